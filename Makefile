@@ -1,0 +1,43 @@
+# `make` prints the targets. `make run` and `make test` do all set-up by themselves.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+GOLANGCI_VERSION := v2.5.0
+BIN := bin
+LAKE := lake
+SHARED := ../shared
+
+.PHONY: help setup build run test lint unit bench-kernel bench-run accuracy clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+setup: ## install what building needs: a C++ compiler for DuckDB, where there is none
+	@.ci/setup
+
+build: setup ## build bin/parsimon
+	@go build -o $(BIN)/parsimon ./pipeline/cmd/parsimon
+
+run: build ## the main job: estimate the example (256 hosts), show its table and one more query
+	@$(BIN)/parsimon run small --lake $(LAKE)
+	@echo
+	@echo 'parsimon query slowdown_by_service --lake $(LAKE)'
+	@$(BIN)/parsimon query slowdown_by_service --lake $(LAKE)
+
+test: setup lint unit ## everything CI runs: lint and all tests
+
+unit:
+	@go test -timeout 20m ./...
+
+lint: ## golangci-lint, pinned
+	@GOBIN="$(CURDIR)/.cache/$(GOLANGCI_VERSION)"; \
+	 if [ ! -x "$$GOBIN/golangci-lint" ]; then \
+	   echo "installing golangci-lint $(GOLANGCI_VERSION) (once, a few minutes)"; \
+	   GOFLAGS= GOBIN="$$GOBIN" go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION); \
+	 fi; \
+	 "$$GOBIN/golangci-lint" run ./...
+
+clean: ## remove what was built (not the lake)
+	@rm -rf $(BIN)

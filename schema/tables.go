@@ -1,0 +1,266 @@
+package schema
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/apache/arrow/go/v17/arrow"
+)
+
+// Version is the version of the lake's tables. It stands in the metadata of every Parquet file
+// (key VersionKey) and changes whenever a column changes its name, type or meaning.
+const Version = 1
+
+// VersionKey and TableKey are the Parquet and Arrow metadata keys that carry Version and the
+// table's name.
+const (
+	VersionKey = "parsimon.schema_version"
+	TableKey   = "parsimon.table"
+)
+
+// Column is one column of a table. Unit is empty for ids, counts, labels and ratios.
+type Column struct {
+	Name     string
+	Type     arrow.DataType
+	Nullable bool
+	Unit     string
+	Doc      string
+}
+
+// Table is one table of the lake.
+type Table struct {
+	Name string
+	Doc  string
+	// Grain says what one row is.
+	Grain string
+	// Key columns identify a row within a scenario (and variant, where Variant is set).
+	Key []string
+	// Sort is the order of the rows within one file.
+	Sort []string
+	// Variant is true for tables that depend on how they were estimated, and so stand below
+	// variant=<name> in the lake.
+	Variant bool
+	Columns []Column
+}
+
+var (
+	i16 = arrow.PrimitiveTypes.Int16
+	i32 = arrow.PrimitiveTypes.Int32
+	i64 = arrow.PrimitiveTypes.Int64
+	f64 = arrow.PrimitiveTypes.Float64
+	str = arrow.BinaryTypes.String
+	boo = arrow.FixedWidthTypes.Boolean
+)
+
+// The tables of the lake.
+var (
+	Scenarios = Table{
+		Name: "scenarios", Doc: "What was simulated: one row per scenario, with everything its id is a hash of.",
+		Grain: "scenario", Key: []string{"scenario_id"}, Sort: []string{"scenario_id"},
+		Columns: []Column{
+			{"scenario_id", str, false, "", "hash of topology, workload, transport and seed"},
+			{"base_id", str, true, "", "scenario this one was made from, whose unchanged tables it shares; null for most"},
+			{"name", str, false, "", "name from the scenario file, or the flow file's name"},
+			{"seed", i64, false, "", "seed of every random stream"},
+			{"spec", str, false, "", "the whole scenario in canonical JSON"},
+			{"flows", i64, false, "", "flows simulated"},
+			{"rejects", i64, false, "", "rows of the flow file that could not be simulated"},
+			{"first_start_ns", i64, false, "ns", "start of the first flow"},
+			{"last_start_ns", i64, false, "ns", "start of the last flow"},
+			{"max_load", f64, true, "", "asked load of the most loaded link; null for traces"},
+		},
+	}
+	Nodes = Table{
+		Name: "nodes", Doc: "The vertices of the topology.",
+		Grain: "node", Key: []string{"node_id"}, Sort: []string{"node_id"},
+		Columns: []Column{
+			{"node_id", i32, false, "", "id as in the topology file"},
+			{"name", str, false, "", "name, or the id in words where the topology has none"},
+			{"kind", str, false, "", "host, tor, fabric, spine or switch"},
+			{"pod", i32, true, "", "pod, counted from 0; null where the topology has none"},
+			{"rack", i32, true, "", "rack, counted from 0 over the whole network; null where the topology has none"},
+		},
+	}
+	Links = Table{
+		Name: "links", Doc: "The links: one row for each direction of each cable.",
+		Grain: "link", Key: []string{"link_id"}, Sort: []string{"link_id"},
+		Columns: []Column{
+			{"link_id", i32, false, "", "2 × the cable's place in the topology, + 1 for the direction b → a"},
+			{"src_node", i32, false, "", "sending end"},
+			{"dst_node", i32, false, "", "receiving end"},
+			{"bandwidth_bps", i64, false, "bps", "bandwidth"},
+			{"delay_ns", i64, false, "ns", "propagation delay"},
+			{"tier", str, false, "", "kinds of the two ends, e.g. host-tor, fabric-spine"},
+			{"failed", boo, false, "", "the cable is down in this scenario"},
+		},
+	}
+	Flows = Table{
+		Name: "flows", Doc: "The workload.",
+		Grain: "flow", Key: []string{"flow_id"}, Sort: []string{"start_ns", "flow_id"},
+		Columns: []Column{
+			{"flow_id", i64, false, "", "id as in the flow file; generated flows count from 0 in start order"},
+			{"src", i32, false, "", "sending host"},
+			{"dst", i32, false, "", "receiving host"},
+			{"size_bytes", i64, false, "bytes", "bytes to deliver, without headers; > 0"},
+			{"start_ns", i64, false, "ns", "start"},
+			{"service", str, false, "", "service the flow belongs to; empty if unknown"},
+			{"vnet", str, false, "", "virtual network the flow belongs to; empty if unknown"},
+		},
+	}
+	Rejects = Table{
+		Name: "rejects", Doc: "Rows of the flow file that cannot be simulated.",
+		Grain: "input row", Key: []string{"file", "row"}, Sort: []string{"file", "row"},
+		Columns: []Column{
+			{"file", str, false, "", "input file"},
+			{"row", i64, false, "", "row in the file, counted from 1"},
+			{"reason", str, false, "", "why the row cannot be simulated"},
+			{"raw", str, false, "", "the row as it was read"},
+		},
+	}
+	Hops = Table{
+		Name: "hops", Doc: "Flows exploded to the links they cross, the input of the link cases.",
+		Grain: "flow × hop", Key: []string{"flow_id", "hop"}, Sort: []string{"link_id", "flow_row"},
+		Columns: []Column{
+			{"link_id", i32, false, "", "link crossed"},
+			{"flow_row", i64, false, "", "the flow's row in table flows, counted from 0 over all files in start order"},
+			{"flow_id", i64, false, "", "flow"},
+			{"hop", i16, false, "", "place of the link on the path, from 0"},
+			{"hops", i16, false, "", "number of links on the path"},
+			{"size_bytes", i64, false, "bytes", "the flow's size"},
+			{"start_ns", i64, false, "ns", "the flow's start"},
+			{"first_link", i32, false, "", "hop 0 of the path: the source's own link"},
+			{"prev_link", i32, false, "", "the hop before this one; -1 at hop 0"},
+			{"delay_to_link_ns", i64, false, "ns", "propagation from the source to the sending end of this link"},
+			{"path_delay_ns", i64, false, "ns", "propagation from the source to the destination"},
+		},
+	}
+	LinkLoads = Table{
+		Name: "link_loads", Doc: "What each link carries, known after routing; several rows a link, one per routed chunk of the workload.",
+		Grain: "link × chunk", Key: []string{"link_id", "chunk"}, Sort: []string{"link_id"},
+		Columns: []Column{
+			{"link_id", i32, false, "", "link"},
+			{"chunk", i32, false, "", "chunk of the workload"},
+			{"flows", i64, false, "", "flows that cross the link"},
+			{"bytes", i64, false, "bytes", "their bytes, without headers"},
+			{"packets", i64, false, "", "their packets"},
+			{"first_start_ns", i64, false, "ns", "start of the first"},
+			{"last_start_ns", i64, false, "ns", "start of the last"},
+		},
+	}
+	LinkStats = Table{
+		Name: "link_stats", Doc: "What each link carried and what its link case saw.",
+		Grain: "link", Key: []string{"link_id"}, Sort: []string{"link_id"}, Variant: true,
+		Columns: []Column{
+			{"link_id", i32, false, "", "link"},
+			{"src_node", i32, false, "", "sending end"},
+			{"dst_node", i32, false, "", "receiving end"},
+			{"tier", str, false, "", "as in links"},
+			{"bandwidth_bps", i64, false, "bps", "bandwidth of the link"},
+			{"available_bps", i64, false, "bps", "bandwidth less the ACKs it carries: what the link case simulates"},
+			{"flows", i64, false, "", "flows that cross the link"},
+			{"bytes", i64, false, "bytes", "their bytes, without headers"},
+			{"packets", i64, false, "", "their packets, ⌈size/payload⌉ each: the packet-hops of the case"},
+			{"load", f64, false, "", "bytes over what the link could carry in the time the workload spans"},
+			{"packets_sent", i64, false, "", "packets the case really sent (windows can split them)"},
+			{"packets_marked", i64, false, "", "packets marked by the link"},
+			{"busy_ns", i64, false, "ns", "time the link was sending"},
+			{"max_queue_bytes", i64, false, "bytes", "deepest queue, the packet in service included"},
+			{"max_queue_at_ns", i64, false, "ns", "when it was deepest, first"},
+			{"mean_wait_ns", f64, false, "ns", "mean wait of a packet in the queue"},
+		},
+	}
+	HopDelays = Table{
+		Name: "hop_delays", Doc: "The link cases' answers: each flow's FCT in the case of each link it crosses.",
+		Grain: "flow × hop", Key: []string{"link_id", "flow_id"}, Sort: []string{"link_id", "flow_row"}, Variant: true,
+		Columns: []Column{
+			{"link_id", i32, false, "", "link"},
+			{"flow_row", i64, false, "", "the flow's row in table flows"},
+			{"flow_id", i64, false, "", "flow"},
+			{"hop", i16, false, "", "place of the link on the path, from 0"},
+			{"hops", i16, false, "", "number of links on the path"},
+			{"size_bytes", i64, false, "bytes", "the flow's size"},
+			{"fct_ns", i64, false, "ns", "FCT in the link case"},
+			{"ideal_ns", i64, false, "ns", "FCT of the flow alone in the same link case"},
+			{"wait_ns", i64, false, "ns", "time the flow's last packet waited in the link's queue"},
+		},
+	}
+	DelayBuckets = Table{
+		Name: "delay_buckets", Doc: "Packet-normalised delay distributions of each link by flow size.",
+		Grain: "link × bucket", Key: []string{"link_id", "bucket"}, Sort: []string{"link_id", "bucket"}, Variant: true,
+		Columns: []Column{
+			{"link_id", i32, false, "", "link"},
+			{"bucket", i32, false, "", "bucket, from 0 in order of size"},
+			{"size_min_bytes", i64, false, "bytes", "smallest flow in the bucket"},
+			{"size_max_bytes", i64, false, "bytes", "largest flow in the bucket"},
+			{"n", i64, false, "", "number of delays"},
+			{"delays", arrow.ListOfNonNullable(f64), false, "ns per packet", "packet-normalised delays, ascending"},
+		},
+	}
+	HopContributions = Table{
+		Name: "hop_contributions", Doc: "What each hop adds to each flow's FCT under the chosen estimator, ordered by flow for the sample stage.",
+		Grain: "flow × hop", Key: []string{"flow_id", "hop"}, Sort: []string{"flow_row", "hop"}, Variant: true,
+		Columns: []Column{
+			{"flow_row", i64, false, "", "the flow's row in table flows"},
+			{"hop", i16, false, "", "place of the link on the path, from 0"},
+			{"hops", i16, false, "", "number of links on the path"},
+			{"link_id", i32, false, "", "link"},
+			{"delay_ns", f64, false, "ns", "delay this hop contributes"},
+		},
+	}
+	Slowdowns = Table{
+		Name: "slowdowns", Doc: "The answer: one row per simulated flow.",
+		Grain: "flow", Key: []string{"flow_id"}, Sort: []string{"start_ns", "flow_id"}, Variant: true,
+		Columns: []Column{
+			{"flow_id", i64, false, "", "flow"},
+			{"src", i32, false, "", "sending host"},
+			{"dst", i32, false, "", "receiving host"},
+			{"service", str, false, "", "as in flows"},
+			{"vnet", str, false, "", "as in flows"},
+			{"size_bytes", i64, false, "bytes", "the flow's size"},
+			{"start_ns", i64, false, "ns", "the flow's start"},
+			{"hops", i16, false, "", "number of links on the path"},
+			{"ideal_ns", i64, false, "ns", "FCT of the flow alone in the network on this path"},
+			{"fct_ns", i64, false, "ns", "estimated FCT"},
+			{"slowdown", f64, false, "", "fct_ns / ideal_ns, at least 1"},
+		},
+	}
+)
+
+// Tables lists every table of the lake.
+func Tables() []Table {
+	return []Table{
+		Scenarios, Nodes, Links, Flows, Rejects, Hops, LinkLoads, LinkStats, HopDelays,
+		DelayBuckets, HopContributions, Slowdowns,
+	}
+}
+
+// ByName returns the table of that name.
+func ByName(name string) (Table, error) {
+	for _, t := range Tables() {
+		if t.Name == name {
+			return t, nil
+		}
+	}
+	return Table{}, fmt.Errorf("no table %q in the lake", name)
+}
+
+// Arrow returns the table's Arrow schema; its metadata carries the table's name and Version.
+func (t Table) Arrow() *arrow.Schema {
+	fields := make([]arrow.Field, len(t.Columns))
+	for i, c := range t.Columns {
+		fields[i] = arrow.Field{Name: c.Name, Type: c.Type, Nullable: c.Nullable}
+	}
+	md := arrow.NewMetadata([]string{VersionKey, TableKey}, []string{strconv.Itoa(Version), t.Name})
+	return arrow.NewSchema(fields, &md)
+}
+
+// Index returns the place of a column, and panics if the table has no such column: column names
+// are written in code, never read from input.
+func (t Table) Index(column string) int {
+	for i, c := range t.Columns {
+		if c.Name == column {
+			return i
+		}
+	}
+	panic("schema: table " + t.Name + " has no column " + column)
+}

@@ -1,0 +1,121 @@
+package simkernel
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Limits of a case. They keep every sum of times far inside an int64.
+const (
+	MaxBps       = 100_000_000_000_000 // of any link: 100 Tbps
+	MaxDelayNS   = 1 << 40             // of a path: 18 minutes
+	MaxSizeBytes = 1 << 50             // of a flow
+	MaxSources   = 1 << 24             // of a case
+	MaxFlows     = 1<<31 - 1           // of a case
+)
+
+// checkSources validates what is not per flow, and sets up k.sources.
+func (k *Kernel) checkSources(c *Case) error {
+	n := len(c.SourceBps)
+	switch {
+	case len(c.SourceDelayNS) != n:
+		return fmt.Errorf("columns of sources differ in length: %d bandwidths, %d delays", n, len(c.SourceDelayNS))
+	case len(c.Source) != len(c.StartNS) || len(c.SizeBytes) != len(c.StartNS) || len(c.PathDelayNS) != len(c.StartNS):
+		return fmt.Errorf("columns of flows differ in length: %d sources, %d sizes, %d starts, %d path delays",
+			len(c.Source), len(c.SizeBytes), len(c.StartNS), len(c.PathDelayNS))
+	case n > MaxSources:
+		return fmt.Errorf("%d sources, the limit is %d", n, MaxSources)
+	case len(c.StartNS) > MaxFlows:
+		return fmt.Errorf("%d flows, the limit is %d", len(c.StartNS), MaxFlows)
+	}
+	switch c.Kind {
+	case FirstHop:
+		if n != 1 {
+			return fmt.Errorf("a first hop has one source, this case has %d", n)
+		}
+		if c.SourceDelayNS[0] != 0 {
+			return fmt.Errorf("source 0: delay_ns is %d, a first hop is its own source and needs 0", c.SourceDelayNS[0])
+		}
+	case Behind:
+		if err := k.checkBps(c.TargetBps); err != nil {
+			return fmt.Errorf("target: %w", err)
+		}
+		if c.MarkBytes < 0 {
+			return fmt.Errorf("target: mark_bytes is %d, must not be negative", c.MarkBytes)
+		}
+	default:
+		return fmt.Errorf("unknown kind of case %d", c.Kind)
+	}
+	k.sources = slices.Grow(k.sources[:0], n)
+	for i, bps := range c.SourceBps {
+		if err := k.checkBps(bps); err != nil {
+			return fmt.Errorf("source %d: %w", i, err)
+		}
+		d := c.SourceDelayNS[i]
+		if d < 0 || d > MaxDelayNS {
+			return fmt.Errorf("source %d: delay_ns is %d, must be 0 to 2^40", i, d)
+		}
+		k.sources = append(k.sources, source{
+			delayPS: d * psPerNS,
+			wire:    newWireTime(float64(bps)),
+			bps:     float64(bps),
+			row:     int64(i),
+			served:  -1,
+		})
+	}
+	return nil
+}
+
+// checkBps validates a bandwidth.
+func (k *Kernel) checkBps(bps int64) error {
+	if bps < MinBps || bps > MaxBps {
+		return fmt.Errorf("bandwidth_bps is %d, must be 10,000 to 10^14", bps)
+	}
+	if newWireTime(float64(bps)).ps(1+k.params.HeaderBytes) < 1 {
+		return fmt.Errorf("bandwidth_bps is %d: a packet of %d bytes would take no time", bps, 1+k.params.HeaderBytes)
+	}
+	return nil
+}
+
+// checkFlows validates the flows and computes their ideals. A flow that could not drain within the
+// horizon even alone has the ideal -1.
+func (k *Kernel) checkFlows(c *Case, idealNS []int64) error {
+	p := &k.ideal
+	p.Reset(&k.params)
+	p.hops = append(p.hops, 0)
+	if c.Kind == Behind {
+		p.hops = append(p.hops, newWireTime(float64(c.TargetBps)))
+	}
+	full := k.params.PayloadBytes + k.params.HeaderBytes
+	previous := int64(0)
+	for i, start := range c.StartNS {
+		if start < previous {
+			return fmt.Errorf("flow row %d: start_ns is %d, after one of %d: starts must be sorted and not negative", i, start, previous)
+		}
+		previous = start
+		row := c.Source[i]
+		if row < 0 || int(row) >= len(k.sources) {
+			return fmt.Errorf("flow row %d: source is %d of %d", i, row, len(k.sources))
+		}
+		size := c.SizeBytes[i]
+		if size < 1 || size > MaxSizeBytes {
+			return fmt.Errorf("flow row %d: size_bytes is %d, must be 1 to 2^50", i, size)
+		}
+		delay := c.PathDelayNS[i]
+		if delay < c.SourceDelayNS[row] || delay > MaxDelayNS {
+			return fmt.Errorf("flow row %d: path delay_ns is %d, must be at least its source's %d and at most 2^40",
+				i, delay, c.SourceDelayNS[row])
+		}
+		p.hops[0] = k.sources[row].wire
+		slowest := p.hops[0].ps(full)
+		if c.Kind == Behind {
+			slowest = max(slowest, p.hops[1].ps(full))
+		}
+		if size > 1<<30 && float64(size/k.params.PayloadBytes+2)*float64(slowest) > horizonPS {
+			idealNS[i] = -1
+			continue
+		}
+		idealNS[i] = ceilNS(p.fctPS(size) + delay*psPerNS)
+	}
+	return nil
+}

@@ -1,0 +1,64 @@
+package simkernel
+
+// dctcp is the sender of one flow: DCTCP as a rate-based NIC runs it (Alizadeh et al., SIGCOMM'10,
+// with the rate in the window's place, as in the paper's ns-3). It is the whole transport; the
+// simulators around it own packets, pacing and queues.
+//
+// Contract. A simulator calls start once, then onACK for every ACK of the flow in order until the
+// flow has sent its last byte (later ACKs change nothing that matters). ackedBytes counts payload
+// acknowledged so far, this ACK included; sentBytes payload sent so far (snd_nxt). onACK answers
+// whether the rate has changed; the simulator then asks window and takes the new pacing gap from
+// rateBps, for packets sent from then on.
+type dctcp struct {
+	rateBps float64 // in [min(MinRateBps, lineBps), lineBps]
+	lineBps float64
+	alpha   float64 // smoothed share of marked packets, 1 at first
+	noted   int64   // snd_nxt noted at the end of the last window; an ACK beyond it ends the next
+	cutEnd  int64   // snd_nxt at the last cut: no other cut until an ACK is beyond it
+	marked  int64   // marked ACKs since the last update of alpha
+	batch   int64   // packets of the window that noted ends
+	cut     bool    // between a cut and the ACK beyond cutEnd
+}
+
+// start puts the sender at line rate.
+func (d *dctcp) start(lineBps float64) {
+	*d = dctcp{rateBps: lineBps, lineBps: lineBps, alpha: 1}
+}
+
+// onACK takes one ACK.
+func (d *dctcp) onACK(p *Params, ackedBytes, sentBytes int64, marked bool) (rateChanged bool) {
+	if marked {
+		d.marked++
+	}
+	windowEnds := ackedBytes > d.noted
+	if windowEnds {
+		if d.noted != 0 {
+			share := min(1, float64(d.marked)/float64(d.batch))
+			// The conversions keep compilers from fusing the products: same bits on every machine.
+			d.alpha = float64((1-p.Gain)*d.alpha) + float64(p.Gain*share)
+			d.marked = 0
+		}
+		d.noted = sentBytes
+		d.batch = (sentBytes-ackedBytes)/p.PayloadBytes + 1
+	}
+	if d.cut && ackedBytes > d.cutEnd {
+		d.cut = false
+	}
+	before := d.rateBps
+	if !d.cut {
+		if marked {
+			floor := min(p.MinRateBps, d.lineBps)
+			d.rateBps = max(floor, float64(d.rateBps*(1-d.alpha/2)))
+			d.cut = true
+			d.cutEnd = sentBytes
+		} else if windowEnds {
+			d.rateBps = min(d.lineBps, d.rateBps+p.AdditiveIncreaseBps)
+		}
+	}
+	return d.rateBps != before
+}
+
+// window is how much payload may be in flight at the present rate.
+func (d *dctcp) window(p *Params) int64 {
+	return max(1, int64(float64(p.WindowBytes)*d.rateBps/d.lineBps))
+}

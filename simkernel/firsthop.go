@@ -1,0 +1,148 @@
+package simkernel
+
+import "math"
+
+// serve simulates a first hop. The host is the only queue: nothing is marked, every rate stays at
+// line rate, and an ACK is back a fixed time after its packet has left.
+func (k *Kernel) serve() {
+	if k.windowNeverBinds() {
+		k.serveRounds()
+		return
+	}
+	s := &k.sources[0]
+	for {
+		if s.count == 0 {
+			if k.nextPS == unbounded {
+				return
+			}
+			k.start(s, k.nextPS)
+		}
+		// Every ACK is known, and none is marked.
+		const known = 1 << 62
+		slot := s.next
+		at, payload := k.ready(&k.flows[slot], s.freePS, known)
+		if s.count > 1 {
+			slot, at, payload = k.choose(s, known, at, payload)
+		}
+		if k.nextPS <= at {
+			k.start(s, k.nextPS)
+			continue
+		}
+		wire := payload + k.params.HeaderBytes
+		leavePS := at + s.wire.ps(wire)
+		if leavePS > horizonPS {
+			return
+		}
+		k.countFirstHop(at, 1, wire, leavePS-at)
+		f := &k.flows[slot]
+		f.sent += payload
+		f.left -= payload
+		k.push(f, ack{leavePS + f.ackPS, f.sent<<ackFlagBits | f.noting})
+		f.noting = 0
+		s.freePS = leavePS
+		f.readyPS = leavePS
+		s.next = f.nextSlot
+		s.served = f.row
+		if f.left == 0 {
+			k.finish(s, slot, leavePS, 0)
+			k.spend(slot, 0)
+		}
+	}
+}
+
+// countFirstHop counts packets that the host sends from startPS on, one after the other.
+func (k *Kernel) countFirstHop(startPS, packets, wire, busyPS int64) {
+	r := k.r
+	r.PacketsSent += packets
+	k.busyPS += busyPS
+	if wire > r.MaxQueueBytes {
+		r.MaxQueueBytes = wire
+		r.MaxQueueAtNS = k.firstNS + startPS/psPerNS
+	}
+}
+
+// windowNeverBinds says whether no flow of a first hop can ever wait for its window, or have a
+// packet cut short by it: whole packets leave at least a packet's time apart, which bounds how many
+// can be on their way, there or back, when the flow's turn comes.
+func (k *Kernel) windowNeverBinds() bool {
+	p := &k.params
+	delay := int64(0)
+	for _, d := range k.c.PathDelayNS {
+		delay = max(delay, d)
+	}
+	full := k.sources[0].wire.ps(p.PayloadBytes + p.HeaderBytes)
+	return 2*delay*psPerNS/full+2 <= p.WindowBytes/p.PayloadBytes
+}
+
+// A turn is a flow of a first hop whose window never binds: all there is to know of it.
+type turn struct {
+	row  int32
+	left int64 // payload
+}
+
+// serveRounds simulates a first hop where no window binds: the host serves its flows in turn, back
+// to back. Whole rounds between two interactions (a flow starts, or sends its last packet) are one
+// step.
+func (k *Kernel) serveRounds() {
+	c := k.c
+	wire := k.sources[0].wire
+	payload, header := k.params.PayloadBytes, k.params.HeaderBytes
+	fullPS := wire.ps(payload + header)
+	turns := k.turns[:0] // by row
+	at := 0              // whose turn it is; len(turns) if the next new flow's, or else the first's
+	free := int64(0)
+	steps := 0 // packets until the next try to take whole rounds
+	for {
+		if len(turns) == 0 {
+			if k.nextPS == unbounded {
+				break
+			}
+			free = max(free, k.nextPS)
+		}
+		for k.nextPS <= free {
+			turns = append(turns, turn{int32(k.nextRow), c.SizeBytes[k.nextRow]})
+			k.advanceStart()
+			steps = 0
+		}
+		if at >= len(turns) {
+			at = 0
+		}
+		n := int64(len(turns))
+		if steps == 0 {
+			steps = len(turns)
+			least := int64(math.MaxInt64)
+			for i := range turns {
+				least = min(least, turns[i].left)
+			}
+			// Every packet of the rounds is whole and not the last, starts before the next flow does,
+			// and leaves before the horizon.
+			packets := (min(k.nextPS, horizonPS-fullPS) - free + fullPS - 1) / fullPS
+			if rounds := min((least-1)/payload, packets/n); rounds > 0 {
+				k.countFirstHop(free, rounds*n, payload+header, rounds*n*fullPS)
+				free += rounds * n * fullPS
+				for i := range turns {
+					turns[i].left -= rounds * payload
+				}
+				continue
+			}
+		}
+		steps--
+		f := &turns[at]
+		size := min(payload, f.left)
+		leave := free + wire.ps(size+header)
+		if leave > horizonPS {
+			break
+		}
+		k.countFirstHop(free, 1, size+header, leave-free)
+		free = leave
+		at++
+		if f.left -= size; f.left == 0 {
+			at--
+			row := f.row
+			k.record(row, leave+c.PathDelayNS[row]*psPerNS, 0)
+			turns = append(turns[:at], turns[at+1:]...)
+			steps = 0
+		}
+	}
+	k.turns = turns
+}

@@ -1,0 +1,61 @@
+package simkernel
+
+// An IdealPath computes the FCT of a flow alone on a path of store-and-forward hops, exactly as the
+// simulators of this package would:
+//
+//	n packets, all full but the last, over hops with per-packet times full_i and last_i:
+//	propagation + max over m of ( Σ_{i≤m} full_i + (n−2)·max_{i≤m} full_i + Σ_{i≥m} last_i )
+//	n = 1: propagation + Σ last_i
+//
+// The maximum runs over the hop m at which the last packet catches up with the one before it for
+// the last time. The zero value is an empty path; Reset and Add build one without allocating.
+type IdealPath struct {
+	params Params
+	hops   []wireTime
+	propPS int64
+}
+
+// Reset empties the path.
+func (p *IdealPath) Reset(params *Params) {
+	p.params = *params
+	p.hops = p.hops[:0]
+	p.propPS = 0
+}
+
+// Add appends a link to the path.
+func (p *IdealPath) Add(bandwidthBps, delayNS int64) {
+	p.hops = append(p.hops, newWireTime(float64(bandwidthBps)))
+	p.propPS += delayNS * psPerNS
+}
+
+// FCTNS is the ideal FCT in ns, rounded up, of a flow of sizeBytes > 0 whose window never binds.
+func (p *IdealPath) FCTNS(sizeBytes int64) int64 {
+	return ceilNS(p.fctPS(sizeBytes))
+}
+
+func (p *IdealPath) fctPS(sizeBytes int64) int64 {
+	n := p.params.Packets(sizeBytes)
+	last := sizeBytes - (n-1)*p.params.PayloadBytes + p.params.HeaderBytes
+	var lastSum int64
+	for _, h := range p.hops {
+		lastSum += h.ps(last)
+	}
+	if n == 1 {
+		return p.propPS + lastSum
+	}
+	full := p.params.PayloadBytes + p.params.HeaderBytes
+	var best, fullSum, fullMax int64
+	for _, h := range p.hops {
+		f := h.ps(full)
+		fullSum += f
+		fullMax = max(fullMax, f)
+		best = max(best, fullSum+(n-2)*fullMax+lastSum)
+		lastSum -= h.ps(last)
+	}
+	return p.propPS + best
+}
+
+// ceilNS rounds a duration up to whole ns. One rule for FCTs and ideals keeps FCT >= ideal.
+func ceilNS(ps int64) int64 {
+	return (ps + psPerNS - 1) / psPerNS
+}

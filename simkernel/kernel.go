@@ -1,0 +1,244 @@
+package simkernel
+
+import (
+	"math"
+	"slices"
+)
+
+// The order of events. A case is exactly what a simulator with one global queue of events would do
+// that takes them by (time in ps, kind, source, sequence), where at equal times
+//
+//  1. the target ends one packet and starts the next: the mark of the next is decided here, so a
+//     packet that arrives at the very moment is not among the bytes left behind,
+//  2. hosts take ACKs, in the order in which their packets left the target,
+//  3. hosts take up flows, in row order,
+//  4. hosts whose link is free send: the first sendable flow, by row, after the one served last,
+//     and from the first row again after the last,
+//  5. packets arrive at the target, by source row; at an idle target one starts at once, unmarked.
+//
+// A packet takes at least 1 ps on every link, so nothing an event causes can precede it. twin_test.go
+// is that simulator; Kernel has no such queue, and must answer the same to the last bit.
+//
+// Kernel knows one kind of event only: the next packet of a source reaches the target. Whatever
+// decides when that is (ACKs, pacing, the window) concerns packets that left the target earlier, and
+// is looked up when it is needed. See Kernel.relay.
+
+// horizonPS ends a case, counted from its first start (26.7 days). A packet that would leave the
+// target (FirstHop: the host) later is not sent any more, and the flows that still had bytes to
+// deliver are unfinished. It keeps every sum of times inside an int64.
+const horizonPS = 1 << 61
+
+// unbounded is later than every time of a case.
+const unbounded = math.MaxInt64
+
+// A Kernel simulates link cases, one at a time. It holds the scratch memory, which grows to what the
+// largest case so far needed and is then reused: in steady state nothing is allocated. Kernels
+// share nothing; use one per worker.
+type Kernel struct {
+	params Params
+
+	// The case at hand.
+	c        *Case
+	r        *Result
+	firstNS  int64 // the first flow's start; the case's clock begins there
+	nextRow  int   // the next flow to start
+	nextPS   int64 // its start, unbounded if there is none
+	finished int64
+
+	sources []source
+	flows   []flow // the active flows and those that were: slots
+	free    []int32
+	spent   []spentSlot // slots whose last packet was not yet in service when it was sent, oldest first
+	spentAt int         // the first of them
+	acks    []ack       // the ACK rings of all slots
+
+	target target
+	picker picker
+	ideal  IdealPath
+
+	turns  []turn // of a first hop
+	busyPS int64  // of a first hop
+}
+
+// NewKernel checks the constants and returns a kernel for cases that share them.
+func NewKernel(p Params) (*Kernel, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	return &Kernel{params: p}, nil
+}
+
+// Simulate answers the case into r, whose slices it reuses. A case with a bad column is an error
+// that names the source or flow row (from 0); r is then undefined. The answer is a pure function of
+// the case and the kernel's Params, whatever was simulated before.
+func (k *Kernel) Simulate(c *Case, r *Result) error {
+	if err := k.prepare(c, r); err != nil {
+		return err
+	}
+	if len(c.StartNS) > 0 {
+		if c.Kind == FirstHop {
+			k.serve()
+			r.BusyNS = k.busyPS / psPerNS
+		} else {
+			k.relay()
+			k.target.count(r, k.firstNS)
+		}
+	}
+	r.Unfinished = int64(len(c.StartNS)) - k.finished
+	k.c, k.r = nil, nil
+	return nil
+}
+
+// prepare validates the case, computes the ideals, and sets the clock to the first flow's start.
+func (k *Kernel) prepare(c *Case, r *Result) error {
+	if err := k.checkSources(c); err != nil {
+		return err
+	}
+	n := len(c.StartNS)
+	r.FCTNS = resize(r.FCTNS, n)
+	r.IdealNS = resize(r.IdealNS, n)
+	r.WaitNS = resize(r.WaitNS, n)
+	r.Unfinished = 0
+	r.Counters = Counters{}
+	if err := k.checkFlows(c, r.IdealNS); err != nil {
+		return err
+	}
+	for i := range n {
+		r.FCTNS[i] = -1
+		r.WaitNS[i] = 0
+	}
+	k.c, k.r = c, r
+	k.finished = 0
+	k.busyPS = 0
+	k.nextRow = 0
+	k.nextPS = unbounded
+	if n > 0 {
+		k.firstNS = c.StartNS[0]
+		k.nextPS = 0
+	}
+	k.freeAll()
+	return nil
+}
+
+// resize returns s with n elements: its own first ones, then any values.
+func resize[T any](s []T, n int) []T {
+	return slices.Grow(s, max(0, n-len(s)))[:n]
+}
+
+// relay simulates a case whose target lies behind the sources' links.
+//
+// Every source with active flows has a key: when its next packet will reach the target. The least
+// key is the next arrival of all, so everything the target did before that moment is final: the
+// departures, and the marks of packets that were in service by then. The ACKs that source's host
+// must have seen before it sends its following packet belong to such packets, so that packet's key
+// can be computed right away; where it cannot (a queue so long that an ACK's mark is still open),
+// the key is a lower bound at which to look again.
+func (k *Kernel) relay() {
+	k.target.reset(k.c, &k.params)
+	k.picker.reset(len(k.c.SourceBps))
+	p := &k.picker
+	for {
+		root := p.tree[1]
+		if root >= p.stop {
+			if k.nextPS == unbounded && root == noKey {
+				return
+			}
+			k.interrupt(root)
+			continue
+		}
+		now := p.base + root>>p.bits
+		s := &k.sources[root&p.mask]
+		if s.payload != 0 {
+			if !k.forward(s, now) {
+				return
+			}
+			if s.count == 0 {
+				p.leave(s)
+				continue
+			}
+		}
+		k.plan(s, now)
+	}
+}
+
+// interrupt starts the next flow, if that is what comes next, and otherwise moves the picker's base.
+func (k *Kernel) interrupt(root int64) {
+	p := &k.picker
+	now := k.nextPS
+	if root != noKey {
+		now = p.base + root>>p.bits
+		if k.nextPS > now {
+			p.rebase(now, k.nextPS)
+			return
+		}
+	} else {
+		p.rebase(now, now)
+	}
+	startPS := k.nextPS
+	sourceRow := k.c.Source[k.nextRow]
+	s := &k.sources[sourceRow]
+	if s.leaf == 0 {
+		p.join(s, int64(sourceRow), k.sources)
+	}
+	// A packet that the host sends before the flow starts is not changed by it.
+	settled := s.payload != 0 && k.departs(s) < startPS
+	k.start(s, startPS)
+	if !settled {
+		k.plan(s, startPS)
+	}
+	p.next(k.nextPS)
+}
+
+// departs is when the host starts to send the packet it has planned.
+func (k *Kernel) departs(s *source) int64 {
+	return k.picker.at(s) - s.delayPS - s.wire.ps(s.payload+k.params.HeaderBytes)
+}
+
+// forward sends the packet that the source has planned and that reaches the target now. It answers
+// false if the packet would leave the target after the horizon.
+func (k *Kernel) forward(s *source, now int64) bool {
+	t := &k.target
+	f := &k.flows[s.planned]
+	payload := s.payload
+	wire := payload + k.params.HeaderBytes
+	leavePS := now - s.delayPS
+	sentPS := leavePS - s.wire.ps(wire)
+
+	startPS := max(now, t.freePS)
+	departPS := startPS + t.wire.ps(wire)
+	if departPS > horizonPS {
+		return false
+	}
+	f.sent += payload
+	f.left -= payload
+	entry := k.push(f, ack{departPS + f.ackPS, f.sent<<ackFlagBits | f.noting})
+	f.noting = 0
+	t.take(k.acks, now, startPS, departPS, wire, entry)
+
+	s.freePS = leavePS
+	f.readyPS = sentPS + f.gap.ps(wire)
+	s.next = f.nextSlot
+	s.served = f.row
+	if f.left == 0 {
+		k.finish(s, s.planned, departPS, startPS-now)
+		k.spend(s.planned, startPS)
+	}
+	return true
+}
+
+// finish takes the flow from its source, whose last packet left the last link at departPS.
+func (k *Kernel) finish(s *source, slot int32, departPS, waitPS int64) {
+	f := &k.flows[slot]
+	k.record(f.row, departPS+f.downPS, waitPS)
+	s.remove(k.flows, slot)
+}
+
+// record answers a flow whose last byte is delivered at endPS, and whose last packet waited.
+func (k *Kernel) record(row int32, endPS, waitPS int64) {
+	startPS := (k.c.StartNS[row] - k.firstNS) * psPerNS
+	// A window that splits packets can let the last, short ones pipeline better than whole packets
+	// would; such a flow counts as ideal.
+	k.r.FCTNS[row] = max(ceilNS(endPS-startPS), k.r.IdealNS[row])
+	k.r.WaitNS[row] = waitPS / psPerNS
+	k.finished++
+}

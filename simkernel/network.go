@@ -1,0 +1,346 @@
+package simkernel
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// A Network simulates every packet of every flow through every hop: the truth that the link
+// kernel's estimates are measured against. It is the same transport (dctcp), the same wires
+// (wireTime), the same queues and the same ideal FCT, composed another way.
+//
+// What is modelled. Switches store and forward. Each of their ports has two FIFOs: ACKs, and data
+// behind them (strict priority, no preemption). A data packet is marked if, when it starts to be
+// sent, more than Params.MarkBytes(bandwidth) wire bytes of data have arrived and are left behind
+// it. Every data packet is answered by one ACK, a real packet of AckBytes that returns over the
+// reverse links and through the destination's NIC. A NIC sends its ACKs first, then serves its
+// sendable flows round robin, a packet each, and never marks. Buffers are infinite: nothing is
+// dropped or paused. Not modelled yet: finite shared buffers, PFC, more than one class of data.
+//
+// Order of events. Time is in ps. Whatever is at a port by the time it starts to send, to the very
+// ps, counts as being there: for priority, for marks, for the host's choice. Items that reach a
+// queue in the same ps stand in the start order of their flows. Nothing else can tie: ports do not
+// share state, and what leaves one reaches the next after a propagation delay.
+//
+// Which is what makes it fast. Time is cut into windows as long as the shortest propagation delay.
+// All that reaches a port during a window left another port before it began, so each port runs
+// through its window alone, in one pass over its sorted queue, with no event heap; and ports may
+// do so in any order or at the same time, with the same bits as the result.
+//
+// How to run it. Advance decides the next window, takes up the flows that start in it and gathers
+// the results of the last one; then RunDomain must be called once for every domain, in any order
+// or all at once from different goroutines; then Advance again, until it says there is no more.
+// Run does all of that on the calling goroutine.
+//
+// Memory follows the flows in the network and the packets in its queues, not the trace.
+type Network struct {
+	params   Params
+	links    []NetLink
+	host     []bool
+	ports    []netPort // one per link, its sending end
+	nics     []netNIC  // one per link that leaves a host
+	domains  []netDomain
+	windowPS int64
+
+	// The window under way is [startPS, endPS); step counts the windows that were run.
+	window, startPS, endPS int64
+	step                   int
+
+	more    func() (*NetFlows, error)
+	pending *NetFlows // chunk that flows are taken from, from row next on
+	next    int
+	noMore  bool
+	rows    int64 // flows taken up so far
+	lastNS  int64 // start of the last of them
+
+	flows    netFlowTable
+	ideal    IdealPath
+	finished []netFinish
+	done     bool
+	err      error
+
+	// Results are the flows that have finished since the caller last called Results.Reset, by time
+	// and then start order. Valid between Advance and the next call of it.
+	Results NetResults
+}
+
+// NetLink is one link of a Network: as the rows of table links. Link 2c and link 2c+1 are the two
+// directions of a cable.
+type NetLink struct {
+	SrcNode, DstNode int32
+	BandwidthBps     int64 // total; at least MinBps
+	DelayNS          int64 // propagation; at least 1: the windows of the engine are as long as the shortest
+}
+
+// NetFlows is a chunk of the workload, one row a flow, in start order within and across chunks.
+// The links of flow i's path are PathLinks[PathEnds[i-1]:PathEnds[i]] (from 0 for the first), from
+// the source's own link to the one that ends at the destination. A Network reads a chunk until it
+// asks for the next and never writes to it.
+type NetFlows struct {
+	SizeBytes []int64
+	StartNS   []int64
+	PathEnds  []int32
+	PathLinks []int32
+}
+
+// NetResults are the answers, one row per finished flow.
+type NetResults struct {
+	Row     []int64 // the flow's row in the workload, counted from 0 over all chunks
+	FCTNS   []int64 // from its start to the delivery of its last byte, rounded up
+	IdealNS []int64 // of the flow alone on the same path, with a window that never binds
+	// The waits at the hops of flow i are in rows HopEnds[i-1]:HopEnds[i]. Hop 0 is the NIC, where
+	// a packet comes to be when it is sent: it waits for nothing there.
+	HopEnds    []int32
+	WaitNS     []int64 // sum over the flow's packets of their waits in the queue of the hop
+	LastWaitNS []int64 // wait of its last packet
+}
+
+// Reset forgets the rows, keeping the memory.
+func (r *NetResults) Reset() {
+	r.Row, r.FCTNS, r.IdealNS = r.Row[:0], r.FCTNS[:0], r.IdealNS[:0]
+	r.HopEnds, r.WaitNS, r.LastWaitNS = r.HopEnds[:0], r.WaitNS[:0], r.LastWaitNS[:0]
+}
+
+// netFinish is a flow whose last byte was delivered at atPS.
+type netFinish struct {
+	atPS int64
+	slot int32
+}
+
+// netHorizonPS bounds simulated time, so that no sum of times overflows: 26 days.
+const netHorizonPS = math.MaxInt64 / 4
+
+// netNever is later than any time of a simulation.
+const netNever = math.MaxInt64
+
+// NewNetwork makes an idle network. hosts says of each node whether it is a host; domainOf (nil:
+// all in domain 0) gives the domain of each node, from 0, see PartitionNodes. more answers the
+// next chunk of the workload, and nil after the last; it is called from Advance only.
+func NewNetwork(params Params, links []NetLink, hosts []bool, domainOf []int32, more func() (*NetFlows, error)) (*Network, error) {
+	if err := params.Validate(); err != nil {
+		return nil, err
+	}
+	if len(links) == 0 || len(links)%2 != 0 {
+		return nil, fmt.Errorf("%d links: a network has two for every cable, one each way", len(links))
+	}
+	if domainOf != nil && len(domainOf) != len(hosts) {
+		return nil, fmt.Errorf("domains for %d nodes, but there are %d", len(domainOf), len(hosts))
+	}
+	n := &Network{
+		params: params, links: slices.Clone(links), host: slices.Clone(hosts), more: more,
+		ports: make([]netPort, len(links)), windowPS: math.MaxInt64,
+	}
+	for l, link := range links {
+		if err := n.checkLink(l, link); err != nil {
+			return nil, err
+		}
+		n.windowPS = min(n.windowPS, link.DelayNS*psPerNS)
+	}
+	domains := int32(1)
+	for node, d := range domainOf {
+		if d < 0 || int(d) >= len(domainOf) {
+			return nil, fmt.Errorf("node %d is in domain %d, must be 0 to %d", node, d, len(domainOf)-1)
+		}
+		domains = max(domains, d+1)
+	}
+	n.domains = make([]netDomain, domains)
+	for d := range n.domains {
+		n.domains[d].init(n, int32(d))
+	}
+	n.flows.init()
+	for l := range links {
+		n.initPort(int32(l), domainOf)
+	}
+	n.window = -1
+	return n, nil
+}
+
+func (n *Network) checkLink(l int, link NetLink) error {
+	back := n.links[l^1]
+	switch {
+	case link.SrcNode < 0 || int(link.SrcNode) >= len(n.host) || link.DstNode < 0 || int(link.DstNode) >= len(n.host):
+		return fmt.Errorf("link %d goes from node %d to node %d, nodes are 0 to %d", l, link.SrcNode, link.DstNode, len(n.host)-1)
+	case link.SrcNode == link.DstNode:
+		return fmt.Errorf("link %d goes from node %d to itself", l, link.SrcNode)
+	case link.SrcNode != back.DstNode || link.DstNode != back.SrcNode:
+		return fmt.Errorf("link %d (%d to %d) is not the other direction of link %d (%d to %d)",
+			l, link.SrcNode, link.DstNode, l^1, back.SrcNode, back.DstNode)
+	case link.BandwidthBps < MinBps || link.BandwidthBps > 1e15:
+		return fmt.Errorf("link %d: bandwidth_bps is %d, must be 10,000 to 1e15", l, link.BandwidthBps)
+	case link.DelayNS < 1:
+		return fmt.Errorf("link %d: delay_ns is %d; the packet engine needs a propagation delay of 1 ns or more on every link", l, link.DelayNS)
+	case link.DelayNS > 60e9:
+		return fmt.Errorf("link %d: delay_ns is %d, must be at most a minute", l, link.DelayNS)
+	}
+	return nil
+}
+
+// Domains is the number of domains RunDomain must be called for.
+func (n *Network) Domains() int { return len(n.domains) }
+
+// LookaheadNS is the length of a window: what Advance may move time by at least.
+func (n *Network) LookaheadNS() int64 { return n.windowPS / psPerNS }
+
+// Run simulates all of the workload on the calling goroutine. It calls finished, if not nil,
+// whenever a few thousand flows are in n.Results, and once more at the end; Results is reset after
+// each call.
+func (n *Network) Run(finished func(*NetResults) error) error {
+	for {
+		more, err := n.Advance()
+		if err != nil {
+			return err
+		}
+		if finished != nil && (!more && len(n.Results.Row) > 0 || len(n.Results.Row) >= 4096) {
+			if err := finished(&n.Results); err != nil {
+				return err
+			}
+			n.Results.Reset()
+		}
+		if !more {
+			return nil
+		}
+		for d := range n.domains {
+			n.RunDomain(d)
+		}
+	}
+}
+
+// RunDomain simulates the window that Advance has set for one domain. Domains share nothing that
+// changes during a window.
+func (n *Network) RunDomain(d int) { n.domains[d].run() }
+
+// Advance ends the window under way and sets the next one. It answers false when every flow has
+// finished and every ACK is home. Bad rows of the workload, and errors of its source, are answered
+// as errors that name the row; every later call answers the same.
+func (n *Network) Advance() (more bool, err error) {
+	if n.err != nil || n.done {
+		return false, n.err
+	}
+	n.gather()
+	if n.err = n.fill(); n.err != nil {
+		return false, n.err
+	}
+	window := int64(math.MaxInt64)
+	for d := range n.domains {
+		window = min(window, n.domains[d].nextWindow())
+	}
+	if n.pending != nil {
+		window = min(window, n.pending.StartNS[n.next]*psPerNS/n.windowPS)
+	}
+	if window == math.MaxInt64 {
+		n.done = true
+		if n.flows.live() != 0 {
+			panic("simkernel: network is idle with unfinished flows")
+		}
+		return false, nil
+	}
+	n.window, n.startPS, n.endPS = window, window*n.windowPS, (window+1)*n.windowPS
+	if n.endPS > netHorizonPS {
+		n.err = fmt.Errorf("%d flows have not drained after 26 days of simulated time", n.flows.live())
+		return false, n.err
+	}
+	n.step++
+	for d := range n.domains {
+		n.domains[d].window, n.domains[d].startPS, n.domains[d].endPS = n.window, n.startPS, n.endPS
+	}
+	for n.pending != nil && n.pending.StartNS[n.next]*psPerNS < n.endPS {
+		if n.err = n.admit(); n.err == nil {
+			n.err = n.fill()
+		}
+		if n.err != nil {
+			return false, n.err
+		}
+	}
+	return true, nil
+}
+
+// gather takes what the domains have finished during the last window.
+func (n *Network) gather() {
+	n.finished = n.finished[:0]
+	for d := range n.domains {
+		dom := &n.domains[d]
+		n.finished = append(n.finished, dom.finished...)
+		dom.finished = dom.finished[:0]
+	}
+	if len(n.finished) > 1 {
+		slices.SortFunc(n.finished, func(a, b netFinish) int {
+			if a.atPS != b.atPS {
+				return int(min(1, max(-1, a.atPS-b.atPS)))
+			}
+			return int(min(1, max(-1, n.flows.rows[a.slot]-n.flows.rows[b.slot])))
+		})
+	}
+	for _, f := range n.finished {
+		n.flows.result(f, &n.Results)
+	}
+	for d := range n.domains {
+		dom := &n.domains[d]
+		for _, slot := range dom.home {
+			n.flows.free(slot)
+		}
+		dom.home = dom.home[:0]
+	}
+}
+
+// fill makes pending the chunk with the next flow, and nil after the last.
+func (n *Network) fill() error {
+	for (n.pending == nil || n.next == len(n.pending.StartNS)) && !n.noMore {
+		c, err := n.more()
+		if err != nil {
+			return err
+		}
+		n.pending, n.next = c, 0
+		if c == nil {
+			n.noMore = true
+		} else if rows := len(c.StartNS); rows != len(c.SizeBytes) || rows != len(c.PathEnds) {
+			return fmt.Errorf("flow columns differ in length: %d starts, %d sizes, %d paths", rows, len(c.SizeBytes), len(c.PathEnds))
+		}
+	}
+	if n.pending != nil {
+		return n.checkStart(n.pending.StartNS[n.next])
+	}
+	return nil
+}
+
+func (n *Network) checkStart(startNS int64) error {
+	switch {
+	case startNS < 0 || startNS > netHorizonPS/2/psPerNS:
+		return fmt.Errorf("flow row %d: start_ns is %d, must be 0 to 13 days", n.rows, startNS)
+	case startNS < n.lastNS:
+		return fmt.Errorf("flow row %d: start_ns is %d, before the flow above it (%d)", n.rows, startNS, n.lastNS)
+	}
+	return nil
+}
+
+var errPathEmpty = errors.New("the path is empty")
+
+// checkPath holds that a path leads over neighbouring links and switches from a host to a host.
+func (n *Network) checkPath(path []int32) error {
+	if len(path) == 0 {
+		return errPathEmpty
+	}
+	if len(path) > netMaxHops {
+		return fmt.Errorf("the path has %d hops, at most %d can be simulated", len(path), netMaxHops)
+	}
+	for i, l := range path {
+		if l < 0 || int(l) >= len(n.links) {
+			return fmt.Errorf("hop %d is link %d, links are 0 to %d", i, l, len(n.links)-1)
+		}
+		link := n.links[l]
+		if i == 0 && !n.host[link.SrcNode] {
+			return fmt.Errorf("the path starts at node %d, which is no host", link.SrcNode)
+		}
+		if i > 0 && n.links[path[i-1]].DstNode != link.SrcNode {
+			return fmt.Errorf("hop %d starts at node %d, but hop %d ends at node %d", i, link.SrcNode, i-1, n.links[path[i-1]].DstNode)
+		}
+		if last := i == len(path)-1; n.host[link.DstNode] != last {
+			if last {
+				return fmt.Errorf("the path ends at node %d, which is no host", link.DstNode)
+			}
+			return fmt.Errorf("hop %d ends at host %d before the path does: hosts do not forward", i, link.DstNode)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,226 @@
+package simkernel
+
+import "math/bits"
+
+// A netNIC is the sending half of a host: the flows that have bytes to send, in the order in which
+// they started, which is the order of the round robin.
+type netNIC struct {
+	places []netPlace
+	open   []uint64 // bit per place: the flow has bytes left and its window is open
+	after  int      // the place after the one served last
+	gone   int      // places whose flows have sent everything
+	fresh  bool     // sendPS and sendAt are right
+	sendPS int64    // when the next data packet can be sent, netNever if none
+	sendAt int      // and by which place
+}
+
+// A netPlace is one flow of a NIC.
+type netPlace struct {
+	readyPS int64 // pacing, or the ACK that opened the window, lets it send from then on
+	slot    int32
+}
+
+// add puts a flow at the end of the round.
+func (c *netNIC) add(slot int32, nowPS int64) (place int32) {
+	k := len(c.places)
+	c.places = append(c.places, netPlace{nowPS, slot})
+	if k%64 == 0 {
+		c.open = append(c.open, 0)
+	}
+	c.open[k/64] |= 1 << (k % 64)
+	c.fresh = false
+	return int32(k)
+}
+
+func (c *netNIC) isOpen(place int32) bool { return c.open[place/64]>>(place%64)&1 != 0 }
+
+func (c *netNIC) close(place int32) {
+	c.open[place/64] &^= 1 << (place % 64)
+	c.fresh = false
+}
+
+func (c *netNIC) reopen(place int32, nowPS int64) {
+	c.open[place/64] |= 1 << (place % 64)
+	c.places[place].readyPS = max(c.places[place].readyPS, nowPS)
+	c.fresh = false
+}
+
+// choose finds who sends next and when, if the wire is free from freePS on: of the flows ready
+// earliest (all that are ready by freePS count as equal) the first after the one served last.
+func (c *netNIC) choose(freePS int64) {
+	c.fresh = true
+	c.sendPS = netNever
+	k := c.after / 64
+	rest := uint64(1)<<(c.after%64) - 1 // places before the one served last, in its word
+	for i := 0; i <= len(c.open); i++ {
+		if k >= len(c.open) {
+			k = 0
+		}
+		if k >= len(c.open) {
+			return
+		}
+		word := c.open[k]
+		if i == 0 {
+			word &^= rest
+		} else if i == len(c.open) {
+			word &= rest
+		}
+		for ; word != 0; word &= word - 1 {
+			place := k*64 + bits.TrailingZeros64(word)
+			readyPS := max(freePS, c.places[place].readyPS)
+			if readyPS < c.sendPS {
+				c.sendPS, c.sendAt = readyPS, place
+				if readyPS == freePS {
+					return
+				}
+			}
+		}
+		k++
+	}
+}
+
+// compact drops the places of flows that have sent everything, keeping the order of the rest.
+func (c *netNIC) compact(senders []netSender) {
+	kept, after := 0, -1
+	for i, p := range c.places {
+		if i == c.after {
+			after = kept
+		}
+		if p.slot < 0 {
+			continue
+		}
+		if open := c.isOpen(int32(i)); open {
+			c.open[kept/64] |= 1 << (kept % 64)
+		} else {
+			c.open[kept/64] &^= 1 << (kept % 64)
+		}
+		senders[p.slot].place = int32(kept)
+		c.places[kept] = p
+		kept++
+	}
+	if after < 0 {
+		after = kept
+	}
+	c.after, c.gone = after, 0
+	c.places = c.places[:kept]
+	c.open = c.open[:(kept+63)/64]
+	if kept%64 != 0 {
+		c.open[kept/64] &= 1<<(kept%64) - 1
+	}
+	c.fresh = false
+}
+
+// runNIC simulates a host's NIC to the end of the window. What arrives at a moment comes before
+// what is sent at it.
+func (d *netDomain) runNIC(u int32, p *netPort, c *netNIC) {
+	for {
+		inPS, ackPS := int64(netNever), int64(netNever)
+		if p.data.head != p.data.tail {
+			inPS = p.data.at(p.data.head).atPS
+		}
+		if p.acks.head != p.acks.tail {
+			ackPS = max(p.freePS, p.acks.at(p.acks.head).atPS)
+		}
+		if !c.fresh {
+			c.choose(p.freePS)
+		}
+		outPS := min(ackPS, c.sendPS)
+		if next := min(inPS, outPS); next >= d.endPS {
+			d.visitPort(u, p, next)
+			return
+		}
+		switch {
+		case inPS <= outPS:
+			it := p.data.at(p.data.head)
+			p.data.head++
+			d.nicTakes(p, c, it)
+		case ackPS <= outPS:
+			it := *p.acks.at(p.acks.head)
+			p.acks.head++
+			p.freePS = ackPS + p.ackPS
+			c.fresh = false
+			it.atPS = p.freePS + p.delayPS
+			to := d.net.flows.hops[int(it.slot)*d.net.flows.stride+int(it.hop)].backward
+			it.hop--
+			d.forward(u, p, to, it)
+		default:
+			d.nicSends(u, p, c)
+		}
+	}
+}
+
+// nicTakes handles what reaches a host: data, which it delivers and answers with an ACK at once;
+// an ACK of a flow of its own; the start of one.
+func (d *netDomain) nicTakes(p *netPort, c *netNIC, it *netItem) {
+	t := &d.net.flows
+	switch {
+	case it.flags&netStart != 0:
+		if c.gone > 32 && c.gone*2 > len(c.places) {
+			c.compact(t.senders)
+		}
+		t.senders[it.slot].place = c.add(it.slot, it.atPS)
+	case it.flags&netAck == 0:
+		t.toCome[it.slot] -= it.payloadBytes()
+		if t.toCome[it.slot] == 0 {
+			d.finished = append(d.finished, netFinish{it.atPS, it.slot})
+		}
+		p.acks.push(netItem{it.atPS, it.slot, it.payload, it.hop - 1, netAck | it.flags&netMarked})
+	default:
+		s := &t.senders[it.slot]
+		s.ackedBytes += it.payloadBytes()
+		if s.sentBytes == s.sizeBytes {
+			if s.ackedBytes == s.sizeBytes {
+				d.home = append(d.home, it.slot)
+			}
+			return
+		}
+		params := &d.net.params
+		if s.onACK(params, s.ackedBytes, s.sentBytes, it.flags&netMarked != 0) {
+			s.gap = newWireTime(s.rateBps)
+			s.windowBytes = s.window(params)
+		}
+		open := s.sentBytes-s.ackedBytes < s.windowBytes
+		if was := c.isOpen(s.place); open != was {
+			if open {
+				c.reopen(s.place, it.atPS)
+			} else {
+				c.close(s.place)
+			}
+		}
+	}
+}
+
+// nicSends sends a data packet of the chosen flow at the chosen time.
+func (d *netDomain) nicSends(u int32, p *netPort, c *netNIC) {
+	t, params := &d.net.flows, &d.net.params
+	nowPS, place := c.sendPS, c.sendAt
+	slot := c.places[place].slot
+	s := &t.senders[slot]
+	payload := min(params.PayloadBytes, s.sizeBytes-s.sentBytes, s.windowBytes-(s.sentBytes-s.ackedBytes))
+	s.sentBytes += payload
+
+	c.after = place + 1
+	c.fresh = false
+	var flags uint8
+	switch {
+	case s.sentBytes == s.sizeBytes:
+		flags = netLast
+		c.close(int32(place))
+		c.places[place].slot = -1
+		c.gone++
+		if c.gone == len(c.places) {
+			c.places, c.open, c.after, c.gone = c.places[:0], c.open[:0], 0, 0
+		}
+	case s.sentBytes-s.ackedBytes >= s.windowBytes:
+		c.close(int32(place))
+		fallthrough
+	default:
+		c.places[place].readyPS = nowPS + s.gap.ps(payload+params.HeaderBytes)
+	}
+	sendPS := p.wirePS(params, payload)
+	p.counters.sent++
+	p.counters.busyPS += sendPS
+	p.freePS = nowPS + sendPS
+	it := netItem{p.freePS + p.delayPS, slot, uint16(payload - 1), 1, flags}
+	d.forward(u, p, t.hops[int(slot)*t.stride].forward, it)
+}

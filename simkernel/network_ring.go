@@ -1,0 +1,76 @@
+package simkernel
+
+// A netItem is a packet in flight or in a queue of the whole-network engine, or the start of a
+// flow on its way to the source's NIC. 16 bytes: queues are most of what a loaded network is.
+//
+// An ACK carries the payload of the packet it acknowledges: packets of a flow stay in order on
+// their one path, so the sender adds up what it has been told and needs no sequence numbers.
+type netItem struct {
+	atPS    int64  // when it is at the port: wholly received by the node that the port belongs to
+	slot    int32  // its flow's slot
+	payload uint16 // payload in bytes, less 1
+	hop     uint8  // place on the data path of the link (or, for ACKs, of its reverse) it waits for
+	flags   uint8
+}
+
+const (
+	netAck    uint8 = 1 << iota // an ACK, on the reverse path
+	netMarked                   // a switch has marked the packet (an ACK: the packet it acknowledges)
+	netLast                     // the last packet of its flow
+	netStart                    // not a packet: the flow starts
+)
+
+func (it *netItem) payloadBytes() int64 { return int64(it.payload) + 1 }
+
+// A netRing is a queue of items ordered by time of arrival. Positions only ever grow; the buffer's
+// length is a power of two. Items that have not arrived yet stand in it too, behind all that have.
+type netRing struct {
+	buf        []netItem
+	head, tail uint32
+}
+
+const netRingMin = 8
+
+func (r *netRing) len() int { return int(r.tail - r.head) }
+
+func (r *netRing) at(pos uint32) *netItem {
+	return &r.buf[pos&uint32(len(r.buf)-1)]
+}
+
+// push appends an item that is known to be the latest.
+func (r *netRing) push(it netItem) {
+	if int(r.tail-r.head) == len(r.buf) {
+		r.grow()
+	}
+	*r.at(r.tail) = it
+	r.tail++
+}
+
+// insert puts an item at its place by (time, start order of its flow). Two items of one flow with
+// one time keep the order in which they come. The order is total and does not depend on which
+// link, domain or worker brings an item first.
+func (r *netRing) insert(it netItem, rows []int64) {
+	if int(r.tail-r.head) == len(r.buf) {
+		r.grow()
+	}
+	buf, mask := r.buf, uint32(len(r.buf)-1)
+	pos := r.tail
+	r.tail++
+	for pos != r.head {
+		prev := &buf[(pos-1)&mask]
+		if prev.atPS < it.atPS || prev.atPS == it.atPS && rows[prev.slot] <= rows[it.slot] {
+			break
+		}
+		buf[pos&mask] = *prev
+		pos--
+	}
+	buf[pos&mask] = it
+}
+
+func (r *netRing) grow() {
+	buf := make([]netItem, max(netRingMin, 2*len(r.buf)))
+	for i := r.head; i != r.tail; i++ {
+		buf[i&uint32(len(buf)-1)] = *r.at(i)
+	}
+	r.buf = buf
+}

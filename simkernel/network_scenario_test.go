@@ -1,0 +1,329 @@
+package simkernel
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow/go/v17/arrow/array"
+	"github.com/apache/arrow/go/v17/arrow/memory"
+	"github.com/apache/arrow/go/v17/parquet/file"
+	"github.com/apache/arrow/go/v17/parquet/pqarrow"
+)
+
+// The paper's own ns-3 runs, found beside the repository.
+const referenceDir = "../../shared/reference"
+
+// scenario is a reference workload with ns-3's answers: trueFCT and trueIdeal are -1 where ns-3
+// has none.
+type scenario struct {
+	links              []NetLink
+	hosts              []bool
+	src, dst           []int64
+	sizeBytes, startNS []int64
+	trueFCT, trueIdeal []int64
+}
+
+func loadScenario(t testing.TB, id int) *scenario {
+	t.Helper()
+	dir := filepath.Join(referenceDir, "scenarios", strconv.Itoa(id))
+	raw, err := os.ReadFile(filepath.Join(dir, "scenario.json"))
+	if os.IsNotExist(err) {
+		t.Skipf("no ns-3 ground truth here: %s is missing", dir)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var about struct{ Topology string }
+	if err := json.Unmarshal(raw, &about); err != nil {
+		t.Fatal(err)
+	}
+	s := &scenario{}
+	s.readTopology(t, filepath.Join(referenceDir, "topologies", about.Topology+".json"))
+	flows := readColumns(t, filepath.Join(dir, "flows.parquet"))
+	truth := readColumns(t, filepath.Join(dir, "ns3.parquet"))
+	answer := map[int64]int{}
+	for i, id := range truth["flow_id"] {
+		answer[id] = i
+	}
+	for i, size := range flows["size_bytes"] {
+		if size == 0 {
+			continue
+		}
+		s.src = append(s.src, flows["src"][i])
+		s.dst = append(s.dst, flows["dst"][i])
+		s.sizeBytes = append(s.sizeBytes, size)
+		s.startNS = append(s.startNS, flows["start_ns"][i])
+		fct, ideal := int64(-1), int64(-1)
+		if row, ok := answer[flows["flow_id"][i]]; ok {
+			fct, ideal = truth["fct_ns"][row], truth["ideal_ns"][row]
+		}
+		s.trueFCT = append(s.trueFCT, fct)
+		s.trueIdeal = append(s.trueIdeal, ideal)
+	}
+	return s
+}
+
+func (s *scenario) readTopology(t testing.TB, path string) {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type node struct{ ID int32 }
+	type cable struct {
+		A, B      int32
+		Bandwidth int64
+		Delay     int64
+	}
+	var top struct {
+		Planes [][]node
+		Pods   []struct {
+			Fabs  []node
+			Racks []struct {
+				Tor      node
+				Hosts    []node
+				Host2Tor []cable
+			}
+			Tor2Fab []cable
+		}
+		Fab2Spine []cable
+	}
+	if err := json.Unmarshal(raw, &top); err != nil {
+		t.Fatal(err)
+	}
+	var hosts []node
+	cables := top.Fab2Spine
+	for _, pod := range top.Pods {
+		cables = append(cables, pod.Tor2Fab...)
+		for _, rack := range pod.Racks {
+			hosts = append(hosts, rack.Hosts...)
+			cables = append(cables, rack.Host2Tor...)
+		}
+	}
+	nodes := int32(0)
+	for _, c := range cables {
+		s.links = append(s.links, NetLink{c.A, c.B, c.Bandwidth, c.Delay}, NetLink{c.B, c.A, c.Bandwidth, c.Delay})
+		nodes = max(nodes, c.A+1, c.B+1)
+	}
+	s.hosts = make([]bool, nodes)
+	for _, h := range hosts {
+		s.hosts[h.ID] = true
+	}
+}
+
+func readColumns(t testing.TB, path string) map[string][]int64 {
+	t.Helper()
+	rd, err := file.OpenParquetFile(path, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = rd.Close() }()
+	ar, err := pqarrow.NewFileReader(rd, pqarrow.ArrowReadProperties{}, memory.DefaultAllocator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tab, err := ar.ReadTable(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tab.Release()
+	columns := map[string][]int64{}
+	for i := range int(tab.NumCols()) {
+		c := tab.Column(i)
+		var values []int64
+		for _, chunk := range c.Data().Chunks() {
+			switch v := chunk.(type) {
+			case *array.Int64:
+				values = append(values, v.Int64Values()...)
+			case *array.Int32:
+				for _, x := range v.Int32Values() {
+					values = append(values, int64(x))
+				}
+			default:
+				t.Fatalf("%s: column %s has type %s", path, c.Name(), chunk.DataType())
+			}
+		}
+		columns[c.Name()] = values
+	}
+	return columns
+}
+
+// route gives every flow a shortest path, each node choosing by its own salted hash of the flow.
+func (s *scenario) route(seed uint64) *NetFlows {
+	links := make([][]int32, len(s.hosts)) // leaving each node
+	for l, link := range s.links {
+		links[link.SrcNode] = append(links[link.SrcNode], int32(l))
+	}
+	toward := map[int32][][]int32{} // per destination's switch: the choices at each node
+	f := &NetFlows{SizeBytes: s.sizeBytes, StartNS: s.startNS}
+	for i := range s.src {
+		up, down := links[s.src[i]][0], links[s.dst[i]][0]^1
+		at, end := s.links[up].DstNode, s.links[down].SrcNode
+		if toward[end] == nil {
+			toward[end] = s.choices(links, end)
+		}
+		f.PathLinks = append(f.PathLinks, up)
+		for at != end {
+			of := toward[end][at]
+			l := of[mix(mix(seed, uint64(at)), uint64(i))%uint64(len(of))]
+			f.PathLinks = append(f.PathLinks, l)
+			at = s.links[l].DstNode
+		}
+		f.PathLinks = append(f.PathLinks, down)
+		f.PathEnds = append(f.PathEnds, int32(len(f.PathLinks)))
+	}
+	return f
+}
+
+func (s *scenario) choices(links [][]int32, end int32) [][]int32 {
+	far := make([]int, len(s.hosts))
+	of := make([][]int32, len(s.hosts))
+	queue := []int32{end}
+	far[end] = 1
+	for len(queue) > 0 {
+		at := queue[0]
+		queue = queue[1:]
+		for _, l := range links[at] {
+			next := s.links[l].DstNode
+			if s.hosts[next] {
+				continue
+			}
+			if far[next] == 0 {
+				far[next] = far[at] + 1
+				queue = append(queue, next)
+			}
+			if far[next] == far[at]+1 {
+				of[next] = append(of[next], l^1)
+			}
+		}
+	}
+	return of
+}
+
+// mix is splitmix64's finalizer over a sum (Steele et al., OOPSLA'14).
+func mix(a, b uint64) uint64 {
+	z := a + (b+1)*0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+func (f *NetFlows) packetHops(p *Params) (sum int64) {
+	begin := int32(0)
+	for i, end := range f.PathEnds {
+		sum += p.Packets(f.SizeBytes[i]) * int64(end-begin)
+		begin = end
+	}
+	return sum
+}
+
+// fcts runs the scenario on the paths of one seed.
+func (s *scenario) fcts(t testing.TB, seed uint64) (fcts []int64, nsPerPacketHop float64) {
+	t.Helper()
+	flows := s.route(seed)
+	fcts = make([]int64, len(s.src))
+	params := DefaultParams()
+	n, err := NewNetwork(params, s.links, s.hosts, nil, chunks(flows, 10_000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	err = n.Run(func(r *NetResults) error {
+		for i, row := range r.Row {
+			fcts[row] = r.FCTNS[i]
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fcts, float64(time.Since(begin).Nanoseconds()) / float64(flows.packetHops(&params))
+}
+
+var netSizeBins = []int64{10_000, 100_000, 1_000_000, math.MaxInt64}
+
+// slowdownQuantiles sorts the slowdowns of the flows with sizes in [low, high).
+func (s *scenario) slowdowns(fcts []int64, low, high int64) []float64 {
+	var x []float64
+	for i, size := range s.sizeBytes {
+		if size >= low && size < high && s.trueIdeal[i] > 0 {
+			x = append(x, float64(fcts[i])/float64(s.trueIdeal[i]))
+		}
+	}
+	slices.Sort(x)
+	return x
+}
+
+func quantile(sorted []float64, q float64) float64 {
+	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
+}
+
+// TestNetworkAgainstNS3 holds the engine against the paper's ns-3. It takes minutes:
+// PARSIMON_LONG=1, or PARSIMON_LONG=47,1001 for some of the scenarios.
+func TestNetworkAgainstNS3(t *testing.T) {
+	long := os.Getenv("PARSIMON_LONG")
+	if long == "" {
+		t.Skip("takes minutes; set PARSIMON_LONG=1")
+	}
+	ids := []int{47, 95, 1001}
+	if long != "1" {
+		ids = nil
+		for _, word := range strings.Split(long, ",") {
+			id, err := strconv.Atoi(word)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, id)
+		}
+	}
+	seeds := uint64(3)
+	if k, err := strconv.Atoi(os.Getenv("PARSIMON_SEEDS")); err == nil {
+		seeds = uint64(k)
+	}
+	for _, id := range ids {
+		t.Run(strconv.Itoa(id), func(t *testing.T) {
+			s := loadScenario(t, id)
+			for seed := range seeds {
+				fcts, ns := s.fcts(t, seed)
+				t.Logf("seed %d: %.0f ns per packet-hop", seed, ns)
+				s.compare(t, fcts)
+			}
+		})
+	}
+}
+
+func (s *scenario) compare(t *testing.T, fcts []int64) {
+	x, y := s.slowdowns(fcts, 0, math.MaxInt64), s.slowdowns(s.trueFCT, 0, math.MaxInt64)
+	line := "all:"
+	for _, q := range []float64{0.5, 0.9, 0.99, 0.999} {
+		e := quantile(x, q)/quantile(y, q) - 1
+		line += fmt.Sprintf(" p%v %+.2f%%", q*100, e*100)
+		if limit := 0.025; math.Abs(e) > limit && q < 0.999 || math.Abs(e) > 2*limit {
+			t.Errorf("p%v is %+.1f%% off", q*100, e*100)
+		}
+	}
+	low := int64(0)
+	line += "; p99 by size:"
+	for _, high := range netSizeBins {
+		x, y := s.slowdowns(fcts, low, high), s.slowdowns(s.trueFCT, low, high)
+		low = high
+		if len(y) == 0 {
+			continue
+		}
+		e := quantile(x, 0.99)/quantile(y, 0.99) - 1
+		line += fmt.Sprintf(" %+.2f%% (%d)", e*100, len(y))
+		if len(y) > 1000 && math.Abs(e) > 0.05 {
+			t.Errorf("p99 of flows under %d bytes is %+.1f%% off", high, e*100)
+		}
+	}
+	t.Log(line)
+}

@@ -1,0 +1,417 @@
+package simkernel
+
+import (
+	"container/heap"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// The twin is the whole-network engine as one would first write it: one heap of events, packets as
+// objects, queues as slices. It shares the transport, the wires and the ideal FCT with the engine,
+// and nothing of its structure.
+type netTwin struct {
+	params Params
+	links  []NetLink
+	hosts  []bool
+	queue  twinEvents
+	serial int
+	ports  []twinPort
+	flows  []*twinFlow
+}
+
+type twinFlow struct {
+	row              int
+	path             []int32
+	sizeBytes        int64
+	startPS          int64
+	dctcp            dctcp
+	sent, acked, got int64
+	readyPS          int64
+	finishPS         int64
+	waitPS, lastPS   []int64
+}
+
+type twinPacket struct {
+	flow    *twinFlow
+	hop     int
+	payload int64
+	ack     bool
+	marked  bool
+	last    bool
+	atPS    int64
+}
+
+type twinPort struct {
+	freePS     int64
+	acks, data []*twinPacket
+	flows      []*twinFlow // at a host: in the order of their starts
+	served     int         // row of the flow served last
+}
+
+// A twinEvent is a packet's or a flow's arrival at a port (phase 0) or a look at whether the port
+// can send (phase 1): at equal times all arrivals come first, in the start order of their flows.
+type twinEvent struct {
+	atPS   int64
+	phase  int
+	row    int
+	serial int
+	port   int32
+	packet *twinPacket
+	start  *twinFlow
+}
+
+type twinEvents []twinEvent
+
+func (h twinEvents) Len() int { return len(h) }
+func (h twinEvents) Less(i, j int) bool {
+	a, b := h[i], h[j]
+	if a.atPS != b.atPS {
+		return a.atPS < b.atPS
+	}
+	if a.phase != b.phase {
+		return a.phase < b.phase
+	}
+	if a.row != b.row {
+		return a.row < b.row
+	}
+	return a.serial < b.serial
+}
+func (h twinEvents) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *twinEvents) Push(x any)   { *h = append(*h, x.(twinEvent)) }
+func (h *twinEvents) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return x
+}
+
+func (w *netTwin) at(e twinEvent) {
+	w.serial++
+	e.serial = w.serial
+	heap.Push(&w.queue, e)
+}
+
+func (w *netTwin) look(port int32, atPS int64) { w.at(twinEvent{atPS: atPS, phase: 1, port: port}) }
+
+func runTwin(params Params, links []NetLink, hosts []bool, flows *NetFlows) *netTwin {
+	w := &netTwin{params: params, links: links, hosts: hosts, ports: make([]twinPort, len(links))}
+	for i := range w.ports {
+		w.ports[i].served = -1
+	}
+	begin := int32(0)
+	for i, end := range flows.PathEnds {
+		f := &twinFlow{row: i, path: flows.PathLinks[begin:end], sizeBytes: flows.SizeBytes[i], startPS: flows.StartNS[i] * psPerNS}
+		begin = end
+		f.waitPS, f.lastPS = make([]int64, len(f.path)), make([]int64, len(f.path))
+		f.dctcp.start(float64(links[f.path[0]].BandwidthBps))
+		w.flows = append(w.flows, f)
+		w.at(twinEvent{atPS: f.startPS, row: i, port: f.path[0], start: f})
+	}
+	for len(w.queue) > 0 {
+		e := heap.Pop(&w.queue).(twinEvent)
+		switch {
+		case e.start != nil:
+			p := &w.ports[e.port]
+			p.flows = append(p.flows, e.start)
+			e.start.readyPS = e.atPS
+			w.look(e.port, max(e.atPS, p.freePS))
+		case e.packet != nil:
+			w.arrive(e.port, e.packet, e.atPS)
+		default:
+			w.send(e.port, e.atPS)
+		}
+	}
+	return w
+}
+
+func (w *netTwin) arrive(port int32, k *twinPacket, nowPS int64) {
+	p, f := &w.ports[port], k.flow
+	k.atPS = nowPS
+	switch {
+	case k.ack && k.hop < 0: // home
+		f.acked += k.payload
+		f.dctcp.onACK(&w.params, f.acked, f.sent, k.marked)
+		w.look(port, max(nowPS, p.freePS, f.readyPS))
+		return
+	case !k.ack && k.hop == len(f.path): // delivered
+		f.got += k.payload
+		if f.got == f.sizeBytes {
+			f.finishPS = nowPS
+		}
+		k = &twinPacket{flow: f, hop: k.hop - 1, payload: k.payload, ack: true, marked: k.marked, atPS: nowPS}
+	}
+	if k.ack {
+		p.acks = append(p.acks, k)
+	} else {
+		p.data = append(p.data, k)
+	}
+	w.look(port, max(nowPS, p.freePS))
+}
+
+func (w *netTwin) send(port int32, nowPS int64) {
+	p := &w.ports[port]
+	link := w.links[port]
+	if p.freePS > nowPS {
+		return
+	}
+	if len(p.acks) > 0 {
+		k := p.acks[0]
+		p.acks = p.acks[1:]
+		k.hop--
+		to := k.flow.path[0]
+		if k.hop >= 0 {
+			to = k.flow.path[k.hop] ^ 1
+		}
+		w.transmit(port, to, k, w.params.AckBytes, nowPS)
+		return
+	}
+	var k *twinPacket
+	if w.hosts[link.SrcNode] {
+		f := w.choose(p, nowPS)
+		if f == nil {
+			return
+		}
+		p.served = f.row
+		payload := min(w.params.PayloadBytes, f.sizeBytes-f.sent, f.dctcp.window(&w.params)-(f.sent-f.acked))
+		f.sent += payload
+		f.readyPS = nowPS + newWireTime(f.dctcp.rateBps).ps(payload+w.params.HeaderBytes)
+		w.look(port, f.readyPS)
+		k = &twinPacket{flow: f, payload: payload, last: f.sent == f.sizeBytes, atPS: nowPS}
+	} else {
+		if len(p.data) == 0 {
+			return
+		}
+		k = p.data[0]
+		p.data = p.data[1:]
+		left := int64(0)
+		for _, other := range p.data {
+			left += other.payload + w.params.HeaderBytes
+		}
+		if left > w.params.MarkBytes(link.BandwidthBps) {
+			k.marked = true
+		}
+	}
+	k.flow.waitPS[k.hop] += nowPS - k.atPS
+	if k.last {
+		k.flow.lastPS[k.hop] = nowPS - k.atPS
+	}
+	k.hop++
+	to := port ^ 1
+	if k.hop < len(k.flow.path) {
+		to = k.flow.path[k.hop]
+	}
+	w.transmit(port, to, k, k.payload+w.params.HeaderBytes, nowPS)
+}
+
+// choose is the host's round robin: of the sendable flows the first that started after the one
+// served last, or else the first of all.
+func (w *netTwin) choose(p *twinPort, nowPS int64) *twinFlow {
+	var first *twinFlow
+	for _, f := range p.flows {
+		if f.sent == f.sizeBytes || f.readyPS > nowPS || f.sent-f.acked >= f.dctcp.window(&w.params) {
+			continue
+		}
+		if f.row > p.served {
+			return f
+		}
+		if first == nil {
+			first = f
+		}
+	}
+	return first
+}
+
+func (w *netTwin) transmit(port, to int32, k *twinPacket, wireBytes, nowPS int64) {
+	p, link := &w.ports[port], w.links[port]
+	p.freePS = nowPS + newWireTime(float64(link.BandwidthBps)).ps(wireBytes)
+	w.look(port, p.freePS)
+	w.at(twinEvent{atPS: p.freePS + link.DelayNS*psPerNS, row: k.flow.row, port: to, packet: k})
+}
+
+// netExample is a random network and its workload.
+type netExample struct {
+	params Params
+	links  []NetLink
+	hosts  []bool
+	flows  NetFlows
+}
+
+// randomNetwork makes a connected network of switches with hosts, one cable each, and flows on
+// shortest-by-chance paths. It leans towards collisions: equal times, equal speeds, tiny windows.
+func randomNetwork(seed uint64) netExample {
+	rng := rand.New(rand.NewPCG(seed, 5))
+	pick := func(of ...int64) int64 { return of[rng.IntN(len(of))] }
+	e := netExample{params: DefaultParams()}
+	e.params.WindowBytes = pick(500, 2500, 18_000, 18_000, 100_000)
+	e.params.AckBytes = pick(0, 60, 60, 60)
+	e.params.MarkBytesPerGbps = pick(0, 300, 3000)
+	switches, hostCount := 1+rng.IntN(6), 2+rng.IntN(8)
+	e.hosts = make([]bool, switches+hostCount)
+	delays := [][]int64{{1000}, {1000, 2000}, {1, 1000}, {7, 300_000}}[rng.IntN(4)]
+	speeds := [][]int64{{10e9}, {10e9, 40e9}, {1e9, 10e9, 3_333_333_333}}[rng.IntN(3)]
+	cable := func(a, b int) {
+		l := NetLink{int32(a), int32(b), pick(speeds...), pick(delays...)}
+		back := NetLink{int32(b), int32(a), l.BandwidthBps, l.DelayNS}
+		if rng.IntN(4) == 0 {
+			back.BandwidthBps = pick(speeds...)
+		}
+		e.links = append(e.links, l, back)
+	}
+	for s := 1; s < switches; s++ {
+		cable(s, rng.IntN(s))
+	}
+	for range rng.IntN(switches) {
+		if a, b := rng.IntN(switches), rng.IntN(switches); a != b {
+			cable(a, b)
+		}
+	}
+	for h := switches; h < len(e.hosts); h++ {
+		e.hosts[h] = true
+		cable(h, rng.IntN(switches))
+	}
+	startNS := rng.Int64N(1e9)
+	for range 1 + rng.IntN(40) {
+		src := switches + rng.IntN(hostCount)
+		dst := switches + rng.IntN(hostCount)
+		if rng.IntN(3) == 0 {
+			dst = switches
+		}
+		if src == dst {
+			continue
+		}
+		e.flows.SizeBytes = append(e.flows.SizeBytes, 1+rng.Int64N(pick(10, 1000, 3000, 100_000)))
+		e.flows.StartNS = append(e.flows.StartNS, startNS)
+		e.flows.PathLinks = append(e.flows.PathLinks, randomPath(rng, e.links, e.hosts, src, dst)...)
+		e.flows.PathEnds = append(e.flows.PathEnds, int32(len(e.flows.PathLinks)))
+		startNS += pick(0, 0, 1, 500, 5000, 200_000) * rng.Int64N(3)
+	}
+	return e
+}
+
+// randomPath is a path that a search in random order finds.
+func randomPath(rng *rand.Rand, links []NetLink, hosts []bool, src, dst int) []int32 {
+	seen := map[int]bool{src: true}
+	var walk func(at int) []int32
+	walk = func(at int) []int32 {
+		for _, l := range rng.Perm(len(links)) {
+			if int(links[l].SrcNode) != at {
+				continue
+			}
+			next := int(links[l].DstNode)
+			if next == dst {
+				return []int32{int32(l)}
+			}
+			if seen[next] || hosts[next] {
+				continue
+			}
+			seen[next] = true
+			if rest := walk(next); rest != nil {
+				return append([]int32{int32(l)}, rest...)
+			}
+		}
+		return nil
+	}
+	return walk(src)
+}
+
+// chunks is a source of the workload in chunks of at most size flows.
+func chunks(flows *NetFlows, size int) func() (*NetFlows, error) {
+	row := 0
+	return func() (*NetFlows, error) {
+		if row == len(flows.StartNS) {
+			return nil, nil
+		}
+		end := min(row+size, len(flows.StartNS))
+		c := &NetFlows{SizeBytes: flows.SizeBytes[row:end], StartNS: flows.StartNS[row:end]}
+		base := int32(0)
+		if row > 0 {
+			base = flows.PathEnds[row-1]
+		}
+		c.PathLinks = flows.PathLinks[base:flows.PathEnds[end-1]]
+		for _, e := range flows.PathEnds[row:end] {
+			c.PathEnds = append(c.PathEnds, e-base)
+		}
+		row = end
+		return c, nil
+	}
+}
+
+func newExampleNetwork(t testing.TB, e *netExample, domainOf []int32, chunk int) *Network {
+	t.Helper()
+	n, err := NewNetwork(e.params, e.links, e.hosts, domainOf, chunks(&e.flows, chunk))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func runExample(t testing.TB, e *netExample, domainOf []int32, chunk int) *NetResults {
+	t.Helper()
+	n := newExampleNetwork(t, e, domainOf, chunk)
+	all := &NetResults{}
+	err := n.Run(func(r *NetResults) error {
+		base := int32(len(all.WaitNS))
+		all.Row = append(all.Row, r.Row...)
+		all.FCTNS = append(all.FCTNS, r.FCTNS...)
+		all.IdealNS = append(all.IdealNS, r.IdealNS...)
+		for _, end := range r.HopEnds {
+			all.HopEnds = append(all.HopEnds, base+end)
+		}
+		all.WaitNS = append(all.WaitNS, r.WaitNS...)
+		all.LastWaitNS = append(all.LastWaitNS, r.LastWaitNS...)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestNetworkAgreesWithTwin(t *testing.T) {
+	cases := uint64(600)
+	if testing.Short() {
+		cases = 100
+	}
+	for seed := range cases {
+		e := randomNetwork(seed)
+		if err := agree(t, &e); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+	}
+}
+
+func agree(t testing.TB, e *netExample) error {
+	w := runTwin(e.params, e.links, e.hosts, &e.flows)
+	r := runExample(t, e, nil, 1000)
+	if len(r.Row) != len(w.flows) {
+		return fmt.Errorf("%d flows finished, twin %d", len(r.Row), len(w.flows))
+	}
+	begin := int32(0)
+	for i, row := range r.Row {
+		f := w.flows[row]
+		if fct := ceilNS(f.finishPS - f.startPS); fct != r.FCTNS[i] {
+			return fmt.Errorf("flow %d: FCT %d ns, twin %d", row, r.FCTNS[i], fct)
+		}
+		for h := range f.path {
+			sum, last := r.WaitNS[int(begin)+h], r.LastWaitNS[int(begin)+h]
+			if sum != f.waitPS[h]/psPerNS || last != f.lastPS[h]/psPerNS {
+				return fmt.Errorf("flow %d hop %d: waits %d, last %d; twin %d, %d", row, h, sum, last, f.waitPS[h]/psPerNS, f.lastPS[h]/psPerNS)
+			}
+		}
+		begin = r.HopEnds[i]
+		if i > 0 {
+			before := w.flows[r.Row[i-1]]
+			if c := f.finishPS - before.finishPS; c < 0 || c == 0 && f.row < before.row {
+				return fmt.Errorf("flow %d stands after flow %d, which finished later", row, before.row)
+			}
+		}
+	}
+	for i, row := range slices.Sorted(slices.Values(r.Row)) {
+		if int(row) != i {
+			return fmt.Errorf("flow %d did not finish, or twice", i)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,64 @@
+package simkernel
+
+import "fmt"
+
+// Params are the constants of the transport and of the packets. Every link case of a scenario
+// shares them. Defaults: DefaultParams.
+type Params struct {
+	PayloadBytes        int64   // largest payload of a packet
+	HeaderBytes         int64   // added to every payload on the wire
+	AckBytes            int64   // an ACK on the wire
+	WindowBytes         int64   // payload in flight at line rate; scaled by rate / line rate
+	Gain                float64 // DCTCP's g (Alizadeh et al., SIGCOMM'10, §3.1)
+	AdditiveIncreaseBps float64 // added to the rate once a window
+	MinRateBps          float64 // the rate is never cut below (nor is it ever above line rate)
+	MarkBytesPerGbps    int64   // marking threshold per Gbps of a link's total bandwidth
+}
+
+// DefaultParams are the constants of the paper's DCTCP runs in ns-3.
+func DefaultParams() Params {
+	return Params{
+		PayloadBytes:        1000,
+		HeaderBytes:         48,
+		AckBytes:            60,
+		WindowBytes:         18_000,
+		Gain:                1.0 / 16,
+		AdditiveIncreaseBps: 615e6,
+		MinRateBps:          1e9,
+		MarkBytesPerGbps:    3000,
+	}
+}
+
+// Validate reports the first constant that cannot be simulated.
+func (p *Params) Validate() error {
+	switch {
+	case p.PayloadBytes < 1 || p.PayloadBytes > 1<<16:
+		return fmt.Errorf("payload_bytes is %d, must be 1 to 65,536", p.PayloadBytes)
+	case p.HeaderBytes < 0 || p.HeaderBytes > 1<<12:
+		return fmt.Errorf("header_bytes is %d, must be 0 to 4,096", p.HeaderBytes)
+	case p.AckBytes < 0 || p.AckBytes > 1<<12:
+		return fmt.Errorf("ack_bytes is %d, must be 0 to 4,096", p.AckBytes)
+	case p.WindowBytes < 1 || p.WindowBytes > 1<<40:
+		return fmt.Errorf("window_bytes is %d, must be 1 to 2^40", p.WindowBytes)
+	case !(p.Gain > 0 && p.Gain <= 1):
+		return fmt.Errorf("gain is %v, must be above 0 and at most 1", p.Gain)
+	case !(p.AdditiveIncreaseBps >= 0 && p.AdditiveIncreaseBps <= 1e15):
+		return fmt.Errorf("additive_increase_bps is %v, must be 0 to 1e15", p.AdditiveIncreaseBps)
+	case !(p.MinRateBps >= MinBps && p.MinRateBps <= 1e15):
+		return fmt.Errorf("min_rate_bps is %v, must be 10,000 to 1e15", p.MinRateBps)
+	case p.MarkBytesPerGbps < 0 || p.MarkBytesPerGbps > 1<<30:
+		return fmt.Errorf("mark_bytes_per_gbps is %d, must be 0 to 2^30", p.MarkBytesPerGbps)
+	}
+	return nil
+}
+
+// MarkBytes is the marking threshold of a link of that total bandwidth (3 KB per Gbps by default:
+// 30 KB at 10 Gbps).
+func (p *Params) MarkBytes(bandwidthBps int64) int64 {
+	return p.MarkBytesPerGbps * bandwidthBps / 1_000_000_000
+}
+
+// Packets is the number of packets of a flow of that size when its window never splits one.
+func (p *Params) Packets(sizeBytes int64) int64 {
+	return (sizeBytes + p.PayloadBytes - 1) / p.PayloadBytes
+}

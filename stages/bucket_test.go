@@ -1,0 +1,244 @@
+package stages
+
+import (
+	"context"
+	"io"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sort"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+
+	"parsimon/schema"
+	"parsimon/simkernel"
+)
+
+// captured is a table in memory: what a stage writes, and what the next one reads.
+type captured struct {
+	recs []arrow.Record
+	at   int
+}
+
+// Write keeps a copy: stages reuse the memory behind a batch.
+func (c *captured) Write(rec arrow.Record) error {
+	cols := make([]arrow.Array, rec.NumCols())
+	for i, col := range rec.Columns() {
+		switch col := col.(type) {
+		case *array.Int16:
+			cols[i] = column(slices.Clone(col.Int16Values()))
+		case *array.Int32:
+			cols[i] = column(slices.Clone(col.Int32Values()))
+		case *array.Int64:
+			cols[i] = column(slices.Clone(col.Int64Values()))
+		case *array.Float64:
+			cols[i] = column(slices.Clone(col.Float64Values()))
+		default:
+			col.Retain()
+			cols[i] = col
+		}
+	}
+	c.recs = append(c.recs, array.NewRecord(rec.Schema(), cols, rec.NumRows()))
+	return nil
+}
+
+func (c *captured) Next() (arrow.Record, error) {
+	if c.at == len(c.recs) {
+		return nil, io.EOF
+	}
+	c.at++
+	c.recs[c.at-1].Retain()
+	return c.recs[c.at-1], nil
+}
+
+func (c *captured) Close() error { return nil }
+
+func (c *captured) rewound() *captured { return &captured{recs: c.recs} }
+
+func ints64(c *captured, name string) (out []int64) {
+	for _, r := range c.recs {
+		out = append(out, int64s(r, name)...)
+	}
+	return out
+}
+
+func floats64(c *captured, name string) (out []float64) {
+	for _, r := range c.recs {
+		out = append(out, float64s(r, name)...)
+	}
+	return out
+}
+
+// The sorter agrees with a stable sort by comparing, whatever the width of the keys.
+func TestSorterIsStable(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 7))
+	var s sorter
+	for trial := range 200 {
+		n := rng.IntN(3000)
+		keys := make([]uint64, n)
+		for i := range keys {
+			keys[i] = rng.Uint64() >> uint(rng.IntN(64))
+			if trial%2 == 0 {
+				keys[i] %= 17
+			}
+		}
+		want := make([]int32, n)
+		for i := range want {
+			want[i] = int32(i)
+		}
+		sort.SliceStable(want, func(a, b int) bool { return keys[want[a]] < keys[want[b]] })
+		if got := s.order(n, func(i int) uint64 { return keys[i] }); !slices.Equal(got, want) {
+			t.Fatalf("trial %d: order differs", trial)
+		}
+	}
+}
+
+// The rules of the paper's buckets (§3.3) hold for any sizes: at least 100 delays and a span of 2
+// in every bucket but the last, equal sizes together, contiguous, nothing lost, and none larger
+// than it must be.
+func TestBucketRules(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for trial := range 300 {
+		n := 1 + rng.IntN(2000)
+		sizes := make([]int64, n)
+		for i := range sizes {
+			sizes[i] = 1 + int64(math.Exp(rng.Float64()*float64(1+trial%15)))
+		}
+		slices.Sort(sizes)
+		for first := 0; first < n; {
+			end := first + bucketEnd(n-first, func(i int) int64 { return sizes[first+i] })
+			if end < n {
+				if end-first < bucketMin || sizes[end-1] < bucketSpread*sizes[first] {
+					t.Fatalf("trial %d: bucket %d..%d of %d is too small", trial, first, end, n)
+				}
+				if sizes[end] == sizes[end-1] {
+					t.Fatalf("trial %d: size %d is torn apart", trial, sizes[end])
+				}
+				cut := end - 1 // the bucket must not already have been complete one size earlier
+				for cut > first && sizes[cut-1] == sizes[end-1] {
+					cut--
+				}
+				if cut-first >= bucketMin && sizes[cut-1] >= bucketSpread*sizes[first] {
+					t.Fatalf("trial %d: bucket %d..%d could end at %d", trial, first, end, cut)
+				}
+			}
+			first = end
+		}
+	}
+}
+
+// delaysTable makes rows of hop_delays for a few links.
+func delaysTable(rng *rand.Rand, links, flowsPerLink int) *captured {
+	var d delayColumns
+	for l := range links {
+		for i := range flowsPerLink {
+			size := 1 + rng.Int64N(50_000)
+			ideal := 1000 + size
+			d.append(int32(l), int64(i*links+l), int64(1000+i*links+l), int16(l%3), 3, size, ideal+rng.Int64N(5000), ideal, 0)
+		}
+	}
+	var c captured
+	if err := d.flush(&c); err != nil {
+		panic(err)
+	}
+	return &c
+}
+
+// Each contribution is one of the delays of its own bucket times the flow's packets; drawn evenly;
+// and the same whether links are bucketed together or apart.
+func TestBucketDrawsFromTheFlowsOwnBucket(t *testing.T) {
+	p := simkernel.DefaultParams()
+	in := delaysTable(rand.New(rand.NewPCG(5, 5)), 6, 1500)
+	var buckets, contributions captured
+	stats, err := NewBucketer(p, 42).Bucket(context.Background(), in, &buckets, &contributions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stats.Links != 6 || stats.Contributions != 9000 {
+		t.Fatalf("stats %+v", stats)
+	}
+	type bucket struct {
+		lo, hi int64
+		delays []float64
+	}
+	byLink := map[int32][]bucket{}
+	total := 0
+	for _, r := range buckets.recs {
+		lists := named(r, "delays").(*array.List)
+		for i, link := range int32s(r, "link_id") {
+			from, to := lists.ValueOffsets(i)
+			d := lists.ListValues().(*array.Float64).Float64Values()[from:to]
+			if !slices.IsSorted(d) || int64(len(d)) != int64s(r, "n")[i] {
+				t.Fatalf("link %d: delays out of order or miscounted", link)
+			}
+			byLink[link] = append(byLink[link], bucket{int64s(r, "size_min_bytes")[i], int64s(r, "size_max_bytes")[i], d})
+			total += len(d)
+		}
+	}
+	if total != 9000 {
+		t.Errorf("buckets hold %d delays of 9000", total)
+	}
+	size := map[int64]int64{}
+	for i, row := range ints64(in, "flow_row") {
+		size[row] = ints64(in, "size_bytes")[i]
+	}
+	last := int64(-1)
+	var rank float64
+	for _, r := range contributions.recs {
+		link := int32s(r, "link_id")
+		for i, row := range int64s(r, "flow_row") {
+			if row < last {
+				t.Fatal("contributions are not ordered by flow")
+			}
+			last = row
+			s := size[row]
+			at := slices.IndexFunc(byLink[link[i]], func(b bucket) bool { return s >= b.lo && s <= b.hi })
+			b := byLink[link[i]][at]
+			pos := slices.IndexFunc(b.delays, func(d float64) bool { return d*float64(p.Packets(s)) == float64s(r, "delay_ns")[i] })
+			if pos < 0 {
+				t.Fatalf("flow row %d: its delay on link %d is not of its bucket", row, link[i])
+			}
+			rank += (float64(pos) + 0.5) / float64(len(b.delays))
+		}
+	}
+	if mean := rank / 9000; math.Abs(mean-0.5) > 0.02 {
+		t.Errorf("draws are not even: mean rank %.3f", mean)
+	}
+	again := map[[2]int64]float64{}
+	for _, r := range contributions.recs {
+		for i := range int(r.NumRows()) {
+			again[[2]int64{int64(int32s(r, "link_id")[i]), int64s(r, "flow_row")[i]}] = float64s(r, "delay_ns")[i]
+		}
+	}
+	rec := in.recs[0]
+	for from := int64(0); from < rec.NumRows(); from += 1500 {
+		var b, c captured
+		if _, err := NewBucketer(p, 42).Bucket(context.Background(), &captured{recs: []arrow.Record{rec.NewSlice(from, from+1500)}}, &b, &c); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range c.recs {
+			for i := range int(r.NumRows()) {
+				if again[[2]int64{int64(int32s(r, "link_id")[i]), int64s(r, "flow_row")[i]}] != float64s(r, "delay_ns")[i] {
+					t.Fatal("a link's draws depend on the partition it is in")
+				}
+			}
+		}
+	}
+}
+
+func TestBucketRefusesDelaysBelowIdeal(t *testing.T) {
+	var d delayColumns
+	d.append(3, 0, 77, 0, 1, 100, 900, 1000, 0)
+	var c, b, out captured
+	if err := d.flush(&c); err != nil {
+		t.Fatal(err)
+	}
+	_, err := NewBucketer(simkernel.DefaultParams(), 1).Bucket(context.Background(), &c, &b, &out)
+	if err == nil {
+		t.Fatal("an FCT below ideal is taken")
+	}
+}
+
+var _ schema.Sink = (*captured)(nil)

@@ -1,0 +1,102 @@
+package stages
+
+import (
+	"unsafe"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+	"github.com/apache/arrow/go/v17/arrow/memory"
+
+	"parsimon/schema"
+)
+
+// batchRows is how many rows the stages put into a record batch.
+const batchRows = 65_536
+
+// fixedWidth are the Go types of the tables' fixed-width columns.
+type fixedWidth interface {
+	int16 | int32 | int64 | float64
+}
+
+// column is an Arrow column over the values, without copying them: it is valid for as long as they
+// are not changed.
+func column[T fixedWidth](values []T) arrow.Array {
+	var zero T
+	var typ arrow.DataType
+	switch any(zero).(type) {
+	case int16:
+		typ = arrow.PrimitiveTypes.Int16
+	case int32:
+		typ = arrow.PrimitiveTypes.Int32
+	case int64:
+		typ = arrow.PrimitiveTypes.Int64
+	case float64:
+		typ = arrow.PrimitiveTypes.Float64
+	}
+	var raw []byte
+	if len(values) > 0 {
+		raw = unsafe.Slice((*byte)(unsafe.Pointer(&values[0])), len(values)*int(unsafe.Sizeof(zero)))
+	}
+	data := array.NewData(typ, len(values), []*memory.Buffer{nil, memory.NewBufferBytes(raw)}, nil, 0, 0)
+	defer data.Release()
+	return array.MakeFromData(data)
+}
+
+// stringColumn is an Arrow column of the strings.
+func stringColumn(values []string) arrow.Array {
+	b := array.NewStringBuilder(memory.DefaultAllocator)
+	defer b.Release()
+	b.AppendValues(values, nil)
+	return b.NewArray()
+}
+
+// writeColumns hands columns to a sink as one batch of the table.
+func writeColumns(out schema.Sink, t schema.Table, rows int, columns ...arrow.Array) error {
+	rec := array.NewRecord(t.Arrow(), columns, int64(rows))
+	for _, c := range columns {
+		c.Release()
+	}
+	defer rec.Release()
+	return out.Write(rec)
+}
+
+// int64s, int32s, int16s and float64s are the values of a named column of a batch, valid until the
+// batch is released.
+func int64s(rec arrow.Record, name string) []int64 {
+	return named(rec, name).(*array.Int64).Int64Values()
+}
+
+func int32s(rec arrow.Record, name string) []int32 {
+	return named(rec, name).(*array.Int32).Int32Values()
+}
+
+func int16s(rec arrow.Record, name string) []int16 {
+	return named(rec, name).(*array.Int16).Int16Values()
+}
+
+func float64s(rec arrow.Record, name string) []float64 {
+	return named(rec, name).(*array.Float64).Float64Values()
+}
+
+func named(rec arrow.Record, name string) arrow.Array {
+	at := rec.Schema().FieldIndices(name)
+	if len(at) != 1 {
+		panic("stages: batch has no column " + name) // readers hold files to the table's columns
+	}
+	return rec.Column(at[0])
+}
+
+// forEach hands every batch of a stream to f and releases it.
+func forEach(in schema.Batches, f func(arrow.Record) error) error {
+	for {
+		rec, err := in.Next()
+		if err != nil {
+			return ignoreEOF(err)
+		}
+		err = f(rec)
+		rec.Release()
+		if err != nil {
+			return err
+		}
+	}
+}

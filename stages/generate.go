@@ -1,0 +1,375 @@
+package stages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+
+	"parsimon/schema"
+)
+
+// A Workload describes flows to generate, as the paper does (§4.1): services, each with a rack
+// matrix, a size distribution and log-normal inter-arrivals, and a total rate that brings the most
+// loaded link to MaxLoad.
+type Workload struct {
+	Services []Service
+	// MaxLoad is the load of the most loaded link that all services together are expected to make:
+	// payload bits per second over the link's bandwidth; above 0.
+	MaxLoad float64
+	// DurationNS ends the workload before that time, or Flows after that many. One of them is set.
+	DurationNS int64
+	Flows      int64
+}
+
+// A Service is one network-wide arrival process of flows.
+type Service struct {
+	Name string // label of its flows; services have different names
+	VNet string // virtual network it belongs to; may be empty
+	// Matrix has a row and a column for each rack of Network.Racks, or of Racks where set; nil
+	// means each rack to every other alike.
+	Matrix *Matrix
+	Sizes  *SizeCDF
+	Sigma  float64 // shape of the log-normal inter-arrivals, 0 (none: one every so often) to 8
+	Share  float64 // of all bytes, relative to the other services; above 0
+	Racks  []int   // places in Network.Racks that the service is confined to; nil for all
+}
+
+// A Plan is what a workload comes to on a network, before the first flow is drawn.
+type Plan struct {
+	// ServiceFlowsPerSecond is the mean rate of each service.
+	ServiceFlowsPerSecond []float64
+	// BytesPerSecond is the mean rate of all services' bytes.
+	BytesPerSecond float64
+	// LinkLoad is the expected load of each link, by id: 0 to MaxLoad.
+	LinkLoad []float64
+	// MaxLink is the link expected to be most loaded (the first of them), MaxLoad its load.
+	MaxLink int32
+	MaxLoad float64
+	// UnreachableShare of the bytes goes between hosts that no path joins.
+	UnreachableShare float64
+
+	services []servicePlan
+}
+
+type servicePlan struct {
+	racks [][]int32
+	cells aliasTable
+	gapNS LogNormal
+}
+
+// NewPlan checks a workload and works out its rates, exactly: by ExpectedLoads, not by trying. The
+// weight from a rack of a single host to itself is left out, since a flow needs two hosts.
+func NewPlan(r *Router, w *Workload) (*Plan, error) {
+	if err := w.check(); err != nil {
+		return nil, err
+	}
+	p := &Plan{LinkLoad: make([]float64, len(r.net.Links)), ServiceFlowsPerSecond: make([]float64, len(w.Services))}
+	shares := 0.0
+	for _, s := range w.Services {
+		shares += s.Share
+	}
+	for i := range w.Services {
+		s := &w.Services[i]
+		sp, weight, sum, err := planService(r.net, s)
+		if err != nil {
+			return nil, fmt.Errorf("service %q: %w", s.Name, err)
+		}
+		p.services = append(p.services, sp)
+		e, err := r.ExpectedLoads(sp.racks, weight)
+		if err != nil {
+			return nil, fmt.Errorf("service %q: %w", s.Name, err)
+		}
+		for l, x := range e.Share {
+			p.LinkLoad[l] += s.Share / shares * x / sum * 8 / float64(r.net.Links[l].BandwidthBps)
+		}
+		p.UnreachableShare += s.Share / shares * e.Unreachable / sum
+	}
+	// So far: loads at one byte a second in all.
+	for l, x := range p.LinkLoad {
+		if x > p.LinkLoad[p.MaxLink] {
+			p.MaxLink = int32(l)
+		}
+	}
+	most := p.LinkLoad[p.MaxLink]
+	if most == 0 {
+		return nil, errors.New("no flow of the workload would cross a link: no path joins the hosts that exchange traffic")
+	}
+	p.BytesPerSecond = w.MaxLoad / most
+	for l := range p.LinkLoad {
+		p.LinkLoad[l] *= p.BytesPerSecond
+	}
+	p.MaxLoad = p.LinkLoad[p.MaxLink]
+	for i := range w.Services {
+		s := &w.Services[i]
+		rate := p.BytesPerSecond * (s.Share / shares) / s.Sizes.Mean()
+		p.ServiceFlowsPerSecond[i] = rate
+		p.services[i].gapNS = NewLogNormal(1e9/rate, s.Sigma)
+	}
+	return p, nil
+}
+
+func (w *Workload) check() error {
+	if len(w.Services) == 0 {
+		return errors.New("the workload has no service")
+	}
+	names := map[string]bool{}
+	for i, s := range w.Services {
+		bad := func(format string, args ...any) error {
+			return fmt.Errorf("service %d (%q): %s", i+1, s.Name, fmt.Sprintf(format, args...))
+		}
+		switch {
+		case names[s.Name]:
+			return bad("another service has the same name")
+		case s.Sizes == nil:
+			return bad("has no size distribution")
+		case !(s.Sigma >= 0 && s.Sigma <= 8):
+			return bad("sigma is %v, must be 0 to 8", s.Sigma)
+		case !(s.Share > 0) || s.Share > 1e9:
+			return bad("share is %v, must be above 0", s.Share)
+		}
+		names[s.Name] = true
+	}
+	switch {
+	case !(w.MaxLoad > 0) || w.MaxLoad > 1e3:
+		return fmt.Errorf("max_load is %v, must be above 0", w.MaxLoad)
+	case w.DurationNS < 0 || w.Flows < 0 || (w.DurationNS > 0) == (w.Flows > 0):
+		return fmt.Errorf("the workload needs a duration (%d ns) or a number of flows (%d), and not both", w.DurationNS, w.Flows)
+	}
+	return nil
+}
+
+// planService picks a service's racks and lays its matrix out for drawing.
+func planService(n *Network, s *Service) (sp servicePlan, weight func(i, j int) float64, sum float64, err error) {
+	sp.racks = n.Racks()
+	if s.Racks != nil {
+		all := sp.racks
+		sp.racks = nil
+		used := map[int]bool{}
+		for _, k := range s.Racks {
+			if k < 0 || k >= len(all) {
+				return sp, nil, 0, fmt.Errorf("rack %d: the network has racks 0 to %d", k, len(all)-1)
+			}
+			if used[k] {
+				return sp, nil, 0, fmt.Errorf("rack %d stands there twice", k)
+			}
+			used[k] = true
+			sp.racks = append(sp.racks, all[k])
+		}
+	}
+	if s.Matrix != nil && s.Matrix.Racks() != len(sp.racks) {
+		return sp, nil, 0, fmt.Errorf("the matrix is for %d racks, and there are %d", s.Matrix.Racks(), len(sp.racks))
+	}
+	weight = func(i, j int) float64 {
+		switch {
+		case i == j && len(sp.racks[i]) < 2:
+			return 0
+		case s.Matrix != nil:
+			return s.Matrix.Weight(i, j)
+		case i == j && len(sp.racks) > 1:
+			return 0
+		}
+		return 1
+	}
+	var cells []rackPair
+	var weights []float64
+	for i := range sp.racks {
+		for j := range sp.racks {
+			if x := weight(i, j); x > 0 {
+				cells = append(cells, rackPair{int32(i), int32(j)})
+				weights = append(weights, x)
+				sum += x
+			}
+		}
+	}
+	if sum == 0 {
+		return sp, nil, 0, errors.New("no two hosts exchange traffic")
+	}
+	sp.cells = newAliasTable(cells, weights, sum)
+	return sp, weight, sum, nil
+}
+
+// GenerateStats says what was generated.
+type GenerateStats struct {
+	Plan                      *Plan
+	Flows, Bytes              int64
+	ServiceFlows              []int64 // by service
+	ServiceBytes              []int64
+	FirstStartNS, LastStartNS int64 // 0 if there is no flow
+}
+
+// Generate draws the workload's flows and writes them as table flows, in order of start and with
+// ids from 0. Every service starts at time 0 and its first flow comes after the first gap; the
+// services' flows are merged, and where two start in the same ns the earlier in that ns comes first
+// (then the earlier in the list). The numbers of a flow are drawn from a stream of its own, keyed by
+// (seed, service name, place in the service): adding a service, or asking for more flows, changes
+// none of the others but for their ids.
+func Generate(ctx context.Context, n *Network, r *Router, w *Workload, seed uint64, out schema.Sink) (GenerateStats, error) {
+	stats := GenerateStats{ServiceFlows: make([]int64, len(w.Services)), ServiceBytes: make([]int64, len(w.Services))}
+	if r.net != n {
+		return stats, errors.New("generate: the router is not of this network")
+	}
+	plan, err := NewPlan(r, w)
+	if err != nil {
+		return stats, fmt.Errorf("generate: %w", err)
+	}
+	stats.Plan = plan
+	sources := make([]flowSource, len(w.Services))
+	for i := range sources {
+		s := &w.Services[i]
+		sources[i] = flowSource{plan: &plan.services[i], sizes: s.Sizes, service: s.Name, vnet: s.VNet,
+			key: mixString(NewStream(seed, StreamService).state, s.Name)}
+		sources[i].next()
+	}
+	var b flowColumns
+	for w.Flows == 0 || stats.Flows < w.Flows {
+		at := 0
+		for i := 1; i < len(sources); i++ {
+			if sources[i].clockNS < sources[at].clockNS {
+				at = i
+			}
+		}
+		s := &sources[at]
+		if w.DurationNS > 0 && s.clockNS >= float64(w.DurationNS) {
+			break
+		}
+		if s.clockNS >= 1<<62 {
+			return stats, fmt.Errorf("generate: service %q is so slow that its flow %d would start after 146 years", s.service, s.index)
+		}
+		start := int64(s.clockNS)
+		if stats.Flows == 0 {
+			stats.FirstStartNS = start
+		}
+		b.append(stats.Flows, s, start)
+		stats.LastStartNS = start
+		stats.Flows++
+		stats.Bytes += s.sizeBytes
+		stats.ServiceFlows[at]++
+		stats.ServiceBytes[at] += s.sizeBytes
+		if len(b.id) == batchRows {
+			if err := ctx.Err(); err != nil {
+				return stats, err
+			}
+			if err := b.flush(out); err != nil {
+				return stats, err
+			}
+		}
+		s.next()
+	}
+	if err := ctx.Err(); err != nil {
+		return stats, err
+	}
+	return stats, b.flush(out)
+}
+
+// A flowSource draws one service's flows, one after the other.
+type flowSource struct {
+	plan          *servicePlan
+	sizes         *SizeCDF
+	service, vnet string
+	key           uint64
+	index         uint64 // of the flow that is drawn next
+	clockNS       float64
+	src, dst      int32
+	sizeBytes     int64
+}
+
+// next draws the next flow. The order of the draws is part of the results.
+func (s *flowSource) next() {
+	st := Stream{mix64(s.key + s.index*weyl)}
+	s.index++
+	pair := s.plan.cells.draw(st.Uint64())
+	x := st.Uint64()
+	from, to := s.plan.racks[pair.src], s.plan.racks[pair.dst]
+	i := below32(uint32(x>>32), len(from))
+	var j int
+	if pair.src == pair.dst {
+		if j = below32(uint32(x), len(to)-1); j >= i {
+			j++
+		}
+	} else {
+		j = below32(uint32(x), len(to))
+	}
+	s.src, s.dst = from[i], to[j]
+	s.sizeBytes = s.sizes.Size(st.Float64())
+	s.clockNS += s.plan.gapNS.Draw(&st)
+}
+
+type flowColumns struct {
+	id, size, start []int64
+	src, dst        []int32
+	service, vnet   []string
+}
+
+func (b *flowColumns) append(id int64, s *flowSource, start int64) {
+	b.id = append(b.id, id)
+	b.src = append(b.src, s.src)
+	b.dst = append(b.dst, s.dst)
+	b.size = append(b.size, s.sizeBytes)
+	b.start = append(b.start, start)
+	b.service = append(b.service, s.service)
+	b.vnet = append(b.vnet, s.vnet)
+}
+
+// flush writes the rows and forgets them; sinks keep no batch, so the columns are used again.
+func (b *flowColumns) flush(out schema.Sink) error {
+	if len(b.id) == 0 {
+		return nil
+	}
+	err := writeColumns(out, schema.Flows, len(b.id), column(b.id), column(b.src), column(b.dst),
+		column(b.size), column(b.start), stringColumn(b.service), stringColumn(b.vnet))
+	b.id, b.size, b.start = b.id[:0], b.size[:0], b.start[:0]
+	b.src, b.dst = b.src[:0], b.dst[:0]
+	b.service, b.vnet = b.service[:0], b.vnet[:0]
+	return err
+}
+
+type rackPair struct{ src, dst int32 }
+
+// An aliasTable draws a rack pair by weight with one random number and one look (Walker's alias
+// method, as built by Vose, 1991).
+type aliasTable []aliasCell
+
+type aliasCell struct {
+	keep       uint64 // take own where the fraction is below keep / 2^64, else other
+	own, other rackPair
+}
+
+func newAliasTable(pairs []rackPair, weights []float64, sum float64) aliasTable {
+	t := make(aliasTable, len(pairs))
+	scaled := make([]float64, len(pairs))
+	var small, large []int32
+	for i, w := range weights {
+		scaled[i] = w / sum * float64(len(pairs))
+		if scaled[i] < 1 {
+			small = append(small, int32(i))
+		} else {
+			large = append(large, int32(i))
+		}
+	}
+	for i, p := range pairs {
+		t[i] = aliasCell{math.MaxUint64, p, p}
+	}
+	for len(small) > 0 && len(large) > 0 {
+		s, l := small[len(small)-1], large[len(large)-1]
+		small = small[:len(small)-1]
+		t[s].keep = uint64(scaled[s] * 0x1p64)
+		t[s].other = pairs[l]
+		scaled[l] -= 1 - scaled[s]
+		if scaled[l] < 1 {
+			large = large[:len(large)-1]
+			small = append(small, l)
+		}
+	}
+	return t // what rounding left over keeps to itself
+}
+
+// draw uses the high bits of x·len for the cell and the low ones for the choice in it.
+func (t aliasTable) draw(x uint64) rackPair {
+	i, fraction := bits.Mul64(x, uint64(len(t)))
+	if c := &t[i]; fraction < c.keep {
+		return c.own
+	}
+	return t[i].other
+}

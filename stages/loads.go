@@ -1,0 +1,90 @@
+package stages
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"parsimon/schema"
+	"parsimon/simkernel"
+)
+
+// LinkLoad is what one link carries.
+type LinkLoad struct {
+	Flows, Bytes, Packets     int64
+	FirstStartNS, LastStartNS int64
+}
+
+// Loads is what every link carries, by link id, and the time the workload spans.
+type Loads struct {
+	Links                     []LinkLoad
+	FirstStartNS, LastStartNS int64
+}
+
+// ReadLoads adds up the link_loads rows of all chunks.
+func ReadLoads(n *Network, in schema.Batches) (*Loads, error) {
+	l := &Loads{Links: make([]LinkLoad, len(n.Links)), FirstStartNS: math.MaxInt64, LastStartNS: math.MinInt64}
+	err := forEach(in, func(rec arrow.Record) error {
+		link, flows, bytes, packets := int32s(rec, "link_id"), int64s(rec, "flows"), int64s(rec, "bytes"), int64s(rec, "packets")
+		first, last := int64s(rec, "first_start_ns"), int64s(rec, "last_start_ns")
+		for i, id := range link {
+			if id < 0 || int(id) >= len(l.Links) {
+				return fmt.Errorf("link_loads names link %d, the topology has %d links", id, len(l.Links))
+			}
+			x := &l.Links[id]
+			if x.Flows == 0 {
+				x.FirstStartNS, x.LastStartNS = first[i], last[i]
+			}
+			x.Flows += flows[i]
+			x.Bytes += bytes[i]
+			x.Packets += packets[i]
+			x.FirstStartNS = min(x.FirstStartNS, first[i])
+			x.LastStartNS = max(x.LastStartNS, last[i])
+			l.FirstStartNS = min(l.FirstStartNS, first[i])
+			l.LastStartNS = max(l.LastStartNS, last[i])
+		}
+		return nil
+	})
+	return l, err
+}
+
+// Load is the link's offered load: the bytes of its flows, without headers, over what it could
+// carry from the workload's first start to its last (the paper's measure). 0 if that is no time.
+func (l *Loads) Load(link Link) float64 {
+	span := l.LastStartNS - l.FirstStartNS
+	if l.Links[link.ID].Flows == 0 || span <= 0 {
+		return 0
+	}
+	return float64(l.Links[link.ID].Bytes) * 8e9 / float64(span) / float64(link.BandwidthBps)
+}
+
+// leastAvailable is the share of a link that its ACKs leave to data at least. ACKs of one-byte
+// packets can outweigh the packets; where they would, the reverse direction is itself held back
+// by them, which a link case does not see. The floor keeps such a case solvable.
+const leastAvailable = 0.1
+
+// AvailableBps is the link's bandwidth less the ACKs it carries (paper, §3.2, "Correcting for ACK
+// traffic"): the ACKs of the flows on the reverse link, one per packet, over the time those flows
+// span from first to last start. A burst cannot be acknowledged faster than the reverse link sends
+// it, so the span is at least the time its packets need there.
+func (l *Loads) AvailableBps(n *Network, p *simkernel.Params, link Link) int64 {
+	reverse := l.Links[link.ID^1]
+	if reverse.Flows == 0 {
+		return link.BandwidthBps
+	}
+	bw := float64(link.BandwidthBps)
+	wireBytes := float64(reverse.Bytes + reverse.Packets*p.HeaderBytes)
+	spanNS := max(float64(reverse.LastStartNS-reverse.FirstStartNS), wireBytes*8e9/float64(n.Links[link.ID^1].BandwidthBps))
+	ackBps := math.Round(float64(reverse.Packets*p.AckBytes) * 8e9 / spanNS)
+	return max(simkernel.MinBps, int64(max(bw-ackBps, bw*leastAvailable)))
+}
+
+func ignoreEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}

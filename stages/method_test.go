@@ -1,0 +1,178 @@
+package stages
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+
+	"parsimon/schema"
+	"parsimon/simkernel"
+)
+
+// randomFlows is a batch of table flows between the hosts of a network.
+func randomFlows(n *Network, rng *rand.Rand, count int) arrow.Record {
+	hosts := n.Hosts()
+	var id, size, start []int64
+	var src, dst []int32
+	var label []string
+	clock := int64(5_000_000)
+	for i := range count {
+		a, b := rng.IntN(len(hosts)), rng.IntN(len(hosts)-1)
+		if b >= a {
+			b++
+		}
+		clock += rng.Int64N(4000)
+		id, start = append(id, int64(i*3)), append(start, clock)
+		size = append(size, 1+int64(math.Exp(rng.Float64()*13)))
+		src, dst = append(src, hosts[a]), append(dst, hosts[b])
+		label = append(label, "web")
+	}
+	return array.NewRecord(schema.Flows.Arrow(), []arrow.Array{column(id), column(src), column(dst), column(size), column(start), stringColumn(label), stringColumn(label)}, int64(count))
+}
+
+// method runs route, simulate, bucket and sample in memory, links cut into that many partitions.
+func method(t *testing.T, n *Network, flows arrow.Record, partitions int) (delays, stats, slowdowns *captured) {
+	t.Helper()
+	ctx, p := context.Background(), simkernel.DefaultParams()
+	r, err := NewRouter(n, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var hops, loadRows, contributions captured
+	delays, stats, slowdowns = &captured{}, &captured{}, &captured{}
+	if _, err := Route(ctx, r, &p, &captured{recs: []arrow.Record{flows}}, 0, 0, &hops, &loadRows, RouteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	loads, err := ReadLoads(n, &loadRows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sim, err := NewSimulator(n, p, loads)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := NewBucketer(p, 1)
+	links := len(n.Links)
+	for i := range partitions {
+		var d, buckets captured
+		if _, err := sim.Simulate(ctx, int32(i*links/partitions), int32((i+1)*links/partitions), hops.rewound(), &d, stats, nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Bucket(ctx, d.rewound(), &buckets, &contributions); err != nil {
+			t.Fatal(err)
+		}
+		delays.recs = append(delays.recs, d.recs...)
+	}
+	s, err := NewSampler(n, p).Sample(ctx, 0, flows.NumRows(), &captured{recs: []arrow.Record{flows}}, &contributions, slowdowns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Flows != flows.NumRows() || s.Without != 0 {
+		t.Fatalf("%d flows sampled, %d without", s.Flows, s.Without)
+	}
+	return delays, stats, slowdowns
+}
+
+func testClos(t *testing.T) *Network {
+	t.Helper()
+	n, err := Clos(ClosSpec{Pods: 2, RacksPerPod: 3, HostsPerRack: 4, Planes: 2, SpinesPerPlane: 2, HostBps: 1e10, FabricBps: 4e10, HostDelayNS: 1000, FabricDelayNS: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// The laws of the whole method, in memory: one row per flow, slowdown at least 1, every flow at
+// every hop once, and the same bits however the links are cut.
+func TestMethodLaws(t *testing.T) {
+	n := testClos(t)
+	flows := randomFlows(n, rand.New(rand.NewPCG(2, 3)), 6000)
+	delays, stats, slowdowns := method(t, n, flows, 1)
+
+	var hops int64
+	for _, r := range slowdowns.recs {
+		for i, x := range float64s(r, "slowdown") {
+			if x < 1 || int64s(r, "fct_ns")[i] < int64s(r, "ideal_ns")[i] {
+				t.Fatalf("flow %d: slowdown %v", int64s(r, "flow_id")[i], x)
+			}
+			hops += int64(int16s(r, "hops")[i])
+		}
+	}
+	if !slices.Equal(ints64(slowdowns, "flow_id"), int64s(flows, "flow_id")) {
+		t.Error("slowdowns are not the flows, in order")
+	}
+	if got := int64(len(ints64(delays, "flow_id"))); got != hops {
+		t.Errorf("%d hop delays for %d hops", got, hops)
+	}
+	var sent, packets int64
+	for _, r := range stats.recs {
+		for i := range int32s(r, "link_id") {
+			sent += int64s(r, "packets_sent")[i]
+			packets += int64s(r, "packets")[i]
+			if avail, bw := int64s(r, "available_bps")[i], int64s(r, "bandwidth_bps")[i]; avail > bw || avail < bw/10 {
+				t.Errorf("link %d: %d of %d bps available", int32s(r, "link_id")[i], avail, bw)
+			}
+		}
+	}
+	if sent < packets {
+		t.Errorf("%d packets sent of %d", sent, packets)
+	}
+	if len(ints64(stats, "flows")) != len(n.Links) {
+		t.Errorf("link_stats has %d rows for %d links", len(ints64(stats, "flows")), len(n.Links))
+	}
+	for _, partitions := range []int{2, 7, 64} {
+		d, s, w := method(t, n, flows, partitions)
+		if !slices.Equal(floats64(w, "slowdown"), floats64(slowdowns, "slowdown")) {
+			t.Errorf("%d partitions: other slowdowns", partitions)
+		}
+		if !slices.Equal(ints64(d, "fct_ns"), ints64(delays, "fct_ns")) || !slices.Equal(ints64(s, "busy_ns"), ints64(stats, "busy_ns")) {
+			t.Errorf("%d partitions: other hop delays", partitions)
+		}
+	}
+}
+
+// Flows so far apart that none meets another finish in their ideal time, at every hop and end to end.
+func TestLonelyFlowsAreIdeal(t *testing.T) {
+	n := testClos(t)
+	flows := randomFlows(n, rand.New(rand.NewPCG(9, 9)), 500)
+	start := slices.Clone(int64s(flows, "start_ns"))
+	for i := range start {
+		start[i] = int64(i) * 10_000_000
+	}
+	cols := flows.Columns()
+	cols[schema.Flows.Index("start_ns")] = column(start)
+	_, _, slowdowns := method(t, n, array.NewRecord(flows.Schema(), cols, flows.NumRows()), 3)
+	for i, x := range floats64(slowdowns, "slowdown") {
+		if x != 1 {
+			t.Fatalf("flow %d alone has slowdown %v", i, x)
+		}
+	}
+}
+
+// ACK correction, by hand: 1,000 packets in 1 ms on the reverse link take 60 B each of this one.
+func TestAvailableBandwidth(t *testing.T) {
+	n, p := smallNetwork(t), simkernel.DefaultParams()
+	l := &Loads{Links: make([]LinkLoad, len(n.Links))}
+	l.Links[1] = LinkLoad{Flows: 10, Packets: 1000, Bytes: 1_000_000, FirstStartNS: 5, LastStartNS: 1_000_005}
+	if got, want := l.AvailableBps(n, &p, n.Links[0]), int64(1e10-1000*60*8*1000); got != want {
+		t.Errorf("available %d bps, want %d", got, want)
+	}
+	if got := l.AvailableBps(n, &p, n.Links[1]); got != 1e10 {
+		t.Errorf("no reverse flows, yet %d bps available", got)
+	}
+	// One burst: its ACKs cannot come faster than its packets, 1,048 wire bytes to 60.
+	l.Links[1] = LinkLoad{Flows: 1, Packets: 1000, Bytes: 1_000_000, FirstStartNS: 5, LastStartNS: 5}
+	if got, want := float64(l.AvailableBps(n, &p, n.Links[0])), 1e10*(1-60.0/1048); math.Abs(got-want) > 1 {
+		t.Errorf("available %v bps after a burst, want %v", got, want)
+	}
+	// One-byte packets: their ACKs outweigh them.
+	l.Links[1] = LinkLoad{Flows: 1, Packets: 1000, Bytes: 1000, FirstStartNS: 5, LastStartNS: 5}
+	if got := l.AvailableBps(n, &p, n.Links[0]); got != 1e9 {
+		t.Errorf("available %d bps, want the floor", got)
+	}
+}

@@ -1,0 +1,173 @@
+package stages
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"parsimon/schema"
+)
+
+// sharedReference is a file of the reference data that stands beside the repository on some
+// machines; where it is missing the test is skipped.
+func sharedReference(t testing.TB, parts ...string) string {
+	t.Helper()
+	path := filepath.Join(append([]string{"..", "..", "shared", "reference"}, parts...)...)
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("reference data is missing: %v", err)
+	}
+	return path
+}
+
+// smallClos is the paper's small topology: 2 pods × 16 racks × 8 hosts, 2 planes.
+func smallClos(oversubscription float64) ClosSpec {
+	return ClosSpec{Pods: 2, RacksPerPod: 16, HostsPerRack: 8, Planes: 2, Oversubscription: oversubscription,
+		HostBps: 10e9, FabricBps: 40e9, HostDelayNS: 1000, FabricDelayNS: 1000}
+}
+
+// largeClos is the paper's large topology.
+func largeClos(oversubscription float64) ClosSpec {
+	c := smallClos(oversubscription)
+	c.Pods, c.RacksPerPod, c.HostsPerRack, c.Planes = 8, 48, 16, 4
+	return c
+}
+
+func mustClos(t testing.TB, c ClosSpec) *Network {
+	t.Helper()
+	n, err := Clos(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// wire makes a small network: nodes below hosts are hosts, the others switches, and every cable has
+// 10 Gbps and 1 µs.
+func wire(t testing.TB, nodes, hosts int, cables ...[2]int32) *Network {
+	t.Helper()
+	var v []Node
+	for i := range nodes {
+		kind := KindSwitch
+		if i < hosts {
+			kind = KindHost
+		}
+		v = append(v, Node{ID: int32(i), Kind: kind, Pod: -1, Rack: -1})
+	}
+	var c []Cable
+	for _, e := range cables {
+		c = append(c, Cable{e[0], e[1], 10e9, 1000})
+	}
+	n, err := NewNetwork(v, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestNewNetworkRefuses(t *testing.T) {
+	h := func(id int32) Node { return Node{ID: id, Kind: KindHost, Pod: -1, Rack: -1} }
+	s := func(id int32) Node { return Node{ID: id, Kind: KindSwitch, Pod: -1, Rack: -1} }
+	for _, c := range []struct {
+		nodes  []Node
+		cables []Cable
+		want   string
+	}{
+		{nil, nil, "no host"},
+		{[]Node{s(1)}, nil, "no host"},
+		{[]Node{h(1), h(1)}, nil, "node 1 stands there twice"},
+		{[]Node{h(-1)}, nil, "negative"},
+		{[]Node{{ID: 1, Kind: "router"}}, nil, `unknown kind "router"`},
+		{[]Node{h(1)}, nil, "host 1 (host 1) has no cable"},
+		{[]Node{h(1), s(2)}, []Cable{{1, 3, 1e9, 0}}, "cable 1:3: no node has the id 3"},
+		{[]Node{h(1), s(2)}, []Cable{{1, 1, 1e9, 0}}, "same node"},
+		{[]Node{h(1), s(2)}, []Cable{{1, 2, 9999, 0}}, "bandwidth of 9999 bps"},
+		{[]Node{h(1), s(2)}, []Cable{{1, 2, 1e9, -1}}, "delay of -1 ns"},
+		{[]Node{h(1), s(2)}, []Cable{{1, 2, 1e9, 0}, {2, 1, 1e9, 0}}, "cable 2:1: the two nodes are joined twice"},
+	} {
+		_, err := NewNetwork(c.nodes, c.cables)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("nodes %v, cables %v: error %v, want %q", c.nodes, c.cables, err, c.want)
+		}
+	}
+}
+
+func TestNetworkLinks(t *testing.T) {
+	n := mustClos(t, smallClos(4))
+	if got := len(n.Links); got != 2*336 {
+		t.Fatalf("%d links", got)
+	}
+	for i, l := range n.Links {
+		back := n.Links[Reverse(l.ID)]
+		if l.ID != int32(i) || back.Src != l.Dst || back.Dst != l.Src || back.BandwidthBps != l.BandwidthBps || back.DelayNS != l.DelayNS {
+			t.Fatalf("link %d %+v and its reverse %+v do not match", i, l, back)
+		}
+	}
+	if l := n.Links[0]; l.Tier != "host-tor" || n.Links[1].Tier != "tor-host" {
+		t.Errorf("tiers %q, %q", l.Tier, n.Links[1].Tier)
+	}
+	racks := n.Racks()
+	if len(racks) != 32 || !slices.Equal(racks[1], []int32{8, 9, 10, 11, 12, 13, 14, 15}) || n.Pods() != 2 {
+		t.Errorf("%d racks, rack 1 is %v, %d pods", len(racks), racks[1], n.Pods())
+	}
+	a, b, err := n.Cable("pod0-fabric0:plane0-spine3")
+	if err != nil || a != 288 || b != 295 {
+		t.Fatalf("cable by names: %d:%d, %v", a, b, err)
+	}
+	if err := n.Fail(b, a); err != nil {
+		t.Fatal(err)
+	}
+	failed := 0
+	for _, l := range n.Links {
+		if l.Failed {
+			failed++
+		}
+	}
+	if failed != 2 {
+		t.Errorf("%d links failed, want both directions of one cable", failed)
+	}
+	for _, bad := range []string{"", "288", "288:289", "288:x", "x:1", "999:1"} {
+		if _, _, err := n.Cable(bad); err == nil {
+			t.Errorf("Cable(%q): no error", bad)
+		}
+	}
+	if err := n.Fail(0, 1); err == nil {
+		t.Error("failing a cable that is not there: no error")
+	}
+}
+
+func TestNetworkRecords(t *testing.T) {
+	n := mustClos(t, smallClos(2))
+	nodes, links := n.NodesRecord(), n.LinksRecord()
+	defer nodes.Release()
+	defer links.Release()
+	if !nodes.Schema().Equal(schema.Nodes.Arrow()) || nodes.NumRows() != int64(len(n.Nodes)) {
+		t.Errorf("nodes: %v, %d rows", nodes.Schema(), nodes.NumRows())
+	}
+	if !links.Schema().Equal(schema.Links.Arrow()) || links.NumRows() != int64(len(n.Links)) {
+		t.Errorf("links: %v, %d rows", links.Schema(), links.NumRows())
+	}
+	if got := nodes.Column(schema.Nodes.Index("pod")).NullN(); got != 16 {
+		t.Errorf("%d nodes without a pod, want the 16 spines", got)
+	}
+}
+
+func TestSparseIDs(t *testing.T) {
+	n, err := NewNetwork([]Node{
+		{ID: 2_000_000_000, Kind: KindHost, Pod: -1, Rack: -1},
+		{ID: 7, Kind: KindHost, Pod: -1, Rack: -1},
+		{ID: 1_000_000_000, Kind: KindSwitch, Pod: -1, Rack: -1},
+	}, []Cable{{7, 1_000_000_000, 1e9, 0}, {1_000_000_000, 2_000_000_000, 1e9, 0}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := NewRouter(n, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, err := r.Path(1, 2_000_000_000, 7, nil)
+	if err != nil || !slices.Equal(path, []int32{3, 1}) {
+		t.Errorf("path %v, %v", path, err)
+	}
+}

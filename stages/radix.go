@@ -1,0 +1,46 @@
+package stages
+
+// A sorter orders row numbers by integer keys, stably, in its own reused memory: least significant
+// digit first, 11 bits at a time. Partitions are sorted by flow and links by size with it, millions
+// of rows at a time, several times faster than by comparing.
+type sorter struct {
+	keys, otherKeys []uint64
+	rows, otherRows []int32
+}
+
+const (
+	digitBits = 11
+	digits    = 1 << digitBits
+)
+
+// order answers the row numbers 0..n-1 in ascending order of key, equal keys in row order. The
+// answer is valid until the next call.
+func (s *sorter) order(n int, key func(row int) uint64) []int32 {
+	s.keys, s.otherKeys = resize(s.keys, n), resize(s.otherKeys, n)
+	s.rows, s.otherRows = resize(s.rows, n), resize(s.otherRows, n)
+	var all uint64
+	for i := range n {
+		k := key(i)
+		s.keys[i], s.rows[i] = k, int32(i)
+		all |= k
+	}
+	for shift := 0; all>>shift != 0; shift += digitBits {
+		var count [digits]int32
+		for _, k := range s.keys {
+			count[k>>shift&(digits-1)]++
+		}
+		at := int32(0)
+		for d, c := range count {
+			count[d] = at
+			at += c
+		}
+		for i, k := range s.keys {
+			to := &count[k>>shift&(digits-1)]
+			s.otherKeys[*to], s.otherRows[*to] = k, s.rows[i]
+			*to++
+		}
+		s.keys, s.otherKeys = s.otherKeys, s.keys
+		s.rows, s.otherRows = s.otherRows, s.rows
+	}
+	return s.rows
+}

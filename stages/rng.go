@@ -1,0 +1,98 @@
+package stages
+
+import (
+	"math"
+	"math/bits"
+)
+
+// A StreamKind keeps the random streams of different purposes apart. Values are part of the
+// results: never renumber them.
+type StreamKind uint64
+
+// The purposes random numbers are drawn for.
+const (
+	StreamECMP     StreamKind = 1 // salts of the links for path choice
+	StreamFlowPath StreamKind = 2 // a flow's key for path choice
+	StreamService  StreamKind = 3 // one service's flows
+	StreamMatrix   StreamKind = 4 // traffic matrices made from a seed
+	StreamBucket   StreamKind = 5 // a draw from a link's bucket, by flow and hop
+	StreamSample   StreamKind = 6 // combination of a flow's hops
+)
+
+// A Stream is a counter-based stream of random numbers: its i-th number is a hash of (key, i), the
+// generator SplitMix64 of Steele, Lea and Flood (OOPSLA'14). Streams of different keys are
+// independent for our purposes, cost nothing to make, and need no shared state, so what is drawn
+// for an id never depends on which worker draws it, or when.
+//
+// The zero value is a valid stream. A Stream is used by one goroutine at a time.
+type Stream struct{ state uint64 }
+
+// weyl is the step of SplitMix64: 2^64 over the golden ratio, made odd.
+const weyl = 0x9e3779b97f4a7c15
+
+// mix64 is the finaliser of SplitMix64 (Stafford's variant 13): a bijection in which every input
+// bit flips every output bit with a probability near a half.
+func mix64(x uint64) uint64 {
+	x ^= x >> 30
+	x *= 0xbf58476d1ce4e5b9
+	x ^= x >> 27
+	x *= 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// mixKey folds one more id into a key.
+func mixKey(key, id uint64) uint64 {
+	return mix64(key + weyl + mix64(id^0x2545f4914f6cdd1d))
+}
+
+// mixString folds a name into a key (FNV-1a over its bytes, then mixed).
+func mixString(key uint64, name string) uint64 {
+	h := uint64(0xcbf29ce484222325)
+	for i := range len(name) {
+		h = (h ^ uint64(name[i])) * 0x100000001b3
+	}
+	return mixKey(mixKey(key, h), uint64(len(name)))
+}
+
+// NewStream is the stream of one thing: the seed, what for, and the ids of the thing, in an order
+// the caller keeps.
+func NewStream(seed uint64, kind StreamKind, ids ...uint64) Stream {
+	key := mixKey(mixKey(0, seed), uint64(kind))
+	for _, id := range ids {
+		key = mixKey(key, id)
+	}
+	return Stream{key}
+}
+
+// Uint64 draws 64 random bits.
+func (s *Stream) Uint64() uint64 {
+	s.state += weyl
+	return mix64(s.state)
+}
+
+// Float64 draws uniformly from the 2^53 multiples of 2^-53 in [0, 1).
+func (s *Stream) Float64() float64 { return unitFloat(s.Uint64()) }
+
+// IntN draws uniformly from [0, n); n must be at least 1. Its bias is below n / 2^64.
+func (s *Stream) IntN(n int) int {
+	if n < 1 {
+		panic("stages: IntN of no choices")
+	}
+	hi, _ := bits.Mul64(s.Uint64(), uint64(n))
+	return int(hi)
+}
+
+// Normal draws from the standard normal distribution (Box and Muller, 1958; two numbers of the
+// stream per draw, so that what follows in the stream never depends on what was drawn). The tail
+// ends at 8.6 standard deviations.
+func (s *Stream) Normal() float64 {
+	u := float64(s.Uint64()>>11+1) * 0x1p-53 // (0, 1]: its logarithm is finite
+	v := s.Float64()
+	return math.Sqrt(-2*math.Log(u)) * math.Cos(2*math.Pi*v)
+}
+
+// unitFloat maps 64 random bits to [0, 1).
+func unitFloat(x uint64) float64 { return float64(x>>11) * 0x1p-53 }
+
+// below32 maps 32 random bits to [0, n), n < 2^32; its bias is below n / 2^32.
+func below32(x uint32, n int) int { return int(uint64(x) * uint64(n) >> 32) }
