@@ -198,7 +198,7 @@ var (
 	}
 	HopContributions = Table{
 		Name: "hop_contributions", Doc: "What each hop adds to each flow's FCT under the chosen estimator, ordered by flow for the sample stage.",
-		Grain: "flow × hop", Key: []string{"flow_id", "hop"}, Sort: []string{"flow_row", "hop"}, Variant: true,
+		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"}, Variant: true,
 		Columns: []Column{
 			{"flow_row", i64, false, "", "the flow's row in table flows"},
 			{"hop", i16, false, "", "place of the link on the path, from 0"},
@@ -212,6 +212,7 @@ var (
 		Grain: "flow", Key: []string{"flow_id"}, Sort: []string{"start_ns", "flow_id"}, Variant: true,
 		Columns: []Column{
 			{"flow_id", i64, false, "", "flow"},
+			{"flow_row", i64, false, "", "the flow's row in table flows, which hop_contributions and hop_delays name too"},
 			{"src", i32, false, "", "sending host"},
 			{"dst", i32, false, "", "receiving host"},
 			{"service", str, false, "", "as in flows"},

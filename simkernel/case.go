@@ -5,10 +5,10 @@ package simkernel
 type Kind uint8
 
 const (
-	// FirstHop: the target is the host's own uplink. There is one source, it IS the target, and it
+	// FirstHop says that the target is the host's own uplink. There is one source, it IS the target, and it
 	// never marks: the host serves its sendable flows round robin, so nothing queues in the network.
 	FirstHop Kind = iota
-	// Behind: the target lies behind the sources' own links, in the middle of the network or at the
+	// Behind says that the target lies behind the sources' own links, in the middle of the network or at the
 	// last hop. Packets reach it through their source's link; it is a FIFO that marks.
 	Behind
 )

@@ -32,14 +32,16 @@ func (d *dctcp) onACK(p *Params, ackedBytes, sentBytes int64, marked bool) (rate
 	}
 	windowEnds := ackedBytes > d.noted
 	if windowEnds {
+		batchBytes := sentBytes // the first window counts what was acknowledged too, as ns-3's does
 		if d.noted != 0 {
 			share := min(1, float64(d.marked)/float64(d.batch))
 			// The conversions keep compilers from fusing the products: same bits on every machine.
 			d.alpha = float64((1-p.Gain)*d.alpha) + float64(p.Gain*share)
 			d.marked = 0
+			batchBytes -= ackedBytes
 		}
 		d.noted = sentBytes
-		d.batch = (sentBytes-ackedBytes)/p.PayloadBytes + 1
+		d.batch = batchBytes/p.PayloadBytes + 1
 	}
 	if d.cut && ackedBytes > d.cutEnd {
 		d.cut = false

@@ -37,7 +37,11 @@ func (k *Kernel) serve() {
 		f := &k.flows[slot]
 		f.sent += payload
 		f.left -= payload
-		k.push(f, ack{leavePS + f.ackPS, f.sent<<ackFlagBits | f.noting})
+		if f.head-f.tail > f.mask {
+			k.growRing(f)
+		}
+		k.acks[f.base+f.head&f.mask] = ack{leavePS + f.ackPS, f.sent<<ackFlagBits | f.noting}
+		f.head++
 		f.noting = 0
 		s.freePS = leavePS
 		f.readyPS = leavePS
@@ -122,6 +126,9 @@ func (k *Kernel) serveRounds() {
 				free += rounds * n * fullPS
 				for i := range turns {
 					turns[i].left -= rounds * payload
+				}
+				if at == 0 {
+					at = len(turns)
 				}
 				continue
 			}

@@ -135,63 +135,66 @@ func resize[T any](s []T, n int) []T {
 // the key is a lower bound at which to look again.
 func (k *Kernel) relay() {
 	k.target.reset(k.c, &k.params)
-	k.picker.reset(len(k.c.SourceBps))
 	p := &k.picker
+	p.reset(len(k.c.SourceBps))
+	root := int64(noKey)
 	for {
-		root := p.tree[1]
 		if root >= p.stop {
 			if k.nextPS == unbounded && root == noKey {
 				return
 			}
 			k.interrupt(root)
+			root = p.least()
 			continue
 		}
 		now := p.base + root>>p.bits
 		s := &k.sources[root&p.mask]
 		if s.payload != 0 {
+			if p.lone() && s.count == 1 {
+				now = k.train(s, now)
+			}
 			if !k.forward(s, now) {
 				return
 			}
 			if s.count == 0 {
-				p.leave(s)
+				p.drop(s, k.sources)
+				root = p.least()
 				continue
 			}
 		}
-		k.plan(s, now)
+		root = p.replace(s, k.plan(s, now))
 	}
 }
 
 // interrupt starts the next flow, if that is what comes next, and otherwise moves the picker's base.
 func (k *Kernel) interrupt(root int64) {
 	p := &k.picker
-	now := k.nextPS
+	startPS := k.nextPS
+	now := startPS
 	if root != noKey {
 		now = p.base + root>>p.bits
-		if k.nextPS > now {
-			p.rebase(now, k.nextPS)
+	}
+	if root == noKey || startPS > now {
+		p.rebase(now, startPS, k.sources)
+		if startPS > now {
 			return
 		}
-	} else {
-		p.rebase(now, now)
 	}
-	startPS := k.nextPS
 	sourceRow := k.c.Source[k.nextRow]
 	s := &k.sources[sourceRow]
-	if s.leaf == 0 {
-		p.join(s, int64(sourceRow), k.sources)
-	}
+	active := s.count > 0
 	// A packet that the host sends before the flow starts is not changed by it.
-	settled := s.payload != 0 && k.departs(s) < startPS
+	settled := active && s.payload != 0 &&
+		p.base+s.key>>p.bits-s.delayPS-s.wire.ps(s.payload+k.params.HeaderBytes) < startPS
 	k.start(s, startPS)
 	if !settled {
-		k.plan(s, startPS)
+		old := s.key
+		key := k.plan(s, startPS)
+		s.key = old
+		p.put(s, active, key, k.sources)
+		s.key = key
 	}
 	p.next(k.nextPS)
-}
-
-// departs is when the host starts to send the packet it has planned.
-func (k *Kernel) departs(s *source) int64 {
-	return k.picker.at(s) - s.delayPS - s.wire.ps(s.payload+k.params.HeaderBytes)
 }
 
 // forward sends the packet that the source has planned and that reaches the target now. It answers
@@ -211,9 +214,26 @@ func (k *Kernel) forward(s *source, now int64) bool {
 	}
 	f.sent += payload
 	f.left -= payload
-	entry := k.push(f, ack{departPS + f.ackPS, f.sent<<ackFlagBits | f.noting})
+	if f.head-f.tail > f.mask {
+		k.growRing(f)
+	}
+	entry := f.base + f.head&f.mask
+	k.acks[entry] = ack{departPS + f.ackPS, f.sent<<ackFlagBits | f.noting}
+	f.head++
 	f.noting = 0
-	t.take(k.acks, now, startPS, departPS, wire, entry)
+
+	if t.arrived-t.waiting > t.logMask-1 {
+		t.makeRoom(now)
+	}
+	t.log[t.arrived&t.logMask] = logEntry{startPS, t.bytes, entry}
+	t.arrived++
+	t.bytes += wire
+	t.busyPS += departPS - startPS
+	t.waitPS += startPS - now
+	t.freePS = departPS
+	if departPS-now > t.shallowPS {
+		t.deep(k.acks, now)
+	}
 
 	s.freePS = leavePS
 	f.readyPS = sentPS + f.gap.ps(wire)

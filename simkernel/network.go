@@ -44,9 +44,7 @@ type Network struct {
 	domains  []netDomain
 	windowPS int64
 
-	// The window under way is [startPS, endPS); step counts the windows that were run.
-	window, startPS, endPS int64
-	step                   int
+	step int // windows run so far
 
 	more    func() (*NetFlows, error)
 	pending *NetFlows // chunk that flows are taken from, from row next on
@@ -153,7 +151,6 @@ func NewNetwork(params Params, links []NetLink, hosts []bool, domainOf []int32, 
 	for l := range links {
 		n.initPort(int32(l), domainOf)
 	}
-	n.window = -1
 	return n, nil
 }
 
@@ -236,16 +233,16 @@ func (n *Network) Advance() (more bool, err error) {
 		}
 		return false, nil
 	}
-	n.window, n.startPS, n.endPS = window, window*n.windowPS, (window+1)*n.windowPS
-	if n.endPS > netHorizonPS {
+	endPS := (window + 1) * n.windowPS
+	if endPS > netHorizonPS {
 		n.err = fmt.Errorf("%d flows have not drained after 26 days of simulated time", n.flows.live())
 		return false, n.err
 	}
 	n.step++
 	for d := range n.domains {
-		n.domains[d].window, n.domains[d].startPS, n.domains[d].endPS = n.window, n.startPS, n.endPS
+		n.domains[d].setWindow(window)
 	}
-	for n.pending != nil && n.pending.StartNS[n.next]*psPerNS < n.endPS {
+	for n.pending != nil && n.pending.StartNS[n.next]*psPerNS < endPS {
 		if n.err = n.admit(); n.err == nil {
 			n.err = n.fill()
 		}

@@ -1,6 +1,9 @@
 package simkernel
 
-import "math"
+import (
+	"math"
+	"math/bits"
+)
 
 // netVisits is how many windows ahead a visit can be noted; one farther off is noted for the last
 // of them, finds nothing to do, and notes the next.
@@ -12,11 +15,14 @@ type netDomain struct {
 	id    int32
 	ports []netPort
 
-	window, startPS, endPS int64 // of the network, copied for the length of a window
+	window, startPS, endPS, lengthPS int64 // the network's present window
 
-	// visits[w % netVisits] are the ports with something to do in window w; ^port is the far end
-	// of a far link.
-	visits [netVisits][]int32
+	// Ports with something to do: bit u%64 of visits[w%netVisits<<visitShift + u/64] for port u in
+	// window w. A bit too many does no harm. Bit w%netVisits of busy: there are some in window w.
+	visits     []uint64
+	visitShift uint
+	busy       uint64
+	far        [netVisits][]int32 // likewise, far links that hand on packets in a window
 
 	// outbox[step % 2][domain] are packets for ports of other domains. They are read in the next
 	// window, while this domain fills the other half.
@@ -35,10 +41,17 @@ func (d *netDomain) init(n *Network, id int32) {
 	d.net, d.id, d.ports = n, id, n.ports
 	d.outbox[0] = make([][]netMail, len(n.domains))
 	d.outbox[1] = make([][]netMail, len(n.domains))
-	d.window = -1
+	d.visitShift = uint(bits.Len(uint(len(n.ports)-1) / 64))
+	d.visits = make([]uint64, netVisits<<d.visitShift)
+	d.window, d.lengthPS = -1, n.windowPS
 }
 
-// run simulates the network's window.
+// setWindow makes a window the present one. None before it has anything left to do.
+func (d *netDomain) setWindow(w int64) {
+	d.window, d.startPS, d.endPS = w, w*d.lengthPS, (w+1)*d.lengthPS
+}
+
+// run simulates the present window.
 func (d *netDomain) run() {
 	n := d.net
 	out := d.outbox[n.step&1]
@@ -50,25 +63,29 @@ func (d *netDomain) run() {
 			d.deliver(m.port, m.item)
 		}
 	}
-	list := &d.visits[d.window%netVisits]
-	for i := 0; i < len(*list); i++ {
-		u := (*list)[i]
-		if u < 0 {
-			d.runFar(^u)
+	slot := uint64(d.window) % netVisits
+	if d.busy>>slot&1 == 0 {
+		return
+	}
+	d.busy &^= 1 << slot
+	for i, word := range d.visits[slot<<d.visitShift:][:1<<d.visitShift] {
+		if word == 0 {
 			continue
 		}
-		p := &d.ports[u]
-		if p.visit != d.window {
-			continue // noted twice: it has been here
-		}
-		p.visit = netNever
-		if p.nic >= 0 {
-			d.runNIC(u, p, &n.nics[p.nic])
-		} else {
-			d.runPort(u, p)
+		d.visits[slot<<d.visitShift+uint64(i)] = 0
+		for ; word != 0; word &= word - 1 {
+			u := int32(i*64 + bits.TrailingZeros64(word))
+			if p := &d.ports[u]; p.nic < 0 {
+				d.runPort(u, p)
+			} else {
+				d.runNIC(u, p, &n.nics[p.nic])
+			}
 		}
 	}
-	*list = (*list)[:0]
+	for _, u := range d.far[slot] {
+		d.runFar(u)
+	}
+	d.far[slot] = d.far[slot][:0]
 }
 
 // nextWindow is the first window after the present one with something to do for this domain or,
@@ -79,97 +96,94 @@ func (d *netDomain) nextWindow() int64 {
 			return d.window + 1
 		}
 	}
-	if d.window >= 0 {
-		for w := d.window + 1; w < d.window+netVisits; w++ {
-			if len(d.visits[w%netVisits]) > 0 {
-				return w
-			}
-		}
+	if d.busy == 0 {
+		return math.MaxInt64
 	}
-	return math.MaxInt64
+	return d.window + 1 + int64(bits.TrailingZeros64(bits.RotateLeft64(d.busy, -int(uint64(d.window+1)%netVisits))))
 }
 
-// windowOf is the window of a time that is not before the present one.
-func (d *netDomain) windowOf(atPS int64) int64 {
-	ahead := atPS - d.endPS
-	length := d.endPS - d.startPS
-	switch {
-	case ahead < 0:
-		return d.window
-	case ahead < length:
-		return d.window + 1
-	case ahead < 2*length:
-		return d.window + 2
+// visitSlot is the slot to note a visit at a time in, which is not before the present window.
+func (d *netDomain) visitSlot(atPS int64) uint64 {
+	ahead := atPS - d.startPS
+	if ahead >= 3*d.lengthPS {
+		return uint64(d.window+min(ahead/d.lengthPS, netVisits-1)) % netVisits
 	}
-	return d.window + 1 + ahead/length
+	w := d.window
+	if ahead >= d.lengthPS {
+		w++
+	}
+	if ahead >= 2*d.lengthPS {
+		w++
+	}
+	return uint64(w) % netVisits
 }
 
-// visitPort notes that the port has something to do at a time, which may be netNever.
-func (d *netDomain) visitPort(u int32, p *netPort, atPS int64) {
-	if atPS == netNever {
-		return
-	}
-	w := min(d.windowOf(atPS), d.window+netVisits-1)
-	if w < p.visit {
-		p.visit = w
-		list := &d.visits[w%netVisits]
-		*list = append(*list, u)
-	}
+// visit notes that a port has something to do at a time.
+func (d *netDomain) visit(u int32, atPS int64) {
+	slot := d.visitSlot(atPS)
+	d.busy |= 1 << slot
+	d.visits[slot<<d.visitShift+uint64(u)/64] |= 1 << (uint64(u) % 64)
 }
 
 // deliver puts an item into the queue of a port of this domain that it reaches at it.atPS.
 func (d *netDomain) deliver(u int32, it netItem) {
-	p := &d.ports[u]
-	if it.flags&netAck != 0 && p.nic < 0 {
-		p.acks.insert(it, d.net.flows.rows)
-	} else {
-		p.data.insert(it, d.net.flows.rows)
-	}
-	d.visitPort(u, p, it.atPS)
+	d.ports[u].rings[it.flags&netAck].push(it, &d.net.flows)
+	d.visit(u, it.atPS)
 }
 
-// forward sends an item, which has left port p and reaches port to at it.atPS, on its way.
+// forward sends an item, which has left port u and reaches port to at it.atPS, on its way.
 func (d *netDomain) forward(u int32, p *netPort, to int32, it netItem) {
-	if p.farLink {
-		if p.far.len() == 0 {
-			d.visitFar(u, it.atPS)
-		}
-		p.far.push(it)
-	} else if p.onward == d.id {
+	if p.near {
 		d.deliver(to, it)
 	} else {
-		box := &d.outbox[d.net.step&1][p.onward]
-		*box = append(*box, netMail{it, to})
+		d.forwardFar(u, p, to, it)
 	}
 }
 
-// visitFar notes that the first packet on a far link arrives at atPS.
+// forwardFar is forward for a link that leaves the domain or is far.
+func (d *netDomain) forwardFar(u int32, p *netPort, to int32, it netItem) {
+	switch {
+	case p.farLink:
+		p.transit.push(it, &d.net.flows)
+		if p.transit.tail-p.transit.head == 1 {
+			d.visitFar(u, it.atPS)
+		}
+	case p.onward != d.id:
+		box := &d.outbox[d.net.step&1][p.onward]
+		*box = append(*box, netMail{it, to})
+	default:
+		d.deliver(to, it)
+	}
+}
+
+// visitFar notes that the first packet on a far link arrives at atPS: in the window before, the
+// link must hand it on.
 func (d *netDomain) visitFar(u int32, atPS int64) {
-	w := min(d.windowOf(atPS)-1, d.window+netVisits-1)
-	list := &d.visits[w%netVisits]
-	*list = append(*list, ^u)
+	slot := d.visitSlot(atPS - d.lengthPS)
+	d.busy |= 1 << slot
+	d.far[slot] = append(d.far[slot], u)
 }
 
 // runFar hands on the packets of a far link that arrive in the next window.
 func (d *netDomain) runFar(u int32) {
 	p, t := &d.ports[u], &d.net.flows
-	for ; p.far.len() > 0; p.far.head++ {
-		it := *p.far.at(p.far.head)
-		if it.atPS >= 2*d.endPS-d.startPS {
+	for ; p.transit.head != p.transit.tail; p.transit.head++ {
+		it := *p.transit.at(p.transit.head)
+		if it.atPS >= d.endPS+d.lengthPS {
 			d.visitFar(u, it.atPS)
 			return
 		}
 		var to int32
 		if it.flags&netAck != 0 {
-			to = t.hops[int(it.slot)*t.stride+int(it.hop+1)].backward
+			to = t.hops[it.hop+1].backward
 		} else {
-			to = t.hops[int(it.slot)*t.stride+int(it.hop-1)].forward
+			to = t.hops[it.hop-1].forward
 		}
-		if p.onward == d.id {
-			d.deliver(to, it)
-		} else {
+		if p.onward != d.id {
 			box := &d.outbox[d.net.step&1][p.onward]
 			*box = append(*box, netMail{it, to})
+		} else {
+			d.deliver(to, it)
 		}
 	}
 }

@@ -1,8 +1,11 @@
 package simkernel
 
-import "fmt"
+import (
+	"fmt"
+	"math/bits"
+)
 
-// netMaxHops bounds the hops of a path: netItem counts them in a byte.
+// netMaxHops bounds the hops of a path, and with it the memory of a flow.
 const netMaxHops = 250
 
 // netHop is what a port needs to know of a flow at one hop.
@@ -34,20 +37,23 @@ type netFlowTable struct {
 	startPS []int64
 	idealNS []int64
 	hopsOf  []int32
-	stride  int      // hops per slot in the two below
-	hops    []netHop // slot × stride + hop
+	shift   uint     // of the two below: hop h of a flow's path is at slot << shift + h
+	hops    []netHop
 	lastPS  []int64  // wait of the flow's last packet at that hop
 	unused  []int32
 }
 
-func (t *netFlowTable) init() { t.stride = 8 }
+func (t *netFlowTable) init() { t.shift = 3 }
+
+// row is the row of the flow whose hop that is.
+func (t *netFlowTable) row(hop int32) int64 { return t.rows[hop>>t.shift] }
 
 func (t *netFlowTable) live() int { return len(t.rows) - len(t.unused) }
 
 // take answers an unused slot with room for that many hops.
 func (t *netFlowTable) take(hops int) int32 {
-	if hops > t.stride {
-		t.widen(hops)
+	if need := uint(bits.Len(uint(hops))); need > t.shift { // one more than hops: where the path ends
+		panic("simkernel: flow table is too narrow")
 	}
 	if k := len(t.unused); k > 0 {
 		slot := t.unused[k-1]
@@ -61,19 +67,9 @@ func (t *netFlowTable) take(hops int) int32 {
 	t.startPS = append(t.startPS, 0)
 	t.idealNS = append(t.idealNS, 0)
 	t.hopsOf = append(t.hopsOf, 0)
-	t.hops = append(t.hops, make([]netHop, t.stride)...)
-	t.lastPS = append(t.lastPS, make([]int64, t.stride)...)
+	t.hops = append(t.hops, make([]netHop, 1<<t.shift)...)
+	t.lastPS = append(t.lastPS, make([]int64, 1<<t.shift)...)
 	return slot
-}
-
-func (t *netFlowTable) widen(stride int) {
-	hops := make([]netHop, len(t.rows)*stride)
-	lastPS := make([]int64, len(t.rows)*stride)
-	for s := range t.rows {
-		copy(hops[s*stride:], t.hops[s*t.stride:(s+1)*t.stride])
-		copy(lastPS[s*stride:], t.lastPS[s*t.stride:(s+1)*t.stride])
-	}
-	t.hops, t.lastPS, t.stride = hops, lastPS, stride
 }
 
 func (t *netFlowTable) free(slot int32) { t.unused = append(t.unused, slot) }
@@ -83,7 +79,7 @@ func (t *netFlowTable) result(f netFinish, r *NetResults) {
 	r.Row = append(r.Row, t.rows[f.slot])
 	r.FCTNS = append(r.FCTNS, ceilNS(f.atPS-t.startPS[f.slot]))
 	r.IdealNS = append(r.IdealNS, t.idealNS[f.slot])
-	base := int(f.slot) * t.stride
+	base := int(f.slot) << t.shift
 	for h := base; h < base+int(t.hopsOf[f.slot]); h++ {
 		r.WaitNS = append(r.WaitNS, t.hops[h].waitPS/psPerNS)
 		r.LastWaitNS = append(r.LastWaitNS, t.lastPS[h]/psPerNS)
@@ -121,7 +117,7 @@ func (n *Network) admit() error {
 	slot := t.take(len(path))
 	t.toCome[slot], t.rows[slot], t.startPS[slot] = size, n.rows, startNS*psPerNS
 	t.idealNS[slot], t.hopsOf[slot] = n.ideal.FCTNS(size), int32(len(path))
-	base := int(slot) * t.stride
+	base := int(slot) << t.shift
 	for h := range path {
 		hop := netHop{forward: path[h] ^ 1, backward: path[0]}
 		if h+1 < len(path) {
@@ -139,7 +135,7 @@ func (n *Network) admit() error {
 	s.gap = first.wire
 	s.windowBytes = s.window(&n.params)
 
-	n.domains[first.domain].deliver(path[0], netItem{atPS: startNS * psPerNS, slot: slot, flags: netStart})
+	n.domains[first.domain].deliver(path[0], netItem{atPS: startNS * psPerNS, hop: int32(base), flags: netAck | netStart})
 	n.rows++
 	n.lastNS = startNS
 	n.next++

@@ -113,97 +113,113 @@ func (c *netNIC) compact(senders []netSender) {
 // runNIC simulates a host's NIC to the end of the window. What arrives at a moment comes before
 // what is sent at it.
 func (d *netDomain) runNIC(u int32, p *netPort, c *netNIC) {
+	t := &d.net.flows
+	data, in := &p.rings[0], &p.rings[1]
 	for {
 		inPS, ackPS := int64(netNever), int64(netNever)
-		if p.data.head != p.data.tail {
-			inPS = p.data.at(p.data.head).atPS
+		if in.head != in.tail {
+			inPS = in.at(in.head).atPS
 		}
-		if p.acks.head != p.acks.tail {
-			ackPS = max(p.freePS, p.acks.at(p.acks.head).atPS)
+		if data.head != data.tail {
+			ackPS = max(p.freePS, data.at(data.head).atPS)
 		}
 		if !c.fresh {
 			c.choose(p.freePS)
 		}
 		outPS := min(ackPS, c.sendPS)
 		if next := min(inPS, outPS); next >= d.endPS {
-			d.visitPort(u, p, next)
-			return
+			if next != netNever {
+				d.visit(u, next)
+			}
+			break
 		}
 		switch {
 		case inPS <= outPS:
-			it := p.data.at(p.data.head)
-			p.data.head++
-			d.nicTakes(p, c, it)
+			it := in.at(in.head)
+			in.head++
+			d.comesHome(c, it)
 		case ackPS <= outPS:
-			it := *p.acks.at(p.acks.head)
-			p.acks.head++
+			it := *data.at(data.head)
+			d.delivered(p, data.head)
+			data.head++
 			p.freePS = ackPS + p.ackPS
 			c.fresh = false
 			it.atPS = p.freePS + p.delayPS
-			to := d.net.flows.hops[int(it.slot)*d.net.flows.stride+int(it.hop)].backward
-			it.hop--
+			it.flags = netAck | it.flags&netMarked
+			to := t.hops[it.hop-1].backward
+			it.hop -= 2
 			d.forward(u, p, to, it)
 		default:
-			d.nicSends(u, p, c)
+			d.sendData(u, p, c)
 		}
+	}
+	for p.arrived != data.tail && data.at(p.arrived).atPS < d.endPS {
+		d.delivered(p, p.arrived)
 	}
 }
 
-// nicTakes handles what reaches a host: data, which it delivers and answers with an ACK at once;
-// an ACK of a flow of its own; the start of one.
-func (d *netDomain) nicTakes(p *netPort, c *netNIC, it *netItem) {
-	t := &d.net.flows
-	switch {
-	case it.flags&netStart != 0:
+// delivered takes the data packet at a position of ring 0, unless it has been taken already.
+func (d *netDomain) delivered(p *netPort, position uint32) {
+	if position != p.arrived {
+		return
+	}
+	p.arrived++
+	t, it := &d.net.flows, p.rings[0].at(position)
+	slot := it.hop >> t.shift
+	t.toCome[slot] -= it.payloadBytes()
+	if t.toCome[slot] == 0 {
+		d.finished = append(d.finished, netFinish{it.atPS, slot})
+	}
+}
+
+// comesHome takes an ACK of a flow of this host, or the start of one.
+func (d *netDomain) comesHome(c *netNIC, it *netItem) {
+	t, params := &d.net.flows, &d.net.params
+	if it.flags&netStart != 0 {
 		if c.gone > 32 && c.gone*2 > len(c.places) {
 			c.compact(t.senders)
 		}
-		t.senders[it.slot].place = c.add(it.slot, it.atPS)
-	case it.flags&netAck == 0:
-		t.toCome[it.slot] -= it.payloadBytes()
-		if t.toCome[it.slot] == 0 {
-			d.finished = append(d.finished, netFinish{it.atPS, it.slot})
+		slot := it.hop >> t.shift
+		t.senders[slot].place = c.add(slot, it.atPS)
+		return
+	}
+	slot := (it.hop + 1) >> t.shift
+	s := &t.senders[slot]
+	s.ackedBytes += it.payloadBytes()
+	if s.sentBytes == s.sizeBytes {
+		if s.ackedBytes == s.sizeBytes {
+			d.home = append(d.home, slot)
 		}
-		p.acks.push(netItem{it.atPS, it.slot, it.payload, it.hop - 1, netAck | it.flags&netMarked})
-	default:
-		s := &t.senders[it.slot]
-		s.ackedBytes += it.payloadBytes()
-		if s.sentBytes == s.sizeBytes {
-			if s.ackedBytes == s.sizeBytes {
-				d.home = append(d.home, it.slot)
-			}
-			return
-		}
-		params := &d.net.params
-		if s.onACK(params, s.ackedBytes, s.sentBytes, it.flags&netMarked != 0) {
-			s.gap = newWireTime(s.rateBps)
-			s.windowBytes = s.window(params)
-		}
-		open := s.sentBytes-s.ackedBytes < s.windowBytes
-		if was := c.isOpen(s.place); open != was {
-			if open {
-				c.reopen(s.place, it.atPS)
-			} else {
-				c.close(s.place)
-			}
+		return
+	}
+	if s.onACK(params, s.ackedBytes, s.sentBytes, it.flags&netMarked != 0) {
+		s.gap = newWireTime(s.rateBps)
+		s.windowBytes = s.window(params)
+	}
+	open := s.sentBytes-s.ackedBytes < s.windowBytes
+	if was := c.isOpen(s.place); open != was {
+		if open {
+			c.reopen(s.place, it.atPS)
+		} else {
+			c.close(s.place)
 		}
 	}
 }
 
-// nicSends sends a data packet of the chosen flow at the chosen time.
-func (d *netDomain) nicSends(u int32, p *netPort, c *netNIC) {
+// sendData sends a packet of the chosen flow at the chosen time. The window says whether a flow may
+// send, never how much: the last packet may reach beyond it, as ns-3's does.
+func (d *netDomain) sendData(u int32, p *netPort, c *netNIC) {
 	t, params := &d.net.flows, &d.net.params
 	nowPS, place := c.sendPS, c.sendAt
 	slot := c.places[place].slot
 	s := &t.senders[slot]
-	payload := min(params.PayloadBytes, s.sizeBytes-s.sentBytes, s.windowBytes-(s.sentBytes-s.ackedBytes))
+	payload := min(params.PayloadBytes, s.sizeBytes-s.sentBytes)
 	s.sentBytes += payload
 
 	c.after = place + 1
 	c.fresh = false
 	var flags uint8
-	switch {
-	case s.sentBytes == s.sizeBytes:
+	if s.sentBytes == s.sizeBytes {
 		flags = netLast
 		c.close(int32(place))
 		c.places[place].slot = -1
@@ -211,16 +227,14 @@ func (d *netDomain) nicSends(u int32, p *netPort, c *netNIC) {
 		if c.gone == len(c.places) {
 			c.places, c.open, c.after, c.gone = c.places[:0], c.open[:0], 0, 0
 		}
-	case s.sentBytes-s.ackedBytes >= s.windowBytes:
-		c.close(int32(place))
-		fallthrough
-	default:
+	} else {
+		if s.sentBytes-s.ackedBytes >= s.windowBytes {
+			c.close(int32(place))
+		}
 		c.places[place].readyPS = nowPS + s.gap.ps(payload+params.HeaderBytes)
 	}
-	sendPS := p.wirePS(params, payload)
-	p.counters.sent++
-	p.counters.busyPS += sendPS
-	p.freePS = nowPS + sendPS
-	it := netItem{p.freePS + p.delayPS, slot, uint16(payload - 1), 1, flags}
-	d.forward(u, p, t.hops[int(slot)*t.stride].forward, it)
+	p.freePS = nowPS + p.wirePS(params, payload)
+	hop := slot << t.shift
+	it := netItem{p.freePS + p.delayPS, hop + 1, uint16(payload - 1), flags}
+	d.forward(u, p, t.hops[hop].forward, it)
 }

@@ -1,38 +1,30 @@
 package simkernel
 
-// A netPort is the sending end of one link.
+// A netPort is the sending end of one link: a switch's, or a host's, which is a NIC.
 //
-// A switch's port queues in data and acks what it will send. A host's port, a NIC, has in data
-// what reaches it over its cable (packets to deliver, ACKs of its own flows, and the starts of
-// flows), and in acks the ACKs it will send; see netNIC.
+// A switch's port has the data and the ACKs it will send in rings 0 and 1. A NIC has in ring 0 the
+// data that comes over its cable; what has come stays there as the ACK that is to be sent. In ring
+// 1 it has the ACKs and the starts of its own flows that come.
 type netPort struct {
-	freePS  int64 // the wire is free from then on
-	data    netRing
-	acks    netRing
-	arrived uint32 // position in data: the items before it are in leftBytes
-	domain  int32
-	onward  int32 // domain of the node at the far end
-	nic     int32 // index of the NIC, -1 at a switch
+	rings [2]netRing
 
-	leftBytes int64 // wire bytes of the data that has arrived
-	markBytes int64
-	wire      wireTime
+	freePS    int64 // the wire is free from then on
 	fullPS    int64 // time to send a full packet, and an ACK
 	ackPS     int64
 	delayPS   int64
-	visit     int64 // the next window in which a visit is noted
+	leftBytes int64 // wire bytes of the data that has arrived
+	markBytes int64
+	arrived   uint32 // position in ring 0: the items before it have arrived
+	nic       int32  // index of the NIC, -1 at a switch
+	domain    int32
+	onward    int32 // domain of the node at the far end
 
-	far     netRing // packets on a link that is many windows long
-	farLink bool
-
-	counters netCounters
-}
-
-// netCounters are what one port has seen of data packets.
-type netCounters struct {
-	sent, marked   int64
-	busyPS, waitPS int64
-	maxQueueBytes  int64
+	wire          wireTime
+	near          bool // the far end is in this domain, and not a far link away
+	farLink       bool
+	transit       netRing // packets on a far link
+	marked        int64
+	maxQueueBytes int64
 }
 
 // netFarWindows: a link longer than this many windows holds its packets itself until the window
@@ -55,8 +47,8 @@ func (n *Network) initPort(l int32, domainOf []int32) {
 	p.ackPS = p.wire.ps(n.params.AckBytes)
 	p.delayPS = link.DelayNS * psPerNS
 	p.markBytes = n.params.MarkBytes(link.BandwidthBps)
-	p.visit = netNever
 	p.farLink = p.delayPS > netFarWindows*n.windowPS
+	p.near = p.domain == p.onward && !p.farLink
 }
 
 // wirePS is the time to send a data packet with that payload.
@@ -69,47 +61,43 @@ func (p *netPort) wirePS(params *Params, payloadBytes int64) int64 {
 
 // runPort simulates a switch's port to the end of the window.
 func (d *netDomain) runPort(u int32, p *netPort) {
-	t := &d.net.flows
+	t, params := &d.net.flows, &d.net.params
+	data, acks := &p.rings[0], &p.rings[1]
 	for {
 		dataPS, ackPS := int64(netNever), int64(netNever)
-		if p.acks.head != p.acks.tail {
-			ackPS = max(p.freePS, p.acks.at(p.acks.head).atPS)
+		if acks.head != acks.tail {
+			ackPS = max(p.freePS, acks.at(acks.head).atPS)
 		}
-		if p.data.head != p.data.tail {
-			dataPS = max(p.freePS, p.data.at(p.data.head).atPS)
+		if data.head != data.tail {
+			dataPS = max(p.freePS, data.at(data.head).atPS)
+		}
+		if nowPS := min(ackPS, dataPS); nowPS >= d.endPS {
+			if nowPS != netNever {
+				d.visit(u, nowPS)
+			}
+			return
 		}
 		if ackPS <= dataPS {
-			if ackPS >= d.endPS {
-				d.visitPort(u, p, ackPS)
-				return
-			}
-			it := *p.acks.at(p.acks.head)
-			p.acks.head++
+			it := *acks.at(acks.head)
+			acks.head++
 			p.freePS = ackPS + p.ackPS
 			it.atPS = p.freePS + p.delayPS
-			to := t.hops[int(it.slot)*t.stride+int(it.hop)].backward
+			to := t.hops[it.hop].backward
 			it.hop--
 			d.forward(u, p, to, it)
 			continue
 		}
-		if dataPS >= d.endPS {
-			d.visitPort(u, p, dataPS)
-			return
-		}
-		it := *p.data.at(p.data.head)
-		p.data.head++
+		it := *data.at(data.head)
+		data.head++
 		d.dataLeaves(p, &it, dataPS)
-		hop := &t.hops[int(it.slot)*t.stride+int(it.hop)]
+		hop := &t.hops[it.hop]
 		if waitPS := dataPS - it.atPS; waitPS != 0 {
 			hop.waitPS += waitPS
-			p.counters.waitPS += waitPS
 			if it.flags&netLast != 0 {
-				t.lastPS[int(it.slot)*t.stride+int(it.hop)] = waitPS
+				t.lastPS[it.hop] = waitPS
 			}
 		}
-		sendPS := p.wirePS(&d.net.params, it.payloadBytes())
-		p.counters.busyPS += sendPS
-		p.freePS = dataPS + sendPS
+		p.freePS = dataPS + p.wirePS(params, it.payloadBytes())
 		it.atPS = p.freePS + p.delayPS
 		it.hop++
 		d.forward(u, p, hop.forward, it)
@@ -121,23 +109,25 @@ func (d *netDomain) runPort(u int32, p *netPort) {
 func (d *netDomain) dataLeaves(p *netPort, it *netItem, nowPS int64) {
 	header := d.net.params.HeaderBytes
 	own := it.payloadBytes() + header
-	if p.arrived-p.data.head >= 1<<31 { // it is the packet itself that was not counted yet
-		p.arrived = p.data.head
-		p.leftBytes += own
+	data := &p.rings[0]
+	leftBytes, arrived := p.leftBytes, p.arrived
+	if data.head-arrived == 1 { // the packet itself was not counted yet
+		arrived++
+		leftBytes += own
 	}
-	for p.arrived != p.data.tail {
-		next := p.data.at(p.arrived)
+	for arrived != data.tail {
+		next := data.at(arrived)
 		if next.atPS > nowPS {
 			break
 		}
-		p.leftBytes += next.payloadBytes() + header
-		p.arrived++
+		leftBytes += next.payloadBytes() + header
+		arrived++
 	}
-	p.counters.sent++
-	p.counters.maxQueueBytes = max(p.counters.maxQueueBytes, p.leftBytes)
-	p.leftBytes -= own
-	if p.leftBytes > p.markBytes {
+	p.maxQueueBytes = max(p.maxQueueBytes, leftBytes)
+	leftBytes -= own
+	p.leftBytes, p.arrived = leftBytes, arrived
+	if leftBytes > p.markBytes {
 		it.flags |= netMarked
-		p.counters.marked++
+		p.marked++
 	}
 }

@@ -7,12 +7,12 @@ package simkernel
 // their one path, so the sender adds up what it has been told and needs no sequence numbers.
 type netItem struct {
 	atPS    int64  // when it is at the port: wholly received by the node that the port belongs to
-	slot    int32  // its flow's slot
+	hop     int32  // in netFlowTable.hops: where its flow is on the data path (ACKs: on its reverse)
 	payload uint16 // payload in bytes, less 1
-	hop     uint8  // place on the data path of the link (or, for ACKs, of its reverse) it waits for
 	flags   uint8
 }
 
+// Ring 0 of a port takes data, ring 1 what has netAck set.
 const (
 	netAck    uint8 = 1 << iota // an ACK, on the reverse path
 	netMarked                   // a switch has marked the packet (an ACK: the packet it acknowledges)
@@ -31,37 +31,27 @@ type netRing struct {
 
 const netRingMin = 8
 
-func (r *netRing) len() int { return int(r.tail - r.head) }
-
 func (r *netRing) at(pos uint32) *netItem {
 	return &r.buf[pos&uint32(len(r.buf)-1)]
 }
 
-// push appends an item that is known to be the latest.
-func (r *netRing) push(it netItem) {
-	if int(r.tail-r.head) == len(r.buf) {
-		r.grow()
-	}
-	*r.at(r.tail) = it
-	r.tail++
-}
-
-// insert puts an item at its place by (time, start order of its flow). Two items of one flow with
+// push puts an item at its place by (time, start order of its flow). Two items of one flow with
 // one time keep the order in which they come. The order is total and does not depend on which
 // link, domain or worker brings an item first.
-func (r *netRing) insert(it netItem, rows []int64) {
+func (r *netRing) push(it netItem, t *netFlowTable) {
 	if int(r.tail-r.head) == len(r.buf) {
 		r.grow()
 	}
-	buf, mask := r.buf, uint32(len(r.buf)-1)
+	buf := r.buf
+	mask := uint32(len(buf) - 1)
 	pos := r.tail
 	r.tail++
 	for pos != r.head {
-		prev := &buf[(pos-1)&mask]
-		if prev.atPS < it.atPS || prev.atPS == it.atPS && rows[prev.slot] <= rows[it.slot] {
+		prev := buf[(pos-1)&mask]
+		if prev.atPS < it.atPS || prev.atPS == it.atPS && t.row(prev.hop) <= t.row(it.hop) {
 			break
 		}
-		buf[pos&mask] = *prev
+		buf[pos&mask] = prev
 		pos--
 	}
 	buf[pos&mask] = it

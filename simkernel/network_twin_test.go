@@ -174,7 +174,7 @@ func (w *netTwin) send(port int32, nowPS int64) {
 			return
 		}
 		p.served = f.row
-		payload := min(w.params.PayloadBytes, f.sizeBytes-f.sent, f.dctcp.window(&w.params)-(f.sent-f.acked))
+		payload := min(w.params.PayloadBytes, f.sizeBytes-f.sent)
 		f.sent += payload
 		f.readyPS = nowPS + newWireTime(f.dctcp.rateBps).ps(payload+w.params.HeaderBytes)
 		w.look(port, f.readyPS)

@@ -9,12 +9,13 @@ type source struct {
 	wire    wireTime
 	payload int64 // of the planned packet, 0 if the source's key is only a bound at which to plan again
 	planned int32 // slot of the flow that sends it
-	leaf    int32 // of the picker, 0 if the source is not active
+	leaf    int32 // of the picker's tournament, 0 if not in it
 	count   int32 // active flows
 	next    int32 // slot of the flow whose turn it is
 	last    int32 // slot of the flow of the greatest row
 	served  int32 // row of the flow served last
 	row     int64
+	key     int64 // of the picker
 	bps     float64
 }
 
@@ -67,9 +68,9 @@ type spentSlot struct {
 // firstRing is the least length of an ACK ring.
 const firstRing = 8
 
-// plan finds when the source sends next, given all arrivals at the target before now, and sets its
-// key.
-func (k *Kernel) plan(s *source, now int64) {
+// plan finds when the source sends next, given all arrivals at the target before now, and answers
+// its key.
+func (k *Kernel) plan(s *source, now int64) int64 {
 	slot := s.next
 	at, payload := k.ready(&k.flows[slot], s.freePS, now)
 	if s.count > 1 {
@@ -83,7 +84,8 @@ func (k *Kernel) plan(s *source, now int64) {
 		at, payload = k.picker.far, 0
 	}
 	s.payload = payload
-	k.picker.set(s.leaf, at<<k.picker.bits|s.row)
+	s.key = at<<k.picker.bits | s.row
+	return s.key
 }
 
 // choose serves the flows of a source round robin: of those that can send first, the first after
@@ -91,14 +93,12 @@ func (k *Kernel) plan(s *source, now int64) {
 func (k *Kernel) choose(s *source, now, at, payload int64) (int32, int64, int64) {
 	slot := s.next
 	f := &k.flows[slot]
-	f.readyPS = at
 	for i := f.nextSlot; i != s.next && at > s.freePS; i = f.nextSlot {
 		f = &k.flows[i]
 		if f.readyPS >= at {
 			continue
 		}
 		fAt, fPayload := k.ready(f, s.freePS, now)
-		f.readyPS = fAt
 		if fAt < at {
 			slot, at, payload = i, fAt, fPayload
 		}
@@ -108,7 +108,9 @@ func (k *Kernel) choose(s *source, now, at, payload int64) (int32, int64, int64)
 
 // ready finds the first moment from free on at which the flow can send, and the payload it then
 // sends. It takes the ACKs that are due by then. If one of them was not yet in service at the target
-// by now, its mark is open: then payload is 0, and the moment only a lower bound.
+// by now, its mark is open: then payload is 0, and the moment only a lower bound. Either way the
+// moment stands until the flow sends, and is kept: a look at an earlier one would find ACKs taken
+// that are not back yet.
 func (k *Kernel) ready(f *flow, free, now int64) (at, payload int64) {
 	at = max(free, f.readyPS)
 	known := now + f.ackPS
@@ -118,6 +120,7 @@ func (k *Kernel) ready(f *flow, free, now int64) (at, payload int64) {
 			a := &k.acks[f.base+f.tail&f.mask]
 			if a.at > due {
 				if a.at <= at {
+					f.readyPS = at
 					return at, 0
 				}
 				break
@@ -129,6 +132,7 @@ func (k *Kernel) ready(f *flow, free, now int64) (at, payload int64) {
 			}
 		}
 		if open := f.window - (f.sent - f.acked); open > 0 {
+			f.readyPS = at
 			return at, min(k.params.PayloadBytes, f.left, open)
 		}
 		// The window is closed, so packets are out.
@@ -148,33 +152,22 @@ func (k *Kernel) heed(f *flow, end int64) {
 	}
 }
 
-// push puts an ACK into the flow's ring and answers its place in acks.
-func (k *Kernel) push(f *flow, a ack) int64 {
-	if f.head-f.tail > f.mask {
-		k.growRing(f)
-	}
-	i := int64(f.base + f.head&f.mask)
-	k.acks[i] = a
-	f.head++
-	return i
-}
-
 // growRing doubles the flow's ring, at the end of acks, and lets the target's log know.
 func (k *Kernel) growRing(f *flow) {
-	oldBase, oldMask := int64(f.base), f.mask
+	oldBase, oldMask := f.base, f.mask
 	f.base = uint32(len(k.acks))
 	f.mask = 2*oldMask + 1
 	k.acks = append(k.acks, make([]ack, f.mask+1)...)
 	// The ring is full, so every old place is the place of one packet.
-	moved := func(old int64) uint32 { return f.tail + (uint32(old-oldBase)-f.tail)&oldMask }
-	for i := range int64(oldMask) + 1 {
+	moved := func(old uint32) uint32 { return f.tail + (old-oldBase-f.tail)&oldMask }
+	for i := range oldMask + 1 {
 		k.acks[f.base+moved(oldBase+i)&f.mask] = k.acks[oldBase+i]
 	}
 	t := &k.target
 	for i := t.waiting; i != t.arrived; i++ {
 		e := &t.log[i&t.logMask]
-		if e.entry >= oldBase && e.entry <= oldBase+int64(oldMask) {
-			e.entry = int64(f.base + moved(e.entry)&f.mask)
+		if e.entry >= oldBase && e.entry <= oldBase+oldMask {
+			e.entry = f.base + moved(e.entry)&f.mask
 		}
 	}
 }
@@ -222,7 +215,6 @@ func (s *source) add(flows []flow, slot int32) {
 	if s.count == 0 {
 		f.nextSlot, f.prevSlot = slot, slot
 		s.next = slot
-		s.payload = 0
 	} else {
 		last := &flows[s.last]
 		f.prevSlot, f.nextSlot = s.last, last.nextSlot

@@ -37,7 +37,7 @@ type target struct {
 type logEntry struct {
 	startPS int64 // start of its service
 	before  int64 // wire bytes that arrived before it
-	entry   int64 // its ACK, an index of Kernel.acks
+	entry   uint32 // its ACK, an index of Kernel.acks
 }
 
 // maxShallowPS bounds the waits that are summed without care for overflow.
@@ -67,23 +67,6 @@ func (t *target) least(bytes int64) int64 {
 		return maxShallowPS
 	}
 	return max(-1, min(maxShallowPS, t.wire.ps(bytes)-bytes/(t.header+1)-2))
-}
-
-// take lets a packet arrive: it waits until startPS and is sent until departPS. entry is its ACK's
-// index in acks.
-func (t *target) take(acks []ack, now, startPS, departPS, wire, entry int64) {
-	if t.arrived-t.waiting+1 >= uint64(len(t.log)) {
-		t.makeRoom(now)
-	}
-	t.log[t.arrived&t.logMask] = logEntry{startPS, t.bytes, entry}
-	t.arrived++
-	t.bytes += wire
-	t.busyPS += departPS - startPS
-	t.waitPS += startPS - now
-	t.freePS = departPS
-	if departPS-now > t.shallowPS {
-		t.deep(acks, now)
-	}
 }
 
 // deep decides what the packet that has just arrived changes: marks, and the deepest queue.

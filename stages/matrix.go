@@ -136,8 +136,9 @@ const (
 //
 // webserver (B): racks have roles. Two thirds serve web pages, a quarter cache, the rest does other
 // things. Pages are made from caches: web and cache racks talk to each other and hardly among
-// themselves (a thousandth), and requests to caches weigh a third more than their answers. Racks of
-// a role stand together, so caches serve from other pods.
+// themselves (a hundredth or less), and requests to caches weigh a third more than their answers.
+// Every second pod is web racks only and the others hold all caches, so that caches mostly serve
+// from other pods. Popularity differs between caches (σ 0.45), and one rack in ten is spare (a tenth).
 //
 // hadoop (C): half of a rack's traffic would stay there if it had 32 peers: its own cell is 32
 // times the others, which are nearly uniform (σ 0.15, the same both ways). One rack in thirty is
@@ -159,7 +160,7 @@ func NewMatrixOf(kind string, pods, racksPerPod int, seed uint64) (*Matrix, erro
 	case MatrixDatabase:
 		cell = databaseCell(seed)
 	case MatrixWebServer:
-		cell = webServerCell(n, seed)
+		cell = webServerCell(pods, racksPerPod, seed)
 	case MatrixHadoop:
 		cell = hadoopCell(seed)
 	default:
@@ -207,15 +208,21 @@ func databaseCell(seed uint64) func(i, j int) float64 {
 	}
 }
 
-func webServerCell(n int, seed uint64) func(i, j int) float64 {
+func webServerCell(pods, racksPerPod int, seed uint64) func(i, j int) float64 {
 	const web, cache, other = 0, 1, 2
-	webs := max(1, int(math.Round(float64(n)*2/3)))
-	caches := max(1, int(math.Round(float64(n)/4)))
 	role := func(i int) int {
+		place := (float64(i%racksPerPod) + 0.5) / float64(racksPerPod)
+		webs, caches := 1.0/3, 1.0/2
 		switch {
-		case i < webs:
+		case pods == 1:
+			webs, caches = 2.0/3, 1.0/4
+		case i/racksPerPod%2 == 0:
+			webs, caches = 1, 0
+		}
+		switch {
+		case place < webs:
 			return web
-		case i < webs+caches:
+		case place < webs+caches:
 			return cache
 		}
 		return other
@@ -226,13 +233,18 @@ func webServerCell(n int, seed uint64) func(i, j int) float64 {
 		cache: {web: 0.75, cache: 0.006, other: 0.01},
 		other: {web: 0.02, cache: 0.01, other: 0.03},
 	}
-	// Caches differ in what they hold, and so in how often they are asked.
+	// Caches differ in what they hold, and so in how often they are asked; spare racks do little.
 	popular := func(i int) float64 {
 		s := NewStream(seed, StreamMatrix, 2, uint64(i))
+		sigma := 0.05
 		if role(i) == cache {
-			return math.Exp(0.35 * s.Normal())
+			sigma = 0.45
 		}
-		return math.Exp(0.05 * s.Normal())
+		p := math.Exp(float64(sigma * s.Normal()))
+		if s.Float64() < 0.1 {
+			p *= 0.1
+		}
+		return p
 	}
 	return func(i, j int) float64 {
 		s := drawPair(seed, 2, i, j)

@@ -47,7 +47,7 @@ func (s *RouteStats) Add(t RouteStats) {
 // by link and flow, and to loads what every link with a flow carries of this chunk (table
 // link_loads), sorted by link.
 //
-// It holds the chunk in memory: about 60 bytes a flow and 24 a hop. A source or destination that is
+// It holds the chunk in memory: about 50 bytes a flow and 20 a hop. A source or destination that is
 // no host, or is the same, and a size below 1 are errors naming the flow, as is a pair of hosts that
 // no path joins unless opt allows it. Nothing is written before the whole chunk has its paths.
 func Route(ctx context.Context, r *Router, p *simkernel.Params, in schema.Batches, chunk int32, firstRow int64, hops, loads schema.Sink, opt RouteOptions) (RouteStats, error) {
@@ -77,25 +77,30 @@ func Route(ctx context.Context, r *Router, p *simkernel.Params, in schema.Batche
 // chunkPool keeps chunks' memory from one chunk to the next.
 var chunkPool = sync.Pool{New: func() any { return new(routeChunk) }}
 
-// A routeChunk holds a chunk's flows and hops as columns, hops flow by flow.
+// A routeChunk holds a chunk's flows and their hops. Both are rows, not columns: the hops of a link
+// come from flows all over the chunk, and a row is one cache line where columns were five.
 type routeChunk struct {
-	id, size, start []int64 // by flow
-	pathAt          []int32 // by flow, and one more: its hops are pathAt[i] to pathAt[i+1]
-	link            []int32 // by hop
-	flow            []int32 // by hop
-	delayToNS       []int64 // by hop: propagation before the link
-	pathDelayNS     []int64 // by flow
-	linkAt          []int32 // by link, and one more: its hops are linkAt[l] to linkAt[l+1] of byLink
-	byLink          []int32 // hops sorted by link and flow
+	flows  []chunkFlow
+	hops   []chunkHop // flow by flow
+	linkAt []int32    // by link, and one more: its hops are linkAt[l] to linkAt[l+1] of byLink
+	byLink []int32    // places in hops, sorted by link and flow
+	path   []int32
 
 	out hopRows
 }
 
-func (c *routeChunk) reset() {
-	c.id, c.size, c.start, c.pathDelayNS = c.id[:0], c.size[:0], c.start[:0], c.pathDelayNS[:0]
-	c.pathAt = append(c.pathAt[:0], 0)
-	c.link, c.flow, c.delayToNS = c.link[:0], c.flow[:0], c.delayToNS[:0]
+type chunkFlow struct {
+	id, sizeBytes, startNS, pathDelayNS int64
+	hopAt, hops                         int32 // its hops are hops[hopAt : hopAt+hops] of the chunk
+	firstLink                           int32
 }
+
+type chunkHop struct {
+	delayToNS  int64 // propagation before the link
+	link, flow int32
+}
+
+func (c *routeChunk) reset() { c.flows, c.hops = c.flows[:0], c.hops[:0] }
 
 // add picks the paths of a batch of flows.
 func (c *routeChunk) add(r *Router, p *simkernel.Params, rec arrow.Record, opt RouteOptions, stats *RouteStats) error {
@@ -106,9 +111,8 @@ func (c *routeChunk) add(r *Router, p *simkernel.Params, rec arrow.Record, opt R
 		if sizes[i] < 1 {
 			return fmt.Errorf("flow %d: size of %d bytes, must be at least 1", id, sizes[i])
 		}
-		from := len(c.link)
-		path, err := r.appendPath(id, srcs[i], dsts[i], c.link)
-		c.link = path
+		path, err := r.Path(id, srcs[i], dsts[i], c.path)
+		c.path = path
 		if err != nil {
 			var no *UnreachableError
 			if !opt.AllowUnreachable || !errors.As(err, &no) {
@@ -119,24 +123,21 @@ func (c *routeChunk) add(r *Router, p *simkernel.Params, rec arrow.Record, opt R
 				stats.UnreachableExamples = append(stats.UnreachableExamples, no)
 			}
 		}
-		if len(path) > math.MaxInt32 || len(c.id) == math.MaxInt32 {
+		if len(c.hops)+len(path) > math.MaxInt32 || len(c.flows) == math.MaxInt32 {
 			return errors.New("a chunk has more than 2^31 hops; route smaller chunks")
 		}
-		flow := int32(len(c.id))
-		delay := int64(0)
-		for _, l := range path[from:] {
-			c.flow = append(c.flow, flow)
-			c.delayToNS = append(c.delayToNS, delay)
-			delay += links[l].DelayNS
+		f := chunkFlow{id: id, sizeBytes: sizes[i], startNS: starts[i], hopAt: int32(len(c.hops)), hops: int32(len(path)), firstLink: -1}
+		if len(path) > 0 {
+			f.firstLink = path[0]
 		}
-		c.id = append(c.id, id)
-		c.size = append(c.size, sizes[i])
-		c.start = append(c.start, starts[i])
-		c.pathDelayNS = append(c.pathDelayNS, delay)
-		c.pathAt = append(c.pathAt, int32(len(path)))
+		for _, l := range path {
+			c.hops = append(c.hops, chunkHop{f.pathDelayNS, l, int32(len(c.flows))})
+			f.pathDelayNS += links[l].DelayNS
+		}
+		c.flows = append(c.flows, f)
 		stats.Flows++
-		stats.Hops += int64(len(path) - from)
-		stats.PacketHops += int64(len(path)-from) * p.Packets(sizes[i])
+		stats.Hops += int64(len(path))
+		stats.PacketHops += int64(len(path)) * p.Packets(sizes[i])
 	}
 	return nil
 }
@@ -146,14 +147,15 @@ func (c *routeChunk) add(r *Router, p *simkernel.Params, rec arrow.Record, opt R
 func (c *routeChunk) sortByLink(links int) {
 	c.linkAt = resize(c.linkAt, links+1)
 	clear(c.linkAt)
-	for _, l := range c.link {
-		c.linkAt[l+1]++
+	for i := range c.hops {
+		c.linkAt[c.hops[i].link+1]++
 	}
 	for l := range links {
 		c.linkAt[l+1] += c.linkAt[l]
 	}
-	c.byLink = resize(c.byLink, len(c.link))
-	for i, l := range c.link {
+	c.byLink = resize(c.byLink, len(c.hops))
+	for i := range c.hops {
+		l := c.hops[i].link
 		c.byLink[c.linkAt[l]] = int32(i)
 		c.linkAt[l]++
 	}
@@ -184,23 +186,18 @@ func (c *routeChunk) writeHops(ctx context.Context, n *Network, firstRow int64, 
 		}
 		rows := c.byLink[lo:min(lo+batchRows, len(c.byLink))]
 		o.resize(len(rows))
-		for k, h := range rows {
-			f := c.flow[h]
-			from, to := c.pathAt[f], c.pathAt[f+1]
-			o.link[k] = c.link[h]
-			o.flowRow[k] = firstRow + int64(f)
-			o.id[k] = c.id[f]
-			o.hop[k] = int16(h - from)
-			o.hops[k] = int16(to - from)
-			o.size[k] = c.size[f]
-			o.start[k] = c.start[f]
-			o.firstLink[k] = c.link[from]
-			o.prevLink[k] = -1
-			if h > from {
-				o.prevLink[k] = c.link[h-1]
+		for k, at := range rows {
+			h := &c.hops[at]
+			f := &c.flows[h.flow]
+			prev := int32(-1)
+			if at > f.hopAt {
+				prev = c.hops[at-1].link
 			}
-			o.delayTo[k] = c.delayToNS[h]
-			o.pathDelay[k] = c.pathDelayNS[f]
+			o.link[k], o.firstLink[k], o.prevLink[k] = h.link, f.firstLink, prev
+			o.flowRow[k], o.id[k] = firstRow+int64(h.flow), f.id
+			o.hop[k], o.hops[k] = int16(at-f.hopAt), int16(f.hops)
+			o.size[k], o.start[k] = f.sizeBytes, f.startNS
+			o.delayTo[k], o.pathDelay[k] = h.delayToNS, f.pathDelayNS
 		}
 		err := writeColumns(hops, schema.Hops, len(rows), column(o.link), column(o.flowRow), column(o.id),
 			column(o.hop), column(o.hops), column(o.size), column(o.start), column(o.firstLink),
@@ -223,11 +220,11 @@ func (c *routeChunk) writeLoads(p *simkernel.Params, chunk int32, loads schema.S
 		var sumBytes, sumPackets int64
 		firstStart, lastStart := int64(math.MaxInt64), int64(math.MinInt64)
 		for _, h := range hops {
-			f := c.flow[h]
-			sumBytes += c.size[f]
-			sumPackets += p.Packets(c.size[f])
-			firstStart = min(firstStart, c.start[f])
-			lastStart = max(lastStart, c.start[f])
+			f := &c.flows[c.hops[h].flow]
+			sumBytes += f.sizeBytes
+			sumPackets += p.Packets(f.sizeBytes)
+			firstStart = min(firstStart, f.startNS)
+			lastStart = max(lastStart, f.startNS)
 		}
 		link, chunks = append(link, int32(l)), append(chunks, chunk)
 		flows, bytes, packets = append(flows, int64(len(hops))), append(bytes, sumBytes), append(packets, sumPackets)

@@ -64,7 +64,7 @@ func (s *Sampler) Sample(ctx context.Context, firstRow, rows int64, flows, contr
 		if int64(at)+rec.NumRows() > rows {
 			return fmt.Errorf("chunk at row %d has more than the %d flows it was routed with", firstRow, rows)
 		}
-		err := s.estimate(rec, at, width, out, &stats)
+		err := s.estimate(rec, firstRow, at, width, out, &stats)
 		at += int(rec.NumRows())
 		return err
 	})
@@ -117,8 +117,9 @@ func (s *Sampler) layOut(firstRow, rows int64, in schema.Batches) (width int, er
 	return width, nil
 }
 
-// estimate writes the slowdowns of one batch of flows, the first of which is the chunk's row at.
-func (s *Sampler) estimate(rec arrow.Record, at, width int, out schema.Sink, stats *SampleStats) error {
+// estimate writes the slowdowns of one batch of flows. The chunk's first flow is row chunkRow of
+// table flows, the batch's first is row at of the chunk.
+func (s *Sampler) estimate(rec arrow.Record, chunkRow int64, at, width int, out schema.Sink, stats *SampleStats) error {
 	n := int(rec.NumRows())
 	id, src, dst := int64s(rec, "flow_id"), int32s(rec, "src"), int32s(rec, "dst")
 	size, start := int64s(rec, "size_bytes"), int64s(rec, "start_ns")
@@ -129,6 +130,7 @@ func (s *Sampler) estimate(rec arrow.Record, at, width int, out schema.Sink, sta
 		idealNS, fctNS     = make([]int64, 0, n), make([]int64, 0, n)
 		slowdown           = make([]float64, 0, n)
 		ids, sizes, starts []int64
+		flowRow            = make([]int64, 0, n)
 		srcs, dsts         []int32
 		services, vnets    []string
 	)
@@ -152,6 +154,7 @@ func (s *Sampler) estimate(rec arrow.Record, at, width int, out schema.Sink, sta
 		fct := ideal + int64(math.Round(delay))
 		keep, hops = append(keep, i), append(hops, want)
 		idealNS, fctNS = append(idealNS, ideal), append(fctNS, fct)
+		flowRow = append(flowRow, chunkRow+int64(at+i))
 		slowdown = append(slowdown, float64(fct)/float64(ideal))
 	}
 	stats.Flows += int64(len(keep))
@@ -161,7 +164,7 @@ func (s *Sampler) estimate(rec arrow.Record, at, width int, out schema.Sink, sta
 	if len(keep) == n {
 		service.Retain()
 		vnet.Retain()
-		return writeColumns(out, schema.Slowdowns, n, column(id), column(src), column(dst), service, vnet,
+		return writeColumns(out, schema.Slowdowns, n, column(id), column(flowRow), column(src), column(dst), service, vnet,
 			column(size), column(start), column(hops), column(idealNS), column(fctNS), column(slowdown))
 	}
 	for _, i := range keep {
@@ -169,6 +172,6 @@ func (s *Sampler) estimate(rec arrow.Record, at, width int, out schema.Sink, sta
 		srcs, dsts = append(srcs, src[i]), append(dsts, dst[i])
 		services, vnets = append(services, service.Value(i)), append(vnets, vnet.Value(i))
 	}
-	return writeColumns(out, schema.Slowdowns, len(keep), column(ids), column(srcs), column(dsts), stringColumn(services), stringColumn(vnets),
+	return writeColumns(out, schema.Slowdowns, len(keep), column(ids), column(flowRow), column(srcs), column(dsts), stringColumn(services), stringColumn(vnets),
 		column(sizes), column(starts), column(hops), column(idealNS), column(fctNS), column(slowdown))
 }

@@ -1,0 +1,155 @@
+// Command parsimon estimates the flow-completion-time slowdowns of a data-center network.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"parsimon/pipeline"
+)
+
+// Exit codes, as "parsimon help" explains them.
+const (
+	exitOK        = 0
+	exitFailed    = 1
+	exitUsage     = 2
+	exitInterrupt = 130
+)
+
+// A command is one verb of the program.
+type command struct {
+	name    string
+	args    string // what stands behind the name in the usage line
+	summary string // one line
+	help    string // the manual page, without usage and flags
+	// setup declares the flags and answers what runs the command with the arguments left over.
+	setup func(e *env, f *pflag.FlagSet) func(ctx context.Context, args []string) error
+}
+
+// env is what commands share: where answers, logs and progress go.
+type env struct {
+	stdout, stderr io.Writer
+	terminal       bool // stderr is one
+	logLevel       string
+	quiet          bool
+}
+
+// usageError is a mistake in the command line.
+type usageError struct{ error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	e := &env{stdout: os.Stdout, stderr: os.Stderr, terminal: term.IsTerminal(int(os.Stderr.Fd()))}
+	os.Exit(e.main(ctx, os.Args[1:]))
+}
+
+// main runs one command line and answers the exit code.
+func (e *env) main(ctx context.Context, args []string) int {
+	if len(args) == 0 {
+		printOverview(e.stderr)
+		return exitUsage
+	}
+	switch args[0] {
+	case "-h", "--help":
+		printOverview(e.stdout)
+		return exitOK
+	case "help":
+		return e.help(args[1:])
+	}
+	cmd, ok := find(args[0])
+	if !ok {
+		_, _ = fmt.Fprintf(e.stderr, "parsimon: no command %q; \"parsimon help\" lists them\n", args[0])
+		return exitUsage
+	}
+	flags, run := e.flags(cmd)
+	err := flags.Parse(args[1:])
+	if errors.Is(err, pflag.ErrHelp) {
+		printManual(e.stdout, cmd, flags)
+		return exitOK
+	}
+	if err != nil {
+		err = usageError{err}
+	} else {
+		err = run(ctx, flags.Args())
+	}
+	return e.exit(cmd, err)
+}
+
+// exit reports an error and answers the exit code it stands for.
+func (e *env) exit(cmd *command, err error) int {
+	var usage usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case pipeline.IsInterrupt(err):
+		_, _ = fmt.Fprintln(e.stderr, "parsimon: interrupted; the same command continues where this one stopped")
+		return exitInterrupt
+	case errors.As(err, &usage):
+		_, _ = fmt.Fprintf(e.stderr, "parsimon %s: %v\nusage: %s\n", cmd.name, err, usageLine(cmd))
+		return exitUsage
+	case errors.Is(err, syscall.EPIPE): // the reader of our answer has enough
+		return exitOK
+	default:
+		_, _ = fmt.Fprintf(e.stderr, "parsimon %s: %s\n", cmd.name, strings.ReplaceAll(err.Error(), "\n", "\n  "))
+		return exitFailed
+	}
+}
+
+func (e *env) help(args []string) int {
+	if len(args) == 0 {
+		printOverview(e.stdout)
+		return exitOK
+	}
+	cmd, ok := find(args[0])
+	if !ok {
+		_, _ = fmt.Fprintf(e.stderr, "parsimon: no command %q; \"parsimon help\" lists them\n", args[0])
+		return exitUsage
+	}
+	flags, _ := e.flags(cmd)
+	printManual(e.stdout, cmd, flags)
+	return exitOK
+}
+
+// flags declares a command's flags.
+func (e *env) flags(cmd *command) (*pflag.FlagSet, func(context.Context, []string) error) {
+	f := pflag.NewFlagSet(cmd.name, pflag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	f.Usage = func() {}
+	f.SortFlags = false
+	run := cmd.setup(e, f)
+	f.StringVar(&e.logLevel, "log-level", "info", "least severe log line on stderr: debug, info, warn or error")
+	f.BoolVarP(&e.quiet, "quiet", "q", false, "no progress and no log lines but warnings")
+	return f, run
+}
+
+// logger is where log lines go: readable on a terminal, JSON elsewhere.
+func (e *env) logger() (zerolog.Logger, error) {
+	level, err := zerolog.ParseLevel(e.logLevel)
+	if err != nil || e.logLevel == "" {
+		return zerolog.Nop(), usagef("--log-level %q: must be debug, info, warn or error", e.logLevel)
+	}
+	if e.quiet {
+		level = max(level, zerolog.WarnLevel)
+	}
+	w := e.stderr
+	if e.terminal {
+		w = zerolog.ConsoleWriter{Out: e.stderr, TimeFormat: time.TimeOnly}
+	}
+	return zerolog.New(w).Level(level).With().Timestamp().Logger(), nil
+}
+
+func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }

@@ -1,0 +1,295 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"parsimon/pipeline"
+)
+
+// runFlags are the flags of every command that works on a scenario.
+type runFlags struct {
+	lake, scenario, estimator, memory string
+	workers, partitions               int
+}
+
+func (r *runFlags) declare(f *pflag.FlagSet) {
+	f.StringVar(&r.lake, "lake", "", "directory of the lake (required)")
+	f.StringVar(&r.estimator, "estimator", pipeline.Independent, "how delays become slowdowns: "+strings.Join(pipeline.Estimators(), ", "))
+	f.IntVar(&r.workers, "workers", 0, "goroutines that work at once; 0: one per core. Does not change the results")
+	f.IntVar(&r.partitions, "partitions", 0, "ranges the links are cut into; 0: by size. Does not change the results")
+	f.StringVar(&r.memory, "memory-limit", "1GiB", "memory for sorting a flow file; beyond it, the sort spills to disk")
+}
+
+func (r *runFlags) declareScenario(f *pflag.FlagSet) {
+	f.StringVar(&r.scenario, "scenario", "", "scenario id, or the first letters of it; default: the one last worked on")
+}
+
+func (r *runFlags) options(e *env) (pipeline.Options, error) {
+	o := pipeline.Options{Lake: r.lake, Estimator: r.estimator, Workers: r.workers, Partitions: r.partitions}
+	if r.lake == "" {
+		return o, usagef("--lake is required")
+	}
+	if r.workers < 0 || r.workers > 4096 {
+		return o, usagef("--workers %d: must be 0 to 4096", r.workers)
+	}
+	if r.partitions < 0 || r.partitions > 99_999 {
+		return o, usagef("--partitions %d: must be 0 to 99,999", r.partitions)
+	}
+	known := false
+	for _, name := range pipeline.Estimators() {
+		known = known || name == r.estimator
+	}
+	if !known {
+		return o, usagef("--estimator %q: must be one of %s", r.estimator, strings.Join(pipeline.Estimators(), ", "))
+	}
+	var err error
+	if o.MemoryBytes, err = parseBytes(r.memory); err != nil {
+		return o, usagef("--memory-limit %q: %v", r.memory, err)
+	}
+	if o.Log, err = e.logger(); err != nil {
+		return o, err
+	}
+	if !e.quiet {
+		o.Progress = pipeline.NewProgress(e.stderr, e.terminal, o.Log)
+	}
+	return o, nil
+}
+
+// parseBytes reads a size such as 512MiB or 2GB.
+func parseBytes(text string) (int64, error) {
+	units := []struct {
+		suffix string
+		bytes  float64
+	}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1}, {"", 1}}
+	for _, u := range units {
+		number, ok := strings.CutSuffix(strings.TrimSpace(text), u.suffix)
+		if !ok {
+			continue
+		}
+		x, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+		if err != nil || !(x*u.bytes >= 1 && x*u.bytes < 1<<60) {
+			return 0, fmt.Errorf("not a size such as 512MiB or 2GB")
+		}
+		return int64(x * u.bytes), nil
+	}
+	return 0, fmt.Errorf("not a size such as 512MiB or 2GB")
+}
+
+// scenarioFlags say what scenario a run begins with: a file, or a topology and a flow file, and
+// what to change in it.
+type scenarioFlags struct {
+	topology, flows, name string
+	seed                  uint64
+	duration              string
+	maxLoad               float64
+	fail                  []string
+	allowUnreachable      bool
+	maxRejects            string
+	flagSet               *pflag.FlagSet
+}
+
+func (s *scenarioFlags) declare(f *pflag.FlagSet) {
+	s.flagSet = f
+	f.StringVar(&s.topology, "topology", "", "topology file (.json, or a directory with nodes and links as .csv or .parquet), instead of a scenario file")
+	f.StringVar(&s.flows, "flows", "", "flow file (.parquet or CSV with src, dst, size_bytes, start_ns and, if there, flow_id, service, vnet), with --topology")
+	f.StringVar(&s.name, "name", "", "name of the scenario in the lake")
+	f.Uint64Var(&s.seed, "seed", 1, "seed of every random choice")
+	f.StringVar(&s.duration, "duration", "", "simulated time to generate, e.g. 500ms, instead of the scenario file's")
+	f.Float64Var(&s.maxLoad, "max-load", 0, "expected load of the most loaded link, instead of the scenario file's")
+	f.StringArrayVar(&s.fail, "fail", nil, "take the cable between two nodes down, A:B (ids or names); may be repeated")
+	f.BoolVar(&s.allowUnreachable, "allow-unreachable", false, "count flows without a path instead of refusing them")
+	f.StringVar(&s.maxRejects, "max-rejects", "1%", "share of the flow file's rows that may be rejected before the run fails")
+}
+
+// load makes the scenario.
+func (s *scenarioFlags) load(args []string) (*pipeline.Scenario, error) {
+	changed := s.flagSet.Changed
+	var sc *pipeline.Scenario
+	var err error
+	switch {
+	case len(args) > 1:
+		return nil, usagef("one scenario file at a time, not %q", args)
+	case len(args) == 1 && (s.topology != "" || s.flows != ""):
+		return nil, usagef("--topology and --flows stand in place of a scenario file")
+	case len(args) == 1:
+		sc, err = pipeline.LoadScenario(args[0])
+	case s.topology == "" || s.flows == "":
+		return nil, usagef("a scenario file, or --topology and --flows, is required")
+	default:
+		sc, err = pipeline.TraceScenario(s.topology, s.flows)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if changed("name") {
+		sc.Name = s.name
+	}
+	if changed("seed") {
+		sc.Seed = s.seed
+	}
+	if changed("duration") {
+		if err := sc.SetDuration(s.duration); err != nil {
+			return nil, usagef("--duration: %v", err)
+		}
+	}
+	if changed("max-load") {
+		if err := sc.SetMaxLoad(s.maxLoad); err != nil {
+			return nil, usagef("--max-load: %v", err)
+		}
+	}
+	if changed("max-rejects") {
+		if sc.MaxRejects, err = parseShare(s.maxRejects); err != nil {
+			return nil, usagef("--max-rejects %q: %v", s.maxRejects, err)
+		}
+	}
+	sc.Fail = append(sc.Fail, s.fail...)
+	sc.AllowUnreachable = sc.AllowUnreachable || s.allowUnreachable
+	return sc, nil
+}
+
+// parseShare reads 0.01 or 1%.
+func parseShare(text string) (float64, error) {
+	number, percent := strings.CutSuffix(strings.TrimSpace(text), "%")
+	x, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if percent {
+		x /= 100
+	}
+	if err != nil || !(x >= 0 && x <= 1) {
+		return 0, fmt.Errorf("must be a share such as 0.01 or 1%%")
+	}
+	return x, nil
+}
+
+var runCommand = command{
+	name: "run", args: "[SCENARIO.yaml] --lake DIR",
+	summary: "estimate a scenario: all stages, then a summary",
+	help: `
+Runs generate, route, simulate, bucket and sample in order on one scenario, and writes a summary:
+slowdown percentiles by flow size, the most loaded links, and what each stage took.
+
+A scenario is a YAML file (or the name of one that ships: small, mixed, failed-cable, large), or a
+topology and a flow file:
+
+  parsimon run small --lake lake
+  parsimon run --topology T.json --flows F.parquet --lake lake --fail 288:292
+
+What is done stays done: a run that was interrupted or killed continues where it was when the same
+command is given again, and a scenario that is complete is only summarized. The scenario's id is a
+hash of everything the results depend on. Rows of a flow file that cannot be simulated go to the
+lake's table rejects.`,
+	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
+		var s scenarioFlags
+		var r runFlags
+		r.declare(f)
+		s.declare(f)
+		return func(ctx context.Context, args []string) error {
+			run, err := begin(e, &s, &r, args)
+			if err != nil {
+				return err
+			}
+			defer run.Close()
+			if err := run.Estimate(ctx); err != nil {
+				return err
+			}
+			return run.WriteSummary(ctx, e.stdout)
+		}
+	},
+}
+
+func begin(e *env, s *scenarioFlags, r *runFlags, args []string) (*pipeline.Run, error) {
+	o, err := r.options(e)
+	if err != nil {
+		return nil, err
+	}
+	sc, err := s.load(args)
+	if err != nil {
+		return nil, err
+	}
+	return pipeline.Begin(sc, o)
+}
+
+var generateCommand = command{
+	name: "generate", args: "[SCENARIO.yaml] --lake DIR",
+	summary: "stage 1: put a scenario's topology and flows into the lake",
+	help: `
+Generates the flows of a scenario from its traffic matrices, or reads its flow file, and writes the
+tables scenarios, nodes, links, flows and rejects. Prints the scenario's id.`,
+	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
+		var s scenarioFlags
+		var r runFlags
+		r.declare(f)
+		s.declare(f)
+		return func(ctx context.Context, args []string) error {
+			run, err := begin(e, &s, &r, args)
+			if err != nil {
+				return err
+			}
+			defer run.Close()
+			if err := run.Generate(ctx); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(e.stdout, run.ScenarioID())
+			return err
+		}
+	},
+}
+
+// stageCommand is a command that runs one stage on what the lake holds.
+func stageCommand(name, summary, help string, step func(*pipeline.Run, context.Context) error) command {
+	return command{
+		name: name, args: "--lake DIR [--scenario ID]", summary: summary, help: help,
+		setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
+			var r runFlags
+			r.declare(f)
+			r.declareScenario(f)
+			return func(ctx context.Context, args []string) error {
+				run, err := resume(e, &r, args)
+				if err != nil {
+					return err
+				}
+				defer run.Close()
+				if err := step(run, ctx); err != nil {
+					return err
+				}
+				_, err = fmt.Fprintln(e.stdout, run.ScenarioID())
+				return err
+			}
+		},
+	}
+}
+
+func resume(e *env, r *runFlags, args []string) (*pipeline.Run, error) {
+	if len(args) > 0 {
+		return nil, usagef("unexpected arguments %q", args)
+	}
+	o, err := r.options(e)
+	if err != nil {
+		return nil, err
+	}
+	return pipeline.Resume(r.scenario, o)
+}
+
+var routeCommand = stageCommand("route", "stage 2: choose each flow's path and explode flows to hops", `
+Reads flows, chooses each flow's shortest path by ECMP (seeded, salted per node, consistent under
+failures), and writes hops, one row per flow and link, sorted by link, and link_loads.`,
+	(*pipeline.Run).Route)
+
+var simulateCommand = stageCommand("simulate", "stage 3: simulate every link on its own", `
+Reads hops and link_loads, runs the link case of every link that carries flows, costliest ranges
+first, and writes hop_delays and link_stats.`,
+	(*pipeline.Run).Simulate)
+
+var bucketCommand = stageCommand("bucket", "stage 4: delay distributions by link and flow size", `
+Reads hop_delays, groups each link's packet-normalised delays into buckets of flow sizes, and writes
+delay_buckets and hop_contributions: what each hop adds to each flow, ordered by flow.`,
+	(*pipeline.Run).Bucket)
+
+var sampleCommand = stageCommand("sample", "stage 5: put the hops of each flow together", `
+Reads flows and hop_contributions and writes slowdowns, one row per flow. Brings the views in
+LAKE/parsimon.duckdb up to date.`,
+	(*pipeline.Run).Sample)

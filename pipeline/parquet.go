@@ -1,0 +1,441 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+	"github.com/apache/arrow/go/v17/arrow/memory"
+	"github.com/apache/arrow/go/v17/parquet/file"
+	"github.com/apache/arrow/go/v17/parquet/metadata"
+	"github.com/apache/arrow/go/v17/parquet/pqarrow"
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress/zstd"
+
+	"parsimon/schema"
+)
+
+// This file is the only one that knows how record batches become Parquet and back: parquet-go
+// writes (it is the faster writer and streams), Arrow's pqarrow reads (it decodes into Arrow
+// columns directly).
+
+// rowGroupRows bounds a row group. Small enough that the minima and maxima of the sort column let a
+// reader of one link or flow range skip nearly everything else, large enough to compress.
+const rowGroupRows = 32_768
+
+// valueChunk is how many values go to a Parquet column at a time: 24 bytes each, so that they stay
+// in the first-level cache.
+const valueChunk = 512
+
+var zstdFast = &zstd.Codec{Level: zstd.SpeedFastest, Concurrency: 1}
+
+// A tableWriter writes the record batches of one table into one Parquet file.
+type tableWriter struct {
+	table   schema.Table
+	w       *parquet.Writer
+	columns []*parquet.ColumnWriter
+	values  []parquet.Value
+	group   int64 // rows in the open row group
+	rows    int64
+}
+
+// newTableWriter starts a Parquet file of the table on out.
+func newTableWriter(t schema.Table, out io.Writer) *tableWriter {
+	sorting := make([]parquet.SortingColumn, len(t.Sort))
+	for i, name := range t.Sort {
+		sorting[i] = parquet.Ascending(name)
+	}
+	w := parquet.NewWriter(out, parquetSchema(t),
+		parquet.CreatedBy("parsimon", strconv.Itoa(schema.Version), ""),
+		parquet.SortingWriterConfig(parquet.SortingColumns(sorting...)),
+		parquet.Compression(zstdFast),
+		parquet.DataPageStatistics(false),
+		parquet.PageBufferSize(256<<10),
+		parquet.WriteBufferSize(1<<20))
+	w.SetKeyValueMetadata(schema.VersionKey, strconv.Itoa(schema.Version))
+	w.SetKeyValueMetadata(schema.TableKey, t.Name)
+	return &tableWriter{table: t, w: w, columns: w.ColumnWriters(), values: make([]parquet.Value, 0, valueChunk)}
+}
+
+// parquetSchema is the table's Parquet schema, columns in the table's order. parquet-go takes the
+// order of a struct's fields, so the struct is made from the table.
+func parquetSchema(t schema.Table) *parquet.Schema {
+	fields := make([]reflect.StructField, len(t.Columns))
+	for i, c := range t.Columns {
+		var typ reflect.Type
+		encoding := ""
+		switch c.Type.ID() {
+		case arrow.INT16:
+			typ, encoding = reflect.TypeFor[int16](), ",dict"
+		case arrow.INT32:
+			typ, encoding = reflect.TypeFor[int32](), ",dict"
+		case arrow.INT64:
+			typ, encoding = reflect.TypeFor[int64](), ",delta"
+		case arrow.FLOAT64:
+			typ = reflect.TypeFor[float64]()
+		case arrow.BOOL:
+			typ = reflect.TypeFor[bool]()
+		case arrow.STRING:
+			typ, encoding = reflect.TypeFor[string](), ",dict"
+		case arrow.LIST:
+			typ, encoding = reflect.TypeFor[[]float64](), ",list"
+		default:
+			panic("pipeline: no Parquet type for column " + c.Name)
+		}
+		if c.Nullable {
+			typ = reflect.PointerTo(typ)
+		}
+		fields[i] = reflect.StructField{
+			Name: "F" + strconv.Itoa(i), Type: typ,
+			Tag: reflect.StructTag(`parquet:"` + c.Name + encoding + `"`),
+		}
+	}
+	row := reflect.New(reflect.StructOf(fields)).Interface()
+	return parquet.NewSchema(t.Name, parquet.SchemaOf(row))
+}
+
+// write appends a batch. Its columns must be those of the table.
+func (tw *tableWriter) write(rec arrow.Record) error {
+	if int(rec.NumCols()) != len(tw.table.Columns) {
+		return fmt.Errorf("table %s has %d columns, the batch %d", tw.table.Name, len(tw.table.Columns), rec.NumCols())
+	}
+	n := int(rec.NumRows())
+	for at := 0; at < n; {
+		take := min(n-at, int(rowGroupRows-tw.group))
+		for i, col := range rec.Columns() {
+			if err := tw.writeColumn(i, col, at, at+take); err != nil {
+				return fmt.Errorf("column %s: %w", tw.table.Columns[i].Name, err)
+			}
+		}
+		at += take
+		tw.group += int64(take)
+		tw.rows += int64(take)
+		if tw.group == rowGroupRows {
+			if err := tw.w.Flush(); err != nil {
+				return err
+			}
+			tw.group = 0
+		}
+	}
+	return nil
+}
+
+// writeColumn hands rows from..to of an Arrow column to a Parquet column, a chunk at a time.
+func (tw *tableWriter) writeColumn(index int, col arrow.Array, from, to int) error {
+	def := 0
+	if tw.table.Columns[index].Nullable {
+		def = 1
+	}
+	out := tw.columns[index]
+	if list, ok := col.(*array.List); ok {
+		return tw.writeList(out, index, list, from, to)
+	}
+	for from < to {
+		end := min(to, from+valueChunk)
+		values := tw.values[:0]
+		switch a := col.(type) {
+		case *array.Int16:
+			for _, v := range a.Int16Values()[from:end] {
+				values = append(values, parquet.Int32Value(int32(v)).Level(0, def, index))
+			}
+		case *array.Int32:
+			for _, v := range a.Int32Values()[from:end] {
+				values = append(values, parquet.Int32Value(v).Level(0, def, index))
+			}
+		case *array.Int64:
+			for _, v := range a.Int64Values()[from:end] {
+				values = append(values, parquet.Int64Value(v).Level(0, def, index))
+			}
+		case *array.Float64:
+			for _, v := range a.Float64Values()[from:end] {
+				values = append(values, parquet.DoubleValue(v).Level(0, def, index))
+			}
+		case *array.Boolean:
+			for i := from; i < end; i++ {
+				values = append(values, parquet.BooleanValue(a.Value(i)).Level(0, def, index))
+			}
+		case *array.String:
+			for i := from; i < end; i++ {
+				values = append(values, parquet.ByteArrayValue([]byte(a.Value(i))).Level(0, def, index))
+			}
+		default:
+			return fmt.Errorf("cannot write Arrow type %s", col.DataType())
+		}
+		if def == 1 && col.NullN() > 0 {
+			for i := from; i < end; i++ {
+				if col.IsNull(i) {
+					values[i-from] = parquet.NullValue().Level(0, 0, index)
+				}
+			}
+		}
+		if _, err := out.WriteRowValues(values); err != nil {
+			return err
+		}
+		from = end
+	}
+	return nil
+}
+
+func (tw *tableWriter) writeList(out *parquet.ColumnWriter, index int, list *array.List, from, to int) error {
+	items, ok := list.ListValues().(*array.Float64)
+	if !ok {
+		return fmt.Errorf("cannot write Arrow type %s", list.DataType())
+	}
+	var values []parquet.Value
+	for i := from; i < to; i++ {
+		start, end := list.ValueOffsets(i)
+		values = values[:0]
+		for j := start; j < end; j++ {
+			rep := 1
+			if j == start {
+				rep = 0
+			}
+			values = append(values, parquet.DoubleValue(items.Value(int(j))).Level(rep, 1, index))
+		}
+		if len(values) == 0 {
+			values = append(values, parquet.NullValue().Level(0, 0, index))
+		}
+		if _, err := out.WriteRowValues(values); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// close completes the file.
+func (tw *tableWriter) close() error { return tw.w.Close() }
+
+// A keyRange keeps the row groups whose column may hold a value in [lo, hi). It prunes; it does not
+// filter: rows outside the range can still come along.
+type keyRange struct {
+	column string
+	lo, hi int64
+}
+
+// openTable streams the given columns (all if nil) of Parquet files of one table, file after file.
+func openTable(t schema.Table, files []string, columns []string, keep *keyRange) schema.Batches {
+	return &tableReader{table: t, files: files, columns: columns, keep: keep}
+}
+
+type tableReader struct {
+	table   schema.Table
+	files   []string
+	columns []string
+	keep    *keyRange
+	open    *file.Reader
+	records pqarrow.RecordReader
+	err     error
+}
+
+func (r *tableReader) Next() (arrow.Record, error) {
+	for r.err == nil {
+		if r.records == nil {
+			if len(r.files) == 0 {
+				r.err = io.EOF
+				break
+			}
+			r.err = r.openNext()
+			continue
+		}
+		rec, err := r.read()
+		switch {
+		case err == nil && rec.NumRows() > 0:
+			rec.Retain() // the reader releases its own hold at the next Read
+			return rec, nil
+		case err != nil && !errors.Is(err, io.EOF):
+			r.err = fmt.Errorf("%s: %w", r.files[0], err)
+		case err != nil:
+			r.err = r.closeFile()
+			r.files = r.files[1:]
+		}
+	}
+	return nil, r.err
+}
+
+// read takes the next batch of the open file. pqarrow panics on some damaged pages; that becomes an
+// error like any other.
+func (r *tableReader) read() (rec arrow.Record, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("damaged Parquet file: %v", p)
+		}
+	}()
+	return r.records.Read()
+}
+
+// openNext opens the first of the files and, unless no row group of it is wanted, its records.
+func (r *tableReader) openNext() (err error) {
+	path := r.files[0]
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%s: damaged Parquet file: %v", path, p)
+		}
+	}()
+	f, err := openParquet(path)
+	if err != nil {
+		return err
+	}
+	r.open = f
+	if err := checkTable(path, f.MetaData(), r.table); err != nil {
+		return err
+	}
+	groups, err := r.rowGroups(f)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if len(groups) == 0 {
+		r.files = r.files[1:]
+		return r.closeFile()
+	}
+	fr, err := pqarrow.NewFileReader(f, pqarrow.ArrowReadProperties{BatchSize: 65_536}, memory.DefaultAllocator)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	var indices []int
+	for _, name := range r.columns {
+		indices = append(indices, f.MetaData().Schema.ColumnIndexByName(leafName(r.table, name)))
+	}
+	if r.columns == nil {
+		for i := range f.MetaData().Schema.NumColumns() {
+			indices = append(indices, i)
+		}
+	}
+	r.records, err = fr.GetRecordReader(context.Background(), indices, groups)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// rowGroups lists the row groups that may hold wanted rows.
+func (r *tableReader) rowGroups(f *file.Reader) ([]int, error) {
+	var groups []int
+	for i := range f.NumRowGroups() {
+		if r.keep != nil {
+			col := f.MetaData().Schema.ColumnIndexByName(r.keep.column)
+			chunk, err := f.MetaData().RowGroup(i).ColumnChunk(col)
+			if err != nil {
+				return nil, err
+			}
+			stats, err := chunk.Statistics()
+			if err != nil {
+				return nil, err
+			}
+			if lo, hi, ok := intBounds(stats); ok && (hi < r.keep.lo || lo >= r.keep.hi) {
+				continue
+			}
+		}
+		groups = append(groups, i)
+	}
+	return groups, nil
+}
+
+func (r *tableReader) closeFile() error {
+	if r.records != nil {
+		r.records.Release()
+		r.records = nil
+	}
+	if r.open == nil {
+		return nil
+	}
+	err := r.open.Close()
+	r.open = nil
+	return err
+}
+
+func (r *tableReader) Close() error {
+	if r.err == nil {
+		r.err = errors.New("read from a closed table")
+	}
+	return r.closeFile()
+}
+
+// intBounds are the least and greatest value of an integer column chunk.
+func intBounds(s metadata.TypedStatistics) (lo, hi int64, ok bool) {
+	if s == nil || !s.HasMinMax() {
+		return 0, 0, false
+	}
+	switch s := s.(type) {
+	case *metadata.Int32Statistics:
+		return int64(s.Min()), int64(s.Max()), true
+	case *metadata.Int64Statistics:
+		return s.Min(), s.Max(), true
+	}
+	return 0, 0, false
+}
+
+// leafName is the Parquet path of a table's column.
+func leafName(t schema.Table, column string) string {
+	if t.Columns[t.Index(column)].Type.ID() == arrow.LIST {
+		return column + ".list.element"
+	}
+	return column
+}
+
+// openParquet opens a file's footer; what is wrong with it is said with its name.
+func openParquet(path string) (r *file.Reader, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%s: damaged Parquet file: %v", path, p)
+		}
+	}()
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	r, err = file.NewParquetReader(f)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: not a readable Parquet file: %w", path, err), f.Close())
+	}
+	return r, nil
+}
+
+// checkTable holds a file to the table it should be: schema version, table name, columns.
+func checkTable(path string, md *metadata.FileMetaData, t schema.Table) error {
+	version, name := "", ""
+	if kv := md.KeyValueMetadata(); kv != nil {
+		if v := kv.FindValue(schema.VersionKey); v != nil {
+			version = *v
+		}
+		if v := kv.FindValue(schema.TableKey); v != nil {
+			name = *v
+		}
+	}
+	if want := strconv.Itoa(schema.Version); version != want {
+		return fmt.Errorf("%s: schema version %q, this program reads and writes version %s: estimate the scenario again in a new lake, or use the program the lake was made with", path, version, want)
+	}
+	if name != t.Name {
+		return fmt.Errorf("%s: holds table %q, not %s", path, name, t.Name)
+	}
+	for _, c := range t.Columns {
+		if md.Schema.ColumnIndexByName(leafName(t, c.Name)) < 0 {
+			return fmt.Errorf("%s: column %s is missing", path, c.Name)
+		}
+	}
+	return nil
+}
+
+// parquetRows is the number of rows of a table's Parquet file, by its footer.
+func parquetRows(path string, t schema.Table) (int64, error) {
+	f, err := openParquet(path)
+	if err != nil {
+		return 0, err
+	}
+	if err := checkTable(path, f.MetaData(), t); err != nil {
+		return 0, errors.Join(err, f.Close())
+	}
+	return f.NumRows(), f.Close()
+}
+
+// tableOf is the table of a lake-relative path.
+func tableOf(rel string) (schema.Table, error) {
+	name, _, _ := strings.Cut(rel, "/")
+	return schema.ByName(name)
+}

@@ -1,0 +1,115 @@
+package pipeline
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// Progress shows how far a stage is. A stage begins with the total of its work in some unit; add
+// may be called by several goroutines at once.
+type Progress interface {
+	begin(stage, unit string, total int64)
+	add(n int64)
+	end()
+}
+
+type silent struct{}
+
+func (silent) begin(string, string, int64) {}
+func (silent) add(int64)                   {}
+func (silent) end()                        {}
+
+// NewProgress shows progress on a terminal as one line that is written over, and elsewhere as a
+// log line every few seconds.
+func NewProgress(w io.Writer, terminal bool, log zerolog.Logger) Progress {
+	p := &ticker{out: w, terminal: terminal, log: log, every: 5 * time.Second}
+	if terminal {
+		p.every = 200 * time.Millisecond
+	}
+	return p
+}
+
+type ticker struct {
+	out      io.Writer
+	terminal bool
+	log      zerolog.Logger
+	every    time.Duration
+
+	stage, unit string
+	total       int64
+	done        atomic.Int64
+	began       time.Time
+	stop        chan struct{}
+	wg          sync.WaitGroup
+}
+
+func (t *ticker) begin(stage, unit string, total int64) {
+	t.stage, t.unit, t.total, t.began, t.stop = stage, unit, total, time.Now(), make(chan struct{})
+	t.done.Store(0)
+	t.wg.Go(func() {
+		tick := time.NewTicker(t.every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-t.stop:
+				return
+			case <-tick.C:
+				t.show()
+			}
+		}
+	})
+}
+
+func (t *ticker) add(n int64) { t.done.Add(n) }
+
+func (t *ticker) end() {
+	close(t.stop)
+	t.wg.Wait()
+	if t.terminal {
+		_, _ = fmt.Fprint(t.out, "\r\x1b[K") // a line that cannot be shown is no reason to fail
+	}
+}
+
+func (t *ticker) show() {
+	done := t.done.Load()
+	elapsed := time.Since(t.began)
+	rate := float64(done) / elapsed.Seconds()
+	left := "?"
+	if done > 0 && t.total > 0 {
+		left = (time.Duration(float64(t.total-done)/rate*float64(time.Second)) + time.Second/2).Truncate(time.Second).String()
+	}
+	share := 0.0
+	if t.total > 0 {
+		share = min(1, float64(done)/float64(t.total))
+	}
+	if !t.terminal {
+		e := t.log.Info().Str("stage", t.stage).Int64("done", done).Str("unit", t.unit).Int64("per_second", int64(rate))
+		if t.total > 0 {
+			e = e.Int64("total", t.total).Str("left", left)
+		}
+		e.Msg("working")
+		return
+	}
+	bar := int(share * 24)
+	_, _ = fmt.Fprintf(t.out, "\r\x1b[K%-9s [%s%s] %3.0f%%  %s %s/s  left %s", t.stage, strings.Repeat("█", bar), strings.Repeat("·", 24-bar), 100*share, Human(rate), t.unit, left)
+}
+
+// Human writes a number with three digits and a unit prefix.
+func Human(x float64) string {
+	for _, unit := range []string{"", " k", " M", " G", " T"} {
+		if x < 999.5 {
+			if unit == "" {
+				return fmt.Sprintf("%.0f", x)
+			}
+			return fmt.Sprintf("%.3g%s", x, unit)
+		}
+		x /= 1000
+	}
+	return fmt.Sprintf("%.3g P", x)
+}

@@ -1,0 +1,436 @@
+// Package pipeline composes the stages: the plan, the run order, the lake's layout and commits,
+// and progress. The method itself is in package stages, the link simulator in package simkernel.
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"parsimon/queries"
+	"parsimon/schema"
+	"parsimon/simkernel"
+	"parsimon/stages"
+)
+
+// Independent is the paper's estimator: each hop's delay is an independent draw from the
+// distribution of its link for the flow's size.
+const Independent = "independent"
+
+// Estimators are the estimators a run can use.
+func Estimators() []string { return []string{Independent} }
+
+// Options are what a run needs besides its scenario. None of them changes the results, except
+// Estimator.
+type Options struct {
+	Lake        string // directory; made if it does not exist
+	Estimator   string // default Independent
+	Workers     int    // goroutines; default one per core
+	Partitions  int    // partitions of links; default by size
+	MemoryBytes int64  // what DuckDB may use to sort a flow file; default 1 GiB
+	Log         zerolog.Logger
+	Progress    Progress // nil: none
+}
+
+// A spec is what the lake keeps of a scenario, beside its tables, so that every stage can run on
+// what the lake holds.
+type spec struct {
+	ScenarioID       string           `json:"scenario_id"`
+	Name             string           `json:"name"`
+	Seed             uint64           `json:"seed"`
+	Params           simkernel.Params `json:"params"`
+	AllowUnreachable bool             `json:"allow_unreachable"`
+	MaxRejects       float64          `json:"max_rejects"`
+	MaxLoad          float64          `json:"max_load"` // 0 for traces
+	Canonical        json.RawMessage  `json:"canonical"`
+}
+
+// A Run works on one scenario of one lake, which it keeps locked until Close.
+type Run struct {
+	lake       *Lake
+	spec       spec
+	net        *stages.Network
+	router     *stages.Router
+	source     *Scenario // nil when the scenario was read from the lake
+	estimator  string
+	workers    int
+	partitions int
+	memory     int64
+	log        zerolog.Logger
+	progress   Progress
+	reports    []StageReport
+	began      time.Time
+	unlock     func()
+}
+
+// Estimate is the whole method. Flows become hops, hops become link cases, every link case is
+// simulated on its own, and each flow's delays are put together again. Two barriers hold anything
+// back: a link case needs all of its flows, and a flow needs all of its hops.
+func (r *Run) Estimate(ctx context.Context) error {
+	steps := []func(context.Context) error{
+		r.Generate, // a traffic matrix or a flow file → flows, in start order
+		r.Route,    // flows → hops by link, each flow's path chosen once
+		// barrier 1
+		r.Simulate, // each link case on its own → hop delays
+		r.Bucket,   // hop delays → distributions by flow size → what each hop adds to each flow
+		// barrier 2
+		r.Sample, // a flow's hops → its FCT and slowdown
+	}
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Begin opens a scenario for a run that starts at its beginning.
+func Begin(s *Scenario, o Options) (*Run, error) {
+	lake, err := OpenLake(o.Lake, true)
+	if err != nil {
+		return nil, err
+	}
+	net, err := s.Network()
+	if err != nil {
+		return nil, err
+	}
+	id, err := s.ID()
+	if err != nil {
+		return nil, err
+	}
+	canonical, err := s.Canonical()
+	if err != nil {
+		return nil, err
+	}
+	sp := spec{
+		ScenarioID: id, Name: s.Name, Seed: s.Seed, Params: s.Params(),
+		AllowUnreachable: s.AllowUnreachable, MaxRejects: s.MaxRejects, MaxLoad: s.MaxLoad(), Canonical: canonical,
+	}
+	r, err := newRun(lake, sp, net, o)
+	if err != nil {
+		return nil, err
+	}
+	r.source = s
+	if err := lake.writeState(lake.statePath(place{scenario: id}, "spec.json"), sp); err != nil {
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// Resume opens a scenario the lake holds ("" for the only one or the one last worked on), for
+// running single stages.
+func Resume(scenario string, o Options) (*Run, error) {
+	lake, err := OpenLake(o.Lake, false)
+	if err != nil {
+		return nil, err
+	}
+	if scenario, err = lake.resolve(scenario); err != nil {
+		return nil, err
+	}
+	var sp spec
+	if _, err := lake.readState(lake.statePath(place{scenario: scenario}, "spec.json"), &sp); err != nil {
+		return nil, err
+	}
+	net, err := lake.readNetwork(scenario)
+	if err != nil {
+		return nil, err
+	}
+	return newRun(lake, sp, net, o)
+}
+
+func newRun(lake *Lake, sp spec, net *stages.Network, o Options) (*Run, error) {
+	r := &Run{
+		lake: lake, spec: sp, net: net, estimator: o.Estimator, workers: o.Workers, partitions: o.Partitions,
+		memory: o.MemoryBytes, log: o.Log, progress: o.Progress, began: time.Now(),
+	}
+	if r.estimator == "" {
+		r.estimator = Independent
+	}
+	if r.workers <= 0 {
+		r.workers = runtime.GOMAXPROCS(0)
+	}
+	if r.memory <= 0 {
+		r.memory = 1 << 30
+	}
+	if r.progress == nil {
+		r.progress = silent{}
+	}
+	var err error
+	if r.router, err = stages.NewRouter(net, sp.Seed); err != nil {
+		return nil, err
+	}
+	if r.unlock, err = lake.lock(sp.ScenarioID); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Close lets go of the scenario.
+func (r *Run) Close() { r.unlock() }
+
+// ScenarioID is the id of the run's scenario.
+func (r *Run) ScenarioID() string { return r.spec.ScenarioID }
+
+// Variant is the name under which the run's estimates stand in the lake.
+func (r *Run) Variant() string { return r.estimator }
+
+func (r *Run) report(s StageReport) {
+	r.reports = append(r.reports, s)
+	r.log.Info().Str("stage", s.Stage).Int("tasks", s.Tasks).Int("reused", s.Reused).Float64("seconds", round3(s.Seconds)).Msg("stage done")
+}
+
+// base and variant are where the run's tables stand.
+func (r *Run) base() place    { return place{scenario: r.spec.ScenarioID} }
+func (r *Run) variant() place { return place{r.spec.ScenarioID, r.estimator} }
+
+func (r *Run) generateStage() stage {
+	return stage{"generate", r.base(), []schema.Table{schema.Scenarios, schema.Nodes, schema.Links, schema.Flows, schema.Rejects}}
+}
+func (r *Run) routeStage() stage {
+	return stage{"route", r.base(), []schema.Table{schema.Hops, schema.LinkLoads}}
+}
+func (r *Run) simulateStage() stage {
+	return stage{"simulate", r.variant(), []schema.Table{schema.HopDelays, schema.LinkStats}}
+}
+func (r *Run) bucketStage() stage {
+	return stage{"bucket", r.variant(), []schema.Table{schema.DelayBuckets, schema.HopContributions}}
+}
+func (r *Run) sampleStage() stage {
+	return stage{"sample", r.variant(), []schema.Table{schema.Slowdowns}}
+}
+
+// Route explodes the flows into hops, a chunk of flows a task.
+func (r *Run) Route(ctx context.Context) error {
+	flows, err := r.flowParts()
+	if err != nil {
+		return err
+	}
+	s := r.routeStage()
+	return r.perform(ctx, s, chunkTasks(flows), "flows", func() (work, error) {
+		return func(ctx context.Context, n int, t task) ([]part, int64, any, error) {
+			var out output
+			defer out.abandon()
+			if err := out.create(r.lake, s.place, n, s.tables...); err != nil {
+				return nil, 0, nil, err
+			}
+			in := r.lake.read(schema.Flows, flows[n:n+1], nil, nil)
+			defer closeQuietly(in)
+			stats, err := stages.Route(ctx, r.router, &r.spec.Params, in, int32(n), t.Lo, out.writers[0], out.writers[1],
+				stages.RouteOptions{AllowUnreachable: r.spec.AllowUnreachable})
+			if err != nil {
+				return nil, 0, nil, err
+			}
+			r.progress.add(t.Cost)
+			parts, err := out.commit()
+			return parts, 0, stats, err
+		}, nil
+	})
+}
+
+// Simulate runs every link case, a range of links a task.
+func (r *Run) Simulate(ctx context.Context) error {
+	_, routed, err := r.routeStage().complete(r.lake)
+	if err != nil {
+		return err
+	}
+	loads, err := stages.ReadLoads(r.net, r.lake.read(schema.LinkLoads, partsOf(routed, schema.LinkLoads), nil, nil))
+	if err != nil {
+		return err
+	}
+	hops := partsOf(routed, schema.Hops)
+	s := r.simulateStage()
+	return r.perform(ctx, s, r.linkTasks(loads), "packet-hops", func() (work, error) {
+		sim, err := stages.NewSimulator(r.net, r.spec.Params, loads)
+		if err != nil {
+			return nil, err
+		}
+		return func(ctx context.Context, n int, t task) ([]part, int64, any, error) {
+			var out output
+			defer out.abandon()
+			if err := out.create(r.lake, s.place, n, s.tables...); err != nil {
+				return nil, 0, nil, err
+			}
+			in := r.lake.read(schema.Hops, hops, stages.HopColumns(), &keyRange{"link_id", t.Lo, t.Hi})
+			defer closeQuietly(in)
+			stats, err := sim.Simulate(ctx, int32(t.Lo), int32(t.Hi), in, out.writers[0], out.writers[1], r.progress.add)
+			if err != nil {
+				return nil, 0, nil, err
+			}
+			parts, err := out.commit()
+			return parts, max(1, stats.LongestCaseNS), stats, err
+		}, nil
+	})
+}
+
+// Bucket turns each partition's hop delays into distributions and contributions, ordered by flow.
+func (r *Run) Bucket(ctx context.Context) error {
+	plan, simulated, err := r.simulateStage().complete(r.lake)
+	if err != nil {
+		return err
+	}
+	delays := partsOf(simulated, schema.HopDelays)
+	tasks := make([]task, len(plan.Tasks))
+	for n, t := range plan.Tasks {
+		tasks[n] = task{t.Lo, t.Hi, delays[n].Rows}
+	}
+	s := r.bucketStage()
+	return r.perform(ctx, s, tasks, "hops", func() (work, error) {
+		b := stages.NewBucketer(r.spec.Params, r.spec.Seed)
+		return func(ctx context.Context, n int, t task) ([]part, int64, any, error) {
+			var out output
+			defer out.abandon()
+			if err := out.create(r.lake, s.place, n, s.tables...); err != nil {
+				return nil, 0, nil, err
+			}
+			in := r.lake.read(schema.HopDelays, delays[n:n+1], stages.BucketColumns(), nil)
+			defer closeQuietly(in)
+			stats, err := b.Bucket(ctx, in, out.writers[0], out.writers[1])
+			if err != nil {
+				return nil, 0, nil, err
+			}
+			r.progress.add(t.Cost)
+			parts, err := out.commit()
+			return parts, 0, stats, err
+		}, nil
+	})
+}
+
+// Sample puts the hops of each flow together, a chunk of flows a task, and brings the catalog of
+// views up to date.
+func (r *Run) Sample(ctx context.Context) error {
+	flows, err := r.flowParts()
+	if err != nil {
+		return err
+	}
+	_, bucketed, err := r.bucketStage().complete(r.lake)
+	if err != nil {
+		return err
+	}
+	contributions := partsOf(bucketed, schema.HopContributions)
+	s := r.sampleStage()
+	err = r.perform(ctx, s, chunkTasks(flows), "flows", func() (work, error) {
+		sampler := stages.NewSampler(r.net, r.spec.Params)
+		return func(ctx context.Context, n int, t task) ([]part, int64, any, error) {
+			var out output
+			defer out.abandon()
+			if err := out.create(r.lake, s.place, n, s.tables...); err != nil {
+				return nil, 0, nil, err
+			}
+			in := r.lake.read(schema.Flows, flows[n:n+1], nil, nil)
+			defer closeQuietly(in)
+			hops := r.lake.read(schema.HopContributions, contributions, stages.ContributionColumns(), &keyRange{"flow_row", t.Lo, t.Hi})
+			defer closeQuietly(hops)
+			stats, err := sampler.Sample(ctx, t.Lo, t.Hi-t.Lo, in, hops, out.writers[0])
+			if err != nil {
+				return nil, 0, nil, err
+			}
+			r.progress.add(t.Cost)
+			parts, err := out.commit()
+			return parts, 0, stats, err
+		}, nil
+	})
+	if err != nil {
+		return err
+	}
+	return queries.WriteCatalog(r.lake.root)
+}
+
+// flowParts are the committed files of table flows.
+func (r *Run) flowParts() ([]part, error) {
+	_, generated, err := r.generateStage().complete(r.lake)
+	if err != nil {
+		return nil, err
+	}
+	return partsOf(generated, schema.Flows), nil
+}
+
+// chunkTasks are the tasks of stages that work on a file of flows at a time.
+func chunkTasks(flows []part) []task {
+	tasks := make([]task, len(flows))
+	var row int64
+	for n, p := range flows {
+		tasks[n] = task{row, row + p.Rows, p.Rows}
+		row += p.Rows
+	}
+	return tasks
+}
+
+// Rows a partition of links should have, so that it fits the memory of a worker several times
+// over, and the least number of partitions, so that a small scenario too keeps some workers busy.
+const (
+	partitionRows = 500_000
+	minPartitions = 16
+)
+
+// linkTasks cuts the links into ranges of about the same cost. The number of ranges depends on the
+// workload only, so that runs with other workers find each other's work.
+func (r *Run) linkTasks(loads *stages.Loads) []task {
+	var rows, packets int64
+	for _, l := range loads.Links {
+		rows += l.Flows
+		packets += l.Packets
+	}
+	want := int64(r.partitions)
+	if want <= 0 {
+		want = max(minPartitions, (rows+partitionRows-1)/partitionRows)
+	}
+	var tasks []task
+	var lo, cost int64
+	left := packets
+	for id, l := range loads.Links {
+		share := left / max(1, want-int64(len(tasks)))
+		if cost > 0 && cost+l.Packets/2 > share && int64(len(tasks)) < want-1 {
+			tasks = append(tasks, task{lo, int64(id), cost})
+			lo, left, cost = int64(id), left-cost, 0
+		}
+		cost += l.Packets
+	}
+	return append(tasks, task{lo, int64(len(loads.Links)), cost})
+}
+
+// resolve finds the scenario a user means: the one named (a prefix will do), or the one last
+// worked on.
+func (l *Lake) resolve(scenario string) (string, error) {
+	ids, err := l.scenarios()
+	if err != nil {
+		return "", err
+	}
+	if len(ids) == 0 {
+		return "", fmt.Errorf("%s holds no scenario: is it a lake?", l.root)
+	}
+	if scenario == "" {
+		return ids[len(ids)-1], nil
+	}
+	var found []string
+	for _, id := range ids {
+		if id == scenario {
+			return id, nil
+		}
+		if len(scenario) >= 4 && len(id) > len(scenario) && id[:len(scenario)] == scenario {
+			found = append(found, id)
+		}
+	}
+	if len(found) == 1 {
+		return found[0], nil
+	}
+	return "", fmt.Errorf("no scenario %q in %s; it holds %v", scenario, l.root, ids)
+}
+
+// tmpPath is a path for scratch files of the run.
+func (r *Run) tmpPath(name string) string { return filepath.Join(r.lake.tmp, name) }
+
+// closeQuietly closes a stream that was read to its end or is given up: its errors were reported.
+func closeQuietly(c io.Closer) { _ = c.Close() }
+
+// IsInterrupt says whether an error is a run's being told to stop.
+func IsInterrupt(err error) bool { return errors.Is(err, context.Canceled) }
+
+func round3(x float64) float64 { return float64(int64(x*1000+0.5)) / 1000 }

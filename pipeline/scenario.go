@@ -1,0 +1,224 @@
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"parsimon/datasets"
+	"parsimon/simkernel"
+	"parsimon/stages"
+)
+
+// A Scenario is topology, workload, transport and seed: everything the results depend on, and
+// little else. datasets/scenarios/small.yaml explains every key of its file.
+//
+// Seed, Name, Fail, AllowUnreachable, MaxRejects and what the Set methods change may be changed
+// before the first use of the other methods.
+type Scenario struct {
+	Name string // changes no result
+	Seed uint64 // below 2^63
+	// Fail lists the cables that are down, "A:B" by ids or names of their ends.
+	Fail []string
+	// AllowUnreachable counts flows between hosts that no path joins, instead of refusing them.
+	AllowUnreachable bool
+	// MaxRejects is the share of the flow file's rows that may be unusable, 0 to 1.
+	MaxRejects float64
+
+	topology  topologySpec
+	workload  workloadSpec
+	transport transportSpec
+	digests   map[string]string // of files, by path, size and time: see digestFile
+}
+
+// A topologySpec is a file or, if that is empty, a description.
+type topologySpec struct {
+	file string
+	clos stages.ClosSpec
+}
+
+// A workloadSpec is a flow file or services.
+type workloadSpec struct {
+	flowFile   string
+	services   []serviceSpec
+	maxLoad    float64
+	durationNS int64 // or
+	flowsCount int64
+}
+
+type serviceSpec struct {
+	name, vnet   string
+	matrix       *stages.Matrix // from a file; else
+	matrixKind   string
+	matrixSeed   uint64
+	sizes        *stages.SizeCDF
+	sigma, share float64
+	racks        []int // nil: all
+}
+
+type transportSpec struct {
+	kind   string
+	params simkernel.Params
+}
+
+// Limits of what a scenario can ask for.
+const (
+	maxDurationNS = int64(1e15) // 11 days
+	maxFlows      = 1_000_000_000_000
+	maxRacks      = 1 << 20
+)
+
+func newScenario() *Scenario {
+	return &Scenario{
+		Seed: 1, MaxRejects: 0.01,
+		transport: transportSpec{"dctcp", simkernel.DefaultParams()},
+	}
+}
+
+// LoadScenario reads a scenario file, or a shipped scenario by its name (datasets.Scenarios). Paths
+// in a file are relative to it. Errors name the file, the line and the key (*FieldError).
+func LoadScenario(path string) (*Scenario, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if shipped, e := datasets.Read(datasets.Scenarios, path); e == nil {
+			return parseScenario(path+" (shipped)", "", shipped)
+		}
+		return nil, fmt.Errorf("scenario %s: there is no such file, nor does a scenario of that name ship (%s)", path, strings.Join(datasets.Names(datasets.Scenarios), ", "))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("scenario: %w", err)
+	}
+	return parseScenario(path, filepath.Dir(path), data)
+}
+
+// TraceScenario is the scenario of a topology (a file as for stages.ReadTopology, or the name of a
+// shipped one) and a flow file, with the defaults for all else.
+func TraceScenario(topology, flowFile string) (*Scenario, error) {
+	s := newScenario()
+	if _, err := os.Stat(flowFile); err != nil {
+		return nil, fmt.Errorf("flow file: %w", err)
+	}
+	s.workload.flowFile = flowFile
+	s.Name = baseName(flowFile)
+	_, err := stages.TopologyFiles(topology)
+	if err == nil {
+		s.topology.file = topology
+		return s, nil
+	}
+	shipped, e := datasets.Read(datasets.Topologies, topology)
+	if e != nil {
+		return nil, err
+	}
+	return s, s.parseTopologyFile(topology+" (shipped)", shipped)
+}
+
+func baseName(path string) string {
+	base := filepath.Base(path)
+	return strings.TrimSuffix(base, filepath.Ext(base))
+}
+
+// FlowFile is the path of the flow file, and empty for workloads that are generated.
+func (s *Scenario) FlowFile() string { return s.workload.flowFile }
+
+// MaxLoad is the expected load of the most loaded link, and 0 for flow files.
+func (s *Scenario) MaxLoad() float64 { return s.workload.maxLoad }
+
+// SetMaxLoad changes the expected load of the most loaded link, above 0 and below 1.
+func (s *Scenario) SetMaxLoad(load float64) error {
+	if s.workload.flowFile != "" {
+		return errors.New("the flows come from a file, and so has their load")
+	}
+	if !loadInRange(load) {
+		return fmt.Errorf("is %v, must be above 0 and below 1", load)
+	}
+	s.workload.maxLoad = load
+	return nil
+}
+
+// SetDuration changes for how long flows start ("500ms"), in place of a number of flows too.
+func (s *Scenario) SetDuration(text string) error {
+	if s.workload.flowFile != "" {
+		return errors.New("the flows come from a file, and so does their duration")
+	}
+	ns, err := parseQuantity(text, durationUnits)
+	if err != nil {
+		return err
+	}
+	if ns < 1 || ns > maxDurationNS {
+		return fmt.Errorf("is %s, must be 1 to %d ns", text, maxDurationNS)
+	}
+	s.workload.durationNS, s.workload.flowsCount = ns, 0
+	return nil
+}
+
+// Params are the constants of the transport.
+func (s *Scenario) Params() simkernel.Params { return s.transport.params }
+
+// Network builds the topology, with the failed cables down.
+func (s *Scenario) Network() (*stages.Network, error) {
+	var n *stages.Network
+	var err error
+	if s.topology.file != "" {
+		n, err = stages.ReadTopology(s.topology.file)
+	} else {
+		n, err = stages.Clos(s.topology.clos)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, ends := range s.Fail {
+		a, b, err := n.Cable(ends)
+		if err != nil {
+			return nil, fmt.Errorf("fail: %w", err)
+		}
+		if err := n.Fail(a, b); err != nil {
+			return nil, fmt.Errorf("fail: %w", err)
+		}
+	}
+	return n, nil
+}
+
+// Workload is what to generate on the network, whose racks the matrices are made for: by pods if
+// all pods have the same number of racks, else as if in one pod; likewise for a service that is
+// confined to some racks.
+func (s *Scenario) Workload(n *stages.Network) (*stages.Workload, error) {
+	if s.workload.flowFile != "" {
+		return nil, fmt.Errorf("the flows come from %s, there is nothing to generate", s.workload.flowFile)
+	}
+	w := &stages.Workload{MaxLoad: s.workload.maxLoad, DurationNS: s.workload.durationNS, Flows: s.workload.flowsCount}
+	for _, v := range s.workload.services {
+		m := v.matrix
+		if m == nil {
+			pods, racks := n.Pods(), len(n.Racks())
+			if v.racks != nil {
+				pods, racks = 1, len(v.racks)
+			}
+			if racks%pods != 0 {
+				pods = 1
+			}
+			var err error
+			if m, err = stages.NewMatrixOf(v.matrixKind, pods, racks/pods, v.matrixSeed); err != nil {
+				return nil, fmt.Errorf("service %q: %w", v.name, err)
+			}
+		}
+		w.Services = append(w.Services, stages.Service{
+			Name: v.name, VNet: v.vnet, Matrix: m, Sizes: v.sizes, Sigma: v.sigma, Share: v.share, Racks: v.racks,
+		})
+	}
+	return w, nil
+}
+
+// Validate checks what may have been changed since the scenario was read.
+func (s *Scenario) Validate() error {
+	switch {
+	case s.Seed > math.MaxInt64:
+		return fmt.Errorf("seed is %d, must be below 2^63", s.Seed)
+	case !(s.MaxRejects >= 0 && s.MaxRejects <= 1):
+		return fmt.Errorf("max_rejects is %v, must be 0 to 1", s.MaxRejects)
+	}
+	return nil
+}

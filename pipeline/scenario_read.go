@@ -1,0 +1,366 @@
+package pipeline
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"parsimon/datasets"
+	"parsimon/simkernel"
+	"parsimon/stages"
+)
+
+// A scenarioReader reads one file into a scenario.
+type scenarioReader struct {
+	*Scenario
+	dir     string // what paths are relative to
+	shipped bool   // there are no files beside it
+}
+
+func parseScenario(file, dir string, data []byte) (*Scenario, error) {
+	top, err := parseYAML(file, data)
+	if err != nil {
+		return nil, err
+	}
+	r := &scenarioReader{newScenario(), dir, dir == ""}
+	r.Name = baseName(strings.TrimSuffix(file, " (shipped)"))
+	var topology, workload bool
+	err = top.object(map[string]func(field) error{
+		"name":              readText(&r.Name),
+		"seed":              readParsed(&r.Seed, parseSeed),
+		"topology":          func(f field) error { topology = true; return r.readTopology(f) },
+		"workload":          func(f field) error { workload = true; return r.readWorkload(f) },
+		"transport":         r.readTransport,
+		"fail":              r.readFail,
+		"allow_unreachable": readBool(&r.AllowUnreachable),
+		"max_rejects":       readFloat(&r.MaxRejects, true, "0 to 1", func(x float64) bool { return x >= 0 && x <= 1 }),
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case !topology:
+		return nil, top.failf("has no topology")
+	case !workload:
+		return nil, top.failf("has no workload")
+	}
+	return r.Scenario, nil
+}
+
+// path resolves a path of the file; each part of a pair with a comma by itself.
+func (r *scenarioReader) path(f field) (string, error) {
+	text, err := f.text()
+	if err != nil {
+		return "", err
+	}
+	if r.shipped {
+		return "", f.failf("is %q, and a shipped scenario has no files of its own", text)
+	}
+	if text == "" {
+		return "", f.failf("is empty")
+	}
+	parts := strings.Split(text, ",")
+	for i, p := range parts {
+		if !filepath.IsAbs(p) {
+			parts[i] = filepath.Join(r.dir, p)
+		}
+	}
+	return strings.Join(parts, ","), nil
+}
+
+func (r *scenarioReader) readTopology(f field) error {
+	ways := 0
+	err := f.object(map[string]func(field) error{
+		"name": func(f field) error {
+			ways++
+			name, err := f.text()
+			if err != nil {
+				return err
+			}
+			data, err := datasets.Read(datasets.Topologies, name)
+			if err != nil {
+				return f.failf("is %q, and these ship: %s", name, strings.Join(datasets.Names(datasets.Topologies), ", "))
+			}
+			return r.parseTopologyFile(name+" (shipped)", data)
+		},
+		"file": func(f field) error {
+			ways++
+			path, err := r.path(f)
+			if err != nil {
+				return err
+			}
+			if ext := strings.ToLower(filepath.Ext(path)); ext == ".yaml" || ext == ".yml" {
+				data, err := os.ReadFile(path)
+				if err != nil {
+					return err
+				}
+				return r.parseTopologyFile(path, data)
+			}
+			if _, err := stages.TopologyFiles(path); err != nil {
+				return err
+			}
+			r.topology.file = path
+			return nil
+		},
+		"clos": func(f field) error {
+			ways++
+			return r.readClos(f)
+		},
+	})
+	if err == nil && ways != 1 {
+		return f.failf("needs one of name, file and clos")
+	}
+	return err
+}
+
+// parseTopologyFile reads a topology file of its own: the key clos and no other.
+func (s *Scenario) parseTopologyFile(file string, data []byte) error {
+	top, err := parseYAML(file, data)
+	if err != nil {
+		return err
+	}
+	return top.object(map[string]func(field) error{"clos": s.readClos})
+}
+
+func (s *Scenario) readClos(f field) error {
+	c := stages.ClosSpec{}
+	const most = 1 << 22
+	over := func(x float64) bool { return x > 0 && x <= most }
+	err := f.object(map[string]func(field) error{
+		"pods":             readInt(&c.Pods, 1, most),
+		"racks_per_pod":    readInt(&c.RacksPerPod, 1, most),
+		"hosts_per_rack":   readInt(&c.HostsPerRack, 1, most),
+		"planes":           readInt(&c.Planes, 1, most),
+		"spines_per_plane": readInt(&c.SpinesPerPlane, 1, most),
+		"oversubscription": readFloat(&c.Oversubscription, false, "a number above 0", over),
+		"host_bandwidth":   readQuantity(&c.HostBps, bandwidthUnits, simkernel.MinBps, 1e15),
+		"fabric_bandwidth": readQuantity(&c.FabricBps, bandwidthUnits, simkernel.MinBps, 1e15),
+		"host_delay":       readQuantity(&c.HostDelayNS, durationUnits, 0, 1e12),
+		"fabric_delay":     readQuantity(&c.FabricDelayNS, durationUnits, 0, 1e12),
+	})
+	if err != nil {
+		return err
+	}
+	if c.HostBps == 0 || c.FabricBps == 0 {
+		return f.failf("needs host_bandwidth and fabric_bandwidth")
+	}
+	if s.topology.clos, err = c.Resolved(); err != nil {
+		return f.fail(err)
+	}
+	return nil
+}
+
+func (r *scenarioReader) readWorkload(f field) error {
+	w := &r.workload
+	var generated []string // keys that only generated workloads have
+	only := func(read func(field) error) func(field) error {
+		return func(f field) error {
+			generated = append(generated, f.key)
+			return read(f)
+		}
+	}
+	err := f.object(map[string]func(field) error{
+		"flows": func(f field) (err error) {
+			if w.flowFile, err = r.path(f); err != nil {
+				return err
+			}
+			_, err = os.Stat(w.flowFile)
+			return err
+		},
+		"services": only(r.readServices),
+		"max_load": only(readFloat(&w.maxLoad, true, "above 0 and below 1", loadInRange)),
+		"duration": only(readQuantity(&w.durationNS, durationUnits, 1, maxDurationNS)),
+		"flows_count": only(readParsed(&w.flowsCount, func(text string) (int64, error) {
+			v, err := parseQuantity(text, []unit{{"flows", 1}})
+			if err == nil && (v < 1 || v > maxFlows) {
+				err = fmt.Errorf("is %s, must be 1 to 10^12", text)
+			}
+			return v, err
+		})),
+	})
+	switch {
+	case err != nil:
+		return err
+	case w.flowFile != "" && len(generated) > 0:
+		return f.failf("has a flow file, and so %s has no meaning", generated[0])
+	case w.flowFile != "":
+		return nil
+	case len(w.services) == 0:
+		return f.failf("needs services, or flows: FILE")
+	case w.maxLoad == 0:
+		return f.failf("needs max_load")
+	case (w.durationNS > 0) == (w.flowsCount > 0):
+		return f.failf("needs one of duration and flows_count")
+	}
+	return nil
+}
+
+func loadInRange(x float64) bool { return x > 0 && x < 1 }
+
+func (r *scenarioReader) readServices(f field) error {
+	list, err := f.list()
+	if err != nil {
+		return err
+	}
+	if len(list) > 10_000 {
+		return f.failf("are %d, at most 10,000 are read", len(list))
+	}
+	names := map[string]bool{}
+	for _, item := range list {
+		s := serviceSpec{matrixKind: stages.MatrixUniform, matrixSeed: 1, sigma: 1, share: 1}
+		err := item.object(map[string]func(field) error{
+			"name":   readText(&s.name),
+			"vnet":   readText(&s.vnet),
+			"matrix": func(f field) error { return r.readMatrix(f, &s) },
+			"sizes":  func(f field) error { return r.readSizes(f, &s) },
+			"sigma":  readFloat(&s.sigma, false, "0 to 8", func(x float64) bool { return x >= 0 && x <= 8 }),
+			"share":  readFloat(&s.share, true, "above 0 and at most 10^9", func(x float64) bool { return x > 0 && x <= 1e9 }),
+			"racks":  func(f field) error { return readRacks(f, &s) },
+		})
+		switch {
+		case err != nil:
+			return err
+		case s.name == "":
+			return item.failf("has no name")
+		case names[s.name]:
+			return item.failf("is named %q like another service", s.name)
+		case s.sizes == nil:
+			return item.failf("has no sizes")
+		}
+		names[s.name] = true
+		r.workload.services = append(r.workload.services, s)
+	}
+	return nil
+}
+
+// matrixKinds are the matrices that are made for a network.
+var matrixKinds = []string{stages.MatrixUniform, stages.MatrixDatabase, stages.MatrixWebServer, stages.MatrixHadoop}
+
+func (r *scenarioReader) readMatrix(f field, s *serviceSpec) error {
+	kind := func(f field) error {
+		text, err := f.text()
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(matrixKinds, text) {
+			return f.failf("is %q, want %s, or a .csv or .json file", text, strings.Join(matrixKinds, ", "))
+		}
+		s.matrixKind = text
+		return nil
+	}
+	file := func(f field) error {
+		path, err := r.path(f)
+		if err != nil {
+			return err
+		}
+		s.matrix, err = stages.ReadMatrix(path)
+		return err
+	}
+	if f.isObject() {
+		return f.object(map[string]func(field) error{"kind": kind, "file": file, "seed": readParsed(&s.matrixSeed, parseSeed)})
+	}
+	text, err := f.text()
+	if err != nil {
+		return err
+	}
+	if ext := strings.ToLower(filepath.Ext(text)); ext == ".csv" || ext == ".json" {
+		return file(f)
+	}
+	return kind(f)
+}
+
+func (r *scenarioReader) readSizes(f field, s *serviceSpec) error {
+	text, err := f.text()
+	if err != nil {
+		return err
+	}
+	if data, err := datasets.Read(datasets.Sizes, text); err == nil {
+		s.sizes, err = stages.ParseSizeCDF(text, data)
+		return err
+	}
+	if !strings.ContainsAny(text, `./\`) {
+		return f.failf("is %q, want %s, or a file", text, strings.Join(datasets.Names(datasets.Sizes), ", "))
+	}
+	path, err := r.path(f)
+	if err != nil {
+		return err
+	}
+	s.sizes, err = stages.ReadSizeCDF(path)
+	return err
+}
+
+func readRacks(f field, s *serviceSpec) error {
+	list, err := f.list()
+	if err != nil {
+		return err
+	}
+	s.racks = []int{}
+	for _, item := range list {
+		var rack int
+		if err := readInt(&rack, 0, maxRacks)(item); err != nil {
+			return err
+		}
+		if slices.Contains(s.racks, rack) {
+			return item.failf("is %d for the second time", rack)
+		}
+		s.racks = append(s.racks, rack)
+	}
+	if len(s.racks) == 0 {
+		return f.failf("has no rack; leave the key out for all")
+	}
+	return nil
+}
+
+func (r *scenarioReader) readTransport(f field) error {
+	p := &r.transport.params
+	var increaseBps, minBps int64 = -1, -1
+	err := f.object(map[string]func(field) error{
+		"kind": func(f field) error {
+			kind, err := f.text()
+			if err == nil && kind != "dctcp" {
+				err = f.failf("is %q, must be dctcp", kind)
+			}
+			return err
+		},
+		"payload":           readQuantity(&p.PayloadBytes, bytesUnits, 1, 1<<16),
+		"header":            readQuantity(&p.HeaderBytes, bytesUnits, 0, 1<<12),
+		"ack":               readQuantity(&p.AckBytes, bytesUnits, 0, 1<<12),
+		"window":            readQuantity(&p.WindowBytes, bytesUnits, 1, 1<<40),
+		"gain":              readFloat(&p.Gain, false, "above 0 and at most 1", func(x float64) bool { return x > 0 && x <= 1 }),
+		"additive_increase": readQuantity(&increaseBps, bandwidthUnits, 0, 1e15),
+		"min_rate":          readQuantity(&minBps, bandwidthUnits, simkernel.MinBps, 1e15),
+		"mark_per_gbps":     readQuantity(&p.MarkBytesPerGbps, bytesUnits, 0, 1<<30),
+	})
+	if err != nil {
+		return err
+	}
+	if increaseBps >= 0 {
+		p.AdditiveIncreaseBps = float64(increaseBps)
+	}
+	if minBps >= 0 {
+		p.MinRateBps = float64(minBps)
+	}
+	if err := p.Validate(); err != nil {
+		return f.fail(err)
+	}
+	return nil
+}
+
+func (r *scenarioReader) readFail(f field) error {
+	list, err := f.list()
+	if err != nil {
+		return err
+	}
+	for _, item := range list {
+		var cable string
+		if err := readText(&cable)(item); err != nil {
+			return err
+		}
+		if !strings.Contains(cable, ":") {
+			return item.failf("is %q, want the two ends of a cable as A:B", cable)
+		}
+		r.Fail = append(r.Fail, cable)
+	}
+	return nil
+}

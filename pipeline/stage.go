@@ -1,0 +1,262 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"parsimon/schema"
+)
+
+// methodVersion changes whenever the same scenario would get other numbers than before: what an
+// older program left half done is then done again.
+const methodVersion = 1
+
+// A task is the unit of work of a stage: of a worker, of a retry, of a resumed run. Lo and Hi say
+// what it covers: rows of table flows, or links.
+type task struct {
+	Lo   int64 `json:"lo"`
+	Hi   int64 `json:"hi"`
+	Cost int64 `json:"cost"` // in the stage's unit of progress
+}
+
+// A stagePlan is how a stage is cut into tasks. A re-run that would cut it otherwise starts the
+// stage again.
+type stagePlan struct {
+	Stage  string `json:"stage"`
+	Method int    `json:"method"`
+	Tasks  []task `json:"tasks"`
+}
+
+// A taskRecord says that a task is done: it is written after the task's files are in place.
+type taskRecord struct {
+	Parts      []part          `json:"parts"`
+	Seconds    float64         `json:"seconds"`
+	CriticalNS int64           `json:"critical_ns"` // the longest piece that cannot be cut further
+	Stats      json.RawMessage `json:"stats,omitempty"`
+}
+
+// work does one task on one worker's scratch memory.
+type work func(ctx context.Context, n int, t task) (parts []part, criticalNS int64, stats any, err error)
+
+// StageReport says what a stage did in this run.
+type StageReport struct {
+	Stage    string
+	Tasks    int
+	Reused   int     // tasks found done
+	Seconds  float64 // wall-clock time
+	Critical float64 // seconds it would take with unlimited cores
+}
+
+// A stage is one step of the method on one scenario, and the tables it writes.
+type stage struct {
+	name   string
+	place  place
+	tables []schema.Table
+}
+
+func (s stage) path(l *Lake, elem string) string {
+	return l.statePath(s.place, s.name, elem)
+}
+
+func recordName(n int) string { return fmt.Sprintf("task-%05d.json", n) }
+
+// records reads the plan of a stage and the records of its tasks that are done; nil records are of
+// tasks that are not. found is false if the stage was never begun.
+func (s stage) records(l *Lake) (plan stagePlan, done []*taskRecord, found bool, err error) {
+	found, err = l.readState(s.path(l, "plan.json"), &plan)
+	if err != nil || !found {
+		return plan, nil, false, err
+	}
+	done = make([]*taskRecord, len(plan.Tasks))
+	for n := range plan.Tasks {
+		var rec taskRecord
+		ok, err := l.readState(s.path(l, recordName(n)), &rec)
+		if err == nil && ok { // a damaged record is a task to do again
+			done[n] = &rec
+		}
+	}
+	return plan, done, true, nil
+}
+
+// complete reads the plan and records of a stage that must be done, and says what to run if not.
+func (s stage) complete(l *Lake) (stagePlan, []*taskRecord, error) {
+	plan, done, found, err := s.records(l)
+	if err != nil {
+		return plan, nil, err
+	}
+	if !found || slices.Contains(done, nil) || plan.Method != methodVersion {
+		return plan, nil, fmt.Errorf("stage %s of scenario %s is not complete: run \"parsimon %s --lake %s --scenario %s\" first", s.name, s.place.scenario, s.name, l.root, s.place.scenario)
+	}
+	return plan, done, nil
+}
+
+// partsOf collects the parts of one table from the records of a stage, in task order.
+func partsOf(records []*taskRecord, t schema.Table) []part {
+	var parts []part
+	for _, rec := range records {
+		for _, p := range rec.Parts {
+			if strings.HasPrefix(p.Path, t.Name+"/") {
+				parts = append(parts, p)
+			}
+		}
+	}
+	return parts
+}
+
+// perform does the tasks of a stage that are not done yet, on the run's workers, costliest first.
+// Each worker has its own work, made by newWork. A failed task stops the others at their next
+// chance; what was committed stays.
+func (r *Run) perform(ctx context.Context, s stage, tasks []task, unit string, newWork func() (work, error)) error {
+	began := time.Now()
+	plan := stagePlan{Stage: s.name, Method: methodVersion, Tasks: tasks}
+	done, err := r.resume(s, plan)
+	if err != nil {
+		return err
+	}
+	var todo []int
+	var total int64
+	for n, rec := range done {
+		if rec == nil {
+			todo = append(todo, n)
+			total += tasks[n].Cost
+		}
+	}
+	slices.SortStableFunc(todo, func(a, b int) int { return int(min(1, max(-1, tasks[b].Cost-tasks[a].Cost))) })
+	report := StageReport{Stage: s.name, Tasks: len(tasks), Reused: len(tasks) - len(todo)}
+	r.progress.begin(s.name, unit, total)
+	defer r.progress.end()
+
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	queue := make(chan int, len(todo))
+	for _, n := range todo {
+		queue <- n
+	}
+	close(queue)
+	var wg sync.WaitGroup
+	for range min(r.workers, len(todo)) {
+		wg.Go(func() {
+			do, err := newWork()
+			if err != nil {
+				cancel(err)
+				return
+			}
+			for n := range queue {
+				if ctx.Err() != nil {
+					return
+				}
+				rec, err := r.performTask(ctx, s, n, tasks[n], do)
+				if err != nil {
+					cancel(fmt.Errorf("stage %s, task %d of %d: %w", s.name, n+1, len(tasks), err))
+					return
+				}
+				done[n] = rec
+			}
+		})
+	}
+	wg.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	for _, rec := range done {
+		report.Critical = max(report.Critical, float64(rec.CriticalNS)/1e9)
+	}
+	report.Seconds = time.Since(began).Seconds()
+	r.report(report)
+	return nil
+}
+
+// performTask does one task and records it.
+func (r *Run) performTask(ctx context.Context, s stage, n int, t task, do work) (*taskRecord, error) {
+	began := time.Now()
+	parts, criticalNS, stats, err := do(ctx, n, t)
+	if err != nil {
+		return nil, err
+	}
+	rec := &taskRecord{Parts: parts, Seconds: time.Since(began).Seconds(), CriticalNS: criticalNS}
+	if criticalNS == 0 {
+		rec.CriticalNS = time.Since(began).Nanoseconds()
+	}
+	if rec.Stats, err = json.Marshal(stats); err != nil {
+		return nil, err
+	}
+	return rec, r.lake.writeState(s.path(r.lake, recordName(n)), rec)
+}
+
+// resume finds what a former run left of the same plan, and clears away what it left of another.
+func (r *Run) resume(s stage, plan stagePlan) ([]*taskRecord, error) {
+	old, done, found, err := s.records(r.lake)
+	if err != nil {
+		r.log.Warn().Err(err).Str("stage", s.name).Msg("plan is damaged: the stage starts again")
+		found = false
+	}
+	if found && reflect.DeepEqual(old, plan) {
+		for n, rec := range done {
+			if rec == nil {
+				continue
+			}
+			for _, p := range rec.Parts {
+				if err := r.lake.check(p); err != nil {
+					r.log.Warn().Err(err).Str("stage", s.name).Int("task", n).Msg("damaged: the task is done again")
+					done[n] = nil
+					break
+				}
+			}
+		}
+		return done, nil
+	}
+	if err := os.RemoveAll(s.path(r.lake, "")); err != nil {
+		return nil, err
+	}
+	for _, t := range s.tables {
+		if err := r.lake.removeTable(t, s.place); err != nil {
+			return nil, err
+		}
+	}
+	return make([]*taskRecord, len(plan.Tasks)), r.lake.writeState(s.path(r.lake, "plan.json"), plan)
+}
+
+// output opens the files a task writes, one a table, and commits them together.
+type output struct {
+	writers []*partWriter
+}
+
+// create opens part n of each of the tables.
+func (o *output) create(l *Lake, at place, n int, tables ...schema.Table) error {
+	for _, t := range tables {
+		w, err := l.create(t, at.file(t, n))
+		if err != nil {
+			o.abandon()
+			return err
+		}
+		o.writers = append(o.writers, w)
+	}
+	return nil
+}
+
+// commit completes the files and puts them in place.
+func (o *output) commit() ([]part, error) {
+	var parts []part
+	var errs error
+	for _, w := range o.writers {
+		p, err := w.commit()
+		errs = errors.Join(errs, err)
+		parts = append(parts, p)
+	}
+	return parts, errs
+}
+
+// abandon removes what was not committed.
+func (o *output) abandon() {
+	for _, w := range o.writers {
+		w.abandon()
+	}
+}

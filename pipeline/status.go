@@ -1,0 +1,147 @@
+package pipeline
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Status says what a lake holds.
+type Status struct {
+	Lake      string           `json:"lake"`
+	Scenarios []ScenarioStatus `json:"scenarios"`
+}
+
+// ScenarioStatus says how far one scenario is. State is "complete", "partial" (a stage is missing
+// or was cut short: run it again and it continues) or "damaged" (committed files are gone or
+// unreadable: run it again and they are made again).
+type ScenarioStatus struct {
+	ScenarioID string        `json:"scenario_id"`
+	Name       string        `json:"name"`
+	State      string        `json:"state"`
+	Variants   []string      `json:"variants"`
+	Stages     []StageStatus `json:"stages"`
+}
+
+// StageStatus says how far one stage is.
+type StageStatus struct {
+	Stage   string   `json:"stage"`
+	Variant string   `json:"variant,omitempty"`
+	State   string   `json:"state"`
+	Done    int      `json:"tasks_done"`
+	Tasks   int      `json:"tasks"`
+	Rows    int64    `json:"rows"`
+	Bytes   int64    `json:"bytes"`
+	Damage  []string `json:"damage,omitempty"`
+}
+
+// States of a stage or scenario.
+const (
+	stateComplete = "complete"
+	statePartial  = "partial"
+	stateDamaged  = "damaged"
+)
+
+// ReadStatus looks at every scenario of a lake, and at the footer of every file it should hold.
+func ReadStatus(l *Lake) (*Status, error) {
+	status := &Status{Lake: l.root, Scenarios: []ScenarioStatus{}}
+	ids, err := l.scenarios()
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		s, err := l.scenarioStatus(id)
+		if err != nil {
+			return nil, err
+		}
+		status.Scenarios = append(status.Scenarios, s)
+	}
+	return status, nil
+}
+
+func (l *Lake) scenarioStatus(id string) (ScenarioStatus, error) {
+	out := ScenarioStatus{ScenarioID: id, State: stateComplete, Variants: []string{}}
+	var sp spec
+	if _, err := l.readState(l.statePath(place{scenario: id}, "spec.json"), &sp); err != nil {
+		out.State = stateDamaged
+	}
+	out.Name = sp.Name
+	variants, err := l.variants(id)
+	if err != nil {
+		return out, err
+	}
+	run := &Run{spec: spec{ScenarioID: id}}
+	all := []stage{run.generateStage(), run.routeStage()}
+	for _, v := range variants {
+		run.estimator = v
+		all = append(all, run.simulateStage(), run.bucketStage(), run.sampleStage())
+	}
+	for _, s := range all {
+		st := l.stageStatus(s)
+		out.Stages = append(out.Stages, st)
+		if s.name == "sample" && st.State == stateComplete {
+			out.Variants = append(out.Variants, s.place.variant)
+		}
+		if st.State == stateDamaged || st.State == statePartial && out.State == stateComplete {
+			out.State = st.State
+		}
+	}
+	if len(variants) == 0 && out.State == stateComplete {
+		out.State = statePartial
+	}
+	return out, nil
+}
+
+func (l *Lake) stageStatus(s stage) StageStatus {
+	out := StageStatus{Stage: s.name, Variant: s.place.variant, State: stateComplete}
+	plan, done, found, err := s.records(l)
+	if err != nil {
+		out.State = stateDamaged
+		out.Damage = append(out.Damage, err.Error())
+		return out
+	}
+	if !found {
+		out.State = statePartial
+		return out
+	}
+	out.Tasks = len(plan.Tasks)
+	for _, rec := range done {
+		if rec == nil {
+			continue
+		}
+		out.Done++
+		for _, p := range rec.Parts {
+			out.Rows += p.Rows
+			out.Bytes += p.Bytes
+			if err := l.check(p); err != nil {
+				out.Damage = append(out.Damage, err.Error())
+			}
+		}
+	}
+	switch {
+	case out.Damage != nil:
+		out.State = stateDamaged
+	case out.Done < out.Tasks:
+		out.State = statePartial
+	}
+	return out
+}
+
+// variants lists the ways a scenario has been estimated, or begun to be.
+func (l *Lake) variants(id string) ([]string, error) {
+	dirs, err := os.ReadDir(filepath.Join(l.root, stateDir, "scenario="+id))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var out []string
+	for _, d := range dirs {
+		if v, ok := strings.CutPrefix(d.Name(), "variant="); ok {
+			out = append(out, v)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}

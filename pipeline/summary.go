@@ -1,0 +1,139 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"parsimon/queries"
+	"parsimon/stages"
+)
+
+// WriteSummary writes what a finished run found: its slowdowns by size bin, the most loaded links,
+// what each stage cost, and what to type next.
+func (r *Run) WriteSummary(ctx context.Context, w io.Writer) (err error) {
+	_, generated, err := r.generateStage().complete(r.lake)
+	if err != nil {
+		return err
+	}
+	var g GenerateReport
+	if err := json.Unmarshal(generated[0].Stats, &g); err != nil {
+		return err
+	}
+	p := printer{w: w}
+	p.linef("scenario %s (%s), variant %s", r.spec.ScenarioID, r.spec.Name, r.Variant())
+	p.linef("%d flows over %s; lake %s", g.Flows, time.Duration(g.LastStartNS-g.FirstStartNS).Round(time.Microsecond), r.lake.root)
+	if g.Rejects > 0 {
+		p.linef("%d rows of the flow file could not be simulated (table rejects):", g.Rejects)
+		for _, why := range g.RejectReasons {
+			p.linef("  %d × %s (first: %s)", why.Rows, why.Reason, why.Example)
+		}
+	}
+	if err := r.summarizeUnreachable(&p); err != nil {
+		return err
+	}
+	db, err := queries.Open(r.lake.root, queries.Options{Threads: r.workers})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if e := db.Close(); err == nil {
+			err = e
+		}
+	}()
+	table := func(title, name string, extra map[string]string) {
+		p.linef("\n%s", title)
+		if p.err == nil {
+			p.err = r.writeQuery(ctx, db, name, extra, w)
+		}
+	}
+	table("Slowdown (FCT / ideal FCT) by flow size", queries.SlowdownBySize, nil)
+	table("Most loaded links", queries.HottestLinks, map[string]string{"n": "5"})
+	table("Load of the network", queries.LoadTop10, nil)
+	if g.ExpectedMaxLoad > 0 {
+		link := r.net.Links[g.ExpectedMaxLink]
+		p.linef("expected load of the most loaded link, from the matrices: %.4f (link %d, %d → %d)", g.ExpectedMaxLoad, link.ID, link.Src, link.Dst)
+	}
+	r.summarizeTime(&p)
+	p.linef("\nNext:\n  parsimon query --list\n  parsimon query slowdown_by_service --lake %s --param scenario=%s", r.lake.root, r.spec.ScenarioID)
+	return p.err
+}
+
+// writeQuery writes one query's answer about the run's scenario.
+func (r *Run) writeQuery(ctx context.Context, db *queries.DB, name string, extra map[string]string, w io.Writer) error {
+	q, err := queries.Get(name)
+	if err != nil {
+		return err
+	}
+	params := map[string]string{"scenario": r.spec.ScenarioID, "variant": r.Variant()}
+	for k, v := range extra {
+		params[k] = v
+	}
+	rows, err := db.Run(ctx, q, params)
+	if err != nil {
+		return err
+	}
+	return rows.Hide("scenario", "variant").Write(w, "table")
+}
+
+func (r *Run) summarizeUnreachable(p *printer) error {
+	_, routed, err := r.routeStage().complete(r.lake)
+	if err != nil {
+		return err
+	}
+	var all stages.RouteStats
+	for _, rec := range routed {
+		var s stages.RouteStats
+		if err := json.Unmarshal(rec.Stats, &s); err != nil {
+			return err
+		}
+		all.Add(s)
+	}
+	if all.Unreachable > 0 {
+		p.linef("%d flows have no path and no estimate, e.g. from host %d to host %d", all.Unreachable, all.UnreachableExamples[0].Src, all.UnreachableExamples[0].Dst)
+	}
+	return nil
+}
+
+// summarizeTime writes what each stage took, and what it would take if every link case had a core
+// of its own: the paper's Parsimon/inf, the longest link case plus what is not parallel.
+func (r *Run) summarizeTime(p *printer) {
+	if len(r.reports) == 0 {
+		return
+	}
+	p.linef("\n%-10s %9s %14s %7s %7s", "stage", "seconds", "unlimited_s", "tasks", "reused")
+	var seconds, critical float64
+	for _, s := range r.reports {
+		p.linef("%-10s %9.3f %14.3f %7d %7d", s.Stage, s.Seconds, s.Critical, s.Tasks, s.Reused)
+		seconds += s.Seconds
+		critical += s.Critical
+	}
+	other := max(0, time.Since(r.began).Seconds()-seconds)
+	p.linef("%-10s %9.3f %14.3f", "other", other, other)
+	p.linef("%-10s %9.3f %14.3f  (%d workers; unlimited: every link case and chunk on a core of its own)", "all", seconds+other, critical+other, r.workers)
+	if _, simulated, err := r.simulateStage().complete(r.lake); err == nil {
+		var hops, kernelNS int64
+		for _, rec := range simulated {
+			var s stages.SimulateStats
+			if json.Unmarshal(rec.Stats, &s) == nil {
+				hops += s.PacketHops
+				kernelNS += s.KernelNS
+			}
+		}
+		p.linef("%s packet-hops simulated at %.1f ns each", Human(float64(hops)), float64(kernelNS)/float64(max(1, hops)))
+	}
+}
+
+// printer writes lines until one fails.
+type printer struct {
+	w   io.Writer
+	err error
+}
+
+func (p *printer) linef(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
+	}
+}

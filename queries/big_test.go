@@ -1,0 +1,60 @@
+package queries
+
+import (
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func named(name string, value any) sql.NamedArg { return sql.Named(name, value) }
+
+// makeBigLake writes a lake with two estimates of n made-up flows over 512 links, in files of
+// 250,000 flows.
+func makeBigLake(t testing.TB, n int) string {
+	t.Helper()
+	db := rawDB(t)
+	lake := filepath.Join(t.TempDir(), "big")
+	// A number in [0, 1) of a flow and a stream.
+	u := func(row, stream string) string {
+		return fmt.Sprintf("(hash(%s, %s) %% 1000000 / 1e6)", row, stream)
+	}
+	const perFile = 250_000
+	for from := 0; from < n; from += perFile {
+		flows := fmt.Sprintf(`SELECT i, CAST(256 * %s AS INTEGER), 7, CAST(10 ** (2 + 5 * %s) AS BIGINT),
+			i * 2500, 'service ' || (i %% 3), 'net ' || (i %% 2) FROM range(%d, %d) AS r(i)`, u("i", "1"), u("i", "2"), from, min(n, from+perFile))
+		writePart(t, db, lake, "flows", "scenario=big", flows)
+		for _, variant := range []string{"own", "paper"} {
+			writePart(t, db, lake, "slowdowns", "scenario=big/variant="+variant, fmt.Sprintf(
+				`SELECT i, i, s, d, service, net, size, start, CAST(2 + 2 * (i %% 3) AS SMALLINT), 1000, CAST(1000 * slow AS BIGINT), slow
+				FROM (SELECT *, 1 - ln(1 - %s) AS slow FROM (%s) AS f(i, s, d, size, start, service, net))`, u("i", quote(variant)), flows))
+			writePart(t, db, lake, "hop_contributions", "scenario=big/variant="+variant, fmt.Sprintf(
+				`SELECT i, h, 2 + 2 * (i %% 3), CAST(511 * %s AS INTEGER), 1000 * %s
+				FROM range(%d, %d) AS r(i), range(2 + 2 * (i %% 3)) AS hops(h)`, u("i", "h"), u("i", "h + 10"), from, min(n, from+perFile)))
+		}
+	}
+	for _, variant := range []string{"own", "paper"} {
+		writePart(t, db, lake, "link_stats", "scenario=big/variant="+variant, fmt.Sprintf(
+			`SELECT i, i, i + 1, 'x-y', 10000000000, 9000000000, 1, 1, 1, %s, 1, 0, 1, 1, 1, 1.0 FROM range(512) AS r(i)`, u("i", "5")))
+	}
+	writePart(t, db, lake, "nodes", "scenario=big", `SELECT i, 'n' || i, 'host', i // 128, i // 8 FROM range(257) AS r(i)`)
+	return lake
+}
+
+// BenchmarkQuestions measures every question on 2,000,000 flows of one scenario and variant, out of
+// two variants in the lake.
+func BenchmarkQuestions(b *testing.B) {
+	lake := makeBigLake(b, 2_000_000)
+	db := open(b, lake, Options{})
+	for _, q := range List() {
+		b.Run(q.Name, func(b *testing.B) {
+			for range b.N {
+				out := answer(b, db, q.Name, "csv", map[string]string{"scenario": "big", "variant": "own"})
+				if strings.Count(out, "\n") < 2 {
+					b.Fatal("no rows")
+				}
+			}
+		})
+	}
+}

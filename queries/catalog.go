@@ -1,0 +1,239 @@
+package queries
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	duckdb "github.com/marcboeker/go-duckdb/v2"
+
+	"parsimon/schema"
+)
+
+// CatalogFile is the name of the catalog in a lake: a DuckDB database that holds only views.
+const CatalogFile = "parsimon.duckdb"
+
+// sizeBins defines the bins of flow size that questions speak of: the paper's three of section 5
+// with its middle one, 10 KB to 1 MB, halved at 100 KB. KB is 1,000 bytes. Both borders belong to
+// a bin; bin 'all' holds every flow.
+const sizeBins = `SELECT * FROM (VALUES
+    (CAST(0 AS INTEGER), '<10 KB', CAST(0 AS BIGINT), CAST(9999 AS BIGINT)),
+    (1, '10-100 KB', 10000, 99999),
+    (2, '100 KB-1 MB', 100000, 1000000),
+    (3, '>1 MB', 1000001, 9223372036854775807),
+    (4, 'all', 0, 9223372036854775807)
+) AS bins(bin, size_bin, size_min_bytes, size_max_bytes)`
+
+// A view is one CREATE VIEW of the catalog.
+type view struct{ name, sql string }
+
+// views lists the catalog's views in an order in which they can be created: one per table, then
+// size_bins, then one per question. Paths in them start with base: "" gives paths relative to the
+// lake. A table without files becomes an empty view with the table's columns and types.
+func views(lake, base string) ([]view, error) {
+	var all []view
+	for _, t := range schema.Tables() {
+		pattern := tablePattern(t)
+		found, err := anyFile(lake, t)
+		if err != nil {
+			return nil, fmt.Errorf("table %s: %w", t.Name, err)
+		}
+		v := view{t.Name, emptyTable(t)}
+		if found {
+			v.sql = tableScan(t, base+pattern)
+		}
+		all = append(all, v)
+	}
+	all = append(all, view{"size_bins", sizeBins})
+	for _, q := range List() {
+		text := paramUse.ReplaceAllStringFunc(q.SQL, func(use string) string {
+			for _, p := range q.Params {
+				if p.Name == use[1:] {
+					return p.literal()
+				}
+			}
+			panic("queries: " + q.Name + " uses " + use) // parseQuery has checked
+		})
+		all = append(all, view{q.Name, text})
+	}
+	return all, nil
+}
+
+// tablePattern is the glob of a table's files, relative to the lake. Temporary files and folders
+// start with a dot or with an underscore and cannot match.
+func tablePattern(t schema.Table) string {
+	if t.Variant {
+		return t.Name + "/scenario=*/variant=*/part-*.parquet"
+	}
+	return t.Name + "/scenario=*/part-*.parquet"
+}
+
+// hiveColumns are the columns that stand in a table's paths.
+func hiveColumns(t schema.Table) []string {
+	if t.Variant {
+		return []string{"scenario", "variant"}
+	}
+	return []string{"scenario"}
+}
+
+// anyFile says whether the lake has a file of the table. It stops at the first.
+func anyFile(lake string, t schema.Table) (bool, error) {
+	dirs := []string{filepath.Join(lake, t.Name)}
+	for _, hive := range hiveColumns(t) {
+		var below []string
+		for _, dir := range dirs {
+			entries, err := os.ReadDir(dir)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return false, err
+			}
+			for _, e := range entries {
+				if strings.HasPrefix(e.Name(), hive+"=") {
+					below = append(below, filepath.Join(dir, e.Name()))
+				}
+			}
+		}
+		dirs = below
+	}
+	for _, dir := range dirs {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return false, err
+		}
+		for _, e := range entries {
+			if strings.HasPrefix(e.Name(), "part-") && strings.HasSuffix(e.Name(), ".parquet") {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// tableScan reads a table's files. The types of the path's columns are given, or DuckDB would read
+// a scenario id of digits as a number.
+func tableScan(t schema.Table, pattern string) string {
+	var columns, types []string
+	for _, c := range t.Columns {
+		columns = append(columns, ident(c.Name))
+	}
+	for _, name := range hiveColumns(t) {
+		columns = append(columns, ident(name))
+		types = append(types, quote(name)+": VARCHAR")
+	}
+	return fmt.Sprintf("SELECT %s FROM read_parquet(%s, hive_partitioning = true, hive_types_autocast = false, hive_types = {%s})",
+		strings.Join(columns, ", "), quote(pattern), strings.Join(types, ", "))
+}
+
+// emptyTable has a table's columns and no rows.
+func emptyTable(t schema.Table) string {
+	var columns []string
+	for _, c := range t.Columns {
+		columns = append(columns, fmt.Sprintf("CAST(NULL AS %s) AS %s", sqlType(c.Type), ident(c.Name)))
+	}
+	for _, name := range hiveColumns(t) {
+		columns = append(columns, "CAST(NULL AS VARCHAR) AS "+ident(name))
+	}
+	return "SELECT " + strings.Join(columns, ", ") + " WHERE false"
+}
+
+// sqlType is DuckDB's name for the type it reads an Arrow type of the schema as.
+func sqlType(t arrow.DataType) string {
+	switch t.ID() {
+	case arrow.BOOL:
+		return "BOOLEAN"
+	case arrow.INT16:
+		return "SMALLINT"
+	case arrow.INT32:
+		return "INTEGER"
+	case arrow.INT64:
+		return "BIGINT"
+	case arrow.FLOAT64:
+		return "DOUBLE"
+	case arrow.STRING:
+		return "VARCHAR"
+	case arrow.LIST:
+		if list, ok := t.(arrow.ListLikeType); ok {
+			return sqlType(list.Elem()) + "[]"
+		}
+	}
+	panic("queries: no SQL type for Arrow type " + t.String())
+}
+
+// WriteCatalog writes LAKE/parsimon.duckdb anew: views only, with paths relative to the lake, so
+// that `cd LAKE && duckdb parsimon.duckdb` works and a lake can be moved. To open it from
+// elsewhere, set DuckDB's file_search_path to the lake. The file is replaced in one step: readers
+// see the old one or the new one. A lake whose path has a comma is refused, because DuckDB takes
+// it for a list of paths.
+//
+// Write it again when a table gets its first file: until then its view is empty by definition.
+// Later files are found by the view itself.
+func WriteCatalog(lake string) (err error) {
+	root, err := lakeRoot(lake)
+	if err != nil {
+		return err
+	}
+	if strings.Contains(root, ",") {
+		return fmt.Errorf("lake %s: its path must not have a comma: DuckDB takes it for a list of paths", lake)
+	}
+	all, err := views(root, "")
+	if err != nil {
+		return fmt.Errorf("lake %s: %w", lake, err)
+	}
+	// The file keeps its name while it is made, because DuckDB names a database after its file.
+	dir, err := os.MkdirTemp(root, ".catalog-*")
+	if err != nil {
+		return fmt.Errorf("write the catalog: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	path := filepath.Join(dir, CatalogFile)
+	if err := createCatalog(root, path, all); err != nil {
+		return fmt.Errorf("write the catalog: %w", err)
+	}
+	if err := os.Rename(path, filepath.Join(root, CatalogFile)); err != nil {
+		return fmt.Errorf("write the catalog: %w", err)
+	}
+	return nil
+}
+
+func createCatalog(lake, path string, all []view) (err error) {
+	connector, err := duckdb.NewConnector(path, nil)
+	if err != nil {
+		return err
+	}
+	db := sql.OpenDB(connector)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	ctx := context.Background()
+	conn, err := db.Conn(ctx) // one connection: file_search_path belongs to it
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	if _, err := conn.ExecContext(ctx, "SET file_search_path = "+quote(lake)); err != nil {
+		return err
+	}
+	if err := createViews(ctx, conn, all); err != nil {
+		return err
+	}
+	_, err = conn.ExecContext(ctx, "CHECKPOINT") // nothing may be left in a log beside the file
+	return err
+}
+
+func createViews(ctx context.Context, conn *sql.Conn, all []view) error {
+	for _, v := range all {
+		if _, err := conn.ExecContext(ctx, "CREATE VIEW "+ident(v.name)+" AS "+v.sql); err != nil {
+			return fmt.Errorf("view %s: %w", v.name, err)
+		}
+	}
+	return nil
+}
+
+// quote writes a text as an SQL literal.
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+
+// ident writes a name as an SQL identifier.
+func ident(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }

@@ -1,0 +1,234 @@
+package queries
+
+import (
+	"database/sql"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	duckdb "github.com/marcboeker/go-duckdb/v2"
+
+	"parsimon/schema"
+)
+
+// openCatalog opens a lake's catalog as anyone would, with no sandbox.
+func openCatalog(t *testing.T, path, searchPath string) *sql.DB {
+	t.Helper()
+	connector, err := duckdb.NewConnector(path+"?access_mode=read_only", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := sql.OpenDB(connector)
+	db.SetMaxOpenConns(1) // file_search_path belongs to a connection
+	if searchPath != "" {
+		exec(t, db, "SET file_search_path = "+quote(searchPath))
+	}
+	return db
+}
+
+func count(t *testing.T, db *sql.DB, text string) int {
+	t.Helper()
+	var n int
+	if err := db.QueryRow(text).Scan(&n); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return n
+}
+
+// checkCatalog asks every view of the catalog of the known lake.
+func checkCatalog(t *testing.T, path, searchPath string) {
+	t.Helper()
+	db := openCatalog(t, path, searchPath)
+	defer func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for _, v := range viewNames(t, db) {
+		n := count(t, db, "SELECT count(*) FROM "+ident(v))
+		if want, known := map[string]int{"slowdowns": 18, "flows": 8, "nodes": 4, "hops": 0, SlowdownBySize: 12}[v]; known && n != want {
+			t.Errorf("%s has %d rows, want %d", v, n, want)
+		}
+	}
+	if n := count(t, db, "SELECT count(*) FROM slowdown_by_size WHERE scenario = '007'"); n != 2 {
+		t.Errorf("scenario 007 has %d rows", n)
+	}
+}
+
+func viewNames(t *testing.T, db *sql.DB) []string {
+	t.Helper()
+	rows, err := db.Query("SELECT view_name FROM duckdb_views() WHERE NOT internal ORDER BY ALL")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, name)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+func TestCatalog(t *testing.T) {
+	lake := makeKnownLake(t)
+	if err := WriteCatalog(lake); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(lake, CatalogFile)
+
+	t.Run("holds views only", func(t *testing.T) {
+		db := openCatalog(t, file, "")
+		defer func() {
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		want := []string{"size_bins"}
+		for _, table := range schema.Tables() {
+			want = append(want, table.Name)
+		}
+		for _, q := range List() {
+			want = append(want, q.Name)
+		}
+		slices.Sort(want)
+		if got := viewNames(t, db); !slices.Equal(got, want) {
+			t.Errorf("got views %v\nwant %v", got, want)
+		}
+		if n := count(t, db, "SELECT (SELECT count(*) FROM duckdb_tables()) + (SELECT count(*) FROM duckdb_functions() WHERE NOT internal) + (SELECT count(*) FROM duckdb_types() WHERE NOT internal)"); n != 0 {
+			t.Errorf("%d tables, macros and types", n)
+		}
+		if n := count(t, db, "SELECT count(*) FROM duckdb_views() WHERE NOT internal AND contains(sql, "+quote(lake)+")"); n != 0 {
+			t.Errorf("%d views have the path of the lake in them", n)
+		}
+	})
+	t.Run("works from inside the lake", func(t *testing.T) {
+		t.Chdir(lake)
+		checkCatalog(t, CatalogFile, "")
+	})
+	t.Run("works from elsewhere", func(t *testing.T) {
+		t.Chdir(t.TempDir())
+		checkCatalog(t, file, lake)
+	})
+	t.Run("works in a moved lake", func(t *testing.T) {
+		moved := filepath.Join(t.TempDir(), "moved 'lake'")
+		if err := os.Rename(lake, moved); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := os.Rename(moved, lake); err != nil {
+				t.Fatal(err)
+			}
+		}()
+		t.Chdir(moved)
+		checkCatalog(t, CatalogFile, "")
+		checkCatalog(t, filepath.Join(moved, CatalogFile), moved)
+		if err := WriteCatalog(moved); err != nil {
+			t.Error(err)
+		}
+		if got := sqlCSV(t, open(t, moved, Options{}), "SELECT count(*) AS n FROM slowdowns"); got != "n\n18\n" {
+			t.Error(got)
+		}
+	})
+	t.Run("is written anew, leaves nothing behind", func(t *testing.T) {
+		var wait sync.WaitGroup
+		for range 3 {
+			wait.Go(func() {
+				if err := WriteCatalog(lake); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wait.Wait()
+		entries, err := os.ReadDir(lake)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if strings.HasPrefix(e.Name(), ".") || strings.HasPrefix(e.Name(), CatalogFile+".") {
+				t.Errorf("left behind: %s", e.Name())
+			}
+		}
+		t.Chdir(lake)
+		checkCatalog(t, CatalogFile, "")
+	})
+}
+
+// A table without files is an empty view of the very columns and types that its files would have,
+// and every question can be asked of a lake without tables.
+func TestEmptyTables(t *testing.T) {
+	lake := t.TempDir()
+	if err := WriteCatalog(lake); err != nil {
+		t.Fatal(err)
+	}
+	empty := openCatalog(t, filepath.Join(lake, CatalogFile), lake)
+	for _, q := range List() {
+		if n := count(t, empty, "SELECT count(*) FROM "+q.Name); n != 0 {
+			t.Errorf("%s: %d rows from nothing", q.Name, n)
+		}
+	}
+	before := describe(t, empty)
+	if err := empty.Close(); err != nil {
+		t.Fatal(err)
+	}
+	raw := rawDB(t)
+	for _, table := range schema.Tables() {
+		path := "scenario=x"
+		if table.Variant {
+			path += "/variant=y"
+		}
+		columns := strings.Repeat("NULL, ", len(table.Columns)-1) + "NULL"
+		writePart(t, raw, lake, table.Name, path, "SELECT "+columns)
+	}
+	if err := WriteCatalog(lake); err != nil {
+		t.Fatal(err)
+	}
+	full := openCatalog(t, filepath.Join(lake, CatalogFile), lake)
+	if after := describe(t, full); after != before {
+		t.Errorf("empty tables:\n%s\nfull tables:\n%s", before, after)
+	}
+	if err := full.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// describe lists the columns of every view with their types.
+func describe(t *testing.T, db *sql.DB) string {
+	t.Helper()
+	var all sql.NullString
+	err := db.QueryRow(`SELECT string_agg(table_name || '.' || column_name || ' ' || data_type, chr(10) ORDER BY table_name, column_index)
+		FROM duckdb_columns() WHERE NOT internal`).Scan(&all)
+	if err != nil || !strings.Contains(all.String, "slowdowns.slowdown DOUBLE") {
+		t.Fatal(err, all.String)
+	}
+	return all.String
+}
+
+func TestCatalogErrors(t *testing.T) {
+	comma := filepath.Join(t.TempDir(), "a,b")
+	if err := os.Mkdir(comma, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	broken := makeKnownLake(t)
+	if err := os.WriteFile(filepath.Join(broken, "nodes/scenario=aaa/part-00000.parquet"), []byte("not Parquet"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		filepath.Join(comma, "missing"): "no such directory", comma: "comma", broken: "view nodes",
+	} {
+		if err := WriteCatalog(path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: want %q, got %v", path, want, err)
+		}
+	}
+	if entries, err := filepath.Glob(filepath.Join(broken, ".catalog-*")); err != nil || len(entries) != 0 {
+		t.Errorf("left behind: %v %v", entries, err)
+	}
+}

@@ -1,0 +1,194 @@
+package queries
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func write(t *testing.T, db *DB, text, format string) string {
+	t.Helper()
+	rows, err := db.SQL(context.Background(), text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := rows.Write(&b, format); err != nil {
+		t.Fatalf("%s as %s: %v", text, format, err)
+	}
+	return b.String()
+}
+
+func TestTable(t *testing.T) {
+	db := open(t, makeKnownLake(t), Options{})
+	for text, want := range map[string]string{
+		`SELECT * FROM (VALUES ('short', 7, 1.5::DOUBLE, 0.25::DOUBLE), ('a much longer one', 12345, 1234.5678, NULL)) AS v(name, size_bytes, slowdown, load)`: `
+name               size_bytes  slowdown    load
+-----------------  ----------  --------  ------
+short                       7     1.500  0.2500
+a much longer one       12345  1234.568       -
+`,
+		`SELECT 1e-7::DOUBLE AS small, 123456.78::DOUBLE AS large, 'é' AS "ü", NULL AS nothing, [1.5::DOUBLE, 2] AS list`: `
+small     large  ü  nothing  list
+-----  --------  -  -------  -------
+1e-07  123456.8  é        -  [1.5,2]
+`,
+		`SELECT 1 AS a WHERE false`: `
+a
+-
+(no rows)
+`,
+		`SELECT 'two' || chr(10) || 'lines' AS a`: `
+a
+------------
+"two\nlines"
+`,
+	} {
+		if got := write(t, db, text, "table"); got != want[1:] {
+			t.Errorf("%s gives\n%swant\n%s", text, got, want[1:])
+		}
+	}
+	long := write(t, db, "SELECT i FROM range(12345) AS r(i)", "table")
+	if lines := strings.Split(long, "\n"); len(lines) != 2+TableRows+2 || lines[2+TableRows] != "(the first 1000 of 12345 rows; the formats csv, json and parquet have them all)" {
+		t.Errorf("%d lines: %s", len(lines), lines[len(lines)-2])
+	}
+	if wide := write(t, db, "SELECT range(1000) AS l", "table"); len(wide) > 300 || !strings.Contains(wide, "…") {
+		t.Error(wide)
+	}
+}
+
+// allTypes has a value of every type that a query is likely to give, and a null of each.
+const allTypes = `SELECT true AS boo, 1::TINYINT AS i8, -2::SMALLINT AS i16, 3::INTEGER AS i32, 9007199254740993 AS i64,
+	255::UTINYINT AS u8, 65535::USMALLINT AS u16, 4294967295::UINTEGER AS u32, 18446744073709551615::UBIGINT AS u64,
+	123456789012345678901234567890::HUGEINT AS i128, 0.1::FLOAT AS f32, 0.1::DOUBLE AS f64, 12.50::DECIMAL(9, 2) AS dec, -0.05::DECIMAL(18, 2) AS dec2, '10000000000000000000000000'::DECIMAL(30, 1) AS dec3,
+	'a, "b" <é>' AS str, '\xAB\x00'::BLOB AS bin, DATE '1969-12-31' AS day, TIMESTAMP '2026-01-02 03:04:05.678' AS ts,
+	TIME '01:02:03' AS tim, '00000000-0000-0000-0000-0000000000ff'::UUID AS id, [1.5::DOUBLE, NULL, -2] AS list,
+	[]::BIGINT[] AS none, ['x', 'y'] AS texts, {'k': 1, 'l': [2, 3]} AS rec, MAP {'m': 4} AS map, [[1], [2, 3]] AS deep,
+	'NaN'::DOUBLE AS nan, '{"j": 1}'::JSON AS js, INTERVAL 1 DAY AS iv, 'happy'::ENUM ('happy') AS en
+UNION ALL SELECT ` + "NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL"
+
+func TestCSVAndJSON(t *testing.T) {
+	db := open(t, makeKnownLake(t), Options{})
+	got := write(t, db, allTypes, "csv")
+	want := `boo,i8,i16,i32,i64,u8,u16,u32,u64,i128,f32,f64,dec,dec2,dec3,str,bin,day,ts,tim,id,list,none,texts,rec,map,deep,nan,js,iv,en
+true,1,-2,3,9007199254740993,255,65535,4294967295,18446744073709551615,123456789012345678901234567890,0.1,0.1,12.5,-0.05,10000000000000000000000000,"a, ""b"" <é>",ab00,1969-12-31,2026-01-02 03:04:05.678,01:02:03,00000000-0000-0000-0000-0000000000ff,"[1.5,null,-2]",[],"[""x"",""y""]","{""k"":1,""l"":[2,3]}","{""m"":4}","[[1],[2,3]]",NaN,"{""j"":1}","{""days"":1,""months"":0,""micros"":0}",happy
+` + strings.Repeat(",", 30) + "\n"
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	got = write(t, db, allTypes, "json")
+	want = `[
+{"boo":true,"i8":1,"i16":-2,"i32":3,"i64":9007199254740993,"u8":255,"u16":65535,"u32":4294967295,"u64":18446744073709551615,"i128":123456789012345678901234567890,"f32":0.1,"f64":0.1,"dec":12.5,"dec2":-0.05,"dec3":10000000000000000000000000,"str":"a, \"b\" <é>","bin":"ab00","day":"1969-12-31","ts":"2026-01-02 03:04:05.678","tim":"01:02:03","id":"00000000-0000-0000-0000-0000000000ff","list":[1.5,null,-2],"none":[],"texts":["x","y"],"rec":{"k":1,"l":[2,3]},"map":{"m":4},"deep":[[1],[2,3]],"nan":null,"js":{"j":1},"iv":{"days":1,"months":0,"micros":0},"en":"happy"},
+`
+	if !strings.HasPrefix(got, want) || !json.Valid([]byte(got)) {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if got := write(t, db, "SELECT 1 AS a WHERE false", "json"); !json.Valid([]byte(got)) || strings.Join(strings.Fields(got), "") != "[]" {
+		t.Error(got)
+	}
+}
+
+// What comes back from a Parquet answer is what the SELECT gives, with the same types, in the same
+// order of columns; DuckDB is the judge.
+func TestParquet(t *testing.T) {
+	lake := makeKnownLake(t)
+	db := open(t, lake, Options{})
+	raw := rawDB(t)
+	dir := t.TempDir()
+	check := func(name, data, want string) {
+		t.Helper()
+		file := filepath.Join(dir, name+".parquet")
+		if err := os.WriteFile(file, []byte(data), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		got := fmt.Sprintf("read_parquet(%s)", quote(file))
+		exec(t, raw, "CREATE OR REPLACE TEMP TABLE want AS "+want)
+		exec(t, raw, "CREATE OR REPLACE TEMP TABLE got AS FROM "+got)
+		for _, side := range []string{"FROM got EXCEPT ALL FROM want", "FROM want EXCEPT ALL FROM got"} {
+			if n := count(t, raw, "SELECT count(*) FROM ("+side+")"); n != 0 {
+				t.Errorf("%s: %d rows of %s", name, n, side)
+			}
+		}
+		const types = "SELECT string_agg(column_name || ' ' || data_type, ', ' ORDER BY column_index) FROM duckdb_columns() WHERE table_name = "
+		var a, b string
+		if err := raw.QueryRow(types + "'got'").Scan(&a); err != nil {
+			t.Fatal(err)
+		}
+		if err := raw.QueryRow(types + "'want'").Scan(&b); err != nil {
+			t.Fatal(err)
+		}
+		if a != b {
+			t.Errorf("%s: got columns %s\nwant %s", name, a, b)
+		}
+	}
+	check("types", write(t, db, allTypes, "parquet"), `SELECT * REPLACE (dec3::DOUBLE AS dec3,
+		i128::DOUBLE AS i128, CAST(tim AS VARCHAR) AS tim, CAST(id AS VARCHAR) AS id, CAST(en AS VARCHAR) AS en,
+		CASE WHEN rec IS NOT NULL THEN '{"k":1,"l":[2,3]}' END AS rec, CASE WHEN map IS NOT NULL THEN '{"m":4}' END AS map,
+		CASE WHEN deep IS NOT NULL THEN '[[1],[2,3]]' END AS deep, CASE WHEN js IS NOT NULL THEN '{"j":1}' END AS js,
+		CASE WHEN iv IS NOT NULL THEN '{"days":1,"months":0,"micros":0}' END AS iv) FROM (`+allTypes+")")
+	// More than one row group.
+	const many = "SELECT i AS z, i / 3 AS a, [i, i + 1] AS m FROM range(200000) AS r(i)"
+	check("many", write(t, db, many, "parquet"), many)
+	check("none", write(t, db, many+" WHERE i < 0", "parquet"), many+" WHERE i < 0")
+	check("buckets", write(t, db, "FROM delay_buckets", "parquet"),
+		"FROM read_parquet("+quote(lake+"/delay_buckets/*/*/part-*.parquet")+", hive_partitioning = true)")
+	for _, q := range List() {
+		data := answer(t, db, q.Name, "parquet", nil)
+		if !strings.HasPrefix(data, "PAR1") {
+			t.Errorf("%s: not Parquet", q.Name)
+		}
+	}
+}
+
+func TestUnknownFormat(t *testing.T) {
+	db := open(t, makeKnownLake(t), Options{})
+	rows, err := db.SQL(context.Background(), "SELECT 1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rows.Write(&bytes.Buffer{}, "xml"); err == nil || !strings.Contains(err.Error(), `no format "xml"; there are table, csv, json, parquet`) {
+		t.Error(err)
+	}
+}
+
+// failing fails after a number of bytes, as a closed pipe does.
+type failing struct{ left int }
+
+func (f *failing) Write(p []byte) (int, error) {
+	if f.left -= len(p); f.left < 0 {
+		return 0, os.ErrClosed
+	}
+	return len(p), nil
+}
+
+func TestWriteErrors(t *testing.T) {
+	db := open(t, makeKnownLake(t), Options{})
+	for _, format := range Formats() {
+		rows, err := db.SQL(context.Background(), "SELECT i, hash(i) AS h FROM range(100000) AS r(i)")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := rows.Write(&failing{10_000}, format); err == nil {
+			t.Errorf("%s: no error", format)
+		}
+	}
+}
+
+func TestHide(t *testing.T) {
+	db := open(t, makeKnownLake(t), Options{})
+	for format, want := range map[string]string{"csv": "b\n2\n", "json": "[\n{\"b\":2}\n]\n", "table": "b\n-\n2\n"} {
+		rows, err := db.SQL(context.Background(), "SELECT 'one' AS a, 2 AS b, 'three' AS c")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		if err := rows.Hide("a", "c", "d").Write(&b, format); err != nil || b.String() != want {
+			t.Errorf("%s: %v, got %q, want %q", format, err, b.String(), want)
+		}
+	}
+}

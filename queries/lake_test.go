@@ -1,0 +1,186 @@
+package queries
+
+import (
+	"context"
+	"database/sql"
+	"encoding/csv"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	duckdb "github.com/marcboeker/go-duckdb/v2"
+
+	"parsimon/schema"
+)
+
+// The known lake. Scenario aaa has seven simulated flows (and flow 5, which is not), estimated in
+// two ways: own, and paper with every slowdown one higher. Scenario 007, whose id looks like a
+// number, has four flows of one size.
+var knownLake = []struct{ table, path, rows string }{
+	{"scenarios", "scenario=aaa", `('aaa', NULL, 'known', 1, '{}', 7, 0, 0, 149999999, NULL)`},
+	{"scenarios", "scenario=007", `('007', 'aaa', 'ties', 2, '{}', 4, 0, 0, 3, 0.5)`},
+	{"nodes", "scenario=aaa", `(0, 'h0', 'host', 0, 0), (1, 'h1', 'host', 0, 1), (2, 't0', 'tor', 0, NULL), (3, 's0', 'spine', NULL, NULL)`},
+	{"links", "scenario=aaa", `(0, 0, 2, 10000000000, 1000, 'host-tor', false), (1, 2, 0, 10000000000, 1000, 'tor-host', false),
+		(2, 2, 3, 10000000000, 1000, 'tor-spine', false), (3, 3, 2, 10000000000, 1000, 'spine-tor', false),
+		(4, 1, 2, 10000000000, 1000, 'host-tor', false), (5, 2, 1, 10000000000, 1000, 'tor-host', false),
+		(6, 2, 3, 1, 1, 'x', false), (7, 2, 3, 1, 1, 'x', false), (8, 2, 3, 1, 1, 'x', false),
+		(9, 2, 3, 1, 1, 'x', false), (10, 2, 3, 1, 1, 'x', false), (11, 2, 3, 1, 1, 'x', true)`},
+	{"flows", "scenario=aaa", `(5, 0, 1, 1, 0, 'web', 'red'), (10, 0, 1, 1000, 0, 'web', 'red'), (11, 0, 1, 2000, 0, 'web', 'red'),
+		(12, 1, 0, 9999, 1000000, 'web', 'blue')`},
+	{"flows", "scenario=aaa", `(13, 1, 0, 10000, 5000000, 'db', 'blue'), (14, 0, 1, 100000, 50000000, 'db', 'red'),
+		(15, 0, 1, 1000000, 100000000, 'db', 'red'), (16, 1, 0, 1000001, 149999999, 'web', 'red')`},
+	{"link_stats", "scenario=aaa/variant=own", `(0, 0, 2, 'host-tor', 10000000000, 9000000000, 4, 1000, 4, 0.5, 4, 0, 100, 2000, 7, 1.5),
+		(2, 2, 3, 'tor-spine', 10000000000, 9000000000, 4, 500, 4, 0.25, 4, 0, 100, 3000, 7, 1.5),
+		(4, 1, 2, 'host-tor', 10000000000, 9000000000, 4, 1500, 4, 0.75, 4, 0, 100, 4000, 7, 1.5)`},
+	{"delay_buckets", "scenario=aaa/variant=own", `(0, 0, 1, 1000, 3, [0.5, 1.25, 2]), (0, 1, 1001, 2000, 0, [])`},
+	{"hop_contributions", "scenario=aaa/variant=own", `(0, 0, 1, 0, 1e9), (1, 0, 1, 0, 1e9), (5, 0, 2, 0, 100), (5, 1, 2, 2, 300),
+		(6, 0, 2, 0, 200.5), (6, 1, 2, 2, 0), (7, 0, 2, 4, 400), (7, 1, 2, 0, 99.5)`},
+	{"slowdowns", "scenario=aaa/variant=own", knownSlowdowns(0)},
+	{"slowdowns", "scenario=aaa/variant=paper", knownSlowdowns(1)},
+	{"slowdowns", "scenario=007/variant=own", `(0, 0, 0, 1, 'web', '', 500, 0, 2, 10, 10, 1.0), (1, 1, 0, 1, 'web', '', 500, 1, 2, 10, 20, 2.0),
+		(2, 2, 0, 1, 'web', '', 500, 2, 2, 10, 30, 3.0), (3, 3, 0, 1, 'web', '', 500, 3, 2, 10, 40, 4.0)`},
+}
+
+func knownSlowdowns(more int) string {
+	return fmt.Sprintf(`(10, 1, 0, 1, 'web', 'red', 1000, 0, 2, 100, 100, 1.0 + %[1]d), (11, 2, 0, 1, 'web', 'red', 2000, 0, 4, 100, 200, 2.0 + %[1]d),
+		(12, 3, 1, 0, 'web', 'blue', 9999, 1000000, 4, 100, 300, 3.0 + %[1]d), (13, 4, 1, 0, 'db', 'blue', 10000, 5000000, 6, 100, 400, 4.0 + %[1]d),
+		(14, 5, 0, 1, 'db', 'red', 100000, 50000000, 6, 100, 500, 5.0 + %[1]d), (15, 6, 0, 1, 'db', 'red', 1000000, 100000000, 6, 100, 600, 6.0 + %[1]d),
+		(16, 7, 1, 0, 'web', 'red', 1000001, 149999999, 2, 100, 1000, 10.0 + %[1]d)`, more)
+}
+
+// rawDB is a DuckDB without a sandbox, for making lakes and looking at files.
+func rawDB(t testing.TB) *sql.DB {
+	t.Helper()
+	connector, err := duckdb.NewConnector("", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := sql.OpenDB(connector)
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+func exec(t testing.TB, db *sql.DB, text string) {
+	t.Helper()
+	if _, err := db.Exec(text); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+}
+
+// writePart writes the next part file of a table from a SELECT.
+func writePart(t testing.TB, db *sql.DB, lake, table, path, selects string) {
+	t.Helper()
+	dir := filepath.Join(lake, table, path)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	parts, err := filepath.Glob(filepath.Join(dir, "part-*.parquet"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tab, err := schema.ByName(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names, columns []string
+	for _, c := range tab.Columns {
+		names = append(names, ident(c.Name))
+		columns = append(columns, fmt.Sprintf("CAST(%s AS %s) AS %[1]s", ident(c.Name), sqlType(c.Type)))
+	}
+	file := filepath.Join(dir, fmt.Sprintf("part-%05d.parquet", len(parts)))
+	exec(t, db, fmt.Sprintf("COPY (SELECT %s FROM (%s) AS given(%s)) TO %s (FORMAT parquet, COMPRESSION zstd)",
+		strings.Join(columns, ", "), selects, strings.Join(names, ", "), quote(file)))
+}
+
+// makeKnownLake writes the known lake into a fresh folder, with the leftovers of a killed run that
+// nothing may read.
+func makeKnownLake(t testing.TB) string {
+	t.Helper()
+	db := rawDB(t)
+	lake := filepath.Join(t.TempDir(), "lake")
+	for _, part := range knownLake {
+		writePart(t, db, lake, part.table, part.path, "VALUES "+part.rows)
+	}
+	for _, junk := range []string{
+		"slowdowns/scenario=aaa/variant=own/.part-00001.parquet", "slowdowns/.tmp/part-00000.parquet",
+		"slowdowns/scenario=aaa/variant=own/part-00002.parquet.tmp", "_tmp/part-00000.parquet", "_state/x.json",
+	} {
+		path := filepath.Join(lake, junk)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("half a file"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return lake
+}
+
+func open(t testing.TB, lake string, opt Options) *DB {
+	t.Helper()
+	db, err := Open(lake, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+// answer runs a question and returns its answer in a format.
+func answer(t testing.TB, db *DB, name, format string, params map[string]string) string {
+	t.Helper()
+	q, err := Get(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := db.Run(context.Background(), q, params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := rows.Write(&b, format); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// sameCSV compares two CSVs: texts exactly, numbers within 1e-9.
+func sameCSV(t *testing.T, got, want string) {
+	t.Helper()
+	parse := func(s string) [][]string {
+		reader := csv.NewReader(strings.NewReader(strings.TrimSpace(s)))
+		reader.TrimLeadingSpace = true
+		records, err := reader.ReadAll()
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, s)
+		}
+		return records
+	}
+	g, w := parse(got), parse(want)
+	same := len(g) == len(w)
+	for i := 0; same && i < len(g); i++ {
+		for j := range g[i] {
+			if same = same && len(g[i]) == len(w[i]); !same || g[i][j] == w[i][j] {
+				continue
+			}
+			a, err1 := strconv.ParseFloat(g[i][j], 64)
+			b, err2 := strconv.ParseFloat(w[i][j], 64)
+			same = err1 == nil && err2 == nil && math.Abs(a-b) < 1e-9
+		}
+	}
+	if !same {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}

@@ -1,0 +1,94 @@
+package queries
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"parsimon/schema"
+)
+
+// Every file of the folder keeps to the header format, has the two parameters all questions have,
+// and a name that is nothing else's.
+func TestLibrary(t *testing.T) {
+	paths, err := filepath.Glob("*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(paths) != len(List()) || len(paths) < 10 {
+		t.Fatalf("%d files, %d questions", len(paths), len(List()))
+	}
+	names := map[string]bool{"size_bins": true}
+	for _, table := range schema.Tables() {
+		names[table.Name] = true
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := parseQuery(path, string(text))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if names[q.Name] {
+			t.Errorf("%s: the name is taken", path)
+		}
+		names[q.Name] = true
+		if len(q.Params) < 2 || q.Params[0].Name != "scenario" || q.Params[1].Name != "variant" {
+			t.Errorf("%s: the first parameters are not scenario and variant", path)
+		}
+		if !strings.HasSuffix(q.Question, "?") || !strings.HasPrefix(q.Grain, "one row per scenario") {
+			t.Errorf("%s: question %q, grain %q", path, q.Question, q.Grain)
+		}
+		if got, err := Get(q.Name); err != nil || got.SQL != q.SQL {
+			t.Errorf("Get(%s): %v", q.Name, err)
+		}
+	}
+	for _, name := range SummaryQueries() {
+		if _, err := Get(name); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestBadHeaders(t *testing.T) {
+	const good = "-- question: Q?\n-- grain: g\n-- units: u\n-- param: n count = 3 : doc\n\nSELECT $n"
+	q, err := parseQuery("x.sql", good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if q.Name != "x" || q.SQL != "SELECT $n" || !slices.Equal(q.Params, []Param{{"n", "3", "doc", "count"}}) {
+		t.Errorf("got %+v", q)
+	}
+	for want, change := range map[string][2]string{
+		"no empty line":             {"\n\n", "\n"},
+		"x.sql:1: want a header":    {"-- question", "# question"},
+		"no grain":                  {"-- grain: g\n", ""},
+		"x.sql:3: second grain":     {"-- units", "-- grain"},
+		"x.sql:4: want `NAME":       {"count =", "number ="},
+		"x.sql:4: default: paramet": {"= 3", "= x"},
+		"$n is used":                {"param: n", "param: m"},
+		"n is never used":           {"$n", "1"},
+		"without a semicolon":       {"$n", "$n; SELECT 1"},
+	} {
+		_, err := parseQuery("x.sql", strings.Replace(good, change[0], change[1], 1))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+}
+
+func TestGetSuggests(t *testing.T) {
+	for asked, want := range map[string]string{
+		"slowdown_by_sizes": "nearest: slowdown_by_size,", "hotest_links": "nearest: hottest_links,", "p99": "nearest: p99_links,",
+	} {
+		_, err := Get(asked)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: want %q, got %v", asked, want, err)
+		}
+	}
+}

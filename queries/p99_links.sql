@@ -1,0 +1,54 @@
+-- question: Which links make the slowest flows slow, and whose flows are delayed there?
+-- grain: one row per scenario, variant, link and service, for the n links with the largest share
+-- units: delay in ns, summed over the tail's flows; shares are fractions of all delay of the tail
+-- param: scenario text = '' : scenario id; empty means every scenario in the lake, each on its own rows
+-- param: variant text = '' : estimator variant; empty means every variant in the lake, each on its own rows
+-- param: quantile fraction = 0.99 : flows whose slowdown is above this quantile are the tail
+-- param: n count = 10 : number of links to list
+
+WITH limits AS (
+    SELECT scenario, variant, quantile_cont(slowdown, CAST($quantile AS DOUBLE)) AS slowdown_limit
+    FROM slowdowns
+    WHERE ($scenario = '' OR scenario = $scenario)
+      AND ($variant = '' OR variant = $variant)
+    GROUP BY scenario, variant
+), tail AS (
+    SELECT s.scenario, s.variant, s.flow_row, s.service
+    FROM slowdowns AS s
+    JOIN limits AS l ON l.scenario = s.scenario AND l.variant = s.variant
+    WHERE s.slowdown > l.slowdown_limit
+      AND ($scenario = '' OR s.scenario = $scenario)
+      AND ($variant = '' OR s.variant = $variant)
+), parts AS (
+    -- Decimals add up to the same bits in any order, doubles do not.
+    SELECT
+        t.scenario, t.variant, h.link_id, t.service,
+        count(*) AS tail_flows,
+        sum(CAST(h.delay_ns AS DECIMAL(30, 3))) AS delay_ns
+    FROM hop_contributions AS h
+    JOIN tail AS t
+      ON t.scenario = h.scenario AND t.variant = h.variant AND t.flow_row = h.flow_row
+    WHERE ($scenario = '' OR h.scenario = $scenario)
+      AND ($variant = '' OR h.variant = $variant)
+    GROUP BY t.scenario, t.variant, h.link_id, t.service
+), shares AS (
+    SELECT
+        *,
+        sum(delay_ns) OVER (PARTITION BY scenario, variant) AS total_ns,
+        sum(delay_ns) OVER (PARTITION BY scenario, variant, link_id) AS link_ns
+    FROM parts
+), placed AS (
+    SELECT *, dense_rank() OVER (PARTITION BY scenario, variant ORDER BY link_ns DESC, link_id) AS place
+    FROM shares
+)
+SELECT
+    p.scenario, p.variant, p.place, p.link_id, k.src_node, k.dst_node, k.tier, k.load,
+    CAST(p.link_ns AS DOUBLE) / nullif(CAST(p.total_ns AS DOUBLE), 0) AS link_share,
+    p.service, p.tail_flows,
+    CAST(p.delay_ns AS DOUBLE) AS delay_ns,
+    CAST(p.delay_ns AS DOUBLE) / nullif(CAST(p.total_ns AS DOUBLE), 0) AS service_share
+FROM placed AS p
+LEFT JOIN link_stats AS k
+  ON k.scenario = p.scenario AND k.variant = p.variant AND k.link_id = p.link_id
+WHERE p.place <= $n
+ORDER BY p.scenario, p.variant, p.place, p.delay_ns DESC, p.service

@@ -1,0 +1,227 @@
+package queries
+
+import (
+	"context"
+	"encoding/csv"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+const percentiles = "p50_slowdown,p90_slowdown,p99_slowdown,p999_slowdown,max_slowdown"
+
+// Answers computed by hand from the known lake. A percentile q of values v0 … vk stands at q·k
+// between its two neighbours: p99 of 1, 2, 3 is 2 + 0.98.
+var knownAnswers = []struct {
+	query  string
+	params map[string]string
+	want   string
+}{
+	{"slowdown_by_size", nil, `scenario,variant,size_bin,flows,` + percentiles + `
+aaa,own,<10 KB,3,2,2.8,2.98,2.998,3
+aaa,own,10-100 KB,1,4,4,4,4,4
+aaa,own,100 KB-1 MB,2,5.5,5.9,5.99,5.999,6
+aaa,own,>1 MB,1,10,10,10,10,10
+aaa,own,all,7,4,7.6,9.76,9.976,10`},
+	{"slowdown_by_service", nil, `scenario,variant,service,flows,` + percentiles + `
+aaa,own,db,3,5,5.8,5.98,5.998,6
+aaa,own,web,4,2.5,7.9,9.79,9.979,10`},
+	{"slowdown_by_vnet", nil, `scenario,variant,vnet,flows,` + percentiles + `
+aaa,own,blue,2,3.5,3.9,3.99,3.999,4
+aaa,own,red,5,5,8.4,9.84,9.984,10`},
+	{"slowdown_by_service_size", nil, `scenario,variant,service,size_bin,flows,` + percentiles + `
+aaa,own,db,10-100 KB,1,4,4,4,4,4
+aaa,own,db,100 KB-1 MB,2,5.5,5.9,5.99,5.999,6
+aaa,own,db,all,3,5,5.8,5.98,5.998,6
+aaa,own,web,<10 KB,3,2,2.8,2.98,2.998,3
+aaa,own,web,>1 MB,1,10,10,10,10,10
+aaa,own,web,all,4,2.5,7.9,9.79,9.979,10`},
+	{"slowdown_by_source_rack", nil, `scenario,variant,pod,rack,flows,` + percentiles + `
+aaa,own,0,0,4,3.5,5.7,5.97,5.997,6
+aaa,own,0,1,3,4,8.8,9.88,9.988,10`},
+	{"slowdown_by_path_length", nil, `scenario,variant,hops,flows,` + percentiles + `
+aaa,own,2,2,5.5,9.1,9.91,9.991,10
+aaa,own,4,2,2.5,2.9,2.99,2.999,3
+aaa,own,6,3,5,5.8,5.98,5.998,6`},
+	{"hottest_links", map[string]string{"n": "2"}, `scenario,variant,place,link_id,src_node,dst_node,src_name,dst_name,tier,bandwidth_bps,flows,bytes,load,max_queue_bytes
+aaa,own,1,4,1,2,h1,t0,host-tor,10000000000,4,1500,0.75,4000
+aaa,own,2,0,0,2,h0,t0,host-tor,10000000000,4,1000,0.5,2000`},
+	// Eleven links are up, so the top 10% are two; eight of the eleven carry nothing.
+	{"load_top10", nil, `scenario,variant,links,top_links,max_load,top10_mean_load,mean_load
+aaa,own,11,2,0.75,0.625,0.13636363636363635`},
+	// Above p99 = 9.76 is flow 16 alone.
+	{"p99_links", nil, `scenario,variant,place,link_id,src_node,dst_node,tier,load,link_share,service,tail_flows,delay_ns,service_share
+aaa,own,1,4,1,2,host-tor,0.75,0.8008008008008008,web,1,400,0.8008008008008008
+aaa,own,2,0,0,2,host-tor,0.5,0.1991991991991992,web,1,99.5,0.1991991991991992`},
+	// Above the median are flows 14, 15 and 16, rows 5 to 7 of flows: 1,100 ns in all. Links 0 and 4
+	// add 400 ns each, and the lower id goes first.
+	{"p99_links", map[string]string{"quantile": "0.5", "n": "2"}, `scenario,variant,place,link_id,src_node,dst_node,tier,load,link_share,service,tail_flows,delay_ns,service_share
+aaa,own,1,0,0,2,host-tor,0.5,0.36363636363636365,db,2,300.5,0.27318181818181817
+aaa,own,1,0,0,2,host-tor,0.5,0.36363636363636365,web,1,99.5,0.09045454545454545
+aaa,own,2,4,1,2,host-tor,0.75,0.36363636363636365,web,1,400,0.36363636363636365`},
+	{"slowdown_vs_size", map[string]string{"bins": "3"}, `scenario,variant,bin,size_min_bytes,size_max_bytes,flows,p50_slowdown,p95_slowdown,p99_slowdown
+aaa,own,0,1000,9999,3,2,2.9,2.98
+aaa,own,1,10000,100000,2,4.5,4.95,4.99
+aaa,own,2,1000000,1000001,2,8,9.8,9.96`},
+	// Flows of one size stay together.
+	{"slowdown_vs_size", map[string]string{"scenario": "007"}, `scenario,variant,bin,size_min_bytes,size_max_bytes,flows,p50_slowdown,p95_slowdown,p99_slowdown
+007,own,0,500,500,4,2.5,3.85,3.97`},
+	{"slowdown_over_time", map[string]string{"interval_ms": "50"}, `scenario,variant,from_ns,to_ns,flows,` + percentiles + `
+aaa,own,0,50000000,4,2.5,3.7,3.97,3.997,4
+aaa,own,50000000,100000000,1,5,5,5,5,5
+aaa,own,100000000,150000000,2,8,9.6,9.96,9.996,10`},
+	// No scenario and no variant given: all of them, apart.
+	{"slowdown_by_vnet", map[string]string{"scenario": "", "variant": ""}, `scenario,variant,vnet,flows,` + percentiles + `
+007,own,,4,2.5,3.7,3.97,3.997,4
+aaa,own,blue,2,3.5,3.9,3.99,3.999,4
+aaa,own,red,5,5,8.4,9.84,9.984,10
+aaa,paper,blue,2,4.5,4.9,4.99,4.999,5
+aaa,paper,red,5,6,9.4,10.84,10.984,11`},
+	// A rack that is not in the lake.
+	{"slowdown_by_source_rack", map[string]string{"scenario": "007"}, `scenario,variant,pod,rack,flows,` + percentiles + `
+007,own,,,4,2.5,3.7,3.97,3.997,4`},
+	{"slowdown_by_size", map[string]string{"scenario": "missing"}, `scenario,variant,size_bin,flows,` + percentiles},
+}
+
+func TestKnownAnswers(t *testing.T) {
+	db := open(t, makeKnownLake(t), Options{})
+	tested := map[string]bool{}
+	for _, c := range knownAnswers {
+		tested[c.query] = true
+		params := map[string]string{"scenario": "aaa", "variant": "own"}
+		for k, v := range c.params {
+			params[k] = v
+		}
+		t.Run(fmt.Sprintf("%s %v", c.query, c.params), func(t *testing.T) {
+			sameCSV(t, answer(t, db, c.query, "csv", params), c.want)
+		})
+	}
+	for _, q := range List() {
+		if !tested[q.Name] {
+			t.Errorf("no known answer for %s", q.Name)
+		}
+	}
+}
+
+// The view of a question is the question with its defaults.
+func TestViewsAreTheQuestions(t *testing.T) {
+	db := open(t, makeKnownLake(t), Options{})
+	for _, q := range List() {
+		want := answer(t, db, q.Name, "csv", nil)
+		if got := sqlCSV(t, db, "FROM "+q.Name); got != want {
+			t.Errorf("%s: view gives\n%s\nquestion gives\n%s", q.Name, got, want)
+		}
+	}
+}
+
+func sqlCSV(t *testing.T, db *DB, text string) string {
+	t.Helper()
+	rows, err := db.SQL(context.Background(), text)
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	var b strings.Builder
+	if err := rows.Write(&b, "csv"); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return b.String()
+}
+
+// Every size is in exactly one bin and in 'all'.
+func TestSizeBinsCover(t *testing.T) {
+	db := open(t, makeKnownLake(t), Options{})
+	got := sqlCSV(t, db, `SELECT count(*) AS bad FROM (
+		SELECT s.n, count(*) FILTER (WHERE b.size_bin <> 'all') AS bins, count(*) FILTER (WHERE b.size_bin = 'all') AS whole
+		FROM (SELECT unnest([1, 9999, 10000, 99999, 100000, 1000000, 1000001, 9223372036854775807]) AS n) AS s
+		JOIN size_bins AS b ON s.n BETWEEN b.size_min_bytes AND b.size_max_bytes GROUP BY s.n
+	) WHERE bins <> 1 OR whole <> 1`)
+	if got != "bad\n0\n" {
+		t.Error(got)
+	}
+}
+
+// A scenario or variant in a parameter or around a view must not open other files.
+func TestPruning(t *testing.T) {
+	lake := makeKnownLake(t)
+	db := open(t, lake, Options{})
+	check := func(what, plan string) {
+		t.Helper()
+		read := 0
+		for _, line := range strings.Split(plan, "\n") {
+			var n int
+			if _, err := fmt.Sscanf(strings.Trim(line, "│ "), "Total Files Read: %d", &n); err == nil {
+				read++
+				if n > 1 {
+					t.Errorf("%s: a scan reads %d files", what, n)
+				}
+			}
+		}
+		if read == 0 && !strings.Contains(plan, "EMPTY_RESULT") {
+			t.Errorf("%s: no scan in the plan\n%s", what, plan)
+		}
+	}
+	explain := func(text string, args ...any) string {
+		t.Helper()
+		var key, plan string
+		if err := db.sql.QueryRow("EXPLAIN ANALYZE "+text, args...).Scan(&key, &plan); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		return plan
+	}
+	for _, q := range List() {
+		// Scenario 007 has one file in each table that it has at all.
+		check(q.Name+" as a view", explain("SELECT * FROM "+q.Name+" WHERE scenario = '007' AND variant = 'own'"))
+		var args []any
+		for _, p := range q.Params {
+			value, err := p.value(map[string]string{"scenario": "007", "variant": "own", p.Name: p.Default}[p.Name])
+			if p.Name == "scenario" || p.Name == "variant" {
+				value = map[string]string{"scenario": "007", "variant": "own"}[p.Name]
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			args = append(args, named(p.Name, value))
+		}
+		check(q.Name+" with parameters", explain(q.SQL, args...))
+	}
+	check("variant alone", explain("SELECT * FROM slowdowns WHERE variant = 'paper'"))
+}
+
+func TestParams(t *testing.T) {
+	db := open(t, makeKnownLake(t), Options{})
+	for _, c := range []struct{ query, name, value, want string }{
+		{"slowdown_by_size", "n", "3", `query slowdown_by_size has no parameter "n"; it has scenario, variant`},
+		{"hottest_links", "n", "three", `query hottest_links: parameter n: want a whole number`},
+		{"hottest_links", "n", "0", `parameter n: want a whole number from 1`},
+		{"hottest_links", "n", "1 OR 1=1", `parameter n: want a whole number`},
+		{"slowdown_over_time", "interval_ms", "-1", `parameter interval_ms: want a number above 0`},
+		{"slowdown_over_time", "interval_ms", "NaN", `parameter interval_ms: want a number above 0`},
+		{"p99_links", "quantile", "1", `parameter quantile: want a number above 0 and below 1`},
+	} {
+		q, err := Get(c.query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = db.Run(context.Background(), q, map[string]string{c.name: c.value})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s %s=%s: want %q, got %v", c.query, c.name, c.value, c.want, err)
+		}
+	}
+	// A value is a value, whatever it looks like.
+	got := answer(t, db, "slowdown_by_size", "csv", map[string]string{"scenario": "' OR '1'='1"})
+	if records, err := csv.NewReader(strings.NewReader(got)).ReadAll(); err != nil || len(records) != 1 {
+		t.Errorf("%v\n%s", err, got)
+	}
+}
+
+// Answers have the same bits at any number of threads.
+func TestThreads(t *testing.T) {
+	lake := makeBigLake(t, 200_000)
+	one, four := open(t, lake, Options{Threads: 1}), open(t, lake, Options{Threads: 4, MemoryLimit: "1GB"})
+	for _, q := range List() {
+		a, b := answer(t, one, q.Name, "csv", nil), answer(t, four, q.Name, "csv", nil)
+		if a != b || strings.Count(a, "\n") < 2 {
+			t.Errorf("%s: one thread gives\n%s\nfour give\n%s", q.Name, a, b)
+		}
+	}
+}

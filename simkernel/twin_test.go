@@ -1,0 +1,227 @@
+package simkernel
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+)
+
+type slowKind int
+
+const (
+	slowDepart slowKind = iota
+	slowAck
+	slowStart
+	slowSend
+	slowArrive
+)
+
+type slowEvent struct {
+	at     int64
+	kind   slowKind
+	source int
+	seq    int
+	packet *slowPacket
+	flow   *slowFlow
+}
+
+type slowEvents []slowEvent
+
+func (h slowEvents) Len() int      { return len(h) }
+func (h slowEvents) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *slowEvents) Push(x any)   { *h = append(*h, x.(slowEvent)) }
+func (h *slowEvents) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
+func (h slowEvents) Less(i, j int) bool {
+	a, b := h[i], h[j]
+	return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.kind, b.kind), cmp.Compare(a.source, b.source), cmp.Compare(a.seq, b.seq)) < 0
+}
+
+type slowPacket struct {
+	flow          *slowFlow
+	payload, wire int64
+	arrived       int64
+	marked        bool
+}
+
+type slowFlow struct {
+	row, source                        int
+	start, path, size                  int64
+	sent, delivered, acked, paced, fct int64
+	dctcp                              dctcp
+}
+
+// A linkTwin is the slow, obvious twin of Kernel: one heap of events in the order that kernel.go
+// states, one struct per packet, no cleverness. It shares the transport (dctcp), the arithmetic of
+// time and the ideal with Kernel, and nothing else.
+type linkTwin struct {
+	p      Params
+	c      *Case
+	r      *Result
+	flows  []*slowFlow
+	events slowEvents
+	seq    int
+	active [][]*slowFlow // by source, in row order
+	served []int         // row served last, by source
+	free   []int64       // when the host's link is free, by source
+	queue  []*slowPacket // at the target; the first is in service
+	bytes  int64         // of queue
+	busy   int64
+	waits  int64
+}
+
+func (t *linkTwin) at(at int64, kind slowKind, source int, packet *slowPacket, flow *slowFlow) {
+	t.seq++
+	heap.Push(&t.events, slowEvent{at, kind, source, t.seq, packet, flow})
+}
+
+// runLinkTwin answers the case, slowly. The flows' fct fields are in ps and not lifted to the ideal.
+func runLinkTwin(p Params, c *Case) *linkTwin {
+	n, hosts := len(c.StartNS), len(c.SourceBps)
+	r := &Result{FCTNS: make([]int64, n), IdealNS: make([]int64, n), WaitNS: make([]int64, n), Unfinished: int64(n)}
+	t := &linkTwin{p: p, c: c, r: r, active: make([][]*slowFlow, hosts), served: make([]int, hosts), free: make([]int64, hosts)}
+	for i := range t.served {
+		t.served[i] = -1
+	}
+	for row := range n {
+		s := int(c.Source[row])
+		var ideal IdealPath
+		ideal.Reset(&p)
+		ideal.Add(c.SourceBps[s], c.PathDelayNS[row])
+		if c.Kind == Behind {
+			ideal.Add(c.TargetBps, 0)
+		}
+		r.IdealNS[row] = ideal.FCTNS(c.SizeBytes[row])
+		r.FCTNS[row] = -1
+		f := &slowFlow{row: row, source: s, path: c.PathDelayNS[row] * psPerNS, size: c.SizeBytes[row]}
+		t.flows = append(t.flows, f)
+		if start := c.StartNS[row] - c.StartNS[0]; start <= horizonPS/psPerNS {
+			f.start = start * psPerNS
+			t.at(f.start, slowStart, s, nil, f)
+		}
+	}
+	for len(t.events) > 0 && t.events[0].at <= horizonPS {
+		e := heap.Pop(&t.events).(slowEvent)
+		switch e.kind {
+		case slowDepart:
+			t.depart(e.at)
+		case slowAck:
+			e.flow.acked += e.packet.payload
+			if e.flow.sent < e.flow.size {
+				e.flow.dctcp.onACK(&t.p, e.flow.acked, e.flow.sent, e.packet.marked)
+				t.at(e.at, slowSend, e.source, nil, nil)
+			}
+		case slowStart:
+			e.flow.dctcp.start(float64(c.SourceBps[e.source]))
+			e.flow.paced = e.at
+			t.active[e.source] = append(t.active[e.source], e.flow)
+			t.at(e.at, slowSend, e.source, nil, nil)
+		case slowSend:
+			t.send(e.at, e.source)
+		case slowArrive:
+			t.arrive(e.at, e.packet)
+		}
+	}
+	r.BusyNS = t.busy / psPerNS
+	r.WaitSumNS = t.waits / psPerNS
+	return t
+}
+
+// send lets the host, if its link is free, send a packet of the first sendable flow after the one
+// served last.
+func (t *linkTwin) send(now int64, source int) {
+	if now < t.free[source] {
+		return
+	}
+	flows := t.active[source]
+	turn := 0
+	for turn < len(flows) && flows[turn].row <= t.served[source] {
+		turn++
+	}
+	for i := range flows {
+		f := flows[(turn+i)%len(flows)]
+		open := f.dctcp.window(&t.p) - (f.sent - f.acked)
+		if now < f.paced || open <= 0 {
+			continue
+		}
+		payload := min(t.p.PayloadBytes, f.size-f.sent, open)
+		pk := &slowPacket{flow: f, payload: payload, wire: payload + t.p.HeaderBytes}
+		leave := now + newWireTime(float64(t.c.SourceBps[source])).ps(pk.wire)
+		f.sent += payload
+		f.paced = now + newWireTime(f.dctcp.rateBps).ps(pk.wire)
+		t.free[source] = leave
+		t.served[source] = f.row
+		t.at(leave, slowSend, source, nil, nil)
+		t.at(f.paced, slowSend, source, nil, nil)
+		if f.sent == f.size {
+			t.active[source] = slices.DeleteFunc(flows, func(g *slowFlow) bool { return g == f })
+		}
+		if t.c.Kind == Behind {
+			t.at(leave+t.c.SourceDelayNS[source]*psPerNS, slowArrive, source, pk, nil)
+		} else if leave <= horizonPS {
+			t.deepest(pk.wire, now)
+			pk.arrived = now
+			t.through(pk, now, leave, 0)
+		}
+		return
+	}
+}
+
+// arrive puts a packet into the target's queue.
+func (t *linkTwin) arrive(now int64, pk *slowPacket) {
+	pk.arrived = now
+	t.queue = append(t.queue, pk)
+	t.bytes += pk.wire
+	t.deepest(t.bytes, now)
+	if len(t.queue) == 1 {
+		t.serve(now)
+	}
+}
+
+// serve starts to send the first packet of the target's queue.
+func (t *linkTwin) serve(now int64) {
+	pk := t.queue[0]
+	if t.bytes-pk.wire > t.c.MarkBytes {
+		pk.marked = true
+		t.r.PacketsMarked++
+	}
+	t.at(now+newWireTime(float64(t.c.TargetBps)).ps(pk.wire), slowDepart, 0, nil, nil)
+}
+
+// depart ends the service of the first packet of the target's queue.
+func (t *linkTwin) depart(now int64) {
+	pk := t.queue[0]
+	t.queue = t.queue[1:]
+	t.bytes -= pk.wire
+	began := now - newWireTime(float64(t.c.TargetBps)).ps(pk.wire)
+	t.through(pk, began, now, t.c.SourceDelayNS[pk.flow.source]*psPerNS)
+	if len(t.queue) > 0 {
+		t.serve(now)
+	}
+}
+
+// through takes a packet that the case's link has sent, after a propagation of delay on its way.
+func (t *linkTwin) through(pk *slowPacket, began, now, delay int64) {
+	f := pk.flow
+	t.r.PacketsSent++
+	t.busy += now - began
+	t.waits += began - pk.arrived
+	t.at(now-delay+2*f.path, slowAck, f.source, pk, f)
+	if f.delivered += pk.payload; f.delivered == f.size {
+		f.fct = now - delay + f.path - f.start
+		t.r.FCTNS[f.row] = max(ceilNS(f.fct), t.r.IdealNS[f.row])
+		t.r.WaitNS[f.row] = (began - pk.arrived) / psPerNS
+		t.r.Unfinished--
+	}
+}
+
+// deepest notes the depth of the queue.
+func (t *linkTwin) deepest(bytes, now int64) {
+	if bytes > t.r.MaxQueueBytes {
+		t.r.MaxQueueBytes = bytes
+		t.r.MaxQueueAtNS = t.c.StartNS[0] + now/psPerNS
+	}
+}

@@ -1,0 +1,14 @@
+// Package stages is the method, one step a file:
+//
+//	generate.go  traffic matrices → flows, in start order       ingest.go  a flow file → flows
+//	route.go     flows → hops by link; each flow's path is chosen once (router.go)
+//	             — barrier 1: a link case needs all of its flows —
+//	simulate.go  hops of one link → link case → hop delays (package simkernel)
+//	bucket.go    hop delays of one link → distributions by flow size → what each hop adds to each flow
+//	             — barrier 2: a flow needs all of its hops —
+//	sample.go    hops of one flow → its FCT and slowdown
+//
+// Stages read and write record batches (schema.Batches, schema.Sink) and know nothing of files,
+// workers or resumption: that is package pipeline. A stage's object is the scratch memory of one
+// worker; what it writes is a function of its input alone.
+package stages

@@ -1,0 +1,255 @@
+package stages
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"parsimon/schema"
+	"parsimon/simkernel"
+)
+
+// kept is a sink that copies columns out of batches, by name.
+type kept struct {
+	t     testing.TB
+	table schema.Table
+	ints  map[string][]int64
+	rows  int
+	sizes []int64
+}
+
+func newKept(t testing.TB, table schema.Table) *kept {
+	return &kept{t: t, table: table, ints: map[string][]int64{}}
+}
+
+func (k *kept) Write(rec arrow.Record) error {
+	if !rec.Schema().Equal(k.table.Arrow()) {
+		k.t.Fatalf("schema %v", rec.Schema())
+	}
+	k.rows += int(rec.NumRows())
+	k.sizes = append(k.sizes, rec.NumRows())
+	for _, c := range k.table.Columns {
+		switch c.Type.ID() {
+		case arrow.INT16:
+			for _, x := range int16s(rec, c.Name) {
+				k.ints[c.Name] = append(k.ints[c.Name], int64(x))
+			}
+		case arrow.INT32:
+			for _, x := range int32s(rec, c.Name) {
+				k.ints[c.Name] = append(k.ints[c.Name], int64(x))
+			}
+		case arrow.INT64:
+			k.ints[c.Name] = append(k.ints[c.Name], int64s(rec, c.Name)...)
+		}
+	}
+	return nil
+}
+
+// flowBatches hands flows out as batches of table flows of so many rows.
+type flowBatches struct {
+	f    *flowTable
+	at   int
+	rows int
+}
+
+func (b *flowBatches) Next() (arrow.Record, error) {
+	if b.at == len(b.f.id) {
+		return nil, io.EOF
+	}
+	lo, hi := b.at, min(b.at+b.rows, len(b.f.id))
+	b.at = hi
+	var rec arrow.Record
+	f := b.f
+	err := writeColumns(sinkFunc(func(r arrow.Record) error { r.Retain(); rec = r; return nil }), schema.Flows, hi-lo,
+		column(f.id[lo:hi]), column(f.src[lo:hi]), column(f.dst[lo:hi]), column(f.size[lo:hi]), column(f.start[lo:hi]),
+		stringColumn(f.service[lo:hi]), stringColumn(f.vnet[lo:hi]))
+	return rec, err
+}
+
+func (b *flowBatches) Close() error { return nil }
+
+type sinkFunc func(arrow.Record) error
+
+func (f sinkFunc) Write(rec arrow.Record) error { return f(rec) }
+
+func TestRouteLaws(t *testing.T) {
+	n := mustClos(t, smallClos(4))
+	r := mustRouter(t, n, 1)
+	flows, _ := generate(t, n, mixedWorkload(t, 30_000), 1)
+	p := simkernel.DefaultParams()
+	const firstRow = 1_000_000
+	hops, loads := newKept(t, schema.Hops), newKept(t, schema.LinkLoads)
+	stats, err := Route(context.Background(), r, &p, &flowBatches{f: flows, rows: 7_001}, 3, firstRow, hops, loads, RouteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	// Rows out are the links of all paths, each once, with what the flow brings along.
+	byFlow := make([][]int64, len(flows.id)) // hop → row of hops
+	h := hops.ints
+	for k := range hops.rows {
+		f := h["flow_row"][k] - firstRow
+		if byFlow[f] == nil {
+			byFlow[f] = slices.Repeat([]int64{-1}, int(h["hops"][k]))
+		}
+		byFlow[f][h["hop"][k]] = int64(k)
+		if k > 0 && (h["link_id"][k] < h["link_id"][k-1] || h["link_id"][k] == h["link_id"][k-1] && h["flow_row"][k] <= h["flow_row"][k-1]) {
+			t.Fatalf("row %d is out of order", k)
+		}
+	}
+	total, packetHops := 0, int64(0)
+	type load struct{ flows, bytes, packets, first, last int64 }
+	want := map[int64]*load{}
+	var path []int32
+	for f := range flows.id {
+		if path, err = r.Path(flows.id[f], flows.src[f], flows.dst[f], path); err != nil {
+			t.Fatal(err)
+		}
+		if len(byFlow[f]) != len(path) {
+			t.Fatalf("flow %d has %d hops, its path %d", f, len(byFlow[f]), len(path))
+		}
+		var pathDelay int64
+		for _, l := range path {
+			pathDelay += n.Links[l].DelayNS
+		}
+		var before int64
+		prev := int64(-1)
+		for hop, l := range path {
+			k := byFlow[f][hop]
+			if k < 0 {
+				t.Fatalf("flow %d has no hop %d", f, hop)
+			}
+			got := []int64{h["link_id"][k], h["flow_id"][k], h["hops"][k], h["size_bytes"][k], h["start_ns"][k], h["first_link"][k], h["prev_link"][k], h["delay_to_link_ns"][k], h["path_delay_ns"][k]}
+			if expect := []int64{int64(l), flows.id[f], int64(len(path)), flows.size[f], flows.start[f], int64(path[0]), prev, before, pathDelay}; !slices.Equal(got, expect) {
+				t.Fatalf("flow %d, hop %d: %v, want %v", f, hop, got, expect)
+			}
+			before += n.Links[l].DelayNS
+			prev = int64(l)
+			w := want[int64(l)]
+			if w == nil {
+				w = &load{first: flows.start[f]}
+				want[int64(l)] = w
+			}
+			w.flows++
+			w.bytes += flows.size[f]
+			w.packets += p.Packets(flows.size[f])
+			w.last = flows.start[f]
+		}
+		total += len(path)
+		packetHops += int64(len(path)) * p.Packets(flows.size[f])
+	}
+	if hops.rows != total || stats.Hops != int64(total) || stats.Flows != int64(len(flows.id)) || stats.PacketHops != packetHops {
+		t.Errorf("%d rows, stats %+v; want %d hops and %d packet-hops", hops.rows, stats, total, packetHops)
+	}
+	if len(want) != loads.rows {
+		t.Errorf("%d links with loads, want %d", loads.rows, len(want))
+	}
+	for k := range loads.rows {
+		c := loads.ints
+		got := load{c["flows"][k], c["bytes"][k], c["packets"][k], c["first_start_ns"][k], c["last_start_ns"][k]}
+		if w := want[c["link_id"][k]]; w == nil || *w != got || c["chunk"][k] != 3 || k > 0 && c["link_id"][k] <= c["link_id"][k-1] {
+			t.Fatalf("load of link %d: %+v, want %+v", c["link_id"][k], got, w)
+		}
+	}
+
+	// The batches of the input do not matter, and a second run has the same rows.
+	again := newKept(t, schema.Hops)
+	if _, err := Route(context.Background(), r, &p, &flowBatches{f: flows, rows: 1_000_000}, 3, firstRow, again, newKept(t, schema.LinkLoads), RouteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for name, col := range hops.ints {
+		if !slices.Equal(col, again.ints[name]) {
+			t.Errorf("column %s depends on the batches of the input", name)
+		}
+	}
+	for _, rows := range again.sizes[:len(again.sizes)-1] {
+		if rows != batchRows {
+			t.Errorf("a batch of %d rows", rows)
+		}
+	}
+}
+
+func TestRouteRefusesAndCounts(t *testing.T) {
+	n := wire(t, 6, 3, [2]int32{0, 3}, [2]int32{1, 3}, [2]int32{2, 4}, [2]int32{3, 5}, [2]int32{4, 5})
+	if err := n.Fail(4, 5); err != nil {
+		t.Fatal(err)
+	}
+	r := mustRouter(t, n, 1)
+	p := simkernel.DefaultParams()
+	table := func(rows ...[4]int64) *flowBatches {
+		f := &flowTable{t: t}
+		for _, x := range rows {
+			f.id, f.src, f.dst = append(f.id, x[0]), append(f.src, int32(x[1])), append(f.dst, int32(x[2]))
+			f.size, f.start = append(f.size, x[3]), append(f.start, 5)
+			f.service, f.vnet = append(f.service, ""), append(f.vnet, "")
+		}
+		return &flowBatches{f: f, rows: 10}
+	}
+	for _, c := range []struct {
+		row   [4]int64
+		allow bool
+		want  string
+	}{
+		{[4]int64{7, 0, 2, 10}, false, "flow 7: no path from host 0 (host 0) to host 2 (host 2)"},
+		{[4]int64{7, 0, 9, 10}, true, "flow 7 from node 0 to node 9: no node has the id 9"},
+		{[4]int64{7, 0, 0, 10}, true, "same host"},
+		{[4]int64{7, 0, 3, 10}, true, "not a host"},
+		{[4]int64{7, 0, 1, 0}, true, "flow 7: size of 0 bytes"},
+	} {
+		hops, loads := newKept(t, schema.Hops), newKept(t, schema.LinkLoads)
+		_, err := Route(context.Background(), r, &p, table([4]int64{1, 0, 1, 10}, c.row), 0, 0, hops, loads, RouteOptions{AllowUnreachable: c.allow})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: error %v, want %q", c.row, err, c.want)
+		}
+		if hops.rows+loads.rows != 0 {
+			t.Errorf("%v: rows were written before the error", c.row)
+		}
+	}
+	hops, loads := newKept(t, schema.Hops), newKept(t, schema.LinkLoads)
+	in := table([4]int64{1, 0, 2, 10}, [4]int64{2, 0, 1, 1001}, [4]int64{3, 2, 1, 10})
+	stats, err := Route(context.Background(), r, &p, in, 0, 0, hops, loads, RouteOptions{AllowUnreachable: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stats.Flows != 3 || stats.Unreachable != 2 || stats.Hops != 2 || stats.PacketHops != 4 || hops.rows != 2 || len(stats.UnreachableExamples) != 2 || stats.UnreachableExamples[1].FlowID != 3 {
+		t.Errorf("%+v, %d rows", stats, hops.rows)
+	}
+	if !slices.Equal(hops.ints["flow_row"], []int64{1, 1}) {
+		t.Errorf("rows of the flows: %v", hops.ints["flow_row"])
+	}
+	// No flow at all.
+	if stats, err = Route(context.Background(), r, &p, table(), 0, 0, hops, loads, RouteOptions{}); err != nil || stats.Flows != 0 {
+		t.Errorf("no flows: %+v, %v", stats, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Route(ctx, r, &p, table([4]int64{2, 0, 1, 1}), 0, 0, hops, loads, RouteOptions{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+func BenchmarkRoute(b *testing.B) {
+	n := mustClos(b, largeClos(2))
+	r := mustRouter(b, n, 1)
+	w := &Workload{MaxLoad: 0.5, Flows: 131_072, Services: []Service{
+		{Name: "web", Matrix: mustMatrix(b, MatrixWebServer, 8, 48), Sizes: shippedSizes(b, "webserver"), Sigma: 2, Share: 1}}}
+	flows, _ := generate(b, n, w, 1)
+	p := simkernel.DefaultParams()
+	var hops int64
+	b.ReportAllocs()
+	for b.Loop() {
+		stats, err := Route(context.Background(), r, &p, &flowBatches{f: flows, rows: 65_536}, 0, 0, nullSink{}, nullSink{}, RouteOptions{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		hops = stats.Hops
+	}
+	per := b.Elapsed().Seconds() / float64(b.N)
+	b.ReportMetric(131_072/per/1e6, "Mflows/s")
+	b.ReportMetric(float64(hops)/per/1e6, "Mhops/s")
+}
