@@ -18,7 +18,7 @@ import (
 // chunkRows is how many flows stand in one file of table flows, and so how many one task of route
 // or sample works on. It is part of the lake's layout, not a setting: tasks of different runs must
 // meet.
-const chunkRows = 131_072
+const chunkRows = 65_536
 
 // GenerateReport is what is known of a workload once its flows stand in the lake.
 type GenerateReport struct {

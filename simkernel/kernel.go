@@ -149,20 +149,18 @@ func (k *Kernel) relay() {
 		}
 		now := p.base + root>>p.bits
 		s := &k.sources[root&p.mask]
-		if s.payload != 0 {
-			if p.lone() && s.count == 1 {
-				now = k.train(s, now)
-			}
-			if !k.forward(s, now) {
-				return
-			}
-			if s.count == 0 {
-				p.drop(s, k.sources)
-				root = p.least()
-				continue
-			}
+		key, ok := int64(noKey), true
+		if s.payload == 0 {
+			key = k.plan(s, now)
+		} else if key, ok = k.forward(s, now); !ok {
+			return
 		}
-		root = p.replace(s, k.plan(s, now))
+		if key == noKey {
+			p.drop(s, k.sources)
+			root = p.least()
+			continue
+		}
+		root = p.replace(s, key)
 	}
 }
 
@@ -175,7 +173,7 @@ func (k *Kernel) interrupt(root int64) {
 		now = p.base + root>>p.bits
 	}
 	if root == noKey || startPS > now {
-		p.rebase(now, startPS, k.sources)
+		p.rebase(now, startPS)
 		if startPS > now {
 			return
 		}
@@ -184,42 +182,43 @@ func (k *Kernel) interrupt(root int64) {
 	s := &k.sources[sourceRow]
 	active := s.count > 0
 	// A packet that the host sends before the flow starts is not changed by it.
-	settled := active && s.payload != 0 &&
-		p.base+s.key>>p.bits-s.delayPS-s.wire.ps(s.payload+k.params.HeaderBytes) < startPS
+	settled := active && s.payload != 0 && s.sendPS < startPS
 	k.start(s, startPS)
 	if !settled {
-		old := s.key
-		key := k.plan(s, startPS)
-		s.key = old
-		p.put(s, active, key, k.sources)
-		s.key = key
+		p.put(s, active, k.plan(s, startPS), k.sources)
 	}
 	p.next(k.nextPS)
 }
 
-// forward sends the packet that the source has planned and that reaches the target now. It answers
-// false if the packet would leave the target after the horizon.
-func (k *Kernel) forward(s *source, now int64) bool {
+// forward sends the packet that the source has planned and that reaches the target now, and plans
+// its next one. It answers its key, noKey if there is none. It is not ok if the packet would leave
+// the target after the horizon.
+func (k *Kernel) forward(s *source, now int64) (key int64, ok bool) {
 	t := &k.target
 	f := &k.flows[s.planned]
-	payload := s.payload
-	wire := payload + k.params.HeaderBytes
-	leavePS := now - s.delayPS
-	sentPS := leavePS - s.wire.ps(wire)
-
+	if k.picker.lone() && s.count == 1 {
+		if last, ok := k.train(s, f, now); ok {
+			return k.plan(s, last), true
+		}
+	}
+	header := k.params.HeaderBytes
+	wire := s.payload + header
 	startPS := max(now, t.freePS)
 	departPS := startPS + t.wire.ps(wire)
 	if departPS > horizonPS {
-		return false
+		return noKey, false
 	}
-	f.sent += payload
-	f.left -= payload
-	if f.head-f.tail > f.mask {
+
+	// The packet passes through the target.
+	if f.head-f.tail+1 > f.mask {
 		k.growRing(f)
 	}
 	entry := f.base + f.head&f.mask
-	k.acks[entry] = ack{departPS + f.ackPS, f.sent<<ackFlagBits | f.noting}
+	f.sent += s.payload
+	f.left -= s.payload
 	f.head++
+	k.acks[entry] = ack{departPS + f.ackPS, f.sent<<ackFlagBits | f.noting}
+	k.acks[f.base+f.head&f.mask].at = unbounded
 	f.noting = 0
 
 	if t.arrived-t.waiting > t.logMask-1 {
@@ -235,15 +234,52 @@ func (k *Kernel) forward(s *source, now int64) bool {
 		t.deep(k.acks, now)
 	}
 
-	s.freePS = leavePS
-	f.readyPS = sentPS + f.gap.ps(wire)
+	// What comes next?
+	s.freePS = now - s.delayPS
+	f.readyPS = s.sendPS + f.gap.ps(wire)
 	s.next = f.nextSlot
 	s.served = f.row
 	if f.left == 0 {
 		k.finish(s, s.planned, departPS, startPS-now)
 		k.spend(s.planned, startPS)
+		if s.count == 0 {
+			return noKey, true
+		}
+		return k.plan(s, now), true
 	}
-	return true
+	if s.count > 1 {
+		return k.plan(s, now), true
+	}
+
+	// The same as plan and ready do, for a source of one flow that has one ACK to take, or none, and
+	// whose window is then open.
+	at := max(s.freePS, f.readyPS)
+	open := f.window - (f.sent - f.acked)
+	a := &k.acks[f.base+f.tail&f.mask]
+	at = max(at, a.at&((open-1)>>63)) // if it is closed, not before that ACK
+	if a.at <= at {
+		if a.at > now+f.ackPS || a.end&ackFlags != 0 {
+			return k.plan(s, now), true
+		}
+		acked := a.end >> ackFlagBits
+		open += acked - f.acked
+		f.acked = acked
+		f.tail++
+		a = &k.acks[f.base+f.tail&f.mask]
+	}
+	if a.at <= at || open <= 0 {
+		return k.plan(s, now), true
+	}
+	payload := min(k.params.PayloadBytes, f.left, open)
+	f.readyPS = at
+	s.sendPS = at
+	s.payload = payload
+	at += s.wire.ps(payload+header) + s.delayPS - k.picker.base
+	if at > k.picker.far {
+		s.payload = 0
+		at = k.picker.far
+	}
+	return at<<k.picker.bits | s.row, true
 }
 
 // finish takes the flow from its source, whose last packet left the last link at departPS.

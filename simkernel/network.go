@@ -19,10 +19,12 @@ import (
 // sendable flows round robin, a packet each, and never marks. Buffers are infinite: nothing is
 // dropped or paused. Not modelled yet: finite shared buffers, PFC, more than one class of data.
 //
-// Order of events. Time is in ps. Whatever is at a port by the time it starts to send, to the very
-// ps, counts as being there: for priority, for marks, for the host's choice. Items that reach a
-// queue in the same ps stand in the start order of their flows. Nothing else can tie: ports do not
-// share state, and what leaves one reaches the next after a propagation delay.
+// Order of events. Time is in ps. Of what reaches a queue in the same ps, what came over the lower
+// link stands first; flows that start in the same ps stand in the order of their rows. A host takes
+// the ACKs of a moment, then the flows that start, and then sends. A switch that starts to send
+// takes an ACK that arrives at that very moment; data that does is not left behind yet. This is the
+// link kernel's order (see kernel.go): a network of one queue gives its answers to the bit. Nothing
+// else can tie: ports do not share state, and what leaves one reaches the next later.
 //
 // Which is what makes it fast. Time is cut into windows as long as the shortest propagation delay.
 // All that reaches a port during a window left another port before it began, so each port runs

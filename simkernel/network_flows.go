@@ -8,11 +8,13 @@ import (
 // netMaxHops bounds the hops of a path, and with it the memory of a flow.
 const netMaxHops = 250
 
-// netHop is what a port needs to know of a flow at one hop.
+// netHop is what a port needs to know of a flow. A flow of H hops has H + 1 of them: data that
+// waits for hop h is at h, and at H when it is delivered; its ACK starts at H, waits for the
+// reverse of hop h at h + 1, and is home at 0.
 type netHop struct {
-	waitPS   int64 // sum of its packets' waits here so far
-	forward  int32 // port that a data packet goes to after this hop
-	backward int32 // port that an ACK goes to after the reverse of this hop
+	waitPS   int64 // sum of its packets' waits for this hop so far
+	forward  int32 // port that data goes to from here
+	backward int32 // port that an ACK goes to from here
 }
 
 // netSender is the sending end of a flow.
@@ -37,24 +39,36 @@ type netFlowTable struct {
 	startPS []int64
 	idealNS []int64
 	hopsOf  []int32
-	shift   uint     // of the two below: hop h of a flow's path is at slot << shift + h
+	shift   uint // of the two below: a flow's are from slot << shift on
 	hops    []netHop
-	lastPS  []int64  // wait of the flow's last packet at that hop
+	lastPS  []int64 // wait of the flow's last packet for that hop
 	unused  []int32
 }
 
 func (t *netFlowTable) init() { t.shift = 3 }
 
-// row is the row of the flow whose hop that is.
-func (t *netFlowTable) row(hop int32) int64 { return t.rows[hop>>t.shift] }
+// cameOver is the link that an item in a queue has come over, and for the start of a flow its row,
+// counted from where links end.
+func (t *netFlowTable) cameOver(it *netItem) int64 {
+	hop := int(it.hop) & (1<<t.shift - 1)
+	switch {
+	case it.flags&netStart != 0:
+		return 1<<32 + t.rows[it.hop>>t.shift]
+	case it.flags&netAck != 0 && hop == 0:
+		return int64(t.hops[it.hop+1].backward ^ 1)
+	case it.flags&netAck != 0:
+		return int64(t.hops[it.hop-1].forward ^ 1)
+	case hop == 1:
+		return int64(t.hops[it.hop].backward)
+	default:
+		return int64(t.hops[it.hop-2].forward)
+	}
+}
 
 func (t *netFlowTable) live() int { return len(t.rows) - len(t.unused) }
 
-// take answers an unused slot with room for that many hops.
-func (t *netFlowTable) take(hops int) int32 {
-	if need := uint(bits.Len(uint(hops))); need > t.shift { // one more than hops: where the path ends
-		panic("simkernel: flow table is too narrow")
-	}
+// take answers an unused slot.
+func (t *netFlowTable) take() int32 {
 	if k := len(t.unused); k > 0 {
 		slot := t.unused[k-1]
 		t.unused = t.unused[:k-1]
@@ -70,6 +84,36 @@ func (t *netFlowTable) take(hops int) int32 {
 	t.hops = append(t.hops, make([]netHop, 1<<t.shift)...)
 	t.lastPS = append(t.lastPS, make([]int64, 1<<t.shift)...)
 	return slot
+}
+
+// widen makes room for longer paths. Every item in the network holds a place in hops: all move.
+func (n *Network) widen(shift uint) {
+	t := &n.flows
+	hops := make([]netHop, len(t.rows)<<shift)
+	lastPS := make([]int64, len(t.rows)<<shift)
+	for s := range t.rows {
+		copy(hops[s<<shift:], t.hops[s<<t.shift:(s+1)<<t.shift])
+		copy(lastPS[s<<shift:], t.lastPS[s<<t.shift:(s+1)<<t.shift])
+	}
+	move := func(it *netItem) { it.hop = it.hop>>t.shift<<shift + it.hop&(1<<t.shift-1) }
+	for i := range n.ports {
+		p := &n.ports[i]
+		for _, r := range []*netRing{&p.rings[0], &p.rings[1], &p.transit} {
+			for k := r.head; k != r.tail; k++ {
+				move(r.at(k))
+			}
+		}
+	}
+	for i := range n.domains {
+		for _, boxes := range n.domains[i].outbox { // what has been read already moves in vain
+			for _, box := range boxes {
+				for k := range box {
+					move(&box[k].item)
+				}
+			}
+		}
+	}
+	t.hops, t.lastPS, t.shift = hops, lastPS, shift
 }
 
 func (t *netFlowTable) free(slot int32) { t.unused = append(t.unused, slot) }
@@ -114,20 +158,23 @@ func (n *Network) admit() error {
 	}
 
 	t := &n.flows
-	slot := t.take(len(path))
+	if shift := uint(bits.Len(uint(len(path)))); shift > t.shift {
+		n.widen(shift)
+	}
+	slot := t.take()
 	t.toCome[slot], t.rows[slot], t.startPS[slot] = size, n.rows, startNS*psPerNS
 	t.idealNS[slot], t.hopsOf[slot] = n.ideal.FCTNS(size), int32(len(path))
 	base := int(slot) << t.shift
-	for h := range path {
-		hop := netHop{forward: path[h] ^ 1, backward: path[0]}
-		if h+1 < len(path) {
-			hop.forward = path[h+1]
-		}
+	hops, after := t.hops[base:][:len(path)+1], path[0]
+	for h, l := range path {
+		hops[h].waitPS, hops[h].forward = 0, l^1
 		if h > 0 {
-			hop.backward = path[h-1] ^ 1
+			hops[h-1].forward = l
 		}
-		t.hops[base+h], t.lastPS[base+h] = hop, 0
+		hops[h+1].backward = after
+		after = l ^ 1
 	}
+	clear(t.lastPS[base:][:len(path)])
 	s := &t.senders[slot]
 	*s = netSender{sizeBytes: size}
 	first := &n.ports[path[0]]

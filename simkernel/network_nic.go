@@ -128,10 +128,16 @@ func (d *netDomain) runNIC(u int32, p *netPort, c *netNIC) {
 		}
 		outPS := min(ackPS, c.sendPS)
 		if next := min(inPS, outPS); next >= d.endPS {
+			for ; p.arrived != data.tail; d.delivered(p, p.arrived) {
+				if atPS := data.at(p.arrived).atPS; atPS >= d.endPS {
+					next = min(next, atPS)
+					break
+				}
+			}
 			if next != netNever {
 				d.visit(u, next)
 			}
-			break
+			return
 		}
 		switch {
 		case inPS <= outPS:
@@ -146,15 +152,12 @@ func (d *netDomain) runNIC(u int32, p *netPort, c *netNIC) {
 			c.fresh = false
 			it.atPS = p.freePS + p.delayPS
 			it.flags = netAck | it.flags&netMarked
-			to := t.hops[it.hop-1].backward
-			it.hop -= 2
+			to := t.hops[it.hop].backward
+			it.hop--
 			d.forward(u, p, to, it)
 		default:
 			d.sendData(u, p, c)
 		}
-	}
-	for p.arrived != data.tail && data.at(p.arrived).atPS < d.endPS {
-		d.delivered(p, p.arrived)
 	}
 }
 
@@ -175,15 +178,14 @@ func (d *netDomain) delivered(p *netPort, position uint32) {
 // comesHome takes an ACK of a flow of this host, or the start of one.
 func (d *netDomain) comesHome(c *netNIC, it *netItem) {
 	t, params := &d.net.flows, &d.net.params
+	slot := it.hop >> t.shift
 	if it.flags&netStart != 0 {
 		if c.gone > 32 && c.gone*2 > len(c.places) {
 			c.compact(t.senders)
 		}
-		slot := it.hop >> t.shift
 		t.senders[slot].place = c.add(slot, it.atPS)
 		return
 	}
-	slot := (it.hop + 1) >> t.shift
 	s := &t.senders[slot]
 	s.ackedBytes += it.payloadBytes()
 	if s.sentBytes == s.sizeBytes {

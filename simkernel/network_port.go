@@ -104,8 +104,8 @@ func (d *netDomain) runPort(u int32, p *netPort) {
 	}
 }
 
-// dataLeaves counts what has arrived by the time a packet starts to be sent, and marks the packet
-// if too much of it is left behind. The packet has been taken off the head of the queue.
+// dataLeaves counts what has arrived before a packet starts to be sent, and marks the packet if too
+// much of it is left behind. The packet has been taken off the head of the queue.
 func (d *netDomain) dataLeaves(p *netPort, it *netItem, nowPS int64) {
 	header := d.net.params.HeaderBytes
 	own := it.payloadBytes() + header
@@ -117,7 +117,7 @@ func (d *netDomain) dataLeaves(p *netPort, it *netItem, nowPS int64) {
 	}
 	for arrived != data.tail {
 		next := data.at(arrived)
-		if next.atPS > nowPS {
+		if next.atPS >= nowPS {
 			break
 		}
 		leftBytes += next.payloadBytes() + header

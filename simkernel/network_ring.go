@@ -35,9 +35,9 @@ func (r *netRing) at(pos uint32) *netItem {
 	return &r.buf[pos&uint32(len(r.buf)-1)]
 }
 
-// push puts an item at its place by (time, start order of its flow). Two items of one flow with
-// one time keep the order in which they come. The order is total and does not depend on which
-// link, domain or worker brings an item first.
+// push puts an item at its place by (time, where it comes from). Two items over one link with one
+// time keep the order in which they come, which is that in which they left the one port. So the
+// order is total, and does not depend on which domain or worker brings an item first.
 func (r *netRing) push(it netItem, t *netFlowTable) {
 	if int(r.tail-r.head) == len(r.buf) {
 		r.grow()
@@ -48,7 +48,7 @@ func (r *netRing) push(it netItem, t *netFlowTable) {
 	r.tail++
 	for pos != r.head {
 		prev := buf[(pos-1)&mask]
-		if prev.atPS < it.atPS || prev.atPS == it.atPS && t.row(prev.hop) <= t.row(it.hop) {
+		if prev.atPS < it.atPS || prev.atPS == it.atPS && t.cameOver(&prev) <= t.cameOver(&it) {
 			break
 		}
 		buf[pos&mask] = prev

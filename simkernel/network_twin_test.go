@@ -51,11 +51,12 @@ type twinPort struct {
 }
 
 // A twinEvent is a packet's or a flow's arrival at a port (phase 0) or a look at whether the port
-// can send (phase 1): at equal times all arrivals come first, in the start order of their flows.
+// can send (phase 1): at equal times all arrivals come first, by the link they came over, and then
+// starts by row.
 type twinEvent struct {
 	atPS   int64
 	phase  int
-	row    int
+	rank   int
 	serial int
 	port   int32
 	packet *twinPacket
@@ -73,8 +74,8 @@ func (h twinEvents) Less(i, j int) bool {
 	if a.phase != b.phase {
 		return a.phase < b.phase
 	}
-	if a.row != b.row {
-		return a.row < b.row
+	if a.rank != b.rank {
+		return a.rank < b.rank
 	}
 	return a.serial < b.serial
 }
@@ -107,7 +108,7 @@ func runTwin(params Params, links []NetLink, hosts []bool, flows *NetFlows) *net
 		f.waitPS, f.lastPS = make([]int64, len(f.path)), make([]int64, len(f.path))
 		f.dctcp.start(float64(links[f.path[0]].BandwidthBps))
 		w.flows = append(w.flows, f)
-		w.at(twinEvent{atPS: f.startPS, row: i, port: f.path[0], start: f})
+		w.at(twinEvent{atPS: f.startPS, rank: 1<<32 + i, port: f.path[0], start: f})
 	}
 	for len(w.queue) > 0 {
 		e := heap.Pop(&w.queue).(twinEvent)
@@ -187,7 +188,9 @@ func (w *netTwin) send(port int32, nowPS int64) {
 		p.data = p.data[1:]
 		left := int64(0)
 		for _, other := range p.data {
-			left += other.payload + w.params.HeaderBytes
+			if other.atPS < nowPS {
+				left += other.payload + w.params.HeaderBytes
+			}
 		}
 		if left > w.params.MarkBytes(link.BandwidthBps) {
 			k.marked = true
@@ -227,7 +230,7 @@ func (w *netTwin) transmit(port, to int32, k *twinPacket, wireBytes, nowPS int64
 	p, link := &w.ports[port], w.links[port]
 	p.freePS = nowPS + newWireTime(float64(link.BandwidthBps)).ps(wireBytes)
 	w.look(port, p.freePS)
-	w.at(twinEvent{atPS: p.freePS + link.DelayNS*psPerNS, row: k.flow.row, port: to, packet: k})
+	w.at(twinEvent{atPS: p.freePS + link.DelayNS*psPerNS, rank: int(port), port: to, packet: k})
 }
 
 // netExample is a random network and its workload.

@@ -142,7 +142,7 @@ func (p *picker) drop(s *source, sources []source) {
 // cut takes the source's key out of the ordered ones.
 func (p *picker) cut(s *source) {
 	i := p.front
-	for p.keys[i] != s.key {
+	for p.keys[i]&p.mask != s.row {
 		i++
 	}
 	copy(p.keys[i:p.back], p.keys[i+1:p.back+1])
@@ -165,7 +165,7 @@ func (p *picker) next(startPS int64) {
 }
 
 // rebase moves the base to now, the least time of the keys, or any time if there are none.
-func (p *picker) rebase(now, startPS int64, sources []source) {
+func (p *picker) rebase(now, startPS int64) {
 	shift := (now - p.base) << p.bits
 	p.base = now
 	keys := p.keys[p.front:p.back]
@@ -175,7 +175,6 @@ func (p *picker) rebase(now, startPS int64, sources []source) {
 	for i, key := range keys {
 		if key != noKey {
 			keys[i] = key - shift
-			sources[key&p.mask].key = key - shift
 		}
 	}
 	if p.many {

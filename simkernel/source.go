@@ -7,6 +7,7 @@ type source struct {
 	freePS  int64 // when the host's link is free again
 	delayPS int64 // from the host to the target
 	wire    wireTime
+	sendPS  int64 // when the host sends the planned packet
 	payload int64 // of the planned packet, 0 if the source's key is only a bound at which to plan again
 	planned int32 // slot of the flow that sends it
 	leaf    int32 // of the picker's tournament, 0 if not in it
@@ -15,7 +16,6 @@ type source struct {
 	last    int32 // slot of the flow of the greatest row
 	served  int32 // row of the flow served last
 	row     int64
-	key     int64 // of the picker
 	bps     float64
 }
 
@@ -46,6 +46,7 @@ type flow struct {
 }
 
 // An ack is one ACK: when it is back at the host, and the payload it acknowledges with its flags.
+// Behind the last of a ring stands one that is never back.
 type ack struct {
 	at  int64
 	end int64 // payload through this packet << ackFlagBits | flags
@@ -79,13 +80,13 @@ func (k *Kernel) plan(s *source, now int64) int64 {
 	s.planned = slot
 	// A bound assumes the shortest packet: whatever the ACKs will say, none arrives earlier.
 	wire := max(payload, 1) + k.params.HeaderBytes
+	s.sendPS = at
 	at += s.wire.ps(wire) + s.delayPS - k.picker.base
 	if at > k.picker.far {
 		at, payload = k.picker.far, 0
 	}
 	s.payload = payload
-	s.key = at<<k.picker.bits | s.row
-	return s.key
+	return at<<k.picker.bits | s.row
 }
 
 // choose serves the flows of a source round robin: of those that can send first, the first after
@@ -115,15 +116,14 @@ func (k *Kernel) ready(f *flow, free, now int64) (at, payload int64) {
 	at = max(free, f.readyPS)
 	known := now + f.ackPS
 	for {
-		due := min(at, known)
-		for f.tail != f.head {
+		for {
 			a := &k.acks[f.base+f.tail&f.mask]
-			if a.at > due {
-				if a.at <= at {
-					f.readyPS = at
-					return at, 0
-				}
+			if a.at > at {
 				break
+			}
+			if a.at > known {
+				f.readyPS = at
+				return at, 0
 			}
 			f.tail++
 			f.acked = a.end >> ackFlagBits
@@ -158,7 +158,7 @@ func (k *Kernel) growRing(f *flow) {
 	f.base = uint32(len(k.acks))
 	f.mask = 2*oldMask + 1
 	k.acks = append(k.acks, make([]ack, f.mask+1)...)
-	// The ring is full, so every old place is the place of one packet.
+	// The ring is full, so every old place is the place of one packet, or of the end.
 	moved := func(old uint32) uint32 { return f.tail + (old-oldBase-f.tail)&oldMask }
 	for i := range oldMask + 1 {
 		k.acks[f.base+moved(oldBase+i)&f.mask] = k.acks[oldBase+i]
@@ -191,6 +191,7 @@ func (k *Kernel) start(s *source, startPS int64) {
 		noting:  ackNoted,
 		row:     int32(row),
 	}
+	k.acks[base].at = unbounded
 	f.dctcp.start(s.bps)
 	f.window = f.dctcp.window(&k.params)
 	s.add(k.flows, slot)

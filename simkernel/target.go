@@ -35,8 +35,8 @@ type target struct {
 
 // A logEntry is one packet's arrival.
 type logEntry struct {
-	startPS int64 // start of its service
-	before  int64 // wire bytes that arrived before it
+	startPS int64  // start of its service
+	before  int64  // wire bytes that arrived before it
 	entry   uint32 // its ACK, an index of Kernel.acks
 }
 

@@ -2,39 +2,41 @@ package simkernel
 
 // train sends all the packets at once that the source's only flow sends back to back while the
 // source is alone on an idle target, the first of which reaches the target now: up to the last
-// packet of the flow, or the start of the next one. It answers when the packet after them arrives.
+// packet of the flow, or the start of the next one. It answers when the last of them does, or not
+// ok, if there is no train.
 //
 // In a train every packet leaves fullPS after the one before, finds the target idle, and is
 // acknowledged after the same time. So if the packets on their way are of that sort already, and the
 // window does not bind at line rate, all that happens besides is the end of a window once in as many
 // packets as there are in a round trip. Nothing is marked, and the rate stays at line rate.
-func (k *Kernel) train(s *source, now int64) int64 {
+func (k *Kernel) train(s *source, f *flow, now int64) (last int64, ok bool) {
 	t := &k.target
-	f := &k.flows[s.planned]
 	payload := k.params.PayloadBytes
 	full := payload + k.params.HeaderBytes
-	if f.gap != s.wire || s.payload != payload || t.freePS > now || t.wire > s.wire {
-		return now
+	if f.dctcp.rateBps != f.dctcp.lineBps || s.payload != payload || t.freePS > now || t.wire > s.wire {
+		return 0, false
 	}
 	fullPS := s.wire.ps(full)
 	servicePS := t.wire.ps(full)
 	ahead := min(k.nextPS, horizonPS-servicePS) - now
 	packets := min((f.left-1)/payload, (ahead+fullPS-1)/fullPS)
 	if packets < trainLeast {
-		return now
+		return 0, false
 	}
 	// The ACK of the train's first packet, and the packets sent before an ACK is back.
 	backPS := now + servicePS + f.ackPS
 	trip := (backPS - (now - s.delayPS - fullPS) + fullPS - 1) / fullPS
 	out := int64(f.head - f.tail)
-	if out == 0 || trip > int64(f.mask)+1 || trip*payload > f.window || f.sent-f.acked != out*payload {
-		return now
+	if out == 0 || trip > int64(f.mask) || trip*payload > f.window || f.sent-f.acked != out*payload {
+		return 0, false
 	}
-	noted := int64(0) // the packet whose ACK ends a window, counted from the train's first
+	// The packet whose ACK ends the window, counted from the train's first, which is it if none on its
+	// way is.
+	noted := int64(0)
 	for i := int64(1); i <= out; i++ {
 		a := k.acks[f.base+(f.head-uint32(i))&f.mask]
 		if a.at != backPS-i*fullPS || a.end&ackMarked != 0 {
-			return now
+			return 0, false
 		}
 		if a.end&ackNoted != 0 {
 			noted = -i
@@ -55,6 +57,7 @@ func (k *Kernel) train(s *source, now int64) int64 {
 		k.acks[f.base+(f.head+uint32(i))&f.mask] = ack{backPS + i*fullPS, end}
 	}
 	f.head += uint32(packets)
+	k.acks[f.base+f.head&f.mask].at = unbounded
 	f.tail = f.head - uint32(out)
 	f.sent += packets * payload
 	f.left -= packets * payload
@@ -65,10 +68,12 @@ func (k *Kernel) train(s *source, now int64) int64 {
 	t.waiting = t.arrived
 	t.bytes += packets * full
 	t.busyPS += packets * servicePS
-	last := now + (packets-1)*fullPS
+	last = now + (packets-1)*fullPS
 	t.freePS = last + servicePS
 	t.log[(t.arrived-1)&t.logMask] = logEntry{startPS: last, before: t.bytes - full}
-	return last + fullPS
+	s.freePS = last - s.delayPS
+	f.readyPS = s.freePS
+	return last, true
 }
 
 // trainLeast is the fewest packets worth a train.
