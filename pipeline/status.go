@@ -75,7 +75,13 @@ func (l *Lake) scenarioStatus(id string) (ScenarioStatus, error) {
 	}
 	run := &Run{spec: spec{ScenarioID: id}}
 	all := []stage{run.generateStage(), run.routeStage()}
+	estimated := false
 	for _, v := range variants {
+		if v == "exact" || strings.HasPrefix(v, "exact-") {
+			all = append(all, stage{"exact", place{id, v}, nil})
+			continue
+		}
+		estimated = true
 		run.estimator = v
 		all = append(all, run.simulateStage(), run.bucketStage(), run.sampleStage())
 	}
@@ -89,7 +95,7 @@ func (l *Lake) scenarioStatus(id string) (ScenarioStatus, error) {
 			out.State = st.State
 		}
 	}
-	if len(variants) == 0 && out.State == stateComplete {
+	if !estimated && out.State == stateComplete {
 		out.State = statePartial
 	}
 	return out, nil

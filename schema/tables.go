@@ -227,11 +227,57 @@ var (
 	}
 )
 
+// Tables of the whole-network simulation and of its comparison with estimates. Their variant is
+// "exact", or "exact-<from>-<to>" for a window of the workload, in ns.
+var (
+	ExactFCTs = Table{
+		Name: "exact_fcts", Doc: "The truth: each flow's FCT in a simulation of the whole network, packet by packet.",
+		Grain: "flow", Key: []string{"flow_id"}, Sort: []string{}, Variant: true,
+		Columns: []Column{
+			{"flow_id", i64, false, "", "flow"},
+			{"flow_row", i64, false, "", "the flow's row in table flows"},
+			{"size_bytes", i64, false, "bytes", "the flow's size"},
+			{"start_ns", i64, false, "ns", "the flow's start"},
+			{"hops", i16, false, "", "number of links on the path"},
+			{"ideal_ns", i64, false, "ns", "FCT of the flow alone in the network on this path"},
+			{"fct_ns", i64, false, "ns", "simulated FCT"},
+			{"slowdown", f64, false, "", "fct_ns / ideal_ns, at least 1"},
+		},
+	}
+	ExactHops = Table{
+		Name: "exact_hops", Doc: "Where each flow of exact_fcts waited.",
+		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{}, Variant: true,
+		Columns: []Column{
+			{"flow_row", i64, false, "", "the flow's row in table flows"},
+			{"hop", i16, false, "", "place of the link on the path, from 0"},
+			{"link_id", i32, false, "", "link"},
+			{"wait_ns", i64, false, "ns", "sum of the waits of the flow's packets in the link's queue; 0 at hop 0, where packets come to be when they are sent"},
+			{"last_wait_ns", i64, false, "ns", "wait of the flow's last packet"},
+		},
+	}
+	Validations = Table{
+		Name: "validations", Doc: "An estimate held against a truth: percentiles of slowdown by flow size. The variant is the estimate's.",
+		Grain: "truth × size bin × quantile", Key: []string{"truth", "size_bin", "quantile"}, Sort: []string{}, Variant: true,
+		Columns: []Column{
+			{"truth", str, false, "", "what the estimate was held against: the variant of exact_fcts, or a file"},
+			{"size_bin", str, false, "", "flow sizes, or all"},
+			{"flows", i64, false, "", "flows that have both an estimate and a truth"},
+			{"quantile", f64, false, "", "0.5, 0.9, 0.99 or 0.999"},
+			{"estimate", f64, false, "", "estimated slowdown at the quantile"},
+			{"true_slowdown", f64, false, "", "true slowdown at the quantile, over the estimate's ideal"},
+			{"error", f64, false, "", "estimate / truth - 1"},
+			{"error_lo", f64, false, "", "lower end of the error's 95% bootstrap interval"},
+			{"error_hi", f64, false, "", "upper end of the error's 95% bootstrap interval"},
+			{"wasserstein", f64, false, "", "Wasserstein-1 distance of the logarithms of the slowdowns in the bin"},
+		},
+	}
+)
+
 // Tables lists every table of the lake.
 func Tables() []Table {
 	return []Table{
 		Scenarios, Nodes, Links, Flows, Rejects, Hops, LinkLoads, LinkStats, HopDelays,
-		DelayBuckets, HopContributions, Slowdowns,
+		DelayBuckets, HopContributions, Slowdowns, ExactFCTs, ExactHops, Validations,
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 // commands lists the verbs in the order a newcomer needs them.
 func commands() []*command {
 	return []*command{
-		&runCommand, &queryCommand, &statusCommand, &estimateCommand,
+		&runCommand, &queryCommand, &statusCommand, &estimateCommand, &validateCommand,
 		&generateCommand, &routeCommand, &simulateCommand, &bucketCommand, &sampleCommand,
 		&benchKernelCommand,
 	}

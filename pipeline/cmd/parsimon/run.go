@@ -185,8 +185,10 @@ lake's table rejects.`,
 	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
 		var s scenarioFlags
 		var r runFlags
+		var exact bool
 		r.declare(f)
 		s.declare(f)
+		f.BoolVar(&exact, "exact", false, "also simulate the whole network, packet by packet, and hold the estimate against it (slow)")
 		return func(ctx context.Context, args []string) error {
 			run, err := begin(e, &s, &r, args)
 			if err != nil {
@@ -196,7 +198,18 @@ lake's table rejects.`,
 			if err := run.Estimate(ctx); err != nil {
 				return err
 			}
-			return run.WriteSummary(ctx, e.stdout)
+			if exact {
+				if err := run.Exact(ctx, pipeline.Window{}); err != nil {
+					return err
+				}
+			}
+			if err := run.WriteSummary(ctx, e.stdout); err != nil || !exact {
+				return err
+			}
+			if _, err := fmt.Fprintln(e.stdout); err != nil {
+				return err
+			}
+			return validate(ctx, e, run, "", pipeline.Window{})
 		}
 	},
 }

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"parsimon/pipeline"
+)
+
+var validateCommand = command{
+	name: "validate", args: "--lake DIR [--scenario ID] --truth exact|FILE.parquet",
+	summary: "hold an estimate against the truth",
+	help: `
+Joins the slowdowns of a scenario that has been estimated with a truth, and reports by flow size, and
+in all, p50, p90, p99 and p99.9 of both, the error with its 95% bootstrap interval, and the
+Wasserstein distance of the logarithms of the slowdowns. The comparison also goes to the lake's table
+validations.
+
+The truth is "exact", a simulation of the whole network, packet by packet, which is made now if the
+lake does not hold it; or a Parquet file with flow_id and fct_ns, from another simulator or from
+measurements. Against "exact", the queueing of each tier of links is compared too.
+
+--sample keeps a long trace affordable: it simulates a stretch from the middle of it, after as long a
+warm-up, and compares the flows that start in the stretch. The interval says how much such a sample
+can tell.`,
+	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
+		var r runFlags
+		var truth string
+		var sample, warmup time.Duration
+		r.declare(f)
+		r.declareScenario(f)
+		f.StringVar(&truth, "truth", "exact", "exact, or a Parquet file with flow_id and fct_ns")
+		f.DurationVar(&sample, "sample", 0, "length of the stretch to simulate whole, e.g. 20ms; 0: all of the trace")
+		f.DurationVar(&warmup, "warmup", 0, "simulated before the stretch but not compared; 0: as long as the stretch")
+		return func(ctx context.Context, args []string) error {
+			switch {
+			case sample < 0 || warmup < 0:
+				return usagef("--sample and --warmup must not be negative")
+			case sample > 0 && truth != "exact":
+				return usagef("--sample goes with --truth exact")
+			case warmup > 0 && sample == 0:
+				return usagef("--warmup goes with --sample")
+			}
+			run, err := resume(e, &r, args)
+			if err != nil {
+				return err
+			}
+			defer run.Close()
+			if truth != "exact" {
+				return validate(ctx, e, run, truth, pipeline.Window{})
+			}
+			window, err := run.SampleWindow(sample, warmup)
+			if err != nil {
+				return err
+			}
+			if err := run.Exact(ctx, window); err != nil {
+				return err
+			}
+			return validate(ctx, e, run, "", window)
+		}
+	},
+}
+
+// validate compares and writes what came of it; without a truth file, against the simulation of the
+// window.
+func validate(ctx context.Context, e *env, run *pipeline.Run, truthFile string, w pipeline.Window) error {
+	v, err := run.Validate(ctx, truthFile, w)
+	if err != nil {
+		return err
+	}
+	if truthFile == "" {
+		if err := run.WriteExactSummary(e.stdout, w); err != nil {
+			return err
+		}
+	}
+	return v.Write(e.stdout)
+}

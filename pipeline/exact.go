@@ -1,0 +1,109 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"parsimon/schema"
+	"parsimon/stages"
+)
+
+// A Window is a stretch of the workload to simulate whole, in ns of flow starts; the zero Window is
+// all of it. Flows up to WarmupNS before it are simulated too, but not reported.
+type Window struct {
+	FromNS, ToNS, WarmupNS int64
+}
+
+// Variant is the name under which the truth of the window stands in the lake.
+func (w Window) Variant() string {
+	if w == (Window{}) {
+		return "exact"
+	}
+	return fmt.Sprintf("exact-%d-%d", w.FromNS, w.ToNS)
+}
+
+func (r *Run) exactStage(w Window) stage {
+	return stage{"exact", place{r.spec.ScenarioID, w.Variant()}, []schema.Table{schema.ExactFCTs, schema.ExactHops}}
+}
+
+// Exact simulates the whole network packet by packet, every flow of the window through every hop
+// of the path Route gave it. It is one task: the network cannot be cut in time, only in space,
+// which is what its workers do.
+func (r *Run) Exact(ctx context.Context, w Window) error {
+	flows, err := r.flowParts()
+	if err != nil {
+		return err
+	}
+	_, routed, err := r.routeStage().complete(r.lake)
+	if err != nil {
+		return err
+	}
+	var total int64
+	for _, rec := range routed {
+		var s stages.RouteStats
+		if err := json.Unmarshal(rec.Stats, &s); err != nil {
+			return err
+		}
+		total += s.PacketHops
+	}
+	s := r.exactStage(w)
+	return r.perform(ctx, s, []task{{w.FromNS, w.ToNS, total}}, "packet-hops", func() (work, error) {
+		return func(ctx context.Context, n int, _ task) ([]part, int64, any, error) {
+			var out output
+			defer out.abandon()
+			if err := out.create(r.lake, s.place, n, s.tables...); err != nil {
+				return nil, 0, nil, err
+			}
+			in := r.lake.read(schema.Flows, flows, nil, nil)
+			defer closeQuietly(in)
+			stats, err := stages.Exact(ctx, r.net, r.router, r.spec.Params, in, stages.ExactOptions{
+				Domains: r.workers, FromNS: w.FromNS, ToNS: w.ToNS, WarmupNS: w.WarmupNS, AllowUnreachable: r.spec.AllowUnreachable,
+			}, out.writers[0], out.writers[1], r.progress.add)
+			if err != nil {
+				return nil, 0, nil, err
+			}
+			parts, err := out.commit()
+			return parts, 0, stats, err
+		}, nil
+	})
+}
+
+// WriteExactSummary says what the whole-network simulation did and cost.
+func (r *Run) WriteExactSummary(w io.Writer, window Window) error {
+	_, records, err := r.exactStage(window).complete(r.lake)
+	if err != nil {
+		return err
+	}
+	var s stages.ExactStats
+	if err := json.Unmarshal(records[0].Stats, &s); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "whole network: %d flows reported, %d of warm-up; %s packet-hops in %s, %.0f ns each (%d workers)\n\n",
+		s.Flows, s.Warmup, Human(float64(s.PacketHops)), time.Duration(records[0].Seconds*1e9).Round(time.Millisecond),
+		records[0].Seconds*1e9/float64(max(1, s.PacketHops)), r.workers)
+	return err
+}
+
+// SampleWindow is a stretch of that length from the middle of the workload, with as long a warm-up
+// unless another is given; all of the workload for a length of 0 or of the workload or more.
+func (r *Run) SampleWindow(length, warmup time.Duration) (Window, error) {
+	_, generated, err := r.generateStage().complete(r.lake)
+	if err != nil {
+		return Window{}, err
+	}
+	var g GenerateReport
+	if err := json.Unmarshal(generated[0].Stats, &g); err != nil {
+		return Window{}, err
+	}
+	if length == 0 || int64(length) > g.LastStartNS-g.FirstStartNS {
+		return Window{}, nil
+	}
+	if warmup == 0 {
+		warmup = length
+	}
+	from := g.FirstStartNS + (g.LastStartNS-g.FirstStartNS-int64(length))/2
+	return Window{FromNS: from, ToNS: from + int64(length), WarmupNS: int64(warmup)}, nil
+}

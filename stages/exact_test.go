@@ -1,0 +1,105 @@
+package stages
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+
+	"parsimon/schema"
+	"parsimon/simkernel"
+)
+
+func simulateExactly(t *testing.T, n *Network, flows []arrow.Record, o ExactOptions) (fcts, hops *captured, stats ExactStats) {
+	t.Helper()
+	r, err := NewRouter(n, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fcts, hops = &captured{}, &captured{}
+	stats, err = Exact(context.Background(), n, r, simkernel.DefaultParams(), &captured{recs: flows}, o, fcts, hops, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fcts, hops, stats
+}
+
+// The whole-network simulation gives the same rows on any number of workers and for any batches of
+// flows; every flow once, at every hop of its path once, never faster than ideal.
+func TestExactLaws(t *testing.T) {
+	n := testClos(t)
+	flows := randomFlows(n, rand.New(rand.NewPCG(4, 4)), 4000)
+	fcts, hops, stats := simulateExactly(t, n, []arrow.Record{flows}, ExactOptions{Domains: 1})
+	if stats.Flows != 4000 || len(ints64(fcts, "flow_id")) != 4000 {
+		t.Fatalf("%d flows reported, %d rows", stats.Flows, len(ints64(fcts, "flow_id")))
+	}
+	ids := slices.Sorted(slices.Values(ints64(fcts, "flow_id")))
+	if !slices.Equal(ids, int64s(flows, "flow_id")) {
+		t.Error("the flows reported are not the flows given")
+	}
+	var want int
+	queued := false
+	for _, r := range fcts.recs {
+		for i, fct := range int64s(r, "fct_ns") {
+			if fct < int64s(r, "ideal_ns")[i] {
+				t.Fatalf("flow %d beats its ideal", int64s(r, "flow_id")[i])
+			}
+			queued = queued || fct > int64s(r, "ideal_ns")[i]
+			want += int(int16s(r, "hops")[i])
+		}
+	}
+	if !queued {
+		t.Error("no flow met another")
+	}
+	if got := len(ints64(hops, "flow_row")); got != want {
+		t.Errorf("%d rows of exact_hops for %d hops", got, want)
+	}
+	for _, domains := range []int{2, 3, 8} {
+		f, h, _ := simulateExactly(t, n, []arrow.Record{flows.NewSlice(0, 7), flows.NewSlice(7, 3001), flows.NewSlice(3001, 4000)}, ExactOptions{Domains: domains})
+		if !slices.Equal(ints64(f, "fct_ns"), ints64(fcts, "fct_ns")) || !slices.Equal(ints64(f, "flow_row"), ints64(fcts, "flow_row")) ||
+			!slices.Equal(ints64(h, "wait_ns"), ints64(hops, "wait_ns")) {
+			t.Errorf("%d domains: other rows", domains)
+		}
+	}
+}
+
+// A window reports the flows that start in it, and simulates those of the warm-up before it. Times
+// since 1970 are as good as any.
+func TestExactWindow(t *testing.T) {
+	n := testClos(t)
+	flows := randomFlows(n, rand.New(rand.NewPCG(4, 5)), 3000)
+	start := slices.Clone(int64s(flows, "start_ns"))
+	for i := range start {
+		start[i] += 1_790_000_000_000_000_000
+	}
+	cols := flows.Columns()
+	cols[schema.Flows.Index("start_ns")] = column(start)
+	flows = array.NewRecord(flows.Schema(), cols, flows.NumRows())
+	o := ExactOptions{Domains: 2, FromNS: start[1000], ToNS: start[2000], WarmupNS: start[1000] - start[600]}
+	fcts, _, stats := simulateExactly(t, n, []arrow.Record{flows}, o)
+	rows := slices.Sorted(slices.Values(ints64(fcts, "flow_row")))
+	if stats.Flows != 1000 || stats.Warmup != 400 || rows[0] != 1000 || rows[999] != 1999 {
+		t.Errorf("%d flows, %d of warm-up, rows %d to %d", stats.Flows, stats.Warmup, rows[0], rows[len(rows)-1])
+	}
+}
+
+// A lone flow takes its ideal, and the ideal is the one the estimate divides by.
+func TestExactLoneFlow(t *testing.T) {
+	n := testClos(t)
+	flows := randomFlows(n, rand.New(rand.NewPCG(8, 8)), 40)
+	for i := range 40 {
+		one := flows.NewSlice(int64(i), int64(i+1))
+		fcts, hops, _ := simulateExactly(t, n, []arrow.Record{one}, ExactOptions{})
+		_, _, slowdowns := method(t, n, one, 1)
+		if f, ideal := ints64(fcts, "fct_ns")[0], ints64(fcts, "ideal_ns")[0]; f != ideal || ideal != ints64(slowdowns, "ideal_ns")[0] {
+			t.Errorf("flow %d: FCT %d, ideal %d, the estimate's ideal %d", i, f, ideal, ints64(slowdowns, "ideal_ns")[0])
+		}
+		// A short last packet can catch up with the full one before it; a flow of one packet cannot.
+		if w := ints64(hops, "wait_ns"); int64s(one, "size_bytes")[0] <= 1000 && slices.Max(w) != 0 {
+			t.Errorf("flow %d waits alone: %v", i, w)
+		}
+	}
+}
