@@ -20,21 +20,14 @@ import (
 	"parsimon/stages"
 )
 
-// Independent is the paper's estimator: each hop's delay is an independent draw from the
-// distribution of its link for the flow's size.
-const Independent = "independent"
-
-// Estimators are the estimators a run can use.
-func Estimators() []string { return []string{Independent} }
-
 // Options are what a run needs besides its scenario. None of them changes the results, except
 // Estimator.
 type Options struct {
 	Lake        string // directory; made if it does not exist
-	Estimator   string // default Independent
-	Workers     int    // goroutines; default one per core
-	Partitions  int    // partitions of links; default by size
-	MemoryBytes int64  // what DuckDB may use to sort a flow file; default 1 GiB
+	Estimator   stages.Estimator
+	Workers     int   // goroutines; default one per core
+	Partitions  int   // partitions of links; default by size
+	MemoryBytes int64 // what DuckDB may use to sort a flow file; default 1 GiB
 	Log         zerolog.Logger
 	Progress    Progress // nil: none
 }
@@ -59,7 +52,7 @@ type Run struct {
 	net        *stages.Network
 	router     *stages.Router
 	source     *Scenario // nil when the scenario was read from the lake
-	estimator  string
+	estimator  stages.Estimator
 	workers    int
 	partitions int
 	memory     int64
@@ -151,9 +144,6 @@ func newRun(lake *Lake, sp spec, net *stages.Network, o Options) (*Run, error) {
 		lake: lake, spec: sp, net: net, estimator: o.Estimator, workers: o.Workers, partitions: o.Partitions,
 		memory: o.MemoryBytes, log: o.Log, progress: o.Progress, began: time.Now(),
 	}
-	if r.estimator == "" {
-		r.estimator = Independent
-	}
 	if r.workers <= 0 {
 		r.workers = runtime.GOMAXPROCS(0)
 	}
@@ -180,7 +170,7 @@ func (r *Run) Close() { r.unlock() }
 func (r *Run) ScenarioID() string { return r.spec.ScenarioID }
 
 // Variant is the name under which the run's estimates stand in the lake.
-func (r *Run) Variant() string { return r.estimator }
+func (r *Run) Variant() string { return r.estimator.String() }
 
 func (r *Run) report(s StageReport) {
 	r.reports = append(r.reports, s)
@@ -189,7 +179,7 @@ func (r *Run) report(s StageReport) {
 
 // base and variant are where the run's tables stand.
 func (r *Run) base() place    { return place{scenario: r.spec.ScenarioID} }
-func (r *Run) variant() place { return place{r.spec.ScenarioID, r.estimator} }
+func (r *Run) variant() place { return place{r.spec.ScenarioID, r.Variant()} }
 
 func (r *Run) generateStage() stage {
 	return stage{"generate", r.base(), []schema.Table{schema.Scenarios, schema.Nodes, schema.Links, schema.Flows, schema.Rejects}}
@@ -283,7 +273,7 @@ func (r *Run) Bucket(ctx context.Context) error {
 	}
 	s := r.bucketStage()
 	return r.perform(ctx, s, tasks, "hops", func() (work, error) {
-		b := stages.NewBucketer(r.spec.Params, r.spec.Seed)
+		b := stages.NewBucketer(r.spec.Params, r.spec.Seed, r.estimator)
 		return func(ctx context.Context, n int, t task) ([]part, int64, any, error) {
 			var out output
 			defer out.abandon()
@@ -317,7 +307,7 @@ func (r *Run) Sample(ctx context.Context) error {
 	contributions := partsOf(bucketed, schema.HopContributions)
 	s := r.sampleStage()
 	err = r.perform(ctx, s, chunkTasks(flows), "flows", func() (work, error) {
-		sampler := stages.NewSampler(r.net, r.spec.Params)
+		sampler := stages.NewSampler(r.net, r.spec.Params, r.estimator)
 		return func(ctx context.Context, n int, t task) ([]part, int64, any, error) {
 			var out output
 			defer out.abandon()

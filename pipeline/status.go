@@ -2,11 +2,14 @@ package pipeline
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"parsimon/stages"
 )
 
 // Status says what a lake holds.
@@ -81,8 +84,12 @@ func (l *Lake) scenarioStatus(id string) (ScenarioStatus, error) {
 			all = append(all, stage{"exact", place{id, v}, nil})
 			continue
 		}
+		e, err := stages.ParseEstimator(v)
+		if err != nil {
+			return out, fmt.Errorf("%s: %w", l.statePath(place{id, v}), err)
+		}
 		estimated = true
-		run.estimator = v
+		run.estimator = e
 		all = append(all, run.simulateStage(), run.bucketStage(), run.sampleStage())
 	}
 	for _, s := range all {

@@ -204,7 +204,8 @@ var (
 			{"hop", i16, false, "", "place of the link on the path, from 0"},
 			{"hops", i16, false, "", "number of links on the path"},
 			{"link_id", i32, false, "", "link"},
-			{"delay_ns", f64, false, "ns", "delay this hop contributes"},
+			{"delay_ns", f64, false, "ns", "delay this hop contributes under the estimator"},
+			{"wait_ns", f64, false, "ns", "part of it that is the wait of the flow's last packet in the queue; 0 where the estimator does not tell them apart"},
 		},
 	}
 	Slowdowns = Table{

@@ -36,7 +36,7 @@ func randomFlows(n *Network, rng *rand.Rand, count int) arrow.Record {
 }
 
 // method runs route, simulate, bucket and sample in memory, links cut into that many partitions.
-func method(t *testing.T, n *Network, flows arrow.Record, partitions int) (delays, stats, slowdowns *captured) {
+func method(t *testing.T, n *Network, flows arrow.Record, partitions int, e Estimator) (delays, stats, slowdowns *captured) {
 	t.Helper()
 	ctx, p := context.Background(), simkernel.DefaultParams()
 	r, err := NewRouter(n, 1)
@@ -56,7 +56,7 @@ func method(t *testing.T, n *Network, flows arrow.Record, partitions int) (delay
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := NewBucketer(p, 1)
+	b := NewBucketer(p, 1, e)
 	links := len(n.Links)
 	for i := range partitions {
 		var d, buckets captured
@@ -68,7 +68,7 @@ func method(t *testing.T, n *Network, flows arrow.Record, partitions int) (delay
 		}
 		delays.recs = append(delays.recs, d.recs...)
 	}
-	s, err := NewSampler(n, p).Sample(ctx, 0, flows.NumRows(), &captured{recs: []arrow.Record{flows}}, &contributions, slowdowns)
+	s, err := NewSampler(n, p, e).Sample(ctx, 0, flows.NumRows(), &captured{recs: []arrow.Record{flows}}, &contributions, slowdowns)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func testClos(t *testing.T) *Network {
 func TestMethodLaws(t *testing.T) {
 	n := testClos(t)
 	flows := randomFlows(n, rand.New(rand.NewPCG(2, 3)), 6000)
-	delays, stats, slowdowns := method(t, n, flows, 1)
+	delays, stats, slowdowns := method(t, n, flows, 1, Independent)
 
 	var hops int64
 	for _, r := range slowdowns.recs {
@@ -126,7 +126,7 @@ func TestMethodLaws(t *testing.T) {
 		t.Errorf("link_stats has %d rows for %d links", len(ints64(stats, "flows")), len(n.Links))
 	}
 	for _, partitions := range []int{2, 7, 64} {
-		d, s, w := method(t, n, flows, partitions)
+		d, s, w := method(t, n, flows, partitions, Independent)
 		if !slices.Equal(floats64(w, "slowdown"), floats64(slowdowns, "slowdown")) {
 			t.Errorf("%d partitions: other slowdowns", partitions)
 		}
@@ -146,7 +146,7 @@ func TestLonelyFlowsAreIdeal(t *testing.T) {
 	}
 	cols := flows.Columns()
 	cols[schema.Flows.Index("start_ns")] = column(start)
-	_, _, slowdowns := method(t, n, array.NewRecord(flows.Schema(), cols, flows.NumRows()), 3)
+	_, _, slowdowns := method(t, n, array.NewRecord(flows.Schema(), cols, flows.NumRows()), 3, Flow)
 	for i, x := range floats64(slowdowns, "slowdown") {
 		if x != 1 {
 			t.Fatalf("flow %d alone has slowdown %v", i, x)

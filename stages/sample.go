@@ -20,9 +20,10 @@ type SampleStats struct {
 
 // Sampler puts each flow's hops together again. One Sampler serves one goroutine.
 type Sampler struct {
-	net    *Network
-	params simkernel.Params
-	ideal  simkernel.IdealPath
+	net       *Network
+	params    simkernel.Params
+	estimator Estimator
+	ideal     simkernel.IdealPath
 
 	// contributions as read
 	row   []int64
@@ -30,26 +31,30 @@ type Sampler struct {
 	hops  []int16
 	link  []int32
 	delay []float64
+	wait  []float64
 	// and laid out by flow: width places a flow, seen of them taken
 	byLink  []int32
 	byDelay []float64
+	byWait  []float64
 	seen    []int16
 	want    []int16
 }
 
 // ContributionColumns names the columns of table hop_contributions that Sample reads: all.
 func ContributionColumns() []string {
-	return []string{"flow_row", "hop", "hops", "link_id", "delay_ns"}
+	return []string{"flow_row", "hop", "hops", "link_id", "delay_ns", "wait_ns"}
 }
 
-// NewSampler prepares a sampler for the scenario.
-func NewSampler(n *Network, p simkernel.Params) *Sampler { return &Sampler{net: n, params: p} }
+// NewSampler prepares a sampler for the scenario and an estimator.
+func NewSampler(n *Network, p simkernel.Params, e Estimator) *Sampler {
+	return &Sampler{net: n, params: p, estimator: e}
+}
 
 // Sample reads one chunk of table flows, whose first row is firstRow, and the hop_contributions of
 // its flows (in any order; rows of other flows are passed over), and writes table slowdowns, a row
 // for every flow that has a path, in the order of the flows. The end-to-end FCT is the ideal FCT on
-// the flow's path plus the sum of what its hops contribute (paper, §3.4), in path order, so that
-// the sum has the same bits whatever the partitions were.
+// the flow's path plus what its hops contribute, combined as the estimator says, in path order, so
+// that sums have the same bits whatever the partitions were.
 func (s *Sampler) Sample(ctx context.Context, firstRow, rows int64, flows, contributions schema.Batches, out schema.Sink) (SampleStats, error) {
 	var stats SampleStats
 	width, err := s.layOut(firstRow, rows, contributions)
@@ -77,6 +82,7 @@ func (s *Sampler) Sample(ctx context.Context, firstRow, rows int64, flows, contr
 // layOut brings the contributions into a table of rows × width places, one place a hop.
 func (s *Sampler) layOut(firstRow, rows int64, in schema.Batches) (width int, err error) {
 	s.row, s.hop, s.hops, s.link, s.delay = s.row[:0], s.hop[:0], s.hops[:0], s.link[:0], s.delay[:0]
+	s.wait = s.wait[:0]
 	err = forEach(in, func(rec arrow.Record) error {
 		row := int64s(rec, "flow_row")
 		from, to := 0, len(row) // sorted by flow: one stretch is ours
@@ -91,6 +97,7 @@ func (s *Sampler) layOut(firstRow, rows int64, in schema.Batches) (width int, er
 		s.hops = append(s.hops, int16s(rec, "hops")[from:to]...)
 		s.link = append(s.link, int32s(rec, "link_id")[from:to]...)
 		s.delay = append(s.delay, float64s(rec, "delay_ns")[from:to]...)
+		s.wait = append(s.wait, float64s(rec, "wait_ns")[from:to]...)
 		return nil
 	})
 	if err != nil {
@@ -101,6 +108,7 @@ func (s *Sampler) layOut(firstRow, rows int64, in schema.Batches) (width int, er
 	}
 	n := int(rows)
 	s.byLink, s.byDelay = resize(s.byLink, n*width), resize(s.byDelay, n*width)
+	s.byWait = resize(s.byWait, n*width)
 	s.seen, s.want = resize(s.seen, n), resize(s.want, n)
 	clear(s.seen)
 	clear(s.want)
@@ -110,7 +118,7 @@ func (s *Sampler) layOut(firstRow, rows int64, in schema.Batches) (width int, er
 			return 0, fmt.Errorf("hop_contributions is not sorted by flow, or row %d has hop %d of %d", row, s.hop[i], s.hops[i])
 		}
 		place := int(f)*width + int(s.hop[i])
-		s.byLink[place], s.byDelay[place] = s.link[i], s.delay[i]
+		s.byLink[place], s.byDelay[place], s.byWait[place] = s.link[i], s.delay[i], s.wait[i]
 		s.seen[f]++
 		s.want[f] = s.hops[i]
 	}
@@ -144,12 +152,12 @@ func (s *Sampler) estimate(rec arrow.Record, chunkRow int64, at, width int, out 
 			continue
 		}
 		s.ideal.Reset(&s.params)
-		var delay float64
+		place := (at + i) * width
 		for h := range int(want) {
-			link := &s.net.Links[s.byLink[(at+i)*width+h]]
+			link := &s.net.Links[s.byLink[place+h]]
 			s.ideal.Add(link.BandwidthBps, link.DelayNS)
-			delay += s.byDelay[(at+i)*width+h]
 		}
+		delay := s.estimator.combine(s.byDelay[place:place+int(want)], s.byWait[place:place+int(want)])
 		ideal := s.ideal.FCTNS(size[i])
 		fct := ideal + int64(math.Round(delay))
 		keep, hops = append(keep, i), append(hops, want)

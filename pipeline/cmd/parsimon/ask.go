@@ -14,6 +14,7 @@ import (
 
 	"parsimon/pipeline"
 	"parsimon/queries"
+	"parsimon/stages"
 )
 
 var queryCommand = command{
@@ -198,7 +199,7 @@ Prints quantiles of slowdown and FCT.
 		var q pipeline.Question
 		f.StringVar(&r.lake, "lake", "", "directory of the lake (required)")
 		r.declareScenario(f)
-		f.StringVar(&r.estimator, "estimator", pipeline.Independent, "variant of the scenario to draw from")
+		f.StringVar(&r.estimator, "estimator", stages.Independent.String(), "variant of the scenario to draw from")
 		f.Int32Var(&q.Src, "src", -1, "node id of the sending host (required)")
 		f.Int32Var(&q.Dst, "dst", -1, "node id of the receiving host (required)")
 		f.StringVar(&size, "size", "", "flow size, e.g. 1500 or 100KB (required)")

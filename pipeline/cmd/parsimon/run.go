@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"parsimon/pipeline"
+	"parsimon/stages"
 )
 
 // runFlags are the flags of every command that works on a scenario.
@@ -19,7 +20,7 @@ type runFlags struct {
 
 func (r *runFlags) declare(f *pflag.FlagSet) {
 	f.StringVar(&r.lake, "lake", "", "directory of the lake (required)")
-	f.StringVar(&r.estimator, "estimator", pipeline.Independent, "how delays become slowdowns: "+strings.Join(pipeline.Estimators(), ", "))
+	f.StringVar(&r.estimator, "estimator", stages.Independent.String(), "how delays become slowdowns: "+strings.Join(stages.EstimatorNames(), ", "))
 	f.IntVar(&r.workers, "workers", 0, "goroutines that work at once; 0: one per core. Does not change the results")
 	f.IntVar(&r.partitions, "partitions", 0, "ranges the links are cut into; 0: by size. Does not change the results")
 	f.StringVar(&r.memory, "memory-limit", "1GiB", "memory for sorting a flow file; beyond it, the sort spills to disk")
@@ -30,7 +31,7 @@ func (r *runFlags) declareScenario(f *pflag.FlagSet) {
 }
 
 func (r *runFlags) options(e *env) (pipeline.Options, error) {
-	o := pipeline.Options{Lake: r.lake, Estimator: r.estimator, Workers: r.workers, Partitions: r.partitions}
+	o := pipeline.Options{Lake: r.lake, Workers: r.workers, Partitions: r.partitions}
 	if r.lake == "" {
 		return o, usagef("--lake is required")
 	}
@@ -40,14 +41,10 @@ func (r *runFlags) options(e *env) (pipeline.Options, error) {
 	if r.partitions < 0 || r.partitions > 99_999 {
 		return o, usagef("--partitions %d: must be 0 to 99,999", r.partitions)
 	}
-	known := false
-	for _, name := range pipeline.Estimators() {
-		known = known || name == r.estimator
-	}
-	if !known {
-		return o, usagef("--estimator %q: must be one of %s", r.estimator, strings.Join(pipeline.Estimators(), ", "))
-	}
 	var err error
+	if o.Estimator, err = stages.ParseEstimator(r.estimator); err != nil {
+		return o, usagef("--estimator: %v", err)
+	}
 	if o.MemoryBytes, err = parseBytes(r.memory); err != nil {
 		return o, usagef("--memory-limit %q: %v", r.memory, err)
 	}
