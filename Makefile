@@ -9,7 +9,7 @@ BIN := bin
 LAKE := lake
 SHARED := ../shared
 
-.PHONY: help setup build run test lint unit bench-kernel bench-run accuracy clean
+.PHONY: help setup build run test lint unit bench-kernel bench-run accuracy exact-accuracy clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -38,6 +38,18 @@ lint: ## golangci-lint, pinned
 	   GOFLAGS= GOBIN="$$GOBIN" go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION); \
 	 fi; \
 	 "$$GOBIN/golangci-lint" run ./...
+
+bench-kernel: build ## the link kernel against the reference link simulator, alternating (needs ../shared)
+	@.ci/bench-kernel $(BIN)/parsimon $(SHARED)
+
+bench-run: build ## a whole estimate against the reference's, alternating (needs ../shared)
+	@.ci/bench-run $(BIN)/parsimon $(SHARED)
+
+accuracy: build ## estimators against ns-3 on every shared scenario, as a table (needs ../shared)
+	@.ci/accuracy $(BIN)/parsimon $(SHARED)
+
+exact-accuracy: ## the whole-network simulation against ns-3, several seeds (minutes; needs ../shared)
+	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run TestNetworkAgainstNS3 -v ./simkernel
 
 clean: ## remove what was built (not the lake)
 	@rm -rf $(BIN)

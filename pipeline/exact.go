@@ -52,21 +52,14 @@ func (r *Run) Exact(ctx context.Context, w Window) error {
 	s := r.exactStage(w)
 	return r.perform(ctx, s, []task{{w.FromNS, w.ToNS, total}}, "packet-hops", func() (work, error) {
 		return func(ctx context.Context, n int, _ task) ([]part, int64, any, error) {
-			var out output
-			defer out.abandon()
-			if err := out.create(r.lake, s.place, n, s.tables...); err != nil {
-				return nil, 0, nil, err
-			}
-			in := r.lake.read(schema.Flows, flows, nil, nil)
-			defer closeQuietly(in)
-			stats, err := stages.Exact(ctx, r.net, r.router, r.spec.Params, in, stages.ExactOptions{
-				Domains: r.workers, FromNS: w.FromNS, ToNS: w.ToNS, WarmupNS: w.WarmupNS, AllowUnreachable: r.spec.AllowUnreachable,
-			}, out.writers[0], out.writers[1], r.progress.add)
-			if err != nil {
-				return nil, 0, nil, err
-			}
-			parts, err := out.commit()
-			return parts, 0, stats, err
+			return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
+				in := r.lake.read(schema.Flows, flows, nil, nil)
+				defer closeQuietly(in)
+				stats, err := stages.Exact(ctx, r.net, r.router, r.spec.Params, in, stages.ExactOptions{
+					Domains: r.workers, FromNS: w.FromNS, ToNS: w.ToNS, WarmupNS: w.WarmupNS, AllowUnreachable: r.spec.AllowUnreachable,
+				}, out[0], out[1], r.progress.add)
+				return 0, stats, err
+			})
 		}, nil
 	})
 }

@@ -39,7 +39,7 @@ var zstdFast = &zstd.Codec{Level: zstd.SpeedFastest, Concurrency: 1}
 // A tableWriter writes the record batches of one table into one Parquet file.
 type tableWriter struct {
 	table   schema.Table
-	w       *parquet.Writer
+	w       *parquet.GenericWriter[any]
 	columns []*parquet.ColumnWriter
 	values  []parquet.Value
 	group   int64 // rows in the open row group
@@ -52,7 +52,7 @@ func newTableWriter(t schema.Table, out io.Writer) *tableWriter {
 	for i, name := range t.Sort {
 		sorting[i] = parquet.Ascending(name)
 	}
-	w := parquet.NewWriter(out, parquetSchema(t),
+	w := parquet.NewGenericWriter[any](out, parquetSchema(t),
 		parquet.CreatedBy("parsimon", strconv.Itoa(schema.Version), ""),
 		parquet.SortingWriterConfig(parquet.SortingColumns(sorting...)),
 		parquet.Compression(zstdFast),

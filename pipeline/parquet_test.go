@@ -35,7 +35,7 @@ func randomBatch(t schema.Table, rng *rand.Rand, rows int) arrow.Record {
 			case *array.Int32Builder:
 				f.Append(rng.Int32N(1000) - 1)
 			case *array.Int64Builder:
-				f.Append(rng.Int64() - rng.Int64())
+				f.Append(int64(rng.Uint64()))
 			case *array.Float64Builder:
 				f.Append(rng.NormFloat64())
 			case *array.BooleanBuilder:

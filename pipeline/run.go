@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"runtime"
 	"time"
 
@@ -206,21 +205,14 @@ func (r *Run) Route(ctx context.Context) error {
 	s := r.routeStage()
 	return r.perform(ctx, s, chunkTasks(flows), "flows", func() (work, error) {
 		return func(ctx context.Context, n int, t task) ([]part, int64, any, error) {
-			var out output
-			defer out.abandon()
-			if err := out.create(r.lake, s.place, n, s.tables...); err != nil {
-				return nil, 0, nil, err
-			}
-			in := r.lake.read(schema.Flows, flows[n:n+1], nil, nil)
-			defer closeQuietly(in)
-			stats, err := stages.Route(ctx, r.router, &r.spec.Params, in, int32(n), t.Lo, out.writers[0], out.writers[1],
-				stages.RouteOptions{AllowUnreachable: r.spec.AllowUnreachable})
-			if err != nil {
-				return nil, 0, nil, err
-			}
-			r.progress.add(t.Cost)
-			parts, err := out.commit()
-			return parts, 0, stats, err
+			return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
+				in := r.lake.read(schema.Flows, flows[n:n+1], nil, nil)
+				defer closeQuietly(in)
+				stats, err := stages.Route(ctx, r.router, &r.spec.Params, in, int32(n), t.Lo, out[0], out[1],
+					stages.RouteOptions{AllowUnreachable: r.spec.AllowUnreachable})
+				r.progress.add(t.Cost)
+				return 0, stats, err
+			})
 		}, nil
 	})
 }
@@ -243,19 +235,12 @@ func (r *Run) Simulate(ctx context.Context) error {
 			return nil, err
 		}
 		return func(ctx context.Context, n int, t task) ([]part, int64, any, error) {
-			var out output
-			defer out.abandon()
-			if err := out.create(r.lake, s.place, n, s.tables...); err != nil {
-				return nil, 0, nil, err
-			}
-			in := r.lake.read(schema.Hops, hops, stages.HopColumns(), &keyRange{"link_id", t.Lo, t.Hi})
-			defer closeQuietly(in)
-			stats, err := sim.Simulate(ctx, int32(t.Lo), int32(t.Hi), in, out.writers[0], out.writers[1], r.progress.add)
-			if err != nil {
-				return nil, 0, nil, err
-			}
-			parts, err := out.commit()
-			return parts, max(1, stats.LongestCaseNS), stats, err
+			return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
+				in := r.lake.read(schema.Hops, hops, stages.HopColumns(), &keyRange{"link_id", t.Lo, t.Hi})
+				defer closeQuietly(in)
+				stats, err := sim.Simulate(ctx, int32(t.Lo), int32(t.Hi), in, out[0], out[1], r.progress.add)
+				return max(1, stats.LongestCaseNS), stats, err
+			})
 		}, nil
 	})
 }
@@ -275,20 +260,13 @@ func (r *Run) Bucket(ctx context.Context) error {
 	return r.perform(ctx, s, tasks, "hops", func() (work, error) {
 		b := stages.NewBucketer(r.spec.Params, r.spec.Seed, r.estimator)
 		return func(ctx context.Context, n int, t task) ([]part, int64, any, error) {
-			var out output
-			defer out.abandon()
-			if err := out.create(r.lake, s.place, n, s.tables...); err != nil {
-				return nil, 0, nil, err
-			}
-			in := r.lake.read(schema.HopDelays, delays[n:n+1], stages.BucketColumns(), nil)
-			defer closeQuietly(in)
-			stats, err := b.Bucket(ctx, in, out.writers[0], out.writers[1])
-			if err != nil {
-				return nil, 0, nil, err
-			}
-			r.progress.add(t.Cost)
-			parts, err := out.commit()
-			return parts, 0, stats, err
+			return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
+				in := r.lake.read(schema.HopDelays, delays[n:n+1], stages.BucketColumns(), nil)
+				defer closeQuietly(in)
+				stats, err := b.Bucket(ctx, in, out[0], out[1])
+				r.progress.add(t.Cost)
+				return 0, stats, err
+			})
 		}, nil
 	})
 }
@@ -309,22 +287,15 @@ func (r *Run) Sample(ctx context.Context) error {
 	err = r.perform(ctx, s, chunkTasks(flows), "flows", func() (work, error) {
 		sampler := stages.NewSampler(r.net, r.spec.Params, r.estimator)
 		return func(ctx context.Context, n int, t task) ([]part, int64, any, error) {
-			var out output
-			defer out.abandon()
-			if err := out.create(r.lake, s.place, n, s.tables...); err != nil {
-				return nil, 0, nil, err
-			}
-			in := r.lake.read(schema.Flows, flows[n:n+1], nil, nil)
-			defer closeQuietly(in)
-			hops := r.lake.read(schema.HopContributions, contributions, stages.ContributionColumns(), &keyRange{"flow_row", t.Lo, t.Hi})
-			defer closeQuietly(hops)
-			stats, err := sampler.Sample(ctx, t.Lo, t.Hi-t.Lo, in, hops, out.writers[0])
-			if err != nil {
-				return nil, 0, nil, err
-			}
-			r.progress.add(t.Cost)
-			parts, err := out.commit()
-			return parts, 0, stats, err
+			return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
+				in := r.lake.read(schema.Flows, flows[n:n+1], nil, nil)
+				defer closeQuietly(in)
+				hops := r.lake.read(schema.HopContributions, contributions, stages.ContributionColumns(), &keyRange{"flow_row", t.Lo, t.Hi})
+				defer closeQuietly(hops)
+				stats, err := sampler.Sample(ctx, t.Lo, t.Hi-t.Lo, in, hops, out[0])
+				r.progress.add(t.Cost)
+				return 0, stats, err
+			})
 		}, nil
 	})
 	if err != nil {
@@ -413,9 +384,6 @@ func (l *Lake) resolve(scenario string) (string, error) {
 	}
 	return "", fmt.Errorf("no scenario %q in %s; it holds %v", scenario, l.root, ids)
 }
-
-// tmpPath is a path for scratch files of the run.
-func (r *Run) tmpPath(name string) string { return filepath.Join(r.lake.tmp, name) }
 
 // closeQuietly closes a stream that was read to its end or is given up: its errors were reported.
 func closeQuietly(c io.Closer) { _ = c.Close() }

@@ -3,7 +3,6 @@ package pipeline
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"reflect"
@@ -224,39 +223,31 @@ func (r *Run) resume(s stage, plan stagePlan) ([]*taskRecord, error) {
 	return make([]*taskRecord, len(plan.Tasks)), r.lake.writeState(s.path(r.lake, "plan.json"), plan)
 }
 
-// output opens the files a task writes, one a table, and commits them together.
-type output struct {
-	writers []*partWriter
-}
-
-// create opens part n of each of the tables.
-func (o *output) create(l *Lake, at place, n int, tables ...schema.Table) error {
-	for _, t := range tables {
-		w, err := l.create(t, at.file(t, n))
-		if err != nil {
-			o.abandon()
-			return err
+// produce does one task that writes part n of each of the stage's tables. do writes them, one
+// writer a table; if it succeeds they are committed, if not nothing of them is left.
+func (r *Run) produce(s stage, n int, do func(out []*partWriter) (criticalNS int64, stats any, err error)) (parts []part, criticalNS int64, stats any, err error) {
+	var out []*partWriter
+	defer func() {
+		for _, w := range out {
+			w.abandon()
 		}
-		o.writers = append(o.writers, w)
+	}()
+	for _, t := range s.tables {
+		w, err := r.lake.create(t, s.place.file(t, n))
+		if err != nil {
+			return nil, 0, nil, err
+		}
+		out = append(out, w)
 	}
-	return nil
-}
-
-// commit completes the files and puts them in place.
-func (o *output) commit() ([]part, error) {
-	var parts []part
-	var errs error
-	for _, w := range o.writers {
+	if criticalNS, stats, err = do(out); err != nil {
+		return nil, 0, nil, err
+	}
+	for _, w := range out {
 		p, err := w.commit()
-		errs = errors.Join(errs, err)
+		if err != nil {
+			return nil, 0, nil, err
+		}
 		parts = append(parts, p)
 	}
-	return parts, errs
-}
-
-// abandon removes what was not committed.
-func (o *output) abandon() {
-	for _, w := range o.writers {
-		w.abandon()
-	}
+	return parts, criticalNS, stats, nil
 }

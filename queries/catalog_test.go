@@ -64,6 +64,7 @@ func viewNames(t *testing.T, db *sql.DB) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer rows.Close()
 	var names []string
 	for rows.Next() {
 		var name string

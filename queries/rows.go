@@ -32,7 +32,7 @@ type Rows struct {
 
 // start runs a statement and takes over the connection.
 func start(ctx context.Context, conn *sql.Conn, text string, args []any) (*Rows, error) {
-	rows, err := conn.QueryContext(ctx, text, args...)
+	rows, err := conn.QueryContext(ctx, text, args...) //nolint:rowserrcheck // Next asks for it
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
