@@ -129,10 +129,6 @@ func (tw *tableWriter) write(rec arrow.Record) error {
 
 // writeColumn hands rows from..to of an Arrow column to a Parquet column, a chunk at a time.
 func (tw *tableWriter) writeColumn(index int, col arrow.Array, from, to int) error {
-	def := 0
-	if tw.table.Columns[index].Nullable {
-		def = 1
-	}
 	out := tw.columns[index]
 	if list, ok := col.(*array.List); ok {
 		return tw.writeList(out, index, list, from, to)
@@ -143,35 +139,37 @@ func (tw *tableWriter) writeColumn(index int, col arrow.Array, from, to int) err
 		switch a := col.(type) {
 		case *array.Int16:
 			for _, v := range a.Int16Values()[from:end] {
-				values = append(values, parquet.Int32Value(int32(v)).Level(0, def, index))
+				values = append(values, parquet.Int32Value(int32(v)))
 			}
 		case *array.Int32:
 			for _, v := range a.Int32Values()[from:end] {
-				values = append(values, parquet.Int32Value(v).Level(0, def, index))
+				values = append(values, parquet.Int32Value(v))
 			}
 		case *array.Int64:
 			for _, v := range a.Int64Values()[from:end] {
-				values = append(values, parquet.Int64Value(v).Level(0, def, index))
+				values = append(values, parquet.Int64Value(v))
 			}
 		case *array.Float64:
 			for _, v := range a.Float64Values()[from:end] {
-				values = append(values, parquet.DoubleValue(v).Level(0, def, index))
+				values = append(values, parquet.DoubleValue(v))
 			}
 		case *array.Boolean:
 			for i := from; i < end; i++ {
-				values = append(values, parquet.BooleanValue(a.Value(i)).Level(0, def, index))
+				values = append(values, parquet.BooleanValue(a.Value(i)))
 			}
 		case *array.String:
 			for i := from; i < end; i++ {
-				values = append(values, parquet.ByteArrayValue([]byte(a.Value(i))).Level(0, def, index))
+				values = append(values, parquet.ByteArrayValue([]byte(a.Value(i))))
 			}
 		default:
 			return fmt.Errorf("cannot write Arrow type %s", col.DataType())
 		}
-		if def == 1 && col.NullN() > 0 {
-			for i := from; i < end; i++ {
-				if col.IsNull(i) {
-					values[i-from] = parquet.NullValue().Level(0, 0, index)
+		if tw.table.Columns[index].Nullable { // only there do levels say anything
+			for i := range values {
+				if col.IsNull(from + i) {
+					values[i] = parquet.NullValue().Level(0, 0, index)
+				} else {
+					values[i] = values[i].Level(0, 1, index)
 				}
 			}
 		}

@@ -87,3 +87,26 @@ func p99Error(t *testing.T, topology, flows, truth string, seed uint64) float64 
 	}
 	return e
 }
+
+// BenchmarkEstimate runs all stages on a shared scenario: where does the time go?
+func BenchmarkEstimate(b *testing.B) {
+	flows := shared(b, "reference", "scenarios", "47", "flows.parquet")
+	topology := shared(b, "reference", "topologies", "cluster_4_to_1.json")
+	for b.Loop() {
+		s, err := TraceScenario(topology, flows)
+		if err != nil {
+			b.Fatal(err)
+		}
+		run, err := Begin(s, Options{Lake: b.TempDir(), Log: zerolog.Nop()})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := run.Estimate(context.Background()); err != nil {
+			b.Fatal(err)
+		}
+		for _, r := range run.reports {
+			b.ReportMetric(r.Seconds, r.Stage+"-s")
+		}
+		run.Close()
+	}
+}
