@@ -16,8 +16,15 @@ import (
 // sent, more than Params.MarkBytes(bandwidth) wire bytes of data have arrived and are left behind
 // it. Every data packet is answered by one ACK, a real packet of AckBytes that returns over the
 // reverse links and through the destination's NIC. A NIC sends its ACKs first, then serves its
-// sendable flows round robin, a packet each, and never marks. Buffers are infinite: nothing is
-// dropped or paused. Not modelled yet: finite shared buffers, PFC, more than one class of data.
+// sendable flows round robin, a packet each, and never marks. A flow with less than a window in
+// flight is sendable, and sends a full packet even if that reaches beyond the window. Buffers are
+// infinite: nothing is dropped or paused. Not modelled yet: finite shared buffers, PFC, more than
+// one class of data.
+//
+// Against ns-3, the ground truth: with times rounded down to whole ns as it does, small networks
+// give its FCTs to the ns, marks and cuts included. Except where several flows share a NIC after a
+// cut: there ns-3 can let a paced flow oversleep until the next ACK, because it takes its next look
+// at the earliest pacing time of all flows, of those with closed windows too. We do not.
 //
 // Order of events. Time is in ps. Of what reaches a queue in the same ps, what came over the lower
 // link stands first; flows that start in the same ps stand in the order of their rows. A host takes
@@ -102,6 +109,15 @@ func (r *NetResults) Reset() {
 	r.Row, r.FCTNS, r.IdealNS = r.Row[:0], r.FCTNS[:0], r.IdealNS[:0]
 	r.HopEnds, r.WaitNS, r.LastWaitNS = r.HopEnds[:0], r.WaitNS[:0], r.LastWaitNS[:0]
 }
+
+// NetCounters are what a switch's port has seen so far; a NIC's are 0.
+type NetCounters struct {
+	PacketsMarked int64
+	MaxQueueBytes int64 // most wire bytes of data in its queue when a packet starts to be sent, that one included
+}
+
+// Counters answers what the sending end of a link has seen. Not to be called during a window.
+func (n *Network) Counters(link int32) NetCounters { return n.ports[link].counters }
 
 // netFinish is a flow whose last byte was delivered at atPS.
 type netFinish struct {

@@ -142,18 +142,20 @@ func (d *netDomain) forward(u int32, p *netPort, to int32, it netItem) {
 
 // forwardFar is forward for a link that leaves the domain or is far.
 func (d *netDomain) forwardFar(u int32, p *netPort, to int32, it netItem) {
-	switch {
-	case p.farLink:
-		p.transit.push(it, &d.net.flows)
-		if p.transit.tail-p.transit.head == 1 {
-			d.visitFar(u, it.atPS)
-		}
-	case p.onward != d.id:
-		box := &d.outbox[d.net.step&1][p.onward]
-		*box = append(*box, netMail{it, to})
-	default:
-		d.deliver(to, it)
+	if !p.farLink {
+		d.mail(p.onward, to, it)
+		return
 	}
+	p.transit.push(it, &d.net.flows)
+	if p.transit.tail-p.transit.head == 1 {
+		d.visitFar(u, it.atPS)
+	}
+}
+
+// mail leaves an item for a port of another domain.
+func (d *netDomain) mail(domain, to int32, it netItem) {
+	box := &d.outbox[d.net.step&1][domain]
+	*box = append(*box, netMail{it, to})
 }
 
 // visitFar notes that the first packet on a far link arrives at atPS: in the window before, the
@@ -179,11 +181,10 @@ func (d *netDomain) runFar(u int32) {
 		} else {
 			to = t.hops[it.hop-1].forward
 		}
-		if p.onward != d.id {
-			box := &d.outbox[d.net.step&1][p.onward]
-			*box = append(*box, netMail{it, to})
-		} else {
+		if p.onward == d.id {
 			d.deliver(to, it)
+		} else {
+			d.mail(p.onward, to, it)
 		}
 	}
 }

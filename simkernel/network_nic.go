@@ -137,6 +137,12 @@ func (d *netDomain) runNIC(u int32, p *netPort, c *netNIC) {
 			if next != netNever {
 				d.visit(u, next)
 			}
+			if data.head == data.tail {
+				data.head, data.tail, p.arrived = 0, 0, 0
+			}
+			if in.head == in.tail {
+				in.head, in.tail = 0, 0
+			}
 			return
 		}
 		switch {

@@ -6,7 +6,7 @@ package simkernel
 // data that comes over its cable; what has come stays there as the ACK that is to be sent. In ring
 // 1 it has the ACKs and the starts of its own flows that come.
 type netPort struct {
-	rings [2]netRing
+	rings [2]netRing // first: 64 bytes, all that a delivery needs
 
 	freePS    int64 // the wire is free from then on
 	fullPS    int64 // time to send a full packet, and an ACK
@@ -16,15 +16,14 @@ type netPort struct {
 	markBytes int64
 	arrived   uint32 // position in ring 0: the items before it have arrived
 	nic       int32  // index of the NIC, -1 at a switch
-	domain    int32
-	onward    int32 // domain of the node at the far end
+	onward    int32  // domain of the node at the far end
+	near      bool   // that is this domain, and the link is not far
 
-	wire          wireTime
-	near          bool // the far end is in this domain, and not a far link away
-	farLink       bool
-	transit       netRing // packets on a far link
-	marked        int64
-	maxQueueBytes int64
+	farLink  bool
+	domain   int32
+	wire     wireTime
+	transit  netRing // packets on a far link
+	counters NetCounters
 }
 
 // netFarWindows: a link longer than this many windows holds its packets itself until the window
@@ -75,6 +74,12 @@ func (d *netDomain) runPort(u int32, p *netPort) {
 			if nowPS != netNever {
 				d.visit(u, nowPS)
 			}
+			if data.head == data.tail {
+				data.head, data.tail, p.arrived = 0, 0, 0
+			}
+			if acks.head == acks.tail {
+				acks.head, acks.tail = 0, 0
+			}
 			return
 		}
 		if ackPS <= dataPS {
@@ -123,11 +128,11 @@ func (d *netDomain) dataLeaves(p *netPort, it *netItem, nowPS int64) {
 		leftBytes += next.payloadBytes() + header
 		arrived++
 	}
-	p.maxQueueBytes = max(p.maxQueueBytes, leftBytes)
+	p.counters.MaxQueueBytes = max(p.counters.MaxQueueBytes, leftBytes)
 	leftBytes -= own
 	p.leftBytes, p.arrived = leftBytes, arrived
 	if leftBytes > p.markBytes {
 		it.flags |= netMarked
-		p.marked++
+		p.counters.PacketsMarked++
 	}
 }

@@ -22,14 +22,15 @@ const (
 
 func (it *netItem) payloadBytes() int64 { return int64(it.payload) + 1 }
 
-// A netRing is a queue of items ordered by time of arrival. Positions only ever grow; the buffer's
-// length is a power of two. Items that have not arrived yet stand in it too, behind all that have.
+// A netRing is a queue of items ordered by time of arrival; the buffer's length is a power of two.
+// Items that have not arrived yet stand in it too, behind all that have. Positions grow, and begin
+// again from 0 when it has drained, so that a calm port keeps to one cache line of its buffer.
 type netRing struct {
 	buf        []netItem
 	head, tail uint32
 }
 
-const netRingMin = 8
+const netRingMin = 4 // items: a cache line
 
 func (r *netRing) at(pos uint32) *netItem {
 	return &r.buf[pos&uint32(len(r.buf)-1)]

@@ -251,7 +251,7 @@ func (s *scenario) fcts(t testing.TB, seed uint64) (fcts []int64, nsPerPacketHop
 
 var netSizeBins = []int64{10_000, 100_000, 1_000_000, math.MaxInt64}
 
-// slowdownQuantiles sorts the slowdowns of the flows with sizes in [low, high).
+// slowdowns sorts the slowdowns of the flows with sizes in [low, high).
 func (s *scenario) slowdowns(fcts []int64, low, high int64) []float64 {
 	var x []float64
 	for i, size := range s.sizeBytes {
@@ -267,8 +267,8 @@ func quantile(sorted []float64, q float64) float64 {
 	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
 }
 
-// TestNetworkAgainstNS3 holds the engine against the paper's ns-3. It takes minutes:
-// PARSIMON_LONG=1, or PARSIMON_LONG=47,1001 for some of the scenarios.
+// TestNetworkAgainstNS3 holds the engine against the paper's ns-3, on PARSIMON_SEEDS (3) draws of
+// the paths. It takes minutes: PARSIMON_LONG=1, or PARSIMON_LONG=47,1001 for some of the scenarios.
 func TestNetworkAgainstNS3(t *testing.T) {
 	long := os.Getenv("PARSIMON_LONG")
 	if long == "" {
@@ -285,45 +285,50 @@ func TestNetworkAgainstNS3(t *testing.T) {
 			ids = append(ids, id)
 		}
 	}
-	seeds := uint64(3)
+	seeds := 3
 	if k, err := strconv.Atoi(os.Getenv("PARSIMON_SEEDS")); err == nil {
-		seeds = uint64(k)
+		seeds = max(1, k)
 	}
 	for _, id := range ids {
 		t.Run(strconv.Itoa(id), func(t *testing.T) {
 			s := loadScenario(t, id)
+			var mean []float64
 			for seed := range seeds {
-				fcts, ns := s.fcts(t, seed)
-				t.Logf("seed %d: %.0f ns per packet-hop", seed, ns)
-				s.compare(t, fcts)
+				fcts, ns := s.fcts(t, uint64(seed))
+				names, limits, errs := s.compare(fcts)
+				line := fmt.Sprintf("seed %d, %.0f ns per packet-hop:", seed, ns)
+				mean = append(mean, make([]float64, len(errs)-len(mean))...)
+				for i, e := range errs {
+					line += fmt.Sprintf(" %s %+.1f%%", names[i], 100*e)
+					mean[i] += e / float64(seeds)
+					if seed == seeds-1 && math.Abs(mean[i]) > limits[i] {
+						t.Errorf("%s is %+.1f%% off, over %d seeds", names[i], 100*mean[i], seeds)
+					}
+				}
+				t.Log(line)
 			}
 		})
 	}
 }
 
-func (s *scenario) compare(t *testing.T, fcts []int64) {
-	x, y := s.slowdowns(fcts, 0, math.MaxInt64), s.slowdowns(s.trueFCT, 0, math.MaxInt64)
-	line := "all:"
-	for _, q := range []float64{0.5, 0.9, 0.99, 0.999} {
-		e := quantile(x, q)/quantile(y, q) - 1
-		line += fmt.Sprintf(" p%v %+.2f%%", q*100, e*100)
-		if limit := 0.025; math.Abs(e) > limit && q < 0.999 || math.Abs(e) > 2*limit {
-			t.Errorf("p%v is %+.1f%% off", q*100, e*100)
-		}
-	}
-	low := int64(0)
-	line += "; p99 by size:"
-	for _, high := range netSizeBins {
+// compare gives the relative errors of the slowdowns' quantiles, and how large they may be. ns-3
+// chose its own equal-cost paths, one draw of many, so limits are meant for the mean over seeds.
+func (s *scenario) compare(fcts []int64) (names []string, limits, errs []float64) {
+	add := func(name string, limit, q float64, low, high int64) {
 		x, y := s.slowdowns(fcts, low, high), s.slowdowns(s.trueFCT, low, high)
-		low = high
-		if len(y) == 0 {
-			continue
-		}
-		e := quantile(x, 0.99)/quantile(y, 0.99) - 1
-		line += fmt.Sprintf(" %+.2f%% (%d)", e*100, len(y))
-		if len(y) > 1000 && math.Abs(e) > 0.05 {
-			t.Errorf("p99 of flows under %d bytes is %+.1f%% off", high, e*100)
+		if len(y) > 1000 {
+			names, limits = append(names, name), append(limits, limit)
+			errs = append(errs, quantile(x, q)/quantile(y, q)-1)
 		}
 	}
-	t.Log(line)
+	add("p50", 0.025, 0.5, 0, math.MaxInt64)
+	add("p90", 0.025, 0.9, 0, math.MaxInt64)
+	add("p99", 0.025, 0.99, 0, math.MaxInt64)
+	add("p99.9", 0.05, 0.999, 0, math.MaxInt64)
+	low := int64(0)
+	for _, high := range netSizeBins {
+		add(fmt.Sprintf("p99 from %d bytes", low), 0.05, 0.99, low, high)
+		low = high
+	}
+	return names, limits, errs
 }

@@ -13,11 +13,12 @@ import (
 	"testing"
 )
 
-// A lone flow takes exactly its ideal, on any path, when its window never binds.
+// A lone flow takes exactly its ideal, on any path, when its window never binds and the queue it
+// makes at a slower link never marks.
 func TestNetworkLoneFlowTakesItsIdeal(t *testing.T) {
 	for seed := range uint64(300) {
 		e := randomNetwork(seed)
-		e.params.WindowBytes = 1 << 40
+		e.params.WindowBytes, e.params.MarkBytesPerGbps = 1<<40, 1<<30
 		for i, size := range e.flows.SizeBytes {
 			begin := int32(0)
 			if i > 0 {
@@ -85,7 +86,7 @@ func TestNetworkConservesBytes(t *testing.T) {
 		}
 		for l := range n.ports {
 			p := &n.ports[l]
-			marked += p.marked
+			marked += n.Counters(int32(l)).PacketsMarked
 			if left := p.rings[0].tail - p.rings[0].head + p.rings[1].tail - p.rings[1].head + p.transit.tail - p.transit.head; left != 0 || p.leftBytes != 0 {
 				t.Fatalf("seed %d link %d: %d items, %d bytes are left", seed, l, left, p.leftBytes)
 			}

@@ -385,6 +385,29 @@ func TestNetworkAgreesWithTwin(t *testing.T) {
 	}
 }
 
+// A host with one long flow and hundreds of short ones: its list of flows is made compact.
+func TestNetworkBusyHostAgreesWithTwin(t *testing.T) {
+	e := netExample{params: DefaultParams(), hosts: []bool{true, true, true, false}}
+	e.params.WindowBytes = 5000
+	for h := range int32(3) {
+		e.links = append(e.links, NetLink{h, 3, 10e9, 1000}, NetLink{3, h, 10e9, 1000})
+	}
+	rng := rand.New(rand.NewPCG(3, 5))
+	for i := range int64(500) {
+		size := 1 + rng.Int64N(9000)
+		if i%100 == 3 {
+			size = 1_000_000
+		}
+		e.flows.SizeBytes = append(e.flows.SizeBytes, size)
+		e.flows.StartNS = append(e.flows.StartNS, i/7*25_000)
+		e.flows.PathLinks = append(e.flows.PathLinks, 0, 3+2*int32(rng.IntN(2)))
+		e.flows.PathEnds = append(e.flows.PathEnds, int32(len(e.flows.PathLinks)))
+	}
+	if err := agree(t, &e); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func agree(t testing.TB, e *netExample) error {
 	w := runTwin(e.params, e.links, e.hosts, &e.flows)
 	r := runExample(t, e, nil, 1000)

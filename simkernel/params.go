@@ -55,7 +55,8 @@ func (p *Params) Validate() error {
 // MarkBytes is the marking threshold of a link of that total bandwidth (3 KB per Gbps by default:
 // 30 KB at 10 Gbps).
 func (p *Params) MarkBytes(bandwidthBps int64) int64 {
-	return p.MarkBytesPerGbps * bandwidthBps / 1_000_000_000
+	const gbps = 1_000_000_000 // in two parts, or the largest valid thresholds overflow
+	return p.MarkBytesPerGbps*(bandwidthBps/gbps) + p.MarkBytesPerGbps*(bandwidthBps%gbps)/gbps
 }
 
 // Packets is the number of packets of a flow of that size when its window never splits one.
