@@ -56,7 +56,7 @@ func (r *Run) Exact(ctx context.Context, w Window) error {
 				in := r.lake.read(schema.Flows, flows, nil, nil)
 				defer closeQuietly(in)
 				stats, err := stages.Exact(ctx, r.net, r.router, r.spec.Params, in, stages.ExactOptions{
-					Domains: r.workers, FromNS: w.FromNS, ToNS: w.ToNS, WarmupNS: w.WarmupNS, AllowUnreachable: r.spec.AllowUnreachable,
+					Domains: r.domains, FromNS: w.FromNS, ToNS: w.ToNS, WarmupNS: w.WarmupNS, AllowUnreachable: r.spec.AllowUnreachable,
 				}, out[0], out[1], r.progress.add)
 				return 0, stats, err
 			})
@@ -76,7 +76,7 @@ func (r *Run) WriteExactSummary(w io.Writer, window Window) error {
 	}
 	_, err = fmt.Fprintf(w, "whole network: %d flows reported, %d of warm-up; %s packet-hops in %s, %.0f ns each (%d workers)\n\n",
 		s.Flows, s.Warmup, Human(float64(s.PacketHops)), time.Duration(records[0].Seconds*1e9).Round(time.Millisecond),
-		records[0].Seconds*1e9/float64(max(1, s.PacketHops)), r.workers)
+		records[0].Seconds*1e9/float64(max(1, s.PacketHops)), r.domains)
 	return err
 }
 

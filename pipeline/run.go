@@ -54,6 +54,7 @@ type Run struct {
 	estimator  stages.Estimator
 	workers    int
 	partitions int
+	domains    int
 	memory     int64
 	log        zerolog.Logger
 	progress   Progress
@@ -140,7 +141,7 @@ func Resume(scenario string, o Options) (*Run, error) {
 
 func newRun(lake *Lake, sp spec, net *stages.Network, o Options) (*Run, error) {
 	r := &Run{
-		lake: lake, spec: sp, net: net, estimator: o.Estimator, workers: o.Workers, partitions: o.Partitions,
+		lake: lake, spec: sp, net: net, estimator: o.Estimator, workers: o.Workers, partitions: o.Partitions, domains: max(1, o.ExactWorkers),
 		memory: o.MemoryBytes, log: o.Log, progress: o.Progress, began: time.Now(),
 	}
 	if r.workers <= 0 {

@@ -98,7 +98,7 @@ func TestExactEndToEnd(t *testing.T) {
 	topology, flows := trace(t, 4000)
 	lake := t.TempDir()
 	estimate(t, topology, flows, Options{Lake: lake})
-	run, err := Resume("", Options{Lake: lake, Workers: 2, Log: zerolog.Nop()})
+	run, err := Resume("", Options{Lake: lake, ExactWorkers: 2, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"parsimon/schema"
 	"parsimon/simkernel"
@@ -97,21 +99,30 @@ func (x *exact) engineTopology() (links []simkernel.NetLink, hosts []bool, domai
 }
 
 // run steps the engine from window to window. A domain has a goroutine of its own, which works
-// while the others do and waits while the engine advances.
+// while the others do and waits while the engine advances. A window is a microsecond of simulated
+// time and some ten of real time, far too short to sleep in between: the goroutines spin, and give
+// their core away when that takes long.
 func (x *exact) run(engine *simkernel.Network) error {
+	var window, done atomic.Int64 // windows begun; domains that have finished the present one
+	const stop = math.MaxInt64
 	var wg sync.WaitGroup
-	start := make([]chan struct{}, engine.Domains())
 	for d := 1; d < engine.Domains(); d++ {
-		start[d] = make(chan struct{}, 1)
-		defer close(start[d])
-		go func() {
-			for range start[d] {
+		wg.Go(func() {
+			for w := int64(1); ; w++ {
+				for spin := 0; window.Load() < w; spin++ {
+					pause(spin)
+				}
+				if window.Load() == stop {
+					return
+				}
 				engine.RunDomain(d)
-				wg.Done()
+				done.Add(1)
 			}
-		}()
+		})
 	}
-	for step := 0; ; step++ {
+	defer wg.Wait()
+	defer window.Store(stop)
+	for step := int64(1); ; step++ {
 		more, err := engine.Advance()
 		if err != nil {
 			return fmt.Errorf("whole-network simulation: %w", err)
@@ -124,12 +135,19 @@ func (x *exact) run(engine *simkernel.Network) error {
 				return err
 			}
 		}
-		wg.Add(engine.Domains() - 1)
-		for d := 1; d < engine.Domains(); d++ {
-			start[d] <- struct{}{}
-		}
+		done.Store(0)
+		window.Store(step)
 		engine.RunDomain(0)
-		wg.Wait()
+		for spin := 0; done.Load() < int64(engine.Domains()-1); spin++ {
+			pause(spin)
+		}
+	}
+}
+
+// pause waits a moment in a spin loop, after a while by giving the core to whoever wants it.
+func pause(spin int) {
+	if spin%64 == 63 {
+		runtime.Gosched()
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 // runFlags are the flags of every command that works on a scenario.
 type runFlags struct {
 	lake, scenario, estimator, memory string
-	workers, partitions               int
+	workers, partitions, exactWorkers int
 }
 
 func (r *runFlags) declare(f *pflag.FlagSet) {
@@ -26,17 +26,25 @@ func (r *runFlags) declare(f *pflag.FlagSet) {
 	f.StringVar(&r.memory, "memory-limit", "1GiB", "memory for sorting a flow file; beyond it, the sort spills to disk")
 }
 
+// declareExact declares the flag of the commands that can simulate the whole network.
+func (r *runFlags) declareExact(f *pflag.FlagSet) {
+	f.IntVar(&r.exactWorkers, "exact-workers", 1, "goroutines that share the whole-network simulation; more than 1 pays only on cores that are idle. Does not change the results")
+}
+
 func (r *runFlags) declareScenario(f *pflag.FlagSet) {
 	f.StringVar(&r.scenario, "scenario", "", "scenario id, or the first letters of it; default: the one last worked on")
 }
 
 func (r *runFlags) options(e *env) (pipeline.Options, error) {
-	o := pipeline.Options{Lake: r.lake, Workers: r.workers, Partitions: r.partitions}
+	o := pipeline.Options{Lake: r.lake, Workers: r.workers, Partitions: r.partitions, ExactWorkers: r.exactWorkers}
 	if r.lake == "" {
 		return o, usagef("--lake is required")
 	}
 	if r.workers < 0 || r.workers > 4096 {
 		return o, usagef("--workers %d: must be 0 to 4096", r.workers)
+	}
+	if r.exactWorkers < 0 || r.exactWorkers > 1024 {
+		return o, usagef("--exact-workers %d: must be 0 to 1024", r.exactWorkers)
 	}
 	if r.partitions < 0 || r.partitions > 99_999 {
 		return o, usagef("--partitions %d: must be 0 to 99,999", r.partitions)
@@ -185,6 +193,7 @@ lake's table rejects.`,
 		var exact bool
 		r.declare(f)
 		s.declare(f)
+		r.declareExact(f)
 		f.BoolVar(&exact, "exact", false, "also simulate the whole network, packet by packet, and hold the estimate against it (slow)")
 		return func(ctx context.Context, args []string) error {
 			run, err := begin(e, &s, &r, args)

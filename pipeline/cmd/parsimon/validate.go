@@ -31,6 +31,7 @@ can tell.`,
 		var sample, warmup time.Duration
 		r.declare(f)
 		r.declareScenario(f)
+		r.declareExact(f)
 		f.StringVar(&truth, "truth", "exact", "exact, or a Parquet file with flow_id and fct_ns")
 		f.DurationVar(&sample, "sample", 0, "length of the stretch to simulate whole, e.g. 20ms; 0: all of the trace")
 		f.DurationVar(&warmup, "warmup", 0, "simulated before the stretch but not compared; 0: as long as the stretch")
