@@ -22,13 +22,16 @@ import (
 // Options are what a run needs besides its scenario. None of them changes the results, except
 // Estimator.
 type Options struct {
-	Lake        string // directory; made if it does not exist
-	Estimator   stages.Estimator
-	Workers     int   // goroutines; default one per core
-	Partitions  int   // partitions of links; default by size
-	MemoryBytes int64 // what DuckDB may use to sort a flow file; default 1 GiB
-	Log         zerolog.Logger
-	Progress    Progress // nil: none
+	Lake       string // directory; made if it does not exist
+	Estimator  stages.Estimator
+	Workers    int // goroutines; default one per core
+	Partitions int // partitions of links; default by size
+	// ExactWorkers share a whole-network simulation; default 1. They meet once every microsecond of
+	// simulated time, so that more than one pays only on cores that have nothing else to do.
+	ExactWorkers int
+	MemoryBytes  int64 // what DuckDB may use to sort a flow file; default 1 GiB
+	Log          zerolog.Logger
+	Progress     Progress // nil: none
 }
 
 // A spec is what the lake keeps of a scenario, beside its tables, so that every stage can run on
