@@ -3,7 +3,6 @@ package queries
 import (
 	"embed"
 	"fmt"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -36,7 +35,7 @@ type Param struct {
 	Name    string
 	Default string // as text; for type text it may be empty
 	Doc     string
-	// Type says which values are allowed: text; count (integer, at least 1); positive (number
+	// Type says which values are allowed: text; count (integer, 1 to 100,000); positive (number
 	// above 0); fraction (number above 0 and below 1).
 	Type string
 }
@@ -165,6 +164,10 @@ func (q Query) hasParam(name string) bool {
 	return slices.ContainsFunc(q.Params, func(p Param) bool { return p.Name == name })
 }
 
+// maxCount bounds counts of rows or bins: an answer is for people to read, and a question with a
+// thousand million bins would take the machine's memory before it took its time.
+const maxCount = 100_000
+
 // value reads a value of the parameter: string, int64 or float64 by its type.
 func (p Param) value(text string) (any, error) {
 	bad := func(want string) error {
@@ -175,8 +178,8 @@ func (p Param) value(text string) (any, error) {
 		return text, nil
 	case "count":
 		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || n < 1 || n > math.MaxInt32 {
-			return nil, bad(fmt.Sprintf("a whole number from 1 to %d", math.MaxInt32))
+		if err != nil || n < 1 || n > maxCount {
+			return nil, bad(fmt.Sprintf("a whole number from 1 to %d", maxCount))
 		}
 		return n, nil
 	case "positive":
