@@ -58,8 +58,7 @@ func (k *Kernel) checkSources(c *Case) error {
 		k.sources = append(k.sources, source{
 			delayPS: d * psPerNS,
 			wire:    newWireTime(float64(bps)),
-			bps:     float64(bps),
-			row:     int64(i),
+			row:     int32(i),
 			served:  -1,
 		})
 	}
@@ -111,11 +110,12 @@ func (k *Kernel) checkFlows(c *Case, idealNS []int64) error {
 		if c.Kind == Behind {
 			slowest = max(slowest, p.hops[1].ps(full))
 		}
-		if size > 1<<30 && float64(size/k.params.PayloadBytes+2)*float64(slowest) > horizonPS {
-			idealNS[i] = -1
-			continue
+		idealNS[i] = -1
+		if float64(k.params.Packets(size)+2)*float64(slowest) < 2*horizonPS {
+			if ps := p.fctPS(size) + delay*psPerNS; ps <= horizonPS {
+				idealNS[i] = ceilNS(ps)
+			}
 		}
-		idealNS[i] = ceilNS(p.fctPS(size) + delay*psPerNS)
 	}
 	return nil
 }

@@ -37,12 +37,11 @@ func (k *Kernel) serve() {
 		f := &k.flows[slot]
 		f.sent += payload
 		f.left -= payload
-		if f.head-f.tail+1 > f.mask {
+		if f.head-f.tail > f.mask {
 			k.growRing(f)
 		}
 		k.acks[f.base+f.head&f.mask] = ack{leavePS + f.ackPS, f.sent<<ackFlagBits | f.noting}
 		f.head++
-		k.acks[f.base+f.head&f.mask].at = unbounded
 		f.noting = 0
 		s.freePS = leavePS
 		f.readyPS = leavePS

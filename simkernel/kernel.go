@@ -137,30 +137,37 @@ func (k *Kernel) relay() {
 	k.target.reset(k.c, &k.params)
 	p := &k.picker
 	p.reset(len(k.c.SourceBps))
-	root := int64(noKey)
 	for {
+		if !p.many {
+			if now, deep := k.cruise(); deep {
+				k.target.deep(k.acks, now)
+			}
+		}
+		root := p.least()
 		if root >= p.stop {
 			if k.nextPS == unbounded && root == noKey {
 				return
 			}
 			k.interrupt(root)
-			root = p.least()
 			continue
 		}
 		now := p.base + root>>p.bits
 		s := &k.sources[root&p.mask]
-		key, ok := int64(noKey), true
-		if s.payload == 0 {
-			key = k.plan(s, now)
-		} else if key, ok = k.forward(s, now); !ok {
-			return
+		if s.payload != 0 {
+			last, sent := now, false
+			if p.lone() && s.count == 1 {
+				last, sent = k.train(s, now)
+			}
+			if !sent && !k.forward(s, now) {
+				return
+			}
+			if s.count == 0 {
+				p.drop(s)
+				continue
+			}
+			now = max(now, last)
 		}
-		if key == noKey {
-			p.drop(s, k.sources)
-			root = p.least()
-			continue
-		}
-		root = p.replace(s, key)
+		p.replace(s, k.plan(s, now))
 	}
 }
 
@@ -184,44 +191,40 @@ func (k *Kernel) interrupt(root int64) {
 	// A packet that the host sends before the flow starts is not changed by it.
 	settled := active && s.payload != 0 && s.sendPS < startPS
 	k.start(s, startPS)
+	s.plain = false
 	if !settled {
-		p.put(s, active, k.plan(s, startPS), k.sources)
+		p.put(s, active, k.plan(s, startPS))
 	}
 	p.next(k.nextPS)
 }
 
-// forward sends the packet that the source has planned and that reaches the target now, and plans
-// its next one. It answers its key, noKey if there is none. It is not ok if the packet would leave
-// the target after the horizon.
-func (k *Kernel) forward(s *source, now int64) (key int64, ok bool) {
+// forward sends the packet that the source has planned and that reaches the target now. It answers
+// false if the packet would leave the target after the horizon.
+//
+// A feeder (the link before the target, shared by sources) would stand between a packet's key and
+// this: the key would be its arrival at the feeder, and the feeder a further row of the picker whose
+// key is when its next packet leaves for the target.
+func (k *Kernel) forward(s *source, now int64) bool {
 	t := &k.target
 	f := &k.flows[s.planned]
-	if k.picker.lone() && s.count == 1 {
-		if last, ok := k.train(s, f, now); ok {
-			return k.plan(s, last), true
-		}
-	}
-	header := k.params.HeaderBytes
-	wire := s.payload + header
+	payload := int64(s.payload)
+	wire := payload + k.params.HeaderBytes
 	startPS := max(now, t.freePS)
 	departPS := startPS + t.wire.ps(wire)
 	if departPS > horizonPS {
-		return noKey, false
+		return false
 	}
-
-	// The packet passes through the target.
-	if f.head-f.tail+1 > f.mask {
+	if f.head-f.tail > f.mask {
 		k.growRing(f)
 	}
+	f.sent += payload
+	f.left -= payload
 	entry := f.base + f.head&f.mask
-	f.sent += s.payload
-	f.left -= s.payload
-	f.head++
 	k.acks[entry] = ack{departPS + f.ackPS, f.sent<<ackFlagBits | f.noting}
-	k.acks[f.base+f.head&f.mask].at = unbounded
+	f.head++
 	f.noting = 0
 
-	if t.arrived-t.waiting > t.logMask-1 {
+	if t.arrived == t.full {
 		t.makeRoom(now)
 	}
 	t.log[t.arrived&t.logMask] = logEntry{startPS, t.bytes, entry}
@@ -234,7 +237,6 @@ func (k *Kernel) forward(s *source, now int64) (key int64, ok bool) {
 		t.deep(k.acks, now)
 	}
 
-	// What comes next?
 	s.freePS = now - s.delayPS
 	f.readyPS = s.sendPS + f.gap.ps(wire)
 	s.next = f.nextSlot
@@ -242,44 +244,8 @@ func (k *Kernel) forward(s *source, now int64) (key int64, ok bool) {
 	if f.left == 0 {
 		k.finish(s, s.planned, departPS, startPS-now)
 		k.spend(s.planned, startPS)
-		if s.count == 0 {
-			return noKey, true
-		}
-		return k.plan(s, now), true
 	}
-	if s.count > 1 {
-		return k.plan(s, now), true
-	}
-
-	// The same as plan and ready do, for a source of one flow that has one ACK to take, or none, and
-	// whose window is then open.
-	at := max(s.freePS, f.readyPS)
-	open := f.window - (f.sent - f.acked)
-	a := &k.acks[f.base+f.tail&f.mask]
-	at = max(at, a.at&((open-1)>>63)) // if it is closed, not before that ACK
-	if a.at <= at {
-		if a.at > now+f.ackPS || a.end&ackFlags != 0 {
-			return k.plan(s, now), true
-		}
-		acked := a.end >> ackFlagBits
-		open += acked - f.acked
-		f.acked = acked
-		f.tail++
-		a = &k.acks[f.base+f.tail&f.mask]
-	}
-	if a.at <= at || open <= 0 {
-		return k.plan(s, now), true
-	}
-	payload := min(k.params.PayloadBytes, f.left, open)
-	f.readyPS = at
-	s.sendPS = at
-	s.payload = payload
-	at += s.wire.ps(payload+header) + s.delayPS - k.picker.base
-	if at > k.picker.far {
-		s.payload = 0
-		at = k.picker.far
-	}
-	return at<<k.picker.bits | s.row, true
+	return true
 }
 
 // finish takes the flow from its source, whose last packet left the last link at departPS.
@@ -289,7 +255,8 @@ func (k *Kernel) finish(s *source, slot int32, departPS, waitPS int64) {
 	s.remove(k.flows, slot)
 }
 
-// record answers a flow whose last byte is delivered at endPS, and whose last packet waited.
+// record answers a flow whose last byte is delivered at endPS, and whose last packet waited. FCTs
+// are rounded up, like the ideal, and waits down, so that no wait is longer than the delay it is in.
 func (k *Kernel) record(row int32, endPS, waitPS int64) {
 	startPS := (k.c.StartNS[row] - k.firstNS) * psPerNS
 	// A window that splits packets can let the last, short ones pipeline better than whole packets

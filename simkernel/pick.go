@@ -15,33 +15,32 @@ import (
 // of them to send again: so the keys stand in order, and a new one is put in from the back. With
 // more than pickFew the tournament takes over.
 type picker struct {
-	keys        []int64 // keys[front:back] are in order; the one before them, if any, is less
-	front, back int
+	keys        [1 << 8]int64 // a ring: in order from front to before back, where noKey stands
+	front, back uint8
 	many        bool
 	tournament  tournament
+	sources     int
 
-	base int64 // ps
-	far  int64 // the largest time − base
-	bits uint
-	mask int64
-	stop int64 // the key at which the kernel must look up: a flow starts, or base must move
+	base      int64 // ps
+	far       int64 // the largest time − base
+	bits      uint
+	mask      int64
+	leastBits uint  // test hook: at least so many bits for rows, so that times are soon too far ahead
+	stop      int64 // the key at which the kernel must look up: a flow starts, or base must move
 }
 
 const (
-	noKey    = unbounded
-	pickFew  = 24
-	pickSpan = 256 // keys move to the start of the array once in so many steps
+	noKey   = unbounded
+	pickFew = 24
 )
 
 // reset empties the picker for a case of that many sources.
 func (p *picker) reset(sources int) {
-	if p.keys == nil {
-		p.keys = make([]int64, pickSpan+1)
-	}
 	p.front, p.back = 0, 0
 	p.keys[0] = noKey
 	p.many = false
-	p.bits = uint(bits.Len(uint(sources - 1)))
+	p.sources = sources
+	p.bits = max(p.leastBits, uint(bits.Len(uint(sources-1))))
 	p.mask = 1<<p.bits - 1
 	p.far = 1<<(62-p.bits) - 1
 	p.base = 0
@@ -59,13 +58,10 @@ func (p *picker) least() int64 {
 // replace changes the least key, which is the source's, to one not less, and answers the new least.
 func (p *picker) replace(s *source, key int64) int64 {
 	if p.many {
-		p.tournament.set(s.leaf, key)
+		p.tournament.set(s.row, key)
 		return p.tournament.nodes[1]
 	}
-	if p.back == pickSpan {
-		p.slide()
-	}
-	keys := p.keys
+	keys := &p.keys
 	i := p.back
 	// The key that goes is not greater: it ends the loop.
 	for keys[i-1] > key {
@@ -80,32 +76,26 @@ func (p *picker) replace(s *source, key int64) int64 {
 }
 
 // put gives an inactive source a key, or an active one another.
-func (p *picker) put(s *source, active bool, key int64, sources []source) {
+func (p *picker) put(s *source, active bool, key int64) {
 	if active {
 		if p.many {
-			p.tournament.set(s.leaf, key)
+			p.tournament.set(s.row, key)
 			return
 		}
 		p.cut(s)
 	} else if !p.many && p.back-p.front == pickFew {
-		p.tournament.reset()
-		for _, other := range p.keys[p.front:p.back] {
-			o := &sources[other&p.mask]
-			o.leaf = p.tournament.join(sources)
-			p.tournament.set(o.leaf, other)
+		p.tournament.reset(p.sources)
+		for i := p.front; i != p.back; i++ {
+			p.tournament.join(int32(p.keys[i]&p.mask), p.keys[i])
 		}
 		p.many = true
 	}
 	if p.many {
-		s.leaf = p.tournament.join(sources)
-		p.tournament.set(s.leaf, key)
+		p.tournament.join(s.row, key)
 		return
 	}
-	if p.back == pickSpan {
-		p.slide()
-	}
 	i := p.back
-	for i > p.front && p.keys[i-1] > key {
+	for i != p.front && p.keys[i-1] > key {
 		p.keys[i] = p.keys[i-1]
 		i--
 	}
@@ -115,45 +105,39 @@ func (p *picker) put(s *source, active bool, key int64, sources []source) {
 }
 
 // drop takes an active source's key away.
-func (p *picker) drop(s *source, sources []source) {
+func (p *picker) drop(s *source) {
 	if !p.many {
 		p.cut(s)
 		return
 	}
 	t := &p.tournament
-	t.leave(s.leaf)
-	s.leaf = 0
+	t.leave(s.row)
 	if t.size() > pickFew/2 {
 		return
 	}
 	p.many = false
-	p.front, p.back = 0, 0
+	n := 0
 	for _, key := range t.nodes[t.leaves : 2*t.leaves] {
 		if key != noKey {
-			sources[key&p.mask].leaf = 0
-			p.keys[p.back] = key
-			p.back++
+			p.keys[n] = key
+			n++
 		}
 	}
-	slices.Sort(p.keys[:p.back])
-	p.keys[p.back] = noKey
+	slices.Sort(p.keys[:n])
+	p.keys[n] = noKey
+	p.front, p.back = 0, uint8(n)
 }
 
 // cut takes the source's key out of the ordered ones.
 func (p *picker) cut(s *source) {
 	i := p.front
-	for p.keys[i]&p.mask != s.row {
+	for p.keys[i]&p.mask != int64(s.row) {
 		i++
 	}
-	copy(p.keys[i:p.back], p.keys[i+1:p.back+1])
+	for ; i != p.back; i++ {
+		p.keys[i] = p.keys[i+1]
+	}
 	p.back--
-}
-
-// slide moves the ordered keys to the start of the array.
-func (p *picker) slide() {
-	copy(p.keys, p.keys[p.front:p.back+1])
-	p.back -= p.front
-	p.front = 0
 }
 
 // lone says whether one source is active.
@@ -168,17 +152,18 @@ func (p *picker) next(startPS int64) {
 func (p *picker) rebase(now, startPS int64) {
 	shift := (now - p.base) << p.bits
 	p.base = now
-	keys := p.keys[p.front:p.back]
 	if p.many {
-		keys = p.tournament.nodes[p.tournament.leaves:]
-	}
-	for i, key := range keys {
-		if key != noKey {
-			keys[i] = key - shift
+		t := &p.tournament
+		for i := t.leaves; i < 2*t.leaves; i++ {
+			if t.nodes[i] != noKey {
+				t.nodes[i] -= shift
+			}
 		}
-	}
-	if p.many {
-		p.tournament.rebuild()
+		t.rebuild()
+	} else {
+		for i := p.front; i != p.back; i++ {
+			p.keys[i] -= shift
+		}
 	}
 	p.next(startPS)
 }

@@ -20,12 +20,12 @@ type target struct {
 	log       []logEntry
 	logMask   uint64
 	arrived   uint64 // packets; the number of the next one
+	full      uint64 // the log has no room for the packet of this number
 	waiting   uint64 // no packet before this number still waits
 	unmarked  uint64 // no packet before this number can still be marked by an arrival
 
 	markBytes int64
 	markPS    int64 // a queue of at most that much work holds at most markBytes behind any packet
-	slackPS   int64
 	header    int64
 	wireMax   int64
 	marked    int64
@@ -52,6 +52,7 @@ func (t *target) reset(c *Case, p *Params) {
 		wire:      newWireTime(float64(c.TargetBps)),
 		log:       log,
 		logMask:   uint64(len(log) - 1),
+		full:      uint64(len(log) - 1),
 		markBytes: c.MarkBytes,
 		wireMax:   p.PayloadBytes + p.HeaderBytes,
 		header:    p.HeaderBytes,
@@ -97,20 +98,21 @@ func (t *target) deep(acks []ack, now int64) {
 	t.waitPS %= psPerNS
 }
 
-// makeRoom drops the packets that do not wait any more from the log, or doubles it.
+// makeRoom drops the packets that do not wait any more from the log, or doubles it. The last one that
+// does not stays: it may be in service.
 func (t *target) makeRoom(now int64) {
 	for t.waiting != t.arrived && t.log[t.waiting&t.logMask].startPS <= now {
 		t.waiting++
 	}
-	if t.arrived-t.waiting+1 < uint64(len(t.log))/2 {
-		return
+	if t.arrived-t.waiting > uint64(len(t.log))/2 {
+		log := make([]logEntry, 2*len(t.log))
+		for i := t.waiting - min(t.waiting, 1); i != t.arrived; i++ {
+			log[i&uint64(len(log)-1)] = t.log[i&t.logMask]
+		}
+		t.log = log
+		t.logMask = uint64(len(log) - 1)
 	}
-	log := make([]logEntry, 2*len(t.log))
-	for i := t.waiting - min(t.waiting, 1); i != t.arrived; i++ {
-		log[i&uint64(len(log)-1)] = t.log[i&t.logMask]
-	}
-	t.log = log
-	t.logMask = uint64(len(log) - 1)
+	t.full = t.waiting + t.logMask
 }
 
 // count reports the case's counters.

@@ -5,47 +5,56 @@ package simkernel
 type tournament struct {
 	nodes  []int64 // nodes[1] is the root, the children of i are 2i and 2i+1, the second half are leaves
 	leaves int32
+	leafOf []int32 // by source row; 0 if the source has none
 	vacant []int32 // leaves without a key
 }
 
-// reset empties the tournament.
-func (t *tournament) reset() {
-	t.leaves = 2 * pickFew
-	for t.leaves&(t.leaves-1) != 0 {
-		t.leaves += t.leaves & -t.leaves
+// reset empties the tournament for that many sources.
+func (t *tournament) reset(sources int) {
+	t.leaves = 1
+	for t.leaves < 2*pickFew {
+		t.leaves *= 2
 	}
 	t.nodes = resize(t.nodes, int(2*t.leaves))
+	t.leafOf = resize(t.leafOf, sources)
+	clear(t.leafOf)
 	t.vacant = t.vacant[:0]
-	for i := 2*t.leaves - 1; i >= t.leaves; i-- {
+	t.vacate(t.leaves)
+	t.rebuild()
+}
+
+// vacate empties the leaves from the given one on.
+func (t *tournament) vacate(from int32) {
+	for i := 2*t.leaves - 1; i >= from; i-- {
 		t.nodes[i] = noKey
 		t.vacant = append(t.vacant, i)
 	}
-	t.rebuild()
 }
 
 // size is the number of keys.
 func (t *tournament) size() int { return int(t.leaves) - len(t.vacant) }
 
-// join finds a leaf for a key; set comes next. If it must grow, the leaves of all sources move.
-func (t *tournament) join(sources []source) int32 {
+// join gives a source a leaf and a key.
+func (t *tournament) join(row int32, key int64) {
 	if len(t.vacant) == 0 {
-		t.grow(sources)
+		t.grow()
 	}
-	leaf := t.vacant[len(t.vacant)-1]
+	t.leafOf[row] = t.vacant[len(t.vacant)-1]
 	t.vacant = t.vacant[:len(t.vacant)-1]
-	return leaf
+	t.set(row, key)
 }
 
-// leave takes a leaf's key away.
-func (t *tournament) leave(leaf int32) {
-	t.set(leaf, noKey)
-	t.vacant = append(t.vacant, leaf)
+// leave takes a source's leaf and key away.
+func (t *tournament) leave(row int32) {
+	t.set(row, noKey)
+	t.vacant = append(t.vacant, t.leafOf[row])
+	t.leafOf[row] = 0
 }
 
-// set changes the key of a leaf.
-func (t *tournament) set(leaf int32, key int64) {
+// set changes a source's key.
+func (t *tournament) set(row int32, key int64) {
 	nodes := t.nodes
-	for i := uint32(leaf); i > 1; i >>= 1 {
+	for i := uint32(t.leafOf[row]); i > 1; i >>= 1 {
 		nodes[i] = key
 		key = min(key, nodes[i^1])
 	}
@@ -53,18 +62,15 @@ func (t *tournament) set(leaf int32, key int64) {
 }
 
 // grow doubles the leaves, all of which are taken.
-func (t *tournament) grow(sources []source) {
+func (t *tournament) grow() {
 	old := t.leaves
 	t.leaves *= 2
 	t.nodes = resize(t.nodes, int(2*t.leaves))
 	copy(t.nodes[t.leaves:], t.nodes[old:2*old])
-	for i := 2*t.leaves - 1; i >= t.leaves+old; i-- {
-		t.nodes[i] = noKey
-		t.vacant = append(t.vacant, i)
-	}
-	for i := range sources {
-		if sources[i].leaf != 0 {
-			sources[i].leaf += old
+	t.vacate(t.leaves + old)
+	for row, leaf := range t.leafOf {
+		if leaf != 0 {
+			t.leafOf[row] = leaf + old
 		}
 	}
 	t.rebuild()

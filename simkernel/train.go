@@ -9,11 +9,12 @@ package simkernel
 // acknowledged after the same time. So if the packets on their way are of that sort already, and the
 // window does not bind at line rate, all that happens besides is the end of a window once in as many
 // packets as there are in a round trip. Nothing is marked, and the rate stays at line rate.
-func (k *Kernel) train(s *source, f *flow, now int64) (last int64, ok bool) {
+func (k *Kernel) train(s *source, now int64) (last int64, ok bool) {
 	t := &k.target
+	f := &k.flows[s.planned]
 	payload := k.params.PayloadBytes
 	full := payload + k.params.HeaderBytes
-	if f.dctcp.rateBps != f.dctcp.lineBps || s.payload != payload || t.freePS > now || t.wire > s.wire {
+	if f.dctcp.rateBps != f.dctcp.lineBps || int64(s.payload) != payload || t.freePS > now || t.wire > s.wire {
 		return 0, false
 	}
 	fullPS := s.wire.ps(full)
@@ -27,7 +28,7 @@ func (k *Kernel) train(s *source, f *flow, now int64) (last int64, ok bool) {
 	backPS := now + servicePS + f.ackPS
 	trip := (backPS - (now - s.delayPS - fullPS) + fullPS - 1) / fullPS
 	out := int64(f.head - f.tail)
-	if out == 0 || trip > int64(f.mask) || trip*payload > f.window || f.sent-f.acked != out*payload {
+	if out == 0 || trip > int64(f.mask)+1 || trip*payload > f.window || f.sent-f.acked != out*payload {
 		return 0, false
 	}
 	// The packet whose ACK ends the window, counted from the train's first, which is it if none on its
@@ -57,7 +58,6 @@ func (k *Kernel) train(s *source, f *flow, now int64) (last int64, ok bool) {
 		k.acks[f.base+(f.head+uint32(i))&f.mask] = ack{backPS + i*fullPS, end}
 	}
 	f.head += uint32(packets)
-	k.acks[f.base+f.head&f.mask].at = unbounded
 	f.tail = f.head - uint32(out)
 	f.sent += packets * payload
 	f.left -= packets * payload
@@ -66,6 +66,7 @@ func (k *Kernel) train(s *source, f *flow, now int64) (last int64, ok bool) {
 
 	t.arrived += uint64(packets)
 	t.waiting = t.arrived
+	t.full = t.waiting + t.logMask
 	t.bytes += packets * full
 	t.busyPS += packets * servicePS
 	last = now + (packets-1)*fullPS

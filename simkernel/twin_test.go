@@ -94,7 +94,9 @@ func runLinkTwin(p Params, c *Case) *linkTwin {
 		if c.Kind == Behind {
 			ideal.Add(c.TargetBps, 0)
 		}
-		r.IdealNS[row] = ideal.FCTNS(c.SizeBytes[row])
+		if r.IdealNS[row] = ideal.FCTNS(c.SizeBytes[row]); r.IdealNS[row] > horizonPS/psPerNS {
+			r.IdealNS[row] = -1
+		}
 		r.FCTNS[row] = -1
 		f := &slowFlow{row: row, source: s, path: c.PathDelayNS[row] * psPerNS, size: c.SizeBytes[row]}
 		t.flows = append(t.flows, f)
