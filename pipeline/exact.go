@@ -37,20 +37,12 @@ func (r *Run) Exact(ctx context.Context, w Window) error {
 	if err != nil {
 		return err
 	}
-	_, routed, err := r.routeStage().complete(r.lake)
+	routed, err := r.routeStats()
 	if err != nil {
 		return err
 	}
-	var total int64
-	for _, rec := range routed {
-		var s stages.RouteStats
-		if err := json.Unmarshal(rec.Stats, &s); err != nil {
-			return err
-		}
-		total += s.PacketHops
-	}
 	s := r.exactStage(w)
-	return r.perform(ctx, s, []task{{w.FromNS, w.ToNS, total}}, "packet-hops", func() (work, error) {
+	return r.perform(ctx, s, []task{{w.FromNS, w.ToNS, routed.PacketHops}}, "packet-hops", func() (work, error) {
 		return func(ctx context.Context, n int, _ task) ([]part, int64, any, error) {
 			return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
 				in := r.lake.read(schema.Flows, flows, nil, nil)
@@ -83,12 +75,8 @@ func (r *Run) WriteExactSummary(w io.Writer, window Window) error {
 // SampleWindow is a stretch of that length from the middle of the workload, with as long a warm-up
 // unless another is given; all of the workload for a length of 0 or of the workload or more.
 func (r *Run) SampleWindow(length, warmup time.Duration) (Window, error) {
-	_, generated, err := r.generateStage().complete(r.lake)
+	g, err := r.generated()
 	if err != nil {
-		return Window{}, err
-	}
-	var g GenerateReport
-	if err := json.Unmarshal(generated[0].Stats, &g); err != nil {
 		return Window{}, err
 	}
 	if length == 0 || int64(length) > g.LastStartNS-g.FirstStartNS {

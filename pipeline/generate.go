@@ -2,10 +2,11 @@ package pipeline
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"time"
+	"os"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
@@ -36,15 +37,46 @@ func (r *Run) Generate(ctx context.Context) error {
 		return errors.New("generate needs the scenario it is to generate")
 	}
 	s := r.generateStage()
-	cost := int64(1)
-	err := r.perform(ctx, s, []task{{0, 0, cost}}, "flows", func() (work, error) {
+	err := r.perform(ctx, s, []task{{Cost: 1}}, "flows", func() (work, error) {
 		return func(ctx context.Context, _ int, _ task) ([]part, int64, any, error) {
-			began := time.Now()
 			parts, report, err := r.generate(ctx)
-			return parts, time.Since(began).Nanoseconds(), report, err
+			return parts, 0, report, err
 		}, nil
 	})
-	return err
+	if err != nil && !IsInterrupt(err) {
+		return errors.Join(err, r.forget())
+	}
+	if err != nil {
+		return err
+	}
+	g, err := r.generated()
+	if err != nil {
+		return err
+	}
+	// What a former run accepted need not be accepted now.
+	if rows := g.Flows + g.Rejects; float64(g.Rejects) > r.spec.MaxRejects*float64(rows) {
+		return &stages.TooManyRejectsError{File: r.source.FlowFile(), Rejects: g.Rejects, Rows: rows, Limit: r.spec.MaxRejects, Reasons: g.RejectReasons}
+	}
+	return nil
+}
+
+// generated is what is known of the run's workload.
+func (r *Run) generated() (g GenerateReport, err error) {
+	_, records, err := r.generateStage().complete(r.lake)
+	if err != nil {
+		return g, err
+	}
+	return g, json.Unmarshal(records[0].Stats, &g)
+}
+
+// forget takes away what Begin and a failed Generate have left of a scenario that never was.
+func (r *Run) forget() error {
+	errs := os.RemoveAll(r.lake.statePath(r.base(), "spec.json"))
+	errs = errors.Join(errs, os.RemoveAll(r.generateStage().path(r.lake, "")))
+	for _, t := range r.generateStage().tables {
+		errs = errors.Join(errs, r.lake.removeTable(t, r.base()))
+	}
+	return errs
 }
 
 func (r *Run) generate(ctx context.Context) ([]part, *GenerateReport, error) {

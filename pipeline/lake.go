@@ -1,9 +1,11 @@
 package pipeline
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/zeebo/xxh3"
 
 	"parsimon/schema"
 )
@@ -82,9 +85,10 @@ func (p place) file(t schema.Table, n int) string {
 
 // A part is one committed file of a table.
 type part struct {
-	Path  string `json:"path"` // relative to the lake
-	Rows  int64  `json:"rows"`
-	Bytes int64  `json:"bytes"`
+	Path   string `json:"path"` // relative to the lake
+	Rows   int64  `json:"rows"`
+	Bytes  int64  `json:"bytes"`
+	Digest string `json:"xxh3"` // of its bytes
 }
 
 // A partWriter is a file of a table being written; it is a schema.Sink.
@@ -92,6 +96,7 @@ type partWriter struct {
 	lake *Lake
 	rel  string
 	file *os.File
+	hash *xxh3.Hasher
 	w    *tableWriter
 	done bool
 }
@@ -102,7 +107,8 @@ func (l *Lake) create(t schema.Table, rel string) (*partWriter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &partWriter{lake: l, rel: rel, file: f, w: newTableWriter(t, f)}, nil
+	hash := xxh3.New()
+	return &partWriter{lake: l, rel: rel, file: f, hash: hash, w: newTableWriter(t, io.MultiWriter(f, hash))}, nil
 }
 
 // Write appends a batch.
@@ -139,7 +145,7 @@ func (p *partWriter) commit() (part, error) {
 		return fail(err)
 	}
 	p.done = true
-	return part{Path: p.rel, Rows: p.w.rows, Bytes: info.Size()}, nil
+	return part{Path: p.rel, Rows: p.w.rows, Bytes: info.Size(), Digest: fmt.Sprintf("%016x", p.hash.Sum64())}, nil
 }
 
 // abandon removes the file unless it was committed. Deferred after create.
@@ -176,13 +182,41 @@ func (l *Lake) read(t schema.Table, parts []part, columns []string, keep *keyRan
 	return openTable(t, files, columns, keep)
 }
 
-// check reports what is wrong with a committed part: gone, of another size, or not readable as the
-// table it belongs to.
+// check reports what is wrong with a committed part: gone, of another size, with other bytes, or not
+// readable as the table it belongs to.
 func (l *Lake) check(p part) error {
+	if err := l.checkSize(p); err != nil {
+		return err
+	}
 	t, err := tableOf(p.Path)
 	if err != nil {
 		return err
 	}
+	path := filepath.Join(l.root, filepath.FromSlash(p.Path))
+	rows, err := parquetRows(path, t)
+	if err != nil {
+		return err
+	}
+	if rows != p.Rows {
+		return fmt.Errorf("%s: %d rows, %d were committed", path, rows, p.Rows)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	hash := xxh3.New()
+	_, err = io.Copy(hash, f)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if digest := fmt.Sprintf("%016x", hash.Sum64()); digest != p.Digest {
+		return fmt.Errorf("%s: its bytes are not those that were committed", path)
+	}
+	return nil
+}
+
+// checkSize reports a committed part that is gone or of another size.
+func (l *Lake) checkSize(p part) error {
 	path := filepath.Join(l.root, filepath.FromSlash(p.Path))
 	info, err := os.Stat(path)
 	if err != nil {
@@ -190,13 +224,6 @@ func (l *Lake) check(p part) error {
 	}
 	if info.Size() != p.Bytes {
 		return fmt.Errorf("%s: %d bytes, %d were committed", path, info.Size(), p.Bytes)
-	}
-	rows, err := parquetRows(path, t)
-	if err != nil {
-		return err
-	}
-	if rows != p.Rows {
-		return fmt.Errorf("%s: %d rows, %d were committed", path, rows, p.Rows)
 	}
 	return nil
 }
@@ -215,9 +242,31 @@ func (l *Lake) statePath(at place, elem ...string) string {
 	return filepath.Join(append(parts, elem...)...)
 }
 
-// writeState puts a JSON file in place, whole or not at all.
+// A sealed is a state file: what it says, and a digest by which damage shows.
+type sealed struct {
+	Digest string          `json:"xxh3"` // of State, white space removed
+	State  json.RawMessage `json:"state"`
+}
+
+func seal(state []byte) (string, error) {
+	var b bytes.Buffer
+	if err := json.Compact(&b, state); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%016x", xxh3.Hash(b.Bytes())), nil
+}
+
+// writeState puts a state file in place, whole or not at all.
 func (l *Lake) writeState(path string, v any) error {
-	data, err := json.MarshalIndent(v, "", " ")
+	state, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	digest, err := seal(state)
+	if err != nil {
+		return err
+	}
+	data, err := json.MarshalIndent(sealed{digest, state}, "", " ")
 	if err != nil {
 		return err
 	}
@@ -235,7 +284,7 @@ func (l *Lake) writeState(path string, v any) error {
 	return os.Rename(f.Name(), path)
 }
 
-// readState reads a JSON file of the state; found is false where there is none.
+// readState reads a state file; found is false where there is none.
 func (l *Lake) readState(path string, v any) (found bool, err error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -244,7 +293,15 @@ func (l *Lake) readState(path string, v any) (found bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if err := json.Unmarshal(data, v); err != nil {
+	var s sealed
+	if err := json.Unmarshal(data, &s); err != nil {
+		return false, fmt.Errorf("%s: damaged state file: %w", path, err)
+	}
+	digest, err := seal(s.State)
+	if err != nil || digest != s.Digest {
+		return false, fmt.Errorf("%s: damaged state file: it is not as it was written", path)
+	}
+	if err := json.Unmarshal(s.State, v); err != nil {
 		return false, fmt.Errorf("%s: damaged state file: %w", path, err)
 	}
 	return true, nil

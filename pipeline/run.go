@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -29,6 +31,7 @@ type Options struct {
 	// ExactWorkers share a whole-network simulation; default 1. They meet once every microsecond of
 	// simulated time, so that more than one pays only on cores that have nothing else to do.
 	ExactWorkers int
+	ReadOnly     bool  // neither writes nor locks: for Ask
 	MemoryBytes  int64 // what DuckDB may use to sort a flow file; default 1 GiB
 	Log          zerolog.Logger
 	Progress     Progress // nil: none
@@ -62,6 +65,7 @@ type Run struct {
 	log        zerolog.Logger
 	progress   Progress
 	reports    []StageReport
+	sound      map[string]bool // parts written or checked in this run
 	began      time.Time
 	unlock     func()
 }
@@ -89,10 +93,6 @@ func (r *Run) Estimate(ctx context.Context) error {
 
 // Begin opens a scenario for a run that starts at its beginning.
 func Begin(s *Scenario, o Options) (*Run, error) {
-	lake, err := OpenLake(o.Lake, true)
-	if err != nil {
-		return nil, err
-	}
 	net, err := s.Network()
 	if err != nil {
 		return nil, err
@@ -108,6 +108,10 @@ func Begin(s *Scenario, o Options) (*Run, error) {
 	sp := spec{
 		ScenarioID: id, Name: s.Name, Seed: s.Seed, Params: s.Params(),
 		AllowUnreachable: s.AllowUnreachable, MaxRejects: s.MaxRejects, MaxLoad: s.MaxLoad(), Canonical: canonical,
+	}
+	lake, err := OpenLake(o.Lake, true)
+	if err != nil {
+		return nil, err
 	}
 	r, err := newRun(lake, sp, net, o)
 	if err != nil {
@@ -139,13 +143,18 @@ func Resume(scenario string, o Options) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newRun(lake, sp, net, o)
+	r, err := newRun(lake, sp, net, o)
+	if err != nil || o.ReadOnly {
+		return r, err
+	}
+	now := time.Now() // the scenario last worked on
+	return r, os.Chtimes(lake.statePath(place{scenario: scenario}, "spec.json"), now, now)
 }
 
 func newRun(lake *Lake, sp spec, net *stages.Network, o Options) (*Run, error) {
 	r := &Run{
 		lake: lake, spec: sp, net: net, estimator: o.Estimator, workers: o.Workers, partitions: o.Partitions, domains: max(1, o.ExactWorkers),
-		memory: o.MemoryBytes, log: o.Log, progress: o.Progress, began: time.Now(),
+		memory: o.MemoryBytes, log: o.Log, progress: o.Progress, began: time.Now(), sound: map[string]bool{},
 	}
 	if r.workers <= 0 {
 		r.workers = runtime.GOMAXPROCS(0)
@@ -159,6 +168,10 @@ func newRun(lake *Lake, sp spec, net *stages.Network, o Options) (*Run, error) {
 	var err error
 	if r.router, err = stages.NewRouter(net, sp.Seed); err != nil {
 		return nil, err
+	}
+	if o.ReadOnly {
+		r.unlock = func() {}
+		return r, nil
 	}
 	if r.unlock, err = lake.lock(sp.ScenarioID); err != nil {
 		return nil, err
@@ -207,7 +220,7 @@ func (r *Run) Route(ctx context.Context) error {
 		return err
 	}
 	s := r.routeStage()
-	return r.perform(ctx, s, chunkTasks(flows), "flows", func() (work, error) {
+	err = r.perform(ctx, s, chunkTasks(flows), "flows", func() (work, error) {
 		return func(ctx context.Context, n int, t task) ([]part, int64, any, error) {
 			return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
 				in := r.lake.read(schema.Flows, flows[n:n+1], nil, nil)
@@ -219,11 +232,36 @@ func (r *Run) Route(ctx context.Context) error {
 			})
 		}, nil
 	})
+	if err != nil {
+		return err
+	}
+	// What a former run allowed need not be allowed now.
+	routed, err := r.routeStats()
+	if err == nil && routed.Unreachable > 0 && !r.spec.AllowUnreachable {
+		err = fmt.Errorf("%d flows have no path, among them one %w (--allow-unreachable counts them instead)", routed.Unreachable, routed.UnreachableExamples[0])
+	}
+	return err
+}
+
+// routeStats adds up what routing did.
+func (r *Run) routeStats() (all stages.RouteStats, err error) {
+	_, routed, err := r.routeStage().complete(r.lake)
+	if err != nil {
+		return all, err
+	}
+	for _, rec := range routed {
+		var s stages.RouteStats
+		if err := json.Unmarshal(rec.Stats, &s); err != nil {
+			return all, err
+		}
+		all.Add(s)
+	}
+	return all, nil
 }
 
 // Simulate runs every link case, a range of links a task.
 func (r *Run) Simulate(ctx context.Context) error {
-	_, routed, err := r.routeStage().complete(r.lake)
+	_, routed, err := r.inputs(r.routeStage())
 	if err != nil {
 		return err
 	}
@@ -251,7 +289,7 @@ func (r *Run) Simulate(ctx context.Context) error {
 
 // Bucket turns each partition's hop delays into distributions and contributions, ordered by flow.
 func (r *Run) Bucket(ctx context.Context) error {
-	plan, simulated, err := r.simulateStage().complete(r.lake)
+	plan, simulated, err := r.inputs(r.simulateStage())
 	if err != nil {
 		return err
 	}
@@ -282,7 +320,7 @@ func (r *Run) Sample(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, bucketed, err := r.bucketStage().complete(r.lake)
+	_, bucketed, err := r.inputs(r.bucketStage())
 	if err != nil {
 		return err
 	}
@@ -310,7 +348,7 @@ func (r *Run) Sample(ctx context.Context) error {
 
 // flowParts are the committed files of table flows.
 func (r *Run) flowParts() ([]part, error) {
-	_, generated, err := r.generateStage().complete(r.lake)
+	_, generated, err := r.inputs(r.generateStage())
 	if err != nil {
 		return nil, err
 	}
@@ -372,7 +410,12 @@ func (l *Lake) resolve(scenario string) (string, error) {
 		return "", fmt.Errorf("%s holds no scenario: is it a lake?", l.root)
 	}
 	if scenario == "" {
-		return ids[len(ids)-1], nil
+		for _, id := range slices.Backward(ids) { // a scenario without flows is not one yet
+			if _, _, err := (stage{"generate", place{scenario: id}, nil}).complete(l); err == nil {
+				return id, nil
+			}
+		}
+		return "", fmt.Errorf("%s holds no scenario that got as far as its flows: run one", l.root)
 	}
 	var found []string
 	for _, id := range ids {

@@ -217,7 +217,7 @@ func TestKilledRunContinues(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		status, err := ReadStatus(l)
+		status, err := ReadStatus(l, true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,7 +236,7 @@ func TestKilledRunContinues(t *testing.T) {
 				t.Errorf("killed in %s: %s was done again (%d of %d tasks kept)", at.stage, r.Stage, r.Reused, r.Tasks)
 			}
 		}
-		if status, err = ReadStatus(l); err != nil || status.Scenarios[0].State != stateComplete {
+		if status, err = ReadStatus(l, true); err != nil || status.Scenarios[0].State != stateComplete {
 			t.Errorf("%s: status in the end is %+v, %v", at.stage, status.Scenarios, err)
 		}
 		if left, err := os.ReadDir(filepath.Join(lake, tmpDir)); err == nil && len(left) > 0 {
@@ -259,7 +259,7 @@ func TestDamagedLakeIsMended(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	status, err := ReadStatus(l)
+	status, err := ReadStatus(l, true)
 	if err != nil {
 		t.Fatal(err)
 	}

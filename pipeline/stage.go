@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"reflect"
@@ -92,7 +93,42 @@ func (s stage) complete(l *Lake) (stagePlan, []*taskRecord, error) {
 		return plan, nil, err
 	}
 	if !found || slices.Contains(done, nil) || plan.Method != methodVersion {
-		return plan, nil, fmt.Errorf("stage %s of scenario %s is not complete: run \"parsimon %s --lake %s --scenario %s\" first", s.name, s.place.scenario, s.name, l.root, s.place.scenario)
+		return plan, nil, s.incomplete(l)
+	}
+	return plan, done, nil
+}
+
+// incomplete is the error of a stage that is needed and not done, with the command that does it.
+func (s stage) incomplete(l *Lake) error {
+	what := fmt.Sprintf("stage %s of scenario %s is not complete: ", s.name, s.place.scenario)
+	switch {
+	case s.name == "generate":
+		return errors.New(what + "run the scenario again (parsimon run, or parsimon generate)")
+	case s.name == "exact":
+		return fmt.Errorf("%srun \"parsimon validate --lake %s --scenario %s --truth exact\"", what, l.root, s.place.scenario)
+	case s.place.variant != "":
+		return fmt.Errorf("%srun \"parsimon %s --lake %s --scenario %s --estimator %s\" first", what, s.name, l.root, s.place.scenario, s.place.variant)
+	}
+	return fmt.Errorf("%srun \"parsimon %s --lake %s --scenario %s\" first", what, s.name, l.root, s.place.scenario)
+}
+
+// inputs reads the plan and records of a stage that another one needs, and makes sure, once a run,
+// that what they say is there is there.
+func (r *Run) inputs(s stage) (stagePlan, []*taskRecord, error) {
+	plan, done, err := s.complete(r.lake)
+	if err != nil {
+		return plan, nil, err
+	}
+	for _, rec := range done {
+		for _, p := range rec.Parts {
+			if r.sound[p.Path] {
+				continue
+			}
+			if err := r.lake.check(p); err != nil {
+				return plan, nil, fmt.Errorf("stage %s of scenario %s is damaged: %w: run the scenario again to mend it", s.name, s.place.scenario, err)
+			}
+			r.sound[p.Path] = true
+		}
 	}
 	return plan, done, nil
 }
@@ -167,6 +203,9 @@ func (r *Run) perform(ctx context.Context, s stage, tasks []task, unit string, n
 	}
 	for _, rec := range done {
 		report.Critical = max(report.Critical, float64(rec.CriticalNS)/1e9)
+		for _, p := range rec.Parts {
+			r.sound[p.Path] = true
+		}
 	}
 	report.Seconds = time.Since(began).Seconds()
 	r.report(report)

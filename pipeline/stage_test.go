@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -29,7 +30,7 @@ func testRun(t *testing.T, dir string) *Run {
 		t.Fatal(err)
 	}
 	t.Cleanup(unlock)
-	return &Run{lake: l, spec: spec{ScenarioID: "cafe"}, workers: 3, log: zerolog.Nop(), progress: silent{}, unlock: unlock}
+	return &Run{lake: l, spec: spec{ScenarioID: "cafe"}, workers: 3, log: zerolog.Nop(), progress: silent{}, unlock: unlock, sound: map[string]bool{}}
 }
 
 // recorder is a stage that writes one part of table nodes a task, and remembers which it did.
@@ -111,6 +112,24 @@ func TestStageResumes(t *testing.T) {
 		"gone":      func() error { return os.Remove(path(1)) },
 		"cut short": func() error { return os.Truncate(path(1), parts[1].Bytes-1) },
 		"no footer": func() error { return os.WriteFile(path(1), make([]byte, parts[1].Bytes), 0o644) },
+		"a bit": func() error {
+			data, err := os.ReadFile(path(1))
+			if err != nil {
+				return err
+			}
+			data[10] ^= 1
+			return os.WriteFile(path(1), data, 0o644)
+		},
+		"empty record": func() error {
+			return os.WriteFile(s.path(run.lake, recordName(1)), []byte("{}"), 0o644)
+		},
+		"a bit of the record": func() error {
+			data, err := os.ReadFile(s.path(run.lake, recordName(1)))
+			if err != nil {
+				return err
+			}
+			return os.WriteFile(s.path(run.lake, recordName(1)), bytes.Replace(data, []byte(`"rows"`), []byte(`"rowt"`), 1), 0o644)
+		},
 		"no record": func() error { return os.Remove(s.path(run.lake, recordName(1))) },
 		"bad record": func() error {
 			return os.WriteFile(s.path(run.lake, recordName(1)), []byte("{"), 0o644)

@@ -14,12 +14,8 @@ import (
 // WriteSummary writes what a finished run found: its slowdowns by size bin, the most loaded links,
 // what each stage cost, and what to type next.
 func (r *Run) WriteSummary(ctx context.Context, w io.Writer) (err error) {
-	_, generated, err := r.generateStage().complete(r.lake)
+	g, err := r.generated()
 	if err != nil {
-		return err
-	}
-	var g GenerateReport
-	if err := json.Unmarshal(generated[0].Stats, &g); err != nil {
 		return err
 	}
 	p := printer{w: w}
@@ -79,17 +75,9 @@ func (r *Run) writeQuery(ctx context.Context, db *queries.DB, name string, extra
 }
 
 func (r *Run) summarizeUnreachable(p *printer) error {
-	_, routed, err := r.routeStage().complete(r.lake)
+	all, err := r.routeStats()
 	if err != nil {
 		return err
-	}
-	var all stages.RouteStats
-	for _, rec := range routed {
-		var s stages.RouteStats
-		if err := json.Unmarshal(rec.Stats, &s); err != nil {
-			return err
-		}
-		all.Add(s)
 	}
 	if all.Unreachable > 0 {
 		p.linef("%d flows have no path and no estimate, e.g. from host %d to host %d", all.Unreachable, all.UnreachableExamples[0].Src, all.UnreachableExamples[0].Dst)

@@ -128,7 +128,7 @@ func TestExactEndToEnd(t *testing.T) {
 			}
 		}
 	}
-	status, err := ReadStatus(run.lake)
+	status, err := ReadStatus(run.lake, true)
 	if err != nil || status.Scenarios[0].State != stateComplete || len(status.Scenarios[0].Variants) != 1 {
 		t.Errorf("status %+v, %v", status, err)
 	}

@@ -166,6 +166,7 @@ var (
 			{"busy_ns", i64, false, "ns", "time the link was sending"},
 			{"max_queue_bytes", i64, false, "bytes", "deepest queue, the packet in service included"},
 			{"max_queue_at_ns", i64, false, "ns", "when it was deepest, first"},
+			{"mean_queue_packets", f64, false, "", "packets waiting, on average over the time the link was sending"},
 			{"mean_wait_ns", f64, false, "ns", "mean wait of a packet in the queue"},
 		},
 	}

@@ -269,7 +269,7 @@ type statColumns struct {
 	flows, bytes, packets                 []int64
 	load                                  []float64
 	sent, marked, busy, maxQueue, atQueue []int64
-	meanWait                              []float64
+	meanQueue, meanWait                   []float64
 }
 
 func (t *statColumns) append(link Link, carried LinkLoad, availableBps int64, load float64, c simkernel.Counters) {
@@ -280,13 +280,15 @@ func (t *statColumns) append(link Link, carried LinkLoad, availableBps int64, lo
 	t.load = append(t.load, load)
 	t.sent, t.marked, t.busy = append(t.sent, c.PacketsSent), append(t.marked, c.PacketsMarked), append(t.busy, c.BusyNS)
 	t.maxQueue, t.atQueue = append(t.maxQueue, c.MaxQueueBytes), append(t.atQueue, c.MaxQueueAtNS)
+	// Little's law: the time packets spend waiting is the number waiting, integrated over time.
+	t.meanQueue = append(t.meanQueue, float64(c.WaitSumNS)/float64(max(1, c.BusyNS)))
 	t.meanWait = append(t.meanWait, float64(c.WaitSumNS)/float64(max(1, c.PacketsSent)))
 }
 
 func (t *statColumns) flush(out schema.Sink) error {
 	err := writeColumns(out, schema.LinkStats, len(t.link), column(t.link), column(t.src), column(t.dst), stringColumn(t.tier),
 		column(t.bandwidth), column(t.available), column(t.flows), column(t.bytes), column(t.packets), column(t.load),
-		column(t.sent), column(t.marked), column(t.busy), column(t.maxQueue), column(t.atQueue), column(t.meanWait))
+		column(t.sent), column(t.marked), column(t.busy), column(t.maxQueue), column(t.atQueue), column(t.meanQueue), column(t.meanWait))
 	*t = statColumns{}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,7 +15,6 @@ import (
 
 	"parsimon/pipeline"
 	"parsimon/queries"
-	"parsimon/stages"
 )
 
 var queryCommand = command{
@@ -50,6 +50,9 @@ LAKE/parsimon.duckdb holds the same views for DuckDB itself: cd LAKE && duckdb p
 			if lake == "" {
 				return usagef("--lake is required")
 			}
+			if !slices.Contains(queries.Formats(), format) {
+				return usagef("--format %q: must be one of %s", format, strings.Join(queries.Formats(), ", "))
+			}
 			if format == "parquet" {
 				if file, ok := e.stdout.(*os.File); ok && isTerminal(file) {
 					return usagef("--format parquet is not for a terminal: redirect it to a file")
@@ -66,6 +69,9 @@ LAKE/parsimon.duckdb holds the same views for DuckDB itself: cd LAKE && duckdb p
 				}
 			} else if len(values) > 0 {
 				return usagef("--param goes with the name of a question, not with --sql")
+			}
+			if err := warnUnsound(e, lake, values["scenario"]); err != nil {
+				return err
 			}
 			db, err := queries.Open(lake, queries.Options{MemoryLimit: memory})
 			if err != nil {
@@ -88,6 +94,34 @@ LAKE/parsimon.duckdb holds the same views for DuckDB itself: cd LAKE && duckdb p
 			return rows.Write(e.stdout, format)
 		}
 	},
+}
+
+// warnUnsound says on stderr which scenarios of the lake an answer cannot be trusted for: those a run
+// is still at work on, or was cut short on, and those with files gone. Asking for just such a
+// scenario is an error.
+func warnUnsound(e *env, lake, scenario string) error {
+	l, err := pipeline.OpenLake(lake, false)
+	if err != nil {
+		return err
+	}
+	status, err := pipeline.ReadStatus(l, false)
+	if err != nil {
+		return err
+	}
+	for _, s := range status.Scenarios {
+		if s.State == "complete" {
+			continue
+		}
+		if s.ScenarioID == scenario {
+			return fmt.Errorf("scenario %s is %s: run it again before asking about it (parsimon status --lake %s says more)", s.ScenarioID, s.State, lake)
+		}
+		if scenario == "" {
+			if _, err := fmt.Fprintf(e.stderr, "parsimon query: scenario %s (%s) is %s: answers about it may lack rows\n", s.ScenarioID, s.Name, s.State); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func parseParams(params []string) (map[string]string, error) {
@@ -123,8 +157,7 @@ var statusCommand = command{
 	name: "status", args: "--lake DIR",
 	summary: "what the lake holds: complete, partial or damaged",
 	help: `
-Lists the scenarios of a lake with the state of each stage, and looks at the footer of every file
-that should be there. Exits 1 if anything is damaged.`,
+Lists the scenarios of a lake with the state of each stage, and reads every file that should be there, every byte of it. Exits 1 if anything is damaged.`,
 	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
 		var lake, format string
 		f.StringVar(&lake, "lake", "", "directory of the lake (required)")
@@ -140,7 +173,7 @@ that should be there. Exits 1 if anything is damaged.`,
 			if err != nil {
 				return err
 			}
-			status, err := pipeline.ReadStatus(l)
+			status, err := pipeline.ReadStatus(l, true)
 			if err != nil {
 				return err
 			}
@@ -197,9 +230,9 @@ Prints quantiles of slowdown and FCT.
 		var r runFlags
 		var size, format string
 		var q pipeline.Question
-		f.StringVar(&r.lake, "lake", "", "directory of the lake (required)")
+		r.declareLake(f)
 		r.declareScenario(f)
-		f.StringVar(&r.estimator, "estimator", stages.Independent.String(), "variant of the scenario to draw from")
+		r.declareEstimator(f)
 		f.Int32Var(&q.Src, "src", -1, "node id of the sending host (required)")
 		f.Int32Var(&q.Dst, "dst", -1, "node id of the receiving host (required)")
 		f.StringVar(&size, "size", "", "flow size, e.g. 1500 or 100KB (required)")
@@ -211,12 +244,26 @@ Prints quantiles of slowdown and FCT.
 			if q.SizeBytes, err = parseBytes(size); err != nil {
 				return usagef("--size %q: %v", size, err)
 			}
+			switch {
+			case q.Src < 0 || q.Dst < 0:
+				return usagef("--src and --dst are required")
+			case q.SizeBytes > 1<<50:
+				return usagef("--size %q: must be at most 2^50 bytes", size)
+			case format != "table" && format != "csv" && format != "json":
+				return usagef("--format %q: must be table, csv or json", format)
+			}
 			if q.N < 1 || q.N > 10_000_000 {
 				return usagef("--n %d: must be 1 to 10,000,000", q.N)
 			}
-			r.memory = "1GiB"
-			e.quiet = true
-			run, err := resume(e, &r, args)
+			if len(args) > 0 {
+				return usagef("unexpected arguments %q", args)
+			}
+			o, err := r.options(e)
+			if err != nil {
+				return err
+			}
+			o.ReadOnly = true
+			run, err := pipeline.Resume(r.scenario, o)
 			if err != nil {
 				return err
 			}
@@ -262,7 +309,7 @@ func writeAnswer(w io.Writer, q pipeline.Question, a *pipeline.Answer, format st
 		_, err := io.WriteString(w, b.String())
 		return err
 	}
-	return usagef("--format %q: must be table, csv or json", format)
+	return fmt.Errorf("no format %q", format)
 }
 
 var benchKernelCommand = command{

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -53,7 +54,8 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
+	signal.Ignore(syscall.SIGPIPE) // writing to a reader that has gone is an error like any other
+	context.AfterFunc(ctx, stop)   // a second Ctrl-C ends the program at once
 	e := &env{stdout: os.Stdout, stderr: os.Stderr, terminal: term.IsTerminal(int(os.Stderr.Fd()))}
 	os.Exit(e.main(ctx, os.Args[1:]))
 }
@@ -140,7 +142,7 @@ func (e *env) flags(cmd *command) (*pflag.FlagSet, func(context.Context, []strin
 // logger is where log lines go: readable on a terminal, JSON elsewhere.
 func (e *env) logger() (zerolog.Logger, error) {
 	level, err := zerolog.ParseLevel(e.logLevel)
-	if err != nil || e.logLevel == "" {
+	if err != nil || !slices.Contains([]string{"debug", "info", "warn", "error"}, e.logLevel) {
 		return zerolog.Nop(), usagef("--log-level %q: must be debug, info, warn or error", e.logLevel)
 	}
 	if e.quiet {

@@ -147,6 +147,19 @@ func TestRunThenAsk(t *testing.T) {
 			t.Errorf("estimate as %s:\n%s", format, out)
 		}
 	}
+	parts, err := filepath.Glob(filepath.Join(lake, "slowdowns", "*", "*", "*.parquet"))
+	if err != nil || len(parts) == 0 {
+		t.Fatal("no parts of slowdowns")
+	}
+	if err := os.Truncate(parts[0], 77); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, log := parsimon(t, "query", "hottest_links", "--lake", lake, "--param", "scenario="+id); code != exitFailed || !strings.Contains(log, "damaged") {
+		t.Errorf("a question about a damaged scenario: exit %d, %s", code, log)
+	}
+	if code, _, log := parsimon(t, "status", "--lake", lake); code != exitFailed || !strings.Contains(log, "damaged") {
+		t.Errorf("status of a damaged scenario: exit %d, %s", code, log)
+	}
 	again := must(t, "run", scenario, "--lake", lake, "--quiet")
 	if !strings.Contains(again, id) || !strings.Contains(again, "reused") {
 		t.Errorf("a second run:\n%s", again)
@@ -186,6 +199,13 @@ func TestBadInput(t *testing.T) {
 	if code != exitFailed || !strings.Contains(log, "1 of 301 rows cannot be simulated") {
 		t.Errorf("no rejects accepted: exit %d, %s", code, log)
 	}
+	if left, err := os.ReadDir(filepath.Join(dir, "l2", "nodes")); err == nil && len(left) > 0 {
+		t.Error("a scenario that never was has left its topology")
+	}
+	code, _, log = parsimon(t, "run", "--topology", topology, "--flows", flows, "--lake", lake, "-q", "--max-rejects", "0")
+	if code != exitFailed || !strings.Contains(log, "1 of 301 rows cannot be simulated") {
+		t.Errorf("no rejects accepted any more: exit %d, %s", code, log)
+	}
 	code, _, log = parsimon(t, "run", "--topology", topology, "--flows", flows, "--lake", filepath.Join(dir, "l3"), "-q", "--fail", "0:3")
 	if code != exitFailed || !strings.Contains(log, "host 0") {
 		t.Errorf("a host cut off: exit %d, %s", code, log)
@@ -193,6 +213,10 @@ func TestBadInput(t *testing.T) {
 	out = must(t, "run", "--topology", topology, "--flows", flows, "--lake", filepath.Join(dir, "l4"), "-q", "--fail", "0:3", "--allow-unreachable")
 	if !strings.Contains(out, "200 flows have no path") {
 		t.Errorf("flows without a path are not counted:\n%s", out)
+	}
+	code, _, log = parsimon(t, "run", "--topology", topology, "--flows", flows, "--lake", filepath.Join(dir, "l4"), "-q", "--fail", "0:3")
+	if code != exitFailed || !strings.Contains(log, "200 flows have no path") {
+		t.Errorf("flows without a path, not allowed any more: exit %d, %s", code, log)
 	}
 	code, _, log = parsimon(t, "run", "--topology", topology, "--flows", flows, "--lake", filepath.Join(dir, "l5"), "-q", "--fail", "0:1")
 	if code != exitFailed || !strings.Contains(log, "0:1") {

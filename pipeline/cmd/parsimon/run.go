@@ -18,11 +18,25 @@ type runFlags struct {
 	workers, partitions, exactWorkers int
 }
 
-func (r *runFlags) declare(f *pflag.FlagSet) {
+// Each command declares the flags that do something there.
+
+func (r *runFlags) declareLake(f *pflag.FlagSet) {
 	f.StringVar(&r.lake, "lake", "", "directory of the lake (required)")
+}
+
+func (r *runFlags) declareEstimator(f *pflag.FlagSet) {
 	f.StringVar(&r.estimator, "estimator", stages.Independent.String(), "how delays become slowdowns: "+strings.Join(stages.EstimatorNames(), ", "))
+}
+
+func (r *runFlags) declareWorkers(f *pflag.FlagSet) {
 	f.IntVar(&r.workers, "workers", 0, "goroutines that work at once; 0: one per core. Does not change the results")
+}
+
+func (r *runFlags) declarePartitions(f *pflag.FlagSet) {
 	f.IntVar(&r.partitions, "partitions", 0, "ranges the links are cut into; 0: by size. Does not change the results")
+}
+
+func (r *runFlags) declareMemory(f *pflag.FlagSet) {
 	f.StringVar(&r.memory, "memory-limit", "1GiB", "memory for sorting a flow file; beyond it, the sort spills to disk")
 }
 
@@ -50,11 +64,15 @@ func (r *runFlags) options(e *env) (pipeline.Options, error) {
 		return o, usagef("--partitions %d: must be 0 to 99,999", r.partitions)
 	}
 	var err error
-	if o.Estimator, err = stages.ParseEstimator(r.estimator); err != nil {
-		return o, usagef("--estimator: %v", err)
+	if r.estimator != "" {
+		if o.Estimator, err = stages.ParseEstimator(r.estimator); err != nil {
+			return o, usagef("--estimator: %v", err)
+		}
 	}
-	if o.MemoryBytes, err = parseBytes(r.memory); err != nil {
-		return o, usagef("--memory-limit %q: %v", r.memory, err)
+	if r.memory != "" {
+		if o.MemoryBytes, err = parseBytes(r.memory); err != nil {
+			return o, usagef("--memory-limit %q: %v", r.memory, err)
+		}
 	}
 	if o.Log, err = e.logger(); err != nil {
 		return o, err
@@ -91,7 +109,7 @@ type scenarioFlags struct {
 	topology, flows, name string
 	seed                  uint64
 	duration              string
-	maxLoad               float64
+	maxLoad               string
 	fail                  []string
 	allowUnreachable      bool
 	maxRejects            string
@@ -105,7 +123,7 @@ func (s *scenarioFlags) declare(f *pflag.FlagSet) {
 	f.StringVar(&s.name, "name", "", "name of the scenario in the lake")
 	f.Uint64Var(&s.seed, "seed", 1, "seed of every random choice")
 	f.StringVar(&s.duration, "duration", "", "simulated time to generate, e.g. 500ms, instead of the scenario file's")
-	f.Float64Var(&s.maxLoad, "max-load", 0, "expected load of the most loaded link, instead of the scenario file's")
+	f.StringVar(&s.maxLoad, "max-load", "", "expected load of the most loaded link, e.g. 50%, instead of the scenario file's")
 	f.StringArrayVar(&s.fail, "fail", nil, "take the cable between two nodes down, A:B (ids or names); may be repeated")
 	f.BoolVar(&s.allowUnreachable, "allow-unreachable", false, "count flows without a path instead of refusing them")
 	f.StringVar(&s.maxRejects, "max-rejects", "1%", "share of the flow file's rows that may be rejected before the run fails")
@@ -143,8 +161,12 @@ func (s *scenarioFlags) load(args []string) (*pipeline.Scenario, error) {
 		}
 	}
 	if changed("max-load") {
-		if err := sc.SetMaxLoad(s.maxLoad); err != nil {
-			return nil, usagef("--max-load: %v", err)
+		load, err := parseShare(s.maxLoad)
+		if err == nil {
+			err = sc.SetMaxLoad(load)
+		}
+		if err != nil {
+			return nil, usagef("--max-load %q: %v", s.maxLoad, err)
 		}
 	}
 	if changed("max-rejects") {
@@ -191,8 +213,12 @@ lake's table rejects.`,
 		var s scenarioFlags
 		var r runFlags
 		var exact bool
-		r.declare(f)
+		r.declareLake(f)
 		s.declare(f)
+		r.declareEstimator(f)
+		r.declareWorkers(f)
+		r.declarePartitions(f)
+		r.declareMemory(f)
 		r.declareExact(f)
 		f.BoolVar(&exact, "exact", false, "also simulate the whole network, packet by packet, and hold the estimate against it (slow)")
 		return func(ctx context.Context, args []string) error {
@@ -241,8 +267,10 @@ tables scenarios, nodes, links, flows and rejects. Prints the scenario's id.`,
 	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
 		var s scenarioFlags
 		var r runFlags
-		r.declare(f)
+		r.declareLake(f)
 		s.declare(f)
+		r.declareWorkers(f)
+		r.declareMemory(f)
 		return func(ctx context.Context, args []string) error {
 			run, err := begin(e, &s, &r, args)
 			if err != nil {
@@ -259,13 +287,17 @@ tables scenarios, nodes, links, flows and rejects. Prints the scenario's id.`,
 }
 
 // stageCommand is a command that runs one stage on what the lake holds.
-func stageCommand(name, summary, help string, step func(*pipeline.Run, context.Context) error) command {
+func stageCommand(name, summary, help string, step func(*pipeline.Run, context.Context) error, more ...func(*runFlags, *pflag.FlagSet)) command {
 	return command{
 		name: name, args: "--lake DIR [--scenario ID]", summary: summary, help: help,
 		setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
 			var r runFlags
-			r.declare(f)
+			r.declareLake(f)
 			r.declareScenario(f)
+			r.declareWorkers(f)
+			for _, declare := range more {
+				declare(&r, f)
+			}
 			return func(ctx context.Context, args []string) error {
 				run, err := resume(e, &r, args)
 				if err != nil {
@@ -301,14 +333,14 @@ failures), and writes hops, one row per flow and link, sorted by link, and link_
 var simulateCommand = stageCommand("simulate", "stage 3: simulate every link on its own", `
 Reads hops and link_loads, runs the link case of every link that carries flows, costliest ranges
 first, and writes hop_delays and link_stats.`,
-	(*pipeline.Run).Simulate)
+	(*pipeline.Run).Simulate, (*runFlags).declareEstimator, (*runFlags).declarePartitions)
 
 var bucketCommand = stageCommand("bucket", "stage 4: delay distributions by link and flow size", `
 Reads hop_delays, groups each link's packet-normalised delays into buckets of flow sizes, and writes
 delay_buckets and hop_contributions: what each hop adds to each flow, ordered by flow.`,
-	(*pipeline.Run).Bucket)
+	(*pipeline.Run).Bucket, (*runFlags).declareEstimator)
 
 var sampleCommand = stageCommand("sample", "stage 5: put the hops of each flow together", `
 Reads flows and hop_contributions and writes slowdowns, one row per flow. Brings the views in
 LAKE/parsimon.duckdb up to date.`,
-	(*pipeline.Run).Sample)
+	(*pipeline.Run).Sample, (*runFlags).declareEstimator)

@@ -29,8 +29,9 @@ can tell.`,
 		var r runFlags
 		var truth string
 		var sample, warmup time.Duration
-		r.declare(f)
+		r.declareLake(f)
 		r.declareScenario(f)
+		r.declareEstimator(f)
 		r.declareExact(f)
 		f.StringVar(&truth, "truth", "exact", "exact, or a Parquet file with flow_id and fct_ns")
 		f.DurationVar(&sample, "sample", 0, "length of the stretch to simulate whole, e.g. 20ms; 0: all of the trace")
