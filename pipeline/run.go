@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -353,83 +352,6 @@ func (r *Run) flowParts() ([]part, error) {
 		return nil, err
 	}
 	return partsOf(generated, schema.Flows), nil
-}
-
-// chunkTasks are the tasks of stages that work on a file of flows at a time.
-func chunkTasks(flows []part) []task {
-	tasks := make([]task, len(flows))
-	var row int64
-	for n, p := range flows {
-		tasks[n] = task{row, row + p.Rows, p.Rows}
-		row += p.Rows
-	}
-	return tasks
-}
-
-// Rows a partition of links should have, so that it fits the memory of a worker several times
-// over, and the least number of partitions, so that a small scenario too keeps some workers busy.
-const (
-	partitionRows = 500_000
-	minPartitions = 16
-)
-
-// linkTasks cuts the links into ranges of about the same cost. The number of ranges depends on the
-// workload only, so that runs with other workers find each other's work.
-func (r *Run) linkTasks(loads *stages.Loads) []task {
-	var rows, packets int64
-	for _, l := range loads.Links {
-		rows += l.Flows
-		packets += l.Packets
-	}
-	want := int64(r.partitions)
-	if want <= 0 {
-		want = max(minPartitions, (rows+partitionRows-1)/partitionRows)
-	}
-	var tasks []task
-	var lo, cost int64
-	left := packets
-	for id, l := range loads.Links {
-		share := left / max(1, want-int64(len(tasks)))
-		if cost > 0 && cost+l.Packets/2 > share && int64(len(tasks)) < want-1 {
-			tasks = append(tasks, task{lo, int64(id), cost})
-			lo, left, cost = int64(id), left-cost, 0
-		}
-		cost += l.Packets
-	}
-	return append(tasks, task{lo, int64(len(loads.Links)), cost})
-}
-
-// resolve finds the scenario a user means: the one named (a prefix will do), or the one last
-// worked on.
-func (l *Lake) resolve(scenario string) (string, error) {
-	ids, err := l.scenarios()
-	if err != nil {
-		return "", err
-	}
-	if len(ids) == 0 {
-		return "", fmt.Errorf("%s holds no scenario: is it a lake?", l.root)
-	}
-	if scenario == "" {
-		for _, id := range slices.Backward(ids) { // a scenario without flows is not one yet
-			if _, _, err := (stage{"generate", place{scenario: id}, nil}).complete(l); err == nil {
-				return id, nil
-			}
-		}
-		return "", fmt.Errorf("%s holds no scenario that got as far as its flows: run one", l.root)
-	}
-	var found []string
-	for _, id := range ids {
-		if id == scenario {
-			return id, nil
-		}
-		if len(scenario) >= 4 && len(id) > len(scenario) && id[:len(scenario)] == scenario {
-			found = append(found, id)
-		}
-	}
-	if len(found) == 1 {
-		return found[0], nil
-	}
-	return "", fmt.Errorf("no scenario %q in %s; it holds %v", scenario, l.root, ids)
 }
 
 // closeQuietly closes a stream that was read to its end or is given up: its errors were reported.

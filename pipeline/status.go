@@ -163,3 +163,36 @@ func (l *Lake) variants(id string) ([]string, error) {
 	slices.Sort(out)
 	return out, nil
 }
+
+// resolve finds the scenario a user means: the one named (a prefix will do), or the one last
+// worked on.
+func (l *Lake) resolve(scenario string) (string, error) {
+	ids, err := l.scenarios()
+	if err != nil {
+		return "", err
+	}
+	if len(ids) == 0 {
+		return "", fmt.Errorf("%s holds no scenario: is it a lake?", l.root)
+	}
+	if scenario == "" {
+		for _, id := range slices.Backward(ids) { // a scenario without flows is not one yet
+			if _, _, err := (stage{"generate", place{scenario: id}, nil}).complete(l); err == nil {
+				return id, nil
+			}
+		}
+		return "", fmt.Errorf("%s holds no scenario that got as far as its flows: run one", l.root)
+	}
+	var found []string
+	for _, id := range ids {
+		if id == scenario {
+			return id, nil
+		}
+		if len(scenario) >= 4 && len(id) > len(scenario) && id[:len(scenario)] == scenario {
+			found = append(found, id)
+		}
+	}
+	if len(found) == 1 {
+		return found[0], nil
+	}
+	return "", fmt.Errorf("no scenario %q in %s; it holds %v", scenario, l.root, ids)
+}

@@ -1,0 +1,47 @@
+package pipeline
+
+import "parsimon/stages"
+
+// chunkTasks are the tasks of stages that work on a file of flows at a time.
+func chunkTasks(flows []part) []task {
+	tasks := make([]task, len(flows))
+	var row int64
+	for n, p := range flows {
+		tasks[n] = task{row, row + p.Rows, p.Rows}
+		row += p.Rows
+	}
+	return tasks
+}
+
+// Rows a partition of links should have, so that it fits the memory of a worker several times
+// over, and the least number of partitions, so that a small scenario too keeps some workers busy.
+const (
+	partitionRows = 500_000
+	minPartitions = 16
+)
+
+// linkTasks cuts the links into ranges of about the same cost. The number of ranges depends on the
+// workload only, so that runs with other workers find each other's work.
+func (r *Run) linkTasks(loads *stages.Loads) []task {
+	var rows, packets int64
+	for _, l := range loads.Links {
+		rows += l.Flows
+		packets += l.Packets
+	}
+	want := int64(r.partitions)
+	if want <= 0 {
+		want = max(minPartitions, (rows+partitionRows-1)/partitionRows)
+	}
+	var tasks []task
+	var lo, cost int64
+	left := packets
+	for id, l := range loads.Links {
+		share := left / max(1, want-int64(len(tasks)))
+		if cost > 0 && cost+l.Packets/2 > share && int64(len(tasks)) < want-1 {
+			tasks = append(tasks, task{lo, int64(id), cost})
+			lo, left, cost = int64(id), left-cost, 0
+		}
+		cost += l.Packets
+	}
+	return append(tasks, task{lo, int64(len(loads.Links)), cost})
+}
