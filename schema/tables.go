@@ -161,7 +161,7 @@ var (
 			{"bytes", i64, false, "bytes", "their bytes, without headers"},
 			{"packets", i64, false, "", "their packets, ⌈size/payload⌉ each: the packet-hops of the case"},
 			{"load", f64, false, "", "bytes over what the link could carry in the time the workload spans"},
-			{"packets_sent", i64, false, "", "packets the case really sent (windows can split them)"},
+			{"packets_sent", i64, false, "", "packets the case sent"},
 			{"packets_marked", i64, false, "", "packets marked by the link"},
 			{"busy_ns", i64, false, "ns", "time the link was sending"},
 			{"max_queue_bytes", i64, false, "bytes", "deepest queue, the packet in service included"},

@@ -1,11 +1,11 @@
 package simkernel
 
 // cruise is relay for plain packets, which nearly all are: not the last of their flow, which is the
-// only one of its source, and the next packet of which waits for one ACK at most. It does for them
-// what forward and plan do, in one loop that keeps to itself. It leaves before the first packet that
-// is not plain; after one whose successor it could not plan (the source is then marked to be planned
-// again, at once, for it still has the least key); and after one that found a deep queue: deep then
-// says so, and now when.
+// only one of its source, and the next packet of which waits for one ACK at most. So all are full. It
+// does for them what forward and plan do, in one loop that keeps to itself. It leaves before the first
+// packet that is not plain; after one whose successor it could not plan (the source is then marked to
+// be planned again, at once, for it still has the least key); and after one that found a deep queue:
+// deep then says so, and now when.
 //
 // What the time goes to: a packet's key depends on a chain of loads and compares some 40 cycles
 // long. Since the keys stand in order the processor can start on the next packet before it knows
@@ -14,7 +14,10 @@ package simkernel
 func (k *Kernel) cruise() (now int64, deep bool) {
 	p, t := &k.picker, &k.target
 	acks, log := k.acks, t.log
+	full := k.params.PayloadBytes
 	header := k.params.HeaderBytes
+	wire := full + header
+	servicePS := t.wire.ps(wire)
 	keys := &p.keys
 	root := keys[p.front]
 	for root < p.stop {
@@ -24,66 +27,62 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 			return 0, false
 		}
 		f := &k.flows[s.planned]
-		payload := int64(s.payload)
-		wire := payload + header
 		startPS := max(now, t.freePS)
-		departPS := startPS + t.wire.ps(wire)
+		departPS := startPS + servicePS
 		if departPS > horizonPS {
 			return 0, false
 		}
 
 		// The packet passes through the target. (Whatever happens to it at other hops enters here: a
 		// mark is another flag of its ACK, a wait is added to the ACK's time.)
-		sent := f.sent + payload
-		left := f.left - payload
-		f.sent, f.left = sent, left
+		left := f.left - full
+		f.left = left
 		entry := f.base + f.head&f.mask
-		acks[entry] = ack{departPS + f.ackPS, sent<<ackFlagBits | f.noting}
+		acks[entry] = ack{departPS + f.ackPS, f.noting}
 		f.head++
 		f.noting = 0
 		log[t.arrived&t.logMask] = logEntry{startPS, t.bytes, entry}
 		t.arrived++
 		t.bytes += wire
-		t.busyPS += departPS - startPS
+		t.busyPS += servicePS
 		t.waitPS += startPS - now
 		t.freePS = departPS
 
 		// When does the flow send again? Pacing is never faster than the link. See ready.
 		s.freePS = now - s.delayPS
 		s.served = f.row
-		at := s.sendPS + f.gap.ps(wire)
-		open := f.window - (sent - f.acked)
+		at := s.sendPS + f.gapPS
+		out := int64(f.head - f.tail)
 		a := &acks[f.base+f.tail&f.mask]
-		at = max(at, a.at&((open-1)>>63)) // if the window is closed, not before that ACK
+		at = max(at, a.at&((f.most-1-out)>>63)) // if the window is closed, not before that ACK
 		f.readyPS = at
 		plain := true
 		if a.at <= at {
 			if a.at > now+f.ackPS {
 				plain = false
 			} else {
-				acked := a.end >> ackFlagBits
-				open += acked - f.acked
-				f.acked = acked
 				f.tail++
-				if a.end&ackFlags != 0 {
-					k.heed(f, a.end)
-					open = f.window - (sent - acked)
+				out--
+				if a.flags != 0 {
+					k.heed(f, a.flags)
 				}
-				if open <= 0 || f.tail != f.head && acks[f.base+f.tail&f.mask].at <= at {
+				if out >= f.most || out != 0 && acks[f.base+f.tail&f.mask].at <= at {
 					plain = false
 				}
 			}
 		}
-		payload = min(k.params.PayloadBytes, left, open)
-		arrival := at + s.wire.ps(payload+header) + s.delayPS - p.base
+		reachPS := f.reachPS
+		if left < full {
+			reachPS = s.wire.ps(left+header) + s.delayPS
+		}
+		arrival := at + reachPS - p.base
 		if !plain || arrival > p.far {
-			s.payload = 0
+			s.known = false
 			s.plain = false
 			return now, departPS-now > t.shallowPS
 		}
 		s.sendPS = at
-		s.payload = int32(payload)
-		s.plain = payload < left && f.head-f.tail <= f.mask && (f.noting == 0 || p.back-p.front != 1)
+		s.plain = left > full && f.head-f.tail <= f.mask && (f.noting == 0 || p.back-p.front != 1)
 
 		key := arrival<<(p.bits&63) | int64(s.row)
 		i := p.back

@@ -18,29 +18,29 @@ func (k *Kernel) serve() {
 			k.start(s, k.nextPS)
 		}
 		// Every ACK is known, and none is marked.
-		const known = 1 << 62
+		const end = 1 << 62
 		slot := s.next
-		at, payload := k.ready(&k.flows[slot], s.freePS, known)
+		at, known := k.ready(&k.flows[slot], s.freePS, end)
 		if s.count > 1 {
-			slot, at, payload = k.choose(s, known, at, payload)
+			slot, at, _ = k.choose(s, end, at, known)
 		}
 		if k.nextPS <= at {
 			k.start(s, k.nextPS)
 			continue
 		}
+		f := &k.flows[slot]
+		payload := min(k.params.PayloadBytes, f.left)
 		wire := payload + k.params.HeaderBytes
 		leavePS := at + s.wire.ps(wire)
 		if leavePS > horizonPS {
 			return
 		}
 		k.countFirstHop(at, 1, wire, leavePS-at)
-		f := &k.flows[slot]
-		f.sent += payload
 		f.left -= payload
 		if f.head-f.tail > f.mask {
 			k.growRing(f)
 		}
-		k.acks[f.base+f.head&f.mask] = ack{leavePS + f.ackPS, f.sent<<ackFlagBits | f.noting}
+		k.acks[f.base+f.head&f.mask] = ack{leavePS + f.ackPS, f.noting}
 		f.head++
 		f.noting = 0
 		s.freePS = leavePS
@@ -65,9 +65,9 @@ func (k *Kernel) countFirstHop(startPS, packets, wire, busyPS int64) {
 	}
 }
 
-// windowNeverBinds says whether no flow of a first hop can ever wait for its window, or have a
-// packet cut short by it: whole packets leave at least a packet's time apart, which bounds how many
-// can be on their way, there or back, when the flow's turn comes.
+// windowNeverBinds says whether no flow of a first hop can ever wait for its window: full packets
+// leave at least a packet's time apart, which bounds how many can be on their way, there or back,
+// when the flow's turn comes.
 func (k *Kernel) windowNeverBinds() bool {
 	p := &k.params
 	delay := int64(0)
@@ -75,7 +75,9 @@ func (k *Kernel) windowNeverBinds() bool {
 		delay = max(delay, d)
 	}
 	full := k.sources[0].wire.ps(p.PayloadBytes + p.HeaderBytes)
-	return 2*delay*psPerNS/full+2 <= p.WindowBytes/p.PayloadBytes
+	var d dctcp
+	d.start(float64(k.c.SourceBps[0]))
+	return 2*delay*psPerNS/full+1 < p.Packets(d.window(p))
 }
 
 // A turn is a flow of a first hop whose window never binds: all there is to know of it.

@@ -2,19 +2,22 @@ package simkernel
 
 import "math/bits"
 
-// A flow is an active flow: what it has sent, what was acknowledged, and its DCTCP sender.
+// A flow is an active flow: what it has to send, what is out, and its DCTCP sender.
+//
+// The window says whether a flow may send, never how much: the last packet may reach beyond it, as
+// ns-3's does. So every packet but the last of a flow is full, what is out can be counted in packets,
+// and the window is closed from window / payload packets on, rounded up.
 //
 // The ACKs of its packets stand in a ring as soon as the packets are through the target, and are
 // taken when the host next wants to know whether it may send. Most ACKs only open the window; those
 // that say more are flagged.
 type flow struct {
-	readyPS int64 // the flow cannot send before
-	ackPS   int64 // from a packet's departure from the target to its ACK at the host
-	window  int64
-	sent    int64 // payload, so far
-	acked   int64 // payload, by the ACKs taken so far
-	left    int64 // payload still to send
-	gap     wireTime
+	readyPS int64  // the flow cannot send before
+	ackPS   int64  // from a packet's departure from the target to its ACK at the host
+	left    int64  // payload still to send
+	most    int64  // packets: with so many out the window is closed
+	gapPS   int64  // pacing: from a full packet's start to the next packet's
+	reachPS int64  // from a full packet's start at the host to its arrival at the target
 	base    uint32 // the ring is acks[base : base+mask+1]
 	mask    uint32
 	head    uint32 // number of the next packet, modulo 2^32
@@ -26,20 +29,18 @@ type flow struct {
 	prevSlot int32
 	downPS   int64 // from a packet's departure from the target to its delivery
 	dctcp    dctcp
-	_        [88]byte // to 256: see source
+	_        [96]byte // to 256: see source
 }
 
-// An ack is one ACK: when it is back at the host, and the payload it acknowledges with its flags.
+// An ack is one ACK: when it is back at the host, and its flags.
 type ack struct {
-	at  int64
-	end int64 // payload through this packet << ackFlagBits | flags
+	at    int64
+	flags int64
 }
 
 const (
-	ackMarked   = 1 // the packet was marked
-	ackNoted    = 2 // the first packet beyond the noted snd_nxt: its ACK ends a window
-	ackFlagBits = 2
-	ackFlags    = 1<<ackFlagBits - 1
+	ackMarked = 1 // the packet was marked
+	ackNoted  = 2 // the first packet beyond the noted snd_nxt: its ACK ends a window
 )
 
 // A spentSlot is the slot of a flow that has sent everything. Its last packet, and so its ring, can
@@ -62,14 +63,14 @@ func (k *Kernel) start(s *source, startPS int64) {
 		downPS:  pathPS - s.delayPS,
 		ackPS:   2*pathPS - s.delayPS,
 		left:    c.SizeBytes[row],
-		gap:     s.wire,
+		reachPS: s.wire.ps(k.params.PayloadBytes+k.params.HeaderBytes) + s.delayPS,
 		base:    base,
 		mask:    mask,
 		noting:  ackNoted,
 		row:     int32(row),
 	}
 	f.dctcp.start(float64(c.SourceBps[s.row]))
-	f.window = f.dctcp.window(&k.params)
+	k.setRate(f)
 	s.add(k.flows, slot)
 
 	k.advanceStart()
@@ -86,49 +87,57 @@ func (k *Kernel) advanceStart() {
 	}
 }
 
-// ready finds the first moment from free on at which the flow can send, and the payload it then
-// sends. It takes the ACKs that are due by then. If one of them was not yet in service at the target
-// by now, its mark is open: then payload is 0, and the moment only a lower bound. Either way the
-// moment stands until the flow sends, and is kept: a look at an earlier one would find ACKs taken
-// that are not back yet.
-func (k *Kernel) ready(f *flow, free, now int64) (at, payload int64) {
+// ready finds the first moment from free on at which the flow can send. It takes the ACKs that are
+// due by then. If one of them was not yet in service at the target by now, its mark is open: then the
+// moment is not known, and only a lower bound. Either way the moment stands until the flow sends, and
+// is kept: a look at an earlier one would find ACKs taken that are not back yet.
+func (k *Kernel) ready(f *flow, free, now int64) (at int64, known bool) {
 	at = max(free, f.readyPS)
-	known := now + f.ackPS
+	decided := now + f.ackPS
 	for {
 		for f.tail != f.head {
 			a := &k.acks[f.base+f.tail&f.mask]
 			if a.at > at {
 				break
 			}
-			if a.at > known {
+			if a.at > decided {
 				f.readyPS = at
-				return at, 0
+				return at, false
 			}
 			f.tail++
-			f.acked = a.end >> ackFlagBits
-			if a.end&ackFlags != 0 {
-				k.heed(f, a.end)
+			if a.flags != 0 {
+				k.heed(f, a.flags)
 			}
 		}
-		if open := f.window - (f.sent - f.acked); open > 0 {
+		if int64(f.head-f.tail) < f.most {
 			f.readyPS = at
-			return at, min(k.params.PayloadBytes, f.left, open)
+			return at, true
 		}
 		// The window is closed, so packets are out.
 		at = k.acks[f.base+f.tail&f.mask].at
 	}
 }
 
-// heed tells the sender of an ACK that ends a window or carries a mark. Others would change nothing:
-// the end of a cut is looked at only together with a mark or the end of a window.
-func (k *Kernel) heed(f *flow, end int64) {
-	if f.dctcp.onACK(&k.params, f.acked, f.sent, end&ackMarked != 0) {
-		f.gap = newWireTime(f.dctcp.rateBps)
-		f.window = f.dctcp.window(&k.params)
+// heed tells the sender of the ACK taken last, which ends a window or carries a mark. Others would
+// change nothing: the end of a cut is looked at only together with a mark or the end of a window.
+func (k *Kernel) heed(f *flow, flags int64) {
+	sent := k.sent(f)
+	acked := sent - int64(f.head-f.tail)*k.params.PayloadBytes
+	if f.dctcp.onACK(&k.params, acked, sent, flags&ackMarked != 0) {
+		k.setRate(f)
 	}
-	if end&ackNoted != 0 {
+	if flags&ackNoted != 0 {
 		f.noting = ackNoted
 	}
+}
+
+// sent is the payload that the flow has sent so far.
+func (k *Kernel) sent(f *flow) int64 { return k.c.SizeBytes[f.row] - f.left }
+
+// setRate takes over the sender's rate.
+func (k *Kernel) setRate(f *flow) {
+	f.gapPS = newWireTime(f.dctcp.rateBps).ps(k.params.PayloadBytes + k.params.HeaderBytes)
+	f.most = k.params.Packets(f.dctcp.window(&k.params))
 }
 
 // growRing doubles the flow's ring, at the end of acks, and lets the target's log know.
@@ -165,7 +174,7 @@ func (k *Kernel) slot(now int64) int32 {
 		k.free = k.free[:n-1]
 		return slot
 	}
-	packets := uint64(k.params.Packets(k.params.WindowBytes)) + 1
+	packets := uint64(k.params.Packets(k.params.WindowBytes))
 	ring := uint32(1) << min(6, max(3, bits.Len64(packets-1)))
 	k.flows = append(k.flows, flow{base: uint32(len(k.acks)), mask: ring - 1})
 	k.acks = append(k.acks, make([]ack, ring)...)

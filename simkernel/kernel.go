@@ -13,7 +13,8 @@ import (
 //  2. hosts take ACKs, in the order in which their packets left the target,
 //  3. hosts take up flows, in row order,
 //  4. hosts whose link is free send: the first sendable flow, by row, after the one served last,
-//     and from the first row again after the last,
+//     and from the first row again after the last; a flow is sendable if its pacing time has come
+//     and less than its window is out, and then sends a full packet, or what it has left,
 //  5. packets arrive at the target, by source row; at an idle target one starts at once, unmarked.
 //
 // A packet takes at least 1 ps on every link, so nothing an event causes can precede it. twin_test.go
@@ -153,7 +154,7 @@ func (k *Kernel) relay() {
 		}
 		now := p.base + root>>p.bits
 		s := &k.sources[root&p.mask]
-		if s.payload != 0 {
+		if s.known {
 			last, sent := now, false
 			if p.lone() && s.count == 1 {
 				last, sent = k.train(s, now)
@@ -189,7 +190,7 @@ func (k *Kernel) interrupt(root int64) {
 	s := &k.sources[sourceRow]
 	active := s.count > 0
 	// A packet that the host sends before the flow starts is not changed by it.
-	settled := active && s.payload != 0 && s.sendPS < startPS
+	settled := active && s.known && s.sendPS < startPS
 	k.start(s, startPS)
 	s.plain = false
 	if !settled {
@@ -207,7 +208,7 @@ func (k *Kernel) interrupt(root int64) {
 func (k *Kernel) forward(s *source, now int64) bool {
 	t := &k.target
 	f := &k.flows[s.planned]
-	payload := int64(s.payload)
+	payload := min(k.params.PayloadBytes, f.left)
 	wire := payload + k.params.HeaderBytes
 	startPS := max(now, t.freePS)
 	departPS := startPS + t.wire.ps(wire)
@@ -217,10 +218,9 @@ func (k *Kernel) forward(s *source, now int64) bool {
 	if f.head-f.tail > f.mask {
 		k.growRing(f)
 	}
-	f.sent += payload
 	f.left -= payload
 	entry := f.base + f.head&f.mask
-	k.acks[entry] = ack{departPS + f.ackPS, f.sent<<ackFlagBits | f.noting}
+	k.acks[entry] = ack{departPS + f.ackPS, f.noting}
 	f.head++
 	f.noting = 0
 
@@ -238,7 +238,7 @@ func (k *Kernel) forward(s *source, now int64) bool {
 	}
 
 	s.freePS = now - s.delayPS
-	f.readyPS = s.sendPS + f.gap.ps(wire)
+	f.readyPS = s.sendPS + f.gapPS // a shorter packet is the flow's last
 	s.next = f.nextSlot
 	s.served = f.row
 	if f.left == 0 {
@@ -259,9 +259,7 @@ func (k *Kernel) finish(s *source, slot int32, departPS, waitPS int64) {
 // are rounded up, like the ideal, and waits down, so that no wait is longer than the delay it is in.
 func (k *Kernel) record(row int32, endPS, waitPS int64) {
 	startPS := (k.c.StartNS[row] - k.firstNS) * psPerNS
-	// A window that splits packets can let the last, short ones pipeline better than whole packets
-	// would; such a flow counts as ideal.
-	k.r.FCTNS[row] = max(ceilNS(endPS-startPS), k.r.IdealNS[row])
+	k.r.FCTNS[row] = ceilNS(endPS - startPS)
 	k.r.WaitNS[row] = waitPS / psPerNS
 	k.finished++
 }

@@ -59,7 +59,7 @@ func (p *Params) MarkBytes(bandwidthBps int64) int64 {
 	return p.MarkBytesPerGbps*(bandwidthBps/gbps) + p.MarkBytesPerGbps*(bandwidthBps%gbps)/gbps
 }
 
-// Packets is the number of packets of a flow of that size when its window never splits one.
+// Packets is the number of packets of a flow of that size: all are full but the last.
 func (p *Params) Packets(sizeBytes int64) int64 {
 	return (sizeBytes + p.PayloadBytes - 1) / p.PayloadBytes
 }

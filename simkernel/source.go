@@ -7,13 +7,13 @@ type source struct {
 	delayPS int64 // from the host to the target
 	wire    wireTime
 	sendPS  int64 // when the host sends the planned packet
-	payload int32 // of the planned packet, 0 if the source's key is only a bound at which to plan again
 	planned int32 // slot of the flow that sends it
 	row     int32
 	count   int32 // active flows
 	next    int32 // slot of the flow whose turn it is
 	last    int32 // slot of the flow of the greatest row
 	served  int32 // row of the flow served last
+	known   bool  // the source's key is that packet's, not only a bound at which to plan again
 	plain   bool  // the planned packet is one for cruise
 }
 
@@ -21,28 +21,30 @@ type source struct {
 // its key.
 func (k *Kernel) plan(s *source, now int64) int64 {
 	slot := s.next
-	at, payload := k.ready(&k.flows[slot], s.freePS, now)
+	at, known := k.ready(&k.flows[slot], s.freePS, now)
 	if s.count > 1 {
-		slot, at, payload = k.choose(s, now, at, payload)
+		slot, at, known = k.choose(s, now, at, known)
 	}
 	s.planned = slot
-	// A bound assumes the shortest packet: whatever the ACKs will say, none arrives earlier.
-	wire := max(payload, 1) + k.params.HeaderBytes
 	s.sendPS = at
-	at += s.wire.ps(wire) + s.delayPS - k.picker.base
-	if at > k.picker.far {
-		at, payload = k.picker.far, 0
-	}
 	f := &k.flows[slot]
-	s.plain = s.count == 1 && payload > 0 && payload < f.left && f.head-f.tail <= f.mask &&
+	payload := min(k.params.PayloadBytes, f.left)
+	if !known && s.count > 1 {
+		payload = 1 // whatever the ACKs will say, no packet of another flow arrives earlier either
+	}
+	at += s.wire.ps(payload+k.params.HeaderBytes) + s.delayPS - k.picker.base
+	if at > k.picker.far {
+		at, known = k.picker.far, false
+	}
+	s.known = known
+	s.plain = known && s.count == 1 && payload < f.left && f.head-f.tail <= f.mask &&
 		(f.noting == 0 || !k.picker.lone())
-	s.payload = int32(payload)
 	return at<<k.picker.bits | int64(s.row)
 }
 
 // choose serves the flows of a source round robin: of those that can send first, the first after
-// the one served last. at and payload are the answer of ready for the first of them.
-func (k *Kernel) choose(s *source, now, at, payload int64) (int32, int64, int64) {
+// the one served last. at and known are the answer of ready for the first of them.
+func (k *Kernel) choose(s *source, now, at int64, known bool) (int32, int64, bool) {
 	slot := s.next
 	f := &k.flows[slot]
 	for i := f.nextSlot; i != s.next && at > s.freePS; i = f.nextSlot {
@@ -50,12 +52,12 @@ func (k *Kernel) choose(s *source, now, at, payload int64) (int32, int64, int64)
 		if f.readyPS >= at {
 			continue
 		}
-		fAt, fPayload := k.ready(f, s.freePS, now)
+		fAt, fKnown := k.ready(f, s.freePS, now)
 		if fAt < at {
-			slot, at, payload = i, fAt, fPayload
+			slot, at, known = i, fAt, fKnown
 		}
 	}
-	return slot, at, payload
+	return slot, at, known
 }
 
 // add puts a flow, of a greater row than all others, into the source's ring.

@@ -89,7 +89,7 @@ func (t *target) deep(acks []ack, now int64) {
 		if t.bytes-t.log[(m+1)&t.logMask].before <= t.markBytes {
 			break
 		}
-		acks[t.log[m&t.logMask].entry].end |= ackMarked
+		acks[t.log[m&t.logMask].entry].flags |= ackMarked
 		t.marked++
 		m++
 	}

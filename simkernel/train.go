@@ -14,7 +14,7 @@ func (k *Kernel) train(s *source, now int64) (last int64, ok bool) {
 	f := &k.flows[s.planned]
 	payload := k.params.PayloadBytes
 	full := payload + k.params.HeaderBytes
-	if f.dctcp.rateBps != f.dctcp.lineBps || int64(s.payload) != payload || t.freePS > now || t.wire > s.wire {
+	if f.dctcp.rateBps != f.dctcp.lineBps || t.freePS > now || t.wire > s.wire {
 		return 0, false
 	}
 	fullPS := s.wire.ps(full)
@@ -28,7 +28,7 @@ func (k *Kernel) train(s *source, now int64) (last int64, ok bool) {
 	backPS := now + servicePS + f.ackPS
 	trip := (backPS - (now - s.delayPS - fullPS) + fullPS - 1) / fullPS
 	out := int64(f.head - f.tail)
-	if out == 0 || trip > int64(f.mask)+1 || trip*payload > f.window || f.sent-f.acked != out*payload {
+	if out == 0 || trip > int64(f.mask)+1 || trip > f.most {
 		return 0, false
 	}
 	// The packet whose ACK ends the window, counted from the train's first, which is it if none on its
@@ -36,32 +36,31 @@ func (k *Kernel) train(s *source, now int64) (last int64, ok bool) {
 	noted := int64(0)
 	for i := int64(1); i <= out; i++ {
 		a := k.acks[f.base+(f.head-uint32(i))&f.mask]
-		if a.at != backPS-i*fullPS || a.end&ackMarked != 0 {
+		if a.at != backPS-i*fullPS || a.flags&ackMarked != 0 {
 			return 0, false
 		}
-		if a.end&ackNoted != 0 {
+		if a.flags&ackNoted != 0 {
 			noted = -i
 		}
 	}
 
 	// The ACKs that are back when the last packet of the train is sent.
+	sent := k.sent(f)
 	for noted+trip < packets {
-		f.dctcp.onACK(&k.params, f.sent+(noted+1)*payload, f.sent+(noted+trip)*payload, false)
+		f.dctcp.onACK(&k.params, sent+(noted+1)*payload, sent+(noted+trip)*payload, false)
 		noted += trip
 	}
 	out = min(trip, out+packets)
 	for i := packets - out; i < packets; i++ {
-		end := (f.sent + (i+1)*payload) << ackFlagBits
+		flags := int64(0)
 		if i == noted {
-			end |= ackNoted
+			flags = ackNoted
 		}
-		k.acks[f.base+(f.head+uint32(i))&f.mask] = ack{backPS + i*fullPS, end}
+		k.acks[f.base+(f.head+uint32(i))&f.mask] = ack{backPS + i*fullPS, flags}
 	}
 	f.head += uint32(packets)
 	f.tail = f.head - uint32(out)
-	f.sent += packets * payload
 	f.left -= packets * payload
-	f.acked = f.sent - out*payload
 	f.noting = 0
 
 	t.arrived += uint64(packets)

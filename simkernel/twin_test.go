@@ -48,10 +48,10 @@ type slowPacket struct {
 }
 
 type slowFlow struct {
-	row, source                        int
-	start, path, size                  int64
-	sent, delivered, acked, paced, fct int64
-	dctcp                              dctcp
+	row, source                   int
+	start, path, size             int64
+	sent, delivered, acked, paced int64
+	dctcp                         dctcp
 }
 
 // A linkTwin is the slow, obvious twin of Kernel: one heap of events in the order that kernel.go
@@ -78,7 +78,7 @@ func (t *linkTwin) at(at int64, kind slowKind, source int, packet *slowPacket, f
 	heap.Push(&t.events, slowEvent{at, kind, source, t.seq, packet, flow})
 }
 
-// runLinkTwin answers the case, slowly. The flows' fct fields are in ps and not lifted to the ideal.
+// runLinkTwin answers the case, slowly.
 func runLinkTwin(p Params, c *Case) *linkTwin {
 	n, hosts := len(c.StartNS), len(c.SourceBps)
 	r := &Result{FCTNS: make([]int64, n), IdealNS: make([]int64, n), WaitNS: make([]int64, n), Unfinished: int64(n)}
@@ -149,7 +149,7 @@ func (t *linkTwin) send(now int64, source int) {
 		if now < f.paced || open <= 0 {
 			continue
 		}
-		payload := min(t.p.PayloadBytes, f.size-f.sent, open)
+		payload := min(t.p.PayloadBytes, f.size-f.sent) // the window says whether, never how much
 		pk := &slowPacket{flow: f, payload: payload, wire: payload + t.p.HeaderBytes}
 		leave := now + newWireTime(float64(t.c.SourceBps[source])).ps(pk.wire)
 		f.sent += payload
@@ -213,8 +213,7 @@ func (t *linkTwin) through(pk *slowPacket, began, now, delay int64) {
 	t.waits += began - pk.arrived
 	t.at(now-delay+2*f.path, slowAck, f.source, pk, f)
 	if f.delivered += pk.payload; f.delivered == f.size {
-		f.fct = now - delay + f.path - f.start
-		t.r.FCTNS[f.row] = max(ceilNS(f.fct), t.r.IdealNS[f.row])
+		t.r.FCTNS[f.row] = ceilNS(now - delay + f.path - f.start)
 		t.r.WaitNS[f.row] = (began - pk.arrived) / psPerNS
 		t.r.Unfinished--
 	}
