@@ -92,6 +92,9 @@ func (r *Run) Estimate(ctx context.Context) error {
 
 // Begin opens a scenario for a run that starts at its beginning.
 func Begin(s *Scenario, o Options) (*Run, error) {
+	if err := queries.CheckLakePath(o.Lake); err != nil { // before the work, not after it
+		return nil, err
+	}
 	net, err := s.Network()
 	if err != nil {
 		return nil, err

@@ -32,6 +32,7 @@ type Scenario struct {
 	topology  topologySpec
 	workload  workloadSpec
 	transport transportSpec
+	failAt    map[string]field  // where the file says what is in Fail
 	digests   map[string]string // of files, by path, size and time: see digestFile
 }
 
@@ -57,7 +58,8 @@ type serviceSpec struct {
 	matrixSeed   uint64
 	sizes        *stages.SizeCDF
 	sigma, share float64
-	racks        []int // nil: all
+	racks        []int   // nil: all
+	racksAt      []field // where the file says so
 }
 
 type transportSpec struct {
@@ -82,13 +84,18 @@ func newScenario() *Scenario {
 // LoadScenario reads a scenario file, or a shipped scenario by its name (datasets.Scenarios). Paths
 // in a file are relative to it. Errors name the file, the line and the key (*FieldError).
 func LoadScenario(path string) (*Scenario, error) {
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	info, err := os.Stat(path)
+	folder := err == nil && info.IsDir() // which may be a lake that has the scenario's name
+	if folder || errors.Is(err, fs.ErrNotExist) {
 		if shipped, e := datasets.Read(datasets.Scenarios, path); e == nil {
 			return parseScenario(path+" (shipped)", "", shipped)
 		}
+		if folder {
+			return nil, fmt.Errorf("scenario %s: is a directory, and no scenario of that name ships (%s)", path, strings.Join(datasets.Names(datasets.Scenarios), ", "))
+		}
 		return nil, fmt.Errorf("scenario %s: there is no such file, nor does a scenario of that name ship (%s)", path, strings.Join(datasets.Names(datasets.Scenarios), ", "))
 	}
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("scenario: %w", err)
 	}
@@ -99,7 +106,7 @@ func LoadScenario(path string) (*Scenario, error) {
 // shipped one) and a flow file, with the defaults for all else.
 func TraceScenario(topology, flowFile string) (*Scenario, error) {
 	s := newScenario()
-	if _, err := os.Stat(flowFile); err != nil {
+	if err := checkFile(flowFile); err != nil {
 		return nil, fmt.Errorf("flow file: %w", err)
 	}
 	s.workload.flowFile = flowFile
@@ -114,6 +121,15 @@ func TraceScenario(topology, flowFile string) (*Scenario, error) {
 		return nil, err
 	}
 	return s, s.parseTopologyFile(topology+" (shipped)", shipped)
+}
+
+// checkFile refuses what is not there and what is a directory.
+func checkFile(path string) error {
+	info, err := os.Stat(path)
+	if err == nil && info.IsDir() {
+		err = fmt.Errorf("%s is a directory, want a file", path)
+	}
+	return err
 }
 
 func baseName(path string) string {
@@ -172,10 +188,13 @@ func (s *Scenario) Network() (*stages.Network, error) {
 	}
 	for _, ends := range s.Fail {
 		a, b, err := n.Cable(ends)
-		if err != nil {
-			return nil, fmt.Errorf("fail: %w", err)
+		if err == nil {
+			err = n.Fail(a, b)
 		}
-		if err := n.Fail(a, b); err != nil {
+		if at, inFile := s.failAt[ends]; err != nil && inFile {
+			return nil, at.fail(err)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("fail: %w", err)
 		}
 	}
@@ -191,6 +210,11 @@ func (s *Scenario) Workload(n *stages.Network) (*stages.Workload, error) {
 	}
 	w := &stages.Workload{MaxLoad: s.workload.maxLoad, DurationNS: s.workload.durationNS, Flows: s.workload.flowsCount}
 	for _, v := range s.workload.services {
+		for i, rack := range v.racks {
+			if racks := len(n.Racks()); rack >= racks {
+				return nil, v.racksAt[i].failf("is %d, and the topology has racks 0 to %d", rack, racks-1)
+			}
+		}
 		m := v.matrix
 		if m == nil {
 			pods, racks := n.Pods(), len(n.Racks())

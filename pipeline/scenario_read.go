@@ -165,8 +165,7 @@ func (r *scenarioReader) readWorkload(f field) error {
 			if w.flowFile, err = r.path(f); err != nil {
 				return err
 			}
-			_, err = os.Stat(w.flowFile)
-			return err
+			return checkFile(w.flowFile)
 		},
 		"services": only(r.readServices),
 		"max_load": only(readFloat(&w.maxLoad, true, "above 0 and below 1", loadInRange)),
@@ -304,7 +303,7 @@ func readRacks(f field, s *serviceSpec) error {
 		if slices.Contains(s.racks, rack) {
 			return item.failf("is %d for the second time", rack)
 		}
-		s.racks = append(s.racks, rack)
+		s.racks, s.racksAt = append(s.racks, rack), append(s.racksAt, item)
 	}
 	if len(s.racks) == 0 {
 		return f.failf("has no rack; leave the key out for all")
@@ -352,6 +351,7 @@ func (r *scenarioReader) readFail(f field) error {
 	if err != nil {
 		return err
 	}
+	r.failAt = map[string]field{}
 	for _, item := range list {
 		var cable string
 		if err := readText(&cable)(item); err != nil {
@@ -361,6 +361,7 @@ func (r *scenarioReader) readFail(f field) error {
 			return item.failf("is %q, want the two ends of a cable as A:B", cable)
 		}
 		r.Fail = append(r.Fail, cable)
+		r.failAt[cable] = item
 	}
 	return nil
 }

@@ -164,7 +164,9 @@ func TestScenarioErrorsNameThePlace(t *testing.T) {
 		{"duration: 2ms", "flows_count: 5\n  duration: 2ms", "workload: needs one of duration and flows_count"},
 		{"duration: 2ms", "flows: flows.csv\n  duration: 2ms", "workload: has a flow file, and so workload.max_load has no meaning"},
 		{"sigma: 2", "sigma: 9", "tiny.yaml:17: workload.services[1].sigma: is 9, must be 0 to 8"},
-		{"sigma: 2", "sigma: .nan", "workload.services[1].sigma"},
+		{"sigma: 2", "sigma: .nan", "workload.services[1].sigma: is .nan, which is not a finite number"},
+		{"sigma: 2", "sigma: -.inf", "workload.services[1].sigma: is -.inf, which is not a finite number"},
+		{"10Gbps", ".inf", "topology.clos.host_bandwidth: is .inf, which is not a finite number"},
 		{"share: 3", "share: 0", "workload.services[1].share: is 0, must be above 0"},
 		{"racks: [0, 2]", "racks: [0, 0]", "workload.services[1].racks[1]: is 0 for the second time"},
 		{"racks: [0, 2]", "racks: 0", "workload.services[1].racks: is a single value, want a list"},
@@ -199,6 +201,38 @@ func TestScenarioErrorsNameThePlace(t *testing.T) {
 	for _, c := range [][2]string{{"nowhere.yaml", "nor does a scenario of that name ship"}, {tinyFiles(t, ""), "is empty"}, {tinyFiles(t, "x"), "want keys and values"}, {tinyFiles(t, "seed: 1"), "has no topology"}} {
 		if _, err := LoadScenario(c[0]); err == nil || !strings.Contains(err.Error(), c[1]) {
 			t.Errorf("%s: error %v, want %q", c[0], err, c[1])
+		}
+	}
+}
+
+// A folder, such as a lake, does not hide the shipped scenario of its name.
+func TestScenarioNamedLikeAFolder(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"small", "mine"} {
+		if err := os.Mkdir(name, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s := mustLoad(t, "small"); s.Name != "small" {
+		t.Errorf("loaded %q", s.Name)
+	}
+	if _, err := LoadScenario("mine"); err == nil || !strings.Contains(err.Error(), "mine: is a directory") {
+		t.Errorf("a folder: %v", err)
+	}
+	if _, err := TraceScenario("large-2to1", "mine"); err == nil || !strings.Contains(err.Error(), "mine is a directory") {
+		t.Errorf("a folder for a flow file: %v", err)
+	}
+}
+
+// What only the topology can tell to be wrong is still blamed on the file, line and key.
+func TestScenarioErrorsAgainstTheTopology(t *testing.T) {
+	for _, c := range []struct{ old, new, want string }{
+		{"racks: [0, 2]", "racks: [0, 99]", "tiny.yaml:19: workload.services[1].racks[1]: is 99, and the topology has racks 0 to 2"},
+		{"fail: []", `fail: ["a:b"]`, "tiny.yaml:20: fail[0]: cable \"a:b\""},
+	} {
+		s := mustLoad(t, tinyFiles(t, strings.Replace(tinyScenario, c.old, c.new, 1)))
+		if _, err := s.ID(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want %q", c.new, err, c.want)
 		}
 	}
 }

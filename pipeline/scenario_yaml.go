@@ -164,7 +164,7 @@ func (f field) text() (string, error) {
 		if n.Value != nil {
 			return n.Value.Value, nil
 		}
-	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
 		if t := n.GetToken(); t != nil {
 			return t.Value, nil
 		}
@@ -212,6 +212,10 @@ func readParsed[T any](to *T, parse func(string) (T, error)) func(field) error {
 		text, err := f.text()
 		if err != nil {
 			return err
+		}
+		switch f.node.(type) {
+		case *ast.InfinityNode, *ast.NanNode:
+			return f.failf("is %s, which is not a finite number", text)
 		}
 		v, err := parse(text)
 		if err != nil {

@@ -25,9 +25,10 @@ import (
 
 // A Validation holds an estimate against a truth.
 type Validation struct {
-	Truth string
-	Rows  []ValidationRow
-	Tiers []TierQueueing // empty unless the truth is our own
+	Truth   string
+	Matched float64 // share of the estimated flows that have a truth
+	Rows    []ValidationRow
+	Tiers   []TierQueueing // empty unless the truth is our own
 }
 
 // ValidationRow compares one quantile of the slowdowns of one size bin. Both slowdowns are over the
@@ -64,15 +65,19 @@ func (r *Run) Validate(ctx context.Context, truthFile string, w Window) (*Valida
 		return nil, err
 	}
 	v := &Validation{Truth: truthFile}
-	truth := truthFile
+	var truth string
 	if truthFile == "" {
 		if _, _, err := r.exactStage(w).complete(r.lake); err != nil {
 			return nil, err
 		}
 		v.Truth = w.Variant()
 		truth = filepath.Join(r.lake.root, filepath.FromSlash(r.exactStage(w).place.dir(schema.ExactFCTs)), "*.parquet")
-	} else if _, err := os.Stat(truthFile); err != nil {
+	} else if info, err := os.Stat(truthFile); err != nil {
 		return nil, fmt.Errorf("truth: %w", err)
+	} else if info.IsDir() {
+		return nil, fmt.Errorf("truth %s: is a directory, want a Parquet file", truthFile)
+	} else {
+		truth = globEscape.Replace(truthFile)
 	}
 	db, err := sql.Open("duckdb", "")
 	if err != nil {
@@ -80,8 +85,20 @@ func (r *Run) Validate(ctx context.Context, truthFile string, w Window) (*Valida
 	}
 	defer func() { _ = db.Close() }() // nothing was written
 	estimates := filepath.Join(r.lake.root, filepath.FromSlash(r.variant().dir(schema.Slowdowns)), "*.parquet")
-	if v.Rows, err = compareQuantiles(ctx, db, estimates, truth); err != nil {
-		return nil, err
+	if truthFile != "" {
+		if err := checkTruth(ctx, db, truth); err != nil {
+			return nil, fmt.Errorf("truth %s: %w", truthFile, err)
+		}
+	}
+	if v.Rows, v.Matched, err = compareQuantiles(ctx, db, estimates, truth); err != nil {
+		return nil, fmt.Errorf("estimate against %s: %w", v.Truth, firstLine(err))
+	}
+	switch {
+	case v.Rows != nil:
+	case w != Window{}:
+		return nil, errors.New("no flow starts in the sampled stretch")
+	default:
+		return nil, fmt.Errorf("truth %s: no flow has both an estimate and a truth: do the flow ids agree?", v.Truth)
 	}
 	if truthFile == "" {
 		if v.Tiers, err = r.compareTiers(ctx, db, w); err != nil {
@@ -91,13 +108,85 @@ func (r *Run) Validate(ctx context.Context, truthFile string, w Window) (*Valida
 	return v, r.writeValidation(v)
 }
 
-// compareQuantiles joins estimate and truth and compares the quantiles of every size bin.
-func compareQuantiles(ctx context.Context, db *sql.DB, estimates, truth string) ([]ValidationRow, error) {
+// globEscape makes DuckDB take a path for one file and not for a pattern of many.
+var globEscape = strings.NewReplacer("[", "[[]", "*", "[*]", "?", "[?]")
+
+// firstLine cuts DuckDB's errors short: our SQL stands in the other lines.
+func firstLine(err error) error {
+	if err == nil {
+		return nil
+	}
+	if line, _, more := strings.Cut(err.Error(), "\n"); more {
+		return errors.New(line)
+	}
+	return err
+}
+
+// truthTypes are the types that the columns of a truth file may have.
+var truthTypes = map[string][]string{
+	"flow_id": {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"},
+	"fct_ns":  {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT", "FLOAT", "DOUBLE", "DECIMAL"},
+}
+
+// checkTruth checks a truth file, its path escaped: that it has flow_id, unique, and fct_ns, positive.
+func checkTruth(ctx context.Context, db *sql.DB, truth string) error {
+	from := " FROM read_parquet(" + sqlQuote(truth) + ", hive_partitioning=false)"
+	rows, err := db.QueryContext(ctx, "SELECT *"+from+" LIMIT 0")
+	if err != nil {
+		return firstLine(err)
+	}
+	defer rows.Close()
+	types, err := rows.ColumnTypes()
+	if err := errors.Join(err, rows.Err()); err != nil {
+		return firstLine(err)
+	}
+	have, names := map[string]string{}, []string(nil)
+	for _, t := range types {
+		names = append(names, t.Name())
+		have[strings.ToLower(t.Name())], _, _ = strings.Cut(t.DatabaseTypeName(), "(") // DECIMAL(18,3)
+	}
+	for _, c := range []string{"flow_id", "fct_ns"} {
+		if have[c] == "" {
+			return fmt.Errorf("no column %s (it has %s)", c, strings.Join(names, ", "))
+		}
+		if !slices.Contains(truthTypes[c], have[c]) {
+			return fmt.Errorf("column %s is of type %s, want numbers", c, have[c])
+		}
+	}
+	var nulls, bad, repeated int64
+	var badID, repeatedID sql.NullString
+	err = db.QueryRowContext(ctx, `WITH t AS (SELECT flow_id, fct_ns`+from+`),
+		r AS (SELECT flow_id FROM t GROUP BY flow_id HAVING count(*) > 1)
+		SELECT count(*) FILTER (flow_id IS NULL OR fct_ns IS NULL),
+			count(*) FILTER (NOT (fct_ns > 0 AND CAST(fct_ns AS DOUBLE) < CAST('inf' AS DOUBLE))),
+			CAST(min(flow_id) FILTER (NOT (fct_ns > 0 AND CAST(fct_ns AS DOUBLE) < CAST('inf' AS DOUBLE))) AS VARCHAR),
+			(SELECT count(*) FROM r), (SELECT CAST(min(flow_id) AS VARCHAR) FROM r)
+		FROM t`).Scan(&nulls, &bad, &badID, &repeated, &repeatedID)
+	switch {
+	case err != nil:
+		return firstLine(err)
+	case nulls > 0:
+		return fmt.Errorf("%d rows have no flow_id or no fct_ns", nulls)
+	case bad > 0:
+		return fmt.Errorf("fct_ns is not above 0 and finite in %d rows (first: flow_id %s)", bad, badID.String)
+	case repeated > 0:
+		return fmt.Errorf("%d flow ids stand there more than once (first: %s)", repeated, repeatedID.String)
+	}
+	return nil
+}
+
+// compareQuantiles joins estimate and truth and compares the quantiles of every size bin; no rows if
+// no flow has both. matched is the share of the estimated flows that have a truth.
+func compareQuantiles(ctx context.Context, db *sql.DB, estimates, truth string) (out []ValidationRow, matched float64, err error) {
+	var estimated int64
+	if err := db.QueryRowContext(ctx, "SELECT count(*) FROM read_parquet("+sqlQuote(estimates)+")").Scan(&estimated); err != nil {
+		return nil, 0, err
+	}
 	rows, err := db.QueryContext(ctx, fmt.Sprintf(`
 		SELECT e.flow_row, e.size_bytes, e.slowdown, t.fct_ns / e.ideal_ns
-		FROM read_parquet(%s) e JOIN read_parquet(%s) t USING (flow_id) ORDER BY e.flow_row`, sqlQuote(estimates), sqlQuote(truth)))
+		FROM read_parquet(%s) e JOIN read_parquet(%s, hive_partitioning=false) t USING (flow_id) ORDER BY e.flow_row`, sqlQuote(estimates), sqlQuote(truth)))
 	if err != nil {
-		return nil, fmt.Errorf("joining estimate and truth %s: %w", truth, err)
+		return nil, 0, err
 	}
 	defer rows.Close()
 	bins := []*sample{{name: "<10 KB", below: 10_000}, {name: "10-100 KB", below: 100_000}, {name: "100 KB-1 MB", below: 1_000_001}, {name: ">1 MB", below: math.MaxInt64}, {name: "all"}}
@@ -105,25 +194,21 @@ func compareQuantiles(ctx context.Context, db *sql.DB, estimates, truth string) 
 		var row, size int64
 		var estimate, tru float64
 		if err := rows.Scan(&row, &size, &estimate, &tru); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		at := slices.IndexFunc(bins, func(b *sample) bool { return size < b.below })
 		bins[at].add(row, estimate, tru)
 		bins[len(bins)-1].add(row, estimate, tru)
 	}
 	if err := rows.Err(); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	if len(bins[len(bins)-1].estimate) == 0 {
-		return nil, errors.New("no flow has both an estimate and a truth: do the flow ids agree?")
-	}
-	var out []ValidationRow
 	for _, b := range bins {
 		if len(b.estimate) > 0 {
 			out = append(out, b.compare()...)
 		}
 	}
-	return out, nil
+	return out, float64(len(bins[len(bins)-1].estimate)) / float64(max(1, estimated)), nil
 }
 
 // A sample is the flows of one size bin, with estimate and truth.
@@ -253,7 +338,7 @@ func (r *Run) compareTiers(ctx context.Context, db *sql.DB, w Window) ([]TierQue
 		WHERE x.hop > 0 GROUP BY l.tier ORDER BY avg(x.last_wait_ns) DESC, l.tier`,
 		glob(r.exactStage(w).place.dir(schema.ExactHops)), glob(r.variant().dir(schema.HopDelays)), glob(r.base().dir(schema.Links))))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("queueing by tier: %w", firstLine(err))
 	}
 	defer rows.Close()
 	var out []TierQueueing
@@ -297,7 +382,7 @@ func (r *Run) writeValidation(v *Validation) error {
 // Write writes the comparison as a table.
 func (v *Validation) Write(w io.Writer) error {
 	p := printer{w: w}
-	p.linef("estimate against %s (slowdowns over the same ideal; error with its 95%% bootstrap interval)", v.Truth)
+	p.linef("estimate against %s (slowdowns over the same ideal; error with its 95%% bootstrap interval); %.4g%% of the estimated flows have a truth", v.Truth, 100*v.Matched)
 	p.linef("%-12s %9s %8s %10s %10s %8s %19s %8s", "size_bin", "flows", "quantile", "estimate", "truth", "error", "interval", "w1_log")
 	for _, r := range v.Rows {
 		p.linef("%-12s %9d %8g %10.3f %10.3f %+7.1f%% %+8.1f%% to %+6.1f%% %8.4f", r.SizeBin, r.Flows, r.Quantile, r.Estimate, r.True, 100*r.Error, 100*r.ErrorLo, 100*r.ErrorHi, r.Wasserstein)

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -40,6 +41,9 @@ func TestValidateAgainstKnownErrors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if v.Matched != 1 {
+			t.Errorf("%v of the flows matched", v.Matched)
+		}
 		if len(v.Rows) < 16 {
 			t.Errorf("%d rows", len(v.Rows))
 		}
@@ -55,6 +59,47 @@ func TestValidateAgainstKnownErrors(t *testing.T) {
 	}
 	if _, err := run.Validate(context.Background(), empty, Window{}); err == nil || !strings.Contains(err.Error(), "flow ids") {
 		t.Errorf("a truth of other flows: %v", err)
+	}
+	all := fmt.Sprintf("SELECT flow_id, fct_ns FROM read_parquet('%s/slowdowns/*/*/*.parquet')", lake)
+	for _, c := range [][2]string{
+		{"SELECT flow_id FROM (" + all + ")", "no column fct_ns (it has flow_id)"},
+		{"SELECT CAST(flow_id AS VARCHAR) AS flow_id, fct_ns FROM (" + all + ")", "column flow_id is of type VARCHAR"},
+		{"SELECT flow_id, CAST(fct_ns AS VARCHAR) AS fct_ns FROM (" + all + ")", "column fct_ns is of type VARCHAR"},
+		{all + " UNION ALL (" + all + " ORDER BY flow_id LIMIT 2)", "2 flow ids stand there more than once"},
+		{all + " UNION ALL SELECT NULL, 5", "1 rows have no flow_id or no fct_ns"},
+		{all + " UNION ALL SELECT -7, NULL", "1 rows have no flow_id or no fct_ns"},
+		{all + " UNION ALL SELECT -7, 0", "fct_ns is not above 0 and finite in 1 rows (first: flow_id -7)"},
+		{all + " UNION ALL SELECT -7, CAST('nan' AS DOUBLE)", "fct_ns is not above 0 and finite in 1 rows (first: flow_id -7)"},
+		{all + " WHERE false", "do the flow ids agree"},
+	} {
+		file := filepath.Join(t.TempDir(), "bad.parquet")
+		if _, err := db.Exec("COPY (" + c[0] + ") TO '" + file + "' (FORMAT parquet)"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := run.Validate(context.Background(), file, Window{}); err == nil || !strings.Contains(err.Error(), c[1]) || !strings.Contains(err.Error(), file) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("truth %s: error %v, want %q", c[0], err, c[1])
+		}
+	}
+	// A name that is a pattern of others, and a truth of some of the flows.
+	dir := t.TempDir()
+	if _, err := db.Exec("COPY (" + all + " WHERE flow_row % 4 = 0) TO '" + dir + "/t[1].parquet' (FORMAT parquet)"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "t1.parquet"), []byte("no Parquet"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	v, err := run.Validate(context.Background(), filepath.Join(dir, "t[1].parquet"), Window{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := v.Write(&b); err != nil || v.Matched != 0.25 || !strings.Contains(b.String(), "; 25% of the estimated flows have a truth\n") {
+		t.Errorf("matched %v, %v: %s", v.Matched, err, b.String())
+	}
+	for file, want := range map[string]string{dir: "is a directory", filepath.Join(dir, "t1.parquet"): "t1.parquet: "} {
+		if _, err := run.Validate(context.Background(), file, Window{}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("truth %s: error %v, want %q", file, err, want)
+		}
 	}
 	if _, err := run.Validate(context.Background(), "no-truth.parquet", Window{}); err == nil || !strings.Contains(err.Error(), "no-truth.parquet") {
 		t.Errorf("no truth: %v", err)
@@ -127,6 +172,13 @@ func TestExactEndToEnd(t *testing.T) {
 				t.Errorf("%s: p90 is off by %+.2f", w.Variant(), r.Error)
 			}
 		}
+	}
+	late := Window{FromNS: 1 << 50, ToNS: 1<<50 + 1000}
+	if err := run.Exact(context.Background(), late); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run.Validate(context.Background(), "", late); err == nil || err.Error() != "no flow starts in the sampled stretch" {
+		t.Errorf("a stretch after the last flow: %v", err)
 	}
 	status, err := ReadStatus(run.lake, true)
 	if err != nil || status.Scenarios[0].State != stateComplete || len(status.Scenarios[0].Variants) != 1 {

@@ -167,8 +167,7 @@ func sqlType(t arrow.DataType) string {
 // WriteCatalog writes LAKE/parsimon.duckdb anew: views only, with paths relative to the lake, so
 // that `cd LAKE && duckdb parsimon.duckdb` works and a lake can be moved. To open it from
 // elsewhere, set DuckDB's file_search_path to the lake. The file is replaced in one step: readers
-// see the old one or the new one. A lake whose path has a comma is refused, because DuckDB takes
-// it for a list of paths.
+// see the old one or the new one. A lake that CheckLakePath refuses is refused.
 //
 // Write it again when a table gets its first file: until then its view is empty by definition.
 // Later files are found by the view itself.
@@ -177,14 +176,13 @@ func WriteCatalog(lake string) (err error) {
 	if err != nil {
 		return err
 	}
-	if strings.Contains(root, ",") {
-		return fmt.Errorf("lake %s: its path must not have a comma: DuckDB takes it for a list of paths", lake)
+	if err := CheckLakePath(root); err != nil {
+		return err
 	}
 	all, err := views(root, "")
 	if err != nil {
 		return fmt.Errorf("lake %s: %w", lake, err)
 	}
-	// The file keeps its name while it is made, because DuckDB names a database after its file.
 	dir, err := os.MkdirTemp(root, ".catalog-*")
 	if err != nil {
 		return fmt.Errorf("write the catalog: %w", err)
@@ -201,7 +199,8 @@ func WriteCatalog(lake string) (err error) {
 }
 
 func createCatalog(lake, path string, all []view) (err error) {
-	connector, err := duckdb.NewConnector(path, nil)
+	// Not opened by its path, in which the driver would look for options.
+	connector, err := duckdb.NewConnector("", nil)
 	if err != nil {
 		return err
 	}
@@ -216,11 +215,21 @@ func createCatalog(lake, path string, all []view) (err error) {
 	if _, err := conn.ExecContext(ctx, "SET file_search_path = "+quote(lake)); err != nil {
 		return err
 	}
+	for _, s := range []string{"ATTACH " + quote(path) + " AS catalog_file", "USE catalog_file"} {
+		if _, err := conn.ExecContext(ctx, s); err != nil {
+			return err
+		}
+	}
 	if err := createViews(ctx, conn, all); err != nil {
 		return err
 	}
-	_, err = conn.ExecContext(ctx, "CHECKPOINT") // nothing may be left in a log beside the file
-	return err
+	// Nothing may be left in a log beside the file.
+	for _, s := range []string{"CHECKPOINT catalog_file", "USE memory", "DETACH catalog_file"} {
+		if _, err := conn.ExecContext(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func createViews(ctx context.Context, conn *sql.Conn, all []view) error {

@@ -223,7 +223,7 @@ func TestCatalogErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		filepath.Join(comma, "missing"): "no such directory", comma: "comma", broken: "view nodes",
+		filepath.Join(comma, "missing"): "no such directory", comma: "must not have the character ','", broken: "view nodes",
 	} {
 		if err := WriteCatalog(path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: want %q, got %v", path, want, err)
@@ -231,5 +231,55 @@ func TestCatalogErrors(t *testing.T) {
 	}
 	if entries, err := filepath.Glob(filepath.Join(broken, ".catalog-*")); err != nil || len(entries) != 0 {
 		t.Errorf("left behind: %v %v", entries, err)
+	}
+}
+
+// The one rule for paths: what CheckLakePath takes can be written and opened, whatever else it has,
+// and what it refuses is refused by all.
+func TestLakePaths(t *testing.T) {
+	for _, name := range []string{"a'b", `a"b`, "a b;c", "a#b", "a:b", "a&x=1", "scenario=zz", "é", "a~", "--a", "$a{b}", "a+b@c!", "md:x"} {
+		lake := filepath.Join(t.TempDir(), name)
+		if err := os.Rename(makeKnownLake(t), lake); err != nil {
+			t.Fatal(err)
+		}
+		if err := CheckLakePath(lake); err != nil {
+			t.Error(err)
+		}
+		if err := WriteCatalog(lake); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(lake)
+			checkCatalog(t, CatalogFile, "")
+		})
+		db, err := Open(lake, Options{})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if n := count(t, db.sql, "SELECT count(*) FROM slowdowns"); n != 18 {
+			t.Errorf("%s: %d slowdowns", name, n)
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, bad := range []string{"a*", "a?access_mode=read_only", "[a", "a]", `a\b`, "a,b", "a%41", "a\nb", "a\x7f", "a\xff"} {
+		lake := filepath.Join(t.TempDir(), bad)
+		notYet := CheckLakePath(filepath.Join(lake, "deeper", "still"))
+		if err := os.Rename(makeKnownLake(t), lake); err != nil {
+			t.Fatal(err)
+		}
+		link := filepath.Join(t.TempDir(), "link")
+		if err := os.Symlink(lake, link); err != nil {
+			t.Fatal(err)
+		}
+		_, open := Open(lake, Options{})
+		for way, err := range map[string]error{"not yet there": notYet, "check": CheckLakePath(lake), "link": CheckLakePath(link), "below a link": CheckLakePath(filepath.Join(link, "new")), "open": open, "catalog": WriteCatalog(lake)} {
+			if err == nil || !strings.Contains(err.Error(), "lake") || !strings.Contains(err.Error(), "its path") {
+				t.Errorf("%q, %s: %v", bad, way, err)
+			}
+		}
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	duckdb "github.com/marcboeker/go-duckdb/v2"
 )
@@ -34,14 +36,14 @@ type DB struct {
 // tables that had no file at all.
 //
 // Errors: the lake is missing, is not a directory, holds no table, has a symbolic link that leads
-// outside, or has a path with characters that DuckDB takes for a pattern; an option DuckDB refuses.
+// outside, or has a path that CheckLakePath refuses; an option DuckDB refuses.
 func Open(lake string, opt Options) (_ *DB, err error) {
 	root, err := lakeRoot(lake)
 	if err != nil {
 		return nil, err
 	}
-	if strings.ContainsAny(root, `*?[]\`) {
-		return nil, fmt.Errorf(`lake %s: its path must not have any of * ? [ ] \: DuckDB takes them for a pattern`, lake)
+	if err := CheckLakePath(root); err != nil {
+		return nil, err
 	}
 	if err := checkLinks(root); err != nil {
 		return nil, fmt.Errorf("lake %s: %w", lake, err)
@@ -111,6 +113,38 @@ func anyTable(all []view) bool {
 		}
 	}
 	return false
+}
+
+// CheckLakePath refuses a lake, which need not exist yet, whose absolute path, links resolved, has
+// characters that DuckDB does not take for themselves: * ? [ ] \ make a pattern, a comma a list of
+// paths, % starts an escape, and control characters and broken UTF-8 spoil what SQL names files by.
+func CheckLakePath(dir string) error {
+	path, err := filepath.Abs(dir)
+	if err != nil {
+		return fmt.Errorf("lake %s: %w", dir, err)
+	}
+	// What exists may be reached by a link; what does not is no link.
+	rest := ""
+	for at := path; ; at = filepath.Dir(at) {
+		resolved, err := filepath.EvalSymlinks(at)
+		if err == nil {
+			path = filepath.Join(resolved, rest)
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) || at == filepath.Dir(at) {
+			return fmt.Errorf("lake %s: %w", dir, err)
+		}
+		rest = filepath.Join(filepath.Base(at), rest)
+	}
+	if !utf8.ValidString(path) {
+		return fmt.Errorf("lake %q: its path %q must be UTF-8, or DuckDB cannot read it", dir, path)
+	}
+	for _, c := range path {
+		if strings.ContainsRune(`*?[]\,%`, c) || unicode.IsControl(c) {
+			return fmt.Errorf(`lake %q: its path %q must not have the character %q: DuckDB takes * ? [ ] \ , %% for patterns, lists and escapes, and bears no control characters`, dir, path, c)
+		}
+	}
+	return nil
 }
 
 // lakeRoot is the lake's absolute path with its links resolved.

@@ -1,15 +1,20 @@
 package stages
 
 import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
+	"github.com/klauspost/compress/zstd"
 	_ "github.com/marcboeker/go-duckdb/v2" // the engine behind database/sql
 
 	"parsimon/schema"
@@ -64,13 +69,14 @@ func (e *TooManyRejectsError) Error() string {
 }
 
 // Ingest reads a flow file, Parquet (.parquet) or CSV with a header (anything else, compressed or
-// not), with the columns src, dst, size_bytes, start_ns and, optionally, flow_id, service, vnet.
+// not), with the columns src, dst, size_bytes, start_ns and, optionally, flow_id, service, vnet; big
+// and small letters are the same in all these names. Numbers must be whole; nothing is rounded.
 // It sorts the flows by start and sets the rows aside that cannot be simulated: broken ones,
 // unknown hosts, source = destination, sizes that are not positive, starts out of range, repeated
 // ids. DuckDB does the work, out of core where it must.
 func Ingest(ctx context.Context, n *Network, o IngestOptions) (stats IngestStats, err error) {
-	if _, err := os.Stat(o.File); err != nil {
-		return stats, fmt.Errorf("flow file: %w", err)
+	if err := checkFlowFile(ctx, o.File); err != nil {
+		return stats, err
 	}
 	db, err := sql.Open("duckdb", "")
 	if err != nil {
@@ -97,8 +103,70 @@ func (in *ingest) exec(query string) error {
 	if err != nil && in.ctx.Err() != nil {
 		return in.ctx.Err()
 	}
+	return firstLine(err)
+}
+
+// firstLine cuts DuckDB's errors short: our SQL stands in the other lines.
+func firstLine(err error) error {
+	if err == nil {
+		return nil
+	}
+	if line, _, more := strings.Cut(err.Error(), "\n"); more {
+		return errors.New(line)
+	}
 	return err
 }
+
+// checkFlowFile finds what DuckDB would not, or would say badly: no file, an empty one, and
+// compressed data that is cut short or does not match its checksum.
+func checkFlowFile(ctx context.Context, file string) error {
+	info, err := os.Stat(file)
+	if err != nil {
+		return fmt.Errorf("flow file: %w", err)
+	}
+	if info.IsDir() {
+		return fmt.Errorf("flow file %s: is a directory, want a file", file)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return fmt.Errorf("flow file: %w", err)
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	var content io.Reader = f
+	if isGzip(file) && info.Size() > 0 {
+		z, err := gzip.NewReader(bufio.NewReaderSize(f, 1<<20))
+		if err != nil {
+			return fmt.Errorf("flow file %s: damaged: %w", file, err)
+		}
+		content = z
+	}
+	if isZstd(file) && info.Size() > 0 {
+		z, err := zstd.NewReader(f)
+		if err != nil {
+			return fmt.Errorf("flow file %s: damaged: %w", file, err)
+		}
+		defer z.Close()
+		content = z
+	}
+	buf, blank := make([]byte, 1<<20), true
+	for ctx.Err() == nil {
+		n, err := content.Read(buf)
+		blank = blank && len(bytes.TrimSpace(buf[:n])) == 0
+		switch {
+		case errors.Is(err, io.EOF) && blank:
+			return fmt.Errorf("flow file %s: is empty", file)
+		case errors.Is(err, io.EOF), err == nil && !blank && !isGzip(file) && !isZstd(file):
+			return nil
+		case err != nil:
+			return fmt.Errorf("flow file %s: damaged: %w", file, err)
+		}
+	}
+	return ctx.Err()
+}
+
+func isGzip(file string) bool    { return strings.EqualFold(filepath.Ext(file), ".gz") }
+func isZstd(file string) bool    { return strings.EqualFold(filepath.Ext(file), ".zst") }
+func isParquet(file string) bool { return strings.EqualFold(filepath.Ext(file), ".parquet") }
 
 // read brings the file into a temporary table with a reason for every row that cannot be used.
 func (in *ingest) read() error {
@@ -115,8 +183,12 @@ func (in *ingest) read() error {
 		return fmt.Errorf("flow file %s: %w", in.o.File, err)
 	}
 	have := map[string]bool{}
-	for _, c := range columns {
-		have[c] = true
+	names := make([]string, len(columns))
+	types := map[string]string{}
+	for i, c := range columns {
+		names[i] = c.name
+		have[strings.ToLower(c.name)] = true
+		types[strings.ToLower(c.name)] = c.typ
 	}
 	var missing []string
 	for _, c := range []string{"src", "dst", "size_bytes", "start_ns"} {
@@ -125,11 +197,16 @@ func (in *ingest) read() error {
 		}
 	}
 	if missing != nil {
-		return fmt.Errorf("flow file %s: no column %s (it has %s)", in.o.File, strings.Join(missing, ", "), strings.Join(columns, ", "))
+		return fmt.Errorf("flow file %s: no column %s (it has %s)", in.o.File, strings.Join(missing, ", "), strings.Join(names, ", "))
 	}
-	flowID := `"row" - 1`
-	if have["flow_id"] {
-		flowID = "TRY_CAST(flow_id AS BIGINT)"
+	whole := map[string]string{"flow_id": `"row" - 1`} // the SQL of the columns that hold whole numbers
+	for _, c := range []struct{ name, typ string }{{"flow_id", "BIGINT"}, {"src", "INTEGER"}, {"dst", "INTEGER"}, {"size_bytes", "BIGINT"}, {"start_ns", "BIGINT"}} {
+		if !have[c.name] {
+			continue
+		}
+		if whole[c.name] = wholeNumber(c.name, types[c.name], c.typ); whole[c.name] == "" {
+			return fmt.Errorf("flow file %s: column %s is of type %s, want integers", in.o.File, c.name, types[c.name])
+		}
 	}
 	label := func(c string) string {
 		if have[c] {
@@ -137,15 +214,14 @@ func (in *ingest) read() error {
 		}
 		return "''"
 	}
-	raw := make([]string, len(columns))
-	for i, c := range columns {
+	raw := make([]string, len(names))
+	for i, c := range names {
 		raw[i] = fmt.Sprintf(`coalesce(CAST(%s AS VARCHAR), '')`, identifier(c))
 	}
 	query := fmt.Sprintf(`
 CREATE TEMP TABLE judged AS
 WITH typed AS (
-  SELECT "row", %s AS flow_id, TRY_CAST(src AS INTEGER) AS src, TRY_CAST(dst AS INTEGER) AS dst,
-         TRY_CAST(size_bytes AS BIGINT) AS size_bytes, TRY_CAST(start_ns AS BIGINT) AS start_ns,
+  SELECT "row", %s AS flow_id, %s AS src, %s AS dst, %s AS size_bytes, %s AS start_ns,
          %s AS service, %s AS vnet, concat_ws(',', %s) AS raw
   FROM (%s)),
 judged AS (SELECT t.*, CASE
@@ -163,7 +239,7 @@ judged AS (SELECT t.*, CASE
   END AS reason
 FROM typed t LEFT JOIN hosts s ON t.src = s.id LEFT JOIN hosts d ON t.dst = d.id)
 SELECT * REPLACE (CASE WHEN reason IS NOT NULL THEN raw END AS raw) FROM judged`,
-		flowID, label("service"), label("vnet"), strings.Join(raw, ", "), source, maxFlowBytes, maxStartNS)
+		whole["flow_id"], whole["src"], whole["dst"], whole["size_bytes"], whole["start_ns"], label("service"), label("vnet"), strings.Join(raw, ", "), source, maxFlowBytes, maxStartNS)
 	if err := in.exec(query); err != nil {
 		return fmt.Errorf("flow file %s: %w", in.o.File, err)
 	}
@@ -188,31 +264,68 @@ func (in *ingest) hosts() error {
 }
 
 // source is the SELECT that reads the file with its row numbers, and the names of its columns.
-func (in *ingest) source() (query string, columns []string, err error) {
-	file := quote(in.o.File)
-	if strings.HasSuffix(in.o.File, ".parquet") {
+func (in *ingest) source() (query string, columns []flowColumn, err error) {
+	file := quote(globEscape.Replace(in.o.File)) + ", hive_partitioning=false"
+	if isParquet(in.o.File) {
 		columns, err = in.columns("SELECT * FROM read_parquet(" + file + ")")
 		return `SELECT file_row_number + 1 AS "row", * FROM read_parquet(` + file + `, file_row_number=true)`, columns, err
 	}
-	read := "read_csv(" + file + ", header=true, all_varchar=true, store_rejects=true, strict_mode=true, sample_size=20480)"
-	columns, err = in.columns("SELECT * FROM read_csv(" + file + ", header=true, all_varchar=true, ignore_errors=true)")
+	file += ", header=true, all_varchar=true"
+	if isGzip(in.o.File) {
+		file += ", compression='gzip'" // DuckDB knows .gz in small letters only
+	}
+	if isZstd(in.o.File) {
+		file += ", compression='zstd'"
+	}
+	read := "read_csv(" + file + ", store_rejects=true, strict_mode=true, sample_size=20480)"
+	columns, err = in.columns("SELECT * FROM read_csv(" + file + ", ignore_errors=true)")
 	return `SELECT row_number() OVER () AS "row", * FROM ` + read, columns, err
 }
 
-func (in *ingest) columns(query string) ([]string, error) {
+// globEscape makes DuckDB take a path for one file and not for a pattern of many.
+var globEscape = strings.NewReplacer("[", "[[]", "*", "[*]", "?", "[?]")
+
+// A flowColumn is a column of a flow file, with DuckDB's name of its type.
+type flowColumn struct{ name, typ string }
+
+func (in *ingest) columns(query string) ([]flowColumn, error) {
 	rows, err := in.db.QueryContext(in.ctx, query+" LIMIT 0")
 	if err != nil {
-		return nil, err
+		return nil, firstLine(err)
 	}
 	defer rows.Close()
-	columns, err := rows.Columns()
-	return columns, errors.Join(err, rows.Err())
+	types, err := rows.ColumnTypes()
+	if err != nil {
+		return nil, firstLine(err)
+	}
+	var columns []flowColumn
+	for _, t := range types {
+		columns = append(columns, flowColumn{t.Name(), t.DatabaseTypeName()})
+	}
+	return columns, firstLine(rows.Err())
+}
+
+// wholeNumber is the SQL that reads a column of a type as integers, NULL for all that is not a whole
+// number or out of range, where a plain cast would round and take 0x10 or 1_000. It is empty for
+// types that hold no numbers.
+func wholeNumber(name, typ, as string) string {
+	base, _, _ := strings.Cut(typ, "(") // DECIMAL(18,3)
+	cast := "TRY_CAST(" + name + " AS " + as + ")"
+	switch base {
+	case "VARCHAR":
+		return "CASE WHEN regexp_full_match(trim(" + name + "), '[+-]?[0-9]+') THEN " + cast + " END"
+	case "DOUBLE", "FLOAT", "DECIMAL":
+		return "CASE WHEN " + name + " = floor(" + name + ") THEN " + cast + " END"
+	case "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT":
+		return cast
+	}
+	return ""
 }
 
 // addBrokenLines adds the lines of a CSV file that have no proper columns, and moves the row
 // numbers of the others, which DuckDB counts without them.
 func (in *ingest) addBrokenLines() error {
-	if strings.HasSuffix(in.o.File, ".parquet") {
+	if isParquet(in.o.File) {
 		return nil
 	}
 	// A line can have several errors; the header is line 1, so line n is row n - 1.
@@ -232,7 +345,7 @@ func (in *ingest) rejectRepeated() error {
 	var repeated int64
 	err := in.db.QueryRowContext(in.ctx, "SELECT count(*) - count(DISTINCT flow_id) FROM judged WHERE reason IS NULL").Scan(&repeated)
 	if err != nil || repeated == 0 {
-		return err
+		return firstLine(err)
 	}
 	return in.exec(`
 UPDATE judged SET reason = 'flow_id stands in an earlier row', raw = concat_ws(',', judged.flow_id, src, dst, size_bytes, start_ns, service, vnet) FROM
@@ -247,11 +360,14 @@ func (in *ingest) write() (IngestStats, error) {
 	err := in.db.QueryRowContext(in.ctx, `SELECT count(*), count(*) FILTER (reason IS NULL), min(start_ns) FILTER (reason IS NULL), max(start_ns) FILTER (reason IS NULL) FROM judged`).
 		Scan(&stats.Rows, &stats.Flows, &first, &last)
 	if err != nil {
-		return stats, err
+		return stats, firstLine(err)
 	}
 	stats.Rejects, stats.FirstStartNS, stats.LastStartNS = stats.Rows-stats.Flows, first.Int64, last.Int64
 	if err := in.reasons(&stats); err != nil {
 		return stats, err
+	}
+	if stats.Rows == 0 {
+		return stats, fmt.Errorf("flow file %s: holds no flow", in.o.File)
 	}
 	if float64(stats.Rejects) > in.o.MaxRejects*float64(stats.Rows) {
 		return stats, &TooManyRejectsError{File: in.o.File, Rejects: stats.Rejects, Rows: stats.Rows, Limit: in.o.MaxRejects, Reasons: stats.Reasons}
@@ -276,7 +392,7 @@ func (in *ingest) reasons(stats *IngestStats) error {
 	}
 	rows, err := in.db.QueryContext(in.ctx, `SELECT reason, count(*), 'row ' || min("row") || ': ' || arg_min(raw, "row") FROM judged WHERE reason IS NOT NULL GROUP BY reason ORDER BY 2 DESC, 1`)
 	if err != nil {
-		return err
+		return firstLine(err)
 	}
 	defer rows.Close()
 	for rows.Next() {
@@ -286,7 +402,7 @@ func (in *ingest) reasons(stats *IngestStats) error {
 		}
 		stats.Reasons = append(stats.Reasons, r)
 	}
-	return rows.Err()
+	return firstLine(rows.Err())
 }
 
 // copyTo writes a query's answer as a Parquet file of the table.

@@ -1,6 +1,8 @@
 package stages
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"database/sql"
 	"errors"
@@ -9,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 // smallNetwork is a rack of four hosts, ids 0 to 3, and a switch, 4.
@@ -139,6 +143,171 @@ func TestIngestNumbersFlows(t *testing.T) {
 	}
 	if stats.FirstStartNS != 3 || stats.LastStartNS != 9 {
 		t.Errorf("span %d to %d", stats.FirstStartNS, stats.LastStartNS)
+	}
+}
+
+// ingestFile ingests a file of that name.
+func ingestFile(t *testing.T, name string, data []byte) (IngestStats, error) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	// What a pattern would find in its place.
+	for _, other := range []string{"f1.csv", "fx.csv", "f1.parquet", "fx.parquet"} {
+		if err := os.WriteFile(filepath.Join(filepath.Dir(file), other), []byte("src,dst,size_bytes,start_ns\n2,3,9,9\n2,3,9,9\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stats, err := Ingest(context.Background(), smallNetwork(t), IngestOptions{File: file, TmpDir: t.TempDir(), MemoryBytes: 256 << 20, Threads: 2, MaxRejects: 0})
+	if err != nil && strings.Contains(err.Error(), "\n") || err != nil && !strings.Contains(err.Error(), name) {
+		t.Errorf("%s: an error of several lines, or without the file: %v", name, err)
+	}
+	return stats, err
+}
+
+func zipped(t *testing.T, text string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := z.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// parquetOf is the answer to a query as a Parquet file.
+func parquetOf(t *testing.T, query string) []byte {
+	t.Helper()
+	db, err := sql.Open("duckdb", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	file := filepath.Join(t.TempDir(), "made.parquet")
+	if _, err := db.Exec("COPY (" + query + ") TO " + quote(file) + " (FORMAT parquet)"); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// A file is read whatever its name and however its columns are written, and no other is.
+func TestIngestNames(t *testing.T) {
+	text := "Src,DST,size_Bytes,start_ns\n0,1,100,5\n"
+	parquet := parquetOf(t, "SELECT 0 AS Src, 1 AS DST, 100 AS size_Bytes, 5 AS start_ns")
+	for _, base := range []string{"f[1]", "f*", "f?", "[!a]*?", "a]b", "it's", `b\c`, "src=3/flows"} {
+		for name, data := range map[string][]byte{".csv": []byte(text), ".parquet": parquet, ".PARQUET": parquet, ".csv.gz": zipped(t, text), ".csv.GZ": zipped(t, text)} {
+			stats, err := ingestFile(t, base+name, data)
+			if err != nil {
+				t.Errorf("%s: %v", base+name, err)
+				continue
+			}
+			if got := askParquet(t, `SELECT concat_ws(' ', src, dst, size_bytes, start_ns) FROM read_parquet(%s)`, stats.FlowsFile); got != "0 1 100 5" {
+				t.Errorf("%s: flows %s", base+name, got)
+			}
+		}
+	}
+}
+
+func TestIngestRefusesDamagedFiles(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("src,dst,size_bytes,start_ns\n")
+	for i := range 20_000 {
+		fmt.Fprintf(&b, "%d,3,%d,%d\n", i%3, 1+i*i, i)
+	}
+	good := zipped(t, b.String())
+	enc, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	zst := enc.EncodeAll([]byte(b.String()), nil)
+	if stats, err := ingestFile(t, "good.csv.zst", zst); err != nil || stats.Flows != 20_000 {
+		t.Errorf("good.csv.zst: %d flows, %v", stats.Flows, err)
+	}
+	if stats, err := ingestFile(t, "good.csv.gz", good); err != nil || stats.Flows != 20_000 {
+		t.Errorf("%d flows, %v", stats.Flows, err)
+	}
+	flipped := bytes.Clone(good)
+	flipped[len(flipped)-6] ^= 1 // in the checksum
+	for name, c := range map[string]struct {
+		data []byte
+		want string
+	}{
+		"cut.csv.gz":     {good[:len(good)*2/3], "damaged"},
+		"nosum.csv.gz":   {good[:len(good)-8], "damaged"},
+		"flipped.csv.gz": {flipped, "damaged"},
+		"plain.csv.gz":   {[]byte(b.String()), "damaged"},
+		"cut.csv.zst":    {zst[:len(zst)*2/3], "damaged"},
+		"empty.csv.gz":   {zipped(t, ""), "is empty"},
+		"none.csv.gz":    {nil, "is empty"},
+		"empty.csv":      {nil, "is empty"},
+		"blank.csv":      {[]byte("\n \n"), "is empty"},
+		"header.csv":     {[]byte("src,dst,size_bytes,start_ns\n"), "holds no flow"},
+		"header2.csv":    {[]byte("src,dst,size_bytes,start_ns"), "holds no flow"},
+		"zero.parquet":   {parquetOf(t, "SELECT 0 AS src, 1 AS dst, 9 AS size_bytes, 5 AS start_ns WHERE false"), "holds no flow"},
+		"none.parquet":   {nil, "is empty"},
+		"bad.parquet":    {[]byte("src,dst"), "bad.parquet: "},
+		"bad8.csv":       {[]byte("src,dst,size_bytes,start_ns\n0,1,\xff\xfe,5\n"), "bad8.csv: "},
+		"bool.parquet":   {parquetOf(t, "SELECT true AS src, 1 AS dst, 9 AS size_bytes, 5 AS start_ns"), "column src is of type BOOLEAN, want integers"},
+		"time.parquet":   {parquetOf(t, "SELECT 0 AS src, 1 AS dst, 9 AS size_bytes, now() AS start_ns"), "column start_ns is of type TIMESTAMPTZ, want integers"},
+	} {
+		if _, err := ingestFile(t, name, c.data); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want %q", name, err, c.want)
+		}
+	}
+	dir := t.TempDir()
+	if _, err := Ingest(context.Background(), smallNetwork(t), IngestOptions{File: dir, TmpDir: dir}); err == nil || !strings.Contains(err.Error(), dir+": is a directory") {
+		t.Errorf("a directory: %v", err)
+	}
+}
+
+// Nothing is rounded, in no type of column.
+func TestIngestTakesWholeNumbersOnly(t *testing.T) {
+	stats, err := ingestText(t, `flow_id,src,dst,size_bytes,start_ns
+1,0,1,1.5,1
+2,0,1,0x10,2
+3,0,1,1_000,3
+4,0.6,1,100,4
+5,0,1,1e3,5
+6.4,0,1,100,6
+7,0,1,100,
+8, 0 ,+1,0100,8
+9,0,1,99999999999999999999,9
+`, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flows := `SELECT concat_ws(' ', flow_id, src, dst, size_bytes, start_ns) FROM read_parquet(%s)`
+	if got := askParquet(t, flows, stats.FlowsFile); got != "8 0 1 100 8" || stats.Rejects != 8 {
+		t.Errorf("flows %s, %d rejects", got, stats.Rejects)
+	}
+	for _, c := range []struct{ typ, good, bad string }{
+		{"DOUBLE", "100.0", "100.5"}, {"FLOAT", "100.0", "'nan'"}, {"DOUBLE", "100", "'inf'"}, {"DECIMAL(18,3)", "100.000", "100.001"},
+		{"UBIGINT", "100", "18446744073709551615"}, {"HUGEINT", "100", "170141183460469231731687303715884105727"}, {"VARCHAR", "'100'", "'100.0'"}, {"UTINYINT", "100", "0"},
+	} {
+		file := filepath.Join(t.TempDir(), "typed.parquet")
+		data := parquetOf(t, fmt.Sprintf("SELECT i AS flow_id, 0 AS src, 1 AS dst, x AS size_bytes, 5 AS start_ns FROM (VALUES (1, CAST(%[2]s AS %[1]s)), (2, CAST(%[3]s AS %[1]s))) v(i, x)", c.typ, c.good, c.bad))
+		if err := os.WriteFile(file, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		stats, err := Ingest(context.Background(), smallNetwork(t), IngestOptions{File: file, TmpDir: t.TempDir(), MaxRejects: 1})
+		if err != nil {
+			t.Errorf("%s: %v", c.typ, err)
+			continue
+		}
+		if got := askParquet(t, flows, stats.FlowsFile); got != "1 0 1 100 5" || stats.Rejects != 1 {
+			t.Errorf("%s: flows %s, %d rejects", c.typ, got, stats.Rejects)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 )
 
@@ -119,6 +120,9 @@ type jsonTopology struct {
 
 // parseTopologyJSON reads a JSON topology; file only names it in errors.
 func parseTopologyJSON(file string, data []byte) (*Network, error) {
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil, fmt.Errorf("topology %s: is empty", file)
+	}
 	var t jsonTopology
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
@@ -130,7 +134,16 @@ func parseTopologyJSON(file string, data []byte) (*Network, error) {
 			at = syntax.Offset
 		} else if errors.As(err, &typ) {
 			at = typ.Offset
-			err = fmt.Errorf("%s is a %s, want %s", typ.Field, typ.Value, typ.Type)
+			err = typeError(typ)
+		} else if key, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); unknown {
+			// Where it stands is not said; it is plain only if the key stands there once.
+			err = fmt.Errorf("%s is no key here", key)
+			if bytes.Count(data, []byte(key)) != 1 {
+				return nil, fmt.Errorf("topology %s: %w", file, err)
+			}
+			at = int64(bytes.Index(data, []byte(key)))
+		} else if errors.Is(err, io.ErrUnexpectedEOF) {
+			at, err = int64(len(data)), errors.New("the file ends too early")
 		}
 		at = min(max(at, 0), int64(len(data)))
 		return nil, fmt.Errorf("topology %s: line %d: %w", file, 1+bytes.Count(data[:at], []byte("\n")), err)
@@ -178,6 +191,37 @@ func parseTopologyJSON(file string, data []byte) (*Network, error) {
 	}
 	n, err := NewNetwork(b.nodes, b.cableList)
 	return n, inTopology(err, file, b.nodeAt, file, b.cableAt)
+}
+
+// typeError says in words what the JSON reader says in Go types.
+func typeError(e *json.UnmarshalTypeError) error {
+	want := "an object"
+	switch e.Type.Kind() {
+	case reflect.Slice:
+		want = "a list"
+	case reflect.String:
+		want = "a string"
+	case reflect.Int32:
+		want = "a whole number of 32 bits"
+	case reflect.Int64:
+		want = "a whole number of 64 bits"
+	}
+	found := "a " + e.Value // string, or a number
+	kind, number, hasNumber := strings.Cut(e.Value, " ")
+	switch {
+	case kind == "array":
+		found = "a list"
+	case kind == "object":
+		found = "an object"
+	case kind == "bool":
+		found = "true or false"
+	case hasNumber:
+		found = number
+	}
+	if e.Field == "" {
+		return fmt.Errorf("want %s, found %s", want, found)
+	}
+	return fmt.Errorf("%s: want %s, found %s", e.Field, want, found)
 }
 
 // A topologyBuilder collects nodes and cables with the places they come from, and the first error.

@@ -100,10 +100,21 @@ func TestTopologyJSON(t *testing.T) {
 		{`{"id": 4, "kind": "Switch"}`, `{"kind": "Switch"}`, "planes[0][0]: has no id"},
 		{`{"id": 4, "kind": "Switch"}`, `{"id": 4, "kind": "Host"}`, "a spine belongs"},
 		{`{"id": 4,`, `{"id": 3,`, "node 3 stands there twice"},
-		{`"planes"`, `"plains"`, "plains"},
+		{`"planes"`, `"plains"`, `line 2: "plains" is no key here`},
+		{`"id": 3,`, `"id": 3, "delay": 1,`, `tiny.json: "delay" is no key here`}, // but is one elsewhere: no line to name
+		{`"pods": [{`, `"pods": "many", "x": [{`, "pods: want a list, found a string"},
+		{`"delay": 1000},`, `"delay": 1.5},`, "delay: want a whole number of 64 bits, found 1.5"},
+		{`{"id": 4,`, `{"id": 4000000000,`, "id: want a whole number of 32 bits, found 4000000000"},
+		{`{"id": 4,`, `{"id": [4],`, "id: want a whole number of 32 bits, found a list"},
+		{`{"id": 4, "kind": "Switch"}`, `true`, "planes: want an object, found true or false"},
+		{`"kind": "Switch"}`, `"kind": {}}`, "kind: want a string, found an object"},
+		{tinyJSON, "[1]", "line 1: want an object, found a list"},
+		{tinyJSON, " \n", "is empty"},
+		{tinyJSON, tinyJSON[:len(tinyJSON)/2], "the file ends too early"},
 	} {
 		bad := strings.Replace(tinyJSON, c.old, c.new, 1)
-		if _, err := parseTopologyJSON("tiny.json", []byte(bad)); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "tiny.json") {
+		if _, err := parseTopologyJSON("tiny.json", []byte(bad)); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "tiny.json") ||
+			strings.Contains(err.Error(), "Go ") || strings.Contains(err.Error(), " json:") || strings.Contains(err.Error(), "struct") || strings.Contains(err.Error(), "int") {
 			t.Errorf("%s → %s: error %v, want %q", c.old, c.new, err, c.want)
 		}
 	}
