@@ -37,7 +37,7 @@ func (r *Run) Generate(ctx context.Context) error {
 		return errors.New("generate needs the scenario it is to generate")
 	}
 	s := r.generateStage()
-	err := r.perform(ctx, s, []task{{Cost: 1}}, "flows", func() (work, error) {
+	err := r.perform(ctx, s, []task{{}}, "flows", func() (work, error) {
 		return func(ctx context.Context, _ int, _ task) ([]part, int64, any, error) {
 			parts, report, err := r.generate(ctx)
 			return parts, 0, report, err

@@ -96,6 +96,10 @@ func (t *ticker) show() {
 		e.Msg("working")
 		return
 	}
+	if t.total == 0 { // how much there is to do is not known
+		_, _ = fmt.Fprintf(t.out, "\r\x1b[K%-9s %s %s  %s/s", t.stage, Human(float64(done)), t.unit, Human(rate))
+		return
+	}
 	bar := int(share * 24)
 	_, _ = fmt.Fprintf(t.out, "\r\x1b[K%-9s [%s%s] %3.0f%%  %s %s/s  left %s", t.stage, strings.Repeat("█", bar), strings.Repeat("·", 24-bar), 100*share, Human(rate), t.unit, left)
 }

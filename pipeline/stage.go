@@ -167,7 +167,6 @@ func (r *Run) perform(ctx context.Context, s stage, tasks []task, unit string, n
 	slices.SortStableFunc(todo, func(a, b int) int { return int(min(1, max(-1, tasks[b].Cost-tasks[a].Cost))) })
 	report := StageReport{Stage: s.name, Tasks: len(tasks), Reused: len(tasks) - len(todo)}
 	r.progress.begin(s.name, unit, total)
-	defer r.progress.end()
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -198,6 +197,7 @@ func (r *Run) perform(ctx context.Context, s stage, tasks []task, unit string, n
 		})
 	}
 	wg.Wait()
+	r.progress.end()
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
