@@ -18,7 +18,7 @@ setup: ## install what building needs: a C++ compiler for DuckDB, where there is
 	@.ci/setup
 
 build: setup ## build bin/parsimon
-	@go build -o $(BIN)/parsimon ./pipeline/cmd/parsimon
+	@go build -buildvcs=false -o $(BIN)/parsimon ./pipeline/cmd/parsimon
 
 run: build ## the main job: estimate the example (256 hosts), show its table and one more query
 	@$(BIN)/parsimon run small --lake $(LAKE)

@@ -267,15 +267,18 @@ func quantile(sorted []float64, q float64) float64 {
 	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
 }
 
-// TestNetworkAgainstNS3 holds the engine against the paper's ns-3, on PARSIMON_SEEDS (3) draws of
-// the paths. It takes minutes: PARSIMON_LONG=1, or PARSIMON_LONG=47,1001 for some of the scenarios.
+// TestNetworkAgainstNS3 holds the engine against the paper's ns-3: on one scenario and one draw of the
+// paths; with PARSIMON_LONG=1 on three, and on PARSIMON_SEEDS (3) draws of each, which takes
+// minutes; with PARSIMON_LONG=47,1001 on some of them.
 func TestNetworkAgainstNS3(t *testing.T) {
-	long := os.Getenv("PARSIMON_LONG")
-	if long == "" {
-		t.Skip("takes minutes; set PARSIMON_LONG=1")
+	if testing.Short() {
+		t.Skip("takes seconds")
 	}
+	long, seeds := os.Getenv("PARSIMON_LONG"), 3
 	ids := []int{47, 95, 1001}
-	if long != "1" {
+	if long == "" {
+		ids, seeds = []int{95}, 1
+	} else if long != "1" {
 		ids = nil
 		for _, word := range strings.Split(long, ",") {
 			id, err := strconv.Atoi(word)
@@ -285,7 +288,6 @@ func TestNetworkAgainstNS3(t *testing.T) {
 			ids = append(ids, id)
 		}
 	}
-	seeds := 3
 	if k, err := strconv.Atoi(os.Getenv("PARSIMON_SEEDS")); err == nil {
 		seeds = max(1, k)
 	}
