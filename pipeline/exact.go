@@ -42,18 +42,37 @@ func (r *Run) Exact(ctx context.Context, w Window) error {
 		return err
 	}
 	s := r.exactStage(w)
-	return r.perform(ctx, s, []task{{w.FromNS, w.ToNS, routed.PacketHops}}, "packet-hops", func() (work, error) {
+	err = r.perform(ctx, s, []task{{w.FromNS, w.ToNS, routed.PacketHops}}, "packet-hops", func() (work, error) {
 		return func(ctx context.Context, n int, _ task) ([]part, int64, any, error) {
 			return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
 				in := r.lake.read(schema.Flows, flows, nil, nil)
 				defer closeQuietly(in)
 				stats, err := stages.Exact(ctx, r.net, r.router, r.spec.Params, in, stages.ExactOptions{
 					Domains: r.domains, FromNS: w.FromNS, ToNS: w.ToNS, WarmupNS: w.WarmupNS, AllowUnreachable: r.spec.AllowUnreachable,
+					SwitchBufferBytes: r.switchBuffer,
 				}, out[0], out[1], r.progress.add)
 				return 0, stats, err
 			})
 		}, nil
 	})
+	if err != nil {
+		return err
+	}
+	// What a former run had room for may be too much now.
+	stats, err := r.exactStats(w)
+	if err == nil && r.switchBuffer > 0 && stats.DeepestSwitchBytes > r.switchBuffer {
+		err = fmt.Errorf("switch %d may have held up to %d bytes and has a buffer of %d: it may have dropped packets, which is not simulated", stats.DeepestSwitch, stats.DeepestSwitchBytes, r.switchBuffer)
+	}
+	return err
+}
+
+// exactStats is what the whole-network simulation of a window did.
+func (r *Run) exactStats(w Window) (s stages.ExactStats, err error) {
+	_, records, err := r.exactStage(w).complete(r.lake)
+	if err != nil {
+		return s, err
+	}
+	return s, json.Unmarshal(records[0].Stats, &s)
 }
 
 // WriteExactSummary says what the whole-network simulation did and cost.
@@ -62,13 +81,13 @@ func (r *Run) WriteExactSummary(w io.Writer, window Window) error {
 	if err != nil {
 		return err
 	}
-	var s stages.ExactStats
-	if err := json.Unmarshal(records[0].Stats, &s); err != nil {
+	s, err := r.exactStats(window)
+	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "whole network: %d flows reported, %d of warm-up; %s packet-hops in %s, %.0f ns each (%d workers)\n\n",
+	_, err = fmt.Fprintf(w, "whole network: %d flows reported, %d of warm-up; %s packet-hops in %s, %.0f ns each (%d workers)\nno switch held more than %d bytes (switch %d)\n\n",
 		s.Flows, s.Warmup, Human(float64(s.PacketHops)), time.Duration(records[0].Seconds*1e9).Round(time.Millisecond),
-		records[0].Seconds*1e9/float64(max(1, s.PacketHops)), r.domains)
+		records[0].Seconds*1e9/float64(max(1, s.PacketHops)), r.domains, s.DeepestSwitchBytes, s.DeepestSwitch)
 	return err
 }
 

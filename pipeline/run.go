@@ -30,10 +30,13 @@ type Options struct {
 	// ExactWorkers share a whole-network simulation; default 1. They meet once every microsecond of
 	// simulated time, so that more than one pays only on cores that have nothing else to do.
 	ExactWorkers int
-	ReadOnly     bool  // neither writes nor locks: for Ask
-	MemoryBytes  int64 // what DuckDB may use to sort a flow file; default 1 GiB
-	Log          zerolog.Logger
-	Progress     Progress // nil: none
+	// SwitchBufferBytes is what the ports of a switch share in a whole-network simulation; 0: without
+	// end. A run in which a switch may have needed more is refused.
+	SwitchBufferBytes int64
+	ReadOnly          bool  // neither writes nor locks: for Ask
+	MemoryBytes       int64 // what DuckDB may use to sort a flow file; default 1 GiB
+	Log               zerolog.Logger
+	Progress          Progress // nil: none
 }
 
 // A spec is what the lake keeps of a scenario, beside its tables, so that every stage can run on
@@ -51,22 +54,23 @@ type spec struct {
 
 // A Run works on one scenario of one lake, which it keeps locked until Close.
 type Run struct {
-	lake       *Lake
-	spec       spec
-	net        *stages.Network
-	router     *stages.Router
-	source     *Scenario // nil when the scenario was read from the lake
-	estimator  stages.Estimator
-	workers    int
-	partitions int
-	domains    int
-	memory     int64
-	log        zerolog.Logger
-	progress   Progress
-	reports    []StageReport
-	sound      map[string]bool // parts written or checked in this run
-	began      time.Time
-	unlock     func()
+	lake         *Lake
+	spec         spec
+	net          *stages.Network
+	router       *stages.Router
+	source       *Scenario // nil when the scenario was read from the lake
+	estimator    stages.Estimator
+	workers      int
+	partitions   int
+	domains      int
+	switchBuffer int64
+	memory       int64
+	log          zerolog.Logger
+	progress     Progress
+	reports      []StageReport
+	sound        map[string]bool // parts written or checked in this run
+	began        time.Time
+	unlock       func()
 }
 
 // Estimate is the whole method. Flows become hops, hops become link cases, every link case is
@@ -155,7 +159,7 @@ func Resume(scenario string, o Options) (*Run, error) {
 
 func newRun(lake *Lake, sp spec, net *stages.Network, o Options) (*Run, error) {
 	r := &Run{
-		lake: lake, spec: sp, net: net, estimator: o.Estimator, workers: o.Workers, partitions: o.Partitions, domains: max(1, o.ExactWorkers),
+		lake: lake, spec: sp, net: net, estimator: o.Estimator, workers: o.Workers, partitions: o.Partitions, domains: max(1, o.ExactWorkers), switchBuffer: o.SwitchBufferBytes,
 		memory: o.MemoryBytes, log: o.Log, progress: o.Progress, began: time.Now(), sound: map[string]bool{},
 	}
 	if r.workers <= 0 {

@@ -22,6 +22,9 @@ type ExactOptions struct {
 	// simulated too, so that the first reported flow finds queues in place. ToNS 0: no bound.
 	FromNS, ToNS, WarmupNS int64
 	AllowUnreachable       bool
+	// SwitchBufferBytes is the buffer that the ports of a switch share; 0: without end. Drops are
+	// not simulated: a run in which a switch may have needed more is refused.
+	SwitchBufferBytes int64
 }
 
 // ExactStats counts what a whole-network simulation did.
@@ -30,6 +33,10 @@ type ExactStats struct {
 	Warmup      int64 // simulated but not reported
 	Unreachable int64
 	PacketHops  int64 // packets × links crossed, of all simulated flows
+	// No switch ever held more bytes than this one can have: the deepest queues of its ports added
+	// up, whenever each of them was that deep.
+	DeepestSwitch      int32
+	DeepestSwitchBytes int64
 }
 
 // Exact simulates every packet of every flow through every hop of its path, the path that Route
@@ -53,7 +60,33 @@ func Exact(ctx context.Context, n *Network, r *Router, p simkernel.Params, flows
 	if len(x.active) > 0 {
 		return x.stats, fmt.Errorf("whole-network simulation: %d flows did not finish", len(x.active))
 	}
+	if err := x.buffers(engine); err != nil {
+		return x.stats, err
+	}
 	return x.stats, x.flush()
+}
+
+// buffers finds the switch that may have held most, and refuses it if that is more than it has. A
+// port's deepest queue is seen when a packet starts to be sent; one more can have been on the wire.
+func (x *exact) buffers(engine *simkernel.Network) error {
+	held := map[int32]int64{}
+	for _, l := range x.net.Links {
+		if v, _ := x.net.Node(l.Src); v.Kind != KindHost {
+			if deepest := engine.Counters(l.ID).MaxQueueBytes; deepest > 0 {
+				held[l.Src] += deepest + x.params.PayloadBytes + x.params.HeaderBytes
+			}
+		}
+	}
+	for _, v := range x.net.Nodes { // in the order of ids, so that ties fall the same way
+		if held[v.ID] > x.stats.DeepestSwitchBytes {
+			x.stats.DeepestSwitch, x.stats.DeepestSwitchBytes = v.ID, held[v.ID]
+		}
+	}
+	if limit := x.o.SwitchBufferBytes; limit > 0 && x.stats.DeepestSwitchBytes > limit {
+		v, _ := x.net.Node(x.stats.DeepestSwitch)
+		return fmt.Errorf("switch %d (%s) may have held up to %d bytes and has a buffer of %d: it may have dropped packets, which is not simulated", v.ID, v.Name, x.stats.DeepestSwitchBytes, limit)
+	}
+	return nil
 }
 
 // exactFlow is what the engine does not keep of a flow in the network.

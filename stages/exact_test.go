@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -101,5 +102,25 @@ func TestExactLoneFlow(t *testing.T) {
 		if w := ints64(hops, "wait_ns"); int64s(one, "size_bytes")[0] <= 1000 && slices.Max(w) != 0 {
 			t.Errorf("flow %d waits alone: %v", i, w)
 		}
+	}
+}
+
+// A switch buffer that may have been too small is refused, by the switch's name; one that is as large
+// as what the switch can have held is not.
+func TestExactSwitchBuffer(t *testing.T) {
+	n := testClos(t)
+	flows := randomFlows(n, rand.New(rand.NewPCG(4, 4)), 2000)
+	_, _, stats := simulateExactly(t, n, []arrow.Record{flows}, ExactOptions{})
+	if stats.DeepestSwitchBytes < 2000 {
+		t.Fatalf("no switch held more than %d bytes", stats.DeepestSwitchBytes)
+	}
+	simulateExactly(t, n, []arrow.Record{flows}, ExactOptions{SwitchBufferBytes: stats.DeepestSwitchBytes})
+	r, err := NewRouter(n, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Exact(context.Background(), n, r, simkernel.DefaultParams(), &captured{recs: []arrow.Record{flows}}, ExactOptions{SwitchBufferBytes: stats.DeepestSwitchBytes - 1}, &captured{}, &captured{}, nil)
+	if v, _ := n.Node(stats.DeepestSwitch); err == nil || !strings.Contains(err.Error(), v.Name) {
+		t.Errorf("a buffer one byte too small: %v", err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 // runFlags are the flags of every command that works on a scenario.
 type runFlags struct {
 	lake, scenario, estimator, memory string
+	switchBuffer                      string
 	workers, partitions, exactWorkers int
 }
 
@@ -43,6 +44,7 @@ func (r *runFlags) declareMemory(f *pflag.FlagSet) {
 // declareExact declares the flag of the commands that can simulate the whole network.
 func (r *runFlags) declareExact(f *pflag.FlagSet) {
 	f.IntVar(&r.exactWorkers, "exact-workers", 1, "goroutines that share the whole-network simulation; more than 1 pays only on cores that are idle. Does not change the results")
+	f.StringVar(&r.switchBuffer, "switch-buffer", "", "buffer that the ports of a switch share, e.g. 12MB, in the whole-network simulation: a run in which a switch may have needed more is refused, since drops are not simulated; default: without end")
 }
 
 func (r *runFlags) declareScenario(f *pflag.FlagSet) {
@@ -67,6 +69,11 @@ func (r *runFlags) options(e *env) (pipeline.Options, error) {
 	if r.estimator != "" {
 		if o.Estimator, err = stages.ParseEstimator(r.estimator); err != nil {
 			return o, usagef("--estimator: %v", err)
+		}
+	}
+	if r.switchBuffer != "" {
+		if o.SwitchBufferBytes, err = parseBytes(r.switchBuffer); err != nil {
+			return o, usagef("--switch-buffer %q: %v", r.switchBuffer, err)
 		}
 	}
 	if r.memory != "" {
