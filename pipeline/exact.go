@@ -60,10 +60,10 @@ func (r *Run) Exact(ctx context.Context, w Window) error {
 	}
 	// What a former run had room for may be too much now.
 	stats, err := r.exactStats(w)
-	if err == nil && r.switchBuffer > 0 && stats.DeepestSwitchBytes > r.switchBuffer {
-		err = fmt.Errorf("switch %d may have held up to %d bytes and has a buffer of %d: it may have dropped packets, which is not simulated", stats.DeepestSwitch, stats.DeepestSwitchBytes, r.switchBuffer)
+	if err != nil {
+		return err
 	}
-	return err
+	return stats.CheckBuffer(r.net, r.switchBuffer)
 }
 
 // exactStats is what the whole-network simulation of a window did.

@@ -77,7 +77,7 @@ func (r *Run) Validate(ctx context.Context, truthFile string, w Window) (*Valida
 	} else if info.IsDir() {
 		return nil, fmt.Errorf("truth %s: is a directory, want a Parquet file", truthFile)
 	} else {
-		truth = globEscape.Replace(truthFile)
+		truth = stages.EscapeGlob(truthFile)
 	}
 	db, err := sql.Open("duckdb", "")
 	if err != nil {
@@ -91,7 +91,7 @@ func (r *Run) Validate(ctx context.Context, truthFile string, w Window) (*Valida
 		}
 	}
 	if v.Rows, v.Matched, err = compareQuantiles(ctx, db, estimates, truth); err != nil {
-		return nil, fmt.Errorf("estimate against %s: %w", v.Truth, firstLine(err))
+		return nil, fmt.Errorf("estimate against %s: %w", v.Truth, stages.FirstLine(err))
 	}
 	switch {
 	case v.Rows != nil:
@@ -108,20 +108,6 @@ func (r *Run) Validate(ctx context.Context, truthFile string, w Window) (*Valida
 	return v, r.writeValidation(v)
 }
 
-// globEscape makes DuckDB take a path for one file and not for a pattern of many.
-var globEscape = strings.NewReplacer("[", "[[]", "*", "[*]", "?", "[?]")
-
-// firstLine cuts DuckDB's errors short: our SQL stands in the other lines.
-func firstLine(err error) error {
-	if err == nil {
-		return nil
-	}
-	if line, _, more := strings.Cut(err.Error(), "\n"); more {
-		return errors.New(line)
-	}
-	return err
-}
-
 // truthTypes are the types that the columns of a truth file may have.
 var truthTypes = map[string][]string{
 	"flow_id": {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"},
@@ -130,15 +116,15 @@ var truthTypes = map[string][]string{
 
 // checkTruth checks a truth file, its path escaped: that it has flow_id, unique, and fct_ns, positive.
 func checkTruth(ctx context.Context, db *sql.DB, truth string) error {
-	from := " FROM read_parquet(" + sqlQuote(truth) + ", hive_partitioning=false)"
+	from := " FROM read_parquet(" + stages.QuoteSQL(truth) + ", hive_partitioning=false)"
 	rows, err := db.QueryContext(ctx, "SELECT *"+from+" LIMIT 0")
 	if err != nil {
-		return firstLine(err)
+		return stages.FirstLine(err)
 	}
 	defer rows.Close()
 	types, err := rows.ColumnTypes()
 	if err := errors.Join(err, rows.Err()); err != nil {
-		return firstLine(err)
+		return stages.FirstLine(err)
 	}
 	have, names := map[string]string{}, []string(nil)
 	for _, t := range types {
@@ -164,7 +150,7 @@ func checkTruth(ctx context.Context, db *sql.DB, truth string) error {
 		FROM t`).Scan(&nulls, &bad, &badID, &repeated, &repeatedID)
 	switch {
 	case err != nil:
-		return firstLine(err)
+		return stages.FirstLine(err)
 	case nulls > 0:
 		return fmt.Errorf("%d rows have no flow_id or no fct_ns", nulls)
 	case bad > 0:
@@ -179,12 +165,12 @@ func checkTruth(ctx context.Context, db *sql.DB, truth string) error {
 // no flow has both. matched is the share of the estimated flows that have a truth.
 func compareQuantiles(ctx context.Context, db *sql.DB, estimates, truth string) (out []ValidationRow, matched float64, err error) {
 	var estimated int64
-	if err := db.QueryRowContext(ctx, "SELECT count(*) FROM read_parquet("+sqlQuote(estimates)+")").Scan(&estimated); err != nil {
+	if err := db.QueryRowContext(ctx, "SELECT count(*) FROM read_parquet("+stages.QuoteSQL(estimates)+")").Scan(&estimated); err != nil {
 		return nil, 0, err
 	}
 	rows, err := db.QueryContext(ctx, fmt.Sprintf(`
 		SELECT e.flow_row, e.size_bytes, e.slowdown, t.fct_ns / e.ideal_ns
-		FROM read_parquet(%s) e JOIN read_parquet(%s, hive_partitioning=false) t USING (flow_id) ORDER BY e.flow_row`, sqlQuote(estimates), sqlQuote(truth)))
+		FROM read_parquet(%s) e JOIN read_parquet(%s, hive_partitioning=false) t USING (flow_id) ORDER BY e.flow_row`, stages.QuoteSQL(estimates), stages.QuoteSQL(truth)))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -329,7 +315,7 @@ var poissonCDF = func() (cdf [16]uint64) {
 // compareTiers compares the waits of the flows' last packets by tier of links.
 func (r *Run) compareTiers(ctx context.Context, db *sql.DB, w Window) ([]TierQueueing, error) {
 	glob := func(dir string) string {
-		return sqlQuote(filepath.Join(r.lake.root, filepath.FromSlash(dir), "*.parquet"))
+		return stages.QuoteSQL(filepath.Join(r.lake.root, filepath.FromSlash(dir), "*.parquet"))
 	}
 	rows, err := db.QueryContext(ctx, fmt.Sprintf(`
 		SELECT l.tier, count(*), avg(d.wait_ns), avg(x.last_wait_ns), quantile_cont(d.wait_ns, 0.99), quantile_cont(x.last_wait_ns, 0.99)
@@ -338,7 +324,7 @@ func (r *Run) compareTiers(ctx context.Context, db *sql.DB, w Window) ([]TierQue
 		WHERE x.hop > 0 GROUP BY l.tier ORDER BY avg(x.last_wait_ns) DESC, l.tier`,
 		glob(r.exactStage(w).place.dir(schema.ExactHops)), glob(r.variant().dir(schema.HopDelays)), glob(r.base().dir(schema.Links))))
 	if err != nil {
-		return nil, fmt.Errorf("queueing by tier: %w", firstLine(err))
+		return nil, fmt.Errorf("queueing by tier: %w", stages.FirstLine(err))
 	}
 	defer rows.Close()
 	var out []TierQueueing
@@ -396,5 +382,3 @@ func (v *Validation) Write(w io.Writer) error {
 	}
 	return p.err
 }
-
-func sqlQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }

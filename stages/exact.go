@@ -82,11 +82,17 @@ func (x *exact) buffers(engine *simkernel.Network) error {
 			x.stats.DeepestSwitch, x.stats.DeepestSwitchBytes = v.ID, held[v.ID]
 		}
 	}
-	if limit := x.o.SwitchBufferBytes; limit > 0 && x.stats.DeepestSwitchBytes > limit {
-		v, _ := x.net.Node(x.stats.DeepestSwitch)
-		return fmt.Errorf("switch %d (%s) may have held up to %d bytes and has a buffer of %d: it may have dropped packets, which is not simulated", v.ID, v.Name, x.stats.DeepestSwitchBytes, limit)
+	return x.stats.CheckBuffer(x.net, x.o.SwitchBufferBytes)
+}
+
+// CheckBuffer refuses, by the switch's name, a simulation in which a switch may have held more than
+// limitBytes; 0 is a limit without end.
+func (s ExactStats) CheckBuffer(n *Network, limitBytes int64) error {
+	if limitBytes <= 0 || s.DeepestSwitchBytes <= limitBytes {
+		return nil
 	}
-	return nil
+	v, _ := n.Node(s.DeepestSwitch)
+	return fmt.Errorf("switch %d (%s) may have held up to %d bytes and has a buffer of %d: it may have dropped packets, which is not simulated", v.ID, v.Name, s.DeepestSwitchBytes, limitBytes)
 }
 
 // exactFlow is what the engine does not keep of a flow in the network.

@@ -103,18 +103,7 @@ func (in *ingest) exec(query string) error {
 	if err != nil && in.ctx.Err() != nil {
 		return in.ctx.Err()
 	}
-	return firstLine(err)
-}
-
-// firstLine cuts DuckDB's errors short: our SQL stands in the other lines.
-func firstLine(err error) error {
-	if err == nil {
-		return nil
-	}
-	if line, _, more := strings.Cut(err.Error(), "\n"); more {
-		return errors.New(line)
-	}
-	return err
+	return FirstLine(err)
 }
 
 // checkFlowFile finds what DuckDB would not, or would say badly: no file, an empty one, and
@@ -171,7 +160,7 @@ func isParquet(file string) bool { return strings.EqualFold(filepath.Ext(file), 
 // read brings the file into a temporary table with a reason for every row that cannot be used.
 func (in *ingest) read() error {
 	settings := fmt.Sprintf("SET memory_limit='%d MiB'; SET threads=%d; SET temp_directory=%s; SET preserve_insertion_order=true; SET autoinstall_known_extensions=false; SET autoload_known_extensions=false",
-		max(128, in.o.MemoryBytes>>20), max(1, in.o.Threads), quote(filepath.Join(in.o.TmpDir, "duckdb")))
+		max(128, in.o.MemoryBytes>>20), max(1, in.o.Threads), QuoteSQL(filepath.Join(in.o.TmpDir, "duckdb")))
 	if err := in.exec(settings); err != nil {
 		return err
 	}
@@ -265,7 +254,7 @@ func (in *ingest) hosts() error {
 
 // source is the SELECT that reads the file with its row numbers, and the names of its columns.
 func (in *ingest) source() (query string, columns []flowColumn, err error) {
-	file := quote(globEscape.Replace(in.o.File)) + ", hive_partitioning=false"
+	file := QuoteSQL(EscapeGlob(in.o.File)) + ", hive_partitioning=false"
 	if isParquet(in.o.File) {
 		columns, err = in.columns("SELECT * FROM read_parquet(" + file + ")")
 		return `SELECT file_row_number + 1 AS "row", * FROM read_parquet(` + file + `, file_row_number=true)`, columns, err
@@ -282,27 +271,24 @@ func (in *ingest) source() (query string, columns []flowColumn, err error) {
 	return `SELECT row_number() OVER () AS "row", * FROM ` + read, columns, err
 }
 
-// globEscape makes DuckDB take a path for one file and not for a pattern of many.
-var globEscape = strings.NewReplacer("[", "[[]", "*", "[*]", "?", "[?]")
-
 // A flowColumn is a column of a flow file, with DuckDB's name of its type.
 type flowColumn struct{ name, typ string }
 
 func (in *ingest) columns(query string) ([]flowColumn, error) {
 	rows, err := in.db.QueryContext(in.ctx, query+" LIMIT 0")
 	if err != nil {
-		return nil, firstLine(err)
+		return nil, FirstLine(err)
 	}
 	defer rows.Close()
 	types, err := rows.ColumnTypes()
 	if err != nil {
-		return nil, firstLine(err)
+		return nil, FirstLine(err)
 	}
 	var columns []flowColumn
 	for _, t := range types {
 		columns = append(columns, flowColumn{t.Name(), t.DatabaseTypeName()})
 	}
-	return columns, firstLine(rows.Err())
+	return columns, FirstLine(rows.Err())
 }
 
 // wholeNumber is the SQL that reads a column of a type as integers, NULL for all that is not a whole
@@ -345,7 +331,7 @@ func (in *ingest) rejectRepeated() error {
 	var repeated int64
 	err := in.db.QueryRowContext(in.ctx, "SELECT count(*) - count(DISTINCT flow_id) FROM judged WHERE reason IS NULL").Scan(&repeated)
 	if err != nil || repeated == 0 {
-		return firstLine(err)
+		return FirstLine(err)
 	}
 	return in.exec(`
 UPDATE judged SET reason = 'flow_id stands in an earlier row', raw = concat_ws(',', judged.flow_id, src, dst, size_bytes, start_ns, service, vnet) FROM
@@ -360,7 +346,7 @@ func (in *ingest) write() (IngestStats, error) {
 	err := in.db.QueryRowContext(in.ctx, `SELECT count(*), count(*) FILTER (reason IS NULL), min(start_ns) FILTER (reason IS NULL), max(start_ns) FILTER (reason IS NULL) FROM judged`).
 		Scan(&stats.Rows, &stats.Flows, &first, &last)
 	if err != nil {
-		return stats, firstLine(err)
+		return stats, FirstLine(err)
 	}
 	stats.Rejects, stats.FirstStartNS, stats.LastStartNS = stats.Rows-stats.Flows, first.Int64, last.Int64
 	if err := in.reasons(&stats); err != nil {
@@ -382,7 +368,7 @@ func (in *ingest) write() (IngestStats, error) {
 	if stats.Rejects == 0 {
 		return stats, nil
 	}
-	rejects := `SELECT ` + quote(in.o.File) + ` AS file, "row", reason, raw FROM judged WHERE reason IS NOT NULL ORDER BY "row"`
+	rejects := `SELECT ` + QuoteSQL(in.o.File) + ` AS file, "row", reason, raw FROM judged WHERE reason IS NOT NULL ORDER BY "row"`
 	return stats, in.exec(copyTo(schema.Rejects, rejects, stats.RejectsFile))
 }
 
@@ -392,7 +378,7 @@ func (in *ingest) reasons(stats *IngestStats) error {
 	}
 	rows, err := in.db.QueryContext(in.ctx, `SELECT reason, count(*), 'row ' || min("row") || ': ' || arg_min(raw, "row") FROM judged WHERE reason IS NOT NULL GROUP BY reason ORDER BY 2 DESC, 1`)
 	if err != nil {
-		return firstLine(err)
+		return FirstLine(err)
 	}
 	defer rows.Close()
 	for rows.Next() {
@@ -402,14 +388,13 @@ func (in *ingest) reasons(stats *IngestStats) error {
 		}
 		stats.Reasons = append(stats.Reasons, r)
 	}
-	return firstLine(rows.Err())
+	return FirstLine(rows.Err())
 }
 
 // copyTo writes a query's answer as a Parquet file of the table.
 func copyTo(t schema.Table, query, file string) string {
 	return fmt.Sprintf("COPY (%s) TO %s (FORMAT parquet, COMPRESSION snappy, ROW_GROUP_SIZE 122880, KV_METADATA {'%s': '%d', '%s': '%s'})",
-		query, quote(file), schema.VersionKey, schema.Version, schema.TableKey, t.Name)
+		query, QuoteSQL(file), schema.VersionKey, schema.Version, schema.TableKey, t.Name)
 }
 
-func quote(s string) string      { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 func identifier(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }

@@ -49,7 +49,7 @@ func askParquet(t *testing.T, query, file string) string {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	rows, err := db.Query(fmt.Sprintf(query, quote(file)))
+	rows, err := db.Query(fmt.Sprintf(query, QuoteSQL(file)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func parquetOf(t *testing.T, query string) []byte {
 	}
 	defer db.Close()
 	file := filepath.Join(t.TempDir(), "made.parquet")
-	if _, err := db.Exec("COPY (" + query + ") TO " + quote(file) + " (FORMAT parquet)"); err != nil {
+	if _, err := db.Exec("COPY (" + query + ") TO " + QuoteSQL(file) + " (FORMAT parquet)"); err != nil {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(file)

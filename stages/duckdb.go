@@ -1,0 +1,25 @@
+package stages
+
+import (
+	"errors"
+	"strings"
+)
+
+// QuoteSQL is a text as an SQL literal.
+func QuoteSQL(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+
+// EscapeGlob makes DuckDB take a path for one file and not for a pattern of many.
+func EscapeGlob(path string) string { return globEscape.Replace(path) }
+
+var globEscape = strings.NewReplacer("[", "[[]", "*", "[*]", "?", "[?]")
+
+// FirstLine cuts DuckDB's errors short: our SQL stands in the other lines.
+func FirstLine(err error) error {
+	if err == nil {
+		return nil
+	}
+	if line, _, more := strings.Cut(err.Error(), "\n"); more {
+		return errors.New(line)
+	}
+	return err
+}
