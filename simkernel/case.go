@@ -37,6 +37,26 @@ type Case struct {
 	SizeBytes   []int64
 	StartNS     []int64
 	PathDelayNS []int64
+
+	// What is known of the rest of the network. All of it may be left out (nil, false).
+
+	// Feeder is, by source, the link before the target that the source's packets come over, an index
+	// of FeederBps, the available bandwidths; -1 where that is the source's own link. A feeder is a
+	// FIFO for the packets of this case: what comes over one link comes one after the other. It adds
+	// the waits there only; propagation is in SourceDelayNS. A source has one packet at a feeder at a
+	// time. Not for FirstHop.
+	Feeder    []int32
+	FeederBps []int64
+	// ReturnNS is, by flow, what a full packet and its ACK need to be sent on the links of the path
+	// that the case does not simulate; it is part of the round trip, and of nothing else.
+	ReturnNS []int64
+	// Elsewhere is what the flows' packets met at the other links of their paths, Blocks(packets)
+	// blocks a flow, flow after flow. A packet leaves its host later by its hold, its ACK comes
+	// back later by its wait, and is marked if the packet was marked elsewhere; the flow is delivered
+	// later by its last packet's wait.
+	Elsewhere []Block
+	// Record asks for Result.Here.
+	Record bool
 }
 
 // Counters are what the target of a case saw.
@@ -52,13 +72,17 @@ type Counters struct {
 // Result holds the answers of one case, one row per flow of it, and its counters. Its slices are
 // reused from one call of Simulate to the next.
 type Result struct {
-	// FCTNS is the time from a flow's start to the delivery of its last byte, and -1 for a flow
+	// FCTNS is the time from a flow's start to the delivery of its last byte, what it met elsewhere
+	// included, and -1 for a flow
 	// that could not drain within the kernel's horizon (Unfinished counts them).
 	FCTNS []int64
 	// IdealNS is the FCT of the flow alone in the same case. FCTNS >= IdealNS always.
 	IdealNS []int64
 	// WaitNS is the time the flow's last packet waited in the target's queue.
-	WaitNS     []int64
+	WaitNS []int64
+	// Here is what the packets met at the target, laid out like Case.Elsewhere; empty unless
+	// Case.Record.
+	Here       []Block
 	Unfinished int64
 	Counters
 }

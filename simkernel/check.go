@@ -12,6 +12,7 @@ const (
 	MaxSizeBytes = 1 << 50             // of a flow
 	MaxSources   = 1 << 24             // of a case
 	MaxFlows     = 1<<31 - 1           // of a case
+	MaxBlocks    = 1<<32 - 1           // of a case, where blocks are counted
 )
 
 // checkSources validates what is not per flow, and sets up k.sources.
@@ -60,9 +61,66 @@ func (k *Kernel) checkSources(c *Case) error {
 			wire:    newWireTime(float64(bps)),
 			row:     int32(i),
 			served:  -1,
+			feeder:  -1,
 		})
 	}
+	return k.checkFeeders(c)
+}
+
+// checkFeeders validates the links before the target and sets up k.feeders.
+func (k *Kernel) checkFeeders(c *Case) error {
+	k.feeders = k.feeders[:0]
+	if len(c.Feeder) == 0 {
+		return nil
+	}
+	if len(c.Feeder) != len(c.SourceBps) {
+		return fmt.Errorf("columns of sources differ in length: %d bandwidths, %d feeders", len(c.SourceBps), len(c.Feeder))
+	}
+	for i, bps := range c.FeederBps {
+		if err := k.checkBps(bps); err != nil {
+			return fmt.Errorf("feeder %d: %w", i, err)
+		}
+		k.feeders = append(k.feeders, feeder{wire: newWireTime(float64(bps))})
+	}
+	for i, f := range c.Feeder {
+		if f < -1 || int(f) >= len(c.FeederBps) || f >= 0 && c.Kind == FirstHop {
+			return fmt.Errorf("source %d: feeder is %d of %d; a first hop has none", i, f, len(c.FeederBps))
+		}
+		k.sources[i].feeder = f
+	}
 	return nil
+}
+
+// checkElsewhere validates what is known of the rest of the network and answers the number of blocks
+// of all flows.
+func (k *Kernel) checkElsewhere(c *Case) (blocks int64, err error) {
+	if len(c.ReturnNS) > 0 && len(c.ReturnNS) != len(c.StartNS) {
+		return 0, fmt.Errorf("columns of flows differ in length: %d starts, %d returns", len(c.StartNS), len(c.ReturnNS))
+	}
+	for i, ns := range c.ReturnNS {
+		if ns < 0 || ns > MaxDelayNS {
+			return 0, fmt.Errorf("flow row %d: return_ns is %d, must be 0 to 2^40", i, ns)
+		}
+	}
+	if !c.Record && len(c.Elsewhere) == 0 {
+		return 0, nil
+	}
+	for i, size := range c.SizeBytes {
+		n := Blocks(k.params.Packets(size))
+		if blocks+n > MaxBlocks {
+			return 0, fmt.Errorf("flow row %d: the case has more than %d blocks of packets", i, int64(MaxBlocks))
+		}
+		for b := blocks; b < min(blocks+n, int64(len(c.Elsewhere))); b++ {
+			if e := &c.Elsewhere[b]; e.HoldNS < 0 || e.WaitNS < 0 {
+				return 0, fmt.Errorf("flow row %d: block %d has a hold of %d ns and a wait of %d ns, neither can be negative", i, b-blocks, e.HoldNS, e.WaitNS)
+			}
+		}
+		blocks += n
+	}
+	if len(c.Elsewhere) > 0 && int64(len(c.Elsewhere)) != blocks {
+		return 0, fmt.Errorf("the flows have %d blocks of packets, Elsewhere has %d", blocks, len(c.Elsewhere))
+	}
+	return blocks, nil
 }
 
 // checkBps validates a bandwidth.

@@ -27,21 +27,35 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 			return 0, false
 		}
 		f := &k.flows[s.planned]
+		if s.feeder >= 0 {
+			if at := k.feed(s, now); at > now {
+				root = p.replace(s, p.key(s, at))
+				continue
+			}
+		}
 		startPS := max(now, t.freePS)
 		departPS := startPS + servicePS
 		if departPS > horizonPS {
 			return 0, false
 		}
 
-		// The packet passes through the target. (Whatever happens to it at other hops enters here: a
-		// mark is another flag of its ACK, a wait is added to the ACK's time.)
+		// The packet passes through the target. What it met elsewhere enters here: a mark is another
+		// flag of its ACK, a wait is added to the ACK's time.
 		left := f.left - full
 		f.left = left
-		entry := f.base + f.head&f.mask
-		acks[entry] = ack{departPS + f.ackPS, f.noting}
-		f.head++
+		place := f.head & f.mask
+		entry := f.base + place
+		marked := int64(f.marks>>(place%blockPackets)) & ackMarked
+		acks[entry] = ack{departPS + f.ackPS + f.elsewherePS, f.noting | marked | f.elsewherePS<<ackShift}
+		alonePS := max(now, f.alonePS)
+		f.alonePS = alonePS + servicePS
+		f.waitPS += startPS - alonePS
 		f.noting = 0
-		log[t.arrived&t.logMask] = logEntry{startPS, t.bytes, entry}
+		log[t.arrived&t.logMask] = logEntry{startPS, t.bytes, entry, f.block}
+		f.head++
+		if f.head == f.turnAt && k.blocks {
+			k.turn(f)
+		}
 		t.arrived++
 		t.bytes += wire
 		t.busyPS += servicePS
@@ -49,22 +63,23 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 		t.freePS = departPS
 
 		// When does the flow send again? Pacing is never faster than the link. See ready.
-		s.freePS = now - s.delayPS
+		s.freePS = s.sendPS + f.reachPS - s.delayPS
 		s.served = f.row
-		at := s.sendPS + f.gapPS
+		ready := s.sendPS + f.gapPS
 		out := int64(f.head - f.tail)
 		a := &acks[f.base+f.tail&f.mask]
-		at = max(at, a.at&((f.most-1-out)>>63)) // if the window is closed, not before that ACK
-		f.readyPS = at
+		ready = max(ready, a.at&((f.most-1-out)>>63)) // if the window is closed, not before that ACK
+		f.readyPS = ready
+		at := ready + f.holdPS
 		plain := true
 		if a.at <= at {
-			if a.at > now+f.ackPS {
+			if a.at-a.flags>>ackShift > now+f.ackPS {
 				plain = false
 			} else {
 				f.tail++
 				out--
-				if a.flags != 0 {
-					k.heed(f, a.flags)
+				if flags := a.flags & ackFlags; flags != 0 {
+					k.heed(f, flags)
 				}
 				if out >= f.most || out != 0 && acks[f.base+f.tail&f.mask].at <= at {
 					plain = false
@@ -75,13 +90,14 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 		if left < full {
 			reachPS = s.wire.ps(left+header) + s.delayPS
 		}
-		arrival := at + reachPS - p.base
+		arrival := max(at+reachPS, now) - p.base
 		if !plain || arrival > p.far {
 			s.known = false
 			s.plain = false
 			return now, departPS-now > t.shallowPS
 		}
 		s.sendPS = at
+		s.fed = false
 		s.plain = left > full && f.head-f.tail <= f.mask && (f.noting == 0 || p.back-p.front != 1)
 
 		key := arrival<<(p.bits&63) | int64(s.row)

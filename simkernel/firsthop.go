@@ -2,10 +2,10 @@ package simkernel
 
 import "math"
 
-// serve simulates a first hop. The host is the only queue: nothing is marked, every rate stays at
-// line rate, and an ACK is back a fixed time after its packet has left.
+// serve simulates a first hop. The host is the only queue, and marks nothing: unless packets were
+// marked elsewhere every rate stays at line rate. An ACK's time is known when its packet leaves.
 func (k *Kernel) serve() {
-	if k.windowNeverBinds() {
+	if !k.blocks && k.windowNeverBinds() {
 		k.serveRounds()
 		return
 	}
@@ -17,7 +17,7 @@ func (k *Kernel) serve() {
 			}
 			k.start(s, k.nextPS)
 		}
-		// Every ACK is known, and none is marked.
+		// Every ACK is known, and its mark.
 		const end = 1 << 62
 		slot := s.next
 		at, known := k.ready(&k.flows[slot], s.freePS, end)
@@ -40,15 +40,23 @@ func (k *Kernel) serve() {
 		if f.head-f.tail > f.mask {
 			k.growRing(f)
 		}
-		k.acks[f.base+f.head&f.mask] = ack{leavePS + f.ackPS, f.noting}
-		f.head++
+		place := f.head & f.mask
+		elsewherePS := f.elsewherePS
+		marked := int64(f.marks>>(place%blockPackets)) & ackMarked
+		k.acks[f.base+place] = ack{leavePS + f.ackPS + elsewherePS, f.noting | marked}
+		f.waitPS += at - max(f.alonePS, f.openPS)
 		f.noting = 0
 		s.freePS = leavePS
-		f.readyPS = leavePS
+		f.readyPS = at + f.gapPS
+		f.alonePS = f.readyPS
 		s.next = f.nextSlot
 		s.served = f.row
+		f.head++
+		if f.head == f.turnAt && k.blocks && f.left > 0 {
+			k.turn(f)
+		}
 		if f.left == 0 {
-			k.finish(s, slot, leavePS, 0)
+			k.finish(s, slot, leavePS+elsewherePS, 0)
 			k.spend(slot, 0)
 		}
 	}
@@ -70,14 +78,17 @@ func (k *Kernel) countFirstHop(startPS, packets, wire, busyPS int64) {
 // when the flow's turn comes.
 func (k *Kernel) windowNeverBinds() bool {
 	p := &k.params
-	delay := int64(0)
+	var delay, rest int64
 	for _, d := range k.c.PathDelayNS {
 		delay = max(delay, d)
+	}
+	for _, d := range k.c.ReturnNS {
+		rest = max(rest, d)
 	}
 	full := k.sources[0].wire.ps(p.PayloadBytes + p.HeaderBytes)
 	var d dctcp
 	d.start(float64(k.c.SourceBps[0]))
-	return 2*delay*psPerNS/full+1 < p.Packets(d.window(p))
+	return (2*delay+rest)*psPerNS/full+1 < p.Packets(d.window(p))
 }
 
 // A turn is a flow of a first hop whose window never binds: all there is to know of it.

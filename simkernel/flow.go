@@ -29,10 +29,20 @@ type flow struct {
 	prevSlot int32
 	downPS   int64 // from a packet's departure from the target to its delivery
 	dctcp    dctcp
-	_        [96]byte // to 256: see source
+
+	holdPS      int64    // what holds the next packet at the host, once it could be sent
+	elsewherePS int64    // what the packets of the block wait elsewhere
+	waitPS      int64    // sum of the waits of the block's packets here, for others' packets
+	alonePS     int64    // when the target would have sent the flow's packets so far, had it been alone there; FirstHop: when pacing lets it send
+	openPS      int64    // FirstHop: when the window last opened; Behind: when the packet leaves the feeder
+	turnAt      uint32   // the number of the first packet of the next block
+	block       uint32   // the block, an index of Case.Elsewhere and Result.Here
+	marks       uint16   // the block's marks elsewhere
+	_           [46]byte // to 256: see source
 }
 
-// An ack is one ACK: when it is back at the host, and its flags.
+// An ack is one ACK: when it is back at the host, and, from the lowest bit on, its flags and the ps
+// that its packet waited elsewhere. Less those and ackPS, at is when the packet left the target.
 type ack struct {
 	at    int64
 	flags int64
@@ -41,6 +51,8 @@ type ack struct {
 const (
 	ackMarked = 1 // the packet was marked
 	ackNoted  = 2 // the first packet beyond the noted snd_nxt: its ACK ends a window
+	ackFlags  = ackMarked | ackNoted
+	ackShift  = 2
 )
 
 // A spentSlot is the slot of a flow that has sent everything. Its last packet, and so its ring, can
@@ -61,7 +73,7 @@ func (k *Kernel) start(s *source, startPS int64) {
 	*f = flow{
 		readyPS: startPS,
 		downPS:  pathPS - s.delayPS,
-		ackPS:   2*pathPS - s.delayPS,
+		ackPS:   2*pathPS - s.delayPS + k.returnPS(row),
 		left:    c.SizeBytes[row],
 		reachPS: s.wire.ps(k.params.PayloadBytes+k.params.HeaderBytes) + s.delayPS,
 		base:    base,
@@ -69,6 +81,9 @@ func (k *Kernel) start(s *source, startPS int64) {
 		noting:  ackNoted,
 		row:     int32(row),
 	}
+	f.alonePS, f.openPS = startPS, startPS
+	f.block = k.nextBlock
+	k.enter(f)
 	f.dctcp.start(float64(c.SourceBps[s.row]))
 	k.setRate(f)
 	s.add(k.flows, slot)
@@ -76,8 +91,19 @@ func (k *Kernel) start(s *source, startPS int64) {
 	k.advanceStart()
 }
 
+// returnPS is the part of a flow's round trip that the case does not simulate.
+func (k *Kernel) returnPS(row int) int64 {
+	if len(k.c.ReturnNS) == 0 {
+		return 0
+	}
+	return k.c.ReturnNS[row] * psPerNS
+}
+
 // advanceStart makes the next flow the one after it. Flows that start after the horizon never do.
 func (k *Kernel) advanceStart() {
+	if k.blocks {
+		k.nextBlock += uint32(Blocks(k.params.Packets(k.c.SizeBytes[k.nextRow])))
+	}
 	k.nextRow++
 	k.nextPS = unbounded
 	if starts := k.c.StartNS; k.nextRow < len(starts) {
@@ -92,7 +118,7 @@ func (k *Kernel) advanceStart() {
 // moment is not known, and only a lower bound. Either way the moment stands until the flow sends, and
 // is kept: a look at an earlier one would find ACKs taken that are not back yet.
 func (k *Kernel) ready(f *flow, free, now int64) (at int64, known bool) {
-	at = max(free, f.readyPS)
+	at = max(free, f.readyPS+f.holdPS)
 	decided := now + f.ackPS
 	for {
 		for f.tail != f.head {
@@ -100,21 +126,25 @@ func (k *Kernel) ready(f *flow, free, now int64) (at int64, known bool) {
 			if a.at > at {
 				break
 			}
-			if a.at > decided {
-				f.readyPS = at
+			if a.at-a.flags>>ackShift > decided {
+				f.readyPS = at - f.holdPS
 				return at, false
 			}
+			if int64(f.head-f.tail) >= f.most {
+				f.openPS = max(f.openPS, a.at)
+				at = max(at, a.at+f.holdPS)
+			}
 			f.tail++
-			if a.flags != 0 {
-				k.heed(f, a.flags)
+			if flags := a.flags & ackFlags; flags != 0 {
+				k.heed(f, flags)
 			}
 		}
 		if int64(f.head-f.tail) < f.most {
-			f.readyPS = at
+			f.readyPS = at - f.holdPS
 			return at, true
 		}
 		// The window is closed, so packets are out.
-		at = k.acks[f.base+f.tail&f.mask].at
+		at = max(at, k.acks[f.base+f.tail&f.mask].at)
 	}
 }
 
@@ -175,7 +205,8 @@ func (k *Kernel) slot(now int64) int32 {
 		return slot
 	}
 	packets := uint64(k.params.Packets(k.params.WindowBytes))
-	ring := uint32(1) << min(6, max(3, bits.Len64(packets-1)))
+	// At least a block of them, so that a packet's place says which bit of a block's marks is its own.
+	ring := uint32(1) << min(6, max(blockBits, bits.Len64(packets-1)))
 	k.flows = append(k.flows, flow{base: uint32(len(k.acks)), mask: ring - 1})
 	k.acks = append(k.acks, make([]ack, ring)...)
 	return int32(len(k.flows) - 1)

@@ -45,8 +45,12 @@ type Kernel struct {
 	nextRow  int   // the next flow to start
 	nextPS   int64 // its start, unbounded if there is none
 	finished int64
+	// Blocks are counted only in cases that know what was met elsewhere or record what is met here.
+	blocks    bool
+	nextBlock uint32 // the next flow's first
 
 	sources []source
+	feeders []feeder
 	flows   []flow // the active flows and those that were: slots
 	free    []int32
 	spent   []spentSlot // slots whose last packet was not yet in service when it was sent, oldest first
@@ -104,6 +108,16 @@ func (k *Kernel) prepare(c *Case, r *Result) error {
 	if err := k.checkFlows(c, r.IdealNS); err != nil {
 		return err
 	}
+	blocks, err := k.checkElsewhere(c)
+	if err != nil {
+		return err
+	}
+	k.blocks = c.Record || len(c.Elsewhere) > 0
+	r.Here = r.Here[:0]
+	if c.Record {
+		r.Here = resize(r.Here, int(blocks))
+		clear(r.Here)
+	}
 	for i := range n {
 		r.FCTNS[i] = -1
 		r.WaitNS[i] = 0
@@ -111,7 +125,7 @@ func (k *Kernel) prepare(c *Case, r *Result) error {
 	k.c, k.r = c, r
 	k.finished = 0
 	k.busyPS = 0
-	k.nextRow = 0
+	k.nextRow, k.nextBlock = 0, 0
 	k.nextPS = unbounded
 	if n > 0 {
 		k.firstNS = c.StartNS[0]
@@ -141,7 +155,7 @@ func (k *Kernel) relay() {
 	for {
 		if !p.many {
 			if now, deep := k.cruise(); deep {
-				k.target.deep(k.acks, now)
+				k.target.deep(k.acks, k.r.Here, now)
 			}
 		}
 		root := p.least()
@@ -155,6 +169,12 @@ func (k *Kernel) relay() {
 		now := p.base + root>>p.bits
 		s := &k.sources[root&p.mask]
 		if s.known {
+			if s.feeder >= 0 {
+				if at := k.feed(s, now); at > now {
+					p.replace(s, p.key(s, at))
+					continue
+				}
+			}
 			last, sent := now, false
 			if p.lone() && s.count == 1 {
 				last, sent = k.train(s, now)
@@ -201,10 +221,6 @@ func (k *Kernel) interrupt(root int64) {
 
 // forward sends the packet that the source has planned and that reaches the target now. It answers
 // false if the packet would leave the target after the horizon.
-//
-// A feeder (the link before the target, shared by sources) would stand between a packet's key and
-// this: the key would be its arrival at the feeder, and the feeder a further row of the picker whose
-// key is when its next packet leaves for the target.
 func (k *Kernel) forward(s *source, now int64) bool {
 	t := &k.target
 	f := &k.flows[s.planned]
@@ -219,30 +235,39 @@ func (k *Kernel) forward(s *source, now int64) bool {
 		k.growRing(f)
 	}
 	f.left -= payload
-	entry := f.base + f.head&f.mask
-	k.acks[entry] = ack{departPS + f.ackPS, f.noting}
-	f.head++
+	place := f.head & f.mask
+	entry := f.base + place
+	elsewherePS := f.elsewherePS
+	marked := int64(f.marks>>(place%blockPackets)) & ackMarked
+	k.acks[entry] = ack{departPS + f.ackPS + elsewherePS, f.noting | marked | elsewherePS<<ackShift}
+	alonePS := max(now, f.alonePS)
+	f.alonePS = alonePS + departPS - startPS
+	f.waitPS += startPS - alonePS
 	f.noting = 0
 
 	if t.arrived == t.full {
 		t.makeRoom(now)
 	}
-	t.log[t.arrived&t.logMask] = logEntry{startPS, t.bytes, entry}
+	t.log[t.arrived&t.logMask] = logEntry{startPS, t.bytes, entry, f.block}
 	t.arrived++
 	t.bytes += wire
 	t.busyPS += departPS - startPS
 	t.waitPS += startPS - now
 	t.freePS = departPS
 	if departPS-now > t.shallowPS {
-		t.deep(k.acks, now)
+		t.deep(k.acks, k.r.Here, now)
 	}
 
-	s.freePS = now - s.delayPS
+	s.freePS = s.sendPS + s.wire.ps(wire)
 	f.readyPS = s.sendPS + f.gapPS // a shorter packet is the flow's last
+	f.head++
+	if f.head == f.turnAt && k.blocks && f.left > 0 {
+		k.turn(f)
+	}
 	s.next = f.nextSlot
 	s.served = f.row
 	if f.left == 0 {
-		k.finish(s, s.planned, departPS, startPS-now)
+		k.finish(s, s.planned, departPS+elsewherePS, startPS-now)
 		k.spend(s.planned, startPS)
 	}
 	return true
@@ -251,6 +276,9 @@ func (k *Kernel) forward(s *source, now int64) bool {
 // finish takes the flow from its source, whose last packet left the last link at departPS.
 func (k *Kernel) finish(s *source, slot int32, departPS, waitPS int64) {
 	f := &k.flows[slot]
+	if k.blocks {
+		k.leave(f, f.head-blockStart(f.head-1))
+	}
 	k.record(f.row, departPS+f.downPS, waitPS)
 	s.remove(k.flows, slot)
 }

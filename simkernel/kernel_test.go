@@ -87,7 +87,42 @@ func randomCase(rng *rand.Rand) (Params, *Case) {
 			start += rng.Int64N(gap)
 		}
 	}
+	c.Record = rng.IntN(2) == 0
+	if rng.IntN(3) == 0 {
+		for range c.StartNS {
+			c.ReturnNS = append(c.ReturnNS, rng.Int64N(4000))
+		}
+	}
+	if rng.IntN(3) == 0 {
+		randomElsewhere(rng, &p, c)
+	}
+	if c.Kind == Behind && rng.IntN(3) == 0 {
+		for range 1 + rng.IntN(4) {
+			c.FeederBps = append(c.FeederBps, pick(rng, same, bps()))
+		}
+		for range sources {
+			c.Feeder = append(c.Feeder, int32(rng.IntN(len(c.FeederBps)+1))-1)
+		}
+	}
 	return p, c
+}
+
+// randomElsewhere makes up what the case's packets met at other links.
+func randomElsewhere(rng *rand.Rand, p *Params, c *Case) {
+	longest := pick[int32](rng, 1, 1000, 1000, 50_000)
+	often := 1 + rng.IntN(4)
+	for _, size := range c.SizeBytes {
+		for range Blocks(p.Packets(size)) {
+			var b Block
+			if rng.IntN(often) == 0 {
+				b = Block{HoldNS: rng.Int32N(longest), WaitNS: rng.Int32N(longest)}
+			}
+			if rng.IntN(2*often) == 0 {
+				b.Marks = uint16(rng.Uint32())
+			}
+			c.Elsewhere = append(c.Elsewhere, b)
+		}
+	}
 }
 
 // agreeWithTwin reports the first difference between the kernel's answer and the twin's.
@@ -102,6 +137,11 @@ func agreeWithTwin(k *Kernel, c *Case) (*linkTwin, error) {
 		if r.FCTNS[i] != want.FCTNS[i] || r.IdealNS[i] != want.IdealNS[i] || r.WaitNS[i] != want.WaitNS[i] {
 			return nil, fmt.Errorf("flow row %d: FCT %d, ideal %d, wait %d; twin %d, %d, %d",
 				i, r.FCTNS[i], r.IdealNS[i], r.WaitNS[i], want.FCTNS[i], want.IdealNS[i], want.WaitNS[i])
+		}
+	}
+	for i := range r.Here {
+		if r.Unfinished == 0 && r.Here[i] != want.Here[i] {
+			return nil, fmt.Errorf("block %d met %+v, twin %+v", i, r.Here[i], want.Here[i])
 		}
 	}
 	if r.Unfinished != want.Unfinished {
@@ -282,6 +322,7 @@ func TestFlowAloneIsIdeal(t *testing.T) {
 	var r Result
 	for range 2000 {
 		_, c := randomCase(rng)
+		c.Elsewhere, c.ReturnNS, c.Feeder = nil, nil, nil
 		c.MarkBytes = 1 << 40
 		c.Source, c.StartNS, c.PathDelayNS = c.Source[:1], c.StartNS[:1], c.PathDelayNS[:1]
 		c.SizeBytes = []int64{1 + rng.Int64N(pick[int64](rng, 1, 3000, 1_000_000))}
@@ -334,11 +375,17 @@ func TestCaseAloneEqualsCaseAfterOthers(t *testing.T) {
 	shared := mustKernel(t, p)
 	var after Result
 	for i := range 500 {
-		_, c := randomCase(rng)
+		of, c := randomCase(rng)
+		if of != p {
+			c.Elsewhere = nil
+		}
 		if err := shared.Simulate(c, &after); err != nil {
 			t.Fatal(err)
 		}
-		var alone Result
+		alone := Result{Here: []Block{}}
+		if after.Here == nil {
+			after.Here = alone.Here
+		}
 		if err := mustKernel(t, p).Simulate(c, &alone); err != nil {
 			t.Fatal(err)
 		}
@@ -359,7 +406,10 @@ func TestSimulateDoesNotAllocate(t *testing.T) {
 	k := mustKernel(t, p)
 	var cases []*Case
 	for seed := range uint64(100) {
-		_, c := randomCase(rand.New(rand.NewPCG(seed, 8)))
+		of, c := randomCase(rand.New(rand.NewPCG(seed, 8)))
+		if of != p {
+			c.Elsewhere = nil
+		}
 		cases = append(cases, c)
 	}
 	cases = append(cases, columns(Behind, 500, 1000, 50_000, 1000))

@@ -55,6 +55,11 @@ func (p *picker) least() int64 {
 	return p.keys[p.front]
 }
 
+// key is the source's key for a time, cut to the farthest there is.
+func (p *picker) key(s *source, at int64) int64 {
+	return min(at-p.base, p.far)<<(p.bits&63) | int64(s.row)
+}
+
 // replace changes the least key, which is the source's, to one not less, and answers the new least.
 func (p *picker) replace(s *source, key int64) int64 {
 	if p.many {

@@ -15,6 +15,8 @@ type source struct {
 	served  int32 // row of the flow served last
 	known   bool  // the source's key is that packet's, not only a bound at which to plan again
 	plain   bool  // the planned packet is one for cruise
+	fed     bool  // the planned packet has been through the feeder
+	feeder  int32 // -1 if there is none
 }
 
 // plan finds when the source sends next, given all arrivals at the target before now, and answers
@@ -32,11 +34,13 @@ func (k *Kernel) plan(s *source, now int64) int64 {
 	if !known && s.count > 1 {
 		payload = 1 // whatever the ACKs will say, no packet of another flow arrives earlier either
 	}
-	at += s.wire.ps(payload+k.params.HeaderBytes) + s.delayPS - k.picker.base
+	at += s.wire.ps(payload+k.params.HeaderBytes) + s.delayPS
+	at = max(at, now) - k.picker.base // its packet before this one may have waited at the feeder
 	if at > k.picker.far {
 		at, known = k.picker.far, false
 	}
 	s.known = known
+	s.fed = false
 	s.plain = known && s.count == 1 && payload < f.left && f.head-f.tail <= f.mask &&
 		(f.noting == 0 || !k.picker.lone())
 	return at<<k.picker.bits | int64(s.row)
@@ -49,7 +53,7 @@ func (k *Kernel) choose(s *source, now, at int64, known bool) (int32, int64, boo
 	f := &k.flows[slot]
 	for i := f.nextSlot; i != s.next && at > s.freePS; i = f.nextSlot {
 		f = &k.flows[i]
-		if f.readyPS >= at {
+		if f.readyPS+f.holdPS >= at {
 			continue
 		}
 		fAt, fKnown := k.ready(f, s.freePS, now)

@@ -38,6 +38,7 @@ type logEntry struct {
 	startPS int64  // start of its service
 	before  int64  // wire bytes that arrived before it
 	entry   uint32 // its ACK, an index of Kernel.acks
+	block   uint32 // of Result.Here
 }
 
 // maxShallowPS bounds the waits that are summed without care for overflow.
@@ -70,8 +71,9 @@ func (t *target) least(bytes int64) int64 {
 	return max(-1, min(maxShallowPS, t.wire.ps(bytes)-bytes/(t.header+1)-2))
 }
 
-// deep decides what the packet that has just arrived changes: marks, and the deepest queue.
-func (t *target) deep(acks []ack, now int64) {
+// deep decides what the packet that has just arrived changes: marks, and the deepest queue. Marks are
+// recorded in here, if there is anything.
+func (t *target) deep(acks []ack, here []Block, now int64) {
 	w := t.waiting
 	for w != t.arrived && t.log[w&t.logMask].startPS <= now {
 		w++
@@ -89,7 +91,11 @@ func (t *target) deep(acks []ack, now int64) {
 		if t.bytes-t.log[(m+1)&t.logMask].before <= t.markBytes {
 			break
 		}
-		acks[t.log[m&t.logMask].entry].flags |= ackMarked
+		e := &t.log[m&t.logMask]
+		acks[e.entry].flags |= ackMarked
+		if len(here) > 0 {
+			here[e.block].Marks |= 1 << (e.entry % blockPackets)
+		}
 		t.marked++
 		m++
 	}

@@ -14,7 +14,10 @@ func (k *Kernel) train(s *source, now int64) (last int64, ok bool) {
 	f := &k.flows[s.planned]
 	payload := k.params.PayloadBytes
 	full := payload + k.params.HeaderBytes
-	if f.dctcp.rateBps != f.dctcp.lineBps || t.freePS > now || t.wire > s.wire {
+	if f.dctcp.rateBps != f.dctcp.lineBps || t.freePS > now || t.wire > s.wire || len(k.c.Elsewhere) > 0 {
+		return 0, false
+	}
+	if s.feeder >= 0 && k.feeders[s.feeder].wire > s.wire {
 		return 0, false
 	}
 	fullPS := s.wire.ps(full)
@@ -58,7 +61,7 @@ func (k *Kernel) train(s *source, now int64) (last int64, ok bool) {
 		}
 		k.acks[f.base+(f.head+uint32(i))&f.mask] = ack{backPS + i*fullPS, flags}
 	}
-	f.head += uint32(packets)
+	k.skip(f, uint32(packets))
 	f.tail = f.head - uint32(out)
 	f.left -= packets * payload
 	f.noting = 0
@@ -71,9 +74,27 @@ func (k *Kernel) train(s *source, now int64) (last int64, ok bool) {
 	last = now + (packets-1)*fullPS
 	t.freePS = last + servicePS
 	t.log[(t.arrived-1)&t.logMask] = logEntry{startPS: last, before: t.bytes - full}
+	f.alonePS = t.freePS
 	s.freePS = last - s.delayPS
 	f.readyPS = s.freePS
+	if s.feeder >= 0 {
+		fd := &k.feeders[s.feeder]
+		fd.freePS = last + fd.wire.ps(full)
+	}
 	return last, true
+}
+
+// skip goes past packets of the flow that waited for nothing.
+func (k *Kernel) skip(f *flow, packets uint32) {
+	f.head += packets
+	if !k.blocks || f.head < f.turnAt {
+		return
+	}
+	k.leave(f, f.turnAt-blockStart(f.turnAt-1))
+	for f.turnAt <= f.head {
+		f.block++
+		f.turnAt = blockEnd(f.turnAt)
+	}
 }
 
 // trainLeast is the fewest packets worth a train.

@@ -3,6 +3,7 @@ package simkernel
 import (
 	"cmp"
 	"container/heap"
+	"math"
 	"slices"
 )
 
@@ -13,7 +14,7 @@ const (
 	slowAck
 	slowStart
 	slowSend
-	slowArrive
+	slowArrive // or enters the feeder
 )
 
 type slowEvent struct {
@@ -43,14 +44,22 @@ func (h slowEvents) Less(i, j int) bool {
 type slowPacket struct {
 	flow          *slowFlow
 	payload, wire int64
+	n             int64 // number in its flow
 	arrived       int64
-	marked        bool
+	acked         int64 // when its ACK is at the host, but for earlier ones
+	marked, fed   bool
 }
 
 type slowFlow struct {
 	row, source                   int
 	start, path, size             int64
 	sent, delivered, acked, paced int64
+	opened                        int64 // when the last ACK came that found the window closed
+	lastAck                       int64
+	alone                         int64   // when the target would be done with the flow's packets so far, alone
+	block                         int64   // first of its blocks
+	waits                         []int64 // by packet
+	marks                         []bool
 	dctcp                         dctcp
 }
 
@@ -64,11 +73,13 @@ type linkTwin struct {
 	flows  []*slowFlow
 	events slowEvents
 	seq    int
-	active [][]*slowFlow // by source, in row order
-	served []int         // row served last, by source
-	free   []int64       // when the host's link is free, by source
-	queue  []*slowPacket // at the target; the first is in service
-	bytes  int64         // of queue
+	active [][]*slowFlow   // by source, in row order
+	served []int           // row served last, by source
+	free   []int64         // when the host's link is free, by source
+	queue  []*slowPacket   // at the target; the first is in service
+	feeder []int64         // when each feeder is free
+	feed   [][]*slowPacket // by source: the first is in the feeder
+	bytes  int64           // of queue
 	busy   int64
 	waits  int64
 }
@@ -86,6 +97,8 @@ func runLinkTwin(p Params, c *Case) *linkTwin {
 	for i := range t.served {
 		t.served[i] = -1
 	}
+	t.feeder, t.feed = make([]int64, len(c.FeederBps)), make([][]*slowPacket, hosts)
+	blocks := int64(0)
 	for row := range n {
 		s := int(c.Source[row])
 		var ideal IdealPath
@@ -98,7 +111,10 @@ func runLinkTwin(p Params, c *Case) *linkTwin {
 			r.IdealNS[row] = -1
 		}
 		r.FCTNS[row] = -1
-		f := &slowFlow{row: row, source: s, path: c.PathDelayNS[row] * psPerNS, size: c.SizeBytes[row]}
+		packets := p.Packets(c.SizeBytes[row])
+		f := &slowFlow{row: row, source: s, path: c.PathDelayNS[row] * psPerNS, size: c.SizeBytes[row], block: blocks}
+		f.waits, f.marks = make([]int64, packets), make([]bool, packets)
+		blocks += Blocks(packets)
 		t.flows = append(t.flows, f)
 		if start := c.StartNS[row] - c.StartNS[0]; start <= horizonPS/psPerNS {
 			f.start = start * psPerNS
@@ -111,6 +127,10 @@ func runLinkTwin(p Params, c *Case) *linkTwin {
 		case slowDepart:
 			t.depart(e.at)
 		case slowAck:
+			if e.flow.dctcp.window(&t.p) <= e.flow.sent-e.flow.acked {
+				e.flow.opened = max(e.flow.opened, e.packet.acked)
+				t.at(max(e.at, e.flow.opened+t.elsewhere(e.flow).hold()), slowSend, e.source, nil, nil)
+			}
 			e.flow.acked += e.packet.payload
 			if e.flow.sent < e.flow.size {
 				e.flow.dctcp.onACK(&t.p, e.flow.acked, e.flow.sent, e.packet.marked)
@@ -118,18 +138,94 @@ func runLinkTwin(p Params, c *Case) *linkTwin {
 			}
 		case slowStart:
 			e.flow.dctcp.start(float64(c.SourceBps[e.source]))
-			e.flow.paced = e.at
+			e.flow.paced, e.flow.opened = e.at, e.at
 			t.active[e.source] = append(t.active[e.source], e.flow)
-			t.at(e.at, slowSend, e.source, nil, nil)
+			t.at(e.at+t.elsewhere(e.flow).hold(), slowSend, e.source, nil, nil)
 		case slowSend:
 			t.send(e.at, e.source)
 		case slowArrive:
-			t.arrive(e.at, e.packet)
+			t.reach(e.at, e.packet)
+		}
+	}
+	if c.Record {
+		r.Here = make([]Block, blocks)
+		for _, f := range t.flows {
+			f.record(r.Here[f.block:])
 		}
 	}
 	r.BusyNS = t.busy / psPerNS
 	r.WaitSumNS = t.waits / psPerNS
 	return t
+}
+
+// elsewhere is what the flow's next packet meets elsewhere.
+func (t *linkTwin) elsewhere(f *slowFlow) *slowElsewhere {
+	n := (f.sent + t.p.PayloadBytes - 1) / t.p.PayloadBytes
+	if len(t.c.Elsewhere) == 0 || f.sent == f.size {
+		return &slowElsewhere{}
+	}
+	b := n
+	if n >= 16 {
+		b = 15 + n/16
+	}
+	e := t.c.Elsewhere[f.block+b]
+	return &slowElsewhere{e, e.Marks>>(n%16)&1 == 1}
+}
+
+type slowElsewhere struct {
+	Block
+	marked bool
+}
+
+func (e *slowElsewhere) hold() int64 { return int64(e.HoldNS) * psPerNS }
+
+// record sums the flow's packets up in blocks.
+func (f *slowFlow) record(blocks []Block) {
+	for n := 0; n < len(f.waits); {
+		b, end := n, n+1
+		if n >= 16 {
+			b, end = 15+n/16, min(n+16, len(f.waits))
+		}
+		sum := int64(0)
+		for i := n; i < end; i++ {
+			sum += f.waits[i]
+			if f.marks[i] {
+				blocks[b].Marks |= 1 << (i % 16)
+			}
+		}
+		blocks[b].WaitNS = int32(min(math.MaxInt32, (sum/psPerNS+int64(end-n)/2)/int64(end-n)))
+		n = end
+	}
+}
+
+// reach takes a packet to the feeder, or on from it to the target.
+func (t *linkTwin) reach(now int64, pk *slowPacket) {
+	s := pk.flow.source
+	if len(t.c.Feeder) == 0 || t.c.Feeder[s] < 0 {
+		t.arrive(now, pk)
+		return
+	}
+	if pk.fed {
+		t.arrive(now, pk)
+		t.feed[s] = t.feed[s][1:]
+		if len(t.feed[s]) > 0 {
+			t.enter(now, t.feed[s][0])
+		}
+		return
+	}
+	t.feed[s] = append(t.feed[s], pk)
+	if len(t.feed[s]) == 1 {
+		t.enter(now, pk)
+	}
+}
+
+// enter lets a packet into its source's feeder.
+func (t *linkTwin) enter(now int64, pk *slowPacket) {
+	f := t.c.Feeder[pk.flow.source]
+	at := max(now, t.feeder[f])
+	t.feeder[f] = at + newWireTime(float64(t.c.FeederBps[f])).ps(pk.wire)
+	pk.fed = true
+	t.at(at, slowArrive, pk.flow.source, pk, nil)
 }
 
 // send lets the host, if its link is free, send a packet of the first sendable flow after the one
@@ -146,18 +242,22 @@ func (t *linkTwin) send(now int64, source int) {
 	for i := range flows {
 		f := flows[(turn+i)%len(flows)]
 		open := f.dctcp.window(&t.p) - (f.sent - f.acked)
-		if now < f.paced || open <= 0 {
+		elsewhere := t.elsewhere(f)
+		if now < max(f.paced, f.opened)+elsewhere.hold() || open <= 0 {
 			continue
 		}
 		payload := min(t.p.PayloadBytes, f.size-f.sent) // the window says whether, never how much
-		pk := &slowPacket{flow: f, payload: payload, wire: payload + t.p.HeaderBytes}
+		pk := &slowPacket{flow: f, payload: payload, wire: payload + t.p.HeaderBytes, n: f.sent / t.p.PayloadBytes, marked: elsewhere.marked}
+		held := now - max(f.paced, f.opened)
+		wait := int64(elsewhere.WaitNS) * psPerNS
+		pk.acked = wait
 		leave := now + newWireTime(float64(t.c.SourceBps[source])).ps(pk.wire)
 		f.sent += payload
 		f.paced = now + newWireTime(f.dctcp.rateBps).ps(pk.wire)
 		t.free[source] = leave
 		t.served[source] = f.row
 		t.at(leave, slowSend, source, nil, nil)
-		t.at(f.paced, slowSend, source, nil, nil)
+		t.at(f.paced+t.elsewhere(f).hold(), slowSend, source, nil, nil)
 		if f.sent == f.size {
 			t.active[source] = slices.DeleteFunc(flows, func(g *slowFlow) bool { return g == f })
 		}
@@ -166,6 +266,7 @@ func (t *linkTwin) send(now int64, source int) {
 		} else if leave <= horizonPS {
 			t.deepest(pk.wire, now)
 			pk.arrived = now
+			f.waits[pk.n] = held
 			t.through(pk, now, leave, 0)
 		}
 		return
@@ -186,8 +287,12 @@ func (t *linkTwin) arrive(now int64, pk *slowPacket) {
 // serve starts to send the first packet of the target's queue.
 func (t *linkTwin) serve(now int64) {
 	pk := t.queue[0]
+	alone := max(pk.arrived, pk.flow.alone)
+	pk.flow.waits[pk.n] = now - alone
+	pk.flow.alone = alone + newWireTime(float64(t.c.TargetBps)).ps(pk.wire)
 	if t.bytes-pk.wire > t.c.MarkBytes {
 		pk.marked = true
+		pk.flow.marks[pk.n] = true
 		t.r.PacketsMarked++
 	}
 	t.at(now+newWireTime(float64(t.c.TargetBps)).ps(pk.wire), slowDepart, 0, nil, nil)
@@ -211,9 +316,15 @@ func (t *linkTwin) through(pk *slowPacket, began, now, delay int64) {
 	t.r.PacketsSent++
 	t.busy += now - began
 	t.waits += began - pk.arrived
-	t.at(now-delay+2*f.path, slowAck, f.source, pk, f)
+	wait := pk.acked
+	pk.acked += now - delay + 2*f.path
+	if len(t.c.ReturnNS) > 0 {
+		pk.acked += t.c.ReturnNS[f.row] * psPerNS
+	}
+	f.lastAck = max(f.lastAck, pk.acked)
+	t.at(f.lastAck, slowAck, f.source, pk, f)
 	if f.delivered += pk.payload; f.delivered == f.size {
-		t.r.FCTNS[f.row] = ceilNS(now - delay + f.path - f.start)
+		t.r.FCTNS[f.row] = ceilNS(now - delay + f.path + wait - f.start)
 		t.r.WaitNS[f.row] = (began - pk.arrived) / psPerNS
 		t.r.Unfinished--
 	}
