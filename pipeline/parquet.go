@@ -84,6 +84,8 @@ func parquetSchema(t schema.Table) *parquet.Schema {
 			typ = reflect.TypeFor[bool]()
 		case arrow.STRING:
 			typ, encoding = reflect.TypeFor[string](), ",dict"
+		case arrow.BINARY:
+			typ = reflect.TypeFor[[]byte]()
 		case arrow.LIST:
 			typ, encoding = reflect.TypeFor[[]float64](), ",list"
 		default:
@@ -156,6 +158,10 @@ func (tw *tableWriter) writeColumn(index int, col arrow.Array, from, to int) err
 		case *array.Boolean:
 			for i := from; i < end; i++ {
 				values = append(values, parquet.BooleanValue(a.Value(i)))
+			}
+		case *array.Binary:
+			for i := from; i < end; i++ {
+				values = append(values, parquet.ByteArrayValue(a.Value(i)))
 			}
 		case *array.String:
 			for i := from; i < end; i++ {
@@ -303,6 +309,16 @@ func (r *tableReader) openNext() (err error) {
 	if r.columns == nil {
 		for i := range f.MetaData().Schema.NumColumns() {
 			indices = append(indices, i)
+		}
+	}
+	// pqarrow looks at column chunks on goroutines of its own, where a panic over damage could not be
+	// caught: look at them here first.
+	for _, g := range groups {
+		group := f.MetaData().RowGroup(g)
+		for _, i := range indices {
+			if _, err := group.ColumnChunk(i); err != nil {
+				return fmt.Errorf("%s: %w", path, err)
+			}
 		}
 	}
 	r.records, err = fr.GetRecordReader(context.Background(), indices, groups)

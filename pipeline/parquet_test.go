@@ -40,6 +40,8 @@ func randomBatch(t schema.Table, rng *rand.Rand, rows int) arrow.Record {
 				f.Append(rng.NormFloat64())
 			case *array.BooleanBuilder:
 				f.Append(rng.IntN(2) == 0)
+			case *array.BinaryBuilder:
+				f.Append([]byte(strings.Repeat("\x00\xff", rng.IntN(4))))
 			case *array.StringBuilder:
 				f.Append(strings.Repeat("ß", rng.IntN(4)))
 			case *array.ListBuilder:

@@ -20,24 +20,33 @@ const (
 	minPartitions = 16
 )
 
-// linkTasks cuts the links into ranges of about the same cost. The number of ranges depends on the
+// everyLink and the like say which links a stage has cases for.
+func everyLink(int32) bool { return true }
+
+// linkTasks cuts the wanted links into ranges of about the same cost. The number of ranges depends on the
 // workload only, so that runs with other workers find each other's work.
-func (r *Run) linkTasks(loads *stages.Loads) []task {
+func (r *Run) linkTasks(loads *stages.Loads, want func(int32) bool) []task {
 	var rows, packets int64
-	for _, l := range loads.Links {
+	for id, l := range loads.Links {
+		if !want(int32(id)) {
+			continue
+		}
 		rows += l.Flows
 		packets += l.Packets
 	}
-	want := int64(r.partitions)
-	if want <= 0 {
-		want = max(minPartitions, (rows+partitionRows-1)/partitionRows)
+	ranges := int64(r.partitions)
+	if ranges <= 0 {
+		ranges = max(minPartitions, (rows+partitionRows-1)/partitionRows)
 	}
 	var tasks []task
 	var lo, cost int64
 	left := packets
 	for id, l := range loads.Links {
-		share := left / max(1, want-int64(len(tasks)))
-		if cost > 0 && cost+l.Packets/2 > share && int64(len(tasks)) < want-1 {
+		if !want(int32(id)) {
+			continue
+		}
+		share := left / max(1, ranges-int64(len(tasks)))
+		if cost > 0 && cost+l.Packets/2 > share && int64(len(tasks)) < ranges-1 {
 			tasks = append(tasks, task{lo, int64(id), cost})
 			lo, left, cost = int64(id), left-cost, 0
 		}

@@ -21,10 +21,13 @@ import (
 )
 
 // Options are what a run needs besides its scenario. None of them changes the results, except
-// Estimator.
+// Estimator and Passes.
 type Options struct {
-	Lake       string // directory; made if it does not exist
-	Estimator  stages.Estimator
+	Lake      string // directory; made if it does not exist
+	Estimator stages.Estimator
+	// Passes over all link cases that estimator Flow makes; 0: DefaultPasses; AutoPasses: until the
+	// percentiles of slowdown stop moving.
+	Passes     int
 	Workers    int // goroutines; default one per core
 	Partitions int // partitions of links; default by size
 	// ExactWorkers share a whole-network simulation; default 1. They meet once every microsecond of
@@ -60,6 +63,7 @@ type Run struct {
 	router       *stages.Router
 	source       *Scenario // nil when the scenario was read from the lake
 	estimator    stages.Estimator
+	passes       int // of estimator Flow; AutoPasses until they are known
 	workers      int
 	partitions   int
 	domains      int
@@ -75,16 +79,23 @@ type Run struct {
 
 // Estimate is the whole method. Flows become hops, hops become link cases, every link case is
 // simulated on its own, and each flow's delays are put together again. Two barriers hold anything
-// back: a link case needs all of its flows, and a flow needs all of its hops.
+// back: a link case needs all of its flows, and a flow needs all of its hops. Estimator Flow goes
+// through both once a pass, and again for the hosts' own cases.
 func (r *Run) Estimate(ctx context.Context) error {
 	steps := []func(context.Context) error{
 		r.Generate, // a traffic matrix or a flow file → flows, in start order
 		r.Route,    // flows → hops by link, each flow's path chosen once
-		// barrier 1
-		r.Simulate, // each link case on its own → hop delays
-		r.Bucket,   // hop delays → distributions by flow size → what each hop adds to each flow
-		// barrier 2
-		r.Sample, // a flow's hops → its FCT and slowdown
+	}
+	if r.estimator == stages.Flow {
+		steps = append(steps, r.passesUntilDone)
+	} else {
+		steps = append(steps,
+			// barrier 1
+			r.Simulate, // each link case on its own → hop delays
+			r.Bucket,   // hop delays → distributions by flow size → what each hop adds to each flow
+			// barrier 2
+			r.Sample, // a flow's hops → its FCT and slowdown
+		)
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
@@ -159,8 +170,11 @@ func Resume(scenario string, o Options) (*Run, error) {
 
 func newRun(lake *Lake, sp spec, net *stages.Network, o Options) (*Run, error) {
 	r := &Run{
-		lake: lake, spec: sp, net: net, estimator: o.Estimator, workers: o.Workers, partitions: o.Partitions, domains: max(1, o.ExactWorkers), switchBuffer: o.SwitchBufferBytes,
+		lake: lake, spec: sp, net: net, estimator: o.Estimator, passes: o.Passes, workers: o.Workers, partitions: o.Partitions, domains: max(1, o.ExactWorkers), switchBuffer: o.SwitchBufferBytes,
 		memory: o.MemoryBytes, log: o.Log, progress: o.Progress, began: time.Now(), sound: map[string]bool{},
+	}
+	if r.passes == 0 {
+		r.passes = DefaultPasses
 	}
 	if r.workers <= 0 {
 		r.workers = runtime.GOMAXPROCS(0)
@@ -192,7 +206,7 @@ func (r *Run) Close() { r.unlock() }
 func (r *Run) ScenarioID() string { return r.spec.ScenarioID }
 
 // Variant is the name under which the run's estimates stand in the lake.
-func (r *Run) Variant() string { return r.estimator.String() }
+func (r *Run) Variant() string { return r.variant().variant }
 
 func (r *Run) report(s StageReport) {
 	r.reports = append(r.reports, s)
@@ -200,8 +214,13 @@ func (r *Run) report(s StageReport) {
 }
 
 // base and variant are where the run's tables stand.
-func (r *Run) base() place    { return place{scenario: r.spec.ScenarioID} }
-func (r *Run) variant() place { return place{r.spec.ScenarioID, r.Variant()} }
+func (r *Run) base() place { return place{scenario: r.spec.ScenarioID} }
+func (r *Run) variant() place {
+	if r.estimator == stages.Flow {
+		return r.pass(r.passes)
+	}
+	return place{r.spec.ScenarioID, r.estimator.String()}
+}
 
 func (r *Run) generateStage() stage {
 	return stage{"generate", r.base(), []schema.Table{schema.Scenarios, schema.Nodes, schema.Links, schema.Flows, schema.Rejects}}
@@ -216,7 +235,11 @@ func (r *Run) bucketStage() stage {
 	return stage{"bucket", r.variant(), []schema.Table{schema.DelayBuckets, schema.HopContributions}}
 }
 func (r *Run) sampleStage() stage {
-	return stage{"sample", r.variant(), []schema.Table{schema.Slowdowns}}
+	sampled := []schema.Table{schema.Slowdowns}
+	if r.estimator == stages.Flow {
+		sampled = append(sampled, schema.HopContributions)
+	}
+	return stage{"sample", r.variant(), sampled}
 }
 
 // Route explodes the flows into hops, a chunk of flows a task.
@@ -265,20 +288,29 @@ func (r *Run) routeStats() (all stages.RouteStats, err error) {
 	return all, nil
 }
 
-// Simulate runs every link case, a range of links a task.
-func (r *Run) Simulate(ctx context.Context) error {
+// routed is what the link cases are made of: the hops and the links' loads.
+func (r *Run) routed() (hops []part, loads *stages.Loads, err error) {
 	_, routed, err := r.inputs(r.routeStage())
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	loads, err := stages.ReadLoads(r.net, r.lake.read(schema.LinkLoads, partsOf(routed, schema.LinkLoads), nil, nil))
+	loads, err = stages.ReadLoads(r.net, r.lake.read(schema.LinkLoads, partsOf(routed, schema.LinkLoads), nil, nil))
+	return partsOf(routed, schema.Hops), loads, err
+}
+
+// Simulate runs every link case, a range of links a task. For estimator Flow it is the last pass, and
+// needs the passes before it.
+func (r *Run) Simulate(ctx context.Context) error {
+	if r.estimator == stages.Flow {
+		return r.simulatePass(ctx, r.passes)
+	}
+	hops, loads, err := r.routed()
 	if err != nil {
 		return err
 	}
-	hops := partsOf(routed, schema.Hops)
 	s := r.simulateStage()
-	return r.perform(ctx, s, r.linkTasks(loads), "packet-hops", func() (work, error) {
-		sim, err := stages.NewSimulator(r.net, r.spec.Params, loads)
+	return r.perform(ctx, s, r.linkTasks(loads, everyLink), "packet-hops", func() (work, error) {
+		sim, err := stages.NewSimulator(r.net, r.spec.Params, loads, r.estimator)
 		if err != nil {
 			return nil, err
 		}
@@ -286,7 +318,7 @@ func (r *Run) Simulate(ctx context.Context) error {
 			return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
 				in := r.lake.read(schema.Hops, hops, stages.HopColumns(), &keyRange{"link_id", t.Lo, t.Hi})
 				defer closeQuietly(in)
-				stats, err := sim.Simulate(ctx, int32(t.Lo), int32(t.Hi), in, out[0], out[1], r.progress.add)
+				stats, err := sim.Simulate(ctx, int32(t.Lo), int32(t.Hi), in, nil, out[0], out[1], r.progress.add)
 				return max(1, stats.LongestCaseNS), stats, err
 			})
 		}, nil
@@ -295,6 +327,9 @@ func (r *Run) Simulate(ctx context.Context) error {
 
 // Bucket turns each partition's hop delays into distributions and contributions, ordered by flow.
 func (r *Run) Bucket(ctx context.Context) error {
+	if r.estimator != stages.Independent {
+		return fmt.Errorf("estimator %s has no stage bucket: after its passes come senders and sample", r.estimator)
+	}
 	plan, simulated, err := r.inputs(r.simulateStage())
 	if err != nil {
 		return err
@@ -306,7 +341,7 @@ func (r *Run) Bucket(ctx context.Context) error {
 	}
 	s := r.bucketStage()
 	return r.perform(ctx, s, tasks, "hops", func() (work, error) {
-		b := stages.NewBucketer(r.spec.Params, r.spec.Seed, r.estimator)
+		b := stages.NewBucketer(r.spec.Params, r.spec.Seed)
 		return func(ctx context.Context, n int, t task) ([]part, int64, any, error) {
 			return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
 				in := r.lake.read(schema.HopDelays, delays[n:n+1], stages.BucketColumns(), nil)
@@ -322,6 +357,9 @@ func (r *Run) Bucket(ctx context.Context) error {
 // Sample puts the hops of each flow together, a chunk of flows a task, and brings the catalog of
 // views up to date.
 func (r *Run) Sample(ctx context.Context) error {
+	if r.estimator == stages.Flow {
+		return r.sampleJourneys(ctx)
+	}
 	flows, err := r.flowParts()
 	if err != nil {
 		return err
@@ -333,7 +371,7 @@ func (r *Run) Sample(ctx context.Context) error {
 	contributions := partsOf(bucketed, schema.HopContributions)
 	s := r.sampleStage()
 	err = r.perform(ctx, s, chunkTasks(flows), "flows", func() (work, error) {
-		sampler := stages.NewSampler(r.net, r.spec.Params, r.estimator)
+		sampler := stages.NewSampler(r.net, r.spec.Params)
 		return func(ctx context.Context, n int, t task) ([]part, int64, any, error) {
 			return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
 				in := r.lake.read(schema.Flows, flows[n:n+1], nil, nil)

@@ -20,6 +20,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"parsimon/schema"
+	"parsimon/stages"
 )
 
 // The environment of a child process of these tests: the test binary runs itself to be killed.
@@ -28,6 +29,7 @@ const (
 	childFlows = "PARSIMON_TEST_CHILD_FLOWS"
 	childStage = "PARSIMON_TEST_CHILD_KILL_STAGE"
 	childAfter = "PARSIMON_TEST_CHILD_KILL_AFTER"
+	childBy    = "PARSIMON_TEST_CHILD_ESTIMATOR"
 )
 
 func TestMain(m *testing.M) {
@@ -50,7 +52,11 @@ func runChild(lake string) error {
 	if err != nil {
 		return err
 	}
-	run, err := Begin(s, Options{Lake: lake, Workers: 2, Partitions: 9, Log: zerolog.Nop(), Progress: &killer{stage: os.Getenv(childStage), after: int64(after)}})
+	by, err := stages.ParseEstimator(os.Getenv(childBy))
+	if err != nil {
+		return err
+	}
+	run, err := Begin(s, Options{Lake: lake, Estimator: by, Workers: 2, Partitions: 9, Log: zerolog.Nop(), Progress: &killer{stage: os.Getenv(childStage), after: int64(after)}})
 	if err != nil {
 		return err
 	}
@@ -119,7 +125,9 @@ func trace(t *testing.T, flows int) (topology, file string) {
 }
 
 // digest hashes every row of the tables whose order does not depend on partitions.
-func digest(t *testing.T, lake string) string {
+func digest(t *testing.T, lake string) string { return digestOf(t, lake, stages.Independent) }
+
+func digestOf(t *testing.T, lake string, by stages.Estimator) string {
 	t.Helper()
 	l, err := OpenLake(lake, false)
 	if err != nil {
@@ -127,7 +135,13 @@ func digest(t *testing.T, lake string) string {
 	}
 	h := fnv.New64a()
 	var rows int64
-	for _, table := range []schema.Table{schema.Scenarios, schema.Nodes, schema.Links, schema.Flows, schema.Hops, schema.LinkLoads, schema.HopDelays, schema.LinkStats, schema.DelayBuckets, schema.Slowdowns} {
+	tables := []schema.Table{schema.Scenarios, schema.Nodes, schema.Links, schema.Flows, schema.Hops, schema.LinkLoads, schema.LinkStats, schema.Slowdowns}
+	if by == stages.Independent {
+		tables = append(tables, schema.HopDelays, schema.DelayBuckets)
+	} else {
+		tables = append(tables, schema.Elsewhere, schema.HopContributions)
+	}
+	for _, table := range tables {
 		files, err := filepath.Glob(filepath.Join(l.root, table.Name, "*", "*.parquet"))
 		if table.Variant {
 			files, err = filepath.Glob(filepath.Join(l.root, table.Name, "*", "*", "*.parquet"))
@@ -178,19 +192,25 @@ func estimate(t *testing.T, topology, flows string, o Options) *Run {
 // The same rows, bit for bit, with any number of workers and partitions, in a lake of their own or
 // one after the other in the same.
 func TestSameRowsAtAnyParallelism(t *testing.T) {
+	for _, by := range []stages.Estimator{stages.Independent, stages.Flow} {
+		t.Run(by.String(), func(t *testing.T) { sameRows(t, by) })
+	}
+}
+
+func sameRows(t *testing.T, by stages.Estimator) {
 	topology, flows := trace(t, 8000)
 	lake := t.TempDir()
-	estimate(t, topology, flows, Options{Lake: lake, Workers: 1, Partitions: 1})
-	want := digest(t, lake)
+	estimate(t, topology, flows, Options{Lake: lake, Estimator: by, Workers: 1, Partitions: 1})
+	want := digestOf(t, lake, by)
 	for _, o := range []Options{{Workers: 2, Partitions: 1}, {Workers: 2, Partitions: 7}, {Workers: 1, Partitions: 64}, {Workers: 8, Partitions: 64}, {}} {
-		o.Lake = t.TempDir()
+		o.Lake, o.Estimator = t.TempDir(), by
 		estimate(t, topology, flows, o)
-		if got := digest(t, o.Lake); got != want {
+		if got := digestOf(t, o.Lake, by); got != want {
 			t.Errorf("%d workers, %d partitions: %s, want %s", o.Workers, o.Partitions, got, want)
 		}
 	}
-	estimate(t, topology, flows, Options{Lake: lake, Workers: 2, Partitions: 5})
-	if got := digest(t, lake); got != want {
+	estimate(t, topology, flows, Options{Lake: lake, Estimator: by, Workers: 2, Partitions: 5})
+	if got := digestOf(t, lake, by); got != want {
 		t.Errorf("cut anew in the same lake: %s, want %s", got, want)
 	}
 }
@@ -198,16 +218,25 @@ func TestSameRowsAtAnyParallelism(t *testing.T) {
 // A run killed in the middle of any stage is continued by the same command, to the same rows.
 func TestKilledRunContinues(t *testing.T) {
 	topology, flows := trace(t, 70_000)
-	undisturbed := t.TempDir()
-	estimate(t, topology, flows, Options{Lake: undisturbed, Workers: 2, Partitions: 9})
-	want := digest(t, undisturbed)
+	wants := map[stages.Estimator]string{}
+	for _, by := range []stages.Estimator{stages.Independent, stages.Flow} {
+		undisturbed := t.TempDir()
+		estimate(t, topology, flows, Options{Lake: undisturbed, Estimator: by, Workers: 2, Partitions: 9})
+		wants[by] = digestOf(t, undisturbed, by)
+	}
 	for _, at := range []struct {
+		by    stages.Estimator
 		stage string
 		after int
-	}{{"generate", 1}, {"route", 1}, {"simulate", 1}, {"simulate", 20}, {"bucket", 4}, {"sample", 1}} {
+	}{
+		{stages.Independent, "generate", 1}, {stages.Independent, "route", 1}, {stages.Independent, "simulate", 1},
+		{stages.Independent, "simulate", 20}, {stages.Independent, "bucket", 4}, {stages.Independent, "sample", 1},
+		{stages.Flow, "simulate", 20}, {stages.Flow, "relax", 1}, {stages.Flow, "senders", 3}, {stages.Flow, "sample", 1},
+	} {
+		want := wants[at.by]
 		lake := t.TempDir()
 		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), childLake+"="+lake, childFlows+"="+flows, childStage+"="+at.stage, childAfter+"="+strconv.Itoa(at.after))
+		cmd.Env = append(os.Environ(), childLake+"="+lake, childFlows+"="+flows, childStage+"="+at.stage, childAfter+"="+strconv.Itoa(at.after), childBy+"="+at.by.String())
 		out, err := cmd.CombinedOutput()
 		var exit *exec.ExitError
 		if !errors.As(err, &exit) || !exit.Sys().(syscall.WaitStatus).Signaled() {
@@ -224,8 +253,8 @@ func TestKilledRunContinues(t *testing.T) {
 		if len(status.Scenarios) != 1 || status.Scenarios[0].State != statePartial {
 			t.Errorf("%s: status after the kill is %+v", at.stage, status.Scenarios)
 		}
-		run := estimate(t, topology, flows, Options{Lake: lake, Workers: 2, Partitions: 9})
-		if got := digest(t, lake); got != want {
+		run := estimate(t, topology, flows, Options{Lake: lake, Estimator: at.by, Workers: 2, Partitions: 9})
+		if got := digestOf(t, lake, at.by); got != want {
 			t.Errorf("killed in %s: %s, want %s", at.stage, got, want)
 		}
 		for _, r := range run.reports {

@@ -17,7 +17,7 @@ import (
 
 // methodVersion changes whenever the same scenario would get other numbers than before: what an
 // older program left half done is then done again.
-const methodVersion = 1
+const methodVersion = 2
 
 // A task is the unit of work of a stage: of a worker, of a retry, of a resumed run. Lo and Hi say
 // what it covers: rows of table flows, or links.
@@ -107,7 +107,7 @@ func (s stage) incomplete(l *Lake) error {
 	case s.name == "exact":
 		return fmt.Errorf("%srun \"parsimon validate --lake %s --scenario %s --truth exact\"", what, l.root, s.place.scenario)
 	case s.place.variant != "":
-		return fmt.Errorf("%srun \"parsimon %s --lake %s --scenario %s --estimator %s\" first", what, s.name, l.root, s.place.scenario, s.place.variant)
+		return fmt.Errorf("%srun \"parsimon %s --lake %s --scenario %s %s\" first", what, s.name, l.root, s.place.scenario, variantFlags(s.place.variant))
 	}
 	return fmt.Errorf("%srun \"parsimon %s --lake %s --scenario %s\" first", what, s.name, l.root, s.place.scenario)
 }

@@ -85,13 +85,19 @@ func (l *Lake) scenarioStatus(id string, thorough bool) (ScenarioStatus, error) 
 			all = append(all, stage{"exact", place{id, v}, nil})
 			continue
 		}
-		e, err := stages.ParseEstimator(v)
-		if err != nil {
+		if run.estimator, run.passes, err = parseVariant(v); err != nil {
 			return out, fmt.Errorf("%s: %w", l.statePath(place{id, v}), err)
 		}
-		estimated = true
-		run.estimator = e
-		all = append(all, run.simulateStage(), run.bucketStage(), run.sampleStage())
+		if run.estimator == stages.Independent {
+			estimated = true
+			all = append(all, run.simulateStage(), run.bucketStage(), run.sampleStage())
+			continue
+		}
+		all = append(all, run.passStage(run.passes), run.relaxStage(run.passes))
+		if l.begun(run.sendersStage()) { // a pass on the way to others need not be estimated
+			estimated = true
+			all = append(all, run.sendersStage(), run.sampleStage())
+		}
 	}
 	for _, s := range all {
 		st := l.stageStatus(s, thorough)
@@ -146,6 +152,12 @@ func (l *Lake) stageStatus(s stage, thorough bool) StageStatus {
 		out.State = statePartial
 	}
 	return out
+}
+
+// begun says whether a stage has a plan.
+func (l *Lake) begun(s stage) bool {
+	_, err := os.Stat(s.path(l, "plan.json"))
+	return err == nil
 }
 
 // variants lists the ways a scenario has been estimated, or begun to be.

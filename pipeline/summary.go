@@ -101,8 +101,12 @@ func (r *Run) summarizeTime(p *printer) {
 	other := max(0, time.Since(r.began).Seconds()-seconds)
 	p.linef("%-10s %9.3f %14.3f", "other", other, other)
 	p.linef("%-10s %9.3f %14.3f  (%d workers; unlimited: every link case and chunk on a core of its own)", "all", seconds+other, critical+other, r.workers)
-	if _, simulated, err := r.simulateStage().complete(r.lake); err == nil {
-		var hops, kernelNS int64
+	var hops, kernelNS int64
+	for _, cases := range r.caseStages() {
+		_, simulated, err := cases.complete(r.lake)
+		if err != nil {
+			continue
+		}
 		for _, rec := range simulated {
 			var s stages.SimulateStats
 			if json.Unmarshal(rec.Stats, &s) == nil {
@@ -110,6 +114,8 @@ func (r *Run) summarizeTime(p *printer) {
 				kernelNS += s.KernelNS
 			}
 		}
+	}
+	if hops > 0 {
 		p.linef("%s packet-hops simulated at %.1f ns each", Human(float64(hops)), float64(kernelNS)/float64(max(1, hops)))
 	}
 }

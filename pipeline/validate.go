@@ -317,12 +317,16 @@ func (r *Run) compareTiers(ctx context.Context, db *sql.DB, w Window) ([]TierQue
 	glob := func(dir string) string {
 		return stages.QuoteSQL(filepath.Join(r.lake.root, filepath.FromSlash(dir), "*.parquet"))
 	}
+	waits := glob(r.variant().dir(schema.HopContributions))
+	if r.estimator == stages.Independent { // what it draws is no wait of the flow's own
+		waits = glob(r.variant().dir(schema.HopDelays))
+	}
 	rows, err := db.QueryContext(ctx, fmt.Sprintf(`
 		SELECT l.tier, count(*), avg(d.wait_ns), avg(x.last_wait_ns), quantile_cont(d.wait_ns, 0.99), quantile_cont(x.last_wait_ns, 0.99)
 		FROM read_parquet(%s) x JOIN read_parquet(%s) d ON d.flow_row = x.flow_row AND d.link_id = x.link_id
 		JOIN read_parquet(%s) l ON l.link_id = x.link_id
 		WHERE x.hop > 0 GROUP BY l.tier ORDER BY avg(x.last_wait_ns) DESC, l.tier`,
-		glob(r.exactStage(w).place.dir(schema.ExactHops)), glob(r.variant().dir(schema.HopDelays)), glob(r.base().dir(schema.Links))))
+		glob(r.exactStage(w).place.dir(schema.ExactHops)), waits, glob(r.base().dir(schema.Links))))
 	if err != nil {
 		return nil, fmt.Errorf("queueing by tier: %w", stages.FirstLine(err))
 	}

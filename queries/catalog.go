@@ -154,6 +154,8 @@ func sqlType(t arrow.DataType) string {
 		return "BIGINT"
 	case arrow.FLOAT64:
 		return "DOUBLE"
+	case arrow.BINARY:
+		return "BLOB"
 	case arrow.STRING:
 		return "VARCHAR"
 	case arrow.LIST:

@@ -9,7 +9,7 @@ import (
 
 // Version is the version of the lake's tables. It stands in the metadata of every Parquet file
 // (key VersionKey) and changes whenever a column changes its name, type or meaning.
-const Version = 1
+const Version = 2
 
 // VersionKey and TableKey are the Parquet and Arrow metadata keys that carry Version and the
 // table's name.
@@ -50,6 +50,7 @@ var (
 	f64 = arrow.PrimitiveTypes.Float64
 	str = arrow.BinaryTypes.String
 	boo = arrow.FixedWidthTypes.Boolean
+	bin = arrow.BinaryTypes.Binary
 )
 
 // The tables of the lake.
@@ -132,6 +133,7 @@ var (
 			{"prev_link", i32, false, "", "the hop before this one; -1 at hop 0"},
 			{"delay_to_link_ns", i64, false, "ns", "propagation from the source to the sending end of this link"},
 			{"path_delay_ns", i64, false, "ns", "propagation from the source to the destination"},
+			{"path_send_ns", i64, false, "ns", "what a full packet needs to be sent on all links of the path, and its ACK on the way back"},
 		},
 	}
 	LinkLoads = Table{
@@ -195,6 +197,36 @@ var (
 			{"size_max_bytes", i64, false, "bytes", "largest flow in the bucket"},
 			{"n", i64, false, "", "number of delays"},
 			{"delays", arrow.ListOfNonNullable(f64), false, "ns per packet", "packet-normalised delays, ascending"},
+		},
+	}
+	HopWaits = Table{
+		Name: "hop_waits", Doc: "What each flow's packets met at each hop in one pass over the link cases (estimator flow).",
+		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"}, Variant: true,
+		Columns: []Column{
+			{"flow_row", i64, false, "", "the flow's row in table flows"},
+			{"hop", i16, false, "", "place of the link on the path, from 0"},
+			{"hops", i16, false, "", "number of links on the path"},
+			{"link_id", i32, false, "", "link"},
+			{"met", bin, false, "", "waits and marks of the packets, in blocks (stages/waits.go); hop 0: how long other flows held them at the host"},
+		},
+	}
+	Elsewhere = Table{
+		Name: "elsewhere", Doc: "What each flow's packets met at its other hops: what the next pass tells the link cases.",
+		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"link_id", "flow_row"}, Variant: true,
+		Columns: []Column{
+			{"link_id", i32, false, "", "link that is told"},
+			{"flow_row", i64, false, "", "the flow's row in table flows"},
+			{"hop", i16, false, "", "place of the link on the path, from 0"},
+			{"met", bin, false, "", "holds, waits and marks of the packets, in blocks (stages/waits.go)"},
+		},
+	}
+	SenderFCTs = Table{
+		Name: "sender_fcts", Doc: "Each flow's FCT in the link case of its host's own link, told all that its packets met elsewhere: its whole journey.",
+		Grain: "flow", Key: []string{"flow_row"}, Sort: []string{"flow_row"}, Variant: true,
+		Columns: []Column{
+			{"flow_row", i64, false, "", "the flow's row in table flows"},
+			{"fct_ns", i64, false, "ns", "FCT in the case"},
+			{"ideal_ns", i64, false, "ns", "FCT of the flow alone in the case, with a window that never binds"},
 		},
 	}
 	HopContributions = Table{
@@ -279,7 +311,7 @@ var (
 func Tables() []Table {
 	return []Table{
 		Scenarios, Nodes, Links, Flows, Rejects, Hops, LinkLoads, LinkStats, HopDelays,
-		DelayBuckets, HopContributions, Slowdowns, ExactFCTs, ExactHops, Validations,
+		DelayBuckets, HopWaits, Elsewhere, SenderFCTs, HopContributions, Slowdowns, ExactFCTs, ExactHops, Validations,
 	}
 }
 

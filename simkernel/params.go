@@ -63,3 +63,8 @@ func (p *Params) MarkBytes(bandwidthBps int64) int64 {
 func (p *Params) Packets(sizeBytes int64) int64 {
 	return (sizeBytes + p.PayloadBytes - 1) / p.PayloadBytes
 }
+
+// SendNS is the time to send so many bytes on the wire at a bandwidth, rounded to ns.
+func (p *Params) SendNS(wireBytes, bandwidthBps int64) int64 {
+	return (newWireTime(float64(bandwidthBps)).ps(wireBytes) + psPerNS/2) / psPerNS
+}

@@ -28,42 +28,38 @@ type BucketStats struct {
 // Bucketer turns the hop delays of a partition of links into distributions and into what each hop
 // contributes to each of its flows. One Bucketer serves one goroutine.
 type Bucketer struct {
-	params    simkernel.Params
-	seed      uint64
-	estimator Estimator
-	sorter    sorter
+	params simkernel.Params
+	seed   uint64
+	sorter sorter
 
 	link                         []int32
 	flowRow, flowID, size, delay []int64
-	wait                         []int64
 	hop, hops                    []int16
-	contribution, waited         []float64
+	contribution                 []float64
 	normalised                   []float64 // of one link, by size, then ascending within buckets
 	buckets                      bucketColumns
 }
 
 // BucketColumns names the columns of table hop_delays that Bucket reads.
 func BucketColumns() []string {
-	return []string{"link_id", "flow_row", "flow_id", "hop", "hops", "size_bytes", "fct_ns", "ideal_ns", "wait_ns"}
+	return []string{"link_id", "flow_row", "flow_id", "hop", "hops", "size_bytes", "fct_ns", "ideal_ns"}
 }
 
-// NewBucketer prepares a bucketer for an estimator. The seed keys the draws.
-func NewBucketer(p simkernel.Params, seed uint64, e Estimator) *Bucketer {
-	return &Bucketer{params: p, seed: seed, estimator: e}
+// NewBucketer prepares a bucketer. The seed keys the draws.
+func NewBucketer(p simkernel.Params, seed uint64) *Bucketer {
+	return &Bucketer{params: p, seed: seed}
 }
 
 // Bucket reads a partition's hop_delays (by link) and writes delay_buckets, by link and size, and
-// hop_contributions, by flow: for each flow at each hop what the estimator says it adds. That is,
-// for Independent, one delay drawn from the bucket of the flow's size (paper, §3.4), times its
-// packets, a draw keyed by seed, flow and hop, so that it is the same in any partition; for Flow,
-// the flow's own delay.
+// hop_contributions, by flow: for each flow at each hop one delay drawn from the bucket of the flow's
+// size (paper, §3.4), times its packets, a draw keyed by seed, flow and hop, so that it is the same in
+// any partition.
 func (b *Bucketer) Bucket(ctx context.Context, in schema.Batches, buckets, contributions schema.Sink) (BucketStats, error) {
 	var stats BucketStats
 	if err := b.gather(in); err != nil {
 		return stats, err
 	}
-	b.contribution, b.waited = resize(b.contribution, len(b.link)), resize(b.waited, len(b.link))
-	clear(b.waited)
+	b.contribution = resize(b.contribution, len(b.link))
 	for from := 0; from < len(b.link); {
 		if err := ctx.Err(); err != nil {
 			return stats, err
@@ -91,7 +87,7 @@ func (b *Bucketer) Bucket(ctx context.Context, in schema.Batches, buckets, contr
 
 func (b *Bucketer) gather(in schema.Batches) error {
 	b.link, b.flowRow, b.flowID, b.size, b.delay = b.link[:0], b.flowRow[:0], b.flowID[:0], b.size[:0], b.delay[:0]
-	b.hop, b.hops, b.wait = b.hop[:0], b.hops[:0], b.wait[:0]
+	b.hop, b.hops = b.hop[:0], b.hops[:0]
 	return forEach(in, func(rec arrow.Record) error {
 		b.link = append(b.link, int32s(rec, "link_id")...)
 		b.flowRow = append(b.flowRow, int64s(rec, "flow_row")...)
@@ -99,7 +95,6 @@ func (b *Bucketer) gather(in schema.Batches) error {
 		b.size = append(b.size, int64s(rec, "size_bytes")...)
 		b.hop = append(b.hop, int16s(rec, "hop")...)
 		b.hops = append(b.hops, int16s(rec, "hops")...)
-		b.wait = append(b.wait, int64s(rec, "wait_ns")...)
 		ideal := int64s(rec, "ideal_ns")
 		for i, fct := range int64s(rec, "fct_ns") {
 			if fct < ideal[i] {
@@ -127,10 +122,6 @@ func (b *Bucketer) bucketLink(from, to int) int {
 		slices.Sort(delays)
 		for _, i := range members {
 			row := from + int(i)
-			if b.estimator == Flow {
-				b.contribution[row], b.waited[row] = float64(b.delay[row]), float64(min(b.wait[row], b.delay[row]))
-				continue
-			}
 			draw := NewStream(b.seed, StreamBucket, uint64(b.flowID[row]), uint64(b.hop[row]))
 			b.contribution[row] = delays[draw.IntN(len(delays))] * float64(b.params.Packets(b.size[row]))
 		}
@@ -153,30 +144,44 @@ func bucketEnd(n int, size func(i int) int64) int {
 }
 
 // emit writes the contributions ordered by flow.
-func (b *Bucketer) emit(out schema.Sink) error {
+func (b *Bucketer) emit(sink schema.Sink) error {
 	if len(b.link) == 0 {
 		return nil
 	}
 	least := slices.Min(b.flowRow)
 	order := b.sorter.order(len(b.link), func(i int) uint64 { return uint64(b.flowRow[i]-least)<<10 | uint64(b.hop[i]) })
-	var flowRow []int64
-	var hop, hops []int16
-	var link []int32
-	var delay, wait []float64
+	var out contributionRows
 	for at := 0; at < len(order); at += batchRows {
-		rows := order[at:min(len(order), at+batchRows)]
-		flowRow, hop, hops, link, delay = flowRow[:0], hop[:0], hops[:0], link[:0], delay[:0]
-		wait = wait[:0]
-		for _, i := range rows {
-			flowRow, hop, hops = append(flowRow, b.flowRow[i]), append(hop, b.hop[i]), append(hops, b.hops[i])
-			link, delay = append(link, b.link[i]), append(delay, b.contribution[i])
-			wait = append(wait, b.waited[i])
+		for _, i := range order[at:min(len(order), at+batchRows)] {
+			out.append(b.flowRow[i], b.hop[i], b.hops[i], b.link[i], b.contribution[i], 0)
 		}
-		if err := writeColumns(out, schema.HopContributions, len(rows), column(flowRow), column(hop), column(hops), column(link), column(delay), column(wait)); err != nil {
+		if err := out.flush(sink); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// contributionRows are the rows of table hop_contributions under construction.
+type contributionRows struct {
+	flowRow     []int64
+	hop, hops   []int16
+	link        []int32
+	delay, wait []float64
+}
+
+func (c *contributionRows) append(flowRow int64, hop, hops int16, link int32, delayNS, waitNS float64) {
+	c.flowRow, c.hop, c.hops = append(c.flowRow, flowRow), append(c.hop, hop), append(c.hops, hops)
+	c.link, c.delay, c.wait = append(c.link, link), append(c.delay, delayNS), append(c.wait, waitNS)
+}
+
+func (c *contributionRows) flush(out schema.Sink) error {
+	if len(c.flowRow) == 0 {
+		return nil
+	}
+	err := writeColumns(out, schema.HopContributions, len(c.flowRow), column(c.flowRow), column(c.hop), column(c.hops), column(c.link), column(c.delay), column(c.wait))
+	c.flowRow, c.hop, c.hops, c.link, c.delay, c.wait = c.flowRow[:0], c.hop[:0], c.hops[:0], c.link[:0], c.delay[:0], c.wait[:0]
+	return err
 }
 
 // bucketColumns are the rows of table delay_buckets under construction.

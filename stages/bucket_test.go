@@ -152,7 +152,7 @@ func TestBucketDrawsFromTheFlowsOwnBucket(t *testing.T) {
 	p := simkernel.DefaultParams()
 	in := delaysTable(rand.New(rand.NewPCG(5, 5)), 6, 1500)
 	var buckets, contributions captured
-	stats, err := NewBucketer(p, 42, Independent).Bucket(context.Background(), in, &buckets, &contributions)
+	stats, err := NewBucketer(p, 42).Bucket(context.Background(), in, &buckets, &contributions)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +215,7 @@ func TestBucketDrawsFromTheFlowsOwnBucket(t *testing.T) {
 	rec := in.recs[0]
 	for from := int64(0); from < rec.NumRows(); from += 1500 {
 		var b, c captured
-		if _, err := NewBucketer(p, 42, Independent).Bucket(context.Background(), &captured{recs: []arrow.Record{rec.NewSlice(from, from+1500)}}, &b, &c); err != nil {
+		if _, err := NewBucketer(p, 42).Bucket(context.Background(), &captured{recs: []arrow.Record{rec.NewSlice(from, from+1500)}}, &b, &c); err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range c.recs {
@@ -235,7 +235,7 @@ func TestBucketRefusesDelaysBelowIdeal(t *testing.T) {
 	if err := d.flush(&c); err != nil {
 		t.Fatal(err)
 	}
-	_, err := NewBucketer(simkernel.DefaultParams(), 1, Independent).Bucket(context.Background(), &c, &b, &out)
+	_, err := NewBucketer(simkernel.DefaultParams(), 1).Bucket(context.Background(), &c, &b, &out)
 	if err == nil {
 		t.Fatal("an FCT below ideal is taken")
 	}

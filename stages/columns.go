@@ -50,6 +50,17 @@ func stringColumn(values []string) arrow.Array {
 	return b.NewArray()
 }
 
+// binaryColumn is an Arrow column of n byte strings.
+func binaryColumn(n int, value func(i int) []byte) arrow.Array {
+	b := array.NewBinaryBuilder(memory.DefaultAllocator, arrow.BinaryTypes.Binary)
+	defer b.Release()
+	b.Reserve(n)
+	for i := range n {
+		b.Append(value(i))
+	}
+	return b.NewArray()
+}
+
 // writeColumns hands columns to a sink as one batch of the table.
 func writeColumns(out schema.Sink, t schema.Table, rows int, columns ...arrow.Array) error {
 	rec := array.NewRecord(t.Arrow(), columns, int64(rows))

@@ -2,18 +2,19 @@ package stages
 
 import "fmt"
 
-// An Estimator says what each hop adds to a flow's FCT, and how hops combine.
+// An Estimator says how link cases become the slowdowns of flows.
 type Estimator uint8
 
 const (
 	// Independent is the paper's (§3.4): at each hop an independent draw of the packet-normalised
 	// delay from the bucket of the flow's size; delays add up.
 	Independent Estimator = iota
-	// Flow takes each flow's own delay at each hop, which keeps the correlation between hops that
-	// draws throw away. Of a flow's delay at a hop, the wait of its last packet in the queue is time
-	// that nothing else can hide: waits at successive hops add up. The rest is rate lost to other
-	// flows and to the host's own NIC. A flow runs at the rate of its tightest hop, and every link
-	// case charges the same NIC again, so of the rest only the largest counts.
+	// Flow follows each flow's own packets. Link cases tell each other, in passes, what the packets of
+	// their flows met (Relaxer); then the case of the flow's own host, told what its packets met on
+	// the rest of the path, plays its whole journey (Simulator.Senders). So waits at different links
+	// add up where packets meet them one after the other; rate that is lost to several links at the
+	// same time is lost once, because one sender reacts to all marks; the host's own NIC is charged
+	// once; and so is a window below the bandwidth-delay product.
 	Flow
 )
 
@@ -33,18 +34,4 @@ func ParseEstimator(name string) (Estimator, error) {
 		}
 	}
 	return 0, fmt.Errorf("no estimator %q: must be one of %v", name, estimatorNames)
-}
-
-// combine is the delay of a flow from its delays at its hops, in path order, and the waits in them.
-func (e Estimator) combine(delays, waits []float64) float64 {
-	var sum, rest float64
-	for h, d := range delays {
-		if e == Flow {
-			sum += waits[h]
-			rest = max(rest, d-waits[h])
-		} else {
-			sum += d
-		}
-	}
-	return sum + rest
 }

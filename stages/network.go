@@ -199,6 +199,12 @@ func (n *Network) Node(id int32) (Node, bool) {
 	return n.Nodes[i], true
 }
 
+// FromHost says whether a link is a host's own: the first hop of the paths that start there.
+func (n *Network) FromHost(link int32) bool {
+	v, _ := n.Node(n.Links[link].Src)
+	return v.Kind == KindHost
+}
+
 // Hosts are the ids of all hosts, ascending. The slice is the network's own.
 func (n *Network) Hosts() []int32 { return n.hosts }
 

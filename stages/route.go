@@ -91,6 +91,7 @@ type routeChunk struct {
 
 type chunkFlow struct {
 	id, sizeBytes, startNS, pathDelayNS int64
+	pathSendNS                          int64
 	hopAt, hops                         int32 // its hops are hops[hopAt : hopAt+hops] of the chunk
 	firstLink                           int32
 }
@@ -133,6 +134,7 @@ func (c *routeChunk) add(r *Router, p *simkernel.Params, rec arrow.Record, opt R
 		for _, l := range path {
 			c.hops = append(c.hops, chunkHop{f.pathDelayNS, l, int32(len(c.flows))})
 			f.pathDelayNS += links[l].DelayNS
+			f.pathSendNS += p.SendNS(p.PayloadBytes+p.HeaderBytes, links[l].BandwidthBps) + p.SendNS(p.AckBytes, links[Reverse(l)].BandwidthBps)
 		}
 		c.flows = append(c.flows, f)
 		stats.Flows++
@@ -168,6 +170,7 @@ func (c *routeChunk) sortByLink(links int) {
 type hopRows struct {
 	link, firstLink, prevLink                    []int32
 	flowRow, id, size, start, delayTo, pathDelay []int64
+	pathSend                                     []int64
 	hop, hops                                    []int16
 }
 
@@ -175,6 +178,7 @@ func (o *hopRows) resize(n int) {
 	o.link, o.firstLink, o.prevLink = resize(o.link, n), resize(o.firstLink, n), resize(o.prevLink, n)
 	o.flowRow, o.id, o.size = resize(o.flowRow, n), resize(o.id, n), resize(o.size, n)
 	o.start, o.delayTo, o.pathDelay = resize(o.start, n), resize(o.delayTo, n), resize(o.pathDelay, n)
+	o.pathSend = resize(o.pathSend, n)
 	o.hop, o.hops = resize(o.hop, n), resize(o.hops, n)
 }
 
@@ -198,10 +202,11 @@ func (c *routeChunk) writeHops(ctx context.Context, n *Network, firstRow int64, 
 			o.hop[k], o.hops[k] = int16(at-f.hopAt), int16(f.hops)
 			o.size[k], o.start[k] = f.sizeBytes, f.startNS
 			o.delayTo[k], o.pathDelay[k] = h.delayToNS, f.pathDelayNS
+			o.pathSend[k] = f.pathSendNS
 		}
 		err := writeColumns(hops, schema.Hops, len(rows), column(o.link), column(o.flowRow), column(o.id),
 			column(o.hop), column(o.hops), column(o.size), column(o.start), column(o.firstLink),
-			column(o.prevLink), column(o.delayTo), column(o.pathDelay))
+			column(o.prevLink), column(o.delayTo), column(o.pathDelay), column(o.pathSend))
 		if err != nil {
 			return err
 		}

@@ -3,9 +3,11 @@ package stages
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/schema"
 	"parsimon/simkernel"
@@ -24,12 +26,15 @@ type SimulateStats struct {
 // Simulator runs the link cases of one scenario, a partition of links at a time. Its scratch memory
 // is reused: one Simulator serves one goroutine.
 type Simulator struct {
-	net    *Network
-	params simkernel.Params
-	loads  *Loads
-	kernel *simkernel.Kernel
+	net       *Network
+	params    simkernel.Params
+	loads     *Loads
+	estimator Estimator
+	kernel    *simkernel.Kernel
 
 	rows     hopColumns
+	told     arena   // what the rows' packets met elsewhere, as read
+	toldAt   []int32 // by place in order: its place in told
 	order    []int32 // rows by link, each link's in start order
 	starts   []int32 // where each link of the partition begins in order
 	sourceOf []int32 // by link id: the case's source, if stamp says so
@@ -39,58 +44,103 @@ type Simulator struct {
 	result   simkernel.Result
 	out      delayColumns
 	stats    statColumns
-}
-
-// hopColumns are the columns of table hops that a link case needs.
-type hopColumns struct {
-	link, firstLink              []int32
-	flowRow, flowID, size, start []int64
-	delayToLink, pathDelay       []int64
-	hop, hops                    []int16
+	feeders  map[int32]int32 // of the case: link before the target -> feeder
+	waits    waitRows
+	senders  senderRows
 }
 
 // HopColumns names the columns of table hops that Simulate reads.
 func HopColumns() []string {
-	return []string{"link_id", "flow_row", "flow_id", "hop", "hops", "size_bytes", "start_ns", "first_link", "delay_to_link_ns", "path_delay_ns"}
+	return []string{"link_id", "flow_row", "flow_id", "hop", "hops", "size_bytes", "start_ns", "first_link", "prev_link", "delay_to_link_ns", "path_delay_ns", "path_send_ns"}
 }
 
-// NewSimulator prepares a simulator for the scenario's link cases.
-func NewSimulator(n *Network, p simkernel.Params, loads *Loads) (*Simulator, error) {
+// NewSimulator prepares a simulator for the scenario's link cases, built as the estimator wants them:
+// for Independent as the paper does; for Flow also with the link before the target, the part of the
+// round trip that the case leaves out, and what the packets met elsewhere.
+func NewSimulator(n *Network, p simkernel.Params, loads *Loads, e Estimator) (*Simulator, error) {
 	k, err := simkernel.NewKernel(p)
 	if err != nil {
 		return nil, err
 	}
 	return &Simulator{
-		net: n, params: p, loads: loads, kernel: k,
-		sourceOf: make([]int32, len(n.Links)), stamp: make([]int32, len(n.Links)),
+		net: n, params: p, loads: loads, estimator: e, kernel: k,
+		sourceOf: make([]int32, len(n.Links)), stamp: make([]int32, len(n.Links)), feeders: map[int32]int32{},
 	}, nil
 }
 
 // Simulate runs the link case of every link in [lo, hi) that carries flows. It reads hops (the
 // partition's rows of table hops; rows of other links are passed over; each link's rows must come
-// in flow_row order) and writes hop_delays, by link and flow_row, and link_stats, one row for every
-// link in [lo, hi).
+// in flow_row order) and writes link_stats, one row for every link in [lo, hi), and to out, for
+// Independent, hop_delays, by link and flow_row, or, for Flow, hop_waits, by flow_row and hop. For
+// Flow it may be told what the packets met elsewhere: the same rows of table elsewhere (nil: nothing).
 //
 // Each answer is a pure function of one link's rows and of the loads, so that neither the
 // partition nor the worker shows in it. progress, if not nil, is told the packet-hops of each case
 // when it is done.
-func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops schema.Batches, delays, stats schema.Sink, progress func(packetHops int64)) (SimulateStats, error) {
+func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, told schema.Batches, out, stats schema.Sink, progress func(packetHops int64)) (SimulateStats, error) {
+	done, err := s.cases(ctx, lo, hi, hops, told, func(id int32) bool { return true }, func(link Link, rows []int32) error {
+		s.count(link, rows)
+		if s.estimator == Independent {
+			return s.emit(link, rows, out)
+		}
+		s.waits.add(s, link, rows)
+		return nil
+	}, progress)
+	if err == nil && s.estimator == Independent {
+		err = s.out.flush(out)
+	} else if err == nil {
+		err = s.waits.flush(out)
+	}
+	if err != nil {
+		return done, err
+	}
+	return done, s.stats.flush(stats)
+}
+
+// Senders runs the link cases of the hosts' own links in [lo, hi), told all that the packets met
+// elsewhere, and writes sender_fcts, by flow_row.
+func (s *Simulator) Senders(ctx context.Context, lo, hi int32, hops, told schema.Batches, out schema.Sink, progress func(packetHops int64)) (SimulateStats, error) {
+	done, err := s.cases(ctx, lo, hi, hops, told, s.net.FromHost, func(_ Link, rows []int32) error {
+		s.senders.add(s, rows)
+		return nil
+	}, progress)
+	if err != nil {
+		return done, err
+	}
+	return done, s.senders.flush(out)
+}
+
+// cases runs the wanted link cases of [lo, hi) that carry flows; each is taken before the next.
+func (s *Simulator) cases(ctx context.Context, lo, hi int32, hops, told schema.Batches, want func(int32) bool, take func(link Link, rows []int32) error, progress func(int64)) (SimulateStats, error) {
 	var done SimulateStats
+	s.waits.reset()
+	s.senders.reset()
 	if err := s.gather(lo, hi, hops); err != nil {
+		return done, err
+	}
+	if err := s.gatherTold(lo, hi, told); err != nil {
 		return done, err
 	}
 	for id := lo; id < hi; id++ {
 		if err := ctx.Err(); err != nil {
 			return done, err
 		}
+		if !want(id) {
+			continue
+		}
 		link := s.net.Links[id]
-		rows := s.order[s.starts[id-lo]:s.starts[id-lo+1]]
+		from, to := s.starts[id-lo], s.starts[id-lo+1]
+		rows := s.order[from:to]
 		began := time.Now()
-		if err := s.simulateLink(link, rows); err != nil {
+		err := s.buildCase(link, int(from), int(to))
+		if err == nil {
+			err = s.simulateCase(rows)
+		}
+		if err != nil {
 			return done, fmt.Errorf("link %d (%d → %d): %w", link.ID, link.Src, link.Dst, err)
 		}
 		took := time.Since(began).Nanoseconds()
-		if err := s.emit(link, rows, delays); err != nil {
+		if err := take(link, rows); err != nil {
 			return done, err
 		}
 		if len(rows) == 0 {
@@ -107,10 +157,7 @@ func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops schema.Batc
 			progress(packets)
 		}
 	}
-	if err := s.out.flush(delays); err != nil {
-		return done, err
-	}
-	return done, s.stats.flush(stats)
+	return done, nil
 }
 
 // gather reads the partition's hops and orders them by link (a stable counting sort).
@@ -153,41 +200,133 @@ func (s *Simulator) gather(lo, hi int32, hops schema.Batches) error {
 	return nil
 }
 
-// simulateLink builds the link case of those rows (paper, §3.2) and runs it.
-func (s *Simulator) simulateLink(link Link, rows []int32) error {
+// gatherTold reads what the partition's packets met elsewhere, and orders it as gather ordered hops.
+func (s *Simulator) gatherTold(lo, hi int32, told schema.Batches) error {
+	s.told.reset()
+	s.toldAt = s.toldAt[:0]
+	if told == nil {
+		return nil
+	}
+	next := slices.Clone(s.starts[:hi-lo])
+	s.toldAt = resize(s.toldAt, len(s.order))
+	n := 0
+	err := forEach(told, func(rec arrow.Record) error {
+		link, row := int32s(rec, "link_id"), int64s(rec, "flow_row")
+		met := named(rec, "met").(*array.Binary)
+		for i, id := range link {
+			if id < lo || id >= hi {
+				continue
+			}
+			at := next[id-lo]
+			if at >= s.starts[id-lo+1] || s.rows.flowRow[s.order[at]] != row[i] {
+				return fmt.Errorf("table elsewhere has flow row %d on link %d where table hops has not", row[i], id)
+			}
+			next[id-lo]++
+			s.toldAt[at] = int32(n)
+			s.told.add(met.Value(i))
+			n++
+		}
+		return nil
+	})
+	if err == nil && n != len(s.order) {
+		err = fmt.Errorf("table elsewhere has %d rows of links %d to %d, table hops has %d", n, lo, hi-1, len(s.order))
+	}
+	return err
+}
+
+// buildCase builds the link case of the rows at places from to to of the order (paper, §3.2).
+func (s *Simulator) buildCase(link Link, from, to int) error {
 	r, c := &s.rows, &s.c
 	c.SourceBps, c.SourceDelayNS = c.SourceBps[:0], c.SourceDelayNS[:0]
 	c.Source, c.SizeBytes, c.StartNS, c.PathDelayNS = c.Source[:0], c.SizeBytes[:0], c.StartNS[:0], c.PathDelayNS[:0]
+	c.Feeder, c.FeederBps, c.ReturnNS, c.Elsewhere = c.Feeder[:0], c.FeederBps[:0], c.ReturnNS[:0], c.Elsewhere[:0]
+	clear(s.feeders)
 	s.caseNo++
+	c.Record = s.estimator == Flow
 	c.Kind = simkernel.Behind
-	if len(rows) > 0 && r.hop[rows[0]] == 0 {
+	if from < to && r.hop[s.order[from]] == 0 {
 		c.Kind = simkernel.FirstHop
 	}
 	c.TargetBps = s.loads.AvailableBps(s.net, &s.params, link)
 	c.MarkBytes = s.params.MarkBytes(link.BandwidthBps)
-	for _, i := range rows {
+	for _, i := range s.order[from:to] {
 		first := r.firstLink[i]
 		if s.stamp[first] != s.caseNo {
 			s.stamp[first], s.sourceOf[first] = s.caseNo, int32(len(c.SourceBps))
 			c.SourceBps = append(c.SourceBps, s.loads.AvailableBps(s.net, &s.params, s.net.Links[first]))
-			// Where equally long paths differ in propagation, a source's first flow speaks for
-			// all; each flow's round trip stays its own.
+			// Where equally long paths differ in propagation or in the link before the target, a
+			// source's first flow speaks for all; each flow's round trip stays its own.
 			c.SourceDelayNS = append(c.SourceDelayNS, r.delayToLink[i])
+			if s.estimator == Flow && c.Kind == simkernel.Behind {
+				c.Feeder = append(c.Feeder, s.feeder(r.prevLink[i], first))
+			}
 		}
 		src := s.sourceOf[first]
 		c.Source = append(c.Source, src)
 		c.SizeBytes = append(c.SizeBytes, r.size[i])
 		c.StartNS = append(c.StartNS, r.start[i])
 		c.PathDelayNS = append(c.PathDelayNS, max(r.pathDelay[i], c.SourceDelayNS[src]))
+		if s.estimator == Flow {
+			c.ReturnNS = append(c.ReturnNS, s.returnNS(link, first, r.pathSend[i]))
+		}
 	}
-	if err := s.kernel.Simulate(c, &s.result); err != nil {
+	if len(s.toldAt) == 0 {
+		return nil
+	}
+	for at := from; at < to; at++ {
+		i := s.order[at]
+		was := int64(len(c.Elsewhere))
+		var err error
+		if c.Elsewhere, err = readWaits(c.Elsewhere, s.told.at(int(s.toldAt[at]))); err != nil {
+			return fmt.Errorf("flow row %d: %w", r.flowRow[i], err)
+		}
+		want := was + simkernel.Blocks(s.params.Packets(r.size[i]))
+		if int64(len(c.Elsewhere)) > want {
+			return fmt.Errorf("flow row %d: %w", r.flowRow[i], errWaits)
+		}
+		for int64(len(c.Elsewhere)) < want {
+			c.Elsewhere = append(c.Elsewhere, simkernel.Block{})
+		}
+	}
+	return nil
+}
+
+// feeder is the case's feeder for a source whose packets come over that link: -1 if that is the
+// source's own.
+func (s *Simulator) feeder(prev, first int32) int32 {
+	if prev == first {
+		return -1
+	}
+	f, ok := s.feeders[prev]
+	if !ok {
+		f = int32(len(s.c.FeederBps))
+		s.feeders[prev] = f
+		s.c.FeederBps = append(s.c.FeederBps, s.loads.AvailableBps(s.net, &s.params, s.net.Links[prev]))
+	}
+	return f
+}
+
+// returnNS is what a full packet and its ACK need to be sent on the links of a path that the case of
+// the link does not simulate: all but the source's own and the link.
+func (s *Simulator) returnNS(link Link, first int32, pathSendNS int64) int64 {
+	full := s.params.PayloadBytes + s.params.HeaderBytes
+	left := pathSendNS - s.params.SendNS(full, s.net.Links[first].BandwidthBps)
+	if link.ID != first {
+		left -= s.params.SendNS(full, link.BandwidthBps)
+	}
+	return max(0, left)
+}
+
+// simulateCase runs the case of those rows.
+func (s *Simulator) simulateCase(rows []int32) error {
+	if err := s.kernel.Simulate(&s.c, &s.result); err != nil {
 		return err
 	}
 	if s.result.Unfinished > 0 {
 		var ids []int64
 		for k, i := range rows {
 			if s.result.FCTNS[k] < 0 && len(ids) < 10 {
-				ids = append(ids, r.flowID[i])
+				ids = append(ids, s.rows.flowID[i])
 			}
 		}
 		return fmt.Errorf("%d flows cannot drain within the longest time the kernel can express, among them %v: the link is too slow for them", s.result.Unfinished, ids)
@@ -195,9 +334,9 @@ func (s *Simulator) simulateLink(link Link, rows []int32) error {
 	return nil
 }
 
-// emit puts a finished case into the output columns.
+// emit puts the delays of a finished case into the output columns.
 func (s *Simulator) emit(link Link, rows []int32, delays schema.Sink) error {
-	r, res, load := &s.rows, &s.result, s.loads.Links[link.ID]
+	r, res := &s.rows, &s.result
 	for k, i := range rows {
 		s.out.append(link.ID, r.flowRow[i], r.flowID[i], r.hop[i], r.hops[i], r.size[i], res.FCTNS[k], res.IdealNS[k], res.WaitNS[k])
 		if len(s.out.link) == batchRows {
@@ -206,91 +345,16 @@ func (s *Simulator) emit(link Link, rows []int32, delays schema.Sink) error {
 			}
 		}
 	}
-	counters := res.Counters
-	if len(rows) == 0 {
-		counters = simkernel.Counters{}
-	}
-	s.stats.append(link, load, s.c.TargetBps, s.loads.Load(link), counters)
 	return nil
 }
 
-func (h *hopColumns) reset() {
-	h.link, h.firstLink = h.link[:0], h.firstLink[:0]
-	h.flowRow, h.flowID, h.size, h.start = h.flowRow[:0], h.flowID[:0], h.size[:0], h.start[:0]
-	h.delayToLink, h.pathDelay = h.delayToLink[:0], h.pathDelay[:0]
-	h.hop, h.hops = h.hop[:0], h.hops[:0]
-}
-
-func (h *hopColumns) append(rec arrow.Record, from, to int) {
-	h.link = append(h.link, int32s(rec, "link_id")[from:to]...)
-	h.firstLink = append(h.firstLink, int32s(rec, "first_link")[from:to]...)
-	h.flowRow = append(h.flowRow, int64s(rec, "flow_row")[from:to]...)
-	h.flowID = append(h.flowID, int64s(rec, "flow_id")[from:to]...)
-	h.size = append(h.size, int64s(rec, "size_bytes")[from:to]...)
-	h.start = append(h.start, int64s(rec, "start_ns")[from:to]...)
-	h.delayToLink = append(h.delayToLink, int64s(rec, "delay_to_link_ns")[from:to]...)
-	h.pathDelay = append(h.pathDelay, int64s(rec, "path_delay_ns")[from:to]...)
-	h.hop = append(h.hop, int16s(rec, "hop")[from:to]...)
-	h.hops = append(h.hops, int16s(rec, "hops")[from:to]...)
-}
-
-// delayColumns are the columns of table hop_delays under construction.
-type delayColumns struct {
-	link                           []int32
-	flowRow, flowID                []int64
-	hop, hops                      []int16
-	size, fctNS, idealNS, waitedNS []int64
-}
-
-func (d *delayColumns) append(link int32, flowRow, flowID int64, hop, hops int16, size, fct, ideal, wait int64) {
-	d.link = append(d.link, link)
-	d.flowRow, d.flowID = append(d.flowRow, flowRow), append(d.flowID, flowID)
-	d.hop, d.hops = append(d.hop, hop), append(d.hops, hops)
-	d.size, d.fctNS = append(d.size, size), append(d.fctNS, fct)
-	d.idealNS, d.waitedNS = append(d.idealNS, ideal), append(d.waitedNS, wait)
-}
-
-func (d *delayColumns) flush(out schema.Sink) error {
-	if len(d.link) == 0 {
-		return nil
+// count puts what a finished case's link saw into the output columns.
+func (s *Simulator) count(link Link, rows []int32) {
+	counters := s.result.Counters
+	if len(rows) == 0 {
+		counters = simkernel.Counters{}
 	}
-	err := writeColumns(out, schema.HopDelays, len(d.link), column(d.link), column(d.flowRow), column(d.flowID),
-		column(d.hop), column(d.hops), column(d.size), column(d.fctNS), column(d.idealNS), column(d.waitedNS))
-	d.link, d.flowRow, d.flowID, d.hop, d.hops = d.link[:0], d.flowRow[:0], d.flowID[:0], d.hop[:0], d.hops[:0]
-	d.size, d.fctNS, d.idealNS, d.waitedNS = d.size[:0], d.fctNS[:0], d.idealNS[:0], d.waitedNS[:0]
-	return err
-}
-
-// statColumns are the rows of table link_stats under construction.
-type statColumns struct {
-	link, src, dst                        []int32
-	tier                                  []string
-	bandwidth, available                  []int64
-	flows, bytes, packets                 []int64
-	load                                  []float64
-	sent, marked, busy, maxQueue, atQueue []int64
-	meanQueue, meanWait                   []float64
-}
-
-func (t *statColumns) append(link Link, carried LinkLoad, availableBps int64, load float64, c simkernel.Counters) {
-	t.link, t.src, t.dst = append(t.link, link.ID), append(t.src, link.Src), append(t.dst, link.Dst)
-	t.tier = append(t.tier, link.Tier)
-	t.bandwidth, t.available = append(t.bandwidth, link.BandwidthBps), append(t.available, availableBps)
-	t.flows, t.bytes, t.packets = append(t.flows, carried.Flows), append(t.bytes, carried.Bytes), append(t.packets, carried.Packets)
-	t.load = append(t.load, load)
-	t.sent, t.marked, t.busy = append(t.sent, c.PacketsSent), append(t.marked, c.PacketsMarked), append(t.busy, c.BusyNS)
-	t.maxQueue, t.atQueue = append(t.maxQueue, c.MaxQueueBytes), append(t.atQueue, c.MaxQueueAtNS)
-	// Little's law: the time packets spend waiting is the number waiting, integrated over time.
-	t.meanQueue = append(t.meanQueue, float64(c.WaitSumNS)/float64(max(1, c.BusyNS)))
-	t.meanWait = append(t.meanWait, float64(c.WaitSumNS)/float64(max(1, c.PacketsSent)))
-}
-
-func (t *statColumns) flush(out schema.Sink) error {
-	err := writeColumns(out, schema.LinkStats, len(t.link), column(t.link), column(t.src), column(t.dst), stringColumn(t.tier),
-		column(t.bandwidth), column(t.available), column(t.flows), column(t.bytes), column(t.packets), column(t.load),
-		column(t.sent), column(t.marked), column(t.busy), column(t.maxQueue), column(t.atQueue), column(t.meanQueue), column(t.meanWait))
-	*t = statColumns{}
-	return err
+	s.stats.append(link, s.loads.Links[link.ID], s.c.TargetBps, s.loads.Load(link), counters)
 }
 
 // resize is a slice of that length, its contents unspecified, in the old memory where it fits.

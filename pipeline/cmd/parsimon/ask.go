@@ -232,7 +232,7 @@ Prints quantiles of slowdown and FCT.
 		var q pipeline.Question
 		r.declareLake(f)
 		r.declareScenario(f)
-		r.declareEstimator(f)
+		r.declareIndependent(f)
 		f.Int32Var(&q.Src, "src", -1, "node id of the sending host (required)")
 		f.Int32Var(&q.Dst, "dst", -1, "node id of the receiving host (required)")
 		f.StringVar(&size, "size", "", "flow size, e.g. 1500 or 100KB (required)")

@@ -12,7 +12,7 @@ import (
 func commands() []*command {
 	return []*command{
 		&runCommand, &queryCommand, &statusCommand, &estimateCommand, &validateCommand,
-		&generateCommand, &routeCommand, &simulateCommand, &bucketCommand, &sampleCommand,
+		&generateCommand, &routeCommand, &simulateCommand, &relaxCommand, &sendersCommand, &bucketCommand, &sampleCommand,
 		&benchKernelCommand,
 	}
 }

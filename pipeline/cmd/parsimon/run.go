@@ -15,7 +15,7 @@ import (
 // runFlags are the flags of every command that works on a scenario.
 type runFlags struct {
 	lake, scenario, estimator, memory string
-	switchBuffer                      string
+	switchBuffer, passes              string
 	workers, partitions, exactWorkers int
 }
 
@@ -26,8 +26,12 @@ func (r *runFlags) declareLake(f *pflag.FlagSet) {
 }
 
 func (r *runFlags) declareEstimator(f *pflag.FlagSet) {
-	f.StringVar(&r.estimator, "estimator", stages.Independent.String(), "how delays become slowdowns: "+strings.Join(stages.EstimatorNames(), ", "))
+	f.StringVar(&r.estimator, "estimator", stages.Flow.String(), "how link cases become slowdowns: flow (each flow's own packets, in passes) or independent (the paper's)")
+	f.StringVar(&r.passes, "passes", strconv.Itoa(pipeline.DefaultPasses), "passes of estimator flow over all link cases: a number, or auto: until the percentiles stop moving")
 }
+
+// declareIndependent is for commands that know the paper's estimator only.
+func (r *runFlags) declareIndependent(*pflag.FlagSet) { r.estimator = stages.Independent.String() }
 
 func (r *runFlags) declareWorkers(f *pflag.FlagSet) {
 	f.IntVar(&r.workers, "workers", 0, "goroutines that work at once; 0: one per core. Does not change the results")
@@ -69,6 +73,13 @@ func (r *runFlags) options(e *env) (pipeline.Options, error) {
 	if r.estimator != "" {
 		if o.Estimator, err = stages.ParseEstimator(r.estimator); err != nil {
 			return o, usagef("--estimator: %v", err)
+		}
+	}
+	if r.passes == "auto" {
+		o.Passes = pipeline.AutoPasses
+	} else if r.passes != "" {
+		if o.Passes, err = strconv.Atoi(r.passes); err != nil || o.Passes < 1 || o.Passes > pipeline.MaxPasses {
+			return o, usagef("--passes %q: must be 1 to %d, or auto", r.passes, pipeline.MaxPasses)
 		}
 	}
 	if r.switchBuffer != "" {
@@ -339,15 +350,29 @@ failures), and writes hops, one row per flow and link, sorted by link, and link_
 
 var simulateCommand = stageCommand("simulate", "stage 3: simulate every link on its own", `
 Reads hops and link_loads, runs the link case of every link that carries flows, costliest ranges
-first, and writes hop_delays and link_stats.`,
+first, and writes link_stats and hop_delays (estimator independent) or hop_waits (flow). For flow it
+is one pass, the one that --passes names; from the second on it reads what stage relax of the pass
+before has made of it.`,
 	(*pipeline.Run).Simulate, (*runFlags).declareEstimator, (*runFlags).declarePartitions)
 
-var bucketCommand = stageCommand("bucket", "stage 4: delay distributions by link and flow size", `
+var relaxCommand = stageCommand("relax", "between passes: tell every link what packets met elsewhere", `
+Estimator flow. Reads hop_waits of the pass that --passes names and writes elsewhere: for each flow at
+each link, what its packets met at the other links of its path. The next pass, and stage senders,
+read it.`,
+	(*pipeline.Run).Relax, (*runFlags).declareEstimator)
+
+var sendersCommand = stageCommand("senders", "stage 4 of estimator flow: play each flow's whole journey", `
+Estimator flow. Runs the link cases of the hosts' own links, told all that the pass named by --passes
+found, and writes sender_fcts, each flow's FCT.`,
+	(*pipeline.Run).Senders, (*runFlags).declareEstimator, (*runFlags).declarePartitions)
+
+var bucketCommand = stageCommand("bucket", "stage 4 of estimator independent: delay distributions by link and flow size", `
 Reads hop_delays, groups each link's packet-normalised delays into buckets of flow sizes, and writes
 delay_buckets and hop_contributions: what each hop adds to each flow, ordered by flow.`,
-	(*pipeline.Run).Bucket, (*runFlags).declareEstimator)
+	(*pipeline.Run).Bucket, (*runFlags).declareIndependent)
 
 var sampleCommand = stageCommand("sample", "stage 5: put the hops of each flow together", `
-Reads flows and hop_contributions and writes slowdowns, one row per flow. Brings the views in
+Reads flows and what the stages before found about their hops, and writes slowdowns, one row per flow
+(estimator flow: and hop_contributions, what each hop adds to each flow). Brings the views in
 LAKE/parsimon.duckdb up to date.`,
 	(*pipeline.Run).Sample, (*runFlags).declareEstimator)

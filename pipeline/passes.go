@@ -1,0 +1,343 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/apache/arrow/go/v17/arrow/array"
+
+	"parsimon/queries"
+	"parsimon/schema"
+	"parsimon/stages"
+)
+
+// Passes of estimator Flow.
+const (
+	// DefaultPasses is where more stop paying: README, "How accurate".
+	DefaultPasses = 2
+	// AutoPasses makes passes until p50, p90 and p99 of slowdown move by less than autoShare.
+	AutoPasses = -1
+	// MaxPasses is the most that can be asked for.
+	MaxPasses = 99
+
+	autoShare  = 0.01
+	autoPasses = 8 // at most
+)
+
+// Variants of estimator Flow are named after it and the number of passes: what N passes found is the
+// same whatever comes after them, so that a run with more passes begins where one with fewer ended.
+const flowVariant = "flow-"
+
+func (r *Run) pass(n int) place { return place{r.spec.ScenarioID, flowVariant + strconv.Itoa(n)} }
+
+// parseVariant is the inverse of Run.Variant.
+func parseVariant(name string) (stages.Estimator, int, error) {
+	if n, ok := strings.CutPrefix(name, flowVariant); ok {
+		passes, err := strconv.Atoi(n)
+		if err != nil || passes < 1 || passes > MaxPasses {
+			return 0, 0, fmt.Errorf("no variant %q", name)
+		}
+		return stages.Flow, passes, nil
+	}
+	e, err := stages.ParseEstimator(name)
+	if err == nil && e == stages.Flow {
+		err = fmt.Errorf("no variant %q", name)
+	}
+	return e, 0, err
+}
+
+// variantFlags are the flags of the command line that name a variant.
+func variantFlags(name string) string {
+	if n, ok := strings.CutPrefix(name, flowVariant); ok {
+		return "--estimator flow --passes " + n
+	}
+	return "--estimator " + name
+}
+
+func (r *Run) passStage(n int) stage {
+	return stage{"simulate", r.pass(n), []schema.Table{schema.HopWaits, schema.LinkStats}}
+}
+func (r *Run) relaxStage(n int) stage {
+	return stage{"relax", r.pass(n), []schema.Table{schema.Elsewhere}}
+}
+func (r *Run) sendersStage() stage {
+	return stage{"senders", r.variant(), []schema.Table{schema.SenderFCTs}}
+}
+
+// caseStages are the stages that ran link cases for the run's estimate.
+func (r *Run) caseStages() []stage {
+	if r.estimator == stages.Independent {
+		return []stage{r.simulateStage()}
+	}
+	var all []stage
+	for n := 1; n <= r.passes; n++ {
+		all = append(all, r.passStage(n))
+	}
+	return append(all, r.sendersStage())
+}
+
+// passesUntilDone makes the passes, each over both barriers, and the estimate after the last; with
+// AutoPasses an estimate after each, until it stops moving.
+func (r *Run) passesUntilDone(ctx context.Context) error {
+	if r.passes != AutoPasses {
+		for n := 1; n <= r.passes; n++ {
+			if err := r.onePass(ctx, n); err != nil {
+				return err
+			}
+		}
+		return r.journeys(ctx)
+	}
+	var before []float64
+	for n := 1; ; n++ {
+		if err := r.onePass(ctx, n); err != nil {
+			return err
+		}
+		r.passes = n
+		if err := r.journeys(ctx); err != nil {
+			return err
+		}
+		now, err := r.percentiles()
+		if err != nil {
+			return err
+		}
+		moved := math.Inf(1)
+		if before != nil {
+			moved = 0
+			for i := range now {
+				moved = max(moved, math.Abs(now[i]/before[i]-1))
+			}
+		}
+		r.log.Info().Int("passes", n).Floats64("p50_p90_p99", now).Msg("estimate")
+		if moved < autoShare || n == autoPasses {
+			return nil
+		}
+		before = now
+	}
+}
+
+func (r *Run) onePass(ctx context.Context, n int) error {
+	if err := r.simulatePass(ctx, n); err != nil { // link cases, told what pass n - 1 found → waits and marks
+		return err
+	}
+	return r.relaxPass(ctx, n) // waits and marks of a flow's hops → what each hop is told of the others
+}
+
+// journeys makes the estimate after the run's last pass.
+func (r *Run) journeys(ctx context.Context) error {
+	if err := r.Senders(ctx); err != nil { // the hosts' own cases, told everything → each flow's journey
+		return err
+	}
+	return r.Sample(ctx) // → its FCT and slowdown, and what each hop contributed
+}
+
+// told are what the link cases of pass n are told; none in the first.
+func (r *Run) told(n int) ([]part, error) {
+	if n == 1 {
+		return nil, nil
+	}
+	_, relaxed, err := r.inputs(r.relaxStage(n - 1))
+	if err != nil {
+		return nil, err
+	}
+	return partsOf(relaxed, schema.Elsewhere), nil
+}
+
+// readTold streams them; nil for none.
+func (r *Run) readTold(told []part, keep *keyRange) schema.Batches {
+	if told == nil {
+		return nil
+	}
+	return r.lake.read(schema.Elsewhere, told, stages.ElsewhereColumns(), keep)
+}
+
+// simulatePass runs every link case of pass n, a range of links a task.
+func (r *Run) simulatePass(ctx context.Context, n int) error {
+	hops, loads, err := r.routed()
+	if err != nil {
+		return err
+	}
+	told, err := r.told(n)
+	if err != nil {
+		return err
+	}
+	s := r.passStage(n)
+	return r.perform(ctx, s, r.linkTasks(loads, everyLink), "packet-hops", func() (work, error) {
+		sim, err := stages.NewSimulator(r.net, r.spec.Params, loads, r.estimator)
+		if err != nil {
+			return nil, err
+		}
+		return func(ctx context.Context, n int, t task) ([]part, int64, any, error) {
+			return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
+				keep := &keyRange{"link_id", t.Lo, t.Hi}
+				in := r.lake.read(schema.Hops, hops, stages.HopColumns(), keep)
+				defer closeQuietly(in)
+				elsewhere := r.readTold(told, keep)
+				if elsewhere != nil {
+					defer closeQuietly(elsewhere)
+				}
+				stats, err := sim.Simulate(ctx, int32(t.Lo), int32(t.Hi), in, elsewhere, out[0], out[1], r.progress.add)
+				return max(1, stats.LongestCaseNS), stats, err
+			})
+		}, nil
+	})
+}
+
+// Relax turns what the packets of each flow met in the run's last pass into what its hops are told
+// of each other.
+func (r *Run) Relax(ctx context.Context) error { return r.relaxPass(ctx, r.passes) }
+
+func (r *Run) relaxPass(ctx context.Context, n int) error {
+	flows, err := r.flowParts()
+	if err != nil {
+		return err
+	}
+	_, simulated, err := r.inputs(r.passStage(n))
+	if err != nil {
+		return err
+	}
+	told, err := r.told(n)
+	if err != nil {
+		return err
+	}
+	waits := partsOf(simulated, schema.HopWaits)
+	s := r.relaxStage(n)
+	return r.perform(ctx, s, chunkTasks(flows), "flows", func() (work, error) {
+		relaxer := stages.NewRelaxer(r.net)
+		return func(ctx context.Context, n int, t task) ([]part, int64, any, error) {
+			return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
+				in := r.lake.read(schema.HopWaits, waits, stages.WaitColumns(), &keyRange{"flow_row", t.Lo, t.Hi})
+				defer closeQuietly(in)
+				var before schema.Batches
+				if told != nil {
+					before = r.readTold(told[n:n+1], nil)
+					defer closeQuietly(before)
+				}
+				err := relaxer.Relax(ctx, t.Lo, t.Hi-t.Lo, in, before, out[0])
+				r.progress.add(t.Cost)
+				return 0, nil, err
+			})
+		}, nil
+	})
+}
+
+// Senders runs the link cases of the hosts' own links, told all that the run's last pass found.
+func (r *Run) Senders(ctx context.Context) error {
+	if r.estimator != stages.Flow {
+		return fmt.Errorf("estimator %s has no stage senders", r.estimator)
+	}
+	hops, loads, err := r.routed()
+	if err != nil {
+		return err
+	}
+	told, err := r.told(r.passes + 1)
+	if err != nil {
+		return err
+	}
+	s := r.sendersStage()
+	return r.perform(ctx, s, r.linkTasks(loads, r.net.FromHost), "packet-hops", func() (work, error) {
+		sim, err := stages.NewSimulator(r.net, r.spec.Params, loads, r.estimator)
+		if err != nil {
+			return nil, err
+		}
+		return func(ctx context.Context, n int, t task) ([]part, int64, any, error) {
+			return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
+				keep := &keyRange{"link_id", t.Lo, t.Hi}
+				in := r.lake.read(schema.Hops, hops, stages.HopColumns(), keep)
+				defer closeQuietly(in)
+				elsewhere := r.readTold(told, keep)
+				defer closeQuietly(elsewhere)
+				stats, err := sim.Senders(ctx, int32(t.Lo), int32(t.Hi), in, elsewhere, out[0], r.progress.add)
+				return max(1, stats.LongestCaseNS), stats, err
+			})
+		}, nil
+	})
+}
+
+// sampleJourneys is Sample for estimator Flow.
+func (r *Run) sampleJourneys(ctx context.Context) error {
+	flows, err := r.flowParts()
+	if err != nil {
+		return err
+	}
+	_, simulated, err := r.inputs(r.passStage(r.passes))
+	if err != nil {
+		return err
+	}
+	_, sent, err := r.inputs(r.sendersStage())
+	if err != nil {
+		return err
+	}
+	waits, senders := partsOf(simulated, schema.HopWaits), partsOf(sent, schema.SenderFCTs)
+	s := r.sampleStage()
+	err = r.perform(ctx, s, chunkTasks(flows), "flows", func() (work, error) {
+		sampler := stages.NewSampler(r.net, r.spec.Params)
+		return func(ctx context.Context, n int, t task) ([]part, int64, any, error) {
+			return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
+				keep := &keyRange{"flow_row", t.Lo, t.Hi}
+				in := r.lake.read(schema.Flows, flows[n:n+1], nil, nil)
+				defer closeQuietly(in)
+				met := r.lake.read(schema.HopWaits, waits, stages.WaitColumns(), keep)
+				defer closeQuietly(met)
+				fcts := r.lake.read(schema.SenderFCTs, senders, nil, keep)
+				defer closeQuietly(fcts)
+				stats, err := sampler.SampleJourneys(ctx, t.Lo, t.Hi-t.Lo, in, met, fcts, out[0], out[1])
+				r.progress.add(t.Cost)
+				return 0, stats, err
+			})
+		}, nil
+	})
+	if err != nil {
+		return err
+	}
+	return queries.WriteCatalog(r.lake.root)
+}
+
+// percentiles are p50, p90 and p99 of the run's slowdowns, each to within slowdownStep.
+func (r *Run) percentiles() ([]float64, error) {
+	_, sampled, err := r.sampleStage().complete(r.lake)
+	if err != nil {
+		return nil, err
+	}
+	const slowdownStep = 0.0005 // a bin's width, relative
+	counts := map[int]int64{}
+	var flows int64
+	in := r.lake.read(schema.Slowdowns, partsOf(sampled, schema.Slowdowns), []string{"slowdown"}, nil)
+	defer closeQuietly(in)
+	for {
+		rec, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, x := range rec.Column(0).(*array.Float64).Float64Values() {
+			counts[int(math.Log(x)/slowdownStep)]++
+			flows++
+		}
+		rec.Release()
+	}
+	bins := make([]int, 0, len(counts))
+	for b := range counts {
+		bins = append(bins, b)
+	}
+	slices.Sort(bins)
+	quantiles := []float64{0.5, 0.9, 0.99}
+	out := make([]float64, len(quantiles))
+	for i, q := range quantiles {
+		left := int64(q * float64(flows))
+		for _, b := range bins {
+			out[i] = math.Exp(float64(b) * slowdownStep)
+			if left -= counts[b]; left < 0 {
+				break
+			}
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,259 @@
+package stages
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+
+	"parsimon/schema"
+	"parsimon/simkernel"
+)
+
+// Relaxation. A link case on its own does not know that its flows are slowed, held up and marked at
+// other links too, so the busier the network, the longer the queues it sees. So passes are made over
+// all link cases, and each tells the next what every packet met at every link (waveform relaxation:
+// Lelarasmee, Ruehli and Sangiovanni-Vincentelli, IEEE TCAD 1(3), 1982, with queues in the place of
+// circuits): in the next pass a packet leaves its host later by what held it there, its ACK is back
+// later by what it waited elsewhere, and marked if it was marked anywhere. A network simulation is a
+// fixed point of this.
+//
+// Cases react to each other against the sense of the change: longer waits elsewhere make shorter
+// queues here. Fed back whole, the waits of one pass overshoot in the next; so a case is told the
+// mean of what it was told before and what was found since (under-relaxation by one half; before
+// the first pass it was told nothing). Only a host's own case, which has no queue that others could
+// fill, is told the newest waits as they are: it is what makes the estimate (Sample).
+
+// A Relaxer hands what the packets of a chunk of flows met from the links to each other. One Relaxer
+// serves one goroutine.
+type Relaxer struct {
+	links int
+	met   flowArena // of this pass
+	told  flowArena // before this pass
+	out   arena     // by flow and hop
+
+	outLink []int32
+	outRow  []int64
+	outHop  []int16
+	starts  []int32
+	order   []int32
+	hops    [][]simkernel.Block
+	before  []simkernel.Block
+	blocks  []simkernel.Block
+}
+
+// NewRelaxer prepares a relaxer for a network.
+func NewRelaxer(n *Network) *Relaxer { return &Relaxer{links: len(n.Links)} }
+
+// WaitColumns and ElsewhereColumns name the columns of tables hop_waits and elsewhere that Relax
+// reads: all.
+func WaitColumns() []string { return []string{"flow_row", "hop", "hops", "link_id", "met"} }
+
+// ElsewhereColumns names the columns of table elsewhere.
+func ElsewhereColumns() []string { return []string{"link_id", "flow_row", "hop", "met"} }
+
+// Relax reads the hop_waits of one chunk of flows, rows firstRow to firstRow+rows of table flows (in
+// any order; other rows are passed over), and what the pass that made them was told (table elsewhere
+// of the same chunk; nil before the first), and writes table elsewhere for the next: for each flow at
+// each hop, what its packets met at its other hops, by link and flow, in the order of table hops.
+func (x *Relaxer) Relax(ctx context.Context, firstRow, rows int64, met, told schema.Batches, out schema.Sink) error {
+	if err := x.met.read(firstRow, rows, met, true); err != nil {
+		return err
+	}
+	if told != nil {
+		if err := x.told.read(firstRow, rows, told, false); err != nil {
+			return err
+		}
+	}
+	x.out.reset()
+	x.outLink, x.outRow, x.outHop = x.outLink[:0], x.outRow[:0], x.outHop[:0]
+	for f := range int(rows) {
+		if f%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := x.flow(firstRow, f, told != nil); err != nil {
+			return err
+		}
+	}
+	return x.emit(out)
+}
+
+// flow works out what each hop of a flow is told.
+func (x *Relaxer) flow(firstRow int64, f int, told bool) error {
+	hops, err := x.met.flow(f, firstRow)
+	if err != nil {
+		return err
+	}
+	for len(x.hops) < hops {
+		x.hops = append(x.hops, nil)
+	}
+	longest := 0
+	for h := range hops {
+		if x.hops[h], err = readWaits(x.hops[h][:0], x.met.at(f, h)); err != nil {
+			return fmt.Errorf("hop_waits: flow row %d, hop %d: %w", firstRow+int64(f), h, err)
+		}
+		longest = max(longest, len(x.hops[h]))
+	}
+	for h := range hops {
+		x.before = x.before[:0]
+		if told && h > 0 {
+			if x.before, err = readWaits(x.before, x.told.at(f, h)); err != nil {
+				return fmt.Errorf("elsewhere: flow row %d, hop %d: %w", firstRow+int64(f), h, err)
+			}
+		}
+		n := max(longest, len(x.before))
+		x.blocks = resize(x.blocks, n)
+		for b := range n {
+			x.blocks[b] = x.others(hops, h, b)
+		}
+		x.out.bytes = appendWaits(x.out.bytes, x.blocks)
+		x.out.done()
+		x.outLink = append(x.outLink, x.met.link(f, h))
+		x.outRow = append(x.outRow, firstRow+int64(f))
+		x.outHop = append(x.outHop, int16(h))
+	}
+	return nil
+}
+
+// others is what block b of the flow met at its hops but h, and what hop h shall be told of it.
+func (x *Relaxer) others(hops, h, b int) simkernel.Block {
+	var hold, wait int64
+	var marks uint16
+	for j := range hops {
+		if j == h || b >= len(x.hops[j]) {
+			continue
+		}
+		m := &x.hops[j][b]
+		if j == 0 {
+			hold = int64(m.WaitNS)
+		} else {
+			wait += int64(m.WaitNS)
+		}
+		marks |= m.Marks
+	}
+	if h > 0 {
+		if b < len(x.before) {
+			hold += int64(x.before[b].HoldNS)
+			wait += int64(x.before[b].WaitNS)
+		}
+		hold, wait = (hold+1)/2, (wait+1)/2
+	}
+	return simkernel.Block{HoldNS: int32(min(hold, math.MaxInt32)), WaitNS: int32(min(wait, math.MaxInt32)), Marks: marks}
+}
+
+// emit writes the rows by link; within a link they stay in the order of the flows.
+func (x *Relaxer) emit(out schema.Sink) error {
+	x.starts = resize(x.starts, x.links+1)
+	clear(x.starts)
+	for _, l := range x.outLink {
+		x.starts[l+1]++
+	}
+	for l := range x.links {
+		x.starts[l+1] += x.starts[l]
+	}
+	x.order = resize(x.order, len(x.outLink))
+	for i, l := range x.outLink {
+		x.order[x.starts[l]] = int32(i)
+		x.starts[l]++
+	}
+	var link []int32
+	var row []int64
+	var hop []int16
+	for at := 0; at < len(x.order); at += batchRows {
+		rows := x.order[at:min(len(x.order), at+batchRows)]
+		link, row, hop = link[:0], row[:0], hop[:0]
+		for _, i := range rows {
+			link, row, hop = append(link, x.outLink[i]), append(row, x.outRow[i]), append(hop, x.outHop[i])
+		}
+		met := binaryColumn(len(rows), func(i int) []byte { return x.out.at(int(rows[i])) })
+		if err := writeColumns(out, schema.Elsewhere, len(rows), column(link), column(row), column(hop), met); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A flowArena holds what the packets of a chunk of flows met, findable by flow and hop.
+type flowArena struct {
+	rows  arena
+	links []int32
+	first []int32 // by flow: width places
+	width int
+	hops  []int16 // by flow; 0 if it has no path
+	seen  []int16
+	row   []int64
+	hop   []int16
+	count []int16
+}
+
+// read takes the chunk's rows of table hop_waits, or, not sized, of table elsewhere.
+func (a *flowArena) read(firstRow, rows int64, in schema.Batches, sized bool) error {
+	a.rows.reset()
+	a.links, a.row, a.hop, a.count = a.links[:0], a.row[:0], a.hop[:0], a.count[:0]
+	a.width = 0
+	err := forEach(in, func(rec arrow.Record) error {
+		row, hop, link := int64s(rec, "flow_row"), int16s(rec, "hop"), int32s(rec, "link_id")
+		met := named(rec, "met").(*array.Binary)
+		var hops []int16
+		if sized {
+			hops = int16s(rec, "hops")
+		}
+		for i, r := range row {
+			if r < firstRow || r >= firstRow+rows {
+				continue
+			}
+			if hop[i] < 0 || sized && hop[i] >= hops[i] {
+				return fmt.Errorf("hop_waits: flow row %d has hop %d of %d", r, hop[i], hops[i])
+			}
+			a.rows.add(met.Value(i))
+			a.row, a.hop, a.links = append(a.row, r), append(a.hop, hop[i]), append(a.links, link[i])
+			if sized {
+				a.count = append(a.count, hops[i])
+			}
+			a.width = max(a.width, int(hop[i])+1)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	n := int(rows)
+	a.first = resize(a.first, n*a.width)
+	for i := range a.first {
+		a.first[i] = -1
+	}
+	a.hops, a.seen = resize(a.hops, n), resize(a.seen, n)
+	clear(a.hops)
+	clear(a.seen)
+	for i, r := range a.row {
+		f := int(r - firstRow)
+		a.first[f*a.width+int(a.hop[i])] = int32(i)
+		a.seen[f]++
+		if sized {
+			a.hops[f] = a.count[i]
+		}
+	}
+	return nil
+}
+
+// flow is the number of a flow's hops, all of which are here.
+func (a *flowArena) flow(f int, firstRow int64) (int, error) {
+	if a.seen[f] != a.hops[f] {
+		return 0, fmt.Errorf("flow row %d has %d of its %d hops in hop_waits", firstRow+int64(f), a.seen[f], a.hops[f])
+	}
+	return int(a.hops[f]), nil
+}
+
+func (a *flowArena) at(f, hop int) []byte {
+	if hop >= a.width {
+		return nil
+	}
+	if i := a.first[f*a.width+hop]; i >= 0 {
+		return a.rows.at(int(i))
+	}
+	return nil
+}
+
+func (a *flowArena) link(f, hop int) int32 { return a.links[a.first[f*a.width+hop]] }

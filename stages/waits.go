@@ -1,0 +1,97 @@
+package stages
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+
+	"parsimon/simkernel"
+)
+
+// What a flow's packets met (simkernel.Block) stands in the lake as one value a flow and hop:
+//
+//	block := uvarint(WaitNS << 2 | has hold << 1 | has marks) [uvarint(HoldNS)] [uvarint(Marks)]
+//
+// block after block; blocks of zeros at the end are left out. A packet that met nothing costs at most
+// a byte, a flow that met nothing none.
+
+// appendWaits appends the blocks of one flow at one hop.
+func appendWaits(b []byte, blocks []simkernel.Block) []byte {
+	for len(blocks) > 0 && blocks[len(blocks)-1] == (simkernel.Block{}) {
+		blocks = blocks[:len(blocks)-1]
+	}
+	for i := range blocks {
+		x := &blocks[i]
+		head := uint64(x.WaitNS) << 2
+		if x.HoldNS != 0 {
+			head |= 2
+		}
+		if x.Marks != 0 {
+			head |= 1
+		}
+		b = binary.AppendUvarint(b, head)
+		if x.HoldNS != 0 {
+			b = binary.AppendUvarint(b, uint64(x.HoldNS))
+		}
+		if x.Marks != 0 {
+			b = binary.AppendUvarint(b, uint64(x.Marks))
+		}
+	}
+	return b
+}
+
+var errWaits = errors.New("damaged: what the packets met cannot be read")
+
+// readWaits appends the blocks that b holds.
+func readWaits(blocks []simkernel.Block, b []byte) ([]simkernel.Block, error) {
+	for len(b) > 0 {
+		head, n := binary.Uvarint(b)
+		if n <= 0 || head>>2 > math.MaxInt32 {
+			return blocks, errWaits
+		}
+		b = b[n:]
+		x := simkernel.Block{WaitNS: int32(head >> 2)}
+		if head&2 != 0 {
+			v, n := binary.Uvarint(b)
+			if n <= 0 || v > math.MaxInt32 {
+				return blocks, errWaits
+			}
+			x.HoldNS = int32(v)
+			b = b[n:]
+		}
+		if head&1 != 0 {
+			v, n := binary.Uvarint(b)
+			if n <= 0 || v > math.MaxUint16 {
+				return blocks, errWaits
+			}
+			x.Marks = uint16(v)
+			b = b[n:]
+		}
+		blocks = append(blocks, x)
+	}
+	return blocks, nil
+}
+
+// An arena holds many byte strings, one after the other.
+type arena struct {
+	bytes []byte
+	ends  []int
+}
+
+func (a *arena) reset() { a.bytes, a.ends = a.bytes[:0], a.ends[:0] }
+
+func (a *arena) add(b []byte) {
+	a.bytes = append(a.bytes, b...)
+	a.ends = append(a.ends, len(a.bytes))
+}
+
+// done ends a string that was appended to a.bytes.
+func (a *arena) done() { a.ends = append(a.ends, len(a.bytes)) }
+
+func (a *arena) at(i int) []byte {
+	from := 0
+	if i > 0 {
+		from = a.ends[i-1]
+	}
+	return a.bytes[from:a.ends[i]]
+}
