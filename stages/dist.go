@@ -172,3 +172,9 @@ func NewLogNormal(mean, sigma float64) LogNormal {
 
 // Draw takes one value from the stream (two of its numbers).
 func (d LogNormal) Draw(s *Stream) float64 { return math.Exp(d.Mu + float64(d.Sigma*s.Normal())) }
+
+// An Exponential is the distribution of the gaps of a Poisson process with that mean gap.
+type Exponential struct{ Mean float64 }
+
+// Draw takes one value from the stream (one of its numbers), by inversion.
+func (d Exponential) Draw(s *Stream) float64 { return -d.Mean * math.Log(1-s.Float64()) }

@@ -1,6 +1,7 @@
 package stages
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,6 +35,15 @@ type Service struct {
 	Sigma  float64 // shape of the log-normal inter-arrivals, 0 (none: one every so often) to 8
 	Share  float64 // of all bytes, relative to the other services; above 0
 	Racks  []int   // places in Network.Racks that the service is confined to; nil for all
+	// Pairs, instead of Matrix and Racks, are the senders and receivers of the service, host by host:
+	// each pair gets as much as every other. Nil for racks.
+	Pairs [][2]int32
+	// Poisson makes the inter-arrivals exponential instead of log-normal; Sigma is then 0.
+	Poisson bool
+	// TwinOf is another service whose random numbers this one draws too: with the same sizes,
+	// inter-arrivals and share it has the same flows at the same moments, between its own hosts.
+	// Empty for numbers of its own.
+	TwinOf string
 }
 
 // A Plan is what a workload comes to on a network, before the first flow is drawn.
@@ -56,7 +66,7 @@ type Plan struct {
 type servicePlan struct {
 	racks [][]int32
 	cells aliasTable
-	gapNS LogNormal
+	gapNS interface{ Draw(s *Stream) float64 }
 }
 
 // NewPlan checks a workload and works out its rates, exactly: by ExpectedLoads, not by trying. The
@@ -105,7 +115,11 @@ func NewPlan(r *Router, w *Workload) (*Plan, error) {
 		s := &w.Services[i]
 		rate := p.BytesPerSecond * (s.Share / shares) / s.Sizes.Mean()
 		p.ServiceFlowsPerSecond[i] = rate
-		p.services[i].gapNS = NewLogNormal(1e9/rate, s.Sigma)
+		if s.Poisson {
+			p.services[i].gapNS = Exponential{1e9 / rate}
+		} else {
+			p.services[i].gapNS = NewLogNormal(1e9/rate, s.Sigma)
+		}
 	}
 	return p, nil
 }
@@ -114,14 +128,23 @@ func (w *Workload) check() error {
 	if len(w.Services) == 0 {
 		return errors.New("the workload has no service")
 	}
-	names := map[string]bool{}
+	seen, twinnable := map[string]bool{}, map[string]bool{}
+	for _, s := range w.Services {
+		twinnable[s.Name] = s.TwinOf == ""
+	}
 	for i, s := range w.Services {
 		bad := func(format string, args ...any) error {
 			return fmt.Errorf("service %d (%q): %s", i+1, s.Name, fmt.Sprintf(format, args...))
 		}
 		switch {
-		case names[s.Name]:
+		case seen[s.Name]:
 			return bad("another service has the same name")
+		case s.TwinOf != "" && !twinnable[s.TwinOf]:
+			return bad("is a twin of %q, which is no service, or a twin itself", s.TwinOf)
+		case s.Pairs != nil && (s.Matrix != nil || s.Racks != nil):
+			return bad("has host pairs, and so neither a matrix nor racks")
+		case s.Poisson && s.Sigma != 0:
+			return bad("has exponential inter-arrivals, and so no sigma")
 		case s.Sizes == nil:
 			return bad("has no size distribution")
 		case !(s.Sigma >= 0 && s.Sigma <= 8):
@@ -129,7 +152,7 @@ func (w *Workload) check() error {
 		case !(s.Share > 0) || s.Share > 1e9:
 			return bad("share is %v, must be above 0", s.Share)
 		}
-		names[s.Name] = true
+		seen[s.Name] = true
 	}
 	switch {
 	case !(w.MaxLoad > 0) || w.MaxLoad > 1e3:
@@ -140,37 +163,15 @@ func (w *Workload) check() error {
 	return nil
 }
 
-// planService picks a service's racks and lays its matrix out for drawing.
+// planService lays out for drawing who of a service sends to whom.
 func planService(n *Network, s *Service) (sp servicePlan, weight func(i, j int) float64, sum float64, err error) {
-	sp.racks = n.Racks()
-	if s.Racks != nil {
-		all := sp.racks
-		sp.racks = nil
-		used := map[int]bool{}
-		for _, k := range s.Racks {
-			if k < 0 || k >= len(all) {
-				return sp, nil, 0, fmt.Errorf("rack %d: the network has racks 0 to %d", k, len(all)-1)
-			}
-			if used[k] {
-				return sp, nil, 0, fmt.Errorf("rack %d stands there twice", k)
-			}
-			used[k] = true
-			sp.racks = append(sp.racks, all[k])
-		}
+	if s.Pairs != nil {
+		sp.racks, weight, err = pairGroups(n, s.Pairs)
+	} else {
+		sp.racks, weight, err = rackGroups(n, s)
 	}
-	if s.Matrix != nil && s.Matrix.Racks() != len(sp.racks) {
-		return sp, nil, 0, fmt.Errorf("the matrix is for %d racks, and there are %d", s.Matrix.Racks(), len(sp.racks))
-	}
-	weight = func(i, j int) float64 {
-		switch {
-		case i == j && len(sp.racks[i]) < 2:
-			return 0
-		case s.Matrix != nil:
-			return s.Matrix.Weight(i, j)
-		case i == j && len(sp.racks) > 1:
-			return 0
-		}
-		return 1
+	if err != nil {
+		return sp, nil, 0, err
 	}
 	var cells []rackPair
 	var weights []float64
@@ -203,7 +204,7 @@ type GenerateStats struct {
 // ids from 0. Every service starts at time 0 and its first flow comes after the first gap; the
 // services' flows are merged, and where two start in the same ns the earlier in that ns comes first
 // (then the earlier in the list). The numbers of a flow are drawn from a stream of its own, keyed by
-// (seed, service name, place in the service): adding a service, or asking for more flows, changes
+// (seed, service name, place in the service), the name being the other one's for a twin: adding a service, or asking for more flows, changes
 // none of the others but for their ids.
 func Generate(ctx context.Context, n *Network, r *Router, w *Workload, seed uint64, out schema.Sink) (GenerateStats, error) {
 	stats := GenerateStats{ServiceFlows: make([]int64, len(w.Services)), ServiceBytes: make([]int64, len(w.Services))}
@@ -219,7 +220,7 @@ func Generate(ctx context.Context, n *Network, r *Router, w *Workload, seed uint
 	for i := range sources {
 		s := &w.Services[i]
 		sources[i] = flowSource{plan: &plan.services[i], sizes: s.Sizes, service: s.Name, vnet: s.VNet,
-			key: mixString(NewStream(seed, StreamService).state, s.Name)}
+			key: mixString(NewStream(seed, StreamService).state, cmp.Or(s.TwinOf, s.Name))}
 		sources[i].next()
 	}
 	var b flowColumns

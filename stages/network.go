@@ -1,6 +1,7 @@
 package stages
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -276,9 +277,8 @@ func (n *Network) Fail(a, b int32) error {
 	return nil
 }
 
-// Cable finds a cable by its two ends, written "A:B" with ids or names, lower id first in the
-// answer.
-func (n *Network) Cable(ends string) (a, b int32, err error) {
+// Pair finds two nodes written "A:B", with ids or names.
+func (n *Network) Pair(ends string) (a, b int32, err error) {
 	// Names may hold colons, so every place to cut is tried.
 	tried := 0
 	for i, r := range ends {
@@ -297,15 +297,25 @@ func (n *Network) Cable(ends string) (a, b int32, err error) {
 			}
 			continue
 		}
-		if _, ok := n.cableOf[cableKey(x, y)]; !ok {
-			return 0, 0, fmt.Errorf("cable %q: no cable joins nodes %d and %d", ends, x, y)
-		}
-		return min(x, y), max(x, y), nil
+		return x, y, nil
 	}
 	if tried == 0 {
-		return 0, 0, fmt.Errorf("cable %q: want two nodes as A:B", ends)
+		return 0, 0, errors.New("want two nodes as A:B")
 	}
-	return 0, 0, fmt.Errorf("cable %q: %w", ends, err)
+	return 0, 0, err
+}
+
+// Cable finds a cable by its two ends, written "A:B" with ids or names, lower id first in the
+// answer.
+func (n *Network) Cable(ends string) (a, b int32, err error) {
+	x, y, err := n.Pair(ends)
+	if err != nil {
+		return 0, 0, fmt.Errorf("cable %q: %w", ends, err)
+	}
+	if _, ok := n.cableOf[cableKey(x, y)]; !ok {
+		return 0, 0, fmt.Errorf("cable %q: no cable joins nodes %d and %d", ends, x, y)
+	}
+	return min(x, y), max(x, y), nil
 }
 
 // find is the node with that name or, where none has it, that id.
