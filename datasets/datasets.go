@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-//go:embed sizes/*.txt topologies/*.yaml scenarios/*.yaml
+//go:embed sizes/*.txt topologies/*.yaml scenarios/*.yaml scenarios/*/*.yaml
 var files embed.FS
 
 // A Kind is a folder of data sets.
@@ -31,10 +31,11 @@ func (k Kind) ext() string {
 	return ".yaml"
 }
 
-// Read is the content of a data set by its name, without folder and extension. The error is
+// Read is the content of a data set by its name, without the kind's folder and the extension; one
+// that stands in a folder further down has that in its name ("accuracy/calm"). The error is
 // fs.ErrNotExist where there is none of that name.
 func Read(kind Kind, name string) ([]byte, error) {
-	if name == "" || strings.ContainsAny(name, `/\.`) {
+	if !fs.ValidPath(name) || strings.ContainsAny(name, `\.`) {
 		return nil, fs.ErrNotExist
 	}
 	return files.ReadFile(path.Join(string(kind), name+kind.ext()))
@@ -42,13 +43,15 @@ func Read(kind Kind, name string) ([]byte, error) {
 
 // Names are the names of all data sets of a kind, in alphabetical order.
 func Names(kind Kind) []string {
-	entries, err := files.ReadDir(string(kind))
+	var names []string
+	err := fs.WalkDir(files, string(kind), func(name string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			names = append(names, strings.TrimSuffix(strings.TrimPrefix(name, string(kind)+"/"), kind.ext()))
+		}
+		return err
+	})
 	if err != nil {
 		panic("datasets: no folder " + string(kind)) // kinds are written in code
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, strings.TrimSuffix(e.Name(), kind.ext()))
 	}
 	slices.Sort(names)
 	return names

@@ -8,10 +8,12 @@ import (
 )
 
 func TestNamesRead(t *testing.T) {
-	for kind, want := range map[Kind]string{Sizes: "webserver", Topologies: "small-2to1", Scenarios: "small"} {
+	for kind, want := range map[Kind][]string{Sizes: {"webserver"}, Topologies: {"small-2to1", "parking-lot"}, Scenarios: {"small", "accuracy/calm"}} {
 		names := Names(kind)
-		if !slices.Contains(names, want) {
-			t.Errorf("%s: %v lacks %s", kind, names, want)
+		for _, w := range want {
+			if !slices.Contains(names, w) {
+				t.Errorf("%s: %v lacks %s", kind, names, w)
+			}
 		}
 		for _, name := range names {
 			if data, err := Read(kind, name); err != nil || len(data) == 0 {
@@ -19,7 +21,7 @@ func TestNamesRead(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"", "nothing", "../datasets", "small.yaml", "/etc/passwd"} {
+	for _, name := range []string{"", "nothing", "../datasets", "small.yaml", "/etc/passwd", "accuracy", "accuracy/", "accuracy/../small"} {
 		if _, err := Read(Scenarios, name); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("Read(%q): %v", name, err)
 		}

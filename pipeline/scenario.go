@@ -36,10 +36,11 @@ type Scenario struct {
 	digests   map[string]string // of files, by path, size and time: see digestFile
 }
 
-// A topologySpec is a file or, if that is empty, a description.
+// A topologySpec is a file or, if that is empty, a graph or, without one, the numbers of a clos.
 type topologySpec struct {
-	file string
-	clos stages.ClosSpec
+	file  string
+	graph *graphSpec
+	clos  stages.ClosSpec
 }
 
 // A workloadSpec is a flow file or services.
@@ -58,8 +59,11 @@ type serviceSpec struct {
 	matrixSeed   uint64
 	sizes        *stages.SizeCDF
 	sigma, share float64
+	poisson      bool
 	racks        []int   // nil: all
 	racksAt      []field // where the file says so
+	pairs        []field // "A:B"; nil: a matrix
+	twinOf       string
 }
 
 type transportSpec struct {
@@ -72,6 +76,7 @@ const (
 	maxDurationNS = int64(1e15) // 11 days
 	maxFlows      = 1_000_000_000_000
 	maxRacks      = 1 << 20
+	maxPairs      = 4096 // of one service; planning looks at every sender with every receiver
 )
 
 func newScenario() *Scenario {
@@ -178,9 +183,12 @@ func (s *Scenario) Params() simkernel.Params { return s.transport.params }
 func (s *Scenario) Network() (*stages.Network, error) {
 	var n *stages.Network
 	var err error
-	if s.topology.file != "" {
+	switch {
+	case s.topology.file != "":
 		n, err = stages.ReadTopology(s.topology.file)
-	} else {
+	case s.topology.graph != nil:
+		n, err = stages.NewNetwork(s.topology.graph.nodes, s.topology.graph.cables)
+	default:
 		n, err = stages.Clos(s.topology.clos)
 	}
 	if err != nil {
@@ -215,8 +223,12 @@ func (s *Scenario) Workload(n *stages.Network) (*stages.Workload, error) {
 				return nil, v.racksAt[i].failf("is %d, and the topology has racks 0 to %d", rack, racks-1)
 			}
 		}
+		pairs, err := hostPairs(n, v.pairs)
+		if err != nil {
+			return nil, err
+		}
 		m := v.matrix
-		if m == nil {
+		if m == nil && pairs == nil {
 			pods, racks := n.Pods(), len(n.Racks())
 			if v.racks != nil {
 				pods, racks = 1, len(v.racks)
@@ -224,13 +236,13 @@ func (s *Scenario) Workload(n *stages.Network) (*stages.Workload, error) {
 			if racks%pods != 0 {
 				pods = 1
 			}
-			var err error
 			if m, err = stages.NewMatrixOf(v.matrixKind, pods, racks/pods, v.matrixSeed); err != nil {
 				return nil, fmt.Errorf("service %q: %w", v.name, err)
 			}
 		}
 		w.Services = append(w.Services, stages.Service{
 			Name: v.name, VNet: v.vnet, Matrix: m, Sizes: v.sizes, Sigma: v.sigma, Share: v.share, Racks: v.racks,
+			Pairs: pairs, Poisson: v.poisson, TwinOf: v.twinOf,
 		})
 	}
 	return w, nil

@@ -32,8 +32,16 @@ type canonicalScenario struct {
 }
 
 type canonicalTopology struct {
-	Clos  *canonicalClos `json:"clos,omitempty"`
-	Files []string       `json:"files,omitempty"`
+	Clos  *canonicalClos  `json:"clos,omitempty"`
+	Graph *canonicalGraph `json:"graph,omitempty"`
+	Files []string        `json:"files,omitempty"`
+}
+
+// A canonicalGraph is its nodes in the order of their ids, and its cables, which number the links.
+type canonicalGraph struct {
+	Hosts    []string   `json:"hosts"`
+	Switches []string   `json:"switches"`
+	Cables   [][4]int64 `json:"cables"` // ends, bps, ns
 }
 
 type canonicalClos struct {
@@ -64,6 +72,10 @@ type canonicalService struct {
 	Sigma  float64 `json:"sigma"`
 	Share  float64 `json:"share"`
 	Racks  []int   `json:"racks,omitempty"`
+	// Later keys are left out where they say nothing, so that older scenarios keep their ids.
+	Pairs   [][2]int32 `json:"pairs,omitempty"`
+	Poisson bool       `json:"poisson,omitempty"`
+	TwinOf  string     `json:"twin_of,omitempty"`
 }
 
 type canonicalTransport struct {
@@ -98,7 +110,8 @@ func (s *Scenario) Canonical() ([]byte, error) {
 	}
 	slices.SortFunc(c.Fail, func(a, b [2]int32) int { return slices.Compare(a[:], b[:]) })
 	c.Fail = slices.Compact(c.Fail)
-	if s.topology.file != "" {
+	switch {
+	case s.topology.file != "":
 		files, err := stages.TopologyFiles(s.topology.file)
 		if err != nil {
 			return nil, err
@@ -110,7 +123,9 @@ func (s *Scenario) Canonical() ([]byte, error) {
 			}
 			c.Topology.Files = append(c.Topology.Files, d)
 		}
-	} else {
+	case s.topology.graph != nil:
+		c.Topology.Graph = s.topology.graph.canonical()
+	default:
 		k := s.topology.clos
 		c.Topology.Clos = &canonicalClos{k.Pods, k.RacksPerPod, k.HostsPerRack, k.Planes, k.SpinesPerPlane, k.HostBps, k.FabricBps, k.HostDelayNS, k.FabricDelayNS}
 	}
@@ -133,7 +148,7 @@ func (s *Scenario) canonicalWorkload(n *stages.Network) (c canonicalWorkload, er
 	}
 	c.MaxLoad, c.DurationNS, c.FlowsCount = w.MaxLoad, w.DurationNS, w.Flows
 	for _, v := range w.Services {
-		c.Services = append(c.Services, canonicalService{v.Name, v.VNet, digestMatrix(v.Matrix), digestSizes(v.Sizes), v.Sigma, v.Share, v.Racks})
+		c.Services = append(c.Services, canonicalService{v.Name, v.VNet, digestMatrix(v.Matrix), digestSizes(v.Sizes), v.Sigma, v.Share, v.Racks, v.Pairs, v.Poisson, v.TwinOf})
 	}
 	return c, nil
 }
@@ -199,6 +214,9 @@ func (s *Scenario) digestFile(path string) (string, error) {
 // digestMatrix and digestSizes go by the numbers, so that a comment in a file changes nothing, and
 // a matrix that was made is told by what was made.
 func digestMatrix(m *stages.Matrix) string {
+	if m == nil { // the service goes by pairs
+		return ""
+	}
 	b := binary.LittleEndian.AppendUint64(nil, uint64(m.Racks()))
 	for i := range m.Racks() {
 		for j := range m.Racks() {

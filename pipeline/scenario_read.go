@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"parsimon/datasets"
@@ -107,20 +106,35 @@ func (r *scenarioReader) readTopology(f field) error {
 			ways++
 			return r.readClos(f)
 		},
+		"graph": func(f field) error {
+			ways++
+			return r.readGraph(f)
+		},
 	})
 	if err == nil && ways != 1 {
-		return f.failf("needs one of name, file and clos")
+		return f.failf("needs one of name, file, clos and graph")
 	}
 	return err
 }
 
-// parseTopologyFile reads a topology file of its own: the key clos and no other.
+// parseTopologyFile reads a topology file of its own: the key clos or graph and no other.
 func (s *Scenario) parseTopologyFile(file string, data []byte) error {
 	top, err := parseYAML(file, data)
 	if err != nil {
 		return err
 	}
-	return top.object(map[string]func(field) error{"clos": s.readClos})
+	ways := 0
+	count := func(read func(field) error) func(field) error {
+		return func(f field) error {
+			ways++
+			return read(f)
+		}
+	}
+	err = top.object(map[string]func(field) error{"clos": count(s.readClos), "graph": count(s.readGraph)})
+	if err == nil && ways != 1 {
+		return top.failf("needs one of clos and graph")
+	}
+	return err
 }
 
 func (s *Scenario) readClos(f field) error {
@@ -196,120 +210,6 @@ func (r *scenarioReader) readWorkload(f field) error {
 }
 
 func loadInRange(x float64) bool { return x > 0 && x < 1 }
-
-func (r *scenarioReader) readServices(f field) error {
-	list, err := f.list()
-	if err != nil {
-		return err
-	}
-	if len(list) > 10_000 {
-		return f.failf("are %d, at most 10,000 are read", len(list))
-	}
-	names := map[string]bool{}
-	for _, item := range list {
-		s := serviceSpec{matrixKind: stages.MatrixUniform, matrixSeed: 1, sigma: 1, share: 1}
-		err := item.object(map[string]func(field) error{
-			"name":   readText(&s.name),
-			"vnet":   readText(&s.vnet),
-			"matrix": func(f field) error { return r.readMatrix(f, &s) },
-			"sizes":  func(f field) error { return r.readSizes(f, &s) },
-			"sigma":  readFloat(&s.sigma, false, "0 to 8", func(x float64) bool { return x >= 0 && x <= 8 }),
-			"share":  readFloat(&s.share, true, "above 0 and at most 10^9", func(x float64) bool { return x > 0 && x <= 1e9 }),
-			"racks":  func(f field) error { return readRacks(f, &s) },
-		})
-		switch {
-		case err != nil:
-			return err
-		case s.name == "":
-			return item.failf("has no name")
-		case names[s.name]:
-			return item.failf("is named %q like another service", s.name)
-		case s.sizes == nil:
-			return item.failf("has no sizes")
-		}
-		names[s.name] = true
-		r.workload.services = append(r.workload.services, s)
-	}
-	return nil
-}
-
-// matrixKinds are the matrices that are made for a network.
-var matrixKinds = []string{stages.MatrixUniform, stages.MatrixDatabase, stages.MatrixWebServer, stages.MatrixHadoop}
-
-func (r *scenarioReader) readMatrix(f field, s *serviceSpec) error {
-	kind := func(f field) error {
-		text, err := f.text()
-		if err != nil {
-			return err
-		}
-		if !slices.Contains(matrixKinds, text) {
-			return f.failf("is %q, want %s, or a .csv or .json file", text, strings.Join(matrixKinds, ", "))
-		}
-		s.matrixKind = text
-		return nil
-	}
-	file := func(f field) error {
-		path, err := r.path(f)
-		if err != nil {
-			return err
-		}
-		s.matrix, err = stages.ReadMatrix(path)
-		return err
-	}
-	if f.isObject() {
-		return f.object(map[string]func(field) error{"kind": kind, "file": file, "seed": readParsed(&s.matrixSeed, parseSeed)})
-	}
-	text, err := f.text()
-	if err != nil {
-		return err
-	}
-	if ext := strings.ToLower(filepath.Ext(text)); ext == ".csv" || ext == ".json" {
-		return file(f)
-	}
-	return kind(f)
-}
-
-func (r *scenarioReader) readSizes(f field, s *serviceSpec) error {
-	text, err := f.text()
-	if err != nil {
-		return err
-	}
-	if data, err := datasets.Read(datasets.Sizes, text); err == nil {
-		s.sizes, err = stages.ParseSizeCDF(text, data)
-		return err
-	}
-	if !strings.ContainsAny(text, `./\`) {
-		return f.failf("is %q, want %s, or a file", text, strings.Join(datasets.Names(datasets.Sizes), ", "))
-	}
-	path, err := r.path(f)
-	if err != nil {
-		return err
-	}
-	s.sizes, err = stages.ReadSizeCDF(path)
-	return err
-}
-
-func readRacks(f field, s *serviceSpec) error {
-	list, err := f.list()
-	if err != nil {
-		return err
-	}
-	s.racks = []int{}
-	for _, item := range list {
-		var rack int
-		if err := readInt(&rack, 0, maxRacks)(item); err != nil {
-			return err
-		}
-		if slices.Contains(s.racks, rack) {
-			return item.failf("is %d for the second time", rack)
-		}
-		s.racks, s.racksAt = append(s.racks, rack), append(s.racksAt, item)
-	}
-	if len(s.racks) == 0 {
-		return f.failf("has no rack; leave the key out for all")
-	}
-	return nil
-}
 
 func (r *scenarioReader) readTransport(f field) error {
 	p := &r.transport.params

@@ -18,7 +18,7 @@ import (
 )
 
 // The known lake. Scenario aaa has seven simulated flows (and flow 5, which is not), estimated in
-// two ways: own, and paper with every slowdown one higher. Scenario 007, whose id looks like a
+// two ways: own, and paper with every slowdown one higher; six of them have a truth. Scenario 007, whose id looks like a
 // number, has four flows of one size.
 var knownLake = []struct{ table, path, rows string }{
 	{"scenarios", "scenario=aaa", `('aaa', NULL, 'known', 1, '{}', 7, 0, 0, 149999999, NULL)`},
@@ -39,6 +39,9 @@ var knownLake = []struct{ table, path, rows string }{
 	{"delay_buckets", "scenario=aaa/variant=own", `(0, 0, 1, 1000, 3, [0.5, 1.25, 2]), (0, 1, 1001, 2000, 0, [])`},
 	{"hop_contributions", "scenario=aaa/variant=own", `(0, 0, 1, 0, 1e9, 0), (1, 0, 1, 0, 1e9, 0), (5, 0, 2, 0, 100, 0), (5, 1, 2, 2, 300, 0),
 		(6, 0, 2, 0, 200.5, 0), (6, 1, 2, 2, 0, 0), (7, 0, 2, 4, 400, 0), (7, 1, 2, 0, 99.5, 0)`},
+	{"exact_fcts", "scenario=aaa/variant=exact", `(10, 1, 1000, 0, 2, 100, 100, 1.0), (11, 2, 2000, 0, 4, 100, 200, 2.0), (12, 3, 9999, 1000000, 4, 100, 400, 4.0),
+		(13, 4, 10000, 5000000, 6, 100, 400, 4.0), (14, 5, 100000, 50000000, 6, 100, 500, 5.0), (15, 6, 1000000, 100000000, 6, 100, 500, 5.0)`},
+	{"exact_fcts", "scenario=007/variant=exact", `(0, 0, 500, 0, 2, 10, 10, 1.0)`},
 	{"slowdowns", "scenario=aaa/variant=own", knownSlowdowns(0)},
 	{"slowdowns", "scenario=aaa/variant=paper", knownSlowdowns(1)},
 	{"slowdowns", "scenario=007/variant=own", `(0, 0, 0, 1, 'web', '', 500, 0, 2, 10, 10, 1.0), (1, 1, 0, 1, 'web', '', 500, 1, 2, 10, 20, 2.0),

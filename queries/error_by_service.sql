@@ -1,0 +1,29 @@
+-- question: How wrong is the estimate for each service, held against a simulation of the whole network?
+-- grain: one row per scenario, variant, truth and service (and one per truth for all services)
+-- units: slowdown is FCT / ideal FCT, no unit; errors are estimate / truth - 1
+-- param: scenario text = '' : scenario id; empty means every scenario in the lake, each on its own rows
+-- param: variant text = '' : estimator variant; empty means every variant in the lake, each on its own rows
+
+-- Both slowdowns are over the estimate's ideal FCT, as in table validations. Flows without a truth,
+-- such as those outside a simulated stretch, do not count.
+WITH both_fcts AS (
+    SELECT s.scenario, s.variant, t.variant AS truth, s.service, s.slowdown AS estimate, t.fct_ns / s.ideal_ns AS true_slowdown
+    FROM slowdowns AS s
+    JOIN exact_fcts AS t ON t.scenario = s.scenario AND t.flow_row = s.flow_row
+    WHERE ($scenario = '' OR (s.scenario = $scenario AND t.scenario = $scenario))
+      AND ($variant = '' OR s.variant = $variant)
+), groups AS (
+    SELECT
+        scenario, variant, truth, service, grouping(service) AS whole,
+        count(*) AS flows,
+        quantile_cont(estimate, [0.5, 0.9, 0.99, 0.999]) AS e,
+        quantile_cont(true_slowdown, [0.5, 0.9, 0.99, 0.999]) AS t
+    FROM both_fcts
+    GROUP BY GROUPING SETS ((scenario, variant, truth, service), (scenario, variant, truth))
+)
+SELECT
+    scenario, variant, truth, CASE WHEN whole = 1 THEN 'all' ELSE service END AS service, flows,
+    t[1] AS true_p50, t[2] AS true_p90, t[3] AS true_p99, t[4] AS true_p999,
+    e[1] / t[1] - 1 AS p50_error, e[2] / t[2] - 1 AS p90_error, e[3] / t[3] - 1 AS p99_error, e[4] / t[4] - 1 AS p999_error
+FROM groups
+ORDER BY scenario, variant, truth, whole, service
