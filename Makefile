@@ -9,7 +9,7 @@ BIN := bin
 LAKE := lake
 SHARED := ../shared
 
-.PHONY: help setup build run test lint unit bench-kernel bench-run accuracy exact-accuracy clean
+.PHONY: help setup build run test lint unit bench-kernel bench-run accuracy own-accuracy exact-accuracy clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -47,6 +47,9 @@ bench-run: build ## a whole estimate against the reference's, alternating (needs
 
 accuracy: build ## estimators against ns-3 on every shared scenario, as a table (needs ../shared)
 	@.ci/accuracy $(BIN)/parsimon $(SHARED)
+
+own-accuracy: build ## estimators against --exact on the shipped accuracy and parking-lot scenarios, as tables (minutes; SHORT=1, ESTIMATORS="independent;flow", LAKE=DIR)
+	@.ci/own-accuracy $(BIN)/parsimon
 
 exact-accuracy: ## the whole-network simulation against ns-3, several seeds (minutes; needs ../shared)
 	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run TestNetworkAgainstNS3 -v ./simkernel
