@@ -9,7 +9,7 @@ BIN := bin
 LAKE := lake
 SHARED := ../shared
 
-.PHONY: help setup build run test lint unit bench-kernel bench-run accuracy own-accuracy exact-accuracy clean
+.PHONY: help setup build run test lint unit bench-kernel bench-run accuracy ablation own-accuracy exact-accuracy clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -47,6 +47,10 @@ bench-run: build ## a whole estimate against the reference's, alternating (needs
 
 accuracy: build ## estimators against ns-3 on every shared scenario, as a table (needs ../shared)
 	@.ci/accuracy $(BIN)/parsimon $(SHARED)
+
+ablation: build ## what each ingredient of estimator flow is worth, against ns-3 (minutes; needs ../shared)
+	@ESTIMATORS='flow;flow --passes 1;flow --passes 3;flow --without feeder;flow --without round-trip;flow --without holds;flow --without waits;flow --without marks;flow --without damping;independent' \
+	 .ci/accuracy $(BIN)/parsimon $(SHARED) 7 47 95 145 1001
 
 own-accuracy: build ## estimators against --exact on the shipped accuracy and parking-lot scenarios, as tables (minutes; SHORT=1, ESTIMATORS="independent;flow", LAKE=DIR)
 	@.ci/own-accuracy $(BIN)/parsimon

@@ -32,32 +32,54 @@ const (
 
 // Variants of estimator Flow are named after it and the number of passes: what N passes found is the
 // same whatever comes after them, so that a run with more passes begins where one with fewer ended.
-const flowVariant = "flow-"
+const (
+	flowVariant    = "flow-"
+	withoutVariant = "-without-"
+)
 
-func (r *Run) pass(n int) place { return place{r.spec.ScenarioID, flowVariant + strconv.Itoa(n)} }
+func (r *Run) pass(n int) place {
+	name := flowVariant + strconv.Itoa(n)
+	if r.without != 0 {
+		name += withoutVariant + r.without.String()
+	}
+	return place{r.spec.ScenarioID, name}
+}
+
+// A variant, taken apart.
+type variant struct {
+	estimator stages.Estimator
+	passes    int
+	without   stages.Without
+}
 
 // parseVariant is the inverse of Run.Variant.
-func parseVariant(name string) (stages.Estimator, int, error) {
-	if n, ok := strings.CutPrefix(name, flowVariant); ok {
-		passes, err := strconv.Atoi(n)
-		if err != nil || passes < 1 || passes > MaxPasses {
-			return 0, 0, fmt.Errorf("no variant %q", name)
+func parseVariant(name string) (v variant, err error) {
+	rest, ok := strings.CutPrefix(name, flowVariant)
+	if !ok {
+		if v.estimator, err = stages.ParseEstimator(name); err == nil && v.estimator == stages.Flow {
+			err = fmt.Errorf("no variant %q", name)
 		}
-		return stages.Flow, passes, nil
+		return v, err
 	}
-	e, err := stages.ParseEstimator(name)
-	if err == nil && e == stages.Flow {
-		err = fmt.Errorf("no variant %q", name)
+	number, without, _ := strings.Cut(rest, withoutVariant)
+	v.estimator = stages.Flow
+	if v.passes, err = strconv.Atoi(number); err != nil || v.passes < 1 || v.passes > MaxPasses {
+		return v, fmt.Errorf("no variant %q", name)
 	}
-	return e, 0, err
+	v.without, err = stages.ParseWithout(without)
+	return v, err
 }
 
 // variantFlags are the flags of the command line that name a variant.
 func variantFlags(name string) string {
-	if n, ok := strings.CutPrefix(name, flowVariant); ok {
-		return "--estimator flow --passes " + n
+	v, err := parseVariant(name)
+	switch {
+	case err != nil || v.estimator != stages.Flow:
+		return "--estimator " + name
+	case v.without != 0:
+		return fmt.Sprintf("--estimator flow --passes %d --without %s", v.passes, v.without)
 	}
-	return "--estimator " + name
+	return fmt.Sprintf("--estimator flow --passes %d", v.passes)
 }
 
 func (r *Run) passStage(n int) stage {
@@ -168,7 +190,7 @@ func (r *Run) simulatePass(ctx context.Context, n int) error {
 	}
 	s := r.passStage(n)
 	return r.perform(ctx, s, r.linkTasks(loads, everyLink), "packet-hops", func() (work, error) {
-		sim, err := stages.NewSimulator(r.net, r.spec.Params, loads, r.estimator)
+		sim, err := stages.NewSimulator(r.net, r.spec.Params, loads, r.estimator, r.without)
 		if err != nil {
 			return nil, err
 		}
@@ -208,7 +230,7 @@ func (r *Run) relaxPass(ctx context.Context, n int) error {
 	waits := partsOf(simulated, schema.HopWaits)
 	s := r.relaxStage(n)
 	return r.perform(ctx, s, chunkTasks(flows), "flows", func() (work, error) {
-		relaxer := stages.NewRelaxer(r.net)
+		relaxer := stages.NewRelaxer(r.net, r.without)
 		return func(ctx context.Context, n int, t task) ([]part, int64, any, error) {
 			return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
 				in := r.lake.read(schema.HopWaits, waits, stages.WaitColumns(), &keyRange{"flow_row", t.Lo, t.Hi})
@@ -241,7 +263,7 @@ func (r *Run) Senders(ctx context.Context) error {
 	}
 	s := r.sendersStage()
 	return r.perform(ctx, s, r.linkTasks(loads, r.net.FromHost), "packet-hops", func() (work, error) {
-		sim, err := stages.NewSimulator(r.net, r.spec.Params, loads, r.estimator)
+		sim, err := stages.NewSimulator(r.net, r.spec.Params, loads, r.estimator, r.without)
 		if err != nil {
 			return nil, err
 		}

@@ -21,15 +21,16 @@ import (
 )
 
 // Options are what a run needs besides its scenario. None of them changes the results, except
-// Estimator and Passes.
+// Estimator, Passes and Without.
 type Options struct {
 	Lake      string // directory; made if it does not exist
 	Estimator stages.Estimator
 	// Passes over all link cases that estimator Flow makes; 0: DefaultPasses; AutoPasses: until the
 	// percentiles of slowdown stop moving.
 	Passes     int
-	Workers    int // goroutines; default one per core
-	Partitions int // partitions of links; default by size
+	Without    stages.Without // ingredients of estimator Flow to leave out
+	Workers    int            // goroutines; default one per core
+	Partitions int            // partitions of links; default by size
 	// ExactWorkers share a whole-network simulation; default 1. They meet once every microsecond of
 	// simulated time, so that more than one pays only on cores that have nothing else to do.
 	ExactWorkers int
@@ -64,6 +65,7 @@ type Run struct {
 	source       *Scenario // nil when the scenario was read from the lake
 	estimator    stages.Estimator
 	passes       int // of estimator Flow; AutoPasses until they are known
+	without      stages.Without
 	workers      int
 	partitions   int
 	domains      int
@@ -170,7 +172,7 @@ func Resume(scenario string, o Options) (*Run, error) {
 
 func newRun(lake *Lake, sp spec, net *stages.Network, o Options) (*Run, error) {
 	r := &Run{
-		lake: lake, spec: sp, net: net, estimator: o.Estimator, passes: o.Passes, workers: o.Workers, partitions: o.Partitions, domains: max(1, o.ExactWorkers), switchBuffer: o.SwitchBufferBytes,
+		lake: lake, spec: sp, net: net, estimator: o.Estimator, passes: o.Passes, without: o.Without, workers: o.Workers, partitions: o.Partitions, domains: max(1, o.ExactWorkers), switchBuffer: o.SwitchBufferBytes,
 		memory: o.MemoryBytes, log: o.Log, progress: o.Progress, began: time.Now(), sound: map[string]bool{},
 	}
 	if r.passes == 0 {
@@ -310,7 +312,7 @@ func (r *Run) Simulate(ctx context.Context) error {
 	}
 	s := r.simulateStage()
 	return r.perform(ctx, s, r.linkTasks(loads, everyLink), "packet-hops", func() (work, error) {
-		sim, err := stages.NewSimulator(r.net, r.spec.Params, loads, r.estimator)
+		sim, err := stages.NewSimulator(r.net, r.spec.Params, loads, r.estimator, r.without)
 		if err != nil {
 			return nil, err
 		}

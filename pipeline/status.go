@@ -85,9 +85,11 @@ func (l *Lake) scenarioStatus(id string, thorough bool) (ScenarioStatus, error) 
 			all = append(all, stage{"exact", place{id, v}, nil})
 			continue
 		}
-		if run.estimator, run.passes, err = parseVariant(v); err != nil {
+		parsed, err := parseVariant(v)
+		if err != nil {
 			return out, fmt.Errorf("%s: %w", l.statePath(place{id, v}), err)
 		}
+		run.estimator, run.passes, run.without = parsed.estimator, parsed.passes, parsed.without
 		if run.estimator == stages.Independent {
 			estimated = true
 			all = append(all, run.simulateStage(), run.bucketStage(), run.sampleStage())

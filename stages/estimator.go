@@ -1,6 +1,10 @@
 package stages
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // An Estimator says how link cases become the slowdowns of flows.
 type Estimator uint8
@@ -34,4 +38,49 @@ func ParseEstimator(name string) (Estimator, error) {
 		}
 	}
 	return 0, fmt.Errorf("no estimator %q: must be one of %v", name, estimatorNames)
+}
+
+// Without says which ingredients of estimator Flow are left out, for studies of what each is worth.
+type Without uint8
+
+// The ingredients that can be left out.
+const (
+	WithoutFeeder    Without = 1 << iota // the link before the target
+	WithoutRoundTrip                     // what packets and ACKs need to be sent on links outside the case
+	WithoutHolds                         // link cases are not told what the host's other flows cost
+	WithoutWaits                         // link cases are not told what packets waited elsewhere
+	WithoutMarks                         // nobody is told what was marked elsewhere
+	WithoutDamping                       // link cases are told the newest pass alone
+)
+
+var withoutNames = []string{"feeder", "round-trip", "holds", "waits", "marks", "damping"}
+
+// WithoutNames lists the ingredients that can be left out.
+func WithoutNames() []string { return withoutNames }
+
+// String names the ingredients, joined by plus signs; nothing for none.
+func (w Without) String() string {
+	var names []string
+	for i, n := range withoutNames {
+		if w&(1<<i) != 0 {
+			names = append(names, n)
+		}
+	}
+	return strings.Join(names, "+")
+}
+
+// ParseWithout is the inverse of String.
+func ParseWithout(text string) (Without, error) {
+	var w Without
+	if text == "" {
+		return w, nil
+	}
+	for _, name := range strings.Split(text, "+") {
+		i := slices.Index(withoutNames, name)
+		if i < 0 {
+			return w, fmt.Errorf("no ingredient %q: must be of %v, joined by +", name, withoutNames)
+		}
+		w |= 1 << i
+	}
+	return w, nil
 }

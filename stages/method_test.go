@@ -60,11 +60,11 @@ func journeys(t *testing.T, n *Network, p simkernel.Params, flows arrow.Record, 
 	hops, loads := routed(t, n, &p, flows)
 	links, rows := len(n.Links), flows.NumRows()
 	cut := func(i int) int32 { return int32(i * links / partitions) }
-	sim, err := NewSimulator(n, p, loads, Flow)
+	sim, err := NewSimulator(n, p, loads, Flow, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	relaxer := NewRelaxer(n)
+	relaxer := NewRelaxer(n, 0)
 	told, met := (*captured)(nil), &captured{}
 	batches := func(c *captured) schema.Batches {
 		if c == nil {
@@ -109,7 +109,7 @@ func method(t *testing.T, n *Network, flows arrow.Record, partitions int) (delay
 	var contributions captured
 	delays, stats, slowdowns = &captured{}, &captured{}, &captured{}
 	hops, loads := routed(t, n, &p, flows)
-	sim, err := NewSimulator(n, p, loads, Independent)
+	sim, err := NewSimulator(n, p, loads, Independent, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,10 +29,11 @@ import (
 // A Relaxer hands what the packets of a chunk of flows met from the links to each other. One Relaxer
 // serves one goroutine.
 type Relaxer struct {
-	links int
-	met   flowArena // of this pass
-	told  flowArena // before this pass
-	out   arena     // by flow and hop
+	links   int
+	without Without
+	met     flowArena // of this pass
+	told    flowArena // before this pass
+	out     arena     // by flow and hop
 
 	outLink []int32
 	outRow  []int64
@@ -45,7 +46,7 @@ type Relaxer struct {
 }
 
 // NewRelaxer prepares a relaxer for a network.
-func NewRelaxer(n *Network) *Relaxer { return &Relaxer{links: len(n.Links)} }
+func NewRelaxer(n *Network, w Without) *Relaxer { return &Relaxer{links: len(n.Links), without: w} }
 
 // WaitColumns and ElsewhereColumns name the columns of tables hop_waits and elsewhere that Relax
 // reads: all.
@@ -133,12 +134,21 @@ func (x *Relaxer) others(hops, h, b int) simkernel.Block {
 		}
 		marks |= m.Marks
 	}
-	if h > 0 {
+	if h > 0 && x.without&WithoutDamping == 0 {
 		if b < len(x.before) {
 			hold += int64(x.before[b].HoldNS)
 			wait += int64(x.before[b].WaitNS)
 		}
 		hold, wait = (hold+1)/2, (wait+1)/2
+	}
+	if h > 0 && x.without&WithoutHolds != 0 {
+		hold = 0
+	}
+	if h > 0 && x.without&WithoutWaits != 0 {
+		wait = 0
+	}
+	if x.without&WithoutMarks != 0 {
+		marks = 0
 	}
 	return simkernel.Block{HoldNS: int32(min(hold, math.MaxInt32)), WaitNS: int32(min(wait, math.MaxInt32)), Marks: marks}
 }

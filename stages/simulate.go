@@ -30,6 +30,7 @@ type Simulator struct {
 	params    simkernel.Params
 	loads     *Loads
 	estimator Estimator
+	without   Without
 	kernel    *simkernel.Kernel
 
 	rows     hopColumns
@@ -56,14 +57,14 @@ func HopColumns() []string {
 
 // NewSimulator prepares a simulator for the scenario's link cases, built as the estimator wants them:
 // for Independent as the paper does; for Flow also with the link before the target, the part of the
-// round trip that the case leaves out, and what the packets met elsewhere.
-func NewSimulator(n *Network, p simkernel.Params, loads *Loads, e Estimator) (*Simulator, error) {
+// round trip that the case leaves out, and what the packets met elsewhere, except without some of it.
+func NewSimulator(n *Network, p simkernel.Params, loads *Loads, e Estimator, w Without) (*Simulator, error) {
 	k, err := simkernel.NewKernel(p)
 	if err != nil {
 		return nil, err
 	}
 	return &Simulator{
-		net: n, params: p, loads: loads, estimator: e, kernel: k,
+		net: n, params: p, loads: loads, estimator: e, without: w, kernel: k,
 		sourceOf: make([]int32, len(n.Links)), stamp: make([]int32, len(n.Links)), feeders: map[int32]int32{},
 	}, nil
 }
@@ -257,7 +258,7 @@ func (s *Simulator) buildCase(link Link, from, to int) error {
 			// Where equally long paths differ in propagation or in the link before the target, a
 			// source's first flow speaks for all; each flow's round trip stays its own.
 			c.SourceDelayNS = append(c.SourceDelayNS, r.delayToLink[i])
-			if s.estimator == Flow && c.Kind == simkernel.Behind {
+			if s.estimator == Flow && c.Kind == simkernel.Behind && s.without&WithoutFeeder == 0 {
 				c.Feeder = append(c.Feeder, s.feeder(r.prevLink[i], first))
 			}
 		}
@@ -266,7 +267,7 @@ func (s *Simulator) buildCase(link Link, from, to int) error {
 		c.SizeBytes = append(c.SizeBytes, r.size[i])
 		c.StartNS = append(c.StartNS, r.start[i])
 		c.PathDelayNS = append(c.PathDelayNS, max(r.pathDelay[i], c.SourceDelayNS[src]))
-		if s.estimator == Flow {
+		if s.estimator == Flow && s.without&WithoutRoundTrip == 0 {
 			c.ReturnNS = append(c.ReturnNS, s.returnNS(link, first, r.pathSend[i]))
 		}
 	}

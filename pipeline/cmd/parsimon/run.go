@@ -15,7 +15,7 @@ import (
 // runFlags are the flags of every command that works on a scenario.
 type runFlags struct {
 	lake, scenario, estimator, memory string
-	switchBuffer, passes              string
+	switchBuffer, passes, without     string
 	workers, partitions, exactWorkers int
 }
 
@@ -28,6 +28,7 @@ func (r *runFlags) declareLake(f *pflag.FlagSet) {
 func (r *runFlags) declareEstimator(f *pflag.FlagSet) {
 	f.StringVar(&r.estimator, "estimator", stages.Flow.String(), "how link cases become slowdowns: flow (each flow's own packets, in passes) or independent (the paper's)")
 	f.StringVar(&r.passes, "passes", strconv.Itoa(pipeline.DefaultPasses), "passes of estimator flow over all link cases: a number, or auto: until the percentiles stop moving")
+	f.StringVar(&r.without, "without", "", "ingredients of estimator flow to leave out, to see what they are worth: "+strings.Join(stages.WithoutNames(), ", ")+"; several joined by +")
 }
 
 // declareIndependent is for commands that know the paper's estimator only.
@@ -81,6 +82,12 @@ func (r *runFlags) options(e *env) (pipeline.Options, error) {
 		if o.Passes, err = strconv.Atoi(r.passes); err != nil || o.Passes < 1 || o.Passes > pipeline.MaxPasses {
 			return o, usagef("--passes %q: must be 1 to %d, or auto", r.passes, pipeline.MaxPasses)
 		}
+	}
+	if o.Without, err = stages.ParseWithout(r.without); err != nil {
+		return o, usagef("--without: %v", err)
+	}
+	if o.Without != 0 && o.Estimator != stages.Flow {
+		return o, usagef("--without is about estimator flow")
 	}
 	if r.switchBuffer != "" {
 		if o.SwitchBufferBytes, err = parseBytes(r.switchBuffer); err != nil {
