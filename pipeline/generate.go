@@ -16,10 +16,14 @@ import (
 	"parsimon/stages"
 )
 
-// chunkRows is how many flows stand in one file of table flows, and so how many one task of route
-// or sample works on. It is part of the lake's layout, not a setting: tasks of different runs must
-// meet.
-const chunkRows = 65_536
+// chunkRows is how many flows stand in file n of table flows, and so how many one task of route or
+// sample works on: few at first, so that small workloads have several tasks, and more the longer the
+// workload turns out to be, so that a range of links is worth reading from every file. It is part of
+// the lake's layout, not a setting: tasks of different runs must meet.
+func chunkRows(n int) int64 {
+	const first, most = 1 << 16, 1 << 20
+	return min(most, int64(first)<<min(n/16, 4))
+}
 
 // GenerateReport is what is known of a workload once its flows stand in the lake.
 type GenerateReport struct {
@@ -192,7 +196,7 @@ func copyBatches(in schema.Batches, out schema.Sink) error {
 	}
 }
 
-// chunkWriter writes table flows, chunkRows to a file.
+// chunkWriter writes table flows, chunkRows(n) to file n.
 type chunkWriter struct {
 	run   *Run
 	open  *partWriter
@@ -210,7 +214,8 @@ func (c *chunkWriter) Write(rec arrow.Record) error {
 			}
 			c.open, c.rows = w, 0
 		}
-		take := min(rec.NumRows()-at, chunkRows-c.rows)
+		limit := chunkRows(len(c.parts))
+		take := min(rec.NumRows()-at, limit-c.rows)
 		slice := rec.NewSlice(at, at+take)
 		err := c.open.Write(slice)
 		slice.Release()
@@ -220,7 +225,7 @@ func (c *chunkWriter) Write(rec arrow.Record) error {
 		at += take
 		c.rows += take
 		c.run.progress.add(take)
-		if c.rows == chunkRows {
+		if c.rows == limit {
 			if err := c.closeFile(); err != nil {
 				return err
 			}

@@ -32,6 +32,8 @@ import (
 type Lake struct {
 	root string
 	tmp  string // where files are written; set by lock
+
+	footers footers
 }
 
 const stateDir, tmpDir = "_state", "_tmp"
@@ -179,7 +181,7 @@ func (l *Lake) read(t schema.Table, parts []part, columns []string, keep *keyRan
 			files = append(files, filepath.Join(l.root, filepath.FromSlash(p.Path)))
 		}
 	}
-	return openTable(t, files, columns, keep)
+	return &tableReader{table: t, files: files, columns: columns, keep: keep, footers: &l.footers}
 }
 
 // check reports what is wrong with a committed part: gone, of another size, with other bytes, or not

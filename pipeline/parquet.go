@@ -231,6 +231,7 @@ func openTable(t schema.Table, files []string, columns []string, keep *keyRange)
 type tableReader struct {
 	table   schema.Table
 	files   []string
+	footers *footers // nil: read every time
 	columns []string
 	keep    *keyRange
 	open    *file.Reader
@@ -282,7 +283,7 @@ func (r *tableReader) openNext() (err error) {
 			err = fmt.Errorf("%s: damaged Parquet file: %v", path, p)
 		}
 	}()
-	f, err := openParquet(path)
+	f, err := r.footers.open(path)
 	if err != nil {
 		return err
 	}

@@ -13,11 +13,15 @@ func chunkTasks(flows []part) []task {
 	return tasks
 }
 
-// Rows a partition of links should have, so that it fits the memory of a worker several times
-// over, and the least number of partitions, so that a small scenario too keeps some workers busy.
+// Rows a partition of links should have, so that it fits the memory of a worker several times over
+// (about 100 bytes a row, and what packets met): more where there are many partitions, since each
+// reads from every file of hops. And the least number of partitions, so that a small scenario too
+// keeps some workers busy.
 const (
-	partitionRows = 500_000
-	minPartitions = 16
+	partitionRows     = 500_000
+	partitionRowsMost = 2_000_000
+	partitionsMany    = 64
+	minPartitions     = 16
 )
 
 // everyLink and the like say which links a stage has cases for.
@@ -36,7 +40,8 @@ func (r *Run) linkTasks(loads *stages.Loads, want func(int32) bool) []task {
 	}
 	ranges := int64(r.partitions)
 	if ranges <= 0 {
-		ranges = max(minPartitions, (rows+partitionRows-1)/partitionRows)
+		size := min(max(partitionRows, rows/partitionsMany), partitionRowsMost)
+		ranges = max(minPartitions, (rows+size-1)/size)
 	}
 	var tasks []task
 	var lo, cost int64

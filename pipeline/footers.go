@@ -1,0 +1,70 @@
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/apache/arrow/go/v17/parquet/file"
+	"github.com/apache/arrow/go/v17/parquet/metadata"
+)
+
+// footers keeps the footers of Parquet files that one run reads many times: every partition of links
+// reads from every file of table hops. A file is known by its name, size and time, so that one that
+// is made again is read again. Safe for any number of goroutines.
+type footers struct {
+	mu    sync.Mutex
+	known map[string]footer
+	bytes int64
+}
+
+type footer struct {
+	size, modified int64
+	metadata       *metadata.FileMetaData
+}
+
+// footersMost bounds the memory for footers, by the files' row groups and columns: beyond it, footers
+// are read every time.
+const footersMost = 256 << 20
+
+// open opens a file, with its footer from memory if it is known.
+func (c *footers) open(path string) (r *file.Reader, err error) {
+	if c == nil {
+		return openParquet(path)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	now := footer{size: info.Size(), modified: info.ModTime().UnixNano()}
+	c.mu.Lock()
+	was, ok := c.known[path]
+	c.mu.Unlock()
+	if ok && was.size == now.size && was.modified == now.modified {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		if r, err = file.NewParquetReader(f, file.WithMetadata(was.metadata)); err != nil {
+			return nil, errors.Join(fmt.Errorf("%s: not a readable Parquet file: %w", path, err), f.Close())
+		}
+		return r, nil
+	}
+	if r, err = openParquet(path); err != nil {
+		return nil, err
+	}
+	now.metadata = r.MetaData()
+	const perColumnChunk = 600 // bytes, measured
+	bytes := int64(r.NumRowGroups()) * int64(r.MetaData().Schema.NumColumns()) * perColumnChunk
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.bytes+bytes <= footersMost {
+		if c.known == nil {
+			c.known = map[string]footer{}
+		}
+		c.known[path] = now
+		c.bytes += bytes
+	}
+	return r, nil
+}
