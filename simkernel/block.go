@@ -49,6 +49,9 @@ func blockEnd(n uint32) uint32 {
 	return n&^(blockPackets-1) + blockPackets
 }
 
+// BlockWindow numbers the runs of blockPackets packets of a flow: that which block b is in.
+func BlockWindow(b int) int { return max(0, b-blockPackets+1) }
+
 // enter takes up what the flow's next packets meet elsewhere: the block at f.block.
 func (k *Kernel) enter(f *flow) {
 	f.turnAt = blockEnd(f.head)

@@ -64,7 +64,6 @@ func journeys(t *testing.T, n *Network, p simkernel.Params, flows arrow.Record, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	relaxer := NewRelaxer(n, 0)
 	told, met := (*captured)(nil), &captured{}
 	batches := func(c *captured) schema.Batches {
 		if c == nil {
@@ -72,7 +71,7 @@ func journeys(t *testing.T, n *Network, p simkernel.Params, flows arrow.Record, 
 		}
 		return c.rewound()
 	}
-	for range passes {
+	for pass := range passes {
 		met, stats = &captured{}, &captured{}
 		for i := range partitions {
 			if _, err := sim.Simulate(ctx, cut(i), cut(i+1), hops.rewound(), batches(told), met, stats, nil); err != nil {
@@ -80,7 +79,7 @@ func journeys(t *testing.T, n *Network, p simkernel.Params, flows arrow.Record, 
 			}
 		}
 		next := &captured{}
-		if err := relaxer.Relax(ctx, 0, rows, met.rewound(), batches(told), next); err != nil {
+		if err := NewRelaxer(n, 1, pass+1, 0).Relax(ctx, 0, rows, met.rewound(), batches(told), next); err != nil {
 			t.Fatal(err)
 		}
 		told = next

@@ -23,13 +23,16 @@ import (
 // Cases react to each other against the sense of the change: longer waits elsewhere make shorter
 // queues here. Fed back whole, the waits of one pass overshoot in the next; so a case is told the
 // mean of what it was told before and what was found since (under-relaxation by one half; before
-// the first pass it was told nothing). Only a host's own case, which has no queue that others could
+// the first pass it was told nothing): the mean of waits, and the marks of the one or the other, by
+// the toss of a coin for every 16 packets. Only a host's own case, which has no queue that others could
 // fill, is told the newest waits as they are: it is what makes the estimate (Sample).
 
 // A Relaxer hands what the packets of a chunk of flows met from the links to each other. One Relaxer
 // serves one goroutine.
 type Relaxer struct {
 	links   int
+	seed    uint64
+	pass    int
 	without Without
 	met     flowArena // of this pass
 	told    flowArena // before this pass
@@ -45,8 +48,10 @@ type Relaxer struct {
 	blocks  []simkernel.Block
 }
 
-// NewRelaxer prepares a relaxer for a network.
-func NewRelaxer(n *Network, w Without) *Relaxer { return &Relaxer{links: len(n.Links), without: w} }
+// NewRelaxer prepares a relaxer for what the given pass, from 1, found. The seed keys its draws.
+func NewRelaxer(n *Network, seed uint64, pass int, w Without) *Relaxer {
+	return &Relaxer{links: len(n.Links), seed: seed, pass: pass, without: w}
+}
 
 // WaitColumns and ElsewhereColumns name the columns of tables hop_waits and elsewhere that Relax
 // reads: all.
@@ -107,7 +112,7 @@ func (x *Relaxer) flow(firstRow int64, f int, told bool) error {
 		n := max(longest, len(x.before))
 		x.blocks = resize(x.blocks, n)
 		for b := range n {
-			x.blocks[b] = x.others(hops, h, b)
+			x.blocks[b] = x.others(firstRow+int64(f), hops, h, b)
 		}
 		x.out.bytes = appendWaits(x.out.bytes, x.blocks)
 		x.out.done()
@@ -119,7 +124,7 @@ func (x *Relaxer) flow(firstRow int64, f int, told bool) error {
 }
 
 // others is what block b of the flow met at its hops but h, and what hop h shall be told of it.
-func (x *Relaxer) others(hops, h, b int) simkernel.Block {
+func (x *Relaxer) others(row int64, hops, h, b int) simkernel.Block {
 	var hold, wait int64
 	var marks uint16
 	for j := range hops {
@@ -135,11 +140,14 @@ func (x *Relaxer) others(hops, h, b int) simkernel.Block {
 		marks |= m.Marks
 	}
 	if h > 0 && x.without&WithoutDamping == 0 {
+		var before simkernel.Block
 		if b < len(x.before) {
-			hold += int64(x.before[b].HoldNS)
-			wait += int64(x.before[b].WaitNS)
+			before = x.before[b]
 		}
-		hold, wait = (hold+1)/2, (wait+1)/2
+		hold, wait = (hold+int64(before.HoldNS)+1)/2, (wait+int64(before.WaitNS)+1)/2
+		if marks != before.Marks && x.keeps(row, b) {
+			marks = before.Marks
+		}
 	}
 	if h > 0 && x.without&WithoutHolds != 0 {
 		hold = 0
@@ -151,6 +159,14 @@ func (x *Relaxer) others(hops, h, b int) simkernel.Block {
 		marks = 0
 	}
 	return simkernel.Block{HoldNS: int32(min(hold, math.MaxInt32)), WaitNS: int32(min(wait, math.MaxInt32)), Marks: marks}
+}
+
+// keeps says, evenly, whether a flow's packets of block b keep the marks that were told before: the
+// mean of two sets of marks. A window's worth of packets goes together, since a sender that is marked
+// once in a window backs off as if it were marked often.
+func (x *Relaxer) keeps(row int64, b int) bool {
+	s := NewStream(x.seed, StreamRelax, uint64(x.pass), uint64(row), uint64(simkernel.BlockWindow(b)))
+	return s.Uint64()>>63 == 0
 }
 
 // emit writes the rows by link; within a link they stay in the order of the flows.

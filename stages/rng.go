@@ -18,6 +18,7 @@ const (
 	StreamBucket    StreamKind = 5 // a draw from a link's bucket, by flow and hop
 	StreamSample    StreamKind = 6 // combination of a flow's hops
 	StreamBootstrap StreamKind = 7 // weights of flows in bootstrap samples
+	StreamRelax     StreamKind = 20 // which pass's marks a link case is told
 )
 
 // A Stream is a counter-based stream of random numbers: its i-th number is a hash of (key, i), the
