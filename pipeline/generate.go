@@ -28,6 +28,9 @@ func chunkRows(n int) int64 {
 // GenerateReport is what is known of a workload once its flows stand in the lake.
 type GenerateReport struct {
 	Flows, Rejects            int64
+	Merged                    int64 // rows of a trace that went into flows with others
+	SetAside                  int64 // rejects that say themselves that they are no flows
+	SyntheticStarts           int64 // flows whose start was not measured
 	RejectReasons             []stages.RejectCount
 	FirstStartNS, LastStartNS int64
 	ExpectedMaxLoad           float64 // of the most loaded link, from the matrix; 0 for traces
@@ -58,10 +61,7 @@ func (r *Run) Generate(ctx context.Context) error {
 		return err
 	}
 	// What a former run accepted need not be accepted now.
-	if rows := g.Flows + g.Rejects; float64(g.Rejects) > r.spec.MaxRejects*float64(rows) {
-		return &stages.TooManyRejectsError{File: r.source.FlowFile(), Rejects: g.Rejects, Rows: rows, Limit: r.spec.MaxRejects, Reasons: g.RejectReasons}
-	}
-	return nil
+	return stages.CheckRejects(r.source.FlowFile(), g.Flows+g.Merged+g.Rejects, g.Rejects, g.SetAside, r.spec.MaxRejects, g.RejectReasons)
 }
 
 // generated is what is known of the run's workload.
@@ -102,12 +102,14 @@ func (r *Run) generate(ctx context.Context) ([]part, *GenerateReport, error) {
 		}
 		parts = append(parts, p)
 	}
-	chunks := &chunkWriter{run: r}
+	chunks := &chunkWriter{lake: r.lake, progress: r.progress, file: func(n int) string { return at.file(schema.Flows, n) }}
 	defer chunks.abandon()
 	var report *GenerateReport
 	var rejects []part
 	var err error
-	if file := r.source.FlowFile(); file != "" {
+	if w := r.source.workload.ingested; w != nil {
+		report, err = r.takeWorkload(ctx, w, chunks)
+	} else if file := r.source.FlowFile(); file != "" {
 		report, rejects, err = r.ingest(ctx, file, chunks)
 	} else {
 		report, err = r.generateFlows(ctx, chunks)
@@ -147,8 +149,8 @@ func (r *Run) generateFlows(ctx context.Context, out schema.Sink) (*GenerateRepo
 // ingest reads a flow file by way of DuckDB, which checks, sorts and, where memory is short,
 // spills; what it leaves is written to the lake like generated flows.
 func (r *Run) ingest(ctx context.Context, file string, out *chunkWriter) (*GenerateReport, []part, error) {
-	stats, err := stages.Ingest(ctx, r.net, stages.IngestOptions{
-		File: file, TmpDir: r.lake.tmp, MemoryBytes: r.memory, Threads: r.workers, MaxRejects: r.spec.MaxRejects,
+	stats, err := stages.Ingest(ctx, r.net, file, stages.IngestOptions{
+		TmpDir: r.lake.tmp, Seed: r.spec.Seed, MemoryBytes: r.memory, Threads: r.workers, MaxRejects: r.spec.MaxRejects,
 	})
 	if err != nil {
 		return nil, nil, err
@@ -173,8 +175,8 @@ func (r *Run) ingest(ctx context.Context, file string, out *chunkWriter) (*Gener
 		rejects = append(rejects, p)
 	}
 	return &GenerateReport{
-		Flows: stats.Flows, Rejects: stats.Rejects, RejectReasons: stats.Reasons,
-		FirstStartNS: stats.FirstStartNS, LastStartNS: stats.LastStartNS,
+		Flows: stats.Flows, Merged: stats.Merged, Rejects: stats.Rejects, SetAside: stats.SetAside, SyntheticStarts: stats.SyntheticStarts,
+		RejectReasons: stats.Reasons, FirstStartNS: stats.FirstStartNS, LastStartNS: stats.LastStartNS,
 	}, rejects, nil
 }
 
@@ -198,17 +200,19 @@ func copyBatches(in schema.Batches, out schema.Sink) error {
 
 // chunkWriter writes table flows, chunkRows(n) to file n.
 type chunkWriter struct {
-	run   *Run
-	open  *partWriter
-	rows  int64 // in the open file
-	parts []part
+	lake     *Lake
+	progress Progress
+	file     func(n int) string // the lake-relative path of the n-th
+	open     *partWriter
+	rows     int64 // in the open file
+	parts    []part
 }
 
 // Write appends a batch, across files where it must.
 func (c *chunkWriter) Write(rec arrow.Record) error {
 	for at := int64(0); at < rec.NumRows(); {
 		if c.open == nil {
-			w, err := c.run.lake.create(schema.Flows, c.run.base().file(schema.Flows, len(c.parts)))
+			w, err := c.lake.create(schema.Flows, c.file(len(c.parts)))
 			if err != nil {
 				return err
 			}
@@ -224,7 +228,7 @@ func (c *chunkWriter) Write(rec arrow.Record) error {
 		}
 		at += take
 		c.rows += take
-		c.run.progress.add(take)
+		c.progress.add(take)
 		if c.rows == limit {
 			if err := c.closeFile(); err != nil {
 				return err

@@ -22,6 +22,7 @@ import (
 // A Lake is a directory of hive-partitioned Parquet:
 //
 //	LAKE/<table>/scenario=<id>[/variant=<estimator>]/part-NNNNN.parquet    what people read
+//	LAKE/<table>/workload=<id>/part-NNNNN.parquet                          ingested traces
 //	LAKE/parsimon.duckdb                                                   views over it
 //	LAKE/_state/scenario=<id>/...                                          what is done (JSON)
 //	LAKE/_tmp/scenario=<id>/                                               files being written
@@ -315,7 +316,12 @@ var ErrBusy = errors.New("another run is at work on it")
 // lock keeps a scenario of the lake to one process; the lock goes with the process that holds it.
 // It clears what a killed run left half written.
 func (l *Lake) lock(scenario string) (unlock func(), err error) {
-	path := l.statePath(place{scenario: scenario}, "lock")
+	return l.lockAt("scenario="+scenario, "scenario "+scenario)
+}
+
+// lockAt is lock for anything that has a directory of its own below _state.
+func (l *Lake) lockAt(dir, what string) (unlock func(), err error) {
+	path := filepath.Join(l.root, stateDir, dir, "lock")
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
 	}
@@ -326,11 +332,11 @@ func (l *Lake) lock(scenario string) (unlock func(), err error) {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		_ = f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("scenario %s in lake %s: %w", scenario, l.root, ErrBusy)
+			return nil, fmt.Errorf("%s in lake %s: %w", what, l.root, ErrBusy)
 		}
 		return nil, fmt.Errorf("locking %s: %w", path, err)
 	}
-	l.tmp = filepath.Join(l.root, tmpDir, "scenario="+scenario)
+	l.tmp = filepath.Join(l.root, tmpDir, dir)
 	if err := errors.Join(os.RemoveAll(l.tmp), os.MkdirAll(l.tmp, 0o755)); err != nil {
 		_ = f.Close()
 		return nil, err

@@ -92,6 +92,9 @@ func parquetSchema(t schema.Table) *parquet.Schema {
 			panic("pipeline: no Parquet type for column " + c.Name)
 		}
 		if c.Nullable {
+			if encoding == ",delta" {
+				encoding = "" // parquet-go has none for pointers
+			}
 			typ = reflect.PointerTo(typ)
 		}
 		fields[i] = reflect.StructField{

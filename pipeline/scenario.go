@@ -7,7 +7,9 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"time"
 
 	"parsimon/datasets"
 	"parsimon/simkernel"
@@ -43,13 +45,15 @@ type topologySpec struct {
 	clos  stages.ClosSpec
 }
 
-// A workloadSpec is a flow file or services.
+// A workloadSpec is a flow file, a workload of the lake or services.
 type workloadSpec struct {
-	flowFile   string
-	services   []serviceSpec
-	maxLoad    float64
-	durationNS int64 // or
-	flowsCount int64
+	flowFile     string
+	ingested     *workloadState
+	fromNS, toNS int64 // of the ingested one, flows that start there; toNS 0: to its end
+	services     []serviceSpec
+	maxLoad      float64
+	durationNS   int64 // or
+	flowsCount   int64
 }
 
 type serviceSpec struct {
@@ -116,16 +120,70 @@ func TraceScenario(topology, flowFile string) (*Scenario, error) {
 	}
 	s.workload.flowFile = flowFile
 	s.Name = baseName(flowFile)
+	return s, s.setTopology(topology)
+}
+
+// WorkloadScenario is the scenario of a topology, as for TraceScenario, and a workload that was
+// ingested into a lake.
+func WorkloadScenario(topology, lake, workload string) (*Scenario, error) {
+	l, err := OpenLake(lake, false)
+	if err != nil {
+		return nil, err
+	}
+	s := newScenario()
+	if s.workload.ingested, err = l.resolveWorkload(workload); err != nil {
+		return nil, err
+	}
+	s.Name = s.workload.ingested.ID
+	return s, s.setTopology(topology)
+}
+
+// SetWindow keeps of an ingested workload the flows that start from the one time on and before the
+// other: in ns, or as RFC 3339 timestamps; empty is its beginning or its end.
+func (s *Scenario) SetWindow(from, to string) (err error) {
+	if s.workload.ingested == nil {
+		return errors.New("only of an ingested workload can a part be taken")
+	}
+	for _, w := range []struct {
+		text string
+		ns   *int64
+	}{{from, &s.workload.fromNS}, {to, &s.workload.toNS}} {
+		if w.text == "" {
+			continue
+		}
+		if *w.ns, err = parseTime(w.text); err != nil {
+			return err
+		}
+	}
+	if s.workload.toNS != 0 && s.workload.toNS <= s.workload.fromNS {
+		return fmt.Errorf("the part from %s to %s is empty", from, to)
+	}
+	return nil
+}
+
+func parseTime(text string) (int64, error) {
+	if ns, err := strconv.ParseInt(text, 10, 64); err == nil && ns >= 0 {
+		return ns, nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil || t.Unix() < 0 || t.Unix() >= math.MaxInt64/1_000_000_000 {
+		return 0, fmt.Errorf("%q is neither a time in ns nor one such as 2026-01-31T09:00:00Z", text)
+	}
+	return t.UnixNano(), nil
+}
+
+// setTopology takes a topology file, or one that ships, by its name.
+func (s *Scenario) setTopology(topology string) error {
 	_, err := stages.TopologyFiles(topology)
 	if err == nil {
 		s.topology.file = topology
-		return s, nil
+		return nil
 	}
 	shipped, e := datasets.Read(datasets.Topologies, topology)
 	if e != nil {
-		return nil, err
+		return err
 	}
-	return s, s.parseTopologyFile(topology+" (shipped)", shipped)
+	return s.parseTopologyFile(topology+" (shipped)", shipped)
 }
 
 // checkFile refuses what is not there and what is a directory.
@@ -142,16 +200,20 @@ func baseName(path string) string {
 	return strings.TrimSuffix(base, filepath.Ext(base))
 }
 
-// FlowFile is the path of the flow file, and empty for workloads that are generated.
+// FlowFile is the path of the flow file, and empty for workloads that are generated or come from
+// the lake.
 func (s *Scenario) FlowFile() string { return s.workload.flowFile }
 
-// MaxLoad is the expected load of the most loaded link, and 0 for flow files.
+// traced says that the flows are there already.
+func (s *Scenario) traced() bool { return s.workload.flowFile != "" || s.workload.ingested != nil }
+
+// MaxLoad is the expected load of the most loaded link, and 0 for traces.
 func (s *Scenario) MaxLoad() float64 { return s.workload.maxLoad }
 
 // SetMaxLoad changes the expected load of the most loaded link, above 0 and below 1.
 func (s *Scenario) SetMaxLoad(load float64) error {
-	if s.workload.flowFile != "" {
-		return errors.New("the flows come from a file, and so has their load")
+	if s.traced() {
+		return errors.New("the flows come from a trace, and so has their load")
 	}
 	if !loadInRange(load) {
 		return fmt.Errorf("is %v, must be above 0 and below 1", load)
@@ -162,8 +224,8 @@ func (s *Scenario) SetMaxLoad(load float64) error {
 
 // SetDuration changes for how long flows start ("500ms"), in place of a number of flows too.
 func (s *Scenario) SetDuration(text string) error {
-	if s.workload.flowFile != "" {
-		return errors.New("the flows come from a file, and so does their duration")
+	if s.traced() {
+		return errors.New("the flows come from a trace, and so does their duration")
 	}
 	ns, err := parseQuantity(text, durationUnits)
 	if err != nil {
@@ -213,8 +275,8 @@ func (s *Scenario) Network() (*stages.Network, error) {
 // all pods have the same number of racks, else as if in one pod; likewise for a service that is
 // confined to some racks.
 func (s *Scenario) Workload(n *stages.Network) (*stages.Workload, error) {
-	if s.workload.flowFile != "" {
-		return nil, fmt.Errorf("the flows come from %s, there is nothing to generate", s.workload.flowFile)
+	if s.traced() {
+		return nil, errors.New("the flows come from a trace, there is nothing to generate")
 	}
 	w := &stages.Workload{MaxLoad: s.workload.maxLoad, DurationNS: s.workload.durationNS, Flows: s.workload.flowsCount}
 	for _, v := range s.workload.services {

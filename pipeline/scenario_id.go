@@ -58,6 +58,9 @@ type canonicalClos struct {
 
 type canonicalWorkload struct {
 	Flows      []string           `json:"flows,omitempty"`
+	Ingested   []string           `json:"ingested,omitempty"` // what a workload of the lake was made from
+	FromNS     int64              `json:"from_ns,omitempty"`  // of an ingested workload
+	ToNS       int64              `json:"to_ns,omitempty"`
 	MaxLoad    float64            `json:"max_load,omitempty"`
 	DurationNS int64              `json:"duration_ns,omitempty"`
 	FlowsCount int64              `json:"flows_count,omitempty"`
@@ -110,24 +113,8 @@ func (s *Scenario) Canonical() ([]byte, error) {
 	}
 	slices.SortFunc(c.Fail, func(a, b [2]int32) int { return slices.Compare(a[:], b[:]) })
 	c.Fail = slices.Compact(c.Fail)
-	switch {
-	case s.topology.file != "":
-		files, err := stages.TopologyFiles(s.topology.file)
-		if err != nil {
-			return nil, err
-		}
-		for _, f := range files {
-			d, err := s.digestFile(f)
-			if err != nil {
-				return nil, err
-			}
-			c.Topology.Files = append(c.Topology.Files, d)
-		}
-	case s.topology.graph != nil:
-		c.Topology.Graph = s.topology.graph.canonical()
-	default:
-		k := s.topology.clos
-		c.Topology.Clos = &canonicalClos{k.Pods, k.RacksPerPod, k.HostsPerRack, k.Planes, k.SpinesPerPlane, k.HostBps, k.FabricBps, k.HostDelayNS, k.FabricDelayNS}
+	if c.Topology, err = s.canonicalTopology(); err != nil {
+		return nil, err
 	}
 	if c.Workload, err = s.canonicalWorkload(n); err != nil {
 		return nil, err
@@ -137,7 +124,36 @@ func (s *Scenario) Canonical() ([]byte, error) {
 	return json.Marshal(c)
 }
 
+func (s *Scenario) canonicalTopology() (c canonicalTopology, err error) {
+	if s.topology.graph != nil {
+		c.Graph = s.topology.graph.canonical()
+		return c, nil
+	}
+	if s.topology.file == "" {
+		k := s.topology.clos
+		c.Clos = &canonicalClos{k.Pods, k.RacksPerPod, k.HostsPerRack, k.Planes, k.SpinesPerPlane, k.HostBps, k.FabricBps, k.HostDelayNS, k.FabricDelayNS}
+		return c, nil
+	}
+	files, err := stages.TopologyFiles(s.topology.file)
+	if err != nil {
+		return c, err
+	}
+	for _, f := range files {
+		d, err := s.digestFile(f)
+		if err != nil {
+			return c, err
+		}
+		c.Files = append(c.Files, d)
+	}
+	return c, nil
+}
+
 func (s *Scenario) canonicalWorkload(n *stages.Network) (c canonicalWorkload, err error) {
+	if s.workload.ingested != nil {
+		c.Ingested = s.workload.ingested.digests()
+		c.FromNS, c.ToNS = s.workload.fromNS, s.workload.toNS
+		return c, nil
+	}
 	if s.workload.flowFile != "" {
 		c.Flows, err = s.digestTree(s.workload.flowFile)
 		return c, err

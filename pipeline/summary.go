@@ -21,6 +21,9 @@ func (r *Run) WriteSummary(ctx context.Context, w io.Writer) (err error) {
 	p := printer{w: w}
 	p.linef("scenario %s (%s), variant %s", r.spec.ScenarioID, r.spec.Name, r.Variant())
 	p.linef("%d flows over %s; lake %s", g.Flows, time.Duration(g.LastStartNS-g.FirstStartNS).Round(time.Microsecond), r.lake.root)
+	if g.SyntheticStarts > 0 {
+		p.linef("%.1f%% of the flows have synthetic starts, drawn where the trace does not say them: so far the estimate is of a workload LIKE the trace", 100*float64(g.SyntheticStarts)/float64(g.Flows))
+	}
 	if g.Rejects > 0 {
 		p.linef("%d rows of the flow file could not be simulated (table rejects):", g.Rejects)
 		for _, why := range g.RejectReasons {

@@ -39,16 +39,17 @@ type view struct{ name, sql string }
 func views(lake, base string) ([]view, error) {
 	var all []view
 	for _, t := range schema.Tables() {
-		pattern := tablePattern(t)
-		found, err := anyFile(lake, t)
-		if err != nil {
-			return nil, fmt.Errorf("table %s: %w", t.Name, err)
+		for _, at := range t.Views() {
+			found, err := anyFile(lake, t, at.Hive)
+			if err != nil {
+				return nil, fmt.Errorf("table %s: %w", t.Name, err)
+			}
+			v := view{at.Name, emptyTable(t, at.Hive)}
+			if found {
+				v.sql = tableScan(t, at.Hive, base+tablePattern(t, at.Hive))
+			}
+			all = append(all, v)
 		}
-		v := view{t.Name, emptyTable(t)}
-		if found {
-			v.sql = tableScan(t, base+pattern)
-		}
-		all = append(all, v)
 	}
 	all = append(all, view{"size_bins", sizeBins})
 	for _, q := range List() {
@@ -67,25 +68,14 @@ func views(lake, base string) ([]view, error) {
 
 // tablePattern is the glob of a table's files, relative to the lake. Temporary files and folders
 // start with a dot or with an underscore and cannot match.
-func tablePattern(t schema.Table) string {
-	if t.Variant {
-		return t.Name + "/scenario=*/variant=*/part-*.parquet"
-	}
-	return t.Name + "/scenario=*/part-*.parquet"
-}
-
-// hiveColumns are the columns that stand in a table's paths.
-func hiveColumns(t schema.Table) []string {
-	if t.Variant {
-		return []string{"scenario", "variant"}
-	}
-	return []string{"scenario"}
+func tablePattern(t schema.Table, hive []string) string {
+	return t.Name + "/" + strings.Join(hive, "=*/") + "=*/part-*.parquet"
 }
 
 // anyFile says whether the lake has a file of the table. It stops at the first.
-func anyFile(lake string, t schema.Table) (bool, error) {
+func anyFile(lake string, t schema.Table, hiveColumns []string) (bool, error) {
 	dirs := []string{filepath.Join(lake, t.Name)}
-	for _, hive := range hiveColumns(t) {
+	for _, hive := range hiveColumns {
 		var below []string
 		for _, dir := range dirs {
 			entries, err := os.ReadDir(dir)
@@ -116,12 +106,12 @@ func anyFile(lake string, t schema.Table) (bool, error) {
 
 // tableScan reads a table's files. The types of the path's columns are given, or DuckDB would read
 // a scenario id of digits as a number.
-func tableScan(t schema.Table, pattern string) string {
+func tableScan(t schema.Table, hive []string, pattern string) string {
 	var columns, types []string
 	for _, c := range t.Columns {
 		columns = append(columns, ident(c.Name))
 	}
-	for _, name := range hiveColumns(t) {
+	for _, name := range hive {
 		columns = append(columns, ident(name))
 		types = append(types, quote(name)+": VARCHAR")
 	}
@@ -130,12 +120,12 @@ func tableScan(t schema.Table, pattern string) string {
 }
 
 // emptyTable has a table's columns and no rows.
-func emptyTable(t schema.Table) string {
+func emptyTable(t schema.Table, hive []string) string {
 	var columns []string
 	for _, c := range t.Columns {
 		columns = append(columns, fmt.Sprintf("CAST(NULL AS %s) AS %s", sqlType(c.Type), ident(c.Name)))
 	}
-	for _, name := range hiveColumns(t) {
+	for _, name := range hive {
 		columns = append(columns, "CAST(NULL AS VARCHAR) AS "+ident(name))
 	}
 	return "SELECT " + strings.Join(columns, ", ") + " WHERE false"

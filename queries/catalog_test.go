@@ -95,7 +95,9 @@ func TestCatalog(t *testing.T) {
 		}()
 		want := []string{"size_bins"}
 		for _, table := range schema.Tables() {
-			want = append(want, table.Name)
+			for _, v := range table.Views() {
+				want = append(want, v.Name)
+			}
 		}
 		for _, q := range List() {
 			want = append(want, q.Name)
@@ -182,12 +184,10 @@ func TestEmptyTables(t *testing.T) {
 	}
 	raw := rawDB(t)
 	for _, table := range schema.Tables() {
-		path := "scenario=x"
-		if table.Variant {
-			path += "/variant=y"
-		}
 		columns := strings.Repeat("NULL, ", len(table.Columns)-1) + "NULL"
-		writePart(t, raw, lake, table.Name, path, "SELECT "+columns)
+		for _, v := range table.Views() {
+			writePart(t, raw, lake, table.Name, strings.Join(v.Hive, "=x/")+"=x", "SELECT "+columns)
+		}
 	}
 	if err := WriteCatalog(lake); err != nil {
 		t.Fatal(err)

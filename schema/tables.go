@@ -9,7 +9,7 @@ import (
 
 // Version is the version of the lake's tables. It stands in the metadata of every Parquet file
 // (key VersionKey) and changes whenever a column changes its name, type or meaning.
-const Version = 2
+const Version = 3
 
 // VersionKey and TableKey are the Parquet and Arrow metadata keys that carry Version and the
 // table's name.
@@ -40,8 +40,21 @@ type Table struct {
 	// Variant is true for tables that depend on how they were estimated, and so stand below
 	// variant=<name> in the lake.
 	Variant bool
-	Columns []Column
+	// Workload says whether the table stands below workload=<id>, where ingested traces are.
+	Workload InWorkload
+	Columns  []Column
 }
+
+// InWorkload says whether a table is one of scenarios, of workloads, or of both.
+type InWorkload int
+
+// Where a table stands. One of both is a view of its own for each: flows for scenarios and
+// workload_flows for workloads.
+const (
+	NotInWorkload InWorkload = iota
+	AlsoInWorkload
+	OnlyInWorkload
+)
 
 var (
 	i16 = arrow.PrimitiveTypes.Int16
@@ -73,7 +86,7 @@ var (
 	}
 	Nodes = Table{
 		Name: "nodes", Doc: "The vertices of the topology.",
-		Grain: "node", Key: []string{"node_id"}, Sort: []string{"node_id"},
+		Grain: "node", Key: []string{"node_id"}, Sort: []string{"node_id"}, Workload: AlsoInWorkload,
 		Columns: []Column{
 			{"node_id", i32, false, "", "id as in the topology file"},
 			{"name", str, false, "", "name, or the id in words where the topology has none"},
@@ -84,7 +97,7 @@ var (
 	}
 	Links = Table{
 		Name: "links", Doc: "The links: one row for each direction of each cable.",
-		Grain: "link", Key: []string{"link_id"}, Sort: []string{"link_id"},
+		Grain: "link", Key: []string{"link_id"}, Sort: []string{"link_id"}, Workload: AlsoInWorkload,
 		Columns: []Column{
 			{"link_id", i32, false, "", "2 × the cable's place in the topology, + 1 for the direction b → a"},
 			{"src_node", i32, false, "", "sending end"},
@@ -97,7 +110,7 @@ var (
 	}
 	Flows = Table{
 		Name: "flows", Doc: "The workload.",
-		Grain: "flow", Key: []string{"flow_id"}, Sort: []string{"start_ns", "flow_id"},
+		Grain: "flow", Key: []string{"flow_id"}, Sort: []string{"start_ns", "flow_id"}, Workload: AlsoInWorkload,
 		Columns: []Column{
 			{"flow_id", i64, false, "", "id as in the flow file; generated flows count from 0 in start order"},
 			{"src", i32, false, "", "sending host"},
@@ -106,11 +119,12 @@ var (
 			{"start_ns", i64, false, "ns", "start"},
 			{"service", str, false, "", "service the flow belongs to; empty if unknown"},
 			{"vnet", str, false, "", "virtual network the flow belongs to; empty if unknown"},
+			{"synthetic_start", boo, false, "", "the start was not measured: it was drawn within what the flow log says, or is that of the first sampled packet"},
 		},
 	}
 	Rejects = Table{
-		Name: "rejects", Doc: "Rows of the flow file that cannot be simulated.",
-		Grain: "input row", Key: []string{"file", "row"}, Sort: []string{"file", "row"},
+		Name: "rejects", Doc: "Rows of flow files that cannot be simulated.",
+		Grain: "input row", Key: []string{"file", "row"}, Sort: []string{"file", "row"}, Workload: AlsoInWorkload,
 		Columns: []Column{
 			{"file", str, false, "", "input file"},
 			{"row", i64, false, "", "row in the file, counted from 1"},
@@ -138,7 +152,7 @@ var (
 	}
 	LinkLoads = Table{
 		Name: "link_loads", Doc: "What each link carries, known after routing; several rows a link, one per routed chunk of the workload.",
-		Grain: "link × chunk", Key: []string{"link_id", "chunk"}, Sort: []string{"link_id"},
+		Grain: "link × chunk", Key: []string{"link_id", "chunk"}, Sort: []string{"link_id"}, Workload: AlsoInWorkload,
 		Columns: []Column{
 			{"link_id", i32, false, "", "link"},
 			{"chunk", i32, false, "", "chunk of the workload"},
@@ -311,9 +325,48 @@ var (
 func Tables() []Table {
 	return []Table{
 		Scenarios, Nodes, Links, Flows, Rejects, Hops, LinkLoads, LinkStats, HopDelays,
-		DelayBuckets, HopWaits, Elsewhere, SenderFCTs, HopContributions, Slowdowns, ExactFCTs, ExactHops, Validations,
+		DelayBuckets, HopWaits, Elsewhere, SenderFCTs, HopContributions, Slowdowns, ExactFCTs, ExactHops, Validations, Workloads, Records,
 	}
 }
+
+// Tables of ingested traces: workloads, which stand below workload=<id> before any scenario exists.
+var (
+	Workloads = Table{
+		Name: "workloads", Doc: "Ingested traces: one row per source file. rows = records + rejects; over a workload, records = flows + merged + rejects of merging.",
+		Grain: "source file", Key: []string{"source"}, Sort: []string{"source"}, Workload: OnlyInWorkload,
+		Columns: []Column{
+			{"source", i32, false, "", "place of the file in the workload, from 1"},
+			{"file", str, false, "", "the file"},
+			{"digest", str, false, "", "SHA-256 of its bytes: a file is ingested once"},
+			{"rows", i64, false, "", "its rows"},
+			{"records", i64, false, "", "rows that became table records"},
+			{"rejects", i64, false, "", "rows that stand in table rejects"},
+			{"set_aside", i64, false, "", "those of the rejects that say themselves that they are no flows"},
+		},
+	}
+	Records = Table{
+		Name: "records", Doc: "The usable rows of the source files of a workload, hosts found and labels given, before records of one connection are merged.",
+		Grain: "input row", Key: []string{"source", "row"}, Sort: []string{}, Workload: OnlyInWorkload,
+		Columns: []Column{
+			{"source", i32, false, "", "place of the file in table workloads"},
+			{"row", i64, false, "", "row in the file, counted from 1"},
+			{"flow_id", i64, true, "", "id as in the file; null if it has none"},
+			{"src", i32, false, "", "sending host"},
+			{"dst", i32, false, "", "receiving host"},
+			{"protocol", i16, true, "", "IP protocol number"},
+			{"src_port", i32, true, "", "source port"},
+			{"dst_port", i32, true, "", "destination port"},
+			{"observer", str, false, "", "interface or sampler that saw it; empty if unknown"},
+			{"size_bytes", i64, false, "bytes", "bytes, sampling undone"},
+			{"start_ns", i64, false, "ns", "start; for records of a flow log, the earliest it can have been"},
+			{"end_ns", i64, false, "ns", "end; the start where none is known"},
+			{"resolution_ns", i64, false, "ns", "the start lies in the resolution_ns from start_ns on; 0: it is start_ns"},
+			{"sampled", boo, false, "", "only sampled packets were seen"},
+			{"service", str, false, "", "service; empty if unknown"},
+			{"vnet", str, false, "", "virtual network; empty if unknown"},
+		},
+	}
+)
 
 // ByName returns the table of that name.
 func ByName(name string) (Table, error) {
@@ -323,6 +376,30 @@ func ByName(name string) (Table, error) {
 		}
 	}
 	return Table{}, fmt.Errorf("no table %q in the lake", name)
+}
+
+// A View is a table as it is asked in SQL: all files of it that stand below the same kinds of
+// directories, hive-partitioned, with their columns and those of the path.
+type View struct {
+	Name string
+	Hive []string // columns of the path, in order
+}
+
+// Views are the views of the table: of scenarios, and of workloads where it stands there too.
+func (t Table) Views() []View {
+	workload := View{t.Name, []string{"workload"}}
+	if t.Workload == OnlyInWorkload {
+		return []View{workload}
+	}
+	v := View{t.Name, []string{"scenario"}}
+	if t.Variant {
+		v.Hive = append(v.Hive, "variant")
+	}
+	if t.Workload == AlsoInWorkload {
+		workload.Name = "workload_" + t.Name
+		return []View{v, workload}
+	}
+	return []View{v}
 }
 
 // Arrow returns the table's Arrow schema; its metadata carries the table's name and Version.

@@ -61,6 +61,14 @@ func binaryColumn(n int, value func(i int) []byte) arrow.Array {
 	return b.NewArray()
 }
 
+// falseColumn is an Arrow column of n times false.
+func falseColumn(n int) arrow.Array {
+	b := array.NewBooleanBuilder(memory.DefaultAllocator)
+	defer b.Release()
+	b.AppendValues(make([]bool, n), nil)
+	return b.NewArray()
+}
+
 // writeColumns hands columns to a sink as one batch of the table.
 func writeColumns(out schema.Sink, t schema.Table, rows int, columns ...arrow.Array) error {
 	rec := array.NewRecord(t.Arrow(), columns, int64(rows))

@@ -319,7 +319,7 @@ func (b *flowColumns) flush(out schema.Sink) error {
 		return nil
 	}
 	err := writeColumns(out, schema.Flows, len(b.id), column(b.id), column(b.src), column(b.dst),
-		column(b.size), column(b.start), stringColumn(b.service), stringColumn(b.vnet))
+		column(b.size), column(b.start), stringColumn(b.service), stringColumn(b.vnet), falseColumn(len(b.id)))
 	b.id, b.size, b.start = b.id[:0], b.size[:0], b.start[:0]
 	b.src, b.dst = b.src[:0], b.dst[:0]
 	b.service, b.vnet = b.service[:0], b.vnet[:0]

@@ -1,20 +1,13 @@
 package stages
 
 import (
-	"bufio"
-	"bytes"
-	"compress/gzip"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
-	"github.com/klauspost/compress/zstd"
 	_ "github.com/marcboeker/go-duckdb/v2" // the engine behind database/sql
 
 	"parsimon/schema"
@@ -28,14 +21,32 @@ const (
 	maxSpanNS = int64(15 * 24 * 3600 * 1e9)
 )
 
-// IngestOptions say what to read and what it may cost.
+// IngestOptions say how source files are read and what that may cost.
 type IngestOptions struct {
-	File        string
-	TmpDir      string // for DuckDB's spills and for the two files it leaves
-	MemoryBytes int64
-	Threads     int
-	MaxRejects  float64 // share of the rows that may be rejected, 0 to 1
+	Mapping *Mapping
+	// Hosts and Labels are files, CSV or Parquet; empty for none. Hosts: address, node_id; addresses
+	// may be CIDRs, of which the longest wins. Labels: cidr, port, service, vnet; an empty port is any.
+	Hosts, Labels string
+	TmpDir        string // for DuckDB's spills and for the files it leaves
+	MemoryBytes   int64  // of DuckDB
+	Threads       int
+	MaxRejects    float64 // share of the rows that may be rejected, 0 to 1
+
+	Seed uint64 // of drawn starts
+	// GapSigma is the shape of the log-normal gaps between drawn starts.
+	GapSigma float64
+	// IdleNS ends a connection: records of the same addresses and ports that start later than this
+	// after the last are another flow.
+	IdleNS int64
 }
+
+// Defaults of merging. Flow logs cut connections into records of a minute or ten, each with the
+// times of its own first and last packet, so that a minute between two of them is a minute without
+// packets. The gaps' shape is the calmer of the paper's two (section 5.1).
+const (
+	DefaultIdleNS   = int64(60e9)
+	DefaultGapSigma = 1.0
+)
 
 // RejectCount is how many rows were rejected for one reason.
 type RejectCount struct {
@@ -44,11 +55,16 @@ type RejectCount struct {
 	Example string // first such row
 }
 
-// IngestStats says what a flow file held.
+// IngestStats says what source files held: Rows = Flows + Merged + Rejects, always.
 type IngestStats struct {
-	FlowsFile, RejectsFile    string // Parquet of tables flows and rejects, in TmpDir
-	Rows, Flows, Rejects      int64
-	Reasons                   []RejectCount // most frequent first
+	FlowsFile, RejectsFile string // Parquet of tables flows and rejects, in TmpDir; rejects only if there are any
+	Rows, Flows, Merged    int64
+	Rejects                int64
+	// SetAside of the rejects say themselves that they are no flows: log lines without data, refused
+	// connections. They do not count against MaxRejects.
+	SetAside                  int64
+	SyntheticStarts           int64 // flows whose start was not measured
+	Reasons                   []RejectCount
 	FirstStartNS, LastStartNS int64
 }
 
@@ -68,214 +84,237 @@ func (e *TooManyRejectsError) Error() string {
 	return fmt.Sprintf("%s: %d of %d rows cannot be simulated, more than the accepted %g%%: %s", e.File, e.Rejects, e.Rows, 100*e.Limit, strings.Join(why, "; "))
 }
 
-// Ingest reads a flow file, Parquet (.parquet) or CSV with a header (anything else, compressed or
-// not), with the columns src, dst, size_bytes, start_ns and, optionally, flow_id, service, vnet; big
-// and small letters are the same in all these names. Numbers must be whole; nothing is rounded.
-// It sorts the flows by start and sets the rows aside that cannot be simulated: broken ones,
-// unknown hosts, source = destination, sizes that are not positive, starts out of range, repeated
-// ids. DuckDB does the work, out of core where it must.
-func Ingest(ctx context.Context, n *Network, o IngestOptions) (stats IngestStats, err error) {
-	if err := checkFlowFile(ctx, o.File); err != nil {
-		return stats, err
+// CheckRejects is a *TooManyRejectsError where more rows than the share limit were rejected, those set
+// aside apart.
+func CheckRejects(file string, rows, rejects, setAside int64, limit float64, reasons []RejectCount) error {
+	if float64(rejects-setAside) > limit*float64(rows) {
+		return &TooManyRejectsError{File: file, Rejects: rejects - setAside, Rows: rows, Limit: limit, Reasons: reasons}
 	}
-	db, err := sql.Open("duckdb", "")
+	return nil
+}
+
+// Ingest brings one flow file, of whatever mapping, into table flows, sorted by start, and sets the
+// rows aside that cannot be simulated. DuckDB does the work, out of core where it must.
+func Ingest(ctx context.Context, n *Network, file string, o IngestOptions) (stats IngestStats, err error) {
+	if o.Mapping == nil {
+		if o.Mapping, err = DetectFormat(file); err != nil { // what run --flows always took it for
+			if o.Mapping, err = FormatMapping("csv"); err != nil {
+				return stats, err
+			}
+		}
+	}
+	in, err := NewIngester(ctx, n, o)
 	if err != nil {
 		return stats, err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	db.SetMaxOpenConns(1) // temporary tables belong to a connection
-	in := ingest{ctx: ctx, db: db, o: o, net: n}
-	if err := in.read(); err != nil {
+	defer func() { err = errors.Join(err, in.Close()) }()
+	f, err := in.File(file, 1)
+	if err != nil {
 		return stats, err
 	}
-	return in.write()
+	merged, err := in.Merge([]MergeSource{{N: 1, File: file, Records: f.RecordsFile, Rows: f.Rows, AnyFlowID: f.AnyFlowID}})
+	if err != nil {
+		return stats, inFile(file, err)
+	}
+	stats = IngestStats{
+		FlowsFile: merged.FlowsFile, Rows: f.Rows, Flows: merged.Flows, Merged: merged.Merged, SetAside: f.SetAside,
+		SyntheticStarts: merged.SyntheticStarts, FirstStartNS: merged.FirstStartNS, LastStartNS: merged.LastStartNS,
+	}
+	stats.Rejects = f.Rejects + merged.Rejects
+	var lists []string
+	for _, r := range []struct {
+		file string
+		rows int64
+	}{{f.RejectsFile, f.Rejects}, {merged.RejectsFile, merged.Rejects}} {
+		if r.rows > 0 {
+			lists = append(lists, QuoteSQL(EscapeGlob(r.file)))
+		}
+	}
+	if lists != nil {
+		stats.RejectsFile = filepath.Join(o.TmpDir, "rejects.parquet")
+		from := "read_parquet([" + strings.Join(lists, ", ") + "], hive_partitioning=false)"
+		if err := in.exec(copyTo(schema.Rejects, "SELECT * FROM "+from+` ORDER BY "row"`, stats.RejectsFile)); err != nil {
+			return stats, err
+		}
+		if stats.Reasons, err = in.reasons(from); err != nil {
+			return stats, err
+		}
+	}
+	if err := CheckRejects(file, stats.Rows, stats.Rejects, stats.SetAside, o.MaxRejects, stats.Reasons); err != nil {
+		return stats, err
+	}
+	return stats, checkSpan(file, stats.FirstStartNS, stats.LastStartNS)
 }
 
-type ingest struct {
-	ctx context.Context
-	db  *sql.DB
-	o   IngestOptions
-	net *Network
+// checkSpan refuses workloads that last longer than the simulator's clock.
+func checkSpan(file string, firstNS, lastNS int64) error {
+	if span := lastNS - firstNS; span > maxSpanNS {
+		return fmt.Errorf("flow file %s: starts span %.1f days, the simulator can hold %d: are the times in ns?", file, float64(span)/86400e9, maxSpanNS/86400e9)
+	}
+	return nil
 }
 
-func (in *ingest) exec(query string) error {
-	_, err := in.db.ExecContext(in.ctx, query)
+// An Ingester reads source files of one mapping into table records, and merges records to flows. It
+// is used by one goroutine.
+type Ingester struct {
+	ctx  context.Context
+	db   *sql.DB
+	conn *sql.Conn
+	o    IngestOptions
+	book *addressBook
+}
+
+// NewIngester opens DuckDB and reads the hosts and labels tables. What it leaves stands in
+// o.TmpDir; the caller closes it.
+func NewIngester(ctx context.Context, n *Network, o IngestOptions) (_ *Ingester, err error) {
+	in := &Ingester{ctx: ctx, o: o, book: newAddressBook(n)}
+	if in.o.IdleNS <= 0 {
+		in.o.IdleNS = DefaultIdleNS
+	}
+	if in.o.GapSigma <= 0 {
+		in.o.GapSigma = DefaultGapSigma
+	}
+	if in.db, err = sql.Open("duckdb", ""); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, in.Close())
+		}
+	}()
+	if in.conn, err = in.db.Conn(ctx); err != nil { // temporary tables belong to a connection
+		return nil, err
+	}
+	settings := fmt.Sprintf("SET memory_limit='%d MiB'; SET threads=%d; SET temp_directory=%s; SET autoinstall_known_extensions=false; SET autoload_known_extensions=false",
+		max(128, in.o.MemoryBytes>>20), max(1, in.o.Threads), QuoteSQL(filepath.Join(in.o.TmpDir, "duckdb")))
+	for _, s := range append([]string{settings}, ingestMacros...) {
+		if err := in.exec(s); err != nil {
+			return nil, err
+		}
+	}
+	if err := registerStartDraw(in.conn, in.o.Seed, in.o.GapSigma); err != nil {
+		return nil, err
+	}
+	if o.Hosts != "" {
+		err = in.table(o.Hosts, "hosts table", []string{"address", "node_id"}, func(at string, row []string) error {
+			return in.book.addHost(at, row[0], row[1])
+		})
+	}
+	if err == nil && o.Labels != "" {
+		err = in.table(o.Labels, "labels table", []string{"cidr", "port", "service", "vnet"}, func(at string, row []string) error {
+			return in.book.addLabel(at, row[0], row[1], row[2], row[3])
+		})
+	}
+	return in, err
+}
+
+// ingestMacros are what mappings may call beside DuckDB's own functions.
+var ingestMacros = []string{
+	`CREATE TEMP MACRO whole(t) AS CASE WHEN regexp_full_match(trim(t), '[+-]?[0-9]+') THEN TRY_CAST(trim(t) AS BIGINT) END`,
+	`CREATE TEMP MACRO seconds_ns(t) AS CASE
+  WHEN regexp_full_match(trim(t), '[0-9]{1,18}(\.[0-9]*)?') THEN TRY_CAST(TRY_CAST(trim(t) AS DECIMAL(38,9)) * CAST(1000000000 AS BIGINT) AS BIGINT)
+  WHEN regexp_full_match(trim(t), '[0-9]+(\.[0-9]*)?[eE][+-]?[0-9]{1,2}') THEN TRY_CAST(round(TRY_CAST(trim(t) AS DOUBLE) * 1e9) AS BIGINT) END`,
+	`CREATE TEMP MACRO rfc3339_ns(t) AS CASE WHEN regexp_full_match(trim(t), '[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-9]{2})') THEN
+  epoch_us(TRY_CAST(regexp_replace(upper(trim(t)), '(\.[0-9]{6})[0-9]+', '\1') AS TIMESTAMPTZ)) * 1000
+  + coalesce(TRY_CAST(rpad(regexp_extract(t, '\.[0-9]{6}([0-9]{1,3})', 1), 3, '0') AS BIGINT), 0) END`,
+	`CREATE TEMP MACRO rfc3339_resolution_ns(t) AS CAST(CASE length(regexp_extract(t, '\.([0-9]+)', 1))
+  WHEN 0 THEN 1000000000 WHEN 1 THEN 100000000 WHEN 2 THEN 10000000 WHEN 3 THEN 1000000 WHEN 4 THEN 100000 WHEN 5 THEN 10000 WHEN 6 THEN 1000 ELSE 0 END AS BIGINT)`,
+}
+
+// table reads the columns of a small table, CSV with a header or Parquet, as text; those it lacks,
+// but for the first, are empty.
+func (in *Ingester) table(file, what string, want []string, each func(at string, row []string) error) error {
+	wrong := func(err error) error { return fmt.Errorf("%s %s: %w", what, file, err) }
+	if err := checkFlowFile(in.ctx, file); err != nil {
+		return errors.New(strings.Replace(err.Error(), "flow file", what, 1))
+	}
+	from := "read_csv(" + QuoteSQL(EscapeGlob(file)) + ", header=true, all_varchar=true, hive_partitioning=false)"
+	if isParquet(file) {
+		from = "read_parquet(" + QuoteSQL(EscapeGlob(file)) + ", hive_partitioning=false)"
+	}
+	columns, err := in.columns("SELECT * FROM " + from)
+	if err != nil {
+		return wrong(err)
+	}
+	list := make([]string, len(want))
+	for i, name := range want {
+		list[i] = "''"
+		for _, c := range columns {
+			if columnName(c.name) == name {
+				list[i] = "coalesce(CAST(" + identifier(c.name) + " AS VARCHAR), '')"
+			}
+		}
+	}
+	if list[0] == "''" || what == "hosts table" && list[1] == "''" {
+		return wrong(fmt.Errorf("want the columns %s", strings.Join(want, ", ")))
+	}
+	rows, err := in.conn.QueryContext(in.ctx, "SELECT "+strings.Join(list, ", ")+" FROM "+from)
+	if err != nil {
+		return wrong(FirstLine(err))
+	}
+	defer rows.Close()
+	row, at := make([]string, len(want)), 0
+	ptrs := make([]any, len(want))
+	for i := range row {
+		ptrs[i] = &row[i]
+	}
+	for rows.Next() {
+		at++
+		if err := rows.Scan(ptrs...); err != nil {
+			return wrong(FirstLine(err))
+		}
+		if err := each(fmt.Sprintf("row %d", at), row); err != nil {
+			return wrong(err)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return wrong(FirstLine(err))
+	}
+	return nil
+}
+
+// Close lets go of DuckDB; files it left stay.
+func (in *Ingester) Close() error {
+	var err error
+	if in.conn != nil {
+		err = in.conn.Close()
+	}
+	return errors.Join(err, in.db.Close())
+}
+
+func (in *Ingester) exec(query string) error {
+	_, err := in.conn.ExecContext(in.ctx, query)
 	if err != nil && in.ctx.Err() != nil {
 		return in.ctx.Err()
 	}
 	return FirstLine(err)
 }
 
-// checkFlowFile finds what DuckDB would not, or would say badly: no file, an empty one, and
-// compressed data that is cut short or does not match its checksum.
-func checkFlowFile(ctx context.Context, file string) error {
-	info, err := os.Stat(file)
-	if err != nil {
-		return fmt.Errorf("flow file: %w", err)
+// query scans the one row of an answer.
+func (in *Ingester) query(query string, to ...any) error {
+	err := in.conn.QueryRowContext(in.ctx, query).Scan(to...)
+	if err != nil && in.ctx.Err() != nil {
+		return in.ctx.Err()
 	}
-	if info.IsDir() {
-		return fmt.Errorf("flow file %s: is a directory, want a file", file)
-	}
-	f, err := os.Open(file)
-	if err != nil {
-		return fmt.Errorf("flow file: %w", err)
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	var content io.Reader = f
-	if isGzip(file) && info.Size() > 0 {
-		z, err := gzip.NewReader(bufio.NewReaderSize(f, 1<<20))
-		if err != nil {
-			return fmt.Errorf("flow file %s: damaged: %w", file, err)
-		}
-		content = z
-	}
-	if isZstd(file) && info.Size() > 0 {
-		z, err := zstd.NewReader(f)
-		if err != nil {
-			return fmt.Errorf("flow file %s: damaged: %w", file, err)
-		}
-		defer z.Close()
-		content = z
-	}
-	buf, blank := make([]byte, 1<<20), true
-	for ctx.Err() == nil {
-		n, err := content.Read(buf)
-		blank = blank && len(bytes.TrimSpace(buf[:n])) == 0
-		switch {
-		case errors.Is(err, io.EOF) && blank:
-			return fmt.Errorf("flow file %s: is empty", file)
-		case errors.Is(err, io.EOF), err == nil && !blank && !isGzip(file) && !isZstd(file):
-			return nil
-		case err != nil:
-			return fmt.Errorf("flow file %s: damaged: %w", file, err)
-		}
-	}
-	return ctx.Err()
+	return FirstLine(err)
 }
 
-func isGzip(file string) bool    { return strings.EqualFold(filepath.Ext(file), ".gz") }
-func isZstd(file string) bool    { return strings.EqualFold(filepath.Ext(file), ".zst") }
-func isParquet(file string) bool { return strings.EqualFold(filepath.Ext(file), ".parquet") }
+func (in *Ingester) count(query string, n *int64) error { return in.query(query, n) }
 
-// read brings the file into a temporary table with a reason for every row that cannot be used.
-func (in *ingest) read() error {
-	settings := fmt.Sprintf("SET memory_limit='%d MiB'; SET threads=%d; SET temp_directory=%s; SET preserve_insertion_order=true; SET autoinstall_known_extensions=false; SET autoload_known_extensions=false",
-		max(128, in.o.MemoryBytes>>20), max(1, in.o.Threads), QuoteSQL(filepath.Join(in.o.TmpDir, "duckdb")))
-	if err := in.exec(settings); err != nil {
+// copy writes a query's answer as Parquet; in the order of its rows only where asked.
+func (in *Ingester) copy(query, file string, ordered bool) error {
+	if err := in.exec(fmt.Sprintf("SET preserve_insertion_order=%v", ordered)); err != nil {
 		return err
 	}
-	if err := in.hosts(); err != nil {
-		return err
-	}
-	source, columns, err := in.source()
-	if err != nil {
-		return fmt.Errorf("flow file %s: %w", in.o.File, err)
-	}
-	have := map[string]bool{}
-	names := make([]string, len(columns))
-	types := map[string]string{}
-	for i, c := range columns {
-		names[i] = c.name
-		have[strings.ToLower(c.name)] = true
-		types[strings.ToLower(c.name)] = c.typ
-	}
-	var missing []string
-	for _, c := range []string{"src", "dst", "size_bytes", "start_ns"} {
-		if !have[c] {
-			missing = append(missing, c)
-		}
-	}
-	if missing != nil {
-		return fmt.Errorf("flow file %s: no column %s (it has %s)", in.o.File, strings.Join(missing, ", "), strings.Join(names, ", "))
-	}
-	whole := map[string]string{"flow_id": `"row" - 1`} // the SQL of the columns that hold whole numbers
-	for _, c := range []struct{ name, typ string }{{"flow_id", "BIGINT"}, {"src", "INTEGER"}, {"dst", "INTEGER"}, {"size_bytes", "BIGINT"}, {"start_ns", "BIGINT"}} {
-		if !have[c.name] {
-			continue
-		}
-		if whole[c.name] = wholeNumber(c.name, types[c.name], c.typ); whole[c.name] == "" {
-			return fmt.Errorf("flow file %s: column %s is of type %s, want integers", in.o.File, c.name, types[c.name])
-		}
-	}
-	label := func(c string) string {
-		if have[c] {
-			return "coalesce(CAST(" + c + " AS VARCHAR), '')"
-		}
-		return "''"
-	}
-	raw := make([]string, len(names))
-	for i, c := range names {
-		raw[i] = fmt.Sprintf(`coalesce(CAST(%s AS VARCHAR), '')`, identifier(c))
-	}
-	query := fmt.Sprintf(`
-CREATE TEMP TABLE judged AS
-WITH typed AS (
-  SELECT "row", %s AS flow_id, %s AS src, %s AS dst, %s AS size_bytes, %s AS start_ns,
-         %s AS service, %s AS vnet, concat_ws(',', %s) AS raw
-  FROM (%s)),
-judged AS (SELECT t.*, CASE
-    WHEN flow_id IS NULL THEN 'flow_id is not an integer'
-    WHEN t.src IS NULL THEN 'src is not a node id'
-    WHEN t.dst IS NULL THEN 'dst is not a node id'
-    WHEN size_bytes IS NULL THEN 'size_bytes is not an integer'
-    WHEN start_ns IS NULL THEN 'start_ns is not an integer'
-    WHEN s.id IS NULL THEN 'src is not a host of the topology'
-    WHEN d.id IS NULL THEN 'dst is not a host of the topology'
-    WHEN t.src = t.dst THEN 'src and dst are the same host'
-    WHEN size_bytes <= 0 THEN 'size_bytes is not positive'
-    WHEN size_bytes > %d THEN 'size_bytes is beyond 2^50'
-    WHEN start_ns < 0 OR start_ns > %d THEN 'start_ns is negative or beyond 2^62'
-  END AS reason
-FROM typed t LEFT JOIN hosts s ON t.src = s.id LEFT JOIN hosts d ON t.dst = d.id)
-SELECT * REPLACE (CASE WHEN reason IS NOT NULL THEN raw END AS raw) FROM judged`,
-		whole["flow_id"], whole["src"], whole["dst"], whole["size_bytes"], whole["start_ns"], label("service"), label("vnet"), strings.Join(raw, ", "), source, maxFlowBytes, maxStartNS)
-	if err := in.exec(query); err != nil {
-		return fmt.Errorf("flow file %s: %w", in.o.File, err)
-	}
-	if err := in.rejectRepeated(); err != nil {
-		return err
-	}
-	return in.addBrokenLines()
-}
-
-// hosts makes a table of the hosts' ids.
-func (in *ingest) hosts() error {
-	var b strings.Builder
-	b.WriteString("CREATE TEMP TABLE hosts AS SELECT unnest([")
-	for i, h := range in.net.Hosts() {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(strconv.Itoa(int(h)))
-	}
-	b.WriteString("]::INTEGER[]) AS id")
-	return in.exec(b.String())
-}
-
-// source is the SELECT that reads the file with its row numbers, and the names of its columns.
-func (in *ingest) source() (query string, columns []flowColumn, err error) {
-	file := QuoteSQL(EscapeGlob(in.o.File)) + ", hive_partitioning=false"
-	if isParquet(in.o.File) {
-		columns, err = in.columns("SELECT * FROM read_parquet(" + file + ")")
-		return `SELECT file_row_number + 1 AS "row", * FROM read_parquet(` + file + `, file_row_number=true)`, columns, err
-	}
-	file += ", header=true, all_varchar=true"
-	if isGzip(in.o.File) {
-		file += ", compression='gzip'" // DuckDB knows .gz in small letters only
-	}
-	if isZstd(in.o.File) {
-		file += ", compression='zstd'"
-	}
-	read := "read_csv(" + file + ", store_rejects=true, strict_mode=true, sample_size=20480)"
-	columns, err = in.columns("SELECT * FROM read_csv(" + file + ", ignore_errors=true)")
-	return `SELECT row_number() OVER () AS "row", * FROM ` + read, columns, err
+	err := in.exec("COPY (" + query + ") TO " + QuoteSQL(file) + " (FORMAT parquet, COMPRESSION snappy)")
+	return errors.Join(err, in.exec("SET preserve_insertion_order=true"))
 }
 
 // A flowColumn is a column of a flow file, with DuckDB's name of its type.
 type flowColumn struct{ name, typ string }
 
-func (in *ingest) columns(query string) ([]flowColumn, error) {
-	rows, err := in.db.QueryContext(in.ctx, query+" LIMIT 0")
+func (in *Ingester) columns(query string) ([]flowColumn, error) {
+	rows, err := in.conn.QueryContext(in.ctx, query+" LIMIT 0")
 	if err != nil {
 		return nil, FirstLine(err)
 	}
@@ -299,96 +338,13 @@ func wholeNumber(name, typ, as string) string {
 	cast := "TRY_CAST(" + name + " AS " + as + ")"
 	switch base {
 	case "VARCHAR":
-		return "CASE WHEN regexp_full_match(trim(" + name + "), '[+-]?[0-9]+') THEN " + cast + " END"
+		return "CASE WHEN regexp_full_match(trim(" + name + "), '[+-]?[0-9]+') THEN TRY_CAST(trim(" + name + ") AS " + as + ") END"
 	case "DOUBLE", "FLOAT", "DECIMAL":
 		return "CASE WHEN " + name + " = floor(" + name + ") THEN " + cast + " END"
 	case "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT":
 		return cast
 	}
 	return ""
-}
-
-// addBrokenLines adds the lines of a CSV file that have no proper columns, and moves the row
-// numbers of the others, which DuckDB counts without them.
-func (in *ingest) addBrokenLines() error {
-	if isParquet(in.o.File) {
-		return nil
-	}
-	// A line can have several errors; the header is line 1, so line n is row n - 1.
-	err := in.exec(`CREATE TEMP TABLE broken AS SELECT line - 1 AS "row", min(csv_line) AS raw, min(error_type) AS error FROM reject_errors GROUP BY line`)
-	if err != nil {
-		return err
-	}
-	// Broken row b stands behind b - (number of broken rows up to b) sound ones.
-	return in.exec(`
-CREATE TEMP TABLE shifts AS SELECT "row" - row_number() OVER (ORDER BY "row") + 1 AS first_sound, row_number() OVER (ORDER BY "row") AS shift FROM broken;
-UPDATE judged SET "row" = "row" + (SELECT coalesce(max(shift), 0) FROM shifts WHERE first_sound <= judged."row") WHERE reason IS NOT NULL;
-INSERT INTO judged SELECT "row", NULL, NULL, NULL, NULL, NULL, '', '', coalesce(raw, ''), 'broken line: ' || lower(CAST(error AS VARCHAR)) FROM broken`)
-}
-
-// rejectRepeated rejects all but the first row of every flow id.
-func (in *ingest) rejectRepeated() error {
-	var repeated int64
-	err := in.db.QueryRowContext(in.ctx, "SELECT count(*) - count(DISTINCT flow_id) FROM judged WHERE reason IS NULL").Scan(&repeated)
-	if err != nil || repeated == 0 {
-		return FirstLine(err)
-	}
-	return in.exec(`
-UPDATE judged SET reason = 'flow_id stands in an earlier row', raw = concat_ws(',', judged.flow_id, src, dst, size_bytes, start_ns, service, vnet) FROM
-  (SELECT flow_id, min("row") AS first FROM judged WHERE reason IS NULL GROUP BY flow_id HAVING count(*) > 1) r
-WHERE judged.flow_id = r.flow_id AND judged."row" > r.first AND judged.reason IS NULL`)
-}
-
-// write leaves the flows and the rejects as Parquet, and counts them.
-func (in *ingest) write() (IngestStats, error) {
-	stats := IngestStats{FlowsFile: filepath.Join(in.o.TmpDir, "ingested-flows.parquet"), RejectsFile: filepath.Join(in.o.TmpDir, "ingested-rejects.parquet")}
-	var first, last sql.NullInt64
-	err := in.db.QueryRowContext(in.ctx, `SELECT count(*), count(*) FILTER (reason IS NULL), min(start_ns) FILTER (reason IS NULL), max(start_ns) FILTER (reason IS NULL) FROM judged`).
-		Scan(&stats.Rows, &stats.Flows, &first, &last)
-	if err != nil {
-		return stats, FirstLine(err)
-	}
-	stats.Rejects, stats.FirstStartNS, stats.LastStartNS = stats.Rows-stats.Flows, first.Int64, last.Int64
-	if err := in.reasons(&stats); err != nil {
-		return stats, err
-	}
-	if stats.Rows == 0 {
-		return stats, fmt.Errorf("flow file %s: holds no flow", in.o.File)
-	}
-	if float64(stats.Rejects) > in.o.MaxRejects*float64(stats.Rows) {
-		return stats, &TooManyRejectsError{File: in.o.File, Rejects: stats.Rejects, Rows: stats.Rows, Limit: in.o.MaxRejects, Reasons: stats.Reasons}
-	}
-	if span := stats.LastStartNS - stats.FirstStartNS; span > maxSpanNS {
-		return stats, fmt.Errorf("flow file %s: starts span %.1f days, the simulator can hold %d: are the times in ns?", in.o.File, float64(span)/86400e9, maxSpanNS/86400e9)
-	}
-	flows := `SELECT flow_id, src, dst, size_bytes, start_ns, service, vnet FROM judged WHERE reason IS NULL ORDER BY start_ns, flow_id`
-	if err := in.exec(copyTo(schema.Flows, flows, stats.FlowsFile)); err != nil {
-		return stats, err
-	}
-	if stats.Rejects == 0 {
-		return stats, nil
-	}
-	rejects := `SELECT ` + QuoteSQL(in.o.File) + ` AS file, "row", reason, raw FROM judged WHERE reason IS NOT NULL ORDER BY "row"`
-	return stats, in.exec(copyTo(schema.Rejects, rejects, stats.RejectsFile))
-}
-
-func (in *ingest) reasons(stats *IngestStats) error {
-	if stats.Rejects == 0 {
-		return nil
-	}
-	rows, err := in.db.QueryContext(in.ctx, `SELECT reason, count(*), 'row ' || min("row") || ': ' || arg_min(raw, "row") FROM judged WHERE reason IS NOT NULL GROUP BY reason ORDER BY 2 DESC, 1`)
-	if err != nil {
-		return FirstLine(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var r RejectCount
-		if err := rows.Scan(&r.Reason, &r.Rows, &r.Example); err != nil {
-			return err
-		}
-		stats.Reasons = append(stats.Reasons, r)
-	}
-	return FirstLine(rows.Err())
 }
 
 // copyTo writes a query's answer as a Parquet file of the table.

@@ -38,7 +38,7 @@ func ingestText(t *testing.T, text string, maxRejects float64) (IngestStats, err
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return Ingest(context.Background(), smallNetwork(t), IngestOptions{File: file, TmpDir: dir, MemoryBytes: 256 << 20, Threads: 2, MaxRejects: maxRejects})
+	return Ingest(context.Background(), smallNetwork(t), file, IngestOptions{TmpDir: dir, MemoryBytes: 256 << 20, Threads: 2, MaxRejects: maxRejects})
 }
 
 // askParquet answers a query over the file, rows joined by "; ".
@@ -114,11 +114,11 @@ func TestIngestRefuses(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "no column size_bytes, start_ns") {
 		t.Errorf("missing columns: %v", err)
 	}
-	_, err = ingestText(t, "src,dst,size_bytes,start_ns\n0,1,100,0\n0,1,100,4000000000000000000\n", 1)
+	_, err = ingestText(t, "src,dst,size_bytes,start_ns\n0,1,100,0\n0,1,100,4000000000000000000\n", 0.1)
 	if err == nil || !strings.Contains(err.Error(), "days") {
 		t.Errorf("a span of a century: %v", err)
 	}
-	_, err = Ingest(context.Background(), smallNetwork(t), IngestOptions{File: filepath.Join(t.TempDir(), "none.csv"), TmpDir: t.TempDir()})
+	_, err = Ingest(context.Background(), smallNetwork(t), filepath.Join(t.TempDir(), "none.csv"), IngestOptions{TmpDir: t.TempDir()})
 	if err == nil || !strings.Contains(err.Error(), "none.csv") {
 		t.Errorf("missing file: %v", err)
 	}
@@ -126,7 +126,7 @@ func TestIngestRefuses(t *testing.T) {
 	if err := os.WriteFile(bad, []byte("PAR1 but not really PAR1"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	_, err = Ingest(context.Background(), smallNetwork(t), IngestOptions{File: bad, TmpDir: t.TempDir()})
+	_, err = Ingest(context.Background(), smallNetwork(t), bad, IngestOptions{TmpDir: t.TempDir()})
 	if err == nil || !strings.Contains(err.Error(), "bad.parquet") {
 		t.Errorf("damaged Parquet: %v", err)
 	}
@@ -162,7 +162,7 @@ func ingestFile(t *testing.T, name string, data []byte) (IngestStats, error) {
 			t.Fatal(err)
 		}
 	}
-	stats, err := Ingest(context.Background(), smallNetwork(t), IngestOptions{File: file, TmpDir: t.TempDir(), MemoryBytes: 256 << 20, Threads: 2, MaxRejects: 0})
+	stats, err := Ingest(context.Background(), smallNetwork(t), file, IngestOptions{TmpDir: t.TempDir(), MemoryBytes: 256 << 20, Threads: 2, MaxRejects: 0})
 	if err != nil && strings.Contains(err.Error(), "\n") || err != nil && !strings.Contains(err.Error(), name) {
 		t.Errorf("%s: an error of several lines, or without the file: %v", name, err)
 	}
@@ -266,7 +266,7 @@ func TestIngestRefusesDamagedFiles(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	if _, err := Ingest(context.Background(), smallNetwork(t), IngestOptions{File: dir, TmpDir: dir}); err == nil || !strings.Contains(err.Error(), dir+": is a directory") {
+	if _, err := Ingest(context.Background(), smallNetwork(t), dir, IngestOptions{TmpDir: dir}); err == nil || !strings.Contains(err.Error(), dir+": is a directory") {
 		t.Errorf("a directory: %v", err)
 	}
 }
@@ -300,7 +300,7 @@ func TestIngestTakesWholeNumbersOnly(t *testing.T) {
 		if err := os.WriteFile(file, data, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		stats, err := Ingest(context.Background(), smallNetwork(t), IngestOptions{File: file, TmpDir: t.TempDir(), MaxRejects: 1})
+		stats, err := Ingest(context.Background(), smallNetwork(t), file, IngestOptions{TmpDir: t.TempDir(), MaxRejects: 1})
 		if err != nil {
 			t.Errorf("%s: %v", c.typ, err)
 			continue

@@ -32,7 +32,7 @@ func randomFlows(n *Network, rng *rand.Rand, count int) arrow.Record {
 		src, dst = append(src, hosts[a]), append(dst, hosts[b])
 		label = append(label, "web")
 	}
-	return array.NewRecord(schema.Flows.Arrow(), []arrow.Array{column(id), column(src), column(dst), column(size), column(start), stringColumn(label), stringColumn(label)}, int64(count))
+	return array.NewRecord(schema.Flows.Arrow(), []arrow.Array{column(id), column(src), column(dst), column(size), column(start), stringColumn(label), stringColumn(label), falseColumn(count)}, int64(count))
 }
 
 // routed routes the flows in memory.

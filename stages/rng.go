@@ -11,14 +11,15 @@ type StreamKind uint64
 
 // The purposes random numbers are drawn for.
 const (
-	StreamECMP      StreamKind = 1 // salts of the links for path choice
-	StreamFlowPath  StreamKind = 2 // a flow's key for path choice
-	StreamService   StreamKind = 3 // one service's flows
-	StreamMatrix    StreamKind = 4 // traffic matrices made from a seed
-	StreamBucket    StreamKind = 5 // a draw from a link's bucket, by flow and hop
-	StreamSample    StreamKind = 6 // combination of a flow's hops
-	StreamBootstrap StreamKind = 7 // weights of flows in bootstrap samples
+	StreamECMP      StreamKind = 1  // salts of the links for path choice
+	StreamFlowPath  StreamKind = 2  // a flow's key for path choice
+	StreamService   StreamKind = 3  // one service's flows
+	StreamMatrix    StreamKind = 4  // traffic matrices made from a seed
+	StreamBucket    StreamKind = 5  // a draw from a link's bucket, by flow and hop
+	StreamSample    StreamKind = 6  // combination of a flow's hops
+	StreamBootstrap StreamKind = 7  // weights of flows in bootstrap samples
 	StreamRelax     StreamKind = 20 // which pass's marks a link case is told
+	StreamStart     StreamKind = 16 // starts of flows whose log says only the second
 )
 
 // A Stream is a counter-based stream of random numbers: its i-th number is a hash of (key, i), the

@@ -67,7 +67,7 @@ func (b *flowBatches) Next() (arrow.Record, error) {
 	f := b.f
 	err := writeColumns(sinkFunc(func(r arrow.Record) error { r.Retain(); rec = r; return nil }), schema.Flows, hi-lo,
 		column(f.id[lo:hi]), column(f.src[lo:hi]), column(f.dst[lo:hi]), column(f.size[lo:hi]), column(f.start[lo:hi]),
-		stringColumn(f.service[lo:hi]), stringColumn(f.vnet[lo:hi]))
+		stringColumn(f.service[lo:hi]), stringColumn(f.vnet[lo:hi]), falseColumn(hi-lo))
 	return rec, err
 }
 

@@ -11,9 +11,9 @@ import (
 // commands lists the verbs in the order a newcomer needs them.
 func commands() []*command {
 	return []*command{
-		&runCommand, &queryCommand, &statusCommand, &estimateCommand, &validateCommand,
+		&runCommand, &ingestCommand, &queryCommand, &statusCommand, &estimateCommand, &validateCommand,
 		&generateCommand, &routeCommand, &simulateCommand, &relaxCommand, &sendersCommand, &bucketCommand, &sampleCommand,
-		&benchKernelCommand,
+		&schemaCommand, &benchKernelCommand,
 	}
 }
 
@@ -48,6 +48,7 @@ Commands:
 
 First steps:
   parsimon run small --lake lake               the example that ships: 256 hosts
+  parsimon ingest LOGS --format vpc --hosts H.csv --topology T.json --lake lake
   parsimon query --list                        what can be asked
   parsimon query slowdown_by_service --lake lake
   parsimon query --lake lake --sql "SELECT tier, max(load) FROM link_stats GROUP BY tier"

@@ -132,6 +132,7 @@ func parseBytes(text string) (int64, error) {
 // what to change in it.
 type scenarioFlags struct {
 	topology, flows, name string
+	workload, from, to    string
 	seed                  uint64
 	duration              string
 	maxLoad               string
@@ -144,7 +145,10 @@ type scenarioFlags struct {
 func (s *scenarioFlags) declare(f *pflag.FlagSet) {
 	s.flagSet = f
 	f.StringVar(&s.topology, "topology", "", "topology file (.json, or a directory with nodes and links as .csv or .parquet), instead of a scenario file")
-	f.StringVar(&s.flows, "flows", "", "flow file (.parquet or CSV with src, dst, size_bytes, start_ns and, if there, flow_id, service, vnet), with --topology")
+	f.StringVar(&s.flows, "flows", "", "flow file (.parquet, .jsonl or CSV with src, dst, size_bytes, start_ns and, if there, flow_id, service, vnet), with --topology; other formats: parsimon ingest")
+	f.StringVar(&s.workload, "workload", "", "workload that was ingested into the lake (parsimon ingest), with --topology")
+	f.StringVar(&s.from, "from", "", "of a workload, flows that start from then on: ns, or a time such as 2026-01-31T09:00:00Z")
+	f.StringVar(&s.to, "to", "", "of a workload, flows that start before then")
 	f.StringVar(&s.name, "name", "", "name of the scenario in the lake")
 	f.Uint64Var(&s.seed, "seed", 1, "seed of every random choice")
 	f.StringVar(&s.duration, "duration", "", "simulated time to generate, e.g. 500ms, instead of the scenario file's")
@@ -155,11 +159,15 @@ func (s *scenarioFlags) declare(f *pflag.FlagSet) {
 }
 
 // load makes the scenario.
-func (s *scenarioFlags) load(args []string) (*pipeline.Scenario, error) {
+func (s *scenarioFlags) load(lake string, args []string) (*pipeline.Scenario, error) {
 	changed := s.flagSet.Changed
 	var sc *pipeline.Scenario
 	var err error
 	switch {
+	case s.workload != "":
+		sc, err = s.loadWorkload(lake, args)
+	case s.from != "" || s.to != "":
+		return nil, usagef("--from and --to go with --workload")
 	case len(args) > 1:
 		return nil, usagef("one scenario file at a time, not %q", args)
 	case len(args) == 1 && (s.topology != "" || s.flows != ""):
@@ -224,11 +232,12 @@ var runCommand = command{
 Runs generate, route, simulate, bucket and sample in order on one scenario, and writes a summary:
 slowdown percentiles by flow size, the most loaded links, and what each stage took.
 
-A scenario is a YAML file (or the name of one that ships: small, mixed, failed-cable, large), or a
-topology and a flow file:
+A scenario is a YAML file (or the name of one that ships: small, mixed, failed-cable, large), a
+topology and a flow file, or a topology and a workload of the lake (parsimon ingest):
 
   parsimon run small --lake lake
   parsimon run --topology T.json --flows F.parquet --lake lake --fail 288:292
+  parsimon run --workload ID --topology T.json --lake lake --from 2026-01-31T09:00:00Z --to 2026-01-31T09:10:00Z
 
 What is done stays done: a run that was interrupted or killed continues where it was when the same
 command is given again, and a scenario that is complete is only summarized. The scenario's id is a
@@ -276,7 +285,7 @@ func begin(e *env, s *scenarioFlags, r *runFlags, args []string) (*pipeline.Run,
 	if err != nil {
 		return nil, err
 	}
-	sc, err := s.load(args)
+	sc, err := s.load(r.lake, args)
 	if err != nil {
 		return nil, err
 	}

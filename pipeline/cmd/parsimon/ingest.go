@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"parsimon/pipeline"
+	"parsimon/stages"
+)
+
+var ingestCommand = command{
+	name: "ingest", args: "SOURCE… --topology T --lake DIR",
+	summary: "bring a production trace into the lake, and say what is in it",
+	help: `
+Reads flow logs and flow lists: files, directories (hive-partitioned or not) and patterns, compressed
+(.gz, .zst) or not. Leaves a workload, which "parsimon run --workload ID" simulates:
+
+  parsimon ingest 'logs/2026-01-31/*.log.gz' --format vpc --hosts hosts.csv --labels labels.csv \
+      --topology T.json --lake lake
+  parsimon run --workload ID --topology T.json --lake lake
+
+A format is an SQL file: a header that says how rows are read, and a SELECT that yields the canonical
+columns. --show-mapping NAME prints a built-in one, to start your own from; --mapping FILE.sql uses it.
+
+--hosts finds hosts: address, node_id, as CSV or Parquet; an address may be a CIDR, of which the
+longest that fits wins. Without it, addresses are node ids or names. --labels says what flows are:
+cidr, port, service, vnet, an empty port for any; matched on destination address and port, then on the
+source's. Labels that a trace brings itself come first.
+
+Every row is accounted for: rows in = flows + merged + rejected. Rejected rows stand in the lake's view
+workload_rejects with their reason; more than --max-rejects of them fail the command, those apart that
+say themselves that they are no flows (log lines without data, refused connections). Records of one
+connection become one flow, what two ends saw of it is taken once, and starts that are known to the
+second only are drawn within it, with log-normal gaps; such flows are marked synthetic_start.
+
+Ingesting the same files again changes nothing; other files are added to the workload, and it does not
+matter in how many steps. Without --workload, a workload is named by everything but its sources: the
+next day's files, with the same options, are added to it.`,
+	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
+		var r runFlags
+		var t pipeline.Trace
+		var format, mapping, show, maxRejects, output string
+		var idle time.Duration
+		r.declareLake(f)
+		f.StringVar(&t.Topology, "topology", "", "topology: a file, or the name of one that ships (required)")
+		f.StringVar(&t.Workload, "workload", "", "name of the workload; default: a hash of everything but the sources")
+		f.StringVar(&format, "format", "", strings.Join(stages.Formats(), ", ")+"; default: by the files' names")
+		f.StringVar(&mapping, "mapping", "", "a format of your own: an SQL file")
+		f.StringVar(&show, "show-mapping", "", "print a built-in format, and do nothing else")
+		f.StringVar(&t.Hosts, "hosts", "", "table address, node_id")
+		f.StringVar(&t.Labels, "labels", "", "table cidr, port, service, vnet")
+		f.StringVar(&maxRejects, "max-rejects", "1%", "share of the rows that may be rejected before the command fails")
+		f.DurationVar(&idle, "idle", time.Duration(stages.DefaultIdleNS), "a connection without packets for so long has ended: what follows is another flow")
+		f.Float64Var(&t.GapSigma, "gap-sigma", stages.DefaultGapSigma, "shape of the log-normal gaps between starts that are drawn")
+		f.Uint64Var(&t.Seed, "seed", 1, "seed of the starts that are drawn, and of the paths in the forecast")
+		f.StringVar(&output, "output", "text", "form of the report: text or json")
+		r.declareWorkers(f)
+		f.StringVar(&r.memory, "memory-limit", "512MiB", "memory for DuckDB; beyond it, it spills to disk")
+		return func(ctx context.Context, args []string) (err error) {
+			if show != "" {
+				m, err := stages.FormatMapping(show)
+				if err != nil {
+					return usagef("--show-mapping: %v", err)
+				}
+				_, err = io.WriteString(e.stdout, m.Text)
+				return err
+			}
+			switch {
+			case len(args) == 0:
+				return usagef("no source given")
+			case t.Topology == "":
+				return usagef("--topology is required")
+			case format != "" && mapping != "":
+				return usagef("--format and --mapping stand in place of each other")
+			case !(t.GapSigma > 0 && t.GapSigma <= 2):
+				return usagef("--gap-sigma %v: must be above 0 and at most 2", t.GapSigma)
+			case idle <= 0:
+				return usagef("--idle %v: must be above 0", idle)
+			case output != "text" && output != "json":
+				return usagef("--output %q: must be text or json", output)
+			case t.Seed > 1<<63-1:
+				return usagef("--seed %d: must be below 2^63", t.Seed)
+			}
+			t.Sources, t.IdleNS = args, idle.Nanoseconds()
+			if t.MaxRejects, err = parseShare(maxRejects); err != nil {
+				return usagef("--max-rejects %q: %v", maxRejects, err)
+			}
+			if format != "" {
+				if t.Mapping, err = stages.FormatMapping(format); err != nil {
+					return usagef("--format: %v", err)
+				}
+			}
+			if mapping != "" {
+				if t.Mapping, err = stages.ReadMapping(mapping); err != nil {
+					return err
+				}
+			}
+			o, err := r.options(e)
+			if err != nil {
+				return err
+			}
+			report, err := pipeline.Ingest(ctx, t, o)
+			if err != nil {
+				return err
+			}
+			if output == "json" {
+				return json.NewEncoder(e.stdout).Encode(report)
+			}
+			return report.Write(e.stdout)
+		}
+	},
+}
+
+// loadWorkload makes the scenario of a workload of the lake.
+func (s *scenarioFlags) loadWorkload(lake string, args []string) (*pipeline.Scenario, error) {
+	switch {
+	case len(args) > 0 || s.flows != "":
+		return nil, usagef("--workload stands in place of a scenario file and of --flows")
+	case s.topology == "":
+		return nil, usagef("--workload needs --topology")
+	case lake == "":
+		return nil, usagef("--lake is required")
+	}
+	sc, err := pipeline.WorkloadScenario(s.topology, lake, s.workload)
+	if err != nil {
+		return nil, err
+	}
+	if s.from != "" || s.to != "" {
+		if err := sc.SetWindow(s.from, s.to); err != nil {
+			return nil, usagef("--from, --to: %v", err)
+		}
+	}
+	return sc, nil
+}

@@ -1,0 +1,515 @@
+package pipeline
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+
+	"github.com/rs/zerolog"
+
+	"parsimon/queries"
+	"parsimon/schema"
+	"parsimon/stages"
+)
+
+// A Trace is what to bring into a lake as a workload.
+type Trace struct {
+	Sources  []string // files, directories and patterns
+	Topology string   // as for TraceScenario
+	// Workload names the workload; empty for a name made of everything but the sources, so that
+	// the next day's files are added to the same one.
+	Workload      string
+	Mapping       *stages.Mapping // nil: by the files' names
+	Hosts, Labels string          // tables, see stages.IngestOptions
+	MaxRejects    float64         // share of the rows of all sources so far
+	Seed          uint64
+	GapSigma      float64
+	IdleNS        int64
+}
+
+// A workloadState is what the lake keeps of a workload beside its tables.
+type workloadState struct {
+	ID      string           `json:"id"`
+	Setting workloadSetting  `json:"setting"`
+	Sources []workloadSource `json:"sources"`
+	Merge   mergeState       `json:"merge"`
+}
+
+// A workloadSetting is everything but the sources that the flows of a workload depend on.
+type workloadSetting struct {
+	Topology canonicalTopology `json:"topology"`
+	Mapping  string            `json:"mapping"` // digest
+	Format   string            `json:"format"`
+	Hosts    string            `json:"hosts"`
+	Labels   string            `json:"labels"`
+	Seed     uint64            `json:"seed"`
+	GapSigma float64           `json:"gap_sigma"`
+	IdleNS   int64             `json:"idle_ns"`
+}
+
+type workloadSource struct {
+	N         int32                `json:"n"`
+	File      string               `json:"file"`
+	Digest    string               `json:"digest"`
+	Rows      int64                `json:"rows"`
+	Records   int64                `json:"records"`
+	Rejects   int64                `json:"rejects"`
+	SetAside  int64                `json:"set_aside"`
+	Reasons   []stages.RejectCount `json:"reasons"`
+	AnyFlowID bool                 `json:"any_flow_id"`
+	Parts     []part               `json:"parts"` // of records and, if any, rejects
+}
+
+type mergeState struct {
+	Flows           int64                `json:"flows"`
+	Merged          int64                `json:"merged"`
+	Rejects         int64                `json:"rejects"`
+	SyntheticStarts int64                `json:"synthetic_starts"`
+	FirstStartNS    int64                `json:"first_start_ns"`
+	LastStartNS     int64                `json:"last_start_ns"`
+	Reasons         []stages.RejectCount `json:"reasons"`
+	Parts           []part               `json:"parts"`
+}
+
+// digests name what the flows come from, whatever the order of the files.
+func (w *workloadState) digests() []string {
+	var list []string
+	for _, s := range w.Sources {
+		list = append(list, s.Digest)
+	}
+	slices.Sort(list)
+	return append([]string{w.Setting.id()}, list...)
+}
+
+func (s workloadSetting) id() string {
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic("pipeline: " + err.Error()) // it is plain data
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
+}
+
+// counts are rows, flows, merged, rejects and those of them set aside: the first is the sum of the
+// next three.
+func (w *workloadState) counts() (rows, rejects, setAside int64, reasons []stages.RejectCount) {
+	rejects = w.Merge.Rejects
+	at := map[string]int{}
+	add := func(list []stages.RejectCount) {
+		for _, r := range list {
+			if i, ok := at[r.Reason]; ok {
+				reasons[i].Rows += r.Rows
+				continue
+			}
+			at[r.Reason] = len(reasons)
+			reasons = append(reasons, r)
+		}
+	}
+	for _, s := range w.Sources {
+		rows += s.Rows
+		rejects += s.Rejects
+		setAside += s.SetAside
+		add(s.Reasons)
+	}
+	add(w.Merge.Reasons)
+	slices.SortStableFunc(reasons, func(a, b stages.RejectCount) int { return int(min(1, max(-1, b.Rows-a.Rows))) })
+	return rows, rejects, setAside, reasons
+}
+
+// workloadDir is where the files of a workload's table stand in the lake.
+func workloadDir(t schema.Table, id string) string { return t.Name + "/workload=" + id }
+
+func workloadFile(t schema.Table, id string, n int) string {
+	return fmt.Sprintf("%s/part-%05d.parquet", workloadDir(t, id), n)
+}
+
+func (l *Lake) workloadPath(id string) string {
+	return filepath.Join(l.root, stateDir, "workload="+id, "workload.json")
+}
+
+// resolveWorkload finds an ingested workload by its id or the first letters of it, if only one has
+// them.
+func (l *Lake) resolveWorkload(id string) (*workloadState, error) {
+	dirs, err := filepath.Glob(filepath.Join(escapeGlob(l.root), stateDir, "workload=*"))
+	if err != nil {
+		return nil, err
+	}
+	var all, found []string
+	for _, d := range dirs {
+		name := filepath.Base(d)[len("workload="):]
+		if _, err := os.Stat(l.workloadPath(name)); err != nil {
+			continue
+		}
+		all = append(all, name)
+		if name == id {
+			found = []string{id}
+			break
+		}
+		if len(id) >= 4 && len(name) > len(id) && name[:len(id)] == id {
+			found = append(found, name)
+		}
+	}
+	if len(found) != 1 {
+		return nil, fmt.Errorf("no workload %q in %s; it holds %v", id, l.root, all)
+	}
+	var w workloadState
+	_, err = l.readState(l.workloadPath(found[0]), &w)
+	return &w, err
+}
+
+// escapeGlob makes filepath.Glob take a path for itself.
+func escapeGlob(path string) string {
+	return regexp.MustCompile(`[*?\[\\]`).ReplaceAllString(path, `\$0`)
+}
+
+var workloadName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// An ingestion is one call of Ingest at work.
+type ingestion struct {
+	trace    Trace
+	scenario *Scenario // only its topology
+	net      *stages.Network
+	lake     *Lake
+	state    workloadState
+	options  stages.IngestOptions
+	workers  int
+	log      zerolog.Logger
+	progress Progress
+	report   *IngestReport
+	forecast *forecast // nil: not worked out yet
+}
+
+// Ingest brings a trace into the lake: its rows become table records, the records flows, and what
+// the links will have to carry is worked out. Files that the workload already holds, by their
+// content, are passed over; others are added to it, and the flows are made again of all records, so
+// that it does not matter in how many steps a trace comes. Rows that cannot be used stand in table
+// rejects; more of them than t.MaxRejects fail the call, and nothing is changed.
+func Ingest(ctx context.Context, t Trace, o Options) (_ *IngestReport, err error) {
+	if err := queries.CheckLakePath(o.Lake); err != nil {
+		return nil, err
+	}
+	in := &ingestion{trace: t, scenario: newScenario(), workers: o.Workers, log: o.Log, progress: o.Progress, report: &IngestReport{}}
+	if in.workers <= 0 {
+		in.workers = runtime.GOMAXPROCS(0)
+	}
+	if in.progress == nil {
+		in.progress = silent{}
+	}
+	files, err := in.prepare(o)
+	if err != nil {
+		return nil, err
+	}
+	if in.lake, err = OpenLake(o.Lake, true); err != nil {
+		return nil, err
+	}
+	unlock, err := in.lake.lockAt("workload="+in.state.ID, "workload "+in.state.ID)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	in.options.TmpDir = in.lake.tmp
+	before, fresh, err := in.open(files)
+	if err != nil {
+		return nil, err
+	}
+	if len(fresh)+in.report.DamagedFiles > 0 || in.damaged(in.state.Merge.Parts) {
+		if err := in.add(ctx, fresh); err != nil {
+			return nil, errors.Join(err, in.undo(before))
+		}
+	}
+	if err := queries.WriteCatalog(in.lake.root); err != nil {
+		return nil, err
+	}
+	return in.report, in.finish(ctx)
+}
+
+// prepare reads everything but the sources, and names the workload.
+func (in *ingestion) prepare(o Options) (files []string, err error) {
+	t := &in.trace
+	if files, err = stages.FindSources(t.Sources); err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, errors.New("no source given")
+	}
+	if t.Mapping == nil {
+		for _, f := range files {
+			m, err := stages.DetectFormat(f)
+			if err != nil {
+				return nil, err
+			}
+			if t.Mapping != nil && m.Name != t.Mapping.Name {
+				return nil, fmt.Errorf("%s looks like %s, and %s like %s: give the format of all of them", files[0], t.Mapping.Name, f, m.Name)
+			}
+			t.Mapping = m
+		}
+	}
+	if err := in.scenario.setTopology(t.Topology); err != nil {
+		return nil, err
+	}
+	if in.net, err = in.scenario.Network(); err != nil {
+		return nil, err
+	}
+	memory := o.MemoryBytes
+	if memory <= 0 {
+		memory = 512 << 20
+	}
+	in.options = stages.IngestOptions{
+		Mapping: t.Mapping, Hosts: t.Hosts, Labels: t.Labels, MemoryBytes: memory, Threads: in.workers,
+		Seed: t.Seed, GapSigma: t.GapSigma, IdleNS: t.IdleNS,
+	}
+	set := workloadSetting{Format: t.Mapping.Name, Mapping: digestBytes([]byte(t.Mapping.Text)), Seed: t.Seed, GapSigma: t.GapSigma, IdleNS: t.IdleNS}
+	if set.Topology, err = in.scenario.canonicalTopology(); err != nil {
+		return nil, err
+	}
+	for _, f := range []struct {
+		file string
+		to   *string
+	}{{t.Hosts, &set.Hosts}, {t.Labels, &set.Labels}} {
+		if f.file == "" {
+			continue
+		}
+		if *f.to, err = in.scenario.digestFile(f.file); err != nil {
+			return nil, err
+		}
+	}
+	in.state = workloadState{ID: t.Workload, Setting: set}
+	if in.state.ID == "" {
+		in.state.ID = set.id()
+	}
+	if !workloadName.MatchString(in.state.ID) {
+		return nil, fmt.Errorf("workload name %q: want up to 64 letters, digits, dots, dashes and underscores", in.state.ID)
+	}
+	return files, nil
+}
+
+// open reads what the workload holds already, and tells which of the files are new.
+func (in *ingestion) open(files []string) (before *workloadState, fresh []workloadSource, err error) {
+	var old workloadState
+	found, err := in.lake.readState(in.lake.workloadPath(in.state.ID), &old)
+	if err != nil {
+		return nil, nil, err
+	}
+	known := map[string]bool{}
+	if found {
+		if old.Setting.id() != in.state.Setting.id() {
+			return nil, nil, fmt.Errorf("workload %s was ingested with %s: give the new one another name", old.ID, settingDifference(old.Setting, in.state.Setting))
+		}
+		in.state, before = old, &old
+		in.state.Sources = nil
+		for _, s := range old.Sources {
+			if in.damaged(s.Parts) {
+				in.report.DamagedFiles++
+				continue
+			}
+			in.state.Sources = append(in.state.Sources, s)
+			known[s.Digest] = true
+		}
+	}
+	in.report.HeldFiles = len(in.state.Sources)
+	next := int32(1)
+	for _, s := range in.state.Sources {
+		next = max(next, s.N+1)
+	}
+	for _, f := range files {
+		d, err := in.scenario.digestFile(f)
+		if err != nil {
+			return nil, nil, err
+		}
+		if known[d] {
+			in.report.KnownFiles++
+			continue
+		}
+		known[d] = true
+		fresh = append(fresh, workloadSource{N: next, File: f, Digest: d})
+		next++
+	}
+	in.report.NewFiles = len(fresh)
+	return before, fresh, nil
+}
+
+// settingDifference says in words what differs.
+func settingDifference(a, b workloadSetting) string {
+	switch {
+	case a.Format != b.Format:
+		return "format " + a.Format + ", not " + b.Format
+	case a.Mapping != b.Mapping:
+		return "another mapping"
+	case a.Hosts != b.Hosts:
+		return "another hosts table"
+	case a.Labels != b.Labels:
+		return "another labels table"
+	case a.Seed != b.Seed || a.GapSigma != b.GapSigma || a.IdleNS != b.IdleNS:
+		return "other settings of merging"
+	}
+	return "another topology"
+}
+
+// damaged says whether a committed file is not as it was.
+func (in *ingestion) damaged(parts []part) bool {
+	for _, p := range parts {
+		if err := in.lake.check(p); err != nil {
+			in.log.Warn().Err(err).Msg("damaged: made again")
+			return true
+		}
+	}
+	return len(parts) == 0
+}
+
+// add reads the new files, makes the flows of all records, and commits.
+func (in *ingestion) add(ctx context.Context, fresh []workloadSource) (err error) {
+	ingester, err := stages.NewIngester(ctx, in.net, in.options)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, ingester.Close()) }()
+	in.progress.begin("ingest", "files", int64(len(fresh)))
+	for i := range fresh {
+		if err = in.addFile(ingester, &fresh[i]); err != nil {
+			break
+		}
+		in.progress.add(1)
+	}
+	in.progress.end()
+	if err != nil {
+		return err
+	}
+	in.state.Sources = append(in.state.Sources, fresh...)
+	if err := in.checkRejects(); err != nil { // before the long work
+		return err
+	}
+	in.progress.begin("merge", "flows", 0)
+	err = in.merge(ctx, ingester)
+	in.progress.end()
+	if err != nil {
+		return err
+	}
+	if err := in.checkRejects(); err != nil {
+		return err
+	}
+	if in.state.Merge.Flows == 0 {
+		return errors.New("the workload has no flow that can be simulated")
+	}
+	return in.lake.writeState(in.lake.workloadPath(in.state.ID), in.state)
+}
+
+func (in *ingestion) checkRejects() error {
+	rows, rejects, setAside, reasons := in.state.counts()
+	return stages.CheckRejects("workload "+in.state.ID, rows, rejects, setAside, in.trace.MaxRejects, reasons)
+}
+
+// addFile brings one file into tables records and rejects.
+func (in *ingestion) addFile(ingester *stages.Ingester, s *workloadSource) error {
+	stats, err := ingester.File(s.File, s.N)
+	if err != nil {
+		return err
+	}
+	s.Rows, s.Records, s.Rejects, s.SetAside, s.Reasons, s.AnyFlowID = stats.Rows, stats.Records, stats.Rejects, stats.SetAside, stats.Reasons, stats.AnyFlowID
+	p, err := in.adopt(schema.Records, stats.RecordsFile, int(s.N))
+	if err != nil {
+		return err
+	}
+	s.Parts = append(s.Parts, p)
+	if s.Rejects > 0 {
+		if p, err = in.adopt(schema.Rejects, stats.RejectsFile, int(s.N)); err != nil {
+			return err
+		}
+		s.Parts = append(s.Parts, p)
+	}
+	return nil
+}
+
+// adopt writes a file that DuckDB left as a part of the lake.
+func (in *ingestion) adopt(t schema.Table, file string, n int) (part, error) {
+	w, err := in.lake.create(t, workloadFile(t, in.state.ID, n))
+	if err != nil {
+		return part{}, err
+	}
+	defer w.abandon()
+	if err := copyBatches(openTable(t, []string{file}, nil, nil), w); err != nil {
+		return part{}, err
+	}
+	p, err := w.commit()
+	return p, errors.Join(err, os.Remove(file))
+}
+
+// merge makes the flows, and the tables that go with them.
+func (in *ingestion) merge(ctx context.Context, ingester *stages.Ingester) error {
+	var sources []stages.MergeSource
+	for _, s := range in.state.Sources {
+		for _, p := range s.Parts {
+			if t, err := tableOf(p.Path); err == nil && t.Name == schema.Records.Name {
+				sources = append(sources, stages.MergeSource{N: s.N, File: s.File, Records: filepath.Join(in.lake.root, filepath.FromSlash(p.Path)), Rows: s.Rows, AnyFlowID: s.AnyFlowID})
+			}
+		}
+	}
+	stats, err := ingester.Merge(sources)
+	if err != nil {
+		return err
+	}
+	m := mergeState{Flows: stats.Flows, Merged: stats.Merged, Rejects: stats.Rejects, SyntheticStarts: stats.SyntheticStarts,
+		FirstStartNS: stats.FirstStartNS, LastStartNS: stats.LastStartNS, Reasons: stats.Reasons}
+	for _, t := range []schema.Table{schema.Flows, schema.Nodes, schema.Links, schema.LinkLoads, schema.Workloads} {
+		if err := os.RemoveAll(filepath.Join(in.lake.root, filepath.FromSlash(workloadDir(t, in.state.ID)))); err != nil {
+			return err
+		}
+	}
+	if stats.Rejects > 0 {
+		p, err := in.adopt(schema.Rejects, stats.RejectsFile, 0)
+		if err != nil {
+			return err
+		}
+		m.Parts = append(m.Parts, p)
+	}
+	chunks := &chunkWriter{lake: in.lake, progress: in.progress, file: func(n int) string { return workloadFile(schema.Flows, in.state.ID, n) }}
+	defer chunks.abandon()
+	if err := copyBatches(openTable(schema.Flows, []string{stats.FlowsFile}, nil, nil), chunks); err != nil {
+		return err
+	}
+	flows, err := chunks.finish()
+	if err != nil {
+		return err
+	}
+	m.Parts = append(m.Parts, flows...)
+	in.state.Merge = m
+	return in.tables(ctx)
+}
+
+// undo leaves the workload as it was before a call that failed: its old flows are made again the
+// next time, of the records, which are all there.
+func (in *ingestion) undo(before *workloadState) error {
+	keep := map[string]bool{}
+	if before != nil {
+		for _, s := range before.Sources {
+			for _, p := range s.Parts {
+				keep[p.Path] = true
+			}
+		}
+		for _, p := range before.Merge.Parts {
+			keep[p.Path] = true
+		}
+	}
+	var errs error
+	for _, t := range schema.Tables() {
+		files, err := filepath.Glob(filepath.Join(escapeGlob(in.lake.root), t.Name, "workload="+in.state.ID, "part-*.parquet"))
+		errs = errors.Join(errs, err)
+		for _, f := range files {
+			rel, err := filepath.Rel(in.lake.root, f)
+			if err == nil && !keep[filepath.ToSlash(rel)] {
+				err = os.Remove(f)
+			}
+			errs = errors.Join(errs, err)
+		}
+		_ = os.Remove(filepath.Join(in.lake.root, t.Name, "workload="+in.state.ID)) // if it is empty now
+		_ = os.Remove(filepath.Join(in.lake.root, t.Name))
+	}
+	return errs
+}

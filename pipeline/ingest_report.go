@@ -1,0 +1,451 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+	"github.com/apache/arrow/go/v17/arrow/memory"
+
+	"parsimon/schema"
+	"parsimon/simkernel"
+	"parsimon/stages"
+)
+
+// IngestReport says what a workload holds after Ingest, and what simulating it would mean.
+type IngestReport struct {
+	Workload, Lake                  string
+	NewFiles, KnownFiles, HeldFiles int
+	DamagedFiles                    int // files whose records were damaged, and are read again if they are among the sources
+	// Rows of all sources so far = Flows + Merged + Rejects.
+	Rows, Flows, Merged, Rejects, SetAside int64
+	Reasons                                []stages.RejectCount
+	SyntheticStarts, Bytes                 int64
+	FirstStartNS, LastStartNS              int64
+	Labels                                 []LabelCount // most bytes first
+	Links                                  []LinkForecast
+	UnreachableFlows                       int64
+	PacketHops                             int64
+	// PacketHopNS is what one takes on this machine, measured now; SimulateSeconds what all of them
+	// will take on Workers.
+	PacketHopNS, SimulateSeconds float64
+	Workers                      int
+}
+
+// LabelCount is what flows of one service and virtual network come to.
+type LabelCount struct {
+	Service, VNet string
+	Flows, Bytes  int64
+}
+
+// LinkForecast is a link's load before anything is simulated; Load is offered bytes over what the
+// link can carry in the time the workload spans.
+type LinkForecast struct {
+	LinkID, Src, Dst int32
+	SrcName, DstName string
+	Flows, Bytes     int64
+	Load             float64
+	BandwidthBps     int64
+}
+
+type labelKey struct{ service, vnet string }
+
+// A forecast adds up what one worker has routed.
+type forecast struct {
+	links       []stages.LinkLoad
+	labels      map[labelKey]*LabelCount
+	unreachable int64
+	packetHops  int64
+}
+
+// forecastFlows routes all flows of the workload on their paths, and adds up what crosses each link.
+func (in *ingestion) forecastFlows(ctx context.Context) (*forecast, error) {
+	if in.forecast != nil {
+		return in.forecast, nil
+	}
+	router, err := stages.NewRouter(in.net, in.trace.Seed)
+	if err != nil {
+		return nil, err
+	}
+	params := simkernel.DefaultParams()
+	var parts []part
+	for _, p := range in.state.Merge.Parts {
+		if t, err := tableOf(p.Path); err == nil && t.Name == schema.Flows.Name {
+			parts = append(parts, p)
+		}
+	}
+	queue := make(chan part, len(parts))
+	for _, p := range parts {
+		queue <- p
+	}
+	close(queue)
+	results := make([]*forecast, min(in.workers, len(parts)))
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	for i := range results {
+		f := &forecast{links: make([]stages.LinkLoad, len(in.net.Links)), labels: map[labelKey]*LabelCount{}}
+		results[i] = f
+		wg.Go(func() {
+			for p := range queue {
+				if ctx.Err() != nil {
+					return
+				}
+				if err := in.forecastPart(router, &params, p, f); err != nil {
+					cancel(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	all := results[0]
+	for _, f := range results[1:] {
+		all.add(f)
+	}
+	in.forecast = all
+	return all, nil
+}
+
+func (f *forecast) add(g *forecast) {
+	f.unreachable += g.unreachable
+	f.packetHops += g.packetHops
+	for id, x := range g.links {
+		f.links[id] = addLoads(f.links[id], x)
+	}
+	for k, x := range g.labels {
+		l := f.label(k)
+		l.Flows += x.Flows
+		l.Bytes += x.Bytes
+	}
+}
+
+func (f *forecast) label(k labelKey) *LabelCount {
+	l, ok := f.labels[k]
+	if !ok {
+		l = &LabelCount{Service: k.service, VNet: k.vnet}
+		f.labels[k] = l
+	}
+	return l
+}
+
+func addLoads(a, b stages.LinkLoad) stages.LinkLoad {
+	switch {
+	case a.Flows == 0:
+		return b
+	case b.Flows == 0:
+		return a
+	}
+	return stages.LinkLoad{
+		Flows: a.Flows + b.Flows, Bytes: a.Bytes + b.Bytes, Packets: a.Packets + b.Packets,
+		FirstStartNS: min(a.FirstStartNS, b.FirstStartNS), LastStartNS: max(a.LastStartNS, b.LastStartNS),
+	}
+}
+
+func (in *ingestion) forecastPart(router *stages.Router, params *simkernel.Params, p part, f *forecast) error {
+	rows := in.lake.read(schema.Flows, []part{p}, nil, nil)
+	defer closeQuietly(rows)
+	var path []int32
+	return eachBatch(rows, func(rec arrow.Record) error {
+		ids := rec.Column(schema.Flows.Index("flow_id")).(*array.Int64).Int64Values()
+		src := rec.Column(schema.Flows.Index("src")).(*array.Int32).Int32Values()
+		dst := rec.Column(schema.Flows.Index("dst")).(*array.Int32).Int32Values()
+		size := rec.Column(schema.Flows.Index("size_bytes")).(*array.Int64).Int64Values()
+		start := rec.Column(schema.Flows.Index("start_ns")).(*array.Int64).Int64Values()
+		service := rec.Column(schema.Flows.Index("service")).(*array.String)
+		vnet := rec.Column(schema.Flows.Index("vnet")).(*array.String)
+		for i, id := range ids {
+			l := f.label(labelKey{service.Value(i), vnet.Value(i)})
+			l.Flows++
+			l.Bytes += size[i]
+			var err error
+			if path, err = router.Path(id, src[i], dst[i], path[:0]); err != nil {
+				f.unreachable++
+				continue
+			}
+			packets := params.Packets(size[i])
+			f.packetHops += packets * int64(len(path))
+			for _, link := range path {
+				f.links[link] = addLoads(f.links[link], stages.LinkLoad{Flows: 1, Bytes: size[i], Packets: packets, FirstStartNS: start[i], LastStartNS: start[i]})
+			}
+		}
+		return nil
+	})
+}
+
+// eachBatch hands every batch of a stream to f and releases it.
+func eachBatch(in schema.Batches, f func(arrow.Record) error) error {
+	return copyBatches(in, sinkFunc(f))
+}
+
+type sinkFunc func(arrow.Record) error
+
+// Write hands a batch on.
+func (f sinkFunc) Write(rec arrow.Record) error { return f(rec) }
+
+// tables writes what else is known of the workload: topology, source files, what every link will
+// carry.
+func (in *ingestion) tables(ctx context.Context) error {
+	f, err := in.forecastFlows(ctx)
+	if err != nil {
+		return err
+	}
+	nodes, links := in.net.NodesRecord(), in.net.LinksRecord()
+	defer nodes.Release()
+	defer links.Release()
+	loads := in.loadsRecord(f)
+	defer loads.Release()
+	sources := in.sourcesRecord()
+	defer sources.Release()
+	for _, t := range []struct {
+		table schema.Table
+		rec   arrow.Record
+	}{{schema.Nodes, nodes}, {schema.Links, links}, {schema.LinkLoads, loads}, {schema.Workloads, sources}} {
+		p, err := in.lake.writePart(t.table, workloadFile(t.table, in.state.ID, 0), t.rec)
+		if err != nil {
+			return err
+		}
+		in.state.Merge.Parts = append(in.state.Merge.Parts, p)
+	}
+	return nil
+}
+
+func (in *ingestion) loadsRecord(f *forecast) arrow.Record {
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.LinkLoads.Arrow())
+	defer b.Release()
+	for id, l := range f.links {
+		if l.Flows == 0 {
+			continue
+		}
+		b.Field(0).(*array.Int32Builder).Append(int32(id))
+		b.Field(1).(*array.Int32Builder).Append(0)
+		for i, v := range []int64{l.Flows, l.Bytes, l.Packets, l.FirstStartNS, l.LastStartNS} {
+			b.Field(2 + i).(*array.Int64Builder).Append(v)
+		}
+	}
+	return b.NewRecord()
+}
+
+func (in *ingestion) sourcesRecord() arrow.Record {
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.Workloads.Arrow())
+	defer b.Release()
+	for _, s := range in.state.Sources {
+		b.Field(0).(*array.Int32Builder).Append(s.N)
+		b.Field(1).(*array.StringBuilder).Append(s.File)
+		b.Field(2).(*array.StringBuilder).Append(s.Digest)
+		for i, v := range []int64{s.Rows, s.Records, s.Rejects, s.SetAside} {
+			b.Field(3 + i).(*array.Int64Builder).Append(v)
+		}
+	}
+	return b.NewRecord()
+}
+
+// finish makes the report of what the workload holds now.
+func (in *ingestion) finish(ctx context.Context) error {
+	r, m := in.report, &in.state.Merge
+	r.Workload, r.Lake, r.Workers = in.state.ID, in.lake.root, in.workers
+	r.Rows, r.Rejects, r.SetAside, r.Reasons = in.state.counts()
+	r.Flows, r.Merged, r.SyntheticStarts, r.FirstStartNS, r.LastStartNS = m.Flows, m.Merged, m.SyntheticStarts, m.FirstStartNS, m.LastStartNS
+	f, err := in.forecastFlows(ctx)
+	if err != nil {
+		return err
+	}
+	r.UnreachableFlows, r.PacketHops = f.unreachable, f.packetHops
+	for _, l := range f.labels {
+		r.Labels = append(r.Labels, *l)
+		r.Bytes += l.Bytes
+	}
+	slices.SortFunc(r.Labels, func(a, b LabelCount) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Service, b.Service), cmp.Compare(a.VNet, b.VNet))
+	})
+	span := float64(r.LastStartNS - r.FirstStartNS)
+	names := map[int32]string{}
+	for _, n := range in.net.Nodes {
+		names[n.ID] = n.Name
+	}
+	for id, l := range f.links {
+		if l.Flows == 0 {
+			continue
+		}
+		link := in.net.Links[id]
+		load := math.Inf(1)
+		if span > 0 {
+			load = float64(l.Bytes) * 8e9 / span / float64(link.BandwidthBps)
+		}
+		r.Links = append(r.Links, LinkForecast{LinkID: link.ID, Src: link.Src, Dst: link.Dst, SrcName: names[link.Src], DstName: names[link.Dst],
+			Flows: l.Flows, Bytes: l.Bytes, Load: load, BandwidthBps: link.BandwidthBps})
+	}
+	slices.SortFunc(r.Links, func(a, b LinkForecast) int {
+		return cmp.Or(cmp.Compare(b.Load, a.Load), cmp.Compare(a.LinkID, b.LinkID))
+	})
+	if r.PacketHopNS, err = timeKernel(); err != nil {
+		return err
+	}
+	r.SimulateSeconds = float64(r.PacketHops) * r.PacketHopNS / 1e9 / float64(max(1, r.Workers))
+	return nil
+}
+
+// timeKernel measures what a packet-hop takes on this machine: a link at half load, 40 sources, for
+// about a tenth of a second.
+func timeKernel() (ns float64, err error) {
+	k, err := simkernel.NewKernel(simkernel.DefaultParams())
+	if err != nil {
+		return 0, err
+	}
+	c := simkernel.Case{Kind: simkernel.Behind, TargetBps: 10e9, MarkBytes: 30_000}
+	for range 40 {
+		c.SourceBps = append(c.SourceBps, 10e9)
+		c.SourceDelayNS = append(c.SourceDelayNS, 1000)
+	}
+	draw := stages.NewStream(1, stages.StreamBootstrap)
+	sizes := stages.NewLogNormal(20_000, 1.5)
+	at, hops, params := int64(0), int64(0), simkernel.DefaultParams()
+	for i := range 8000 {
+		size := max(1, int64(sizes.Draw(&draw)))
+		c.Source = append(c.Source, int32(i%40))
+		c.SizeBytes = append(c.SizeBytes, size)
+		c.StartNS = append(c.StartNS, at)
+		c.PathDelayNS = append(c.PathDelayNS, 4000)
+		hops += params.Packets(size)
+		at += 32_000 // 20 KB every 32 us: 5 Gbps
+	}
+	var result simkernel.Result
+	began, runs := time.Now(), 0
+	for time.Since(began) < 100*time.Millisecond {
+		if err := k.Simulate(&c, &result); err != nil {
+			return 0, err
+		}
+		runs++
+	}
+	return float64(time.Since(began).Nanoseconds()) / float64(hops*int64(runs)), nil
+}
+
+// hottestShown is how many links the report lists, beside those that would be over 100%.
+const hottestShown = 5
+
+// Write writes the report for people.
+func (r *IngestReport) Write(w io.Writer) error {
+	p := printer{w: w}
+	p.linef("workload %s: %d new files, %d it held already; lake %s", r.Workload, r.NewFiles, r.KnownFiles, r.Lake)
+	p.linef("%d rows in = %d flows + %d merged + %d rejected (%d of them say themselves that they are no flows)", r.Rows, r.Flows, r.Merged, r.Rejects, r.SetAside)
+	for _, why := range r.Reasons {
+		p.linef("  %d × %s (first: %s)", why.Rows, why.Reason, cut(why.Example, 120))
+	}
+	p.linef("from %s to %s: %s, %s bytes", timeOf(r.FirstStartNS), timeOf(r.LastStartNS), time.Duration(r.LastStartNS-r.FirstStartNS).Round(time.Millisecond), Human(float64(r.Bytes)))
+	if r.SyntheticStarts > 0 {
+		p.linef("%.1f%% of the flows have synthetic starts: the trace says less than when they began", 100*float64(r.SyntheticStarts)/float64(max(1, r.Flows)))
+	}
+	p.linef("\n%-24s %-24s %12s %16s %8s", "service", "vnet", "flows", "bytes", "share")
+	for i, l := range r.Labels {
+		if i == 20 {
+			p.linef("… and %d more", len(r.Labels)-i)
+			break
+		}
+		p.linef("%-24s %-24s %12d %16d %7.2f%%", cmp.Or(l.Service, "(none)"), cmp.Or(l.VNet, "(none)"), l.Flows, l.Bytes, 100*float64(l.Bytes)/float64(max(1, r.Bytes)))
+	}
+	over := 0
+	for _, l := range r.Links {
+		if l.Load > 1 {
+			over++
+		}
+	}
+	p.linef("\nLoad of the links before anything is simulated (%d would be over 100%%)", over)
+	p.linef("%-8s %-44s %10s %16s %9s", "link_id", "link", "flows", "bytes", "load")
+	for i, l := range r.Links {
+		if i >= hottestShown && l.Load <= 1 || i >= 50 {
+			break
+		}
+		p.linef("%-8d %-44s %10d %16d %8.2f%%", l.LinkID, l.SrcName+" → "+l.DstName, l.Flows, l.Bytes, 100*l.Load)
+	}
+	if r.UnreachableFlows > 0 {
+		p.linef("%d flows have no path", r.UnreachableFlows)
+	}
+	p.linef("\n%s packet-hops to simulate: about %s of the simulate stage with %d workers, at %.1f ns each as measured now", Human(float64(r.PacketHops)), time.Duration(r.SimulateSeconds*1e9).Round(time.Second/10), r.Workers, r.PacketHopNS)
+	p.linef("\nNext:\n  parsimon run --workload %s --topology … --lake %s\n  parsimon query --lake %s --sql \"SELECT reason, count(*) FROM workload_rejects GROUP BY reason\"", r.Workload, r.Lake, r.Lake)
+	return p.err
+}
+
+func cut(s string, n int) string {
+	r := []rune(s)
+	if len(r) > n {
+		return string(r[:n]) + "…"
+	}
+	return s
+}
+
+// timeOf writes a start as a date where it is one, else as ns.
+func timeOf(ns int64) string {
+	if ns > 1e17 {
+		return time.Unix(0, ns).UTC().Format(time.RFC3339Nano)
+	}
+	return fmt.Sprintf("%d ns", ns)
+}
+
+// takeWorkload copies an ingested workload, or the part of it that was asked for, into the scenario.
+func (r *Run) takeWorkload(ctx context.Context, w *workloadState, out *chunkWriter) (*GenerateReport, error) {
+	var parts []part
+	for _, p := range w.Merge.Parts {
+		if t, err := tableOf(p.Path); err != nil || t.Name != schema.Flows.Name {
+			continue
+		}
+		if err := r.lake.check(p); err != nil {
+			return nil, fmt.Errorf("workload %s is damaged: %w: ingest it again", w.ID, err)
+		}
+		parts = append(parts, p)
+	}
+	from, to := r.source.workload.fromNS, r.source.workload.toNS
+	if to == 0 {
+		to = math.MaxInt64
+	}
+	g := &GenerateReport{FirstStartNS: -1}
+	starts, synthetic := schema.Flows.Index("start_ns"), schema.Flows.Index("synthetic_start")
+	rows := r.lake.read(schema.Flows, parts, nil, &keyRange{"start_ns", from, to})
+	err := eachBatch(rows, func(rec arrow.Record) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		at := rec.Column(starts).(*array.Int64).Int64Values()
+		lo, _ := slices.BinarySearch(at, from)
+		hi, _ := slices.BinarySearch(at, to)
+		if lo >= hi {
+			return nil
+		}
+		part := rec.NewSlice(int64(lo), int64(hi))
+		defer part.Release()
+		drawn := part.Column(synthetic).(*array.Boolean)
+		for i := range drawn.Len() {
+			if drawn.Value(i) {
+				g.SyntheticStarts++
+			}
+		}
+		if g.FirstStartNS < 0 {
+			g.FirstStartNS = at[lo]
+		}
+		g.LastStartNS = at[hi-1]
+		g.Flows += part.NumRows()
+		return out.Write(part)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if g.Flows == 0 {
+		return nil, fmt.Errorf("workload %s has no flow in the part that was asked for", w.ID)
+	}
+	if span := g.LastStartNS - g.FirstStartNS; span > maxWorkloadSpanNS {
+		return nil, fmt.Errorf("workload %s spans %.1f days, the simulator can hold %d: take a part of it (--from, --to)", w.ID, float64(span)/86400e9, maxWorkloadSpanNS/86400e9)
+	}
+	return g, nil
+}
+
+// maxWorkloadSpanNS is what the kernel's picoseconds can hold, with room for the last flow to drain.
+const maxWorkloadSpanNS = int64(15 * 24 * 3600 * 1e9)

@@ -1,0 +1,221 @@
+package stages
+
+import (
+	"database/sql"
+	"database/sql/driver"
+	"fmt"
+	"math"
+	"path/filepath"
+	"strings"
+
+	duckdb "github.com/marcboeker/go-duckdb/v2"
+
+	"parsimon/schema"
+)
+
+// A MergeSource is a source file whose records are to become flows.
+type MergeSource struct {
+	N         int32  // as given to Ingester.File
+	File      string // the source
+	Records   string // its records, Parquet
+	Rows      int64  // of the source
+	AnyFlowID bool
+}
+
+// MergeStats says what became of the records of some sources: records = Flows + Merged + Rejects.
+type MergeStats struct {
+	FlowsFile, RejectsFile    string // Parquet of tables flows and rejects, in TmpDir; rejects only if there are any
+	Flows, Merged, Rejects    int64
+	SyntheticStarts           int64
+	FirstStartNS, LastStartNS int64
+	Reasons                   []RejectCount
+}
+
+// Merge makes flows of records, in order of start.
+//
+// Where each row of the sources is a flow, they keep their ids, or are numbered by source and row;
+// repeated ids are rejected.
+//
+// Records of flow logs are merged: those of the same two hosts, protocol and ports are one flow
+// until IdleNS pass without a packet. What several observers saw of it is taken once, from the one
+// that counted most bytes. Where packets were sampled, an observer that happened to sample nothing
+// must count too, so there one observer speaks for each pair of hosts: the one that counted most
+// bytes of all they sent. A start that is known to a second, say, is drawn within it: the flows that
+// a host starts in the same second come after log-normal gaps, scaled to fill it, and in random
+// order. Flows are numbered in order of start.
+func (in *Ingester) Merge(sources []MergeSource) (stats MergeStats, err error) {
+	stats.FlowsFile = filepath.Join(in.o.TmpDir, "flows.parquet")
+	stats.RejectsFile = filepath.Join(in.o.TmpDir, "merge-rejects.parquet")
+	var files []string
+	for _, s := range sources {
+		files = append(files, QuoteSQL(EscapeGlob(s.Records)))
+	}
+	records := "read_parquet([" + strings.Join(files, ", ") + "], hive_partitioning=false)"
+	var total int64
+	if err := in.count("SELECT count(*) FROM "+records, &total); err != nil {
+		return stats, err
+	}
+	if in.o.Mapping.Records {
+		err = in.mergeRecords(records, stats.FlowsFile)
+	} else {
+		err = in.wholeFlows(records, sources, &stats)
+	}
+	if err != nil {
+		return stats, err
+	}
+	var first, last sql.NullInt64
+	err = in.query("SELECT count(*), count(*) FILTER (synthetic_start), min(start_ns), max(start_ns) FROM "+parquetFile(stats.FlowsFile)+"",
+		&stats.Flows, &stats.SyntheticStarts, &first, &last)
+	stats.FirstStartNS, stats.LastStartNS = first.Int64, last.Int64
+	stats.Merged = total - stats.Flows - stats.Rejects
+	return stats, err
+}
+
+// wholeFlows takes each record for a flow.
+func (in *Ingester) wholeFlows(records string, sources []MergeSource, stats *MergeStats) error {
+	id, offset, any := "CASE source", int64(0), false
+	for _, s := range sources {
+		id += fmt.Sprintf(" WHEN %d THEN %d", s.N, offset)
+		offset += s.Rows
+		any = any || s.AnyFlowID
+	}
+	id = "coalesce(flow_id, " + id + ` END + "row" - 1)`
+	keep := "SELECT * REPLACE (" + id + " AS flow_id) FROM " + records
+	if any {
+		var repeated int64
+		if err := in.count("SELECT count(*) - count(DISTINCT flow_id) FROM ("+keep+")", &repeated); err != nil {
+			return err
+		}
+		if repeated > 0 {
+			if err := in.exec(`CREATE OR REPLACE TEMP TABLE firsts AS SELECT flow_id, arg_min(source, (source, "row")) AS source, arg_min("row", (source, "row")) AS "row" FROM (` + keep + `) GROUP BY flow_id HAVING count(*) > 1`); err != nil {
+				return err
+			}
+			file := "CASE k.source"
+			for _, s := range sources {
+				file += fmt.Sprintf(" WHEN %d THEN %s", s.N, QuoteSQL(s.File))
+			}
+			query := `SELECT ` + file + ` END AS file, k."row", 'flow_id stands in an earlier row' AS reason, concat_ws(',', k.flow_id, k.src, k.dst, k.size_bytes, k.start_ns, k.service, k.vnet) AS raw
+FROM (` + keep + `) AS k JOIN firsts AS f ON k.flow_id = f.flow_id WHERE k.source <> f.source OR k."row" <> f."row" ORDER BY k.source, k."row"`
+			if err := in.exec(copyTo(schema.Rejects, query, stats.RejectsFile)); err != nil {
+				return err
+			}
+			from := parquetFile(stats.RejectsFile)
+			if err := in.count("SELECT count(*) FROM "+from, &stats.Rejects); err != nil {
+				return err
+			}
+			var err error
+			if stats.Reasons, err = in.reasons(from); err != nil {
+				return err
+			}
+			keep = `SELECT k.* FROM (` + keep + `) AS k LEFT JOIN firsts AS f ON k.flow_id = f.flow_id WHERE f.flow_id IS NULL OR k.source = f.source AND k."row" = f."row"`
+		}
+	}
+	return in.exec(copyTo(schema.Flows, "SELECT flow_id, src, dst, size_bytes, start_ns, service, vnet, resolution_ns > 0 OR sampled AS synthetic_start FROM ("+keep+") ORDER BY start_ns, flow_id", stats.FlowsFile))
+}
+
+// connection is what records of one connection have in common.
+const connection = "src, dst, protocol, src_port, dst_port"
+
+// mergeRecords merges records to flows.
+func (in *Ingester) mergeRecords(records, out string) error {
+	records, err := in.oneSampler(records)
+	if err != nil {
+		return err
+	}
+	sorted := filepath.Join(in.o.TmpDir, "merged.parquet")
+	query := fmt.Sprintf(`
+WITH marked AS (
+  SELECT *, CASE WHEN start_ns > max(end_ns) OVER before + %[3]d THEN 1 ELSE 0 END AS fresh
+  FROM %[2]s
+  WINDOW before AS (PARTITION BY %[1]s ORDER BY start_ns, end_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+), numbered AS (
+  SELECT *, sum(fresh) OVER (PARTITION BY %[1]s ORDER BY start_ns, end_ns ROWS UNBOUNDED PRECEDING) AS turn FROM marked
+), sights AS (
+  SELECT %[1]s, turn, observer, CAST(sum(size_bytes) AS HUGEINT) AS size_bytes, min(start_ns) AS start_ns, min(resolution_ns) AS resolution_ns,
+    bool_or(sampled) AS sampled, max(service) AS service, max(vnet) AS vnet
+  FROM numbered GROUP BY %[1]s, turn, observer
+), merged AS (
+  SELECT %[1]s, turn, CAST(least(max(size_bytes), %[4]d) AS BIGINT) AS size_bytes, min(start_ns) AS start_ns, min(resolution_ns) AS resolution_ns,
+    bool_or(sampled) AS sampled, max(service) AS service, max(vnet) AS vnet
+  FROM sights GROUP BY %[1]s, turn
+), drawn AS (
+  SELECT *, CASE WHEN resolution_ns > 0 THEN start_draw(src, dst, coalesce(protocol, -1), coalesce(src_port, -1), coalesce(dst_port, -1), start_ns) END AS draw FROM merged
+), placed AS (
+  SELECT *,
+    sum(draw & %[5]d) OVER (PARTITION BY src, start_ns, resolution_ns ORDER BY draw >> %[6]d, %[1]s) AS reached,
+    sum(draw & %[5]d) OVER (PARTITION BY src, start_ns, resolution_ns) AS gaps
+  FROM drawn WHERE resolution_ns > 0
+), starts AS (
+  SELECT * EXCLUDE (draw, reached, gaps), start_ns + CAST(floor(CAST(reached AS DOUBLE) / CAST(gaps + (start_draw(src, -1, -1, -1, -1, start_ns) & %[5]d) AS DOUBLE) * resolution_ns) AS BIGINT) AS at_ns, true AS synthetic_start FROM placed
+  UNION ALL BY NAME SELECT * EXCLUDE (draw), start_ns AS at_ns, sampled AS synthetic_start FROM drawn WHERE resolution_ns = 0
+)
+SELECT src, dst, size_bytes, at_ns AS start_ns, service, vnet, synthetic_start FROM starts ORDER BY at_ns, %[1]s, start_ns`,
+		connection, records, in.o.IdleNS, maxFlowBytes, drawGaps-1, drawGapBits)
+	if err := in.copy(query, sorted, true); err != nil {
+		return err
+	}
+	return in.exec(copyTo(schema.Flows, "SELECT file_row_number AS flow_id, src, dst, size_bytes, start_ns, service, vnet, synthetic_start FROM "+parquetFile(sorted, "file_row_number=true"), out))
+}
+
+// oneSampler leaves, of sampled records, those of one observer for each pair of hosts.
+func (in *Ingester) oneSampler(records string) (string, error) {
+	var several bool
+	err := in.query("SELECT count(DISTINCT observer) > 1 FROM (SELECT DISTINCT observer FROM "+records+" WHERE sampled LIMIT 2)", &several)
+	if err != nil || !several {
+		return records, err
+	}
+	err = in.exec(`CREATE OR REPLACE TEMP TABLE speakers AS
+SELECT src, dst, arg_max(observer, (size_bytes, observer)) AS speaker FROM
+  (SELECT src, dst, observer, sum(size_bytes) AS size_bytes FROM ` + records + ` WHERE sampled GROUP BY ALL) GROUP BY ALL`)
+	return "(SELECT r.* FROM " + records + " AS r LEFT JOIN speakers AS s ON r.src = s.src AND r.dst = s.dst WHERE NOT r.sampled OR r.observer = s.speaker)", err
+}
+
+// A draw of a start packs a random order above a log-normal gap in fixed point, so that sums of gaps
+// are exact in any order.
+const (
+	drawGapBits  = 43
+	drawGaps     = int64(1) << drawGapBits
+	drawGapScale = 1 << 24
+)
+
+// startDraw is the DuckDB function start_draw(src, dst, protocol, src_port, dst_port, second): the
+// draw of one flow, from the stream keyed by all of it.
+type startDraw struct {
+	config duckdb.ScalarFuncConfig
+	seed   uint64
+	gap    LogNormal
+}
+
+func registerStartDraw(conn *sql.Conn, seed uint64, sigma float64) error {
+	number, err := duckdb.NewTypeInfo(duckdb.TYPE_BIGINT)
+	if err != nil {
+		return err
+	}
+	f := &startDraw{seed: seed, gap: NewLogNormal(1, sigma)}
+	for range 6 {
+		f.config.InputTypeInfos = append(f.config.InputTypeInfos, number)
+	}
+	f.config.ResultTypeInfo = number
+	return duckdb.RegisterScalarUDF(conn, "start_draw", f)
+}
+
+// Config says what the function takes and answers.
+func (f *startDraw) Config() duckdb.ScalarFuncConfig { return f.config }
+
+// Executor is the function.
+func (f *startDraw) Executor() duckdb.ScalarFuncExecutor {
+	return duckdb.ScalarFuncExecutor{RowExecutor: func(values []driver.Value) (any, error) {
+		ids := make([]uint64, len(values))
+		for i, v := range values {
+			n, ok := v.(int64)
+			if !ok {
+				return nil, fmt.Errorf("start_draw of %T", v)
+			}
+			ids[i] = uint64(n)
+		}
+		s := NewStream(f.seed, StreamStart, ids...)
+		order := int64(s.Uint64() >> (64 - 20))
+		gap := int64(math.Min(f.gap.Draw(&s)*drawGapScale, float64(drawGaps-2))) + 1
+		return order<<drawGapBits | gap, nil
+	}}
+}

@@ -1,0 +1,43 @@
+-- format: goflow2
+-- title: NetFlow, IPFIX and sFlow as goflow2 writes them: JSON lines, keys of version 1 or 2
+-- from: https://github.com/netsampler/goflow2 (README.md and docs/protocols.md)
+-- rows: records
+-- reads: json
+-- column: type = $.type | $.Type
+-- column: src_addr = $.src_addr | $.SrcAddr
+-- column: dst_addr = $.dst_addr | $.DstAddr
+-- column: src_port = $.src_port | $.SrcPort
+-- column: dst_port = $.dst_port | $.DstPort
+-- column: proto = $.proto | $.Proto
+-- column: sampler_address = $.sampler_address | $.SamplerAddress
+-- column: in_if = $.in_if | $.InIf
+-- column: bytes = $.bytes | $.Bytes
+-- column: sampling_rate = $.sampling_rate | $.SamplingRate
+-- column: received_ns = $.time_received_ns
+-- column: start_ns = $.time_flow_start_ns
+-- column: end_ns = $.time_flow_end_ns
+-- column: received_s = $.TimeReceived
+-- column: start_s = $.TimeFlowStart
+-- column: end_s = $.TimeFlowEnd
+
+-- One sFlow row is one sampled packet and stands for sampling_rate of them; NetFlow and IPFIX rows
+-- sum up what the router sampled of a connection. A sampling_rate of 0 is an unknown one: taken as 1.
+-- NetFlow's times are in ms of the router's uptime, or in whole seconds, as are all of goflow2 version 1.
+SELECT "row",
+  src_addr AS src,
+  dst_addr AS dst,
+  src_port,
+  dst_port,
+  proto AS protocol,
+  concat_ws(' ', sampler_address, in_if) AS observer,
+  bytes AS size_bytes,
+  greatest(coalesce(TRY_CAST(sampling_rate AS BIGINT), 1), 1) AS sampling_rate,
+  coalesce(whole(start_ns), whole(start_s) * 1000000000, whole(received_ns), whole(received_s) * 1000000000) AS start_ns,
+  coalesce(whole(end_ns), whole(end_s) * 1000000000, whole(received_ns), whole(received_s) * 1000000000) AS end_ns,
+  CASE
+    WHEN type = 'SFLOW_5' AND received_ns IS NOT NULL THEN 0
+    WHEN start_ns IS NULL OR ends_with(start_ns, '000000000') THEN 1000000000
+    ELSE 1000000
+  END AS start_resolution_ns,
+  type = 'SFLOW_5' OR coalesce(TRY_CAST(sampling_rate AS BIGINT), 1) > 1 AS sampled
+FROM source

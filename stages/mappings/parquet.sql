@@ -1,0 +1,20 @@
+-- format: parquet
+-- title: Flows in Parquet (or CSV with a header line): one flow a row
+-- from: this project: src, dst, size_bytes, start_ns and, if there, end_ns, flow_id, service, vnet, src_port, dst_port, protocol
+-- rows: flows
+-- reads: csv
+-- column: flow_id
+-- column: src
+-- column: dst
+-- column: size_bytes
+-- column: start_ns
+-- column: end_ns
+-- column: protocol
+-- column: src_port
+-- column: dst_port
+-- column: service
+-- column: vnet
+-- needs: src dst size_bytes start_ns
+
+SELECT "row", flow_id, src, dst, size_bytes, start_ns, end_ns, protocol, src_port, dst_port, service, vnet
+FROM source
