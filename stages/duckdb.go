@@ -13,8 +13,8 @@ func EscapeGlob(path string) string { return globEscape.Replace(path) }
 
 var globEscape = strings.NewReplacer("[", "[[]", "*", "[*]", "?", "[?]")
 
-// parquetFile is the SQL that reads one Parquet file, and no columns out of its path.
-func parquetFile(file string, options ...string) string {
+// scanParquet is the SQL that reads one Parquet file, and no columns out of its path.
+func scanParquet(file string, options ...string) string {
 	return "read_parquet(" + strings.Join(append([]string{QuoteSQL(EscapeGlob(file)), "hive_partitioning=false"}, options...), ", ") + ")"
 }
 

@@ -64,7 +64,7 @@ func (in *Ingester) Merge(sources []MergeSource) (stats MergeStats, err error) {
 		return stats, err
 	}
 	var first, last sql.NullInt64
-	err = in.query("SELECT count(*), count(*) FILTER (synthetic_start), min(start_ns), max(start_ns) FROM "+parquetFile(stats.FlowsFile)+"",
+	err = in.query("SELECT count(*), count(*) FILTER (synthetic_start), min(start_ns), max(start_ns) FROM "+scanParquet(stats.FlowsFile)+"",
 		&stats.Flows, &stats.SyntheticStarts, &first, &last)
 	stats.FirstStartNS, stats.LastStartNS = first.Int64, last.Int64
 	stats.Merged = total - stats.Flows - stats.Rejects
@@ -99,7 +99,7 @@ FROM (` + keep + `) AS k JOIN firsts AS f ON k.flow_id = f.flow_id WHERE k.sourc
 			if err := in.exec(copyTo(schema.Rejects, query, stats.RejectsFile)); err != nil {
 				return err
 			}
-			from := parquetFile(stats.RejectsFile)
+			from := scanParquet(stats.RejectsFile)
 			if err := in.count("SELECT count(*) FROM "+from, &stats.Rejects); err != nil {
 				return err
 			}
@@ -154,7 +154,7 @@ SELECT src, dst, size_bytes, at_ns AS start_ns, service, vnet, synthetic_start F
 	if err := in.copy(query, sorted, true); err != nil {
 		return err
 	}
-	return in.exec(copyTo(schema.Flows, "SELECT file_row_number AS flow_id, src, dst, size_bytes, start_ns, service, vnet, synthetic_start FROM "+parquetFile(sorted, "file_row_number=true"), out))
+	return in.exec(copyTo(schema.Flows, "SELECT file_row_number AS flow_id, src, dst, size_bytes, start_ns, service, vnet, synthetic_start FROM "+scanParquet(sorted, "file_row_number=true"), out))
 }
 
 // oneSampler leaves, of sampled records, those of one observer for each pair of hosts.

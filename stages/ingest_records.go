@@ -203,12 +203,12 @@ func (in *Ingester) stageCSV(file, out string) (src rowSource, err error) {
 		err = in.count("SELECT count(*) FROM broken_lines", &src.broken)
 	}
 	if err == nil {
-		err = in.count("SELECT count(*) FROM "+parquetFile(out)+"", &src.rows)
+		err = in.count("SELECT count(*) FROM "+scanParquet(out)+"", &src.rows)
 	}
-	src.relation = fmt.Sprintf(`SELECT sound AS "row", * EXCLUDE (sound), '' AS broken FROM %s`, parquetFile(out))
+	src.relation = fmt.Sprintf(`SELECT sound AS "row", * EXCLUDE (sound), '' AS broken FROM %s`, scanParquet(out))
 	if src.broken > 0 {
 		src.relation = fmt.Sprintf(`SELECT sound + coalesce(shift, 0) AS "row", s.* EXCLUDE (sound), '' AS broken FROM %s AS s ASOF LEFT JOIN shifts ON s.sound >= shifts.first_sound
-UNION ALL BY NAME SELECT "row", raw, broken FROM broken_lines`, parquetFile(out))
+UNION ALL BY NAME SELECT "row", raw, broken FROM broken_lines`, scanParquet(out))
 	}
 	src.rows += src.broken
 	return src, err
@@ -222,7 +222,7 @@ func (in *Ingester) stageLines(file, out string) (src rowSource, err error) {
 		return src, err
 	}
 	src.rows = rows
-	from := parquetFile(out)
+	from := scanParquet(out)
 	var list []string
 	if m.reads == "json" {
 		for _, c := range m.columns {
@@ -319,7 +319,7 @@ func (in *Ingester) typed(out string) (anyFlowID bool, err error) {
 	if err := in.copy("SELECT "+strings.Join(list, ", ")+" FROM ("+m.query+")", out, false); err != nil {
 		return false, fmt.Errorf("mapping %s: %w", m.Name, err)
 	}
-	err = in.query("SELECT coalesce(bool_or(has_id), false) FROM "+parquetFile(out)+"", &anyFlowID)
+	err = in.query("SELECT coalesce(bool_or(has_id), false) FROM "+scanParquet(out)+"", &anyFlowID)
 	return anyFlowID, err
 }
 
@@ -328,7 +328,7 @@ func (in *Ingester) addresses(typed string) error {
 	if err := in.exec("CREATE OR REPLACE TEMP TABLE addresses (address VARCHAR, node INTEGER, class INTEGER)"); err != nil {
 		return err
 	}
-	from := parquetFile(typed)
+	from := scanParquet(typed)
 	rows, err := in.conn.QueryContext(in.ctx, "SELECT src FROM "+from+" WHERE src IS NOT NULL UNION SELECT dst FROM "+from+" WHERE dst IS NOT NULL")
 	if err != nil {
 		return FirstLine(err)
@@ -388,7 +388,7 @@ func (in *Ingester) classTable() error {
 // judge makes the view judged: the typed rows with their hosts, labels and, for those that cannot be
 // used, the reason.
 func (in *Ingester) judge(typed string, n int32, stats *FileStats) error {
-	from := parquetFile(typed)
+	from := scanParquet(typed)
 	lo, hi, err := in.plausible(from)
 	if err != nil {
 		return err
@@ -463,7 +463,7 @@ FROM judged WHERE reason IS NULL`
 	if err := in.exec(copyTo(schema.Records, records, stats.RecordsFile)); err != nil {
 		return err
 	}
-	if err := in.count("SELECT (SELECT count(*) FROM refused) + (SELECT count(*) FROM "+parquetFile(stats.RecordsFile)+")", &typed); err != nil {
+	if err := in.count("SELECT (SELECT count(*) FROM refused) + (SELECT count(*) FROM "+scanParquet(stats.RecordsFile)+")", &typed); err != nil {
 		return err
 	}
 	if err := in.count("SELECT count(*) FROM refused WHERE aside", &stats.SetAside); err != nil {
@@ -477,7 +477,7 @@ UNION ALL SELECT "row", broken AS reason, left(raw, 4096) FROM staged WHERE brok
 	if typed+src.broken < src.rows { // a WHERE in the mapping
 		rejects += fmt.Sprintf(`
 UNION ALL SELECT "row", 'left out by the mapping' AS reason, left(raw, 4096) FROM staged
-  WHERE broken = '' AND "row" NOT IN (SELECT "row" FROM refused) AND "row" NOT IN (SELECT "row" FROM %s)`, parquetFile(stats.RecordsFile))
+  WHERE broken = '' AND "row" NOT IN (SELECT "row" FROM refused) AND "row" NOT IN (SELECT "row" FROM %s)`, scanParquet(stats.RecordsFile))
 	}
 	var refused int64
 	if err := in.count("SELECT count(*) FROM refused", &refused); err != nil {
@@ -493,7 +493,7 @@ UNION ALL SELECT "row", 'left out by the mapping' AS reason, left(raw, 4096) FRO
 		return err
 	}
 	var aside int64
-	from := parquetFile(stats.RejectsFile)
+	from := scanParquet(stats.RejectsFile)
 	if err := in.count(fmt.Sprintf("SELECT count(*) FROM %s WHERE reason = %s", from, QuoteSQL(afterCount)), &aside); err != nil {
 		return err
 	}
@@ -508,7 +508,7 @@ func (in *Ingester) checkRows(src rowSource, typed int64, records string) error 
 	twice := typed+src.broken > src.rows
 	if !twice && !slices.Contains(Formats(), in.o.Mapping.Name) {
 		var distinct int64
-		err := in.count(`SELECT count(DISTINCT "row") FROM (SELECT "row" FROM refused UNION ALL SELECT "row" FROM `+parquetFile(records)+`)`, &distinct)
+		err := in.count(`SELECT count(DISTINCT "row") FROM (SELECT "row" FROM refused UNION ALL SELECT "row" FROM `+scanParquet(records)+`)`, &distinct)
 		if err != nil {
 			return err
 		}
