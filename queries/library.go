@@ -36,7 +36,7 @@ type Param struct {
 	Default string // as text; for type text it may be empty
 	Doc     string
 	// Type says which values are allowed: text; count (integer, 1 to 100,000); positive (number
-	// above 0); fraction (number above 0 and below 1).
+	// above 0); fraction (number above 0 and below 1); time (integer, ns, 0 or more).
 	Type string
 }
 
@@ -89,7 +89,7 @@ func Get(name string) (Query, error) {
 
 var (
 	headerLine = regexp.MustCompile(`^-- (question|grain|units|param): (.+)$`)
-	paramLine  = regexp.MustCompile(`^([a-z][a-z0-9_]*) (text|count|positive|fraction) = (\S+) : (.+)$`)
+	paramLine  = regexp.MustCompile(`^([a-z][a-z0-9_]*) (text|count|positive|fraction|time) = (\S+) : (.+)$`)
 	paramUse   = regexp.MustCompile(`\$[A-Za-z_][A-Za-z0-9_]*`)
 )
 
@@ -189,6 +189,12 @@ func (p Param) value(text string) (any, error) {
 			return nil, bad("a number above 0, at most 1e12")
 		}
 		return f, nil
+	case "time":
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n < 0 {
+			return nil, bad("a whole number of ns, 0 or more")
+		}
+		return n, nil
 	case "fraction":
 		f, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(f > 0 && f < 1) {
@@ -204,7 +210,7 @@ func (p Param) literal() string {
 	switch p.Type {
 	case "text":
 		return quote(p.Default)
-	case "count":
+	case "count", "time":
 		return "CAST(" + p.Default + " AS BIGINT)"
 	default:
 		return "CAST(" + p.Default + " AS DOUBLE)"

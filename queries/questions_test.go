@@ -66,6 +66,37 @@ aaa,own,2,0,0,2,host-tor,0.5,0.1991991991991992,web,1,99.5,0.1991991991991992`},
 aaa,own,1,0,0,2,host-tor,0.5,0.36363636363636365,db,2,300.5,0.27318181818181817
 aaa,own,1,0,0,2,host-tor,0.5,0.36363636363636365,web,1,99.5,0.09045454545454545
 aaa,own,2,4,1,2,host-tor,0.75,0.36363636363636365,web,1,400,0.36363636363636365`},
+	{"slowdown_by_service_vnet", map[string]string{"from_ns": "0", "to_ns": "149999999"}, `scenario,variant,service,vnet,flows,flow_share,byte_share,p50_slowdown,p90_slowdown,p99_slowdown,p999_slowdown,all_p50_slowdown,all_p99_slowdown,p99_over_all
+aaa,own,db,blue,1,0.16666666666666666,0.008904727430746,4,4,4,4,3.5,5.95,0.6722689075630252
+aaa,own,db,red,2,0.3333333333333333,0.979520017382028,5.5,5.9,5.99,5.999,3.5,5.95,1.0067226890756302
+aaa,own,web,blue,1,0.16666666666666666,0.008903836958002634,3,3,3,3,3.5,5.95,0.5042016806722689
+aaa,own,web,red,2,0.3333333333333333,0.0026714182292237,1.5,1.9,1.99,1.999,3.5,5.95,0.33445378151260504`},
+	// Links 4 and 0 carry most; flows 14 and 15 of db lose 600 and 200 ns on link 4, flow 16 of web 800.
+	{"hot_link_services", map[string]string{"n": "2"}, `scenario,variant,place,link_id,src_node,dst_node,tier,load,service,flows,bytes,byte_share,delay_share,p50_delay_ns,p99_delay_ns
+aaa,own,1,4,1,2,host-tor,0.75,db,2,1100000,0.5238092743768506,0.5,400,596
+aaa,own,1,4,1,2,host-tor,0.75,web,1,1000001,0.4761907256231494,0.5,800,800
+aaa,own,2,0,0,2,host-tor,0.5,db,1,10000,0.9090909090909091,0.8,400,400
+aaa,own,2,0,0,2,host-tor,0.5,web,1,1000,0.09090909090909091,0.2,100,100`},
+	{"worst_racks_of_service", map[string]string{"service": "web", "min_flows": "2"}, `scenario,variant,service,place,pod,rack,flows,p50_slowdown,p99_slowdown,max_slowdown
+aaa,own,web,1,0,1,2,6.5,9.93,10
+aaa,own,web,2,0,0,2,1.5,1.99,2`},
+	{"worst_pairs_of_service", map[string]string{"n": "1", "min_flows": "1"}, `scenario,variant,service,place,src_rack,dst_rack,flows,p50_slowdown,p99_slowdown,max_slowdown
+aaa,own,db,1,0,1,2,5.5,5.99,6
+aaa,own,web,1,1,0,2,6.5,9.93,10`},
+	{"worst_minutes_of_service", map[string]string{"min_flows": "1"}, `scenario,variant,service,place,from_ns,to_ns,flows,p50_slowdown,p99_slowdown,max_slowdown
+aaa,own,db,1,0,60000000000,3,5,5.98,6
+aaa,own,web,1,0,60000000000,4,2.5,9.79,10`},
+	// The upper halves are flows 14 and 15 of db (600 ns on two tiers) and 12 and 16 of web.
+	{"tail_budget", map[string]string{"quantile": "0.5"}, `scenario,variant,service,slowdown_limit,tier,crossings,delay_ns,share
+aaa,own,db,5,host-tor,2,300.5,0.5004163197335554
+aaa,own,db,5,tor-spine,2,300,0.4995836802664446
+aaa,own,web,2.5,host-tor,2,499.5,1`},
+	{"slo_misses", map[string]string{"slo": "2.5"}, `scenario,variant,service,from_ns,flows,misses,miss_share,miss_byte_share,max_slowdown
+aaa,own,db,0,3,3,1,1,6
+aaa,own,web,0,4,2,0.5,0.9970384995064165,10`},
+	{"synthetic_share", nil, `scenario,variant,service,flows,synthetic_flows,flow_share,bytes,synthetic_bytes,byte_share
+aaa,own,db,3,1,0.3333333333333333,1110000,100000,0.09009009009009009
+aaa,own,web,5,2,0.4,1013001,1002001,0.9891411755763321`},
 	{"slowdown_vs_size", map[string]string{"bins": "3"}, `scenario,variant,bin,size_min_bytes,size_max_bytes,flows,p50_slowdown,p95_slowdown,p99_slowdown
 aaa,own,0,1000,9999,3,2,2.9,2.98
 aaa,own,1,10000,100000,2,4.5,4.95,4.99

@@ -56,7 +56,7 @@ func (in *Ingester) Merge(sources []MergeSource) (stats MergeStats, err error) {
 		return stats, err
 	}
 	if in.o.Mapping.Records {
-		err = in.mergeRecords(records, stats.FlowsFile)
+		err = in.mergeRecords(records, stats.FlowsFile, total)
 	} else {
 		err = in.wholeFlows(records, sources, &stats)
 	}
@@ -116,17 +116,31 @@ FROM (` + keep + `) AS k JOIN firsts AS f ON k.flow_id = f.flow_id WHERE k.sourc
 // connection is what records of one connection have in common.
 const connection = "src, dst, protocol, src_port, dst_port"
 
-// mergeRecords merges records to flows.
-func (in *Ingester) mergeRecords(records, out string) error {
+// passBytes is what a record or flow takes at most while DuckDB merges or places it, measured with room
+// to spare: sorted by connection and grouped, both at once, on every thread.
+const passBytes = 1024
+
+// passes is how often the rows are gone through, so that what is held of them at a time fits the
+// memory: DuckDB's window functions do not spill.
+func (in *Ingester) passes(rows int64) int64 {
+	return 1 + rows/max(10_000, in.o.MemoryBytes/passBytes)
+}
+
+// mergeRecords merges records to flows, a part of the connections at a time, and then draws starts, a
+// part of the seconds at a time.
+func (in *Ingester) mergeRecords(records, out string, rows int64) error {
 	records, err := in.oneSampler(records)
 	if err != nil {
 		return err
 	}
-	sorted := filepath.Join(in.o.TmpDir, "merged.parquet")
-	query := fmt.Sprintf(`
+	passes := in.passes(rows)
+	var merged []string
+	for p := range passes {
+		file := filepath.Join(in.o.TmpDir, fmt.Sprintf("merged-%d.parquet", p))
+		query := fmt.Sprintf(`
 WITH marked AS (
   SELECT *, CASE WHEN start_ns > max(end_ns) OVER before + %[3]d THEN 1 ELSE 0 END AS fresh
-  FROM %[2]s
+  FROM %[2]s WHERE (src * 7919 + dst) %% %[5]d = %[6]d
   WINDOW before AS (PARTITION BY %[1]s ORDER BY start_ns, end_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 ), numbered AS (
   SELECT *, sum(fresh) OVER (PARTITION BY %[1]s ORDER BY start_ns, end_ns ROWS UNBOUNDED PRECEDING) AS turn FROM marked
@@ -134,23 +148,46 @@ WITH marked AS (
   SELECT %[1]s, turn, observer, CAST(sum(size_bytes) AS HUGEINT) AS size_bytes, min(start_ns) AS start_ns, min(resolution_ns) AS resolution_ns,
     bool_or(sampled) AS sampled, max(service) AS service, max(vnet) AS vnet
   FROM numbered GROUP BY %[1]s, turn, observer
-), merged AS (
-  SELECT %[1]s, turn, CAST(least(max(size_bytes), %[4]d) AS BIGINT) AS size_bytes, min(start_ns) AS start_ns, min(resolution_ns) AS resolution_ns,
-    bool_or(sampled) AS sampled, max(service) AS service, max(vnet) AS vnet
-  FROM sights GROUP BY %[1]s, turn
-), drawn AS (
-  SELECT *, CASE WHEN resolution_ns > 0 THEN start_draw(src, dst, coalesce(protocol, -1), coalesce(src_port, -1), coalesce(dst_port, -1), start_ns) END AS draw FROM merged
-), placed AS (
-  SELECT *,
-    sum(draw & %[5]d) OVER (PARTITION BY src, start_ns, resolution_ns ORDER BY draw >> %[6]d, %[1]s) AS reached,
-    sum(draw & %[5]d) OVER (PARTITION BY src, start_ns, resolution_ns) AS gaps
-  FROM drawn WHERE resolution_ns > 0
-), starts AS (
-  SELECT * EXCLUDE (draw, reached, gaps), start_ns + CAST(floor(CAST(reached AS DOUBLE) / CAST(gaps + (start_draw(src, -1, -1, -1, -1, start_ns) & %[5]d) AS DOUBLE) * resolution_ns) AS BIGINT) AS at_ns, true AS synthetic_start FROM placed
-  UNION ALL BY NAME SELECT * EXCLUDE (draw), start_ns AS at_ns, sampled AS synthetic_start FROM drawn WHERE resolution_ns = 0
 )
-SELECT src, dst, size_bytes, at_ns AS start_ns, service, vnet, synthetic_start FROM starts ORDER BY at_ns, %[1]s, start_ns`,
-		connection, records, in.o.IdleNS, maxFlowBytes, drawGaps-1, drawGapBits)
+SELECT %[1]s, CAST(least(max(size_bytes), %[4]d) AS BIGINT) AS size_bytes, min(start_ns) AS start_ns, min(resolution_ns) AS resolution_ns,
+  bool_or(sampled) AS sampled, max(service) AS service, max(vnet) AS vnet
+FROM sights GROUP BY %[1]s, turn`, connection, records, in.o.IdleNS, maxFlowBytes, passes, p)
+		if err := in.copy(query, file, false); err != nil {
+			return err
+		}
+		merged = append(merged, QuoteSQL(EscapeGlob(file)))
+	}
+	return in.placeFlows("read_parquet(["+strings.Join(merged, ", ")+"], hive_partitioning=false)", passes, out)
+}
+
+// placeFlows draws the starts that are not known, sorts and numbers the flows.
+func (in *Ingester) placeFlows(merged string, passes int64, out string) error {
+	var placed []string
+	for p := range passes {
+		file := filepath.Join(in.o.TmpDir, fmt.Sprintf("placed-%d.parquet", p))
+		query := fmt.Sprintf(`
+WITH part AS (SELECT * FROM %[2]s WHERE (start_ns // 1000000000) %% %[5]d = %[6]d
+), drawn AS (
+  SELECT *, start_draw(src, dst, coalesce(protocol, -1), coalesce(src_port, -1), coalesce(dst_port, -1), start_ns) AS draw FROM part WHERE resolution_ns > 0
+), sums AS (
+  SELECT *,
+    sum(draw & %[3]d) OVER (PARTITION BY src, start_ns, resolution_ns ORDER BY draw >> %[4]d, %[1]s) AS reached,
+    sum(draw & %[3]d) OVER (PARTITION BY src, start_ns, resolution_ns) AS gaps
+  FROM drawn
+)
+SELECT %[1]s, size_bytes, start_ns AS logged_ns, service, vnet, true AS synthetic_start,
+  start_ns + CAST(floor(CAST(reached AS DOUBLE) / CAST(gaps + (start_draw(src, -1, -1, -1, -1, start_ns) & %[3]d) AS DOUBLE) * resolution_ns) AS BIGINT) AS start_ns
+FROM sums
+UNION ALL BY NAME SELECT %[1]s, size_bytes, start_ns AS logged_ns, service, vnet, sampled AS synthetic_start, start_ns FROM part WHERE resolution_ns = 0`,
+			connection, merged, drawGaps-1, drawGapBits, passes, p)
+		if err := in.copy(query, file, false); err != nil {
+			return err
+		}
+		placed = append(placed, QuoteSQL(EscapeGlob(file)))
+	}
+	sorted := filepath.Join(in.o.TmpDir, "sorted.parquet")
+	query := fmt.Sprintf("SELECT src, dst, size_bytes, start_ns, service, vnet, synthetic_start FROM read_parquet([%s], hive_partitioning=false) ORDER BY start_ns, %s, logged_ns",
+		strings.Join(placed, ", "), connection)
 	if err := in.copy(query, sorted, true); err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 //
 //   - FILE.json: pods, planes and cables as in the paper's public topologies, or plain "nodes" and
 //     "links" lists
+//   - FILE.txt: topology.txt of the HPCC simulator, see parseHPCC
 //   - a directory with nodes.csv (or .parquet) and links.csv (or .parquet), or the two files with a
 //     comma between them, nodes first
 //
@@ -28,6 +29,9 @@ func ReadTopology(path string) (*Network, error) {
 	files, err := TopologyFiles(path)
 	if err != nil {
 		return nil, err
+	}
+	if len(files) == 1 && strings.EqualFold(filepath.Ext(files[0]), ".txt") {
+		return parseHPCC(files[0])
 	}
 	if len(files) == 1 {
 		data, err := os.ReadFile(files[0])
@@ -60,10 +64,10 @@ func TopologyFiles(path string) ([]string, error) {
 		return nil, fmt.Errorf("topology: %w", err)
 	}
 	if !info.IsDir() {
-		if strings.EqualFold(filepath.Ext(path), ".json") {
+		if ext := filepath.Ext(path); strings.EqualFold(ext, ".json") || strings.EqualFold(ext, ".txt") {
 			return []string{path}, nil
 		}
-		return nil, fmt.Errorf("topology %s: want a .json file, a directory with nodes and links, or NODES,LINKS as .csv or .parquet", path)
+		return nil, fmt.Errorf("topology %s: want a .json file, topology.txt of the HPCC simulator, a directory with nodes and links, or NODES,LINKS as .csv or .parquet", path)
 	}
 	var files []string
 	for _, table := range []string{"nodes", "links"} {

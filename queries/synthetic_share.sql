@@ -1,0 +1,26 @@
+-- question: How much of the workload has starts that were not measured?
+-- grain: one row per scenario, variant and service
+-- units: bytes without headers; shares are fractions of the service's flows and bytes
+-- param: scenario text = '' : scenario id; empty means every scenario in the lake, each on its own rows
+-- param: variant text = '' : estimator variant; empty means every variant in the lake, each on its own rows
+
+-- Starts are of the workload, whatever the variant: each variant that was estimated has the same rows.
+WITH estimated AS (
+    SELECT DISTINCT scenario, variant
+    FROM link_stats
+    WHERE ($scenario = '' OR scenario = $scenario)
+      AND ($variant = '' OR variant = $variant)
+), groups AS (
+    SELECT
+        scenario, service, count(*) AS flows, count(*) FILTER (WHERE synthetic_start) AS synthetic_flows,
+        CAST(sum(size_bytes) AS BIGINT) AS bytes, CAST(coalesce(sum(size_bytes) FILTER (WHERE synthetic_start), 0) AS BIGINT) AS synthetic_bytes
+    FROM flows
+    WHERE ($scenario = '' OR scenario = $scenario)
+    GROUP BY scenario, service
+)
+SELECT
+    g.scenario, e.variant, g.service, g.flows, g.synthetic_flows, g.synthetic_flows / CAST(g.flows AS DOUBLE) AS flow_share,
+    g.bytes, g.synthetic_bytes, g.synthetic_bytes / CAST(g.bytes AS DOUBLE) AS byte_share
+FROM groups AS g
+JOIN estimated AS e ON e.scenario = g.scenario
+ORDER BY g.scenario, e.variant, g.service

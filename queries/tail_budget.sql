@@ -1,0 +1,42 @@
+-- question: On which tier of links does a service's tail lose its time?
+-- grain: one row per scenario, variant, service and tier of links
+-- units: delay in ns, summed over the tail's flows; share is the fraction of all delay of the service's tail; slowdown is FCT / ideal FCT
+-- param: scenario text = '' : scenario id; empty means every scenario in the lake, each on its own rows
+-- param: variant text = '' : estimator variant; empty means every variant in the lake, each on its own rows
+-- param: service text = '' : service; empty means every service, each on its own rows
+-- param: quantile fraction = 0.99 : flows whose slowdown is at least this quantile of their service's are the tail
+
+WITH picked AS (
+    SELECT scenario, variant, service, flow_row, slowdown
+    FROM slowdowns
+    WHERE ($scenario = '' OR scenario = $scenario)
+      AND ($variant = '' OR variant = $variant)
+      AND ($service = '' OR service = $service)
+), limits AS (
+    SELECT scenario, variant, service, quantile_cont(slowdown, CAST($quantile AS DOUBLE)) AS slowdown_limit
+    FROM picked
+    GROUP BY scenario, variant, service
+), tail AS (
+    SELECT p.scenario, p.variant, p.service, p.flow_row, l.slowdown_limit
+    FROM picked AS p
+    JOIN limits AS l ON l.scenario = p.scenario AND l.variant = p.variant AND l.service = p.service
+    WHERE p.slowdown >= l.slowdown_limit
+), parts AS (
+    -- Decimals add up to the same bits in any order, doubles do not.
+    SELECT t.scenario, t.variant, t.service, t.slowdown_limit, h.link_id, count(*) AS crossings, sum(CAST(h.delay_ns AS DECIMAL(30, 3))) AS delay_ns
+    FROM hop_contributions AS h
+    JOIN tail AS t ON t.scenario = h.scenario AND t.variant = h.variant AND t.flow_row = h.flow_row
+    WHERE ($scenario = '' OR h.scenario = $scenario)
+      AND ($variant = '' OR h.variant = $variant)
+    GROUP BY ALL
+), tiers AS (
+    SELECT p.scenario, p.variant, p.service, p.slowdown_limit, k.tier, CAST(sum(p.crossings) AS BIGINT) AS crossings, sum(p.delay_ns) AS delay_ns
+    FROM parts AS p
+    LEFT JOIN link_stats AS k ON k.scenario = p.scenario AND k.variant = p.variant AND k.link_id = p.link_id
+    GROUP BY ALL
+)
+SELECT
+    scenario, variant, service, slowdown_limit, tier, crossings, CAST(delay_ns AS DOUBLE) AS delay_ns,
+    CAST(delay_ns AS DOUBLE) / nullif(CAST(sum(delay_ns) OVER (PARTITION BY scenario, variant, service) AS DOUBLE), 0) AS share
+FROM tiers
+ORDER BY scenario, variant, service, tiers.delay_ns DESC, tier

@@ -1,0 +1,35 @@
+-- question: From which racks do the slowest flows of a service start?
+-- grain: one row per scenario, variant, service and rack of the sending host, worst first
+-- units: slowdown is FCT / ideal FCT, no unit; pod and rack are null where the topology has none
+-- param: scenario text = '' : scenario id; empty means every scenario in the lake, each on its own rows
+-- param: variant text = '' : estimator variant; empty means every variant in the lake, each on its own rows
+-- param: service text = '' : service; empty means every service, each on its own rows
+-- param: n count = 5 : number of rows for each service
+-- param: min_flows count = 100 : leave out what has fewer flows: its percentiles say little
+-- param: from_ns time = 0 : flows that start from then on, in ns
+-- param: to_ns time = 9223372036854775807 : and before then
+
+WITH groups AS (
+    SELECT
+        s.scenario, s.variant, s.service, a.pod, a.rack,
+        count(*) AS flows,
+        quantile_cont(s.slowdown, [0.5, 0.99]) AS q,
+        max(s.slowdown) AS max_slowdown
+    FROM slowdowns AS s
+    LEFT JOIN nodes AS a ON a.scenario = s.scenario AND a.node_id = s.src
+    WHERE ($scenario = '' OR s.scenario = $scenario)
+      AND ($variant = '' OR s.variant = $variant)
+      AND ($service = '' OR s.service = $service)
+      AND s.start_ns >= $from_ns AND s.start_ns < $to_ns
+    GROUP BY ALL
+    HAVING count(*) >= $min_flows
+), ranked AS (
+    SELECT *, row_number() OVER (PARTITION BY scenario, variant, service ORDER BY q[2] DESC, pod NULLS LAST, rack NULLS LAST) AS place
+    FROM groups
+)
+SELECT
+    scenario, variant, service, place, pod, rack, flows,
+    q[1] AS p50_slowdown, q[2] AS p99_slowdown, max_slowdown
+FROM ranked
+WHERE place <= $n
+ORDER BY scenario, variant, service, place
