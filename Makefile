@@ -9,7 +9,7 @@ BIN := bin
 LAKE := lake
 SHARED := ../shared
 
-.PHONY: help setup build run test lint unit bench-kernel bench-run accuracy ablation own-accuracy exact-accuracy clean
+.PHONY: help setup build run test lint unit notebooks ingest-bench bench-kernel bench-run accuracy ablation own-accuracy exact-accuracy clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -26,10 +26,14 @@ run: build ## the main job: estimate the example (256 hosts), show its table and
 	@echo 'parsimon query slowdown_by_service --lake $(LAKE)'
 	@$(BIN)/parsimon query slowdown_by_service --lake $(LAKE)
 
-test: setup lint unit ## everything CI runs: lint and all tests
+test: setup lint unit notebooks ## everything CI runs: lint, all tests and the notebooks
 
 unit:
 	@go test -timeout 20m ./...
+
+notebooks: build ## run the notebooks top to bottom; with their pictures they stand in .cache/pictures then
+	@mkdir -p .cache/pictures
+	@.ci/notebooks $(BIN)/parsimon .cache/pictures
 
 lint: ## golangci-lint, pinned
 	@GOBIN="$(CURDIR)/.cache/$(GOLANGCI_VERSION)"; \
@@ -44,6 +48,9 @@ bench-kernel: build ## the link kernel against the reference link simulator, alt
 
 bench-run: build ## a whole estimate against the reference's, alternating (needs ../shared)
 	@.ci/bench-run $(BIN)/parsimon $(SHARED)
+
+ingest-bench: ## ingest a synthetic day of VPC flow logs, 10 million records, against its truth (minutes)
+	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run TestIngestDay -v ./pipeline
 
 accuracy: build ## estimators against ns-3 on every shared scenario, as a table (needs ../shared)
 	@.ci/accuracy $(BIN)/parsimon $(SHARED)
