@@ -13,7 +13,9 @@ WITH limits AS (
       AND ($variant = '' OR variant = $variant)
     GROUP BY scenario, variant
 ), tail AS (
-    SELECT s.scenario, s.variant, s.flow_row, s.service
+    -- By way of a list: DuckDB then knows that these are few, and looks the hops up in them, not
+    -- them in a table of all hops.
+    SELECT unnest(list(row(s.scenario, s.variant, s.flow_row, s.service)::STRUCT(scenario VARCHAR, variant VARCHAR, flow_row BIGINT, service VARCHAR)), recursive := true)
     FROM slowdowns AS s
     JOIN limits AS l ON l.scenario = s.scenario AND l.variant = s.variant
     WHERE s.slowdown > l.slowdown_limit

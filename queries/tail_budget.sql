@@ -17,7 +17,9 @@ WITH picked AS (
     FROM picked
     GROUP BY scenario, variant, service
 ), tail AS (
-    SELECT p.scenario, p.variant, p.service, p.flow_row, l.slowdown_limit
+    -- By way of a list: DuckDB then knows that these are few, and looks the hops up in them, not
+    -- them in a table of all hops.
+    SELECT unnest(list(row(p.scenario, p.variant, p.service, p.flow_row, l.slowdown_limit)::STRUCT(scenario VARCHAR, variant VARCHAR, service VARCHAR, flow_row BIGINT, slowdown_limit DOUBLE)), recursive := true)
     FROM picked AS p
     JOIN limits AS l ON l.scenario = p.scenario AND l.variant = p.variant AND l.service = p.service
     WHERE p.slowdown >= l.slowdown_limit
