@@ -5,7 +5,9 @@
 // columns. Left empty they mean ALL scenarios and variants of the lake, each on its own rows and
 // never mixed, so that an answer is right without knowing what else the lake holds. The views of
 // the same names in the catalog are the questions with the defaults of their parameters; a WHERE
-// on scenario or variant around such a view reaches the file scan and prunes files.
+// on scenario or variant around such a view reaches the file scan and prunes files (but for
+// p99_links and tail_budget, which go by way of a list of the tail: their parameters prune). A window
+// of start_ns skips the files and row groups outside it.
 //
 // A percentile is DuckDB's quantile_cont everywhere: exact, from all values, with linear
 // interpolation between the two nearest (Hyndman and Fan's type 7), which is also what

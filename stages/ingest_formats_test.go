@@ -317,48 +317,102 @@ func FuzzFormats(f *testing.F) {
 		f.Add(uint8(i), []byte("3\n\n1 2 3\x00\xff\n[{}]"))
 		f.Add(uint8(i), []byte("[{\"src\":0},"))
 	}
-	n := func() *Network {
-		nodes := []Node{{ID: 4, Kind: KindTor, Pod: -1, Rack: -1}}
-		var cables []Cable
-		for h := range int32(4) {
-			nodes = append(nodes, Node{ID: h, Kind: KindHost, Pod: -1, Rack: -1})
-			cables = append(cables, Cable{A: h, B: 4, BandwidthBps: 1e10, DelayNS: 1000})
-		}
-		net, err := NewNetwork(nodes, cables)
-		if err != nil {
-			f.Fatal(err)
-		}
-		return net
-	}()
 	f.Fuzz(func(t *testing.T, format uint8, text []byte) {
-		m, err := FormatMapping(formats[int(format)%len(formats)])
-		if err != nil {
-			t.Fatal(err)
-		}
-		file := filepath.Join(t.TempDir(), "fuzz.txt")
-		if err := os.WriteFile(file, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		stats, err := Ingest(context.Background(), n, file, IngestOptions{Mapping: m, Hosts: filepath.Join("testdata", "ingest", "hosts.csv"),
-			Labels: filepath.Join("testdata", "ingest", "labels.csv"), TmpDir: t.TempDir(), MaxRejects: 1, Seed: 1})
-		if err != nil {
-			if !strings.Contains(err.Error(), "fuzz.txt") || strings.Contains(err.Error(), "\n") {
-				t.Errorf("an error of several lines, or without the file: %v", err)
-			}
-			if strings.Contains(err.Error(), "INTERNAL") {
-				t.Errorf("DuckDB broke: %v", err)
-			}
-			return
-		}
-		if stats.Rows != stats.Flows+stats.Merged+stats.Rejects || stats.Flows < 0 || stats.Merged < 0 || stats.Rejects < 0 {
-			t.Errorf("%s: %d rows, %d flows, %d merged, %d rejects", m.Name, stats.Rows, stats.Flows, stats.Merged, stats.Rejects)
-		}
-		if m.reads != "csv" && !strings.HasPrefix(strings.TrimSpace(string(text)), "[") {
-			if lines := textRows(m, string(text)); lines != stats.Rows {
-				t.Errorf("%s: %d rows, the text has %d lines", m.Name, stats.Rows, lines)
-			}
-		}
+		accountFor(t, formats[int(format)%len(formats)], text)
 	})
+}
+
+// accountFor ingests a text: it must fail in one line that names the file, or account for every row.
+func accountFor(t *testing.T, format string, text []byte) {
+	t.Helper()
+	m, err := FormatMapping(format)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "fuzz.txt")
+	if err := os.WriteFile(file, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	stats, err := Ingest(context.Background(), smallNetwork(t), file, IngestOptions{Mapping: m, Hosts: filepath.Join("testdata", "ingest", "hosts.csv"),
+		Labels: filepath.Join("testdata", "ingest", "labels.csv"), TmpDir: t.TempDir(), MemoryBytes: 256 << 20, Threads: 1, MaxRejects: 1, Seed: 1})
+	if err != nil {
+		if !strings.Contains(err.Error(), "fuzz.txt") || strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "INTERNAL") {
+			t.Errorf("%s: an error of several lines, without the file, or of the engine itself: %v\n%q", format, err, text)
+		}
+		return
+	}
+	if stats.Rows != stats.Flows+stats.Merged+stats.Rejects || stats.Flows < 0 || stats.Merged < 0 || stats.Rejects < 0 {
+		t.Errorf("%s: %d rows, %d flows, %d merged, %d rejects\n%q", format, stats.Rows, stats.Flows, stats.Merged, stats.Rejects, text)
+	}
+	if m.reads != "csv" && !strings.HasPrefix(strings.TrimSpace(string(text)), "[") {
+		if lines := textRows(m, string(text)); lines != stats.Rows {
+			t.Errorf("%s: %d rows, the text has %d lines\n%q", format, stats.Rows, lines, text)
+		}
+	}
+	if stats.Rejects > 0 {
+		if n := askParquet(t, `SELECT CAST(count(DISTINCT (file, "row")) AS VARCHAR) FROM read_parquet(%s)`, stats.RejectsFile); n != fmt.Sprint(stats.Rejects) {
+			t.Errorf("%s: %s rows in table rejects, %d rejects\n%q", format, n, stats.Rejects, text)
+		}
+	}
+}
+
+// Fixtures damaged at random: bytes changed, cut out, doubled and swapped, lines too. A few in every
+// run, two hundred a fixture where PARSIMON_LONG is set.
+func TestDamagedFixtures(t *testing.T) {
+	rounds := 6
+	if os.Getenv("PARSIMON_LONG") != "" {
+		rounds = 200
+	}
+	for format, files := range map[string][]string{"csv": {"plain.csv"}, "jsonl": {"plain.jsonl"}, "vpc": {"vpc_v2.log", "vpc_v5.log"}, "gcp": {"gcp.jsonl"},
+		"goflow2": {"goflow2.jsonl"}, "hpcc": {"hpcc_flow.txt", "hpcc_ids.txt"}, "reference": {"reference.json"}} {
+		for _, file := range files {
+			text, err := os.ReadFile(filepath.Join("testdata", "ingest", file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			draw := NewStream(uint64(len(file)), StreamBootstrap)
+			for range rounds {
+				accountFor(t, format, damage(&draw, text))
+			}
+		}
+	}
+}
+
+// damage changes a text in a few places.
+func damage(draw *Stream, text []byte) []byte {
+	out := slices.Clone(text)
+	for range 1 + draw.IntN(6) {
+		if len(out) == 0 {
+			break
+		}
+		at := draw.IntN(len(out))
+		n := min(len(out)-at, 1+draw.IntN(40))
+		switch draw.IntN(8) {
+		case 0:
+			out[at] = byte(draw.Uint64())
+		case 1:
+			odd := []byte("\"\n,;: -{}[]\x00\xff\t\r9e.")
+			out[at] = odd[draw.IntN(len(odd))]
+		case 2:
+			out = slices.Delete(out, at, at+n)
+		case 3:
+			out = slices.Insert(out, at, slices.Clone(out[at:at+n])...)
+		case 4:
+			out = out[:at]
+		case 5:
+			lines := strings.SplitAfter(string(out), "\n")
+			i, j := draw.IntN(len(lines)), draw.IntN(len(lines))
+			lines[i], lines[j] = lines[j], lines[i]
+			out = []byte(strings.Join(lines, ""))
+		case 6:
+			out = slices.Insert(out, at, []byte("99999999999999999999999999999999")...)
+		case 7:
+			lines := strings.SplitAfter(string(out), "\n")
+			i := draw.IntN(len(lines))
+			out = []byte(strings.Join(slices.Insert(lines, i, lines[i]), ""))
+		}
+	}
+	return out
 }
 
 // textRows counts the lines of a text that are rows, another way.
