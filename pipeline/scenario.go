@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -51,6 +52,7 @@ type workloadSpec struct {
 	ingested     *workloadState
 	fromNS, toNS int64 // of the ingested one, flows that start there; toNS 0: to its end
 	services     []serviceSpec
+	vnets        []vnetSpec
 	maxLoad      float64
 	durationNS   int64 // or
 	flowsCount   int64
@@ -68,6 +70,13 @@ type serviceSpec struct {
 	racksAt      []field // where the file says so
 	pairs        []field // "A:B"; nil: a matrix
 	twinOf       string
+}
+
+// A vnetSpec is a virtual network that spans some of the hosts.
+type vnetSpec struct {
+	name  string
+	hosts []string // see stages.Network.HostList
+	at    field
 }
 
 type transportSpec struct {
@@ -279,6 +288,14 @@ func (s *Scenario) Workload(n *stages.Network) (*stages.Workload, error) {
 		return nil, errors.New("the flows come from a trace, there is nothing to generate")
 	}
 	w := &stages.Workload{MaxLoad: s.workload.maxLoad, DurationNS: s.workload.durationNS, Flows: s.workload.flowsCount}
+	span := map[string][]int32{}
+	for _, v := range s.workload.vnets {
+		hosts, err := n.HostList(v.hosts)
+		if err != nil {
+			return nil, v.at.fail(err)
+		}
+		span[v.name] = hosts
+	}
 	for _, v := range s.workload.services {
 		for i, rack := range v.racks {
 			if racks := len(n.Racks()); rack >= racks {
@@ -289,11 +306,25 @@ func (s *Scenario) Workload(n *stages.Network) (*stages.Workload, error) {
 		if err != nil {
 			return nil, err
 		}
+		hosts := span[v.vnet]
+		for i, p := range pairs {
+			for _, h := range p {
+				if _, inside := slices.BinarySearch(hosts, h); hosts != nil && !inside {
+					return nil, v.pairs[i].failf("host %d is not in virtual network %q", h, v.vnet)
+				}
+			}
+		}
+		if pairs != nil {
+			hosts = nil
+		}
 		m := v.matrix
 		if m == nil && pairs == nil {
 			pods, racks := n.Pods(), len(n.Racks())
-			if v.racks != nil {
-				pods, racks = 1, len(v.racks)
+			if v.racks != nil || hosts != nil {
+				pods, racks = 1, n.HostRacks(v.racks, hosts)
+			}
+			if racks == 0 {
+				return nil, fmt.Errorf("service %q: no host of virtual network %q stands in its racks", v.name, v.vnet)
 			}
 			if racks%pods != 0 {
 				pods = 1
@@ -303,7 +334,7 @@ func (s *Scenario) Workload(n *stages.Network) (*stages.Workload, error) {
 			}
 		}
 		w.Services = append(w.Services, stages.Service{
-			Name: v.name, VNet: v.vnet, Matrix: m, Sizes: v.sizes, Sigma: v.sigma, Share: v.share, Racks: v.racks,
+			Name: v.name, VNet: v.vnet, Matrix: m, Sizes: v.sizes, Sigma: v.sigma, Share: v.share, Racks: v.racks, Hosts: hosts,
 			Pairs: pairs, Poisson: v.poisson, TwinOf: v.twinOf,
 		})
 	}

@@ -79,6 +79,7 @@ type canonicalService struct {
 	Pairs   [][2]int32 `json:"pairs,omitempty"`
 	Poisson bool       `json:"poisson,omitempty"`
 	TwinOf  string     `json:"twin_of,omitempty"`
+	Hosts   []int32    `json:"hosts,omitempty"`
 }
 
 type canonicalTransport struct {
@@ -164,7 +165,7 @@ func (s *Scenario) canonicalWorkload(n *stages.Network) (c canonicalWorkload, er
 	}
 	c.MaxLoad, c.DurationNS, c.FlowsCount = w.MaxLoad, w.DurationNS, w.Flows
 	for _, v := range w.Services {
-		c.Services = append(c.Services, canonicalService{v.Name, v.VNet, digestMatrix(v.Matrix), digestSizes(v.Sizes), v.Sigma, v.Share, v.Racks, v.Pairs, v.Poisson, v.TwinOf})
+		c.Services = append(c.Services, canonicalService{v.Name, v.VNet, digestMatrix(v.Matrix), digestSizes(v.Sizes), v.Sigma, v.Share, v.Racks, v.Pairs, v.Poisson, v.TwinOf, v.Hosts})
 	}
 	return c, nil
 }

@@ -182,6 +182,7 @@ func (r *scenarioReader) readWorkload(f field) error {
 			return checkFile(w.flowFile)
 		},
 		"services": only(r.readServices),
+		"vnets":    only(r.readVNets),
 		"max_load": only(readFloat(&w.maxLoad, true, "above 0 and below 1", loadInRange)),
 		"duration": only(readQuantity(&w.durationNS, durationUnits, 1, maxDurationNS)),
 		"flows_count": only(readParsed(&w.flowsCount, func(text string) (int64, error) {
@@ -199,6 +200,8 @@ func (r *scenarioReader) readWorkload(f field) error {
 		return f.failf("has a flow file, and so %s has no meaning", generated[0])
 	case w.flowFile != "":
 		return nil
+	case r.unusedVNet() != nil:
+		return r.unusedVNet().at.failf("no service is in virtual network %q", r.unusedVNet().name)
 	case len(w.services) == 0:
 		return f.failf("needs services, or flows: FILE")
 	case w.maxLoad == 0:

@@ -6,10 +6,15 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+
 	"parsimon/datasets"
+	"parsimon/schema"
 	"parsimon/simkernel"
 	"parsimon/stages"
 )
@@ -423,4 +428,63 @@ func FuzzLoadScenario(f *testing.F) {
 			t.Fatalf("scenario %v, error %v", s, err)
 		}
 	})
+}
+
+// Services of a virtual network that spans some hosts stay on them, and only there.
+func TestVNetSpansSomeHosts(t *testing.T) {
+	text := strings.Replace(tinyScenario, "workload:\n", "workload:\n  vnets: [{name: blue, hosts: [0-1, \"4\"]}]\n", 1)
+	text = strings.Replace(text, "      racks: [0, 2]\n", "", 1)
+	s := mustLoad(t, tinyFiles(t, text))
+	n, err := s.Network()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := s.Workload(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := w.Services[1].Hosts; !slices.Equal(got, []int32{0, 1, 4}) || w.Services[0].Hosts != nil {
+		t.Fatalf("hosts %v and %v", w.Services[0].Hosts, got)
+	}
+	router, err := stages.NewRouter(n, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]map[int32]bool{"": {}, "blue": {}}
+	_, err = stages.Generate(t.Context(), n, router, w, 1, sinkFunc(func(rec arrow.Record) error {
+		vnet := rec.Column(schema.Flows.Index("vnet")).(*array.String)
+		for _, end := range []string{"src", "dst"} {
+			for i, h := range rec.Column(schema.Flows.Index(end)).(*array.Int32).Int32Values() {
+				seen[vnet.Value(i)][h] = true
+			}
+		}
+		return nil
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(seen["blue"]) != 3 || !seen["blue"][0] || !seen["blue"][1] || !seen["blue"][4] || len(seen[""]) < 4 {
+		t.Errorf("hosts with flows: %v", seen)
+	}
+	whole := mustLoad(t, tinyFiles(t, strings.Replace(text, "0-1, ", "0, 1, ", 1)))
+	narrow := mustLoad(t, tinyFiles(t, strings.Replace(text, "0-1, ", "0-2, ", 1)))
+	a, errA := s.ID()
+	b, errB := whole.ID()
+	c, errC := narrow.ID()
+	if errA != nil || errB != nil || errC != nil || a != b || a == c {
+		t.Errorf("ids %s, %s, %s (%v, %v, %v)", a, b, c, errA, errB, errC)
+	}
+	for change, want := range map[string]string{"0-9": "no host", "x": "no node", "name: blue": "no service is in"} {
+		bad := strings.Replace(text, "0-1", change, 1)
+		if strings.HasPrefix(change, "name") {
+			bad = strings.Replace(text, "{name: blue", "{name: green", 1)
+		}
+		s, err := LoadScenario(tinyFiles(t, bad))
+		if err == nil {
+			_, err = s.Workload(n)
+		}
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "tiny.yaml:") {
+			t.Errorf("%s: error %v, want %q", change, err, want)
+		}
+	}
 }

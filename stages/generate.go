@@ -35,6 +35,9 @@ type Service struct {
 	Sigma  float64 // shape of the log-normal inter-arrivals, 0 (none: one every so often) to 8
 	Share  float64 // of all bytes, relative to the other services; above 0
 	Racks  []int   // places in Network.Racks that the service is confined to; nil for all
+	// Hosts that the service is confined to, ascending; nil for all. Racks without any are left out:
+	// Matrix has a row and a column for each of the others.
+	Hosts []int32
 	// Pairs, instead of Matrix and Racks, are the senders and receivers of the service, host by host:
 	// each pair gets as much as every other. Nil for racks.
 	Pairs [][2]int32

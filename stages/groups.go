@@ -1,6 +1,10 @@
 package stages
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
 
 // Who of a service sends to whom: groups of hosts, and the weight from each group to each. Within a
 // group all hosts are alike, and no host sends to itself.
@@ -22,6 +26,11 @@ func rackGroups(n *Network, s *Service) (racks [][]int32, weight func(i, j int) 
 			}
 			used[k] = true
 			racks = append(racks, all[k])
+		}
+	}
+	if s.Hosts != nil {
+		if racks = onlyHosts(racks, s.Hosts); len(racks) == 0 {
+			return nil, nil, errors.New("none of its hosts stands in its racks")
 		}
 	}
 	if s.Matrix != nil && s.Matrix.Racks() != len(racks) {
@@ -71,4 +80,38 @@ func pairGroups(n *Network, pairs [][2]int32) (hosts [][]int32, weight func(i, j
 		}
 		return 0
 	}, nil
+}
+
+// onlyHosts leaves of racks those of the hosts, and of the racks those that have any.
+func onlyHosts(racks [][]int32, hosts []int32) [][]int32 {
+	var left [][]int32
+	for _, rack := range racks {
+		var kept []int32
+		for _, h := range rack {
+			if _, found := slices.BinarySearch(hosts, h); found {
+				kept = append(kept, h)
+			}
+		}
+		if kept != nil {
+			left = append(left, kept)
+		}
+	}
+	return left
+}
+
+// HostRacks is how many racks a service that is confined to racks and hosts spans, where nil is all.
+func (n *Network) HostRacks(racks []int, hosts []int32) int {
+	all := n.Racks()
+	if racks != nil {
+		all = nil
+		for _, k := range racks {
+			if k >= 0 && k < len(n.Racks()) {
+				all = append(all, n.Racks()[k])
+			}
+		}
+	}
+	if hosts == nil {
+		return len(all)
+	}
+	return len(onlyHosts(all, hosts))
 }

@@ -333,6 +333,36 @@ func (n *Network) find(name string) (int32, error) {
 	return 0, fmt.Errorf("no node has the name or id %q", name)
 }
 
+// HostList finds hosts by name, by id, or as a range of ids, "0-63", each once and in order of id.
+func (n *Network) HostList(texts []string) ([]int32, error) {
+	var hosts []int32
+	for _, text := range texts {
+		id, err := n.find(text)
+		lo, hi := id, id
+		if from, to, isRange := strings.Cut(text, "-"); err != nil && isRange {
+			a, errA := strconv.ParseInt(strings.TrimSpace(from), 10, 32)
+			b, errB := strconv.ParseInt(strings.TrimSpace(to), 10, 32)
+			if errA == nil && errB == nil && a <= b && b-a < 1<<24 {
+				lo, hi, err = int32(a), int32(b), nil
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		for id := lo; ; id++ {
+			if _, isHost := slices.BinarySearch(n.hosts, id); !isHost {
+				return nil, fmt.Errorf("%q: node %d is no host", text, id)
+			}
+			hosts = append(hosts, id)
+			if id == hi {
+				break
+			}
+		}
+	}
+	slices.Sort(hosts)
+	return slices.Compact(hosts), nil
+}
+
 // NodesRecord is table nodes of the lake. The caller releases it.
 func (n *Network) NodesRecord() arrow.Record {
 	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.Nodes.Arrow())
