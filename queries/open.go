@@ -36,7 +36,8 @@ type DB struct {
 // tables that had no file at all.
 //
 // Errors: the lake is missing, is not a directory, holds no table, has a symbolic link that leads
-// outside, or has a path that CheckLakePath refuses; an option DuckDB refuses.
+// outside, has a path that CheckLakePath refuses, or keeps to
+// another version of the schema; an option DuckDB refuses.
 func Open(lake string, opt Options) (_ *DB, err error) {
 	root, err := lakeRoot(lake)
 	if err != nil {
@@ -87,6 +88,9 @@ func Open(lake string, opt Options) (_ *DB, err error) {
 		if _, err := conn.ExecContext(ctx, s); err != nil {
 			return nil, fmt.Errorf("open lake %s: %s: %w", lake, s, err)
 		}
+	}
+	if err := checkVersions(ctx, conn, root); err != nil {
+		return nil, fmt.Errorf("open lake %s: %w", lake, err)
 	}
 	if err := createViews(ctx, conn, all); err != nil {
 		return nil, fmt.Errorf("open lake %s: %w", lake, err)
