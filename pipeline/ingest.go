@@ -135,20 +135,27 @@ func (l *Lake) workloadPath(id string) string {
 	return filepath.Join(l.root, stateDir, "workload="+id, "workload.json")
 }
 
+// workloads lists the ids of the ingested workloads.
+func (l *Lake) workloads() (all []string, err error) {
+	dirs, err := filepath.Glob(filepath.Join(escapeGlob(l.root), stateDir, "workload=*"))
+	for _, d := range dirs {
+		name := filepath.Base(d)[len("workload="):]
+		if _, err := os.Stat(l.workloadPath(name)); err == nil {
+			all = append(all, name)
+		}
+	}
+	return all, err
+}
+
 // resolveWorkload finds an ingested workload by its id or the first letters of it, if only one has
 // them.
 func (l *Lake) resolveWorkload(id string) (*workloadState, error) {
-	dirs, err := filepath.Glob(filepath.Join(escapeGlob(l.root), stateDir, "workload=*"))
+	all, err := l.workloads()
 	if err != nil {
 		return nil, err
 	}
-	var all, found []string
-	for _, d := range dirs {
-		name := filepath.Base(d)[len("workload="):]
-		if _, err := os.Stat(l.workloadPath(name)); err != nil {
-			continue
-		}
-		all = append(all, name)
+	var found []string
+	for _, name := range all {
 		if name == id {
 			found = []string{id}
 			break

@@ -278,7 +278,7 @@ func (in *ingestion) finish(ctx context.Context) error {
 			continue
 		}
 		link := in.net.Links[id]
-		load := math.Inf(1)
+		load := 0.0 // in no time, nothing can be said
 		if span > 0 {
 			load = float64(l.Bytes) * 8e9 / span / float64(link.BandwidthBps)
 		}

@@ -16,6 +16,21 @@ import (
 type Status struct {
 	Lake      string           `json:"lake"`
 	Scenarios []ScenarioStatus `json:"scenarios"`
+	Workloads []WorkloadStatus `json:"workloads"`
+}
+
+// WorkloadStatus says what an ingested trace holds. State is "complete" or "damaged" (ingest it again,
+// and it is made again of its records, or of the sources where those are damaged).
+type WorkloadStatus struct {
+	ID      string   `json:"workload"`
+	Format  string   `json:"format"`
+	State   string   `json:"state"`
+	Sources int      `json:"sources"`
+	Rows    int64    `json:"rows"` // flows + merged + rejects
+	Flows   int64    `json:"flows"`
+	Merged  int64    `json:"merged"`
+	Rejects int64    `json:"rejects"`
+	Damage  []string `json:"damage,omitempty"`
 }
 
 // ScenarioStatus says how far one scenario is. State is "complete", "partial" (a stage is missing
@@ -51,7 +66,7 @@ const (
 // ReadStatus looks at every scenario of a lake and at every file it should hold: at its bytes if
 // thorough, or else only whether it is there and as long as it should be.
 func ReadStatus(l *Lake, thorough bool) (*Status, error) {
-	status := &Status{Lake: l.root, Scenarios: []ScenarioStatus{}}
+	status := &Status{Lake: l.root, Scenarios: []ScenarioStatus{}, Workloads: []WorkloadStatus{}}
 	ids, err := l.scenarios()
 	if err != nil {
 		return nil, err
@@ -63,7 +78,39 @@ func ReadStatus(l *Lake, thorough bool) (*Status, error) {
 		}
 		status.Scenarios = append(status.Scenarios, s)
 	}
+	workloads, err := l.workloads()
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range workloads {
+		status.Workloads = append(status.Workloads, l.workloadStatus(id, thorough))
+	}
 	return status, nil
+}
+
+func (l *Lake) workloadStatus(id string, thorough bool) WorkloadStatus {
+	out := WorkloadStatus{ID: id, State: stateComplete}
+	var w workloadState
+	if _, err := l.readState(l.workloadPath(id), &w); err != nil {
+		out.State, out.Damage = stateDamaged, []string{err.Error()}
+		return out
+	}
+	out.Format, out.Sources, out.Flows, out.Merged = w.Setting.Format, len(w.Sources), w.Merge.Flows, w.Merge.Merged
+	out.Rows, out.Rejects, _, _ = w.counts()
+	check := l.checkSize
+	if thorough {
+		check = l.check
+	}
+	parts := slices.Clone(w.Merge.Parts)
+	for _, s := range w.Sources {
+		parts = append(parts, s.Parts...)
+	}
+	for _, p := range parts {
+		if err := check(p); err != nil {
+			out.State, out.Damage = stateDamaged, append(out.Damage, err.Error())
+		}
+	}
+	return out
 }
 
 func (l *Lake) scenarioStatus(id string, thorough bool) (ScenarioStatus, error) {

@@ -73,15 +73,15 @@ func (in *Ingester) Merge(sources []MergeSource) (stats MergeStats, err error) {
 
 // wholeFlows takes each record for a flow.
 func (in *Ingester) wholeFlows(records string, sources []MergeSource, stats *MergeStats) error {
-	id, offset, any := "CASE source", int64(0), false
+	id, offset, given := "CASE source", int64(0), false
 	for _, s := range sources {
 		id += fmt.Sprintf(" WHEN %d THEN %d", s.N, offset)
 		offset += s.Rows
-		any = any || s.AnyFlowID
+		given = given || s.AnyFlowID
 	}
 	id = "coalesce(flow_id, " + id + ` END + "row" - 1)`
 	keep := "SELECT * REPLACE (" + id + " AS flow_id) FROM " + records
-	if any {
+	if given {
 		var repeated int64
 		if err := in.count("SELECT count(*) - count(DISTINCT flow_id) FROM ("+keep+")", &repeated); err != nil {
 			return err

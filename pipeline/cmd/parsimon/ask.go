@@ -157,7 +157,7 @@ var statusCommand = command{
 	name: "status", args: "--lake DIR",
 	summary: "what the lake holds: complete, partial or damaged",
 	help: `
-Lists the scenarios of a lake with the state of each stage, and reads every file that should be there, every byte of it. Exits 1 if anything is damaged.`,
+Lists the scenarios of a lake with the state of each stage, and its ingested workloads, and reads every file that should be there, every byte of it. Exits 1 if anything is damaged.`,
 	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
 		var lake, format string
 		f.StringVar(&lake, "lake", "", "directory of the lake (required)")
@@ -185,6 +185,11 @@ Lists the scenarios of a lake with the state of each stage, and reads every file
 					return fmt.Errorf("scenario %s is damaged: run it again, and what is damaged is made again", s.ScenarioID)
 				}
 			}
+			for _, s := range status.Workloads {
+				if s.State == "damaged" {
+					return fmt.Errorf("workload %s is damaged: ingest it again, and what is damaged is made again", s.ID)
+				}
+			}
 			return nil
 		}
 	},
@@ -197,8 +202,8 @@ func writeStatus(w io.Writer, status *pipeline.Status, format string) error {
 		return enc.Encode(status)
 	}
 	var b strings.Builder
-	if len(status.Scenarios) == 0 {
-		fmt.Fprintf(&b, "%s holds no scenario\n", status.Lake)
+	if len(status.Scenarios)+len(status.Workloads) == 0 {
+		fmt.Fprintf(&b, "%s holds no scenario and no workload\n", status.Lake)
 	}
 	for _, s := range status.Scenarios {
 		fmt.Fprintf(&b, "%s  %s  %s\n", s.ScenarioID, s.State, s.Name)
@@ -211,6 +216,12 @@ func writeStatus(w io.Writer, status *pipeline.Status, format string) error {
 			for _, d := range st.Damage {
 				fmt.Fprintf(&b, "    damaged: %s\n", d)
 			}
+		}
+	}
+	for _, s := range status.Workloads {
+		fmt.Fprintf(&b, "workload %s  %s  %s, %d files: %d rows = %d flows + %d merged + %d rejected\n", s.ID, s.State, s.Format, s.Sources, s.Rows, s.Flows, s.Merged, s.Rejects)
+		for _, d := range s.Damage {
+			fmt.Fprintf(&b, "    damaged: %s\n", d)
 		}
 	}
 	_, err := io.WriteString(w, b.String())

@@ -140,7 +140,9 @@ func TestIngestThenRun(t *testing.T) {
 	if out := must(t, "run", "--workload", id, "--topology", topology, "--lake", moved, "-q", "--to", "2026-02-01T00:00:00Z", "--from", "2026-01-31T00:00:00Z"); !strings.Contains(out, "200 flows") {
 		t.Errorf("run in the copy:\n%s", out)
 	}
-	must(t, "status", "--lake", moved)
+	if out := must(t, "status", "--lake", moved); !strings.Contains(out, "workload "+id+"  complete  vpc, 2 files: 804 rows = 400 flows + 400 merged + 4 rejected") {
+		t.Errorf("status:\n%s", out)
+	}
 
 	// Damage is mended from the records, or from the sources where those are damaged.
 	flows, err := filepath.Glob(filepath.Join(moved, "flows", "workload="+id, "part-*.parquet"))
@@ -153,6 +155,9 @@ func TestIngestThenRun(t *testing.T) {
 	}
 	if code, _, log := parsimon(t, "run", "--workload", id, "--topology", topology, "--lake", moved, "-q", "--seed", "2"); code != exitFailed || !strings.Contains(log, "ingest it again") {
 		t.Errorf("a damaged workload: exit %d, %s", code, log)
+	}
+	if code, _, log := parsimon(t, "status", "--lake", moved); code != exitFailed || !strings.Contains(log, "workload "+id+" is damaged") {
+		t.Errorf("status of a damaged workload: exit %d, %s", code, log)
 	}
 	ingest(moved, second)
 	if mended := files(t, filepath.Dir(flows[0])); mended[flows[0]] != good[flows[0]] {
