@@ -25,7 +25,6 @@ func makeBigLake(t testing.TB, n int) string {
 		flows := fmt.Sprintf(`SELECT i, CAST(256 * %s AS INTEGER), 7, CAST(10 ** (2 + 5 * %s) AS BIGINT),
 			i * 2500, 'service ' || (i %% 3), 'net ' || (i %% 2), i %% 5 = 0 FROM range(%d, %d) AS r(i)`, u("i", "1"), u("i", "2"), from, min(n, from+perFile))
 		writePart(t, db, lake, "flows", "scenario=big", flows)
-		writePart(t, db, lake, "exact_fcts", "scenario=big/variant=exact", fmt.Sprintf(`SELECT i, i, 1000, i, 2, 1000, CAST(1000 * (1 - ln(1 - %s)) AS BIGINT), 1 FROM range(%d, %d) AS r(i)`, u("i", "99"), from, min(n, from+perFile)))
 		for _, variant := range []string{"own", "paper"} {
 			writePart(t, db, lake, "slowdowns", "scenario=big/variant="+variant, fmt.Sprintf(
 				`SELECT i, i, s, d, service, net, size, start, CAST(2 + 2 * (i %% 3) AS SMALLINT), 1000, CAST(1000 * slow AS BIGINT), slow

@@ -46,7 +46,6 @@ var knownLake = []struct{ table, path, rows string }{
 	{"exact_fcts", "scenario=007/variant=exact", `(0, 0, 500, 0, 2, 10, 10, 1.0)`},
 	{"slowdowns", "scenario=aaa/variant=own", knownSlowdowns(0)},
 	{"slowdowns", "scenario=aaa/variant=paper", knownSlowdowns(1)},
-	{"exact_fcts", "scenario=007/variant=exact", `(0, 0, 500, 0, 2, 10, 10, 1.0), (1, 1, 500, 1, 2, 10, 10, 1.0), (2, 2, 500, 2, 2, 10, 30, 3.0)`},
 	{"slowdowns", "scenario=007/variant=own", `(0, 0, 0, 1, 'web', '', 500, 0, 2, 10, 10, 1.0), (1, 1, 0, 1, 'web', '', 500, 1, 2, 10, 20, 2.0),
 		(2, 2, 0, 1, 'web', '', 500, 2, 2, 10, 30, 3.0), (3, 3, 0, 1, 'web', '', 500, 3, 2, 10, 40, 4.0)`},
 }

@@ -100,16 +100,6 @@ aaa,own,web,0,4,2,0.5,0.9970384995064165,10`},
 	{"synthetic_share", nil, `scenario,variant,service,flows,synthetic_flows,flow_share,bytes,synthetic_bytes,byte_share
 aaa,own,db,3,1,0.3333333333333333,1110000,100000,0.09009009009009009
 aaa,own,web,5,2,0.4,1013001,1002001,0.9891411755763321`},
-	// Flow 3 has no truth: estimates 1, 2, 3 against 1, 1, 3.
-	{"errors_by_service", map[string]string{"scenario": "007"}, `scenario,variant,truth,service,flows,quantile,estimate,true_slowdown,error
-007,own,exact,web,3,0.5,2,1,1
-007,own,exact,web,3,0.9,2.8,2.6,0.07692307692307687
-007,own,exact,web,3,0.99,2.98,2.96,0.006756756756756799
-007,own,exact,web,3,0.999,2.998,2.996,0.000667556742323
-007,own,exact,all,3,0.5,2,1,1
-007,own,exact,all,3,0.9,2.8,2.6,0.07692307692307687
-007,own,exact,all,3,0.99,2.98,2.96,0.006756756756756799
-007,own,exact,all,3,0.999,2.998,2.996,0.000667556742323`},
 	{"slowdown_vs_size", map[string]string{"bins": "3"}, `scenario,variant,bin,size_min_bytes,size_max_bytes,flows,p50_slowdown,p95_slowdown,p99_slowdown
 aaa,own,0,1000,9999,3,2,2.9,2.98
 aaa,own,1,10000,100000,2,4.5,4.95,4.99

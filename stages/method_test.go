@@ -270,7 +270,7 @@ func TestWindowIsChargedOnce(t *testing.T) {
 	p.WindowBytes = 5000
 	hosts := n.Hosts()
 	flows := array.NewRecord(schema.Flows.Arrow(), []arrow.Array{column([]int64{1}), column(hosts[:1]), column(hosts[len(hosts)-1:]),
-		column([]int64{200_000}), column([]int64{0}), stringColumn([]string{""}), stringColumn([]string{""})}, 1)
+		column([]int64{200_000}), column([]int64{0}), stringColumn([]string{""}), stringColumn([]string{""}), falseColumn(1)}, 1)
 	_, _, slowdowns := journeys(t, n, p, flows, 1, 2)
 	r := slowdowns.recs[0]
 	// Six hops of 1,000 ns each way; a full packet takes 838.4 ns at 10 Gbps (twice) and 209.6 at 40

@@ -314,7 +314,7 @@ func checkFile(t *testing.T, ask func(string) string, table schema.Table, file s
 	if got := ask(fmt.Sprintf("SELECT decode(key) || '=' || decode(value) AS kv FROM parquet_kv_metadata('%s') WHERE decode(key) LIKE 'parsimon.%%' ORDER BY 1", file)); got != fmt.Sprintf("%s=%d\n%s=%s\n", schema.VersionKey, schema.Version, schema.TableKey, table.Name) {
 		t.Errorf("%s: metadata %s", file, got)
 	}
-	types := map[string]string{"bool": "BOOLEAN", "int16": "SMALLINT", "int32": "INTEGER", "int64": "BIGINT", "float64": "DOUBLE", "utf8": "VARCHAR"}
+	types := map[string]string{"bool": "BOOLEAN", "int16": "SMALLINT", "int32": "INTEGER", "int64": "BIGINT", "float64": "DOUBLE", "utf8": "VARCHAR", "binary": "BLOB"}
 	want := ""
 	var sorted, nulls []string
 	for _, c := range table.Columns {
