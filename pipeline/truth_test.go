@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/rs/zerolog"
+
+	"parsimon/stages"
 )
 
 // shared is the folder of ground truth beside the repository; tests that need it skip without it.
@@ -40,9 +42,9 @@ func TestIndependentAgainstNS3(t *testing.T) {
 			topology := shared(t, "reference", "topologies", c.topology+".json")
 			var sum float64
 			for seed := uint64(1); seed <= c.seeds; seed++ {
-				e := p99Error(t, topology, flows, truth, seed)
-				t.Logf("seed %d: p99 error %+.1f%%", seed, 100*e)
-				sum += e
+				e := truthErrors(t, topology, flows, truth, Options{}, seed)
+				t.Logf("seed %d: p99 error %+.1f%%", seed, 100*e[2])
+				sum += e[2]
 			}
 			mean := sum / float64(c.seeds)
 			if math.Abs(mean-c.p99) > 0.03 {
@@ -52,16 +54,39 @@ func TestIndependentAgainstNS3(t *testing.T) {
 	}
 }
 
-// p99Error estimates a scenario and joins its slowdowns with the truth in SQL.
-func p99Error(t *testing.T, topology, flows, truth string, seed uint64) float64 {
+// Estimator flow against the paper's own ns-3: p50, p90 and p99 within a tenth, p99.9 within 15%, calm
+// (95) or loaded (1001: 70% on the most loaded link), with one setting. make accuracy has all scenarios.
+func TestFlowAgainstNS3(t *testing.T) {
+	for _, c := range []struct{ scenario, topology string }{{"95", "cluster_2_to_1"}, {"47", "cluster_4_to_1"}, {"1001", "cluster_4_to_1"}} {
+		t.Run(c.scenario, func(t *testing.T) {
+			if testing.Short() && c.scenario != "95" {
+				t.Skip("takes seconds")
+			}
+			truth := shared(t, "reference", "scenarios", c.scenario, "ns3.parquet")
+			flows := shared(t, "reference", "scenarios", c.scenario, "flows.parquet")
+			topology := shared(t, "reference", "topologies", c.topology+".json")
+			e := truthErrors(t, topology, flows, truth, Options{Estimator: stages.Flow}, 1)
+			t.Logf("errors of p50, p90, p99, p99.9: %+.3f", e)
+			for i, bound := range []float64{0.1, 0.1, 0.1, 0.15} {
+				if math.Abs(e[i]) > bound {
+					t.Errorf("errors of p50, p90, p99, p99.9: %+.3f", e)
+				}
+			}
+		})
+	}
+}
+
+// truthErrors estimates a scenario, joins its slowdowns with the truth in SQL, and answers the
+// relative errors of p50, p90, p99 and p99.9.
+func truthErrors(t *testing.T, topology, flows, truth string, o Options, seed uint64) (errs [4]float64) {
 	t.Helper()
 	s, err := TraceScenario(topology, flows)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Seed = seed
-	lake := t.TempDir()
-	run, err := Begin(s, Options{Lake: lake, Log: zerolog.Nop()})
+	o.Lake, o.Log = t.TempDir(), zerolog.Nop()
+	run, err := Begin(s, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,18 +99,19 @@ func p99Error(t *testing.T, topology, flows, truth string, seed uint64) float64 
 		t.Fatal(err)
 	}
 	defer db.Close()
-	var e float64
 	var flowsJoined int64
-	err = db.QueryRow(fmt.Sprintf(`
-		SELECT quantile_cont(e.fct_ns / e.ideal_ns, 0.99) / quantile_cont(n.fct_ns / e.ideal_ns, 0.99) - 1, count(*)
-		FROM read_parquet('%s/slowdowns/*/*/*.parquet') e JOIN read_parquet('%s') n USING (flow_id)`, lake, truth)).Scan(&e, &flowsJoined)
-	if err != nil {
-		t.Fatal(err)
+	for i, q := range []float64{0.5, 0.9, 0.99, 0.999} {
+		err = db.QueryRow(fmt.Sprintf(`
+			SELECT quantile_cont(e.fct_ns / e.ideal_ns, %[1]g) / quantile_cont(n.fct_ns / e.ideal_ns, %[1]g) - 1, count(*)
+			FROM read_parquet('%[2]s/slowdowns/*/*/*.parquet') e JOIN read_parquet('%[3]s') n USING (flow_id)`, q, o.Lake, truth)).Scan(&errs[i], &flowsJoined)
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	if flowsJoined < 39_000 {
 		t.Errorf("only %d flows have a truth", flowsJoined)
 	}
-	return e
+	return errs
 }
 
 // BenchmarkEstimate runs all stages on a shared scenario: where does the time go?
