@@ -1,0 +1,128 @@
+package stages
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+
+	"parsimon/schema"
+	"parsimon/simkernel"
+)
+
+// waitsTable makes rows of hop_waits of one flow, row 7, over links 4, 2 and 0.
+func waitsTable(met ...[]simkernel.Block) *captured {
+	var c captured
+	n := len(met)
+	rows, hop, hops, link := make([]int64, n), make([]int16, n), make([]int16, n), []int32{4, 2, 0}
+	for h := range n {
+		rows[h], hop[h], hops[h] = 7, int16(h), 3
+	}
+	col := binaryColumn(n, func(i int) []byte { return appendWaits(nil, met[i]) })
+	if err := writeColumns(&c, schema.HopWaits, n, column(rows), column(hop), column(hops), column(link[:n]), col); err != nil {
+		panic(err)
+	}
+	return &c
+}
+
+// toldOf reads table elsewhere by link.
+func toldOf(t *testing.T, c *captured) map[int32][]simkernel.Block {
+	t.Helper()
+	out := map[int32][]simkernel.Block{}
+	last := int32(-1)
+	for _, r := range c.recs {
+		for i, link := range int32s(r, "link_id") {
+			if link < last {
+				t.Error("table elsewhere is not sorted by link")
+			}
+			last = link
+			blocks, err := readWaits(nil, named(r, "met").(*array.Binary).Value(i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			out[link] = blocks
+		}
+	}
+	return out
+}
+
+func relaxed(t *testing.T, pass int, w Without, met, told *captured) map[int32][]simkernel.Block {
+	t.Helper()
+	n, err := NewNetwork([]Node{{ID: 0, Kind: KindHost}, {ID: 1, Kind: KindHost}, {ID: 2, Kind: KindTor}, {ID: 3, Kind: KindTor}},
+		[]Cable{{A: 0, B: 2, BandwidthBps: 1e10, DelayNS: 1}, {A: 2, B: 3, BandwidthBps: 1e10, DelayNS: 1}, {A: 3, B: 1, BandwidthBps: 1e10, DelayNS: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out captured
+	var before schema.Batches
+	if told != nil {
+		before = told.rewound()
+	}
+	if err := NewRelaxer(n, 1, pass, w).Relax(context.Background(), 7, 1, met.rewound(), before, &out); err != nil {
+		t.Fatal(err)
+	}
+	return toldOf(t, &out)
+}
+
+// By hand: the host's own case is told all waits of the other hops, those in the network the mean of
+// nothing and what was found; marks of other hops count at every hop, or at none, as the coin falls.
+func TestRelaxTellsTheOtherHops(t *testing.T) {
+	met := waitsTable(
+		[]simkernel.Block{{WaitNS: 100}},                       // hop 0, link 4: held at the host
+		[]simkernel.Block{{WaitNS: 1000, Marks: 1}, {}},        // hop 1, link 2
+		[]simkernel.Block{{WaitNS: 60}, {WaitNS: 8, Marks: 2}}) // hop 2, link 0
+	got := relaxed(t, 1, 0, met, nil)
+	if want := (simkernel.Block{WaitNS: 1060, Marks: 1}); got[4][0] != want || got[4][1] != (simkernel.Block{WaitNS: 8, Marks: 2}) {
+		t.Errorf("the host is told %+v", got[4])
+	}
+	if b := got[2][0]; b.HoldNS != 50 || b.WaitNS != 30 || b.Marks != 0 {
+		t.Errorf("link 2 is told %+v", got[2])
+	}
+	if b := got[0][0]; b.HoldNS != 50 || b.WaitNS != 500 || b.Marks > 1 {
+		t.Errorf("link 0 is told %+v", got[0])
+	}
+	whole := relaxed(t, 1, WithoutDamping, met, nil)
+	if b := whole[0][0]; b != (simkernel.Block{HoldNS: 100, WaitNS: 1000, Marks: 1}) {
+		t.Errorf("undamped, link 0 is told %+v", b)
+	}
+	none := relaxed(t, 1, WithoutHolds|WithoutWaits|WithoutMarks, met, nil)
+	if len(none[0]) != 0 || none[4][0].WaitNS != 1060 {
+		t.Errorf("without anything, link 0 is told %+v, the host %+v", none[0], none[4])
+	}
+}
+
+// Coins fall evenly, and hops of a flow hear of the same pass.
+func TestRelaxedMarksAreTheMean(t *testing.T) {
+	x := NewRelaxer(testClos(t), 1, 1, 0)
+	kept := 0
+	for row := range int64(10_000) {
+		if x.keeps(row, 3) {
+			kept++
+		}
+		if x.keeps(row, 3) != x.keeps(row, 15) || x.keeps(row, 16) != x.keeps(row, 16) {
+			t.Fatal("packets of one window hear of different passes")
+		}
+	}
+	if kept < 4800 || kept > 5200 {
+		t.Errorf("%d of 10,000 keep what they were told", kept)
+	}
+}
+
+// A flow that lacks a hop, and bytes that are no waits, are refused by row.
+func TestRelaxRefuses(t *testing.T) {
+	n := testClos(t)
+	missing := waitsTable(nil, nil)
+	var c captured
+	if err := writeColumns(&c, schema.HopWaits, 1, column([]int64{7}), column([]int16{0}), column([]int16{1}), column([]int32{1}),
+		binaryColumn(1, func(int) []byte { return []byte{0x80} })); err != nil {
+		t.Fatal(err)
+	}
+	for _, met := range []*captured{missing, &c} {
+		err := NewRelaxer(n, 1, 1, 0).Relax(context.Background(), 7, 1, met.rewound(), nil, &captured{recs: []arrow.Record{}})
+		if err == nil || !strings.Contains(err.Error(), "flow row 7") {
+			t.Errorf("error %v", err)
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package stages
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"parsimon/simkernel"
+)
+
+// What is written is read again, but for zeros at the end; and a flow that met nothing costs nothing.
+func TestWaitsRoundTrip(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 3))
+	for range 2000 {
+		blocks := make([]simkernel.Block, rng.IntN(40))
+		for i := range blocks {
+			if rng.IntN(2) == 0 {
+				blocks[i] = simkernel.Block{HoldNS: rng.Int32N(1 << uint(1+rng.IntN(30))), WaitNS: rng.Int32N(1 << uint(1+rng.IntN(30))), Marks: uint16(rng.Uint32() >> uint(16+rng.IntN(16)))}
+			}
+		}
+		if len(blocks) > 0 && rng.IntN(10) == 0 {
+			blocks[0] = simkernel.Block{HoldNS: math.MaxInt32, WaitNS: math.MaxInt32, Marks: math.MaxUint16}
+		}
+		got, err := readWaits(nil, appendWaits(nil, blocks))
+		for len(got) < len(blocks) {
+			got = append(got, simkernel.Block{})
+		}
+		if err != nil || !slices.Equal(got, blocks) {
+			t.Fatalf("%v, %v; want %v", got, err, blocks)
+		}
+	}
+	if b := appendWaits(nil, make([]simkernel.Block, 100)); len(b) != 0 {
+		t.Errorf("nothing takes %d bytes", len(b))
+	}
+}
+
+// Any bytes are read or refused, and what is read is written the same again.
+func FuzzWaits(f *testing.F) {
+	f.Add([]byte{})
+	f.Add(appendWaits(nil, []simkernel.Block{{WaitNS: 300, Marks: 5}, {HoldNS: 1}}))
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		blocks, err := readWaits(nil, b)
+		if err != nil {
+			return
+		}
+		for _, x := range blocks {
+			if x.WaitNS < 0 || x.HoldNS < 0 {
+				t.Fatalf("%+v", x)
+			}
+		}
+		again, err := readWaits(nil, appendWaits(nil, blocks))
+		for len(again) < len(blocks) {
+			again = append(again, simkernel.Block{})
+		}
+		if err != nil || !slices.Equal(again, blocks) {
+			t.Fatalf("%v, %v; want %v", again, err, blocks)
+		}
+	})
+}
