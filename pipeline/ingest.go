@@ -227,6 +227,9 @@ func Ingest(ctx context.Context, t Trace, o Options) (_ *IngestReport, err error
 	if err != nil {
 		return nil, err
 	}
+	if err := in.undo(before); err != nil { // what a killed call has left
+		return nil, err
+	}
 	if len(fresh)+in.report.DamagedFiles > 0 || in.damaged(in.state.Merge.Parts) {
 		if err := in.add(ctx, fresh); err != nil {
 			return nil, errors.Join(err, in.undo(before))

@@ -36,14 +36,6 @@ func makeBigLake(t testing.TB, n int) string {
 	}
 	writePart(t, db, lake, "exact_fcts", "scenario=big/variant=exact", fmt.Sprintf(
 		`SELECT i, i, 1000, i * 2500, 2, 1000, CAST(1000 * (1 - ln(1 - %s)) AS BIGINT), 1 FROM range(%d) AS r(i)`, u("i", "'exact'"), n))
-	// Sorted by link, as the simulate stage leaves it: a quarter of the links a file.
-	for part := range 4 {
-		for _, variant := range []string{"own", "paper"} {
-			writePart(t, db, lake, "hop_delays", "scenario=big/variant="+variant, fmt.Sprintf(
-				`SELECT * FROM (SELECT CAST(511 * %s AS INTEGER) AS link, i, i, h, 2 + 2 * (i %% 3), CAST(10 ** (2 + 5 * %s) AS BIGINT), 1000 + CAST(1000 * %s AS BIGINT), 1000, 0
-				FROM range(%d) AS r(i), range(2 + 2 * (i %% 3)) AS hops(h)) WHERE link // 128 = %d ORDER BY link, i`, u("i", "h"), u("i", "2"), u("i", "h + 10"), n, part))
-		}
-	}
 	for _, variant := range []string{"own", "paper"} {
 		writePart(t, db, lake, "link_stats", "scenario=big/variant="+variant, fmt.Sprintf(
 			`SELECT i, i, i + 1, 'x-y', 10000000000, 9000000000, 1, 1, 1, %s, 1, 0, 1, 1, 1, 0.5, 1.0 FROM range(512) AS r(i)`, u("i", "5")))

@@ -1,6 +1,6 @@
 -- question: Which services do the most loaded links hurt?
 -- grain: one row per scenario, variant, link and service, for the n most loaded links
--- units: bytes without headers; delays in ns (FCT in the link case less the ideal there); shares are fractions of the link's bytes and delay
+-- units: bytes without headers; delays in ns, what the link adds to the flows' FCTs; shares are fractions of the link's bytes and delay
 -- param: scenario text = '' : scenario id; empty means every scenario in the lake, each on its own rows
 -- param: variant text = '' : estimator variant; empty means every variant in the lake, each on its own rows
 -- param: n count = 5 : number of links to list
@@ -13,14 +13,15 @@ WITH hot AS (
       AND ($variant = '' OR variant = $variant)
     QUALIFY place <= $n
 ), crossings AS (
-    SELECT h.scenario, h.variant, h.link_id, h.flow_row, h.size_bytes, h.fct_ns - h.ideal_ns AS delay_ns
-    FROM hop_delays AS h
+    SELECT h.scenario, h.variant, h.link_id, h.flow_row, h.delay_ns
+    FROM hop_contributions AS h
     JOIN hot ON hot.scenario = h.scenario AND hot.variant = h.variant AND hot.link_id = h.link_id
     WHERE ($scenario = '' OR h.scenario = $scenario)
       AND ($variant = '' OR h.variant = $variant)
 ), groups AS (
+    -- Decimals add up to the same bits in any order, doubles do not.
     SELECT c.scenario, c.variant, c.link_id, s.service,
-        count(*) AS flows, sum(c.size_bytes) AS bytes, sum(c.delay_ns) AS delay_ns,
+        count(*) AS flows, sum(s.size_bytes) AS bytes, sum(CAST(c.delay_ns AS DECIMAL(30, 3))) AS delay_ns,
         quantile_cont(c.delay_ns, [0.5, 0.99]) AS q
     FROM crossings AS c
     JOIN slowdowns AS s ON s.scenario = c.scenario AND s.variant = c.variant AND s.flow_row = c.flow_row

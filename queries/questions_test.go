@@ -74,12 +74,11 @@ aaa,own,db,blue,1,0.16666666666666666,0.008904727430746,4,4,4,4,3.5,5.95,0.67226
 aaa,own,db,red,2,0.3333333333333333,0.979520017382028,5.5,5.9,5.99,5.999,3.5,5.95,1.0067226890756302
 aaa,own,web,blue,1,0.16666666666666666,0.008903836958002634,3,3,3,3,3.5,5.95,0.5042016806722689
 aaa,own,web,red,2,0.3333333333333333,0.0026714182292237,1.5,1.9,1.99,1.999,3.5,5.95,0.33445378151260504`},
-	// Links 4 and 0 carry most; flows 14 and 15 of db lose 600 and 200 ns on link 4, flow 16 of web 800.
+	// Links 4 and 0 carry most. On link 0 flow 10 of web loses a second, flow 16 99.5 ns.
 	{"hot_link_services", map[string]string{"n": "2"}, `scenario,variant,place,link_id,src_node,dst_node,tier,load,service,flows,bytes,byte_share,delay_share,p50_delay_ns,p99_delay_ns
-aaa,own,1,4,1,2,host-tor,0.75,db,2,1100000,0.5238092743768506,0.5,400,596
-aaa,own,1,4,1,2,host-tor,0.75,web,1,1000001,0.4761907256231494,0.5,800,800
-aaa,own,2,0,0,2,host-tor,0.5,db,1,10000,0.9090909090909091,0.8,400,400
-aaa,own,2,0,0,2,host-tor,0.5,web,1,1000,0.09090909090909091,0.2,100,100`},
+aaa,own,1,4,1,2,host-tor,0.75,web,1,1000001,1,1,400,400
+aaa,own,2,0,0,2,host-tor,0.5,web,2,1001001,0.4764400397715184,0.9999996995001202,500000049.75,990000000.995
+aaa,own,2,0,0,2,host-tor,0.5,db,2,1100000,0.5235599602284815,0.00000030049987980004807,150.25,199.495`},
 	{"worst_racks_of_service", map[string]string{"service": "web", "min_flows": "2"}, `scenario,variant,service,place,pod,rack,flows,p50_slowdown,p99_slowdown,max_slowdown
 aaa,own,web,1,0,1,2,6.5,9.93,10
 aaa,own,web,2,0,0,2,1.5,1.99,2`},

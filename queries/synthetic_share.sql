@@ -7,7 +7,7 @@
 -- Starts are of the workload, whatever the variant: each variant that was estimated has the same rows.
 WITH estimated AS (
     SELECT DISTINCT scenario, variant
-    FROM link_stats
+    FROM slowdowns
     WHERE ($scenario = '' OR scenario = $scenario)
       AND ($variant = '' OR variant = $variant)
 ), groups AS (
