@@ -1,0 +1,209 @@
+package pipeline
+
+import (
+	"context"
+	"sync"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+	"github.com/apache/arrow/go/v17/arrow/memory"
+
+	"parsimon/schema"
+	"parsimon/simkernel"
+	"parsimon/stages"
+)
+
+type labelKey struct{ service, vnet string }
+
+// A forecast adds up what one worker has routed.
+type forecast struct {
+	links       []stages.LinkLoad
+	labels      map[labelKey]*LabelCount
+	unreachable int64
+	packetHops  int64
+}
+
+// forecastFlows routes all flows of the workload on their paths, and adds up what crosses each link.
+func (in *ingestion) forecastFlows(ctx context.Context) (*forecast, error) {
+	if in.forecast != nil {
+		return in.forecast, nil
+	}
+	router, err := stages.NewRouter(in.net, in.trace.Seed)
+	if err != nil {
+		return nil, err
+	}
+	params := simkernel.DefaultParams()
+	var parts []part
+	for _, p := range in.state.Merge.Parts {
+		if t, err := tableOf(p.Path); err == nil && t.Name == schema.Flows.Name {
+			parts = append(parts, p)
+		}
+	}
+	queue := make(chan part, len(parts))
+	for _, p := range parts {
+		queue <- p
+	}
+	close(queue)
+	results := make([]*forecast, min(in.workers, len(parts)))
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	for i := range results {
+		f := &forecast{links: make([]stages.LinkLoad, len(in.net.Links)), labels: map[labelKey]*LabelCount{}}
+		results[i] = f
+		wg.Go(func() {
+			for p := range queue {
+				if ctx.Err() != nil {
+					return
+				}
+				if err := in.forecastPart(router, &params, p, f); err != nil {
+					cancel(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	all := results[0]
+	for _, f := range results[1:] {
+		all.add(f)
+	}
+	in.forecast = all
+	return all, nil
+}
+
+func (f *forecast) add(g *forecast) {
+	f.unreachable += g.unreachable
+	f.packetHops += g.packetHops
+	for id, x := range g.links {
+		f.links[id] = addLoads(f.links[id], x)
+	}
+	for k, x := range g.labels {
+		l := f.label(k)
+		l.Flows += x.Flows
+		l.Bytes += x.Bytes
+	}
+}
+
+func (f *forecast) label(k labelKey) *LabelCount {
+	l, ok := f.labels[k]
+	if !ok {
+		l = &LabelCount{Service: k.service, VNet: k.vnet}
+		f.labels[k] = l
+	}
+	return l
+}
+
+func addLoads(a, b stages.LinkLoad) stages.LinkLoad {
+	switch {
+	case a.Flows == 0:
+		return b
+	case b.Flows == 0:
+		return a
+	}
+	return stages.LinkLoad{
+		Flows: a.Flows + b.Flows, Bytes: a.Bytes + b.Bytes, Packets: a.Packets + b.Packets,
+		FirstStartNS: min(a.FirstStartNS, b.FirstStartNS), LastStartNS: max(a.LastStartNS, b.LastStartNS),
+	}
+}
+
+func (in *ingestion) forecastPart(router *stages.Router, params *simkernel.Params, p part, f *forecast) error {
+	rows := in.lake.read(schema.Flows, []part{p}, nil, nil)
+	defer closeQuietly(rows)
+	var path []int32
+	return eachBatch(rows, func(rec arrow.Record) error {
+		ids := rec.Column(schema.Flows.Index("flow_id")).(*array.Int64).Int64Values()
+		src := rec.Column(schema.Flows.Index("src")).(*array.Int32).Int32Values()
+		dst := rec.Column(schema.Flows.Index("dst")).(*array.Int32).Int32Values()
+		size := rec.Column(schema.Flows.Index("size_bytes")).(*array.Int64).Int64Values()
+		start := rec.Column(schema.Flows.Index("start_ns")).(*array.Int64).Int64Values()
+		service := rec.Column(schema.Flows.Index("service")).(*array.String)
+		vnet := rec.Column(schema.Flows.Index("vnet")).(*array.String)
+		for i, id := range ids {
+			l := f.label(labelKey{service.Value(i), vnet.Value(i)})
+			l.Flows++
+			l.Bytes += size[i]
+			var err error
+			if path, err = router.Path(id, src[i], dst[i], path[:0]); err != nil {
+				f.unreachable++
+				continue
+			}
+			packets := params.Packets(size[i])
+			f.packetHops += packets * int64(len(path))
+			for _, link := range path {
+				f.links[link] = addLoads(f.links[link], stages.LinkLoad{Flows: 1, Bytes: size[i], Packets: packets, FirstStartNS: start[i], LastStartNS: start[i]})
+			}
+		}
+		return nil
+	})
+}
+
+// eachBatch hands every batch of a stream to f and releases it.
+func eachBatch(in schema.Batches, f func(arrow.Record) error) error {
+	return copyBatches(in, sinkFunc(f))
+}
+
+type sinkFunc func(arrow.Record) error
+
+// Write hands a batch on.
+func (f sinkFunc) Write(rec arrow.Record) error { return f(rec) }
+
+// tables writes what else is known of the workload: topology, source files, what every link will
+// carry.
+func (in *ingestion) tables(ctx context.Context) error {
+	f, err := in.forecastFlows(ctx)
+	if err != nil {
+		return err
+	}
+	nodes, links := in.net.NodesRecord(), in.net.LinksRecord()
+	defer nodes.Release()
+	defer links.Release()
+	loads := in.loadsRecord(f)
+	defer loads.Release()
+	sources := in.sourcesRecord()
+	defer sources.Release()
+	for _, t := range []struct {
+		table schema.Table
+		rec   arrow.Record
+	}{{schema.Nodes, nodes}, {schema.Links, links}, {schema.LinkLoads, loads}, {schema.Workloads, sources}} {
+		p, err := in.lake.writePart(t.table, workloadFile(t.table, in.state.ID, 0), t.rec)
+		if err != nil {
+			return err
+		}
+		in.state.Merge.Parts = append(in.state.Merge.Parts, p)
+	}
+	return nil
+}
+
+func (in *ingestion) loadsRecord(f *forecast) arrow.Record {
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.LinkLoads.Arrow())
+	defer b.Release()
+	for id, l := range f.links {
+		if l.Flows == 0 {
+			continue
+		}
+		b.Field(0).(*array.Int32Builder).Append(int32(id))
+		b.Field(1).(*array.Int32Builder).Append(0)
+		for i, v := range []int64{l.Flows, l.Bytes, l.Packets, l.FirstStartNS, l.LastStartNS} {
+			b.Field(2 + i).(*array.Int64Builder).Append(v)
+		}
+	}
+	return b.NewRecord()
+}
+
+func (in *ingestion) sourcesRecord() arrow.Record {
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.Workloads.Arrow())
+	defer b.Release()
+	for _, s := range in.state.Sources {
+		b.Field(0).(*array.Int32Builder).Append(s.N)
+		b.Field(1).(*array.StringBuilder).Append(s.File)
+		b.Field(2).(*array.StringBuilder).Append(s.Digest)
+		for i, v := range []int64{s.Rows, s.Records, s.Rejects, s.SetAside} {
+			b.Field(3 + i).(*array.Int64Builder).Append(v)
+		}
+	}
+	return b.NewRecord()
+}
