@@ -23,8 +23,13 @@ type Case struct {
 	// Unused for FirstHop, where SourceBps[0] is the target's.
 	TargetBps int64
 	// MarkBytes: a packet is marked if, when it starts to be sent, more than this many wire bytes
-	// are left behind it in the target's queue. Unused for FirstHop.
+	// are left behind it in the target's queue (Params.MarkBytes). Unused for FirstHop.
 	MarkBytes int64
+	// DCQCN marks between MarkBytes and MaxMarkBytes at random (Params.MaxMarkBytes), by draws keyed by
+	// MarkKey, which is of the link, and FlowKey, which is of each flow (nil: its row).
+	MaxMarkBytes int64
+	MarkKey      uint64
+	FlowKey      []uint64
 
 	// Sources, one row each: available bandwidth of the host's own link (> 0) and propagation from
 	// the host to the target's sending end (0 for FirstHop).

@@ -44,6 +44,12 @@ func (k *Kernel) checkSources(c *Case) error {
 		if c.MarkBytes < 0 {
 			return fmt.Errorf("target: mark_bytes is %d, must not be negative", c.MarkBytes)
 		}
+		if k.red && c.MaxMarkBytes < c.MarkBytes {
+			return fmt.Errorf("target: max_mark_bytes is %d, less than mark_bytes, %d", c.MaxMarkBytes, c.MarkBytes)
+		}
+		if len(c.FlowKey) > 0 && len(c.FlowKey) != len(c.StartNS) {
+			return fmt.Errorf("columns of flows differ in length: %d starts, %d keys", len(c.StartNS), len(c.FlowKey))
+		}
 	default:
 		return fmt.Errorf("unknown kind of case %d", c.Kind)
 	}

@@ -2,13 +2,9 @@ package simkernel
 
 // dctcp is the sender of one flow: DCTCP as a rate-based NIC runs it (Alizadeh et al., SIGCOMM'10,
 // with the rate in the window's place, as in the paper's ns-3). It is the whole transport; the
-// simulators around it own packets, pacing and queues.
-//
-// Contract. A simulator calls start once, then onACK for every ACK of the flow in order until the
-// flow has sent its last byte (later ACKs change nothing that matters). ackedBytes counts payload
-// acknowledged so far, this ACK included; sentBytes payload sent so far (snd_nxt). onACK answers
-// whether the rate has changed; the simulator then asks window and takes the new pacing gap from
-// rateBps, for packets sent from then on.
+// simulators around it own packets, pacing and queues, and call it as a sender wants it (transport.go).
+// onACK is hear without what DCTCP does not need; it may be kept from ACKs that are neither marked
+// nor beyond noted.
 type dctcp struct {
 	rateBps float64 // in [min(MinRateBps, lineBps), lineBps]
 	lineBps float64
@@ -21,9 +17,19 @@ type dctcp struct {
 }
 
 // start puts the sender at line rate.
-func (d *dctcp) start(lineBps float64) {
+func (d *dctcp) start(_ *Params, lineBps float64) {
 	*d = dctcp{rateBps: lineBps, lineBps: lineBps, alpha: 1}
 }
+
+func (d *dctcp) hear(p *Params, h *heard) bool {
+	return d.onACK(p, h.ackedBytes, h.sentBytes, h.marked)
+}
+
+func (d *dctcp) tick(*Params, int64) bool { return false }
+
+func (d *dctcp) nextTick() int64 { return never }
+
+func (d *dctcp) rate() (rateBps, lineBps float64) { return d.rateBps, d.lineBps }
 
 // onACK takes one ACK.
 func (d *dctcp) onACK(p *Params, ackedBytes, sentBytes int64, marked bool) (rateChanged bool) {
@@ -49,8 +55,7 @@ func (d *dctcp) onACK(p *Params, ackedBytes, sentBytes int64, marked bool) (rate
 	before := d.rateBps
 	if !d.cut {
 		if marked {
-			floor := min(p.MinRateBps, d.lineBps)
-			d.rateBps = max(floor, float64(d.rateBps*(1-d.alpha/2)))
+			d.rateBps = max(p.floorBps(d.lineBps), float64(d.rateBps*(1-d.alpha/2)))
 			d.cut = true
 			d.cutEnd = sentBytes
 		} else if windowEnds {
@@ -61,6 +66,4 @@ func (d *dctcp) onACK(p *Params, ackedBytes, sentBytes int64, marked bool) (rate
 }
 
 // window is how much payload may be in flight at the present rate.
-func (d *dctcp) window(p *Params) int64 {
-	return max(1, int64(float64(p.WindowBytes)*d.rateBps/d.lineBps))
-}
+func (d *dctcp) window(p *Params) int64 { return p.windowAt(d.rateBps, d.lineBps) }

@@ -40,6 +40,9 @@ func (k *Kernel) serve() {
 		if f.head-f.tail > f.mask {
 			k.growRing(f)
 		}
+		if k.params.Transport != DCTCP {
+			k.sends(f, at)
+		}
 		place := f.head & f.mask
 		elsewherePS := f.elsewherePS
 		marked := int64(f.marks>>(place%blockPackets)) & ackMarked
@@ -86,9 +89,11 @@ func (k *Kernel) windowNeverBinds() bool {
 		rest = max(rest, d)
 	}
 	full := k.sources[0].wire.ps(p.PayloadBytes + p.HeaderBytes)
-	var d dctcp
-	d.start(float64(k.c.SourceBps[0]))
-	return (2*delay+rest)*psPerNS/full+1 < p.Packets(d.window(p))
+	roundPS := (2*delay + rest) * psPerNS
+	if p.Transport == TIMELY && (roundPS+full >= p.TIMELY.HighNS*psPerNS) {
+		return false // it slows down for that alone; for RTTs that stay the same it does not
+	}
+	return roundPS/full+1 < p.Packets(p.WindowBytes)
 }
 
 // A turn is a flow of a first hop whose window never binds: all there is to know of it.

@@ -38,7 +38,11 @@ type flow struct {
 	turnAt      uint32   // the number of the first packet of the next block
 	block       uint32   // the block, an index of Case.Elsewhere and Result.Here
 	marks       uint16   // the block's marks elsewhere
-	_           [46]byte // to 256: see source
+	slot        int32    // its own
+	markKey     uint64   // DCQCN: of its draws
+	tickPS      int64    // an ACK from then on is told to the sender in any case
+	heardPS     int64    // when the last ACK taken was back
+	_           [14]byte // to 256: see source
 }
 
 // An ack is one ACK: when it is back at the host, and, from the lowest bit on, its flags and the ps
@@ -84,8 +88,7 @@ func (k *Kernel) start(s *source, startPS int64) {
 	f.alonePS, f.openPS = startPS, startPS
 	f.block = k.nextBlock
 	k.enter(f)
-	f.dctcp.start(float64(c.SourceBps[s.row]))
-	k.setRate(f)
+	k.enlist(f, slot, float64(c.SourceBps[s.row]))
 	s.add(k.flows, slot)
 
 	k.advanceStart()
@@ -135,8 +138,13 @@ func (k *Kernel) ready(f *flow, free, now int64) (at int64, known bool) {
 				at = max(at, a.at+f.holdPS)
 			}
 			f.tail++
-			if flags := a.flags & ackFlags; flags != 0 {
-				k.heed(f, flags)
+			f.heardPS = max(f.heardPS, a.at)
+			if flags := a.flags & ackFlags; flags != 0 || f.heardPS >= f.tickPS {
+				if k.params.Transport == DCTCP {
+					k.heed(f, flags)
+				} else {
+					k.tell(f, flags)
+				}
 			}
 		}
 		if int64(f.head-f.tail) < f.most {
@@ -178,6 +186,12 @@ func (k *Kernel) growRing(f *flow) {
 	k.acks = append(k.acks, make([]ack, f.mask+1)...)
 	// The ring is full, so every old place is the place of one packet.
 	moved := func(old uint32) uint32 { return f.tail + (old-oldBase-f.tail)&oldMask }
+	if len(k.sentPS) > 0 {
+		k.sentPS = append(k.sentPS, make([]int64, f.mask+1)...)
+		for i := range oldMask + 1 {
+			k.sentPS[f.base+moved(oldBase+i)&f.mask] = k.sentPS[oldBase+i]
+		}
+	}
 	for i := range oldMask + 1 {
 		k.acks[f.base+moved(oldBase+i)&f.mask] = k.acks[oldBase+i]
 	}
@@ -209,6 +223,9 @@ func (k *Kernel) slot(now int64) int32 {
 	ring := uint32(1) << min(6, max(blockBits, bits.Len64(packets-1)))
 	k.flows = append(k.flows, flow{base: uint32(len(k.acks)), mask: ring - 1})
 	k.acks = append(k.acks, make([]ack, ring)...)
+	if k.params.Transport != DCTCP {
+		k.sentPS = append(k.sentPS, make([]int64, ring)...)
+	}
 	return int32(len(k.flows) - 1)
 }
 

@@ -56,6 +56,9 @@ type Kernel struct {
 	spent   []spentSlot // slots whose last packet was not yet in service when it was sent, oldest first
 	spentAt int         // the first of them
 	acks    []ack       // the ACK rings of all slots
+	senders []sender    // by slot; none for DCTCP
+	sentPS  []int64     // like acks: when their packets were sent; not for DCTCP
+	red     bool        // packets are marked at random
 
 	target target
 	picker picker
@@ -70,7 +73,7 @@ func NewKernel(p Params) (*Kernel, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	return &Kernel{params: p}, nil
+	return &Kernel{params: p, red: p.Transport == DCQCN}, nil
 }
 
 // Simulate answers the case into r, whose slices it reuses. A case with a bad column is an error
@@ -86,6 +89,9 @@ func (k *Kernel) Simulate(c *Case, r *Result) error {
 			r.BusyNS = k.busyPS / psPerNS
 		} else {
 			k.relay()
+			if k.red {
+				k.settle(unbounded)
+			}
 			k.target.count(r, k.firstNS)
 		}
 	}
@@ -153,7 +159,7 @@ func (k *Kernel) relay() {
 	p := &k.picker
 	p.reset(len(k.c.SourceBps))
 	for {
-		if !p.many {
+		if !p.many && k.params.Transport == DCTCP {
 			if now, deep := k.cruise(); deep {
 				k.target.deep(k.acks, k.r.Here, now)
 			}
@@ -206,6 +212,9 @@ func (k *Kernel) interrupt(root int64) {
 			return
 		}
 	}
+	if k.red {
+		k.settle(startPS)
+	}
 	sourceRow := k.c.Source[k.nextRow]
 	s := &k.sources[sourceRow]
 	active := s.count > 0
@@ -234,6 +243,12 @@ func (k *Kernel) forward(s *source, now int64) bool {
 	if f.head-f.tail > f.mask {
 		k.growRing(f)
 	}
+	if k.params.Transport != DCTCP {
+		k.sends(f, s.sendPS)
+		if k.red {
+			k.settle(now)
+		}
+	}
 	f.left -= payload
 	place := f.head & f.mask
 	entry := f.base + place
@@ -254,7 +269,9 @@ func (k *Kernel) forward(s *source, now int64) bool {
 	t.busyPS += departPS - startPS
 	t.waitPS += startPS - now
 	t.freePS = departPS
-	if departPS-now > t.shallowPS {
+	if k.red {
+		k.draw(f, f.head, now)
+	} else if departPS-now > t.shallowPS {
 		t.deep(k.acks, k.r.Here, now)
 	}
 

@@ -15,8 +15,10 @@ func pick[T any](rng *rand.Rand, values ...T) T { return values[rng.IntN(len(val
 
 // randomCase makes a small case of any awkward sort: ties, tiny windows, slow links, incast, zero
 // delays, flows of a byte and of many packets.
-func randomCase(rng *rand.Rand) (Params, *Case) {
-	p := DefaultParams()
+func randomCase(rng *rand.Rand) (Params, *Case) { return randomCaseOf(DCTCP, rng) }
+
+func randomCaseOf(t Transport, rng *rand.Rand) (Params, *Case) {
+	p := ParamsOf(t)
 	switch rng.IntN(4) {
 	case 0:
 		p.WindowBytes = pick[int64](rng, 1, 60, 500, 999, 1000, 1500, 2500, 17_999, 100_000)
@@ -88,6 +90,11 @@ func randomCase(rng *rand.Rand) (Params, *Case) {
 		}
 	}
 	c.Record = rng.IntN(2) == 0
+	if t != DCTCP {
+		randomConstants(rng, &p)
+		c.MaxMarkBytes = c.MarkBytes + pick[int64](rng, 0, 1000, 20_000, 120_000)
+		c.MarkKey = rng.Uint64()
+	}
 	if rng.IntN(3) == 0 {
 		for range c.StartNS {
 			c.ReturnNS = append(c.ReturnNS, rng.Int64N(4000))
@@ -168,19 +175,21 @@ func TestKernelAgreesWithTwin(t *testing.T) {
 	if testing.Short() {
 		cases = 600
 	}
-	marked := 0
-	for seed := range uint64(cases) {
-		p, c := randomCase(rand.New(rand.NewPCG(seed, 1)))
-		twin, err := agreeWithTwin(mustKernel(t, p), c)
-		if err != nil {
-			t.Fatalf("seed %d: %v\nparams %+v\ncase %+v", seed, err, p, c)
+	for kind := range transports {
+		marked := 0
+		for seed := range uint64(cases) {
+			p, c := randomCaseOf(kind, rand.New(rand.NewPCG(seed, 1)))
+			twin, err := agreeWithTwin(mustKernel(t, p), c)
+			if err != nil {
+				t.Fatalf("%v, seed %d: %v\nparams %+v\ncase %+v", kind, seed, err, p, c)
+			}
+			if twin.r.PacketsMarked > 0 {
+				marked++
+			}
 		}
-		if twin.r.PacketsMarked > 0 {
-			marked++
+		if (kind == DCTCP || kind == DCQCN) && marked < cases/10 {
+			t.Errorf("%v: only %d of %d cases have a mark: the test tests little", kind, marked, cases)
 		}
-	}
-	if marked < cases/10 {
-		t.Errorf("only %d of %d cases have a mark: the test tests little", marked, cases)
 	}
 }
 

@@ -8,13 +8,13 @@ import (
 )
 
 // A Network simulates every packet of every flow through every hop: the truth that the link
-// kernel's estimates are measured against. It is the same transport (dctcp), the same wires
+// kernel's estimates are measured against. It is the same transports (sender), the same wires
 // (wireTime), the same queues and the same ideal FCT, composed another way.
 //
 // What is modelled. Switches store and forward. Each of their ports has two FIFOs: ACKs, and data
 // behind them (strict priority, no preemption). A data packet is marked if, when it starts to be
 // sent, more than Params.MarkBytes(bandwidth) wire bytes of data have arrived and are left behind
-// it. Every data packet is answered by one ACK, a real packet of AckBytes that returns over the
+// it. (That is for DCTCP. TIMELY knows no marks. DCQCN has one FIFO for both, and marks at random.) Every data packet is answered by one ACK, a real packet of AckBytes that returns over the
 // reverse links and through the destination's NIC. A NIC sends its ACKs first, then serves its
 // sendable flows round robin, a packet each, and never marks. A flow with less than a window in
 // flight is sendable, and sends a full packet even if that reaches beyond the window. Buffers are
@@ -90,6 +90,7 @@ type NetFlows struct {
 	StartNS   []int64
 	PathEnds  []int32
 	PathLinks []int32
+	Key       []uint64 // names the flow in random draws, together with Params.Seed; nil: its row
 }
 
 // NetResults are the answers, one row per finished flow.
@@ -165,7 +166,7 @@ func NewNetwork(params Params, links []NetLink, hosts []bool, domainOf []int32, 
 	for d := range n.domains {
 		n.domains[d].init(n, int32(d))
 	}
-	n.flows.init()
+	n.flows.init(params.Transport)
 	for l := range links {
 		n.initPort(int32(l), domainOf)
 	}
@@ -309,7 +310,7 @@ func (n *Network) fill() error {
 		n.pending, n.next = c, 0
 		if c == nil {
 			n.noMore = true
-		} else if rows := len(c.StartNS); rows != len(c.SizeBytes) || rows != len(c.PathEnds) {
+		} else if rows := len(c.StartNS); rows != len(c.SizeBytes) || rows != len(c.PathEnds) || c.Key != nil && rows != len(c.Key) {
 			return fmt.Errorf("flow columns differ in length: %d starts, %d sizes, %d paths", rows, len(c.SizeBytes), len(c.PathEnds))
 		}
 	}

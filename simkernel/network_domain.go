@@ -11,9 +11,10 @@ const netVisits = 64
 
 // A netDomain is a part of the network's nodes with their ports, simulated by one worker at a time.
 type netDomain struct {
-	net   *Network
-	id    int32
-	ports []netPort
+	net    *Network
+	id     int32
+	ports  []netPort
+	shared bool // switches have one queue for ACKs and data
 
 	window, startPS, endPS, lengthPS int64 // the network's present window
 
@@ -39,6 +40,7 @@ type netMail struct {
 
 func (d *netDomain) init(n *Network, id int32) {
 	d.net, d.id, d.ports = n, id, n.ports
+	d.shared = n.params.Transport == DCQCN
 	d.outbox[0] = make([][]netMail, len(n.domains))
 	d.outbox[1] = make([][]netMail, len(n.domains))
 	d.visitShift = uint(bits.Len(uint(len(n.ports)-1) / 64))
@@ -75,7 +77,9 @@ func (d *netDomain) run() {
 		d.visits[slot<<d.visitShift+uint64(i)] = 0
 		for ; word != 0; word &= word - 1 {
 			u := int32(i*64 + bits.TrailingZeros64(word))
-			if p := &d.ports[u]; p.nic < 0 {
+			if p := &d.ports[u]; p.nic < 0 && d.shared {
+				d.runSharedPort(u, p)
+			} else if p.nic < 0 {
 				d.runPort(u, p)
 			} else {
 				d.runNIC(u, p, &n.nics[p.nic])
@@ -127,7 +131,11 @@ func (d *netDomain) visit(u int32, atPS int64) {
 
 // deliver puts an item into the queue of a port of this domain that it reaches at it.atPS.
 func (d *netDomain) deliver(u int32, it netItem) {
-	d.ports[u].rings[it.flags&netAck].push(it, &d.net.flows)
+	ring := it.flags & netAck
+	if d.shared && it.hop&(1<<d.net.flows.shift-1) != 0 { // at a switch
+		ring = 0
+	}
+	d.ports[u].rings[ring].push(it, &d.net.flows)
 	d.visit(u, it.atPS)
 }
 

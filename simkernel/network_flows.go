@@ -20,7 +20,8 @@ type netHop struct {
 // netSender is the sending end of a flow.
 type netSender struct {
 	dctcp
-	gap         wireTime // pacing time per byte at the present rate
+	other       *netTransport // nil: dctcp
+	gap         wireTime      // pacing time per byte at the present rate
 	sizeBytes   int64
 	sentBytes   int64
 	ackedBytes  int64
@@ -41,11 +42,14 @@ type netFlowTable struct {
 	hopsOf  []int32
 	shift   uint // of the two below: a flow's are from slot << shift on
 	hops    []netHop
-	lastPS  []int64 // wait of the flow's last packet for that hop
+	lastPS  []int64  // wait of the flow's last packet for that hop
+	crossed []uint32 // DCQCN: packets of the flow that have been sent on that hop
+	keys    []uint64 // of flows, in random draws
+	kind    Transport
 	unused  []int32
 }
 
-func (t *netFlowTable) init() { t.shift = 3 }
+func (t *netFlowTable) init(kind Transport) { t.shift, t.kind = 3, kind }
 
 // cameOver is the link that an item in a queue has come over, and for the start of a flow its row,
 // counted from where links end.
@@ -75,7 +79,12 @@ func (t *netFlowTable) take() int32 {
 		return slot
 	}
 	slot := int32(len(t.rows))
-	t.senders = append(t.senders, netSender{})
+	s := netSender{}
+	if t.kind != DCTCP {
+		s.other = &netTransport{sender: newSender(t.kind)}
+	}
+	t.senders = append(t.senders, s)
+	t.keys = append(t.keys, 0)
 	t.toCome = append(t.toCome, 0)
 	t.rows = append(t.rows, 0)
 	t.startPS = append(t.startPS, 0)
@@ -83,6 +92,7 @@ func (t *netFlowTable) take() int32 {
 	t.hopsOf = append(t.hopsOf, 0)
 	t.hops = append(t.hops, make([]netHop, 1<<t.shift)...)
 	t.lastPS = append(t.lastPS, make([]int64, 1<<t.shift)...)
+	t.crossed = append(t.crossed, make([]uint32, 1<<t.shift)...)
 	return slot
 }
 
@@ -91,9 +101,11 @@ func (n *Network) widen(shift uint) {
 	t := &n.flows
 	hops := make([]netHop, len(t.rows)<<shift)
 	lastPS := make([]int64, len(t.rows)<<shift)
+	crossed := make([]uint32, len(t.rows)<<shift)
 	for s := range t.rows {
 		copy(hops[s<<shift:], t.hops[s<<t.shift:(s+1)<<t.shift])
 		copy(lastPS[s<<shift:], t.lastPS[s<<t.shift:(s+1)<<t.shift])
+		copy(crossed[s<<shift:], t.crossed[s<<t.shift:(s+1)<<t.shift])
 	}
 	move := func(it *netItem) { it.hop = it.hop>>t.shift<<shift + it.hop&(1<<t.shift-1) }
 	for i := range n.ports {
@@ -113,7 +125,7 @@ func (n *Network) widen(shift uint) {
 			}
 		}
 	}
-	t.hops, t.lastPS, t.shift = hops, lastPS, shift
+	t.hops, t.lastPS, t.crossed, t.shift = hops, lastPS, crossed, shift
 }
 
 func (t *netFlowTable) free(slot int32) { t.unused = append(t.unused, slot) }
@@ -175,10 +187,18 @@ func (n *Network) admit() error {
 		after = l ^ 1
 	}
 	clear(t.lastPS[base:][:len(path)])
+	clear(t.crossed[base:][:len(path)])
+	if t.keys[slot] = uint64(n.rows); c.Key != nil {
+		t.keys[slot] = c.Key[i]
+	}
 	s := &t.senders[slot]
-	*s = netSender{sizeBytes: size}
+	*s = netSender{sizeBytes: size, other: s.other}
 	first := &n.ports[path[0]]
-	s.start(float64(n.links[path[0]].BandwidthBps))
+	lineBps := float64(n.links[path[0]].BandwidthBps)
+	if s.other != nil {
+		s.other.start(&n.params, lineBps)
+	}
+	s.dctcp.start(&n.params, lineBps)
 	s.gap = first.wire
 	s.windowBytes = s.window(&n.params)
 

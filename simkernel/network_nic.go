@@ -200,7 +200,9 @@ func (d *netDomain) comesHome(c *netNIC, it *netItem) {
 		}
 		return
 	}
-	if s.onACK(params, s.ackedBytes, s.sentBytes, it.flags&netMarked != 0) {
+	if s.other != nil {
+		s.hearOther(params, it)
+	} else if s.onACK(params, s.ackedBytes, s.sentBytes, it.flags&netMarked != 0) {
 		s.gap = newWireTime(s.rateBps)
 		s.windowBytes = s.window(params)
 	}
@@ -223,6 +225,9 @@ func (d *netDomain) sendData(u int32, p *netPort, c *netNIC) {
 	s := &t.senders[slot]
 	payload := min(params.PayloadBytes, s.sizeBytes-s.sentBytes)
 	s.sentBytes += payload
+	if s.other != nil {
+		s.sendOther(params, nowPS)
+	}
 
 	c.after = place + 1
 	c.fresh = false

@@ -23,6 +23,8 @@ type netPort struct {
 	domain   int32
 	wire     wireTime
 	transit  netRing // packets on a far link
+	red      redMark
+	markKey  uint64 // of random marks
 	counters NetCounters
 }
 
@@ -46,6 +48,8 @@ func (n *Network) initPort(l int32, domainOf []int32) {
 	p.ackPS = p.wire.ps(n.params.AckBytes)
 	p.delayPS = link.DelayNS * psPerNS
 	p.markBytes = n.params.MarkBytes(link.BandwidthBps)
+	p.red = redMark{p.markBytes, n.params.MaxMarkBytes(link.BandwidthBps), n.params.DCQCN.MaxMarkingPercent / 100}
+	p.markKey = MarkKey(n.params.Seed, l)
 	p.farLink = p.delayPS > netFarWindows*n.windowPS
 	p.near = p.domain == p.onward && !p.farLink
 }

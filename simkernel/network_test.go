@@ -26,7 +26,7 @@ func TestNetworkLoneFlowTakesItsIdeal(t *testing.T) {
 			}
 			path := e.flows.PathLinks[begin:e.flows.PathEnds[i]]
 			lone := e
-			lone.flows = NetFlows{[]int64{size}, e.flows.StartNS[i : i+1], []int32{int32(len(path))}, path}
+			lone.flows = NetFlows{SizeBytes: []int64{size}, StartNS: e.flows.StartNS[i : i+1], PathEnds: []int32{int32(len(path))}, PathLinks: path}
 			n := newExampleNetwork(t, &lone, nil, 1)
 			if err := n.Run(nil); err != nil {
 				t.Fatal(err)
@@ -280,7 +280,7 @@ func TestNetworkRefusesBadInput(t *testing.T) {
 		return []NetLink{{0, 1, 10e9, 1000}, {1, 0, 10e9, 1000}, {1, 2, 10e9, 1000}, {2, 1, 10e9, 1000}}
 	}
 	flow := func(size, start int64, path ...int32) *NetFlows {
-		return &NetFlows{[]int64{size}, []int64{start}, []int32{int32(len(path))}, path}
+		return &NetFlows{SizeBytes: []int64{size}, StartNS: []int64{start}, PathEnds: []int32{int32(len(path))}, PathLinks: path}
 	}
 	boom := errors.New("the file is torn")
 	for name, c := range map[string]struct {
@@ -307,9 +307,9 @@ func TestNetworkRefusesBadInput(t *testing.T) {
 		"path from switch":  {flows: flow(1, 0, 2), want: "starts at node 1, which is no host"},
 		"path to switch":    {flows: flow(1, 0, 0), want: "ends at node 1, which is no host"},
 		"path over host":    {flows: flow(1, 0, 0, 2, 3), want: "host 2 before the path does"},
-		"unsorted":          {flows: &NetFlows{[]int64{1, 1}, []int64{5, 4}, []int32{2, 4}, []int32{0, 2, 0, 2}}, want: "flow row 1: start_ns is 4, before"},
-		"short column":      {flows: &NetFlows{[]int64{1, 1}, []int64{5}, []int32{2}, []int32{0, 2}}, want: "columns differ"},
-		"path rows":         {flows: &NetFlows{[]int64{1}, []int64{5}, []int32{3}, []int32{0, 2}}, want: "flow row 0: its path is rows 0 to 3 of 2"},
+		"unsorted":          {flows: &NetFlows{SizeBytes: []int64{1, 1}, StartNS: []int64{5, 4}, PathEnds: []int32{2, 4}, PathLinks: []int32{0, 2, 0, 2}}, want: "flow row 1: start_ns is 4, before"},
+		"short column":      {flows: &NetFlows{SizeBytes: []int64{1, 1}, StartNS: []int64{5}, PathEnds: []int32{2}, PathLinks: []int32{0, 2}}, want: "columns differ"},
+		"path rows":         {flows: &NetFlows{SizeBytes: []int64{1}, StartNS: []int64{5}, PathEnds: []int32{3}, PathLinks: []int32{0, 2}}, want: "flow row 0: its path is rows 0 to 3 of 2"},
 		"source fails":      {err: boom, want: "torn"},
 	} {
 		l := links()

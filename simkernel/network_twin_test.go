@@ -26,9 +26,11 @@ type twinFlow struct {
 	path             []int32
 	sizeBytes        int64
 	startPS          int64
-	dctcp            dctcp
+	sender           sender
 	sent, acked, got int64
+	packets          uint64
 	readyPS          int64
+	window           int64
 	finishPS         int64
 	waitPS, lastPS   []int64
 }
@@ -41,6 +43,8 @@ type twinPacket struct {
 	marked  bool
 	last    bool
 	atPS    int64
+	sentPS  int64
+	n       uint64 // number in its flow
 }
 
 type twinPort struct {
@@ -106,7 +110,9 @@ func runTwin(params Params, links []NetLink, hosts []bool, flows *NetFlows) *net
 		f := &twinFlow{row: i, path: flows.PathLinks[begin:end], sizeBytes: flows.SizeBytes[i], startPS: flows.StartNS[i] * psPerNS}
 		begin = end
 		f.waitPS, f.lastPS = make([]int64, len(f.path)), make([]int64, len(f.path))
-		f.dctcp.start(float64(links[f.path[0]].BandwidthBps))
+		f.sender = newSender(params.Transport)
+		f.sender.start(&params, float64(links[f.path[0]].BandwidthBps))
+		f.window = params.windowAt(f.sender.rate())
 		w.flows = append(w.flows, f)
 		w.at(twinEvent{atPS: f.startPS, rank: 1<<32 + i, port: f.path[0], start: f})
 	}
@@ -133,7 +139,11 @@ func (w *netTwin) arrive(port int32, k *twinPacket, nowPS int64) {
 	switch {
 	case k.ack && k.hop < 0: // home
 		f.acked += k.payload
-		f.dctcp.onACK(&w.params, f.acked, f.sent, k.marked)
+		if f.sent < f.sizeBytes { // later ACKs change nothing, and may not make a difference
+			f.sender.tick(&w.params, nowPS)
+			f.sender.hear(&w.params, &heard{nowPS, nowPS - k.sentPS, f.acked, f.sent, k.marked})
+			f.window = w.params.windowAt(f.sender.rate())
+		}
 		w.look(port, max(nowPS, p.freePS, f.readyPS))
 		return
 	case !k.ack && k.hop == len(f.path): // delivered
@@ -141,9 +151,9 @@ func (w *netTwin) arrive(port int32, k *twinPacket, nowPS int64) {
 		if f.got == f.sizeBytes {
 			f.finishPS = nowPS
 		}
-		k = &twinPacket{flow: f, hop: k.hop - 1, payload: k.payload, ack: true, marked: k.marked, atPS: nowPS}
+		k = &twinPacket{flow: f, hop: k.hop - 1, payload: k.payload, ack: true, marked: k.marked, atPS: nowPS, sentPS: k.sentPS}
 	}
-	if k.ack {
+	if k.ack && (w.params.Transport != DCQCN || w.hosts[w.links[port].SrcNode]) {
 		p.acks = append(p.acks, k)
 	} else {
 		p.data = append(p.data, k)
@@ -177,9 +187,13 @@ func (w *netTwin) send(port int32, nowPS int64) {
 		p.served = f.row
 		payload := min(w.params.PayloadBytes, f.sizeBytes-f.sent)
 		f.sent += payload
-		f.readyPS = nowPS + newWireTime(f.dctcp.rateBps).ps(payload+w.params.HeaderBytes)
+		f.sender.tick(&w.params, nowPS)
+		rateBps, lineBps := f.sender.rate()
+		f.window = w.params.windowAt(rateBps, lineBps)
+		f.readyPS = nowPS + newWireTime(rateBps).ps(payload+w.params.HeaderBytes)
 		w.look(port, f.readyPS)
-		k = &twinPacket{flow: f, payload: payload, last: f.sent == f.sizeBytes, atPS: nowPS}
+		k = &twinPacket{flow: f, payload: payload, last: f.sent == f.sizeBytes, atPS: nowPS, sentPS: nowPS, n: f.packets}
+		f.packets++
 	} else {
 		if len(p.data) == 0 {
 			return
@@ -189,12 +203,19 @@ func (w *netTwin) send(port int32, nowPS int64) {
 		left := int64(0)
 		for _, other := range p.data {
 			if other.atPS < nowPS {
-				left += other.payload + w.params.HeaderBytes
+				left += w.wire(other)
 			}
 		}
-		if left > w.params.MarkBytes(link.BandwidthBps) {
-			k.marked = true
+		if k.ack {
+			k.hop--
+			to := k.flow.path[0]
+			if k.hop >= 0 {
+				to = k.flow.path[k.hop] ^ 1
+			}
+			w.transmit(port, to, k, w.params.AckBytes, nowPS)
+			return
 		}
+		k.marked = k.marked || w.marks(port, k, left)
 	}
 	k.flow.waitPS[k.hop] += nowPS - k.atPS
 	if k.last {
@@ -208,12 +229,32 @@ func (w *netTwin) send(port int32, nowPS int64) {
 	w.transmit(port, to, k, k.payload+w.params.HeaderBytes, nowPS)
 }
 
+func (w *netTwin) wire(k *twinPacket) int64 {
+	if k.ack {
+		return w.params.AckBytes
+	}
+	return k.payload + w.params.HeaderBytes
+}
+
+// marks says whether a port marks a packet that leaves so much behind.
+func (w *netTwin) marks(port int32, k *twinPacket, left int64) bool {
+	bandwidthBps := w.links[port].BandwidthBps
+	switch w.params.Transport {
+	case DCTCP:
+		return left > w.params.MarkBytes(bandwidthBps)
+	case DCQCN:
+		red := redMark{w.params.MarkBytes(bandwidthBps), w.params.MaxMarkBytes(bandwidthBps), w.params.DCQCN.MaxMarkingPercent / 100}
+		return red.marks(left, mixKey(mixKey(MarkKey(w.params.Seed, port), uint64(k.flow.row)), k.n))
+	}
+	return false
+}
+
 // choose is the host's round robin: of the sendable flows the first that started after the one
 // served last, or else the first of all.
 func (w *netTwin) choose(p *twinPort, nowPS int64) *twinFlow {
 	var first *twinFlow
 	for _, f := range p.flows {
-		if f.sent == f.sizeBytes || f.readyPS > nowPS || f.sent-f.acked >= f.dctcp.window(&w.params) {
+		if f.sent == f.sizeBytes || f.readyPS > nowPS || f.sent-f.acked >= f.window {
 			continue
 		}
 		if f.row > p.served {
@@ -243,10 +284,13 @@ type netExample struct {
 
 // randomNetwork makes a connected network of switches with hosts, one cable each, and flows on
 // shortest-by-chance paths. It leans towards collisions: equal times, equal speeds, tiny windows.
-func randomNetwork(seed uint64) netExample {
+func randomNetwork(seed uint64) netExample { return randomNetworkOf(DCTCP, seed) }
+
+func randomNetworkOf(t Transport, seed uint64) netExample {
 	rng := rand.New(rand.NewPCG(seed, 5))
 	pick := func(of ...int64) int64 { return of[rng.IntN(len(of))] }
-	e := netExample{params: DefaultParams()}
+	e := netExample{params: ParamsOf(t)}
+	e.params.Seed = seed
 	e.params.WindowBytes = pick(500, 2500, 18_000, 18_000, 100_000)
 	e.params.AckBytes = pick(0, 60, 60, 60)
 	e.params.MarkBytesPerGbps = pick(0, 300, 3000)
@@ -377,10 +421,13 @@ func TestNetworkAgreesWithTwin(t *testing.T) {
 	if testing.Short() {
 		cases = 100
 	}
-	for seed := range cases {
-		e := randomNetwork(seed)
-		if err := agree(t, &e); err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
+	for kind := range transports {
+		for seed := range cases {
+			e := randomNetworkOf(kind, seed)
+			randomConstants(rand.New(rand.NewPCG(seed, 10)), &e.params)
+			if err := agree(t, &e); err != nil {
+				t.Fatalf("%v, seed %d: %v", kind, seed, err)
+			}
 		}
 	}
 }

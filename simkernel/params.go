@@ -1,18 +1,38 @@
 package simkernel
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
-// Params are the constants of the transport and of the packets. Every link case of a scenario
-// shares them. Defaults: DefaultParams.
+// Params are the transport, its constants and those of the packets. Every link case of a scenario
+// shares them. Defaults: DefaultParams, ParamsOf.
 type Params struct {
+	Transport           Transport
+	Seed                uint64  // of the draws of a transport that has any (DCQCN's marks)
 	PayloadBytes        int64   // largest payload of a packet
 	HeaderBytes         int64   // added to every payload on the wire
 	AckBytes            int64   // an ACK on the wire
 	WindowBytes         int64   // payload in flight at line rate; scaled by rate / line rate
 	Gain                float64 // DCTCP's g (Alizadeh et al., SIGCOMM'10, §3.1)
-	AdditiveIncreaseBps float64 // added to the rate once a window
+	AdditiveIncreaseBps float64 // added to DCTCP's rate once a window
 	MinRateBps          float64 // the rate is never cut below (nor is it ever above line rate)
-	MarkBytesPerGbps    int64   // marking threshold per Gbps of a link's total bandwidth
+	MarkBytesPerGbps    int64   // marking threshold per Gbps of a link's total bandwidth (DCTCP)
+
+	DCQCN  DCQCNParams
+	TIMELY TIMELYParams
+}
+
+// ParamsOf are the default constants of a transport's runs. TIMELY's packets and ACKs carry a time
+// stamp of 8 bytes.
+func ParamsOf(t Transport) Params {
+	p := DefaultParams()
+	p.Transport = t
+	if t == TIMELY {
+		p.HeaderBytes += 8
+		p.AckBytes += 8
+	}
+	return p
 }
 
 // DefaultParams are the constants of the paper's DCTCP runs in ns-3.
@@ -26,12 +46,16 @@ func DefaultParams() Params {
 		AdditiveIncreaseBps: 615e6,
 		MinRateBps:          1e9,
 		MarkBytesPerGbps:    3000,
+		DCQCN:               DefaultDCQCN(),
+		TIMELY:              DefaultTIMELY(),
 	}
 }
 
 // Validate reports the first constant that cannot be simulated.
 func (p *Params) Validate() error {
 	switch {
+	case p.Transport >= transports:
+		return fmt.Errorf("transport is %d, must be below %d", p.Transport, transports)
 	case p.PayloadBytes < 1 || p.PayloadBytes > 1<<16:
 		return fmt.Errorf("payload_bytes is %d, must be 1 to 65,536", p.PayloadBytes)
 	case p.HeaderBytes < 0 || p.HeaderBytes > 1<<12:
@@ -49,14 +73,40 @@ func (p *Params) Validate() error {
 	case p.MarkBytesPerGbps < 0 || p.MarkBytesPerGbps > 1<<30:
 		return fmt.Errorf("mark_bytes_per_gbps is %d, must be 0 to 2^30", p.MarkBytesPerGbps)
 	}
+	switch p.Transport {
+	case DCQCN:
+		return p.DCQCN.validate()
+	case TIMELY:
+		return p.TIMELY.validate()
+	}
 	return nil
 }
 
-// MarkBytes is the marking threshold of a link of that total bandwidth (3 KB per Gbps by default:
-// 30 KB at 10 Gbps).
+// MarkBytes is the marking threshold of a link of that total bandwidth: a packet that leaves more
+// behind it when it starts to be sent is marked (DCTCP: 3 KB per Gbps by default, 30 KB at 10 Gbps),
+// or can be (DCQCN). Where marks mean nothing it is out of reach.
 func (p *Params) MarkBytes(bandwidthBps int64) int64 {
+	switch p.Transport {
+	case DCTCP:
+		return perGbps(p.MarkBytesPerGbps, bandwidthBps)
+	case DCQCN:
+		return perGbps(p.DCQCN.MinMarkPerGbps, bandwidthBps)
+	}
+	return math.MaxInt64
+}
+
+// MaxMarkBytes is how much a packet leaves behind at most that is not marked for certain.
+func (p *Params) MaxMarkBytes(bandwidthBps int64) int64 {
+	if p.Transport == DCQCN {
+		return perGbps(p.DCQCN.MaxMarkPerGbps, bandwidthBps)
+	}
+	return p.MarkBytes(bandwidthBps)
+}
+
+// perGbps is a threshold at a link of that bandwidth.
+func perGbps(bytes, bandwidthBps int64) int64 {
 	const gbps = 1_000_000_000 // in two parts, or the largest valid thresholds overflow
-	return p.MarkBytesPerGbps*(bandwidthBps/gbps) + p.MarkBytesPerGbps*(bandwidthBps%gbps)/gbps
+	return bytes*(bandwidthBps/gbps) + bytes*(bandwidthBps%gbps)/gbps
 }
 
 // Packets is the number of packets of a flow of that size: all are full but the last.

@@ -22,6 +22,9 @@ type source struct {
 // plan finds when the source sends next, given all arrivals at the target before now, and answers
 // its key.
 func (k *Kernel) plan(s *source, now int64) int64 {
+	if k.red {
+		k.settle(now)
+	}
 	slot := s.next
 	at, known := k.ready(&k.flows[slot], s.freePS, now)
 	if s.count > 1 {

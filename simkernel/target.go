@@ -1,6 +1,9 @@
 package simkernel
 
-import "math/bits"
+import (
+	"math"
+	"math/bits"
+)
 
 // A target is the FIFO under study. It never holds packets: a packet's departure is known when it
 // arrives. What it keeps is a log of arrivals, for the marks, which are decided when a packet starts
@@ -31,6 +34,9 @@ type target struct {
 	marked    int64
 	maxBytes  int64
 	maxAtPS   int64
+
+	red   redMark  // DCQCN
+	draws []uint64 // likewise; by packet, as log
 }
 
 // A logEntry is one packet's arrival.
@@ -49,6 +55,7 @@ func (t *target) reset(c *Case, p *Params) {
 	if log == nil {
 		log = make([]logEntry, 256)
 	}
+	draws := t.draws
 	*t = target{
 		wire:      newWireTime(float64(c.TargetBps)),
 		log:       log,
@@ -57,6 +64,11 @@ func (t *target) reset(c *Case, p *Params) {
 		markBytes: c.MarkBytes,
 		wireMax:   p.PayloadBytes + p.HeaderBytes,
 		header:    p.HeaderBytes,
+		red:       redMark{c.MarkBytes, c.MaxMarkBytes, p.DCQCN.MaxMarkingPercent / 100},
+		draws:     draws,
+	}
+	if p.Transport != DCTCP {
+		t.markBytes = math.MaxInt64 // deep marks nothing
 	}
 	t.markPS = t.least(t.markBytes)
 	t.shallowPS = min(t.markPS, t.least(0))

@@ -46,6 +46,7 @@ type slowPacket struct {
 	payload, wire int64
 	n             int64 // number in its flow
 	arrived       int64
+	sentAt        int64
 	acked         int64 // when its ACK is at the host, but for earlier ones
 	marked, fed   bool
 }
@@ -60,7 +61,8 @@ type slowFlow struct {
 	block                         int64   // first of its blocks
 	waits                         []int64 // by packet
 	marks                         []bool
-	dctcp                         dctcp
+	sender                        sender
+	window                        int64
 }
 
 // A linkTwin is the slow, obvious twin of Kernel: one heap of events in the order that kernel.go
@@ -123,21 +125,30 @@ func runLinkTwin(p Params, c *Case) *linkTwin {
 	}
 	for len(t.events) > 0 && t.events[0].at <= horizonPS {
 		e := heap.Pop(&t.events).(slowEvent)
+		for _, flows := range t.active {
+			for _, f := range flows {
+				f.sender.tick(&t.p, e.at) // more often than needed: it must not matter
+			}
+		}
 		switch e.kind {
 		case slowDepart:
 			t.depart(e.at)
 		case slowAck:
-			if e.flow.dctcp.window(&t.p) <= e.flow.sent-e.flow.acked {
+			if e.flow.window <= e.flow.sent-e.flow.acked {
 				e.flow.opened = max(e.flow.opened, e.packet.acked)
 				t.at(max(e.at, e.flow.opened+t.elsewhere(e.flow).hold()), slowSend, e.source, nil, nil)
 			}
 			e.flow.acked += e.packet.payload
 			if e.flow.sent < e.flow.size {
-				e.flow.dctcp.onACK(&t.p, e.flow.acked, e.flow.sent, e.packet.marked)
+				e.flow.sender.tick(&t.p, e.at)
+				e.flow.sender.hear(&t.p, &heard{e.at, e.at - e.packet.sentAt, e.flow.acked, e.flow.sent, e.packet.marked})
+				e.flow.window = t.p.windowAt(e.flow.sender.rate())
 				t.at(e.at, slowSend, e.source, nil, nil)
 			}
 		case slowStart:
-			e.flow.dctcp.start(float64(c.SourceBps[e.source]))
+			e.flow.sender = newSender(p.Transport)
+			e.flow.sender.start(&t.p, float64(c.SourceBps[e.source]))
+			e.flow.window = t.p.windowAt(e.flow.sender.rate())
 			e.flow.paced, e.flow.opened = e.at, e.at
 			t.active[e.source] = append(t.active[e.source], e.flow)
 			t.at(e.at+t.elsewhere(e.flow).hold(), slowSend, e.source, nil, nil)
@@ -241,7 +252,7 @@ func (t *linkTwin) send(now int64, source int) {
 	}
 	for i := range flows {
 		f := flows[(turn+i)%len(flows)]
-		open := f.dctcp.window(&t.p) - (f.sent - f.acked)
+		open := f.window - (f.sent - f.acked)
 		elsewhere := t.elsewhere(f)
 		if now < max(f.paced, f.opened)+elsewhere.hold() || open <= 0 {
 			continue
@@ -253,7 +264,11 @@ func (t *linkTwin) send(now int64, source int) {
 		pk.acked = wait
 		leave := now + newWireTime(float64(t.c.SourceBps[source])).ps(pk.wire)
 		f.sent += payload
-		f.paced = now + newWireTime(f.dctcp.rateBps).ps(pk.wire)
+		f.sender.tick(&t.p, now)
+		rateBps, lineBps := f.sender.rate()
+		f.window = t.p.windowAt(rateBps, lineBps)
+		f.paced = now + newWireTime(rateBps).ps(pk.wire)
+		pk.sentAt = now
 		t.free[source] = leave
 		t.served[source] = f.row
 		t.at(leave, slowSend, source, nil, nil)
@@ -290,12 +305,24 @@ func (t *linkTwin) serve(now int64) {
 	alone := max(pk.arrived, pk.flow.alone)
 	pk.flow.waits[pk.n] = now - alone
 	pk.flow.alone = alone + newWireTime(float64(t.c.TargetBps)).ps(pk.wire)
-	if t.bytes-pk.wire > t.c.MarkBytes {
+	if t.marks(pk, t.bytes-pk.wire) {
 		pk.marked = true
 		pk.flow.marks[pk.n] = true
 		t.r.PacketsMarked++
 	}
 	t.at(now+newWireTime(float64(t.c.TargetBps)).ps(pk.wire), slowDepart, 0, nil, nil)
+}
+
+// marks says whether the target marks a packet that leaves so much behind.
+func (t *linkTwin) marks(pk *slowPacket, left int64) bool {
+	switch t.p.Transport {
+	case DCTCP:
+		return left > t.c.MarkBytes
+	case DCQCN:
+		red := redMark{t.c.MarkBytes, t.c.MaxMarkBytes, t.p.DCQCN.MaxMarkingPercent / 100}
+		return red.marks(left, mixKey(mixKey(t.c.MarkKey, uint64(pk.flow.row)), uint64(pk.n)))
+	}
+	return false
 }
 
 // depart ends the service of the first packet of the target's queue.

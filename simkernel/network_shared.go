@@ -1,0 +1,77 @@
+package simkernel
+
+// runSharedPort is runPort for a transport whose ACKs stand in one queue with the data, and whose
+// packets are marked by random early detection: DCQCN. An ACK is among the bytes left behind, and is
+// itself not marked.
+func (d *netDomain) runSharedPort(u int32, p *netPort) {
+	t, params := &d.net.flows, &d.net.params
+	queue := &p.rings[0]
+	for {
+		if queue.head == queue.tail {
+			queue.head, queue.tail, p.arrived = 0, 0, 0
+			return
+		}
+		it := *queue.at(queue.head)
+		nowPS := max(p.freePS, it.atPS)
+		if nowPS >= d.endPS {
+			d.visit(u, nowPS)
+			return
+		}
+		queue.head++
+		left := d.leftBehind(p, &it, nowPS)
+		hop := &t.hops[it.hop]
+		if it.flags&netAck != 0 {
+			p.freePS = nowPS + p.ackPS
+			it.atPS = p.freePS + p.delayPS
+			it.hop--
+			d.forward(u, p, hop.backward, it)
+			continue
+		}
+		packet := t.crossed[it.hop]
+		t.crossed[it.hop]++
+		if left > p.red.minBytes && p.red.marks(left, mixKey(mixKey(p.markKey, t.keys[it.hop>>t.shift]), uint64(packet))) {
+			it.flags |= netMarked
+			p.counters.PacketsMarked++
+		}
+		if waitPS := nowPS - it.atPS; waitPS != 0 {
+			hop.waitPS += waitPS
+			if it.flags&netLast != 0 {
+				t.lastPS[it.hop] = waitPS
+			}
+		}
+		p.freePS = nowPS + p.wirePS(params, it.payloadBytes())
+		it.atPS = p.freePS + p.delayPS
+		it.hop++
+		d.forward(u, p, hop.forward, it)
+	}
+}
+
+// leftBehind counts the bytes that have arrived before a packet starts to be sent, and answers how
+// many of them stay behind it. The packet has been taken off the head of the queue.
+func (d *netDomain) leftBehind(p *netPort, it *netItem, nowPS int64) int64 {
+	own := d.wireBytes(it)
+	queue := &p.rings[0]
+	if queue.head-p.arrived == 1 { // the packet itself was not counted yet
+		p.arrived++
+		p.leftBytes += own
+	}
+	for p.arrived != queue.tail {
+		next := queue.at(p.arrived)
+		if next.atPS >= nowPS {
+			break
+		}
+		p.leftBytes += d.wireBytes(next)
+		p.arrived++
+	}
+	p.counters.MaxQueueBytes = max(p.counters.MaxQueueBytes, p.leftBytes)
+	p.leftBytes -= own
+	return p.leftBytes
+}
+
+// wireBytes is what a packet or an ACK has on the wire.
+func (d *netDomain) wireBytes(it *netItem) int64 {
+	if it.flags&netAck != 0 {
+		return d.net.params.AckBytes
+	}
+	return it.payloadBytes() + d.net.params.HeaderBytes
+}

@@ -1,0 +1,124 @@
+package simkernel
+
+// What the kernel does for flows of any transport but DCTCP, whose senders stand beside the flows,
+// by slot. They take the general path (forward and plan): cruise, train and serveRounds know DCTCP.
+
+// enlist puts the sender of a flow that starts to work.
+func (k *Kernel) enlist(f *flow, slot int32, lineBps float64) {
+	f.slot = slot
+	f.tickPS = never
+	if k.params.Transport == DCTCP {
+		f.dctcp.start(&k.params, lineBps)
+		k.setRate(f)
+		return
+	}
+	if k.params.Transport == DCQCN {
+		f.noting = 0 // it knows no windows
+		f.markKey = k.flowKey(f.row)
+	}
+	for int(slot) >= len(k.senders) {
+		k.senders = append(k.senders, newSender(k.params.Transport))
+	}
+	k.senders[slot].start(&k.params, lineBps)
+	k.adopt(f)
+}
+
+// flowKey is what the draws of the flow's marks at this link are keyed by.
+func (k *Kernel) flowKey(row int32) uint64 {
+	key := uint64(row)
+	if len(k.c.FlowKey) > 0 {
+		key = k.c.FlowKey[row]
+	}
+	return mixKey(k.c.MarkKey, key)
+}
+
+// tell is heed for senders that stand beside: of the ACK taken last, which was back at f.heardPS.
+func (k *Kernel) tell(f *flow, flags int64) {
+	s := k.senders[f.slot]
+	h := heard{
+		nowPS: f.heardPS, rttPS: f.heardPS - k.sentPS[f.base+(f.tail-1)&f.mask],
+		sentBytes: k.sent(f), marked: flags&ackMarked != 0,
+	}
+	h.ackedBytes = h.sentBytes - int64(f.head-f.tail)*k.params.PayloadBytes
+	ticked := s.tick(&k.params, h.nowPS)
+	if s.hear(&k.params, &h) || ticked {
+		k.adopt(f)
+	}
+	f.tickPS = s.nextTick()
+	if flags&ackNoted != 0 {
+		f.noting = ackNoted
+	}
+}
+
+// sends tells such a sender of a packet that the host sends at atPS, before anything else is done
+// with it.
+func (k *Kernel) sends(f *flow, atPS int64) {
+	k.sentPS[f.base+f.head&f.mask] = atPS
+	if atPS < f.tickPS {
+		return
+	}
+	s := k.senders[f.slot]
+	if s.tick(&k.params, atPS) {
+		k.adopt(f)
+	}
+	f.tickPS = s.nextTick()
+}
+
+// adopt takes over such a sender's rate.
+func (k *Kernel) adopt(f *flow) {
+	rateBps, lineBps := k.senders[f.slot].rate()
+	f.gapPS = newWireTime(rateBps).ps(k.params.PayloadBytes + k.params.HeaderBytes)
+	f.most = k.params.Packets(k.params.windowAt(rateBps, lineBps))
+}
+
+// settle decides the marks of the packets that have started to be sent by now, at random: what has
+// arrived so far is what they leave behind, for it is called before an arrival is counted.
+func (k *Kernel) settle(now int64) {
+	t := &k.target
+	for ; t.waiting != t.arrived; t.waiting++ {
+		e := &t.log[t.waiting&t.logMask]
+		if e.startPS > now {
+			return
+		}
+		if t.waiting+1 == t.arrived {
+			continue // nothing is behind it
+		}
+		left := t.bytes - t.log[(t.waiting+1)&t.logMask].before
+		if left <= t.red.minBytes || !t.red.marks(left, t.draws[t.waiting&t.logMask]) {
+			continue
+		}
+		k.acks[e.entry].flags |= ackMarked
+		if len(k.r.Here) > 0 {
+			k.r.Here[e.block].Marks |= 1 << (e.entry % blockPackets)
+		}
+		t.marked++
+	}
+}
+
+// draw notes the draw of the packet that has just been put into the log, and how deep the queue is.
+func (k *Kernel) draw(f *flow, packet uint32, now int64) {
+	t := &k.target
+	if len(t.draws) < len(t.log) {
+		t.growDraws()
+	}
+	last := t.arrived - 1
+	t.draws[last&t.logMask] = mixKey(f.markKey, uint64(packet))
+	first := last // in service
+	if t.log[last&t.logMask].startPS > now {
+		first = t.waiting - 1
+	}
+	if queue := t.bytes - t.log[first&t.logMask].before; queue > t.maxBytes {
+		t.maxBytes, t.maxAtPS = queue, now
+	}
+}
+
+// growDraws makes room for as many draws as entries of the log, when that has grown.
+func (t *target) growDraws() {
+	draws := make([]uint64, len(t.log))
+	if old := uint64(len(t.draws)); old > 0 {
+		for i := t.waiting; i != t.arrived; i++ {
+			draws[i&t.logMask] = t.draws[i&(old-1)]
+		}
+	}
+	t.draws = draws
+}
