@@ -32,11 +32,11 @@ type Scenario struct {
 	// MaxRejects is the share of the flow file's rows that may be unusable, 0 to 1.
 	MaxRejects float64
 
-	topology  topologySpec
-	workload  workloadSpec
-	transport transportSpec
-	failAt    map[string]field  // where the file says what is in Fail
-	digests   map[string]string // of files, by path, size and time: see digestFile
+	topology topologySpec
+	workload workloadSpec
+	params   simkernel.Params  // the transport and its constants
+	failAt   map[string]field  // where the file says what is in Fail
+	digests  map[string]string // of files, by path, size and time: see digestFile
 }
 
 // A topologySpec is a file or, if that is empty, a graph or, without one, the numbers of a clos.
@@ -79,11 +79,6 @@ type vnetSpec struct {
 	at    field
 }
 
-type transportSpec struct {
-	kind   string
-	params simkernel.Params
-}
-
 // Limits of what a scenario can ask for.
 const (
 	maxDurationNS = int64(1e15) // 11 days
@@ -95,7 +90,7 @@ const (
 func newScenario() *Scenario {
 	return &Scenario{
 		Seed: 1, MaxRejects: 0.01,
-		transport: transportSpec{"dctcp", simkernel.DefaultParams()},
+		params: simkernel.DefaultParams(),
 	}
 }
 
@@ -246,9 +241,6 @@ func (s *Scenario) SetDuration(text string) error {
 	s.workload.durationNS, s.workload.flowsCount = ns, 0
 	return nil
 }
-
-// Params are the constants of the transport.
-func (s *Scenario) Params() simkernel.Params { return s.transport.params }
 
 // Network builds the topology, with the failed cables down.
 func (s *Scenario) Network() (*stages.Network, error) {

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"parsimon/simkernel"
 	"parsimon/stages"
 )
 
@@ -92,6 +93,9 @@ type canonicalTransport struct {
 	AdditiveIncreaseBps float64 `json:"additive_increase_bps"`
 	MinRateBps          float64 `json:"min_rate_bps"`
 	MarkBytesPerGbps    int64   `json:"mark_bytes_per_gbps"`
+	// Of one transport only its own: ids of the others outlive it.
+	DCQCN  *simkernel.DCQCNParams  `json:"dcqcn,omitempty"`
+	TIMELY *simkernel.TIMELYParams `json:"timely,omitempty"`
 }
 
 // Canonical is everything the results depend on, in JSON that is the same for scenarios that come
@@ -120,8 +124,18 @@ func (s *Scenario) Canonical() ([]byte, error) {
 	if c.Workload, err = s.canonicalWorkload(n); err != nil {
 		return nil, err
 	}
-	p := s.transport.params
-	c.Transport = canonicalTransport{s.transport.kind, p.PayloadBytes, p.HeaderBytes, p.AckBytes, p.WindowBytes, p.Gain, p.AdditiveIncreaseBps, p.MinRateBps, p.MarkBytesPerGbps}
+	p := s.params
+	c.Transport = canonicalTransport{
+		Kind: p.Transport.String(), PayloadBytes: p.PayloadBytes, HeaderBytes: p.HeaderBytes, AckBytes: p.AckBytes,
+		WindowBytes: p.WindowBytes, Gain: p.Gain, AdditiveIncreaseBps: p.AdditiveIncreaseBps, MinRateBps: p.MinRateBps,
+		MarkBytesPerGbps: p.MarkBytesPerGbps,
+	}
+	switch p.Transport {
+	case simkernel.DCQCN:
+		c.Transport.DCQCN = &p.DCQCN
+	case simkernel.TIMELY:
+		c.Transport.TIMELY = &p.TIMELY
+	}
 	return json.Marshal(c)
 }
 

@@ -214,41 +214,6 @@ func (r *scenarioReader) readWorkload(f field) error {
 
 func loadInRange(x float64) bool { return x > 0 && x < 1 }
 
-func (r *scenarioReader) readTransport(f field) error {
-	p := &r.transport.params
-	var increaseBps, minBps int64 = -1, -1
-	err := f.object(map[string]func(field) error{
-		"kind": func(f field) error {
-			kind, err := f.text()
-			if err == nil && kind != "dctcp" {
-				err = f.failf("is %q, must be dctcp", kind)
-			}
-			return err
-		},
-		"payload":           readQuantity(&p.PayloadBytes, bytesUnits, 1, 1<<16),
-		"header":            readQuantity(&p.HeaderBytes, bytesUnits, 0, 1<<12),
-		"ack":               readQuantity(&p.AckBytes, bytesUnits, 0, 1<<12),
-		"window":            readQuantity(&p.WindowBytes, bytesUnits, 1, 1<<40),
-		"gain":              readFloat(&p.Gain, false, "above 0 and at most 1", func(x float64) bool { return x > 0 && x <= 1 }),
-		"additive_increase": readQuantity(&increaseBps, bandwidthUnits, 0, 1e15),
-		"min_rate":          readQuantity(&minBps, bandwidthUnits, simkernel.MinBps, 1e15),
-		"mark_per_gbps":     readQuantity(&p.MarkBytesPerGbps, bytesUnits, 0, 1<<30),
-	})
-	if err != nil {
-		return err
-	}
-	if increaseBps >= 0 {
-		p.AdditiveIncreaseBps = float64(increaseBps)
-	}
-	if minBps >= 0 {
-		p.MinRateBps = float64(minBps)
-	}
-	if err := p.Validate(); err != nil {
-		return f.fail(err)
-	}
-	return nil
-}
-
 func (r *scenarioReader) readFail(f field) error {
 	list, err := f.list()
 	if err != nil {

@@ -186,7 +186,7 @@ func TestScenarioErrorsNameThePlace(t *testing.T) {
 		{"10Gbps", "10Gb", `topology.clos.host_bandwidth: is "10Gb", want a number with a unit such as 10Gbps`},
 		{"10Gbps", "1Kbps", "topology.clos.host_bandwidth: is 1Kbps, must be 10000 to"},
 		{"fail: []", "fail: [1]", "tiny.yaml:20: fail[0]: is \"1\", want the two ends"},
-		{"fail: []", "transport: {kind: tcp}", "transport.kind: is \"tcp\", must be dctcp"},
+		{"fail: []", "transport: {kind: tcp}", "transport.kind: is \"tcp\", must be one of"},
 		{"fail: []", "transport: {gain: 0}", "transport.gain: is 0, must be above 0"},
 		{"fail: []", "max_rejects: 101%", "max_rejects: is 101%, must be 0 to 1"},
 		{"fail: []", "allow_unreachable: perhaps", "allow_unreachable: want true or false"},

@@ -134,6 +134,23 @@ func (f field) object(keys map[string]func(field) error) error {
 	return nil
 }
 
+// value is a key's value, if the field has the key.
+func (f field) value(key string) (field, bool) {
+	var values []*ast.MappingValueNode
+	switch n := f.node.(type) {
+	case *ast.MappingNode:
+		values = n.Values
+	case *ast.MappingValueNode:
+		values = []*ast.MappingValueNode{n}
+	}
+	for _, v := range values {
+		if name, ok := v.Key.(*ast.StringNode); ok && name.Value == key {
+			return field{file: f.file, key: f.key + "." + key, line: lineOf(v.Key, f.line), node: v.Value}, true
+		}
+	}
+	return field{}, false
+}
+
 func (f field) isObject() bool {
 	switch f.node.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:

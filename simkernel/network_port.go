@@ -48,7 +48,7 @@ func (n *Network) initPort(l int32, domainOf []int32) {
 	p.ackPS = p.wire.ps(n.params.AckBytes)
 	p.delayPS = link.DelayNS * psPerNS
 	p.markBytes = n.params.MarkBytes(link.BandwidthBps)
-	p.red = redMark{p.markBytes, n.params.MaxMarkBytes(link.BandwidthBps), n.params.DCQCN.MaxMarkingPercent / 100}
+	p.red = redMark{p.markBytes, n.params.MaxMarkBytes(link.BandwidthBps), n.params.DCQCN.MaxMarking}
 	p.markKey = MarkKey(n.params.Seed, l)
 	p.farLink = p.delayPS > netFarWindows*n.windowPS
 	p.near = p.domain == p.onward && !p.farLink

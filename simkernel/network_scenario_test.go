@@ -22,9 +22,10 @@ import (
 // The paper's own ns-3 runs, found beside the repository.
 const referenceDir = "../../shared/reference"
 
-// scenario is a reference workload with ns-3's answers: trueFCT and trueIdeal are -1 where ns-3
+// scenario is a reference workload with ns-3's answers for one transport: trueFCT and trueIdeal are -1 where ns-3
 // has none.
 type scenario struct {
+	params             Params
 	links              []NetLink
 	hosts              []bool
 	src, dst           []int64
@@ -32,7 +33,7 @@ type scenario struct {
 	trueFCT, trueIdeal []int64
 }
 
-func loadScenario(t testing.TB, id int) *scenario {
+func loadScenario(t testing.TB, id int, kind Transport) *scenario {
 	t.Helper()
 	dir := filepath.Join(referenceDir, "scenarios", strconv.Itoa(id))
 	raw, err := os.ReadFile(filepath.Join(dir, "scenario.json"))
@@ -46,10 +47,14 @@ func loadScenario(t testing.TB, id int) *scenario {
 	if err := json.Unmarshal(raw, &about); err != nil {
 		t.Fatal(err)
 	}
-	s := &scenario{}
+	s := &scenario{params: ParamsOf(kind)}
 	s.readTopology(t, filepath.Join(referenceDir, "topologies", about.Topology+".json"))
 	flows := readColumns(t, filepath.Join(dir, "flows.parquet"))
-	truth := readColumns(t, filepath.Join(dir, "ns3.parquet"))
+	answers := "ns3.parquet"
+	if kind != DCTCP {
+		answers = "ns3_" + kind.String() + ".parquet"
+	}
+	truth := readColumns(t, filepath.Join(dir, answers))
 	answer := map[int64]int{}
 	for i, id := range truth["flow_id"] {
 		answer[id] = i
@@ -231,7 +236,8 @@ func (s *scenario) fcts(t testing.TB, seed uint64) (fcts []int64, nsPerPacketHop
 	t.Helper()
 	flows := s.route(seed)
 	fcts = make([]int64, len(s.src))
-	params := DefaultParams()
+	params := s.params
+	params.Seed = seed
 	n, err := NewNetwork(params, s.links, s.hosts, nil, chunks(flows, 10_000))
 	if err != nil {
 		t.Fatal(err)
@@ -293,23 +299,62 @@ func TestNetworkAgainstNS3(t *testing.T) {
 	}
 	for _, id := range ids {
 		t.Run(strconv.Itoa(id), func(t *testing.T) {
-			s := loadScenario(t, id)
-			var mean []float64
-			for seed := range seeds {
-				fcts, ns := s.fcts(t, uint64(seed))
-				names, limits, errs := s.compare(fcts)
-				line := fmt.Sprintf("seed %d, %.0f ns per packet-hop:", seed, ns)
-				mean = append(mean, make([]float64, len(errs)-len(mean))...)
-				for i, e := range errs {
-					line += fmt.Sprintf(" %s %+.1f%%", names[i], 100*e)
-					mean[i] += e / float64(seeds)
-					if seed == seeds-1 && math.Abs(mean[i]) > limits[i] {
-						t.Errorf("%s is %+.1f%% off, over %d seeds", names[i], 100*mean[i], seeds)
-					}
-				}
-				t.Log(line)
-			}
+			loadScenario(t, id, DCTCP).against(t, seeds)
 		})
+	}
+}
+
+// TestTransportsAgainstNS3 does so for the other transports: on the beginning of a scenario; with
+// PARSIMON_LONG=1 on all of two, and on PARSIMON_SEEDS (1) draws of the paths.
+func TestTransportsAgainstNS3(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	ids, seeds, flows := []int{169}, 1, 5000
+	if os.Getenv("PARSIMON_LONG") == "1" {
+		ids, flows = []int{169, 47}, math.MaxInt
+	}
+	if k, err := strconv.Atoi(os.Getenv("PARSIMON_SEEDS")); err == nil {
+		seeds = max(1, k)
+	}
+	for _, kind := range []Transport{DCQCN, TIMELY} {
+		for _, id := range ids {
+			t.Run(fmt.Sprintf("%v/%d", kind, id), func(t *testing.T) {
+				s := loadScenario(t, id, kind)
+				s.cut(flows)
+				s.against(t, seeds)
+			})
+		}
+	}
+}
+
+// cut leaves so many flows, and the answers of those that hardly met a later one.
+func (s *scenario) cut(flows int) {
+	if flows >= len(s.src) {
+		return
+	}
+	s.src, s.dst, s.sizeBytes, s.startNS = s.src[:flows], s.dst[:flows], s.sizeBytes[:flows], s.startNS[:flows]
+	for i := flows * 9 / 10; i < flows; i++ {
+		s.trueIdeal[i] = -1
+	}
+}
+
+// against holds the engine's answers, over some draws of the paths, against ns-3's.
+func (s *scenario) against(t *testing.T, seeds int) {
+	var mean []float64
+	for seed := range seeds {
+		fcts, ns := s.fcts(t, uint64(seed))
+		names, limits, errs := s.compare(fcts)
+		line := fmt.Sprintf("seed %d, %.0f ns per packet-hop:", seed, ns)
+		mean = append(mean, make([]float64, len(errs)-len(mean))...)
+		for i, e := range errs {
+			line += fmt.Sprintf(" %s %+.1f%%", names[i], 100*e)
+			mean[i] += e / float64(seeds)
+			if seed == seeds-1 && math.Abs(mean[i]) > limits[i] {
+				t.Errorf("%s is %+.1f%% off, over %d seeds", names[i], 100*mean[i], seeds)
+			}
+		}
+		t.Log(line)
 	}
 }
 
@@ -318,7 +363,7 @@ func TestNetworkAgainstNS3(t *testing.T) {
 func (s *scenario) compare(fcts []int64) (names []string, limits, errs []float64) {
 	add := func(name string, limit, q float64, low, high int64) {
 		x, y := s.slowdowns(fcts, low, high), s.slowdowns(s.trueFCT, low, high)
-		if len(y) > 1000 {
+		if len(y) > 1000 && float64(len(y))*(1-q) >= 10 {
 			names, limits = append(names, name), append(limits, limit)
 			errs = append(errs, quantile(x, q)/quantile(y, q)-1)
 		}

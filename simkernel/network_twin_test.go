@@ -243,7 +243,7 @@ func (w *netTwin) marks(port int32, k *twinPacket, left int64) bool {
 	case DCTCP:
 		return left > w.params.MarkBytes(bandwidthBps)
 	case DCQCN:
-		red := redMark{w.params.MarkBytes(bandwidthBps), w.params.MaxMarkBytes(bandwidthBps), w.params.DCQCN.MaxMarkingPercent / 100}
+		red := redMark{w.params.MarkBytes(bandwidthBps), w.params.MaxMarkBytes(bandwidthBps), w.params.DCQCN.MaxMarking}
 		return red.marks(left, mixKey(mixKey(MarkKey(w.params.Seed, port), uint64(k.flow.row)), k.n))
 	}
 	return false

@@ -64,7 +64,7 @@ func (t *target) reset(c *Case, p *Params) {
 		markBytes: c.MarkBytes,
 		wireMax:   p.PayloadBytes + p.HeaderBytes,
 		header:    p.HeaderBytes,
-		red:       redMark{c.MarkBytes, c.MaxMarkBytes, p.DCQCN.MaxMarkingPercent / 100},
+		red:       redMark{c.MarkBytes, c.MaxMarkBytes, p.DCQCN.MaxMarking},
 		draws:     draws,
 	}
 	if p.Transport != DCTCP {

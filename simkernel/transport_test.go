@@ -16,7 +16,7 @@ func randomConstants(rng *rand.Rand, p *Params) {
 		c.AdditiveBps, c.HyperBps = pick(rng, 0, 2e6, 1e9), pick(rng, 0, 20e6, 3e9)
 		c.Gain = pick(rng, 1.0/256, 0.5, 1)
 		c.MinMarkPerGbps, c.MaxMarkPerGbps = pick[int64](rng, 0, 300), pick[int64](rng, 300, 3000, 16_000)
-		c.MaxMarkingPercent = pick[float64](rng, 20, 100, 0)
+		c.MaxMarking = pick(rng, 0.2, 1, 0)
 	case TIMELY:
 		c := &p.TIMELY
 		c.LowNS = pick[int64](rng, 0, 10_000, 50_000)

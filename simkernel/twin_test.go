@@ -127,6 +127,9 @@ func runLinkTwin(p Params, c *Case) *linkTwin {
 		e := heap.Pop(&t.events).(slowEvent)
 		for _, flows := range t.active {
 			for _, f := range flows {
+				if p.Transport == DCTCP {
+					break // has no timers
+				}
 				f.sender.tick(&t.p, e.at) // more often than needed: it must not matter
 			}
 		}
@@ -319,7 +322,7 @@ func (t *linkTwin) marks(pk *slowPacket, left int64) bool {
 	case DCTCP:
 		return left > t.c.MarkBytes
 	case DCQCN:
-		red := redMark{t.c.MarkBytes, t.c.MaxMarkBytes, t.p.DCQCN.MaxMarkingPercent / 100}
+		red := redMark{t.c.MarkBytes, t.c.MaxMarkBytes, t.p.DCQCN.MaxMarking}
 		return red.marks(left, mixKey(mixKey(t.c.MarkKey, uint64(pk.flow.row)), uint64(pk.n)))
 	}
 	return false

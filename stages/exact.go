@@ -231,6 +231,7 @@ func (x *exact) chunk(id []int64, src, dst []int32, size, start []int64) (*simke
 			x.originNS = start[i]
 		}
 		chunk.SizeBytes, chunk.StartNS = append(chunk.SizeBytes, size[i]), append(chunk.StartNS, start[i]-x.originNS)
+		chunk.Key = append(chunk.Key, uint64(row))
 		chunk.PathLinks = append(chunk.PathLinks, path...)
 		chunk.PathEnds = append(chunk.PathEnds, int32(len(chunk.PathLinks)))
 		x.active[x.taken] = exactFlow{row, id[i], size[i], start[i], chunk.PathLinks[len(chunk.PathLinks)-len(path):]}

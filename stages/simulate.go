@@ -249,7 +249,8 @@ func (s *Simulator) buildCase(link Link, from, to int) error {
 		c.Kind = simkernel.FirstHop
 	}
 	c.TargetBps = s.loads.AvailableBps(s.net, &s.params, link)
-	c.MarkBytes = s.params.MarkBytes(link.BandwidthBps)
+	c.MarkBytes, c.MaxMarkBytes = s.params.MarkBytes(link.BandwidthBps), s.params.MaxMarkBytes(link.BandwidthBps)
+	c.MarkKey, c.FlowKey = simkernel.MarkKey(s.params.Seed, link.ID), c.FlowKey[:0]
 	for _, i := range s.order[from:to] {
 		first := r.firstLink[i]
 		if s.stamp[first] != s.caseNo {
@@ -265,6 +266,7 @@ func (s *Simulator) buildCase(link Link, from, to int) error {
 		src := s.sourceOf[first]
 		c.Source = append(c.Source, src)
 		c.SizeBytes = append(c.SizeBytes, r.size[i])
+		c.FlowKey = append(c.FlowKey, uint64(r.flowRow[i]))
 		c.StartNS = append(c.StartNS, r.start[i])
 		c.PathDelayNS = append(c.PathDelayNS, max(r.pathDelay[i], c.SourceDelayNS[src]))
 		if s.estimator == Flow && s.without&WithoutRoundTrip == 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"parsimon/pipeline"
+	"parsimon/simkernel"
 	"parsimon/stages"
 )
 
@@ -135,7 +136,7 @@ type scenarioFlags struct {
 	workload, from, to    string
 	seed                  uint64
 	duration              string
-	maxLoad               string
+	maxLoad, transport    string
 	fail                  []string
 	allowUnreachable      bool
 	maxRejects            string
@@ -153,6 +154,7 @@ func (s *scenarioFlags) declare(f *pflag.FlagSet) {
 	f.Uint64Var(&s.seed, "seed", 1, "seed of every random choice")
 	f.StringVar(&s.duration, "duration", "", "simulated time to generate, e.g. 500ms, instead of the scenario file's")
 	f.StringVar(&s.maxLoad, "max-load", "", "expected load of the most loaded link, e.g. 50%, instead of the scenario file's")
+	f.StringVar(&s.transport, "transport", "", "congestion control of all senders, with its default constants: "+strings.Join(simkernel.Transports(), ", ")+"; default: the scenario file's, or dctcp")
 	f.StringArrayVar(&s.fail, "fail", nil, "take the cable between two nodes down, A:B (ids or names); may be repeated")
 	f.BoolVar(&s.allowUnreachable, "allow-unreachable", false, "count flows without a path instead of refusing them")
 	f.StringVar(&s.maxRejects, "max-rejects", "1%", "share of the flow file's rows that may be rejected before the run fails")
@@ -200,6 +202,11 @@ func (s *scenarioFlags) load(lake string, args []string) (*pipeline.Scenario, er
 		}
 		if err != nil {
 			return nil, usagef("--max-load %q: %v", s.maxLoad, err)
+		}
+	}
+	if changed("transport") {
+		if err := sc.SetTransport(s.transport); err != nil {
+			return nil, usagef("--transport: %v", err)
 		}
 	}
 	if changed("max-rejects") {

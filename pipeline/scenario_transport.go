@@ -1,0 +1,135 @@
+package pipeline
+
+import (
+	"fmt"
+	"strconv"
+
+	"parsimon/simkernel"
+)
+
+// Params are the transport and its constants.
+func (s *Scenario) Params() simkernel.Params {
+	p := s.params
+	if p.Transport == simkernel.DCQCN {
+		p.Seed = s.Seed // of the random marks; the others draw nothing
+	}
+	return p
+}
+
+// SetTransport changes the transport ("dcqcn"), if it is another one, to that one with its default
+// constants; those that all have in common stay.
+func (s *Scenario) SetTransport(kind string) error {
+	t, err := simkernel.ParseTransport(kind)
+	if err != nil || t == s.params.Transport {
+		return err
+	}
+	was, plain, now := s.params, simkernel.ParamsOf(s.params.Transport), simkernel.ParamsOf(t)
+	now.PayloadBytes, now.WindowBytes, now.MinRateBps = was.PayloadBytes, was.WindowBytes, was.MinRateBps
+	now.HeaderBytes += was.HeaderBytes - plain.HeaderBytes // each has its own default
+	now.AckBytes += was.AckBytes - plain.AckBytes
+	if err := now.Validate(); err != nil {
+		return err
+	}
+	s.params = now
+	return nil
+}
+
+// readTransport reads the kind, and then the constants that all kinds have and those of this one.
+func (r *scenarioReader) readTransport(f field) error {
+	if kind, ok := f.value("kind"); ok {
+		name, err := kind.text()
+		if err != nil {
+			return err
+		}
+		t, err := simkernel.ParseTransport(name)
+		if err != nil {
+			return kind.fail(err)
+		}
+		r.params = simkernel.ParamsOf(t)
+	}
+	p := &r.params
+	keys := map[string]func(field) error{
+		"kind":     func(field) error { return nil },
+		"payload":  readQuantity(&p.PayloadBytes, bytesUnits, 1, 1<<16),
+		"header":   readQuantity(&p.HeaderBytes, bytesUnits, 0, 1<<12),
+		"ack":      readQuantity(&p.AckBytes, bytesUnits, 0, 1<<12),
+		"window":   readQuantity(&p.WindowBytes, bytesUnits, 1, 1<<40),
+		"min_rate": readRate(&p.MinRateBps, simkernel.MinBps),
+	}
+	for key, read := range transportKeys(p) {
+		keys[key] = read
+	}
+	if err := f.object(keys); err != nil {
+		return err
+	}
+	if err := p.Validate(); err != nil {
+		return f.fail(err)
+	}
+	return nil
+}
+
+// transportKeys are the keys of one transport's own constants.
+func transportKeys(p *simkernel.Params) map[string]func(field) error {
+	positive := func(x float64) bool { return x > 0 && x <= 1 }
+	share := func(x float64) bool { return x >= 0 && x <= 1 }
+	const maxNS = int64(1e12)
+	switch p.Transport {
+	case simkernel.DCQCN:
+		c := &p.DCQCN
+		return map[string]func(field) error{
+			"gain":              readFloat(&c.Gain, false, "above 0 and at most 1", positive),
+			"alpha_timer":       readQuantity(&c.AlphaNS, durationUnits, 1000, maxNS),
+			"decrease_timer":    readQuantity(&c.DecreaseNS, durationUnits, 1000, maxNS),
+			"increase_timer":    readQuantity(&c.IncreaseNS, durationUnits, 1000, maxNS),
+			"additive_increase": readRate(&c.AdditiveBps, 0),
+			"hyper_increase":    readRate(&c.HyperBps, 0),
+			"min_mark_per_gbps": readQuantity(&c.MinMarkPerGbps, bytesUnits, 0, 1<<30),
+			"max_mark_per_gbps": readQuantity(&c.MaxMarkPerGbps, bytesUnits, 0, 1<<30),
+			"max_marking":       readFloat(&c.MaxMarking, true, "0 to 1, or 0% to 100%", share),
+		}
+	case simkernel.TIMELY:
+		c := &p.TIMELY
+		return map[string]func(field) error{
+			"smoothing":         readFloat(&c.Smoothing, false, "0 to 1", share),
+			"decrease":          readFloat(&c.Decrease, false, "0 to 1", share),
+			"low":               readQuantity(&c.LowNS, durationUnits, 0, maxNS),
+			"high":              readQuantity(&c.HighNS, durationUnits, 0, maxNS),
+			"min_rtt":           readQuantity(&c.MinRTTNS, durationUnits, 1, maxNS),
+			"additive_increase": readRate(&c.AdditiveBps, 0),
+			"hyper_increase":    readRate(&c.HyperBps, 0),
+			"hyper_after":       readCount(&c.HyperAfter),
+		}
+	default:
+		return map[string]func(field) error{
+			"gain":              readFloat(&p.Gain, false, "above 0 and at most 1", positive),
+			"additive_increase": readRate(&p.AdditiveIncreaseBps, 0),
+			"mark_per_gbps":     readQuantity(&p.MarkBytesPerGbps, bytesUnits, 0, 1<<30),
+		}
+	}
+}
+
+// readRate reads a bandwidth of at least lo.
+func readRate(to *float64, lo int64) func(field) error {
+	return func(f field) error {
+		var bps int64
+		err := readQuantity(&bps, bandwidthUnits, lo, 1e15)(f)
+		if err == nil {
+			*to = float64(bps)
+		}
+		return err
+	}
+}
+
+// readCount reads a number of times, up to a billion.
+func readCount(to *int64) func(field) error {
+	return readParsed(to, func(text string) (int64, error) {
+		v, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("is %q, want a whole number", text)
+		}
+		if v < 0 || v > 1e9 {
+			return 0, fmt.Errorf("is %d, must be 0 to 1e9", v)
+		}
+		return v, nil
+	})
+}
