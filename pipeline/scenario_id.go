@@ -96,6 +96,8 @@ type canonicalTransport struct {
 	// Of one transport only its own: ids of the others outlive it.
 	DCQCN  *simkernel.DCQCNParams  `json:"dcqcn,omitempty"`
 	TIMELY *simkernel.TIMELYParams `json:"timely,omitempty"`
+	HPCC   *simkernel.HPCCParams   `json:"hpcc,omitempty"`
+	Swift  *simkernel.SwiftParams  `json:"swift,omitempty"`
 }
 
 // Canonical is everything the results depend on, in JSON that is the same for scenarios that come
@@ -135,6 +137,10 @@ func (s *Scenario) Canonical() ([]byte, error) {
 		c.Transport.DCQCN = &p.DCQCN
 	case simkernel.TIMELY:
 		c.Transport.TIMELY = &p.TIMELY
+	case simkernel.HPCC:
+		c.Transport.HPCC = &p.HPCC
+	case simkernel.Swift:
+		c.Transport.Swift = &p.Swift
 	}
 	return json.Marshal(c)
 }

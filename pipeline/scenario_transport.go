@@ -71,7 +71,8 @@ func (r *scenarioReader) readTransport(f field) error {
 // transportKeys are the keys of one transport's own constants.
 func transportKeys(p *simkernel.Params) map[string]func(field) error {
 	positive := func(x float64) bool { return x > 0 && x <= 1 }
-	share := func(x float64) bool { return x >= 0 && x <= 1 }
+	upTo := func(hi float64) func(float64) bool { return func(x float64) bool { return x >= 0 && x <= hi } }
+	share := upTo(1)
 	const maxNS = int64(1e12)
 	switch p.Transport {
 	case simkernel.DCQCN:
@@ -98,6 +99,26 @@ func transportKeys(p *simkernel.Params) map[string]func(field) error {
 			"additive_increase": readRate(&c.AdditiveBps, 0),
 			"hyper_increase":    readRate(&c.HyperBps, 0),
 			"hyper_after":       readCount(&c.HyperAfter),
+		}
+	case simkernel.HPCC:
+		c := &p.HPCC
+		return map[string]func(field) error{
+			"target":            readFloat(&c.Target, true, "above 0 and at most 2", func(x float64) bool { return x > 0 && x <= 2 }),
+			"max_stage":         readCount(&c.MaxStage),
+			"additive_increase": readFloat(&c.AdditiveBytes, false, "0 to 1e12 bytes", upTo(1e12)),
+			"base_rtt":          readQuantity(&c.BaseRTTNS, durationUnits, 1, maxNS),
+		}
+	case simkernel.Swift:
+		c := &p.Swift
+		return map[string]func(field) error{
+			"base_target":       readQuantity(&c.BaseTargetNS, durationUnits, 1, maxNS),
+			"per_hop":           readQuantity(&c.PerHopNS, durationUnits, 0, 1e9),
+			"additive_increase": readFloat(&c.Additive, false, "0 to 1e6 packets", upTo(1e6)),
+			"decrease":          readFloat(&c.Decrease, false, "0 to 1", share),
+			"max_decrease":      readFloat(&c.MaxDecrease, false, "0 to 1", share),
+			"scaling":           readQuantity(&c.ScalingNS, durationUnits, 0, maxNS),
+			"min_scaling":       readFloat(&c.MinScaling, false, "0 to 1e9 packets", upTo(1e9)),
+			"max_scaling":       readFloat(&c.MaxScaling, false, "0 to 1e9 packets", upTo(1e9)),
 		}
 	default:
 		return map[string]func(field) error{

@@ -18,7 +18,13 @@ type Block struct {
 	WaitNS int32
 	// Marks has bit n mod blockPackets set if packet n of the flow was marked.
 	Marks uint16
+	// Use is how busy the link was, in shares of 1/useUnit: HPCC's utilisation as the packets' sender
+	// worked it out, the mean over the block; of several links, the busiest one's.
+	Use uint16
 }
+
+// useUnit is the Block.Use of a link that is just fully used.
+const useUnit = 4096
 
 const (
 	blockBits    = 4

@@ -43,6 +43,9 @@ type Case struct {
 	StartNS     []int64
 	PathDelayNS []int64
 
+	// Hops is, by flow, the number of links of its path (nil: none is known). Swift's target depends on it.
+	Hops []int16
+
 	// What is known of the rest of the network. All of it may be left out (nil, false).
 
 	// Feeder is, by source, the link before the target that the source's packets come over, an index

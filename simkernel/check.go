@@ -26,6 +26,8 @@ func (k *Kernel) checkSources(c *Case) error {
 			len(c.Source), len(c.SizeBytes), len(c.StartNS), len(c.PathDelayNS))
 	case n > MaxSources:
 		return fmt.Errorf("%d sources, the limit is %d", n, MaxSources)
+	case len(c.Hops) > 0 && len(c.Hops) != len(c.StartNS):
+		return fmt.Errorf("columns of flows differ in length: %d starts, %d hops", len(c.StartNS), len(c.Hops))
 	case len(c.StartNS) > MaxFlows:
 		return fmt.Errorf("%d flows, the limit is %d", len(c.StartNS), MaxFlows)
 	}
@@ -44,7 +46,7 @@ func (k *Kernel) checkSources(c *Case) error {
 		if c.MarkBytes < 0 {
 			return fmt.Errorf("target: mark_bytes is %d, must not be negative", c.MarkBytes)
 		}
-		if k.red && c.MaxMarkBytes < c.MarkBytes {
+		if k.params.Transport == DCQCN && c.MaxMarkBytes < c.MarkBytes {
 			return fmt.Errorf("target: max_mark_bytes is %d, less than mark_bytes, %d", c.MaxMarkBytes, c.MarkBytes)
 		}
 		if len(c.FlowKey) > 0 && len(c.FlowKey) != len(c.StartNS) {

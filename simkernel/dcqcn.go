@@ -73,7 +73,7 @@ type dcqcn struct {
 // alphaGone: a cut by half of it changes no rate.
 const alphaGone = 1.0 / (1 << 60)
 
-func (d *dcqcn) start(_ *Params, lineBps float64) {
+func (d *dcqcn) start(_ *Params, lineBps float64, _ int) {
 	*d = dcqcn{
 		rateBps: lineBps, lineBps: lineBps, targetBps: lineBps,
 		alphaPS: never, decreasePS: never, increasePS: never, firstPS: never,

@@ -17,7 +17,7 @@ type dctcp struct {
 }
 
 // start puts the sender at line rate.
-func (d *dctcp) start(_ *Params, lineBps float64) {
+func (d *dctcp) start(_ *Params, lineBps float64, _ int) {
 	*d = dctcp{rateBps: lineBps, lineBps: lineBps, alpha: 1}
 }
 

@@ -90,8 +90,15 @@ func (k *Kernel) windowNeverBinds() bool {
 	}
 	full := k.sources[0].wire.ps(p.PayloadBytes + p.HeaderBytes)
 	roundPS := (2*delay + rest) * psPerNS
-	if p.Transport == TIMELY && (roundPS+full >= p.TIMELY.HighNS*psPerNS) {
-		return false // it slows down for that alone; for RTTs that stay the same it does not
+	switch p.Transport { // some slow down for a long round trip alone; for one that stays the same none does
+	case TIMELY:
+		if roundPS+full > p.TIMELY.HighNS*psPerNS {
+			return false
+		}
+	case Swift:
+		if roundPS+full >= p.Swift.BaseTargetNS*psPerNS {
+			return false
+		}
 	}
 	return roundPS/full+1 < p.Packets(p.WindowBytes)
 }

@@ -30,19 +30,20 @@ type flow struct {
 	downPS   int64 // from a packet's departure from the target to its delivery
 	dctcp    dctcp
 
-	holdPS      int64    // what holds the next packet at the host, once it could be sent
-	elsewherePS int64    // what the packets of the block wait elsewhere
-	waitPS      int64    // sum of the waits of the block's packets here, for others' packets
-	alonePS     int64    // when the target would have sent the flow's packets so far, had it been alone there; FirstHop: when pacing lets it send
-	openPS      int64    // FirstHop: when the window last opened; Behind: when the packet leaves the feeder
-	turnAt      uint32   // the number of the first packet of the next block
-	block       uint32   // the block, an index of Case.Elsewhere and Result.Here
-	marks       uint16   // the block's marks elsewhere
-	slot        int32    // its own
-	markKey     uint64   // DCQCN: of its draws
-	tickPS      int64    // an ACK from then on is told to the sender in any case
-	heardPS     int64    // when the last ACK taken was back
-	_           [14]byte // to 256: see source
+	holdPS      int64  // what holds the next packet at the host, once it could be sent
+	elsewherePS int64  // what the packets of the block wait elsewhere
+	waitPS      int64  // sum of the waits of the block's packets here, for others' packets
+	alonePS     int64  // when the target would have sent the flow's packets so far, had it been alone there; FirstHop: when pacing lets it send
+	openPS      int64  // FirstHop: when the window last opened; Behind: when the packet leaves the feeder
+	turnAt      uint32 // the number of the first packet of the next block
+	block       uint32 // the block, an index of Case.Elsewhere and Result.Here
+	marks       uint16 // the block's marks elsewhere
+	slot        int32  // its own
+	markKey     uint64 // DCQCN: of its draws
+	tickPS      int64  // an ACK from then on is told to the sender in any case
+	heardPS     int64  // when the last ACK taken was back
+	firstBlock  uint32
+	_           [10]byte // to 256: see source
 }
 
 // An ack is one ACK: when it is back at the host, and, from the lowest bit on, its flags and the ps
@@ -86,7 +87,7 @@ func (k *Kernel) start(s *source, startPS int64) {
 		row:     int32(row),
 	}
 	f.alonePS, f.openPS = startPS, startPS
-	f.block = k.nextBlock
+	f.block, f.firstBlock = k.nextBlock, k.nextBlock
 	k.enter(f)
 	k.enlist(f, slot, float64(c.SourceBps[s.row]))
 	s.add(k.flows, slot)
@@ -123,6 +124,9 @@ func (k *Kernel) advanceStart() {
 func (k *Kernel) ready(f *flow, free, now int64) (at int64, known bool) {
 	at = max(free, f.readyPS+f.holdPS)
 	decided := now + f.ackPS
+	if k.blind {
+		decided = never
+	}
 	for {
 		for f.tail != f.head {
 			a := &k.acks[f.base+f.tail&f.mask]
@@ -186,10 +190,10 @@ func (k *Kernel) growRing(f *flow) {
 	k.acks = append(k.acks, make([]ack, f.mask+1)...)
 	// The ring is full, so every old place is the place of one packet.
 	moved := func(old uint32) uint32 { return f.tail + (old-oldBase-f.tail)&oldMask }
-	if len(k.sentPS) > 0 {
-		k.sentPS = append(k.sentPS, make([]int64, f.mask+1)...)
+	if len(k.stamps) > 0 {
+		k.stamps = append(k.stamps, make([]stamp, f.mask+1)...)
 		for i := range oldMask + 1 {
-			k.sentPS[f.base+moved(oldBase+i)&f.mask] = k.sentPS[oldBase+i]
+			k.stamps[f.base+moved(oldBase+i)&f.mask] = k.stamps[oldBase+i]
 		}
 	}
 	for i := range oldMask + 1 {
@@ -224,7 +228,7 @@ func (k *Kernel) slot(now int64) int32 {
 	k.flows = append(k.flows, flow{base: uint32(len(k.acks)), mask: ring - 1})
 	k.acks = append(k.acks, make([]ack, ring)...)
 	if k.params.Transport != DCTCP {
-		k.sentPS = append(k.sentPS, make([]int64, ring)...)
+		k.stamps = append(k.stamps, make([]stamp, ring)...)
 	}
 	return int32(len(k.flows) - 1)
 }

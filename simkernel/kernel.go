@@ -57,8 +57,11 @@ type Kernel struct {
 	spentAt int         // the first of them
 	acks    []ack       // the ACK rings of all slots
 	senders []sender    // by slot; none for DCTCP
-	sentPS  []int64     // like acks: when their packets were sent; not for DCTCP
-	red     bool        // packets are marked at random
+	stamps  []stamp     // like acks: what else is known of their packets; not for DCTCP
+	uses    []useMean   // by slot; HPCC
+	settles bool        // what packets leave behind them decides something when they start to be sent
+	blind   bool        // nothing about a packet that ACKs tell is decided after it reaches the target
+	hears   heard       // scratch
 
 	target target
 	picker picker
@@ -73,7 +76,8 @@ func NewKernel(p Params) (*Kernel, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	return &Kernel{params: p, red: p.Transport == DCQCN}, nil
+	t := p.Transport
+	return &Kernel{params: p, settles: t == DCQCN || t == HPCC, blind: t == TIMELY || t == Swift}, nil
 }
 
 // Simulate answers the case into r, whose slices it reuses. A case with a bad column is an error
@@ -89,7 +93,7 @@ func (k *Kernel) Simulate(c *Case, r *Result) error {
 			r.BusyNS = k.busyPS / psPerNS
 		} else {
 			k.relay()
-			if k.red {
+			if k.settles {
 				k.settle(unbounded)
 			}
 			k.target.count(r, k.firstNS)
@@ -212,7 +216,7 @@ func (k *Kernel) interrupt(root int64) {
 			return
 		}
 	}
-	if k.red {
+	if k.settles {
 		k.settle(startPS)
 	}
 	sourceRow := k.c.Source[k.nextRow]
@@ -245,7 +249,7 @@ func (k *Kernel) forward(s *source, now int64) bool {
 	}
 	if k.params.Transport != DCTCP {
 		k.sends(f, s.sendPS)
-		if k.red {
+		if k.settles {
 			k.settle(now)
 		}
 	}
@@ -269,7 +273,7 @@ func (k *Kernel) forward(s *source, now int64) bool {
 	t.busyPS += departPS - startPS
 	t.waitPS += startPS - now
 	t.freePS = departPS
-	if k.red {
+	if k.settles {
 		k.draw(f, f.head, now)
 	} else if departPS-now > t.shallowPS {
 		t.deep(k.acks, k.r.Here, now)

@@ -94,6 +94,11 @@ func randomCaseOf(t Transport, rng *rand.Rand) (Params, *Case) {
 		randomConstants(rng, &p)
 		c.MaxMarkBytes = c.MarkBytes + pick[int64](rng, 0, 1000, 20_000, 120_000)
 		c.MarkKey = rng.Uint64()
+		if rng.IntN(2) == 0 {
+			for range c.StartNS {
+				c.Hops = append(c.Hops, int16(rng.IntN(6)))
+			}
+		}
 	}
 	if rng.IntN(3) == 0 {
 		for range c.StartNS {
@@ -126,6 +131,9 @@ func randomElsewhere(rng *rand.Rand, p *Params, c *Case) {
 			}
 			if rng.IntN(2*often) == 0 {
 				b.Marks = uint16(rng.Uint32())
+			}
+			if p.Transport == HPCC && rng.IntN(often) == 0 {
+				b.Use = uint16(rng.Uint32N(6000))
 			}
 			c.Elsewhere = append(c.Elsewhere, b)
 		}

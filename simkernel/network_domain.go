@@ -14,6 +14,7 @@ type netDomain struct {
 	net    *Network
 	id     int32
 	ports  []netPort
+	tells  bool // switches write telemetry into packets
 	shared bool // switches have one queue for ACKs and data
 
 	window, startPS, endPS, lengthPS int64 // the network's present window
@@ -40,7 +41,7 @@ type netMail struct {
 
 func (d *netDomain) init(n *Network, id int32) {
 	d.net, d.id, d.ports = n, id, n.ports
-	d.shared = n.params.Transport == DCQCN
+	d.shared, d.tells = n.params.Transport == DCQCN, n.params.Transport == HPCC
 	d.outbox[0] = make([][]netMail, len(n.domains))
 	d.outbox[1] = make([][]netMail, len(n.domains))
 	d.visitShift = uint(bits.Len(uint(len(n.ports)-1) / 64))

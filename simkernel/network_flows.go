@@ -43,7 +43,7 @@ type netFlowTable struct {
 	shift   uint // of the two below: a flow's are from slot << shift on
 	hops    []netHop
 	lastPS  []int64  // wait of the flow's last packet for that hop
-	crossed []uint32 // DCQCN: packets of the flow that have been sent on that hop
+	crossed []uint32 // DCQCN, HPCC: packets of the flow that have been sent on that hop
 	keys    []uint64 // of flows, in random draws
 	kind    Transport
 	unused  []int32
@@ -196,9 +196,12 @@ func (n *Network) admit() error {
 	first := &n.ports[path[0]]
 	lineBps := float64(n.links[path[0]].BandwidthBps)
 	if s.other != nil {
-		s.other.start(&n.params, lineBps)
+		s.other.start(&n.params, lineBps, len(path))
+		if n.params.Transport == HPCC {
+			s.other.makeSeen(&n.params, size, path, n.links)
+		}
 	}
-	s.dctcp.start(&n.params, lineBps)
+	s.dctcp.start(&n.params, lineBps, len(path))
 	s.gap = first.wire
 	s.windowBytes = s.window(&n.params)
 

@@ -19,13 +19,14 @@ type netPort struct {
 	onward    int32  // domain of the node at the far end
 	near      bool   // that is this domain, and the link is not far
 
-	farLink  bool
-	domain   int32
-	wire     wireTime
-	transit  netRing // packets on a far link
-	red      redMark
-	markKey  uint64 // of random marks
-	counters NetCounters
+	farLink   bool
+	domain    int32
+	wire      wireTime
+	transit   netRing // packets on a far link
+	red       redMark
+	markKey   uint64 // of random marks
+	sentBytes int64  // HPCC: on the wire so far, ACKs included; else those alone
+	counters  NetCounters
 }
 
 // netFarWindows: a link longer than this many windows holds its packets itself until the window
@@ -90,6 +91,7 @@ func (d *netDomain) runPort(u int32, p *netPort) {
 			it := *acks.at(acks.head)
 			acks.head++
 			p.freePS = ackPS + p.ackPS
+			p.sentBytes += params.AckBytes
 			it.atPS = p.freePS + p.delayPS
 			to := t.hops[it.hop].backward
 			it.hop--
@@ -99,6 +101,9 @@ func (d *netDomain) runPort(u int32, p *netPort) {
 		it := *data.at(data.head)
 		data.head++
 		d.dataLeaves(p, &it, dataPS)
+		if d.tells {
+			d.writeTelemetry(p, &it, dataPS)
+		}
 		hop := &t.hops[it.hop]
 		if waitPS := dataPS - it.atPS; waitPS != 0 {
 			hop.waitPS += waitPS
@@ -139,4 +144,15 @@ func (d *netDomain) dataLeaves(p *netPort, it *netItem, nowPS int64) {
 		it.flags |= netMarked
 		p.counters.PacketsMarked++
 	}
+}
+
+// writeTelemetry writes into a packet what HPCC's sender wants to know.
+func (d *netDomain) writeTelemetry(p *netPort, it *netItem, nowPS int64) {
+	t := &d.net.flows
+	slot, hop := it.hop>>t.shift, int(it.hop)&(1<<t.shift-1)
+	packet := t.crossed[it.hop]
+	t.crossed[it.hop]++
+	o := t.senders[slot].other
+	o.seen[int(packet&o.seenMask)*o.hops+hop-1] = telemetry{nowPS, p.sentBytes, p.leftBytes}
+	p.sentBytes += it.payloadBytes() + d.net.params.HeaderBytes
 }

@@ -1,15 +1,37 @@
 package simkernel
 
+import "math/bits"
+
 // A netTransport is the sender of a flow whose transport is not DCTCP, and what it must be told of
 // the flow's packets.
 type netTransport struct {
 	sender
 	sentPS      []int64 // by packet, in a ring: when it was sent, for those on their way
 	sent, acked uint32  // packets
+
+	// HPCC: what the switches wrote into the packets on their way, hops of them a packet, in a ring of
+	// which everybody knows the size: a switch writes into the packet it sends, the sender reads when
+	// its ACK is home, windows later.
+	seen     []telemetry
+	seenMask uint32
+	hops     int
+	bps      []float64
 }
 
-func (o *netTransport) start(p *Params, lineBps float64) {
-	o.sender.start(p, lineBps)
+// makeSeen makes room for as many packets as can be on their way.
+func (o *netTransport) makeSeen(p *Params, sizeBytes int64, path []int32, links []NetLink) {
+	o.hops, o.bps = len(path)-1, o.bps[:0]
+	for _, l := range path[1:] {
+		o.bps = append(o.bps, float64(links[l].BandwidthBps))
+	}
+	packets := uint(min(p.Packets(sizeBytes), p.Packets(p.WindowBytes)))
+	ring := 1 << bits.Len(packets)
+	o.seenMask = uint32(ring - 1)
+	o.seen = resize(o.seen, ring*o.hops)
+}
+
+func (o *netTransport) start(p *Params, lineBps float64, hops int) {
+	o.sender.start(p, lineBps, hops)
 	o.sent, o.acked = 0, 0
 }
 
@@ -17,11 +39,15 @@ func (o *netTransport) start(p *Params, lineBps float64) {
 func (s *netSender) hearOther(p *Params, it *netItem) {
 	o := s.other
 	sentPS := o.sentPS[o.acked&uint32(len(o.sentPS)-1)]
+	packet := int(o.acked & o.seenMask)
 	o.acked++
 	ticked := o.tick(p, it.atPS)
 	h := heard{
 		nowPS: it.atPS, rttPS: it.atPS - sentPS,
 		ackedBytes: s.ackedBytes, sentBytes: s.sentBytes, marked: it.flags&netMarked != 0,
+	}
+	if len(o.seen) > 0 {
+		h.links, h.bps = o.seen[packet*o.hops:][:o.hops], o.bps
 	}
 	if o.hear(p, &h) || ticked {
 		s.setRate(p)

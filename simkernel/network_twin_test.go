@@ -45,10 +45,13 @@ type twinPacket struct {
 	atPS    int64
 	sentPS  int64
 	n       uint64 // number in its flow
+	links   []telemetry
+	bps     []float64
 }
 
 type twinPort struct {
 	freePS     int64
+	sent       int64 // wire bytes so far
 	acks, data []*twinPacket
 	flows      []*twinFlow // at a host: in the order of their starts
 	served     int         // row of the flow served last
@@ -111,7 +114,7 @@ func runTwin(params Params, links []NetLink, hosts []bool, flows *NetFlows) *net
 		begin = end
 		f.waitPS, f.lastPS = make([]int64, len(f.path)), make([]int64, len(f.path))
 		f.sender = newSender(params.Transport)
-		f.sender.start(&params, float64(links[f.path[0]].BandwidthBps))
+		f.sender.start(&params, float64(links[f.path[0]].BandwidthBps), len(f.path))
 		f.window = params.windowAt(f.sender.rate())
 		w.flows = append(w.flows, f)
 		w.at(twinEvent{atPS: f.startPS, rank: 1<<32 + i, port: f.path[0], start: f})
@@ -141,7 +144,7 @@ func (w *netTwin) arrive(port int32, k *twinPacket, nowPS int64) {
 		f.acked += k.payload
 		if f.sent < f.sizeBytes { // later ACKs change nothing, and may not make a difference
 			f.sender.tick(&w.params, nowPS)
-			f.sender.hear(&w.params, &heard{nowPS, nowPS - k.sentPS, f.acked, f.sent, k.marked})
+			f.sender.hear(&w.params, &heard{nowPS: nowPS, rttPS: nowPS - k.sentPS, ackedBytes: f.acked, sentBytes: f.sent, marked: k.marked, links: k.links, bps: k.bps})
 			f.window = w.params.windowAt(f.sender.rate())
 		}
 		w.look(port, max(nowPS, p.freePS, f.readyPS))
@@ -151,7 +154,7 @@ func (w *netTwin) arrive(port int32, k *twinPacket, nowPS int64) {
 		if f.got == f.sizeBytes {
 			f.finishPS = nowPS
 		}
-		k = &twinPacket{flow: f, hop: k.hop - 1, payload: k.payload, ack: true, marked: k.marked, atPS: nowPS, sentPS: k.sentPS}
+		k = &twinPacket{flow: f, hop: k.hop - 1, payload: k.payload, ack: true, marked: k.marked, atPS: nowPS, sentPS: k.sentPS, links: k.links, bps: k.bps}
 	}
 	if k.ack && (w.params.Transport != DCQCN || w.hosts[w.links[port].SrcNode]) {
 		p.acks = append(p.acks, k)
@@ -216,6 +219,7 @@ func (w *netTwin) send(port int32, nowPS int64) {
 			return
 		}
 		k.marked = k.marked || w.marks(port, k, left)
+		k.links, k.bps = append(k.links, telemetry{nowPS, p.sent, left}), append(k.bps, float64(link.BandwidthBps))
 	}
 	k.flow.waitPS[k.hop] += nowPS - k.atPS
 	if k.last {
@@ -269,6 +273,7 @@ func (w *netTwin) choose(p *twinPort, nowPS int64) *twinFlow {
 
 func (w *netTwin) transmit(port, to int32, k *twinPacket, wireBytes, nowPS int64) {
 	p, link := &w.ports[port], w.links[port]
+	p.sent += wireBytes
 	p.freePS = nowPS + newWireTime(float64(link.BandwidthBps)).ps(wireBytes)
 	w.look(port, p.freePS)
 	w.at(twinEvent{atPS: p.freePS + link.DelayNS*psPerNS, rank: int(port), port: to, packet: k})

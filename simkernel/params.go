@@ -21,17 +21,18 @@ type Params struct {
 
 	DCQCN  DCQCNParams
 	TIMELY TIMELYParams
+	HPCC   HPCCParams
+	Swift  SwiftParams
 }
 
-// ParamsOf are the default constants of a transport's runs. TIMELY's packets and ACKs carry a time
-// stamp of 8 bytes.
+// ParamsOf are the default constants of a transport's runs. TIMELY's and Swift's packets and ACKs carry
+// a time stamp of 8 bytes, HPCC's the telemetry of up to five links, 42 bytes (HPCC, §4.1).
 func ParamsOf(t Transport) Params {
 	p := DefaultParams()
 	p.Transport = t
-	if t == TIMELY {
-		p.HeaderBytes += 8
-		p.AckBytes += 8
-	}
+	more := [transports]int64{TIMELY: 8, Swift: 8, HPCC: 42}[t]
+	p.HeaderBytes += more
+	p.AckBytes += more
 	return p
 }
 
@@ -48,6 +49,8 @@ func DefaultParams() Params {
 		MarkBytesPerGbps:    3000,
 		DCQCN:               DefaultDCQCN(),
 		TIMELY:              DefaultTIMELY(),
+		HPCC:                DefaultHPCC(),
+		Swift:               DefaultSwift(),
 	}
 }
 
@@ -78,6 +81,10 @@ func (p *Params) Validate() error {
 		return p.DCQCN.validate()
 	case TIMELY:
 		return p.TIMELY.validate()
+	case HPCC:
+		return p.HPCC.validate()
+	case Swift:
+		return p.Swift.validate()
 	}
 	return nil
 }

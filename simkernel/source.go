@@ -22,7 +22,7 @@ type source struct {
 // plan finds when the source sends next, given all arrivals at the target before now, and answers
 // its key.
 func (k *Kernel) plan(s *source, now int64) int64 {
-	if k.red {
+	if k.settles {
 		k.settle(now)
 	}
 	slot := s.next

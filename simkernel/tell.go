@@ -1,5 +1,7 @@
 package simkernel
 
+import "math"
+
 // What the kernel does for flows of any transport but DCTCP, whose senders stand beside the flows,
 // by slot. They take the general path (forward and plan): cruise, train and serveRounds know DCTCP.
 
@@ -8,7 +10,7 @@ func (k *Kernel) enlist(f *flow, slot int32, lineBps float64) {
 	f.slot = slot
 	f.tickPS = never
 	if k.params.Transport == DCTCP {
-		f.dctcp.start(&k.params, lineBps)
+		f.dctcp.start(&k.params, lineBps, 0)
 		k.setRate(f)
 		return
 	}
@@ -19,7 +21,16 @@ func (k *Kernel) enlist(f *flow, slot int32, lineBps float64) {
 	for int(slot) >= len(k.senders) {
 		k.senders = append(k.senders, newSender(k.params.Transport))
 	}
-	k.senders[slot].start(&k.params, lineBps)
+	hops := 0
+	if len(k.c.Hops) > 0 {
+		hops = int(k.c.Hops[f.row])
+	}
+	if k.params.Transport == HPCC {
+		k.uses = resize(k.uses, max(len(k.uses), int(slot)+1))
+		k.uses[slot] = useMean{}
+	}
+	k.senders[slot].start(&k.params, lineBps, hops)
+	f.tickPS = k.senders[slot].nextTick()
 	k.adopt(f)
 }
 
@@ -35,13 +46,20 @@ func (k *Kernel) flowKey(row int32) uint64 {
 // tell is heed for senders that stand beside: of the ACK taken last, which was back at f.heardPS.
 func (k *Kernel) tell(f *flow, flags int64) {
 	s := k.senders[f.slot]
-	h := heard{
-		nowPS: f.heardPS, rttPS: f.heardPS - k.sentPS[f.base+(f.tail-1)&f.mask],
-		sentBytes: k.sent(f), marked: flags&ackMarked != 0,
-	}
+	h := &k.hears
+	st := &k.stamps[f.base+(f.tail-1)&f.mask]
+	h.nowPS, h.rttPS = f.heardPS, f.heardPS-st.sentPS
+	h.sentBytes, h.marked = k.sent(f), flags&ackMarked != 0
 	h.ackedBytes = h.sentBytes - int64(f.head-f.tail)*k.params.PayloadBytes
 	ticked := s.tick(&k.params, h.nowPS)
-	if s.hear(&k.params, &h) || ticked {
+	if k.params.Transport == HPCC {
+		k.telemetry(f, st)
+	}
+	changed := s.hear(&k.params, h)
+	if k.params.Transport == HPCC && len(k.r.Here) > 0 {
+		k.recordUse(f, s.(*hpcc).here)
+	}
+	if changed || ticked {
 		k.adopt(f)
 	}
 	f.tickPS = s.nextTick()
@@ -50,10 +68,60 @@ func (k *Kernel) tell(f *flow, flags int64) {
 	}
 }
 
+// telemetry makes h say what the target wrote into the packet whose ACK was taken last, and what is
+// known of the use of other links.
+func (k *Kernel) telemetry(f *flow, st *stamp) {
+	h := &k.hears
+	h.links, h.bps = h.links[:0], h.bps[:0]
+	if k.c.Kind == Behind {
+		h.links = append(h.links, st.telemetry)
+		h.bps = append(h.bps, float64(k.c.TargetBps))
+	}
+	h.elsewhere = 0
+	if len(k.c.Elsewhere) > 0 {
+		h.elsewhere = float64(k.c.Elsewhere[f.blockOf(f.tail-1)].Use) / useUnit
+	}
+}
+
+// blockOf is the block of a packet of the flow, an index of Case.Elsewhere and Result.Here.
+func (f *flow) blockOf(packet uint32) uint32 {
+	if packet < blockPackets {
+		return f.firstBlock + packet
+	}
+	return f.firstBlock + blockPackets - 1 + packet>>blockBits
+}
+
+// A useMean is the mean utilisation that the ACKs of a flow's block have told so far.
+type useMean struct {
+	sum   float64
+	count uint32
+	block uint32
+}
+
+// recordUse records the utilisation of the target that the last ACK told.
+func (k *Kernel) recordUse(f *flow, use float64) {
+	if use < 0 {
+		return
+	}
+	m, block := &k.uses[f.slot], f.blockOf(f.tail-1)
+	if m.block != block {
+		*m = useMean{block: block}
+	}
+	m.sum += use
+	m.count++
+	k.r.Here[block].Use = uint16(min(math.MaxUint16, m.sum/float64(m.count)*useUnit+0.5))
+}
+
+// A stamp is what a packet carries for senders to hear.
+type stamp struct {
+	sentPS int64
+	telemetry
+}
+
 // sends tells such a sender of a packet that the host sends at atPS, before anything else is done
 // with it.
 func (k *Kernel) sends(f *flow, atPS int64) {
-	k.sentPS[f.base+f.head&f.mask] = atPS
+	k.stamps[f.base+f.head&f.mask].sentPS = atPS
 	if atPS < f.tickPS {
 		return
 	}
@@ -71,8 +139,8 @@ func (k *Kernel) adopt(f *flow) {
 	f.most = k.params.Packets(k.params.windowAt(rateBps, lineBps))
 }
 
-// settle decides the marks of the packets that have started to be sent by now, at random: what has
-// arrived so far is what they leave behind, for it is called before an arrival is counted.
+// settle decides the marks and the telemetry of the packets that have started to be sent by now: what
+// has arrived so far is what they leave behind, for it is called before an arrival is counted.
 func (k *Kernel) settle(now int64) {
 	t := &k.target
 	for ; t.waiting != t.arrived; t.waiting++ {
@@ -80,10 +148,14 @@ func (k *Kernel) settle(now int64) {
 		if e.startPS > now {
 			return
 		}
-		if t.waiting+1 == t.arrived {
-			continue // nothing is behind it
+		left := int64(0)
+		if t.waiting+1 != t.arrived {
+			left = t.bytes - t.log[(t.waiting+1)&t.logMask].before
 		}
-		left := t.bytes - t.log[(t.waiting+1)&t.logMask].before
+		if k.params.Transport == HPCC {
+			k.stamps[e.entry].telemetry = telemetry{e.startPS, e.before, left}
+			continue
+		}
 		if left <= t.red.minBytes || !t.red.marks(left, t.draws[t.waiting&t.logMask]) {
 			continue
 		}

@@ -51,7 +51,9 @@ type timely struct {
 	increases        int64 // in a row
 }
 
-func (d *timely) start(_ *Params, lineBps float64) { *d = timely{rateBps: lineBps, lineBps: lineBps} }
+func (d *timely) start(_ *Params, lineBps float64, _ int) {
+	*d = timely{rateBps: lineBps, lineBps: lineBps}
+}
 
 func (d *timely) tick(*Params, int64) bool { return false }
 

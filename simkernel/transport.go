@@ -12,10 +12,12 @@ const (
 	DCTCP Transport = iota
 	DCQCN
 	TIMELY
+	HPCC
+	Swift
 	transports // their number
 )
 
-var transportNames = [transports]string{"dctcp", "dcqcn", "timely"}
+var transportNames = [transports]string{"dctcp", "dcqcn", "timely", "hpcc", "swift"}
 
 // Transports are the names of all.
 func Transports() []string { return append([]string(nil), transportNames[:]...) }
@@ -56,10 +58,12 @@ func (t *Transport) UnmarshalText(text []byte) (err error) {
 // The window holds from the ACK or the sending at which it was worked out to the next: a timer
 // neither opens nor closes it in between, as a NIC looks at a flow only then.
 type sender interface {
-	start(p *Params, lineBps float64)
+	start(p *Params, lineBps float64, hops int) // hops: links of the path
 	hear(p *Params, h *heard) (rateChanged bool)
 	tick(p *Params, nowPS int64) (rateChanged bool)
-	nextTick() int64 // before it, tick does nothing
+	// nextTick is a moment before which tick does nothing, and before which hear changes nothing unless
+	// the ACK is marked or the first beyond the snd_nxt at the last such ACK.
+	nextTick() int64
 	rate() (rateBps, lineBps float64)
 }
 
@@ -70,6 +74,12 @@ type heard struct {
 	ackedBytes int64 // payload acknowledged so far, this ACK included
 	sentBytes  int64 // payload sent so far (snd_nxt)
 	marked     bool
+
+	// HPCC: what the links that tell wrote into the packet, their bandwidths, and the greatest
+	// utilisation of links that do not, as far as it is known from elsewhere.
+	links     []telemetry
+	bps       []float64
+	elsewhere float64
 }
 
 // never is later than any time a sender is told.
@@ -82,6 +92,10 @@ func newSender(t Transport) sender {
 		return &dcqcn{}
 	case TIMELY:
 		return &timely{}
+	case HPCC:
+		return &hpcc{}
+	case Swift:
+		return &swift{}
 	default:
 		return &dctcp{}
 	}

@@ -17,6 +17,19 @@ func randomConstants(rng *rand.Rand, p *Params) {
 		c.Gain = pick(rng, 1.0/256, 0.5, 1)
 		c.MinMarkPerGbps, c.MaxMarkPerGbps = pick[int64](rng, 0, 300), pick[int64](rng, 300, 3000, 16_000)
 		c.MaxMarking = pick(rng, 0.2, 1, 0)
+	case HPCC:
+		c := &p.HPCC
+		c.Target = pick(rng, 0.95, 0.5, 1.5)
+		c.MaxStage = pick[int64](rng, 0, 1, 5)
+		c.AdditiveBytes = pick(rng, 0, 80, 3000.0)
+		c.BaseRTTNS = pick[int64](rng, 100, 14_400, 100_000)
+	case Swift:
+		c := &p.Swift
+		c.BaseTargetNS, c.PerHopNS = pick[int64](rng, 1000, 10_000, 25_000), pick[int64](rng, 0, 1000)
+		c.Additive = pick(rng, 0, 1, 10.0)
+		c.Decrease, c.MaxDecrease = pick(rng, 0.8, 1, 0.1), pick(rng, 0.5, 1, 0.1)
+		c.ScalingNS = pick[int64](rng, 0, 125_000)
+		c.MinScaling, c.MaxScaling = pick(rng, 0.1, 1), pick(rng, 2, 100.0)
 	case TIMELY:
 		c := &p.TIMELY
 		c.LowNS = pick[int64](rng, 0, 10_000, 50_000)

@@ -49,6 +49,9 @@ type slowPacket struct {
 	sentAt        int64
 	acked         int64 // when its ACK is at the host, but for earlier ones
 	marked, fed   bool
+	links         []telemetry
+	bps           []float64
+	elsewhere     float64
 }
 
 type slowFlow struct {
@@ -61,6 +64,7 @@ type slowFlow struct {
 	block                         int64   // first of its blocks
 	waits                         []int64 // by packet
 	marks                         []bool
+	uses                          []float64 // heard of the target by the ACK of each packet; HPCC
 	sender                        sender
 	window                        int64
 }
@@ -83,6 +87,7 @@ type linkTwin struct {
 	feed   [][]*slowPacket // by source: the first is in the feeder
 	bytes  int64           // of queue
 	busy   int64
+	sent   int64 // wire bytes the target has sent
 	waits  int64
 }
 
@@ -115,7 +120,10 @@ func runLinkTwin(p Params, c *Case) *linkTwin {
 		r.FCTNS[row] = -1
 		packets := p.Packets(c.SizeBytes[row])
 		f := &slowFlow{row: row, source: s, path: c.PathDelayNS[row] * psPerNS, size: c.SizeBytes[row], block: blocks}
-		f.waits, f.marks = make([]int64, packets), make([]bool, packets)
+		f.waits, f.marks, f.uses = make([]int64, packets), make([]bool, packets), make([]float64, packets)
+		for i := range f.uses {
+			f.uses[i] = -1
+		}
 		blocks += Blocks(packets)
 		t.flows = append(t.flows, f)
 		if start := c.StartNS[row] - c.StartNS[0]; start <= horizonPS/psPerNS {
@@ -144,13 +152,17 @@ func runLinkTwin(p Params, c *Case) *linkTwin {
 			e.flow.acked += e.packet.payload
 			if e.flow.sent < e.flow.size {
 				e.flow.sender.tick(&t.p, e.at)
-				e.flow.sender.hear(&t.p, &heard{e.at, e.at - e.packet.sentAt, e.flow.acked, e.flow.sent, e.packet.marked})
+				t.hear(e.flow, e.packet, e.at)
 				e.flow.window = t.p.windowAt(e.flow.sender.rate())
 				t.at(e.at, slowSend, e.source, nil, nil)
 			}
 		case slowStart:
 			e.flow.sender = newSender(p.Transport)
-			e.flow.sender.start(&t.p, float64(c.SourceBps[e.source]))
+			hops := 0
+			if len(c.Hops) > 0 {
+				hops = int(c.Hops[e.flow.row])
+			}
+			e.flow.sender.start(&t.p, float64(c.SourceBps[e.source]), hops)
 			e.flow.window = t.p.windowAt(e.flow.sender.rate())
 			e.flow.paced, e.flow.opened = e.at, e.at
 			t.active[e.source] = append(t.active[e.source], e.flow)
@@ -170,6 +182,17 @@ func runLinkTwin(p Params, c *Case) *linkTwin {
 	r.BusyNS = t.busy / psPerNS
 	r.WaitSumNS = t.waits / psPerNS
 	return t
+}
+
+// hear tells the flow's sender of an ACK.
+func (t *linkTwin) hear(f *slowFlow, pk *slowPacket, now int64) {
+	f.sender.hear(&t.p, &heard{
+		nowPS: now, rttPS: now - pk.sentAt, ackedBytes: f.acked, sentBytes: f.sent, marked: pk.marked,
+		links: pk.links, bps: pk.bps, elsewhere: pk.elsewhere,
+	})
+	if d, ok := f.sender.(*hpcc); ok {
+		f.uses[pk.n] = d.here
+	}
 }
 
 // elsewhere is what the flow's next packet meets elsewhere.
@@ -206,6 +229,16 @@ func (f *slowFlow) record(blocks []Block) {
 			if f.marks[i] {
 				blocks[b].Marks |= 1 << (i % 16)
 			}
+		}
+		uses, heard := 0.0, 0
+		for i := n; i < end; i++ {
+			if f.uses[i] >= 0 {
+				uses += f.uses[i]
+				heard++
+			}
+		}
+		if heard > 0 {
+			blocks[b].Use = uint16(min(math.MaxUint16, uses/float64(heard)*useUnit+0.5))
 		}
 		blocks[b].WaitNS = int32(min(math.MaxInt32, (sum/psPerNS+int64(end-n)/2)/int64(end-n)))
 		n = end
@@ -261,7 +294,7 @@ func (t *linkTwin) send(now int64, source int) {
 			continue
 		}
 		payload := min(t.p.PayloadBytes, f.size-f.sent) // the window says whether, never how much
-		pk := &slowPacket{flow: f, payload: payload, wire: payload + t.p.HeaderBytes, n: f.sent / t.p.PayloadBytes, marked: elsewhere.marked}
+		pk := &slowPacket{flow: f, payload: payload, wire: payload + t.p.HeaderBytes, n: f.sent / t.p.PayloadBytes, marked: elsewhere.marked, elsewhere: float64(elsewhere.Use) / useUnit}
 		held := now - max(f.paced, f.opened)
 		wait := int64(elsewhere.WaitNS) * psPerNS
 		pk.acked = wait
@@ -313,6 +346,9 @@ func (t *linkTwin) serve(now int64) {
 		pk.flow.marks[pk.n] = true
 		t.r.PacketsMarked++
 	}
+	pk.links = []telemetry{{now, t.sent, t.bytes - pk.wire}}
+	pk.bps = []float64{float64(t.c.TargetBps)}
+	t.sent += pk.wire
 	t.at(now+newWireTime(float64(t.c.TargetBps)).ps(pk.wire), slowDepart, 0, nil, nil)
 }
 

@@ -126,7 +126,7 @@ func (x *Relaxer) flow(firstRow int64, f int, told bool) error {
 // others is what block b of the flow met at its hops but h, and what hop h shall be told of it.
 func (x *Relaxer) others(row int64, hops, h, b int) simkernel.Block {
 	var hold, wait int64
-	var marks uint16
+	var marks, use uint16
 	for j := range hops {
 		if j == h || b >= len(x.hops[j]) {
 			continue
@@ -138,6 +138,7 @@ func (x *Relaxer) others(row int64, hops, h, b int) simkernel.Block {
 			wait += int64(m.WaitNS)
 		}
 		marks |= m.Marks
+		use = max(use, m.Use)
 	}
 	if h > 0 && x.without&WithoutDamping == 0 {
 		var before simkernel.Block
@@ -158,7 +159,7 @@ func (x *Relaxer) others(row int64, hops, h, b int) simkernel.Block {
 	if x.without&WithoutMarks != 0 {
 		marks = 0
 	}
-	return simkernel.Block{HoldNS: int32(min(hold, math.MaxInt32)), WaitNS: int32(min(wait, math.MaxInt32)), Marks: marks}
+	return simkernel.Block{HoldNS: int32(min(hold, math.MaxInt32)), WaitNS: int32(min(wait, math.MaxInt32)), Marks: marks, Use: use}
 }
 
 // keeps says, evenly, whether a flow's packets of block b keep the marks that were told before: the

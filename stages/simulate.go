@@ -251,6 +251,7 @@ func (s *Simulator) buildCase(link Link, from, to int) error {
 	c.TargetBps = s.loads.AvailableBps(s.net, &s.params, link)
 	c.MarkBytes, c.MaxMarkBytes = s.params.MarkBytes(link.BandwidthBps), s.params.MaxMarkBytes(link.BandwidthBps)
 	c.MarkKey, c.FlowKey = simkernel.MarkKey(s.params.Seed, link.ID), c.FlowKey[:0]
+	c.Hops = c.Hops[:0]
 	for _, i := range s.order[from:to] {
 		first := r.firstLink[i]
 		if s.stamp[first] != s.caseNo {
@@ -267,6 +268,7 @@ func (s *Simulator) buildCase(link Link, from, to int) error {
 		c.Source = append(c.Source, src)
 		c.SizeBytes = append(c.SizeBytes, r.size[i])
 		c.FlowKey = append(c.FlowKey, uint64(r.flowRow[i]))
+		c.Hops = append(c.Hops, r.hops[i])
 		c.StartNS = append(c.StartNS, r.start[i])
 		c.PathDelayNS = append(c.PathDelayNS, max(r.pathDelay[i], c.SourceDelayNS[src]))
 		if s.estimator == Flow && s.without&WithoutRoundTrip == 0 {

@@ -10,7 +10,7 @@ import (
 
 // What a flow's packets met (simkernel.Block) stands in the lake as one value a flow and hop:
 //
-//	block := uvarint(WaitNS << 2 | has hold << 1 | has marks) [uvarint(HoldNS)] [uvarint(Marks)]
+//	block := uvarint(WaitNS << 2 | has hold << 1 | has marks or use) [uvarint(HoldNS)] [uvarint(Use << 16 | Marks)]
 //
 // block after block; blocks of zeros at the end are left out. A packet that met nothing costs at most
 // a byte, a flow that met nothing none.
@@ -26,15 +26,15 @@ func appendWaits(b []byte, blocks []simkernel.Block) []byte {
 		if x.HoldNS != 0 {
 			head |= 2
 		}
-		if x.Marks != 0 {
+		if x.Marks != 0 || x.Use != 0 {
 			head |= 1
 		}
 		b = binary.AppendUvarint(b, head)
 		if x.HoldNS != 0 {
 			b = binary.AppendUvarint(b, uint64(x.HoldNS))
 		}
-		if x.Marks != 0 {
-			b = binary.AppendUvarint(b, uint64(x.Marks))
+		if head&1 != 0 {
+			b = binary.AppendUvarint(b, uint64(x.Use)<<16|uint64(x.Marks))
 		}
 	}
 	return b
@@ -61,10 +61,10 @@ func readWaits(blocks []simkernel.Block, b []byte) ([]simkernel.Block, error) {
 		}
 		if head&1 != 0 {
 			v, n := binary.Uvarint(b)
-			if n <= 0 || v > math.MaxUint16 {
+			if n <= 0 || v > math.MaxUint32 {
 				return blocks, errWaits
 			}
-			x.Marks = uint16(v)
+			x.Marks, x.Use = uint16(v&math.MaxUint16), uint16(v>>16)
 			b = b[n:]
 		}
 		blocks = append(blocks, x)

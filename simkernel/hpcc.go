@@ -1,0 +1,132 @@
+package simkernel
+
+import "fmt"
+
+// HPCCParams are the constants of HPCC.
+type HPCCParams struct {
+	Target        float64 // η: the utilisation that is aimed at (Li et al., SIGCOMM'19, §3.2)
+	MaxStage      int64   // additive increases in a row before the rate is set by the utilisation
+	AdditiveBytes float64 // W_AI: added to the window at every step
+	BaseRTTNS     int64   // T: the longest RTT of the idle network
+}
+
+// DefaultHPCC are the constants of HPCC's paper (§5.1), but for T, which is that of the networks
+// here: WindowBytes at 10 Gbps.
+func DefaultHPCC() HPCCParams {
+	return HPCCParams{Target: 0.95, MaxStage: 5, AdditiveBytes: 80, BaseRTTNS: 14_400}
+}
+
+func (c *HPCCParams) validate() error {
+	switch {
+	case !(c.Target > 0 && c.Target <= 2):
+		return fmt.Errorf("hpcc target is %v, must be above 0 and at most 2", c.Target)
+	case c.MaxStage < 0 || c.MaxStage > 1e9:
+		return fmt.Errorf("hpcc max_stage is %d, must be 0 to 1e9", c.MaxStage)
+	case !(c.AdditiveBytes >= 0 && c.AdditiveBytes <= 1e12):
+		return fmt.Errorf("hpcc additive_increase is %v bytes, must be 0 to 1e12", c.AdditiveBytes)
+	case c.BaseRTTNS < 1 || c.BaseRTTNS > 1e12:
+		return fmt.Errorf("hpcc base_rtt is %d ns, must be 1 ns to 1,000 s", c.BaseRTTNS)
+	}
+	return nil
+}
+
+// A telemetry is what a switch writes into a packet when it starts to be sent (HPCC, §3.1 and §4.1).
+type telemetry struct {
+	atPS      int64
+	sentBytes int64 // on the wire by that link before the packet
+	leftBytes int64 // on the wire, left behind in the queue
+}
+
+// hpcc is the sender of one flow: HPCC (Li et al., SIGCOMM'19, algorithm 1) with the rate in the
+// window's place, which is its share of the line's. The reference rate follows the utilisation of
+// the busiest link once a round trip; every ACK in between sets the rate from it.
+type hpcc struct {
+	rateBps, lineBps float64
+	refBps           float64     // the rate of W^c
+	use              float64     // U: smoothed utilisation
+	here             float64     // newest utilisation of the links whose telemetry is heard, below 0 if not known
+	last             []telemetry // by link, of the last ACK
+	lastPS           int64       // when that was heard
+	noted            int64       // lastUpdateSeq
+	stage            int64
+}
+
+func (d *hpcc) start(_ *Params, lineBps float64, _ int) {
+	*d = hpcc{rateBps: lineBps, lineBps: lineBps, refBps: lineBps, here: -1, last: d.last[:0]}
+}
+
+func (d *hpcc) tick(*Params, int64) bool { return false }
+
+func (d *hpcc) nextTick() int64 { return 0 }
+
+func (d *hpcc) rate() (rateBps, lineBps float64) { return d.rateBps, d.lineBps }
+
+func (d *hpcc) hear(p *Params, h *heard) (rateChanged bool) {
+	first := d.noted == 0
+	d.here = -1
+	known := d.measure(p, h, first)
+	d.last = append(d.last[:0], h.links...)
+	d.lastPS = h.nowPS
+	update := h.ackedBytes > d.noted
+	if update {
+		d.noted = h.sentBytes
+	}
+	if first || !known {
+		return false
+	}
+	c := &p.HPCC
+	before := d.rateBps
+	stepBps := d.lineBps * c.AdditiveBytes / float64(p.WindowBytes)
+	if d.use >= c.Target || d.stage >= c.MaxStage {
+		d.set(p, d.refBps/(d.use/c.Target)+stepBps)
+		if update {
+			d.stage = 0
+		}
+	} else {
+		d.set(p, d.refBps+stepBps)
+		if update {
+			d.stage++
+		}
+	}
+	if update {
+		d.refBps = d.rateBps
+	}
+	return d.rateBps != before
+}
+
+func (d *hpcc) set(p *Params, bps float64) {
+	d.rateBps = min(d.lineBps, max(p.floorBps(d.lineBps), bps))
+}
+
+// measure updates U by the ACK's telemetry: of each link the queue, in round trips, and the rate at
+// which it sent since the last ACK. It answers false if there is nothing to go by.
+func (d *hpcc) measure(p *Params, h *heard, first bool) (known bool) {
+	roundPS := float64(p.HPCC.BaseRTTNS * psPerNS)
+	tauPS := min(roundPS, float64(h.nowPS-d.lastPS))
+	use := -1.0
+	for i := range h.links {
+		if i >= len(d.last) {
+			break
+		}
+		now, was := &h.links[i], &d.last[i]
+		took := now.atPS - was.atPS
+		if took <= 0 {
+			continue
+		}
+		bytesPerPS := h.bps[i] / 8e12
+		u := float64(min(now.leftBytes, was.leftBytes))/(bytesPerPS*roundPS) + float64(now.sentBytes-was.sentBytes)/(float64(took)*bytesPerPS)
+		d.here = max(d.here, u)
+		if u > use {
+			use, tauPS = u, min(roundPS, float64(took))
+		}
+	}
+	if h.elsewhere > use {
+		use, tauPS = h.elsewhere, min(roundPS, float64(h.nowPS-d.lastPS))
+	}
+	if first || use < 0 || len(h.links) == 0 && h.elsewhere <= 0 {
+		return false
+	}
+	weight := tauPS / roundPS
+	d.use = float64((1-weight)*d.use) + float64(weight*use)
+	return true
+}
