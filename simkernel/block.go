@@ -12,8 +12,11 @@ type Block struct {
 	// HoldNS is how long the packets, when they could have been sent, were held by the host's other
 	// flows. Known from the host's own case (FirstHop), and set only in Case.Elsewhere.
 	HoldNS int32
-	// WaitNS is how long the packets waited for packets of other flows: the mean over the block. In
-	// Result.Here of a FirstHop it is the hold. A packet's wait for earlier packets of its own flow is
+	// LateNS is how long the packets waited for packets of other flows on their way to the target. Set
+	// only in Case.Elsewhere, and not for FirstHop. Packets of one source stay in order.
+	LateNS int32
+	// WaitNS is how long the packets waited for packets of other flows: the mean over the block; in
+	// Case.Elsewhere, behind the target. In Result.Here of a FirstHop it is the hold. A packet's wait for earlier packets of its own flow is
 	// no part of it: the flow has that alone in the network too, and the ideal FCT accounts for it.
 	WaitNS int32
 	// Marks has bit n mod blockPackets set if packet n of the flow was marked.
@@ -64,6 +67,7 @@ func (k *Kernel) enter(f *flow) {
 	if len(k.c.Elsewhere) > 0 {
 		b := &k.c.Elsewhere[f.block]
 		f.holdPS = int64(b.HoldNS) * psPerNS
+		f.latePS = int64(b.LateNS) * psPerNS
 		f.elsewherePS = int64(b.WaitNS) * psPerNS
 		f.marks = b.Marks
 	}

@@ -59,8 +59,8 @@ type Case struct {
 	// that the case does not simulate; it is part of the round trip, and of nothing else.
 	ReturnNS []int64
 	// Elsewhere is what the flows' packets met at the other links of their paths, Blocks(packets)
-	// blocks a flow, flow after flow. A packet leaves its host later by its hold, its ACK comes
-	// back later by its wait, and is marked if the packet was marked elsewhere; the flow is delivered
+	// blocks a flow, flow after flow. A packet leaves its host later by its hold, reaches the
+	// target later by what it waited before, its ACK comes back later by its wait, and is marked if the packet was marked elsewhere; the flow is delivered
 	// later by its last packet's wait.
 	Elsewhere []Block
 	// Record asks for Result.Here.

@@ -119,8 +119,8 @@ func (k *Kernel) checkElsewhere(c *Case) (blocks int64, err error) {
 			return 0, fmt.Errorf("flow row %d: the case has more than %d blocks of packets", i, int64(MaxBlocks))
 		}
 		for b := blocks; b < min(blocks+n, int64(len(c.Elsewhere))); b++ {
-			if e := &c.Elsewhere[b]; e.HoldNS < 0 || e.WaitNS < 0 {
-				return 0, fmt.Errorf("flow row %d: block %d has a hold of %d ns and a wait of %d ns, neither can be negative", i, b-blocks, e.HoldNS, e.WaitNS)
+			if e := &c.Elsewhere[b]; e.HoldNS < 0 || e.LateNS < 0 || e.WaitNS < 0 || e.LateNS > 0 && c.Kind == FirstHop {
+				return 0, fmt.Errorf("flow row %d: block %d is held %d ns, late by %d ns and waits %d ns: none can be negative, and nothing is late at a first hop", i, b-blocks, e.HoldNS, e.LateNS, e.WaitNS)
 			}
 		}
 		blocks += n

@@ -90,7 +90,7 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 		if left < full {
 			reachPS = s.wire.ps(left+header) + s.delayPS
 		}
-		arrival := max(at+reachPS, now) - p.base
+		arrival := max(at+reachPS+f.latePS, now) - p.base
 		if !plain || arrival > p.far {
 			s.known = false
 			s.plain = false

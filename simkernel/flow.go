@@ -31,7 +31,8 @@ type flow struct {
 	dctcp    dctcp
 
 	holdPS      int64  // what holds the next packet at the host, once it could be sent
-	elsewherePS int64  // what the packets of the block wait elsewhere
+	latePS      int64  // what the packets of the block wait on their way to the target
+	elsewherePS int64  // what they wait behind it
 	waitPS      int64  // sum of the waits of the block's packets here, for others' packets
 	alonePS     int64  // when the target would have sent the flow's packets so far, had it been alone there; FirstHop: when pacing lets it send
 	openPS      int64  // FirstHop: when the window last opened; Behind: when the packet leaves the feeder
@@ -43,7 +44,7 @@ type flow struct {
 	tickPS      int64  // an ACK from then on is told to the sender in any case
 	heardPS     int64  // when the last ACK taken was back
 	firstBlock  uint32
-	_           [10]byte // to 256: see source
+	_           [2]byte // to 256: see source
 }
 
 // An ack is one ACK: when it is back at the host, and, from the lowest bit on, its flags and the ps

@@ -128,6 +128,9 @@ func randomElsewhere(rng *rand.Rand, p *Params, c *Case) {
 			var b Block
 			if rng.IntN(often) == 0 {
 				b = Block{HoldNS: rng.Int32N(longest), WaitNS: rng.Int32N(longest)}
+				if c.Kind == Behind && rng.IntN(2) == 0 {
+					b.LateNS = rng.Int32N(longest)
+				}
 			}
 			if rng.IntN(2*often) == 0 {
 				b.Marks = uint16(rng.Uint32())

@@ -38,6 +38,9 @@ func (k *Kernel) plan(s *source, now int64) int64 {
 		payload = 1 // whatever the ACKs will say, no packet of another flow arrives earlier either
 	}
 	at += s.wire.ps(payload+k.params.HeaderBytes) + s.delayPS
+	if known || s.count == 1 {
+		at += f.latePS
+	}
 	at = max(at, now) - k.picker.base // its packet before this one may have waited at the feeder
 	if at > k.picker.far {
 		at, known = k.picker.far, false

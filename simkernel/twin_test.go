@@ -73,22 +73,23 @@ type slowFlow struct {
 // states, one struct per packet, no cleverness. It shares the transport (dctcp), the arithmetic of
 // time and the ideal with Kernel, and nothing else.
 type linkTwin struct {
-	p      Params
-	c      *Case
-	r      *Result
-	flows  []*slowFlow
-	events slowEvents
-	seq    int
-	active [][]*slowFlow   // by source, in row order
-	served []int           // row served last, by source
-	free   []int64         // when the host's link is free, by source
-	queue  []*slowPacket   // at the target; the first is in service
-	feeder []int64         // when each feeder is free
-	feed   [][]*slowPacket // by source: the first is in the feeder
-	bytes  int64           // of queue
-	busy   int64
-	sent   int64 // wire bytes the target has sent
-	waits  int64
+	p       Params
+	c       *Case
+	r       *Result
+	flows   []*slowFlow
+	events  slowEvents
+	seq     int
+	active  [][]*slowFlow   // by source, in row order
+	served  []int           // row served last, by source
+	free    []int64         // when the host's link is free, by source
+	queue   []*slowPacket   // at the target; the first is in service
+	reached []int64         // by source: when its last packet reaches the target or the feeder
+	feeder  []int64         // when each feeder is free
+	feed    [][]*slowPacket // by source: the first is in the feeder
+	bytes   int64           // of queue
+	busy    int64
+	sent    int64 // wire bytes the target has sent
+	waits   int64
 }
 
 func (t *linkTwin) at(at int64, kind slowKind, source int, packet *slowPacket, flow *slowFlow) {
@@ -104,6 +105,7 @@ func runLinkTwin(p Params, c *Case) *linkTwin {
 	for i := range t.served {
 		t.served[i] = -1
 	}
+	t.reached = make([]int64, hosts)
 	t.feeder, t.feed = make([]int64, len(c.FeederBps)), make([][]*slowPacket, hosts)
 	blocks := int64(0)
 	for row := range n {
@@ -313,7 +315,8 @@ func (t *linkTwin) send(now int64, source int) {
 			t.active[source] = slices.DeleteFunc(flows, func(g *slowFlow) bool { return g == f })
 		}
 		if t.c.Kind == Behind {
-			t.at(leave+t.c.SourceDelayNS[source]*psPerNS, slowArrive, source, pk, nil)
+			t.reached[source] = max(t.reached[source], leave+(t.c.SourceDelayNS[source]+int64(elsewhere.LateNS))*psPerNS)
+			t.at(t.reached[source], slowArrive, source, pk, nil)
 		} else if leave <= horizonPS {
 			t.deepest(pk.wire, now)
 			pk.arrived = now

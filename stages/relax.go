@@ -16,8 +16,9 @@ import (
 // other links too, so the busier the network, the longer the queues it sees. So passes are made over
 // all link cases, and each tells the next what every packet met at every link (waveform relaxation:
 // Lelarasmee, Ruehli and Sangiovanni-Vincentelli, IEEE TCAD 1(3), 1982, with queues in the place of
-// circuits): in the next pass a packet leaves its host later by what held it there, its ACK is back
-// later by what it waited elsewhere, and marked if it was marked anywhere. A network simulation is a
+// circuits): in the next pass a packet leaves its host later by what held it there, reaches the link
+// later by what it waited before, its ACK is back later by what it waited behind, and marked if it was
+// marked anywhere. A network simulation is a
 // fixed point of this.
 //
 // Cases react to each other against the sense of the change: longer waits elsewhere make shorter
@@ -125,16 +126,19 @@ func (x *Relaxer) flow(firstRow int64, f int, told bool) error {
 
 // others is what block b of the flow met at its hops but h, and what hop h shall be told of it.
 func (x *Relaxer) others(row int64, hops, h, b int) simkernel.Block {
-	var hold, wait int64
+	var hold, late, wait int64
 	var marks, use uint16
 	for j := range hops {
 		if j == h || b >= len(x.hops[j]) {
 			continue
 		}
 		m := &x.hops[j][b]
-		if j == 0 {
+		switch {
+		case j == 0:
 			hold = int64(m.WaitNS)
-		} else {
+		case j < h:
+			late += int64(m.WaitNS)
+		default:
 			wait += int64(m.WaitNS)
 		}
 		marks |= m.Marks
@@ -145,7 +149,7 @@ func (x *Relaxer) others(row int64, hops, h, b int) simkernel.Block {
 		if b < len(x.before) {
 			before = x.before[b]
 		}
-		hold, wait = (hold+int64(before.HoldNS)+1)/2, (wait+int64(before.WaitNS)+1)/2
+		hold, late, wait = (hold+int64(before.HoldNS)+1)/2, (late+int64(before.LateNS)+1)/2, (wait+int64(before.WaitNS)+1)/2
 		if marks != before.Marks && x.keeps(row, b) {
 			marks = before.Marks
 		}
@@ -154,12 +158,13 @@ func (x *Relaxer) others(row int64, hops, h, b int) simkernel.Block {
 		hold = 0
 	}
 	if h > 0 && x.without&WithoutWaits != 0 {
-		wait = 0
+		late, wait = 0, 0
 	}
 	if x.without&WithoutMarks != 0 {
 		marks = 0
 	}
-	return simkernel.Block{HoldNS: int32(min(hold, math.MaxInt32)), WaitNS: int32(min(wait, math.MaxInt32)), Marks: marks, Use: use}
+	short := func(ns int64) int32 { return int32(min(ns, math.MaxInt32)) }
+	return simkernel.Block{HoldNS: short(hold), LateNS: short(late), WaitNS: short(wait), Marks: marks, Use: use}
 }
 
 // keeps says, evenly, whether a flow's packets of block b keep the marks that were told before: the

@@ -80,11 +80,11 @@ func TestRelaxTellsTheOtherHops(t *testing.T) {
 	if b := got[2][0]; b.HoldNS != 50 || b.WaitNS != 30 || b.Marks != 0 {
 		t.Errorf("link 2 is told %+v", got[2])
 	}
-	if b := got[0][0]; b.HoldNS != 50 || b.WaitNS != 500 || b.Marks > 1 {
+	if b := got[0][0]; b.HoldNS != 50 || b.LateNS != 500 || b.WaitNS != 0 || b.Marks > 1 {
 		t.Errorf("link 0 is told %+v", got[0])
 	}
 	whole := relaxed(t, 1, WithoutDamping, met, nil)
-	if b := whole[0][0]; b != (simkernel.Block{HoldNS: 100, WaitNS: 1000, Marks: 1}) {
+	if b := whole[0][0]; b != (simkernel.Block{HoldNS: 100, LateNS: 1000, Marks: 1}) {
 		t.Errorf("undamped, link 0 is told %+v", b)
 	}
 	none := relaxed(t, 1, WithoutHolds|WithoutWaits|WithoutMarks, met, nil)

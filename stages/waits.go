@@ -10,7 +10,8 @@ import (
 
 // What a flow's packets met (simkernel.Block) stands in the lake as one value a flow and hop:
 //
-//	block := uvarint(WaitNS << 2 | has hold << 1 | has marks or use) [uvarint(HoldNS)] [uvarint(Use << 16 | Marks)]
+//	block := uvarint(WaitNS << 3 | is late << 2 | has hold << 1 | has marks or use)
+//	         [uvarint(LateNS)] [uvarint(HoldNS)] [uvarint(Use << 16 | Marks)]
 //
 // block after block; blocks of zeros at the end are left out. A packet that met nothing costs at most
 // a byte, a flow that met nothing none.
@@ -22,7 +23,10 @@ func appendWaits(b []byte, blocks []simkernel.Block) []byte {
 	}
 	for i := range blocks {
 		x := &blocks[i]
-		head := uint64(x.WaitNS) << 2
+		head := uint64(x.WaitNS) << 3
+		if x.LateNS != 0 {
+			head |= 4
+		}
 		if x.HoldNS != 0 {
 			head |= 2
 		}
@@ -30,6 +34,9 @@ func appendWaits(b []byte, blocks []simkernel.Block) []byte {
 			head |= 1
 		}
 		b = binary.AppendUvarint(b, head)
+		if x.LateNS != 0 {
+			b = binary.AppendUvarint(b, uint64(x.LateNS))
+		}
 		if x.HoldNS != 0 {
 			b = binary.AppendUvarint(b, uint64(x.HoldNS))
 		}
@@ -46,11 +53,19 @@ var errWaits = errors.New("damaged: what the packets met cannot be read")
 func readWaits(blocks []simkernel.Block, b []byte) ([]simkernel.Block, error) {
 	for len(b) > 0 {
 		head, n := binary.Uvarint(b)
-		if n <= 0 || head>>2 > math.MaxInt32 {
+		if n <= 0 || head>>3 > math.MaxInt32 {
 			return blocks, errWaits
 		}
 		b = b[n:]
-		x := simkernel.Block{WaitNS: int32(head >> 2)}
+		x := simkernel.Block{WaitNS: int32(head >> 3)}
+		if head&4 != 0 {
+			v, n := binary.Uvarint(b)
+			if n <= 0 || v > math.MaxInt32 {
+				return blocks, errWaits
+			}
+			x.LateNS = int32(v)
+			b = b[n:]
+		}
 		if head&2 != 0 {
 			v, n := binary.Uvarint(b)
 			if n <= 0 || v > math.MaxInt32 {
