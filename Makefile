@@ -9,7 +9,7 @@ BIN := bin
 LAKE := lake
 SHARED := ../shared
 
-.PHONY: help setup build run test lint unit notebooks ingest-bench bench-kernel bench-run accuracy ablation own-accuracy exact-accuracy clean
+.PHONY: help setup build run test lint unit notebooks ingest-bench bench-kernel bench-run accuracy ablation own-accuracy exact-accuracy question-accuracy clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -64,6 +64,9 @@ own-accuracy: build ## estimators against --exact on the shipped accuracy and pa
 
 exact-accuracy: ## the whole-network simulation against ns-3, several seeds (minutes; needs ../shared)
 	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run TestNetworkAgainstNS3 -v ./simkernel
+
+question-accuracy: ## answers about flows outside the trace, leave-one-out against ns-3, as a table (minutes; needs ../shared)
+	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run TestQuestionAccuracy -v ./pipeline
 
 clean: ## remove what was built (not the lake)
 	@rm -rf $(BIN)

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,9 +41,10 @@ type AnswerQuantile struct {
 // answerQuantiles are the quantiles an Answer reports.
 var answerQuantiles = []float64{0.5, 0.9, 0.99, 0.999}
 
-// Ask estimates flows outside the workload (paper, §3.4): each draw takes a path by ECMP, draws a
-// packet-normalised delay from each of its links' buckets for the flow's size, adds them up, times
-// packets, and adds the ideal FCT. A link that no flow of the workload crosses adds nothing.
+// Ask estimates flows outside the workload: each draw takes a path by ECMP, meets at every link what
+// flows of the workload met there, and adds the ideal FCT. For estimator Flow the draws are aligned in
+// time (meet). For Independent they are the paper's (§3.4): a packet-normalised delay from each link's
+// bucket for the flow's size, times packets. A link that no flow of the workload crosses adds nothing.
 func (r *Run) Ask(ctx context.Context, q Question) (*Answer, error) {
 	switch {
 	case q.SizeBytes <= 0:
@@ -52,60 +54,95 @@ func (r *Run) Ask(ctx context.Context, q Question) (*Answer, error) {
 	case q.Src == q.Dst:
 		return nil, fmt.Errorf("source and destination are the same host %d", q.Src)
 	}
-	_, bucketed, err := r.bucketStage().complete(r.lake)
+	if _, _, err := r.sampleStage().complete(r.lake); err != nil {
+		return nil, err
+	}
+	flows, err := r.flowParts()
 	if err != nil {
 		return nil, err
 	}
-	paths := make([][]int32, q.N)
-	wanted := map[int32][]float64{}
-	distinct := map[string]bool{}
-	for i := range paths {
+	var rows int64
+	for _, p := range flows {
+		rows += p.Rows
+	}
+	draws := make([]draw, q.N)
+	known := map[string][]int32{} // different paths, each once in memory
+	var buf []int32
+	for i := range draws {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		flow := stages.NewStream(q.Seed, stages.StreamSample, uint64(i))
-		p, err := r.router.Path(int64(flow.Uint64()>>1), q.Src, q.Dst, nil)
-		if err != nil {
+		if buf, err = r.router.Path(int64(flow.Uint64()>>1), q.Src, q.Dst, buf); err != nil {
 			return nil, err
 		}
-		paths[i] = p
-		distinct[fmt.Sprint(p)] = true
-		for _, link := range p {
-			wanted[link] = nil
+		path, ok := known[fmt.Sprint(buf)]
+		if !ok {
+			path = slices.Clone(buf)
+			known[fmt.Sprint(buf)] = path
 		}
+		moment := stages.NewStream(q.Seed, stages.StreamSample, uint64(i), 0)
+		draws[i] = draw{path: path, sizeBytes: q.SizeBytes, row: int64(moment.IntN(int(rows))), except: -1}
 	}
-	if err := r.bucketsFor(q.SizeBytes, partsOf(bucketed, schema.DelayBuckets), wanted); err != nil {
+	if r.estimator == stages.Flow {
+		err = r.meet(ctx, draws)
+	} else {
+		err = r.meetIndependently(q, draws)
+	}
+	if err != nil {
 		return nil, err
 	}
-	return &Answer{Paths: len(distinct), Quantiles: r.draw(q, paths, wanted)}, nil
+	return &Answer{Paths: len(known), Quantiles: r.answer(draws)}, nil
 }
 
-// draw makes the flows asked about and answers their quantiles.
-func (r *Run) draw(q Question, paths [][]int32, delays map[int32][]float64) []AnswerQuantile {
+// meetIndependently draws from the buckets of the links, by draw and hop.
+func (r *Run) meetIndependently(q Question, draws []draw) error {
+	delays := map[int32][]float64{}
+	for i := range draws {
+		for _, link := range draws[i].path {
+			delays[link] = nil
+		}
+	}
+	_, bucketed, err := r.bucketStage().complete(r.lake)
+	if err != nil {
+		return err
+	}
+	if err := r.bucketsFor(q.SizeBytes, partsOf(bucketed, schema.DelayBuckets), delays); err != nil {
+		return err
+	}
 	packets := float64(r.spec.Params.Packets(q.SizeBytes))
-	flows := make([]AnswerQuantile, q.N)
-	var ideal simkernel.IdealPath
-	for i, path := range paths {
-		ideal.Reset(&r.spec.Params)
-		var delay float64
-		for hop, id := range path {
-			link := &r.net.Links[id]
-			ideal.Add(link.BandwidthBps, link.DelayNS)
-			if d := delays[id]; len(d) > 0 {
+	for i := range draws {
+		for hop, link := range draws[i].path {
+			if d := delays[link]; len(d) > 0 {
 				s := stages.NewStream(q.Seed, stages.StreamSample, uint64(i), uint64(hop)+1)
-				delay += d[s.IntN(len(d))] * packets
+				draws[i].delayNS += d[s.IntN(len(d))] * packets
 			}
 		}
+	}
+	return nil
+}
+
+// ideal is a draw's ideal FCT.
+func (r *Run) ideal(d *draw, scratch *simkernel.IdealPath) int64 {
+	scratch.Reset(&r.spec.Params)
+	for _, id := range d.path {
+		scratch.Add(r.net.Links[id].BandwidthBps, r.net.Links[id].DelayNS)
+	}
+	return scratch.FCTNS(d.sizeBytes)
+}
+
+// answer is the distribution of what the draws met.
+func (r *Run) answer(draws []draw) []AnswerQuantile {
+	flows := make([]AnswerQuantile, len(draws))
+	var scratch simkernel.IdealPath
+	for i := range draws {
 		f := &flows[i]
-		f.IdealNS = ideal.FCTNS(q.SizeBytes)
-		f.FCTNS = f.IdealNS + int64(math.Round(delay))
+		f.IdealNS = r.ideal(&draws[i], &scratch)
+		f.FCTNS = f.IdealNS + int64(math.Round(draws[i].delayNS))
 		f.Slowdown = float64(f.FCTNS) / float64(f.IdealNS)
 	}
 	slices.SortFunc(flows, func(a, b AnswerQuantile) int {
-		if a.Slowdown != b.Slowdown {
-			return int(math.Copysign(1, a.Slowdown-b.Slowdown))
-		}
-		return int(a.FCTNS - b.FCTNS)
+		return cmp.Or(cmp.Compare(a.Slowdown, b.Slowdown), cmp.Compare(a.FCTNS, b.FCTNS))
 	})
 	out := make([]AnswerQuantile, len(answerQuantiles))
 	for i, p := range answerQuantiles {
@@ -113,6 +150,31 @@ func (r *Run) draw(q Question, paths [][]int32, delays map[int32][]float64) []An
 		out[i].P = p
 	}
 	return out
+}
+
+// pickVariant works on the best estimate that the lake holds of the scenario: of estimator Flow with
+// the most passes or, if there is none, the paper's.
+func (r *Run) pickVariant() error {
+	variants, err := r.lake.variants(r.spec.ScenarioID)
+	if err != nil {
+		return err
+	}
+	found := false
+	for _, v := range variants {
+		e, passes, err := parseVariant(v)
+		if err != nil || found && (e != stages.Flow || passes < r.passes) { // an exact simulation, or a lesser estimate
+			continue
+		}
+		candidate := *r
+		candidate.estimator, candidate.passes = e, passes
+		if _, _, err := candidate.sampleStage().complete(r.lake); err == nil {
+			r.estimator, r.passes, found = e, passes, true
+		}
+	}
+	if !found {
+		return fmt.Errorf("scenario %s has not been estimated: run it (parsimon run)", r.spec.ScenarioID)
+	}
+	return nil
 }
 
 // bucketsFor fills in, for every wanted link, the delays of the bucket a flow of that size belongs

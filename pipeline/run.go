@@ -37,10 +37,13 @@ type Options struct {
 	// SwitchBufferBytes is what the ports of a switch share in a whole-network simulation; 0: without
 	// end. A run in which a switch may have needed more is refused.
 	SwitchBufferBytes int64
-	ReadOnly          bool  // neither writes nor locks: for Ask
-	MemoryBytes       int64 // what DuckDB may use to sort a flow file; default 1 GiB
-	Log               zerolog.Logger
-	Progress          Progress // nil: none
+	ReadOnly          bool // neither writes nor locks: for Ask
+	// AnyEstimate works on the best estimate that the lake holds of the scenario, whatever Estimator and
+	// Passes say: for Resume.
+	AnyEstimate bool
+	MemoryBytes int64 // what DuckDB may use to sort a flow file; default 1 GiB
+	Log         zerolog.Logger
+	Progress    Progress // nil: none
 }
 
 // A spec is what the lake keeps of a scenario, beside its tables, so that every stage can run on
@@ -163,8 +166,17 @@ func Resume(scenario string, o Options) (*Run, error) {
 		return nil, err
 	}
 	r, err := newRun(lake, sp, net, o)
-	if err != nil || o.ReadOnly {
-		return r, err
+	if err != nil {
+		return nil, err
+	}
+	if o.AnyEstimate {
+		if err := r.pickVariant(); err != nil {
+			r.Close()
+			return nil, err
+		}
+	}
+	if o.ReadOnly {
+		return r, nil
 	}
 	now := time.Now() // the scenario last worked on
 	return r, os.Chtimes(lake.statePath(place{scenario: scenario}, "spec.json"), now, now)

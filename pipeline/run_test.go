@@ -335,14 +335,23 @@ func TestStagesOneByOne(t *testing.T) {
 
 // A question outside the workload: an idle pair is ideal, and answers are the same every time.
 func TestAsk(t *testing.T) {
+	for _, by := range []stages.Estimator{stages.Independent, stages.Flow} {
+		t.Run(by.String(), func(t *testing.T) { testAsk(t, by) })
+	}
+}
+
+func testAsk(t *testing.T, by stages.Estimator) {
 	topology, flows := trace(t, 3000)
 	lake := t.TempDir()
-	estimate(t, topology, flows, Options{Lake: lake})
-	run, err := Resume("", Options{Lake: lake, Log: zerolog.Nop()})
+	estimate(t, topology, flows, Options{Lake: lake, Estimator: by})
+	run, err := Resume("", Options{Lake: lake, AnyEstimate: true, ReadOnly: true, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer run.Close()
+	if run.estimator != by {
+		t.Fatalf("picked %s, the lake holds %s", run.Variant(), by)
+	}
 	a, err := run.Ask(context.Background(), Question{Src: 0, Dst: 5, SizeBytes: 20_000, N: 4000, Seed: 1})
 	if err != nil {
 		t.Fatal(err)

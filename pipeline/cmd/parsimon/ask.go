@@ -232,9 +232,11 @@ var estimateCommand = command{
 	name: "estimate", args: "--lake DIR --src HOST --dst HOST --size BYTES",
 	summary: "slowdown of flows that need not be in the workload",
 	help: `
-Draws flows of one size between two hosts on a scenario that has been estimated: each takes a path by
-ECMP and a delay from the distribution of each of its links, independently (the paper's Monte Carlo).
-Prints quantiles of slowdown and FCT.
+Draws flows of one size between two hosts on a scenario that has been estimated. Each takes a path by
+ECMP and a moment of the workload, and at every link meets what a flow of its size met there at that
+moment. Where the scenario was estimated by the paper's method only (--estimator independent), it takes
+a delay from the distribution of each of its links, independently, as the paper does. Prints quantiles
+of slowdown and FCT.
 
   parsimon estimate --lake lake --src 3 --dst 200 --size 100KB --n 10000`,
 	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
@@ -243,7 +245,9 @@ Prints quantiles of slowdown and FCT.
 		var q pipeline.Question
 		r.declareLake(f)
 		r.declareScenario(f)
-		r.declareIndependent(f)
+		r.declareEstimator(f)
+		f.Lookup("estimator").DefValue = "what the lake holds, flow before independent"
+		f.Lookup("passes").DefValue = "the most that the lake holds"
 		f.Int32Var(&q.Src, "src", -1, "node id of the sending host (required)")
 		f.Int32Var(&q.Dst, "dst", -1, "node id of the receiving host (required)")
 		f.StringVar(&size, "size", "", "flow size, e.g. 1500 or 100KB (required)")
@@ -273,7 +277,11 @@ Prints quantiles of slowdown and FCT.
 			if err != nil {
 				return err
 			}
+			if o.Passes == pipeline.AutoPasses && f.Changed("estimator") {
+				return usagef("--passes auto: to take the most that the lake holds, leave --estimator and --passes out")
+			}
 			o.ReadOnly = true
+			o.AnyEstimate = !f.Changed("estimator") && (!f.Changed("passes") || o.Passes == pipeline.AutoPasses)
 			run, err := pipeline.Resume(r.scenario, o)
 			if err != nil {
 				return err

@@ -143,9 +143,17 @@ func TestRunThenAsk(t *testing.T) {
 		t.Errorf("DROP VIEW: exit %d", code)
 	}
 	for _, format := range []string{"table", "csv", "json"} {
-		if out := must(t, "estimate", "--lake", lake, "--estimator", "independent", "--src", "0", "--dst", "31", "--size", "10KB", "--n", "500", "--format", format); !strings.Contains(out, "0.999") {
+		if out := must(t, "estimate", "--lake", lake, "--src", "0", "--dst", "31", "--size", "10KB", "--n", "500", "--format", format); !strings.Contains(out, "0.999") {
 			t.Errorf("estimate as %s:\n%s", format, out)
 		}
+	}
+	if code, _, log := parsimon(t, "estimate", "--lake", lake, "--estimator", "independent", "--src", "0", "--dst", "31", "--size", "10KB"); code != exitFailed || !strings.Contains(log, "--estimator independent") {
+		t.Errorf("a question to an estimate that was not made: exit %d, %s", code, log)
+	}
+	other := filepath.Join(t.TempDir(), "lake")
+	must(t, "run", scenario, "--lake", other, "--estimator", "independent", "--quiet")
+	if out := must(t, "estimate", "--lake", other, "--src", "0", "--dst", "31", "--size", "10KB", "--n", "500"); !strings.Contains(out, "0.999") {
+		t.Errorf("estimate after a run by the paper's method:\n%s", out)
 	}
 	parts, err := filepath.Glob(filepath.Join(lake, "slowdowns", "*", "*", "*.parquet"))
 	if err != nil || len(parts) == 0 {

@@ -1,0 +1,179 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"parsimon/schema"
+	"parsimon/stages"
+)
+
+// Time-aligned draws: how estimator flow answers questions about flows that are not in the workload.
+//
+// Draws that are independent at each hop (the paper's, §3.4) put the burst at one link together with the
+// quiet hour of the next. So each draw takes one moment for its whole path, the start of a flow picked
+// at random from the workload, because new flows arrive when the trace's do; and at every hop it takes
+// the place of the flow that was there at that moment (stages.LinkFlows.Aligned).
+//
+// Of what the hop contributed to that donor's FCT, the wait of the last packet is taken as it is, and
+// only the rest per packet. A wait is a property of the queue at a moment: to scale it by the asked
+// flow's packets would make long waits of nothing (at 100 KB it doubled p99.9). The rest is rate lost,
+// which a flow of twice the packets loses twice. The donor is of the size's bucket for the wait's sake
+// too: in a burst of packets, which others join while it lasts, the last waits for more of theirs than a
+// lone packet does.
+
+// A draw is a flow asked about: where it goes, when, and what it is found to meet on the way.
+type draw struct {
+	path      []int32
+	sizeBytes int64
+	row       int64 // of table flows, whose start is its moment
+	momentNS  int64
+	except    int64 // row of the flow that is no donor; -1: none
+	delayNS   float64
+}
+
+// A donation is what a draw takes from a donor at a link.
+type donation struct {
+	row   int64 // the donor's
+	link  int32
+	draw  int32
+	share float64 // the draw's packets per packet of the donor's
+}
+
+// meet fills in what the draws, whose paths, sizes and rows are known, meet. It reads the flows of one
+// link at a time, and keeps of them a donor a draw and hop; then it reads hop_contributions once.
+func (r *Run) meet(ctx context.Context, draws []draw) error {
+	if err := r.moments(draws); err != nil {
+		return err
+	}
+	crossing := map[int32][]int32{}
+	for i := range draws {
+		for _, link := range draws[i].path {
+			crossing[link] = append(crossing[link], int32(i))
+		}
+	}
+	var taken []donation
+	err := r.eachLink(ctx, slices.Sorted(maps.Keys(crossing)), func(link int32, flows *stages.LinkFlows) {
+		for _, i := range crossing[link] {
+			d := &draws[i]
+			if donor, ok := flows.Aligned(d.sizeBytes, d.momentNS, d.except); ok {
+				taken = append(taken, r.donate(flows, donor, link, i, d.sizeBytes))
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return r.collect(ctx, taken, func(t donation, delayNS, waitNS float64) {
+		draws[t.draw].delayNS += waitNS + (delayNS-waitNS)*t.share
+	})
+}
+
+func (r *Run) donate(flows *stages.LinkFlows, donor, link, draw int32, sizeBytes int64) donation {
+	row, size, _ := flows.Flow(donor)
+	packets := func(bytes int64) float64 { return float64(r.spec.Params.Packets(bytes)) }
+	return donation{row, link, draw, packets(sizeBytes) / packets(size)}
+}
+
+// moments looks up the starts of the flows that the draws name.
+func (r *Run) moments(draws []draw) error {
+	flows, err := r.flowParts()
+	if err != nil {
+		return err
+	}
+	order := make([]*draw, len(draws))
+	for i := range draws {
+		order[i] = &draws[i]
+	}
+	slices.SortFunc(order, func(a, b *draw) int { return cmp.Compare(a.row, b.row) })
+	var first int64
+	for n := range flows {
+		last := first + flows[n].Rows
+		if len(order) > 0 && order[0].row < last {
+			in := r.lake.read(schema.Flows, flows[n:n+1], []string{"start_ns"}, nil)
+			err := eachBatch(in, func(b batch) {
+				starts := b.int64s("start_ns")
+				end := first + int64(len(starts))
+				for len(order) > 0 && order[0].row < end {
+					order[0].momentNS = starts[order[0].row-first]
+					order = order[1:]
+				}
+				first = end
+			})
+			if err != nil {
+				return err
+			}
+		}
+		first = last
+	}
+	if len(order) > 0 {
+		return fmt.Errorf("table flows has no row %d", order[0].row)
+	}
+	return nil
+}
+
+// eachLink hands the flows of each link, if any, to do.
+func (r *Run) eachLink(ctx context.Context, links []int32, do func(link int32, flows *stages.LinkFlows)) error {
+	_, routed, err := r.routeStage().complete(r.lake)
+	if err != nil {
+		return err
+	}
+	hops := partsOf(routed, schema.Hops)
+	var flows stages.LinkFlows
+	for _, link := range links {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		in := r.lake.read(schema.Hops, hops, stages.LinkFlowColumns(), &keyRange{"link_id", int64(link), int64(link) + 1})
+		err := flows.Read(link, in)
+		closeQuietly(in)
+		if err != nil {
+			return err
+		}
+		if flows.Len() > 0 {
+			do(link, &flows)
+		}
+	}
+	return nil
+}
+
+// collect looks up what the donors were delayed, in the order of their rows.
+func (r *Run) collect(ctx context.Context, taken []donation, take func(t donation, delayNS, waitNS float64)) error {
+	if len(taken) == 0 {
+		return nil
+	}
+	_, sampled, err := r.sampleStage().complete(r.lake)
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(taken, func(a, b donation) int {
+		return cmp.Or(cmp.Compare(a.row, b.row), cmp.Compare(a.link, b.link), cmp.Compare(a.draw, b.draw))
+	})
+	in := r.lake.read(schema.HopContributions, partsOf(sampled, schema.HopContributions), []string{"flow_row", "link_id", "delay_ns", "wait_ns"},
+		&keyRange{"flow_row", taken[0].row, taken[len(taken)-1].row + 1})
+	at, found := 0, 0
+	err = eachBatch(in, func(b batch) {
+		row, link, delay, wait := b.int64s("flow_row"), b.int32s("link_id"), b.float64s("delay_ns"), b.float64s("wait_ns")
+		for i := range row { // by flow, as taken is
+			for at < len(taken) && taken[at].row < row[i] {
+				at++
+			}
+			for j := at; j < len(taken) && taken[j].row == row[i]; j++ {
+				if taken[j].link == link[i] {
+					take(taken[j], delay[i], wait[i])
+					found++
+				}
+			}
+		}
+	})
+	switch {
+	case err != nil:
+		return err
+	case found != len(taken):
+		return fmt.Errorf("hop_contributions lacks %d of %d flows and links that table hops has: run the scenario again", len(taken)-found, len(taken))
+	}
+	return ctx.Err()
+}

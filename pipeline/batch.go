@@ -1,0 +1,42 @@
+package pipeline
+
+import (
+	"errors"
+	"io"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+
+	"parsimon/schema"
+)
+
+// A batch is a record batch whose columns are found by name. What it answers is valid until the batch
+// is released.
+type batch struct{ arrow.Record }
+
+func (b batch) named(name string) arrow.Array {
+	return b.Column(b.Schema().FieldIndices(name)[0])
+}
+
+func (b batch) int64s(name string) []int64     { return b.named(name).(*array.Int64).Int64Values() }
+func (b batch) int32s(name string) []int32     { return b.named(name).(*array.Int32).Int32Values() }
+func (b batch) float64s(name string) []float64 { return b.named(name).(*array.Float64).Float64Values() }
+func (b batch) strings(name string) *array.String {
+	return b.named(name).(*array.String)
+}
+
+// eachBatch hands every batch of a stream to do, releases it, and closes the stream.
+func eachBatch(in schema.Batches, do func(b batch)) error {
+	defer closeQuietly(in)
+	for {
+		rec, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		do(batch{rec})
+		rec.Release()
+	}
+}
