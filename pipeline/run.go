@@ -102,6 +102,7 @@ func (r *Run) Estimate(ctx context.Context) error {
 			r.Sample, // a flow's hops → its FCT and slowdown
 		)
 	}
+	steps = append(steps, r.Confidence) // slowdowns → intervals of their percentiles, and what to beware of
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return err

@@ -139,13 +139,13 @@ func (l *Lake) scenarioStatus(id string, thorough bool) (ScenarioStatus, error) 
 		run.estimator, run.passes, run.without = parsed.estimator, parsed.passes, parsed.without
 		if run.estimator == stages.Independent {
 			estimated = true
-			all = append(all, run.simulateStage(), run.bucketStage(), run.sampleStage())
+			all = append(all, run.simulateStage(), run.bucketStage(), run.sampleStage(), run.confidenceStage())
 			continue
 		}
 		all = append(all, run.passStage(run.passes), run.relaxStage(run.passes))
 		if l.begun(run.sendersStage()) { // a pass on the way to others need not be estimated
 			estimated = true
-			all = append(all, run.sendersStage(), run.sampleStage())
+			all = append(all, run.sendersStage(), run.sampleStage(), run.confidenceStage())
 		}
 	}
 	for _, s := range all {

@@ -11,7 +11,8 @@ import (
 	"parsimon/stages"
 )
 
-// WriteSummary writes what a finished run found: its slowdowns by size bin, the most loaded links,
+// WriteSummary writes what a finished run found: its slowdowns by size bin and how far they can be
+// trusted, the most loaded links,
 // what each stage cost, and what to type next.
 func (r *Run) WriteSummary(ctx context.Context, w io.Writer) (err error) {
 	g, err := r.generated()
@@ -49,6 +50,9 @@ func (r *Run) WriteSummary(ctx context.Context, w io.Writer) (err error) {
 		}
 	}
 	table("Slowdown (FCT / ideal FCT) by flow size", queries.SlowdownBySize, nil)
+	if err := r.summarizeConfidence(&p); err != nil {
+		return err
+	}
 	table("Most loaded links", queries.HottestLinks, map[string]string{"n": "5"})
 	table("Load of the network", queries.LoadTop10, nil)
 	if g.ExpectedMaxLoad > 0 {
@@ -74,7 +78,8 @@ func (r *Run) writeQuery(ctx context.Context, db *queries.DB, name string, extra
 	if err != nil {
 		return err
 	}
-	return rows.Hide("scenario", "variant").Write(w, "table")
+	// The intervals and warnings have lines of their own.
+	return rows.Hide("scenario", "variant", "p50_lo", "p50_hi", "p90_lo", "p90_hi", "p99_lo", "p99_hi", "p999_lo", "p999_hi", "warning").Write(w, "table")
 }
 
 func (r *Run) summarizeUnreachable(p *printer) error {

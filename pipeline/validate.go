@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"math/bits"
 	"os"
 	"path/filepath"
 	"slices"
@@ -175,14 +174,18 @@ func compareQuantiles(ctx context.Context, db *sql.DB, estimates, truth string) 
 		return nil, 0, err
 	}
 	defer rows.Close()
-	bins := []*sample{{name: "<10 KB", below: 10_000}, {name: "10-100 KB", below: 100_000}, {name: "100 KB-1 MB", below: 1_000_001}, {name: ">1 MB", below: math.MaxInt64}, {name: "all"}}
+	var bins []*sample
+	for _, b := range stages.SizeBins() {
+		bins = append(bins, &sample{name: b.Name, most: b.SizeMaxBytes})
+	}
+	bins = append(bins, &sample{name: stages.AllSizes})
 	for rows.Next() {
 		var row, size int64
 		var estimate, tru float64
 		if err := rows.Scan(&row, &size, &estimate, &tru); err != nil {
 			return nil, 0, err
 		}
-		at := slices.IndexFunc(bins, func(b *sample) bool { return size < b.below })
+		at := slices.IndexFunc(bins, func(b *sample) bool { return size <= b.most })
 		bins[at].add(row, estimate, tru)
 		bins[len(bins)-1].add(row, estimate, tru)
 	}
@@ -200,7 +203,7 @@ func compareQuantiles(ctx context.Context, db *sql.DB, estimates, truth string) 
 // A sample is the flows of one size bin, with estimate and truth.
 type sample struct {
 	name          string
-	below         int64
+	most          int64 // size
 	rows          []int64
 	estimate, tru []float64
 }
@@ -221,7 +224,7 @@ func (s *sample) compare() []ValidationRow {
 		total := 0
 		for i, row := range s.rows {
 			u := stages.NewStream(uint64(rep), stages.StreamBootstrap, uint64(row))
-			weight[i] = poissonOne(u.Uint64())
+			weight[i] = stages.PoissonOne(u.Uint64())
 			total += int(weight[i])
 		}
 		est, tru := weighted(s.estimate, byEstimate, weight, total), weighted(s.tru, byTruth, weight, total)
@@ -287,30 +290,6 @@ func weighted(values []float64, order []int32, weight []uint8, total int) []floa
 	}
 	return out
 }
-
-// poissonOne maps 64 random bits to a Poisson variable of mean 1, by inversion.
-func poissonOne(u uint64) uint8 {
-	k := uint8(0)
-	for k < uint8(len(poissonCDF)) && u >= poissonCDF[k] {
-		k++
-	}
-	return k
-}
-
-// poissonCDF is the distribution function of Poisson(1) in units of 2^-64.
-var poissonCDF = func() (cdf [16]uint64) {
-	p, sum := math.Exp(-1), 0.0
-	for k := range cdf {
-		sum += p
-		p /= float64(k + 1)
-		if hi := sum * 0x1p64; hi < 0x1p64 {
-			cdf[k] = uint64(hi)
-		} else {
-			cdf[k], _ = bits.Sub64(0, 1, 0)
-		}
-	}
-	return cdf
-}()
 
 // compareTiers compares the waits of the flows' last packets by tier of links.
 func (r *Run) compareTiers(ctx context.Context, db *sql.DB, w Window) ([]TierQueueing, error) {

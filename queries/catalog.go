@@ -30,11 +30,29 @@ const sizeBins = `SELECT * FROM (VALUES
     (4, 'all', 0, 9223372036854775807)
 ) AS bins(bin, size_bin, size_min_bytes, size_max_bytes)`
 
+// intervals turns table confidence around: a row for each group of flows, its 95% intervals side by
+// side, and in words what to beware of: where the trace is too short, and what kinds of weakness table
+// warnings has for the whole estimate.
+const intervals = `SELECT
+    c.scenario, c.variant, c.service, c.vnet, c.size_bin,
+    max(c.lo) FILTER (WHERE c.quantile = 0.5) AS p50_lo, max(c.hi) FILTER (WHERE c.quantile = 0.5) AS p50_hi,
+    max(c.lo) FILTER (WHERE c.quantile = 0.9) AS p90_lo, max(c.hi) FILTER (WHERE c.quantile = 0.9) AS p90_hi,
+    max(c.lo) FILTER (WHERE c.quantile = 0.99) AS p99_lo, max(c.hi) FILTER (WHERE c.quantile = 0.99) AS p99_hi,
+    max(c.lo) FILTER (WHERE c.quantile = 0.999) AS p999_lo, max(c.hi) FILTER (WHERE c.quantile = 0.999) AS p999_hi,
+    concat_ws('; ',
+        string_agg(c.warning, '; ' ORDER BY c.quantile) FILTER (WHERE c.warning <> ''),
+        'see warnings: ' || any_value(w.kinds)) AS warning
+FROM confidence AS c
+LEFT JOIN (
+    SELECT scenario, variant, string_agg(kind, ', ' ORDER BY kind) AS kinds FROM warnings GROUP BY scenario, variant
+) AS w ON w.scenario = c.scenario AND w.variant = c.variant
+GROUP BY c.scenario, c.variant, c.service, c.vnet, c.size_bin`
+
 // A view is one CREATE VIEW of the catalog.
 type view struct{ name, sql string }
 
 // views lists the catalog's views in an order in which they can be created: one per table, then
-// size_bins, then one per question. Paths in them start with base: "" gives paths relative to the
+// size_bins and intervals, then one per question. Paths in them start with base: "" gives paths relative to the
 // lake. A table without files becomes an empty view with the table's columns and types.
 func views(lake, base string) ([]view, error) {
 	var all []view
@@ -51,7 +69,7 @@ func views(lake, base string) ([]view, error) {
 			all = append(all, v)
 		}
 	}
-	all = append(all, view{"size_bins", sizeBins})
+	all = append(all, view{"size_bins", sizeBins}, view{"intervals", intervals})
 	for _, q := range List() {
 		text := paramUse.ReplaceAllStringFunc(q.SQL, func(use string) string {
 			for _, p := range q.Params {

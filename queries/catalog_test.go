@@ -93,7 +93,7 @@ func TestCatalog(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		want := []string{"size_bins"}
+		want := []string{"size_bins", "intervals"}
 		for _, table := range schema.Tables() {
 			for _, v := range table.Views() {
 				want = append(want, v.Name)

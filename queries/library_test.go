@@ -20,7 +20,7 @@ func TestLibrary(t *testing.T) {
 	if len(paths) != len(List()) || len(paths) < 10 {
 		t.Fatalf("%d files, %d questions", len(paths), len(List()))
 	}
-	names := map[string]bool{"size_bins": true}
+	names := map[string]bool{"size_bins": true, "intervals": true}
 	for _, table := range schema.Tables() {
 		names[table.Name] = true
 	}

@@ -1,6 +1,6 @@
 -- question: How slow are the flows of each service?
 -- grain: one row per scenario, variant and service
--- units: slowdown is FCT / ideal FCT, no unit
+-- units: slowdown is FCT / ideal FCT, no unit; lo and hi are the ends of its 95% interval
 -- param: scenario text = '' : scenario id; empty means every scenario in the lake, each on its own rows
 -- param: variant text = '' : estimator variant; empty means every variant in the lake, each on its own rows
 
@@ -14,10 +14,17 @@ WITH groups AS (
     WHERE ($scenario = '' OR scenario = $scenario)
       AND ($variant = '' OR variant = $variant)
     GROUP BY scenario, variant, service
+), trust AS (
+    SELECT * FROM intervals
+    WHERE service IS NOT NULL AND size_bin = 'all'
+      AND ($scenario = '' OR scenario = $scenario)
+      AND ($variant = '' OR variant = $variant)
 )
 SELECT
-    scenario, variant, service, flows,
-    q[1] AS p50_slowdown, q[2] AS p90_slowdown, q[3] AS p99_slowdown, q[4] AS p999_slowdown,
-    max_slowdown
-FROM groups
-ORDER BY scenario, variant, service
+    g.scenario, g.variant, g.service, g.flows,
+    g.q[1] AS p50_slowdown, g.q[2] AS p90_slowdown, g.q[3] AS p99_slowdown, g.q[4] AS p999_slowdown,
+    g.max_slowdown,
+    i.p50_lo, i.p50_hi, i.p90_lo, i.p90_hi, i.p99_lo, i.p99_hi, i.p999_lo, i.p999_hi, coalesce(i.warning, '') AS warning
+FROM groups AS g
+LEFT JOIN trust AS i ON i.scenario = g.scenario AND i.variant = g.variant AND i.service = g.service
+ORDER BY g.scenario, g.variant, g.service

@@ -1,6 +1,6 @@
 -- question: How much slower than alone in the network do flows of each size finish?
 -- grain: one row per scenario, variant and size bin (and one for all sizes)
--- units: sizes in bytes; slowdown is FCT / ideal FCT, no unit
+-- units: sizes in bytes; slowdown is FCT / ideal FCT, no unit; lo and hi are the ends of its 95% interval
 -- param: scenario text = '' : scenario id; empty means every scenario in the lake, each on its own rows
 -- param: variant text = '' : estimator variant; empty means every variant in the lake, each on its own rows
 
@@ -16,10 +16,17 @@ WITH groups AS (
     WHERE ($scenario = '' OR s.scenario = $scenario)
       AND ($variant = '' OR s.variant = $variant)
     GROUP BY s.scenario, s.variant, b.bin, b.size_bin
+), trust AS (
+    SELECT * FROM intervals
+    WHERE service IS NULL AND vnet IS NULL
+      AND ($scenario = '' OR scenario = $scenario)
+      AND ($variant = '' OR variant = $variant)
 )
 SELECT
-    scenario, variant, size_bin, flows,
-    q[1] AS p50_slowdown, q[2] AS p90_slowdown, q[3] AS p99_slowdown, q[4] AS p999_slowdown,
-    max_slowdown
-FROM groups
-ORDER BY scenario, variant, bin
+    g.scenario, g.variant, g.size_bin, g.flows,
+    g.q[1] AS p50_slowdown, g.q[2] AS p90_slowdown, g.q[3] AS p99_slowdown, g.q[4] AS p999_slowdown,
+    g.max_slowdown,
+    i.p50_lo, i.p50_hi, i.p90_lo, i.p90_hi, i.p99_lo, i.p99_hi, i.p999_lo, i.p999_hi, coalesce(i.warning, '') AS warning
+FROM groups AS g
+LEFT JOIN trust AS i ON i.scenario = g.scenario AND i.variant = g.variant AND i.size_bin = g.size_bin
+ORDER BY g.scenario, g.variant, g.bin

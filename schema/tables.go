@@ -275,6 +275,36 @@ var (
 	}
 )
 
+// Tables that say how far the answer can be trusted.
+var (
+	Confidence = Table{
+		Name: "confidence", Doc: "95% intervals of the percentiles of slowdown, by a bootstrap over stretches of time: what other flows of the same kind might have given, not the method's own bias.",
+		Grain: "group of flows × quantile", Key: []string{"service", "vnet", "size_bin", "quantile"}, Sort: []string{}, Variant: true,
+		Columns: []Column{
+			{"service", str, true, "", "flows of this service; null: of all"},
+			{"vnet", str, true, "", "flows of this virtual network; null: of all"},
+			{"size_bin", str, false, "", "flows of these sizes, or all"},
+			{"quantile", f64, false, "", "0.5, 0.9, 0.99 or 0.999"},
+			{"flows", i64, false, "", "flows in the group"},
+			{"estimate", f64, false, "", "slowdown at the quantile, to within 0.1%"},
+			{"lo", f64, false, "", "lower end of the interval"},
+			{"hi", f64, false, "", "upper end of the interval"},
+			{"warning", str, false, "", "why the trace is too short for this percentile; empty if it is not"},
+		},
+	}
+	Warnings = Table{
+		Name: "warnings", Doc: "Where the method is known to be weak and the scenario is such a case, with the reason; no row where it is not.",
+		Grain: "kind of weakness", Key: []string{"kind"}, Sort: []string{}, Variant: true,
+		Columns: []Column{
+			{"kind", str, false, "", "loaded twice, fan-in or unsettled"},
+			{"measure", f64, true, "", "what was measured, a share; null where there was nothing to measure"},
+			{"threshold", f64, true, "", "from where on there is a warning"},
+			{"link_id", i32, true, "", "link it is about; null if it is about no single one"},
+			{"warning", str, false, "", "the reason, in words"},
+		},
+	}
+)
+
 // Tables of the whole-network simulation and of its comparison with estimates. Their variant is
 // "exact", or "exact-<from>-<to>" for a window of the workload, in ns.
 var (
@@ -325,7 +355,7 @@ var (
 func Tables() []Table {
 	return []Table{
 		Scenarios, Nodes, Links, Flows, Rejects, Hops, LinkLoads, LinkStats, HopDelays,
-		DelayBuckets, HopWaits, Elsewhere, SenderFCTs, HopContributions, Slowdowns, ExactFCTs, ExactHops, Validations, Workloads, Records,
+		DelayBuckets, HopWaits, Elsewhere, SenderFCTs, HopContributions, Slowdowns, Confidence, Warnings, ExactFCTs, ExactHops, Validations, Workloads, Records,
 	}
 }
 

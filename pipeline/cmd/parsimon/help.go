@@ -12,7 +12,7 @@ import (
 func commands() []*command {
 	return []*command{
 		&runCommand, &ingestCommand, &queryCommand, &statusCommand, &estimateCommand, &validateCommand,
-		&generateCommand, &routeCommand, &simulateCommand, &relaxCommand, &sendersCommand, &bucketCommand, &sampleCommand,
+		&generateCommand, &routeCommand, &simulateCommand, &relaxCommand, &sendersCommand, &bucketCommand, &sampleCommand, &confidenceCommand,
 		&schemaCommand, &benchKernelCommand,
 	}
 }

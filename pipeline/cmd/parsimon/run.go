@@ -236,7 +236,7 @@ var runCommand = command{
 	name: "run", args: "[SCENARIO.yaml] --lake DIR",
 	summary: "estimate a scenario: all stages, then a summary",
 	help: `
-Runs generate, route, simulate, bucket and sample in order on one scenario, and writes a summary:
+Runs all stages in order on one scenario, and writes a summary:
 slowdown percentiles by flow size, the most loaded links, and what each stage took.
 
 A scenario is a YAML file (or the name of one that ships: small, mixed, failed-cable, large), a
@@ -399,3 +399,10 @@ Reads flows and what the stages before found about their hops, and writes slowdo
 (estimator flow: and hop_contributions, what each hop adds to each flow). Brings the views in
 LAKE/parsimon.duckdb up to date.`,
 	(*pipeline.Run).Sample, (*runFlags).declareEstimator)
+
+var confidenceCommand = stageCommand("confidence", "stage 6: how far the estimate can be trusted", `
+Reads slowdowns, hop_contributions and link_stats, and writes confidence, 95% intervals of the
+percentiles of slowdown, and warnings, where the method is known to be weak. The intervals come from a
+bootstrap over stretches of time: they say what other flows of the same kind might have given, and
+nothing of the method's own error.`,
+	(*pipeline.Run).Confidence, (*runFlags).declareEstimator)

@@ -1,0 +1,138 @@
+package stages
+
+import (
+	"strings"
+	"testing"
+
+	"parsimon/schema"
+)
+
+// linkTable is table link_stats of the network, with loads and waits by link.
+func linkTable(t *testing.T, n *Network, load, waitNS func(link int32) float64) *captured {
+	t.Helper()
+	var link, src, dst []int32
+	var count []int64
+	var tier []string
+	var loads, waits []float64
+	for _, l := range n.Links {
+		link, src, dst, tier = append(link, l.ID), append(src, l.Src), append(dst, l.Dst), append(tier, l.Tier)
+		count, loads, waits = append(count, 100), append(loads, load(l.ID)), append(waits, waitNS(l.ID))
+	}
+	var out captured
+	c := column(count)
+	err := writeColumns(&out, schema.LinkStats, len(link), column(link), column(src), column(dst), stringColumn(tier), c, c, c, c, c, column(loads),
+		c, c, c, c, c, column(waits), column(waits))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &out
+}
+
+func zero(int32) float64 { return 0 }
+
+// watched has 200 flows of two hops over smallNetwork watched, in two chunks: host 0 → tor → host 1 if the
+// first, host 2 → tor → host 3 otherwise. Each has delays of that much at its hops.
+func watched(t *testing.T, e Estimator, load func(int32) float64, first func(i int) bool, delays func(i int) [2]float64) *WeaknessFinder {
+	t.Helper()
+	n := smallNetwork(t)
+	w, err := NewWeaknessFinder(n, e, 5, linkTable(t, n, load, zero))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var hops captured
+	var out contributionRows
+	for i := range 200 {
+		path := [2]int32{4, 7}
+		if first(i) {
+			path = [2]int32{0, 3}
+		}
+		for h, d := range delays(i) {
+			out.append(int64(i), int16(h), 2, path[h], d, 0)
+		}
+	}
+	if err := out.flush(&hops); err != nil {
+		t.Fatal(err)
+	}
+	slow := made(t, func(i int) float64 {
+		d := delays(i)
+		return 1 + d[0] + d[1]
+	}, 200)
+	for _, chunk := range [][2]int64{{0, 120}, {120, 80}} {
+		if err := w.Watch(chunk[0], chunk[1], slow.rewound(), hops.rewound()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if w.flows != 200 {
+		t.Fatalf("%d flows watched", w.flows)
+	}
+	return w
+}
+
+// Each kind of weakness is found where it is, and only there.
+func TestWeaknesses(t *testing.T) {
+	every := func(n int) func(int) bool { return func(i int) bool { return i%n == 0 } }
+	even := func(int) [2]float64 { return [2]float64{3, 3} }
+	hot := func(links ...int32) func(int32) float64 {
+		return func(l int32) float64 {
+			for _, h := range links {
+				if l == h {
+					return 0.65
+				}
+			}
+			return 0.55
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		by     Estimator
+		load   func(int32) float64
+		first  func(int) bool
+		delays func(int) [2]float64
+		moved  float64
+		want   []string
+	}{
+		{"nothing", Flow, hot(), every(2), even, 0.1, nil},
+		{"both hops of one flow in four", Flow, hot(0, 3), every(4), even, 0, []string{"loaded twice: 25% of the flows", "fan-in: link 7, 4 → 3, "}},
+		{"one hop of them", Flow, hot(0), every(2), even, 0, nil},
+		{"both hops of one flow in ten", Flow, hot(0, 3), every(10), func(i int) [2]float64 { return [2]float64{float64(i%10) * 100} }, 0, []string{"fan-in: link 4"}},
+		{"the same by the paper's method", Independent, hot(0, 3), every(10), even, 0.9, []string{"loaded twice: 10%", "fan-in"}},
+		{"the slowest flows at one link", Flow, hot(), every(2), func(i int) [2]float64 { return [2]float64{0, float64(i%2) * 50} }, 0, []string{"fan-in: link 7"}},
+		{"unsettled", Flow, hot(), every(2), even, 0.3, []string{"unsettled: the last pass moved the waits in the switches by 30%"}},
+		{"one pass", Flow, hot(), every(2), even, -1, []string{"unsettled: one pass only"}},
+		{"no tail", Flow, hot(), every(4), func(int) [2]float64 { return [2]float64{} }, 0, nil},
+	} {
+		found := watched(t, c.by, c.load, c.first, c.delays).Weaknesses(c.moved)
+		ok := len(found) == len(c.want)
+		for i := range found {
+			ok = ok && strings.HasPrefix(found[i].Kind+": "+found[i].Warning, c.want[i])
+		}
+		if !ok {
+			t.Errorf("%s: %+v, want %q", c.name, found, c.want)
+		}
+		rec := WeaknessRecord(found)
+		if rec.NumRows() != int64(len(found)) {
+			t.Errorf("%s: %d rows of %d", c.name, rec.NumRows(), len(found))
+		}
+		rec.Release()
+	}
+}
+
+// A pass that makes all waits in switches a quarter shorter has moved them by a third of what they are
+// now; what a host's own link does is of no account.
+func TestMoved(t *testing.T) {
+	n := smallNetwork(t)
+	before := linkTable(t, n, zero, func(l int32) float64 { return 400 + float64(l) })
+	after := linkTable(t, n, zero, func(l int32) float64 {
+		if n.FromHost(l) {
+			return 1e6
+		}
+		return 0.75 * (400 + float64(l))
+	})
+	if moved, err := Moved(n, before.rewound(), after.rewound()); err != nil || moved < 0.333 || moved > 0.334 {
+		t.Errorf("moved by %g, %v", moved, err)
+	}
+	idle := linkTable(t, n, zero, zero)
+	if moved, err := Moved(n, idle.rewound(), idle.rewound()); err != nil || moved != 0 {
+		t.Errorf("a network without waits moved by %g, %v", moved, err)
+	}
+}
