@@ -171,7 +171,7 @@ func (r *Run) summarizeConfidence(p *printer) error {
 	if err != nil {
 		return err
 	}
-	var short []string
+	short := map[string][]string{} // by size bin
 	err = eachBatch(r.lake.read(schema.Confidence, partsOf(done, schema.Confidence), nil, nil), func(b batch) {
 		service, vnet, bin, warning := b.strings("service"), b.strings("vnet"), b.strings("size_bin"), b.strings("warning")
 		quantile, lo, hi := b.float64s("quantile"), b.float64s("lo"), b.float64s("hi")
@@ -184,7 +184,7 @@ func (r *Run) summarizeConfidence(p *printer) error {
 				line = append(line, fmt.Sprintf("p%g %.3f to %.3f", math.Round(1000*q)/10, lo[i], hi[i]))
 			}
 			if warning.Value(i) != "" {
-				short = append(short, bin.Value(i)+": "+warning.Value(i))
+				short[bin.Value(i)] = append(short[bin.Value(i)], warning.Value(i))
 			}
 		}
 		if line != nil {
@@ -194,8 +194,10 @@ func (r *Run) summarizeConfidence(p *printer) error {
 	if err != nil {
 		return err
 	}
-	for _, s := range short {
-		p.linef("warning: the trace is short for %s", s)
+	for _, bin := range append(stages.SizeBins(), stages.SizeBin{Name: stages.AllSizes}) {
+		if reasons := short[bin.Name]; reasons != nil {
+			p.linef("warning: the trace is short, %s: %s", bin.Name, strings.Join(reasons, "; "))
+		}
 	}
 	return eachBatch(r.lake.read(schema.Warnings, partsOf(done, schema.Warnings), nil, nil), func(b batch) {
 		kind, warning := b.strings("kind"), b.strings("warning")

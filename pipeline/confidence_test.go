@@ -68,7 +68,7 @@ func TestConfidenceOfARun(t *testing.T) {
 		if err := run.WriteSummary(context.Background(), &summary); err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{"95% intervals of all flows: p50 ", "not the method's own error", "warning: the trace is short for all: p99.9: only 6 flows beyond it"} {
+		for _, want := range []string{"95% intervals of all flows: p50 ", "not the method's own error", "warning: the trace is short, all: ", "p99: only 60 flows beyond it; p99.9: only 6 flows beyond it"} {
 			if !strings.Contains(summary.String(), want) {
 				t.Errorf("%s: the summary lacks %q:\n%s", run.Variant(), want, summary.String())
 			}
@@ -76,6 +76,13 @@ func TestConfidenceOfARun(t *testing.T) {
 		if strings.Contains(summary.String(), "p50_lo") || (o.Passes == 1) != strings.Contains(summary.String(), "warning: unsettled: one pass only") {
 			t.Errorf("%s:\n%s", run.Variant(), summary.String())
 		}
+	}
+	var bins []string // of the stages: those of the questions
+	for _, b := range stages.SizeBins() {
+		bins = append(bins, fmt.Sprintf("%s %d %d", b.Name, b.SizeMinBytes, b.SizeMaxBytes))
+	}
+	if got := ask(t, lake, "SELECT string_agg(size_bin || ' ' || size_min_bytes || ' ' || size_max_bytes, ', ' ORDER BY bin) FROM size_bins WHERE size_bin <> '"+stages.AllSizes+"'"); got != "["+strings.Join(bins, ", ")+"]" {
+		t.Errorf("size_bins has %s, the stages have %q", got, bins)
 	}
 	l, err := OpenLake(lake, false)
 	if err != nil {

@@ -155,7 +155,10 @@ func (r *Run) journeys(ctx context.Context) error {
 	if err := r.Senders(ctx); err != nil { // the hosts' own cases, told everything → each flow's journey
 		return err
 	}
-	return r.Sample(ctx) // → its FCT and slowdown, and what each hop contributed
+	if err := r.Sample(ctx); err != nil { // → its FCT and slowdown, and what each hop contributed
+		return err
+	}
+	return r.Confidence(ctx) // → intervals of the percentiles, and what to beware of
 }
 
 // told are what the link cases of pass n are told; none in the first.

@@ -99,10 +99,10 @@ func (r *Run) Estimate(ctx context.Context) error {
 			r.Simulate, // each link case on its own → hop delays
 			r.Bucket,   // hop delays → distributions by flow size → what each hop adds to each flow
 			// barrier 2
-			r.Sample, // a flow's hops → its FCT and slowdown
+			r.Sample,     // a flow's hops → its FCT and slowdown
+			r.Confidence, // slowdowns → intervals of their percentiles, and what to beware of
 		)
 	}
-	steps = append(steps, r.Confidence) // slowdowns → intervals of their percentiles, and what to beware of
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return err
