@@ -94,7 +94,7 @@ func (r *Run) moments(draws []draw) error {
 		last := first + flows[n].Rows
 		if len(order) > 0 && order[0].row < last {
 			in := r.lake.read(schema.Flows, flows[n:n+1], []string{"start_ns"}, nil)
-			err := eachBatch(in, func(b batch) {
+			err := byName(in, func(b batch) {
 				starts := b.int64s("start_ns")
 				end := first + int64(len(starts))
 				for len(order) > 0 && order[0].row < end {
@@ -155,7 +155,7 @@ func (r *Run) collect(ctx context.Context, taken []donation, take func(t donatio
 	in := r.lake.read(schema.HopContributions, partsOf(sampled, schema.HopContributions), []string{"flow_row", "link_id", "delay_ns", "wait_ns"},
 		&keyRange{"flow_row", taken[0].row, taken[len(taken)-1].row + 1})
 	at, found := 0, 0
-	err = eachBatch(in, func(b batch) {
+	err = byName(in, func(b batch) {
 		row, link, delay, wait := b.int64s("flow_row"), b.int32s("link_id"), b.float64s("delay_ns"), b.float64s("wait_ns")
 		for i := range row { // by flow, as taken is
 			for at < len(taken) && taken[at].row < row[i] {

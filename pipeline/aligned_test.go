@@ -38,7 +38,7 @@ func leaveOneOut(t *testing.T, run *Run, rule drawRule) []float64 {
 		t.Fatal(err)
 	}
 	var draws []draw
-	err = eachBatch(run.lake.read(schema.Flows, flows, nil, nil), func(b batch) {
+	err = byName(run.lake.read(schema.Flows, flows, nil, nil), func(b batch) {
 		ids, src, dst, size := b.int64s("flow_id"), b.int32s("src"), b.int32s("dst"), b.int64s("size_bytes")
 		for i := range ids {
 			path, err := run.router.Path(ids[i], src[i], dst[i], nil)
@@ -116,7 +116,7 @@ func slowdownsOf(t *testing.T, run *Run) (slowdown []float64, size, id, ideal []
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = eachBatch(run.lake.read(schema.Slowdowns, partsOf(sampled, schema.Slowdowns), nil, nil), func(b batch) {
+	err = byName(run.lake.read(schema.Slowdowns, partsOf(sampled, schema.Slowdowns), nil, nil), func(b batch) {
 		slowdown = append(slowdown, b.float64s("slowdown")...)
 		size, id, ideal = append(size, b.int64s("size_bytes")...), append(id, b.int64s("flow_id")...), append(ideal, b.int64s("ideal_ns")...)
 	})

@@ -25,8 +25,8 @@ func (b batch) strings(name string) *array.String {
 	return b.named(name).(*array.String)
 }
 
-// eachBatch hands every batch of a stream to do, releases it, and closes the stream.
-func eachBatch(in schema.Batches, do func(b batch)) error {
+// byName hands every batch of a stream to do, by names of columns, releases it, and closes the stream.
+func byName(in schema.Batches, do func(b batch)) error {
 	defer closeQuietly(in)
 	for {
 		rec, err := in.Next()

@@ -172,7 +172,7 @@ func (r *Run) summarizeConfidence(p *printer) error {
 		return err
 	}
 	short := map[string][]string{} // by size bin
-	err = eachBatch(r.lake.read(schema.Confidence, partsOf(done, schema.Confidence), nil, nil), func(b batch) {
+	err = byName(r.lake.read(schema.Confidence, partsOf(done, schema.Confidence), nil, nil), func(b batch) {
 		service, vnet, bin, warning := b.strings("service"), b.strings("vnet"), b.strings("size_bin"), b.strings("warning")
 		quantile, lo, hi := b.float64s("quantile"), b.float64s("lo"), b.float64s("hi")
 		var line []string
@@ -199,7 +199,7 @@ func (r *Run) summarizeConfidence(p *printer) error {
 			p.linef("warning: the trace is short, %s: %s", bin.Name, strings.Join(reasons, "; "))
 		}
 	}
-	return eachBatch(r.lake.read(schema.Warnings, partsOf(done, schema.Warnings), nil, nil), func(b batch) {
+	return byName(r.lake.read(schema.Warnings, partsOf(done, schema.Warnings), nil, nil), func(b batch) {
 		kind, warning := b.strings("kind"), b.strings("warning")
 		for i := range kind.Len() {
 			p.linef("warning: %s: %s", kind.Value(i), warning.Value(i))

@@ -160,15 +160,15 @@ func (r *Run) pickVariant() error {
 		return err
 	}
 	found := false
-	for _, v := range variants {
-		e, passes, err := parseVariant(v)
-		if err != nil || found && (e != stages.Flow || passes < r.passes) { // an exact simulation, or a lesser estimate
-			continue
+	for _, name := range variants {
+		v, err := parseVariant(name)
+		if err != nil || v.without != 0 || found && (v.estimator != stages.Flow || v.passes < r.passes) {
+			continue // an exact simulation, an ablation, or a lesser estimate
 		}
 		candidate := *r
-		candidate.estimator, candidate.passes = e, passes
+		candidate.estimator, candidate.passes, candidate.without = v.estimator, v.passes, 0
 		if _, _, err := candidate.sampleStage().complete(r.lake); err == nil {
-			r.estimator, r.passes, found = e, passes, true
+			*r, found = candidate, true
 		}
 	}
 	if !found {
