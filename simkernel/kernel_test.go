@@ -188,6 +188,10 @@ func TestKernelAgreesWithTwin(t *testing.T) {
 	}
 	for kind := range transports {
 		marked := 0
+		cases := cases
+		if kind != DCTCP {
+			cases /= 6
+		}
 		for seed := range uint64(cases) {
 			p, c := randomCaseOf(kind, rand.New(rand.NewPCG(seed, 1)))
 			twin, err := agreeWithTwin(mustKernel(t, p), c)
@@ -208,7 +212,7 @@ func TestKernelAgreesWithTwin(t *testing.T) {
 func TestKernelAgreesWithTwinFarAhead(t *testing.T) {
 	for seed := range uint64(600) {
 		rng := rand.New(rand.NewPCG(seed, 2))
-		p, c := randomCase(rng)
+		p, c := randomCaseOf(Transport(seed)%transports, rng)
 		if rng.IntN(2) == 0 {
 			shift := int64(0)
 			for i := range c.StartNS {
@@ -304,7 +308,7 @@ func FuzzKernelAgainstTwin(f *testing.F) {
 	}
 	f.Add(uint64(3), uint8(40))
 	f.Fuzz(func(t *testing.T, seed uint64, keyBits uint8) {
-		p, c := randomCase(rand.New(rand.NewPCG(seed, 3)))
+		p, c := randomCaseOf(Transport(seed)%transports, rand.New(rand.NewPCG(seed, 3)))
 		k := mustKernel(t, p)
 		k.picker.leastBits = uint(min(keyBits, 36))
 		if _, err := agreeWithTwin(k, c); err != nil {
@@ -317,7 +321,7 @@ func FuzzKernelAgainstTwin(f *testing.F) {
 func TestFCTIsAtLeastIdeal(t *testing.T) {
 	var r Result
 	for seed := range uint64(20_000) {
-		p, c := randomCase(rand.New(rand.NewPCG(seed, 4)))
+		p, c := randomCaseOf(Transport(seed)%transports, rand.New(rand.NewPCG(seed, 4)))
 		if err := mustKernel(t, p).Simulate(c, &r); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
@@ -422,28 +426,31 @@ func TestCaseAloneEqualsCaseAfterOthers(t *testing.T) {
 }
 
 func TestSimulateDoesNotAllocate(t *testing.T) {
-	p := DefaultParams()
-	k := mustKernel(t, p)
-	var cases []*Case
-	for seed := range uint64(100) {
-		of, c := randomCase(rand.New(rand.NewPCG(seed, 8)))
-		if of != p {
-			c.Elsewhere = nil
+	for kind := range transports {
+		p := ParamsOf(kind)
+		k := mustKernel(t, p)
+		var cases []*Case
+		for seed := range uint64(100) {
+			of, c := randomCaseOf(kind, rand.New(rand.NewPCG(seed, 8)))
+			if of != p {
+				c.Elsewhere = nil
+			}
+			cases = append(cases, c)
 		}
-		cases = append(cases, c)
-	}
-	cases = append(cases, columns(Behind, 500, 1000, 50_000, 1000))
-	var r Result
-	all := func() {
-		for _, c := range cases {
-			if err := k.Simulate(c, &r); err != nil {
-				t.Fatal(err)
+		cases = append(cases, columns(Behind, 500, 1000, 50_000, 1000))
+		cases[len(cases)-1].MaxMarkBytes = 100_000
+		var r Result
+		all := func() {
+			for _, c := range cases {
+				if err := k.Simulate(c, &r); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
-	}
-	all()
-	if n := testing.AllocsPerRun(3, all); n != 0 {
-		t.Errorf("%v allocations", n)
+		all()
+		if n := testing.AllocsPerRun(3, all); n != 0 {
+			t.Errorf("%v: %v allocations", kind, n)
+		}
 	}
 }
 
@@ -486,11 +493,21 @@ func TestSimulateRefuses(t *testing.T) {
 
 // BenchmarkKernel runs a loaded middle link: 100 sources of 10G and a target of 40G, sizes from a
 // few packets to a megabyte, 70% load.
-func BenchmarkKernel(b *testing.B) {
+func BenchmarkKernel(b *testing.B) { benchmarkKernel(b, DCTCP) }
+
+// BenchmarkTransports does so for every transport.
+func BenchmarkTransports(b *testing.B) {
+	for kind := range transports {
+		b.Run(kind.String(), func(b *testing.B) { benchmarkKernel(b, kind) })
+	}
+}
+
+func benchmarkKernel(b *testing.B, kind Transport) {
 	rng := rand.New(rand.NewPCG(1, 9))
+	p := ParamsOf(kind)
 	c := columns(Behind, 100, 0, 0, 0)
-	c.TargetBps, c.MarkBytes = 40_000_000_000, 120_000
-	p := DefaultParams()
+	c.TargetBps = 40_000_000_000
+	c.MarkBytes, c.MaxMarkBytes = p.MarkBytes(c.TargetBps), p.MaxMarkBytes(c.TargetBps)
 	start, hops := 0.0, int64(0)
 	for range 5000 {
 		size := int64(100 * math.Exp(rng.Float64()*math.Log(10_000)))

@@ -43,7 +43,7 @@ func TestNetworkLoneFlowTakesItsIdeal(t *testing.T) {
 func TestNetworkNeverBeatsTheIdeal(t *testing.T) {
 	waited := false
 	for seed := range uint64(300) {
-		e := randomNetwork(seed)
+		e := randomNetworkOf(Transport(seed)%transports, seed)
 		r := runExample(t, &e, nil, 1000)
 		begin := int32(0)
 		for i, row := range r.Row {
@@ -73,7 +73,7 @@ func TestNetworkNeverBeatsTheIdeal(t *testing.T) {
 func TestNetworkConservesBytes(t *testing.T) {
 	marked := int64(0)
 	for seed := range uint64(300) {
-		e := randomNetwork(seed)
+		e := randomNetworkOf(Transport(seed)%transports, seed)
 		n := newExampleNetwork(t, &e, nil, 1000)
 		if err := n.Run(nil); err != nil {
 			t.Fatal(err)
@@ -104,7 +104,7 @@ func TestNetworkConservesBytes(t *testing.T) {
 // domains run, nor on the chunks in which the flows come.
 func TestNetworkIsTheSameForAnyDomains(t *testing.T) {
 	for seed := range uint64(120) {
-		e := randomNetwork(seed)
+		e := randomNetworkOf(Transport(seed)%transports, seed)
 		want := runExample(t, &e, nil, 1000)
 		rng := rand.New(rand.NewPCG(seed, 6))
 		for _, domains := range []int{1, 2, 4} {
@@ -172,7 +172,9 @@ func TestNetworkOfOneQueueIsTheLinkKernel(t *testing.T) {
 	marked := int64(0)
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 7))
-		p := DefaultParams()
+		p := ParamsOf(Transport(seed) % transports)
+		randomConstants(rng, &p)
+		p.Seed = seed
 		p.AckBytes = 0 // the link kernel's ACKs take no bandwidth
 		if seed%4 == 0 {
 			p.WindowBytes = 1 + rng.Int64N(40_000)
@@ -221,7 +223,8 @@ func oneQueue(rng *rand.Rand, p Params) (Case, netExample) {
 		e.links = []NetLink{{0, 1, 10e9, targetDelayNS}, {1, 0, 10e9, targetDelayNS}}
 	} else {
 		c.TargetBps = pick(5e9, 10e9, 40e9)
-		c.MarkBytes = p.MarkBytes(c.TargetBps)
+		c.MarkBytes, c.MaxMarkBytes = p.MarkBytes(c.TargetBps), p.MaxMarkBytes(c.TargetBps)
+		c.MarkKey = MarkKey(p.Seed, int32(2*sources))
 		e.hosts = make([]bool, sources+2) // the sources, the destination, the switch
 		for s := range sources + 1 {
 			e.hosts[s] = true
@@ -246,6 +249,7 @@ func oneQueue(rng *rand.Rand, p Params) (Case, netExample) {
 			e.flows.PathLinks = append(e.flows.PathLinks, int32(2*sources))
 		}
 		e.flows.PathEnds = append(e.flows.PathEnds, int32(len(e.flows.PathLinks)))
+		c.Hops = append(c.Hops, int16(1+int(c.Kind)))
 		startNS += pick(0, 1, 900, 10_000) * rng.Int64N(4)
 	}
 	e.flows.SizeBytes, e.flows.StartNS = c.SizeBytes, c.StartNS

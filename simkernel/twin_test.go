@@ -135,12 +135,11 @@ func runLinkTwin(p Params, c *Case) *linkTwin {
 	}
 	for len(t.events) > 0 && t.events[0].at <= horizonPS {
 		e := heap.Pop(&t.events).(slowEvent)
-		for _, flows := range t.active {
-			for _, f := range flows {
-				if p.Transport == DCTCP {
-					break // has no timers
+		if p.Transport == DCQCN { // the only one with timers
+			for _, flows := range t.active {
+				for _, f := range flows {
+					f.sender.tick(&t.p, e.at) // more often than needed: it must not matter
 				}
-				f.sender.tick(&t.p, e.at) // more often than needed: it must not matter
 			}
 		}
 		switch e.kind {
