@@ -193,7 +193,7 @@ func (r *Run) simulatePass(ctx context.Context, n int) error {
 	}
 	s := r.passStage(n)
 	return r.perform(ctx, s, r.linkTasks(loads, everyLink), "packet-hops", func() (work, error) {
-		sim, err := stages.NewSimulator(r.net, r.spec.Params, loads, r.estimator, r.without)
+		sim, err := r.simulator(loads)
 		if err != nil {
 			return nil, err
 		}
@@ -266,7 +266,7 @@ func (r *Run) Senders(ctx context.Context) error {
 	}
 	s := r.sendersStage()
 	return r.perform(ctx, s, r.linkTasks(loads, r.net.FromHost), "packet-hops", func() (work, error) {
-		sim, err := stages.NewSimulator(r.net, r.spec.Params, loads, r.estimator, r.without)
+		sim, err := r.simulator(loads)
 		if err != nil {
 			return nil, err
 		}

@@ -37,13 +37,18 @@ type Options struct {
 	// SwitchBufferBytes is what the ports of a switch share in a whole-network simulation; 0: without
 	// end. A run in which a switch may have needed more is refused.
 	SwitchBufferBytes int64
-	ReadOnly          bool // neither writes nor locks: for Ask
+	// Cache is a directory of results of link cases, which runs look into before they simulate; made if
+	// it does not exist. Empty: none.
+	Cache    string
+	ReadOnly bool // neither writes nor locks: for Ask
 	// AnyEstimate works on the best estimate that the lake holds of the scenario, whatever Estimator and
 	// Passes say: for Resume.
 	AnyEstimate bool
 	MemoryBytes int64 // what DuckDB may use to sort a flow file; default 1 GiB
 	Log         zerolog.Logger
 	Progress    Progress // nil: none
+
+	shared *Cache // an open cache, instead of Cache
 }
 
 // A spec is what the lake keeps of a scenario, beside its tables, so that every stage can run on
@@ -80,6 +85,8 @@ type Run struct {
 	sound        map[string]bool // parts written or checked in this run
 	began        time.Time
 	unlock       func()
+	cache        *Cache // nil: none
+	ownCache     bool   // Close closes it
 }
 
 // Estimate is the whole method. Flows become hops, hops become link cases, every link case is
@@ -211,11 +218,34 @@ func newRun(lake *Lake, sp spec, net *stages.Network, o Options) (*Run, error) {
 	if r.unlock, err = lake.lock(sp.ScenarioID); err != nil {
 		return nil, err
 	}
+	if o.shared != nil {
+		r.cache = o.shared
+	} else if o.Cache != "" {
+		if r.cache, err = OpenCache(o.Cache, o.Log); err != nil {
+			r.unlock()
+			return nil, err
+		}
+		r.ownCache = true
+	}
 	return r, nil
 }
 
-// Close lets go of the scenario.
-func (r *Run) Close() { r.unlock() }
+// Close lets go of the scenario, and puts what the run has simulated into the cache.
+func (r *Run) Close() {
+	if r.ownCache {
+		r.cache.Close()
+	}
+	r.unlock()
+}
+
+// simulator prepares one worker's simulator.
+func (r *Run) simulator(loads *stages.Loads) (*stages.Simulator, error) {
+	sim, err := stages.NewSimulator(r.net, r.spec.Params, loads, r.estimator, r.without)
+	if err == nil && r.cache != nil {
+		err = sim.Remember(r.cache)
+	}
+	return sim, err
+}
 
 // ScenarioID is the id of the run's scenario.
 func (r *Run) ScenarioID() string { return r.spec.ScenarioID }
@@ -325,7 +355,7 @@ func (r *Run) Simulate(ctx context.Context) error {
 	}
 	s := r.simulateStage()
 	return r.perform(ctx, s, r.linkTasks(loads, everyLink), "packet-hops", func() (work, error) {
-		sim, err := stages.NewSimulator(r.net, r.spec.Params, loads, r.estimator, r.without)
+		sim, err := r.simulator(loads)
 		if err != nil {
 			return nil, err
 		}

@@ -109,22 +109,44 @@ func (r *Run) summarizeTime(p *printer) {
 	other := max(0, time.Since(r.began).Seconds()-seconds)
 	p.linef("%-10s %9.3f %14.3f", "other", other, other)
 	p.linef("%-10s %9.3f %14.3f  (%d workers; unlimited: every link case and chunk on a core of its own)", "all", seconds+other, critical+other, r.workers)
-	var hops, kernelNS int64
-	for _, cases := range r.caseStages() {
+	r.summarizeCases(p)
+}
+
+// summarizeCases writes how many packet-hops were simulated and, stage by stage, how many link cases
+// were found in the cache instead.
+func (r *Run) summarizeCases(p *printer) {
+	var all stages.SimulateStats
+	var remembered []string
+	for i, cases := range r.caseStages() {
 		_, simulated, err := cases.complete(r.lake)
 		if err != nil {
 			continue
 		}
+		var of stages.SimulateStats
 		for _, rec := range simulated {
 			var s stages.SimulateStats
 			if json.Unmarshal(rec.Stats, &s) == nil {
-				hops += s.PacketHops
-				kernelNS += s.KernelNS
+				of.Add(s)
 			}
 		}
+		all.Add(of)
+		name := cases.name
+		if r.estimator == stages.Flow && name == "simulate" {
+			name = fmt.Sprintf("pass %d", i+1)
+		}
+		if n := of.Cases + of.RememberedCases; n > 0 {
+			remembered = append(remembered, fmt.Sprintf("%s: %d of %d link cases (%s of %s packet-hops)", name,
+				of.RememberedCases, n, Human(float64(of.RememberedHops)), Human(float64(of.PacketHops+of.RememberedHops))))
+		}
 	}
-	if hops > 0 {
-		p.linef("%s packet-hops simulated at %.1f ns each", Human(float64(hops)), float64(kernelNS)/float64(max(1, hops)))
+	if all.PacketHops > 0 {
+		p.linef("%s packet-hops simulated at %.1f ns each", Human(float64(all.PacketHops)), float64(all.KernelNS)/float64(all.PacketHops))
+	}
+	if all.RememberedHops > 0 {
+		p.linef("%s packet-hops found in the cache at %.2f ns each:", Human(float64(all.RememberedHops)), float64(all.RememberedNS)/float64(all.RememberedHops))
+		for _, line := range remembered {
+			p.linef("  %s", line)
+		}
 	}
 }
 

@@ -38,7 +38,7 @@ func makeBigLake(t testing.TB, n int) string {
 		`SELECT i, i, 1000, i * 2500, 2, 1000, CAST(1000 * (1 - ln(1 - %s)) AS BIGINT), 1 FROM range(%d) AS r(i)`, u("i", "'exact'"), n))
 	for _, variant := range []string{"own", "paper"} {
 		writePart(t, db, lake, "link_stats", "scenario=big/variant="+variant, fmt.Sprintf(
-			`SELECT i, i, i + 1, 'x-y', 10000000000, 9000000000, 1, 1, 1, %s, 1, 0, 1, 1, 1, 0.5, 1.0 FROM range(512) AS r(i)`, u("i", "5")))
+			`SELECT i, i, i + 1, 'x-y', 10000000000, 9000000000, 1, 1, 1, %s, 1, 0, 1, 1, 1, 0.5, 1.0, false FROM range(512) AS r(i)`, u("i", "5")))
 	}
 	writePart(t, db, lake, "nodes", "scenario=big", `SELECT i, 'n' || i, 'host', i // 128, i // 8 FROM range(257) AS r(i)`)
 	return lake

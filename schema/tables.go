@@ -9,7 +9,7 @@ import (
 
 // Version is the version of the lake's tables. It stands in the metadata of every Parquet file
 // (key VersionKey) and changes whenever a column changes its name, type or meaning.
-const Version = 3
+const Version = 4
 
 // VersionKey and TableKey are the Parquet and Arrow metadata keys that carry Version and the
 // table's name.
@@ -184,6 +184,7 @@ var (
 			{"max_queue_at_ns", i64, false, "ns", "when it was deepest, first"},
 			{"mean_queue_packets", f64, false, "", "packets waiting, on average over the time the link was sending"},
 			{"mean_wait_ns", f64, false, "ns", "mean wait of a packet in the queue"},
+			{"remembered", boo, false, "", "the case was not simulated: its result was found in the cache"},
 		},
 	}
 	HopDelays = Table{

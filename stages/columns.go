@@ -50,6 +50,14 @@ func stringColumn(values []string) arrow.Array {
 	return b.NewArray()
 }
 
+// boolColumn is an Arrow column of the values.
+func boolColumn(values []bool) arrow.Array {
+	b := array.NewBooleanBuilder(memory.DefaultAllocator)
+	defer b.Release()
+	b.AppendValues(values, nil)
+	return b.NewArray()
+}
+
 // binaryColumn is an Arrow column of n byte strings.
 func binaryColumn(n int, value func(i int) []byte) arrow.Array {
 	b := array.NewBinaryBuilder(memory.DefaultAllocator, arrow.BinaryTypes.Binary)

@@ -16,11 +16,28 @@ import (
 // SimulateStats says what one partition's simulation did. Times are wall-clock and differ from run
 // to run; everything else is a function of the input.
 type SimulateStats struct {
-	Cases         int64
-	PacketHops    int64
+	Cases         int64 // simulated
+	PacketHops    int64 // of them
 	KernelNS      int64
 	LongestCaseNS int64
 	LongestLink   int32
+	// Cases that were not simulated, because their results were found in a CaseStore.
+	RememberedCases int64
+	RememberedHops  int64
+	RememberedNS    int64
+}
+
+// Add adds up what several partitions did.
+func (s *SimulateStats) Add(o SimulateStats) {
+	s.Cases += o.Cases
+	s.PacketHops += o.PacketHops
+	s.KernelNS += o.KernelNS
+	if o.LongestCaseNS > s.LongestCaseNS {
+		s.LongestCaseNS, s.LongestLink = o.LongestCaseNS, o.LongestLink
+	}
+	s.RememberedCases += o.RememberedCases
+	s.RememberedHops += o.RememberedHops
+	s.RememberedNS += o.RememberedNS
 }
 
 // Simulator runs the link cases of one scenario, a partition of links at a time. Its scratch memory
@@ -48,6 +65,7 @@ type Simulator struct {
 	feeders  map[int32]int32 // of the case: link before the target -> feeder
 	waits    waitRows
 	senders  senderRows
+	recall   recall
 }
 
 // HopColumns names the columns of table hops that Simulate reads.
@@ -79,8 +97,8 @@ func NewSimulator(n *Network, p simkernel.Params, loads *Loads, e Estimator, w W
 // partition nor the worker shows in it. progress, if not nil, is told the packet-hops of each case
 // when it is done.
 func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, told schema.Batches, out, stats schema.Sink, progress func(packetHops int64)) (SimulateStats, error) {
-	done, err := s.cases(ctx, lo, hi, hops, told, func(id int32) bool { return true }, func(link Link, rows []int32) error {
-		s.count(link, rows)
+	done, err := s.cases(ctx, lo, hi, hops, told, func(id int32) bool { return true }, func(link Link, rows []int32, remembered bool) error {
+		s.count(link, rows, remembered)
 		if s.estimator == Independent {
 			return s.emit(link, rows, out)
 		}
@@ -101,7 +119,7 @@ func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, told schem
 // Senders runs the link cases of the hosts' own links in [lo, hi), told all that the packets met
 // elsewhere, and writes sender_fcts, by flow_row.
 func (s *Simulator) Senders(ctx context.Context, lo, hi int32, hops, told schema.Batches, out schema.Sink, progress func(packetHops int64)) (SimulateStats, error) {
-	done, err := s.cases(ctx, lo, hi, hops, told, s.net.FromHost, func(_ Link, rows []int32) error {
+	done, err := s.cases(ctx, lo, hi, hops, told, s.net.FromHost, func(_ Link, rows []int32, _ bool) error {
 		s.senders.add(s, rows)
 		return nil
 	}, progress)
@@ -112,7 +130,7 @@ func (s *Simulator) Senders(ctx context.Context, lo, hi int32, hops, told schema
 }
 
 // cases runs the wanted link cases of [lo, hi) that carry flows; each is taken before the next.
-func (s *Simulator) cases(ctx context.Context, lo, hi int32, hops, told schema.Batches, want func(int32) bool, take func(link Link, rows []int32) error, progress func(int64)) (SimulateStats, error) {
+func (s *Simulator) cases(ctx context.Context, lo, hi int32, hops, told schema.Batches, want func(int32) bool, take func(link Link, rows []int32, remembered bool) error, progress func(int64)) (SimulateStats, error) {
 	var done SimulateStats
 	s.waits.reset()
 	s.senders.reset()
@@ -133,24 +151,31 @@ func (s *Simulator) cases(ctx context.Context, lo, hi int32, hops, told schema.B
 		from, to := s.starts[id-lo], s.starts[id-lo+1]
 		rows := s.order[from:to]
 		began := time.Now()
+		packets := s.loads.Links[id].Packets
+		remembered := false
 		err := s.buildCase(link, int(from), int(to))
 		if err == nil {
-			err = s.simulateCase(rows)
+			remembered, err = s.solve(rows, packets)
 		}
 		if err != nil {
 			return done, fmt.Errorf("link %d (%d → %d): %w", link.ID, link.Src, link.Dst, err)
 		}
 		took := time.Since(began).Nanoseconds()
-		if err := take(link, rows); err != nil {
+		if err := take(link, rows, remembered); err != nil {
 			return done, err
 		}
 		if len(rows) == 0 {
 			continue
 		}
-		packets := s.loads.Links[id].Packets
-		done.Cases++
-		done.PacketHops += packets
-		done.KernelNS += took
+		if remembered {
+			done.RememberedCases++
+			done.RememberedHops += packets
+			done.RememberedNS += took
+		} else {
+			done.Cases++
+			done.PacketHops += packets
+			done.KernelNS += took
+		}
 		if took > done.LongestCaseNS {
 			done.LongestCaseNS, done.LongestLink = took, id
 		}
@@ -354,12 +379,12 @@ func (s *Simulator) emit(link Link, rows []int32, delays schema.Sink) error {
 }
 
 // count puts what a finished case's link saw into the output columns.
-func (s *Simulator) count(link Link, rows []int32) {
+func (s *Simulator) count(link Link, rows []int32, remembered bool) {
 	counters := s.result.Counters
 	if len(rows) == 0 {
 		counters = simkernel.Counters{}
 	}
-	s.stats.append(link, s.loads.Links[link.ID], s.c.TargetBps, s.loads.Load(link), counters)
+	s.stats.append(link, s.loads.Links[link.ID], s.c.TargetBps, s.loads.Load(link), counters, remembered)
 }
 
 // resize is a slice of that length, its contents unspecified, in the old memory where it fits.

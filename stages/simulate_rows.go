@@ -77,9 +77,10 @@ type statColumns struct {
 	load                                  []float64
 	sent, marked, busy, maxQueue, atQueue []int64
 	meanQueue, meanWait                   []float64
+	remembered                            []bool
 }
 
-func (t *statColumns) append(link Link, carried LinkLoad, availableBps int64, load float64, c simkernel.Counters) {
+func (t *statColumns) append(link Link, carried LinkLoad, availableBps int64, load float64, c simkernel.Counters, remembered bool) {
 	t.link, t.src, t.dst = append(t.link, link.ID), append(t.src, link.Src), append(t.dst, link.Dst)
 	t.tier = append(t.tier, link.Tier)
 	t.bandwidth, t.available = append(t.bandwidth, link.BandwidthBps), append(t.available, availableBps)
@@ -90,12 +91,13 @@ func (t *statColumns) append(link Link, carried LinkLoad, availableBps int64, lo
 	// Little's law: the time packets spend waiting is the number waiting, integrated over time.
 	t.meanQueue = append(t.meanQueue, float64(c.WaitSumNS)/float64(max(1, c.BusyNS)))
 	t.meanWait = append(t.meanWait, float64(c.WaitSumNS)/float64(max(1, c.PacketsSent)))
+	t.remembered = append(t.remembered, remembered)
 }
 
 func (t *statColumns) flush(out schema.Sink) error {
 	err := writeColumns(out, schema.LinkStats, len(t.link), column(t.link), column(t.src), column(t.dst), stringColumn(t.tier),
 		column(t.bandwidth), column(t.available), column(t.flows), column(t.bytes), column(t.packets), column(t.load),
-		column(t.sent), column(t.marked), column(t.busy), column(t.maxQueue), column(t.atQueue), column(t.meanQueue), column(t.meanWait))
+		column(t.sent), column(t.marked), column(t.busy), column(t.maxQueue), column(t.atQueue), column(t.meanQueue), column(t.meanWait), boolColumn(t.remembered))
 	*t = statColumns{}
 	return err
 }

@@ -13,7 +13,7 @@ func commands() []*command {
 	return []*command{
 		&runCommand, &ingestCommand, &queryCommand, &statusCommand, &estimateCommand, &validateCommand,
 		&generateCommand, &routeCommand, &simulateCommand, &relaxCommand, &sendersCommand, &bucketCommand, &sampleCommand, &confidenceCommand,
-		&schemaCommand, &benchKernelCommand,
+		&schemaCommand, &cacheCommand, &benchKernelCommand,
 	}
 }
 

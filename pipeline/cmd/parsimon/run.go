@@ -17,6 +17,7 @@ import (
 type runFlags struct {
 	lake, scenario, estimator, memory string
 	switchBuffer, passes, without     string
+	cache                             string
 	workers, partitions, exactWorkers int
 }
 
@@ -37,6 +38,10 @@ func (r *runFlags) declareIndependent(*pflag.FlagSet) { r.estimator = stages.Ind
 
 func (r *runFlags) declareWorkers(f *pflag.FlagSet) {
 	f.IntVar(&r.workers, "workers", 0, "goroutines that work at once; 0: one per core. Does not change the results")
+}
+
+func (r *runFlags) declareCache(f *pflag.FlagSet) {
+	f.StringVar(&r.cache, "cache", "", "directory of link-case results found by earlier runs, which this one uses and adds to; off: none; default: _cache in the lake. Does not change the results")
 }
 
 func (r *runFlags) declarePartitions(f *pflag.FlagSet) {
@@ -99,6 +104,13 @@ func (r *runFlags) options(e *env) (pipeline.Options, error) {
 		if o.MemoryBytes, err = parseBytes(r.memory); err != nil {
 			return o, usagef("--memory-limit %q: %v", r.memory, err)
 		}
+	}
+	switch r.cache {
+	case "off":
+	case "":
+		o.Cache = pipeline.LakeCache(r.lake)
+	default:
+		o.Cache = r.cache
 	}
 	if o.Log, err = e.logger(); err != nil {
 		return o, err
@@ -257,6 +269,7 @@ lake's table rejects.`,
 		r.declareLake(f)
 		s.declare(f)
 		r.declareEstimator(f)
+		r.declareCache(f)
 		r.declareWorkers(f)
 		r.declarePartitions(f)
 		r.declareMemory(f)
@@ -376,7 +389,7 @@ Reads hops and link_loads, runs the link case of every link that carries flows, 
 first, and writes link_stats and hop_delays (estimator independent) or hop_waits (flow). For flow it
 is one pass, the one that --passes names; from the second on it reads what stage relax of the pass
 before has made of it.`,
-	(*pipeline.Run).Simulate, (*runFlags).declareEstimator, (*runFlags).declarePartitions)
+	(*pipeline.Run).Simulate, (*runFlags).declareEstimator, (*runFlags).declarePartitions, (*runFlags).declareCache)
 
 var relaxCommand = stageCommand("relax", "between passes: tell every link what packets met elsewhere", `
 Estimator flow. Reads hop_waits of the pass that --passes names and writes elsewhere: for each flow at
@@ -387,7 +400,7 @@ read it.`,
 var sendersCommand = stageCommand("senders", "stage 4 of estimator flow: play each flow's whole journey", `
 Estimator flow. Runs the link cases of the hosts' own links, told all that the pass named by --passes
 found, and writes sender_fcts, each flow's FCT.`,
-	(*pipeline.Run).Senders, (*runFlags).declareEstimator, (*runFlags).declarePartitions)
+	(*pipeline.Run).Senders, (*runFlags).declareEstimator, (*runFlags).declarePartitions, (*runFlags).declareCache)
 
 var bucketCommand = stageCommand("bucket", "stage 4 of estimator independent: delay distributions by link and flow size", `
 Reads hop_delays, groups each link's packet-normalised delays into buckets of flow sizes, and writes
