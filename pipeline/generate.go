@@ -40,8 +40,9 @@ type GenerateReport struct {
 // Generate puts the topology and the flows of the scenario into the lake: generated from traffic
 // matrices, or read from a flow file. It is one task: the flows are one stream in start order.
 func (r *Run) Generate(ctx context.Context) error {
-	if r.source == nil {
-		return errors.New("generate needs the scenario it is to generate")
+	if r.source == nil && r.from == nil { // read from the lake, which has to hold it
+		_, err := r.flowParts()
+		return err
 	}
 	s := r.generateStage()
 	err := r.perform(ctx, s, []task{{}}, "flows", func() (work, error) {
@@ -61,6 +62,9 @@ func (r *Run) Generate(ctx context.Context) error {
 		return err
 	}
 	// What a former run accepted need not be accepted now.
+	if r.from != nil {
+		return nil
+	}
 	return stages.CheckRejects(r.source.FlowFile(), g.Flows+g.Merged+g.Rejects, g.Rejects, g.SetAside, r.spec.MaxRejects, g.RejectReasons)
 }
 
@@ -106,8 +110,11 @@ func (r *Run) generate(ctx context.Context) ([]part, *GenerateReport, error) {
 	defer chunks.abandon()
 	var report *GenerateReport
 	var rejects []part
+	var shared []part
 	var err error
-	if w := r.source.workload.ingested; w != nil {
+	if r.from != nil {
+		report, shared, err = r.deriveFlows(ctx, chunks)
+	} else if w := r.source.workload.ingested; w != nil {
 		report, err = r.takeWorkload(ctx, w, chunks)
 	} else if file := r.source.FlowFile(); file != "" {
 		report, rejects, err = r.ingest(ctx, file, chunks)
@@ -124,7 +131,7 @@ func (r *Run) generate(ctx context.Context) ([]part, *GenerateReport, error) {
 	if report.Flows == 0 {
 		return nil, nil, errors.New("the workload has no flow that can be simulated")
 	}
-	parts = append(append(parts, flows...), rejects...)
+	parts = append(append(append(parts, flows...), rejects...), shared...)
 	rec := r.scenarioRecord(report)
 	defer rec.Release()
 	p, err := r.lake.writePart(schema.Scenarios, at.file(schema.Scenarios, 0), rec)
@@ -132,11 +139,20 @@ func (r *Run) generate(ctx context.Context) ([]part, *GenerateReport, error) {
 }
 
 func (r *Run) generateFlows(ctx context.Context, out schema.Sink) (*GenerateReport, error) {
-	w, err := r.source.Workload(r.net)
+	// The load is that of the network before anything fails: a failure does not change what hosts send.
+	net, err := r.source.intact()
 	if err != nil {
 		return nil, err
 	}
-	stats, err := stages.Generate(ctx, r.net, r.router, w, r.spec.Seed, out)
+	router, err := stages.NewRouter(net, r.spec.Seed)
+	if err != nil {
+		return nil, err
+	}
+	w, err := r.source.Workload(net)
+	if err != nil {
+		return nil, err
+	}
+	stats, err := stages.Generate(ctx, net, router, w, r.spec.Seed, out)
 	if err != nil {
 		return nil, err
 	}
@@ -268,7 +284,11 @@ func (r *Run) scenarioRecord(g *GenerateReport) arrow.Record {
 	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.Scenarios.Arrow())
 	defer b.Release()
 	b.Field(0).(*array.StringBuilder).Append(r.spec.ScenarioID)
-	b.Field(1).AppendNull()
+	if r.from != nil {
+		b.Field(1).(*array.StringBuilder).Append(r.from.base.ScenarioID)
+	} else {
+		b.Field(1).AppendNull()
+	}
 	b.Field(2).(*array.StringBuilder).Append(r.spec.Name)
 	b.Field(3).(*array.Int64Builder).Append(int64(r.spec.Seed))
 	b.Field(4).(*array.StringBuilder).Append(string(r.spec.Canonical))

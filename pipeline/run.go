@@ -70,7 +70,8 @@ type Run struct {
 	spec         spec
 	net          *stages.Network
 	router       *stages.Router
-	source       *Scenario // nil when the scenario was read from the lake
+	source       *Scenario // nil when the scenario was read from the lake, or
+	from         *origin   // made from another; else nil
 	estimator    stages.Estimator
 	passes       int // of estimator Flow; AutoPasses until they are known
 	without      stages.Without

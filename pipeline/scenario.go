@@ -242,10 +242,8 @@ func (s *Scenario) SetDuration(text string) error {
 	return nil
 }
 
-// Network builds the topology, with the failed cables down.
-func (s *Scenario) Network() (*stages.Network, error) {
-	var n *stages.Network
-	var err error
+// intact builds the topology as it is before anything fails.
+func (s *Scenario) intact() (n *stages.Network, err error) {
 	switch {
 	case s.topology.file != "":
 		n, err = stages.ReadTopology(s.topology.file)
@@ -254,6 +252,12 @@ func (s *Scenario) Network() (*stages.Network, error) {
 	default:
 		n, err = stages.Clos(s.topology.clos)
 	}
+	return n, err
+}
+
+// Network builds the topology, with the failed cables down.
+func (s *Scenario) Network() (*stages.Network, error) {
+	n, err := s.intact()
 	if err != nil {
 		return nil, err
 	}

@@ -30,6 +30,9 @@ type canonicalScenario struct {
 	Fail      [][2]int32         `json:"fail"`
 	Workload  canonicalWorkload  `json:"workload"`
 	Transport canonicalTransport `json:"transport"`
+	// Later keys are left out where they say nothing, so that older scenarios keep their ids.
+	LoadOf  string            `json:"load_of,omitempty"` // "intact": the load was set before the failures
+	Changes *canonicalChanges `json:"changes,omitempty"`
 }
 
 type canonicalTopology struct {
@@ -118,14 +121,13 @@ func (s *Scenario) Canonical() ([]byte, error) {
 		}
 		c.Fail = append(c.Fail, [2]int32{a, b})
 	}
-	slices.SortFunc(c.Fail, func(a, b [2]int32) int { return slices.Compare(a[:], b[:]) })
-	c.Fail = slices.Compact(c.Fail)
 	if c.Topology, err = s.canonicalTopology(); err != nil {
 		return nil, err
 	}
 	if c.Workload, err = s.canonicalWorkload(n); err != nil {
 		return nil, err
 	}
+	c.settle()
 	p := s.params
 	c.Transport = canonicalTransport{
 		Kind: p.Transport.String(), PayloadBytes: p.PayloadBytes, HeaderBytes: p.HeaderBytes, AckBytes: p.AckBytes,
@@ -190,6 +192,16 @@ func (s *Scenario) canonicalWorkload(n *stages.Network) (c canonicalWorkload, er
 	return c, nil
 }
 
+// settle puts failures in order and says what follows from them.
+func (c *canonicalScenario) settle() {
+	slices.SortFunc(c.Fail, func(a, b [2]int32) int { return slices.Compare(a[:], b[:]) })
+	c.Fail = slices.Compact(c.Fail)
+	c.LoadOf = ""
+	if len(c.Fail) > 0 && len(c.Workload.Services) > 0 {
+		c.LoadOf = "intact"
+	}
+}
+
 // ID names the scenario in the lake: the first 16 hexadecimal digits of the SHA-256 of its
 // canonical form.
 func (s *Scenario) ID() (string, error) {
@@ -197,8 +209,12 @@ func (s *Scenario) ID() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(c)
-	return hex.EncodeToString(sum[:8]), nil
+	return idOf(c), nil
+}
+
+func idOf(canonical []byte) string {
+	sum := sha256.Sum256(canonical)
+	return hex.EncodeToString(sum[:8])
 }
 
 // digestTree digests a file, or all files of a directory in the order of their names.

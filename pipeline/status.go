@@ -225,8 +225,8 @@ func (l *Lake) variants(id string) ([]string, error) {
 	return out, nil
 }
 
-// resolve finds the scenario a user means: the one named (a prefix will do), or the one last
-// worked on.
+// resolve finds the scenario a user means: the one named (by its id or the first letters of it, or by
+// its name), or the one last worked on.
 func (l *Lake) resolve(scenario string) (string, error) {
 	ids, err := l.scenarios()
 	if err != nil {
@@ -252,8 +252,19 @@ func (l *Lake) resolve(scenario string) (string, error) {
 			found = append(found, id)
 		}
 	}
+	if len(found) == 0 {
+		for _, id := range ids {
+			var sp spec
+			if _, err := l.readState(l.statePath(place{scenario: id}, "spec.json"), &sp); err == nil && sp.Name == scenario {
+				found = append(found, id)
+			}
+		}
+	}
 	if len(found) == 1 {
 		return found[0], nil
+	}
+	if len(found) > 1 {
+		return "", fmt.Errorf("%q may be any of %v in %s", scenario, found, l.root)
 	}
 	return "", fmt.Errorf("no scenario %q in %s; it holds %v", scenario, l.root, ids)
 }

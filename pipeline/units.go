@@ -81,3 +81,6 @@ func parseSeed(text string) (uint64, error) {
 	}
 	return x, nil
 }
+
+// ParseBandwidth reads a bandwidth such as 40Gbps, in bps.
+func ParseBandwidth(text string) (int64, error) { return parseQuantity(text, bandwidthUnits) }

@@ -40,6 +40,8 @@ func makeBigLake(t testing.TB, n int) string {
 		writePart(t, db, lake, "link_stats", "scenario=big/variant="+variant, fmt.Sprintf(
 			`SELECT i, i, i + 1, 'x-y', 10000000000, 9000000000, 1, 1, 1, %s, 1, 0, 1, 1, 1, 0.5, 1.0, false FROM range(512) AS r(i)`, u("i", "5")))
 	}
+	writePart(t, db, lake, "comparisons", "scenario=big/variant=own", `SELECT 'small', 'own', 's' || i, 'all', 'all', 'all', i, 0.5, 2.0, 3.0, 0.5, 0.25, 0.75 FROM range(512) AS r(i)`)
+	writePart(t, db, lake, "comparison_links", "scenario=big/variant=own", `SELECT 'small', 'own', i + 1, CAST(i AS INTEGER), 512, 0.5, 0.25, 50.0, 0.0 FROM range(512) AS r(i)`)
 	writePart(t, db, lake, "nodes", "scenario=big", `SELECT i, 'n' || i, 'host', i // 128, i // 8 FROM range(257) AS r(i)`)
 	return lake
 }

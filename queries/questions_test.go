@@ -66,6 +66,12 @@ aaa,own,11,2,0.75,0.625,0.13636363636363635`},
 	{"p99_links", nil, `scenario,variant,place,link_id,src_node,dst_node,tier,load,link_share,service,tail_flows,delay_ns,service_share
 aaa,own,1,4,1,2,host-tor,0.75,0.8008008008008008,web,1,400,0.8008008008008008
 aaa,own,2,0,0,2,host-tor,0.5,0.1991991991991992,web,1,99.5,0.1991991991991992`},
+	{"what_changed", nil, `scenario,variant,base_scenario,base_variant,service,vnet,size_bin,hops,flows,quantile,base_slowdown,slowdown,change,change_lo,change_hi
+aaa,own,007,own,all,all,all,all,7,0.5,4,4,0,0,0.125
+aaa,own,007,own,web,all,all,all,4,0.5,2,3,0.5,0.25,0.75`},
+	{"what_changed_links", nil, `scenario,variant,base_scenario,base_variant,place,link_id,src_node,dst_node,tier,base_load,load,tail_flows,base_delay_ns,delay_ns,difference_ns
+aaa,own,007,own,1,4,1,2,host-tor,0.5,0.75,3,100,350.5,250.5
+aaa,own,007,own,2,99,,,,0.5,0.25,3,50,0,-50`},
 	// Above the median are flows 14, 15 and 16, rows 5 to 7 of flows: 1,100 ns in all. Links 0 and 4
 	// add 400 ns each, and the lower id goes first.
 	{"p99_links", map[string]string{"quantile": "0.5", "n": "2"}, `scenario,variant,place,link_id,src_node,dst_node,tier,load,link_share,service,tail_flows,delay_ns,service_share

@@ -352,11 +352,51 @@ var (
 	}
 )
 
+// Tables of comparisons of two estimates. Their scenario and variant are those of the second; base names
+// the first.
+var (
+	Comparisons = Table{
+		Name: "comparisons", Doc: "Two scenarios side by side: percentiles of slowdown of the flows that are in both.",
+		Grain: "base × group of flows × quantile", Key: []string{"base_scenario", "base_variant", "service", "vnet", "size_bin", "hops", "quantile"}, Sort: []string{}, Variant: true,
+		Columns: []Column{
+			{"base_scenario", str, false, "", "scenario compared with"},
+			{"base_variant", str, false, "", "its variant"},
+			{"service", str, false, "", "service of the flows, or all"},
+			{"vnet", str, false, "", "virtual network of the flows, or all"},
+			{"size_bin", str, false, "", "sizes of the flows, or all"},
+			{"hops", str, false, "", "links on the flows' paths in the base, or all"},
+			{"flows", i64, false, "", "flows of the group that are in both"},
+			{"quantile", f64, false, "", "0.5, 0.9, 0.99 or 0.999"},
+			{"base_slowdown", f64, false, "", "slowdown at the quantile in the base"},
+			{"slowdown", f64, false, "", "slowdown at the quantile"},
+			{"change", f64, false, "", "slowdown / base_slowdown - 1"},
+			{"change_lo", f64, false, "", "lower end of the change's 95% bootstrap interval, flows drawn in pairs"},
+			{"change_hi", f64, false, "", "upper end of the change's 95% bootstrap interval"},
+		},
+	}
+	ComparisonLinks = Table{
+		Name: "comparison_links", Doc: "Which links explain the difference of two scenarios: where the flows of the tail are delayed more or less.",
+		Grain: "base × link", Key: []string{"base_scenario", "base_variant", "link_id"}, Sort: []string{}, Variant: true,
+		Columns: []Column{
+			{"base_scenario", str, false, "", "scenario compared with"},
+			{"base_variant", str, false, "", "its variant"},
+			{"place", i64, false, "", "from 1, the largest difference first"},
+			{"link_id", i32, false, "", "link"},
+			{"tail_flows", i64, false, "", "flows above the p99 of either scenario: the tail, the same for all links"},
+			{"base_load", f64, false, "", "the link's load in the base"},
+			{"load", f64, false, "", "the link's load"},
+			{"base_delay_ns", f64, false, "ns", "delay at the link in the base, a mean over the tail"},
+			{"delay_ns", f64, false, "ns", "delay at the link, a mean over the tail"},
+		},
+	}
+)
+
 // Tables lists every table of the lake.
 func Tables() []Table {
 	return []Table{
 		Scenarios, Nodes, Links, Flows, Rejects, Hops, LinkLoads, LinkStats, HopDelays,
 		DelayBuckets, HopWaits, Elsewhere, SenderFCTs, HopContributions, Slowdowns, Confidence, Warnings, ExactFCTs, ExactHops, Validations, Workloads, Records,
+		Comparisons, ComparisonLinks,
 	}
 }
 

@@ -304,6 +304,7 @@ type flowColumns struct {
 	id, size, start []int64
 	src, dst        []int32
 	service, vnet   []string
+	synthetic       []bool // nil: no start is
 }
 
 func (b *flowColumns) append(id int64, s *flowSource, start int64) {
@@ -321,8 +322,13 @@ func (b *flowColumns) flush(out schema.Sink) error {
 	if len(b.id) == 0 {
 		return nil
 	}
+	synthetic := falseColumn(len(b.id))
+	if b.synthetic != nil {
+		synthetic = boolColumn(b.synthetic)
+	}
 	err := writeColumns(out, schema.Flows, len(b.id), column(b.id), column(b.src), column(b.dst),
-		column(b.size), column(b.start), stringColumn(b.service), stringColumn(b.vnet), falseColumn(len(b.id)))
+		column(b.size), column(b.start), stringColumn(b.service), stringColumn(b.vnet), synthetic)
+	b.synthetic = b.synthetic[:0]
 	b.id, b.size, b.start = b.id[:0], b.size[:0], b.start[:0]
 	b.src, b.dst = b.src[:0], b.dst[:0]
 	b.service, b.vnet = b.service[:0], b.vnet[:0]

@@ -1,6 +1,7 @@
 package stages
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -61,7 +62,7 @@ type Link struct {
 
 // A Network is a topology that has been checked: every cable joins two different known nodes, no
 // two cables join the same two, every host has a cable, every number is in range. It only changes
-// by Fail, and must not change while others read it.
+// by Fail and SetBandwidth, and must not change while others read it.
 type Network struct {
 	Nodes []Node // by id
 	Links []Link // by id
@@ -275,6 +276,61 @@ func (n *Network) Fail(a, b int32) error {
 	}
 	n.Links[2*c].Failed, n.Links[2*c+1].Failed = true, true
 	return nil
+}
+
+// SetBandwidth changes the bandwidth of the cable between two nodes, both directions.
+func (n *Network) SetBandwidth(a, b int32, bps int64) error {
+	c, ok := n.cableOf[cableKey(a, b)]
+	if !ok {
+		return fmt.Errorf("no cable joins nodes %d and %d", a, b)
+	}
+	if bps < simkernel.MinBps || bps > simkernel.MaxBps {
+		return fmt.Errorf("bandwidth is %d bps, must be 10,000 to 10^14", bps)
+	}
+	n.Links[2*c].BandwidthBps, n.Links[2*c+1].BandwidthBps = bps, bps
+	return nil
+}
+
+// Select finds the cables that a user means: one, "A:B", or all of a tier by its name in either
+// direction ("fabric-spine" and "spine-fabric" are the same cables). Lower node id first, in the
+// order of the cables.
+func (n *Network) Select(selector string) ([][2]int32, error) {
+	var found [][2]int32
+	tiers := map[string]bool{}
+	for i := 0; i < len(n.Links); i += 2 {
+		l := &n.Links[i]
+		tiers[l.Tier] = true
+		if l.Tier == selector || n.Links[i+1].Tier == selector {
+			found = append(found, [2]int32{min(l.Src, l.Dst), max(l.Src, l.Dst)})
+		}
+	}
+	if found != nil {
+		return found, nil
+	}
+	if !strings.Contains(selector, ":") {
+		return nil, fmt.Errorf("no cables are of tier %q; the tiers are %s", selector, strings.Join(sortedKeys(tiers), ", "))
+	}
+	a, b, err := n.Cable(selector)
+	return [][2]int32{{a, b}}, err
+}
+
+// DrawCables draws k different cables of a tier that are up, the same ones for the same seed and
+// draw. (The first k by a hash of seed, draw and ends: so those of k are among those of k + 1.)
+func (n *Network) DrawCables(tier string, k int, seed, draw uint64) ([][2]int32, error) {
+	cables, err := n.Select(tier)
+	if err != nil {
+		return nil, err
+	}
+	cables = slices.DeleteFunc(cables, func(c [2]int32) bool { return n.Links[2*n.cableOf[c]].Failed })
+	if k < 1 || k > len(cables) {
+		return nil, fmt.Errorf("%d cables of %q cannot be drawn: %d are up", k, tier, len(cables))
+	}
+	hash := func(c [2]int32) uint64 {
+		s := NewStream(seed, StreamFailure, draw, uint64(c[0]), uint64(c[1]))
+		return s.Uint64()
+	}
+	slices.SortFunc(cables, func(a, b [2]int32) int { return cmp.Compare(hash(a), hash(b)) })
+	return cables[:k], nil
 }
 
 // Pair finds two nodes written "A:B", with ids or names.

@@ -19,6 +19,8 @@ const (
 	StreamSample    StreamKind = 6  // combination of a flow's hops
 	StreamBootstrap StreamKind = 7  // weights of flows in bootstrap samples
 	StreamRelax     StreamKind = 20 // which pass's marks a link case is told
+	StreamFailure   StreamKind = 8  // cables that fail at random
+	StreamChange    StreamKind = 9  // flows of a service that is scaled
 	StreamStart     StreamKind = 16 // starts of flows whose log says only the second
 )
 

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"parsimon/pipeline"
+	"parsimon/stages"
+)
+
+// changeFlags say how one scenario is made from another.
+type changeFlags struct {
+	fail, bandwidth, scale, move []string
+	tier, name                   string
+	draw                         uint64
+	allowUnreachable             bool
+}
+
+func (c *changeFlags) declare(f *pflag.FlagSet) {
+	f.StringArrayVar(&c.fail, "fail", nil, "take a cable down: A:B (ids or names), or random:K, K cables of --tier; may be repeated")
+	f.StringVar(&c.tier, "tier", "", "tier of the cables of random:K, e.g. fabric-spine")
+	f.Uint64Var(&c.draw, "draw", 1, "which random:K: another number, other cables")
+	f.StringArrayVar(&c.bandwidth, "bandwidth", nil, "change a bandwidth: A:B=100Gbps for a cable, TIER=100Gbps for all of a tier; may be repeated")
+	f.StringArrayVar(&c.scale, "scale", nil, "multiply a service's flows: SERVICE=1.5 (0 to 16); may be repeated")
+	f.StringArrayVar(&c.move, "move", nil, "put a service into other racks: SERVICE=4-7 or SERVICE=0,2,5; may be repeated")
+	f.StringVar(&c.name, "name", "", "name of the new scenario in the lake; default: the base's, and what was changed")
+	f.BoolVar(&c.allowUnreachable, "allow-unreachable", false, "count flows without a path instead of refusing them")
+}
+
+func (c *changeFlags) changes() (pipeline.Changes, error) {
+	out := pipeline.Changes{Draw: c.draw, Name: c.name, AllowUnreachable: c.allowUnreachable, FailTier: c.tier}
+	for _, f := range c.fail {
+		k, random := strings.CutPrefix(f, "random:")
+		if !random {
+			out.Fail = append(out.Fail, f)
+			continue
+		}
+		n, err := strconv.Atoi(k)
+		if err != nil || n < 1 || out.FailRandom > 0 {
+			return out, usagef("--fail %q: want random:K, once, with K at least 1", f)
+		}
+		out.FailRandom = n
+	}
+	if (out.FailRandom > 0) != (c.tier != "") {
+		return out, usagef("--tier goes with --fail random:K, and needs it")
+	}
+	for _, b := range c.bandwidth {
+		selector, value, err := cutValue(b)
+		if err != nil {
+			return out, usagef("--bandwidth %q: %v", b, err)
+		}
+		bps, err := pipeline.ParseBandwidth(value)
+		if err != nil {
+			return out, usagef("--bandwidth %q: %v", b, err)
+		}
+		out.Bandwidth = append(out.Bandwidth, pipeline.BandwidthChange{Selector: selector, BPS: bps})
+	}
+	for _, s := range c.scale {
+		service, value, err := cutValue(s)
+		if err != nil {
+			return out, usagef("--scale %q: %v", s, err)
+		}
+		x, err := strconv.ParseFloat(value, 64)
+		if _, twice := out.Scale[service]; err != nil || !(x >= 0 && x <= stages.MaxScale) || twice {
+			return out, usagef("--scale %q: want a number from 0 to %d, once for a service", s, stages.MaxScale)
+		}
+		if out.Scale == nil {
+			out.Scale = map[string]float64{}
+		}
+		out.Scale[service] = x
+	}
+	for _, m := range c.move {
+		service, value, err := cutValue(m)
+		if err != nil {
+			return out, usagef("--move %q: %v", m, err)
+		}
+		racks, err := pipeline.ParseRacks(value)
+		if _, twice := out.Move[service]; err != nil || twice {
+			return out, usagef("--move %q: want racks such as 4-7 or 0,2,5, once for a service", m)
+		}
+		if out.Move == nil {
+			out.Move = map[string][]int{}
+		}
+		out.Move[service] = racks
+	}
+	if len(out.Fail)+out.FailRandom+len(out.Bandwidth)+len(out.Scale)+len(out.Move) == 0 {
+		return out, usagef("say what changes: --fail, --bandwidth, --scale or --move")
+	}
+	return out, nil
+}
+
+// cutValue cuts NAME=VALUE at the last equals sign.
+func cutValue(text string) (name, value string, err error) {
+	at := strings.LastIndexByte(text, '=')
+	if at < 0 {
+		return "", "", fmt.Errorf("want NAME=VALUE")
+	}
+	return text[:at], text[at+1:], nil
+}
+
+// compareFlags say how two estimates are compared.
+type compareFlags struct {
+	by    []string
+	links int
+}
+
+func (c *compareFlags) declare(f *pflag.FlagSet) {
+	f.StringSliceVar(&c.by, "by", nil, "compare groups of flows too: "+strings.Join(pipeline.ComparisonGroups(), ", "))
+	f.IntVar(&c.links, "links", 5, "links to name as explanation")
+}
+
+func (c *compareFlags) options() (pipeline.CompareOptions, error) {
+	if c.links < 0 || c.links > 100_000 {
+		return pipeline.CompareOptions{}, usagef("--links %d: must be 0 to 100,000", c.links)
+	}
+	return pipeline.CompareOptions{By: c.by, Links: c.links}, nil
+}
+
+var whatIfCommand = command{
+	name: "what-if", args: "BASE --lake DIR --fail A:B|random:K|--bandwidth ...|--scale ...|--move ...",
+	summary: "change a scenario of the lake, run what that changes, and compare",
+	help: `
+Makes a scenario out of BASE (an id, the first letters of one, or a name), estimates it, and compares
+the two: percentiles of slowdown with the change and its interval, and the links that explain it.
+The flows are the base's, whose files the new scenario shares, except where --scale or --move changes
+them; link cases that are as they were come from the cache. A base that is not estimated yet is
+estimated first.
+
+  parsimon what-if small --lake lake --fail pod0-fabric0:plane0-spine2
+  parsimon what-if small --lake lake --fail random:2 --tier fabric-spine --draw 7
+  parsimon what-if small --lake lake --bandwidth fabric-spine=20Gbps --scale web=1.5 --by service
+
+A cable that fails makes the scenario that "parsimon run ... --fail" makes, row by row.
+
+--scale keeps a service's flows and adds the whole service again, its arrivals moved in time, as often
+as it takes (the last time a share of its flows); below 1, a share of its flows stays. --move puts the
+hosts of each of the service's racks into the given racks in turn.`,
+	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
+		var r runFlags
+		var c changeFlags
+		var cmp compareFlags
+		r.declareLake(f)
+		c.declare(f)
+		cmp.declare(f)
+		r.declareEstimator(f)
+		r.declareCache(f)
+		r.declareWorkers(f)
+		r.declarePartitions(f)
+		return func(ctx context.Context, args []string) error {
+			if len(args) != 1 {
+				return usagef("name one scenario of the lake")
+			}
+			changes, err := c.changes()
+			if err != nil {
+				return err
+			}
+			o, err := r.options(e)
+			if err != nil {
+				return err
+			}
+			how, err := cmp.options()
+			if err != nil {
+				return err
+			}
+			w, err := pipeline.WhatIf(ctx, args[0], changes, o, how)
+			if err != nil {
+				return err
+			}
+			return w.Write(e.stdout)
+		}
+	},
+}
+
+var compareCommand = command{
+	name: "compare", args: "BASE[@VARIANT] OTHER[@VARIANT] --lake DIR",
+	summary: "two scenarios side by side",
+	help: `
+Compares the slowdowns of two scenarios (ids, the first letters of them, or names), flow by flow: p50,
+p90, p99 and p99.9 of the flows that are in both, the change with its 95% interval (bootstrap over
+flows, each with both its slowdowns), and the links at which the slowest flows are delayed more or
+less. The answer also goes to the lake's tables comparisons and comparison_links, where questions
+what_changed and what_changed_links find it.
+
+Scenarios that were estimated in different ways are refused, unless --across: the difference is then
+also that of the ways. A variant is named as in the lake, e.g. small@independent.`,
+	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
+		var lake string
+		var across bool
+		var cmp compareFlags
+		f.StringVar(&lake, "lake", "", "directory of the lake (required)")
+		cmp.declare(f)
+		f.BoolVar(&across, "across", false, "compare although the ways of estimating differ")
+		return func(ctx context.Context, args []string) error {
+			if len(args) != 2 {
+				return usagef("name two scenarios of the lake")
+			}
+			if lake == "" {
+				return usagef("--lake is required")
+			}
+			o, err := cmp.options()
+			if err != nil {
+				return err
+			}
+			o.Across = across
+			c, err := pipeline.Compare(ctx, lake, side(args[0]), side(args[1]), o)
+			if err != nil {
+				return err
+			}
+			return c.Write(e.stdout)
+		}
+	},
+}
+
+// side reads SCENARIO[@VARIANT].
+func side(text string) pipeline.Side {
+	scenario, variant, _ := strings.Cut(text, "@")
+	return pipeline.Side{Scenario: scenario, Variant: variant}
+}
