@@ -12,7 +12,6 @@ import (
 
 	"github.com/apache/arrow/go/v17/arrow/array"
 
-	"parsimon/queries"
 	"parsimon/schema"
 	"parsimon/stages"
 )
@@ -320,7 +319,7 @@ func (r *Run) sampleJourneys(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return queries.WriteCatalog(r.lake.root)
+	return r.writeCatalog()
 }
 
 // percentiles are p50, p90 and p99 of the run's slowdowns, each to within slowdownStep.

@@ -48,7 +48,8 @@ type Options struct {
 	Log         zerolog.Logger
 	Progress    Progress // nil: none
 
-	shared *Cache // an open cache, instead of Cache
+	shared  *Cache // an open cache, instead of Cache
+	passing bool   // the scenario is deleted after the run: no views of it are needed
 }
 
 // A spec is what the lake keeps of a scenario, beside its tables, so that every stage can run on
@@ -88,6 +89,8 @@ type Run struct {
 	unlock       func()
 	cache        *Cache // nil: none
 	ownCache     bool   // Close closes it
+	passing      bool
+	existed      bool // the lake knew the scenario before Derive
 }
 
 // Estimate is the whole method. Flows become hops, hops become link cases, every link case is
@@ -194,7 +197,7 @@ func Resume(scenario string, o Options) (*Run, error) {
 func newRun(lake *Lake, sp spec, net *stages.Network, o Options) (*Run, error) {
 	r := &Run{
 		lake: lake, spec: sp, net: net, estimator: o.Estimator, passes: o.Passes, without: o.Without, workers: o.Workers, partitions: o.Partitions, domains: max(1, o.ExactWorkers), switchBuffer: o.SwitchBufferBytes,
-		memory: o.MemoryBytes, log: o.Log, progress: o.Progress, began: time.Now(), sound: map[string]bool{},
+		memory: o.MemoryBytes, log: o.Log, progress: o.Progress, began: time.Now(), sound: map[string]bool{}, passing: o.passing,
 	}
 	if r.passes == 0 {
 		r.passes = DefaultPasses
@@ -218,6 +221,12 @@ func newRun(lake *Lake, sp spec, net *stages.Network, o Options) (*Run, error) {
 	}
 	if r.unlock, err = lake.lock(sp.ScenarioID); err != nil {
 		return nil, err
+	}
+	if !o.passing { // what somebody works on is no longer a sweep's to delete
+		if err := os.Remove(lake.statePath(r.base(), passingState)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			r.unlock()
+			return nil, err
+		}
 	}
 	if o.shared != nil {
 		r.cache = o.shared
@@ -432,6 +441,14 @@ func (r *Run) Sample(ctx context.Context) error {
 	})
 	if err != nil {
 		return err
+	}
+	return r.writeCatalog()
+}
+
+// writeCatalog brings the lake's views up to date, unless the scenario is about to go again.
+func (r *Run) writeCatalog() error {
+	if r.passing {
+		return nil
 	}
 	return queries.WriteCatalog(r.lake.root)
 }

@@ -335,17 +335,22 @@ func (r *Run) writeValidation(v *Validation) error {
 	}
 	rec := b.NewRecord()
 	defer rec.Release()
-	name := strings.Map(func(c rune) rune {
-		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' {
-			return c
-		}
-		return '-'
-	}, filepath.Base(v.Truth))
+	name := fileSafe(filepath.Base(v.Truth))
 	_, err := r.lake.writePart(schema.Validations, r.variant().dir(schema.Validations)+"/part-"+name+".parquet", []arrow.Record{rec}...)
 	if err != nil {
 		return err
 	}
 	return queries.WriteCatalog(r.lake.root)
+}
+
+// fileSafe is a text with all but letters, digits and dashes made dashes.
+func fileSafe(text string) string {
+	return strings.Map(func(c rune) rune {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' {
+			return c
+		}
+		return '-'
+	}, text)
 }
 
 // Write writes the comparison as a table.

@@ -103,7 +103,14 @@ func Derive(base string, c Changes, o Options) (*Run, error) {
 		return nil, err
 	}
 	r.from = &origin{from, c.FlowChanges}
-	if err := lake.writeState(lake.statePath(r.base(), "spec.json"), sp); err != nil {
+	path := lake.statePath(r.base(), "spec.json")
+	_, err = os.Stat(path)
+	r.existed = err == nil
+	err = nil
+	if o.passing && !r.existed {
+		err = lake.writeState(lake.statePath(r.base(), passingState), true)
+	}
+	if err := errors.Join(err, lake.writeState(path, sp)); err != nil {
 		r.Close()
 		return nil, err
 	}

@@ -44,6 +44,8 @@ var knownLake = []struct{ table, path, rows string }{
 	{"exact_fcts", "scenario=007/variant=exact", `(0, 0, 500, 0, 2, 10, 10, 1.0)`},
 	{"comparisons", "scenario=aaa/variant=own", `('007', 'own', 'web', 'all', 'all', 'all', 4, 0.5, 2.0, 3.0, 0.5, 0.25, 0.75), ('007', 'own', 'all', 'all', 'all', 'all', 7, 0.5, 4.0, 4.0, 0.0, 0.0, 0.125)`},
 	{"comparison_links", "scenario=aaa/variant=own", `('007', 'own', 1, 4, 3, 0.5, 0.75, 100.0, 350.5), ('007', 'own', 2, 99, 3, 0.5, 0.25, 50.0, 0.0)`},
+	{"sweeps", "scenario=aaa/variant=own", `('x', 2, 3, 'all', 7, 0, 'flow-1', 1.0, 2.0, 3.0, 4.0, 0.0, 0.5, 0.25, 0.125, 3, 4), ('x', 0, 2, 'all', 7, 1, 'flow-2', 1.0, 2.0, 3.0, 4.0, 0.0, 0.5, 0.5, 0.125, 3, 4),
+		('x', 0, 2, 'web', 4, 1, 'flow-2', 1.0, 2.0, 3.0, 4.0, 0.0, 0.5, 0.5, 0.125, 3, 4)`},
 	{"slowdowns", "scenario=aaa/variant=own", knownSlowdowns(0)},
 	{"confidence", "scenario=aaa/variant=own", `(NULL, NULL, 'all', 0.5, 7, 4, 3, 5, ''), (NULL, NULL, 'all', 0.9, 7, 8, 7, 9, ''),
 		(NULL, NULL, 'all', 0.99, 7, 9, 8, 10, 'p99: short'), (NULL, NULL, 'all', 0.999, 7, 10, 9, 11, 'p99.9: short'),

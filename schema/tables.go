@@ -391,12 +391,37 @@ var (
 	}
 )
 
+// Sweeps is the answer of a sweep: its scenario is the base, its variant how the worst were estimated.
+var Sweeps = Table{
+	Name: "sweeps", Doc: "What each cable of a tier would do to slowdown if it failed.",
+	Grain: "cable × service", Key: []string{"tier", "node_a", "node_b", "service"}, Sort: []string{}, Variant: true,
+	Columns: []Column{
+		{"tier", str, false, "", "tier that was swept"},
+		{"node_a", i32, false, "", "end of the cable that failed, the lower id"},
+		{"node_b", i32, false, "", "its other end"},
+		{"service", str, false, "", "service of the flows, or all"},
+		{"flows", i64, false, "", "flows of the service that have a path"},
+		{"unreachable", i64, false, "", "flows, of all services, that have none"},
+		{"estimated", str, false, "", "variant of the estimate: that of the screening, or of the full one for the worst"},
+		{"p50_slowdown", f64, false, "", "median slowdown with the cable down"},
+		{"p90_slowdown", f64, false, "", "p90 of slowdown"},
+		{"p99_slowdown", f64, false, "", "p99 of slowdown"},
+		{"p999_slowdown", f64, false, "", "p99.9 of slowdown"},
+		{"p50_change", f64, false, "", "p50_slowdown over that of the base, estimated the same way, - 1"},
+		{"p90_change", f64, false, "", "the same of p90"},
+		{"p99_change", f64, false, "", "the same of p99"},
+		{"p999_change", f64, false, "", "the same of p99.9"},
+		{"simulated_cases", i64, false, "", "link cases simulated for it, screening and full estimate together"},
+		{"remembered_cases", i64, false, "", "link cases found in the cache"},
+	},
+}
+
 // Tables lists every table of the lake.
 func Tables() []Table {
 	return []Table{
 		Scenarios, Nodes, Links, Flows, Rejects, Hops, LinkLoads, LinkStats, HopDelays,
 		DelayBuckets, HopWaits, Elsewhere, SenderFCTs, HopContributions, Slowdowns, Confidence, Warnings, ExactFCTs, ExactHops, Validations, Workloads, Records,
-		Comparisons, ComparisonLinks,
+		Comparisons, ComparisonLinks, Sweeps,
 	}
 }
 

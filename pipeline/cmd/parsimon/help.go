@@ -11,7 +11,7 @@ import (
 // commands lists the verbs in the order a newcomer needs them.
 func commands() []*command {
 	return []*command{
-		&runCommand, &ingestCommand, &queryCommand, &whatIfCommand, &compareCommand, &statusCommand, &estimateCommand, &validateCommand,
+		&runCommand, &ingestCommand, &queryCommand, &whatIfCommand, &compareCommand, &sweepCommand, &statusCommand, &estimateCommand, &validateCommand,
 		&generateCommand, &routeCommand, &simulateCommand, &relaxCommand, &sendersCommand, &bucketCommand, &sampleCommand, &confidenceCommand,
 		&schemaCommand, &cacheCommand, &benchKernelCommand,
 	}

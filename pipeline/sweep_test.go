@@ -1,0 +1,98 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"parsimon/stages"
+)
+
+// A sweep finds what a what-if of each cable finds; it leaves nothing but what the user had; given again
+// it does nothing; interrupted it continues; a cable whose failure parts hosts comes first.
+func TestSweep(t *testing.T) {
+	file := whatIfFile(t)
+	ctx := context.Background()
+	o := Options{Lake: t.TempDir(), Estimator: stages.Flow, Log: zerolog.Nop()}
+	o.Cache = LakeCache(o.Lake)
+	base := estimated(t, file, o)
+	mine, err := WhatIf(ctx, base, Changes{Fail: []string{"pod0-fabric0:plane0-spine0"}}, o, CompareOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := SweepPlan{Tier: "fabric-spine", Quantile: 0.9, Worst: 3}
+	stopped, stop := context.WithCancel(ctx)
+	cut := o
+	cut.Progress = &stopper{stop: stop, unit: "cables", after: 3}
+	if _, err := RunSweep(stopped, base, plan, cut); !IsInterrupt(err) {
+		t.Fatalf("interrupted: %v", err)
+	}
+	s, err := RunSweep(ctx, base, plan, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Cables) != 8 || s.Reused < 3 {
+		t.Errorf("%d cables, %d reused", len(s.Cables), s.Reused)
+	}
+	for i, c := range s.Cables {
+		if (c.Full != nil) != (i < 3) || c.Unreachable != 0 || c.Cases.RememberedCases == 0 {
+			t.Errorf("place %d: %+v", i, c)
+		}
+		if i == 0 {
+			w, err := WhatIf(ctx, base, Changes{Fail: []string{fmt.Sprintf("%d:%d", c.A, c.B)}}, o, CompareOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if all := w.Rows[len(w.Rows)-4:]; all[1].Other != c.Full["all"].Slowdowns[1] {
+				t.Errorf("p90 is %v, of the what-if %v", c.Full["all"].Slowdowns[1], all[1].Other)
+			}
+		}
+	}
+	l, err := OpenLake(o.Lake, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids, err := l.scenarios()
+	if err != nil || len(ids) > 3 || !strings.Contains(fmt.Sprint(ids), mine.Other.Scenario) {
+		t.Errorf("scenarios left: %v, %v", ids, err)
+	}
+	plan.Quantile, plan.Service = 0.5, "batch"
+	if s, err = RunSweep(ctx, base, plan, o); err != nil || s.Reused != 8 {
+		t.Errorf("again, ranked otherwise: %+v, %v", s, err)
+	}
+	var text bytes.Buffer
+	if err := s.Write(&text, 4); err != nil || !strings.Contains(text.String(), "flows: batch") {
+		t.Errorf("%v\n%s", err, text.String())
+	}
+	o.Estimator = stages.Independent
+	if s, err = RunSweep(ctx, base, SweepPlan{Tier: "pod0-rack0-host0:pod0-tor0", Quantile: 0.99}, o); err != nil || s.Cables[0].Unreachable == 0 || s.Cables[0].Full == nil {
+		t.Errorf("hosts without a cable: %v", err)
+	}
+	for _, bad := range []SweepPlan{{Tier: "nothing", Quantile: 0.9}, {Tier: "fabric-spine", Quantile: 0.8}, {Tier: "fabric-spine", Quantile: 0.9, Service: "none"}} {
+		if _, err := RunSweep(ctx, base, bad, o); err == nil {
+			t.Errorf("%+v is accepted", bad)
+		}
+	}
+}
+
+// stopper stops a run when a unit of work has been done some times.
+type stopper struct {
+	silent
+	stop  context.CancelFunc
+	unit  string
+	now   string
+	after int
+}
+
+func (s *stopper) begin(_, unit string, _ int64) { s.now = unit }
+func (s *stopper) add(int64) {
+	if s.now == s.unit {
+		if s.after--; s.after == 0 {
+			s.stop()
+		}
+	}
+}
