@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 
@@ -107,13 +108,26 @@ func (r *Run) meetIndependently(q Question, draws []draw) error {
 	if err != nil {
 		return err
 	}
+	of, err := r.representatives()
+	if err != nil {
+		return err
+	}
+	answers := func(link int32) int32 { // the link whose buckets are the link's
+		if of != nil && of[link] >= 0 {
+			return of[link]
+		}
+		return link
+	}
+	for link := range maps.Clone(delays) {
+		delays[answers(link)] = nil
+	}
 	if err := r.bucketsFor(q.SizeBytes, partsOf(bucketed, schema.DelayBuckets), delays); err != nil {
 		return err
 	}
 	packets := float64(r.spec.Params.Packets(q.SizeBytes))
 	for i := range draws {
 		for hop, link := range draws[i].path {
-			if d := delays[link]; len(d) > 0 {
+			if d := delays[answers(link)]; len(d) > 0 {
 				s := stages.NewStream(q.Seed, stages.StreamSample, uint64(i), uint64(hop)+1)
 				draws[i].delayNS += d[s.IntN(len(d))] * packets
 			}
@@ -166,7 +180,7 @@ func (r *Run) pickVariant() error {
 			continue // an exact simulation, an ablation, or a lesser estimate
 		}
 		candidate := *r
-		candidate.estimator, candidate.passes, candidate.without = v.estimator, v.passes, 0
+		candidate.estimator, candidate.passes, candidate.without, candidate.cluster = v.estimator, v.passes, 0, v.cluster
 		if _, _, err := candidate.sampleStage().complete(r.lake); err == nil {
 			*r, found = candidate, true
 		}

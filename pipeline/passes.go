@@ -49,10 +49,18 @@ type variant struct {
 	estimator stages.Estimator
 	passes    int
 	without   stages.Without
+	cluster   *stages.Clustering
 }
+
+// clusteredVariant begins the variants of estimator Independent whose links were clustered.
+const clusteredVariant = "independent-cluster-"
 
 // parseVariant is the inverse of Run.Variant.
 func parseVariant(name string) (v variant, err error) {
+	if setting, ok := strings.CutPrefix(name, clusteredVariant); ok {
+		v.cluster, err = stages.ParseClustering(setting)
+		return v, err
+	}
 	rest, ok := strings.CutPrefix(name, flowVariant)
 	if !ok {
 		if v.estimator, err = stages.ParseEstimator(name); err == nil && v.estimator == stages.Flow {
@@ -73,6 +81,8 @@ func parseVariant(name string) (v variant, err error) {
 func variantFlags(name string) string {
 	v, err := parseVariant(name)
 	switch {
+	case v.cluster != nil:
+		return "--estimator independent --cluster=" + v.cluster.String()
 	case err != nil || v.estimator != stages.Flow:
 		return "--estimator " + name
 	case v.without != 0:

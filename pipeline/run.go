@@ -27,10 +27,13 @@ type Options struct {
 	Estimator stages.Estimator
 	// Passes over all link cases that estimator Flow makes; 0: DefaultPasses; AutoPasses: until the
 	// percentiles of slowdown stop moving.
-	Passes     int
-	Without    stages.Without // ingredients of estimator Flow to leave out
-	Workers    int            // goroutines; default one per core
-	Partitions int            // partitions of links; default by size
+	Passes  int
+	Without stages.Without // ingredients of estimator Flow to leave out
+	// Cluster says which links are alike, so that one link case answers for all of them; nil: none.
+	// For estimator Independent only.
+	Cluster    *stages.Clustering
+	Workers    int // goroutines; default one per core
+	Partitions int // partitions of links; default by size
 	// ExactWorkers share a whole-network simulation; default 1. They meet once every microsecond of
 	// simulated time, so that more than one pays only on cores that have nothing else to do.
 	ExactWorkers int
@@ -76,6 +79,7 @@ type Run struct {
 	estimator    stages.Estimator
 	passes       int // of estimator Flow; AutoPasses until they are known
 	without      stages.Without
+	cluster      *stages.Clustering
 	workers      int
 	partitions   int
 	domains      int
@@ -107,8 +111,10 @@ func (r *Run) Estimate(ctx context.Context) error {
 	} else {
 		steps = append(steps,
 			// barrier 1
+			r.Cluster,  // with clustering: links that are alike → one that answers for them
 			r.Simulate, // each link case on its own → hop delays
 			r.Bucket,   // hop delays → distributions by flow size → what each hop adds to each flow
+			r.Draw,     // with clustering: what each hop adds, from the distributions of representatives
 			// barrier 2
 			r.Sample,     // a flow's hops → its FCT and slowdown
 			r.Confidence, // slowdowns → intervals of their percentiles, and what to beware of
@@ -197,7 +203,10 @@ func Resume(scenario string, o Options) (*Run, error) {
 func newRun(lake *Lake, sp spec, net *stages.Network, o Options) (*Run, error) {
 	r := &Run{
 		lake: lake, spec: sp, net: net, estimator: o.Estimator, passes: o.Passes, without: o.Without, workers: o.Workers, partitions: o.Partitions, domains: max(1, o.ExactWorkers), switchBuffer: o.SwitchBufferBytes,
-		memory: o.MemoryBytes, log: o.Log, progress: o.Progress, began: time.Now(), sound: map[string]bool{}, passing: o.passing,
+		memory: o.MemoryBytes, log: o.Log, progress: o.Progress, began: time.Now(), sound: map[string]bool{}, passing: o.passing, cluster: o.Cluster,
+	}
+	if r.cluster != nil && r.estimator != stages.Independent {
+		return nil, fmt.Errorf("clustering is for estimator independent: a link case that is not simulated has no waits that estimator %s could hand on", r.estimator)
 	}
 	if r.passes == 0 {
 		r.passes = DefaultPasses
@@ -274,6 +283,9 @@ func (r *Run) variant() place {
 	if r.estimator == stages.Flow {
 		return r.pass(r.passes)
 	}
+	if r.cluster != nil {
+		return place{r.spec.ScenarioID, clusteredVariant + r.cluster.String()}
+	}
 	return place{r.spec.ScenarioID, r.estimator.String()}
 }
 
@@ -287,6 +299,9 @@ func (r *Run) simulateStage() stage {
 	return stage{"simulate", r.variant(), []schema.Table{schema.HopDelays, schema.LinkStats}}
 }
 func (r *Run) bucketStage() stage {
+	if r.cluster != nil { // then stage draw makes the contributions
+		return stage{"bucket", r.variant(), []schema.Table{schema.DelayBuckets}}
+	}
 	return stage{"bucket", r.variant(), []schema.Table{schema.DelayBuckets, schema.HopContributions}}
 }
 func (r *Run) sampleStage() stage {
@@ -364,11 +379,20 @@ func (r *Run) Simulate(ctx context.Context) error {
 		return err
 	}
 	s := r.simulateStage()
-	return r.perform(ctx, s, r.linkTasks(loads, everyLink), "packet-hops", func() (work, error) {
+	of, err := r.representatives()
+	if err != nil {
+		return err
+	}
+	want := everyLink
+	if of != nil {
+		want = func(id int32) bool { return of[id] == id }
+	}
+	return r.perform(ctx, s, r.linkTasks(loads, want), "packet-hops", func() (work, error) {
 		sim, err := r.simulator(loads)
 		if err != nil {
 			return nil, err
 		}
+		sim.Represent(of)
 		return func(ctx context.Context, n int, t task) ([]part, int64, any, error) {
 			return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
 				in := r.lake.read(schema.Hops, hops, stages.HopColumns(), &keyRange{"link_id", t.Lo, t.Hi})
@@ -401,7 +425,11 @@ func (r *Run) Bucket(ctx context.Context) error {
 			return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
 				in := r.lake.read(schema.HopDelays, delays[n:n+1], stages.BucketColumns(), nil)
 				defer closeQuietly(in)
-				stats, err := b.Bucket(ctx, in, out[0], out[1])
+				var contributions schema.Sink
+				if r.cluster == nil {
+					contributions = out[1]
+				}
+				stats, err := b.Bucket(ctx, in, out[0], contributions)
 				r.progress.add(t.Cost)
 				return 0, stats, err
 			})
@@ -419,7 +447,11 @@ func (r *Run) Sample(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, bucketed, err := r.inputs(r.bucketStage())
+	from := r.bucketStage()
+	if r.cluster != nil {
+		from = r.drawStage()
+	}
+	_, bucketed, err := r.inputs(from)
 	if err != nil {
 		return err
 	}

@@ -136,9 +136,12 @@ func (l *Lake) scenarioStatus(id string, thorough bool) (ScenarioStatus, error) 
 		if err != nil {
 			return out, fmt.Errorf("%s: %w", l.statePath(place{id, v}), err)
 		}
-		run.estimator, run.passes, run.without = parsed.estimator, parsed.passes, parsed.without
+		run.estimator, run.passes, run.without, run.cluster = parsed.estimator, parsed.passes, parsed.without, parsed.cluster
 		if run.estimator == stages.Independent {
 			estimated = true
+			if run.cluster != nil {
+				all = append(all, run.clusterStage(), run.drawStage())
+			}
 			all = append(all, run.simulateStage(), run.bucketStage(), run.sampleStage(), run.confidenceStage())
 			continue
 		}

@@ -3,7 +3,7 @@
 -- units: slowdown is FCT / ideal FCT, no unit; a change is over the base, - 1
 -- param: scenario text = '' : scenario id of the base; empty means every scenario in the lake, each on its own rows
 -- param: variant text = '' : estimator variant; empty means every variant in the lake, each on its own rows
--- param: service text = 'all' : service whose flows count; all means all flows
+-- param: service text = all : service whose flows count; all means all flows
 -- param: n count = 10 : number of cables to list
 
 WITH ranked AS (

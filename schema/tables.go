@@ -163,8 +163,18 @@ var (
 			{"last_start_ns", i64, false, "ns", "start of the last"},
 		},
 	}
+	LinkClusters = Table{
+		Name: "link_clusters", Doc: "Which link's case answers for each link that carries flows (--cluster).",
+		Grain: "link", Key: []string{"link_id"}, Sort: []string{"link_id"}, Variant: true,
+		Columns: []Column{
+			{"link_id", i32, false, "", "link"},
+			{"representative", i32, false, "", "link whose case was simulated for it; itself for a representative"},
+			{"distance", f64, false, "", "how far it is from its representative, over what is allowed: below 1"},
+			{"members", i32, false, "", "links in its cluster"},
+		},
+	}
 	LinkStats = Table{
-		Name: "link_stats", Doc: "What each link carried and what its link case saw.",
+		Name: "link_stats", Doc: "What each link carried and what its link case saw: nothing (0) where another link's answers for it (link_clusters).",
 		Grain: "link", Key: []string{"link_id"}, Sort: []string{"link_id"}, Variant: true,
 		Columns: []Column{
 			{"link_id", i32, false, "", "link"},
@@ -419,7 +429,7 @@ var Sweeps = Table{
 // Tables lists every table of the lake.
 func Tables() []Table {
 	return []Table{
-		Scenarios, Nodes, Links, Flows, Rejects, Hops, LinkLoads, LinkStats, HopDelays,
+		Scenarios, Nodes, Links, Flows, Rejects, Hops, LinkLoads, LinkClusters, LinkStats, HopDelays,
 		DelayBuckets, HopWaits, Elsewhere, SenderFCTs, HopContributions, Slowdowns, Confidence, Warnings, ExactFCTs, ExactHops, Validations, Workloads, Records,
 		Comparisons, ComparisonLinks, Sweeps,
 	}

@@ -53,7 +53,7 @@ func NewBucketer(p simkernel.Params, seed uint64) *Bucketer {
 // Bucket reads a partition's hop_delays (by link) and writes delay_buckets, by link and size, and
 // hop_contributions, by flow: for each flow at each hop one delay drawn from the bucket of the flow's
 // size (paper, §3.4), times its packets, a draw keyed by seed, flow and hop, so that it is the same in
-// any partition.
+// any partition. Without a sink for contributions it writes buckets only.
 func (b *Bucketer) Bucket(ctx context.Context, in schema.Batches, buckets, contributions schema.Sink) (BucketStats, error) {
 	var stats BucketStats
 	if err := b.gather(in); err != nil {
@@ -80,6 +80,9 @@ func (b *Bucketer) Bucket(ctx context.Context, in schema.Batches, buckets, contr
 	}
 	if err := b.buckets.flush(buckets); err != nil {
 		return stats, err
+	}
+	if contributions == nil {
+		return stats, nil
 	}
 	stats.Contributions = int64(len(b.link))
 	return stats, b.emit(contributions)

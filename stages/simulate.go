@@ -66,6 +66,7 @@ type Simulator struct {
 	waits    waitRows
 	senders  senderRows
 	recall   recall
+	of       []int32 // by link: whose case answers for it; nil: its own
 }
 
 // HopColumns names the columns of table hops that Simulate reads.
@@ -97,7 +98,7 @@ func NewSimulator(n *Network, p simkernel.Params, loads *Loads, e Estimator, w W
 // partition nor the worker shows in it. progress, if not nil, is told the packet-hops of each case
 // when it is done.
 func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, told schema.Batches, out, stats schema.Sink, progress func(packetHops int64)) (SimulateStats, error) {
-	done, err := s.cases(ctx, lo, hi, hops, told, func(id int32) bool { return true }, func(link Link, rows []int32, remembered bool) error {
+	done, err := s.cases(ctx, lo, hi, hops, told, s.answersForItself, func(link Link, rows []int32, remembered bool) error {
 		s.count(link, rows, remembered)
 		if s.estimator == Independent {
 			return s.emit(link, rows, out)
@@ -114,6 +115,19 @@ func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, told schem
 		return done, err
 	}
 	return done, s.stats.flush(stats)
+}
+
+// Represent leaves out the cases of links that another answers for (of: by link id, ReadClusters).
+func (s *Simulator) Represent(of []int32) { s.of = of }
+
+// answersForItself says whether a link's case is simulated, and counts the link if it is not.
+func (s *Simulator) answersForItself(id int32) bool {
+	if s.of == nil || s.of[id] < 0 || s.of[id] == id {
+		return true
+	}
+	link := s.net.Links[id]
+	s.stats.append(link, s.loads.Links[id], s.loads.AvailableBps(s.net, &s.params, link), s.loads.Load(link), simkernel.Counters{}, false)
+	return false
 }
 
 // Senders runs the link cases of the hosts' own links in [lo, hi), told all that the packets met

@@ -248,6 +248,7 @@ of slowdown and FCT.
 		r.declareEstimator(f)
 		f.Lookup("estimator").DefValue = "what the lake holds, flow before independent"
 		f.Lookup("passes").DefValue = "the most that the lake holds"
+		r.declareCluster(f)
 		f.Int32Var(&q.Src, "src", -1, "node id of the sending host (required)")
 		f.Int32Var(&q.Dst, "dst", -1, "node id of the receiving host (required)")
 		f.StringVar(&size, "size", "", "flow size, e.g. 1500 or 100KB (required)")

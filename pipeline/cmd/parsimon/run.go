@@ -17,7 +17,7 @@ import (
 type runFlags struct {
 	lake, scenario, estimator, memory string
 	switchBuffer, passes, without     string
-	cache                             string
+	cache, cluster                    string
 	workers, partitions, exactWorkers int
 }
 
@@ -38,6 +38,11 @@ func (r *runFlags) declareIndependent(*pflag.FlagSet) { r.estimator = stages.Ind
 
 func (r *runFlags) declareWorkers(f *pflag.FlagSet) {
 	f.IntVar(&r.workers, "workers", 0, "goroutines that work at once; 0: one per core. Does not change the results")
+}
+
+func (r *runFlags) declareCluster(f *pflag.FlagSet) {
+	f.StringVar(&r.cluster, "cluster", "", "simulate one link for all that are alike (estimator independent): paper or code, the thresholds of the paper and of its public code, or the error of a flow's slowdown at a link that is accepted, e.g. 5%")
+	f.Lookup("cluster").NoOptDefVal = stages.DefaultClusteringError
 }
 
 func (r *runFlags) declareCache(f *pflag.FlagSet) {
@@ -103,6 +108,14 @@ func (r *runFlags) options(e *env) (pipeline.Options, error) {
 	if r.memory != "" {
 		if o.MemoryBytes, err = parseBytes(r.memory); err != nil {
 			return o, usagef("--memory-limit %q: %v", r.memory, err)
+		}
+	}
+	if r.cluster != "" {
+		if o.Cluster, err = stages.ParseClustering(r.cluster); err != nil {
+			return o, usagef("--cluster: %v", err)
+		}
+		if o.Estimator != stages.Independent {
+			return o, usagef("--cluster goes with --estimator independent: a link case that is not simulated has no waits that estimator %s could hand on", o.Estimator)
 		}
 	}
 	switch r.cache {
@@ -269,6 +282,7 @@ lake's table rejects.`,
 		r.declareLake(f)
 		s.declare(f)
 		r.declareEstimator(f)
+		r.declareCluster(f)
 		r.declareCache(f)
 		r.declareWorkers(f)
 		r.declarePartitions(f)
@@ -384,12 +398,23 @@ Reads flows, chooses each flow's shortest path by ECMP (seeded, salted per node,
 failures), and writes hops, one row per flow and link, sorted by link, and link_loads.`,
 	(*pipeline.Run).Route)
 
+var clusterCommand = stageCommand("cluster", "before stage 3, with --cluster: find links that are alike", `
+Estimator independent. Reads hops and link_loads, works out what each link's delays depend on, and
+writes link_clusters: for each link the one whose case will answer for it.`,
+	(*pipeline.Run).Cluster, (*runFlags).declareIndependent, (*runFlags).declareCluster)
+
+var drawCommand = stageCommand("draw", "after stage 4, with --cluster: contributions from representatives", `
+Estimator independent with --cluster. Reads hops, link_clusters and delay_buckets and writes
+hop_contributions: what each hop adds to each flow, ordered by flow, drawn from the buckets of the link
+that answers for the hop's.`,
+	(*pipeline.Run).Draw, (*runFlags).declareIndependent, (*runFlags).declareCluster)
+
 var simulateCommand = stageCommand("simulate", "stage 3: simulate every link on its own", `
 Reads hops and link_loads, runs the link case of every link that carries flows, costliest ranges
 first, and writes link_stats and hop_delays (estimator independent) or hop_waits (flow). For flow it
 is one pass, the one that --passes names; from the second on it reads what stage relax of the pass
 before has made of it.`,
-	(*pipeline.Run).Simulate, (*runFlags).declareEstimator, (*runFlags).declarePartitions, (*runFlags).declareCache)
+	(*pipeline.Run).Simulate, (*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declarePartitions, (*runFlags).declareCache)
 
 var relaxCommand = stageCommand("relax", "between passes: tell every link what packets met elsewhere", `
 Estimator flow. Reads hop_waits of the pass that --passes names and writes elsewhere: for each flow at
@@ -405,17 +430,17 @@ found, and writes sender_fcts, each flow's FCT.`,
 var bucketCommand = stageCommand("bucket", "stage 4 of estimator independent: delay distributions by link and flow size", `
 Reads hop_delays, groups each link's packet-normalised delays into buckets of flow sizes, and writes
 delay_buckets and hop_contributions: what each hop adds to each flow, ordered by flow.`,
-	(*pipeline.Run).Bucket, (*runFlags).declareIndependent)
+	(*pipeline.Run).Bucket, (*runFlags).declareIndependent, (*runFlags).declareCluster)
 
 var sampleCommand = stageCommand("sample", "stage 5: put the hops of each flow together", `
 Reads flows and what the stages before found about their hops, and writes slowdowns, one row per flow
 (estimator flow: and hop_contributions, what each hop adds to each flow). Brings the views in
 LAKE/parsimon.duckdb up to date.`,
-	(*pipeline.Run).Sample, (*runFlags).declareEstimator)
+	(*pipeline.Run).Sample, (*runFlags).declareEstimator, (*runFlags).declareCluster)
 
 var confidenceCommand = stageCommand("confidence", "stage 6: how far the estimate can be trusted", `
 Reads slowdowns, hop_contributions and link_stats, and writes confidence, 95% intervals of the
 percentiles of slowdown, and warnings, where the method is known to be weak. The intervals come from a
 bootstrap over stretches of time: they say what other flows of the same kind might have given, and
 nothing of the method's own error.`,
-	(*pipeline.Run).Confidence, (*runFlags).declareEstimator)
+	(*pipeline.Run).Confidence, (*runFlags).declareEstimator, (*runFlags).declareCluster)

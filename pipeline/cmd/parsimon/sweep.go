@@ -37,6 +37,7 @@ with another --quantile or --service.`,
 		f.IntVar(&plan.Worst, "worst", 10, "how many to estimate in full after the screening")
 		f.IntVar(&show, "show", 20, "how many to show")
 		r.declareEstimator(f)
+		r.declareCluster(f)
 		r.declareCache(f)
 		r.declareWorkers(f)
 		r.declarePartitions(f)

@@ -32,6 +32,7 @@ can tell.`,
 		r.declareLake(f)
 		r.declareScenario(f)
 		r.declareEstimator(f)
+		r.declareCluster(f)
 		r.declareExact(f)
 		f.StringVar(&truth, "truth", "exact", "exact, or a Parquet file with flow_id and fct_ns")
 		f.DurationVar(&sample, "sample", 0, "length of the stretch to simulate whole, e.g. 20ms; 0: all of the trace")

@@ -147,6 +147,7 @@ hosts of each of the service's racks into the given racks in turn.`,
 		c.declare(f)
 		cmp.declare(f)
 		r.declareEstimator(f)
+		r.declareCluster(f)
 		r.declareCache(f)
 		r.declareWorkers(f)
 		r.declarePartitions(f)

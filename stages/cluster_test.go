@@ -1,0 +1,136 @@
+package stages
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"parsimon/simkernel"
+)
+
+// randomFeatures are links of two classes in a few groups of near ones, some without flows.
+func randomFeatures(c *Clustering, n int) []LinkFeatures {
+	rng := rand.New(rand.NewPCG(3, 4))
+	features := make([]LinkFeatures, n)
+	for i := range features {
+		if rng.IntN(10) == 0 {
+			continue
+		}
+		group := 1 + rng.IntN(6)
+		f := &features[i]
+		f.Class, f.Load = int64(rng.IntN(2)), 0.1*float64(group)*(1+0.004*rng.Float64())
+		size := 24
+		if c.Error == 0 {
+			size = 2 * featureQuantiles
+		}
+		for q := range size {
+			f.Values = append(f.Values, float32(float64(group*q%97)*0.01*(1+0.12*rng.Float64())))
+		}
+	}
+	return features
+}
+
+// Every link with flows is in one cluster, within the limit of its representative and of its class;
+// the greedy clusters are those of comparing every link with every other.
+func TestClustersAreGreedy(t *testing.T) {
+	for _, setting := range []string{"paper", "code", "1%", "10%"} {
+		c, err := ParseClustering(setting)
+		if err != nil {
+			t.Fatal(err)
+		}
+		features := randomFeatures(c, 400)
+		got, err := c.Cluster(context.Background(), features)
+		if err != nil {
+			t.Fatal(err)
+		}
+		taken := map[int32]int32{} // by the obvious way: link → the first of its cluster
+		for a := range features {
+			if _, ok := taken[int32(a)]; ok || features[a].Values == nil {
+				continue
+			}
+			for b := a; b < len(features); b++ {
+				if _, ok := taken[int32(b)]; !ok && features[b].Values != nil && features[a].Class == features[b].Class && (a == b || c.distance(&features[a], &features[b]) < 1) {
+					taken[int32(b)] = int32(a)
+				}
+			}
+		}
+		if len(got) != len(taken) {
+			t.Fatalf("%s: %d links in clusters, want %d", setting, len(got), len(taken))
+		}
+		first := map[int32]int32{} // of a representative's cluster
+		clusters := map[int32]bool{}
+		for _, l := range got {
+			clusters[l.Representative] = true
+			if l.Distance >= 1 || (l.Link == l.Representative) && l.Distance != 0 || features[l.Link].Class != features[l.Representative].Class {
+				t.Errorf("%s: %+v", setting, l)
+			}
+			want, ok := first[l.Representative]
+			if !ok {
+				first[l.Representative], want = taken[l.Link], taken[l.Link]
+			}
+			if taken[l.Link] != want {
+				t.Errorf("%s: link %d is in the cluster of %d, want that of %d", setting, l.Link, want, taken[l.Link])
+			}
+		}
+		if len(clusters) < 2 || len(clusters) == len(got) {
+			t.Errorf("%s: %d clusters of %d links", setting, len(clusters), len(got))
+		}
+		of := map[int32]int32{}
+		for _, l := range got {
+			of[l.Link] = l.Representative
+		}
+		for _, l := range got {
+			if of[l.Representative] != l.Representative {
+				t.Errorf("%s: %d answers for %d, and %d for it", setting, l.Representative, l.Link, of[l.Representative])
+			}
+		}
+	}
+}
+
+// What a queue of all bytes predicts grows with load and bursts, and is the same for the same flows.
+func TestExpectedFeatures(t *testing.T) {
+	c, err := ParseClustering("5%")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := Clos(mustResolve(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := simkernel.DefaultParams()
+	hops, loads := routed(t, n, &p, randomFlows(n, rand.New(rand.NewPCG(1, 2)), 4000))
+	whole, parts := make([]LinkFeatures, len(n.Links)), make([]LinkFeatures, len(n.Links))
+	ctx := context.Background()
+	if err := c.Features(ctx, n, &p, loads, 0, int32(len(n.Links)), hops.rewound(), whole); err != nil {
+		t.Fatal(err)
+	}
+	for lo := 0; lo < len(n.Links); lo += 5 {
+		if err := c.Features(ctx, n, &p, loads, int32(lo), int32(min(lo+5, len(n.Links))), hops.rewound(), parts); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range whole {
+		if !slices.Equal(whole[i].Values, parts[i].Values) || whole[i].Class != parts[i].Class || whole[i].Load != parts[i].Load {
+			t.Errorf("link %d: %v, in parts %v", i, whole[i], parts[i])
+		}
+		if (loads.Links[i].Flows > 0) != (whole[i].Values != nil) {
+			t.Errorf("link %d with %d flows has features %v", i, loads.Links[i].Flows, whole[i].Values)
+		}
+	}
+	var x featureMaker
+	var sizes, even, bursts, delays []int64
+	for i := range int64(4000) {
+		sizes, delays = append(sizes, 5000), append(delays, 4000)
+		even, bursts = append(even, i*8000), append(bursts, i/20*160_000)
+	}
+	calm, bursty := x.expected(&p, 10e9, sizes, even, delays), x.expected(&p, 10e9, sizes, bursts, delays)
+	if calm[0] != 0 || bursty[2] <= calm[2] || c.distance(&LinkFeatures{Values: calm}, &LinkFeatures{Values: bursty}) < 1 {
+		t.Errorf("calm %v, bursty %v", calm, bursty)
+	}
+	for _, bad := range []string{"", "0", "-1%", "x", "1e9", "NaN"} {
+		if _, err := ParseClustering(bad); err == nil {
+			t.Errorf("%q is a clustering", bad)
+		}
+	}
+}
