@@ -20,7 +20,8 @@ import (
 const (
 	// DefaultPasses is where more stop paying: README, "How accurate".
 	DefaultPasses = 2
-	// AutoPasses makes passes until p50, p90 and p99 of slowdown move by less than autoShare.
+	// AutoPasses makes passes until p50, p90 and p99 of slowdown move by less than autoShare, or than a
+	// workload of so few flows can tell.
 	AutoPasses = -1
 	// MaxPasses is the most that can be asked for.
 	MaxPasses = 99
@@ -133,19 +134,16 @@ func (r *Run) passesUntilDone(ctx context.Context) error {
 		if err := r.journeys(ctx); err != nil {
 			return err
 		}
-		now, err := r.percentiles()
+		now, widths, err := r.percentiles()
 		if err != nil {
 			return err
 		}
-		moved := math.Inf(1)
-		if before != nil {
-			moved = 0
-			for i := range now {
-				moved = max(moved, math.Abs(now[i]/before[i]-1))
-			}
+		settled := before != nil
+		for i := range before {
+			settled = settled && math.Abs(now[i]/before[i]-1) < max(autoShare, widths[i])
 		}
 		r.log.Info().Int("passes", n).Floats64("p50_p90_p99", now).Msg("estimate")
-		if moved < autoShare || n == autoPasses {
+		if settled || n == autoPasses {
 			return nil
 		}
 		before = now
@@ -332,11 +330,13 @@ func (r *Run) sampleJourneys(ctx context.Context) error {
 	return r.writeCatalog()
 }
 
-// percentiles are p50, p90 and p99 of the run's slowdowns, each to within slowdownStep.
-func (r *Run) percentiles() ([]float64, error) {
+// percentiles are p50, p90 and p99 of the run's slowdowns, each to within slowdownStep, and half of
+// the relative width of their 95% intervals, as if flows were independent: the order statistics at
+// q ± 1.96 √(q (1 − q) / n) (Conover, Practical Nonparametric Statistics, §3.2).
+func (r *Run) percentiles() (values, widths []float64, err error) {
 	_, sampled, err := r.sampleStage().complete(r.lake)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	const slowdownStep = 0.0005 // a bin's width, relative
 	counts := map[int]int64{}
@@ -349,7 +349,7 @@ func (r *Run) percentiles() ([]float64, error) {
 			break
 		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, x := range rec.Column(0).(*array.Float64).Float64Values() {
 			counts[int(math.Log(x)/slowdownStep)]++
@@ -362,16 +362,20 @@ func (r *Run) percentiles() ([]float64, error) {
 		bins = append(bins, b)
 	}
 	slices.Sort(bins)
-	quantiles := []float64{0.5, 0.9, 0.99}
-	out := make([]float64, len(quantiles))
-	for i, q := range quantiles {
+	at := func(q float64) (value float64) {
 		left := int64(q * float64(flows))
 		for _, b := range bins {
-			out[i] = math.Exp(float64(b) * slowdownStep)
+			value = math.Exp(float64(b) * slowdownStep)
 			if left -= counts[b]; left < 0 {
 				break
 			}
 		}
+		return value
 	}
-	return out, nil
+	for _, q := range []float64{0.5, 0.9, 0.99} {
+		half := 1.96 * math.Sqrt(q*(1-q)/float64(max(1, flows)))
+		values = append(values, at(q))
+		widths = append(widths, (at(min(1, q+half))/at(max(0, q-half))-1)/2)
+	}
+	return values, widths, nil
 }

@@ -55,7 +55,7 @@ func TestTransportKinds(t *testing.T) {
 
 func TestTransportConstants(t *testing.T) {
 	for _, kind := range []string{
-		"dcqcn, gain: 0.01, alpha_timer: 55us, decrease_timer: 4us, increase_timer: 300us, additive_increase: 5Mbps, hyper_increase: 50Mbps, max_mark_per_gbps: 16KB, min_mark_per_gbps: 4KB, max_marking: 20%",
+		"dcqcn, gain: 0.01, alpha_timer: 55us, decrease_timer: 4us, increase_timer: 300us, additive_increase: 5Mbps, hyper_increase: 50Mbps, max_mark_per_gbps: 16KB, min_mark_per_gbps: 4KB, max_marking: 25%",
 		"timely, smoothing: 0.5, decrease: 0.5, low: 10us, high: 100us, min_rtt: 5us, additive_increase: 5Mbps, hyper_increase: 60Mbps, hyper_after: 4",
 		"hpcc, target: 90%, max_stage: 3, additive_increase: 100, base_rtt: 20us",
 		"swift, base_target: 30us, per_hop: 2us, additive_increase: 2, decrease: 0.5, max_decrease: 0.4, scaling: 100us, min_scaling: 0.2, max_scaling: 50",

@@ -21,7 +21,7 @@ func linkTable(t *testing.T, n *Network, load, waitNS func(link int32) float64) 
 	var out captured
 	c := column(count)
 	err := writeColumns(&out, schema.LinkStats, len(link), column(link), column(src), column(dst), stringColumn(tier), c, c, c, c, c, column(loads),
-		c, c, c, c, c, column(waits), column(waits))
+		c, c, c, c, c, column(waits), column(waits), boolColumn(make([]bool, len(link))))
 	if err != nil {
 		t.Fatal(err)
 	}
