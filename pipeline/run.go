@@ -133,6 +133,9 @@ func Begin(s *Scenario, o Options) (*Run, error) {
 	if err := queries.CheckLakePath(o.Lake); err != nil { // before the work, not after it
 		return nil, err
 	}
+	if err := queries.CheckVersion(context.Background(), o.Lake); err != nil {
+		return nil, err
+	}
 	net, err := s.Network()
 	if err != nil {
 		return nil, err

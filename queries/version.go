@@ -3,6 +3,7 @@ package queries
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strconv"
@@ -39,4 +40,24 @@ func checkVersions(ctx context.Context, conn *sql.Conn, root string) error {
 		return nil
 	}
 	return fmt.Errorf("%s: schema version %q, this program reads and writes version %d: make the scenario again in a new lake, or use the program that made this one", file, version, schema.Version)
+}
+
+// CheckVersion refuses a lake, which need not exist yet, whose files keep to another version of the
+// schema, and says what to do: before work that would mix the two.
+func CheckVersion(ctx context.Context, lake string) (err error) {
+	root, err := filepath.Abs(lake)
+	if err != nil {
+		return err
+	}
+	db, err := sql.Open("duckdb", "")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	return checkVersions(ctx, conn, root)
 }
