@@ -9,7 +9,7 @@ BIN := bin
 LAKE := lake
 SHARED := ../shared
 
-.PHONY: help setup build run test lint unit notebooks ingest-bench bench-kernel bench-run accuracy ablation own-accuracy exact-accuracy question-accuracy clean
+.PHONY: help setup build run test lint unit notebooks ingest-bench bench-kernel bench-run accuracy ablation own-accuracy exact-accuracy question-accuracy clustering what-if failures clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -67,6 +67,15 @@ exact-accuracy: ## the whole-network simulation against ns-3, several seeds (min
 
 question-accuracy: ## answers about flows outside the trace, leave-one-out against ns-3, as a table (minutes; needs ../shared)
 	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run TestQuestionAccuracy -v ./pipeline
+
+clustering: build ## what clustering saves and costs, against ns-3, as a table (needs ../shared; SHORT=1, SETTINGS="5% 10%")
+	@.ci/clustering $(BIN)/parsimon $(SHARED)
+
+what-if: build ## the second answer against the first: cases, processor time, rows; then a sweep (minutes; SHORT=1: no sweep)
+	@.ci/what-if $(BIN)/parsimon
+
+failures: build ## errors with one random cable down, ten draws, against --exact (minutes; DRAWS=2)
+	@.ci/failures $(BIN)/parsimon
 
 clean: ## remove what was built (not the lake)
 	@rm -rf $(BIN)

@@ -199,7 +199,14 @@ func (r *Run) simulatePass(ctx context.Context, n int) error {
 		return err
 	}
 	s := r.passStage(n)
-	return r.perform(ctx, s, r.linkTasks(loads, everyLink), "packet-hops", func() (work, error) {
+	tasks := r.linkTasks(loads, everyLink)
+	var keys []string
+	if n == 1 { // later ones depend on what packets met all over the network
+		if keys, err = r.caseKeys(tasks, loads); err != nil {
+			return err
+		}
+	}
+	return r.performKeyed(ctx, s, tasks, keys, "packet-hops", func() (work, error) {
 		sim, err := r.simulator(loads)
 		if err != nil {
 			return nil, err

@@ -327,8 +327,12 @@ func (r *Run) Route(ctx context.Context) error {
 			return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
 				in := r.lake.read(schema.Flows, flows[n:n+1], nil, nil)
 				defer closeQuietly(in)
-				stats, err := stages.Route(ctx, r.router, &r.spec.Params, in, int32(n), t.Lo, out[0], out[1],
+				hops := &hopDigests{to: out[0], links: make([]uint64, len(r.net.Links))}
+				stats, err := stages.Route(ctx, r.router, &r.spec.Params, in, int32(n), t.Lo, hops, out[1],
 					stages.RouteOptions{AllowUnreachable: r.spec.AllowUnreachable})
+				if err == nil {
+					err = hops.save(r, n)
+				}
 				r.progress.add(t.Cost)
 				return 0, stats, err
 			})
@@ -390,7 +394,12 @@ func (r *Run) Simulate(ctx context.Context) error {
 	if of != nil {
 		want = func(id int32) bool { return of[id] == id }
 	}
-	return r.perform(ctx, s, r.linkTasks(loads, want), "packet-hops", func() (work, error) {
+	tasks := r.linkTasks(loads, want)
+	keys, err := r.caseKeys(tasks, loads)
+	if err != nil {
+		return err
+	}
+	return r.performKeyed(ctx, s, tasks, keys, "packet-hops", func() (work, error) {
 		sim, err := r.simulator(loads)
 		if err != nil {
 			return nil, err
@@ -422,7 +431,7 @@ func (r *Run) Bucket(ctx context.Context) error {
 		tasks[n] = task{t.Lo, t.Hi, delays[n].Rows}
 	}
 	s := r.bucketStage()
-	return r.perform(ctx, s, tasks, "hops", func() (work, error) {
+	return r.performKeyed(ctx, s, tasks, r.bucketKeys(delays), "hops", func() (work, error) {
 		b := stages.NewBucketer(r.spec.Params, r.spec.Seed)
 		return func(ctx context.Context, n int, t task) ([]part, int64, any, error) {
 			return r.produce(s, n, func(out []*partWriter) (int64, any, error) {

@@ -41,6 +41,7 @@ type taskRecord struct {
 	Seconds    float64         `json:"seconds"`
 	CriticalNS int64           `json:"critical_ns"` // the longest piece that cannot be cut further
 	Stats      json.RawMessage `json:"stats,omitempty"`
+	Key        string          `json:"key,omitempty"` // digest of the task's whole input, where it is known
 }
 
 // work does one task on one worker's scratch memory.
@@ -150,10 +151,19 @@ func partsOf(records []*taskRecord, t schema.Table) []part {
 // Each worker has its own work, made by newWork. A failed task stops the others at their next
 // chance; what was committed stays.
 func (r *Run) perform(ctx context.Context, s stage, tasks []task, unit string, newWork func() (work, error)) error {
+	return r.performKeyed(ctx, s, tasks, nil, unit, newWork)
+}
+
+// performKeyed is perform for tasks whose whole input has a digest each (or nil): a scenario made from
+// another shares what the base has made of the same.
+func (r *Run) performKeyed(ctx context.Context, s stage, tasks []task, keys []string, unit string, newWork func() (work, error)) error {
 	began := time.Now()
 	plan := stagePlan{Stage: s.name, Method: methodVersion, Tasks: tasks}
 	done, err := r.resume(s, plan)
 	if err != nil {
+		return err
+	}
+	if err := r.inherit(s, plan, keys, done); err != nil {
 		return err
 	}
 	var todo []int
@@ -187,7 +197,11 @@ func (r *Run) perform(ctx context.Context, s stage, tasks []task, unit string, n
 				if ctx.Err() != nil {
 					return
 				}
-				rec, err := r.performTask(ctx, s, n, tasks[n], do)
+				key := ""
+				if keys != nil {
+					key = keys[n]
+				}
+				rec, err := r.performTask(ctx, s, n, tasks[n], key, do)
 				if err != nil {
 					cancel(fmt.Errorf("stage %s, task %d of %d: %w", s.name, n+1, len(tasks), err))
 					return
@@ -213,13 +227,13 @@ func (r *Run) perform(ctx context.Context, s stage, tasks []task, unit string, n
 }
 
 // performTask does one task and records it.
-func (r *Run) performTask(ctx context.Context, s stage, n int, t task, do work) (*taskRecord, error) {
+func (r *Run) performTask(ctx context.Context, s stage, n int, t task, key string, do work) (*taskRecord, error) {
 	began := time.Now()
 	parts, criticalNS, stats, err := do(ctx, n, t)
 	if err != nil {
 		return nil, err
 	}
-	rec := &taskRecord{Parts: parts, Seconds: time.Since(began).Seconds(), CriticalNS: criticalNS}
+	rec := &taskRecord{Parts: parts, Seconds: time.Since(began).Seconds(), CriticalNS: criticalNS, Key: key}
 	if criticalNS == 0 {
 		rec.CriticalNS = time.Since(began).Nanoseconds()
 	}

@@ -194,7 +194,7 @@ var (
 			{"max_queue_at_ns", i64, false, "ns", "when it was deepest, first"},
 			{"mean_queue_packets", f64, false, "", "packets waiting, on average over the time the link was sending"},
 			{"mean_wait_ns", f64, false, "ns", "mean wait of a packet in the queue"},
-			{"remembered", boo, false, "", "the case was not simulated: its result was found in the cache"},
+			{"remembered", boo, false, "", "the case was not simulated: its result was found in the cache. In a file shared with the base, what was so there"},
 		},
 	}
 	HopDelays = Table{
