@@ -19,6 +19,7 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 	wire := full + header
 	servicePS := t.wire.ps(wire)
 	keys := &p.keys
+	blocks := k.blocks
 	root := keys[p.front]
 	for root < p.stop {
 		now = p.base + root>>(p.bits&63)
@@ -45,15 +46,19 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 		f.left = left
 		place := f.head & f.mask
 		entry := f.base + place
-		marked := int64(f.marks>>(place%blockPackets)) & ackMarked
-		acks[entry] = ack{departPS + f.ackPS + f.elsewherePS, f.noting | marked | f.elsewherePS<<ackShift}
-		alonePS := max(now, f.alonePS)
-		f.alonePS = alonePS + servicePS
-		f.waitPS += startPS - alonePS
+		back := ack{departPS + f.ackPS, f.noting}
+		if blocks {
+			marked := int64(f.marks>>(place%blockPackets)) & ackMarked
+			back = ack{back.at + f.elsewherePS, back.flags | marked | f.elsewherePS<<ackShift}
+			alonePS := max(now, f.alonePS)
+			f.alonePS = alonePS + servicePS
+			f.waitPS += startPS - alonePS
+		}
+		acks[entry] = back
 		f.noting = 0
 		log[t.arrived&t.logMask] = logEntry{startPS, t.bytes, entry, f.block}
 		f.head++
-		if f.head == f.turnAt && k.blocks {
+		if blocks && f.head == f.turnAt {
 			k.turn(f)
 		}
 		t.arrived++
@@ -70,7 +75,10 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 		a := &acks[f.base+f.tail&f.mask]
 		ready = max(ready, a.at&((f.most-1-out)>>63)) // if the window is closed, not before that ACK
 		f.readyPS = ready
-		at := ready + f.holdPS
+		at, latePS := ready, int64(0)
+		if blocks {
+			at, latePS = ready+f.holdPS, f.latePS
+		}
 		plain := true
 		if a.at <= at {
 			if a.at-a.flags>>ackShift > now+f.ackPS {
@@ -90,7 +98,7 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 		if left < full {
 			reachPS = s.wire.ps(left+header) + s.delayPS
 		}
-		arrival := max(at+reachPS+f.latePS, now) - p.base
+		arrival := max(at+reachPS+latePS, now) - p.base
 		if !plain || arrival > p.far {
 			s.known = false
 			s.plain = false
