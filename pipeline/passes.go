@@ -247,7 +247,7 @@ func (r *Run) relaxPass(ctx context.Context, n int) error {
 	waits := partsOf(simulated, schema.HopWaits)
 	s := r.relaxStage(n)
 	return r.perform(ctx, s, chunkTasks(flows), "flows", func() (work, error) {
-		relaxer := stages.NewRelaxer(r.net, r.spec.Seed, n, r.without)
+		relaxer := stages.NewRelaxer(r.net, r.spec.Params.Transport, r.spec.Seed, n, r.without)
 		return func(ctx context.Context, n int, t task) ([]part, int64, any, error) {
 			return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
 				in := r.lake.read(schema.HopWaits, waits, stages.WaitColumns(), &keyRange{"flow_row", t.Lo, t.Hi})

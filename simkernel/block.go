@@ -21,13 +21,31 @@ type Block struct {
 	WaitNS int32
 	// Marks has bit n mod blockPackets set if packet n of the flow was marked.
 	Marks uint16
-	// Use is how busy the link was, in shares of 1/useUnit: HPCC's utilisation as the packets' sender
-	// worked it out, the mean over the block; of several links, the busiest one's.
-	Use uint16
+	// Hint is what a transport goes by besides. HPCC: the share of the line's rate that the link did
+	// not let the flow have, in units of 1/slowUnit, as its sender worked it out, the mean over the
+	// block. TIMELY, which goes by how single round trips vary: how long the block's first packet
+	// waited, in units of hintNS. (Swift is better off with means: here every packet of the block
+	// would have to make up for that one.) JoinHints makes one of those of several links.
+	Hint uint16
 }
 
-// useUnit is the Block.Use of a link that is just fully used.
-const useUnit = 4096
+const (
+	slowUnit = 65_535
+	hintNS   = 16
+)
+
+// JoinHints joins a Block.Hint of two links: of two waits it is their sum, of two shares the greater.
+func (t Transport) JoinHints(a, b uint16) uint16 {
+	if t == TIMELY {
+		return uint16(min(math.MaxUint16, uint32(a)+uint32(b)))
+	}
+	return max(a, b)
+}
+
+// hint is the Block.Hint of a wait.
+func hint(waitPS int64) uint16 {
+	return uint16(min(math.MaxUint16, (waitPS/psPerNS+hintNS/2)/hintNS))
+}
 
 const (
 	blockBits    = 4

@@ -40,19 +40,22 @@ type telemetry struct {
 // hpcc is the sender of one flow: HPCC (Li et al., SIGCOMM'19, algorithm 1) with the rate in the
 // window's place, which is its share of the line's. The reference rate follows the utilisation of
 // the busiest link once a round trip; every ACK in between sets the rate from it.
+//
+// A link case knows the telemetry of its own link only. What the other links would let the flow send
+// is then heard from elsewhere, as a rate, which bounds it: a rate that was found with its link's
+// queue at hand, and not utilisations to find it from, which would answer to no queue here.
 type hpcc struct {
 	rateBps, lineBps float64
 	refBps           float64     // the rate of W^c
+	ownBps           float64     // what the links heard of would have let it be
 	use              float64     // U: smoothed utilisation
-	here             float64     // newest utilisation of the links whose telemetry is heard, below 0 if not known
 	last             []telemetry // by link, of the last ACK
-	lastPS           int64       // when that was heard
 	noted            int64       // lastUpdateSeq
 	stage            int64
 }
 
 func (d *hpcc) start(_ *Params, lineBps float64, _ int) {
-	*d = hpcc{rateBps: lineBps, lineBps: lineBps, refBps: lineBps, here: -1, last: d.last[:0]}
+	*d = hpcc{rateBps: lineBps, lineBps: lineBps, refBps: lineBps, ownBps: lineBps, last: d.last[:0]}
 }
 
 func (d *hpcc) tick(*Params, int64) bool { return false }
@@ -63,70 +66,66 @@ func (d *hpcc) rate() (rateBps, lineBps float64) { return d.rateBps, d.lineBps }
 
 func (d *hpcc) hear(p *Params, h *heard) (rateChanged bool) {
 	first := d.noted == 0
-	d.here = -1
-	known := d.measure(p, h, first)
+	known := d.measure(p, h)
 	d.last = append(d.last[:0], h.links...)
-	d.lastPS = h.nowPS
 	update := h.ackedBytes > d.noted
 	if update {
 		d.noted = h.sentBytes
 	}
-	if first || !known {
+	if first {
 		return false
 	}
-	c := &p.HPCC
 	before := d.rateBps
-	stepBps := d.lineBps * c.AdditiveBytes / float64(p.WindowBytes)
-	if d.use >= c.Target || d.stage >= c.MaxStage {
-		d.set(p, d.refBps/(d.use/c.Target)+stepBps)
-		if update {
-			d.stage = 0
-		}
-	} else {
-		d.set(p, d.refBps+stepBps)
-		if update {
-			d.stage++
-		}
+	if known {
+		d.compute(p, update)
 	}
+	d.rateBps = max(p.floorBps(d.lineBps), min(d.ownBps, float64(d.lineBps*(1-h.elsewhere))))
 	if update {
 		d.refBps = d.rateBps
 	}
 	return d.rateBps != before
 }
 
-func (d *hpcc) set(p *Params, bps float64) {
-	d.rateBps = min(d.lineBps, max(p.floorBps(d.lineBps), bps))
+// compute is the paper's ComputeWind.
+func (d *hpcc) compute(p *Params, update bool) {
+	c := &p.HPCC
+	bps := d.refBps
+	if d.use >= c.Target || d.stage >= c.MaxStage {
+		bps /= d.use / c.Target
+		if update {
+			d.stage = 0
+		}
+	} else if update {
+		d.stage++
+	}
+	bps += d.lineBps * c.AdditiveBytes / float64(p.WindowBytes)
+	d.ownBps = min(d.lineBps, max(p.floorBps(d.lineBps), bps))
 }
 
-// measure updates U by the ACK's telemetry: of each link the queue, in round trips, and the rate at
-// which it sent since the last ACK. It answers false if there is nothing to go by.
-func (d *hpcc) measure(p *Params, h *heard, first bool) (known bool) {
+// measure is the paper's MeasureInflight: it updates U by the ACK's telemetry, of each link the queue,
+// in round trips, and the rate at which it sent since the last ACK. It answers false if there is none.
+func (d *hpcc) measure(p *Params, h *heard) (known bool) {
 	roundPS := float64(p.HPCC.BaseRTTNS * psPerNS)
-	tauPS := min(roundPS, float64(h.nowPS-d.lastPS))
-	use := -1.0
-	for i := range h.links {
-		if i >= len(d.last) {
-			break
-		}
+	use, tauPS := -1.0, 0.0
+	for i := range min(len(d.last), len(h.links)) {
 		now, was := &h.links[i], &d.last[i]
-		took := now.atPS - was.atPS
+		took := float64(now.atPS - was.atPS)
 		if took <= 0 {
 			continue
 		}
 		bytesPerPS := h.bps[i] / 8e12
-		u := float64(min(now.leftBytes, was.leftBytes))/(bytesPerPS*roundPS) + float64(now.sentBytes-was.sentBytes)/(float64(took)*bytesPerPS)
-		d.here = max(d.here, u)
+		u := float64(min(now.leftBytes, was.leftBytes))/(bytesPerPS*roundPS) + float64(now.sentBytes-was.sentBytes)/(took*bytesPerPS)
 		if u > use {
-			use, tauPS = u, min(roundPS, float64(took))
+			use, tauPS = u, min(roundPS, took)
 		}
 	}
-	if h.elsewhere > use {
-		use, tauPS = h.elsewhere, min(roundPS, float64(h.nowPS-d.lastPS))
-	}
-	if first || use < 0 || len(h.links) == 0 && h.elsewhere <= 0 {
+	if use < 0 {
 		return false
 	}
 	weight := tauPS / roundPS
 	d.use = float64((1-weight)*d.use) + float64(weight*use)
 	return true
 }
+
+// slowed is the share of the line's rate that the links heard of do not let the flow have.
+func (d *hpcc) slowed() float64 { return 1 - d.ownBps/d.lineBps }

@@ -58,7 +58,7 @@ type Kernel struct {
 	acks    []ack       // the ACK rings of all slots
 	senders []sender    // by slot; none for DCTCP
 	stamps  []stamp     // like acks: what else is known of their packets; not for DCTCP
-	uses    []useMean   // by slot; HPCC
+	slowed  []slowMean  // by slot; HPCC
 	settles bool        // what packets leave behind them decides something when they start to be sent
 	blind   bool        // nothing about a packet that ACKs tell is decided after it reaches the target
 	hears   heard       // scratch
@@ -262,6 +262,9 @@ func (k *Kernel) forward(s *source, now int64) bool {
 	alonePS := max(now, f.alonePS)
 	f.alonePS = alonePS + departPS - startPS
 	f.waitPS += startPS - alonePS
+	if k.params.Transport == TIMELY && len(k.r.Here) > 0 && f.head == blockStart(f.head) {
+		k.r.Here[f.block].Hint = hint(startPS - alonePS)
+	}
 	f.noting = 0
 
 	if t.arrived == t.full {

@@ -135,8 +135,8 @@ func randomElsewhere(rng *rand.Rand, p *Params, c *Case) {
 			if rng.IntN(2*often) == 0 {
 				b.Marks = uint16(rng.Uint32())
 			}
-			if p.Transport == HPCC && rng.IntN(often) == 0 {
-				b.Use = uint16(rng.Uint32N(6000))
+			if rng.IntN(often) == 0 {
+				b.Hint = uint16(rng.Uint32N(60_000))
 			}
 			c.Elsewhere = append(c.Elsewhere, b)
 		}

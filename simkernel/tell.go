@@ -26,8 +26,8 @@ func (k *Kernel) enlist(f *flow, slot int32, lineBps float64) {
 		hops = int(k.c.Hops[f.row])
 	}
 	if k.params.Transport == HPCC {
-		k.uses = resize(k.uses, max(len(k.uses), int(slot)+1))
-		k.uses[slot] = useMean{}
+		k.slowed = resize(k.slowed, max(len(k.slowed), int(slot)+1))
+		k.slowed[slot] = slowMean{}
 	}
 	k.senders[slot].start(&k.params, lineBps, hops)
 	f.tickPS = k.senders[slot].nextTick()
@@ -49,6 +49,9 @@ func (k *Kernel) tell(f *flow, flags int64) {
 	h := &k.hears
 	st := &k.stamps[f.base+(f.tail-1)&f.mask]
 	h.nowPS, h.rttPS = f.heardPS, f.heardPS-st.sentPS
+	if k.params.Transport == TIMELY && len(k.c.Elsewhere) > 0 {
+		h.rttPS += k.c.Elsewhere[f.blockOf(f.tail-1)].deviationPS()
+	}
 	h.sentBytes, h.marked = k.sent(f), flags&ackMarked != 0
 	h.ackedBytes = h.sentBytes - int64(f.head-f.tail)*k.params.PayloadBytes
 	ticked := s.tick(&k.params, h.nowPS)
@@ -57,7 +60,7 @@ func (k *Kernel) tell(f *flow, flags int64) {
 	}
 	changed := s.hear(&k.params, h)
 	if k.params.Transport == HPCC && len(k.r.Here) > 0 {
-		k.recordUse(f, s.(*hpcc).here)
+		k.recordSlowed(f, s.(*hpcc).slowed())
 	}
 	if changed || ticked {
 		k.adopt(f)
@@ -68,8 +71,16 @@ func (k *Kernel) tell(f *flow, flags int64) {
 	}
 }
 
+// deviationPS is how much longer the block's first packet waited than its packets did in the mean.
+func (b *Block) deviationPS() int64 {
+	if b.Hint == math.MaxUint16 {
+		return 0 // not known
+	}
+	return (int64(b.Hint)*hintNS - int64(b.LateNS) - int64(b.WaitNS)) * psPerNS
+}
+
 // telemetry makes h say what the target wrote into the packet whose ACK was taken last, and what is
-// known of the use of other links.
+// known of other links.
 func (k *Kernel) telemetry(f *flow, st *stamp) {
 	h := &k.hears
 	h.links, h.bps = h.links[:0], h.bps[:0]
@@ -79,7 +90,7 @@ func (k *Kernel) telemetry(f *flow, st *stamp) {
 	}
 	h.elsewhere = 0
 	if len(k.c.Elsewhere) > 0 {
-		h.elsewhere = float64(k.c.Elsewhere[f.blockOf(f.tail-1)].Use) / useUnit
+		h.elsewhere = float64(k.c.Elsewhere[f.blockOf(f.tail-1)].Hint) / slowUnit
 	}
 }
 
@@ -91,25 +102,22 @@ func (f *flow) blockOf(packet uint32) uint32 {
 	return f.firstBlock + blockPackets - 1 + packet>>blockBits
 }
 
-// A useMean is the mean utilisation that the ACKs of a flow's block have told so far.
-type useMean struct {
+// A slowMean is the mean of hpcc.slowed over the ACKs of a flow's block so far.
+type slowMean struct {
 	sum   float64
 	count uint32
 	block uint32
 }
 
-// recordUse records the utilisation of the target that the last ACK told.
-func (k *Kernel) recordUse(f *flow, use float64) {
-	if use < 0 {
-		return
-	}
-	m, block := &k.uses[f.slot], f.blockOf(f.tail-1)
+// recordSlowed records how far the target slows the flow down, as of the last ACK.
+func (k *Kernel) recordSlowed(f *flow, share float64) {
+	m, block := &k.slowed[f.slot], f.blockOf(f.tail-1)
 	if m.block != block {
-		*m = useMean{block: block}
+		*m = slowMean{block: block}
 	}
-	m.sum += use
+	m.sum += share
 	m.count++
-	k.r.Here[block].Use = uint16(min(math.MaxUint16, m.sum/float64(m.count)*useUnit+0.5))
+	k.r.Here[block].Hint = uint16(m.sum/float64(m.count)*slowUnit + 0.5)
 }
 
 // A stamp is what a packet carries for senders to hear.

@@ -75,8 +75,8 @@ type heard struct {
 	sentBytes  int64 // payload sent so far (snd_nxt)
 	marked     bool
 
-	// HPCC: what the links that tell wrote into the packet, their bandwidths, and the greatest
-	// utilisation of links that do not, as far as it is known from elsewhere.
+	// HPCC: what the links that tell wrote into the packet, their bandwidths, and the share of the
+	// line's rate that links elsewhere do not let the flow have, as far as it is known.
 	links     []telemetry
 	bps       []float64
 	elsewhere float64

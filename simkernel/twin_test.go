@@ -49,6 +49,7 @@ type slowPacket struct {
 	sentAt        int64
 	acked         int64 // when its ACK is at the host, but for earlier ones
 	marked, fed   bool
+	deviation     int64 // of its wait elsewhere from its block's mean
 	links         []telemetry
 	bps           []float64
 	elsewhere     float64
@@ -64,7 +65,7 @@ type slowFlow struct {
 	block                         int64   // first of its blocks
 	waits                         []int64 // by packet
 	marks                         []bool
-	uses                          []float64 // heard of the target by the ACK of each packet; HPCC
+	uses                          []float64 // how far the target slows it, as of the ACK of each packet; HPCC
 	sender                        sender
 	window                        int64
 }
@@ -177,7 +178,7 @@ func runLinkTwin(p Params, c *Case) *linkTwin {
 	if c.Record {
 		r.Here = make([]Block, blocks)
 		for _, f := range t.flows {
-			f.record(r.Here[f.block:])
+			f.record(r.Here[f.block:], c.Kind == Behind && p.Transport == TIMELY)
 		}
 	}
 	r.BusyNS = t.busy / psPerNS
@@ -188,11 +189,11 @@ func runLinkTwin(p Params, c *Case) *linkTwin {
 // hear tells the flow's sender of an ACK.
 func (t *linkTwin) hear(f *slowFlow, pk *slowPacket, now int64) {
 	f.sender.hear(&t.p, &heard{
-		nowPS: now, rttPS: now - pk.sentAt, ackedBytes: f.acked, sentBytes: f.sent, marked: pk.marked,
+		nowPS: now, rttPS: now - pk.sentAt + pk.deviation, ackedBytes: f.acked, sentBytes: f.sent, marked: pk.marked,
 		links: pk.links, bps: pk.bps, elsewhere: pk.elsewhere,
 	})
 	if d, ok := f.sender.(*hpcc); ok {
-		f.uses[pk.n] = d.here
+		f.uses[pk.n] = d.slowed()
 	}
 }
 
@@ -218,7 +219,7 @@ type slowElsewhere struct {
 func (e *slowElsewhere) hold() int64 { return int64(e.HoldNS) * psPerNS }
 
 // record sums the flow's packets up in blocks.
-func (f *slowFlow) record(blocks []Block) {
+func (f *slowFlow) record(blocks []Block, first bool) {
 	for n := 0; n < len(f.waits); {
 		b, end := n, n+1
 		if n >= 16 {
@@ -231,6 +232,9 @@ func (f *slowFlow) record(blocks []Block) {
 				blocks[b].Marks |= 1 << (i % 16)
 			}
 		}
+		if first {
+			blocks[b].Hint = uint16(min(math.MaxUint16, (f.waits[n]/psPerNS+8)/16))
+		}
 		uses, heard := 0.0, 0
 		for i := n; i < end; i++ {
 			if f.uses[i] >= 0 {
@@ -239,7 +243,7 @@ func (f *slowFlow) record(blocks []Block) {
 			}
 		}
 		if heard > 0 {
-			blocks[b].Use = uint16(min(math.MaxUint16, uses/float64(heard)*useUnit+0.5))
+			blocks[b].Hint = uint16(uses/float64(heard)*slowUnit + 0.5)
 		}
 		blocks[b].WaitNS = int32(min(math.MaxInt32, (sum/psPerNS+int64(end-n)/2)/int64(end-n)))
 		n = end
@@ -295,7 +299,13 @@ func (t *linkTwin) send(now int64, source int) {
 			continue
 		}
 		payload := min(t.p.PayloadBytes, f.size-f.sent) // the window says whether, never how much
-		pk := &slowPacket{flow: f, payload: payload, wire: payload + t.p.HeaderBytes, n: f.sent / t.p.PayloadBytes, marked: elsewhere.marked, elsewhere: float64(elsewhere.Use) / useUnit}
+		pk := &slowPacket{flow: f, payload: payload, wire: payload + t.p.HeaderBytes, n: f.sent / t.p.PayloadBytes, marked: elsewhere.marked, elsewhere: float64(elsewhere.Hint) / slowUnit}
+		if t.p.Transport == TIMELY {
+			pk.deviation = (int64(elsewhere.Hint)*16 - int64(elsewhere.WaitNS) - int64(elsewhere.LateNS)) * psPerNS
+			if elsewhere.Hint == math.MaxUint16 {
+				pk.deviation = 0
+			}
+		}
 		held := now - max(f.paced, f.opened)
 		wait := int64(elsewhere.WaitNS) * psPerNS
 		pk.acked = wait

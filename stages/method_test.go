@@ -79,7 +79,7 @@ func journeys(t *testing.T, n *Network, p simkernel.Params, flows arrow.Record, 
 			}
 		}
 		next := &captured{}
-		if err := NewRelaxer(n, 1, pass+1, 0).Relax(ctx, 0, rows, met.rewound(), batches(told), next); err != nil {
+		if err := NewRelaxer(n, p.Transport, 1, pass+1, 0).Relax(ctx, 0, rows, met.rewound(), batches(told), next); err != nil {
 			t.Fatal(err)
 		}
 		told = next

@@ -31,13 +31,14 @@ import (
 // A Relaxer hands what the packets of a chunk of flows met from the links to each other. One Relaxer
 // serves one goroutine.
 type Relaxer struct {
-	links   int
-	seed    uint64
-	pass    int
-	without Without
-	met     flowArena // of this pass
-	told    flowArena // before this pass
-	out     arena     // by flow and hop
+	links     int
+	transport simkernel.Transport
+	seed      uint64
+	pass      int
+	without   Without
+	met       flowArena // of this pass
+	told      flowArena // before this pass
+	out       arena     // by flow and hop
 
 	outLink []int32
 	outRow  []int64
@@ -49,9 +50,9 @@ type Relaxer struct {
 	blocks  []simkernel.Block
 }
 
-// NewRelaxer prepares a relaxer for what the given pass, from 1, found. The seed keys its draws.
-func NewRelaxer(n *Network, seed uint64, pass int, w Without) *Relaxer {
-	return &Relaxer{links: len(n.Links), seed: seed, pass: pass, without: w}
+// NewRelaxer prepares a relaxer for what the given pass, from 1, found of senders of that transport. The seed keys its draws.
+func NewRelaxer(n *Network, t simkernel.Transport, seed uint64, pass int, w Without) *Relaxer {
+	return &Relaxer{links: len(n.Links), transport: t, seed: seed, pass: pass, without: w}
 }
 
 // WaitColumns and ElsewhereColumns name the columns of tables hop_waits and elsewhere that Relax
@@ -127,7 +128,7 @@ func (x *Relaxer) flow(firstRow int64, f int, told bool) error {
 // others is what block b of the flow met at its hops but h, and what hop h shall be told of it.
 func (x *Relaxer) others(row int64, hops, h, b int) simkernel.Block {
 	var hold, late, wait int64
-	var marks, use uint16
+	var marks, hint uint16
 	for j := range hops {
 		if j == h || b >= len(x.hops[j]) {
 			continue
@@ -142,7 +143,9 @@ func (x *Relaxer) others(row int64, hops, h, b int) simkernel.Block {
 			wait += int64(m.WaitNS)
 		}
 		marks |= m.Marks
-		use = max(use, m.Use)
+		if j > 0 { // a host's own link makes nothing wait but its hold
+			hint = x.transport.JoinHints(hint, m.Hint)
+		}
 	}
 	if h > 0 && x.without&WithoutDamping == 0 {
 		var before simkernel.Block
@@ -164,7 +167,7 @@ func (x *Relaxer) others(row int64, hops, h, b int) simkernel.Block {
 		marks = 0
 	}
 	short := func(ns int64) int32 { return int32(min(ns, math.MaxInt32)) }
-	return simkernel.Block{HoldNS: short(hold), LateNS: short(late), WaitNS: short(wait), Marks: marks, Use: use}
+	return simkernel.Block{HoldNS: short(hold), LateNS: short(late), WaitNS: short(wait), Marks: marks, Hint: hint}
 }
 
 // keeps says, evenly, whether a flow's packets of block b keep the marks that were told before: the

@@ -60,7 +60,7 @@ func relaxed(t *testing.T, pass int, w Without, met, told *captured) map[int32][
 	if told != nil {
 		before = told.rewound()
 	}
-	if err := NewRelaxer(n, 1, pass, w).Relax(context.Background(), 7, 1, met.rewound(), before, &out); err != nil {
+	if err := NewRelaxer(n, simkernel.DCTCP, 1, pass, w).Relax(context.Background(), 7, 1, met.rewound(), before, &out); err != nil {
 		t.Fatal(err)
 	}
 	return toldOf(t, &out)
@@ -95,7 +95,7 @@ func TestRelaxTellsTheOtherHops(t *testing.T) {
 
 // Coins fall evenly, and hops of a flow hear of the same pass.
 func TestRelaxedMarksAreTheMean(t *testing.T) {
-	x := NewRelaxer(testClos(t), 1, 1, 0)
+	x := NewRelaxer(testClos(t), simkernel.DCTCP, 1, 1, 0)
 	kept := 0
 	for row := range int64(10_000) {
 		if x.keeps(row, 3) {
@@ -120,7 +120,7 @@ func TestRelaxRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, met := range []*captured{missing, &c} {
-		err := NewRelaxer(n, 1, 1, 0).Relax(context.Background(), 7, 1, met.rewound(), nil, &captured{recs: []arrow.Record{}})
+		err := NewRelaxer(n, simkernel.DCTCP, 1, 1, 0).Relax(context.Background(), 7, 1, met.rewound(), nil, &captured{recs: []arrow.Record{}})
 		if err == nil || !strings.Contains(err.Error(), "flow row 7") {
 			t.Errorf("error %v", err)
 		}

@@ -115,7 +115,7 @@ func (s *Simulator) caseKey() CaseKey {
 	for i := range c.Elsewhere {
 		b := &c.Elsewhere[i]
 		m.part = binary.LittleEndian.AppendUint64(m.part, uint64(uint32(b.HoldNS))<<32|uint64(uint32(b.WaitNS)))
-		m.part = binary.LittleEndian.AppendUint64(m.part, uint64(uint32(b.LateNS))<<32|uint64(b.Use)<<16|uint64(b.Marks))
+		m.part = binary.LittleEndian.AppendUint64(m.part, uint64(uint32(b.LateNS))<<32|uint64(b.Hint)<<16|uint64(b.Marks))
 		m.spill()
 	}
 	_, _ = m.hash.Write(m.part) // a hash takes everything

@@ -10,8 +10,8 @@ import (
 
 // What a flow's packets met (simkernel.Block) stands in the lake as one value a flow and hop:
 //
-//	block := uvarint(WaitNS << 3 | is late << 2 | has hold << 1 | has marks or use)
-//	         [uvarint(LateNS)] [uvarint(HoldNS)] [uvarint(Use << 16 | Marks)]
+//	block := uvarint(WaitNS << 3 | is late << 2 | has hold << 1 | has marks or hint)
+//	         [uvarint(LateNS)] [uvarint(HoldNS)] [uvarint(Hint << 16 | Marks)]
 //
 // block after block; blocks of zeros at the end are left out. A packet that met nothing costs at most
 // a byte, a flow that met nothing none.
@@ -30,7 +30,7 @@ func appendWaits(b []byte, blocks []simkernel.Block) []byte {
 		if x.HoldNS != 0 {
 			head |= 2
 		}
-		if x.Marks != 0 || x.Use != 0 {
+		if x.Marks != 0 || x.Hint != 0 {
 			head |= 1
 		}
 		b = binary.AppendUvarint(b, head)
@@ -41,7 +41,7 @@ func appendWaits(b []byte, blocks []simkernel.Block) []byte {
 			b = binary.AppendUvarint(b, uint64(x.HoldNS))
 		}
 		if head&1 != 0 {
-			b = binary.AppendUvarint(b, uint64(x.Use)<<16|uint64(x.Marks))
+			b = binary.AppendUvarint(b, uint64(x.Hint)<<16|uint64(x.Marks))
 		}
 	}
 	return b
@@ -79,7 +79,7 @@ func readWaits(blocks []simkernel.Block, b []byte) ([]simkernel.Block, error) {
 			if n <= 0 || v > math.MaxUint32 {
 				return blocks, errWaits
 			}
-			x.Marks, x.Use = uint16(v&math.MaxUint16), uint16(v>>16)
+			x.Marks, x.Hint = uint16(v&math.MaxUint16), uint16(v>>16)
 			b = b[n:]
 		}
 		blocks = append(blocks, x)
