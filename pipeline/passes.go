@@ -19,7 +19,7 @@ import (
 // Passes of estimator Flow.
 const (
 	// DefaultPasses is where more stop paying: README, "How accurate".
-	DefaultPasses = 2
+	DefaultPasses = 3
 	// AutoPasses makes passes until p50, p90 and p99 of slowdown move by less than autoShare, or than a
 	// workload of so few flows can tell.
 	AutoPasses = -1
