@@ -206,7 +206,16 @@ func (r *Run) simulatePass(ctx context.Context, n int) error {
 			return err
 		}
 	}
-	return r.performKeyed(ctx, s, tasks, keys, "packet-hops", func() (work, error) {
+	return r.performKeyed(ctx, s, tasks, keys, "packet-hops", r.cases(s, loads, hops, told,
+		func(ctx context.Context, sim *stages.Simulator, t task, in, elsewhere schema.Batches, out []*partWriter) (stages.SimulateStats, error) {
+			return sim.Simulate(ctx, int32(t.Lo), int32(t.Hi), in, elsewhere, out[0], out[1], r.progress.add)
+		}))
+}
+
+// cases makes the work of a stage that runs link cases, a range of links a task: do is given the
+// range's hops and what they are told (nil for nothing).
+func (r *Run) cases(s stage, loads *stages.Loads, hops, told []part, do func(ctx context.Context, sim *stages.Simulator, t task, hops, told schema.Batches, out []*partWriter) (stages.SimulateStats, error)) func() (work, error) {
+	return func() (work, error) {
 		sim, err := r.simulator(loads)
 		if err != nil {
 			return nil, err
@@ -220,11 +229,11 @@ func (r *Run) simulatePass(ctx context.Context, n int) error {
 				if elsewhere != nil {
 					defer closeQuietly(elsewhere)
 				}
-				stats, err := sim.Simulate(ctx, int32(t.Lo), int32(t.Hi), in, elsewhere, out[0], out[1], r.progress.add)
+				stats, err := do(ctx, sim, t, in, elsewhere, out)
 				return max(1, stats.LongestCaseNS), stats, err
 			})
 		}, nil
-	})
+	}
 }
 
 // Relax turns what the packets of each flow met in the run's last pass into what its hops are told
@@ -279,23 +288,10 @@ func (r *Run) Senders(ctx context.Context) error {
 		return err
 	}
 	s := r.sendersStage()
-	return r.perform(ctx, s, r.linkTasks(loads, r.net.FromHost), "packet-hops", func() (work, error) {
-		sim, err := r.simulator(loads)
-		if err != nil {
-			return nil, err
-		}
-		return func(ctx context.Context, n int, t task) ([]part, int64, any, error) {
-			return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
-				keep := &keyRange{"link_id", t.Lo, t.Hi}
-				in := r.lake.read(schema.Hops, hops, stages.HopColumns(), keep)
-				defer closeQuietly(in)
-				elsewhere := r.readTold(told, keep)
-				defer closeQuietly(elsewhere)
-				stats, err := sim.Senders(ctx, int32(t.Lo), int32(t.Hi), in, elsewhere, out[0], r.progress.add)
-				return max(1, stats.LongestCaseNS), stats, err
-			})
-		}, nil
-	})
+	return r.perform(ctx, s, r.linkTasks(loads, r.net.FromHost), "packet-hops", r.cases(s, loads, hops, told,
+		func(ctx context.Context, sim *stages.Simulator, t task, in, elsewhere schema.Batches, out []*partWriter) (stages.SimulateStats, error) {
+			return sim.Senders(ctx, int32(t.Lo), int32(t.Hi), in, elsewhere, out[0], r.progress.add)
+		}))
 }
 
 // sampleJourneys is Sample for estimator Flow.

@@ -399,21 +399,11 @@ func (r *Run) Simulate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return r.performKeyed(ctx, s, tasks, keys, "packet-hops", func() (work, error) {
-		sim, err := r.simulator(loads)
-		if err != nil {
-			return nil, err
-		}
-		sim.Represent(of)
-		return func(ctx context.Context, n int, t task) ([]part, int64, any, error) {
-			return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
-				in := r.lake.read(schema.Hops, hops, stages.HopColumns(), &keyRange{"link_id", t.Lo, t.Hi})
-				defer closeQuietly(in)
-				stats, err := sim.Simulate(ctx, int32(t.Lo), int32(t.Hi), in, nil, out[0], out[1], r.progress.add)
-				return max(1, stats.LongestCaseNS), stats, err
-			})
-		}, nil
-	})
+	return r.performKeyed(ctx, s, tasks, keys, "packet-hops", r.cases(s, loads, hops, nil,
+		func(ctx context.Context, sim *stages.Simulator, t task, in, _ schema.Batches, out []*partWriter) (stages.SimulateStats, error) {
+			sim.Represent(of)
+			return sim.Simulate(ctx, int32(t.Lo), int32(t.Hi), in, nil, out[0], out[1], r.progress.add)
+		}))
 }
 
 // Bucket turns each partition's hop delays into distributions and contributions, ordered by flow.

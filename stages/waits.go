@@ -51,36 +51,31 @@ var errWaits = errors.New("damaged: what the packets met cannot be read")
 
 // readWaits appends the blocks that b holds.
 func readWaits(blocks []simkernel.Block, b []byte) ([]simkernel.Block, error) {
-	for len(b) > 0 {
-		head, n := binary.Uvarint(b)
-		if n <= 0 || head>>3 > math.MaxInt32 {
-			return blocks, errWaits
+	damaged := false
+	next := func(most uint64) uint64 {
+		v, n := binary.Uvarint(b)
+		if n <= 0 || v > most {
+			damaged, b = true, nil
+			return 0
 		}
 		b = b[n:]
+		return v
+	}
+	for len(b) > 0 {
+		head := next(math.MaxInt32<<3 | 7)
 		x := simkernel.Block{WaitNS: int32(head >> 3)}
 		if head&4 != 0 {
-			v, n := binary.Uvarint(b)
-			if n <= 0 || v > math.MaxInt32 {
-				return blocks, errWaits
-			}
-			x.LateNS = int32(v)
-			b = b[n:]
+			x.LateNS = int32(next(math.MaxInt32))
 		}
 		if head&2 != 0 {
-			v, n := binary.Uvarint(b)
-			if n <= 0 || v > math.MaxInt32 {
-				return blocks, errWaits
-			}
-			x.HoldNS = int32(v)
-			b = b[n:]
+			x.HoldNS = int32(next(math.MaxInt32))
 		}
 		if head&1 != 0 {
-			v, n := binary.Uvarint(b)
-			if n <= 0 || v > math.MaxUint32 {
-				return blocks, errWaits
-			}
+			v := next(math.MaxUint32)
 			x.Marks, x.Hint = uint16(v&math.MaxUint16), uint16(v>>16)
-			b = b[n:]
+		}
+		if damaged {
+			return blocks, errWaits
 		}
 		blocks = append(blocks, x)
 	}
