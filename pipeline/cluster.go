@@ -60,7 +60,7 @@ type clusterStats struct {
 // features works out the features of all links, on all workers: they need only a range of links each.
 func (r *Run) features(ctx context.Context, hops []part, loads *stages.Loads) ([]stages.LinkFeatures, error) {
 	features := make([]stages.LinkFeatures, len(r.net.Links))
-	ranges := r.linkTasks(loads, everyLink)
+	ranges := r.cutLinks(loads, everyLink)
 	errs := make([]error, len(ranges))
 	queue := make(chan int, len(ranges))
 	for i := range ranges {
@@ -122,14 +122,14 @@ func (r *Run) Draw(ctx context.Context) error {
 		return err
 	}
 	buckets := partsOf(bucketed, schema.DelayBuckets)
-	tasks := r.linkTasks(loads, everyLink)
+	s := r.drawStage()
+	tasks := r.linkTasks(s, loads, everyLink)
 	for i, t := range tasks {
 		tasks[i].Cost = 0
 		for id := t.Lo; id < t.Hi; id++ {
 			tasks[i].Cost += loads.Links[id].Flows
 		}
 	}
-	s := r.drawStage()
 	return r.perform(ctx, s, tasks, "hops", func() (work, error) {
 		d := stages.NewDrawer(r.spec.Params, r.spec.Seed, of)
 		return func(ctx context.Context, n int, t task) ([]part, int64, any, error) {

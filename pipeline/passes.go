@@ -199,7 +199,7 @@ func (r *Run) simulatePass(ctx context.Context, n int) error {
 		return err
 	}
 	s := r.passStage(n)
-	tasks := r.linkTasks(loads, everyLink)
+	tasks := r.linkTasks(s, loads, everyLink)
 	var keys []string
 	if n == 1 { // later ones depend on what packets met all over the network
 		if keys, err = r.caseKeys(tasks, loads); err != nil {
@@ -288,7 +288,7 @@ func (r *Run) Senders(ctx context.Context) error {
 		return err
 	}
 	s := r.sendersStage()
-	return r.perform(ctx, s, r.linkTasks(loads, r.net.FromHost), "packet-hops", r.cases(s, loads, hops, told,
+	return r.perform(ctx, s, r.linkTasks(s, loads, r.net.FromHost), "packet-hops", r.cases(s, loads, hops, told,
 		func(ctx context.Context, sim *stages.Simulator, t task, in, elsewhere schema.Batches, out []*partWriter) (stages.SimulateStats, error) {
 			return sim.Senders(ctx, int32(t.Lo), int32(t.Hi), in, elsewhere, out[0], r.progress.add)
 		}))

@@ -27,9 +27,36 @@ const (
 // everyLink and the like say which links a stage has cases for.
 func everyLink(int32) bool { return true }
 
-// linkTasks cuts the wanted links into ranges of about the same cost. The number of ranges depends on the
+// linkTasks cuts the wanted links into ranges for a stage. Unless a number of them is asked for, a stage
+// that was begun keeps its ranges, and in a scenario made from another has the base's, which can be
+// shared where they are the same.
+func (r *Run) linkTasks(s stage, loads *stages.Loads, want func(int32) bool) []task {
+	if r.partitions > 0 {
+		return r.cutLinks(loads, want)
+	}
+	old, _, found, err := s.records(r.lake)
+	if r.from != nil && (err != nil || !found) {
+		s.place.scenario = r.from.base.ScenarioID
+		old, _, found, err = s.records(r.lake)
+	}
+	if err != nil || !found || old.Method != methodVersion || len(old.Tasks) == 0 {
+		return r.cutLinks(loads, want)
+	}
+	for n := range old.Tasks {
+		t := &old.Tasks[n]
+		t.Cost = 0
+		for id := t.Lo; id < t.Hi; id++ {
+			if want(int32(id)) {
+				t.Cost += loads.Links[id].Packets
+			}
+		}
+	}
+	return old.Tasks
+}
+
+// cutLinks cuts the wanted links into ranges of about the same cost. The number of ranges depends on the
 // workload only, so that runs with other workers find each other's work.
-func (r *Run) linkTasks(loads *stages.Loads, want func(int32) bool) []task {
+func (r *Run) cutLinks(loads *stages.Loads, want func(int32) bool) []task {
 	var rows, packets int64
 	for id, l := range loads.Links {
 		if !want(int32(id)) {

@@ -394,7 +394,7 @@ func (r *Run) Simulate(ctx context.Context) error {
 	if of != nil {
 		want = func(id int32) bool { return of[id] == id }
 	}
-	tasks := r.linkTasks(loads, want)
+	tasks := r.linkTasks(s, loads, want)
 	keys, err := r.caseKeys(tasks, loads)
 	if err != nil {
 		return err

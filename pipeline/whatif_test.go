@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,14 +67,14 @@ func tableRows(t *testing.T, lake string, table schema.Table, id, variant string
 		if err != nil {
 			break
 		}
-	columns:
-		for c := range int(rec.NumCols()) {
-			for _, w := range without {
-				if rec.ColumnName(c) == w {
-					continue columns
+		for row := range int(rec.NumRows()) {
+			for c := range int(rec.NumCols()) {
+				if !slices.Contains(without, rec.ColumnName(c)) {
+					b.WriteString(rec.Column(c).ValueStr(row))
+					b.WriteByte(' ')
 				}
 			}
-			b.WriteString(rec.Column(c).String())
+			b.WriteByte('\n')
 		}
 	}
 	return b.String()
