@@ -2,9 +2,7 @@ package pipeline
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync"
 
 	"parsimon/schema"
 	"parsimon/stages"
@@ -61,29 +59,16 @@ type clusterStats struct {
 func (r *Run) features(ctx context.Context, hops []part, loads *stages.Loads) ([]stages.LinkFeatures, error) {
 	features := make([]stages.LinkFeatures, len(r.net.Links))
 	ranges := r.cutLinks(loads, everyLink)
-	errs := make([]error, len(ranges))
-	queue := make(chan int, len(ranges))
-	for i := range ranges {
-		queue <- i
-	}
-	close(queue)
-	var wg sync.WaitGroup
-	for range r.workers {
-		wg.Go(func() {
-			for i := range queue {
-				if ctx.Err() != nil {
-					return
-				}
-				lo, hi := ranges[i].Lo, ranges[i].Hi
-				in := r.lake.read(schema.Hops, hops, stages.FeatureColumns(), &keyRange{"link_id", lo, hi})
-				errs[i] = r.cluster.Features(ctx, r.net, &r.spec.Params, loads, int32(lo), int32(hi), in, features)
-				closeQuietly(in)
-				r.progress.add(hi - lo)
-			}
-		})
-	}
-	wg.Wait()
-	return features, errors.Join(append(errs, ctx.Err())...)
+	err := r.inParallel(ctx, len(ranges), func() (func(int) error, error) {
+		return func(i int) error {
+			lo, hi := ranges[i].Lo, ranges[i].Hi
+			in := r.lake.read(schema.Hops, hops, stages.FeatureColumns(), &keyRange{"link_id", lo, hi})
+			defer closeQuietly(in)
+			r.progress.add(hi - lo)
+			return r.cluster.Features(ctx, r.net, &r.spec.Params, loads, int32(lo), int32(hi), in, features)
+		}, nil
+	})
+	return features, err
 }
 
 // representatives says, by link id, whose case answers for a link; nil without clustering.

@@ -120,7 +120,7 @@ func (r *Run) caseKeys(tasks []task, loads *stages.Loads) ([]string, error) {
 		}
 		bandwidths := func(id int32) {
 			l := r.net.Links[id]
-			add(int64(id), l.BandwidthBps, loads.AvailableBps(r.net, &r.spec.Params, l))
+			add(int64(id), l.BandwidthBps, loads.AvailableBps(&r.spec.Params, l))
 		}
 		add(methodVersion, int64(r.estimator), int64(r.without), loads.FirstStartNS, loads.LastStartNS)
 		for id := range r.net.Links {

@@ -2,15 +2,10 @@ package pipeline
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/schema"
 	"parsimon/stages"
@@ -333,52 +328,20 @@ func (r *Run) sampleJourneys(ctx context.Context) error {
 	return r.writeCatalog()
 }
 
-// percentiles are p50, p90 and p99 of the run's slowdowns, each to within slowdownStep, and half of
+// percentiles are p50, p90 and p99 of the run's slowdowns, each to within spreadStep, and half of
 // the relative width of their 95% intervals, as if flows were independent: the order statistics at
 // q ± 1.96 √(q (1 − q) / n) (Conover, Practical Nonparametric Statistics, §3.2).
 func (r *Run) percentiles() (values, widths []float64, err error) {
-	_, sampled, err := r.sampleStage().complete(r.lake)
+	var all spread
+	err = r.eachSlowdown(func(_ int64, _ string, _, _ int64, slowdown float64) { all.add(slowdown, 1) })
 	if err != nil {
 		return nil, nil, err
 	}
-	const slowdownStep = 0.0005 // a bin's width, relative
-	counts := map[int]int64{}
-	var flows int64
-	in := r.lake.read(schema.Slowdowns, partsOf(sampled, schema.Slowdowns), []string{"slowdown"}, nil)
-	defer closeQuietly(in)
-	for {
-		rec, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, x := range rec.Column(0).(*array.Float64).Float64Values() {
-			counts[int(math.Log(x)/slowdownStep)]++
-			flows++
-		}
-		rec.Release()
-	}
-	bins := make([]int, 0, len(counts))
-	for b := range counts {
-		bins = append(bins, b)
-	}
-	slices.Sort(bins)
-	at := func(q float64) (value float64) {
-		left := int64(q * float64(flows))
-		for _, b := range bins {
-			value = math.Exp(float64(b) * slowdownStep)
-			if left -= counts[b]; left < 0 {
-				break
-			}
-		}
-		return value
-	}
 	for _, q := range []float64{0.5, 0.9, 0.99} {
-		half := 1.96 * math.Sqrt(q*(1-q)/float64(max(1, flows)))
-		values = append(values, at(q))
-		widths = append(widths, (at(min(1, q+half))/at(max(0, q-half))-1)/2)
+		half := 1.96 * math.Sqrt(q*(1-q)/float64(max(1, all.flows)))
+		at := all.quantiles([]float64{max(0, q-half), q, min(1, q+half)})
+		values = append(values, at[1])
+		widths = append(widths, (at[2]/at[0]-1)/2)
 	}
 	return values, widths, nil
 }

@@ -304,3 +304,32 @@ func (r *Run) produce(s stage, n int, do func(out []*partWriter) (criticalNS int
 	}
 	return parts, criticalNS, stats, nil
 }
+
+// inParallel does n things on the run's workers, in any order. Each worker has its own way of doing them, made
+// by newDo. The first error stops the others at their next chance.
+func (r *Run) inParallel(ctx context.Context, n int, newDo func() (func(i int) error, error)) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	queue := make(chan int, n)
+	for i := range n {
+		queue <- i
+	}
+	close(queue)
+	var wg sync.WaitGroup
+	for range min(r.workers, n) {
+		wg.Go(func() {
+			do, err := newDo()
+			for i := range queue {
+				if err == nil && ctx.Err() == nil {
+					err = do(i)
+				}
+				if err != nil {
+					cancel(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return context.Cause(ctx)
+}

@@ -46,7 +46,7 @@ type Sweep struct {
 	Reused        int          // cables whose screening was found done
 	Seconds       float64
 
-	before map[string]percentilesOf // of the base, by variant
+	before, screenedBefore percentilesOf // of the base; the latter to within spreadStep, as Screened is
 }
 
 // A SweptCable is what the failure of one cable does.
@@ -54,7 +54,7 @@ type SweptCable struct {
 	A, B         int32
 	NameA, NameB string
 	Unreachable  int64
-	Screened     percentilesOf
+	Screened     percentilesOf // to within spreadStep
 	Full         percentilesOf // nil unless among the worst
 	Cases        stages.SimulateStats
 	Seconds      float64
@@ -78,9 +78,9 @@ type sweeper struct {
 }
 
 // RunSweep takes every cable of a tier that is up down, one at a time, and ranks them by what that does
-// to a percentile of slowdown. All are screened with one pass of estimator Flow (any other estimator
-// is used as it is), and the worst estimated as the options say. Of each, only percentiles and, in
-// the cache, link cases stay. What is done stays done: the same sweep, given again, continues.
+// to a percentile of slowdown. All are screened (Run.screen), and the worst estimated in full. Of each,
+// only percentiles and, in the cache, link cases stay. What is done stays done: the same sweep, given
+// again, continues.
 func RunSweep(ctx context.Context, base string, plan SweepPlan, o Options) (*Sweep, error) {
 	began := time.Now()
 	if o.Passes == AutoPasses {
@@ -100,55 +100,89 @@ func RunSweep(ctx context.Context, base string, plan SweepPlan, o Options) (*Swe
 		defer cache.Close()
 		o.shared = cache
 	}
-	s := &sweeper{Sweep: &Sweep{Plan: plan, before: map[string]percentilesOf{}}, o: o, names: map[int32]string{}}
-	screening := o
-	if o.Estimator == stages.Flow {
-		screening.Passes = 1
+	run, err := Resume(base, o)
+	if err != nil {
+		return nil, err
 	}
-	for _, how := range []Options{o, screening} {
-		if s.base != nil {
-			s.base.Close()
-		}
-		run, err := Resume(base, how)
-		if err != nil {
-			return nil, err
-		}
-		s.base = run
-		base = run.ScenarioID()
-		if err = run.Estimate(ctx); err == nil {
-			s.before[run.Variant()], err = run.servicePercentiles(ctx)
-		}
-		if err != nil {
-			run.Close()
-			return nil, err
-		}
-		if s.Variant == "" {
-			s.Base, s.Variant = base, run.Variant()
-		}
+	defer run.Close()
+	s := &sweeper{Sweep: &Sweep{Base: run.ScenarioID(), Variant: run.Variant(), Plan: plan}, o: o, base: run, names: map[int32]string{}}
+	if err = run.Estimate(ctx); err == nil {
+		s.before, err = run.servicePercentiles(ctx)
 	}
-	defer func() { s.base.Close() }()
-	if _, ok := s.before[s.Variant][plan.Service]; !ok {
-		return nil, fmt.Errorf("no flow is of service %q; the services are %q", plan.Service, slices.Sorted(maps.Keys(s.before[s.Variant])))
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := s.before[plan.Service]; !ok {
+		return nil, fmt.Errorf("no flow is of service %q; the services are %q", plan.Service, slices.Sorted(maps.Keys(s.before)))
 	}
 	for _, v := range s.base.net.Nodes {
 		s.names[v.ID] = v.Name
 	}
 	s.dir = s.base.lake.statePath(s.base.base(), fmt.Sprintf("sweep-%d", methodVersion))
-	if err := s.screen(ctx, screening); err != nil {
+	if err := s.screen(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.confirm(ctx, screening.Passes != o.Passes); err != nil {
+	if err := s.confirm(ctx); err != nil {
 		return nil, err
 	}
 	s.Seconds = time.Since(began).Seconds()
 	return s.Sweep, s.write()
 }
 
-// screen estimates every cable's failure the quick way.
-func (s *sweeper) screen(ctx context.Context, how Options) error {
-	cables, err := s.base.net.Select(s.Plan.Tier)
+// screen looks at every cable's failure the quick way, some at a time.
+func (s *sweeper) screen(ctx context.Context) error {
+	cables, err := s.upCables()
 	if err != nil {
 		return err
+	}
+	before, err := s.base.slowdownSpreads()
+	if err != nil {
+		return err
+	}
+	s.screenedBefore = before.percentiles()
+	var left [][2]int32
+	for _, c := range cables {
+		var swept SweptCable
+		if ok, err := s.base.lake.readState(s.screenedPath(c), &swept); err != nil || !ok {
+			left = append(left, c)
+			continue
+		}
+		s.Reused++
+		s.Cables = append(s.Cables, swept)
+	}
+	_, loads, err := s.base.routed()
+	if err != nil {
+		return err
+	}
+	s.base.progress.begin("sweep", "cables", int64(len(left)))
+	defer s.base.progress.end()
+	for _, batch := range s.base.together(left, loads) {
+		swept, err := s.base.screen(ctx, batch, before)
+		if err != nil {
+			return whileScreening(batch, err)
+		}
+		for i := range swept {
+			c := &swept[i]
+			c.NameA, c.NameB = s.names[c.A], s.names[c.B]
+			if err := s.base.lake.writeState(s.screenedPath([2]int32{c.A, c.B}), c); err != nil {
+				return err
+			}
+		}
+		s.Cables = append(s.Cables, swept...)
+		s.base.progress.add(int64(len(batch)))
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	s.rank()
+	return nil
+}
+
+// upCables are the cables of the tier that are up, by their ends.
+func (s *sweeper) upCables() ([][2]int32, error) {
+	cables, err := s.base.net.Select(s.Plan.Tier)
+	if err != nil {
+		return nil, err
 	}
 	up := map[[2]int32]bool{}
 	for _, l := range s.base.net.Links {
@@ -158,40 +192,18 @@ func (s *sweeper) screen(ctx context.Context, how Options) error {
 	}
 	cables = slices.DeleteFunc(cables, func(c [2]int32) bool { return !up[c] })
 	if len(cables) == 0 {
-		return fmt.Errorf("all cables of %q are down", s.Plan.Tier)
+		return nil, fmt.Errorf("all cables of %q are down", s.Plan.Tier)
 	}
-	s.base.progress.begin("sweep", "cables", int64(len(cables)))
-	defer s.base.progress.end()
-	for _, c := range cables {
-		swept, reused, err := s.one(ctx, c, how)
-		if err != nil {
-			return err
-		}
-		if reused {
-			s.Reused++
-		}
-		swept.Screened = swept.Full
-		swept.Full = nil
-		s.Cables = append(s.Cables, swept)
-		s.base.progress.add(1)
-	}
-	s.rank()
-	return nil
+	return cables, nil
 }
 
 // confirm estimates the worst in full.
-func (s *sweeper) confirm(ctx context.Context, otherwise bool) error {
+func (s *sweeper) confirm(ctx context.Context) error {
 	worst := s.Cables[:min(s.Plan.Worst, len(s.Cables))]
-	if !otherwise { // the screening was in full
-		for i := range s.Cables {
-			s.Cables[i].Full = s.Cables[i].Screened
-		}
-		return nil
-	}
 	s.base.progress.begin("sweep: the worst", "cables", int64(len(worst)))
 	defer s.base.progress.end()
 	for i := range worst {
-		full, _, err := s.one(ctx, [2]int32{worst[i].A, worst[i].B}, s.o)
+		full, err := s.one(ctx, [2]int32{worst[i].A, worst[i].B})
 		if err != nil {
 			return err
 		}
@@ -204,40 +216,40 @@ func (s *sweeper) confirm(ctx context.Context, otherwise bool) error {
 	return nil
 }
 
-// one estimates one cable's failure, or finds it done; the percentiles stand in Full.
-func (s *sweeper) one(ctx context.Context, c [2]int32, how Options) (swept SweptCable, reused bool, err error) {
+// one estimates one cable's failure in full, or finds it done.
+func (s *sweeper) one(ctx context.Context, c [2]int32) (swept SweptCable, err error) {
 	began := time.Now()
-	variant := (&Run{estimator: how.Estimator, passes: max(1, cmp.Or(how.Passes, DefaultPasses)), without: how.Without}).Variant()
-	record := filepath.Join(s.dir, variant, fmt.Sprintf("cable-%d-%d.json", c[0], c[1]))
+	record := filepath.Join(s.dir, s.Variant, fmt.Sprintf("cable-%d-%d.json", c[0], c[1]))
 	if ok, err := s.base.lake.readState(record, &swept); err == nil && ok {
-		return swept, true, nil
+		return swept, nil
 	}
+	how := s.o
 	how.Log, how.Progress, how.passing = how.Log.Level(zerolog.WarnLevel), nil, true
 	run, err := Derive(s.Base, Changes{Fail: []string{fmt.Sprintf("%d:%d", c[0], c[1])}, AllowUnreachable: true}, how)
 	if err != nil {
-		return swept, false, err
+		return swept, err
 	}
 	defer run.Close()
 	swept = SweptCable{A: c[0], B: c[1], NameA: s.names[c[0]], NameB: s.names[c[1]]}
 	if err := run.Estimate(ctx); err != nil {
-		return swept, false, fmt.Errorf("cable %d:%d down: %w", c[0], c[1], err)
+		return swept, fmt.Errorf("cable %d:%d down: %w", c[0], c[1], err)
 	}
 	if swept.Full, err = run.servicePercentiles(ctx); err != nil {
-		return swept, false, err
+		return swept, err
 	}
 	if swept.Cases, err = run.casesDone(); err != nil {
-		return swept, false, err
+		return swept, err
 	}
 	routed, err := run.routeStats()
 	if err != nil {
-		return swept, false, err
+		return swept, err
 	}
 	swept.Unreachable = routed.Unreachable
 	swept.Seconds = time.Since(began).Seconds()
 	if err := s.base.lake.writeState(record, swept); err != nil {
-		return swept, false, err
+		return swept, err
 	}
-	return swept, false, run.forgetPassing()
+	return swept, run.forgetPassing()
 }
 
 // passingState marks a scenario that a sweep has made and will delete. What a user has made of the same
@@ -306,11 +318,12 @@ func (r *Run) casesDone() (all stages.SimulateStats, err error) {
 
 // changeOf is what a cable's failure does to quantile q of a service; NaN if it has no flow left.
 func (s *Sweep) changeOf(c *SweptCable, service string, q int) float64 {
-	now, variant := c.Full, s.Variant
-	if now == nil {
-		now, variant = c.Screened, s.screenedAs()
+	base := s.before
+	if c.Full == nil {
+		base = s.screenedBefore
 	}
-	before, ok := s.before[variant][service]
+	now, _ := s.estimateOf(c)
+	before, ok := base[service]
 	after, still := now[service]
 	if !ok || !still {
 		return math.NaN()
@@ -318,13 +331,12 @@ func (s *Sweep) changeOf(c *SweptCable, service string, q int) float64 {
 	return after.Slowdowns[q]/before.Slowdowns[q] - 1
 }
 
-func (s *Sweep) screenedAs() string {
-	for v := range s.before {
-		if v != s.Variant {
-			return v
-		}
+// estimateOf is the best there is of a cable, and what it is called.
+func (s *Sweep) estimateOf(c *SweptCable) (percentilesOf, string) {
+	if c.Full == nil {
+		return c.Screened, screening
 	}
-	return s.Variant
+	return c.Full, s.Variant
 }
 
 // rank puts the worst first: those without a path for some flows by how many, then by the change.
@@ -351,12 +363,9 @@ func (s *sweeper) write() error {
 	whole := func(column string, v int64) { b.Field(t.Index(column)).(*array.Int64Builder).Append(v) }
 	for i := range s.Cables {
 		c := &s.Cables[i]
-		now, variant := c.Full, s.Variant
-		if now == nil {
-			now, variant = c.Screened, s.screenedAs()
-		}
+		now, variant := s.estimateOf(c)
 		for _, service := range slices.Sorted(maps.Keys(now)) {
-			if _, ok := s.before[variant][service]; !ok {
+			if _, ok := s.before[service]; !ok {
 				continue
 			}
 			text("tier", s.Plan.Tier)
@@ -387,14 +396,11 @@ func (s *Sweep) Write(w io.Writer, most int) error {
 	p := printer{w: w}
 	q := slices.Index(answerQuantiles, s.Plan.Quantile)
 	p.linef("base %s, each of %d cables of %s down, by what it does to quantile %g of slowdown (flows: %s)", s.Base, len(s.Cables), s.Plan.Tier, s.Plan.Quantile, s.Plan.Service)
-	p.linef("base slowdown there: %.3f (%s)", s.before[s.Variant][s.Plan.Service].Slowdowns[q], s.Variant)
+	p.linef("base slowdown there: %.3f (%s)", s.before[s.Plan.Service].Slowdowns[q], s.Variant)
 	p.linef("%5s  %-13s %-34s %-10s %10s %8s %10s %11s", "place", "cable", "ends", "estimated", "slowdown", "change", "no_path", "screened_as")
 	for i := range s.Cables[:min(most, len(s.Cables))] {
 		c := &s.Cables[i]
-		now, variant := c.Full, s.Variant
-		if now == nil {
-			now, variant = c.Screened, s.screenedAs()
-		}
+		now, variant := s.estimateOf(c)
 		screened := *c
 		screened.Full = nil
 		p.linef("%5d  %-13s %-34s %-10s %10.3f %+7.2f%% %10d %+10.2f%%", i+1, fmt.Sprintf("%d:%d", c.A, c.B), c.NameA+" – "+c.NameB, variant,

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -12,8 +13,9 @@ import (
 	"parsimon/stages"
 )
 
-// A sweep finds what a what-if of each cable finds; it leaves nothing but what the user had; given again
-// it does nothing; interrupted it continues; a cable whose failure parts hosts comes first.
+// A sweep finds of the worst what a what-if of each finds, and of the others something near; it leaves
+// nothing but what the user had; given again it does nothing; interrupted it continues; a cable whose
+// failure parts hosts comes first.
 func TestSweep(t *testing.T) {
 	file := whatIfFile(t)
 	ctx := context.Background()
@@ -35,12 +37,17 @@ func TestSweep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(s.Cables) != 8 || s.Reused < 3 {
+	if len(s.Cables) != 8 || s.Reused != 8 {
 		t.Errorf("%d cables, %d reused", len(s.Cables), s.Reused)
 	}
 	for i, c := range s.Cables {
-		if (c.Full != nil) != (i < 3) || c.Unreachable != 0 || c.Cases.RememberedCases == 0 {
+		if (c.Full != nil) != (i < 3) || c.Unreachable != 0 || c.Cases.Cases == 0 || (c.Cases.RememberedCases > 0) != (i < 3) {
 			t.Errorf("place %d: %+v", i, c)
+		}
+		for q, x := range c.Screened["all"].Slowdowns {
+			if was := s.before["all"].Slowdowns[q]; c.Screened["all"].Flows != s.before["all"].Flows || math.Abs(x/was-1) > 0.2 {
+				t.Errorf("place %d: screened %+v, base %+v", i, c.Screened["all"], s.before["all"])
+			}
 		}
 		if i == 0 {
 			w, err := WhatIf(ctx, base, Changes{Fail: []string{fmt.Sprintf("%d:%d", c.A, c.B)}}, o, CompareOptions{})
@@ -69,7 +76,7 @@ func TestSweep(t *testing.T) {
 		t.Errorf("%v\n%s", err, text.String())
 	}
 	o.Estimator = stages.Independent
-	if s, err = RunSweep(ctx, base, SweepPlan{Tier: "pod0-rack0-host0:pod0-tor0", Quantile: 0.99}, o); err != nil || s.Cables[0].Unreachable == 0 || s.Cables[0].Full == nil {
+	if s, err = RunSweep(ctx, base, SweepPlan{Tier: "pod0-rack0-host0:pod0-tor0", Quantile: 0.99, Worst: 1}, o); err != nil || s.Cables[0].Unreachable == 0 || s.Cables[0].Full == nil {
 		t.Errorf("hosts without a cable: %v", err)
 	}
 	for _, bad := range []SweepPlan{{Tier: "nothing", Quantile: 0.9}, {Tier: "fabric-spine", Quantile: 0.8}, {Tier: "fabric-spine", Quantile: 0.9, Service: "none"}} {

@@ -103,7 +103,7 @@ func (c *Clustering) Features(ctx context.Context, n *Network, p *simkernel.Para
 			f.Class++
 		}
 		if c.Error > 0 {
-			f.Values = x.expected(p, loads.AvailableBps(n, p, link), sizes[at], starts[at], delays[at])
+			f.Values = x.expected(p, loads.AvailableBps(p, link), sizes[at], starts[at], delays[at])
 		} else {
 			f.Values = x.paper(sizes[at], starts[at])
 		}

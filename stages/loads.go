@@ -70,14 +70,19 @@ const leastAvailable = 0.1
 // traffic"): the ACKs of the flows on the reverse link, one per packet, over the time those flows
 // span from first to last start. A burst cannot be acknowledged faster than the reverse link sends
 // it, so the span is at least the time its packets need there.
-func (l *Loads) AvailableBps(n *Network, p *simkernel.Params, link Link) int64 {
-	reverse := l.Links[link.ID^1]
+func (l *Loads) AvailableBps(p *simkernel.Params, link Link) int64 {
+	return availableBps(link.BandwidthBps, l.Links[Reverse(link.ID)], p)
+}
+
+// availableBps is that of a link of that bandwidth whose reverse carries the load. Both directions of a
+// cable have the same bandwidth.
+func availableBps(bps int64, reverse LinkLoad, p *simkernel.Params) int64 {
 	if reverse.Flows == 0 {
-		return link.BandwidthBps
+		return bps
 	}
-	bw := float64(link.BandwidthBps)
+	bw := float64(bps)
 	wireBytes := float64(reverse.Bytes + reverse.Packets*p.HeaderBytes)
-	spanNS := max(float64(reverse.LastStartNS-reverse.FirstStartNS), wireBytes*8e9/float64(n.Links[link.ID^1].BandwidthBps))
+	spanNS := max(float64(reverse.LastStartNS-reverse.FirstStartNS), wireBytes*8e9/bw)
 	ackBps := math.Round(float64(reverse.Packets*p.AckBytes) * 8e9 / spanNS)
 	return max(simkernel.MinBps, int64(max(bw-ackBps, bw*leastAvailable)))
 }

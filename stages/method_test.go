@@ -287,20 +287,20 @@ func TestAvailableBandwidth(t *testing.T) {
 	n, p := smallNetwork(t), simkernel.DefaultParams()
 	l := &Loads{Links: make([]LinkLoad, len(n.Links))}
 	l.Links[1] = LinkLoad{Flows: 10, Packets: 1000, Bytes: 1_000_000, FirstStartNS: 5, LastStartNS: 1_000_005}
-	if got, want := l.AvailableBps(n, &p, n.Links[0]), int64(1e10-1000*60*8*1000); got != want {
+	if got, want := l.AvailableBps(&p, n.Links[0]), int64(1e10-1000*60*8*1000); got != want {
 		t.Errorf("available %d bps, want %d", got, want)
 	}
-	if got := l.AvailableBps(n, &p, n.Links[1]); got != 1e10 {
+	if got := l.AvailableBps(&p, n.Links[1]); got != 1e10 {
 		t.Errorf("no reverse flows, yet %d bps available", got)
 	}
 	// One burst: its ACKs cannot come faster than its packets, 1,048 wire bytes to 60.
 	l.Links[1] = LinkLoad{Flows: 1, Packets: 1000, Bytes: 1_000_000, FirstStartNS: 5, LastStartNS: 5}
-	if got, want := float64(l.AvailableBps(n, &p, n.Links[0])), 1e10*(1-60.0/1048); math.Abs(got-want) > 1 {
+	if got, want := float64(l.AvailableBps(&p, n.Links[0])), 1e10*(1-60.0/1048); math.Abs(got-want) > 1 {
 		t.Errorf("available %v bps after a burst, want %v", got, want)
 	}
 	// One-byte packets: their ACKs outweigh them.
 	l.Links[1] = LinkLoad{Flows: 1, Packets: 1000, Bytes: 1000, FirstStartNS: 5, LastStartNS: 5}
-	if got := l.AvailableBps(n, &p, n.Links[0]); got != 1e9 {
+	if got := l.AvailableBps(&p, n.Links[0]); got != 1e9 {
 		t.Errorf("available %d bps, want the floor", got)
 	}
 }

@@ -126,7 +126,7 @@ func (s *Simulator) answersForItself(id int32) bool {
 		return true
 	}
 	link := s.net.Links[id]
-	s.stats.append(link, s.loads.Links[id], s.loads.AvailableBps(s.net, &s.params, link), s.loads.Load(link), simkernel.Counters{}, false)
+	s.stats.append(link, s.loads.Links[id], s.loads.AvailableBps(&s.params, link), s.loads.Load(link), simkernel.Counters{}, false)
 	return false
 }
 
@@ -287,7 +287,7 @@ func (s *Simulator) buildCase(link Link, from, to int) error {
 	if from < to && r.hop[s.order[from]] == 0 {
 		c.Kind = simkernel.FirstHop
 	}
-	c.TargetBps = s.loads.AvailableBps(s.net, &s.params, link)
+	c.TargetBps = s.loads.AvailableBps(&s.params, link)
 	c.MarkBytes, c.MaxMarkBytes = s.params.MarkBytes(link.BandwidthBps), s.params.MaxMarkBytes(link.BandwidthBps)
 	c.MarkKey, c.FlowKey = simkernel.MarkKey(s.params.Seed, link.ID), c.FlowKey[:0]
 	c.Hops = c.Hops[:0]
@@ -295,7 +295,7 @@ func (s *Simulator) buildCase(link Link, from, to int) error {
 		first := r.firstLink[i]
 		if s.stamp[first] != s.caseNo {
 			s.stamp[first], s.sourceOf[first] = s.caseNo, int32(len(c.SourceBps))
-			c.SourceBps = append(c.SourceBps, s.loads.AvailableBps(s.net, &s.params, s.net.Links[first]))
+			c.SourceBps = append(c.SourceBps, s.loads.AvailableBps(&s.params, s.net.Links[first]))
 			// Where equally long paths differ in propagation or in the link before the target, a
 			// source's first flow speaks for all; each flow's round trip stays its own.
 			c.SourceDelayNS = append(c.SourceDelayNS, r.delayToLink[i])
@@ -345,7 +345,7 @@ func (s *Simulator) feeder(prev, first int32) int32 {
 	if !ok {
 		f = int32(len(s.c.FeederBps))
 		s.feeders[prev] = f
-		s.c.FeederBps = append(s.c.FeederBps, s.loads.AvailableBps(s.net, &s.params, s.net.Links[prev]))
+		s.c.FeederBps = append(s.c.FeederBps, s.loads.AvailableBps(&s.params, s.net.Links[prev]))
 	}
 	return f
 }

@@ -15,8 +15,9 @@ var sweepCommand = command{
 	summary: "which cable's failure is worst: each of a tier down, one at a time (N-1)",
 	help: `
 Takes every cable of a tier of BASE down, one at a time, and ranks them by what that does to a
-percentile of slowdown. All are screened with one pass of estimator flow (estimator independent is used
-as it is), then the worst are estimated with as many passes as --passes says.
+percentile of slowdown. All are screened: the cases of the links whose flows change are run as they are
+and as they would be, and what a flow is delayed there more, or less, is added to BASE's estimate. Then
+the worst are estimated in full, as --estimator and --passes say.
 
   parsimon sweep small --lake lake --fail each:fabric-spine
   parsimon sweep small --lake lake --fail each:tor-fabric --quantile 0.999 --service web

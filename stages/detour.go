@@ -1,0 +1,225 @@
+package stages
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"parsimon/schema"
+	"parsimon/simkernel"
+)
+
+// Detours are the flows that the failure of a cable moves, for some cables that fail one at a time. ECMP is
+// consistent: only the flows that cross the cable move.
+type Detours struct {
+	net     *Network
+	params  *simkernel.Params
+	base    *Router
+	without []*Router // by cable: of the network without it
+	cableOf []int32   // by link: which of the cables it is a direction of, or -1
+
+	flows  []detour // by flow row and cable
+	links  []int32  // their new paths
+	moves  []move   // by link, cable and flow row
+	linkAt []int32  // by link, and one more: its moves
+}
+
+// A detour is a flow that the failure of a cable moves.
+type detour struct {
+	row, id, size, start int64
+	pathDelay, pathSend  int64
+	ideal                int64 // ideal FCT on the new path
+	path, hops           int32 // the new path, in Detours.links; no hops: no path is left
+	cable                int32
+}
+
+// A move is a flow that comes to a link, or leaves it, when a cable fails.
+type move struct {
+	link, cable, flow int32 // flow: place in Detours.flows
+	hop               int16 // of the new path; leaves: the flow is no longer there
+}
+
+const leaves = -1
+
+// NewDetours prepares for the failures of those cables, by their ends, one at a time. base is the router of the
+// network as it is.
+func NewDetours(n *Network, p *simkernel.Params, base *Router, seed uint64, cables [][2]int32) (*Detours, error) {
+	d := &Detours{net: n, params: p, base: base, cableOf: make([]int32, len(n.Links))}
+	for i := range d.cableOf {
+		d.cableOf[i] = -1
+	}
+	failing := *n
+	for c, ends := range cables {
+		failing.Links = slices.Clone(n.Links)
+		if err := failing.Fail(ends[0], ends[1]); err != nil {
+			return nil, err
+		}
+		for i := range n.Links {
+			if failing.Links[i].Failed != n.Links[i].Failed {
+				d.cableOf[i] = int32(c)
+			}
+		}
+		r, err := NewRouter(&failing, seed)
+		if err != nil {
+			return nil, err
+		}
+		d.without = append(d.without, r)
+	}
+	return d, nil
+}
+
+// A DetourChunk is what Route finds in one chunk of the workload.
+type DetourChunk struct {
+	flows []detour
+	links []int32
+	moves []move
+}
+
+// Route finds the detours of one chunk of table flows, whose first row is firstRow. Several goroutines may
+// route chunks at the same time.
+func (d *Detours) Route(ctx context.Context, firstRow int64, in schema.Batches) (*DetourChunk, error) {
+	c := new(DetourChunk)
+	var path, other []int32
+	var ideal simkernel.IdealPath
+	row := firstRow
+	err := forEach(in, func(rec arrow.Record) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		ids, sizes, starts := int64s(rec, "flow_id"), int64s(rec, "size_bytes"), int64s(rec, "start_ns")
+		srcs, dsts := int32s(rec, "src"), int32s(rec, "dst")
+		for i, id := range ids {
+			var err error
+			if path, err = d.base.Path(id, srcs[i], dsts[i], path); err != nil && !isUnreachable(err) {
+				return err
+			}
+			for k, l := range path {
+				cable := d.cableOf[l]
+				if cable < 0 || slices.ContainsFunc(path[:k], func(before int32) bool { return d.cableOf[before] == cable }) {
+					continue
+				}
+				if other, err = d.without[cable].Path(id, srcs[i], dsts[i], other); err != nil && !isUnreachable(err) {
+					return err
+				}
+				c.add(d, detour{row: row, id: id, size: sizes[i], start: starts[i], cable: cable}, path, other, &ideal)
+			}
+			row++
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("route: %w", err)
+	}
+	if len(c.moves) > math.MaxInt32 || len(c.links) > math.MaxInt32 {
+		return nil, errors.New("route: more than 2^31 moves: take fewer cables at a time")
+	}
+	return c, nil
+}
+
+func isUnreachable(err error) bool {
+	var no *UnreachableError
+	return errors.As(err, &no)
+}
+
+// add takes up that f moves from one path to another.
+func (c *DetourChunk) add(d *Detours, f detour, from, to []int32, ideal *simkernel.IdealPath) {
+	at := int32(len(c.flows))
+	f.path, f.hops = int32(len(c.links)), int32(len(to))
+	c.links = append(c.links, to...)
+	ideal.Reset(d.params)
+	for k, l := range to {
+		link := &d.net.Links[l]
+		f.pathDelay += link.DelayNS
+		f.pathSend += d.params.SendNS(d.params.PayloadBytes+d.params.HeaderBytes, link.BandwidthBps) +
+			d.params.SendNS(d.params.AckBytes, d.net.Links[Reverse(l)].BandwidthBps)
+		ideal.Add(link.BandwidthBps, link.DelayNS)
+		if !slices.Contains(from, l) {
+			c.moves = append(c.moves, move{l, f.cable, at, int16(k)})
+		}
+	}
+	if len(to) > 0 {
+		f.ideal = ideal.FCTNS(f.size)
+	}
+	for _, l := range from {
+		if !slices.Contains(to, l) {
+			c.moves = append(c.moves, move{l, f.cable, at, leaves})
+		}
+	}
+	c.flows = append(c.flows, f)
+}
+
+// Gather takes up the chunks of the whole workload, in order.
+func (d *Detours) Gather(chunks []*DetourChunk) {
+	for _, c := range chunks {
+		flows, links := int32(len(d.flows)), int32(len(d.links))
+		for _, f := range c.flows {
+			f.path += links
+			d.flows = append(d.flows, f)
+		}
+		for _, m := range c.moves {
+			m.flow += flows
+			d.moves = append(d.moves, m)
+		}
+		d.links = append(d.links, c.links...)
+	}
+	slices.SortFunc(d.moves, func(a, b move) int {
+		return cmp.Or(cmp.Compare(a.link, b.link), cmp.Compare(a.cable, b.cable), cmp.Compare(a.flow, b.flow))
+	})
+	d.linkAt = make([]int32, len(d.net.Links)+1)
+	for _, m := range d.moves {
+		d.linkAt[m.link+1]++
+	}
+	for l := range d.net.Links {
+		d.linkAt[l+1] += d.linkAt[l]
+	}
+}
+
+// Changed says whether any of the failures changes which flows cross a link.
+func (d *Detours) Changed(link int32) bool { return d.linkAt[link] < d.linkAt[link+1] }
+
+// Lost counts the flows that the failure of each cable leaves without a path.
+func (d *Detours) Lost() []int64 {
+	lost := make([]int64, len(d.without))
+	for i := range d.flows {
+		if d.flows[i].hops == 0 {
+			lost[d.flows[i].cable]++
+		}
+	}
+	return lost
+}
+
+// movesOf are those of one link and cable.
+func (d *Detours) movesOf(link, cable int32) []move {
+	all := d.moves[d.linkAt[link]:d.linkAt[link+1]]
+	from, _ := slices.BinarySearchFunc(all, cable, func(m move, c int32) int { return cmp.Compare(m.cable, c) })
+	to := from
+	for to < len(all) && all[to].cable == cable {
+		to++
+	}
+	return all[from:to]
+}
+
+// loadWithout is what a link carries when a cable has failed. The time its flows span is taken to be what it
+// was, but for those that come.
+func (d *Detours) loadWithout(link, cable int32, was LinkLoad) LinkLoad {
+	for _, m := range d.movesOf(link, cable) {
+		f := &d.flows[m.flow]
+		sign := int64(1)
+		if m.hop == leaves {
+			sign = -1
+		} else if was.Flows == 0 {
+			was.FirstStartNS, was.LastStartNS = f.start, f.start
+		} else {
+			was.FirstStartNS, was.LastStartNS = min(was.FirstStartNS, f.start), max(was.LastStartNS, f.start)
+		}
+		was.Flows += sign
+		was.Bytes += sign * f.size
+		was.Packets += sign * d.params.Packets(f.size)
+	}
+	return was
+}

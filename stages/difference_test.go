@@ -1,0 +1,217 @@
+package stages
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"parsimon/simkernel"
+)
+
+// ownDelays runs all link cases and returns each flow's delay on each link it crosses.
+func ownDelays(t *testing.T, n *Network, p *simkernel.Params, hops *captured, loads *Loads) map[[2]int64]int64 {
+	t.Helper()
+	sim, err := NewSimulator(n, *p, loads, Independent, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var delays, stats captured
+	if _, err := sim.Simulate(context.Background(), 0, int32(len(n.Links)), hops.rewound(), nil, &delays, &stats, nil); err != nil {
+		t.Fatal(err)
+	}
+	own := map[[2]int64]int64{}
+	for _, rec := range delays.recs {
+		link, row, fct, ideal := int32s(rec, "link_id"), int64s(rec, "flow_row"), int64s(rec, "fct_ns"), int64s(rec, "ideal_ns")
+		for i := range link {
+			own[[2]int64{int64(link[i]), row[i]}] = fct[i] - ideal[i]
+		}
+	}
+	return own
+}
+
+// The differences of a failure are those of the delays that a scenario without the cable has, routed and
+// simulated from nothing, on the links whose flows are others; in any ranges of links and chunks of flows.
+func TestDifferencesAreThoseOfTheFailure(t *testing.T) {
+	n, err := Clos(mustResolve(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := simkernel.DefaultParams()
+	flows := randomFlows(n, rand.New(rand.NewPCG(5, 6)), 3000)
+	hops, loads := routed(t, n, &p, flows)
+	before := ownDelays(t, n, &p, hops, loads)
+	r, err := NewRouter(n, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cables, err := n.Select("fabric-spine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tors, err := n.Select("tor-fabric")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cables = append(cables[:2], tors[0])
+
+	d, err := NewDetours(n, &p, r, 1, cables)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.Background()
+	var chunks []*DetourChunk
+	for at := int64(0); at < flows.NumRows(); at += 1000 {
+		c, err := d.Route(ctx, at, &captured{recs: []arrow.Record{flows.NewSlice(at, at+1000)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		chunks = append(chunks, c)
+	}
+	d.Gather(chunks)
+	all := func(step int32, e Estimator) []Difference {
+		sim, err := NewSimulator(n, p, loads, e, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stats := make([]SimulateStats, len(cables))
+		var out []Difference
+		for lo := int32(0); lo < int32(len(n.Links)); lo += step {
+			if out, err = sim.Differences(ctx, lo, min(lo+step, int32(len(n.Links))), hops.rewound(), d, stats, out); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for c := range cables {
+			if stats[c].Cases == 0 || stats[c].PacketHops == 0 {
+				t.Errorf("cable %d: %+v", c, stats[c])
+			}
+		}
+		return d.Differences(out)
+	}
+	got := all(int32(len(n.Links)), Independent)
+	if !slices.Equal(got, all(7, Independent)) {
+		t.Error("other ranges of links, other differences")
+	}
+	if slices.Equal(got, all(7, Flow)) {
+		t.Error("estimator flow's link cases have no feeders")
+	}
+	found := map[[2]int64]Difference{}
+	for _, x := range got {
+		found[[2]int64{int64(x.Cable), x.Row}] = x
+	}
+	for c, ends := range cables {
+		failed, err := Clos(mustResolve(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := failed.Fail(ends[0], ends[1]); err != nil {
+			t.Fatal(err)
+		}
+		hops2, loads2 := routed(t, failed, &p, flows)
+		changed := map[int64]bool{}
+		paths, paths2 := linksOf(hops), linksOf(hops2)
+		moved := 0
+		for row := range paths {
+			if !slices.Equal(paths[row], paths2[row]) {
+				moved++
+				for _, l := range slices.Concat(paths[row], paths2[row]) {
+					if slices.Contains(paths[row], l) != slices.Contains(paths2[row], l) {
+						changed[l] = true
+					}
+				}
+			}
+		}
+		for l := range loads2.Links { // the span of a link's flows is not narrowed
+			if was, is := loads.Links[l], &loads2.Links[l]; was.Flows > 0 && is.Flows > 0 {
+				is.FirstStartNS, is.LastStartNS = min(is.FirstStartNS, was.FirstStartNS), max(is.LastStartNS, was.LastStartNS)
+			}
+		}
+		after := ownDelays(t, failed, &p, hops2, loads2)
+		want := map[int64]int64{}
+		for k, v := range before {
+			if changed[k[0]] {
+				want[k[1]] -= v
+			}
+		}
+		for k, v := range after {
+			if changed[k[0]] {
+				want[k[1]] += v
+			}
+		}
+		for row, ns := range want {
+			if x := found[[2]int64{int64(c), row}]; x.NS != ns || x.Lost || x.IdealNS > 0 == slices.Equal(paths[row], paths2[row]) {
+				t.Fatalf("cable %v, flow row %d: %+v, want %d ns", ends, row, x, ns)
+			}
+		}
+		if moved < 50 || d.Lost()[c] != 0 {
+			t.Errorf("cable %v: %d flows moved, %d lost", ends, moved, d.Lost()[c])
+		}
+	}
+}
+
+// linksOf are the links of each flow's path, by flow row.
+func linksOf(hops *captured) map[int64][]int64 {
+	paths := map[int64][]int64{}
+	for _, rec := range hops.recs {
+		link, row := int32s(rec, "link_id"), int64s(rec, "flow_row")
+		for i := range link {
+			paths[row[i]] = append(paths[row[i]], int64(link[i]))
+		}
+	}
+	return paths
+}
+
+// A host whose cable fails loses its flows, which are nowhere then.
+func TestDifferencesOfALostHost(t *testing.T) {
+	n, err := Clos(mustResolve(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := simkernel.DefaultParams()
+	flows := randomFlows(n, rand.New(rand.NewPCG(7, 8)), 500)
+	hops, loads := routed(t, n, &p, flows)
+	r, err := NewRouter(n, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cables, err := n.Select("host-tor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := NewDetours(n, &p, r, 1, cables[:1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := d.Route(context.Background(), 0, &captured{recs: []arrow.Record{flows}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Gather([]*DetourChunk{c})
+	sim, err := NewSimulator(n, p, loads, Flow, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := sim.Differences(context.Background(), 0, int32(len(n.Links)), hops.rewound(), d, make([]SimulateStats, 1), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := int64(0)
+	for _, x := range d.Differences(out) {
+		if x.Lost {
+			lost++
+		}
+	}
+	host := min(cables[0][0], cables[0][1])
+	want := int64(0)
+	src, dst := int32s(flows, "src"), int32s(flows, "dst")
+	for i := range src {
+		if src[i] == host || dst[i] == host {
+			want++
+		}
+	}
+	if want == 0 || lost != want || d.Lost()[0] != want {
+		t.Errorf("%d flows lost, counted %d, want %d", lost, d.Lost()[0], want)
+	}
+}
