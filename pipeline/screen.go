@@ -3,10 +3,10 @@ package pipeline
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"path/filepath"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/apache/arrow/go/v17/arrow/array"
@@ -19,8 +19,10 @@ import (
 // changes which flows cross some links and leaves the others alone. So the cases of those links are run as they
 // are and as they would be, once each and without being told of others, and what a flow is delayed there more,
 // or less, is added to its FCT in the base's estimate, whose own errors stand on both sides of the comparison.
+// It is a first order: the other links are taken to delay each flow as before, and cases that are not told of the
+// others exaggerate. What an estimate by draws says of a flow is not its own delay: there is no screening of it.
 
-// Of the cables of a screening so many, and such that so many flows move, are looked at together: what they
+// Of the cables of a sweep so many, and such that so many flows move, are looked at together: what they
 // change is held in memory, about 0.5 kB a moved flow.
 const (
 	screenedTogether = 16
@@ -30,14 +32,22 @@ const (
 // screening names the estimate of cables that were only screened.
 const screening = "screening"
 
-// screen looks at the failures of those cables. before are the slowdowns of the base.
-func (r *Run) screen(ctx context.Context, cables [][2]int32, before spreads) ([]SweptCable, error) {
+// screened is what one failure does.
+type screened struct {
+	unreachable int64
+	spreads     spreads
+	cases       stages.SimulateStats
+	seconds     float64 // of the screening, a share
+}
+
+// screen looks at failures, each of those cables, by their ends. before are the slowdowns of the base.
+func (r *Run) screen(ctx context.Context, failures [][][2]int32, before spreads) ([]screened, error) {
 	began := time.Now()
 	hops, loads, err := r.routed()
 	if err != nil {
 		return nil, err
 	}
-	d, err := r.detours(ctx, cables)
+	d, err := r.detours(ctx, failures)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +58,7 @@ func (r *Run) screen(ctx context.Context, cables [][2]int32, before spreads) ([]
 		sim, err := r.simulator(loads)
 		return func(i int) error {
 			lo, hi := changed[i].Lo, changed[i].Hi
-			stats[i] = make([]stages.SimulateStats, len(cables))
+			stats[i] = make([]stages.SimulateStats, len(failures))
 			in := r.lake.read(schema.Hops, hops, stages.HopColumns(), &keyRange{"link_id", lo, hi})
 			defer closeQuietly(in)
 			found[i], err = sim.Differences(ctx, int32(lo), int32(hi), in, d, stats[i], nil)
@@ -58,29 +68,101 @@ func (r *Run) screen(ctx context.Context, cables [][2]int32, before spreads) ([]
 	if err != nil {
 		return nil, err
 	}
-	after, err := r.differing(d.Differences(slices.Concat(found...)), len(cables), before)
+	after, err := r.differing(d.Differences(slices.Concat(found...)), len(failures), before)
 	if err != nil {
 		return nil, err
 	}
-	swept := make([]SweptCable, len(cables))
-	lost := d.Lost()
-	for c, ends := range cables {
-		swept[c] = SweptCable{A: ends[0], B: ends[1], Unreachable: lost[c], Screened: after[c].percentiles()}
+	out := make([]screened, len(failures))
+	for f, lost := range d.Lost() {
+		out[f] = screened{unreachable: lost, spreads: after[f]}
 		for i := range stats {
-			swept[c].Cases.Add(stats[i][c])
+			out[f].cases.Add(stats[i][f])
 		}
-		swept[c].Seconds = time.Since(began).Seconds() / float64(len(cables))
+		out[f].seconds = time.Since(began).Seconds() / float64(len(failures))
 	}
-	return swept, nil
+	return out, nil
+}
+
+// A Screening is what a failure does, to the first order, and without a scenario of its own.
+type Screening struct {
+	Base, Variant string
+	Cables        [][2]int32
+	Unreachable   int64
+	Before, After map[string]ServicePercentiles // by service, and AllFlows; to within 0.01%
+	said          []string
+	cases         stages.SimulateStats
+	seconds       float64
+}
+
+// Screen says what a failure of cables does to a scenario of the lake, which is estimated if that is not done
+// yet: the base's estimate, which must be by estimator Flow, plus what is added by the cases of the links
+// whose flows change. Only cables can change.
+func Screen(ctx context.Context, base string, c Changes, o Options) (*Screening, error) {
+	if len(c.Bandwidth)+len(c.Scale)+len(c.Move) > 0 {
+		return nil, errors.New("only a failure of cables can be screened")
+	}
+	if o.Estimator != stages.Flow {
+		return nil, errors.New("only an estimate by flow can be screened: others draw a flow's delays, and do not know its own")
+	}
+	run, err := Resume(base, o)
+	if err != nil {
+		return nil, err
+	}
+	defer run.Close()
+	if err := run.Estimate(ctx); err != nil {
+		return nil, err
+	}
+	failing := *run.net
+	failing.Links = slices.Clone(run.net.Links)
+	var canonical canonicalScenario
+	s := &Screening{Base: run.ScenarioID(), Variant: run.Variant()}
+	if s.said, err = c.apply(&failing, &canonical, run.spec.Seed); err != nil {
+		return nil, err
+	}
+	s.Cables = canonical.Fail
+	before, err := run.slowdownSpreads()
+	if err != nil {
+		return nil, err
+	}
+	found, err := run.screen(ctx, [][][2]int32{s.Cables}, before)
+	if err != nil {
+		return nil, err
+	}
+	x := found[0]
+	s.Unreachable, s.cases, s.seconds = x.unreachable, x.cases, x.seconds
+	s.Before, s.After = before.percentiles(), x.spreads.percentiles()
+	return s, nil
+}
+
+// Write writes the screening as a table.
+func (s *Screening) Write(w io.Writer) error {
+	p := printer{w: w}
+	p.linef("base %s, variant %s; %s: screened", s.Base, s.Variant, strings.Join(s.said, ", "))
+	p.linef("%-16s %9s %8s %10s %10s %8s", "service", "flows", "quantile", "base", "screened", "change")
+	services := slices.Sorted(maps.Keys(s.Before))
+	services = append(slices.DeleteFunc(services, func(name string) bool { return name == AllFlows }), AllFlows)
+	for _, name := range services {
+		after, left := s.After[name]
+		for q, was := range s.Before[name].Slowdowns {
+			if left {
+				p.linef("%-16s %9d %8g %10.3f %10.3f %+7.2f%%", name, after.Flows, answerQuantiles[q], was, after.Slowdowns[q], 100*(after.Slowdowns[q]/was-1))
+			}
+		}
+	}
+	if s.Unreachable > 0 {
+		p.linef("%d flows have no path any more", s.Unreachable)
+	}
+	p.linef("%d link cases simulated (%s packet-hops) in %.1f s; links whose flows stay are taken to delay them as before", s.cases.Cases, Human(float64(s.cases.PacketHops)), s.seconds)
+	return p.err
 }
 
 // detours routes the flows that the failures move.
-func (r *Run) detours(ctx context.Context, cables [][2]int32) (*stages.Detours, error) {
+func (r *Run) detours(ctx context.Context, failures [][][2]int32) (*stages.Detours, error) {
 	flows, err := r.flowParts()
 	if err != nil {
 		return nil, err
 	}
-	d, err := stages.NewDetours(r.net, &r.spec.Params, r.router, r.spec.Seed, cables)
+	d, err := stages.NewDetours(r.net, &r.spec.Params, r.router, r.spec.Seed, failures)
 	if err != nil {
 		return nil, err
 	}
@@ -127,11 +209,11 @@ func (r *Run) changedRanges(loads *stages.Loads, d *stages.Detours) []task {
 	return ranges
 }
 
-// differing are the base's slowdowns with the differences of each cable, which are by flow row.
-func (r *Run) differing(by []stages.Difference, cables int, before spreads) ([]spreads, error) {
-	after := make([]spreads, cables)
-	for c := range after {
-		after[c] = before.clone()
+// differing are the base's slowdowns with the differences of each failure, which are by flow row.
+func (r *Run) differing(by []stages.Difference, failures int, before spreads) ([]spreads, error) {
+	after := make([]spreads, failures)
+	for f := range after {
+		after[f] = before.clone()
 	}
 	err := r.eachSlowdown(func(row int64, service string, ideal, fct int64, slowdown float64) {
 		for len(by) > 0 && by[0].Row < row { // it had no path
@@ -139,7 +221,7 @@ func (r *Run) differing(by []stages.Difference, cables int, before spreads) ([]s
 		}
 		for ; len(by) > 0 && by[0].Row == row; by = by[1:] {
 			x := by[0]
-			after[x.Cable].add(service, slowdown, -1)
+			after[x.Failure].add(service, slowdown, -1)
 			if x.Lost {
 				continue
 			}
@@ -147,7 +229,7 @@ func (r *Run) differing(by []stages.Difference, cables int, before spreads) ([]s
 			if x.IdealNS > 0 {
 				alone = x.IdealNS
 			}
-			after[x.Cable].add(service, float64(alone+max(0, fct-ideal+x.NS))/float64(alone), 1)
+			after[x.Failure].add(service, float64(alone+max(0, fct-ideal+x.NS))/float64(alone), 1)
 		}
 	})
 	return after, err
@@ -212,43 +294,9 @@ func (s spreads) percentiles() percentilesOf {
 	for service, of := range s {
 		all.merge(of)
 		if of.flows > 0 {
-			out[service] = servicePercentiles{of.flows, of.quantiles(answerQuantiles)}
+			out[service] = ServicePercentiles{of.flows, of.quantiles(answerQuantiles)}
 		}
 	}
-	out[allFlows] = servicePercentiles{all.flows, all.quantiles(answerQuantiles)}
+	out[AllFlows] = ServicePercentiles{all.flows, all.quantiles(answerQuantiles)}
 	return out
-}
-
-// whileScreening adds what was asked for to an error of a screening.
-func whileScreening(cables [][2]int32, err error) error {
-	if err == nil || len(cables) == 0 {
-		return err
-	}
-	return fmt.Errorf("screening cables %d:%d to %d:%d: %w", cables[0][0], cables[0][1], cables[len(cables)-1][0], cables[len(cables)-1][1], err)
-}
-
-// together cuts the cables into those that are screened together.
-func (r *Run) together(cables [][2]int32, loads *stages.Loads) [][][2]int32 {
-	moved := map[[2]int32]int64{}
-	for id, l := range r.net.Links {
-		moved[[2]int32{min(l.Src, l.Dst), max(l.Src, l.Dst)}] += loads.Links[id].Flows
-	}
-	var batches [][][2]int32
-	var flows int64
-	for _, c := range cables {
-		n := len(batches) - 1
-		if n < 0 || len(batches[n]) == screenedTogether || flows+moved[c] > movedTogether {
-			batches = append(batches, nil)
-			n++
-			flows = 0
-		}
-		batches[n] = append(batches[n], c)
-		flows += moved[c]
-	}
-	return batches
-}
-
-// screenedPath is where a sweep keeps what it found of a cable.
-func (s *sweeper) screenedPath(c [2]int32) string {
-	return filepath.Join(s.dir, s.Variant, fmt.Sprintf("screened-%d-%d.json", c[0], c[1]))
 }

@@ -1,25 +1,19 @@
 package pipeline
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
-	"github.com/apache/arrow/go/v17/arrow/array"
-	"github.com/apache/arrow/go/v17/arrow/memory"
 	"github.com/rs/zerolog"
 
-	"parsimon/queries"
 	"parsimon/schema"
 	"parsimon/stages"
 )
@@ -35,15 +29,15 @@ type SweepPlan struct {
 // SweepQuantiles lists the quantiles a sweep can rank by.
 func SweepQuantiles() []float64 { return answerQuantiles }
 
-// allFlows stands for the flows of all services.
-const allFlows = "all"
+// AllFlows stands for the flows of all services.
+const AllFlows = "all"
 
 // A Sweep is what the failure of each cable of a tier, alone, does.
 type Sweep struct {
 	Base, Variant string
 	Plan          SweepPlan
 	Cables        []SweptCable // the worst first; those estimated in full before the others
-	Reused        int          // cables whose screening was found done
+	Reused        int          // screenings and full estimates found done
 	Seconds       float64
 
 	before, screenedBefore percentilesOf // of the base; the latter to within spreadStep, as Screened is
@@ -54,16 +48,17 @@ type SweptCable struct {
 	A, B         int32
 	NameA, NameB string
 	Unreachable  int64
-	Screened     percentilesOf // to within spreadStep
+	Screened     percentilesOf // to within spreadStep; nil for other estimators than Flow
 	Full         percentilesOf // nil unless among the worst
 	Cases        stages.SimulateStats
 	Seconds      float64
 }
 
-// percentilesOf are the flows and the slowdowns at answerQuantiles of each service, and of all.
-type percentilesOf map[string]servicePercentiles
+// percentilesOf are those of each service, and of AllFlows.
+type percentilesOf map[string]ServicePercentiles
 
-type servicePercentiles struct {
+// ServicePercentiles are the slowdowns of a service's flows at p50, p90, p99 and p99.9.
+type ServicePercentiles struct {
 	Flows     int64
 	Slowdowns []float64
 }
@@ -78,9 +73,9 @@ type sweeper struct {
 }
 
 // RunSweep takes every cable of a tier that is up down, one at a time, and ranks them by what that does
-// to a percentile of slowdown. All are screened (Run.screen), and the worst estimated in full. Of each,
-// only percentiles and, in the cache, link cases stay. What is done stays done: the same sweep, given
-// again, continues.
+// to a percentile of slowdown. With estimator Flow all are screened (Run.screen), and the worst estimated
+// in full; with another all are estimated in full. Of each, only percentiles and, in the cache, link cases
+// stay. What is done stays done: the same sweep, given again, continues.
 func RunSweep(ctx context.Context, base string, plan SweepPlan, o Options) (*Sweep, error) {
 	began := time.Now()
 	if o.Passes == AutoPasses {
@@ -90,7 +85,7 @@ func RunSweep(ctx context.Context, base string, plan SweepPlan, o Options) (*Swe
 		return nil, fmt.Errorf("quantile %v: must be one of %v", plan.Quantile, answerQuantiles)
 	}
 	if plan.Service == "" {
-		plan.Service = allFlows
+		plan.Service = AllFlows
 	}
 	if o.Cache != "" {
 		cache, err := OpenCache(o.Cache, o.Log)
@@ -135,6 +130,13 @@ func (s *sweeper) screen(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if s.o.Estimator != stages.Flow {
+		for _, c := range cables {
+			s.Cables = append(s.Cables, SweptCable{A: c[0], B: c[1], NameA: s.names[c[0]], NameB: s.names[c[1]]})
+		}
+		s.Plan.Worst = len(cables)
+		return nil
+	}
 	before, err := s.base.slowdownSpreads()
 	if err != nil {
 		return err
@@ -157,18 +159,22 @@ func (s *sweeper) screen(ctx context.Context) error {
 	s.base.progress.begin("sweep", "cables", int64(len(left)))
 	defer s.base.progress.end()
 	for _, batch := range s.base.together(left, loads) {
-		swept, err := s.base.screen(ctx, batch, before)
-		if err != nil {
-			return whileScreening(batch, err)
+		failures := make([][][2]int32, len(batch))
+		for i := range batch {
+			failures[i] = batch[i : i+1]
 		}
-		for i := range swept {
-			c := &swept[i]
-			c.NameA, c.NameB = s.names[c.A], s.names[c.B]
-			if err := s.base.lake.writeState(s.screenedPath([2]int32{c.A, c.B}), c); err != nil {
+		found, err := s.base.screen(ctx, failures, before)
+		if err != nil {
+			return fmt.Errorf("screening cables %d:%d and on: %w", batch[0][0], batch[0][1], err)
+		}
+		for i, x := range found {
+			a, b := batch[i][0], batch[i][1]
+			swept := SweptCable{A: a, B: b, NameA: s.names[a], NameB: s.names[b], Unreachable: x.unreachable, Screened: x.spreads.percentiles(), Cases: x.cases, Seconds: x.seconds}
+			if err := s.base.lake.writeState(s.screenedPath(batch[i]), swept); err != nil {
 				return err
 			}
+			s.Cables = append(s.Cables, swept)
 		}
-		s.Cables = append(s.Cables, swept...)
 		s.base.progress.add(int64(len(batch)))
 		if err := ctx.Err(); err != nil {
 			return err
@@ -176,6 +182,32 @@ func (s *sweeper) screen(ctx context.Context) error {
 	}
 	s.rank()
 	return nil
+}
+
+// together cuts the cables into those that are screened together.
+func (r *Run) together(cables [][2]int32, loads *stages.Loads) [][][2]int32 {
+	moved := map[[2]int32]int64{}
+	for id, l := range r.net.Links {
+		moved[[2]int32{min(l.Src, l.Dst), max(l.Src, l.Dst)}] += loads.Links[id].Flows
+	}
+	var batches [][][2]int32
+	var flows int64
+	for _, c := range cables {
+		n := len(batches) - 1
+		if n < 0 || len(batches[n]) == screenedTogether || flows+moved[c] > movedTogether {
+			batches = append(batches, nil)
+			n++
+			flows = 0
+		}
+		batches[n] = append(batches[n], c)
+		flows += moved[c]
+	}
+	return batches
+}
+
+// screenedPath is where a sweep keeps what it found of a cable.
+func (s *sweeper) screenedPath(c [2]int32) string {
+	return filepath.Join(s.dir, s.Variant, fmt.Sprintf("screened-%d-%d.json", c[0], c[1]))
 }
 
 // upCables are the cables of the tier that are up, by their ends.
@@ -207,7 +239,7 @@ func (s *sweeper) confirm(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		worst[i].Full = full.Full
+		worst[i].Full, worst[i].Unreachable = full.Full, full.Unreachable
 		worst[i].Cases.Add(full.Cases)
 		worst[i].Seconds += full.Seconds
 		s.base.progress.add(1)
@@ -221,6 +253,7 @@ func (s *sweeper) one(ctx context.Context, c [2]int32) (swept SweptCable, err er
 	began := time.Now()
 	record := filepath.Join(s.dir, s.Variant, fmt.Sprintf("cable-%d-%d.json", c[0], c[1]))
 	if ok, err := s.base.lake.readState(record, &swept); err == nil && ok {
+		s.Reused++
 		return swept, nil
 	}
 	how := s.o
@@ -279,7 +312,7 @@ func (r *Run) servicePercentiles(ctx context.Context) (percentilesOf, error) {
 	rows, err := db.QueryContext(ctx, fmt.Sprintf(`
 		SELECT CASE grouping(service) WHEN 1 THEN '%s' ELSE service END, count(*), quantile_cont(slowdown, 0.5), quantile_cont(slowdown, 0.9),
 			quantile_cont(slowdown, 0.99), quantile_cont(slowdown, 0.999)
-		FROM %s GROUP BY GROUPING SETS ((service), ())`, allFlows, Side{r.spec.ScenarioID, r.Variant()}.scan(r.lake, schema.Slowdowns)))
+		FROM %s GROUP BY GROUPING SETS ((service), ())`, AllFlows, Side{r.spec.ScenarioID, r.Variant()}.scan(r.lake, schema.Slowdowns)))
 	if err != nil {
 		return nil, stages.FirstLine(err)
 	}
@@ -287,7 +320,7 @@ func (r *Run) servicePercentiles(ctx context.Context) (percentilesOf, error) {
 	out := percentilesOf{}
 	for rows.Next() {
 		var service string
-		p := servicePercentiles{Slowdowns: make([]float64, len(answerQuantiles))}
+		p := ServicePercentiles{Slowdowns: make([]float64, len(answerQuantiles))}
 		if err := rows.Scan(&service, &p.Flows, &p.Slowdowns[0], &p.Slowdowns[1], &p.Slowdowns[2], &p.Slowdowns[3]); err != nil {
 			return nil, err
 		}
@@ -314,112 +347,4 @@ func (r *Run) casesDone() (all stages.SimulateStats, err error) {
 		}
 	}
 	return all, nil
-}
-
-// changeOf is what a cable's failure does to quantile q of a service; NaN if it has no flow left.
-func (s *Sweep) changeOf(c *SweptCable, service string, q int) float64 {
-	base := s.before
-	if c.Full == nil {
-		base = s.screenedBefore
-	}
-	now, _ := s.estimateOf(c)
-	before, ok := base[service]
-	after, still := now[service]
-	if !ok || !still {
-		return math.NaN()
-	}
-	return after.Slowdowns[q]/before.Slowdowns[q] - 1
-}
-
-// estimateOf is the best there is of a cable, and what it is called.
-func (s *Sweep) estimateOf(c *SweptCable) (percentilesOf, string) {
-	if c.Full == nil {
-		return c.Screened, screening
-	}
-	return c.Full, s.Variant
-}
-
-// rank puts the worst first: those without a path for some flows by how many, then by the change.
-func (s *Sweep) rank() {
-	q := slices.Index(answerQuantiles, s.Plan.Quantile)
-	slices.SortStableFunc(s.Cables, func(a, b SweptCable) int {
-		full := func(c *SweptCable) int {
-			if c.Full != nil {
-				return 1
-			}
-			return 0
-		}
-		return cmp.Or(cmp.Compare(full(&b), full(&a)), cmp.Compare(b.Unreachable, a.Unreachable),
-			cmp.Compare(s.changeOf(&b, s.Plan.Service, q), s.changeOf(&a, s.Plan.Service, q)))
-	})
-}
-
-// write puts the sweep into the lake.
-func (s *sweeper) write() error {
-	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.Sweeps.Arrow())
-	defer b.Release()
-	t := schema.Sweeps
-	text := func(column, v string) { b.Field(t.Index(column)).(*array.StringBuilder).Append(v) }
-	whole := func(column string, v int64) { b.Field(t.Index(column)).(*array.Int64Builder).Append(v) }
-	for i := range s.Cables {
-		c := &s.Cables[i]
-		now, variant := s.estimateOf(c)
-		for _, service := range slices.Sorted(maps.Keys(now)) {
-			if _, ok := s.before[service]; !ok {
-				continue
-			}
-			text("tier", s.Plan.Tier)
-			b.Field(t.Index("node_a")).(*array.Int32Builder).Append(c.A)
-			b.Field(t.Index("node_b")).(*array.Int32Builder).Append(c.B)
-			text("service", service)
-			whole("flows", now[service].Flows)
-			whole("unreachable", c.Unreachable)
-			text("estimated", variant)
-			for q, name := range []string{"p50", "p90", "p99", "p999"} {
-				b.Field(t.Index(name + "_slowdown")).(*array.Float64Builder).Append(now[service].Slowdowns[q])
-				b.Field(t.Index(name + "_change")).(*array.Float64Builder).Append(s.changeOf(c, service, q))
-			}
-			whole("simulated_cases", c.Cases.Cases)
-			whole("remembered_cases", c.Cases.RememberedCases)
-		}
-	}
-	rec := b.NewRecord()
-	defer rec.Release()
-	if _, err := s.base.lake.writePart(t, place{s.Base, s.Variant}.dir(t)+"/part-"+fileSafe(s.Plan.Tier)+".parquet", rec); err != nil {
-		return err
-	}
-	return queries.WriteCatalog(s.base.lake.root)
-}
-
-// Write writes the ranking as a table.
-func (s *Sweep) Write(w io.Writer, most int) error {
-	p := printer{w: w}
-	q := slices.Index(answerQuantiles, s.Plan.Quantile)
-	p.linef("base %s, each of %d cables of %s down, by what it does to quantile %g of slowdown (flows: %s)", s.Base, len(s.Cables), s.Plan.Tier, s.Plan.Quantile, s.Plan.Service)
-	p.linef("base slowdown there: %.3f (%s)", s.before[s.Plan.Service].Slowdowns[q], s.Variant)
-	p.linef("%5s  %-13s %-34s %-10s %10s %8s %10s %11s", "place", "cable", "ends", "estimated", "slowdown", "change", "no_path", "screened_as")
-	for i := range s.Cables[:min(most, len(s.Cables))] {
-		c := &s.Cables[i]
-		now, variant := s.estimateOf(c)
-		screened := *c
-		screened.Full = nil
-		p.linef("%5d  %-13s %-34s %-10s %10.3f %+7.2f%% %10d %+10.2f%%", i+1, fmt.Sprintf("%d:%d", c.A, c.B), c.NameA+" – "+c.NameB, variant,
-			slowdownAt(now[s.Plan.Service], q), 100*s.changeOf(c, s.Plan.Service, q), c.Unreachable, 100*s.changeOf(&screened, s.Plan.Service, q))
-	}
-	var cases stages.SimulateStats
-	var seconds float64
-	for i := range s.Cables {
-		cases.Add(s.Cables[i].Cases)
-		seconds += s.Cables[i].Seconds
-	}
-	p.linef("\n%d cables, %d of them found done; this time %.1f s, in all %.1f s, %.2f s a cable", len(s.Cables), s.Reused, s.Seconds, seconds, seconds/float64(len(s.Cables)))
-	p.linef("link cases: %d simulated (%s packet-hops), %d found in the cache (%s)", cases.Cases, Human(float64(cases.PacketHops)), cases.RememberedCases, Human(float64(cases.RememberedHops)))
-	return p.err
-}
-
-func slowdownAt(p servicePercentiles, q int) float64 {
-	if p.Slowdowns == nil {
-		return math.NaN()
-	}
-	return p.Slowdowns[q]
 }

@@ -14,54 +14,53 @@ import (
 	"parsimon/simkernel"
 )
 
-// Detours are the flows that the failure of a cable moves, for some cables that fail one at a time. ECMP is
-// consistent: only the flows that cross the cable move.
+// Detours are the flows that failures move, each a set of cables that are down, one failure at a time. ECMP is
+// consistent: only the flows that cross such a cable move.
 type Detours struct {
 	net     *Network
 	params  *simkernel.Params
 	base    *Router
-	without []*Router // by cable: of the network without it
-	cableOf []int32   // by link: which of the cables it is a direction of, or -1
+	without []*Router // by failure: of the network without its cables
+	fails   [][]int32 // by link: the failures that take it down
 
 	flows  []detour // by flow row and cable
 	links  []int32  // their new paths
-	moves  []move   // by link, cable and flow row
+	moves  []move   // by link, failure and flow row
 	linkAt []int32  // by link, and one more: its moves
 }
 
-// A detour is a flow that the failure of a cable moves.
+// A detour is a flow that a failure moves.
 type detour struct {
 	row, id, size, start int64
 	pathDelay, pathSend  int64
 	ideal                int64 // ideal FCT on the new path
 	path, hops           int32 // the new path, in Detours.links; no hops: no path is left
-	cable                int32
+	failure              int32
 }
 
-// A move is a flow that comes to a link, or leaves it, when a cable fails.
+// A move is a flow that comes to a link, or leaves it, by a failure.
 type move struct {
-	link, cable, flow int32 // flow: place in Detours.flows
-	hop               int16 // of the new path; leaves: the flow is no longer there
+	link, failure, flow int32 // flow: place in Detours.flows
+	hop                 int16 // of the new path; leaves: the flow is no longer there
 }
 
 const leaves = -1
 
-// NewDetours prepares for the failures of those cables, by their ends, one at a time. base is the router of the
-// network as it is.
-func NewDetours(n *Network, p *simkernel.Params, base *Router, seed uint64, cables [][2]int32) (*Detours, error) {
-	d := &Detours{net: n, params: p, base: base, cableOf: make([]int32, len(n.Links))}
-	for i := range d.cableOf {
-		d.cableOf[i] = -1
-	}
+// NewDetours prepares for failures, each of those cables, by their ends. base is the router of the network as it
+// is.
+func NewDetours(n *Network, p *simkernel.Params, base *Router, seed uint64, failures [][][2]int32) (*Detours, error) {
+	d := &Detours{net: n, params: p, base: base, fails: make([][]int32, len(n.Links))}
 	failing := *n
-	for c, ends := range cables {
+	for failure, cables := range failures {
 		failing.Links = slices.Clone(n.Links)
-		if err := failing.Fail(ends[0], ends[1]); err != nil {
-			return nil, err
+		for _, ends := range cables {
+			if err := failing.Fail(ends[0], ends[1]); err != nil {
+				return nil, err
+			}
 		}
 		for i := range n.Links {
 			if failing.Links[i].Failed != n.Links[i].Failed {
-				d.cableOf[i] = int32(c)
+				d.fails[i] = append(d.fails[i], int32(failure))
 			}
 		}
 		r, err := NewRouter(&failing, seed)
@@ -84,7 +83,7 @@ type DetourChunk struct {
 // route chunks at the same time.
 func (d *Detours) Route(ctx context.Context, firstRow int64, in schema.Batches) (*DetourChunk, error) {
 	c := new(DetourChunk)
-	var path, other []int32
+	var path, other, failed []int32
 	var ideal simkernel.IdealPath
 	row := firstRow
 	err := forEach(in, func(rec arrow.Record) error {
@@ -98,15 +97,18 @@ func (d *Detours) Route(ctx context.Context, firstRow int64, in schema.Batches) 
 			if path, err = d.base.Path(id, srcs[i], dsts[i], path); err != nil && !isUnreachable(err) {
 				return err
 			}
-			for k, l := range path {
-				cable := d.cableOf[l]
-				if cable < 0 || slices.ContainsFunc(path[:k], func(before int32) bool { return d.cableOf[before] == cable }) {
-					continue
+			failed = failed[:0]
+			for _, l := range path {
+				for _, failure := range d.fails[l] {
+					if slices.Contains(failed, failure) {
+						continue
+					}
+					failed = append(failed, failure)
+					if other, err = d.without[failure].Path(id, srcs[i], dsts[i], other); err != nil && !isUnreachable(err) {
+						return err
+					}
+					c.add(d, detour{row: row, id: id, size: sizes[i], start: starts[i], failure: failure}, path, other, &ideal)
 				}
-				if other, err = d.without[cable].Path(id, srcs[i], dsts[i], other); err != nil && !isUnreachable(err) {
-					return err
-				}
-				c.add(d, detour{row: row, id: id, size: sizes[i], start: starts[i], cable: cable}, path, other, &ideal)
 			}
 			row++
 		}
@@ -116,7 +118,7 @@ func (d *Detours) Route(ctx context.Context, firstRow int64, in schema.Batches) 
 		return nil, fmt.Errorf("route: %w", err)
 	}
 	if len(c.moves) > math.MaxInt32 || len(c.links) > math.MaxInt32 {
-		return nil, errors.New("route: more than 2^31 moves: take fewer cables at a time")
+		return nil, errors.New("route: more than 2^31 moves: look at fewer failures at a time")
 	}
 	return c, nil
 }
@@ -139,7 +141,7 @@ func (c *DetourChunk) add(d *Detours, f detour, from, to []int32, ideal *simkern
 			d.params.SendNS(d.params.AckBytes, d.net.Links[Reverse(l)].BandwidthBps)
 		ideal.Add(link.BandwidthBps, link.DelayNS)
 		if !slices.Contains(from, l) {
-			c.moves = append(c.moves, move{l, f.cable, at, int16(k)})
+			c.moves = append(c.moves, move{l, f.failure, at, int16(k)})
 		}
 	}
 	if len(to) > 0 {
@@ -147,7 +149,7 @@ func (c *DetourChunk) add(d *Detours, f detour, from, to []int32, ideal *simkern
 	}
 	for _, l := range from {
 		if !slices.Contains(to, l) {
-			c.moves = append(c.moves, move{l, f.cable, at, leaves})
+			c.moves = append(c.moves, move{l, f.failure, at, leaves})
 		}
 	}
 	c.flows = append(c.flows, f)
@@ -168,7 +170,7 @@ func (d *Detours) Gather(chunks []*DetourChunk) {
 		d.links = append(d.links, c.links...)
 	}
 	slices.SortFunc(d.moves, func(a, b move) int {
-		return cmp.Or(cmp.Compare(a.link, b.link), cmp.Compare(a.cable, b.cable), cmp.Compare(a.flow, b.flow))
+		return cmp.Or(cmp.Compare(a.link, b.link), cmp.Compare(a.failure, b.failure), cmp.Compare(a.flow, b.flow))
 	})
 	d.linkAt = make([]int32, len(d.net.Links)+1)
 	for _, m := range d.moves {
@@ -182,32 +184,32 @@ func (d *Detours) Gather(chunks []*DetourChunk) {
 // Changed says whether any of the failures changes which flows cross a link.
 func (d *Detours) Changed(link int32) bool { return d.linkAt[link] < d.linkAt[link+1] }
 
-// Lost counts the flows that the failure of each cable leaves without a path.
+// Lost counts the flows that each failure leaves without a path.
 func (d *Detours) Lost() []int64 {
 	lost := make([]int64, len(d.without))
 	for i := range d.flows {
 		if d.flows[i].hops == 0 {
-			lost[d.flows[i].cable]++
+			lost[d.flows[i].failure]++
 		}
 	}
 	return lost
 }
 
-// movesOf are those of one link and cable.
-func (d *Detours) movesOf(link, cable int32) []move {
+// movesOf are those of one link and failure.
+func (d *Detours) movesOf(link, failure int32) []move {
 	all := d.moves[d.linkAt[link]:d.linkAt[link+1]]
-	from, _ := slices.BinarySearchFunc(all, cable, func(m move, c int32) int { return cmp.Compare(m.cable, c) })
+	from, _ := slices.BinarySearchFunc(all, failure, func(m move, f int32) int { return cmp.Compare(m.failure, f) })
 	to := from
-	for to < len(all) && all[to].cable == cable {
+	for to < len(all) && all[to].failure == failure {
 		to++
 	}
 	return all[from:to]
 }
 
-// loadWithout is what a link carries when a cable has failed. The time its flows span is taken to be what it
+// loadAfter is what a link carries after a failure. The time its flows span is taken to be what it
 // was, but for those that come.
-func (d *Detours) loadWithout(link, cable int32, was LinkLoad) LinkLoad {
-	for _, m := range d.movesOf(link, cable) {
+func (d *Detours) loadAfter(link, failure int32, was LinkLoad) LinkLoad {
+	for _, m := range d.movesOf(link, failure) {
 		f := &d.flows[m.flow]
 		sign := int64(1)
 		if m.hop == leaves {

@@ -10,10 +10,10 @@ import (
 	"parsimon/schema"
 )
 
-// A Difference is what the failure of a cable adds to the FCT of one flow.
+// A Difference is what a failure adds to the FCT of one flow.
 type Difference struct {
 	Row     int64 // the flow's row in table flows
-	Cable   int32
+	Failure int32 // place in the list given to NewDetours
 	NS      int64
 	IdealNS int64 // on its new path; 0: it has not moved
 	Lost    bool  // it has no path any more
@@ -21,7 +21,7 @@ type Difference struct {
 
 // Differences runs the cases of the links in [lo, hi) that some detour changes: once as they are, and once
 // for each cable whose failure changes which flows cross them. It reads hops as Simulate does, and appends, by
-// link, what a flow's own delay there is more, or less, than before; stats, by cable, counts the cases.
+// link, what a flow's own delay there is more, or less, than before; stats, by failure, counts the cases.
 //
 // This is a first-order answer: links whose flows stay the same are taken to delay them as before, however
 // differently the packets come to them.
@@ -42,7 +42,7 @@ func (s *Simulator) Differences(ctx context.Context, lo, hi int32, hops schema.B
 		link := s.net.Links[id]
 		here := order[s.starts[id-lo]:s.starts[id-lo+1]]
 		s.order = here
-		own, err := s.delays(link, s.loads.Links[Reverse(id)], &stats[moves[0].cable])
+		own, err := s.delays(link, s.loads.Links[Reverse(id)], &stats[moves[0].failure])
 		if err != nil {
 			return out, err
 		}
@@ -51,16 +51,16 @@ func (s *Simulator) Differences(ctx context.Context, lo, hi int32, hops schema.B
 			if err := ctx.Err(); err != nil {
 				return out, err
 			}
-			cable := moves[0].cable
+			failure := moves[0].failure
 			n := 0
-			for n < len(moves) && moves[n].cable == cable {
+			for n < len(moves) && moves[n].failure == failure {
 				n++
 			}
 			s.rows.truncate(rows)
 			changed, out = s.moved(d, link, here, before, moves[:n], changed[:0], out)
 			s.order = changed
-			if own, err = s.delays(link, d.loadWithout(Reverse(id), cable, s.loads.Links[Reverse(id)]), &stats[cable]); err != nil {
-				return out, fmt.Errorf("%w, with cable %d down", err, cable)
+			if own, err = s.delays(link, d.loadAfter(Reverse(id), failure, s.loads.Links[Reverse(id)]), &stats[failure]); err != nil {
+				return out, fmt.Errorf("%w, after failure %d", err, failure)
 			}
 			k := 0 // changed and here have those that stay in the same order
 			for i, at := range changed {
@@ -72,7 +72,7 @@ func (s *Simulator) Differences(ctx context.Context, lo, hi int32, hops schema.B
 					was = before[k]
 				}
 				if own[i] != was {
-					out = append(out, Difference{Row: s.rows.flowRow[at], Cable: cable, NS: own[i] - was})
+					out = append(out, Difference{Row: s.rows.flowRow[at], Failure: failure, NS: own[i] - was})
 				}
 			}
 			moves = moves[n:]
@@ -92,7 +92,7 @@ func (s *Simulator) moved(d *Detours, link Link, here []int32, before []int64, m
 			k++
 		}
 		if m.hop == leaves {
-			out = append(out, Difference{Row: f.row, Cable: m.cable, NS: -before[k]})
+			out = append(out, Difference{Row: f.row, Failure: m.failure, NS: -before[k]})
 			k++
 			continue
 		}
@@ -148,17 +148,17 @@ func (s *Simulator) delays(link Link, reverse LinkLoad, stats *SimulateStats) ([
 	return own, nil
 }
 
-// Differences adds up the differences of each flow and cable, which may come in any order, and what moving
-// does to those that move. By flow row and cable.
+// Differences adds up the differences of each flow and failure, which may come in any order, and what moving
+// does to those that move. By flow row and failure.
 func (d *Detours) Differences(of []Difference) []Difference {
 	for i := range d.flows {
 		f := &d.flows[i]
-		of = append(of, Difference{Row: f.row, Cable: f.cable, IdealNS: f.ideal, Lost: f.hops == 0})
+		of = append(of, Difference{Row: f.row, Failure: f.failure, IdealNS: f.ideal, Lost: f.hops == 0})
 	}
-	slices.SortFunc(of, func(a, b Difference) int { return cmp.Or(cmp.Compare(a.Row, b.Row), cmp.Compare(a.Cable, b.Cable)) })
+	slices.SortFunc(of, func(a, b Difference) int { return cmp.Or(cmp.Compare(a.Row, b.Row), cmp.Compare(a.Failure, b.Failure)) })
 	sums := of[:0]
 	for _, x := range of {
-		if n := len(sums) - 1; n >= 0 && sums[n].Row == x.Row && sums[n].Cable == x.Cable {
+		if n := len(sums) - 1; n >= 0 && sums[n].Row == x.Row && sums[n].Failure == x.Failure {
 			sums[n].NS += x.NS
 			sums[n].IdealNS = max(sums[n].IdealNS, x.IdealNS)
 			sums[n].Lost = sums[n].Lost || x.Lost

@@ -55,9 +55,8 @@ func TestDifferencesAreThoseOfTheFailure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cables = append(cables[:2], tors[0])
-
-	d, err := NewDetours(n, &p, r, 1, cables)
+	failures := [][][2]int32{{cables[0]}, {cables[1]}, {tors[0]}, {cables[0], tors[0]}}
+	d, err := NewDetours(n, &p, r, 1, failures)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,16 +75,16 @@ func TestDifferencesAreThoseOfTheFailure(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stats := make([]SimulateStats, len(cables))
+		stats := make([]SimulateStats, len(failures))
 		var out []Difference
 		for lo := int32(0); lo < int32(len(n.Links)); lo += step {
 			if out, err = sim.Differences(ctx, lo, min(lo+step, int32(len(n.Links))), hops.rewound(), d, stats, out); err != nil {
 				t.Fatal(err)
 			}
 		}
-		for c := range cables {
+		for c := range failures {
 			if stats[c].Cases == 0 || stats[c].PacketHops == 0 {
-				t.Errorf("cable %d: %+v", c, stats[c])
+				t.Errorf("failure %d: %+v", c, stats[c])
 			}
 		}
 		return d.Differences(out)
@@ -99,15 +98,17 @@ func TestDifferencesAreThoseOfTheFailure(t *testing.T) {
 	}
 	found := map[[2]int64]Difference{}
 	for _, x := range got {
-		found[[2]int64{int64(x.Cable), x.Row}] = x
+		found[[2]int64{int64(x.Failure), x.Row}] = x
 	}
-	for c, ends := range cables {
+	for c, cables := range failures {
 		failed, err := Clos(mustResolve(t))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := failed.Fail(ends[0], ends[1]); err != nil {
-			t.Fatal(err)
+		for _, ends := range cables {
+			if err := failed.Fail(ends[0], ends[1]); err != nil {
+				t.Fatal(err)
+			}
 		}
 		hops2, loads2 := routed(t, failed, &p, flows)
 		changed := map[int64]bool{}
@@ -142,11 +143,11 @@ func TestDifferencesAreThoseOfTheFailure(t *testing.T) {
 		}
 		for row, ns := range want {
 			if x := found[[2]int64{int64(c), row}]; x.NS != ns || x.Lost || x.IdealNS > 0 == slices.Equal(paths[row], paths2[row]) {
-				t.Fatalf("cable %v, flow row %d: %+v, want %d ns", ends, row, x, ns)
+				t.Fatalf("cables %v, flow row %d: %+v, want %d ns", cables, row, x, ns)
 			}
 		}
 		if moved < 50 || d.Lost()[c] != 0 {
-			t.Errorf("cable %v: %d flows moved, %d lost", ends, moved, d.Lost()[c])
+			t.Errorf("cables %v: %d flows moved, %d lost", cables, moved, d.Lost()[c])
 		}
 	}
 }
@@ -180,7 +181,7 @@ func TestDifferencesOfALostHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := NewDetours(n, &p, r, 1, cables[:1])
+	d, err := NewDetours(n, &p, r, 1, [][][2]int32{cables[:1]})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,8 @@ var sweepCommand = command{
 Takes every cable of a tier of BASE down, one at a time, and ranks them by what that does to a
 percentile of slowdown. All are screened: the cases of the links whose flows change are run as they are
 and as they would be, and what a flow is delayed there more, or less, is added to BASE's estimate. Then
-the worst are estimated in full, as --estimator and --passes say.
+the worst are estimated in full, with as many passes as --passes says. (With --estimator independent,
+which does not know a flow's own delays, all are estimated in full.)
 
   parsimon sweep small --lake lake --fail each:fabric-spine
   parsimon sweep small --lake lake --fail each:tor-fabric --quantile 0.999 --service web
