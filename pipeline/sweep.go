@@ -20,7 +20,7 @@ import (
 
 // A SweepPlan says what fails, one after the other, and what makes a failure bad.
 type SweepPlan struct {
-	Tier     string  // of the cables, in either direction
+	Tier     string  // of the cables, in either direction, as stages.Network.Select takes it
 	Quantile float64 // of slowdown: 0.5, 0.9, 0.99 or 0.999
 	Service  string  // whose flows count; empty: all
 	Worst    int     // how many are estimated in full after the screening

@@ -92,7 +92,7 @@ func TestSweep(t *testing.T) {
 	if _, err := Screen(ctx, base, Changes{Fail: []string{"pod0-fabric0:plane0-spine0"}}, o); err == nil || !strings.Contains(err.Error(), "by flow") {
 		t.Errorf("an estimate by draws is screened: %v", err)
 	}
-	for _, bad := range []SweepPlan{{Tier: "nothing", Quantile: 0.9}, {Tier: "fabric-spine", Quantile: 0.8}, {Tier: "fabric-spine", Quantile: 0.9, Service: "none"}} {
+	for _, bad := range []SweepPlan{{Tier: "fabric-spine,nothing", Quantile: 0.9}, {Tier: "fabric-spine", Quantile: 0.8}, {Tier: "fabric-spine", Quantile: 0.9, Service: "none"}} {
 		if _, err := RunSweep(ctx, base, bad, o); err == nil {
 			t.Errorf("%+v is accepted", bad)
 		}

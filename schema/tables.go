@@ -406,7 +406,7 @@ var Sweeps = Table{
 	Name: "sweeps", Doc: "What each cable of a tier would do to slowdown if it failed.",
 	Grain: "cable × service", Key: []string{"tier", "node_a", "node_b", "service"}, Sort: []string{}, Variant: true,
 	Columns: []Column{
-		{"tier", str, false, "", "tier that was swept"},
+		{"tier", str, false, "", "tier that was swept, or several"},
 		{"node_a", i32, false, "", "end of the cable that failed, the lower id"},
 		{"node_b", i32, false, "", "its other end"},
 		{"service", str, false, "", "service of the flows, or all"},

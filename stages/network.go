@@ -291,10 +291,28 @@ func (n *Network) SetBandwidth(a, b int32, bps int64) error {
 	return nil
 }
 
-// Select finds the cables that a user means: one, "A:B", or all of a tier by its name in either
-// direction ("fabric-spine" and "spine-fabric" are the same cables). Lower node id first, in the
-// order of the cables.
+// Select finds the cables that a user means: one, "A:B", all of a tier by its name in either direction
+// ("fabric-spine" and "spine-fabric" are the same cables), or several such with commas in between.
+// Lower node id first, each once, in the order of what was said and of the cables.
 func (n *Network) Select(selector string) ([][2]int32, error) {
+	var found [][2]int32
+	seen := map[[2]int32]bool{}
+	for one := range strings.SplitSeq(selector, ",") {
+		cables, err := n.selectOne(strings.TrimSpace(one))
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range cables {
+			if !seen[c] {
+				seen[c] = true
+				found = append(found, c)
+			}
+		}
+	}
+	return found, nil
+}
+
+func (n *Network) selectOne(selector string) ([][2]int32, error) {
 	var found [][2]int32
 	tiers := map[string]bool{}
 	for i := 0; i < len(n.Links); i += 2 {

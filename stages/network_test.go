@@ -1,6 +1,7 @@
 package stages
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -169,5 +170,30 @@ func TestSparseIDs(t *testing.T) {
 	path, err := r.Path(1, 2_000_000_000, 7, nil)
 	if err != nil || !slices.Equal(path, []int32{3, 1}) {
 		t.Errorf("path %v, %v", path, err)
+	}
+}
+
+// Cables are selected by their ends or tiers, each once, however often they are meant.
+func TestSelect(t *testing.T) {
+	n, err := Clos(mustResolve(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	spines, err := n.Select("spine-fabric")
+	if err != nil || len(spines) == 0 {
+		t.Fatal(spines, err)
+	}
+	tors, err := n.Select("tor-fabric")
+	if err != nil || len(tors) == 0 {
+		t.Fatal(tors, err)
+	}
+	both, err := n.Select(fmt.Sprintf("fabric-spine, tor-fabric,%d:%d,spine-fabric", spines[0][1], spines[0][0]))
+	if err != nil || !slices.Equal(both, append(slices.Clone(spines), tors...)) {
+		t.Errorf("%v, %v: want those of both tiers, %d and %d", both, err, len(spines), len(tors))
+	}
+	for _, bad := range []string{"", "nothing", "fabric-spine,", "fabric-spine,0:0"} {
+		if found, err := n.Select(bad); err == nil {
+			t.Errorf("%q selects %v", bad, found)
+		}
 	}
 }

@@ -21,7 +21,7 @@ the worst are estimated in full, with as many passes as --passes says. (With --e
 which does not know a flow's own delays, all are estimated in full.)
 
   parsimon sweep small --lake lake --fail each:fabric-spine
-  parsimon sweep small --lake lake --fail each:tor-fabric --quantile 0.999 --service web
+  parsimon sweep small --lake lake --fail each:tor-fabric,fabric-spine --quantile 0.999 --service web
 
 Of each cable the percentiles of every service stay, in the lake's table sweeps (question
 worst_failures), and the link cases that changed, in the cache; "parsimon what-if BASE --fail A:B"
@@ -33,7 +33,7 @@ with another --quantile or --service.`,
 		var fail string
 		var show int
 		r.declareLake(f)
-		f.StringVar(&fail, "fail", "", "each:TIER, e.g. each:fabric-spine (required)")
+		f.StringVar(&fail, "fail", "", "each:TIER, e.g. each:fabric-spine, or each:TIER,TIER (required)")
 		f.Float64Var(&plan.Quantile, "quantile", 0.99, "quantile of slowdown to rank by: 0.5, 0.9, 0.99 or 0.999")
 		f.StringVar(&plan.Service, "service", "", "service whose flows count; default: all flows")
 		f.IntVar(&plan.Worst, "worst", 10, "how many to estimate in full after the screening")

@@ -22,7 +22,7 @@ type changeFlags struct {
 
 func (c *changeFlags) declare(f *pflag.FlagSet) {
 	f.StringArrayVar(&c.fail, "fail", nil, "take a cable down: A:B (ids or names), or random:K, K cables of --tier; may be repeated")
-	f.StringVar(&c.tier, "tier", "", "tier of the cables of random:K, e.g. fabric-spine")
+	f.StringVar(&c.tier, "tier", "", "tier of the cables of random:K, e.g. fabric-spine or tor-fabric,fabric-spine")
 	f.Uint64Var(&c.draw, "draw", 1, "which random:K: another number, other cables")
 	f.StringArrayVar(&c.bandwidth, "bandwidth", nil, "change a bandwidth: A:B=100Gbps for a cable, TIER=100Gbps for all of a tier; may be repeated")
 	f.StringArrayVar(&c.scale, "scale", nil, "multiply a service's flows: SERVICE=1.5 (0 to 16); may be repeated")
