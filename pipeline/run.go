@@ -90,6 +90,7 @@ type Run struct {
 	reports      []StageReport
 	sound        map[string]bool // parts written or checked in this run
 	began        time.Time
+	beganCPU     float64
 	unlock       func()
 	cache        *Cache // nil: none
 	ownCache     bool   // Close closes it
@@ -206,7 +207,7 @@ func Resume(scenario string, o Options) (*Run, error) {
 func newRun(lake *Lake, sp spec, net *stages.Network, o Options) (*Run, error) {
 	r := &Run{
 		lake: lake, spec: sp, net: net, estimator: o.Estimator, passes: o.Passes, without: o.Without, workers: o.Workers, partitions: o.Partitions, domains: max(1, o.ExactWorkers), switchBuffer: o.SwitchBufferBytes,
-		memory: o.MemoryBytes, log: o.Log, progress: o.Progress, began: time.Now(), sound: map[string]bool{}, passing: o.passing, cluster: o.Cluster,
+		memory: o.MemoryBytes, log: o.Log, progress: o.Progress, began: time.Now(), beganCPU: processorSeconds(), sound: map[string]bool{}, passing: o.passing, cluster: o.Cluster,
 	}
 	if r.cluster != nil && r.estimator != stages.Independent {
 		return nil, fmt.Errorf("clustering is for estimator independent: a link case that is not simulated has no waits that estimator %s could hand on", r.estimator)
@@ -277,7 +278,7 @@ func (r *Run) Variant() string { return r.variant().variant }
 
 func (r *Run) report(s StageReport) {
 	r.reports = append(r.reports, s)
-	r.log.Info().Str("stage", s.Stage).Int("tasks", s.Tasks).Int("reused", s.Reused).Float64("seconds", round3(s.Seconds)).Msg("stage done")
+	r.log.Info().Str("stage", s.Stage).Int("tasks", s.Tasks).Int("reused", s.Reused).Float64("seconds", round3(s.Seconds)).Float64("cpu_seconds", round3(s.CPU)).Msg("stage done")
 }
 
 // base and variant are where the run's tables stand.

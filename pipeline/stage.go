@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"sync"
@@ -53,6 +54,7 @@ type StageReport struct {
 	Tasks    int
 	Reused   int     // tasks found done
 	Seconds  float64 // wall-clock time
+	CPU      float64 // processor seconds of all cores; of the whole process, which does nothing else meanwhile
 	Critical float64 // seconds it would take with unlimited cores
 }
 
@@ -157,7 +159,7 @@ func (r *Run) perform(ctx context.Context, s stage, tasks []task, unit string, n
 // performKeyed is perform for tasks whose whole input has a digest each (or nil): a scenario made from
 // another shares what the base has made of the same.
 func (r *Run) performKeyed(ctx context.Context, s stage, tasks []task, keys []string, unit string, newWork func() (work, error)) error {
-	began := time.Now()
+	began, cpu := time.Now(), processorSeconds()
 	plan := stagePlan{Stage: s.name, Method: methodVersion, Tasks: tasks}
 	done, err := r.resume(s, plan)
 	if err != nil {
@@ -178,6 +180,7 @@ func (r *Run) performKeyed(ctx context.Context, s stage, tasks []task, keys []st
 	report := StageReport{Stage: s.name, Tasks: len(tasks), Reused: len(tasks) - len(todo)}
 	r.progress.begin(s.name, unit, total)
 
+	ctx = pprof.WithLabels(ctx, pprof.Labels("stage", s.name)) // for --cpu-profile
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	queue := make(chan int, len(todo))
@@ -188,6 +191,7 @@ func (r *Run) performKeyed(ctx context.Context, s stage, tasks []task, keys []st
 	var wg sync.WaitGroup
 	for range min(r.workers, len(todo)) {
 		wg.Go(func() {
+			pprof.SetGoroutineLabels(ctx)
 			do, err := newWork()
 			if err != nil {
 				cancel(err)
@@ -221,7 +225,7 @@ func (r *Run) performKeyed(ctx context.Context, s stage, tasks []task, keys []st
 			r.sound[p.Path] = true
 		}
 	}
-	report.Seconds = time.Since(began).Seconds()
+	report.Seconds, report.CPU = time.Since(began).Seconds(), processorSeconds()-cpu
 	r.report(report)
 	return nil
 }

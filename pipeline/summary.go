@@ -99,16 +99,17 @@ func (r *Run) summarizeTime(p *printer) {
 	if len(r.reports) == 0 {
 		return
 	}
-	p.linef("\n%-10s %9s %14s %7s %7s", "stage", "seconds", "unlimited_s", "tasks", "reused")
-	var seconds, critical float64
+	p.linef("\n%-10s %9s %9s %14s %7s %7s", "stage", "seconds", "cpu_s", "unlimited_s", "tasks", "reused")
+	var seconds, cpu, critical float64
 	for _, s := range r.reports {
-		p.linef("%-10s %9.3f %14.3f %7d %7d", s.Stage, s.Seconds, s.Critical, s.Tasks, s.Reused)
+		p.linef("%-10s %9.3f %9.3f %14.3f %7d %7d", s.Stage, s.Seconds, s.CPU, s.Critical, s.Tasks, s.Reused)
 		seconds += s.Seconds
+		cpu += s.CPU
 		critical += s.Critical
 	}
-	other := max(0, time.Since(r.began).Seconds()-seconds)
-	p.linef("%-10s %9.3f %14.3f", "other", other, other)
-	p.linef("%-10s %9.3f %14.3f  (%d workers; unlimited: every link case and chunk on a core of its own)", "all", seconds+other, critical+other, r.workers)
+	other, otherCPU := max(0, time.Since(r.began).Seconds()-seconds), max(0, processorSeconds()-r.beganCPU-cpu)
+	p.linef("%-10s %9.3f %9.3f %14.3f", "other", other, otherCPU, other)
+	p.linef("%-10s %9.3f %9.3f %14.3f  (%d workers; unlimited: every link case and chunk on a core of its own)", "all", seconds+other, cpu+otherCPU, critical+other, r.workers)
 	r.summarizeCases(p)
 }
 

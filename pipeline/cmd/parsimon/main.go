@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"syscall"
@@ -44,6 +45,7 @@ type env struct {
 	terminal       bool // stderr is one
 	logLevel       string
 	quiet          bool
+	cpuProfile     string
 }
 
 // usageError is a mistake in the command line.
@@ -87,9 +89,26 @@ func (e *env) main(ctx context.Context, args []string) int {
 	if err != nil {
 		err = usageError{err}
 	} else {
-		err = run(ctx, flags.Args())
+		err = e.profiled(func() error { return run(ctx, flags.Args()) })
 	}
 	return e.exit(cmd, err)
+}
+
+// profiled runs a command and writes the profile that --cpu-profile asks for.
+func (e *env) profiled(run func() error) (err error) {
+	if e.cpuProfile == "" {
+		return run()
+	}
+	f, err := os.Create(e.cpuProfile)
+	if err != nil {
+		return fmt.Errorf("--cpu-profile: %w", err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return fmt.Errorf("--cpu-profile: %w", err)
+	}
+	defer pprof.StopCPUProfile()
+	return run()
 }
 
 // exit reports an error and answers the exit code it stands for.
@@ -136,6 +155,7 @@ func (e *env) flags(cmd *command) (*pflag.FlagSet, func(context.Context, []strin
 	run := cmd.setup(e, f)
 	f.StringVar(&e.logLevel, "log-level", "info", "least severe log line on stderr: debug, info, warn or error")
 	f.BoolVarP(&e.quiet, "quiet", "q", false, "no progress and no log lines but warnings")
+	f.StringVar(&e.cpuProfile, "cpu-profile", "", "file for a profile of where processor time goes, for go tool pprof; samples carry the stage (-tagfocus)")
 	return f, run
 }
 
