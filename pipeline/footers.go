@@ -1,12 +1,9 @@
 package pipeline
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"sync"
 
-	"github.com/apache/arrow/go/v17/parquet/file"
 	"github.com/apache/arrow/go/v17/parquet/metadata"
 )
 
@@ -29,9 +26,9 @@ type footer struct {
 const footersMost = 256 << 20
 
 // open opens a file, with its footer from memory if it is known.
-func (c *footers) open(path string) (r *file.Reader, err error) {
+func (c *footers) open(path string) (r *parquetFile, err error) {
 	if c == nil {
-		return openParquet(path)
+		return openParquet(path, nil)
 	}
 	info, err := os.Stat(path)
 	if err != nil {
@@ -42,16 +39,9 @@ func (c *footers) open(path string) (r *file.Reader, err error) {
 	was, ok := c.known[path]
 	c.mu.Unlock()
 	if ok && was.size == now.size && was.modified == now.modified {
-		f, err := os.Open(path)
-		if err != nil {
-			return nil, err
-		}
-		if r, err = file.NewParquetReader(f, file.WithMetadata(was.metadata)); err != nil {
-			return nil, errors.Join(fmt.Errorf("%s: not a readable Parquet file: %w", path, err), f.Close())
-		}
-		return r, nil
+		return openParquet(path, was.metadata)
 	}
-	if r, err = openParquet(path); err != nil {
+	if r, err = openParquet(path, nil); err != nil {
 		return nil, err
 	}
 	now.metadata = r.MetaData()

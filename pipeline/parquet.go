@@ -30,6 +30,10 @@ import (
 // reader of one link or flow range skip nearly everything else, large enough to compress.
 const rowGroupRows = 32_768
 
+// pageRows bounds a page, so that a reader who wants a few links or flows of a row group need not decode
+// the rest of it. Row groups have a whole number of them.
+const pageRows = 8_192
+
 // valueChunk is how many values go to a Parquet column at a time: 24 bytes each, so that they stay
 // in the first-level cache.
 const valueChunk = 512
@@ -85,7 +89,7 @@ func parquetSchema(t schema.Table) *parquet.Schema {
 		case arrow.STRING:
 			typ, encoding = reflect.TypeFor[string](), ",dict"
 		case arrow.BINARY:
-			typ = reflect.TypeFor[[]byte]()
+			typ, encoding = reflect.TypeFor[[]byte](), ",delta"
 		case arrow.LIST:
 			typ, encoding = reflect.TypeFor[[]float64](), ",list"
 		default:
@@ -113,7 +117,7 @@ func (tw *tableWriter) write(rec arrow.Record) error {
 	}
 	n := int(rec.NumRows())
 	for at := 0; at < n; {
-		take := min(n-at, int(rowGroupRows-tw.group))
+		take := min(n-at, int(pageRows-tw.group%pageRows))
 		for i, col := range rec.Columns() {
 			if err := tw.writeColumn(i, col, at, at+take); err != nil {
 				return fmt.Errorf("column %s: %w", tw.table.Columns[i].Name, err)
@@ -122,6 +126,13 @@ func (tw *tableWriter) write(rec arrow.Record) error {
 		at += take
 		tw.group += int64(take)
 		tw.rows += int64(take)
+		if tw.group%pageRows == 0 && tw.group < rowGroupRows {
+			for _, c := range tw.columns {
+				if err := c.Flush(); err != nil {
+					return err
+				}
+			}
+		}
 		if tw.group == rowGroupRows {
 			if err := tw.w.Flush(); err != nil {
 				return err
@@ -237,14 +248,18 @@ type tableReader struct {
 	footers *footers // nil: read every time
 	columns []string
 	keep    *keyRange
-	open    *file.Reader
-	records pqarrow.RecordReader
+	open    *parquetFile
+	groups  []int // of the open file, wanted and not read yet
+	indices []int // of the open file's columns
+	schema  *arrow.Schema
+	decoder columnReader
+	records pqarrow.RecordReader // for files that a columnReader cannot read
 	err     error
 }
 
 func (r *tableReader) Next() (arrow.Record, error) {
 	for r.err == nil {
-		if r.records == nil {
+		if r.open == nil {
 			if len(r.files) == 0 {
 				r.err = io.EOF
 				break
@@ -255,11 +270,12 @@ func (r *tableReader) Next() (arrow.Record, error) {
 		rec, err := r.read()
 		switch {
 		case err == nil && rec.NumRows() > 0:
-			rec.Retain() // the reader releases its own hold at the next Read
 			return rec, nil
-		case err != nil && !errors.Is(err, io.EOF):
+		case err == nil:
+			rec.Release()
+		case !errors.Is(err, io.EOF):
 			r.err = fmt.Errorf("%s: %w", r.files[0], err)
-		case err != nil:
+		default:
 			r.err = r.closeFile()
 			r.files = r.files[1:]
 		}
@@ -267,15 +283,64 @@ func (r *tableReader) Next() (arrow.Record, error) {
 	return nil, r.err
 }
 
-// read takes the next batch of the open file. pqarrow panics on some damaged pages; that becomes an
-// error like any other.
+// read takes the next batch of the open file, which may be empty. Decoders panic on some damaged pages;
+// that becomes an error like any other.
 func (r *tableReader) read() (rec arrow.Record, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("damaged Parquet file: %v", p)
 		}
 	}()
-	return r.records.Read()
+	if r.records != nil {
+		if rec, err = r.records.Read(); err == nil {
+			rec.Retain() // the reader releases its own hold at the next Read
+		}
+		return rec, err
+	}
+	if len(r.groups) == 0 {
+		return nil, io.EOF
+	}
+	group := r.groups[0]
+	r.groups = r.groups[1:]
+	return r.readGroup(group)
+}
+
+// readGroup decodes the wanted rows of a row group: where the file is sorted by what the range is of, no
+// others.
+func (r *tableReader) readGroup(group int) (arrow.Record, error) {
+	from, to := 0, int(r.open.MetaData().RowGroup(group).NumRows())
+	if r.keep != nil && sorted(r.table, r.keep.column) {
+		lo, hi, ok, err := r.bounds(r.open, group)
+		if err != nil {
+			return nil, err
+		}
+		if !ok || lo < r.keep.lo || hi >= r.keep.hi {
+			at := r.table.Index(r.keep.column)
+			keys, err := r.decoder.read(r.open, group, r.open.MetaData().Schema.ColumnIndexByName(r.keep.column), from, to, r.table.Columns[at].Type)
+			if err != nil {
+				return nil, err
+			}
+			from, to, err = sortedRange(keys, r.keep.lo, r.keep.hi)
+			keys.Release()
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	columns := make([]arrow.Array, 0, len(r.indices))
+	defer func() {
+		for _, c := range columns {
+			c.Release()
+		}
+	}()
+	for i, index := range r.indices {
+		c, err := r.decoder.read(r.open, group, index, from, max(from, to), r.schema.Field(i).Type)
+		if err != nil {
+			return nil, err
+		}
+		columns = append(columns, c)
+	}
+	return array.NewRecord(r.schema, columns, int64(max(0, to-from))), nil
 }
 
 // openNext opens the first of the files and, unless no row group of it is wanted, its records.
@@ -294,38 +359,50 @@ func (r *tableReader) openNext() (err error) {
 	if err := checkTable(path, f.MetaData(), r.table); err != nil {
 		return err
 	}
-	groups, err := r.rowGroups(f)
-	if err != nil {
+	if r.groups, err = r.rowGroups(f); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	if len(groups) == 0 {
+	if len(r.groups) == 0 {
 		r.files = r.files[1:]
 		return r.closeFile()
 	}
-	fr, err := pqarrow.NewFileReader(f, pqarrow.ArrowReadProperties{BatchSize: 65_536}, memory.DefaultAllocator)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	var indices []int
-	for _, name := range r.columns {
-		indices = append(indices, f.MetaData().Schema.ColumnIndexByName(leafName(r.table, name)))
-	}
-	if r.columns == nil {
-		for i := range f.MetaData().Schema.NumColumns() {
-			indices = append(indices, i)
+	names := r.columns
+	if names == nil {
+		for _, c := range r.table.Columns {
+			names = append(names, c.Name)
 		}
 	}
-	// pqarrow looks at column chunks on goroutines of its own, where a panic over damage could not be
-	// caught: look at them here first.
-	for _, g := range groups {
-		group := f.MetaData().RowGroup(g)
-		for _, i := range indices {
-			if _, err := group.ColumnChunk(i); err != nil {
+	r.indices = r.indices[:0]
+	fields := make([]arrow.Field, len(names))
+	simple := true
+	for i, name := range names {
+		index := f.MetaData().Schema.ColumnIndexByName(leafName(r.table, name))
+		fields[i] = r.table.Arrow().Field(r.table.Index(name))
+		r.indices = append(r.indices, index)
+		simple = simple && flat(f, index, fields[i].Type)
+		// pqarrow looks at column chunks on goroutines of its own, where a panic over damage could not be
+		// caught: look at them here first.
+		for _, g := range r.groups {
+			if _, err := f.MetaData().RowGroup(g).ColumnChunk(index); err != nil {
 				return fmt.Errorf("%s: %w", path, err)
 			}
+			simple = simple && flatPages(f, g, index)
 		}
 	}
-	r.records, err = fr.GetRecordReader(context.Background(), indices, groups)
+	if simple {
+		r.schema = arrow.NewSchema(fields, nil)
+		return nil
+	}
+	if r.columns == nil { // all that the file has
+		r.indices = r.indices[:0]
+		for i := range f.MetaData().Schema.NumColumns() {
+			r.indices = append(r.indices, i)
+		}
+	}
+	fr, err := pqarrow.NewFileReader(f.Reader, pqarrow.ArrowReadProperties{BatchSize: 65_536}, memory.DefaultAllocator)
+	if err == nil {
+		r.records, err = fr.GetRecordReader(context.Background(), r.indices, r.groups)
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
@@ -333,20 +410,15 @@ func (r *tableReader) openNext() (err error) {
 }
 
 // rowGroups lists the row groups that may hold wanted rows.
-func (r *tableReader) rowGroups(f *file.Reader) ([]int, error) {
+func (r *tableReader) rowGroups(f *parquetFile) ([]int, error) {
 	var groups []int
 	for i := range f.NumRowGroups() {
 		if r.keep != nil {
-			col := f.MetaData().Schema.ColumnIndexByName(r.keep.column)
-			chunk, err := f.MetaData().RowGroup(i).ColumnChunk(col)
+			lo, hi, ok, err := r.bounds(f, i)
 			if err != nil {
 				return nil, err
 			}
-			stats, err := chunk.Statistics()
-			if err != nil {
-				return nil, err
-			}
-			if lo, hi, ok := intBounds(stats); ok && (hi < r.keep.lo || lo >= r.keep.hi) {
+			if ok && (hi < r.keep.lo || lo >= r.keep.hi) {
 				continue
 			}
 		}
@@ -355,11 +427,26 @@ func (r *tableReader) rowGroups(f *file.Reader) ([]int, error) {
 	return groups, nil
 }
 
+// bounds are the least and the greatest key of a row group, if they are known.
+func (r *tableReader) bounds(f *parquetFile, group int) (lo, hi int64, ok bool, err error) {
+	chunk, err := f.MetaData().RowGroup(group).ColumnChunk(f.MetaData().Schema.ColumnIndexByName(r.keep.column))
+	if err != nil {
+		return 0, 0, false, err
+	}
+	stats, err := chunk.Statistics()
+	if err != nil {
+		return 0, 0, false, err
+	}
+	lo, hi, ok = intBounds(stats)
+	return lo, hi, ok, nil
+}
+
 func (r *tableReader) closeFile() error {
 	if r.records != nil {
 		r.records.Release()
 		r.records = nil
 	}
+	r.groups = nil
 	if r.open == nil {
 		return nil
 	}
@@ -397,8 +484,14 @@ func leafName(t schema.Table, column string) string {
 	return column
 }
 
-// openParquet opens a file's footer; what is wrong with it is said with its name.
-func openParquet(path string) (r *file.Reader, err error) {
+// A parquetFile is an open file, its footer read.
+type parquetFile struct {
+	*file.Reader
+	bytes io.ReaderAt
+}
+
+// openParquet opens a file and its footer, which may be known; what is wrong with it is said with its name.
+func openParquet(path string, known *metadata.FileMetaData) (r *parquetFile, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%s: damaged Parquet file: %v", path, p)
@@ -408,11 +501,15 @@ func openParquet(path string) (r *file.Reader, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err = file.NewParquetReader(f)
+	var options []file.ReadOption
+	if known != nil {
+		options = append(options, file.WithMetadata(known))
+	}
+	opened, err := file.NewParquetReader(f, options...)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: not a readable Parquet file: %w", path, err), f.Close())
 	}
-	return r, nil
+	return &parquetFile{opened, f}, nil
 }
 
 // checkTable holds a file to the table it should be: schema version, table name, columns.
@@ -442,7 +539,7 @@ func checkTable(path string, md *metadata.FileMetaData, t schema.Table) error {
 
 // parquetRows is the number of rows of a table's Parquet file, by its footer.
 func parquetRows(path string, t schema.Table) (int64, error) {
-	f, err := openParquet(path)
+	f, err := openParquet(path, nil)
 	if err != nil {
 		return 0, err
 	}
