@@ -6,4 +6,4 @@ package simkernel
 
 // Version changes whenever the link kernel comes to another Result for the same Case and Params, so
 // that results stored by an older one are not taken for its own.
-const Version = 1
+const Version = 2

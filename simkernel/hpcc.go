@@ -48,14 +48,14 @@ type hpcc struct {
 	rateBps, lineBps float64
 	refBps           float64     // the rate of W^c
 	ownBps           float64     // what the links heard of would have let it be
-	use              float64     // U: smoothed utilisation
+	use              float64     // U: smoothed utilisation; 1 at first, as in the authors' simulator (the paper leaves it open)
 	last             []telemetry // by link, of the last ACK
 	noted            int64       // lastUpdateSeq
 	stage            int64
 }
 
 func (d *hpcc) start(_ *Params, lineBps float64, _ int) {
-	*d = hpcc{rateBps: lineBps, lineBps: lineBps, refBps: lineBps, ownBps: lineBps, last: d.last[:0]}
+	*d = hpcc{rateBps: lineBps, lineBps: lineBps, refBps: lineBps, ownBps: lineBps, use: 1, last: d.last[:0]}
 }
 
 func (d *hpcc) tick(*Params, int64) bool { return false }
