@@ -180,7 +180,7 @@ func (r *Run) pickVariant() error {
 			continue // an exact simulation, an ablation, or a lesser estimate
 		}
 		candidate := *r
-		candidate.estimator, candidate.passes, candidate.without, candidate.cluster = v.estimator, v.passes, 0, v.cluster
+		candidate.estimator, candidate.passes, candidate.without, candidate.cluster, candidate.backend = v.estimator, v.passes, 0, v.cluster, v.backend
 		if _, _, err := candidate.sampleStage().complete(r.lake); err == nil {
 			*r, found = candidate, true
 		}

@@ -111,6 +111,7 @@ func (r *Run) caseKeys(tasks []task, loads *stages.Loads) ([]string, error) {
 	for n, t := range tasks {
 		h := xxh3.New()
 		_, _ = h.Write(params) // a hash takes everything
+		_, _ = h.WriteString(r.program)
 		add := func(values ...int64) {
 			var b [8]byte
 			for _, v := range values {

@@ -46,14 +46,41 @@ type variant struct {
 	passes    int
 	without   stages.Without
 	cluster   *stages.Clustering
+	backend   stages.LinkBackend
 }
 
-// clusteredVariant begins the variants of estimator Independent whose links were clustered.
-const clusteredVariant = "independent-cluster-"
+// Variants of estimator Independent are named after what else than the link kernel ran the link cases,
+// and after the clustering of links, if there was one.
+const (
+	independentVariant = "independent"
+	clusteredVariant   = "-cluster-"
+)
+
+func (v variant) independent() string {
+	name := independentVariant
+	if v.backend != stages.Kernel {
+		name += "-" + v.backend.String()
+	}
+	if v.cluster != nil {
+		name += clusteredVariant + v.cluster.String()
+	}
+	return name
+}
 
 // parseVariant is the inverse of Run.Variant.
 func parseVariant(name string) (v variant, err error) {
-	if setting, ok := strings.CutPrefix(name, clusteredVariant); ok {
+	if rest, ok := strings.CutPrefix(name, independentVariant+"-"); ok {
+		rest, isNS3 := "-"+rest, false
+		if rest, isNS3 = strings.CutPrefix(rest, "-"+stages.NS3Backend.String()); isNS3 {
+			v.backend = stages.NS3Backend
+		}
+		if rest == "" {
+			return v, nil
+		}
+		setting, ok := strings.CutPrefix(rest, clusteredVariant)
+		if !ok {
+			return v, fmt.Errorf("no variant %q", name)
+		}
 		v.cluster, err = stages.ParseClustering(setting)
 		return v, err
 	}
@@ -77,8 +104,15 @@ func parseVariant(name string) (v variant, err error) {
 func variantFlags(name string) string {
 	v, err := parseVariant(name)
 	switch {
-	case v.cluster != nil:
-		return "--estimator independent --cluster=" + v.cluster.String()
+	case err == nil && v.estimator == stages.Independent:
+		flags := "--estimator independent"
+		if v.backend != stages.Kernel {
+			flags += " --link-backend " + v.backend.String()
+		}
+		if v.cluster != nil {
+			flags += " --cluster=" + v.cluster.String()
+		}
+		return flags
 	case err != nil || v.estimator != stages.Flow:
 		return "--estimator " + name
 	case v.without != 0:

@@ -21,7 +21,7 @@ import (
 )
 
 // Options are what a run needs besides its scenario. None of them changes the results, except
-// Estimator, Passes and Without.
+// Estimator, Passes, Without, Cluster and LinkBackend.
 type Options struct {
 	Lake      string // directory; made if it does not exist
 	Estimator stages.Estimator
@@ -31,7 +31,13 @@ type Options struct {
 	Without stages.Without // ingredients of estimator Flow to leave out
 	// Cluster says which links are alike, so that one link case answers for all of them; nil: none.
 	// For estimator Independent only.
-	Cluster    *stages.Clustering
+	Cluster *stages.Clustering
+	// LinkBackend runs the link cases: for Independent also ns-3, the program NS3, as many processes at
+	// once as there are workers. NS3Timeout is what one case may take; 0: without end.
+	LinkBackend stages.LinkBackend
+	NS3         string
+	NS3Timeout  time.Duration
+
 	Workers    int // goroutines; default one per core
 	Partitions int // partitions of links; default by size
 	// ExactWorkers share a whole-network simulation; default 1. They meet once every microsecond of
@@ -80,6 +86,9 @@ type Run struct {
 	passes       int // of estimator Flow; AutoPasses until they are known
 	without      stages.Without
 	cluster      *stages.Clustering
+	backend      stages.LinkBackend
+	ns3          *stages.NS3 // what runs the link cases of backend NS3Backend
+	program      string      // its identity
 	workers      int
 	partitions   int
 	domains      int
@@ -208,6 +217,10 @@ func newRun(lake *Lake, sp spec, net *stages.Network, o Options) (*Run, error) {
 	r := &Run{
 		lake: lake, spec: sp, net: net, estimator: o.Estimator, passes: o.Passes, without: o.Without, workers: o.Workers, partitions: o.Partitions, domains: max(1, o.ExactWorkers), switchBuffer: o.SwitchBufferBytes,
 		memory: o.MemoryBytes, log: o.Log, progress: o.Progress, began: time.Now(), beganCPU: processorSeconds(), sound: map[string]bool{}, passing: o.passing, cluster: o.Cluster,
+		backend: o.LinkBackend, ns3: &stages.NS3{Path: o.NS3, Timeout: o.NS3Timeout},
+	}
+	if err := stages.CheckLinkBackend(r.backend, r.estimator); err != nil {
+		return nil, err
 	}
 	if r.cluster != nil && r.estimator != stages.Independent {
 		return nil, fmt.Errorf("clustering is for estimator independent: a link case that is not simulated has no waits that estimator %s could hand on", r.estimator)
@@ -264,8 +277,12 @@ func (r *Run) Close() {
 // simulator prepares one worker's simulator.
 func (r *Run) simulator(loads *stages.Loads) (*stages.Simulator, error) {
 	sim, err := stages.NewSimulator(r.net, r.spec.Params, loads, r.estimator, r.without)
+	if err == nil && r.backend == stages.NS3Backend {
+		r.ns3.Scratch = r.lake.tmp
+		sim.UseNS3(r.ns3)
+	}
 	if err == nil && r.cache != nil {
-		err = sim.Remember(r.cache)
+		err = sim.Remember(r.cache, r.program)
 	}
 	return sim, err
 }
@@ -287,10 +304,7 @@ func (r *Run) variant() place {
 	if r.estimator == stages.Flow {
 		return r.pass(r.passes)
 	}
-	if r.cluster != nil {
-		return place{r.spec.ScenarioID, clusteredVariant + r.cluster.String()}
-	}
-	return place{r.spec.ScenarioID, r.estimator.String()}
+	return place{r.spec.ScenarioID, variant{cluster: r.cluster, backend: r.backend}.independent()}
 }
 
 func (r *Run) generateStage() stage {
@@ -396,6 +410,9 @@ func (r *Run) Simulate(ctx context.Context) error {
 		want = func(id int32) bool { return of[id] == id }
 	}
 	tasks := r.linkTasks(s, loads, want)
+	if err := r.findProgram(loads, want); err != nil {
+		return err
+	}
 	keys, err := r.caseKeys(tasks, loads)
 	if err != nil {
 		return err

@@ -18,7 +18,7 @@ import (
 
 // methodVersion changes whenever the same scenario would get other numbers than before: what an
 // older program left half done is then done again.
-const methodVersion = 2
+const methodVersion = 3
 
 // A task is the unit of work of a stage: of a worker, of a retry, of a resumed run. Lo and Hi say
 // what it covers: rows of table flows, or links.
@@ -34,6 +34,8 @@ type stagePlan struct {
 	Stage  string `json:"stage"`
 	Method int    `json:"method"`
 	Tasks  []task `json:"tasks"`
+	// Program is what else than this one's link kernel ran the link cases that the stage's tables come of.
+	Program string `json:"program,omitempty"`
 }
 
 // A taskRecord says that a task is done: it is written after the task's files are in place.
@@ -160,7 +162,7 @@ func (r *Run) perform(ctx context.Context, s stage, tasks []task, unit string, n
 // another shares what the base has made of the same.
 func (r *Run) performKeyed(ctx context.Context, s stage, tasks []task, keys []string, unit string, newWork func() (work, error)) error {
 	began, cpu := time.Now(), processorSeconds()
-	plan := stagePlan{Stage: s.name, Method: methodVersion, Tasks: tasks}
+	plan := stagePlan{Stage: s.name, Method: methodVersion, Tasks: tasks, Program: r.programOf(s)}
 	done, err := r.resume(s, plan)
 	if err != nil {
 		return err

@@ -136,7 +136,7 @@ func (l *Lake) scenarioStatus(id string, thorough bool) (ScenarioStatus, error) 
 		if err != nil {
 			return out, fmt.Errorf("%s: %w", l.statePath(place{id, v}), err)
 		}
-		run.estimator, run.passes, run.without, run.cluster = parsed.estimator, parsed.passes, parsed.without, parsed.cluster
+		run.estimator, run.passes, run.without, run.cluster, run.backend = parsed.estimator, parsed.passes, parsed.without, parsed.cluster, parsed.backend
 		if run.estimator == stages.Independent {
 			estimated = true
 			if run.cluster != nil {

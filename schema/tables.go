@@ -174,7 +174,7 @@ var (
 		},
 	}
 	LinkStats = Table{
-		Name: "link_stats", Doc: "What each link carried and what its link case saw: nothing (0) where another link's answers for it (link_clusters).",
+		Name: "link_stats", Doc: "What each link carried and what its link case saw: nothing (0) where another link's answers for it (link_clusters), and with ns-3, which answers FCTs alone.",
 		Grain: "link", Key: []string{"link_id"}, Sort: []string{"link_id"}, Variant: true,
 		Columns: []Column{
 			{"link_id", i32, false, "", "link"},
@@ -209,7 +209,7 @@ var (
 			{"size_bytes", i64, false, "bytes", "the flow's size"},
 			{"fct_ns", i64, false, "ns", "FCT in the link case"},
 			{"ideal_ns", i64, false, "ns", "FCT of the flow alone in the same link case"},
-			{"wait_ns", i64, false, "ns", "time the flow's last packet waited in the link's queue"},
+			{"wait_ns", i64, false, "ns", "time the flow's last packet waited in the link's queue; 0 with ns-3, which does not say"},
 		},
 	}
 	DelayBuckets = Table{

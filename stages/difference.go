@@ -42,7 +42,7 @@ func (s *Simulator) Differences(ctx context.Context, lo, hi int32, hops schema.B
 		link := s.net.Links[id]
 		here := order[s.starts[id-lo]:s.starts[id-lo+1]]
 		s.order = here
-		own, err := s.delays(link, s.loads.Links[Reverse(id)], &stats[moves[0].failure])
+		own, err := s.delays(ctx, link, s.loads.Links[Reverse(id)], &stats[moves[0].failure])
 		if err != nil {
 			return out, err
 		}
@@ -59,7 +59,7 @@ func (s *Simulator) Differences(ctx context.Context, lo, hi int32, hops schema.B
 			s.rows.truncate(rows)
 			changed, out = s.moved(d, link, here, before, moves[:n], changed[:0], out)
 			s.order = changed
-			if own, err = s.delays(link, d.loadAfter(Reverse(id), failure, s.loads.Links[Reverse(id)]), &stats[failure]); err != nil {
+			if own, err = s.delays(ctx, link, d.loadAfter(Reverse(id), failure, s.loads.Links[Reverse(id)]), &stats[failure]); err != nil {
 				return out, fmt.Errorf("%w, after failure %d", err, failure)
 			}
 			k := 0 // changed and here have those that stay in the same order
@@ -126,7 +126,7 @@ func (h *hopColumns) truncate(n int) {
 
 // delays runs the case of the rows in s.order, the reverse link carrying that load, and returns what each is
 // delayed: FCT less ideal FCT there.
-func (s *Simulator) delays(link Link, reverse LinkLoad, stats *SimulateStats) ([]int64, error) {
+func (s *Simulator) delays(ctx context.Context, link Link, reverse LinkLoad, stats *SimulateStats) ([]int64, error) {
 	if len(s.order) == 0 {
 		return nil, nil
 	}
@@ -136,7 +136,7 @@ func (s *Simulator) delays(link Link, reverse LinkLoad, stats *SimulateStats) ([
 	}
 	s.c.TargetBps = availableBps(link.BandwidthBps, reverse, &s.params)
 	s.c.Record = false
-	if err := s.simulateCase(s.order); err != nil {
+	if err := s.simulateCase(ctx, link, s.order); err != nil {
 		return nil, fmt.Errorf("link %d (%d → %d): %w", link.ID, link.Src, link.Dst, err)
 	}
 	took := time.Since(began).Nanoseconds()

@@ -1,6 +1,7 @@
 package stages
 
 import (
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -32,8 +33,9 @@ type CaseStore interface {
 const leastRemembered = 1000
 
 // Remember makes the simulator look for link cases in a store before it simulates them, and put there
-// what it has simulated.
-func (s *Simulator) Remember(store CaseStore) error {
+// what it has simulated. Results of another program than the link kernel (its identity, "" for the
+// kernel) are kept apart.
+func (s *Simulator) Remember(store CaseStore, program string) error {
 	p := s.params
 	if p.Transport != simkernel.DCQCN {
 		p.Seed = 0 // nobody draws
@@ -45,6 +47,7 @@ func (s *Simulator) Remember(store CaseStore) error {
 	s.recall = recall{store: store, hash: xxh3.New()}
 	s.recall.head = binary.AppendUvarint(nil, simkernel.Version)
 	s.recall.head = append(s.recall.head, params...)
+	s.recall.head = append(s.recall.head, program...)
 	return nil
 }
 
@@ -58,18 +61,18 @@ type recall struct {
 }
 
 // solve brings s.result to the result of the case s.c, from the store or by simulation.
-func (s *Simulator) solve(rows []int32, packets int64) (remembered bool, err error) {
+func (s *Simulator) solve(ctx context.Context, link Link, rows []int32, packets int64) (remembered bool, err error) {
 	m := &s.recall
-	if m.store == nil || packets < leastRemembered {
-		return false, s.simulateCase(rows)
+	if m.store == nil || packets < leastRemembered && s.ns3 == nil || len(rows) == 0 {
+		return false, s.simulateCase(ctx, link, rows)
 	}
-	key := s.caseKey()
+	key := s.caseKey(link)
 	value, ok := m.store.Lookup(key, m.value[:0])
 	m.value = value
 	if ok && s.decodeResult(value) == nil {
 		return true, nil
 	}
-	if err := s.simulateCase(rows); err != nil {
+	if err := s.simulateCase(ctx, link, rows); err != nil {
 		return false, err
 	}
 	m.value = s.encodeResult(m.value[:0])
@@ -79,7 +82,7 @@ func (s *Simulator) solve(rows []int32, packets int64) (remembered bool, err err
 
 // caseKey digests the case. Every column is preceded by its length, so that no two cases have the same
 // bytes.
-func (s *Simulator) caseKey() CaseKey {
+func (s *Simulator) caseKey(link Link) CaseKey {
 	m, c := &s.recall, &s.c
 	m.hash.Reset()
 	m.part = append(m.part[:0], m.head...)
@@ -110,6 +113,9 @@ func (s *Simulator) caseKey() CaseKey {
 		digestColumn(m, c.FlowKey, 0)
 	case simkernel.Swift:
 		digestColumn(m, c.Hops, 0)
+	}
+	if s.ns3 != nil { // whose networks have the target as a link of its own
+		m.part = binary.LittleEndian.AppendUint64(m.part, uint64(link.DelayNS))
 	}
 	m.part = binary.LittleEndian.AppendUint64(m.part, uint64(len(c.Elsewhere)))
 	for i := range c.Elsewhere {

@@ -58,7 +58,7 @@ func TestRememberedCasesAreTheSame(t *testing.T) {
 				t.Fatal(err)
 			}
 			if remember {
-				if err := sim.Remember(store); err != nil {
+				if err := sim.Remember(store, ""); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -66,6 +66,7 @@ type Simulator struct {
 	waits    waitRows
 	senders  senderRows
 	recall   recall
+	ns3      *NS3    // nil: the link kernel
 	of       []int32 // by link: whose case answers for it; nil: its own
 }
 
@@ -116,6 +117,9 @@ func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, told schem
 	}
 	return done, s.stats.flush(stats)
 }
+
+// UseNS3 makes the simulator have its link cases answered by ns-3. Only for Independent.
+func (s *Simulator) UseNS3(n *NS3) { s.ns3 = n }
 
 // Represent leaves out the cases of links that another answers for (of: by link id, ReadClusters).
 func (s *Simulator) Represent(of []int32) { s.of = of }
@@ -169,7 +173,7 @@ func (s *Simulator) cases(ctx context.Context, lo, hi int32, hops, told schema.B
 		remembered := false
 		err := s.buildCase(link, int(from), int(to))
 		if err == nil {
-			remembered, err = s.solve(rows, packets)
+			remembered, err = s.solve(ctx, link, rows, packets)
 		}
 		if err != nil {
 			return done, fmt.Errorf("link %d (%d → %d): %w", link.ID, link.Src, link.Dst, err)
@@ -362,7 +366,10 @@ func (s *Simulator) returnNS(link Link, first int32, pathSendNS int64) int64 {
 }
 
 // simulateCase runs the case of those rows.
-func (s *Simulator) simulateCase(rows []int32) error {
+func (s *Simulator) simulateCase(ctx context.Context, link Link, rows []int32) error {
+	if s.ns3 != nil {
+		return s.ns3.Simulate(ctx, &s.c, link.DelayNS, &s.params, &s.result)
+	}
 	if err := s.kernel.Simulate(&s.c, &s.result); err != nil {
 		return err
 	}

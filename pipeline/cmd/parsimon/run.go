@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -18,6 +19,8 @@ type runFlags struct {
 	lake, scenario, estimator, memory string
 	switchBuffer, passes, without     string
 	cache, cluster                    string
+	linkBackend, ns3                  string
+	ns3Timeout                        time.Duration
 	workers, partitions, exactWorkers int
 }
 
@@ -31,10 +34,24 @@ func (r *runFlags) declareEstimator(f *pflag.FlagSet) {
 	f.StringVar(&r.estimator, "estimator", stages.Flow.String(), "how link cases become slowdowns: flow (each flow's own packets, in passes) or independent (the paper's)")
 	f.StringVar(&r.passes, "passes", strconv.Itoa(pipeline.DefaultPasses), "passes of estimator flow over all link cases: a number, or auto: until the percentiles stop moving")
 	f.StringVar(&r.without, "without", "", "ingredients of estimator flow to leave out, to see what they are worth: "+strings.Join(stages.WithoutNames(), ", ")+"; several joined by +")
+	r.declareLinkBackend(f)
 }
 
 // declareIndependent is for commands that know the paper's estimator only.
-func (r *runFlags) declareIndependent(*pflag.FlagSet) { r.estimator = stages.Independent.String() }
+func (r *runFlags) declareIndependent(f *pflag.FlagSet) {
+	r.estimator = stages.Independent.String()
+	r.declareLinkBackend(f)
+}
+
+func (r *runFlags) declareLinkBackend(f *pflag.FlagSet) {
+	f.StringVar(&r.linkBackend, "link-backend", stages.Kernel.String(), "what runs the link cases: kernel, or ns3: the paper's ns-3, a process a case (estimator independent)")
+}
+
+// declareNS3 is for commands that run link cases.
+func (r *runFlags) declareNS3(f *pflag.FlagSet) {
+	f.StringVar(&r.ns3, "ns3", "", "with --link-backend ns3: the program, the HPCC simulator's branch parsimon")
+	f.DurationVar(&r.ns3Timeout, "ns3-timeout", time.Hour, "with --link-backend ns3: the longest that one link case may take; 0: without end")
+}
 
 func (r *runFlags) declareWorkers(f *pflag.FlagSet) {
 	f.IntVar(&r.workers, "workers", 0, "goroutines that work at once; 0: one per core. Does not change the results")
@@ -47,6 +64,7 @@ func (r *runFlags) declareCluster(f *pflag.FlagSet) {
 
 func (r *runFlags) declareCache(f *pflag.FlagSet) {
 	f.StringVar(&r.cache, "cache", "", "directory of link-case results found by earlier runs, which this one uses and adds to; off: none; default: _cache in the lake. Does not change the results")
+	r.declareNS3(f)
 }
 
 func (r *runFlags) declarePartitions(f *pflag.FlagSet) {
@@ -118,6 +136,21 @@ func (r *runFlags) options(e *env) (pipeline.Options, error) {
 			return o, usagef("--cluster goes with --estimator independent: a link case that is not simulated has no waits that estimator %s could hand on", o.Estimator)
 		}
 	}
+	if r.linkBackend != "" {
+		if o.LinkBackend, err = stages.ParseLinkBackend(r.linkBackend); err != nil {
+			return o, usagef("--link-backend: %v", err)
+		}
+		if err := stages.CheckLinkBackend(o.LinkBackend, o.Estimator); err != nil {
+			return o, usagef("%v", err)
+		}
+	}
+	switch {
+	case r.ns3Timeout < 0:
+		return o, usagef("--ns3-timeout %v: must be 0 or more", r.ns3Timeout)
+	case r.ns3 != "" && o.LinkBackend != stages.NS3Backend:
+		return o, usagef("--ns3 goes with --link-backend ns3")
+	}
+	o.NS3, o.NS3Timeout = r.ns3, r.ns3Timeout
 	switch r.cache {
 	case "off":
 	case "":

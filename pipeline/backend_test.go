@@ -1,0 +1,125 @@
+package pipeline
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"parsimon/schema"
+	"parsimon/stages"
+)
+
+// Link cases of another program stand under a variant of their own, beside the link kernel's. Where it
+// fails, the case is named and nothing is lost: with the failure mended, the run goes on with the cases
+// that are left, and without the program a run that is done can still be looked at.
+func TestLinkBackend(t *testing.T) {
+	topology, flows := trace(t, 1500)
+	lake, program := t.TempDir(), filepath.Join(t.TempDir(), "ns3")
+	const answer = `awk 'NR > 1 { print $1, "a", "b", 1, 2, $6, 0, 1000000000 + $6, 1 }' flows.txt > fct.txt` + "\n"
+	write := func(script string) {
+		t.Helper()
+		if err := os.WriteFile(program, []byte("#!/bin/sh\n"+script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := TraceScenario(topology, flows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	attempt := func() (*Run, error) {
+		run, err := Begin(s, Options{Lake: lake, LinkBackend: stages.NS3Backend, NS3: program, Cache: LakeCache(lake), Workers: 2, Log: zerolog.Nop()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer run.Close()
+		return run, run.Estimate(context.Background())
+	}
+	named := regexp.MustCompile(`link \d+ \(\d+ → \d+\): ns-3`)
+
+	if _, err := attempt(); err == nil || !named.MatchString(err.Error()) || !strings.Contains(err.Error(), "no such file") {
+		t.Errorf("no program: %v", err)
+	}
+	// One that fails from its sixth case on, unless there is a file beside it.
+	count := program + ".count"
+	if err := os.WriteFile(count, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	write(`if [ "$(wc -l < "` + count + `")" -ge 5 ] && [ ! -e "` + program + `.able" ]; then echo "too hard" >&2; exit 7; fi; echo >> "` + count + `"` + "\n" + answer)
+	if _, err := attempt(); err == nil || !named.MatchString(err.Error()) || !strings.Contains(err.Error(), `exit status 7`) || !strings.Contains(err.Error(), "too hard") {
+		t.Errorf("a program that fails: %v", err)
+	}
+	first := lineCount(t, count)
+	if err := os.WriteFile(program+".able", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	run, err := attempt()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if run.Variant() != "independent-ns3" {
+		t.Errorf("variant %s", run.Variant())
+	}
+	if all, links := lineCount(t, count), len(run.net.Links); first == 0 || all > links {
+		t.Errorf("%d cases ran before the failure was mended, %d in all, of %d links", first, all, links)
+	}
+	rows := tableRows(t, lake, schema.HopDelays, run.ScenarioID(), run.Variant())
+	if !strings.Contains(rows, "10000") {
+		t.Errorf("FCTs are not the program's:\n%.300s", rows)
+	}
+	estimate(t, topology, flows, Options{Lake: lake})
+	if own := tableRows(t, lake, schema.HopDelays, run.ScenarioID(), "independent"); own == rows {
+		t.Error("the link kernel's answers are the program's")
+	}
+	if again := tableRows(t, lake, schema.HopDelays, run.ScenarioID(), run.Variant()); again != rows {
+		t.Error("the link kernel's run changed the program's answers")
+	}
+
+	ran := lineCount(t, count)
+	if err := os.Rename(program, program+".old"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := attempt(); err != nil {
+		t.Errorf("all is done, but without the program: %v", err)
+	}
+	if lineCount(t, count) != ran {
+		t.Error("cases ran again")
+	}
+	// Another build: its answers are its own.
+	write(strings.ReplaceAll(answer, "1000000000", "2000000000"))
+	if run, err = attempt(); err != nil {
+		t.Fatal(err)
+	}
+	if again := tableRows(t, lake, schema.HopDelays, run.ScenarioID(), run.Variant()); again == rows {
+		t.Error("another program's answers are the first one's")
+	}
+	if left, err := filepath.Glob(filepath.Join(lake, tmpDir, "*", "ns3-*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func lineCount(t *testing.T, file string) int {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Count(string(text), "\n")
+}
+
+// Estimator flow cannot go by what ns-3 answers.
+func TestLinkBackendOfFlow(t *testing.T) {
+	topology, flows := trace(t, 10)
+	s, err := TraceScenario(topology, flows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if run, err := Begin(s, Options{Lake: t.TempDir(), Estimator: stages.Flow, LinkBackend: stages.NS3Backend}); err == nil || !strings.Contains(err.Error(), "what each packet waited") {
+		run.Close()
+		t.Errorf("estimator flow with ns-3: %v", err)
+	}
+}
