@@ -162,9 +162,9 @@ func (r *Run) bucketKeys(delays []part) []string {
 	return keys
 }
 
-// inherit finds the tasks of a stage that the base has done on the very same input, and shares what
-// came of them.
-func (r *Run) inherit(s stage, plan stagePlan, keys []string, done []*taskRecord) error {
+// inherit finds the tasks of a stage, of those that are mine, that the base has done on the very same
+// input, and shares what came of them.
+func (r *Run) inherit(s stage, plan stagePlan, keys []string, mine []bool, done []*taskRecord) error {
 	if r.from == nil || keys == nil {
 		return nil
 	}
@@ -183,7 +183,7 @@ func (r *Run) inherit(s stage, plan stagePlan, keys []string, done []*taskRecord
 tasks:
 	for n, t := range plan.Tasks {
 		rec := of[fmt.Sprint(t.Lo, t.Hi, keys[n])]
-		if done[n] != nil || rec == nil {
+		if !mine[n] || done[n] != nil || rec == nil {
 			continue
 		}
 		mine := taskRecord{Key: keys[n], Stats: rec.Stats}

@@ -92,6 +92,8 @@ type part struct {
 	Rows   int64  `json:"rows"`
 	Bytes  int64  `json:"bytes"`
 	Digest string `json:"xxh3"` // of its bytes
+
+	file os.FileInfo // of the file that this process put there, if it did
 }
 
 // A partWriter is a file of a table being written; it is a schema.Sink.
@@ -148,7 +150,7 @@ func (p *partWriter) commit() (part, error) {
 		return fail(err)
 	}
 	p.done = true
-	return part{Path: p.rel, Rows: p.w.rows, Bytes: info.Size(), Digest: fmt.Sprintf("%016x", p.hash.Sum64())}, nil
+	return part{Path: p.rel, Rows: p.w.rows, Bytes: info.Size(), Digest: fmt.Sprintf("%016x", p.hash.Sum64()), file: info}, nil
 }
 
 // abandon removes the file unless it was committed. Deferred after create.
@@ -207,12 +209,11 @@ func (l *Lake) check(p part) error {
 	if err != nil {
 		return err
 	}
-	hash := xxh3.New()
-	_, err = io.Copy(hash, f)
+	digest, err := digestFile(f)
 	if err := errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	if digest := fmt.Sprintf("%016x", hash.Sum64()); digest != p.Digest {
+	if digest != p.Digest {
 		return fmt.Errorf("%s: its bytes are not those that were committed", path)
 	}
 	return nil

@@ -359,7 +359,7 @@ func (r *Run) sampleJourneys(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return r.writeCatalog()
+	return r.writeCatalog(s)
 }
 
 // percentiles are p50, p90 and p99 of the run's slowdowns, each to within spreadStep, and half of

@@ -48,7 +48,9 @@ type Options struct {
 	SwitchBufferBytes int64
 	// Cache is a directory of results of link cases, which runs look into before they simulate; made if
 	// it does not exist. Empty: none.
-	Cache    string
+	Cache string
+	// Share says which tasks of a stage this process does, while others do the rest; the zero value: all.
+	Share    Share
 	ReadOnly bool // neither writes nor locks: for Ask
 	// AnyEstimate works on the best estimate that the lake holds of the scenario, whatever Estimator and
 	// Passes say: for Resume.
@@ -105,6 +107,8 @@ type Run struct {
 	ownCache     bool   // Close closes it
 	passing      bool
 	existed      bool // the lake knew the scenario before Derive
+	share        Share
+	choose       choice // nil: a process on its own
 }
 
 // Estimate is the whole method. Flows become hops, hops become link cases, every link case is
@@ -216,7 +220,7 @@ func Resume(scenario string, o Options) (*Run, error) {
 func newRun(lake *Lake, sp spec, net *stages.Network, o Options) (*Run, error) {
 	r := &Run{
 		lake: lake, spec: sp, net: net, estimator: o.Estimator, passes: o.Passes, without: o.Without, workers: o.Workers, partitions: o.Partitions, domains: max(1, o.ExactWorkers), switchBuffer: o.SwitchBufferBytes,
-		memory: o.MemoryBytes, log: o.Log, progress: o.Progress, began: time.Now(), beganCPU: processorSeconds(), sound: map[string]bool{}, passing: o.passing, cluster: o.Cluster,
+		memory: o.MemoryBytes, log: o.Log, progress: o.Progress, began: time.Now(), beganCPU: processorSeconds(), sound: map[string]bool{}, passing: o.passing, cluster: o.Cluster, share: o.Share, choose: o.Share.choice(),
 		backend: o.LinkBackend, ns3: &stages.NS3{Path: o.NS3, Timeout: o.NS3Timeout},
 	}
 	if err := stages.CheckLinkBackend(r.backend, r.estimator); err != nil {
@@ -245,7 +249,11 @@ func newRun(lake *Lake, sp spec, net *stages.Network, o Options) (*Run, error) {
 		r.unlock = func() {}
 		return r, nil
 	}
-	if r.unlock, err = lake.lock(sp.ScenarioID); err != nil {
+	lock := lake.lock
+	if r.shared() {
+		lock = lake.lockShared
+	}
+	if r.unlock, err = lock(sp.ScenarioID); err != nil {
 		return nil, err
 	}
 	if !o.passing { // what somebody works on is no longer a sweep's to delete
@@ -355,6 +363,9 @@ func (r *Run) Route(ctx context.Context) error {
 	})
 	if err != nil {
 		return err
+	}
+	if !r.whole(s) {
+		return nil
 	}
 	// What a former run allowed need not be allowed now.
 	routed, err := r.routeStats()
@@ -494,12 +505,13 @@ func (r *Run) Sample(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return r.writeCatalog()
+	return r.writeCatalog(s)
 }
 
-// writeCatalog brings the lake's views up to date, unless the scenario is about to go again.
-func (r *Run) writeCatalog() error {
-	if r.passing {
+// writeCatalog brings the lake's views up to date after a stage, unless the scenario is about to go
+// again or others still do tasks of the stage.
+func (r *Run) writeCatalog(after stage) error {
+	if r.passing || !r.whole(after) {
 		return nil
 	}
 	return queries.WriteCatalog(r.lake.root)

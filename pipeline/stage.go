@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"reflect"
 	"runtime/pprof"
 	"slices"
 	"strings"
@@ -36,6 +35,10 @@ type stagePlan struct {
 	Tasks  []task `json:"tasks"`
 	// Program is what else than this one's link kernel ran the link cases that the stage's tables come of.
 	Program string `json:"program,omitempty"`
+}
+
+func (p stagePlan) equal(q stagePlan) bool {
+	return p.Stage == q.Stage && p.Method == q.Method && p.Program == q.Program && slices.Equal(p.Tasks, q.Tasks)
 }
 
 // A taskRecord says that a task is done: it is written after the task's files are in place.
@@ -98,14 +101,22 @@ func (s stage) complete(l *Lake) (stagePlan, []*taskRecord, error) {
 		return plan, nil, err
 	}
 	if !found || slices.Contains(done, nil) || plan.Method != methodVersion {
-		return plan, nil, s.incomplete(l)
+		why := ""
+		if found && plan.Method == methodVersion {
+			why = s.missing(l, plan, done)
+		}
+		return plan, nil, s.incomplete(l, why)
 	}
 	return plan, done, nil
 }
 
-// incomplete is the error of a stage that is needed and not done, with the command that does it.
-func (s stage) incomplete(l *Lake) error {
+// incomplete is the error of a stage that is needed and not done, with the command that does it; why
+// says what is missing, if it was begun.
+func (s stage) incomplete(l *Lake, why string) error {
 	what := fmt.Sprintf("stage %s of scenario %s is not complete: ", s.name, s.place.scenario)
+	if why != "" {
+		what += why + ": "
+	}
 	switch {
 	case s.name == "generate":
 		return errors.New(what + "run the scenario again (parsimon run, or parsimon generate)")
@@ -124,12 +135,16 @@ func (r *Run) inputs(s stage) (stagePlan, []*taskRecord, error) {
 	if err != nil {
 		return plan, nil, err
 	}
+	check := r.lake.check
+	if r.shared() { // not every process reads every byte: what is damaged shows where it is used
+		check = r.lake.checkSize
+	}
 	for _, rec := range done {
 		for _, p := range rec.Parts {
 			if r.sound[p.Path] {
 				continue
 			}
-			if err := r.lake.check(p); err != nil {
+			if err := check(p); err != nil {
 				return plan, nil, fmt.Errorf("stage %s of scenario %s is damaged: %w: run the scenario again to mend it", s.name, s.place.scenario, err)
 			}
 			r.sound[p.Path] = true
@@ -163,23 +178,28 @@ func (r *Run) perform(ctx context.Context, s stage, tasks []task, unit string, n
 func (r *Run) performKeyed(ctx context.Context, s stage, tasks []task, keys []string, unit string, newWork func() (work, error)) error {
 	began, cpu := time.Now(), processorSeconds()
 	plan := stagePlan{Stage: s.name, Method: methodVersion, Tasks: tasks, Program: r.programOf(s)}
-	done, err := r.resume(s, plan)
+	mine := r.chosen(tasks)
+	done, release, err := r.settle(s, plan, mine)
 	if err != nil {
 		return err
 	}
-	if err := r.inherit(s, plan, keys, done); err != nil {
+	defer release()
+	if err := r.inherit(s, plan, keys, mine, done); err != nil {
 		return err
 	}
 	var todo []int
 	var total int64
+	others := 0
 	for n, rec := range done {
-		if rec == nil {
+		if !mine[n] {
+			others++
+		} else if rec == nil {
 			todo = append(todo, n)
 			total += tasks[n].Cost
 		}
 	}
 	slices.SortStableFunc(todo, func(a, b int) int { return int(min(1, max(-1, tasks[b].Cost-tasks[a].Cost))) })
-	report := StageReport{Stage: s.name, Tasks: len(tasks), Reused: len(tasks) - len(todo)}
+	report := StageReport{Stage: s.name, Tasks: len(tasks) - others, Reused: len(tasks) - others - len(todo)}
 	r.progress.begin(s.name, unit, total)
 
 	ctx = pprof.WithLabels(ctx, pprof.Labels("stage", s.name)) // for --cpu-profile
@@ -222,6 +242,9 @@ func (r *Run) performKeyed(ctx context.Context, s stage, tasks []task, keys []st
 		return err
 	}
 	for _, rec := range done {
+		if rec == nil { // another process's
+			continue
+		}
 		report.Critical = max(report.Critical, float64(rec.CriticalNS)/1e9)
 		for _, p := range rec.Parts {
 			r.sound[p.Path] = true
@@ -229,6 +252,7 @@ func (r *Run) performKeyed(ctx context.Context, s stage, tasks []task, keys []st
 	}
 	report.Seconds, report.CPU = time.Since(began).Seconds(), processorSeconds()-cpu
 	r.report(report)
+	r.reportShare(s)
 	return nil
 }
 
@@ -236,6 +260,11 @@ func (r *Run) performKeyed(ctx context.Context, s stage, tasks []task, keys []st
 func (r *Run) performTask(ctx context.Context, s stage, n int, t task, key string, do work) (*taskRecord, error) {
 	began := time.Now()
 	parts, criticalNS, stats, err := do(ctx, n, t)
+	if errors.Is(err, errTaken) {
+		if rec, ok := r.taken(s, n); ok {
+			return rec, nil
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -246,40 +275,58 @@ func (r *Run) performTask(ctx context.Context, s stage, n int, t task, key strin
 	if rec.Stats, err = json.Marshal(stats); err != nil {
 		return nil, err
 	}
-	return rec, r.lake.writeState(s.path(r.lake, recordName(n)), rec)
+	return rec, r.record(s, n, rec)
 }
 
-// resume finds what a former run left of the same plan, and clears away what it left of another.
-func (r *Run) resume(s stage, plan stagePlan) ([]*taskRecord, error) {
-	old, done, found, err := s.records(r.lake)
-	if err != nil {
-		r.log.Warn().Err(err).Str("stage", s.name).Msg("plan is damaged: the stage starts again")
-		found = false
-	}
-	if found && reflect.DeepEqual(old, plan) {
-		for n, rec := range done {
-			if rec == nil {
-				continue
-			}
-			for _, p := range rec.Parts {
-				if err := r.lake.check(p); err != nil {
-					r.log.Warn().Err(err).Str("stage", s.name).Int("task", n).Msg("damaged: the task is done again")
-					done[n] = nil
-					break
+// resume finds what a former run left of the same plan, of the tasks that are mine.
+func (r *Run) resume(s stage, plan stagePlan, mine []bool) ([]*taskRecord, error) {
+	done := make([]*taskRecord, len(plan.Tasks))
+	for n := range done {
+		if !mine[n] {
+			continue
+		}
+		path := s.path(r.lake, recordName(n))
+		var rec taskRecord
+		if ok, err := r.lake.readState(path, &rec); err != nil || !ok { // a damaged record is a task to do again
+			continue
+		}
+		done[n] = &rec
+		for _, p := range rec.Parts {
+			if err := r.lake.check(p); err != nil {
+				r.log.Warn().Err(err).Str("stage", s.name).Int("task", n).Msg("damaged: the task is done again")
+				done[n] = nil
+				if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+					return nil, err
 				}
+				break
 			}
 		}
-		return done, nil
+	}
+	return done, nil
+}
+
+// plan makes a plan the one in force. What was done by another is cleared away.
+func (r *Run) plan(s stage, plan stagePlan) error {
+	var old stagePlan
+	found, err := r.lake.readState(s.path(r.lake, "plan.json"), &old)
+	if err != nil {
+		r.log.Warn().Err(err).Str("stage", s.name).Msg("plan is damaged: the stage starts again")
+	}
+	if found && old.equal(plan) {
+		return nil
+	}
+	if found && old.Method == plan.Method && r.shared() { // not for one of many to undo what others have done
+		return s.otherPlan(old, plan)
 	}
 	if err := os.RemoveAll(s.path(r.lake, "")); err != nil {
-		return nil, err
+		return err
 	}
 	for _, t := range s.tables {
 		if err := r.lake.removeTable(t, s.place); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return make([]*taskRecord, len(plan.Tasks)), r.lake.writeState(s.path(r.lake, "plan.json"), plan)
+	return r.lake.writeState(s.path(r.lake, "plan.json"), plan)
 }
 
 // produce does one task that writes part n of each of the stage's tables. do writes them, one
@@ -300,6 +347,11 @@ func (r *Run) produce(s stage, n int, do func(out []*partWriter) (criticalNS int
 	}
 	if criticalNS, stats, err = do(out); err != nil {
 		return nil, 0, nil, err
+	}
+	if r.shared() {
+		if _, ok := r.taken(s, n); ok {
+			return nil, 0, nil, errTaken
+		}
 	}
 	for _, w := range out {
 		p, err := w.commit()

@@ -18,7 +18,7 @@ import (
 type runFlags struct {
 	lake, scenario, estimator, memory string
 	switchBuffer, passes, without     string
-	cache, cluster                    string
+	cache, cluster, share             string
 	linkBackend, ns3                  string
 	ns3Timeout                        time.Duration
 	workers, partitions, exactWorkers int
@@ -71,6 +71,11 @@ func (r *runFlags) declarePartitions(f *pflag.FlagSet) {
 	f.IntVar(&r.partitions, "partitions", 0, "ranges the links are cut into; 0: by size. Does not change the results")
 }
 
+// declareShare is for stages of many tasks.
+func (r *runFlags) declareShare(f *pflag.FlagSet) {
+	f.StringVar(&r.share, "partition", "", "do share I (0 to N - 1) of N of the stage's tasks, I/N, while other processes do the others on the same lake; the next stage needs all of them. Does not change the results")
+}
+
 func (r *runFlags) declareMemory(f *pflag.FlagSet) {
 	f.StringVar(&r.memory, "memory-limit", "1GiB", "memory for sorting a flow file; beyond it, the sort spills to disk")
 }
@@ -110,6 +115,11 @@ func (r *runFlags) options(e *env) (pipeline.Options, error) {
 	} else if r.passes != "" {
 		if o.Passes, err = strconv.Atoi(r.passes); err != nil || o.Passes < 1 || o.Passes > pipeline.MaxPasses {
 			return o, usagef("--passes %q: must be 1 to %d, or auto", r.passes, pipeline.MaxPasses)
+		}
+	}
+	if r.share != "" {
+		if o.Share, err = pipeline.ParseShare(r.share); err != nil {
+			return o, usagef("--partition %v", err)
 		}
 	}
 	if o.Without, err = stages.ParseWithout(r.without); err != nil {
@@ -429,7 +439,7 @@ func resume(e *env, r *runFlags, args []string) (*pipeline.Run, error) {
 var routeCommand = stageCommand("route", "stage 2: choose each flow's path and explode flows to hops", `
 Reads flows, chooses each flow's shortest path by ECMP (seeded, salted per node, consistent under
 failures), and writes hops, one row per flow and link, sorted by link, and link_loads.`,
-	(*pipeline.Run).Route)
+	(*pipeline.Run).Route, (*runFlags).declareShare)
 
 var clusterCommand = stageCommand("cluster", "before stage 3, with --cluster: find links that are alike", `
 Estimator independent. Reads hops and link_loads, works out what each link's delays depend on, and
@@ -440,36 +450,36 @@ var drawCommand = stageCommand("draw", "after stage 4, with --cluster: contribut
 Estimator independent with --cluster. Reads hops, link_clusters and delay_buckets and writes
 hop_contributions: what each hop adds to each flow, ordered by flow, drawn from the buckets of the link
 that answers for the hop's.`,
-	(*pipeline.Run).Draw, (*runFlags).declareIndependent, (*runFlags).declareCluster)
+	(*pipeline.Run).Draw, (*runFlags).declareIndependent, (*runFlags).declareCluster, (*runFlags).declareShare)
 
 var simulateCommand = stageCommand("simulate", "stage 3: simulate every link on its own", `
 Reads hops and link_loads, runs the link case of every link that carries flows, costliest ranges
 first, and writes link_stats and hop_delays (estimator independent) or hop_waits (flow). For flow it
 is one pass, the one that --passes names; from the second on it reads what stage relax of the pass
 before has made of it.`,
-	(*pipeline.Run).Simulate, (*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declarePartitions, (*runFlags).declareCache)
+	(*pipeline.Run).Simulate, (*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declarePartitions, (*runFlags).declareCache, (*runFlags).declareShare)
 
 var relaxCommand = stageCommand("relax", "between passes: tell every link what packets met elsewhere", `
 Estimator flow. Reads hop_waits of the pass that --passes names and writes elsewhere: for each flow at
 each link, what its packets met at the other links of its path. The next pass, and stage senders,
 read it.`,
-	(*pipeline.Run).Relax, (*runFlags).declareEstimator)
+	(*pipeline.Run).Relax, (*runFlags).declareEstimator, (*runFlags).declareShare)
 
 var sendersCommand = stageCommand("senders", "stage 4 of estimator flow: play each flow's whole journey", `
 Estimator flow. Runs the link cases of the hosts' own links, told all that the pass named by --passes
 found, and writes sender_fcts, each flow's FCT.`,
-	(*pipeline.Run).Senders, (*runFlags).declareEstimator, (*runFlags).declarePartitions, (*runFlags).declareCache)
+	(*pipeline.Run).Senders, (*runFlags).declareEstimator, (*runFlags).declarePartitions, (*runFlags).declareCache, (*runFlags).declareShare)
 
 var bucketCommand = stageCommand("bucket", "stage 4 of estimator independent: delay distributions by link and flow size", `
 Reads hop_delays, groups each link's packet-normalised delays into buckets of flow sizes, and writes
 delay_buckets and hop_contributions: what each hop adds to each flow, ordered by flow.`,
-	(*pipeline.Run).Bucket, (*runFlags).declareIndependent, (*runFlags).declareCluster)
+	(*pipeline.Run).Bucket, (*runFlags).declareIndependent, (*runFlags).declareCluster, (*runFlags).declareShare)
 
 var sampleCommand = stageCommand("sample", "stage 5: put the hops of each flow together", `
 Reads flows and what the stages before found about their hops, and writes slowdowns, one row per flow
 (estimator flow: and hop_contributions, what each hop adds to each flow). Brings the views in
 LAKE/parsimon.duckdb up to date.`,
-	(*pipeline.Run).Sample, (*runFlags).declareEstimator, (*runFlags).declareCluster)
+	(*pipeline.Run).Sample, (*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declareShare)
 
 var confidenceCommand = stageCommand("confidence", "stage 6: how far the estimate can be trusted", `
 Reads slowdowns, hop_contributions and link_stats, and writes confidence, 95% intervals of the
