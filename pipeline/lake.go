@@ -34,8 +34,11 @@ type Lake struct {
 	root string
 	tmp  string // where files are written; set by lock
 
-	footers footers
+	footers *footers
 }
+
+// fork is the same lake for another that writes to it.
+func (l *Lake) fork() *Lake { return &Lake{root: l.root, footers: l.footers} }
 
 const stateDir, tmpDir = "_state", "_tmp"
 
@@ -60,7 +63,7 @@ func OpenLake(dir string, create bool) (*Lake, error) {
 	if !info.IsDir() {
 		return nil, fmt.Errorf("%s is not a directory", dir)
 	}
-	return &Lake{root: root}, nil
+	return &Lake{root: root, footers: new(footers)}, nil
 }
 
 // Root is the lake's directory, absolute.
@@ -184,7 +187,7 @@ func (l *Lake) read(t schema.Table, parts []part, columns []string, keep *keyRan
 			files = append(files, filepath.Join(l.root, filepath.FromSlash(p.Path)))
 		}
 	}
-	return &tableReader{table: t, files: files, columns: columns, keep: keep, footers: &l.footers}
+	return &tableReader{table: t, files: files, columns: columns, keep: keep, footers: l.footers}
 }
 
 // check reports what is wrong with a committed part: gone, of another size, with other bytes, or not

@@ -109,6 +109,8 @@ type Run struct {
 	existed      bool // the lake knew the scenario before Derive
 	share        Share
 	choose       choice // nil: a process on its own
+	planning     bool   // stages are planned, and todo is what they would do
+	todo         []int
 }
 
 // Estimate is the whole method. Flows become hops, hops become link cases, every link case is

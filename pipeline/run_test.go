@@ -31,6 +31,8 @@ const (
 	childAfter = "PARSIMON_TEST_CHILD_KILL_AFTER"
 	childBy    = "PARSIMON_TEST_CHILD_ESTIMATOR"
 	childCache = "PARSIMON_TEST_CHILD_CACHE"
+	childStep  = "PARSIMON_TEST_CHILD_STEP"  // of Run.Steps, by its place
+	childShare = "PARSIMON_TEST_CHILD_SHARE" // of the step's tasks
 )
 
 func TestMain(m *testing.M) {
@@ -46,6 +48,9 @@ func TestMain(m *testing.M) {
 }
 
 func runChild(lake string) error {
+	if os.Getenv(childShare) != "" {
+		return runChildShare(lake)
+	}
 	after, err := strconv.Atoi(os.Getenv(childAfter))
 	if err != nil {
 		return err

@@ -100,11 +100,7 @@ func (r *Run) chosen(tasks []task) []bool {
 	if r.choose != nil {
 		return r.choose(tasks)
 	}
-	all := make([]bool, len(tasks))
-	for n := range all {
-		all[n] = true
-	}
-	return all
+	return everyTask(tasks)
 }
 
 // whole says whether every task of a stage is done: always, in a process on its own that has done it.

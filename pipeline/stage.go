@@ -198,6 +198,10 @@ func (r *Run) performKeyed(ctx context.Context, s stage, tasks []task, keys []st
 			total += tasks[n].Cost
 		}
 	}
+	if r.planning {
+		r.todo = todo
+		return errPlanned
+	}
 	slices.SortStableFunc(todo, func(a, b int) int { return int(min(1, max(-1, tasks[b].Cost-tasks[a].Cost))) })
 	report := StageReport{Stage: s.name, Tasks: len(tasks) - others, Reused: len(tasks) - others - len(todo)}
 	r.progress.begin(s.name, unit, total)
