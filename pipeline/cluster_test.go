@@ -22,7 +22,7 @@ func TestClusteredRuns(t *testing.T) {
 			if o.Cluster, err = stages.ParseClustering(cluster); err != nil {
 				t.Fatal(err)
 			}
-			variant = clusteredVariant + o.Cluster.String()
+			variant = independentVariant + clusteredVariant + o.Cluster.String()
 		}
 		id := estimated(t, file, o)
 		r, err := Resume(id, o)

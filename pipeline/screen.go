@@ -274,7 +274,7 @@ func (s spreads) add(service string, slowdown float64, flows int64) {
 	of := s[service]
 	if of == nil {
 		of = new(spread)
-		s[service] = of
+		s[strings.Clone(service)] = of // a record's memory is used again
 	}
 	of.add(slowdown, flows)
 }
