@@ -74,7 +74,7 @@ ns3-backend: build ## link cases in ns-3 against the link kernel: time, FCTs cas
 clustering: build ## what clustering saves and costs, against ns-3, as a table (needs ../shared; SHORT=1, SETTINGS="5% 10%")
 	@.ci/clustering $(BIN)/parsimon $(SHARED)
 
-what-if: build ## the second answer against the first: cases, processor time, rows; then a sweep (minutes; SHORT=1: no sweep)
+what-if: build ## the second answer against the first: cases, processor time, rows; the screening, a sweep (minutes; SHORT=1: no sweep)
 	@.ci/what-if $(BIN)/parsimon
 
 failures: build ## errors with one random cable down, ten draws, against --exact (minutes; DRAWS=2)

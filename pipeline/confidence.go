@@ -188,7 +188,8 @@ func (r *Run) summarizeConfidence(p *printer) error {
 				line = append(line, fmt.Sprintf("p%g %.3f to %.3f", math.Round(1000*q)/10, lo[i], hi[i]))
 			}
 			if warning.Value(i) != "" {
-				short[bin.Value(i)] = append(short[bin.Value(i)], warning.Value(i))
+				name := strings.Clone(bin.Value(i)) // a record's memory is used again
+				short[name] = append(short[name], strings.Clone(warning.Value(i)))
 			}
 		}
 		if line != nil {

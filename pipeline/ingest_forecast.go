@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"strings"
 	"sync"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -91,6 +92,7 @@ func (f *forecast) add(g *forecast) {
 func (f *forecast) label(k labelKey) *LabelCount {
 	l, ok := f.labels[k]
 	if !ok {
+		k = labelKey{strings.Clone(k.service), strings.Clone(k.vnet)} // a record's memory is used again
 		l = &LabelCount{Service: k.service, VNet: k.vnet}
 		f.labels[k] = l
 	}

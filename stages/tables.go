@@ -2,6 +2,7 @@ package stages
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
@@ -17,7 +18,7 @@ func NetworkFromTables(nodes, links schema.Batches) (*Network, error) {
 		id, name, kind := int32s(rec, "node_id"), named(rec, "name").(*array.String), named(rec, "kind").(*array.String)
 		pod, rack := named(rec, "pod").(*array.Int32), named(rec, "rack").(*array.Int32)
 		for i := range id {
-			n := Node{ID: id[i], Name: name.Value(i), Kind: kind.Value(i), Pod: -1, Rack: -1}
+			n := Node{ID: id[i], Name: strings.Clone(name.Value(i)), Kind: strings.Clone(kind.Value(i)), Pod: -1, Rack: -1}
 			if pod.IsValid(i) {
 				n.Pod = pod.Value(i)
 			}
