@@ -89,6 +89,9 @@ func NewHand(scenario string, o Options) (*Hand, error) {
 	return &Hand{r}, nil
 }
 
+// Steps are those of Run.Steps.
+func (h *Hand) Steps() ([]Step, error) { return h.run.Steps() }
+
 // errPlanned ends a step that is only planned.
 var errPlanned = errors.New("planned")
 

@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -67,6 +69,23 @@ func TestManuals(t *testing.T) {
 			if !strings.Contains(page, want) {
 				t.Errorf("%s: the manual lacks %q", c.name, want)
 			}
+		}
+	}
+}
+
+// Engines for many machines are other programs' to link.
+func TestFreeOfBeam(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	deps := strings.Fields(string(out))
+	if !slices.Contains(deps, "parsimon/pipeline") {
+		t.Fatalf("go list -deps says only %d packages", len(deps))
+	}
+	for _, d := range deps {
+		if strings.HasPrefix(d, "github.com/apache/beam/") {
+			t.Errorf("the program links %s", d)
 		}
 	}
 }

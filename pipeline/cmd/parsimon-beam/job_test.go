@@ -1,0 +1,211 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/options/jobopts"
+	"github.com/rs/zerolog"
+	"github.com/spf13/pflag"
+
+	"parsimon/pipeline"
+	"parsimon/queries"
+	"parsimon/schema"
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	beam.Init()
+	os.Exit(m.Run())
+}
+
+// tinyScenario writes a scenario file of 16 hosts.
+func tinyScenario(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "tiny.yaml")
+	text := `topology:
+  clos: {pods: 2, racks_per_pod: 2, hosts_per_rack: 4, planes: 2, spines_per_plane: 2, host_bandwidth: 10Gbps, fabric_bandwidth: 40Gbps, host_delay: 1us, fabric_delay: 1us}
+workload:
+  max_load: 40%
+  flows_count: 3000
+  services:
+    - {name: web, sizes: webserver, sigma: 1}
+`
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// digests are the rows of a lake's tables, and a digest of each.
+func digests(t *testing.T, lake string) map[string]string {
+	t.Helper()
+	db, err := queries.Open(lake, queries.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	all := map[string]string{}
+	for _, table := range schema.Tables() {
+		if _, err := os.Stat(filepath.Join(lake, table.Name)); errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		columns := "*"
+		if table.Name == schema.LinkStats.Name { // says where from, not what
+			columns = "* EXCLUDE (remembered)"
+		}
+		rows, err := db.SQL(context.Background(), fmt.Sprintf("SELECT count(*), sum(hash(t)::HUGEINT)::VARCHAR FROM (SELECT %s FROM %s) t", columns, table.Name))
+		if err != nil {
+			t.Fatalf("%s: %v", table.Name, err)
+		}
+		row, err := rows.Next()
+		if err != nil {
+			t.Fatalf("%s: %v", table.Name, err)
+		}
+		all[table.Name] = fmt.Sprint(row...)
+		_ = rows.Close()
+	}
+	return all
+}
+
+// beamJob runs a command line, all but the program's start and end.
+func beamJob(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	var f flags
+	set := pflag.NewFlagSet("parsimon-beam", pflag.ContinueOnError)
+	f.declare(set)
+	if err := set.Parse(append(args, "--quiet")); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	err := f.run(context.Background(), set.Args(), &out)
+	return out.String(), err
+}
+
+// On Prism, and locally: the same rows, of every table; also in a lake where half of the job is done.
+func TestSameRowsOnPrism(t *testing.T) {
+	scenario := tinyScenario(t)
+	for _, by := range [][]string{{"--passes", "2"}, {"--estimator", "independent"}, {"--estimator", "independent", "--cluster", "5%"}} {
+		t.Run(strings.TrimSuffix(strings.Join(by, ""), "%"), func(t *testing.T) {
+			local, lake := t.TempDir(), t.TempDir()
+			s, err := pipeline.LoadScenario(scenario)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var f flags
+			set := pflag.NewFlagSet("", pflag.ContinueOnError)
+			f.declare(set)
+			if err := set.Parse(append(by, "--lake", local)); err != nil {
+				t.Fatal(err)
+			}
+			j, err := f.job()
+			if err != nil {
+				t.Fatal(err)
+			}
+			o, err := j.options()
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Log = zerolog.Nop()
+			run, err := pipeline.Begin(s, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := run.Estimate(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			if err := run.WriteSummary(context.Background(), io.Discard); err != nil {
+				t.Fatal(err)
+			}
+			run.Close()
+			want := digests(t, local)
+			if len(want) < 10 {
+				t.Fatalf("only these tables: %v", want)
+			}
+			out, err := beamJob(t, append(by, scenario, "--lake", lake)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(out, run.ScenarioID()) || !strings.Contains(out, "Slowdown (FCT / ideal FCT)") {
+				t.Errorf("the summary:\n%s", out)
+			}
+			check := func(when string) {
+				t.Helper()
+				for table, d := range digests(t, lake) {
+					if d != want[table] {
+						t.Errorf("%s, table %s: %s, locally %s", when, table, d, want[table])
+					}
+				}
+			}
+			check("from nothing")
+			variant := filepath.Join(lake, "_state", "scenario="+run.ScenarioID(), "variant="+run.Variant())
+			for _, lost := range []string{filepath.Join("simulate", "task-00003.json"), filepath.Join("sample", "task-00000.json")} {
+				if err := os.Remove(filepath.Join(variant, lost)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := beamJob(t, append(by, "--scenario", run.ScenarioID()[:6], "--lake", lake)...); err != nil {
+				t.Fatal(err)
+			}
+			check("continued")
+		})
+	}
+}
+
+// What a job cannot do is said before it begins, and a task that fails, by name.
+func TestJobErrors(t *testing.T) {
+	scenario, lake := tinyScenario(t), t.TempDir()
+	was := *jobopts.Endpoint // of the Prism that another test has begun
+	*jobopts.Endpoint = ""
+	for want, args := range map[string][]string{
+		"--lake is required":       {scenario},
+		"--passes 0":               {scenario, "--lake", lake, "--passes", "0"},
+		"--endpoint":               {scenario, "--lake", lake, "--runner", "flink"},
+		"--runner \"spork\"":       {scenario, "--lake", lake, "--runner", "spork"},
+		"one of these is required": {"--lake", lake},
+		"no-such.yaml":             {"no-such.yaml", "--lake", lake},
+		"estimator":                {scenario, "--lake", lake, "--estimator", "guess"},
+		"holds no scenario":        {"--scenario", "cafe", "--lake", t.TempDir()},
+	} {
+		if _, err := beamJob(t, args...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %q", args, err, want)
+		}
+	}
+	*jobopts.Endpoint = was
+	if _, err := beamJob(t, scenario, "--lake", lake, "--passes", "1"); err != nil {
+		t.Fatal(err)
+	}
+	hops, err := filepath.Glob(filepath.Join(lake, "hops", "*", "*.parquet"))
+	if err != nil || len(hops) == 0 {
+		t.Fatal("no hops")
+	}
+	if err := os.Truncate(hops[0], 100); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := beamJob(t, scenario, "--lake", lake, "--passes", "1"); err != nil { // mended
+		t.Error(err)
+	}
+	s, err := pipeline.LoadScenario(scenario)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := s.ID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(lake, "flows", "scenario="+id)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := beamJob(t, "--scenario", id, "--lake", lake, "--passes", "2"); err == nil || !strings.Contains(err.Error(), "stage generate") {
+		t.Errorf("flows gone: %v", err)
+	}
+}

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	beamlog "github.com/apache/beam/sdks/v2/go/pkg/beam/log"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/options/jobopts"
+	"github.com/rs/zerolog"
+	"github.com/spf13/pflag"
+
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/flink"
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
+
+	"parsimon/pipeline"
+	"parsimon/stages"
+)
+
+const usage = `parsimon-beam: estimate a scenario on many machines, by Apache Beam
+
+Usage:
+  parsimon-beam SCENARIO.yaml --lake DIR [--runner prism]
+  parsimon-beam --scenario ID --lake DIR --runner flink --endpoint HOST:PORT
+
+The scenario is a file, the name of one that ships, or one whose flows the lake holds already
+(parsimon generate, which knows more ways to make one). Its flows are generated here; all
+other stages run wherever the runner's workers are, which need to see the lake under the same path.
+The rows are those of "parsimon run", and what is done stays done: the same command continues a job
+that failed. pipeline/OPERATORS.md says what to put where.
+
+Flags:
+`
+
+// flags are those of parsimon run that make sense here; Beam's own are beside them.
+type flags struct {
+	lake, scenario, estimator, without, cluster string
+	duration, runner                            string
+	seed                                        uint64
+	passes, workers, partitions                 int
+	quiet                                       bool
+	set                                         *pflag.FlagSet
+}
+
+func (f *flags) declare(set *pflag.FlagSet) {
+	f.set = set
+	set.StringVar(&f.lake, "lake", "", "directory of the lake, on a path that all workers share (required)")
+	set.StringVar(&f.scenario, "scenario", "", "scenario of the lake, by its id or the first letters of it, instead of a scenario file")
+	set.Uint64Var(&f.seed, "seed", 1, "seed of every random choice, instead of the scenario file's")
+	set.StringVar(&f.duration, "duration", "", "simulated time to generate, e.g. 500ms, instead of the scenario file's")
+	set.StringVar(&f.estimator, "estimator", stages.Flow.String(), "how link cases become slowdowns: flow or independent")
+	set.IntVar(&f.passes, "passes", pipeline.DefaultPasses, "passes of estimator flow over all link cases")
+	set.StringVar(&f.without, "without", "", "ingredients of estimator flow to leave out: "+strings.Join(stages.WithoutNames(), ", "))
+	set.StringVar(&f.cluster, "cluster", "", "simulate one link for all that are alike (estimator independent)")
+	set.IntVar(&f.partitions, "partitions", 0, "ranges the links are cut into; 0: by size. More of them than workers, so that all have something to do. Does not change the results")
+	set.IntVar(&f.workers, "workers", 0, "goroutines of a stage that is a single task; 0: one per core. Does not change the results")
+	set.StringVar(&f.runner, "runner", "prism", "prism, in this process; flink; or any other Beam runner with a job service (portable)")
+	set.BoolVarP(&f.quiet, "quiet", "q", false, "no log lines but warnings")
+}
+
+func main() {
+	var f flags
+	set := pflag.NewFlagSet("parsimon-beam", pflag.ContinueOnError)
+	set.SortFlags = false
+	set.SetOutput(io.Discard)
+	set.Usage = func() {}
+	f.declare(set)
+	own := set.FlagUsagesWrapped(100)
+	set.AddGoFlagSet(flag.CommandLine) // Beam's, a worker's among them
+	err := set.Parse(os.Args[1:])
+	if errors.Is(err, pflag.ErrHelp) {
+		beams := pflag.NewFlagSet("", pflag.ContinueOnError)
+		beams.AddGoFlagSet(flag.CommandLine)
+		_, _ = fmt.Printf("%s%s\nBeam's flags:\n%s", usage, own, beams.FlagUsagesWrapped(100))
+		return
+	}
+	if err == nil {
+		err = flag.CommandLine.Parse(nil) // Beam wants it to have been done
+	}
+	if err != nil {
+		fail(2, err)
+	}
+	beam.Init() // a worker does not return from here
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
+	if err := f.run(ctx, set.Args(), os.Stdout); err != nil {
+		if _, ok := errors.AsType[usageError](err); ok {
+			fail(2, err)
+		}
+		fail(1, err)
+	}
+}
+
+type usageError struct{ error }
+
+func fail(code int, err error) {
+	_, _ = fmt.Fprintf(os.Stderr, "parsimon-beam: %s\n", strings.ReplaceAll(err.Error(), "\n", "\n  "))
+	os.Exit(code)
+}
+
+// run submits the job, waits for it unless told not to, and writes the summary.
+func (f *flags) run(ctx context.Context, args []string, out io.Writer) error {
+	j, err := f.job()
+	if err != nil {
+		return usageError{err}
+	}
+	o, err := j.options()
+	if err != nil {
+		return usageError{err}
+	}
+	level := zerolog.InfoLevel
+	if f.quiet {
+		level = zerolog.WarnLevel
+	}
+	beamlog.SetupLogging(level.String(), "text")
+	o.Log = zerolog.New(os.Stderr).Level(level).With().Timestamp().Logger()
+	if j.Scenario, err = f.generate(ctx, args, o); err != nil {
+		return err
+	}
+	h, err := j.hand()
+	if err != nil {
+		return err
+	}
+	release, err := h.Hold()
+	if err != nil {
+		return err
+	}
+	defer release()
+	steps, err := h.Steps()
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if _, err = beam.Run(ctx, f.runner, build(j, steps)); err != nil {
+		return fmt.Errorf("%w\nthe same command continues from what is done (parsimon status --lake %s)", err, j.Lake)
+	}
+	if *jobopts.Async {
+		_, err := fmt.Fprintf(out, "%s\n", j.Scenario)
+		return err
+	}
+	o.Log.Info().Str("runner", f.runner).Float64("seconds", time.Since(began).Seconds()).Msg("job done")
+	o.ReadOnly = true
+	run, err := pipeline.Resume(j.Scenario, o)
+	if err != nil {
+		return err
+	}
+	defer run.Close()
+	return run.WriteSummary(ctx, out)
+}
+
+// job makes a job of the flags, but for its scenario.
+func (f *flags) job() (j Job, err error) {
+	switch {
+	case f.lake == "":
+		return j, errors.New("--lake is required")
+	case f.passes < 1 || f.passes > pipeline.MaxPasses:
+		return j, fmt.Errorf("--passes %d: must be 1 to %d; how many \"auto\" would make is not known when the job is submitted", f.passes, pipeline.MaxPasses)
+	case f.partitions < 0 || f.partitions > 99_999:
+		return j, fmt.Errorf("--partitions %d: must be 0 to 99,999", f.partitions)
+	case f.workers < 0 || f.workers > 4096:
+		return j, fmt.Errorf("--workers %d: must be 0 to 4096", f.workers)
+	case !slices.Contains([]string{"prism", "flink", "portable"}, f.runner):
+		return j, fmt.Errorf("--runner %q: must be prism, flink or portable", f.runner)
+	case f.runner != "prism" && *jobopts.Endpoint == "":
+		return j, errors.New("--endpoint, HOST:PORT of the job service, is required with --runner " + f.runner)
+	}
+	lake, err := filepath.Abs(f.lake)
+	return Job{Lake: lake, Estimator: f.estimator, Passes: f.passes, Without: f.without, Cluster: f.cluster, Workers: f.workers, Partitions: f.partitions}, err
+}
+
+// generate puts the flows into the lake, or finds them there, and answers the scenario's id.
+func (f *flags) generate(ctx context.Context, args []string, o pipeline.Options) (string, error) {
+	var s *pipeline.Scenario
+	var err error
+	switch {
+	case f.scenario != "" && len(args) == 0:
+		o.ReadOnly = true
+		run, err := pipeline.Resume(f.scenario, o)
+		if err != nil {
+			return "", err
+		}
+		defer run.Close()
+		return run.ScenarioID(), nil
+	case f.scenario == "" && len(args) == 1:
+		s, err = pipeline.LoadScenario(args[0])
+	default:
+		return "", usageError{errors.New("one of these is required: a scenario file, or --scenario")}
+	}
+	if err != nil {
+		return "", err
+	}
+	if f.set.Changed("seed") {
+		s.Seed = f.seed
+	}
+	if f.set.Changed("duration") {
+		if err := s.SetDuration(f.duration); err != nil {
+			return "", usageError{fmt.Errorf("--duration: %w", err)}
+		}
+	}
+	run, err := pipeline.Begin(s, o)
+	if err != nil {
+		return "", err
+	}
+	defer run.Close()
+	return run.ScenarioID(), run.Generate(ctx)
+}
