@@ -9,7 +9,7 @@ BIN := bin
 LAKE := lake
 SHARED := ../shared
 
-.PHONY: help setup build run test lint unit notebooks ingest-bench bench-kernel bench-run accuracy ablation own-accuracy exact-accuracy question-accuracy ns3-backend clustering what-if failures clean
+.PHONY: help setup build run test lint unit notebooks ingest-bench bench-kernel bench-run accuracy ablation own-accuracy exact-accuracy question-accuracy ns3-backend clustering what-if failures beam cluster-test flink-test clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -19,6 +19,10 @@ setup: ## install what building needs: a C++ compiler for DuckDB, where there is
 
 build: setup ## build bin/parsimon
 	@go build -buildvcs=false -o $(BIN)/parsimon ./pipeline/cmd/parsimon
+
+beam: setup ## build bin/parsimon-beam, for Apache Beam runners, and its boot program
+	@cd pipeline/cmd/parsimon-beam && go build -buildvcs=false -o ../../../$(BIN)/parsimon-beam . && \
+	 go build -buildvcs=false -o ../../../$(BIN)/parsimon-beam-boot github.com/apache/beam/sdks/v2/go/container
 
 run: build ## the main job: estimate the example (256 hosts), show its table and one more query
 	@$(BIN)/parsimon run small --lake $(LAKE)
@@ -30,6 +34,7 @@ test: setup lint unit notebooks ## everything CI runs: lint, all tests and the n
 
 unit:
 	@go test -timeout 20m ./...
+	@cd pipeline/cmd/parsimon-beam && go test -timeout 20m ./...
 
 notebooks: build ## run the notebooks top to bottom; with their pictures they stand in .cache/pictures then
 	@mkdir -p .cache/pictures
@@ -41,7 +46,13 @@ lint: ## golangci-lint, pinned
 	   echo "installing golangci-lint $(GOLANGCI_VERSION) (once, a few minutes)"; \
 	   GOFLAGS= GOBIN="$$GOBIN" go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION); \
 	 fi; \
-	 "$$GOBIN/golangci-lint" run ./...
+	 "$$GOBIN/golangci-lint" run ./... && cd pipeline/cmd/parsimon-beam && "$$GOBIN/golangci-lint" run ./...
+
+cluster-test: build ## on a Flink cluster of its own, a task manager and a worker killed, against a local run (minutes; needs Java 17 and Maven; SCENARIO=, PASSES=, PARTITIONS=)
+	@.ci/cluster-test $(BIN)/parsimon
+
+flink-test: build ## the same on Flink within one process, nothing killed (needs Java 17 and Maven)
+	@.ci/cluster-test $(BIN)/parsimon local
 
 bench-kernel: build ## the link kernel against the reference link simulator, alternating (needs ../shared)
 	@.ci/bench-kernel $(BIN)/parsimon $(SHARED)
