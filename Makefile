@@ -9,7 +9,7 @@ BIN := bin
 LAKE := lake
 SHARED := ../shared
 
-.PHONY: help setup build run test lint unit notebooks ingest-bench bench-kernel bench-run accuracy ablation own-accuracy exact-accuracy question-accuracy ns3-backend clustering what-if failures beam cluster-test flink-test clean
+.PHONY: help setup build run test lint unit notebooks ingest-bench bench-kernel bench-run accuracy ablation own-accuracy exact-accuracy question-accuracy ns3-backend clustering what-if failures beam cluster-test flink-test transport-accuracy clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -78,6 +78,9 @@ exact-accuracy: ## the whole-network simulation against ns-3, several seeds (min
 
 question-accuracy: ## answers about flows outside the trace, leave-one-out against ns-3, as a table (minutes; needs ../shared)
 	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run TestQuestionAccuracy -v ./pipeline
+
+transport-accuracy: build ## estimate against --exact for every transport, p99 by size next to the paper's (minutes; needs ../shared; TRANSPORTS="hpcc", LOADS="45%", LAKE=DIR)
+	@.ci/transport-accuracy $(BIN)/parsimon $(SHARED)
 
 ns3-backend: build ## link cases in ns-3 against the link kernel: time, FCTs case by case, errors (minutes; needs ../shared; TRANSPORTS="dctcp", FLOWS=5000)
 	@.ci/ns3-backend $(BIN)/parsimon $(SHARED)
