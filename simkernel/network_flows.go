@@ -143,30 +143,42 @@ func (t *netFlowTable) result(f netFinish, r *NetResults) {
 	r.HopEnds = append(r.HopEnds, int32(len(r.WaitNS)))
 }
 
-// admit takes up the next pending flow: a slot, and a start on its way to the source's NIC.
-func (n *Network) admit() error {
-	c, i := n.pending, n.next
+// pathOf is the path of row i of a chunk, the next flow: the row must be one that can be simulated.
+func (n *Network) pathOf(c *NetFlows, i int) ([]int32, error) {
 	begin := int32(0)
 	if i > 0 {
 		begin = c.PathEnds[i-1]
 	}
 	end := c.PathEnds[i]
 	if begin > end || int(end) > len(c.PathLinks) {
-		return fmt.Errorf("flow row %d: its path is rows %d to %d of %d", n.rows, begin, end, len(c.PathLinks))
+		return nil, fmt.Errorf("flow row %d: its path is rows %d to %d of %d", n.rows, begin, end, len(c.PathLinks))
 	}
-	path, size, startNS := c.PathLinks[begin:end], c.SizeBytes[i], c.StartNS[i]
+	path, size := c.PathLinks[begin:end], c.SizeBytes[i]
 	if err := n.checkPath(path); err != nil {
-		return fmt.Errorf("flow row %d: %w", n.rows, err)
+		return nil, fmt.Errorf("flow row %d: %w", n.rows, err)
 	}
-	n.ideal.Reset(&n.params)
 	slowest := n.links[path[0]].BandwidthBps
 	for _, l := range path {
-		n.ideal.Add(n.links[l].BandwidthBps, n.links[l].DelayNS)
 		slowest = min(slowest, n.links[l].BandwidthBps)
 	}
 	wire := float64(size) * (1 + float64(n.params.HeaderBytes)/float64(n.params.PayloadBytes))
 	if size < 1 || wire*8e12/float64(slowest) > netHorizonPS/2 {
-		return fmt.Errorf("flow row %d: size_bytes is %d, must be above 0 and take under 13 days at %d bps", n.rows, size, slowest)
+		return nil, fmt.Errorf("flow row %d: size_bytes is %d, must be above 0 and take under 13 days at %d bps", n.rows, size, slowest)
+	}
+	return path, nil
+}
+
+// admit takes up the next pending flow: a slot, and a start on its way to the source's NIC.
+func (n *Network) admit() error {
+	c, i := n.pending, n.next
+	path, err := n.pathOf(c, i)
+	if err != nil {
+		return err
+	}
+	size, startNS := c.SizeBytes[i], c.StartNS[i]
+	n.ideal.Reset(&n.params)
+	for _, l := range path {
+		n.ideal.Add(n.links[l].BandwidthBps, n.links[l].DelayNS)
 	}
 
 	t := &n.flows

@@ -79,8 +79,9 @@ func (c *netNIC) choose(freePS int64) {
 	}
 }
 
-// compact drops the places of flows that have sent everything, keeping the order of the rest.
-func (c *netNIC) compact(senders []netSender) {
+// compact drops the places of flows that have sent everything, keeping the order of the rest, and tells
+// where the flow of a slot has its place now.
+func (c *netNIC) compact(moved func(slot, place int32)) {
 	kept, after := 0, -1
 	for i, p := range c.places {
 		if i == c.after {
@@ -94,7 +95,7 @@ func (c *netNIC) compact(senders []netSender) {
 		} else {
 			c.open[kept/64] &^= 1 << (kept % 64)
 		}
-		senders[p.slot].place = int32(kept)
+		moved(p.slot, int32(kept))
 		c.places[kept] = p
 		kept++
 	}
@@ -187,7 +188,7 @@ func (d *netDomain) comesHome(c *netNIC, it *netItem) {
 	slot := it.hop >> t.shift
 	if it.flags&netStart != 0 {
 		if c.gone > 32 && c.gone*2 > len(c.places) {
-			c.compact(t.senders)
+			c.compact(func(slot, place int32) { t.senders[slot].place = place })
 		}
 		t.senders[slot].place = c.add(slot, it.atPS)
 		return

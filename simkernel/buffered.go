@@ -1,0 +1,374 @@
+package simkernel
+
+import (
+	"fmt"
+	"slices"
+)
+
+// BufferParams are what switches have to hold packets in, and how senders recover from losses.
+type BufferParams struct {
+	SwitchBytes int64 // shared by the ports of a switch; above 0
+	// Alpha is how much of what is free a port may take: a packet is dropped whose port would then have
+	// more than Alpha times the free bytes waiting (dynamic thresholds: Choudhury and Hahne, IEEE/ACM
+	// ToN 6(2), 1998).
+	Alpha float64
+	// RetransmitNS is how long a sender waits for an ACK that tells it something new before it sends again
+	// from the first packet that has not been acknowledged; twice as long after every time in a row. 0: as
+	// long as the slowest packet of the flow can take on its way, so that none is sent again that is not
+	// lost (the rule of IRN's RTO_high: Mittal et al., SIGCOMM'18, §3.1).
+	RetransmitNS int64
+}
+
+// DefaultAlpha is what switches come with for traffic that may be dropped: as much as is free.
+const DefaultAlpha = 1
+
+// nackEveryNS is how often a receiver asks for the same packet again (the HPCC simulator's default).
+const nackEveryNS = 500_000
+
+// validate reports the first value that cannot be simulated.
+func (b *BufferParams) validate(p *Params) error {
+	switch {
+	case b.SwitchBytes < p.PayloadBytes+p.HeaderBytes:
+		return fmt.Errorf("switch buffer is %d bytes, must hold a packet of %d", b.SwitchBytes, p.PayloadBytes+p.HeaderBytes)
+	case b.SwitchBytes > 1<<60:
+		return fmt.Errorf("switch buffer is %d bytes, must be at most 2^60", b.SwitchBytes)
+	case !(b.Alpha >= 1.0/1024 && b.Alpha <= 1024):
+		return fmt.Errorf("alpha of the switch buffers is %v, must be 1/1024 to 1024", b.Alpha)
+	case float64(p.PayloadBytes+p.HeaderBytes) > b.Alpha*float64(b.SwitchBytes):
+		return fmt.Errorf("switch buffer of %d bytes with alpha %v never admits a packet of %d bytes", b.SwitchBytes, b.Alpha, p.PayloadBytes+p.HeaderBytes)
+	case b.RetransmitNS < 0 || b.RetransmitNS > 1e12:
+		return fmt.Errorf("retransmission timeout is %d ns, must be 0 to 1,000 s", b.RetransmitNS)
+	}
+	return nil
+}
+
+// A BufferedNetwork is a Network whose switches have finite buffers. As long as nothing is dropped it
+// gives the very same answers.
+//
+// What is different. The data packets that wait at the ports of a switch share its buffer: each takes
+// its bytes on the wire from the moment it arrives until it starts to be sent. One that arrives is
+// dropped where the buffer is full, or its port over the dynamic threshold (BufferParams.Alpha). ACKs
+// take no buffer and are never dropped (priority group 0 of the HPCC simulator).
+//
+// Recovery is go-back-N, as RDMA NICs do it and the HPCC simulator has it. A receiver takes packets in
+// order only, and acknowledges what it has. A packet that comes too early is discarded, and the first
+// such packet, and then one every nackEveryNS as long as nothing moves, answered by a NACK, which names
+// the packet that is missing; the sender goes back to that. A packet that comes again is discarded. A
+// last packet that is lost has no successor to give it away: for that there is a timeout. A NACK is
+// heard by the transport like an ACK of the same number; there is no other reaction to a loss.
+//
+// Order of events: Network's, and at a switch that has packets arrive and leave in the same ps, the
+// arrivals first, by the link they came over. Since the ports of a switch share state, time is not cut
+// into windows here: there is one heap of events and one goroutine.
+type BufferedNetwork struct {
+	params Params
+	buffer BufferParams
+	links  []NetLink
+	host   []bool
+	check  Network // of paths and starts: never run
+	ports  []bufferedPort
+	used   []int64 // by node: bytes of its buffer in use
+	most   []int64 // by node: the most there ever were
+	heap   eventHeap
+	serial uint64
+
+	more    func() (*NetFlows, error)
+	pending *NetFlows
+	next    int
+	flows   int64 // in the network
+	rows    int64
+	lastNS  int64
+	spare   []*bufferedPacket
+	slots   []*bufferedFlow // of flows whose senders are at work, for the NICs
+	unused  []int32
+	ideal   IdealPath
+	ends    []bufferedEnd // of this very moment
+	err     error
+
+	// Results are as a Network's.
+	Results NetResults
+	// Losses are what was lost so far, and done about it.
+	Losses Losses
+}
+
+// Losses counts packets. Sent = Delivered + Dropped + Discarded when all flows have finished.
+type Losses struct {
+	Sent      int64 // by hosts, the same packet as often as it was sent
+	Delivered int64 // in order
+	Dropped   int64 // by switches
+	Discarded int64 // by receivers: too early, or known
+	Again     int64 // those of the sent that had been sent before
+	NACKs     int64 // sent by receivers
+	Timeouts  int64
+}
+
+type bufferedEnd struct {
+	flow *bufferedFlow
+	atPS int64
+}
+
+// NewBufferedNetwork makes an idle network; for hosts and more see NewNetwork.
+func NewBufferedNetwork(params Params, buffer BufferParams, links []NetLink, hosts []bool, more func() (*NetFlows, error)) (*BufferedNetwork, error) {
+	whole, err := NewNetwork(params, links, hosts, nil, more)
+	if err != nil {
+		return nil, err
+	}
+	if err := buffer.validate(&params); err != nil {
+		return nil, err
+	}
+	n := &BufferedNetwork{
+		params: params, buffer: buffer, links: slices.Clone(links), host: slices.Clone(hosts), check: *whole, more: more,
+		ports: make([]bufferedPort, len(links)), used: make([]int64, len(hosts)), most: make([]int64, len(hosts)),
+	}
+	for l, link := range links {
+		p := &n.ports[l]
+		p.wire = newWireTime(float64(link.BandwidthBps))
+		p.lookPS = netNever
+		p.isHost = hosts[link.SrcNode]
+		p.node = link.SrcNode
+		p.markBytes = params.MarkBytes(link.BandwidthBps)
+		p.red = redMark{p.markBytes, params.MaxMarkBytes(link.BandwidthBps), params.DCQCN.MaxMarking}
+		p.markKey = MarkKey(params.Seed, int32(l))
+	}
+	return n, nil
+}
+
+// Counters answers what the sending end of a link has seen.
+func (n *BufferedNetwork) Counters(link int32) NetCounters { return n.ports[link].counters }
+
+// Dropped is how many packets were dropped at the sending end of a link.
+func (n *BufferedNetwork) Dropped(link int32) int64 { return n.ports[link].dropped }
+
+// MostBytes is the most that the buffer of a node ever held.
+func (n *BufferedNetwork) MostBytes(node int32) int64 { return n.most[node] }
+
+// Run simulates all of the workload. It calls finished, if not nil, whenever a few thousand flows are in
+// n.Results, and once more at the end; Results is reset after each call. Bad rows, and errors of the
+// source and of finished, end it.
+func (n *BufferedNetwork) Run(finished func(*NetResults) error) error {
+	if n.err == nil {
+		n.err = n.run(finished)
+	}
+	return n.err
+}
+
+func (n *BufferedNetwork) run(finished func(*NetResults) error) error {
+	if err := n.takeUp(); err != nil {
+		return err
+	}
+	hand := func(least int) error {
+		if finished == nil || len(n.Results.Row) < least {
+			return nil
+		}
+		err := finished(&n.Results)
+		n.Results.Reset()
+		return err
+	}
+	for len(n.heap) > 0 {
+		e := n.heap.pop()
+		if len(n.ends) > 0 && e.atPS > n.ends[0].atPS {
+			n.finish()
+			if err := hand(4096); err != nil {
+				return err
+			}
+		}
+		switch {
+		case e.start != nil:
+			n.begin(e.start, e.atPS)
+			if err := n.takeUp(); err != nil {
+				return err
+			}
+		case e.packet != nil:
+			n.arrive(e.port, e.packet, e.atPS)
+		case e.flow != nil:
+			n.timeout(e.flow, e.atPS)
+		default:
+			if p := &n.ports[e.port]; p.lookPS == e.atPS {
+				p.lookPS = netNever
+				n.send(e.port, p, e.atPS)
+			}
+		}
+		if e.atPS > netHorizonPS && n.flows > 0 {
+			return fmt.Errorf("%d flows have not drained after 26 days of simulated time", n.flows)
+		}
+	}
+	n.finish()
+	if n.flows != 0 {
+		panic("simkernel: buffered network is idle with unfinished flows")
+	}
+	return hand(1)
+}
+
+// finish answers the flows that were delivered in a moment, in the order of their rows.
+func (n *BufferedNetwork) finish() {
+	slices.SortFunc(n.ends, func(a, b bufferedEnd) int { return int(min(1, max(-1, a.flow.row-b.flow.row))) })
+	r := &n.Results
+	for _, e := range n.ends {
+		f := e.flow
+		r.Row = append(r.Row, f.row)
+		r.FCTNS = append(r.FCTNS, ceilNS(e.atPS-f.startPS))
+		r.IdealNS = append(r.IdealNS, f.idealNS)
+		for h := range f.path {
+			r.WaitNS = append(r.WaitNS, f.waitPS[h]/psPerNS)
+			r.LastWaitNS = append(r.LastWaitNS, f.lastPS[h]/psPerNS)
+		}
+		r.HopEnds = append(r.HopEnds, int32(len(r.WaitNS)))
+	}
+	n.ends = n.ends[:0]
+}
+
+// takeUp reads the next flow of the workload and puts its start into the heap.
+func (n *BufferedNetwork) takeUp() error {
+	n.check.pending, n.check.next, n.check.rows, n.check.lastNS = n.pending, n.next, n.rows, n.lastNS
+	if err := n.check.fill(); err != nil {
+		return err
+	}
+	n.pending, n.next = n.check.pending, n.check.next
+	if n.pending == nil {
+		return nil
+	}
+	c, i := n.pending, n.next
+	path, err := n.check.pathOf(c, i)
+	if err != nil {
+		return err
+	}
+	size, startNS := c.SizeBytes[i], c.StartNS[i]
+	f := &bufferedFlow{row: n.rows, path: slices.Clone(path), size: size, startPS: startNS * psPerNS, key: uint64(n.rows)}
+	if c.Key != nil {
+		f.key = c.Key[i]
+	}
+	n.ideal.Reset(&n.params)
+	idlePS := int64(0)
+	for _, l := range path {
+		link := n.links[l]
+		n.ideal.Add(link.BandwidthBps, link.DelayNS)
+		p, back := &n.ports[l], &n.ports[l^1]
+		idlePS += p.wire.ps(n.params.PayloadBytes+n.params.HeaderBytes) + back.wire.ps(n.params.AckBytes) + 2*link.DelayNS*psPerNS
+	}
+	f.idealNS = n.ideal.FCTNS(size)
+	f.packets = n.params.Packets(size)
+	f.timeoutPS = n.timeoutPS(path, idlePS)
+	f.waitPS, f.lastPS = make([]int64, len(path)), make([]int64, len(path))
+	n.push(event{atPS: f.startPS, rank: 1<<32 + uint64(n.rows), start: f})
+	n.rows++
+	n.lastNS = startNS
+	n.next++
+	return nil
+}
+
+// timeoutPS is the retransmission timeout of flows of a path. By default a packet that finds the most
+// that a port can have waiting (Alpha/(1+Alpha) of the buffer) at every switch is back within it, its
+// ACK having waited behind a packet, and as many ACKs as the other way has packets, at each.
+func (n *BufferedNetwork) timeoutPS(path []int32, idlePS int64) int64 {
+	if n.buffer.RetransmitNS > 0 {
+		return n.buffer.RetransmitNS * psPerNS
+	}
+	deepest := n.buffer.Alpha / (1 + n.buffer.Alpha) * float64(n.buffer.SwitchBytes)
+	sum := 2 * float64(idlePS)
+	for _, l := range path {
+		slower := min(n.links[l].BandwidthBps, n.links[l^1].BandwidthBps)
+		sum += 2 * deepest * 8e12 / float64(slower)
+	}
+	return int64(min(sum, netHorizonPS/4))
+}
+
+// An event is a flow's start, a packet's arrival at a port, the end of a flow's timeout, or a look at
+// whether a port can send. At equal times arrivals come first, by the link they came over, then starts
+// by row, then timeouts by row, then looks.
+type event struct {
+	atPS   int64
+	rank   uint64
+	serial uint64
+	port   int32
+	packet *bufferedPacket
+	start  *bufferedFlow
+	flow   *bufferedFlow
+}
+
+const (
+	rankTimeout = uint64(1) << 62
+	rankLook    = uint64(1) << 63
+)
+
+func (e *event) before(o *event) bool {
+	if e.atPS != o.atPS {
+		return e.atPS < o.atPS
+	}
+	if e.rank != o.rank {
+		return e.rank < o.rank
+	}
+	return e.serial < o.serial
+}
+
+func (n *BufferedNetwork) push(e event) {
+	n.serial++
+	e.serial = n.serial
+	n.heap.push(e)
+}
+
+// look makes a port look whether it can send at a time, unless it will before.
+func (n *BufferedNetwork) look(port int32, atPS int64) {
+	if p := &n.ports[port]; atPS < p.lookPS {
+		p.lookPS = atPS
+		n.push(event{atPS: atPS, rank: rankLook, port: port})
+	}
+}
+
+// An eventHeap is a binary heap.
+type eventHeap []event
+
+func (h *eventHeap) push(e event) {
+	s := append(*h, e)
+	i := len(s) - 1
+	for i > 0 {
+		up := (i - 1) / 2
+		if !e.before(&s[up]) {
+			break
+		}
+		s[i] = s[up]
+		i = up
+	}
+	s[i] = e
+	*h = s
+}
+
+func (h *eventHeap) pop() event {
+	s := *h
+	top, last := s[0], s[len(s)-1]
+	s[len(s)-1] = event{}
+	s = s[:len(s)-1]
+	*h = s
+	if len(s) == 0 {
+		return top
+	}
+	i := 0
+	for {
+		down := 2*i + 1
+		if down >= len(s) {
+			break
+		}
+		if down+1 < len(s) && s[down+1].before(&s[down]) {
+			down++
+		}
+		if !s[down].before(&last) {
+			break
+		}
+		s[i] = s[down]
+		i = down
+	}
+	s[i] = last
+	return top
+}
+
+// sharesQueue says whether ACKs stand in one queue with data at switches.
+func (n *BufferedNetwork) sharesQueue() bool { return n.params.Transport == DCQCN }
+
+// threshold is how many bytes may wait at a port of a node.
+func (n *BufferedNetwork) threshold(node int32) float64 {
+	return n.buffer.Alpha * float64(n.buffer.SwitchBytes-n.used[node])
+}
+
+// admits says whether a data packet of that size finds room at a switch's port.
+func (n *BufferedNetwork) admits(p *bufferedPort, wireBytes int64) bool {
+	return n.used[p.node]+wireBytes <= n.buffer.SwitchBytes && float64(p.dataBytes+wireBytes) <= n.threshold(p.node)
+}

@@ -1,0 +1,236 @@
+package simkernel
+
+// A bufferedFlow is a flow in a buffered network: its sender at one end, and its receiver at the other.
+// Packets are counted, all full but the last.
+type bufferedFlow struct {
+	row     int64
+	path    []int32
+	size    int64
+	packets int64
+	startPS int64
+	idealNS int64
+	key     uint64 // in random draws
+
+	// The sender.
+	sender  sender
+	gap     wireTime // pacing time per byte at the present rate
+	window  int64    // bytes
+	una     int64    // packets acknowledged
+	nxt     int64    // the next packet to send
+	most    int64    // packets that have ever been sent
+	slot    int32
+	place   int32 // at its NIC
+	done    bool
+	backoff uint // timeouts in a row
+
+	timeoutPS  int64 // of the first in a row
+	deadlinePS int64
+	ticking    bool // there is an event for it
+
+	// The receiver.
+	expected int64 // packets it has
+	nacked   int64 // 1 + the packet it asked for last
+	nackPS   int64 // and when
+
+	waitPS, lastPS []int64 // by hop
+}
+
+// mostBackoff bounds how often a timeout is doubled.
+const mostBackoff = 10
+
+// bytes is the payload of the flow's first packets.
+func (n *BufferedNetwork) bytes(f *bufferedFlow, packets int64) int64 {
+	return min(f.size, packets*n.params.PayloadBytes)
+}
+
+// setRate takes over the rate of the flow's sender.
+func (n *BufferedNetwork) setRate(f *bufferedFlow) {
+	rateBps, lineBps := f.sender.rate()
+	f.gap = newWireTime(rateBps)
+	f.window = n.params.windowAt(rateBps, lineBps)
+}
+
+// begin puts a flow to work at its host.
+func (n *BufferedNetwork) begin(f *bufferedFlow, nowPS int64) {
+	n.flows++
+	port := f.path[0]
+	p := &n.ports[port]
+	f.sender = newSender(n.params.Transport)
+	f.sender.start(&n.params, float64(n.links[port].BandwidthBps), len(f.path))
+	n.setRate(f)
+	f.gap = p.wire
+	if k := len(n.unused); k > 0 {
+		f.slot = n.unused[k-1]
+		n.unused = n.unused[:k-1]
+		n.slots[f.slot] = f
+	} else {
+		f.slot = int32(len(n.slots))
+		n.slots = append(n.slots, f)
+	}
+	if c := &p.nic; c.gone > 32 && c.gone*2 > len(c.places) {
+		c.compact(func(slot, place int32) { n.slots[slot].place = place })
+	}
+	f.place = p.nic.add(f.slot, nowPS)
+	n.look(port, max(nowPS, p.freePS))
+}
+
+// sendNext sends a packet of the flow whose turn it is, or looks again when there will be one.
+func (n *BufferedNetwork) sendNext(port int32, p *bufferedPort, nowPS int64) {
+	c := &p.nic
+	c.choose(p.freePS)
+	if c.sendPS > nowPS {
+		if c.sendPS != netNever {
+			n.look(port, c.sendPS)
+		}
+		return
+	}
+	place := c.sendAt
+	f := n.slots[c.places[place].slot]
+	k := n.newPacket()
+	payload := n.bytes(f, f.nxt+1) - n.bytes(f, f.nxt)
+	k.flow, k.number, k.wire, k.atPS, k.sentPS = f, f.nxt, payload+n.params.HeaderBytes, nowPS, nowPS
+	if f.nxt < f.most {
+		n.Losses.Again++
+	}
+	n.Losses.Sent++
+	f.nxt++
+	f.most = max(f.most, f.nxt)
+	if f.sender.tick(&n.params, nowPS) {
+		n.setRate(f)
+	}
+	c.after = place + 1
+	c.places[place].readyPS = nowPS + f.gap.ps(k.wire)
+	if !n.open(f) {
+		c.close(int32(place))
+	}
+	if !f.ticking {
+		n.arm(f, nowPS)
+	}
+	n.passData(port, p, k, nowPS)
+}
+
+// open says whether a flow has something to send that its window lets it send.
+func (n *BufferedNetwork) open(f *bufferedFlow) bool {
+	return f.nxt < f.packets && n.bytes(f, f.nxt)-n.bytes(f, f.una) < f.window
+}
+
+// receive takes a data packet at its destination, and turns it into its answer; false if there is none.
+func (n *BufferedNetwork) receive(k *bufferedPacket, nowPS int64) bool {
+	f := k.flow
+	switch {
+	case k.number == f.expected:
+		f.expected++
+		n.Losses.Delivered++
+		if f.expected == f.packets {
+			n.ends = append(n.ends, bufferedEnd{f, nowPS})
+		}
+	case k.number < f.expected:
+		n.Losses.Discarded++
+		return false
+	default:
+		n.Losses.Discarded++
+		if f.nacked == f.expected+1 && nowPS < f.nackPS+nackEveryNS*psPerNS {
+			return false
+		}
+		f.nacked, f.nackPS = f.expected+1, nowPS
+		k.nack = true
+		n.Losses.NACKs++
+	}
+	k.ack = true
+	k.number = f.expected
+	k.wire = n.params.AckBytes
+	k.hop--
+	return true
+}
+
+// hear takes an ACK or a NACK that is home.
+func (n *BufferedNetwork) hear(port int32, p *bufferedPort, k *bufferedPacket, nowPS int64) {
+	f := k.flow
+	if f.done {
+		n.forget(k)
+		return
+	}
+	if k.number > f.una {
+		f.una = k.number
+		f.nxt = max(f.nxt, f.una) // it had gone back behind what was still on its way
+		f.backoff = 0
+		f.deadlinePS = nowPS + f.timeoutPS
+	}
+	if k.nack && k.number == f.una {
+		f.nxt = f.una
+	}
+	if f.una == f.packets {
+		n.end(p, f)
+	} else {
+		if f.nxt < f.packets { // later ACKs change nothing
+			changed := f.sender.tick(&n.params, nowPS)
+			h := heard{
+				nowPS: nowPS, rttPS: nowPS - k.sentPS, ackedBytes: n.bytes(f, f.una), sentBytes: n.bytes(f, f.nxt),
+				marked: k.marked, links: k.links, bps: k.bps,
+			}
+			if f.sender.hear(&n.params, &h) || changed {
+				n.setRate(f)
+			}
+		}
+		n.turn(p, f, nowPS)
+		n.look(port, max(nowPS, p.freePS))
+	}
+	n.forget(k)
+}
+
+// turn opens or closes a flow at its NIC.
+func (n *BufferedNetwork) turn(p *bufferedPort, f *bufferedFlow, nowPS int64) {
+	c := &p.nic
+	c.fresh = false
+	if open := n.open(f); open != c.isOpen(f.place) {
+		if open {
+			c.reopen(f.place, nowPS)
+		} else {
+			c.close(f.place)
+		}
+	}
+}
+
+// end takes a flow from its NIC that has everything acknowledged.
+func (n *BufferedNetwork) end(p *bufferedPort, f *bufferedFlow) {
+	c := &p.nic
+	f.done = true
+	c.close(f.place)
+	c.places[f.place].slot = -1
+	c.gone++
+	if c.gone == len(c.places) {
+		c.places, c.open, c.after, c.gone = c.places[:0], c.open[:0], 0, 0
+	}
+	n.slots[f.slot] = nil
+	n.unused = append(n.unused, f.slot)
+	f.sender = nil
+	n.flows--
+}
+
+// arm sets the flow's timer.
+func (n *BufferedNetwork) arm(f *bufferedFlow, nowPS int64) {
+	f.deadlinePS = nowPS + min(f.timeoutPS, netHorizonPS/4>>f.backoff)<<f.backoff
+	f.ticking = true
+	n.push(event{atPS: f.deadlinePS, rank: rankTimeout + uint64(f.row), flow: f})
+}
+
+// timeout is the flow's timer: where nothing new was heard for so long, the sender goes back to the
+// first packet that has not been acknowledged.
+func (n *BufferedNetwork) timeout(f *bufferedFlow, nowPS int64) {
+	f.ticking = false
+	switch {
+	case f.done:
+	case nowPS < f.deadlinePS:
+		f.ticking = true
+		n.push(event{atPS: f.deadlinePS, rank: rankTimeout + uint64(f.row), flow: f})
+	case f.nxt == f.una: // nothing is out: the next packet sets it again
+	default:
+		n.Losses.Timeouts++
+		f.nxt = f.una
+		f.backoff = min(f.backoff+1, mostBackoff)
+		n.arm(f, nowPS)
+		p := &n.ports[f.path[0]]
+		n.turn(p, f, nowPS)
+		n.look(f.path[0], max(nowPS, p.freePS))
+	}
+}

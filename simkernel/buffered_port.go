@@ -1,0 +1,195 @@
+package simkernel
+
+// A bufferedPort is the sending end of one link.
+type bufferedPort struct {
+	isHost bool
+	node   int32
+	wire   wireTime
+	freePS int64 // the wire is free from then on
+	lookPS int64 // when it looks next whether it can send; netNever: it need not
+
+	acks, data bufferedQueue
+	queueBytes int64  // on the wire, of what stands in data
+	dataBytes  int64  // of those the data packets', which take buffer
+	nic        netNIC // at a host
+
+	markBytes int64
+	red       redMark
+	markKey   uint64
+	sentBytes int64 // HPCC: on the wire so far
+	counters  NetCounters
+	dropped   int64
+}
+
+// A bufferedQueue is a FIFO.
+type bufferedQueue struct {
+	items []*bufferedPacket
+	head  int
+}
+
+func (q *bufferedQueue) empty() bool { return q.head == len(q.items) }
+
+func (q *bufferedQueue) put(k *bufferedPacket) { q.items = append(q.items, k) }
+
+func (q *bufferedQueue) take() *bufferedPacket {
+	k := q.items[q.head]
+	q.items[q.head] = nil
+	q.head++
+	if q.head == len(q.items) {
+		q.items, q.head = q.items[:0], 0
+	} else if q.head >= 64 && q.head*2 > len(q.items) {
+		kept := copy(q.items, q.items[q.head:])
+		clear(q.items[kept:])
+		q.items, q.head = q.items[:kept], 0
+	}
+	return k
+}
+
+// A bufferedPacket is a data packet on its way, and then the ACK or NACK that answers it.
+type bufferedPacket struct {
+	flow   *bufferedFlow
+	number int64 // data: its number in the flow, from 0; ACK: of the packet that the receiver wants next
+	hop    int   // the hop it waits for, or has come over; of an ACK on the reverse path
+	ack    bool
+	nack   bool
+	marked bool
+	atPS   int64 // when it came to the port
+	sentPS int64 // when the data packet left its host
+	wire   int64 // bytes
+	links  []telemetry
+	bps    []float64
+}
+
+func (n *BufferedNetwork) newPacket() *bufferedPacket {
+	if k := len(n.spare); k > 0 {
+		p := n.spare[k-1]
+		n.spare = n.spare[:k-1]
+		*p = bufferedPacket{links: p.links[:0], bps: p.bps[:0]}
+		return p
+	}
+	return &bufferedPacket{}
+}
+
+func (n *BufferedNetwork) forget(k *bufferedPacket) {
+	k.flow = nil
+	n.spare = append(n.spare, k)
+}
+
+// arrive takes a packet that is at a port's node.
+func (n *BufferedNetwork) arrive(port int32, k *bufferedPacket, nowPS int64) {
+	p := &n.ports[port]
+	k.atPS = nowPS
+	if k.ack && k.hop < 0 {
+		n.hear(port, p, k, nowPS)
+		return
+	}
+	if !k.ack && k.hop == len(k.flow.path) {
+		if !n.receive(k, nowPS) {
+			n.forget(k)
+			return
+		}
+	}
+	switch {
+	case k.ack && (p.isHost || !n.sharesQueue()):
+		p.acks.put(k)
+	case k.ack:
+		p.data.put(k)
+		p.queueBytes += k.wire
+	default:
+		if !n.admits(p, k.wire) {
+			p.dropped++
+			n.Losses.Dropped++
+			n.forget(k)
+			return
+		}
+		p.data.put(k)
+		p.queueBytes += k.wire
+		p.dataBytes += k.wire
+		n.used[p.node] += k.wire
+		n.most[p.node] = max(n.most[p.node], n.used[p.node])
+	}
+	n.look(port, max(nowPS, p.freePS))
+}
+
+// send sends what a port has to send now, if anything.
+func (n *BufferedNetwork) send(port int32, p *bufferedPort, nowPS int64) {
+	switch {
+	case p.freePS > nowPS:
+		n.look(port, p.freePS)
+	case !p.acks.empty():
+		n.passACK(port, p, p.acks.take(), nowPS)
+	case p.isHost:
+		n.sendNext(port, p, nowPS)
+	case !p.data.empty():
+		k := p.data.take()
+		left := n.leaves(p, k, nowPS)
+		if k.ack {
+			n.passACK(port, p, k, nowPS)
+			return
+		}
+		p.dataBytes -= k.wire
+		n.used[p.node] -= k.wire
+		if n.marks(p, k, left) {
+			k.marked = true
+			p.counters.PacketsMarked++
+		}
+		if n.params.Transport == HPCC {
+			k.links, k.bps = append(k.links, telemetry{nowPS, p.sentBytes, left}), append(k.bps, float64(n.links[port].BandwidthBps))
+		}
+		f := k.flow
+		waitPS := nowPS - k.atPS
+		f.waitPS[k.hop] += waitPS
+		if k.number == f.packets-1 {
+			f.lastPS[k.hop] = waitPS
+		}
+		n.passData(port, p, k, nowPS)
+	}
+}
+
+// leaves answers how many bytes a packet, just taken off the queue, leaves behind: those of packets
+// that came before this very moment.
+func (n *BufferedNetwork) leaves(p *bufferedPort, k *bufferedPacket, nowPS int64) int64 {
+	p.queueBytes -= k.wire
+	left := p.queueBytes
+	for i := len(p.data.items) - 1; i >= p.data.head && p.data.items[i].atPS == nowPS; i-- {
+		left -= p.data.items[i].wire
+	}
+	p.counters.MaxQueueBytes = max(p.counters.MaxQueueBytes, left+k.wire)
+	return left
+}
+
+func (n *BufferedNetwork) marks(p *bufferedPort, k *bufferedPacket, left int64) bool {
+	if n.params.Transport == DCQCN {
+		return left > p.red.minBytes && p.red.marks(left, mixKey(mixKey(p.markKey, k.flow.key), uint64(k.number)))
+	}
+	return left > p.markBytes
+}
+
+// passData sends a data packet to the end of its hop.
+func (n *BufferedNetwork) passData(port int32, p *bufferedPort, k *bufferedPacket, nowPS int64) {
+	k.hop++
+	to := port ^ 1
+	if k.hop < len(k.flow.path) {
+		to = k.flow.path[k.hop]
+	}
+	n.transmit(port, to, p, k, k.wire, nowPS)
+}
+
+// passACK sends an ACK to the beginning of its hop.
+func (n *BufferedNetwork) passACK(port int32, p *bufferedPort, k *bufferedPacket, nowPS int64) {
+	k.hop--
+	to := k.flow.path[0]
+	if k.hop >= 0 {
+		to = k.flow.path[k.hop] ^ 1
+	}
+	n.transmit(port, to, p, k, n.params.AckBytes, nowPS)
+}
+
+func (n *BufferedNetwork) transmit(port, to int32, p *bufferedPort, k *bufferedPacket, wireBytes, nowPS int64) {
+	p.sentBytes += wireBytes
+	p.freePS = nowPS + p.wire.ps(wireBytes)
+	if !p.acks.empty() || !p.data.empty() || p.isHost {
+		n.look(port, p.freePS)
+	}
+	n.push(event{atPS: p.freePS + n.links[port].DelayNS*psPerNS, rank: uint64(port), port: to, packet: k})
+}
