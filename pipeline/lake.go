@@ -94,7 +94,8 @@ type part struct {
 	Path   string `json:"path"` // relative to the lake
 	Rows   int64  `json:"rows"`
 	Bytes  int64  `json:"bytes"`
-	Digest string `json:"xxh3"` // of its bytes
+	Digest string `json:"xxh3"`           // of its bytes
+	Gone   bool   `json:"gone,omitempty"` // let go when nobody needed it any more (tidy.go)
 
 	file os.FileInfo // of the file that this process put there, if it did
 }
@@ -183,6 +184,9 @@ func (l *Lake) writePart(t schema.Table, rel string, recs ...arrow.Record) (part
 func (l *Lake) read(t schema.Table, parts []part, columns []string, keep *keyRange) schema.Batches {
 	files := make([]string, 0, len(parts))
 	for _, p := range parts {
+		if p.Gone {
+			return goneBatches{p.Path}
+		}
 		if p.Rows > 0 {
 			files = append(files, filepath.Join(l.root, filepath.FromSlash(p.Path)))
 		}
@@ -224,6 +228,9 @@ func (l *Lake) check(p part) error {
 
 // checkSize reports a committed part that is gone or of another size.
 func (l *Lake) checkSize(p part) error {
+	if p.Gone {
+		return &tidiedError{p.Path}
+	}
 	path := filepath.Join(l.root, filepath.FromSlash(p.Path))
 	info, err := os.Stat(path)
 	if err != nil {

@@ -89,7 +89,7 @@ func parquetSchema(t schema.Table) *parquet.Schema {
 		case arrow.STRING:
 			typ, encoding = reflect.TypeFor[string](), ",dict"
 		case arrow.BINARY:
-			typ, encoding = reflect.TypeFor[[]byte](), ",delta"
+			typ = reflect.TypeFor[[]byte]()
 		case arrow.LIST:
 			typ, encoding = reflect.TypeFor[[]float64](), ",list"
 		default:

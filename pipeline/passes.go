@@ -152,7 +152,7 @@ func (r *Run) passesUntilDone(ctx context.Context) error {
 				return err
 			}
 		}
-		return r.journeys(ctx)
+		return r.journeys(ctx, true)
 	}
 	var before []float64
 	for n := 1; ; n++ {
@@ -160,7 +160,7 @@ func (r *Run) passesUntilDone(ctx context.Context) error {
 			return err
 		}
 		r.passes = n
-		if err := r.journeys(ctx); err != nil {
+		if err := r.journeys(ctx, false); err != nil {
 			return err
 		}
 		now, widths, err := r.percentiles()
@@ -173,7 +173,10 @@ func (r *Run) passesUntilDone(ctx context.Context) error {
 		}
 		r.log.Info().Int("passes", n).Floats64("p50_p90_p99", now).Msg("estimate")
 		if settled || n == autoPasses {
-			return nil
+			if err := r.tidyPass(n); err != nil {
+				return err
+			}
+			return r.writeCatalog(r.sampleStage())
 		}
 		before = now
 	}
@@ -183,16 +186,35 @@ func (r *Run) onePass(ctx context.Context, n int) error {
 	if err := r.simulatePass(ctx, n); err != nil { // link cases, told what pass n - 1 found → waits and marks
 		return err
 	}
-	return r.relaxPass(ctx, n) // waits and marks of a flow's hops → what each hop is told of the others
+	if err := r.relaxPass(ctx, n); err != nil { // waits and marks of a flow's hops → what each hop is told of the others
+		return err
+	}
+	if n == 1 {
+		return nil
+	}
+	return r.tidyPass(n - 1) // this pass stands in its place
 }
 
-// journeys makes the estimate after the run's last pass.
-func (r *Run) journeys(ctx context.Context) error {
+// tidyPass lets go of what a pass told the next, or, the last, the hosts' own cases and the estimate.
+func (r *Run) tidyPass(n int) error {
+	if err := r.tidy(r.passStage(n), schema.HopWaits); err != nil {
+		return err
+	}
+	return r.tidy(r.relaxStage(n), schema.Elsewhere)
+}
+
+// journeys makes the estimate after the run's last pass, or the last so far.
+func (r *Run) journeys(ctx context.Context, last bool) error {
 	if err := r.Senders(ctx); err != nil { // the hosts' own cases, told everything → each flow's journey
 		return err
 	}
 	if err := r.Sample(ctx); err != nil { // → its FCT and slowdown, and what each hop contributed
 		return err
+	}
+	if last {
+		if err := r.tidyPass(r.passes); err != nil {
+			return err
+		}
 	}
 	return r.Confidence(ctx) // → intervals of the percentiles, and what to beware of
 }
@@ -252,7 +274,7 @@ func (r *Run) cases(s stage, loads *stages.Loads, hops, told []part, do func(ctx
 		return func(ctx context.Context, n int, t task) ([]part, int64, any, error) {
 			return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
 				keep := &keyRange{"link_id", t.Lo, t.Hi}
-				in := r.lake.read(schema.Hops, hops, stages.HopColumns(), keep)
+				in := r.lake.read(schema.Hops, hops, stages.HopColumns(r.estimator), keep)
 				defer closeQuietly(in)
 				elsewhere := r.readTold(told, keep)
 				if elsewhere != nil {

@@ -64,17 +64,17 @@ func TestFlowAgainstExact(t *testing.T) {
 func TestAutoPasses(t *testing.T) {
 	topology, flows := trace(t, 4000)
 	lake := t.TempDir()
-	auto := estimate(t, topology, flows, Options{Lake: lake, Estimator: stages.Flow, Passes: AutoPasses})
+	auto := estimate(t, topology, flows, Options{Lake: lake, Estimator: stages.Flow, Passes: AutoPasses, Keep: true})
 	if auto.passes < 2 || auto.passes >= autoPasses || auto.Variant() != "flow-"+string(rune('0'+auto.passes)) {
 		t.Fatalf("ended after %d passes, as variant %s", auto.passes, auto.Variant())
 	}
-	fixed := estimate(t, topology, flows, Options{Lake: lake, Estimator: stages.Flow, Passes: auto.passes})
+	fixed := estimate(t, topology, flows, Options{Lake: lake, Estimator: stages.Flow, Passes: auto.passes, Keep: true})
 	for _, r := range fixed.reports {
 		if r.Reused != r.Tasks {
 			t.Errorf("stage %s is done again", r.Stage)
 		}
 	}
-	more := estimate(t, topology, flows, Options{Lake: lake, Estimator: stages.Flow, Passes: auto.passes + 1})
+	more := estimate(t, topology, flows, Options{Lake: lake, Estimator: stages.Flow, Passes: auto.passes + 1, Keep: true})
 	again := 0
 	for _, r := range more.reports {
 		if r.Stage == "simulate" && r.Reused != r.Tasks {

@@ -45,12 +45,24 @@ type ticker struct {
 	total       int64
 	done        atomic.Int64
 	began       time.Time
+	seen        []mark // of late, oldest first
 	stop        chan struct{}
 	wg          sync.WaitGroup
 }
 
+// A mark is how much was done at a time.
+type mark struct {
+	at   time.Time
+	done int64
+}
+
+// rateSpan is how far back the rate looks: what the beginning of a stage took (reading, a part found in
+// the cache) says nothing of what is left.
+const rateSpan = 30 * time.Second
+
 func (t *ticker) begin(stage, unit string, total int64) {
 	t.stage, t.unit, t.total, t.began, t.stop = stage, unit, total, time.Now(), make(chan struct{})
+	t.seen = []mark{{t.began, 0}}
 	t.done.Store(0)
 	t.wg.Go(func() {
 		tick := time.NewTicker(t.every)
@@ -78,11 +90,10 @@ func (t *ticker) end() {
 
 func (t *ticker) show() {
 	done := t.done.Load()
-	elapsed := time.Since(t.began)
-	rate := float64(done) / elapsed.Seconds()
+	rate := t.rate(time.Now(), done)
 	left := "?"
-	if done > 0 && t.total > 0 {
-		left = (time.Duration(float64(t.total-done)/rate*float64(time.Second)) + time.Second/2).Truncate(time.Second).String()
+	if rate > 0 && t.total > 0 {
+		left = (time.Duration(float64(max(0, t.total-done))/rate*float64(time.Second)) + time.Second/2).Truncate(time.Second).String()
 	}
 	share := 0.0
 	if t.total > 0 {
@@ -101,7 +112,17 @@ func (t *ticker) show() {
 		return
 	}
 	bar := int(share * 24)
-	_, _ = fmt.Fprintf(t.out, "\r\x1b[K%-9s [%s%s] %3.0f%%  %s %s/s  left %s", t.stage, strings.Repeat("█", bar), strings.Repeat("·", 24-bar), 100*share, Human(rate), t.unit, left)
+	_, _ = fmt.Fprintf(t.out, "\r\x1b[K%-9s [%s%s] %3.0f%%  %s of %s %s  %s/s  left %s", t.stage, strings.Repeat("█", bar), strings.Repeat("·", 24-bar), 100*share, Human(float64(done)), Human(float64(t.total)), t.unit, Human(rate), left)
+}
+
+// rate is how much is done a second, of late.
+func (t *ticker) rate(now time.Time, done int64) float64 {
+	t.seen = append(t.seen, mark{now, done})
+	for len(t.seen) > 2 && now.Sub(t.seen[1].at) >= rateSpan {
+		t.seen = t.seen[1:]
+	}
+	first := t.seen[0]
+	return float64(done-first.done) / max(1e-9, now.Sub(first.at).Seconds())
 }
 
 // Human writes a number with three digits and a unit prefix.

@@ -50,12 +50,15 @@ type Options struct {
 	// it does not exist. Empty: none.
 	Cache string
 	// Share says which tasks of a stage this process does, while others do the rest; the zero value: all.
-	Share    Share
+	Share Share
+	// Keep everything: without it, Estimate lets go of what only passes tell each other (tables hop_waits
+	// and elsewhere) as soon as the stages that read it are complete.
+	Keep     bool
 	ReadOnly bool // neither writes nor locks: for Ask
 	// AnyEstimate works on the best estimate that the lake holds of the scenario, whatever Estimator and
 	// Passes say: for Resume.
 	AnyEstimate bool
-	MemoryBytes int64 // what DuckDB may use to sort a flow file; default 1 GiB
+	MemoryBytes int64 // what a run keeps to, DuckDB included; default DefaultMemory
 	Log         zerolog.Logger
 	Progress    Progress // nil: none
 
@@ -96,9 +99,12 @@ type Run struct {
 	domains      int
 	switchBuffer int64
 	memory       int64
+	unlimit      func()  // undoes the limit of Go's heap
+	linkFlows    []int64 // by link, known after routing
 	log          zerolog.Logger
 	progress     Progress
 	reports      []StageReport
+	reported     map[string]bool // stages, by path
 	sound        map[string]bool // parts written or checked in this run
 	began        time.Time
 	beganCPU     float64
@@ -106,6 +112,8 @@ type Run struct {
 	cache        *Cache // nil: none
 	ownCache     bool   // Close closes it
 	passing      bool
+	keep         bool
+	estimating   bool // Estimate is at work, and not a single stage
 	existed      bool // the lake knew the scenario before Derive
 	share        Share
 	choose       choice // nil: a process on its own
@@ -118,6 +126,16 @@ type Run struct {
 // back: a link case needs all of its flows, and a flow needs all of its hops. Estimator Flow goes
 // through both once a pass, and again for the hosts' own cases.
 func (r *Run) Estimate(ctx context.Context) error {
+	r.estimating = true
+	defer func() { r.estimating = false }()
+	passes := r.passes
+	return r.restoring(func() error {
+		r.passes = passes
+		return r.steps(ctx)
+	})
+}
+
+func (r *Run) steps(ctx context.Context) error {
 	steps := []func(context.Context) error{
 		r.Generate, // a traffic matrix or a flow file → flows, in start order
 		r.Route,    // flows → hops by link, each flow's path chosen once
@@ -222,7 +240,7 @@ func Resume(scenario string, o Options) (*Run, error) {
 func newRun(lake *Lake, sp spec, net *stages.Network, o Options) (*Run, error) {
 	r := &Run{
 		lake: lake, spec: sp, net: net, estimator: o.Estimator, passes: o.Passes, without: o.Without, workers: o.Workers, partitions: o.Partitions, domains: max(1, o.ExactWorkers), switchBuffer: o.SwitchBufferBytes,
-		memory: o.MemoryBytes, log: o.Log, progress: o.Progress, began: time.Now(), beganCPU: processorSeconds(), sound: map[string]bool{}, passing: o.passing, cluster: o.Cluster, share: o.Share, choose: o.Share.choice(),
+		memory: o.MemoryBytes, log: o.Log, progress: o.Progress, began: time.Now(), beganCPU: processorSeconds(), sound: map[string]bool{}, passing: o.passing, cluster: o.Cluster, keep: o.Keep, share: o.Share, choose: o.Share.choice(),
 		backend: o.LinkBackend, ns3: &stages.NS3{Path: o.NS3, Timeout: o.NS3Timeout},
 	}
 	if err := stages.CheckLinkBackend(r.backend, r.estimator); err != nil {
@@ -238,11 +256,12 @@ func newRun(lake *Lake, sp spec, net *stages.Network, o Options) (*Run, error) {
 		r.workers = runtime.GOMAXPROCS(0)
 	}
 	if r.memory <= 0 {
-		r.memory = 1 << 30
+		r.memory = DefaultMemory
 	}
 	if r.progress == nil {
 		r.progress = silent{}
 	}
+	r.unlimit = func() {}
 	var err error
 	if r.router, err = stages.NewRouter(net, sp.Seed); err != nil {
 		return nil, err
@@ -264,10 +283,12 @@ func newRun(lake *Lake, sp spec, net *stages.Network, o Options) (*Run, error) {
 			return nil, err
 		}
 	}
+	r.unlimit = limitGo(r.memory)
 	if o.shared != nil {
 		r.cache = o.shared
 	} else if o.Cache != "" {
 		if r.cache, err = OpenCache(o.Cache, o.Log); err != nil {
+			r.unlimit()
 			r.unlock()
 			return nil, err
 		}
@@ -281,6 +302,7 @@ func (r *Run) Close() {
 	if r.ownCache {
 		r.cache.Close()
 	}
+	r.unlimit()
 	r.unlock()
 }
 
@@ -400,6 +422,9 @@ func (r *Run) routed() (hops []part, loads *stages.Loads, err error) {
 		return nil, nil, err
 	}
 	loads, err = stages.ReadLoads(r.net, r.lake.read(schema.LinkLoads, partsOf(routed, schema.LinkLoads), nil, nil))
+	if err == nil {
+		r.linkFlows = flowsByLink(loads)
+	}
 	return partsOf(routed, schema.Hops), loads, err
 }
 

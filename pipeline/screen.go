@@ -59,7 +59,7 @@ func (r *Run) screen(ctx context.Context, failures [][][2]int32, before spreads)
 		return func(i int) error {
 			lo, hi := changed[i].Lo, changed[i].Hi
 			stats[i] = make([]stages.SimulateStats, len(failures))
-			in := r.lake.read(schema.Hops, hops, stages.HopColumns(), &keyRange{"link_id", lo, hi})
+			in := r.lake.read(schema.Hops, hops, stages.HopColumns(r.estimator), &keyRange{"link_id", lo, hi})
 			defer closeQuietly(in)
 			found[i], err = sim.Differences(ctx, int32(lo), int32(hi), in, d, stats[i], nil)
 			return err

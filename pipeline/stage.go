@@ -61,6 +61,8 @@ type StageReport struct {
 	Seconds  float64 // wall-clock time
 	CPU      float64 // processor seconds of all cores; of the whole process, which does nothing else meanwhile
 	Critical float64 // seconds it would take with unlimited cores
+	// PeakBytes is the most memory the process has had so far, when the stage was done.
+	PeakBytes int64
 }
 
 // A stage is one step of the method on one scenario, and the tables it writes.
@@ -141,7 +143,7 @@ func (r *Run) inputs(s stage) (stagePlan, []*taskRecord, error) {
 	}
 	for _, rec := range done {
 		for _, p := range rec.Parts {
-			if r.sound[p.Path] {
+			if p.Gone || r.sound[p.Path] { // who reads what is gone is told then
 				continue
 			}
 			if err := check(p); err != nil {
@@ -214,6 +216,7 @@ func (r *Run) performKeyed(ctx context.Context, s stage, tasks []task, keys []st
 		queue <- n
 	}
 	close(queue)
+	memory := newRoom(r.memory)
 	var wg sync.WaitGroup
 	for range min(r.workers, len(todo)) {
 		wg.Go(func() {
@@ -231,7 +234,10 @@ func (r *Run) performKeyed(ctx context.Context, s stage, tasks []task, keys []st
 				if keys != nil {
 					key = keys[n]
 				}
+				needs := r.taskBytes(s, tasks[n])
+				memory.enter(needs)
 				rec, err := r.performTask(ctx, s, n, tasks[n], key, do)
+				memory.leave(needs)
 				if err != nil {
 					cancel(fmt.Errorf("stage %s, task %d of %d: %w", s.name, n+1, len(tasks), err))
 					return
@@ -254,7 +260,14 @@ func (r *Run) performKeyed(ctx context.Context, s stage, tasks []task, keys []st
 			r.sound[p.Path] = true
 		}
 	}
-	report.Seconds, report.CPU = time.Since(began).Seconds(), processorSeconds()-cpu
+	if len(todo) == 0 && r.reported[s.path(r.lake, "")] {
+		return nil // found complete once more
+	}
+	report.Seconds, report.CPU, report.PeakBytes = time.Since(began).Seconds(), processorSeconds()-cpu, peakBytes()
+	if r.reported == nil {
+		r.reported = map[string]bool{}
+	}
+	r.reported[s.path(r.lake, "")] = true
 	r.report(report)
 	r.reportShare(s)
 	return nil
@@ -294,8 +307,14 @@ func (r *Run) resume(s stage, plan stagePlan, mine []bool) ([]*taskRecord, error
 		if ok, err := r.lake.readState(path, &rec); err != nil || !ok { // a damaged record is a task to do again
 			continue
 		}
+		if !r.estimating && rec.gone() {
+			continue
+		}
 		done[n] = &rec
 		for _, p := range rec.Parts {
+			if p.Gone || r.sound[p.Path] {
+				continue
+			}
 			if err := r.lake.check(p); err != nil {
 				r.log.Warn().Err(err).Str("stage", s.name).Int("task", n).Msg("damaged: the task is done again")
 				done[n] = nil

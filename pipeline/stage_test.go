@@ -30,7 +30,7 @@ func testRun(t *testing.T, dir string) *Run {
 		t.Fatal(err)
 	}
 	t.Cleanup(unlock)
-	return &Run{lake: l, spec: spec{ScenarioID: "cafe"}, workers: 3, log: zerolog.Nop(), progress: silent{}, unlock: unlock, sound: map[string]bool{}}
+	return &Run{lake: l, spec: spec{ScenarioID: "cafe"}, workers: 3, log: zerolog.Nop(), progress: silent{}, unlock: unlock, sound: map[string]bool{}, memory: DefaultMemory}
 }
 
 // recorder is a stage that writes one part of table nodes a task, and remembers which it did.

@@ -53,6 +53,7 @@ type StageStatus struct {
 	Tasks   int      `json:"tasks"`
 	Rows    int64    `json:"rows"`
 	Bytes   int64    `json:"bytes"`
+	Gone    int      `json:"files_let_go,omitempty"` // which nobody needs any more
 	Damage  []string `json:"damage,omitempty"`
 }
 
@@ -187,6 +188,10 @@ func (l *Lake) stageStatus(s stage, thorough bool) StageStatus {
 		out.Done++
 		for _, p := range rec.Parts {
 			out.Rows += p.Rows
+			if p.Gone {
+				out.Gone++
+				continue
+			}
 			out.Bytes += p.Bytes
 			check := l.checkSize
 			if thorough {

@@ -34,7 +34,7 @@ func (r *Run) WriteSummary(ctx context.Context, w io.Writer) (err error) {
 	if err := r.summarizeUnreachable(&p); err != nil {
 		return err
 	}
-	db, err := queries.Open(r.lake.root, queries.Options{Threads: r.workers})
+	db, err := r.openQueries()
 	if err != nil {
 		return err
 	}
@@ -99,16 +99,16 @@ func (r *Run) summarizeTime(p *printer) {
 	if len(r.reports) == 0 {
 		return
 	}
-	p.linef("\n%-10s %9s %9s %14s %7s %7s", "stage", "seconds", "cpu_s", "unlimited_s", "tasks", "reused")
+	p.linef("\n%-10s %9s %9s %14s %7s %7s %9s", "stage", "seconds", "cpu_s", "unlimited_s", "tasks", "reused", "peak_mb")
 	var seconds, cpu, critical float64
 	for _, s := range r.reports {
-		p.linef("%-10s %9.3f %9.3f %14.3f %7d %7d", s.Stage, s.Seconds, s.CPU, s.Critical, s.Tasks, s.Reused)
+		p.linef("%-10s %9.3f %9.3f %14.3f %7d %7d %9d", s.Stage, s.Seconds, s.CPU, s.Critical, s.Tasks, s.Reused, s.PeakBytes/1e6)
 		seconds += s.Seconds
 		cpu += s.CPU
 		critical += s.Critical
 	}
 	other, otherCPU := max(0, time.Since(r.began).Seconds()-seconds), max(0, processorSeconds()-r.beganCPU-cpu)
-	p.linef("%-10s %9.3f %9.3f %14.3f", "other", other, otherCPU, other)
+	p.linef("%-10s %9.3f %9.3f %14.3f %15s %9d", "other", other, otherCPU, other, "", peakBytes()/1e6)
 	p.linef("%-10s %9.3f %9.3f %14.3f  (%d workers; unlimited: every link case and chunk on a core of its own)", "all", seconds+other, cpu+otherCPU, critical+other, r.workers)
 	r.summarizeCases(p)
 }
@@ -142,6 +142,10 @@ func (r *Run) summarizeCases(p *printer) {
 	}
 	if all.PacketHops > 0 {
 		p.linef("%s packet-hops simulated at %.1f ns each", Human(float64(all.PacketHops)), float64(all.KernelNS)/float64(all.PacketHops))
+	}
+	if all.LongestCaseNS > 0 {
+		link := r.net.Links[all.LongestLink]
+		p.linef("longest link case: link %d (%d → %d, %s), %.3f s: no number of cores makes its pass shorter", link.ID, link.Src, link.Dst, link.Tier, float64(all.LongestCaseNS)/1e9)
 	}
 	if all.RememberedHops > 0 {
 		p.linef("%s packet-hops found in the cache at %.2f ns each:", Human(float64(all.RememberedHops)), float64(all.RememberedNS)/float64(all.RememberedHops))

@@ -78,7 +78,7 @@ func (r *Run) Validate(ctx context.Context, truthFile string, w Window) (*Valida
 	} else {
 		truth = stages.EscapeGlob(truthFile)
 	}
-	db, err := sql.Open("duckdb", "")
+	db, err := r.openDuckDB()
 	if err != nil {
 		return nil, err
 	}

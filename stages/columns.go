@@ -60,13 +60,18 @@ func boolColumn(values []bool) arrow.Array {
 
 // binaryColumn is an Arrow column of n byte strings.
 func binaryColumn(n int, value func(i int) []byte) arrow.Array {
-	b := array.NewBinaryBuilder(memory.DefaultAllocator, arrow.BinaryTypes.Binary)
-	defer b.Release()
-	b.Reserve(n)
+	ends := make([]int32, n+1)
 	for i := range n {
-		b.Append(value(i))
+		ends[i+1] = ends[i] + int32(len(value(i)))
 	}
-	return b.NewArray()
+	items := make([]byte, 0, ends[n])
+	for i := range n {
+		items = append(items, value(i)...)
+	}
+	offsets := unsafe.Slice((*byte)(unsafe.Pointer(&ends[0])), 4*len(ends))
+	data := array.NewData(arrow.BinaryTypes.Binary, n, []*memory.Buffer{nil, memory.NewBufferBytes(offsets), memory.NewBufferBytes(items)}, nil, 0, 0)
+	defer data.Release()
+	return array.MakeFromData(data)
 }
 
 // falseColumn is an Arrow column of n times false.

@@ -102,7 +102,7 @@ func (s *Simulator) moved(d *Detours, link Link, here []int32, before []int64, m
 	return append(rows, here[k:]...), out
 }
 
-// join appends the row of a flow that comes to a link.
+// join appends the row of a flow that comes to a link, its columns for estimator Flow included.
 func (h *hopColumns) join(d *Detours, link Link, f *detour, hop int16) {
 	path := d.links[f.path : f.path+f.hops]
 	prev, delayTo := int32(-1), int64(0)
@@ -117,10 +117,11 @@ func (h *hopColumns) join(d *Detours, link Link, f *detour, hop int16) {
 	h.hop, h.hops = append(h.hop, hop), append(h.hops, int16(f.hops))
 }
 
+// truncate leaves the first n rows, of the columns that were read.
 func (h *hopColumns) truncate(n int) {
-	h.link, h.firstLink, h.prevLink = h.link[:n], h.firstLink[:n], h.prevLink[:n]
+	h.link, h.firstLink, h.prevLink = h.link[:n], h.firstLink[:n], h.prevLink[:min(n, len(h.prevLink))]
 	h.flowRow, h.flowID, h.size, h.start = h.flowRow[:n], h.flowID[:n], h.size[:n], h.start[:n]
-	h.delayToLink, h.pathDelay, h.pathSend = h.delayToLink[:n], h.pathDelay[:n], h.pathSend[:n]
+	h.delayToLink, h.pathDelay, h.pathSend = h.delayToLink[:n], h.pathDelay[:n], h.pathSend[:min(n, len(h.pathSend))]
 	h.hop, h.hops = h.hop[:n], h.hops[:n]
 }
 

@@ -68,11 +68,16 @@ type Simulator struct {
 	recall   recall
 	ns3      *NS3    // nil: the link kernel
 	of       []int32 // by link: whose case answers for it; nil: its own
+	bps      []int64 // by link: what is available of it; 0: not worked out yet
 }
 
-// HopColumns names the columns of table hops that Simulate reads.
-func HopColumns() []string {
-	return []string{"link_id", "flow_row", "flow_id", "hop", "hops", "size_bytes", "start_ns", "first_link", "prev_link", "delay_to_link_ns", "path_delay_ns", "path_send_ns"}
+// HopColumns names the columns of table hops that Simulate and Senders read: for Flow, all.
+func HopColumns(e Estimator) []string {
+	columns := []string{"link_id", "flow_row", "flow_id", "hop", "hops", "size_bytes", "start_ns", "first_link", "delay_to_link_ns", "path_delay_ns"}
+	if e == Flow {
+		columns = append(columns, "prev_link", "path_send_ns")
+	}
+	return columns
 }
 
 // NewSimulator prepares a simulator for the scenario's link cases, built as the estimator wants them:
@@ -85,7 +90,7 @@ func NewSimulator(n *Network, p simkernel.Params, loads *Loads, e Estimator, w W
 	}
 	return &Simulator{
 		net: n, params: p, loads: loads, estimator: e, without: w, kernel: k,
-		sourceOf: make([]int32, len(n.Links)), stamp: make([]int32, len(n.Links)), feeders: map[int32]int32{},
+		bps: make([]int64, len(n.Links)), sourceOf: make([]int32, len(n.Links)), stamp: make([]int32, len(n.Links)), feeders: map[int32]int32{},
 	}, nil
 }
 
@@ -219,7 +224,7 @@ func (s *Simulator) gather(lo, hi int32, hops schema.Batches) error {
 		for to > from && link[to-1] >= hi {
 			to--
 		}
-		r.append(rec, from, to)
+		r.append(rec, from, to, s.estimator)
 		for _, id := range link[from:to] {
 			if id < lo || id >= hi {
 				return fmt.Errorf("table hops is not sorted by link: found link %d among %d to %d", id, lo, hi-1)
@@ -299,7 +304,7 @@ func (s *Simulator) buildCase(link Link, from, to int) error {
 		first := r.firstLink[i]
 		if s.stamp[first] != s.caseNo {
 			s.stamp[first], s.sourceOf[first] = s.caseNo, int32(len(c.SourceBps))
-			c.SourceBps = append(c.SourceBps, s.loads.AvailableBps(&s.params, s.net.Links[first]))
+			c.SourceBps = append(c.SourceBps, s.availableBps(first))
 			// Where equally long paths differ in propagation or in the link before the target, a
 			// source's first flow speaks for all; each flow's round trip stays its own.
 			c.SourceDelayNS = append(c.SourceDelayNS, r.delayToLink[i])
@@ -349,9 +354,17 @@ func (s *Simulator) feeder(prev, first int32) int32 {
 	if !ok {
 		f = int32(len(s.c.FeederBps))
 		s.feeders[prev] = f
-		s.c.FeederBps = append(s.c.FeederBps, s.loads.AvailableBps(&s.params, s.net.Links[prev]))
+		s.c.FeederBps = append(s.c.FeederBps, s.availableBps(prev))
 	}
 	return f
+}
+
+// availableBps is what is available of a link, which many cases ask for.
+func (s *Simulator) availableBps(id int32) int64 {
+	if s.bps[id] == 0 {
+		s.bps[id] = s.loads.AvailableBps(&s.params, s.net.Links[id])
+	}
+	return s.bps[id]
 }
 
 // returnNS is what a full packet and its ACK need to be sent on the links of a path that the case of

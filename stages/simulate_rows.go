@@ -26,17 +26,19 @@ func (h *hopColumns) reset() {
 	h.hop, h.hops = h.hop[:0], h.hops[:0]
 }
 
-func (h *hopColumns) append(rec arrow.Record, from, to int) {
+func (h *hopColumns) append(rec arrow.Record, from, to int, e Estimator) {
 	h.link = append(h.link, int32s(rec, "link_id")[from:to]...)
 	h.firstLink = append(h.firstLink, int32s(rec, "first_link")[from:to]...)
-	h.prevLink = append(h.prevLink, int32s(rec, "prev_link")[from:to]...)
 	h.flowRow = append(h.flowRow, int64s(rec, "flow_row")[from:to]...)
 	h.flowID = append(h.flowID, int64s(rec, "flow_id")[from:to]...)
 	h.size = append(h.size, int64s(rec, "size_bytes")[from:to]...)
 	h.start = append(h.start, int64s(rec, "start_ns")[from:to]...)
 	h.delayToLink = append(h.delayToLink, int64s(rec, "delay_to_link_ns")[from:to]...)
 	h.pathDelay = append(h.pathDelay, int64s(rec, "path_delay_ns")[from:to]...)
-	h.pathSend = append(h.pathSend, int64s(rec, "path_send_ns")[from:to]...)
+	if e == Flow {
+		h.prevLink = append(h.prevLink, int32s(rec, "prev_link")[from:to]...)
+		h.pathSend = append(h.pathSend, int64s(rec, "path_send_ns")[from:to]...)
+	}
 	h.hop = append(h.hop, int16s(rec, "hop")[from:to]...)
 	h.hops = append(h.hops, int16s(rec, "hops")[from:to]...)
 }

@@ -22,6 +22,7 @@ type runFlags struct {
 	linkBackend, ns3                  string
 	ns3Timeout                        time.Duration
 	workers, partitions, exactWorkers int
+	keep                              bool
 }
 
 // Each command declares the flags that do something there.
@@ -77,7 +78,7 @@ func (r *runFlags) declareShare(f *pflag.FlagSet) {
 }
 
 func (r *runFlags) declareMemory(f *pflag.FlagSet) {
-	f.StringVar(&r.memory, "memory-limit", "1GiB", "memory for sorting a flow file; beyond it, the sort spills to disk")
+	f.StringVar(&r.memory, "memory-limit", "4GiB", "memory to keep to: DuckDB spills beyond it, and fewer tasks run at once where they are large. Does not change the results")
 }
 
 // declareExact declares the flag of the commands that can simulate the whole network.
@@ -91,7 +92,7 @@ func (r *runFlags) declareScenario(f *pflag.FlagSet) {
 }
 
 func (r *runFlags) options(e *env) (pipeline.Options, error) {
-	o := pipeline.Options{Lake: r.lake, Workers: r.workers, Partitions: r.partitions, ExactWorkers: r.exactWorkers}
+	o := pipeline.Options{Lake: r.lake, Workers: r.workers, Partitions: r.partitions, ExactWorkers: r.exactWorkers, Keep: r.keep}
 	if r.lake == "" {
 		return o, usagef("--lake is required")
 	}
@@ -315,7 +316,10 @@ topology and a flow file, or a topology and a workload of the lake (parsimon ing
   parsimon run --workload ID --topology T.json --lake lake --from 2026-01-31T09:00:00Z --to 2026-01-31T09:10:00Z
 
 What is done stays done: a run that was interrupted or killed continues where it was when the same
-command is given again, and a scenario that is complete is only summarized. The scenario's id is a
+command is given again, and a scenario that is complete is only summarized. What only passes tell
+each other is let go when nobody needs it any more (--keep keeps it); where more passes are asked for
+later, or a table is found damaged, it is made again, from the cache. Stages that are run one by one
+let go of nothing. The scenario's id is a
 hash of everything the results depend on. Rows of a flow file that cannot be simulated go to the
 lake's table rejects.`,
 	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
@@ -331,6 +335,7 @@ lake's table rejects.`,
 		r.declarePartitions(f)
 		r.declareMemory(f)
 		r.declareExact(f)
+		f.BoolVar(&r.keep, "keep", false, "keep what only passes tell each other (tables hop_waits and elsewhere), most of what a run writes; without it, it goes as soon as nobody needs it any more. Does not change the results")
 		f.BoolVar(&exact, "exact", false, "also simulate the whole network, packet by packet, and hold the estimate against it (slow)")
 		return func(ctx context.Context, args []string) error {
 			run, err := begin(e, &s, &r, args)
@@ -406,6 +411,7 @@ func stageCommand(name, summary, help string, step func(*pipeline.Run, context.C
 			r.declareLake(f)
 			r.declareScenario(f)
 			r.declareWorkers(f)
+			r.declareMemory(f)
 			for _, declare := range more {
 				declare(&r, f)
 			}

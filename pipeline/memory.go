@@ -1,0 +1,128 @@
+package pipeline
+
+import (
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"runtime/debug"
+	"sync"
+
+	"parsimon/queries"
+	"parsimon/stages"
+)
+
+// DefaultMemory is what a run may use, unless it is told otherwise.
+const DefaultMemory = 4 << 30
+
+// How a run keeps to its memory: Go's collector works the harder the nearer the limit is, tasks begin only
+// while what they are expected to hold fits together, and DuckDB, which works when no task does, has the
+// same limit and spills beyond it. Partitions and chunks are of limited size whatever the workload, so that
+// one task at a time always goes.
+
+// taskBytes is about what a task of a stage holds: by row of the range it covers, measured.
+func (r *Run) taskBytes(s stage, t task) int64 {
+	switch s.name {
+	case "route":
+		return 250 * (t.Hi - t.Lo)
+	case "simulate", "senders":
+		return 250 * r.hopsOn(t)
+	case "bucket", "draw":
+		return 150 * r.hopsOn(t)
+	case "relax":
+		return 1300 * (t.Hi - t.Lo)
+	case "sample":
+		return 900 * (t.Hi - t.Lo)
+	}
+	return 0
+}
+
+// hopsOn is how many flows cross the links of a task.
+func (r *Run) hopsOn(t task) (hops int64) {
+	for id := t.Lo; id < min(t.Hi, int64(len(r.linkFlows))); id++ {
+		hops += r.linkFlows[id]
+	}
+	return hops
+}
+
+func flowsByLink(loads *stages.Loads) []int64 {
+	flows := make([]int64, len(loads.Links))
+	for id, l := range loads.Links {
+		flows[id] = l.Flows
+	}
+	return flows
+}
+
+// limitGo bounds the memory of Go's heap until it is undone.
+func limitGo(bytes int64) (undo func()) {
+	was := debug.SetMemoryLimit(-1)
+	if bytes < was {
+		debug.SetMemoryLimit(bytes)
+	}
+	return func() { debug.SetMemoryLimit(was) }
+}
+
+// A room is memory that tasks share.
+type room struct {
+	mu    sync.Mutex
+	freed sync.Cond
+	left  int64
+	tasks int
+}
+
+func newRoom(bytes int64) *room {
+	m := &room{left: bytes}
+	m.freed.L = &m.mu
+	return m
+}
+
+// enter waits until there is room for a task, or no other is in.
+func (m *room) enter(bytes int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for m.tasks > 0 && bytes > m.left {
+		m.freed.Wait()
+	}
+	m.left -= bytes
+	m.tasks++
+}
+
+func (m *room) leave(bytes int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.left += bytes
+	m.tasks--
+	m.freed.Broadcast()
+}
+
+// openQueries opens the run's lake for questions, within the run's memory: what does not fit spills to
+// where the run's unfinished files are.
+func (r *Run) openQueries() (*queries.DB, error) {
+	debug.FreeOSMemory() // what the stages have left
+	return queries.Open(r.lake.root, queries.Options{Threads: r.workers, MemoryLimit: r.duckMemory(), TempDir: r.spill()})
+}
+
+// openDuckDB opens an empty DuckDB within the run's memory, for SQL of our own over the lake's files.
+func (r *Run) openDuckDB() (*sql.DB, error) {
+	debug.FreeOSMemory()
+	db, err := sql.Open("duckdb", "")
+	if err != nil {
+		return nil, err
+	}
+	settings := fmt.Sprintf("SET GLOBAL memory_limit = %s; SET GLOBAL threads = %d; SET GLOBAL temp_directory = %s", stages.QuoteSQL(r.duckMemory()), r.workers, stages.QuoteSQL(r.spill()))
+	if _, err := db.Exec(settings); err != nil {
+		_ = db.Close()
+		return nil, err
+	}
+	return db, nil
+}
+
+// duckMemory is the run's limit as DuckDB writes it; below 128 MiB it does not work.
+func (r *Run) duckMemory() string { return fmt.Sprintf("%d MiB", max(128, r.memory>>20)) }
+
+// spill is where DuckDB spills; empty, for nowhere, in a lake that is only read.
+func (r *Run) spill() string {
+	if r.lake.tmp == "" {
+		return ""
+	}
+	return filepath.Join(r.lake.tmp, "duckdb")
+}
