@@ -9,7 +9,7 @@ BIN := bin
 LAKE := lake
 SHARED := ../shared
 
-.PHONY: help setup build run test lint unit notebooks ingest-bench bench-kernel bench-run accuracy ablation own-accuracy exact-accuracy question-accuracy ns3-backend clustering what-if failures beam cluster-test flink-test transport-accuracy clean
+.PHONY: help setup build run test lint unit notebooks ingest-bench bench-kernel bench-run accuracy ablation own-accuracy exact-accuracy question-accuracy ns3-backend clustering what-if failures beam cluster-test flink-test transport-accuracy large large-exact growth clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -93,6 +93,16 @@ what-if: build ## the second answer against the first: cases, processor time, ro
 
 failures: build ## errors with one random cable down, ten draws, against --exact (minutes; DRAWS=2)
 	@.ci/failures $(BIN)/parsimon
+
+large: build ## 6,144 hosts for 1 s and 5 s: time by stage, memory, disk, as a table (long; SHORT=1, DURATIONS="1s", WAYS="--passes 1", LAKE=DIR)
+	@.ci/large $(BIN)/parsimon
+
+large-exact: build ## 0.2 s of the 6,144 hosts against --exact, by flow size (long; SHORT=1)
+	@EXACT=1 .ci/large $(BIN)/parsimon
+
+growth: build ## how cost grows with hosts, seconds and flows: a table, and a picture in .cache/pictures (long; SHORT=1)
+	@mkdir -p .cache/pictures
+	@.ci/growth $(BIN)/parsimon .cache/pictures/growth.svg
 
 clean: ## remove what was built (not the lake)
 	@rm -rf $(BIN)

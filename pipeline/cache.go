@@ -283,6 +283,22 @@ func (c *Cache) commit() error {
 	return nil
 }
 
+// Bytes is what the cache's packs take, with the one being written.
+func (c *Cache) Bytes() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var sum int64
+	if c.writing != nil {
+		sum = c.writing.size
+	}
+	for _, p := range c.packs {
+		if info, err := os.Stat(p.path); err == nil {
+			sum += info.Size()
+		}
+	}
+	return sum
+}
+
 // Close commits what was stored and says which packs were of use.
 func (c *Cache) Close() {
 	c.mu.Lock()

@@ -111,6 +111,36 @@ func (r *Run) summarizeTime(p *printer) {
 	p.linef("%-10s %9.3f %9.3f %14.3f %15s %9d", "other", other, otherCPU, other, "", peakBytes()/1e6)
 	p.linef("%-10s %9.3f %9.3f %14.3f  (%d workers; unlimited: every link case and chunk on a core of its own)", "all", seconds+other, cpu+otherCPU, critical+other, r.workers)
 	r.summarizeCases(p)
+	r.summarizeDisk(p)
+}
+
+// summarizeDisk writes how many bytes a flow costs: in the scenario's tables, as this run has made them
+// or found them, and in the cache, which all scenarios share.
+func (r *Run) summarizeDisk(p *printer) {
+	g, err := r.generated()
+	if err != nil || g.Flows == 0 {
+		return
+	}
+	all := append([]stage{r.generateStage(), r.routeStage(), r.sampleStage(), r.confidenceStage()}, r.caseStages()...)
+	if r.estimator == stages.Flow {
+		for n := 1; n <= r.passes; n++ {
+			all = append(all, r.relaxStage(n))
+		}
+	} else {
+		all = append(all, r.bucketStage())
+		if r.cluster != nil {
+			all = append(all, r.clusterStage(), r.drawStage())
+		}
+	}
+	var tables int64
+	for _, s := range all {
+		tables += r.lake.stageStatus(s, false).Bytes
+	}
+	line := fmt.Sprintf("disk: %d bytes a flow in tables", tables/g.Flows)
+	if r.cache != nil {
+		line += fmt.Sprintf(", %d in the cache", r.cache.Bytes()/g.Flows)
+	}
+	p.linef("%s", line)
 }
 
 // summarizeCases writes how many packet-hops were simulated and, stage by stage, how many link cases

@@ -213,6 +213,11 @@ func (s *Simulator) cases(ctx context.Context, lo, hi int32, hops, told schema.B
 func (s *Simulator) gather(lo, hi int32, hops schema.Batches) error {
 	r := &s.rows
 	r.reset()
+	var expected int64
+	for _, l := range s.loads.Links[lo:hi] {
+		expected += l.Flows
+	}
+	r.grow(int(expected), s.estimator)
 	counts := make([]int32, hi-lo+1)
 	err := forEach(hops, func(rec arrow.Record) error {
 		link := int32s(rec, "link_id")

@@ -26,6 +26,21 @@ func (h *hopColumns) reset() {
 	h.hop, h.hops = h.hop[:0], h.hops[:0]
 }
 
+// grow makes room for so many rows at once.
+func (h *hopColumns) grow(rows int, e Estimator) {
+	for _, column := range []*[]int32{&h.link, &h.firstLink, &h.prevLink} {
+		if column != &h.prevLink || e == Flow {
+			*column = slices.Grow(*column, rows)
+		}
+	}
+	for _, column := range []*[]int64{&h.flowRow, &h.flowID, &h.size, &h.start, &h.delayToLink, &h.pathDelay, &h.pathSend} {
+		if column != &h.pathSend || e == Flow {
+			*column = slices.Grow(*column, rows)
+		}
+	}
+	h.hop, h.hops = slices.Grow(h.hop, rows), slices.Grow(h.hops, rows)
+}
+
 func (h *hopColumns) append(rec arrow.Record, from, to int, e Estimator) {
 	h.link = append(h.link, int32s(rec, "link_id")[from:to]...)
 	h.firstLink = append(h.firstLink, int32s(rec, "first_link")[from:to]...)
