@@ -43,9 +43,9 @@ type Options struct {
 	// ExactWorkers share a whole-network simulation; default 1. They meet once every microsecond of
 	// simulated time, so that more than one pays only on cores that have nothing else to do.
 	ExactWorkers int
-	// SwitchBufferBytes is what the ports of a switch share in a whole-network simulation; 0: without
-	// end. A run in which a switch may have needed more is refused.
-	SwitchBufferBytes int64
+	// SwitchBuffer is what switches have to hold packets in, in a whole-network simulation; its zero value:
+	// without end.
+	SwitchBuffer simkernel.BufferParams
 	// Cache is a directory of results of link cases, which runs look into before they simulate; made if
 	// it does not exist. Empty: none.
 	Cache string
@@ -81,44 +81,44 @@ type spec struct {
 
 // A Run works on one scenario of one lake, which it keeps locked until Close.
 type Run struct {
-	lake         *Lake
-	spec         spec
-	net          *stages.Network
-	router       *stages.Router
-	source       *Scenario // nil when the scenario was read from the lake, or
-	from         *origin   // made from another; else nil
-	estimator    stages.Estimator
-	passes       int // of estimator Flow; AutoPasses until they are known
-	without      stages.Without
-	cluster      *stages.Clustering
-	backend      stages.LinkBackend
-	ns3          *stages.NS3 // what runs the link cases of backend NS3Backend
-	program      string      // its identity
-	workers      int
-	partitions   int
-	domains      int
-	switchBuffer int64
-	memory       int64
-	unlimit      func()  // undoes the limit of Go's heap
-	linkFlows    []int64 // by link, known after routing
-	log          zerolog.Logger
-	progress     Progress
-	reports      []StageReport
-	reported     map[string]bool // stages, by path
-	sound        map[string]bool // parts written or checked in this run
-	began        time.Time
-	beganCPU     float64
-	unlock       func()
-	cache        *Cache // nil: none
-	ownCache     bool   // Close closes it
-	passing      bool
-	keep         bool
-	estimating   bool // Estimate is at work, and not a single stage
-	existed      bool // the lake knew the scenario before Derive
-	share        Share
-	choose       choice // nil: a process on its own
-	planning     bool   // stages are planned, and todo is what they would do
-	todo         []int
+	lake       *Lake
+	spec       spec
+	net        *stages.Network
+	router     *stages.Router
+	source     *Scenario // nil when the scenario was read from the lake, or
+	from       *origin   // made from another; else nil
+	estimator  stages.Estimator
+	passes     int // of estimator Flow; AutoPasses until they are known
+	without    stages.Without
+	cluster    *stages.Clustering
+	backend    stages.LinkBackend
+	ns3        *stages.NS3 // what runs the link cases of backend NS3Backend
+	program    string      // its identity
+	workers    int
+	partitions int
+	domains    int
+	buffer     simkernel.BufferParams
+	memory     int64
+	unlimit    func()  // undoes the limit of Go's heap
+	linkFlows  []int64 // by link, known after routing
+	log        zerolog.Logger
+	progress   Progress
+	reports    []StageReport
+	reported   map[string]bool // stages, by path
+	sound      map[string]bool // parts written or checked in this run
+	began      time.Time
+	beganCPU   float64
+	unlock     func()
+	cache      *Cache // nil: none
+	ownCache   bool   // Close closes it
+	passing    bool
+	keep       bool
+	estimating bool // Estimate is at work, and not a single stage
+	existed    bool // the lake knew the scenario before Derive
+	share      Share
+	choose     choice // nil: a process on its own
+	planning   bool   // stages are planned, and todo is what they would do
+	todo       []int
 }
 
 // Estimate is the whole method. Flows become hops, hops become link cases, every link case is
@@ -239,7 +239,7 @@ func Resume(scenario string, o Options) (*Run, error) {
 
 func newRun(lake *Lake, sp spec, net *stages.Network, o Options) (*Run, error) {
 	r := &Run{
-		lake: lake, spec: sp, net: net, estimator: o.Estimator, passes: o.Passes, without: o.Without, workers: o.Workers, partitions: o.Partitions, domains: max(1, o.ExactWorkers), switchBuffer: o.SwitchBufferBytes,
+		lake: lake, spec: sp, net: net, estimator: o.Estimator, passes: o.Passes, without: o.Without, workers: o.Workers, partitions: o.Partitions, domains: max(1, o.ExactWorkers), buffer: o.SwitchBuffer,
 		memory: o.MemoryBytes, log: o.Log, progress: o.Progress, began: time.Now(), beganCPU: processorSeconds(), sound: map[string]bool{}, passing: o.passing, cluster: o.Cluster, keep: o.Keep, share: o.Share, choose: o.Share.choice(),
 		backend: o.LinkBackend, ns3: &stages.NS3{Path: o.NS3, Timeout: o.NS3Timeout},
 	}

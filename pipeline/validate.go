@@ -69,7 +69,7 @@ func (r *Run) Validate(ctx context.Context, truthFile string, w Window) (*Valida
 		if _, _, err := r.exactStage(w).complete(r.lake); err != nil {
 			return nil, err
 		}
-		v.Truth = w.Variant()
+		v.Truth = r.exactVariant(w)
 		truth = filepath.Join(r.lake.root, filepath.FromSlash(r.exactStage(w).place.dir(schema.ExactFCTs)), "*.parquet")
 	} else if info, err := os.Stat(truthFile); err != nil {
 		return nil, fmt.Errorf("truth: %w", err)

@@ -22,9 +22,9 @@ type ExactOptions struct {
 	// simulated too, so that the first reported flow finds queues in place. ToNS 0: no bound.
 	FromNS, ToNS, WarmupNS int64
 	AllowUnreachable       bool
-	// SwitchBufferBytes is the buffer that the ports of a switch share; 0: without end. Drops are
-	// not simulated: a run in which a switch may have needed more is refused.
-	SwitchBufferBytes int64
+	// Buffer is what switches have to hold packets in; its zero value: without end. With an end the
+	// simulation has one domain.
+	Buffer simkernel.BufferParams
 }
 
 // ExactStats counts what a whole-network simulation did.
@@ -33,10 +33,13 @@ type ExactStats struct {
 	Warmup      int64 // simulated but not reported
 	Unreachable int64
 	PacketHops  int64 // packets × links crossed, of all simulated flows
-	// No switch ever held more bytes than this one can have: the deepest queues of its ports added
-	// up, whenever each of them was that deep.
+	// No switch ever held more bytes than this one: what its buffer held at the most or, where buffers
+	// have no end, an upper bound, the deepest queues of its ports added up, whenever each was that deep.
 	DeepestSwitch      int32
 	DeepestSwitchBytes int64
+	Losses             simkernel.Losses // with finite buffers
+	MostDroppedLink    int32            // where most packets were dropped; of no meaning if none were
+	MostDropped        int64
 }
 
 // Exact simulates every packet of every flow through every hop of its path, the path that Route
@@ -49,26 +52,63 @@ func Exact(ctx context.Context, n *Network, r *Router, p simkernel.Params, flows
 	if x.o.ToNS == 0 {
 		x.o.ToNS = math.MaxInt64
 	}
-	links, hosts, domains := x.engineTopology()
-	engine, err := simkernel.NewNetwork(p, links, hosts, domains, x.more)
-	if err != nil {
-		return x.stats, fmt.Errorf("whole-network simulation: %w", err)
+	simulate := x.unbuffered
+	if o.Buffer != (simkernel.BufferParams{}) {
+		simulate = x.buffered
 	}
-	if err := x.run(engine); err != nil {
+	if err := simulate(); err != nil {
 		return x.stats, err
 	}
 	if len(x.active) > 0 {
 		return x.stats, fmt.Errorf("whole-network simulation: %d flows did not finish", len(x.active))
 	}
-	if err := x.buffers(engine); err != nil {
-		return x.stats, err
-	}
 	return x.stats, x.flush()
 }
 
-// buffers finds the switch that may have held most, and refuses it if that is more than it has. A
-// port's deepest queue is seen when a packet starts to be sent; one more can have been on the wire.
-func (x *exact) buffers(engine *simkernel.Network) error {
+// unbuffered simulates switches that never drop.
+func (x *exact) unbuffered() error {
+	links, hosts, domains := x.engineTopology(x.o.Domains)
+	engine, err := simkernel.NewNetwork(x.params, links, hosts, domains, x.more)
+	if err != nil {
+		return fmt.Errorf("whole-network simulation: %w", err)
+	}
+	if err := x.run(engine); err != nil {
+		return err
+	}
+	x.deepest(engine)
+	return nil
+}
+
+// buffered simulates switches with finite buffers.
+func (x *exact) buffered() error {
+	links, hosts, _ := x.engineTopology(1)
+	engine, err := simkernel.NewBufferedNetwork(x.params, x.o.Buffer, links, hosts, x.more)
+	if err != nil {
+		return fmt.Errorf("whole-network simulation: %w", err)
+	}
+	err = engine.Run(func(r *simkernel.NetResults) error {
+		return errors.Join(x.ctx.Err(), x.take(r))
+	})
+	if err != nil {
+		return fmt.Errorf("whole-network simulation: %w", err)
+	}
+	for i, v := range x.net.Nodes {
+		if held := engine.MostBytes(int32(i)); held > x.stats.DeepestSwitchBytes {
+			x.stats.DeepestSwitch, x.stats.DeepestSwitchBytes = v.ID, held
+		}
+	}
+	for _, l := range x.net.Links {
+		if dropped := engine.Dropped(l.ID); dropped > x.stats.MostDropped {
+			x.stats.MostDroppedLink, x.stats.MostDropped = l.ID, dropped
+		}
+	}
+	x.stats.Losses = engine.Losses
+	return nil
+}
+
+// deepest finds the switch that may have held most. A port's deepest queue is seen when a packet starts
+// to be sent; one more can have been on the wire.
+func (x *exact) deepest(engine *simkernel.Network) {
 	held := map[int32]int64{}
 	for _, l := range x.net.Links {
 		if v, _ := x.net.Node(l.Src); v.Kind != KindHost {
@@ -82,17 +122,6 @@ func (x *exact) buffers(engine *simkernel.Network) error {
 			x.stats.DeepestSwitch, x.stats.DeepestSwitchBytes = v.ID, held[v.ID]
 		}
 	}
-	return x.stats.CheckBuffer(x.net, x.o.SwitchBufferBytes)
-}
-
-// CheckBuffer refuses, by the switch's name, a simulation in which a switch may have held more than
-// limitBytes; 0 is a limit without end.
-func (s ExactStats) CheckBuffer(n *Network, limitBytes int64) error {
-	if limitBytes <= 0 || s.DeepestSwitchBytes <= limitBytes {
-		return nil
-	}
-	v, _ := n.Node(s.DeepestSwitch)
-	return fmt.Errorf("switch %d (%s) may have held up to %d bytes and has a buffer of %d: it may have dropped packets, which is not simulated", v.ID, v.Name, s.DeepestSwitchBytes, limitBytes)
 }
 
 // exactFlow is what the engine does not keep of a flow in the network.
@@ -122,7 +151,7 @@ type exact struct {
 }
 
 // engineTopology is the network as the engine takes it: node places instead of ids.
-func (x *exact) engineTopology() (links []simkernel.NetLink, hosts []bool, domains []int32) {
+func (x *exact) engineTopology(parts int) (links []simkernel.NetLink, hosts []bool, domains []int32) {
 	place := make(map[int32]int32, len(x.net.Nodes))
 	hosts = make([]bool, len(x.net.Nodes))
 	for i, v := range x.net.Nodes {
@@ -131,8 +160,8 @@ func (x *exact) engineTopology() (links []simkernel.NetLink, hosts []bool, domai
 	for _, l := range x.net.Links {
 		links = append(links, simkernel.NetLink{SrcNode: place[l.Src], DstNode: place[l.Dst], BandwidthBps: l.BandwidthBps, DelayNS: l.DelayNS})
 	}
-	if x.o.Domains > 1 {
-		domains = simkernel.PartitionNodes(links, hosts, x.o.Domains)
+	if parts > 1 {
+		domains = simkernel.PartitionNodes(links, hosts, parts)
 	}
 	return links, hosts, domains
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -105,22 +104,29 @@ func TestExactLoneFlow(t *testing.T) {
 	}
 }
 
-// A switch buffer that may have been too small is refused, by the switch's name; one that is as large
-// as what the switch can have held is not.
+// A switch buffer that is as large as what a switch can have held changes no row; a small one loses
+// packets, and every flow is answered all the same, the same way again.
 func TestExactSwitchBuffer(t *testing.T) {
 	n := testClos(t)
 	flows := randomFlows(n, rand.New(rand.NewPCG(4, 4)), 2000)
-	_, _, stats := simulateExactly(t, n, []arrow.Record{flows}, ExactOptions{})
+	wantFCTs, wantHops, stats := simulateExactly(t, n, []arrow.Record{flows}, ExactOptions{})
 	if stats.DeepestSwitchBytes < 2000 {
 		t.Fatalf("no switch held more than %d bytes", stats.DeepestSwitchBytes)
 	}
-	simulateExactly(t, n, []arrow.Record{flows}, ExactOptions{SwitchBufferBytes: stats.DeepestSwitchBytes})
-	r, err := NewRouter(n, 1)
-	if err != nil {
-		t.Fatal(err)
+	same := func(a, b *captured) bool {
+		return slices.EqualFunc(a.recs, b.recs, func(x, y arrow.Record) bool { return array.RecordEqual(x, y) })
 	}
-	_, err = Exact(context.Background(), n, r, simkernel.DefaultParams(), &captured{recs: []arrow.Record{flows}}, ExactOptions{SwitchBufferBytes: stats.DeepestSwitchBytes - 1}, &captured{}, &captured{}, nil)
-	if v, _ := n.Node(stats.DeepestSwitch); err == nil || !strings.Contains(err.Error(), v.Name) {
-		t.Errorf("a buffer one byte too small: %v", err)
+	large := ExactOptions{Buffer: simkernel.BufferParams{SwitchBytes: stats.DeepestSwitchBytes, Alpha: 1024}}
+	fcts, hops, did := simulateExactly(t, n, []arrow.Record{flows}, large)
+	if !same(fcts, wantFCTs) || !same(hops, wantHops) || did.Losses.Dropped != 0 || did.DeepestSwitchBytes > stats.DeepestSwitchBytes {
+		t.Errorf("a buffer of what a switch can have held: %+v, without end %+v", did, stats)
+	}
+	small := ExactOptions{Buffer: simkernel.BufferParams{SwitchBytes: 8000, Alpha: 1}}
+	fcts, _, did = simulateExactly(t, n, []arrow.Record{flows}, small)
+	if l := did.Losses; l.Dropped == 0 || l.Sent != l.Delivered+l.Dropped+l.Discarded || did.MostDropped == 0 || did.Flows != stats.Flows || did.DeepestSwitchBytes > 8000 {
+		t.Errorf("a small buffer: %+v", did)
+	}
+	if again, _, _ := simulateExactly(t, n, []arrow.Record{flows}, small); !same(again, fcts) {
+		t.Error("a small buffer: other rows the second time")
 	}
 }

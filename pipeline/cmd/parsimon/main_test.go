@@ -103,6 +103,8 @@ func TestExitCodes(t *testing.T) {
 		{exitUsage, "--lake is required", []string{"run", "small"}},
 		{exitUsage, "unknown flag", []string{"run", "small", "--lake", lake, "--bogus"}},
 		{exitUsage, "--estimator", []string{"run", "small", "--lake", lake, "--estimator", "guess"}},
+		{exitUsage, "cannot follow drops", []string{"run", "small", "--lake", lake, "--switch-buffer", "12MB"}},
+		{exitUsage, "goes with --switch-buffer", []string{"run", "small", "--lake", lake, "--exact", "--retransmit-timeout", "1ms"}},
 		{exitUsage, "--link-backend", []string{"run", "small", "--lake", lake, "--link-backend", "omnet"}},
 		{exitUsage, "what each packet waited", []string{"run", "small", "--lake", lake, "--link-backend", "ns3", "--ns3", "ns3"}},
 		{exitUsage, "--ns3 goes with", []string{"run", "small", "--lake", lake, "--ns3", "ns3"}},

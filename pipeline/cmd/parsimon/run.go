@@ -18,6 +18,8 @@ import (
 type runFlags struct {
 	lake, scenario, estimator, memory string
 	switchBuffer, passes, without     string
+	switchAlpha                       float64
+	retransmit                        time.Duration
 	cache, cluster, share             string
 	linkBackend, ns3                  string
 	ns3Timeout                        time.Duration
@@ -84,7 +86,9 @@ func (r *runFlags) declareMemory(f *pflag.FlagSet) {
 // declareExact declares the flag of the commands that can simulate the whole network.
 func (r *runFlags) declareExact(f *pflag.FlagSet) {
 	f.IntVar(&r.exactWorkers, "exact-workers", 1, "goroutines that share the whole-network simulation; more than 1 pays only on cores that are idle. Does not change the results")
-	f.StringVar(&r.switchBuffer, "switch-buffer", "", "buffer that the ports of a switch share, e.g. 12MB, in the whole-network simulation: a run in which a switch may have needed more is refused, since drops are not simulated; default: without end")
+	f.StringVar(&r.switchBuffer, "switch-buffer", "", "buffer that the ports of a switch share, e.g. 12MB, in the whole-network simulation, which then drops packets and recovers (go-back-N) on one core; estimates cannot follow; default: without end")
+	f.Float64Var(&r.switchAlpha, "switch-alpha", simkernel.DefaultAlpha, "with --switch-buffer: how much of what is free in a switch one port may hold (dynamic threshold)")
+	f.DurationVar(&r.retransmit, "retransmit-timeout", 0, "with --switch-buffer: how long senders wait for an ACK before they send again; 0: as long as the slowest packet can take")
 }
 
 func (r *runFlags) declareScenario(f *pflag.FlagSet) {
@@ -130,9 +134,19 @@ func (r *runFlags) options(e *env) (pipeline.Options, error) {
 		return o, usagef("--without is about estimator flow")
 	}
 	if r.switchBuffer != "" {
-		if o.SwitchBufferBytes, err = parseBytes(r.switchBuffer); err != nil {
+		bytes, err := parseBytes(r.switchBuffer)
+		if err != nil {
 			return o, usagef("--switch-buffer %q: %v", r.switchBuffer, err)
 		}
+		if r.retransmit < 0 {
+			return o, usagef("--retransmit-timeout %v: must be 0 or more", r.retransmit)
+		}
+		if !(r.switchAlpha >= 1.0/1024 && r.switchAlpha <= 1024) {
+			return o, usagef("--switch-alpha %v: must be 1/1024 to 1024", r.switchAlpha)
+		}
+		o.SwitchBuffer = simkernel.BufferParams{SwitchBytes: bytes, Alpha: r.switchAlpha, RetransmitNS: r.retransmit.Nanoseconds()}
+	} else if r.retransmit != 0 {
+		return o, usagef("--retransmit-timeout goes with --switch-buffer")
 	}
 	if r.memory != "" {
 		if o.MemoryBytes, err = parseBytes(r.memory); err != nil {
@@ -338,6 +352,9 @@ lake's table rejects.`,
 		f.BoolVar(&r.keep, "keep", false, "keep what only passes tell each other (tables hop_waits and elsewhere), most of what a run writes; without it, it goes as soon as nobody needs it any more. Does not change the results")
 		f.BoolVar(&exact, "exact", false, "also simulate the whole network, packet by packet, and hold the estimate against it (slow)")
 		return func(ctx context.Context, args []string) error {
+			if r.switchBuffer != "" && !exact {
+				return usagef("--switch-buffer goes with --exact: link cases have buffers without end and cannot follow drops")
+			}
 			run, err := begin(e, &s, &r, args)
 			if err != nil {
 				return err

@@ -39,6 +39,8 @@ can tell.`,
 		f.DurationVar(&warmup, "warmup", 0, "simulated before the stretch but not compared; 0: as long as the stretch")
 		return func(ctx context.Context, args []string) error {
 			switch {
+			case r.switchBuffer != "" && truth != "exact":
+				return usagef("--switch-buffer goes with --truth exact")
 			case sample < 0 || warmup < 0:
 				return usagef("--sample and --warmup must not be negative")
 			case sample > 0 && truth != "exact":
