@@ -9,7 +9,7 @@ BIN := bin
 LAKE := lake
 SHARED := ../shared
 
-.PHONY: help setup build run test lint unit notebooks ingest-bench bench-kernel bench-run accuracy ablation own-accuracy exact-accuracy question-accuracy ns3-backend clustering what-if failures beam cluster-test flink-test transport-accuracy large large-exact growth clean
+.PHONY: help setup build run test lint unit notebooks ingest-bench bench-kernel bench-run accuracy ablation own-accuracy exact-accuracy question-accuracy ns3-backend clustering what-if failures beam cluster-test flink-test transport-accuracy large large-exact growth bench-transports clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -56,6 +56,9 @@ flink-test: build ## the same on Flink within one process, nothing killed (needs
 
 bench-kernel: build ## the link kernel against the reference link simulator, alternating (needs ../shared)
 	@.ci/bench-kernel $(BIN)/parsimon $(SHARED)
+
+bench-transports: ## what each transport costs the link kernel, next to DCTCP, taking turns
+	@.ci/bench-transports
 
 bench-run: build ## a whole estimate against the reference's, alternating (needs ../shared)
 	@.ci/bench-run $(BIN)/parsimon $(SHARED)

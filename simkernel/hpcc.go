@@ -10,8 +10,8 @@ type HPCCParams struct {
 	BaseRTTNS     int64   // T: the longest RTT of the idle network
 }
 
-// DefaultHPCC are the constants of HPCC's paper (§5.1), but for T, which is that of the networks
-// here: WindowBytes at 10 Gbps.
+// DefaultHPCC are the constants of HPCC's paper (§5.1: η 95%, maxStage 5, W_AI 80 bytes), but for T,
+// which is that of the networks here: WindowBytes at 10 Gbps.
 func DefaultHPCC() HPCCParams {
 	return HPCCParams{Target: 0.95, MaxStage: 5, AdditiveBytes: 80, BaseRTTNS: 14_400}
 }
