@@ -2,14 +2,28 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"slices"
+
+	"github.com/apache/arrow/go/v17/arrow"
 
 	"parsimon/schema"
 	"parsimon/stages"
 )
 
+// clusterStage is, for estimator Flow, a part of the first pass: links are as alike in the others.
 func (r *Run) clusterStage() stage {
-	return stage{"cluster", r.variant(), []schema.Table{schema.LinkClusters}}
+	at := r.variant()
+	if r.estimator == stages.Flow {
+		at = r.pass(1)
+	}
+	return stage{"cluster", at, []schema.Table{schema.LinkClusters}}
+}
+
+func (r *Run) lendStage(n int) stage {
+	return stage{"lend", r.pass(n), []schema.Table{schema.LentWaits}}
 }
 
 func (r *Run) drawStage() stage {
@@ -83,6 +97,153 @@ func (r *Run) representatives() ([]int32, error) {
 	in := r.lake.read(schema.LinkClusters, partsOf(done, schema.LinkClusters), []string{"link_id", "representative"}, nil)
 	defer closeQuietly(in)
 	return stages.ReadClusters(r.net, in)
+}
+
+// simulated says which links have a case of their own.
+func simulated(of []int32) func(int32) bool {
+	if of == nil {
+		return everyLink
+	}
+	return func(id int32) bool { return of[id] == id }
+}
+
+// minLendTasks is the least number of tasks of stage lend. Each reads of all the links that answer for
+// its own: more would read the same again and again.
+const minLendTasks = 2
+
+// Lend hands what flows met at representatives in the run's last pass on to the flows of the links that
+// they answer for.
+func (r *Run) Lend(ctx context.Context) error {
+	switch {
+	case r.estimator != stages.Flow:
+		return fmt.Errorf("estimator %s has no stage lend", r.estimator)
+	case r.cluster == nil:
+		return errors.New("without clustering every link has its own case, and there is nothing to lend")
+	}
+	return r.lendPass(ctx, r.passes)
+}
+
+func (r *Run) lendPass(ctx context.Context, n int) error {
+	if r.cluster == nil {
+		return nil
+	}
+	hops, loads, err := r.routed()
+	if err != nil {
+		return err
+	}
+	of, err := r.representatives()
+	if err != nil {
+		return err
+	}
+	plan, passed, err := r.inputs(r.passStage(n))
+	if err != nil {
+		return err
+	}
+	waits := partsOf(passed, schema.HopWaits)
+	s := r.lendStage(n)
+	tasks := r.cutLinksInto(loads, func(id int32) bool { return of[id] >= 0 && of[id] != id }, minLendTasks)
+	return r.perform(ctx, s, tasks, "packet-hops", func() (work, error) {
+		l := stages.NewLender(r.net, r.spec.Params, loads, of)
+		return func(ctx context.Context, n int, t task) ([]part, int64, any, error) {
+			return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
+				first, end := lenders(l, of, t)
+				theirs := &keyRange{"link_id", first, end}
+				in := r.lake.read(schema.Hops, hops, stages.LendColumns(), &keyRange{"link_id", t.Lo, t.Hi})
+				defer closeQuietly(in)
+				from := r.lake.read(schema.Hops, hops, stages.LendColumns(), theirs)
+				defer closeQuietly(from)
+				met := r.lake.read(schema.HopWaits, ofLenders(plan, waits, l, of, t), stages.WaitColumns(), nil)
+				defer closeQuietly(met)
+				err := l.Lend(ctx, int32(t.Lo), int32(t.Hi), in, from, met, out[0])
+				r.progress.add(t.Cost)
+				return 0, nil, err
+			})
+		}, nil
+	})
+}
+
+// lenders is a range of the links that answer for those of a task.
+func lenders(l *stages.Lender, of []int32, t task) (first, end int64) {
+	first = int64(len(of))
+	for id := int32(t.Lo); id < int32(t.Hi); id++ {
+		if l.Borrows(id) {
+			first, end = min(first, int64(of[id])), max(end, int64(of[id])+1)
+		}
+	}
+	return min(first, end), end
+}
+
+// ofLenders are the files of hop_waits, one a task of the pass, that hold what flows met there.
+func ofLenders(plan stagePlan, waits []part, l *stages.Lender, of []int32, t task) []part {
+	wanted := make([]bool, len(waits))
+	for id := int32(t.Lo); id < int32(t.Hi); id++ {
+		if l.Borrows(id) {
+			n, _ := slices.BinarySearchFunc(plan.Tasks, int64(of[id]), func(t task, id int64) int {
+				if t.Hi <= id {
+					return -1
+				}
+				return 1
+			})
+			wanted[n] = true
+		}
+	}
+	var parts []part
+	for n, p := range waits {
+		if wanted[n] {
+			parts = append(parts, p)
+		}
+	}
+	return parts
+}
+
+// waits finds what flows met in pass n, in their links' own cases and lent, to be streamed as often as
+// wanted.
+func (r *Run) waits(n int) (func(keep *keyRange) schema.Batches, error) {
+	_, passed, err := r.inputs(r.passStage(n))
+	if err != nil {
+		return nil, err
+	}
+	own := partsOf(passed, schema.HopWaits)
+	var lent []part
+	if r.cluster != nil {
+		_, done, err := r.inputs(r.lendStage(n))
+		if err != nil {
+			return nil, err
+		}
+		lent = partsOf(done, schema.LentWaits)
+	}
+	return func(keep *keyRange) schema.Batches {
+		return &inTurn{
+			r.lake.read(schema.HopWaits, own, stages.WaitColumns(), keep),
+			r.lake.read(schema.LentWaits, lent, stages.WaitColumns(), keep),
+		}
+	}, nil
+}
+
+// inTurn is one stream after the other.
+type inTurn []schema.Batches
+
+// Next returns the next batch.
+func (s *inTurn) Next() (arrow.Record, error) {
+	for {
+		rec, err := (*s)[0].Next()
+		if len(*s) == 1 || !errors.Is(err, io.EOF) {
+			return rec, err
+		}
+		if err := (*s)[0].Close(); err != nil {
+			return nil, err
+		}
+		*s = (*s)[1:]
+	}
+}
+
+// Close closes the streams that are left.
+func (s *inTurn) Close() error {
+	var errs []error
+	for _, one := range *s {
+		errs = append(errs, one.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // Draw draws what each hop adds to each flow where links answer for others. Without clustering stage

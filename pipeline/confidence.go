@@ -102,7 +102,7 @@ func slowest(intervals []stages.Interval) float64 {
 func (r *Run) weaknesses(ctx context.Context, chunks []task, slowdowns []part, slowest float64) ([]stages.Weakness, error) {
 	contributed := r.sampleStage()
 	if r.estimator == stages.Independent {
-		contributed = r.bucketStage()
+		contributed = r.contributionsStage()
 	}
 	_, hops, err := r.inputs(contributed)
 	if err != nil {

@@ -167,7 +167,7 @@ func (r *Run) answer(draws []draw) []AnswerQuantile {
 }
 
 // pickVariant works on the best estimate that the lake holds of the scenario: of estimator Flow with
-// the most passes or, if there is none, the paper's.
+// the most passes or, if there is none, the paper's; of the same passes, preferably without clustering.
 func (r *Run) pickVariant() error {
 	variants, err := r.lake.variants(r.spec.ScenarioID)
 	if err != nil {
@@ -176,7 +176,7 @@ func (r *Run) pickVariant() error {
 	found := false
 	for _, name := range variants {
 		v, err := parseVariant(name)
-		if err != nil || v.without != 0 || found && (v.estimator != stages.Flow || v.passes < r.passes) {
+		if err != nil || v.without != 0 || found && !better(v, r) {
 			continue // an exact simulation, an ablation, or a lesser estimate
 		}
 		candidate := *r
@@ -189,6 +189,17 @@ func (r *Run) pickVariant() error {
 		return fmt.Errorf("scenario %s has not been estimated: run it (parsimon run)", r.spec.ScenarioID)
 	}
 	return nil
+}
+
+// better says whether a variant is a better estimate than the run's.
+func better(v variant, r *Run) bool {
+	if v.estimator != r.estimator {
+		return v.estimator == stages.Flow
+	}
+	if v.estimator == stages.Flow && v.passes != r.passes {
+		return v.passes > r.passes
+	}
+	return v.cluster == nil && r.cluster != nil
 }
 
 // bucketsFor fills in, for every wanted link, the delays of the bucket a flow of that size belongs

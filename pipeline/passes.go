@@ -27,15 +27,29 @@ const (
 
 // Variants of estimator Flow are named after it and the number of passes: what N passes found is the
 // same whatever comes after them, so that a run with more passes begins where one with fewer ended.
+// Those of either estimator whose links were clustered end in how.
+//
+// Those of estimator Independent are named after it and what else than the link kernel ran the link
+// cases.
 const (
-	flowVariant    = "flow-"
-	withoutVariant = "-without-"
+	flowVariant        = "flow-"
+	withoutVariant     = "-without-"
+	independentVariant = "independent"
+	clusteredVariant   = "-cluster-"
 )
 
 func (r *Run) pass(n int) place {
 	name := flowVariant + strconv.Itoa(n)
 	if r.without != 0 {
 		name += withoutVariant + r.without.String()
+	}
+	return r.clustered(name)
+}
+
+// clustered is where the tables of a variant stand, as the run clusters links.
+func (r *Run) clustered(name string) place {
+	if r.cluster != nil {
+		name += clusteredVariant + r.cluster.String()
 	}
 	return place{r.spec.ScenarioID, name}
 }
@@ -49,44 +63,21 @@ type variant struct {
 	backend   stages.LinkBackend
 }
 
-// Variants of estimator Independent are named after what else than the link kernel ran the link cases,
-// and after the clustering of links, if there was one.
-const (
-	independentVariant = "independent"
-	clusteredVariant   = "-cluster-"
-)
-
-func (v variant) independent() string {
-	name := independentVariant
-	if v.backend != stages.Kernel {
-		name += "-" + v.backend.String()
-	}
-	if v.cluster != nil {
-		name += clusteredVariant + v.cluster.String()
-	}
-	return name
-}
-
 // parseVariant is the inverse of Run.Variant.
 func parseVariant(name string) (v variant, err error) {
-	if rest, ok := strings.CutPrefix(name, independentVariant+"-"); ok {
-		rest, isNS3 := "-"+rest, false
-		if rest, isNS3 = strings.CutPrefix(rest, "-"+stages.NS3Backend.String()); isNS3 {
-			v.backend = stages.NS3Backend
+	whole, setting, clustered := strings.Cut(name, clusteredVariant)
+	if clustered {
+		if v.cluster, err = stages.ParseClustering(setting); err != nil {
+			return v, err
 		}
-		if rest == "" {
-			return v, nil
-		}
-		setting, ok := strings.CutPrefix(rest, clusteredVariant)
-		if !ok {
-			return v, fmt.Errorf("no variant %q", name)
-		}
-		v.cluster, err = stages.ParseClustering(setting)
-		return v, err
 	}
-	rest, ok := strings.CutPrefix(name, flowVariant)
+	rest, ok := strings.CutPrefix(whole, flowVariant)
 	if !ok {
-		if v.estimator, err = stages.ParseEstimator(name); err == nil && v.estimator == stages.Flow {
+		switch whole {
+		case independentVariant:
+		case independentVariant + "-" + stages.NS3Backend.String():
+			v.backend = stages.NS3Backend
+		default:
 			err = fmt.Errorf("no variant %q", name)
 		}
 		return v, err
@@ -103,22 +94,23 @@ func parseVariant(name string) (v variant, err error) {
 // variantFlags are the flags of the command line that name a variant.
 func variantFlags(name string) string {
 	v, err := parseVariant(name)
-	switch {
-	case err == nil && v.estimator == stages.Independent:
-		flags := "--estimator independent"
-		if v.backend != stages.Kernel {
-			flags += " --link-backend " + v.backend.String()
-		}
-		if v.cluster != nil {
-			flags += " --cluster=" + v.cluster.String()
-		}
-		return flags
-	case err != nil || v.estimator != stages.Flow:
+	if err != nil {
 		return "--estimator " + name
-	case v.without != 0:
-		return fmt.Sprintf("--estimator flow --passes %d --without %s", v.passes, v.without)
 	}
-	return fmt.Sprintf("--estimator flow --passes %d", v.passes)
+	flags := "--estimator " + v.estimator.String()
+	if v.estimator == stages.Flow {
+		flags += fmt.Sprintf(" --passes %d", v.passes)
+	}
+	if v.without != 0 {
+		flags += " --without " + v.without.String()
+	}
+	if v.backend != stages.Kernel {
+		flags += " --link-backend " + v.backend.String()
+	}
+	if v.cluster != nil {
+		flags += " --cluster=" + v.cluster.String()
+	}
+	return flags
 }
 
 func (r *Run) passStage(n int) stage {
@@ -186,6 +178,9 @@ func (r *Run) onePass(ctx context.Context, n int) error {
 	if err := r.simulatePass(ctx, n); err != nil { // link cases, told what pass n - 1 found → waits and marks
 		return err
 	}
+	if err := r.lendPass(ctx, n); err != nil { // with clustering: representatives' waits and marks → the others'
+		return err
+	}
 	if err := r.relaxPass(ctx, n); err != nil { // waits and marks of a flow's hops → what each hop is told of the others
 		return err
 	}
@@ -199,6 +194,11 @@ func (r *Run) onePass(ctx context.Context, n int) error {
 func (r *Run) tidyPass(n int) error {
 	if err := r.tidy(r.passStage(n), schema.HopWaits); err != nil {
 		return err
+	}
+	if r.cluster != nil {
+		if err := r.tidy(r.lendStage(n), schema.LentWaits); err != nil {
+			return err
+		}
 	}
 	return r.tidy(r.relaxStage(n), schema.Elsewhere)
 }
@@ -249,8 +249,12 @@ func (r *Run) simulatePass(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
+	of, err := r.representatives()
+	if err != nil {
+		return err
+	}
 	s := r.passStage(n)
-	tasks := r.linkTasks(s, loads, everyLink)
+	tasks := r.linkTasks(s, loads, simulated(of))
 	var keys []string
 	if n == 1 { // later ones depend on what packets met all over the network
 		if keys, err = r.caseKeys(tasks, loads); err != nil {
@@ -259,6 +263,7 @@ func (r *Run) simulatePass(ctx context.Context, n int) error {
 	}
 	return r.performKeyed(ctx, s, tasks, keys, "packet-hops", r.cases(s, loads, hops, told,
 		func(ctx context.Context, sim *stages.Simulator, t task, in, elsewhere schema.Batches, out []*partWriter) (stages.SimulateStats, error) {
+			sim.Represent(of)
 			return sim.Simulate(ctx, int32(t.Lo), int32(t.Hi), in, elsewhere, out[0], out[1], r.progress.add)
 		}))
 }
@@ -296,7 +301,7 @@ func (r *Run) relaxPass(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	_, simulated, err := r.inputs(r.passStage(n))
+	waits, err := r.waits(n)
 	if err != nil {
 		return err
 	}
@@ -304,13 +309,17 @@ func (r *Run) relaxPass(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	waits := partsOf(simulated, schema.HopWaits)
+	of, err := r.representatives()
+	if err != nil {
+		return err
+	}
 	s := r.relaxStage(n)
 	return r.perform(ctx, s, chunkTasks(flows), "flows", func() (work, error) {
 		relaxer := stages.NewRelaxer(r.net, r.spec.Params.Transport, r.spec.Seed, n, r.without)
+		relaxer.Represent(r.net, of)
 		return func(ctx context.Context, n int, t task) ([]part, int64, any, error) {
 			return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
-				in := r.lake.read(schema.HopWaits, waits, stages.WaitColumns(), &keyRange{"flow_row", t.Lo, t.Hi})
+				in := waits(&keyRange{"flow_row", t.Lo, t.Hi})
 				defer closeQuietly(in)
 				var before schema.Batches
 				if told != nil {
@@ -351,7 +360,7 @@ func (r *Run) sampleJourneys(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, simulated, err := r.inputs(r.passStage(r.passes))
+	waits, err := r.waits(r.passes)
 	if err != nil {
 		return err
 	}
@@ -359,7 +368,7 @@ func (r *Run) sampleJourneys(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	waits, senders := partsOf(simulated, schema.HopWaits), partsOf(sent, schema.SenderFCTs)
+	senders := partsOf(sent, schema.SenderFCTs)
 	s := r.sampleStage()
 	err = r.perform(ctx, s, chunkTasks(flows), "flows", func() (work, error) {
 		sampler := stages.NewSampler(r.net, r.spec.Params)
@@ -368,7 +377,7 @@ func (r *Run) sampleJourneys(ctx context.Context) error {
 				keep := &keyRange{"flow_row", t.Lo, t.Hi}
 				in := r.lake.read(schema.Flows, flows[n:n+1], nil, nil)
 				defer closeQuietly(in)
-				met := r.lake.read(schema.HopWaits, waits, stages.WaitColumns(), keep)
+				met := waits(keep)
 				defer closeQuietly(met)
 				fcts := r.lake.read(schema.SenderFCTs, senders, nil, keep)
 				defer closeQuietly(fcts)

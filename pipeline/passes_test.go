@@ -88,7 +88,7 @@ func TestAutoPasses(t *testing.T) {
 
 // Names of variants can be taken apart again, and no others.
 func TestVariants(t *testing.T) {
-	for _, name := range []string{"independent", "independent-ns3", "independent-cluster-0.05", "independent-ns3-cluster-paper", "flow-1", "flow-12", "flow-2-without-feeder", "flow-3-without-waits+marks"} {
+	for _, name := range []string{"independent", "independent-ns3", "independent-cluster-0.05", "independent-ns3-cluster-paper", "flow-1", "flow-12", "flow-2-without-feeder", "flow-3-without-waits+marks", "independent-cluster-paper", "flow-3-cluster-0.05", "flow-2-without-feeder-cluster-code"} {
 		v, err := parseVariant(name)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -57,6 +57,11 @@ func (r *Run) linkTasks(s stage, loads *stages.Loads, want func(int32) bool) []t
 // cutLinks cuts the wanted links into ranges of about the same cost. The number of ranges depends on the
 // workload only, so that runs with other workers find each other's work.
 func (r *Run) cutLinks(loads *stages.Loads, want func(int32) bool) []task {
+	return r.cutLinksInto(loads, want, minPartitions)
+}
+
+// cutLinksInto is cutLinks into so many ranges at least.
+func (r *Run) cutLinksInto(loads *stages.Loads, want func(int32) bool, least int64) []task {
 	var rows, packets int64
 	for id, l := range loads.Links {
 		if !want(int32(id)) {
@@ -68,7 +73,7 @@ func (r *Run) cutLinks(loads *stages.Loads, want func(int32) bool) []task {
 	ranges := int64(r.partitions)
 	if ranges <= 0 {
 		size := min(max(partitionRows, rows/partitionsMany), partitionRowsMost)
-		ranges = max(minPartitions, (rows+size-1)/size)
+		ranges = max(least, (rows+size-1)/size)
 	}
 	var tasks []task
 	var lo, cost int64

@@ -30,7 +30,6 @@ type Options struct {
 	Passes  int
 	Without stages.Without // ingredients of estimator Flow to leave out
 	// Cluster says which links are alike, so that one link case answers for all of them; nil: none.
-	// For estimator Independent only.
 	Cluster *stages.Clustering
 	// LinkBackend runs the link cases: for Independent also ns-3, the program NS3, as many processes at
 	// once as there are workers. NS3Timeout is what one case may take; 0: without end.
@@ -140,12 +139,12 @@ func (r *Run) steps(ctx context.Context) error {
 		r.Generate, // a traffic matrix or a flow file → flows, in start order
 		r.Route,    // flows → hops by link, each flow's path chosen once
 	}
+	// barrier 1
+	steps = append(steps, r.Cluster) // with clustering: links that are alike → one that answers for them
 	if r.estimator == stages.Flow {
 		steps = append(steps, r.passesUntilDone)
 	} else {
 		steps = append(steps,
-			// barrier 1
-			r.Cluster,  // with clustering: links that are alike → one that answers for them
 			r.Simulate, // each link case on its own → hop delays
 			r.Bucket,   // hop delays → distributions by flow size → what each hop adds to each flow
 			r.Draw,     // with clustering: what each hop adds, from the distributions of representatives
@@ -246,9 +245,6 @@ func newRun(lake *Lake, sp spec, net *stages.Network, o Options) (*Run, error) {
 	if err := stages.CheckLinkBackend(r.backend, r.estimator); err != nil {
 		return nil, err
 	}
-	if r.cluster != nil && r.estimator != stages.Independent {
-		return nil, fmt.Errorf("clustering is for estimator independent: a link case that is not simulated has no waits that estimator %s could hand on", r.estimator)
-	}
 	if r.passes == 0 {
 		r.passes = DefaultPasses
 	}
@@ -336,7 +332,11 @@ func (r *Run) variant() place {
 	if r.estimator == stages.Flow {
 		return r.pass(r.passes)
 	}
-	return place{r.spec.ScenarioID, variant{cluster: r.cluster, backend: r.backend}.independent()}
+	name := independentVariant
+	if r.backend != stages.Kernel {
+		name += "-" + r.backend.String()
+	}
+	return r.clustered(name)
 }
 
 func (r *Run) generateStage() stage {
@@ -353,6 +353,14 @@ func (r *Run) bucketStage() stage {
 		return stage{"bucket", r.variant(), []schema.Table{schema.DelayBuckets}}
 	}
 	return stage{"bucket", r.variant(), []schema.Table{schema.DelayBuckets, schema.HopContributions}}
+}
+
+// contributionsStage is the one that makes table hop_contributions for estimator Independent.
+func (r *Run) contributionsStage() stage {
+	if r.cluster != nil {
+		return r.drawStage()
+	}
+	return r.bucketStage()
 }
 func (r *Run) sampleStage() stage {
 	sampled := []schema.Table{schema.Slowdowns}
@@ -443,10 +451,7 @@ func (r *Run) Simulate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	want := everyLink
-	if of != nil {
-		want = func(id int32) bool { return of[id] == id }
-	}
+	want := simulated(of)
 	tasks := r.linkTasks(s, loads, want)
 	if err := r.findProgram(loads, want); err != nil {
 		return err
@@ -505,11 +510,7 @@ func (r *Run) Sample(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	from := r.bucketStage()
-	if r.cluster != nil {
-		from = r.drawStage()
-	}
-	_, bucketed, err := r.inputs(from)
+	_, bucketed, err := r.inputs(r.contributionsStage())
 	if err != nil {
 		return err
 	}

@@ -30,9 +30,11 @@ const (
 	childStage = "PARSIMON_TEST_CHILD_KILL_STAGE"
 	childAfter = "PARSIMON_TEST_CHILD_KILL_AFTER"
 	childBy    = "PARSIMON_TEST_CHILD_ESTIMATOR"
-	childCache = "PARSIMON_TEST_CHILD_CACHE"
-	childStep  = "PARSIMON_TEST_CHILD_STEP"  // of Run.Steps, by its place
-	childShare = "PARSIMON_TEST_CHILD_SHARE" // of the step's tasks
+
+	childCluster = "PARSIMON_TEST_CHILD_CLUSTER"
+	childCache   = "PARSIMON_TEST_CHILD_CACHE"
+	childStep    = "PARSIMON_TEST_CHILD_STEP"  // of Run.Steps, by its place
+	childShare   = "PARSIMON_TEST_CHILD_SHARE" // of the step's tasks
 )
 
 func TestMain(m *testing.M) {
@@ -63,7 +65,13 @@ func runChild(lake string) error {
 	if err != nil {
 		return err
 	}
-	run, err := Begin(s, Options{Lake: lake, Estimator: by, Workers: 2, Partitions: 9, Cache: os.Getenv(childCache), Log: zerolog.Nop(), Progress: &killer{stage: os.Getenv(childStage), after: int64(after)}})
+	o := Options{Lake: lake, Estimator: by, Workers: 2, Partitions: 9, Cache: os.Getenv(childCache), Log: zerolog.Nop(), Progress: &killer{stage: os.Getenv(childStage), after: int64(after)}}
+	if how := os.Getenv(childCluster); how != "" {
+		if o.Cluster, err = stages.ParseClustering(how); err != nil {
+			return err
+		}
+	}
+	run, err := Begin(s, o)
 	if err != nil {
 		return err
 	}

@@ -146,6 +146,12 @@ func (l *Lake) scenarioStatus(id string, thorough bool) (ScenarioStatus, error) 
 			all = append(all, run.simulateStage(), run.bucketStage(), run.sampleStage(), run.confidenceStage())
 			continue
 		}
+		if run.cluster != nil {
+			if run.passes == 1 {
+				all = append(all, run.clusterStage())
+			}
+			all = append(all, run.lendStage(run.passes))
+		}
 		all = append(all, run.passStage(run.passes), run.relaxStage(run.passes))
 		if l.begun(run.sendersStage()) { // a pass on the way to others need not be estimated
 			estimated = true

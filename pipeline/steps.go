@@ -39,8 +39,15 @@ func (r *Run) Steps() ([]Step, error) {
 		return nil, errors.New("with passes made until the percentiles stop moving, the steps are not known before: ask for a number of passes")
 	}
 	steps := []Step{{"route", 0}}
+	if r.cluster != nil {
+		steps = append(steps, Step{"cluster", 0})
+	}
 	for n := 1; n <= r.passes; n++ {
-		steps = append(steps, Step{"simulate", n}, Step{"relax", n})
+		steps = append(steps, Step{"simulate", n})
+		if r.cluster != nil {
+			steps = append(steps, Step{"lend", n})
+		}
+		steps = append(steps, Step{"relax", n})
 	}
 	return append(steps, Step{"senders", 0}, Step{"sample", 0}, Step{"confidence", 0}), nil
 }
@@ -57,6 +64,8 @@ func (r *Run) Step(ctx context.Context, s Step) error {
 			return r.simulatePass(ctx, s.Pass)
 		}
 		return r.Simulate(ctx)
+	case "lend":
+		return r.lendPass(ctx, s.Pass)
 	case "relax":
 		return r.relaxPass(ctx, s.Pass)
 	case "senders":

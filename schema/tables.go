@@ -235,6 +235,11 @@ var (
 			{"met", bin, false, "", "waits and marks of the packets, in blocks (stages/waits.go); hop 0: how long other flows held them at the host"},
 		},
 	}
+	LentWaits = Table{
+		Name: "lent_waits", Doc: "What stands in for hop_waits on links that another's case answers for (--cluster): what each flow's donor met on the representative.",
+		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"}, Variant: true,
+		Columns: HopWaits.Columns,
+	}
 	Elsewhere = Table{
 		Name: "elsewhere", Doc: "What each flow's packets met at its other hops: what the next pass tells the link cases.",
 		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"link_id", "flow_row"}, Variant: true,
@@ -430,7 +435,7 @@ var Sweeps = Table{
 func Tables() []Table {
 	return []Table{
 		Scenarios, Nodes, Links, Flows, Rejects, Hops, LinkLoads, LinkClusters, LinkStats, HopDelays,
-		DelayBuckets, HopWaits, Elsewhere, SenderFCTs, HopContributions, Slowdowns, Confidence, Warnings, ExactFCTs, ExactHops, Validations, Workloads, Records,
+		DelayBuckets, HopWaits, LentWaits, Elsewhere, SenderFCTs, HopContributions, Slowdowns, Confidence, Warnings, ExactFCTs, ExactHops, Validations, Workloads, Records,
 		Comparisons, ComparisonLinks, Sweeps,
 	}
 }

@@ -68,6 +68,17 @@ func BlockPackets(packets, b int64) int64 {
 	return min(blockPackets, packets-(b-blockPackets+1)<<blockBits)
 }
 
+// BlockOf is the block that packet n of a flow is in, from 0.
+func BlockOf(n int64) int64 {
+	if n < blockPackets {
+		return n
+	}
+	return blockPackets - 1 + n>>blockBits
+}
+
+// MarkBit is the bit of Block.Marks that stands for packet n of a flow, from 0.
+func MarkBit(n int64) int { return int(n & (blockPackets - 1)) }
+
 // blockEnd is the number of the packet after the last of the block that packet n is in.
 func blockEnd(n uint32) uint32 {
 	if n < blockPackets {

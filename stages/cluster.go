@@ -29,7 +29,7 @@ type Clustering struct {
 }
 
 // DefaultClusteringError is what --cluster means without a value.
-const DefaultClusteringError = "5%"
+const DefaultClusteringError = "10%"
 
 // ParseClustering reads "paper" or "code", the thresholds of the paper and of its public code, or the
 // error that is accepted, 5% or 0.05.
@@ -66,65 +66,72 @@ const featureQuantiles = 1000
 
 // FeatureColumns names the columns of table hops that Features reads.
 func FeatureColumns() []string {
-	return []string{"link_id", "hop", "size_bytes", "start_ns", "path_delay_ns"}
+	return []string{"link_id", "first_link", "size_bytes", "start_ns", "path_delay_ns"}
 }
 
 // Features works out the features of the links in [lo, hi), into features, by link id. It reads their
 // rows of table hops, each link's in start order.
 func (c *Clustering) Features(ctx context.Context, n *Network, p *simkernel.Params, loads *Loads, lo, hi int32, hops schema.Batches, features []LinkFeatures) error {
 	var x featureMaker
-	sizes, starts, delays := make([][]int64, hi-lo), make([][]int64, hi-lo), make([][]int64, hi-lo)
-	first := make([]bool, hi-lo)
+	flows := make([][]featureFlow, hi-lo)
 	err := forEach(hops, func(rec arrow.Record) error {
-		link, hop := int32s(rec, "link_id"), int16s(rec, "hop")
+		link, first := int32s(rec, "link_id"), int32s(rec, "first_link")
 		size, start, delay := int64s(rec, "size_bytes"), int64s(rec, "start_ns"), int64s(rec, "path_delay_ns")
 		for i, id := range link {
-			if id < lo || id >= hi {
-				continue
+			if id >= lo && id < hi {
+				flows[id-lo] = append(flows[id-lo], featureFlow{size[i], start[i], delay[i], first[i]})
 			}
-			at := id - lo
-			sizes[at], starts[at], delays[at] = append(sizes[at], size[i]), append(starts[at], start[i]), append(delays[at], delay[i])
-			first[at] = first[at] || hop[i] == 0
 		}
 		return ctx.Err()
 	})
 	if err != nil {
 		return err
 	}
+	source := loads.sources(n, p)
 	for id := lo; id < hi; id++ {
-		at := id - lo
-		f := &features[id]
-		if len(sizes[at]) == 0 {
+		f, of := &features[id], flows[id-lo]
+		if len(of) == 0 {
 			continue
 		}
 		link := n.Links[id]
 		f.Load, f.Class = loads.Load(link), 2*link.BandwidthBps
-		if first[at] {
+		if of[0].first == id {
 			f.Class++
 		}
-		if c.Error > 0 {
-			f.Values = x.expected(p, loads.AvailableBps(p, link), sizes[at], starts[at], delays[at])
-		} else {
-			f.Values = x.paper(sizes[at], starts[at])
+		if c.Error == 0 {
+			f.Values = x.paper(of)
+			continue
 		}
+		x.crowd.reset(p, loads.AvailableBps(p, link))
+		for i := range of {
+			x.crowd.add(of[i].size, of[i].start, source(of[i].first))
+		}
+		f.Values = x.expected(of)
 	}
 	return nil
 }
 
+// A featureFlow is a flow of a link.
+type featureFlow struct {
+	size, start, delay int64
+	first              int32 // its host's own link
+}
+
 type featureMaker struct {
 	values []float64
-	by     [4][2][]float64
+	crowd  crowd
+	by     [len(sizeClasses)][]float64
 }
 
 // paper is the sizes and the inter-arrivals at 1,000 quantiles each.
-func (x *featureMaker) paper(sizes, starts []int64) []float32 {
+func (x *featureMaker) paper(flows []featureFlow) []float32 {
 	out := make([]float32, 0, 2*featureQuantiles)
 	for _, column := range []func(i int) float64{
-		func(i int) float64 { return float64(sizes[i]) },
-		func(i int) float64 { return float64(starts[i] - starts[max(0, i-1)]) },
+		func(i int) float64 { return float64(flows[i].size) },
+		func(i int) float64 { return float64(flows[i].start - flows[max(0, i-1)].start) },
 	} {
 		x.values = x.values[:0]
-		for i := range sizes {
+		for i := range flows {
 			x.values = append(x.values, column(i))
 		}
 		slices.Sort(x.values)
@@ -142,66 +149,38 @@ func quantileSorted(values []float64, p float64) float64 {
 	return values[lo] + (at-float64(lo))*(values[hi]-values[lo])
 }
 
-// The features for a stated error are the logarithms of slowdowns that a simple queue predicts: the
-// work that a flow finds before it at its start, in a queue that the link empties at its rate (Lindley,
-// 1952), over the time the flow needs alone. It stands for load, burstiness on every time scale and
-// sizes, packets counted, all at once, in the unit in which an error is stated. Two such queues: one of
-// all bytes, for what long flows leave to each other; one of each flow's first window, which comes
-// before any congestion control can act, for what short flows meet. Of each the quantiles that
-// matter, by the flow's size.
-var expectedQuantiles = []float64{0.5, 0.9, 0.99}
+// The features for a stated error are the logarithms of the slowdowns that flows can be expected to see
+// at the link from the company they keep there (crowd), in the unit in which an error is stated: the
+// quantiles that matter, by the flow's size.
+var expectedQuantiles = [...]float64{0.5, 0.9, 0.99}
 
 // sizeClasses are the upper bounds of the sizes looked at apart.
-var sizeClasses = [4]int64{10_000, 100_000, 1_000_000, math.MaxInt64}
+var sizeClasses = [...]int64{10_000, 100_000, 1_000_000, math.MaxInt64}
 
-func (x *featureMaker) expected(p *simkernel.Params, bps int64, sizes, starts, delays []int64) []float32 {
+// expected is the features of a link whose flows x.crowd has been given.
+func (x *featureMaker) expected(flows []featureFlow) []float32 {
 	for c := range x.by {
-		for k := range x.by[c] {
-			x.by[c][k] = x.by[c][k][:0]
-		}
+		x.by[c] = x.by[c][:0]
 	}
-	var backlog [2]float64 // ns
-	nsPerByte := 8e9 / float64(bps)
-	for i, size := range sizes {
-		wire := float64(size + p.Packets(size)*p.HeaderBytes)
-		work := [2]float64{wire * nsPerByte, min(wire, float64(p.WindowBytes)) * nsPerByte}
-		if i > 0 {
-			gap := float64(starts[i] - starts[i-1])
-			for k := range backlog {
-				backlog[k] = max(0, backlog[k]-gap)
-			}
-		}
-		alone := work[0] + 2*float64(delays[i])
+	for i, f := range x.crowd.done() {
 		c := 0
-		for size > sizeClasses[c] {
+		for flows[i].size > sizeClasses[c] {
 			c++
 		}
-		for k := range backlog {
-			// In the queue of all bytes a flow does not wait for all that is before it, but shares the
-			// link with it: it is held up by as much as it brings, at most.
-			wait := backlog[k]
-			if k == 0 {
-				wait = min(wait, work[0])
-			}
-			x.by[c][k] = append(x.by[c][k], math.Log1p(wait/alone))
-			backlog[k] += work[k]
-		}
+		x.by[c] = append(x.by[c], math.Log(f.expected(&x.crowd, flows[i].delay)))
 	}
-	out := make([]float32, 0, len(x.by)*2*(len(expectedQuantiles)+1))
-	for c := range x.by {
-		for k := range x.by[c] {
-			values := x.by[c][k]
-			slices.Sort(values)
-			for _, q := range expectedQuantiles {
-				// A quantile that few flows are beyond is chance, of this link and of others: it counts as
-				// much as it is known.
-				known := math.Min(1, float64(len(values))*(1-q)/10)
-				v := 0.0
-				if known > 0 {
-					v = quantileSorted(values, q) * known
-				}
-				out = append(out, float32(v))
+	out := make([]float32, 0, len(x.by)*len(expectedQuantiles))
+	for _, values := range x.by {
+		slices.Sort(values)
+		for _, q := range expectedQuantiles {
+			// A quantile that few flows are beyond is chance, of this link and of others: it counts as
+			// much as it is known.
+			known := math.Min(1, float64(len(values))*(1-q)/10)
+			v := 0.0
+			if known > 0 {
+				v = quantileSorted(values, q) * known
 			}
+			out = append(out, float32(v))
 		}
 	}
 	return out

@@ -118,13 +118,20 @@ func TestExpectedFeatures(t *testing.T) {
 			t.Errorf("link %d with %d flows has features %v", i, loads.Links[i].Flows, whole[i].Values)
 		}
 	}
-	var x featureMaker
-	var sizes, even, bursts, delays []int64
+	var even, bursts []featureFlow
 	for i := range int64(4000) {
-		sizes, delays = append(sizes, 5000), append(delays, 4000)
-		even, bursts = append(even, i*8000), append(bursts, i/20*160_000)
+		even = append(even, featureFlow{size: 5000, start: i * 8000, delay: 4000})
+		bursts = append(bursts, featureFlow{size: 5000, start: i / 20 * 160_000, delay: 4000})
 	}
-	calm, bursty := x.expected(&p, 10e9, sizes, even, delays), x.expected(&p, 10e9, sizes, bursts, delays)
+	features := func(flows []featureFlow) []float32 {
+		var x featureMaker
+		x.crowd.reset(&p, 10e9)
+		for _, f := range flows {
+			x.crowd.add(f.size, f.start, 10e9)
+		}
+		return x.expected(flows)
+	}
+	calm, bursty := features(even), features(bursts)
 	if calm[0] != 0 || bursty[2] <= calm[2] || c.distance(&LinkFeatures{Values: calm}, &LinkFeatures{Values: bursty}) < 1 {
 		t.Errorf("calm %v, bursty %v", calm, bursty)
 	}

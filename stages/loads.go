@@ -87,6 +87,19 @@ func availableBps(bps int64, reverse LinkLoad, p *simkernel.Params) int64 {
 	return max(simkernel.MinBps, int64(max(bw-ackBps, bw*leastAvailable)))
 }
 
+// sources answers the available bandwidths of hosts' own links, each worked out once.
+func (l *Loads) sources(n *Network, p *simkernel.Params) func(first int32) int64 {
+	known := map[int32]int64{}
+	return func(first int32) int64 {
+		bps, ok := known[first]
+		if !ok {
+			bps = l.AvailableBps(p, n.Links[first])
+			known[first] = bps
+		}
+		return bps
+	}
+}
+
 func ignoreEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return nil

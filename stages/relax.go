@@ -36,6 +36,7 @@ type Relaxer struct {
 	seed      uint64
 	pass      int
 	without   Without
+	asks      []bool    // by link: whether anybody asks what it is told; nil: all
 	met       flowArena // of this pass
 	told      flowArena // before this pass
 	out       arena     // by flow and hop
@@ -53,6 +54,15 @@ type Relaxer struct {
 // NewRelaxer prepares a relaxer for what the given pass, from 1, found of senders of that transport. The seed keys its draws.
 func NewRelaxer(n *Network, t simkernel.Transport, seed uint64, pass int, w Without) *Relaxer {
 	return &Relaxer{links: len(n.Links), transport: t, seed: seed, pass: pass, without: w}
+}
+
+// Represent leaves out what links are told that another answers for (of: by link id, ReadClusters), but for
+// hosts' own: their cases all run in the end.
+func (x *Relaxer) Represent(n *Network, of []int32) {
+	x.asks = nil
+	for id := range of {
+		x.asks = append(x.asks, !borrows(of, int32(id)) || n.FromHost(int32(id)))
+	}
 }
 
 // WaitColumns and ElsewhereColumns name the columns of tables hop_waits and elsewhere that Relax
@@ -105,6 +115,9 @@ func (x *Relaxer) flow(firstRow int64, f int, told bool) error {
 		longest = max(longest, len(x.hops[h]))
 	}
 	for h := range hops {
+		if x.asks != nil && !x.asks[x.met.link(f, h)] {
+			continue
+		}
 		x.before = x.before[:0]
 		if told && h > 0 {
 			if x.before, err = readWaits(x.before, x.told.at(f, h)); err != nil {

@@ -111,7 +111,7 @@ func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, told schem
 		}
 		s.waits.add(s, link, rows)
 		return nil
-	}, progress)
+	}, s.countNothing, progress)
 	if err == nil && s.estimator == Independent {
 		err = s.out.flush(out)
 	} else if err == nil {
@@ -129,14 +129,14 @@ func (s *Simulator) UseNS3(n *NS3) { s.ns3 = n }
 // Represent leaves out the cases of links that another answers for (of: by link id, ReadClusters).
 func (s *Simulator) Represent(of []int32) { s.of = of }
 
-// answersForItself says whether a link's case is simulated, and counts the link if it is not.
-func (s *Simulator) answersForItself(id int32) bool {
-	if s.of == nil || s.of[id] < 0 || s.of[id] == id {
-		return true
-	}
-	link := s.net.Links[id]
-	s.stats.append(link, s.loads.Links[id], s.loads.AvailableBps(&s.params, link), s.loads.Load(link), simkernel.Counters{}, false)
-	return false
+// answersForItself says whether a link's case is simulated.
+func (s *Simulator) answersForItself(id int32) bool { return !borrows(s.of, id) }
+
+func anyLink(int32) bool { return true }
+
+// countNothing puts a link whose case was not simulated into the output columns.
+func (s *Simulator) countNothing(link Link) {
+	s.stats.append(link, s.loads.Links[link.ID], s.loads.AvailableBps(&s.params, link), s.loads.Load(link), simkernel.Counters{}, false)
 }
 
 // Senders runs the link cases of the hosts' own links in [lo, hi), told all that the packets met
@@ -145,22 +145,23 @@ func (s *Simulator) Senders(ctx context.Context, lo, hi int32, hops, told schema
 	done, err := s.cases(ctx, lo, hi, hops, told, s.net.FromHost, func(_ Link, rows []int32, _ bool) error {
 		s.senders.add(s, rows)
 		return nil
-	}, progress)
+	}, nil, progress)
 	if err != nil {
 		return done, err
 	}
 	return done, s.senders.flush(out)
 }
 
-// cases runs the wanted link cases of [lo, hi) that carry flows; each is taken before the next.
-func (s *Simulator) cases(ctx context.Context, lo, hi int32, hops, told schema.Batches, want func(int32) bool, take func(link Link, rows []int32, remembered bool) error, progress func(int64)) (SimulateStats, error) {
+// cases runs the wanted link cases of [lo, hi) that carry flows; each is taken before the next. skip, if
+// not nil, is told of the links in between.
+func (s *Simulator) cases(ctx context.Context, lo, hi int32, hops, told schema.Batches, want func(int32) bool, take func(link Link, rows []int32, remembered bool) error, skip func(Link), progress func(int64)) (SimulateStats, error) {
 	var done SimulateStats
 	s.waits.reset()
 	s.senders.reset()
-	if err := s.gather(lo, hi, hops); err != nil {
+	if err := s.gather(lo, hi, hops, want); err != nil {
 		return done, err
 	}
-	if err := s.gatherTold(lo, hi, told); err != nil {
+	if err := s.gatherTold(lo, hi, told, want); err != nil {
 		return done, err
 	}
 	for id := lo; id < hi; id++ {
@@ -168,6 +169,9 @@ func (s *Simulator) cases(ctx context.Context, lo, hi int32, hops, told schema.B
 			return done, err
 		}
 		if !want(id) {
+			if skip != nil {
+				skip(s.net.Links[id])
+			}
 			continue
 		}
 		link := s.net.Links[id]
@@ -209,13 +213,15 @@ func (s *Simulator) cases(ctx context.Context, lo, hi int32, hops, told schema.B
 	return done, nil
 }
 
-// gather reads the partition's hops and orders them by link (a stable counting sort).
-func (s *Simulator) gather(lo, hi int32, hops schema.Batches) error {
+// gather reads the hops of the partition's wanted links and orders them by link (a stable counting sort).
+func (s *Simulator) gather(lo, hi int32, hops schema.Batches, want func(int32) bool) error {
 	r := &s.rows
 	r.reset()
 	var expected int64
-	for _, l := range s.loads.Links[lo:hi] {
-		expected += l.Flows
+	for id := lo; id < hi; id++ {
+		if want(id) {
+			expected += s.loads.Links[id].Flows
+		}
 	}
 	r.grow(int(expected), s.estimator)
 	counts := make([]int32, hi-lo+1)
@@ -229,12 +235,19 @@ func (s *Simulator) gather(lo, hi int32, hops schema.Batches) error {
 		for to > from && link[to-1] >= hi {
 			to--
 		}
-		r.append(rec, from, to, s.estimator)
-		for _, id := range link[from:to] {
+		for from < to {
+			id, end := link[from], from+1
 			if id < lo || id >= hi {
 				return fmt.Errorf("table hops is not sorted by link: found link %d among %d to %d", id, lo, hi-1)
 			}
-			counts[id-lo]++
+			for end < to && link[end] == id {
+				end++
+			}
+			if want(id) {
+				r.append(rec, from, end, s.estimator)
+				counts[id-lo] += int32(end - from)
+			}
+			from = end
 		}
 		return nil
 	})
@@ -255,7 +268,7 @@ func (s *Simulator) gather(lo, hi int32, hops schema.Batches) error {
 }
 
 // gatherTold reads what the partition's packets met elsewhere, and orders it as gather ordered hops.
-func (s *Simulator) gatherTold(lo, hi int32, told schema.Batches) error {
+func (s *Simulator) gatherTold(lo, hi int32, told schema.Batches, want func(int32) bool) error {
 	s.told.reset()
 	s.toldAt = s.toldAt[:0]
 	if told == nil {
@@ -268,7 +281,7 @@ func (s *Simulator) gatherTold(lo, hi int32, told schema.Batches) error {
 		link, row := int32s(rec, "link_id"), int64s(rec, "flow_row")
 		met := named(rec, "met").(*array.Binary)
 		for i, id := range link {
-			if id < lo || id >= hi {
+			if id < lo || id >= hi || !want(id) {
 				continue
 			}
 			at := next[id-lo]

@@ -61,7 +61,7 @@ func (r *runFlags) declareWorkers(f *pflag.FlagSet) {
 }
 
 func (r *runFlags) declareCluster(f *pflag.FlagSet) {
-	f.StringVar(&r.cluster, "cluster", "", "simulate one link for all that are alike (estimator independent): paper or code, the thresholds of the paper and of its public code, or the error of a flow's slowdown at a link that is accepted, e.g. 5%")
+	f.StringVar(&r.cluster, "cluster", "", "simulate one link for all that are alike: paper or code, the thresholds of the paper and of its public code, or the error of a flow's slowdown at a link that is accepted, e.g. 5%")
 	f.Lookup("cluster").NoOptDefVal = stages.DefaultClusteringError
 }
 
@@ -156,9 +156,6 @@ func (r *runFlags) options(e *env) (pipeline.Options, error) {
 	if r.cluster != "" {
 		if o.Cluster, err = stages.ParseClustering(r.cluster); err != nil {
 			return o, usagef("--cluster: %v", err)
-		}
-		if o.Estimator != stages.Independent {
-			return o, usagef("--cluster goes with --estimator independent: a link case that is not simulated has no waits that estimator %s could hand on", o.Estimator)
 		}
 	}
 	if r.linkBackend != "" {
@@ -465,9 +462,15 @@ failures), and writes hops, one row per flow and link, sorted by link, and link_
 	(*pipeline.Run).Route, (*runFlags).declareShare)
 
 var clusterCommand = stageCommand("cluster", "before stage 3, with --cluster: find links that are alike", `
-Estimator independent. Reads hops and link_loads, works out what each link's delays depend on, and
-writes link_clusters: for each link the one whose case will answer for it.`,
-	(*pipeline.Run).Cluster, (*runFlags).declareIndependent, (*runFlags).declareCluster)
+Reads hops and link_loads, works out what each link's delays depend on, and writes link_clusters: for
+each link the one whose case will answer for it, in all passes of estimator flow.`,
+	(*pipeline.Run).Cluster, (*runFlags).declareEstimator, (*runFlags).declareCluster)
+
+var lendCommand = stageCommand("lend", "after stage 3 of estimator flow, with --cluster: what flows met where another link's case answers", `
+Estimator flow with --cluster. Reads hops, link_clusters and the hop_waits of the pass that --passes
+names and writes lent_waits: for each flow at each link that was not simulated, what a flow of its size
+in the same company met on the link that answers for it.`,
+	(*pipeline.Run).Lend, (*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declarePartitions, (*runFlags).declareShare)
 
 var drawCommand = stageCommand("draw", "after stage 4, with --cluster: contributions from representatives", `
 Estimator independent with --cluster. Reads hops, link_clusters and delay_buckets and writes
@@ -483,15 +486,15 @@ before has made of it.`,
 	(*pipeline.Run).Simulate, (*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declarePartitions, (*runFlags).declareCache, (*runFlags).declareShare)
 
 var relaxCommand = stageCommand("relax", "between passes: tell every link what packets met elsewhere", `
-Estimator flow. Reads hop_waits of the pass that --passes names and writes elsewhere: for each flow at
-each link, what its packets met at the other links of its path. The next pass, and stage senders,
-read it.`,
-	(*pipeline.Run).Relax, (*runFlags).declareEstimator, (*runFlags).declareShare)
+Estimator flow. Reads hop_waits (and, with --cluster, lent_waits) of the pass that --passes names and
+writes elsewhere: for each flow at each link, what its packets met at the other links of its path. The
+next pass, and stage senders, read it.`,
+	(*pipeline.Run).Relax, (*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declareShare)
 
 var sendersCommand = stageCommand("senders", "stage 4 of estimator flow: play each flow's whole journey", `
 Estimator flow. Runs the link cases of the hosts' own links, told all that the pass named by --passes
 found, and writes sender_fcts, each flow's FCT.`,
-	(*pipeline.Run).Senders, (*runFlags).declareEstimator, (*runFlags).declarePartitions, (*runFlags).declareCache, (*runFlags).declareShare)
+	(*pipeline.Run).Senders, (*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declarePartitions, (*runFlags).declareCache, (*runFlags).declareShare)
 
 var bucketCommand = stageCommand("bucket", "stage 4 of estimator independent: delay distributions by link and flow size", `
 Reads hop_delays, groups each link's packet-normalised delays into buckets of flow sizes, and writes
