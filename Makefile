@@ -88,7 +88,7 @@ transport-accuracy: build ## estimate against --exact for every transport, p99 b
 ns3-backend: build ## link cases in ns-3 against the link kernel: time, FCTs case by case, errors (minutes; needs ../shared; TRANSPORTS="dctcp", FLOWS=5000)
 	@.ci/ns3-backend $(BIN)/parsimon $(SHARED)
 
-clustering: build ## what clustering saves and costs, against ns-3, as a table (needs ../shared; SHORT=1, SETTINGS="5% 10%")
+clustering: build ## what clustering saves and costs, against ns-3, as a table (needs ../shared; SHORT=1, SETTINGS="5% 10%", ESTIMATORS=flow, REFERENCE=1)
 	@.ci/clustering $(BIN)/parsimon $(SHARED)
 
 what-if: build ## the second answer against the first: cases, processor time, rows; the screening, a sweep (minutes; SHORT=1: no sweep)

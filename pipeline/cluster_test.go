@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"errors"
+	"math"
 	"os"
 	"os/exec"
 	"strconv"
@@ -37,7 +38,7 @@ func clusteredRuns(t *testing.T, by stages.Estimator) {
 				t.Fatal(err)
 			}
 			variant += clusteredVariant + o.Cluster.String()
-			if limit > 0 {
+			if math.IsNaN(limit) { // not even links of the very same flows
 				o.Cluster.QuantileError, o.Cluster.LoadRelative = limit, limit
 			}
 		}
@@ -65,14 +66,14 @@ func clusteredRuns(t *testing.T, by stages.Estimator) {
 		return rows, casesOf(t, r)
 	}
 	whole, all := run("", 0, 0, 0)
-	if same, cases := run("paper", 1e-300, 0, 5); same != whole || cases.Cases != all.Cases {
-		t.Errorf("no two links are the same: %d of %d cases, rows differ: %v", cases.Cases, all.Cases, same != whole)
+	if same, cases := run("paper", math.NaN(), 0, 5); same != whole || cases.Cases != all.Cases {
+		t.Errorf("every link answers for itself: %d of %d cases, rows differ: %v", cases.Cases, all.Cases, same != whole)
 	}
 	wide, cases := run("50%", 0, 1, 1)
 	if cases.Cases == 0 || by == stages.Independent && cases.Cases*2 > all.Cases || by == stages.Flow && cases.Cases*3 > all.Cases*2 {
 		t.Errorf("%d of %d cases", cases.Cases, all.Cases)
 	}
-	for _, cut := range [][2]int{{2, 9}, {8, 64}, {3, 0}} {
+	for _, cut := range [][2]int{{2, 9}, {8, 64}} {
 		if again, _ := run("0.5", 0, cut[0], cut[1]); again != wide {
 			t.Errorf("%d workers, %d partitions: other rows", cut[0], cut[1])
 		}

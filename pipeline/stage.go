@@ -17,7 +17,7 @@ import (
 
 // methodVersion changes whenever the same scenario would get other numbers than before: what an
 // older program left half done is then done again.
-const methodVersion = 3
+const methodVersion = 4
 
 // A task is the unit of work of a stage: of a worker, of a retry, of a resumed run. Lo and Hi say
 // what it covers: rows of table flows, or links.

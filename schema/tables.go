@@ -164,7 +164,7 @@ var (
 		},
 	}
 	LinkClusters = Table{
-		Name: "link_clusters", Doc: "Which link's case answers for each link that carries flows (--cluster).",
+		Name: "link_clusters", Doc: "Which link's case answers for each link that carries flows (--cluster). For all passes of estimator flow: under the first one's variant.",
 		Grain: "link", Key: []string{"link_id"}, Sort: []string{"link_id"}, Variant: true,
 		Columns: []Column{
 			{"link_id", i32, false, "", "link"},

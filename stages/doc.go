@@ -6,6 +6,12 @@
 //	simulate.go  hops of one link → link case (package simkernel) → what it did to its flows
 //	             — barrier 2: a flow needs all of its hops —
 //
+// with clustering, before it and after it, so that one link case answers for several links:
+//
+//	cluster.go   the company that flows keep on each link (crowd.go) → which links are alike
+//	lend.go      what a representative's flows met → what those of the others meet (estimator flow)
+//	draw.go      distributions of representatives → what each hop adds (estimator independent)
+//
 // then, for estimator flow, once a pass:
 //
 //	relax.go     what a flow's packets met at its hops → what each hop is told of the others next time

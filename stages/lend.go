@@ -36,9 +36,8 @@ type Lender struct {
 	sorter      sorter
 	crowd       crowd
 	source      func(first int32) int64
-	company     []company // of one link's flows, in start order
-	met         arena     // what the representatives' flows met, as read
-	metAt       []int32   // by place in theirs.order
+	met         arena   // what the representatives' flows met, as read
+	metAt       []int32 // by place in theirs.order
 	donated     []simkernel.Block
 	blocks      []simkernel.Block
 	out         waitRows

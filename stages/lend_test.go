@@ -130,7 +130,6 @@ func TestLend(t *testing.T) {
 		t.Fatal(err)
 	}
 	of := make([]int32, links)
-	lent := int32(-1)
 	var hosts []int32
 	for id := range of {
 		of[id] = int32(id)
@@ -138,7 +137,7 @@ func TestLend(t *testing.T) {
 			hosts = append(hosts, int32(id))
 		}
 	}
-	lent = hosts[1]
+	lent := hosts[1]
 	of[lent] = hosts[0]
 	donors := map[string]bool{}
 	for _, r := range met.recs {
