@@ -111,8 +111,8 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// A link that is its own representative's twin gets the very same; each flow of another gets what a flow
-// of its representative's met, of the same packets where there are enough of those.
+// Each flow of a link that another answers for gets what a flow there met, most of them one of as many
+// packets; the other links get nothing, and how links are cut changes nothing.
 func TestLend(t *testing.T) {
 	n, err := Clos(mustResolve(t))
 	if err != nil {
