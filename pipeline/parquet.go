@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"unsafe"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
@@ -151,35 +152,36 @@ func (tw *tableWriter) writeColumn(index int, col arrow.Array, from, to int) err
 	}
 	for from < to {
 		end := min(to, from+valueChunk)
-		values := tw.values[:0]
+		values := tw.values[:end-from]
 		switch a := col.(type) {
 		case *array.Int16:
-			for _, v := range a.Int16Values()[from:end] {
-				values = append(values, parquet.Int32Value(int32(v)))
+			for i, v := range a.Int16Values()[from:end] {
+				values[i] = parquet.Int32Value(int32(v))
 			}
 		case *array.Int32:
-			for _, v := range a.Int32Values()[from:end] {
-				values = append(values, parquet.Int32Value(v))
+			for i, v := range a.Int32Values()[from:end] {
+				values[i] = parquet.Int32Value(v)
 			}
 		case *array.Int64:
-			for _, v := range a.Int64Values()[from:end] {
-				values = append(values, parquet.Int64Value(v))
+			for i, v := range a.Int64Values()[from:end] {
+				values[i] = parquet.Int64Value(v)
 			}
 		case *array.Float64:
-			for _, v := range a.Float64Values()[from:end] {
-				values = append(values, parquet.DoubleValue(v))
+			for i, v := range a.Float64Values()[from:end] {
+				values[i] = parquet.DoubleValue(v)
 			}
 		case *array.Boolean:
-			for i := from; i < end; i++ {
-				values = append(values, parquet.BooleanValue(a.Value(i)))
+			for i := range values {
+				values[i] = parquet.BooleanValue(a.Value(from + i))
 			}
 		case *array.Binary:
-			for i := from; i < end; i++ {
-				values = append(values, parquet.ByteArrayValue(a.Value(i)))
+			for i := range values {
+				values[i] = parquet.ByteArrayValue(a.Value(from + i))
 			}
 		case *array.String:
-			for i := from; i < end; i++ {
-				values = append(values, parquet.ByteArrayValue([]byte(a.Value(i))))
+			for i := range values {
+				v := a.Value(from + i) // copied where it is kept
+				values[i] = parquet.ByteArrayValue(unsafe.Slice(unsafe.StringData(v), len(v)))
 			}
 		default:
 			return fmt.Errorf("cannot write Arrow type %s", col.DataType())

@@ -213,7 +213,7 @@ func (s *Simulator) cases(ctx context.Context, lo, hi int32, hops, told schema.B
 	return done, nil
 }
 
-// gather reads the hops of the partition's wanted links and orders them by link (a stable counting sort).
+// gather reads the partition's hops of the wanted links and orders them by link (a stable counting sort).
 func (s *Simulator) gather(lo, hi int32, hops schema.Batches, want func(int32) bool) error {
 	r := &s.rows
 	r.reset()
@@ -235,17 +235,23 @@ func (s *Simulator) gather(lo, hi int32, hops schema.Batches, want func(int32) b
 		for to > from && link[to-1] >= hi {
 			to--
 		}
-		for from < to {
-			id, end := link[from], from+1
-			if id < lo || id >= hi {
-				return fmt.Errorf("table hops is not sorted by link: found link %d among %d to %d", id, lo, hi-1)
+		in := hopColumnsOf(rec, s.estimator)
+		for from < to { // a stretch at a time that is wanted, or not
+			wanted, end := want(link[from]), from
+			for ; end < to; end++ {
+				id := link[end]
+				if id < lo || id >= hi {
+					return fmt.Errorf("table hops is not sorted by link: found link %d among %d to %d", id, lo, hi-1)
+				}
+				if end > from && id != link[end-1] && want(id) != wanted {
+					break
+				}
+				if wanted {
+					counts[id-lo]++
+				}
 			}
-			for end < to && link[end] == id {
-				end++
-			}
-			if want(id) {
-				r.append(rec, from, end, s.estimator)
-				counts[id-lo] += int32(end - from)
+			if wanted {
+				r.append(&in, from, end)
 			}
 			from = end
 		}

@@ -41,21 +41,35 @@ func (h *hopColumns) grow(rows int, e Estimator) {
 	h.hop, h.hops = slices.Grow(h.hop, rows), slices.Grow(h.hops, rows)
 }
 
-func (h *hopColumns) append(rec arrow.Record, from, to int, e Estimator) {
-	h.link = append(h.link, int32s(rec, "link_id")[from:to]...)
-	h.firstLink = append(h.firstLink, int32s(rec, "first_link")[from:to]...)
-	h.flowRow = append(h.flowRow, int64s(rec, "flow_row")[from:to]...)
-	h.flowID = append(h.flowID, int64s(rec, "flow_id")[from:to]...)
-	h.size = append(h.size, int64s(rec, "size_bytes")[from:to]...)
-	h.start = append(h.start, int64s(rec, "start_ns")[from:to]...)
-	h.delayToLink = append(h.delayToLink, int64s(rec, "delay_to_link_ns")[from:to]...)
-	h.pathDelay = append(h.pathDelay, int64s(rec, "path_delay_ns")[from:to]...)
-	if e == Flow {
-		h.prevLink = append(h.prevLink, int32s(rec, "prev_link")[from:to]...)
-		h.pathSend = append(h.pathSend, int64s(rec, "path_send_ns")[from:to]...)
+// hopColumnsOf are the columns of a batch, valid until it is released.
+func hopColumnsOf(rec arrow.Record, e Estimator) hopColumns {
+	h := hopColumns{
+		link: int32s(rec, "link_id"), firstLink: int32s(rec, "first_link"),
+		flowRow: int64s(rec, "flow_row"), flowID: int64s(rec, "flow_id"), size: int64s(rec, "size_bytes"), start: int64s(rec, "start_ns"),
+		delayToLink: int64s(rec, "delay_to_link_ns"), pathDelay: int64s(rec, "path_delay_ns"),
+		hop: int16s(rec, "hop"), hops: int16s(rec, "hops"),
 	}
-	h.hop = append(h.hop, int16s(rec, "hop")[from:to]...)
-	h.hops = append(h.hops, int16s(rec, "hops")[from:to]...)
+	if e == Flow {
+		h.prevLink, h.pathSend = int32s(rec, "prev_link"), int64s(rec, "path_send_ns")
+	}
+	return h
+}
+
+func (h *hopColumns) append(in *hopColumns, from, to int) {
+	h.link = append(h.link, in.link[from:to]...)
+	h.firstLink = append(h.firstLink, in.firstLink[from:to]...)
+	h.flowRow = append(h.flowRow, in.flowRow[from:to]...)
+	h.flowID = append(h.flowID, in.flowID[from:to]...)
+	h.size = append(h.size, in.size[from:to]...)
+	h.start = append(h.start, in.start[from:to]...)
+	h.delayToLink = append(h.delayToLink, in.delayToLink[from:to]...)
+	h.pathDelay = append(h.pathDelay, in.pathDelay[from:to]...)
+	if in.prevLink != nil {
+		h.prevLink = append(h.prevLink, in.prevLink[from:to]...)
+		h.pathSend = append(h.pathSend, in.pathSend[from:to]...)
+	}
+	h.hop = append(h.hop, in.hop[from:to]...)
+	h.hops = append(h.hops, in.hops[from:to]...)
 }
 
 // delayColumns are the columns of table hop_delays under construction.
