@@ -312,7 +312,7 @@ func (r *Run) resume(s stage, plan stagePlan, mine []bool) ([]*taskRecord, error
 		}
 		done[n] = &rec
 		for _, p := range rec.Parts {
-			if p.Gone || r.sound[p.Path] {
+			if p.Gone {
 				continue
 			}
 			if err := r.lake.check(p); err != nil {

@@ -26,7 +26,7 @@ type Difference struct {
 // This is a first-order answer: links whose flows stay the same are taken to delay them as before, however
 // differently the packets come to them.
 func (s *Simulator) Differences(ctx context.Context, lo, hi int32, hops schema.Batches, d *Detours, stats []SimulateStats, out []Difference) ([]Difference, error) {
-	if err := s.gather(lo, hi, hops, anyLink); err != nil {
+	if err := s.gather(lo, hi, hops, d.Changed); err != nil {
 		return out, err
 	}
 	s.toldAt = s.toldAt[:0]
