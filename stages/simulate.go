@@ -132,8 +132,6 @@ func (s *Simulator) Represent(of []int32) { s.of = of }
 // answersForItself says whether a link's case is simulated.
 func (s *Simulator) answersForItself(id int32) bool { return !borrows(s.of, id) }
 
-func anyLink(int32) bool { return true }
-
 // countNothing puts a link whose case was not simulated into the output columns.
 func (s *Simulator) countNothing(link Link) {
 	s.stats.append(link, s.loads.Links[link.ID], s.loads.AvailableBps(&s.params, link), s.loads.Load(link), simkernel.Counters{}, false)
