@@ -70,20 +70,25 @@ type BufferedNetwork struct {
 	used   []int64 // by node: bytes of its buffer in use
 	most   []int64 // by node: the most there ever were
 	heap   eventHeap
+	alarms eventHeap // timeouts, which stand long
 	serial uint64
 
-	more    func() (*NetFlows, error)
-	pending *NetFlows
-	next    int
-	flows   int64 // in the network
-	rows    int64
-	lastNS  int64
-	spare   []*bufferedPacket
-	slots   []*bufferedFlow // of flows whose senders are at work, for the NICs
-	unused  []int32
-	ideal   IdealPath
-	ends    []bufferedEnd // of this very moment
-	err     error
+	more     func() (*NetFlows, error)
+	pending  *NetFlows
+	next     int
+	flows    int64 // in the network
+	rows     int64
+	lastNS   int64
+	packets  []*bufferedPacket // all there are, by id
+	spare    []*bufferedPacket
+	starting *bufferedFlow   // whose start is in the heap
+	timers   []*bufferedFlow // whose timeouts are, by number
+	idle     []int32         // numbers of timers
+	slots    []*bufferedFlow // of flows whose senders are at work, for the NICs
+	unused   []int32
+	ideal    IdealPath
+	ends     []bufferedEnd // of this very moment
+	err      error
 
 	// Results are as a Network's.
 	Results NetResults
@@ -164,8 +169,8 @@ func (n *BufferedNetwork) run(finished func(*NetResults) error) error {
 		n.Results.Reset()
 		return err
 	}
-	for len(n.heap) > 0 {
-		e := n.heap.pop()
+	for len(n.heap)+len(n.alarms) > 0 {
+		e := n.nextEvent()
 		if len(n.ends) > 0 && e.atPS > n.ends[0].atPS {
 			n.finish()
 			if err := hand(4096); err != nil {
@@ -173,20 +178,23 @@ func (n *BufferedNetwork) run(finished func(*NetResults) error) error {
 			}
 		}
 		switch {
-		case e.start != nil:
-			n.begin(e.start, e.atPS)
-			if err := n.takeUp(); err != nil {
-				return err
-			}
-		case e.packet != nil:
-			n.arrive(e.port, e.packet, e.atPS)
-		case e.flow != nil:
-			n.timeout(e.flow, e.atPS)
-		default:
+		case e.rank >= rankLook:
 			if p := &n.ports[e.port]; p.lookPS == e.atPS {
 				p.lookPS = netNever
 				n.send(e.port, p, e.atPS)
 			}
+		case e.rank >= rankTimeout:
+			f := n.timers[e.item]
+			n.timers[e.item] = nil
+			n.idle = append(n.idle, e.item)
+			n.timeout(f, e.atPS)
+		case e.rank >= rankStart:
+			n.begin(n.starting, e.atPS)
+			if err := n.takeUp(); err != nil {
+				return err
+			}
+		default:
+			n.arrive(e.port, n.packets[e.item], e.atPS)
 		}
 		if e.atPS > netHorizonPS && n.flows > 0 {
 			return fmt.Errorf("%d flows have not drained after 26 days of simulated time", n.flows)
@@ -197,6 +205,14 @@ func (n *BufferedNetwork) run(finished func(*NetResults) error) error {
 		panic("simkernel: buffered network is idle with unfinished flows")
 	}
 	return hand(1)
+}
+
+// nextEvent takes the first of all events.
+func (n *BufferedNetwork) nextEvent() event {
+	if len(n.heap) == 0 || len(n.alarms) > 0 && n.alarms[0].before(&n.heap[0]) {
+		return n.alarms.pop()
+	}
+	return n.heap.pop()
 }
 
 // finish answers the flows that were delivered in a moment, in the order of their rows.
@@ -249,7 +265,8 @@ func (n *BufferedNetwork) takeUp() error {
 	f.packets = n.params.Packets(size)
 	f.timeoutPS = n.timeoutPS(path, idlePS)
 	f.waitPS, f.lastPS = make([]int64, len(path)), make([]int64, len(path))
-	n.push(event{atPS: f.startPS, rank: 1<<32 + uint64(n.rows), start: f})
+	n.starting = f
+	n.push(event{atPS: f.startPS, rank: rankStart + uint64(n.rows)})
 	n.rows++
 	n.lastNS = startNS
 	n.next++
@@ -280,12 +297,11 @@ type event struct {
 	rank   uint64
 	serial uint64
 	port   int32
-	packet *bufferedPacket
-	start  *bufferedFlow
-	flow   *bufferedFlow
+	item   int32 // an arrival: the packet's id; a timeout: the timer's number
 }
 
 const (
+	rankStart   = uint64(1) << 32
 	rankTimeout = uint64(1) << 62
 	rankLook    = uint64(1) << 63
 )
@@ -335,7 +351,6 @@ func (h *eventHeap) push(e event) {
 func (h *eventHeap) pop() event {
 	s := *h
 	top, last := s[0], s[len(s)-1]
-	s[len(s)-1] = event{}
 	s = s[:len(s)-1]
 	*h = s
 	if len(s) == 0 {

@@ -210,8 +210,21 @@ func (n *BufferedNetwork) end(p *bufferedPort, f *bufferedFlow) {
 // arm sets the flow's timer.
 func (n *BufferedNetwork) arm(f *bufferedFlow, nowPS int64) {
 	f.deadlinePS = nowPS + min(f.timeoutPS, netHorizonPS/4>>f.backoff)<<f.backoff
+	n.tick(f)
+}
+
+// tick puts the flow's timer into the heap.
+func (n *BufferedNetwork) tick(f *bufferedFlow) {
 	f.ticking = true
-	n.push(event{atPS: f.deadlinePS, rank: rankTimeout + uint64(f.row), flow: f})
+	item := int32(len(n.timers))
+	if k := len(n.idle); k > 0 {
+		item = n.idle[k-1]
+		n.idle = n.idle[:k-1]
+		n.timers[item] = f
+	} else {
+		n.timers = append(n.timers, f)
+	}
+	n.alarms.push(event{atPS: f.deadlinePS, rank: rankTimeout + uint64(f.row), item: item})
 }
 
 // timeout is the flow's timer: where nothing new was heard for so long, the sender goes back to the
@@ -221,8 +234,7 @@ func (n *BufferedNetwork) timeout(f *bufferedFlow, nowPS int64) {
 	switch {
 	case f.done:
 	case nowPS < f.deadlinePS:
-		f.ticking = true
-		n.push(event{atPS: f.deadlinePS, rank: rankTimeout + uint64(f.row), flow: f})
+		n.tick(f)
 	case f.nxt == f.una: // nothing is out: the next packet sets it again
 	default:
 		n.Losses.Timeouts++

@@ -47,6 +47,7 @@ func (q *bufferedQueue) take() *bufferedPacket {
 
 // A bufferedPacket is a data packet on its way, and then the ACK or NACK that answers it.
 type bufferedPacket struct {
+	id     int32
 	flow   *bufferedFlow
 	number int64 // data: its number in the flow, from 0; ACK: of the packet that the receiver wants next
 	hop    int   // the hop it waits for, or has come over; of an ACK on the reverse path
@@ -64,10 +65,12 @@ func (n *BufferedNetwork) newPacket() *bufferedPacket {
 	if k := len(n.spare); k > 0 {
 		p := n.spare[k-1]
 		n.spare = n.spare[:k-1]
-		*p = bufferedPacket{links: p.links[:0], bps: p.bps[:0]}
+		*p = bufferedPacket{id: p.id, links: p.links[:0], bps: p.bps[:0]}
 		return p
 	}
-	return &bufferedPacket{}
+	p := &bufferedPacket{id: int32(len(n.packets))}
+	n.packets = append(n.packets, p)
+	return p
 }
 
 func (n *BufferedNetwork) forget(k *bufferedPacket) {
@@ -191,5 +194,5 @@ func (n *BufferedNetwork) transmit(port, to int32, p *bufferedPort, k *bufferedP
 	if !p.acks.empty() || !p.data.empty() || p.isHost {
 		n.look(port, p.freePS)
 	}
-	n.push(event{atPS: p.freePS + n.links[port].DelayNS*psPerNS, rank: uint64(port), port: to, packet: k})
+	n.push(event{atPS: p.freePS + n.links[port].DelayNS*psPerNS, rank: uint64(port), port: to, item: k.id})
 }
