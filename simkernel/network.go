@@ -18,7 +18,7 @@ import (
 // reverse links and through the destination's NIC. A NIC sends its ACKs first, then serves its
 // sendable flows round robin, a packet each, and never marks. A flow with less than a window in
 // flight is sendable, and sends a full packet even if that reaches beyond the window. Buffers are
-// infinite: nothing is dropped or paused. Not modelled yet: finite shared buffers, PFC, more than
+// infinite: nothing is dropped or paused (BufferedNetwork has finite ones). Not modelled: PFC, more than
 // one class of data.
 //
 // Against ns-3, the ground truth: with times rounded down to whole ns as it does, small networks
