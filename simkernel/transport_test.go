@@ -3,6 +3,8 @@ package simkernel
 import (
 	"math"
 	"math/rand/v2"
+	"reflect"
+	"slices"
 	"testing"
 )
 
@@ -86,6 +88,34 @@ func TestTransportsKeepTheirBounds(t *testing.T) {
 		}
 		if !slower {
 			t.Errorf("%v never slows down: the test tests nothing", kind)
+		}
+	}
+}
+
+// A case has one answer, whatever its kernel simulated before.
+func TestTransportsAnswerTheSameAgain(t *testing.T) {
+	for kind := range transports {
+		p := ParamsOf(kind)
+		p.Seed = 3
+		k, other := mustKernel(t, p), mustKernel(t, p)
+		c, before := incast(&p, 8, 300_000), incast(&p, 20, 100_000)
+		var want, got Result
+		if err := other.Simulate(c, &want); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := k.Simulate(before, &got); err != nil {
+				t.Fatal(err)
+			}
+			if err := k.Simulate(c, &got); err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("%v: %+v, first %+v", kind, got, want)
+			}
+		}
+		if kind != HPCC && slices.Max(want.FCTNS) < 2*slices.Max(want.IdealNS) {
+			t.Errorf("%v: nothing happens: FCTs %v", kind, want.FCTNS)
 		}
 	}
 }
