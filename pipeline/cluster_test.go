@@ -122,6 +122,9 @@ func TestClusteredPasses(t *testing.T) {
 			t.Errorf("stage %s is done again", s.Stage)
 		}
 	}
+	if n := filesOf(t, lake, schema.LentWaits); n > 0 {
+		t.Errorf("%d files of %s stay that nobody needs", n, schema.LentWaits.Name)
+	}
 	want := tableRows(t, lake, schema.Slowdowns, auto.ScenarioID(), auto.Variant())
 	s, err := TraceScenario(topology, flows)
 	if err != nil {
@@ -147,6 +150,12 @@ func TestClusteredPasses(t *testing.T) {
 	}
 	if tableRows(t, o.Lake, schema.Slowdowns, run.ScenarioID(), run.Variant()) != want {
 		t.Error("step by step: other rows")
+	}
+	more := estimate(t, topology, flows, Options{Lake: lake, Passes: auto.passes + 1, Partitions: 5, Estimator: stages.Flow, Cluster: c})
+	fresh := t.TempDir()
+	estimate(t, topology, flows, Options{Lake: fresh, Passes: auto.passes + 1, Estimator: stages.Flow, Cluster: c})
+	if tableRows(t, lake, schema.Slowdowns, more.ScenarioID(), more.Variant()) != tableRows(t, fresh, schema.Slowdowns, more.ScenarioID(), more.Variant()) {
+		t.Error("one more pass is not what a run with as many gives")
 	}
 	plain, err := Resume("", Options{Lake: o.Lake, Estimator: stages.Flow, Log: zerolog.Nop(), ReadOnly: true})
 	if err != nil {
