@@ -82,6 +82,20 @@ func (r *Run) Step(ctx context.Context, s Step) error {
 	return fmt.Errorf("an estimate has no step %s", s)
 }
 
+// Tidy lets go of what only the passes of a complete estimate tell each other, as Estimate does along the
+// way, unless the run is to keep everything.
+func (r *Run) Tidy() error {
+	if r.estimator != stages.Flow {
+		return nil
+	}
+	for n := 1; n <= r.passes; n++ {
+		if err := r.tidyPass(n); err != nil {
+			return err
+		}
+	}
+	return r.writeCatalog(r.sampleStage())
+}
+
 // A Hand does single tasks of a scenario's estimate, while others, in this process or elsewhere, do
 // others. It holds the scenario's topology, and nothing that grows with its flows. Safe for any number
 // of goroutines.
@@ -117,6 +131,32 @@ func (h *Hand) Plan(ctx context.Context, s Step) (todo []int, err error) {
 		err = nil
 	}
 	return todo, err
+}
+
+// Done says whether all tasks of all steps are done, so that there is nothing to hand out. What was let
+// go because nobody needs it any more is done; but Plan has it done again, since who plans a step needs
+// what the steps before it have made.
+func (h *Hand) Done(ctx context.Context) (bool, error) {
+	steps, err := h.Steps()
+	if err != nil {
+		return false, err
+	}
+	done := true
+	for _, s := range steps {
+		err := h.with(func(r *Run) error {
+			r.choose, r.planning, r.estimating = everyTask, true, true
+			err := r.Step(ctx, s)
+			done = done && len(r.todo) == 0
+			return err
+		})
+		if !errors.Is(err, errPlanned) {
+			return false, err
+		}
+		if !done {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // Do does task n of a step that is planned, or sees that it is done. It may be tried again, and be

@@ -48,7 +48,7 @@ type flags struct {
 	duration, runner                            string
 	seed                                        uint64
 	passes, workers, partitions                 int
-	quiet                                       bool
+	keep, quiet                                 bool
 	set                                         *pflag.FlagSet
 }
 
@@ -64,6 +64,7 @@ func (f *flags) declare(set *pflag.FlagSet) {
 	set.StringVar(&f.cluster, "cluster", "", "simulate one link for all that are alike (estimator independent)")
 	set.IntVar(&f.partitions, "partitions", 0, "ranges the links are cut into; 0: by size. More of them than workers, so that all have something to do. Does not change the results")
 	set.IntVar(&f.workers, "workers", 0, "goroutines of a stage that is a single task; 0: one per core. Does not change the results")
+	set.BoolVar(&f.keep, "keep", false, "keep what only the passes tell each other (tables hop_waits and elsewhere), which is else deleted when the job is done")
 	set.StringVar(&f.runner, "runner", "prism", "prism, in this process; flink; or any other Beam runner with a job service (portable)")
 	set.BoolVarP(&f.quiet, "quiet", "q", false, "no log lines but warnings")
 }
@@ -123,6 +124,7 @@ func (f *flags) run(ctx context.Context, args []string, out io.Writer) error {
 	if f.quiet {
 		level = zerolog.WarnLevel
 	}
+	o.Keep = f.keep
 	beamlog.SetupLogging(level.String(), "text")
 	o.Log = zerolog.New(os.Stderr).Level(level).With().Timestamp().Logger()
 	if j.Scenario, err = f.generate(ctx, args, o); err != nil {
@@ -132,6 +134,32 @@ func (f *flags) run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	done, err := h.Done(ctx)
+	if err != nil {
+		return err
+	}
+	if !done {
+		if err := f.submit(ctx, j, h, o.Log); err != nil {
+			return err
+		}
+	}
+	if *jobopts.Async {
+		_, err := fmt.Fprintln(out, j.Scenario)
+		return err
+	}
+	run, err := pipeline.Resume(j.Scenario, o)
+	if err != nil {
+		return err
+	}
+	defer run.Close()
+	if err := run.Tidy(); err != nil {
+		return err
+	}
+	return run.WriteSummary(ctx, out)
+}
+
+// submit hands the job to the runner and waits for it, unless told not to.
+func (f *flags) submit(ctx context.Context, j Job, h *pipeline.Hand, log zerolog.Logger) error {
 	release, err := h.Hold()
 	if err != nil {
 		return err
@@ -145,18 +173,8 @@ func (f *flags) run(ctx context.Context, args []string, out io.Writer) error {
 	if _, err = beam.Run(ctx, f.runner, build(j, steps)); err != nil {
 		return fmt.Errorf("%w\nthe same command continues from what is done (parsimon status --lake %s)", err, j.Lake)
 	}
-	if *jobopts.Async {
-		_, err := fmt.Fprintf(out, "%s\n", j.Scenario)
-		return err
-	}
-	o.Log.Info().Str("runner", f.runner).Float64("seconds", time.Since(began).Seconds()).Msg("job done")
-	o.ReadOnly = true
-	run, err := pipeline.Resume(j.Scenario, o)
-	if err != nil {
-		return err
-	}
-	defer run.Close()
-	return run.WriteSummary(ctx, out)
+	log.Info().Str("runner", f.runner).Float64("seconds", time.Since(began).Seconds()).Msg("job done")
+	return nil
 }
 
 // job makes a job of the flags, but for its scenario.
