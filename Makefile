@@ -76,8 +76,8 @@ ablation: build ## what each ingredient of estimator flow is worth, against ns-3
 own-accuracy: build ## estimators against --exact on the shipped accuracy and parking-lot scenarios, as tables (minutes; SHORT=1, ESTIMATORS="independent;flow", LAKE=DIR)
 	@.ci/own-accuracy $(BIN)/parsimon
 
-exact-accuracy: ## the whole-network simulation against ns-3, several seeds (minutes; needs ../shared)
-	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run TestNetworkAgainstNS3 -v ./simkernel
+exact-accuracy: ## the whole-network simulation against ns-3, several seeds, and DCQCN and TIMELY (minutes; needs ../shared)
+	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run 'TestNetworkAgainstNS3|TestTransportsAgainstNS3' -v ./simkernel
 
 question-accuracy: ## answers about flows outside the trace, leave-one-out against ns-3, as a table (minutes; needs ../shared)
 	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run TestQuestionAccuracy -v ./pipeline
