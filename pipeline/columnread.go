@@ -159,7 +159,7 @@ func flatPages(f *parquetFile, group, column int) bool {
 	}
 	for _, e := range chunk.Encodings() {
 		switch e {
-		case arrowparquet.Encodings.Plain, arrowparquet.Encodings.RLE, arrowparquet.Encodings.RLEDict, arrowparquet.Encodings.PlainDict,
+		case arrowparquet.Encodings.Plain, arrowparquet.Encodings.RLE, arrowparquet.Encodings.RLEDict,
 			arrowparquet.Encodings.DeltaBinaryPacked, arrowparquet.Encodings.DeltaLengthByteArray:
 		default:
 			return false
@@ -194,7 +194,7 @@ func (d *dictionary) read(body []byte, t arrow.DataType) (err error) {
 
 // decode appends values from..to of a page of n to a column.
 func (r *columnReader) decode(body []byte, e format.Encoding, n, from, to int, out *columnSink) (err error) {
-	named := e == format.RLEDictionary || e == format.PlainDictionary
+	named := e == format.RLEDictionary
 	if named {
 		if r.places, err = new(rle.DictionaryEncoding).DecodeInt32(r.places[:0], body); err != nil {
 			return err
