@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,6 +37,8 @@ type CompareOptions struct {
 	Across bool
 	// Links is how many links to name as explanation.
 	Links int
+	// MemoryBytes is what DuckDB may use; 0: DefaultMemory.
+	MemoryBytes int64
 }
 
 // ComparisonGroups lists what flows can be grouped by.
@@ -113,7 +117,12 @@ func Compare(ctx context.Context, dir string, base, other Side, o CompareOptions
 		}
 		*name = sp.Name
 	}
-	db, err := sql.Open("duckdb", "")
+	spill := filepath.Join(lake.root, tmpDir, "compare-"+strconv.Itoa(os.Getpid())) // made by DuckDB, if it spills
+	defer func() {
+		_ = os.RemoveAll(spill)
+		_ = os.Remove(filepath.Dir(spill)) // if nobody else is writing
+	}()
+	db, err := openDuckDB(cmp.Or(o.MemoryBytes, DefaultMemory), runtime.GOMAXPROCS(0), spill)
 	if err != nil {
 		return nil, err
 	}

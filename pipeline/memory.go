@@ -19,7 +19,7 @@ const DefaultMemory = 4 << 30
 // same limit and spills beyond it. Partitions and chunks are of limited size whatever the workload, so that
 // one task at a time always goes.
 
-// taskBytes is about what a task of a stage holds: by row of the range it covers, measured.
+// taskBytes is about what a task of a stage holds, from the columns it keeps of each row of its range.
 func (r *Run) taskBytes(s stage, t task) int64 {
 	switch s.name {
 	case "route":
@@ -98,17 +98,22 @@ func (m *room) leave(bytes int64) {
 // where the run's unfinished files are.
 func (r *Run) openQueries() (*queries.DB, error) {
 	debug.FreeOSMemory() // what the stages have left
-	return queries.Open(r.lake.root, queries.Options{Threads: r.workers, MemoryLimit: r.duckMemory(), TempDir: r.spill()})
+	return queries.Open(r.lake.root, queries.Options{Threads: r.workers, MemoryLimit: duckMemory(r.memory), TempDir: r.spill()})
 }
 
 // openDuckDB opens an empty DuckDB within the run's memory, for SQL of our own over the lake's files.
 func (r *Run) openDuckDB() (*sql.DB, error) {
 	debug.FreeOSMemory()
+	return openDuckDB(r.memory, r.workers, r.spill())
+}
+
+// openDuckDB opens an empty DuckDB of so much memory, which spills into a directory; empty: not at all.
+func openDuckDB(bytes int64, threads int, spill string) (*sql.DB, error) {
 	db, err := sql.Open("duckdb", "")
 	if err != nil {
 		return nil, err
 	}
-	settings := fmt.Sprintf("SET GLOBAL memory_limit = %s; SET GLOBAL threads = %d; SET GLOBAL temp_directory = %s", stages.QuoteSQL(r.duckMemory()), r.workers, stages.QuoteSQL(r.spill()))
+	settings := fmt.Sprintf("SET GLOBAL memory_limit = %s; SET GLOBAL threads = %d; SET GLOBAL temp_directory = %s", stages.QuoteSQL(duckMemory(bytes)), threads, stages.QuoteSQL(spill))
 	if _, err := db.Exec(settings); err != nil {
 		_ = db.Close()
 		return nil, err
@@ -116,8 +121,8 @@ func (r *Run) openDuckDB() (*sql.DB, error) {
 	return db, nil
 }
 
-// duckMemory is the run's limit as DuckDB writes it; below 128 MiB it does not work.
-func (r *Run) duckMemory() string { return fmt.Sprintf("%d MiB", max(128, r.memory>>20)) }
+// duckMemory is a limit as DuckDB writes it; below 128 MiB it does not work.
+func duckMemory(bytes int64) string { return fmt.Sprintf("%d MiB", max(128, bytes>>20)) }
 
 // spill is where DuckDB spills; empty, for nowhere, in a lake that is only read.
 func (r *Run) spill() string {

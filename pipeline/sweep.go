@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -304,7 +303,7 @@ func (r *Run) forgetPassing() error {
 
 // servicePercentiles are the slowdowns of the run's estimate at answerQuantiles, by service and of all.
 func (r *Run) servicePercentiles(ctx context.Context) (percentilesOf, error) {
-	db, err := sql.Open("duckdb", "")
+	db, err := r.openDuckDB()
 	if err != nil {
 		return nil, err
 	}

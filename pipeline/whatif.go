@@ -302,6 +302,7 @@ func WhatIf(ctx context.Context, base string, c Changes, o Options, how CompareO
 	if err != nil {
 		return nil, err
 	}
+	how.MemoryBytes = o.MemoryBytes
 	how.Across = true // with AutoPasses the number of passes may differ
 	compared, err := Compare(ctx, o.Lake, Side{run.ScenarioID(), run.Variant()}, Side{changed.ScenarioID(), changed.Variant()}, how)
 	return &Answered{compared, changed}, err

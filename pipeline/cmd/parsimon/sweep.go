@@ -43,6 +43,7 @@ with another --quantile or --service.`,
 		r.declareCache(f)
 		r.declareWorkers(f)
 		r.declarePartitions(f)
+		r.declareMemory(f)
 		return func(ctx context.Context, args []string) error {
 			var each bool
 			if plan.Tier, each = strings.CutPrefix(fail, "each:"); !each || plan.Tier == "" {

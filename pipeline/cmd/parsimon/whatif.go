@@ -158,6 +158,7 @@ last percent of their effect not ("parsimon sweep" uses it so).`,
 		r.declareCache(f)
 		r.declareWorkers(f)
 		r.declarePartitions(f)
+		r.declareMemory(f)
 		return func(ctx context.Context, args []string) error {
 			if len(args) != 1 {
 				return usagef("name one scenario of the lake")
