@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/zeebo/xxh3"
 )
@@ -215,7 +216,13 @@ func (l *Lake) lockShared(scenario string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := flock(f, syscall.LOCK_SH|syscall.LOCK_NB); err != nil {
+	// A process that leaves has the lock alone for a moment, if it is the last.
+	err = flock(f, syscall.LOCK_SH|syscall.LOCK_NB)
+	for patience := 20; patience > 0 && errors.Is(err, syscall.EWOULDBLOCK); patience-- {
+		time.Sleep(100 * time.Millisecond)
+		err = flock(f, syscall.LOCK_SH|syscall.LOCK_NB)
+	}
+	if err != nil {
 		_ = f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, fmt.Errorf("scenario %s in lake %s: %w, on its own", scenario, l.root, ErrBusy)

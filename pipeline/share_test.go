@@ -130,6 +130,36 @@ func TestDoubledAttempts(t *testing.T) {
 	}
 }
 
+// Shares that come and go never find the scenario taken.
+func TestSharesComeAndGo(t *testing.T) {
+	dir := t.TempDir()
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 200 {
+				l, err := OpenLake(dir, true)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				unlock, err := l.lockShared("cafe")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := l.writeState(filepath.Join(dir, stateDir, "here"), 1); err != nil {
+					t.Error(err)
+				}
+				unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if left, err := os.ReadDir(filepath.Join(dir, tmpDir)); err == nil && len(left) > 0 {
+		t.Errorf("%d files left in %s", len(left), tmpDir)
+	}
+}
+
 // A share neither works beside a run on its own, nor with another plan than the shares before it; and
 // a damaged file is one process's to make again.
 func TestSharesKeepToThePlan(t *testing.T) {
