@@ -322,7 +322,8 @@ var (
 )
 
 // Tables of the whole-network simulation and of its comparison with estimates. Their variant is
-// "exact", or "exact-<from>-<to>" for a window of the workload, in ns.
+// "exact", or "exact-<from>-<to>" for a window of the workload, in ns; with finite switch buffers followed
+// by "-buffer-<bytes>-alpha-<alpha>" and, if it was set, "-retransmit-<ns>".
 var (
 	ExactFCTs = Table{
 		Name: "exact_fcts", Doc: "The truth: each flow's FCT in a simulation of the whole network, packet by packet.",
