@@ -273,7 +273,7 @@ func TestArrayJobs(t *testing.T) {
 
 func testArrayJobs(t *testing.T, topology, flows string, by stages.Estimator) {
 	alone, lake := t.TempDir(), t.TempDir()
-	estimate(t, topology, flows, Options{Lake: alone, Estimator: by, Passes: 2, Workers: 2})
+	estimate(t, topology, flows, Options{Lake: alone, Estimator: by, Passes: 2, Workers: 2, Keep: true})
 	s, err := TraceScenario(topology, flows)
 	if err != nil {
 		t.Fatal(err)
