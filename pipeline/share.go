@@ -184,7 +184,8 @@ func (r *Run) reportShare(s stage) {
 	}
 	log := r.log.Info().Str("stage", s.name).Str("partition", r.share.String())
 	if slices.Contains(done, nil) {
-		log.Msg("share done; so far " + s.missing(r.lake, plan, done))
+		left, shares := s.missing(r.lake, plan, done)
+		log.Msg("share done; so far " + left + ", those of --partition " + shares)
 	} else {
 		log.Msg("share done; the stage is complete")
 	}
@@ -332,26 +333,27 @@ func digestFile(f *os.File) (string, error) {
 	return fmt.Sprintf("%016x", hash.Sum64()), nil
 }
 
-// missing says in words which tasks of a stage are not done, and of which shares they are, if it was
-// done in shares.
-func (s stage) missing(l *Lake, plan stagePlan, done []*taskRecord) string {
-	var tasks, shares []int
+// missing says in words which tasks of a stage are not done, and of which shares they are, "1, 3/4",
+// if it was last done in shares.
+func (s stage) missing(l *Lake, plan stagePlan, done []*taskRecord) (text, of string) {
+	var tasks []int
 	for n, rec := range done {
 		if rec == nil {
 			tasks = append(tasks, n+1)
 		}
 	}
-	text := fmt.Sprintf("%d of %d tasks are not done (%s)", len(tasks), len(done), ranges(tasks))
+	text = fmt.Sprintf("%d of %d tasks are not done (%s)", len(tasks), len(done), ranges(tasks))
 	var count int
 	if ok, err := l.readState(s.path(l, sharesState), &count); err != nil || !ok || count < 1 {
-		return text
+		return text, ""
 	}
-	of := takes(plan.Tasks, count)
+	var shares []int
+	share := takes(plan.Tasks, count)
 	for _, n := range tasks {
-		shares = append(shares, of[n-1])
+		shares = append(shares, share[n-1])
 	}
 	slices.Sort(shares)
-	return fmt.Sprintf("%s: those of --partition %s of %d", text, ranges(slices.Compact(shares)), count)
+	return text, fmt.Sprintf("%s/%d", ranges(slices.Compact(shares)), count)
 }
 
 // ranges writes ascending numbers as "0, 3-5, 9", the first dozen of such pieces.

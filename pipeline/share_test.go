@@ -201,7 +201,7 @@ func TestSharesKeepToThePlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := s.complete(l); err == nil || !strings.Contains(err.Error(), "those of --partition 1 of 2") {
+	if _, _, err := s.complete(l); err == nil || !strings.Contains(err.Error(), "--partition 1/2\" first") {
 		t.Errorf("one of two shares is done: %v", err)
 	}
 	if _, err := share("1/2", tasksOf(5, 9)); err == nil || !strings.Contains(err.Error(), "another plan") {
@@ -335,7 +335,7 @@ func testArrayJobs(t *testing.T, topology, flows string, by stages.Estimator) {
 		}
 		wg.Wait()
 		out, _ := child(at+1, "3/4", 0)
-		if want := fmt.Sprintf("stage %s of scenario", step.Stage); !strings.Contains(out, want) || !strings.Contains(out, "those of --partition 0 of 4") {
+		if want := fmt.Sprintf("stage %s of scenario", step.Stage); !strings.Contains(out, want) || !strings.Contains(out, "--partition 0/4\" first") {
 			t.Errorf("the step after %s, with a share missing: %q", step, out)
 		}
 		if out, _ := child(at, "0/4", 0); out != "" {

@@ -103,18 +103,18 @@ func (s stage) complete(l *Lake) (stagePlan, []*taskRecord, error) {
 		return plan, nil, err
 	}
 	if !found || slices.Contains(done, nil) || plan.Method != methodVersion {
-		why := ""
+		why, shares := "", ""
 		if found && plan.Method == methodVersion {
-			why = s.missing(l, plan, done)
+			why, shares = s.missing(l, plan, done)
 		}
-		return plan, nil, s.incomplete(l, why)
+		return plan, nil, s.incomplete(l, why, shares)
 	}
 	return plan, done, nil
 }
 
 // incomplete is the error of a stage that is needed and not done, with the command that does it; why
-// says what is missing, if it was begun.
-func (s stage) incomplete(l *Lake, why string) error {
+// says what is missing, if it was begun, and shares which shares of it, if it was begun in shares.
+func (s stage) incomplete(l *Lake, why, shares string) error {
 	what := fmt.Sprintf("stage %s of scenario %s is not complete: ", s.name, s.place.scenario)
 	if why != "" {
 		what += why + ": "
@@ -124,10 +124,15 @@ func (s stage) incomplete(l *Lake, why string) error {
 		return errors.New(what + "run the scenario again (parsimon run, or parsimon generate)")
 	case s.name == "exact":
 		return fmt.Errorf("%srun \"parsimon validate --lake %s --scenario %s --truth exact\"", what, l.root, s.place.scenario)
-	case s.place.variant != "":
-		return fmt.Errorf("%srun \"parsimon %s --lake %s --scenario %s %s\" first", what, s.name, l.root, s.place.scenario, variantFlags(s.place.variant))
 	}
-	return fmt.Errorf("%srun \"parsimon %s --lake %s --scenario %s\" first", what, s.name, l.root, s.place.scenario)
+	command := fmt.Sprintf("parsimon %s --lake %s --scenario %s", s.name, l.root, s.place.scenario)
+	if s.place.variant != "" {
+		command += " " + variantFlags(s.place.variant)
+	}
+	if shares != "" {
+		return fmt.Errorf("%srun \"%s --partition %s\" first, and with the --partitions of the others", what, command, shares)
+	}
+	return fmt.Errorf("%srun \"%s\" first", what, command)
 }
 
 // inputs reads the plan and records of a stage that another one needs, and makes sure, once a run,

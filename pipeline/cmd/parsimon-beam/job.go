@@ -19,8 +19,9 @@
 // done again finds its record in the lake. A failed task, a lost worker and a runner that tries twice
 // at once are one and the same to the lake, which knows what is done (pipeline.Hand).
 //
-// A module of its own, because Beam brings 56 modules with it and would raise 5 that the everyday binary
-// builds on; the go.mod above stays free of them, and so does building parsimon.
+// A module of its own, because Beam brings 58 modules with it and would raise 14 that the everyday binary
+// builds on, its compressors among them. Compiling it took 2.6 minutes of processor time (0.9 of them
+// for what the raised versions have compiled again), which whoever builds parsimon alone does not spend.
 package main
 
 import (
