@@ -61,7 +61,7 @@ func (f *flags) declare(set *pflag.FlagSet) {
 	set.StringVar(&f.estimator, "estimator", stages.Flow.String(), "how link cases become slowdowns: flow or independent")
 	set.IntVar(&f.passes, "passes", pipeline.DefaultPasses, "passes of estimator flow over all link cases")
 	set.StringVar(&f.without, "without", "", "ingredients of estimator flow to leave out: "+strings.Join(stages.WithoutNames(), ", "))
-	set.StringVar(&f.cluster, "cluster", "", "simulate one link for all that are alike (estimator independent)")
+	set.StringVar(&f.cluster, "cluster", "", "simulate one link for all that are alike: paper, code, or the error of a slowdown at a link that is accepted, e.g. 5%")
 	set.IntVar(&f.partitions, "partitions", 0, "ranges the links are cut into; 0: by size. More of them than workers, so that all have something to do. Does not change the results")
 	set.IntVar(&f.workers, "workers", 0, "goroutines of a stage that is a single task; 0: one per core. Does not change the results")
 	set.BoolVar(&f.keep, "keep", false, "keep what only the passes tell each other (tables hop_waits and elsewhere), which is else deleted when the job is done")
