@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/apache/arrow/go/v17/arrow/array"
-
 	"parsimon/schema"
 	"parsimon/stages"
 )
@@ -242,23 +240,13 @@ func (r *Run) eachSlowdown(do func(row int64, service string, idealNS, fctNS int
 		return err
 	}
 	in := r.lake.read(schema.Slowdowns, partsOf(sampled, schema.Slowdowns), []string{"flow_row", "service", "ideal_ns", "fct_ns", "slowdown"}, nil)
-	defer closeQuietly(in)
-	for {
-		rec, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		column := func(name string) int { return rec.Schema().FieldIndices(name)[0] }
-		rows, ideals, fcts := rec.Column(column("flow_row")).(*array.Int64).Int64Values(), rec.Column(column("ideal_ns")).(*array.Int64).Int64Values(), rec.Column(column("fct_ns")).(*array.Int64).Int64Values()
-		service, slowdowns := rec.Column(column("service")).(*array.String), rec.Column(column("slowdown")).(*array.Float64).Float64Values()
+	return byName(in, func(b batch) {
+		rows, ideals, fcts := b.int64s("flow_row"), b.int64s("ideal_ns"), b.int64s("fct_ns")
+		service, slowdowns := b.strings("service"), b.float64s("slowdown")
 		for i, row := range rows {
 			do(row, service.Value(i), ideals[i], fcts[i], slowdowns[i])
 		}
-		rec.Release()
-	}
+	})
 }
 
 // spreads are the slowdowns of each service.
