@@ -119,10 +119,10 @@ func (s stage) incomplete(l *Lake, why, shares string) error {
 	if why != "" {
 		what += why + ": "
 	}
-	switch {
-	case s.name == "generate":
+	switch s.name {
+	case "generate":
 		return errors.New(what + "run the scenario again (parsimon run, or parsimon generate)")
-	case s.name == "exact":
+	case "exact":
 		return fmt.Errorf("%srun \"parsimon validate --lake %s --scenario %s --truth exact\"", what, l.root, s.place.scenario)
 	}
 	command := fmt.Sprintf("parsimon %s --lake %s --scenario %s", s.name, l.root, s.place.scenario)
