@@ -282,10 +282,12 @@ func (r *Run) performKeyed(ctx context.Context, s stage, tasks []task, keys []st
 func (r *Run) performTask(ctx context.Context, s stage, n int, t task, key string, do work) (*taskRecord, error) {
 	began := time.Now()
 	parts, criticalNS, stats, err := do(ctx, n, t)
-	if errors.Is(err, errTaken) {
+	for errors.Is(err, errTaken) {
 		if rec, ok := r.taken(s, n); ok {
 			return rec, nil
 		}
+		// Of two others that finished at the same moment one's file stands and the other's record, just now.
+		parts, criticalNS, stats, err = do(ctx, n, t)
 	}
 	if err != nil {
 		return nil, err
