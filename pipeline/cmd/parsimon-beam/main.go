@@ -47,7 +47,7 @@ type flags struct {
 	lake, scenario, estimator, without, cluster string
 	duration, runner                            string
 	seed                                        uint64
-	passes, workers, partitions                 int
+	passes, workers, partitions, resubmit       int
 	keep, quiet                                 bool
 	set                                         *pflag.FlagSet
 }
@@ -66,6 +66,7 @@ func (f *flags) declare(set *pflag.FlagSet) {
 	set.IntVar(&f.workers, "workers", 0, "goroutines of a stage that is a single task; 0: one per core. Does not change the results")
 	set.BoolVar(&f.keep, "keep", false, "keep what only the passes tell each other (tables hop_waits and elsewhere), which is else deleted when the job is done")
 	set.StringVar(&f.runner, "runner", "prism", "prism, in this process; flink; or any other Beam runner with a job service (portable)")
+	set.IntVar(&f.resubmit, "resubmit", 3, "how often a job that failed on a cluster is submitted again")
 	set.BoolVarP(&f.quiet, "quiet", "q", false, "no log lines but warnings")
 }
 
@@ -170,8 +171,16 @@ func (f *flags) submit(ctx context.Context, j Job, h *pipeline.Hand, log zerolog
 		return err
 	}
 	began := time.Now()
-	if _, err = beam.Run(ctx, f.runner, build(j, steps)); err != nil {
-		return fmt.Errorf("%w\nthe same command continues from what is done (parsimon status --lake %s)", err, j.Lake)
+	for left := f.resubmit; ; left-- {
+		_, err = beam.Run(ctx, f.runner, build(j, steps))
+		if err == nil {
+			break
+		}
+		if left <= 0 || f.runner == "prism" || ctx.Err() != nil {
+			return fmt.Errorf("%w\nthe same command continues from what is done (parsimon status --lake %s)", err, j.Lake)
+		}
+		// A task manager may go on handing out a worker process that is dead for as long as the job lives.
+		log.Warn().Err(err).Int("left", left-1).Msg("the job failed and is submitted again; what is done stays done")
 	}
 	log.Info().Str("runner", f.runner).Float64("seconds", time.Since(began).Seconds()).Msg("job done")
 	return nil
@@ -186,6 +195,8 @@ func (f *flags) job() (j Job, err error) {
 		return j, fmt.Errorf("--passes %d: must be 1 to %d; how many \"auto\" would make is not known when the job is submitted", f.passes, pipeline.MaxPasses)
 	case f.partitions < 0 || f.partitions > 99_999:
 		return j, fmt.Errorf("--partitions %d: must be 0 to 99,999", f.partitions)
+	case f.resubmit < 0:
+		return j, fmt.Errorf("--resubmit %d: must not be negative", f.resubmit)
 	case f.workers < 0 || f.workers > 4096:
 		return j, fmt.Errorf("--workers %d: must be 0 to 4096", f.workers)
 	case !slices.Contains([]string{"prism", "flink", "portable"}, f.runner):
