@@ -1,9 +1,6 @@
 package pipeline
 
 import (
-	"errors"
-	"io"
-
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
 
@@ -27,16 +24,8 @@ func (b batch) strings(name string) *array.String {
 
 // byName hands every batch of a stream to do, by names of columns, releases it, and closes the stream.
 func byName(in schema.Batches, do func(b batch)) error {
-	defer closeQuietly(in)
-	for {
-		rec, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+	return eachBatch(in, func(rec arrow.Record) error {
 		do(batch{rec})
-		rec.Release()
-	}
+		return nil
+	})
 }

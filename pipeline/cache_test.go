@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,20 +16,11 @@ import (
 )
 
 // casesOf adds up what the stages that run link cases did for a run's estimate.
-func casesOf(t *testing.T, r *Run) (all stages.SimulateStats) {
+func casesOf(t *testing.T, r *Run) stages.SimulateStats {
 	t.Helper()
-	for _, s := range r.caseStages() {
-		_, done, err := s.complete(r.lake)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, rec := range done {
-			var x stages.SimulateStats
-			if err := json.Unmarshal(rec.Stats, &x); err != nil {
-				t.Fatal(err)
-			}
-			all.Add(x)
-		}
+	all, err := r.casesDone()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return all
 }

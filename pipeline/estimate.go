@@ -3,13 +3,12 @@ package pipeline
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"slices"
 
+	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/schema"
@@ -205,17 +204,8 @@ func better(v variant, r *Run) bool {
 // bucketsFor fills in, for every wanted link, the delays of the bucket a flow of that size belongs
 // to: the first whose largest flow is not smaller, or the last.
 func (r *Run) bucketsFor(size int64, parts []part, wanted map[int32][]float64) error {
-	in := r.lake.read(schema.DelayBuckets, parts, nil, nil)
-	defer closeQuietly(in)
 	settled := map[int32]bool{}
-	for {
-		rec, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+	return eachBatch(r.lake.read(schema.DelayBuckets, parts, nil, nil), func(rec arrow.Record) error {
 		link := rec.Column(schema.DelayBuckets.Index("link_id")).(*array.Int32)
 		largest := rec.Column(schema.DelayBuckets.Index("size_max_bytes")).(*array.Int64)
 		lists := rec.Column(schema.DelayBuckets.Index("delays")).(*array.List)
@@ -229,6 +219,6 @@ func (r *Run) bucketsFor(size int64, parts []part, wanted map[int32][]float64) e
 			wanted[id] = slices.Clone(values.Float64Values()[from:to])
 			settled[id] = largest.Value(i) >= size
 		}
-		rec.Release()
-	}
+		return nil
+	})
 }

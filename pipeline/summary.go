@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"time"
@@ -149,16 +148,9 @@ func (r *Run) summarizeCases(p *printer) {
 	var all stages.SimulateStats
 	var remembered []string
 	for i, cases := range r.caseStages() {
-		_, simulated, err := cases.complete(r.lake)
+		of, err := r.casesOf(cases)
 		if err != nil {
 			continue
-		}
-		var of stages.SimulateStats
-		for _, rec := range simulated {
-			var s stages.SimulateStats
-			if json.Unmarshal(rec.Stats, &s) == nil {
-				of.Add(s)
-			}
 		}
 		all.Add(of)
 		name := cases.name

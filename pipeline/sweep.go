@@ -333,17 +333,27 @@ func (r *Run) servicePercentiles(ctx context.Context) (percentilesOf, error) {
 // casesDone adds up the link cases behind the run's estimate.
 func (r *Run) casesDone() (all stages.SimulateStats, err error) {
 	for _, s := range r.caseStages() {
-		_, done, err := s.complete(r.lake)
+		of, err := r.casesOf(s)
 		if err != nil {
 			return all, err
 		}
-		for _, rec := range done {
-			var x stages.SimulateStats
-			if err := json.Unmarshal(rec.Stats, &x); err != nil {
-				return all, err
-			}
-			all.Add(x)
+		all.Add(of)
+	}
+	return all, nil
+}
+
+// casesOf adds up the link cases of one stage.
+func (r *Run) casesOf(s stage) (all stages.SimulateStats, err error) {
+	_, done, err := s.complete(r.lake)
+	if err != nil {
+		return all, err
+	}
+	for _, rec := range done {
+		var x stages.SimulateStats
+		if err := json.Unmarshal(rec.Stats, &x); err != nil {
+			return all, err
 		}
+		all.Add(x)
 	}
 	return all, nil
 }
