@@ -176,7 +176,7 @@ func TestKilledClusteredRunContinues(t *testing.T) {
 	o := Options{Lake: t.TempDir(), Estimator: stages.Flow, Cluster: c, Workers: 2, Partitions: 9}
 	estimate(t, topology, flows, o)
 	want := digestOf(t, o.Lake, stages.Flow)
-	for stage, after := range map[string]int{"cluster": 2, "simulate": 2, "lend": 2, "relax": 1} {
+	for stage, after := range map[string]int{"cluster": 2, "simulate": 2, "lend": 2, "relax": 1, "tell": 1} {
 		o.Lake = t.TempDir()
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), childLake+"="+o.Lake, childFlows+"="+flows, childStage+"="+stage, childAfter+"="+strconv.Itoa(after), childBy+"=flow", childCluster+"=50%")

@@ -28,7 +28,7 @@ func (r *Run) taskBytes(s stage, t task) int64 {
 		return 250 * r.hopsOn(t)
 	case "bucket", "draw":
 		return 150 * r.hopsOn(t)
-	case "relax":
+	case "relax", "tell":
 		return 1300 * (t.Hi - t.Lo)
 	case "sample":
 		return 900 * (t.Hi - t.Lo)

@@ -119,6 +119,10 @@ func (r *Run) passStage(n int) stage {
 func (r *Run) relaxStage(n int) stage {
 	return stage{"relax", r.pass(n), []schema.Table{schema.Elsewhere}}
 }
+func (r *Run) tellStage() stage { return r.tellStageOf(r.passes) }
+func (r *Run) tellStageOf(n int) stage {
+	return stage{"tell", r.pass(n), []schema.Table{schema.SenderElsewhere}}
+}
 func (r *Run) sendersStage() stage {
 	return stage{"senders", r.variant(), []schema.Table{schema.SenderFCTs}}
 }
@@ -165,7 +169,7 @@ func (r *Run) passesUntilDone(ctx context.Context) error {
 		}
 		r.log.Info().Int("passes", n).Floats64("p50_p90_p99", now).Msg("estimate")
 		if settled || n == autoPasses {
-			if err := r.tidyPass(n); err != nil {
+			if err := r.tidyLast(); err != nil {
 				return err
 			}
 			return r.writeCatalog(r.sampleStage())
@@ -175,36 +179,55 @@ func (r *Run) passesUntilDone(ctx context.Context) error {
 }
 
 func (r *Run) onePass(ctx context.Context, n int) error {
-	if err := r.simulatePass(ctx, n); err != nil { // link cases, told what pass n - 1 found → waits and marks
-		return err
-	}
-	if err := r.lendPass(ctx, n); err != nil { // with clustering: representatives' waits and marks → the others'
-		return err
-	}
-	if err := r.relaxPass(ctx, n); err != nil { // waits and marks of a flow's hops → what each hop is told of the others
-		return err
-	}
-	if n == 1 {
-		return nil
-	}
-	return r.tidyPass(n - 1) // this pass stands in its place
-}
-
-// tidyPass lets go of what a pass told the next, or, the last, the hosts' own cases and the estimate.
-func (r *Run) tidyPass(n int) error {
-	if err := r.tidy(r.passStage(n), schema.HopWaits); err != nil {
-		return err
-	}
-	if r.cluster != nil {
-		if err := r.tidy(r.lendStage(n), schema.LentWaits); err != nil {
+	if n > 1 {
+		if err := r.relaxPass(ctx, n-1); err != nil { // waits and marks of a flow's hops → what each hop is told of the others
+			return err
+		}
+		if err := r.tidyWaits(n - 1); err != nil {
 			return err
 		}
 	}
-	return r.tidy(r.relaxStage(n), schema.Elsewhere)
+	if n > 2 {
+		if err := r.tidy(r.relaxStage(n-2), schema.Elsewhere); err != nil {
+			return err
+		}
+	}
+	if err := r.simulatePass(ctx, n); err != nil { // link cases, told what pass n - 1 found → waits and marks
+		return err
+	}
+	return r.lendPass(ctx, n) // with clustering: representatives' waits and marks → the others'
+}
+
+// tidyWaits lets go of what a pass has found, when the next has been told, or after the last, when the
+// estimate is made.
+func (r *Run) tidyWaits(n int) error {
+	if err := r.tidy(r.passStage(n), schema.HopWaits); err != nil {
+		return err
+	}
+	if r.cluster == nil {
+		return nil
+	}
+	return r.tidy(r.lendStage(n), schema.LentWaits)
+}
+
+// tidyLast lets go, after the last pass and the estimate, of what is left.
+func (r *Run) tidyLast() error {
+	if r.passes > 1 {
+		if err := r.tidy(r.relaxStage(r.passes-1), schema.Elsewhere); err != nil {
+			return err
+		}
+	}
+	if err := r.tidy(r.tellStage(), schema.SenderElsewhere); err != nil {
+		return err
+	}
+	return r.tidyWaits(r.passes)
 }
 
 // journeys makes the estimate after the run's last pass, or the last so far.
 func (r *Run) journeys(ctx context.Context, last bool) error {
+	if err := r.Tell(ctx); err != nil { // waits and marks of a flow's hops → what its host's own link is told
+		return err
+	}
 	if err := r.Senders(ctx); err != nil { // the hosts' own cases, told everything → each flow's journey
 		return err
 	}
@@ -212,7 +235,7 @@ func (r *Run) journeys(ctx context.Context, last bool) error {
 		return err
 	}
 	if last {
-		if err := r.tidyPass(r.passes); err != nil {
+		if err := r.tidyLast(); err != nil {
 			return err
 		}
 	}
@@ -231,12 +254,12 @@ func (r *Run) told(n int) ([]part, error) {
 	return partsOf(relaxed, schema.Elsewhere), nil
 }
 
-// readTold streams them; nil for none.
-func (r *Run) readTold(told []part, keep *keyRange) schema.Batches {
+// readTold streams what is told, by table elsewhere or sender_elsewhere; nil for nothing.
+func (r *Run) readTold(t schema.Table, told []part) func(keep *keyRange) schema.Batches {
 	if told == nil {
 		return nil
 	}
-	return r.lake.read(schema.Elsewhere, told, stages.ElsewhereColumns(), keep)
+	return func(keep *keyRange) schema.Batches { return r.lake.read(t, told, stages.ElsewhereColumns(), keep) }
 }
 
 // simulatePass runs every link case of pass n, a range of links a task.
@@ -261,7 +284,7 @@ func (r *Run) simulatePass(ctx context.Context, n int) error {
 			return err
 		}
 	}
-	return r.performKeyed(ctx, s, tasks, keys, "packet-hops", r.cases(s, loads, hops, told,
+	return r.performKeyed(ctx, s, tasks, keys, "packet-hops", r.cases(s, loads, hops, r.readTold(schema.Elsewhere, told),
 		func(ctx context.Context, sim *stages.Simulator, t task, in, elsewhere schema.Batches, out []*partWriter) (stages.SimulateStats, error) {
 			sim.Represent(of)
 			return sim.Simulate(ctx, int32(t.Lo), int32(t.Hi), in, elsewhere, out[0], out[1], r.progress.add)
@@ -270,7 +293,7 @@ func (r *Run) simulatePass(ctx context.Context, n int) error {
 
 // cases makes the work of a stage that runs link cases, a range of links a task: do is given the
 // range's hops and what they are told (nil for nothing).
-func (r *Run) cases(s stage, loads *stages.Loads, hops, told []part, do func(ctx context.Context, sim *stages.Simulator, t task, hops, told schema.Batches, out []*partWriter) (stages.SimulateStats, error)) func() (work, error) {
+func (r *Run) cases(s stage, loads *stages.Loads, hops []part, told func(keep *keyRange) schema.Batches, do func(ctx context.Context, sim *stages.Simulator, t task, hops, told schema.Batches, out []*partWriter) (stages.SimulateStats, error)) func() (work, error) {
 	return func() (work, error) {
 		sim, err := r.simulator(loads)
 		if err != nil {
@@ -281,8 +304,9 @@ func (r *Run) cases(s stage, loads *stages.Loads, hops, told []part, do func(ctx
 				keep := &keyRange{"link_id", t.Lo, t.Hi}
 				in := r.lake.read(schema.Hops, hops, stages.HopColumns(r.estimator), keep)
 				defer closeQuietly(in)
-				elsewhere := r.readTold(told, keep)
-				if elsewhere != nil {
+				var elsewhere schema.Batches
+				if told != nil {
+					elsewhere = told(keep)
 					defer closeQuietly(elsewhere)
 				}
 				stats, err := do(ctx, sim, t, in, elsewhere, out)
@@ -292,8 +316,8 @@ func (r *Run) cases(s stage, loads *stages.Loads, hops, told []part, do func(ctx
 	}
 }
 
-// Relax turns what the packets of each flow met in the run's last pass into what its hops are told
-// of each other.
+// Relax turns what the packets of each flow met in the pass that the run is set to into what its hops are told
+// of each other in the next.
 func (r *Run) Relax(ctx context.Context) error { return r.relaxPass(ctx, r.passes) }
 
 func (r *Run) relaxPass(ctx context.Context, n int) error {
@@ -323,10 +347,38 @@ func (r *Run) relaxPass(ctx context.Context, n int) error {
 				defer closeQuietly(in)
 				var before schema.Batches
 				if told != nil {
-					before = r.readTold(told[n:n+1], nil)
+					before = r.readTold(schema.Elsewhere, told[n:n+1])(nil)
 					defer closeQuietly(before)
 				}
 				err := relaxer.Relax(ctx, t.Lo, t.Hi-t.Lo, in, before, out[0])
+				r.progress.add(t.Cost)
+				return 0, nil, err
+			})
+		}, nil
+	})
+}
+
+// Tell turns what the packets of each flow met in the run's last pass into what its host's own link is told.
+func (r *Run) Tell(ctx context.Context) error {
+	if r.estimator != stages.Flow {
+		return fmt.Errorf("estimator %s has no stage tell", r.estimator)
+	}
+	flows, err := r.flowParts()
+	if err != nil {
+		return err
+	}
+	waits, err := r.waits(r.passes)
+	if err != nil {
+		return err
+	}
+	s := r.tellStage()
+	return r.perform(ctx, s, chunkTasks(flows), "flows", func() (work, error) {
+		relaxer := stages.NewRelaxer(r.net, r.spec.Params.Transport, r.spec.Seed, r.passes, r.without)
+		return func(ctx context.Context, n int, t task) ([]part, int64, any, error) {
+			return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
+				in := waits(&keyRange{"flow_row", t.Lo, t.Hi})
+				defer closeQuietly(in)
+				err := relaxer.Tell(ctx, t.Lo, t.Hi-t.Lo, in, out[0])
 				r.progress.add(t.Cost)
 				return 0, nil, err
 			})
@@ -343,12 +395,12 @@ func (r *Run) Senders(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	told, err := r.told(r.passes + 1)
+	_, tells, err := r.inputs(r.tellStage())
 	if err != nil {
 		return err
 	}
 	s := r.sendersStage()
-	return r.perform(ctx, s, r.linkTasks(s, loads, r.net.FromHost), "packet-hops", r.cases(s, loads, hops, told,
+	return r.perform(ctx, s, r.linkTasks(s, loads, r.net.FromHost), "packet-hops", r.cases(s, loads, hops, r.readTold(schema.SenderElsewhere, partsOf(tells, schema.SenderElsewhere)),
 		func(ctx context.Context, sim *stages.Simulator, t task, in, elsewhere schema.Batches, out []*partWriter) (stages.SimulateStats, error) {
 			return sim.Senders(ctx, int32(t.Lo), int32(t.Hi), in, elsewhere, out[0], r.progress.add)
 		}))

@@ -257,7 +257,7 @@ func TestKilledRunContinues(t *testing.T) {
 	}{
 		{stages.Independent, "generate", 1}, {stages.Independent, "route", 1}, {stages.Independent, "simulate", 1},
 		{stages.Independent, "simulate", 20}, {stages.Independent, "bucket", 4}, {stages.Independent, "sample", 1},
-		{stages.Flow, "simulate", 20}, {stages.Flow, "relax", 1}, {stages.Flow, "senders", 3}, {stages.Flow, "sample", 1}, {stages.Flow, "confidence", 2},
+		{stages.Flow, "simulate", 20}, {stages.Flow, "relax", 1}, {stages.Flow, "tell", 1}, {stages.Flow, "senders", 3}, {stages.Flow, "sample", 1}, {stages.Flow, "confidence", 2},
 	} {
 		want := wants[at.by]
 		lake := t.TempDir()

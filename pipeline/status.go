@@ -152,7 +152,12 @@ func (l *Lake) scenarioStatus(id string, thorough bool) (ScenarioStatus, error) 
 			}
 			all = append(all, run.lendStage(run.passes))
 		}
-		all = append(all, run.passStage(run.passes), run.relaxStage(run.passes))
+		all = append(all, run.passStage(run.passes))
+		for _, s := range []stage{run.relaxStage(run.passes), run.tellStage()} { // towards another pass, or the estimate
+			if l.begun(s) {
+				all = append(all, s)
+			}
+		}
 		if l.begun(run.sendersStage()) { // a pass on the way to others need not be estimated
 			estimated = true
 			all = append(all, run.sendersStage(), run.sampleStage(), run.confidenceStage())

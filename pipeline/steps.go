@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"parsimon/schema"
 	"parsimon/stages"
 )
 
@@ -47,9 +48,11 @@ func (r *Run) Steps() ([]Step, error) {
 		if r.cluster != nil {
 			steps = append(steps, Step{"lend", n})
 		}
-		steps = append(steps, Step{"relax", n})
+		if n < r.passes {
+			steps = append(steps, Step{"relax", n})
+		}
 	}
-	return append(steps, Step{"senders", 0}, Step{"sample", 0}, Step{"confidence", 0}), nil
+	return append(steps, Step{"tell", 0}, Step{"senders", 0}, Step{"sample", 0}, Step{"confidence", 0}), nil
 }
 
 // Step does one of the run's Steps.
@@ -68,6 +71,8 @@ func (r *Run) Step(ctx context.Context, s Step) error {
 		return r.lendPass(ctx, s.Pass)
 	case "relax":
 		return r.relaxPass(ctx, s.Pass)
+	case "tell":
+		return r.Tell(ctx)
 	case "senders":
 		return r.Senders(ctx)
 	case "bucket":
@@ -89,9 +94,17 @@ func (r *Run) Tidy() error {
 		return nil
 	}
 	for n := 1; n <= r.passes; n++ {
-		if err := r.tidyPass(n); err != nil {
+		if err := r.tidyWaits(n); err != nil {
 			return err
 		}
+		if n < r.passes {
+			if err := r.tidy(r.relaxStage(n), schema.Elsewhere); err != nil {
+				return err
+			}
+		}
+	}
+	if err := r.tidy(r.tellStage(), schema.SenderElsewhere); err != nil {
+		return err
 	}
 	return r.writeCatalog(r.sampleStage())
 }

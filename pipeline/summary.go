@@ -122,9 +122,10 @@ func (r *Run) summarizeDisk(p *printer) {
 	}
 	all := append([]stage{r.generateStage(), r.routeStage(), r.sampleStage(), r.confidenceStage()}, r.caseStages()...)
 	if r.estimator == stages.Flow {
-		for n := 1; n <= r.passes; n++ {
+		for n := 1; n < r.passes; n++ {
 			all = append(all, r.relaxStage(n))
 		}
+		all = append(all, r.tellStage())
 	} else {
 		all = append(all, r.bucketStage())
 		if r.cluster != nil {

@@ -12,7 +12,8 @@ import (
 	"parsimon/schema"
 )
 
-// What only passes tell each other (tables hop_waits, lent_waits and elsewhere) is most of what a run writes, and
+// What only passes tell each other (tables hop_waits, lent_waits, elsewhere and
+// sender_elsewhere) is most of what a run writes, and
 // nobody asks for it afterwards. So Estimate lets go of a table as soon as the stages that read it are
 // complete, unless the run is to keep everything. The records of the tasks say what is gone: a stage whose
 // files are gone is complete for as long as no other stage wants to read them. If one does, because its own
@@ -113,7 +114,7 @@ func (r *Run) restoring(steps func() error) error {
 // makerOf is the stage of the run's scenario that makes a file that can be let go.
 func (r *Run) makerOf(path string) (stage, bool) {
 	for n := 1; n <= max(r.passes, autoPasses); n++ {
-		for _, s := range []stage{r.passStage(n), r.lendStage(n), r.relaxStage(n)} {
+		for _, s := range []stage{r.passStage(n), r.lendStage(n), r.relaxStage(n), r.tellStageOf(n)} {
 			for _, t := range s.tables {
 				if strings.HasPrefix(path, s.place.dir(t)+"/") {
 					return s, true

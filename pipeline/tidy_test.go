@@ -3,6 +3,7 @@ package pipeline
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"parsimon/schema"
@@ -32,7 +33,7 @@ func TestTidy(t *testing.T) {
 	run := estimate(t, topology, flows, o)
 	for _, table := range schema.Tables() {
 		want := filesOf(t, kept, table)
-		if table.Name == schema.HopWaits.Name || table.Name == schema.Elsewhere.Name {
+		if slices.Contains([]string{schema.HopWaits.Name, schema.Elsewhere.Name, schema.SenderElsewhere.Name}, table.Name) {
 			if want == 0 {
 				t.Errorf("with Keep there are no files of %s", table.Name)
 			}
@@ -92,7 +93,7 @@ func TestTidiedIsMadeAgain(t *testing.T) {
 		if digestOf(t, lake, stages.Flow) != before {
 			t.Errorf("after damage to %s the rows are others", table.Name)
 		}
-		if n := filesOf(t, lake, schema.HopWaits) + filesOf(t, lake, schema.Elsewhere); n > 0 {
+		if n := filesOf(t, lake, schema.HopWaits) + filesOf(t, lake, schema.Elsewhere) + filesOf(t, lake, schema.SenderElsewhere); n > 0 {
 			t.Errorf("after damage to %s, %d files stay that nobody needs", table.Name, n)
 		}
 	}

@@ -250,6 +250,11 @@ var (
 			{"met", bin, false, "", "holds, waits and marks of the packets, in blocks (stages/waits.go)"},
 		},
 	}
+	SenderElsewhere = Table{
+		Name: "sender_elsewhere", Doc: "What each flow's packets met behind its host's own link in the last pass: what the hosts' own cases are told in the end.",
+		Grain: "flow", Key: []string{"flow_row"}, Sort: []string{"link_id", "flow_row"}, Variant: true,
+		Columns: Elsewhere.Columns,
+	}
 	SenderFCTs = Table{
 		Name: "sender_fcts", Doc: "Each flow's FCT in the link case of its host's own link, told all that its packets met elsewhere: its whole journey.",
 		Grain: "flow", Key: []string{"flow_row"}, Sort: []string{"flow_row"}, Variant: true,
@@ -436,7 +441,7 @@ var Sweeps = Table{
 func Tables() []Table {
 	return []Table{
 		Scenarios, Nodes, Links, Flows, Rejects, Hops, LinkLoads, LinkClusters, LinkStats, HopDelays,
-		DelayBuckets, HopWaits, LentWaits, Elsewhere, SenderFCTs, HopContributions, Slowdowns, Confidence, Warnings, ExactFCTs, ExactHops, Validations, Workloads, Records,
+		DelayBuckets, HopWaits, LentWaits, Elsewhere, SenderElsewhere, SenderFCTs, HopContributions, Slowdowns, Confidence, Warnings, ExactFCTs, ExactHops, Validations, Workloads, Records,
 		Comparisons, ComparisonLinks, Sweeps,
 	}
 }

@@ -35,6 +35,14 @@ func (c *captured) Write(rec arrow.Record) error {
 			cols[i] = column(slices.Clone(col.Int64Values()))
 		case *array.Float64:
 			cols[i] = column(slices.Clone(col.Float64Values()))
+		case *array.Binary:
+			var all arena
+			all.addAll(col, 0, col.Len())
+			order := make([]int32, col.Len())
+			for k := range order {
+				order[k] = int32(k)
+			}
+			cols[i] = new(binaryColumn).of(&all, order)
 		default:
 			col.Retain()
 			cols[i] = col

@@ -58,18 +58,21 @@ func boolColumn(values []bool) arrow.Array {
 	return b.NewArray()
 }
 
-// binaryColumn is an Arrow column of n byte strings.
-func binaryColumn(n int, value func(i int) []byte) arrow.Array {
-	ends := make([]int32, n+1)
-	for i := range n {
-		ends[i+1] = ends[i] + int32(len(value(i)))
+// A binaryColumn is the memory of an Arrow column of byte strings.
+type binaryColumn struct {
+	ends  []int32
+	items []byte
+}
+
+// of is a column of those of the arena's strings, valid until it is called again.
+func (c *binaryColumn) of(a *arena, rows []int32) arrow.Array {
+	c.ends, c.items = append(c.ends[:0], 0), c.items[:0]
+	for _, i := range rows {
+		c.items = append(c.items, a.at(int(i))...)
+		c.ends = append(c.ends, int32(len(c.items)))
 	}
-	items := make([]byte, 0, ends[n])
-	for i := range n {
-		items = append(items, value(i)...)
-	}
-	offsets := unsafe.Slice((*byte)(unsafe.Pointer(&ends[0])), 4*len(ends))
-	data := array.NewData(arrow.BinaryTypes.Binary, n, []*memory.Buffer{nil, memory.NewBufferBytes(offsets), memory.NewBufferBytes(items)}, nil, 0, 0)
+	offsets := unsafe.Slice((*byte)(unsafe.Pointer(&c.ends[0])), 4*len(c.ends))
+	data := array.NewData(arrow.BinaryTypes.Binary, len(rows), []*memory.Buffer{nil, memory.NewBufferBytes(offsets), memory.NewBufferBytes(c.items)}, nil, 0, 0)
 	defer data.Release()
 	return array.MakeFromData(data)
 }

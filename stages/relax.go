@@ -46,9 +46,22 @@ type Relaxer struct {
 	outHop  []int16
 	starts  []int32
 	order   []int32
+	column  binaryColumn
 	hops    [][]simkernel.Block
 	before  []simkernel.Block
 	blocks  []simkernel.Block
+	ahead   []passed // by block: of the hops before the one that is told, without the host's own
+	behind  []passed // by hop and block: of the hops behind it
+}
+
+// What the packets of a block have met at several hops.
+type passed struct {
+	waitNS      int64
+	marks, hint uint16
+}
+
+func (p passed) and(b *simkernel.Block, t simkernel.Transport) passed {
+	return passed{p.waitNS + int64(b.WaitNS), p.marks | b.Marks, t.JoinHints(p.hint, b.Hint)}
 }
 
 // NewRelaxer prepares a relaxer for what the given pass, from 1, found of senders of that transport. The seed keys its draws.
@@ -85,82 +98,157 @@ func (x *Relaxer) Relax(ctx context.Context, firstRow, rows int64, met, told sch
 			return err
 		}
 	}
+	x.reset()
+	err := x.flows(ctx, firstRow, rows, func(f, longest int) error { return x.tellAll(firstRow, f, longest, told != nil) })
+	if err != nil {
+		return err
+	}
+	return x.emit(schema.Elsewhere, out)
+}
+
+// Tell reads the hop_waits of one chunk of flows, as Relax does, and writes table sender_elsewhere: for each
+// flow at its host's own link, what its packets met at its other hops, whole. It stands in the place of Relax
+// after the last pass.
+func (x *Relaxer) Tell(ctx context.Context, firstRow, rows int64, met schema.Batches, out schema.Sink) error {
+	if err := x.met.read(firstRow, rows, met, true); err != nil {
+		return err
+	}
+	x.reset()
+	err := x.flows(ctx, firstRow, rows, func(f, longest int) error {
+		x.sumBehind(longest)
+		x.tellHost(firstRow, f, longest)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return x.emit(schema.SenderElsewhere, out)
+}
+
+func (x *Relaxer) reset() {
 	x.out.reset()
 	x.outLink, x.outRow, x.outHop = x.outLink[:0], x.outRow[:0], x.outHop[:0]
+}
+
+// flows hands the flows that have a path to do, what their packets met in x.hops, and of how many blocks that
+// is at most.
+func (x *Relaxer) flows(ctx context.Context, firstRow, rows int64, do func(f, longest int) error) error {
+	all := x.hops
 	for f := range int(rows) {
 		if f%1024 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err := x.flow(firstRow, f, told != nil); err != nil {
+		hops, err := x.met.flow(f, firstRow)
+		if err != nil {
+			return err
+		}
+		if hops == 0 {
+			continue
+		}
+		for len(all) < hops {
+			all = append(all, nil)
+		}
+		longest := 0
+		for h := range hops {
+			if all[h], err = readWaits(all[h][:0], x.met.at(f, h)); err != nil {
+				return fmt.Errorf("hop_waits: flow row %d, hop %d: %w", firstRow+int64(f), h, err)
+			}
+			longest = max(longest, len(all[h]))
+		}
+		x.hops = all[:hops]
+		if err := do(f, longest); err != nil {
 			return err
 		}
 	}
-	return x.emit(out)
+	x.hops = all
+	return nil
 }
 
-// flow works out what each hop of a flow is told.
-func (x *Relaxer) flow(firstRow int64, f int, told bool) error {
-	hops, err := x.met.flow(f, firstRow)
-	if err != nil {
-		return err
-	}
-	for len(x.hops) < hops {
-		x.hops = append(x.hops, nil)
-	}
-	longest := 0
-	for h := range hops {
-		if x.hops[h], err = readWaits(x.hops[h][:0], x.met.at(f, h)); err != nil {
-			return fmt.Errorf("hop_waits: flow row %d, hop %d: %w", firstRow+int64(f), h, err)
+// tell takes x.blocks for what the flow's hop is told.
+func (x *Relaxer) tell(row int64, f, h int) {
+	x.out.bytes = appendWaits(x.out.bytes, x.blocks)
+	x.out.done()
+	x.outLink = append(x.outLink, x.met.link(f, h))
+	x.outRow = append(x.outRow, row)
+	x.outHop = append(x.outHop, int16(h))
+}
+
+// sumBehind adds up what the flow's packets met behind each hop.
+func (x *Relaxer) sumBehind(longest int) {
+	x.behind = resize(x.behind, len(x.hops)*longest)
+	last := x.behind[len(x.behind)-longest:]
+	clear(last)
+	for h := len(x.hops) - 1; h > 0; h-- {
+		before := x.behind[(h-1)*longest : h*longest]
+		copy(before, x.behind[h*longest:])
+		for b := range x.hops[h] {
+			before[b] = before[b].and(&x.hops[h][b], x.transport)
 		}
-		longest = max(longest, len(x.hops[h]))
 	}
-	for h := range hops {
-		if x.asks != nil && !x.asks[x.met.link(f, h)] {
+}
+
+// tellHost tells a host's own link all that was met behind it.
+func (x *Relaxer) tellHost(firstRow int64, f, longest int) {
+	x.blocks = resize(x.blocks, longest)
+	for b, p := range x.behind[:longest] {
+		if x.without&WithoutMarks != 0 {
+			p.marks = 0
+		}
+		x.blocks[b] = simkernel.Block{WaitNS: short(p.waitNS), Marks: p.marks, Hint: p.hint}
+	}
+	x.tell(firstRow+int64(f), f, 0)
+}
+
+// tellAll works out what each hop of a flow is told.
+func (x *Relaxer) tellAll(firstRow int64, f, longest int, told bool) (err error) {
+	row := firstRow + int64(f)
+	x.sumBehind(longest)
+	if x.asked(f, 0) {
+		x.tellHost(firstRow, f, longest)
+	}
+	x.ahead = resize(x.ahead, longest)
+	clear(x.ahead)
+	for h := 1; h < len(x.hops); h++ {
+		if h > 1 {
+			for b := range x.hops[h-1] {
+				x.ahead[b] = x.ahead[b].and(&x.hops[h-1][b], x.transport)
+			}
+		}
+		if !x.asked(f, h) {
 			continue
 		}
 		x.before = x.before[:0]
-		if told && h > 0 {
+		if told {
 			if x.before, err = readWaits(x.before, x.told.at(f, h)); err != nil {
-				return fmt.Errorf("elsewhere: flow row %d, hop %d: %w", firstRow+int64(f), h, err)
+				return fmt.Errorf("elsewhere: flow row %d, hop %d: %w", row, h, err)
 			}
 		}
-		n := max(longest, len(x.before))
-		x.blocks = resize(x.blocks, n)
-		for b := range n {
-			x.blocks[b] = x.others(firstRow+int64(f), hops, h, b)
+		x.blocks = resize(x.blocks, max(longest, len(x.before)))
+		for b := range x.blocks {
+			var ahead, behind passed
+			if b < longest {
+				ahead, behind = x.ahead[b], x.behind[h*longest+b]
+			}
+			x.blocks[b] = x.damped(row, b, ahead, behind)
 		}
-		x.out.bytes = appendWaits(x.out.bytes, x.blocks)
-		x.out.done()
-		x.outLink = append(x.outLink, x.met.link(f, h))
-		x.outRow = append(x.outRow, firstRow+int64(f))
-		x.outHop = append(x.outHop, int16(h))
+		x.tell(row, f, h)
 	}
 	return nil
 }
 
-// others is what block b of the flow met at its hops but h, and what hop h shall be told of it.
-func (x *Relaxer) others(row int64, hops, h, b int) simkernel.Block {
-	var hold, late, wait int64
-	var marks, hint uint16
-	for j := range hops {
-		if j == h || b >= len(x.hops[j]) {
-			continue
-		}
-		m := &x.hops[j][b]
-		switch {
-		case j == 0:
-			hold = int64(m.WaitNS)
-		case j < h:
-			late += int64(m.WaitNS)
-		default:
-			wait += int64(m.WaitNS)
-		}
-		marks |= m.Marks
-		if j > 0 { // a host's own link makes nothing wait but its hold
-			hint = x.transport.JoinHints(hint, m.Hint)
-		}
+// asked says whether anybody asks what a flow's hop is told.
+func (x *Relaxer) asked(f, h int) bool { return x.asks == nil || x.asks[x.met.link(f, h)] }
+
+// damped is what a hop is told of block b of a flow, whose packets met that before it and behind it.
+func (x *Relaxer) damped(row int64, b int, ahead, behind passed) simkernel.Block {
+	var hold int64
+	marks, hint := ahead.marks|behind.marks, x.transport.JoinHints(ahead.hint, behind.hint)
+	if b < len(x.hops[0]) { // a host's own link makes nothing wait but its hold
+		hold = int64(x.hops[0][b].WaitNS)
+		marks |= x.hops[0][b].Marks
 	}
-	if h > 0 && x.without&WithoutDamping == 0 {
+	late, wait := ahead.waitNS, behind.waitNS
+	if x.without&WithoutDamping == 0 {
 		var before simkernel.Block
 		if b < len(x.before) {
 			before = x.before[b]
@@ -170,18 +258,19 @@ func (x *Relaxer) others(row int64, hops, h, b int) simkernel.Block {
 			marks = before.Marks
 		}
 	}
-	if h > 0 && x.without&WithoutHolds != 0 {
+	if x.without&WithoutHolds != 0 {
 		hold = 0
 	}
-	if h > 0 && x.without&WithoutWaits != 0 {
+	if x.without&WithoutWaits != 0 {
 		late, wait = 0, 0
 	}
 	if x.without&WithoutMarks != 0 {
 		marks = 0
 	}
-	short := func(ns int64) int32 { return int32(min(ns, math.MaxInt32)) }
 	return simkernel.Block{HoldNS: short(hold), LateNS: short(late), WaitNS: short(wait), Marks: marks, Hint: hint}
 }
+
+func short(ns int64) int32 { return int32(min(ns, math.MaxInt32)) }
 
 // keeps says, evenly, whether a flow's packets of block b keep the marks that were told before: the
 // mean of two sets of marks. A window's worth of packets goes together, since a sender that is marked
@@ -192,7 +281,7 @@ func (x *Relaxer) keeps(row int64, b int) bool {
 }
 
 // emit writes the rows by link; within a link they stay in the order of the flows.
-func (x *Relaxer) emit(out schema.Sink) error {
+func (x *Relaxer) emit(t schema.Table, out schema.Sink) error {
 	x.starts = resize(x.starts, x.links+1)
 	clear(x.starts)
 	for _, l := range x.outLink {
@@ -215,8 +304,7 @@ func (x *Relaxer) emit(out schema.Sink) error {
 		for _, i := range rows {
 			link, row, hop = append(link, x.outLink[i]), append(row, x.outRow[i]), append(hop, x.outHop[i])
 		}
-		met := binaryColumn(len(rows), func(i int) []byte { return x.out.at(int(rows[i])) })
-		if err := writeColumns(out, schema.Elsewhere, len(rows), column(link), column(row), column(hop), met); err != nil {
+		if err := writeColumns(out, t, len(rows), column(link), column(row), column(hop), x.column.of(&x.out, rows)); err != nil {
 			return err
 		}
 	}
@@ -248,19 +336,23 @@ func (a *flowArena) read(firstRow, rows int64, in schema.Batches, sized bool) er
 		if sized {
 			hops = int16s(rec, "hops")
 		}
-		for i, r := range row {
-			if r < firstRow || r >= firstRow+rows {
+		for from := 0; from < len(row); from++ {
+			to := from // a stretch at a time of the chunk's rows
+			for ; to < len(row) && row[to] >= firstRow && row[to] < firstRow+rows; to++ {
+				if hop[to] < 0 || sized && hop[to] >= hops[to] {
+					return fmt.Errorf("flow row %d has hop %d, which its path has not", row[to], hop[to])
+				}
+				a.width = max(a.width, int(hop[to])+1)
+			}
+			if to == from {
 				continue
 			}
-			if hop[i] < 0 || sized && hop[i] >= hops[i] {
-				return fmt.Errorf("hop_waits: flow row %d has hop %d of %d", r, hop[i], hops[i])
-			}
-			a.rows.add(met.Value(i))
-			a.row, a.hop, a.links = append(a.row, r), append(a.hop, hop[i]), append(a.links, link[i])
+			a.rows.addAll(met, from, to)
+			a.row, a.hop, a.links = append(a.row, row[from:to]...), append(a.hop, hop[from:to]...), append(a.links, link[from:to]...)
 			if sized {
-				a.count = append(a.count, hops[i])
+				a.count = append(a.count, hops[from:to]...)
 			}
-			a.width = max(a.width, int(hop[i])+1)
+			from = to
 		}
 		return nil
 	})

@@ -2,6 +2,8 @@ package stages
 
 import (
 	"context"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,16 +14,26 @@ import (
 	"parsimon/simkernel"
 )
 
-// waitsTable makes rows of hop_waits of one flow, row 7, over links 4, 2 and 0.
-func waitsTable(met ...[]simkernel.Block) *captured {
+// waitsTable makes rows of hop_waits of one flow of three hops, row 7, over links 4, 2 and 0.
+func waitsTable(met ...[]simkernel.Block) *captured { return waitsTableOf(3, met) }
+
+// waitsOf is the same of a flow that has no more hops than are given.
+func waitsOf(met ...[]simkernel.Block) *captured { return waitsTableOf(len(met), met) }
+
+func waitsTableOf(of int, met [][]simkernel.Block) *captured {
 	var c captured
 	n := len(met)
 	rows, hop, hops, link := make([]int64, n), make([]int16, n), make([]int16, n), []int32{4, 2, 0}
 	for h := range n {
-		rows[h], hop[h], hops[h] = 7, int16(h), 3
+		rows[h], hop[h], hops[h] = 7, int16(h), int16(of)
 	}
-	col := binaryColumn(n, func(i int) []byte { return appendWaits(nil, met[i]) })
-	if err := writeColumns(&c, schema.HopWaits, n, column(rows), column(hop), column(hops), column(link[:n]), col); err != nil {
+	var all arena
+	order := make([]int32, n)
+	for h, blocks := range met {
+		all.add(appendWaits(nil, blocks))
+		order[h] = int32(h)
+	}
+	if err := writeColumns(&c, schema.HopWaits, n, column(rows), column(hop), column(hops), column(link[:n]), new(binaryColumn).of(&all, order)); err != nil {
 		panic(err)
 	}
 	return &c
@@ -115,14 +127,113 @@ func TestRelaxRefuses(t *testing.T) {
 	n := testClos(t)
 	missing := waitsTable(nil, nil)
 	var c captured
+	var damaged arena
+	damaged.add([]byte{0x80})
 	if err := writeColumns(&c, schema.HopWaits, 1, column([]int64{7}), column([]int16{0}), column([]int16{1}), column([]int32{1}),
-		binaryColumn(1, func(int) []byte { return []byte{0x80} })); err != nil {
+		new(binaryColumn).of(&damaged, []int32{0})); err != nil {
 		t.Fatal(err)
 	}
 	for _, met := range []*captured{missing, &c} {
 		err := NewRelaxer(n, simkernel.DCTCP, 1, 1, 0).Relax(context.Background(), 7, 1, met.rewound(), nil, &captured{recs: []arrow.Record{}})
 		if err == nil || !strings.Contains(err.Error(), "flow row 7") {
 			t.Errorf("error %v", err)
+		}
+	}
+}
+
+// others is the obvious way to what hop h is told of block b: a look at every other hop.
+func (x *Relaxer) others(row int64, hops [][]simkernel.Block, before []simkernel.Block, h, b int) simkernel.Block {
+	var hold, late, wait int64
+	var marks, hint uint16
+	for j := range hops {
+		if j == h || b >= len(hops[j]) {
+			continue
+		}
+		m := &hops[j][b]
+		switch {
+		case j == 0:
+			hold = int64(m.WaitNS)
+		case j < h:
+			late += int64(m.WaitNS)
+		default:
+			wait += int64(m.WaitNS)
+		}
+		marks |= m.Marks
+		if j > 0 {
+			hint = x.transport.JoinHints(hint, m.Hint)
+		}
+	}
+	if h > 0 {
+		var was simkernel.Block
+		if b < len(before) {
+			was = before[b]
+		}
+		hold, late, wait = (hold+int64(was.HoldNS)+1)/2, (late+int64(was.LateNS)+1)/2, (wait+int64(was.WaitNS)+1)/2
+		if marks != was.Marks && x.keeps(row, b) {
+			marks = was.Marks
+		}
+	}
+	return simkernel.Block{HoldNS: short(hold), LateNS: short(late), WaitNS: short(wait), Marks: marks, Hint: hint}
+}
+
+// Summed up once along a flow's path, every hop is told what a look at every other hop for each of them
+// says, whatever the lengths; and after the last pass the host's own link what it would be told before another.
+func TestRelaxIsItsTwin(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 9))
+	random := func(late bool) []simkernel.Block {
+		blocks := make([]simkernel.Block, rng.IntN(5))
+		for i := range blocks {
+			b := &blocks[i]
+			b.WaitNS, b.Marks, b.Hint = rng.Int32N(3)*rng.Int32N(1<<uint(rng.IntN(31))), uint16(rng.IntN(3)*rng.IntN(1<<16)), uint16(rng.IntN(2)*rng.IntN(1<<16))
+			if late {
+				b.LateNS, b.HoldNS = rng.Int32N(1000), rng.Int32N(1000)
+			}
+		}
+		return blocks
+	}
+	for _, transport := range []simkernel.Transport{simkernel.DCTCP, simkernel.TIMELY} {
+		for range 500 {
+			x := NewRelaxer(testClos(t), transport, 1, 2, 0)
+			hops := make([][]simkernel.Block, 1+rng.IntN(3))
+			before := make([][]simkernel.Block, len(hops))
+			for h := range hops {
+				hops[h], before[h] = random(false), random(true)
+			}
+			var all, out, last captured
+			var met arena
+			n := len(hops)
+			rows, hop, link, order := make([]int64, n), make([]int16, n), []int32{4, 2, 0}, []int32{0, 1, 2}
+			for h := range n {
+				met.add(appendWaits(nil, before[h]))
+				rows[h], hop[h] = 7, int16(h)
+			}
+			if err := writeColumns(&all, schema.Elsewhere, n, column(link[:n]), column(rows), column(hop), new(binaryColumn).of(&met, order[:n])); err != nil {
+				t.Fatal(err)
+			}
+			found := waitsOf(hops...)
+			if err := x.Relax(context.Background(), 7, 1, found.rewound(), all.rewound(), &out); err != nil {
+				t.Fatal(err)
+			}
+			got := toldOf(t, &out)
+			for h := range n {
+				told := got[link[h]]
+				for b := range 6 {
+					want := x.others(7, hops, before[h], h, b)
+					var have simkernel.Block
+					if b < len(told) {
+						have = told[b]
+					}
+					if have != want {
+						t.Fatalf("hop %d of %d, block %d: %+v, want %+v", h, n, b, have, want)
+					}
+				}
+			}
+			if err := x.Tell(context.Background(), 7, 1, found.rewound(), &last); err != nil {
+				t.Fatal(err)
+			}
+			if tells := toldOf(t, &last); len(tells) != 1 || !slices.Equal(tells[link[0]], got[link[0]]) {
+				t.Fatalf("after the last pass the host is told %v, before another %v", tells, got[link[0]])
+			}
 		}
 	}
 }

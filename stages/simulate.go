@@ -58,17 +58,21 @@ type Simulator struct {
 	sourceOf []int32 // by link id: the case's source, if stamp says so
 	stamp    []int32
 	caseNo   int32
-	c        simkernel.Case
-	result   simkernel.Result
-	out      delayColumns
-	stats    statColumns
-	feeders  map[int32]int32 // of the case: link before the target -> feeder
-	waits    waitRows
-	senders  senderRows
-	recall   recall
-	ns3      *NS3    // nil: the link kernel
-	of       []int32 // by link: whose case answers for it; nil: its own
-	bps      []int64 // by link: what is available of it; 0: not worked out yet
+
+	feederOf    []int32 // by link id: the case's feeder, if feederStamp says so
+	feederStamp []int32
+
+	c       simkernel.Case
+	result  simkernel.Result
+	out     delayColumns
+	stats   statColumns
+	waits   waitRows
+	senders senderRows
+	recall  recall
+	ns3     *NS3    // nil: the link kernel
+	of      []int32 // by link: whose case answers for it; nil: its own
+	bps     []int64 // by link: what is available of it; 0: not worked out yet
+	send    []int64 // by link: what a full packet needs on it; 0: not worked out yet
 }
 
 // HopColumns names the columns of table hops that Simulate and Senders read: for Flow, all.
@@ -90,7 +94,8 @@ func NewSimulator(n *Network, p simkernel.Params, loads *Loads, e Estimator, w W
 	}
 	return &Simulator{
 		net: n, params: p, loads: loads, estimator: e, without: w, kernel: k,
-		bps: make([]int64, len(n.Links)), sourceOf: make([]int32, len(n.Links)), stamp: make([]int32, len(n.Links)), feeders: map[int32]int32{},
+		bps: make([]int64, len(n.Links)), send: make([]int64, len(n.Links)),
+		sourceOf: make([]int32, len(n.Links)), stamp: make([]int32, len(n.Links)), feederOf: make([]int32, len(n.Links)), feederStamp: make([]int32, len(n.Links)),
 	}, nil
 }
 
@@ -311,7 +316,6 @@ func (s *Simulator) buildCase(link Link, from, to int) error {
 	c.SourceBps, c.SourceDelayNS = c.SourceBps[:0], c.SourceDelayNS[:0]
 	c.Source, c.SizeBytes, c.StartNS, c.PathDelayNS = c.Source[:0], c.SizeBytes[:0], c.StartNS[:0], c.PathDelayNS[:0]
 	c.Feeder, c.FeederBps, c.ReturnNS, c.Elsewhere = c.Feeder[:0], c.FeederBps[:0], c.ReturnNS[:0], c.Elsewhere[:0]
-	clear(s.feeders)
 	s.caseNo++
 	c.Record = s.estimator == Flow
 	c.Kind = simkernel.Behind
@@ -372,13 +376,11 @@ func (s *Simulator) feeder(prev, first int32) int32 {
 	if prev == first {
 		return -1
 	}
-	f, ok := s.feeders[prev]
-	if !ok {
-		f = int32(len(s.c.FeederBps))
-		s.feeders[prev] = f
+	if s.feederStamp[prev] != s.caseNo {
+		s.feederStamp[prev], s.feederOf[prev] = s.caseNo, int32(len(s.c.FeederBps))
 		s.c.FeederBps = append(s.c.FeederBps, s.availableBps(prev))
 	}
-	return f
+	return s.feederOf[prev]
 }
 
 // availableBps is what is available of a link, which many cases ask for.
@@ -389,13 +391,20 @@ func (s *Simulator) availableBps(id int32) int64 {
 	return s.bps[id]
 }
 
+// sendNS is what a full packet needs to be sent on a link, which many cases ask for.
+func (s *Simulator) sendNS(id int32) int64 {
+	if s.send[id] == 0 {
+		s.send[id] = s.params.SendNS(s.params.PayloadBytes+s.params.HeaderBytes, s.net.Links[id].BandwidthBps)
+	}
+	return s.send[id]
+}
+
 // returnNS is what a full packet and its ACK need to be sent on the links of a path that the case of
 // the link does not simulate: all but the source's own and the link.
 func (s *Simulator) returnNS(link Link, first int32, pathSendNS int64) int64 {
-	full := s.params.PayloadBytes + s.params.HeaderBytes
-	left := pathSendNS - s.params.SendNS(full, s.net.Links[first].BandwidthBps)
+	left := pathSendNS - s.sendNS(first)
 	if link.ID != first {
-		left -= s.params.SendNS(full, link.BandwidthBps)
+		left -= s.sendNS(link.ID)
 	}
 	return max(0, left)
 }

@@ -140,6 +140,7 @@ type waitRows struct {
 	hop, hops []int16
 	link      []int32
 	sorter    sorter
+	column    binaryColumn
 }
 
 func (w *waitRows) reset() {
@@ -176,8 +177,7 @@ func (w *waitRows) flush(out schema.Sink) error {
 		for _, i := range rows {
 			row, hop, hops, link = append(row, w.row[i]), append(hop, w.hop[i]), append(hops, w.hops[i]), append(link, w.link[i])
 		}
-		met := binaryColumn(len(rows), func(i int) []byte { return w.met.at(int(rows[i])) })
-		if err := writeColumns(out, schema.HopWaits, len(rows), column(row), column(hop), column(hops), column(link), met); err != nil {
+		if err := writeColumns(out, schema.HopWaits, len(rows), column(row), column(hop), column(hops), column(link), w.column.of(&w.met, rows)); err != nil {
 			return err
 		}
 	}

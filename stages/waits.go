@@ -4,6 +4,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
+
+	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/simkernel"
 )
@@ -33,7 +36,11 @@ func appendWaits(b []byte, blocks []simkernel.Block) []byte {
 		if x.Marks != 0 || x.Hint != 0 {
 			head |= 1
 		}
-		b = binary.AppendUvarint(b, head)
+		if head < 0x80 { // most
+			b = append(b, byte(head))
+		} else {
+			b = binary.AppendUvarint(b, head)
+		}
 		if x.LateNS != 0 {
 			b = binary.AppendUvarint(b, uint64(x.LateNS))
 		}
@@ -51,35 +58,43 @@ var errWaits = errors.New("damaged: what the packets met cannot be read")
 
 // readWaits appends the blocks that b holds.
 func readWaits(blocks []simkernel.Block, b []byte) ([]simkernel.Block, error) {
-	damaged := false
-	next := func(most uint64) uint64 {
-		v, n := binary.Uvarint(b)
-		if n <= 0 || v > most {
-			damaged, b = true, nil
-			return 0
-		}
-		b = b[n:]
-		return v
-	}
-	for len(b) > 0 {
-		head := next(math.MaxInt32<<3 | 7)
-		x := simkernel.Block{WaitNS: int32(head >> 3)}
+	for i := 0; i < len(b); {
+		var head, late, hold, more uint64
+		head, i = uvarint(b, i)
 		if head&4 != 0 {
-			x.LateNS = int32(next(math.MaxInt32))
+			late, i = uvarint(b, i)
 		}
 		if head&2 != 0 {
-			x.HoldNS = int32(next(math.MaxInt32))
+			hold, i = uvarint(b, i)
 		}
 		if head&1 != 0 {
-			v := next(math.MaxUint32)
-			x.Marks, x.Hint = uint16(v&math.MaxUint16), uint16(v>>16)
+			more, i = uvarint(b, i)
 		}
-		if damaged {
+		if i > len(b) || head > math.MaxInt32<<3|7 || late > math.MaxInt32 || hold > math.MaxInt32 || more > math.MaxUint32 {
 			return blocks, errWaits
 		}
-		blocks = append(blocks, x)
+		blocks = append(blocks, simkernel.Block{
+			WaitNS: int32(head >> 3), LateNS: int32(late), HoldNS: int32(hold), Marks: uint16(more & math.MaxUint16), Hint: uint16(more >> 16),
+		})
 	}
 	return blocks, nil
+}
+
+// uvarint is the number that begins at b[i] and where it ends: beyond b, if it is damaged.
+func uvarint(b []byte, i int) (v uint64, end int) {
+	if i < len(b) && b[i] < 0x80 { // most
+		return uint64(b[i]), i + 1
+	}
+	return longUvarint(b, i)
+}
+
+func longUvarint(b []byte, i int) (v uint64, end int) {
+	if i < len(b) {
+		if v, n := binary.Uvarint(b[i:]); n > 0 {
+			return v, i + n
+		}
+	}
+	return 0, len(b) + 1
 }
 
 // An arena holds many byte strings, one after the other.
@@ -97,6 +112,18 @@ func (a *arena) add(b []byte) {
 
 // done ends a string that was appended to a.bytes.
 func (a *arena) done() { a.ends = append(a.ends, len(a.bytes)) }
+
+// addAll appends rows from..to of a column.
+func (a *arena) addAll(column *array.Binary, from, to int) {
+	offsets := column.ValueOffsets()
+	first, all := offsets[0], column.ValueBytes()
+	base := len(a.bytes) - int(offsets[from]-first)
+	a.bytes = append(a.bytes, all[offsets[from]-first:offsets[to]-first]...)
+	a.ends = slices.Grow(a.ends, to-from)
+	for _, o := range offsets[from+1 : to+1] {
+		a.ends = append(a.ends, base+int(o-first))
+	}
+}
 
 func (a *arena) at(i int) []byte {
 	from := 0

@@ -64,7 +64,7 @@ func (f *flags) declare(set *pflag.FlagSet) {
 	set.StringVar(&f.cluster, "cluster", "", "simulate one link for all that are alike: paper, code, or the error of a slowdown at a link that is accepted, e.g. 5%")
 	set.IntVar(&f.partitions, "partitions", 0, "ranges the links are cut into; 0: by size. More of them than workers, so that all have something to do. Does not change the results")
 	set.IntVar(&f.workers, "workers", 0, "goroutines of a stage that is a single task; 0: one per core. Does not change the results")
-	set.BoolVar(&f.keep, "keep", false, "keep what only the passes tell each other (tables hop_waits and elsewhere), which is else deleted when the job is done")
+	set.BoolVar(&f.keep, "keep", false, "keep what only the passes tell each other (tables hop_waits, elsewhere and sender_elsewhere), which is else deleted when the job is done")
 	set.StringVar(&f.runner, "runner", "prism", "prism, in this process; flink; or any other Beam runner with a job service (portable)")
 	set.IntVar(&f.resubmit, "resubmit", 3, "how often a job that failed on a cluster is submitted again")
 	set.BoolVarP(&f.quiet, "quiet", "q", false, "no log lines but warnings")

@@ -346,7 +346,7 @@ lake's table rejects.`,
 		r.declarePartitions(f)
 		r.declareMemory(f)
 		r.declareExact(f)
-		f.BoolVar(&r.keep, "keep", false, "keep what only passes tell each other (tables hop_waits and elsewhere), most of what a run writes; without it, it goes as soon as nobody needs it any more. Does not change the results")
+		f.BoolVar(&r.keep, "keep", false, "keep what only passes tell each other (tables hop_waits, elsewhere and sender_elsewhere), most of what a run writes; without it, it goes as soon as nobody needs it any more. Does not change the results")
 		f.BoolVar(&exact, "exact", false, "also simulate the whole network, packet by packet, and hold the estimate against it (slow)")
 		return func(ctx context.Context, args []string) error {
 			if r.switchBuffer != "" && !exact {
@@ -488,8 +488,14 @@ before has made of it.`,
 var relaxCommand = stageCommand("relax", "between passes: tell every link what packets met elsewhere", `
 Estimator flow. Reads hop_waits (and, with --cluster, lent_waits) of the pass that --passes names and
 writes elsewhere: for each flow at each link, what its packets met at the other links of its path. The
-next pass, and stage senders, read it.`,
+next pass reads it.`,
 	(*pipeline.Run).Relax, (*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declareShare)
+
+var tellCommand = stageCommand("tell", "after the last pass: tell every host's own link what packets met elsewhere", `
+Estimator flow. Reads hop_waits (and, with --cluster, lent_waits) of the pass that --passes names, the last,
+and writes sender_elsewhere: for each flow what its packets met behind its host's own link. Stage senders
+reads it.`,
+	(*pipeline.Run).Tell, (*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declareShare)
 
 var sendersCommand = stageCommand("senders", "stage 4 of estimator flow: play each flow's whole journey", `
 Estimator flow. Runs the link cases of the hosts' own links, told all that the pass named by --passes
