@@ -18,6 +18,18 @@ type LinkLoad struct {
 	FirstStartNS, LastStartNS int64
 }
 
+// add puts the flows of y to those of x.
+func (x *LinkLoad) add(y LinkLoad) {
+	if x.Flows == 0 {
+		x.FirstStartNS, x.LastStartNS = y.FirstStartNS, y.LastStartNS
+	}
+	x.Flows += y.Flows
+	x.Bytes += y.Bytes
+	x.Packets += y.Packets
+	x.FirstStartNS = min(x.FirstStartNS, y.FirstStartNS)
+	x.LastStartNS = max(x.LastStartNS, y.LastStartNS)
+}
+
 // Loads is what every link carries, by link id, and the time the workload spans.
 type Loads struct {
 	Links                     []LinkLoad
@@ -34,15 +46,7 @@ func ReadLoads(n *Network, in schema.Batches) (*Loads, error) {
 			if id < 0 || int(id) >= len(l.Links) {
 				return fmt.Errorf("link_loads names link %d, the topology has %d links", id, len(l.Links))
 			}
-			x := &l.Links[id]
-			if x.Flows == 0 {
-				x.FirstStartNS, x.LastStartNS = first[i], last[i]
-			}
-			x.Flows += flows[i]
-			x.Bytes += bytes[i]
-			x.Packets += packets[i]
-			x.FirstStartNS = min(x.FirstStartNS, first[i])
-			x.LastStartNS = max(x.LastStartNS, last[i])
+			l.Links[id].add(LinkLoad{flows[i], bytes[i], packets[i], first[i], last[i]})
 			l.FirstStartNS = min(l.FirstStartNS, first[i])
 			l.LastStartNS = max(l.LastStartNS, last[i])
 		}

@@ -47,13 +47,13 @@ func (s *RouteStats) Add(t RouteStats) {
 // by link and flow, and to loads what every link with a flow carries of this chunk (table
 // link_loads), sorted by link.
 //
-// It holds the chunk in memory: about 50 bytes a flow and 20 a hop. A source or destination that is
+// It holds the chunk in memory: about 50 bytes a flow and 30 a hop. A source or destination that is
 // no host, or is the same, and a size below 1 are errors naming the flow, as is a pair of hosts that
 // no path joins unless opt allows it. Nothing is written before the whole chunk has its paths.
 func Route(ctx context.Context, r *Router, p *simkernel.Params, in schema.Batches, chunk int32, firstRow int64, hops, loads schema.Sink, opt RouteOptions) (RouteStats, error) {
 	c := chunkPool.Get().(*routeChunk)
 	defer chunkPool.Put(c)
-	c.reset()
+	c.reset(r.net, p)
 	var stats RouteStats
 	err := forEach(in, func(rec arrow.Record) error {
 		if err := ctx.Err(); err != nil {
@@ -64,11 +64,11 @@ func Route(ctx context.Context, r *Router, p *simkernel.Params, in schema.Batche
 	if err != nil {
 		return stats, fmt.Errorf("route: %w", err)
 	}
-	c.sortByLink(len(r.net.Links))
-	if err := c.writeHops(ctx, r.net, firstRow, hops); err != nil {
+	c.sortByLink()
+	if err := c.writeHops(ctx, firstRow, hops); err != nil {
 		return stats, fmt.Errorf("route: %w", err)
 	}
-	if err := c.writeLoads(p, chunk, loads); err != nil {
+	if err := c.writeLoads(chunk, loads); err != nil {
 		return stats, fmt.Errorf("route: %w", err)
 	}
 	return stats, nil
@@ -78,42 +78,60 @@ func Route(ctx context.Context, r *Router, p *simkernel.Params, in schema.Batche
 var chunkPool = sync.Pool{New: func() any { return new(routeChunk) }}
 
 // A routeChunk holds a chunk's flows and their hops. Both are rows, not columns: the hops of a link
-// come from flows all over the chunk, and a row is one cache line where columns were five.
+// come from flows all over the chunk, and a row is a cache line or two where columns were five.
 type routeChunk struct {
-	flows  []chunkFlow
-	hops   []chunkHop // flow by flow
-	linkAt []int32    // by link, and one more: its hops are linkAt[l] to linkAt[l+1] of byLink
-	byLink []int32    // places in hops, sorted by link and flow
-	path   []int32
+	links []chunkLink // by link id
+	flows []chunkFlow
+	paths []int32    // links of all paths, flow by flow
+	hops  []chunkHop // sorted by link and flow
 
-	out hopRows
+	gathered []chunkFlow // of the hops of a batch
+	out      hopRows
+}
+
+// A chunkLink is what is known of a link beforehand, and what the chunk's flows add to it.
+type chunkLink struct {
+	delayNS int64
+	sendNS  int64 // of a full packet, and of its ACK on the way back
+	load    LinkLoad
+	hopAt   int // its next hop is to stand at hops[hopAt]
 }
 
 type chunkFlow struct {
-	id, sizeBytes, startNS, pathDelayNS int64
-	pathSendNS                          int64
-	hopAt, hops                         int32 // its hops are hops[hopAt : hopAt+hops] of the chunk
-	firstLink                           int32
+	id, sizeBytes, startNS  int64
+	pathDelayNS, pathSendNS int64
+	firstLink               int32 // -1: no path
+	hops                    int16
 }
 
 type chunkHop struct {
-	delayToNS  int64 // propagation before the link
-	link, flow int32
+	delayToNS        int64 // propagation before the link
+	flow, link, prev int32
+	hop              int16
 }
 
-func (c *routeChunk) reset() { c.flows, c.hops = c.flows[:0], c.hops[:0] }
+func (c *routeChunk) reset(n *Network, p *simkernel.Params) {
+	c.flows, c.paths = c.flows[:0], c.paths[:0]
+	c.links = resize(c.links, len(n.Links))
+	for id, l := range n.Links {
+		c.links[id] = chunkLink{
+			delayNS: l.DelayNS,
+			sendNS:  p.SendNS(p.PayloadBytes+p.HeaderBytes, l.BandwidthBps) + p.SendNS(p.AckBytes, n.Links[Reverse(l.ID)].BandwidthBps),
+		}
+	}
+}
 
 // add picks the paths of a batch of flows.
 func (c *routeChunk) add(r *Router, p *simkernel.Params, rec arrow.Record, opt RouteOptions, stats *RouteStats) error {
 	ids, sizes, starts := int64s(rec, "flow_id"), int64s(rec, "size_bytes"), int64s(rec, "start_ns")
 	srcs, dsts := int32s(rec, "src"), int32s(rec, "dst")
-	links := r.net.Links
 	for i, id := range ids {
 		if sizes[i] < 1 {
 			return fmt.Errorf("flow %d: size of %d bytes, must be at least 1", id, sizes[i])
 		}
-		path, err := r.Path(id, srcs[i], dsts[i], c.path)
-		c.path = path
+		before := len(c.paths)
+		paths, err := r.appendPath(id, srcs[i], dsts[i], c.paths)
+		c.paths = paths
 		if err != nil {
 			var no *UnreachableError
 			if !opt.AllowUnreachable || !errors.As(err, &no) {
@@ -124,46 +142,52 @@ func (c *routeChunk) add(r *Router, p *simkernel.Params, rec arrow.Record, opt R
 				stats.UnreachableExamples = append(stats.UnreachableExamples, no)
 			}
 		}
-		if len(c.hops)+len(path) > math.MaxInt32 || len(c.flows) == math.MaxInt32 {
+		if len(paths) > math.MaxInt32 || len(c.flows) == math.MaxInt32 {
 			return errors.New("a chunk has more than 2^31 hops; route smaller chunks")
 		}
-		f := chunkFlow{id: id, sizeBytes: sizes[i], startNS: starts[i], hopAt: int32(len(c.hops)), hops: int32(len(path)), firstLink: -1}
+		path := paths[before:]
+		f := chunkFlow{id: id, sizeBytes: sizes[i], startNS: starts[i], firstLink: -1, hops: int16(len(path))}
 		if len(path) > 0 {
 			f.firstLink = path[0]
 		}
-		for _, l := range path {
-			c.hops = append(c.hops, chunkHop{f.pathDelayNS, l, int32(len(c.flows))})
-			f.pathDelayNS += links[l].DelayNS
-			f.pathSendNS += p.SendNS(p.PayloadBytes+p.HeaderBytes, links[l].BandwidthBps) + p.SendNS(p.AckBytes, links[Reverse(l)].BandwidthBps)
+		packets := p.Packets(sizes[i])
+		for _, id := range path {
+			l := &c.links[id]
+			f.pathDelayNS += l.delayNS
+			f.pathSendNS += l.sendNS
+			l.load.add(LinkLoad{1, sizes[i], packets, starts[i], starts[i]})
 		}
 		c.flows = append(c.flows, f)
 		stats.Flows++
 		stats.Hops += int64(len(path))
-		stats.PacketHops += int64(len(path)) * p.Packets(sizes[i])
+		stats.PacketHops += int64(len(path)) * packets
 	}
 	return nil
 }
 
-// sortByLink is a counting sort of the hops by link. It is stable, so each link's hops stay in the
-// order of their flows.
-func (c *routeChunk) sortByLink(links int) {
-	c.linkAt = resize(c.linkAt, links+1)
-	clear(c.linkAt)
-	for i := range c.hops {
-		c.linkAt[c.hops[i].link+1]++
+// sortByLink is a counting sort of the hops by link: each link has as many as it has flows. It is
+// stable, so each link's hops stay in the order of their flows.
+func (c *routeChunk) sortByLink() {
+	at := 0
+	for id := range c.links {
+		c.links[id].hopAt = at
+		at += int(c.links[id].load.Flows)
 	}
-	for l := range links {
-		c.linkAt[l+1] += c.linkAt[l]
+	c.hops = resize(c.hops, at)
+	paths := c.paths
+	for i := range c.flows {
+		path := paths[:c.flows[i].hops]
+		paths = paths[len(path):]
+		h := chunkHop{flow: int32(i), prev: -1}
+		for hop, id := range path {
+			l := &c.links[id]
+			h.link, h.hop = id, int16(hop)
+			c.hops[l.hopAt] = h
+			l.hopAt++
+			h.delayToNS += l.delayNS
+			h.prev = id
+		}
 	}
-	c.byLink = resize(c.byLink, len(c.hops))
-	for i := range c.hops {
-		l := c.hops[i].link
-		c.byLink[c.linkAt[l]] = int32(i)
-		c.linkAt[l]++
-	}
-	// Every entry has moved up to the start of the next.
-	copy(c.linkAt[1:], c.linkAt[:links])
-	c.linkAt[0] = 0
 }
 
 // hopRows are the columns of a batch of hops.
@@ -182,24 +206,29 @@ func (o *hopRows) resize(n int) {
 	o.hop, o.hops = resize(o.hop, n), resize(o.hops, n)
 }
 
-func (c *routeChunk) writeHops(ctx context.Context, n *Network, firstRow int64, hops schema.Sink) error {
+// hopBatchRows is how many hops are written at a time: few enough that their columns are still in
+// the processor's second-level cache when the sink looks at them.
+const hopBatchRows = 4_096
+
+func (c *routeChunk) writeHops(ctx context.Context, firstRow int64, hops schema.Sink) error {
 	o := &c.out
-	for lo := 0; lo < len(c.byLink); lo += batchRows {
+	for lo := 0; lo < len(c.hops); lo += hopBatchRows {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		rows := c.byLink[lo:min(lo+batchRows, len(c.byLink))]
+		rows := c.hops[lo:min(lo+hopBatchRows, len(c.hops))]
 		o.resize(len(rows))
-		for k, at := range rows {
-			h := &c.hops[at]
-			f := &c.flows[h.flow]
-			prev := int32(-1)
-			if at > f.hopAt {
-				prev = c.hops[at-1].link
-			}
-			o.link[k], o.firstLink[k], o.prevLink[k] = h.link, f.firstLink, prev
+		// The flows are fetched in a loop that does nothing else, so that the processor waits for many
+		// of them at once.
+		c.gathered = resize(c.gathered, len(rows))
+		for k := range rows {
+			c.gathered[k] = c.flows[rows[k].flow]
+		}
+		for k := range rows {
+			h, f := &rows[k], &c.gathered[k]
+			o.link[k], o.firstLink[k], o.prevLink[k] = h.link, f.firstLink, h.prev
 			o.flowRow[k], o.id[k] = firstRow+int64(h.flow), f.id
-			o.hop[k], o.hops[k] = int16(at-f.hopAt), int16(f.hops)
+			o.hop[k], o.hops[k] = h.hop, f.hops
 			o.size[k], o.start[k] = f.sizeBytes, f.startNS
 			o.delayTo[k], o.pathDelay[k] = h.delayToNS, f.pathDelayNS
 			o.pathSend[k] = f.pathSendNS
@@ -214,26 +243,17 @@ func (c *routeChunk) writeHops(ctx context.Context, n *Network, firstRow int64, 
 	return nil
 }
 
-func (c *routeChunk) writeLoads(p *simkernel.Params, chunk int32, loads schema.Sink) error {
+func (c *routeChunk) writeLoads(chunk int32, loads schema.Sink) error {
 	var link, chunks []int32
 	var flows, bytes, packets, first, last []int64
-	for l := range len(c.linkAt) - 1 {
-		hops := c.byLink[c.linkAt[l]:c.linkAt[l+1]]
-		if len(hops) == 0 {
+	for id := range c.links {
+		l := &c.links[id].load
+		if l.Flows == 0 {
 			continue
 		}
-		var sumBytes, sumPackets int64
-		firstStart, lastStart := int64(math.MaxInt64), int64(math.MinInt64)
-		for _, h := range hops {
-			f := &c.flows[c.hops[h].flow]
-			sumBytes += f.sizeBytes
-			sumPackets += p.Packets(f.sizeBytes)
-			firstStart = min(firstStart, f.startNS)
-			lastStart = max(lastStart, f.startNS)
-		}
-		link, chunks = append(link, int32(l)), append(chunks, chunk)
-		flows, bytes, packets = append(flows, int64(len(hops))), append(bytes, sumBytes), append(packets, sumPackets)
-		first, last = append(first, firstStart), append(last, lastStart)
+		link, chunks = append(link, int32(id)), append(chunks, chunk)
+		flows, bytes, packets = append(flows, l.Flows), append(bytes, l.Bytes), append(packets, l.Packets)
+		first, last = append(first, l.FirstStartNS), append(last, l.LastStartNS)
 	}
 	if len(link) == 0 {
 		return nil

@@ -113,9 +113,10 @@ func TestRouteLaws(t *testing.T) {
 		if len(byFlow[f]) != len(path) {
 			t.Fatalf("flow %d has %d hops, its path %d", f, len(byFlow[f]), len(path))
 		}
-		var pathDelay int64
+		var pathDelay, pathSend int64
 		for _, l := range path {
 			pathDelay += n.Links[l].DelayNS
+			pathSend += p.SendNS(p.PayloadBytes+p.HeaderBytes, n.Links[l].BandwidthBps) + p.SendNS(p.AckBytes, n.Links[Reverse(l)].BandwidthBps)
 		}
 		var before int64
 		prev := int64(-1)
@@ -124,8 +125,8 @@ func TestRouteLaws(t *testing.T) {
 			if k < 0 {
 				t.Fatalf("flow %d has no hop %d", f, hop)
 			}
-			got := []int64{h["link_id"][k], h["flow_id"][k], h["hops"][k], h["size_bytes"][k], h["start_ns"][k], h["first_link"][k], h["prev_link"][k], h["delay_to_link_ns"][k], h["path_delay_ns"][k]}
-			if expect := []int64{int64(l), flows.id[f], int64(len(path)), flows.size[f], flows.start[f], int64(path[0]), prev, before, pathDelay}; !slices.Equal(got, expect) {
+			got := []int64{h["link_id"][k], h["flow_id"][k], h["hops"][k], h["size_bytes"][k], h["start_ns"][k], h["first_link"][k], h["prev_link"][k], h["delay_to_link_ns"][k], h["path_delay_ns"][k], h["path_send_ns"][k]}
+			if expect := []int64{int64(l), flows.id[f], int64(len(path)), flows.size[f], flows.start[f], int64(path[0]), prev, before, pathDelay, pathSend}; !slices.Equal(got, expect) {
 				t.Fatalf("flow %d, hop %d: %v, want %v", f, hop, got, expect)
 			}
 			before += n.Links[l].DelayNS
@@ -168,7 +169,7 @@ func TestRouteLaws(t *testing.T) {
 		}
 	}
 	for _, rows := range again.sizes[:len(again.sizes)-1] {
-		if rows != batchRows {
+		if rows != hopBatchRows {
 			t.Errorf("a batch of %d rows", rows)
 		}
 	}
