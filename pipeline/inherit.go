@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
@@ -23,41 +24,44 @@ import (
 type hopDigests struct {
 	to    schema.Sink
 	links []uint64 // by link id
+	rows  []uint64 // digests of a batch's rows
 }
+
+// oddDigest is an odd factor that spreads bits (2^64 over the golden ratio).
+const oddDigest = 0x9e3779b97f4a7c15
 
 // Write passes a batch on.
 func (d *hopDigests) Write(rec arrow.Record) error {
 	at := rec.Schema().FieldIndices("link_id")[0]
 	link := rec.Column(at).(*array.Int32).Int32Values()
-	row := make([]uint64, len(link))
-	const odd = 0x9e3779b97f4a7c15
-	mix := func(i int, v uint64) {
-		x := (row[i] ^ v) * odd
-		row[i] = x ^ x>>29
-	}
+	d.rows = slices.Grow(d.rows[:0], len(link))[:len(link)]
+	clear(d.rows)
 	for _, col := range rec.Columns() {
 		switch a := col.(type) {
 		case *array.Int16:
-			for i, v := range a.Int16Values() {
-				mix(i, uint64(v))
-			}
+			digestColumn(d.rows, a.Int16Values())
 		case *array.Int32:
-			for i, v := range a.Int32Values() {
-				mix(i, uint64(v))
-			}
+			digestColumn(d.rows, a.Int32Values())
 		case *array.Int64:
-			for i, v := range a.Int64Values() {
-				mix(i, uint64(v))
-			}
+			digestColumn(d.rows, a.Int64Values())
 		default:
 			return fmt.Errorf("table hops has a column of type %s, which has no digest", col.DataType())
 		}
 	}
 	for i, id := range link {
-		x := (d.links[id] ^ row[i]) * odd
+		x := (d.links[id] ^ d.rows[i]) * oddDigest
 		d.links[id] = x ^ x>>32
 	}
 	return d.to.Write(rec)
+}
+
+// digestColumn adds a column to the digests of its rows.
+func digestColumn[T int16 | int32 | int64](rows []uint64, values []T) {
+	rows = rows[:len(values)]
+	for i, v := range values {
+		x := (rows[i] ^ uint64(v)) * oddDigest
+		rows[i] = x ^ x>>29
+	}
 }
 
 func (r *Run) digestsPath(n int) string {
