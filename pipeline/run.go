@@ -380,7 +380,7 @@ func (r *Run) Route(ctx context.Context) error {
 	err = r.perform(ctx, s, chunkTasks(flows), "flows", func() (work, error) {
 		return func(ctx context.Context, n int, t task) ([]part, int64, any, error) {
 			return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
-				in := r.lake.read(schema.Flows, flows[n:n+1], nil, nil)
+				in := r.lake.read(schema.Flows, flows[n:n+1], stages.RouteColumns(), nil)
 				defer closeQuietly(in)
 				hops := &hopDigests{to: out[0], links: make([]uint64, len(r.net.Links))}
 				stats, err := stages.Route(ctx, r.router, &r.spec.Params, in, int32(n), t.Lo, hops, out[1],

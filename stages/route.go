@@ -42,10 +42,15 @@ func (s *RouteStats) Add(t RouteStats) {
 	s.UnreachableExamples = append(s.UnreachableExamples, t.UnreachableExamples[:min(room, len(t.UnreachableExamples))]...)
 }
 
-// Route picks the paths of one chunk of the workload: the flows of in (batches of table flows),
-// which are rows firstRow and on of that table. It writes their hops to hops (table hops), sorted
-// by link and flow, and to loads what every link with a flow carries of this chunk (table
-// link_loads), sorted by link.
+// RouteColumns are the columns of table flows that Route looks at.
+func RouteColumns() []string {
+	return []string{"flow_id", "src", "dst", "size_bytes", "start_ns"}
+}
+
+// Route picks the paths of one chunk of the workload: the flows of in (batches of table flows, at
+// least its RouteColumns), which are rows firstRow and on of that table. It writes their hops to hops
+// (table hops), sorted by link and flow, and to loads what every link with a flow carries of this chunk
+// (table link_loads), sorted by link.
 //
 // It holds the chunk in memory: about 50 bytes a flow and 30 a hop. A source or destination that is
 // no host, or is the same, and a size below 1 are errors naming the flow, as is a pair of hosts that
