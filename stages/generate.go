@@ -273,31 +273,59 @@ type flowSource struct {
 	sizes         *SizeCDF
 	service, vnet string
 	key           uint64
-	index         uint64 // of the flow that is drawn next
+	index         uint64 // of the flow after this one
 	clockNS       float64
-	src, dst      int32
-	sizeBytes     int64
+	drawnFlow
+	ahead []drawnFlow // the flows after this one
+	block []drawnFlow // what they are a part of
 }
 
-// next draws the next flow. The order of the draws is part of the results.
+type drawnFlow struct {
+	src, dst  int32
+	sizeBytes int64
+	gapNS     float64 // since the flow before it
+}
+
+// blockFlows is how many flows are drawn at a time.
+const blockFlows = 256
+
+// next goes to the next flow.
 func (s *flowSource) next() {
-	st := Stream{mix64(s.key + s.index*weyl)}
-	s.index++
-	pair := s.plan.cells.draw(st.Uint64())
-	x := st.Uint64()
-	from, to := s.plan.racks[pair.src], s.plan.racks[pair.dst]
-	i := below32(uint32(x>>32), len(from))
-	var j int
-	if pair.src == pair.dst {
-		if j = below32(uint32(x), len(to)-1); j >= i {
-			j++
-		}
-	} else {
-		j = below32(uint32(x), len(to))
+	if len(s.ahead) == 0 {
+		s.draw()
 	}
-	s.src, s.dst = from[i], to[j]
-	s.sizeBytes = s.sizes.Size(st.Float64())
-	s.clockNS += s.plan.gapNS.Draw(&st)
+	s.drawnFlow, s.ahead = s.ahead[0], s.ahead[1:]
+	s.index++
+	s.clockNS += s.gapNS
+}
+
+// draw draws the next block of flows. The order of a flow's draws is part of the results. The pairs come
+// in a loop of their own, so that the processor looks up many at once in a table beyond its caches.
+func (s *flowSource) draw() {
+	var streams [blockFlows]Stream
+	var pairs [blockFlows]rackPair
+	for k := range pairs {
+		st := Stream{mix64(s.key + (s.index+uint64(k))*weyl)}
+		pairs[k] = s.plan.cells.draw(st.Uint64())
+		streams[k] = st
+	}
+	s.block = resize(s.block, blockFlows)
+	for k, pair := range pairs {
+		st := &streams[k]
+		x := st.Uint64()
+		from, to := s.plan.racks[pair.src], s.plan.racks[pair.dst]
+		i := below32(uint32(x>>32), len(from))
+		var j int
+		if pair.src == pair.dst {
+			if j = below32(uint32(x), len(to)-1); j >= i {
+				j++
+			}
+		} else {
+			j = below32(uint32(x), len(to))
+		}
+		s.block[k] = drawnFlow{from[i], to[j], s.sizes.Size(st.Float64()), s.plan.gapNS.Draw(st)}
+	}
+	s.ahead = s.block
 }
 
 type flowColumns struct {
