@@ -44,10 +44,15 @@ func column[T fixedWidth](values []T) arrow.Array {
 
 // stringColumn is an Arrow column of the strings.
 func stringColumn(values []string) arrow.Array {
-	b := array.NewStringBuilder(memory.DefaultAllocator)
-	defer b.Release()
-	b.AppendValues(values, nil)
-	return b.NewArray()
+	ends := make([]int32, len(values)+1)
+	for i, v := range values {
+		ends[i+1] = ends[i] + int32(len(v))
+	}
+	items := make([]byte, 0, ends[len(values)])
+	for _, v := range values {
+		items = append(items, v...)
+	}
+	return bytesColumn(arrow.BinaryTypes.String, ends, items)
 }
 
 // boolColumn is an Arrow column of the values.
@@ -71,8 +76,13 @@ func (c *binaryColumn) of(a *arena, rows []int32) arrow.Array {
 		c.items = append(c.items, a.at(int(i))...)
 		c.ends = append(c.ends, int32(len(c.items)))
 	}
-	offsets := unsafe.Slice((*byte)(unsafe.Pointer(&c.ends[0])), 4*len(c.ends))
-	data := array.NewData(arrow.BinaryTypes.Binary, len(rows), []*memory.Buffer{nil, memory.NewBufferBytes(offsets), memory.NewBufferBytes(c.items)}, nil, 0, 0)
+	return bytesColumn(arrow.BinaryTypes.Binary, c.ends, c.items)
+}
+
+// bytesColumn is an Arrow column of items, one after the other; ends are where they end, from 0 on.
+func bytesColumn(typ arrow.DataType, ends []int32, items []byte) arrow.Array {
+	offsets := unsafe.Slice((*byte)(unsafe.Pointer(&ends[0])), 4*len(ends))
+	data := array.NewData(typ, len(ends)-1, []*memory.Buffer{nil, memory.NewBufferBytes(offsets), memory.NewBufferBytes(items)}, nil, 0, 0)
 	defer data.Release()
 	return array.MakeFromData(data)
 }
