@@ -46,13 +46,21 @@ func newTableWriter(t schema.Table, out io.Writer) *tableWriter {
 	for i, name := range t.Sort {
 		sorting[i] = parquet.Ascending(name)
 	}
-	w := parquet.NewGenericWriter[any](out, parquetSchema(t),
+	options := []parquet.WriterOption{
+		parquetSchema(t),
 		parquet.CreatedBy("parsimon", strconv.Itoa(schema.Version), ""),
 		parquet.SortingWriterConfig(parquet.SortingColumns(sorting...)),
 		parquet.Compression(zstdFast),
 		parquet.DataPageStatistics(false),
-		parquet.PageBufferSize(256<<10),
-		parquet.WriteBufferSize(1<<20))
+		parquet.PageBufferSize(256 << 10),
+		parquet.WriteBufferSize(1 << 20),
+	}
+	for _, c := range t.Columns {
+		if c.Type.ID() == arrow.BINARY { // has no order worth knowing
+			options = append(options, parquet.SkipPageBounds(c.Name))
+		}
+	}
+	w := parquet.NewGenericWriter[any](out, options...)
 	w.SetKeyValueMetadata(schema.VersionKey, strconv.Itoa(schema.Version))
 	w.SetKeyValueMetadata(schema.TableKey, t.Name)
 	return &tableWriter{table: t, w: w, columns: w.ColumnWriters(), values: make([]parquet.Value, 0, valueChunk)}
