@@ -5,7 +5,8 @@ import "math"
 // serve simulates a first hop. The host is the only queue, and marks nothing: unless packets were
 // marked elsewhere every rate stays at line rate. An ACK's time is known when its packet leaves.
 func (k *Kernel) serve() {
-	if !k.blocks && k.windowNeverBinds() {
+	nothingTold := len(k.c.Elsewhere) == 0 && (!k.blocks || k.params.Transport == DCTCP) // others record more than holds
+	if nothingTold && k.windowNeverBinds() {
 		k.serveRounds()
 		return
 	}
@@ -107,7 +108,50 @@ func (k *Kernel) windowNeverBinds() bool {
 type turn struct {
 	row  int32
 	left int64 // payload
+
+	// For Result.Here: its next packet's number, when that could be sent if the flow were alone, and, of the
+	// block that it is in, the index and the sum of the holds.
+	sent, alonePS int64
+	block         uint32
+	waitPS        int64
 }
+
+// holds takes up that the next packets of a flow leave at full packets' distance times flows, from startPS on.
+func (k *Kernel) holds(f *turn, packets, startPS, fullPS, flows int64) {
+	if !k.blocks {
+		return
+	}
+	each := (flows - 1) * fullPS
+	f.waitPS += startPS - f.alonePS - each
+	f.alonePS = startPS + (packets-1)*flows*fullPS + fullPS
+	for packets > 0 {
+		end := f.sent + 1
+		if f.sent >= blockPackets {
+			end = f.sent&^(blockPackets-1) + blockPackets
+		}
+		n := min(packets, end-f.sent)
+		f.waitPS += n * each
+		f.sent += n
+		packets -= n
+		if f.sent == end {
+			k.endBlock(f)
+		}
+	}
+}
+
+// endBlock records the mean hold of the block of the flow's packets up to its last.
+func (k *Kernel) endBlock(f *turn) {
+	packets := int64(1)
+	if f.sent > blockPackets {
+		packets = (f.sent-1)&(blockPackets-1) + 1
+	}
+	k.r.Here[f.block].WaitNS = int32(min((f.waitPS/psPerNS+packets/2)/packets, math.MaxInt32))
+	f.block++
+	f.waitPS = 0
+}
+
+// inBlock says whether the flow has sent a part of a block.
+func (f *turn) inBlock() bool { return f.sent > blockPackets && f.sent&(blockPackets-1) != 0 }
 
 // serveRounds simulates a first hop where no window binds: the host serves its flows in turn, back
 // to back. Whole rounds between two interactions (a flow starts, or sends its last packet) are one
@@ -129,7 +173,7 @@ func (k *Kernel) serveRounds() {
 			free = max(free, k.nextPS)
 		}
 		for k.nextPS <= free {
-			turns = append(turns, turn{int32(k.nextRow), c.SizeBytes[k.nextRow]})
+			turns = append(turns, turn{row: int32(k.nextRow), left: c.SizeBytes[k.nextRow], alonePS: k.nextPS, block: k.nextBlock})
 			k.advanceStart()
 			steps = 0
 		}
@@ -148,10 +192,12 @@ func (k *Kernel) serveRounds() {
 			packets := (min(k.nextPS, horizonPS-fullPS) - free + fullPS - 1) / fullPS
 			if rounds := min((least-1)/payload, packets/n); rounds > 0 {
 				k.countFirstHop(free, rounds*n, payload+header, rounds*n*fullPS)
-				free += rounds * n * fullPS
 				for i := range turns {
 					turns[i].left -= rounds * payload
+					place := (int64(i-at) + n) % n
+					k.holds(&turns[i], rounds, free+place*fullPS, fullPS, n)
 				}
+				free += rounds * n * fullPS
 				if at == 0 {
 					at = len(turns)
 				}
@@ -166,11 +212,15 @@ func (k *Kernel) serveRounds() {
 			break
 		}
 		k.countFirstHop(free, 1, size+header, leave-free)
+		k.holds(f, 1, free, fullPS, 1)
 		free = leave
 		at++
 		if f.left -= size; f.left == 0 {
 			at--
 			row := f.row
+			if f.inBlock() {
+				k.endBlock(f)
+			}
 			k.record(row, leave+c.PathDelayNS[row]*psPerNS, 0)
 			turns = append(turns[:at], turns[at+1:]...)
 			steps = 0
