@@ -16,19 +16,8 @@ import (
 	"parsimon/schema"
 )
 
-// CatalogFile is the name of the catalog in a lake: a DuckDB database that holds only views.
+// CatalogFile is the name of the catalog in a lake: a DuckDB database that holds only views and macros.
 const CatalogFile = "parsimon.duckdb"
-
-// sizeBins defines the bins of flow size that questions speak of: the paper's three of section 5
-// with its middle one, 10 KB to 1 MB, halved at 100 KB. KB is 1,000 bytes. Both borders belong to
-// a bin; bin 'all' holds every flow.
-const sizeBins = `SELECT * FROM (VALUES
-    (CAST(0 AS INTEGER), '<10 KB', CAST(0 AS BIGINT), CAST(9999 AS BIGINT)),
-    (1, '10-100 KB', 10000, 99999),
-    (2, '100 KB-1 MB', 100000, 1000000),
-    (3, '>1 MB', 1000001, 9223372036854775807),
-    (4, 'all', 0, 9223372036854775807)
-) AS bins(bin, size_bin, size_min_bytes, size_max_bytes)`
 
 // intervals turns table confidence around: a row for each group of flows, its 95% intervals side by
 // side, and in words what to beware of: where the trace is too short, and what kinds of weakness table
@@ -69,7 +58,7 @@ func views(lake, base string) ([]view, error) {
 			all = append(all, v)
 		}
 	}
-	all = append(all, view{"size_bins", sizeBins}, view{"intervals", intervals})
+	all = append(all, view{"size_bins", sizeBinsView()}, view{"intervals", intervals})
 	for _, q := range List() {
 		text := paramUse.ReplaceAllStringFunc(q.SQL, func(use string) string {
 			for _, p := range q.Params {
@@ -230,6 +219,9 @@ func createCatalog(lake, path string, all []view) (err error) {
 			return err
 		}
 	}
+	if err := createMacros(ctx, conn); err != nil {
+		return err
+	}
 	if err := createViews(ctx, conn, all); err != nil {
 		return err
 	}
@@ -237,6 +229,17 @@ func createCatalog(lake, path string, all []view) (err error) {
 	for _, s := range []string{"CHECKPOINT catalog_file", "USE memory", "DETACH catalog_file"} {
 		if _, err := conn.ExecContext(ctx, s); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// createMacros creates the catalog's macros, which views use.
+func createMacros(ctx context.Context, conn *sql.Conn) error {
+	for _, m := range []string{sizeBinMacro(), percentileCellMacro, percentilesMacro(), percentilesAndWholeMacro()} {
+		if _, err := conn.ExecContext(ctx, "CREATE MACRO "+m); err != nil {
+			name, _, _ := strings.Cut(m, "(")
+			return fmt.Errorf("macro %s: %w", name, err)
 		}
 	}
 	return nil

@@ -9,11 +9,15 @@
 // p99_links and tail_budget, which go by way of a list of the tail: their parameters prune). A window
 // of start_ns skips the files and row groups outside it.
 //
-// A percentile is DuckDB's quantile_cont everywhere: exact, from all values, with linear
+// A percentile is what DuckDB's quantile_cont gives everywhere: exact, from all values, with linear
 // interpolation between the two nearest (Hyndman and Fan's type 7), which is also what
-// numpy.percentile, pandas and polars' "linear" compute from the same Parquet files.
+// numpy.percentile, pandas and polars' "linear" compute from the same Parquet files. Where groups
+// are large the catalog's macro percentiles finds it (see percentiles.go), in memory that does not grow with the
+// flows; questions by rack, pair of racks, or hot link, and error_by_service, use quantile_cont itself,
+// which holds 8 to 16 bytes for each of their flows.
 //
-// The borders of the size bins stand in one place, the view size_bins (see catalog.go).
+// The borders of the size bins stand in one place, sizeBins; the view size_bins and the macro size_bin_of
+// are made from them.
 //
 // The sandbox has four walls. A statement must be one SELECT: by DuckDB's own prepared-statement
 // type, and by its parser's tree, in which only table functions known to be harmless may occur

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -43,6 +44,9 @@ var fileFunctions = set(
 	"read_json_objects", "read_ndjson", "read_ndjson_auto", "read_ndjson_objects", "read_text",
 	"read_blob", "glob",
 )
+
+// relationMacros are the catalog's table macros, whose first argument is the name of a relation.
+var relationMacros = set("percentiles", "percentiles_and_whole")
 
 // deniedScalars are the scalar functions that reach beyond their arguments: json_serialize_plan
 // binds (and so opens files of) a statement it gets as text, write_log and nextval change state.
@@ -182,14 +186,43 @@ func (db *DB) judgeTableFunction(n map[string]any) error {
 	if plainFunctions[name] {
 		return nil
 	}
+	arguments, _ := function["children"].([]any)
+	if relationMacros[name] {
+		return judgeRelation(name, arguments)
+	}
 	if !fileFunctions[name] {
 		return fmt.Errorf("%w; table function %q is not allowed", ErrRefused, name)
 	}
-	arguments, _ := function["children"].([]any)
 	if len(arguments) == 0 {
 		return fmt.Errorf("%w; %s needs a path", ErrRefused, name)
 	}
 	return db.judgePathArgument(name, arguments[0])
+}
+
+// judgeRelation accepts a macro's relation if it is a plain name: any other could be a file's.
+func judgeRelation(macro string, arguments []any) error {
+	if len(arguments) > 0 {
+		a, _ := arguments[0].(map[string]any)
+		switch a["type"] {
+		case "COLUMN_REF":
+			names, _ := a["column_names"].([]any)
+			if len(names) == 1 && plainRelation(names[0]) {
+				return nil
+			}
+		case "VALUE_CONSTANT":
+			if value, _ := a["value"].(map[string]any); plainRelation(value["value"]) {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("%w; the relation of %s must be the name of a view, or of one in WITH, of letters, digits and _", ErrRefused, macro)
+}
+
+var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+func plainRelation(name any) bool {
+	text, _ := name.(string)
+	return plainName.MatchString(text)
 }
 
 // judgePathArgument accepts a text literal or a list of them: a path that is computed cannot be

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -28,6 +29,9 @@ type Options struct {
 type DB struct {
 	lake string // absolute, links resolved
 	sql  *sql.DB
+	// addQuestions creates the views of the questions, once: they take DuckDB 0.02 s each to
+	// understand, and only SQL of someone's own needs them.
+	addQuestions func() error
 }
 
 // Open opens a lake for reading. The database is in memory and holds the views of the catalog (the
@@ -92,9 +96,23 @@ func Open(lake string, opt Options) (_ *DB, err error) {
 	if err := checkVersions(ctx, conn, root); err != nil {
 		return nil, fmt.Errorf("open lake %s: %w", lake, err)
 	}
-	if err := createViews(ctx, conn, all); err != nil {
+	if err := createMacros(ctx, conn); err != nil {
 		return nil, fmt.Errorf("open lake %s: %w", lake, err)
 	}
+	tables, questions := all[:len(all)-len(List())], all[len(all)-len(List()):]
+	if err := createViews(ctx, conn, tables); err != nil {
+		return nil, fmt.Errorf("open lake %s: %w", lake, err)
+	}
+	db.addQuestions = sync.OnceValue(func() error {
+		conn, err := db.sql.Conn(ctx)
+		if err == nil {
+			err = errors.Join(createViews(ctx, conn, questions), conn.Close())
+		}
+		if err != nil {
+			return fmt.Errorf("lake %s: %w", lake, err)
+		}
+		return nil
+	})
 	for _, s := range []string{
 		"SET allowed_directories = [" + quote(root) + "]",
 		"SET enable_external_access = false",

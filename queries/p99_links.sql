@@ -6,12 +6,14 @@
 -- param: quantile fraction = 0.99 : flows whose slowdown is above this quantile are the tail
 -- param: n count = 10 : number of links to list
 
-WITH limits AS (
-    SELECT scenario, variant, quantile_cont(slowdown, CAST($quantile AS DOUBLE)) AS slowdown_limit
+WITH picked AS NOT MATERIALIZED (
+    SELECT scenario, variant, 'all' AS flow_group, slowdown AS value
     FROM slowdowns
     WHERE ($scenario = '' OR scenario = $scenario)
       AND ($variant = '' OR variant = $variant)
-    GROUP BY scenario, variant
+), limits AS (
+    SELECT scenario, variant, q[1] AS slowdown_limit
+    FROM percentiles(picked, [$quantile])
 ), tail AS (
     -- By way of a list: DuckDB then knows that these are few, and looks the hops up in them, not
     -- them in a table of all hops.

@@ -49,6 +49,9 @@ func (db *DB) Run(ctx context.Context, query Query, params map[string]string) (*
 // anything else wrap ErrRefused. Tables and questions are views of their own names; files inside
 // the lake can be read by absolute path. The caller closes the rows.
 func (db *DB) SQL(ctx context.Context, text string) (*Rows, error) {
+	if err := db.addQuestions(); err != nil {
+		return nil, fmt.Errorf("query: %w", err)
+	}
 	conn, err := db.sql.Conn(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("query: %w", err)

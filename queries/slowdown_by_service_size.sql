@@ -4,17 +4,21 @@
 -- param: scenario text = '' : scenario id; empty means every scenario in the lake, each on its own rows
 -- param: variant text = '' : estimator variant; empty means every variant in the lake, each on its own rows
 
-WITH groups AS (
-    SELECT
-        s.scenario, s.variant, s.service, b.bin, b.size_bin,
-        count(*) AS flows,
-        quantile_cont(s.slowdown, [0.5, 0.9, 0.99, 0.999]) AS q,
-        max(s.slowdown) AS max_slowdown
-    FROM slowdowns AS s
-    JOIN size_bins AS b ON s.size_bytes BETWEEN b.size_min_bytes AND b.size_max_bytes
-    WHERE ($scenario = '' OR s.scenario = $scenario)
-      AND ($variant = '' OR s.variant = $variant)
-    GROUP BY s.scenario, s.variant, s.service, b.bin, b.size_bin
+WITH picked AS NOT MATERIALIZED (
+    SELECT scenario, variant, {service: service, bin: size_bin_of(size_bytes)} AS flow_group, slowdown AS value
+    FROM slowdowns
+    WHERE ($scenario = '' OR scenario = $scenario)
+      AND ($variant = '' OR variant = $variant)
+), whole AS NOT MATERIALIZED (
+    SELECT * REPLACE (flow_group.service AS flow_group) FROM picked
+), groups AS (
+    SELECT p.scenario, p.variant, p.flow_group.service AS service, b.bin, b.size_bin, p.flows, p.q, p.max_value AS max_slowdown
+    FROM percentiles(picked, [0.5, 0.9, 0.99, 0.999]) AS p
+    JOIN size_bins AS b ON b.bin = p.flow_group.bin
+    UNION ALL
+    SELECT p.scenario, p.variant, p.flow_group, b.bin, b.size_bin, p.flows, p.q, p.max_value
+    FROM percentiles(whole, [0.5, 0.9, 0.99, 0.999]) AS p
+    JOIN size_bins AS b ON b.size_bin = 'all'
 ), trust AS (
     SELECT * FROM intervals
     WHERE service IS NOT NULL

@@ -6,28 +6,37 @@
 -- param: from_ns time = 0 : flows that start from then on, in ns
 -- param: to_ns time = 9223372036854775807 : and before then
 
-WITH picked AS (
-    SELECT scenario, variant, service, vnet, size_bytes, slowdown
+WITH picked AS NOT MATERIALIZED (
+    SELECT scenario, variant, {service: service, vnet: vnet} AS flow_group, slowdown AS value
     FROM slowdowns
     WHERE ($scenario = '' OR scenario = $scenario)
       AND ($variant = '' OR variant = $variant)
       AND start_ns >= $from_ns AND start_ns < $to_ns
-), everything AS (
-    SELECT scenario, variant, count(*) AS flows, sum(size_bytes) AS bytes, quantile_cont(slowdown, [0.5, 0.99]) AS q
-    FROM picked
-    GROUP BY scenario, variant
-), groups AS (
-    SELECT scenario, variant, service, vnet, count(*) AS flows, sum(size_bytes) AS bytes, quantile_cont(slowdown, [0.5, 0.9, 0.99, 0.999]) AS q
-    FROM picked
+), sizes AS (
+    SELECT scenario, variant, service, vnet, sum(size_bytes) AS bytes
+    FROM slowdowns
+    WHERE ($scenario = '' OR scenario = $scenario)
+      AND ($variant = '' OR variant = $variant)
+      AND start_ns >= $from_ns AND start_ns < $to_ns
     GROUP BY scenario, variant, service, vnet
+), groups AS (
+    SELECT
+        *,
+        max(flows) FILTER (WHERE whole) OVER everything AS all_flows,
+        max(q[1]) FILTER (WHERE whole) OVER everything AS all_p50,
+        max(q[3]) FILTER (WHERE whole) OVER everything AS all_p99
+    FROM percentiles_and_whole(picked, [0.5, 0.9, 0.99, 0.999])
+    WINDOW everything AS (PARTITION BY scenario, variant)
 )
 SELECT
-    g.scenario, g.variant, g.service, g.vnet, g.flows,
-    g.flows / CAST(e.flows AS DOUBLE) AS flow_share,
-    CAST(g.bytes AS DOUBLE) / CAST(e.bytes AS DOUBLE) AS byte_share,
+    g.scenario, g.variant, s.service, s.vnet, g.flows,
+    g.flows / CAST(g.all_flows AS DOUBLE) AS flow_share,
+    CAST(s.bytes AS DOUBLE) / CAST(sum(s.bytes) OVER (PARTITION BY g.scenario, g.variant) AS DOUBLE) AS byte_share,
     g.q[1] AS p50_slowdown, g.q[2] AS p90_slowdown, g.q[3] AS p99_slowdown, g.q[4] AS p999_slowdown,
-    e.q[1] AS all_p50_slowdown, e.q[2] AS all_p99_slowdown,
-    g.q[3] / e.q[2] AS p99_over_all
+    g.all_p50 AS all_p50_slowdown, g.all_p99 AS all_p99_slowdown,
+    g.q[3] / g.all_p99 AS p99_over_all
 FROM groups AS g
-JOIN everything AS e ON e.scenario = g.scenario AND e.variant = g.variant
-ORDER BY g.scenario, g.variant, g.service, g.vnet
+JOIN sizes AS s
+  ON s.scenario = g.scenario AND s.variant = g.variant AND s.service = g.flow_group.service AND s.vnet = g.flow_group.vnet
+WHERE NOT g.whole
+ORDER BY g.scenario, g.variant, s.service, s.vnet

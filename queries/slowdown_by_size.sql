@@ -5,17 +5,15 @@
 -- param: variant text = '' : estimator variant; empty means every variant in the lake, each on its own rows
 
 -- Every flow falls into its own bin of size_bins and into bin 'all'.
-WITH groups AS (
-    SELECT
-        s.scenario, s.variant, b.bin, b.size_bin,
-        count(*) AS flows,
-        quantile_cont(s.slowdown, [0.5, 0.9, 0.99, 0.999]) AS q,
-        max(s.slowdown) AS max_slowdown
-    FROM slowdowns AS s
-    JOIN size_bins AS b ON s.size_bytes BETWEEN b.size_min_bytes AND b.size_max_bytes
-    WHERE ($scenario = '' OR s.scenario = $scenario)
-      AND ($variant = '' OR s.variant = $variant)
-    GROUP BY s.scenario, s.variant, b.bin, b.size_bin
+WITH picked AS NOT MATERIALIZED (
+    SELECT scenario, variant, size_bin_of(size_bytes) AS flow_group, slowdown AS value
+    FROM slowdowns
+    WHERE ($scenario = '' OR scenario = $scenario)
+      AND ($variant = '' OR variant = $variant)
+), groups AS (
+    SELECT p.scenario, p.variant, b.bin, b.size_bin, p.flows, p.q, p.max_value AS max_slowdown
+    FROM percentiles_and_whole(picked, [0.5, 0.9, 0.99, 0.999]) AS p
+    JOIN size_bins AS b ON CASE WHEN p.whole THEN b.size_bin = 'all' ELSE b.bin = p.flow_group END
 ), trust AS (
     SELECT * FROM intervals
     WHERE service IS NULL AND vnet IS NULL

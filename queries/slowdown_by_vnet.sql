@@ -4,16 +4,14 @@
 -- param: scenario text = '' : scenario id; empty means every scenario in the lake, each on its own rows
 -- param: variant text = '' : estimator variant; empty means every variant in the lake, each on its own rows
 
-WITH groups AS (
-    SELECT
-        scenario, variant, vnet,
-        count(*) AS flows,
-        quantile_cont(slowdown, [0.5, 0.9, 0.99, 0.999]) AS q,
-        max(slowdown) AS max_slowdown
+WITH picked AS NOT MATERIALIZED (
+    SELECT scenario, variant, vnet AS flow_group, slowdown AS value
     FROM slowdowns
     WHERE ($scenario = '' OR scenario = $scenario)
       AND ($variant = '' OR variant = $variant)
-    GROUP BY scenario, variant, vnet
+), groups AS (
+    SELECT scenario, variant, flow_group AS vnet, flows, q, max_value AS max_slowdown
+    FROM percentiles(picked, [0.5, 0.9, 0.99, 0.999])
 ), trust AS (
     SELECT * FROM intervals
     WHERE vnet IS NOT NULL AND size_bin = 'all'

@@ -5,17 +5,14 @@
 -- param: variant text = '' : estimator variant; empty means every variant in the lake, each on its own rows
 -- param: interval_ms positive = 100 : length of an interval, in ms (rounded to whole ns)
 
-WITH groups AS (
-    SELECT
-        scenario, variant,
-        start_ns // greatest(1, CAST($interval_ms * 1e6 AS BIGINT)) AS slot,
-        count(*) AS flows,
-        quantile_cont(slowdown, [0.5, 0.9, 0.99, 0.999]) AS q,
-        max(slowdown) AS max_slowdown
+WITH picked AS NOT MATERIALIZED (
+    SELECT scenario, variant, start_ns // greatest(1, CAST($interval_ms * 1e6 AS BIGINT)) AS flow_group, slowdown AS value
     FROM slowdowns
     WHERE ($scenario = '' OR scenario = $scenario)
       AND ($variant = '' OR variant = $variant)
-    GROUP BY scenario, variant, slot
+), groups AS (
+    SELECT scenario, variant, flow_group AS slot, flows, q, max_value AS max_slowdown
+    FROM percentiles(picked, [0.5, 0.9, 0.99, 0.999])
 )
 SELECT
     scenario, variant,

@@ -7,38 +7,34 @@
 
 -- Bin k goes from above the size at quantile k/bins to the size at quantile (k+1)/bins, both sizes
 -- that flows have. Flows of one size stay together, so a size that many flows share makes its bin
--- larger and leaves the next ones out.
-WITH borders AS (
-    SELECT
-        scenario, variant,
-        quantile_disc(size_bytes, [k / CAST($bins AS DOUBLE) FOR k IN range(0, $bins + 1)]) AS sizes
+-- larger and leaves the next ones out: a size is in the bin of its first flow.
+WITH sizes AS (
+    SELECT scenario, variant, size_bytes, count(*) AS n
     FROM slowdowns
     WHERE ($scenario = '' OR scenario = $scenario)
       AND ($variant = '' OR variant = $variant)
-    GROUP BY scenario, variant
-), bins AS (
+    GROUP BY scenario, variant, size_bytes
+), binned AS MATERIALIZED (
     SELECT
-        scenario, variant, k AS bin,
-        CASE WHEN k = 0 THEN -1 ELSE sizes[k + 1] END AS above_bytes,
-        sizes[k + 2] AS to_bytes
-    FROM borders, range(0, $bins) AS numbers(k)
-), groups AS (
-    SELECT
-        s.scenario, s.variant, b.bin,
-        min(s.size_bytes) AS size_min_bytes,
-        max(s.size_bytes) AS size_max_bytes,
-        count(*) AS flows,
-        quantile_cont(s.slowdown, [0.5, 0.95, 0.99]) AS q
+        scenario, variant, size_bytes,
+        (CAST(sum(n) OVER (everything ORDER BY size_bytes) AS BIGINT) - n) * $bins // CAST(sum(n) OVER everything AS BIGINT) AS bin
+    FROM sizes
+    WINDOW everything AS (PARTITION BY scenario, variant)
+    QUALIFY bin < $bins -- as all are, but now DuckDB sees that sizes are fewer than flows
+), picked AS NOT MATERIALIZED (
+    SELECT s.scenario, s.variant, b.bin AS flow_group, s.slowdown AS value
     FROM slowdowns AS s
-    JOIN bins AS b
-      ON b.scenario = s.scenario AND b.variant = s.variant
-     AND s.size_bytes > b.above_bytes AND s.size_bytes <= b.to_bytes
+    JOIN binned AS b ON b.scenario = s.scenario AND b.variant = s.variant AND b.size_bytes = s.size_bytes
     WHERE ($scenario = '' OR s.scenario = $scenario)
       AND ($variant = '' OR s.variant = $variant)
-    GROUP BY s.scenario, s.variant, b.bin
+), bins AS (
+    SELECT scenario, variant, bin, min(size_bytes) AS size_min_bytes, max(size_bytes) AS size_max_bytes
+    FROM binned
+    GROUP BY scenario, variant, bin
 )
 SELECT
-    scenario, variant, bin, size_min_bytes, size_max_bytes, flows,
-    q[1] AS p50_slowdown, q[2] AS p95_slowdown, q[3] AS p99_slowdown
-FROM groups
-ORDER BY scenario, variant, bin
+    p.scenario, p.variant, b.bin, b.size_min_bytes, b.size_max_bytes, p.flows,
+    p.q[1] AS p50_slowdown, p.q[2] AS p95_slowdown, p.q[3] AS p99_slowdown
+FROM percentiles(picked, [0.5, 0.95, 0.99]) AS p
+JOIN bins AS b ON b.scenario = p.scenario AND b.variant = p.variant AND b.bin = p.flow_group
+ORDER BY p.scenario, p.variant, b.bin

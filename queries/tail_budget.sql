@@ -6,23 +6,25 @@
 -- param: service text = '' : service; empty means every service, each on its own rows
 -- param: quantile fraction = 0.99 : flows whose slowdown is at least this quantile of their service's are the tail
 
-WITH picked AS (
-    SELECT scenario, variant, service, flow_row, slowdown
+WITH picked AS NOT MATERIALIZED (
+    SELECT scenario, variant, service AS flow_group, slowdown AS value
     FROM slowdowns
     WHERE ($scenario = '' OR scenario = $scenario)
       AND ($variant = '' OR variant = $variant)
       AND ($service = '' OR service = $service)
 ), limits AS (
-    SELECT scenario, variant, service, quantile_cont(slowdown, CAST($quantile AS DOUBLE)) AS slowdown_limit
-    FROM picked
-    GROUP BY scenario, variant, service
+    SELECT scenario, variant, flow_group AS service, q[1] AS slowdown_limit
+    FROM percentiles(picked, [$quantile])
 ), tail AS (
     -- By way of a list: DuckDB then knows that these are few, and looks the hops up in them, not
     -- them in a table of all hops.
-    SELECT unnest(list(row(p.scenario, p.variant, p.service, p.flow_row, l.slowdown_limit)::STRUCT(scenario VARCHAR, variant VARCHAR, service VARCHAR, flow_row BIGINT, slowdown_limit DOUBLE)), recursive := true)
-    FROM picked AS p
-    JOIN limits AS l ON l.scenario = p.scenario AND l.variant = p.variant AND l.service = p.service
-    WHERE p.slowdown >= l.slowdown_limit
+    SELECT unnest(list(row(s.scenario, s.variant, s.service, s.flow_row, l.slowdown_limit)::STRUCT(scenario VARCHAR, variant VARCHAR, service VARCHAR, flow_row BIGINT, slowdown_limit DOUBLE)), recursive := true)
+    FROM slowdowns AS s
+    JOIN limits AS l ON l.scenario = s.scenario AND l.variant = s.variant AND l.service = s.service
+    WHERE s.slowdown >= l.slowdown_limit
+      AND ($scenario = '' OR s.scenario = $scenario)
+      AND ($variant = '' OR s.variant = $variant)
+      AND ($service = '' OR s.service = $service)
 ), parts AS (
     -- Decimals add up to the same bits in any order, doubles do not.
     SELECT t.scenario, t.variant, t.service, t.slowdown_limit, h.link_id, count(*) AS crossings, sum(CAST(h.delay_ns AS DECIMAL(30, 3))) AS delay_ns

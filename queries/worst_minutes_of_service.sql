@@ -9,19 +9,17 @@
 -- param: from_ns time = 0 : flows that start from then on, in ns
 -- param: to_ns time = 9223372036854775807 : and before then
 
-WITH groups AS (
-    SELECT
-        s.scenario, s.variant, s.service, s.start_ns // CAST(60000000000 AS BIGINT) AS minute,
-        count(*) AS flows,
-        quantile_cont(s.slowdown, [0.5, 0.99]) AS q,
-        max(s.slowdown) AS max_slowdown
-    FROM slowdowns AS s
-    WHERE ($scenario = '' OR s.scenario = $scenario)
-      AND ($variant = '' OR s.variant = $variant)
-      AND ($service = '' OR s.service = $service)
-      AND s.start_ns >= $from_ns AND s.start_ns < $to_ns
-    GROUP BY ALL
-    HAVING count(*) >= $min_flows
+WITH picked AS NOT MATERIALIZED (
+    SELECT scenario, variant, {service: service, minute: start_ns // CAST(60000000000 AS BIGINT)} AS flow_group, slowdown AS value
+    FROM slowdowns
+    WHERE ($scenario = '' OR scenario = $scenario)
+      AND ($variant = '' OR variant = $variant)
+      AND ($service = '' OR service = $service)
+      AND start_ns >= $from_ns AND start_ns < $to_ns
+), groups AS (
+    SELECT scenario, variant, flow_group.service AS service, flow_group.minute AS minute, flows, q, max_value AS max_slowdown
+    FROM percentiles(picked, [0.5, 0.99])
+    WHERE flows >= $min_flows
 ), ranked AS (
     SELECT *, row_number() OVER (PARTITION BY scenario, variant, service ORDER BY q[2] DESC, minute) AS place
     FROM groups

@@ -1,0 +1,89 @@
+package queries
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Groups of values of every kind, by name.
+var percentileGroups = map[string]string{
+	"random":       "SELECT 1 - ln(1 - (hash(i) % 1000003) / 1000003) FROM range(50000) AS r(i)",
+	"near 1":       "SELECT 1 + ((hash(i) % 1000003) / 1000003) ** 6 FROM range(50001) AS r(i)",
+	"mostly tied":  "SELECT CASE WHEN i % 10 < 8 THEN 1 ELSE 1 + (hash(i) % 977) / 97 END FROM range(30000) AS r(i)",
+	"few values":   "SELECT [1, 1.1, 1.3, 7][1 + i % 4] FROM range(10001) AS r(i)",
+	"one cell":     "SELECT 7 + (hash(i) % 1000003) / 1e12 FROM range(30000) AS r(i)",
+	"all the same": "SELECT 1.1 FROM range(12345)",
+	"one":          "SELECT 3.7",
+	"two":          "SELECT 1 + i / 3 FROM range(2) AS r(i)",
+	"three":        "SELECT 1 + i / 3 FROM range(3) AS r(i)",
+	"below 1":      "SELECT (hash(i) % 1000) / 500 - 0.7 FROM range(5000) AS r(i)",
+	"large":        "SELECT (hash(i) % 1000003) * 1e6 FROM range(5000) AS r(i)",
+	"":             "SELECT i % 17 FROM range(1000) AS r(i)", // stands for null
+}
+
+// The macros' percentiles are those of quantile_cont, to the bit.
+func TestPercentilesAreQuantileCont(t *testing.T) {
+	raw, lake := rawDB(t), filepath.Join(t.TempDir(), "lake")
+	for name, values := range percentileGroups {
+		rows := fmt.Sprintf("SELECT i, i, 0, 1, %s, 'net', 1, 0, 2, 1, 1, v FROM (SELECT row_number() OVER () AS i, v FROM (%s) AS t(v))", quote(name), values)
+		writePart(t, raw, lake, "slowdowns", "scenario=a/variant=x", rows)
+		writePart(t, raw, lake, "slowdowns", "scenario=a/variant=y", rows+" WHERE i <= 1000")
+	}
+	const with = "WITH picked AS NOT MATERIALIZED (SELECT scenario, variant, nullif(service, '') AS flow_group, slowdown AS value FROM slowdowns) "
+	const rows = `SELECT scenario, variant, %s AS whole, %s AS flow_group, count(*) AS flows, quantile_cont(value, %s) AS q, max(value) AS max_value FROM picked GROUP BY ALL`
+	for _, threads := range []int{1, 4} {
+		db := open(t, lake, Options{Threads: threads})
+		for _, fractions := range []string{"[0.5, 0.9, 0.99, 0.999]", "[0.999, 0.5]", "[0.3]", "[0.0, 1.0]", "[CAST(0.123456789 AS DOUBLE)]"} {
+			groups := fmt.Sprintf(rows, "false", "flow_group", fractions)
+			whole := fmt.Sprintf(rows, "true", "NULL", fractions)
+			for query, want := range map[string]string{
+				"FROM percentiles(picked, " + fractions + ")":             groups,
+				"FROM percentiles_and_whole('picked', " + fractions + ")": groups + " UNION ALL " + whole,
+			} {
+				want := sqlCSV(t, db, with+"FROM ("+want+") ORDER BY ALL")
+				if got := sqlCSV(t, db, with+query+" ORDER BY ALL"); got != want || strings.Count(got, "\n") < 2*len(percentileGroups) {
+					t.Errorf("%d threads, %s: got\n%s\nwant\n%s", threads, query, got, want)
+				}
+			}
+		}
+	}
+}
+
+// Cells are in the order of values.
+func TestPercentileCellRises(t *testing.T) {
+	db := open(t, makeKnownLake(t), Options{})
+	got := sqlCSV(t, db, `SELECT count(*) AS bad FROM (
+		SELECT percentile_cell(v) AS cell, lag(percentile_cell(v)) OVER (ORDER BY v) AS before
+		FROM (SELECT 1 + s * 10 ** (i / 500.0) AS v FROM range(-8000, 8000) AS r(i), (VALUES (-1), (0), (1)) AS signs(s))
+	) WHERE cell < before`)
+	if got != "bad\n0\n" {
+		t.Error(got)
+	}
+}
+
+// Percentiles of more values than the memory allowed would hold.
+func TestPercentilesInLittleMemory(t *testing.T) {
+	db := open(t, makeKnownLake(t), Options{Threads: 2, MemoryLimit: "64MB"})
+	got := sqlCSV(t, db, `WITH picked AS NOT MATERIALIZED (
+		SELECT 'a' AS scenario, 'x' AS variant, i % 4 AS flow_group, 1 + ((i * 7919 % 10000019) / 10000019.0) ** 4 AS value FROM range(10000019) AS r(i)
+	) SELECT whole, flow_group, flows, q[1] BETWEEN 1.0624 AND 1.0626 AS p50, q[2] BETWEEN 1.9604 AND 1.9608 AS p99 FROM percentiles_and_whole(picked, [0.5, 0.99]) ORDER BY ALL`)
+	want := "whole,flow_group,flows,p50,p99\nfalse,0,2500005,true,true\nfalse,1,2500005,true,true\nfalse,2,2500005,true,true\nfalse,3,2500004,true,true\ntrue,,10000019,true,true\n"
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// The macros' relation is a name, never a file.
+func TestPercentilesOfFilesAreRefused(t *testing.T) {
+	lake := makeKnownLake(t)
+	db := open(t, lake, Options{})
+	for _, relation := range []string{"'/etc/passwd'", quote(lake + "/../x.parquet"), quote("x.parquet"), `"x.csv"`, `lake."x.csv"`, "'a' || 'b'", "(SELECT 'a')"} {
+		_, err := db.SQL(t.Context(), "FROM percentiles("+relation+", [0.5])")
+		if !errors.Is(err, ErrRefused) {
+			t.Errorf("%s: %v", relation, err)
+		}
+	}
+}
