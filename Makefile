@@ -8,8 +8,9 @@ GOLANGCI_VERSION := v2.5.0
 BIN := bin
 LAKE := lake
 SHARED := ../shared
+FLINK := $(CURDIR)/.cache/flink-jars
 
-.PHONY: help setup build run test lint unit notebooks ingest-bench bench-kernel bench-run accuracy ablation own-accuracy exact-accuracy question-accuracy ns3-backend clustering what-if failures beam cluster-test flink-test transport-accuracy large large-exact growth bench-transports clean
+.PHONY: help setup build run test lint unit notebooks ingest-bench bench-kernel bench-run accuracy ablation own-accuracy exact-accuracy question-accuracy ns3-backend clustering what-if failures beam flink cluster-test flink-test transport-accuracy large large-exact growth bench-transports clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -32,9 +33,9 @@ run: build ## the main job: estimate the example (256 hosts), show its table and
 
 test: setup lint unit notebooks ## everything CI runs: lint, all tests and the notebooks
 
-unit:
+unit: flink
 	@go test -timeout 20m ./...
-	@cd pipeline/cmd/parsimon-beam && go test -timeout 20m ./...
+	@cd pipeline/cmd/parsimon-beam && PARSIMON_FLINK=$(FLINK) go test -timeout 20m ./...
 
 notebooks: build ## run the notebooks top to bottom; with their pictures they stand in .cache/pictures then
 	@mkdir -p .cache/pictures
@@ -48,11 +49,14 @@ lint: ## golangci-lint, pinned
 	 fi; \
 	 "$$GOBIN/golangci-lint" run ./... && cd pipeline/cmd/parsimon-beam && "$$GOBIN/golangci-lint" run ./...
 
-cluster-test: build ## on a Flink cluster of its own, a task manager and a worker killed, against a local run (minutes; needs Java 17 and Maven; SCENARIO=, PASSES=, PARTITIONS=)
-	@.ci/cluster-test $(BIN)/parsimon
+flink: ## install what the tests on Flink need: Java, Maven and Flink's jars, where they lack (make test does it)
+	@.ci/setup-flink $(FLINK)
 
-flink-test: build ## the same on Flink within one process, nothing killed (needs Java 17 and Maven)
-	@.ci/cluster-test $(BIN)/parsimon local
+cluster-test: build flink ## on a Flink cluster of its own, a task manager and a worker killed, against a local run (minutes; SCENARIO=, PASSES=, PARTITIONS=)
+	@.ci/cluster-test $(BIN)/parsimon $(FLINK)
+
+flink-test: setup flink ## the same on Flink within one process, nothing killed (make test does it with 16 hosts)
+	@cd pipeline/cmd/parsimon-beam && PARSIMON_LONG=1 PARSIMON_FLINK=$(FLINK) go test -timeout 20m -count 1 -run TestSameRowsOnFlink -v .
 
 bench-kernel: build ## the link kernel against the reference link simulator, alternating (needs ../shared)
 	@.ci/bench-kernel $(BIN)/parsimon $(SHARED)
