@@ -52,7 +52,7 @@ lint: ## golangci-lint, pinned
 flink: ## install what the tests on Flink need: Java, Maven and Flink's jars, where they lack (make test does it)
 	@.ci/setup-flink $(FLINK)
 
-cluster-test: build flink ## on a Flink cluster of its own, a task manager and a worker killed, against a local run (minutes; SCENARIO=, PASSES=, PARTITIONS=)
+cluster-test: build flink ## on a Flink cluster of its own, a task manager and a worker killed, against a local run (minutes; SCENARIO=, PASSES=, PARTITIONS=, KEEP=0)
 	@.ci/cluster-test $(BIN)/parsimon $(FLINK)
 
 flink-test: setup flink ## the same on Flink within one process, nothing killed (make test does it with 16 hosts)

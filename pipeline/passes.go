@@ -169,7 +169,7 @@ func (r *Run) passesUntilDone(ctx context.Context) error {
 		}
 		r.log.Info().Int("passes", n).Floats64("p50_p90_p99", now).Msg("estimate")
 		if settled || n == autoPasses {
-			if err := r.tidyLast(); err != nil {
+			if err := r.tidyAfter(r.sampleStage()); err != nil {
 				return err
 			}
 			return r.writeCatalog(r.sampleStage())
@@ -183,12 +183,7 @@ func (r *Run) onePass(ctx context.Context, n int) error {
 		if err := r.relaxPass(ctx, n-1); err != nil { // waits and marks of a flow's hops → what each hop is told of the others
 			return err
 		}
-		if err := r.tidyWaits(n - 1); err != nil {
-			return err
-		}
-	}
-	if n > 2 {
-		if err := r.tidy(r.relaxStage(n-2), schema.Elsewhere); err != nil {
+		if err := r.tidyAfter(r.relaxStage(n - 1)); err != nil {
 			return err
 		}
 	}
@@ -196,31 +191,6 @@ func (r *Run) onePass(ctx context.Context, n int) error {
 		return err
 	}
 	return r.lendPass(ctx, n) // with clustering: representatives' waits and marks → the others'
-}
-
-// tidyWaits lets go of what a pass has found, when the next has been told, or after the last, when the
-// estimate is made.
-func (r *Run) tidyWaits(n int) error {
-	if err := r.tidy(r.passStage(n), schema.HopWaits); err != nil {
-		return err
-	}
-	if r.cluster == nil {
-		return nil
-	}
-	return r.tidy(r.lendStage(n), schema.LentWaits)
-}
-
-// tidyLast lets go, after the last pass and the estimate, of what is left.
-func (r *Run) tidyLast() error {
-	if r.passes > 1 {
-		if err := r.tidy(r.relaxStage(r.passes-1), schema.Elsewhere); err != nil {
-			return err
-		}
-	}
-	if err := r.tidy(r.tellStage(), schema.SenderElsewhere); err != nil {
-		return err
-	}
-	return r.tidyWaits(r.passes)
 }
 
 // journeys makes the estimate after the run's last pass, or the last so far.
@@ -235,7 +205,7 @@ func (r *Run) journeys(ctx context.Context, last bool) error {
 		return err
 	}
 	if last {
-		if err := r.tidyLast(); err != nil {
+		if err := r.tidyAfter(r.sampleStage()); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,6 +29,13 @@ import (
 // comes later and finds a record lets his own files go. Two that finish in the same moment may both
 // put files in place: each, after writing the record, makes sure that it is about the files that
 // stand there. The rows are the same whoever wrote them.
+//
+// What only passes tell each other goes as soon as nobody needs it (tidy.go), and an attempt may come late:
+// begun before its task was done by another, at work when all is done and what it reads is gone, or what it
+// writes not wanted any more. So a record that says that files are gone stands for a task that is done; it is written
+// before they go; and an attempt that fails while its task is done has not failed. One that puts a file in
+// place all the same finds, after writing the record, that the file is there, or notes that it is gone; and who
+// lets go looks, after the files are gone, whether all records say so.
 
 // A Share says which of a stage's tasks a process does, when Count of them divide the tasks among
 // themselves: those of number Index, from 0 to Count - 1. The zero Share is that of a process on its
@@ -173,22 +181,24 @@ func (s stage) otherPlan(now, want stagePlan) error {
 		s.name, s.place.scenario, len(now.Tasks), len(want.Tasks))
 }
 
-// reportShare says, at the end of a share, how much of the stage is left to others.
-func (r *Run) reportShare(s stage) {
+// endShare says, at the end of a share, how much of the stage is left to others; if nothing is, it lets go
+// of what nobody needs any more.
+func (r *Run) endShare(s stage) error {
 	if r.share.Count == 0 {
-		return
+		return nil
 	}
 	plan, done, _, err := s.records(r.lake)
 	if err != nil {
-		return // who needs the stage will say so
+		return nil // who needs the stage will say so
 	}
 	log := r.log.Info().Str("stage", s.name).Str("partition", r.share.String())
 	if slices.Contains(done, nil) {
 		left, shares := s.missing(r.lake, plan, done)
 		log.Msg("share done; so far " + left + ", those of --partition " + shares)
-	} else {
-		log.Msg("share done; the stage is complete")
+		return nil
 	}
+	log.Msg("share done; the stage is complete")
+	return r.tidyAfter(s)
 }
 
 // flock locks a file, or answers EWOULDBLOCK, wrapped, if it may not wait.
@@ -253,18 +263,29 @@ func (l *Lake) lockShared(scenario string) (unlock func(), err error) {
 // errTaken ends a task that another process has done meanwhile.
 var errTaken = errors.New("another process has done the task")
 
-// taken answers the record of a task, if it is done and its files are there.
+// taken answers the record of a task, if it is done and its files are there, or not needed any more. A late
+// attempt that has just written the record may be about to find that they are gone: that is waited for.
 func (r *Run) taken(s stage, n int) (*taskRecord, bool) {
-	var rec taskRecord
-	if ok, err := r.lake.readState(s.path(r.lake, recordName(n)), &rec); err != nil || !ok {
-		return nil, false
-	}
-	for _, p := range rec.Parts {
-		if r.lake.checkSize(p) != nil {
+	for patience := 50; patience > 0; patience-- {
+		var rec taskRecord
+		if ok, err := r.lake.readState(s.path(r.lake, recordName(n)), &rec); err != nil || !ok {
 			return nil, false
 		}
+		if !slices.ContainsFunc(rec.Parts, func(p part) bool { return !p.Gone && r.lake.checkSize(p) != nil }) {
+			return &rec, true
+		}
+		time.Sleep(20 * time.Millisecond)
 	}
-	return &rec, true
+	return nil, false
+}
+
+// goneSince answers the record of a task of which another process has let files go since it was read.
+func (r *Run) goneSince(s stage, n int) (*taskRecord, bool) {
+	if !r.shared() {
+		return nil, false
+	}
+	rec, ok := r.taken(s, n)
+	return rec, ok && rec.gone()
 }
 
 // record writes the record of a task whose files are in place. Where another process has put files of
@@ -276,10 +297,14 @@ func (r *Run) record(s stage, n int, rec *taskRecord) error {
 	}
 	for i := 0; i < len(rec.Parts); i++ {
 		p := &rec.Parts[i]
-		if r.lake.isOurs(*p) {
+		if p.Gone || r.lake.isOurs(*p) {
 			continue
 		}
 		now, err := r.lake.describe(*p)
+		if errors.Is(err, fs.ErrNotExist) && canGo(p.Path) {
+			now, err = *p, nil
+			now.Gone = true
+		}
 		if err != nil {
 			return err
 		}

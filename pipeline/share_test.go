@@ -14,7 +14,9 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/rs/zerolog"
 
 	"parsimon/schema"
@@ -126,6 +128,148 @@ func TestDoubledAttempts(t *testing.T) {
 		}
 		if err := errors.Join(l.removeTable(schema.Nodes, s.place), os.RemoveAll(filepath.Join(dir, stateDir))); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// Attempts that come late: they read a table that is let go and write another that is let go in its turn,
+// while others are done with both. None of them fails, every record that says that files are there tells the truth, and
+// when all have ended nothing is left once somebody tidies up.
+func TestLateAttempts(t *testing.T) {
+	dir := t.TempDir()
+	l, err := OpenLake(dir, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := place{"cafe", "flow-1"}
+	first, second := stage{"simulate", at, []schema.Table{schema.HopWaits}}, stage{"relax", at, []schema.Table{schema.Elsewhere}}
+	plan := tasksOf(5, 9, 7, 1, 3)
+	with := func(do func(r *Run) error) error {
+		h := &Hand{&Run{lake: l, spec: spec{ScenarioID: "cafe"}, workers: 2, log: zerolog.Nop(), progress: silent{}}}
+		return h.with(func(r *Run) error {
+			r.choose = everyTask
+			return do(r)
+		})
+	}
+	perform := func(r *Run, s stage, t schema.Table, read []part) error {
+		return r.perform(context.Background(), s, plan, "x", func() (work, error) {
+			return func(_ context.Context, n int, _ task) ([]part, int64, any, error) {
+				return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
+					time.Sleep(time.Duration(rand.IntN(5)) * time.Millisecond)
+					err := eachBatch(r.lake.read(schema.HopWaits, read, nil, nil), func(arrow.Record) error { return nil })
+					if err != nil {
+						return 0, nil, err
+					}
+					rec := randomBatch(t, rand.New(rand.NewPCG(1, uint64(n))), 10)
+					defer rec.Release()
+					return 1, nil, out[0].Write(rec)
+				})
+			}, nil
+		})
+	}
+	truthful := func(when string, s stage, files int) {
+		t.Helper()
+		_, records, err := s.complete(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n, rec := range records {
+			for _, p := range rec.Parts {
+				if err := l.check(p); !p.Gone && err != nil {
+					t.Errorf("%s, %s, task %d: %v", when, s.name, n, err)
+				}
+			}
+		}
+		if have := filesOf(t, dir, s.tables[0]); files >= 0 && have != files {
+			t.Errorf("%s, %s: %d files, want %d", when, s.name, have, files)
+		}
+	}
+	for round := range 30 {
+		if err := with(func(r *Run) error { return perform(r, first, schema.HopWaits, nil) }); err != nil {
+			t.Fatal(err)
+		}
+		truthful("first", first, len(plan))
+		var wg sync.WaitGroup
+		errs := make([]error, 8)
+		for attempt := range errs {
+			wg.Go(func() {
+				time.Sleep(time.Duration(attempt/2) * 4 * time.Millisecond)
+				errs[attempt] = with(func(r *Run) error {
+					if attempt == 7 { // of the first stage, when it may be gone
+						return perform(r, first, schema.HopWaits, nil)
+					}
+					_, waits, err := r.inputs(first)
+					if err != nil {
+						return err
+					}
+					if err := perform(r, second, schema.Elsewhere, partsOf(waits, schema.HopWaits)); err != nil {
+						return err
+					}
+					return errors.Join(r.tidy(first, schema.HopWaits), r.tidy(second, schema.Elsewhere))
+				})
+			})
+		}
+		wg.Wait()
+		if err := errors.Join(errs...); err != nil {
+			t.Fatalf("round %d: %v", round, err)
+		}
+		truthful("late", first, -1)
+		truthful("late", second, -1)
+		err := with(func(r *Run) error {
+			return errors.Join(r.tidy(first, schema.HopWaits), r.tidy(second, schema.Elsewhere))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		truthful("tidy", first, 0)
+		truthful("tidy", second, 0)
+		if err := os.RemoveAll(filepath.Join(dir, stateDir)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// An attempt that puts its file in place after its table was let go, or that writes its record just when
+// the file goes, leaves a record that tells the truth.
+func TestLateCommit(t *testing.T) {
+	for _, fileGoes := range []bool{false, true} {
+		dir := t.TempDir()
+		l, err := OpenLake(dir, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := stage{"relax", place{"cafe", "flow-1"}, []schema.Table{schema.Elsewhere}}
+		h := &Hand{&Run{lake: l, spec: spec{ScenarioID: "cafe"}, workers: 1, log: zerolog.Nop(), progress: silent{}}}
+		if err := h.with(func(r *Run) error {
+			r.choose = everyTask
+			commit := func() (part, error) {
+				rec := randomBatch(schema.Elsewhere, rand.New(rand.NewPCG(1, 1)), 10)
+				defer rec.Release()
+				return r.lake.writePart(schema.Elsewhere, s.place.file(schema.Elsewhere, 0), rec)
+			}
+			p, err := commit()
+			if err != nil {
+				return err
+			}
+			if err := errors.Join(r.plan(s, stagePlan{Stage: s.name, Method: methodVersion, Tasks: tasksOf(1)}), r.record(s, 0, &taskRecord{Parts: []part{p}})); err != nil {
+				return err
+			}
+			if p, err = commit(); err != nil { // late
+				return err
+			}
+			if fileGoes {
+				err = r.tidy(s, schema.Elsewhere)
+			}
+			return errors.Join(err, r.record(s, 0, &taskRecord{Parts: []part{p}}))
+		}); err != nil {
+			t.Fatal(err)
+		}
+		_, done, err := s.complete(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := done[0].Parts[0]; p.Gone != fileGoes || !p.Gone && l.check(p) != nil {
+			t.Errorf("the file goes %v: the record says %+v", fileGoes, p)
 		}
 	}
 }
@@ -273,7 +417,7 @@ func TestArrayJobs(t *testing.T) {
 
 func testArrayJobs(t *testing.T, topology, flows string, by stages.Estimator) {
 	alone, lake := t.TempDir(), t.TempDir()
-	estimate(t, topology, flows, Options{Lake: alone, Estimator: by, Passes: 2, Workers: 2, Keep: true})
+	estimate(t, topology, flows, Options{Lake: alone, Estimator: by, Passes: 2, Workers: 2})
 	s, err := TraceScenario(topology, flows)
 	if err != nil {
 		t.Fatal(err)
@@ -338,8 +482,21 @@ func testArrayJobs(t *testing.T, topology, flows string, by stages.Estimator) {
 		if want := fmt.Sprintf("stage %s of scenario", step.Stage); !strings.Contains(out, want) || !strings.Contains(out, "--partition 0/4\" first") {
 			t.Errorf("the step after %s, with a share missing: %q", step, out)
 		}
+		passing := func() int {
+			return filesOf(t, lake, schema.HopWaits) + filesOf(t, lake, schema.Elsewhere)
+		}
+		before := passing()
 		if out, _ := child(at, "0/4", 0); out != "" {
 			t.Fatalf("%s 0/4 again: %s", step, out)
+		}
+		switch after := passing(); { // the share that finds a stage complete lets go of what it was the last to read
+		case step == Step{"relax", 2} && after >= before:
+			t.Errorf("%s leaves %d files that only passes need, of %d", step, after, before)
+		case step == Step{"sample", 0} && after > 0:
+			t.Errorf("%s leaves %d files that only passes need", step, after)
+		}
+		if out, _ := child(at, "1/4", 0); out != "" { // done is done, also where the files are gone
+			t.Errorf("%s 1/4 again: %s", step, out)
 		}
 	}
 	if kills != len(steps)-1 {

@@ -146,12 +146,16 @@ func (r *Run) inputs(s stage) (stagePlan, []*taskRecord, error) {
 	if r.shared() { // not every process reads every byte: what is damaged shows where it is used
 		check = r.lake.checkSize
 	}
-	for _, rec := range done {
+	for n, rec := range done {
 		for _, p := range rec.Parts {
 			if p.Gone || r.sound[p.Path] { // who reads what is gone is told then
 				continue
 			}
 			if err := check(p); err != nil {
+				if now, ok := r.goneSince(s, n); ok {
+					done[n] = now
+					break
+				}
 				return plan, nil, fmt.Errorf("stage %s of scenario %s is damaged: %w: run the scenario again to mend it", s.name, s.place.scenario, err)
 			}
 			r.sound[p.Path] = true
@@ -274,17 +278,19 @@ func (r *Run) performKeyed(ctx context.Context, s stage, tasks []task, keys []st
 	}
 	r.reported[s.path(r.lake, "")] = true
 	r.report(report)
-	r.reportShare(s)
-	return nil
+	return r.endShare(s)
 }
 
 // performTask does one task and records it.
 func (r *Run) performTask(ctx context.Context, s stage, n int, t task, key string, do work) (*taskRecord, error) {
 	began := time.Now()
 	parts, criticalNS, stats, err := do(ctx, n, t)
-	for errors.Is(err, errTaken) {
-		if rec, ok := r.taken(s, n); ok {
+	for err != nil && r.shared() {
+		if rec, ok := r.taken(s, n); ok { // whatever else went wrong: what it read may be gone, since all is done
 			return rec, nil
+		}
+		if !errors.Is(err, errTaken) {
+			break
 		}
 		// Of two others that finished at the same moment one's file stands and the other's record, just now.
 		parts, criticalNS, stats, err = do(ctx, n, t)
@@ -314,7 +320,7 @@ func (r *Run) resume(s stage, plan stagePlan, mine []bool) ([]*taskRecord, error
 		if ok, err := r.lake.readState(path, &rec); err != nil || !ok { // a damaged record is a task to do again
 			continue
 		}
-		if !r.estimating && rec.gone() {
+		if rec.gone() && !r.estimating && !r.shared() { // asked for by itself: its files are wanted
 			continue
 		}
 		done[n] = &rec
@@ -323,6 +329,10 @@ func (r *Run) resume(s stage, plan stagePlan, mine []bool) ([]*taskRecord, error
 				continue
 			}
 			if err := r.lake.check(p); err != nil {
+				if now, ok := r.goneSince(s, n); ok {
+					done[n] = now
+					break
+				}
 				r.log.Warn().Err(err).Str("stage", s.name).Int("task", n).Msg("damaged: the task is done again")
 				done[n] = nil
 				if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"parsimon/schema"
 	"parsimon/stages"
 )
 
@@ -87,23 +86,18 @@ func (r *Run) Step(ctx context.Context, s Step) error {
 	return fmt.Errorf("an estimate has no step %s", s)
 }
 
-// Tidy lets go of what only the passes of a complete estimate tell each other, as Estimate does along the
-// way, unless the run is to keep everything.
+// Tidy lets go of what only the passes of a complete estimate tell each other, as Estimate and the last step's
+// Finish do, also of what late attempts have left since, unless the run is to keep everything.
 func (r *Run) Tidy() error {
 	if r.estimator != stages.Flow {
 		return nil
 	}
-	for n := 1; n <= r.passes; n++ {
-		if err := r.tidyWaits(n); err != nil {
+	for n := 1; n < r.passes; n++ {
+		if err := r.tidyAfter(r.relaxStage(n)); err != nil {
 			return err
 		}
-		if n < r.passes {
-			if err := r.tidy(r.relaxStage(n), schema.Elsewhere); err != nil {
-				return err
-			}
-		}
 	}
-	if err := r.tidy(r.tellStage(), schema.SenderElsewhere); err != nil {
+	if err := r.tidyAfter(r.sampleStage()); err != nil {
 		return err
 	}
 	return r.writeCatalog(r.sampleStage())
@@ -131,8 +125,8 @@ func (h *Hand) Steps() ([]Step, error) { return h.run.Steps() }
 // errPlanned ends a step that is only planned.
 var errPlanned = errors.New("planned")
 
-// Plan cuts a step into tasks, unless that is done, and answers the numbers of those that are not done.
-// The steps before it must be complete.
+// Plan cuts a step into tasks, unless that is done, and answers the numbers of those that are not done. What
+// was let go because nobody needs it any more is done. The steps before it must be complete.
 func (h *Hand) Plan(ctx context.Context, s Step) (todo []int, err error) {
 	err = h.with(func(r *Run) error {
 		r.choose, r.planning = everyTask, true
@@ -146,9 +140,9 @@ func (h *Hand) Plan(ctx context.Context, s Step) (todo []int, err error) {
 	return todo, err
 }
 
-// Done says whether all tasks of all steps are done, so that there is nothing to hand out. What was let
-// go because nobody needs it any more is done; but Plan has it done again, since who plans a step needs
-// what the steps before it have made.
+// Done says whether all tasks of all steps are done, so that there is nothing to hand out. If not, tasks
+// whose files were let go and are now needed by others, because these are damaged or more are asked for,
+// are to be done again: Plan will name them.
 func (h *Hand) Done(ctx context.Context) (bool, error) {
 	steps, err := h.Steps()
 	if err != nil {
@@ -157,7 +151,7 @@ func (h *Hand) Done(ctx context.Context) (bool, error) {
 	done := true
 	for _, s := range steps {
 		err := h.with(func(r *Run) error {
-			r.choose, r.planning, r.estimating = everyTask, true, true
+			r.choose, r.planning = everyTask, true
 			err := r.Step(ctx, s)
 			done = done && len(r.todo) == 0
 			return err
@@ -166,7 +160,7 @@ func (h *Hand) Done(ctx context.Context) (bool, error) {
 			return false, err
 		}
 		if !done {
-			return false, nil
+			return false, h.with((*Run).mend)
 		}
 	}
 	return true, nil
@@ -188,11 +182,23 @@ func (h *Hand) Do(ctx context.Context, s Step, n int) error {
 }
 
 // Finish does what is to be done once when all tasks of a step are done, such as to say what is wrong
-// with the whole of it. It may be done again.
+// with the whole of it, and to let go of what nobody needs from then on, unless Options.Keep. It may be
+// done again, and twice at the same time; and tasks that are done may still be tried.
 func (h *Hand) Finish(ctx context.Context, s Step) error {
 	return h.with(func(r *Run) error {
 		r.choose = noTask
-		return r.Step(ctx, s)
+		if err := r.Step(ctx, s); err != nil {
+			return err
+		}
+		switch {
+		case r.estimator != stages.Flow:
+			return nil
+		case s.Stage == "relax" && r.whole(r.relaxStage(s.Pass)):
+			return r.tidyAfter(r.relaxStage(s.Pass))
+		case s.Stage == "sample" && r.whole(r.sampleStage()):
+			return r.tidyAfter(r.sampleStage())
+		}
+		return nil
 	})
 }
 

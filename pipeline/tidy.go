@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"parsimon/schema"
+	"parsimon/stages"
 )
 
 // What only passes tell each other (tables hop_waits, lent_waits, elsewhere and
@@ -18,7 +21,11 @@ import (
 // complete, unless the run is to keep everything. The records of the tasks say what is gone: a stage whose
 // files are gone is complete for as long as no other stage wants to read them. If one does, because its own
 // files are damaged, or because more passes are asked for, the stage is done again; its link cases are in
-// the cache. A stage that is asked for by itself is done again too: then its files are wanted.
+// the cache. A stage that a process on its own is asked for by itself is done again too: then its files are
+// wanted.
+//
+// Of several processes (share.go), who finds a stage complete lets go of what it was the last to read. Two may do
+// so at once.
 
 // errTidied is wrapped by the error of who reads a file that was let go.
 var errTidied = errors.New("was let go when it was not needed any more")
@@ -37,16 +44,39 @@ type goneBatches struct{ path string }
 func (g goneBatches) Next() (arrow.Record, error) { return nil, &tidiedError{g.path} }
 func (g goneBatches) Close() error                { return nil }
 
+// canGo says whether a path is that of a file that is ever let go.
+func canGo(path string) bool {
+	for _, t := range []schema.Table{schema.HopWaits, schema.LentWaits, schema.Elsewhere, schema.SenderElsewhere} {
+		if strings.HasPrefix(path, t.Name+"/") {
+			return true
+		}
+	}
+	return false
+}
+
 // tidy lets go of a table of a stage that is complete. The records say so before the files go, so that a
 // run that is killed in between leaves files that nobody counts on.
 func (r *Run) tidy(s stage, t schema.Table) error {
-	if r.keep {
-		return nil
+	for again := !r.keep; again; {
+		_, done, err := s.complete(r.lake)
+		if err != nil {
+			return err
+		}
+		said, err := r.sayGone(s, t, done)
+		if err != nil {
+			return err
+		}
+		err = r.lake.removeTable(t, s.place)
+		if err != nil && (!r.shared() || !errors.Is(err, syscall.ENOTEMPTY)) { // a late attempt has put a file there
+			return err
+		}
+		again = said && r.shared() // a late attempt may have written its record just then
 	}
-	_, done, err := s.complete(r.lake)
-	if err != nil {
-		return err
-	}
+	return nil
+}
+
+// sayGone notes in the records of a stage that its files of a table are gone, unless they all say so.
+func (r *Run) sayGone(s stage, t schema.Table, done []*taskRecord) (said bool, err error) {
 	for n, rec := range done {
 		changed := false
 		for i := range rec.Parts {
@@ -55,13 +85,112 @@ func (r *Run) tidy(s stage, t schema.Table) error {
 				p.Gone, changed = true, true
 			}
 		}
-		if changed {
-			if err := r.lake.writeState(s.path(r.lake, recordName(n)), rec); err != nil {
+		if !changed {
+			continue
+		}
+		if err := r.lake.writeState(s.path(r.lake, recordName(n)), rec); err != nil {
+			return said, err
+		}
+		said = true
+	}
+	return said, nil
+}
+
+// tidyAfter lets go of what nobody needs any more once a stage of estimator flow is complete, as Estimate does
+// along the way.
+func (r *Run) tidyAfter(s stage) error {
+	if r.estimator != stages.Flow || r.keep {
+		return nil
+	}
+	switch s.name {
+	case "relax": // the next pass is told
+		v, err := parseVariant(s.place.variant)
+		if err != nil {
+			return err
+		}
+		if v.passes > 1 {
+			if err := r.tidy(r.relaxStage(v.passes-1), schema.Elsewhere); err != nil {
+				return err
+			}
+		}
+		return r.tidyWaits(v.passes)
+	case "sample": // the estimate is made
+		if r.passes > 1 {
+			if err := r.tidy(r.relaxStage(r.passes-1), schema.Elsewhere); err != nil {
+				return err
+			}
+		}
+		if err := r.tidy(r.tellStage(), schema.SenderElsewhere); err != nil {
+			return err
+		}
+		return r.tidyWaits(r.passes)
+	}
+	return nil
+}
+
+// tidyWaits lets go of what a pass has found.
+func (r *Run) tidyWaits(n int) error {
+	if err := r.tidy(r.passStage(n), schema.HopWaits); err != nil {
+		return err
+	}
+	if r.cluster == nil {
+		return nil
+	}
+	return r.tidy(r.lendStage(n), schema.LentWaits)
+}
+
+// mend has those stages done again whose files were let go and are wanted by a stage of the estimate that is
+// not complete: what restoring finds out on the way, for who hands out the tasks of all stages at once.
+func (r *Run) mend() error {
+	if r.estimator != stages.Flow {
+		return nil
+	}
+	type need struct {
+		reader stage
+		makers []stage
+	}
+	var needs []need
+	var told, met []stage // what the pass before has told the next, and what packets met in this one
+	for n := 1; n <= r.passes; n++ {
+		needs = append(needs, need{r.passStage(n), told})
+		met = []stage{r.passStage(n)}
+		if r.cluster != nil {
+			needs = append(needs, need{r.lendStage(n), met})
+			met = []stage{r.passStage(n), r.lendStage(n)}
+		}
+		if n < r.passes {
+			needs = append(needs, need{r.relaxStage(n), slices.Concat(met, told)})
+			told = []stage{r.relaxStage(n)}
+		}
+	}
+	needs = append(needs, need{r.tellStage(), met}, need{r.sendersStage(), []stage{r.tellStage()}}, need{r.sampleStage(), met})
+	for _, n := range slices.Backward(needs) { // a maker that is to be done again is itself a reader
+		if r.isSound(n.reader) {
+			continue
+		}
+		for _, maker := range n.makers {
+			if err := r.untidy(maker); err != nil {
 				return err
 			}
 		}
 	}
-	return r.lake.removeTable(t, s.place)
+	return nil
+}
+
+// isSound says whether a stage is complete and its files, but those that were let go, are undamaged.
+func (r *Run) isSound(s stage) bool {
+	_, done, err := s.complete(r.lake)
+	if err != nil {
+		return false
+	}
+	for _, rec := range done {
+		for _, p := range rec.Parts {
+			if !p.Gone && r.lake.check(p) != nil {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // untidy makes a stage do those of its tasks again whose files were let go.

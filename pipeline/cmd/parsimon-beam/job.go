@@ -46,11 +46,12 @@ type Job struct {
 	Cluster    string // empty: none
 	Workers    int    // goroutines of steps of a single task
 	Partitions int
+	Keep       bool // all tables, also when nobody needs them any more
 }
 
 // options are those of the pipeline package.
 func (j Job) options() (o pipeline.Options, err error) {
-	o = pipeline.Options{Lake: j.Lake, Passes: j.Passes, Workers: j.Workers, Partitions: j.Partitions}
+	o = pipeline.Options{Lake: j.Lake, Passes: j.Passes, Workers: j.Workers, Partitions: j.Partitions, Keep: j.Keep}
 	if o.Estimator, err = stages.ParseEstimator(j.Estimator); err != nil {
 		return o, err
 	}

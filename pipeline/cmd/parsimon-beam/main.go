@@ -64,7 +64,7 @@ func (f *flags) declare(set *pflag.FlagSet) {
 	set.StringVar(&f.cluster, "cluster", "", "simulate one link for all that are alike: paper, code, or the error of a slowdown at a link that is accepted, e.g. 5%")
 	set.IntVar(&f.partitions, "partitions", 0, "ranges the links are cut into; 0: by size. More of them than workers, so that all have something to do. Does not change the results")
 	set.IntVar(&f.workers, "workers", 0, "goroutines of a stage that is a single task; 0: one per core. Does not change the results")
-	set.BoolVar(&f.keep, "keep", false, "keep what only the passes tell each other (tables hop_waits, elsewhere and sender_elsewhere), which is else deleted when the job is done")
+	set.BoolVar(&f.keep, "keep", false, "keep what only the passes tell each other (tables hop_waits, elsewhere and sender_elsewhere), which are else deleted as soon as nobody needs them")
 	set.StringVar(&f.runner, "runner", "prism", "prism, in this process; flink; or any other Beam runner with a job service (portable)")
 	set.IntVar(&f.resubmit, "resubmit", 3, "how often a job that failed on a cluster is submitted again")
 	set.BoolVarP(&f.quiet, "quiet", "q", false, "no log lines but warnings")
@@ -125,7 +125,6 @@ func (f *flags) run(ctx context.Context, args []string, out io.Writer) error {
 	if f.quiet {
 		level = zerolog.WarnLevel
 	}
-	o.Keep = f.keep
 	beamlog.SetupLogging(level.String(), "text")
 	o.Log = zerolog.New(os.Stderr).Level(level).With().Timestamp().Logger()
 	if j.Scenario, err = f.generate(ctx, args, o); err != nil {
@@ -181,6 +180,9 @@ func (f *flags) submit(ctx context.Context, j Job, h *pipeline.Hand, log zerolog
 		}
 		// A task manager may go on handing out a worker process that is dead for as long as the job lives.
 		log.Warn().Err(err).Int("left", left-1).Msg("the job failed and is submitted again; what is done stays done")
+		if _, err := h.Done(ctx); err != nil { // may find what has to be done again
+			return err
+		}
 	}
 	log.Info().Str("runner", f.runner).Float64("seconds", time.Since(began).Seconds()).Msg("job done")
 	return nil
@@ -205,7 +207,7 @@ func (f *flags) job() (j Job, err error) {
 		return j, errors.New("--endpoint, HOST:PORT of the job service, is required with --runner " + f.runner)
 	}
 	lake, err := filepath.Abs(f.lake)
-	return Job{Lake: lake, Estimator: f.estimator, Passes: f.passes, Without: f.without, Cluster: f.cluster, Workers: f.workers, Partitions: f.partitions}, err
+	return Job{Lake: lake, Estimator: f.estimator, Passes: f.passes, Without: f.without, Cluster: f.cluster, Workers: f.workers, Partitions: f.partitions, Keep: f.keep}, err
 }
 
 // generate puts the flows into the lake, or finds them there, and answers the scenario's id.

@@ -79,6 +79,12 @@ func (r *runFlags) declareShare(f *pflag.FlagSet) {
 	f.StringVar(&r.share, "partition", "", "do share I (0 to N - 1) of N of the stage's tasks, I/N, while other processes do the others on the same lake; the next stage needs all of them. Does not change the results")
 }
 
+// declareShareKeep is for the stages after which, done in shares, something goes.
+func (r *runFlags) declareShareKeep(f *pflag.FlagSet) {
+	r.declareShare(f)
+	f.BoolVar(&r.keep, "keep", false, "with --partition: keep what nobody needs once the stage is complete (tables hop_waits and elsewhere of the pass before it or, after sample, of the last). Does not change the results")
+}
+
 func (r *runFlags) declareMemory(f *pflag.FlagSet) {
 	f.StringVar(&r.memory, "memory-limit", "4GiB", "memory to keep to: DuckDB spills beyond it, and fewer tasks run at once where they are large. Does not change the results")
 }
@@ -330,9 +336,9 @@ What is done stays done: a run that was interrupted or killed continues where it
 command is given again, and a scenario that is complete is only summarized. What only passes tell
 each other is let go when nobody needs it any more (--keep keeps it); where more passes are asked for
 later, or a table is found damaged, it is made again, from the cache. Stages that are run one by one
-let go of nothing. The scenario's id is a
-hash of everything the results depend on. Rows of a flow file that cannot be simulated go to the
-lake's table rejects.`,
+let go of nothing, unless they are run in shares (--partition). The scenario's id is a hash of
+everything the results depend on. Rows of a flow file that cannot be simulated go to the lake's table
+rejects.`,
 	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
 		var s scenarioFlags
 		var r runFlags
@@ -489,7 +495,7 @@ var relaxCommand = stageCommand("relax", "between passes: tell every link what p
 Estimator flow. Reads hop_waits (and, with --cluster, lent_waits) of the pass that --passes names and
 writes elsewhere: for each flow at each link, what its packets met at the other links of its path. The
 next pass reads it.`,
-	(*pipeline.Run).Relax, (*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declareShare)
+	(*pipeline.Run).Relax, (*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declareShareKeep)
 
 var tellCommand = stageCommand("tell", "after the last pass: tell every host's own link what packets met elsewhere", `
 Estimator flow. Reads hop_waits (and, with --cluster, lent_waits) of the pass that --passes names, the last,
@@ -511,7 +517,7 @@ var sampleCommand = stageCommand("sample", "stage 5: put the hops of each flow t
 Reads flows and what the stages before found about their hops, and writes slowdowns, one row per flow
 (estimator flow: and hop_contributions, what each hop adds to each flow). Brings the views in
 LAKE/parsimon.duckdb up to date.`,
-	(*pipeline.Run).Sample, (*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declareShare)
+	(*pipeline.Run).Sample, (*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declareShareKeep)
 
 var confidenceCommand = stageCommand("confidence", "stage 6: how far the estimate can be trusted", `
 Reads slowdowns, hop_contributions and link_stats, and writes confidence, 95% intervals of the
