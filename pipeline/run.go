@@ -50,7 +50,7 @@ type Options struct {
 	Cache string
 	// Share says which tasks of a stage this process does, while others do the rest; the zero value: all.
 	Share Share
-	// Keep everything: without it, what only passes tell each other (tables hop_waits and elsewhere) goes as
+	// Keep everything: without it, what only passes tell each other (hop_waits, elsewhere, sender_elsewhere) goes as
 	// soon as the stages that read it are complete: by Estimate, a Hand or a Share, not by a stage by itself.
 	Keep     bool
 	ReadOnly bool // neither writes nor locks: for Ask

@@ -82,7 +82,7 @@ func (r *runFlags) declareShare(f *pflag.FlagSet) {
 // declareShareKeep is for the stages after which, done in shares, something goes.
 func (r *runFlags) declareShareKeep(f *pflag.FlagSet) {
 	r.declareShare(f)
-	f.BoolVar(&r.keep, "keep", false, "with --partition: keep what nobody needs once the stage is complete (tables hop_waits and elsewhere of the pass before it or, after sample, of the last). Does not change the results")
+	f.BoolVar(&r.keep, "keep", false, "with --partition: keep what nobody needs once the stage is complete (tables hop_waits, elsewhere and sender_elsewhere, as far as it was the last to read them). Does not change the results")
 }
 
 func (r *runFlags) declareMemory(f *pflag.FlagSet) {
