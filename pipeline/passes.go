@@ -376,45 +376,6 @@ func (r *Run) Senders(ctx context.Context) error {
 		}))
 }
 
-// sampleJourneys is Sample for estimator Flow.
-func (r *Run) sampleJourneys(ctx context.Context) error {
-	flows, err := r.flowParts()
-	if err != nil {
-		return err
-	}
-	waits, err := r.waits(r.passes)
-	if err != nil {
-		return err
-	}
-	_, sent, err := r.inputs(r.sendersStage())
-	if err != nil {
-		return err
-	}
-	senders := partsOf(sent, schema.SenderFCTs)
-	s := r.sampleStage()
-	err = r.perform(ctx, s, chunkTasks(flows), "flows", func() (work, error) {
-		sampler := stages.NewSampler(r.net, r.spec.Params)
-		return func(ctx context.Context, n int, t task) ([]part, int64, any, error) {
-			return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
-				keep := &keyRange{"flow_row", t.Lo, t.Hi}
-				in := r.lake.read(schema.Flows, flows[n:n+1], nil, nil)
-				defer closeQuietly(in)
-				met := waits(keep)
-				defer closeQuietly(met)
-				fcts := r.lake.read(schema.SenderFCTs, senders, nil, keep)
-				defer closeQuietly(fcts)
-				stats, err := sampler.SampleJourneys(ctx, t.Lo, t.Hi-t.Lo, in, met, fcts, out[0], out[1])
-				r.progress.add(t.Cost)
-				return 0, stats, err
-			})
-		}, nil
-	})
-	if err != nil {
-		return err
-	}
-	return r.writeCatalog(s)
-}
-
 // percentiles are p50, p90 and p99 of the run's slowdowns, each to within spreadStep, and half of
 // the relative width of their 95% intervals, as if flows were independent: the order statistics at
 // q ± 1.96 √(q (1 − q) / n) (Conover, Practical Nonparametric Statistics, §3.2).

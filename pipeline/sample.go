@@ -1,0 +1,101 @@
+package pipeline
+
+import (
+	"context"
+
+	"parsimon/queries"
+	"parsimon/schema"
+	"parsimon/stages"
+)
+
+func (r *Run) sampleStage() stage {
+	sampled := []schema.Table{schema.Slowdowns}
+	if r.estimator == stages.Flow {
+		sampled = append(sampled, schema.HopContributions)
+	}
+	return stage{"sample", r.variant(), sampled}
+}
+
+// Sample puts the hops of each flow together, a chunk of flows a task, and brings the catalog of
+// views up to date.
+func (r *Run) Sample(ctx context.Context) error {
+	if r.estimator == stages.Flow {
+		return r.sampleJourneys(ctx)
+	}
+	flows, err := r.flowParts()
+	if err != nil {
+		return err
+	}
+	_, bucketed, err := r.inputs(r.contributionsStage())
+	if err != nil {
+		return err
+	}
+	contributions := partsOf(bucketed, schema.HopContributions)
+	s := r.sampleStage()
+	err = r.perform(ctx, s, chunkTasks(flows), "flows", func() (work, error) {
+		sampler := stages.NewSampler(r.net, r.spec.Params)
+		return func(ctx context.Context, n int, t task) ([]part, int64, any, error) {
+			return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
+				in := r.lake.read(schema.Flows, flows[n:n+1], nil, nil)
+				defer closeQuietly(in)
+				hops := r.lake.read(schema.HopContributions, contributions, stages.ContributionColumns(), &keyRange{"flow_row", t.Lo, t.Hi})
+				defer closeQuietly(hops)
+				stats, err := sampler.Sample(ctx, t.Lo, t.Hi-t.Lo, in, hops, out[0])
+				r.progress.add(t.Cost)
+				return 0, stats, err
+			})
+		}, nil
+	})
+	if err != nil {
+		return err
+	}
+	return r.writeCatalog(s)
+}
+
+// writeCatalog brings the lake's views up to date after a stage, unless the scenario is about to go
+// again or others still do tasks of the stage.
+func (r *Run) writeCatalog(after stage) error {
+	if r.passing || !r.whole(after) {
+		return nil
+	}
+	return queries.WriteCatalog(r.lake.root)
+}
+
+// sampleJourneys is Sample for estimator Flow.
+func (r *Run) sampleJourneys(ctx context.Context) error {
+	flows, err := r.flowParts()
+	if err != nil {
+		return err
+	}
+	waits, err := r.waits(r.passes)
+	if err != nil {
+		return err
+	}
+	_, sent, err := r.inputs(r.sendersStage())
+	if err != nil {
+		return err
+	}
+	senders := partsOf(sent, schema.SenderFCTs)
+	s := r.sampleStage()
+	err = r.perform(ctx, s, chunkTasks(flows), "flows", func() (work, error) {
+		sampler := stages.NewSampler(r.net, r.spec.Params)
+		return func(ctx context.Context, n int, t task) ([]part, int64, any, error) {
+			return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
+				keep := &keyRange{"flow_row", t.Lo, t.Hi}
+				in := r.lake.read(schema.Flows, flows[n:n+1], nil, nil)
+				defer closeQuietly(in)
+				met := waits(keep)
+				defer closeQuietly(met)
+				fcts := r.lake.read(schema.SenderFCTs, senders, nil, keep)
+				defer closeQuietly(fcts)
+				stats, err := sampler.SampleJourneys(ctx, t.Lo, t.Hi-t.Lo, in, met, fcts, out[0], out[1])
+				r.progress.add(t.Cost)
+				return 0, stats, err
+			})
+		}, nil
+	})
+	if err != nil {
+		return err
+	}
+	return r.writeCatalog(s)
+}
