@@ -52,9 +52,11 @@ func flowsByLink(loads *stages.Loads) []int64 {
 	return flows
 }
 
-// limitGo bounds the memory of Go's heap until it is undone.
+// limitGo bounds the memory of Go's heap until it is undone: to a little less than all, since the program itself
+// and DuckDB at rest are no part of it.
 func limitGo(bytes int64) (undo func()) {
 	was := debug.SetMemoryLimit(-1)
+	bytes -= bytes / 16
 	if bytes < was {
 		debug.SetMemoryLimit(bytes)
 	}
