@@ -54,7 +54,7 @@ type Relaxer struct {
 	behind  []passed // by hop and block: of the hops behind it
 }
 
-// What the packets of a block have met at several hops.
+// A passed is what the packets of a block have met at several hops.
 type passed struct {
 	waitNS      int64
 	marks, hint uint16
