@@ -1,3 +1,5 @@
+// Package pipeline composes the stages: the plan, the run order, the lake's layout and commits,
+// and progress. The method itself is in package stages, the link simulator in package simkernel.
 package pipeline
 
 import (
