@@ -49,6 +49,9 @@ func (r *Run) Sample(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if r.estimating { // stage confidence follows, and does so
+		return nil
+	}
 	return r.writeCatalog(s)
 }
 
@@ -96,6 +99,9 @@ func (r *Run) sampleJourneys(ctx context.Context) error {
 	})
 	if err != nil {
 		return err
+	}
+	if r.estimating { // stage confidence follows, and does so
+		return nil
 	}
 	return r.writeCatalog(s)
 }
