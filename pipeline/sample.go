@@ -19,18 +19,18 @@ func (r *Run) sampleStage() stage {
 // Sample puts the hops of each flow together, a chunk of flows a task, and brings the catalog of
 // views up to date.
 func (r *Run) Sample(ctx context.Context) error {
-	if r.estimator == stages.Flow {
-		return r.sampleJourneys(ctx)
-	}
 	flows, err := r.flowParts()
 	if err != nil {
 		return err
 	}
-	_, bucketed, err := r.inputs(r.contributionsStage())
+	how := r.fromContributions
+	if r.estimator == stages.Flow {
+		how = r.fromJourneys
+	}
+	sample, err := how()
 	if err != nil {
 		return err
 	}
-	contributions := partsOf(bucketed, schema.HopContributions)
 	s := r.sampleStage()
 	err = r.perform(ctx, s, chunkTasks(flows), "flows", func() (work, error) {
 		sampler := stages.NewSampler(r.net, r.spec.Params)
@@ -38,9 +38,7 @@ func (r *Run) Sample(ctx context.Context) error {
 			return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
 				in := r.lake.read(schema.Flows, flows[n:n+1], nil, nil)
 				defer closeQuietly(in)
-				hops := r.lake.read(schema.HopContributions, contributions, stages.ContributionColumns(), &keyRange{"flow_row", t.Lo, t.Hi})
-				defer closeQuietly(hops)
-				stats, err := sampler.Sample(ctx, t.Lo, t.Hi-t.Lo, in, hops, out[0])
+				stats, err := sample(ctx, sampler, t, in, out)
 				r.progress.add(t.Cost)
 				return 0, stats, err
 			})
@@ -53,6 +51,44 @@ func (r *Run) Sample(ctx context.Context) error {
 		return nil
 	}
 	return r.writeCatalog(s)
+}
+
+// A chunkSampler estimates the flows of a task.
+type chunkSampler func(ctx context.Context, sampler *stages.Sampler, t task, flows schema.Batches, out []*partWriter) (stages.SampleStats, error)
+
+// fromContributions goes by what stage bucket, or draw, found for each hop: estimator Independent.
+func (r *Run) fromContributions() (chunkSampler, error) {
+	_, bucketed, err := r.inputs(r.contributionsStage())
+	if err != nil {
+		return nil, err
+	}
+	contributions := partsOf(bucketed, schema.HopContributions)
+	return func(ctx context.Context, sampler *stages.Sampler, t task, flows schema.Batches, out []*partWriter) (stages.SampleStats, error) {
+		hops := r.lake.read(schema.HopContributions, contributions, stages.ContributionColumns(), &keyRange{"flow_row", t.Lo, t.Hi})
+		defer closeQuietly(hops)
+		return sampler.Sample(ctx, t.Lo, t.Hi-t.Lo, flows, hops, out[0])
+	}, nil
+}
+
+// fromJourneys goes by the hosts' own cases, and what packets met in the last pass: estimator Flow.
+func (r *Run) fromJourneys() (chunkSampler, error) {
+	waits, err := r.waits(r.passes)
+	if err != nil {
+		return nil, err
+	}
+	_, sent, err := r.inputs(r.sendersStage())
+	if err != nil {
+		return nil, err
+	}
+	senders := partsOf(sent, schema.SenderFCTs)
+	return func(ctx context.Context, sampler *stages.Sampler, t task, flows schema.Batches, out []*partWriter) (stages.SampleStats, error) {
+		keep := &keyRange{"flow_row", t.Lo, t.Hi}
+		met := waits(keep)
+		defer closeQuietly(met)
+		fcts := r.lake.read(schema.SenderFCTs, senders, nil, keep)
+		defer closeQuietly(fcts)
+		return sampler.SampleJourneys(ctx, t.Lo, t.Hi-t.Lo, flows, met, fcts, out[0], out[1])
+	}, nil
 }
 
 // writeCatalog brings the lake's views up to date after a stage, unless the scenario is about to go
@@ -62,46 +98,4 @@ func (r *Run) writeCatalog(after stage) error {
 		return nil
 	}
 	return queries.WriteCatalog(r.lake.root)
-}
-
-// sampleJourneys is Sample for estimator Flow.
-func (r *Run) sampleJourneys(ctx context.Context) error {
-	flows, err := r.flowParts()
-	if err != nil {
-		return err
-	}
-	waits, err := r.waits(r.passes)
-	if err != nil {
-		return err
-	}
-	_, sent, err := r.inputs(r.sendersStage())
-	if err != nil {
-		return err
-	}
-	senders := partsOf(sent, schema.SenderFCTs)
-	s := r.sampleStage()
-	err = r.perform(ctx, s, chunkTasks(flows), "flows", func() (work, error) {
-		sampler := stages.NewSampler(r.net, r.spec.Params)
-		return func(ctx context.Context, n int, t task) ([]part, int64, any, error) {
-			return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
-				keep := &keyRange{"flow_row", t.Lo, t.Hi}
-				in := r.lake.read(schema.Flows, flows[n:n+1], nil, nil)
-				defer closeQuietly(in)
-				met := waits(keep)
-				defer closeQuietly(met)
-				fcts := r.lake.read(schema.SenderFCTs, senders, nil, keep)
-				defer closeQuietly(fcts)
-				stats, err := sampler.SampleJourneys(ctx, t.Lo, t.Hi-t.Lo, in, met, fcts, out[0], out[1])
-				r.progress.add(t.Cost)
-				return 0, stats, err
-			})
-		}, nil
-	})
-	if err != nil {
-		return err
-	}
-	if r.estimating { // stage confidence follows, and does so
-		return nil
-	}
-	return r.writeCatalog(s)
 }

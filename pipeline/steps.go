@@ -191,8 +191,6 @@ func (h *Hand) Finish(ctx context.Context, s Step) error {
 			return err
 		}
 		switch {
-		case r.estimator != stages.Flow:
-			return nil
 		case s.Stage == "relax" && r.whole(r.relaxStage(s.Pass)):
 			return r.tidyAfter(r.relaxStage(s.Pass))
 		case s.Stage == "sample" && r.whole(r.sampleStage()):

@@ -15,9 +15,8 @@ import (
 	"parsimon/stages"
 )
 
-// What only passes tell each other (tables hop_waits, lent_waits, elsewhere and
-// sender_elsewhere) is most of what a run writes, and
-// nobody asks for it afterwards. So Estimate lets go of a table as soon as the stages that read it are
+// What only passes tell each other (tables hop_waits, lent_waits, elsewhere and sender_elsewhere) is most of
+// what a run writes, and nobody asks for it afterwards. So Estimate lets go of a table as soon as the stages that read it are
 // complete, unless the run is to keep everything. The records of the tasks say what is gone: a stage whose
 // files are gone is complete for as long as no other stage wants to read them. If one does, because its own
 // files are damaged, or because more passes are asked for, the stage is done again; its link cases are in
@@ -108,28 +107,23 @@ func (r *Run) tidyAfter(s stage) error {
 		if err != nil {
 			return err
 		}
-		if v.passes > 1 {
-			if err := r.tidy(r.relaxStage(v.passes-1), schema.Elsewhere); err != nil {
-				return err
-			}
-		}
-		return r.tidyWaits(v.passes)
+		return r.tidyPass(v.passes)
 	case "sample": // the estimate is made
-		if r.passes > 1 {
-			if err := r.tidy(r.relaxStage(r.passes-1), schema.Elsewhere); err != nil {
-				return err
-			}
-		}
 		if err := r.tidy(r.tellStage(), schema.SenderElsewhere); err != nil {
 			return err
 		}
-		return r.tidyWaits(r.passes)
+		return r.tidyPass(r.passes)
 	}
 	return nil
 }
 
-// tidyWaits lets go of what a pass has found.
-func (r *Run) tidyWaits(n int) error {
+// tidyPass lets go of what a pass was told and of what it has found.
+func (r *Run) tidyPass(n int) error {
+	if n > 1 {
+		if err := r.tidy(r.relaxStage(n-1), schema.Elsewhere); err != nil {
+			return err
+		}
+	}
 	if err := r.tidy(r.passStage(n), schema.HopWaits); err != nil {
 		return err
 	}

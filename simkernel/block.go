@@ -119,8 +119,12 @@ func blockStart(n uint32) uint32 {
 // leave records the block's mean wait over so many packets.
 func (k *Kernel) leave(f *flow, packets uint32) {
 	if len(k.r.Here) > 0 && packets > 0 {
-		mean := (f.waitPS/psPerNS + int64(packets)/2) / int64(packets)
-		k.r.Here[f.block].WaitNS = int32(min(mean, math.MaxInt32))
+		k.recordWait(f.block, f.waitPS, int64(packets))
 	}
 	f.waitPS = 0
+}
+
+// recordWait records the mean wait of so many packets of a block.
+func (k *Kernel) recordWait(block uint32, sumPS, packets int64) {
+	k.r.Here[block].WaitNS = int32(min((sumPS/psPerNS+packets/2)/packets, math.MaxInt32))
 }

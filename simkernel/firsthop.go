@@ -111,9 +111,10 @@ type turn struct {
 
 	// For Result.Here: its next packet's number, when that could be sent if the flow were alone, and, of the
 	// block that it is in, the index and the sum of the holds.
-	sent, alonePS int64
-	block         uint32
-	waitPS        int64
+	sent    uint32
+	alonePS int64
+	block   uint32
+	waitPS  int64
 }
 
 // holds takes up that the next packets of a flow leave at full packets' distance times flows, from startPS on.
@@ -125,13 +126,10 @@ func (k *Kernel) holds(f *turn, packets, startPS, fullPS, flows int64) {
 	f.waitPS += startPS - f.alonePS - each
 	f.alonePS = startPS + (packets-1)*flows*fullPS + fullPS
 	for packets > 0 {
-		end := f.sent + 1
-		if f.sent >= blockPackets {
-			end = f.sent&^(blockPackets-1) + blockPackets
-		}
-		n := min(packets, end-f.sent)
+		end := blockEnd(f.sent)
+		n := min(packets, int64(end-f.sent))
 		f.waitPS += n * each
-		f.sent += n
+		f.sent += uint32(n)
 		packets -= n
 		if f.sent == end {
 			k.endBlock(f)
@@ -141,11 +139,7 @@ func (k *Kernel) holds(f *turn, packets, startPS, fullPS, flows int64) {
 
 // endBlock records the mean hold of the block of the flow's packets up to its last.
 func (k *Kernel) endBlock(f *turn) {
-	packets := int64(1)
-	if f.sent > blockPackets {
-		packets = (f.sent-1)&(blockPackets-1) + 1
-	}
-	k.r.Here[f.block].WaitNS = int32(min((f.waitPS/psPerNS+packets/2)/packets, math.MaxInt32))
+	k.recordWait(f.block, f.waitPS, int64(f.sent-blockStart(f.sent-1)))
 	f.block++
 	f.waitPS = 0
 }

@@ -47,7 +47,8 @@ type Relaxer struct {
 	starts  []int32
 	order   []int32
 	column  binaryColumn
-	hops    [][]simkernel.Block
+	hops    [][]simkernel.Block // of the flow at hand, in the memory of read
+	read    [][]simkernel.Block
 	before  []simkernel.Block
 	blocks  []simkernel.Block
 	ahead   []passed // by block: of the hops before the one that is told, without the host's own
@@ -133,7 +134,6 @@ func (x *Relaxer) reset() {
 // flows hands the flows that have a path to do, what their packets met in x.hops, and of how many blocks that
 // is at most.
 func (x *Relaxer) flows(ctx context.Context, firstRow, rows int64, do func(f, longest int) error) error {
-	all := x.hops
 	for f := range int(rows) {
 		if f%1024 == 0 && ctx.Err() != nil {
 			return ctx.Err()
@@ -145,22 +145,21 @@ func (x *Relaxer) flows(ctx context.Context, firstRow, rows int64, do func(f, lo
 		if hops == 0 {
 			continue
 		}
-		for len(all) < hops {
-			all = append(all, nil)
+		for len(x.read) < hops {
+			x.read = append(x.read, nil)
 		}
+		x.hops = x.read[:hops]
 		longest := 0
 		for h := range hops {
-			if all[h], err = readWaits(all[h][:0], x.met.at(f, h)); err != nil {
+			if x.hops[h], err = readWaits(x.hops[h][:0], x.met.at(f, h)); err != nil {
 				return fmt.Errorf("hop_waits: flow row %d, hop %d: %w", firstRow+int64(f), h, err)
 			}
-			longest = max(longest, len(all[h]))
+			longest = max(longest, len(x.hops[h]))
 		}
-		x.hops = all[:hops]
 		if err := do(f, longest); err != nil {
 			return err
 		}
 	}
-	x.hops = all
 	return nil
 }
 
