@@ -74,7 +74,7 @@ accuracy: build ## estimators against ns-3 on every shared scenario, as a table 
 	@.ci/accuracy $(BIN)/parsimon $(SHARED)
 
 ablation: build ## what each ingredient of estimator flow is worth, against ns-3 (minutes; needs ../shared)
-	@ESTIMATORS='flow;flow --passes 1;flow --passes 3;flow --without feeder;flow --without round-trip;flow --without holds;flow --without waits;flow --without marks;flow --without damping;independent' \
+	@ESTIMATORS='flow;flow --passes 1;flow --passes 3;flow --ablate feeder;flow --ablate round-trip;flow --ablate nic-waits;flow --ablate waits;flow --ablate marks;flow --ablate damping;independent' \
 	 .ci/accuracy $(BIN)/parsimon $(SHARED) 7 47 95 145 1001
 
 own-accuracy: build ## estimators against --exact on the shipped accuracy and parking-lot scenarios, as tables (minutes; SHORT=1, ESTIMATORS="independent;flow", LAKE=DIR)

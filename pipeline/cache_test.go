@@ -49,7 +49,7 @@ func cacheChangesNoRow(t *testing.T, by stages.Estimator) {
 		return casesOf(t, run)
 	}
 	first := check("empty cache")
-	if again := check("full cache"); again.RememberedCases == 0 || again.PacketHops > first.PacketHops/20 {
+	if again := check("full cache"); again.CachedCases == 0 || again.PacketHops > first.PacketHops/20 {
 		t.Errorf("with a full cache: %+v", again)
 	}
 	packs := func() []string {

@@ -22,8 +22,8 @@ func (r *Run) clusterStage() stage {
 	return stage{"cluster", at, []schema.Table{schema.LinkClusters}}
 }
 
-func (r *Run) lendStage(n int) stage {
-	return stage{"lend", r.pass(n), []schema.Table{schema.LentWaits}}
+func (r *Run) imputeStage(n int) stage {
+	return stage{"impute", r.pass(n), []schema.Table{schema.ImputedObservations}}
 }
 
 func (r *Run) drawStage() stage {
@@ -109,21 +109,21 @@ func simulated(of []int32) func(int32) bool {
 
 // minLendTasks is the least number of tasks of stage lend. Each reads of all the links that answer for
 // its own: more would read the same again and again.
-const minLendTasks = 2
+const minImputeTasks = 2
 
 // Lend hands what flows met at representatives in the run's last pass on to the flows of the links that
 // they answer for.
-func (r *Run) Lend(ctx context.Context) error {
+func (r *Run) Impute(ctx context.Context) error {
 	switch {
 	case r.estimator != stages.Flow:
 		return fmt.Errorf("estimator %s has no stage lend", r.estimator)
 	case r.cluster == nil:
 		return errors.New("without clustering every link has its own case, and there is nothing to lend")
 	}
-	return r.lendPass(ctx, r.passes)
+	return r.imputePass(ctx, r.passes)
 }
 
-func (r *Run) lendPass(ctx context.Context, n int) error {
+func (r *Run) imputePass(ctx context.Context, n int) error {
 	if r.cluster == nil {
 		return nil
 	}
@@ -139,22 +139,22 @@ func (r *Run) lendPass(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	waits := partsOf(passed, schema.HopWaits)
-	s := r.lendStage(n)
-	tasks := r.cutLinksInto(loads, func(id int32) bool { return of[id] >= 0 && of[id] != id }, minLendTasks)
+	waits := partsOf(passed, schema.HopObservations)
+	s := r.imputeStage(n)
+	tasks := r.cutLinksInto(loads, func(id int32) bool { return of[id] >= 0 && of[id] != id }, minImputeTasks)
 	return r.perform(ctx, s, tasks, "packet-hops", func() (work, error) {
-		l := stages.NewLender(r.net, r.spec.Params, loads, of)
+		l := stages.NewImputer(r.net, r.spec.Params, loads, of)
 		return func(ctx context.Context, n int, t task) ([]part, int64, any, error) {
 			return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
-				first, end := lenders(l, of, t)
+				first, end := donorRange(l, of, t)
 				theirs := &keyRange{"link_id", first, end}
-				in := r.lake.read(schema.Hops, hops, stages.LendColumns(), &keyRange{"link_id", t.Lo, t.Hi})
+				in := r.lake.read(schema.Hops, hops, stages.ImputeColumns(), &keyRange{"link_id", t.Lo, t.Hi})
 				defer closeQuietly(in)
-				from := r.lake.read(schema.Hops, hops, stages.LendColumns(), theirs)
+				from := r.lake.read(schema.Hops, hops, stages.ImputeColumns(), theirs)
 				defer closeQuietly(from)
-				met := r.lake.read(schema.HopWaits, ofLenders(plan, waits, l, of, t), stages.WaitColumns(), nil)
-				defer closeQuietly(met)
-				err := l.Lend(ctx, int32(t.Lo), int32(t.Hi), in, from, met, out[0])
+				observed := r.lake.read(schema.HopObservations, donorFiles(plan, waits, l, of, t), stages.ObservationColumns(), nil)
+				defer closeQuietly(observed)
+				err := l.Impute(ctx, int32(t.Lo), int32(t.Hi), in, from, observed, out[0])
 				r.progress.add(t.Cost)
 				return 0, nil, err
 			})
@@ -163,21 +163,21 @@ func (r *Run) lendPass(ctx context.Context, n int) error {
 }
 
 // lenders is a range of the links that answer for those of a task.
-func lenders(l *stages.Lender, of []int32, t task) (first, end int64) {
+func donorRange(l *stages.Imputer, of []int32, t task) (first, end int64) {
 	first = int64(len(of))
 	for id := int32(t.Lo); id < int32(t.Hi); id++ {
-		if l.Borrows(id) {
+		if l.IsImputed(id) {
 			first, end = min(first, int64(of[id])), max(end, int64(of[id])+1)
 		}
 	}
 	return min(first, end), end
 }
 
-// ofLenders are the files of hop_waits, one a task of the pass, that hold what flows met there.
-func ofLenders(plan stagePlan, waits []part, l *stages.Lender, of []int32, t task) []part {
+// ofLenders are the files of hop_observations, one a task of the pass, that hold what flows met there.
+func donorFiles(plan stagePlan, waits []part, l *stages.Imputer, of []int32, t task) []part {
 	wanted := make([]bool, len(waits))
 	for id := int32(t.Lo); id < int32(t.Hi); id++ {
-		if l.Borrows(id) {
+		if l.IsImputed(id) {
 			n, _ := slices.BinarySearchFunc(plan.Tasks, int64(of[id]), func(t task, id int64) int {
 				if t.Hi <= id {
 					return -1
@@ -203,19 +203,19 @@ func (r *Run) waits(n int) (func(keep *keyRange) schema.Batches, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := partsOf(passed, schema.HopWaits)
-	var lent []part
+	own := partsOf(passed, schema.HopObservations)
+	var imputed []part
 	if r.cluster != nil {
-		_, done, err := r.inputs(r.lendStage(n))
+		_, done, err := r.inputs(r.imputeStage(n))
 		if err != nil {
 			return nil, err
 		}
-		lent = partsOf(done, schema.LentWaits)
+		imputed = partsOf(done, schema.ImputedObservations)
 	}
 	return func(keep *keyRange) schema.Batches {
 		return &inTurn{
-			r.lake.read(schema.HopWaits, own, stages.WaitColumns(), keep),
-			r.lake.read(schema.LentWaits, lent, stages.WaitColumns(), keep),
+			r.lake.read(schema.HopObservations, own, stages.ObservationColumns(), keep),
+			r.lake.read(schema.ImputedObservations, imputed, stages.ObservationColumns(), keep),
 		}
 	}, nil
 }

@@ -122,8 +122,8 @@ func TestClusteredPasses(t *testing.T) {
 			t.Errorf("stage %s is done again", s.Stage)
 		}
 	}
-	if n := filesOf(t, lake, schema.LentWaits); n > 0 {
-		t.Errorf("%d files of %s stay that nobody needs", n, schema.LentWaits.Name)
+	if n := filesOf(t, lake, schema.ImputedObservations); n > 0 {
+		t.Errorf("%d files of %s stay that nobody needs", n, schema.ImputedObservations.Name)
 	}
 	want := tableRows(t, lake, schema.Slowdowns, auto.ScenarioID(), auto.Variant())
 	s, err := TraceScenario(topology, flows)
@@ -161,7 +161,7 @@ func TestClusteredPasses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := plain.Lend(t.Context()); err == nil {
+	if err := plain.Impute(t.Context()); err == nil {
 		t.Error("without clustering there is something to lend")
 	}
 }
@@ -176,7 +176,7 @@ func TestKilledClusteredRunContinues(t *testing.T) {
 	o := Options{Lake: t.TempDir(), Estimator: stages.Flow, Cluster: c, Workers: 2, Partitions: 9}
 	estimate(t, topology, flows, o)
 	want := digestOf(t, o.Lake, stages.Flow)
-	for stage, after := range map[string]int{"cluster": 2, "simulate": 2, "lend": 2, "relax": 1, "tell": 1} {
+	for stage, after := range map[string]int{"cluster": 2, "simulate": 2, "impute": 2, "feedback": 1, "sender-feedback": 1} {
 		o.Lake = t.TempDir()
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), childLake+"="+o.Lake, childFlows+"="+flows, childStage+"="+stage, childAfter+"="+strconv.Itoa(after), childBy+"=flow", childCluster+"=50%")

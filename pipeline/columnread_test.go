@@ -15,7 +15,7 @@ import (
 // A range of the column that a file is sorted by gives its rows, all of them and no others, in every
 // column, wherever the range begins and ends among pages and row groups.
 func TestRangesOfSortedFiles(t *testing.T) {
-	for _, table := range []schema.Table{schema.Hops, schema.Elsewhere, schema.HopWaits, schema.HopDelays, schema.SenderFCTs} {
+	for _, table := range []schema.Table{schema.Hops, schema.Feedback, schema.HopObservations, schema.HopDelays, schema.SenderFCTs} {
 		t.Run(table.Name, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(5, 6))
 			rows := 2*rowGroupRows + pageRows + 99

@@ -11,15 +11,15 @@ import (
 	"parsimon/stages"
 )
 
-func (r *Run) confidenceStage() stage {
-	return stage{"confidence", r.variant(), []schema.Table{schema.Confidence, schema.Warnings}}
+func (r *Run) intervalsStage() stage {
+	return stage{"intervals", r.variant(), []schema.Table{schema.Intervals, schema.Warnings}}
 }
 
 // Confidence says how far the run's estimate can be trusted: it writes the intervals of the percentiles
 // of slowdown (table confidence) and where the method is known to be weak (table warnings). It reads the
 // estimate twice, a chunk of flows at a time, and brings the catalog of views up to date. What a sweep
 // deletes again goes without.
-func (r *Run) Confidence(ctx context.Context) error {
+func (r *Run) Intervals(ctx context.Context) error {
 	if r.passing {
 		return nil
 	}
@@ -37,7 +37,7 @@ func (r *Run) Confidence(ctx context.Context) error {
 	for _, c := range chunks {
 		all.Hi, all.Cost = c.Hi, all.Cost+2*c.Cost
 	}
-	s := r.confidenceStage()
+	s := r.intervalsStage()
 	err = r.perform(ctx, s, []task{all}, "flows", func() (work, error) {
 		return func(ctx context.Context, n int, _ task) ([]part, int64, any, error) {
 			return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
@@ -123,10 +123,10 @@ func (r *Run) weaknesses(ctx context.Context, chunks []task, slowdowns []part, s
 			return nil, err
 		}
 		in := r.lake.read(schema.Slowdowns, slowdowns[n:n+1], stages.TailColumns(), nil)
-		met := r.lake.read(schema.HopContributions, contributions, stages.TailHopColumns(), &keyRange{"flow_row", c.Lo, c.Hi})
-		err := finder.Watch(c.Lo, c.Hi-c.Lo, in, met)
+		observed := r.lake.read(schema.HopContributions, contributions, stages.TailHopColumns(), &keyRange{"flow_row", c.Lo, c.Hi})
+		err := finder.Watch(c.Lo, c.Hi-c.Lo, in, observed)
 		closeQuietly(in)
-		closeQuietly(met)
+		closeQuietly(observed)
 		if err != nil {
 			return nil, err
 		}
@@ -170,13 +170,13 @@ func (r *Run) moved() (float64, error) {
 }
 
 // summarizeConfidence writes the interval of p99 of all flows, and every warning.
-func (r *Run) summarizeConfidence(p *printer) error {
-	_, done, err := r.confidenceStage().complete(r.lake)
+func (r *Run) summarizeIntervals(p *printer) error {
+	_, done, err := r.intervalsStage().complete(r.lake)
 	if err != nil {
 		return err
 	}
 	short := map[string][]string{} // by size bin
-	err = byName(r.lake.read(schema.Confidence, partsOf(done, schema.Confidence), nil, nil), func(b batch) {
+	err = byName(r.lake.read(schema.Intervals, partsOf(done, schema.Intervals), nil, nil), func(b batch) {
 		service, vnet, bin, warning := b.strings("service"), b.strings("vnet"), b.strings("size_bin"), b.strings("warning")
 		quantile, lo, hi := b.float64s("quantile"), b.float64s("lo"), b.float64s("hi")
 		var line []string

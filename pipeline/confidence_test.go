@@ -97,7 +97,7 @@ func TestConfidenceOfARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer run.Close()
-	if err := run.Confidence(context.Background()); err == nil || !strings.Contains(err.Error(), "stage sample") {
+	if err := run.Intervals(context.Background()); err == nil || !strings.Contains(err.Error(), "stage sample") {
 		t.Errorf("confidence in what was not estimated: %v", err)
 	}
 }

@@ -175,11 +175,11 @@ func (r *Run) pickVariant() error {
 	found := false
 	for _, name := range variants {
 		v, err := parseVariant(name)
-		if err != nil || v.without != 0 || found && !better(v, r) {
+		if err != nil || v.ablation != 0 || found && !better(v, r) {
 			continue // an exact simulation, an ablation, or a lesser estimate
 		}
 		candidate := *r
-		candidate.estimator, candidate.passes, candidate.without, candidate.cluster, candidate.backend = v.estimator, v.passes, 0, v.cluster, v.backend
+		candidate.estimator, candidate.passes, candidate.ablation, candidate.cluster, candidate.backend = v.estimator, v.passes, 0, v.cluster, v.backend
 		if _, _, err := candidate.sampleStage().complete(r.lake); err == nil {
 			*r, found = candidate, true
 		}

@@ -127,7 +127,7 @@ func (r *Run) caseKeys(tasks []task, loads *stages.Loads) ([]string, error) {
 			l := r.net.Links[id]
 			add(int64(id), l.BandwidthBps, loads.AvailableBps(&r.spec.Params, l))
 		}
-		add(methodVersion, int64(r.estimator), int64(r.without), loads.FirstStartNS, loads.LastStartNS)
+		add(methodVersion, int64(r.estimator), int64(r.ablation), loads.FirstStartNS, loads.LastStartNS)
 		for id := range r.net.Links {
 			if r.net.FromHost(int32(id)) { // the sources of all cases
 				bandwidths(int32(id))
@@ -206,7 +206,7 @@ tasks:
 			if err := json.Unmarshal(rec.Stats, &did); err != nil {
 				return err
 			}
-			if mine.Stats, err = json.Marshal(stages.SimulateStats{RememberedCases: did.Cases + did.RememberedCases, RememberedHops: did.PacketHops + did.RememberedHops}); err != nil {
+			if mine.Stats, err = json.Marshal(stages.SimulateStats{CachedCases: did.Cases + did.CachedCases, CachedHops: did.PacketHops + did.CachedHops}); err != nil {
 				return err
 			}
 		}

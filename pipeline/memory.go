@@ -24,11 +24,11 @@ func (r *Run) taskBytes(s stage, t task) int64 {
 	switch s.name {
 	case "route":
 		return 250 * (t.Hi - t.Lo)
-	case "simulate", "senders":
+	case "simulate", "replay":
 		return 250 * r.hopsOn(t)
 	case "bucket", "draw":
 		return 150 * r.hopsOn(t)
-	case "relax", "tell":
+	case "feedback", "sender-feedback":
 		return 1300 * (t.Hi - t.Lo)
 	case "sample":
 		return 900 * (t.Hi - t.Lo)

@@ -33,15 +33,15 @@ const (
 // cases.
 const (
 	flowVariant        = "flow-"
-	withoutVariant     = "-without-"
+	ablationVariant    = "-ablate-"
 	independentVariant = "independent"
 	clusteredVariant   = "-cluster-"
 )
 
 func (r *Run) pass(n int) place {
 	name := flowVariant + strconv.Itoa(n)
-	if r.without != 0 {
-		name += withoutVariant + r.without.String()
+	if r.ablation != 0 {
+		name += ablationVariant + r.ablation.String()
 	}
 	return r.clustered(name)
 }
@@ -58,7 +58,7 @@ func (r *Run) clustered(name string) place {
 type variant struct {
 	estimator stages.Estimator
 	passes    int
-	without   stages.Without
+	ablation  stages.Ablation
 	cluster   *stages.Clustering
 	backend   stages.LinkBackend
 }
@@ -82,12 +82,12 @@ func parseVariant(name string) (v variant, err error) {
 		}
 		return v, err
 	}
-	number, without, _ := strings.Cut(rest, withoutVariant)
+	number, ablation, _ := strings.Cut(rest, ablationVariant)
 	v.estimator = stages.Flow
 	if v.passes, err = strconv.Atoi(number); err != nil || v.passes < 1 || v.passes > MaxPasses {
 		return v, fmt.Errorf("no variant %q", name)
 	}
-	v.without, err = stages.ParseWithout(without)
+	v.ablation, err = stages.ParseAblation(ablation)
 	return v, err
 }
 
@@ -101,8 +101,8 @@ func variantFlags(name string) string {
 	if v.estimator == stages.Flow {
 		flags += fmt.Sprintf(" --passes %d", v.passes)
 	}
-	if v.without != 0 {
-		flags += " --without " + v.without.String()
+	if v.ablation != 0 {
+		flags += " --ablate " + v.ablation.String()
 	}
 	if v.backend != stages.Kernel {
 		flags += " --link-backend " + v.backend.String()
@@ -114,17 +114,17 @@ func variantFlags(name string) string {
 }
 
 func (r *Run) passStage(n int) stage {
-	return stage{"simulate", r.pass(n), []schema.Table{schema.HopWaits, schema.LinkStats}}
+	return stage{"simulate", r.pass(n), []schema.Table{schema.HopObservations, schema.LinkStats}}
 }
 func (r *Run) relaxStage(n int) stage {
-	return stage{"relax", r.pass(n), []schema.Table{schema.Elsewhere}}
+	return stage{"feedback", r.pass(n), []schema.Table{schema.Feedback}}
 }
 func (r *Run) tellStage() stage { return r.tellStageOf(r.passes) }
 func (r *Run) tellStageOf(n int) stage {
-	return stage{"tell", r.pass(n), []schema.Table{schema.SenderElsewhere}}
+	return stage{"sender-feedback", r.pass(n), []schema.Table{schema.SenderFeedback}}
 }
 func (r *Run) sendersStage() stage {
-	return stage{"senders", r.variant(), []schema.Table{schema.SenderFCTs}}
+	return stage{"replay", r.variant(), []schema.Table{schema.SenderFCTs}}
 }
 
 // caseStages are the stages that ran link cases for the run's estimate.
@@ -148,7 +148,7 @@ func (r *Run) passesUntilDone(ctx context.Context) error {
 				return err
 			}
 		}
-		return r.journeys(ctx, true)
+		return r.replays(ctx, true)
 	}
 	var before []float64
 	for n := 1; ; n++ {
@@ -156,7 +156,7 @@ func (r *Run) passesUntilDone(ctx context.Context) error {
 			return err
 		}
 		r.passes = n
-		if err := r.journeys(ctx, false); err != nil {
+		if err := r.replays(ctx, false); err != nil {
 			return err
 		}
 		now, widths, err := r.percentiles()
@@ -190,15 +190,15 @@ func (r *Run) onePass(ctx context.Context, n int) error {
 	if err := r.simulatePass(ctx, n); err != nil { // link cases, told what pass n - 1 found → waits and marks
 		return err
 	}
-	return r.lendPass(ctx, n) // with clustering: representatives' waits and marks → the others'
+	return r.imputePass(ctx, n) // with clustering: representatives' waits and marks → the others'
 }
 
 // journeys makes the estimate after the run's last pass, or the last so far.
-func (r *Run) journeys(ctx context.Context, last bool) error {
-	if err := r.Tell(ctx); err != nil { // waits and marks of a flow's hops → what its host's own link is told
+func (r *Run) replays(ctx context.Context, last bool) error {
+	if err := r.SenderFeedbackOf(ctx); err != nil { // waits and marks of a flow's hops → what its host's own link is told
 		return err
 	}
-	if err := r.Senders(ctx); err != nil { // the hosts' own cases, told everything → each flow's journey
+	if err := r.Replay(ctx); err != nil { // the hosts' own cases, told everything → each flow's journey
 		return err
 	}
 	if err := r.Sample(ctx); err != nil { // → its FCT and slowdown, and what each hop contributed
@@ -209,11 +209,11 @@ func (r *Run) journeys(ctx context.Context, last bool) error {
 			return err
 		}
 	}
-	return r.Confidence(ctx) // → intervals of the percentiles, and what to beware of
+	return r.Intervals(ctx) // → intervals of the percentiles, and what to beware of
 }
 
 // told are what the link cases of pass n are told; none in the first.
-func (r *Run) told(n int) ([]part, error) {
+func (r *Run) given(n int) ([]part, error) {
 	if n == 1 {
 		return nil, nil
 	}
@@ -221,15 +221,15 @@ func (r *Run) told(n int) ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
-	return partsOf(relaxed, schema.Elsewhere), nil
+	return partsOf(relaxed, schema.Feedback), nil
 }
 
-// readTold streams what is told, by table elsewhere or sender_elsewhere; nil for nothing.
-func (r *Run) readTold(t schema.Table, told []part) func(keep *keyRange) schema.Batches {
-	if told == nil {
+// readTold streams what is told, by table elsewhere or sender_feedback; nil for nothing.
+func (r *Run) readTold(t schema.Table, given []part) func(keep *keyRange) schema.Batches {
+	if given == nil {
 		return nil
 	}
-	return func(keep *keyRange) schema.Batches { return r.lake.read(t, told, stages.ElsewhereColumns(), keep) }
+	return func(keep *keyRange) schema.Batches { return r.lake.read(t, given, stages.FeedbackColumns(), keep) }
 }
 
 // simulatePass runs every link case of pass n, a range of links a task.
@@ -238,7 +238,7 @@ func (r *Run) simulatePass(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	told, err := r.told(n)
+	given, err := r.given(n)
 	if err != nil {
 		return err
 	}
@@ -254,16 +254,16 @@ func (r *Run) simulatePass(ctx context.Context, n int) error {
 			return err
 		}
 	}
-	return r.performKeyed(ctx, s, tasks, keys, "packet-hops", r.cases(s, loads, hops, r.readTold(schema.Elsewhere, told),
-		func(ctx context.Context, sim *stages.Simulator, t task, in, elsewhere schema.Batches, out []*partWriter) (stages.SimulateStats, error) {
+	return r.performKeyed(ctx, s, tasks, keys, "packet-hops", r.cases(s, loads, hops, r.readTold(schema.Feedback, given),
+		func(ctx context.Context, sim *stages.Simulator, t task, in, feedback schema.Batches, out []*partWriter) (stages.SimulateStats, error) {
 			sim.Represent(of)
-			return sim.Simulate(ctx, int32(t.Lo), int32(t.Hi), in, elsewhere, out[0], out[1], r.progress.add)
+			return sim.Simulate(ctx, int32(t.Lo), int32(t.Hi), in, feedback, out[0], out[1], r.progress.add)
 		}))
 }
 
 // cases makes the work of a stage that runs link cases, a range of links a task: do is given the
 // range's hops and what they are told (nil for nothing).
-func (r *Run) cases(s stage, loads *stages.Loads, hops []part, told func(keep *keyRange) schema.Batches, do func(ctx context.Context, sim *stages.Simulator, t task, hops, told schema.Batches, out []*partWriter) (stages.SimulateStats, error)) func() (work, error) {
+func (r *Run) cases(s stage, loads *stages.Loads, hops []part, given func(keep *keyRange) schema.Batches, do func(ctx context.Context, sim *stages.Simulator, t task, hops, given schema.Batches, out []*partWriter) (stages.SimulateStats, error)) func() (work, error) {
 	return func() (work, error) {
 		sim, err := r.simulator(loads)
 		if err != nil {
@@ -274,12 +274,12 @@ func (r *Run) cases(s stage, loads *stages.Loads, hops []part, told func(keep *k
 				keep := &keyRange{"link_id", t.Lo, t.Hi}
 				in := r.lake.read(schema.Hops, hops, stages.HopColumns(r.estimator), keep)
 				defer closeQuietly(in)
-				var elsewhere schema.Batches
-				if told != nil {
-					elsewhere = told(keep)
-					defer closeQuietly(elsewhere)
+				var feedback schema.Batches
+				if given != nil {
+					feedback = given(keep)
+					defer closeQuietly(feedback)
 				}
-				stats, err := do(ctx, sim, t, in, elsewhere, out)
+				stats, err := do(ctx, sim, t, in, feedback, out)
 				return max(1, stats.LongestCaseNS), stats, err
 			})
 		}, nil
@@ -288,7 +288,7 @@ func (r *Run) cases(s stage, loads *stages.Loads, hops []part, told func(keep *k
 
 // Relax turns what the packets of each flow met in the pass that the run is set to into what its hops are told
 // of each other in the next.
-func (r *Run) Relax(ctx context.Context) error { return r.relaxPass(ctx, r.passes) }
+func (r *Run) HopFeedback(ctx context.Context) error { return r.relaxPass(ctx, r.passes) }
 
 func (r *Run) relaxPass(ctx context.Context, n int) error {
 	flows, err := r.flowParts()
@@ -299,7 +299,7 @@ func (r *Run) relaxPass(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	told, err := r.told(n)
+	given, err := r.given(n)
 	if err != nil {
 		return err
 	}
@@ -309,18 +309,18 @@ func (r *Run) relaxPass(ctx context.Context, n int) error {
 	}
 	s := r.relaxStage(n)
 	return r.perform(ctx, s, chunkTasks(flows), "flows", func() (work, error) {
-		relaxer := stages.NewRelaxer(r.net, r.spec.Params.Transport, r.spec.Seed, n, r.without)
-		relaxer.Represent(r.net, of)
+		builder := stages.NewFeedbackBuilder(r.net, r.spec.Params.Transport, r.spec.Seed, n, r.ablation)
+		builder.Represent(r.net, of)
 		return func(ctx context.Context, n int, t task) ([]part, int64, any, error) {
 			return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
 				in := waits(&keyRange{"flow_row", t.Lo, t.Hi})
 				defer closeQuietly(in)
 				var before schema.Batches
-				if told != nil {
-					before = r.readTold(schema.Elsewhere, told[n:n+1])(nil)
+				if given != nil {
+					before = r.readTold(schema.Feedback, given[n:n+1])(nil)
 					defer closeQuietly(before)
 				}
-				err := relaxer.Relax(ctx, t.Lo, t.Hi-t.Lo, in, before, out[0])
+				err := builder.HopFeedback(ctx, t.Lo, t.Hi-t.Lo, in, before, out[0])
 				r.progress.add(t.Cost)
 				return 0, nil, err
 			})
@@ -329,7 +329,7 @@ func (r *Run) relaxPass(ctx context.Context, n int) error {
 }
 
 // Tell turns what the packets of each flow met in the run's last pass into what its host's own link is told.
-func (r *Run) Tell(ctx context.Context) error {
+func (r *Run) SenderFeedbackOf(ctx context.Context) error {
 	if r.estimator != stages.Flow {
 		return fmt.Errorf("estimator %s has no stage tell", r.estimator)
 	}
@@ -343,12 +343,12 @@ func (r *Run) Tell(ctx context.Context) error {
 	}
 	s := r.tellStage()
 	return r.perform(ctx, s, chunkTasks(flows), "flows", func() (work, error) {
-		relaxer := stages.NewRelaxer(r.net, r.spec.Params.Transport, r.spec.Seed, r.passes, r.without)
+		builder := stages.NewFeedbackBuilder(r.net, r.spec.Params.Transport, r.spec.Seed, r.passes, r.ablation)
 		return func(ctx context.Context, n int, t task) ([]part, int64, any, error) {
 			return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
 				in := waits(&keyRange{"flow_row", t.Lo, t.Hi})
 				defer closeQuietly(in)
-				err := relaxer.Tell(ctx, t.Lo, t.Hi-t.Lo, in, out[0])
+				err := builder.SenderFeedbackOf(ctx, t.Lo, t.Hi-t.Lo, in, out[0])
 				r.progress.add(t.Cost)
 				return 0, nil, err
 			})
@@ -357,7 +357,7 @@ func (r *Run) Tell(ctx context.Context) error {
 }
 
 // Senders runs the link cases of the hosts' own links, told all that the run's last pass found.
-func (r *Run) Senders(ctx context.Context) error {
+func (r *Run) Replay(ctx context.Context) error {
 	if r.estimator != stages.Flow {
 		return fmt.Errorf("estimator %s has no stage senders", r.estimator)
 	}
@@ -370,9 +370,9 @@ func (r *Run) Senders(ctx context.Context) error {
 		return err
 	}
 	s := r.sendersStage()
-	return r.perform(ctx, s, r.linkTasks(s, loads, r.net.FromHost), "packet-hops", r.cases(s, loads, hops, r.readTold(schema.SenderElsewhere, partsOf(tells, schema.SenderElsewhere)),
-		func(ctx context.Context, sim *stages.Simulator, t task, in, elsewhere schema.Batches, out []*partWriter) (stages.SimulateStats, error) {
-			return sim.Senders(ctx, int32(t.Lo), int32(t.Hi), in, elsewhere, out[0], r.progress.add)
+	return r.perform(ctx, s, r.linkTasks(s, loads, r.net.FromHost), "packet-hops", r.cases(s, loads, hops, r.readTold(schema.SenderFeedback, partsOf(tells, schema.SenderFeedback)),
+		func(ctx context.Context, sim *stages.Simulator, t task, in, feedback schema.Batches, out []*partWriter) (stages.SimulateStats, error) {
+			return sim.Replay(ctx, int32(t.Lo), int32(t.Hi), in, feedback, out[0], r.progress.add)
 		}))
 }
 

@@ -88,18 +88,18 @@ func TestAutoPasses(t *testing.T) {
 
 // Names of variants can be taken apart again, and no others.
 func TestVariants(t *testing.T) {
-	for _, name := range []string{"independent", "independent-ns3", "independent-cluster-0.05", "independent-ns3-cluster-paper", "flow-1", "flow-12", "flow-2-without-feeder", "flow-3-without-waits+marks", "independent-cluster-paper", "flow-3-cluster-0.05", "flow-2-without-feeder-cluster-code"} {
+	for _, name := range []string{"independent", "independent-ns3", "independent-cluster-0.05", "independent-ns3-cluster-paper", "flow-1", "flow-12", "flow-2-ablate-feeder", "flow-3-ablate-waits+marks", "independent-cluster-paper", "flow-3-cluster-0.05", "flow-2-ablate-feeder-cluster-code"} {
 		v, err := parseVariant(name)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		r := &Run{estimator: v.estimator, passes: v.passes, without: v.without, cluster: v.cluster, backend: v.backend}
+		r := &Run{estimator: v.estimator, passes: v.passes, ablation: v.ablation, cluster: v.cluster, backend: v.backend}
 		if r.Variant() != name {
 			t.Errorf("%s becomes %s", name, r.Variant())
 		}
 	}
-	for _, name := range []string{"", "flow", "flow-", "flow-0", "flow-x", "flow-2-without-everything", "exact", "independent-", "independent-ns4", "independent-ns3x"} {
+	for _, name := range []string{"", "flow", "flow-", "flow-0", "flow-x", "flow-2-ablate-everything", "exact", "independent-", "independent-ns4", "independent-ns3x"} {
 		if v, err := parseVariant(name); err == nil {
 			t.Errorf("%q is taken for %+v", name, v)
 		} else if !strings.Contains(err.Error(), "no ") {

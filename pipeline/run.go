@@ -26,8 +26,8 @@ type Options struct {
 	Estimator stages.Estimator
 	// Passes over all link cases that estimator Flow makes; 0: DefaultPasses; AutoPasses: until the
 	// percentiles of slowdown stop moving.
-	Passes  int
-	Without stages.Without // ingredients of estimator Flow to leave out
+	Passes   int
+	Ablation stages.Ablation // ingredients of estimator Flow to leave out
 	// Cluster says which links are alike, so that one link case answers for all of them; nil: none.
 	Cluster *stages.Clustering
 	// LinkBackend runs the link cases: for Independent also ns-3, the program NS3, as many processes at
@@ -49,7 +49,7 @@ type Options struct {
 	Cache string
 	// Share says which tasks of a stage this process does, while others do the rest; the zero value: all.
 	Share Share
-	// Keep everything: without it, what only passes tell each other (hop_waits, elsewhere, sender_elsewhere) goes as
+	// Keep everything: without it, what only passes tell each other (hop_observations, elsewhere, sender_feedback) goes as
 	// soon as the stages that read it are complete: by Estimate, a Hand or a Share, not by a stage by itself.
 	Keep     bool
 	ReadOnly bool // neither writes nor locks: for Ask
@@ -87,7 +87,7 @@ type Run struct {
 	from       *origin   // made from another; else nil
 	estimator  stages.Estimator
 	passes     int // of estimator Flow; AutoPasses until they are known
-	without    stages.Without
+	ablation   stages.Ablation
 	cluster    *stages.Clustering
 	backend    stages.LinkBackend
 	ns3        *stages.NS3 // what runs the link cases of backend NS3Backend
@@ -148,8 +148,8 @@ func (r *Run) steps(ctx context.Context) error {
 			r.Bucket,   // hop delays → distributions by flow size → what each hop adds to each flow
 			r.Draw,     // with clustering: what each hop adds, from the distributions of representatives
 			// barrier 2
-			r.Sample,     // a flow's hops → its FCT and slowdown
-			r.Confidence, // slowdowns → intervals of their percentiles, and what to beware of
+			r.Sample,    // a flow's hops → its FCT and slowdown
+			r.Intervals, // slowdowns → intervals of their percentiles, and what to beware of
 		)
 	}
 	for _, step := range steps {
@@ -237,7 +237,7 @@ func Resume(scenario string, o Options) (*Run, error) {
 
 func newRun(lake *Lake, sp spec, net *stages.Network, o Options) (*Run, error) {
 	r := &Run{
-		lake: lake, spec: sp, net: net, estimator: o.Estimator, passes: o.Passes, without: o.Without, workers: o.Workers, partitions: o.Partitions, domains: max(1, o.ExactWorkers), buffer: o.SwitchBuffer,
+		lake: lake, spec: sp, net: net, estimator: o.Estimator, passes: o.Passes, ablation: o.Ablation, workers: o.Workers, partitions: o.Partitions, domains: max(1, o.ExactWorkers), buffer: o.SwitchBuffer,
 		memory: o.MemoryBytes, log: o.Log, progress: o.Progress, began: time.Now(), beganCPU: processorSeconds(), sound: map[string]bool{}, passing: o.passing, cluster: o.Cluster, keep: o.Keep, share: o.Share, choose: o.Share.choice(),
 		backend: o.LinkBackend, ns3: &stages.NS3{Path: o.NS3, Timeout: o.NS3Timeout},
 	}
@@ -303,13 +303,13 @@ func (r *Run) Close() {
 
 // simulator prepares one worker's simulator.
 func (r *Run) simulator(loads *stages.Loads) (*stages.Simulator, error) {
-	sim, err := stages.NewSimulator(r.net, r.spec.Params, loads, r.estimator, r.without)
+	sim, err := stages.NewSimulator(r.net, r.spec.Params, loads, r.estimator, r.ablation)
 	if err == nil && r.backend == stages.NS3Backend {
 		r.ns3.Scratch = r.lake.tmp
 		sim.UseNS3(r.ns3)
 	}
 	if err == nil && r.cache != nil {
-		err = sim.Remember(r.cache, r.program)
+		err = sim.UseCache(r.cache, r.program)
 	}
 	return sim, err
 }

@@ -153,8 +153,8 @@ func digestOf(t *testing.T, lake string, by stages.Estimator) string {
 		tables = append(tables, schema.HopDelays, schema.DelayBuckets)
 	} else {
 		tables = append(tables, schema.HopContributions)
-		if filesOf(t, lake, schema.Elsewhere) > 0 { // kept
-			tables = append(tables, schema.Elsewhere)
+		if filesOf(t, lake, schema.Feedback) > 0 { // kept
+			tables = append(tables, schema.Feedback)
 		}
 	}
 	return digestTables(t, l, tables)
@@ -183,7 +183,7 @@ func digestTables(t *testing.T, l *Lake, tables []schema.Table) string {
 			}
 			for row := range int(rec.NumRows()) {
 				for c := range int(rec.NumCols()) {
-					if rec.ColumnName(c) == "remembered" { // says where from, not what
+					if rec.ColumnName(c) == "cached" { // says where from, not what
 						continue
 					}
 					_, _ = io.WriteString(h, rec.Column(c).ValueStr(row))
@@ -257,7 +257,7 @@ func TestKilledRunContinues(t *testing.T) {
 	}{
 		{stages.Independent, "generate", 1}, {stages.Independent, "route", 1}, {stages.Independent, "simulate", 1},
 		{stages.Independent, "simulate", 20}, {stages.Independent, "bucket", 4}, {stages.Independent, "sample", 1},
-		{stages.Flow, "simulate", 20}, {stages.Flow, "relax", 1}, {stages.Flow, "tell", 1}, {stages.Flow, "senders", 3}, {stages.Flow, "sample", 1}, {stages.Flow, "confidence", 2},
+		{stages.Flow, "simulate", 20}, {stages.Flow, "feedback", 1}, {stages.Flow, "sender-feedback", 1}, {stages.Flow, "replay", 3}, {stages.Flow, "sample", 1}, {stages.Flow, "intervals", 2},
 	} {
 		want := wants[at.by]
 		lake := t.TempDir()

@@ -25,7 +25,7 @@ func (r *Run) Sample(ctx context.Context) error {
 	}
 	how := r.fromContributions
 	if r.estimator == stages.Flow {
-		how = r.fromJourneys
+		how = r.fromReplays
 	}
 	sample, err := how()
 	if err != nil {
@@ -71,7 +71,7 @@ func (r *Run) fromContributions() (chunkSampler, error) {
 }
 
 // fromJourneys goes by the hosts' own cases, and what packets met in the last pass: estimator Flow.
-func (r *Run) fromJourneys() (chunkSampler, error) {
+func (r *Run) fromReplays() (chunkSampler, error) {
 	waits, err := r.waits(r.passes)
 	if err != nil {
 		return nil, err
@@ -83,11 +83,11 @@ func (r *Run) fromJourneys() (chunkSampler, error) {
 	senders := partsOf(sent, schema.SenderFCTs)
 	return func(ctx context.Context, sampler *stages.Sampler, t task, flows schema.Batches, out []*partWriter) (stages.SampleStats, error) {
 		keep := &keyRange{"flow_row", t.Lo, t.Hi}
-		met := waits(keep)
-		defer closeQuietly(met)
+		observed := waits(keep)
+		defer closeQuietly(observed)
 		fcts := r.lake.read(schema.SenderFCTs, senders, nil, keep)
 		defer closeQuietly(fcts)
-		return sampler.SampleJourneys(ctx, t.Lo, t.Hi-t.Lo, flows, met, fcts, out[0], out[1])
+		return sampler.SampleReplays(ctx, t.Lo, t.Hi-t.Lo, flows, observed, fcts, out[0], out[1])
 	}, nil
 }
 

@@ -177,7 +177,7 @@ func (r *Run) settle(s stage, plan stagePlan, mine []bool) (done []*taskRecord, 
 
 // otherPlan is the error of one of several processes whose plan is not that of the others.
 func (s stage) otherPlan(now, want stagePlan) error {
-	return fmt.Errorf("stage %s of scenario %s was begun with another plan (%d tasks; this would be %d): every process needs the same --partitions and the same program; without --partition the stage begins again",
+	return fmt.Errorf("stage %s of scenario %s was begun with another plan (%d tasks; this would be %d): every process needs the same --partitions and the same program; without --shard the stage begins again",
 		s.name, s.place.scenario, len(now.Tasks), len(want.Tasks))
 }
 
@@ -191,10 +191,10 @@ func (r *Run) endShare(s stage) error {
 	if err != nil {
 		return nil // who needs the stage will say so
 	}
-	log := r.log.Info().Str("stage", s.name).Str("partition", r.share.String())
+	log := r.log.Info().Str("stage", s.name).Str("shard", r.share.String())
 	if slices.Contains(done, nil) {
 		left, shares := s.missing(r.lake, plan, done)
-		log.Msg("share done; so far " + left + ", those of --partition " + shares)
+		log.Msg("share done; so far " + left + ", those of --shard " + shares)
 		return nil
 	}
 	log.Msg("share done; the stage is complete")

@@ -142,7 +142,7 @@ func TestLateAttempts(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := place{"cafe", "flow-1"}
-	first, second := stage{"simulate", at, []schema.Table{schema.HopWaits}}, stage{"relax", at, []schema.Table{schema.Elsewhere}}
+	first, second := stage{"simulate", at, []schema.Table{schema.HopObservations}}, stage{"feedback", at, []schema.Table{schema.Feedback}}
 	plan := tasksOf(5, 9, 7, 1, 3)
 	with := func(do func(r *Run) error) error {
 		h := &Hand{&Run{lake: l, spec: spec{ScenarioID: "cafe"}, workers: 2, log: zerolog.Nop(), progress: silent{}}}
@@ -156,7 +156,7 @@ func TestLateAttempts(t *testing.T) {
 			return func(_ context.Context, n int, _ task) ([]part, int64, any, error) {
 				return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
 					time.Sleep(time.Duration(rand.IntN(5)) * time.Millisecond)
-					err := eachBatch(r.lake.read(schema.HopWaits, read, nil, nil), func(arrow.Record) error { return nil })
+					err := eachBatch(r.lake.read(schema.HopObservations, read, nil, nil), func(arrow.Record) error { return nil })
 					if err != nil {
 						return 0, nil, err
 					}
@@ -185,7 +185,7 @@ func TestLateAttempts(t *testing.T) {
 		}
 	}
 	for round := range 30 {
-		if err := with(func(r *Run) error { return perform(r, first, schema.HopWaits, nil) }); err != nil {
+		if err := with(func(r *Run) error { return perform(r, first, schema.HopObservations, nil) }); err != nil {
 			t.Fatal(err)
 		}
 		truthful("first", first, len(plan))
@@ -196,16 +196,16 @@ func TestLateAttempts(t *testing.T) {
 				time.Sleep(time.Duration(attempt/2) * 4 * time.Millisecond)
 				errs[attempt] = with(func(r *Run) error {
 					if attempt == 7 { // of the first stage, when it may be gone
-						return perform(r, first, schema.HopWaits, nil)
+						return perform(r, first, schema.HopObservations, nil)
 					}
 					_, waits, err := r.inputs(first)
 					if err != nil {
 						return err
 					}
-					if err := perform(r, second, schema.Elsewhere, partsOf(waits, schema.HopWaits)); err != nil {
+					if err := perform(r, second, schema.Feedback, partsOf(waits, schema.HopObservations)); err != nil {
 						return err
 					}
-					return errors.Join(r.tidy(first, schema.HopWaits), r.tidy(second, schema.Elsewhere))
+					return errors.Join(r.tidy(first, schema.HopObservations), r.tidy(second, schema.Feedback))
 				})
 			})
 		}
@@ -216,7 +216,7 @@ func TestLateAttempts(t *testing.T) {
 		truthful("late", first, -1)
 		truthful("late", second, -1)
 		err := with(func(r *Run) error {
-			return errors.Join(r.tidy(first, schema.HopWaits), r.tidy(second, schema.Elsewhere))
+			return errors.Join(r.tidy(first, schema.HopObservations), r.tidy(second, schema.Feedback))
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -238,14 +238,14 @@ func TestLateCommit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := stage{"relax", place{"cafe", "flow-1"}, []schema.Table{schema.Elsewhere}}
+		s := stage{"feedback", place{"cafe", "flow-1"}, []schema.Table{schema.Feedback}}
 		h := &Hand{&Run{lake: l, spec: spec{ScenarioID: "cafe"}, workers: 1, log: zerolog.Nop(), progress: silent{}}}
 		if err := h.with(func(r *Run) error {
 			r.choose = everyTask
 			commit := func() (part, error) {
-				rec := randomBatch(schema.Elsewhere, rand.New(rand.NewPCG(1, 1)), 10)
+				rec := randomBatch(schema.Feedback, rand.New(rand.NewPCG(1, 1)), 10)
 				defer rec.Release()
-				return r.lake.writePart(schema.Elsewhere, s.place.file(schema.Elsewhere, 0), rec)
+				return r.lake.writePart(schema.Feedback, s.place.file(schema.Feedback, 0), rec)
 			}
 			p, err := commit()
 			if err != nil {
@@ -258,7 +258,7 @@ func TestLateCommit(t *testing.T) {
 				return err
 			}
 			if fileGoes {
-				err = r.tidy(s, schema.Elsewhere)
+				err = r.tidy(s, schema.Feedback)
 			}
 			return errors.Join(err, r.record(s, 0, &taskRecord{Parts: []part{p}}))
 		}); err != nil {
@@ -291,7 +291,7 @@ func TestSharesComeAndGo(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if err := l.writeState(filepath.Join(dir, stateDir, "here"), 1); err != nil {
+				if err := l.writeState(filepath.Join(dir, stateDir, "observed"), 1); err != nil {
 					t.Error(err)
 				}
 				unlock()
@@ -345,7 +345,7 @@ func TestSharesKeepToThePlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := s.complete(l); err == nil || !strings.Contains(err.Error(), "--partition 1/2\" first") {
+	if _, _, err := s.complete(l); err == nil || !strings.Contains(err.Error(), "--shard 1/2\" first") {
 		t.Errorf("one of two shares is done: %v", err)
 	}
 	if _, err := share("1/2", tasksOf(5, 9)); err == nil || !strings.Contains(err.Error(), "another plan") {
@@ -376,7 +376,7 @@ func TestSharesKeepToThePlan(t *testing.T) {
 	}
 }
 
-// runChildShare does one share of one step, as parsimon STAGE --partition I/N does.
+// runChildShare does one share of one step, as parsimon STAGE --shard I/N does.
 func runChildShare(lake string) error {
 	share, err := ParseShare(os.Getenv(childShare))
 	if err != nil {
@@ -450,7 +450,7 @@ func testArrayJobs(t *testing.T, topology, flows string, by stages.Estimator) {
 	}
 	kills := 0
 	for at, step := range steps {
-		if step.Stage == "confidence" { // one task
+		if step.Stage == "intervals" { // one task
 			run, err := Resume("", Options{Lake: lake, Estimator: by, Passes: 2, Log: zerolog.Nop()})
 			if err != nil {
 				t.Fatal(err)
@@ -479,18 +479,18 @@ func testArrayJobs(t *testing.T, topology, flows string, by stages.Estimator) {
 		}
 		wg.Wait()
 		out, _ := child(at+1, "3/4", 0)
-		if want := fmt.Sprintf("stage %s of scenario", step.Stage); !strings.Contains(out, want) || !strings.Contains(out, "--partition 0/4\" first") {
+		if want := fmt.Sprintf("stage %s of scenario", step.Stage); !strings.Contains(out, want) || !strings.Contains(out, "--shard 0/4\" first") {
 			t.Errorf("the step after %s, with a share missing: %q", step, out)
 		}
 		passing := func() int {
-			return filesOf(t, lake, schema.HopWaits) + filesOf(t, lake, schema.Elsewhere) + filesOf(t, lake, schema.SenderElsewhere)
+			return filesOf(t, lake, schema.HopObservations) + filesOf(t, lake, schema.Feedback) + filesOf(t, lake, schema.SenderFeedback)
 		}
 		before := passing()
 		if out, _ := child(at, "0/4", 0); out != "" {
 			t.Fatalf("%s 0/4 again: %s", step, out)
 		}
 		switch after := passing(); { // the share that finds a stage complete lets go of what it was the last to read
-		case step == Step{"relax", 1} && after >= before:
+		case step == Step{"feedback", 1} && after >= before:
 			t.Errorf("%s leaves %d files that only passes need, of %d", step, after, before)
 		case step == Step{"sample", 0} && after > 0:
 			t.Errorf("%s leaves %d files that only passes need", step, after)

@@ -130,7 +130,7 @@ func (s stage) incomplete(l *Lake, why, shares string) error {
 		command += " " + variantFlags(s.place.variant)
 	}
 	if shares != "" {
-		return fmt.Errorf("%srun \"%s --partition %s\" first, and with the --partitions of the others", what, command, shares)
+		return fmt.Errorf("%srun \"%s --shard %s\" first, and with the --partitions of the others", what, command, shares)
 	}
 	return fmt.Errorf("%srun \"%s\" first", what, command)
 }

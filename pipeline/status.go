@@ -137,20 +137,20 @@ func (l *Lake) scenarioStatus(id string, thorough bool) (ScenarioStatus, error) 
 		if err != nil {
 			return out, fmt.Errorf("%s: %w", l.statePath(place{id, v}), err)
 		}
-		run.estimator, run.passes, run.without, run.cluster, run.backend = parsed.estimator, parsed.passes, parsed.without, parsed.cluster, parsed.backend
+		run.estimator, run.passes, run.ablation, run.cluster, run.backend = parsed.estimator, parsed.passes, parsed.ablation, parsed.cluster, parsed.backend
 		if run.estimator == stages.Independent {
 			estimated = true
 			if run.cluster != nil {
 				all = append(all, run.clusterStage(), run.drawStage())
 			}
-			all = append(all, run.simulateStage(), run.bucketStage(), run.sampleStage(), run.confidenceStage())
+			all = append(all, run.simulateStage(), run.bucketStage(), run.sampleStage(), run.intervalsStage())
 			continue
 		}
 		if run.cluster != nil {
 			if run.passes == 1 {
 				all = append(all, run.clusterStage())
 			}
-			all = append(all, run.lendStage(run.passes))
+			all = append(all, run.imputeStage(run.passes))
 		}
 		all = append(all, run.passStage(run.passes))
 		for _, s := range []stage{run.relaxStage(run.passes), run.tellStage()} { // towards another pass, or the estimate
@@ -160,7 +160,7 @@ func (l *Lake) scenarioStatus(id string, thorough bool) (ScenarioStatus, error) 
 		}
 		if l.begun(run.sendersStage()) { // a pass on the way to others need not be estimated
 			estimated = true
-			all = append(all, run.sendersStage(), run.sampleStage(), run.confidenceStage())
+			all = append(all, run.sendersStage(), run.sampleStage(), run.intervalsStage())
 		}
 	}
 	for _, s := range all {

@@ -31,9 +31,9 @@ func (s Step) String() string {
 func (r *Run) Steps() ([]Step, error) {
 	if r.estimator != stages.Flow {
 		if r.cluster != nil {
-			return []Step{{"route", 0}, {"cluster", 0}, {"simulate", 0}, {"bucket", 0}, {"draw", 0}, {"sample", 0}, {"confidence", 0}}, nil
+			return []Step{{"route", 0}, {"cluster", 0}, {"simulate", 0}, {"bucket", 0}, {"draw", 0}, {"sample", 0}, {"intervals", 0}}, nil
 		}
-		return []Step{{"route", 0}, {"simulate", 0}, {"bucket", 0}, {"sample", 0}, {"confidence", 0}}, nil
+		return []Step{{"route", 0}, {"simulate", 0}, {"bucket", 0}, {"sample", 0}, {"intervals", 0}}, nil
 	}
 	if r.passes == AutoPasses {
 		return nil, errors.New("with passes made until the percentiles stop moving, the steps are not known before: ask for a number of passes")
@@ -45,13 +45,13 @@ func (r *Run) Steps() ([]Step, error) {
 	for n := 1; n <= r.passes; n++ {
 		steps = append(steps, Step{"simulate", n})
 		if r.cluster != nil {
-			steps = append(steps, Step{"lend", n})
+			steps = append(steps, Step{"impute", n})
 		}
 		if n < r.passes {
-			steps = append(steps, Step{"relax", n})
+			steps = append(steps, Step{"feedback", n})
 		}
 	}
-	return append(steps, Step{"tell", 0}, Step{"senders", 0}, Step{"sample", 0}, Step{"confidence", 0}), nil
+	return append(steps, Step{"sender-feedback", 0}, Step{"replay", 0}, Step{"sample", 0}, Step{"intervals", 0}), nil
 }
 
 // Step does one of the run's Steps.
@@ -66,22 +66,22 @@ func (r *Run) Step(ctx context.Context, s Step) error {
 			return r.simulatePass(ctx, s.Pass)
 		}
 		return r.Simulate(ctx)
-	case "lend":
-		return r.lendPass(ctx, s.Pass)
-	case "relax":
+	case "impute":
+		return r.imputePass(ctx, s.Pass)
+	case "feedback":
 		return r.relaxPass(ctx, s.Pass)
-	case "tell":
-		return r.Tell(ctx)
-	case "senders":
-		return r.Senders(ctx)
+	case "sender-feedback":
+		return r.SenderFeedbackOf(ctx)
+	case "replay":
+		return r.Replay(ctx)
 	case "bucket":
 		return r.Bucket(ctx)
 	case "draw":
 		return r.Draw(ctx)
 	case "sample":
 		return r.Sample(ctx)
-	case "confidence":
-		return r.Confidence(ctx)
+	case "intervals":
+		return r.Intervals(ctx)
 	}
 	return fmt.Errorf("an estimate has no step %s", s)
 }
@@ -191,7 +191,7 @@ func (h *Hand) Finish(ctx context.Context, s Step) error {
 			return err
 		}
 		switch {
-		case s.Stage == "relax" && r.whole(r.relaxStage(s.Pass)):
+		case s.Stage == "feedback" && r.whole(r.relaxStage(s.Pass)):
 			return r.tidyAfter(r.relaxStage(s.Pass))
 		case s.Stage == "sample" && r.whole(r.sampleStage()):
 			return r.tidyAfter(r.sampleStage())

@@ -96,7 +96,7 @@ func TestHand(t *testing.T) {
 				if err := errors.Join(errs...); err != nil {
 					t.Fatalf("%s: %v", step, err)
 				}
-				for _, table := range []schema.Table{schema.HopWaits, schema.LentWaits, schema.Elsewhere, schema.SenderElsewhere} {
+				for _, table := range []schema.Table{schema.HopObservations, schema.ImputedObservations, schema.Feedback, schema.SenderFeedback} {
 					if n := passing(table); n > 2 {
 						t.Errorf("after %s there is %s of %d passes", step, table.Name, n)
 					}
@@ -108,8 +108,8 @@ func TestHand(t *testing.T) {
 			return did
 		}
 		engine(steps[:len(steps)-4]) // up to the last pass's simulate or lend
-		if passing(schema.Elsewhere) != 1 {
-			t.Errorf("%d passes have files of elsewhere before the last pass ends", passing(schema.Elsewhere))
+		if passing(schema.Feedback) != 1 {
+			t.Errorf("%d passes have files of elsewhere before the last pass ends", passing(schema.Feedback))
 		}
 		if did := engine(steps[:len(steps)-4]); did != 0 {
 			t.Errorf("begun again: %d tasks done again", did)
@@ -123,7 +123,7 @@ func TestHand(t *testing.T) {
 			if have := digestOf(t, lake, stages.Flow); have != want {
 				t.Errorf("%s: %s, on its own %s", when, have, want)
 			}
-			for _, table := range []schema.Table{schema.HopWaits, schema.LentWaits, schema.Elsewhere, schema.SenderElsewhere} {
+			for _, table := range []schema.Table{schema.HopObservations, schema.ImputedObservations, schema.Feedback, schema.SenderFeedback} {
 				if passing(table) > 0 {
 					t.Errorf("%s: %s is left", when, table.Name)
 				}
@@ -134,7 +134,7 @@ func TestHand(t *testing.T) {
 		}
 		check("done")
 		variant := filepath.Join(lake, "_state", "scenario="+run.ScenarioID(), "variant="+run.Variant())
-		for _, lost := range []string{filepath.Join("simulate", "task-00001.json"), filepath.Join("sample", "task-00000.json"), filepath.Join("senders", "task-00002.json")} {
+		for _, lost := range []string{filepath.Join("simulate", "task-00001.json"), filepath.Join("sample", "task-00000.json"), filepath.Join("replay", "task-00002.json")} {
 			if err := os.Remove(filepath.Join(variant, lost)); err != nil {
 				t.Fatal(err)
 			}

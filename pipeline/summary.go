@@ -49,7 +49,7 @@ func (r *Run) WriteSummary(ctx context.Context, w io.Writer) (err error) {
 		}
 	}
 	table("Slowdown (FCT / ideal FCT) by flow size", queries.SlowdownBySize, nil)
-	if err := r.summarizeConfidence(&p); err != nil {
+	if err := r.summarizeIntervals(&p); err != nil {
 		return err
 	}
 	table("Most loaded links", queries.HottestLinks, map[string]string{"n": "5"})
@@ -120,7 +120,7 @@ func (r *Run) summarizeDisk(p *printer) {
 	if err != nil || g.Flows == 0 {
 		return
 	}
-	all := append([]stage{r.generateStage(), r.routeStage(), r.sampleStage(), r.confidenceStage()}, r.caseStages()...)
+	all := append([]stage{r.generateStage(), r.routeStage(), r.sampleStage(), r.intervalsStage()}, r.caseStages()...)
 	if r.estimator == stages.Flow {
 		for n := 1; n < r.passes; n++ {
 			all = append(all, r.relaxStage(n))
@@ -147,7 +147,7 @@ func (r *Run) summarizeDisk(p *printer) {
 // were found in the cache instead.
 func (r *Run) summarizeCases(p *printer) {
 	var all stages.SimulateStats
-	var remembered []string
+	var cached []string
 	for i, cases := range r.caseStages() {
 		of, err := r.casesOf(cases)
 		if err != nil {
@@ -158,9 +158,9 @@ func (r *Run) summarizeCases(p *printer) {
 		if r.estimator == stages.Flow && name == "simulate" {
 			name = fmt.Sprintf("pass %d", i+1)
 		}
-		if n := of.Cases + of.RememberedCases; n > 0 {
-			remembered = append(remembered, fmt.Sprintf("%s: %d of %d link cases (%s of %s packet-hops)", name,
-				of.RememberedCases, n, Human(float64(of.RememberedHops)), Human(float64(of.PacketHops+of.RememberedHops))))
+		if n := of.Cases + of.CachedCases; n > 0 {
+			cached = append(cached, fmt.Sprintf("%s: %d of %d link cases (%s of %s packet-hops)", name,
+				of.CachedCases, n, Human(float64(of.CachedHops)), Human(float64(of.PacketHops+of.CachedHops))))
 		}
 	}
 	if all.PacketHops > 0 {
@@ -170,9 +170,9 @@ func (r *Run) summarizeCases(p *printer) {
 		link := r.net.Links[all.LongestLink]
 		p.linef("longest link case: link %d (%d → %d, %s), %.3f s: no number of cores makes its pass shorter", link.ID, link.Src, link.Dst, link.Tier, float64(all.LongestCaseNS)/1e9)
 	}
-	if all.RememberedHops > 0 {
-		p.linef("%s packet-hops found in the cache at %.2f ns each:", Human(float64(all.RememberedHops)), float64(all.RememberedNS)/float64(all.RememberedHops))
-		for _, line := range remembered {
+	if all.CachedHops > 0 {
+		p.linef("%s packet-hops found in the cache at %.2f ns each:", Human(float64(all.CachedHops)), float64(all.CachedNS)/float64(all.CachedHops))
+		for _, line := range cached {
 			p.linef("  %s", line)
 		}
 	}

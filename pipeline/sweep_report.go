@@ -80,7 +80,7 @@ func (s *sweeper) write() error {
 				b.Field(t.Index(name + "_change")).(*array.Float64Builder).Append(s.changeOf(c, service, q))
 			}
 			whole("simulated_cases", c.Cases.Cases)
-			whole("remembered_cases", c.Cases.RememberedCases)
+			whole("cached_cases", c.Cases.CachedCases)
 		}
 	}
 	rec := b.NewRecord()
@@ -117,7 +117,7 @@ func (s *Sweep) Write(w io.Writer, most int) error {
 		seconds += s.Cables[i].Seconds
 	}
 	p.linef("\n%d cables, %d answers found done; this time %.1f s, in all %.1f s, %.2f s a cable", len(s.Cables), s.Reused, s.Seconds, seconds, seconds/float64(len(s.Cables)))
-	p.linef("link cases: %d simulated (%s packet-hops), %d found in the cache (%s)", cases.Cases, Human(float64(cases.PacketHops)), cases.RememberedCases, Human(float64(cases.RememberedHops)))
+	p.linef("link cases: %d simulated (%s packet-hops), %d found in the cache (%s)", cases.Cases, Human(float64(cases.PacketHops)), cases.CachedCases, Human(float64(cases.CachedHops)))
 	return p.err
 }
 

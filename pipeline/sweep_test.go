@@ -42,7 +42,7 @@ func TestSweep(t *testing.T) {
 		t.Errorf("%d cables, %d reused", len(s.Cables), s.Reused)
 	}
 	for i, c := range s.Cables {
-		if (c.Full != nil) != (i < 3) || c.Unreachable != 0 || c.Cases.Cases == 0 || (c.Cases.RememberedCases > 0) != (i < 3) {
+		if (c.Full != nil) != (i < 3) || c.Unreachable != 0 || c.Cases.Cases == 0 || (c.Cases.CachedCases > 0) != (i < 3) {
 			t.Errorf("place %d: %+v", i, c)
 		}
 		for q, x := range c.Screened["all"].Slowdowns {

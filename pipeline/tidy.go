@@ -15,7 +15,7 @@ import (
 	"parsimon/stages"
 )
 
-// What only passes tell each other (tables hop_waits, lent_waits, elsewhere and sender_elsewhere) is most of
+// What only passes tell each other (tables hop_observations, imputed_observations, elsewhere and sender_feedback) is most of
 // what a run writes, and nobody asks for it afterwards. So Estimate lets go of a table as soon as the stages that read it are
 // complete, unless the run is to keep everything. The records of the tasks say what is gone: a stage whose
 // files are gone is complete for as long as no other stage wants to read them. If one does, because its own
@@ -45,7 +45,7 @@ func (g goneBatches) Close() error                { return nil }
 
 // canGo says whether a path is that of a file that is ever let go.
 func canGo(path string) bool {
-	for _, t := range []schema.Table{schema.HopWaits, schema.LentWaits, schema.Elsewhere, schema.SenderElsewhere} {
+	for _, t := range []schema.Table{schema.HopObservations, schema.ImputedObservations, schema.Feedback, schema.SenderFeedback} {
 		if strings.HasPrefix(path, t.Name+"/") {
 			return true
 		}
@@ -102,14 +102,14 @@ func (r *Run) tidyAfter(s stage) error {
 		return nil
 	}
 	switch s.name {
-	case "relax": // the next pass is told
+	case "feedback": // the next pass is told
 		v, err := parseVariant(s.place.variant)
 		if err != nil {
 			return err
 		}
 		return r.tidyPass(v.passes)
 	case "sample": // the estimate is made
-		if err := r.tidy(r.tellStage(), schema.SenderElsewhere); err != nil {
+		if err := r.tidy(r.tellStage(), schema.SenderFeedback); err != nil {
 			return err
 		}
 		return r.tidyPass(r.passes)
@@ -120,17 +120,17 @@ func (r *Run) tidyAfter(s stage) error {
 // tidyPass lets go of what a pass was told and of what it has found.
 func (r *Run) tidyPass(n int) error {
 	if n > 1 {
-		if err := r.tidy(r.relaxStage(n-1), schema.Elsewhere); err != nil {
+		if err := r.tidy(r.relaxStage(n-1), schema.Feedback); err != nil {
 			return err
 		}
 	}
-	if err := r.tidy(r.passStage(n), schema.HopWaits); err != nil {
+	if err := r.tidy(r.passStage(n), schema.HopObservations); err != nil {
 		return err
 	}
 	if r.cluster == nil {
 		return nil
 	}
-	return r.tidy(r.lendStage(n), schema.LentWaits)
+	return r.tidy(r.imputeStage(n), schema.ImputedObservations)
 }
 
 // mend has those stages done again whose files were let go and are wanted by a stage of the estimate that is
@@ -144,20 +144,20 @@ func (r *Run) mend() error {
 		makers []stage
 	}
 	var needs []need
-	var told, met []stage // what the pass before has told the next, and what packets met in this one
+	var given, observed []stage // what the pass before has told the next, and what packets met in this one
 	for n := 1; n <= r.passes; n++ {
-		needs = append(needs, need{r.passStage(n), told})
-		met = []stage{r.passStage(n)}
+		needs = append(needs, need{r.passStage(n), given})
+		observed = []stage{r.passStage(n)}
 		if r.cluster != nil {
-			needs = append(needs, need{r.lendStage(n), met})
-			met = []stage{r.passStage(n), r.lendStage(n)}
+			needs = append(needs, need{r.imputeStage(n), observed})
+			observed = []stage{r.passStage(n), r.imputeStage(n)}
 		}
 		if n < r.passes {
-			needs = append(needs, need{r.relaxStage(n), slices.Concat(met, told)})
-			told = []stage{r.relaxStage(n)}
+			needs = append(needs, need{r.relaxStage(n), slices.Concat(observed, given)})
+			given = []stage{r.relaxStage(n)}
 		}
 	}
-	needs = append(needs, need{r.tellStage(), met}, need{r.sendersStage(), []stage{r.tellStage()}}, need{r.sampleStage(), met})
+	needs = append(needs, need{r.tellStage(), observed}, need{r.sendersStage(), []stage{r.tellStage()}}, need{r.sampleStage(), observed})
 	for _, n := range slices.Backward(needs) { // a maker that is to be done again is itself a reader
 		if r.isSound(n.reader) {
 			continue
@@ -237,7 +237,7 @@ func (r *Run) restoring(steps func() error) error {
 // makerOf is the stage of the run's scenario that makes a file that can be let go.
 func (r *Run) makerOf(path string) (stage, bool) {
 	for n := 1; n <= max(r.passes, autoPasses); n++ {
-		for _, s := range []stage{r.passStage(n), r.lendStage(n), r.relaxStage(n), r.tellStageOf(n)} {
+		for _, s := range []stage{r.passStage(n), r.imputeStage(n), r.relaxStage(n), r.tellStageOf(n)} {
 			for _, t := range s.tables {
 				if strings.HasPrefix(path, s.place.dir(t)+"/") {
 					return s, true

@@ -33,7 +33,7 @@ func TestTidy(t *testing.T) {
 	run := estimate(t, topology, flows, o)
 	for _, table := range schema.Tables() {
 		want := filesOf(t, kept, table)
-		if slices.Contains([]string{schema.HopWaits.Name, schema.Elsewhere.Name, schema.SenderElsewhere.Name}, table.Name) {
+		if slices.Contains([]string{schema.HopObservations.Name, schema.Feedback.Name, schema.SenderFeedback.Name}, table.Name) {
 			if want == 0 {
 				t.Errorf("with Keep there are no files of %s", table.Name)
 			}
@@ -48,7 +48,7 @@ func TestTidy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return digestTables(t, l, []schema.Table{schema.Hops, schema.LinkStats, schema.SenderFCTs, schema.HopContributions, schema.Slowdowns, schema.Confidence})
+		return digestTables(t, l, []schema.Table{schema.Hops, schema.LinkStats, schema.SenderFCTs, schema.HopContributions, schema.Slowdowns, schema.Intervals})
 	}
 	if rows(kept) != rows(tidy) {
 		t.Error("the rows are not those of a run that keeps everything")
@@ -93,7 +93,7 @@ func TestTidiedIsMadeAgain(t *testing.T) {
 		if digestOf(t, lake, stages.Flow) != before {
 			t.Errorf("after damage to %s the rows are others", table.Name)
 		}
-		if n := filesOf(t, lake, schema.HopWaits) + filesOf(t, lake, schema.Elsewhere) + filesOf(t, lake, schema.SenderElsewhere); n > 0 {
+		if n := filesOf(t, lake, schema.HopObservations) + filesOf(t, lake, schema.Feedback) + filesOf(t, lake, schema.SenderFeedback); n > 0 {
 			t.Errorf("after damage to %s, %d files stay that nobody needs", table.Name, n)
 		}
 	}

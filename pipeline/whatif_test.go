@@ -54,7 +54,7 @@ func estimated(t *testing.T, file string, o Options, fail ...string) string {
 }
 
 // tableRows is every row of a table of a scenario as text, file by file.
-func tableRows(t *testing.T, lake string, table schema.Table, id, variant string, without ...string) string {
+func tableRows(t *testing.T, lake string, table schema.Table, id, variant string, ablation ...string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(lake, filepath.FromSlash(place{id, variant}.dir(table)), "*.parquet"))
 	if err != nil || len(files) == 0 {
@@ -69,7 +69,7 @@ func tableRows(t *testing.T, lake string, table schema.Table, id, variant string
 		}
 		for row := range int(rec.NumRows()) {
 			for c := range int(rec.NumCols()) {
-				if !slices.Contains(without, rec.ColumnName(c)) {
+				if !slices.Contains(ablation, rec.ColumnName(c)) {
 					b.WriteString(rec.Column(c).ValueStr(row))
 					b.WriteByte(' ')
 				}
@@ -99,11 +99,11 @@ func TestWhatIfIsTheRun(t *testing.T) {
 			t.Fatalf("%s: what-if makes %+v, want %s with all flows in both", by, w.Other, want)
 		}
 		for _, table := range []schema.Table{schema.Nodes, schema.Links, schema.Flows, schema.Hops, schema.Slowdowns, schema.LinkStats} {
-			if tableRows(t, o.Lake, table, want, w.Other.Variant, "remembered") != tableRows(t, fresh.Lake, table, want, w.Other.Variant, "remembered") {
+			if tableRows(t, o.Lake, table, want, w.Other.Variant, "cached") != tableRows(t, fresh.Lake, table, want, w.Other.Variant, "cached") {
 				t.Errorf("%s: table %s differs from that of a run from nothing", by, table.Name)
 			}
 		}
-		if s := casesOf(t, w.run); s.RememberedCases == 0 || s.Cases == 0 {
+		if s := casesOf(t, w.run); s.CachedCases == 0 || s.Cases == 0 {
 			t.Errorf("%s: %+v: want some cases remembered and some not", by, s)
 		}
 		before, err := os.Stat(filepath.Join(o.Lake, place{scenario: base}.file(schema.Flows, 0)))

@@ -47,7 +47,7 @@ var knownLake = []struct{ table, path, rows string }{
 	{"sweeps", "scenario=aaa/variant=own", `('x', 2, 3, 'all', 7, 0, 'flow-1', 1.0, 2.0, 3.0, 4.0, 0.0, 0.5, 0.25, 0.125, 3, 4), ('x', 0, 2, 'all', 7, 1, 'flow-2', 1.0, 2.0, 3.0, 4.0, 0.0, 0.5, 0.5, 0.125, 3, 4),
 		('x', 0, 2, 'web', 4, 1, 'flow-2', 1.0, 2.0, 3.0, 4.0, 0.0, 0.5, 0.5, 0.125, 3, 4)`},
 	{"slowdowns", "scenario=aaa/variant=own", knownSlowdowns(0)},
-	{"confidence", "scenario=aaa/variant=own", `(NULL, NULL, 'all', 0.5, 7, 4, 3, 5, ''), (NULL, NULL, 'all', 0.9, 7, 8, 7, 9, ''),
+	{"intervals", "scenario=aaa/variant=own", `(NULL, NULL, 'all', 0.5, 7, 4, 3, 5, ''), (NULL, NULL, 'all', 0.9, 7, 8, 7, 9, ''),
 		(NULL, NULL, 'all', 0.99, 7, 9, 8, 10, 'p99: short'), (NULL, NULL, 'all', 0.999, 7, 10, 9, 11, 'p99.9: short'),
 		('web', NULL, 'all', 0.5, 4, 2.5, 2, 3, ''), ('web', NULL, '<10 KB', 0.9, 3, 2.8, 2.5, 3.5, ''), (NULL, 'red', 'all', 0.99, 5, 9.8, 9, 10, 'p99: short')`},
 	{"warnings", "scenario=aaa/variant=own", `('loaded twice', 0.3, 0.2, NULL, 'why'), ('fan-in', 0.6, 0.5, 4, 'why')`},

@@ -194,7 +194,7 @@ var (
 			{"max_queue_at_ns", i64, false, "ns", "when it was deepest, first"},
 			{"mean_queue_packets", f64, false, "", "packets waiting, on average over the time the link was sending"},
 			{"mean_wait_ns", f64, false, "ns", "mean wait of a packet in the queue"},
-			{"remembered", boo, false, "", "the case was not simulated: its result was found in the cache. In a file shared with the base, what was so there"},
+			{"cached", boo, false, "", "the case was not simulated: its result was found in the cache. In a file shared with the base, what was so there"},
 		},
 	}
 	HopDelays = Table{
@@ -224,36 +224,36 @@ var (
 			{"delays", arrow.ListOfNonNullable(f64), false, "ns per packet", "packet-normalised delays, ascending"},
 		},
 	}
-	HopWaits = Table{
-		Name: "hop_waits", Doc: "What each flow's packets met at each hop in one pass over the link cases (estimator flow).",
+	HopObservations = Table{
+		Name: "hop_observations", Doc: "What each flow's packets met at each hop in one pass over the link cases (estimator flow).",
 		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"}, Variant: true,
 		Columns: []Column{
 			{"flow_row", i64, false, "", "the flow's row in table flows"},
 			{"hop", i16, false, "", "place of the link on the path, from 0"},
 			{"hops", i16, false, "", "number of links on the path"},
 			{"link_id", i32, false, "", "link"},
-			{"met", bin, false, "", "waits and marks of the packets, in blocks (stages/waits.go); hop 0: how long other flows held them at the host"},
+			{"observed", bin, false, "", "waits and marks of the packets, in blocks (stages/waits.go); hop 0: how long other flows held them at the host"},
 		},
 	}
-	LentWaits = Table{
-		Name: "lent_waits", Doc: "What stands in for hop_waits on links that another's case answers for (--cluster): what each flow's donor met on the representative.",
+	ImputedObservations = Table{
+		Name: "imputed_observations", Doc: "What stands in for hop_observations on links that another's case answers for (--cluster): what each flow's donor met on the representative.",
 		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"}, Variant: true,
-		Columns: HopWaits.Columns,
+		Columns: HopObservations.Columns,
 	}
-	Elsewhere = Table{
-		Name: "elsewhere", Doc: "What each flow's packets met at its other hops: what the next pass tells the link cases.",
+	Feedback = Table{
+		Name: "feedback", Doc: "What each flow's packets met at its other hops: what the next pass tells the link cases.",
 		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"link_id", "flow_row"}, Variant: true,
 		Columns: []Column{
 			{"link_id", i32, false, "", "link that is told"},
 			{"flow_row", i64, false, "", "the flow's row in table flows"},
 			{"hop", i16, false, "", "place of the link on the path, from 0"},
-			{"met", bin, false, "", "holds, waits and marks of the packets, in blocks (stages/waits.go)"},
+			{"observed", bin, false, "", "holds, waits and marks of the packets, in blocks (stages/waits.go)"},
 		},
 	}
-	SenderElsewhere = Table{
-		Name: "sender_elsewhere", Doc: "What each flow's packets met behind its host's own link in the last pass: what the hosts' own cases are told in the end.",
+	SenderFeedback = Table{
+		Name: "sender_feedback", Doc: "What each flow's packets met behind its host's own link in the last pass: what the hosts' own cases are told in the end.",
 		Grain: "flow", Key: []string{"flow_row"}, Sort: []string{"link_id", "flow_row"}, Variant: true,
-		Columns: Elsewhere.Columns,
+		Columns: Feedback.Columns,
 	}
 	SenderFCTs = Table{
 		Name: "sender_fcts", Doc: "Each flow's FCT in the link case of its host's own link, told all that its packets met elsewhere: its whole journey.",
@@ -298,8 +298,8 @@ var (
 
 // Tables that say how far the answer can be trusted.
 var (
-	Confidence = Table{
-		Name: "confidence", Doc: "95% intervals of the percentiles of slowdown, by a bootstrap over stretches of time: what other flows of the same kind might have given, not the method's own bias.",
+	Intervals = Table{
+		Name: "intervals", Doc: "95% intervals of the percentiles of slowdown, by a bootstrap over stretches of time: what other flows of the same kind might have given, not the method's own bias.",
 		Grain: "group of flows × quantile", Key: []string{"service", "vnet", "size_bin", "quantile"}, Sort: []string{}, Variant: true,
 		Columns: []Column{
 			{"service", str, true, "", "flows of this service; null: of all"},
@@ -433,7 +433,7 @@ var Sweeps = Table{
 		{"p99_change", f64, false, "", "the same of p99"},
 		{"p999_change", f64, false, "", "the same of p99.9"},
 		{"simulated_cases", i64, false, "", "link cases simulated for it, screening and full estimate together"},
-		{"remembered_cases", i64, false, "", "link cases found in the cache"},
+		{"cached_cases", i64, false, "", "link cases found in the cache"},
 	},
 }
 
@@ -441,7 +441,7 @@ var Sweeps = Table{
 func Tables() []Table {
 	return []Table{
 		Scenarios, Nodes, Links, Flows, Rejects, Hops, LinkLoads, LinkClusters, LinkStats, HopDelays,
-		DelayBuckets, HopWaits, LentWaits, Elsewhere, SenderElsewhere, SenderFCTs, HopContributions, Slowdowns, Confidence, Warnings, ExactFCTs, ExactHops, Validations, Workloads, Records,
+		DelayBuckets, HopObservations, ImputedObservations, Feedback, SenderFeedback, SenderFCTs, HopContributions, Slowdowns, Intervals, Warnings, ExactFCTs, ExactHops, Validations, Workloads, Records,
 		Comparisons, ComparisonLinks, Sweeps,
 	}
 }

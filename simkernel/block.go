@@ -11,10 +11,10 @@ import "math"
 type Block struct {
 	// HoldNS is how long the packets, when they could have been sent, were held by the host's other
 	// flows. Known from the host's own case (FirstHop), and set only in Case.Elsewhere.
-	HoldNS int32
+	NICWaitNS int32
 	// LateNS is how long the packets waited for packets of other flows on their way to the target. Set
 	// only in Case.Elsewhere, and not for FirstHop. Packets of one source stay in order.
-	LateNS int32
+	UpstreamNS int32
 	// WaitNS is how long the packets waited for packets of other flows: the mean over the block; in
 	// Case.Elsewhere, behind the target. In Result.Here of a FirstHop it is the hold. A packet's wait for earlier packets of its own flow is
 	// no part of it: the flow has that alone in the network too, and the ideal FCT accounts for it.
@@ -93,11 +93,11 @@ func BlockWindow(b int) int { return max(0, b-blockPackets+1) }
 // enter takes up what the flow's next packets meet elsewhere: the block at f.block.
 func (k *Kernel) enter(f *flow) {
 	f.turnAt = blockEnd(f.head)
-	if len(k.c.Elsewhere) > 0 {
-		b := &k.c.Elsewhere[f.block]
-		f.holdPS = int64(b.HoldNS) * psPerNS
-		f.latePS = int64(b.LateNS) * psPerNS
-		f.elsewherePS = int64(b.WaitNS) * psPerNS
+	if len(k.c.Feedback) > 0 {
+		b := &k.c.Feedback[f.block]
+		f.nicWaitPS = int64(b.NICWaitNS) * psPerNS
+		f.upstreamPS = int64(b.UpstreamNS) * psPerNS
+		f.downstreamPS = int64(b.WaitNS) * psPerNS
 		f.marks = b.Marks
 	}
 }
@@ -118,7 +118,7 @@ func blockStart(n uint32) uint32 {
 
 // leave records the block's mean wait over so many packets.
 func (k *Kernel) leave(f *flow, packets uint32) {
-	if len(k.r.Here) > 0 && packets > 0 {
+	if len(k.r.Observed) > 0 && packets > 0 {
 		k.recordWait(f.block, f.waitPS, int64(packets))
 	}
 	f.waitPS = 0
@@ -126,5 +126,5 @@ func (k *Kernel) leave(f *flow, packets uint32) {
 
 // recordWait records the mean wait of so many packets of a block.
 func (k *Kernel) recordWait(block uint32, sumPS, packets int64) {
-	k.r.Here[block].WaitNS = int32(min((sumPS/psPerNS+packets/2)/packets, math.MaxInt32))
+	k.r.Observed[block].WaitNS = int32(min((sumPS/psPerNS+packets/2)/packets, math.MaxInt32))
 }

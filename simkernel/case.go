@@ -62,7 +62,7 @@ type Case struct {
 	// blocks a flow, flow after flow. A packet leaves its host later by its hold, reaches the
 	// target later by what it waited before, its ACK comes back later by its wait, and is marked if the packet was marked elsewhere; the flow is delivered
 	// later by its last packet's wait.
-	Elsewhere []Block
+	Feedback []Block
 	// Record asks for Result.Here.
 	Record bool
 }
@@ -90,7 +90,7 @@ type Result struct {
 	WaitNS []int64
 	// Here is what the packets met at the target, laid out like Case.Elsewhere; empty unless
 	// Case.Record.
-	Here       []Block
+	Observed   []Block
 	Unfinished int64
 	Counters
 }

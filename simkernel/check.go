@@ -101,7 +101,7 @@ func (k *Kernel) checkFeeders(c *Case) error {
 
 // checkElsewhere validates what is known of the rest of the network and answers the number of blocks
 // of all flows.
-func (k *Kernel) checkElsewhere(c *Case) (blocks int64, err error) {
+func (k *Kernel) checkFeedback(c *Case) (blocks int64, err error) {
 	if len(c.ReturnNS) > 0 && len(c.ReturnNS) != len(c.StartNS) {
 		return 0, fmt.Errorf("columns of flows differ in length: %d starts, %d returns", len(c.StartNS), len(c.ReturnNS))
 	}
@@ -110,7 +110,7 @@ func (k *Kernel) checkElsewhere(c *Case) (blocks int64, err error) {
 			return 0, fmt.Errorf("flow row %d: return_ns is %d, must be 0 to 2^40", i, ns)
 		}
 	}
-	if !c.Record && len(c.Elsewhere) == 0 {
+	if !c.Record && len(c.Feedback) == 0 {
 		return 0, nil
 	}
 	for i, size := range c.SizeBytes {
@@ -118,15 +118,15 @@ func (k *Kernel) checkElsewhere(c *Case) (blocks int64, err error) {
 		if blocks+n > MaxBlocks {
 			return 0, fmt.Errorf("flow row %d: the case has more than %d blocks of packets", i, int64(MaxBlocks))
 		}
-		for b := blocks; b < min(blocks+n, int64(len(c.Elsewhere))); b++ {
-			if e := &c.Elsewhere[b]; e.HoldNS < 0 || e.LateNS < 0 || e.WaitNS < 0 || e.LateNS > 0 && c.Kind == FirstHop {
-				return 0, fmt.Errorf("flow row %d: block %d is held %d ns, late by %d ns and waits %d ns: none can be negative, and nothing is late at a first hop", i, b-blocks, e.HoldNS, e.LateNS, e.WaitNS)
+		for b := blocks; b < min(blocks+n, int64(len(c.Feedback))); b++ {
+			if e := &c.Feedback[b]; e.NICWaitNS < 0 || e.UpstreamNS < 0 || e.WaitNS < 0 || e.UpstreamNS > 0 && c.Kind == FirstHop {
+				return 0, fmt.Errorf("flow row %d: block %d is held %d ns, late by %d ns and waits %d ns: none can be negative, and nothing is late at a first hop", i, b-blocks, e.NICWaitNS, e.UpstreamNS, e.WaitNS)
 			}
 		}
 		blocks += n
 	}
-	if len(c.Elsewhere) > 0 && int64(len(c.Elsewhere)) != blocks {
-		return 0, fmt.Errorf("the flows have %d blocks of packets, Elsewhere has %d", blocks, len(c.Elsewhere))
+	if len(c.Feedback) > 0 && int64(len(c.Feedback)) != blocks {
+		return 0, fmt.Errorf("the flows have %d blocks of packets, Elsewhere has %d", blocks, len(c.Feedback))
 	}
 	return blocks, nil
 }

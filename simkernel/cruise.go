@@ -49,7 +49,7 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 		back := ack{departPS + f.ackPS, f.noting}
 		if blocks {
 			marked := int64(f.marks>>(place%blockPackets)) & ackMarked
-			back = ack{back.at + f.elsewherePS, back.flags | marked | f.elsewherePS<<ackShift}
+			back = ack{back.at + f.downstreamPS, back.flags | marked | f.downstreamPS<<ackShift}
 			alonePS := max(now, f.alonePS)
 			f.alonePS = alonePS + servicePS
 			f.waitPS += startPS - alonePS
@@ -75,9 +75,9 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 		a := &acks[f.base+f.tail&f.mask]
 		ready = max(ready, a.at&((f.most-1-out)>>63)) // if the window is closed, not before that ACK
 		f.readyPS = ready
-		at, latePS := ready, int64(0)
+		at, upstreamPS := ready, int64(0)
 		if blocks {
-			at, latePS = ready+f.holdPS, f.latePS
+			at, upstreamPS = ready+f.nicWaitPS, f.upstreamPS
 		}
 		plain := true
 		if a.at <= at {
@@ -98,7 +98,7 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 		if left < full {
 			reachPS = s.wire.ps(left+header) + s.delayPS
 		}
-		arrival := max(at+reachPS+latePS, now) - p.base
+		arrival := max(at+reachPS+upstreamPS, now) - p.base
 		if !plain || arrival > p.far {
 			s.known = false
 			s.plain = false

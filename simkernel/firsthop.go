@@ -5,7 +5,7 @@ import "math"
 // serve simulates a first hop. The host is the only queue, and marks nothing: unless packets were
 // marked elsewhere every rate stays at line rate. An ACK's time is known when its packet leaves.
 func (k *Kernel) serve() {
-	nothingTold := len(k.c.Elsewhere) == 0 && (!k.blocks || k.params.Transport == DCTCP) // others record more than holds
+	nothingTold := len(k.c.Feedback) == 0 && (!k.blocks || k.params.Transport == DCTCP) // others record more than holds
 	if nothingTold && k.windowNeverBinds() {
 		k.serveRounds()
 		return
@@ -45,9 +45,9 @@ func (k *Kernel) serve() {
 			k.sends(f, at)
 		}
 		place := f.head & f.mask
-		elsewherePS := f.elsewherePS
+		downstreamPS := f.downstreamPS
 		marked := int64(f.marks>>(place%blockPackets)) & ackMarked
-		k.acks[f.base+place] = ack{leavePS + f.ackPS + elsewherePS, f.noting | marked}
+		k.acks[f.base+place] = ack{leavePS + f.ackPS + downstreamPS, f.noting | marked}
 		f.waitPS += at - max(f.alonePS, f.openPS)
 		f.noting = 0
 		s.freePS = leavePS
@@ -60,7 +60,7 @@ func (k *Kernel) serve() {
 			k.turn(f)
 		}
 		if f.left == 0 {
-			k.finish(s, slot, leavePS+elsewherePS, 0)
+			k.finish(s, slot, leavePS+downstreamPS, 0)
 			k.spend(slot, 0)
 		}
 	}

@@ -30,21 +30,21 @@ type flow struct {
 	downPS   int64 // from a packet's departure from the target to its delivery
 	dctcp    dctcp
 
-	holdPS      int64  // what holds the next packet at the host, once it could be sent
-	latePS      int64  // what the packets of the block wait on their way to the target
-	elsewherePS int64  // what they wait behind it
-	waitPS      int64  // sum of the waits of the block's packets here, for others' packets
-	alonePS     int64  // when the target would have sent the flow's packets so far, had it been alone there; FirstHop: when pacing lets it send
-	openPS      int64  // FirstHop: when the window last opened; Behind: when the packet leaves the feeder
-	turnAt      uint32 // the number of the first packet of the next block
-	block       uint32 // the block, an index of Case.Elsewhere and Result.Here
-	marks       uint16 // the block's marks elsewhere
-	slot        int32  // its own
-	markKey     uint64 // DCQCN: of its draws
-	tickPS      int64  // an ACK from then on is told to the sender in any case
-	heardPS     int64  // when the last ACK taken was back
-	firstBlock  uint32
-	_           [2]byte // to 256: see source
+	nicWaitPS    int64  // what holds the next packet at the host, once it could be sent
+	upstreamPS   int64  // what the packets of the block wait on their way to the target
+	downstreamPS int64  // what they wait behind it
+	waitPS       int64  // sum of the waits of the block's packets here, for others' packets
+	alonePS      int64  // when the target would have sent the flow's packets so far, had it been alone there; FirstHop: when pacing lets it send
+	openPS       int64  // FirstHop: when the window last opened; Behind: when the packet leaves the feeder
+	turnAt       uint32 // the number of the first packet of the next block
+	block        uint32 // the block, an index of Case.Elsewhere and Result.Here
+	marks        uint16 // the block's marks elsewhere
+	slot         int32  // its own
+	markKey      uint64 // DCQCN: of its draws
+	tickPS       int64  // an ACK from then on is told to the sender in any case
+	heardPS      int64  // when the last ACK taken was back
+	firstBlock   uint32
+	_            [2]byte // to 256: see source
 }
 
 // An ack is one ACK: when it is back at the host, and, from the lowest bit on, its flags and the ps
@@ -123,7 +123,7 @@ func (k *Kernel) advanceStart() {
 // moment is not known, and only a lower bound. Either way the moment stands until the flow sends, and
 // is kept: a look at an earlier one would find ACKs taken that are not back yet.
 func (k *Kernel) ready(f *flow, free, now int64) (at int64, known bool) {
-	at = max(free, f.readyPS+f.holdPS)
+	at = max(free, f.readyPS+f.nicWaitPS)
 	decided := now + f.ackPS
 	if k.blind {
 		decided = never
@@ -135,12 +135,12 @@ func (k *Kernel) ready(f *flow, free, now int64) (at int64, known bool) {
 				break
 			}
 			if a.at-a.flags>>ackShift > decided {
-				f.readyPS = at - f.holdPS
+				f.readyPS = at - f.nicWaitPS
 				return at, false
 			}
 			if int64(f.head-f.tail) >= f.most {
 				f.openPS = max(f.openPS, a.at)
-				at = max(at, a.at+f.holdPS)
+				at = max(at, a.at+f.nicWaitPS)
 			}
 			f.tail++
 			f.heardPS = max(f.heardPS, a.at)
@@ -153,7 +153,7 @@ func (k *Kernel) ready(f *flow, free, now int64) (at int64, known bool) {
 			}
 		}
 		if int64(f.head-f.tail) < f.most {
-			f.readyPS = at - f.holdPS
+			f.readyPS = at - f.nicWaitPS
 			return at, true
 		}
 		// The window is closed, so packets are out.

@@ -79,7 +79,7 @@ func (d *hpcc) hear(p *Params, h *heard) (rateChanged bool) {
 	if known {
 		d.compute(p, update)
 	}
-	d.rateBps = max(p.floorBps(d.lineBps), min(d.ownBps, float64(d.lineBps*(1-h.elsewhere))))
+	d.rateBps = max(p.floorBps(d.lineBps), min(d.ownBps, float64(d.lineBps*(1-h.feedback))))
 	if update {
 		d.refBps = d.rateBps
 	}

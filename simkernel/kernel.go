@@ -118,15 +118,15 @@ func (k *Kernel) prepare(c *Case, r *Result) error {
 	if err := k.checkFlows(c, r.IdealNS); err != nil {
 		return err
 	}
-	blocks, err := k.checkElsewhere(c)
+	blocks, err := k.checkFeedback(c)
 	if err != nil {
 		return err
 	}
-	k.blocks = c.Record || len(c.Elsewhere) > 0
-	r.Here = r.Here[:0]
+	k.blocks = c.Record || len(c.Feedback) > 0
+	r.Observed = r.Observed[:0]
 	if c.Record {
-		r.Here = resize(r.Here, int(blocks))
-		clear(r.Here)
+		r.Observed = resize(r.Observed, int(blocks))
+		clear(r.Observed)
 	}
 	for i := range n {
 		r.FCTNS[i] = -1
@@ -165,7 +165,7 @@ func (k *Kernel) relay() {
 	for {
 		if !p.many && k.params.Transport == DCTCP {
 			if now, deep := k.cruise(); deep {
-				k.target.deep(k.acks, k.r.Here, now)
+				k.target.deep(k.acks, k.r.Observed, now)
 			}
 		}
 		root := p.least()
@@ -256,14 +256,14 @@ func (k *Kernel) forward(s *source, now int64) bool {
 	f.left -= payload
 	place := f.head & f.mask
 	entry := f.base + place
-	elsewherePS := f.elsewherePS
+	downstreamPS := f.downstreamPS
 	marked := int64(f.marks>>(place%blockPackets)) & ackMarked
-	k.acks[entry] = ack{departPS + f.ackPS + elsewherePS, f.noting | marked | elsewherePS<<ackShift}
+	k.acks[entry] = ack{departPS + f.ackPS + downstreamPS, f.noting | marked | downstreamPS<<ackShift}
 	alonePS := max(now, f.alonePS)
 	f.alonePS = alonePS + departPS - startPS
 	f.waitPS += startPS - alonePS
-	if k.params.Transport == TIMELY && len(k.r.Here) > 0 && f.head == blockStart(f.head) {
-		k.r.Here[f.block].Hint = hint(startPS - alonePS)
+	if k.params.Transport == TIMELY && len(k.r.Observed) > 0 && f.head == blockStart(f.head) {
+		k.r.Observed[f.block].Hint = hint(startPS - alonePS)
 	}
 	f.noting = 0
 
@@ -279,7 +279,7 @@ func (k *Kernel) forward(s *source, now int64) bool {
 	if k.settles {
 		k.draw(f, f.head, now)
 	} else if departPS-now > t.shallowPS {
-		t.deep(k.acks, k.r.Here, now)
+		t.deep(k.acks, k.r.Observed, now)
 	}
 
 	s.freePS = s.sendPS + s.wire.ps(wire)
@@ -291,7 +291,7 @@ func (k *Kernel) forward(s *source, now int64) bool {
 	s.next = f.nextSlot
 	s.served = f.row
 	if f.left == 0 {
-		k.finish(s, s.planned, departPS+elsewherePS, startPS-now)
+		k.finish(s, s.planned, departPS+downstreamPS, startPS-now)
 		k.spend(s.planned, startPS)
 	}
 	return true

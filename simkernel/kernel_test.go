@@ -106,7 +106,7 @@ func randomCaseOf(t Transport, rng *rand.Rand) (Params, *Case) {
 		}
 	}
 	if rng.IntN(3) == 0 {
-		randomElsewhere(rng, &p, c)
+		randomFeedback(rng, &p, c)
 	}
 	if c.Kind == Behind && rng.IntN(3) == 0 {
 		for range 1 + rng.IntN(4) {
@@ -120,16 +120,16 @@ func randomCaseOf(t Transport, rng *rand.Rand) (Params, *Case) {
 }
 
 // randomElsewhere makes up what the case's packets met at other links.
-func randomElsewhere(rng *rand.Rand, p *Params, c *Case) {
+func randomFeedback(rng *rand.Rand, p *Params, c *Case) {
 	longest := pick[int32](rng, 1, 1000, 1000, 50_000)
 	often := 1 + rng.IntN(4)
 	for _, size := range c.SizeBytes {
 		for range Blocks(p.Packets(size)) {
 			var b Block
 			if rng.IntN(often) == 0 {
-				b = Block{HoldNS: rng.Int32N(longest), WaitNS: rng.Int32N(longest)}
+				b = Block{NICWaitNS: rng.Int32N(longest), WaitNS: rng.Int32N(longest)}
 				if c.Kind == Behind && rng.IntN(2) == 0 {
-					b.LateNS = rng.Int32N(longest)
+					b.UpstreamNS = rng.Int32N(longest)
 				}
 			}
 			if rng.IntN(2*often) == 0 {
@@ -138,7 +138,7 @@ func randomElsewhere(rng *rand.Rand, p *Params, c *Case) {
 			if rng.IntN(often) == 0 {
 				b.Hint = uint16(rng.Uint32N(60_000))
 			}
-			c.Elsewhere = append(c.Elsewhere, b)
+			c.Feedback = append(c.Feedback, b)
 		}
 	}
 }
@@ -157,9 +157,9 @@ func agreeWithTwin(k *Kernel, c *Case) (*linkTwin, error) {
 				i, r.FCTNS[i], r.IdealNS[i], r.WaitNS[i], want.FCTNS[i], want.IdealNS[i], want.WaitNS[i])
 		}
 	}
-	for i := range r.Here {
-		if r.Unfinished == 0 && r.Here[i] != want.Here[i] {
-			return nil, fmt.Errorf("block %d met %+v, twin %+v", i, r.Here[i], want.Here[i])
+	for i := range r.Observed {
+		if r.Unfinished == 0 && r.Observed[i] != want.Observed[i] {
+			return nil, fmt.Errorf("block %d met %+v, twin %+v", i, r.Observed[i], want.Observed[i])
 		}
 	}
 	if r.Unfinished != want.Unfinished {
@@ -346,7 +346,7 @@ func TestFlowAloneIsIdeal(t *testing.T) {
 	var r Result
 	for range 2000 {
 		_, c := randomCase(rng)
-		c.Elsewhere, c.ReturnNS, c.Feeder = nil, nil, nil
+		c.Feedback, c.ReturnNS, c.Feeder = nil, nil, nil
 		c.MarkBytes = 1 << 40
 		c.Source, c.StartNS, c.PathDelayNS = c.Source[:1], c.StartNS[:1], c.PathDelayNS[:1]
 		c.SizeBytes = []int64{1 + rng.Int64N(pick[int64](rng, 1, 3000, 1_000_000))}
@@ -401,14 +401,14 @@ func TestCaseAloneEqualsCaseAfterOthers(t *testing.T) {
 	for i := range 500 {
 		of, c := randomCase(rng)
 		if of != p {
-			c.Elsewhere = nil
+			c.Feedback = nil
 		}
 		if err := shared.Simulate(c, &after); err != nil {
 			t.Fatal(err)
 		}
-		alone := Result{Here: []Block{}}
-		if after.Here == nil {
-			after.Here = alone.Here
+		alone := Result{Observed: []Block{}}
+		if after.Observed == nil {
+			after.Observed = alone.Observed
 		}
 		if err := mustKernel(t, p).Simulate(c, &alone); err != nil {
 			t.Fatal(err)
@@ -433,7 +433,7 @@ func TestSimulateDoesNotAllocate(t *testing.T) {
 		for seed := range uint64(100) {
 			of, c := randomCaseOf(kind, rand.New(rand.NewPCG(seed, 8)))
 			if of != p {
-				c.Elsewhere = nil
+				c.Feedback = nil
 			}
 			cases = append(cases, c)
 		}

@@ -39,7 +39,7 @@ func (k *Kernel) plan(s *source, now int64) int64 {
 	}
 	at += s.wire.ps(payload+k.params.HeaderBytes) + s.delayPS
 	if known || s.count == 1 {
-		at += f.latePS
+		at += f.upstreamPS
 	}
 	at = max(at, now) - k.picker.base // its packet before this one may have waited at the feeder
 	if at > k.picker.far {
@@ -59,7 +59,7 @@ func (k *Kernel) choose(s *source, now, at int64, known bool) (int32, int64, boo
 	f := &k.flows[slot]
 	for i := f.nextSlot; i != s.next && at > s.freePS; i = f.nextSlot {
 		f = &k.flows[i]
-		if f.readyPS+f.holdPS >= at {
+		if f.readyPS+f.nicWaitPS >= at {
 			continue
 		}
 		fAt, fKnown := k.ready(f, s.freePS, now)

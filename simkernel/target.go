@@ -85,7 +85,7 @@ func (t *target) least(bytes int64) int64 {
 
 // deep decides what the packet that has just arrived changes: marks, and the deepest queue. Marks are
 // recorded in here, if there is anything.
-func (t *target) deep(acks []ack, here []Block, now int64) {
+func (t *target) deep(acks []ack, observed []Block, now int64) {
 	w := t.waiting
 	for w != t.arrived && t.log[w&t.logMask].startPS <= now {
 		w++
@@ -105,8 +105,8 @@ func (t *target) deep(acks []ack, here []Block, now int64) {
 		}
 		e := &t.log[m&t.logMask]
 		acks[e.entry].flags |= ackMarked
-		if len(here) > 0 {
-			here[e.block].Marks |= 1 << (e.entry % blockPackets)
+		if len(observed) > 0 {
+			observed[e.block].Marks |= 1 << (e.entry % blockPackets)
 		}
 		t.marked++
 		m++

@@ -49,8 +49,8 @@ func (k *Kernel) tell(f *flow, flags int64) {
 	h := &k.hears
 	st := &k.stamps[f.base+(f.tail-1)&f.mask]
 	h.nowPS, h.rttPS = f.heardPS, f.heardPS-st.sentPS
-	if k.params.Transport == TIMELY && len(k.c.Elsewhere) > 0 {
-		h.rttPS += k.c.Elsewhere[f.blockOf(f.tail-1)].deviationPS()
+	if k.params.Transport == TIMELY && len(k.c.Feedback) > 0 {
+		h.rttPS += k.c.Feedback[f.blockOf(f.tail-1)].deviationPS()
 	}
 	h.sentBytes, h.marked = k.sent(f), flags&ackMarked != 0
 	h.ackedBytes = h.sentBytes - int64(f.head-f.tail)*k.params.PayloadBytes
@@ -59,7 +59,7 @@ func (k *Kernel) tell(f *flow, flags int64) {
 		k.telemetry(f, st)
 	}
 	changed := s.hear(&k.params, h)
-	if k.params.Transport == HPCC && len(k.r.Here) > 0 {
+	if k.params.Transport == HPCC && len(k.r.Observed) > 0 {
 		k.recordSlowed(f, s.(*hpcc).slowed())
 	}
 	if changed || ticked {
@@ -76,7 +76,7 @@ func (b *Block) deviationPS() int64 {
 	if b.Hint == math.MaxUint16 {
 		return 0 // not known
 	}
-	return (int64(b.Hint)*hintNS - int64(b.LateNS) - int64(b.WaitNS)) * psPerNS
+	return (int64(b.Hint)*hintNS - int64(b.UpstreamNS) - int64(b.WaitNS)) * psPerNS
 }
 
 // telemetry makes h say what the target wrote into the packet whose ACK was taken last, and what is
@@ -88,9 +88,9 @@ func (k *Kernel) telemetry(f *flow, st *stamp) {
 		h.links = append(h.links, st.telemetry)
 		h.bps = append(h.bps, float64(k.c.TargetBps))
 	}
-	h.elsewhere = 0
-	if len(k.c.Elsewhere) > 0 {
-		h.elsewhere = float64(k.c.Elsewhere[f.blockOf(f.tail-1)].Hint) / slowUnit
+	h.feedback = 0
+	if len(k.c.Feedback) > 0 {
+		h.feedback = float64(k.c.Feedback[f.blockOf(f.tail-1)].Hint) / slowUnit
 	}
 }
 
@@ -117,7 +117,7 @@ func (k *Kernel) recordSlowed(f *flow, share float64) {
 	}
 	m.sum += share
 	m.count++
-	k.r.Here[block].Hint = uint16(m.sum/float64(m.count)*slowUnit + 0.5)
+	k.r.Observed[block].Hint = uint16(m.sum/float64(m.count)*slowUnit + 0.5)
 }
 
 // A stamp is what a packet carries for senders to hear.
@@ -168,8 +168,8 @@ func (k *Kernel) settle(now int64) {
 			continue
 		}
 		k.acks[e.entry].flags |= ackMarked
-		if len(k.r.Here) > 0 {
-			k.r.Here[e.block].Marks |= 1 << (e.entry % blockPackets)
+		if len(k.r.Observed) > 0 {
+			k.r.Observed[e.block].Marks |= 1 << (e.entry % blockPackets)
 		}
 		t.marked++
 	}

@@ -77,9 +77,9 @@ type heard struct {
 
 	// HPCC: what the links that tell wrote into the packet, their bandwidths, and the share of the
 	// line's rate that links elsewhere do not let the flow have, as far as it is known.
-	links     []telemetry
-	bps       []float64
-	elsewhere float64
+	links    []telemetry
+	bps      []float64
+	feedback float64
 }
 
 // never is later than any time a sender is told.

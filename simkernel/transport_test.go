@@ -68,7 +68,7 @@ func TestTransportsKeepTheirBounds(t *testing.T) {
 				h.marked = rng.IntN(5) == 0
 				h.links[0].atPS, h.links[0].leftBytes = h.nowPS-h.rttPS/2, rng.Int64N(50_000)
 				h.links[0].sentBytes += rng.Int64N(30_000)
-				h.elsewhere = rng.Float64()
+				h.feedback = rng.Float64()
 				for at := was; at < h.nowPS; at += 1 + (h.nowPS-was)/7 {
 					often.tick(&p, at)
 				}

@@ -52,7 +52,7 @@ type slowPacket struct {
 	deviation     int64 // of its wait elsewhere from its block's mean
 	links         []telemetry
 	bps           []float64
-	elsewhere     float64
+	feedback      float64
 }
 
 type slowFlow struct {
@@ -149,7 +149,7 @@ func runLinkTwin(p Params, c *Case) *linkTwin {
 		case slowAck:
 			if e.flow.window <= e.flow.sent-e.flow.acked {
 				e.flow.opened = max(e.flow.opened, e.packet.acked)
-				t.at(max(e.at, e.flow.opened+t.elsewhere(e.flow).hold()), slowSend, e.source, nil, nil)
+				t.at(max(e.at, e.flow.opened+t.feedback(e.flow).hold()), slowSend, e.source, nil, nil)
 			}
 			e.flow.acked += e.packet.payload
 			if e.flow.sent < e.flow.size {
@@ -168,7 +168,7 @@ func runLinkTwin(p Params, c *Case) *linkTwin {
 			e.flow.window = t.p.windowAt(e.flow.sender.rate())
 			e.flow.paced, e.flow.opened = e.at, e.at
 			t.active[e.source] = append(t.active[e.source], e.flow)
-			t.at(e.at+t.elsewhere(e.flow).hold(), slowSend, e.source, nil, nil)
+			t.at(e.at+t.feedback(e.flow).hold(), slowSend, e.source, nil, nil)
 		case slowSend:
 			t.send(e.at, e.source)
 		case slowArrive:
@@ -176,9 +176,9 @@ func runLinkTwin(p Params, c *Case) *linkTwin {
 		}
 	}
 	if c.Record {
-		r.Here = make([]Block, blocks)
+		r.Observed = make([]Block, blocks)
 		for _, f := range t.flows {
-			f.record(r.Here[f.block:], c.Kind == Behind && p.Transport == TIMELY)
+			f.record(r.Observed[f.block:], c.Kind == Behind && p.Transport == TIMELY)
 		}
 	}
 	r.BusyNS = t.busy / psPerNS
@@ -190,7 +190,7 @@ func runLinkTwin(p Params, c *Case) *linkTwin {
 func (t *linkTwin) hear(f *slowFlow, pk *slowPacket, now int64) {
 	f.sender.hear(&t.p, &heard{
 		nowPS: now, rttPS: now - pk.sentAt + pk.deviation, ackedBytes: f.acked, sentBytes: f.sent, marked: pk.marked,
-		links: pk.links, bps: pk.bps, elsewhere: pk.elsewhere,
+		links: pk.links, bps: pk.bps, feedback: pk.feedback,
 	})
 	if d, ok := f.sender.(*hpcc); ok {
 		f.uses[pk.n] = d.slowed()
@@ -198,25 +198,25 @@ func (t *linkTwin) hear(f *slowFlow, pk *slowPacket, now int64) {
 }
 
 // elsewhere is what the flow's next packet meets elsewhere.
-func (t *linkTwin) elsewhere(f *slowFlow) *slowElsewhere {
+func (t *linkTwin) feedback(f *slowFlow) *slowFeedback {
 	n := (f.sent + t.p.PayloadBytes - 1) / t.p.PayloadBytes
-	if len(t.c.Elsewhere) == 0 || f.sent == f.size {
-		return &slowElsewhere{}
+	if len(t.c.Feedback) == 0 || f.sent == f.size {
+		return &slowFeedback{}
 	}
 	b := n
 	if n >= 16 {
 		b = 15 + n/16
 	}
-	e := t.c.Elsewhere[f.block+b]
-	return &slowElsewhere{e, e.Marks>>(n%16)&1 == 1}
+	e := t.c.Feedback[f.block+b]
+	return &slowFeedback{e, e.Marks>>(n%16)&1 == 1}
 }
 
-type slowElsewhere struct {
+type slowFeedback struct {
 	Block
 	marked bool
 }
 
-func (e *slowElsewhere) hold() int64 { return int64(e.HoldNS) * psPerNS }
+func (e *slowFeedback) hold() int64 { return int64(e.NICWaitNS) * psPerNS }
 
 // record sums the flow's packets up in blocks.
 func (f *slowFlow) record(blocks []Block, first bool) {
@@ -294,20 +294,20 @@ func (t *linkTwin) send(now int64, source int) {
 	for i := range flows {
 		f := flows[(turn+i)%len(flows)]
 		open := f.window - (f.sent - f.acked)
-		elsewhere := t.elsewhere(f)
-		if now < max(f.paced, f.opened)+elsewhere.hold() || open <= 0 {
+		feedback := t.feedback(f)
+		if now < max(f.paced, f.opened)+feedback.hold() || open <= 0 {
 			continue
 		}
 		payload := min(t.p.PayloadBytes, f.size-f.sent) // the window says whether, never how much
-		pk := &slowPacket{flow: f, payload: payload, wire: payload + t.p.HeaderBytes, n: f.sent / t.p.PayloadBytes, marked: elsewhere.marked, elsewhere: float64(elsewhere.Hint) / slowUnit}
+		pk := &slowPacket{flow: f, payload: payload, wire: payload + t.p.HeaderBytes, n: f.sent / t.p.PayloadBytes, marked: feedback.marked, feedback: float64(feedback.Hint) / slowUnit}
 		if t.p.Transport == TIMELY {
-			pk.deviation = (int64(elsewhere.Hint)*16 - int64(elsewhere.WaitNS) - int64(elsewhere.LateNS)) * psPerNS
-			if elsewhere.Hint == math.MaxUint16 {
+			pk.deviation = (int64(feedback.Hint)*16 - int64(feedback.WaitNS) - int64(feedback.UpstreamNS)) * psPerNS
+			if feedback.Hint == math.MaxUint16 {
 				pk.deviation = 0
 			}
 		}
 		held := now - max(f.paced, f.opened)
-		wait := int64(elsewhere.WaitNS) * psPerNS
+		wait := int64(feedback.WaitNS) * psPerNS
 		pk.acked = wait
 		leave := now + newWireTime(float64(t.c.SourceBps[source])).ps(pk.wire)
 		f.sent += payload
@@ -319,12 +319,12 @@ func (t *linkTwin) send(now int64, source int) {
 		t.free[source] = leave
 		t.served[source] = f.row
 		t.at(leave, slowSend, source, nil, nil)
-		t.at(f.paced+t.elsewhere(f).hold(), slowSend, source, nil, nil)
+		t.at(f.paced+t.feedback(f).hold(), slowSend, source, nil, nil)
 		if f.sent == f.size {
 			t.active[source] = slices.DeleteFunc(flows, func(g *slowFlow) bool { return g == f })
 		}
 		if t.c.Kind == Behind {
-			t.reached[source] = max(t.reached[source], leave+(t.c.SourceDelayNS[source]+int64(elsewhere.LateNS))*psPerNS)
+			t.reached[source] = max(t.reached[source], leave+(t.c.SourceDelayNS[source]+int64(feedback.UpstreamNS))*psPerNS)
 			t.at(t.reached[source], slowArrive, source, pk, nil)
 		} else if leave <= horizonPS {
 			t.deepest(pk.wire, now)

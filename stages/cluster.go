@@ -102,9 +102,9 @@ func (c *Clustering) Features(ctx context.Context, n *Network, p *simkernel.Para
 			f.Values = x.paper(of)
 			continue
 		}
-		x.crowd.reset(p, loads.AvailableBps(p, link))
+		x.contention.reset(p, loads.AvailableBps(p, link))
 		for i := range of {
-			x.crowd.add(of[i].size, of[i].start, source(of[i].first))
+			x.contention.add(of[i].size, of[i].start, source(of[i].first))
 		}
 		f.Values = x.expected(of)
 	}
@@ -118,9 +118,9 @@ type featureFlow struct {
 }
 
 type featureMaker struct {
-	values []float64
-	crowd  crowd
-	by     [len(sizeClasses)][]float64
+	values     []float64
+	contention contention
+	by         [len(sizeClasses)][]float64
 }
 
 // paper is the sizes and the inter-arrivals at 1,000 quantiles each.
@@ -162,12 +162,12 @@ func (x *featureMaker) expected(flows []featureFlow) []float32 {
 	for c := range x.by {
 		x.by[c] = x.by[c][:0]
 	}
-	for i, f := range x.crowd.done() {
+	for i, f := range x.contention.done() {
 		c := 0
 		for flows[i].size > sizeClasses[c] {
 			c++
 		}
-		x.by[c] = append(x.by[c], math.Log(f.expected(&x.crowd, flows[i].delay)))
+		x.by[c] = append(x.by[c], math.Log(f.expected(&x.contention, flows[i].delay)))
 	}
 	out := make([]float32, 0, len(x.by)*len(expectedQuantiles))
 	for _, values := range x.by {

@@ -125,9 +125,9 @@ func TestExpectedFeatures(t *testing.T) {
 	}
 	features := func(flows []featureFlow) []float32 {
 		var x featureMaker
-		x.crowd.reset(&p, 10e9)
+		x.contention.reset(&p, 10e9)
 		for _, f := range flows {
-			x.crowd.add(f.size, f.start, 10e9)
+			x.contention.add(f.size, f.start, 10e9)
 		}
 		return x.expected(flows)
 	}

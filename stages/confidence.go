@@ -260,7 +260,7 @@ func badlyKnown(row *Interval) string {
 
 // IntervalsRecord is the rows as a batch of table confidence, which the caller releases.
 func IntervalsRecord(rows []Interval) arrow.Record {
-	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.Confidence.Arrow())
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.Intervals.Arrow())
 	defer b.Release()
 	label := func(field int, value string, set bool) {
 		if set {

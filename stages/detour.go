@@ -17,11 +17,11 @@ import (
 // Detours are the flows that failures move, each a set of cables that are down, one failure at a time. ECMP is
 // consistent: only the flows that cross such a cable move.
 type Detours struct {
-	net     *Network
-	params  *simkernel.Params
-	base    *Router
-	without []*Router // by failure: of the network without its cables
-	fails   [][]int32 // by link: the failures that take it down
+	net      *Network
+	params   *simkernel.Params
+	base     *Router
+	ablation []*Router // by failure: of the network without its cables
+	fails    [][]int32 // by link: the failures that take it down
 
 	flows  []detour // by flow row and cable
 	links  []int32  // their new paths
@@ -67,7 +67,7 @@ func NewDetours(n *Network, p *simkernel.Params, base *Router, seed uint64, fail
 		if err != nil {
 			return nil, err
 		}
-		d.without = append(d.without, r)
+		d.ablation = append(d.ablation, r)
 	}
 	return d, nil
 }
@@ -104,7 +104,7 @@ func (d *Detours) Route(ctx context.Context, firstRow int64, in schema.Batches) 
 						continue
 					}
 					failed = append(failed, failure)
-					if other, err = d.without[failure].Path(id, srcs[i], dsts[i], other); err != nil && !isUnreachable(err) {
+					if other, err = d.ablation[failure].Path(id, srcs[i], dsts[i], other); err != nil && !isUnreachable(err) {
 						return err
 					}
 					c.add(d, detour{row: row, id: id, size: sizes[i], start: starts[i], failure: failure}, path, other, &ideal)
@@ -186,7 +186,7 @@ func (d *Detours) Changed(link int32) bool { return d.linkAt[link] < d.linkAt[li
 
 // Lost counts the flows that each failure leaves without a path.
 func (d *Detours) Lost() []int64 {
-	lost := make([]int64, len(d.without))
+	lost := make([]int64, len(d.ablation))
 	for i := range d.flows {
 		if d.flows[i].hops == 0 {
 			lost[d.flows[i].failure]++

@@ -40,8 +40,8 @@ func (s *Simulator) Differences(ctx context.Context, lo, hi int32, hops schema.B
 			continue
 		}
 		link := s.net.Links[id]
-		here := order[s.starts[id-lo]:s.starts[id-lo+1]]
-		s.order = here
+		observed := order[s.starts[id-lo]:s.starts[id-lo+1]]
+		s.order = observed
 		own, err := s.delays(ctx, link, s.loads.Links[Reverse(id)], &stats[moves[0].failure])
 		if err != nil {
 			return out, err
@@ -57,7 +57,7 @@ func (s *Simulator) Differences(ctx context.Context, lo, hi int32, hops schema.B
 				n++
 			}
 			s.rows.truncate(rows)
-			changed, out = s.moved(d, link, here, before, moves[:n], changed[:0], out)
+			changed, out = s.moved(d, link, observed, before, moves[:n], changed[:0], out)
 			s.order = changed
 			if own, err = s.delays(ctx, link, d.loadAfter(Reverse(id), failure, s.loads.Links[Reverse(id)]), &stats[failure]); err != nil {
 				return out, fmt.Errorf("%w, after failure %d", err, failure)
@@ -66,7 +66,7 @@ func (s *Simulator) Differences(ctx context.Context, lo, hi int32, hops schema.B
 			for i, at := range changed {
 				was := int64(0)
 				if int(at) < rows {
-					for here[k] != at {
+					for observed[k] != at {
 						k++
 					}
 					was = before[k]
@@ -83,12 +83,12 @@ func (s *Simulator) Differences(ctx context.Context, lo, hi int32, hops schema.B
 
 // moved appends the link's rows as they are after the moves, which are by flow row; what a flow that leaves
 // was delayed goes out. Rows of flows that come are put behind all others.
-func (s *Simulator) moved(d *Detours, link Link, here []int32, before []int64, moves []move, rows []int32, out []Difference) ([]int32, []Difference) {
+func (s *Simulator) moved(d *Detours, link Link, observed []int32, before []int64, moves []move, rows []int32, out []Difference) ([]int32, []Difference) {
 	k := 0
 	for _, m := range moves {
 		f := &d.flows[m.flow]
-		for k < len(here) && s.rows.flowRow[here[k]] < f.row {
-			rows = append(rows, here[k])
+		for k < len(observed) && s.rows.flowRow[observed[k]] < f.row {
+			rows = append(rows, observed[k])
 			k++
 		}
 		if m.hop == leaves {
@@ -99,7 +99,7 @@ func (s *Simulator) moved(d *Detours, link Link, here []int32, before []int64, m
 		rows = append(rows, int32(len(s.rows.link)))
 		s.rows.join(d, link, f, m.hop)
 	}
-	return append(rows, here[k:]...), out
+	return append(rows, observed[k:]...), out
 }
 
 // join appends the row of a flow that comes to a link, its columns for estimator Flow included.

@@ -41,27 +41,27 @@ func ParseEstimator(name string) (Estimator, error) {
 }
 
 // Without says which ingredients of estimator Flow are left out, for studies of what each is worth.
-type Without uint8
+type Ablation uint8
 
 // The ingredients that can be left out.
 const (
-	WithoutFeeder    Without = 1 << iota // the link before the target
-	WithoutRoundTrip                     // what packets and ACKs need to be sent on links outside the case
-	WithoutHolds                         // link cases are not told what the host's other flows cost
-	WithoutWaits                         // link cases are not told what packets waited elsewhere
-	WithoutMarks                         // nobody is told what was marked elsewhere
-	WithoutDamping                       // link cases are told the newest pass alone
+	AblateFeeder    Ablation = 1 << iota // the link before the target
+	AblateRoundTrip                      // what packets and ACKs need to be sent on links outside the case
+	AblateNICWaits                       // link cases are not told what the host's other flows cost
+	AblateWaits                          // link cases are not told what packets waited elsewhere
+	AblateMarks                          // nobody is told what was marked elsewhere
+	AblateDamping                        // link cases are told the newest pass alone
 )
 
-var withoutNames = []string{"feeder", "round-trip", "holds", "waits", "marks", "damping"}
+var ablationNames = []string{"feeder", "round-trip", "nic-waits", "waits", "marks", "damping"}
 
 // WithoutNames lists the ingredients that can be left out.
-func WithoutNames() []string { return withoutNames }
+func AblationNames() []string { return ablationNames }
 
 // String names the ingredients, joined by plus signs; nothing for none.
-func (w Without) String() string {
+func (w Ablation) String() string {
 	var names []string
-	for i, n := range withoutNames {
+	for i, n := range ablationNames {
 		if w&(1<<i) != 0 {
 			names = append(names, n)
 		}
@@ -70,15 +70,15 @@ func (w Without) String() string {
 }
 
 // ParseWithout is the inverse of String.
-func ParseWithout(text string) (Without, error) {
-	var w Without
+func ParseAblation(text string) (Ablation, error) {
+	var w Ablation
 	if text == "" {
 		return w, nil
 	}
 	for _, name := range strings.Split(text, "+") {
-		i := slices.Index(withoutNames, name)
+		i := slices.Index(ablationNames, name)
 		if i < 0 {
-			return w, fmt.Errorf("no ingredient %q: must be of %v, joined by +", name, withoutNames)
+			return w, fmt.Errorf("no ingredient %q: must be of %v, joined by +", name, ablationNames)
 		}
 		w |= 1 << i
 	}

@@ -93,7 +93,7 @@ func TestExactLoneFlow(t *testing.T) {
 	for i := range 40 {
 		one := flows.NewSlice(int64(i), int64(i+1))
 		fcts, hops, _ := simulateExactly(t, n, []arrow.Record{one}, ExactOptions{})
-		_, _, slowdowns := journeys(t, n, simkernel.DefaultParams(), one, 1, 2)
+		_, _, slowdowns := replays(t, n, simkernel.DefaultParams(), one, 1, 2)
 		if f, ideal := ints64(fcts, "fct_ns")[0], ints64(fcts, "ideal_ns")[0]; f != ideal || ideal != ints64(slowdowns, "ideal_ns")[0] {
 			t.Errorf("flow %d: FCT %d, ideal %d, the estimate's ideal %d", i, f, ideal, ints64(slowdowns, "ideal_ns")[0])
 		}

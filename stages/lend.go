@@ -24,52 +24,52 @@ import (
 // links that one represents, on the path of one flow, are met each as it is.
 
 // A Lender finds donors and hands on what they met. One Lender serves one goroutine.
-type Lender struct {
+type Imputer struct {
 	net    *Network
 	params simkernel.Params
 	loads  *Loads
 	of     []int32
 
-	own, theirs lendRows // of the links that are lent to; of their representatives
-	donor       []int32  // by place in own.order: its donor's place in theirs.order
+	own, theirs imputeRows // of the links that are lent to; of their representatives
+	donor       []int32    // by place in own.order: its donor's place in theirs.order
 	index       donorIndex
 	sorter      sorter
-	crowd       crowd
+	contention  contention
 	source      func(first int32) int64
-	met         arena   // what the representatives' flows met, as read
+	observed    arena   // what the representatives' flows met, as read
 	metAt       []int32 // by place in theirs.order
 	donated     []simkernel.Block
 	blocks      []simkernel.Block
-	out         waitRows
+	out         observationRows
 }
 
 // NewLender prepares a lender. of is, by link id, the link that answers for it (ReadClusters).
-func NewLender(n *Network, p simkernel.Params, loads *Loads, of []int32) *Lender {
-	return &Lender{net: n, params: p, loads: loads, of: of, source: loads.sources(n, &p)}
+func NewImputer(n *Network, p simkernel.Params, loads *Loads, of []int32) *Imputer {
+	return &Imputer{net: n, params: p, loads: loads, of: of, source: loads.sources(n, &p)}
 }
 
 // LendColumns names the columns of table hops that Lend reads.
-func LendColumns() []string {
+func ImputeColumns() []string {
 	return []string{"link_id", "flow_row", "hop", "hops", "size_bytes", "start_ns", "first_link"}
 }
 
 // Borrows says whether another link's case answers for the link.
-func (l *Lender) Borrows(id int32) bool { return borrows(l.of, id) }
+func (l *Imputer) IsImputed(id int32) bool { return isImputed(l.of, id) }
 
-func borrows(of []int32, id int32) bool { return of != nil && of[id] >= 0 && of[id] != id }
+func isImputed(of []int32, id int32) bool { return of != nil && of[id] >= 0 && of[id] != id }
 
-// Lend writes, in the columns and order of table hop_waits, what the flows met on those links in
+// Lend writes, in the columns and order of table hop_observations, what the flows met on those links in
 // [lo, hi) that others answer for. It reads those links' rows of table hops, their representatives',
-// and their representatives' rows of table hop_waits; other rows are passed over. A flow's answer is
+// and their representatives' rows of table hop_observations; other rows are passed over. A flow's answer is
 // a function of the two links' rows alone.
-func (l *Lender) Lend(ctx context.Context, lo, hi int32, hops, theirHops, waits schema.Batches, out schema.Sink) error {
+func (l *Imputer) Impute(ctx context.Context, lo, hi int32, hops, theirHops, waits schema.Batches, out schema.Sink) error {
 	answering := map[int32]bool{}
 	for id := lo; id < hi; id++ {
-		if l.Borrows(id) {
+		if l.IsImputed(id) {
 			answering[l.of[id]] = true
 		}
 	}
-	if err := l.own.read(hops, len(l.net.Links), func(id int32) bool { return id >= lo && id < hi && l.Borrows(id) }); err != nil {
+	if err := l.own.read(hops, len(l.net.Links), func(id int32) bool { return id >= lo && id < hi && l.IsImputed(id) }); err != nil {
 		return err
 	}
 	if err := l.theirs.read(theirHops, len(l.net.Links), func(id int32) bool { return answering[id] }); err != nil {
@@ -78,13 +78,13 @@ func (l *Lender) Lend(ctx context.Context, lo, hi int32, hops, theirHops, waits 
 	if err := l.match(ctx, lo, hi); err != nil {
 		return err
 	}
-	if err := l.readWaits(waits, answering); err != nil {
+	if err := l.readBlocks(waits, answering); err != nil {
 		return err
 	}
 	l.out.reset()
 	for at, i := range l.own.order {
 		row := &l.own.rows[i]
-		if err := l.lend(row, int(l.donor[at])); err != nil {
+		if err := l.impute(row, int(l.donor[at])); err != nil {
 			return err
 		}
 		l.out.row, l.out.hop, l.out.hops = append(l.out.row, row.row), append(l.out.hop, row.hop), append(l.out.hops, row.hops)
@@ -94,11 +94,11 @@ func (l *Lender) Lend(ctx context.Context, lo, hi int32, hops, theirHops, waits 
 }
 
 // match finds every flow's donor.
-func (l *Lender) match(ctx context.Context, lo, hi int32) error {
+func (l *Imputer) match(ctx context.Context, lo, hi int32) error {
 	l.donor = resize(l.donor, len(l.own.order))
 	var ids []int32
 	for id := lo; id < hi; id++ {
-		if l.Borrows(id) {
+		if l.IsImputed(id) {
 			ids = append(ids, id)
 		}
 	}
@@ -128,23 +128,23 @@ func (l *Lender) match(ctx context.Context, lo, hi int32) error {
 }
 
 // meet is the company that each flow of a link keeps, in start order; valid until the next call.
-func (l *Lender) meet(of *lendRows, id int32) []company {
+func (l *Imputer) meet(of *imputeRows, id int32) []contender {
 	from, to := of.of(id)
-	l.crowd.reset(&l.params, l.loads.AvailableBps(&l.params, l.net.Links[id]))
+	l.contention.reset(&l.params, l.loads.AvailableBps(&l.params, l.net.Links[id]))
 	for _, i := range of.order[from:to] {
 		r := &of.rows[i]
-		l.crowd.add(r.size, r.start, l.source(r.first))
+		l.contention.add(r.size, r.start, l.source(r.first))
 	}
-	return l.crowd.done()
+	return l.contention.done()
 }
 
 // prepare makes the index of a representative's flows.
-func (l *Lender) prepare(id int32) {
+func (l *Imputer) prepare(id int32) {
 	x := &l.index
 	from, to := l.theirs.of(id)
-	rows := func(k int32) *lendRow { return &l.theirs.rows[l.theirs.order[from+int(k)]] }
+	rows := func(k int32) *imputeRow { return &l.theirs.rows[l.theirs.order[from+int(k)]] }
 	x.first, x.window = from, l.params.WindowBytes
-	company := l.meet(&l.theirs, id)
+	contender := l.meet(&l.theirs, id)
 	x.order = append(x.order[:0], l.sorter.order(to-from, func(k int) uint64 { return uint64(rows(int32(k)).size) })...)
 	x.starts, x.state = resize(x.starts, to-from), resize(x.state, to-from)
 	x.buckets = x.buckets[:0]
@@ -157,7 +157,7 @@ func (l *Lender) prepare(id int32) {
 		x.buckets = append(x.buckets, b)
 		bucket := x.order[first:end]
 		for _, k := range bucket {
-			x.state[k] = x.stateIn(b, &company[k])
+			x.state[k] = x.stateIn(b, &contender[k])
 		}
 		slices.SortFunc(bucket, func(a, b int32) int { // in start order to begin with
 			return cmp.Or(cmp.Compare(x.state[a], x.state[b]), cmp.Compare(a, b))
@@ -178,7 +178,7 @@ type donorIndex struct {
 
 // stateIn is the one number by which flows of a bucket have kept the same company. A flow of a window or
 // less meets what is there when it comes; a longer one what comes while it lasts, too.
-func (x *donorIndex) stateIn(b linkBucket, c *company) float32 {
+func (x *donorIndex) stateIn(b linkBucket, c *contender) float32 {
 	if b.largest <= x.window {
 		return float32(c.ahead)
 	}
@@ -186,7 +186,7 @@ func (x *donorIndex) stateIn(b linkBucket, c *company) float32 {
 }
 
 // nearest is the place of the donor of a flow of that size, company and start.
-func (x *donorIndex) nearest(size int64, c *company, start int64) int {
+func (x *donorIndex) nearest(size int64, c *contender, start int64) int {
 	b := min(len(x.buckets)-1, sort.Search(len(x.buckets), func(b int) bool { return x.buckets[b].largest >= size }))
 	first := 0
 	if b > 0 {
@@ -211,53 +211,53 @@ func (x *donorIndex) nearest(size int64, c *company, start int64) int {
 }
 
 // readWaits takes what the representatives' flows met.
-func (l *Lender) readWaits(waits schema.Batches, answering map[int32]bool) error {
-	l.met.reset()
+func (l *Imputer) readBlocks(waits schema.Batches, answering map[int32]bool) error {
+	l.observed.reset()
 	l.metAt = resize(l.metAt, len(l.theirs.order))
 	next := slices.Clone(l.theirs.starts)
 	n := 0
 	err := forEach(waits, func(rec arrow.Record) error {
 		link, row := int32s(rec, "link_id"), int64s(rec, "flow_row")
-		met := named(rec, "met").(*array.Binary)
+		observed := named(rec, "observed").(*array.Binary)
 		for i, id := range link {
 			if !answering[id] {
 				continue
 			}
 			at := next[id]
 			if at >= l.theirs.starts[id+1] || l.theirs.rows[l.theirs.order[at]].row != row[i] {
-				return fmt.Errorf("table hop_waits has flow row %d on link %d where table hops has not", row[i], id)
+				return fmt.Errorf("table hop_observations has flow row %d on link %d where table hops has not", row[i], id)
 			}
 			next[id]++
 			l.metAt[at] = int32(n)
-			l.met.add(met.Value(i))
+			l.observed.add(observed.Value(i))
 			n++
 		}
 		return nil
 	})
 	if err == nil && n != len(l.theirs.order) {
-		err = fmt.Errorf("table hop_waits has %d rows of the links that answer for others, table hops has %d", n, len(l.theirs.order))
+		err = fmt.Errorf("table hop_observations has %d rows of the links that answer for others, table hops has %d", n, len(l.theirs.order))
 	}
 	return err
 }
 
 // lend appends what a flow met, if it met what its donor did.
-func (l *Lender) lend(row *lendRow, donor int) error {
-	met := l.met.at(int(l.metAt[donor]))
+func (l *Imputer) impute(row *imputeRow, donor int) error {
+	observed := l.observed.at(int(l.metAt[donor]))
 	from, to := l.params.Packets(l.theirs.rows[l.theirs.order[donor]].size), l.params.Packets(row.size)
-	if from == to || len(met) == 0 {
-		l.out.met.add(met)
+	if from == to || len(observed) == 0 {
+		l.out.observed.add(observed)
 		return nil
 	}
 	var err error
-	if l.donated, err = readWaits(l.donated[:0], met); err != nil {
-		return fmt.Errorf("hop_waits: flow row %d, link %d: %w", l.theirs.rows[l.theirs.order[donor]].row, l.of[row.link], err)
+	if l.donated, err = readBlocks(l.donated[:0], observed); err != nil {
+		return fmt.Errorf("hop_observations: flow row %d, link %d: %w", l.theirs.rows[l.theirs.order[donor]].row, l.of[row.link], err)
 	}
 	for int64(len(l.donated)) < simkernel.Blocks(from) {
 		l.donated = append(l.donated, simkernel.Block{})
 	}
 	l.blocks = stretch(l.blocks[:0], l.donated, from, to)
-	l.out.met.bytes = appendWaits(l.out.met.bytes, l.blocks)
-	l.out.met.done()
+	l.out.observed.bytes = appendBlocks(l.out.observed.bytes, l.blocks)
+	l.out.observed.done()
 	return nil
 }
 
@@ -290,20 +290,20 @@ func stretch(blocks, donated []simkernel.Block, from, to int64) []simkernel.Bloc
 }
 
 // lendRows are rows of table hops, findable by link.
-type lendRows struct {
-	rows   []lendRow
+type imputeRows struct {
+	rows   []imputeRow
 	order  []int32 // by link, each link's in start order
 	starts []int32 // by link: where it begins in order
 }
 
-type lendRow struct {
+type imputeRow struct {
 	row, size, start int64
 	link, first      int32 // the row's and its host's own
 	hop, hops        int16
 }
 
 // read takes the rows of the wanted links.
-func (h *lendRows) read(in schema.Batches, links int, want func(int32) bool) error {
+func (h *imputeRows) read(in schema.Batches, links int, want func(int32) bool) error {
 	h.rows = h.rows[:0]
 	h.starts = resize(h.starts, links+1)
 	clear(h.starts)
@@ -316,7 +316,7 @@ func (h *lendRows) read(in schema.Batches, links int, want func(int32) bool) err
 				last, wanted = id, want(id)
 			}
 			if wanted {
-				h.rows = append(h.rows, lendRow{row[i], size[i], start[i], id, first[i], hop[i], hops[i]})
+				h.rows = append(h.rows, imputeRow{row[i], size[i], start[i], id, first[i], hop[i], hops[i]})
 				h.starts[id+1]++
 			}
 		}
@@ -339,4 +339,4 @@ func (h *lendRows) read(in schema.Batches, links int, want func(int32) bool) err
 }
 
 // of is where a link's rows stand in order.
-func (h *lendRows) of(id int32) (from, to int) { return int(h.starts[id]), int(h.starts[id+1]) }
+func (h *imputeRows) of(id int32) (from, to int) { return int(h.starts[id]), int(h.starts[id+1]) }

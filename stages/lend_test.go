@@ -74,7 +74,7 @@ func TestStretch(t *testing.T) {
 // needs twice as long; a host that is slower than the link holds its flows to its own rate.
 func TestCrowd(t *testing.T) {
 	p := simkernel.DefaultParams()
-	var x crowd
+	var x contention
 	x.reset(&p, 10e9)
 	x.add(1_000_000, 0, 10e9)
 	x.add(1_000_000, 50_000_000, 10e9)
@@ -125,8 +125,8 @@ func TestLend(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, links := context.Background(), int32(len(n.Links))
-	var met, stats captured
-	if _, err := sim.Simulate(ctx, 0, links, hops.rewound(), nil, &met, &stats, nil); err != nil {
+	var observed, stats captured
+	if _, err := sim.Simulate(ctx, 0, links, hops.rewound(), nil, &observed, &stats, nil); err != nil {
 		t.Fatal(err)
 	}
 	of := make([]int32, links)
@@ -137,20 +137,20 @@ func TestLend(t *testing.T) {
 			hosts = append(hosts, int32(id))
 		}
 	}
-	lent := hosts[1]
-	of[lent] = hosts[0]
+	imputed := hosts[1]
+	of[imputed] = hosts[0]
 	donors := map[string]bool{}
-	for _, r := range met.recs {
+	for _, r := range observed.recs {
 		for i, id := range int32s(r, "link_id") {
 			if id == hosts[0] {
-				donors[string(named(r, "met").(*array.Binary).Value(i))] = true
+				donors[string(named(r, "observed").(*array.Binary).Value(i))] = true
 			}
 		}
 	}
-	whole := lend(t, n, p, loads, of, 0, links, hops, &met)
-	parts := lend(t, n, p, loads, of, lent, lent+1, hops, &met)
-	if len(whole) != int(loads.Links[lent].Flows) || !slices.Equal(whole, parts) {
-		t.Fatalf("%d rows, in parts %d, want %d", len(whole), len(parts), loads.Links[lent].Flows)
+	whole := impute(t, n, p, loads, of, 0, links, hops, &observed)
+	parts := impute(t, n, p, loads, of, imputed, imputed+1, hops, &observed)
+	if len(whole) != int(loads.Links[imputed].Flows) || !slices.Equal(whole, parts) {
+		t.Fatalf("%d rows, in parts %d, want %d", len(whole), len(parts), loads.Links[imputed].Flows)
 	}
 	same := 0
 	for _, m := range whole {
@@ -164,25 +164,25 @@ func TestLend(t *testing.T) {
 	bad := slices.Clone(of)
 	for id := range of {
 		if loads.Links[id].Flows == 0 {
-			bad[lent] = int32(id)
-			l := NewLender(n, p, loads, bad)
-			if err := l.Lend(ctx, 0, links, hops.rewound(), hops.rewound(), met.rewound(), &captured{}); err == nil || !strings.Contains(err.Error(), "carries no flows") {
+			bad[imputed] = int32(id)
+			l := NewImputer(n, p, loads, bad)
+			if err := l.Impute(ctx, 0, links, hops.rewound(), hops.rewound(), observed.rewound(), &captured{}); err == nil || !strings.Contains(err.Error(), "carries no flows") {
 				t.Errorf("represented by an idle link: %v", err)
 			}
 			break
 		}
 	}
-	l := NewLender(n, p, loads, of)
-	if err := l.Lend(ctx, 0, links, hops.rewound(), hops.rewound(), &captured{}, &captured{}); err == nil || !strings.Contains(err.Error(), "hop_waits") {
-		t.Errorf("without hop_waits: %v", err)
+	l := NewImputer(n, p, loads, of)
+	if err := l.Impute(ctx, 0, links, hops.rewound(), hops.rewound(), &captured{}, &captured{}); err == nil || !strings.Contains(err.Error(), "hop_observations") {
+		t.Errorf("without hop_observations: %v", err)
 	}
 }
 
 // lend answers what is written, row by row.
-func lend(t *testing.T, n *Network, p simkernel.Params, loads *Loads, of []int32, lo, hi int32, hops, met *captured) []string {
+func impute(t *testing.T, n *Network, p simkernel.Params, loads *Loads, of []int32, lo, hi int32, hops, observed *captured) []string {
 	t.Helper()
 	var out captured
-	if err := NewLender(n, p, loads, of).Lend(context.Background(), lo, hi, hops.rewound(), hops.rewound(), met.rewound(), &out); err != nil {
+	if err := NewImputer(n, p, loads, of).Impute(context.Background(), lo, hi, hops.rewound(), hops.rewound(), observed.rewound(), &out); err != nil {
 		t.Fatal(err)
 	}
 	var rows []string
@@ -193,7 +193,7 @@ func lend(t *testing.T, n *Network, p simkernel.Params, loads *Loads, of []int32
 				t.Error("not by flow")
 			}
 			last = row
-			rows = append(rows, string(named(r, "met").(*array.Binary).Value(i)))
+			rows = append(rows, string(named(r, "observed").(*array.Binary).Value(i)))
 		}
 	}
 	return rows

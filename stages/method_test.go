@@ -54,7 +54,7 @@ func routed(t *testing.T, n *Network, p *simkernel.Params, flows arrow.Record) (
 }
 
 // journeys runs that many passes of estimator Flow in memory, links cut into that many partitions.
-func journeys(t *testing.T, n *Network, p simkernel.Params, flows arrow.Record, partitions, passes int) (stats, contributions, slowdowns *captured) {
+func replays(t *testing.T, n *Network, p simkernel.Params, flows arrow.Record, partitions, passes int) (stats, contributions, slowdowns *captured) {
 	t.Helper()
 	ctx := context.Background()
 	hops, loads := routed(t, n, &p, flows)
@@ -64,7 +64,7 @@ func journeys(t *testing.T, n *Network, p simkernel.Params, flows arrow.Record, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	told, met := (*captured)(nil), &captured{}
+	given, observed := (*captured)(nil), &captured{}
 	batches := func(c *captured) schema.Batches {
 		if c == nil {
 			return nil
@@ -72,37 +72,37 @@ func journeys(t *testing.T, n *Network, p simkernel.Params, flows arrow.Record, 
 		return c.rewound()
 	}
 	for pass := range passes {
-		met, stats = &captured{}, &captured{}
+		observed, stats = &captured{}, &captured{}
 		for i := range partitions {
-			if _, err := sim.Simulate(ctx, cut(i), cut(i+1), hops.rewound(), batches(told), met, stats, nil); err != nil {
+			if _, err := sim.Simulate(ctx, cut(i), cut(i+1), hops.rewound(), batches(given), observed, stats, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
 		next := &captured{}
-		relaxer := NewRelaxer(n, p.Transport, 1, pass+1, 0)
+		builder := NewFeedbackBuilder(n, p.Transport, 1, pass+1, 0)
 		if pass == passes-1 {
-			err = relaxer.Tell(ctx, 0, rows, met.rewound(), next)
+			err = builder.SenderFeedbackOf(ctx, 0, rows, observed.rewound(), next)
 		} else {
-			err = relaxer.Relax(ctx, 0, rows, met.rewound(), batches(told), next)
+			err = builder.HopFeedback(ctx, 0, rows, observed.rewound(), batches(given), next)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		told = next
+		given = next
 	}
 	senders := &captured{}
 	for i := range partitions {
-		if _, err := sim.Senders(ctx, cut(i), cut(i+1), hops.rewound(), told.rewound(), senders, nil); err != nil {
+		if _, err := sim.Replay(ctx, cut(i), cut(i+1), hops.rewound(), given.rewound(), senders, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
 	contributions, slowdowns = &captured{}, &captured{}
-	s, err := NewSampler(n, p).SampleJourneys(ctx, 0, rows, &captured{recs: []arrow.Record{flows}}, met.rewound(), senders, slowdowns, contributions)
+	s, err := NewSampler(n, p).SampleReplays(ctx, 0, rows, &captured{recs: []arrow.Record{flows}}, observed.rewound(), senders, slowdowns, contributions)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Flows != rows || s.Without != 0 {
-		t.Fatalf("%d flows sampled, %d without", s.Flows, s.Without)
+	if s.Flows != rows || s.Ablation != 0 {
+		t.Fatalf("%d flows sampled, %d without", s.Flows, s.Ablation)
 	}
 	return stats, contributions, slowdowns
 }
@@ -134,8 +134,8 @@ func method(t *testing.T, n *Network, flows arrow.Record, partitions int) (delay
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Flows != flows.NumRows() || s.Without != 0 {
-		t.Fatalf("%d flows sampled, %d without", s.Flows, s.Without)
+	if s.Flows != flows.NumRows() || s.Ablation != 0 {
+		t.Fatalf("%d flows sampled, %d without", s.Flows, s.Ablation)
 	}
 	return delays, stats, slowdowns
 }
@@ -210,7 +210,7 @@ func TestLonelyFlowsAreIdeal(t *testing.T) {
 	cols[schema.Flows.Index("start_ns")] = column(start)
 	lonely := array.NewRecord(flows.Schema(), cols, flows.NumRows())
 	_, _, drawn := method(t, n, lonely, 3)
-	_, _, played := journeys(t, n, simkernel.DefaultParams(), lonely, 3, 2)
+	_, _, played := replays(t, n, simkernel.DefaultParams(), lonely, 3, 2)
 	for _, slowdowns := range []*captured{drawn, played} {
 		for i, x := range floats64(slowdowns, "slowdown") {
 			if x != 1 {
@@ -226,7 +226,7 @@ func TestLonelyFlowsAreIdeal(t *testing.T) {
 func TestJourneyLaws(t *testing.T) {
 	n, p := testClos(t), simkernel.DefaultParams()
 	flows := randomFlows(n, rand.New(rand.NewPCG(2, 3)), 6000)
-	stats, contributions, slowdowns := journeys(t, n, p, flows, 1, 2)
+	stats, contributions, slowdowns := replays(t, n, p, flows, 1, 2)
 	if !slices.Equal(ints64(slowdowns, "flow_id"), int64s(flows, "flow_id")) {
 		t.Error("slowdowns are not the flows, in order")
 	}
@@ -256,7 +256,7 @@ func TestJourneyLaws(t *testing.T) {
 		t.Fatalf("only %d flows meet others: the test says nothing", slowed)
 	}
 	for _, partitions := range []int{2, 7, 64} {
-		s, c, w := journeys(t, n, p, flows, partitions, 2)
+		s, c, w := replays(t, n, p, flows, partitions, 2)
 		if !slices.Equal(floats64(w, "slowdown"), floats64(slowdowns, "slowdown")) || !slices.Equal(floats64(c, "delay_ns"), floats64(contributions, "delay_ns")) {
 			t.Errorf("%d partitions: other slowdowns", partitions)
 		}
@@ -264,7 +264,7 @@ func TestJourneyLaws(t *testing.T) {
 			t.Errorf("%d partitions: other link stats", partitions)
 		}
 	}
-	if _, _, w := journeys(t, n, p, flows, 1, 1); slices.Equal(floats64(w, "slowdown"), floats64(slowdowns, "slowdown")) {
+	if _, _, w := replays(t, n, p, flows, 1, 1); slices.Equal(floats64(w, "slowdown"), floats64(slowdowns, "slowdown")) {
 		t.Error("the second pass changes nothing")
 	}
 }
@@ -277,7 +277,7 @@ func TestWindowIsChargedOnce(t *testing.T) {
 	hosts := n.Hosts()
 	flows := array.NewRecord(schema.Flows.Arrow(), []arrow.Array{column([]int64{1}), column(hosts[:1]), column(hosts[len(hosts)-1:]),
 		column([]int64{200_000}), column([]int64{0}), stringColumn([]string{""}), stringColumn([]string{""}), falseColumn(1)}, 1)
-	_, _, slowdowns := journeys(t, n, p, flows, 1, 2)
+	_, _, slowdowns := replays(t, n, p, flows, 1, 2)
 	r := slowdowns.recs[0]
 	// Six hops of 1,000 ns each way; a full packet takes 838.4 ns at 10 Gbps (twice) and 209.6 at 40
 	// (four times), its ACK 48 and 12. Five packets go every round trip, 200 in all.

@@ -224,17 +224,17 @@ func (n *Network) findRacks() [][]int32 {
 		}
 		groups[key] = append(groups[key], host)
 	}
-	without := false
+	ablation := false
 	for _, h := range n.hosts {
 		v := n.Nodes[n.index.of(h)]
 		if v.Rack < 0 {
-			without = true
+			ablation = true
 		} else {
 			add(fmt.Sprintf("rack %010d", v.Rack), h)
 		}
 	}
 	sort.Strings(keys) // numbered racks first, in order of their number
-	if without {
+	if ablation {
 		near := map[int32][]int32{}
 		for _, l := range n.Links {
 			near[l.Src] = append(near[l.Src], l.Dst)

@@ -82,7 +82,7 @@ const ns3Version = 1
 // target's delay is of its propagation.
 func (n *NS3) Simulate(ctx context.Context, c *simkernel.Case, targetDelayNS int64, p *simkernel.Params, r *simkernel.Result) error {
 	flows := len(c.StartNS)
-	r.FCTNS, r.IdealNS, r.WaitNS, r.Here = resize(r.FCTNS, flows), resize(r.IdealNS, flows), resize(r.WaitNS, flows), r.Here[:0]
+	r.FCTNS, r.IdealNS, r.WaitNS, r.Observed = resize(r.FCTNS, flows), resize(r.IdealNS, flows), resize(r.WaitNS, flows), r.Observed[:0]
 	r.Unfinished, r.Counters = 0, simkernel.Counters{}
 	clear(r.WaitNS)
 	if flows == 0 {

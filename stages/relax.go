@@ -30,15 +30,15 @@ import (
 
 // A Relaxer hands what the packets of a chunk of flows met from the links to each other. One Relaxer
 // serves one goroutine.
-type Relaxer struct {
+type FeedbackBuilder struct {
 	links     int
 	transport simkernel.Transport
 	seed      uint64
 	pass      int
-	without   Without
+	ablation  Ablation
 	asks      []bool    // by link: whether anybody asks what it is told; nil: all
-	met       flowArena // of this pass
-	told      flowArena // before this pass
+	observed  flowArena // of this pass
+	given     flowArena // before this pass
 	out       arena     // by flow and hop
 
 	outLink []int32
@@ -66,79 +66,79 @@ func (p passed) and(b *simkernel.Block, t simkernel.Transport) passed {
 }
 
 // NewRelaxer prepares a relaxer for what the given pass, from 1, found of senders of that transport. The seed keys its draws.
-func NewRelaxer(n *Network, t simkernel.Transport, seed uint64, pass int, w Without) *Relaxer {
-	return &Relaxer{links: len(n.Links), transport: t, seed: seed, pass: pass, without: w}
+func NewFeedbackBuilder(n *Network, t simkernel.Transport, seed uint64, pass int, w Ablation) *FeedbackBuilder {
+	return &FeedbackBuilder{links: len(n.Links), transport: t, seed: seed, pass: pass, ablation: w}
 }
 
 // Represent leaves out what links are told that another answers for (of: by link id, ReadClusters), but for
 // hosts' own: their cases all run in the end.
-func (x *Relaxer) Represent(n *Network, of []int32) {
+func (x *FeedbackBuilder) Represent(n *Network, of []int32) {
 	x.asks = nil
 	for id := range of {
-		x.asks = append(x.asks, !borrows(of, int32(id)) || n.FromHost(int32(id)))
+		x.asks = append(x.asks, !isImputed(of, int32(id)) || n.FromHost(int32(id)))
 	}
 }
 
-// WaitColumns and ElsewhereColumns name the columns of tables hop_waits and elsewhere that Relax
+// WaitColumns and ElsewhereColumns name the columns of tables hop_observations and elsewhere that Relax
 // reads: all.
-func WaitColumns() []string { return []string{"flow_row", "hop", "hops", "link_id", "met"} }
+func ObservationColumns() []string { return []string{"flow_row", "hop", "hops", "link_id", "observed"} }
 
 // ElsewhereColumns names the columns of table elsewhere.
-func ElsewhereColumns() []string { return []string{"link_id", "flow_row", "hop", "met"} }
+func FeedbackColumns() []string { return []string{"link_id", "flow_row", "hop", "observed"} }
 
-// Relax reads the hop_waits of one chunk of flows, rows firstRow to firstRow+rows of table flows (in
+// Relax reads the hop_observations of one chunk of flows, rows firstRow to firstRow+rows of table flows (in
 // any order; other rows are passed over), and what the pass that made them was told (table elsewhere
 // of the same chunk; nil before the first), and writes table elsewhere for the next: for each flow at
 // each hop, what its packets met at its other hops, by link and flow, in the order of table hops.
-func (x *Relaxer) Relax(ctx context.Context, firstRow, rows int64, met, told schema.Batches, out schema.Sink) error {
-	if err := x.met.read(firstRow, rows, met, true); err != nil {
+func (x *FeedbackBuilder) HopFeedback(ctx context.Context, firstRow, rows int64, observed, given schema.Batches, out schema.Sink) error {
+	if err := x.observed.read(firstRow, rows, observed, true); err != nil {
 		return err
 	}
-	if told != nil {
-		if err := x.told.read(firstRow, rows, told, false); err != nil {
+	if given != nil {
+		if err := x.given.read(firstRow, rows, given, false); err != nil {
 			return err
 		}
 	}
 	x.reset()
-	err := x.flows(ctx, firstRow, rows, func(f, longest int) error { return x.tellAll(firstRow, f, longest, told != nil) })
+	err := x.flows(ctx, firstRow, rows, func(f, longest int) error { return x.hopFeedback(firstRow, f, longest, given != nil) })
 	if err != nil {
 		return err
 	}
-	return x.emit(schema.Elsewhere, out)
+	return x.emit(schema.Feedback, out)
 }
 
-// Tell reads the hop_waits of one chunk of flows, as Relax does, and writes table sender_elsewhere: for each
+// Tell reads the hop_observations of one chunk of flows, as Relax does, and writes table sender_feedback: for each
 // flow at its host's own link, what its packets met at its other hops, whole. It stands in the place of Relax
 // after the last pass.
-func (x *Relaxer) Tell(ctx context.Context, firstRow, rows int64, met schema.Batches, out schema.Sink) error {
-	if err := x.met.read(firstRow, rows, met, true); err != nil {
+func (x *FeedbackBuilder) SenderFeedbackOf(ctx context.Context, firstRow, rows int64, observed schema.Batches, out schema.Sink) error {
+	if err := x.observed.read(firstRow, rows, observed, true); err != nil {
 		return err
 	}
 	x.reset()
 	err := x.flows(ctx, firstRow, rows, func(f, longest int) error {
 		x.sumBehind(longest)
-		x.tellHost(firstRow, f, longest)
+		x.senderFeedback(firstRow, f, longest)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	return x.emit(schema.SenderElsewhere, out)
+	return x.emit(schema.SenderFeedback, out)
 }
 
-func (x *Relaxer) reset() {
+func (x *FeedbackBuilder) reset() {
 	x.out.reset()
 	x.outLink, x.outRow, x.outHop = x.outLink[:0], x.outRow[:0], x.outHop[:0]
 }
 
 // flows hands the flows that have a path to do, what their packets met in x.hops, and of how many blocks that
 // is at most.
-func (x *Relaxer) flows(ctx context.Context, firstRow, rows int64, do func(f, longest int) error) error {
+func (x *FeedbackBuilder) flows(ctx context.Context, firstRow, rows int64, do func(f, longest int) error) error {
 	for f := range int(rows) {
 		if f%1024 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		hops, err := x.met.flow(f, firstRow)
+		hops, err := x.observed.flow(f, firstRow)
 		if err != nil {
 			return err
 		}
@@ -151,8 +151,8 @@ func (x *Relaxer) flows(ctx context.Context, firstRow, rows int64, do func(f, lo
 		x.hops = x.read[:hops]
 		longest := 0
 		for h := range hops {
-			if x.hops[h], err = readWaits(x.hops[h][:0], x.met.at(f, h)); err != nil {
-				return fmt.Errorf("hop_waits: flow row %d, hop %d: %w", firstRow+int64(f), h, err)
+			if x.hops[h], err = readBlocks(x.hops[h][:0], x.observed.at(f, h)); err != nil {
+				return fmt.Errorf("hop_observations: flow row %d, hop %d: %w", firstRow+int64(f), h, err)
 			}
 			longest = max(longest, len(x.hops[h]))
 		}
@@ -164,16 +164,16 @@ func (x *Relaxer) flows(ctx context.Context, firstRow, rows int64, do func(f, lo
 }
 
 // tell takes x.blocks for what the flow's hop is told.
-func (x *Relaxer) tell(row int64, f, h int) {
-	x.out.bytes = appendWaits(x.out.bytes, x.blocks)
+func (x *FeedbackBuilder) tell(row int64, f, h int) {
+	x.out.bytes = appendBlocks(x.out.bytes, x.blocks)
 	x.out.done()
-	x.outLink = append(x.outLink, x.met.link(f, h))
+	x.outLink = append(x.outLink, x.observed.link(f, h))
 	x.outRow = append(x.outRow, row)
 	x.outHop = append(x.outHop, int16(h))
 }
 
 // sumBehind adds up what the flow's packets met behind each hop.
-func (x *Relaxer) sumBehind(longest int) {
+func (x *FeedbackBuilder) sumBehind(longest int) {
 	x.behind = resize(x.behind, len(x.hops)*longest)
 	last := x.behind[len(x.behind)-longest:]
 	clear(last)
@@ -187,10 +187,10 @@ func (x *Relaxer) sumBehind(longest int) {
 }
 
 // tellHost tells a host's own link all that was met behind it.
-func (x *Relaxer) tellHost(firstRow int64, f, longest int) {
+func (x *FeedbackBuilder) senderFeedback(firstRow int64, f, longest int) {
 	x.blocks = resize(x.blocks, longest)
 	for b, p := range x.behind[:longest] {
-		if x.without&WithoutMarks != 0 {
+		if x.ablation&AblateMarks != 0 {
 			p.marks = 0
 		}
 		x.blocks[b] = simkernel.Block{WaitNS: short(p.waitNS), Marks: p.marks, Hint: p.hint}
@@ -199,11 +199,11 @@ func (x *Relaxer) tellHost(firstRow int64, f, longest int) {
 }
 
 // tellAll works out what each hop of a flow is told.
-func (x *Relaxer) tellAll(firstRow int64, f, longest int, told bool) (err error) {
+func (x *FeedbackBuilder) hopFeedback(firstRow int64, f, longest int, given bool) (err error) {
 	row := firstRow + int64(f)
 	x.sumBehind(longest)
 	if x.asked(f, 0) {
-		x.tellHost(firstRow, f, longest)
+		x.senderFeedback(firstRow, f, longest)
 	}
 	x.ahead = resize(x.ahead, longest)
 	clear(x.ahead)
@@ -217,8 +217,8 @@ func (x *Relaxer) tellAll(firstRow int64, f, longest int, told bool) (err error)
 			continue
 		}
 		x.before = x.before[:0]
-		if told {
-			if x.before, err = readWaits(x.before, x.told.at(f, h)); err != nil {
+		if given {
+			if x.before, err = readBlocks(x.before, x.given.at(f, h)); err != nil {
 				return fmt.Errorf("elsewhere: flow row %d, hop %d: %w", row, h, err)
 			}
 		}
@@ -236,10 +236,10 @@ func (x *Relaxer) tellAll(firstRow int64, f, longest int, told bool) (err error)
 }
 
 // asked says whether anybody asks what a flow's hop is told.
-func (x *Relaxer) asked(f, h int) bool { return x.asks == nil || x.asks[x.met.link(f, h)] }
+func (x *FeedbackBuilder) asked(f, h int) bool { return x.asks == nil || x.asks[x.observed.link(f, h)] }
 
 // damped is what a hop is told of block b of a flow, whose packets met that before it and behind it.
-func (x *Relaxer) damped(row int64, b int, ahead, behind passed) simkernel.Block {
+func (x *FeedbackBuilder) damped(row int64, b int, ahead, behind passed) simkernel.Block {
 	var hold int64
 	marks, hint := ahead.marks|behind.marks, x.transport.JoinHints(ahead.hint, behind.hint)
 	if b < len(x.hops[0]) { // a host's own link makes nothing wait but its hold
@@ -247,26 +247,26 @@ func (x *Relaxer) damped(row int64, b int, ahead, behind passed) simkernel.Block
 		marks |= x.hops[0][b].Marks
 	}
 	late, wait := ahead.waitNS, behind.waitNS
-	if x.without&WithoutDamping == 0 {
+	if x.ablation&AblateDamping == 0 {
 		var before simkernel.Block
 		if b < len(x.before) {
 			before = x.before[b]
 		}
-		hold, late, wait = (hold+int64(before.HoldNS)+1)/2, (late+int64(before.LateNS)+1)/2, (wait+int64(before.WaitNS)+1)/2
+		hold, late, wait = (hold+int64(before.NICWaitNS)+1)/2, (late+int64(before.UpstreamNS)+1)/2, (wait+int64(before.WaitNS)+1)/2
 		if marks != before.Marks && x.keeps(row, b) {
 			marks = before.Marks
 		}
 	}
-	if x.without&WithoutHolds != 0 {
+	if x.ablation&AblateNICWaits != 0 {
 		hold = 0
 	}
-	if x.without&WithoutWaits != 0 {
+	if x.ablation&AblateWaits != 0 {
 		late, wait = 0, 0
 	}
-	if x.without&WithoutMarks != 0 {
+	if x.ablation&AblateMarks != 0 {
 		marks = 0
 	}
-	return simkernel.Block{HoldNS: short(hold), LateNS: short(late), WaitNS: short(wait), Marks: marks, Hint: hint}
+	return simkernel.Block{NICWaitNS: short(hold), UpstreamNS: short(late), WaitNS: short(wait), Marks: marks, Hint: hint}
 }
 
 func short(ns int64) int32 { return int32(min(ns, math.MaxInt32)) }
@@ -274,13 +274,13 @@ func short(ns int64) int32 { return int32(min(ns, math.MaxInt32)) }
 // keeps says, evenly, whether a flow's packets of block b keep the marks that were told before: the
 // mean of two sets of marks. A window's worth of packets goes together, since a sender that is marked
 // once in a window backs off as if it were marked often.
-func (x *Relaxer) keeps(row int64, b int) bool {
+func (x *FeedbackBuilder) keeps(row int64, b int) bool {
 	s := NewStream(x.seed, StreamRelax, uint64(x.pass), uint64(row), uint64(simkernel.BlockWindow(b)))
 	return s.Uint64()>>63 == 0
 }
 
 // emit writes the rows by link; within a link they stay in the order of the flows.
-func (x *Relaxer) emit(t schema.Table, out schema.Sink) error {
+func (x *FeedbackBuilder) emit(t schema.Table, out schema.Sink) error {
 	x.starts = resize(x.starts, x.links+1)
 	clear(x.starts)
 	for _, l := range x.outLink {
@@ -323,14 +323,14 @@ type flowArena struct {
 	count []int16
 }
 
-// read takes the chunk's rows of table hop_waits, or, not sized, of table elsewhere.
+// read takes the chunk's rows of table hop_observations, or, not sized, of table elsewhere.
 func (a *flowArena) read(firstRow, rows int64, in schema.Batches, sized bool) error {
 	a.rows.reset()
 	a.links, a.row, a.hop, a.count = a.links[:0], a.row[:0], a.hop[:0], a.count[:0]
 	a.width = 0
 	err := forEach(in, func(rec arrow.Record) error {
 		row, hop, link := int64s(rec, "flow_row"), int16s(rec, "hop"), int32s(rec, "link_id")
-		met := named(rec, "met").(*array.Binary)
+		observed := named(rec, "observed").(*array.Binary)
 		var hops []int16
 		if sized {
 			hops = int16s(rec, "hops")
@@ -346,7 +346,7 @@ func (a *flowArena) read(firstRow, rows int64, in schema.Batches, sized bool) er
 			if to == from {
 				continue
 			}
-			a.rows.addAll(met, from, to)
+			a.rows.addAll(observed, from, to)
 			a.row, a.hop, a.links = append(a.row, row[from:to]...), append(a.hop, hop[from:to]...), append(a.links, link[from:to]...)
 			if sized {
 				a.count = append(a.count, hops[from:to]...)
@@ -380,7 +380,7 @@ func (a *flowArena) read(firstRow, rows int64, in schema.Batches, sized bool) er
 // flow is the number of a flow's hops, all of which are here.
 func (a *flowArena) flow(f int, firstRow int64) (int, error) {
 	if a.seen[f] != a.hops[f] {
-		return 0, fmt.Errorf("flow row %d has %d of its %d hops in hop_waits", firstRow+int64(f), a.seen[f], a.hops[f])
+		return 0, fmt.Errorf("flow row %d has %d of its %d hops in hop_observations", firstRow+int64(f), a.seen[f], a.hops[f])
 	}
 	return int(a.hops[f]), nil
 }

@@ -14,26 +14,26 @@ import (
 	"parsimon/simkernel"
 )
 
-// waitsTable makes rows of hop_waits of one flow of three hops, row 7, over links 4, 2 and 0.
-func waitsTable(met ...[]simkernel.Block) *captured { return waitsTableOf(3, met) }
+// waitsTable makes rows of hop_observations of one flow of three hops, row 7, over links 4, 2 and 0.
+func waitsTable(observed ...[]simkernel.Block) *captured { return waitsTableOf(3, observed) }
 
 // waitsOf is the same of a flow that has no more hops than are given.
-func waitsOf(met ...[]simkernel.Block) *captured { return waitsTableOf(len(met), met) }
+func waitsOf(observed ...[]simkernel.Block) *captured { return waitsTableOf(len(observed), observed) }
 
-func waitsTableOf(of int, met [][]simkernel.Block) *captured {
+func waitsTableOf(of int, observed [][]simkernel.Block) *captured {
 	var c captured
-	n := len(met)
+	n := len(observed)
 	rows, hop, hops, link := make([]int64, n), make([]int16, n), make([]int16, n), []int32{4, 2, 0}
 	for h := range n {
 		rows[h], hop[h], hops[h] = 7, int16(h), int16(of)
 	}
 	var all arena
 	order := make([]int32, n)
-	for h, blocks := range met {
-		all.add(appendWaits(nil, blocks))
+	for h, blocks := range observed {
+		all.add(appendBlocks(nil, blocks))
 		order[h] = int32(h)
 	}
-	if err := writeColumns(&c, schema.HopWaits, n, column(rows), column(hop), column(hops), column(link[:n]), new(binaryColumn).of(&all, order)); err != nil {
+	if err := writeColumns(&c, schema.HopObservations, n, column(rows), column(hop), column(hops), column(link[:n]), new(binaryColumn).of(&all, order)); err != nil {
 		panic(err)
 	}
 	return &c
@@ -50,7 +50,7 @@ func toldOf(t *testing.T, c *captured) map[int32][]simkernel.Block {
 				t.Error("table elsewhere is not sorted by link")
 			}
 			last = link
-			blocks, err := readWaits(nil, named(r, "met").(*array.Binary).Value(i))
+			blocks, err := readBlocks(nil, named(r, "observed").(*array.Binary).Value(i))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -60,7 +60,7 @@ func toldOf(t *testing.T, c *captured) map[int32][]simkernel.Block {
 	return out
 }
 
-func relaxed(t *testing.T, pass int, w Without, met, told *captured) map[int32][]simkernel.Block {
+func relaxed(t *testing.T, pass int, w Ablation, observed, given *captured) map[int32][]simkernel.Block {
 	t.Helper()
 	n, err := NewNetwork([]Node{{ID: 0, Kind: KindHost}, {ID: 1, Kind: KindHost}, {ID: 2, Kind: KindTor}, {ID: 3, Kind: KindTor}},
 		[]Cable{{A: 0, B: 2, BandwidthBps: 1e10, DelayNS: 1}, {A: 2, B: 3, BandwidthBps: 1e10, DelayNS: 1}, {A: 3, B: 1, BandwidthBps: 1e10, DelayNS: 1}})
@@ -69,10 +69,10 @@ func relaxed(t *testing.T, pass int, w Without, met, told *captured) map[int32][
 	}
 	var out captured
 	var before schema.Batches
-	if told != nil {
-		before = told.rewound()
+	if given != nil {
+		before = given.rewound()
 	}
-	if err := NewRelaxer(n, simkernel.DCTCP, 1, pass, w).Relax(context.Background(), 7, 1, met.rewound(), before, &out); err != nil {
+	if err := NewFeedbackBuilder(n, simkernel.DCTCP, 1, pass, w).HopFeedback(context.Background(), 7, 1, observed.rewound(), before, &out); err != nil {
 		t.Fatal(err)
 	}
 	return toldOf(t, &out)
@@ -81,25 +81,25 @@ func relaxed(t *testing.T, pass int, w Without, met, told *captured) map[int32][
 // By hand: the host's own case is told all waits of the other hops, those in the network the mean of
 // nothing and what was found; marks of other hops count at every hop, or at none, as the coin falls.
 func TestRelaxTellsTheOtherHops(t *testing.T) {
-	met := waitsTable(
+	observed := waitsTable(
 		[]simkernel.Block{{WaitNS: 100}},                       // hop 0, link 4: held at the host
 		[]simkernel.Block{{WaitNS: 1000, Marks: 1}, {}},        // hop 1, link 2
 		[]simkernel.Block{{WaitNS: 60}, {WaitNS: 8, Marks: 2}}) // hop 2, link 0
-	got := relaxed(t, 1, 0, met, nil)
+	got := relaxed(t, 1, 0, observed, nil)
 	if want := (simkernel.Block{WaitNS: 1060, Marks: 1}); got[4][0] != want || got[4][1] != (simkernel.Block{WaitNS: 8, Marks: 2}) {
 		t.Errorf("the host is told %+v", got[4])
 	}
-	if b := got[2][0]; b.HoldNS != 50 || b.WaitNS != 30 || b.Marks != 0 {
+	if b := got[2][0]; b.NICWaitNS != 50 || b.WaitNS != 30 || b.Marks != 0 {
 		t.Errorf("link 2 is told %+v", got[2])
 	}
-	if b := got[0][0]; b.HoldNS != 50 || b.LateNS != 500 || b.WaitNS != 0 || b.Marks > 1 {
+	if b := got[0][0]; b.NICWaitNS != 50 || b.UpstreamNS != 500 || b.WaitNS != 0 || b.Marks > 1 {
 		t.Errorf("link 0 is told %+v", got[0])
 	}
-	whole := relaxed(t, 1, WithoutDamping, met, nil)
-	if b := whole[0][0]; b != (simkernel.Block{HoldNS: 100, LateNS: 1000, Marks: 1}) {
+	whole := relaxed(t, 1, AblateDamping, observed, nil)
+	if b := whole[0][0]; b != (simkernel.Block{NICWaitNS: 100, UpstreamNS: 1000, Marks: 1}) {
 		t.Errorf("undamped, link 0 is told %+v", b)
 	}
-	none := relaxed(t, 1, WithoutHolds|WithoutWaits|WithoutMarks, met, nil)
+	none := relaxed(t, 1, AblateNICWaits|AblateWaits|AblateMarks, observed, nil)
 	if len(none[0]) != 0 || none[4][0].WaitNS != 1060 {
 		t.Errorf("without anything, link 0 is told %+v, the host %+v", none[0], none[4])
 	}
@@ -107,7 +107,7 @@ func TestRelaxTellsTheOtherHops(t *testing.T) {
 
 // Coins fall evenly, and hops of a flow hear of the same pass.
 func TestRelaxedMarksAreTheMean(t *testing.T) {
-	x := NewRelaxer(testClos(t), simkernel.DCTCP, 1, 1, 0)
+	x := NewFeedbackBuilder(testClos(t), simkernel.DCTCP, 1, 1, 0)
 	kept := 0
 	for row := range int64(10_000) {
 		if x.keeps(row, 3) {
@@ -129,12 +129,12 @@ func TestRelaxRefuses(t *testing.T) {
 	var c captured
 	var damaged arena
 	damaged.add([]byte{0x80})
-	if err := writeColumns(&c, schema.HopWaits, 1, column([]int64{7}), column([]int16{0}), column([]int16{1}), column([]int32{1}),
+	if err := writeColumns(&c, schema.HopObservations, 1, column([]int64{7}), column([]int16{0}), column([]int16{1}), column([]int32{1}),
 		new(binaryColumn).of(&damaged, []int32{0})); err != nil {
 		t.Fatal(err)
 	}
-	for _, met := range []*captured{missing, &c} {
-		err := NewRelaxer(n, simkernel.DCTCP, 1, 1, 0).Relax(context.Background(), 7, 1, met.rewound(), nil, &captured{recs: []arrow.Record{}})
+	for _, observed := range []*captured{missing, &c} {
+		err := NewFeedbackBuilder(n, simkernel.DCTCP, 1, 1, 0).HopFeedback(context.Background(), 7, 1, observed.rewound(), nil, &captured{recs: []arrow.Record{}})
 		if err == nil || !strings.Contains(err.Error(), "flow row 7") {
 			t.Errorf("error %v", err)
 		}
@@ -142,7 +142,7 @@ func TestRelaxRefuses(t *testing.T) {
 }
 
 // others is the obvious way to what hop h is told of block b: a look at every other hop.
-func (x *Relaxer) others(row int64, hops [][]simkernel.Block, before []simkernel.Block, h, b int) simkernel.Block {
+func (x *FeedbackBuilder) others(row int64, hops [][]simkernel.Block, before []simkernel.Block, h, b int) simkernel.Block {
 	var hold, late, wait int64
 	var marks, hint uint16
 	for j := range hops {
@@ -168,12 +168,12 @@ func (x *Relaxer) others(row int64, hops [][]simkernel.Block, before []simkernel
 		if b < len(before) {
 			was = before[b]
 		}
-		hold, late, wait = (hold+int64(was.HoldNS)+1)/2, (late+int64(was.LateNS)+1)/2, (wait+int64(was.WaitNS)+1)/2
+		hold, late, wait = (hold+int64(was.NICWaitNS)+1)/2, (late+int64(was.UpstreamNS)+1)/2, (wait+int64(was.WaitNS)+1)/2
 		if marks != was.Marks && x.keeps(row, b) {
 			marks = was.Marks
 		}
 	}
-	return simkernel.Block{HoldNS: short(hold), LateNS: short(late), WaitNS: short(wait), Marks: marks, Hint: hint}
+	return simkernel.Block{NICWaitNS: short(hold), UpstreamNS: short(late), WaitNS: short(wait), Marks: marks, Hint: hint}
 }
 
 // Summed up once along a flow's path, every hop is told what a look at every other hop for each of them
@@ -186,49 +186,49 @@ func TestRelaxIsItsTwin(t *testing.T) {
 			b := &blocks[i]
 			b.WaitNS, b.Marks, b.Hint = rng.Int32N(3)*rng.Int32N(1<<uint(rng.IntN(31))), uint16(rng.IntN(3)*rng.IntN(1<<16)), uint16(rng.IntN(2)*rng.IntN(1<<16))
 			if late {
-				b.LateNS, b.HoldNS = rng.Int32N(1000), rng.Int32N(1000)
+				b.UpstreamNS, b.NICWaitNS = rng.Int32N(1000), rng.Int32N(1000)
 			}
 		}
 		return blocks
 	}
 	for _, transport := range []simkernel.Transport{simkernel.DCTCP, simkernel.TIMELY} {
 		for range 500 {
-			x := NewRelaxer(testClos(t), transport, 1, 2, 0)
+			x := NewFeedbackBuilder(testClos(t), transport, 1, 2, 0)
 			hops := make([][]simkernel.Block, 1+rng.IntN(3))
 			before := make([][]simkernel.Block, len(hops))
 			for h := range hops {
 				hops[h], before[h] = random(false), random(true)
 			}
 			var all, out, last captured
-			var met arena
+			var observed arena
 			n := len(hops)
 			rows, hop, link, order := make([]int64, n), make([]int16, n), []int32{4, 2, 0}, []int32{0, 1, 2}
 			for h := range n {
-				met.add(appendWaits(nil, before[h]))
+				observed.add(appendBlocks(nil, before[h]))
 				rows[h], hop[h] = 7, int16(h)
 			}
-			if err := writeColumns(&all, schema.Elsewhere, n, column(link[:n]), column(rows), column(hop), new(binaryColumn).of(&met, order[:n])); err != nil {
+			if err := writeColumns(&all, schema.Feedback, n, column(link[:n]), column(rows), column(hop), new(binaryColumn).of(&observed, order[:n])); err != nil {
 				t.Fatal(err)
 			}
 			found := waitsOf(hops...)
-			if err := x.Relax(context.Background(), 7, 1, found.rewound(), all.rewound(), &out); err != nil {
+			if err := x.HopFeedback(context.Background(), 7, 1, found.rewound(), all.rewound(), &out); err != nil {
 				t.Fatal(err)
 			}
 			got := toldOf(t, &out)
 			for h := range n {
-				told := got[link[h]]
+				given := got[link[h]]
 				for b := range 6 {
 					want := x.others(7, hops, before[h], h, b)
 					var have simkernel.Block
-					if b < len(told) {
-						have = told[b]
+					if b < len(given) {
+						have = given[b]
 					}
 					if have != want {
 						t.Fatalf("hop %d of %d, block %d: %+v, want %+v", h, n, b, have, want)
 					}
 				}
 			}
-			if err := x.Tell(context.Background(), 7, 1, found.rewound(), &last); err != nil {
+			if err := x.SenderFeedbackOf(context.Background(), 7, 1, found.rewound(), &last); err != nil {
 				t.Fatal(err)
 			}
 			if tells := toldOf(t, &last); len(tells) != 1 || !slices.Equal(tells[link[0]], got[link[0]]) {

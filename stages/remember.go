@@ -30,12 +30,12 @@ type CaseStore interface {
 // leastRemembered is how many packets a case must have to be worth remembering. The kernel needs about
 // 10 ns a packet; a look into the store about as much as 500 of them, besides what grows with the
 // flows, which is a tenth of simulating them.
-const leastRemembered = 1000
+const minCachedPackets = 1000
 
 // Remember makes the simulator look for link cases in a store before it simulates them, and put there
 // what it has simulated. Results of another program than the link kernel (its identity, "" for the
 // kernel) are kept apart.
-func (s *Simulator) Remember(store CaseStore, program string) error {
+func (s *Simulator) UseCache(store CaseStore, program string) error {
 	p := s.params
 	if p.Transport != simkernel.DCQCN {
 		p.Seed = 0 // nobody draws
@@ -44,15 +44,15 @@ func (s *Simulator) Remember(store CaseStore, program string) error {
 	if err != nil {
 		return err
 	}
-	s.recall = recall{store: store, hash: xxh3.New()}
-	s.recall.head = binary.AppendUvarint(nil, simkernel.Version)
-	s.recall.head = append(s.recall.head, params...)
-	s.recall.head = append(s.recall.head, program...)
+	s.caseDigest = caseDigest{store: store, hash: xxh3.New()}
+	s.caseDigest.head = binary.AppendUvarint(nil, simkernel.Version)
+	s.caseDigest.head = append(s.caseDigest.head, params...)
+	s.caseDigest.head = append(s.caseDigest.head, program...)
 	return nil
 }
 
 // recall is what a Simulator needs to look for results.
-type recall struct {
+type caseDigest struct {
 	store CaseStore
 	hash  *xxh3.Hasher
 	head  []byte // what all cases' digests begin with
@@ -61,9 +61,9 @@ type recall struct {
 }
 
 // solve brings s.result to the result of the case s.c, from the store or by simulation.
-func (s *Simulator) solve(ctx context.Context, link Link, rows []int32, packets int64) (remembered bool, err error) {
-	m := &s.recall
-	if m.store == nil || packets < leastRemembered && s.ns3 == nil || len(rows) == 0 {
+func (s *Simulator) solve(ctx context.Context, link Link, rows []int32, packets int64) (cached bool, err error) {
+	m := &s.caseDigest
+	if m.store == nil || packets < minCachedPackets && s.ns3 == nil || len(rows) == 0 {
 		return false, s.simulateCase(ctx, link, rows)
 	}
 	key := s.caseKey(link)
@@ -83,7 +83,7 @@ func (s *Simulator) solve(ctx context.Context, link Link, rows []int32, packets 
 // caseKey digests the case. Every column is preceded by its length, so that no two cases have the same
 // bytes.
 func (s *Simulator) caseKey(link Link) CaseKey {
-	m, c := &s.recall, &s.c
+	m, c := &s.caseDigest, &s.c
 	m.hash.Reset()
 	m.part = append(m.part[:0], m.head...)
 	record := byte(0)
@@ -117,11 +117,11 @@ func (s *Simulator) caseKey(link Link) CaseKey {
 	if s.ns3 != nil { // whose networks have the target as a link of its own
 		m.part = binary.LittleEndian.AppendUint64(m.part, uint64(link.DelayNS))
 	}
-	m.part = binary.LittleEndian.AppendUint64(m.part, uint64(len(c.Elsewhere)))
-	for i := range c.Elsewhere {
-		b := &c.Elsewhere[i]
-		m.part = binary.LittleEndian.AppendUint64(m.part, uint64(uint32(b.HoldNS))<<32|uint64(uint32(b.WaitNS)))
-		m.part = binary.LittleEndian.AppendUint64(m.part, uint64(uint32(b.LateNS))<<32|uint64(b.Hint)<<16|uint64(b.Marks))
+	m.part = binary.LittleEndian.AppendUint64(m.part, uint64(len(c.Feedback)))
+	for i := range c.Feedback {
+		b := &c.Feedback[i]
+		m.part = binary.LittleEndian.AppendUint64(m.part, uint64(uint32(b.NICWaitNS))<<32|uint64(uint32(b.WaitNS)))
+		m.part = binary.LittleEndian.AppendUint64(m.part, uint64(uint32(b.UpstreamNS))<<32|uint64(b.Hint)<<16|uint64(b.Marks))
 		m.spill()
 	}
 	_, _ = m.hash.Write(m.part) // a hash takes everything
@@ -129,7 +129,7 @@ func (s *Simulator) caseKey(link Link) CaseKey {
 }
 
 // digestColumn adds a column to the digest, less an offset.
-func digestColumn[T int16 | int32 | int64 | uint64](m *recall, values []T, offset T) {
+func digestColumn[T int16 | int32 | int64 | uint64](m *caseDigest, values []T, offset T) {
 	m.part = binary.LittleEndian.AppendUint64(m.part, uint64(len(values)))
 	for _, v := range values {
 		m.part = binary.LittleEndian.AppendUint64(m.part, uint64(v-offset))
@@ -138,7 +138,7 @@ func digestColumn[T int16 | int32 | int64 | uint64](m *recall, values []T, offse
 }
 
 // spill hands over what has gathered, so that a case of any size needs little memory.
-func (m *recall) spill() {
+func (m *caseDigest) spill() {
 	if len(m.part) >= 1<<14 {
 		_, _ = m.hash.Write(m.part)
 		m.part = m.part[:0]
@@ -175,9 +175,9 @@ func (s *Simulator) encodeResult(b []byte) []byte {
 		block := int64(0)
 		for _, size := range c.SizeBytes {
 			n := simkernel.Blocks(s.params.Packets(size))
-			s.recall.part = appendWaits(s.recall.part[:0], r.Here[block:block+n])
-			b = binary.AppendUvarint(b, uint64(len(s.recall.part)))
-			b = append(b, s.recall.part...)
+			s.caseDigest.part = appendBlocks(s.caseDigest.part[:0], r.Observed[block:block+n])
+			b = binary.AppendUvarint(b, uint64(len(s.caseDigest.part)))
+			b = append(b, s.caseDigest.part...)
 			block += n
 		}
 	}
@@ -206,7 +206,7 @@ func (s *Simulator) decodeResult(b []byte) error {
 	}
 	r.Unfinished = 0
 	n := len(c.StartNS)
-	r.FCTNS, r.IdealNS, r.WaitNS, r.Here = r.FCTNS[:0], r.IdealNS[:0], r.WaitNS[:0], r.Here[:0]
+	r.FCTNS, r.IdealNS, r.WaitNS, r.Observed = r.FCTNS[:0], r.IdealNS[:0], r.WaitNS[:0], r.Observed[:0]
 	if s.timesWanted() {
 		r.FCTNS, r.IdealNS, r.WaitNS = resize(r.FCTNS, n), resize(r.IdealNS, n), resize(r.WaitNS, n)
 		for i := range n {
@@ -221,14 +221,14 @@ func (s *Simulator) decodeResult(b []byte) error {
 			if short || bytes < 0 || bytes > int64(len(b)) {
 				return errResult
 			}
-			want := len(r.Here) + int(simkernel.Blocks(s.params.Packets(size)))
+			want := len(r.Observed) + int(simkernel.Blocks(s.params.Packets(size)))
 			var err error
-			if r.Here, err = readWaits(r.Here, b[:bytes]); err != nil || len(r.Here) > want {
+			if r.Observed, err = readBlocks(r.Observed, b[:bytes]); err != nil || len(r.Observed) > want {
 				return errResult
 			}
-			was := len(r.Here)
-			r.Here = slices.Grow(r.Here, want-was)[:want]
-			clear(r.Here[was:])
+			was := len(r.Observed)
+			r.Observed = slices.Grow(r.Observed, want-was)[:want]
+			clear(r.Observed[was:])
 			b = b[bytes:]
 		}
 	}

@@ -42,7 +42,7 @@ func TestRememberedCasesAreTheSame(t *testing.T) {
 	p := simkernel.DefaultParams()
 	for _, by := range []Estimator{Independent, Flow} {
 		store := &mapStore{results: map[CaseKey][]byte{}}
-		run := func(remember bool, shiftNS int64) (*captured, *captured, SimulateStats) {
+		run := func(useCache bool, shiftNS int64) (*captured, *captured, SimulateStats) {
 			flows := randomFlows(n, rand.New(rand.NewPCG(5, 6)), 3000)
 			if shiftNS > 0 {
 				starts := int64s(flows, "start_ns")
@@ -57,8 +57,8 @@ func TestRememberedCasesAreTheSame(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if remember {
-				if err := sim.Remember(store, ""); err != nil {
+			if useCache {
+				if err := sim.UseCache(store, ""); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -75,7 +75,7 @@ func TestRememberedCasesAreTheSame(t *testing.T) {
 			for _, pair := range [][2]*captured{{out, wantOut}, {stats, wantStats}} {
 				for i, rec := range pair[0].recs {
 					for c := range int(rec.NumCols()) {
-						if name := rec.ColumnName(c); name != "remembered" && rec.Column(c).String() != pair[1].recs[i].Column(c).String() {
+						if name := rec.ColumnName(c); name != "cached" && rec.Column(c).String() != pair[1].recs[i].Column(c).String() {
 							t.Errorf("%s, %s: column %s differs", by, what, name)
 						}
 					}
@@ -85,12 +85,12 @@ func TestRememberedCasesAreTheSame(t *testing.T) {
 		out, stats, _ := run(true, 0)
 		same("storing", out, stats)
 		out, stats, done := run(true, 0)
-		same("remembered", out, stats)
-		if done.RememberedCases == 0 || store.hits != int(done.RememberedCases) || done.RememberedCases != int64(len(store.results)) {
+		same("cached", out, stats)
+		if done.CachedCases == 0 || store.hits != int(done.CachedCases) || done.CachedCases != int64(len(store.results)) {
 			t.Errorf("%s: %+v, %d hits, %d stored", by, done, store.hits, len(store.results))
 		}
-		if _, _, moved := run(true, 777_777_777); moved.RememberedCases != done.RememberedCases {
-			t.Errorf("%s: moved in time, %d cases are remembered, want %d", by, moved.RememberedCases, done.RememberedCases)
+		if _, _, moved := run(true, 777_777_777); moved.CachedCases != done.CachedCases {
+			t.Errorf("%s: moved in time, %d cases are remembered, want %d", by, moved.CachedCases, done.CachedCases)
 		}
 		for _, damage := range []func([]byte) []byte{
 			func(b []byte) []byte { return b[:len(b)/2] },
@@ -100,8 +100,8 @@ func TestRememberedCasesAreTheSame(t *testing.T) {
 			store.damage = damage
 			out, stats, done = run(true, 0)
 			same("damaged", out, stats)
-			if done.RememberedCases != 0 {
-				t.Errorf("%s: %d damaged results were taken", by, done.RememberedCases)
+			if done.CachedCases != 0 {
+				t.Errorf("%s: %d damaged results were taken", by, done.CachedCases)
 			}
 		}
 	}

@@ -15,8 +15,8 @@ import (
 
 // SampleStats says what the sampling of one chunk did.
 type SampleStats struct {
-	Flows   int64 // flows with an estimate
-	Without int64 // flows without a path, and so without one
+	Flows    int64 // flows with an estimate
+	Ablation int64 // flows without a path, and so without one
 }
 
 // Sampler puts each flow's hops together again. One Sampler serves one goroutine.
@@ -39,14 +39,14 @@ type Sampler struct {
 	want    []int16
 
 	// Flow: what the packets met, and the senders' FCTs
-	met    flowArena
-	fctNS  []int64
-	aloneN []int64
-	path   []int32
-	marked []int64
-	waits  []int64
-	blocks []simkernel.Block
-	out    contributionRows
+	observed flowArena
+	fctNS    []int64
+	aloneN   []int64
+	path     []int32
+	marked   []int64
+	waits    []int64
+	blocks   []simkernel.Block
+	out      contributionRows
 }
 
 // ContributionColumns names the columns of table hop_contributions that Sample reads.
@@ -82,20 +82,20 @@ func (s *Sampler) Sample(ctx context.Context, firstRow, rows int64, flows, contr
 	})
 }
 
-// SampleJourneys is Sample for estimator Flow. It reads the chunk's hop_waits of the last pass and
+// SampleJourneys is Sample for estimator Flow. It reads the chunk's hop_observations of the last pass and
 // its sender_fcts. What a flow's host saw, told all that the packets met, is the flow's delay; what
 // each hop contributes to it, written to table hop_contributions, is the wait of the last packet
 // there, and a share of the rest, which the sender lost to backing off, in proportion to the hop's
 // marks; without marks, what the host's other flows cost at hop 0.
-func (s *Sampler) SampleJourneys(ctx context.Context, firstRow, rows int64, flows, met, senders schema.Batches, out, contributions schema.Sink) (SampleStats, error) {
-	if err := s.met.read(firstRow, rows, met, true); err != nil {
+func (s *Sampler) SampleReplays(ctx context.Context, firstRow, rows int64, flows, observed, senders schema.Batches, out, contributions schema.Sink) (SampleStats, error) {
+	if err := s.observed.read(firstRow, rows, observed, true); err != nil {
 		return SampleStats{}, err
 	}
-	if err := s.readSenders(firstRow, rows, senders); err != nil {
+	if err := s.readReplays(firstRow, rows, senders); err != nil {
 		return SampleStats{}, err
 	}
 	stats, err := s.each(ctx, firstRow, rows, flows, out, func(f int, size int64) ([]int32, int64, error) {
-		hops, err := s.met.flow(f, firstRow)
+		hops, err := s.observed.flow(f, firstRow)
 		if err != nil || hops == 0 {
 			return nil, 0, err
 		}
@@ -119,7 +119,7 @@ func (s *Sampler) SampleJourneys(ctx context.Context, firstRow, rows int64, flow
 	return stats, s.out.flush(contributions)
 }
 
-func (s *Sampler) readSenders(firstRow, rows int64, senders schema.Batches) error {
+func (s *Sampler) readReplays(firstRow, rows int64, senders schema.Batches) error {
 	s.fctNS, s.aloneN = resize(s.fctNS, int(rows)), resize(s.aloneN, int(rows))
 	for i := range s.fctNS {
 		s.fctNS[i] = -1
@@ -147,8 +147,8 @@ func (s *Sampler) attribute(firstRow int64, f, hops int, size, delay int64) erro
 	rest, marks := delay, int64(0)
 	for h := range hops {
 		var err error
-		if s.blocks, err = readWaits(s.blocks[:0], s.met.at(f, h)); err != nil {
-			return fmt.Errorf("hop_waits, hop %d: %w", h, err)
+		if s.blocks, err = readBlocks(s.blocks[:0], s.observed.at(f, h)); err != nil {
+			return fmt.Errorf("hop_observations, hop %d: %w", h, err)
 		}
 		var wait, marked int64
 		if h > 0 && last < len(s.blocks) {
@@ -159,7 +159,7 @@ func (s *Sampler) attribute(firstRow int64, f, hops int, size, delay int64) erro
 		}
 		rest -= wait
 		marks += marked
-		s.path, s.marked, s.waits = append(s.path, s.met.link(f, h)), append(s.marked, marked), append(s.waits, wait)
+		s.path, s.marked, s.waits = append(s.path, s.observed.link(f, h)), append(s.marked, marked), append(s.waits, wait)
 	}
 	for h, link := range s.path {
 		share := 0.0
@@ -263,7 +263,7 @@ func (s *Sampler) estimate(rec arrow.Record, chunkRow int64, at int, delayOf fun
 			return fmt.Errorf("flow %d: %w", id[i], err)
 		}
 		if len(path) == 0 {
-			stats.Without++
+			stats.Ablation++
 			continue
 		}
 		s.ideal.Reset(&s.params)

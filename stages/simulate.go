@@ -22,9 +22,9 @@ type SimulateStats struct {
 	LongestCaseNS int64
 	LongestLink   int32
 	// Cases that were not simulated, because their results were found in a CaseStore.
-	RememberedCases int64
-	RememberedHops  int64
-	RememberedNS    int64
+	CachedCases int64
+	CachedHops  int64
+	CachedNS    int64
 }
 
 // Add adds up what several partitions did.
@@ -35,9 +35,9 @@ func (s *SimulateStats) Add(o SimulateStats) {
 	if o.LongestCaseNS > s.LongestCaseNS {
 		s.LongestCaseNS, s.LongestLink = o.LongestCaseNS, o.LongestLink
 	}
-	s.RememberedCases += o.RememberedCases
-	s.RememberedHops += o.RememberedHops
-	s.RememberedNS += o.RememberedNS
+	s.CachedCases += o.CachedCases
+	s.CachedHops += o.CachedHops
+	s.CachedNS += o.CachedNS
 }
 
 // Simulator runs the link cases of one scenario, a partition of links at a time. Its scratch memory
@@ -47,11 +47,11 @@ type Simulator struct {
 	params    simkernel.Params
 	loads     *Loads
 	estimator Estimator
-	without   Without
+	ablation  Ablation
 	kernel    *simkernel.Kernel
 
 	rows     hopColumns
-	told     arena   // what the rows' packets met elsewhere, as read
+	given    arena   // what the rows' packets met elsewhere, as read
 	toldAt   []int32 // by place in order: its place in told
 	order    []int32 // rows by link, each link's in start order
 	starts   []int32 // where each link of the partition begins in order
@@ -62,17 +62,17 @@ type Simulator struct {
 	feederOf    []int32 // by link id: the case's feeder, if feederStamp says so
 	feederStamp []int32
 
-	c       simkernel.Case
-	result  simkernel.Result
-	out     delayColumns
-	stats   statColumns
-	waits   waitRows
-	senders senderRows
-	recall  recall
-	ns3     *NS3    // nil: the link kernel
-	of      []int32 // by link: whose case answers for it; nil: its own
-	bps     []int64 // by link: what is available of it; 0: not worked out yet
-	send    []int64 // by link: what a full packet needs on it; 0: not worked out yet
+	c          simkernel.Case
+	result     simkernel.Result
+	out        delayColumns
+	stats      statColumns
+	waits      observationRows
+	senders    senderRows
+	caseDigest caseDigest
+	ns3        *NS3    // nil: the link kernel
+	of         []int32 // by link: whose case answers for it; nil: its own
+	bps        []int64 // by link: what is available of it; 0: not worked out yet
+	send       []int64 // by link: what a full packet needs on it; 0: not worked out yet
 }
 
 // HopColumns names the columns of table hops that Simulate and Senders read: for Flow, all.
@@ -87,13 +87,13 @@ func HopColumns(e Estimator) []string {
 // NewSimulator prepares a simulator for the scenario's link cases, built as the estimator wants them:
 // for Independent as the paper does; for Flow also with the link before the target, the part of the
 // round trip that the case leaves out, and what the packets met elsewhere, except without some of it.
-func NewSimulator(n *Network, p simkernel.Params, loads *Loads, e Estimator, w Without) (*Simulator, error) {
+func NewSimulator(n *Network, p simkernel.Params, loads *Loads, e Estimator, w Ablation) (*Simulator, error) {
 	k, err := simkernel.NewKernel(p)
 	if err != nil {
 		return nil, err
 	}
 	return &Simulator{
-		net: n, params: p, loads: loads, estimator: e, without: w, kernel: k,
+		net: n, params: p, loads: loads, estimator: e, ablation: w, kernel: k,
 		bps: make([]int64, len(n.Links)), send: make([]int64, len(n.Links)),
 		sourceOf: make([]int32, len(n.Links)), stamp: make([]int32, len(n.Links)), feederOf: make([]int32, len(n.Links)), feederStamp: make([]int32, len(n.Links)),
 	}, nil
@@ -102,15 +102,15 @@ func NewSimulator(n *Network, p simkernel.Params, loads *Loads, e Estimator, w W
 // Simulate runs the link case of every link in [lo, hi) that carries flows. It reads hops (the
 // partition's rows of table hops; rows of other links are passed over; each link's rows must come
 // in flow_row order) and writes link_stats, one row for every link in [lo, hi), and to out, for
-// Independent, hop_delays, by link and flow_row, or, for Flow, hop_waits, by flow_row and hop. For
+// Independent, hop_delays, by link and flow_row, or, for Flow, hop_observations, by flow_row and hop. For
 // Flow it may be told what the packets met elsewhere: the same rows of table elsewhere (nil: nothing).
 //
 // Each answer is a pure function of one link's rows and of the loads, so that neither the
 // partition nor the worker shows in it. progress, if not nil, is told the packet-hops of each case
 // when it is done.
-func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, told schema.Batches, out, stats schema.Sink, progress func(packetHops int64)) (SimulateStats, error) {
-	done, err := s.cases(ctx, lo, hi, hops, told, s.answersForItself, func(link Link, rows []int32, remembered bool) error {
-		s.count(link, rows, remembered)
+func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, given schema.Batches, out, stats schema.Sink, progress func(packetHops int64)) (SimulateStats, error) {
+	done, err := s.cases(ctx, lo, hi, hops, given, s.answersForItself, func(link Link, rows []int32, cached bool) error {
+		s.count(link, rows, cached)
 		if s.estimator == Independent {
 			return s.emit(link, rows, out)
 		}
@@ -135,7 +135,7 @@ func (s *Simulator) UseNS3(n *NS3) { s.ns3 = n }
 func (s *Simulator) Represent(of []int32) { s.of = of }
 
 // answersForItself says whether a link's case is simulated.
-func (s *Simulator) answersForItself(id int32) bool { return !borrows(s.of, id) }
+func (s *Simulator) answersForItself(id int32) bool { return !isImputed(s.of, id) }
 
 // countNothing puts a link whose case was not simulated into the output columns.
 func (s *Simulator) countNothing(link Link) {
@@ -144,8 +144,8 @@ func (s *Simulator) countNothing(link Link) {
 
 // Senders runs the link cases of the hosts' own links in [lo, hi), told all that the packets met
 // elsewhere, and writes sender_fcts, by flow_row.
-func (s *Simulator) Senders(ctx context.Context, lo, hi int32, hops, told schema.Batches, out schema.Sink, progress func(packetHops int64)) (SimulateStats, error) {
-	done, err := s.cases(ctx, lo, hi, hops, told, s.net.FromHost, func(_ Link, rows []int32, _ bool) error {
+func (s *Simulator) Replay(ctx context.Context, lo, hi int32, hops, given schema.Batches, out schema.Sink, progress func(packetHops int64)) (SimulateStats, error) {
+	done, err := s.cases(ctx, lo, hi, hops, given, s.net.FromHost, func(_ Link, rows []int32, _ bool) error {
 		s.senders.add(s, rows)
 		return nil
 	}, nil, progress)
@@ -157,14 +157,14 @@ func (s *Simulator) Senders(ctx context.Context, lo, hi int32, hops, told schema
 
 // cases runs the wanted link cases of [lo, hi) that carry flows; each is taken before the next. skip, if
 // not nil, is told of the links in between.
-func (s *Simulator) cases(ctx context.Context, lo, hi int32, hops, told schema.Batches, want func(int32) bool, take func(link Link, rows []int32, remembered bool) error, skip func(Link), progress func(int64)) (SimulateStats, error) {
+func (s *Simulator) cases(ctx context.Context, lo, hi int32, hops, given schema.Batches, want func(int32) bool, take func(link Link, rows []int32, cached bool) error, skip func(Link), progress func(int64)) (SimulateStats, error) {
 	var done SimulateStats
 	s.waits.reset()
 	s.senders.reset()
 	if err := s.gather(lo, hi, hops, want); err != nil {
 		return done, err
 	}
-	if err := s.gatherTold(lo, hi, told, want); err != nil {
+	if err := s.gatherFeedback(lo, hi, given, want); err != nil {
 		return done, err
 	}
 	for id := lo; id < hi; id++ {
@@ -182,25 +182,25 @@ func (s *Simulator) cases(ctx context.Context, lo, hi int32, hops, told schema.B
 		rows := s.order[from:to]
 		began := time.Now()
 		packets := s.loads.Links[id].Packets
-		remembered := false
+		cached := false
 		err := s.buildCase(link, int(from), int(to))
 		if err == nil {
-			remembered, err = s.solve(ctx, link, rows, packets)
+			cached, err = s.solve(ctx, link, rows, packets)
 		}
 		if err != nil {
 			return done, fmt.Errorf("link %d (%d → %d): %w", link.ID, link.Src, link.Dst, err)
 		}
 		took := time.Since(began).Nanoseconds()
-		if err := take(link, rows, remembered); err != nil {
+		if err := take(link, rows, cached); err != nil {
 			return done, err
 		}
 		if len(rows) == 0 {
 			continue
 		}
-		if remembered {
-			done.RememberedCases++
-			done.RememberedHops += packets
-			done.RememberedNS += took
+		if cached {
+			done.CachedCases++
+			done.CachedHops += packets
+			done.CachedNS += took
 		} else {
 			done.Cases++
 			done.PacketHops += packets
@@ -277,18 +277,18 @@ func (s *Simulator) gather(lo, hi int32, hops schema.Batches, want func(int32) b
 }
 
 // gatherTold reads what the partition's packets met elsewhere, and orders it as gather ordered hops.
-func (s *Simulator) gatherTold(lo, hi int32, told schema.Batches, want func(int32) bool) error {
-	s.told.reset()
+func (s *Simulator) gatherFeedback(lo, hi int32, given schema.Batches, want func(int32) bool) error {
+	s.given.reset()
 	s.toldAt = s.toldAt[:0]
-	if told == nil {
+	if given == nil {
 		return nil
 	}
 	next := slices.Clone(s.starts[:hi-lo])
 	s.toldAt = resize(s.toldAt, len(s.order))
 	n := 0
-	err := forEach(told, func(rec arrow.Record) error {
+	err := forEach(given, func(rec arrow.Record) error {
 		link, row := int32s(rec, "link_id"), int64s(rec, "flow_row")
-		met := named(rec, "met").(*array.Binary)
+		observed := named(rec, "observed").(*array.Binary)
 		for i, id := range link {
 			if id < lo || id >= hi || !want(id) {
 				continue
@@ -299,7 +299,7 @@ func (s *Simulator) gatherTold(lo, hi int32, told schema.Batches, want func(int3
 			}
 			next[id-lo]++
 			s.toldAt[at] = int32(n)
-			s.told.add(met.Value(i))
+			s.given.add(observed.Value(i))
 			n++
 		}
 		return nil
@@ -315,7 +315,7 @@ func (s *Simulator) buildCase(link Link, from, to int) error {
 	r, c := &s.rows, &s.c
 	c.SourceBps, c.SourceDelayNS = c.SourceBps[:0], c.SourceDelayNS[:0]
 	c.Source, c.SizeBytes, c.StartNS, c.PathDelayNS = c.Source[:0], c.SizeBytes[:0], c.StartNS[:0], c.PathDelayNS[:0]
-	c.Feeder, c.FeederBps, c.ReturnNS, c.Elsewhere = c.Feeder[:0], c.FeederBps[:0], c.ReturnNS[:0], c.Elsewhere[:0]
+	c.Feeder, c.FeederBps, c.ReturnNS, c.Feedback = c.Feeder[:0], c.FeederBps[:0], c.ReturnNS[:0], c.Feedback[:0]
 	s.caseNo++
 	c.Record = s.estimator == Flow
 	c.Kind = simkernel.Behind
@@ -334,7 +334,7 @@ func (s *Simulator) buildCase(link Link, from, to int) error {
 			// Where equally long paths differ in propagation or in the link before the target, a
 			// source's first flow speaks for all; each flow's round trip stays its own.
 			c.SourceDelayNS = append(c.SourceDelayNS, r.delayToLink[i])
-			if s.estimator == Flow && c.Kind == simkernel.Behind && s.without&WithoutFeeder == 0 {
+			if s.estimator == Flow && c.Kind == simkernel.Behind && s.ablation&AblateFeeder == 0 {
 				c.Feeder = append(c.Feeder, s.feeder(r.prevLink[i], first))
 			}
 		}
@@ -345,7 +345,7 @@ func (s *Simulator) buildCase(link Link, from, to int) error {
 		c.Hops = append(c.Hops, r.hops[i])
 		c.StartNS = append(c.StartNS, r.start[i])
 		c.PathDelayNS = append(c.PathDelayNS, max(r.pathDelay[i], c.SourceDelayNS[src]))
-		if s.estimator == Flow && s.without&WithoutRoundTrip == 0 {
+		if s.estimator == Flow && s.ablation&AblateRoundTrip == 0 {
 			c.ReturnNS = append(c.ReturnNS, s.returnNS(link, first, r.pathSend[i]))
 		}
 	}
@@ -354,17 +354,17 @@ func (s *Simulator) buildCase(link Link, from, to int) error {
 	}
 	for at := from; at < to; at++ {
 		i := s.order[at]
-		was := int64(len(c.Elsewhere))
+		was := int64(len(c.Feedback))
 		var err error
-		if c.Elsewhere, err = readWaits(c.Elsewhere, s.told.at(int(s.toldAt[at]))); err != nil {
+		if c.Feedback, err = readBlocks(c.Feedback, s.given.at(int(s.toldAt[at]))); err != nil {
 			return fmt.Errorf("flow row %d: %w", r.flowRow[i], err)
 		}
 		want := was + simkernel.Blocks(s.params.Packets(r.size[i]))
-		if int64(len(c.Elsewhere)) > want {
-			return fmt.Errorf("flow row %d: %w", r.flowRow[i], errWaits)
+		if int64(len(c.Feedback)) > want {
+			return fmt.Errorf("flow row %d: %w", r.flowRow[i], errBlocks)
 		}
-		for int64(len(c.Elsewhere)) < want {
-			c.Elsewhere = append(c.Elsewhere, simkernel.Block{})
+		for int64(len(c.Feedback)) < want {
+			c.Feedback = append(c.Feedback, simkernel.Block{})
 		}
 	}
 	return nil
@@ -444,12 +444,12 @@ func (s *Simulator) emit(link Link, rows []int32, delays schema.Sink) error {
 }
 
 // count puts what a finished case's link saw into the output columns.
-func (s *Simulator) count(link Link, rows []int32, remembered bool) {
+func (s *Simulator) count(link Link, rows []int32, cached bool) {
 	counters := s.result.Counters
 	if len(rows) == 0 {
 		counters = simkernel.Counters{}
 	}
-	s.stats.append(link, s.loads.Links[link.ID], s.c.TargetBps, s.loads.Load(link), counters, remembered)
+	s.stats.append(link, s.loads.Links[link.ID], s.c.TargetBps, s.loads.Load(link), counters, cached)
 }
 
 // resize is a slice of that length, its contents unspecified, in the old memory where it fits.

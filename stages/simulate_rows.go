@@ -108,10 +108,10 @@ type statColumns struct {
 	load                                  []float64
 	sent, marked, busy, maxQueue, atQueue []int64
 	meanQueue, meanWait                   []float64
-	remembered                            []bool
+	cached                                []bool
 }
 
-func (t *statColumns) append(link Link, carried LinkLoad, availableBps int64, load float64, c simkernel.Counters, remembered bool) {
+func (t *statColumns) append(link Link, carried LinkLoad, availableBps int64, load float64, c simkernel.Counters, cached bool) {
 	t.link, t.src, t.dst = append(t.link, link.ID), append(t.src, link.Src), append(t.dst, link.Dst)
 	t.tier = append(t.tier, link.Tier)
 	t.bandwidth, t.available = append(t.bandwidth, link.BandwidthBps), append(t.available, availableBps)
@@ -122,20 +122,20 @@ func (t *statColumns) append(link Link, carried LinkLoad, availableBps int64, lo
 	// Little's law: the time packets spend waiting is the number waiting, integrated over time.
 	t.meanQueue = append(t.meanQueue, float64(c.WaitSumNS)/float64(max(1, c.BusyNS)))
 	t.meanWait = append(t.meanWait, float64(c.WaitSumNS)/float64(max(1, c.PacketsSent)))
-	t.remembered = append(t.remembered, remembered)
+	t.cached = append(t.cached, cached)
 }
 
 func (t *statColumns) flush(out schema.Sink) error {
 	err := writeColumns(out, schema.LinkStats, len(t.link), column(t.link), column(t.src), column(t.dst), stringColumn(t.tier),
 		column(t.bandwidth), column(t.available), column(t.flows), column(t.bytes), column(t.packets), column(t.load),
-		column(t.sent), column(t.marked), column(t.busy), column(t.maxQueue), column(t.atQueue), column(t.meanQueue), column(t.meanWait), boolColumn(t.remembered))
+		column(t.sent), column(t.marked), column(t.busy), column(t.maxQueue), column(t.atQueue), column(t.meanQueue), column(t.meanWait), boolColumn(t.cached))
 	*t = statColumns{}
 	return err
 }
 
-// waitRows are the rows of table hop_waits under construction.
-type waitRows struct {
-	met       arena
+// waitRows are the rows of table hop_observations under construction.
+type observationRows struct {
+	observed  arena
 	row       []int64
 	hop, hops []int16
 	link      []int32
@@ -143,18 +143,18 @@ type waitRows struct {
 	column    binaryColumn
 }
 
-func (w *waitRows) reset() {
-	w.met.reset()
+func (w *observationRows) reset() {
+	w.observed.reset()
 	w.row, w.hop, w.hops, w.link = w.row[:0], w.hop[:0], w.hops[:0], w.link[:0]
 }
 
 // add takes what the packets of a finished case met.
-func (w *waitRows) add(s *Simulator, link Link, rows []int32) {
+func (w *observationRows) add(s *Simulator, link Link, rows []int32) {
 	at := int64(0)
 	for _, i := range rows {
 		n := simkernel.Blocks(s.params.Packets(s.rows.size[i]))
-		w.met.bytes = appendWaits(w.met.bytes, s.result.Here[at:at+n])
-		w.met.done()
+		w.observed.bytes = appendBlocks(w.observed.bytes, s.result.Observed[at:at+n])
+		w.observed.done()
 		at += n
 		w.row, w.hop, w.hops = append(w.row, s.rows.flowRow[i]), append(w.hop, s.rows.hop[i]), append(w.hops, s.rows.hops[i])
 		w.link = append(w.link, link.ID)
@@ -162,7 +162,7 @@ func (w *waitRows) add(s *Simulator, link Link, rows []int32) {
 }
 
 // flush writes the rows by flow and hop.
-func (w *waitRows) flush(out schema.Sink) error {
+func (w *observationRows) flush(out schema.Sink) error {
 	if len(w.row) == 0 {
 		return nil
 	}
@@ -177,7 +177,7 @@ func (w *waitRows) flush(out schema.Sink) error {
 		for _, i := range rows {
 			row, hop, hops, link = append(row, w.row[i]), append(hop, w.hop[i]), append(hops, w.hops[i]), append(link, w.link[i])
 		}
-		if err := writeColumns(out, schema.HopWaits, len(rows), column(row), column(hop), column(hops), column(link), w.column.of(&w.met, rows)); err != nil {
+		if err := writeColumns(out, schema.HopObservations, len(rows), column(row), column(hop), column(hops), column(link), w.column.of(&w.observed, rows)); err != nil {
 			return err
 		}
 	}

@@ -262,17 +262,17 @@ func (b *topologyBuilder) node(v jsonNode, at, kind, name string, pod, rack int3
 
 func (b *topologyBuilder) cables(list []jsonCable, at string) {
 	for i, c := range list {
-		here := fmt.Sprintf("%s[%d]", at, i)
+		observed := fmt.Sprintf("%s[%d]", at, i)
 		switch {
 		case c.A == nil || c.B == nil:
-			b.fail(here, "needs both ends, a and b")
+			b.fail(observed, "needs both ends, a and b")
 		case c.Bandwidth == nil:
-			b.fail(here, "has no bandwidth (bps)")
+			b.fail(observed, "has no bandwidth (bps)")
 		case c.Delay == nil:
-			b.fail(here, "has no delay (ns)")
+			b.fail(observed, "has no delay (ns)")
 		default:
 			b.cableList = append(b.cableList, Cable{*c.A, *c.B, *c.Bandwidth, *c.Delay})
-			b.cableAt = append(b.cableAt, here)
+			b.cableAt = append(b.cableAt, observed)
 		}
 	}
 }

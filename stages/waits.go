@@ -20,17 +20,17 @@ import (
 // a byte, a flow that met nothing none.
 
 // appendWaits appends the blocks of one flow at one hop.
-func appendWaits(b []byte, blocks []simkernel.Block) []byte {
+func appendBlocks(b []byte, blocks []simkernel.Block) []byte {
 	for len(blocks) > 0 && blocks[len(blocks)-1] == (simkernel.Block{}) {
 		blocks = blocks[:len(blocks)-1]
 	}
 	for i := range blocks {
 		x := &blocks[i]
 		head := uint64(x.WaitNS) << 3
-		if x.LateNS != 0 {
+		if x.UpstreamNS != 0 {
 			head |= 4
 		}
-		if x.HoldNS != 0 {
+		if x.NICWaitNS != 0 {
 			head |= 2
 		}
 		if x.Marks != 0 || x.Hint != 0 {
@@ -41,11 +41,11 @@ func appendWaits(b []byte, blocks []simkernel.Block) []byte {
 		} else {
 			b = binary.AppendUvarint(b, head)
 		}
-		if x.LateNS != 0 {
-			b = binary.AppendUvarint(b, uint64(x.LateNS))
+		if x.UpstreamNS != 0 {
+			b = binary.AppendUvarint(b, uint64(x.UpstreamNS))
 		}
-		if x.HoldNS != 0 {
-			b = binary.AppendUvarint(b, uint64(x.HoldNS))
+		if x.NICWaitNS != 0 {
+			b = binary.AppendUvarint(b, uint64(x.NICWaitNS))
 		}
 		if head&1 != 0 {
 			b = binary.AppendUvarint(b, uint64(x.Hint)<<16|uint64(x.Marks))
@@ -54,10 +54,10 @@ func appendWaits(b []byte, blocks []simkernel.Block) []byte {
 	return b
 }
 
-var errWaits = errors.New("damaged: what the packets met cannot be read")
+var errBlocks = errors.New("damaged: what the packets met cannot be read")
 
 // readWaits appends the blocks that b holds.
-func readWaits(blocks []simkernel.Block, b []byte) ([]simkernel.Block, error) {
+func readBlocks(blocks []simkernel.Block, b []byte) ([]simkernel.Block, error) {
 	for i := 0; i < len(b); {
 		var head, late, hold, more uint64
 		head, i = uvarint(b, i)
@@ -71,10 +71,10 @@ func readWaits(blocks []simkernel.Block, b []byte) ([]simkernel.Block, error) {
 			more, i = uvarint(b, i)
 		}
 		if i > len(b) || head > math.MaxInt32<<3|7 || late > math.MaxInt32 || hold > math.MaxInt32 || more > math.MaxUint32 {
-			return blocks, errWaits
+			return blocks, errBlocks
 		}
 		blocks = append(blocks, simkernel.Block{
-			WaitNS: int32(head >> 3), LateNS: int32(late), HoldNS: int32(hold), Marks: uint16(more & math.MaxUint16), Hint: uint16(more >> 16),
+			WaitNS: int32(head >> 3), UpstreamNS: int32(late), NICWaitNS: int32(hold), Marks: uint16(more & math.MaxUint16), Hint: uint16(more >> 16),
 		})
 	}
 	return blocks, nil

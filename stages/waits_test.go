@@ -16,13 +16,13 @@ func TestWaitsRoundTrip(t *testing.T) {
 		blocks := make([]simkernel.Block, rng.IntN(40))
 		for i := range blocks {
 			if rng.IntN(2) == 0 {
-				blocks[i] = simkernel.Block{HoldNS: rng.Int32N(1 << uint(1+rng.IntN(30))), LateNS: rng.Int32N(2) * rng.Int32N(1<<20), WaitNS: rng.Int32N(1 << uint(1+rng.IntN(30))), Marks: uint16(rng.Uint32() >> uint(16+rng.IntN(16)))}
+				blocks[i] = simkernel.Block{NICWaitNS: rng.Int32N(1 << uint(1+rng.IntN(30))), UpstreamNS: rng.Int32N(2) * rng.Int32N(1<<20), WaitNS: rng.Int32N(1 << uint(1+rng.IntN(30))), Marks: uint16(rng.Uint32() >> uint(16+rng.IntN(16)))}
 			}
 		}
 		if len(blocks) > 0 && rng.IntN(10) == 0 {
-			blocks[0] = simkernel.Block{HoldNS: math.MaxInt32, WaitNS: math.MaxInt32, Marks: math.MaxUint16}
+			blocks[0] = simkernel.Block{NICWaitNS: math.MaxInt32, WaitNS: math.MaxInt32, Marks: math.MaxUint16}
 		}
-		got, err := readWaits(nil, appendWaits(nil, blocks))
+		got, err := readBlocks(nil, appendBlocks(nil, blocks))
 		for len(got) < len(blocks) {
 			got = append(got, simkernel.Block{})
 		}
@@ -30,7 +30,7 @@ func TestWaitsRoundTrip(t *testing.T) {
 			t.Fatalf("%v, %v; want %v", got, err, blocks)
 		}
 	}
-	if b := appendWaits(nil, make([]simkernel.Block, 100)); len(b) != 0 {
+	if b := appendBlocks(nil, make([]simkernel.Block, 100)); len(b) != 0 {
 		t.Errorf("nothing takes %d bytes", len(b))
 	}
 }
@@ -38,19 +38,19 @@ func TestWaitsRoundTrip(t *testing.T) {
 // Any bytes are read or refused, and what is read is written the same again.
 func FuzzWaits(f *testing.F) {
 	f.Add([]byte{})
-	f.Add(appendWaits(nil, []simkernel.Block{{WaitNS: 300, Marks: 5}, {HoldNS: 1}}))
+	f.Add(appendBlocks(nil, []simkernel.Block{{WaitNS: 300, Marks: 5}, {NICWaitNS: 1}}))
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		blocks, err := readWaits(nil, b)
+		blocks, err := readBlocks(nil, b)
 		if err != nil {
 			return
 		}
 		for _, x := range blocks {
-			if x.WaitNS < 0 || x.HoldNS < 0 || x.LateNS < 0 {
+			if x.WaitNS < 0 || x.NICWaitNS < 0 || x.UpstreamNS < 0 {
 				t.Fatalf("%+v", x)
 			}
 		}
-		again, err := readWaits(nil, appendWaits(nil, blocks))
+		again, err := readBlocks(nil, appendBlocks(nil, blocks))
 		for len(again) < len(blocks) {
 			again = append(again, simkernel.Block{})
 		}

@@ -42,7 +42,7 @@ type Job struct {
 	Scenario   string // the id of a scenario whose flows the lake holds
 	Estimator  string
 	Passes     int
-	Without    string
+	Ablation   string
 	Cluster    string // empty: none
 	Workers    int    // goroutines of steps of a single task
 	Partitions int
@@ -55,7 +55,7 @@ func (j Job) options() (o pipeline.Options, err error) {
 	if o.Estimator, err = stages.ParseEstimator(j.Estimator); err != nil {
 		return o, err
 	}
-	if o.Without, err = stages.ParseWithout(j.Without); err != nil {
+	if o.Ablation, err = stages.ParseAblation(j.Ablation); err != nil {
 		return o, err
 	}
 	if j.Cluster != "" {

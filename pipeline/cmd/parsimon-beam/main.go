@@ -44,12 +44,12 @@ Flags:
 
 // flags are those of parsimon run that make sense here; Beam's own are beside them.
 type flags struct {
-	lake, scenario, estimator, without, cluster string
-	duration, runner                            string
-	seed                                        uint64
-	passes, workers, partitions, resubmit       int
-	keep, quiet                                 bool
-	set                                         *pflag.FlagSet
+	lake, scenario, estimator, ablation, cluster string
+	duration, runner                             string
+	seed                                         uint64
+	passes, workers, partitions, resubmit        int
+	keep, quiet                                  bool
+	set                                          *pflag.FlagSet
 }
 
 func (f *flags) declare(set *pflag.FlagSet) {
@@ -60,11 +60,11 @@ func (f *flags) declare(set *pflag.FlagSet) {
 	set.StringVar(&f.duration, "duration", "", "simulated time to generate, e.g. 500ms, instead of the scenario file's")
 	set.StringVar(&f.estimator, "estimator", stages.Flow.String(), "how link cases become slowdowns: flow or independent")
 	set.IntVar(&f.passes, "passes", pipeline.DefaultPasses, "passes of estimator flow over all link cases")
-	set.StringVar(&f.without, "without", "", "ingredients of estimator flow to leave out: "+strings.Join(stages.WithoutNames(), ", "))
+	set.StringVar(&f.ablation, "ablate", "", "ingredients of estimator flow to leave out: "+strings.Join(stages.AblationNames(), ", "))
 	set.StringVar(&f.cluster, "cluster", "", "simulate one link for all that are alike: paper, code, or the error of a slowdown at a link that is accepted, e.g. 5%")
 	set.IntVar(&f.partitions, "partitions", 0, "ranges the links are cut into; 0: by size. More of them than workers, so that all have something to do. Does not change the results")
 	set.IntVar(&f.workers, "workers", 0, "goroutines of a stage that is a single task; 0: one per core. Does not change the results")
-	set.BoolVar(&f.keep, "keep", false, "keep what only the passes tell each other (tables hop_waits, elsewhere and sender_elsewhere), which are else deleted as soon as nobody needs them")
+	set.BoolVar(&f.keep, "keep", false, "keep what only the passes tell each other (tables hop_observations, elsewhere and sender_feedback), which are else deleted as soon as nobody needs them")
 	set.StringVar(&f.runner, "runner", "prism", "prism, in this process; flink; or any other Beam runner with a job service (portable)")
 	set.IntVar(&f.resubmit, "resubmit", 3, "how often a job that failed on a cluster is submitted again")
 	set.BoolVarP(&f.quiet, "quiet", "q", false, "no log lines but warnings")
@@ -207,7 +207,7 @@ func (f *flags) job() (j Job, err error) {
 		return j, errors.New("--endpoint, HOST:PORT of the job service, is required with --runner " + f.runner)
 	}
 	lake, err := filepath.Abs(f.lake)
-	return Job{Lake: lake, Estimator: f.estimator, Passes: f.passes, Without: f.without, Cluster: f.cluster, Workers: f.workers, Partitions: f.partitions, Keep: f.keep}, err
+	return Job{Lake: lake, Estimator: f.estimator, Passes: f.passes, Ablation: f.ablation, Cluster: f.cluster, Workers: f.workers, Partitions: f.partitions, Keep: f.keep}, err
 }
 
 // generate puts the flows into the lake, or finds them there, and answers the scenario's id.

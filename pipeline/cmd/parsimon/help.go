@@ -12,7 +12,7 @@ import (
 func commands() []*command {
 	return []*command{
 		&runCommand, &ingestCommand, &queryCommand, &whatIfCommand, &compareCommand, &sweepCommand, &statusCommand, &estimateCommand, &validateCommand,
-		&generateCommand, &routeCommand, &clusterCommand, &simulateCommand, &lendCommand, &relaxCommand, &tellCommand, &sendersCommand, &bucketCommand, &drawCommand, &sampleCommand, &confidenceCommand,
+		&generateCommand, &routeCommand, &clusterCommand, &simulateCommand, &lendCommand, &relaxCommand, &tellCommand, &sendersCommand, &bucketCommand, &drawCommand, &sampleCommand, &intervalsCommand,
 		&schemaCommand, &cacheCommand, &benchKernelCommand,
 	}
 }

@@ -113,7 +113,7 @@ func TestExitCodes(t *testing.T) {
 		{exitUsage, "--topology and --flows", []string{"run", "--lake", lake}},
 		{exitUsage, "--max-rejects", []string{"run", "small", "--lake", lake, "--max-rejects", "110%"}},
 		{exitUsage, "--memory-limit", []string{"run", "small", "--lake", lake, "--memory-limit", "lots"}},
-		{exitUsage, "--partition", []string{"simulate", "--lake", lake, "--partition", "4/4"}},
+		{exitUsage, "--shard", []string{"simulate", "--lake", lake, "--shard", "4/4"}},
 		{exitUsage, "--log-level", []string{"run", "small", "--lake", lake, "--log-level", "loud"}},
 		{exitUsage, "one of the two", []string{"query", "--lake", lake}},
 		{exitUsage, "slowdown_by_size", []string{"query", "slowdown_by_siz", "--lake", lake}},

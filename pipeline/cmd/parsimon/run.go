@@ -17,7 +17,7 @@ import (
 // runFlags are the flags of every command that works on a scenario.
 type runFlags struct {
 	lake, scenario, estimator, memory string
-	switchBuffer, passes, without     string
+	switchBuffer, passes, ablation    string
 	switchAlpha                       float64
 	retransmit                        time.Duration
 	cache, cluster, share             string
@@ -36,7 +36,7 @@ func (r *runFlags) declareLake(f *pflag.FlagSet) {
 func (r *runFlags) declareEstimator(f *pflag.FlagSet) {
 	f.StringVar(&r.estimator, "estimator", stages.Flow.String(), "how link cases become slowdowns: flow (each flow's own packets, in passes) or independent (the paper's)")
 	f.StringVar(&r.passes, "passes", strconv.Itoa(pipeline.DefaultPasses), "passes of estimator flow over all link cases: a number, or auto: until the percentiles stop moving")
-	f.StringVar(&r.without, "without", "", "ingredients of estimator flow to leave out, to see what they are worth: "+strings.Join(stages.WithoutNames(), ", ")+"; several joined by +")
+	f.StringVar(&r.ablation, "ablate", "", "ingredients of estimator flow to leave out, to see what they are worth: "+strings.Join(stages.AblationNames(), ", ")+"; several joined by +")
 	r.declareLinkBackend(f)
 }
 
@@ -76,13 +76,13 @@ func (r *runFlags) declarePartitions(f *pflag.FlagSet) {
 
 // declareShare is for stages of many tasks.
 func (r *runFlags) declareShare(f *pflag.FlagSet) {
-	f.StringVar(&r.share, "partition", "", "do share I (0 to N - 1) of N of the stage's tasks, I/N, while other processes do the others on the same lake; the next stage needs all of them. Does not change the results")
+	f.StringVar(&r.share, "shard", "", "do share I (0 to N - 1) of N of the stage's tasks, I/N, while other processes do the others on the same lake; the next stage needs all of them. Does not change the results")
 }
 
 // declareShareKeep is for the stages after which, done in shares, something goes.
 func (r *runFlags) declareShareKeep(f *pflag.FlagSet) {
 	r.declareShare(f)
-	f.BoolVar(&r.keep, "keep", false, "with --partition: keep what nobody needs once the stage is complete (tables hop_waits, elsewhere and sender_elsewhere, as far as it was the last to read them). Does not change the results")
+	f.BoolVar(&r.keep, "keep", false, "with --shard: keep what nobody needs once the stage is complete (tables hop_observations, elsewhere and sender_feedback, as far as it was the last to read them). Does not change the results")
 }
 
 func (r *runFlags) declareMemory(f *pflag.FlagSet) {
@@ -130,14 +130,14 @@ func (r *runFlags) options(e *env) (pipeline.Options, error) {
 	}
 	if r.share != "" {
 		if o.Share, err = pipeline.ParseShare(r.share); err != nil {
-			return o, usagef("--partition %v", err)
+			return o, usagef("--shard %v", err)
 		}
 	}
-	if o.Without, err = stages.ParseWithout(r.without); err != nil {
-		return o, usagef("--without: %v", err)
+	if o.Ablation, err = stages.ParseAblation(r.ablation); err != nil {
+		return o, usagef("--ablate: %v", err)
 	}
-	if o.Without != 0 && o.Estimator != stages.Flow {
-		return o, usagef("--without is about estimator flow")
+	if o.Ablation != 0 && o.Estimator != stages.Flow {
+		return o, usagef("--ablate is about estimator flow")
 	}
 	if r.switchBuffer != "" {
 		bytes, err := parseBytes(r.switchBuffer)
@@ -336,7 +336,7 @@ What is done stays done: a run that was interrupted or killed continues where it
 command is given again, and a scenario that is complete is only summarized. What only passes tell
 each other is let go when nobody needs it any more (--keep keeps it); where more passes are asked for
 later, or a table is found damaged, it is made again, from the cache. Stages that are run one by one
-let go of nothing, unless they are run in shares (--partition). The scenario's id is a hash of
+let go of nothing, unless they are run in shares (--shard). The scenario's id is a hash of
 everything the results depend on. Rows of a flow file that cannot be simulated go to the lake's table
 rejects.`,
 	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
@@ -352,7 +352,7 @@ rejects.`,
 		r.declarePartitions(f)
 		r.declareMemory(f)
 		r.declareExact(f)
-		f.BoolVar(&r.keep, "keep", false, "keep what only passes tell each other (tables hop_waits, elsewhere and sender_elsewhere), most of what a run writes; without it, it goes as soon as nobody needs it any more. Does not change the results")
+		f.BoolVar(&r.keep, "keep", false, "keep what only passes tell each other (tables hop_observations, elsewhere and sender_feedback), most of what a run writes; without it, it goes as soon as nobody needs it any more. Does not change the results")
 		f.BoolVar(&exact, "exact", false, "also simulate the whole network, packet by packet, and hold the estimate against it (slow)")
 		return func(ctx context.Context, args []string) error {
 			if r.switchBuffer != "" && !exact {
@@ -472,11 +472,11 @@ Reads hops and link_loads, works out what each link's delays depend on, and writ
 each link the one whose case will answer for it, in all passes of estimator flow.`,
 	(*pipeline.Run).Cluster, (*runFlags).declareEstimator, (*runFlags).declareCluster)
 
-var lendCommand = stageCommand("lend", "after stage 3 of estimator flow, with --cluster: what flows met where another link's case answers", `
-Estimator flow with --cluster. Reads hops, link_clusters and the hop_waits of the pass that --passes
-names and writes lent_waits: for each flow at each link that was not simulated, what a flow of its size
+var lendCommand = stageCommand("impute", "after stage 3 of estimator flow, with --cluster: what flows met where another link's case answers", `
+Estimator flow with --cluster. Reads hops, link_clusters and the hop_observations of the pass that --passes
+names and writes imputed_observations: for each flow at each link that was not simulated, what a flow of its size
 in the same company met on the link that answers for it.`,
-	(*pipeline.Run).Lend, (*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declarePartitions, (*runFlags).declareShare)
+	(*pipeline.Run).Impute, (*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declarePartitions, (*runFlags).declareShare)
 
 var drawCommand = stageCommand("draw", "after stage 4, with --cluster: contributions from representatives", `
 Estimator independent with --cluster. Reads hops, link_clusters and delay_buckets and writes
@@ -486,27 +486,27 @@ that answers for the hop's.`,
 
 var simulateCommand = stageCommand("simulate", "stage 3: simulate every link on its own", `
 Reads hops and link_loads, runs the link case of every link that carries flows, costliest ranges
-first, and writes link_stats and hop_delays (estimator independent) or hop_waits (flow). For flow it
+first, and writes link_stats and hop_delays (estimator independent) or hop_observations (flow). For flow it
 is one pass, the one that --passes names; from the second on it reads what stage relax of the pass
 before has made of it.`,
 	(*pipeline.Run).Simulate, (*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declarePartitions, (*runFlags).declareCache, (*runFlags).declareShare)
 
-var relaxCommand = stageCommand("relax", "between passes: tell every link what packets met elsewhere", `
-Estimator flow. Reads hop_waits (and, with --cluster, lent_waits) of the pass that --passes names and
+var relaxCommand = stageCommand("feedback", "between passes: tell every link what packets met elsewhere", `
+Estimator flow. Reads hop_observations (and, with --cluster, imputed_observations) of the pass that --passes names and
 writes elsewhere: for each flow at each link, what its packets met at the other links of its path. The
 next pass reads it.`,
-	(*pipeline.Run).Relax, (*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declareShareKeep)
+	(*pipeline.Run).HopFeedback, (*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declareShareKeep)
 
-var tellCommand = stageCommand("tell", "after the last pass: tell every host's own link what packets met elsewhere", `
-Estimator flow. Reads hop_waits (and, with --cluster, lent_waits) of the pass that --passes names, the last,
-and writes sender_elsewhere: for each flow what its packets met behind its host's own link. Stage senders
+var tellCommand = stageCommand("sender-feedback", "after the last pass: tell every host's own link what packets met elsewhere", `
+Estimator flow. Reads hop_observations (and, with --cluster, imputed_observations) of the pass that --passes names, the last,
+and writes sender_feedback: for each flow what its packets met behind its host's own link. Stage senders
 reads it.`,
-	(*pipeline.Run).Tell, (*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declareShare)
+	(*pipeline.Run).SenderFeedbackOf, (*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declareShare)
 
-var sendersCommand = stageCommand("senders", "stage 4 of estimator flow: play each flow's whole journey", `
+var sendersCommand = stageCommand("replay", "stage 4 of estimator flow: play each flow's whole journey", `
 Estimator flow. Runs the link cases of the hosts' own links, told all that the pass named by --passes
 found, and writes sender_fcts, each flow's FCT.`,
-	(*pipeline.Run).Senders, (*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declarePartitions, (*runFlags).declareCache, (*runFlags).declareShare)
+	(*pipeline.Run).Replay, (*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declarePartitions, (*runFlags).declareCache, (*runFlags).declareShare)
 
 var bucketCommand = stageCommand("bucket", "stage 4 of estimator independent: delay distributions by link and flow size", `
 Reads hop_delays, groups each link's packet-normalised delays into buckets of flow sizes, and writes
@@ -519,9 +519,9 @@ Reads flows and what the stages before found about their hops, and writes slowdo
 LAKE/parsimon.duckdb up to date.`,
 	(*pipeline.Run).Sample, (*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declareShareKeep)
 
-var confidenceCommand = stageCommand("confidence", "stage 6: how far the estimate can be trusted", `
+var intervalsCommand = stageCommand("intervals", "stage 6: how far the estimate can be trusted", `
 Reads slowdowns, hop_contributions and link_stats, and writes confidence, 95% intervals of the
 percentiles of slowdown, and warnings, where the method is known to be weak. The intervals come from a
 bootstrap over stretches of time: they say what other flows of the same kind might have given, and
 nothing of the method's own error.`,
-	(*pipeline.Run).Confidence, (*runFlags).declareEstimator, (*runFlags).declareCluster)
+	(*pipeline.Run).Intervals, (*runFlags).declareEstimator, (*runFlags).declareCluster)
