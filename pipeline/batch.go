@@ -29,3 +29,8 @@ func byName(in schema.Batches, do func(b batch)) error {
 		return nil
 	})
 }
+
+// eachBatch hands every batch of a stream to f and releases it.
+func eachBatch(in schema.Batches, f func(arrow.Record) error) error {
+	return copyBatches(in, sinkFunc(f))
+}

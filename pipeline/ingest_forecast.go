@@ -143,11 +143,6 @@ func (in *ingestion) forecastPart(router *stages.Router, params *simkernel.Param
 	})
 }
 
-// eachBatch hands every batch of a stream to f and releases it.
-func eachBatch(in schema.Batches, f func(arrow.Record) error) error {
-	return copyBatches(in, sinkFunc(f))
-}
-
 type sinkFunc func(arrow.Record) error
 
 // Write hands a batch on.

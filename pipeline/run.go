@@ -306,7 +306,7 @@ func (r *Run) simulator(loads *stages.Loads) (*stages.Simulator, error) {
 	sim, err := stages.NewSimulator(r.net, r.spec.Params, loads, r.estimator, r.ablation)
 	if err == nil && r.backend == stages.NS3Backend {
 		r.ns3.Scratch = r.lake.tmp
-		sim.UseNS3(r.ns3)
+		sim.UseSolver(r.ns3)
 	}
 	if err == nil && r.cache != nil {
 		err = sim.UseCache(r.cache, r.program)

@@ -317,7 +317,7 @@ func (s *Scenario) Workload(n *stages.Network) (*stages.Workload, error) {
 		if m == nil && pairs == nil {
 			pods, racks := n.Pods(), len(n.Racks())
 			if v.racks != nil || hosts != nil {
-				pods, racks = 1, n.HostRacks(v.racks, hosts)
+				pods, racks = 1, stages.HostRacks(n, v.racks, hosts)
 			}
 			if racks == 0 {
 				return nil, fmt.Errorf("service %q: no host of virtual network %q stands in its racks", v.name, v.vnet)

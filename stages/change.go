@@ -1,6 +1,8 @@
 package stages
 
 import (
+	"maps"
+
 	"context"
 	"errors"
 	"fmt"
@@ -62,7 +64,7 @@ func ChangeFlows(ctx context.Context, n *Network, c FlowChanges, seed uint64, op
 		return done, err
 	}
 	copies := int64(0)
-	for _, service := range sortedKeys(c.Scale) {
+	for _, service := range slices.Sorted(maps.Keys(c.Scale)) {
 		for k := 1; float64(k) < c.Scale[service]; k++ {
 			draw := NewStream(mixString(seed, service), StreamChange, uint64(k))
 			span := uint64(x.last-x.first) + 1
@@ -112,15 +114,6 @@ func ChangeFlows(ctx context.Context, n *Network, c FlowChanges, seed uint64, op
 	return done, errors.Join(ctx.Err(), b.flush(out))
 }
 
-func sortedKeys[T any](m map[string]T) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
 type flowChanger struct {
 	net         *Network
 	changes     FlowChanges
@@ -161,10 +154,10 @@ func (x *flowChanger) scan(in schema.Batches) error {
 	if err != nil {
 		return err
 	}
-	for _, names := range [][]string{sortedKeys(x.changes.Scale), sortedKeys(x.changes.Move)} {
+	for _, names := range [][]string{slices.Sorted(maps.Keys(x.changes.Scale)), slices.Sorted(maps.Keys(x.changes.Move))} {
 		for _, name := range names {
 			if !seen[name] {
-				return fmt.Errorf("no flow is of service %q; the services are %q", name, sortedKeys(seen))
+				return fmt.Errorf("no flow is of service %q; the services are %q", name, slices.Sorted(maps.Keys(seen)))
 			}
 		}
 	}

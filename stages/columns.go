@@ -1,6 +1,8 @@
 package stages
 
 import (
+	"errors"
+	"io"
 	"unsafe"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -144,4 +146,11 @@ func forEach(in schema.Batches, f func(arrow.Record) error) error {
 			return err
 		}
 	}
+}
+
+func ignoreEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
 }

@@ -100,7 +100,7 @@ func onlyHosts(racks [][]int32, hosts []int32) [][]int32 {
 }
 
 // HostRacks is how many racks a service that is confined to racks and hosts spans, where nil is all.
-func (n *Network) HostRacks(racks []int, hosts []int32) int {
+func HostRacks(n *Network, racks []int, hosts []int32) int {
 	all := n.Racks()
 	if racks != nil {
 		all = nil

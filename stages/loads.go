@@ -1,9 +1,7 @@
 package stages
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"math"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -102,11 +100,4 @@ func (l *Loads) sources(n *Network, p *simkernel.Params) func(first int32) int64
 		}
 		return bps
 	}
-}
-
-func ignoreEOF(err error) error {
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
 }

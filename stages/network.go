@@ -1,6 +1,8 @@
 package stages
 
 import (
+	"maps"
+
 	"cmp"
 	"errors"
 	"fmt"
@@ -326,7 +328,7 @@ func (n *Network) selectOne(selector string) ([][2]int32, error) {
 		return found, nil
 	}
 	if !strings.Contains(selector, ":") {
-		return nil, fmt.Errorf("no cables are of tier %q; the tiers are %s", selector, strings.Join(sortedKeys(tiers), ", "))
+		return nil, fmt.Errorf("no cables are of tier %q; the tiers are %s", selector, strings.Join(slices.Sorted(maps.Keys(tiers)), ", "))
 	}
 	a, b, err := n.Cable(selector)
 	return [][2]int32{{a, b}}, err

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -16,34 +17,6 @@ import (
 
 	"parsimon/simkernel"
 )
-
-// A LinkBackend says what simulates link cases.
-type LinkBackend uint8
-
-const (
-	// Kernel is the link kernel, package simkernel.
-	Kernel LinkBackend = iota
-	// NS3Backend is the paper's ns-3, a program of its own (NS3). It answers FCTs alone.
-	NS3Backend
-)
-
-var linkBackendNames = []string{"kernel", "ns3"}
-
-// String is the backend's name, as in --link-backend.
-func (b LinkBackend) String() string { return linkBackendNames[b] }
-
-// LinkBackendNames lists the backends.
-func LinkBackendNames() []string { return linkBackendNames }
-
-// ParseLinkBackend finds a backend by name.
-func ParseLinkBackend(name string) (LinkBackend, error) {
-	for i, n := range linkBackendNames {
-		if n == name {
-			return LinkBackend(i), nil
-		}
-	}
-	return 0, fmt.Errorf("no link backend %q: must be one of %v", name, linkBackendNames)
-}
 
 // NS3 runs link cases in ns-3: the RDMA simulator of HPCC's authors with the changes of Parsimon's
 // (kwzhao/High-Precision-Congestion-Control, branch parsimon), as a process a case. It serves several
@@ -82,7 +55,8 @@ const ns3Version = 1
 // target's delay is of its propagation.
 func (n *NS3) Simulate(ctx context.Context, c *simkernel.Case, targetDelayNS int64, p *simkernel.Params, r *simkernel.Result) error {
 	flows := len(c.StartNS)
-	r.FCTNS, r.IdealNS, r.WaitNS, r.Observed = resize(r.FCTNS, flows), resize(r.IdealNS, flows), resize(r.WaitNS, flows), r.Observed[:0]
+	r.FCTNS, r.IdealNS, r.WaitNS = slices.Grow(r.FCTNS[:0], flows)[:flows], slices.Grow(r.IdealNS[:0], flows)[:flows], slices.Grow(r.WaitNS[:0], flows)[:flows]
+	r.Observed = r.Observed[:0]
 	r.Unfinished, r.Counters = 0, simkernel.Counters{}
 	clear(r.WaitNS)
 	if flows == 0 {
@@ -215,14 +189,4 @@ func (t *tail) quote() string {
 		}
 	}
 	return ""
-}
-
-var errNS3Estimator = errors.New("ns-3 does not say what each packet waited, which estimator flow goes by: --link-backend ns3 goes with --estimator independent")
-
-// CheckLinkBackend says whether an estimator can go by what a backend answers.
-func CheckLinkBackend(b LinkBackend, e Estimator) error {
-	if b == NS3Backend && e != Independent {
-		return errNS3Estimator
-	}
-	return nil
 }

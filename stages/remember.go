@@ -63,7 +63,7 @@ type caseDigest struct {
 // solve brings s.result to the result of the case s.c, from the store or by simulation.
 func (s *Simulator) solve(ctx context.Context, link Link, rows []int32, packets int64) (cached bool, err error) {
 	m := &s.caseDigest
-	if m.store == nil || packets < minCachedPackets && s.ns3 == nil || len(rows) == 0 {
+	if m.store == nil || packets < minCachedPackets && s.solver == nil || len(rows) == 0 {
 		return false, s.simulateCase(ctx, link, rows)
 	}
 	key := s.caseKey(link)
@@ -114,7 +114,7 @@ func (s *Simulator) caseKey(link Link) CaseKey {
 	case simkernel.Swift:
 		digestColumn(m, c.Hops, 0)
 	}
-	if s.ns3 != nil { // whose networks have the target as a link of its own
+	if s.solver != nil { // whose networks have the target as a link of its own
 		m.part = binary.LittleEndian.AppendUint64(m.part, uint64(link.DelayNS))
 	}
 	m.part = binary.LittleEndian.AppendUint64(m.part, uint64(len(c.Feedback)))

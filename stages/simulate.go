@@ -69,10 +69,10 @@ type Simulator struct {
 	waits      observationRows
 	senders    senderRows
 	caseDigest caseDigest
-	ns3        *NS3    // nil: the link kernel
-	of         []int32 // by link: whose case answers for it; nil: its own
-	bps        []int64 // by link: what is available of it; 0: not worked out yet
-	send       []int64 // by link: what a full packet needs on it; 0: not worked out yet
+	solver     CaseSolver // nil: the link kernel
+	of         []int32    // by link: whose case answers for it; nil: its own
+	bps        []int64    // by link: what is available of it; 0: not worked out yet
+	send       []int64    // by link: what a full packet needs on it; 0: not worked out yet
 }
 
 // HopColumns names the columns of table hops that Simulate and Senders read: for Flow, all.
@@ -129,7 +129,7 @@ func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, given sche
 }
 
 // UseNS3 makes the simulator have its link cases answered by ns-3. Only for Independent.
-func (s *Simulator) UseNS3(n *NS3) { s.ns3 = n }
+func (s *Simulator) UseSolver(c CaseSolver) { s.solver = c }
 
 // Represent leaves out the cases of links that another answers for (of: by link id, ReadClusters).
 func (s *Simulator) Represent(of []int32) { s.of = of }
@@ -411,8 +411,8 @@ func (s *Simulator) returnNS(link Link, first int32, pathSendNS int64) int64 {
 
 // simulateCase runs the case of those rows.
 func (s *Simulator) simulateCase(ctx context.Context, link Link, rows []int32) error {
-	if s.ns3 != nil {
-		return s.ns3.Simulate(ctx, &s.c, link.DelayNS, &s.params, &s.result)
+	if s.solver != nil {
+		return s.solver.Simulate(ctx, &s.c, link.DelayNS, &s.params, &s.result)
 	}
 	if err := s.kernel.Simulate(&s.c, &s.result); err != nil {
 		return err
