@@ -1,6 +1,9 @@
 package pipeline
 
 import (
+	"errors"
+	"io"
+
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
 
@@ -32,5 +35,19 @@ func byName(in schema.Batches, do func(b batch)) error {
 
 // eachBatch hands every batch of a stream to f and releases it.
 func eachBatch(in schema.Batches, f func(arrow.Record) error) error {
-	return copyBatches(in, sinkFunc(f))
+	defer func() { _ = in.Close() }() // it was read to its end, or an error is reported
+	for {
+		rec, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		err = f(rec)
+		rec.Release()
+		if err != nil {
+			return err
+		}
+	}
 }
