@@ -117,19 +117,19 @@ func LoadScenario(path string) (*Scenario, error) {
 
 // TraceScenario is the scenario of a topology (a file as for stages.ReadTopology, or the name of a
 // shipped one) and a flow file, with the defaults for all else.
-func TraceScenario(topology, flowFile string) (*Scenario, error) {
+func TraceScenario(topologyName, flowFile string) (*Scenario, error) {
 	s := newScenario()
 	if err := checkFile(flowFile); err != nil {
 		return nil, fmt.Errorf("flow file: %w", err)
 	}
 	s.workload.flowFile = flowFile
 	s.Name = baseName(flowFile)
-	return s, s.setTopology(topology)
+	return s, s.setTopology(topologyName)
 }
 
 // WorkloadScenario is the scenario of a topology, as for TraceScenario, and a workload that was
 // ingested into a lake.
-func WorkloadScenario(topology, lake, workload string) (*Scenario, error) {
+func WorkloadScenario(topologyName, lake, workload string) (*Scenario, error) {
 	l, err := OpenLake(lake, false)
 	if err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func WorkloadScenario(topology, lake, workload string) (*Scenario, error) {
 		return nil, err
 	}
 	s.Name = s.workload.ingested.ID
-	return s, s.setTopology(topology)
+	return s, s.setTopology(topologyName)
 }
 
 // SetWindow keeps of an ingested workload the flows that start from the one time on and before the
@@ -177,17 +177,17 @@ func parseTime(text string) (int64, error) {
 }
 
 // setTopology takes a topology file, or one that ships, by its name.
-func (s *Scenario) setTopology(topology string) error {
-	_, err := stages.TopologyFiles(topology)
+func (s *Scenario) setTopology(name string) error {
+	_, err := stages.TopologyFiles(name)
 	if err == nil {
-		s.topology.file = topology
+		s.topology.file = name
 		return nil
 	}
-	shipped, e := datasets.Read(datasets.Topologies, topology)
+	shipped, e := datasets.Read(datasets.Topologies, name)
 	if e != nil {
 		return err
 	}
-	return s.parseTopologyFile(topology+" (shipped)", shipped)
+	return s.parseTopologyFile(name+" (shipped)", shipped)
 }
 
 // checkFile refuses what is not there and what is a directory.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"math"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -12,16 +11,6 @@ import (
 func mustSizes(t testing.TB, points ...SizePoint) *SizeCDF {
 	t.Helper()
 	c, err := NewSizeCDF(points)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
-// shippedSizes are the distributions of datasets/sizes.
-func shippedSizes(t testing.TB, name string) *SizeCDF {
-	t.Helper()
-	c, err := ReadSizeCDF(filepath.Join("..", "datasets", "sizes", name+".txt"))
 	if err != nil {
 		t.Fatal(err)
 	}

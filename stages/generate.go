@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 
 	"parsimon/schema"
 )
@@ -309,7 +310,7 @@ func (s *flowSource) draw() {
 		pairs[k] = s.plan.cells.draw(st.Uint64())
 		streams[k] = st
 	}
-	s.block = resize(s.block, blockFlows)
+	s.block = slices.Grow(s.block[:0], blockFlows)[:blockFlows]
 	for k, pair := range pairs {
 		st := &streams[k]
 		x := st.Uint64()

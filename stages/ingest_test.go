@@ -15,22 +15,6 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// smallNetwork is a rack of four hosts, ids 0 to 3, and a switch, 4.
-func smallNetwork(t *testing.T) *Network {
-	t.Helper()
-	nodes := []Node{{ID: 4, Kind: KindTor, Pod: -1, Rack: -1}}
-	var cables []Cable
-	for h := range int32(4) {
-		nodes = append(nodes, Node{ID: h, Kind: KindHost, Pod: -1, Rack: -1})
-		cables = append(cables, Cable{A: h, B: 4, BandwidthBps: 1e10, DelayNS: 1000})
-	}
-	n, err := NewNetwork(nodes, cables)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
 func ingestText(t *testing.T, text string, maxRejects float64) (IngestStats, error) {
 	t.Helper()
 	dir := t.TempDir()

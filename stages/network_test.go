@@ -2,70 +2,12 @@ package stages
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"parsimon/schema"
 )
-
-// sharedReference is a file of the reference data that stands beside the repository on some
-// machines; where it is missing the test is skipped.
-func sharedReference(t testing.TB, parts ...string) string {
-	t.Helper()
-	path := filepath.Join(append([]string{"..", "..", "shared", "reference"}, parts...)...)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("reference data is missing: %v", err)
-	}
-	return path
-}
-
-// smallClos is the paper's small topology: 2 pods × 16 racks × 8 hosts, 2 planes.
-func smallClos(oversubscription float64) ClosSpec {
-	return ClosSpec{Pods: 2, RacksPerPod: 16, HostsPerRack: 8, Planes: 2, Oversubscription: oversubscription,
-		HostBps: 10e9, FabricBps: 40e9, HostDelayNS: 1000, FabricDelayNS: 1000}
-}
-
-// largeClos is the paper's large topology.
-func largeClos(oversubscription float64) ClosSpec {
-	c := smallClos(oversubscription)
-	c.Pods, c.RacksPerPod, c.HostsPerRack, c.Planes = 8, 48, 16, 4
-	return c
-}
-
-func mustClos(t testing.TB, c ClosSpec) *Network {
-	t.Helper()
-	n, err := Clos(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
-// wire makes a small network: nodes below hosts are hosts, the others switches, and every cable has
-// 10 Gbps and 1 µs.
-func wire(t testing.TB, nodes, hosts int, cables ...[2]int32) *Network {
-	t.Helper()
-	var v []Node
-	for i := range nodes {
-		kind := KindSwitch
-		if i < hosts {
-			kind = KindHost
-		}
-		v = append(v, Node{ID: int32(i), Kind: kind, Pod: -1, Rack: -1})
-	}
-	var c []Cable
-	for _, e := range cables {
-		c = append(c, Cable{e[0], e[1], 10e9, 1000})
-	}
-	n, err := NewNetwork(v, c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
 
 func TestNewNetworkRefuses(t *testing.T) {
 	h := func(id int32) Node { return Node{ID: id, Kind: KindHost, Pod: -1, Rack: -1} }

@@ -242,9 +242,6 @@ func TestNS3Refuses(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
-	if err := CheckLinkBackend(NS3Backend, Flow); err == nil || CheckLinkBackend(NS3Backend, Independent) != nil || CheckLinkBackend(Kernel, Flow) != nil {
-		t.Errorf("estimator flow: %v", err)
-	}
 }
 
 func manySources(c *simkernel.Case) {

@@ -136,12 +136,3 @@ func withStarts(flows arrow.Record, starts []int64) arrow.Record {
 	}
 	return rec
 }
-
-func mustResolve(t *testing.T) ClosSpec {
-	t.Helper()
-	c, err := ClosSpec{Pods: 2, RacksPerPod: 2, HostsPerRack: 2, Planes: 2, SpinesPerPlane: 1, HostBps: 10e9, FabricBps: 40e9, HostDelayNS: 1000, FabricDelayNS: 1000}.Resolved()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}

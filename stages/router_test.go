@@ -3,21 +3,11 @@ package stages
 import (
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
 )
-
-func mustRouter(t testing.TB, n *Network, seed uint64) *Router {
-	t.Helper()
-	r, err := NewRouter(n, seed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
 
 // checkPath holds a path to the laws: connected from src to dst, over cables that are up, through
 // switches only, and as short as breadth-first search says.
@@ -257,23 +247,6 @@ func TestECMPIsEvenAndUncorrelated(t *testing.T) {
 			}
 			chiSquare(t, "pairs of choices", cells, flows)
 		})
-	}
-}
-
-// chiSquare fails if counts of equally likely cells are further from even than chance leaves one in
-// about a million times (Wilson and Hilferty's normal approximation), or so even that it is no
-// chance.
-func chiSquare(t *testing.T, what string, counts []int, total int) {
-	t.Helper()
-	want := float64(total) / float64(len(counts))
-	x := 0.0
-	for _, k := range counts {
-		x += (float64(k) - want) * (float64(k) - want) / want
-	}
-	df := float64(len(counts) - 1)
-	z := (math.Cbrt(x/df) - (1 - 2/(9*df))) / math.Sqrt(2/(9*df))
-	if math.Abs(z) > 5 {
-		t.Errorf("%s: chi-square %.1f with %.0f degrees of freedom, %.1f standard deviations off", what, x, df, z)
 	}
 }
 
