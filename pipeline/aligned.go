@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/stages"
 )
 
@@ -94,8 +95,8 @@ func (r *Run) moments(draws []draw) error {
 		last := first + flows[n].Rows
 		if len(order) > 0 && order[0].row < last {
 			in := r.lake.read(schema.Flows, flows[n:n+1], []string{"start_ns"}, nil)
-			err := byName(in, func(b batch) {
-				starts := b.int64s("start_ns")
+			err := columns.EachBatch(in, func(b columns.Batch) {
+				starts := b.Int64s("start_ns")
 				end := first + int64(len(starts))
 				for len(order) > 0 && order[0].row < end {
 					order[0].momentNS = starts[order[0].row-first]
@@ -155,8 +156,8 @@ func (r *Run) collect(ctx context.Context, taken []donation, take func(t donatio
 	in := r.lake.read(schema.HopContributions, partsOf(sampled, schema.HopContributions), []string{"flow_row", "link_id", "delay_ns", "wait_ns"},
 		&keyRange{"flow_row", taken[0].row, taken[len(taken)-1].row + 1})
 	at, found := 0, 0
-	err = byName(in, func(b batch) {
-		row, link, delay, wait := b.int64s("flow_row"), b.int32s("link_id"), b.float64s("delay_ns"), b.float64s("wait_ns")
+	err = columns.EachBatch(in, func(b columns.Batch) {
+		row, link, delay, wait := b.Int64s("flow_row"), b.Int32s("link_id"), b.Float64s("delay_ns"), b.Float64s("wait_ns")
 		for i := range row { // by flow, as taken is
 			for at < len(taken) && taken[at].row < row[i] {
 				at++

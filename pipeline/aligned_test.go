@@ -15,8 +15,10 @@ import (
 	"github.com/rs/zerolog"
 
 	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/simkernel"
 	"parsimon/stages"
+	"parsimon/stages/rng"
 )
 
 // A drawRule says how the flows asked about meet what they meet.
@@ -38,8 +40,8 @@ func leaveOneOut(t *testing.T, run *Run, rule drawRule) []float64 {
 		t.Fatal(err)
 	}
 	var draws []draw
-	err = byName(run.lake.read(schema.Flows, flows, nil, nil), func(b batch) {
-		ids, src, dst, size := b.int64s("flow_id"), b.int32s("src"), b.int32s("dst"), b.int64s("size_bytes")
+	err = columns.EachBatch(run.lake.read(schema.Flows, flows, nil, nil), func(b columns.Batch) {
+		ids, src, dst, size := b.Int64s("flow_id"), b.Int32s("src"), b.Int32s("dst"), b.Int64s("size_bytes")
 		for i := range ids {
 			path, err := run.router.Path(ids[i], src[i], dst[i], nil)
 			if err != nil {
@@ -52,7 +54,7 @@ func leaveOneOut(t *testing.T, run *Run, rule drawRule) []float64 {
 		t.Fatal(err)
 	}
 	for i := range draws {
-		s := stages.NewStream(1, stages.StreamSample, uint64(i), 0)
+		s := rng.New(1, rng.Sample, uint64(i), 0)
 		draws[i].row = int64(s.IntN(len(draws)))
 	}
 	if rule == drawAligned {
@@ -88,7 +90,7 @@ func meetAnyone(ctx context.Context, run *Run, draws []draw, rule drawRule) erro
 		for _, i := range crossing[link] {
 			d := &draws[i]
 			bucket := flows.Bucket(d.sizeBytes)
-			s := stages.NewStream(2, stages.StreamSample, uint64(i), uint64(link))
+			s := rng.New(2, rng.Sample, uint64(i), uint64(link))
 			for range min(8, len(bucket)-1) { // not itself, but for a chance that is nothing in a bucket of a hundred
 				donor := bucket[s.IntN(len(bucket))]
 				if row, _, _ := flows.Flow(donor); row != d.except {
@@ -116,9 +118,9 @@ func slowdownsOf(t *testing.T, run *Run) (slowdown []float64, size, id, ideal []
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = byName(run.lake.read(schema.Slowdowns, partsOf(sampled, schema.Slowdowns), nil, nil), func(b batch) {
-		slowdown = append(slowdown, b.float64s("slowdown")...)
-		size, id, ideal = append(size, b.int64s("size_bytes")...), append(id, b.int64s("flow_id")...), append(ideal, b.int64s("ideal_ns")...)
+	err = columns.EachBatch(run.lake.read(schema.Slowdowns, partsOf(sampled, schema.Slowdowns), nil, nil), func(b columns.Batch) {
+		slowdown = append(slowdown, b.Float64s("slowdown")...)
+		size, id, ideal = append(size, b.Int64s("size_bytes")...), append(id, b.Int64s("flow_id")...), append(ideal, b.Int64s("ideal_ns")...)
 	})
 	if err != nil {
 		t.Fatal(err)

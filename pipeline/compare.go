@@ -20,7 +20,7 @@ import (
 
 	"parsimon/queries"
 	"parsimon/schema"
-	"parsimon/stages"
+	"parsimon/stages/ingest"
 )
 
 // A Side is one of two estimates to compare.
@@ -128,13 +128,13 @@ func Compare(ctx context.Context, dir string, base, other Side, o CompareOptions
 	}
 	defer func() { _ = db.Close() }() // nothing was written
 	if err := c.percentiles(ctx, db, lake); err != nil {
-		return nil, fmt.Errorf("comparing %s with %s: %w", other.Scenario, base.Scenario, stages.FirstLine(err))
+		return nil, fmt.Errorf("comparing %s with %s: %w", other.Scenario, base.Scenario, ingest.FirstLine(err))
 	}
 	if c.Both == 0 {
 		return nil, fmt.Errorf("scenarios %s and %s have no flow in common", base.Scenario, other.Scenario)
 	}
 	if err := c.links(ctx, db, lake, o.Links); err != nil {
-		return nil, fmt.Errorf("comparing %s with %s by link: %w", other.Scenario, base.Scenario, stages.FirstLine(err))
+		return nil, fmt.Errorf("comparing %s with %s by link: %w", other.Scenario, base.Scenario, ingest.FirstLine(err))
 	}
 	return c, c.write(lake)
 }
@@ -193,7 +193,7 @@ func (l *Lake) chooseVariants(base, other *Side) error {
 // scan is the SQL that reads a table of one side.
 func (s Side) scan(l *Lake, t schema.Table) string {
 	glob := filepath.Join(l.root, filepath.FromSlash(place{s.Scenario, s.Variant}.dir(t)), "part-*.parquet")
-	return "read_parquet(" + stages.QuoteSQL(glob) + ", hive_partitioning = false)"
+	return "read_parquet(" + ingest.QuoteSQL(glob) + ", hive_partitioning = false)"
 }
 
 // inBoth is the SQL of the pairs of flows.

@@ -8,6 +8,7 @@ import (
 
 	"parsimon/queries"
 	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/stages"
 )
 
@@ -176,9 +177,9 @@ func (r *Run) summarizeIntervals(p *printer) error {
 		return err
 	}
 	short := map[string][]string{} // by size bin
-	err = byName(r.lake.read(schema.Intervals, partsOf(done, schema.Intervals), nil, nil), func(b batch) {
-		service, vnet, bin, warning := b.strings("service"), b.strings("vnet"), b.strings("size_bin"), b.strings("warning")
-		quantile, lo, hi := b.float64s("quantile"), b.float64s("lo"), b.float64s("hi")
+	err = columns.EachBatch(r.lake.read(schema.Intervals, partsOf(done, schema.Intervals), nil, nil), func(b columns.Batch) {
+		service, vnet, bin, warning := b.Strings("service"), b.Strings("vnet"), b.Strings("size_bin"), b.Strings("warning")
+		quantile, lo, hi := b.Float64s("quantile"), b.Float64s("lo"), b.Float64s("hi")
 		var line []string
 		for i, q := range quantile {
 			if !service.IsNull(i) || !vnet.IsNull(i) {
@@ -204,8 +205,8 @@ func (r *Run) summarizeIntervals(p *printer) error {
 			p.linef("warning: the trace is short, %s: %s", bin.Name, strings.Join(reasons, "; "))
 		}
 	}
-	return byName(r.lake.read(schema.Warnings, partsOf(done, schema.Warnings), nil, nil), func(b batch) {
-		kind, warning := b.strings("kind"), b.strings("warning")
+	return columns.EachBatch(r.lake.read(schema.Warnings, partsOf(done, schema.Warnings), nil, nil), func(b columns.Batch) {
+		kind, warning := b.Strings("kind"), b.Strings("warning")
 		for i := range kind.Len() {
 			p.linef("warning: %s: %s", kind.Value(i), warning.Value(i))
 		}

@@ -13,6 +13,7 @@ import (
 
 	"parsimon/queries"
 	"parsimon/stages"
+	"parsimon/stages/topology"
 )
 
 // ask answers one line of a SELECT over a lake, values parted by spaces.
@@ -104,7 +105,7 @@ func TestConfidenceOfARun(t *testing.T) {
 
 // Bursts from many hosts to one: the summary names the link that the tail rests on.
 func TestFanInIsNamed(t *testing.T) {
-	topology, file := trace(t, 1)
+	net, file := trace(t, 1)
 	var b strings.Builder
 	b.WriteString("flow_id,src,dst,size_bytes,start_ns\n")
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -120,8 +121,8 @@ func TestFanInIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	lake := t.TempDir()
-	run := estimate(t, topology, file, Options{Lake: lake, Estimator: stages.Flow})
-	link := slices.IndexFunc(run.net.Links, func(l stages.Link) bool { return l.Dst == 7 })
+	run := estimate(t, net, file, Options{Lake: lake, Estimator: stages.Flow})
+	link := slices.IndexFunc(run.net.Links, func(l topology.Link) bool { return l.Dst == 7 })
 	if got, want := ask(t, lake, "SELECT kind, link_id, measure > 0.5 FROM warnings WHERE kind = 'fan-in'"), fmt.Sprintf("[fan-in %d true]", link); got != want {
 		t.Errorf("warnings has %s, want %s", got, want)
 	}

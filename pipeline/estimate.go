@@ -12,8 +12,10 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/simkernel"
 	"parsimon/stages"
+	"parsimon/stages/rng"
 )
 
 // A Question asks about flows that need not be in the workload.
@@ -72,7 +74,7 @@ func (r *Run) Ask(ctx context.Context, q Question) (*Answer, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		flow := stages.NewStream(q.Seed, stages.StreamSample, uint64(i))
+		flow := rng.New(q.Seed, rng.Sample, uint64(i))
 		if buf, err = r.router.Path(int64(flow.Uint64()>>1), q.Src, q.Dst, buf); err != nil {
 			return nil, err
 		}
@@ -81,7 +83,7 @@ func (r *Run) Ask(ctx context.Context, q Question) (*Answer, error) {
 			path = slices.Clone(buf)
 			known[fmt.Sprint(buf)] = path
 		}
-		moment := stages.NewStream(q.Seed, stages.StreamSample, uint64(i), 0)
+		moment := rng.New(q.Seed, rng.Sample, uint64(i), 0)
 		draws[i] = draw{path: path, sizeBytes: q.SizeBytes, row: int64(moment.IntN(int(rows))), except: -1}
 	}
 	if r.estimator == stages.Flow {
@@ -127,7 +129,7 @@ func (r *Run) meetIndependently(q Question, draws []draw) error {
 	for i := range draws {
 		for hop, link := range draws[i].path {
 			if d := delays[answers(link)]; len(d) > 0 {
-				s := stages.NewStream(q.Seed, stages.StreamSample, uint64(i), uint64(hop)+1)
+				s := rng.New(q.Seed, rng.Sample, uint64(i), uint64(hop)+1)
 				draws[i].delayNS += d[s.IntN(len(d))] * packets
 			}
 		}
@@ -205,7 +207,7 @@ func better(v variant, r *Run) bool {
 // to: the first whose largest flow is not smaller, or the last.
 func (r *Run) bucketsFor(size int64, parts []part, wanted map[int32][]float64) error {
 	settled := map[int32]bool{}
-	return eachBatch(r.lake.read(schema.DelayBuckets, parts, nil, nil), func(rec arrow.Record) error {
+	return columns.EachRecord(r.lake.read(schema.DelayBuckets, parts, nil, nil), func(rec arrow.Record) error {
 		link := rec.Column(schema.DelayBuckets.Index("link_id")).(*array.Int32)
 		largest := rec.Column(schema.DelayBuckets.Index("size_max_bytes")).(*array.Int64)
 		lists := rec.Column(schema.DelayBuckets.Index("delays")).(*array.List)

@@ -13,7 +13,9 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/memory"
 
 	"parsimon/schema"
-	"parsimon/stages"
+	"parsimon/stages/ingest"
+	"parsimon/stages/topology"
+	"parsimon/stages/workload"
 )
 
 // chunkRows is how many flows stand in file n of table flows, and so how many one task of route or
@@ -31,7 +33,7 @@ type GenerateReport struct {
 	Merged                    int64 // rows of a trace that went into flows with others
 	SetAside                  int64 // rejects that say themselves that they are no flows
 	SyntheticStarts           int64 // flows whose start was not measured
-	RejectReasons             []stages.RejectCount
+	RejectReasons             []ingest.RejectCount
 	FirstStartNS, LastStartNS int64
 	ExpectedMaxLoad           float64 // of the most loaded link, from the matrix; 0 for traces
 	ExpectedMaxLink           int32
@@ -65,7 +67,7 @@ func (r *Run) Generate(ctx context.Context) error {
 	if r.from != nil {
 		return nil
 	}
-	return stages.CheckRejects(r.source.FlowFile(), g.Flows+g.Merged+g.Rejects, g.Rejects, g.SetAside, r.spec.MaxRejects, g.RejectReasons)
+	return ingest.CheckRejects(r.source.FlowFile(), g.Flows+g.Merged+g.Rejects, g.Rejects, g.SetAside, r.spec.MaxRejects, g.RejectReasons)
 }
 
 // generated is what is known of the run's workload.
@@ -144,7 +146,7 @@ func (r *Run) generateFlows(ctx context.Context, out schema.Sink) (*GenerateRepo
 	if err != nil {
 		return nil, err
 	}
-	router, err := stages.NewRouter(net, r.spec.Seed)
+	router, err := topology.NewRouter(net, r.spec.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +154,7 @@ func (r *Run) generateFlows(ctx context.Context, out schema.Sink) (*GenerateRepo
 	if err != nil {
 		return nil, err
 	}
-	stats, err := stages.Generate(ctx, net, router, w, r.spec.Seed, out)
+	stats, err := workload.Generate(ctx, net, router, w, r.spec.Seed, out)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +167,7 @@ func (r *Run) generateFlows(ctx context.Context, out schema.Sink) (*GenerateRepo
 // ingest reads a flow file by way of DuckDB, which checks, sorts and, where memory is short,
 // spills; what it leaves is written to the lake like generated flows.
 func (r *Run) ingest(ctx context.Context, file string, out *chunkWriter) (*GenerateReport, []part, error) {
-	stats, err := stages.Ingest(ctx, r.net, file, stages.IngestOptions{
+	stats, err := ingest.File(ctx, r.net, file, ingest.Options{
 		TmpDir: r.lake.tmp, Seed: r.spec.Seed, MemoryBytes: r.memory, Threads: r.workers, MaxRejects: r.spec.MaxRejects,
 	})
 	if err != nil {
@@ -305,7 +307,7 @@ func (r *Run) scenarioRecord(g *GenerateReport) arrow.Record {
 }
 
 // readNetwork rebuilds a scenario's topology from the lake's tables nodes and links.
-func (l *Lake) readNetwork(scenario string) (*stages.Network, error) {
+func (l *Lake) readNetwork(scenario string) (*topology.Network, error) {
 	at := place{scenario: scenario}
 	g := stage{"generate", at, nil}
 	_, records, err := g.complete(l)
@@ -316,7 +318,7 @@ func (l *Lake) readNetwork(scenario string) (*stages.Network, error) {
 	defer closeQuietly(nodes)
 	links := l.read(schema.Links, partsOf(records, schema.Links), nil, nil)
 	defer closeQuietly(links)
-	n, err := stages.NetworkFromTables(nodes, links)
+	n, err := topology.FromTables(nodes, links)
 	if err != nil {
 		return nil, fmt.Errorf("topology of scenario %s: %w", scenario, err)
 	}

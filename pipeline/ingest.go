@@ -12,7 +12,8 @@ import (
 
 	"parsimon/queries"
 	"parsimon/schema"
-	"parsimon/stages"
+	"parsimon/stages/ingest"
+	"parsimon/stages/topology"
 )
 
 // A Trace is what to bring into a lake as a workload.
@@ -22,7 +23,7 @@ type Trace struct {
 	// Workload names the workload; empty for a name made of everything but the sources, so that
 	// the next day's files are added to the same one.
 	Workload      string
-	Mapping       *stages.Mapping // nil: by the files' names
+	Mapping       *ingest.Mapping // nil: by the files' names
 	Hosts, Labels string          // tables, see stages.IngestOptions
 	MaxRejects    float64         // share of the rows of all sources so far
 	Seed          uint64
@@ -34,10 +35,10 @@ type Trace struct {
 type ingestion struct {
 	trace    Trace
 	scenario *Scenario // only its topology
-	net      *stages.Network
+	net      *topology.Network
 	lake     *Lake
 	state    workloadState
-	options  stages.IngestOptions
+	options  ingest.Options
 	workers  int
 	log      zerolog.Logger
 	progress Progress
@@ -95,7 +96,7 @@ func Ingest(ctx context.Context, t Trace, o Options) (_ *IngestReport, err error
 // prepare reads everything but the sources, and names the workload.
 func (in *ingestion) prepare(o Options) (files []string, err error) {
 	t := &in.trace
-	if files, err = stages.FindSources(t.Sources); err != nil {
+	if files, err = ingest.FindSources(t.Sources); err != nil {
 		return nil, err
 	}
 	if len(files) == 0 {
@@ -103,7 +104,7 @@ func (in *ingestion) prepare(o Options) (files []string, err error) {
 	}
 	if t.Mapping == nil {
 		for _, f := range files {
-			m, err := stages.DetectFormat(f)
+			m, err := ingest.DetectFormat(f)
 			if err != nil {
 				return nil, err
 			}
@@ -123,7 +124,7 @@ func (in *ingestion) prepare(o Options) (files []string, err error) {
 	if memory <= 0 {
 		memory = 512 << 20
 	}
-	in.options = stages.IngestOptions{
+	in.options = ingest.Options{
 		Mapping: t.Mapping, Hosts: t.Hosts, Labels: t.Labels, MemoryBytes: memory, Threads: in.workers,
 		Seed: t.Seed, GapSigma: t.GapSigma, IdleNS: t.IdleNS,
 	}
@@ -227,7 +228,7 @@ func (in *ingestion) damaged(parts []part) bool {
 
 // add reads the new files, makes the flows of all records, and commits.
 func (in *ingestion) add(ctx context.Context, fresh []workloadSource) (err error) {
-	ingester, err := stages.NewIngester(ctx, in.net, in.options)
+	ingester, err := ingest.NewIngester(ctx, in.net, in.options)
 	if err != nil {
 		return err
 	}
@@ -264,11 +265,11 @@ func (in *ingestion) add(ctx context.Context, fresh []workloadSource) (err error
 
 func (in *ingestion) checkRejects() error {
 	rows, rejects, setAside, reasons := in.state.counts()
-	return stages.CheckRejects("workload "+in.state.ID, rows, rejects, setAside, in.trace.MaxRejects, reasons)
+	return ingest.CheckRejects("workload "+in.state.ID, rows, rejects, setAside, in.trace.MaxRejects, reasons)
 }
 
 // addFile brings one file into tables records and rejects.
-func (in *ingestion) addFile(ingester *stages.Ingester, s *workloadSource) error {
+func (in *ingestion) addFile(ingester *ingest.Ingester, s *workloadSource) error {
 	stats, err := ingester.File(s.File, s.N)
 	if err != nil {
 		return err
@@ -303,12 +304,12 @@ func (in *ingestion) adopt(t schema.Table, file string, n int) (part, error) {
 }
 
 // merge makes the flows, and the tables that go with them.
-func (in *ingestion) merge(ctx context.Context, ingester *stages.Ingester) error {
-	var sources []stages.MergeSource
+func (in *ingestion) merge(ctx context.Context, ingester *ingest.Ingester) error {
+	var sources []ingest.MergeSource
 	for _, s := range in.state.Sources {
 		for _, p := range s.Parts {
 			if t, err := tableOf(p.Path); err == nil && t.Name == schema.Records.Name {
-				sources = append(sources, stages.MergeSource{N: s.N, File: s.File, Records: filepath.Join(in.lake.root, filepath.FromSlash(p.Path)), Rows: s.Rows, AnyFlowID: s.AnyFlowID})
+				sources = append(sources, ingest.MergeSource{N: s.N, File: s.File, Records: filepath.Join(in.lake.root, filepath.FromSlash(p.Path)), Rows: s.Rows, AnyFlowID: s.AnyFlowID})
 			}
 		}
 	}

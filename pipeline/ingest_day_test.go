@@ -21,7 +21,11 @@ import (
 
 	"parsimon/datasets"
 	"parsimon/schema"
-	"parsimon/stages"
+	"parsimon/schema/columns"
+	"parsimon/stages/ingest"
+	"parsimon/stages/rng"
+	"parsimon/stages/topology"
+	"parsimon/stages/workload"
 )
 
 // A day is the truth behind a synthetic day of VPC flow logs.
@@ -32,7 +36,7 @@ type day struct {
 	linkBytes  []int64 // by link id, on the paths of the truth's ids
 	records    int64
 	damaged    int64
-	topology   *stages.Network
+	topology   *topology.Network
 	hosts, log string
 }
 
@@ -56,7 +60,7 @@ func writeDay(t *testing.T, dir string, records int64) *day {
 		t.Fatal(err)
 	}
 	d := &day{topology: n, hosts: filepath.Join(dir, "hosts.csv"), log: filepath.Join(dir, "AWSLogs"), hostBytes: make([]int64, len(n.Links)), linkBytes: make([]int64, len(n.Links))}
-	router, err := stages.NewRouter(n, 1)
+	router, err := topology.NewRouter(n, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +68,7 @@ func writeDay(t *testing.T, dir string, records int64) *day {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sizes, err := stages.ParseSizeCDF("webserver", text)
+	sizes, err := workload.ParseSizeCDF("webserver", text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,10 +101,10 @@ func writeDay(t *testing.T, dir string, records int64) *day {
 		files = append(files, w)
 		closers = append(closers, func() error { return cmp.Or(w.Flush(), z.Close(), f.Close()) })
 	}
-	rng := stages.NewStream(7, stages.StreamService)
+	rng := rng.New(7, rng.Service)
 	flows := int64(float64(records) / 2.3)
 	gap := 24 * 3600e9 / float64(flows)
-	gaps := stages.NewLogNormal(gap, 1.5)
+	gaps := workload.NewLogNormal(gap, 1.5)
 	at := float64(0)
 	var line []byte
 	emit := func(eni int, src, dst string, sport, dport int, size, startNS, endNS int64) {
@@ -187,7 +191,7 @@ func TestIngestDay(t *testing.T) {
 	}
 	dir := t.TempDir()
 	d := writeDay(t, dir, records)
-	mapping, err := stages.FormatMapping("vpc")
+	mapping, err := ingest.FormatMapping("vpc")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +199,7 @@ func TestIngestDay(t *testing.T) {
 	began := time.Now()
 	rssBefore := peakRSS(t)
 	report, err := Ingest(context.Background(), Trace{Sources: []string{d.log}, Topology: "small-2to1", Mapping: mapping, Hosts: d.hosts,
-		MaxRejects: 0.02, Seed: 1, GapSigma: 1, IdleNS: stages.DefaultIdleNS}, Options{Lake: lake, Log: zerolog.Nop()})
+		MaxRejects: 0.02, Seed: 1, GapSigma: 1, IdleNS: ingest.DefaultIdleNS}, Options{Lake: lake, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,14 +222,14 @@ func (d *day) compare(t *testing.T, flowsDir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	router, err := stages.NewRouter(d.topology, 1)
+	router, err := topology.NewRouter(d.topology, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var sizes []int64
 	hostBytes, linkBytes := make([]int64, len(d.topology.Links)), make([]int64, len(d.topology.Links))
 	var path []int32
-	err = eachBatch(openTable(schema.Flows, files, nil, nil), func(rec arrow.Record) error {
+	err = columns.EachRecord(openTable(schema.Flows, files, nil, nil), func(rec arrow.Record) error {
 		ids, size := rec.Column(0).(*array.Int64).Int64Values(), rec.Column(3).(*array.Int64).Int64Values()
 		src, dst := rec.Column(1).(*array.Int32).Int32Values(), rec.Column(2).(*array.Int32).Int32Values()
 		sizes = append(sizes, size...)

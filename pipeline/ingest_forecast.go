@@ -10,8 +10,10 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/memory"
 
 	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/simkernel"
 	"parsimon/stages"
+	"parsimon/stages/topology"
 )
 
 type labelKey struct{ service, vnet string }
@@ -29,7 +31,7 @@ func (in *ingestion) forecastFlows(ctx context.Context) (*forecast, error) {
 	if in.forecast != nil {
 		return in.forecast, nil
 	}
-	router, err := stages.NewRouter(in.net, in.trace.Seed)
+	router, err := topology.NewRouter(in.net, in.trace.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -112,11 +114,11 @@ func addLoads(a, b stages.LinkLoad) stages.LinkLoad {
 	}
 }
 
-func (in *ingestion) forecastPart(router *stages.Router, params *simkernel.Params, p part, f *forecast) error {
+func (in *ingestion) forecastPart(router *topology.Router, params *simkernel.Params, p part, f *forecast) error {
 	rows := in.lake.read(schema.Flows, []part{p}, nil, nil)
 	defer closeQuietly(rows)
 	var path []int32
-	return eachBatch(rows, func(rec arrow.Record) error {
+	return columns.EachRecord(rows, func(rec arrow.Record) error {
 		ids := rec.Column(schema.Flows.Index("flow_id")).(*array.Int64).Int64Values()
 		src := rec.Column(schema.Flows.Index("src")).(*array.Int32).Int32Values()
 		dst := rec.Column(schema.Flows.Index("dst")).(*array.Int32).Int32Values()

@@ -13,8 +13,11 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/simkernel"
-	"parsimon/stages"
+	"parsimon/stages/ingest"
+	"parsimon/stages/rng"
+	"parsimon/stages/workload"
 )
 
 // IngestReport says what a workload holds after Ingest, and what simulating it would mean.
@@ -24,7 +27,7 @@ type IngestReport struct {
 	DamagedFiles                    int // files whose records were damaged, and are read again if they are among the sources
 	// Rows of all sources so far = Flows + Merged + Rejects.
 	Rows, Flows, Merged, Rejects, SetAside int64
-	Reasons                                []stages.RejectCount
+	Reasons                                []ingest.RejectCount
 	SyntheticStarts, Bytes                 int64
 	FirstStartNS, LastStartNS              int64
 	Labels                                 []LabelCount // most bytes first
@@ -110,8 +113,8 @@ func timeKernel() (ns float64, err error) {
 		c.SourceBps = append(c.SourceBps, 10e9)
 		c.SourceDelayNS = append(c.SourceDelayNS, 1000)
 	}
-	draw := stages.NewStream(1, stages.StreamBootstrap)
-	sizes := stages.NewLogNormal(20_000, 1.5)
+	draw := rng.New(1, rng.Bootstrap)
+	sizes := workload.NewLogNormal(20_000, 1.5)
 	at, hops, params := int64(0), int64(0), simkernel.DefaultParams()
 	for i := range 8000 {
 		size := max(1, int64(sizes.Draw(&draw)))
@@ -213,7 +216,7 @@ func (r *Run) takeWorkload(ctx context.Context, w *workloadState, out *chunkWrit
 	g := &GenerateReport{FirstStartNS: -1}
 	starts, synthetic := schema.Flows.Index("start_ns"), schema.Flows.Index("synthetic_start")
 	rows := r.lake.read(schema.Flows, parts, nil, &keyRange{"start_ns", from, to})
-	err := eachBatch(rows, func(rec arrow.Record) error {
+	err := columns.EachRecord(rows, func(rec arrow.Record) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

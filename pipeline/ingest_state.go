@@ -11,7 +11,7 @@ import (
 	"slices"
 
 	"parsimon/schema"
-	"parsimon/stages"
+	"parsimon/stages/ingest"
 )
 
 // A workloadState is what the lake keeps of a workload beside its tables.
@@ -42,7 +42,7 @@ type workloadSource struct {
 	Records   int64                `json:"records"`
 	Rejects   int64                `json:"rejects"`
 	SetAside  int64                `json:"set_aside"`
-	Reasons   []stages.RejectCount `json:"reasons"`
+	Reasons   []ingest.RejectCount `json:"reasons"`
 	AnyFlowID bool                 `json:"any_flow_id"`
 	Parts     []part               `json:"parts"` // of records and, if any, rejects
 }
@@ -54,7 +54,7 @@ type mergeState struct {
 	SyntheticStarts int64                `json:"synthetic_starts"`
 	FirstStartNS    int64                `json:"first_start_ns"`
 	LastStartNS     int64                `json:"last_start_ns"`
-	Reasons         []stages.RejectCount `json:"reasons"`
+	Reasons         []ingest.RejectCount `json:"reasons"`
 	Parts           []part               `json:"parts"`
 }
 
@@ -79,10 +79,10 @@ func (s workloadSetting) id() string {
 
 // counts are rows, flows, merged, rejects and those of them set aside: the first is the sum of the
 // next three.
-func (w *workloadState) counts() (rows, rejects, setAside int64, reasons []stages.RejectCount) {
+func (w *workloadState) counts() (rows, rejects, setAside int64, reasons []ingest.RejectCount) {
 	rejects = w.Merge.Rejects
 	at := map[string]int{}
-	add := func(list []stages.RejectCount) {
+	add := func(list []ingest.RejectCount) {
 		for _, r := range list {
 			if i, ok := at[r.Reason]; ok {
 				reasons[i].Rows += r.Rows
@@ -99,7 +99,7 @@ func (w *workloadState) counts() (rows, rejects, setAside int64, reasons []stage
 		add(s.Reasons)
 	}
 	add(w.Merge.Reasons)
-	slices.SortStableFunc(reasons, func(a, b stages.RejectCount) int { return int(min(1, max(-1, b.Rows-a.Rows))) })
+	slices.SortStableFunc(reasons, func(a, b ingest.RejectCount) int { return int(min(1, max(-1, b.Rows-a.Rows))) })
 	return rows, rejects, setAside, reasons
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"parsimon/queries"
 	"parsimon/stages"
+	"parsimon/stages/ingest"
 )
 
 // DefaultMemory is what a run may use, unless it is told otherwise.
@@ -115,7 +116,7 @@ func openDuckDB(bytes int64, threads int, spill string) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	settings := fmt.Sprintf("SET GLOBAL memory_limit = %s; SET GLOBAL threads = %d; SET GLOBAL temp_directory = %s", stages.QuoteSQL(duckMemory(bytes)), threads, stages.QuoteSQL(spill))
+	settings := fmt.Sprintf("SET GLOBAL memory_limit = %s; SET GLOBAL threads = %d; SET GLOBAL temp_directory = %s", ingest.QuoteSQL(duckMemory(bytes)), threads, ingest.QuoteSQL(spill))
 	if _, err := db.Exec(settings); err != nil {
 		_ = db.Close()
 		return nil, err

@@ -60,7 +60,7 @@ type variant struct {
 	passes    int
 	ablation  stages.Ablation
 	cluster   *stages.Clustering
-	backend   stages.LinkBackend
+	backend   stages.Backend
 }
 
 // parseVariant is the inverse of Run.Variant.

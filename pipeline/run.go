@@ -17,6 +17,8 @@ import (
 	"parsimon/schema"
 	"parsimon/simkernel"
 	"parsimon/stages"
+	"parsimon/stages/ns3"
+	"parsimon/stages/topology"
 )
 
 // Options are what a run needs besides its scenario. None of them changes the results, except
@@ -32,7 +34,7 @@ type Options struct {
 	Cluster *stages.Clustering
 	// LinkBackend runs the link cases: for Independent also ns-3, the program NS3, as many processes at
 	// once as there are workers. NS3Timeout is what one case may take; 0: without end.
-	LinkBackend stages.LinkBackend
+	LinkBackend stages.Backend
 	NS3         string
 	NS3Timeout  time.Duration
 
@@ -81,17 +83,17 @@ type spec struct {
 type Run struct {
 	lake       *Lake
 	spec       spec
-	net        *stages.Network
-	router     *stages.Router
+	net        *topology.Network
+	router     *topology.Router
 	source     *Scenario // nil when the scenario was read from the lake, or
 	from       *origin   // made from another; else nil
 	estimator  stages.Estimator
 	passes     int // of estimator Flow; AutoPasses until they are known
 	ablation   stages.Ablation
 	cluster    *stages.Clustering
-	backend    stages.LinkBackend
-	ns3        *stages.NS3 // what runs the link cases of backend NS3Backend
-	program    string      // its identity
+	backend    stages.Backend
+	ns3        *ns3.Simulator // what runs the link cases of backend NS3Backend
+	program    string         // its identity
 	workers    int
 	partitions int
 	domains    int
@@ -235,13 +237,13 @@ func Resume(scenario string, o Options) (*Run, error) {
 	return r, os.Chtimes(lake.statePath(place{scenario: scenario}, "spec.json"), now, now)
 }
 
-func newRun(lake *Lake, sp spec, net *stages.Network, o Options) (*Run, error) {
+func newRun(lake *Lake, sp spec, net *topology.Network, o Options) (*Run, error) {
 	r := &Run{
 		lake: lake, spec: sp, net: net, estimator: o.Estimator, passes: o.Passes, ablation: o.Ablation, workers: o.Workers, partitions: o.Partitions, domains: max(1, o.ExactWorkers), buffer: o.SwitchBuffer,
 		memory: o.MemoryBytes, log: o.Log, progress: o.Progress, began: time.Now(), beganCPU: processorSeconds(), sound: map[string]bool{}, passing: o.passing, cluster: o.Cluster, keep: o.Keep, share: o.Share, choose: o.Share.choice(),
-		backend: o.LinkBackend, ns3: &stages.NS3{Path: o.NS3, Timeout: o.NS3Timeout},
+		backend: o.LinkBackend, ns3: &ns3.Simulator{Path: o.NS3, Timeout: o.NS3Timeout},
 	}
-	if err := stages.CheckLinkBackend(r.backend, r.estimator); err != nil {
+	if err := stages.CheckBackend(r.backend, r.estimator); err != nil {
 		return nil, err
 	}
 	if r.passes == 0 {
@@ -258,7 +260,7 @@ func newRun(lake *Lake, sp spec, net *stages.Network, o Options) (*Run, error) {
 	}
 	r.unlimit = func() {}
 	var err error
-	if r.router, err = stages.NewRouter(net, sp.Seed); err != nil {
+	if r.router, err = topology.NewRouter(net, sp.Seed); err != nil {
 		return nil, err
 	}
 	if o.ReadOnly {

@@ -14,7 +14,8 @@ import (
 
 	"parsimon/datasets"
 	"parsimon/simkernel"
-	"parsimon/stages"
+	"parsimon/stages/topology"
+	"parsimon/stages/workload"
 )
 
 // A Scenario is topology, workload, transport and seed: everything the results depend on, and
@@ -43,7 +44,7 @@ type Scenario struct {
 type topologySpec struct {
 	file  string
 	graph *graphSpec
-	clos  stages.ClosSpec
+	clos  topology.ClosSpec
 }
 
 // A workloadSpec is a flow file, a workload of the lake or services.
@@ -60,10 +61,10 @@ type workloadSpec struct {
 
 type serviceSpec struct {
 	name, vnet   string
-	matrix       *stages.Matrix // from a file; else
+	matrix       *workload.Matrix // from a file; else
 	matrixKind   string
 	matrixSeed   uint64
-	sizes        *stages.SizeCDF
+	sizes        *workload.SizeCDF
 	sigma, share float64
 	poisson      bool
 	racks        []int   // nil: all
@@ -178,7 +179,7 @@ func parseTime(text string) (int64, error) {
 
 // setTopology takes a topology file, or one that ships, by its name.
 func (s *Scenario) setTopology(name string) error {
-	_, err := stages.TopologyFiles(name)
+	_, err := topology.Files(name)
 	if err == nil {
 		s.topology.file = name
 		return nil
@@ -243,20 +244,20 @@ func (s *Scenario) SetDuration(text string) error {
 }
 
 // intact builds the topology as it is before anything fails.
-func (s *Scenario) intact() (n *stages.Network, err error) {
+func (s *Scenario) intact() (n *topology.Network, err error) {
 	switch {
 	case s.topology.file != "":
-		n, err = stages.ReadTopology(s.topology.file)
+		n, err = topology.Read(s.topology.file)
 	case s.topology.graph != nil:
-		n, err = stages.NewNetwork(s.topology.graph.nodes, s.topology.graph.cables)
+		n, err = topology.NewNetwork(s.topology.graph.nodes, s.topology.graph.cables)
 	default:
-		n, err = stages.Clos(s.topology.clos)
+		n, err = topology.Clos(s.topology.clos)
 	}
 	return n, err
 }
 
 // Network builds the topology, with the failed cables down.
-func (s *Scenario) Network() (*stages.Network, error) {
+func (s *Scenario) Network() (*topology.Network, error) {
 	n, err := s.intact()
 	if err != nil {
 		return nil, err
@@ -279,11 +280,11 @@ func (s *Scenario) Network() (*stages.Network, error) {
 // Workload is what to generate on the network, whose racks the matrices are made for: by pods if
 // all pods have the same number of racks, else as if in one pod; likewise for a service that is
 // confined to some racks.
-func (s *Scenario) Workload(n *stages.Network) (*stages.Workload, error) {
+func (s *Scenario) Workload(n *topology.Network) (*workload.Workload, error) {
 	if s.traced() {
 		return nil, errors.New("the flows come from a trace, there is nothing to generate")
 	}
-	w := &stages.Workload{MaxLoad: s.workload.maxLoad, DurationNS: s.workload.durationNS, Flows: s.workload.flowsCount}
+	w := &workload.Workload{MaxLoad: s.workload.maxLoad, DurationNS: s.workload.durationNS, Flows: s.workload.flowsCount}
 	span := map[string][]int32{}
 	for _, v := range s.workload.vnets {
 		hosts, err := n.HostList(v.hosts)
@@ -317,7 +318,7 @@ func (s *Scenario) Workload(n *stages.Network) (*stages.Workload, error) {
 		if m == nil && pairs == nil {
 			pods, racks := n.Pods(), len(n.Racks())
 			if v.racks != nil || hosts != nil {
-				pods, racks = 1, stages.HostRacks(n, v.racks, hosts)
+				pods, racks = 1, workload.HostRacks(n, v.racks, hosts)
 			}
 			if racks == 0 {
 				return nil, fmt.Errorf("service %q: no host of virtual network %q stands in its racks", v.name, v.vnet)
@@ -325,11 +326,11 @@ func (s *Scenario) Workload(n *stages.Network) (*stages.Workload, error) {
 			if racks%pods != 0 {
 				pods = 1
 			}
-			if m, err = stages.NewMatrixOf(v.matrixKind, pods, racks/pods, v.matrixSeed); err != nil {
+			if m, err = workload.NewMatrixOf(v.matrixKind, pods, racks/pods, v.matrixSeed); err != nil {
 				return nil, fmt.Errorf("service %q: %w", v.name, err)
 			}
 		}
-		w.Services = append(w.Services, stages.Service{
+		w.Services = append(w.Services, workload.Service{
 			Name: v.name, VNet: v.vnet, Matrix: m, Sizes: v.sizes, Sigma: v.sigma, Share: v.share, Racks: v.racks, Hosts: hosts,
 			Pairs: pairs, Poisson: v.poisson, TwinOf: v.twinOf,
 		})

@@ -5,13 +5,13 @@ import (
 	"strings"
 
 	"parsimon/simkernel"
-	"parsimon/stages"
+	"parsimon/stages/topology"
 )
 
 // A graphSpec is a network said node by node and cable by cable.
 type graphSpec struct {
-	nodes  []stages.Node
-	cables []stages.Cable
+	nodes  []topology.Node
+	cables []topology.Cable
 }
 
 // readGraph reads a network of named hosts and switches. Ids count the hosts and then the switches,
@@ -32,7 +32,7 @@ func (s *Scenario) readGraph(f field) error {
 		}
 	}
 	err := f.object(map[string]func(field) error{
-		"hosts": list(stages.KindHost), "switches": list(stages.KindSwitch),
+		"hosts": list(topology.KindHost), "switches": list(topology.KindSwitch),
 		"bandwidth": bandwidth(&bandwidthBps), "delay": delay(&delayNS),
 		"cables": func(f field) (err error) {
 			cables, err = f.list()
@@ -42,7 +42,7 @@ func (s *Scenario) readGraph(f field) error {
 	if err != nil {
 		return err
 	}
-	for _, kind := range []string{stages.KindHost, stages.KindSwitch} {
+	for _, kind := range []string{topology.KindHost, topology.KindSwitch} {
 		for _, item := range names[kind] {
 			name, err := item.text()
 			if err != nil {
@@ -52,11 +52,11 @@ func (s *Scenario) readGraph(f field) error {
 				return item.failf("is %q, want a name of its own, without a colon", name)
 			}
 			ids[name] = int32(len(ids))
-			g.nodes = append(g.nodes, stages.Node{ID: ids[name], Name: name, Kind: kind, Pod: -1, Rack: -1})
+			g.nodes = append(g.nodes, topology.Node{ID: ids[name], Name: name, Kind: kind, Pod: -1, Rack: -1})
 		}
 	}
 	for _, item := range cables {
-		c := stages.Cable{BandwidthBps: bandwidthBps, DelayNS: delayNS}
+		c := topology.Cable{BandwidthBps: bandwidthBps, DelayNS: delayNS}
 		ends := func(f field) error {
 			text, err := f.text()
 			if err != nil {
@@ -84,8 +84,8 @@ func (s *Scenario) readGraph(f field) error {
 		}
 		g.cables = append(g.cables, c)
 	}
-	_, err = stages.NewNetwork(g.nodes, g.cables)
-	var bad *stages.TopologyError
+	_, err = topology.NewNetwork(g.nodes, g.cables)
+	var bad *topology.Error
 	if errors.As(err, &bad) && bad.Cable >= 0 {
 		return cables[bad.Cable].fail(err)
 	}
@@ -99,7 +99,7 @@ func (s *Scenario) readGraph(f field) error {
 func (g *graphSpec) canonical() *canonicalGraph {
 	c := &canonicalGraph{}
 	for _, v := range g.nodes {
-		if v.Kind == stages.KindHost {
+		if v.Kind == topology.KindHost {
 			c.Hosts = append(c.Hosts, v.Name)
 		} else {
 			c.Switches = append(c.Switches, v.Name)

@@ -13,7 +13,8 @@ import (
 	"slices"
 
 	"parsimon/simkernel"
-	"parsimon/stages"
+	"parsimon/stages/topology"
+	"parsimon/stages/workload"
 )
 
 // canonicalVersion changes whenever the same scenario would come to other rows: a change of how
@@ -157,7 +158,7 @@ func (s *Scenario) canonicalTopology() (c canonicalTopology, err error) {
 		c.Clos = &canonicalClos{k.Pods, k.RacksPerPod, k.HostsPerRack, k.Planes, k.SpinesPerPlane, k.HostBps, k.FabricBps, k.HostDelayNS, k.FabricDelayNS}
 		return c, nil
 	}
-	files, err := stages.TopologyFiles(s.topology.file)
+	files, err := topology.Files(s.topology.file)
 	if err != nil {
 		return c, err
 	}
@@ -171,7 +172,7 @@ func (s *Scenario) canonicalTopology() (c canonicalTopology, err error) {
 	return c, nil
 }
 
-func (s *Scenario) canonicalWorkload(n *stages.Network) (c canonicalWorkload, err error) {
+func (s *Scenario) canonicalWorkload(n *topology.Network) (c canonicalWorkload, err error) {
 	if s.workload.ingested != nil {
 		c.Ingested = s.workload.ingested.digests()
 		c.FromNS, c.ToNS = s.workload.fromNS, s.workload.toNS
@@ -266,7 +267,7 @@ func (s *Scenario) digestFile(path string) (string, error) {
 
 // digestMatrix and digestSizes go by the numbers, so that a comment in a file changes nothing, and
 // a matrix that was made is told by what was made.
-func digestMatrix(m *stages.Matrix) string {
+func digestMatrix(m *workload.Matrix) string {
 	if m == nil { // the service goes by pairs
 		return ""
 	}
@@ -279,7 +280,7 @@ func digestMatrix(m *stages.Matrix) string {
 	return digestBytes(b)
 }
 
-func digestSizes(c *stages.SizeCDF) string {
+func digestSizes(c *workload.SizeCDF) string {
 	var b []byte
 	for _, p := range c.Points() {
 		b = binary.LittleEndian.AppendUint64(b, uint64(p.Bytes))

@@ -8,7 +8,7 @@ import (
 
 	"parsimon/datasets"
 	"parsimon/simkernel"
-	"parsimon/stages"
+	"parsimon/stages/topology"
 )
 
 // A scenarioReader reads one file into a scenario.
@@ -96,7 +96,7 @@ func (r *scenarioReader) readTopology(f field) error {
 				}
 				return r.parseTopologyFile(path, data)
 			}
-			if _, err := stages.TopologyFiles(path); err != nil {
+			if _, err := topology.Files(path); err != nil {
 				return err
 			}
 			r.topology.file = path
@@ -138,7 +138,7 @@ func (s *Scenario) parseTopologyFile(file string, data []byte) error {
 }
 
 func (s *Scenario) readClos(f field) error {
-	c := stages.ClosSpec{}
+	c := topology.ClosSpec{}
 	const most = 1 << 22
 	over := func(x float64) bool { return x > 0 && x <= most }
 	err := f.object(map[string]func(field) error{

@@ -6,7 +6,8 @@ import (
 	"strings"
 
 	"parsimon/datasets"
-	"parsimon/stages"
+	"parsimon/stages/topology"
+	"parsimon/stages/workload"
 )
 
 func (r *scenarioReader) readServices(f field) error {
@@ -28,7 +29,7 @@ func (r *scenarioReader) readServices(f field) error {
 }
 
 func (r *scenarioReader) readService(item field) (serviceSpec, error) {
-	s := serviceSpec{matrixKind: stages.MatrixUniform, matrixSeed: 1, sigma: 1, share: 1}
+	s := serviceSpec{matrixKind: workload.MatrixUniform, matrixSeed: 1, sigma: 1, share: 1}
 	said := map[string]field{}
 	note := func(key string, read func(field) error) func(field) error {
 		return func(f field) error {
@@ -105,7 +106,7 @@ func readArrivals(f field, s *serviceSpec) error {
 }
 
 // matrixKinds are the matrices that are made for a network.
-var matrixKinds = []string{stages.MatrixUniform, stages.MatrixDatabase, stages.MatrixWebServer, stages.MatrixHadoop}
+var matrixKinds = []string{workload.MatrixUniform, workload.MatrixDatabase, workload.MatrixWebServer, workload.MatrixHadoop}
 
 func (r *scenarioReader) readMatrix(f field, s *serviceSpec) error {
 	kind := func(f field) error {
@@ -124,7 +125,7 @@ func (r *scenarioReader) readMatrix(f field, s *serviceSpec) error {
 		if err != nil {
 			return err
 		}
-		s.matrix, err = stages.ReadMatrix(path)
+		s.matrix, err = workload.ReadMatrix(path)
 		return err
 	}
 	if f.isObject() {
@@ -146,11 +147,11 @@ func (r *scenarioReader) readSizes(f field, s *serviceSpec) error {
 		return err
 	}
 	if data, err := datasets.Read(datasets.Sizes, text); err == nil {
-		s.sizes, err = stages.ParseSizeCDF(text, data)
+		s.sizes, err = workload.ParseSizeCDF(text, data)
 		return err
 	}
 	if bytes, err := parseQuantity(text, bytesUnits); err == nil {
-		if s.sizes, err = stages.NewSizeCDF([]stages.SizePoint{{Bytes: bytes, Percent: 100}}); err != nil {
+		if s.sizes, err = workload.NewSizeCDF([]workload.SizePoint{{Bytes: bytes, Percent: 100}}); err != nil {
 			return f.failf("is %s: %w", text, err)
 		}
 		return nil
@@ -162,7 +163,7 @@ func (r *scenarioReader) readSizes(f field, s *serviceSpec) error {
 	if err != nil {
 		return err
 	}
-	s.sizes, err = stages.ReadSizeCDF(path)
+	s.sizes, err = workload.ReadSizeCDF(path)
 	return err
 }
 
@@ -208,7 +209,7 @@ func readPairs(f field, s *serviceSpec) (err error) {
 }
 
 // hostPairs finds the nodes that pairs name; nil for none.
-func hostPairs(n *stages.Network, pairs []field) ([][2]int32, error) {
+func hostPairs(n *topology.Network, pairs []field) ([][2]int32, error) {
 	var out [][2]int32
 	for _, item := range pairs {
 		text, err := item.text()

@@ -10,7 +10,8 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"parsimon/stages"
+	"parsimon/stages/topology"
+	"parsimon/stages/workload"
 )
 
 // Two hosts on each of two switches; twins on pairs of hosts.
@@ -54,7 +55,7 @@ func TestGraphScenario(t *testing.T) {
 	if d := n.Links[6]; len(n.Hosts()) != 4 || len(n.Links) != 10 || d.Src != 3 || d.Dst != 5 || d.BandwidthBps != 25e9 || d.DelayNS != 2000 || n.Links[0].BandwidthBps != 10e9 {
 		t.Errorf("%+v", n)
 	}
-	if v, ok := n.Node(5); !ok || v.Name != "right" || v.Kind != stages.KindSwitch {
+	if v, ok := n.Node(5); !ok || v.Name != "right" || v.Kind != topology.KindSwitch {
 		t.Errorf("%+v", v)
 	}
 	w, err := s.Workload(n)
@@ -116,17 +117,17 @@ func TestGraphScenarioErrors(t *testing.T) {
 		}
 		s, err := LoadScenario(graphFile(t, text))
 		if err == nil {
-			var n *stages.Network
-			var w *stages.Workload
+			var n *topology.Network
+			var w *workload.Workload
 			if n, err = s.Network(); err == nil {
 				w, err = s.Workload(n)
 			}
 			if err == nil {
-				r, e := stages.NewRouter(n, 1)
+				r, e := topology.NewRouter(n, 1)
 				if e != nil {
 					t.Fatal(e)
 				}
-				_, err = stages.NewPlan(r, w)
+				_, err = workload.NewPlan(r, w)
 			}
 		}
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -16,7 +16,8 @@ import (
 	"parsimon/datasets"
 	"parsimon/schema"
 	"parsimon/simkernel"
-	"parsimon/stages"
+	"parsimon/stages/topology"
+	"parsimon/stages/workload"
 )
 
 const tinyScenario = `# three racks
@@ -94,11 +95,11 @@ func TestLoadScenario(t *testing.T) {
 		b.VNet != "blue" || b.Sizes.Mean() != 50+0.5*(100+1901.0/2) || b.Sigma != 2 || b.Share != 3 || len(b.Racks) != 2 || b.Matrix.Racks() != 2 {
 		t.Errorf("%+v", w)
 	}
-	r, err := stages.NewRouter(n, s.Seed)
+	r, err := topology.NewRouter(n, s.Seed)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p, err := stages.NewPlan(r, w); err != nil || p.MaxLoad < 0.4-1e-9 || p.MaxLoad > 0.4+1e-9 {
+	if p, err := workload.NewPlan(r, w); err != nil || p.MaxLoad < 0.4-1e-9 || p.MaxLoad > 0.4+1e-9 {
 		t.Errorf("plan %+v, %v", p, err)
 	}
 }
@@ -118,11 +119,11 @@ func TestShippedScenarios(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := stages.NewRouter(n, s.Seed)
+		r, err := topology.NewRouter(n, s.Seed)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := stages.NewPlan(r, w)
+		p, err := workload.NewPlan(r, w)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -446,12 +447,12 @@ func TestVNetSpansSomeHosts(t *testing.T) {
 	if got := w.Services[1].Hosts; !slices.Equal(got, []int32{0, 1, 4}) || w.Services[0].Hosts != nil {
 		t.Fatalf("hosts %v and %v", w.Services[0].Hosts, got)
 	}
-	router, err := stages.NewRouter(n, 1)
+	router, err := topology.NewRouter(n, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	seen := map[string]map[int32]bool{"": {}, "blue": {}}
-	_, err = stages.Generate(t.Context(), n, router, w, 1, sinkFunc(func(rec arrow.Record) error {
+	_, err = workload.Generate(t.Context(), n, router, w, 1, sinkFunc(func(rec arrow.Record) error {
 		vnet := rec.Column(schema.Flows.Index("vnet")).(*array.String)
 		for _, end := range []string{"src", "dst"} {
 			for i, h := range rec.Column(schema.Flows.Index(end)).(*array.Int32).Int32Values() {

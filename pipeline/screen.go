@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/stages"
 )
 
@@ -240,9 +241,9 @@ func (r *Run) eachSlowdown(do func(row int64, service string, idealNS, fctNS int
 		return err
 	}
 	in := r.lake.read(schema.Slowdowns, partsOf(sampled, schema.Slowdowns), []string{"flow_row", "service", "ideal_ns", "fct_ns", "slowdown"}, nil)
-	return byName(in, func(b batch) {
-		rows, ideals, fcts := b.int64s("flow_row"), b.int64s("ideal_ns"), b.int64s("fct_ns")
-		service, slowdowns := b.strings("service"), b.float64s("slowdown")
+	return columns.EachBatch(in, func(b columns.Batch) {
+		rows, ideals, fcts := b.Int64s("flow_row"), b.Int64s("ideal_ns"), b.Int64s("fct_ns")
+		service, slowdowns := b.Strings("service"), b.Float64s("slowdown")
 		for i, row := range rows {
 			do(row, service.Value(i), ideals[i], fcts[i], slowdowns[i])
 		}

@@ -15,6 +15,7 @@ import (
 
 	"parsimon/schema"
 	"parsimon/stages"
+	"parsimon/stages/ingest"
 )
 
 // A SweepPlan says what fails, one after the other, and what makes a failure bad.
@@ -313,7 +314,7 @@ func (r *Run) servicePercentiles(ctx context.Context) (percentilesOf, error) {
 			quantile_cont(slowdown, 0.99), quantile_cont(slowdown, 0.999)
 		FROM %s GROUP BY GROUPING SETS ((service), ())`, AllFlows, Side{r.spec.ScenarioID, r.Variant()}.scan(r.lake, schema.Slowdowns)))
 	if err != nil {
-		return nil, stages.FirstLine(err)
+		return nil, ingest.FirstLine(err)
 	}
 	defer rows.Close()
 	out := percentilesOf{}

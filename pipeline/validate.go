@@ -15,12 +15,18 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
 	"github.com/apache/arrow/go/v17/arrow/memory"
-	_ "github.com/marcboeker/go-duckdb/v2" // the engine behind database/sql
+
+	"parsimon/stages/ingest"
+	"parsimon/stages/rng"
+
+	_ "github.com/marcboeker/go-duckdb/v2"
 
 	"parsimon/queries"
 	"parsimon/schema"
 	"parsimon/stages"
 )
+
+// the engine behind database/sql
 
 // A Validation holds an estimate against a truth.
 type Validation struct {
@@ -76,7 +82,7 @@ func (r *Run) Validate(ctx context.Context, truthFile string, w Window) (*Valida
 	} else if info.IsDir() {
 		return nil, fmt.Errorf("truth %s: is a directory, want a Parquet file", truthFile)
 	} else {
-		truth = stages.EscapeGlob(truthFile)
+		truth = ingest.EscapeGlob(truthFile)
 	}
 	db, err := r.openDuckDB()
 	if err != nil {
@@ -90,7 +96,7 @@ func (r *Run) Validate(ctx context.Context, truthFile string, w Window) (*Valida
 		}
 	}
 	if v.Rows, v.Matched, err = compareQuantiles(ctx, db, estimates, truth); err != nil {
-		return nil, fmt.Errorf("estimate against %s: %w", v.Truth, stages.FirstLine(err))
+		return nil, fmt.Errorf("estimate against %s: %w", v.Truth, ingest.FirstLine(err))
 	}
 	switch {
 	case v.Rows != nil:
@@ -115,15 +121,15 @@ var truthTypes = map[string][]string{
 
 // checkTruth checks a truth file, its path escaped: that it has flow_id, unique, and fct_ns, positive.
 func checkTruth(ctx context.Context, db *sql.DB, truth string) error {
-	from := " FROM read_parquet(" + stages.QuoteSQL(truth) + ", hive_partitioning=false)"
+	from := " FROM read_parquet(" + ingest.QuoteSQL(truth) + ", hive_partitioning=false)"
 	rows, err := db.QueryContext(ctx, "SELECT *"+from+" LIMIT 0")
 	if err != nil {
-		return stages.FirstLine(err)
+		return ingest.FirstLine(err)
 	}
 	defer rows.Close()
 	types, err := rows.ColumnTypes()
 	if err := errors.Join(err, rows.Err()); err != nil {
-		return stages.FirstLine(err)
+		return ingest.FirstLine(err)
 	}
 	have, names := map[string]string{}, []string(nil)
 	for _, t := range types {
@@ -149,7 +155,7 @@ func checkTruth(ctx context.Context, db *sql.DB, truth string) error {
 		FROM t`).Scan(&nulls, &bad, &badID, &repeated, &repeatedID)
 	switch {
 	case err != nil:
-		return stages.FirstLine(err)
+		return ingest.FirstLine(err)
 	case nulls > 0:
 		return fmt.Errorf("%d rows have no flow_id or no fct_ns", nulls)
 	case bad > 0:
@@ -164,12 +170,12 @@ func checkTruth(ctx context.Context, db *sql.DB, truth string) error {
 // no flow has both. matched is the share of the estimated flows that have a truth.
 func compareQuantiles(ctx context.Context, db *sql.DB, estimates, truth string) (out []ValidationRow, matched float64, err error) {
 	var estimated int64
-	if err := db.QueryRowContext(ctx, "SELECT count(*) FROM read_parquet("+stages.QuoteSQL(estimates)+")").Scan(&estimated); err != nil {
+	if err := db.QueryRowContext(ctx, "SELECT count(*) FROM read_parquet("+ingest.QuoteSQL(estimates)+")").Scan(&estimated); err != nil {
 		return nil, 0, err
 	}
 	rows, err := db.QueryContext(ctx, fmt.Sprintf(`
 		SELECT e.flow_row, e.size_bytes, e.slowdown, t.fct_ns / e.ideal_ns
-		FROM read_parquet(%s) e JOIN read_parquet(%s, hive_partitioning=false) t USING (flow_id) ORDER BY e.flow_row`, stages.QuoteSQL(estimates), stages.QuoteSQL(truth)))
+		FROM read_parquet(%s) e JOIN read_parquet(%s, hive_partitioning=false) t USING (flow_id) ORDER BY e.flow_row`, ingest.QuoteSQL(estimates), ingest.QuoteSQL(truth)))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -223,7 +229,7 @@ func (s *sample) compare() []ValidationRow {
 	for rep := range replicates {
 		total := 0
 		for i, row := range s.rows {
-			u := stages.NewStream(uint64(rep), stages.StreamBootstrap, uint64(row))
+			u := rng.New(uint64(rep), rng.Bootstrap, uint64(row))
 			weight[i] = stages.PoissonOne(u.Uint64())
 			total += int(weight[i])
 		}
@@ -297,7 +303,7 @@ func (r *Run) compareTiers(ctx context.Context, db *sql.DB, w Window) ([]TierQue
 		return nil, nil // it answers no waits
 	}
 	glob := func(dir string) string {
-		return stages.QuoteSQL(filepath.Join(r.lake.root, filepath.FromSlash(dir), "*.parquet"))
+		return ingest.QuoteSQL(filepath.Join(r.lake.root, filepath.FromSlash(dir), "*.parquet"))
 	}
 	waits := glob(r.variant().dir(schema.HopContributions))
 	if r.estimator == stages.Independent { // what it draws is no wait of the flow's own
@@ -310,7 +316,7 @@ func (r *Run) compareTiers(ctx context.Context, db *sql.DB, w Window) ([]TierQue
 		WHERE x.hop > 0 GROUP BY l.tier ORDER BY avg(x.last_wait_ns) DESC, l.tier`,
 		glob(r.exactStage(w).place.dir(schema.ExactHops)), waits, glob(r.base().dir(schema.Links))))
 	if err != nil {
-		return nil, fmt.Errorf("queueing by tier: %w", stages.FirstLine(err))
+		return nil, fmt.Errorf("queueing by tier: %w", ingest.FirstLine(err))
 	}
 	defer rows.Close()
 	var out []TierQueueing

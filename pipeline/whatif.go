@@ -14,7 +14,8 @@ import (
 	"strings"
 
 	"parsimon/schema"
-	"parsimon/stages"
+	"parsimon/stages/topology"
+	"parsimon/stages/workload"
 )
 
 // Changes make one scenario out of another.
@@ -29,7 +30,7 @@ type Changes struct {
 	// Bandwidth changes that of the selected cables: one, "A:B", or all of a tier.
 	Bandwidth []BandwidthChange
 	// Flows that change; the base's are shared where none does.
-	stages.FlowChanges
+	workload.FlowChanges
 
 	Name             string // of the scenario that comes of it; empty: the base's, and what was changed
 	AllowUnreachable bool
@@ -56,7 +57,7 @@ type canonicalFlowChange struct {
 // origin says how the flows of a run's scenario come of those of another.
 type origin struct {
 	base    spec
-	changes stages.FlowChanges
+	changes workload.FlowChanges
 }
 
 // Derive opens a scenario made from one that the lake holds (an id, the first letters of one, or a
@@ -118,7 +119,7 @@ func Derive(base string, c Changes, o Options) (*Run, error) {
 }
 
 // apply makes the changes to the network and to the canonical form, and says what they are in words.
-func (c *Changes) apply(n *stages.Network, canonical *canonicalScenario, seed uint64) (said []string, err error) {
+func (c *Changes) apply(n *topology.Network, canonical *canonicalScenario, seed uint64) (said []string, err error) {
 	fail := func(a, b int32) error {
 		canonical.Fail = append(canonical.Fail, [2]int32{a, b})
 		said = append(said, fmt.Sprintf("fail %d:%d", a, b))
@@ -165,8 +166,8 @@ func (c *Changes) apply(n *stages.Network, canonical *canonicalScenario, seed ui
 	}
 	slices.SortFunc(more.Bandwidth, func(a, b [3]int64) int { return slices.Compare(a[:], b[:]) })
 	for _, name := range slices.Sorted(maps.Keys(c.Scale)) {
-		if x := c.Scale[name]; !(x >= 0 && x <= stages.MaxScale) {
-			return nil, fmt.Errorf("scale: service %q by %v: must be 0 to %d", name, x, stages.MaxScale)
+		if x := c.Scale[name]; !(x >= 0 && x <= workload.MaxScale) {
+			return nil, fmt.Errorf("scale: service %q by %v: must be 0 to %d", name, x, workload.MaxScale)
 		}
 		said = append(said, fmt.Sprintf("%s × %v", name, c.Scale[name]))
 	}
@@ -214,7 +215,7 @@ func (r *Run) deriveFlows(ctx context.Context, chunks *chunkWriter) (*GenerateRe
 		return report, shared, err
 	}
 	flows := partsOf(records, schema.Flows)
-	changed, err := stages.ChangeFlows(ctx, r.net, r.from.changes, r.spec.Seed,
+	changed, err := workload.ChangeFlows(ctx, r.net, r.from.changes, r.spec.Seed,
 		func() schema.Batches { return r.lake.read(schema.Flows, flows, nil, nil) }, chunks)
 	report.Flows, report.FirstStartNS, report.LastStartNS = changed.Flows, changed.FirstStartNS, changed.LastStartNS
 	report.ExpectedMaxLoad = 0 // it was of the unchanged flows

@@ -16,6 +16,7 @@ import (
 
 	"parsimon/schema"
 	"parsimon/stages"
+	"parsimon/stages/workload"
 )
 
 const whatIfScenario = `topology:
@@ -193,7 +194,7 @@ func TestChangedFlows(t *testing.T) {
 		return flows
 	}
 	for _, factor := range []float64{0, 0.5, 2.5} {
-		flows := derive(Changes{FlowChanges: stages.FlowChanges{Scale: map[string]float64{"batch": factor}}})
+		flows := derive(Changes{FlowChanges: workload.FlowChanges{Scale: map[string]float64{"batch": factor}}})
 		for id, f := range before {
 			if g, ok := flows[id]; f.service == "web" && g != f || factor >= 1 && !ok {
 				t.Errorf("× %v: flow %d is %+v, was %+v", factor, id, g, f)
@@ -214,15 +215,15 @@ func TestChangedFlows(t *testing.T) {
 	for _, h := range racks[6] {
 		inside[h] = true
 	}
-	for id, f := range derive(Changes{FlowChanges: stages.FlowChanges{Move: map[string][]int{"web": {6}}}}) {
+	for id, f := range derive(Changes{FlowChanges: workload.FlowChanges{Move: map[string][]int{"web": {6}}}}) {
 		was := before[id]
 		if f.size != was.size || f.start != was.start || f.service == "batch" && f != was || f.service == "web" && !(inside[f.src] && inside[f.dst]) {
 			t.Fatalf("moved: flow %d is %+v, was %+v", id, f, was)
 		}
 	}
 	for _, bad := range []Changes{
-		{FlowChanges: stages.FlowChanges{Scale: map[string]float64{"none": 2}}},
-		{FlowChanges: stages.FlowChanges{Move: map[string][]int{"web": {99}}}},
+		{FlowChanges: workload.FlowChanges{Scale: map[string]float64{"none": 2}}},
+		{FlowChanges: workload.FlowChanges{Move: map[string][]int{"web": {99}}}},
 		{Fail: []string{"pod0-tor0:pod1-tor0"}},
 		{FailRandom: 99, FailTier: "fabric-spine"},
 		{Bandwidth: []BandwidthChange{{"no-tier", 1e9}}},

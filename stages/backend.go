@@ -9,11 +9,11 @@ import (
 )
 
 // A LinkBackend says what simulates link cases.
-type LinkBackend uint8
+type Backend uint8
 
 const (
 	// Kernel is the link kernel, package simkernel.
-	Kernel LinkBackend = iota
+	Kernel Backend = iota
 	// NS3Backend is the paper's ns-3, a program of its own (NS3). It answers FCTs alone.
 	NS3Backend
 )
@@ -21,16 +21,16 @@ const (
 var linkBackendNames = []string{"kernel", "ns3"}
 
 // String is the backend's name, as in --link-backend.
-func (b LinkBackend) String() string { return linkBackendNames[b] }
+func (b Backend) String() string { return linkBackendNames[b] }
 
 // LinkBackendNames lists the backends.
-func LinkBackendNames() []string { return linkBackendNames }
+func BackendNames() []string { return linkBackendNames }
 
 // ParseLinkBackend finds a backend by name.
-func ParseLinkBackend(name string) (LinkBackend, error) {
+func ParseBackend(name string) (Backend, error) {
 	for i, n := range linkBackendNames {
 		if n == name {
-			return LinkBackend(i), nil
+			return Backend(i), nil
 		}
 	}
 	return 0, fmt.Errorf("no link backend %q: must be one of %v", name, linkBackendNames)
@@ -39,7 +39,7 @@ func ParseLinkBackend(name string) (LinkBackend, error) {
 var errNS3Estimator = errors.New("ns-3 does not say what each packet waited, which estimator flow goes by: --link-backend ns3 goes with --estimator independent")
 
 // CheckLinkBackend says whether an estimator can go by what a backend answers.
-func CheckLinkBackend(b LinkBackend, e Estimator) error {
+func CheckBackend(b Backend, e Estimator) error {
 	if b == NS3Backend && e != Independent {
 		return errNS3Estimator
 	}

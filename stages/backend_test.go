@@ -3,7 +3,7 @@ package stages
 import "testing"
 
 func TestBackendOfEstimator(t *testing.T) {
-	if err := CheckLinkBackend(NS3Backend, Flow); err == nil || CheckLinkBackend(NS3Backend, Independent) != nil || CheckLinkBackend(Kernel, Flow) != nil {
+	if err := CheckBackend(NS3Backend, Flow); err == nil || CheckBackend(NS3Backend, Independent) != nil || CheckBackend(Kernel, Flow) != nil {
 		t.Errorf("estimator flow: %v", err)
 	}
 }

@@ -10,7 +10,9 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/memory"
 
 	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/simkernel"
+	"parsimon/stages/rng"
 )
 
 // The paper's bucketing constants (§3.3): a bucket holds at least bucketMin delays, and its largest
@@ -71,7 +73,7 @@ func (b *Bucketer) Bucket(ctx context.Context, in schema.Batches, buckets, contr
 		n := b.bucketLink(from, to)
 		stats.Links++
 		stats.Buckets += int64(n)
-		if b.buckets.rows() >= batchRows/16 {
+		if b.buckets.rows() >= columns.BatchRows/16 {
 			if err := b.buckets.flush(buckets); err != nil {
 				return stats, err
 			}
@@ -91,17 +93,17 @@ func (b *Bucketer) Bucket(ctx context.Context, in schema.Batches, buckets, contr
 func (b *Bucketer) gather(in schema.Batches) error {
 	b.link, b.flowRow, b.flowID, b.size, b.delay = b.link[:0], b.flowRow[:0], b.flowID[:0], b.size[:0], b.delay[:0]
 	b.hop, b.hops = b.hop[:0], b.hops[:0]
-	return forEach(in, func(rec arrow.Record) error {
-		b.link = append(b.link, int32s(rec, "link_id")...)
-		b.flowRow = append(b.flowRow, int64s(rec, "flow_row")...)
-		b.flowID = append(b.flowID, int64s(rec, "flow_id")...)
-		b.size = append(b.size, int64s(rec, "size_bytes")...)
-		b.hop = append(b.hop, int16s(rec, "hop")...)
-		b.hops = append(b.hops, int16s(rec, "hops")...)
-		ideal := int64s(rec, "ideal_ns")
-		for i, fct := range int64s(rec, "fct_ns") {
+	return columns.ForEach(in, func(rec arrow.Record) error {
+		b.link = append(b.link, columns.Int32s(rec, "link_id")...)
+		b.flowRow = append(b.flowRow, columns.Int64s(rec, "flow_row")...)
+		b.flowID = append(b.flowID, columns.Int64s(rec, "flow_id")...)
+		b.size = append(b.size, columns.Int64s(rec, "size_bytes")...)
+		b.hop = append(b.hop, columns.Int16s(rec, "hop")...)
+		b.hops = append(b.hops, columns.Int16s(rec, "hops")...)
+		ideal := columns.Int64s(rec, "ideal_ns")
+		for i, fct := range columns.Int64s(rec, "fct_ns") {
 			if fct < ideal[i] {
-				return fmt.Errorf("hop_delays: flow %d on link %d has an FCT of %d ns below its ideal %d ns", int64s(rec, "flow_id")[i], int32s(rec, "link_id")[i], fct, ideal[i])
+				return fmt.Errorf("hop_delays: flow %d on link %d has an FCT of %d ns below its ideal %d ns", columns.Int64s(rec, "flow_id")[i], columns.Int32s(rec, "link_id")[i], fct, ideal[i])
 			}
 			b.delay = append(b.delay, fct-ideal[i])
 		}
@@ -125,7 +127,7 @@ func (b *Bucketer) bucketLink(from, to int) int {
 		slices.Sort(delays)
 		for _, i := range members {
 			row := from + int(i)
-			draw := NewStream(b.seed, StreamBucket, uint64(b.flowID[row]), uint64(b.hop[row]))
+			draw := rng.New(b.seed, rng.Bucket, uint64(b.flowID[row]), uint64(b.hop[row]))
 			b.contribution[row] = delays[draw.IntN(len(delays))] * float64(b.params.Packets(b.size[row]))
 		}
 		b.buckets.append(b.link[from], n, size[members[0]], size[members[len(members)-1]], delays)
@@ -154,8 +156,8 @@ func (b *Bucketer) emit(sink schema.Sink) error {
 	least := slices.Min(b.flowRow)
 	order := b.sorter.order(len(b.link), func(i int) uint64 { return uint64(b.flowRow[i]-least)<<10 | uint64(b.hop[i]) })
 	var out contributionRows
-	for at := 0; at < len(order); at += batchRows {
-		for _, i := range order[at:min(len(order), at+batchRows)] {
+	for at := 0; at < len(order); at += columns.BatchRows {
+		for _, i := range order[at:min(len(order), at+columns.BatchRows)] {
 			out.append(b.flowRow[i], b.hop[i], b.hops[i], b.link[i], b.contribution[i], 0)
 		}
 		if err := out.flush(sink); err != nil {
@@ -182,7 +184,7 @@ func (c *contributionRows) flush(out schema.Sink) error {
 	if len(c.flowRow) == 0 {
 		return nil
 	}
-	err := writeColumns(out, schema.HopContributions, len(c.flowRow), column(c.flowRow), column(c.hop), column(c.hops), column(c.link), column(c.delay), column(c.wait))
+	err := columns.Write(out, schema.HopContributions, len(c.flowRow), columns.Of(c.flowRow), columns.Of(c.hop), columns.Of(c.hops), columns.Of(c.link), columns.Of(c.delay), columns.Of(c.wait))
 	c.flowRow, c.hop, c.hops, c.link, c.delay, c.wait = c.flowRow[:0], c.hop[:0], c.hops[:0], c.link[:0], c.delay[:0], c.wait[:0]
 	return err
 }
@@ -210,7 +212,7 @@ func (c *bucketColumns) flush(out schema.Sink) error {
 	if len(c.link) == 0 {
 		return nil
 	}
-	err := writeColumns(out, schema.DelayBuckets, len(c.link), column(c.link), column(c.bucket), column(c.lo), column(c.hi), column(c.n), c.delays.NewArray())
+	err := columns.Write(out, schema.DelayBuckets, len(c.link), columns.Of(c.link), columns.Of(c.bucket), columns.Of(c.lo), columns.Of(c.hi), columns.Of(c.n), c.delays.NewArray())
 	c.link, c.bucket, c.lo, c.hi, c.n = c.link[:0], c.bucket[:0], c.lo[:0], c.hi[:0], c.n[:0]
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/simkernel"
 )
 
@@ -28,21 +29,21 @@ func (c *captured) Write(rec arrow.Record) error {
 	for i, col := range rec.Columns() {
 		switch col := col.(type) {
 		case *array.Int16:
-			cols[i] = column(slices.Clone(col.Int16Values()))
+			cols[i] = columns.Of(slices.Clone(col.Int16Values()))
 		case *array.Int32:
-			cols[i] = column(slices.Clone(col.Int32Values()))
+			cols[i] = columns.Of(slices.Clone(col.Int32Values()))
 		case *array.Int64:
-			cols[i] = column(slices.Clone(col.Int64Values()))
+			cols[i] = columns.Of(slices.Clone(col.Int64Values()))
 		case *array.Float64:
-			cols[i] = column(slices.Clone(col.Float64Values()))
+			cols[i] = columns.Of(slices.Clone(col.Float64Values()))
 		case *array.Binary:
-			var all arena
-			all.addAll(col, 0, col.Len())
+			var all columns.Arena
+			all.AddAll(col, 0, col.Len())
 			order := make([]int32, col.Len())
 			for k := range order {
 				order[k] = int32(k)
 			}
-			cols[i] = new(binaryColumn).of(&all, order)
+			cols[i] = new(columns.Binary).Of(&all, order)
 		default:
 			col.Retain()
 			cols[i] = col
@@ -67,14 +68,14 @@ func (c *captured) rewound() *captured { return &captured{recs: c.recs} }
 
 func ints64(c *captured, name string) (out []int64) {
 	for _, r := range c.recs {
-		out = append(out, int64s(r, name)...)
+		out = append(out, columns.Int64s(r, name)...)
 	}
 	return out
 }
 
 func floats64(c *captured, name string) (out []float64) {
 	for _, r := range c.recs {
-		out = append(out, float64s(r, name)...)
+		out = append(out, columns.Float64s(r, name)...)
 	}
 	return out
 }
@@ -174,14 +175,14 @@ func TestBucketDrawsFromTheFlowsOwnBucket(t *testing.T) {
 	byLink := map[int32][]bucket{}
 	total := 0
 	for _, r := range buckets.recs {
-		lists := named(r, "delays").(*array.List)
-		for i, link := range int32s(r, "link_id") {
+		lists := columns.Named(r, "delays").(*array.List)
+		for i, link := range columns.Int32s(r, "link_id") {
 			from, to := lists.ValueOffsets(i)
 			d := lists.ListValues().(*array.Float64).Float64Values()[from:to]
-			if !slices.IsSorted(d) || int64(len(d)) != int64s(r, "n")[i] {
+			if !slices.IsSorted(d) || int64(len(d)) != columns.Int64s(r, "n")[i] {
 				t.Fatalf("link %d: delays out of order or miscounted", link)
 			}
-			byLink[link] = append(byLink[link], bucket{int64s(r, "size_min_bytes")[i], int64s(r, "size_max_bytes")[i], d})
+			byLink[link] = append(byLink[link], bucket{columns.Int64s(r, "size_min_bytes")[i], columns.Int64s(r, "size_max_bytes")[i], d})
 			total += len(d)
 		}
 	}
@@ -195,8 +196,8 @@ func TestBucketDrawsFromTheFlowsOwnBucket(t *testing.T) {
 	last := int64(-1)
 	var rank float64
 	for _, r := range contributions.recs {
-		link := int32s(r, "link_id")
-		for i, row := range int64s(r, "flow_row") {
+		link := columns.Int32s(r, "link_id")
+		for i, row := range columns.Int64s(r, "flow_row") {
 			if row < last {
 				t.Fatal("contributions are not ordered by flow")
 			}
@@ -204,7 +205,7 @@ func TestBucketDrawsFromTheFlowsOwnBucket(t *testing.T) {
 			s := size[row]
 			at := slices.IndexFunc(byLink[link[i]], func(b bucket) bool { return s >= b.lo && s <= b.hi })
 			b := byLink[link[i]][at]
-			pos := slices.IndexFunc(b.delays, func(d float64) bool { return d*float64(p.Packets(s)) == float64s(r, "delay_ns")[i] })
+			pos := slices.IndexFunc(b.delays, func(d float64) bool { return d*float64(p.Packets(s)) == columns.Float64s(r, "delay_ns")[i] })
 			if pos < 0 {
 				t.Fatalf("flow row %d: its delay on link %d is not of its bucket", row, link[i])
 			}
@@ -217,7 +218,7 @@ func TestBucketDrawsFromTheFlowsOwnBucket(t *testing.T) {
 	again := map[[2]int64]float64{}
 	for _, r := range contributions.recs {
 		for i := range int(r.NumRows()) {
-			again[[2]int64{int64(int32s(r, "link_id")[i]), int64s(r, "flow_row")[i]}] = float64s(r, "delay_ns")[i]
+			again[[2]int64{int64(columns.Int32s(r, "link_id")[i]), columns.Int64s(r, "flow_row")[i]}] = columns.Float64s(r, "delay_ns")[i]
 		}
 	}
 	rec := in.recs[0]
@@ -228,7 +229,7 @@ func TestBucketDrawsFromTheFlowsOwnBucket(t *testing.T) {
 		}
 		for _, r := range c.recs {
 			for i := range int(r.NumRows()) {
-				if again[[2]int64{int64(int32s(r, "link_id")[i]), int64s(r, "flow_row")[i]}] != float64s(r, "delay_ns")[i] {
+				if again[[2]int64{int64(columns.Int32s(r, "link_id")[i]), columns.Int64s(r, "flow_row")[i]}] != columns.Float64s(r, "delay_ns")[i] {
 					t.Fatal("a link's draws depend on the partition it is in")
 				}
 			}

@@ -12,7 +12,9 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/simkernel"
+	"parsimon/stages/topology"
 )
 
 // Clustering says which links are alike, so that one link case answers for all of them (paper, §3.5 and
@@ -71,12 +73,12 @@ func FeatureColumns() []string {
 
 // Features works out the features of the links in [lo, hi), into features, by link id. It reads their
 // rows of table hops, each link's in start order.
-func (c *Clustering) Features(ctx context.Context, n *Network, p *simkernel.Params, loads *Loads, lo, hi int32, hops schema.Batches, features []LinkFeatures) error {
+func (c *Clustering) Features(ctx context.Context, n *topology.Network, p *simkernel.Params, loads *Loads, lo, hi int32, hops schema.Batches, features []LinkFeatures) error {
 	var x featureMaker
 	flows := make([][]featureFlow, hi-lo)
-	err := forEach(hops, func(rec arrow.Record) error {
-		link, first := int32s(rec, "link_id"), int32s(rec, "first_link")
-		size, start, delay := int64s(rec, "size_bytes"), int64s(rec, "start_ns"), int64s(rec, "path_delay_ns")
+	err := columns.ForEach(hops, func(rec arrow.Record) error {
+		link, first := columns.Int32s(rec, "link_id"), columns.Int32s(rec, "first_link")
+		size, start, delay := columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns"), columns.Int64s(rec, "path_delay_ns")
 		for i, id := range link {
 			if id >= lo && id < hi {
 				flows[id-lo] = append(flows[id-lo], featureFlow{size[i], start[i], delay[i], first[i]})
@@ -363,17 +365,17 @@ func WriteClusters(clusters []LinkCluster, out schema.Sink) error {
 		link, representative = append(link, c.Link), append(representative, c.Representative)
 		distance, members = append(distance, c.Distance), append(members, c.Members)
 	}
-	return writeColumns(out, schema.LinkClusters, len(link), column(link), column(representative), column(distance), column(members))
+	return columns.Write(out, schema.LinkClusters, len(link), columns.Of(link), columns.Of(representative), columns.Of(distance), columns.Of(members))
 }
 
 // ReadClusters reads table link_clusters: by link id the representative, -1 for links without flows.
-func ReadClusters(n *Network, in schema.Batches) ([]int32, error) {
+func ReadClusters(n *topology.Network, in schema.Batches) ([]int32, error) {
 	of := make([]int32, len(n.Links))
 	for i := range of {
 		of[i] = -1
 	}
-	err := forEach(in, func(rec arrow.Record) error {
-		link, representative := int32s(rec, "link_id"), int32s(rec, "representative")
+	err := columns.ForEach(in, func(rec arrow.Record) error {
+		link, representative := columns.Int32s(rec, "link_id"), columns.Int32s(rec, "representative")
 		for i, id := range link {
 			if id < 0 || int(id) >= len(of) || representative[i] < 0 || int(representative[i]) >= len(of) {
 				return fmt.Errorf("link_clusters has link %d represented by %d, the topology has %d links", id, representative[i], len(of))

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"parsimon/simkernel"
+	"parsimon/stages/topology"
+	"parsimon/stages/topology/topologytest"
 )
 
 // randomFeatures are links of two classes in a few groups of near ones, some without flows.
@@ -94,7 +96,7 @@ func TestExpectedFeatures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := Clos(mustResolve(t))
+	n, err := topology.Clos(topologytest.MustResolve(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,17 +11,19 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/simkernel"
+	"parsimon/stages/topology"
 )
 
 // Detours are the flows that failures move, each a set of cables that are down, one failure at a time. ECMP is
 // consistent: only the flows that cross such a cable move.
 type Detours struct {
-	net      *Network
+	net      *topology.Network
 	params   *simkernel.Params
-	base     *Router
-	ablation []*Router // by failure: of the network without its cables
-	fails    [][]int32 // by link: the failures that take it down
+	base     *topology.Router
+	ablation []*topology.Router // by failure: of the network without its cables
+	fails    [][]int32          // by link: the failures that take it down
 
 	flows  []detour // by flow row and cable
 	links  []int32  // their new paths
@@ -48,7 +50,7 @@ const leaves = -1
 
 // NewDetours prepares for failures, each of those cables, by their ends. base is the router of the network as it
 // is.
-func NewDetours(n *Network, p *simkernel.Params, base *Router, seed uint64, failures [][][2]int32) (*Detours, error) {
+func NewDetours(n *topology.Network, p *simkernel.Params, base *topology.Router, seed uint64, failures [][][2]int32) (*Detours, error) {
 	d := &Detours{net: n, params: p, base: base, fails: make([][]int32, len(n.Links))}
 	failing := *n
 	for failure, cables := range failures {
@@ -63,7 +65,7 @@ func NewDetours(n *Network, p *simkernel.Params, base *Router, seed uint64, fail
 				d.fails[i] = append(d.fails[i], int32(failure))
 			}
 		}
-		r, err := NewRouter(&failing, seed)
+		r, err := topology.NewRouter(&failing, seed)
 		if err != nil {
 			return nil, err
 		}
@@ -86,12 +88,12 @@ func (d *Detours) Route(ctx context.Context, firstRow int64, in schema.Batches) 
 	var path, other, failed []int32
 	var ideal simkernel.IdealPath
 	row := firstRow
-	err := forEach(in, func(rec arrow.Record) error {
+	err := columns.ForEach(in, func(rec arrow.Record) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		ids, sizes, starts := int64s(rec, "flow_id"), int64s(rec, "size_bytes"), int64s(rec, "start_ns")
-		srcs, dsts := int32s(rec, "src"), int32s(rec, "dst")
+		ids, sizes, starts := columns.Int64s(rec, "flow_id"), columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns")
+		srcs, dsts := columns.Int32s(rec, "src"), columns.Int32s(rec, "dst")
 		for i, id := range ids {
 			var err error
 			if path, err = d.base.Path(id, srcs[i], dsts[i], path); err != nil && !isUnreachable(err) {
@@ -124,7 +126,7 @@ func (d *Detours) Route(ctx context.Context, firstRow int64, in schema.Batches) 
 }
 
 func isUnreachable(err error) bool {
-	var no *UnreachableError
+	var no *topology.UnreachableError
 	return errors.As(err, &no)
 }
 
@@ -138,7 +140,7 @@ func (c *DetourChunk) add(d *Detours, f detour, from, to []int32, ideal *simkern
 		link := &d.net.Links[l]
 		f.pathDelay += link.DelayNS
 		f.pathSend += d.params.SendNS(d.params.PayloadBytes+d.params.HeaderBytes, link.BandwidthBps) +
-			d.params.SendNS(d.params.AckBytes, d.net.Links[Reverse(l)].BandwidthBps)
+			d.params.SendNS(d.params.AckBytes, d.net.Links[topology.Reverse(l)].BandwidthBps)
 		ideal.Add(link.BandwidthBps, link.DelayNS)
 		if !slices.Contains(from, l) {
 			c.moves = append(c.moves, move{l, f.failure, at, int16(k)})

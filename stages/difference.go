@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"parsimon/schema"
+	"parsimon/stages/topology"
 )
 
 // A Difference is what a failure adds to the FCT of one flow.
@@ -42,7 +43,7 @@ func (s *Simulator) Differences(ctx context.Context, lo, hi int32, hops schema.B
 		link := s.net.Links[id]
 		observed := order[s.starts[id-lo]:s.starts[id-lo+1]]
 		s.order = observed
-		own, err := s.delays(ctx, link, s.loads.Links[Reverse(id)], &stats[moves[0].failure])
+		own, err := s.delays(ctx, link, s.loads.Links[topology.Reverse(id)], &stats[moves[0].failure])
 		if err != nil {
 			return out, err
 		}
@@ -59,7 +60,7 @@ func (s *Simulator) Differences(ctx context.Context, lo, hi int32, hops schema.B
 			s.rows.truncate(rows)
 			changed, out = s.moved(d, link, observed, before, moves[:n], changed[:0], out)
 			s.order = changed
-			if own, err = s.delays(ctx, link, d.loadAfter(Reverse(id), failure, s.loads.Links[Reverse(id)]), &stats[failure]); err != nil {
+			if own, err = s.delays(ctx, link, d.loadAfter(topology.Reverse(id), failure, s.loads.Links[topology.Reverse(id)]), &stats[failure]); err != nil {
 				return out, fmt.Errorf("%w, after failure %d", err, failure)
 			}
 			k := 0 // changed and here have those that stay in the same order
@@ -83,7 +84,7 @@ func (s *Simulator) Differences(ctx context.Context, lo, hi int32, hops schema.B
 
 // moved appends the link's rows as they are after the moves, which are by flow row; what a flow that leaves
 // was delayed goes out. Rows of flows that come are put behind all others.
-func (s *Simulator) moved(d *Detours, link Link, observed []int32, before []int64, moves []move, rows []int32, out []Difference) ([]int32, []Difference) {
+func (s *Simulator) moved(d *Detours, link topology.Link, observed []int32, before []int64, moves []move, rows []int32, out []Difference) ([]int32, []Difference) {
 	k := 0
 	for _, m := range moves {
 		f := &d.flows[m.flow]
@@ -103,7 +104,7 @@ func (s *Simulator) moved(d *Detours, link Link, observed []int32, before []int6
 }
 
 // join appends the row of a flow that comes to a link, its columns for estimator Flow included.
-func (h *hopColumns) join(d *Detours, link Link, f *detour, hop int16) {
+func (h *hopColumns) join(d *Detours, link topology.Link, f *detour, hop int16) {
 	path := d.links[f.path : f.path+f.hops]
 	prev, delayTo := int32(-1), int64(0)
 	for _, l := range path[:hop] {
@@ -127,7 +128,7 @@ func (h *hopColumns) truncate(n int) {
 
 // delays runs the case of the rows in s.order, the reverse link carrying that load, and returns what each is
 // delayed: FCT less ideal FCT there.
-func (s *Simulator) delays(ctx context.Context, link Link, reverse LinkLoad, stats *SimulateStats) ([]int64, error) {
+func (s *Simulator) delays(ctx context.Context, link topology.Link, reverse LinkLoad, stats *SimulateStats) ([]int64, error) {
 	if len(s.order) == 0 {
 		return nil, nil
 	}

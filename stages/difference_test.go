@@ -8,11 +8,14 @@ import (
 
 	"github.com/apache/arrow/go/v17/arrow"
 
+	"parsimon/schema/columns"
 	"parsimon/simkernel"
+	"parsimon/stages/topology"
+	"parsimon/stages/topology/topologytest"
 )
 
 // ownDelays runs all link cases and returns each flow's delay on each link it crosses.
-func ownDelays(t *testing.T, n *Network, p *simkernel.Params, hops *captured, loads *Loads) map[[2]int64]int64 {
+func ownDelays(t *testing.T, n *topology.Network, p *simkernel.Params, hops *captured, loads *Loads) map[[2]int64]int64 {
 	t.Helper()
 	sim, err := NewSimulator(n, *p, loads, Independent, 0)
 	if err != nil {
@@ -24,7 +27,7 @@ func ownDelays(t *testing.T, n *Network, p *simkernel.Params, hops *captured, lo
 	}
 	own := map[[2]int64]int64{}
 	for _, rec := range delays.recs {
-		link, row, fct, ideal := int32s(rec, "link_id"), int64s(rec, "flow_row"), int64s(rec, "fct_ns"), int64s(rec, "ideal_ns")
+		link, row, fct, ideal := columns.Int32s(rec, "link_id"), columns.Int64s(rec, "flow_row"), columns.Int64s(rec, "fct_ns"), columns.Int64s(rec, "ideal_ns")
 		for i := range link {
 			own[[2]int64{int64(link[i]), row[i]}] = fct[i] - ideal[i]
 		}
@@ -35,7 +38,7 @@ func ownDelays(t *testing.T, n *Network, p *simkernel.Params, hops *captured, lo
 // The differences of a failure are those of the delays that a scenario without the cable has, routed and
 // simulated from nothing, on the links whose flows are others; in any ranges of links and chunks of flows.
 func TestDifferencesAreThoseOfTheFailure(t *testing.T) {
-	n, err := Clos(mustResolve(t))
+	n, err := topology.Clos(topologytest.MustResolve(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +46,7 @@ func TestDifferencesAreThoseOfTheFailure(t *testing.T) {
 	flows := randomFlows(n, rand.New(rand.NewPCG(5, 6)), 3000)
 	hops, loads := routed(t, n, &p, flows)
 	before := ownDelays(t, n, &p, hops, loads)
-	r, err := NewRouter(n, 1)
+	r, err := topology.NewRouter(n, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +104,7 @@ func TestDifferencesAreThoseOfTheFailure(t *testing.T) {
 		found[[2]int64{int64(x.Failure), x.Row}] = x
 	}
 	for c, cables := range failures {
-		failed, err := Clos(mustResolve(t))
+		failed, err := topology.Clos(topologytest.MustResolve(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +159,7 @@ func TestDifferencesAreThoseOfTheFailure(t *testing.T) {
 func linksOf(hops *captured) map[int64][]int64 {
 	paths := map[int64][]int64{}
 	for _, rec := range hops.recs {
-		link, row := int32s(rec, "link_id"), int64s(rec, "flow_row")
+		link, row := columns.Int32s(rec, "link_id"), columns.Int64s(rec, "flow_row")
 		for i := range link {
 			paths[row[i]] = append(paths[row[i]], int64(link[i]))
 		}
@@ -166,14 +169,14 @@ func linksOf(hops *captured) map[int64][]int64 {
 
 // A host whose cable fails loses its flows, which are nowhere then.
 func TestDifferencesOfALostHost(t *testing.T) {
-	n, err := Clos(mustResolve(t))
+	n, err := topology.Clos(topologytest.MustResolve(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := simkernel.DefaultParams()
 	flows := randomFlows(n, rand.New(rand.NewPCG(7, 8)), 500)
 	hops, loads := routed(t, n, &p, flows)
-	r, err := NewRouter(n, 1)
+	r, err := topology.NewRouter(n, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +209,7 @@ func TestDifferencesOfALostHost(t *testing.T) {
 	}
 	host := min(cables[0][0], cables[0][1])
 	want := int64(0)
-	src, dst := int32s(flows, "src"), int32s(flows, "dst")
+	src, dst := columns.Int32s(flows, "src"), columns.Int32s(flows, "dst")
 	for i := range src {
 		if src[i] == host || dst[i] == host {
 			want++

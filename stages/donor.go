@@ -8,6 +8,7 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"parsimon/schema"
+	"parsimon/schema/columns"
 )
 
 // Questions about flows that are not in the workload are answered from what happened to flows that
@@ -35,9 +36,9 @@ func LinkFlowColumns() []string { return []string{"link_id", "flow_row", "size_b
 // Read takes the flows of the link from table hops; rows of other links are passed over.
 func (l *LinkFlows) Read(link int32, hops schema.Batches) error {
 	l.rows, l.sizes, l.starts = l.rows[:0], l.sizes[:0], l.starts[:0]
-	err := forEach(hops, func(rec arrow.Record) error {
-		row, size, start := int64s(rec, "flow_row"), int64s(rec, "size_bytes"), int64s(rec, "start_ns")
-		for i, id := range int32s(rec, "link_id") {
+	err := columns.ForEach(hops, func(rec arrow.Record) error {
+		row, size, start := columns.Int64s(rec, "flow_row"), columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns")
+		for i, id := range columns.Int32s(rec, "link_id") {
 			if id == link {
 				l.rows, l.sizes, l.starts = append(l.rows, row[i]), append(l.sizes, size[i]), append(l.starts, start[i])
 			}

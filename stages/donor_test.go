@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"parsimon/schema"
+	"parsimon/schema/columns"
 )
 
 // linkFlows reads flows of one link, rows counted from 0 in start order, through table hops.
@@ -17,8 +18,8 @@ func linkFlows(t *testing.T, sizes, starts []int64) *LinkFlows {
 		rows[i], links[i] = int64(i), 7
 	}
 	var hops captured
-	err := writeColumns(&hops, schema.Hops, n, column(links), column(rows), column(rows), column(small), column(small), column(sizes), column(starts),
-		column(links), column(links), column(zeros), column(zeros), column(zeros))
+	err := columns.Write(&hops, schema.Hops, n, columns.Of(links), columns.Of(rows), columns.Of(rows), columns.Of(small), columns.Of(small), columns.Of(sizes), columns.Of(starts),
+		columns.Of(links), columns.Of(links), columns.Of(zeros), columns.Of(zeros), columns.Of(zeros))
 	if err != nil {
 		t.Fatal(err)
 	}

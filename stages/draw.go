@@ -9,7 +9,9 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/simkernel"
+	"parsimon/stages/rng"
 )
 
 // A Drawer draws what each hop contributes to each flow from the delay distributions of links that
@@ -49,9 +51,9 @@ func (d *Drawer) Draw(ctx context.Context, lo, hi int32, hops, buckets schema.Ba
 	}
 	b := &d.b
 	b.link, b.flowRow, b.hop, b.hops, b.contribution = b.link[:0], b.flowRow[:0], b.hop[:0], b.hops[:0], b.contribution[:0]
-	err := forEach(hops, func(rec arrow.Record) error {
-		link, row, id := int32s(rec, "link_id"), int64s(rec, "flow_row"), int64s(rec, "flow_id")
-		hop, of, size := int16s(rec, "hop"), int16s(rec, "hops"), int64s(rec, "size_bytes")
+	err := columns.ForEach(hops, func(rec arrow.Record) error {
+		link, row, id := columns.Int32s(rec, "link_id"), columns.Int64s(rec, "flow_row"), columns.Int64s(rec, "flow_id")
+		hop, of, size := columns.Int16s(rec, "hop"), columns.Int16s(rec, "hops"), columns.Int64s(rec, "size_bytes")
 		for i, l := range link {
 			if l < lo || l >= hi {
 				continue
@@ -67,7 +69,7 @@ func (d *Drawer) Draw(ctx context.Context, lo, hi int32, hops, buckets schema.Ba
 				return 1
 			})
 			delays := have[min(at, len(have)-1)].delays
-			draw := NewStream(d.seed, StreamBucket, uint64(id[i]), uint64(hop[i]))
+			draw := rng.New(d.seed, rng.Bucket, uint64(id[i]), uint64(hop[i]))
 			b.link, b.flowRow, b.hop, b.hops = append(b.link, l), append(b.flowRow, row[i]), append(b.hop, hop[i]), append(b.hops, of[i])
 			b.contribution = append(b.contribution, delays[draw.IntN(len(delays))]*float64(d.params.Packets(size[i])))
 		}
@@ -86,9 +88,9 @@ func (d *Drawer) readBuckets(lo, hi int32, in schema.Batches) error {
 	for l := lo; l < hi; l++ {
 		wanted[d.of[l]] = true
 	}
-	return forEach(in, func(rec arrow.Record) error {
-		link, largest := int32s(rec, "link_id"), int64s(rec, "size_max_bytes")
-		lists := named(rec, "delays").(*array.List)
+	return columns.ForEach(in, func(rec arrow.Record) error {
+		link, largest := columns.Int32s(rec, "link_id"), columns.Int64s(rec, "size_max_bytes")
+		lists := columns.Named(rec, "delays").(*array.List)
 		values := lists.ListValues().(*array.Float64).Float64Values()
 		for i, l := range link {
 			if wanted[l] {

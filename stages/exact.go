@@ -11,7 +11,9 @@ import (
 	"sync/atomic"
 
 	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/simkernel"
+	"parsimon/stages/topology"
 )
 
 // ExactOptions bound a whole-network simulation.
@@ -47,7 +49,7 @@ type ExactStats struct {
 // at each hop. It is the truth that estimates are measured against (simkernel.Network says what is
 // modelled). Memory follows the flows in the network, not the trace. progress, if not nil, is told
 // the packet-hops of flows as they finish.
-func Exact(ctx context.Context, n *Network, r *Router, p simkernel.Params, flows schema.Batches, o ExactOptions, fcts, hops schema.Sink, progress func(int64)) (ExactStats, error) {
+func Exact(ctx context.Context, n *topology.Network, r *topology.Router, p simkernel.Params, flows schema.Batches, o ExactOptions, fcts, hops schema.Sink, progress func(int64)) (ExactStats, error) {
 	x := &exact{ctx: ctx, net: n, router: r, params: p, in: flows, o: o, fcts: fcts, hops: hops, progress: progress, active: map[int64]exactFlow{}}
 	if x.o.ToNS == 0 {
 		x.o.ToNS = math.MaxInt64
@@ -111,7 +113,7 @@ func (x *exact) buffered() error {
 func (x *exact) deepest(engine *simkernel.Network) {
 	held := map[int32]int64{}
 	for _, l := range x.net.Links {
-		if v, _ := x.net.Node(l.Src); v.Kind != KindHost {
+		if v, _ := x.net.Node(l.Src); v.Kind != topology.KindHost {
 			if deepest := engine.Counters(l.ID).MaxQueueBytes; deepest > 0 {
 				held[l.Src] += deepest + x.params.PayloadBytes + x.params.HeaderBytes
 			}
@@ -132,8 +134,8 @@ type exactFlow struct {
 
 type exact struct {
 	ctx        context.Context
-	net        *Network
-	router     *Router
+	net        *topology.Network
+	router     *topology.Router
 	params     simkernel.Params
 	in         schema.Batches
 	o          ExactOptions
@@ -155,7 +157,7 @@ func (x *exact) engineTopology(parts int) (links []simkernel.NetLink, hosts []bo
 	place := make(map[int32]int32, len(x.net.Nodes))
 	hosts = make([]bool, len(x.net.Nodes))
 	for i, v := range x.net.Nodes {
-		place[v.ID], hosts[i] = int32(i), v.Kind == KindHost
+		place[v.ID], hosts[i] = int32(i), v.Kind == topology.KindHost
 	}
 	for _, l := range x.net.Links {
 		links = append(links, simkernel.NetLink{SrcNode: place[l.Src], DstNode: place[l.Dst], BandwidthBps: l.BandwidthBps, DelayNS: l.DelayNS})
@@ -229,7 +231,7 @@ func (x *exact) more() (*simkernel.NetFlows, error) {
 		if err != nil {
 			return nil, err
 		}
-		chunk, err := x.chunk(int64s(rec, "flow_id"), int32s(rec, "src"), int32s(rec, "dst"), int64s(rec, "size_bytes"), int64s(rec, "start_ns"))
+		chunk, err := x.chunk(columns.Int64s(rec, "flow_id"), columns.Int32s(rec, "src"), columns.Int32s(rec, "dst"), columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns"))
 		rec.Release()
 		if err != nil || len(chunk.SizeBytes) > 0 {
 			return chunk, err
@@ -248,7 +250,7 @@ func (x *exact) chunk(id []int64, src, dst []int32, size, start []int64) (*simke
 		}
 		var err error
 		path, err = x.router.Path(id[i], src[i], dst[i], path)
-		var unreachable *UnreachableError
+		var unreachable *topology.UnreachableError
 		if errors.As(err, &unreachable) && x.o.AllowUnreachable {
 			x.stats.Unreachable++
 			continue
@@ -292,7 +294,7 @@ func (x *exact) take(r *simkernel.NetResults) error {
 		from = to
 	}
 	r.Reset()
-	if len(x.outFCT.row) < batchRows && len(x.outHops.row) < batchRows {
+	if len(x.outFCT.row) < columns.BatchRows && len(x.outHops.row) < columns.BatchRows {
 		return nil
 	}
 	return x.flush()
@@ -322,7 +324,7 @@ func (c *exactColumns) flush(out schema.Sink) error {
 	if len(c.row) == 0 {
 		return nil
 	}
-	err := writeColumns(out, schema.ExactFCTs, len(c.row), column(c.id), column(c.row), column(c.size), column(c.start), column(c.hops), column(c.ideal), column(c.fct), column(c.slowdown))
+	err := columns.Write(out, schema.ExactFCTs, len(c.row), columns.Of(c.id), columns.Of(c.row), columns.Of(c.size), columns.Of(c.start), columns.Of(c.hops), columns.Of(c.ideal), columns.Of(c.fct), columns.Of(c.slowdown))
 	c.id, c.row, c.size, c.start, c.fct, c.ideal = c.id[:0], c.row[:0], c.size[:0], c.start[:0], c.fct[:0], c.ideal[:0]
 	c.hops, c.slowdown = c.hops[:0], c.slowdown[:0]
 	return err
@@ -344,7 +346,7 @@ func (c *exactHopColumns) flush(out schema.Sink) error {
 	if len(c.row) == 0 {
 		return nil
 	}
-	err := writeColumns(out, schema.ExactHops, len(c.row), column(c.row), column(c.hop), column(c.link), column(c.wait), column(c.last))
+	err := columns.Write(out, schema.ExactHops, len(c.row), columns.Of(c.row), columns.Of(c.hop), columns.Of(c.link), columns.Of(c.wait), columns.Of(c.last))
 	c.row, c.hop, c.link, c.wait, c.last = c.row[:0], c.hop[:0], c.link[:0], c.wait[:0], c.last[:0]
 	return err
 }

@@ -10,12 +10,14 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/simkernel"
+	"parsimon/stages/topology"
 )
 
-func simulateExactly(t *testing.T, n *Network, flows []arrow.Record, o ExactOptions) (fcts, hops *captured, stats ExactStats) {
+func simulateExactly(t *testing.T, n *topology.Network, flows []arrow.Record, o ExactOptions) (fcts, hops *captured, stats ExactStats) {
 	t.Helper()
-	r, err := NewRouter(n, 1)
+	r, err := topology.NewRouter(n, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,18 +39,18 @@ func TestExactLaws(t *testing.T) {
 		t.Fatalf("%d flows reported, %d rows", stats.Flows, len(ints64(fcts, "flow_id")))
 	}
 	ids := slices.Sorted(slices.Values(ints64(fcts, "flow_id")))
-	if !slices.Equal(ids, int64s(flows, "flow_id")) {
+	if !slices.Equal(ids, columns.Int64s(flows, "flow_id")) {
 		t.Error("the flows reported are not the flows given")
 	}
 	var want int
 	queued := false
 	for _, r := range fcts.recs {
-		for i, fct := range int64s(r, "fct_ns") {
-			if fct < int64s(r, "ideal_ns")[i] {
-				t.Fatalf("flow %d beats its ideal", int64s(r, "flow_id")[i])
+		for i, fct := range columns.Int64s(r, "fct_ns") {
+			if fct < columns.Int64s(r, "ideal_ns")[i] {
+				t.Fatalf("flow %d beats its ideal", columns.Int64s(r, "flow_id")[i])
 			}
-			queued = queued || fct > int64s(r, "ideal_ns")[i]
-			want += int(int16s(r, "hops")[i])
+			queued = queued || fct > columns.Int64s(r, "ideal_ns")[i]
+			want += int(columns.Int16s(r, "hops")[i])
 		}
 	}
 	if !queued {
@@ -71,12 +73,12 @@ func TestExactLaws(t *testing.T) {
 func TestExactWindow(t *testing.T) {
 	n := testClos(t)
 	flows := randomFlows(n, rand.New(rand.NewPCG(4, 5)), 3000)
-	start := slices.Clone(int64s(flows, "start_ns"))
+	start := slices.Clone(columns.Int64s(flows, "start_ns"))
 	for i := range start {
 		start[i] += 1_790_000_000_000_000_000
 	}
 	cols := flows.Columns()
-	cols[schema.Flows.Index("start_ns")] = column(start)
+	cols[schema.Flows.Index("start_ns")] = columns.Of(start)
 	flows = array.NewRecord(flows.Schema(), cols, flows.NumRows())
 	o := ExactOptions{Domains: 2, FromNS: start[1000], ToNS: start[2000], WarmupNS: start[1000] - start[600]}
 	fcts, _, stats := simulateExactly(t, n, []arrow.Record{flows}, o)
@@ -98,7 +100,7 @@ func TestExactLoneFlow(t *testing.T) {
 			t.Errorf("flow %d: FCT %d, ideal %d, the estimate's ideal %d", i, f, ideal, ints64(slowdowns, "ideal_ns")[0])
 		}
 		// A short last packet can catch up with the full one before it; a flow of one packet cannot.
-		if w := ints64(hops, "wait_ns"); int64s(one, "size_bytes")[0] <= 1000 && slices.Max(w) != 0 {
+		if w := ints64(hops, "wait_ns"); columns.Int64s(one, "size_bytes")[0] <= 1000 && slices.Max(w) != 0 {
 			t.Errorf("flow %d waits alone: %v", i, w)
 		}
 	}

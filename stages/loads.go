@@ -7,7 +7,9 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/simkernel"
+	"parsimon/stages/topology"
 )
 
 // LinkLoad is what one link carries.
@@ -35,11 +37,11 @@ type Loads struct {
 }
 
 // ReadLoads adds up the link_loads rows of all chunks.
-func ReadLoads(n *Network, in schema.Batches) (*Loads, error) {
+func ReadLoads(n *topology.Network, in schema.Batches) (*Loads, error) {
 	l := &Loads{Links: make([]LinkLoad, len(n.Links)), FirstStartNS: math.MaxInt64, LastStartNS: math.MinInt64}
-	err := forEach(in, func(rec arrow.Record) error {
-		link, flows, bytes, packets := int32s(rec, "link_id"), int64s(rec, "flows"), int64s(rec, "bytes"), int64s(rec, "packets")
-		first, last := int64s(rec, "first_start_ns"), int64s(rec, "last_start_ns")
+	err := columns.ForEach(in, func(rec arrow.Record) error {
+		link, flows, bytes, packets := columns.Int32s(rec, "link_id"), columns.Int64s(rec, "flows"), columns.Int64s(rec, "bytes"), columns.Int64s(rec, "packets")
+		first, last := columns.Int64s(rec, "first_start_ns"), columns.Int64s(rec, "last_start_ns")
 		for i, id := range link {
 			if id < 0 || int(id) >= len(l.Links) {
 				return fmt.Errorf("link_loads names link %d, the topology has %d links", id, len(l.Links))
@@ -55,7 +57,7 @@ func ReadLoads(n *Network, in schema.Batches) (*Loads, error) {
 
 // Load is the link's offered load: the bytes of its flows, without headers, over what it could
 // carry from the workload's first start to its last (the paper's measure). 0 if that is no time.
-func (l *Loads) Load(link Link) float64 {
+func (l *Loads) Load(link topology.Link) float64 {
 	span := l.LastStartNS - l.FirstStartNS
 	if l.Links[link.ID].Flows == 0 || span <= 0 {
 		return 0
@@ -72,8 +74,8 @@ const leastAvailable = 0.1
 // traffic"): the ACKs of the flows on the reverse link, one per packet, over the time those flows
 // span from first to last start. A burst cannot be acknowledged faster than the reverse link sends
 // it, so the span is at least the time its packets need there.
-func (l *Loads) AvailableBps(p *simkernel.Params, link Link) int64 {
-	return availableBps(link.BandwidthBps, l.Links[Reverse(link.ID)], p)
+func (l *Loads) AvailableBps(p *simkernel.Params, link topology.Link) int64 {
+	return availableBps(link.BandwidthBps, l.Links[topology.Reverse(link.ID)], p)
 }
 
 // availableBps is that of a link of that bandwidth whose reverse carries the load. Both directions of a
@@ -90,7 +92,7 @@ func availableBps(bps int64, reverse LinkLoad, p *simkernel.Params) int64 {
 }
 
 // sources answers the available bandwidths of hosts' own links, each worked out once.
-func (l *Loads) sources(n *Network, p *simkernel.Params) func(first int32) int64 {
+func (l *Loads) sources(n *topology.Network, p *simkernel.Params) func(first int32) int64 {
 	known := map[int32]int64{}
 	return func(first int32) int64 {
 		bps, ok := known[first]

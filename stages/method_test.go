@@ -11,11 +11,14 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/simkernel"
+	"parsimon/stages/topology"
+	"parsimon/stages/topology/topologytest"
 )
 
 // randomFlows is a batch of table flows between the hosts of a network.
-func randomFlows(n *Network, rng *rand.Rand, count int) arrow.Record {
+func randomFlows(n *topology.Network, rng *rand.Rand, count int) arrow.Record {
 	hosts := n.Hosts()
 	var id, size, start []int64
 	var src, dst []int32
@@ -32,13 +35,13 @@ func randomFlows(n *Network, rng *rand.Rand, count int) arrow.Record {
 		src, dst = append(src, hosts[a]), append(dst, hosts[b])
 		label = append(label, "web")
 	}
-	return array.NewRecord(schema.Flows.Arrow(), []arrow.Array{column(id), column(src), column(dst), column(size), column(start), stringColumn(label), stringColumn(label), falseColumn(count)}, int64(count))
+	return array.NewRecord(schema.Flows.Arrow(), []arrow.Array{columns.Of(id), columns.Of(src), columns.Of(dst), columns.Of(size), columns.Of(start), columns.Strings(label), columns.Strings(label), columns.False(count)}, int64(count))
 }
 
 // routed routes the flows in memory.
-func routed(t *testing.T, n *Network, p *simkernel.Params, flows arrow.Record) (hops *captured, loads *Loads) {
+func routed(t *testing.T, n *topology.Network, p *simkernel.Params, flows arrow.Record) (hops *captured, loads *Loads) {
 	t.Helper()
-	r, err := NewRouter(n, 1)
+	r, err := topology.NewRouter(n, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +57,7 @@ func routed(t *testing.T, n *Network, p *simkernel.Params, flows arrow.Record) (
 }
 
 // journeys runs that many passes of estimator Flow in memory, links cut into that many partitions.
-func replays(t *testing.T, n *Network, p simkernel.Params, flows arrow.Record, partitions, passes int) (stats, contributions, slowdowns *captured) {
+func replays(t *testing.T, n *topology.Network, p simkernel.Params, flows arrow.Record, partitions, passes int) (stats, contributions, slowdowns *captured) {
 	t.Helper()
 	ctx := context.Background()
 	hops, loads := routed(t, n, &p, flows)
@@ -108,7 +111,7 @@ func replays(t *testing.T, n *Network, p simkernel.Params, flows arrow.Record, p
 }
 
 // method runs route, simulate, bucket and sample in memory, links cut into that many partitions.
-func method(t *testing.T, n *Network, flows arrow.Record, partitions int) (delays, stats, slowdowns *captured) {
+func method(t *testing.T, n *topology.Network, flows arrow.Record, partitions int) (delays, stats, slowdowns *captured) {
 	t.Helper()
 	ctx, p := context.Background(), simkernel.DefaultParams()
 	var contributions captured
@@ -140,9 +143,9 @@ func method(t *testing.T, n *Network, flows arrow.Record, partitions int) (delay
 	return delays, stats, slowdowns
 }
 
-func testClos(t *testing.T) *Network {
+func testClos(t *testing.T) *topology.Network {
 	t.Helper()
-	n, err := Clos(ClosSpec{Pods: 2, RacksPerPod: 3, HostsPerRack: 4, Planes: 2, SpinesPerPlane: 2, HostBps: 1e10, FabricBps: 4e10, HostDelayNS: 1000, FabricDelayNS: 1000})
+	n, err := topology.Clos(topology.ClosSpec{Pods: 2, RacksPerPod: 3, HostsPerRack: 4, Planes: 2, SpinesPerPlane: 2, HostBps: 1e10, FabricBps: 4e10, HostDelayNS: 1000, FabricDelayNS: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,14 +161,14 @@ func TestMethodLaws(t *testing.T) {
 
 	var hops int64
 	for _, r := range slowdowns.recs {
-		for i, x := range float64s(r, "slowdown") {
-			if x < 1 || int64s(r, "fct_ns")[i] < int64s(r, "ideal_ns")[i] {
-				t.Fatalf("flow %d: slowdown %v", int64s(r, "flow_id")[i], x)
+		for i, x := range columns.Float64s(r, "slowdown") {
+			if x < 1 || columns.Int64s(r, "fct_ns")[i] < columns.Int64s(r, "ideal_ns")[i] {
+				t.Fatalf("flow %d: slowdown %v", columns.Int64s(r, "flow_id")[i], x)
 			}
-			hops += int64(int16s(r, "hops")[i])
+			hops += int64(columns.Int16s(r, "hops")[i])
 		}
 	}
-	if !slices.Equal(ints64(slowdowns, "flow_id"), int64s(flows, "flow_id")) {
+	if !slices.Equal(ints64(slowdowns, "flow_id"), columns.Int64s(flows, "flow_id")) {
 		t.Error("slowdowns are not the flows, in order")
 	}
 	if got := int64(len(ints64(delays, "flow_id"))); got != hops {
@@ -173,11 +176,11 @@ func TestMethodLaws(t *testing.T) {
 	}
 	var sent, packets int64
 	for _, r := range stats.recs {
-		for i := range int32s(r, "link_id") {
-			sent += int64s(r, "packets_sent")[i]
-			packets += int64s(r, "packets")[i]
-			if avail, bw := int64s(r, "available_bps")[i], int64s(r, "bandwidth_bps")[i]; avail > bw || avail < bw/10 {
-				t.Errorf("link %d: %d of %d bps available", int32s(r, "link_id")[i], avail, bw)
+		for i := range columns.Int32s(r, "link_id") {
+			sent += columns.Int64s(r, "packets_sent")[i]
+			packets += columns.Int64s(r, "packets")[i]
+			if avail, bw := columns.Int64s(r, "available_bps")[i], columns.Int64s(r, "bandwidth_bps")[i]; avail > bw || avail < bw/10 {
+				t.Errorf("link %d: %d of %d bps available", columns.Int32s(r, "link_id")[i], avail, bw)
 			}
 		}
 	}
@@ -202,12 +205,12 @@ func TestMethodLaws(t *testing.T) {
 func TestLonelyFlowsAreIdeal(t *testing.T) {
 	n := testClos(t)
 	flows := randomFlows(n, rand.New(rand.NewPCG(9, 9)), 500)
-	start := slices.Clone(int64s(flows, "start_ns"))
+	start := slices.Clone(columns.Int64s(flows, "start_ns"))
 	for i := range start {
 		start[i] = int64(i) * 10_000_000
 	}
 	cols := flows.Columns()
-	cols[schema.Flows.Index("start_ns")] = column(start)
+	cols[schema.Flows.Index("start_ns")] = columns.Of(start)
 	lonely := array.NewRecord(flows.Schema(), cols, flows.NumRows())
 	_, _, drawn := method(t, n, lonely, 3)
 	_, _, played := replays(t, n, simkernel.DefaultParams(), lonely, 3, 2)
@@ -227,13 +230,13 @@ func TestJourneyLaws(t *testing.T) {
 	n, p := testClos(t), simkernel.DefaultParams()
 	flows := randomFlows(n, rand.New(rand.NewPCG(2, 3)), 6000)
 	stats, contributions, slowdowns := replays(t, n, p, flows, 1, 2)
-	if !slices.Equal(ints64(slowdowns, "flow_id"), int64s(flows, "flow_id")) {
+	if !slices.Equal(ints64(slowdowns, "flow_id"), columns.Int64s(flows, "flow_id")) {
 		t.Error("slowdowns are not the flows, in order")
 	}
 	sum := map[int64]float64{}
 	for _, r := range contributions.recs {
-		for i, row := range int64s(r, "flow_row") {
-			delay, wait := float64s(r, "delay_ns")[i], float64s(r, "wait_ns")[i]
+		for i, row := range columns.Int64s(r, "flow_row") {
+			delay, wait := columns.Float64s(r, "delay_ns")[i], columns.Float64s(r, "wait_ns")[i]
 			if wait < 0 || delay < wait {
 				t.Fatalf("flow row %d: a hop contributes %v ns, of which %v are wait", row, delay, wait)
 			}
@@ -242,8 +245,8 @@ func TestJourneyLaws(t *testing.T) {
 	}
 	slowed := 0
 	for _, r := range slowdowns.recs {
-		fct, ideal := int64s(r, "fct_ns"), int64s(r, "ideal_ns")
-		for i, row := range int64s(r, "flow_row") {
+		fct, ideal := columns.Int64s(r, "fct_ns"), columns.Int64s(r, "ideal_ns")
+		for i, row := range columns.Int64s(r, "flow_row") {
 			if math.Abs(sum[row]-float64(fct[i]-ideal[i])) > 0.5 || fct[i] < ideal[i] {
 				t.Fatalf("flow row %d: FCT %d, ideal %d, but its hops contribute %v", row, fct[i], ideal[i], sum[row])
 			}
@@ -275,22 +278,22 @@ func TestWindowIsChargedOnce(t *testing.T) {
 	n, p := testClos(t), simkernel.DefaultParams()
 	p.WindowBytes = 5000
 	hosts := n.Hosts()
-	flows := array.NewRecord(schema.Flows.Arrow(), []arrow.Array{column([]int64{1}), column(hosts[:1]), column(hosts[len(hosts)-1:]),
-		column([]int64{200_000}), column([]int64{0}), stringColumn([]string{""}), stringColumn([]string{""}), falseColumn(1)}, 1)
+	flows := array.NewRecord(schema.Flows.Arrow(), []arrow.Array{columns.Of([]int64{1}), columns.Of(hosts[:1]), columns.Of(hosts[len(hosts)-1:]),
+		columns.Of([]int64{200_000}), columns.Of([]int64{0}), columns.Strings([]string{""}), columns.Strings([]string{""}), columns.False(1)}, 1)
 	_, _, slowdowns := replays(t, n, p, flows, 1, 2)
 	r := slowdowns.recs[0]
 	// Six hops of 1,000 ns each way; a full packet takes 838.4 ns at 10 Gbps (twice) and 209.6 at 40
 	// (four times), its ACK 48 and 12. Five packets go every round trip, 200 in all.
 	roundTrip := 12*1000 + 2*838.4 + 4*209.6 + 2*48 + 4*12
-	want := 39*roundTrip + float64(int64s(r, "ideal_ns")[0]) - 195*838.4
-	if got := float64(int64s(r, "fct_ns")[0]); math.Abs(got/want-1) > 0.01 {
+	want := 39*roundTrip + float64(columns.Int64s(r, "ideal_ns")[0]) - 195*838.4
+	if got := float64(columns.Int64s(r, "fct_ns")[0]); math.Abs(got/want-1) > 0.01 {
 		t.Errorf("FCT %v ns, want about %v", got, want)
 	}
 }
 
 // ACK correction, by hand: 1,000 packets in 1 ms on the reverse link take 60 B each of this one.
 func TestAvailableBandwidth(t *testing.T) {
-	n, p := smallNetwork(t), simkernel.DefaultParams()
+	n, p := topologytest.SmallNetwork(t), simkernel.DefaultParams()
 	l := &Loads{Links: make([]LinkLoad, len(n.Links))}
 	l.Links[1] = LinkLoad{Flows: 10, Packets: 1000, Bytes: 1_000_000, FirstStartNS: 5, LastStartNS: 1_000_005}
 	if got, want := l.AvailableBps(&p, n.Links[0]), int64(1e10-1000*60*8*1000); got != want {

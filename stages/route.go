@@ -10,7 +10,9 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/simkernel"
+	"parsimon/stages/topology"
 )
 
 // RouteOptions change how Route treats flows without a path.
@@ -26,7 +28,7 @@ type RouteStats struct {
 	PacketHops  int64 // packets × links crossed: what the link cases will cost
 	Unreachable int64 // flows without a path; they have no hops
 	// UnreachableExamples are the first few flows without a path.
-	UnreachableExamples []*UnreachableError
+	UnreachableExamples []*topology.UnreachableError
 }
 
 // unreachableExamples is how many flows without a path are kept by name.
@@ -55,12 +57,12 @@ func RouteColumns() []string {
 // It holds the chunk in memory: about 50 bytes a flow and 30 a hop. A source or destination that is
 // no host, or is the same, and a size below 1 are errors naming the flow, as is a pair of hosts that
 // no path joins unless opt allows it. Nothing is written before the whole chunk has its paths.
-func Route(ctx context.Context, r *Router, p *simkernel.Params, in schema.Batches, chunk int32, firstRow int64, hops, loads schema.Sink, opt RouteOptions) (RouteStats, error) {
+func Route(ctx context.Context, r *topology.Router, p *simkernel.Params, in schema.Batches, chunk int32, firstRow int64, hops, loads schema.Sink, opt RouteOptions) (RouteStats, error) {
 	c := chunkPool.Get().(*routeChunk)
 	defer chunkPool.Put(c)
-	c.reset(r.net, p)
+	c.reset(r.Net, p)
 	var stats RouteStats
-	err := forEach(in, func(rec arrow.Record) error {
+	err := columns.ForEach(in, func(rec arrow.Record) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -115,30 +117,30 @@ type chunkHop struct {
 	hop              int16
 }
 
-func (c *routeChunk) reset(n *Network, p *simkernel.Params) {
+func (c *routeChunk) reset(n *topology.Network, p *simkernel.Params) {
 	c.flows, c.paths = c.flows[:0], c.paths[:0]
 	c.links = resize(c.links, len(n.Links))
 	for id, l := range n.Links {
 		c.links[id] = chunkLink{
 			delayNS: l.DelayNS,
-			sendNS:  p.SendNS(p.PayloadBytes+p.HeaderBytes, l.BandwidthBps) + p.SendNS(p.AckBytes, n.Links[Reverse(l.ID)].BandwidthBps),
+			sendNS:  p.SendNS(p.PayloadBytes+p.HeaderBytes, l.BandwidthBps) + p.SendNS(p.AckBytes, n.Links[topology.Reverse(l.ID)].BandwidthBps),
 		}
 	}
 }
 
 // add picks the paths of a batch of flows.
-func (c *routeChunk) add(r *Router, p *simkernel.Params, rec arrow.Record, opt RouteOptions, stats *RouteStats) error {
-	ids, sizes, starts := int64s(rec, "flow_id"), int64s(rec, "size_bytes"), int64s(rec, "start_ns")
-	srcs, dsts := int32s(rec, "src"), int32s(rec, "dst")
+func (c *routeChunk) add(r *topology.Router, p *simkernel.Params, rec arrow.Record, opt RouteOptions, stats *RouteStats) error {
+	ids, sizes, starts := columns.Int64s(rec, "flow_id"), columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns")
+	srcs, dsts := columns.Int32s(rec, "src"), columns.Int32s(rec, "dst")
 	for i, id := range ids {
 		if sizes[i] < 1 {
 			return fmt.Errorf("flow %d: size of %d bytes, must be at least 1", id, sizes[i])
 		}
 		before := len(c.paths)
-		paths, err := r.appendPath(id, srcs[i], dsts[i], c.paths)
+		paths, err := r.AppendPath(id, srcs[i], dsts[i], c.paths)
 		c.paths = paths
 		if err != nil {
-			var no *UnreachableError
+			var no *topology.UnreachableError
 			if !opt.AllowUnreachable || !errors.As(err, &no) {
 				return err
 			}
@@ -238,9 +240,9 @@ func (c *routeChunk) writeHops(ctx context.Context, firstRow int64, hops schema.
 			o.delayTo[k], o.pathDelay[k] = h.delayToNS, f.pathDelayNS
 			o.pathSend[k] = f.pathSendNS
 		}
-		err := writeColumns(hops, schema.Hops, len(rows), column(o.link), column(o.flowRow), column(o.id),
-			column(o.hop), column(o.hops), column(o.size), column(o.start), column(o.firstLink),
-			column(o.prevLink), column(o.delayTo), column(o.pathDelay), column(o.pathSend))
+		err := columns.Write(hops, schema.Hops, len(rows), columns.Of(o.link), columns.Of(o.flowRow), columns.Of(o.id),
+			columns.Of(o.hop), columns.Of(o.hops), columns.Of(o.size), columns.Of(o.start), columns.Of(o.firstLink),
+			columns.Of(o.prevLink), columns.Of(o.delayTo), columns.Of(o.pathDelay), columns.Of(o.pathSend))
 		if err != nil {
 			return err
 		}
@@ -263,6 +265,6 @@ func (c *routeChunk) writeLoads(chunk int32, loads schema.Sink) error {
 	if len(link) == 0 {
 		return nil
 	}
-	return writeColumns(loads, schema.LinkLoads, len(link), column(link), column(chunks), column(flows),
-		column(bytes), column(packets), column(first), column(last))
+	return columns.Write(loads, schema.LinkLoads, len(link), columns.Of(link), columns.Of(chunks), columns.Of(flows),
+		columns.Of(bytes), columns.Of(packets), columns.Of(first), columns.Of(last))
 }

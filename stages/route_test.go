@@ -11,7 +11,12 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/simkernel"
+	"parsimon/stages/topology"
+	"parsimon/stages/topology/topologytest"
+	"parsimon/stages/workload"
+	"parsimon/stages/workload/workloadtest"
 )
 
 // kept is a sink that copies columns out of batches, by name.
@@ -36,15 +41,15 @@ func (k *kept) Write(rec arrow.Record) error {
 	for _, c := range k.table.Columns {
 		switch c.Type.ID() {
 		case arrow.INT16:
-			for _, x := range int16s(rec, c.Name) {
+			for _, x := range columns.Int16s(rec, c.Name) {
 				k.ints[c.Name] = append(k.ints[c.Name], int64(x))
 			}
 		case arrow.INT32:
-			for _, x := range int32s(rec, c.Name) {
+			for _, x := range columns.Int32s(rec, c.Name) {
 				k.ints[c.Name] = append(k.ints[c.Name], int64(x))
 			}
 		case arrow.INT64:
-			k.ints[c.Name] = append(k.ints[c.Name], int64s(rec, c.Name)...)
+			k.ints[c.Name] = append(k.ints[c.Name], columns.Int64s(rec, c.Name)...)
 		}
 	}
 	return nil
@@ -52,22 +57,22 @@ func (k *kept) Write(rec arrow.Record) error {
 
 // flowBatches hands flows out as batches of table flows of so many rows.
 type flowBatches struct {
-	f    *flowTable
+	f    *workloadtest.FlowTable
 	at   int
 	rows int
 }
 
 func (b *flowBatches) Next() (arrow.Record, error) {
-	if b.at == len(b.f.id) {
+	if b.at == len(b.f.ID) {
 		return nil, io.EOF
 	}
-	lo, hi := b.at, min(b.at+b.rows, len(b.f.id))
+	lo, hi := b.at, min(b.at+b.rows, len(b.f.ID))
 	b.at = hi
 	var rec arrow.Record
 	f := b.f
-	err := writeColumns(sinkFunc(func(r arrow.Record) error { r.Retain(); rec = r; return nil }), schema.Flows, hi-lo,
-		column(f.id[lo:hi]), column(f.src[lo:hi]), column(f.dst[lo:hi]), column(f.size[lo:hi]), column(f.start[lo:hi]),
-		stringColumn(f.service[lo:hi]), stringColumn(f.vnet[lo:hi]), falseColumn(hi-lo))
+	err := columns.Write(sinkFunc(func(r arrow.Record) error { r.Retain(); rec = r; return nil }), schema.Flows, hi-lo,
+		columns.Of(f.ID[lo:hi]), columns.Of(f.Src[lo:hi]), columns.Of(f.Dst[lo:hi]), columns.Of(f.Size[lo:hi]), columns.Of(f.Start[lo:hi]),
+		columns.Strings(f.Service[lo:hi]), columns.Strings(f.VNet[lo:hi]), columns.False(hi-lo))
 	return rec, err
 }
 
@@ -78,9 +83,9 @@ type sinkFunc func(arrow.Record) error
 func (f sinkFunc) Write(rec arrow.Record) error { return f(rec) }
 
 func TestRouteLaws(t *testing.T) {
-	n := mustClos(t, smallClos(4))
-	r := mustRouter(t, n, 1)
-	flows, _ := generate(t, n, mixedWorkload(t, 30_000), 1)
+	n := topologytest.MustClos(t, topologytest.SmallClos(4))
+	r := topologytest.MustRouter(t, n, 1)
+	flows, _ := workloadtest.MustGenerate(t, n, workloadtest.MixedWorkload(t, 30_000), 1)
 	p := simkernel.DefaultParams()
 	const firstRow = 1_000_000
 	hops, loads := newKept(t, schema.Hops), newKept(t, schema.LinkLoads)
@@ -90,7 +95,7 @@ func TestRouteLaws(t *testing.T) {
 	}
 
 	// Rows out are the links of all paths, each once, with what the flow brings along.
-	byFlow := make([][]int64, len(flows.id)) // hop → row of hops
+	byFlow := make([][]int64, len(flows.ID)) // hop → row of hops
 	h := hops.ints
 	for k := range hops.rows {
 		f := h["flow_row"][k] - firstRow
@@ -106,8 +111,8 @@ func TestRouteLaws(t *testing.T) {
 	type load struct{ flows, bytes, packets, first, last int64 }
 	want := map[int64]*load{}
 	var path []int32
-	for f := range flows.id {
-		if path, err = r.Path(flows.id[f], flows.src[f], flows.dst[f], path); err != nil {
+	for f := range flows.ID {
+		if path, err = r.Path(flows.ID[f], flows.Src[f], flows.Dst[f], path); err != nil {
 			t.Fatal(err)
 		}
 		if len(byFlow[f]) != len(path) {
@@ -116,7 +121,7 @@ func TestRouteLaws(t *testing.T) {
 		var pathDelay, pathSend int64
 		for _, l := range path {
 			pathDelay += n.Links[l].DelayNS
-			pathSend += p.SendNS(p.PayloadBytes+p.HeaderBytes, n.Links[l].BandwidthBps) + p.SendNS(p.AckBytes, n.Links[Reverse(l)].BandwidthBps)
+			pathSend += p.SendNS(p.PayloadBytes+p.HeaderBytes, n.Links[l].BandwidthBps) + p.SendNS(p.AckBytes, n.Links[topology.Reverse(l)].BandwidthBps)
 		}
 		var before int64
 		prev := int64(-1)
@@ -126,25 +131,25 @@ func TestRouteLaws(t *testing.T) {
 				t.Fatalf("flow %d has no hop %d", f, hop)
 			}
 			got := []int64{h["link_id"][k], h["flow_id"][k], h["hops"][k], h["size_bytes"][k], h["start_ns"][k], h["first_link"][k], h["prev_link"][k], h["delay_to_link_ns"][k], h["path_delay_ns"][k], h["path_send_ns"][k]}
-			if expect := []int64{int64(l), flows.id[f], int64(len(path)), flows.size[f], flows.start[f], int64(path[0]), prev, before, pathDelay, pathSend}; !slices.Equal(got, expect) {
+			if expect := []int64{int64(l), flows.ID[f], int64(len(path)), flows.Size[f], flows.Start[f], int64(path[0]), prev, before, pathDelay, pathSend}; !slices.Equal(got, expect) {
 				t.Fatalf("flow %d, hop %d: %v, want %v", f, hop, got, expect)
 			}
 			before += n.Links[l].DelayNS
 			prev = int64(l)
 			w := want[int64(l)]
 			if w == nil {
-				w = &load{first: flows.start[f]}
+				w = &load{first: flows.Start[f]}
 				want[int64(l)] = w
 			}
 			w.flows++
-			w.bytes += flows.size[f]
-			w.packets += p.Packets(flows.size[f])
-			w.last = flows.start[f]
+			w.bytes += flows.Size[f]
+			w.packets += p.Packets(flows.Size[f])
+			w.last = flows.Start[f]
 		}
 		total += len(path)
-		packetHops += int64(len(path)) * p.Packets(flows.size[f])
+		packetHops += int64(len(path)) * p.Packets(flows.Size[f])
 	}
-	if hops.rows != total || stats.Hops != int64(total) || stats.Flows != int64(len(flows.id)) || stats.PacketHops != packetHops {
+	if hops.rows != total || stats.Hops != int64(total) || stats.Flows != int64(len(flows.ID)) || stats.PacketHops != packetHops {
 		t.Errorf("%d rows, stats %+v; want %d hops and %d packet-hops", hops.rows, stats, total, packetHops)
 	}
 	if len(want) != loads.rows {
@@ -176,18 +181,18 @@ func TestRouteLaws(t *testing.T) {
 }
 
 func TestRouteRefusesAndCounts(t *testing.T) {
-	n := wire(t, 6, 3, [2]int32{0, 3}, [2]int32{1, 3}, [2]int32{2, 4}, [2]int32{3, 5}, [2]int32{4, 5})
+	n := topologytest.Wire(t, 6, 3, [2]int32{0, 3}, [2]int32{1, 3}, [2]int32{2, 4}, [2]int32{3, 5}, [2]int32{4, 5})
 	if err := n.Fail(4, 5); err != nil {
 		t.Fatal(err)
 	}
-	r := mustRouter(t, n, 1)
+	r := topologytest.MustRouter(t, n, 1)
 	p := simkernel.DefaultParams()
 	table := func(rows ...[4]int64) *flowBatches {
-		f := &flowTable{t: t}
+		f := &workloadtest.FlowTable{T: t}
 		for _, x := range rows {
-			f.id, f.src, f.dst = append(f.id, x[0]), append(f.src, int32(x[1])), append(f.dst, int32(x[2]))
-			f.size, f.start = append(f.size, x[3]), append(f.start, 5)
-			f.service, f.vnet = append(f.service, ""), append(f.vnet, "")
+			f.ID, f.Src, f.Dst = append(f.ID, x[0]), append(f.Src, int32(x[1])), append(f.Dst, int32(x[2]))
+			f.Size, f.Start = append(f.Size, x[3]), append(f.Start, 5)
+			f.Service, f.VNet = append(f.Service, ""), append(f.VNet, "")
 		}
 		return &flowBatches{f: f, rows: 10}
 	}
@@ -235,16 +240,16 @@ func TestRouteRefusesAndCounts(t *testing.T) {
 }
 
 func BenchmarkRoute(b *testing.B) {
-	n := mustClos(b, largeClos(2))
-	r := mustRouter(b, n, 1)
-	w := &Workload{MaxLoad: 0.5, Flows: 131_072, Services: []Service{
-		{Name: "web", Matrix: mustMatrix(b, MatrixWebServer, 8, 48), Sizes: shippedSizes(b, "webserver"), Sigma: 2, Share: 1}}}
-	flows, _ := generate(b, n, w, 1)
+	n := topologytest.MustClos(b, topologytest.LargeClos(2))
+	r := topologytest.MustRouter(b, n, 1)
+	w := &workload.Workload{MaxLoad: 0.5, Flows: 131_072, Services: []workload.Service{
+		{Name: "web", Matrix: workloadtest.MustMatrix(b, workload.MatrixWebServer, 8, 48), Sizes: workloadtest.ShippedSizes(b, "webserver"), Sigma: 2, Share: 1}}}
+	flows, _ := workloadtest.MustGenerate(b, n, w, 1)
 	p := simkernel.DefaultParams()
 	var hops int64
 	b.ReportAllocs()
 	for b.Loop() {
-		stats, err := Route(context.Background(), r, &p, &flowBatches{f: flows, rows: 65_536}, 0, 0, nullSink{}, nullSink{}, RouteOptions{})
+		stats, err := Route(context.Background(), r, &p, &flowBatches{f: flows, rows: 65_536}, 0, 0, workloadtest.NullSink{}, workloadtest.NullSink{}, RouteOptions{})
 		if err != nil {
 			b.Fatal(err)
 		}

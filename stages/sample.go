@@ -10,7 +10,9 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/simkernel"
+	"parsimon/stages/topology"
 )
 
 // SampleStats says what the sampling of one chunk did.
@@ -21,7 +23,7 @@ type SampleStats struct {
 
 // Sampler puts each flow's hops together again. One Sampler serves one goroutine.
 type Sampler struct {
-	net    *Network
+	net    *topology.Network
 	params simkernel.Params
 	ideal  simkernel.IdealPath
 
@@ -55,7 +57,7 @@ func ContributionColumns() []string {
 }
 
 // NewSampler prepares a sampler for the scenario.
-func NewSampler(n *Network, p simkernel.Params) *Sampler {
+func NewSampler(n *topology.Network, p simkernel.Params) *Sampler {
 	return &Sampler{net: n, params: p}
 }
 
@@ -106,7 +108,7 @@ func (s *Sampler) SampleReplays(ctx context.Context, firstRow, rows int64, flows
 		if err := s.attribute(firstRow, f, hops, size, delay); err != nil {
 			return nil, 0, err
 		}
-		if len(s.out.flowRow) >= batchRows {
+		if len(s.out.flowRow) >= columns.BatchRows {
 			if err := s.out.flush(contributions); err != nil {
 				return nil, 0, err
 			}
@@ -124,9 +126,9 @@ func (s *Sampler) readReplays(firstRow, rows int64, senders schema.Batches) erro
 	for i := range s.fctNS {
 		s.fctNS[i] = -1
 	}
-	return forEach(senders, func(rec arrow.Record) error {
-		fct, ideal := int64s(rec, "fct_ns"), int64s(rec, "ideal_ns")
-		for i, row := range int64s(rec, "flow_row") {
+	return columns.ForEach(senders, func(rec arrow.Record) error {
+		fct, ideal := columns.Int64s(rec, "fct_ns"), columns.Int64s(rec, "ideal_ns")
+		for i, row := range columns.Int64s(rec, "flow_row") {
 			f := row - firstRow
 			if f < 0 || f >= rows {
 				continue
@@ -179,7 +181,7 @@ func (s *Sampler) attribute(firstRow int64, f, hops int, size, delay int64) erro
 func (s *Sampler) each(ctx context.Context, firstRow, rows int64, flows schema.Batches, out schema.Sink, delayOf func(f int, size int64) ([]int32, int64, error)) (SampleStats, error) {
 	var stats SampleStats
 	at := 0
-	err := forEach(flows, func(rec arrow.Record) error {
+	err := columns.ForEach(flows, func(rec arrow.Record) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -200,8 +202,8 @@ func (s *Sampler) each(ctx context.Context, firstRow, rows int64, flows schema.B
 func (s *Sampler) layOut(firstRow, rows int64, in schema.Batches) error {
 	s.row, s.hop, s.hops, s.link, s.delay = s.row[:0], s.hop[:0], s.hops[:0], s.link[:0], s.delay[:0]
 	s.width = 0
-	err := forEach(in, func(rec arrow.Record) error {
-		row := int64s(rec, "flow_row")
+	err := columns.ForEach(in, func(rec arrow.Record) error {
+		row := columns.Int64s(rec, "flow_row")
 		from, to := 0, len(row) // sorted by flow: one stretch is ours
 		for from < to && row[from] < firstRow {
 			from++
@@ -210,10 +212,10 @@ func (s *Sampler) layOut(firstRow, rows int64, in schema.Batches) error {
 			to--
 		}
 		s.row = append(s.row, row[from:to]...)
-		s.hop = append(s.hop, int16s(rec, "hop")[from:to]...)
-		s.hops = append(s.hops, int16s(rec, "hops")[from:to]...)
-		s.link = append(s.link, int32s(rec, "link_id")[from:to]...)
-		s.delay = append(s.delay, float64s(rec, "delay_ns")[from:to]...)
+		s.hop = append(s.hop, columns.Int16s(rec, "hop")[from:to]...)
+		s.hops = append(s.hops, columns.Int16s(rec, "hops")[from:to]...)
+		s.link = append(s.link, columns.Int32s(rec, "link_id")[from:to]...)
+		s.delay = append(s.delay, columns.Float64s(rec, "delay_ns")[from:to]...)
 		return nil
 	})
 	if err != nil {
@@ -244,9 +246,9 @@ func (s *Sampler) layOut(firstRow, rows int64, in schema.Batches) error {
 // table flows, the batch's first is row at of the chunk.
 func (s *Sampler) estimate(rec arrow.Record, chunkRow int64, at int, delayOf func(int, int64) ([]int32, int64, error), out schema.Sink, stats *SampleStats) error {
 	n := int(rec.NumRows())
-	id, src, dst := int64s(rec, "flow_id"), int32s(rec, "src"), int32s(rec, "dst")
-	size, start := int64s(rec, "size_bytes"), int64s(rec, "start_ns")
-	service, vnet := named(rec, "service").(*array.String), named(rec, "vnet").(*array.String)
+	id, src, dst := columns.Int64s(rec, "flow_id"), columns.Int32s(rec, "src"), columns.Int32s(rec, "dst")
+	size, start := columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns")
+	service, vnet := columns.Named(rec, "service").(*array.String), columns.Named(rec, "vnet").(*array.String)
 	var (
 		keep               = make([]int, 0, n)
 		hops               = make([]int16, 0, n)
@@ -285,14 +287,14 @@ func (s *Sampler) estimate(rec arrow.Record, chunkRow int64, at int, delayOf fun
 	if len(keep) == n {
 		service.Retain()
 		vnet.Retain()
-		return writeColumns(out, schema.Slowdowns, n, column(id), column(flowRow), column(src), column(dst), service, vnet,
-			column(size), column(start), column(hops), column(idealNS), column(fctNS), column(slowdown))
+		return columns.Write(out, schema.Slowdowns, n, columns.Of(id), columns.Of(flowRow), columns.Of(src), columns.Of(dst), service, vnet,
+			columns.Of(size), columns.Of(start), columns.Of(hops), columns.Of(idealNS), columns.Of(fctNS), columns.Of(slowdown))
 	}
 	for _, i := range keep {
 		ids, sizes, starts = append(ids, id[i]), append(sizes, size[i]), append(starts, start[i])
 		srcs, dsts = append(srcs, src[i]), append(dsts, dst[i])
 		services, vnets = append(services, service.Value(i)), append(vnets, vnet.Value(i))
 	}
-	return writeColumns(out, schema.Slowdowns, len(keep), column(ids), column(flowRow), column(srcs), column(dsts), stringColumn(services), stringColumn(vnets),
-		column(sizes), column(starts), column(hops), column(idealNS), column(fctNS), column(slowdown))
+	return columns.Write(out, schema.Slowdowns, len(keep), columns.Of(ids), columns.Of(flowRow), columns.Of(srcs), columns.Of(dsts), columns.Strings(services), columns.Strings(vnets),
+		columns.Of(sizes), columns.Of(starts), columns.Of(hops), columns.Of(idealNS), columns.Of(fctNS), columns.Of(slowdown))
 }

@@ -10,7 +10,9 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/simkernel"
+	"parsimon/stages/topology"
 )
 
 // SimulateStats says what one partition's simulation did. Times are wall-clock and differ from run
@@ -43,7 +45,7 @@ func (s *SimulateStats) Add(o SimulateStats) {
 // Simulator runs the link cases of one scenario, a partition of links at a time. Its scratch memory
 // is reused: one Simulator serves one goroutine.
 type Simulator struct {
-	net       *Network
+	net       *topology.Network
 	params    simkernel.Params
 	loads     *Loads
 	estimator Estimator
@@ -51,11 +53,11 @@ type Simulator struct {
 	kernel    *simkernel.Kernel
 
 	rows     hopColumns
-	given    arena   // what the rows' packets met elsewhere, as read
-	toldAt   []int32 // by place in order: its place in told
-	order    []int32 // rows by link, each link's in start order
-	starts   []int32 // where each link of the partition begins in order
-	sourceOf []int32 // by link id: the case's source, if stamp says so
+	given    columns.Arena // what the rows' packets met elsewhere, as read
+	toldAt   []int32       // by place in order: its place in told
+	order    []int32       // rows by link, each link's in start order
+	starts   []int32       // where each link of the partition begins in order
+	sourceOf []int32       // by link id: the case's source, if stamp says so
 	stamp    []int32
 	caseNo   int32
 
@@ -87,7 +89,7 @@ func HopColumns(e Estimator) []string {
 // NewSimulator prepares a simulator for the scenario's link cases, built as the estimator wants them:
 // for Independent as the paper does; for Flow also with the link before the target, the part of the
 // round trip that the case leaves out, and what the packets met elsewhere, except without some of it.
-func NewSimulator(n *Network, p simkernel.Params, loads *Loads, e Estimator, w Ablation) (*Simulator, error) {
+func NewSimulator(n *topology.Network, p simkernel.Params, loads *Loads, e Estimator, w Ablation) (*Simulator, error) {
 	k, err := simkernel.NewKernel(p)
 	if err != nil {
 		return nil, err
@@ -109,7 +111,7 @@ func NewSimulator(n *Network, p simkernel.Params, loads *Loads, e Estimator, w A
 // partition nor the worker shows in it. progress, if not nil, is told the packet-hops of each case
 // when it is done.
 func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, given schema.Batches, out, stats schema.Sink, progress func(packetHops int64)) (SimulateStats, error) {
-	done, err := s.cases(ctx, lo, hi, hops, given, s.answersForItself, func(link Link, rows []int32, cached bool) error {
+	done, err := s.cases(ctx, lo, hi, hops, given, s.answersForItself, func(link topology.Link, rows []int32, cached bool) error {
 		s.count(link, rows, cached)
 		if s.estimator == Independent {
 			return s.emit(link, rows, out)
@@ -138,14 +140,14 @@ func (s *Simulator) Represent(of []int32) { s.of = of }
 func (s *Simulator) answersForItself(id int32) bool { return !isImputed(s.of, id) }
 
 // countNothing puts a link whose case was not simulated into the output columns.
-func (s *Simulator) countNothing(link Link) {
+func (s *Simulator) countNothing(link topology.Link) {
 	s.stats.append(link, s.loads.Links[link.ID], s.loads.AvailableBps(&s.params, link), s.loads.Load(link), simkernel.Counters{}, false)
 }
 
 // Senders runs the link cases of the hosts' own links in [lo, hi), told all that the packets met
 // elsewhere, and writes sender_fcts, by flow_row.
 func (s *Simulator) Replay(ctx context.Context, lo, hi int32, hops, given schema.Batches, out schema.Sink, progress func(packetHops int64)) (SimulateStats, error) {
-	done, err := s.cases(ctx, lo, hi, hops, given, s.net.FromHost, func(_ Link, rows []int32, _ bool) error {
+	done, err := s.cases(ctx, lo, hi, hops, given, s.net.FromHost, func(_ topology.Link, rows []int32, _ bool) error {
 		s.senders.add(s, rows)
 		return nil
 	}, nil, progress)
@@ -157,7 +159,7 @@ func (s *Simulator) Replay(ctx context.Context, lo, hi int32, hops, given schema
 
 // cases runs the wanted link cases of [lo, hi) that carry flows; each is taken before the next. skip, if
 // not nil, is told of the links in between.
-func (s *Simulator) cases(ctx context.Context, lo, hi int32, hops, given schema.Batches, want func(int32) bool, take func(link Link, rows []int32, cached bool) error, skip func(Link), progress func(int64)) (SimulateStats, error) {
+func (s *Simulator) cases(ctx context.Context, lo, hi int32, hops, given schema.Batches, want func(int32) bool, take func(link topology.Link, rows []int32, cached bool) error, skip func(topology.Link), progress func(int64)) (SimulateStats, error) {
 	var done SimulateStats
 	s.waits.reset()
 	s.senders.reset()
@@ -228,8 +230,8 @@ func (s *Simulator) gather(lo, hi int32, hops schema.Batches, want func(int32) b
 	}
 	r.grow(int(expected), s.estimator)
 	counts := make([]int32, hi-lo+1)
-	err := forEach(hops, func(rec arrow.Record) error {
-		link := int32s(rec, "link_id")
+	err := columns.ForEach(hops, func(rec arrow.Record) error {
+		link := columns.Int32s(rec, "link_id")
 		// Rows are sorted by link within a file: the wanted ones are one stretch of the batch.
 		from, to := 0, len(link)
 		for from < to && link[from] < lo {
@@ -278,7 +280,7 @@ func (s *Simulator) gather(lo, hi int32, hops schema.Batches, want func(int32) b
 
 // gatherTold reads what the partition's packets met elsewhere, and orders it as gather ordered hops.
 func (s *Simulator) gatherFeedback(lo, hi int32, given schema.Batches, want func(int32) bool) error {
-	s.given.reset()
+	s.given.Reset()
 	s.toldAt = s.toldAt[:0]
 	if given == nil {
 		return nil
@@ -286,9 +288,9 @@ func (s *Simulator) gatherFeedback(lo, hi int32, given schema.Batches, want func
 	next := slices.Clone(s.starts[:hi-lo])
 	s.toldAt = resize(s.toldAt, len(s.order))
 	n := 0
-	err := forEach(given, func(rec arrow.Record) error {
-		link, row := int32s(rec, "link_id"), int64s(rec, "flow_row")
-		observed := named(rec, "observed").(*array.Binary)
+	err := columns.ForEach(given, func(rec arrow.Record) error {
+		link, row := columns.Int32s(rec, "link_id"), columns.Int64s(rec, "flow_row")
+		observed := columns.Named(rec, "observed").(*array.Binary)
 		for i, id := range link {
 			if id < lo || id >= hi || !want(id) {
 				continue
@@ -299,7 +301,7 @@ func (s *Simulator) gatherFeedback(lo, hi int32, given schema.Batches, want func
 			}
 			next[id-lo]++
 			s.toldAt[at] = int32(n)
-			s.given.add(observed.Value(i))
+			s.given.Add(observed.Value(i))
 			n++
 		}
 		return nil
@@ -311,7 +313,7 @@ func (s *Simulator) gatherFeedback(lo, hi int32, given schema.Batches, want func
 }
 
 // buildCase builds the link case of the rows at places from to to of the order (paper, §3.2).
-func (s *Simulator) buildCase(link Link, from, to int) error {
+func (s *Simulator) buildCase(link topology.Link, from, to int) error {
 	r, c := &s.rows, &s.c
 	c.SourceBps, c.SourceDelayNS = c.SourceBps[:0], c.SourceDelayNS[:0]
 	c.Source, c.SizeBytes, c.StartNS, c.PathDelayNS = c.Source[:0], c.SizeBytes[:0], c.StartNS[:0], c.PathDelayNS[:0]
@@ -356,7 +358,7 @@ func (s *Simulator) buildCase(link Link, from, to int) error {
 		i := s.order[at]
 		was := int64(len(c.Feedback))
 		var err error
-		if c.Feedback, err = readBlocks(c.Feedback, s.given.at(int(s.toldAt[at]))); err != nil {
+		if c.Feedback, err = readBlocks(c.Feedback, s.given.At(int(s.toldAt[at]))); err != nil {
 			return fmt.Errorf("flow row %d: %w", r.flowRow[i], err)
 		}
 		want := was + simkernel.Blocks(s.params.Packets(r.size[i]))
@@ -401,7 +403,7 @@ func (s *Simulator) sendNS(id int32) int64 {
 
 // returnNS is what a full packet and its ACK need to be sent on the links of a path that the case of
 // the link does not simulate: all but the source's own and the link.
-func (s *Simulator) returnNS(link Link, first int32, pathSendNS int64) int64 {
+func (s *Simulator) returnNS(link topology.Link, first int32, pathSendNS int64) int64 {
 	left := pathSendNS - s.sendNS(first)
 	if link.ID != first {
 		left -= s.sendNS(link.ID)
@@ -410,7 +412,7 @@ func (s *Simulator) returnNS(link Link, first int32, pathSendNS int64) int64 {
 }
 
 // simulateCase runs the case of those rows.
-func (s *Simulator) simulateCase(ctx context.Context, link Link, rows []int32) error {
+func (s *Simulator) simulateCase(ctx context.Context, link topology.Link, rows []int32) error {
 	if s.solver != nil {
 		return s.solver.Simulate(ctx, &s.c, link.DelayNS, &s.params, &s.result)
 	}
@@ -430,11 +432,11 @@ func (s *Simulator) simulateCase(ctx context.Context, link Link, rows []int32) e
 }
 
 // emit puts the delays of a finished case into the output columns.
-func (s *Simulator) emit(link Link, rows []int32, delays schema.Sink) error {
+func (s *Simulator) emit(link topology.Link, rows []int32, delays schema.Sink) error {
 	r, res := &s.rows, &s.result
 	for k, i := range rows {
 		s.out.append(link.ID, r.flowRow[i], r.flowID[i], r.hop[i], r.hops[i], r.size[i], res.FCTNS[k], res.IdealNS[k], res.WaitNS[k])
-		if len(s.out.link) == batchRows {
+		if len(s.out.link) == columns.BatchRows {
 			if err := s.out.flush(delays); err != nil {
 				return err
 			}
@@ -444,7 +446,7 @@ func (s *Simulator) emit(link Link, rows []int32, delays schema.Sink) error {
 }
 
 // count puts what a finished case's link saw into the output columns.
-func (s *Simulator) count(link Link, rows []int32, cached bool) {
+func (s *Simulator) count(link topology.Link, rows []int32, cached bool) {
 	counters := s.result.Counters
 	if len(rows) == 0 {
 		counters = simkernel.Counters{}

@@ -6,7 +6,9 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/simkernel"
+	"parsimon/stages/topology"
 )
 
 // The rows of the tables that the simulation of link cases reads and writes, as columns.
@@ -44,13 +46,13 @@ func (h *hopColumns) grow(rows int, e Estimator) {
 // hopColumnsOf are the columns of a batch, valid until it is released.
 func hopColumnsOf(rec arrow.Record, e Estimator) hopColumns {
 	h := hopColumns{
-		link: int32s(rec, "link_id"), firstLink: int32s(rec, "first_link"),
-		flowRow: int64s(rec, "flow_row"), flowID: int64s(rec, "flow_id"), size: int64s(rec, "size_bytes"), start: int64s(rec, "start_ns"),
-		delayToLink: int64s(rec, "delay_to_link_ns"), pathDelay: int64s(rec, "path_delay_ns"),
-		hop: int16s(rec, "hop"), hops: int16s(rec, "hops"),
+		link: columns.Int32s(rec, "link_id"), firstLink: columns.Int32s(rec, "first_link"),
+		flowRow: columns.Int64s(rec, "flow_row"), flowID: columns.Int64s(rec, "flow_id"), size: columns.Int64s(rec, "size_bytes"), start: columns.Int64s(rec, "start_ns"),
+		delayToLink: columns.Int64s(rec, "delay_to_link_ns"), pathDelay: columns.Int64s(rec, "path_delay_ns"),
+		hop: columns.Int16s(rec, "hop"), hops: columns.Int16s(rec, "hops"),
 	}
 	if e == Flow {
-		h.prevLink, h.pathSend = int32s(rec, "prev_link"), int64s(rec, "path_send_ns")
+		h.prevLink, h.pathSend = columns.Int32s(rec, "prev_link"), columns.Int64s(rec, "path_send_ns")
 	}
 	return h
 }
@@ -92,8 +94,8 @@ func (d *delayColumns) flush(out schema.Sink) error {
 	if len(d.link) == 0 {
 		return nil
 	}
-	err := writeColumns(out, schema.HopDelays, len(d.link), column(d.link), column(d.flowRow), column(d.flowID),
-		column(d.hop), column(d.hops), column(d.size), column(d.fctNS), column(d.idealNS), column(d.waitedNS))
+	err := columns.Write(out, schema.HopDelays, len(d.link), columns.Of(d.link), columns.Of(d.flowRow), columns.Of(d.flowID),
+		columns.Of(d.hop), columns.Of(d.hops), columns.Of(d.size), columns.Of(d.fctNS), columns.Of(d.idealNS), columns.Of(d.waitedNS))
 	d.link, d.flowRow, d.flowID, d.hop, d.hops = d.link[:0], d.flowRow[:0], d.flowID[:0], d.hop[:0], d.hops[:0]
 	d.size, d.fctNS, d.idealNS, d.waitedNS = d.size[:0], d.fctNS[:0], d.idealNS[:0], d.waitedNS[:0]
 	return err
@@ -111,7 +113,7 @@ type statColumns struct {
 	cached                                []bool
 }
 
-func (t *statColumns) append(link Link, carried LinkLoad, availableBps int64, load float64, c simkernel.Counters, cached bool) {
+func (t *statColumns) append(link topology.Link, carried LinkLoad, availableBps int64, load float64, c simkernel.Counters, cached bool) {
 	t.link, t.src, t.dst = append(t.link, link.ID), append(t.src, link.Src), append(t.dst, link.Dst)
 	t.tier = append(t.tier, link.Tier)
 	t.bandwidth, t.available = append(t.bandwidth, link.BandwidthBps), append(t.available, availableBps)
@@ -126,35 +128,35 @@ func (t *statColumns) append(link Link, carried LinkLoad, availableBps int64, lo
 }
 
 func (t *statColumns) flush(out schema.Sink) error {
-	err := writeColumns(out, schema.LinkStats, len(t.link), column(t.link), column(t.src), column(t.dst), stringColumn(t.tier),
-		column(t.bandwidth), column(t.available), column(t.flows), column(t.bytes), column(t.packets), column(t.load),
-		column(t.sent), column(t.marked), column(t.busy), column(t.maxQueue), column(t.atQueue), column(t.meanQueue), column(t.meanWait), boolColumn(t.cached))
+	err := columns.Write(out, schema.LinkStats, len(t.link), columns.Of(t.link), columns.Of(t.src), columns.Of(t.dst), columns.Strings(t.tier),
+		columns.Of(t.bandwidth), columns.Of(t.available), columns.Of(t.flows), columns.Of(t.bytes), columns.Of(t.packets), columns.Of(t.load),
+		columns.Of(t.sent), columns.Of(t.marked), columns.Of(t.busy), columns.Of(t.maxQueue), columns.Of(t.atQueue), columns.Of(t.meanQueue), columns.Of(t.meanWait), columns.Bools(t.cached))
 	*t = statColumns{}
 	return err
 }
 
 // waitRows are the rows of table hop_observations under construction.
 type observationRows struct {
-	observed  arena
+	observed  columns.Arena
 	row       []int64
 	hop, hops []int16
 	link      []int32
 	sorter    sorter
-	column    binaryColumn
+	column    columns.Binary
 }
 
 func (w *observationRows) reset() {
-	w.observed.reset()
+	w.observed.Reset()
 	w.row, w.hop, w.hops, w.link = w.row[:0], w.hop[:0], w.hops[:0], w.link[:0]
 }
 
 // add takes what the packets of a finished case met.
-func (w *observationRows) add(s *Simulator, link Link, rows []int32) {
+func (w *observationRows) add(s *Simulator, link topology.Link, rows []int32) {
 	at := int64(0)
 	for _, i := range rows {
 		n := simkernel.Blocks(s.params.Packets(s.rows.size[i]))
-		w.observed.bytes = appendBlocks(w.observed.bytes, s.result.Observed[at:at+n])
-		w.observed.done()
+		w.observed.Bytes = appendBlocks(w.observed.Bytes, s.result.Observed[at:at+n])
+		w.observed.Done()
 		at += n
 		w.row, w.hop, w.hops = append(w.row, s.rows.flowRow[i]), append(w.hop, s.rows.hop[i]), append(w.hops, s.rows.hops[i])
 		w.link = append(w.link, link.ID)
@@ -171,13 +173,13 @@ func (w *observationRows) flush(out schema.Sink) error {
 	var row []int64
 	var hop, hops []int16
 	var link []int32
-	for at := 0; at < len(order); at += batchRows {
-		rows := order[at:min(len(order), at+batchRows)]
+	for at := 0; at < len(order); at += columns.BatchRows {
+		rows := order[at:min(len(order), at+columns.BatchRows)]
 		row, hop, hops, link = row[:0], hop[:0], hops[:0], link[:0]
 		for _, i := range rows {
 			row, hop, hops, link = append(row, w.row[i]), append(hop, w.hop[i]), append(hops, w.hops[i]), append(link, w.link[i])
 		}
-		if err := writeColumns(out, schema.HopObservations, len(rows), column(row), column(hop), column(hops), column(link), w.column.of(&w.observed, rows)); err != nil {
+		if err := columns.Write(out, schema.HopObservations, len(rows), columns.Of(row), columns.Of(hop), columns.Of(hops), columns.Of(link), w.column.Of(&w.observed, rows)); err != nil {
 			return err
 		}
 	}
@@ -208,13 +210,13 @@ func (w *senderRows) flush(out schema.Sink) error {
 	least := slices.Min(w.row)
 	order := w.sorter.order(len(w.row), func(i int) uint64 { return uint64(w.row[i] - least) })
 	var row, fct, ideal []int64
-	for at := 0; at < len(order); at += batchRows {
-		rows := order[at:min(len(order), at+batchRows)]
+	for at := 0; at < len(order); at += columns.BatchRows {
+		rows := order[at:min(len(order), at+columns.BatchRows)]
 		row, fct, ideal = row[:0], fct[:0], ideal[:0]
 		for _, i := range rows {
 			row, fct, ideal = append(row, w.row[i]), append(fct, w.fctNS[i]), append(ideal, w.idealNS[i])
 		}
-		if err := writeColumns(out, schema.SenderFCTs, len(rows), column(row), column(fct), column(ideal)); err != nil {
+		if err := columns.Write(out, schema.SenderFCTs, len(rows), columns.Of(row), columns.Of(fct), columns.Of(ideal)); err != nil {
 			return err
 		}
 	}

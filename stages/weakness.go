@@ -8,6 +8,8 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/memory"
 
 	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/stages/topology"
 )
 
 // Where the method is known to be weak. Each kind of weakness has one measure and one threshold.
@@ -44,7 +46,7 @@ type Weakness struct {
 
 // A WeaknessFinder watches the flows of a scenario go by, a chunk at a time. It serves one goroutine.
 type WeaknessFinder struct {
-	net       *Network
+	net       *topology.Network
 	estimator Estimator
 	load      []float64 // by link
 	limit     float64   // slowdown from which on a flow is one of the slowest
@@ -66,11 +68,11 @@ type tailHop struct {
 
 // NewWeaknessFinder prepares for a scenario whose slowest flows have at least that slowdown; stats is
 // table link_stats of the estimate.
-func NewWeaknessFinder(n *Network, e Estimator, slowest float64, stats schema.Batches) (*WeaknessFinder, error) {
+func NewWeaknessFinder(n *topology.Network, e Estimator, slowest float64, stats schema.Batches) (*WeaknessFinder, error) {
 	w := &WeaknessFinder{net: n, estimator: e, limit: slowest, load: make([]float64, len(n.Links)), tailOfLink: make([]float64, len(n.Links)), tailOfPair: map[[2]int32]float64{}}
-	return w, forEach(stats, func(rec arrow.Record) error {
-		load := float64s(rec, "load")
-		for i, link := range int32s(rec, "link_id") {
+	return w, columns.ForEach(stats, func(rec arrow.Record) error {
+		load := columns.Float64s(rec, "load")
+		for i, link := range columns.Int32s(rec, "link_id") {
 			w.load[link] = load[i]
 		}
 		return nil
@@ -92,9 +94,9 @@ func (w *WeaknessFinder) Watch(firstRow, rows int64, slowdowns, contributions sc
 	clear(w.tail)
 	clear(w.hot)
 	var tail []int64
-	err := forEach(slowdowns, func(rec arrow.Record) error {
-		slowdown := float64s(rec, "slowdown")
-		for i, row := range int64s(rec, "flow_row") {
+	err := columns.ForEach(slowdowns, func(rec arrow.Record) error {
+		slowdown := columns.Float64s(rec, "slowdown")
+		for i, row := range columns.Int64s(rec, "flow_row") {
 			if row < firstRow || row >= firstRow+rows {
 				continue
 			}
@@ -110,9 +112,9 @@ func (w *WeaknessFinder) Watch(firstRow, rows int64, slowdowns, contributions sc
 		return err
 	}
 	hops := map[int64][]tailHop{} // of the slowest flows
-	err = forEach(contributions, func(rec arrow.Record) error {
-		hop, count, link, delay := int16s(rec, "hop"), int16s(rec, "hops"), int32s(rec, "link_id"), float64s(rec, "delay_ns")
-		for i, row := range int64s(rec, "flow_row") {
+	err = columns.ForEach(contributions, func(rec arrow.Record) error {
+		hop, count, link, delay := columns.Int16s(rec, "hop"), columns.Int16s(rec, "hops"), columns.Int32s(rec, "link_id"), columns.Float64s(rec, "delay_ns")
+		for i, row := range columns.Int64s(rec, "flow_row") {
 			f := row - firstRow
 			if f < 0 || f >= rows {
 				continue
@@ -202,12 +204,12 @@ func MovedColumns() []string { return []string{"link_id", "packets_sent", "mean_
 
 // Moved compares table link_stats of two passes: how much the waits in the queues of switches changed,
 // link by link, as a share of their sum in the later pass. Hosts have no queue that other hosts fill.
-func Moved(n *Network, before, after schema.Batches) (float64, error) {
+func Moved(n *topology.Network, before, after schema.Batches) (float64, error) {
 	sum := func(in schema.Batches) ([]float64, error) {
 		waits := make([]float64, len(n.Links))
-		err := forEach(in, func(rec arrow.Record) error {
-			packets, wait := int64s(rec, "packets_sent"), float64s(rec, "mean_wait_ns")
-			for i, link := range int32s(rec, "link_id") {
+		err := columns.ForEach(in, func(rec arrow.Record) error {
+			packets, wait := columns.Int64s(rec, "packets_sent"), columns.Float64s(rec, "mean_wait_ns")
+			for i, link := range columns.Int32s(rec, "link_id") {
 				if !n.FromHost(link) {
 					waits[link] = float64(packets[i]) * wait[i]
 				}

@@ -5,10 +5,13 @@ import (
 	"testing"
 
 	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/stages/topology"
+	"parsimon/stages/topology/topologytest"
 )
 
 // linkTable is table link_stats of the network, with loads and waits by link.
-func linkTable(t *testing.T, n *Network, load, waitNS func(link int32) float64) *captured {
+func linkTable(t *testing.T, n *topology.Network, load, waitNS func(link int32) float64) *captured {
 	t.Helper()
 	var link, src, dst []int32
 	var count []int64
@@ -19,9 +22,9 @@ func linkTable(t *testing.T, n *Network, load, waitNS func(link int32) float64) 
 		count, loads, waits = append(count, 100), append(loads, load(l.ID)), append(waits, waitNS(l.ID))
 	}
 	var out captured
-	c := column(count)
-	err := writeColumns(&out, schema.LinkStats, len(link), column(link), column(src), column(dst), stringColumn(tier), c, c, c, c, c, column(loads),
-		c, c, c, c, c, column(waits), column(waits), boolColumn(make([]bool, len(link))))
+	c := columns.Of(count)
+	err := columns.Write(&out, schema.LinkStats, len(link), columns.Of(link), columns.Of(src), columns.Of(dst), columns.Strings(tier), c, c, c, c, c, columns.Of(loads),
+		c, c, c, c, c, columns.Of(waits), columns.Of(waits), columns.Bools(make([]bool, len(link))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +37,7 @@ func zero(int32) float64 { return 0 }
 // first, host 2 → tor → host 3 otherwise. Each has delays of that much at its hops.
 func watched(t *testing.T, e Estimator, load func(int32) float64, first func(i int) bool, delays func(i int) [2]float64) *WeaknessFinder {
 	t.Helper()
-	n := smallNetwork(t)
+	n := topologytest.SmallNetwork(t)
 	w, err := NewWeaknessFinder(n, e, 5, linkTable(t, n, load, zero))
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +123,7 @@ func TestWeaknesses(t *testing.T) {
 // A pass that makes all waits in switches a quarter shorter has moved them by a third of what they are
 // now; what a host's own link does is of no account.
 func TestMoved(t *testing.T) {
-	n := smallNetwork(t)
+	n := topologytest.SmallNetwork(t)
 	before := linkTable(t, n, zero, func(l int32) float64 { return 400 + float64(l) })
 	after := linkTable(t, n, zero, func(l int32) float64 {
 		if n.FromHost(l) {

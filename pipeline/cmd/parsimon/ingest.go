@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"parsimon/pipeline"
-	"parsimon/stages"
+	"parsimon/stages/ingest"
 )
 
 var ingestCommand = command{
@@ -49,21 +49,21 @@ next day's files, with the same options, are added to it.`,
 		r.declareLake(f)
 		f.StringVar(&t.Topology, "topology", "", "topology: a file, or the name of one that ships (required)")
 		f.StringVar(&t.Workload, "workload", "", "name of the workload; default: a hash of everything but the sources")
-		f.StringVar(&format, "format", "", strings.Join(stages.Formats(), ", ")+"; default: by the files' names")
+		f.StringVar(&format, "format", "", strings.Join(ingest.Formats(), ", ")+"; default: by the files' names")
 		f.StringVar(&mapping, "mapping", "", "a format of your own: an SQL file")
 		f.StringVar(&show, "show-mapping", "", "print a built-in format, and do nothing else")
 		f.StringVar(&t.Hosts, "hosts", "", "table address, node_id")
 		f.StringVar(&t.Labels, "labels", "", "table cidr, port, service, vnet")
 		f.StringVar(&maxRejects, "max-rejects", "1%", "share of the rows that may be rejected before the command fails")
-		f.DurationVar(&idle, "idle", time.Duration(stages.DefaultIdleNS), "a connection without packets for so long has ended: what follows is another flow")
-		f.Float64Var(&t.GapSigma, "gap-sigma", stages.DefaultGapSigma, "shape of the log-normal gaps between starts that are drawn")
+		f.DurationVar(&idle, "idle", time.Duration(ingest.DefaultIdleNS), "a connection without packets for so long has ended: what follows is another flow")
+		f.Float64Var(&t.GapSigma, "gap-sigma", ingest.DefaultGapSigma, "shape of the log-normal gaps between starts that are drawn")
 		f.Uint64Var(&t.Seed, "seed", 1, "seed of the starts that are drawn, and of the paths in the forecast")
 		f.StringVar(&output, "output", "text", "form of the report: text or json")
 		r.declareWorkers(f)
 		f.StringVar(&r.memory, "memory-limit", "512MiB", "memory for DuckDB; beyond it, it spills to disk")
 		return func(ctx context.Context, args []string) (err error) {
 			if show != "" {
-				m, err := stages.FormatMapping(show)
+				m, err := ingest.FormatMapping(show)
 				if err != nil {
 					return usagef("--show-mapping: %v", err)
 				}
@@ -91,12 +91,12 @@ next day's files, with the same options, are added to it.`,
 				return usagef("--max-rejects %q: %v", maxRejects, err)
 			}
 			if format != "" {
-				if t.Mapping, err = stages.FormatMapping(format); err != nil {
+				if t.Mapping, err = ingest.FormatMapping(format); err != nil {
 					return usagef("--format: %v", err)
 				}
 			}
 			if mapping != "" {
-				if t.Mapping, err = stages.ReadMapping(mapping); err != nil {
+				if t.Mapping, err = ingest.ReadMapping(mapping); err != nil {
 					return err
 				}
 			}

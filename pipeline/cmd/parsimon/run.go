@@ -165,10 +165,10 @@ func (r *runFlags) options(e *env) (pipeline.Options, error) {
 		}
 	}
 	if r.linkBackend != "" {
-		if o.LinkBackend, err = stages.ParseLinkBackend(r.linkBackend); err != nil {
+		if o.LinkBackend, err = stages.ParseBackend(r.linkBackend); err != nil {
 			return o, usagef("--link-backend: %v", err)
 		}
-		if err := stages.CheckLinkBackend(o.LinkBackend, o.Estimator); err != nil {
+		if err := stages.CheckBackend(o.LinkBackend, o.Estimator); err != nil {
 			return o, usagef("%v", err)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"parsimon/pipeline"
-	"parsimon/stages"
+	"parsimon/stages/workload"
 )
 
 // changeFlags say how one scenario is made from another.
@@ -65,8 +65,8 @@ func (c *changeFlags) changes() (pipeline.Changes, error) {
 			return out, usagef("--scale %q: %v", s, err)
 		}
 		x, err := strconv.ParseFloat(value, 64)
-		if _, twice := out.Scale[service]; err != nil || !(x >= 0 && x <= stages.MaxScale) || twice {
-			return out, usagef("--scale %q: want a number from 0 to %d, once for a service", s, stages.MaxScale)
+		if _, twice := out.Scale[service]; err != nil || !(x >= 0 && x <= workload.MaxScale) || twice {
+			return out, usagef("--scale %q: want a number from 0 to %d, once for a service", s, workload.MaxScale)
 		}
 		if out.Scale == nil {
 			out.Scale = map[string]float64{}

@@ -1,0 +1,141 @@
+package stages
+
+import (
+	"context"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"parsimon/schema/columns"
+	"parsimon/simkernel"
+	"parsimon/stages/topology"
+	"parsimon/stages/topology/topologytest"
+)
+
+type mapStore struct {
+	results map[CaseKey][]byte
+	hits    int
+	damage  func(b []byte) []byte
+}
+
+func (m *mapStore) Lookup(key CaseKey, to []byte) ([]byte, bool) {
+	b, ok := m.results[key]
+	if ok {
+		m.hits++
+		if m.damage != nil {
+			b = m.damage(append([]byte(nil), b...))
+		}
+	}
+	return append(to, b...), ok
+}
+
+func (m *mapStore) Store(key CaseKey, b []byte) { m.results[key] = append([]byte(nil), b...) }
+
+// Results come out of a store as they went in; a workload moved in time finds them; a value that is
+// no result of the case is not taken for one.
+func TestRememberedCasesAreTheSame(t *testing.T) {
+	n, err := topology.Clos(topologytest.MustResolve(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := simkernel.DefaultParams()
+	for _, by := range []Estimator{Independent, Flow} {
+		store := &mapStore{results: map[CaseKey][]byte{}}
+		run := func(useCache bool, shiftNS int64) (*captured, *captured, SimulateStats) {
+			flows := randomFlows(n, rand.New(rand.NewPCG(5, 6)), 3000)
+			if shiftNS > 0 {
+				starts := columns.Int64s(flows, "start_ns")
+				moved := make([]int64, len(starts))
+				for i, s := range starts {
+					moved[i] = s + shiftNS
+				}
+				flows = withStarts(flows, moved)
+			}
+			hops, loads := routed(t, n, &p, flows)
+			sim, err := NewSimulator(n, p, loads, by, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if useCache {
+				if err := sim.UseCache(store, ""); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var out, stats captured
+			done, err := sim.Simulate(context.Background(), 0, int32(len(n.Links)), hops, nil, &out, &stats, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return &out, &stats, done
+		}
+		wantOut, wantStats, _ := run(false, 0)
+		same := func(what string, out, stats *captured) {
+			t.Helper()
+			for _, pair := range [][2]*captured{{out, wantOut}, {stats, wantStats}} {
+				for i, rec := range pair[0].recs {
+					for c := range int(rec.NumCols()) {
+						if name := rec.ColumnName(c); name != "cached" && rec.Column(c).String() != pair[1].recs[i].Column(c).String() {
+							t.Errorf("%s, %s: column %s differs", by, what, name)
+						}
+					}
+				}
+			}
+		}
+		out, stats, _ := run(true, 0)
+		same("storing", out, stats)
+		out, stats, done := run(true, 0)
+		same("cached", out, stats)
+		if done.CachedCases == 0 || store.hits != int(done.CachedCases) || done.CachedCases != int64(len(store.results)) {
+			t.Errorf("%s: %+v, %d hits, %d stored", by, done, store.hits, len(store.results))
+		}
+		if _, _, moved := run(true, 777_777_777); moved.CachedCases != done.CachedCases {
+			t.Errorf("%s: moved in time, %d cases are remembered, want %d", by, moved.CachedCases, done.CachedCases)
+		}
+		for _, damage := range []func([]byte) []byte{
+			func(b []byte) []byte { return b[:len(b)/2] },
+			func(b []byte) []byte { return append(b, 0) },
+			func([]byte) []byte { return nil },
+		} {
+			store.damage = damage
+			out, stats, done = run(true, 0)
+			same("damaged", out, stats)
+			if done.CachedCases != 0 {
+				t.Errorf("%s: %d damaged results were taken", by, done.CachedCases)
+			}
+		}
+	}
+}
+
+// A field that is new to the kernel's input must be looked at: does a result depend on it? If so it
+// belongs into the digest (caseKey).
+func TestDigestKnowsTheInput(t *testing.T) {
+	for typ, want := range map[reflect.Type]string{
+		reflect.TypeFor[simkernel.Case](): "Kind TargetBps MarkBytes MaxMarkBytes MarkKey FlowKey Hops SourceBps SourceDelayNS Source SizeBytes StartNS PathDelayNS " +
+			"Feeder FeederBps ReturnNS Elsewhere Record",
+		reflect.TypeFor[simkernel.Block]():    "HoldNS LateNS WaitNS Hint Marks",
+		reflect.TypeFor[simkernel.Counters](): "PacketsSent PacketsMarked BusyNS MaxQueueBytes MaxQueueAtNS WaitSumNS",
+	} {
+		var have []string
+		for i := range typ.NumField() {
+			have = append(have, typ.Field(i).Name)
+		}
+		known := strings.Fields(want)
+		slices.Sort(have)
+		slices.Sort(known)
+		if !slices.Equal(have, known) {
+			t.Errorf("%s has the fields %v, the digest knows %v", typ, have, known)
+		}
+	}
+}
+
+func withStarts(flows arrow.Record, starts []int64) arrow.Record {
+	rec, err := flows.SetColumn(flows.Schema().FieldIndices("start_ns")[0], columns.Of(starts))
+	if err != nil {
+		panic(err)
+	}
+	return rec
+}

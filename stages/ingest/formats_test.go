@@ -1,0 +1,434 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"parsimon/stages/rng"
+	"parsimon/stages/topology/topologytest"
+)
+
+// ingestFixture ingests a fixture; the hosts and labels tables go with all of them.
+func ingestFixture(t *testing.T, format, file string) (Stats, error) {
+	t.Helper()
+	m, err := FormatMapping(format)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := "testdata"
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(dir, file)
+	}
+	return File(context.Background(), topologytest.SmallNetwork(t), file, Options{
+		Mapping: m, Hosts: filepath.Join(dir, "hosts.csv"), Labels: filepath.Join(dir, "labels.csv"),
+		TmpDir: t.TempDir(), MemoryBytes: 256 << 20, Threads: 2, MaxRejects: 1, Seed: 1,
+	})
+}
+
+// What every format's fixture, written by hand from its public documentation, comes to.
+func TestFormats(t *testing.T) {
+	for _, c := range []struct {
+		format, file                 string
+		rows, flows, merged, rejects int64
+		setAside                     int64
+		want                         string // flows: src dst size second service|vnet, synthetic ones with ~
+		reasons                      string
+	}{
+		{"csv", "plain.csv", 5, 2, 0, 3, 0,
+			"0 2 1000 500 web, old|prod; 0 1 2000 600 |",
+			"3 broken line: missing columns; 4 dst is not a host of the topology; 5 size_bytes is not positive"},
+		{"jsonl", "plain.jsonl", 5, 2, 0, 3, 0,
+			"0 2 1000 500 web|prod; 0 1 2000 600 web|",
+			"3 size_bytes is not an integer; 4 size_bytes is not an integer; 5 broken line: not JSON"},
+		{"vpc", "vpc_v2.log", 17, 5, 2, 10, 3,
+			"0 2 5000 1418530010 web|prod~; 0 2 900 1418530400 web|prod~; 2 0 120000 1418530010 web|prod~; 1 3 60 1418530010 batch|analytics~; 1 0 8855 1418530010 |~",
+			"6 action is REJECT; 7 src is not a host of the topology; 8 log-status is NODATA; 9 log-status is SKIPDATA; 11 src and dst are the same host; 12 size_bytes is not positive; " +
+				"13 size_bytes is not an integer; 14 end_ns is before start_ns; 15 start_ns is out of time: over 15 days from the middle of the file (is it in ns?); 16 broken line: not 14 fields"},
+		{"vpc", "vpc_v5.log", 4, 2, 0, 2, 1,
+			"0 1 15044 1566848875 |vpc-abcdefab012345678~; 1 0 3000 1566848875 |vpc-abcdefab012345678~",
+			"3 log-status is NODATA; 4 broken line: not 28 fields"},
+		{"gcp", "gcp.jsonl", 9, 2, 2, 5, 0,
+			"0 2 2276 1543426511 web|prod-net~; 2 0 900 1543426511 web|prod-net~",
+			"5 dst is not a host of the topology; 6 size_bytes is not an integer; 7 start_ns is not an integer; 8 broken line: not JSON; 9 broken line: not a JSON object"},
+		{"goflow2", "goflow2.jsonl", 10, 4, 2, 4, 0,
+			"0 2 300000 1681583295 batch|analytics~; 1 2 900 1681583290 batch|analytics~; 1 3 143 1681583291 batch|analytics~; 1 0 7000 1681583293 |~",
+			"7 size_bytes is not positive; 8 start_ns is not an integer; 9 src is missing; 10 broken line: not JSON"},
+		{"hpcc", "hpcc_flow.txt", 7, 3, 0, 4, 2,
+			"0 1 200000000 2 |; 1 2 5000 2 |; 2 0 5000 2 |",
+			"4 src and dst are the same host; 5 size_bytes is not an integer; 6 stands after the number of rows that the first line says; 7 stands after the number of rows that the first line says"},
+		{"hpcc", "hpcc_ids.txt", 3, 2, 0, 1, 0,
+			"0 1 1500 1 |; 1 2 1500 1 |",
+			"3 flow_id stands in an earlier row"},
+		{"reference", "reference.json", 6, 2, 0, 4, 0,
+			"0 1 1000 1 |; 3 0 77 1 |",
+			"2 size_bytes is not positive; 3 dst is not a host of the topology; 4 size_bytes is not an integer; 5 flow_id stands in an earlier row"},
+	} {
+		t.Run(c.file, func(t *testing.T) {
+			stats, err := ingestFixture(t, c.format, c.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%s: %d rows = %d flows + %d merged + %d rejected (%d set aside)", c.format, stats.Rows, stats.Flows, stats.Merged, stats.Rejects, stats.SetAside)
+			if stats.Rows != c.rows || stats.Flows != c.flows || stats.Merged != c.merged || stats.Rejects != c.rejects || stats.SetAside != c.setAside {
+				t.Errorf("got %d rows, %d flows, %d merged, %d rejects, %d set aside; want %d, %d, %d, %d, %d", stats.Rows, stats.Flows, stats.Merged, stats.Rejects, stats.SetAside, c.rows, c.flows, c.merged, c.rejects, c.setAside)
+			}
+			divisor := "1000000000"
+			if strings.HasPrefix(c.file, "plain") {
+				divisor = "1"
+			}
+			got := askParquet(t, `SELECT concat_ws(' ', src, dst, size_bytes, start_ns // `+divisor+`, service || '|' || vnet || CASE WHEN synthetic_start THEN '~' ELSE '' END) AS f FROM read_parquet(%s) ORDER BY f`, stats.FlowsFile)
+			if want := sortedList(c.want); got != want {
+				t.Errorf("flows\n got %s\nwant %s", got, want)
+			}
+			got = askParquet(t, `SELECT "row" || ' ' || reason FROM read_parquet(%s)`, stats.RejectsFile)
+			if got != c.reasons {
+				t.Errorf("rejects\n got %s\nwant %s", got, c.reasons)
+			}
+		})
+	}
+}
+
+func sortedList(s string) string {
+	parts := strings.Split(s, "; ")
+	slices.Sort(parts)
+	return strings.Join(parts, "; ")
+}
+
+// VPC flow logs as Parquet have the same fields with _ for -, numbers as numbers and nulls for -;
+// a list of JSON objects is as good as lines of them.
+func TestFormatsInOtherClothes(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "vpc.parquet")
+	data := parquetOf(t, `SELECT 2 AS version, '123456789010' AS account_id, eni AS interface_id, '10.0.0.1' AS srcaddr, '10.0.1.5' AS dstaddr, 49152 AS srcport, 443 AS dstport, 6 AS protocol,
+		CAST(20 AS BIGINT) AS packets, CAST(b AS BIGINT) AS bytes, CAST(s AS BIGINT) AS start, CAST(s + 60 AS BIGINT) AS "end", 'ACCEPT' AS action, 'OK' AS log_status
+		FROM (VALUES ('eni-1', 4249, 1418530010), ('eni-1', 751, 1418530070), ('eni-2', 4200, 1418530010)) v(eni, b, s)
+		UNION ALL SELECT 2, '123456789010', 'eni-1', NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1418530010, 1418530070, NULL, 'NODATA'`)
+	if err := os.WriteFile(file, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	stats, err := ingestFixture(t, "vpc", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stats.Rows != 4 || stats.Flows != 1 || stats.Merged != 2 || stats.SetAside != 1 {
+		t.Errorf("%+v", stats)
+	}
+	if got := askParquet(t, `SELECT concat_ws(' ', src, dst, size_bytes, service) FROM read_parquet(%s)`, stats.FlowsFile); got != "0 2 5000 web" {
+		t.Errorf("flows %s", got)
+	}
+	lines, err := os.ReadFile(filepath.Join("testdata", "gcp.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sound := strings.Split(string(lines), "\n")[:7]
+	list := filepath.Join(t.TempDir(), "gcp.json.gz")
+	if err := os.WriteFile(list, zipped(t, "[\n"+strings.Join(sound, ",\n")+"\n]\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if stats, err = ingestFixture(t, "gcp", list); err != nil || stats.Rows != 7 || stats.Flows != 2 || stats.Merged != 2 || stats.Rejects != 3 {
+		t.Errorf("%+v, %v", stats, err)
+	}
+	cutOff := filepath.Join(t.TempDir(), "cut.json")
+	for text, want := range map[string]string{
+		"[" + sound[0] + ",\n" + sound[1]:              "cut short after element 2",
+		"[" + sound[0] + ",\n{\"jsonPayload\": oops}]": "element 2 of the JSON list",
+		"[" + sound[0] + "]\n" + sound[1]:              "something stands behind the JSON list",
+	} {
+		if err := os.WriteFile(cutOff, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ingestFixture(t, "gcp", cutOff); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "cut.json") {
+			t.Errorf("got error %v, want %q", err, want)
+		}
+	}
+}
+
+// Starts within the second that a log says: all of a host's flows of that second are spread over it,
+// the same way each time, and another way with another seed.
+func TestStartsAreDrawn(t *testing.T) {
+	var b strings.Builder
+	for i := range 500 {
+		fmt.Fprintf(&b, "2 1 eni-1 10.0.0.1 10.0.0.2 %d 443 6 1 100 1418530010 1418530011 ACCEPT OK\n", 1000+i)
+	}
+	file := filepath.Join(t.TempDir(), "second.log")
+	if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	starts := func(seed uint64) string {
+		m, err := FormatMapping("vpc")
+		if err != nil {
+			t.Fatal(err)
+		}
+		stats, err := File(context.Background(), topologytest.SmallNetwork(t), file, Options{Mapping: m, Hosts: filepath.Join("testdata", "hosts.csv"),
+			TmpDir: t.TempDir(), MemoryBytes: 256 << 20, Threads: 2, Seed: seed, GapSigma: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stats.Flows != 500 || stats.SyntheticStarts != 500 || stats.FirstStartNS < 1418530010e9 || stats.LastStartNS >= 1418530011e9 {
+			t.Fatalf("%+v", stats)
+		}
+		// Log-normal gaps of shape 1 have a coefficient of variation of sqrt(e - 1) = 1.31.
+		if got := askParquet(t, `SELECT CASE WHEN stddev_pop(gap) / avg(gap) BETWEEN 1.05 AND 1.6 AND avg(gap) BETWEEN 1.9e6 AND 2.1e6 THEN 'ok' ELSE concat_ws(' ', stddev_pop(gap) / avg(gap), avg(gap)) END
+			FROM (SELECT start_ns - lag(start_ns) OVER (ORDER BY start_ns) AS gap FROM read_parquet(%s))`, stats.FlowsFile); got != "ok" {
+			t.Errorf("gaps: variation and mean %s", got)
+		}
+		return askParquet(t, `SELECT md5(string_agg(concat_ws(' ', flow_id, start_ns), ',' ORDER BY flow_id)) FROM read_parquet(%s)`, stats.FlowsFile)
+	}
+	if a := starts(1); a != starts(1) || a == starts(2) {
+		t.Error("starts do not follow the seed")
+	}
+}
+
+// Of several samplers one speaks for a pair of hosts: a flow that only another one happened to
+// sample would be counted on top of what the first one's samples stand for.
+func TestOneSamplerSpeaks(t *testing.T) {
+	var b strings.Builder
+	for i := range 300 {
+		sampler := "192.168.0.1"
+		if i%3 == 0 {
+			sampler = "192.168.0.2"
+		}
+		fmt.Fprintf(&b, `{"type":"SFLOW_5","time_received_ns":%d,"sampling_rate":10,"sampler_address":"%[2]s","time_flow_start_ns":%[1]d,"time_flow_end_ns":%[1]d,"bytes":1000,"src_addr":"10.0.0.1","dst_addr":"10.0.0.2","proto":"TCP","src_port":%[3]d,"dst_port":80}`+"\n",
+			1681583295000000000+int64(i)*1000, sampler, i)
+	}
+	file := filepath.Join(t.TempDir(), "two.jsonl")
+	if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	stats, err := ingestFixture(t, "goflow2", file)
+	if err != nil || stats.Flows != 200 || stats.Merged != 100 {
+		t.Errorf("%+v, %v", stats, err)
+	}
+	if got := askParquet(t, `SELECT CAST(sum(size_bytes) AS VARCHAR) FROM read_parquet(%s)`, stats.FlowsFile); got != "2000000" {
+		t.Errorf("%s bytes", got)
+	}
+}
+
+// A mapping of one's own: rows its WHERE leaves out are rejected, rows it doubles are refused.
+func TestOwnMapping(t *testing.T) {
+	const header = "-- rows: flows\n-- reads: csv\n-- column: a\n-- column: b\n-- column: n\n-- column: t\n-- needs: a b\n\n"
+	run := func(query string) (Stats, error) {
+		dir := t.TempDir()
+		mapping, data := filepath.Join(dir, "mine.sql"), filepath.Join(dir, "mine.csv")
+		for file, text := range map[string]string{mapping: header + query, data: "A;b;n;t\n0;1;10;2.5\n1;2;20;3\n2;3;30;3.25\n"} {
+			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m, err := ReadMapping(mapping)
+		if err != nil {
+			return Stats{}, err
+		}
+		return File(context.Background(), topologytest.SmallNetwork(t), data, Options{Mapping: m, TmpDir: t.TempDir(), MaxRejects: 1})
+	}
+	stats, err := run(`SELECT "row", a AS src, b AS dst, n AS size_bytes, seconds_ns(t) AS start_ns FROM source WHERE a <> '1'`)
+	if err != nil || stats.Rows != 3 || stats.Flows != 2 || stats.Rejects != 1 {
+		t.Fatalf("%+v, %v", stats, err)
+	}
+	if got := askParquet(t, `SELECT concat_ws(' ', flow_id, src, start_ns) FROM read_parquet(%s)`, stats.FlowsFile); got != "0 0 2500000000; 2 2 3250000000" {
+		t.Errorf("flows %s", got)
+	}
+	if got := askParquet(t, `SELECT "row" || ' ' || reason || ': ' || raw FROM read_parquet(%s)`, stats.RejectsFile); got != "2 left out by the mapping: 1,2,20,3" {
+		t.Errorf("rejects %s", got)
+	}
+	for query, want := range map[string]string{
+		`SELECT "row", a AS src, b AS dst, n AS size_bytes, 1 AS start_ns FROM source, range(2)`:             "more than once",
+		`SELECT greatest("row", 2) AS "row", a AS src, b AS dst, n AS size_bytes, 1 AS start_ns FROM source`: "more than once",
+		`SELECT "row", a AS src, b AS dst, n AS size_bytes FROM source`:                                      "yields no column start_ns",
+		`SELECT "row", a AS src, b AS dst, n AS size_bytes, 1 AS start_ns, 1 AS color FROM source`:           "color, which means nothing",
+		`SELECT "row", a AS src, b AS dst, n AS size_bytes, true AS start_ns FROM source`:                    "start_ns is of type BOOLEAN",
+		`SELECT "row", x AS src FROM source`:                                                                 "mapping mine",
+		`DROP TABLE source; SELECT 1`:                                                                        "without a semicolon",
+	} {
+		if _, err := run(query); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: error %v, want %q", query, err, want)
+		}
+	}
+}
+
+// The longest prefix wins; within it, the label that says the port; the destination's first.
+func TestAddressBook(t *testing.T) {
+	b := newAddressBook(topologytest.SmallNetwork(t))
+	for address, node := range map[string]string{"10.0.0.0/8": "0", "10.1.0.0/16": "1", "10.1.2.3": "2", "fd00::/8": "3", "web-7": "2"} {
+		if err := b.addHost("row 1", address, node); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for text, want := range map[string]int32{"10.9.9.9": 0, "10.1.9.9": 1, "10.1.2.3": 2, "fd00::1": 3, "::ffff:10.1.2.3": 2, "web-7": 2, " 3 ": 3, "+1": 1, "4": 4, "5": -1, "11.0.0.1": -1, "fe80::1%eth0": -1, "": -1} {
+		if got := b.host(text); got != want {
+			t.Errorf("%q is node %d, want %d", text, got, want)
+		}
+	}
+	for _, bad := range [][2]string{{"10.0.0.0/8", "1"}, {"web-7", "3"}, {"10.3.0.0/16", "77"}, {"", "1"}} {
+		if err := b.addHost("row 9", bad[0], bad[1]); err == nil || !strings.Contains(err.Error(), "row 9") {
+			t.Errorf("%v: error %v", bad, err)
+		}
+	}
+	for _, l := range [][4]string{{"10.0.0.0/8", "", "any", ""}, {"10.0.0.0/8", "443", "wide443", ""}, {"10.1.0.0/16", "", "narrow", ""}, {"10.1.2.0/24", "80", "port80", ""}} {
+		if err := b.addLabel("row 1", l[0], l[1], l[2], l[3]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	find := func(address string, port int32) string {
+		class := b.class(address)
+		other := ""
+		for _, l := range b.classLabels() {
+			if l.class == class && l.port == port {
+				return l.service
+			}
+			if l.class == class && l.port == -1 {
+				other = l.service
+			}
+		}
+		return other
+	}
+	for _, c := range []struct {
+		address string
+		port    int32
+		want    string
+	}{{"10.9.9.9", 443, "wide443"}, {"10.9.9.9", 80, "any"}, {"10.1.9.9", 443, "narrow"}, {"10.1.2.9", 80, "port80"}, {"10.1.2.9", 443, "narrow"}, {"11.0.0.1", 443, ""}} {
+		if got := find(c.address, c.port); got != c.want {
+			t.Errorf("%s port %d: %q, want %q", c.address, c.port, got, c.want)
+		}
+	}
+	if err := b.addLabel("row 3", "10.0.0.0/8", "http", "x", ""); err == nil || !strings.Contains(err.Error(), "row 3") {
+		t.Errorf("a port that is none: %v", err)
+	}
+}
+
+// Every built-in format: whatever the bytes, an error or an account of every row.
+func FuzzFormats(f *testing.F) {
+	formats := Formats()
+	for i, format := range formats {
+		files, err := filepath.Glob(filepath.Join("testdata", "*"))
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, file := range files {
+			if strings.HasPrefix(filepath.Base(file), format) || strings.HasPrefix(filepath.Base(file), "plain."+format) {
+				text, err := os.ReadFile(file)
+				if err != nil {
+					f.Fatal(err)
+				}
+				f.Add(uint8(i), text)
+			}
+		}
+		f.Add(uint8(i), []byte("3\n\n1 2 3\x00\xff\n[{}]"))
+		f.Add(uint8(i), []byte("[{\"src\":0},"))
+	}
+	f.Fuzz(func(t *testing.T, format uint8, text []byte) {
+		accountFor(t, formats[int(format)%len(formats)], text)
+	})
+}
+
+// accountFor ingests a text: it must fail in one line that names the file, or account for every row.
+func accountFor(t *testing.T, format string, text []byte) {
+	t.Helper()
+	m, err := FormatMapping(format)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "fuzz.txt")
+	if err := os.WriteFile(file, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	stats, err := File(context.Background(), topologytest.SmallNetwork(t), file, Options{Mapping: m, Hosts: filepath.Join("testdata", "hosts.csv"),
+		Labels: filepath.Join("testdata", "labels.csv"), TmpDir: t.TempDir(), MemoryBytes: 256 << 20, Threads: 1, MaxRejects: 1, Seed: 1})
+	if err != nil {
+		if !strings.Contains(err.Error(), "fuzz.txt") || strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "INTERNAL") {
+			t.Errorf("%s: an error of several lines, without the file, or of the engine itself: %v\n%q", format, err, text)
+		}
+		return
+	}
+	if stats.Rows != stats.Flows+stats.Merged+stats.Rejects || stats.Flows < 0 || stats.Merged < 0 || stats.Rejects < 0 {
+		t.Errorf("%s: %d rows, %d flows, %d merged, %d rejects\n%q", format, stats.Rows, stats.Flows, stats.Merged, stats.Rejects, text)
+	}
+	if m.reads != "csv" && !strings.HasPrefix(strings.TrimSpace(string(text)), "[") {
+		if lines := textRows(m, string(text)); lines != stats.Rows {
+			t.Errorf("%s: %d rows, the text has %d lines\n%q", format, stats.Rows, lines, text)
+		}
+	}
+	if stats.Rejects > 0 {
+		if n := askParquet(t, `SELECT CAST(count(DISTINCT (file, "row")) AS VARCHAR) FROM read_parquet(%s)`, stats.RejectsFile); n != fmt.Sprint(stats.Rejects) {
+			t.Errorf("%s: %s rows in table rejects, %d rejects\n%q", format, n, stats.Rejects, text)
+		}
+	}
+}
+
+// Fixtures damaged at random: bytes changed, cut out, doubled and swapped, lines too. A few in every
+// run, two hundred a fixture where PARSIMON_LONG is set.
+func TestDamagedFixtures(t *testing.T) {
+	rounds := 6
+	if os.Getenv("PARSIMON_LONG") != "" {
+		rounds = 200
+	}
+	for format, files := range map[string][]string{"csv": {"plain.csv"}, "jsonl": {"plain.jsonl"}, "vpc": {"vpc_v2.log", "vpc_v5.log"}, "gcp": {"gcp.jsonl"},
+		"goflow2": {"goflow2.jsonl"}, "hpcc": {"hpcc_flow.txt", "hpcc_ids.txt"}, "reference": {"reference.json"}} {
+		for _, file := range files {
+			text, err := os.ReadFile(filepath.Join("testdata", file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			draw := rng.New(uint64(len(file)), rng.Bootstrap)
+			for range rounds {
+				accountFor(t, format, damage(&draw, text))
+			}
+		}
+	}
+}
+
+// damage changes a text in a few places.
+func damage(draw *rng.Stream, text []byte) []byte {
+	out := slices.Clone(text)
+	for range 1 + draw.IntN(6) {
+		if len(out) == 0 {
+			break
+		}
+		at := draw.IntN(len(out))
+		n := min(len(out)-at, 1+draw.IntN(40))
+		switch draw.IntN(8) {
+		case 0:
+			out[at] = byte(draw.Uint64())
+		case 1:
+			odd := []byte("\"\n,;: -{}[]\x00\xff\t\r9e.")
+			out[at] = odd[draw.IntN(len(odd))]
+		case 2:
+			out = slices.Delete(out, at, at+n)
+		case 3:
+			out = slices.Insert(out, at, slices.Clone(out[at:at+n])...)
+		case 4:
+			out = out[:at]
+		case 5:
+			lines := strings.SplitAfter(string(out), "\n")
+			i, j := draw.IntN(len(lines)), draw.IntN(len(lines))
+			lines[i], lines[j] = lines[j], lines[i]
+			out = []byte(strings.Join(lines, ""))
+		case 6:
+			out = slices.Insert(out, at, []byte("99999999999999999999999999999999")...)
+		case 7:
+			lines := strings.SplitAfter(string(out), "\n")
+			i := draw.IntN(len(lines))
+			out = []byte(strings.Join(slices.Insert(lines, i, lines[i]), ""))
+		}
+	}
+	return out
+}
+
+// textRows counts the lines of a text that are rows, another way.
+func textRows(m *Mapping, text string) (n int64) {
+	first := true
+	for _, line := range strings.Split(text, "\n") {
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		if _, is := headerOf(m, []byte(line)); !first || m.reads == "json" || !m.count && !is {
+			n++
+		}
+		first = false
+	}
+	return n
+}

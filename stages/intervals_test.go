@@ -1,0 +1,142 @@
+package stages
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"parsimon/schema"
+	"parsimon/schema/columns"
+)
+
+// made are slowdowns of flows that start a microsecond after each other, all of one service.
+func made(t *testing.T, slowdown func(i int) float64, flows int) *captured {
+	t.Helper()
+	var id, start, size, one []int64
+	var src []int32
+	var hops []int16
+	var slow []float64
+	var service, vnet []string
+	for i := range flows {
+		id, start, size, one = append(id, int64(i)), append(start, int64(i)*1000), append(size, 500), append(one, 1)
+		src, hops, slow = append(src, 0), append(hops, 2), append(slow, slowdown(i))
+		service, vnet = append(service, "web"), append(vnet, []string{"red", "blue"}[i%2])
+	}
+	var out captured
+	err := columns.Write(&out, schema.Slowdowns, flows, columns.Of(id), columns.Of(id), columns.Of(src), columns.Of(src), columns.Strings(service), columns.Strings(vnet),
+		columns.Of(size), columns.Of(start), columns.Of(hops), columns.Of(one), columns.Of(one), columns.Of(slow))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &out
+}
+
+func intervalsOf(t *testing.T, slowdown func(i int) float64, flows int) []Interval {
+	t.Helper()
+	x := NewIntervals(0, int64(flows-1)*1000)
+	if err := x.Read(made(t, slowdown, flows)); err != nil {
+		t.Fatal(err)
+	}
+	return x.Rows()
+}
+
+func intervalOf(t *testing.T, rows []Interval, by GroupBy, label, bin string, q float64) Interval {
+	t.Helper()
+	i := slices.IndexFunc(rows, func(r Interval) bool { return r.By == by && r.Label == label && r.SizeBin == bin && r.Quantile == q })
+	if i < 0 {
+		t.Fatalf("no interval of %s in %s at %g", label, bin, q)
+	}
+	return rows[i]
+}
+
+// An interval holds the percentile of the distribution that the flows come from in 95% of the trials,
+// where flows are independent and where they are slow together.
+func TestIntervalsCover(t *testing.T) {
+	const trials, flows = 40, 4000
+	for name, together := range map[string]int{"independent": 1, "in bursts": 25} {
+		misses, wide := 0, 0.0
+		for trial := range trials {
+			rng := rand.New(rand.NewPCG(uint64(trial), 7))
+			var x float64
+			rows := intervalsOf(t, func(i int) float64 {
+				if i%together == 0 {
+					x = 1 - math.Log(1-rng.Float64())
+				}
+				return x
+			}, flows)
+			at := intervalOf(t, rows, ByNothing, "", AllSizes, 0.9)
+			if want := 1 + math.Log(10); want < at.Lo || want > at.Hi {
+				misses++
+			}
+			wide += (at.Hi - at.Lo) / trials
+		}
+		t.Logf("%s: misses %d of %d, %.3f wide", name, misses, trials, wide)
+		// 2 misses are expected of 40; 7 come by chance once in 300 times.
+		if misses > 6 {
+			t.Errorf("%s: a 95%% interval misses in %d of %d trials", name, misses, trials)
+		}
+		// Order statistics of independent flows: 2 × 1.96 × sqrt(p (1 - p) / n) / density, 0.1 here.
+		expect := 2 * 1.96 * math.Sqrt(0.9*0.1*float64(together)/flows) / 0.1
+		if wide < 0.9*expect || wide > 2*expect {
+			t.Errorf("%s: intervals are %.3f wide, theory says %.3f and we take the wider of two", name, wide, expect)
+		}
+	}
+}
+
+// Groups have their flows, percentiles are right to a cell, intervals hold them.
+func TestIntervalGroups(t *testing.T) {
+	const flows = 50_000
+	slow := func(i int) float64 { return 1 + float64(i*7919%flows)/flows*9 }
+	rows := intervalsOf(t, slow, flows)
+	// all and <10 KB, of all flows and of the service; two virtual networks.
+	if len(rows) != (2+2+2)*4 {
+		t.Errorf("%d rows", len(rows))
+	}
+	for _, r := range rows {
+		want := 1 + 9*r.Quantile
+		if math.Abs(r.Estimate/want-1) > 2*intervalStep || r.Lo > r.Estimate || r.Hi < r.Estimate || r.Lo > want*(1+intervalStep) || r.Hi < want*(1-intervalStep) {
+			t.Errorf("%+v, want %g", r, want)
+		}
+		if r.By == ByVNet && r.Flows != flows/2 || r.By != ByVNet && r.Flows != flows {
+			t.Errorf("%+v", r)
+		}
+		if short := r.Quantile == 0.999; short != strings.HasPrefix(r.Warning, "p99.9: only ") {
+			t.Errorf("%+v", r)
+		}
+	}
+	if a, b := rows, intervalsOf(t, slow, flows); !slices.Equal(a, b) {
+		t.Error("two answers")
+	}
+}
+
+// Flows that are all ideal have p50 = 1, exactly; a percentile that a few bursts make has a wide interval.
+func TestIntervalWarnings(t *testing.T) {
+	rows := intervalsOf(t, func(i int) float64 {
+		if i/2000%25 == 3 { // a fiftieth of the time, in two stretches
+			return 5 + float64(i%7)
+		}
+		return 1
+	}, 100_000)
+	if at := intervalOf(t, rows, ByNothing, "", AllSizes, 0.5); at.Estimate != 1 || at.Lo != 1 || at.Hi != 1 || at.Warning != "" {
+		t.Errorf("%+v", at)
+	}
+	if at := intervalOf(t, rows, ByService, "web", AllSizes, 0.99); !strings.Contains(at.Warning, "p99: its interval is ") || at.Lo != 1 {
+		t.Errorf("%+v", at)
+	}
+	if at := intervalOf(t, intervalsOf(t, func(int) float64 { return 2 }, 1), ByNothing, "", AllSizes, 0.99); at.Warning != "p99: only 0 flows beyond it" || at.Lo > 2 || at.Hi < 2 {
+		t.Errorf("one flow: %+v", at)
+	}
+}
+
+// Labels beyond the limit have no intervals of their own.
+func TestIntervalLabelsAreBounded(t *testing.T) {
+	x := NewIntervals(0, 1)
+	for i := range 3 * intervalLabels {
+		x.find(ByVNet, strings.Repeat("v", i))
+	}
+	if len(x.labels[ByVNet]) != intervalLabels || x.find(ByVNet, "other") != nil || x.find(ByVNet, "v") == nil {
+		t.Errorf("%d labels", len(x.labels[ByVNet]))
+	}
+}

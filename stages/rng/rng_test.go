@@ -1,0 +1,76 @@
+package rng
+
+import (
+	"math"
+	"testing"
+)
+
+// The streams are part of every result: a change here changes all lakes.
+func TestStreamIsFixed(t *testing.T) {
+	s := New(1, Service, 2, 3)
+	got := [3]uint64{s.Uint64(), s.Uint64(), s.Uint64()}
+	want := [3]uint64{0x5bfe075618bad15, 0x6dee8487517477a1, 0x9791a1890121473b}
+	if got != want {
+		t.Errorf("stream begins %#x, want %#x", got, want)
+	}
+}
+
+func TestStreamsDiffer(t *testing.T) {
+	seen := map[uint64]bool{}
+	for seed := range uint64(3) {
+		for kind := range Kind(5) {
+			for a := range uint64(30) {
+				for _, s := range []Stream{New(seed, kind, a), New(seed, kind, a, 0), New(seed, kind, 0, a+1)} {
+					for range 5 {
+						x := s.Uint64()
+						if seen[x] {
+							t.Fatalf("two streams share %#x", x)
+						}
+						seen[x] = true
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestStreamDistributions(t *testing.T) {
+	const n = 400_000
+	// The first number of many neighbouring streams must be as good as many numbers of one.
+	for name, draw := range map[string]func(i int) *Stream{
+		"one stream": func() func(int) *Stream { s := New(1, 1); return func(int) *Stream { return &s } }(),
+		"many":       func(i int) *Stream { s := New(1, 1, uint64(i)); return &s },
+	} {
+		var sum, sum2, u float64
+		counts := make([]int, 7)
+		for i := range n {
+			z := draw(i).Normal()
+			sum += z
+			sum2 += z * z
+			u += draw(i).Float64()
+			counts[draw(i).IntN(7)]++
+		}
+		tolerance := 5 / math.Sqrt(n)
+		if math.Abs(sum/n) > tolerance || math.Abs(sum2/n-1) > 2*tolerance || math.Abs(u/n-0.5) > tolerance {
+			t.Errorf("%s: normal mean %v and square %v, uniform mean %v", name, sum/n, sum2/n, u/n)
+		}
+		chiSquare(t, name, counts, n)
+	}
+}
+
+// chiSquare fails if counts of equally likely cells are further from even than chance leaves one in
+// about a million times (Wilson and Hilferty's normal approximation), or so even that it is no
+// chance.
+func chiSquare(t *testing.T, what string, counts []int, total int) {
+	t.Helper()
+	want := float64(total) / float64(len(counts))
+	x := 0.0
+	for _, k := range counts {
+		x += (float64(k) - want) * (float64(k) - want) / want
+	}
+	df := float64(len(counts) - 1)
+	z := (math.Cbrt(x/df) - (1 - 2/(9*df))) / math.Sqrt(2/(9*df))
+	if math.Abs(z) > 5 {
+		t.Errorf("%s: chi-square %.1f with %.0f degrees of freedom, %.1f standard deviations off", what, x, df, z)
+	}
+}

@@ -1,0 +1,129 @@
+package topology
+
+import (
+	"fmt"
+	"math"
+)
+
+// A ClosSpec describes a three-tier data centre as in the paper's evaluation (§4.1, after Meta's
+// fabric): hosts under a top-of-rack switch (ToR) make a rack; racks joined by fabric switches, one
+// per plane, make a pod; pods are joined by spine switches, and every spine of a plane is cabled to
+// that plane's fabric switch of every pod.
+type ClosSpec struct {
+	Pods         int
+	RacksPerPod  int
+	HostsPerRack int
+	Planes       int // also the fabric switches per pod
+	// SpinesPerPlane, or Oversubscription = racks per pod / spines per plane (bandwidth into a
+	// fabric switch from its racks over bandwidth to its spines: 4 for 4:1). Exactly one is set.
+	SpinesPerPlane   int
+	Oversubscription float64
+
+	HostBps       int64 // host–ToR cables
+	FabricBps     int64 // all other cables
+	HostDelayNS   int64
+	FabricDelayNS int64
+}
+
+// maxNodes bounds what a few numbers in a scenario file can ask for.
+const maxNodes = 4 << 20
+
+// Resolved checks the description and puts the number of spines in place of the oversubscription.
+func (c ClosSpec) Resolved() (ClosSpec, error) {
+	for _, f := range []struct {
+		name string
+		n    int
+	}{{"pods", c.Pods}, {"racks_per_pod", c.RacksPerPod}, {"hosts_per_rack", c.HostsPerRack}, {"planes", c.Planes}} {
+		if f.n < 1 || f.n > maxNodes {
+			return c, fmt.Errorf("clos: %s is %d, must be 1 to %d", f.name, f.n, maxNodes)
+		}
+	}
+	switch {
+	case c.SpinesPerPlane == 0 && c.Oversubscription == 0:
+		return c, fmt.Errorf("clos: needs spines_per_plane or oversubscription")
+	case c.SpinesPerPlane != 0 && c.Oversubscription != 0:
+		return c, fmt.Errorf("clos: spines_per_plane and oversubscription say the same thing; give one")
+	case c.SpinesPerPlane == 0:
+		spines := float64(c.RacksPerPod) / c.Oversubscription
+		if !(spines >= 1) || spines > maxNodes || math.Abs(spines-math.Round(spines)) > 1e-9*spines {
+			return c, fmt.Errorf("clos: oversubscription of %v with %d racks per pod needs %v spines per plane, which is not a whole number of at least 1",
+				c.Oversubscription, c.RacksPerPod, spines)
+		}
+		c.SpinesPerPlane = int(math.Round(spines))
+		c.Oversubscription = 0
+	case c.SpinesPerPlane < 1 || c.SpinesPerPlane > maxNodes:
+		return c, fmt.Errorf("clos: spines_per_plane is %d, must be 1 to %d", c.SpinesPerPlane, maxNodes)
+	}
+	racks := float64(c.Pods) * float64(c.RacksPerPod)
+	nodes := racks*float64(c.HostsPerRack+1) + float64(c.Pods)*float64(c.Planes) + float64(c.Planes)*float64(c.SpinesPerPlane)
+	cables := racks*float64(c.HostsPerRack+c.Planes) + float64(c.Pods)*float64(c.Planes)*float64(c.SpinesPerPlane)
+	if nodes > maxNodes || cables > 8*maxNodes {
+		return c, fmt.Errorf("clos: %.0f nodes and %.0f cables are more than %d and %d", nodes, cables, maxNodes, 8*maxNodes)
+	}
+	return c, nil
+}
+
+// Clos builds the network. Ids count hosts first (by pod, rack, place), then ToRs, fabric switches
+// and spines (by plane); cables stand pod by pod — hosts, then ToRs — and then fabric to spine.
+func Clos(spec ClosSpec) (*Network, error) {
+	c, err := spec.Resolved()
+	if err != nil {
+		return nil, err
+	}
+	racks := c.Pods * c.RacksPerPod
+	tor0 := racks * c.HostsPerRack
+	fabric0 := tor0 + racks
+	spine0 := fabric0 + c.Pods*c.Planes
+
+	var nodes []Node
+	for r := range racks {
+		for h := range c.HostsPerRack {
+			nodes = append(nodes, Node{int32(r*c.HostsPerRack + h), closHostName(r/c.RacksPerPod, r%c.RacksPerPod, h), KindHost, int32(r / c.RacksPerPod), int32(r)})
+		}
+	}
+	for r := range racks {
+		nodes = append(nodes, Node{int32(tor0 + r), closTorName(r/c.RacksPerPod, r%c.RacksPerPod), KindTor, int32(r / c.RacksPerPod), int32(r)})
+	}
+	for p := range c.Pods {
+		for f := range c.Planes {
+			nodes = append(nodes, Node{int32(fabric0 + p*c.Planes + f), closFabricName(p, f), KindFabric, int32(p), -1})
+		}
+	}
+	for f := range c.Planes {
+		for s := range c.SpinesPerPlane {
+			nodes = append(nodes, Node{int32(spine0 + f*c.SpinesPerPlane + s), closSpineName(f, s), KindSpine, -1, -1})
+		}
+	}
+
+	var cables []Cable
+	for p := range c.Pods {
+		for r := p * c.RacksPerPod; r < (p+1)*c.RacksPerPod; r++ {
+			for h := range c.HostsPerRack {
+				cables = append(cables, Cable{int32(r*c.HostsPerRack + h), int32(tor0 + r), c.HostBps, c.HostDelayNS})
+			}
+		}
+		for r := p * c.RacksPerPod; r < (p+1)*c.RacksPerPod; r++ {
+			for f := range c.Planes {
+				cables = append(cables, Cable{int32(tor0 + r), int32(fabric0 + p*c.Planes + f), c.FabricBps, c.FabricDelayNS})
+			}
+		}
+	}
+	for p := range c.Pods {
+		for f := range c.Planes {
+			for s := range c.SpinesPerPlane {
+				cables = append(cables, Cable{int32(fabric0 + p*c.Planes + f), int32(spine0 + f*c.SpinesPerPlane + s), c.FabricBps, c.FabricDelayNS})
+			}
+		}
+	}
+	return NewNetwork(nodes, cables)
+}
+
+// The names of a Clos network's nodes; rack and host count within their pod and rack.
+func closHostName(pod, rack, host int) string {
+	return fmt.Sprintf("pod%d-rack%d-host%d", pod, rack, host)
+}
+func closTorName(pod, rack int) string     { return fmt.Sprintf("pod%d-tor%d", pod, rack) }
+func closFabricName(pod, plane int) string { return fmt.Sprintf("pod%d-fabric%d", pod, plane) }
+func closSpineName(plane, spine int) string {
+	return fmt.Sprintf("plane%d-spine%d", plane, spine)
+}

@@ -1,0 +1,140 @@
+package topology
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// The expectation is what Path does on average: many flows per pair of hosts, on networks with
+// several-homed hosts, cables between hosts, failures and hosts that nobody reaches.
+func TestExpectedLoadsAreWhatPathsDo(t *testing.T) {
+	const flows = 4000
+	for seed := range uint64(12) {
+		rng := rand.New(rand.NewPCG(seed, 4))
+		n := randomNetwork(t, rng)
+		l := n.Links[rng.IntN(len(n.Links))]
+		if err := n.Fail(l.Src, l.Dst); err != nil {
+			t.Fatal(err)
+		}
+		r := MustRouter(t, n, seed)
+		// Two or three groups of hosts.
+		groups := make([][]int32, 2+rng.IntN(2))
+		for i, h := range n.Hosts() {
+			g := i % len(groups)
+			groups[g] = append(groups[g], h)
+		}
+		if len(groups[len(groups)-1]) == 0 {
+			groups = groups[:len(groups)-1]
+		}
+		weights := make([]float64, len(groups)*len(groups))
+		for i := range weights {
+			if weights[i] = rng.Float64(); i/len(groups) == i%len(groups) && len(groups[i/len(groups)]) < 2 {
+				weights[i] = 0
+			}
+		}
+		weight := func(i, j int) float64 { return weights[i*len(groups)+j] }
+		got, err := r.ExpectedLoads(groups, weight)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := make([]float64, len(n.Links))
+		unreachable := 0.0
+		var path []int32
+		for i, from := range groups {
+			for j, to := range groups {
+				pairs := len(from) * len(to)
+				if i == j {
+					pairs -= len(from)
+				}
+				for _, a := range from {
+					for _, b := range to {
+						if a == b {
+							continue
+						}
+						each := weight(i, j) / float64(pairs)
+						for f := range int64(flows) {
+							if path, err = r.Path(f+int64(a)<<20+int64(b)<<40, a, b, path); err != nil {
+								unreachable += each
+								break
+							}
+							for _, l := range path {
+								want[l] += each / flows
+							}
+						}
+					}
+				}
+			}
+		}
+		if math.Abs(unreachable-got.Unreachable) > 1e-9 {
+			t.Errorf("seed %d: unreachable weight %v, want %v", seed, got.Unreachable, unreachable)
+		}
+		for l := range want {
+			// A choice is a coin thrown 4,000 times a pair: 5 standard deviations of the worst case.
+			if d := math.Abs(got.Share[l] - want[l]); d > 1e-9 && d > 5*math.Sqrt(0.25/flows)*want[l]+1e-6 {
+				t.Errorf("seed %d: link %d (%d → %d): %v expected, %v in fact", seed, l, n.Links[l].Src, n.Links[l].Dst, got.Share[l], want[l])
+			}
+		}
+	}
+}
+
+// Weight is conserved at every node: what hosts send enters, what they receive leaves, and the rest
+// passes through.
+func TestExpectedLoadsAreConserved(t *testing.T) {
+	n := MustClos(t, SmallClos(2))
+	if err := n.Fail(288, 292); err != nil {
+		t.Fatal(err)
+	}
+	r := MustRouter(t, n, 1)
+	weight := func(i, j int) float64 { return float64(1 + (7*i+3*j)%11) }
+	racks := len(n.Racks())
+	e, err := r.ExpectedLoads(n.Racks(), weight)
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := 0.0
+	for i := range racks {
+		for j := range racks {
+			total += weight(i, j)
+		}
+	}
+	in, out := make([]float64, len(n.Nodes)), make([]float64, len(n.Nodes))
+	for l, x := range e.Share {
+		if n.Links[l].Failed && x != 0 {
+			t.Errorf("failed link %d carries %v", l, x)
+		}
+		out[n.Links[l].Src] += x
+		in[n.Links[l].Dst] += x
+	}
+	sent, received := 0.0, 0.0
+	for i, v := range n.Nodes {
+		if v.Kind == KindHost {
+			sent += out[i]
+			received += in[i]
+		} else if math.Abs(in[i]-out[i]) > 1e-9*total {
+			t.Errorf("node %d: %v in, %v out", v.ID, in[i], out[i])
+		}
+	}
+	if math.Abs(sent-total) > 1e-9*total || math.Abs(received-total) > 1e-9*total {
+		t.Errorf("sent %v and received %v of %v", sent, received, total)
+	}
+}
+
+func TestExpectedLoadsRefuses(t *testing.T) {
+	n := MustClos(t, SmallClos(4))
+	r := MustRouter(t, n, 1)
+	one := func(_, _ int) float64 { return 1 }
+	for name, try := range map[string]func() (*Expected, error){
+		"a switch":       func() (*Expected, error) { return r.ExpectedLoads([][]int32{{0, 256}}, one) },
+		"an empty group": func() (*Expected, error) { return r.ExpectedLoads([][]int32{{}}, one) },
+		"two groups":     func() (*Expected, error) { return r.ExpectedLoads([][]int32{{0, 1}, {1, 2}}, one) },
+		"itself":         func() (*Expected, error) { return r.ExpectedLoads([][]int32{{0}, {1, 2}}, one) },
+		"no number": func() (*Expected, error) {
+			return r.ExpectedLoads([][]int32{{0, 1}}, func(_, _ int) float64 { return math.NaN() })
+		},
+	} {
+		if _, err := try(); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}

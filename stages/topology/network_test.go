@@ -1,0 +1,141 @@
+package topology
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"parsimon/schema"
+)
+
+func TestNewNetworkRefuses(t *testing.T) {
+	h := func(id int32) Node { return Node{ID: id, Kind: KindHost, Pod: -1, Rack: -1} }
+	s := func(id int32) Node { return Node{ID: id, Kind: KindSwitch, Pod: -1, Rack: -1} }
+	for _, c := range []struct {
+		nodes  []Node
+		cables []Cable
+		want   string
+	}{
+		{nil, nil, "no host"},
+		{[]Node{s(1)}, nil, "no host"},
+		{[]Node{h(1), h(1)}, nil, "node 1 stands there twice"},
+		{[]Node{h(-1)}, nil, "negative"},
+		{[]Node{{ID: 1, Kind: "router"}}, nil, `unknown kind "router"`},
+		{[]Node{h(1)}, nil, "host 1 (host 1) has no cable"},
+		{[]Node{h(1), s(2)}, []Cable{{1, 3, 1e9, 0}}, "cable 1:3: no node has the id 3"},
+		{[]Node{h(1), s(2)}, []Cable{{1, 1, 1e9, 0}}, "same node"},
+		{[]Node{h(1), s(2)}, []Cable{{1, 2, 9999, 0}}, "bandwidth of 9999 bps"},
+		{[]Node{h(1), s(2)}, []Cable{{1, 2, 1e9, -1}}, "delay of -1 ns"},
+		{[]Node{h(1), s(2)}, []Cable{{1, 2, 1e9, 0}, {2, 1, 1e9, 0}}, "cable 2:1: the two nodes are joined twice"},
+	} {
+		_, err := NewNetwork(c.nodes, c.cables)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("nodes %v, cables %v: error %v, want %q", c.nodes, c.cables, err, c.want)
+		}
+	}
+}
+
+func TestNetworkLinks(t *testing.T) {
+	n := MustClos(t, SmallClos(4))
+	if got := len(n.Links); got != 2*336 {
+		t.Fatalf("%d links", got)
+	}
+	for i, l := range n.Links {
+		back := n.Links[Reverse(l.ID)]
+		if l.ID != int32(i) || back.Src != l.Dst || back.Dst != l.Src || back.BandwidthBps != l.BandwidthBps || back.DelayNS != l.DelayNS {
+			t.Fatalf("link %d %+v and its reverse %+v do not match", i, l, back)
+		}
+	}
+	if l := n.Links[0]; l.Tier != "host-tor" || n.Links[1].Tier != "tor-host" {
+		t.Errorf("tiers %q, %q", l.Tier, n.Links[1].Tier)
+	}
+	racks := n.Racks()
+	if len(racks) != 32 || !slices.Equal(racks[1], []int32{8, 9, 10, 11, 12, 13, 14, 15}) || n.Pods() != 2 {
+		t.Errorf("%d racks, rack 1 is %v, %d pods", len(racks), racks[1], n.Pods())
+	}
+	a, b, err := n.Cable("pod0-fabric0:plane0-spine3")
+	if err != nil || a != 288 || b != 295 {
+		t.Fatalf("cable by names: %d:%d, %v", a, b, err)
+	}
+	if err := n.Fail(b, a); err != nil {
+		t.Fatal(err)
+	}
+	failed := 0
+	for _, l := range n.Links {
+		if l.Failed {
+			failed++
+		}
+	}
+	if failed != 2 {
+		t.Errorf("%d links failed, want both directions of one cable", failed)
+	}
+	for _, bad := range []string{"", "288", "288:289", "288:x", "x:1", "999:1"} {
+		if _, _, err := n.Cable(bad); err == nil {
+			t.Errorf("Cable(%q): no error", bad)
+		}
+	}
+	if err := n.Fail(0, 1); err == nil {
+		t.Error("failing a cable that is not there: no error")
+	}
+}
+
+func TestNetworkRecords(t *testing.T) {
+	n := MustClos(t, SmallClos(2))
+	nodes, links := n.NodesRecord(), n.LinksRecord()
+	defer nodes.Release()
+	defer links.Release()
+	if !nodes.Schema().Equal(schema.Nodes.Arrow()) || nodes.NumRows() != int64(len(n.Nodes)) {
+		t.Errorf("nodes: %v, %d rows", nodes.Schema(), nodes.NumRows())
+	}
+	if !links.Schema().Equal(schema.Links.Arrow()) || links.NumRows() != int64(len(n.Links)) {
+		t.Errorf("links: %v, %d rows", links.Schema(), links.NumRows())
+	}
+	if got := nodes.Column(schema.Nodes.Index("pod")).NullN(); got != 16 {
+		t.Errorf("%d nodes without a pod, want the 16 spines", got)
+	}
+}
+
+func TestSparseIDs(t *testing.T) {
+	n, err := NewNetwork([]Node{
+		{ID: 2_000_000_000, Kind: KindHost, Pod: -1, Rack: -1},
+		{ID: 7, Kind: KindHost, Pod: -1, Rack: -1},
+		{ID: 1_000_000_000, Kind: KindSwitch, Pod: -1, Rack: -1},
+	}, []Cable{{7, 1_000_000_000, 1e9, 0}, {1_000_000_000, 2_000_000_000, 1e9, 0}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := NewRouter(n, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, err := r.Path(1, 2_000_000_000, 7, nil)
+	if err != nil || !slices.Equal(path, []int32{3, 1}) {
+		t.Errorf("path %v, %v", path, err)
+	}
+}
+
+// Cables are selected by their ends or tiers, each once, however often they are meant.
+func TestSelect(t *testing.T) {
+	n, err := Clos(MustResolve(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	spines, err := n.Select("spine-fabric")
+	if err != nil || len(spines) == 0 {
+		t.Fatal(spines, err)
+	}
+	tors, err := n.Select("tor-fabric")
+	if err != nil || len(tors) == 0 {
+		t.Fatal(tors, err)
+	}
+	both, err := n.Select(fmt.Sprintf("fabric-spine, tor-fabric,%d:%d,spine-fabric", spines[0][1], spines[0][0]))
+	if err != nil || !slices.Equal(both, append(slices.Clone(spines), tors...)) {
+		t.Errorf("%v, %v: want those of both tiers, %d and %d", both, err, len(spines), len(tors))
+	}
+	for _, bad := range []string{"", "nothing", "fabric-spine,", "fabric-spine,0:0"} {
+		if found, err := n.Select(bad); err == nil {
+			t.Errorf("%q selects %v", bad, found)
+		}
+	}
+}

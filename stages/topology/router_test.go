@@ -1,0 +1,366 @@
+package topology
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"parsimon/stages/rng"
+)
+
+// checkPath holds a path to the laws: connected from src to dst, over cables that are up, through
+// switches only, and as short as breadth-first search says.
+func checkPath(t *testing.T, n *Network, path []int32, src, dst int32) {
+	t.Helper()
+	at := src
+	for i, l := range path {
+		k := n.Links[l]
+		if k.Src != at || k.Failed {
+			t.Fatalf("path %v of %d → %d: link %d is %+v, at node %d", path, src, dst, l, k, at)
+		}
+		at = k.Dst
+		if v, _ := n.Node(at); v.Kind == KindHost && i < len(path)-1 {
+			t.Fatalf("path %v of %d → %d transits host %d", path, src, dst, at)
+		}
+	}
+	if at != dst {
+		t.Fatalf("path %v of %d → %d ends at %d", path, src, dst, at)
+	}
+	if want := plainDistance(n, src, dst); len(path) != want {
+		t.Fatalf("path %v of %d → %d has %d links, the shortest has %d", path, src, dst, len(path), want)
+	}
+}
+
+// plainDistance is the number of links between two hosts, the obvious way; -1 if there is no path.
+func plainDistance(n *Network, src, dst int32) int {
+	dist := map[int32]int{src: 0}
+	queue := []int32{src}
+	for len(queue) > 0 {
+		at := queue[0]
+		queue = queue[1:]
+		if at == dst {
+			return dist[at]
+		}
+		if v, _ := n.Node(at); v.Kind == KindHost && at != src {
+			continue
+		}
+		for _, l := range n.Links {
+			if _, seen := dist[l.Dst]; l.Src == at && !l.Failed && !seen {
+				dist[l.Dst] = dist[at] + 1
+				queue = append(queue, l.Dst)
+			}
+		}
+	}
+	return -1
+}
+
+// randomNetwork has hosts with one to three cables to switches, sometimes to each other, and
+// switches joined at random.
+func randomNetwork(t *testing.T, rng *rand.Rand) *Network {
+	t.Helper()
+	hosts, switches := 2+rng.IntN(10), 1+rng.IntN(12)
+	have := map[[2]int32]bool{}
+	var cables [][2]int32
+	join := func(a, b int) {
+		k := cableKey(int32(a), int32(b))
+		if a != b && !have[k] {
+			have[k] = true
+			cables = append(cables, [2]int32{int32(a), int32(b)})
+		}
+	}
+	for h := range hosts {
+		for range 1 + rng.IntN(3) {
+			join(h, hosts+rng.IntN(switches))
+		}
+		if rng.IntN(4) == 0 {
+			join(h, rng.IntN(hosts))
+		}
+	}
+	for range rng.IntN(3 * switches) {
+		join(hosts+rng.IntN(switches), hosts+rng.IntN(switches))
+	}
+	return Wire(t, hosts+switches, hosts, cables...)
+}
+
+func TestPathsAreShortest(t *testing.T) {
+	for seed := range uint64(150) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		n := randomNetwork(t, rng)
+		if rng.IntN(2) == 0 {
+			l := n.Links[rng.IntN(len(n.Links))]
+			if err := n.Fail(l.Src, l.Dst); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := MustRouter(t, n, seed)
+		var path []int32
+		for flow := range int64(5) {
+			for _, a := range n.Hosts() {
+				for _, b := range n.Hosts() {
+					if a == b {
+						continue
+					}
+					var err error
+					if path, err = r.Path(flow, a, b, path); err != nil {
+						var no *UnreachableError
+						if !errors.As(err, &no) || no.Src != a || no.Dst != b || no.FlowID != flow || plainDistance(n, a, b) >= 0 {
+							t.Fatalf("seed %d: %v", seed, err)
+						}
+						continue
+					}
+					checkPath(t, n, path, a, b)
+				}
+			}
+		}
+	}
+}
+
+func TestPathErrors(t *testing.T) {
+	n := MustClos(t, SmallClos(4))
+	r := MustRouter(t, n, 1)
+	for _, c := range [][2]int32{{0, 0}, {0, 256}, {300, 0}, {0, 9999}, {-1, 0}} {
+		_, err := r.Path(17, c[0], c[1], nil)
+		var bad *EndpointError
+		if !errors.As(err, &bad) || bad.FlowID != 17 {
+			t.Errorf("path %d → %d: %v", c[0], c[1], err)
+		}
+	}
+}
+
+// Failing a cable moves the flows that crossed it, and no other; putting it back brings them home.
+func TestFailureMovesOnlyItsFlows(t *testing.T) {
+	check := func(n *Network, rng *rand.Rand, flows int) (moved int) {
+		before := MustRouter(t, n, 7)
+		cut := n.Links[rng.IntN(len(n.Links))]
+		if err := n.Fail(cut.Src, cut.Dst); err != nil {
+			t.Fatal(err)
+		}
+		after := MustRouter(t, n, 7)
+		hosts := n.Hosts()
+		for f := range int64(flows) {
+			a, b := hosts[rng.IntN(len(hosts))], hosts[rng.IntN(len(hosts))]
+			if a == b {
+				continue
+			}
+			p, err := before.Path(f, a, b, nil)
+			if err != nil {
+				continue // taking a cable away joins nobody
+			}
+			q, err := after.Path(f, a, b, nil)
+			crossed := slices.Contains(p, cut.ID) || slices.Contains(p, Reverse(cut.ID))
+			if !crossed && (err != nil || !slices.Equal(p, q)) {
+				t.Fatalf("cutting %d:%d moved flow %d, %v → %v (%v), which did not cross it", cut.Src, cut.Dst, f, p, q, err)
+			}
+			if crossed && err == nil {
+				if slices.Equal(p, q) {
+					t.Fatalf("flow %d still crosses the cut cable", f)
+				}
+				moved++
+			}
+		}
+		return moved
+	}
+	moved := 0
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		moved += check(randomNetwork(t, rng), rng, 200)
+	}
+	if moved == 0 {
+		t.Error("no flow was ever moved: the test tests nothing")
+	}
+	for _, over := range []float64{1, 2, 4} {
+		for seed := range uint64(5) {
+			check(MustClos(t, SmallClos(over)), rand.New(rand.NewPCG(seed, 3)), 20_000)
+		}
+	}
+}
+
+// Every equal-cost group of links is used evenly: 100,000 flows arrive at each choice, and every
+// link gets its share within 5%. (In the large network a choice has 24 or 48 links. There chance
+// alone leaves 1.5 and 2.2% of standard deviation, too much for 5% on every one of them, and so
+// flows are added until 5% are five standard deviations.) A chi-square test holds the choices of a
+// node to chance, and the pairs of successive choices too: a hash that repeats from node to node
+// (polarisation) would leave pairs out.
+func TestECMPIsEvenAndUncorrelated(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		spec ClosSpec
+	}{{"4:1", SmallClos(4)}, {"2:1", SmallClos(2)}, {"1:1", SmallClos(1)}, {"large 2:1", LargeClos(2)}, {"large 1:1", LargeClos(1)}} {
+		t.Run(c.name, func(t *testing.T) {
+			spec, err := c.spec.Resolved()
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := MustClos(t, spec)
+			r := MustRouter(t, n, 42)
+			perChoice := max(100_000, 10_000*spec.SpinesPerPlane)
+			flows := perChoice * spec.Planes
+			if testing.Short() {
+				t.Skip("draws millions of paths")
+			}
+			dst := int32(len(n.Hosts()) - 1)
+			count := make([]int, len(n.Links))
+			pairs := map[[2]int32]int{}
+			var path []int32
+			for f := range flows {
+				if path, err = r.Path(int64(f), int32(f%spec.HostsPerRack), dst, path); err != nil {
+					t.Fatal(err)
+				}
+				if len(path) != 6 {
+					t.Fatalf("path %v", path)
+				}
+				for _, l := range path {
+					count[l]++
+				}
+				pairs[[2]int32{path[1], path[2]}]++
+			}
+			byTier := map[string][]int{}
+			for l, k := range count {
+				if k > 0 {
+					tier := n.Links[l].Tier
+					byTier[tier] = append(byTier[tier], k)
+				}
+			}
+			want := map[string]int{"tor-fabric": spec.Planes, "fabric-spine": spec.Planes * spec.SpinesPerPlane,
+				"spine-fabric": spec.Planes * spec.SpinesPerPlane, "fabric-tor": spec.Planes}
+			for tier, links := range want {
+				counts := byTier[tier]
+				if len(counts) != links {
+					t.Errorf("%s: %d links carry flows, want %d", tier, len(counts), links)
+					continue
+				}
+				share := float64(flows) / float64(links)
+				lo, hi := float64(slices.Min(counts))/share, float64(slices.Max(counts))/share
+				t.Logf("%s: %d links, each %.3f to %.3f of its share of %.0f", tier, links, lo, hi, share)
+				if lo < 0.95 || hi > 1.05 {
+					t.Errorf("%s: a link carries %.3f to %.3f of its share", tier, lo, hi)
+				}
+				ChiSquare(t, tier, counts, flows)
+			}
+			var cells []int
+			for _, k := range pairs {
+				cells = append(cells, k)
+			}
+			if len(cells) != want["fabric-spine"] {
+				t.Errorf("%d pairs of choices occur, want %d", len(cells), want["fabric-spine"])
+			}
+			ChiSquare(t, "pairs of choices", cells, flows)
+		})
+	}
+}
+
+// Paths to hosts that hang on different switches choose independently as well: the choice at the
+// fabric switch says nothing about the choice that the same flow would make at another.
+func TestECMPChoicesOfTwoNodesAreIndependent(t *testing.T) {
+	n := MustClos(t, SmallClos(4))
+	r := MustRouter(t, n, 3)
+	table := make([]int, 8*8)
+	index := map[int32]int{}
+	for l, k := range n.Links {
+		if k.Tier == "fabric-spine" {
+			index[int32(l)] = len(index) % 8 // 8 uplinks of pod 0's two fabric switches, then pod 1's
+		}
+	}
+	const flows = 200_000
+	for f := range int64(flows) {
+		out, err := r.Path(f, 0, 255, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := r.Path(f, 255, 0, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		table[index[out[2]]*8+index[back[2]]]++
+	}
+	ChiSquare(t, "the same flow there and back", table, flows)
+}
+
+func TestRouterIsConcurrentAndSmall(t *testing.T) {
+	n := MustClos(t, LargeClos(2))
+	r := MustRouter(t, n, 1)
+	if mb := float64(r.MemoryBytes()) / 1e6; mb > 20 {
+		t.Errorf("tables of %.1f MB for 6,144 hosts", mb)
+	} else {
+		t.Logf("tables of %.1f MB for 6,144 hosts", mb)
+	}
+	digest := func() (sum uint64) {
+		var path []int32
+		for f := range 20_000 {
+			path, _ = r.Path(int64(f), int32(f*7%6144), int32((f*13+1)%6144), path)
+			for _, l := range path {
+				sum = rng.MixKey(sum, uint64(l))
+			}
+		}
+		return sum
+	}
+	want := digest()
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			if digest() != want {
+				t.Error("paths differ between goroutines")
+			}
+		})
+	}
+	wg.Wait()
+	buf := make([]int32, 0, 8)
+	if a := testing.AllocsPerRun(100, func() { buf, _ = r.Path(3, 0, 6143, buf) }); a != 0 {
+		t.Errorf("%v allocations a path", a)
+	}
+}
+
+// The order of the cables in a file, and so the ids of the links, do not matter to a flow's path.
+func TestPathsDoNotDependOnLinkIDs(t *testing.T) {
+	a := MustClos(t, SmallClos(2))
+	var cables []Cable
+	for i := len(a.Links) - 2; i >= 0; i -= 2 {
+		l := a.Links[i]
+		cables = append(cables, Cable{l.Dst, l.Src, l.BandwidthBps, l.DelayNS})
+	}
+	b, err := NewNetwork(a.Nodes, cables)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ra, rb := MustRouter(t, a, 5), MustRouter(t, b, 5)
+	nodes := func(n *Network, r *Router, f int64) string {
+		path, err := r.Path(f, int32(f%128), int32(128+f*3%128), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out []int32
+		for _, l := range path {
+			out = append(out, n.Links[l].Dst)
+		}
+		return fmt.Sprint(out)
+	}
+	for f := range int64(2000) {
+		if x, y := nodes(a, ra, f), nodes(b, rb, f); x != y {
+			t.Fatalf("flow %d: %s and %s", f, x, y)
+		}
+	}
+}
+
+func BenchmarkPath(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		spec ClosSpec
+	}{{"small 4:1", SmallClos(4)}, {"large 2:1", LargeClos(2)}} {
+		b.Run(c.name, func(b *testing.B) {
+			n := MustClos(b, c.spec)
+			r := MustRouter(b, n, 1)
+			hosts := len(n.Hosts())
+			half := hosts / 2
+			buf := make([]int32, 0, 8)
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				buf, _ = r.Path(int64(i), int32(i*7919%half), int32(half+i*104729%half), buf)
+				i++
+			}
+		})
+	}
+}

@@ -1,0 +1,131 @@
+// Package topologytest holds networks for tests.
+package topologytest
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"parsimon/stages/topology"
+)
+
+// smallClos is the paper's small topology: 2 pods × 16 racks × 8 hosts, 2 planes.
+func SmallClos(oversubscription float64) topology.ClosSpec {
+	return topology.ClosSpec{Pods: 2, RacksPerPod: 16, HostsPerRack: 8, Planes: 2, Oversubscription: oversubscription,
+		HostBps: 10e9, FabricBps: 40e9, HostDelayNS: 1000, FabricDelayNS: 1000}
+}
+
+// largeClos is the paper's large topology.
+func LargeClos(oversubscription float64) topology.ClosSpec {
+	c := SmallClos(oversubscription)
+	c.Pods, c.RacksPerPod, c.HostsPerRack, c.Planes = 8, 48, 16, 4
+	return c
+}
+
+func MustClos(t testing.TB, c topology.ClosSpec) *topology.Network {
+	t.Helper()
+	n, err := topology.Clos(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// sharedReference is a file of the reference data that stands beside the repository on some
+// machines; where it is missing the test is skipped.
+func SharedReference(t testing.TB, parts ...string) string {
+	t.Helper()
+	path := filepath.Join(append([]string{Repository(t), "..", "shared", "reference"}, parts...)...)
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("reference data is missing: %v", err)
+	}
+	return path
+}
+
+// wire makes a small network: nodes below hosts are hosts, the others switches, and every cable has
+// 10 Gbps and 1 µs.
+func Wire(t testing.TB, nodes, hosts int, cables ...[2]int32) *topology.Network {
+	t.Helper()
+	var v []topology.Node
+	for i := range nodes {
+		kind := topology.KindSwitch
+		if i < hosts {
+			kind = topology.KindHost
+		}
+		v = append(v, topology.Node{ID: int32(i), Kind: kind, Pod: -1, Rack: -1})
+	}
+	var c []topology.Cable
+	for _, e := range cables {
+		c = append(c, topology.Cable{A: e[0], B: e[1], BandwidthBps: 10e9, DelayNS: 1000})
+	}
+	n, err := topology.NewNetwork(v, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func MustResolve(t *testing.T) topology.ClosSpec {
+	t.Helper()
+	c, err := topology.ClosSpec{Pods: 2, RacksPerPod: 2, HostsPerRack: 2, Planes: 2, SpinesPerPlane: 1, HostBps: 10e9, FabricBps: 40e9, HostDelayNS: 1000, FabricDelayNS: 1000}.Resolved()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func MustRouter(t testing.TB, n *topology.Network, seed uint64) *topology.Router {
+	t.Helper()
+	r, err := topology.NewRouter(n, seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// chiSquare fails if counts of equally likely cells are further from even than chance leaves one in
+// about a million times (Wilson and Hilferty's normal approximation), or so even that it is no
+// chance.
+func ChiSquare(t *testing.T, what string, counts []int, total int) {
+	t.Helper()
+	want := float64(total) / float64(len(counts))
+	x := 0.0
+	for _, k := range counts {
+		x += (float64(k) - want) * (float64(k) - want) / want
+	}
+	df := float64(len(counts) - 1)
+	z := (math.Cbrt(x/df) - (1 - 2/(9*df))) / math.Sqrt(2/(9*df))
+	if math.Abs(z) > 5 {
+		t.Errorf("%s: chi-square %.1f with %.0f degrees of freedom, %.1f standard deviations off", what, x, df, z)
+	}
+}
+
+// smallNetwork is a rack of four hosts, ids 0 to 3, and a switch, 4.
+func SmallNetwork(t *testing.T) *topology.Network {
+	t.Helper()
+	nodes := []topology.Node{{ID: 4, Kind: topology.KindTor, Pod: -1, Rack: -1}}
+	var cables []topology.Cable
+	for h := range int32(4) {
+		nodes = append(nodes, topology.Node{ID: h, Kind: topology.KindHost, Pod: -1, Rack: -1})
+		cables = append(cables, topology.Cable{A: h, B: 4, BandwidthBps: 1e10, DelayNS: 1000})
+	}
+	n, err := topology.NewNetwork(nodes, cables)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// repository is the root of the repository, the directory of go.mod.
+func Repository(t testing.TB) string {
+	t.Helper()
+	for dir := "."; ; dir = filepath.Join(dir, "..") {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		if abs, err := filepath.Abs(dir); err != nil || abs == filepath.Dir(abs) {
+			t.Fatal("no go.mod in any parent directory")
+		}
+	}
+}

@@ -1,0 +1,182 @@
+package workload
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+
+	"parsimon/stages/rng"
+)
+
+// A SizePoint is one corner of a flow-size distribution: so many percent of flows have at most so
+// many bytes.
+type SizePoint struct {
+	Bytes   int64
+	Percent float64
+}
+
+// A SizeCDF is a distribution of flow sizes, piecewise linear between its points. Sizes are whole
+// bytes and at least 1: between two points a < b every size from a+1 to b is equally likely, so
+// that at every point the share of flows of at most that size is exactly the point's. Two points of
+// the same bytes, or a first point above 0 percent, are a size that stands out.
+type SizeCDF struct {
+	points []SizePoint
+	pieces []sizePiece
+	guide  [sizeGuide]int32 // the piece that holds the quantile k / sizeGuide
+	mean   float64
+}
+
+// A sizePiece holds the quantiles in [from, to), sizes base+1 … base+span (span 0: the size base).
+type sizePiece struct {
+	from, to    float64
+	scale       float64 // span / (to − from)
+	base, span  int64
+	probability float64
+}
+
+const sizeGuide = 256
+
+// maxSizeBytes bounds a flow; what the kernel's integers can time on the slowest link is far more.
+const maxSizeBytes = int64(1) << 44
+
+// NewSizeCDF checks the points of a distribution: bytes whole, 0 to 2^44 and never falling,
+// percent rising from at least 0 to 100, no flow of 0 bytes.
+func NewSizeCDF(points []SizePoint) (*SizeCDF, error) {
+	if len(points) == 0 {
+		return nil, fmt.Errorf("has no points")
+	}
+	c := &SizeCDF{points: append([]SizePoint(nil), points...)}
+	last := SizePoint{Bytes: -1}
+	for i, p := range points {
+		bad := func(format string, args ...any) error {
+			return fmt.Errorf("point %d (%d bytes, %v%%): %s", i+1, p.Bytes, p.Percent, fmt.Sprintf(format, args...))
+		}
+		switch {
+		case p.Bytes < 0 || p.Bytes > maxSizeBytes:
+			return nil, bad("bytes must be 0 to %d", maxSizeBytes)
+		case !(p.Percent >= 0 && p.Percent <= 100):
+			return nil, bad("percent must be 0 to 100")
+		case p.Bytes < last.Bytes:
+			return nil, bad("bytes must not fall")
+		case p.Percent < last.Percent:
+			return nil, bad("percent must not fall")
+		case p.Bytes == 0 && p.Percent > 0:
+			return nil, bad("no flow can have 0 bytes")
+		}
+		if p.Percent > last.Percent {
+			q := sizePiece{from: last.Percent / 100, to: p.Percent / 100, base: last.Bytes, span: p.Bytes - last.Bytes}
+			if i == 0 || q.span == 0 {
+				q.base, q.span = p.Bytes, 0
+			}
+			q.probability = q.to - q.from
+			q.scale = float64(q.span) / q.probability
+			c.pieces = append(c.pieces, q)
+			c.mean += q.probability * q.mean()
+		}
+		last = p
+	}
+	if last.Percent != 100 {
+		return nil, fmt.Errorf("ends at %v%%, must end at 100", last.Percent)
+	}
+	k := int32(0)
+	for i := range c.guide {
+		for c.pieces[k].to <= float64(i)/sizeGuide {
+			k++
+		}
+		c.guide[i] = k
+	}
+	return c, nil
+}
+
+func (q *sizePiece) mean() float64 {
+	if q.span == 0 {
+		return float64(q.base)
+	}
+	return float64(q.base) + float64(q.span+1)/2
+}
+
+// Points are the corners the distribution was made from.
+func (c *SizeCDF) Points() []SizePoint { return append([]SizePoint(nil), c.points...) }
+
+// Mean is the expected size in bytes of what Size answers for uniform u, exactly.
+func (c *SizeCDF) Mean() float64 { return c.mean }
+
+// Size is the quantile function: the size in bytes, at least 1, below which lies a share u of the
+// flows, for u in [0, 1).
+func (c *SizeCDF) Size(u float64) int64 {
+	k := c.guide[int(u*sizeGuide)]
+	for u >= c.pieces[k].to {
+		k++
+	}
+	q := &c.pieces[k]
+	if q.span == 0 {
+		return q.base
+	}
+	return q.base + min(int64((u-q.from)*q.scale), q.span-1) + 1
+}
+
+// ParseSizeCDF reads "bytes percent" lines; what follows a # is a comment. name only names the
+// source in errors.
+func ParseSizeCDF(name string, data []byte) (*SizeCDF, error) {
+	var points []SizePoint
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	for n := 1; lines.Scan(); n++ {
+		text, _, _ := strings.Cut(lines.Text(), "#")
+		f := strings.Fields(text)
+		if len(f) == 0 {
+			continue
+		}
+		if len(f) != 2 {
+			return nil, fmt.Errorf("sizes %s: line %d: want \"bytes percent\", have %d fields", name, n, len(f))
+		}
+		b, err := strconv.ParseInt(f[0], 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("sizes %s: line %d: bytes is %q, want a whole number", name, n, f[0])
+		}
+		p, err := strconv.ParseFloat(f[1], 64)
+		if err != nil {
+			return nil, fmt.Errorf("sizes %s: line %d: percent is %q, want a number", name, n, f[1])
+		}
+		points = append(points, SizePoint{b, p})
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("sizes %s: %w", name, err)
+	}
+	c, err := NewSizeCDF(points)
+	if err != nil {
+		return nil, fmt.Errorf("sizes %s: %w", name, err)
+	}
+	return c, nil
+}
+
+// ReadSizeCDF reads a file of "bytes percent" lines.
+func ReadSizeCDF(path string) (*SizeCDF, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("sizes: %w", err)
+	}
+	return ParseSizeCDF(path, data)
+}
+
+// A LogNormal is the distribution of exp(Mu + Sigma·Z) for standard normal Z: the paper's
+// inter-arrival times (§4.1), where Sigma is the burstiness, 1 for low and 2 for high.
+type LogNormal struct{ Mu, Sigma float64 }
+
+// NewLogNormal is the log-normal distribution of that mean and shape. The mean of exp(Mu + Sigma·Z)
+// is exp(Mu + Sigma²/2), hence Mu.
+func NewLogNormal(mean, sigma float64) LogNormal {
+	return LogNormal{Mu: math.Log(mean) - sigma*sigma/2, Sigma: sigma}
+}
+
+// Draw takes one value from the stream (two of its numbers).
+func (d LogNormal) Draw(s *rng.Stream) float64 { return math.Exp(d.Mu + float64(d.Sigma*s.Normal())) }
+
+// An Exponential is the distribution of the gaps of a Poisson process with that mean gap.
+type Exponential struct{ Mean float64 }
+
+// Draw takes one value from the stream (one of its numbers), by inversion.
+func (d Exponential) Draw(s *rng.Stream) float64 { return -d.Mean * math.Log(1-s.Float64()) }

@@ -1,0 +1,147 @@
+package workload
+
+import (
+	"errors"
+	"io/fs"
+	"math"
+	"strings"
+	"testing"
+
+	"parsimon/stages/rng"
+	"parsimon/stages/topology/topologytest"
+)
+
+func mustSizes(t testing.TB, points ...SizePoint) *SizeCDF {
+	t.Helper()
+	c, err := NewSizeCDF(points)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestSizesOfAllQuantiles(t *testing.T) {
+	c := mustSizes(t, SizePoint{0, 0}, SizePoint{4, 50}, SizePoint{4, 75}, SizePoint{10, 75}, SizePoint{12, 100})
+	count := map[int64]int{}
+	const n = 8000
+	sum := 0.0
+	for i := range n {
+		s := c.Size((float64(i) + 0.5) / n)
+		count[s]++
+		sum += float64(s)
+	}
+	want := map[int64]int{1: 1000, 2: 1000, 3: 1000, 4: 3000, 11: 1000, 12: 1000}
+	for s, k := range count {
+		if k != want[s] {
+			t.Errorf("size %d: %d of %d quantiles, want %d", s, k, n, want[s])
+		}
+	}
+	if mean := sum / n; math.Abs(mean-c.Mean()) > 1e-9 {
+		t.Errorf("mean %v, and the sizes' mean is %v", c.Mean(), mean)
+	}
+	if got := mustSizes(t, SizePoint{1500, 100}).Size(0.3); got != 1500 {
+		t.Errorf("a single size: %d", got)
+	}
+}
+
+// Sizes rise with the quantile, are at least 1, and the share of sizes up to a point is the point's.
+func TestShippedSizes(t *testing.T) {
+	for _, name := range []string{"webserver", "cachefollower", "hadoop"} {
+		c := ShippedSizes(t, name)
+		if k := len(c.Points()); k > 25 {
+			t.Errorf("%s: %d points", name, k)
+		}
+		const n = 200_000
+		last := int64(1)
+		sum := 0.0
+		for i := range n {
+			s := c.Size((float64(i) + 0.5) / n)
+			if s < last {
+				t.Fatalf("%s: size %d after %d", name, s, last)
+			}
+			last = s
+			sum += float64(s)
+		}
+		if math.Abs(sum/n/c.Mean()-1) > 1e-3 {
+			t.Errorf("%s: mean %v, of %d quantiles %v", name, c.Mean(), n, sum/n)
+		}
+		for _, p := range c.Points() {
+			if p.Percent == 0 || p.Percent == 100 {
+				continue
+			}
+			if below, above := c.Size(p.Percent/100-1e-9), c.Size(p.Percent/100+1e-9); below > p.Bytes || above <= p.Bytes {
+				t.Errorf("%s: at %v%% sizes step from %d to %d, want around %d", name, p.Percent, below, above, p.Bytes)
+			}
+		}
+		if c.Size(0) < 1 || c.Size(math.Nextafter(1, 0)) != c.Points()[len(c.Points())-1].Bytes {
+			t.Errorf("%s: sizes from %d to %d", name, c.Size(0), c.Size(math.Nextafter(1, 0)))
+		}
+	}
+}
+
+// What ships is a coarse reading of the published figures; a finer reading must not be far.
+func TestShippedSizesAreClose(t *testing.T) {
+	for _, name := range []string{"webserver", "cachefollower", "hadoop"} {
+		ours := ShippedSizes(t, name)
+		theirs, err := ReadSizeCDF(topologytest.SharedReference(t, "sizes", name+"-all.txt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := ours.Mean() / theirs.Mean(); r < 0.95 || r > 1.05 {
+			t.Errorf("%s: mean %.0f, the finer reading has %.0f", name, ours.Mean(), theirs.Mean())
+		}
+		for q := 0.05; q < 0.99; q += 0.005 {
+			// Three points of percent either way.
+			s := ours.Size(q)
+			if s < theirs.Size(max(0, q-0.03)) || s > theirs.Size(min(0.9999, q+0.03)) {
+				t.Errorf("%s: quantile %.3f is %d, the finer reading has %d", name, q, s, theirs.Size(q))
+			}
+		}
+	}
+}
+
+func TestSizeCDFRefuses(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                     "has no points",
+		"0 0\n10 x":            `line 2: percent is "x"`,
+		"0 0\n\n1.5 4":         `line 3: bytes is "1.5"`,
+		"0 0 0":                "line 1: want",
+		"0 0\n10 50":           "ends at 50%",
+		"0 10\n10 100":         "no flow can have 0 bytes",
+		"10 0\n5 100":          "must not fall",
+		"10 50\n15 40\n20 100": "must not fall",
+		"10 101":               "0 to 100",
+		"10 NaN":               "0 to 100",
+		"-4 100":               "bytes must be",
+	} {
+		if _, err := ParseSizeCDF("x", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want %q", text, err, want)
+		}
+	}
+	if _, err := ReadSizeCDF("nowhere"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("missing file: %v", err)
+	}
+}
+
+func TestLogNormalMean(t *testing.T) {
+	for _, sigma := range []float64{0, 0.5, 1, 2} {
+		d := NewLogNormal(170, sigma)
+		const n = 2_000_000
+		var sum, logs, logs2 float64
+		for i := range n {
+			s := rng.New(3, 1, uint64(i))
+			x := d.Draw(&s)
+			sum += x
+			logs += math.Log(x)
+			logs2 += math.Log(x) * math.Log(x)
+		}
+		// The mean of n log-normals scatters by sqrt(exp(σ²) − 1) / sqrt(n).
+		tolerance := 5*math.Sqrt((math.Exp(sigma*sigma)-1)/n) + 1e-9
+		if r := sum / n / 170; math.Abs(r-1) > tolerance {
+			t.Errorf("σ %v: mean is %.4f of what it should be", sigma, r)
+		}
+		if s := math.Sqrt(max(0, logs2/n-logs/n*logs/n)); math.Abs(s-sigma) > 0.01*sigma+1e-4 {
+			t.Errorf("σ %v: logarithms scatter by %v", sigma, s)
+		}
+	}
+}

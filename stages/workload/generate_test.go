@@ -1,0 +1,300 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"parsimon/schema/columns"
+	"parsimon/stages/topology"
+	"parsimon/stages/topology/topologytest"
+)
+
+func TestGenerateKeepsItsWord(t *testing.T) {
+	n := topologytest.MustClos(t, topologytest.SmallClos(2))
+	w := MixedWorkload(t, 200_000)
+	got, stats := MustGenerate(t, n, w, 1)
+	if len(got.ID) != 200_000 || stats.Flows != 200_000 || stats.FirstStartNS != got.Start[0] || stats.LastStartNS != got.Start[len(got.Start)-1] {
+		t.Fatalf("%d flows from %d to %d ns; %+v", len(got.ID), got.Start[0], got.Start[len(got.Start)-1], stats)
+	}
+	flows, bytes := map[string]int64{}, map[string]int64{}
+	var total int64
+	for i := range got.ID {
+		v, ok := n.Node(got.Src[i])
+		u, ok2 := n.Node(got.Dst[i])
+		switch {
+		case got.ID[i] != int64(i):
+			t.Fatalf("flow %d has id %d", i, got.ID[i])
+		case got.Size[i] < 1:
+			t.Fatalf("flow %d has size %d", i, got.Size[i])
+		case got.Src[i] == got.Dst[i]:
+			t.Fatalf("flow %d goes from host %d to itself", i, got.Src[i])
+		case !ok || !ok2 || v.Kind != topology.KindHost || u.Kind != topology.KindHost:
+			t.Fatalf("flow %d goes from %v to %v", i, v, u)
+		case i > 0 && got.Start[i] < got.Start[i-1]:
+			t.Fatalf("flow %d starts before the one before it", i)
+		case got.VNet[i] != map[string]string{"db": "blue", "web": "green", "hadoop": "blue"}[got.Service[i]]:
+			t.Fatalf("flow %d of service %q is in %q", i, got.Service[i], got.VNet[i])
+		}
+		flows[got.Service[i]]++
+		bytes[got.Service[i]] += got.Size[i]
+		total += got.Size[i]
+	}
+	for i, s := range w.Services {
+		if stats.ServiceFlows[i] != flows[s.Name] || stats.ServiceBytes[i] != bytes[s.Name] {
+			t.Errorf("service %s: %d flows and %d bytes, said to be %d and %d", s.Name, flows[s.Name], bytes[s.Name], stats.ServiceFlows[i], stats.ServiceBytes[i])
+		}
+		share := map[string]float64{"db": 0.25, "web": 0.25, "hadoop": 0.5}[s.Name]
+		if r := stats.Plan.ServiceFlowsPerSecond[i] * s.Sizes.Mean() / stats.Plan.BytesPerSecond; math.Abs(r-share) > 1e-12 {
+			t.Errorf("service %s has %v of the bytes, want %v", s.Name, r, share)
+		}
+	}
+	if stats.Bytes != total {
+		t.Errorf("%d bytes, said to be %d", total, stats.Bytes)
+	}
+	if d := math.Abs(stats.Plan.MaxLoad - 0.5); d > 1e-9 || stats.Plan.LinkLoad[stats.Plan.MaxLink] != stats.Plan.MaxLoad {
+		t.Errorf("expected load of the most loaded link is %v", stats.Plan.MaxLoad)
+	}
+	for l, x := range stats.Plan.LinkLoad {
+		if x > 0.5+1e-9 {
+			t.Errorf("link %d is expected to carry %v", l, x)
+		}
+	}
+	for _, rows := range got.Batches[:len(got.Batches)-1] {
+		if rows != columns.BatchRows {
+			t.Errorf("a batch of %d rows", rows)
+		}
+	}
+}
+
+// Inter-arrivals are log-normal with the mean and shape asked for, sizes have the distribution's
+// mean, racks get their weight and hosts within a rack the same.
+func TestGenerateDistributions(t *testing.T) {
+	n := topologytest.MustClos(t, topologytest.SmallClos(2))
+	m := MustMatrix(t, MatrixHadoop, 2, 16)
+	const flows = 400_000
+	for _, sigma := range []float64{1, 2} {
+		w := &Workload{MaxLoad: 0.3, Flows: flows, Services: []Service{
+			{Name: "web", Matrix: m, Sizes: ShippedSizes(t, "webserver"), Sigma: sigma, Share: 1}}}
+		got, stats := MustGenerate(t, n, w, 5)
+		var sum, squares float64
+		logs := 0
+		last := int64(0)
+		var bytes float64
+		rackPairs := make([]float64, 32*32)
+		hosts := make([]int, 256)
+		for i, start := range got.Start {
+			gap := start - last
+			last = start
+			if gap > 0 { // starts are whole ns
+				x := math.Log(float64(gap))
+				sum += x
+				squares += x * x
+				logs++
+			}
+			bytes += float64(got.Size[i])
+			rackPairs[got.Src[i]/8*32+got.Dst[i]/8]++
+			hosts[got.Src[i]]++
+		}
+		wantGap := 1e9 / stats.Plan.ServiceFlowsPerSecond[0]
+		meanGap := float64(stats.LastStartNS) / flows
+		if r, tol := meanGap/wantGap, 5*math.Sqrt((math.Exp(sigma*sigma)-1)/flows); math.Abs(r-1) > tol {
+			t.Errorf("σ %v: mean inter-arrival %.1f ns, want %.1f ± %.1f%%", sigma, meanGap, wantGap, 100*tol)
+		}
+		mean := sum / float64(logs)
+		if got := math.Sqrt(squares/float64(logs) - mean*mean); math.Abs(got-sigma) > 0.02*sigma {
+			t.Errorf("σ %v: recovered %.3f", sigma, got)
+		}
+		if r := bytes / flows / w.Services[0].Sizes.Mean(); math.Abs(r-1) > 0.05 {
+			t.Errorf("mean size is %.3f of what is expected", r)
+		}
+		total := 0.0
+		for i := range 32 {
+			for j := range 32 {
+				total += m.Weight(i, j)
+			}
+		}
+		for k, x := range rackPairs {
+			want := m.Weight(k/32, k%32) / total * flows
+			if math.Abs(x-want) > 5.5*math.Sqrt(want)+1 {
+				t.Errorf("racks %d → %d: %v flows, want %.0f", k/32, k%32, x, want)
+			}
+		}
+		for r := range 32 {
+			in := hosts[8*r : 8*r+8]
+			k := 0
+			for _, h := range in {
+				k += h
+			}
+			topologytest.ChiSquare(t, "hosts of a rack", in, k)
+		}
+	}
+}
+
+// The expected loads are those of the flows that come out, within what sampling leaves.
+func TestExpectedLoadsAreRealised(t *testing.T) {
+	n := topologytest.MustClos(t, topologytest.SmallClos(4))
+	r := topologytest.MustRouter(t, n, 11)
+	// One size, so that loads scatter as the square root of their flows.
+	w := &Workload{MaxLoad: 0.6, Flows: 200_000, Services: []Service{
+		{Name: "a", Matrix: MustMatrix(t, MatrixDatabase, 2, 16), Sizes: mustSizes(t, SizePoint{1000, 100}), Sigma: 0, Share: 1},
+		{Name: "b", Matrix: MustMatrix(t, MatrixHadoop, 2, 16), Sizes: mustSizes(t, SizePoint{1000, 100}), Sigma: 0, Share: 3}}}
+	out := &FlowTable{T: t}
+	stats, err := Generate(context.Background(), n, r, w, 11, out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	carried := make([]float64, len(n.Links))
+	var path []int32
+	for i, id := range out.ID {
+		if path, err = r.Path(id, out.Src[i], out.Dst[i], path); err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range path {
+			carried[l]++
+		}
+	}
+	seconds := float64(stats.LastStartNS) / 1e9
+	off := 0
+	for l, x := range carried {
+		want := stats.Plan.LinkLoad[l] * float64(n.Links[l].BandwidthBps) * seconds / 8000
+		if d := math.Abs(x - want); d > 5*math.Sqrt(want)+1 {
+			t.Errorf("link %d: %v flows, %.1f expected", l, x, want)
+		} else if d > 2*math.Sqrt(want) {
+			off++
+		}
+	}
+	if off > len(carried)/10 {
+		t.Errorf("%d of %d links are more than two standard deviations off", off, len(carried))
+	}
+}
+
+func TestGenerateIsReproducible(t *testing.T) {
+	n := topologytest.MustClos(t, topologytest.SmallClos(2))
+	a, _ := MustGenerate(t, n, MixedWorkload(t, 30_000), 1)
+	b, _ := MustGenerate(t, n, MixedWorkload(t, 30_000), 1)
+	if !slices.Equal(a.Start, b.Start) || !slices.Equal(a.Src, b.Src) || !slices.Equal(a.Dst, b.Dst) || !slices.Equal(a.Size, b.Size) || !slices.Equal(a.Service, b.Service) {
+		t.Error("the same seed gave other flows")
+	}
+	c, _ := MustGenerate(t, n, MixedWorkload(t, 30_000), 2)
+	if slices.Equal(a.Start, c.Start) || slices.Equal(a.Src, c.Src) {
+		t.Error("another seed gave the same flows")
+	}
+	// More flows: the same ones first.
+	d, _ := MustGenerate(t, n, MixedWorkload(t, 70_000), 1)
+	if !slices.Equal(a.Start, d.Start[:30_000]) || !slices.Equal(a.Size, d.Size[:30_000]) {
+		t.Error("asking for more flows changed the first")
+	}
+	// By duration: those that start before its end.
+	w := MixedWorkload(t, 0)
+	w.DurationNS = d.Start[50_000]
+	e, _ := MustGenerate(t, n, w, 1)
+	if k := len(e.ID); k > 50_000 || !slices.Equal(e.Start, d.Start[:k]) || d.Start[k] < w.DurationNS {
+		t.Errorf("%d flows before %d ns", k, w.DurationNS)
+	}
+	// Without a service, the others draw the same pairs and sizes.
+	alone := MixedWorkload(t, 5_000)
+	alone.Services = alone.Services[1:2]
+	f, _ := MustGenerate(t, n, alone, 1)
+	var sizes []int64
+	for i, s := range d.Service {
+		if s == "web" {
+			sizes = append(sizes, d.Size[i])
+		}
+	}
+	if k := min(len(sizes), len(f.Size)); !slices.Equal(sizes[:k], f.Size[:k]) {
+		t.Error("taking services away changed another's flows")
+	}
+}
+
+func TestGenerateOnRacksOfAService(t *testing.T) {
+	n := topologytest.MustClos(t, topologytest.SmallClos(2))
+	w := &Workload{MaxLoad: 0.4, DurationNS: 20_000_000, Services: []Service{
+		{Name: "a", Sizes: mustSizes(t, SizePoint{0, 0}, SizePoint{5000, 100}), Sigma: 1, Share: 1, Racks: []int{3, 20}},
+		{Name: "b", Sizes: mustSizes(t, SizePoint{100, 100}), Sigma: 1, Share: 1, Racks: []int{7}, Matrix: &Matrix{1, []float64{1}}}}}
+	got, stats := MustGenerate(t, n, w, 1)
+	for i, s := range got.Service {
+		from, to := got.Src[i]/8, got.Dst[i]/8
+		if s == "a" && (from+to != 23 || from != 3 && from != 20) || s == "b" && (from != 7 || to != 7) {
+			t.Fatalf("a flow of %s goes from rack %d to %d", s, from, to)
+		}
+	}
+	if len(got.ID) == 0 || stats.LastStartNS >= 20_000_000 {
+		t.Errorf("%d flows until %d ns", len(got.ID), stats.LastStartNS)
+	}
+}
+
+func TestGenerateRefuses(t *testing.T) {
+	n := topologytest.MustClos(t, topologytest.SmallClos(4))
+	r := topologytest.MustRouter(t, n, 1)
+	for want, change := range map[string]func(*Workload){
+		"no service":            func(w *Workload) { w.Services = nil },
+		"same name":             func(w *Workload) { w.Services[1].Name = "db" },
+		"no size distribution":  func(w *Workload) { w.Services[0].Sizes = nil },
+		"sigma is NaN":          func(w *Workload) { w.Services[0].Sigma = math.NaN() },
+		"share is 0":            func(w *Workload) { w.Services[2].Share = 0 },
+		"max_load is 0":         func(w *Workload) { w.MaxLoad = 0 },
+		"not both":              func(w *Workload) { w.DurationNS = 5 },
+		"for 2 racks":           func(w *Workload) { w.Services[0].Matrix = &Matrix{2, []float64{1, 1, 1, 1}} },
+		"racks 0 to 31":         func(w *Workload) { w.Services[0].Racks = []int{32} },
+		"146 years":             func(w *Workload) { w.MaxLoad = 1e-18 },
+		"no two hosts exchange": func(w *Workload) { w.Services[0].Matrix, w.Services[0].Racks = nil, []int{} },
+	} {
+		w := MixedWorkload(t, 1000)
+		change(w)
+		if _, err := Generate(context.Background(), n, r, w, 1, &FlowTable{T: t}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Generate(ctx, n, r, MixedWorkload(t, 1000), 1, &FlowTable{T: t}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+func BenchmarkGenerate(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		spec topology.ClosSpec
+	}{{"small", topologytest.SmallClos(2)}, {"large", topologytest.LargeClos(2)}} {
+		b.Run(c.name, func(b *testing.B) {
+			n := topologytest.MustClos(b, c.spec)
+			r := topologytest.MustRouter(b, n, 1)
+			w := &Workload{MaxLoad: 0.5, Flows: 1_000_000, Services: []Service{
+				{Name: "web", Matrix: MustMatrix(b, MatrixWebServer, c.spec.Pods, c.spec.RacksPerPod), Sizes: ShippedSizes(b, "webserver"), Sigma: 2, Share: 1}}}
+			for b.Loop() {
+				if _, err := Generate(context.Background(), n, r, w, 1, NullSink{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(1e3*b.Elapsed().Seconds()/float64(b.N), "ns/flow")
+		})
+	}
+}
+
+func BenchmarkPlan(b *testing.B) {
+	n := topologytest.MustClos(b, topologytest.LargeClos(2))
+	r := topologytest.MustRouter(b, n, 1)
+	w := &Workload{MaxLoad: 0.5, Flows: 1_000_000, Services: []Service{
+		{Name: "web", Matrix: MustMatrix(b, MatrixWebServer, 8, 48), Sizes: ShippedSizes(b, "webserver"), Sigma: 2, Share: 1}}}
+	for b.Loop() {
+		p, err := NewPlan(r, w)
+		if err != nil {
+			b.Fatal(err)
+		}
+		loads := slices.Sorted(slices.Values(p.LinkLoad))
+		mean := func(s []float64) (m float64) {
+			for _, x := range s {
+				m += x / float64(len(s))
+			}
+			return m
+		}
+		b.ReportMetric(100*mean(loads[len(loads)-100:]), "%top100")
+		b.ReportMetric(100*mean(loads[len(loads)*9/10:]), "%top10%")
+		b.ReportMetric(p.ServiceFlowsPerSecond[0]/1e6, "Mflows/s")
+	}
+}

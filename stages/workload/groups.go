@@ -1,0 +1,119 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"parsimon/stages/topology"
+)
+
+// Who of a service sends to whom: groups of hosts, and the weight from each group to each. Within a
+// group all hosts are alike, and no host sends to itself.
+
+// rackGroups are the racks of a service and its matrix over them. The weight from a rack of a single
+// host to itself is left out.
+func rackGroups(n *topology.Network, s *Service) (racks [][]int32, weight func(i, j int) float64, err error) {
+	racks = n.Racks()
+	if s.Racks != nil {
+		all := racks
+		racks = nil
+		used := map[int]bool{}
+		for _, k := range s.Racks {
+			if k < 0 || k >= len(all) {
+				return nil, nil, fmt.Errorf("rack %d: the network has racks 0 to %d", k, len(all)-1)
+			}
+			if used[k] {
+				return nil, nil, fmt.Errorf("rack %d stands there twice", k)
+			}
+			used[k] = true
+			racks = append(racks, all[k])
+		}
+	}
+	if s.Hosts != nil {
+		if racks = onlyHosts(racks, s.Hosts); len(racks) == 0 {
+			return nil, nil, errors.New("none of its hosts stands in its racks")
+		}
+	}
+	if s.Matrix != nil && s.Matrix.Racks() != len(racks) {
+		return nil, nil, fmt.Errorf("the matrix is for %d racks, and there are %d", s.Matrix.Racks(), len(racks))
+	}
+	weight = func(i, j int) float64 {
+		switch {
+		case i == j && len(racks[i]) < 2:
+			return 0
+		case s.Matrix != nil:
+			return s.Matrix.Weight(i, j)
+		case i == j && len(racks) > 1:
+			return 0
+		}
+		return 1
+	}
+	return racks, weight, nil
+}
+
+// pairGroups are the hosts of the pairs, each a group of its own in the order in which they come
+// up, with weight 1 from sender to receiver of each pair.
+func pairGroups(n *topology.Network, pairs [][2]int32) (hosts [][]int32, weight func(i, j int) float64, err error) {
+	at := map[int32]int{}
+	talks := map[[2]int]bool{}
+	for _, p := range pairs {
+		for _, id := range p {
+			if v, ok := n.Node(id); !ok || v.Kind != topology.KindHost {
+				return nil, nil, fmt.Errorf("pair %d:%d: node %d is no host of the network", p[0], p[1], id)
+			}
+			if _, known := at[id]; !known {
+				at[id] = len(hosts)
+				hosts = append(hosts, []int32{id})
+			}
+		}
+		key := [2]int{at[p[0]], at[p[1]]}
+		switch {
+		case p[0] == p[1]:
+			return nil, nil, fmt.Errorf("pair %d:%d: a host does not send to itself", p[0], p[1])
+		case talks[key]:
+			return nil, nil, fmt.Errorf("pair %d:%d stands there twice", p[0], p[1])
+		}
+		talks[key] = true
+	}
+	return hosts, func(i, j int) float64 {
+		if talks[[2]int{i, j}] {
+			return 1
+		}
+		return 0
+	}, nil
+}
+
+// onlyHosts leaves of racks those of the hosts, and of the racks those that have any.
+func onlyHosts(racks [][]int32, hosts []int32) [][]int32 {
+	var left [][]int32
+	for _, rack := range racks {
+		var kept []int32
+		for _, h := range rack {
+			if _, found := slices.BinarySearch(hosts, h); found {
+				kept = append(kept, h)
+			}
+		}
+		if kept != nil {
+			left = append(left, kept)
+		}
+	}
+	return left
+}
+
+// HostRacks is how many racks a service that is confined to racks and hosts spans, where nil is all.
+func HostRacks(n *topology.Network, racks []int, hosts []int32) int {
+	all := n.Racks()
+	if racks != nil {
+		all = nil
+		for _, k := range racks {
+			if k >= 0 && k < len(n.Racks()) {
+				all = append(all, n.Racks()[k])
+			}
+		}
+	}
+	if hosts == nil {
+		return len(all)
+	}
+	return len(onlyHosts(all, hosts))
+}

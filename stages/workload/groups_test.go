@@ -1,0 +1,132 @@
+package workload
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"parsimon/stages/topology"
+	"parsimon/stages/topology/topologytest"
+)
+
+func parkingLot(t testing.TB) *topology.Network {
+	t.Helper()
+	nodes := make([]topology.Node, 10)
+	for i := range nodes {
+		nodes[i] = topology.Node{ID: int32(i), Kind: topology.KindHost, Pod: -1, Rack: -1}
+		if i > 6 {
+			nodes[i].Kind = topology.KindSwitch
+		}
+	}
+	var cables []topology.Cable
+	for _, ends := range [][2]int32{{0, 7}, {1, 7}, {2, 8}, {3, 8}, {4, 9}, {5, 9}, {6, 9}, {7, 8}, {8, 9}} {
+		cables = append(cables, topology.Cable{A: ends[0], B: ends[1], BandwidthBps: 40e9, DelayNS: 1000})
+	}
+	n, err := topology.NewNetwork(nodes, cables)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func pairService(t testing.TB, name, twinOf string, pairs ...[2]int32) Service {
+	t.Helper()
+	sizes, err := NewSizeCDF([]SizePoint{{1000, 50}, {20_000, 100}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Service{Name: name, TwinOf: twinOf, Pairs: pairs, Sizes: sizes, Poisson: true, Share: 1}
+}
+
+// Pairs carry what they should and nothing else does; a twin has its twin's flows elsewhere.
+func TestPairsAndTwins(t *testing.T) {
+	n := parkingLot(t)
+	w := &Workload{MaxLoad: 0.5, Flows: 40_000, Services: []Service{
+		pairService(t, "main", "", [2]int32{0, 6}),
+		pairService(t, "one", "", [2]int32{1, 2}, [2]int32{2, 1}),
+		pairService(t, "two", "one", [2]int32{3, 4}, [2]int32{4, 3}),
+	}}
+	got, stats := MustGenerate(t, n, w, 3)
+	// Main is a third of the bytes and half of each pair of the others: 7→8 carries main and half of one.
+	for _, c := range []struct {
+		a, b int32
+		want float64
+	}{{0, 7, 1. / 3}, {7, 8, 0.5}, {8, 7, 1. / 6}, {8, 9, 0.5}, {9, 6, 1. / 3}, {6, 9, 0}, {7, 1, 1. / 6}, {5, 9, 0}} {
+		for _, l := range n.Links {
+			if l.Src == c.a && l.Dst == c.b && math.Abs(stats.Plan.LinkLoad[l.ID]-c.want) > 1e-9 {
+				t.Errorf("%d → %d is expected to carry %v, want %v", c.a, c.b, stats.Plan.LinkLoad[l.ID], c.want)
+			}
+		}
+	}
+	type drawn struct {
+		forth       bool
+		size, start int64
+	}
+	flows := map[string][]drawn{}
+	for i, s := range got.Service {
+		pair := [2]int32{got.Src[i], got.Dst[i]}
+		if want := w.Services[slices.Index([]string{"main", "one", "two"}, s)].Pairs; !slices.Contains(want, pair) {
+			t.Fatalf("service %s sends %v", s, pair)
+		}
+		flows[s] = append(flows[s], drawn{pair[0] == 0 || pair[0] == 1 || pair[0] == 3, got.Size[i], got.Start[i]})
+	}
+	k := min(len(flows["one"]), len(flows["two"])) // the number of flows may end between twins
+	if k < 10_000 || !slices.Equal(flows["one"][:k], flows["two"][:k]) || slices.Equal(flows["one"][:k], flows["main"][:k]) {
+		t.Errorf("%d, %d and %d flows: want the twins alike and main different", len(flows["main"]), len(flows["one"]), len(flows["two"]))
+	}
+}
+
+// Gaps of a Poisson process: the mean asked for, as much variance as the mean's square, and e^-1 of
+// them above the mean.
+func TestPoissonArrivals(t *testing.T) {
+	n := parkingLot(t)
+	const flows = 200_000
+	w := &Workload{MaxLoad: 1e-3, Flows: flows, Services: []Service{pairService(t, "main", "", [2]int32{0, 6})}}
+	got, stats := MustGenerate(t, n, w, 4)
+	want := 1e9 / stats.Plan.ServiceFlowsPerSecond[0]
+	var squares float64
+	above := 0
+	last := int64(0)
+	for _, start := range got.Start {
+		gap := float64(start - last)
+		last = start
+		squares += gap * gap
+		if gap > want {
+			above++
+		}
+	}
+	mean := float64(last) / flows
+	if math.Abs(mean/want-1) > 5/math.Sqrt(flows) {
+		t.Errorf("mean gap %.1f ns, want %.1f", mean, want)
+	}
+	if v := squares/flows - mean*mean; math.Abs(v/(want*want)-1) > 5*math.Sqrt(8./flows) {
+		t.Errorf("variance %.3f of the mean's square", v/(want*want))
+	}
+	if p := math.Exp(-1); math.Abs(float64(above)-p*flows) > 5*math.Sqrt(p*(1-p)*flows) {
+		t.Errorf("%d of %d gaps are above the mean", above, flows)
+	}
+}
+
+func TestServiceErrors(t *testing.T) {
+	n := parkingLot(t)
+	r := topologytest.MustRouter(t, n, 1)
+	for want, change := range map[string]func(s *Service){
+		"pair 0:7: node 7 is no host":       func(s *Service) { s.Pairs = [][2]int32{{0, 7}} },
+		"pair 0:99: node 99 is no host":     func(s *Service) { s.Pairs = [][2]int32{{0, 99}} },
+		"a host does not send to itself":    func(s *Service) { s.Pairs = [][2]int32{{3, 3}} },
+		"pair 0:6 stands there twice":       func(s *Service) { s.Pairs = [][2]int32{{0, 6}, {6, 0}, {0, 6}} },
+		"no two hosts exchange traffic":     func(s *Service) { s.Pairs = [][2]int32{} },
+		"neither a matrix nor racks":        func(s *Service) { s.Racks = []int{0} },
+		"and so no sigma":                   func(s *Service) { s.Sigma = 1 },
+		`"nobody", which is no service`:     func(s *Service) { s.TwinOf = "nobody" },
+		`twin of "main", which is no serv`:  func(s *Service) { s.TwinOf = "main" },
+		"another service has the same name": func(s *Service) { s.Name = "other" },
+	} {
+		w := &Workload{MaxLoad: 0.5, Flows: 1, Services: []Service{pairService(t, "other", "", [2]int32{1, 2}), pairService(t, "main", "", [2]int32{0, 6})}}
+		change(&w.Services[1])
+		if _, err := NewPlan(r, w); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, have %v", want, err)
+		}
+	}
+}

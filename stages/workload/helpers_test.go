@@ -1,0 +1,87 @@
+package workload
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+
+	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/stages/topology"
+	"parsimon/stages/topology/topologytest"
+)
+
+// flowTable collects batches of table flows.
+type FlowTable struct {
+	T               testing.TB
+	ID, Size, Start []int64
+	Src, Dst        []int32
+	Service, VNet   []string
+	Batches         []int64
+}
+
+func (f *FlowTable) Write(rec arrow.Record) error {
+	if !rec.Schema().Equal(schema.Flows.Arrow()) {
+		f.T.Fatalf("schema %v", rec.Schema())
+	}
+	f.Batches = append(f.Batches, rec.NumRows())
+	f.ID = append(f.ID, columns.Int64s(rec, "flow_id")...)
+	f.Src = append(f.Src, columns.Int32s(rec, "src")...)
+	f.Dst = append(f.Dst, columns.Int32s(rec, "dst")...)
+	f.Size = append(f.Size, columns.Int64s(rec, "size_bytes")...)
+	f.Start = append(f.Start, columns.Int64s(rec, "start_ns")...)
+	service := rec.Column(schema.Flows.Index("service")).(*array.String)
+	vnet := rec.Column(schema.Flows.Index("vnet")).(*array.String)
+	for i := range service.Len() {
+		// Cloned: the strings would point into the batch.
+		f.Service = append(f.Service, strings.Clone(service.Value(i)))
+		f.VNet = append(f.VNet, strings.Clone(vnet.Value(i)))
+	}
+	return nil
+}
+
+type NullSink struct{}
+
+// shippedSizes are the distributions of datasets/sizes.
+func ShippedSizes(t testing.TB, name string) *SizeCDF {
+	t.Helper()
+	c, err := ReadSizeCDF(filepath.Join(topologytest.Repository(t), "datasets", "sizes", name+".txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func MustMatrix(t testing.TB, kind string, pods, racks int) *Matrix {
+	t.Helper()
+	m, err := NewMatrixOf(kind, pods, racks, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// mixedWorkload is the paper's mix of three services (§5, "workload mixes"), with fewer flows.
+func MixedWorkload(t testing.TB, flows int64) *Workload {
+	return &Workload{MaxLoad: 0.5, Flows: flows, Services: []Service{
+		{Name: "db", VNet: "blue", Matrix: MustMatrix(t, MatrixDatabase, 2, 16), Sizes: ShippedSizes(t, "cachefollower"), Sigma: 2, Share: 1},
+		{Name: "web", VNet: "green", Matrix: MustMatrix(t, MatrixWebServer, 2, 16), Sizes: ShippedSizes(t, "webserver"), Sigma: 2, Share: 1},
+		{Name: "hadoop", VNet: "blue", Matrix: MustMatrix(t, MatrixHadoop, 2, 16), Sizes: ShippedSizes(t, "hadoop"), Sigma: 1, Share: 2},
+	}}
+}
+
+func MustGenerate(t testing.TB, n *topology.Network, w *Workload, seed uint64) (*FlowTable, GenerateStats) {
+	t.Helper()
+	out := &FlowTable{T: t}
+	stats, err := Generate(context.Background(), n, topologytest.MustRouter(t, n, seed), w, seed, out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out, stats
+}
+
+func (NullSink) Write(arrow.Record) error { return nil }

@@ -1,0 +1,169 @@
+package workload
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"parsimon/stages/topology/topologytest"
+)
+
+// matrixShape is what the comparison of two matrices goes by.
+type matrixShape struct {
+	density, intraRack, intraPod, topTenth, symmetry float64
+	rows                                             []float64 // each rack's sum over the mean, ascending
+}
+
+func shapeOf(m *Matrix, pods int) (s matrixShape) {
+	n := m.Racks()
+	var total, product, square, squareBack float64
+	cells := make([]float64, 0, n*n)
+	rows := make([]float64, n)
+	for i := range n {
+		for j := range n {
+			w := m.Weight(i, j)
+			cells = append(cells, w)
+			total += w
+			rows[i] += w
+			if w > 0 {
+				s.density += 1 / float64(n*n)
+			}
+			if i == j {
+				s.intraRack += w
+			} else if i*pods/n == j*pods/n {
+				s.intraPod += w
+			}
+			product += w * m.Weight(j, i)
+			square += w * w
+			squareBack += m.Weight(j, i) * m.Weight(j, i)
+		}
+	}
+	s.intraRack /= total
+	s.intraPod /= total
+	s.symmetry = product / math.Sqrt(square*squareBack)
+	slices.Sort(cells)
+	for _, w := range cells[n*n*9/10:] {
+		s.topTenth += w / total
+	}
+	for i := range rows {
+		rows[i] *= float64(n) / total
+	}
+	slices.Sort(rows)
+	s.rows = rows
+	return s
+}
+
+// The traits of the paper's three clusters that matter to link loads.
+func TestMatrixKinds(t *testing.T) {
+	for _, size := range [][2]int{{2, 16}, {8, 48}} {
+		pods, racks := size[0], size[1]
+		n := pods * racks
+		shape := func(kind string) matrixShape {
+			m, err := NewMatrixOf(kind, pods, racks, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m.Racks() != n {
+				t.Fatalf("%s: %d racks", kind, m.Racks())
+			}
+			s := shapeOf(m, pods)
+			t.Logf("%s %d×%d: density %.2f, intra-rack %.3f, intra-pod %.3f, top tenth %.2f, symmetry %.3f, rows %.3f %.2f %.2f %.2f %.2f", kind,
+				pods, racks, s.density, s.intraRack, s.intraPod, s.topTenth, s.symmetry, s.rows[0], s.rows[n/4], s.rows[n/2], s.rows[n*3/4], s.rows[n-1])
+			return s
+		}
+		a := shape(MatrixDatabase)
+		if a.density > 0.8 || a.intraRack > 0.01 || a.rows[n/10] > 0.1 || a.symmetry < 0.99 {
+			t.Errorf("database: want sparse, inter-rack, symmetric, some racks idle")
+		}
+		b := shape(MatrixWebServer)
+		if b.intraRack > 0.03 || b.intraPod > 0.3 || b.topTenth < 0.35 || b.rows[n-1] < 1.5 {
+			t.Errorf("webserver: want little in the rack or pod, and few racks with most traffic")
+		}
+		c := shape(MatrixHadoop)
+		want := 32 / (32 + float64(n-1))
+		if c.intraRack < 0.75*want || c.intraRack > 1.35*want || c.density < 0.999 || c.symmetry < 0.99 {
+			t.Errorf("hadoop: want %.2f in the rack, have %.2f", want, c.intraRack)
+		}
+	}
+}
+
+// Beside the published matrices: same order of everything that matters.
+func TestMatrixKindsAreClose(t *testing.T) {
+	for kind, file := range map[string]string{MatrixDatabase: "cluster_a_2_16.json", MatrixWebServer: "cluster_b_2_16.json", MatrixHadoop: "cluster_c_2_16.json"} {
+		theirs, err := ReadMatrix(topologytest.SharedReference(t, "matrices", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours, err := NewMatrixOf(kind, 2, 16, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, b := shapeOf(ours, 2), shapeOf(theirs, 2)
+		t.Logf("%s: %+v\n theirs: %+v", kind, a, b)
+		if math.Abs(a.density-b.density) > 0.15 || math.Abs(a.intraRack-b.intraRack) > 0.1 || math.Abs(a.topTenth-b.topTenth) > 0.12 {
+			t.Errorf("%s: density %.2f, in the rack %.3f, top tenth %.2f; published: %.2f, %.3f, %.2f", kind,
+				a.density, a.intraRack, a.topTenth, b.density, b.intraRack, b.topTenth)
+		}
+	}
+}
+
+func TestMatrixIsDeterministic(t *testing.T) {
+	for _, kind := range []string{MatrixUniform, MatrixDatabase, MatrixWebServer, MatrixHadoop} {
+		a, err := NewMatrixOf(kind, 2, 5, 8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, _ := NewMatrixOf(kind, 2, 5, 8)
+		c, _ := NewMatrixOf(kind, 2, 5, 9)
+		if !slices.Equal(a.weights, b.weights) || kind != MatrixUniform && slices.Equal(a.weights, c.weights) {
+			t.Errorf("%s: does not follow its seed", kind)
+		}
+		for _, size := range [][2]int{{1, 1}, {1, 2}, {3, 1}} {
+			if _, err := NewMatrixOf(kind, size[0], size[1], 1); err != nil {
+				t.Errorf("%s %v: %v", kind, size, err)
+			}
+		}
+	}
+	if _, err := NewMatrixOf("blob", 1, 1, 1); err == nil {
+		t.Error("unknown kind: no error")
+	}
+}
+
+func TestReadMatrix(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for name, text := range map[string]string{
+		"a.csv":  "# two racks\n0, 1.5\n2, 0\n",
+		"b.json": "[[0, 1.5], [2, 0]]",
+		"c.json": `{"matrix": {"inner": [[0, 1.5], [2, 0]], "idx2name": {}}, "nr_racks": 2}`,
+	} {
+		m, err := ReadMatrix(file(name, text))
+		if err != nil || m.Weight(0, 1) != 1.5 || m.Weight(1, 0) != 2 || m.Weight(1, 1) != 0 {
+			t.Errorf("%s: %+v, %v", name, m, err)
+		}
+	}
+	for _, c := range [][3]string{
+		{"d.csv", "1,2\n3\n", "line 2"},
+		{"e.csv", "1,2\n3,x\n", `line 2, column 2: "x"`},
+		{"f.csv", "1,2\n", "row 1 has 2 weights"},
+		{"g.csv", "0,0\n0,0\n", "sum to 0"},
+		{"h.csv", "0,-1\n0,0\n", "row 1, column 2"},
+		{"i.json", "{}", "matrix.inner"},
+		{"j.json", "{", "JSON"},
+		{"k.txt", "1", "want .csv or .json"},
+		{"l.csv", "NaN", "weight is NaN"},
+	} {
+		if _, err := ReadMatrix(file(c[0], c[1])); err == nil || !strings.Contains(err.Error(), c[2]) || !strings.Contains(err.Error(), c[0]) {
+			t.Errorf("%s: error %v, want %q", c[0], err, c[2])
+		}
+	}
+}
