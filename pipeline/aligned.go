@@ -7,9 +7,12 @@ import (
 	"maps"
 	"slices"
 
+	"parsimon/pipeline/lake"
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/stages"
+
+	"github.com/apache/arrow/go/v17/arrow"
 )
 
 // Time-aligned draws: how estimator flow answers questions about flows that are not in the workload.
@@ -46,8 +49,8 @@ type donation struct {
 
 // meet fills in what the draws, whose paths, sizes and rows are known, meet. It reads the flows of one
 // link at a time, and keeps of them a donor a draw and hop; then it reads hop_contributions once.
-func (r *Run) meet(ctx context.Context, draws []draw) error {
-	if err := r.moments(draws); err != nil {
+func (e *Estimation) meet(ctx context.Context, draws []draw) error {
+	if err := e.moments(draws); err != nil {
 		return err
 	}
 	crossing := map[int32][]int32{}
@@ -57,34 +60,35 @@ func (r *Run) meet(ctx context.Context, draws []draw) error {
 		}
 	}
 	var taken []donation
-	err := r.eachLink(ctx, slices.Sorted(maps.Keys(crossing)), func(link int32, flows *stages.LinkFlows) {
+	err := e.eachLink(ctx, slices.Sorted(maps.Keys(crossing)), func(link int32, flows *stages.LinkFlows) {
 		for _, i := range crossing[link] {
 			d := &draws[i]
 			if donor, ok := flows.Aligned(d.sizeBytes, d.momentNS, d.except); ok {
-				taken = append(taken, r.donate(flows, donor, link, i, d.sizeBytes))
+				taken = append(taken, e.donate(flows, donor, link, i, d.sizeBytes))
 			}
 		}
 	})
 	if err != nil {
 		return err
 	}
-	return r.collect(ctx, taken, func(t donation, delayNS, waitNS float64) {
+	return e.lookUp(ctx, taken, func(t donation, delayNS, waitNS float64) {
 		draws[t.draw].delayNS += waitNS + (delayNS-waitNS)*t.share
 	})
 }
 
-func (r *Run) donate(flows *stages.LinkFlows, donor, link, draw int32, sizeBytes int64) donation {
+func (e *Estimation) donate(flows *stages.LinkFlows, donor, link, draw int32, sizeBytes int64) donation {
 	row, size, _ := flows.Flow(donor)
-	packets := func(bytes int64) float64 { return float64(r.spec.Params.Packets(bytes)) }
+	packets := func(bytes int64) float64 { return float64(e.Spec.Params.Packets(bytes)) }
 	return donation{row, link, draw, packets(sizeBytes) / packets(size)}
 }
 
 // moments looks up the starts of the flows that the draws name.
-func (r *Run) moments(draws []draw) error {
-	flows, err := r.flowParts()
+func (e *Estimation) moments(draws []draw) error {
+	generated, err := e.exec.Records(e.generateStage())
 	if err != nil {
 		return err
 	}
+	flows := generated.Files(schema.Flows)
 	order := make([]*draw, len(draws))
 	for i := range draws {
 		order[i] = &draws[i]
@@ -94,16 +98,18 @@ func (r *Run) moments(draws []draw) error {
 	for n := range flows {
 		last := first + flows[n].Rows
 		if len(order) > 0 && order[0].row < last {
-			in := r.lake.read(schema.Flows, flows[n:n+1], []string{"start_ns"}, nil)
-			err := columns.EachBatch(in, func(b columns.Batch) {
-				starts := b.Int64s("start_ns")
+			in := e.Lake.Read(schema.Flows, flows[n:n+1], []string{"start_ns"}, nil)
+			err := columns.ForEach(in, func(rec arrow.Record) error {
+				starts := columns.Int64s(rec, "start_ns")
 				end := first + int64(len(starts))
 				for len(order) > 0 && order[0].row < end {
 					order[0].momentNS = starts[order[0].row-first]
 					order = order[1:]
 				}
 				first = end
+				return nil
 			})
+			_ = in.Close() // read to its end, or an error is reported
 			if err != nil {
 				return err
 			}
@@ -117,20 +123,20 @@ func (r *Run) moments(draws []draw) error {
 }
 
 // eachLink hands the flows of each link, if any, to do.
-func (r *Run) eachLink(ctx context.Context, links []int32, do func(link int32, flows *stages.LinkFlows)) error {
-	_, routed, err := r.routeStage().complete(r.lake)
+func (e *Estimation) eachLink(ctx context.Context, links []int32, do func(link int32, flows *stages.LinkFlows)) error {
+	routed, err := e.exec.Records(e.plan().Find("route", 0))
 	if err != nil {
 		return err
 	}
-	hops := partsOf(routed, schema.Hops)
+	hops := routed.Files(schema.Hops)
 	var flows stages.LinkFlows
 	for _, link := range links {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		in := r.lake.read(schema.Hops, hops, stages.LinkFlowColumns(), &keyRange{"link_id", int64(link), int64(link) + 1})
+		in := e.Lake.Read(schema.Hops, hops, stages.LinkFlowColumns(), linkRange(int64(link), int64(link)+1))
 		err := flows.Read(link, in)
-		closeQuietly(in)
+		_ = in.Close() // read to its end, or an error is reported
 		if err != nil {
 			return err
 		}
@@ -141,23 +147,25 @@ func (r *Run) eachLink(ctx context.Context, links []int32, do func(link int32, f
 	return nil
 }
 
-// collect looks up what the donors were delayed, in the order of their rows.
-func (r *Run) collect(ctx context.Context, taken []donation, take func(t donation, delayNS, waitNS float64)) error {
+// lookUp looks up what the donors were delayed, in the order of their rows.
+func (e *Estimation) lookUp(ctx context.Context, taken []donation, take func(t donation, delayNS, waitNS float64)) error {
 	if len(taken) == 0 {
 		return nil
 	}
-	_, sampled, err := r.sampleStage().complete(r.lake)
+	sampled, err := e.Sampled()
 	if err != nil {
 		return err
 	}
 	slices.SortFunc(taken, func(a, b donation) int {
 		return cmp.Or(cmp.Compare(a.row, b.row), cmp.Compare(a.link, b.link), cmp.Compare(a.draw, b.draw))
 	})
-	in := r.lake.read(schema.HopContributions, partsOf(sampled, schema.HopContributions), []string{"flow_row", "link_id", "delay_ns", "wait_ns"},
-		&keyRange{"flow_row", taken[0].row, taken[len(taken)-1].row + 1})
+	in := e.Lake.Read(schema.HopContributions, sampled.Files(schema.HopContributions), []string{"flow_row", "link_id", "delay_ns", "wait_ns"},
+		&lake.Range{Column: "flow_row", Lo: taken[0].row, Hi: taken[len(taken)-1].row + 1})
+	defer func() { _ = in.Close() }() // read to its end, or an error is reported
 	at, found := 0, 0
-	err = columns.EachBatch(in, func(b columns.Batch) {
-		row, link, delay, wait := b.Int64s("flow_row"), b.Int32s("link_id"), b.Float64s("delay_ns"), b.Float64s("wait_ns")
+	err = columns.ForEach(in, func(rec arrow.Record) error {
+		row, link := columns.Int64s(rec, "flow_row"), columns.Int32s(rec, "link_id")
+		delay, wait := columns.Float64s(rec, "delay_ns"), columns.Float64s(rec, "wait_ns")
 		for i := range row { // by flow, as taken is
 			for at < len(taken) && taken[at].row < row[i] {
 				at++
@@ -169,6 +177,7 @@ func (r *Run) collect(ctx context.Context, taken []donation, take func(t donatio
 				}
 			}
 		}
+		return nil
 	})
 	switch {
 	case err != nil:

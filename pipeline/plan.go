@@ -1,93 +1,90 @@
 package pipeline
 
-import "parsimon/stages"
-
-// chunkTasks are the tasks of stages that work on a file of flows at a time.
-func chunkTasks(flows []part) []task {
-	tasks := make([]task, len(flows))
-	var row int64
-	for n, p := range flows {
-		tasks[n] = task{row, row + p.Rows, p.Rows}
-		row += p.Rows
-	}
-	return tasks
-}
-
-// Rows a partition of links should have, so that it fits the memory of a worker several times over
-// (about 100 bytes a row, and what packets met): more where there are many partitions, since each
-// reads from every file of hops. And the least number of partitions, so that a small scenario too
-// keeps some workers busy.
-const (
-	partitionRows     = 500_000
-	partitionRowsMost = 2_000_000
-	partitionsMany    = 64
-	minPartitions     = 16
+import (
+	"parsimon/pipeline/engine"
+	"parsimon/pipeline/lake"
+	"parsimon/schema"
+	"parsimon/stages"
 )
 
-// everyLink and the like say which links a stage has cases for.
-func everyLink(int32) bool { return true }
-
-// linkTasks cuts the wanted links into ranges for a stage. Unless a number of them is asked for, a stage
-// that was begun keeps its ranges, and in a scenario made from another has the base's, which can be
-// shared where they are the same.
-func (r *Run) linkTasks(s stage, loads *stages.Loads, want func(int32) bool) []task {
-	if r.partitions > 0 {
-		return r.cutLinks(loads, want)
+// plan is the list of stages of an estimate, in order.
+func (m *method) plan() engine.Plan {
+	if m.variant.Estimator == stages.Flow {
+		return m.flowPlan()
 	}
-	old, _, found, err := s.records(r.lake)
-	if r.from != nil && (err != nil || !found) {
-		s.place.scenario = r.from.base.ScenarioID
-		old, _, found, err = s.records(r.lake)
-	}
-	if err != nil || !found || old.Method != methodVersion || len(old.Tasks) == 0 {
-		return r.cutLinks(loads, want)
-	}
-	for n := range old.Tasks {
-		t := &old.Tasks[n]
-		t.Cost = 0
-		for id := t.Lo; id < t.Hi; id++ {
-			if want(int32(id)) {
-				t.Cost += loads.Links[id].Packets
-			}
-		}
-	}
-	return old.Tasks
+	return m.independentPlan()
 }
 
-// cutLinks cuts the wanted links into ranges of about the same cost. The number of ranges depends on the
-// workload only, so that runs with other workers find each other's work.
-func (r *Run) cutLinks(loads *stages.Loads, want func(int32) bool) []task {
-	return r.cutLinksInto(loads, want, minPartitions)
+// independentPlan is the paper's method (§3): each link case runs once, and delays are drawn from each link's
+// distribution, independently.
+func (m *method) independentPlan() engine.Plan {
+	generate := m.generateStage()
+	m.route = m.routeStage(generate)
+	plan := engine.Plan{generate, m.route}
+	// barrier: a link case needs all of its flows
+	if m.variant.Cluster != nil {
+		m.cluster = m.clusterStage(m.variant)
+		plan = append(plan, m.cluster)
+	}
+	simulate := m.simulateStage()
+	bucket := m.bucketStage(simulate)
+	contributions := bucket
+	plan = append(plan, simulate, bucket)
+	if m.cluster != nil {
+		contributions = m.drawStage(bucket)
+		plan = append(plan, contributions)
+	}
+	// barrier: a flow needs all of its hops
+	sample := m.sampleStage(generate, simulate, contributions)
+	plan = append(plan, sample)
+	if !m.Ephemeral {
+		plan = append(plan, m.intervalsStage(generate, sample, contributions, []*engine.Stage{simulate}))
+	}
+	return plan
 }
 
-// cutLinksInto is cutLinks into so many ranges at least.
-func (r *Run) cutLinksInto(loads *stages.Loads, want func(int32) bool, least int64) []task {
-	var rows, packets int64
-	for id, l := range loads.Links {
-		if !want(int32(id)) {
-			continue
-		}
-		rows += l.Flows
-		packets += l.Packets
+// flowPlan is waveform relaxation over the link cases: passes exchange observations until the hosts' uplinks are replayed with
+// complete feedback.
+func (m *method) flowPlan() engine.Plan {
+	generate := m.generateStage()
+	m.route = m.routeStage(generate)
+	plan := engine.Plan{generate, m.route}
+	// barrier: a link case needs all of its flows
+	if m.variant.Cluster != nil {
+		m.cluster = m.clusterStage(m.variant.pass(1)) // links are alike in all passes
+		plan = append(plan, m.cluster)
 	}
-	ranges := int64(r.partitions)
-	if ranges <= 0 {
-		size := min(max(partitionRows, rows/partitionsMany), partitionRowsMost)
-		ranges = max(least, (rows+size-1)/size)
-	}
-	var tasks []task
-	var lo, cost int64
-	left := packets
-	for id, l := range loads.Links {
-		if !want(int32(id)) {
-			continue
+	var simulates []*engine.Stage
+	var observed []engine.Output // of the last pass
+	var feedback *engine.Stage   // what the last pass was given; nil for the first
+	for n := 1; n <= m.variant.Passes; n++ {
+		simulate := m.passStage(n, feedback)
+		simulates = append(simulates, simulate)
+		plan = append(plan, simulate)
+		observed = []engine.Output{simulate.Output(schema.HopObservations)}
+		if m.cluster != nil {
+			impute := m.imputeStage(n, simulate)
+			plan = append(plan, impute)
+			observed = append(observed, impute.Output(schema.ImputedObservations))
 		}
-		share := left / max(1, ranges-int64(len(tasks)))
-		if cost > 0 && cost+l.Packets/2 > share && int64(len(tasks)) < ranges-1 {
-			tasks = append(tasks, task{lo, int64(id), cost})
-			lo, left, cost = int64(id), left-cost, 0
+		// barrier: a flow needs all of its hops
+		if n < m.variant.Passes {
+			feedback = m.feedbackStage(n, generate, observed, feedback)
+			plan = append(plan, feedback)
 		}
-		cost += l.Packets
 	}
-	return append(tasks, task{lo, int64(len(loads.Links)), cost})
+	sender := m.senderFeedbackStage(generate, observed)
+	replay := m.replayStage(sender)
+	sample := m.sampleReplaysStage(generate, observed, replay)
+	plan = append(plan, sender, replay, sample)
+	if !m.Ephemeral {
+		plan = append(plan, m.intervalsStage(generate, sample, sample, simulates))
+	}
+	return plan
+}
+
+// generated is stage generate of a scenario, for reading what it wrote.
+func generated(l *lake.Lake, id lake.ScenarioID) *engine.Stage {
+	m := &method{Model: &Model{Lake: l, Spec: Spec{ScenarioID: id}}}
+	return m.generateStage()
 }

@@ -4,36 +4,37 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+
+	"parsimon/pipeline/engine"
+	"parsimon/pipeline/text"
+	"parsimon/pipeline/units"
 	"parsimon/queries"
+	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/stages"
 )
 
-// WriteSummary writes what a finished run found: its slowdowns by size bin and how far they can be
-// trusted, the most loaded links,
-// what each stage cost, and what to type next.
-func (r *Run) WriteSummary(ctx context.Context, w io.Writer) (err error) {
-	g, err := r.generated()
+// WriteSummary writes what an estimate found: its slowdowns by size bin and how far to trust them, the most loaded links, what
+// each stage cost, and what to run next.
+func (e *Estimation) WriteSummary(ctx context.Context, w io.Writer) (err error) {
+	g, err := e.Generated()
 	if err != nil {
 		return err
 	}
-	p := printer{w: w}
-	p.linef("scenario %s (%s), variant %s", r.spec.ScenarioID, r.spec.Name, r.Variant())
-	p.linef("%d flows over %s; lake %s", g.Flows, time.Duration(g.LastStartNS-g.FirstStartNS).Round(time.Microsecond), r.lake.root)
-	if g.SyntheticStarts > 0 {
-		p.linef("%.1f%% of the flows have synthetic starts, drawn where the trace does not say them: so far the estimate is of a workload LIKE the trace", 100*float64(g.SyntheticStarts)/float64(g.Flows))
-	}
-	if g.Rejects > 0 {
-		p.linef("%d rows of the flow file could not be simulated (table rejects):", g.Rejects)
-		for _, why := range g.RejectReasons {
-			p.linef("  %d × %s (first: %s)", why.Rows, why.Reason, why.Example)
-		}
-	}
-	if err := r.summarizeUnreachable(&p); err != nil {
+	p := &text.Printer{W: w}
+	p.Linef("scenario %s (%s), variant %s", e.ID(), e.Spec.Name, e.variant)
+	p.Linef("%d flows over %s; lake %s", g.Flows, time.Duration(g.LastStartNS-g.FirstStartNS).Round(time.Microsecond), e.Lake.Path())
+	if err := e.summarizeWorkload(p, g); err != nil {
 		return err
 	}
-	db, err := r.openQueries()
+	db, err := e.OpenQueries()
 	if err != nil {
 		return err
 	}
@@ -43,33 +44,53 @@ func (r *Run) WriteSummary(ctx context.Context, w io.Writer) (err error) {
 		}
 	}()
 	table := func(title, name string, extra map[string]string) {
-		p.linef("\n%s", title)
-		if p.err == nil {
-			p.err = r.writeQuery(ctx, db, name, extra, w)
+		p.Linef("\n%s", title)
+		if p.Err == nil {
+			p.Err = e.writeQuery(ctx, db, name, extra, w)
 		}
 	}
 	table("Slowdown (FCT / ideal FCT) by flow size", queries.SlowdownBySize, nil)
-	if err := r.summarizeIntervals(&p); err != nil {
+	if err := e.summarizeIntervals(p); err != nil {
 		return err
 	}
 	table("Most loaded links", queries.HottestLinks, map[string]string{"n": "5"})
 	table("Load of the network", queries.LoadTop10, nil)
 	if g.ExpectedMaxLoad > 0 {
-		link := r.net.Links[g.ExpectedMaxLink]
-		p.linef("expected load of the most loaded link, from the matrices: %.4f (link %d, %d → %d)", g.ExpectedMaxLoad, link.ID, link.Src, link.Dst)
+		link := e.Network.Links[g.ExpectedMaxLink]
+		p.Linef("expected load of the most loaded link, from the matrices: %.4f (link %d, %d → %d)", g.ExpectedMaxLoad, link.ID, link.Src, link.Dst)
 	}
-	r.summarizeTime(&p)
-	p.linef("\nNext:\n  parsimon query --list\n  parsimon query slowdown_by_service --lake %s --param scenario=%s", r.lake.root, r.spec.ScenarioID)
-	return p.err
+	e.WriteCost(p)
+	p.Linef("\nNext:\n  parsimon query --list\n  parsimon query slowdown_by_service --lake %s --param scenario=%s", e.Lake.Path(), e.ID())
+	return p.Err
 }
 
-// writeQuery writes one query's answer about the run's scenario.
-func (r *Run) writeQuery(ctx context.Context, db *queries.DB, name string, extra map[string]string, w io.Writer) error {
+// summarizeWorkload writes what is not as it seems about the flows.
+func (e *Estimation) summarizeWorkload(p *text.Printer, g GenerateStats) error {
+	if g.SyntheticStarts > 0 {
+		p.Linef("%.1f%% of the flows have synthetic starts, drawn where the trace does not record them: the estimate is of a workload LIKE the trace",
+			100*float64(g.SyntheticStarts)/float64(g.Flows))
+	}
+	if g.Rejects > 0 {
+		p.Linef("%d rows of the flow file could not be simulated (table rejects):", g.Rejects)
+		for _, why := range g.RejectReasons {
+			p.Linef("  %d × %s (first: %s)", why.Rows, why.Reason, why.Example)
+		}
+	}
+	routed, err := e.Routed()
+	if err == nil && routed.Unreachable > 0 {
+		first := routed.UnreachableExamples[0]
+		p.Linef("%d flows have no path and no estimate, e.g. from host %d to host %d", routed.Unreachable, first.Src, first.Dst)
+	}
+	return err
+}
+
+// writeQuery writes the answer of one question about the estimate.
+func (e *Estimation) writeQuery(ctx context.Context, db *queries.DB, name string, extra map[string]string, w io.Writer) error {
 	q, err := queries.Get(name)
 	if err != nil {
 		return err
 	}
-	params := map[string]string{"scenario": r.spec.ScenarioID, "variant": r.Variant()}
+	params := map[string]string{"scenario": string(e.ID()), "variant": e.variant.String()}
 	for k, v := range extra {
 		params[k] = v
 	}
@@ -77,115 +98,159 @@ func (r *Run) writeQuery(ctx context.Context, db *queries.DB, name string, extra
 	if err != nil {
 		return err
 	}
-	// The intervals and warnings have lines of their own.
+	// Intervals and warnings have lines of their own.
 	return rows.Hide("scenario", "variant", "p50_lo", "p50_hi", "p90_lo", "p90_hi", "p99_lo", "p99_hi", "p999_lo", "p999_hi", "warning").Write(w, "table")
 }
 
-func (r *Run) summarizeUnreachable(p *printer) error {
-	all, err := r.routeStats()
+// summarizeIntervals writes the intervals of all flows and every warning.
+func (e *Estimation) summarizeIntervals(p *text.Printer) error {
+	r, err := e.exec.Records(e.plan().Find("intervals", 0))
 	if err != nil {
 		return err
 	}
-	if all.Unreachable > 0 {
-		p.linef("%d flows have no path and no estimate, e.g. from host %d to host %d", all.Unreachable, all.UnreachableExamples[0].Src, all.UnreachableExamples[0].Dst)
+	var line []string
+	short := map[string][]string{} // warnings, by size bin
+	err = e.eachBatch(r, schema.Intervals, func(rec arrow.Record) {
+		service, vnet, bin, warning := textColumn(rec, "service"), textColumn(rec, "vnet"), textColumn(rec, "size_bin"), textColumn(rec, "warning")
+		lo, hi := columns.Float64s(rec, "lo"), columns.Float64s(rec, "hi")
+		for i, q := range columns.Float64s(rec, "quantile") {
+			if !service.IsNull(i) || !vnet.IsNull(i) {
+				continue
+			}
+			if bin.Value(i) == stages.AllSizes {
+				line = append(line, fmt.Sprintf("p%g %.3f to %.3f", math.Round(1000*q)/10, lo[i], hi[i]))
+			}
+			if warning.Value(i) != "" {
+				name := strings.Clone(bin.Value(i)) // the batch's memory is used again
+				short[name] = append(short[name], strings.Clone(warning.Value(i)))
+			}
+		}
+	})
+	if err != nil {
+		return err
 	}
-	return nil
+	if line != nil {
+		p.Linef("95%% intervals of all flows: %s (what other flows of the same kind might give; not the method's own error)", strings.Join(line, ", "))
+	}
+	for _, bin := range append(stages.SizeBins(), stages.SizeBin{Name: stages.AllSizes}) {
+		if reasons := short[bin.Name]; reasons != nil {
+			p.Linef("warning: the trace is short, %s: %s", bin.Name, strings.Join(reasons, "; "))
+		}
+	}
+	return e.eachBatch(r, schema.Warnings, func(rec arrow.Record) {
+		kind, warning := textColumn(rec, "kind"), textColumn(rec, "warning")
+		for i := range kind.Len() {
+			p.Linef("warning: %s: %s", kind.Value(i), warning.Value(i))
+		}
+	})
 }
 
-// summarizeTime writes what each stage took, and what it would take if every link case had a core
-// of its own: the paper's Parsimon/inf, the longest link case plus what is not parallel.
-func (r *Run) summarizeTime(p *printer) {
-	if len(r.reports) == 0 {
+func textColumn(rec arrow.Record, name string) *array.String {
+	return columns.Named(rec, name).(*array.String)
+}
+
+// eachBatch calls do for every batch of one of a stage's tables.
+func (e *Estimation) eachBatch(r engine.Records, t schema.Table, do func(rec arrow.Record)) error {
+	in := e.Lake.Read(t, r.Files(t), nil, nil)
+	defer func() { _ = in.Close() }() // read to its end, or an error is reported
+	return columns.ForEach(in, func(rec arrow.Record) error {
+		do(rec)
+		return nil
+	})
+}
+
+// WriteCost writes what each stage took, and what it would take if every link case and chunk of flows had a core of its own: the
+// paper's Parsimon/inf, the longest piece plus what is not parallel.
+func (e *Estimation) WriteCost(p *text.Printer) {
+	if len(e.exec.Reports) == 0 {
 		return
 	}
-	p.linef("\n%-10s %9s %9s %14s %7s %7s %9s", "stage", "seconds", "cpu_s", "unlimited_s", "tasks", "reused", "peak_mb")
+	p.Linef("\n%-15s %9s %9s %14s %7s %7s %9s", "stage", "seconds", "cpu_s", "unlimited_s", "tasks", "reused", "peak_mb")
 	var seconds, cpu, critical float64
-	for _, s := range r.reports {
-		p.linef("%-10s %9.3f %9.3f %14.3f %7d %7d %9d", s.Stage, s.Seconds, s.CPU, s.Critical, s.Tasks, s.Reused, s.PeakBytes/1e6)
+	for _, s := range e.exec.Reports {
+		p.Linef("%-15s %9.3f %9.3f %14.3f %7d %7d %9d", s.Stage, s.Seconds, s.CPUSeconds, s.CriticalSeconds, s.Tasks, s.Reused, s.PeakBytes/1e6)
 		seconds += s.Seconds
-		cpu += s.CPU
-		critical += s.Critical
+		cpu += s.CPUSeconds
+		critical += s.CriticalSeconds
 	}
-	other, otherCPU := max(0, time.Since(r.began).Seconds()-seconds), max(0, processorSeconds()-r.beganCPU-cpu)
-	p.linef("%-10s %9.3f %9.3f %14.3f %15s %9d", "other", other, otherCPU, other, "", peakBytes()/1e6)
-	p.linef("%-10s %9.3f %9.3f %14.3f  (%d workers; unlimited: every link case and chunk on a core of its own)", "all", seconds+other, cpu+otherCPU, critical+other, r.workers)
-	r.summarizeCases(p)
-	r.summarizeDisk(p)
+	other, otherCPU := max(0, time.Since(e.began).Seconds()-seconds), max(0, engine.ProcessorSeconds()-e.beganCPU-cpu)
+	p.Linef("%-15s %9.3f %9.3f %14.3f %15s %9d", "other", other, otherCPU, other, "", engine.PeakBytes()/1e6)
+	p.Linef("%-15s %9.3f %9.3f %14.3f  (%d workers; unlimited: every link case and chunk on a core of its own)", "all", seconds+other, cpu+otherCPU, critical+other, e.Workers)
+	e.writeCases(p)
+	e.writeDisk(p)
 }
 
-// summarizeDisk writes how many bytes a flow costs: in the scenario's tables, as this run has made them
-// or found them, and in the cache, which all scenarios share.
-func (r *Run) summarizeDisk(p *printer) {
-	g, err := r.generated()
+// writeDisk writes how many bytes a flow costs: in the scenario's tables and in the cache, which all scenarios share.
+func (e *Estimation) writeDisk(p *text.Printer) {
+	g, err := e.Generated()
 	if err != nil || g.Flows == 0 {
 		return
 	}
-	all := append([]stage{r.generateStage(), r.routeStage(), r.sampleStage(), r.intervalsStage()}, r.caseStages()...)
-	if r.estimator == stages.Flow {
-		for n := 1; n < r.passes; n++ {
-			all = append(all, r.relaxStage(n))
-		}
-		all = append(all, r.tellStage())
-	} else {
-		all = append(all, r.bucketStage())
-		if r.cluster != nil {
-			all = append(all, r.clusterStage(), r.drawStage())
-		}
+	var bytes int64
+	for _, s := range e.plan() {
+		bytes += readStageStatus(e.Lake, s, false).Bytes
 	}
-	var tables int64
-	for _, s := range all {
-		tables += r.lake.stageStatus(s, false).Bytes
+	line := fmt.Sprintf("disk: %d bytes a flow in tables", bytes/g.Flows)
+	if e.Cache != nil {
+		line += fmt.Sprintf(", %d in the cache", e.Cache.Bytes()/g.Flows)
 	}
-	line := fmt.Sprintf("disk: %d bytes a flow in tables", tables/g.Flows)
-	if r.cache != nil {
-		line += fmt.Sprintf(", %d in the cache", r.cache.Bytes()/g.Flows)
-	}
-	p.linef("%s", line)
+	p.Linef("%s", line)
 }
 
-// summarizeCases writes how many packet-hops were simulated and, stage by stage, how many link cases
-// were found in the cache instead.
-func (r *Run) summarizeCases(p *printer) {
+// CaseStages are the stages of a plan that run link cases. Their statistics are stages.SimulateStats.
+func CaseStages(p engine.Plan) (all []*engine.Stage) {
+	for _, s := range p {
+		if slices.ContainsFunc(s.Writes, func(t schema.Table) bool { return t.Name == schema.LinkStats.Name || t.Name == schema.SenderFCTs.Name }) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// Cases adds up the link cases of some stages.
+func (e *Estimation) Cases(of ...*engine.Stage) (all stages.SimulateStats, err error) {
+	for _, s := range of {
+		r, err := engine.Complete(e.Lake, s, methodVersion)
+		if err != nil {
+			return all, err
+		}
+		tasks, err := engine.Stats[stages.SimulateStats](r)
+		if err != nil {
+			return all, err
+		}
+		for _, t := range tasks {
+			all.Add(t)
+		}
+	}
+	return all, nil
+}
+
+// writeCases writes how many packet-hops were simulated and, stage by stage, how many link cases were found in the cache.
+func (e *Estimation) writeCases(p *text.Printer) {
 	var all stages.SimulateStats
 	var cached []string
-	for i, cases := range r.caseStages() {
-		of, err := r.casesOf(cases)
+	for _, s := range CaseStages(e.plan()) {
+		of, err := e.Cases(s)
 		if err != nil {
 			continue
 		}
 		all.Add(of)
-		name := cases.name
-		if r.estimator == stages.Flow && name == "simulate" {
-			name = fmt.Sprintf("pass %d", i+1)
-		}
 		if n := of.Cases + of.CachedCases; n > 0 {
-			cached = append(cached, fmt.Sprintf("%s: %d of %d link cases (%s of %s packet-hops)", name,
-				of.CachedCases, n, Human(float64(of.CachedHops)), Human(float64(of.PacketHops+of.CachedHops))))
+			cached = append(cached, fmt.Sprintf("%s: %d of %d link cases (%s of %s packet-hops)", s, of.CachedCases, n,
+				units.Human(float64(of.CachedHops)), units.Human(float64(of.PacketHops+of.CachedHops))))
 		}
 	}
 	if all.PacketHops > 0 {
-		p.linef("%s packet-hops simulated at %.1f ns each", Human(float64(all.PacketHops)), float64(all.KernelNS)/float64(all.PacketHops))
+		p.Linef("%s packet-hops simulated at %.1f ns each", units.Human(float64(all.PacketHops)), float64(all.KernelNS)/float64(all.PacketHops))
 	}
 	if all.LongestCaseNS > 0 {
-		link := r.net.Links[all.LongestLink]
-		p.linef("longest link case: link %d (%d → %d, %s), %.3f s: no number of cores makes its pass shorter", link.ID, link.Src, link.Dst, link.Tier, float64(all.LongestCaseNS)/1e9)
+		link := e.Network.Links[all.LongestLink]
+		p.Linef("longest link case: link %d (%d → %d, %s), %.3f s: no number of cores makes its pass shorter", link.ID, link.Src, link.Dst, link.Tier, float64(all.LongestCaseNS)/1e9)
 	}
 	if all.CachedHops > 0 {
-		p.linef("%s packet-hops found in the cache at %.2f ns each:", Human(float64(all.CachedHops)), float64(all.CachedNS)/float64(all.CachedHops))
+		p.Linef("%s packet-hops found in the cache at %.2f ns each:", units.Human(float64(all.CachedHops)), float64(all.CachedNS)/float64(all.CachedHops))
 		for _, line := range cached {
-			p.linef("  %s", line)
+			p.Linef("  %s", line)
 		}
-	}
-}
-
-// printer writes lines until one fails.
-type printer struct {
-	w   io.Writer
-	err error
-}
-
-func (p *printer) linef(format string, args ...any) {
-	if p.err == nil {
-		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
 	}
 }

@@ -31,7 +31,7 @@ const intervals = `SELECT
     concat_ws('; ',
         string_agg(c.warning, '; ' ORDER BY c.quantile) FILTER (WHERE c.warning <> ''),
         'see warnings: ' || any_value(w.kinds)) AS warning
-FROM confidence AS c
+FROM intervals AS c
 LEFT JOIN (
     SELECT scenario, variant, string_agg(kind, ', ' ORDER BY kind) AS kinds FROM warnings GROUP BY scenario, variant
 ) AS w ON w.scenario = c.scenario AND w.variant = c.variant

@@ -37,6 +37,9 @@ type Table struct {
 	Key []string
 	// Sort is the order of the rows within one file.
 	Sort []string
+	// Temporary is true for tables that only the stages of an estimate exchange. They are stored as Arrow files
+	// and removed when no stage needs them any more; no view shows them.
+	Temporary bool
 	// Variant is true for tables that depend on how they were estimated, and so stand below
 	// variant=<name> in the lake.
 	Variant bool
@@ -226,7 +229,7 @@ var (
 	}
 	HopObservations = Table{
 		Name: "hop_observations", Doc: "What each flow's packets met at each hop in one pass over the link cases (estimator flow).",
-		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"}, Variant: true,
+		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"}, Variant: true, Temporary: true,
 		Columns: []Column{
 			{"flow_row", i64, false, "", "the flow's row in table flows"},
 			{"hop", i16, false, "", "place of the link on the path, from 0"},
@@ -237,12 +240,12 @@ var (
 	}
 	ImputedObservations = Table{
 		Name: "imputed_observations", Doc: "What stands in for hop_observations on links that another's case answers for (--cluster): what each flow's donor met on the representative.",
-		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"}, Variant: true,
+		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"}, Variant: true, Temporary: true,
 		Columns: HopObservations.Columns,
 	}
 	Feedback = Table{
 		Name: "feedback", Doc: "What each flow's packets met at its other hops: what the next pass tells the link cases.",
-		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"link_id", "flow_row"}, Variant: true,
+		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"link_id", "flow_row"}, Variant: true, Temporary: true,
 		Columns: []Column{
 			{"link_id", i32, false, "", "link that is told"},
 			{"flow_row", i64, false, "", "the flow's row in table flows"},
@@ -252,7 +255,7 @@ var (
 	}
 	SenderFeedback = Table{
 		Name: "sender_feedback", Doc: "What each flow's packets met behind its host's own link in the last pass: what the hosts' own cases are told in the end.",
-		Grain: "flow", Key: []string{"flow_row"}, Sort: []string{"link_id", "flow_row"}, Variant: true,
+		Grain: "flow", Key: []string{"flow_row"}, Sort: []string{"link_id", "flow_row"}, Variant: true, Temporary: true,
 		Columns: Feedback.Columns,
 	}
 	SenderFCTs = Table{

@@ -115,8 +115,8 @@ func TestRememberedCasesAreTheSame(t *testing.T) {
 func TestDigestKnowsTheInput(t *testing.T) {
 	for typ, want := range map[reflect.Type]string{
 		reflect.TypeFor[simkernel.Case](): "Kind TargetBps MarkBytes MaxMarkBytes MarkKey FlowKey Hops SourceBps SourceDelayNS Source SizeBytes StartNS PathDelayNS " +
-			"Feeder FeederBps ReturnNS Elsewhere Record",
-		reflect.TypeFor[simkernel.Block]():    "HoldNS LateNS WaitNS Hint Marks",
+			"Feeder FeederBps ReturnNS Feedback Record",
+		reflect.TypeFor[simkernel.Block]():    "NICWaitNS UpstreamNS WaitNS Hint Marks",
 		reflect.TypeFor[simkernel.Counters](): "PacketsSent PacketsMarked BusyNS MaxQueueBytes MaxQueueAtNS WaitSumNS",
 	} {
 		var have []string

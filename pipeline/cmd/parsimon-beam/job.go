@@ -3,13 +3,13 @@
 //
 // Flows are generated where the command runs; they are one stream. Then one Beam pipeline does the rest.
 // Its elements are numbers of tasks and nothing else: data stays in the lake, on a path that all workers
-// share. For each step of the estimate (pipeline.Step; a pass of estimator flow has two) it has
+// share. For each step of the estimate (engine.Step; a pass of estimator flow has two) it has
 //
 //	group ─► plan ─► reshuffle ─► do ─┬─► group ─► plan ─► …
 //	            └── "none" ───────────┘
 //
 // plan cuts the step into tasks and emits those that are not done, the costliest first; do does them,
-// wherever the runner likes; and group, a GroupByKey on a single key, hands on nothing before all of
+// wherever the runner likes; and group, a GroupByKey on a single key, runners on nothing before all of
 // them are done, which is the barrier that the method needs between any two steps. What do emits is the
 // task's number; plan emits one element that is no task too, so that a step with nothing left to do is
 // still followed by the next.
@@ -17,7 +17,7 @@
 // One pipeline and not one a step, because then the job goes on when the machine that submitted it
 // goes, the binary is staged once, and runners restart it from the point it had come to: whatever is
 // done again finds its record in the lake. A failed task, a lost worker and a runner that tries twice
-// at once are one and the same to the lake, which knows what is done (pipeline.Hand).
+// at once are one and the same to the lake, which knows what is done (engine.TaskRunner).
 //
 // A module of its own, because Beam brings 58 modules with it and would raise 14 that the everyday binary
 // builds on, its compressors among them. Compiling it took 2.6 minutes of processor time (0.9 of them
@@ -33,6 +33,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"parsimon/pipeline"
+	"parsimon/pipeline/engine"
 	"parsimon/stages"
 )
 
@@ -49,43 +50,49 @@ type Job struct {
 	Keep       bool // all tables, also when nobody needs them any more
 }
 
-// options are those of the pipeline package.
-func (j Job) options() (o pipeline.Options, err error) {
-	o = pipeline.Options{Lake: j.Lake, Passes: j.Passes, Workers: j.Workers, Partitions: j.Partitions, Keep: j.Keep}
-	if o.Estimator, err = stages.ParseEstimator(j.Estimator); err != nil {
-		return o, err
+// variant is how the estimate is made.
+func (j Job) variant() (v pipeline.Variant, err error) {
+	v.Passes = j.Passes
+	if v.Estimator, err = stages.ParseEstimator(j.Estimator); err != nil {
+		return v, err
 	}
-	if o.Ablation, err = stages.ParseAblation(j.Ablation); err != nil {
-		return o, err
+	if v.Ablation, err = stages.ParseAblation(j.Ablation); err != nil {
+		return v, err
 	}
 	if j.Cluster != "" {
-		o.Cluster, err = stages.ParseClustering(j.Cluster)
+		v.Cluster, err = stages.ParseClustering(j.Cluster)
 	}
-	return o, err
+	return v, err
 }
 
-// hands are the jobs that this process has taken up: a worker's process has many bundles at once.
-var hands = struct {
-	sync.Mutex
-	of map[Job]*pipeline.Hand
-}{of: map[Job]*pipeline.Hand{}}
+// settings say how the job is worked on.
+func (j Job) settings() (o pipeline.Settings) {
+	o.Workers, o.Partitions, o.Keep = j.Workers, j.Partitions, j.Keep
+	return o
+}
 
-// hand takes up a job, or finds that this process has.
-func (j Job) hand() (*pipeline.Hand, error) {
-	hands.Lock()
-	defer hands.Unlock()
-	if h, ok := hands.of[j]; ok {
+// runners are the jobs that this process has taken up: a worker's process has many bundles at once.
+var runners = struct {
+	sync.Mutex
+	of map[Job]*engine.TaskRunner
+}{of: map[Job]*engine.TaskRunner{}}
+
+// runner takes up a job, or finds that this process has.
+func (j Job) runner() (*engine.TaskRunner, error) {
+	runners.Lock()
+	defer runners.Unlock()
+	if h, ok := runners.of[j]; ok {
 		return h, nil
 	}
-	o, err := j.options()
+	v, err := j.variant()
 	if err != nil {
 		return nil, err
 	}
-	h, err := pipeline.NewHand(j.Scenario, o)
+	h, err := pipeline.NewTaskRunner(j.Lake, j.Scenario, v, j.settings())
 	if err != nil {
 		return nil, fmt.Errorf("lake %s, which every worker must see under this path: %w", j.Lake, err)
 	}
-	hands.of[j] = h
+	runners.of[j] = h
 	return h, nil
 }
 
@@ -106,13 +113,13 @@ func beginJob([]byte) (int, int) { return 0, noTask }
 // planStep begins a step, once all tasks of the one before are done.
 type planStep struct {
 	Job    Job
-	Before *pipeline.Step // nil for the first
-	Step   pipeline.Step
+	Before *engine.Step // nil for the first
+	Step   engine.Step
 }
 
 // ProcessElement is called once, or again by a runner that tries again.
 func (p *planStep) ProcessElement(ctx context.Context, _ int, _ func(*int) bool, emit func(int)) error {
-	h, err := p.Job.hand()
+	h, err := p.Job.runner()
 	if err != nil {
 		return err
 	}
@@ -135,15 +142,15 @@ func (p *planStep) ProcessElement(ctx context.Context, _ int, _ func(*int) bool,
 // doTask does the tasks of a step.
 type doTask struct {
 	Job  Job
-	Step pipeline.Step
+	Step engine.Step
 }
 
-// ProcessElement does one, and hands on its number under the one key there is.
+// ProcessElement does one, and runners on its number under the one key there is.
 func (d *doTask) ProcessElement(ctx context.Context, n int) (int, int, error) {
 	if n == noTask {
 		return 0, n, nil
 	}
-	h, err := d.Job.hand()
+	h, err := d.Job.runner()
 	if err != nil {
 		return 0, n, err
 	}
@@ -153,12 +160,12 @@ func (d *doTask) ProcessElement(ctx context.Context, n int) (int, int, error) {
 // endJob follows the last step.
 type endJob struct {
 	Job  Job
-	Last pipeline.Step
+	Last engine.Step
 }
 
 // ProcessElement does what is to be done once all is done.
 func (e *endJob) ProcessElement(ctx context.Context, _ int, _ func(*int) bool) error {
-	h, err := e.Job.hand()
+	h, err := e.Job.runner()
 	if err != nil {
 		return err
 	}
@@ -166,7 +173,7 @@ func (e *endJob) ProcessElement(ctx context.Context, _ int, _ func(*int) bool) e
 }
 
 // build makes the Beam pipeline of a job.
-func build(j Job, steps []pipeline.Step) *beam.Pipeline {
+func build(j Job, steps []engine.Step) *beam.Pipeline {
 	p, s := beam.NewPipelineWithRoot()
 	barrier := beam.GroupByKey(s, beam.ParDo(s, beginJob, beam.Impulse(s)))
 	for i, step := range steps {

@@ -24,6 +24,9 @@ import (
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
 
 	"parsimon/pipeline"
+	"parsimon/pipeline/engine"
+	"parsimon/pipeline/lake"
+	"parsimon/pipeline/scenario"
 	"parsimon/stages"
 )
 
@@ -64,7 +67,7 @@ func (f *flags) declare(set *pflag.FlagSet) {
 	set.StringVar(&f.cluster, "cluster", "", "simulate one link for all that are alike: paper, code, or the error of a slowdown at a link that is accepted, e.g. 5%")
 	set.IntVar(&f.partitions, "partitions", 0, "ranges the links are cut into; 0: by size. More of them than workers, so that all have something to do. Does not change the results")
 	set.IntVar(&f.workers, "workers", 0, "goroutines of a stage that is a single task; 0: one per core. Does not change the results")
-	set.BoolVar(&f.keep, "keep", false, "keep what only the passes tell each other (tables hop_observations, elsewhere and sender_feedback), which are else deleted as soon as nobody needs them")
+	set.BoolVar(&f.keep, "keep", false, "keep the temporary tables hop_observations, feedback and sender_feedback, which are removed otherwise as soon as no stage needs them")
 	set.StringVar(&f.runner, "runner", "prism", "prism, in this process; flink; or any other Beam runner with a job service (portable)")
 	set.IntVar(&f.resubmit, "resubmit", 3, "how often a job that failed on a cluster is submitted again")
 	set.BoolVarP(&f.quiet, "quiet", "q", false, "no log lines but warnings")
@@ -117,24 +120,25 @@ func (f *flags) run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return usageError{err}
 	}
-	o, err := j.options()
+	v, err := j.variant()
 	if err != nil {
 		return usageError{err}
 	}
+	o := j.settings()
 	level := zerolog.InfoLevel
 	if f.quiet {
 		level = zerolog.WarnLevel
 	}
 	beamlog.SetupLogging(level.String(), "text")
 	o.Log = zerolog.New(os.Stderr).Level(level).With().Timestamp().Logger()
-	if j.Scenario, err = f.generate(ctx, args, o); err != nil {
+	if j.Scenario, err = f.generate(ctx, args, j.Lake, v, o); err != nil {
 		return err
 	}
-	h, err := j.hand()
+	h, err := j.runner()
 	if err != nil {
 		return err
 	}
-	done, err := h.Done(ctx)
+	done, err := h.Complete(ctx)
 	if err != nil {
 		return err
 	}
@@ -147,31 +151,28 @@ func (f *flags) run(ctx context.Context, args []string, out io.Writer) error {
 		_, err := fmt.Fprintln(out, j.Scenario)
 		return err
 	}
-	run, err := pipeline.Resume(j.Scenario, o)
+	run, err := pipeline.Resume(ctx, j.Lake, j.Scenario, v, o)
 	if err != nil {
 		return err
 	}
 	defer run.Close()
-	if err := run.Tidy(); err != nil {
+	if err := run.Collect(); err != nil {
 		return err
 	}
 	return run.WriteSummary(ctx, out)
 }
 
 // submit hands the job to the runner and waits for it, unless told not to.
-func (f *flags) submit(ctx context.Context, j Job, h *pipeline.Hand, log zerolog.Logger) error {
-	release, err := h.Hold()
+func (f *flags) submit(ctx context.Context, j Job, h *engine.TaskRunner, log zerolog.Logger) error {
+	release, err := h.Hold(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	steps, err := h.Steps()
-	if err != nil {
-		return err
-	}
+	steps := h.Steps()
 	began := time.Now()
 	for left := f.resubmit; ; left-- {
-		_, err = beam.Run(ctx, f.runner, build(j, steps))
+		_, err = beam.Run(ctx, f.runner, build(j, steps[1:]))
 		if err == nil {
 			break
 		}
@@ -180,7 +181,7 @@ func (f *flags) submit(ctx context.Context, j Job, h *pipeline.Hand, log zerolog
 		}
 		// A task manager may go on handing out a worker process that is dead for as long as the job lives.
 		log.Warn().Err(err).Int("left", left-1).Msg("the job failed and is submitted again; what is done stays done")
-		if _, err := h.Done(ctx); err != nil { // may find what has to be done again
+		if _, err := h.Complete(ctx); err != nil { // may find what has to be done again
 			return err
 		}
 	}
@@ -211,20 +212,19 @@ func (f *flags) job() (j Job, err error) {
 }
 
 // generate puts the flows into the lake, or finds them there, and answers the scenario's id.
-func (f *flags) generate(ctx context.Context, args []string, o pipeline.Options) (string, error) {
-	var s *pipeline.Scenario
+func (f *flags) generate(ctx context.Context, args []string, dir string, v pipeline.Variant, o pipeline.Settings) (string, error) {
+	var s *scenario.Scenario
 	var err error
 	switch {
 	case f.scenario != "" && len(args) == 0:
-		o.ReadOnly = true
-		run, err := pipeline.Resume(f.scenario, o)
+		l, err := lake.Open(dir, false)
 		if err != nil {
 			return "", err
 		}
-		defer run.Close()
-		return run.ScenarioID(), nil
+		id, err := pipeline.Resolve(l, f.scenario)
+		return string(id), err
 	case f.scenario == "" && len(args) == 1:
-		s, err = pipeline.LoadScenario(args[0])
+		s, err = scenario.Load(args[0])
 	default:
 		return "", usageError{errors.New("one of these is required: a scenario file, or --scenario")}
 	}
@@ -236,13 +236,13 @@ func (f *flags) generate(ctx context.Context, args []string, o pipeline.Options)
 	}
 	if f.set.Changed("duration") {
 		if err := s.SetDuration(f.duration); err != nil {
-			return "", usageError{fmt.Errorf("--duration: %w", err)}
+			return "", usageError{err}
 		}
 	}
-	run, err := pipeline.Begin(s, o)
+	run, err := pipeline.Begin(ctx, dir, s, v, o)
 	if err != nil {
 		return "", err
 	}
 	defer run.Close()
-	return run.ScenarioID(), run.Generate(ctx)
+	return string(run.ID()), run.Generate(ctx)
 }

@@ -3,10 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"parsimon/pipeline/cache"
+	"parsimon/pipeline/lake"
+	"parsimon/pipeline/units"
 
 	"github.com/spf13/pflag"
-
-	"parsimon/pipeline"
 )
 
 var cacheCommand = command{
@@ -22,32 +23,32 @@ also at the same time. A result whose bytes have changed is not used and simulat
 removes what was of no use for longest until at most that much is left, besides what is damaged and
 what killed runs have left. Runs that are at work meanwhile simulate what they no longer find.`,
 	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
-		var lake, cache, keep string
-		f.StringVar(&lake, "lake", "", "directory of the lake whose own cache is meant")
-		f.StringVar(&cache, "cache", "", "directory of the cache, instead of --lake")
+		var lakePath, dir, keep string
+		f.StringVar(&lakePath, "lake", "", "directory of the lake whose own cache is meant")
+		f.StringVar(&dir, "cache", "", "directory of the cache, instead of --lake")
 		f.StringVar(&keep, "keep", "10GB", "what may be left; 0: nothing")
 		return func(_ context.Context, args []string) error {
 			if len(args) != 1 || args[0] != "prune" {
 				return usagef("say what to do: prune")
 			}
-			if (lake == "") == (cache == "") {
+			if (lakePath == "") == (dir == "") {
 				return usagef("one of --lake and --cache is required")
 			}
 			var most int64
 			if keep != "0" {
 				var err error
-				if most, err = parseBytes(keep); err != nil {
+				if most, err = units.Parse(keep, units.Bytes); err != nil {
 					return usagef("--keep %q: %v", keep, err)
 				}
 			}
-			if cache == "" {
-				cache = pipeline.LakeCache(lake)
+			if dir == "" {
+				dir = lake.CachePath(lakePath)
 			}
-			report, err := pipeline.PruneCache(cache, most)
+			report, err := cache.Prune(dir, most)
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(e.stdout, "removed %d packs (%sB), left %d (%sB)\n", report.RemovedPacks, pipeline.Human(float64(report.RemovedBytes)), report.Packs, pipeline.Human(float64(report.Bytes)))
+			_, err = fmt.Fprintf(e.stdout, "removed %d packs (%sB), left %d (%sB)\n", report.RemovedPacks, units.Human(float64(report.RemovedBytes)), report.Packs, units.Human(float64(report.Bytes)))
 			return err
 		}
 	},

@@ -10,11 +10,14 @@ import (
 
 // commands lists the verbs in the order a newcomer needs them.
 func commands() []*command {
-	return []*command{
+	all := []*command{
 		&runCommand, &ingestCommand, &queryCommand, &whatIfCommand, &compareCommand, &sweepCommand, &statusCommand, &estimateCommand, &validateCommand,
-		&generateCommand, &routeCommand, &clusterCommand, &simulateCommand, &lendCommand, &relaxCommand, &tellCommand, &sendersCommand, &bucketCommand, &drawCommand, &sampleCommand, &intervalsCommand,
-		&schemaCommand, &cacheCommand, &benchKernelCommand,
+		&generateCommand,
 	}
+	for i := range stageCommands {
+		all = append(all, &stageCommands[i])
+	}
+	return append(all, &schemaCommand, &cacheCommand, &benchKernelCommand)
 }
 
 func find(name string) (*command, bool) {
@@ -35,16 +38,16 @@ func printOverview(w io.Writer) {
 	var b strings.Builder
 	b.WriteString(`parsimon estimates the flow-completion-time slowdowns of a whole data-center network.
 
-It cuts the network into one small simulation per link direction, runs them in parallel, and
-puts the per-link delays together again (Parsimon, NSDI'23). Everything it knows stands in a
-lake, a directory of Parquet files, and is asked in SQL.
+It divides the network into one small simulation per link direction, runs them in parallel, and
+combines the per-link delays (Parsimon, NSDI'23). All data is stored in a lake, a directory of
+Parquet files, and is queried in SQL.
 
 Commands:
 `)
 	for _, c := range commands() {
-		fmt.Fprintf(&b, "  %-14s %s\n", c.name, c.summary)
+		fmt.Fprintf(&b, "  %-15s %s\n", c.name, c.summary)
 	}
-	b.WriteString(`  help COMMAND   the manual page of a command (also: parsimon COMMAND --help)
+	b.WriteString(`  help COMMAND    the manual page of a command (also: parsimon COMMAND --help)
 
 First steps:
   parsimon run small --lake lake               the example that ships: 256 hosts

@@ -9,7 +9,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"parsimon/pipeline"
+	"parsimon/pipeline/units"
+	"parsimon/pipeline/workloads"
 	"parsimon/stages/ingest"
 )
 
@@ -43,7 +44,7 @@ matter in how many steps. Without --workload, a workload is named by everything 
 next day's files, with the same options, are added to it.`,
 	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
 		var r runFlags
-		var t pipeline.Trace
+		var t workloads.Trace
 		var format, mapping, show, maxRejects, output string
 		var idle time.Duration
 		r.declareLake(f)
@@ -87,7 +88,7 @@ next day's files, with the same options, are added to it.`,
 				return usagef("--seed %d: must be below 2^63", t.Seed)
 			}
 			t.Sources, t.IdleNS = args, idle.Nanoseconds()
-			if t.MaxRejects, err = parseShare(maxRejects); err != nil {
+			if t.MaxRejects, err = units.ParseShare(maxRejects); err != nil {
 				return usagef("--max-rejects %q: %v", maxRejects, err)
 			}
 			if format != "" {
@@ -100,11 +101,15 @@ next day's files, with the same options, are added to it.`,
 					return err
 				}
 			}
-			o, err := r.options(e)
+			o, done, err := r.settings(e)
 			if err != nil {
 				return err
 			}
-			report, err := pipeline.Ingest(ctx, t, o)
+			defer done()
+			if r.lake == "" {
+				return usagef("--lake is required")
+			}
+			report, err := workloads.Ingest(ctx, t, workloads.Settings{Lake: r.lake, Workers: o.Workers, MemoryBytes: o.MemoryBytes, Log: o.Log, Progress: o.Progress})
 			if err != nil {
 				return err
 			}
@@ -114,26 +119,4 @@ next day's files, with the same options, are added to it.`,
 			return report.Write(e.stdout)
 		}
 	},
-}
-
-// loadWorkload makes the scenario of a workload of the lake.
-func (s *scenarioFlags) loadWorkload(lake string, args []string) (*pipeline.Scenario, error) {
-	switch {
-	case len(args) > 0 || s.flows != "":
-		return nil, usagef("--workload stands in place of a scenario file and of --flows")
-	case s.topology == "":
-		return nil, usagef("--workload needs --topology")
-	case lake == "":
-		return nil, usagef("--lake is required")
-	}
-	sc, err := pipeline.WorkloadScenario(s.topology, lake, s.workload)
-	if err != nil {
-		return nil, err
-	}
-	if s.from != "" || s.to != "" {
-		if err := sc.SetWindow(s.from, s.to); err != nil {
-			return nil, usagef("--from, --to: %v", err)
-		}
-	}
-	return sc, nil
 }

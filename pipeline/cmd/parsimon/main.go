@@ -17,8 +17,6 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
-
-	"parsimon/pipeline"
 )
 
 // Exit codes, as "parsimon help" explains them.
@@ -117,7 +115,7 @@ func (e *env) exit(cmd *command, err error) int {
 	switch {
 	case err == nil:
 		return exitOK
-	case pipeline.IsInterrupt(err):
+	case errors.Is(err, context.Canceled):
 		_, _ = fmt.Fprintln(e.stderr, "parsimon: interrupted; the same command continues where this one stopped")
 		return exitInterrupt
 	case errors.As(err, &usage):

@@ -2,12 +2,11 @@ package main
 
 import (
 	"context"
+	"parsimon/pipeline/whatif"
 	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
-
-	"parsimon/pipeline"
 )
 
 var sweepCommand = command{
@@ -29,7 +28,7 @@ makes a scenario of one quickly. A sweep that was interrupted continues when it 
 with another --quantile or --service.`,
 	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
 		var r runFlags
-		var plan pipeline.SweepPlan
+		var plan whatif.SweepPlan
 		var fail string
 		var show int
 		r.declareLake(f)
@@ -52,18 +51,19 @@ with another --quantile or --service.`,
 			switch {
 			case len(args) != 1:
 				return usagef("name one scenario of the lake")
-			case !slices.Contains(pipeline.SweepQuantiles(), plan.Quantile):
-				return usagef("--quantile %v: must be one of %v", plan.Quantile, pipeline.SweepQuantiles())
+			case !slices.Contains(whatif.SweepQuantiles(), plan.Quantile):
+				return usagef("--quantile %v: must be one of %v", plan.Quantile, whatif.SweepQuantiles())
 			case plan.Worst < 0 || show < 0:
 				return usagef("--worst and --show must not be negative")
 			case r.passes == "auto":
 				return usagef("--passes auto: a sweep needs a number, the same for all")
 			}
-			o, err := r.options(e)
+			o, done, err := r.whatIf(e)
 			if err != nil {
 				return err
 			}
-			s, err := pipeline.RunSweep(ctx, args[0], plan, o)
+			defer done()
+			s, err := whatif.RunSweep(ctx, args[0], plan, o)
 			if err != nil {
 				return err
 			}

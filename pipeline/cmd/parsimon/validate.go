@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"parsimon/pipeline"
+	"parsimon/pipeline/whatif"
 )
 
 var validateCommand = command{
@@ -48,35 +49,37 @@ can tell.`,
 			case warmup > 0 && sample == 0:
 				return usagef("--warmup goes with --sample")
 			}
-			run, err := resume(e, &r, args)
+			x, err := r.exact()
 			if err != nil {
 				return err
 			}
-			defer run.Close()
+			run, done, err := resume(ctx, e, &r, args)
+			if err != nil {
+				return err
+			}
+			defer done()
 			if truth != "exact" {
-				return validate(ctx, e, run, truth, pipeline.Window{})
+				return validate(ctx, e, run, truth, x)
 			}
-			window, err := run.SampleWindow(sample, warmup)
-			if err != nil {
+			if x.Window, err = run.SampleWindow(sample, warmup); err != nil {
 				return err
 			}
-			if err := run.Exact(ctx, window); err != nil {
+			if err := run.Exact(ctx, x); err != nil {
 				return err
 			}
-			return validate(ctx, e, run, "", window)
+			return validate(ctx, e, run, "", x)
 		}
 	},
 }
 
-// validate compares and writes what came of it; without a truth file, against the simulation of the
-// window.
-func validate(ctx context.Context, e *env, run *pipeline.Run, truthFile string, w pipeline.Window) error {
-	v, err := run.Validate(ctx, truthFile, w)
+// validate holds an estimate against a truth file or, without one, against a whole-network simulation, and writes the comparison.
+func validate(ctx context.Context, e *env, run *pipeline.Estimation, truthFile string, x pipeline.Exact) error {
+	v, err := whatif.Validate(ctx, run, truthFile, x)
 	if err != nil {
 		return err
 	}
 	if truthFile == "" {
-		if err := run.WriteExactSummary(e.stdout, w); err != nil {
+		if err := run.WriteExactSummary(e.stdout, x); err != nil {
 			return err
 		}
 	}

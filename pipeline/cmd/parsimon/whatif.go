@@ -8,7 +8,10 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"parsimon/pipeline"
+	"parsimon/pipeline/lake"
+	"parsimon/pipeline/scenario"
+	"parsimon/pipeline/units"
+	"parsimon/pipeline/whatif"
 	"parsimon/stages/workload"
 )
 
@@ -31,8 +34,8 @@ func (c *changeFlags) declare(f *pflag.FlagSet) {
 	f.BoolVar(&c.allowUnreachable, "allow-unreachable", false, "count flows without a path instead of refusing them")
 }
 
-func (c *changeFlags) changes() (pipeline.Changes, error) {
-	out := pipeline.Changes{Draw: c.draw, Name: c.name, AllowUnreachable: c.allowUnreachable, FailTier: c.tier}
+func (c *changeFlags) changes() (scenario.Changes, error) {
+	out := scenario.Changes{Draw: c.draw, Name: c.name, AllowUnreachable: c.allowUnreachable, FailTier: c.tier}
 	for _, f := range c.fail {
 		k, random := strings.CutPrefix(f, "random:")
 		if !random {
@@ -53,11 +56,11 @@ func (c *changeFlags) changes() (pipeline.Changes, error) {
 		if err != nil {
 			return out, usagef("--bandwidth %q: %v", b, err)
 		}
-		bps, err := pipeline.ParseBandwidth(value)
+		bps, err := units.ParseBandwidth(value)
 		if err != nil {
 			return out, usagef("--bandwidth %q: %v", b, err)
 		}
-		out.Bandwidth = append(out.Bandwidth, pipeline.BandwidthChange{Selector: selector, BPS: bps})
+		out.Bandwidth = append(out.Bandwidth, scenario.BandwidthChange{Selector: selector, BPS: bps})
 	}
 	for _, s := range c.scale {
 		service, value, err := cutValue(s)
@@ -78,7 +81,7 @@ func (c *changeFlags) changes() (pipeline.Changes, error) {
 		if err != nil {
 			return out, usagef("--move %q: %v", m, err)
 		}
-		racks, err := pipeline.ParseRacks(value)
+		racks, err := scenario.ParseRacks(value)
 		if _, twice := out.Move[service]; err != nil || twice {
 			return out, usagef("--move %q: want racks such as 4-7 or 0,2,5, once for a service", m)
 		}
@@ -109,15 +112,15 @@ type compareFlags struct {
 }
 
 func (c *compareFlags) declare(f *pflag.FlagSet) {
-	f.StringSliceVar(&c.by, "by", nil, "compare groups of flows too: "+strings.Join(pipeline.ComparisonGroups(), ", "))
+	f.StringSliceVar(&c.by, "by", nil, "compare groups of flows too: "+strings.Join(whatif.ComparisonGroups(), ", "))
 	f.IntVar(&c.links, "links", 5, "links to name as explanation")
 }
 
-func (c *compareFlags) options() (pipeline.CompareOptions, error) {
+func (c *compareFlags) options() (whatif.CompareOptions, error) {
 	if c.links < 0 || c.links > 100_000 {
-		return pipeline.CompareOptions{}, usagef("--links %d: must be 0 to 100,000", c.links)
+		return whatif.CompareOptions{}, usagef("--links %d: must be 0 to 100,000", c.links)
 	}
-	return pipeline.CompareOptions{By: c.by, Links: c.links}, nil
+	return whatif.CompareOptions{By: c.by, Links: c.links}, nil
 }
 
 var whatIfCommand = command{
@@ -167,25 +170,26 @@ last percent of their effect not ("parsimon sweep" uses it so).`,
 			if err != nil {
 				return err
 			}
-			o, err := r.options(e)
-			if err != nil {
-				return err
-			}
 			how, err := cmp.options()
 			if err != nil {
 				return err
 			}
+			o, done, err := r.whatIf(e)
+			if err != nil {
+				return err
+			}
+			defer done()
 			if screen {
 				if len(c.bandwidth)+len(c.scale)+len(c.move) > 0 || c.name != "" || len(cmp.by) > 0 {
 					return usagef("--screen goes with --fail alone, and makes no scenario")
 				}
-				s, err := pipeline.Screen(ctx, args[0], changes, o)
+				s, err := whatif.Screen(ctx, args[0], changes, o)
 				if err != nil {
 					return err
 				}
 				return s.Write(e.stdout)
 			}
-			w, err := pipeline.WhatIf(ctx, args[0], changes, o, how)
+			w, err := whatif.WhatIf(ctx, args[0], changes, o, how)
 			if err != nil {
 				return err
 			}
@@ -207,17 +211,17 @@ what_changed and what_changed_links find it.
 Scenarios that were estimated in different ways are refused, unless --across: the difference is then
 also that of the ways. A variant is named as in the lake, e.g. small@independent.`,
 	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
-		var lake string
+		var dir string
 		var across bool
 		var cmp compareFlags
-		f.StringVar(&lake, "lake", "", "directory of the lake (required)")
+		f.StringVar(&dir, "lake", "", "directory of the lake (required)")
 		cmp.declare(f)
 		f.BoolVar(&across, "across", false, "compare although the ways of estimating differ")
 		return func(ctx context.Context, args []string) error {
 			if len(args) != 2 {
 				return usagef("name two scenarios of the lake")
 			}
-			if lake == "" {
+			if dir == "" {
 				return usagef("--lake is required")
 			}
 			o, err := cmp.options()
@@ -225,7 +229,11 @@ also that of the ways. A variant is named as in the lake, e.g. small@independent
 				return err
 			}
 			o.Across = across
-			c, err := pipeline.Compare(ctx, lake, side(args[0]), side(args[1]), o)
+			l, err := lake.Open(dir, false)
+			if err != nil {
+				return err
+			}
+			c, err := whatif.Compare(ctx, l, side(args[0]), side(args[1]), o)
 			if err != nil {
 				return err
 			}
@@ -235,7 +243,20 @@ also that of the ways. A variant is named as in the lake, e.g. small@independent
 }
 
 // side reads SCENARIO[@VARIANT].
-func side(text string) pipeline.Side {
+func side(text string) whatif.Side {
 	scenario, variant, _ := strings.Cut(text, "@")
-	return pipeline.Side{Scenario: scenario, Variant: variant}
+	return whatif.Side{Scenario: scenario, Variant: variant}
+}
+
+// whatIf are the settings of commands that make several estimates.
+func (r *runFlags) whatIf(e *env) (o whatif.Settings, done func(), err error) {
+	done = func() {}
+	if o.Lake, err = r.lakePath(); err != nil {
+		return o, done, err
+	}
+	if o.Variant, err = r.variant(); err != nil {
+		return o, done, err
+	}
+	o.Settings, done, err = r.settings(e)
+	return o, done, err
 }

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"parsimon/pipeline"
+	"parsimon/pipeline/lake"
+	"parsimon/pipeline/units"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+var estimateCommand = command{
+	name: "estimate", args: "--lake DIR --src HOST --dst HOST --size BYTES",
+	summary: "slowdown of flows that need not be in the workload",
+	help: `
+Draws flows of one size between two hosts on a scenario that has been estimated. Each takes a path by
+ECMP and a moment of the workload, and at every link meets what a flow of its size met there at that
+moment. Where the scenario was estimated by the paper's method only (--estimator independent), it takes
+a delay from the distribution of each of its links, independently, as the paper does. Prints quantiles
+of slowdown and FCT.
+
+  parsimon estimate --lake lake --src 3 --dst 200 --size 100KB --n 10000`,
+	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
+		var r runFlags
+		var size, format string
+		var q pipeline.Question
+		r.declareLake(f)
+		r.declareScenario(f)
+		r.declareEstimator(f)
+		f.Lookup("estimator").DefValue = "what the lake holds, flow before independent"
+		f.Lookup("passes").DefValue = "the most that the lake holds"
+		r.declareCluster(f)
+		f.Int32Var(&q.Src, "src", -1, "node id of the sending host (required)")
+		f.Int32Var(&q.Dst, "dst", -1, "node id of the receiving host (required)")
+		f.StringVar(&size, "size", "", "flow size, e.g. 1500 or 100KB (required)")
+		f.IntVar(&q.N, "n", 10_000, "flows to draw")
+		f.Uint64Var(&q.Seed, "seed", 1, "seed of the draws")
+		f.StringVar(&format, "format", "table", "table, csv or json")
+		return func(ctx context.Context, args []string) error {
+			var err error
+			if q.SizeBytes, err = units.Parse(size, units.Bytes); err != nil {
+				return usagef("--size %q: %v", size, err)
+			}
+			switch {
+			case q.Src < 0 || q.Dst < 0:
+				return usagef("--src and --dst are required")
+			case q.SizeBytes < 1 || q.SizeBytes > 1<<50:
+				return usagef("--size %q: must be 1 to 2^50 bytes", size)
+			case format != "table" && format != "csv" && format != "json":
+				return usagef("--format %q: must be table, csv or json", format)
+			}
+			if q.N < 1 || q.N > 10_000_000 {
+				return usagef("--n %d: must be 1 to 10,000,000", q.N)
+			}
+			if len(args) > 0 {
+				return usagef("unexpected arguments %q", args)
+			}
+			dir, err := r.lakePath()
+			if err != nil {
+				return err
+			}
+			v, err := r.variant()
+			if err != nil {
+				return err
+			}
+			if v.Passes == pipeline.AutoPasses && f.Changed("estimator") {
+				return usagef("--passes auto: to take the most that the lake holds, leave --estimator and --passes out")
+			}
+			l, err := lake.Open(dir, false)
+			if err != nil {
+				return err
+			}
+			model, err := pipeline.OpenModel(l, r.scenario)
+			if err != nil {
+				return err
+			}
+			if !f.Changed("estimator") && (!f.Changed("passes") || v.Passes == pipeline.AutoPasses) {
+				if v, err = pipeline.BestVariant(model); err != nil {
+					return err
+				}
+			}
+			run := pipeline.ReadOnly(model, v, pipeline.Settings{})
+			answer, err := run.Ask(ctx, q)
+			if err != nil {
+				return err
+			}
+			return writeAnswer(e.stdout, q, answer, format)
+		}
+	},
+}
+
+func writeAnswer(w io.Writer, q pipeline.Question, a *pipeline.Answer, format string) error {
+	switch format {
+	case "json":
+		type row struct {
+			P        float64 `json:"quantile"`
+			Slowdown float64 `json:"slowdown"`
+			FCTNS    int64   `json:"fct_ns"`
+			IdealNS  int64   `json:"ideal_ns"`
+		}
+		rows := make([]row, len(a.Quantiles))
+		for i, x := range a.Quantiles {
+			rows[i] = row{x.P, x.Slowdown, x.FCTNS, x.IdealNS}
+		}
+		return json.NewEncoder(w).Encode(rows)
+	case "csv":
+		c := csv.NewWriter(w)
+		_ = c.Write([]string{"quantile", "slowdown", "fct_ns", "ideal_ns"}) // errors are kept for Error
+		for _, x := range a.Quantiles {
+			_ = c.Write([]string{strconv.FormatFloat(x.P, 'g', -1, 64), strconv.FormatFloat(x.Slowdown, 'g', -1, 64), strconv.FormatInt(x.FCTNS, 10), strconv.FormatInt(x.IdealNS, 10)})
+		}
+		c.Flush()
+		return c.Error()
+	case "table":
+		var b strings.Builder
+		fmt.Fprintf(&b, "%d draws of %d bytes from host %d to host %d, over %d paths\n", q.N, q.SizeBytes, q.Src, q.Dst, a.Paths)
+		fmt.Fprintf(&b, "%8s %10s %14s %14s\n", "quantile", "slowdown", "fct_ns", "ideal_ns")
+		for _, x := range a.Quantiles {
+			fmt.Fprintf(&b, "%8g %10.4f %14d %14d\n", x.P, x.Slowdown, x.FCTNS, x.IdealNS)
+		}
+		_, err := io.WriteString(w, b.String())
+		return err
+	}
+	return fmt.Errorf("no format %q", format)
+}

@@ -1,0 +1,245 @@
+package main
+
+import (
+	"cmp"
+	"parsimon/pipeline"
+	"parsimon/pipeline/cache"
+	"parsimon/pipeline/engine"
+	"parsimon/pipeline/lake"
+	"parsimon/pipeline/units"
+	"parsimon/simkernel"
+	"parsimon/stages"
+	"parsimon/stages/ns3"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// runFlags are the flags of every command that works on a scenario.
+type runFlags struct {
+	lake, scenario, estimator, memory string
+	switchBuffer, passes, ablation    string
+	switchAlpha                       float64
+	retransmit                        time.Duration
+	cache, cluster, shard             string
+	linkBackend, ns3                  string
+	ns3Timeout                        time.Duration
+	workers, partitions, exactWorkers int
+	keep, cached                      bool // cached: the command uses a cache
+}
+
+// Each command declares the flags that do something there.
+
+func (r *runFlags) declareLake(f *pflag.FlagSet) {
+	f.StringVar(&r.lake, "lake", "", "directory of the lake (required)")
+}
+
+func (r *runFlags) declareEstimator(f *pflag.FlagSet) {
+	f.StringVar(&r.estimator, "estimator", stages.Flow.String(), "how link cases become slowdowns: flow (each flow's own packets, in passes) or independent (the paper's)")
+	f.StringVar(&r.passes, "passes", strconv.Itoa(pipeline.DefaultPasses), "passes of estimator flow over all link cases: a number, or auto: until the percentiles stop moving")
+	f.StringVar(&r.ablation, "ablate", "", "ingredients of estimator flow to leave out, to see what they are worth: "+strings.Join(stages.AblationNames(), ", ")+"; several joined by +")
+	r.declareLinkBackend(f)
+}
+
+// declareIndependent is for commands that know the paper's estimator only.
+func (r *runFlags) declareIndependent(f *pflag.FlagSet) {
+	r.estimator = stages.Independent.String()
+	r.declareLinkBackend(f)
+}
+
+func (r *runFlags) declareLinkBackend(f *pflag.FlagSet) {
+	f.StringVar(&r.linkBackend, "link-backend", stages.Kernel.String(), "what runs the link cases: kernel, or ns3: the paper's ns-3, a process a case (estimator independent)")
+}
+
+// declareNS3 is for commands that run link cases.
+func (r *runFlags) declareNS3(f *pflag.FlagSet) {
+	f.StringVar(&r.ns3, "ns3", "", "with --link-backend ns3: the program, the HPCC simulator's branch parsimon")
+	f.DurationVar(&r.ns3Timeout, "ns3-timeout", time.Hour, "with --link-backend ns3: the longest that one link case may take; 0: without end")
+}
+
+func (r *runFlags) declareWorkers(f *pflag.FlagSet) {
+	f.IntVar(&r.workers, "workers", 0, "goroutines that work at once; 0: one per core. Does not change the results")
+}
+
+func (r *runFlags) declareCluster(f *pflag.FlagSet) {
+	f.StringVar(&r.cluster, "cluster", "", "simulate one link for all that are alike: paper or code, the thresholds of the paper and of its public code, or the error of a flow's slowdown at a link that is accepted, e.g. 5%")
+	f.Lookup("cluster").NoOptDefVal = stages.DefaultClusteringError
+}
+
+func (r *runFlags) declareCache(f *pflag.FlagSet) {
+	r.cached = true
+	f.StringVar(&r.cache, "cache", "", "directory of link-case results found by earlier runs, which this one uses and adds to; off: none; default: _cache in the lake. Does not change the results")
+	r.declareNS3(f)
+}
+
+func (r *runFlags) declarePartitions(f *pflag.FlagSet) {
+	f.IntVar(&r.partitions, "partitions", 0, "ranges the links are cut into; 0: by size. Does not change the results")
+}
+
+// declareShard is for stages of many tasks.
+func (r *runFlags) declareShard(f *pflag.FlagSet) {
+	f.StringVar(&r.shard, "shard", "", "do shard I (0 to N - 1) of N of the stage's tasks, I/N, while other processes do the others on the same lake; the next stage needs all of them. Does not change the results")
+}
+
+// declareShardKeep is for the stages after which, done in shares, something goes.
+func (r *runFlags) declareShardKeep(f *pflag.FlagSet) {
+	r.declareShard(f)
+	f.BoolVar(&r.keep, "keep", false, "with --shard: keep what nobody needs once the stage is complete (tables hop_observations, elsewhere and sender_feedback, as far as it was the last to read them). Does not change the results")
+}
+
+func (r *runFlags) declareMemory(f *pflag.FlagSet) {
+	f.StringVar(&r.memory, "memory-limit", "4GiB", "memory to keep to: DuckDB spills beyond it, and fewer tasks run at once where they are large. Does not change the results")
+}
+
+// declareExact declares the flag of the commands that can simulate the whole network.
+func (r *runFlags) declareExact(f *pflag.FlagSet) {
+	f.IntVar(&r.exactWorkers, "exact-workers", 1, "goroutines that share the whole-network simulation; more than 1 pays only on cores that are idle. Does not change the results")
+	f.StringVar(&r.switchBuffer, "switch-buffer", "", "buffer that the ports of a switch share, e.g. 12MB, in the whole-network simulation, which then drops packets and recovers (go-back-N) on one core; estimates cannot follow; default: without end")
+	f.Float64Var(&r.switchAlpha, "switch-alpha", simkernel.DefaultAlpha, "with --switch-buffer: how much of what is free in a switch one port may hold (dynamic threshold)")
+	f.DurationVar(&r.retransmit, "retransmit-timeout", 0, "with --switch-buffer: how long senders wait for an ACK before they send again; 0: as long as the slowest packet can take")
+}
+
+func (r *runFlags) declareScenario(f *pflag.FlagSet) {
+	f.StringVar(&r.scenario, "scenario", "", "scenario id, or the first letters of it; default: the one last worked on")
+}
+
+// lakePath is the lake's directory.
+func (r *runFlags) lakePath() (string, error) {
+	if r.lake == "" {
+		return "", usagef("--lake is required")
+	}
+	return r.lake, nil
+}
+
+// variant is how the estimate is made.
+func (r *runFlags) variant() (v pipeline.Variant, err error) {
+	if r.estimator != "" {
+		if v.Estimator, err = stages.ParseEstimator(r.estimator); err != nil {
+			return v, usagef("--estimator: %v", err)
+		}
+	}
+	if r.passes == "auto" {
+		v.Passes = pipeline.AutoPasses
+	} else if r.passes != "" {
+		if v.Passes, err = strconv.Atoi(r.passes); err != nil || v.Passes < 1 || v.Passes > pipeline.MaxPasses {
+			return v, usagef("--passes %q: must be 1 to %d, or auto", r.passes, pipeline.MaxPasses)
+		}
+	}
+	if v.Ablation, err = stages.ParseAblation(r.ablation); err != nil {
+		return v, usagef("--ablate: %v", err)
+	}
+	if v.Ablation != 0 && v.Estimator != stages.Flow {
+		return v, usagef("--ablate is about estimator flow")
+	}
+	if r.cluster != "" {
+		if v.Cluster, err = stages.ParseClustering(r.cluster); err != nil {
+			return v, usagef("--cluster: %v", err)
+		}
+	}
+	if r.linkBackend != "" {
+		if v.Backend, err = stages.ParseBackend(r.linkBackend); err != nil {
+			return v, usagef("--link-backend: %v", err)
+		}
+		if err := stages.CheckBackend(v.Backend, v.Estimator); err != nil {
+			return v, usagef("%v", err)
+		}
+	}
+	return v, nil
+}
+
+// exact is what to simulate packet by packet, without its window.
+func (r *runFlags) exact() (x pipeline.Exact, err error) {
+	x.Workers = r.exactWorkers
+	if r.exactWorkers < 0 || r.exactWorkers > 1024 {
+		return x, usagef("--exact-workers %d: must be 0 to 1024", r.exactWorkers)
+	}
+	if r.switchBuffer == "" {
+		if r.retransmit != 0 {
+			return x, usagef("--retransmit-timeout goes with --switch-buffer")
+		}
+		return x, nil
+	}
+	bytes, err := units.Parse(r.switchBuffer, units.Bytes)
+	switch {
+	case err != nil || bytes < 1:
+		return x, usagef("--switch-buffer %q: want a size such as 12MB", r.switchBuffer)
+	case r.retransmit < 0:
+		return x, usagef("--retransmit-timeout %v: must be 0 or more", r.retransmit)
+	case !(r.switchAlpha >= 1.0/1024 && r.switchAlpha <= 1024):
+		return x, usagef("--switch-alpha %v: must be 1/1024 to 1024", r.switchAlpha)
+	}
+	x.Buffer = simkernel.BufferParams{SwitchBytes: bytes, Alpha: r.switchAlpha, RetransmitNS: r.retransmit.Nanoseconds()}
+	return x, nil
+}
+
+// minMemory is the least --memory-limit: below it DuckDB does not work.
+const minMemory = 128 << 20
+
+// memoryBytes reads --memory-limit; 0 if the command has no such flag.
+func (r *runFlags) memoryBytes() (int64, error) {
+	if r.memory == "" {
+		return 0, nil
+	}
+	bytes, err := units.Parse(r.memory, units.Bytes)
+	if err != nil || bytes < minMemory {
+		return 0, usagef("--memory-limit %q: want a size of at least %dMiB, such as 2GB", r.memory, minMemory>>20)
+	}
+	return bytes, nil
+}
+
+// settings say how the command works. done closes what they hold open.
+func (r *runFlags) settings(e *env) (o pipeline.Settings, done func(), err error) {
+	done = func() {}
+	switch {
+	case r.workers < 0 || r.workers > 4096:
+		return o, done, usagef("--workers %d: must be 0 to 4096", r.workers)
+	case r.partitions < 0 || r.partitions > 99_999:
+		return o, done, usagef("--partitions %d: must be 0 to 99,999", r.partitions)
+	case r.ns3Timeout < 0:
+		return o, done, usagef("--ns3-timeout %v: must be 0 or more", r.ns3Timeout)
+	case r.ns3 != "" && r.linkBackend != stages.NS3Backend.String():
+		return o, done, usagef("--ns3 goes with --link-backend ns3")
+	}
+	o.Workers, o.Partitions, o.Keep = r.workers, r.partitions, r.keep
+	o.NS3 = &ns3.Simulator{Path: r.ns3, Timeout: r.ns3Timeout}
+	if r.shard != "" {
+		if o.Shard, err = engine.ParseShard(r.shard); err != nil {
+			return o, done, usagef("--shard %v", err)
+		}
+	}
+	if o.MemoryBytes, err = r.memoryBytes(); err != nil {
+		return o, done, err
+	}
+	if o.Log, err = e.logger(); err != nil {
+		return o, done, err
+	}
+	if !e.quiet {
+		o.Progress = engine.NewProgress(e.stderr, e.terminal, o.Log)
+	}
+	undo := pipeline.LimitHeap(cmp.Or(o.MemoryBytes, pipeline.DefaultMemory))
+	done = undo
+	if dir := r.cachePath(); dir != "" {
+		if o.Cache, err = cache.Open(dir, o.Log); err != nil {
+			undo()
+			return o, func() {}, err
+		}
+		done = func() {
+			o.Cache.Close()
+			undo()
+		}
+	}
+	return o, done, nil
+}
+
+// cachePath is the directory of the cache; empty: none.
+func (r *runFlags) cachePath() string {
+	switch {
+	case !r.cached || r.cache == "off":
+		return ""
+	case r.cache == "":
+		return lake.CachePath(r.lake)
+	}
+	return r.cache
+}

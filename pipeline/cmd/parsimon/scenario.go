@@ -1,0 +1,132 @@
+package main
+
+import (
+	"parsimon/pipeline/lake"
+	"parsimon/pipeline/scenario"
+	"parsimon/pipeline/units"
+	"parsimon/pipeline/workloads"
+	"parsimon/simkernel"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// scenarioFlags say what scenario a run begins with: a file, or a topology and a flow file, and
+// what to change in it.
+type scenarioFlags struct {
+	topology, flows, name string
+	workload, from, to    string
+	seed                  uint64
+	duration              string
+	maxLoad, transport    string
+	fail                  []string
+	allowUnreachable      bool
+	maxRejects            string
+	flagSet               *pflag.FlagSet
+}
+
+func (s *scenarioFlags) declare(f *pflag.FlagSet) {
+	s.flagSet = f
+	f.StringVar(&s.topology, "topology", "", "topology file (.json, or a directory with nodes and links as .csv or .parquet), instead of a scenario file")
+	f.StringVar(&s.flows, "flows", "", "flow file (.parquet, .jsonl or CSV with src, dst, size_bytes, start_ns and, if there, flow_id, service, vnet), with --topology; other formats: parsimon ingest")
+	f.StringVar(&s.workload, "workload", "", "workload that was ingested into the lake (parsimon ingest), with --topology")
+	f.StringVar(&s.from, "from", "", "of a workload, flows that start from then on: ns, or a time such as 2026-01-31T09:00:00Z")
+	f.StringVar(&s.to, "to", "", "of a workload, flows that start before then")
+	f.StringVar(&s.name, "name", "", "name of the scenario in the lake")
+	f.Uint64Var(&s.seed, "seed", 1, "seed of every random choice")
+	f.StringVar(&s.duration, "duration", "", "simulated time to generate, e.g. 500ms, instead of the scenario file's")
+	f.StringVar(&s.maxLoad, "max-load", "", "expected load of the most loaded link, e.g. 50%, instead of the scenario file's")
+	f.StringVar(&s.transport, "transport", "", "congestion control of all senders, with its default constants: "+strings.Join(simkernel.Transports(), ", ")+"; default: the scenario file's, or dctcp")
+	f.StringArrayVar(&s.fail, "fail", nil, "take the cable between two nodes down, A:B (ids or names); may be repeated")
+	f.BoolVar(&s.allowUnreachable, "allow-unreachable", false, "count flows without a path instead of refusing them")
+	f.StringVar(&s.maxRejects, "max-rejects", "1%", "share of the flow file's rows that may be rejected before the run fails")
+}
+
+// load makes the scenario.
+func (s *scenarioFlags) load(lakePath string, args []string) (*scenario.Scenario, error) {
+	changed := s.flagSet.Changed
+	var sc *scenario.Scenario
+	var err error
+	switch {
+	case s.workload != "":
+		sc, err = s.loadWorkload(lakePath, args)
+	case s.from != "" || s.to != "":
+		return nil, usagef("--from and --to go with --workload")
+	case len(args) > 1:
+		return nil, usagef("one scenario file at a time, not %q", args)
+	case len(args) == 1 && (s.topology != "" || s.flows != ""):
+		return nil, usagef("--topology and --flows stand in place of a scenario file")
+	case len(args) == 1:
+		sc, err = scenario.Load(args[0])
+	case s.topology == "" || s.flows == "":
+		return nil, usagef("a scenario file, or --topology and --flows, is required")
+	default:
+		sc, err = scenario.FromFiles(s.topology, s.flows)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if changed("name") {
+		sc.Name = s.name
+	}
+	if changed("seed") {
+		sc.Seed = s.seed
+	}
+	if changed("duration") {
+		if err := sc.SetDuration(s.duration); err != nil {
+			return nil, usagef("--duration: %v", err)
+		}
+	}
+	if changed("max-load") {
+		load, err := units.ParseShare(s.maxLoad)
+		if err == nil {
+			err = sc.SetMaxLoad(load)
+		}
+		if err != nil {
+			return nil, usagef("--max-load %q: %v", s.maxLoad, err)
+		}
+	}
+	if changed("transport") {
+		if err := sc.SetTransport(s.transport); err != nil {
+			return nil, usagef("--transport: %v", err)
+		}
+	}
+	if changed("max-rejects") {
+		if sc.MaxRejects, err = units.ParseShare(s.maxRejects); err != nil {
+			return nil, usagef("--max-rejects %q: %v", s.maxRejects, err)
+		}
+	}
+	sc.Fail = append(sc.Fail, s.fail...)
+	sc.AllowUnreachable = sc.AllowUnreachable || s.allowUnreachable
+	return sc, nil
+}
+
+// loadWorkload makes the scenario of a workload of the lake.
+func (s *scenarioFlags) loadWorkload(lakePath string, args []string) (*scenario.Scenario, error) {
+	switch {
+	case len(args) > 0 || s.flows != "":
+		return nil, usagef("--workload stands in place of a scenario file and of --flows")
+	case s.topology == "":
+		return nil, usagef("--workload needs --topology")
+	case lakePath == "":
+		return nil, usagef("--lake is required")
+	}
+	l, err := lake.Open(lakePath, false)
+	if err != nil {
+		return nil, err
+	}
+	state, err := workloads.Resolve(l, s.workload)
+	if err != nil {
+		return nil, err
+	}
+	sc, err := scenario.FromWorkload(s.topology, state.Ingested())
+	if err != nil {
+		return nil, err
+	}
+	if s.from != "" || s.to != "" {
+		if err := sc.SetWindow(s.from, s.to); err != nil {
+			return nil, usagef("--from, --to: %v", err)
+		}
+	}
+	return sc, nil
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"parsimon/pipeline"
+	"parsimon/pipeline/lake"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+var statusCommand = command{
+	name: "status", args: "--lake DIR",
+	summary: "what the lake holds: complete, partial or damaged",
+	help: `
+Lists the scenarios of a lake with the state of each stage, and its ingested workloads, and reads every file that should be there, every byte of it. Exits 1 if anything is damaged.`,
+	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
+		var dir, format string
+		f.StringVar(&dir, "lake", "", "directory of the lake (required)")
+		f.StringVar(&format, "format", "table", "table or json")
+		return func(_ context.Context, args []string) error {
+			if dir == "" || len(args) > 0 {
+				return usagef("--lake is required, and nothing else")
+			}
+			if format != "table" && format != "json" {
+				return usagef("--format %q: must be table or json", format)
+			}
+			l, err := lake.Open(dir, false)
+			if err != nil {
+				return err
+			}
+			status, err := pipeline.ReadStatus(l, true)
+			if err != nil {
+				return err
+			}
+			if err := writeStatus(e.stdout, status, format); err != nil {
+				return err
+			}
+			for _, s := range status.Scenarios {
+				if s.State == "damaged" {
+					return fmt.Errorf("scenario %s is damaged: run it again, and what is damaged is made again", s.ScenarioID)
+				}
+			}
+			for _, s := range status.Workloads {
+				if s.State == "damaged" {
+					return fmt.Errorf("workload %s is damaged: ingest it again, and what is damaged is made again", s.ID)
+				}
+			}
+			return nil
+		}
+	},
+}
+
+func writeStatus(w io.Writer, status *pipeline.Status, format string) error {
+	if format == "json" {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", " ")
+		return enc.Encode(status)
+	}
+	var b strings.Builder
+	if len(status.Scenarios)+len(status.Workloads) == 0 {
+		fmt.Fprintf(&b, "%s holds no scenario and no workload\n", status.Lake)
+	}
+	for _, s := range status.Scenarios {
+		fmt.Fprintf(&b, "%s  %s  %s\n", s.ScenarioID, s.State, s.Name)
+		for _, st := range s.Stages {
+			name := st.Stage
+			if st.Variant != "" {
+				name += " (" + st.Variant + ")"
+			}
+			fmt.Fprintf(&b, "  %-24s %-9s %4d of %4d tasks %12d rows %12d bytes\n", name, st.State, st.Done, st.Tasks, st.Rows, st.Bytes)
+			for _, d := range st.Damage {
+				fmt.Fprintf(&b, "    damaged: %s\n", d)
+			}
+		}
+	}
+	for _, s := range status.Workloads {
+		fmt.Fprintf(&b, "workload %s  %s  %s, %d files: %d rows = %d flows + %d merged + %d rejected\n", s.ID, s.State, s.Format, s.Sources, s.Rows, s.Flows, s.Merged, s.Rejects)
+		for _, d := range s.Damage {
+			fmt.Fprintf(&b, "    damaged: %s\n", d)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

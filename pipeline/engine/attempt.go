@@ -1,0 +1,123 @@
+package engine
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"parsimon/pipeline/lake"
+	"parsimon/schema"
+
+	"github.com/apache/arrow/go/v17/arrow"
+)
+
+// An Attempt is one attempt at one task, as a Worker sees it.
+type Attempt struct {
+	Task
+	N int // number of the task
+
+	in       *Inputs
+	session  *lake.Session
+	stage    *Stage
+	progress Progress
+	open     []schema.Batches
+	out      []*lake.Writer
+	sinks    map[string]*lake.Writer // by table
+	files    []lake.DataFile         // committed by the worker itself
+	stats    any
+	critical int64
+	err      error // of creating a file
+}
+
+// Read streams columns (all if nil) of a table that the stage declares; see lake.Lake.Read. The engine closes the stream.
+func (t *Attempt) Read(o Output, columns []string, keep *lake.Range) schema.Batches {
+	return t.ReadFiles(o, t.in.Files(o), columns, keep)
+}
+
+// ReadFiles is Read of some of the table's files.
+func (t *Attempt) ReadFiles(o Output, files []lake.DataFile, columns []string, keep *lake.Range) schema.Batches {
+	in := t.session.Read(o.Table, files, columns, keep)
+	t.open = append(t.open, in)
+	return in
+}
+
+// ReadChunk is Read of the one file that the task of the same number wrote.
+func (t *Attempt) ReadChunk(o Output, columns []string) schema.Batches {
+	return t.ReadFiles(o, t.in.Files(o)[t.N:t.N+1], columns, nil)
+}
+
+// Range selects the task's rows of a column.
+func (t *Attempt) Range(column string) *lake.Range {
+	return &lake.Range{Column: column, Lo: t.Lo, Hi: t.Hi}
+}
+
+// Sink is where the task's rows of one of the stage's tables go. The engine commits the file if the worker succeeds.
+func (t *Attempt) Sink(table schema.Table) schema.Sink {
+	if w, ok := t.sinks[table.Name]; ok {
+		return w
+	}
+	w, err := t.session.Create(table, t.stage.Place.File(table, t.N))
+	if err != nil {
+		t.err = err
+		return failedSink{err}
+	}
+	if t.sinks == nil {
+		t.sinks = map[string]*lake.Writer{}
+	}
+	t.sinks[table.Name] = w
+	t.out = append(t.out, w)
+	return w
+}
+
+// Session writes files that Sink does not: several of one table, or shared ones. The worker commits them and names them with Adopt.
+func (t *Attempt) Session() *lake.Session { return t.session }
+
+// Adopt adds files that the worker has committed to the task's record.
+func (t *Attempt) Adopt(files ...lake.DataFile) { t.files = append(t.files, files...) }
+
+// Add reports progress in the stage's unit.
+func (t *Attempt) Add(n int64) { t.progress.Add(n) }
+
+// SetStats sets the statistics that the task's record keeps: a value with JSON names.
+func (t *Attempt) SetStats(v any) { t.stats = v }
+
+// SetCritical sets the time of the task's longest piece that cannot be divided further; without it, the whole task is one piece.
+func (t *Attempt) SetCritical(ns int64) { t.critical = max(1, ns) }
+
+// do runs the worker and commits its files. The task's record is not written yet.
+func (t *Attempt) do(worker func() error, installable func() error) (rec *Record, err error) {
+	began := time.Now()
+	defer func() {
+		for _, w := range t.out {
+			w.Abandon()
+		}
+	}()
+	err = worker()
+	for _, in := range t.open {
+		_ = in.Close() // read to its end, or an error is reported
+	}
+	if err := errors.Join(err, t.err); err != nil {
+		return nil, err
+	}
+	if err := installable(); err != nil {
+		return nil, err
+	}
+	rec = &Record{Files: t.files, CriticalNS: t.critical}
+	for _, w := range t.out {
+		d, err := w.Commit()
+		if err != nil {
+			return nil, err
+		}
+		rec.Files = append(rec.Files, d)
+	}
+	rec.Seconds = time.Since(began).Seconds()
+	if rec.CriticalNS == 0 {
+		rec.CriticalNS = time.Since(began).Nanoseconds()
+	}
+	rec.Stats, err = json.Marshal(t.stats)
+	return rec, err
+}
+
+type failedSink struct{ err error }
+
+func (f failedSink) Write(arrow.Record) error { return f.err }

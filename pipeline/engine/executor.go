@@ -1,0 +1,314 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/pprof"
+	"slices"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"parsimon/pipeline/lake"
+)
+
+// Settings say how an Executor works. None of them changes the rows of a table.
+type Settings struct {
+	Workers     int   // goroutines; 0: one per core
+	MemoryBytes int64 // what the tasks at work may hold together
+	Keep        bool  // temporary tables stay
+	Method      int   // version of the method: records of another one do not count
+	// Base is a scenario whose task results are shared where tasks have equal keys; empty: none.
+	Base     lake.ScenarioID
+	Shard    Shard
+	Log      zerolog.Logger
+	Progress Progress // nil: none
+}
+
+// An Executor runs stages on a lake. It is used by one goroutine at a time.
+type Executor struct {
+	Settings
+	lake    *lake.Lake
+	session *lake.Session // nil: the executor only reads
+	choose  choice        // nil: this process does all tasks, and no other process works on the scenario
+
+	Reports  []Report
+	reported map[string]bool    // stages with a report, by state path
+	known    map[string]Records // complete stages, by state path
+	verified map[string]bool    // data files written or checked by this executor, by path
+	whole    bool               // a whole plan runs: tables that no stage needs any more may be missing
+}
+
+// Reader makes an executor that only reads records.
+func Reader(l *lake.Lake, s Settings) *Executor {
+	if s.Workers <= 0 {
+		s.Workers = runtime.GOMAXPROCS(0)
+	}
+	if s.Progress == nil {
+		s.Progress = silent{}
+	}
+	return &Executor{Settings: s, lake: l, reported: map[string]bool{}, known: map[string]Records{}, verified: map[string]bool{}}
+}
+
+// New makes an executor that runs stages in a session.
+func New(session *lake.Session, s Settings) *Executor {
+	e := Reader(session.Lake, s)
+	e.session, e.choose = session, s.Shard.choice()
+	return e
+}
+
+// Session is the executor's session, nil if it only reads.
+func (e *Executor) Session() *lake.Session { return e.session }
+
+// Records are the records of a stage that must be complete. Its data files, except collected ones, are verified once.
+func (e *Executor) Records(s *Stage) (Records, error) {
+	if r, ok := e.known[s.StatePath()]; ok {
+		return r, nil
+	}
+	r, err := Complete(e.lake, s, e.Method)
+	if err != nil {
+		return r, err
+	}
+	check := e.lake.Check
+	if e.shared() { // not every process reads every byte: damage shows where a file is used
+		check = e.lake.CheckSize
+	}
+	for n, rec := range r.Done {
+		for _, f := range rec.Files {
+			if f.Collected || e.verified[f.Path] {
+				continue
+			}
+			if err := check(f); err != nil {
+				if now, ok := e.collectedSince(s, n); ok {
+					r.Done[n] = now
+					break
+				}
+				return r, fmt.Errorf("stage %s of scenario %s is damaged: %w: run the scenario again to repair it", s.Name, s.Place.Scenario, err)
+			}
+			e.verified[f.Path] = true
+		}
+	}
+	if !e.shared() {
+		e.known[s.StatePath()] = r
+	}
+	return r, nil
+}
+
+// Run runs all stages of a plan in order, first repairing what it needs, and removes temporary tables as soon as no
+// stage of the plan, nor of next, needs them.
+func (e *Executor) Run(ctx context.Context, p Plan, next Plan) error {
+	e.whole = true
+	defer func() { e.whole = false }()
+	if err := e.Repair(p); err != nil {
+		return err
+	}
+	for _, s := range p {
+		if err := e.runStage(ctx, s); err != nil {
+			return err
+		}
+		if err := e.Collect(p, next); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RunStage runs one stage of a plan. The stages that it reads from must be complete. Without shards, tasks whose files were
+// collected run again; with shards, the process that completes the stage collects what no stage of the plan needs any more.
+func (e *Executor) RunStage(ctx context.Context, p Plan, s *Stage) error {
+	if err := e.runStage(ctx, s); err != nil {
+		return err
+	}
+	if e.Shard.Count == 0 {
+		return nil
+	}
+	return e.endShard(p, s)
+}
+
+// runStage does the tasks of a stage that are not done, the costliest first. A failed task stops the others before
+// their next task; what was committed stays.
+func (e *Executor) runStage(ctx context.Context, s *Stage) error {
+	began, cpu := time.Now(), ProcessorSeconds()
+	job, err := e.prepare(s)
+	if err != nil {
+		return err
+	}
+	defer job.release()
+	todo, total := job.todo()
+	e.Progress.Begin(s.Name, s.Unit, total)
+	err = e.runTasks(ctx, job, todo)
+	e.Progress.End()
+	if err != nil {
+		return err
+	}
+	delete(e.known, s.StatePath())
+	critical := 0.0
+	for _, rec := range job.done {
+		if rec == nil { // another process's task
+			continue
+		}
+		critical = max(critical, float64(rec.CriticalNS)/1e9)
+		for _, f := range rec.Files {
+			e.verified[f.Path] = true
+		}
+	}
+	if len(todo) > 0 || !e.reported[s.StatePath()] {
+		e.reported[s.StatePath()] = true
+		e.report(Report{Stage: s.Name, Tasks: len(job.tasks) - job.others, Reused: len(job.tasks) - job.others - len(todo), Seconds: time.Since(began).Seconds(),
+			CPUSeconds: ProcessorSeconds() - cpu, CriticalSeconds: critical, PeakBytes: PeakBytes()})
+	}
+	return e.accept(s)
+}
+
+// accept holds a complete stage against the settings of this run, which may refuse what a former run accepted.
+func (e *Executor) accept(s *Stage) error {
+	if s.Check == nil {
+		return nil
+	}
+	r, err := e.Records(s)
+	var incomplete *IncompleteError
+	if e.shared() && errors.As(err, &incomplete) { // other processes are still at work
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return s.Check(r)
+}
+
+// A job is a stage whose tasks are settled.
+type job struct {
+	stage   *Stage
+	in      *Inputs
+	tasks   []Task
+	keys    []string // nil: none
+	mine    []bool   // tasks that this process does
+	others  int      // tasks that it does not
+	done    []*Record
+	release func() // gives up the stage's lock
+}
+
+// prepare cuts a stage into tasks and finds those that are done.
+func (e *Executor) prepare(s *Stage) (j *job, err error) {
+	j = &job{stage: s}
+	if j.in, err = e.inputs(s); err != nil {
+		return nil, err
+	}
+	if j.tasks, err = s.Cut(j.in, e.prior(s)); err != nil {
+		return nil, err
+	}
+	l := layout{Stage: s.Name, Method: e.Method, Tasks: j.tasks}
+	if s.Program != nil {
+		if l.Program, err = s.Program(j.in); err != nil {
+			return nil, err
+		}
+	}
+	if s.Keys != nil {
+		if j.keys, err = s.Keys(j.in, j.tasks); err != nil {
+			return nil, err
+		}
+	}
+	j.mine = e.chosen(j.tasks)
+	for _, mine := range j.mine {
+		if !mine {
+			j.others++
+		}
+	}
+	if j.done, j.release, err = e.settle(s, l, j.mine); err != nil {
+		return nil, err
+	}
+	if err := e.inherit(j); err != nil {
+		j.release()
+		return nil, err
+	}
+	return j, nil
+}
+
+// prior is how a stage was cut by this version of the method, in this scenario or the base.
+func (e *Executor) prior(s *Stage) []Task {
+	r, found, err := ReadRecords(e.lake, s)
+	if e.Base != "" && (err != nil || !found) {
+		base := *s
+		base.Place.Scenario = e.Base
+		r, found, err = ReadRecords(e.lake, &base)
+	}
+	if err != nil || !found || r.method != e.Method {
+		return nil
+	}
+	return r.Tasks
+}
+
+// todo are the tasks that are left to this process, the costliest first, and their cost.
+func (j *job) todo() (todo []int, total int64) {
+	for n, rec := range j.done {
+		if j.mine[n] && rec == nil {
+			todo = append(todo, n)
+			total += j.tasks[n].Cost
+		}
+	}
+	slices.SortStableFunc(todo, func(a, b int) int { return cmp.Compare(j.tasks[b].Cost, j.tasks[a].Cost) })
+	return todo, total
+}
+
+// runTasks does tasks on the executor's workers, as many at once as fit in memory together.
+func (e *Executor) runTasks(ctx context.Context, j *job, todo []int) error {
+	if len(todo) == 0 {
+		return nil
+	}
+	ctx = pprof.WithLabels(ctx, pprof.Labels("stage", j.stage.Name)) // for --cpu-profile
+	newWorker, err := j.stage.Open(ctx, j.in)
+	if err != nil {
+		return err
+	}
+	budget := newBudget(e.MemoryBytes)
+	return Parallel(ctx, e.Workers, len(todo), func() (func(context.Context, int) error, error) {
+		worker, err := newWorker()
+		return func(ctx context.Context, i int) error {
+			n := todo[i]
+			bytes := j.tasks[n].Rows * j.stage.BytesPerRow
+			budget.acquire(bytes)
+			defer budget.release(bytes)
+			rec, err := e.runTask(ctx, j, n, worker)
+			if err != nil {
+				return fmt.Errorf("stage %s, task %d of %d: %w", j.stage.Name, n+1, len(j.tasks), err)
+			}
+			j.done[n] = rec
+			return nil
+		}, err
+	})
+}
+
+// runTask does one task and records it.
+func (e *Executor) runTask(ctx context.Context, j *job, n int, worker Worker) (*Record, error) {
+	for {
+		t := &Attempt{Task: j.tasks[n], N: n, in: j.in, session: e.session, stage: j.stage, progress: e.Progress}
+		rec, err := t.do(func() error { return worker(ctx, t) }, func() error { return e.installable(j.stage, n) })
+		if err == nil {
+			if j.keys != nil {
+				rec.Key = j.keys[n]
+			}
+			return rec, e.record(j.stage, n, rec)
+		}
+		if !e.shared() {
+			return nil, err
+		}
+		// Another process may have done the task, and what this attempt read may have been collected since.
+		if rec, ok := e.recorded(j.stage, n); ok {
+			return rec, nil
+		}
+		if !errors.Is(err, errTaken) {
+			return nil, err
+		}
+	}
+}
+
+func (e *Executor) report(r Report) {
+	e.Reports = append(e.Reports, r)
+	e.Log.Info().Str("stage", r.Stage).Int("tasks", r.Tasks).Int("reused", r.Reused).Float64("seconds", round3(r.Seconds)).
+		Float64("cpu_seconds", round3(r.CPUSeconds)).Msg("stage done")
+}
+
+func round3(x float64) float64 { return float64(int64(x*1000+0.5)) / 1000 }

@@ -1,0 +1,177 @@
+package engine
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"parsimon/pipeline/lake"
+	"parsimon/schema"
+)
+
+// A Record says that a task is done.
+type Record struct {
+	Files      []lake.DataFile `json:"files"`
+	Seconds    float64         `json:"seconds"`
+	CriticalNS int64           `json:"critical_ns"` // the longest piece that cannot be divided further
+	Stats      json.RawMessage `json:"stats,omitempty"`
+	Key        string          `json:"key,omitempty"` // digest of the task's whole input, where it is known
+}
+
+// collected reports whether files of the task were removed.
+func (r *Record) collected() bool {
+	return slices.ContainsFunc(r.Files, func(f lake.DataFile) bool { return f.Collected })
+}
+
+// layout is the content of plan.json: how a stage is cut into tasks, and what its files come from.
+type layout struct {
+	Stage   string `json:"stage"`
+	Method  int    `json:"method"`
+	Tasks   []Task `json:"tasks"`
+	Program string `json:"program,omitempty"`
+}
+
+func (l layout) equal(m layout) bool {
+	return l.Stage == m.Stage && l.Method == m.Method && l.Program == m.Program && slices.Equal(l.Tasks, m.Tasks)
+}
+
+// Records are the tasks of a stage and what is recorded of them: nil for a task that is not done.
+type Records struct {
+	Stage   *Stage
+	Tasks   []Task
+	Done    []*Record
+	Program string
+	method  int
+}
+
+// Files are the data files of one table, in the order of the tasks.
+func (r Records) Files(t schema.Table) []lake.DataFile {
+	var files []lake.DataFile
+	for _, rec := range r.Done {
+		if rec != nil {
+			files = append(files, lake.FilesOf(rec.Files, t)...)
+		}
+	}
+	return files
+}
+
+// complete reports whether all tasks are done, by this version of the method.
+func (r Records) complete(method int) bool {
+	return len(r.Tasks) > 0 && r.method == method && !slices.Contains(r.Done, nil)
+}
+
+// Stats decodes the statistics of each task that is done.
+func Stats[T any](r Records) ([]T, error) {
+	var all []T
+	for n, rec := range r.Done {
+		if rec == nil {
+			continue
+		}
+		var x T
+		if err := json.Unmarshal(rec.Stats, &x); err != nil {
+			return nil, fmt.Errorf("statistics of stage %s, task %d: %w", r.Stage, n+1, err)
+		}
+		all = append(all, x)
+	}
+	return all, nil
+}
+
+// ReadRecords reads what is recorded of a stage. found is false for a stage that was never begun. A damaged record
+// counts as a task that is not done.
+func ReadRecords(l *lake.Lake, s *Stage) (r Records, found bool, err error) {
+	var p layout
+	found, err = l.ReadState(s.StatePath("plan.json"), &p)
+	r = Records{Stage: s, Tasks: p.Tasks, Program: p.Program, method: p.Method}
+	if err != nil || !found {
+		return r, false, err
+	}
+	r.Done = make([]*Record, len(p.Tasks))
+	for n := range p.Tasks {
+		var rec Record
+		if ok, err := l.ReadState(s.StatePath(recordName(n)), &rec); err == nil && ok {
+			r.Done[n] = &rec
+		}
+	}
+	return r, true, nil
+}
+
+// An IncompleteError is the error of reading from a stage whose tasks are not all done.
+type IncompleteError struct {
+	Stage  *Stage
+	Why    string // what is missing, if the stage was begun
+	Shards string // which shards are missing, if it was begun in shards
+}
+
+// Error says what is missing and which command does it.
+func (e *IncompleteError) Error() string {
+	text := fmt.Sprintf("stage %s of scenario %s is not complete: ", e.Stage.Name, e.Stage.Place.Scenario)
+	if e.Why != "" {
+		text += e.Why + ": "
+	}
+	if e.Shards != "" {
+		return fmt.Sprintf("%srun \"%s --shard %s\" first, with the --partitions of the others", text, e.Stage.Command, e.Shards)
+	}
+	return fmt.Sprintf("%srun \"%s\" first", text, e.Stage.Command)
+}
+
+// Complete reads the records of a stage that must be complete.
+func Complete(l *lake.Lake, s *Stage, method int) (Records, error) {
+	r, found, err := ReadRecords(l, s)
+	if err != nil {
+		return r, err
+	}
+	if found && r.complete(method) {
+		return r, nil
+	}
+	incomplete := &IncompleteError{Stage: s}
+	if found && r.method == method {
+		incomplete.Why, incomplete.Shards = missing(l, r)
+	}
+	return r, incomplete
+}
+
+// missing describes the tasks that are not done, and the shards they belong to ("1, 3/4") if the stage was last run
+// in shards.
+func missing(l *lake.Lake, r Records) (text, shards string) {
+	var tasks []int
+	for n, rec := range r.Done {
+		if rec == nil {
+			tasks = append(tasks, n+1)
+		}
+	}
+	text = fmt.Sprintf("%d of %d tasks are not done (%s)", len(tasks), len(r.Done), ranges(tasks))
+	var count int
+	if ok, err := l.ReadState(r.Stage.StatePath(shardsState), &count); err != nil || !ok || count < 1 || count > maxShards {
+		return text, ""
+	}
+	var of []int
+	shard := assign(r.Tasks, count)
+	for _, n := range tasks {
+		of = append(of, shard[n-1])
+	}
+	slices.Sort(of)
+	return text, fmt.Sprintf("%s/%d", ranges(slices.Compact(of)), count)
+}
+
+// ranges writes ascending numbers as "0, 3-5, 9"; at most twelve such pieces.
+func ranges(numbers []int) string {
+	const most = 12
+	var pieces []string
+	for i := 0; i < len(numbers); {
+		j := i
+		for j+1 < len(numbers) && numbers[j+1] == numbers[j]+1 {
+			j++
+		}
+		piece := fmt.Sprint(numbers[i])
+		if j > i {
+			piece += fmt.Sprintf("-%d", numbers[j])
+		}
+		pieces = append(pieces, piece)
+		i = j + 1
+	}
+	if len(pieces) > most {
+		pieces = append(pieces[:most], "…")
+	}
+	return strings.Join(pieces, ", ")
+}

@@ -1,0 +1,161 @@
+package engine
+
+import (
+	"encoding/json"
+	"parsimon/pipeline/lake"
+)
+
+// settle makes a layout the one in force and finds the tasks that are done. Until release, no process begins the
+// stage again.
+func (e *Executor) settle(s *Stage, l layout, mine []bool) (done []*Record, release func(), err error) {
+	if e.shared() {
+		return e.settleShared(s, l, mine)
+	}
+	if err := e.begin(s, l); err != nil {
+		return nil, nil, err
+	}
+	done, err = e.resume(s, l, mine)
+	return done, func() {}, err
+}
+
+// begin makes a layout the one in force. The results of another layout are removed.
+func (e *Executor) begin(s *Stage, l layout) error {
+	var old layout
+	found, err := e.lake.ReadState(s.StatePath("plan.json"), &old)
+	if err != nil {
+		e.Log.Warn().Err(err).Str("stage", s.Name).Msg("the plan is damaged: the stage begins again")
+	}
+	if found && old.equal(l) {
+		return nil
+	}
+	if found && old.Method == l.Method && e.shared() { // one of several processes must not remove what others have done
+		return otherLayout(s, old, l)
+	}
+	if err := RemoveStage(e.session, s); err != nil {
+		return err
+	}
+	return e.session.WriteState(s.StatePath("plan.json"), l)
+}
+
+// resume finds the records of a former run, of the tasks of this process. A task whose files are damaged is not done.
+func (e *Executor) resume(s *Stage, l layout, mine []bool) ([]*Record, error) {
+	done := make([]*Record, len(l.Tasks))
+	for n := range done {
+		if !mine[n] {
+			continue
+		}
+		var rec Record
+		if ok, err := e.lake.ReadState(s.StatePath(recordName(n)), &rec); err != nil || !ok {
+			continue
+		}
+		if rec.collected() && !e.whole && !e.shared() { // the stage runs alone: its files are wanted
+			continue
+		}
+		done[n] = &rec
+		for _, f := range rec.Files {
+			if f.Collected || e.verified[f.Path] {
+				continue
+			}
+			err := e.lake.Check(f)
+			if err == nil {
+				e.verified[f.Path] = true
+				continue
+			}
+			if now, ok := e.collectedSince(s, n); ok {
+				done[n] = now
+				break
+			}
+			e.Log.Warn().Err(err).Str("stage", s.Name).Int("task", n).Msg("damaged: the task runs again")
+			done[n] = nil
+			if err := e.session.RemoveState(s.StatePath(recordName(n))); err != nil {
+				return nil, err
+			}
+			break
+		}
+	}
+	return done, nil
+}
+
+// inherit finds the tasks that the base scenario has done on equal input, and shares their files.
+func (e *Executor) inherit(j *job) error {
+	if e.Base == "" || j.keys == nil {
+		return nil
+	}
+	base := *j.stage
+	base.Place.Scenario = e.Base
+	was, found, err := ReadRecords(e.lake, &base)
+	if err != nil || !found || was.method != e.Method {
+		return nil // nothing to share
+	}
+	type task struct {
+		lo, hi int64
+		key    string
+	}
+	of := map[task]*Record{}
+	for n, rec := range was.Done {
+		if rec != nil && rec.Key != "" && len(rec.Files) == len(j.stage.Writes) {
+			of[task{was.Tasks[n].Lo, was.Tasks[n].Hi, rec.Key}] = rec
+		}
+	}
+	for n, t := range j.tasks {
+		rec := of[task{t.Lo, t.Hi, j.keys[n]}]
+		if !j.mine[n] || j.done[n] != nil || rec == nil || !e.sound(rec) {
+			continue
+		}
+		shared := Record{Key: j.keys[n], Stats: rec.Stats}
+		for _, f := range rec.Files {
+			t, err := f.Table()
+			if err != nil {
+				return err
+			}
+			d, err := e.session.Share(f, j.stage.Place.File(t, n))
+			if err != nil {
+				return err
+			}
+			shared.Files = append(shared.Files, d)
+		}
+		if err := inheritStats(j.stage, &shared); err != nil {
+			return err
+		}
+		if err := e.session.WriteState(j.stage.StatePath(recordName(n)), &shared); err != nil {
+			return err
+		}
+		j.done[n] = &shared
+	}
+	return nil
+}
+
+// inheritStats adapts the statistics of a task whose files were shared.
+func inheritStats(s *Stage, rec *Record) error {
+	if s.Inherit == nil {
+		return nil
+	}
+	stats, err := s.Inherit(rec.Stats)
+	if err == nil {
+		rec.Stats, err = json.Marshal(stats)
+	}
+	return err
+}
+
+// sound reports whether all files of a task are there and undamaged.
+func (e *Executor) sound(rec *Record) bool {
+	for _, f := range rec.Files {
+		if e.lake.Check(f) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// RemoveStage removes the files and the state of a stage.
+func RemoveStage(session *lake.Session, s *Stage) error {
+	if err := session.RemoveState(s.StatePath()); err != nil {
+		return err
+	}
+	for _, t := range s.Writes {
+		if err := session.RemoveTable(t, s.Place); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,236 @@
+package engine
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"parsimon/pipeline/lake"
+)
+
+// Several processes, on one machine or many, divide the tasks of a stage among themselves. Nothing passes between
+// them but files of the lake, which all of them see.
+//
+// They hold the scenario's lock shared, so that no process that would begin a stage again comes between, and the stage's
+// lock shared while they work on its layout. The first to come takes the stage's lock alone and writes the
+// layout. The others find it and refuse to work if it is not the one that they would have made.
+//
+// A task may be done by several processes at once, by mistake or because an engine does not wait for a slow one. Each
+// writes files of its own. The first to write the record has done the task; one that comes later and finds a record
+// drops its files. Two that finish in the same moment may both install files: each, after writing the record, makes
+// sure that it describes the files that are installed. The rows are the same whoever wrote them.
+//
+// A late attempt may also meet a collected table (collect.go): it began before another process did its task, and works
+// when what it reads, or what it writes, was removed. A record that says that files are collected stands for a task
+// that is done, and is written before they are removed. An attempt that fails while its task is done has not failed. One that installs a
+// file all the same finds, after writing the record, that the file is there, or notes that it was collected; and a collector
+// looks, after the files are removed, whether all records say so.
+
+// A Shard says which tasks of a stage a process does when Count processes divide them among themselves: those of number
+// Index, from 0 to Count - 1. The zero Shard is that of a process that does all tasks and keeps others out.
+type Shard struct{ Index, Count int }
+
+// maxShards bounds Shard.Count.
+const maxShards = 99_999
+
+// shardsState records, in the state of a stage, into how many shards it was last divided.
+const shardsState = "shards.json"
+
+// ParseShard reads "I/N".
+func ParseShard(text string) (Shard, error) {
+	i, n, ok := strings.Cut(text, "/")
+	index, err := strconv.Atoi(i)
+	count, err2 := strconv.Atoi(n)
+	if !ok || err != nil || err2 != nil || index < 0 || index >= count || count > maxShards {
+		return Shard{}, fmt.Errorf("%q: want I/N, shard I (0 to N - 1) of N (1 to %d)", text, maxShards)
+	}
+	return Shard{index, count}, nil
+}
+
+// String is the inverse of ParseShard.
+func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Index, s.Count) }
+
+// assign returns the shard of each task: the costliest first, each to the shard that has least so far. It depends on
+// nothing but the tasks and the number of shards.
+func assign(tasks []Task, count int) []int {
+	order := make([]int, len(tasks))
+	for n := range order {
+		order[n] = n
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(tasks[b].Cost, tasks[a].Cost) })
+	type load struct{ cost, tasks int64 }
+	loads := make([]load, min(count, len(tasks))) // shards beyond the number of tasks get none
+	of := make([]int, len(tasks))
+	for _, n := range order {
+		least := 0
+		for i, l := range loads {
+			if l.cost < loads[least].cost || l.cost == loads[least].cost && l.tasks < loads[least].tasks {
+				least = i
+			}
+		}
+		of[n] = least
+		loads[least].cost += tasks[n].Cost
+		loads[least].tasks++
+	}
+	return of
+}
+
+// A choice picks the tasks that a process does. nil picks all of them, and no other process does any.
+type choice func(tasks []Task) []bool
+
+func (s Shard) choice() choice {
+	if s.Count == 0 {
+		return nil
+	}
+	return func(tasks []Task) []bool {
+		mine := make([]bool, len(tasks))
+		for n, of := range assign(tasks, s.Count) {
+			mine[n] = of == s.Index
+		}
+		return mine
+	}
+}
+
+func everyTask(tasks []Task) []bool { return slices.Repeat([]bool{true}, len(tasks)) }
+
+func noTask(tasks []Task) []bool { return make([]bool, len(tasks)) }
+
+// shared reports whether other processes may work on the scenario at the same time.
+func (e *Executor) shared() bool { return e.choose != nil }
+
+func (e *Executor) chosen(tasks []Task) []bool {
+	if e.choose != nil {
+		return e.choose(tasks)
+	}
+	return everyTask(tasks)
+}
+
+// settleShared is settle for one of several processes.
+func (e *Executor) settleShared(s *Stage, l layout, mine []bool) (done []*Record, release func(), err error) {
+	lock, alone, err := e.lake.LockStage(s.Place.StatePath(s.Name + ".lock"))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			lock.Close()
+		}
+	}()
+	if alone { // no process works on the stage
+		if err := e.begin(s, l); err != nil {
+			return nil, nil, err
+		}
+	}
+	if err := lock.Share(); err != nil {
+		return nil, nil, err
+	}
+	var now layout
+	if found, err := e.lake.ReadState(s.StatePath("plan.json"), &now); err != nil {
+		return nil, nil, err
+	} else if !found || !now.equal(l) {
+		return nil, nil, otherLayout(s, now, l)
+	}
+	if e.Shard.Count > 0 {
+		if err := e.session.WriteState(s.StatePath(shardsState), e.Shard.Count); err != nil {
+			return nil, nil, err
+		}
+	}
+	done, err = e.resume(s, l, mine)
+	return done, lock.Close, err
+}
+
+// otherLayout is the error of one of several processes that would cut the stage into other tasks than the others.
+func otherLayout(s *Stage, now, want layout) error {
+	return fmt.Errorf("stage %s of scenario %s was begun with another plan (%d tasks; this would be %d): every process needs the same --partitions and the same program; without --shard the stage begins again",
+		s.Name, s.Place.Scenario, len(now.Tasks), len(want.Tasks))
+}
+
+// endShard logs, at the end of a shard, how much of the stage is left to others. The last shard collects.
+func (e *Executor) endShard(p Plan, s *Stage) error {
+	r, _, err := ReadRecords(e.lake, s)
+	if err != nil {
+		return nil // the stage that reads it reports this
+	}
+	log := e.Log.Info().Str("stage", s.Name).Str("shard", e.Shard.String())
+	if slices.Contains(r.Done, nil) {
+		left, shards := missing(e.lake, r)
+		log.Msg("shard done; so far " + left + ", those of --shard " + shards)
+		return nil
+	}
+	log.Msg("shard done; the stage is complete")
+	return e.Collect(p, nil)
+}
+
+// errTaken ends an attempt at a task that another process has done meanwhile.
+var errTaken = errors.New("another process has done the task")
+
+// installable reports whether an attempt may install its files: not if another process has recorded the task.
+func (e *Executor) installable(s *Stage, n int) error {
+	if !e.shared() {
+		return nil
+	}
+	if _, ok := e.recorded(s, n); ok {
+		return errTaken
+	}
+	return nil
+}
+
+// recorded returns the record of a task that is done, its files there or collected. A late attempt that has just written
+// the record may be about to find that they are not there; recorded waits for that.
+func (e *Executor) recorded(s *Stage, n int) (*Record, bool) {
+	for range 50 {
+		var rec Record
+		if ok, err := e.lake.ReadState(s.StatePath(recordName(n)), &rec); err != nil || !ok {
+			return nil, false
+		}
+		if !slices.ContainsFunc(rec.Files, func(f lake.DataFile) bool { return !f.Collected && e.lake.CheckSize(f) != nil }) {
+			return &rec, true
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return nil, false
+}
+
+// collectedSince returns the record of a task of which another process has collected files since it was read.
+func (e *Executor) collectedSince(s *Stage, n int) (*Record, bool) {
+	if !e.shared() {
+		return nil, false
+	}
+	rec, ok := e.recorded(s, n)
+	return rec, ok && rec.collected()
+}
+
+// record writes the record of a task whose files are installed. Where another process has installed files of its own
+// since, the record is made to describe those.
+func (e *Executor) record(s *Stage, n int, rec *Record) error {
+	path := s.StatePath(recordName(n))
+	if err := e.session.WriteState(path, rec); err != nil || !e.shared() {
+		return err
+	}
+	for i := 0; i < len(rec.Files); i++ {
+		f := &rec.Files[i]
+		if f.Collected || e.lake.IsOurs(*f) {
+			continue
+		}
+		now, err := e.lake.Describe(f.Path)
+		if t, terr := f.Table(); errors.Is(err, fs.ErrNotExist) && terr == nil && t.Temporary {
+			now, err = *f, nil
+			now.Collected = true
+		}
+		if err != nil {
+			return err
+		}
+		now.Bounds = f.Bounds // the rows are the same
+		*f = now
+		if err := e.session.WriteState(path, rec); err != nil {
+			return err
+		}
+		i = -1 // look at all of them again
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"parsimon/pipeline/lake"
+	"parsimon/schema"
+)
+
+// A Task is the unit of work of a stage: of a worker, of a retry, of a resumed run.
+type Task struct {
+	Lo   int64 `json:"lo"` // rows of table flows or links, from Lo to Hi excluded
+	Hi   int64 `json:"hi"`
+	Cost int64 `json:"cost"` // in the stage's unit of progress
+	Rows int64 `json:"rows"` // rows that the task holds in memory
+}
+
+// A Stage is one step of the method on one scenario.
+type Stage struct {
+	Name    string
+	Pass    int // from 1; 0 for a stage that runs once per estimate
+	Place   lake.Place
+	Command string // the command line that runs the stage alone, for messages
+	Unit    string // of progress and of Task.Cost
+
+	Reads  []Output
+	Writes []schema.Table
+
+	// BytesPerRow is about what a task holds in memory per row of Task.Rows.
+	BytesPerRow int64
+	// Cut divides the stage into tasks. prior is how it was divided before, here or in the scenario that this one was
+	// made from; nil if it was not.
+	Cut func(in *Inputs, prior []Task) ([]Task, error)
+	// Open prepares what all workers share and returns what prepares one worker.
+	Open func(ctx context.Context, in *Inputs) (NewWorker, error)
+	// Keys are digests of all that each task's files depend on. Tasks with equal keys have equal files, which a scenario made
+	// from another shares. A nil Keys, and nil digests, share nothing.
+	Keys func(in *Inputs, tasks []Task) ([]string, error)
+	// Inherit returns the statistics of a task whose files were shared, from those of the task that wrote them.
+	// nil keeps them.
+	Inherit func(stats []byte) (any, error)
+	// Program names what outside this program the stage's files come from. nil: nothing.
+	Program func(in *Inputs) (string, error)
+	// Check reports a complete stage whose results the settings of this run do not accept.
+	Check func(stage Records) error
+}
+
+// A Worker does one task. It reads with t.Read, writes with t.Sink and reports with t.Add. The engine closes what was read and
+// commits what was written.
+type Worker func(ctx context.Context, t *Attempt) error
+
+// NewWorker makes a worker with scratch memory of its own.
+type NewWorker func() (Worker, error)
+
+// An Output is one table of the stage that writes it.
+type Output struct {
+	Stage *Stage
+	Table schema.Table
+}
+
+// Output names one of the stage's tables.
+func (s *Stage) Output(t schema.Table) Output { return Output{s, t} }
+
+// String names the stage in messages.
+func (s *Stage) String() string {
+	if s.Pass > 0 {
+		return fmt.Sprintf("%s %d", s.Name, s.Pass)
+	}
+	return s.Name
+}
+
+// StatePath is the lake-relative path of a state file of the stage.
+func (s *Stage) StatePath(elem ...string) string {
+	return s.Place.StatePath(append([]string{s.Name}, elem...)...)
+}
+
+func recordName(n int) string { return fmt.Sprintf("task-%05d.json", n) }
+
+// A Plan is the stages of an estimate, in an order in which each comes after those whose tables it reads.
+type Plan []*Stage
+
+// Find returns the stage of a name and pass; of pass 0, the last of that name. nil: there is none.
+func (p Plan) Find(name string, pass int) (found *Stage) {
+	for _, s := range p {
+		if s.Name == name && (pass == 0 || s.Pass == pass) {
+			found = s
+		}
+	}
+	return found
+}
+
+// Readers are the stages of the plan that read a table.
+func (p Plan) Readers(o Output) (readers []*Stage) {
+	for _, s := range p {
+		for _, r := range s.Reads {
+			if r.Stage == o.Stage && r.Table.Name == o.Table.Name {
+				readers = append(readers, s)
+			}
+		}
+	}
+	return readers
+}
+
+// reads reports whether the stage reads any of a stage's tables.
+func (s *Stage) reads(o Output) bool {
+	for _, r := range s.Reads {
+		if same(r.Stage, o.Stage) && r.Table.Name == o.Table.Name {
+			return true
+		}
+	}
+	return false
+}
+
+// same reports whether two stages, of plans made at different times, have the same state.
+func same(a, b *Stage) bool { return a.Name == b.Name && a.Place == b.Place }
+
+// Begun reports whether the stage has tasks recorded, done or not.
+func (s *Stage) Begun(l *lake.Lake) bool { return l.Exists(s.StatePath("plan.json")) }

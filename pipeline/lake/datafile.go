@@ -1,0 +1,340 @@
+package lake
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/zeebo/xxh3"
+
+	"parsimon/pipeline/lake/arrowfile"
+	"parsimon/pipeline/lake/parquet"
+	"parsimon/schema"
+)
+
+// A DataFile is one committed file of a table.
+type DataFile struct {
+	Path   string `json:"path"` // relative to the lake
+	Rows   int64  `json:"rows"`
+	Bytes  int64  `json:"bytes"`
+	Digest string `json:"xxh3"` // of its bytes
+	// Collected is set when the file was removed because no stage needs it any more.
+	Collected bool `json:"collected,omitempty"`
+	// Bounds are the least and the greatest value of the sort column in each record batch of an Arrow file.
+	Bounds [][2]int64 `json:"bounds,omitempty"`
+
+	file os.FileInfo // of the file that this process installed or described
+}
+
+// Table is the table that the file belongs to.
+func (d DataFile) Table() (schema.Table, error) {
+	name, _, _ := strings.Cut(d.Path, "/")
+	return schema.ByName(name)
+}
+
+// Of reports whether the file belongs to a table.
+func (d DataFile) Of(t schema.Table) bool { return strings.HasPrefix(d.Path, t.Name+"/") }
+
+// FilesOf selects the files of one table, in order.
+func FilesOf(files []DataFile, t schema.Table) []DataFile {
+	var out []DataFile
+	for _, f := range files {
+		if f.Of(t) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// A CollectedError is the error of reading a file that was collected. The stage that writes it must run again.
+type CollectedError struct{ Path string }
+
+// Error names the file.
+func (e *CollectedError) Error() string {
+	return e.Path + " was removed when no stage needed it any more: run the stage that writes it again, or the scenario with --keep in another lake"
+}
+
+// Read streams columns (all if nil) of data files of one table, in order. With keep, batches whose rows all lie
+// outside the range are left out; rows outside it can still be returned.
+func (l *Lake) Read(t schema.Table, files []DataFile, columns []string, keep *Range) schema.Batches {
+	var paths []string
+	var bounds [][][2]int64
+	for _, f := range files {
+		if f.Collected {
+			return failed{&CollectedError{f.Path}}
+		}
+		if f.Rows > 0 {
+			paths = append(paths, f.Path)
+			bounds = append(bounds, f.Bounds)
+		}
+	}
+	if t.Temporary {
+		return arrowfile.NewReader(t, l.openRegular, paths, bounds, columns, keep)
+	}
+	return parquet.NewReader(t, l.openRegular, paths, columns, keep, l.footers)
+}
+
+// A Range selects the rows whose value of a column is in [Lo, Hi).
+type Range = parquet.Range
+
+type failed struct{ err error }
+
+func (f failed) Next() (arrow.Record, error) { return nil, f.err }
+func (f failed) Close() error                { return nil }
+
+// Check reports what is wrong with a committed file: not there, of another size or with other bytes.
+func (l *Lake) Check(d DataFile) error {
+	if err := l.CheckSize(d); err != nil {
+		return err
+	}
+	path := filepath.Join(l.path, d.Path)
+	f, err := l.openRegular(d.Path)
+	if err != nil {
+		return err
+	}
+	digest, err := digestOf(f)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if digest != d.Digest {
+		return fmt.Errorf("%s: its bytes are not those that were committed", path)
+	}
+	return nil
+}
+
+func digestOf(f *os.File) (string, error) {
+	hash := xxh3.New()
+	if _, err := f.WriteTo(hash); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%016x", hash.Sum64()), nil
+}
+
+// CheckSize reports a committed file that is not there or of another size.
+func (l *Lake) CheckSize(d DataFile) error {
+	if d.Collected {
+		return &CollectedError{d.Path}
+	}
+	path := filepath.Join(l.path, d.Path)
+	info, err := l.root.Stat(d.Path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if info.Size() != d.Bytes {
+		return fmt.Errorf("%s: %d bytes, %d were committed", path, info.Size(), d.Bytes)
+	}
+	return nil
+}
+
+// Describe returns the DataFile of the file at a lake-relative path, without bounds.
+func (l *Lake) Describe(path string) (DataFile, error) {
+	d := DataFile{Path: path}
+	fail := func(err error) (DataFile, error) {
+		return DataFile{}, fmt.Errorf("%s: %w", filepath.Join(l.path, path), err)
+	}
+	t, err := d.Table()
+	if err != nil {
+		return fail(err)
+	}
+	f, err := l.openRegular(path)
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { _ = f.Close() }() // only read
+	if d.file, err = f.Stat(); err != nil {
+		return fail(err)
+	}
+	d.Bytes = d.file.Size()
+	if d.Digest, err = digestOf(f); err != nil {
+		return fail(err)
+	}
+	if t.Temporary {
+		d.Rows, err = arrowfile.Rows(f)
+	} else {
+		d.Rows, err = parquet.Rows(path, l.openRegular, t)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	return d, nil
+}
+
+// IsOurs reports whether the file at a DataFile's path is the one that this process installed or described.
+func (l *Lake) IsOurs(d DataFile) bool {
+	info, err := l.root.Stat(d.Path)
+	return err == nil && d.file != nil && os.SameFile(info, d.file) && info.Size() == d.Bytes
+}
+
+// A Writer writes one data file. It is a schema.Sink.
+type Writer struct {
+	session *Session
+	path    string // where Commit installs the file, relative to the lake
+	tmp     string
+	file    *os.File
+	hash    *xxh3.Hasher
+	encoder encoder
+	done    bool
+}
+
+// An encoder writes record batches in the file format of a table.
+type encoder interface {
+	Write(rec arrow.Record) error
+	Close() error
+	Rows() int64
+}
+
+// Create starts the file that Commit installs at a lake-relative path.
+func (s *Session) Create(t schema.Table, path string) (*Writer, error) {
+	extension := filepath.Ext(path)
+	f, tmp, err := s.createTemp(t.Name, strings.TrimPrefix(extension, "."))
+	if err != nil {
+		return nil, err
+	}
+	hash := xxh3.New()
+	w := &Writer{session: s, path: path, tmp: tmp, file: f, hash: hash}
+	if out := io.MultiWriter(f, hash); t.Temporary {
+		w.encoder = arrowfile.NewWriter(t, out)
+	} else {
+		w.encoder = parquet.NewWriter(t, out)
+	}
+	return w, nil
+}
+
+// createTemp creates an unfinished file of the session and returns it with its lake-relative path.
+func (s *Session) createTemp(name, extension string) (*os.File, string, error) {
+	path := fmt.Sprintf("%s/%s-%d.%s", s.tmp, name, s.next.Add(1), extension)
+	f, err := s.root.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
+	return f, path, err
+}
+
+// install renames an unfinished file to its place.
+func (s *Session) install(tmp, path string) error {
+	if err := s.root.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return s.root.Rename(tmp, path)
+}
+
+// Write appends a batch.
+func (w *Writer) Write(rec arrow.Record) error {
+	if err := w.encoder.Write(rec); err != nil {
+		return fmt.Errorf("writing %s: %w", w.path, err)
+	}
+	return nil
+}
+
+// Commit completes the file and installs it.
+func (w *Writer) Commit() (DataFile, error) {
+	d := DataFile{Path: w.path}
+	err := w.encoder.Close()
+	if err == nil {
+		d.file, err = w.file.Stat()
+	}
+	if err == nil {
+		err = w.file.Close()
+	}
+	if err == nil {
+		err = w.session.install(w.tmp, w.path)
+	}
+	if err != nil {
+		return DataFile{}, fmt.Errorf("writing %s: %w", w.path, err)
+	}
+	w.done = true
+	d.Rows, d.Bytes, d.Digest = w.encoder.Rows(), d.file.Size(), fmt.Sprintf("%016x", w.hash.Sum64())
+	if a, ok := w.encoder.(*arrowfile.Writer); ok {
+		d.Bounds = a.Bounds()
+	}
+	return d, nil
+}
+
+// Abandon removes the file unless it was committed. Callers defer it after Create.
+func (w *Writer) Abandon() {
+	if !w.done {
+		_ = w.file.Close() // a write error has been reported
+		_ = w.session.root.Remove(w.tmp)
+	}
+}
+
+// WriteFile writes one whole file of a table.
+func (s *Session) WriteFile(t schema.Table, path string, recs ...arrow.Record) (DataFile, error) {
+	w, err := s.Create(t, path)
+	if err != nil {
+		return DataFile{}, err
+	}
+	defer w.Abandon()
+	for _, rec := range recs {
+		if err := w.Write(rec); err != nil {
+			return DataFile{}, err
+		}
+	}
+	return w.Commit()
+}
+
+// Share makes a committed file also the file at another lake-relative path. It takes no space where the file
+// system has hard links, and stays when either place is removed.
+func (s *Session) Share(d DataFile, path string) (DataFile, error) {
+	fail := func(err error) (DataFile, error) { return DataFile{}, fmt.Errorf("sharing %s: %w", d.Path, err) }
+	in, err := s.openRegular(d.Path)
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { _ = in.Close() }() // only read
+	if err := s.root.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fail(err)
+	}
+	if err := s.root.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fail(err)
+	}
+	from := d.Path
+	d.Path = path
+	if s.root.Link(from, path) == nil {
+		return d, nil
+	}
+	out, tmp, err := s.createTemp("shared", "parquet")
+	if err != nil {
+		return fail(err)
+	}
+	_, err = io.Copy(out, in)
+	if err := errors.Join(err, out.Close()); err != nil {
+		return fail(errors.Join(err, s.root.Remove(tmp)))
+	}
+	if err := s.install(tmp, path); err != nil {
+		return fail(err)
+	}
+	return d, nil
+}
+
+// RemoveTable removes the place's files of a table.
+func (s *Session) RemoveTable(t schema.Table, p Place) error { return s.root.RemoveAll(p.Dir(t)) }
+
+// RemovePlace removes all tables and the state of a scenario or workload.
+func (s *Session) RemovePlace(p Place) error {
+	var errs error
+	for _, t := range schema.Tables() {
+		errs = errors.Join(errs, s.root.RemoveAll(t.Name+"/"+p.owner()))
+	}
+	return errors.Join(errs, s.root.RemoveAll(p.StatePath()))
+}
+
+// RemoveFiles removes those data files of a scenario or workload that remove selects by their lake-relative paths.
+func (s *Session) RemoveFiles(p Place, remove func(path string) bool) error {
+	var errs error
+	for _, t := range schema.Tables() {
+		dir := t.Name + "/" + p.owner()
+		entries, err := s.readDir(dir)
+		errs = errors.Join(errs, err)
+		for _, e := range entries {
+			if path := dir + "/" + e.Name(); !e.IsDir() && remove(path) {
+				errs = errors.Join(errs, s.root.Remove(path))
+			}
+		}
+		_ = s.root.Remove(dir) // if it is empty now
+		_ = s.root.Remove(t.Name)
+	}
+	return errs
+}

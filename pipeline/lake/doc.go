@@ -1,0 +1,18 @@
+// Package lake stores tables in a directory of hive-partitioned Parquet files:
+//
+//	LAKE/<table>/scenario=<id>[/variant=<name>]/part-NNNNN.parquet   results
+//	LAKE/<table>/scenario=<id>/variant=<name>/part-NNNNN.arrow       temporary tables, which only stages read
+//	LAKE/<table>/workload=<id>/part-NNNNN.parquet                    ingested traces
+//	LAKE/parsimon.duckdb                                             views over the tables
+//	LAKE/_state/scenario=<id>[/variant=<name>]/...                   what is committed (JSON with a digest)
+//	LAKE/_tmp/scenario=<id>/                                         files that are being written
+//
+// A data file is written below _tmp and renamed to its place when it is complete, so that a reader never
+// sees half a file. It counts once a state file names it with its rows, bytes and digest.
+//
+// Nothing that a lake contains is trusted. Ids that name directories are types that parse or fail (ScenarioID,
+// WorkloadID, Variant names), every path below the lake is opened through os.Root, which follows no link out
+// of the directory, and only regular files are read.
+//
+// A Lake reads. A Session, which holds a lock on one scenario or workload, writes.
+package lake

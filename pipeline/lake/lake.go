@@ -1,0 +1,168 @@
+package lake
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"parsimon/pipeline/lake/parquet"
+)
+
+const stateDir, tmpDir, cacheDir = "_state", "_tmp", "_cache"
+
+// specFile is the state file that makes a scenario known.
+const specFile = "spec.json"
+
+// A Lake reads the files of one directory. It is safe for any number of goroutines.
+type Lake struct {
+	path    string // absolute
+	root    *os.Root
+	footers *parquet.Footers
+}
+
+// Open opens the lake in a directory. With create, Open makes the directory if there is none.
+func Open(dir string, create bool) (*Lake, error) {
+	if dir == "" {
+		return nil, errors.New("no lake given")
+	}
+	path, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if create {
+		if err := os.MkdirAll(path, 0o755); err != nil {
+			return nil, err
+		}
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return nil, fmt.Errorf("%s is not a directory", dir)
+	}
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, err
+	}
+	return &Lake{path: path, root: root, footers: new(parquet.Footers)}, nil
+}
+
+// Path is the lake's directory, absolute.
+func (l *Lake) Path() string { return l.path }
+
+// CachePath is the directory of the lake's own cache of link-case results.
+func CachePath(lake string) string { return filepath.Join(lake, cacheDir) }
+
+// Scenarios lists the scenarios of the lake, the one last worked on last. Directories that are not named by
+// a scenario id are passed over.
+func (l *Lake) Scenarios() ([]ScenarioID, error) {
+	type entry struct {
+		id       ScenarioID
+		modified int64
+	}
+	var found []entry
+	names, err := l.owners("scenario=")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		id, err := ParseScenarioID(name)
+		if err != nil {
+			continue
+		}
+		info, err := l.root.Lstat(Of(id).StatePath(specFile))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, entry{id, info.ModTime().UnixNano()})
+	}
+	slices.SortFunc(found, func(a, b entry) int { return cmp.Or(cmp.Compare(a.modified, b.modified), cmp.Compare(a.id, b.id)) })
+	ids := make([]ScenarioID, len(found))
+	for i, e := range found {
+		ids[i] = e.id
+	}
+	return ids, nil
+}
+
+// Workloads lists the ingested workloads of the lake, in the order of their names.
+func (l *Lake) Workloads() ([]WorkloadID, error) {
+	names, err := l.owners("workload=")
+	if err != nil {
+		return nil, err
+	}
+	var ids []WorkloadID
+	for _, name := range names {
+		if id, err := ParseWorkloadID(name); err == nil && l.Exists(Place{Workload: id}.StatePath(workloadFile)) {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
+// workloadFile is the state file that makes a workload known.
+const workloadFile = "workload.json"
+
+// SpecPath and WorkloadPath are the lake-relative paths of the state files that make a scenario and a workload
+// known.
+func (p Place) SpecPath() string     { return Of(p.Scenario).StatePath(specFile) }
+func (p Place) WorkloadPath() string { return Place{Workload: p.Workload}.StatePath(workloadFile) }
+
+// Variants lists the variants of a scenario that have state, in the order of their names.
+func (l *Lake) Variants(id ScenarioID) ([]string, error) {
+	entries, err := l.readDir(Of(id).StatePath())
+	var names []string
+	for _, e := range entries {
+		if name, ok := strings.CutPrefix(e.Name(), "variant="); ok && CheckVariantName(name) == nil {
+			names = append(names, name)
+		}
+	}
+	return names, err
+}
+
+// owners lists the names behind a prefix below _state, sorted.
+func (l *Lake) owners(prefix string) ([]string, error) {
+	entries, err := l.readDir(stateDir)
+	var names []string
+	for _, e := range entries {
+		if name, ok := strings.CutPrefix(e.Name(), prefix); ok {
+			names = append(names, name)
+		}
+	}
+	return names, err
+}
+
+// readDir lists a lake-relative directory in the order of names; one that is not there is empty.
+func (l *Lake) readDir(path string) ([]fs.DirEntry, error) {
+	entries, err := fs.ReadDir(l.root.FS(), path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return entries, err
+}
+
+// Exists reports whether there is a file at a lake-relative path.
+func (l *Lake) Exists(path string) bool {
+	_, err := l.root.Lstat(path)
+	return err == nil
+}
+
+// openRegular opens a lake-relative path that must be a regular file inside the lake.
+func (l *Lake) openRegular(path string) (*os.File, error) {
+	info, err := l.root.Stat(path) // before Open, which would wait for the writer of a named pipe
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: not a regular file", filepath.Join(l.path, path))
+	}
+	return l.root.Open(path)
+}

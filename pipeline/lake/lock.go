@@ -1,0 +1,158 @@
+package lake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// ErrBusy is wrapped by the error of a command that finds another process at work on the same scenario or
+// workload.
+var ErrBusy = errors.New("another process is working on it")
+
+// A Session writes the files of one scenario or workload, whose lock it holds until Close. Its methods are
+// safe for any number of goroutines.
+type Session struct {
+	*Lake
+	tmp    string // lake-relative directory of unfinished files
+	next   atomic.Int64
+	unlock func()
+}
+
+// Close removes unfinished files and gives up the lock.
+func (s *Session) Close() { s.unlock() }
+
+// TmpPath is the absolute path of the session's directory for unfinished files, which Close removes.
+func (s *Session) TmpPath() string { return filepath.Join(s.path, s.tmp) }
+
+// Lock keeps a scenario or workload to this session. The lock ends with the process that holds it. Lock removes
+// what a killed process left half written. The error wraps ErrBusy if the lock is held by another process.
+func (l *Lake) Lock(ctx context.Context, p Place) (*Session, error) {
+	f, err := l.openLock(p.StatePath("lock"))
+	if err != nil {
+		return nil, err
+	}
+	if err := flock(f, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, l.busy(f, p, err, "")
+	}
+	s := &Session{Lake: l, tmp: filepath.Join(tmpDir, p.owner())}
+	if err := errors.Join(ctx.Err(), l.root.RemoveAll(s.tmp), l.root.MkdirAll(s.tmp, 0o755)); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	s.unlock = func() {
+		_ = l.root.RemoveAll(s.tmp)
+		_ = l.root.Remove(tmpDir) // unless another session writes
+		_ = f.Close()
+	}
+	return s, nil
+}
+
+// LockShared is Lock for one of several processes that divide the tasks of a scenario's stages among themselves.
+// Unfinished files go to a directory of the session's own. The last session to close removes what killed ones left.
+func (l *Lake) LockShared(ctx context.Context, p Place) (*Session, error) {
+	f, err := l.openLock(p.StatePath("lock"))
+	if err != nil {
+		return nil, err
+	}
+	// A session that closes holds the lock alone for a moment if it is the last.
+	if err := retryBusy(ctx, 2*time.Second, func() error { return flock(f, syscall.LOCK_SH|syscall.LOCK_NB) }); err != nil {
+		return nil, l.busy(f, p, err, " alone")
+	}
+	all := filepath.Join(tmpDir, p.owner())
+	s := &Session{Lake: l, tmp: filepath.Join(all, fmt.Sprintf("shard-%d-%d", os.Getpid(), time.Now().UnixNano()))}
+	if err := l.root.MkdirAll(s.tmp, 0o755); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	s.unlock = func() {
+		_ = l.root.RemoveAll(s.tmp)
+		if flock(f, syscall.LOCK_EX|syscall.LOCK_NB) == nil { // no other session is left
+			_ = l.root.RemoveAll(all)
+			_ = l.root.Remove(tmpDir)
+		}
+		_ = f.Close()
+	}
+	return s, nil
+}
+
+// A StageLock keeps processes that divide a stage's tasks from those that would begin the stage again.
+type StageLock struct{ file *os.File }
+
+// LockStage takes the lock at a lake-relative path. alone is true if no other process holds it; the caller may then
+// replace the stage's state and calls Share when it is done.
+func (l *Lake) LockStage(path string) (lock *StageLock, alone bool, err error) {
+	f, err := l.openLock(path)
+	if err != nil {
+		return nil, false, err
+	}
+	err = flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
+	if err != nil && !errors.Is(err, syscall.EWOULDBLOCK) {
+		_ = f.Close()
+		return nil, false, err
+	}
+	return &StageLock{f}, err == nil, nil
+}
+
+// Share waits until no process holds the lock alone, and holds it together with others.
+func (s *StageLock) Share() error { return flock(s.file, syscall.LOCK_SH) }
+
+// Close gives up the lock.
+func (s *StageLock) Close() { _ = s.file.Close() }
+
+func (l *Lake) openLock(path string) (*os.File, error) {
+	if err := l.root.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	if info, err := l.root.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: not a regular file", filepath.Join(l.path, path))
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return l.root.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+}
+
+// busy closes a lock file that could not be locked and returns the error.
+func (l *Lake) busy(f *os.File, p Place, err error, how string) error {
+	_ = f.Close()
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return fmt.Errorf("%s in lake %s: %w%s", p, l.path, ErrBusy, how)
+	}
+	return err
+}
+
+// retryBusy calls lock until it does not fail with EWOULDBLOCK, for as long as given.
+func retryBusy(ctx context.Context, patience time.Duration, lock func() error) error {
+	deadline := time.Now().Add(patience)
+	for {
+		err := lock()
+		if !errors.Is(err, syscall.EWOULDBLOCK) || time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// flock locks a file. The error wraps EWOULDBLOCK where the call may not wait.
+func flock(f *os.File, how int) error {
+	for {
+		err := syscall.Flock(int(f.Fd()), how)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("locking %s: %w", f.Name(), err)
+		}
+		return nil
+	}
+}

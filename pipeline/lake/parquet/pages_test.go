@@ -1,0 +1,80 @@
+package parquet
+
+import (
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+	"github.com/apache/arrow/go/v17/arrow/memory"
+
+	"parsimon/schema"
+)
+
+// A range of the column that a file is sorted by gives its rows, all of them and no others, in every
+// column, wherever the range begins and ends among pages and row groups.
+func TestRangesOfSortedFiles(t *testing.T) {
+	for _, table := range []schema.Table{schema.Hops, schema.Feedback, schema.HopObservations, schema.HopDelays, schema.SenderFCTs} {
+		t.Run(table.Name, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(5, 6))
+			rows := 2*rowGroupRows + pageRows + 99
+			random := randomBatch(table, rng, rows)
+			key := table.Index(table.Sort[0])
+			columns := append([]arrow.Array(nil), random.Columns()...)
+			keys := array.NewBuilder(memory.DefaultAllocator, table.Columns[key].Type)
+			value := func(row int) int64 { return int64(row / 7) }
+			for row := range rows {
+				switch b := keys.(type) {
+				case *array.Int32Builder:
+					b.Append(int32(value(row)))
+				case *array.Int64Builder:
+					b.Append(value(row))
+				}
+			}
+			columns[key] = keys.NewArray()
+			want := array.NewRecord(table.Arrow(), columns, int64(rows))
+			path := filepath.Join(t.TempDir(), "f.parquet")
+			writeFile(t, path, table, want)
+			last := value(rows - 1)
+			for _, r := range [][2]int64{{0, last + 1}, {-5, 1}, {last, last + 9}, {3, 3}, {pageRows / 7, pageRows/7 + 1}, {1000, 4000}, {rowGroupRows/7 - 2, rowGroupRows/7 + 2}, {2000, 2 * rowGroupRows / 7}} {
+				from, to := 0, 0
+				for row := range rows {
+					if value(row) < r[0] {
+						from = row + 1
+					}
+					if value(row) < r[1] {
+						to = row + 1
+					}
+				}
+				at := from
+				reader := NewReader(table, []string{path}, nil, &Range{table.Sort[0], r[0], r[1]}).(*reader)
+				for _, rec := range readAll(t, reader) {
+					if reader.schema == nil {
+						t.Fatal("not read by a columnReader")
+					}
+					slice := want.NewSlice(int64(at), int64(at)+rec.NumRows())
+					for c := range table.Columns {
+						if !array.Equal(slice.Column(c), rec.Column(c)) {
+							t.Fatalf("range %v: column %s differs from row %d on", r, table.Columns[c].Name, at)
+						}
+					}
+					at += int(rec.NumRows())
+				}
+				if at != max(from, to) {
+					t.Errorf("range %v: rows %d to %d, want %d to %d", r, from, at, from, to)
+				}
+			}
+		})
+	}
+}
+
+// A file whose rows are not in the order that its table promises is refused, not read in part.
+func TestUnsortedFile(t *testing.T) {
+	random := randomBatch(schema.SenderFCTs, rand.New(rand.NewPCG(7, 8)), 1000)
+	path := filepath.Join(t.TempDir(), "f.parquet")
+	writeFile(t, path, schema.SenderFCTs, random)
+	if _, err := NewReader(schema.SenderFCTs, []string{path}, nil, &Range{"flow_row", 0, 10}).Next(); err == nil {
+		t.Error("read without an error")
+	}
+}

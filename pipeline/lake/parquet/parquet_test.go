@@ -1,0 +1,236 @@
+package parquet
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+	"github.com/apache/arrow/go/v17/arrow/memory"
+
+	"parsimon/schema"
+)
+
+// randomBatch makes rows of any table, with nulls where it allows them.
+func randomBatch(t schema.Table, rng *rand.Rand, rows int) arrow.Record {
+	b := array.NewRecordBuilder(memory.DefaultAllocator, t.Arrow())
+	defer b.Release()
+	for i, c := range t.Columns {
+		for range rows {
+			if c.Nullable && rng.IntN(3) == 0 {
+				b.Field(i).AppendNull()
+				continue
+			}
+			switch f := b.Field(i).(type) {
+			case *array.Int16Builder:
+				f.Append(int16(rng.IntN(20)))
+			case *array.Int32Builder:
+				f.Append(rng.Int32N(1000) - 1)
+			case *array.Int64Builder:
+				f.Append(int64(rng.Uint64()))
+			case *array.Float64Builder:
+				f.Append(rng.NormFloat64())
+			case *array.BooleanBuilder:
+				f.Append(rng.IntN(2) == 0)
+			case *array.BinaryBuilder:
+				f.Append([]byte(strings.Repeat("\x00\xff", rng.IntN(4))))
+			case *array.StringBuilder:
+				f.Append(strings.Repeat("ß", rng.IntN(4)))
+			case *array.ListBuilder:
+				f.Append(true)
+				for range rng.IntN(200) {
+					f.ValueBuilder().(*array.Float64Builder).Append(rng.Float64())
+				}
+			}
+		}
+	}
+	return b.NewRecord()
+}
+
+func writeFile(t *testing.T, path string, table schema.Table, recs ...arrow.Record) {
+	t.Helper()
+	var buf bytes.Buffer
+	w := NewWriter(table, &buf)
+	for _, r := range recs {
+		if err := w.Write(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, buf.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func readAll(t *testing.T, b schema.Batches) []arrow.Record {
+	t.Helper()
+	var out []arrow.Record
+	for {
+		rec, err := b.Next()
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, rec)
+	}
+}
+
+// Every table survives the way through Parquet, whatever the batch and row-group borders.
+func TestParquetRoundTrip(t *testing.T) {
+	for _, table := range schema.Tables() {
+		t.Run(table.Name, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(1, 2))
+			rows := 3000
+			if table.Name != schema.DelayBuckets.Name {
+				rows = rowGroupRows + 777
+			}
+			a, b := randomBatch(table, rng, 123), randomBatch(table, rng, rows)
+			path := filepath.Join(t.TempDir(), "f.parquet")
+			writeFile(t, path, table, a, b)
+			got := readAll(t, NewReader(table, []string{path}, nil, nil))
+			for ci, c := range table.Columns {
+				parts := make([]arrow.Array, 0, len(got))
+				for _, r := range got {
+					parts = append(parts, r.Column(ci))
+				}
+				all, err := array.Concatenate(parts, memory.DefaultAllocator)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want, err := array.Concatenate([]arrow.Array{a.Column(ci), b.Column(ci)}, memory.DefaultAllocator)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if list, ok := all.(*array.List); ok { // pqarrow names the items otherwise
+					w := want.(*array.List)
+					if !slices.Equal(w.Offsets(), list.Offsets()) || !array.Equal(w.ListValues(), list.ListValues()) {
+						t.Errorf("column %s differs after the round trip", c.Name)
+					}
+				} else if !array.Equal(want, all) {
+					t.Errorf("column %s differs after the round trip (%s, %s)", c.Name, want.DataType(), all.DataType())
+				}
+			}
+			if n, err := Rows(path, table); err != nil || n != int64(rows+123) {
+				t.Errorf("footer says %d rows, %v", n, err)
+			}
+		})
+	}
+}
+
+func TestKeyRangePrunesRowGroups(t *testing.T) {
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.HopContributions.Arrow())
+	rows := 5 * rowGroupRows
+	for i := range rows {
+		b.Field(0).(*array.Int64Builder).Append(int64(i))
+		b.Field(1).(*array.Int16Builder).Append(0)
+		b.Field(2).(*array.Int16Builder).Append(1)
+		b.Field(3).(*array.Int32Builder).Append(1)
+		b.Field(4).(*array.Float64Builder).Append(1)
+		b.Field(5).(*array.Float64Builder).Append(0)
+	}
+	path := filepath.Join(t.TempDir(), "f.parquet")
+	writeFile(t, path, schema.HopContributions, b.NewRecord())
+	var n int64
+	lo, hi := int64(rowGroupRows+5), int64(2*rowGroupRows)
+	for _, rec := range readAll(t, NewReader(schema.HopContributions, []string{path}, []string{"flow_row"}, &Range{"flow_row", lo, hi})) {
+		n += rec.NumRows()
+	}
+	if n != hi-lo { // flow_row is what the file is sorted by
+		t.Errorf("read %d rows for a range of %d", n, hi-lo)
+	}
+}
+
+// A file that is cut off, has a flipped byte anywhere in its footer, or is something else gives an
+// error with its name, and never a panic.
+func TestDamagedParquet(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f.parquet")
+	writeFile(t, path, schema.Hops, randomBatch(schema.Hops, rand.New(rand.NewPCG(3, 4)), 5000))
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	try := func(name string, data []byte, mustFail bool) {
+		bad := filepath.Join(dir, "bad.parquet")
+		if err := os.WriteFile(bad, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		b := NewReader(schema.Hops, []string{bad}, nil, nil)
+		defer b.Close()
+		for {
+			rec, err := b.Next()
+			if err == nil {
+				rec.Release()
+				continue
+			}
+			if errors.Is(err, io.EOF) {
+				if mustFail {
+					t.Errorf("%s: read as if sound", name)
+				}
+			} else if !strings.Contains(err.Error(), "bad.parquet") {
+				t.Errorf("%s: error does not name the file: %v", name, err)
+			}
+			return
+		}
+	}
+	try("empty", nil, true)
+	try("text", []byte("flow_id,src,dst\n1,2,3\n"), true)
+	for _, cut := range []int{1, 8, len(good) / 2, len(good) - 1} {
+		try(fmt.Sprintf("cut at %d", cut), good[:cut], true)
+	}
+	for i := range 400 { // any single flipped byte: an error or other values, never a panic
+		data := bytes.Clone(good)
+		data[(i*7919)%len(data)] ^= 0x55
+		try(fmt.Sprintf("flip %d", i), data, false)
+	}
+	writeFile(t, path, schema.Nodes, randomBatch(schema.Nodes, rand.New(rand.NewPCG(3, 4)), 10))
+	other, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	try("another table", other, true)
+}
+
+func BenchmarkParquet(b *testing.B) {
+	rec := randomBatch(schema.HopDelays, rand.New(rand.NewPCG(1, 2)), 65_536)
+	b.Run("write", func(b *testing.B) {
+		w := NewWriter(schema.HopDelays, io.Discard)
+		for b.Loop() {
+			if err := w.Write(rec); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(b.N)*65.536/float64(b.Elapsed().Milliseconds()+1), "krows/ms")
+	})
+	b.Run("read", func(b *testing.B) {
+		path := filepath.Join(b.TempDir(), "f.parquet")
+		var buf bytes.Buffer
+		w := NewWriter(schema.HopDelays, &buf)
+		_ = w.Write(rec)
+		_ = w.Close()
+		_ = os.WriteFile(path, buf.Bytes(), 0o644)
+		for b.Loop() {
+			r := NewReader(schema.HopDelays, []string{path}, nil, nil)
+			for {
+				rec, err := r.Next()
+				if err != nil {
+					break
+				}
+				rec.Release()
+			}
+		}
+		b.ReportMetric(float64(b.N)*65.536/float64(b.Elapsed().Milliseconds()+1), "krows/ms")
+	})
+}

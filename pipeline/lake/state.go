@@ -1,0 +1,90 @@
+package lake
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/zeebo/xxh3"
+)
+
+// A sealed is the content of a state file: a value and a digest that reveals damage.
+type sealed struct {
+	Digest string          `json:"xxh3"` // of State, white space removed
+	State  json.RawMessage `json:"state"`
+}
+
+// maxStateBytes bounds what is read of a state file.
+const maxStateBytes = 256 << 20
+
+// ReadState reads the state file at a lake-relative path into v. found is false where there is none. The
+// error of a damaged file names it.
+func (l *Lake) ReadState(path string, v any) (found bool, err error) {
+	f, err := l.openRegular(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = f.Close() }() // only read
+	data, err := io.ReadAll(io.LimitReader(f, maxStateBytes))
+	if err != nil {
+		return false, err
+	}
+	fail := func(why any) (bool, error) {
+		return false, fmt.Errorf("%s: damaged state file: %v", filepath.Join(l.path, path), why)
+	}
+	var s sealed
+	if err := json.Unmarshal(data, &s); err != nil {
+		return fail(err)
+	}
+	if digest, err := sealOf(s.State); err != nil || digest != s.Digest {
+		return fail("its digest does not match")
+	}
+	if err := json.Unmarshal(s.State, v); err != nil {
+		return fail(err)
+	}
+	return true, nil
+}
+
+// sealOf is the digest of a state, white space removed.
+func sealOf(state []byte) (string, error) {
+	var b bytes.Buffer
+	if err := json.Compact(&b, state); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%016x", xxh3.Hash(b.Bytes())), nil
+}
+
+// WriteState replaces the state file at a lake-relative path, whole or not at all.
+func (s *Session) WriteState(path string, v any) error {
+	state, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	digest, err := sealOf(state)
+	if err != nil {
+		return err
+	}
+	data, err := json.MarshalIndent(sealed{digest, state}, "", " ")
+	if err != nil {
+		return err
+	}
+	f, tmp, err := s.createTemp("state", "json")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(data, '\n'))
+	if err := errors.Join(err, f.Close()); err != nil {
+		return errors.Join(fmt.Errorf("writing %s: %w", path, err), s.root.Remove(tmp))
+	}
+	return s.install(tmp, path)
+}
+
+// RemoveState removes a state file or a directory of them. One that is not there is no error.
+func (s *Session) RemoveState(path string) error { return s.root.RemoveAll(path) }

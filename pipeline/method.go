@@ -1,0 +1,118 @@
+package pipeline
+
+import (
+	"fmt"
+
+	"parsimon/pipeline/cache"
+	"parsimon/pipeline/engine"
+	"parsimon/pipeline/lake"
+	"parsimon/schema"
+	"parsimon/stages"
+	"parsimon/stages/ns3"
+)
+
+// A method is what the stages of one plan share.
+type method struct {
+	*Model
+	variant Variant
+	Settings
+	source source // where the flows come from; nil: the lake holds them
+
+	route   *engine.Stage
+	cluster *engine.Stage // nil without clustering
+
+	loadsOf string // digest of the files that loads was read from
+	loads   *stages.Loads
+}
+
+// Settings say how an estimate is worked on. None of them changes its rows.
+type Settings struct {
+	engine.Settings
+	Partitions int            // partitions of the links; 0: by size
+	Cache      *cache.Cache   // of link-case results; nil: none
+	NS3        *ns3.Simulator // the program behind backend ns3
+	Ephemeral  bool           // the scenario is deleted after the estimate: no intervals, no views
+}
+
+// DefaultMemory is what an estimate may use unless it is told otherwise.
+const DefaultMemory = 4 << 30
+
+// command is the command line that runs a stage alone.
+func (m *method) command(name string, v Variant) string {
+	text := fmt.Sprintf("parsimon %s --lake %s --scenario %s", name, m.Lake.Path(), m.ID())
+	if name != "route" {
+		text += " " + v.Flags()
+	}
+	return text
+}
+
+// base is the place of the tables that do not depend on the variant; at of those of the variant with so many passes.
+func (m *method) base() lake.Place { return lake.Of(m.ID()) }
+
+// flows reads the chunks of table flows as tasks: one for each data file.
+func chunkTasks(files []lake.DataFile) []engine.Task {
+	tasks := make([]engine.Task, len(files))
+	var row int64
+	for n, f := range files {
+		tasks[n] = engine.Task{Lo: row, Hi: row + f.Rows, Cost: f.Rows, Rows: f.Rows}
+		row += f.Rows
+	}
+	return tasks
+}
+
+// byChunk cuts a stage into one task for each data file of table flows.
+func byChunk(flows engine.Output) func(*engine.Inputs, []engine.Task) ([]engine.Task, error) {
+	return func(in *engine.Inputs, _ []engine.Task) ([]engine.Task, error) {
+		return chunkTasks(in.Files(flows)), nil
+	}
+}
+
+// readLoads reads what each link carries.
+func (m *method) readLoads(in *engine.Inputs) (*stages.Loads, error) {
+	files := in.Files(m.route.Output(schema.LinkLoads))
+	digest := ""
+	for _, f := range files {
+		digest += f.Digest
+	}
+	if m.loads != nil && m.loadsOf == digest {
+		return m.loads, nil
+	}
+	rows := in.Read(m.route.Output(schema.LinkLoads), nil, nil)
+	defer func() { _ = rows.Close() }() // read to its end, or an error is reported
+	loads, err := stages.ReadLoads(m.Network, rows)
+	if err != nil {
+		return nil, err
+	}
+	m.loads, m.loadsOf = loads, digest
+	return loads, nil
+}
+
+// representatives returns, by link id, the link whose case stands for it; nil without clustering.
+func (m *method) representatives(in *engine.Inputs) ([]int32, error) {
+	if m.cluster == nil {
+		return nil, nil
+	}
+	rows := in.Read(m.cluster.Output(schema.LinkClusters), []string{"link_id", "representative"}, nil)
+	defer func() { _ = rows.Close() }() // read to its end, or an error is reported
+	return stages.ReadClusters(m.Network, rows)
+}
+
+// simulator prepares one worker's simulator.
+func (m *method) simulator(loads *stages.Loads, program string) (*stages.Simulator, error) {
+	sim, err := stages.NewSimulator(m.Network, m.Spec.Params, loads, m.variant.Estimator, m.variant.Ablation)
+	if err == nil && m.variant.Backend == stages.NS3Backend {
+		sim.UseSolver(m.NS3)
+	}
+	if err == nil && m.Cache != nil {
+		err = sim.UseCache(m.Cache, program)
+	}
+	return sim, err
+}
+
+// withCluster adds the table of clusters to what a stage reads.
+func (m *method) withCluster(reads ...engine.Output) []engine.Output {
+	if m.cluster != nil {
+		reads = append(reads, m.cluster.Output(schema.LinkClusters))
+	}
+	return reads
+}

@@ -1,0 +1,136 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"parsimon/pipeline/engine"
+	"parsimon/pipeline/lake"
+	"parsimon/schema"
+	"parsimon/simkernel"
+	"parsimon/stages/topology"
+)
+
+// A Spec is what the lake keeps of a scenario beside its tables, so that every stage can run on what the lake holds.
+type Spec struct {
+	ScenarioID       lake.ScenarioID  `json:"scenario_id"`
+	Name             string           `json:"name"`
+	Seed             uint64           `json:"seed"`
+	Params           simkernel.Params `json:"params"`
+	AllowUnreachable bool             `json:"allow_unreachable"`
+	MaxRejects       float64          `json:"max_rejects"`
+	MaxLoad          float64          `json:"max_load"` // 0 for traces
+	Canonical        json.RawMessage  `json:"canonical"`
+}
+
+// A Model is a scenario of a lake, ready to be estimated.
+type Model struct {
+	Lake    *lake.Lake
+	Spec    Spec
+	Network *topology.Network
+	Router  *topology.Router
+}
+
+// ID is the scenario's id.
+func (m *Model) ID() lake.ScenarioID { return m.Spec.ScenarioID }
+
+func newModel(l *lake.Lake, spec Spec, n *topology.Network) (*Model, error) {
+	router, err := topology.NewRouter(n, spec.Seed)
+	if err != nil {
+		return nil, err
+	}
+	return &Model{l, spec, n, router}, nil
+}
+
+// OpenModel opens a scenario that the lake holds: by its id, the beginning of the id or its name; the one last worked on if
+// scenario is empty.
+func OpenModel(l *lake.Lake, scenario string) (*Model, error) {
+	id, err := Resolve(l, scenario)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := ReadSpec(l, id)
+	if err != nil {
+		return nil, err
+	}
+	n, err := readNetwork(l, id)
+	if err != nil {
+		return nil, err
+	}
+	return newModel(l, spec, n)
+}
+
+// ReadSpec reads the spec of a scenario.
+func ReadSpec(l *lake.Lake, id lake.ScenarioID) (spec Spec, err error) {
+	path := lake.Of(id).SpecPath()
+	found, err := l.ReadState(path, &spec)
+	switch {
+	case err != nil:
+		return spec, err
+	case !found:
+		return spec, fmt.Errorf("%s holds no scenario %s", l.Path(), id)
+	case spec.ScenarioID != id:
+		return spec, fmt.Errorf("%s/%s is the spec of scenario %q, not of %s", l.Path(), path, spec.ScenarioID, id)
+	}
+	return spec, spec.Params.Validate()
+}
+
+// readNetwork rebuilds a scenario's topology from tables nodes and links.
+func readNetwork(l *lake.Lake, id lake.ScenarioID) (*topology.Network, error) {
+	r, err := engine.Complete(l, generated(l, id), methodVersion)
+	if err != nil {
+		return nil, err
+	}
+	nodes := l.Read(schema.Nodes, r.Files(schema.Nodes), nil, nil)
+	defer func() { _ = nodes.Close() }() // read to its end, or an error is reported
+	links := l.Read(schema.Links, r.Files(schema.Links), nil, nil)
+	defer func() { _ = links.Close() }() // likewise
+	n, err := topology.FromTables(nodes, links)
+	if err != nil {
+		return nil, fmt.Errorf("topology of scenario %s: %w", id, err)
+	}
+	return n, nil
+}
+
+// Resolve finds the scenario that a user names: by its id, the beginning of the id (at least 4 digits) or its name; the
+// one last worked on if the name is empty.
+func Resolve(l *lake.Lake, name string) (lake.ScenarioID, error) {
+	ids, err := l.Scenarios()
+	if err != nil {
+		return "", err
+	}
+	if len(ids) == 0 {
+		return "", fmt.Errorf("%s holds no scenario: is it a lake?", l.Path())
+	}
+	if name == "" {
+		for i := len(ids) - 1; i >= 0; i-- {
+			if _, err := engine.Complete(l, generated(l, ids[i]), methodVersion); err == nil {
+				return ids[i], nil
+			}
+		}
+		return "", fmt.Errorf("%s holds no scenario with flows: run one", l.Path())
+	}
+	var found []lake.ScenarioID
+	for _, id := range ids {
+		if string(id) == name {
+			return id, nil
+		}
+		if len(name) >= 4 && len(id) > len(name) && string(id[:len(name)]) == name {
+			found = append(found, id)
+		}
+	}
+	if len(found) == 0 {
+		for _, id := range ids {
+			if spec, err := ReadSpec(l, id); err == nil && spec.Name == name {
+				found = append(found, id)
+			}
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", fmt.Errorf("no scenario %q in %s; it holds %v", name, l.Path(), ids)
+	case 1:
+		return found[0], nil
+	}
+	return "", fmt.Errorf("%q may be any of %v in %s", name, found, l.Path())
+}

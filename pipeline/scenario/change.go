@@ -1,0 +1,147 @@
+package scenario
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"parsimon/pipeline/units"
+	"parsimon/stages/topology"
+	"parsimon/stages/workload"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Changes make one scenario out of another.
+type Changes struct {
+	// Fail lists cables that go down, "A:B" by ids or names of their ends.
+	Fail []string
+	// FailRandom takes so many cables of tier FailTier down that are up, drawn by the scenario's seed
+	// and Draw: another Draw, other cables.
+	FailRandom int
+	FailTier   string
+	Draw       uint64
+	// Bandwidth changes that of the selected cables: one, "A:B", or all of a tier.
+	Bandwidth []BandwidthChange
+	// Flows that change; the base's are shared where none does.
+	workload.FlowChanges
+
+	Name             string // of the scenario that comes of it; empty: the base's, and what was changed
+	AllowUnreachable bool
+}
+
+// A BandwidthChange sets the bandwidth of cables.
+type BandwidthChange struct {
+	Selector string
+	BPS      int64
+}
+
+// canonicalChanges are what a scenario has of changes that a scenario file cannot say. They follow
+// those of its base, step after step.
+type canonicalChanges struct {
+	Bandwidth [][3]int64            `json:"bandwidth,omitempty"` // ends and bps, by ends
+	Flows     []canonicalFlowChange `json:"flows,omitempty"`
+}
+
+type canonicalFlowChange struct {
+	Scale map[string]float64 `json:"scale,omitempty"`
+	Move  map[string][]int   `json:"move,omitempty"`
+}
+
+// Apply makes the changes to a network and to the canonical form of its scenario. It returns the new canonical
+// form, a description of each change, and the cables that are down, by the ids of their ends.
+func (c *Changes) Apply(n *topology.Network, canonical []byte, seed uint64) (changed []byte, said []string, failed [][2]int32, err error) {
+	var s canonicalScenario
+	if err := json.Unmarshal(canonical, &s); err != nil {
+		return nil, nil, nil, err
+	}
+	if said, err = c.apply(n, &s, seed); err != nil {
+		return nil, nil, nil, err
+	}
+	changed, err = json.Marshal(s)
+	return changed, said, s.Fail, err
+}
+
+func (c *Changes) apply(n *topology.Network, canonical *canonicalScenario, seed uint64) (said []string, err error) {
+	fail := func(a, b int32) error {
+		canonical.Fail = append(canonical.Fail, [2]int32{a, b})
+		said = append(said, fmt.Sprintf("fail %d:%d", a, b))
+		return n.Fail(a, b)
+	}
+	for _, ends := range c.Fail {
+		a, b, err := n.Cable(ends)
+		if err == nil {
+			err = fail(a, b)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("fail: %w", err)
+		}
+	}
+	if c.FailRandom > 0 {
+		drawn, err := n.DrawCables(c.FailTier, c.FailRandom, seed, c.Draw)
+		if err != nil {
+			return nil, fmt.Errorf("fail: %w", err)
+		}
+		for _, cable := range drawn {
+			if err := fail(cable[0], cable[1]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	canonical.settle()
+	if canonical.Changes == nil {
+		canonical.Changes = &canonicalChanges{}
+	}
+	more := canonical.Changes
+	for _, change := range c.Bandwidth {
+		cables, err := n.Select(change.Selector)
+		if err != nil {
+			return nil, fmt.Errorf("bandwidth: %w", err)
+		}
+		for _, cable := range cables {
+			if err := n.SetBandwidth(cable[0], cable[1], change.BPS); err != nil {
+				return nil, fmt.Errorf("bandwidth: %w", err)
+			}
+			more.Bandwidth = slices.DeleteFunc(more.Bandwidth, func(b [3]int64) bool { return b[0] == int64(cable[0]) && b[1] == int64(cable[1]) })
+			more.Bandwidth = append(more.Bandwidth, [3]int64{int64(cable[0]), int64(cable[1]), change.BPS})
+		}
+		said = append(said, fmt.Sprintf("%s at %sbps", change.Selector, units.Human(float64(change.BPS))))
+	}
+	slices.SortFunc(more.Bandwidth, func(a, b [3]int64) int { return slices.Compare(a[:], b[:]) })
+	for _, name := range slices.Sorted(maps.Keys(c.Scale)) {
+		if x := c.Scale[name]; !(x >= 0 && x <= workload.MaxScale) {
+			return nil, fmt.Errorf("scale: service %q by %v: must be 0 to %d", name, x, workload.MaxScale)
+		}
+		said = append(said, fmt.Sprintf("%s × %v", name, c.Scale[name]))
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Move)) {
+		said = append(said, fmt.Sprintf("%s to racks %s", name, strings.Trim(fmt.Sprint(c.Move[name]), "[]")))
+	}
+	if len(c.Scale)+len(c.Move) > 0 {
+		more.Flows = append(more.Flows, canonicalFlowChange{c.Scale, c.Move})
+	}
+	if len(more.Bandwidth)+len(more.Flows) == 0 {
+		canonical.Changes = nil
+	}
+	return said, nil
+}
+
+// ParseRacks reads places of racks: "4-7" or "0,2,5".
+func ParseRacks(text string) ([]int, error) {
+	var racks []int
+	for _, piece := range strings.Split(text, ",") {
+		lo, hi, isRange := strings.Cut(strings.TrimSpace(piece), "-")
+		from, err := strconv.Atoi(lo)
+		to := from
+		if err == nil && isRange {
+			to, err = strconv.Atoi(hi)
+		}
+		if err != nil || from < 0 || to < from || to >= maxRacks {
+			return nil, fmt.Errorf("%q: want racks such as 4-7 or 0,2,5", text)
+		}
+		for r := from; r <= to; r++ {
+			racks = append(racks, r)
+		}
+	}
+	return racks, nil
+}

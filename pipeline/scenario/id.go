@@ -1,0 +1,304 @@
+package scenario
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"parsimon/simkernel"
+	"parsimon/stages/topology"
+	"parsimon/stages/workload"
+)
+
+// canonicalVersion changes whenever the same scenario would come to other rows: a change of how
+// flows are drawn, paths are chosen or links are simulated.
+const canonicalVersion = 1
+
+// The canonical form names files by their content, never by their path, and says everything in one
+// way only: failed cables by node ids in ascending order, spines and not oversubscription, all
+// defaults. Not in it is what changes no row: the scenario's name, and what is allowed or refused.
+type canonicalScenario struct {
+	Version   int                `json:"version"`
+	Seed      uint64             `json:"seed"`
+	Topology  canonicalTopology  `json:"topology"`
+	Fail      [][2]int32         `json:"fail"`
+	Workload  canonicalWorkload  `json:"workload"`
+	Transport canonicalTransport `json:"transport"`
+	// Later keys are left out where they say nothing, so that older scenarios keep their ids.
+	LoadOf  string            `json:"load_of,omitempty"` // "intact": the load was set before the failures
+	Changes *canonicalChanges `json:"changes,omitempty"`
+}
+
+type canonicalTopology struct {
+	Clos  *canonicalClos  `json:"clos,omitempty"`
+	Graph *canonicalGraph `json:"graph,omitempty"`
+	Files []string        `json:"files,omitempty"`
+}
+
+// A canonicalGraph is its nodes in the order of their ids, and its cables, which number the links.
+type canonicalGraph struct {
+	Hosts    []string   `json:"hosts"`
+	Switches []string   `json:"switches"`
+	Cables   [][4]int64 `json:"cables"` // ends, bps, ns
+}
+
+type canonicalClos struct {
+	Pods           int   `json:"pods"`
+	RacksPerPod    int   `json:"racks_per_pod"`
+	HostsPerRack   int   `json:"hosts_per_rack"`
+	Planes         int   `json:"planes"`
+	SpinesPerPlane int   `json:"spines_per_plane"`
+	HostBps        int64 `json:"host_bps"`
+	FabricBps      int64 `json:"fabric_bps"`
+	HostDelayNS    int64 `json:"host_delay_ns"`
+	FabricDelayNS  int64 `json:"fabric_delay_ns"`
+}
+
+type canonicalWorkload struct {
+	Flows      []string           `json:"flows,omitempty"`
+	Ingested   []string           `json:"ingested,omitempty"` // what a workload of the lake was made from
+	FromNS     int64              `json:"from_ns,omitempty"`  // of an ingested workload
+	ToNS       int64              `json:"to_ns,omitempty"`
+	MaxLoad    float64            `json:"max_load,omitempty"`
+	DurationNS int64              `json:"duration_ns,omitempty"`
+	FlowsCount int64              `json:"flows_count,omitempty"`
+	Services   []canonicalService `json:"services,omitempty"`
+}
+
+type canonicalService struct {
+	Name   string  `json:"name"`
+	VNet   string  `json:"vnet"`
+	Matrix string  `json:"matrix"`
+	Sizes  string  `json:"sizes"`
+	Sigma  float64 `json:"sigma"`
+	Share  float64 `json:"share"`
+	Racks  []int   `json:"racks,omitempty"`
+	// Later keys are left out where they say nothing, so that older scenarios keep their ids.
+	Pairs   [][2]int32 `json:"pairs,omitempty"`
+	Poisson bool       `json:"poisson,omitempty"`
+	TwinOf  string     `json:"twin_of,omitempty"`
+	Hosts   []int32    `json:"hosts,omitempty"`
+}
+
+type canonicalTransport struct {
+	Kind                string  `json:"kind"`
+	PayloadBytes        int64   `json:"payload_bytes"`
+	HeaderBytes         int64   `json:"header_bytes"`
+	AckBytes            int64   `json:"ack_bytes"`
+	WindowBytes         int64   `json:"window_bytes"`
+	Gain                float64 `json:"gain"`
+	AdditiveIncreaseBps float64 `json:"additive_increase_bps"`
+	MinRateBps          float64 `json:"min_rate_bps"`
+	MarkBytesPerGbps    int64   `json:"mark_bytes_per_gbps"`
+	// Of one transport only its own: ids of the others outlive it.
+	DCQCN  *simkernel.DCQCNParams  `json:"dcqcn,omitempty"`
+	TIMELY *simkernel.TIMELYParams `json:"timely,omitempty"`
+	HPCC   *simkernel.HPCCParams   `json:"hpcc,omitempty"`
+	Swift  *simkernel.SwiftParams  `json:"swift,omitempty"`
+}
+
+// Canonical is everything the results depend on, in JSON that is the same for scenarios that come
+// to the same. It reads the files the scenario refers to.
+func (s *Scenario) Canonical() ([]byte, error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	n, err := s.Network()
+	if err != nil {
+		return nil, err
+	}
+	c := canonicalScenario{Version: canonicalVersion, Seed: s.Seed, Fail: [][2]int32{}}
+	for _, ends := range s.Fail {
+		a, b, err := n.Cable(ends)
+		if err != nil {
+			return nil, err
+		}
+		c.Fail = append(c.Fail, [2]int32{a, b})
+	}
+	if c.Topology, err = s.canonicalTopology(); err != nil {
+		return nil, err
+	}
+	if c.Workload, err = s.canonicalWorkload(n); err != nil {
+		return nil, err
+	}
+	c.settle()
+	p := s.params
+	c.Transport = canonicalTransport{
+		Kind: p.Transport.String(), PayloadBytes: p.PayloadBytes, HeaderBytes: p.HeaderBytes, AckBytes: p.AckBytes,
+		WindowBytes: p.WindowBytes, Gain: p.Gain, AdditiveIncreaseBps: p.AdditiveIncreaseBps, MinRateBps: p.MinRateBps,
+		MarkBytesPerGbps: p.MarkBytesPerGbps,
+	}
+	switch p.Transport {
+	case simkernel.DCQCN:
+		c.Transport.DCQCN = &p.DCQCN
+	case simkernel.TIMELY:
+		c.Transport.TIMELY = &p.TIMELY
+	case simkernel.HPCC:
+		c.Transport.HPCC = &p.HPCC
+	case simkernel.Swift:
+		c.Transport.Swift = &p.Swift
+	}
+	return json.Marshal(c)
+}
+
+func (s *Scenario) canonicalTopology() (c canonicalTopology, err error) {
+	if s.topology.graph != nil {
+		c.Graph = s.topology.graph.canonical()
+		return c, nil
+	}
+	if s.topology.file == "" {
+		k := s.topology.clos
+		c.Clos = &canonicalClos{k.Pods, k.RacksPerPod, k.HostsPerRack, k.Planes, k.SpinesPerPlane, k.HostBps, k.FabricBps, k.HostDelayNS, k.FabricDelayNS}
+		return c, nil
+	}
+	files, err := topology.Files(s.topology.file)
+	if err != nil {
+		return c, err
+	}
+	for _, f := range files {
+		d, err := s.FileDigest(f)
+		if err != nil {
+			return c, err
+		}
+		c.Files = append(c.Files, d)
+	}
+	return c, nil
+}
+
+// TopologyKey is the topology's part of the canonical form.
+func (s *Scenario) TopologyKey() (json.RawMessage, error) {
+	c, err := s.canonicalTopology()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(c)
+}
+
+func (s *Scenario) canonicalWorkload(n *topology.Network) (c canonicalWorkload, err error) {
+	if s.workload.ingested != nil {
+		c.Ingested = s.workload.ingested.Digests
+		c.FromNS, c.ToNS = s.workload.fromNS, s.workload.toNS
+		return c, nil
+	}
+	if s.workload.flowFile != "" {
+		c.Flows, err = s.digestTree(s.workload.flowFile)
+		return c, err
+	}
+	w, err := s.Workload(n)
+	if err != nil {
+		return c, err
+	}
+	c.MaxLoad, c.DurationNS, c.FlowsCount = w.MaxLoad, w.DurationNS, w.Flows
+	for _, v := range w.Services {
+		c.Services = append(c.Services, canonicalService{v.Name, v.VNet, digestMatrix(v.Matrix), digestSizes(v.Sizes), v.Sigma, v.Share, v.Racks, v.Pairs, v.Poisson, v.TwinOf, v.Hosts})
+	}
+	return c, nil
+}
+
+// settle puts failures in order and says what follows from them.
+func (c *canonicalScenario) settle() {
+	slices.SortFunc(c.Fail, func(a, b [2]int32) int { return slices.Compare(a[:], b[:]) })
+	c.Fail = slices.Compact(c.Fail)
+	c.LoadOf = ""
+	if len(c.Fail) > 0 && len(c.Workload.Services) > 0 {
+		c.LoadOf = "intact"
+	}
+}
+
+// ID names the scenario in the lake: the first 16 hexadecimal digits of the SHA-256 of its
+// canonical form.
+func (s *Scenario) ID() (string, error) {
+	c, err := s.Canonical()
+	if err != nil {
+		return "", err
+	}
+	return IDOf(c), nil
+}
+
+func IDOf(canonical []byte) string {
+	sum := sha256.Sum256(canonical)
+	return hex.EncodeToString(sum[:8])
+}
+
+// digestTree digests a file, or all files of a directory in the order of their names.
+func (s *Scenario) digestTree(path string) ([]string, error) {
+	var digests []string
+	err := filepath.WalkDir(path, func(file string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		d, err := s.FileDigest(file)
+		digests = append(digests, d)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(digests) == 0 {
+		return nil, fmt.Errorf("%s: holds no file", path)
+	}
+	return digests, nil
+}
+
+// FileDigest is the digest of a file's content. It is kept for as long as the file's size and time
+// are the same, since flow files can be large.
+func (s *Scenario) FileDigest(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	info, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	key := fmt.Sprint(path, info.Size(), info.ModTime().UnixNano())
+	if d, ok := s.digests[key]; ok {
+		return d, nil
+	}
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	if s.digests == nil {
+		s.digests = map[string]string{}
+	}
+	s.digests[key] = "sha256:" + hex.EncodeToString(h.Sum(nil))
+	return s.digests[key], nil
+}
+
+// digestMatrix and digestSizes go by the numbers, so that a comment in a file changes nothing, and
+// a matrix that was made is told by what was made.
+func digestMatrix(m *workload.Matrix) string {
+	if m == nil { // the service goes by pairs
+		return ""
+	}
+	b := binary.LittleEndian.AppendUint64(nil, uint64(m.Racks()))
+	for i := range m.Racks() {
+		for j := range m.Racks() {
+			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(m.Weight(i, j)))
+		}
+	}
+	return BytesDigest(b)
+}
+
+func digestSizes(c *workload.SizeCDF) string {
+	var b []byte
+	for _, p := range c.Points() {
+		b = binary.LittleEndian.AppendUint64(b, uint64(p.Bytes))
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(p.Percent))
+	}
+	return BytesDigest(b)
+}
+
+func BytesDigest(b []byte) string {
+	sum := sha256.Sum256(b)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,369 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"parsimon/datasets"
+	"parsimon/pipeline/units"
+	"parsimon/simkernel"
+	"parsimon/stages/topology"
+	"parsimon/stages/workload"
+)
+
+// A Scenario is topology, workload, transport and seed: everything the results depend on, and
+// little else. datasets/scenarios/small.yaml explains every key of its file.
+//
+// Seed, Name, Fail, AllowUnreachable, MaxRejects and what the Set methods change may be changed
+// before the first use of the other methods.
+type Scenario struct {
+	Name string // changes no result
+	Seed uint64 // below 2^63
+	// Fail lists the cables that are down, "A:B" by ids or names of their ends.
+	Fail []string
+	// AllowUnreachable counts flows between hosts that no path joins, instead of refusing them.
+	AllowUnreachable bool
+	// MaxRejects is the share of the flow file's rows that may be unusable, 0 to 1.
+	MaxRejects float64
+
+	topology topologySpec
+	workload workloadSpec
+	params   simkernel.Params  // the transport and its constants
+	failAt   map[string]field  // where the file says what is in Fail
+	digests  map[string]string // of files, by path, size and time: see FileDigest
+}
+
+// A topologySpec is a file or, if that is empty, a graph or, without one, the numbers of a clos.
+type topologySpec struct {
+	file  string
+	graph *graphSpec
+	clos  topology.ClosSpec
+}
+
+// A workloadSpec is a flow file, a workload of the lake or services.
+type workloadSpec struct {
+	flowFile     string
+	ingested     *Ingested
+	fromNS, toNS int64 // of the ingested one, flows that start there; toNS 0: to its end
+	services     []serviceSpec
+	vnets        []vnetSpec
+	maxLoad      float64
+	durationNS   int64 // or
+	flowsCount   int64
+}
+
+type serviceSpec struct {
+	name, vnet   string
+	matrix       *workload.Matrix // from a file; else
+	matrixKind   string
+	matrixSeed   uint64
+	sizes        *workload.SizeCDF
+	sigma, share float64
+	poisson      bool
+	racks        []int   // nil: all
+	racksAt      []field // where the file says so
+	pairs        []field // "A:B"; nil: a matrix
+	twinOf       string
+}
+
+// A vnetSpec is a virtual network that spans some of the hosts.
+type vnetSpec struct {
+	name  string
+	hosts []string // see stages.Network.HostList
+	at    field
+}
+
+// Limits of what a scenario can ask for.
+const (
+	maxDurationNS = int64(1e15) // 11 days
+	maxFlows      = 1_000_000_000_000
+	maxRacks      = 1 << 20
+	maxPairs      = 4096 // of one service; planning looks at every sender with every receiver
+)
+
+func newScenario() *Scenario {
+	return &Scenario{
+		Seed: 1, MaxRejects: 0.01,
+		params: simkernel.DefaultParams(),
+	}
+}
+
+// Load reads a scenario file, or a shipped scenario by its name (datasets.Scenarios). Paths
+// in a file are relative to it. Errors name the file, the line and the key (*FieldError).
+func Load(path string) (*Scenario, error) {
+	info, err := os.Stat(path)
+	folder := err == nil && info.IsDir() // which may be a lake that has the scenario's name
+	if folder || errors.Is(err, fs.ErrNotExist) {
+		if shipped, e := datasets.Read(datasets.Scenarios, path); e == nil {
+			return parse(path+" (shipped)", "", shipped)
+		}
+		if folder {
+			return nil, fmt.Errorf("scenario %s: is a directory, and no scenario of that name ships (%s)", path, strings.Join(datasets.Names(datasets.Scenarios), ", "))
+		}
+		return nil, fmt.Errorf("scenario %s: there is no such file, nor does a scenario of that name ship (%s)", path, strings.Join(datasets.Names(datasets.Scenarios), ", "))
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("scenario: %w", err)
+	}
+	return parse(path, filepath.Dir(path), data)
+}
+
+// FromFiles is the scenario of a topology (a file as for stages.ReadTopology, or the name of a
+// shipped one) and a flow file, with the defaults for all else.
+func FromFiles(topologyName, flowFile string) (*Scenario, error) {
+	s := newScenario()
+	if err := checkFile(flowFile); err != nil {
+		return nil, fmt.Errorf("flow file: %w", err)
+	}
+	s.workload.flowFile = flowFile
+	s.Name = baseName(flowFile)
+	return s, s.setTopology(topologyName)
+}
+
+// Ingested names a workload that was ingested into a lake.
+type Ingested struct {
+	ID      string
+	Digests []string // of everything that the flows come from
+}
+
+// FromWorkload returns the scenario of a topology, as for FromFiles, and an ingested workload.
+func FromWorkload(topologyName string, w Ingested) (*Scenario, error) {
+	s := newScenario()
+	s.workload.ingested = &w
+	s.Name = w.ID
+	return s, s.setTopology(topologyName)
+}
+
+// OfTopology returns a scenario without a workload, for what needs only the topology.
+func OfTopology(topologyName string) (*Scenario, error) {
+	s := newScenario()
+	return s, s.setTopology(topologyName)
+}
+
+// Ingested returns the ingested workload of the scenario and the range of starts that was asked for, toNS
+// excluded; ok is false for other workloads.
+func (s *Scenario) Ingested() (w Ingested, fromNS, toNS int64, ok bool) {
+	if s.workload.ingested == nil {
+		return w, 0, 0, false
+	}
+	toNS = s.workload.toNS
+	if toNS == 0 {
+		toNS = math.MaxInt64
+	}
+	return *s.workload.ingested, s.workload.fromNS, toNS, true
+}
+
+// SetWindow keeps of an ingested workload the flows that start from the one time on and before the
+// other: in ns, or as RFC 3339 timestamps; empty is its beginning or its end.
+func (s *Scenario) SetWindow(from, to string) (err error) {
+	if s.workload.ingested == nil {
+		return errors.New("only of an ingested workload can a part be taken")
+	}
+	for _, w := range []struct {
+		text string
+		ns   *int64
+	}{{from, &s.workload.fromNS}, {to, &s.workload.toNS}} {
+		if w.text == "" {
+			continue
+		}
+		if *w.ns, err = parseTime(w.text); err != nil {
+			return err
+		}
+	}
+	if s.workload.toNS != 0 && s.workload.toNS <= s.workload.fromNS {
+		return fmt.Errorf("the part from %s to %s is empty", from, to)
+	}
+	return nil
+}
+
+func parseTime(text string) (int64, error) {
+	if ns, err := strconv.ParseInt(text, 10, 64); err == nil && ns >= 0 {
+		return ns, nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil || t.Unix() < 0 || t.Unix() >= math.MaxInt64/1_000_000_000 {
+		return 0, fmt.Errorf("%q is neither a time in ns nor one such as 2026-01-31T09:00:00Z", text)
+	}
+	return t.UnixNano(), nil
+}
+
+// setTopology takes a topology file, or one that ships, by its name.
+func (s *Scenario) setTopology(name string) error {
+	_, err := topology.Files(name)
+	if err == nil {
+		s.topology.file = name
+		return nil
+	}
+	shipped, e := datasets.Read(datasets.Topologies, name)
+	if e != nil {
+		return err
+	}
+	return s.parseTopologyFile(name+" (shipped)", shipped)
+}
+
+// checkFile refuses what is not there and what is a directory.
+func checkFile(path string) error {
+	info, err := os.Stat(path)
+	if err == nil && info.IsDir() {
+		err = fmt.Errorf("%s is a directory, want a file", path)
+	}
+	return err
+}
+
+func baseName(path string) string {
+	base := filepath.Base(path)
+	return strings.TrimSuffix(base, filepath.Ext(base))
+}
+
+// FlowFile is the path of the flow file, and empty for workloads that are generated or come from
+// the lake.
+func (s *Scenario) FlowFile() string { return s.workload.flowFile }
+
+// traced says that the flows are there already.
+func (s *Scenario) traced() bool { return s.workload.flowFile != "" || s.workload.ingested != nil }
+
+// MaxLoad is the expected load of the most loaded link, and 0 for traces.
+func (s *Scenario) MaxLoad() float64 { return s.workload.maxLoad }
+
+// SetMaxLoad changes the expected load of the most loaded link, above 0 and below 1.
+func (s *Scenario) SetMaxLoad(load float64) error {
+	if s.traced() {
+		return errors.New("the flows come from a trace, and so has their load")
+	}
+	if !loadInRange(load) {
+		return fmt.Errorf("is %v, must be above 0 and below 1", load)
+	}
+	s.workload.maxLoad = load
+	return nil
+}
+
+// SetDuration changes for how long flows start ("500ms"), in place of a number of flows too.
+func (s *Scenario) SetDuration(text string) error {
+	if s.traced() {
+		return errors.New("the flows come from a trace, and so does their duration")
+	}
+	ns, err := units.Parse(text, units.Duration)
+	if err != nil {
+		return err
+	}
+	if ns < 1 || ns > maxDurationNS {
+		return fmt.Errorf("is %s, must be 1 to %d ns", text, maxDurationNS)
+	}
+	s.workload.durationNS, s.workload.flowsCount = ns, 0
+	return nil
+}
+
+// IntactNetwork builds the topology as it is before anything fails.
+func (s *Scenario) IntactNetwork() (n *topology.Network, err error) {
+	switch {
+	case s.topology.file != "":
+		n, err = topology.Read(s.topology.file)
+	case s.topology.graph != nil:
+		n, err = topology.NewNetwork(s.topology.graph.nodes, s.topology.graph.cables)
+	default:
+		n, err = topology.Clos(s.topology.clos)
+	}
+	return n, err
+}
+
+// Network builds the topology, with the failed cables down.
+func (s *Scenario) Network() (*topology.Network, error) {
+	n, err := s.IntactNetwork()
+	if err != nil {
+		return nil, err
+	}
+	for _, ends := range s.Fail {
+		a, b, err := n.Cable(ends)
+		if err == nil {
+			err = n.Fail(a, b)
+		}
+		if at, inFile := s.failAt[ends]; err != nil && inFile {
+			return nil, at.fail(err)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("fail: %w", err)
+		}
+	}
+	return n, nil
+}
+
+// Workload is what to generate on the network, whose racks the matrices are made for: by pods if
+// all pods have the same number of racks, else as if in one pod; likewise for a service that is
+// confined to some racks.
+func (s *Scenario) Workload(n *topology.Network) (*workload.Workload, error) {
+	if s.traced() {
+		return nil, errors.New("the flows come from a trace, there is nothing to generate")
+	}
+	w := &workload.Workload{MaxLoad: s.workload.maxLoad, DurationNS: s.workload.durationNS, Flows: s.workload.flowsCount}
+	span := map[string][]int32{}
+	for _, v := range s.workload.vnets {
+		hosts, err := n.HostList(v.hosts)
+		if err != nil {
+			return nil, v.at.fail(err)
+		}
+		span[v.name] = hosts
+	}
+	for _, v := range s.workload.services {
+		for i, rack := range v.racks {
+			if racks := len(n.Racks()); rack >= racks {
+				return nil, v.racksAt[i].failf("is %d, and the topology has racks 0 to %d", rack, racks-1)
+			}
+		}
+		pairs, err := hostPairs(n, v.pairs)
+		if err != nil {
+			return nil, err
+		}
+		hosts := span[v.vnet]
+		for i, p := range pairs {
+			for _, h := range p {
+				if _, inside := slices.BinarySearch(hosts, h); hosts != nil && !inside {
+					return nil, v.pairs[i].failf("host %d is not in virtual network %q", h, v.vnet)
+				}
+			}
+		}
+		if pairs != nil {
+			hosts = nil
+		}
+		m := v.matrix
+		if m == nil && pairs == nil {
+			pods, racks := n.Pods(), len(n.Racks())
+			if v.racks != nil || hosts != nil {
+				pods, racks = 1, workload.HostRacks(n, v.racks, hosts)
+			}
+			if racks == 0 {
+				return nil, fmt.Errorf("service %q: no host of virtual network %q stands in its racks", v.name, v.vnet)
+			}
+			if racks%pods != 0 {
+				pods = 1
+			}
+			if m, err = workload.NewMatrixOf(v.matrixKind, pods, racks/pods, v.matrixSeed); err != nil {
+				return nil, fmt.Errorf("service %q: %w", v.name, err)
+			}
+		}
+		w.Services = append(w.Services, workload.Service{
+			Name: v.name, VNet: v.vnet, Matrix: m, Sizes: v.sizes, Sigma: v.sigma, Share: v.share, Racks: v.racks, Hosts: hosts,
+			Pairs: pairs, Poisson: v.poisson, TwinOf: v.twinOf,
+		})
+	}
+	return w, nil
+}
+
+// Validate checks what may have been changed since the scenario was read.
+func (s *Scenario) Validate() error {
+	switch {
+	case s.Seed > math.MaxInt64:
+		return fmt.Errorf("seed is %d, must be below 2^63", s.Seed)
+	case !(s.MaxRejects >= 0 && s.MaxRejects <= 1):
+		return fmt.Errorf("max_rejects is %v, must be 0 to 1", s.MaxRejects)
+	}
+	return nil
+}

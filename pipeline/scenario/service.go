@@ -1,0 +1,227 @@
+package scenario
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"parsimon/datasets"
+	"parsimon/pipeline/units"
+	"parsimon/stages/topology"
+	"parsimon/stages/workload"
+)
+
+func (r *scenarioReader) readServices(f field) error {
+	list, err := f.list()
+	if err != nil {
+		return err
+	}
+	if len(list) > 10_000 {
+		return f.failf("are %d, at most 10,000 are read", len(list))
+	}
+	for _, item := range list {
+		s, err := r.readService(item)
+		if err != nil {
+			return err
+		}
+		r.workload.services = append(r.workload.services, s)
+	}
+	return nil
+}
+
+func (r *scenarioReader) readService(item field) (serviceSpec, error) {
+	s := serviceSpec{matrixKind: workload.MatrixUniform, matrixSeed: 1, sigma: 1, share: 1}
+	said := map[string]field{}
+	note := func(key string, read func(field) error) func(field) error {
+		return func(f field) error {
+			said[key] = f
+			return read(f)
+		}
+	}
+	err := item.object(map[string]func(field) error{
+		"name":     readText(&s.name),
+		"vnet":     readText(&s.vnet),
+		"matrix":   note("matrix", func(f field) error { return r.readMatrix(f, &s) }),
+		"racks":    note("racks", func(f field) error { return readRacks(f, &s) }),
+		"pairs":    note("pairs", func(f field) error { return readPairs(f, &s) }),
+		"sizes":    note("sizes", func(f field) error { return r.readSizes(f, &s) }),
+		"arrivals": note("arrivals", func(f field) error { return readArrivals(f, &s) }),
+		"sigma":    note("sigma", readFloat(&s.sigma, false, "0 to 8", func(x float64) bool { return x >= 0 && x <= 8 })),
+		"share":    note("share", readFloat(&s.share, true, "above 0 and at most 10^9", func(x float64) bool { return x > 0 && x <= 1e9 })),
+		"twin_of":  note("twin_of", readText(&s.twinOf)),
+	})
+	if err != nil {
+		return s, err
+	}
+	clash := func(key string, others ...string) error {
+		for _, other := range others {
+			_, a := said[key]
+			if f, b := said[other]; a && b {
+				return f.failf("has no meaning beside %s", key)
+			}
+		}
+		return nil
+	}
+	if err := clash("pairs", "matrix", "racks"); err != nil {
+		return s, err
+	}
+	if err := clash("twin_of", "sizes", "arrivals", "sigma", "share"); err != nil {
+		return s, err
+	}
+	named := func(name string) func(serviceSpec) bool { return func(o serviceSpec) bool { return o.name == name } }
+	if at, twin := said["twin_of"]; twin {
+		i := slices.IndexFunc(r.workload.services, named(s.twinOf))
+		if i < 0 || r.workload.services[i].twinOf != "" {
+			return s, at.failf("is %q, want the name of a service that stands before this one and is no twin itself", s.twinOf)
+		}
+		o := &r.workload.services[i]
+		s.sizes, s.poisson, s.sigma, s.share = o.sizes, o.poisson, o.sigma, o.share
+	}
+	if s.poisson && said["sigma"].node != nil {
+		return s, said["sigma"].failf("has no meaning with poisson arrivals")
+	}
+	if s.poisson {
+		s.sigma = 0
+	}
+	switch {
+	case s.name == "":
+		return s, item.failf("has no name")
+	case slices.ContainsFunc(r.workload.services, named(s.name)):
+		return s, item.failf("is named %q like another service", s.name)
+	case s.sizes == nil:
+		return s, item.failf("has no sizes")
+	}
+	return s, nil
+}
+
+func readArrivals(f field, s *serviceSpec) error {
+	text, err := f.text()
+	if err != nil {
+		return err
+	}
+	if text != "poisson" && text != "lognormal" {
+		return f.failf("is %q, want poisson or lognormal", text)
+	}
+	s.poisson = text == "poisson"
+	return nil
+}
+
+// matrixKinds are the matrices that are made for a network.
+var matrixKinds = []string{workload.MatrixUniform, workload.MatrixDatabase, workload.MatrixWebServer, workload.MatrixHadoop}
+
+func (r *scenarioReader) readMatrix(f field, s *serviceSpec) error {
+	kind := func(f field) error {
+		text, err := f.text()
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(matrixKinds, text) {
+			return f.failf("is %q, want %s, or a .csv or .json file", text, strings.Join(matrixKinds, ", "))
+		}
+		s.matrixKind = text
+		return nil
+	}
+	file := func(f field) error {
+		path, err := r.path(f)
+		if err != nil {
+			return err
+		}
+		s.matrix, err = workload.ReadMatrix(path)
+		return err
+	}
+	if f.isObject() {
+		return f.object(map[string]func(field) error{"kind": kind, "file": file, "seed": readParsed(&s.matrixSeed, units.ParseSeed)})
+	}
+	text, err := f.text()
+	if err != nil {
+		return err
+	}
+	if ext := strings.ToLower(filepath.Ext(text)); ext == ".csv" || ext == ".json" {
+		return file(f)
+	}
+	return kind(f)
+}
+
+func (r *scenarioReader) readSizes(f field, s *serviceSpec) error {
+	text, err := f.text()
+	if err != nil {
+		return err
+	}
+	if data, err := datasets.Read(datasets.Sizes, text); err == nil {
+		s.sizes, err = workload.ParseSizeCDF(text, data)
+		return err
+	}
+	if bytes, err := units.Parse(text, units.Bytes); err == nil {
+		if s.sizes, err = workload.NewSizeCDF([]workload.SizePoint{{Bytes: bytes, Percent: 100}}); err != nil {
+			return f.failf("is %s: %w", text, err)
+		}
+		return nil
+	}
+	if !strings.ContainsAny(text, `./\`) {
+		return f.failf("is %q, want %s, one size such as 10KB, or a file", text, strings.Join(datasets.Names(datasets.Sizes), ", "))
+	}
+	path, err := r.path(f)
+	if err != nil {
+		return err
+	}
+	s.sizes, err = workload.ReadSizeCDF(path)
+	return err
+}
+
+func readRacks(f field, s *serviceSpec) error {
+	list, err := f.list()
+	if err != nil {
+		return err
+	}
+	s.racks = []int{}
+	for _, item := range list {
+		var rack int
+		if err := readInt(&rack, 0, maxRacks)(item); err != nil {
+			return err
+		}
+		if slices.Contains(s.racks, rack) {
+			return item.failf("is %d for the second time", rack)
+		}
+		s.racks, s.racksAt = append(s.racks, rack), append(s.racksAt, item)
+	}
+	if len(s.racks) == 0 {
+		return f.failf("has no rack; leave the key out for all")
+	}
+	return nil
+}
+
+func readPairs(f field, s *serviceSpec) (err error) {
+	if s.pairs, err = f.list(); err != nil {
+		return err
+	}
+	if len(s.pairs) < 1 || len(s.pairs) > maxPairs {
+		return f.failf("are %d, want 1 to %d", len(s.pairs), maxPairs)
+	}
+	for _, item := range s.pairs {
+		text, err := item.text()
+		if err != nil {
+			return err
+		}
+		if !strings.Contains(text, ":") {
+			return item.failf("is %q, want two hosts as A:B", text)
+		}
+	}
+	return nil
+}
+
+// hostPairs finds the nodes that pairs name; nil for none.
+func hostPairs(n *topology.Network, pairs []field) ([][2]int32, error) {
+	var out [][2]int32
+	for _, item := range pairs {
+		text, err := item.text()
+		if err != nil {
+			return nil, err
+		}
+		a, b, err := n.Pair(text)
+		if err != nil {
+			return nil, item.failf("is %q: %w", text, err)
+		}
+		out = append(out, [2]int32{a, b})
+	}
+	return out, nil
+}

@@ -1,0 +1,163 @@
+package scenario
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"parsimon/simkernel"
+	"parsimon/stages"
+)
+
+func transported(t *testing.T, transport string) *Scenario {
+	t.Helper()
+	return mustLoad(t, tinyFiles(t, strings.Replace(tinyScenario, "fail: []", "transport: "+transport, 1)))
+}
+
+func TestTransportKinds(t *testing.T) {
+	seen := map[string]string{}
+	for _, kind := range simkernel.Transports() {
+		s := transported(t, "{kind: "+kind+"}")
+		of, err := simkernel.ParseTransport(kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := simkernel.ParamsOf(of)
+		if of == simkernel.DCQCN {
+			want.Seed = s.Seed
+		}
+		if s.Params() != want {
+			t.Errorf("%s: %+v", kind, s.Params())
+		}
+		id := scenarioID(t, s)
+		if other := seen[id]; other != "" {
+			t.Errorf("%s has the id of %s", kind, other)
+		}
+		seen[id] = kind
+		// The flag comes to the same as the file.
+		flagged := mustLoad(t, tinyFiles(t, tinyScenario))
+		if err := flagged.SetTransport(kind); err != nil || scenarioID(t, flagged) != id {
+			t.Errorf("SetTransport(%s): %v, id %s, want %s", kind, err, scenarioID(t, flagged), id)
+		}
+		// What the lake keeps of the constants comes back.
+		text, err := json.Marshal(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back simkernel.Params
+		if err := json.Unmarshal(text, &back); err != nil || back != want {
+			t.Errorf("%s: %s comes back as %+v, %v", kind, text, back, err)
+		}
+	}
+	if err := mustLoad(t, tinyFiles(t, tinyScenario)).SetTransport("tcp"); err == nil {
+		t.Error("SetTransport took tcp")
+	}
+}
+
+func TestTransportConstants(t *testing.T) {
+	for _, kind := range []string{
+		"dcqcn, gain: 0.01, alpha_timer: 55us, decrease_timer: 4us, increase_timer: 300us, additive_increase: 5Mbps, hyper_increase: 50Mbps, max_mark_per_gbps: 16KB, min_mark_per_gbps: 4KB, max_marking: 25%",
+		"timely, smoothing: 0.5, decrease: 0.5, low: 10us, high: 100us, min_rtt: 5us, additive_increase: 5Mbps, hyper_increase: 60Mbps, hyper_after: 4",
+		"hpcc, target: 90%, max_stage: 3, additive_increase: 100, base_rtt: 20us",
+		"swift, base_target: 30us, per_hop: 2us, additive_increase: 2, decrease: 0.5, max_decrease: 0.4, scaling: 100us, min_scaling: 0.2, max_scaling: 50",
+	} {
+		// Every key changes the id, and is there after a change of what all transports have.
+		keys := strings.Split(kind, ", ")
+		seen := map[string]bool{}
+		for i := range keys {
+			id := scenarioID(t, transported(t, "{kind: "+strings.Join(keys[:i+1], ", ")+"}"))
+			if seen[id] {
+				t.Errorf("%s: %s does not change the id", keys[0], keys[i])
+			}
+			seen[id] = true
+		}
+	}
+	s := transported(t, "{window: 30KB, header: 50B, gain: 0.5}")
+	if err := s.SetTransport("timely"); err != nil {
+		t.Fatal(err)
+	}
+	want := simkernel.ParamsOf(simkernel.TIMELY)
+	want.WindowBytes, want.HeaderBytes = 30_000, want.HeaderBytes+2
+	if s.Params() != want {
+		t.Errorf("%+v, want %+v", s.Params(), want)
+	}
+}
+
+func TestTransportRefuses(t *testing.T) {
+	for transport, want := range map[string]string{
+		"{kind: dcqcn, smoothing: 0.5}":                          "transport.smoothing: is no key here (ack, additive_increase, alpha_timer,",
+		"{mark_per_gbps: 3KB, kind: timely}":                     "transport.mark_per_gbps: is no key here",
+		"{kind: dcqcn, alpha_timer: 1ns}":                        "transport.alpha_timer: is 1ns, must be 1000 to",
+		"{kind: dcqcn, min_mark_per_gbps: 4KB}":                  "transport: dcqcn marks from 4000 to 3000 bytes per Gbps",
+		"{kind: timely, low: 1ms}":                               "transport: timely thresholds are 1000000 and 500000 ns",
+		"{kind: timely, hyper_after: x}":                         "transport.hyper_after: is \"x\", want a whole number",
+		"{kind: hpcc, target: 0}":                                "transport.target: is 0, must be above 0",
+		"{kind: swift, min_scaling: 200}":                        "transport: swift scales from 200 to 100 packets",
+		"{kind: swift, decrease: 2}":                             "transport.decrease: is 2, must be 0 to 1",
+		"{kind: [swift]}":                                        "transport.kind: is a list",
+		"{kind: swift, kind: swift}":                             "already defined",
+		"{kind: timely, additive_increase: 5Mbps, header: 5000}": "transport.header: is 5000",
+	} {
+		_, err := Load(tinyFiles(t, strings.Replace(tinyScenario, "fail: []", "transport: "+transport, 1)))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q", transport, err, want)
+		}
+	}
+}
+
+// The default estimator against the simulation of the whole network, with every transport, on a network
+// small enough for a test: percentiles of slowdown within a tenth. make transport-accuracy has the
+// paper's setting.
+func TestTransportsEstimate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	for _, kind := range simkernel.Transports() {
+		file := filepath.Join(t.TempDir(), "s.yaml")
+		err := os.WriteFile(file, []byte(`
+seed: 1
+topology:
+  clos: {pods: 2, racks_per_pod: 2, hosts_per_rack: 4, planes: 2, oversubscription: 2,
+         host_bandwidth: 10Gbps, fabric_bandwidth: 40Gbps, host_delay: 1us, fabric_delay: 1us}
+workload:
+  max_load: 45%
+  flows_count: 20000
+  services: [{name: all, sizes: webserver, sigma: 1}]
+transport: {kind: `+kind+`}
+`), 0o644)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := mustLoad(t, file)
+		run, err := Begin(s, Options{Lake: t.TempDir(), Estimator: stages.Flow, Log: zerolog.Nop()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := context.Background()
+		if err := run.Estimate(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := run.Exact(ctx, Window{}); err != nil {
+			t.Fatal(err)
+		}
+		v, err := run.Validate(ctx, "", Window{})
+		run.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range v.Rows {
+			if row.SizeBin == "all" && row.Quantile < 0.999 {
+				t.Logf("%s: p%g %.3f, truth %.3f: %+.1f%%", kind, 100*row.Quantile, row.Estimate, row.True, 100*row.Error)
+				if math.Abs(row.Error) > 0.1 {
+					t.Errorf("%s: p%g %.3f, truth %.3f: %+.1f%%", kind, 100*row.Quantile, row.Estimate, row.True, 100*row.Error)
+				}
+			}
+		}
+	}
+}

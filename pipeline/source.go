@@ -1,0 +1,248 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+
+	"parsimon/pipeline/engine"
+	"parsimon/pipeline/lake"
+	"parsimon/pipeline/lake/parquet"
+	"parsimon/pipeline/scenario"
+	"parsimon/pipeline/workloads"
+	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/stages/ingest"
+	"parsimon/stages/topology"
+	"parsimon/stages/workload"
+)
+
+// A source provides the flows of a scenario.
+type source interface {
+	// reads are the tables of other scenarios that the flows come from.
+	reads() []engine.Output
+	// flows writes the flows in start order and, if there are any, the rejects.
+	flows(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*GenerateStats, error)
+	// accept reports flows that were accepted with another limit of rejects.
+	accept(g GenerateStats, maxRejects float64) error
+}
+
+// sourceOf is the source of a scenario that was not made from another.
+func sourceOf(m *method, s *scenario.Scenario) source {
+	if w, from, to, ok := s.Ingested(); ok {
+		return &ingestedFlows{m, w, from, to}
+	}
+	if s.FlowFile() != "" {
+		return &flowFile{m, s.FlowFile()}
+	}
+	return &generatedFlows{m, s}
+}
+
+// generatedFlows are drawn from traffic matrices.
+type generatedFlows struct {
+	*method
+	scenario *scenario.Scenario
+}
+
+func (*generatedFlows) reads() []engine.Output              { return nil }
+func (*generatedFlows) accept(GenerateStats, float64) error { return nil }
+
+func (g *generatedFlows) flows(ctx context.Context, _ *engine.Attempt, out *lake.FlowWriter) (*GenerateStats, error) {
+	// The load is that of the network before anything fails: a failure does not change what hosts send.
+	n, err := g.scenario.IntactNetwork()
+	if err != nil {
+		return nil, err
+	}
+	router, err := topology.NewRouter(n, g.Spec.Seed)
+	if err != nil {
+		return nil, err
+	}
+	w, err := g.scenario.Workload(n)
+	if err != nil {
+		return nil, err
+	}
+	stats, err := workload.Generate(ctx, n, router, w, g.Spec.Seed, out)
+	if err != nil {
+		return nil, err
+	}
+	return &GenerateStats{
+		Flows: stats.Flows, FirstStartNS: stats.FirstStartNS, LastStartNS: stats.LastStartNS,
+		ExpectedMaxLoad: stats.Plan.MaxLoad, ExpectedMaxLink: stats.Plan.MaxLink,
+	}, nil
+}
+
+// A flowFile is read by way of DuckDB, which checks, sorts and, where memory is short, spills.
+type flowFile struct {
+	*method
+	path string
+}
+
+func (*flowFile) reads() []engine.Output { return nil }
+
+func (f *flowFile) accept(g GenerateStats, maxRejects float64) error {
+	return ingest.CheckRejects(f.path, g.Flows+g.Merged+g.Rejects, g.Rejects, g.SetAside, maxRejects, g.RejectReasons)
+}
+
+func (f *flowFile) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*GenerateStats, error) {
+	stats, err := ingest.File(ctx, f.Network, f.path, ingest.Options{
+		TmpDir: t.Session().TmpPath(), Seed: f.Spec.Seed, MemoryBytes: f.MemoryBytes, Threads: f.Workers, MaxRejects: f.Spec.MaxRejects,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := copyBatches(ctx, parquet.OpenFile(schema.Flows, stats.FlowsFile), out); err != nil {
+		return nil, err
+	}
+	if stats.Rejects > 0 {
+		if err := copyBatches(ctx, parquet.OpenFile(schema.Rejects, stats.RejectsFile), t.Sink(schema.Rejects)); err != nil {
+			return nil, err
+		}
+	}
+	return &GenerateStats{
+		Flows: stats.Flows, Merged: stats.Merged, Rejects: stats.Rejects, SetAside: stats.SetAside, SyntheticStarts: stats.SyntheticStarts,
+		RejectReasons: stats.Reasons, FirstStartNS: stats.FirstStartNS, LastStartNS: stats.LastStartNS,
+	}, nil
+}
+
+// copyBatches writes a stream to a sink and closes the stream.
+func copyBatches(ctx context.Context, in schema.Batches, out schema.Sink) error {
+	defer func() { _ = in.Close() }() // read to its end, or an error is reported
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		rec, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		err = out.Write(rec)
+		rec.Release()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// ingestedFlows are the flows of an ingested workload that start from fromNS until toNS, excluded.
+type ingestedFlows struct {
+	*method
+	workload     scenario.Ingested
+	fromNS, toNS int64
+}
+
+func (*ingestedFlows) reads() []engine.Output              { return nil }
+func (*ingestedFlows) accept(GenerateStats, float64) error { return nil }
+
+func (w *ingestedFlows) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*GenerateStats, error) {
+	files, err := workloads.FlowFiles(w.Lake, lake.WorkloadID(w.workload.ID))
+	if err != nil {
+		return nil, err
+	}
+	g := &GenerateStats{FirstStartNS: -1}
+	rows := w.Lake.Read(schema.Flows, files, nil, &lake.Range{Column: "start_ns", Lo: w.fromNS, Hi: w.toNS})
+	defer func() { _ = rows.Close() }() // read to its end, or an error is reported
+	err = columns.ForEach(rows, func(rec arrow.Record) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		starts := columns.Int64s(rec, "start_ns")
+		lo, _ := slices.BinarySearch(starts, w.fromNS)
+		hi, _ := slices.BinarySearch(starts, w.toNS)
+		if lo >= hi {
+			return nil
+		}
+		part := rec.NewSlice(int64(lo), int64(hi))
+		defer part.Release()
+		g.count(part, starts[lo], starts[hi-1])
+		return out.Write(part)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if g.Flows == 0 {
+		return nil, fmt.Errorf("workload %s has no flow in the part that was asked for", w.workload.ID)
+	}
+	return g, checkSpan(w.workload.ID, g)
+}
+
+// count adds a batch of flows, whose first and last start are given.
+func (g *GenerateStats) count(flows arrow.Record, firstNS, lastNS int64) {
+	synthetic := columns.Named(flows, "synthetic_start").(*array.Boolean)
+	for i := range synthetic.Len() {
+		if synthetic.Value(i) {
+			g.SyntheticStarts++
+		}
+	}
+	if g.FirstStartNS < 0 {
+		g.FirstStartNS = firstNS
+	}
+	g.LastStartNS = lastNS
+	g.Flows += flows.NumRows()
+}
+
+// maxSpanNS is the longest workload whose times the kernel's picoseconds can express, with room for the last flow to finish.
+const maxSpanNS = int64(15 * 24 * 3600 * 1e9)
+
+func checkSpan(workload string, g *GenerateStats) error {
+	if span := g.LastStartNS - g.FirstStartNS; span > maxSpanNS {
+		return fmt.Errorf("workload %s spans %.1f days, and the simulator can express %d: take a part of it (--from, --to)", workload, float64(span)/86400e9, maxSpanNS/86400e9)
+	}
+	return nil
+}
+
+// derivedFlows are those of a base scenario: its files where no flow changes, or changed flows.
+type derivedFlows struct {
+	*method
+	base    *engine.Stage // stage generate of the base
+	changes workload.FlowChanges
+}
+
+func (d *derivedFlows) reads() []engine.Output {
+	return []engine.Output{d.base.Output(schema.Flows), d.base.Output(schema.Rejects)}
+}
+
+func (*derivedFlows) accept(GenerateStats, float64) error { return nil }
+
+func (d *derivedFlows) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*GenerateStats, error) {
+	base, err := engine.Complete(d.Lake, d.base, methodVersion)
+	if err != nil {
+		return nil, err
+	}
+	stats, err := generateStats(base)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.share(t, base, schema.Rejects); err != nil {
+		return nil, err
+	}
+	if len(d.changes.Scale)+len(d.changes.Move) == 0 {
+		err := d.share(t, base, schema.Flows)
+		t.Add(stats.Flows)
+		return &stats, err
+	}
+	open := func() schema.Batches { return d.Lake.Read(schema.Flows, base.Files(schema.Flows), nil, nil) }
+	changed, err := workload.ChangeFlows(ctx, d.Network, d.changes, d.Spec.Seed, open, out)
+	stats.Flows, stats.FirstStartNS, stats.LastStartNS = changed.Flows, changed.FirstStartNS, changed.LastStartNS
+	stats.ExpectedMaxLoad = 0 // it was that of the unchanged flows
+	return &stats, err
+}
+
+// share makes the base's files of a table also those of the scenario.
+func (d *derivedFlows) share(t *engine.Attempt, base engine.Records, table schema.Table) error {
+	for n, f := range base.Files(table) {
+		shared, err := t.Session().Share(f, lake.Of(d.ID()).File(table, n))
+		if err != nil {
+			return err
+		}
+		t.Adopt(shared)
+	}
+	return nil
+}

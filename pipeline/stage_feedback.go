@@ -1,0 +1,96 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"parsimon/pipeline/engine"
+	"parsimon/pipeline/lake"
+	"parsimon/schema"
+	"parsimon/stages"
+)
+
+// feedbackStage turns the observations of pass n into the feedback that pass n + 1 is given at every hop, a chunk of
+// flows a task. given is the stage whose feedback pass n was given; nil for the first.
+func (m *method) feedbackStage(n int, generate *engine.Stage, observed []engine.Output, given *engine.Stage) *engine.Stage {
+	v := m.variant.pass(n)
+	s := m.feedbackOf("feedback", v, n, generate, observed)
+	s.Pass, s.Writes = n, []schema.Table{schema.Feedback}
+	if given != nil {
+		s.Reads = append(s.Reads, given.Output(schema.Feedback))
+	}
+	s.Reads = m.withCluster(s.Reads...)
+	s.Open = func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
+		of, err := m.representatives(in)
+		return func() (engine.Worker, error) {
+			builder := stages.NewFeedbackBuilder(m.Network, m.Spec.Params.Transport, m.Spec.Seed, n, m.variant.Ablation)
+			builder.Represent(m.Network, of)
+			return func(ctx context.Context, t *engine.Attempt) error {
+				var before schema.Batches
+				if given != nil {
+					before = t.ReadChunk(given.Output(schema.Feedback), stages.FeedbackColumns())
+				}
+				defer t.Add(t.Cost)
+				return builder.HopFeedback(ctx, t.Lo, t.Hi-t.Lo, readObserved(t, observed), before, t.Sink(schema.Feedback))
+			}, nil
+		}, err
+	}
+	return s
+}
+
+// senderFeedbackStage turns the observations of the last pass into the feedback for each flow's host uplink.
+func (m *method) senderFeedbackStage(generate *engine.Stage, observed []engine.Output) *engine.Stage {
+	s := m.feedbackOf("sender-feedback", m.variant, 0, generate, observed)
+	s.Writes = []schema.Table{schema.SenderFeedback}
+	s.Open = func(context.Context, *engine.Inputs) (engine.NewWorker, error) {
+		return func() (engine.Worker, error) {
+			builder := stages.NewFeedbackBuilder(m.Network, m.Spec.Params.Transport, m.Spec.Seed, m.variant.Passes, m.variant.Ablation)
+			return func(ctx context.Context, t *engine.Attempt) error {
+				defer t.Add(t.Cost)
+				return builder.SenderFeedbackOf(ctx, t.Lo, t.Hi-t.Lo, readObserved(t, observed), t.Sink(schema.SenderFeedback))
+			}, nil
+		}, nil
+	}
+	return s
+}
+
+// feedbackOf is the common part of both.
+func (m *method) feedbackOf(name string, v Variant, pass int, generate *engine.Stage, observed []engine.Output) *engine.Stage {
+	flows := generate.Output(schema.Flows)
+	return &engine.Stage{
+		Name: name, Pass: pass, Place: v.place(m.ID()), Unit: "flows", Command: m.command(name, v),
+		Reads:       append([]engine.Output{flows}, observed...),
+		BytesPerRow: 1300,
+		Cut:         byChunk(flows),
+	}
+}
+
+// readObserved streams the observations of the task's flows: those of links with cases of their own, then imputed ones.
+func readObserved(t *engine.Attempt, observed []engine.Output) schema.Batches {
+	rows := &lake.Range{Column: "flow_row", Lo: t.Lo, Hi: t.Hi}
+	var all inTurn
+	for _, o := range observed {
+		all = append(all, t.Read(o, stages.ObservationColumns(), rows))
+	}
+	return &all
+}
+
+// inTurn is one stream after the other. Its owner closes the streams.
+type inTurn []schema.Batches
+
+// Next returns the next batch.
+func (s *inTurn) Next() (arrow.Record, error) {
+	for {
+		rec, err := (*s)[0].Next()
+		if len(*s) == 1 || !errors.Is(err, io.EOF) {
+			return rec, err
+		}
+		*s = (*s)[1:]
+	}
+}
+
+// Close does nothing: the engine closes what a task reads.
+func (s *inTurn) Close() error { return nil }

@@ -1,0 +1,132 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+	"github.com/apache/arrow/go/v17/arrow/memory"
+
+	"parsimon/pipeline/engine"
+	"parsimon/pipeline/lake"
+	"parsimon/schema"
+	"parsimon/stages/ingest"
+)
+
+// GenerateStats are the statistics of stage generate: what is known of a workload once its flows are in the lake.
+type GenerateStats struct {
+	Flows           int64                `json:"flows"`
+	Rejects         int64                `json:"rejects"`
+	Merged          int64                `json:"merged"`           // rows of a trace that were merged into flows
+	SetAside        int64                `json:"set_aside"`        // rejects that are no flows by their own account
+	SyntheticStarts int64                `json:"synthetic_starts"` // flows whose start was not measured
+	RejectReasons   []ingest.RejectCount `json:"reject_reasons,omitempty"`
+	FirstStartNS    int64                `json:"first_start_ns"`
+	LastStartNS     int64                `json:"last_start_ns"`
+	ExpectedMaxLoad float64              `json:"expected_max_load"` // of the most loaded link, from the matrices; 0 for traces
+	ExpectedMaxLink int32                `json:"expected_max_link"`
+}
+
+// generateStage writes the topology and the flows of the scenario. It is one task: the flows are one stream in start
+// order.
+func (m *method) generateStage() *engine.Stage {
+	s := &engine.Stage{
+		Name: "generate", Place: m.base(), Unit: "flows", Command: "parsimon run --lake " + m.Lake.Path() + " SCENARIO",
+		Writes: []schema.Table{schema.Scenarios, schema.Nodes, schema.Links, schema.Flows, schema.Rejects},
+		Cut:    func(*engine.Inputs, []engine.Task) ([]engine.Task, error) { return []engine.Task{{}}, nil },
+	}
+	if m.source != nil {
+		s.Reads = m.source.reads()
+	}
+	s.Open = func(context.Context, *engine.Inputs) (engine.NewWorker, error) {
+		if m.source == nil {
+			return nil, &engine.IncompleteError{Stage: s}
+		}
+		return func() (engine.Worker, error) { return m.generate, nil }, nil
+	}
+	s.Check = func(r engine.Records) error {
+		g, err := engine.Stats[GenerateStats](r)
+		if err != nil || m.source == nil {
+			return err
+		}
+		return m.source.accept(g[0], m.Spec.MaxRejects)
+	}
+	return s
+}
+
+// generate writes nodes, links and the flows of the source, and the scenario's row.
+func (m *method) generate(ctx context.Context, t *engine.Attempt) error {
+	// A killed attempt may have left more files than this one writes.
+	if err := t.Session().RemoveTable(schema.Flows, m.base()); err != nil {
+		return err
+	}
+	nodes, links := m.Network.NodesRecord(), m.Network.LinksRecord()
+	defer nodes.Release()
+	defer links.Release()
+	if err := errors.Join(t.Sink(schema.Nodes).Write(nodes), t.Sink(schema.Links).Write(links)); err != nil {
+		return err
+	}
+	chunks := lake.NewFlowWriter(t.Session(), m.base(), 0, t.Add)
+	defer chunks.Abandon()
+	stats, err := m.source.flows(ctx, t, chunks)
+	if err != nil {
+		return err
+	}
+	flows, err := chunks.Finish()
+	if err != nil {
+		return err
+	}
+	t.Adopt(flows...)
+	if stats.Flows == 0 {
+		return errors.New("the workload has no flow that can be simulated")
+	}
+	row := m.scenarioRecord(stats)
+	defer row.Release()
+	t.SetStats(stats)
+	return t.Sink(schema.Scenarios).Write(row)
+}
+
+// scenarioRecord is the scenario's row of table scenarios.
+func (m *method) scenarioRecord(g *GenerateStats) arrow.Record {
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.Scenarios.Arrow())
+	defer b.Release()
+	text := func(column, value string) {
+		b.Field(schema.Scenarios.Index(column)).(*array.StringBuilder).Append(value)
+	}
+	number := func(column string, value int64) {
+		b.Field(schema.Scenarios.Index(column)).(*array.Int64Builder).Append(value)
+	}
+	text("scenario_id", string(m.ID()))
+	if m.Base != "" {
+		text("base_id", string(m.Base))
+	} else {
+		b.Field(schema.Scenarios.Index("base_id")).AppendNull()
+	}
+	text("name", m.Spec.Name)
+	number("seed", int64(m.Spec.Seed))
+	text("spec", string(m.Spec.Canonical))
+	number("flows", g.Flows)
+	number("rejects", g.Rejects)
+	number("first_start_ns", g.FirstStartNS)
+	number("last_start_ns", g.LastStartNS)
+	if load := b.Field(schema.Scenarios.Index("max_load")).(*array.Float64Builder); m.Spec.MaxLoad > 0 {
+		load.Append(m.Spec.MaxLoad)
+	} else {
+		load.AppendNull()
+	}
+	return b.NewRecord()
+}
+
+// generateStats are the statistics of a complete stage generate.
+func generateStats(r engine.Records) (GenerateStats, error) {
+	all, err := engine.Stats[GenerateStats](r)
+	if err == nil && len(all) != 1 {
+		err = fmt.Errorf("stage generate has %d tasks, want 1", len(all))
+	}
+	if err != nil {
+		return GenerateStats{}, err
+	}
+	return all[0], nil
+}

@@ -1,0 +1,133 @@
+package pipeline
+
+import (
+	"context"
+
+	"parsimon/pipeline/engine"
+	"parsimon/pipeline/lake"
+	"parsimon/schema"
+	"parsimon/stages"
+)
+
+// intervalsStage writes the intervals of the percentiles of slowdown and the warnings. It is one task, which reads the
+// estimate twice, a chunk of flows at a time. simulates are the stages that wrote link_stats, one a pass.
+func (m *method) intervalsStage(generate, sample, contributions *engine.Stage, simulates []*engine.Stage) *engine.Stage {
+	last := simulates[len(simulates)-1]
+	s := &engine.Stage{
+		Name: "intervals", Place: m.variant.place(m.ID()), Unit: "flows", Command: m.command("intervals", m.variant),
+		Reads:  []engine.Output{generate.Output(schema.Flows), sample.Output(schema.Slowdowns), contributions.Output(schema.HopContributions), last.Output(schema.LinkStats)},
+		Writes: []schema.Table{schema.Intervals, schema.Warnings},
+		Cut: func(in *engine.Inputs, _ []engine.Task) ([]engine.Task, error) {
+			all := engine.Task{}
+			for _, c := range chunkTasks(in.Files(generate.Output(schema.Flows))) {
+				all.Hi, all.Cost = c.Hi, all.Cost+2*c.Cost
+			}
+			return []engine.Task{all}, nil
+		},
+	}
+	if m.variant.Backend != stages.Kernel {
+		s.Program = func(in *engine.Inputs) (string, error) { return in.Records(sample).Program, nil }
+	}
+	var before *engine.Stage
+	if len(simulates) > 1 {
+		before = simulates[len(simulates)-2]
+		s.Reads = append(s.Reads, before.Output(schema.LinkStats))
+	}
+	s.Open = func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
+		work := func(ctx context.Context, t *engine.Attempt) error {
+			r := estimateReader{m, in, t, chunkTasks(in.Files(generate.Output(schema.Flows))), sample.Output(schema.Slowdowns), contributions.Output(schema.HopContributions)}
+			intervals, err := r.intervals(ctx, generate)
+			if err != nil {
+				return err
+			}
+			found, err := r.weaknesses(ctx, intervals, last, before)
+			if err != nil {
+				return err
+			}
+			rows := stages.IntervalsRecord(intervals)
+			defer rows.Release()
+			if err := t.Sink(schema.Intervals).Write(rows); err != nil {
+				return err
+			}
+			warnings := stages.WeaknessRecord(found)
+			defer warnings.Release()
+			return t.Sink(schema.Warnings).Write(warnings)
+		}
+		return func() (engine.Worker, error) { return work, nil }, nil
+	}
+	return s
+}
+
+// An estimateReader reads the slowdowns and contributions of all flows, a chunk at a time.
+type estimateReader struct {
+	*method
+	in            *engine.Inputs
+	attempt       *engine.Attempt
+	chunks        []engine.Task
+	slowdowns     engine.Output
+	contributions engine.Output
+}
+
+// eachChunk gives do the slowdowns of each chunk of flows.
+func (r *estimateReader) eachChunk(ctx context.Context, columns []string, do func(c engine.Task, slowdowns schema.Batches) error) error {
+	for n, c := range r.chunks {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		slowdowns := r.Lake.Read(schema.Slowdowns, r.in.Files(r.slowdowns)[n:n+1], columns, nil)
+		err := do(c, slowdowns)
+		_ = slowdowns.Close() // read to its end, or an error is reported
+		if err != nil {
+			return err
+		}
+		r.attempt.Add(c.Cost)
+	}
+	return nil
+}
+
+func (r *estimateReader) intervals(ctx context.Context, generate *engine.Stage) ([]stages.Interval, error) {
+	g, err := generateStats(r.in.Records(generate))
+	if err != nil {
+		return nil, err
+	}
+	x := stages.NewIntervals(g.FirstStartNS, g.LastStartNS)
+	err = r.eachChunk(ctx, stages.IntervalColumns(), func(_ engine.Task, slowdowns schema.Batches) error { return x.Read(slowdowns) })
+	return x.Rows(), err
+}
+
+// weaknesses finds where the method is known to be weak. last and before wrote link_stats of the last two passes.
+func (r *estimateReader) weaknesses(ctx context.Context, intervals []stages.Interval, last, before *engine.Stage) ([]stages.Weakness, error) {
+	stats := r.in.Read(last.Output(schema.LinkStats), nil, nil)
+	defer func() { _ = stats.Close() }() // read to its end, or an error is reported
+	finder, err := stages.NewWeaknessFinder(r.Network, r.variant.Estimator, slowest(intervals), stats)
+	if err != nil {
+		return nil, err
+	}
+	err = r.eachChunk(ctx, stages.TailColumns(), func(c engine.Task, slowdowns schema.Batches) error {
+		hops := r.in.Read(r.contributions, stages.TailHopColumns(), &lake.Range{Column: "flow_row", Lo: c.Lo, Hi: c.Hi})
+		defer func() { _ = hops.Close() }() // likewise
+		return finder.Watch(c.Lo, c.Hi-c.Lo, slowdowns, hops)
+	})
+	if err != nil {
+		return nil, err
+	}
+	moved := -1.0
+	if before != nil {
+		then, now := r.in.Read(before.Output(schema.LinkStats), nil, nil), r.in.Read(last.Output(schema.LinkStats), nil, nil)
+		defer func() { _, _ = then.Close(), now.Close() }() // likewise
+		if moved, err = stages.Moved(r.Network, then, now); err != nil {
+			return nil, err
+		}
+	}
+	return finder.Weaknesses(moved), nil
+}
+
+// slowest is the slowdown from which on a flow is one of the slowest 1%.
+func slowest(intervals []stages.Interval) float64 {
+	for _, i := range intervals {
+		if i.By == stages.ByNothing && i.SizeBin == stages.AllSizes && i.Quantile == 0.99 {
+			return i.Estimate
+		}
+	}
+	return 0
+}

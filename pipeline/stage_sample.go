@@ -1,0 +1,60 @@
+package pipeline
+
+import (
+	"context"
+
+	"parsimon/pipeline/engine"
+	"parsimon/schema"
+	"parsimon/stages"
+)
+
+// sampleStage adds up the contributions of each flow's hops to its FCT and slowdown, for estimator independent.
+func (m *method) sampleStage(generate, simulate, contributions *engine.Stage) *engine.Stage {
+	flows, hops := generate.Output(schema.Flows), contributions.Output(schema.HopContributions)
+	s := m.sampleOf(flows)
+	s.Reads, s.Writes = append(s.Reads, hops), []schema.Table{schema.Slowdowns}
+	s.Program = func(in *engine.Inputs) (string, error) { return in.Records(contributions).Program, nil }
+	s.Open = m.samplers(func(ctx context.Context, sampler *stages.Sampler, t *engine.Attempt) (stages.SampleStats, error) {
+		return sampler.Sample(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(flows, nil), t.Read(hops, stages.ContributionColumns(), t.Range("flow_row")), t.Sink(schema.Slowdowns))
+	})
+	return s
+}
+
+// sampleReplaysStage takes each flow's FCT from the replay of its host's uplink, and divides the delay among its hops by their
+// observations, for estimator flow.
+func (m *method) sampleReplaysStage(generate *engine.Stage, observed []engine.Output, replay *engine.Stage) *engine.Stage {
+	flows, fcts := generate.Output(schema.Flows), replay.Output(schema.SenderFCTs)
+	s := m.sampleOf(flows)
+	s.Reads = append(append(s.Reads, observed...), fcts)
+	s.Writes = []schema.Table{schema.Slowdowns, schema.HopContributions}
+	s.Open = m.samplers(func(ctx context.Context, sampler *stages.Sampler, t *engine.Attempt) (stages.SampleStats, error) {
+		return sampler.SampleReplays(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(flows, nil), readObserved(t, observed), t.Read(fcts, nil, t.Range("flow_row")),
+			t.Sink(schema.Slowdowns), t.Sink(schema.HopContributions))
+	})
+	return s
+}
+
+// sampleOf is the common part of both: a chunk of flows a task.
+func (m *method) sampleOf(flows engine.Output) *engine.Stage {
+	return &engine.Stage{
+		Name: "sample", Place: m.variant.place(m.ID()), Unit: "flows", Command: m.command("sample", m.variant),
+		Reads:       []engine.Output{flows},
+		BytesPerRow: 900,
+		Cut:         byChunk(flows),
+	}
+}
+
+// samplers gives each worker a sampler.
+func (m *method) samplers(sample func(context.Context, *stages.Sampler, *engine.Attempt) (stages.SampleStats, error)) func(context.Context, *engine.Inputs) (engine.NewWorker, error) {
+	return func(context.Context, *engine.Inputs) (engine.NewWorker, error) {
+		return func() (engine.Worker, error) {
+			sampler := stages.NewSampler(m.Network, m.Spec.Params)
+			return func(ctx context.Context, t *engine.Attempt) error {
+				stats, err := sample(ctx, sampler, t)
+				t.SetStats(stats)
+				t.Add(t.Cost)
+				return err
+			}, nil
+		}, nil
+	}
+}

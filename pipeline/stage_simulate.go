@@ -1,0 +1,133 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"parsimon/pipeline/engine"
+	"parsimon/pipeline/lake"
+	"parsimon/schema"
+	"parsimon/stages"
+)
+
+func linkRange(lo, hi int64) *lake.Range { return &lake.Range{Column: "link_id", Lo: lo, Hi: hi} }
+
+// simulateStage runs the case of every link once, for estimator independent.
+func (m *method) simulateStage() *engine.Stage {
+	s := m.caseStage("simulate", m.variant, nil, schema.HopDelays)
+	s.Writes = []schema.Table{schema.HopDelays, schema.LinkStats}
+	s.Keys, s.Inherit = m.caseKeys, inheritCases
+	s.Program = func(in *engine.Inputs) (string, error) { return m.caseProgram(s, in) }
+	return s
+}
+
+// passStage runs the case of every link once, in pass n of estimator flow, given the feedback of the pass before; nil for the first.
+func (m *method) passStage(n int, feedback *engine.Stage) *engine.Stage {
+	s := m.caseStage("simulate", m.variant.pass(n), feedback, schema.HopObservations)
+	s.Pass, s.Writes = n, []schema.Table{schema.HopObservations, schema.LinkStats}
+	if n == 1 { // later cases depend on observations all over the network
+		s.Keys, s.Inherit = m.caseKeys, inheritCases
+	}
+	return s
+}
+
+// caseStage is the common part of the stages that run link cases, a range of links a task.
+func (m *method) caseStage(name string, v Variant, feedback *engine.Stage, out schema.Table) *engine.Stage {
+	hops := m.route.Output(schema.Hops)
+	s := &engine.Stage{
+		Name: name, Place: v.place(m.ID()), Unit: "packet-hops", Command: m.command(name, v),
+		Reads:       m.withCluster(hops, m.route.Output(schema.LinkLoads)),
+		BytesPerRow: 250,
+		Cut: func(in *engine.Inputs, prior []engine.Task) ([]engine.Task, error) {
+			loads, err := m.readLoads(in)
+			if err != nil {
+				return nil, err
+			}
+			of, err := m.representatives(in)
+			return m.linkTasks(loads, simulated(of), prior), err
+		},
+	}
+	if feedback != nil {
+		s.Reads = append(s.Reads, feedback.Output(schema.Feedback))
+	}
+	s.Open = func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
+		loads, err := m.readLoads(in)
+		if err != nil {
+			return nil, err
+		}
+		of, err := m.representatives(in)
+		if err != nil {
+			return nil, err
+		}
+		program, err := m.program(s, in)
+		return func() (engine.Worker, error) {
+			sim, err := m.simulator(loads, program)
+			if err != nil {
+				return nil, err
+			}
+			sim.Represent(of)
+			return func(ctx context.Context, t *engine.Attempt) error {
+				links := t.Range("link_id")
+				var given schema.Batches
+				if feedback != nil {
+					given = t.Read(feedback.Output(schema.Feedback), stages.FeedbackColumns(), links)
+				}
+				stats, err := sim.Simulate(ctx, int32(t.Lo), int32(t.Hi), t.Read(hops, stages.HopColumns(m.variant.Estimator), links), given,
+					t.Sink(out), t.Sink(schema.LinkStats), t.Add)
+				t.SetStats(stats)
+				t.SetCritical(stats.LongestCaseNS)
+				return err
+			}, nil
+		}, err
+	}
+	return s
+}
+
+// inheritCases counts the cases of a shared task as found, not as simulated.
+func inheritCases(stats []byte) (any, error) {
+	var did stages.SimulateStats
+	if err := json.Unmarshal(stats, &did); err != nil {
+		return nil, err
+	}
+	return stages.SimulateStats{CachedCases: did.Cases + did.CachedCases, CachedHops: did.PacketHops + did.CachedHops}, nil
+}
+
+// caseProgram names the program that runs the link cases if it is not the link kernel: results of another build are not taken for
+// its own. Where all results are there already, the program need not be.
+func (m *method) caseProgram(s *engine.Stage, in *engine.Inputs) (string, error) {
+	if m.variant.Backend == stages.Kernel {
+		return "", nil
+	}
+	program, err := m.NS3.Identity()
+	if err == nil {
+		return program, nil
+	}
+	if r, incomplete := engine.Complete(m.Lake, s, methodVersion); incomplete == nil {
+		return r.Program, nil
+	}
+	loads, lerr := m.readLoads(in)
+	if lerr != nil {
+		return "", lerr
+	}
+	for id, l := range loads.Links {
+		if l.Flows > 0 {
+			link := m.Network.Links[id]
+			return "", fmt.Errorf("stage simulate: link %d (%d → %d): %w", link.ID, link.Src, link.Dst, err)
+		}
+	}
+	return "", fmt.Errorf("stage simulate: %w", err)
+}
+
+// program is the stage's program, for the keys of the cache.
+func (m *method) program(s *engine.Stage, in *engine.Inputs) (string, error) {
+	if s.Program == nil {
+		return "", nil
+	}
+	return s.Program(in)
+}
+
+// programOf records with a later stage which program its input comes from.
+func programOf(simulate *engine.Stage) func(in *engine.Inputs) (string, error) {
+	return func(in *engine.Inputs) (string, error) { return in.Records(simulate).Program, nil }
+}

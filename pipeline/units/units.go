@@ -1,0 +1,103 @@
+// Package units reads and prints quantities with units: bandwidths, times, sizes and shares.
+package units
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// A Unit is a suffix of a quantity and how many base units it stands for.
+type Unit struct {
+	Suffix string
+	Factor float64
+}
+
+// Units that Parse accepts, the largest first.
+var (
+	Bandwidth = []Unit{{"Tbps", 1e12}, {"Gbps", 1e9}, {"Mbps", 1e6}, {"Kbps", 1e3}, {"bps", 1}}
+	Duration  = []Unit{{"ns", 1}, {"us", 1e3}, {"µs", 1e3}, {"μs", 1e3}, {"ms", 1e6}, {"s", 1e9}}
+	Bytes     = []Unit{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10},
+		{"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"KB", 1e3}, {"B", 1}}
+)
+
+// Parse reads a number with one of the units, or a plain number of the base unit. The
+// answer is whole: 1.5us is 1,500 ns, and 0.5ns is an error.
+func Parse(text string, units []Unit) (int64, error) {
+	number, factor := strings.TrimSpace(text), 1.0
+	for _, u := range units {
+		n := len(number) - len(u.Suffix)
+		if n > 0 && strings.EqualFold(number[n:], u.Suffix) {
+			number, factor = strings.TrimSpace(number[:n]), u.Factor
+			break
+		}
+	}
+	example := map[string]string{"Tbps": "10Gbps", "ns": "1.5us", "TiB": "30KB"}[units[0].Suffix]
+	x, err := strconv.ParseFloat(number, 64)
+	if err != nil || math.IsNaN(x) {
+		return 0, fmt.Errorf("is %q, want a number with a Unit such as %s", text, example)
+	}
+	v := x * factor
+	whole := math.Round(v)
+	switch {
+	case math.Abs(whole) > 1<<53:
+		return 0, fmt.Errorf("is %q, which is out of range", text)
+	case math.Abs(v-whole) > 1e-9*max(1, math.Abs(whole)):
+		return 0, fmt.Errorf("is %q, which is no whole number of %s", text, Base(units))
+	}
+	return int64(whole), nil
+}
+
+// Base is the suffix of the base unit.
+func Base(units []Unit) string {
+	for _, u := range units {
+		if u.Factor == 1 {
+			return u.Suffix
+		}
+	}
+	panic("units: units without a base Unit")
+}
+
+// ParseShare reads a share as a number or, with a % behind it, in percent.
+func ParseShare(text string) (float64, error) {
+	number, percent := strings.CutSuffix(strings.TrimSpace(text), "%")
+	x, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
+		return 0, fmt.Errorf("is %q, want a share such as 0.5 or 50%%", text)
+	}
+	if percent {
+		x /= 100
+	}
+	return x, nil
+}
+
+// ParseSeed reads a seed: the lake keeps it as a signed integer.
+func ParseSeed(text string) (uint64, error) {
+	x, err := strconv.ParseUint(text, 10, 63)
+	if errors.Is(err, strconv.ErrRange) {
+		return 0, fmt.Errorf("is %s, must be 0 to 2^63-1", text)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("is %q, want a whole number of at least 0", text)
+	}
+	return x, nil
+}
+
+// ParseBandwidth reads a bandwidth such as 40Gbps, in bps.
+func ParseBandwidth(text string) (int64, error) { return Parse(text, Bandwidth) }
+
+// Human writes a number with three digits and a Unit prefix.
+func Human(x float64) string {
+	for _, prefix := range []string{"", " k", " M", " G", " T"} {
+		if x < 999.5 {
+			if prefix == "" {
+				return fmt.Sprintf("%.0f", x)
+			}
+			return fmt.Sprintf("%.3g%s", x, prefix)
+		}
+		x /= 1000
+	}
+	return fmt.Sprintf("%.3g P", x)
+}

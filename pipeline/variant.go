@@ -1,0 +1,148 @@
+package pipeline
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"parsimon/pipeline/engine"
+	"parsimon/pipeline/lake"
+	"parsimon/stages"
+)
+
+// Passes of estimator flow.
+const (
+	// DefaultPasses is where further passes stop paying: datasets/ACCURACY.md.
+	DefaultPasses = 3
+	// AutoPasses makes passes until p50, p90 and p99 of slowdown change by less than autoChange, or than a workload of so
+	// few flows can tell.
+	AutoPasses = -1
+	// MaxPasses is the most that can be asked for.
+	MaxPasses = 99
+
+	autoChange    = 0.01
+	maxAutoPasses = 8
+)
+
+// methodVersion changes whenever the same scenario would get other numbers than before. Results of another version do
+// not count.
+const methodVersion = 5
+
+// A Variant says how an estimate is made: everything but the scenario that its rows depend on.
+type Variant struct {
+	Estimator stages.Estimator
+	Passes    int             // of estimator flow; AutoPasses until the number is known
+	Ablation  stages.Ablation // parts of estimator flow that are left out
+	Cluster   *stages.Clustering
+	Backend   stages.Backend // what simulates the link cases
+}
+
+// Names of variants: "flow-3", "flow-2-ablate-waits+marks", "independent", "independent-ns3", each with "-cluster-10%" where links
+// were clustered. What N passes found is the same whatever follows: a run with more passes begins where one with fewer ended.
+const (
+	flowPrefix      = "flow-"
+	ablatePart      = "-ablate-"
+	independentName = "independent"
+	clusterPart     = "-cluster-"
+)
+
+// String is the name of the variant's directory in the lake.
+func (v Variant) String() string {
+	var name string
+	if v.Estimator == stages.Flow {
+		name = flowPrefix + strconv.Itoa(v.Passes)
+		if v.Ablation != 0 {
+			name += ablatePart + v.Ablation.String()
+		}
+	} else {
+		name = independentName
+		if v.Backend != stages.Kernel {
+			name += "-" + v.Backend.String()
+		}
+	}
+	if v.Cluster != nil {
+		name += clusterPart + v.Cluster.String()
+	}
+	return name
+}
+
+// pass is the variant of the same settings with n passes, where the tables of pass n are stored.
+func (v Variant) pass(n int) Variant {
+	v.Passes = n
+	return v
+}
+
+// place is where the variant's tables of a scenario are stored.
+func (v Variant) place(id lake.ScenarioID) lake.Place {
+	return lake.Place{Scenario: id, Variant: v.String()}
+}
+
+// ParseVariant is the inverse of String.
+func ParseVariant(name string) (v Variant, err error) {
+	whole, setting, clustered := strings.Cut(name, clusterPart)
+	if clustered {
+		if v.Cluster, err = stages.ParseClustering(setting); err != nil {
+			return v, err
+		}
+	}
+	rest, ok := strings.CutPrefix(whole, flowPrefix)
+	if !ok {
+		switch whole {
+		case independentName:
+		case independentName + "-" + stages.NS3Backend.String():
+			v.Backend = stages.NS3Backend
+		default:
+			err = fmt.Errorf("no variant %q", name)
+		}
+		return v, err
+	}
+	number, ablation, _ := strings.Cut(rest, ablatePart)
+	v.Estimator = stages.Flow
+	if v.Passes, err = strconv.Atoi(number); err != nil || v.Passes < 1 || v.Passes > MaxPasses {
+		return v, fmt.Errorf("no variant %q", name)
+	}
+	v.Ablation, err = stages.ParseAblation(ablation)
+	return v, err
+}
+
+// Flags are the command-line flags that name the variant.
+func (v Variant) Flags() string {
+	flags := "--estimator " + v.Estimator.String()
+	if v.Estimator == stages.Flow {
+		flags += fmt.Sprintf(" --passes %d", v.Passes)
+	}
+	if v.Ablation != 0 {
+		flags += " --ablate " + v.Ablation.String()
+	}
+	if v.Backend != stages.Kernel {
+		flags += " --link-backend " + v.Backend.String()
+	}
+	if v.Cluster != nil {
+		flags += " --cluster=" + v.Cluster.String()
+	}
+	return flags
+}
+
+// better reports whether a variant is to be preferred to another for answering questions: estimator flow, more passes,
+// no clustering.
+func (v Variant) better(than Variant) bool {
+	switch {
+	case v.Estimator != than.Estimator:
+		return v.Estimator == stages.Flow
+	case v.Estimator == stages.Flow && v.Passes != than.Passes:
+		return v.Passes > than.Passes
+	}
+	return v.Cluster == nil && than.Cluster != nil
+}
+
+// A Stage of an estimate that a command runs alone, from the plan of a variant. Stage feedback of pass N belongs to the
+// plans with more than N passes.
+func stageOf(plan func(Variant) engine.Plan, v Variant, name string) *engine.Stage {
+	if s := plan(v).Find(name, 0); s != nil && (s.Pass == 0 || s.Pass == v.Passes) {
+		return s
+	}
+	if v.Estimator != stages.Flow {
+		return nil
+	}
+	return plan(v.pass(v.Passes+1)).Find(name, v.Passes)
+}

@@ -1,0 +1,369 @@
+package whatif
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/apache/arrow/go/v17/arrow/array"
+	"github.com/apache/arrow/go/v17/arrow/memory"
+
+	"parsimon/pipeline"
+	"parsimon/pipeline/lake"
+	"parsimon/pipeline/text"
+	"parsimon/pipeline/units"
+	"parsimon/queries"
+	"parsimon/schema"
+	"parsimon/stages"
+)
+
+// A Side is one of two estimates to compare.
+type Side struct {
+	Scenario string // id, the first letters of one, or name
+	Variant  string // empty: see Compare
+}
+
+// CompareOptions say how to compare.
+type CompareOptions struct {
+	// By groups the flows: columns of ComparisonGroups; none: all flows together.
+	By []string
+	// Across allows estimates made in different ways, whose difference is also that of the ways.
+	Across bool
+	// Links is how many links to name as explanation.
+	Links int
+	// MemoryBytes is what the comparison may hold; 0: pipeline.DefaultMemory.
+	MemoryBytes int64
+}
+
+// ComparisonGroups lists what flows can be grouped by.
+func ComparisonGroups() []string { return []string{"service", "vnet", "size_bin", "hops"} }
+
+// A Comparison is two estimates side by side.
+type Comparison struct {
+	Base, Other            Side // ids and variants
+	BaseName, OtherName    string
+	BaseFlows, Flows, Both int64 // of either, and those that are in both
+	Rows                   []ComparisonRow
+	TailFlows              int64
+	Links                  []LinkDifference
+	by                     []string
+}
+
+// ComparisonRow compares one quantile of the slowdowns of one group of flows, those in both.
+type ComparisonRow struct {
+	Group    []string // a value for each of ComparisonGroups, or all
+	Flows    int64
+	Quantile float64
+	Base     float64
+	Other    float64
+	Change   float64 // Other / Base - 1
+	Lo, Hi   float64 // its 95% bootstrap interval, flows drawn in pairs
+}
+
+// LinkDifference says what a link adds to the tail's flows in either, a mean over them.
+type LinkDifference struct {
+	Link                 int32
+	Src, Dst, Tier       string
+	BaseLoad, Load       float64
+	BaseDelayNS, DelayNS float64
+}
+
+// ErrDifferentWays is wrapped by the refusal to compare estimates that were made in different ways.
+var ErrDifferentWays = errors.New("estimated in different ways")
+
+// Compare holds two estimates of a lake against each other, flow by flow: a flow is in both if its id, size and start are. Where a side
+// names no variant, it is the one that both have; of several, that of the default estimator. The comparison also goes to tables
+// comparisons and comparison_links of the other scenario.
+func Compare(ctx context.Context, l *lake.Lake, base, other Side, o CompareOptions) (*Comparison, error) {
+	for _, g := range o.By {
+		if !slices.Contains(ComparisonGroups(), g) {
+			return nil, fmt.Errorf("flows cannot be grouped by %q, but by %s", g, strings.Join(ComparisonGroups(), ", "))
+		}
+	}
+	for _, side := range []*Side{&base, &other} {
+		if side.Scenario == "" {
+			return nil, errors.New("name both scenarios")
+		}
+		id, err := pipeline.Resolve(l, side.Scenario)
+		if err != nil {
+			return nil, err
+		}
+		side.Scenario = string(id)
+	}
+	if err := chooseVariants(l, &base, &other); err != nil {
+		return nil, err
+	}
+	if base == other {
+		return nil, fmt.Errorf("scenario %s, variant %s, is compared with itself", base.Scenario, base.Variant)
+	}
+	if base.Variant != other.Variant && !o.Across {
+		return nil, fmt.Errorf("%s as %s and %s as %s: %w (--across compares them all the same)", base.Scenario, base.Variant, other.Scenario, other.Variant, ErrDifferentWays)
+	}
+	c := &Comparison{Base: base, Other: other, by: o.By}
+	j, err := openJoin(l, base, other)
+	if err != nil {
+		return nil, err
+	}
+	c.BaseName, c.OtherName = j.base.Spec.Name, j.other.Spec.Name
+	if err := c.percentiles(ctx, j, cmp.Or(o.MemoryBytes, pipeline.DefaultMemory)); err != nil {
+		return nil, fmt.Errorf("comparing %s with %s: %w", other.Scenario, base.Scenario, err)
+	}
+	if c.Both == 0 {
+		return nil, fmt.Errorf("scenarios %s and %s have no flow in common", base.Scenario, other.Scenario)
+	}
+	if err := c.links(ctx, j, o.Links); err != nil {
+		return nil, fmt.Errorf("comparing %s with %s by link: %w", other.Scenario, base.Scenario, err)
+	}
+	return c, c.write(ctx, l)
+}
+
+// chooseVariants fills in what estimates are meant.
+func chooseVariants(l *lake.Lake, base, other *Side) error {
+	have := map[*Side][]string{}
+	for _, side := range []*Side{base, other} {
+		s, err := pipeline.ReadScenarioStatus(l, lake.ScenarioID(side.Scenario), false)
+		if err != nil {
+			return err
+		}
+		if s.State == pipeline.StateDamaged {
+			return fmt.Errorf("scenario %s is damaged: run it again", side.Scenario)
+		}
+		if have[side] = s.Variants; len(s.Variants) == 0 {
+			return fmt.Errorf("scenario %s is not estimated: run it", side.Scenario)
+		}
+		if side.Variant != "" && !slices.Contains(s.Variants, side.Variant) {
+			return fmt.Errorf("scenario %s has no estimate %q; it has %s", side.Scenario, side.Variant, strings.Join(s.Variants, ", "))
+		}
+	}
+	switch {
+	case base.Variant != "" && other.Variant != "":
+		return nil
+	case base.Variant != "" && slices.Contains(have[other], base.Variant):
+		other.Variant = base.Variant
+		return nil
+	case other.Variant != "" && slices.Contains(have[base], other.Variant):
+		base.Variant = other.Variant
+		return nil
+	}
+	var common []string
+	for _, v := range have[base] {
+		if slices.Contains(have[other], v) {
+			common = append(common, v)
+		}
+	}
+	usual := pipeline.Variant{Estimator: stages.Flow, Passes: pipeline.DefaultPasses}.String()
+	switch {
+	case len(common) == 1 || slices.Contains(common, usual):
+		if len(common) > 1 {
+			common[0] = usual
+		}
+		base.Variant, other.Variant = common[0], common[0]
+	case len(common) > 1:
+		return fmt.Errorf("scenarios %s and %s have several estimates in common, say which as ID@VARIANT: %s", base.Scenario, other.Scenario, strings.Join(common, ", "))
+	case len(have[base]) == 1 && len(have[other]) == 1:
+		base.Variant, other.Variant = have[base][0], have[other][0] // refused, or compared across
+	default:
+		return fmt.Errorf("scenarios %s (%s) and %s (%s) have no way of estimating in common: run one of them another way", base.Scenario, strings.Join(have[base], ", "), other.Scenario, strings.Join(have[other], ", "))
+	}
+	return nil
+}
+
+// percentiles fills in the rows. It holds 24 bytes for each flow and group it is in, and fails if that is more than the memory limit.
+func (c *Comparison) percentiles(ctx context.Context, j *join, memoryBytes int64) error {
+	c.BaseFlows, c.Flows = j.flows()
+	const bytesPerFlow = 64 // values, ranks and weights of the bootstrap
+	if need := bytesPerFlow * min(c.BaseFlows, c.Flows); need > memoryBytes {
+		return fmt.Errorf("needs about %s bytes of memory, the limit is %s: raise --memory-limit", units.Human(float64(need)), units.Human(float64(memoryBytes)))
+	}
+	const wildcard = "all"
+	all := &sample{}
+	groups := map[[4]string]*sample{}
+	err := j.each(ctx, func(p *pair) {
+		all.add(p.row, p.other, p.base)
+		if len(c.by) == 0 {
+			return
+		}
+		key := [4]string{wildcard, wildcard, wildcard, wildcard}
+		for i, value := range []string{p.service, p.vnet, sizeBin(p.sizeBytes), strconv.Itoa(int(p.hops))} {
+			if slices.Contains(c.by, ComparisonGroups()[i]) {
+				key[i] = value
+			}
+		}
+		if groups[key] == nil {
+			for i := range key {
+				key[i] = strings.Clone(key[i]) // a batch's memory is used again
+			}
+			groups[key] = &sample{}
+		}
+		groups[key].add(p.row, p.other, p.base)
+	})
+	if err != nil {
+		return err
+	}
+	keys := slices.Collect(maps.Keys(groups))
+	slices.SortFunc(keys, func(a, b [4]string) int {
+		return cmp.Or(slices.Compare(a[:2], b[:2]), cmp.Compare(binOrder(a[2]), binOrder(b[2])), cmp.Compare(len(a[3]), len(b[3])), strings.Compare(a[3], b[3]))
+	})
+	add := func(key [4]string, s *sample) {
+		for _, v := range s.compare() {
+			c.Rows = append(c.Rows, ComparisonRow{key[:], v.Flows, v.Quantile, v.True, v.Estimate, v.Error, v.ErrorLo, v.ErrorHi})
+		}
+	}
+	for _, k := range keys {
+		add(k, groups[k])
+	}
+	if c.Both = int64(len(all.rows)); c.Both > 0 {
+		add([4]string{wildcard, wildcard, wildcard, wildcard}, all)
+	}
+	return nil
+}
+
+// sizeBin names a flow's size bin.
+func sizeBin(sizeBytes int64) string {
+	bins := stages.SizeBins()
+	return bins[slices.IndexFunc(bins, func(b stages.SizeBin) bool { return sizeBytes <= b.SizeMaxBytes })].Name
+}
+
+// binOrder is the place of a size bin in the order of sizes.
+func binOrder(name string) int {
+	return slices.IndexFunc(stages.SizeBins(), func(b stages.SizeBin) bool { return b.Name == name })
+}
+
+// links finds where the flows of the tail, those above the p99 of either side, are delayed more or less.
+func (c *Comparison) links(ctx context.Context, j *join, most int) error {
+	last := c.Rows[len(c.Rows)-len(pipeline.Quantiles):] // all flows
+	p99 := last[slices.Index(pipeline.Quantiles, 0.99)]
+	var baseRows, otherRows []int64
+	err := j.each(ctx, func(p *pair) {
+		if p.base > p99.Base || p.other > p99.Other {
+			baseRows, otherRows = append(baseRows, p.row), append(otherRows, p.otherRow)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	c.TailFlows = int64(len(baseRows))
+	before, err := tailDelays(ctx, j.base, baseRows)
+	if err != nil {
+		return err
+	}
+	after, err := tailDelays(ctx, j.other, otherRows)
+	if err != nil {
+		return err
+	}
+	loadBefore, err := linkLoads(j.base)
+	if err != nil {
+		return err
+	}
+	loadAfter, err := linkLoads(j.other)
+	if err != nil {
+		return err
+	}
+	n := j.other.Network
+	for _, link := range n.Links {
+		if before[link.ID] == after[link.ID] {
+			continue
+		}
+		src, _ := n.Node(link.Src)
+		dst, _ := n.Node(link.Dst)
+		c.Links = append(c.Links, LinkDifference{
+			Link: link.ID, Src: src.Name, Dst: dst.Name, Tier: link.Tier, BaseLoad: loadBefore[link.ID], Load: loadAfter[link.ID],
+			BaseDelayNS: before[link.ID], DelayNS: after[link.ID],
+		})
+	}
+	slices.SortFunc(c.Links, func(a, b LinkDifference) int {
+		return cmp.Or(cmp.Compare(math.Abs(b.DelayNS-b.BaseDelayNS), math.Abs(a.DelayNS-a.BaseDelayNS)), cmp.Compare(a.Link, b.Link))
+	})
+	c.Links = c.Links[:min(most, len(c.Links))]
+	for i := range c.Links {
+		c.Links[i].BaseDelayNS /= float64(c.TailFlows)
+		c.Links[i].DelayNS /= float64(c.TailFlows)
+	}
+	return nil
+}
+
+// write puts the comparison into the lake.
+func (c *Comparison) write(ctx context.Context, l *lake.Lake) error {
+	at := lake.Place{Scenario: lake.ScenarioID(c.Other.Scenario), Variant: c.Other.Variant}
+	session, err := l.Lock(ctx, lake.Of(at.Scenario))
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	name := "/part-" + c.Base.Scenario + "-" + c.Base.Variant + ".parquet"
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.Comparisons.Arrow())
+	defer b.Release()
+	for _, r := range c.Rows {
+		for i, text := range append([]string{c.Base.Scenario, c.Base.Variant}, r.Group...) {
+			b.Field(i).(*array.StringBuilder).Append(text)
+		}
+		b.Field(6).(*array.Int64Builder).Append(r.Flows)
+		for i, x := range []float64{r.Quantile, r.Base, r.Other, r.Change, r.Lo, r.Hi} {
+			b.Field(7 + i).(*array.Float64Builder).Append(x)
+		}
+	}
+	k := array.NewRecordBuilder(memory.DefaultAllocator, schema.ComparisonLinks.Arrow())
+	defer k.Release()
+	for i, d := range c.Links {
+		k.Field(0).(*array.StringBuilder).Append(c.Base.Scenario)
+		k.Field(1).(*array.StringBuilder).Append(c.Base.Variant)
+		k.Field(2).(*array.Int64Builder).Append(int64(i + 1))
+		k.Field(3).(*array.Int32Builder).Append(d.Link)
+		k.Field(4).(*array.Int64Builder).Append(c.TailFlows)
+		for i, x := range []float64{d.BaseLoad, d.Load, d.BaseDelayNS, d.DelayNS} {
+			k.Field(5 + i).(*array.Float64Builder).Append(x)
+		}
+	}
+	for _, t := range []struct {
+		table   schema.Table
+		builder *array.RecordBuilder
+	}{{schema.Comparisons, b}, {schema.ComparisonLinks, k}} {
+		rec := t.builder.NewRecord()
+		_, err := session.WriteFile(t.table, at.Dir(t.table)+name, rec)
+		rec.Release()
+		if err != nil {
+			return err
+		}
+	}
+	return queries.WriteCatalog(l.Path())
+}
+
+// Write writes the comparison as tables.
+func (c *Comparison) Write(w io.Writer) error {
+	p := text.Printer{W: w}
+	p.Linef("base  %s (%s), variant %s", c.Base.Scenario, c.BaseName, c.Base.Variant)
+	p.Linef("other %s (%s), variant %s", c.Other.Scenario, c.OtherName, c.Other.Variant)
+	p.Linef("%d flows are in both (of %d and %d)", c.Both, c.BaseFlows, c.Flows)
+	p.Linef("\nSlowdown of the flows in both; change with its 95%% bootstrap interval")
+	head := ""
+	for _, g := range ComparisonGroups() {
+		if slices.Contains(c.by, g) {
+			head += fmt.Sprintf("%-12s ", g)
+		}
+	}
+	p.Linef("%s%9s %8s %10s %10s %8s %19s", head, "flows", "quantile", "base", "other", "change", "interval")
+	for _, r := range c.Rows {
+		label := ""
+		for i, g := range ComparisonGroups() {
+			if slices.Contains(c.by, g) {
+				label += fmt.Sprintf("%-12s ", r.Group[i])
+			}
+		}
+		p.Linef("%s%9d %8g %10.3f %10.3f %+7.1f%% %+8.1f%% to %+6.1f%%", label, r.Flows, r.Quantile, r.Base, r.Other, 100*r.Change, 100*r.Lo, 100*r.Hi)
+	}
+	if len(c.Links) > 0 {
+		p.Linef("\nLinks that explain it: mean delay there, ns, of the %d flows above the p99 of either", c.TailFlows)
+		p.Linef("%8s  %-36s %-14s %9s %7s %12s %12s %12s", "link_id", "link", "tier", "base_load", "load", "base_delay", "delay", "difference")
+		for _, d := range c.Links {
+			p.Linef("%8d  %-36s %-14s %9.4f %7.4f %12.0f %12.0f %+12.0f", d.Link, d.Src+" → "+d.Dst, d.Tier, d.BaseLoad, d.Load, d.BaseDelayNS, d.DelayNS, d.DelayNS-d.BaseDelayNS)
+		}
+	}
+	return p.Err
+}

@@ -1,0 +1,223 @@
+package whatif
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+
+	"parsimon/pipeline"
+	"parsimon/pipeline/lake"
+	"parsimon/schema"
+	"parsimon/schema/columns"
+)
+
+// SideOf names an estimate.
+func SideOf(e *pipeline.Estimation) Side { return Side{string(e.ID()), e.Variant().String()} }
+
+// A join is two estimates whose flows are joined. Both tables slowdowns are sorted by start and flow id: one pass over both
+// finds the flows that are in both.
+type join struct{ base, other *pipeline.Estimation }
+
+func openJoin(l *lake.Lake, base, other Side) (*join, error) {
+	var opened [2]*pipeline.Estimation
+	for i, side := range []Side{base, other} {
+		model, err := pipeline.OpenModel(l, side.Scenario)
+		if err != nil {
+			return nil, err
+		}
+		v, err := pipeline.ParseVariant(side.Variant)
+		if err != nil {
+			return nil, err
+		}
+		opened[i] = pipeline.ReadOnly(model, v, pipeline.Settings{})
+		if _, err := opened[i].Sampled(); err != nil {
+			return nil, err
+		}
+	}
+	return &join{opened[0], opened[1]}, nil
+}
+
+// flows are the flows of either side that have an estimate.
+func (j *join) flows() (base, other int64) {
+	for _, side := range []struct {
+		e *pipeline.Estimation
+		n *int64
+	}{{j.base, &base}, {j.other, &other}} {
+		r, err := side.e.Sampled()
+		if err != nil {
+			continue // openJoin has read them
+		}
+		for _, f := range r.Files(schema.Slowdowns) {
+			*side.n += f.Rows
+		}
+	}
+	return base, other
+}
+
+// A pair is a flow that is in both estimates. Its strings are valid during the call that it is given to.
+type pair struct {
+	row, otherRow int64 // of table flows of either scenario
+	service, vnet string
+	sizeBytes     int64
+	hops          int16 // in the base
+	base, other   float64
+}
+
+// each calls do for every flow that is in both, in the order of the base's flows.
+func (j *join) each(ctx context.Context, do func(p *pair)) error {
+	a, err := newCursor(j.base)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	b, err := newCursor(j.other)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	for n := 0; a.ok && b.ok; n++ {
+		if n%65_536 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		switch order := a.compare(b); {
+		case order < 0:
+			err = a.next()
+		case order > 0:
+			err = b.next()
+		default:
+			if a.size[a.at] == b.size[b.at] {
+				do(&pair{a.row[a.at], b.row[b.at], a.service.Value(a.at), a.vnet.Value(a.at), a.size[a.at], a.hops[a.at], a.slowdown[a.at], b.slowdown[b.at]})
+			}
+			if err = a.next(); err == nil {
+				err = b.next()
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A cursor is at a row of table slowdowns.
+type cursor struct {
+	in   schema.Batches
+	rec  arrow.Record // the present batch; nil before the first
+	at   int
+	ok   bool // there is a row
+	id   []int64
+	row  []int64
+	size []int64
+
+	start         []int64
+	hops          []int16
+	slowdown      []float64
+	service, vnet *array.String
+}
+
+func newCursor(e *pipeline.Estimation) (*cursor, error) {
+	in, err := e.Read(schema.Slowdowns, []string{"flow_id", "flow_row", "service", "vnet", "size_bytes", "start_ns", "hops", "slowdown"}, nil)
+	if err != nil {
+		return nil, err
+	}
+	c := &cursor{in: in, at: -1}
+	if err := c.next(); err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// next goes to the next row; ok is false behind the last.
+func (c *cursor) next() error {
+	c.at++
+	if c.rec != nil && c.at < int(c.rec.NumRows()) {
+		return nil
+	}
+	if c.rec != nil {
+		c.rec.Release()
+		c.rec = nil
+	}
+	rec, err := c.in.Next()
+	c.ok = err == nil
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	c.rec, c.at = rec, 0
+	c.id, c.row, c.size, c.start = columns.Int64s(rec, "flow_id"), columns.Int64s(rec, "flow_row"), columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns")
+	c.hops, c.slowdown = columns.Int16s(rec, "hops"), columns.Float64s(rec, "slowdown")
+	c.service, c.vnet = columns.Named(rec, "service").(*array.String), columns.Named(rec, "vnet").(*array.String)
+	return nil
+}
+
+// compare orders two rows by start and flow id.
+func (c *cursor) compare(o *cursor) int {
+	if s, t := c.start[c.at], o.start[o.at]; s != t {
+		if s < t {
+			return -1
+		}
+		return 1
+	}
+	return int(min(1, max(-1, c.id[c.at]-o.id[o.at])))
+}
+
+func (c *cursor) close() {
+	if c.rec != nil {
+		c.rec.Release()
+		c.rec = nil
+	}
+	_ = c.in.Close() // read to its end, or an error is reported
+}
+
+// tailDelays adds up, by link id, what each link contributes to the FCTs of some flows, given by ascending row, in ns. Sums are of whole
+// 1/1000 ns: they are the same in any order.
+func tailDelays(ctx context.Context, e *pipeline.Estimation, rows []int64) ([]float64, error) {
+	sums := make([]int64, len(e.Network.Links))
+	in, err := e.Read(schema.HopContributions, []string{"flow_row", "link_id", "delay_ns"}, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = in.Close() }() // read to its end, or an error is reported
+	wanted := map[int64]struct{}{}
+	for _, r := range rows {
+		wanted[r] = struct{}{}
+	}
+	err = columns.ForEach(in, func(rec arrow.Record) error {
+		row, link, delay := columns.Int64s(rec, "flow_row"), columns.Int32s(rec, "link_id"), columns.Float64s(rec, "delay_ns")
+		for i := range row {
+			if _, ok := wanted[row[i]]; ok {
+				sums[link[i]] += int64(math.Round(delay[i] * 1000))
+			}
+		}
+		return ctx.Err()
+	})
+	out := make([]float64, len(sums))
+	for id, sum := range sums {
+		out[id] = float64(sum) / 1000
+	}
+	return out, err
+}
+
+// linkLoads are the loads of all links, by link id.
+func linkLoads(e *pipeline.Estimation) ([]float64, error) {
+	loads := make([]float64, len(e.Network.Links))
+	in, err := e.Read(schema.LinkStats, []string{"link_id", "load"}, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = in.Close() }() // read to its end, or an error is reported
+	return loads, columns.ForEach(in, func(rec arrow.Record) error {
+		load := columns.Float64s(rec, "load")
+		for i, id := range columns.Int32s(rec, "link_id") {
+			loads[id] = load[i]
+		}
+		return nil
+	})
+}

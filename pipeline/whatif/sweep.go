@@ -1,0 +1,312 @@
+package whatif
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"parsimon/pipeline"
+	"parsimon/pipeline/lake"
+	"parsimon/pipeline/scenario"
+	"parsimon/schema"
+	"parsimon/stages"
+	"parsimon/stages/ingest"
+)
+
+// A SweepPlan says what fails, one after the other, and what makes a failure bad.
+type SweepPlan struct {
+	Tier     string  // of the cables, in either direction, as topology.Network.Select takes it
+	Quantile float64 // of slowdown: 0.5, 0.9, 0.99 or 0.999
+	Service  string  // whose flows count; empty: all
+	Worst    int     // how many are estimated in full after the screening
+}
+
+// SweepQuantiles lists the quantiles a sweep can rank by.
+func SweepQuantiles() []float64 { return pipeline.Quantiles }
+
+// AllFlows stands for the flows of all services.
+const AllFlows = "all"
+
+// A Sweep is what the failure of each cable of a tier, alone, does.
+type Sweep struct {
+	Base, Variant string
+	Plan          SweepPlan
+	Cables        []SweptCable // the worst first; those estimated in full before the others
+	Reused        int          // screenings and full estimates found done
+	Seconds       float64
+
+	before, screenedBefore percentilesOf // of the base; the latter to within spreadStep, as Screened is
+}
+
+// A SweptCable is what the failure of one cable does.
+type SweptCable struct {
+	A, B         int32
+	NameA, NameB string
+	Unreachable  int64
+	Screened     percentilesOf // to within spreadStep; nil for other estimators than Flow
+	Full         percentilesOf // nil unless among the worst
+	Cases        stages.SimulateStats
+	Seconds      float64
+}
+
+// percentilesOf are those of each service, and of AllFlows.
+type percentilesOf map[string]ServicePercentiles
+
+// ServicePercentiles are the slowdowns of a service's flows at p50, p90, p99 and p99.9.
+type ServicePercentiles struct {
+	Flows     int64
+	Slowdowns []float64
+}
+
+// sweeper is a sweep at work. It keeps the base's scenario locked.
+type sweeper struct {
+	*Sweep
+	o     Settings
+	base  *pipeline.Estimation
+	dir   string // of the records, in the base's state, relative to the lake
+	names map[int32]string
+}
+
+// RunSweep takes every cable of a tier that is up down, one at a time, and ranks them by what that does
+// to a percentile of slowdown. With estimator Flow all are screened (Run.screen), and the worst estimated
+// in full; with another all are estimated in full. Of each, only percentiles and, in the cache, link cases
+// stay. What is done stays done: the same sweep, given again, continues.
+func RunSweep(ctx context.Context, base string, plan SweepPlan, o Settings) (*Sweep, error) {
+	began := time.Now()
+	if o.Variant.Passes == pipeline.AutoPasses {
+		return nil, errors.New("a sweep needs a number of passes, the same for all")
+	}
+	if !slices.Contains(pipeline.Quantiles, plan.Quantile) {
+		return nil, fmt.Errorf("quantile %v: must be one of %v", plan.Quantile, pipeline.Quantiles)
+	}
+	if plan.Service == "" {
+		plan.Service = AllFlows
+	}
+	run, err := pipeline.Resume(ctx, o.Lake, base, o.Variant, o.Settings)
+	if err != nil {
+		return nil, err
+	}
+	defer run.Close()
+	s := &sweeper{Sweep: &Sweep{Base: string(run.ID()), Variant: run.Variant().String(), Plan: plan}, o: o, base: run, names: map[int32]string{}}
+	if err = run.Estimate(ctx); err == nil {
+		s.before, err = servicePercentiles(ctx, run)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := s.before[plan.Service]; !ok {
+		return nil, fmt.Errorf("no flow is of service %q; the services are %q", plan.Service, slices.Sorted(maps.Keys(s.before)))
+	}
+	for _, v := range s.base.Network.Nodes {
+		s.names[v.ID] = v.Name
+	}
+	s.dir = lake.Of(run.ID()).StatePath(fmt.Sprintf("sweep-%d", pipeline.MethodVersion), s.Variant)
+	if err := s.screen(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.confirm(ctx); err != nil {
+		return nil, err
+	}
+	s.Seconds = time.Since(began).Seconds()
+	return s.Sweep, s.write()
+}
+
+// screen looks at every cable's failure the quick way, some at a time.
+func (s *sweeper) screen(ctx context.Context) error {
+	cables, err := s.upCables()
+	if err != nil {
+		return err
+	}
+	if s.o.Variant.Estimator != stages.Flow {
+		for _, c := range cables {
+			s.Cables = append(s.Cables, SweptCable{A: c[0], B: c[1], NameA: s.names[c[0]], NameB: s.names[c[1]]})
+		}
+		s.Plan.Worst = len(cables)
+		return nil
+	}
+	before, err := slowdownsByService(s.base)
+	if err != nil {
+		return err
+	}
+	s.screenedBefore = before.percentiles()
+	var left [][2]int32
+	for _, c := range cables {
+		var swept SweptCable
+		if ok, err := s.base.Lake.ReadState(s.screenedPath(c), &swept); err != nil || !ok {
+			left = append(left, c)
+			continue
+		}
+		s.Reused++
+		s.Cables = append(s.Cables, swept)
+	}
+	loads, err := s.base.Loads()
+	if err != nil {
+		return err
+	}
+	s.base.Progress.Begin("sweep", "cables", int64(len(left)))
+	defer s.base.Progress.End()
+	for _, batch := range together(s.base, left, loads) {
+		failures := make([][][2]int32, len(batch))
+		for i := range batch {
+			failures[i] = batch[i : i+1]
+		}
+		found, err := screen(ctx, s.base, failures, before)
+		if err != nil {
+			return fmt.Errorf("screening cables %d:%d and on: %w", batch[0][0], batch[0][1], err)
+		}
+		for i, x := range found {
+			a, b := batch[i][0], batch[i][1]
+			swept := SweptCable{A: a, B: b, NameA: s.names[a], NameB: s.names[b], Unreachable: x.unreachable, Screened: x.slowdowns.percentiles(), Cases: x.cases, Seconds: x.seconds}
+			if err := s.base.Executor().Session().WriteState(s.screenedPath(batch[i]), swept); err != nil {
+				return err
+			}
+			s.Cables = append(s.Cables, swept)
+		}
+		s.base.Progress.Add(int64(len(batch)))
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	s.rank()
+	return nil
+}
+
+// together cuts the cables into those that are screened together.
+func together(e *pipeline.Estimation, cables [][2]int32, loads *stages.Loads) [][][2]int32 {
+	moved := map[[2]int32]int64{}
+	for id, l := range e.Network.Links {
+		moved[[2]int32{min(l.Src, l.Dst), max(l.Src, l.Dst)}] += loads.Links[id].Flows
+	}
+	var batches [][][2]int32
+	var flows int64
+	for _, c := range cables {
+		n := len(batches) - 1
+		if n < 0 || len(batches[n]) == screenedTogether || flows+moved[c] > movedTogether {
+			batches = append(batches, nil)
+			n++
+			flows = 0
+		}
+		batches[n] = append(batches[n], c)
+		flows += moved[c]
+	}
+	return batches
+}
+
+// screenedPath is where a sweep keeps what it found of a cable.
+func (s *sweeper) screenedPath(c [2]int32) string {
+	return s.dir + fmt.Sprintf("/screened-%d-%d.json", c[0], c[1])
+}
+
+// upCables are the cables of the tier that are up, by their ends.
+func (s *sweeper) upCables() ([][2]int32, error) {
+	cables, err := s.base.Network.Select(s.Plan.Tier)
+	if err != nil {
+		return nil, err
+	}
+	up := map[[2]int32]bool{}
+	for _, l := range s.base.Network.Links {
+		if !l.Failed {
+			up[[2]int32{min(l.Src, l.Dst), max(l.Src, l.Dst)}] = true
+		}
+	}
+	cables = slices.DeleteFunc(cables, func(c [2]int32) bool { return !up[c] })
+	if len(cables) == 0 {
+		return nil, fmt.Errorf("all cables of %q are down", s.Plan.Tier)
+	}
+	return cables, nil
+}
+
+// confirm estimates the worst in full.
+func (s *sweeper) confirm(ctx context.Context) error {
+	worst := s.Cables[:min(s.Plan.Worst, len(s.Cables))]
+	s.base.Progress.Begin("sweep: the worst", "cables", int64(len(worst)))
+	defer s.base.Progress.End()
+	for i := range worst {
+		full, err := s.one(ctx, [2]int32{worst[i].A, worst[i].B})
+		if err != nil {
+			return err
+		}
+		worst[i].Full, worst[i].Unreachable = full.Full, full.Unreachable
+		worst[i].Cases.Add(full.Cases)
+		worst[i].Seconds += full.Seconds
+		s.base.Progress.Add(1)
+	}
+	s.rank()
+	return nil
+}
+
+// one estimates one cable's failure in full, or finds it done.
+func (s *sweeper) one(ctx context.Context, c [2]int32) (swept SweptCable, err error) {
+	began := time.Now()
+	record := s.dir + fmt.Sprintf("/cable-%d-%d.json", c[0], c[1])
+	if ok, err := s.base.Lake.ReadState(record, &swept); err == nil && ok {
+		s.Reused++
+		return swept, nil
+	}
+	how := s.o.Settings
+	how.Log, how.Progress, how.Ephemeral = how.Log.Level(zerolog.WarnLevel), nil, true
+	changes := scenario.Changes{Fail: []string{fmt.Sprintf("%d:%d", c[0], c[1])}, AllowUnreachable: true}
+	run, err := pipeline.Derive(ctx, s.o.Lake, s.Base, changes, s.o.Variant, how)
+	if err != nil {
+		return swept, err
+	}
+	defer run.Close()
+	swept = SweptCable{A: c[0], B: c[1], NameA: s.names[c[0]], NameB: s.names[c[1]]}
+	if err := run.Estimate(ctx); err != nil {
+		return swept, fmt.Errorf("cable %d:%d down: %w", c[0], c[1], err)
+	}
+	if swept.Full, err = servicePercentiles(ctx, run); err != nil {
+		return swept, err
+	}
+	if swept.Cases, err = run.Cases(pipeline.CaseStages(run.Plan())...); err != nil {
+		return swept, err
+	}
+	routed, err := run.Routed()
+	if err != nil {
+		return swept, err
+	}
+	swept.Unreachable = routed.Unreachable
+	swept.Seconds = time.Since(began).Seconds()
+	if err := s.base.Executor().Session().WriteState(record, swept); err != nil {
+		return swept, err
+	}
+	return swept, run.Forget()
+}
+
+// servicePercentiles are the slowdowns of the run's estimate at pipeline.Quantiles, by service and of all.
+func servicePercentiles(ctx context.Context, e *pipeline.Estimation) (percentilesOf, error) {
+	slowdowns, err := e.ScanTable(schema.Slowdowns)
+	if err != nil {
+		return nil, err
+	}
+	db, err := e.OpenDuckDB()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = db.Close() }() // nothing was written
+	rows, err := db.QueryContext(ctx, fmt.Sprintf(`
+		SELECT CASE grouping(service) WHEN 1 THEN '%s' ELSE service END, count(*), quantile_cont(slowdown, 0.5), quantile_cont(slowdown, 0.9),
+			quantile_cont(slowdown, 0.99), quantile_cont(slowdown, 0.999)
+		FROM %s GROUP BY GROUPING SETS ((service), ())`, AllFlows, slowdowns))
+	if err != nil {
+		return nil, ingest.FirstLine(err)
+	}
+	defer rows.Close()
+	out := percentilesOf{}
+	for rows.Next() {
+		var service string
+		p := ServicePercentiles{Slowdowns: make([]float64, len(pipeline.Quantiles))}
+		if err := rows.Scan(&service, &p.Flows, &p.Slowdowns[0], &p.Slowdowns[1], &p.Slowdowns[2], &p.Slowdowns[3]); err != nil {
+			return nil, err
+		}
+		if old, ok := out[service]; !ok || p.Flows > old.Flows { // a service may be named like all
+			out[service] = p
+		}
+	}
+	return out, rows.Err()
+}

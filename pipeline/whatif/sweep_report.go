@@ -1,0 +1,134 @@
+package whatif
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/apache/arrow/go/v17/arrow/array"
+	"github.com/apache/arrow/go/v17/arrow/memory"
+
+	"parsimon/pipeline"
+	"parsimon/pipeline/lake"
+	"parsimon/pipeline/text"
+	"parsimon/pipeline/units"
+	"parsimon/queries"
+	"parsimon/schema"
+	"parsimon/stages"
+)
+
+// changeOf is what a cable's failure does to quantile q of a service; NaN if it has no flow left.
+func (s *Sweep) changeOf(c *SweptCable, service string, q int) float64 {
+	base := s.before
+	if c.Full == nil {
+		base = s.screenedBefore
+	}
+	now, _ := s.estimateOf(c)
+	before, ok := base[service]
+	after, still := now[service]
+	if !ok || !still {
+		return math.NaN()
+	}
+	return after.Slowdowns[q]/before.Slowdowns[q] - 1
+}
+
+// estimateOf is the best there is of a cable, and what it is called.
+func (s *Sweep) estimateOf(c *SweptCable) (percentilesOf, string) {
+	if c.Full == nil {
+		return c.Screened, screening
+	}
+	return c.Full, s.Variant
+}
+
+// rank puts the worst first: those without a path for some flows by how many, then by the change.
+func (s *Sweep) rank() {
+	q := slices.Index(pipeline.Quantiles, s.Plan.Quantile)
+	slices.SortStableFunc(s.Cables, func(a, b SweptCable) int {
+		full := func(c *SweptCable) int {
+			if c.Full != nil {
+				return 1
+			}
+			return 0
+		}
+		return cmp.Or(cmp.Compare(full(&b), full(&a)), cmp.Compare(b.Unreachable, a.Unreachable),
+			cmp.Compare(s.changeOf(&b, s.Plan.Service, q), s.changeOf(&a, s.Plan.Service, q)))
+	})
+}
+
+// write puts the sweep into the lake.
+func (s *sweeper) write() error {
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.Sweeps.Arrow())
+	defer b.Release()
+	t := schema.Sweeps
+	word := func(column, v string) { b.Field(t.Index(column)).(*array.StringBuilder).Append(v) }
+	whole := func(column string, v int64) { b.Field(t.Index(column)).(*array.Int64Builder).Append(v) }
+	for i := range s.Cables {
+		c := &s.Cables[i]
+		now, variant := s.estimateOf(c)
+		for _, service := range slices.Sorted(maps.Keys(now)) {
+			if _, ok := s.before[service]; !ok {
+				continue
+			}
+			word("tier", s.Plan.Tier)
+			b.Field(t.Index("node_a")).(*array.Int32Builder).Append(c.A)
+			b.Field(t.Index("node_b")).(*array.Int32Builder).Append(c.B)
+			word("service", service)
+			whole("flows", now[service].Flows)
+			whole("unreachable", c.Unreachable)
+			word("estimated", variant)
+			for q, name := range []string{"p50", "p90", "p99", "p999"} {
+				b.Field(t.Index(name + "_slowdown")).(*array.Float64Builder).Append(now[service].Slowdowns[q])
+				b.Field(t.Index(name + "_change")).(*array.Float64Builder).Append(s.changeOf(c, service, q))
+			}
+			whole("simulated_cases", c.Cases.Cases)
+			whole("cached_cases", c.Cases.CachedCases)
+		}
+	}
+	rec := b.NewRecord()
+	defer rec.Release()
+	at := lake.Place{Scenario: s.base.ID(), Variant: s.Variant}
+	if _, err := s.base.Executor().Session().WriteFile(t, at.Dir(t)+"/part-"+fileSafe(s.Plan.Tier)+".parquet", rec); err != nil {
+		return err
+	}
+	return queries.WriteCatalog(s.base.Lake.Path())
+}
+
+// Write writes the ranking as a table.
+func (s *Sweep) Write(w io.Writer, most int) error {
+	p := text.Printer{W: w}
+	q := slices.Index(pipeline.Quantiles, s.Plan.Quantile)
+	p.Linef("base %s, each of %d cables of %s down, by what it does to quantile %g of slowdown (flows: %s)", s.Base, len(s.Cables), s.Plan.Tier, s.Plan.Quantile, s.Plan.Service)
+	p.Linef("base slowdown there: %.3f (%s)", s.before[s.Plan.Service].Slowdowns[q], s.Variant)
+	p.Linef("%5s  %-13s %-34s %-11s %9s %8s %10s %11s", "place", "cable", "ends", "estimated", "slowdown", "change", "no_path", "screened_as")
+	for i := range s.Cables[:min(most, len(s.Cables))] {
+		c := &s.Cables[i]
+		now, variant := s.estimateOf(c)
+		screened := *c
+		screened.Full = nil
+		first := ""
+		if c.Screened != nil {
+			first = fmt.Sprintf("%+.2f%%", 100*s.changeOf(&screened, s.Plan.Service, q))
+		}
+		p.Linef("%5d  %-13s %-34s %-11s %9.3f %+7.2f%% %10d %11s", i+1, fmt.Sprintf("%d:%d", c.A, c.B), c.NameA+" – "+c.NameB, variant,
+			slowdownAt(now[s.Plan.Service], q), 100*s.changeOf(c, s.Plan.Service, q), c.Unreachable, first)
+	}
+	var cases stages.SimulateStats
+	var seconds float64
+	for i := range s.Cables {
+		cases.Add(s.Cables[i].Cases)
+		seconds += s.Cables[i].Seconds
+	}
+	p.Linef("\n%d cables, %d answers found done; this time %.1f s, in all %.1f s, %.2f s a cable", len(s.Cables), s.Reused, s.Seconds, seconds, seconds/float64(len(s.Cables)))
+	p.Linef("link cases: %d simulated (%s packet-hops), %d found in the cache (%s)", cases.Cases, units.Human(float64(cases.PacketHops)), cases.CachedCases, units.Human(float64(cases.CachedHops)))
+	return p.Err
+}
+
+func slowdownAt(p ServicePercentiles, q int) float64 {
+	if p.Slowdowns == nil {
+		return math.NaN()
+	}
+	return p.Slowdowns[q]
+}

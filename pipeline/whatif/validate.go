@@ -1,0 +1,301 @@
+package whatif
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"parsimon/pipeline"
+	"parsimon/pipeline/lake"
+	"parsimon/pipeline/lake/parquet"
+	"parsimon/pipeline/text"
+	"parsimon/queries"
+	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/stages"
+	"parsimon/stages/ingest"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+	"github.com/apache/arrow/go/v17/arrow/memory"
+)
+
+// A Validation holds an estimate against a truth.
+type Validation struct {
+	Truth   string
+	Matched float64 // share of the estimated flows that have a truth
+	Rows    []ValidationRow
+	Tiers   []TierQueueing // empty unless the truth is our own
+}
+
+// A ValidationRow compares one quantile of the slowdowns of one size bin. Both slowdowns are over the estimate's ideal FCT, so that
+// only FCTs are compared.
+type ValidationRow = quantileRow
+
+// TierQueueing compares, over the flows that have both, what the last packets of flows waited in the
+// queues of one tier of links.
+type TierQueueing struct {
+	Tier                     string
+	Hops                     int64
+	EstimateMeanNS, TrueNS   float64
+	EstimateP99NS, TrueP99NS float64
+}
+
+// Validate holds an estimate against a truth: the whole-network simulation x of the scenario, or a Parquet file with flow_id and
+// fct_ns. It writes table validations.
+func Validate(ctx context.Context, e *pipeline.Estimation, truthFile string, x pipeline.Exact) (*Validation, error) {
+	if _, err := e.Sampled(); err != nil {
+		return nil, err
+	}
+	db, err := e.OpenDuckDB()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = db.Close() }() // nothing was written
+	v := &Validation{Truth: truthFile}
+	var truth string
+	if truthFile == "" {
+		r, err := e.ExactRecords(x)
+		if err != nil {
+			return nil, err
+		}
+		v.Truth, truth = x.Variant(), e.Scan(r.Files(schema.ExactFCTs))
+	} else if truth, err = openTruth(ctx, db, truthFile); err != nil {
+		return nil, err
+	}
+	if v.Rows, v.Matched, err = compareQuantiles(ctx, e, db, truth); err != nil {
+		return nil, fmt.Errorf("estimate against %s: %w", v.Truth, ingest.FirstLine(err))
+	}
+	switch {
+	case v.Rows != nil:
+	case x.Window != pipeline.Window{}:
+		return nil, errors.New("no flow starts in the sampled window")
+	default:
+		return nil, fmt.Errorf("truth %s: no flow has both an estimate and a truth: do the flow ids agree?", v.Truth)
+	}
+	if truthFile == "" {
+		if v.Tiers, err = compareTiers(ctx, e, db, x); err != nil {
+			return nil, err
+		}
+	}
+	return v, writeValidation(e, v)
+}
+
+// openTruth checks a truth file and returns the SQL that reads it.
+func openTruth(ctx context.Context, db *sql.DB, file string) (string, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return "", fmt.Errorf("truth: %w", err)
+	}
+	if info.IsDir() {
+		return "", fmt.Errorf("truth %s: is a directory, want a Parquet file", file)
+	}
+	truth := "read_parquet(" + ingest.QuoteSQL(ingest.EscapeGlob(file)) + ", hive_partitioning = false)"
+	if err := checkTruth(ctx, db, truth); err != nil {
+		return "", fmt.Errorf("truth %s: %w", file, err)
+	}
+	return truth, nil
+}
+
+// truthTypes are the types that the columns of a truth file may have.
+var truthTypes = map[string][]string{
+	"flow_id": {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"},
+	"fct_ns":  {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT", "FLOAT", "DOUBLE", "DECIMAL"},
+}
+
+// checkTruth checks what the SQL of a truth reads: that it has flow_id, unique, and fct_ns, positive.
+func checkTruth(ctx context.Context, db *sql.DB, truth string) error {
+	from := " FROM " + truth
+	rows, err := db.QueryContext(ctx, "SELECT *"+from+" LIMIT 0")
+	if err != nil {
+		return ingest.FirstLine(err)
+	}
+	defer rows.Close()
+	types, err := rows.ColumnTypes()
+	if err := errors.Join(err, rows.Err()); err != nil {
+		return ingest.FirstLine(err)
+	}
+	have, names := map[string]string{}, []string(nil)
+	for _, t := range types {
+		names = append(names, t.Name())
+		have[strings.ToLower(t.Name())], _, _ = strings.Cut(t.DatabaseTypeName(), "(") // DECIMAL(18,3)
+	}
+	for _, c := range []string{"flow_id", "fct_ns"} {
+		if have[c] == "" {
+			return fmt.Errorf("no column %s (it has %s)", c, strings.Join(names, ", "))
+		}
+		if !slices.Contains(truthTypes[c], have[c]) {
+			return fmt.Errorf("column %s is of type %s, want numbers", c, have[c])
+		}
+	}
+	var nulls, bad, repeated int64
+	var badID, repeatedID sql.NullString
+	err = db.QueryRowContext(ctx, `WITH t AS (SELECT flow_id, fct_ns`+from+`),
+		r AS (SELECT flow_id FROM t GROUP BY flow_id HAVING count(*) > 1)
+		SELECT count(*) FILTER (flow_id IS NULL OR fct_ns IS NULL),
+			count(*) FILTER (NOT (fct_ns > 0 AND CAST(fct_ns AS DOUBLE) < CAST('inf' AS DOUBLE))),
+			CAST(min(flow_id) FILTER (NOT (fct_ns > 0 AND CAST(fct_ns AS DOUBLE) < CAST('inf' AS DOUBLE))) AS VARCHAR),
+			(SELECT count(*) FROM r), (SELECT CAST(min(flow_id) AS VARCHAR) FROM r)
+		FROM t`).Scan(&nulls, &bad, &badID, &repeated, &repeatedID)
+	switch {
+	case err != nil:
+		return ingest.FirstLine(err)
+	case nulls > 0:
+		return fmt.Errorf("%d rows have no flow_id or no fct_ns", nulls)
+	case bad > 0:
+		return fmt.Errorf("fct_ns is not above 0 and finite in %d rows (first: flow_id %s)", bad, badID.String)
+	case repeated > 0:
+		return fmt.Errorf("%d flow ids stand there more than once (first: %s)", repeated, repeatedID.String)
+	}
+	return nil
+}
+
+// matches is what compareQuantiles leaves for reading: a row for each flow that has both.
+var matches = schema.Table{Name: "matches", Sort: []string{"flow_row"}, Columns: []schema.Column{
+	{Name: "flow_row", Type: arrow.PrimitiveTypes.Int64}, {Name: "size_bytes", Type: arrow.PrimitiveTypes.Int64},
+	{Name: "estimate", Type: arrow.PrimitiveTypes.Float64}, {Name: "truth", Type: arrow.PrimitiveTypes.Float64},
+}}
+
+// compareQuantiles joins estimate and truth and compares the quantiles of every size bin; no rows if no flow has both. matched is
+// the share of the estimated flows that have a truth. DuckDB joins within its memory; what is held here is 24 bytes a flow.
+func compareQuantiles(ctx context.Context, e *pipeline.Estimation, db *sql.DB, truth string) (out []ValidationRow, matched float64, err error) {
+	estimates, err := e.Files(schema.Slowdowns)
+	if err != nil {
+		return nil, 0, err
+	}
+	var estimated int64
+	for _, f := range estimates {
+		estimated += f.Rows
+	}
+	file := filepath.Join(e.Executor().Session().TmpPath(), "matches.parquet")
+	_, err = db.ExecContext(ctx, fmt.Sprintf(`COPY (
+		SELECT e.flow_row, e.size_bytes, e.slowdown AS estimate, CAST(t.fct_ns / e.ideal_ns AS DOUBLE) AS truth
+		FROM %s e JOIN %s t USING (flow_id) ORDER BY e.flow_row) TO %s (FORMAT parquet)`, e.Scan(estimates), truth, ingest.QuoteSQL(file)))
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { err = errors.Join(err, os.Remove(file)) }()
+	var bins []*sample
+	for _, b := range stages.SizeBins() {
+		bins = append(bins, &sample{name: b.Name, most: b.SizeMaxBytes})
+	}
+	all := &sample{name: stages.AllSizes}
+	rows := parquet.OpenForeign(matches, file)
+	defer func() { _ = rows.Close() }() // read to its end, or an error is reported
+	err = columns.ForEach(rows, func(rec arrow.Record) error {
+		row, size := columns.Int64s(rec, "flow_row"), columns.Int64s(rec, "size_bytes")
+		estimate, tru := columns.Float64s(rec, "estimate"), columns.Float64s(rec, "truth")
+		for i := range row {
+			at := slices.IndexFunc(bins, func(b *sample) bool { return size[i] <= b.most })
+			bins[at].add(row[i], estimate[i], tru[i])
+			all.add(row[i], estimate[i], tru[i])
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, b := range append(bins, all) {
+		if len(b.estimate) > 0 {
+			out = append(out, b.compare()...)
+		}
+	}
+	return out, float64(len(all.estimate)) / float64(max(1, estimated)), nil
+}
+
+// compareTiers compares the waits of the flows' last packets by tier of links.
+func compareTiers(ctx context.Context, e *pipeline.Estimation, db *sql.DB, x pipeline.Exact) ([]TierQueueing, error) {
+	if e.Variant().Backend != stages.Kernel {
+		return nil, nil // it reports no waits
+	}
+	table := schema.HopContributions
+	if e.Variant().Estimator == stages.Independent { // whose contributions are drawn, and no waits of the flow's own
+		table = schema.HopDelays
+	}
+	waits, err := e.ScanTable(table)
+	if err != nil {
+		return nil, err
+	}
+	links, err := e.ScanTable(schema.Links)
+	if err != nil {
+		return nil, err
+	}
+	exact, err := e.ExactRecords(x)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := db.QueryContext(ctx, fmt.Sprintf(`
+		SELECT l.tier, count(*), avg(d.wait_ns), avg(x.last_wait_ns), quantile_cont(d.wait_ns, 0.99), quantile_cont(x.last_wait_ns, 0.99)
+		FROM %s x JOIN %s d ON d.flow_row = x.flow_row AND d.link_id = x.link_id
+		JOIN %s l ON l.link_id = x.link_id
+		WHERE x.hop > 0 GROUP BY l.tier ORDER BY avg(x.last_wait_ns) DESC, l.tier`,
+		e.Scan(exact.Files(schema.ExactHops)), waits, links))
+	if err != nil {
+		return nil, fmt.Errorf("queueing by tier: %w", ingest.FirstLine(err))
+	}
+	defer rows.Close()
+	var out []TierQueueing
+	for rows.Next() {
+		var t TierQueueing
+		if err := rows.Scan(&t.Tier, &t.Hops, &t.EstimateMeanNS, &t.TrueNS, &t.EstimateP99NS, &t.TrueP99NS); err != nil {
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	return out, rows.Err()
+}
+
+// writeValidation puts the comparison into the lake.
+func writeValidation(e *pipeline.Estimation, v *Validation) error {
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.Validations.Arrow())
+	defer b.Release()
+	for _, row := range v.Rows {
+		b.Field(0).(*array.StringBuilder).Append(v.Truth)
+		b.Field(1).(*array.StringBuilder).Append(row.Name)
+		b.Field(2).(*array.Int64Builder).Append(row.Flows)
+		for i, x := range []float64{row.Quantile, row.Estimate, row.True, row.Error, row.ErrorLo, row.ErrorHi, row.Wasserstein} {
+			b.Field(3 + i).(*array.Float64Builder).Append(x)
+		}
+	}
+	rec := b.NewRecord()
+	defer rec.Release()
+	name := fileSafe(filepath.Base(v.Truth))
+	at := lake.Place{Scenario: e.ID(), Variant: e.Variant().String()}
+	if _, err := e.Executor().Session().WriteFile(schema.Validations, at.Dir(schema.Validations)+"/part-"+name+".parquet", rec); err != nil {
+		return err
+	}
+	return queries.WriteCatalog(e.Lake.Path())
+}
+
+// fileSafe is a text with all but letters, digits and dashes made dashes.
+func fileSafe(name string) string {
+	return strings.Map(func(c rune) rune {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' {
+			return c
+		}
+		return '-'
+	}, name)
+}
+
+// Write writes the comparison as a table.
+func (v *Validation) Write(w io.Writer) error {
+	p := text.Printer{W: w}
+	p.Linef("estimate against %s (slowdowns over the same ideal; error with its 95%% bootstrap interval); %.4g%% of the estimated flows have a truth", v.Truth, 100*v.Matched)
+	p.Linef("%-12s %9s %8s %10s %10s %8s %19s %8s", "size_bin", "flows", "quantile", "estimate", "truth", "error", "interval", "w1_log")
+	for _, r := range v.Rows {
+		p.Linef("%-12s %9d %8g %10.3f %10.3f %+7.1f%% %+8.1f%% to %+6.1f%% %8.4f", r.Name, r.Flows, r.Quantile, r.Estimate, r.True, 100*r.Error, 100*r.ErrorLo, 100*r.ErrorHi, r.Wasserstein)
+	}
+	if len(v.Tiers) > 0 {
+		p.Linef("\nwait of a flow's last packet in the queues of each tier, ns")
+		p.Linef("%-14s %9s %14s %10s %14s %10s", "tier", "hops", "estimate_mean", "true_mean", "estimate_p99", "true_p99")
+		for _, t := range v.Tiers {
+			p.Linef("%-14s %9d %14.0f %10.0f %14.0f %10.0f", t.Tier, t.Hops, t.EstimateMeanNS, t.TrueNS, t.EstimateP99NS, t.TrueP99NS)
+		}
+	}
+	return p.Err
+}

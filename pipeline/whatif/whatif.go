@@ -1,0 +1,59 @@
+package whatif
+
+import (
+	"context"
+	"io"
+	"parsimon/pipeline"
+	"parsimon/pipeline/scenario"
+	"parsimon/pipeline/text"
+)
+
+// Settings say how the estimates are made and worked on.
+type Settings struct {
+	pipeline.Settings
+	Lake    string // directory
+	Variant pipeline.Variant
+}
+
+// An Answer is the comparison of a what-if and the estimate of what changed.
+type Answer struct {
+	*Comparison
+	changed *pipeline.Estimation
+}
+
+// WhatIf estimates a scenario of the lake, if that is not done yet, and what changes make of it, and compares the two.
+func WhatIf(ctx context.Context, base string, c scenario.Changes, o Settings, how CompareOptions) (*Answer, error) {
+	before, err := pipeline.Resume(ctx, o.Lake, base, o.Variant, o.Settings)
+	if err != nil {
+		return nil, err
+	}
+	err = before.Estimate(ctx)
+	before.Close()
+	if err != nil {
+		return nil, err
+	}
+	changed, err := pipeline.Derive(ctx, o.Lake, string(before.ID()), c, o.Variant, o.Settings)
+	if err != nil {
+		return nil, err
+	}
+	err = changed.Estimate(ctx)
+	changed.Close()
+	if err != nil {
+		return nil, err
+	}
+	how.MemoryBytes = o.MemoryBytes
+	how.Across = true // with AutoPasses the numbers of passes may differ
+	compared, err := Compare(ctx, before.Lake, SideOf(before), SideOf(changed), how)
+	return &Answer{compared, changed}, err
+}
+
+// Write writes the comparison, and what it took to estimate what changed.
+func (a *Answer) Write(w io.Writer) error {
+	if err := a.Comparison.Write(w); err != nil {
+		return err
+	}
+	p := text.Printer{W: w}
+	a.changed.WriteCost(&p)
+	p.Linef("\nNext:\n  parsimon compare %s %s --by service,size_bin --lake %s", a.Base.Scenario, a.Other.Scenario, a.changed.Lake.Path())
+	return p.Err
+}

@@ -1,0 +1,189 @@
+package workloads
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+	"github.com/apache/arrow/go/v17/arrow/memory"
+
+	"parsimon/pipeline/engine"
+	"parsimon/pipeline/lake"
+	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/simkernel"
+	"parsimon/stages"
+	"parsimon/stages/topology"
+)
+
+type labelKey struct{ service, vnet string }
+
+// A forecast adds up what one worker has routed.
+type forecast struct {
+	links       []stages.LinkLoad
+	labels      map[labelKey]*LabelCount
+	unreachable int64
+	packetHops  int64
+}
+
+// forecastFlows routes all flows of the workload on their paths, and adds up what crosses each link.
+func (in *ingestion) forecastFlows(ctx context.Context) (*forecast, error) {
+	if in.forecast != nil {
+		return in.forecast, nil
+	}
+	router, err := topology.NewRouter(in.net, in.trace.Seed)
+	if err != nil {
+		return nil, err
+	}
+	params := simkernel.DefaultParams()
+	files := lake.FilesOf(in.state.Merge.Files, schema.Flows)
+	all := in.newForecast()
+	var mu sync.Mutex
+	err = engine.Parallel(ctx, in.workers, len(files), func() (func(context.Context, int) error, error) {
+		return func(_ context.Context, i int) error {
+			f := in.newForecast()
+			if err := in.forecastFile(router, &params, files[i], f); err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all.add(f)
+			return nil
+		}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	in.forecast = all
+	return all, nil
+}
+
+func (in *ingestion) newForecast() *forecast {
+	return &forecast{links: make([]stages.LinkLoad, len(in.net.Links)), labels: map[labelKey]*LabelCount{}}
+}
+
+func (f *forecast) add(g *forecast) {
+	f.unreachable += g.unreachable
+	f.packetHops += g.packetHops
+	for id, x := range g.links {
+		f.links[id] = addLoads(f.links[id], x)
+	}
+	for k, x := range g.labels {
+		l := f.label(k)
+		l.Flows += x.Flows
+		l.Bytes += x.Bytes
+	}
+}
+
+func (f *forecast) label(k labelKey) *LabelCount {
+	l, ok := f.labels[k]
+	if !ok {
+		k = labelKey{strings.Clone(k.service), strings.Clone(k.vnet)} // a record's memory is used again
+		l = &LabelCount{Service: k.service, VNet: k.vnet}
+		f.labels[k] = l
+	}
+	return l
+}
+
+func addLoads(a, b stages.LinkLoad) stages.LinkLoad {
+	switch {
+	case a.Flows == 0:
+		return b
+	case b.Flows == 0:
+		return a
+	}
+	return stages.LinkLoad{
+		Flows: a.Flows + b.Flows, Bytes: a.Bytes + b.Bytes, Packets: a.Packets + b.Packets,
+		FirstStartNS: min(a.FirstStartNS, b.FirstStartNS), LastStartNS: max(a.LastStartNS, b.LastStartNS),
+	}
+}
+
+func (in *ingestion) forecastFile(router *topology.Router, params *simkernel.Params, d lake.DataFile, f *forecast) error {
+	rows := in.session.Read(schema.Flows, []lake.DataFile{d}, nil, nil)
+	defer func() { _ = rows.Close() }() // read to its end, or an error is reported
+	var path []int32
+	return columns.ForEach(rows, func(rec arrow.Record) error {
+		ids := rec.Column(schema.Flows.Index("flow_id")).(*array.Int64).Int64Values()
+		src := rec.Column(schema.Flows.Index("src")).(*array.Int32).Int32Values()
+		dst := rec.Column(schema.Flows.Index("dst")).(*array.Int32).Int32Values()
+		size := rec.Column(schema.Flows.Index("size_bytes")).(*array.Int64).Int64Values()
+		start := rec.Column(schema.Flows.Index("start_ns")).(*array.Int64).Int64Values()
+		service := rec.Column(schema.Flows.Index("service")).(*array.String)
+		vnet := rec.Column(schema.Flows.Index("vnet")).(*array.String)
+		for i, id := range ids {
+			l := f.label(labelKey{service.Value(i), vnet.Value(i)})
+			l.Flows++
+			l.Bytes += size[i]
+			var err error
+			if path, err = router.Path(id, src[i], dst[i], path[:0]); err != nil {
+				f.unreachable++
+				continue
+			}
+			packets := params.Packets(size[i])
+			f.packetHops += packets * int64(len(path))
+			for _, link := range path {
+				f.links[link] = addLoads(f.links[link], stages.LinkLoad{Flows: 1, Bytes: size[i], Packets: packets, FirstStartNS: start[i], LastStartNS: start[i]})
+			}
+		}
+		return nil
+	})
+}
+
+// tables writes what else is known of the workload: topology, source files, what every link will
+// carry.
+func (in *ingestion) tables(ctx context.Context) error {
+	f, err := in.forecastFlows(ctx)
+	if err != nil {
+		return err
+	}
+	nodes, links := in.net.NodesRecord(), in.net.LinksRecord()
+	defer nodes.Release()
+	defer links.Release()
+	loads := in.loadsRecord(f)
+	defer loads.Release()
+	sources := in.sourcesRecord()
+	defer sources.Release()
+	for _, t := range []struct {
+		table schema.Table
+		rec   arrow.Record
+	}{{schema.Nodes, nodes}, {schema.Links, links}, {schema.LinkLoads, loads}, {schema.Workloads, sources}} {
+		p, err := in.session.WriteFile(t.table, in.place().File(t.table, in.state.Merge.Next), t.rec)
+		if err != nil {
+			return err
+		}
+		in.state.Merge.Files = append(in.state.Merge.Files, p)
+	}
+	return nil
+}
+
+func (in *ingestion) loadsRecord(f *forecast) arrow.Record {
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.LinkLoads.Arrow())
+	defer b.Release()
+	for id, l := range f.links {
+		if l.Flows == 0 {
+			continue
+		}
+		b.Field(0).(*array.Int32Builder).Append(int32(id))
+		b.Field(1).(*array.Int32Builder).Append(0)
+		for i, v := range []int64{l.Flows, l.Bytes, l.Packets, l.FirstStartNS, l.LastStartNS} {
+			b.Field(2 + i).(*array.Int64Builder).Append(v)
+		}
+	}
+	return b.NewRecord()
+}
+
+func (in *ingestion) sourcesRecord() arrow.Record {
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.Workloads.Arrow())
+	defer b.Release()
+	for _, s := range in.state.Sources {
+		b.Field(0).(*array.Int32Builder).Append(s.N)
+		b.Field(1).(*array.StringBuilder).Append(s.File)
+		b.Field(2).(*array.StringBuilder).Append(s.Digest)
+		for i, v := range []int64{s.Rows, s.Records, s.Rejects, s.SetAside} {
+			b.Field(3 + i).(*array.Int64Builder).Append(v)
+		}
+	}
+	return b.NewRecord()
+}

@@ -1,0 +1,383 @@
+package workloads
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/rs/zerolog"
+
+	"parsimon/pipeline/engine"
+	"parsimon/pipeline/lake"
+	"parsimon/pipeline/lake/parquet"
+	"parsimon/pipeline/scenario"
+	"parsimon/queries"
+	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/stages/ingest"
+	"parsimon/stages/topology"
+)
+
+// A Trace is what to bring into a lake as a workload.
+type Trace struct {
+	Sources  []string // files, directories and patterns
+	Topology string   // as for scenario.FromFiles
+	// Workload names the workload; empty for a name made of everything but the sources, so that the next day's files are
+	// added to the same one.
+	Workload      string
+	Mapping       *ingest.Mapping // nil: by the files' names
+	Hosts, Labels string          // tables, see ingest.Options
+	MaxRejects    float64         // share of the rows of all sources so far
+	Seed          uint64
+	GapSigma      float64
+	IdleNS        int64
+}
+
+// Settings say how an ingest works. None of them changes its rows.
+type Settings struct {
+	Lake        string // directory, made if it does not exist
+	Workers     int    // 0: one per core
+	MemoryBytes int64  // 0: 512 MiB
+	Log         zerolog.Logger
+	Progress    engine.Progress // nil: none
+}
+
+// An ingestion is one call of Ingest at work.
+type ingestion struct {
+	trace    Trace
+	scenario *scenario.Scenario // only its topology
+	net      *topology.Network
+	session  *lake.Session
+	state    State
+	options  ingest.Options
+	workers  int
+	log      zerolog.Logger
+	progress engine.Progress
+	report   *Report
+	forecast *forecast // nil: not worked out yet
+}
+
+// Ingest brings a trace into the lake: its rows become table records, the records flows, and the load of every link is
+// worked out. Files that the workload already holds, by their content, are passed over. Others are added to it, and the
+// flows are made again of all records, so that it does not matter in how many steps a trace comes. Rows that cannot be
+// used go to table rejects; more of them than t.MaxRejects fail the call. A call that fails changes nothing.
+func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
+	if err := queries.CheckLakePath(o.Lake); err != nil {
+		return nil, err
+	}
+	in := &ingestion{trace: t, workers: o.Workers, log: o.Log, progress: o.Progress, report: &Report{}}
+	if in.workers <= 0 {
+		in.workers = runtime.GOMAXPROCS(0)
+	}
+	if in.progress == nil {
+		in.progress = engine.Silent
+	}
+	files, err := in.prepare(o)
+	if err != nil {
+		return nil, err
+	}
+	l, err := lake.Open(o.Lake, true)
+	if err != nil {
+		return nil, err
+	}
+	if in.session, err = l.Lock(ctx, in.place()); err != nil {
+		return nil, err
+	}
+	defer in.session.Close()
+	in.options.TmpDir = in.session.TmpPath()
+	before, fresh, err := in.open(files)
+	if err != nil {
+		return nil, err
+	}
+	if err := in.removeOthers(before); err != nil { // files of a killed call
+		return nil, err
+	}
+	if len(fresh)+in.report.DamagedFiles > 0 || in.damaged(in.state.Merge.Files) {
+		if err := in.add(ctx, fresh); err != nil {
+			return nil, errors.Join(err, in.removeOthers(before))
+		}
+		if err := in.removeOthers(&in.state); err != nil { // what the new state replaces
+			return nil, err
+		}
+	}
+	if err := queries.WriteCatalog(l.Path()); err != nil {
+		return nil, err
+	}
+	return in.report, in.finish(ctx)
+}
+
+// place is where the workload's tables are stored.
+func (in *ingestion) place() lake.Place { return lake.Place{Workload: in.state.ID} }
+
+// prepare reads everything but the sources, and names the workload.
+func (in *ingestion) prepare(o Settings) (files []string, err error) {
+	t := &in.trace
+	if files, err = ingest.FindSources(t.Sources); err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, errors.New("no source given")
+	}
+	if t.Mapping == nil {
+		for _, f := range files {
+			m, err := ingest.DetectFormat(f)
+			if err != nil {
+				return nil, err
+			}
+			if t.Mapping != nil && m.Name != t.Mapping.Name {
+				return nil, fmt.Errorf("%s looks like %s, and %s like %s: give the format of all of them", files[0], t.Mapping.Name, f, m.Name)
+			}
+			t.Mapping = m
+		}
+	}
+	if in.scenario, err = scenario.OfTopology(t.Topology); err != nil {
+		return nil, err
+	}
+	if in.net, err = in.scenario.Network(); err != nil {
+		return nil, err
+	}
+	memory := o.MemoryBytes
+	if memory <= 0 {
+		memory = 512 << 20
+	}
+	in.options = ingest.Options{
+		Mapping: t.Mapping, Hosts: t.Hosts, Labels: t.Labels, MemoryBytes: memory, Threads: in.workers,
+		Seed: t.Seed, GapSigma: t.GapSigma, IdleNS: t.IdleNS,
+	}
+	set := Setting{Format: t.Mapping.Name, Mapping: scenario.BytesDigest([]byte(t.Mapping.Text)), Seed: t.Seed, GapSigma: t.GapSigma, IdleNS: t.IdleNS}
+	if set.Topology, err = in.scenario.TopologyKey(); err != nil {
+		return nil, err
+	}
+	for _, f := range []struct {
+		file string
+		to   *string
+	}{{t.Hosts, &set.Hosts}, {t.Labels, &set.Labels}} {
+		if f.file == "" {
+			continue
+		}
+		if *f.to, err = in.scenario.FileDigest(f.file); err != nil {
+			return nil, err
+		}
+	}
+	in.state.Setting = set
+	in.state.ID, err = lake.ParseWorkloadID(cmp.Or(t.Workload, set.id()))
+	return files, err
+}
+
+// open reads what the workload holds already, and finds which of the files are new. Records that are damaged are read
+// again if their source is among the files; otherwise open fails.
+func (in *ingestion) open(files []string) (before *State, fresh []Source, err error) {
+	old, found, err := Read(in.session.Lake, in.state.ID)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: remove workload %s (parsimon rm --workload) and ingest all of its files again", err, in.state.ID)
+	}
+	digests := make([]string, len(files))
+	given := map[string]bool{}
+	for i, f := range files {
+		if digests[i], err = in.scenario.FileDigest(f); err != nil {
+			return nil, nil, err
+		}
+		given[digests[i]] = true
+	}
+	known := map[string]bool{}
+	next := int32(1)
+	if found {
+		if old.Setting.id() != in.state.Setting.id() {
+			return nil, nil, fmt.Errorf("workload %s was ingested with %s: give the new one another name", old.ID, settingDifference(old.Setting, in.state.Setting))
+		}
+		before, in.state = old, *old
+		in.state.Sources = nil
+		for _, s := range old.Sources {
+			next = max(next, s.N+1)
+			if !in.damaged(s.Files) {
+				in.state.Sources = append(in.state.Sources, s)
+				known[s.Digest] = true
+				continue
+			}
+			if !given[s.Digest] {
+				return nil, nil, fmt.Errorf("workload %s: the records of %s are damaged: give that file again, too", old.ID, s.File)
+			}
+			in.report.DamagedFiles++
+		}
+	}
+	in.report.HeldFiles = len(in.state.Sources)
+	for i, f := range files {
+		if known[digests[i]] {
+			in.report.KnownFiles++
+			continue
+		}
+		known[digests[i]] = true
+		fresh = append(fresh, Source{N: next, File: f, Digest: digests[i]})
+		next++
+	}
+	in.report.NewFiles = len(fresh)
+	return before, fresh, nil
+}
+
+// settingDifference says in words what differs.
+func settingDifference(a, b Setting) string {
+	switch {
+	case a.Format != b.Format:
+		return "format " + a.Format + ", not " + b.Format
+	case a.Mapping != b.Mapping:
+		return "another mapping"
+	case a.Hosts != b.Hosts:
+		return "another hosts table"
+	case a.Labels != b.Labels:
+		return "another labels table"
+	case a.Seed != b.Seed || a.GapSigma != b.GapSigma || a.IdleNS != b.IdleNS:
+		return "other settings of merging"
+	}
+	return "another topology"
+}
+
+// damaged says whether a committed file is not as it was.
+func (in *ingestion) damaged(parts []lake.DataFile) bool {
+	for _, p := range parts {
+		if err := in.session.Check(p); err != nil {
+			in.log.Warn().Err(err).Msg("damaged: made again")
+			return true
+		}
+	}
+	return len(parts) == 0
+}
+
+// add reads the new files, makes the flows of all records, and commits.
+func (in *ingestion) add(ctx context.Context, fresh []Source) (err error) {
+	ingester, err := ingest.NewIngester(ctx, in.net, in.options)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, ingester.Close()) }()
+	in.progress.Begin("ingest", "files", int64(len(fresh)))
+	for i := range fresh {
+		if err = in.addFile(ingester, &fresh[i]); err != nil {
+			break
+		}
+		in.progress.Add(1)
+	}
+	in.progress.End()
+	if err != nil {
+		return err
+	}
+	in.state.Sources = append(in.state.Sources, fresh...)
+	if err := in.checkRejects(); err != nil { // before the long work
+		return err
+	}
+	in.progress.Begin("merge", "flows", 0)
+	err = in.merge(ctx, ingester)
+	in.progress.End()
+	if err != nil {
+		return err
+	}
+	if err := in.checkRejects(); err != nil {
+		return err
+	}
+	if in.state.Merge.Flows == 0 {
+		return errors.New("the workload has no flow that can be simulated")
+	}
+	return in.session.WriteState(in.place().WorkloadPath(), in.state)
+}
+
+func (in *ingestion) checkRejects() error {
+	rows, rejects, setAside, reasons := in.state.counts()
+	return ingest.CheckRejects("workload "+string(in.state.ID), rows, rejects, setAside, in.trace.MaxRejects, reasons)
+}
+
+// addFile brings one file into tables records and rejects.
+func (in *ingestion) addFile(ingester *ingest.Ingester, s *Source) error {
+	stats, err := ingester.File(s.File, s.N)
+	if err != nil {
+		return err
+	}
+	s.Rows, s.Records, s.Rejects, s.SetAside, s.Reasons, s.AnyFlowID = stats.Rows, stats.Records, stats.Rejects, stats.SetAside, stats.Reasons, stats.AnyFlowID
+	p, err := in.adopt(schema.Records, stats.RecordsFile, int(s.N))
+	if err != nil {
+		return err
+	}
+	s.Files = append(s.Files, p)
+	if s.Rejects > 0 {
+		if p, err = in.adopt(schema.Rejects, stats.RejectsFile, int(s.N)); err != nil {
+			return err
+		}
+		s.Files = append(s.Files, p)
+	}
+	return nil
+}
+
+// adopt writes a file that DuckDB left as data file n of a table.
+func (in *ingestion) adopt(t schema.Table, file string, n int) (lake.DataFile, error) {
+	w, err := in.session.Create(t, in.place().File(t, n))
+	if err != nil {
+		return lake.DataFile{}, err
+	}
+	defer w.Abandon()
+	rows := parquet.OpenFile(t, file)
+	defer func() { _ = rows.Close() }() // read to its end, or an error is reported
+	if err := columns.ForEach(rows, w.Write); err != nil {
+		return lake.DataFile{}, err
+	}
+	d, err := w.Commit()
+	return d, errors.Join(err, os.Remove(file))
+}
+
+// merge makes the flows, and the tables that go with them. Their data files get numbers above those of the present state,
+// which readers see until the new one is committed.
+func (in *ingestion) merge(ctx context.Context, ingester *ingest.Ingester) error {
+	var sources []ingest.MergeSource
+	for _, s := range in.state.Sources {
+		for _, f := range lake.FilesOf(s.Files, schema.Records) {
+			sources = append(sources, ingest.MergeSource{N: s.N, File: s.File, Records: filepath.Join(in.session.Path(), f.Path), Rows: s.Rows, AnyFlowID: s.AnyFlowID})
+		}
+	}
+	stats, err := ingester.Merge(sources)
+	if err != nil {
+		return err
+	}
+	m := Merged{Flows: stats.Flows, Merged: stats.Merged, Rejects: stats.Rejects, SyntheticStarts: stats.SyntheticStarts,
+		FirstStartNS: stats.FirstStartNS, LastStartNS: stats.LastStartNS, Reasons: stats.Reasons, Next: in.state.Merge.Next}
+	if stats.Rejects > 0 {
+		d, err := in.adopt(schema.Rejects, stats.RejectsFile, mergeRejects+m.Next)
+		if err != nil {
+			return err
+		}
+		m.Files = append(m.Files, d)
+	}
+	chunks := lake.NewFlowWriter(in.session, in.place(), m.Next, in.progress.Add)
+	defer chunks.Abandon()
+	rows := parquet.OpenFile(schema.Flows, stats.FlowsFile)
+	defer func() { _ = rows.Close() }() // read to its end, or an error is reported
+	if err := columns.ForEach(rows, chunks.Write); err != nil {
+		return err
+	}
+	flows, err := chunks.Finish()
+	if err != nil {
+		return err
+	}
+	m.Files = append(m.Files, flows...)
+	in.state.Merge = m
+	if err := in.tables(ctx); err != nil {
+		return err
+	}
+	in.state.Merge.Next += max(1, len(flows))
+	return nil
+}
+
+// mergeRejects is added to the number of the data file of the rejects of merging, since those of the sources have the
+// sources' numbers.
+const mergeRejects = 50_000
+
+// removeOthers removes the workload's data files that a state does not name; all of them if it is nil.
+func (in *ingestion) removeOthers(s *State) error {
+	keep := map[string]bool{}
+	if s != nil {
+		for _, f := range s.files() {
+			keep[f.Path] = true
+		}
+	}
+	return in.session.RemoveFiles(in.place(), func(path string) bool { return !keep[path] })
+}

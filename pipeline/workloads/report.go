@@ -1,0 +1,194 @@
+package workloads
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"parsimon/pipeline/text"
+	"parsimon/pipeline/units"
+	"parsimon/simkernel"
+	"parsimon/stages/ingest"
+	"parsimon/stages/rng"
+	"parsimon/stages/workload"
+)
+
+// Report says what a workload holds after Ingest, and what simulating it would mean.
+type Report struct {
+	Workload, Lake                  string
+	NewFiles, KnownFiles, HeldFiles int
+	DamagedFiles                    int // files whose records were damaged, and are read again if they are among the sources
+	// Rows of all sources so far = Flows + Merged + Rejects.
+	Rows, Flows, Merged, Rejects, SetAside int64
+	Reasons                                []ingest.RejectCount
+	SyntheticStarts, Bytes                 int64
+	FirstStartNS, LastStartNS              int64
+	Labels                                 []LabelCount // most bytes first
+	Links                                  []LinkForecast
+	UnreachableFlows                       int64
+	PacketHops                             int64
+	// PacketHopNS is what one takes on this machine, measured now; SimulateSeconds what all of them
+	// will take on Workers.
+	PacketHopNS, SimulateSeconds float64
+	Workers                      int
+}
+
+// LabelCount is what flows of one service and virtual network come to.
+type LabelCount struct {
+	Service, VNet string
+	Flows, Bytes  int64
+}
+
+// LinkForecast is a link's load before anything is simulated; Load is offered bytes over what the
+// link can carry in the time the workload spans.
+type LinkForecast struct {
+	LinkID, Src, Dst int32
+	SrcName, DstName string
+	Flows, Bytes     int64
+	Load             float64
+	BandwidthBps     int64
+}
+
+// finish makes the report of what the workload holds now.
+func (in *ingestion) finish(ctx context.Context) error {
+	r, m := in.report, &in.state.Merge
+	r.Workload, r.Lake, r.Workers = string(in.state.ID), in.session.Path(), in.workers
+	r.Rows, r.Rejects, r.SetAside, r.Reasons = in.state.counts()
+	r.Flows, r.Merged, r.SyntheticStarts, r.FirstStartNS, r.LastStartNS = m.Flows, m.Merged, m.SyntheticStarts, m.FirstStartNS, m.LastStartNS
+	f, err := in.forecastFlows(ctx)
+	if err != nil {
+		return err
+	}
+	r.UnreachableFlows, r.PacketHops = f.unreachable, f.packetHops
+	for _, l := range f.labels {
+		r.Labels = append(r.Labels, *l)
+		r.Bytes += l.Bytes
+	}
+	slices.SortFunc(r.Labels, func(a, b LabelCount) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Service, b.Service), cmp.Compare(a.VNet, b.VNet))
+	})
+	span := float64(r.LastStartNS - r.FirstStartNS)
+	names := map[int32]string{}
+	for _, n := range in.net.Nodes {
+		names[n.ID] = n.Name
+	}
+	for id, l := range f.links {
+		if l.Flows == 0 {
+			continue
+		}
+		link := in.net.Links[id]
+		load := 0.0 // in no time, nothing can be said
+		if span > 0 {
+			load = float64(l.Bytes) * 8e9 / span / float64(link.BandwidthBps)
+		}
+		r.Links = append(r.Links, LinkForecast{LinkID: link.ID, Src: link.Src, Dst: link.Dst, SrcName: names[link.Src], DstName: names[link.Dst],
+			Flows: l.Flows, Bytes: l.Bytes, Load: load, BandwidthBps: link.BandwidthBps})
+	}
+	slices.SortFunc(r.Links, func(a, b LinkForecast) int {
+		return cmp.Or(cmp.Compare(b.Load, a.Load), cmp.Compare(a.LinkID, b.LinkID))
+	})
+	if r.PacketHopNS, err = timeKernel(); err != nil {
+		return err
+	}
+	r.SimulateSeconds = float64(r.PacketHops) * r.PacketHopNS / 1e9 / float64(max(1, r.Workers))
+	return nil
+}
+
+// timeKernel measures what a packet-hop takes on this machine: a link at half load, 40 sources, for
+// about a tenth of a second.
+func timeKernel() (ns float64, err error) {
+	k, err := simkernel.NewKernel(simkernel.DefaultParams())
+	if err != nil {
+		return 0, err
+	}
+	c := simkernel.Case{Kind: simkernel.Behind, TargetBps: 10e9, MarkBytes: 30_000}
+	for range 40 {
+		c.SourceBps = append(c.SourceBps, 10e9)
+		c.SourceDelayNS = append(c.SourceDelayNS, 1000)
+	}
+	draw := rng.New(1, rng.Bootstrap)
+	sizes := workload.NewLogNormal(20_000, 1.5)
+	at, hops, params := int64(0), int64(0), simkernel.DefaultParams()
+	for i := range 8000 {
+		size := max(1, int64(sizes.Draw(&draw)))
+		c.Source = append(c.Source, int32(i%40))
+		c.SizeBytes = append(c.SizeBytes, size)
+		c.StartNS = append(c.StartNS, at)
+		c.PathDelayNS = append(c.PathDelayNS, 4000)
+		hops += params.Packets(size)
+		at += 32_000 // 20 KB every 32 us: 5 Gbps
+	}
+	var result simkernel.Result
+	began, runs := time.Now(), 0
+	for time.Since(began) < 100*time.Millisecond {
+		if err := k.Simulate(&c, &result); err != nil {
+			return 0, err
+		}
+		runs++
+	}
+	return float64(time.Since(began).Nanoseconds()) / float64(hops*int64(runs)), nil
+}
+
+// hottestShown is how many links the report lists, beside those that would be over 100%.
+const hottestShown = 5
+
+// Write writes the report for people.
+func (r *Report) Write(w io.Writer) error {
+	p := text.Printer{W: w}
+	p.Linef("workload %s: %d new files, %d it held already; lake %s", r.Workload, r.NewFiles, r.KnownFiles, r.Lake)
+	p.Linef("%d rows in = %d flows + %d merged + %d rejected (%d of them say themselves that they are no flows)", r.Rows, r.Flows, r.Merged, r.Rejects, r.SetAside)
+	for _, why := range r.Reasons {
+		p.Linef("  %d × %s (first: %s)", why.Rows, why.Reason, cut(why.Example, 120))
+	}
+	p.Linef("from %s to %s: %s, %s bytes", timeOf(r.FirstStartNS), timeOf(r.LastStartNS), time.Duration(r.LastStartNS-r.FirstStartNS).Round(time.Millisecond), units.Human(float64(r.Bytes)))
+	if r.SyntheticStarts > 0 {
+		p.Linef("%.1f%% of the flows have synthetic starts: the trace says less than when they began", 100*float64(r.SyntheticStarts)/float64(max(1, r.Flows)))
+	}
+	p.Linef("\n%-24s %-24s %12s %16s %8s", "service", "vnet", "flows", "bytes", "share")
+	for i, l := range r.Labels {
+		if i == 20 {
+			p.Linef("… and %d more", len(r.Labels)-i)
+			break
+		}
+		p.Linef("%-24s %-24s %12d %16d %7.2f%%", cmp.Or(l.Service, "(none)"), cmp.Or(l.VNet, "(none)"), l.Flows, l.Bytes, 100*float64(l.Bytes)/float64(max(1, r.Bytes)))
+	}
+	over := 0
+	for _, l := range r.Links {
+		if l.Load > 1 {
+			over++
+		}
+	}
+	p.Linef("\nLoad of the links before anything is simulated (%d would be over 100%%)", over)
+	p.Linef("%-8s %-44s %10s %16s %9s", "link_id", "link", "flows", "bytes", "load")
+	for i, l := range r.Links {
+		if i >= hottestShown && l.Load <= 1 || i >= 50 {
+			break
+		}
+		p.Linef("%-8d %-44s %10d %16d %8.2f%%", l.LinkID, l.SrcName+" → "+l.DstName, l.Flows, l.Bytes, 100*l.Load)
+	}
+	if r.UnreachableFlows > 0 {
+		p.Linef("%d flows have no path", r.UnreachableFlows)
+	}
+	p.Linef("\n%s packet-hops to simulate: about %s of the simulate stage with %d workers, at %.1f ns each as measured now", units.Human(float64(r.PacketHops)), time.Duration(r.SimulateSeconds*1e9).Round(time.Second/10), r.Workers, r.PacketHopNS)
+	p.Linef("\nNext:\n  parsimon run --workload %s --topology … --lake %s\n  parsimon query --lake %s --sql \"SELECT reason, count(*) FROM workload_rejects GROUP BY reason\"", r.Workload, r.Lake, r.Lake)
+	return p.Err
+}
+
+func cut(s string, n int) string {
+	r := []rune(s)
+	if len(r) > n {
+		return string(r[:n]) + "…"
+	}
+	return s
+}
+
+// timeOf writes a start as a date where it is one, else as ns.
+func timeOf(ns int64) string {
+	if ns > 1e17 {
+		return time.Unix(0, ns).UTC().Format(time.RFC3339Nano)
+	}
+	return fmt.Sprintf("%d ns", ns)
+}

@@ -1,0 +1,171 @@
+package workloads
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"parsimon/pipeline/lake"
+	"parsimon/pipeline/scenario"
+	"parsimon/schema"
+	"parsimon/stages/ingest"
+)
+
+// A State is what the lake keeps of a workload beside its tables.
+type State struct {
+	ID      lake.WorkloadID `json:"id"`
+	Setting Setting         `json:"setting"`
+	Sources []Source        `json:"sources"`
+	Merge   Merged          `json:"merge"`
+}
+
+// A Setting is everything but the sources that the flows of a workload depend on.
+type Setting struct {
+	Topology json.RawMessage `json:"topology"`
+	Mapping  string          `json:"mapping"` // digest
+	Format   string          `json:"format"`
+	Hosts    string          `json:"hosts"`
+	Labels   string          `json:"labels"`
+	Seed     uint64          `json:"seed"`
+	GapSigma float64         `json:"gap_sigma"`
+	IdleNS   int64           `json:"idle_ns"`
+}
+
+type Source struct {
+	N         int32                `json:"n"`
+	File      string               `json:"file"`
+	Digest    string               `json:"digest"`
+	Rows      int64                `json:"rows"`
+	Records   int64                `json:"records"`
+	Rejects   int64                `json:"rejects"`
+	SetAside  int64                `json:"set_aside"`
+	Reasons   []ingest.RejectCount `json:"reasons"`
+	AnyFlowID bool                 `json:"any_flow_id"`
+	Files     []lake.DataFile      `json:"files"` // of records and, if any, rejects
+}
+
+type Merged struct {
+	Flows           int64                `json:"flows"`
+	Merged          int64                `json:"merged"`
+	Rejects         int64                `json:"rejects"`
+	SyntheticStarts int64                `json:"synthetic_starts"`
+	FirstStartNS    int64                `json:"first_start_ns"`
+	LastStartNS     int64                `json:"last_start_ns"`
+	Reasons         []ingest.RejectCount `json:"reasons"`
+	Next            int                  `json:"next"` // number of the first data file of the next merge
+	Files           []lake.DataFile      `json:"files"`
+}
+
+// digests name what the flows come from, whatever the order of the files.
+func (w *State) digests() []string {
+	var list []string
+	for _, s := range w.Sources {
+		list = append(list, s.Digest)
+	}
+	slices.Sort(list)
+	return append([]string{w.Setting.id()}, list...)
+}
+
+func (s Setting) id() string {
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic("pipeline: " + err.Error()) // it is plain data
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
+}
+
+// counts are rows, flows, merged, rejects and those of them set aside: the first is the sum of the
+// next three.
+func (w *State) counts() (rows, rejects, setAside int64, reasons []ingest.RejectCount) {
+	rejects = w.Merge.Rejects
+	at := map[string]int{}
+	add := func(list []ingest.RejectCount) {
+		for _, r := range list {
+			if i, ok := at[r.Reason]; ok {
+				reasons[i].Rows += r.Rows
+				continue
+			}
+			at[r.Reason] = len(reasons)
+			reasons = append(reasons, r)
+		}
+	}
+	for _, s := range w.Sources {
+		rows += s.Rows
+		rejects += s.Rejects
+		setAside += s.SetAside
+		add(s.Reasons)
+	}
+	add(w.Merge.Reasons)
+	slices.SortStableFunc(reasons, func(a, b ingest.RejectCount) int { return int(min(1, max(-1, b.Rows-a.Rows))) })
+	return rows, rejects, setAside, reasons
+}
+
+// Read reads the state of a workload. found is false where the lake has none of that name.
+func Read(l *lake.Lake, id lake.WorkloadID) (s *State, found bool, err error) {
+	s = new(State)
+	path := lake.Place{Workload: id}.WorkloadPath()
+	found, err = l.ReadState(path, s)
+	if err == nil && found && s.ID != id {
+		err = fmt.Errorf("%s/%s is the state of workload %q, not of %s", l.Path(), path, s.ID, id)
+	}
+	return s, found, err
+}
+
+// Resolve finds an ingested workload by its id or the beginning of it (at least 4 characters), if only one has it.
+func Resolve(l *lake.Lake, name string) (*State, error) {
+	all, err := l.Workloads()
+	if err != nil {
+		return nil, err
+	}
+	var found []lake.WorkloadID
+	for _, id := range all {
+		if string(id) == name {
+			found = []lake.WorkloadID{id}
+			break
+		}
+		if len(name) >= 4 && strings.HasPrefix(string(id), name) {
+			found = append(found, id)
+		}
+	}
+	if len(found) != 1 {
+		return nil, fmt.Errorf("no workload %q in %s; it holds %v", name, l.Path(), all)
+	}
+	s, _, err := Read(l, found[0])
+	return s, err
+}
+
+// Ingested names the workload and what its flows come from.
+func (s *State) Ingested() scenario.Ingested {
+	return scenario.Ingested{ID: string(s.ID), Digests: s.digests()}
+}
+
+// FlowFiles are the verified data files of a workload's flows.
+func FlowFiles(l *lake.Lake, id lake.WorkloadID) ([]lake.DataFile, error) {
+	s, found, err := Read(l, id)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, fmt.Errorf("no workload %q in %s", id, l.Path())
+	}
+	files := lake.FilesOf(s.Merge.Files, schema.Flows)
+	for _, f := range files {
+		if err := l.Check(f); err != nil {
+			return nil, fmt.Errorf("workload %s is damaged: %w: ingest it again", id, err)
+		}
+	}
+	return files, nil
+}
+
+// files are all data files of the workload.
+func (s *State) files() []lake.DataFile {
+	files := slices.Clone(s.Merge.Files)
+	for _, source := range s.Sources {
+		files = append(files, source.Files...)
+	}
+	return files
+}
