@@ -22,7 +22,7 @@ type Block struct {
 	// Marks has bit n mod blockPackets set if packet n of the flow was marked.
 	Marks uint16
 	// Hint is what a transport goes by besides. HPCC: the share of the line's rate that the link did
-	// not let the flow have, in units of 1/slowUnit, as its sender worked it out, the mean over the
+	// not let the flow have, in units of 1/shareUnit, as its sender worked it out, the mean over the
 	// block. TIMELY, which goes by how single round trips vary: how long the block's first packet
 	// waited, in units of hintNS. (Swift is better off with means: here every packet of the block
 	// would have to make up for that one.) JoinHints makes one of those of several links.
@@ -30,8 +30,8 @@ type Block struct {
 }
 
 const (
-	slowUnit = 65_535
-	hintNS   = 16
+	shareUnit = 65_535
+	hintNS    = 16
 )
 
 // JoinHints joins a Block.Hint of two links: of two waits it is their sum, of two shares the greater.
@@ -43,7 +43,7 @@ func (t Transport) JoinHints(a, b uint16) uint16 {
 }
 
 // hint is the Block.Hint of a wait.
-func hint(waitPS int64) uint16 {
+func waitHint(waitPS int64) uint16 {
 	return uint16(min(math.MaxUint16, (waitPS/psPerNS+hintNS/2)/hintNS))
 }
 
@@ -91,8 +91,8 @@ func blockEnd(n uint32) uint32 {
 func BlockWindow(b int) int { return max(0, b-blockPackets+1) }
 
 // enter takes up what the flow's next packets meet elsewhere: the block at f.block.
-func (k *Kernel) enter(f *flow) {
-	f.turnAt = blockEnd(f.head)
+func (k *Kernel) loadBlock(f *flow) {
+	f.nextBlockAt = blockEnd(f.head)
 	if len(k.c.Feedback) > 0 {
 		b := &k.c.Feedback[f.block]
 		f.nicWaitPS = int64(b.NICWaitNS) * psPerNS
@@ -103,10 +103,10 @@ func (k *Kernel) enter(f *flow) {
 }
 
 // turn ends a block, the last packet of which has just been sent, and enters the next.
-func (k *Kernel) turn(f *flow) {
-	k.leave(f, f.turnAt-blockStart(f.turnAt-1))
+func (k *Kernel) advanceBlock(f *flow) {
+	k.recordBlock(f, f.nextBlockAt-blockStart(f.nextBlockAt-1))
 	f.block++
-	k.enter(f)
+	k.loadBlock(f)
 }
 
 func blockStart(n uint32) uint32 {
@@ -117,7 +117,7 @@ func blockStart(n uint32) uint32 {
 }
 
 // leave records the block's mean wait over so many packets.
-func (k *Kernel) leave(f *flow, packets uint32) {
+func (k *Kernel) recordBlock(f *flow, packets uint32) {
 	if len(k.r.Observed) > 0 && packets > 0 {
 		k.recordWait(f.block, f.waitPS, int64(packets))
 	}

@@ -61,34 +61,34 @@ func (b *BufferParams) validate(p *Params) error {
 // arrivals first, by the link they came over. Since the ports of a switch share state, time is not cut
 // into windows here: there is one heap of events and one goroutine.
 type BufferedNetwork struct {
-	params Params
-	buffer BufferParams
-	links  []NetLink
-	host   []bool
-	check  Network // of paths and starts: never run
-	ports  []bufferedPort
-	used   []int64 // by node: bytes of its buffer in use
-	most   []int64 // by node: the most there ever were
-	heap   eventHeap
-	alarms eventHeap // timeouts, which stand long
-	serial uint64
+	params   Params
+	buffer   BufferParams
+	links    []NetLink
+	host     []bool
+	check    Network // of paths and starts: never run
+	ports    []bufferedPort
+	used     []int64 // by node: bytes of its buffer in use
+	peak     []int64 // by node: the most there ever were
+	heap     eventHeap
+	timeouts eventHeap // timeouts, which stand long
+	serial   uint64
 
-	more     func() (*NetFlows, error)
-	pending  *NetFlows
-	next     int
-	flows    int64 // in the network
-	rows     int64
-	lastNS   int64
-	packets  []*bufferedPacket // all there are, by id
-	spare    []*bufferedPacket
-	starting *bufferedFlow   // whose start is in the heap
-	timers   []*bufferedFlow // whose timeouts are, by number
-	idle     []int32         // numbers of timers
-	slots    []*bufferedFlow // of flows whose senders are at work, for the NICs
-	unused   []int32
-	ideal    IdealPath
-	ends     []bufferedEnd // of this very moment
-	err      error
+	more        func() (*NetFlows, error)
+	pending     *NetFlows
+	next        int
+	flows       int64 // in the network
+	rows        int64
+	lastNS      int64
+	packets     []*bufferedPacket // all there are, by id
+	freePackets []*bufferedPacket
+	starting    *bufferedFlow   // whose start is in the heap
+	timers      []*bufferedFlow // whose timeouts are, by number
+	freeTimers  []int32         // numbers of timers
+	slots       []*bufferedFlow // of flows whose senders are at work, for the NICs
+	freeSlots   []int32
+	ideal       IdealPath
+	finished    []bufferedFinish // of this very moment
+	err         error
 
 	// Results are as a Network's.
 	Results NetResults
@@ -107,7 +107,7 @@ type Losses struct {
 	Timeouts  int64
 }
 
-type bufferedEnd struct {
+type bufferedFinish struct {
 	flow *bufferedFlow
 	atPS int64
 }
@@ -123,12 +123,12 @@ func NewBufferedNetwork(params Params, buffer BufferParams, links []NetLink, hos
 	}
 	n := &BufferedNetwork{
 		params: params, buffer: buffer, links: slices.Clone(links), host: slices.Clone(hosts), check: *whole, more: more,
-		ports: make([]bufferedPort, len(links)), used: make([]int64, len(hosts)), most: make([]int64, len(hosts)),
+		ports: make([]bufferedPort, len(links)), used: make([]int64, len(hosts)), peak: make([]int64, len(hosts)),
 	}
 	for l, link := range links {
 		p := &n.ports[l]
 		p.wire = newWireTime(float64(link.BandwidthBps))
-		p.lookPS = netNever
+		p.sendAtPS = netNever
 		p.isHost = hosts[link.SrcNode]
 		p.node = link.SrcNode
 		p.markBytes = params.MarkBytes(link.BandwidthBps)
@@ -145,7 +145,7 @@ func (n *BufferedNetwork) Counters(link int32) NetCounters { return n.ports[link
 func (n *BufferedNetwork) Dropped(link int32) int64 { return n.ports[link].dropped }
 
 // MostBytes is the most that the buffer of a node ever held.
-func (n *BufferedNetwork) MostBytes(node int32) int64 { return n.most[node] }
+func (n *BufferedNetwork) MostBytes(node int32) int64 { return n.peak[node] }
 
 // Run simulates all of the workload. It calls finished, if not nil, whenever a few thousand flows are in
 // n.Results, and once more at the end; Results is reset after each call. Bad rows, and errors of the
@@ -158,10 +158,10 @@ func (n *BufferedNetwork) Run(finished func(*NetResults) error) error {
 }
 
 func (n *BufferedNetwork) run(finished func(*NetResults) error) error {
-	if err := n.takeUp(); err != nil {
+	if err := n.admitNext(); err != nil {
 		return err
 	}
-	hand := func(least int) error {
+	emit := func(least int) error {
 		if finished == nil || len(n.Results.Row) < least {
 			return nil
 		}
@@ -169,28 +169,28 @@ func (n *BufferedNetwork) run(finished func(*NetResults) error) error {
 		n.Results.Reset()
 		return err
 	}
-	for len(n.heap)+len(n.alarms) > 0 {
+	for len(n.heap)+len(n.timeouts) > 0 {
 		e := n.nextEvent()
-		if len(n.ends) > 0 && e.atPS > n.ends[0].atPS {
+		if len(n.finished) > 0 && e.atPS > n.finished[0].atPS {
 			n.finish()
-			if err := hand(4096); err != nil {
+			if err := emit(4096); err != nil {
 				return err
 			}
 		}
 		switch {
-		case e.rank >= rankLook:
-			if p := &n.ports[e.port]; p.lookPS == e.atPS {
-				p.lookPS = netNever
+		case e.rank >= rankSend:
+			if p := &n.ports[e.port]; p.sendAtPS == e.atPS {
+				p.sendAtPS = netNever
 				n.send(e.port, p, e.atPS)
 			}
 		case e.rank >= rankTimeout:
 			f := n.timers[e.item]
 			n.timers[e.item] = nil
-			n.idle = append(n.idle, e.item)
+			n.freeTimers = append(n.freeTimers, e.item)
 			n.timeout(f, e.atPS)
 		case e.rank >= rankStart:
-			n.begin(n.starting, e.atPS)
-			if err := n.takeUp(); err != nil {
+			n.startFlow(n.starting, e.atPS)
+			if err := n.admitNext(); err != nil {
 				return err
 			}
 		default:
@@ -204,22 +204,22 @@ func (n *BufferedNetwork) run(finished func(*NetResults) error) error {
 	if n.flows != 0 {
 		panic("simkernel: buffered network is idle with unfinished flows")
 	}
-	return hand(1)
+	return emit(1)
 }
 
 // nextEvent takes the first of all events.
 func (n *BufferedNetwork) nextEvent() event {
-	if len(n.heap) == 0 || len(n.alarms) > 0 && n.alarms[0].before(&n.heap[0]) {
-		return n.alarms.pop()
+	if len(n.heap) == 0 || len(n.timeouts) > 0 && n.timeouts[0].before(&n.heap[0]) {
+		return n.timeouts.pop()
 	}
 	return n.heap.pop()
 }
 
 // finish answers the flows that were delivered in a moment, in the order of their rows.
 func (n *BufferedNetwork) finish() {
-	slices.SortFunc(n.ends, func(a, b bufferedEnd) int { return int(min(1, max(-1, a.flow.row-b.flow.row))) })
+	slices.SortFunc(n.finished, func(a, b bufferedFinish) int { return int(min(1, max(-1, a.flow.row-b.flow.row))) })
 	r := &n.Results
-	for _, e := range n.ends {
+	for _, e := range n.finished {
 		f := e.flow
 		r.Row = append(r.Row, f.row)
 		r.FCTNS = append(r.FCTNS, ceilNS(e.atPS-f.startPS))
@@ -230,11 +230,11 @@ func (n *BufferedNetwork) finish() {
 		}
 		r.HopEnds = append(r.HopEnds, int32(len(r.WaitNS)))
 	}
-	n.ends = n.ends[:0]
+	n.finished = n.finished[:0]
 }
 
-// takeUp reads the next flow of the workload and puts its start into the heap.
-func (n *BufferedNetwork) takeUp() error {
+// admitNext reads the next flow of the workload and puts its start into the heap.
+func (n *BufferedNetwork) admitNext() error {
 	n.check.pending, n.check.next, n.check.rows, n.check.lastNS = n.pending, n.next, n.rows, n.lastNS
 	if err := n.check.fill(); err != nil {
 		return err
@@ -303,7 +303,7 @@ type event struct {
 const (
 	rankStart   = uint64(1) << 32
 	rankTimeout = uint64(1) << 62
-	rankLook    = uint64(1) << 63
+	rankSend    = uint64(1) << 63
 )
 
 func (e *event) before(o *event) bool {
@@ -323,10 +323,10 @@ func (n *BufferedNetwork) push(e event) {
 }
 
 // look makes a port look whether it can send at a time, unless it will before.
-func (n *BufferedNetwork) look(port int32, atPS int64) {
-	if p := &n.ports[port]; atPS < p.lookPS {
-		p.lookPS = atPS
-		n.push(event{atPS: atPS, rank: rankLook, port: port})
+func (n *BufferedNetwork) scheduleSend(port int32, atPS int64) {
+	if p := &n.ports[port]; atPS < p.sendAtPS {
+		p.sendAtPS = atPS
+		n.push(event{atPS: atPS, rank: rankSend, port: port})
 	}
 }
 

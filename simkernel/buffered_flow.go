@@ -17,7 +17,7 @@ type bufferedFlow struct {
 	window  int64    // bytes
 	una     int64    // packets acknowledged
 	nxt     int64    // the next packet to send
-	most    int64    // packets that have ever been sent
+	maxSent int64    // packets that have ever been sent
 	slot    int32
 	place   int32 // at its NIC
 	done    bool
@@ -25,7 +25,7 @@ type bufferedFlow struct {
 
 	timeoutPS  int64 // of the first in a row
 	deadlinePS int64
-	ticking    bool // there is an event for it
+	timerSet   bool // there is an event for it
 
 	// The receiver.
 	expected int64 // packets it has
@@ -35,8 +35,8 @@ type bufferedFlow struct {
 	waitPS, lastPS []int64 // by hop
 }
 
-// mostBackoff bounds how often a timeout is doubled.
-const mostBackoff = 10
+// maxBackoff bounds how often a timeout is doubled.
+const maxBackoff = 10
 
 // bytes is the payload of the flow's first packets.
 func (n *BufferedNetwork) bytes(f *bufferedFlow, packets int64) int64 {
@@ -51,7 +51,7 @@ func (n *BufferedNetwork) setRate(f *bufferedFlow) {
 }
 
 // begin puts a flow to work at its host.
-func (n *BufferedNetwork) begin(f *bufferedFlow, nowPS int64) {
+func (n *BufferedNetwork) startFlow(f *bufferedFlow, nowPS int64) {
 	n.flows++
 	port := f.path[0]
 	p := &n.ports[port]
@@ -59,19 +59,19 @@ func (n *BufferedNetwork) begin(f *bufferedFlow, nowPS int64) {
 	f.sender.start(&n.params, float64(n.links[port].BandwidthBps), len(f.path))
 	n.setRate(f)
 	f.gap = p.wire
-	if k := len(n.unused); k > 0 {
-		f.slot = n.unused[k-1]
-		n.unused = n.unused[:k-1]
+	if k := len(n.freeSlots); k > 0 {
+		f.slot = n.freeSlots[k-1]
+		n.freeSlots = n.freeSlots[:k-1]
 		n.slots[f.slot] = f
 	} else {
 		f.slot = int32(len(n.slots))
 		n.slots = append(n.slots, f)
 	}
-	if c := &p.nic; c.gone > 32 && c.gone*2 > len(c.places) {
+	if c := &p.nic; c.vacated > 32 && c.vacated*2 > len(c.places) {
 		c.compact(func(slot, place int32) { n.slots[slot].place = place })
 	}
 	f.place = p.nic.add(f.slot, nowPS)
-	n.look(port, max(nowPS, p.freePS))
+	n.scheduleSend(port, max(nowPS, p.freePS))
 }
 
 // sendNext sends a packet of the flow whose turn it is, or looks again when there will be one.
@@ -80,7 +80,7 @@ func (n *BufferedNetwork) sendNext(port int32, p *bufferedPort, nowPS int64) {
 	c.choose(p.freePS)
 	if c.sendPS > nowPS {
 		if c.sendPS != netNever {
-			n.look(port, c.sendPS)
+			n.scheduleSend(port, c.sendPS)
 		}
 		return
 	}
@@ -89,21 +89,21 @@ func (n *BufferedNetwork) sendNext(port int32, p *bufferedPort, nowPS int64) {
 	k := n.newPacket()
 	payload := n.bytes(f, f.nxt+1) - n.bytes(f, f.nxt)
 	k.flow, k.number, k.wire, k.atPS, k.sentPS = f, f.nxt, payload+n.params.HeaderBytes, nowPS, nowPS
-	if f.nxt < f.most {
+	if f.nxt < f.maxSent {
 		n.Losses.Again++
 	}
 	n.Losses.Sent++
 	f.nxt++
-	f.most = max(f.most, f.nxt)
+	f.maxSent = max(f.maxSent, f.nxt)
 	if f.sender.tick(&n.params, nowPS) {
 		n.setRate(f)
 	}
-	c.after = place + 1
+	c.nextPlace = place + 1
 	c.places[place].readyPS = nowPS + f.gap.ps(k.wire)
 	if !n.open(f) {
 		c.close(int32(place))
 	}
-	if !f.ticking {
+	if !f.timerSet {
 		n.arm(f, nowPS)
 	}
 	n.passData(port, p, k, nowPS)
@@ -115,14 +115,14 @@ func (n *BufferedNetwork) open(f *bufferedFlow) bool {
 }
 
 // receive takes a data packet at its destination, and turns it into its answer; false if there is none.
-func (n *BufferedNetwork) receive(k *bufferedPacket, nowPS int64) bool {
+func (n *BufferedNetwork) receiveData(k *bufferedPacket, nowPS int64) bool {
 	f := k.flow
 	switch {
 	case k.number == f.expected:
 		f.expected++
 		n.Losses.Delivered++
 		if f.expected == f.packets {
-			n.ends = append(n.ends, bufferedEnd{f, nowPS})
+			n.finished = append(n.finished, bufferedFinish{f, nowPS})
 		}
 	case k.number < f.expected:
 		n.Losses.Discarded++
@@ -144,10 +144,10 @@ func (n *BufferedNetwork) receive(k *bufferedPacket, nowPS int64) bool {
 }
 
 // hear takes an ACK or a NACK that is home.
-func (n *BufferedNetwork) hear(port int32, p *bufferedPort, k *bufferedPacket, nowPS int64) {
+func (n *BufferedNetwork) receiveAck(port int32, p *bufferedPort, k *bufferedPacket, nowPS int64) {
 	f := k.flow
 	if f.done {
-		n.forget(k)
+		n.release(k)
 		return
 	}
 	if k.number > f.una {
@@ -160,26 +160,26 @@ func (n *BufferedNetwork) hear(port int32, p *bufferedPort, k *bufferedPacket, n
 		f.nxt = f.una
 	}
 	if f.una == f.packets {
-		n.end(p, f)
+		n.endFlow(p, f)
 	} else {
 		if f.nxt < f.packets { // later ACKs change nothing
 			changed := f.sender.tick(&n.params, nowPS)
-			h := heard{
+			h := ackInfo{
 				nowPS: nowPS, rttPS: nowPS - k.sentPS, ackedBytes: n.bytes(f, f.una), sentBytes: n.bytes(f, f.nxt),
 				marked: k.marked, links: k.links, bps: k.bps,
 			}
-			if f.sender.hear(&n.params, &h) || changed {
+			if f.sender.onAck(&n.params, &h) || changed {
 				n.setRate(f)
 			}
 		}
-		n.turn(p, f, nowPS)
-		n.look(port, max(nowPS, p.freePS))
+		n.updateOpen(p, f, nowPS)
+		n.scheduleSend(port, max(nowPS, p.freePS))
 	}
-	n.forget(k)
+	n.release(k)
 }
 
 // turn opens or closes a flow at its NIC.
-func (n *BufferedNetwork) turn(p *bufferedPort, f *bufferedFlow, nowPS int64) {
+func (n *BufferedNetwork) updateOpen(p *bufferedPort, f *bufferedFlow, nowPS int64) {
 	c := &p.nic
 	c.fresh = false
 	if open := n.open(f); open != c.isOpen(f.place) {
@@ -192,17 +192,17 @@ func (n *BufferedNetwork) turn(p *bufferedPort, f *bufferedFlow, nowPS int64) {
 }
 
 // end takes a flow from its NIC that has everything acknowledged.
-func (n *BufferedNetwork) end(p *bufferedPort, f *bufferedFlow) {
+func (n *BufferedNetwork) endFlow(p *bufferedPort, f *bufferedFlow) {
 	c := &p.nic
 	f.done = true
 	c.close(f.place)
 	c.places[f.place].slot = -1
-	c.gone++
-	if c.gone == len(c.places) {
-		c.places, c.open, c.after, c.gone = c.places[:0], c.open[:0], 0, 0
+	c.vacated++
+	if c.vacated == len(c.places) {
+		c.places, c.open, c.nextPlace, c.vacated = c.places[:0], c.open[:0], 0, 0
 	}
 	n.slots[f.slot] = nil
-	n.unused = append(n.unused, f.slot)
+	n.freeSlots = append(n.freeSlots, f.slot)
 	f.sender = nil
 	n.flows--
 }
@@ -210,39 +210,39 @@ func (n *BufferedNetwork) end(p *bufferedPort, f *bufferedFlow) {
 // arm sets the flow's timer.
 func (n *BufferedNetwork) arm(f *bufferedFlow, nowPS int64) {
 	f.deadlinePS = nowPS + min(f.timeoutPS, netHorizonPS/4>>f.backoff)<<f.backoff
-	n.tick(f)
+	n.scheduleTimeout(f)
 }
 
 // tick puts the flow's timer into the heap.
-func (n *BufferedNetwork) tick(f *bufferedFlow) {
-	f.ticking = true
+func (n *BufferedNetwork) scheduleTimeout(f *bufferedFlow) {
+	f.timerSet = true
 	item := int32(len(n.timers))
-	if k := len(n.idle); k > 0 {
-		item = n.idle[k-1]
-		n.idle = n.idle[:k-1]
+	if k := len(n.freeTimers); k > 0 {
+		item = n.freeTimers[k-1]
+		n.freeTimers = n.freeTimers[:k-1]
 		n.timers[item] = f
 	} else {
 		n.timers = append(n.timers, f)
 	}
-	n.alarms.push(event{atPS: f.deadlinePS, rank: rankTimeout + uint64(f.row), item: item})
+	n.timeouts.push(event{atPS: f.deadlinePS, rank: rankTimeout + uint64(f.row), item: item})
 }
 
-// timeout is the flow's timer: where nothing new was heard for so long, the sender goes back to the
+// timeout is the flow's timer: where nothing new was ackInfo for so long, the sender goes back to the
 // first packet that has not been acknowledged.
 func (n *BufferedNetwork) timeout(f *bufferedFlow, nowPS int64) {
-	f.ticking = false
+	f.timerSet = false
 	switch {
 	case f.done:
 	case nowPS < f.deadlinePS:
-		n.tick(f)
+		n.scheduleTimeout(f)
 	case f.nxt == f.una: // nothing is out: the next packet sets it again
 	default:
 		n.Losses.Timeouts++
 		f.nxt = f.una
-		f.backoff = min(f.backoff+1, mostBackoff)
+		f.backoff = min(f.backoff+1, maxBackoff)
 		n.arm(f, nowPS)
 		p := &n.ports[f.path[0]]
-		n.turn(p, f, nowPS)
-		n.look(f.path[0], max(nowPS, p.freePS))
+		n.updateOpen(p, f, nowPS)
+		n.scheduleSend(f.path[0], max(nowPS, p.freePS))
 	}
 }

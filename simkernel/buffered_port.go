@@ -2,11 +2,11 @@ package simkernel
 
 // A bufferedPort is the sending end of one link.
 type bufferedPort struct {
-	isHost bool
-	node   int32
-	wire   wireTime
-	freePS int64 // the wire is free from then on
-	lookPS int64 // when it looks next whether it can send; netNever: it need not
+	isHost   bool
+	node     int32
+	wire     wireTime
+	freePS   int64 // the wire is free from then on
+	sendAtPS int64 // when it looks next whether it can send; netNever: it need not
 
 	acks, data bufferedQueue
 	queueBytes int64  // on the wire, of what stands in data
@@ -62,9 +62,9 @@ type bufferedPacket struct {
 }
 
 func (n *BufferedNetwork) newPacket() *bufferedPacket {
-	if k := len(n.spare); k > 0 {
-		p := n.spare[k-1]
-		n.spare = n.spare[:k-1]
+	if k := len(n.freePackets); k > 0 {
+		p := n.freePackets[k-1]
+		n.freePackets = n.freePackets[:k-1]
 		*p = bufferedPacket{id: p.id, links: p.links[:0], bps: p.bps[:0]}
 		return p
 	}
@@ -73,9 +73,9 @@ func (n *BufferedNetwork) newPacket() *bufferedPacket {
 	return p
 }
 
-func (n *BufferedNetwork) forget(k *bufferedPacket) {
+func (n *BufferedNetwork) release(k *bufferedPacket) {
 	k.flow = nil
-	n.spare = append(n.spare, k)
+	n.freePackets = append(n.freePackets, k)
 }
 
 // arrive takes a packet that is at a port's node.
@@ -83,12 +83,12 @@ func (n *BufferedNetwork) arrive(port int32, k *bufferedPacket, nowPS int64) {
 	p := &n.ports[port]
 	k.atPS = nowPS
 	if k.ack && k.hop < 0 {
-		n.hear(port, p, k, nowPS)
+		n.receiveAck(port, p, k, nowPS)
 		return
 	}
 	if !k.ack && k.hop == len(k.flow.path) {
-		if !n.receive(k, nowPS) {
-			n.forget(k)
+		if !n.receiveData(k, nowPS) {
+			n.release(k)
 			return
 		}
 	}
@@ -102,30 +102,30 @@ func (n *BufferedNetwork) arrive(port int32, k *bufferedPacket, nowPS int64) {
 		if !n.admits(p, k.wire) {
 			p.dropped++
 			n.Losses.Dropped++
-			n.forget(k)
+			n.release(k)
 			return
 		}
 		p.data.put(k)
 		p.queueBytes += k.wire
 		p.dataBytes += k.wire
 		n.used[p.node] += k.wire
-		n.most[p.node] = max(n.most[p.node], n.used[p.node])
+		n.peak[p.node] = max(n.peak[p.node], n.used[p.node])
 	}
-	n.look(port, max(nowPS, p.freePS))
+	n.scheduleSend(port, max(nowPS, p.freePS))
 }
 
 // send sends what a port has to send now, if anything.
 func (n *BufferedNetwork) send(port int32, p *bufferedPort, nowPS int64) {
 	switch {
 	case p.freePS > nowPS:
-		n.look(port, p.freePS)
+		n.scheduleSend(port, p.freePS)
 	case !p.acks.empty():
 		n.passACK(port, p, p.acks.take(), nowPS)
 	case p.isHost:
 		n.sendNext(port, p, nowPS)
 	case !p.data.empty():
 		k := p.data.take()
-		left := n.leaves(p, k, nowPS)
+		left := n.bytesBehind(p, k, nowPS)
 		if k.ack {
 			n.passACK(port, p, k, nowPS)
 			return
@@ -149,9 +149,9 @@ func (n *BufferedNetwork) send(port int32, p *bufferedPort, nowPS int64) {
 	}
 }
 
-// leaves answers how many bytes a packet, just taken off the queue, leaves behind: those of packets
+// bytesBehind answers how many bytes a packet, just taken off the queue, bytesBehind behind: those of packets
 // that came before this very moment.
-func (n *BufferedNetwork) leaves(p *bufferedPort, k *bufferedPacket, nowPS int64) int64 {
+func (n *BufferedNetwork) bytesBehind(p *bufferedPort, k *bufferedPacket, nowPS int64) int64 {
 	p.queueBytes -= k.wire
 	left := p.queueBytes
 	for i := len(p.data.items) - 1; i >= p.data.head && p.data.items[i].atPS == nowPS; i-- {
@@ -192,7 +192,7 @@ func (n *BufferedNetwork) transmit(port, to int32, p *bufferedPort, k *bufferedP
 	p.sentBytes += wireBytes
 	p.freePS = nowPS + p.wire.ps(wireBytes)
 	if !p.acks.empty() || !p.data.empty() || p.isHost {
-		n.look(port, p.freePS)
+		n.scheduleSend(port, p.freePS)
 	}
 	n.push(event{atPS: p.freePS + n.links[port].DelayNS*psPerNS, rank: uint64(port), port: to, item: k.id})
 }

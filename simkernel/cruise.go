@@ -46,7 +46,7 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 		f.left = left
 		place := f.head & f.mask
 		entry := f.base + place
-		back := ack{departPS + f.ackPS, f.noting}
+		back := ack{departPS + f.ackPS, f.endsWindow}
 		if blocks {
 			marked := int64(f.marks>>(place%blockPackets)) & ackMarked
 			back = ack{back.at + f.downstreamPS, back.flags | marked | f.downstreamPS<<ackShift}
@@ -55,11 +55,11 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 			f.waitPS += startPS - alonePS
 		}
 		acks[entry] = back
-		f.noting = 0
+		f.endsWindow = 0
 		log[t.arrived&t.logMask] = logEntry{startPS, t.bytes, entry, f.block}
 		f.head++
-		if blocks && f.head == f.turnAt {
-			k.turn(f)
+		if blocks && f.head == f.nextBlockAt {
+			k.advanceBlock(f)
 		}
 		t.arrived++
 		t.bytes += wire
@@ -73,7 +73,7 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 		ready := s.sendPS + f.gapPS
 		out := int64(f.head - f.tail)
 		a := &acks[f.base+f.tail&f.mask]
-		ready = max(ready, a.at&((f.most-1-out)>>63)) // if the window is closed, not before that ACK
+		ready = max(ready, a.at&((f.windowPackets-1-out)>>63)) // if the window is closed, not before that ACK
 		f.readyPS = ready
 		at, upstreamPS := ready, int64(0)
 		if blocks {
@@ -87,9 +87,9 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 				f.tail++
 				out--
 				if flags := a.flags & ackFlags; flags != 0 {
-					k.heed(f, flags)
+					k.onAckEmbedded(f, flags)
 				}
-				if out >= f.most || out != 0 && acks[f.base+f.tail&f.mask].at <= at {
+				if out >= f.windowPackets || out != 0 && acks[f.base+f.tail&f.mask].at <= at {
 					plain = false
 				}
 			}
@@ -106,7 +106,7 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 		}
 		s.sendPS = at
 		s.fed = false
-		s.plain = left > full && f.head-f.tail <= f.mask && (f.noting == 0 || p.back-p.front != 1)
+		s.plain = left > full && f.head-f.tail <= f.mask && (f.endsWindow == 0 || p.back-p.front != 1)
 
 		key := arrival<<(p.bits&63) | int64(s.row)
 		i := p.back

@@ -59,7 +59,7 @@ func timerOK(ns int64) bool { return ns >= 1000 && ns <= 1e12 }
 //
 // The timers are no events: tick does at once what they would have done by a moment. Nothing can
 // tell, since the rate is only looked at when the flow hears or sends, after tick. A flow that has
-// heard nothing for long costs no more than the ticks until its rate stands still.
+// ackInfo nothing for long costs no more than the ticks until its rate stands still.
 type dcqcn struct {
 	rateBps, lineBps, targetBps float64
 	alpha                       float64
@@ -84,7 +84,7 @@ func (d *dcqcn) rate() (rateBps, lineBps float64) { return d.rateBps, d.lineBps 
 
 func (d *dcqcn) nextTick() int64 { return d.firstPS }
 
-func (d *dcqcn) hear(p *Params, h *heard) (rateChanged bool) {
+func (d *dcqcn) onAck(p *Params, h *ackInfo) (rateChanged bool) {
 	if !h.marked {
 		return false
 	}

@@ -3,17 +3,17 @@ package simkernel
 // dctcp is the sender of one flow: DCTCP as a rate-based NIC runs it (Alizadeh et al., SIGCOMM'10,
 // with the rate in the window's place, as in the paper's ns-3). It is the whole transport; the
 // simulators around it own packets, pacing and queues, and call it as a sender wants it (transport.go).
-// onACK is hear without what DCTCP does not need; it may be kept from ACKs that are neither marked
-// nor beyond noted.
+// update is hear without what DCTCP does not need; it may be kept from ACKs that are neither marked
+// nor beyond windowEnd.
 type dctcp struct {
-	rateBps float64 // in [min(MinRateBps, lineBps), lineBps]
-	lineBps float64
-	alpha   float64 // smoothed share of marked packets, 1 at first
-	noted   int64   // snd_nxt noted at the end of the last window; an ACK beyond it ends the next
-	cutEnd  int64   // snd_nxt at the last cut: no other cut until an ACK is beyond it
-	marked  int64   // marked ACKs since the last update of alpha
-	batch   int64   // packets of the window that noted ends
-	cut     bool    // between a cut and the ACK beyond cutEnd
+	rateBps   float64 // in [min(MinRateBps, lineBps), lineBps]
+	lineBps   float64
+	alpha     float64 // smoothed share of marked packets, 1 at first
+	windowEnd int64   // snd_nxt windowEnd at the end of the last window; an ACK beyond it ends the next
+	cutEnd    int64   // snd_nxt at the last cut: no other cut until an ACK is beyond it
+	marked    int64   // marked ACKs since the last update of alpha
+	batch     int64   // packets of the window that windowEnd ends
+	cut       bool    // between a cut and the ACK beyond cutEnd
 }
 
 // start puts the sender at line rate.
@@ -21,8 +21,8 @@ func (d *dctcp) start(_ *Params, lineBps float64, _ int) {
 	*d = dctcp{rateBps: lineBps, lineBps: lineBps, alpha: 1}
 }
 
-func (d *dctcp) hear(p *Params, h *heard) bool {
-	return d.onACK(p, h.ackedBytes, h.sentBytes, h.marked)
+func (d *dctcp) onAck(p *Params, h *ackInfo) bool {
+	return d.update(p, h.ackedBytes, h.sentBytes, h.marked)
 }
 
 func (d *dctcp) tick(*Params, int64) bool { return false }
@@ -31,22 +31,22 @@ func (d *dctcp) nextTick() int64 { return never }
 
 func (d *dctcp) rate() (rateBps, lineBps float64) { return d.rateBps, d.lineBps }
 
-// onACK takes one ACK.
-func (d *dctcp) onACK(p *Params, ackedBytes, sentBytes int64, marked bool) (rateChanged bool) {
+// update takes one ACK.
+func (d *dctcp) update(p *Params, ackedBytes, sentBytes int64, marked bool) (rateChanged bool) {
 	if marked {
 		d.marked++
 	}
-	windowEnds := ackedBytes > d.noted
+	windowEnds := ackedBytes > d.windowEnd
 	if windowEnds {
 		batchBytes := sentBytes // the first window counts what was acknowledged too, as ns-3's does
-		if d.noted != 0 {
+		if d.windowEnd != 0 {
 			share := min(1, float64(d.marked)/float64(d.batch))
 			// The conversions keep compilers from fusing the products: same bits on every machine.
 			d.alpha = float64((1-p.Gain)*d.alpha) + float64(p.Gain*share)
 			d.marked = 0
 			batchBytes -= ackedBytes
 		}
-		d.noted = sentBytes
+		d.windowEnd = sentBytes
 		d.batch = batchBytes/p.PayloadBytes + 1
 	}
 	if d.cut && ackedBytes > d.cutEnd {

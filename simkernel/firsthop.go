@@ -4,10 +4,10 @@ import "math"
 
 // serve simulates a first hop. The host is the only queue, and marks nothing: unless packets were
 // marked elsewhere every rate stays at line rate. An ACK's time is known when its packet leaves.
-func (k *Kernel) serve() {
-	nothingTold := len(k.c.Feedback) == 0 && (!k.blocks || k.params.Transport == DCTCP) // others record more than holds
-	if nothingTold && k.windowNeverBinds() {
-		k.serveRounds()
+func (k *Kernel) runFirstHop() {
+	noFeedback := len(k.c.Feedback) == 0 && (!k.blocks || k.params.Transport == DCTCP) // others record more than holds
+	if noFeedback && k.windowNeverBinds() {
+		k.runRounds()
 		return
 	}
 	s := &k.sources[0]
@@ -42,26 +42,26 @@ func (k *Kernel) serve() {
 			k.growRing(f)
 		}
 		if k.params.Transport != DCTCP {
-			k.sends(f, at)
+			k.onSend(f, at)
 		}
 		place := f.head & f.mask
 		downstreamPS := f.downstreamPS
 		marked := int64(f.marks>>(place%blockPackets)) & ackMarked
-		k.acks[f.base+place] = ack{leavePS + f.ackPS + downstreamPS, f.noting | marked}
+		k.acks[f.base+place] = ack{leavePS + f.ackPS + downstreamPS, f.endsWindow | marked}
 		f.waitPS += at - max(f.alonePS, f.openPS)
-		f.noting = 0
+		f.endsWindow = 0
 		s.freePS = leavePS
 		f.readyPS = at + f.gapPS
 		f.alonePS = f.readyPS
 		s.next = f.nextSlot
 		s.served = f.row
 		f.head++
-		if f.head == f.turnAt && k.blocks && f.left > 0 {
-			k.turn(f)
+		if f.head == f.nextBlockAt && k.blocks && f.left > 0 {
+			k.advanceBlock(f)
 		}
 		if f.left == 0 {
 			k.finish(s, slot, leavePS+downstreamPS, 0)
-			k.spend(slot, 0)
+			k.retire(slot, 0)
 		}
 	}
 }
@@ -105,7 +105,7 @@ func (k *Kernel) windowNeverBinds() bool {
 }
 
 // A turn is a flow of a first hop whose window never binds: all there is to know of it.
-type turn struct {
+type hostFlow struct {
 	row  int32
 	left int64 // payload
 
@@ -118,7 +118,7 @@ type turn struct {
 }
 
 // holds takes up that the next packets of a flow leave at full packets' distance times flows, from startPS on.
-func (k *Kernel) holds(f *turn, packets, startPS, fullPS, flows int64) {
+func (k *Kernel) addWaits(f *hostFlow, packets, startPS, fullPS, flows int64) {
 	if !k.blocks {
 		return
 	}
@@ -132,93 +132,93 @@ func (k *Kernel) holds(f *turn, packets, startPS, fullPS, flows int64) {
 		f.sent += uint32(n)
 		packets -= n
 		if f.sent == end {
-			k.endBlock(f)
+			k.recordHostBlock(f)
 		}
 	}
 }
 
-// endBlock records the mean hold of the block of the flow's packets up to its last.
-func (k *Kernel) endBlock(f *turn) {
+// recordHostBlock records the mean hold of the block of the flow's packets up to its last.
+func (k *Kernel) recordHostBlock(f *hostFlow) {
 	k.recordWait(f.block, f.waitPS, int64(f.sent-blockStart(f.sent-1)))
 	f.block++
 	f.waitPS = 0
 }
 
 // inBlock says whether the flow has sent a part of a block.
-func (f *turn) inBlock() bool { return f.sent > blockPackets && f.sent&(blockPackets-1) != 0 }
+func (f *hostFlow) inBlock() bool { return f.sent > blockPackets && f.sent&(blockPackets-1) != 0 }
 
-// serveRounds simulates a first hop where no window binds: the host serves its flows in turn, back
+// runRounds simulates a first hop where no window binds: the host serves its flows in turn, back
 // to back. Whole rounds between two interactions (a flow starts, or sends its last packet) are one
 // step.
-func (k *Kernel) serveRounds() {
+func (k *Kernel) runRounds() {
 	c := k.c
 	wire := k.sources[0].wire
 	payload, header := k.params.PayloadBytes, k.params.HeaderBytes
 	fullPS := wire.ps(payload + header)
-	turns := k.turns[:0] // by row
-	at := 0              // whose turn it is; len(turns) if the next new flow's, or else the first's
+	hostFlows := k.hostFlows[:0] // by row
+	at := 0                      // whose turn it is; len(hostFlows) if the next new flow's, or else the first's
 	free := int64(0)
 	steps := 0 // packets until the next try to take whole rounds
 	for {
-		if len(turns) == 0 {
+		if len(hostFlows) == 0 {
 			if k.nextPS == unbounded {
 				break
 			}
 			free = max(free, k.nextPS)
 		}
 		for k.nextPS <= free {
-			turns = append(turns, turn{row: int32(k.nextRow), left: c.SizeBytes[k.nextRow], alonePS: k.nextPS, block: k.nextBlock})
+			hostFlows = append(hostFlows, hostFlow{row: int32(k.nextRow), left: c.SizeBytes[k.nextRow], alonePS: k.nextPS, block: k.nextBlock})
 			k.advanceStart()
 			steps = 0
 		}
-		if at >= len(turns) {
+		if at >= len(hostFlows) {
 			at = 0
 		}
-		n := int64(len(turns))
+		n := int64(len(hostFlows))
 		if steps == 0 {
-			steps = len(turns)
+			steps = len(hostFlows)
 			least := int64(math.MaxInt64)
-			for i := range turns {
-				least = min(least, turns[i].left)
+			for i := range hostFlows {
+				least = min(least, hostFlows[i].left)
 			}
 			// Every packet of the rounds is whole and not the last, starts before the next flow does,
 			// and leaves before the horizon.
 			packets := (min(k.nextPS, horizonPS-fullPS) - free + fullPS - 1) / fullPS
 			if rounds := min((least-1)/payload, packets/n); rounds > 0 {
 				k.countFirstHop(free, rounds*n, payload+header, rounds*n*fullPS)
-				for i := range turns {
-					turns[i].left -= rounds * payload
+				for i := range hostFlows {
+					hostFlows[i].left -= rounds * payload
 					place := (int64(i-at) + n) % n
-					k.holds(&turns[i], rounds, free+place*fullPS, fullPS, n)
+					k.addWaits(&hostFlows[i], rounds, free+place*fullPS, fullPS, n)
 				}
 				free += rounds * n * fullPS
 				if at == 0 {
-					at = len(turns)
+					at = len(hostFlows)
 				}
 				continue
 			}
 		}
 		steps--
-		f := &turns[at]
+		f := &hostFlows[at]
 		size := min(payload, f.left)
 		leave := free + wire.ps(size+header)
 		if leave > horizonPS {
 			break
 		}
 		k.countFirstHop(free, 1, size+header, leave-free)
-		k.holds(f, 1, free, fullPS, 1)
+		k.addWaits(f, 1, free, fullPS, 1)
 		free = leave
 		at++
 		if f.left -= size; f.left == 0 {
 			at--
 			row := f.row
 			if f.inBlock() {
-				k.endBlock(f)
+				k.recordHostBlock(f)
 			}
 			k.record(row, leave+c.PathDelayNS[row]*psPerNS, 0)
-			turns = append(turns[:at], turns[at+1:]...)
+			hostFlows = append(hostFlows[:at], hostFlows[at+1:]...)
 			steps = 0
 		}
 	}
-	k.turns = turns
+	k.hostFlows = hostFlows
 }

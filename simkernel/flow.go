@@ -12,17 +12,17 @@ import "math/bits"
 // taken when the host next wants to know whether it may send. Most ACKs only open the window; those
 // that say more are flagged.
 type flow struct {
-	readyPS int64  // the flow cannot send before
-	ackPS   int64  // from a packet's departure from the target to its ACK at the host
-	left    int64  // payload still to send
-	most    int64  // packets: with so many out the window is closed
-	gapPS   int64  // pacing: from a full packet's start to the next packet's
-	reachPS int64  // from a full packet's start at the host to its arrival at the target
-	base    uint32 // the ring is acks[base : base+mask+1]
-	mask    uint32
-	head    uint32 // number of the next packet, modulo 2^32
-	tail    uint32 // number of the first packet whose ACK has not been taken
-	noting  int64  // ackNoted if the ACK of the next packet ends a window
+	readyPS       int64  // the flow cannot send before
+	ackPS         int64  // from a packet's departure from the target to its ACK at the host
+	left          int64  // payload still to send
+	windowPackets int64  // packets: with so many out the window is closed
+	gapPS         int64  // pacing: from a full packet's start to the next packet's
+	reachPS       int64  // from a full packet's start at the host to its arrival at the target
+	base          uint32 // the ring is acks[base : base+mask+1]
+	mask          uint32
+	head          uint32 // number of the next packet, modulo 2^32
+	tail          uint32 // number of the first packet whose ACK has not been taken
+	endsWindow    int64  // ackEndsWindow if the ACK of the next packet ends a window
 
 	row      int32
 	nextSlot int32
@@ -36,13 +36,13 @@ type flow struct {
 	waitPS       int64  // sum of the waits of the block's packets here, for others' packets
 	alonePS      int64  // when the target would have sent the flow's packets so far, had it been alone there; FirstHop: when pacing lets it send
 	openPS       int64  // FirstHop: when the window last opened; Behind: when the packet leaves the feeder
-	turnAt       uint32 // the number of the first packet of the next block
+	nextBlockAt  uint32 // the number of the first packet of the next block
 	block        uint32 // the block, an index of Case.Elsewhere and Result.Here
 	marks        uint16 // the block's marks elsewhere
 	slot         int32  // its own
 	markKey      uint64 // DCQCN: of its draws
 	tickPS       int64  // an ACK from then on is told to the sender in any case
-	heardPS      int64  // when the last ACK taken was back
+	lastAckPS    int64  // when the last ACK taken was back
 	firstBlock   uint32
 	_            [2]byte // to 256: see source
 }
@@ -55,15 +55,15 @@ type ack struct {
 }
 
 const (
-	ackMarked = 1 // the packet was marked
-	ackNoted  = 2 // the first packet beyond the noted snd_nxt: its ACK ends a window
-	ackFlags  = ackMarked | ackNoted
-	ackShift  = 2
+	ackMarked     = 1 // the packet was marked
+	ackEndsWindow = 2 // the first packet beyond the noted snd_nxt: its ACK ends a window
+	ackFlags      = ackMarked | ackEndsWindow
+	ackShift      = 2
 )
 
-// A spentSlot is the slot of a flow that has sent everything. Its last packet, and so its ring, can
+// A retiredSlot is the slot of a flow that has sent everything. Its last packet, and so its ring, can
 // be marked until that packet's service starts.
-type spentSlot struct {
+type retiredSlot struct {
 	slot    int32
 	startPS int64
 }
@@ -77,20 +77,20 @@ func (k *Kernel) start(s *source, startPS int64) {
 	pathPS := c.PathDelayNS[row] * psPerNS
 	base, mask := f.base, f.mask
 	*f = flow{
-		readyPS: startPS,
-		downPS:  pathPS - s.delayPS,
-		ackPS:   2*pathPS - s.delayPS + k.returnPS(row),
-		left:    c.SizeBytes[row],
-		reachPS: s.wire.ps(k.params.PayloadBytes+k.params.HeaderBytes) + s.delayPS,
-		base:    base,
-		mask:    mask,
-		noting:  ackNoted,
-		row:     int32(row),
+		readyPS:    startPS,
+		downPS:     pathPS - s.delayPS,
+		ackPS:      2*pathPS - s.delayPS + k.returnPS(row),
+		left:       c.SizeBytes[row],
+		reachPS:    s.wire.ps(k.params.PayloadBytes+k.params.HeaderBytes) + s.delayPS,
+		base:       base,
+		mask:       mask,
+		endsWindow: ackEndsWindow,
+		row:        int32(row),
 	}
 	f.alonePS, f.openPS = startPS, startPS
 	f.block, f.firstBlock = k.nextBlock, k.nextBlock
-	k.enter(f)
-	k.enlist(f, slot, float64(c.SourceBps[s.row]))
+	k.loadBlock(f)
+	k.startSender(f, slot, float64(c.SourceBps[s.row]))
 	s.add(k.flows, slot)
 
 	k.advanceStart()
@@ -125,7 +125,7 @@ func (k *Kernel) advanceStart() {
 func (k *Kernel) ready(f *flow, free, now int64) (at int64, known bool) {
 	at = max(free, f.readyPS+f.nicWaitPS)
 	decided := now + f.ackPS
-	if k.blind {
+	if k.delayBased {
 		decided = never
 	}
 	for {
@@ -138,21 +138,21 @@ func (k *Kernel) ready(f *flow, free, now int64) (at int64, known bool) {
 				f.readyPS = at - f.nicWaitPS
 				return at, false
 			}
-			if int64(f.head-f.tail) >= f.most {
+			if int64(f.head-f.tail) >= f.windowPackets {
 				f.openPS = max(f.openPS, a.at)
 				at = max(at, a.at+f.nicWaitPS)
 			}
 			f.tail++
-			f.heardPS = max(f.heardPS, a.at)
-			if flags := a.flags & ackFlags; flags != 0 || f.heardPS >= f.tickPS {
+			f.lastAckPS = max(f.lastAckPS, a.at)
+			if flags := a.flags & ackFlags; flags != 0 || f.lastAckPS >= f.tickPS {
 				if k.params.Transport == DCTCP {
-					k.heed(f, flags)
+					k.onAckEmbedded(f, flags)
 				} else {
-					k.tell(f, flags)
+					k.onAckExternal(f, flags)
 				}
 			}
 		}
-		if int64(f.head-f.tail) < f.most {
+		if int64(f.head-f.tail) < f.windowPackets {
 			f.readyPS = at - f.nicWaitPS
 			return at, true
 		}
@@ -161,16 +161,16 @@ func (k *Kernel) ready(f *flow, free, now int64) (at int64, known bool) {
 	}
 }
 
-// heed tells the sender of the ACK taken last, which ends a window or carries a mark. Others would
+// onAckEmbedded tells the sender of the ACK taken last, which ends a window or carries a mark. Others would
 // change nothing: the end of a cut is looked at only together with a mark or the end of a window.
-func (k *Kernel) heed(f *flow, flags int64) {
+func (k *Kernel) onAckEmbedded(f *flow, flags int64) {
 	sent := k.sent(f)
 	acked := sent - int64(f.head-f.tail)*k.params.PayloadBytes
-	if f.dctcp.onACK(&k.params, acked, sent, flags&ackMarked != 0) {
+	if f.dctcp.update(&k.params, acked, sent, flags&ackMarked != 0) {
 		k.setRate(f)
 	}
-	if flags&ackNoted != 0 {
-		f.noting = ackNoted
+	if flags&ackEndsWindow != 0 {
+		f.endsWindow = ackEndsWindow
 	}
 }
 
@@ -180,7 +180,7 @@ func (k *Kernel) sent(f *flow) int64 { return k.c.SizeBytes[f.row] - f.left }
 // setRate takes over the sender's rate.
 func (k *Kernel) setRate(f *flow) {
 	f.gapPS = newWireTime(f.dctcp.rateBps).ps(k.params.PayloadBytes + k.params.HeaderBytes)
-	f.most = k.params.Packets(f.dctcp.window(&k.params))
+	f.windowPackets = k.params.Packets(f.dctcp.window(&k.params))
 }
 
 // growRing doubles the flow's ring, at the end of acks, and lets the target's log know.
@@ -211,12 +211,12 @@ func (k *Kernel) growRing(f *flow) {
 
 // slot returns a slot for a flow that starts now.
 func (k *Kernel) slot(now int64) int32 {
-	for k.spentAt < len(k.spent) && k.spent[k.spentAt].startPS <= now {
-		k.free = append(k.free, k.spent[k.spentAt].slot)
-		k.spentAt++
+	for k.retiredAt < len(k.retired) && k.retired[k.retiredAt].startPS <= now {
+		k.free = append(k.free, k.retired[k.retiredAt].slot)
+		k.retiredAt++
 	}
-	if k.spentAt == len(k.spent) {
-		k.spent, k.spentAt = k.spent[:0], 0
+	if k.retiredAt == len(k.retired) {
+		k.retired, k.retiredAt = k.retired[:0], 0
 	}
 	if n := len(k.free); n > 0 {
 		slot := k.free[n-1]
@@ -235,13 +235,13 @@ func (k *Kernel) slot(now int64) int32 {
 }
 
 // spend gives back the slot of a flow whose last packet is in service from startPS on.
-func (k *Kernel) spend(slot int32, startPS int64) {
-	k.spent = append(k.spent, spentSlot{slot, startPS})
+func (k *Kernel) retire(slot int32, startPS int64) {
+	k.retired = append(k.retired, retiredSlot{slot, startPS})
 }
 
-// freeAll gives back all slots, the least on top.
-func (k *Kernel) freeAll() {
-	k.spent, k.spentAt = k.spent[:0], 0
+// freeSlots gives back all slots, the least on top.
+func (k *Kernel) freeSlots() {
+	k.retired, k.retiredAt = k.retired[:0], 0
 	k.free = k.free[:0]
 	for i := len(k.flows) - 1; i >= 0; i-- {
 		k.free = append(k.free, int32(i))

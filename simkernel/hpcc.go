@@ -42,15 +42,15 @@ type telemetry struct {
 // the busiest link once a round trip; every ACK in between sets the rate from it.
 //
 // A link case knows the telemetry of its own link only. What the other links would let the flow send
-// is then heard from elsewhere, as a rate, which bounds it: a rate that was found with its link's
+// is then ackInfo from elsewhere, as a rate, which bounds it: a rate that was found with its link's
 // queue at hand, and not utilisations to find it from, which would answer to no queue here.
 type hpcc struct {
 	rateBps, lineBps float64
 	refBps           float64     // the rate of W^c
-	ownBps           float64     // what the links heard of would have let it be
+	ownBps           float64     // what the links ackInfo of would have let it be
 	use              float64     // U: smoothed utilisation; 1 at first, as in the authors' simulator (the paper leaves it open)
 	last             []telemetry // by link, of the last ACK
-	noted            int64       // lastUpdateSeq
+	windowEnd        int64       // lastUpdateSeq
 	stage            int64
 }
 
@@ -64,13 +64,13 @@ func (d *hpcc) nextTick() int64 { return 0 }
 
 func (d *hpcc) rate() (rateBps, lineBps float64) { return d.rateBps, d.lineBps }
 
-func (d *hpcc) hear(p *Params, h *heard) (rateChanged bool) {
-	first := d.noted == 0
+func (d *hpcc) onAck(p *Params, h *ackInfo) (rateChanged bool) {
+	first := d.windowEnd == 0
 	known := d.measure(p, h)
 	d.last = append(d.last[:0], h.links...)
-	update := h.ackedBytes > d.noted
+	update := h.ackedBytes > d.windowEnd
 	if update {
-		d.noted = h.sentBytes
+		d.windowEnd = h.sentBytes
 	}
 	if first {
 		return false
@@ -104,7 +104,7 @@ func (d *hpcc) compute(p *Params, update bool) {
 
 // measure is the paper's MeasureInflight: it updates U by the ACK's telemetry, of each link the queue,
 // in round trips, and the rate at which it sent since the last ACK. It answers false if there is none.
-func (d *hpcc) measure(p *Params, h *heard) (known bool) {
+func (d *hpcc) measure(p *Params, h *ackInfo) (known bool) {
 	roundPS := float64(p.HPCC.BaseRTTNS * psPerNS)
 	use, tauPS := -1.0, 0.0
 	for i := range min(len(d.last), len(h.links)) {
@@ -127,5 +127,5 @@ func (d *hpcc) measure(p *Params, h *heard) (known bool) {
 	return true
 }
 
-// slowed is the share of the line's rate that the links heard of do not let the flow have.
-func (d *hpcc) slowed() float64 { return 1 - d.ownBps/d.lineBps }
+// slowed is the share of the line's rate that the links ackInfo of do not let the flow have.
+func (d *hpcc) reduction() float64 { return 1 - d.ownBps/d.lineBps }

@@ -49,26 +49,26 @@ type Kernel struct {
 	blocks    bool
 	nextBlock uint32 // the next flow's first
 
-	sources []source
-	feeders []feeder
-	flows   []flow // the active flows and those that were: slots
-	free    []int32
-	spent   []spentSlot // slots whose last packet was not yet in service when it was sent, oldest first
-	spentAt int         // the first of them
-	acks    []ack       // the ACK rings of all slots
-	senders []sender    // by slot; none for DCTCP
-	stamps  []stamp     // like acks: what else is known of their packets; not for DCTCP
-	slowed  []slowMean  // by slot; HPCC
-	settles bool        // what packets leave behind them decides something when they start to be sent
-	blind   bool        // nothing about a packet that ACKs tell is decided after it reaches the target
-	hears   heard       // scratch
+	sources        []source
+	feeders        []feeder
+	flows          []flow // the active flows and those that were: slots
+	free           []int32
+	retired        []retiredSlot   // slots whose last packet was not yet in service when it was sent, oldest first
+	retiredAt      int             // the first of them
+	acks           []ack           // the ACK rings of all slots
+	senders        []sender        // by slot; none for DCTCP
+	stamps         []stamp         // like acks: what else is known of their packets; not for DCTCP
+	reductions     []reductionMean // by slot; HPCC
+	watchesService bool            // what packets leave behind them decides something when they start to be sent
+	delayBased     bool            // nothing about a packet that ACKs tell is decided after it reaches the target
+	ackScratch     ackInfo         // scratch
 
 	target target
 	picker picker
 	ideal  IdealPath
 
-	turns  []turn // of a first hop
-	busyPS int64  // of a first hop
+	hostFlows []hostFlow // of a first hop
+	busyPS    int64      // of a first hop
 }
 
 // NewKernel checks the constants and returns a kernel for cases that share them.
@@ -77,7 +77,7 @@ func NewKernel(p Params) (*Kernel, error) {
 		return nil, err
 	}
 	t := p.Transport
-	return &Kernel{params: p, settles: t == DCQCN || t == HPCC, blind: t == TIMELY || t == Swift}, nil
+	return &Kernel{params: p, watchesService: t == DCQCN || t == HPCC, delayBased: t == TIMELY || t == Swift}, nil
 }
 
 // Simulate answers the case into r, whose slices it reuses. A case with a bad column is an error
@@ -89,12 +89,12 @@ func (k *Kernel) Simulate(c *Case, r *Result) error {
 	}
 	if len(c.StartNS) > 0 {
 		if c.Kind == FirstHop {
-			k.serve()
+			k.runFirstHop()
 			r.BusyNS = k.busyPS / psPerNS
 		} else {
-			k.relay()
-			if k.settles {
-				k.settle(unbounded)
+			k.runQueue()
+			if k.watchesService {
+				k.advanceService(unbounded)
 			}
 			k.target.count(r, k.firstNS)
 		}
@@ -141,7 +141,7 @@ func (k *Kernel) prepare(c *Case, r *Result) error {
 		k.firstNS = c.StartNS[0]
 		k.nextPS = 0
 	}
-	k.freeAll()
+	k.freeSlots()
 	return nil
 }
 
@@ -158,14 +158,14 @@ func resize[T any](s []T, n int) []T {
 // must have seen before it sends its following packet belong to such packets, so that packet's key
 // can be computed right away; where it cannot (a queue so long that an ACK's mark is still open),
 // the key is a lower bound at which to look again.
-func (k *Kernel) relay() {
+func (k *Kernel) runQueue() {
 	k.target.reset(k.c, &k.params)
 	p := &k.picker
 	p.reset(len(k.c.SourceBps))
 	for {
 		if !p.many && k.params.Transport == DCTCP {
 			if now, deep := k.cruise(); deep {
-				k.target.deep(k.acks, k.r.Observed, now)
+				k.target.onDeepQueue(k.acks, k.r.Observed, now)
 			}
 		}
 		root := p.least()
@@ -173,7 +173,7 @@ func (k *Kernel) relay() {
 			if k.nextPS == unbounded && root == noKey {
 				return
 			}
-			k.interrupt(root)
+			k.startNext(root)
 			continue
 		}
 		now := p.base + root>>p.bits
@@ -202,8 +202,8 @@ func (k *Kernel) relay() {
 	}
 }
 
-// interrupt starts the next flow, if that is what comes next, and otherwise moves the picker's base.
-func (k *Kernel) interrupt(root int64) {
+// startNext starts the next flow, if that is what comes next, and otherwise moves the picker's base.
+func (k *Kernel) startNext(root int64) {
 	p := &k.picker
 	startPS := k.nextPS
 	now := startPS
@@ -216,17 +216,17 @@ func (k *Kernel) interrupt(root int64) {
 			return
 		}
 	}
-	if k.settles {
-		k.settle(startPS)
+	if k.watchesService {
+		k.advanceService(startPS)
 	}
 	sourceRow := k.c.Source[k.nextRow]
 	s := &k.sources[sourceRow]
 	active := s.count > 0
 	// A packet that the host sends before the flow starts is not changed by it.
-	settled := active && s.known && s.sendPS < startPS
+	unaffected := active && s.known && s.sendPS < startPS
 	k.start(s, startPS)
 	s.plain = false
-	if !settled {
+	if !unaffected {
 		p.put(s, active, k.plan(s, startPS))
 	}
 	p.next(k.nextPS)
@@ -248,9 +248,9 @@ func (k *Kernel) forward(s *source, now int64) bool {
 		k.growRing(f)
 	}
 	if k.params.Transport != DCTCP {
-		k.sends(f, s.sendPS)
-		if k.settles {
-			k.settle(now)
+		k.onSend(f, s.sendPS)
+		if k.watchesService {
+			k.advanceService(now)
 		}
 	}
 	f.left -= payload
@@ -258,17 +258,17 @@ func (k *Kernel) forward(s *source, now int64) bool {
 	entry := f.base + place
 	downstreamPS := f.downstreamPS
 	marked := int64(f.marks>>(place%blockPackets)) & ackMarked
-	k.acks[entry] = ack{departPS + f.ackPS + downstreamPS, f.noting | marked | downstreamPS<<ackShift}
+	k.acks[entry] = ack{departPS + f.ackPS + downstreamPS, f.endsWindow | marked | downstreamPS<<ackShift}
 	alonePS := max(now, f.alonePS)
 	f.alonePS = alonePS + departPS - startPS
 	f.waitPS += startPS - alonePS
 	if k.params.Transport == TIMELY && len(k.r.Observed) > 0 && f.head == blockStart(f.head) {
-		k.r.Observed[f.block].Hint = hint(startPS - alonePS)
+		k.r.Observed[f.block].Hint = waitHint(startPS - alonePS)
 	}
-	f.noting = 0
+	f.endsWindow = 0
 
 	if t.arrived == t.full {
-		t.makeRoom(now)
+		t.trimLog(now)
 	}
 	t.log[t.arrived&t.logMask] = logEntry{startPS, t.bytes, entry, f.block}
 	t.arrived++
@@ -276,23 +276,23 @@ func (k *Kernel) forward(s *source, now int64) bool {
 	t.busyPS += departPS - startPS
 	t.waitPS += startPS - now
 	t.freePS = departPS
-	if k.settles {
-		k.draw(f, f.head, now)
+	if k.watchesService {
+		k.drawMark(f, f.head, now)
 	} else if departPS-now > t.shallowPS {
-		t.deep(k.acks, k.r.Observed, now)
+		t.onDeepQueue(k.acks, k.r.Observed, now)
 	}
 
 	s.freePS = s.sendPS + s.wire.ps(wire)
 	f.readyPS = s.sendPS + f.gapPS // a shorter packet is the flow's last
 	f.head++
-	if f.head == f.turnAt && k.blocks && f.left > 0 {
-		k.turn(f)
+	if f.head == f.nextBlockAt && k.blocks && f.left > 0 {
+		k.advanceBlock(f)
 	}
 	s.next = f.nextSlot
 	s.served = f.row
 	if f.left == 0 {
 		k.finish(s, s.planned, departPS+downstreamPS, startPS-now)
-		k.spend(s.planned, startPS)
+		k.retire(s.planned, startPS)
 	}
 	return true
 }
@@ -301,7 +301,7 @@ func (k *Kernel) forward(s *source, now int64) bool {
 func (k *Kernel) finish(s *source, slot int32, departPS, waitPS int64) {
 	f := &k.flows[slot]
 	if k.blocks {
-		k.leave(f, f.head-blockStart(f.head-1))
+		k.recordBlock(f, f.head-blockStart(f.head-1))
 	}
 	k.record(f.row, departPS+f.downPS, waitPS)
 	s.remove(k.flows, slot)

@@ -234,7 +234,7 @@ func (n *Network) Advance() (more bool, err error) {
 	if n.err != nil || n.done {
 		return false, n.err
 	}
-	n.gather()
+	n.collect()
 	if n.err = n.fill(); n.err != nil {
 		return false, n.err
 	}
@@ -272,8 +272,8 @@ func (n *Network) Advance() (more bool, err error) {
 	return true, nil
 }
 
-// gather takes what the domains have finished during the last window.
-func (n *Network) gather() {
+// collect takes what the domains have finished during the last window.
+func (n *Network) collect() {
 	n.finished = n.finished[:0]
 	for d := range n.domains {
 		dom := &n.domains[d]
@@ -293,10 +293,10 @@ func (n *Network) gather() {
 	}
 	for d := range n.domains {
 		dom := &n.domains[d]
-		for _, slot := range dom.home {
+		for _, slot := range dom.drained {
 			n.flows.free(slot)
 		}
-		dom.home = dom.home[:0]
+		dom.drained = dom.drained[:0]
 	}
 }
 

@@ -20,8 +20,8 @@ type netHop struct {
 // netSender is the sending end of a flow.
 type netSender struct {
 	dctcp
-	other       *netTransport // nil: dctcp
-	gap         wireTime      // pacing time per byte at the present rate
+	external    *externalSender // nil: dctcp
+	gap         wireTime        // pacing time per byte at the present rate
 	sizeBytes   int64
 	sentBytes   int64
 	ackedBytes  int64
@@ -31,29 +31,29 @@ type netSender struct {
 
 // netFlowTable holds the flows in the network by slot. A slot is taken when its flow starts and
 // freed when its last ACK is home, both between windows. During a window each entry has one
-// owner: senders the source's domain, toCome the destination's, hops[...].waitPS and lastPS the
+// owner: senders the source's domain, undelivered the destination's, hops[...].waitPS and lastPS the
 // domain of that hop's port; everything else only changes between windows.
 type netFlowTable struct {
-	senders []netSender
-	toCome  []int64 // bytes to be delivered yet
-	rows    []int64 // the flow's row in the workload: its place in the start order
-	startPS []int64
-	idealNS []int64
-	hopsOf  []int32
-	shift   uint // of the two below: a flow's are from slot << shift on
-	hops    []netHop
-	lastPS  []int64  // wait of the flow's last packet for that hop
-	crossed []uint32 // DCQCN, HPCC: packets of the flow that have been sent on that hop
-	keys    []uint64 // of flows, in random draws
-	kind    Transport
-	unused  []int32
+	senders     []netSender
+	undelivered []int64 // bytes to be delivered yet
+	rows        []int64 // the flow's row in the workload: its place in the start order
+	startPS     []int64
+	idealNS     []int64
+	hopsOf      []int32
+	shift       uint // of the two below: a flow's are from slot << shift on
+	hops        []netHop
+	lastPS      []int64  // wait of the flow's last packet for that hop
+	crossed     []uint32 // DCQCN, HPCC: packets of the flow that have been sent on that hop
+	keys        []uint64 // of flows, in random draws
+	kind        Transport
+	unused      []int32
 }
 
 func (t *netFlowTable) init(kind Transport) { t.shift, t.kind = 3, kind }
 
-// cameOver is the link that an item in a queue has come over, and for the start of a flow its row,
+// arrivalLink is the link that an item in a queue has come over, and for the start of a flow its row,
 // counted from where links end.
-func (t *netFlowTable) cameOver(it *netItem) int64 {
+func (t *netFlowTable) arrivalLink(it *netItem) int64 {
 	hop := int(it.hop) & (1<<t.shift - 1)
 	switch {
 	case it.flags&netStart != 0:
@@ -81,11 +81,11 @@ func (t *netFlowTable) take() int32 {
 	slot := int32(len(t.rows))
 	s := netSender{}
 	if t.kind != DCTCP {
-		s.other = &netTransport{sender: newSender(t.kind)}
+		s.external = &externalSender{sender: newSender(t.kind)}
 	}
 	t.senders = append(t.senders, s)
 	t.keys = append(t.keys, 0)
-	t.toCome = append(t.toCome, 0)
+	t.undelivered = append(t.undelivered, 0)
 	t.rows = append(t.rows, 0)
 	t.startPS = append(t.startPS, 0)
 	t.idealNS = append(t.idealNS, 0)
@@ -186,7 +186,7 @@ func (n *Network) admit() error {
 		n.widen(shift)
 	}
 	slot := t.take()
-	t.toCome[slot], t.rows[slot], t.startPS[slot] = size, n.rows, startNS*psPerNS
+	t.undelivered[slot], t.rows[slot], t.startPS[slot] = size, n.rows, startNS*psPerNS
 	t.idealNS[slot], t.hopsOf[slot] = n.ideal.FCTNS(size), int32(len(path))
 	base := int(slot) << t.shift
 	hops, after := t.hops[base:][:len(path)+1], path[0]
@@ -204,13 +204,13 @@ func (n *Network) admit() error {
 		t.keys[slot] = c.Key[i]
 	}
 	s := &t.senders[slot]
-	*s = netSender{sizeBytes: size, other: s.other}
+	*s = netSender{sizeBytes: size, external: s.external}
 	first := &n.ports[path[0]]
 	lineBps := float64(n.links[path[0]].BandwidthBps)
-	if s.other != nil {
-		s.other.start(&n.params, lineBps, len(path))
+	if s.external != nil {
+		s.external.start(&n.params, lineBps, len(path))
 		if n.params.Transport == HPCC {
-			s.other.makeSeen(&n.params, size, path, n.links)
+			s.external.makeTelemetry(&n.params, size, path, n.links)
 		}
 	}
 	s.dctcp.start(&n.params, lineBps, len(path))

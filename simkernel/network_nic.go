@@ -5,13 +5,13 @@ import "math/bits"
 // A netNIC is the sending half of a host: the flows that have bytes to send, in the order in which
 // they started, which is the order of the round robin.
 type netNIC struct {
-	places []netPlace
-	open   []uint64 // bit per place: the flow has bytes left and its window is open
-	after  int      // the place after the one served last
-	gone   int      // places whose flows have sent everything
-	fresh  bool     // sendPS and sendAt are right
-	sendPS int64    // when the next data packet can be sent, netNever if none
-	sendAt int      // and by which place
+	places    []netPlace
+	open      []uint64 // bit per place: the flow has bytes left and its window is open
+	nextPlace int      // the place after the one served last
+	vacated   int      // places whose flows have sent everything
+	fresh     bool     // sendPS and sendAt are right
+	sendPS    int64    // when the next data packet can be sent, netNever if none
+	sendAt    int      // and by which place
 }
 
 // A netPlace is one flow of a NIC.
@@ -50,8 +50,8 @@ func (c *netNIC) reopen(place int32, nowPS int64) {
 func (c *netNIC) choose(freePS int64) {
 	c.fresh = true
 	c.sendPS = netNever
-	k := c.after / 64
-	rest := uint64(1)<<(c.after%64) - 1 // places before the one served last, in its word
+	k := c.nextPlace / 64
+	rest := uint64(1)<<(c.nextPlace%64) - 1 // places before the one served last, in its word
 	for i := 0; i <= len(c.open); i++ {
 		if k >= len(c.open) {
 			k = 0
@@ -84,7 +84,7 @@ func (c *netNIC) choose(freePS int64) {
 func (c *netNIC) compact(moved func(slot, place int32)) {
 	kept, after := 0, -1
 	for i, p := range c.places {
-		if i == c.after {
+		if i == c.nextPlace {
 			after = kept
 		}
 		if p.slot < 0 {
@@ -102,7 +102,7 @@ func (c *netNIC) compact(moved func(slot, place int32)) {
 	if after < 0 {
 		after = kept
 	}
-	c.after, c.gone = after, 0
+	c.nextPlace, c.vacated = after, 0
 	c.places = c.places[:kept]
 	c.open = c.open[:(kept+63)/64]
 	if kept%64 != 0 {
@@ -136,7 +136,7 @@ func (d *netDomain) runNIC(u int32, p *netPort, c *netNIC) {
 				}
 			}
 			if next != netNever {
-				d.visit(u, next)
+				d.schedule(u, next)
 			}
 			if data.head == data.tail {
 				data.head, data.tail, p.arrived = 0, 0, 0
@@ -150,7 +150,7 @@ func (d *netDomain) runNIC(u int32, p *netPort, c *netNIC) {
 		case inPS <= outPS:
 			it := in.at(in.head)
 			in.head++
-			d.comesHome(c, it)
+			d.receive(c, it)
 		case ackPS <= outPS:
 			it := *data.at(data.head)
 			d.delivered(p, data.head)
@@ -176,18 +176,18 @@ func (d *netDomain) delivered(p *netPort, position uint32) {
 	p.arrived++
 	t, it := &d.net.flows, p.rings[0].at(position)
 	slot := it.hop >> t.shift
-	t.toCome[slot] -= it.payloadBytes()
-	if t.toCome[slot] == 0 {
+	t.undelivered[slot] -= it.payloadBytes()
+	if t.undelivered[slot] == 0 {
 		d.finished = append(d.finished, netFinish{it.atPS, slot})
 	}
 }
 
-// comesHome takes an ACK of a flow of this host, or the start of one.
-func (d *netDomain) comesHome(c *netNIC, it *netItem) {
+// receive takes an ACK of a flow of this host, or the start of one.
+func (d *netDomain) receive(c *netNIC, it *netItem) {
 	t, params := &d.net.flows, &d.net.params
 	slot := it.hop >> t.shift
 	if it.flags&netStart != 0 {
-		if c.gone > 32 && c.gone*2 > len(c.places) {
+		if c.vacated > 32 && c.vacated*2 > len(c.places) {
 			c.compact(func(slot, place int32) { t.senders[slot].place = place })
 		}
 		t.senders[slot].place = c.add(slot, it.atPS)
@@ -197,13 +197,13 @@ func (d *netDomain) comesHome(c *netNIC, it *netItem) {
 	s.ackedBytes += it.payloadBytes()
 	if s.sentBytes == s.sizeBytes {
 		if s.ackedBytes == s.sizeBytes {
-			d.home = append(d.home, slot)
+			d.drained = append(d.drained, slot)
 		}
 		return
 	}
-	if s.other != nil {
-		s.hearOther(params, it)
-	} else if s.onACK(params, s.ackedBytes, s.sentBytes, it.flags&netMarked != 0) {
+	if s.external != nil {
+		s.onAckExternal(params, it)
+	} else if s.update(params, s.ackedBytes, s.sentBytes, it.flags&netMarked != 0) {
 		s.gap = newWireTime(s.rateBps)
 		s.windowBytes = s.window(params)
 	}
@@ -226,20 +226,20 @@ func (d *netDomain) sendData(u int32, p *netPort, c *netNIC) {
 	s := &t.senders[slot]
 	payload := min(params.PayloadBytes, s.sizeBytes-s.sentBytes)
 	s.sentBytes += payload
-	if s.other != nil {
-		s.sendOther(params, nowPS)
+	if s.external != nil {
+		s.onSendExternal(params, nowPS)
 	}
 
-	c.after = place + 1
+	c.nextPlace = place + 1
 	c.fresh = false
 	var flags uint8
 	if s.sentBytes == s.sizeBytes {
 		flags = netLast
 		c.close(int32(place))
 		c.places[place].slot = -1
-		c.gone++
-		if c.gone == len(c.places) {
-			c.places, c.open, c.after, c.gone = c.places[:0], c.open[:0], 0, 0
+		c.vacated++
+		if c.vacated == len(c.places) {
+			c.places, c.open, c.nextPlace, c.vacated = c.places[:0], c.open[:0], 0, 0
 		}
 	} else {
 		if s.sentBytes-s.ackedBytes >= s.windowBytes {

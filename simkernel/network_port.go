@@ -16,7 +16,7 @@ type netPort struct {
 	markBytes int64
 	arrived   uint32 // position in ring 0: the items before it have arrived
 	nic       int32  // index of the NIC, -1 at a switch
-	onward    int32  // domain of the node at the far end
+	farDomain int32  // domain of the node at the far end
 	near      bool   // that is this domain, and the link is not far
 
 	farLink   bool
@@ -42,7 +42,7 @@ func (n *Network) initPort(l int32, domainOf []int32) {
 		n.nics = append(n.nics, netNIC{})
 	}
 	if domainOf != nil {
-		p.domain, p.onward = domainOf[link.SrcNode], domainOf[link.DstNode]
+		p.domain, p.farDomain = domainOf[link.SrcNode], domainOf[link.DstNode]
 	}
 	p.wire = newWireTime(float64(link.BandwidthBps))
 	p.fullPS = p.wire.ps(n.params.PayloadBytes + n.params.HeaderBytes)
@@ -52,7 +52,7 @@ func (n *Network) initPort(l int32, domainOf []int32) {
 	p.red = redMark{p.markBytes, n.params.MaxMarkBytes(link.BandwidthBps), n.params.DCQCN.MaxMarking}
 	p.markKey = MarkKey(n.params.Seed, l)
 	p.farLink = p.delayPS > netFarWindows*n.windowPS
-	p.near = p.domain == p.onward && !p.farLink
+	p.near = p.domain == p.farDomain && !p.farLink
 }
 
 // wirePS is the time to send a data packet with that payload.
@@ -77,7 +77,7 @@ func (d *netDomain) runPort(u int32, p *netPort) {
 		}
 		if nowPS := min(ackPS, dataPS); nowPS >= d.endPS {
 			if nowPS != netNever {
-				d.visit(u, nowPS)
+				d.schedule(u, nowPS)
 			}
 			if data.head == data.tail {
 				data.head, data.tail, p.arrived = 0, 0, 0
@@ -100,8 +100,8 @@ func (d *netDomain) runPort(u int32, p *netPort) {
 		}
 		it := *data.at(data.head)
 		data.head++
-		d.dataLeaves(p, &it, dataPS)
-		if d.tells {
+		d.startData(p, &it, dataPS)
+		if d.telemetry {
 			d.writeTelemetry(p, &it, dataPS)
 		}
 		hop := &t.hops[it.hop]
@@ -118,9 +118,9 @@ func (d *netDomain) runPort(u int32, p *netPort) {
 	}
 }
 
-// dataLeaves counts what has arrived before a packet starts to be sent, and marks the packet if too
+// startData counts what has arrived before a packet starts to be sent, and marks the packet if too
 // much of it is left behind. The packet has been taken off the head of the queue.
-func (d *netDomain) dataLeaves(p *netPort, it *netItem, nowPS int64) {
+func (d *netDomain) startData(p *netPort, it *netItem, nowPS int64) {
 	header := d.net.params.HeaderBytes
 	own := it.payloadBytes() + header
 	data := &p.rings[0]
@@ -152,7 +152,7 @@ func (d *netDomain) writeTelemetry(p *netPort, it *netItem, nowPS int64) {
 	slot, hop := it.hop>>t.shift, int(it.hop)&(1<<t.shift-1)
 	packet := t.crossed[it.hop]
 	t.crossed[it.hop]++
-	o := t.senders[slot].other
-	o.seen[int(packet&o.seenMask)*o.hops+hop-1] = telemetry{nowPS, p.sentBytes, p.leftBytes}
+	o := t.senders[slot].external
+	o.telemetry[int(packet&o.telemetryMask)*o.hops+hop-1] = telemetry{nowPS, p.sentBytes, p.leftBytes}
 	p.sentBytes += it.payloadBytes() + d.net.params.HeaderBytes
 }

@@ -49,7 +49,7 @@ func (r *netRing) push(it netItem, t *netFlowTable) {
 	r.tail++
 	for pos != r.head {
 		prev := buf[(pos-1)&mask]
-		if prev.atPS < it.atPS || prev.atPS == it.atPS && t.cameOver(&prev) <= t.cameOver(&it) {
+		if prev.atPS < it.atPS || prev.atPS == it.atPS && t.arrivalLink(&prev) <= t.arrivalLink(&it) {
 			break
 		}
 		buf[pos&mask] = prev

@@ -14,7 +14,7 @@ func (d *netDomain) runSharedPort(u int32, p *netPort) {
 		it := *queue.at(queue.head)
 		nowPS := max(p.freePS, it.atPS)
 		if nowPS >= d.endPS {
-			d.visit(u, nowPS)
+			d.schedule(u, nowPS)
 			return
 		}
 		queue.head++

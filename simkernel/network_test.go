@@ -85,9 +85,9 @@ func TestNetworkConservesBytes(t *testing.T) {
 			t.Fatal(err)
 		}
 		for slot, s := range n.flows.senders {
-			if s.sentBytes != s.sizeBytes || s.ackedBytes != s.sizeBytes || n.flows.toCome[slot] != 0 {
+			if s.sentBytes != s.sizeBytes || s.ackedBytes != s.sizeBytes || n.flows.undelivered[slot] != 0 {
 				t.Fatalf("seed %d slot %d: of %d bytes sent %d, acknowledged %d, to come %d",
-					seed, slot, s.sizeBytes, s.sentBytes, s.ackedBytes, n.flows.toCome[slot])
+					seed, slot, s.sizeBytes, s.sentBytes, s.ackedBytes, n.flows.undelivered[slot])
 			}
 		}
 		for l := range n.ports {

@@ -144,7 +144,7 @@ func (w *netTwin) arrive(port int32, k *twinPacket, nowPS int64) {
 		f.acked += k.payload
 		if f.sent < f.sizeBytes { // later ACKs change nothing, and may not make a difference
 			f.sender.tick(&w.params, nowPS)
-			f.sender.hear(&w.params, &heard{nowPS: nowPS, rttPS: nowPS - k.sentPS, ackedBytes: f.acked, sentBytes: f.sent, marked: k.marked, links: k.links, bps: k.bps})
+			f.sender.onAck(&w.params, &ackInfo{nowPS: nowPS, rttPS: nowPS - k.sentPS, ackedBytes: f.acked, sentBytes: f.sent, marked: k.marked, links: k.links, bps: k.bps})
 			f.window = w.params.windowAt(f.sender.rate())
 		}
 		w.look(port, max(nowPS, p.freePS, f.readyPS))

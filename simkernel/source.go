@@ -22,8 +22,8 @@ type source struct {
 // plan finds when the source sends next, given all arrivals at the target before now, and answers
 // its key.
 func (k *Kernel) plan(s *source, now int64) int64 {
-	if k.settles {
-		k.settle(now)
+	if k.watchesService {
+		k.advanceService(now)
 	}
 	slot := s.next
 	at, known := k.ready(&k.flows[slot], s.freePS, now)
@@ -48,7 +48,7 @@ func (k *Kernel) plan(s *source, now int64) int64 {
 	s.known = known
 	s.fed = false
 	s.plain = known && s.count == 1 && payload < f.left && f.head-f.tail <= f.mask &&
-		(f.noting == 0 || !k.picker.lone())
+		(f.endsWindow == 0 || !k.picker.lone())
 	return at<<k.picker.bits | int64(s.row)
 }
 

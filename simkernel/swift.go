@@ -72,7 +72,7 @@ func (c *SwiftParams) targetPS(packets float64, hops int) float64 {
 	return target * psPerNS
 }
 
-func (d *swift) hear(p *Params, h *heard) (rateChanged bool) {
+func (d *swift) onAck(p *Params, h *ackInfo) (rateChanged bool) {
 	c := &p.Swift
 	before := d.rateBps
 	lineWindow := float64(p.WindowBytes) / float64(p.PayloadBytes) // packets, at line rate

@@ -85,7 +85,7 @@ func (t *target) least(bytes int64) int64 {
 
 // deep decides what the packet that has just arrived changes: marks, and the deepest queue. Marks are
 // recorded in here, if there is anything.
-func (t *target) deep(acks []ack, observed []Block, now int64) {
+func (t *target) onDeepQueue(acks []ack, observed []Block, now int64) {
 	w := t.waiting
 	for w != t.arrived && t.log[w&t.logMask].startPS <= now {
 		w++
@@ -116,9 +116,9 @@ func (t *target) deep(acks []ack, observed []Block, now int64) {
 	t.waitPS %= psPerNS
 }
 
-// makeRoom drops the packets that do not wait any more from the log, or doubles it. The last one that
+// trimLog drops the packets that do not wait any more from the log, or doubles it. The last one that
 // does not stays: it may be in service.
-func (t *target) makeRoom(now int64) {
+func (t *target) trimLog(now int64) {
 	for t.waiting != t.arrived && t.log[t.waiting&t.logMask].startPS <= now {
 		t.waiting++
 	}

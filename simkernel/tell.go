@@ -5,8 +5,8 @@ import "math"
 // What the kernel does for flows of any transport but DCTCP, whose senders stand beside the flows,
 // by slot. They take the general path (forward and plan): cruise, train and serveRounds know DCTCP.
 
-// enlist puts the sender of a flow that starts to work.
-func (k *Kernel) enlist(f *flow, slot int32, lineBps float64) {
+// startSender puts the sender of a flow that starts to work.
+func (k *Kernel) startSender(f *flow, slot int32, lineBps float64) {
 	f.slot = slot
 	f.tickPS = never
 	if k.params.Transport == DCTCP {
@@ -15,7 +15,7 @@ func (k *Kernel) enlist(f *flow, slot int32, lineBps float64) {
 		return
 	}
 	if k.params.Transport == DCQCN {
-		f.noting = 0 // it knows no windows
+		f.endsWindow = 0 // it knows no windows
 		f.markKey = k.flowKey(f.row)
 	}
 	for int(slot) >= len(k.senders) {
@@ -26,12 +26,12 @@ func (k *Kernel) enlist(f *flow, slot int32, lineBps float64) {
 		hops = int(k.c.Hops[f.row])
 	}
 	if k.params.Transport == HPCC {
-		k.slowed = resize(k.slowed, max(len(k.slowed), int(slot)+1))
-		k.slowed[slot] = slowMean{}
+		k.reductions = resize(k.reductions, max(len(k.reductions), int(slot)+1))
+		k.reductions[slot] = reductionMean{}
 	}
 	k.senders[slot].start(&k.params, lineBps, hops)
 	f.tickPS = k.senders[slot].nextTick()
-	k.adopt(f)
+	k.updateRate(f)
 }
 
 // flowKey is what the draws of the flow's marks at this link are keyed by.
@@ -43,12 +43,12 @@ func (k *Kernel) flowKey(row int32) uint64 {
 	return mixKey(k.c.MarkKey, key)
 }
 
-// tell is heed for senders that stand beside: of the ACK taken last, which was back at f.heardPS.
-func (k *Kernel) tell(f *flow, flags int64) {
+// tell is onAckEmbedded for senders that stand beside: of the ACK taken last, which was back at f.lastAckPS.
+func (k *Kernel) onAckExternal(f *flow, flags int64) {
 	s := k.senders[f.slot]
-	h := &k.hears
+	h := &k.ackScratch
 	st := &k.stamps[f.base+(f.tail-1)&f.mask]
-	h.nowPS, h.rttPS = f.heardPS, f.heardPS-st.sentPS
+	h.nowPS, h.rttPS = f.lastAckPS, f.lastAckPS-st.sentPS
 	if k.params.Transport == TIMELY && len(k.c.Feedback) > 0 {
 		h.rttPS += k.c.Feedback[f.blockOf(f.tail-1)].deviationPS()
 	}
@@ -58,16 +58,16 @@ func (k *Kernel) tell(f *flow, flags int64) {
 	if k.params.Transport == HPCC {
 		k.telemetry(f, st)
 	}
-	changed := s.hear(&k.params, h)
+	changed := s.onAck(&k.params, h)
 	if k.params.Transport == HPCC && len(k.r.Observed) > 0 {
-		k.recordSlowed(f, s.(*hpcc).slowed())
+		k.recordReduction(f, s.(*hpcc).reduction())
 	}
 	if changed || ticked {
-		k.adopt(f)
+		k.updateRate(f)
 	}
 	f.tickPS = s.nextTick()
-	if flags&ackNoted != 0 {
-		f.noting = ackNoted
+	if flags&ackEndsWindow != 0 {
+		f.endsWindow = ackEndsWindow
 	}
 }
 
@@ -82,7 +82,7 @@ func (b *Block) deviationPS() int64 {
 // telemetry makes h say what the target wrote into the packet whose ACK was taken last, and what is
 // known of other links.
 func (k *Kernel) telemetry(f *flow, st *stamp) {
-	h := &k.hears
+	h := &k.ackScratch
 	h.links, h.bps = h.links[:0], h.bps[:0]
 	if k.c.Kind == Behind {
 		h.links = append(h.links, st.telemetry)
@@ -90,7 +90,7 @@ func (k *Kernel) telemetry(f *flow, st *stamp) {
 	}
 	h.feedback = 0
 	if len(k.c.Feedback) > 0 {
-		h.feedback = float64(k.c.Feedback[f.blockOf(f.tail-1)].Hint) / slowUnit
+		h.feedback = float64(k.c.Feedback[f.blockOf(f.tail-1)].Hint) / shareUnit
 	}
 }
 
@@ -102,22 +102,22 @@ func (f *flow) blockOf(packet uint32) uint32 {
 	return f.firstBlock + blockPackets - 1 + packet>>blockBits
 }
 
-// A slowMean is the mean of hpcc.slowed over the ACKs of a flow's block so far.
-type slowMean struct {
+// A reductionMean is the mean of hpcc.slowed over the ACKs of a flow's block so far.
+type reductionMean struct {
 	sum   float64
 	count uint32
 	block uint32
 }
 
-// recordSlowed records how far the target slows the flow down, as of the last ACK.
-func (k *Kernel) recordSlowed(f *flow, share float64) {
-	m, block := &k.slowed[f.slot], f.blockOf(f.tail-1)
+// recordReduction records how far the target slows the flow down, as of the last ACK.
+func (k *Kernel) recordReduction(f *flow, share float64) {
+	m, block := &k.reductions[f.slot], f.blockOf(f.tail-1)
 	if m.block != block {
-		*m = slowMean{block: block}
+		*m = reductionMean{block: block}
 	}
 	m.sum += share
 	m.count++
-	k.r.Observed[block].Hint = uint16(m.sum/float64(m.count)*slowUnit + 0.5)
+	k.r.Observed[block].Hint = uint16(m.sum/float64(m.count)*shareUnit + 0.5)
 }
 
 // A stamp is what a packet carries for senders to hear.
@@ -128,28 +128,28 @@ type stamp struct {
 
 // sends tells such a sender of a packet that the host sends at atPS, before anything else is done
 // with it.
-func (k *Kernel) sends(f *flow, atPS int64) {
+func (k *Kernel) onSend(f *flow, atPS int64) {
 	k.stamps[f.base+f.head&f.mask].sentPS = atPS
 	if atPS < f.tickPS {
 		return
 	}
 	s := k.senders[f.slot]
 	if s.tick(&k.params, atPS) {
-		k.adopt(f)
+		k.updateRate(f)
 	}
 	f.tickPS = s.nextTick()
 }
 
-// adopt takes over such a sender's rate.
-func (k *Kernel) adopt(f *flow) {
+// updateRate takes over such a sender's rate.
+func (k *Kernel) updateRate(f *flow) {
 	rateBps, lineBps := k.senders[f.slot].rate()
 	f.gapPS = newWireTime(rateBps).ps(k.params.PayloadBytes + k.params.HeaderBytes)
-	f.most = k.params.Packets(k.params.windowAt(rateBps, lineBps))
+	f.windowPackets = k.params.Packets(k.params.windowAt(rateBps, lineBps))
 }
 
 // settle decides the marks and the telemetry of the packets that have started to be sent by now: what
 // has arrived so far is what they leave behind, for it is called before an arrival is counted.
-func (k *Kernel) settle(now int64) {
+func (k *Kernel) advanceService(now int64) {
 	t := &k.target
 	for ; t.waiting != t.arrived; t.waiting++ {
 		e := &t.log[t.waiting&t.logMask]
@@ -176,7 +176,7 @@ func (k *Kernel) settle(now int64) {
 }
 
 // draw notes the draw of the packet that has just been put into the log, and how deep the queue is.
-func (k *Kernel) draw(f *flow, packet uint32, now int64) {
+func (k *Kernel) drawMark(f *flow, packet uint32, now int64) {
 	t := &k.target
 	if len(t.draws) < len(t.log) {
 		t.growDraws()

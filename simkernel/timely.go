@@ -45,7 +45,7 @@ func (c *TIMELYParams) validate() error {
 // window only notes its RTT.
 type timely struct {
 	rateBps, lineBps float64
-	noted            int64 // snd_nxt at the last update; an ACK beyond it makes the next
+	windowEnd        int64 // snd_nxt at the last update; an ACK beyond it makes the next
 	lastPS           int64 // RTT at the last update
 	diffPS           float64
 	increases        int64 // in a row
@@ -61,13 +61,13 @@ func (d *timely) nextTick() int64 { return never }
 
 func (d *timely) rate() (rateBps, lineBps float64) { return d.rateBps, d.lineBps }
 
-func (d *timely) hear(p *Params, h *heard) (rateChanged bool) {
-	if h.ackedBytes <= d.noted {
+func (d *timely) onAck(p *Params, h *ackInfo) (rateChanged bool) {
+	if h.ackedBytes <= d.windowEnd {
 		return false
 	}
-	first := d.noted == 0
+	first := d.windowEnd == 0
 	before, lastPS := d.rateBps, d.lastPS
-	d.noted, d.lastPS = h.sentBytes, h.rttPS
+	d.windowEnd, d.lastPS = h.sentBytes, h.rttPS
 	if first {
 		return false
 	}

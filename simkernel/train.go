@@ -31,40 +31,40 @@ func (k *Kernel) train(s *source, now int64) (last int64, ok bool) {
 	backPS := now + servicePS + f.ackPS
 	trip := (backPS - (now - s.delayPS - fullPS) + fullPS - 1) / fullPS
 	out := int64(f.head - f.tail)
-	if out == 0 || trip > int64(f.mask)+1 || trip > f.most {
+	if out == 0 || trip > int64(f.mask)+1 || trip > f.windowPackets {
 		return 0, false
 	}
 	// The packet whose ACK ends the window, counted from the train's first, which is it if none on its
 	// way is.
-	noted := int64(0)
+	windowEnd := int64(0)
 	for i := int64(1); i <= out; i++ {
 		a := k.acks[f.base+(f.head-uint32(i))&f.mask]
 		if a.at != backPS-i*fullPS || a.flags&ackMarked != 0 {
 			return 0, false
 		}
-		if a.flags&ackNoted != 0 {
-			noted = -i
+		if a.flags&ackEndsWindow != 0 {
+			windowEnd = -i
 		}
 	}
 
 	// The ACKs that are back when the last packet of the train is sent.
 	sent := k.sent(f)
-	for noted+trip < packets {
-		f.dctcp.onACK(&k.params, sent+(noted+1)*payload, sent+(noted+trip)*payload, false)
-		noted += trip
+	for windowEnd+trip < packets {
+		f.dctcp.update(&k.params, sent+(windowEnd+1)*payload, sent+(windowEnd+trip)*payload, false)
+		windowEnd += trip
 	}
 	out = min(trip, out+packets)
 	for i := packets - out; i < packets; i++ {
 		flags := int64(0)
-		if i == noted {
-			flags = ackNoted
+		if i == windowEnd {
+			flags = ackEndsWindow
 		}
 		k.acks[f.base+(f.head+uint32(i))&f.mask] = ack{backPS + i*fullPS, flags}
 	}
 	k.skip(f, uint32(packets))
 	f.tail = f.head - uint32(out)
 	f.left -= packets * payload
-	f.noting = 0
+	f.endsWindow = 0
 
 	t.arrived += uint64(packets)
 	t.waiting = t.arrived
@@ -87,13 +87,13 @@ func (k *Kernel) train(s *source, now int64) (last int64, ok bool) {
 // skip goes past packets of the flow that waited for nothing.
 func (k *Kernel) skip(f *flow, packets uint32) {
 	f.head += packets
-	if !k.blocks || f.head < f.turnAt {
+	if !k.blocks || f.head < f.nextBlockAt {
 		return
 	}
-	k.leave(f, f.turnAt-blockStart(f.turnAt-1))
-	for f.turnAt <= f.head {
+	k.recordBlock(f, f.nextBlockAt-blockStart(f.nextBlockAt-1))
+	for f.nextBlockAt <= f.head {
 		f.block++
-		f.turnAt = blockEnd(f.turnAt)
+		f.nextBlockAt = blockEnd(f.nextBlockAt)
 	}
 }
 

@@ -59,7 +59,7 @@ func (t *Transport) UnmarshalText(text []byte) (err error) {
 // neither opens nor closes it in between, as a NIC looks at a flow only then.
 type sender interface {
 	start(p *Params, lineBps float64, hops int) // hops: links of the path
-	hear(p *Params, h *heard) (rateChanged bool)
+	onAck(p *Params, h *ackInfo) (rateChanged bool)
 	tick(p *Params, nowPS int64) (rateChanged bool)
 	// nextTick is a moment before which tick does nothing, and before which hear changes nothing unless
 	// the ACK is marked or the first beyond the snd_nxt at the last such ACK.
@@ -67,8 +67,8 @@ type sender interface {
 	rate() (rateBps, lineBps float64)
 }
 
-// heard is what one ACK tells.
-type heard struct {
+// ackInfo is what one ACK tells.
+type ackInfo struct {
 	nowPS      int64
 	rttPS      int64 // since the packet was sent
 	ackedBytes int64 // payload acknowledged so far, this ACK included

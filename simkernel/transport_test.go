@@ -58,7 +58,7 @@ func TestTransportsKeepTheirBounds(t *testing.T) {
 			s, often := newSender(kind), newSender(kind)
 			s.start(&p, lineBps, 4)
 			often.start(&p, lineBps, 4)
-			h := heard{sentBytes: 18_000, links: make([]telemetry, 1), bps: []float64{10e9}}
+			h := ackInfo{sentBytes: 18_000, links: make([]telemetry, 1), bps: []float64{10e9}}
 			for range 300 {
 				was := h.nowPS
 				h.nowPS += rng.Int64N(pick[int64](rng, 1, 1e6, 1e9, 1e12))
@@ -74,7 +74,7 @@ func TestTransportsKeepTheirBounds(t *testing.T) {
 				}
 				for _, x := range []sender{s, often} {
 					x.tick(&p, h.nowPS)
-					x.hear(&p, &h)
+					x.onAck(&p, &h)
 				}
 				rate, line := s.rate()
 				if !(rate >= p.floorBps(lineBps) && rate <= lineBps) || line != lineBps {
@@ -125,7 +125,7 @@ func TestDCQCNSleeps(t *testing.T) {
 	p := ParamsOf(DCQCN)
 	var d dcqcn
 	d.start(&p, 10e9, 4)
-	d.hear(&p, &heard{marked: true})
+	d.onAck(&p, &ackInfo{marked: true})
 	d.tick(&p, 24*3600*1e12)
 	if d.rateBps != 10e9 || d.alpha != 0 || d.nextTick() > 24*3600*1e12+60e6 {
 		t.Errorf("rate %v, alpha %v, next tick %d", d.rateBps, d.alpha, d.nextTick())

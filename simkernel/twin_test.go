@@ -154,7 +154,7 @@ func runLinkTwin(p Params, c *Case) *linkTwin {
 			e.flow.acked += e.packet.payload
 			if e.flow.sent < e.flow.size {
 				e.flow.sender.tick(&t.p, e.at)
-				t.hear(e.flow, e.packet, e.at)
+				t.onAck(e.flow, e.packet, e.at)
 				e.flow.window = t.p.windowAt(e.flow.sender.rate())
 				t.at(e.at, slowSend, e.source, nil, nil)
 			}
@@ -187,13 +187,13 @@ func runLinkTwin(p Params, c *Case) *linkTwin {
 }
 
 // hear tells the flow's sender of an ACK.
-func (t *linkTwin) hear(f *slowFlow, pk *slowPacket, now int64) {
-	f.sender.hear(&t.p, &heard{
+func (t *linkTwin) onAck(f *slowFlow, pk *slowPacket, now int64) {
+	f.sender.onAck(&t.p, &ackInfo{
 		nowPS: now, rttPS: now - pk.sentAt + pk.deviation, ackedBytes: f.acked, sentBytes: f.sent, marked: pk.marked,
 		links: pk.links, bps: pk.bps, feedback: pk.feedback,
 	})
 	if d, ok := f.sender.(*hpcc); ok {
-		f.uses[pk.n] = d.slowed()
+		f.uses[pk.n] = d.reduction()
 	}
 }
 
@@ -243,7 +243,7 @@ func (f *slowFlow) record(blocks []Block, first bool) {
 			}
 		}
 		if heard > 0 {
-			blocks[b].Hint = uint16(uses/float64(heard)*slowUnit + 0.5)
+			blocks[b].Hint = uint16(uses/float64(heard)*shareUnit + 0.5)
 		}
 		blocks[b].WaitNS = int32(min(math.MaxInt32, (sum/psPerNS+int64(end-n)/2)/int64(end-n)))
 		n = end
@@ -299,7 +299,7 @@ func (t *linkTwin) send(now int64, source int) {
 			continue
 		}
 		payload := min(t.p.PayloadBytes, f.size-f.sent) // the window says whether, never how much
-		pk := &slowPacket{flow: f, payload: payload, wire: payload + t.p.HeaderBytes, n: f.sent / t.p.PayloadBytes, marked: feedback.marked, feedback: float64(feedback.Hint) / slowUnit}
+		pk := &slowPacket{flow: f, payload: payload, wire: payload + t.p.HeaderBytes, n: f.sent / t.p.PayloadBytes, marked: feedback.marked, feedback: float64(feedback.Hint) / shareUnit}
 		if t.p.Transport == TIMELY {
 			pk.deviation = (int64(feedback.Hint)*16 - int64(feedback.WaitNS) - int64(feedback.UpstreamNS)) * psPerNS
 			if feedback.Hint == math.MaxUint16 {
