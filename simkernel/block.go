@@ -36,7 +36,7 @@ const (
 
 // JoinHints joins a Block.Hint of two links: of two waits it is their sum, of two shares the greater.
 func (t Transport) JoinHints(a, b uint16) uint16 {
-	if t == TIMELY {
+	if t.spec().hint == hintFirstWait {
 		return uint16(min(math.MaxUint16, uint32(a)+uint32(b)))
 	}
 	return max(a, b)
@@ -128,3 +128,12 @@ func (k *Kernel) recordBlock(f *flow, packets uint32) {
 func (k *Kernel) recordWait(block uint32, sumPS, packets int64) {
 	k.r.Observed[block].WaitNS = int32(min((sumPS/psPerNS+packets/2)/packets, math.MaxInt32))
 }
+
+// A hintKind is a content of Block.Hint.
+type hintKind uint8
+
+const (
+	hintNone hintKind = iota
+	hintReduction
+	hintFirstWait
+)

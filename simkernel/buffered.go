@@ -376,7 +376,7 @@ func (h *eventHeap) pop() event {
 }
 
 // sharesQueue says whether ACKs stand in one queue with data at switches.
-func (n *BufferedNetwork) sharesQueue() bool { return n.params.Transport == DCQCN }
+func (n *BufferedNetwork) sharesQueue() bool { return n.params.Transport.spec().randomMarks }
 
 // threshold is how many bytes may wait at a port of a node.
 func (n *BufferedNetwork) threshold(node int32) float64 {

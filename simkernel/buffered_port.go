@@ -136,7 +136,7 @@ func (n *BufferedNetwork) send(port int32, p *bufferedPort, nowPS int64) {
 			k.marked = true
 			p.counters.PacketsMarked++
 		}
-		if n.params.Transport == HPCC {
+		if n.params.Transport.spec().telemetry {
 			k.links, k.bps = append(k.links, telemetry{nowPS, p.sentBytes, left}), append(k.bps, float64(n.links[port].BandwidthBps))
 		}
 		f := k.flow
@@ -162,7 +162,7 @@ func (n *BufferedNetwork) bytesBehind(p *bufferedPort, k *bufferedPacket, nowPS 
 }
 
 func (n *BufferedNetwork) marks(p *bufferedPort, k *bufferedPacket, left int64) bool {
-	if n.params.Transport == DCQCN {
+	if n.params.Transport.spec().randomMarks {
 		return left > p.red.minBytes && p.red.marks(left, mixKey(mixKey(p.markKey, k.flow.key), uint64(k.number)))
 	}
 	return left > p.markBytes

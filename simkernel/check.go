@@ -46,7 +46,7 @@ func (k *Kernel) checkSources(c *Case) error {
 		if c.MarkBytes < 0 {
 			return fmt.Errorf("target: mark_bytes is %d, must not be negative", c.MarkBytes)
 		}
-		if k.params.Transport == DCQCN && c.MaxMarkBytes < c.MarkBytes {
+		if k.traits.randomMarks && c.MaxMarkBytes < c.MarkBytes {
 			return fmt.Errorf("target: max_mark_bytes is %d, less than mark_bytes, %d", c.MaxMarkBytes, c.MarkBytes)
 		}
 		if len(c.FlowKey) > 0 && len(c.FlowKey) != len(c.StartNS) {

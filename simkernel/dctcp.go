@@ -1,10 +1,26 @@
 package simkernel
 
-// dctcp is the sender of one flow: DCTCP as a rate-based NIC runs it (Alizadeh et al., SIGCOMM'10,
-// with the rate in the window's place, as in the paper's ns-3). It is the whole transport; the
-// simulators around it own packets, pacing and queues, and call it as a sender wants it (transport.go).
-// update is hear without what DCTCP does not need; it may be kept from ACKs that are neither marked
-// nor beyond windowEnd.
+// DCTCP is the default transport: DCTCP with a rate in place of the window, as a rate-based NIC runs it
+// (Alizadeh et al., SIGCOMM'10, and the paper's ns-3). Its constants are fields of Params.
+const DCTCP Transport = 0
+
+var dctcpSpec = transportSpec{
+	name: "dctcp", version: 1,
+	defaults: func(p *Params) { p.Gain, p.AdditiveIncreaseBps, p.MarkBytesPerGbps = 1.0/16, 615e6, 3000 },
+	keys: func(p *Params) []Key {
+		return []Key{
+			{Name: "gain", Unit: Number, Float: &p.Gain, Max: 1, Positive: true},
+			{Name: "additive_increase", Unit: BitsPerSec, Float: &p.AdditiveIncreaseBps, Max: maxBps},
+			{Name: "mark_per_gbps", Unit: Bytes, Int: &p.MarkBytesPerGbps, Max: maxMark},
+		}
+	},
+	newSender: func() sender { return &dctcp{} },
+	markBytes: func(p *Params) (lo, hi int64) { return p.MarkBytesPerGbps, p.MarkBytesPerGbps },
+	traits:    traits{embedded: true},
+}
+
+// dctcp is the sender of one flow. update is onAck without the parts of ackInfo that DCTCP does not
+// use; it may be skipped for ACKs that are neither marked nor beyond windowEnd.
 type dctcp struct {
 	rateBps   float64 // in [min(MinRateBps, lineBps), lineBps]
 	lineBps   float64

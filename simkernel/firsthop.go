@@ -5,7 +5,7 @@ import "math"
 // serve simulates a first hop. The host is the only queue, and marks nothing: unless packets were
 // marked elsewhere every rate stays at line rate. An ACK's time is known when its packet leaves.
 func (k *Kernel) runFirstHop() {
-	noFeedback := len(k.c.Feedback) == 0 && (!k.blocks || k.params.Transport == DCTCP) // others record more than holds
+	noFeedback := len(k.c.Feedback) == 0 && (!k.blocks || k.traits.embedded) // others record more than holds
 	if noFeedback && k.windowNeverBinds() {
 		k.runRounds()
 		return
@@ -41,7 +41,7 @@ func (k *Kernel) runFirstHop() {
 		if f.head-f.tail > f.mask {
 			k.growRing(f)
 		}
-		if k.params.Transport != DCTCP {
+		if !k.traits.embedded {
 			k.onSend(f, at)
 		}
 		place := f.head & f.mask
@@ -91,15 +91,8 @@ func (k *Kernel) windowNeverBinds() bool {
 	}
 	full := k.sources[0].wire.ps(p.PayloadBytes + p.HeaderBytes)
 	roundPS := (2*delay + rest) * psPerNS
-	switch p.Transport { // some slow down for a long round trip alone; for one that stays the same none does
-	case TIMELY:
-		if roundPS+full > p.TIMELY.HighNS*psPerNS {
-			return false
-		}
-	case Swift:
-		if roundPS+full >= p.Swift.BaseTargetNS*psPerNS {
-			return false
-		}
+	if steady := p.Transport.spec().steadyRTT; steady != nil && !steady(p, roundPS+full) {
+		return false
 	}
 	return roundPS/full+1 < p.Packets(p.WindowBytes)
 }

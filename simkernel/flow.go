@@ -125,7 +125,7 @@ func (k *Kernel) advanceStart() {
 func (k *Kernel) ready(f *flow, free, now int64) (at int64, known bool) {
 	at = max(free, f.readyPS+f.nicWaitPS)
 	decided := now + f.ackPS
-	if k.delayBased {
+	if k.traits.delayBased {
 		decided = never
 	}
 	for {
@@ -145,7 +145,7 @@ func (k *Kernel) ready(f *flow, free, now int64) (at int64, known bool) {
 			f.tail++
 			f.lastAckPS = max(f.lastAckPS, a.at)
 			if flags := a.flags & ackFlags; flags != 0 || f.lastAckPS >= f.tickPS {
-				if k.params.Transport == DCTCP {
+				if k.traits.embedded {
 					k.onAckEmbedded(f, flags)
 				} else {
 					k.onAckExternal(f, flags)
@@ -228,7 +228,7 @@ func (k *Kernel) slot(now int64) int32 {
 	ring := uint32(1) << min(6, max(blockBits, bits.Len64(packets-1)))
 	k.flows = append(k.flows, flow{base: uint32(len(k.acks)), mask: ring - 1})
 	k.acks = append(k.acks, make([]ack, ring)...)
-	if k.params.Transport != DCTCP {
+	if !k.traits.embedded {
 		k.stamps = append(k.stamps, make([]stamp, ring)...)
 	}
 	return int32(len(k.flows) - 1)

@@ -1,11 +1,30 @@
 package simkernel
 
-import "fmt"
+// HPCC is HPCC (Li et al., SIGCOMM'19). Packets and ACKs carry the telemetry of up to five links, 42
+// bytes (§4.1).
+const HPCC Transport = 3
+
+var hpccSpec = transportSpec{
+	name: "hpcc", version: 1, headerBytes: 42,
+	defaults:  func(p *Params) { p.HPCC = DefaultHPCC() },
+	constants: func(p *Params) any { return &p.HPCC },
+	keys: func(p *Params) []Key {
+		c := &p.HPCC
+		return []Key{
+			{Name: "target", Unit: Share, Float: &c.Target, Max: 2, Positive: true},
+			{Name: "max_stage", Unit: Count, Int: &c.MaxStage, Max: maxCount},
+			{Name: "additive_increase", Unit: Number, Float: &c.AdditiveBytes, Max: 1e12},
+			{Name: "base_rtt", Unit: Nanoseconds, Int: &c.BaseRTTNS, Min: 1, Max: maxTimeNS},
+		}
+	},
+	newSender: func() sender { return &hpcc{} },
+	traits:    traits{telemetry: true, hint: hintReduction},
+}
 
 // HPCCParams are the constants of HPCC.
 type HPCCParams struct {
-	Target        float64 // η: the utilisation that is aimed at (Li et al., SIGCOMM'19, §3.2)
-	MaxStage      int64   // additive increases in a row before the rate is set by the utilisation
+	Target        float64 // η: target utilisation (Li et al., SIGCOMM'19, §3.2)
+	MaxStage      int64   // additive increases in a row before the utilisation sets the rate
 	AdditiveBytes float64 // W_AI: added to the window at every step
 	BaseRTTNS     int64   // T: the longest RTT of the idle network
 }
@@ -14,20 +33,6 @@ type HPCCParams struct {
 // which is that of the networks here: WindowBytes at 10 Gbps.
 func DefaultHPCC() HPCCParams {
 	return HPCCParams{Target: 0.95, MaxStage: 5, AdditiveBytes: 80, BaseRTTNS: 14_400}
-}
-
-func (c *HPCCParams) validate() error {
-	switch {
-	case !(c.Target > 0 && c.Target <= 2):
-		return fmt.Errorf("hpcc target is %v, must be above 0 and at most 2", c.Target)
-	case c.MaxStage < 0 || c.MaxStage > 1e9:
-		return fmt.Errorf("hpcc max_stage is %d, must be 0 to 1e9", c.MaxStage)
-	case !(c.AdditiveBytes >= 0 && c.AdditiveBytes <= 1e12):
-		return fmt.Errorf("hpcc additive_increase is %v bytes, must be 0 to 1e12", c.AdditiveBytes)
-	case c.BaseRTTNS < 1 || c.BaseRTTNS > 1e12:
-		return fmt.Errorf("hpcc base_rtt is %d ns, must be 1 ns to 1,000 s", c.BaseRTTNS)
-	}
-	return nil
 }
 
 // A telemetry is what a switch writes into a packet when it starts to be sent (HPCC, §3.1 and §4.1).

@@ -37,6 +37,7 @@ const unbounded = math.MaxInt64
 // share nothing; use one per worker.
 type Kernel struct {
 	params Params
+	traits traits // of params.Transport
 
 	// The case at hand.
 	c        *Case
@@ -60,7 +61,6 @@ type Kernel struct {
 	stamps         []stamp         // like acks: what else is known of their packets; not for DCTCP
 	reductions     []reductionMean // by slot; HPCC
 	watchesService bool            // what packets leave behind them decides something when they start to be sent
-	delayBased     bool            // nothing about a packet that ACKs tell is decided after it reaches the target
 	ackScratch     ackInfo         // scratch
 
 	target target
@@ -76,8 +76,8 @@ func NewKernel(p Params) (*Kernel, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	t := p.Transport
-	return &Kernel{params: p, watchesService: t == DCQCN || t == HPCC, delayBased: t == TIMELY || t == Swift}, nil
+	t := p.Transport.spec().traits
+	return &Kernel{params: p, traits: t, watchesService: t.randomMarks || t.telemetry}, nil
 }
 
 // Simulate answers the case into r, whose slices it reuses. A case with a bad column is an error
@@ -163,7 +163,7 @@ func (k *Kernel) runQueue() {
 	p := &k.picker
 	p.reset(len(k.c.SourceBps))
 	for {
-		if !p.many && k.params.Transport == DCTCP {
+		if !p.many && k.traits.embedded {
 			if now, deep := k.cruise(); deep {
 				k.target.onDeepQueue(k.acks, k.r.Observed, now)
 			}
@@ -247,7 +247,7 @@ func (k *Kernel) forward(s *source, now int64) bool {
 	if f.head-f.tail > f.mask {
 		k.growRing(f)
 	}
-	if k.params.Transport != DCTCP {
+	if !k.traits.embedded {
 		k.onSend(f, s.sendPS)
 		if k.watchesService {
 			k.advanceService(now)
@@ -262,7 +262,7 @@ func (k *Kernel) forward(s *source, now int64) bool {
 	alonePS := max(now, f.alonePS)
 	f.alonePS = alonePS + departPS - startPS
 	f.waitPS += startPS - alonePS
-	if k.params.Transport == TIMELY && len(k.r.Observed) > 0 && f.head == blockStart(f.head) {
+	if k.traits.hint == hintFirstWait && len(k.r.Observed) > 0 && f.head == blockStart(f.head) {
 		k.r.Observed[f.block].Hint = waitHint(startPS - alonePS)
 	}
 	f.endsWindow = 0

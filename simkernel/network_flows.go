@@ -80,7 +80,7 @@ func (t *netFlowTable) take() int32 {
 	}
 	slot := int32(len(t.rows))
 	s := netSender{}
-	if t.kind != DCTCP {
+	if !t.kind.spec().embedded {
 		s.external = &externalSender{sender: newSender(t.kind)}
 	}
 	t.senders = append(t.senders, s)
@@ -209,7 +209,7 @@ func (n *Network) admit() error {
 	lineBps := float64(n.links[path[0]].BandwidthBps)
 	if s.external != nil {
 		s.external.start(&n.params, lineBps, len(path))
-		if n.params.Transport == HPCC {
+		if n.params.Transport.spec().telemetry {
 			s.external.makeTelemetry(&n.params, size, path, n.links)
 		}
 	}

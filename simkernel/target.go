@@ -1,7 +1,6 @@
 package simkernel
 
 import (
-	"math"
 	"math/bits"
 )
 
@@ -67,8 +66,8 @@ func (t *target) reset(c *Case, p *Params) {
 		red:       redMark{c.MarkBytes, c.MaxMarkBytes, p.DCQCN.MaxMarking},
 		draws:     draws,
 	}
-	if p.Transport != DCTCP {
-		t.markBytes = math.MaxInt64 // deep marks nothing
+	if !p.Transport.spec().embedded {
+		t.markBytes = unreachable // Kernel.advanceService marks
 	}
 	t.markPS = t.least(t.markBytes)
 	t.shallowPS = min(t.markPS, t.least(0))

@@ -14,7 +14,7 @@ func (k *Kernel) train(s *source, now int64) (last int64, ok bool) {
 	f := &k.flows[s.planned]
 	payload := k.params.PayloadBytes
 	full := payload + k.params.HeaderBytes
-	if k.params.Transport != DCTCP || f.dctcp.rateBps != f.dctcp.lineBps || t.freePS > now || t.wire > s.wire || len(k.c.Feedback) > 0 {
+	if !k.traits.embedded || f.dctcp.rateBps != f.dctcp.lineBps || t.freePS > now || t.wire > s.wire || len(k.c.Feedback) > 0 {
 		return 0, false
 	}
 	if s.feeder >= 0 && k.feeders[s.feeder].wire > s.wire {

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -231,5 +232,67 @@ func randomConstants(rng *rand.Rand, p *Params) {
 		c.AdditiveBps, c.HyperBps = pick(rng, 0, 10e6, 1e9), pick(rng, 0, 50e6, 3e9)
 		c.HyperAfter = pick[int64](rng, 0, 1, 5)
 		c.Smoothing, c.Decrease = pick(rng, 0.875, 1, 0.1), pick(rng, 0.8, 1, 0.1)
+	}
+}
+
+// Every transport is registered under its number, its defaults are valid, its keys are named once, and a
+// value outside a key's range is refused with the key's name.
+func TestRegistry(t *testing.T) {
+	for kind := range transports {
+		p := ParamsOf(kind)
+		if err := p.Validate(); err != nil {
+			t.Errorf("%v: %v", kind, err)
+		}
+		if back, err := ParseTransport(kind.String()); back != kind || err != nil {
+			t.Errorf("%v is parsed as %v, %v", kind, back, err)
+		}
+		seen := map[string]bool{}
+		for _, k := range p.Keys() {
+			if seen[k.Name] || (k.Int == nil) == (k.Float == nil) {
+				t.Errorf("%v: key %+v", kind, k)
+			}
+			seen[k.Name] = true
+			for _, v := range []float64{k.Min - 1, k.Max * 2} {
+				bad := ParamsOf(kind)
+				for _, b := range bad.Keys() {
+					if b.Name == k.Name && b.Int != nil {
+						*b.Int = int64(v)
+					} else if b.Name == k.Name {
+						*b.Float = v
+					}
+				}
+				if err := bad.Validate(); err == nil || !strings.Contains(err.Error(), k.Name+" is") {
+					t.Errorf("%v: %s = %v: error %v", kind, k.Name, v, err)
+				}
+			}
+		}
+	}
+	if err := (&Params{Transport: transports}).Validate(); err == nil {
+		t.Error("an unknown transport is accepted")
+	}
+}
+
+// Results of different versions, transports or constants are kept apart; the seed matters only where
+// marks are random.
+func TestIdentity(t *testing.T) {
+	identity := func(p Params) string {
+		b, err := p.AppendIdentity(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	seen := map[string]bool{}
+	for kind := range transports {
+		p := ParamsOf(kind)
+		id := identity(p)
+		if p.Seed = 7; (identity(p) != id) != (kind == DCQCN) {
+			t.Errorf("%v: the seed changes the identity: %v", kind, identity(p) != id)
+		}
+		p.WindowBytes++
+		if seen[id] || identity(p) == id {
+			t.Errorf("%v: %q is ambiguous", kind, id)
+		}
+		seen[id] = true
 	}
 }

@@ -9,13 +9,15 @@ import "math"
 func (k *Kernel) startSender(f *flow, slot int32, lineBps float64) {
 	f.slot = slot
 	f.tickPS = never
-	if k.params.Transport == DCTCP {
+	if k.traits.embedded {
 		f.dctcp.start(&k.params, lineBps, 0)
 		k.setRate(f)
 		return
 	}
-	if k.params.Transport == DCQCN {
-		f.endsWindow = 0 // it knows no windows
+	if k.traits.ignoresWindowEnds {
+		f.endsWindow = 0
+	}
+	if k.traits.randomMarks {
 		f.markKey = k.flowKey(f.row)
 	}
 	for int(slot) >= len(k.senders) {
@@ -25,7 +27,7 @@ func (k *Kernel) startSender(f *flow, slot int32, lineBps float64) {
 	if len(k.c.Hops) > 0 {
 		hops = int(k.c.Hops[f.row])
 	}
-	if k.params.Transport == HPCC {
+	if k.traits.hint == hintReduction {
 		k.reductions = resize(k.reductions, max(len(k.reductions), int(slot)+1))
 		k.reductions[slot] = reductionMean{}
 	}
@@ -49,17 +51,17 @@ func (k *Kernel) onAckExternal(f *flow, flags int64) {
 	h := &k.ackScratch
 	st := &k.stamps[f.base+(f.tail-1)&f.mask]
 	h.nowPS, h.rttPS = f.lastAckPS, f.lastAckPS-st.sentPS
-	if k.params.Transport == TIMELY && len(k.c.Feedback) > 0 {
+	if k.traits.hint == hintFirstWait && len(k.c.Feedback) > 0 {
 		h.rttPS += k.c.Feedback[f.blockOf(f.tail-1)].deviationPS()
 	}
 	h.sentBytes, h.marked = k.sent(f), flags&ackMarked != 0
 	h.ackedBytes = h.sentBytes - int64(f.head-f.tail)*k.params.PayloadBytes
 	ticked := s.tick(&k.params, h.nowPS)
-	if k.params.Transport == HPCC {
+	if k.traits.telemetry {
 		k.telemetry(f, st)
 	}
 	changed := s.onAck(&k.params, h)
-	if k.params.Transport == HPCC && len(k.r.Observed) > 0 {
+	if k.traits.hint == hintReduction && len(k.r.Observed) > 0 {
 		k.recordReduction(f, s.(*hpcc).reduction())
 	}
 	if changed || ticked {
@@ -160,7 +162,7 @@ func (k *Kernel) advanceService(now int64) {
 		if t.waiting+1 != t.arrived {
 			left = t.bytes - t.log[(t.waiting+1)&t.logMask].before
 		}
-		if k.params.Transport == HPCC {
+		if k.traits.telemetry {
 			k.stamps[e.entry].telemetry = telemetry{e.startPS, e.before, left}
 			continue
 		}
