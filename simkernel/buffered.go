@@ -5,24 +5,23 @@ import (
 	"slices"
 )
 
-// BufferParams are what switches have to hold packets in, and how senders recover from losses.
+// BufferParams are the buffers of switches, and how senders recover from losses.
 type BufferParams struct {
 	SwitchBytes int64 // shared by the ports of a switch; above 0
-	// Alpha is how much of what is free a port may take: a packet is dropped whose port would then have
-	// more than Alpha times the free bytes waiting (dynamic thresholds: Choudhury and Hahne, IEEE/ACM
-	// ToN 6(2), 1998).
+	// Alpha is the parameter of dynamic thresholds (Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998): a packet is dropped
+	// if its port would then hold more than Alpha times the free bytes of the buffer.
 	Alpha float64
-	// RetransmitNS is how long a sender waits for an ACK that tells it something new before it sends again
-	// from the first packet that has not been acknowledged; twice as long after every time in a row. 0: as
-	// long as the slowest packet of the flow can take on its way, so that none is sent again that is not
-	// lost (the rule of IRN's RTO_high: Mittal et al., SIGCOMM'18, §3.1).
+	// RetransmitNS is the retransmission timeout: without an ACK for new data for this time, a sender resends from
+	// the first unacknowledged packet. It doubles with every timeout in a row. 0 chooses the longest time that a
+	// packet of the flow can take, so that only lost packets are resent (the rule of IRN's RTO_high: Mittal et
+	// al., SIGCOMM'18, §3.1).
 	RetransmitNS int64
 }
 
-// DefaultAlpha is what switches come with for traffic that may be dropped: as much as is free.
+// DefaultAlpha is the common setting of switches for lossy traffic.
 const DefaultAlpha = 1
 
-// nackEveryNS is how often a receiver asks for the same packet again (the HPCC simulator's default).
+// nackEveryNS is the least time between two NACKs for the same packet (the HPCC simulator's default).
 const nackEveryNS = 500_000
 
 // validate reports the first value that cannot be simulated.
@@ -42,35 +41,34 @@ func (b *BufferParams) validate(p *Params) error {
 	return nil
 }
 
-// A BufferedNetwork is a Network whose switches have finite buffers. As long as nothing is dropped it
-// gives the very same answers.
+// A BufferedNetwork is a Network whose switches have finite buffers. As long as nothing is dropped its results are
+// identical.
 //
-// What is different. The data packets that wait at the ports of a switch share its buffer: each takes
-// its bytes on the wire from the moment it arrives until it starts to be sent. One that arrives is
-// dropped where the buffer is full, or its port over the dynamic threshold (BufferParams.Alpha). ACKs
-// take no buffer and are never dropped (priority group 0 of the HPCC simulator).
+// Buffers: the data packets that wait at the ports of a switch share its buffer. Each takes its wire bytes from
+// its arrival until its service starts. A packet is dropped on arrival if the buffer is full or its port above the
+// dynamic threshold (BufferParams.Alpha). ACKs take no buffer and are never dropped (priority group 0 of the HPCC
+// simulator).
 //
-// Recovery is go-back-N, as RDMA NICs do it and the HPCC simulator has it. A receiver takes packets in
-// order only, and acknowledges what it has. A packet that comes too early is discarded, and the first
-// such packet, and then one every nackEveryNS as long as nothing moves, answered by a NACK, which names
-// the packet that is missing; the sender goes back to that. A packet that comes again is discarded. A
-// last packet that is lost has no successor to give it away: for that there is a timeout. A NACK is
-// heard by the transport like an ACK of the same number; there is no other reaction to a loss.
+// Recovery is go-back-N, as in RDMA NICs and the HPCC simulator. A receiver accepts packets in order only, and
+// acknowledges them. It discards packets beyond the expected one and answers the first of them, and then one
+// per nackEveryNS without progress, by a NACK that names the expected packet; the sender goes back to it. It
+// also discards duplicates. A timeout covers the loss of a flow's last packets. The transport processes a
+// NACK like an ACK of the same number; losses have no other effect on it.
 //
-// Order of events: Network's, and at a switch that has packets arrive and leave in the same ps, the
-// arrivals first, by the link they came over. Since the ports of a switch share state, time is not cut
-// into windows here: there is one heap of events and one goroutine.
+// Order of events: as in Network, and at a switch where packets arrive and leave in the same ps, arrivals first,
+// by the link that they came over. Because the ports of a switch share state, time is not cut into windows:
+// there is one event heap and one goroutine.
 type BufferedNetwork struct {
 	params   Params
 	buffer   BufferParams
 	links    []NetLink
 	host     []bool
-	check    Network // of paths and starts: never run
+	check    Network // validates paths and starts; never run
 	ports    []bufferedPort
 	used     []int64 // by node: bytes of its buffer in use
-	peak     []int64 // by node: the most there ever were
+	peak     []int64 // by node: maximum of used
 	heap     eventHeap
-	timeouts eventHeap // timeouts, which stand long
+	timeouts eventHeap // timeouts, apart because most are far ahead
 	serial   uint64
 
 	more        func() (*NetFlows, error)
@@ -79,30 +77,30 @@ type BufferedNetwork struct {
 	flows       int64 // in the network
 	rows        int64
 	lastNS      int64
-	packets     []*bufferedPacket // all there are, by id
+	packets     []*bufferedPacket // all packets, by id
 	freePackets []*bufferedPacket
-	starting    *bufferedFlow   // whose start is in the heap
-	timers      []*bufferedFlow // whose timeouts are, by number
-	freeTimers  []int32         // numbers of timers
-	slots       []*bufferedFlow // of flows whose senders are at work, for the NICs
+	starting    *bufferedFlow   // its start is in the heap
+	timers      []*bufferedFlow // owners of timers, by number
+	freeTimers  []int32         // numbers of free timers
+	slots       []*bufferedFlow // flows with bytes to send or unacknowledged, for the NICs
 	freeSlots   []int32
 	ideal       IdealPath
-	finished    []bufferedFinish // of this very moment
+	finished    []bufferedFinish // at the present time
 	err         error
 
-	// Results are as a Network's.
+	// Results are as in Network.
 	Results NetResults
-	// Losses are what was lost so far, and done about it.
+	// Losses count losses and their recovery so far.
 	Losses Losses
 }
 
-// Losses counts packets. Sent = Delivered + Dropped + Discarded when all flows have finished.
+// Losses count packets. Sent = Delivered + Dropped + Discarded when all flows have finished.
 type Losses struct {
-	Sent      int64 // by hosts, the same packet as often as it was sent
+	Sent      int64 // by hosts, retransmissions included
 	Delivered int64 // in order
 	Dropped   int64 // by switches
-	Discarded int64 // by receivers: too early, or known
-	Again     int64 // those of the sent that had been sent before
+	Discarded int64 // by receivers: out of order, or duplicate
+	Again     int64 // retransmissions
 	NACKs     int64 // sent by receivers
 	Timeouts  int64
 }
@@ -112,7 +110,7 @@ type bufferedFinish struct {
 	atPS int64
 }
 
-// NewBufferedNetwork makes an idle network; for hosts and more see NewNetwork.
+// NewBufferedNetwork returns an idle network; for hosts and more see NewNetwork.
 func NewBufferedNetwork(params Params, buffer BufferParams, links []NetLink, hosts []bool, more func() (*NetFlows, error)) (*BufferedNetwork, error) {
 	whole, err := NewNetwork(params, links, hosts, nil, more)
 	if err != nil {
@@ -138,18 +136,17 @@ func NewBufferedNetwork(params Params, buffer BufferParams, links []NetLink, hos
 	return n, nil
 }
 
-// Counters answers what the sending end of a link has seen.
+// Counters returns the counters of the sending end of a link.
 func (n *BufferedNetwork) Counters(link int32) NetCounters { return n.ports[link].counters }
 
-// Dropped is how many packets were dropped at the sending end of a link.
+// Dropped returns the number of packets dropped at the sending end of a link.
 func (n *BufferedNetwork) Dropped(link int32) int64 { return n.ports[link].dropped }
 
-// MostBytes is the most that the buffer of a node ever held.
+// MostBytes returns the maximum number of bytes in the buffer of a node.
 func (n *BufferedNetwork) MostBytes(node int32) int64 { return n.peak[node] }
 
-// Run simulates all of the workload. It calls finished, if not nil, whenever a few thousand flows are in
-// n.Results, and once more at the end; Results is reset after each call. Bad rows, and errors of the
-// source and of finished, end it.
+// Run simulates the whole workload. It calls finished, if not nil, whenever a few thousand flows are in n.Results,
+// and once more at the end; Results is reset after each call. Invalid rows and errors of more and finished end it.
 func (n *BufferedNetwork) Run(finished func(*NetResults) error) error {
 	if n.err == nil {
 		n.err = n.run(finished)
@@ -207,7 +204,7 @@ func (n *BufferedNetwork) run(finished func(*NetResults) error) error {
 	return emit(1)
 }
 
-// nextEvent takes the first of all events.
+// nextEvent removes the first event.
 func (n *BufferedNetwork) nextEvent() event {
 	if len(n.heap) == 0 || len(n.timeouts) > 0 && n.timeouts[0].before(&n.heap[0]) {
 		return n.timeouts.pop()
@@ -215,7 +212,7 @@ func (n *BufferedNetwork) nextEvent() event {
 	return n.heap.pop()
 }
 
-// finish answers the flows that were delivered in a moment, in the order of their rows.
+// finish writes the results of the flows that were delivered at the present time, by row.
 func (n *BufferedNetwork) finish() {
 	slices.SortFunc(n.finished, func(a, b bufferedFinish) int { return int(min(1, max(-1, a.flow.row-b.flow.row))) })
 	r := &n.Results
@@ -233,7 +230,7 @@ func (n *BufferedNetwork) finish() {
 	n.finished = n.finished[:0]
 }
 
-// admitNext reads the next flow of the workload and puts its start into the heap.
+// admitNext reads the next flow of the workload and pushes its start.
 func (n *BufferedNetwork) admitNext() error {
 	n.check.pending, n.check.next, n.check.rows, n.check.lastNS = n.pending, n.next, n.rows, n.lastNS
 	if err := n.check.fill(); err != nil {
@@ -273,9 +270,9 @@ func (n *BufferedNetwork) admitNext() error {
 	return nil
 }
 
-// timeoutPS is the retransmission timeout of flows of a path. By default a packet that finds the most
-// that a port can have waiting (Alpha/(1+Alpha) of the buffer) at every switch is back within it, its
-// ACK having waited behind a packet, and as many ACKs as the other way has packets, at each.
+// timeoutPS returns the retransmission timeout of flows of a path. By default it covers a packet that waits behind
+// the largest possible queue (Alpha/(1+Alpha) of the buffer) at every switch, and whose ACK waits at each for one
+// packet and for as many ACKs as such a queue has packets.
 func (n *BufferedNetwork) timeoutPS(path []int32, idlePS int64) int64 {
 	if n.buffer.RetransmitNS > 0 {
 		return n.buffer.RetransmitNS * psPerNS
@@ -289,15 +286,14 @@ func (n *BufferedNetwork) timeoutPS(path []int32, idlePS int64) int64 {
 	return int64(min(sum, netHorizonPS/4))
 }
 
-// An event is a flow's start, a packet's arrival at a port, the end of a flow's timeout, or a look at
-// whether a port can send. At equal times arrivals come first, by the link they came over, then starts
-// by row, then timeouts by row, then looks.
+// An event is a flow start, a packet's arrival at a port, a timeout, or a send opportunity of a port. At equal
+// times arrivals come first, by the link that they came over, then starts by row, timeouts by row, and sends.
 type event struct {
 	atPS   int64
 	rank   uint64
 	serial uint64
 	port   int32
-	item   int32 // an arrival: the packet's id; a timeout: the timer's number
+	item   int32 // arrival: the packet's id; timeout: the timer's number
 }
 
 const (
@@ -322,7 +318,7 @@ func (n *BufferedNetwork) push(e event) {
 	n.heap.push(e)
 }
 
-// look makes a port look whether it can send at a time, unless it will before.
+// scheduleSend makes a port try to send at a time, unless it will try earlier.
 func (n *BufferedNetwork) scheduleSend(port int32, atPS int64) {
 	if p := &n.ports[port]; atPS < p.sendAtPS {
 		p.sendAtPS = atPS
@@ -375,15 +371,15 @@ func (h *eventHeap) pop() event {
 	return top
 }
 
-// sharesQueue says whether ACKs stand in one queue with data at switches.
+// sharesQueue reports whether ACKs share one queue with data at switches.
 func (n *BufferedNetwork) sharesQueue() bool { return n.params.Transport.spec().randomMarks }
 
-// threshold is how many bytes may wait at a port of a node.
+// threshold returns how many bytes may wait at a port of a node.
 func (n *BufferedNetwork) threshold(node int32) float64 {
 	return n.buffer.Alpha * float64(n.buffer.SwitchBytes-n.used[node])
 }
 
-// admits says whether a data packet of that size finds room at a switch's port.
+// admits reports whether a data packet of that size fits at a switch's port.
 func (n *BufferedNetwork) admits(p *bufferedPort, wireBytes int64) bool {
 	return n.used[p.node]+wireBytes <= n.buffer.SwitchBytes && float64(p.dataBytes+wireBytes) <= n.threshold(p.node)
 }

@@ -1,7 +1,7 @@
 package simkernel
 
-// A bufferedFlow is a flow in a buffered network: its sender at one end, and its receiver at the other.
-// Packets are counted, all full but the last.
+// A bufferedFlow is a flow in a buffered network, sender and receiver. Packets are counted; all but the last are
+// full.
 type bufferedFlow struct {
 	row     int64
 	path    []int32
@@ -9,17 +9,17 @@ type bufferedFlow struct {
 	packets int64
 	startPS int64
 	idealNS int64
-	key     uint64 // in random draws
+	key     uint64 // in random marks
 
-	// The sender.
+	// Sender.
 	sender  sender
 	gap     wireTime // pacing time per byte at the present rate
 	window  int64    // bytes
 	una     int64    // packets acknowledged
 	nxt     int64    // the next packet to send
-	maxSent int64    // packets that have ever been sent
+	maxSent int64    // number of packets that have been sent at least once
 	slot    int32
-	place   int32 // at its NIC
+	place   int32 // index of netNIC.places
 	done    bool
 	backoff uint // timeouts in a row
 
@@ -27,9 +27,9 @@ type bufferedFlow struct {
 	deadlinePS int64
 	timerSet   bool // there is an event for it
 
-	// The receiver.
-	expected int64 // packets it has
-	nacked   int64 // 1 + the packet it asked for last
+	// Receiver.
+	expected int64 // packets received in order
+	nacked   int64 // 1 + the packet that the last NACK named
 	nackPS   int64 // and when
 
 	waitPS, lastPS []int64 // by hop
@@ -38,19 +38,19 @@ type bufferedFlow struct {
 // maxBackoff bounds how often a timeout is doubled.
 const maxBackoff = 10
 
-// bytes is the payload of the flow's first packets.
+// bytes returns the payload of the flow's first packets.
 func (n *BufferedNetwork) bytes(f *bufferedFlow, packets int64) int64 {
 	return min(f.size, packets*n.params.PayloadBytes)
 }
 
-// setRate takes over the rate of the flow's sender.
+// setRate adopts the rate of the flow's sender.
 func (n *BufferedNetwork) setRate(f *bufferedFlow) {
 	rateBps, lineBps := f.sender.rate()
 	f.gap = newWireTime(rateBps)
 	f.window = n.params.windowAt(rateBps, lineBps)
 }
 
-// begin puts a flow to work at its host.
+// startFlow starts a flow at its host.
 func (n *BufferedNetwork) startFlow(f *bufferedFlow, nowPS int64) {
 	n.flows++
 	port := f.path[0]
@@ -74,7 +74,7 @@ func (n *BufferedNetwork) startFlow(f *bufferedFlow, nowPS int64) {
 	n.scheduleSend(port, max(nowPS, p.freePS))
 }
 
-// sendNext sends a packet of the flow whose turn it is, or looks again when there will be one.
+// sendNext sends a packet of the flow that is next in the round robin, or schedules a send for when there is one.
 func (n *BufferedNetwork) sendNext(port int32, p *bufferedPort, nowPS int64) {
 	c := &p.nic
 	c.choose(p.freePS)
@@ -109,12 +109,12 @@ func (n *BufferedNetwork) sendNext(port int32, p *bufferedPort, nowPS int64) {
 	n.passData(port, p, k, nowPS)
 }
 
-// open says whether a flow has something to send that its window lets it send.
+// open reports whether a flow has a packet to send and its window allows it.
 func (n *BufferedNetwork) open(f *bufferedFlow) bool {
 	return f.nxt < f.packets && n.bytes(f, f.nxt)-n.bytes(f, f.una) < f.window
 }
 
-// receive takes a data packet at its destination, and turns it into its answer; false if there is none.
+// receiveData processes a data packet at its destination and turns it into its ACK or NACK; false if there is none.
 func (n *BufferedNetwork) receiveData(k *bufferedPacket, nowPS int64) bool {
 	f := k.flow
 	switch {
@@ -143,7 +143,7 @@ func (n *BufferedNetwork) receiveData(k *bufferedPacket, nowPS int64) bool {
 	return true
 }
 
-// hear takes an ACK or a NACK that is home.
+// receiveAck processes an ACK or a NACK at the source.
 func (n *BufferedNetwork) receiveAck(port int32, p *bufferedPort, k *bufferedPacket, nowPS int64) {
 	f := k.flow
 	if f.done {
@@ -152,7 +152,7 @@ func (n *BufferedNetwork) receiveAck(port int32, p *bufferedPort, k *bufferedPac
 	}
 	if k.number > f.una {
 		f.una = k.number
-		f.nxt = max(f.nxt, f.una) // it had gone back behind what was still on its way
+		f.nxt = max(f.nxt, f.una) // it had gone back to before packets still in flight
 		f.backoff = 0
 		f.deadlinePS = nowPS + f.timeoutPS
 	}
@@ -178,7 +178,7 @@ func (n *BufferedNetwork) receiveAck(port int32, p *bufferedPort, k *bufferedPac
 	n.release(k)
 }
 
-// turn opens or closes a flow at its NIC.
+// updateOpen opens or closes a flow at its NIC.
 func (n *BufferedNetwork) updateOpen(p *bufferedPort, f *bufferedFlow, nowPS int64) {
 	c := &p.nic
 	c.fresh = false
@@ -191,7 +191,7 @@ func (n *BufferedNetwork) updateOpen(p *bufferedPort, f *bufferedFlow, nowPS int
 	}
 }
 
-// end takes a flow from its NIC that has everything acknowledged.
+// endFlow removes a flow whose packets are all acknowledged from its NIC.
 func (n *BufferedNetwork) endFlow(p *bufferedPort, f *bufferedFlow) {
 	c := &p.nic
 	f.done = true
@@ -213,7 +213,7 @@ func (n *BufferedNetwork) arm(f *bufferedFlow, nowPS int64) {
 	n.scheduleTimeout(f)
 }
 
-// tick puts the flow's timer into the heap.
+// scheduleTimeout pushes the event of the flow's timer.
 func (n *BufferedNetwork) scheduleTimeout(f *bufferedFlow) {
 	f.timerSet = true
 	item := int32(len(n.timers))
@@ -227,15 +227,15 @@ func (n *BufferedNetwork) scheduleTimeout(f *bufferedFlow) {
 	n.timeouts.push(event{atPS: f.deadlinePS, rank: rankTimeout + uint64(f.row), item: item})
 }
 
-// timeout is the flow's timer: where nothing new was ackInfo for so long, the sender goes back to the
-// first packet that has not been acknowledged.
+// timeout processes the event of the flow's timer: after the timeout without progress the sender goes back to the
+// first unacknowledged packet.
 func (n *BufferedNetwork) timeout(f *bufferedFlow, nowPS int64) {
 	f.timerSet = false
 	switch {
 	case f.done:
 	case nowPS < f.deadlinePS:
 		n.scheduleTimeout(f)
-	case f.nxt == f.una: // nothing is out: the next packet sets it again
+	case f.nxt == f.una: // nothing is in flight: the next packet sets the timer
 	default:
 		n.Losses.Timeouts++
 		f.nxt = f.una

@@ -5,18 +5,18 @@ type bufferedPort struct {
 	isHost   bool
 	node     int32
 	wire     wireTime
-	freePS   int64 // the wire is free from then on
-	sendAtPS int64 // when it looks next whether it can send; netNever: it need not
+	freePS   int64 // the wire is free from here on
+	sendAtPS int64 // time of its scheduled send; netNever if none
 
 	acks, data bufferedQueue
-	queueBytes int64  // on the wire, of what stands in data
-	dataBytes  int64  // of those the data packets', which take buffer
+	queueBytes int64  // wire bytes of the items in data
+	dataBytes  int64  // wire bytes of the data packets among them, which take buffer
 	nic        netNIC // at a host
 
 	markBytes int64
 	red       redMark
 	markKey   uint64
-	sentBytes int64 // HPCC: on the wire so far
+	sentBytes int64 // wire bytes so far, for telemetry
 	counters  NetCounters
 	dropped   int64
 }
@@ -45,16 +45,16 @@ func (q *bufferedQueue) take() *bufferedPacket {
 	return k
 }
 
-// A bufferedPacket is a data packet on its way, and then the ACK or NACK that answers it.
+// A bufferedPacket is a data packet in flight, and then the ACK or NACK that answers it.
 type bufferedPacket struct {
 	id     int32
 	flow   *bufferedFlow
-	number int64 // data: its number in the flow, from 0; ACK: of the packet that the receiver wants next
-	hop    int   // the hop it waits for, or has come over; of an ACK on the reverse path
+	number int64 // data: its number in the flow, from 0; ACK: of the next expected packet
+	hop    int   // the hop that it waits for or has come over; of an ACK on the reverse path
 	ack    bool
 	nack   bool
 	marked bool
-	atPS   int64 // when it came to the port
+	atPS   int64 // arrival at the port
 	sentPS int64 // when the data packet left its host
 	wire   int64 // bytes
 	links  []telemetry
@@ -78,7 +78,7 @@ func (n *BufferedNetwork) release(k *bufferedPacket) {
 	n.freePackets = append(n.freePackets, k)
 }
 
-// arrive takes a packet that is at a port's node.
+// arrive processes a packet that arrives at a port's node.
 func (n *BufferedNetwork) arrive(port int32, k *bufferedPacket, nowPS int64) {
 	p := &n.ports[port]
 	k.atPS = nowPS
@@ -149,8 +149,8 @@ func (n *BufferedNetwork) send(port int32, p *bufferedPort, nowPS int64) {
 	}
 }
 
-// bytesBehind answers how many bytes a packet, just taken off the queue, bytesBehind behind: those of packets
-// that came before this very moment.
+// bytesBehind returns how many bytes a packet that has just been taken off the queue leaves behind: those of
+// packets that arrived before now.
 func (n *BufferedNetwork) bytesBehind(p *bufferedPort, k *bufferedPacket, nowPS int64) int64 {
 	p.queueBytes -= k.wire
 	left := p.queueBytes
@@ -168,7 +168,7 @@ func (n *BufferedNetwork) marks(p *bufferedPort, k *bufferedPacket, left int64) 
 	return left > p.markBytes
 }
 
-// passData sends a data packet to the end of its hop.
+// passData sends a data packet over its hop.
 func (n *BufferedNetwork) passData(port int32, p *bufferedPort, k *bufferedPacket, nowPS int64) {
 	k.hop++
 	to := port ^ 1
@@ -178,7 +178,7 @@ func (n *BufferedNetwork) passData(port int32, p *bufferedPort, k *bufferedPacke
 	n.transmit(port, to, p, k, k.wire, nowPS)
 }
 
-// passACK sends an ACK to the beginning of its hop.
+// passACK sends an ACK over its hop.
 func (n *BufferedNetwork) passACK(port int32, p *bufferedPort, k *bufferedPacket, nowPS int64) {
 	k.hop--
 	to := k.flow.path[0]

@@ -59,20 +59,19 @@ func DefaultDCQCN() DCQCNParams {
 	}
 }
 
-// dcqcn is the sender of one flow: DCQCN (Zhu et al., SIGCOMM'15, §3.1 and figure 7) as the paper's
-// ns-3 has it, where the ACK of each marked packet is the CNP, timers alone raise the rate, and a
-// cut waits for the next tick of the decrease timer.
+// dcqcn is the sender of one flow: DCQCN (Zhu et al., SIGCOMM'15, §3.1 and figure 7) as in the paper's ns-3,
+// where the ACK of a marked packet is the CNP, only timers raise the rate, and a cut waits for the next tick
+// of the decrease timer.
 //
-//   - The first CNP sets alpha to 1 and starts the timers of alpha and, 1 ns later, of decreases.
-//   - alpha: α ← (1 − g)α, + g if a CNP came since the last tick.
-//   - decrease, if a CNP came since: target ← rate (not again before the first increase after a
-//     cut), rate ← rate (1 − α/2); the increases begin anew.
-//   - increase: target ← target + nothing, AdditiveBps, and HyperBps ever after; rate ← (rate +
-//     target) / 2.
+//   - The first CNP sets α to 1 and starts the timers of α and, 1 ns later, of decreases.
+//   - α timer: α ← (1 − g)α, + g if a CNP has come since the last tick.
+//   - Decrease timer, if a CNP has come since: target ← rate (not again before the first increase after a
+//     cut), rate ← rate (1 − α/2); the sequence of increases restarts.
+//   - Increase timer: target ← target + 0, AdditiveBps, and HyperBps from then on; rate ← (rate + target) / 2.
 //
-// The timers are no events: tick does at once what they would have done by a moment. Nothing can
-// tell, since the rate is only looked at when the flow hears or sends, after tick. A flow that has
-// ackInfo nothing for long costs no more than the ticks until its rate stands still.
+// Timers are not events: tick applies all ticks up to a time. This is exact, since the rate is only read
+// after tick, when the flow sends or receives an ACK. A flow that is idle for long costs only the ticks until
+// its rate stops changing.
 type dcqcn struct {
 	rateBps, lineBps, targetBps float64
 	alpha                       float64
@@ -80,10 +79,10 @@ type dcqcn struct {
 	increasePS                  int64 // never before the first cut
 	firstPS                     int64 // the least of them
 	stage                       int64 // increases since the last cut
-	cnpAlpha, cnpCut            bool  // a CNP came since the last tick
+	cnpAlpha, cnpCut            bool  // a CNP has come since the last tick
 }
 
-// alphaGone: a cut by half of it changes no rate.
+// alphaGone is so small that a cut by half of it changes no rate.
 const alphaGone = 1.0 / (1 << 60)
 
 func (d *dcqcn) start(_ *Params, lineBps float64, _ int) {
@@ -145,7 +144,7 @@ func (d *dcqcn) tickAlpha(p *Params, nowPS int64) {
 func (d *dcqcn) tickDecrease(p *Params, nowPS int64) {
 	c := &p.DCQCN
 	everyPS := c.DecreaseNS * psPerNS
-	if !d.cnpCut { // nor will one come by now
+	if !d.cnpCut { // and none will by nowPS
 		d.decreasePS = lastTick(d.decreasePS, everyPS, nowPS) + everyPS
 		return
 	}
@@ -171,12 +170,12 @@ func (d *dcqcn) tickIncrease(p *Params, nowPS int64) {
 	}
 	d.rateBps = (d.rateBps + d.targetBps) / 2
 	if d.stage++; d.stage > 2 && d.rateBps == rate && d.targetBps == target && !d.cnpCut {
-		d.increasePS = lastTick(d.increasePS, everyPS, nowPS) // nor will the next ones change it
+		d.increasePS = lastTick(d.increasePS, everyPS, nowPS) // later ticks change nothing either
 	}
 	d.increasePS += everyPS
 }
 
-// lastTick is the last tick by now of a timer that ticks at atPS, which is by now, and every so often.
+// lastTick returns the last tick by nowPS of a timer that ticks at atPS <= nowPS and every everyPS after it.
 func lastTick(atPS, everyPS, nowPS int64) int64 {
 	return nowPS - (nowPS-atPS)%everyPS
 }

@@ -24,15 +24,15 @@ var dctcpSpec = transportSpec{
 type dctcp struct {
 	rateBps   float64 // in [min(MinRateBps, lineBps), lineBps]
 	lineBps   float64
-	alpha     float64 // smoothed share of marked packets, 1 at first
-	windowEnd int64   // snd_nxt windowEnd at the end of the last window; an ACK beyond it ends the next
-	cutEnd    int64   // snd_nxt at the last cut: no other cut until an ACK is beyond it
+	alpha     float64 // smoothed share of marked packets, initially 1
+	windowEnd int64   // snd_nxt at the end of the last window; an ACK beyond it ends the next one
+	cutEnd    int64   // snd_nxt at the last cut: no further cut until an ACK is beyond it
 	marked    int64   // marked ACKs since the last update of alpha
-	batch     int64   // packets of the window that windowEnd ends
+	batch     int64   // number of packets of the present window
 	cut       bool    // between a cut and the ACK beyond cutEnd
 }
 
-// start puts the sender at line rate.
+// start sets the sender to line rate.
 func (d *dctcp) start(_ *Params, lineBps float64, _ int) {
 	*d = dctcp{rateBps: lineBps, lineBps: lineBps, alpha: 1}
 }
@@ -47,17 +47,17 @@ func (d *dctcp) nextTick() int64 { return never }
 
 func (d *dctcp) rate() (rateBps, lineBps float64) { return d.rateBps, d.lineBps }
 
-// update takes one ACK.
+// update processes one ACK.
 func (d *dctcp) update(p *Params, ackedBytes, sentBytes int64, marked bool) (rateChanged bool) {
 	if marked {
 		d.marked++
 	}
 	windowEnds := ackedBytes > d.windowEnd
 	if windowEnds {
-		batchBytes := sentBytes // the first window counts what was acknowledged too, as ns-3's does
+		batchBytes := sentBytes // like ns-3, the first window includes what is acknowledged
 		if d.windowEnd != 0 {
 			share := min(1, float64(d.marked)/float64(d.batch))
-			// The conversions keep compilers from fusing the products: same bits on every machine.
+			// The conversions prevent fused multiply-add: equal bits on every machine.
 			d.alpha = float64((1-p.Gain)*d.alpha) + float64(p.Gain*share)
 			d.marked = 0
 			batchBytes -= ackedBytes
@@ -81,5 +81,5 @@ func (d *dctcp) update(p *Params, ackedBytes, sentBytes int64, marked bool) (rat
 	return d.rateBps != before
 }
 
-// window is how much payload may be in flight at the present rate.
+// window returns how much payload may be in flight at the present rate.
 func (d *dctcp) window(p *Params) int64 { return p.windowAt(d.rateBps, d.lineBps) }

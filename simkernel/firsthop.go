@@ -2,10 +2,10 @@ package simkernel
 
 import "math"
 
-// serve simulates a first hop. The host is the only queue, and marks nothing: unless packets were
-// marked elsewhere every rate stays at line rate. An ACK's time is known when its packet leaves.
+// runFirstHop simulates a host's uplink. The host is the only queue and never marks: without marks in the feedback
+// every rate stays at line rate. The time of an ACK is known when its packet leaves.
 func (k *Kernel) runFirstHop() {
-	noFeedback := len(k.c.Feedback) == 0 && (!k.blocks || k.traits.embedded) // others record more than holds
+	noFeedback := len(k.c.Feedback) == 0 && (!k.blocks || k.traits.embedded) // other transports record hints as well
 	if noFeedback && k.windowNeverBinds() {
 		k.runRounds()
 		return
@@ -66,7 +66,7 @@ func (k *Kernel) runFirstHop() {
 	}
 }
 
-// countFirstHop counts packets that the host sends from startPS on, one after the other.
+// countFirstHop counts packets that the host sends back to back from startPS on.
 func (k *Kernel) countFirstHop(startPS, packets, wire, busyPS int64) {
 	r := k.r
 	r.PacketsSent += packets
@@ -77,9 +77,8 @@ func (k *Kernel) countFirstHop(startPS, packets, wire, busyPS int64) {
 	}
 }
 
-// windowNeverBinds says whether no flow of a first hop can ever wait for its window: full packets
-// leave at least a packet's time apart, which bounds how many can be on their way, there or back,
-// when the flow's turn comes.
+// windowNeverBinds reports whether no flow of a first hop can ever wait for its window. Full packets leave at
+// least one packet time apart, which bounds the number of packets in flight at a flow's turn.
 func (k *Kernel) windowNeverBinds() bool {
 	p := &k.params
 	var delay, rest int64
@@ -97,20 +96,20 @@ func (k *Kernel) windowNeverBinds() bool {
 	return roundPS/full+1 < p.Packets(p.WindowBytes)
 }
 
-// A turn is a flow of a first hop whose window never binds: all there is to know of it.
+// A hostFlow is the state of a flow of a first hop whose window never binds.
 type hostFlow struct {
 	row  int32
-	left int64 // payload
+	left int64 // payload to send
 
-	// For Result.Here: its next packet's number, when that could be sent if the flow were alone, and, of the
-	// block that it is in, the index and the sum of the holds.
+	// For Result.Observed: the number of the next packet, the time when it could be sent if the flow were
+	// alone, and index and sum of NIC waits of the present block.
 	sent    uint32
 	alonePS int64
 	block   uint32
 	waitPS  int64
 }
 
-// holds takes up that the next packets of a flow leave at full packets' distance times flows, from startPS on.
+// addWaits adds the NIC waits of the flow's next packets, which leave flows full packet times apart, from startPS on.
 func (k *Kernel) addWaits(f *hostFlow, packets, startPS, fullPS, flows int64) {
 	if !k.blocks {
 		return
@@ -130,28 +129,27 @@ func (k *Kernel) addWaits(f *hostFlow, packets, startPS, fullPS, flows int64) {
 	}
 }
 
-// recordHostBlock records the mean hold of the block of the flow's packets up to its last.
+// recordHostBlock records the mean NIC wait of the block that ends before packet f.sent.
 func (k *Kernel) recordHostBlock(f *hostFlow) {
 	k.recordWait(f.block, f.waitPS, int64(f.sent-blockStart(f.sent-1)))
 	f.block++
 	f.waitPS = 0
 }
 
-// inBlock says whether the flow has sent a part of a block.
+// inBlock reports whether the flow has sent a part of a block.
 func (f *hostFlow) inBlock() bool { return f.sent > blockPackets && f.sent&(blockPackets-1) != 0 }
 
-// runRounds simulates a first hop where no window binds: the host serves its flows in turn, back
-// to back. Whole rounds between two interactions (a flow starts, or sends its last packet) are one
-// step.
+// runRounds simulates a first hop where no window binds: the host serves its flows round robin, back to back.
+// Whole rounds between two changes of the set of flows are one step.
 func (k *Kernel) runRounds() {
 	c := k.c
 	wire := k.sources[0].wire
 	payload, header := k.params.PayloadBytes, k.params.HeaderBytes
 	fullPS := wire.ps(payload + header)
 	hostFlows := k.hostFlows[:0] // by row
-	at := 0                      // whose turn it is; len(hostFlows) if the next new flow's, or else the first's
+	at := 0                      // index of the next flow; len(hostFlows): a flow that starts now, or else the first
 	free := int64(0)
-	steps := 0 // packets until the next try to take whole rounds
+	steps := 0 // packets until the next attempt to take whole rounds
 	for {
 		if len(hostFlows) == 0 {
 			if k.nextPS == unbounded {
@@ -174,8 +172,8 @@ func (k *Kernel) runRounds() {
 			for i := range hostFlows {
 				least = min(least, hostFlows[i].left)
 			}
-			// Every packet of the rounds is whole and not the last, starts before the next flow does,
-			// and leaves before the horizon.
+			// Every packet of the rounds is full and not its flow's last, starts before the next flow does, and
+			// leaves before the horizon.
 			packets := (min(k.nextPS, horizonPS-fullPS) - free + fullPS - 1) / fullPS
 			if rounds := min((least-1)/payload, packets/n); rounds > 0 {
 				k.countFirstHop(free, rounds*n, payload+header, rounds*n*fullPS)

@@ -29,31 +29,31 @@ type HPCCParams struct {
 	BaseRTTNS     int64   // T: the longest RTT of the idle network
 }
 
-// DefaultHPCC are the constants of HPCC's paper (§5.1: η 95%, maxStage 5, W_AI 80 bytes), but for T,
-// which is that of the networks here: WindowBytes at 10 Gbps.
+// DefaultHPCC returns the constants of HPCC's paper (§5.1: η 95%, maxStage 5, W_AI 80 bytes), except T, which is
+// that of the networks here: WindowBytes at 10 Gbps.
 func DefaultHPCC() HPCCParams {
 	return HPCCParams{Target: 0.95, MaxStage: 5, AdditiveBytes: 80, BaseRTTNS: 14_400}
 }
 
-// A telemetry is what a switch writes into a packet when it starts to be sent (HPCC, §3.1 and §4.1).
+// A telemetry is what a switch writes into a packet when its service starts (HPCC, §3.1 and §4.1).
 type telemetry struct {
 	atPS      int64
-	sentBytes int64 // on the wire by that link before the packet
+	sentBytes int64 // on the wire, by that link, before the packet
 	leftBytes int64 // on the wire, left behind in the queue
 }
 
-// hpcc is the sender of one flow: HPCC (Li et al., SIGCOMM'19, algorithm 1) with the rate in the
-// window's place, which is its share of the line's. The reference rate follows the utilisation of
-// the busiest link once a round trip; every ACK in between sets the rate from it.
+// hpcc is the sender of one flow: HPCC (Li et al., SIGCOMM'19, algorithm 1) with the rate in place of the window,
+// which follows from it. The reference rate follows the utilisation of the busiest link once per round
+// trip; every ACK in between sets the rate from it.
 //
-// A link case knows the telemetry of its own link only. What the other links would let the flow send
-// is then ackInfo from elsewhere, as a rate, which bounds it: a rate that was found with its link's
-// queue at hand, and not utilisations to find it from, which would answer to no queue here.
+// A link case has the telemetry of its own link only. The other links' effect comes as feedback: the share of
+// the line rate that they deny the flow, which bounds the rate. This is a rate that was computed where those
+// links' queues were simulated; their utilisations would not respond to any queue here.
 type hpcc struct {
 	rateBps, lineBps float64
 	refBps           float64     // the rate of W^c
-	ownBps           float64     // what the links ackInfo of would have let it be
-	use              float64     // U: smoothed utilisation; 1 at first, as in the authors' simulator (the paper leaves it open)
+	ownBps           float64     // the rate that the links in the telemetry allow
+	use              float64     // U: smoothed utilisation; initially 1, as in the authors' simulator (not specified in the paper)
 	last             []telemetry // by link, of the last ACK
 	windowEnd        int64       // lastUpdateSeq
 	stage            int64
@@ -107,8 +107,8 @@ func (d *hpcc) compute(p *Params, update bool) {
 	d.ownBps = min(d.lineBps, max(p.floorBps(d.lineBps), bps))
 }
 
-// measure is the paper's MeasureInflight: it updates U by the ACK's telemetry, of each link the queue,
-// in round trips, and the rate at which it sent since the last ACK. It answers false if there is none.
+// measure is the paper's MeasureInflight: it updates U by the ACK's telemetry: of each link the queue, in round
+// trips, plus its utilisation since the last ACK. It returns false if there is no telemetry.
 func (d *hpcc) measure(p *Params, h *ackInfo) (known bool) {
 	roundPS := float64(p.HPCC.BaseRTTNS * psPerNS)
 	use, tauPS := -1.0, 0.0
@@ -132,5 +132,5 @@ func (d *hpcc) measure(p *Params, h *ackInfo) (known bool) {
 	return true
 }
 
-// slowed is the share of the line's rate that the links ackInfo of do not let the flow have.
+// reduction returns the share of the line rate that the links in the telemetry deny the flow.
 func (d *hpcc) reduction() float64 { return 1 - d.ownBps/d.lineBps }

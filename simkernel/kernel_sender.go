@@ -2,10 +2,10 @@ package simkernel
 
 import "math"
 
-// What the kernel does for flows of any transport but DCTCP, whose senders stand beside the flows,
-// by slot. They take the general path (forward and plan): cruise, train and serveRounds know DCTCP.
+// This file connects Kernel to senders that are not embedded in flow. Their flows take the general path
+// (forward and plan): cruise, train and runRounds assume DCTCP.
 
-// startSender puts the sender of a flow that starts to work.
+// startSender starts the sender of a new flow.
 func (k *Kernel) startSender(f *flow, slot int32, lineBps float64) {
 	f.slot = slot
 	f.tickPS = never
@@ -36,7 +36,7 @@ func (k *Kernel) startSender(f *flow, slot int32, lineBps float64) {
 	k.updateRate(f)
 }
 
-// flowKey is what the draws of the flow's marks at this link are keyed by.
+// flowKey returns the key of the flow's random marks at this link.
 func (k *Kernel) flowKey(row int32) uint64 {
 	key := uint64(row)
 	if len(k.c.FlowKey) > 0 {
@@ -45,7 +45,7 @@ func (k *Kernel) flowKey(row int32) uint64 {
 	return mixKey(k.c.MarkKey, key)
 }
 
-// tell is onAckEmbedded for senders that stand beside: of the ACK taken last, which was back at f.lastAckPS.
+// onAckExternal passes the ACK read last, received at f.lastAckPS, to the flow's sender.
 func (k *Kernel) onAckExternal(f *flow, flags int64) {
 	s := k.senders[f.slot]
 	h := &k.ackScratch
@@ -73,16 +73,16 @@ func (k *Kernel) onAckExternal(f *flow, flags int64) {
 	}
 }
 
-// deviationPS is how much longer the block's first packet waited than its packets did in the mean.
+// deviationPS returns how much longer the block's first packet waited than the mean of its packets.
 func (b *Block) deviationPS() int64 {
 	if b.Hint == math.MaxUint16 {
-		return 0 // not known
+		return 0 // unknown
 	}
 	return (int64(b.Hint)*hintNS - int64(b.UpstreamNS) - int64(b.WaitNS)) * psPerNS
 }
 
-// telemetry makes h say what the target wrote into the packet whose ACK was taken last, and what is
-// known of other links.
+// telemetry sets the telemetry of k.ackScratch: the target's, as of the packet whose ACK was read last, and the
+// reduction by other links.
 func (k *Kernel) telemetry(f *flow, st *stamp) {
 	h := &k.ackScratch
 	h.links, h.bps = h.links[:0], h.bps[:0]
@@ -96,7 +96,7 @@ func (k *Kernel) telemetry(f *flow, st *stamp) {
 	}
 }
 
-// blockOf is the block of a packet of the flow, an index of Case.Elsewhere and Result.Here.
+// blockOf returns the block of a packet of the flow, an index of Case.Feedback and Result.Observed.
 func (f *flow) blockOf(packet uint32) uint32 {
 	if packet < blockPackets {
 		return f.firstBlock + packet
@@ -104,14 +104,14 @@ func (f *flow) blockOf(packet uint32) uint32 {
 	return f.firstBlock + blockPackets - 1 + packet>>blockBits
 }
 
-// A reductionMean is the mean of hpcc.slowed over the ACKs of a flow's block so far.
+// A reductionMean is the mean of hpcc.reduction over the ACKs of a flow's block so far.
 type reductionMean struct {
 	sum   float64
 	count uint32
 	block uint32
 }
 
-// recordReduction records how far the target slows the flow down, as of the last ACK.
+// recordReduction records by how much the target reduces the flow's rate, as of the last ACK.
 func (k *Kernel) recordReduction(f *flow, share float64) {
 	m, block := &k.reductions[f.slot], f.blockOf(f.tail-1)
 	if m.block != block {
@@ -122,14 +122,14 @@ func (k *Kernel) recordReduction(f *flow, share float64) {
 	k.r.Observed[block].Hint = uint16(m.sum/float64(m.count)*shareUnit + 0.5)
 }
 
-// A stamp is what a packet carries for senders to hear.
+// A stamp is what external senders need to know of a packet.
 type stamp struct {
 	sentPS int64
 	telemetry
 }
 
-// sends tells such a sender of a packet that the host sends at atPS, before anything else is done
-// with it.
+// onSend notifies an external sender of a packet that the host sends at atPS. It precedes all other effects of the
+// packet.
 func (k *Kernel) onSend(f *flow, atPS int64) {
 	k.stamps[f.base+f.head&f.mask].sentPS = atPS
 	if atPS < f.tickPS {
@@ -142,15 +142,15 @@ func (k *Kernel) onSend(f *flow, atPS int64) {
 	f.tickPS = s.nextTick()
 }
 
-// updateRate takes over such a sender's rate.
+// updateRate adopts the rate of an external sender.
 func (k *Kernel) updateRate(f *flow) {
 	rateBps, lineBps := k.senders[f.slot].rate()
 	f.gapPS = newWireTime(rateBps).ps(k.params.PayloadBytes + k.params.HeaderBytes)
 	f.windowPackets = k.params.Packets(k.params.windowAt(rateBps, lineBps))
 }
 
-// settle decides the marks and the telemetry of the packets that have started to be sent by now: what
-// has arrived so far is what they leave behind, for it is called before an arrival is counted.
+// advanceService decides the marks and the telemetry of packets whose service has started by now. It must be
+// called before an arrival is counted, so that what has arrived is what these packets leave behind.
 func (k *Kernel) advanceService(now int64) {
 	t := &k.target
 	for ; t.waiting != t.arrived; t.waiting++ {
@@ -177,7 +177,7 @@ func (k *Kernel) advanceService(now int64) {
 	}
 }
 
-// draw notes the draw of the packet that has just been put into the log, and how deep the queue is.
+// drawMark stores the random number of the packet logged last, and updates the maximum queue.
 func (k *Kernel) drawMark(f *flow, packet uint32, now int64) {
 	t := &k.target
 	if len(t.draws) < len(t.log) {
@@ -194,7 +194,7 @@ func (k *Kernel) drawMark(f *flow, packet uint32, now int64) {
 	}
 }
 
-// growDraws makes room for as many draws as entries of the log, when that has grown.
+// growDraws extends draws to the length of the log.
 func (t *target) growDraws() {
 	draws := make([]uint64, len(t.log))
 	if old := uint64(len(t.draws)); old > 0 {

@@ -5,11 +5,11 @@ import (
 	"math/bits"
 )
 
-// netScheduleWindows is how many windows ahead a visit can be noted; one farther off is noted for the last
-// of them, finds nothing to do, and notes the next.
+// netScheduleWindows is how many windows ahead work can be scheduled. Work farther ahead is scheduled for the last
+// of them and rescheduled there.
 const netScheduleWindows = 64
 
-// A netDomain is a part of the network's nodes with their ports, simulated by one worker at a time.
+// A netDomain is a subset of the network's nodes with their ports, simulated by one worker at a time.
 type netDomain struct {
 	net       *Network
 	id        int32
@@ -17,21 +17,21 @@ type netDomain struct {
 	telemetry bool // switches write telemetry into packets
 	shared    bool // switches have one queue for ACKs and data
 
-	window, startPS, endPS, lengthPS int64 // the network's present window
+	window, startPS, endPS, lengthPS int64 // the present window
 
-	// Ports with something to do: bit u%64 of scheduled[w%netScheduleWindows<<scheduleShift + u/64] for port u in
-	// window w. A bit too many does no harm. Bit w%netScheduleWindows of busy: there are some in window w.
+	// Ports with work: bit u%64 of scheduled[w%netScheduleWindows<<scheduleShift + u/64] for port u in window w.
+	// Superfluous bits are harmless. Bit w%netScheduleWindows of busy is set if any is set in window w.
 	scheduled     []uint64
 	scheduleShift uint
 	busy          uint64
-	far           [netScheduleWindows][]int32 // likewise, far links that hand on packets in a window
+	far           [netScheduleWindows][]int32 // the same for far links that deliver packets in a window
 
-	// outbox[step % 2][domain] are packets for ports of other domains. They are read in the next
-	// window, while this domain fills the other half.
+	// outbox[step % 2][domain] are packets for ports of other domains. They are read in the next window, while this
+	// domain fills the other half.
 	outbox [2][][]netMail
 
 	finished []netFinish // flows delivered in this window
-	drained  []int32     // slots of flows whose last ACK came home in this window
+	drained  []int32     // slots of flows whose last ACK was received in this window
 }
 
 type netMail struct {
@@ -49,7 +49,7 @@ func (d *netDomain) init(n *Network, id int32) {
 	d.window, d.lengthPS = -1, n.windowPS
 }
 
-// setWindow makes a window the present one. None before it has anything left to do.
+// setWindow makes w the present window. No earlier window may have work left.
 func (d *netDomain) setWindow(w int64) {
 	d.window, d.startPS, d.endPS = w, w*d.lengthPS, (w+1)*d.lengthPS
 }
@@ -93,8 +93,8 @@ func (d *netDomain) run() {
 	d.far[slot] = d.far[slot][:0]
 }
 
-// nextWindow is the first window after the present one with something to do for this domain or,
-// because of it, for another.
+// nextWindow returns the first window after the present one with work for this domain or, because of it, for
+// another.
 func (d *netDomain) nextWindow() int64 {
 	for _, box := range d.outbox[d.net.step&1] {
 		if len(box) > 0 {
@@ -107,7 +107,8 @@ func (d *netDomain) nextWindow() int64 {
 	return d.window + 1 + int64(bits.TrailingZeros64(bits.RotateLeft64(d.busy, -int(uint64(d.window+1)%netScheduleWindows))))
 }
 
-// scheduleSlot is the slot to note a visit at a time in, which is not before the present window.
+// scheduleSlot returns the slot of the window to schedule work for a time in, which is not before the present
+// window.
 func (d *netDomain) scheduleSlot(atPS int64) uint64 {
 	ahead := atPS - d.startPS
 	if ahead >= 3*d.lengthPS {
@@ -123,14 +124,14 @@ func (d *netDomain) scheduleSlot(atPS int64) uint64 {
 	return uint64(w) % netScheduleWindows
 }
 
-// visit notes that a port has something to do at a time.
+// schedule schedules work for a port at a time.
 func (d *netDomain) schedule(u int32, atPS int64) {
 	slot := d.scheduleSlot(atPS)
 	d.busy |= 1 << slot
 	d.scheduled[slot<<d.scheduleShift+uint64(u)/64] |= 1 << (uint64(u) % 64)
 }
 
-// deliver puts an item into the queue of a port of this domain that it reaches at it.atPS.
+// deliver puts an item into the queue of a port of this domain, which it reaches at it.atPS.
 func (d *netDomain) deliver(u int32, it netItem) {
 	ring := it.flags & netAck
 	if d.shared && it.hop&(1<<d.net.flows.shift-1) != 0 { // at a switch
@@ -140,7 +141,7 @@ func (d *netDomain) deliver(u int32, it netItem) {
 	d.schedule(u, it.atPS)
 }
 
-// forward sends an item, which has left port u and reaches port to at it.atPS, on its way.
+// forward sends an item that has left port u and reaches port to at it.atPS.
 func (d *netDomain) forward(u int32, p *netPort, to int32, it netItem) {
 	if p.near {
 		d.deliver(to, it)
@@ -161,21 +162,21 @@ func (d *netDomain) forwardFar(u int32, p *netPort, to int32, it netItem) {
 	}
 }
 
-// mail leaves an item for a port of another domain.
+// mail sends an item to a port of another domain.
 func (d *netDomain) mail(domain, to int32, it netItem) {
 	box := &d.outbox[d.net.step&1][domain]
 	*box = append(*box, netMail{it, to})
 }
 
-// scheduleFar notes that the first packet on a far link arrives at atPS: in the window before, the
-// link must hand it on.
+// scheduleFar schedules the delivery of a far link's first packet, which arrives at atPS: in the window before, the
+// link must deliver it.
 func (d *netDomain) scheduleFar(u int32, atPS int64) {
 	slot := d.scheduleSlot(atPS - d.lengthPS)
 	d.busy |= 1 << slot
 	d.far[slot] = append(d.far[slot], u)
 }
 
-// runFar hands on the packets of a far link that arrive in the next window.
+// runFar delivers the packets of a far link that arrive in the next window.
 func (d *netDomain) runFar(u int32) {
 	p, t := &d.ports[u], &d.net.flows
 	for ; p.transit.head != p.transit.tail; p.transit.head++ {

@@ -2,25 +2,25 @@ package simkernel
 
 import "math/bits"
 
-// A netNIC is the sending half of a host: the flows that have bytes to send, in the order in which
-// they started, which is the order of the round robin.
+// A netNIC is the sending half of a host: the flows that have bytes to send, in start order, which is the order of
+// the round robin.
 type netNIC struct {
 	places    []netPlace
-	open      []uint64 // bit per place: the flow has bytes left and its window is open
+	open      []uint64 // bit per place: the flow has bytes to send and its window is open
 	nextPlace int      // the place after the one served last
-	vacated   int      // places whose flows have sent everything
-	fresh     bool     // sendPS and sendAt are right
-	sendPS    int64    // when the next data packet can be sent, netNever if none
-	sendAt    int      // and by which place
+	vacated   int      // number of places whose flows have sent everything
+	fresh     bool     // sendPS and sendAt are valid
+	sendPS    int64    // when the next data packet can be sent; netNever if none
+	sendAt    int      // and the place of its flow
 }
 
 // A netPlace is one flow of a NIC.
 type netPlace struct {
-	readyPS int64 // pacing, or the ACK that opened the window, lets it send from then on
+	readyPS int64 // earliest time by pacing and by the ACK that opened the window
 	slot    int32
 }
 
-// add puts a flow at the end of the round.
+// add appends a flow to the round robin.
 func (c *netNIC) add(slot int32, nowPS int64) (place int32) {
 	k := len(c.places)
 	c.places = append(c.places, netPlace{nowPS, slot})
@@ -45,8 +45,8 @@ func (c *netNIC) reopen(place int32, nowPS int64) {
 	c.fresh = false
 }
 
-// choose finds who sends next and when, if the wire is free from freePS on: of the flows ready
-// earliest (all that are ready by freePS count as equal) the first after the one served last.
+// choose selects the flow that sends next, and when, if the wire is free from freePS on: of the flows that are
+// ready first (all that are ready by freePS count as equal) the first after the one served last.
 func (c *netNIC) choose(freePS int64) {
 	c.fresh = true
 	c.sendPS = netNever
@@ -79,8 +79,8 @@ func (c *netNIC) choose(freePS int64) {
 	}
 }
 
-// compact drops the places of flows that have sent everything, keeping the order of the rest, and tells
-// where the flow of a slot has its place now.
+// compact removes the places of flows that have sent everything and keeps the order of the others. It calls moved
+// with the new place of each remaining slot.
 func (c *netNIC) compact(moved func(slot, place int32)) {
 	kept, after := 0, -1
 	for i, p := range c.places {
@@ -111,8 +111,7 @@ func (c *netNIC) compact(moved func(slot, place int32)) {
 	c.fresh = false
 }
 
-// runNIC simulates a host's NIC to the end of the window. What arrives at a moment comes before
-// what is sent at it.
+// runNIC simulates a host's NIC to the end of the window. Arrivals at a time precede sends at that time.
 func (d *netDomain) runNIC(u int32, p *netPort, c *netNIC) {
 	t := &d.net.flows
 	data, in := &p.rings[0], &p.rings[1]
@@ -168,7 +167,7 @@ func (d *netDomain) runNIC(u int32, p *netPort, c *netNIC) {
 	}
 }
 
-// delivered takes the data packet at a position of ring 0, unless it has been taken already.
+// delivered counts the data packet at a position of ring 0, unless it has been counted already.
 func (d *netDomain) delivered(p *netPort, position uint32) {
 	if position != p.arrived {
 		return
@@ -182,7 +181,7 @@ func (d *netDomain) delivered(p *netPort, position uint32) {
 	}
 }
 
-// receive takes an ACK of a flow of this host, or the start of one.
+// receive processes an ACK of a flow of this host, or the start of one.
 func (d *netDomain) receive(c *netNIC, it *netItem) {
 	t, params := &d.net.flows, &d.net.params
 	slot := it.hop >> t.shift
@@ -217,8 +216,8 @@ func (d *netDomain) receive(c *netNIC, it *netItem) {
 	}
 }
 
-// sendData sends a packet of the chosen flow at the chosen time. The window says whether a flow may
-// send, never how much: the last packet may reach beyond it, as ns-3's does.
+// sendData sends a packet of the chosen flow at the chosen time. The window decides whether a flow may send,
+// never how much: the last packet may exceed it, as in ns-3.
 func (d *netDomain) sendData(u int32, p *netPort, c *netNIC) {
 	t, params := &d.net.flows, &d.net.params
 	nowPS, place := c.sendPS, c.sendAt

@@ -2,23 +2,23 @@ package simkernel
 
 import "math/bits"
 
-// A externalSender is the sender of a flow whose transport is not DCTCP, and what it must be told of
-// the flow's packets.
+// An externalSender is the sender of a flow that is not embedded in netSender, with what it needs of the flow's
+// packets.
 type externalSender struct {
 	sender
-	sentPS      []int64 // by packet, in a ring: when it was sent, for those on their way
-	sent, acked uint32  // packets
+	sentPS      []int64 // ring by packet number: when packets in flight were sent
+	sent, acked uint32  // number of packets
 
-	// HPCC: what the switches wrote into the packets on their way, hops of them a packet, in a ring of
-	// which everybody knows the size: a switch writes into the packet it sends, the sender reads when
-	// its ACK is home, windows later.
+	// With telemetry: what switches wrote into the packets in flight, hops entries per packet, in a ring of constant
+	// size during a window: a switch writes into the packet that it sends, and the sender reads when the ACK
+	// is received, at least one window later.
 	telemetry     []telemetry
 	telemetryMask uint32
 	hops          int
 	bps           []float64
 }
 
-// makeTelemetry makes room for as many packets as can be on their way.
+// makeTelemetry makes space for as many packets as can be in flight.
 func (o *externalSender) makeTelemetry(p *Params, sizeBytes int64, path []int32, links []NetLink) {
 	o.hops, o.bps = len(path)-1, o.bps[:0]
 	for _, l := range path[1:] {
@@ -35,7 +35,7 @@ func (o *externalSender) start(p *Params, lineBps float64, hops int) {
 	o.sent, o.acked = 0, 0
 }
 
-// onAckExternal tells the sender of an ACK that comes home.
+// onAckExternal passes a received ACK to the sender.
 func (s *netSender) onAckExternal(p *Params, it *netItem) {
 	o := s.external
 	sentPS := o.sentPS[o.acked&uint32(len(o.sentPS)-1)]
@@ -54,7 +54,7 @@ func (s *netSender) onAckExternal(p *Params, it *netItem) {
 	}
 }
 
-// onSendExternal tells the sender of a packet that is sent.
+// onSendExternal notifies the sender of a packet that is sent.
 func (s *netSender) onSendExternal(p *Params, nowPS int64) {
 	o := s.external
 	if int(o.sent-o.acked) == len(o.sentPS) {
@@ -67,7 +67,7 @@ func (s *netSender) onSendExternal(p *Params, nowPS int64) {
 	}
 }
 
-// setRate takes over the rate of the flow's sender.
+// setRate adopts the rate of the flow's sender.
 func (s *netSender) setRate(p *Params) {
 	rateBps, lineBps := s.external.rate()
 	s.gap = newWireTime(rateBps)

@@ -61,14 +61,14 @@ func DefaultSwift() SwiftParams {
 	}
 }
 
-// swift is the sender of one flow: Swift (Kumar et al., SIGCOMM'20, algorithm 1) without delays in
-// hosts, and with the rate in the window's place, which is its share of the line's. So its window
-// ends at WindowBytes, and its rate at MinRateBps, as every transport's here.
+// swift is the sender of one flow: Swift (Kumar et al., SIGCOMM'20, algorithm 1) without delays in hosts, and with
+// the rate in place of the window, which follows from it. So WindowBytes and MinRateBps bound it like every
+// other transport here.
 type swift struct {
 	rateBps, lineBps float64
 	hops             int
-	cutPS            int64 // when the last cut was
-	cut              bool  // there was one
+	cutPS            int64 // time of the last cut
+	cut              bool  // there was a cut
 }
 
 func (d *swift) start(_ *Params, lineBps float64, hops int) {
@@ -81,7 +81,7 @@ func (d *swift) nextTick() int64 { return 0 }
 
 func (d *swift) rate() (rateBps, lineBps float64) { return d.rateBps, d.lineBps }
 
-// targetPS is the delay aimed at with a window of so many packets.
+// targetPS returns the target delay for a window of that many packets.
 func (c *SwiftParams) targetPS(packets float64, hops int) float64 {
 	target := float64(c.BaseTargetNS + int64(hops)*c.PerHopNS)
 	alpha := float64(c.ScalingNS) / (1/math.Sqrt(c.MinScaling) - 1/math.Sqrt(c.MaxScaling))

@@ -54,12 +54,11 @@ func DefaultTIMELY() TIMELYParams {
 	}
 }
 
-// timely is the sender of one flow: TIMELY (Mittal et al., SIGCOMM'15, algorithm 1 and §4.3) as the
-// paper's ns-3 has it: one update a window, by the RTT of the packet whose ACK ends it. The first
-// window only notes its RTT.
+// timely is the sender of one flow: TIMELY (Mittal et al., SIGCOMM'15, algorithm 1 and §4.3) as in the paper's
+// ns-3: one update per window, by the RTT of the packet whose ACK ends it. The first window only records its RTT.
 type timely struct {
 	rateBps, lineBps float64
-	windowEnd        int64 // snd_nxt at the last update; an ACK beyond it makes the next
+	windowEnd        int64 // snd_nxt at the last update; an ACK beyond it causes the next
 	lastPS           int64 // RTT at the last update
 	diffPS           float64
 	increases        int64 // in a row

@@ -1,14 +1,14 @@
 package simkernel
 
-// train sends all the packets at once that the source's only flow sends back to back while the
-// source is alone on an idle target, the first of which reaches the target now: up to the last
-// packet of the flow, or the start of the next one. It answers when the last of them does, or not
-// ok, if there is no train.
+// train sends a packet train in one step: the packets that the source's only flow sends back to back while no
+// other source is active and the target is idle. The first one arrives at the target now. The train ends before the
+// flow's last packet and before the next flow start. train returns when the train's last packet arrives;
+// ok is false if there is no train.
 //
-// In a train every packet leaves fullPS after the one before, finds the target idle, and is
-// acknowledged after the same time. So if the packets on their way are of that sort already, and the
-// window does not bind at line rate, all that happens besides is the end of a window once in as many
-// packets as there are in a round trip. Nothing is marked, and the rate stays at line rate.
+// In a train every packet leaves fullPS after the previous one, finds the target idle, and is acknowledged
+// after the same time. If the packets in flight have the same spacing and the window does not bind at line
+// rate, the only further event is the end of a window once per round trip. Nothing is marked, and the
+// rate stays at line rate.
 func (k *Kernel) train(s *source, now int64) (last int64, ok bool) {
 	t := &k.target
 	f := &k.flows[s.planned]
@@ -27,15 +27,15 @@ func (k *Kernel) train(s *source, now int64) (last int64, ok bool) {
 	if packets < trainLeast {
 		return 0, false
 	}
-	// The ACK of the train's first packet, and the packets sent before an ACK is back.
+	// The ACK of the train's first packet, and the number of packets sent before an ACK is back.
 	backPS := now + servicePS + f.ackPS
 	trip := (backPS - (now - s.delayPS - fullPS) + fullPS - 1) / fullPS
 	out := int64(f.head - f.tail)
 	if out == 0 || trip > int64(f.mask)+1 || trip > f.windowPackets {
 		return 0, false
 	}
-	// The packet whose ACK ends the window, counted from the train's first, which is it if none on its
-	// way is.
+	// The packet whose ACK ends the window, relative to the train's first packet, which it is if no packet in
+	// flight does.
 	windowEnd := int64(0)
 	for i := int64(1); i <= out; i++ {
 		a := k.acks[f.base+(f.head-uint32(i))&f.mask]
@@ -84,7 +84,7 @@ func (k *Kernel) train(s *source, now int64) (last int64, ok bool) {
 	return last, true
 }
 
-// skip goes past packets of the flow that waited for nothing.
+// skip advances the flow by packets that did not wait.
 func (k *Kernel) skip(f *flow, packets uint32) {
 	f.head += packets
 	if !k.blocks || f.head < f.nextBlockAt {
@@ -97,5 +97,5 @@ func (k *Kernel) skip(f *flow, packets uint32) {
 	}
 }
 
-// trainLeast is the fewest packets worth a train.
+// trainLeast is the shortest train worth the overhead.
 const trainLeast = 8

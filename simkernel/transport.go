@@ -36,7 +36,7 @@ type transportSpec struct {
 	defaults  func(p *Params)                // sets the transport's own constants
 	constants func(p *Params) any            // pointer to its struct in Params; nil: Params' own fields
 	keys      func(p *Params) []Key          // its constants as keys of a scenario file
-	check     func(p *Params) error          // relations between constants that the ranges of keys do not express; may be nil
+	check     func(p *Params) error          // relations between constants, beyond the ranges of keys; may be nil
 	newSender func() sender                  // one per flow
 	markBytes func(p *Params) (lo, hi int64) // marking thresholds in bytes per Gbps; nil: switches do not mark
 
@@ -120,7 +120,7 @@ func (t Transport) UsesHops() bool { return t.spec().usesHops }
 // just before onAck, and when a packet is sent. Additional calls in between change nothing. onAck and
 // tick report whether the rate changed.
 //
-// The window is computed at an ACK or when a packet is sent and holds until the next such event: a
+// The window is computed at an ACK or when a packet is sent and is valid until the next such event: a
 // timer between them neither opens nor closes it, because a NIC looks at a flow only then.
 type sender interface {
 	start(p *Params, lineBps float64, hops int) // hops: number of links of the path
