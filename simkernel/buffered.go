@@ -28,13 +28,15 @@ const nackEveryNS = 500_000
 func (b *BufferParams) validate(p *Params) error {
 	switch {
 	case b.SwitchBytes < p.PayloadBytes+p.HeaderBytes:
-		return fmt.Errorf("switch buffer is %d bytes, must hold a packet of %d", b.SwitchBytes, p.PayloadBytes+p.HeaderBytes)
+		return fmt.Errorf("switch buffer is %d bytes, must hold a packet of %d", b.SwitchBytes,
+			p.PayloadBytes+p.HeaderBytes)
 	case b.SwitchBytes > 1<<60:
 		return fmt.Errorf("switch buffer is %d bytes, must be at most 2^60", b.SwitchBytes)
 	case !(b.Alpha >= 1.0/1024 && b.Alpha <= 1024):
 		return fmt.Errorf("alpha of the switch buffers is %v, must be 1/1024 to 1024", b.Alpha)
 	case float64(p.PayloadBytes+p.HeaderBytes) > b.Alpha*float64(b.SwitchBytes):
-		return fmt.Errorf("switch buffer of %d bytes with alpha %v never admits a packet of %d bytes", b.SwitchBytes, b.Alpha, p.PayloadBytes+p.HeaderBytes)
+		return fmt.Errorf("switch buffer of %d bytes with alpha %v never admits a packet of %d bytes", b.SwitchBytes,
+			b.Alpha, p.PayloadBytes+p.HeaderBytes)
 	case b.RetransmitNS < 0 || b.RetransmitNS > 1e12:
 		return fmt.Errorf("retransmission timeout is %d ns, must be 0 to 1,000 s", b.RetransmitNS)
 	}
@@ -111,7 +113,8 @@ type bufferedFinish struct {
 }
 
 // NewBufferedNetwork returns an idle network; for hosts and more see NewNetwork.
-func NewBufferedNetwork(params Params, buffer BufferParams, links []NetLink, hosts []bool, more func() (*NetFlows, error)) (*BufferedNetwork, error) {
+func NewBufferedNetwork(params Params, buffer BufferParams, links []NetLink, hosts []bool,
+	more func() (*NetFlows, error)) (*BufferedNetwork, error) {
 	whole, err := NewNetwork(params, links, hosts, nil, more)
 	if err != nil {
 		return nil, err
@@ -120,8 +123,9 @@ func NewBufferedNetwork(params Params, buffer BufferParams, links []NetLink, hos
 		return nil, err
 	}
 	n := &BufferedNetwork{
-		params: params, buffer: buffer, links: slices.Clone(links), host: slices.Clone(hosts), check: *whole, more: more,
-		ports: make([]bufferedPort, len(links)), used: make([]int64, len(hosts)), peak: make([]int64, len(hosts)),
+		params: params, buffer: buffer, links: slices.Clone(links), host: slices.Clone(hosts),
+		check: *whole, more: more, ports: make([]bufferedPort, len(links)),
+		used: make([]int64, len(hosts)), peak: make([]int64, len(hosts)),
 	}
 	for l, link := range links {
 		p := &n.ports[l]
@@ -246,7 +250,8 @@ func (n *BufferedNetwork) admitNext() error {
 		return err
 	}
 	size, startNS := c.SizeBytes[i], c.StartNS[i]
-	f := &bufferedFlow{row: n.rows, path: slices.Clone(path), size: size, startPS: startNS * psPerNS, key: uint64(n.rows)}
+	f := &bufferedFlow{row: n.rows, path: slices.Clone(path), size: size, startPS: startNS * psPerNS,
+		key: uint64(n.rows)}
 	if c.Key != nil {
 		f.key = c.Key[i]
 	}
@@ -256,7 +261,8 @@ func (n *BufferedNetwork) admitNext() error {
 		link := n.links[l]
 		n.ideal.Add(link.BandwidthBps, link.DelayNS)
 		p, back := &n.ports[l], &n.ports[l^1]
-		idlePS += p.wire.ps(n.params.PayloadBytes+n.params.HeaderBytes) + back.wire.ps(n.params.AckBytes) + 2*link.DelayNS*psPerNS
+		idlePS += p.wire.ps(n.params.PayloadBytes+n.params.HeaderBytes) + back.wire.ps(n.params.AckBytes) +
+			2*link.DelayNS*psPerNS
 	}
 	f.idealNS = n.ideal.FCTNS(size)
 	f.packets = n.params.Packets(size)

@@ -137,7 +137,8 @@ func (n *BufferedNetwork) send(port int32, p *bufferedPort, nowPS int64) {
 			p.counters.PacketsMarked++
 		}
 		if n.params.Transport.spec().telemetry {
-			k.links, k.bps = append(k.links, telemetry{nowPS, p.sentBytes, left}), append(k.bps, float64(n.links[port].BandwidthBps))
+			k.links = append(k.links, telemetry{nowPS, p.sentBytes, left})
+			k.bps = append(k.bps, float64(n.links[port].BandwidthBps))
 		}
 		f := k.flow
 		waitPS := nowPS - k.atPS

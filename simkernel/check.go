@@ -82,7 +82,8 @@ func (k *Kernel) checkFeeders(c *Case) error {
 		return nil
 	}
 	if len(c.Feeder) != len(c.SourceBps) {
-		return fmt.Errorf("columns of sources differ in length: %d bandwidths, %d feeders", len(c.SourceBps), len(c.Feeder))
+		return fmt.Errorf("columns of sources differ in length: %d bandwidths, %d feeders", len(c.SourceBps),
+			len(c.Feeder))
 	}
 	for i, bps := range c.FeederBps {
 		if err := k.checkBps(bps); err != nil {
@@ -102,7 +103,8 @@ func (k *Kernel) checkFeeders(c *Case) error {
 // checkFeedback validates the feedback and ReturnNS, and returns the number of blocks of all flows.
 func (k *Kernel) checkFeedback(c *Case) (blocks int64, err error) {
 	if len(c.ReturnNS) > 0 && len(c.ReturnNS) != len(c.StartNS) {
-		return 0, fmt.Errorf("columns of flows differ in length: %d starts, %d returns", len(c.StartNS), len(c.ReturnNS))
+		return 0, fmt.Errorf("columns of flows differ in length: %d starts, %d returns", len(c.StartNS),
+			len(c.ReturnNS))
 	}
 	for i, ns := range c.ReturnNS {
 		if ns < 0 || ns > MaxDelayNS {

@@ -29,41 +29,50 @@ func (k *Kernel) runFirstHop() {
 			k.start(s, k.nextPS)
 			continue
 		}
-		f := &k.flows[slot]
-		payload := min(k.params.PayloadBytes, f.left)
-		wire := payload + k.params.HeaderBytes
-		leavePS := at + s.wire.ps(wire)
-		if leavePS > horizonPS {
+		if !k.sendFirstHop(s, slot, at) {
 			return
 		}
-		k.countFirstHop(at, 1, wire, leavePS-at)
-		f.left -= payload
-		if f.head-f.tail > f.mask {
-			k.growRing(f)
-		}
-		if !k.traits.embedded {
-			k.onSend(f, at)
-		}
-		place := f.head & f.mask
-		downstreamPS := f.downstreamPS
-		marked := int64(f.marks>>(place%blockPackets)) & ackMarked
-		k.acks[f.base+place] = ack{leavePS + f.ackPS + downstreamPS, f.endsWindow | marked}
-		f.waitPS += at - max(f.alonePS, f.openPS)
-		f.endsWindow = 0
-		s.freePS = leavePS
-		f.readyPS = at + f.gapPS
-		f.alonePS = f.readyPS
-		s.next = f.nextSlot
-		s.served = f.row
-		f.head++
-		if f.head == f.nextBlockAt && k.blocks && f.left > 0 {
-			k.advanceBlock(f)
-		}
-		if f.left == 0 {
-			k.finish(s, slot, leavePS+downstreamPS, 0)
-			k.retire(slot, 0)
-		}
 	}
+}
+
+// sendFirstHop sends a packet of the flow in the slot. It returns false if the packet would leave the host after
+// the horizon.
+func (k *Kernel) sendFirstHop(s *source, slot int32, at int64) bool {
+	f := &k.flows[slot]
+	payload := min(k.params.PayloadBytes, f.left)
+	wire := payload + k.params.HeaderBytes
+	leavePS := at + s.wire.ps(wire)
+	if leavePS > horizonPS {
+		return false
+	}
+	k.countFirstHop(at, 1, wire, leavePS-at)
+	f.left -= payload
+	if f.head-f.tail > f.mask {
+		k.growRing(f)
+	}
+	if !k.traits.embedded {
+		k.onSend(f, at)
+	}
+	place := f.head & f.mask
+	downstreamPS := f.downstreamPS
+	marked := int64(f.marks>>(place%blockPackets)) & ackMarked
+	k.acks[f.base+place] = ack{leavePS + f.ackPS + downstreamPS, f.endsWindow | marked}
+	f.waitPS += at - max(f.alonePS, f.openPS)
+	f.endsWindow = 0
+	s.freePS = leavePS
+	f.readyPS = at + f.gapPS
+	f.alonePS = f.readyPS
+	s.next = f.nextSlot
+	s.served = f.row
+	f.head++
+	if f.head == f.nextBlockAt && k.blocks && f.left > 0 {
+		k.advanceBlock(f)
+	}
+	if f.left == 0 {
+		k.finish(s, slot, leavePS+downstreamPS, 0)
+		k.retire(slot, 0)
+	}
+	return true
 }
 
 // countFirstHop counts packets that the host sends back to back from startPS on.
@@ -158,31 +167,18 @@ func (k *Kernel) runRounds() {
 			free = max(free, k.nextPS)
 		}
 		for k.nextPS <= free {
-			hostFlows = append(hostFlows, hostFlow{row: int32(k.nextRow), left: c.SizeBytes[k.nextRow], alonePS: k.nextPS, block: k.nextBlock})
+			hostFlows = append(hostFlows, hostFlow{row: int32(k.nextRow), left: c.SizeBytes[k.nextRow],
+				alonePS: k.nextPS, block: k.nextBlock})
 			k.advanceStart()
 			steps = 0
 		}
 		if at >= len(hostFlows) {
 			at = 0
 		}
-		n := int64(len(hostFlows))
 		if steps == 0 {
 			steps = len(hostFlows)
-			least := int64(math.MaxInt64)
-			for i := range hostFlows {
-				least = min(least, hostFlows[i].left)
-			}
-			// Every packet of the rounds is full and not its flow's last, starts before the next flow does, and
-			// leaves before the horizon.
-			packets := (min(k.nextPS, horizonPS-fullPS) - free + fullPS - 1) / fullPS
-			if rounds := min((least-1)/payload, packets/n); rounds > 0 {
-				k.countFirstHop(free, rounds*n, payload+header, rounds*n*fullPS)
-				for i := range hostFlows {
-					hostFlows[i].left -= rounds * payload
-					place := (int64(i-at) + n) % n
-					k.addWaits(&hostFlows[i], rounds, free+place*fullPS, fullPS, n)
-				}
-				free += rounds * n * fullPS
+			if rounds := k.serveRounds(hostFlows, at, free, fullPS); rounds > 0 {
+				free += rounds * int64(len(hostFlows)) * fullPS
 				if at == 0 {
 					at = len(hostFlows)
 				}
@@ -212,4 +208,27 @@ func (k *Kernel) runRounds() {
 		}
 	}
 	k.hostFlows = hostFlows
+}
+
+// serveRounds serves as many whole rounds as it can in one step, from the flow at index at on, and returns their
+// number. Every packet of these rounds is full and not its flow's last, starts before the next flow does, and
+// leaves before the horizon.
+func (k *Kernel) serveRounds(hostFlows []hostFlow, at int, freePS, fullPS int64) int64 {
+	least := int64(math.MaxInt64)
+	for i := range hostFlows {
+		least = min(least, hostFlows[i].left)
+	}
+	n, payload := int64(len(hostFlows)), k.params.PayloadBytes
+	packets := (min(k.nextPS, horizonPS-fullPS) - freePS + fullPS - 1) / fullPS
+	rounds := min((least-1)/payload, packets/n)
+	if rounds <= 0 {
+		return 0
+	}
+	k.countFirstHop(freePS, rounds*n, payload+k.params.HeaderBytes, rounds*n*fullPS)
+	for i := range hostFlows {
+		hostFlows[i].left -= rounds * payload
+		place := (int64(i-at) + n) % n
+		k.addWaits(&hostFlows[i], rounds, freePS+place*fullPS, fullPS, n)
+	}
+	return rounds
 }

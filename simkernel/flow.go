@@ -34,7 +34,7 @@ type flow struct {
 	upstreamPS   int64  // feedback of the block: wait before the target
 	downstreamPS int64  // feedback of the block: wait behind the target
 	waitPS       int64  // sum of the waits of the block's packets here
-	alonePS      int64  // when the target would be done with the flow's packets if it were alone there; FirstHop: earliest time by pacing
+	alonePS      int64  // when the target would be done with the flow alone; FirstHop: earliest send by pacing
 	openPS       int64  // FirstHop: when the window last opened; Behind: when the planned packet leaves the feeder
 	nextBlockAt  uint32 // number of the first packet of the next block
 	block        uint32 // index of Case.Feedback and Result.Observed

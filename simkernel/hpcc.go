@@ -53,7 +53,7 @@ type hpcc struct {
 	rateBps, lineBps float64
 	refBps           float64     // the rate of W^c
 	ownBps           float64     // the rate that the links in the telemetry allow
-	use              float64     // U: smoothed utilisation; initially 1, as in the authors' simulator (not specified in the paper)
+	use              float64     // U: smoothed utilisation; initially 1, as in the authors' simulator
 	last             []telemetry // by link, of the last ACK
 	windowEnd        int64       // lastUpdateSeq
 	stage            int64
@@ -119,7 +119,8 @@ func (d *hpcc) measure(p *Params, h *ackInfo) (known bool) {
 			continue
 		}
 		bytesPerPS := h.bps[i] / 8e12
-		u := float64(min(now.leftBytes, was.leftBytes))/(bytesPerPS*roundPS) + float64(now.sentBytes-was.sentBytes)/(took*bytesPerPS)
+		queue := float64(min(now.leftBytes, was.leftBytes)) / (bytesPerPS * roundPS)
+		u := queue + float64(now.sentBytes-was.sentBytes)/(took*bytesPerPS)
 		if u > use {
 			use, tauPS = u, min(roundPS, took)
 		}

@@ -271,9 +271,7 @@ func (k *Kernel) forward(s *source, now int64) bool {
 	if t.arrived == t.full {
 		t.trimLog(now)
 	}
-	t.log[t.arrived&t.logMask] = logEntry{startPS, t.bytes, entry, f.block}
-	t.arrived++
-	t.bytes += wire
+	t.append(logEntry{startPS, t.bytes, entry, f.block}, wire)
 	t.busyPS += departPS - startPS
 	t.waitPS += startPS - now
 	t.freePS = departPS

@@ -135,7 +135,8 @@ const netNever = math.MaxInt64
 // NewNetwork returns an idle network. hosts tells for each node whether it is a host; domainOf (nil: all in domain
 // 0) gives the domain of each node, from 0, see PartitionNodes. more returns the next chunk of the workload,
 // and nil after the last; only Advance calls it.
-func NewNetwork(params Params, links []NetLink, hosts []bool, domainOf []int32, more func() (*NetFlows, error)) (*Network, error) {
+func NewNetwork(params Params, links []NetLink, hosts []bool, domainOf []int32,
+	more func() (*NetFlows, error)) (*Network, error) {
 	if err := params.Validate(); err != nil {
 		return nil, err
 	}
@@ -177,7 +178,8 @@ func (n *Network) checkLink(l int, link NetLink) error {
 	back := n.links[l^1]
 	switch {
 	case link.SrcNode < 0 || int(link.SrcNode) >= len(n.host) || link.DstNode < 0 || int(link.DstNode) >= len(n.host):
-		return fmt.Errorf("link %d goes from node %d to node %d, nodes are 0 to %d", l, link.SrcNode, link.DstNode, len(n.host)-1)
+		return fmt.Errorf("link %d goes from node %d to node %d, nodes are 0 to %d", l, link.SrcNode, link.DstNode,
+			len(n.host)-1)
 	case link.SrcNode == link.DstNode:
 		return fmt.Errorf("link %d goes from node %d to itself", l, link.SrcNode)
 	case link.SrcNode != back.DstNode || link.DstNode != back.SrcNode:
@@ -186,7 +188,7 @@ func (n *Network) checkLink(l int, link NetLink) error {
 	case link.BandwidthBps < MinBps || link.BandwidthBps > 1e15:
 		return fmt.Errorf("link %d: bandwidth_bps is %d, must be 10,000 to 1e15", l, link.BandwidthBps)
 	case link.DelayNS < 1:
-		return fmt.Errorf("link %d: delay_ns is %d; the packet engine needs a propagation delay of 1 ns or more on every link", l, link.DelayNS)
+		return fmt.Errorf("link %d: delay_ns is %d, must be at least 1 to simulate the whole network", l, link.DelayNS)
 	case link.DelayNS > 60e9:
 		return fmt.Errorf("link %d: delay_ns is %d, must be at most a minute", l, link.DelayNS)
 	}
@@ -309,8 +311,10 @@ func (n *Network) fill() error {
 		n.pending, n.next = c, 0
 		if c == nil {
 			n.noMore = true
-		} else if rows := len(c.StartNS); rows != len(c.SizeBytes) || rows != len(c.PathEnds) || c.Key != nil && rows != len(c.Key) {
-			return fmt.Errorf("flow columns differ in length: %d starts, %d sizes, %d paths", rows, len(c.SizeBytes), len(c.PathEnds))
+		} else if rows := len(c.StartNS); rows != len(c.SizeBytes) || rows != len(c.PathEnds) ||
+			c.Key != nil && rows != len(c.Key) {
+			return fmt.Errorf("flow columns differ in length: %d starts, %d sizes, %d paths", rows, len(c.SizeBytes),
+				len(c.PathEnds))
 		}
 	}
 	if n.pending != nil {
@@ -348,7 +352,8 @@ func (n *Network) checkPath(path []int32) error {
 			return fmt.Errorf("the path starts at node %d, which is no host", link.SrcNode)
 		}
 		if i > 0 && n.links[path[i-1]].DstNode != link.SrcNode {
-			return fmt.Errorf("hop %d starts at node %d, but hop %d ends at node %d", i, link.SrcNode, i-1, n.links[path[i-1]].DstNode)
+			return fmt.Errorf("hop %d starts at node %d, but hop %d ends at node %d", i, link.SrcNode, i-1,
+				n.links[path[i-1]].DstNode)
 		}
 		if last := i == len(path)-1; n.host[link.DstNode] != last {
 			if last {

@@ -104,7 +104,9 @@ func (d *netDomain) nextWindow() int64 {
 	if d.busy == 0 {
 		return math.MaxInt64
 	}
-	return d.window + 1 + int64(bits.TrailingZeros64(bits.RotateLeft64(d.busy, -int(uint64(d.window+1)%netScheduleWindows))))
+	next := d.window + 1
+	fromNext := bits.RotateLeft64(d.busy, -int(uint64(next)%netScheduleWindows))
+	return next + int64(bits.TrailingZeros64(fromNext))
 }
 
 // scheduleSlot returns the slot of the window to schedule work for a time in, which is not before the present

@@ -163,7 +163,8 @@ func (n *Network) pathOf(c *NetFlows, i int) ([]int32, error) {
 	}
 	wire := float64(size) * (1 + float64(n.params.HeaderBytes)/float64(n.params.PayloadBytes))
 	if size < 1 || wire*8e12/float64(slowest) > netHorizonPS/2 {
-		return nil, fmt.Errorf("flow row %d: size_bytes is %d, must be above 0 and take under 13 days at %d bps", n.rows, size, slowest)
+		return nil, fmt.Errorf("flow row %d: size_bytes is %d, must be above 0 and take under 13 days at %d bps",
+			n.rows, size, slowest)
 	}
 	return path, nil
 }
@@ -217,7 +218,8 @@ func (n *Network) admit() error {
 	s.gap = first.wire
 	s.windowBytes = s.window(&n.params)
 
-	n.domains[first.domain].deliver(path[0], netItem{atPS: startNS * psPerNS, hop: int32(base), flags: netAck | netStart})
+	n.domains[first.domain].deliver(path[0], netItem{atPS: startNS * psPerNS, hop: int32(base),
+		flags: netAck | netStart})
 	n.rows++
 	n.lastNS = startNS
 	n.next++

@@ -28,7 +28,8 @@ func (d *netDomain) runSharedPort(u int32, p *netPort) {
 		}
 		packet := t.crossed[it.hop]
 		t.crossed[it.hop]++
-		if left > p.red.minBytes && p.red.marks(left, mixKey(mixKey(p.markKey, t.keys[it.hop>>t.shift]), uint64(packet))) {
+		key := mixKey(p.markKey, t.keys[it.hop>>t.shift])
+		if left > p.red.minBytes && p.red.marks(left, mixKey(key, uint64(packet))) {
 			it.flags |= netMarked
 			p.counters.PacketsMarked++
 		}

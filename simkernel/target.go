@@ -114,6 +114,13 @@ func (t *target) onDeepQueue(acks []ack, observed []Block, now int64) {
 	t.waitPS %= psPerNS
 }
 
+// append logs an arrival.
+func (t *target) append(e logEntry, wireBytes int64) {
+	t.log[t.arrived&t.logMask] = e
+	t.arrived++
+	t.bytes += wireBytes
+}
+
 // trimLog drops packets that no longer wait from the log, or doubles the log. It keeps the last packet that does
 // not wait, which may be in service.
 func (t *target) trimLog(now int64) {

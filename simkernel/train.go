@@ -14,7 +14,8 @@ func (k *Kernel) train(s *source, now int64) (last int64, ok bool) {
 	f := &k.flows[s.planned]
 	payload := k.params.PayloadBytes
 	full := payload + k.params.HeaderBytes
-	if !k.traits.embedded || f.dctcp.rateBps != f.dctcp.lineBps || t.freePS > now || t.wire > s.wire || len(k.c.Feedback) > 0 {
+	if !k.traits.embedded || f.dctcp.rateBps != f.dctcp.lineBps || t.freePS > now || t.wire > s.wire ||
+		len(k.c.Feedback) > 0 {
 		return 0, false
 	}
 	if s.feeder >= 0 && k.feeders[s.feeder].wire > s.wire {
@@ -34,46 +35,15 @@ func (k *Kernel) train(s *source, now int64) (last int64, ok bool) {
 	if out == 0 || trip > int64(f.mask)+1 || trip > f.windowPackets {
 		return 0, false
 	}
-	// The packet whose ACK ends the window, relative to the train's first packet, which it is if no packet in
-	// flight does.
-	windowEnd := int64(0)
-	for i := int64(1); i <= out; i++ {
-		a := k.acks[f.base+(f.head-uint32(i))&f.mask]
-		if a.at != backPS-i*fullPS || a.flags&ackMarked != 0 {
-			return 0, false
-		}
-		if a.flags&ackEndsWindow != 0 {
-			windowEnd = -i
-		}
-	}
-
-	// The ACKs that are back when the last packet of the train is sent.
-	sent := k.sent(f)
-	for windowEnd+trip < packets {
-		f.dctcp.update(&k.params, sent+(windowEnd+1)*payload, sent+(windowEnd+trip)*payload, false)
-		windowEnd += trip
-	}
-	out = min(trip, out+packets)
-	for i := packets - out; i < packets; i++ {
-		flags := int64(0)
-		if i == windowEnd {
-			flags = ackEndsWindow
-		}
-		k.acks[f.base+(f.head+uint32(i))&f.mask] = ack{backPS + i*fullPS, flags}
+	if !k.trainAcks(f, packets, trip, backPS, fullPS) {
+		return 0, false
 	}
 	k.skip(f, uint32(packets))
-	f.tail = f.head - uint32(out)
+	f.tail = f.head - uint32(min(trip, out+packets))
 	f.left -= packets * payload
 	f.endsWindow = 0
-
-	t.arrived += uint64(packets)
-	t.waiting = t.arrived
-	t.full = t.waiting + t.logMask
-	t.bytes += packets * full
-	t.busyPS += packets * servicePS
 	last = now + (packets-1)*fullPS
-	t.freePS = last + servicePS
-	t.log[(t.arrived-1)&t.logMask] = logEntry{startPS: last, before: t.bytes - full}
+	k.passTrain(packets, full, servicePS, last)
 	f.alonePS = t.freePS
 	s.freePS = last - s.delayPS
 	f.readyPS = s.freePS
@@ -82,6 +52,50 @@ func (k *Kernel) train(s *source, now int64) (last int64, ok bool) {
 		fd.freePS = last + fd.wire.ps(full)
 	}
 	return last, true
+}
+
+// trainAcks processes the ACKs of a train, the first of which is back at backPS, trip packet times after it was
+// sent: those that are back when the train's last packet is sent, and the ring of the others. It returns false, and
+// changes nothing, if the packets in flight are not spaced like the train.
+func (k *Kernel) trainAcks(f *flow, packets, trip, backPS, fullPS int64) bool {
+	out := int64(f.head - f.tail)
+	// The packet whose ACK ends the window, relative to the train's first packet, which it is if no packet in
+	// flight does.
+	windowEnd := int64(0)
+	for i := int64(1); i <= out; i++ {
+		a := k.acks[f.base+(f.head-uint32(i))&f.mask]
+		if a.at != backPS-i*fullPS || a.flags&ackMarked != 0 {
+			return false
+		}
+		if a.flags&ackEndsWindow != 0 {
+			windowEnd = -i
+		}
+	}
+	payload, sent := k.params.PayloadBytes, k.sent(f)
+	for windowEnd+trip < packets {
+		f.dctcp.update(&k.params, sent+(windowEnd+1)*payload, sent+(windowEnd+trip)*payload, false)
+		windowEnd += trip
+	}
+	for i := packets - min(trip, out+packets); i < packets; i++ {
+		flags := int64(0)
+		if i == windowEnd {
+			flags = ackEndsWindow
+		}
+		k.acks[f.base+(f.head+uint32(i))&f.mask] = ack{backPS + i*fullPS, flags}
+	}
+	return true
+}
+
+// passTrain passes a train through the idle target; its last packet arrives at lastPS.
+func (k *Kernel) passTrain(packets, wireBytes, servicePS, lastPS int64) {
+	t := &k.target
+	t.arrived += uint64(packets)
+	t.waiting = t.arrived
+	t.full = t.waiting + t.logMask
+	t.bytes += packets * wireBytes
+	t.busyPS += packets * servicePS
+	t.freePS = lastPS + servicePS
+	t.log[(t.arrived-1)&t.logMask] = logEntry{startPS: lastPS, before: t.bytes - wireBytes}
 }
 
 // skip advances the flow by packets that did not wait.

@@ -46,7 +46,7 @@ func TestTransportsLoneFlow(t *testing.T) {
 	}
 }
 
-// Whatever a sender hears, its rate stays between the floor and the line; and it does not matter how
+// For any ACKs, a sender's rate stays between the minimum and line rate; and it does not matter how
 // often its timers are looked at.
 func TestTransportsKeepTheirBounds(t *testing.T) {
 	for kind := range transports {
@@ -93,7 +93,7 @@ func TestTransportsKeepTheirBounds(t *testing.T) {
 	}
 }
 
-// A case has one answer, whatever its kernel simulated before.
+// The result of a case does not depend on what its kernel simulated before.
 func TestTransportsAnswerTheSameAgain(t *testing.T) {
 	for kind := range transports {
 		p := ParamsOf(kind)
@@ -150,8 +150,8 @@ func TestRedMarksTheShareItSays(t *testing.T) {
 }
 
 // What the papers show. HPCC keeps links nearly full and queues nearly empty (figures 9 and 11);
-// Swift holds the delay at its target (figure 15), whatever the number of flows, as long as the least
-// rate lets it; DCTCP's queue stands at its marking threshold.
+// Swift keeps the delay at its target (figure 15), whatever the number of flows, as long as the least
+// rate lets it; DCTCP's queue stays at its marking threshold.
 func TestTransportsBehave(t *testing.T) {
 	type seen struct{ waitNS, busy float64 }
 	run := func(kind Transport, flows int) seen {
@@ -171,7 +171,8 @@ func TestTransportsBehave(t *testing.T) {
 	}
 	for _, flows := range []int{2, 4, 8} {
 		if s := run(HPCC, flows); s.waitNS > 1500 || s.busy < 0.94 || s.busy > 0.97 {
-			t.Errorf("hpcc, %d flows: mean wait %.0f ns, link busy %.3f; want nearly none, and 0.95", flows, s.waitNS, s.busy)
+			t.Errorf("hpcc, %d flows: mean wait %.0f ns, link busy %.3f; want nearly none, and 0.95", flows, s.waitNS,
+				s.busy)
 		}
 	}
 	for _, flows := range []int{4, 8} {
@@ -180,7 +181,8 @@ func TestTransportsBehave(t *testing.T) {
 		delayNS := s.waitNS + 2*4000 + 2*838
 		window := delayNS / 838 / float64(flows) // packets: the link is full
 		if e := delayNS*psPerNS/p.Swift.targetPS(window, 4) - 1; math.Abs(e) > 0.12 || s.busy < 0.99 {
-			t.Errorf("swift, %d flows: delay %.0f ns, %+.0f%% off its target, link busy %.3f", flows, delayNS, 100*e, s.busy)
+			t.Errorf("swift, %d flows: delay %.0f ns, %+.0f%% off its target, link busy %.3f", flows, delayNS, 100*e,
+				s.busy)
 		}
 		const thresholdNS = 24_000
 		if s := run(DCTCP, flows); s.waitNS < 0.8*thresholdNS || s.waitNS > 1.1*thresholdNS || s.busy < 0.99 {
