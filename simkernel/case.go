@@ -5,10 +5,10 @@ package simkernel
 type Kind uint8
 
 const (
-	// FirstHop: the target is a host's own uplink. There is one source, which is the target, and no marks: the
+	// FirstHop says that the target is a host's own uplink. There is one source, which is the target, and no marks: the
 	// host serves its sendable flows round robin, so nothing queues in the network.
 	FirstHop Kind = iota
-	// Behind: the target is behind the sources' own links, in the middle of the network or at the last hop. It
+	// Behind says that the target is behind the sources' own links, in the middle of the network or at the last hop. It
 	// is a FIFO that marks.
 	Behind
 )
