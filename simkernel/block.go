@@ -2,48 +2,63 @@ package simkernel
 
 import "math"
 
-// A Block is what some packets of a flow, which follow each other, met at a link or at several.
+// A Block describes what consecutive packets of a flow met at one hop (observation) or at several (feedback).
 //
-// The first blockPackets packets of a flow have a block each, and every blockPackets after them one:
-// flows of a few packets, which are most, are known packet by packet; long ones, which have most of
-// the packets, by their mean over about a window, which is as finely as their sender reacts. So a
-// flow of a million packets needs 1/16 of the memory, and one of two loses nothing.
+// The first blockPackets packets of a flow have one block each, later ones share one per blockPackets:
+//
+//	packet  0   1   2  …  15   16 … 31   32 … 47   …
+//	block   0   1   2  …  15      16        17     …
+//
+// So most flows, which have few packets, are described packet by packet; long flows, which have most packets,
+// by means over about a window, which is the resolution at which their senders react. A flow of a million
+// packets needs 1/16 of the memory.
 type Block struct {
-	// HoldNS is how long the packets, when they could have been sent, were held by the host's other
-	// flows. Known from the host's own case (FirstHop), and set only in Case.Elsewhere.
+	// NICWaitNS is how long the host's other flows delayed each packet after the time when pacing and window
+	// allowed it. Only in feedback; it is observed in FirstHop cases, as their WaitNS.
 	NICWaitNS int32
-	// LateNS is how long the packets waited for packets of other flows on their way to the target. Set
-	// only in Case.Elsewhere, and not for FirstHop. Packets of one source stay in order.
+	// UpstreamNS is how long each packet waited on its way to the target. Only in feedback, and not for
+	// FirstHop. Packets of one source stay in order.
 	UpstreamNS int32
-	// WaitNS is how long the packets waited for packets of other flows: the mean over the block; in
-	// Case.Elsewhere, behind the target. In Result.Here of a FirstHop it is the hold. A packet's wait for earlier packets of its own flow is
-	// no part of it: the flow has that alone in the network too, and the ideal FCT accounts for it.
+	// WaitNS is how long the packets waited for packets of other flows: the mean over the block. In feedback it
+	// is the wait behind the target, in observations of a FirstHop the NIC wait. Waits for packets of the same
+	// flow are excluded: the flow has them alone in the network too, so the ideal FCT includes them.
 	WaitNS int32
 	// Marks has bit n mod blockPackets set if packet n of the flow was marked.
 	Marks uint16
-	// Hint is what a transport goes by besides. HPCC: the share of the line's rate that the link did
-	// not let the flow have, in units of 1/slowUnit, as its sender worked it out, the mean over the
-	// block. TIMELY, which goes by how single round trips vary: how long the block's first packet
-	// waited, in units of hintNS. (Swift is better off with means: here every packet of the block
-	// would have to make up for that one.) JoinHints makes one of those of several links.
+	// Hint is an additional value that some transports need:
+	//   - HPCC: the share of the line rate that the link denied the flow, as computed by its sender, in units of
+	//     1/shareUnit; the mean over the block.
+	//   - TIMELY, which reacts to differences of RTTs: the wait of the block's first packet, in units of hintNS.
+	//     (Swift works better with means: with the first packet's wait, each packet of the block would have
+	//     to compensate for it.)
+	// JoinHints combines the hints of two links.
 	Hint uint16
 }
 
 const (
-	slowUnit = 65_535
-	hintNS   = 16
+	shareUnit = 65_535
+	hintNS    = 16
 )
 
-// JoinHints joins a Block.Hint of two links: of two waits it is their sum, of two shares the greater.
+// A hintKind is a content of Block.Hint.
+type hintKind uint8
+
+const (
+	hintNone      hintKind = iota
+	hintReduction          // the share of the line rate that the link denied the flow
+	hintFirstWait          // the wait of the block's first packet
+)
+
+// JoinHints combines the Block.Hint of two links: the sum of waits, or the maximum of shares.
 func (t Transport) JoinHints(a, b uint16) uint16 {
-	if t == TIMELY {
+	if t.spec().hint == hintFirstWait {
 		return uint16(min(math.MaxUint16, uint32(a)+uint32(b)))
 	}
 	return max(a, b)
 }
 
-// hint is the Block.Hint of a wait.
-func hint(waitPS int64) uint16 {
+// waitHint returns the Block.Hint for a wait.
+func waitHint(waitPS int64) uint16 {
 	return uint16(min(math.MaxUint16, (waitPS/psPerNS+hintNS/2)/hintNS))
 }
 
@@ -52,7 +67,7 @@ const (
 	blockPackets = 1 << blockBits
 )
 
-// Blocks is the number of blocks of a flow of so many packets.
+// Blocks returns the number of blocks of a flow with that many packets.
 func Blocks(packets int64) int64 {
 	if packets <= blockPackets {
 		return packets
@@ -60,7 +75,7 @@ func Blocks(packets int64) int64 {
 	return blockPackets - 1 + (packets+blockPackets-1)>>blockBits
 }
 
-// BlockPackets is the number of packets in block b of a flow of so many packets.
+// BlockPackets returns the number of packets in block b of a flow with that many packets.
 func BlockPackets(packets, b int64) int64 {
 	if b < blockPackets {
 		return 1
@@ -68,7 +83,7 @@ func BlockPackets(packets, b int64) int64 {
 	return min(blockPackets, packets-(b-blockPackets+1)<<blockBits)
 }
 
-// BlockOf is the block that packet n of a flow is in, from 0.
+// BlockOf returns the block of packet n of a flow, both from 0.
 func BlockOf(n int64) int64 {
 	if n < blockPackets {
 		return n
@@ -76,10 +91,10 @@ func BlockOf(n int64) int64 {
 	return blockPackets - 1 + n>>blockBits
 }
 
-// MarkBit is the bit of Block.Marks that stands for packet n of a flow, from 0.
+// MarkBit returns the bit of Block.Marks for packet n of a flow, from 0.
 func MarkBit(n int64) int { return int(n & (blockPackets - 1)) }
 
-// blockEnd is the number of the packet after the last of the block that packet n is in.
+// blockEnd returns the number of the first packet after the block of packet n.
 func blockEnd(n uint32) uint32 {
 	if n < blockPackets {
 		return n + 1
@@ -87,12 +102,12 @@ func blockEnd(n uint32) uint32 {
 	return n&^(blockPackets-1) + blockPackets
 }
 
-// BlockWindow numbers the runs of blockPackets packets of a flow: that which block b is in.
+// BlockWindow returns which group of blockPackets consecutive packets of a flow block b is in.
 func BlockWindow(b int) int { return max(0, b-blockPackets+1) }
 
-// enter takes up what the flow's next packets meet elsewhere: the block at f.block.
-func (k *Kernel) enter(f *flow) {
-	f.turnAt = blockEnd(f.head)
+// loadBlock reads the feedback of the flow's next packets, block f.block.
+func (k *Kernel) loadBlock(f *flow) {
+	f.nextBlockAt = blockEnd(f.head)
 	if len(k.c.Feedback) > 0 {
 		b := &k.c.Feedback[f.block]
 		f.nicWaitPS = int64(b.NICWaitNS) * psPerNS
@@ -102,13 +117,14 @@ func (k *Kernel) enter(f *flow) {
 	}
 }
 
-// turn ends a block, the last packet of which has just been sent, and enters the next.
-func (k *Kernel) turn(f *flow) {
-	k.leave(f, f.turnAt-blockStart(f.turnAt-1))
+// advanceBlock ends a block, whose last packet has just been sent, and begins the next one.
+func (k *Kernel) advanceBlock(f *flow) {
+	k.recordBlock(f, f.nextBlockAt-blockStart(f.nextBlockAt-1))
 	f.block++
-	k.enter(f)
+	k.loadBlock(f)
 }
 
+// blockStart returns the number of the first packet in the block of packet n.
 func blockStart(n uint32) uint32 {
 	if n < blockPackets {
 		return n
@@ -116,15 +132,15 @@ func blockStart(n uint32) uint32 {
 	return n &^ (blockPackets - 1)
 }
 
-// leave records the block's mean wait over so many packets.
-func (k *Kernel) leave(f *flow, packets uint32) {
+// recordBlock records the mean wait of the present block, which has that many packets.
+func (k *Kernel) recordBlock(f *flow, packets uint32) {
 	if len(k.r.Observed) > 0 && packets > 0 {
 		k.recordWait(f.block, f.waitPS, int64(packets))
 	}
 	f.waitPS = 0
 }
 
-// recordWait records the mean wait of so many packets of a block.
+// recordWait records the mean wait of a block with that many packets, whose waits sum up to sumPS.
 func (k *Kernel) recordWait(block uint32, sumPS, packets int64) {
 	k.r.Observed[block].WaitNS = int32(min((sumPS/psPerNS+packets/2)/packets, math.MaxInt32))
 }

@@ -2,7 +2,7 @@ package simkernel
 
 import "testing"
 
-// Blocks are numbered without gaps, hold every packet once, and begin where the ones before end.
+// Blocks are numbered without gaps, contain every packet once, and begin where the previous ones end.
 func TestBlocks(t *testing.T) {
 	for packets := int64(1); packets < 200; packets++ {
 		n, at := int64(0), uint32(0)

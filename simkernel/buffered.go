@@ -5,115 +5,116 @@ import (
 	"slices"
 )
 
-// BufferParams are what switches have to hold packets in, and how senders recover from losses.
+// BufferParams are the buffers of switches, and how senders recover from losses.
 type BufferParams struct {
 	SwitchBytes int64 // shared by the ports of a switch; above 0
-	// Alpha is how much of what is free a port may take: a packet is dropped whose port would then have
-	// more than Alpha times the free bytes waiting (dynamic thresholds: Choudhury and Hahne, IEEE/ACM
-	// ToN 6(2), 1998).
+	// Alpha is the parameter of dynamic thresholds (Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998): a packet is dropped
+	// if its port would then hold more than Alpha times the free bytes of the buffer.
 	Alpha float64
-	// RetransmitNS is how long a sender waits for an ACK that tells it something new before it sends again
-	// from the first packet that has not been acknowledged; twice as long after every time in a row. 0: as
-	// long as the slowest packet of the flow can take on its way, so that none is sent again that is not
-	// lost (the rule of IRN's RTO_high: Mittal et al., SIGCOMM'18, §3.1).
+	// RetransmitNS is the retransmission timeout: without an ACK for new data for this time, a sender resends from
+	// the first unacknowledged packet. It doubles with every timeout in a row. 0 chooses the longest time that a
+	// packet of the flow can take, so that only lost packets are resent (the rule of IRN's RTO_high: Mittal et
+	// al., SIGCOMM'18, §3.1).
 	RetransmitNS int64
 }
 
-// DefaultAlpha is what switches come with for traffic that may be dropped: as much as is free.
+// DefaultAlpha is the common setting of switches for lossy traffic.
 const DefaultAlpha = 1
 
-// nackEveryNS is how often a receiver asks for the same packet again (the HPCC simulator's default).
+// nackEveryNS is the least time between two NACKs for the same packet (the HPCC simulator's default).
 const nackEveryNS = 500_000
 
 // validate reports the first value that cannot be simulated.
 func (b *BufferParams) validate(p *Params) error {
 	switch {
 	case b.SwitchBytes < p.PayloadBytes+p.HeaderBytes:
-		return fmt.Errorf("switch buffer is %d bytes, must hold a packet of %d", b.SwitchBytes, p.PayloadBytes+p.HeaderBytes)
+		return fmt.Errorf("switch buffer is %d bytes, must hold a packet of %d", b.SwitchBytes,
+			p.PayloadBytes+p.HeaderBytes)
 	case b.SwitchBytes > 1<<60:
 		return fmt.Errorf("switch buffer is %d bytes, must be at most 2^60", b.SwitchBytes)
 	case !(b.Alpha >= 1.0/1024 && b.Alpha <= 1024):
 		return fmt.Errorf("alpha of the switch buffers is %v, must be 1/1024 to 1024", b.Alpha)
 	case float64(p.PayloadBytes+p.HeaderBytes) > b.Alpha*float64(b.SwitchBytes):
-		return fmt.Errorf("switch buffer of %d bytes with alpha %v never admits a packet of %d bytes", b.SwitchBytes, b.Alpha, p.PayloadBytes+p.HeaderBytes)
+		return fmt.Errorf("switch buffer of %d bytes with alpha %v never admits a packet of %d bytes", b.SwitchBytes,
+			b.Alpha, p.PayloadBytes+p.HeaderBytes)
 	case b.RetransmitNS < 0 || b.RetransmitNS > 1e12:
 		return fmt.Errorf("retransmission timeout is %d ns, must be 0 to 1,000 s", b.RetransmitNS)
 	}
 	return nil
 }
 
-// A BufferedNetwork is a Network whose switches have finite buffers. As long as nothing is dropped it
-// gives the very same answers.
+// A BufferedNetwork is a Network whose switches have finite buffers. As long as nothing is dropped its results are
+// identical.
 //
-// What is different. The data packets that wait at the ports of a switch share its buffer: each takes
-// its bytes on the wire from the moment it arrives until it starts to be sent. One that arrives is
-// dropped where the buffer is full, or its port over the dynamic threshold (BufferParams.Alpha). ACKs
-// take no buffer and are never dropped (priority group 0 of the HPCC simulator).
+// Buffers: the data packets that wait at the ports of a switch share its buffer. Each takes its wire bytes from
+// its arrival until its service starts. A packet is dropped on arrival if the buffer is full or its port above the
+// dynamic threshold (BufferParams.Alpha). ACKs take no buffer and are never dropped (priority group 0 of the HPCC
+// simulator).
 //
-// Recovery is go-back-N, as RDMA NICs do it and the HPCC simulator has it. A receiver takes packets in
-// order only, and acknowledges what it has. A packet that comes too early is discarded, and the first
-// such packet, and then one every nackEveryNS as long as nothing moves, answered by a NACK, which names
-// the packet that is missing; the sender goes back to that. A packet that comes again is discarded. A
-// last packet that is lost has no successor to give it away: for that there is a timeout. A NACK is
-// heard by the transport like an ACK of the same number; there is no other reaction to a loss.
+// Recovery is go-back-N, as in RDMA NICs and the HPCC simulator. A receiver accepts packets in order only, and
+// acknowledges them. It discards packets beyond the expected one and answers the first of them, and then one
+// per nackEveryNS without progress, by a NACK that names the expected packet; the sender goes back to it. It
+// also discards duplicates. A timeout covers the loss of a flow's last packets. The transport processes a
+// NACK like an ACK of the same number; losses have no other effect on it.
 //
-// Order of events: Network's, and at a switch that has packets arrive and leave in the same ps, the
-// arrivals first, by the link they came over. Since the ports of a switch share state, time is not cut
-// into windows here: there is one heap of events and one goroutine.
+// Order of events: as in Network, and at a switch where packets arrive and leave in the same ps, arrivals first,
+// by the link that they came over. Because the ports of a switch share state, time is not cut into windows:
+// there is one event heap and one goroutine.
 type BufferedNetwork struct {
-	params Params
-	buffer BufferParams
-	links  []NetLink
-	host   []bool
-	check  Network // of paths and starts: never run
-	ports  []bufferedPort
-	used   []int64 // by node: bytes of its buffer in use
-	most   []int64 // by node: the most there ever were
-	heap   eventHeap
-	alarms eventHeap // timeouts, which stand long
-	serial uint64
+	params   Params
+	buffer   BufferParams
+	links    []NetLink
+	host     []bool
+	check    Network // validates paths and starts; never run
+	ports    []bufferedPort
+	used     []int64 // by node: bytes of its buffer in use
+	peak     []int64 // by node: maximum of used
+	heap     eventHeap
+	timeouts eventHeap // timeouts, apart because most are far ahead
+	serial   uint64
 
-	more     func() (*NetFlows, error)
-	pending  *NetFlows
-	next     int
-	flows    int64 // in the network
-	rows     int64
-	lastNS   int64
-	packets  []*bufferedPacket // all there are, by id
-	spare    []*bufferedPacket
-	starting *bufferedFlow   // whose start is in the heap
-	timers   []*bufferedFlow // whose timeouts are, by number
-	idle     []int32         // numbers of timers
-	slots    []*bufferedFlow // of flows whose senders are at work, for the NICs
-	unused   []int32
-	ideal    IdealPath
-	ends     []bufferedEnd // of this very moment
-	err      error
+	more        func() (*NetFlows, error)
+	pending     *NetFlows
+	next        int
+	flows       int64 // in the network
+	rows        int64
+	lastNS      int64
+	packets     []*bufferedPacket // all packets, by id
+	freePackets []*bufferedPacket
+	starting    *bufferedFlow   // its start is in the heap
+	timers      []*bufferedFlow // owners of timers, by number
+	freeTimers  []int32         // numbers of free timers
+	slots       []*bufferedFlow // flows with bytes to send or unacknowledged, for the NICs
+	freeSlots   []int32
+	ideal       IdealPath
+	finished    []bufferedFinish // at the present time
+	err         error
 
-	// Results are as a Network's.
+	// Results are as in Network.
 	Results NetResults
-	// Losses are what was lost so far, and done about it.
+	// Losses count losses and their recovery so far.
 	Losses Losses
 }
 
-// Losses counts packets. Sent = Delivered + Dropped + Discarded when all flows have finished.
+// Losses count packets. Sent = Delivered + Dropped + Discarded when all flows have finished.
 type Losses struct {
-	Sent      int64 // by hosts, the same packet as often as it was sent
+	Sent      int64 // by hosts, retransmissions included
 	Delivered int64 // in order
 	Dropped   int64 // by switches
-	Discarded int64 // by receivers: too early, or known
-	Again     int64 // those of the sent that had been sent before
+	Discarded int64 // by receivers: out of order, or duplicate
+	Again     int64 // retransmissions
 	NACKs     int64 // sent by receivers
 	Timeouts  int64
 }
 
-type bufferedEnd struct {
+type bufferedFinish struct {
 	flow *bufferedFlow
 	atPS int64
 }
 
-// NewBufferedNetwork makes an idle network; for hosts and more see NewNetwork.
-func NewBufferedNetwork(params Params, buffer BufferParams, links []NetLink, hosts []bool, more func() (*NetFlows, error)) (*BufferedNetwork, error) {
+// NewBufferedNetwork returns an idle network; for hosts and more see NewNetwork.
+func NewBufferedNetwork(params Params, buffer BufferParams, links []NetLink, hosts []bool,
+	more func() (*NetFlows, error)) (*BufferedNetwork, error) {
 	whole, err := NewNetwork(params, links, hosts, nil, more)
 	if err != nil {
 		return nil, err
@@ -122,13 +123,14 @@ func NewBufferedNetwork(params Params, buffer BufferParams, links []NetLink, hos
 		return nil, err
 	}
 	n := &BufferedNetwork{
-		params: params, buffer: buffer, links: slices.Clone(links), host: slices.Clone(hosts), check: *whole, more: more,
-		ports: make([]bufferedPort, len(links)), used: make([]int64, len(hosts)), most: make([]int64, len(hosts)),
+		params: params, buffer: buffer, links: slices.Clone(links), host: slices.Clone(hosts),
+		check: *whole, more: more, ports: make([]bufferedPort, len(links)),
+		used: make([]int64, len(hosts)), peak: make([]int64, len(hosts)),
 	}
 	for l, link := range links {
 		p := &n.ports[l]
 		p.wire = newWireTime(float64(link.BandwidthBps))
-		p.lookPS = netNever
+		p.sendAtPS = netNever
 		p.isHost = hosts[link.SrcNode]
 		p.node = link.SrcNode
 		p.markBytes = params.MarkBytes(link.BandwidthBps)
@@ -138,18 +140,17 @@ func NewBufferedNetwork(params Params, buffer BufferParams, links []NetLink, hos
 	return n, nil
 }
 
-// Counters answers what the sending end of a link has seen.
+// Counters returns the counters of the sending end of a link.
 func (n *BufferedNetwork) Counters(link int32) NetCounters { return n.ports[link].counters }
 
-// Dropped is how many packets were dropped at the sending end of a link.
+// Dropped returns the number of packets dropped at the sending end of a link.
 func (n *BufferedNetwork) Dropped(link int32) int64 { return n.ports[link].dropped }
 
-// MostBytes is the most that the buffer of a node ever held.
-func (n *BufferedNetwork) MostBytes(node int32) int64 { return n.most[node] }
+// MostBytes returns the maximum number of bytes in the buffer of a node.
+func (n *BufferedNetwork) MostBytes(node int32) int64 { return n.peak[node] }
 
-// Run simulates all of the workload. It calls finished, if not nil, whenever a few thousand flows are in
-// n.Results, and once more at the end; Results is reset after each call. Bad rows, and errors of the
-// source and of finished, end it.
+// Run simulates the whole workload. It calls finished, if not nil, whenever a few thousand flows are in n.Results,
+// and once more at the end; Results is reset after each call. Invalid rows and errors of more and finished end it.
 func (n *BufferedNetwork) Run(finished func(*NetResults) error) error {
 	if n.err == nil {
 		n.err = n.run(finished)
@@ -158,10 +159,10 @@ func (n *BufferedNetwork) Run(finished func(*NetResults) error) error {
 }
 
 func (n *BufferedNetwork) run(finished func(*NetResults) error) error {
-	if err := n.takeUp(); err != nil {
+	if err := n.admitNext(); err != nil {
 		return err
 	}
-	hand := func(least int) error {
+	emit := func(least int) error {
 		if finished == nil || len(n.Results.Row) < least {
 			return nil
 		}
@@ -169,28 +170,28 @@ func (n *BufferedNetwork) run(finished func(*NetResults) error) error {
 		n.Results.Reset()
 		return err
 	}
-	for len(n.heap)+len(n.alarms) > 0 {
+	for len(n.heap)+len(n.timeouts) > 0 {
 		e := n.nextEvent()
-		if len(n.ends) > 0 && e.atPS > n.ends[0].atPS {
+		if len(n.finished) > 0 && e.atPS > n.finished[0].atPS {
 			n.finish()
-			if err := hand(4096); err != nil {
+			if err := emit(4096); err != nil {
 				return err
 			}
 		}
 		switch {
-		case e.rank >= rankLook:
-			if p := &n.ports[e.port]; p.lookPS == e.atPS {
-				p.lookPS = netNever
+		case e.rank >= rankSend:
+			if p := &n.ports[e.port]; p.sendAtPS == e.atPS {
+				p.sendAtPS = netNever
 				n.send(e.port, p, e.atPS)
 			}
 		case e.rank >= rankTimeout:
 			f := n.timers[e.item]
 			n.timers[e.item] = nil
-			n.idle = append(n.idle, e.item)
+			n.freeTimers = append(n.freeTimers, e.item)
 			n.timeout(f, e.atPS)
 		case e.rank >= rankStart:
-			n.begin(n.starting, e.atPS)
-			if err := n.takeUp(); err != nil {
+			n.startFlow(n.starting, e.atPS)
+			if err := n.admitNext(); err != nil {
 				return err
 			}
 		default:
@@ -204,22 +205,22 @@ func (n *BufferedNetwork) run(finished func(*NetResults) error) error {
 	if n.flows != 0 {
 		panic("simkernel: buffered network is idle with unfinished flows")
 	}
-	return hand(1)
+	return emit(1)
 }
 
-// nextEvent takes the first of all events.
+// nextEvent removes the first event.
 func (n *BufferedNetwork) nextEvent() event {
-	if len(n.heap) == 0 || len(n.alarms) > 0 && n.alarms[0].before(&n.heap[0]) {
-		return n.alarms.pop()
+	if len(n.heap) == 0 || len(n.timeouts) > 0 && n.timeouts[0].before(&n.heap[0]) {
+		return n.timeouts.pop()
 	}
 	return n.heap.pop()
 }
 
-// finish answers the flows that were delivered in a moment, in the order of their rows.
+// finish writes the results of the flows that were delivered at the present time, by row.
 func (n *BufferedNetwork) finish() {
-	slices.SortFunc(n.ends, func(a, b bufferedEnd) int { return int(min(1, max(-1, a.flow.row-b.flow.row))) })
+	slices.SortFunc(n.finished, func(a, b bufferedFinish) int { return int(min(1, max(-1, a.flow.row-b.flow.row))) })
 	r := &n.Results
-	for _, e := range n.ends {
+	for _, e := range n.finished {
 		f := e.flow
 		r.Row = append(r.Row, f.row)
 		r.FCTNS = append(r.FCTNS, ceilNS(e.atPS-f.startPS))
@@ -230,11 +231,11 @@ func (n *BufferedNetwork) finish() {
 		}
 		r.HopEnds = append(r.HopEnds, int32(len(r.WaitNS)))
 	}
-	n.ends = n.ends[:0]
+	n.finished = n.finished[:0]
 }
 
-// takeUp reads the next flow of the workload and puts its start into the heap.
-func (n *BufferedNetwork) takeUp() error {
+// admitNext reads the next flow of the workload and pushes its start.
+func (n *BufferedNetwork) admitNext() error {
 	n.check.pending, n.check.next, n.check.rows, n.check.lastNS = n.pending, n.next, n.rows, n.lastNS
 	if err := n.check.fill(); err != nil {
 		return err
@@ -249,7 +250,8 @@ func (n *BufferedNetwork) takeUp() error {
 		return err
 	}
 	size, startNS := c.SizeBytes[i], c.StartNS[i]
-	f := &bufferedFlow{row: n.rows, path: slices.Clone(path), size: size, startPS: startNS * psPerNS, key: uint64(n.rows)}
+	f := &bufferedFlow{row: n.rows, path: slices.Clone(path), size: size, startPS: startNS * psPerNS,
+		key: uint64(n.rows)}
 	if c.Key != nil {
 		f.key = c.Key[i]
 	}
@@ -259,7 +261,8 @@ func (n *BufferedNetwork) takeUp() error {
 		link := n.links[l]
 		n.ideal.Add(link.BandwidthBps, link.DelayNS)
 		p, back := &n.ports[l], &n.ports[l^1]
-		idlePS += p.wire.ps(n.params.PayloadBytes+n.params.HeaderBytes) + back.wire.ps(n.params.AckBytes) + 2*link.DelayNS*psPerNS
+		idlePS += p.wire.ps(n.params.PayloadBytes+n.params.HeaderBytes) + back.wire.ps(n.params.AckBytes) +
+			2*link.DelayNS*psPerNS
 	}
 	f.idealNS = n.ideal.FCTNS(size)
 	f.packets = n.params.Packets(size)
@@ -273,9 +276,9 @@ func (n *BufferedNetwork) takeUp() error {
 	return nil
 }
 
-// timeoutPS is the retransmission timeout of flows of a path. By default a packet that finds the most
-// that a port can have waiting (Alpha/(1+Alpha) of the buffer) at every switch is back within it, its
-// ACK having waited behind a packet, and as many ACKs as the other way has packets, at each.
+// timeoutPS returns the retransmission timeout of flows of a path. By default it covers a packet that waits behind
+// the largest possible queue (Alpha/(1+Alpha) of the buffer) at every switch, and whose ACK waits at each for one
+// packet and for as many ACKs as such a queue has packets.
 func (n *BufferedNetwork) timeoutPS(path []int32, idlePS int64) int64 {
 	if n.buffer.RetransmitNS > 0 {
 		return n.buffer.RetransmitNS * psPerNS
@@ -289,21 +292,20 @@ func (n *BufferedNetwork) timeoutPS(path []int32, idlePS int64) int64 {
 	return int64(min(sum, netHorizonPS/4))
 }
 
-// An event is a flow's start, a packet's arrival at a port, the end of a flow's timeout, or a look at
-// whether a port can send. At equal times arrivals come first, by the link they came over, then starts
-// by row, then timeouts by row, then looks.
+// An event is a flow start, a packet's arrival at a port, a timeout, or a send opportunity of a port. At equal
+// times arrivals come first, by the link that they came over, then starts by row, timeouts by row, and sends.
 type event struct {
 	atPS   int64
 	rank   uint64
 	serial uint64
 	port   int32
-	item   int32 // an arrival: the packet's id; a timeout: the timer's number
+	item   int32 // arrival: the packet's id; timeout: the timer's number
 }
 
 const (
 	rankStart   = uint64(1) << 32
 	rankTimeout = uint64(1) << 62
-	rankLook    = uint64(1) << 63
+	rankSend    = uint64(1) << 63
 )
 
 func (e *event) before(o *event) bool {
@@ -322,11 +324,11 @@ func (n *BufferedNetwork) push(e event) {
 	n.heap.push(e)
 }
 
-// look makes a port look whether it can send at a time, unless it will before.
-func (n *BufferedNetwork) look(port int32, atPS int64) {
-	if p := &n.ports[port]; atPS < p.lookPS {
-		p.lookPS = atPS
-		n.push(event{atPS: atPS, rank: rankLook, port: port})
+// scheduleSend makes a port try to send at a time, unless it will try earlier.
+func (n *BufferedNetwork) scheduleSend(port int32, atPS int64) {
+	if p := &n.ports[port]; atPS < p.sendAtPS {
+		p.sendAtPS = atPS
+		n.push(event{atPS: atPS, rank: rankSend, port: port})
 	}
 }
 
@@ -375,15 +377,15 @@ func (h *eventHeap) pop() event {
 	return top
 }
 
-// sharesQueue says whether ACKs stand in one queue with data at switches.
-func (n *BufferedNetwork) sharesQueue() bool { return n.params.Transport == DCQCN }
+// sharesQueue reports whether ACKs share one queue with data at switches.
+func (n *BufferedNetwork) sharesQueue() bool { return n.params.Transport.spec().randomMarks }
 
-// threshold is how many bytes may wait at a port of a node.
+// threshold returns how many bytes may wait at a port of a node.
 func (n *BufferedNetwork) threshold(node int32) float64 {
 	return n.buffer.Alpha * float64(n.buffer.SwitchBytes-n.used[node])
 }
 
-// admits says whether a data packet of that size finds room at a switch's port.
+// admits reports whether a data packet of that size fits at a switch's port.
 func (n *BufferedNetwork) admits(p *bufferedPort, wireBytes int64) bool {
 	return n.used[p.node]+wireBytes <= n.buffer.SwitchBytes && float64(p.dataBytes+wireBytes) <= n.threshold(p.node)
 }

@@ -1,7 +1,7 @@
 package simkernel
 
-// A bufferedFlow is a flow in a buffered network: its sender at one end, and its receiver at the other.
-// Packets are counted, all full but the last.
+// A bufferedFlow is a flow in a buffered network, sender and receiver. Packets are counted; all but the last are
+// full.
 type bufferedFlow struct {
 	row     int64
 	path    []int32
@@ -9,49 +9,49 @@ type bufferedFlow struct {
 	packets int64
 	startPS int64
 	idealNS int64
-	key     uint64 // in random draws
+	key     uint64 // in random marks
 
-	// The sender.
+	// Sender.
 	sender  sender
 	gap     wireTime // pacing time per byte at the present rate
 	window  int64    // bytes
 	una     int64    // packets acknowledged
 	nxt     int64    // the next packet to send
-	most    int64    // packets that have ever been sent
+	maxSent int64    // number of packets that have been sent at least once
 	slot    int32
-	place   int32 // at its NIC
+	place   int32 // index of netNIC.places
 	done    bool
 	backoff uint // timeouts in a row
 
 	timeoutPS  int64 // of the first in a row
 	deadlinePS int64
-	ticking    bool // there is an event for it
+	timerSet   bool // there is an event for it
 
-	// The receiver.
-	expected int64 // packets it has
-	nacked   int64 // 1 + the packet it asked for last
+	// Receiver.
+	expected int64 // packets received in order
+	nacked   int64 // 1 + the packet that the last NACK named
 	nackPS   int64 // and when
 
 	waitPS, lastPS []int64 // by hop
 }
 
-// mostBackoff bounds how often a timeout is doubled.
-const mostBackoff = 10
+// maxBackoff bounds how often a timeout is doubled.
+const maxBackoff = 10
 
-// bytes is the payload of the flow's first packets.
+// bytes returns the payload of the flow's first packets.
 func (n *BufferedNetwork) bytes(f *bufferedFlow, packets int64) int64 {
 	return min(f.size, packets*n.params.PayloadBytes)
 }
 
-// setRate takes over the rate of the flow's sender.
+// setRate adopts the rate of the flow's sender.
 func (n *BufferedNetwork) setRate(f *bufferedFlow) {
 	rateBps, lineBps := f.sender.rate()
 	f.gap = newWireTime(rateBps)
 	f.window = n.params.windowAt(rateBps, lineBps)
 }
 
-// begin puts a flow to work at its host.
-func (n *BufferedNetwork) begin(f *bufferedFlow, nowPS int64) {
+// startFlow starts a flow at its host.
+func (n *BufferedNetwork) startFlow(f *bufferedFlow, nowPS int64) {
 	n.flows++
 	port := f.path[0]
 	p := &n.ports[port]
@@ -59,28 +59,28 @@ func (n *BufferedNetwork) begin(f *bufferedFlow, nowPS int64) {
 	f.sender.start(&n.params, float64(n.links[port].BandwidthBps), len(f.path))
 	n.setRate(f)
 	f.gap = p.wire
-	if k := len(n.unused); k > 0 {
-		f.slot = n.unused[k-1]
-		n.unused = n.unused[:k-1]
+	if k := len(n.freeSlots); k > 0 {
+		f.slot = n.freeSlots[k-1]
+		n.freeSlots = n.freeSlots[:k-1]
 		n.slots[f.slot] = f
 	} else {
 		f.slot = int32(len(n.slots))
 		n.slots = append(n.slots, f)
 	}
-	if c := &p.nic; c.gone > 32 && c.gone*2 > len(c.places) {
+	if c := &p.nic; c.vacated > 32 && c.vacated*2 > len(c.places) {
 		c.compact(func(slot, place int32) { n.slots[slot].place = place })
 	}
 	f.place = p.nic.add(f.slot, nowPS)
-	n.look(port, max(nowPS, p.freePS))
+	n.scheduleSend(port, max(nowPS, p.freePS))
 }
 
-// sendNext sends a packet of the flow whose turn it is, or looks again when there will be one.
+// sendNext sends a packet of the flow that is next in the round robin, or schedules a send for when there is one.
 func (n *BufferedNetwork) sendNext(port int32, p *bufferedPort, nowPS int64) {
 	c := &p.nic
 	c.choose(p.freePS)
 	if c.sendPS > nowPS {
 		if c.sendPS != netNever {
-			n.look(port, c.sendPS)
+			n.scheduleSend(port, c.sendPS)
 		}
 		return
 	}
@@ -89,40 +89,40 @@ func (n *BufferedNetwork) sendNext(port int32, p *bufferedPort, nowPS int64) {
 	k := n.newPacket()
 	payload := n.bytes(f, f.nxt+1) - n.bytes(f, f.nxt)
 	k.flow, k.number, k.wire, k.atPS, k.sentPS = f, f.nxt, payload+n.params.HeaderBytes, nowPS, nowPS
-	if f.nxt < f.most {
+	if f.nxt < f.maxSent {
 		n.Losses.Again++
 	}
 	n.Losses.Sent++
 	f.nxt++
-	f.most = max(f.most, f.nxt)
+	f.maxSent = max(f.maxSent, f.nxt)
 	if f.sender.tick(&n.params, nowPS) {
 		n.setRate(f)
 	}
-	c.after = place + 1
+	c.nextPlace = place + 1
 	c.places[place].readyPS = nowPS + f.gap.ps(k.wire)
 	if !n.open(f) {
 		c.close(int32(place))
 	}
-	if !f.ticking {
+	if !f.timerSet {
 		n.arm(f, nowPS)
 	}
 	n.passData(port, p, k, nowPS)
 }
 
-// open says whether a flow has something to send that its window lets it send.
+// open reports whether a flow has a packet to send and its window allows it.
 func (n *BufferedNetwork) open(f *bufferedFlow) bool {
 	return f.nxt < f.packets && n.bytes(f, f.nxt)-n.bytes(f, f.una) < f.window
 }
 
-// receive takes a data packet at its destination, and turns it into its answer; false if there is none.
-func (n *BufferedNetwork) receive(k *bufferedPacket, nowPS int64) bool {
+// receiveData processes a data packet at its destination and turns it into its ACK or NACK; false if there is none.
+func (n *BufferedNetwork) receiveData(k *bufferedPacket, nowPS int64) bool {
 	f := k.flow
 	switch {
 	case k.number == f.expected:
 		f.expected++
 		n.Losses.Delivered++
 		if f.expected == f.packets {
-			n.ends = append(n.ends, bufferedEnd{f, nowPS})
+			n.finished = append(n.finished, bufferedFinish{f, nowPS})
 		}
 	case k.number < f.expected:
 		n.Losses.Discarded++
@@ -143,16 +143,16 @@ func (n *BufferedNetwork) receive(k *bufferedPacket, nowPS int64) bool {
 	return true
 }
 
-// hear takes an ACK or a NACK that is home.
-func (n *BufferedNetwork) hear(port int32, p *bufferedPort, k *bufferedPacket, nowPS int64) {
+// receiveAck processes an ACK or a NACK at the source.
+func (n *BufferedNetwork) receiveAck(port int32, p *bufferedPort, k *bufferedPacket, nowPS int64) {
 	f := k.flow
 	if f.done {
-		n.forget(k)
+		n.release(k)
 		return
 	}
 	if k.number > f.una {
 		f.una = k.number
-		f.nxt = max(f.nxt, f.una) // it had gone back behind what was still on its way
+		f.nxt = max(f.nxt, f.una) // it had gone back to before packets still in flight
 		f.backoff = 0
 		f.deadlinePS = nowPS + f.timeoutPS
 	}
@@ -160,26 +160,26 @@ func (n *BufferedNetwork) hear(port int32, p *bufferedPort, k *bufferedPacket, n
 		f.nxt = f.una
 	}
 	if f.una == f.packets {
-		n.end(p, f)
+		n.endFlow(p, f)
 	} else {
 		if f.nxt < f.packets { // later ACKs change nothing
 			changed := f.sender.tick(&n.params, nowPS)
-			h := heard{
+			h := ackInfo{
 				nowPS: nowPS, rttPS: nowPS - k.sentPS, ackedBytes: n.bytes(f, f.una), sentBytes: n.bytes(f, f.nxt),
 				marked: k.marked, links: k.links, bps: k.bps,
 			}
-			if f.sender.hear(&n.params, &h) || changed {
+			if f.sender.onAck(&n.params, &h) || changed {
 				n.setRate(f)
 			}
 		}
-		n.turn(p, f, nowPS)
-		n.look(port, max(nowPS, p.freePS))
+		n.updateOpen(p, f, nowPS)
+		n.scheduleSend(port, max(nowPS, p.freePS))
 	}
-	n.forget(k)
+	n.release(k)
 }
 
-// turn opens or closes a flow at its NIC.
-func (n *BufferedNetwork) turn(p *bufferedPort, f *bufferedFlow, nowPS int64) {
+// updateOpen opens or closes a flow at its NIC.
+func (n *BufferedNetwork) updateOpen(p *bufferedPort, f *bufferedFlow, nowPS int64) {
 	c := &p.nic
 	c.fresh = false
 	if open := n.open(f); open != c.isOpen(f.place) {
@@ -191,18 +191,18 @@ func (n *BufferedNetwork) turn(p *bufferedPort, f *bufferedFlow, nowPS int64) {
 	}
 }
 
-// end takes a flow from its NIC that has everything acknowledged.
-func (n *BufferedNetwork) end(p *bufferedPort, f *bufferedFlow) {
+// endFlow removes a flow whose packets are all acknowledged from its NIC.
+func (n *BufferedNetwork) endFlow(p *bufferedPort, f *bufferedFlow) {
 	c := &p.nic
 	f.done = true
 	c.close(f.place)
 	c.places[f.place].slot = -1
-	c.gone++
-	if c.gone == len(c.places) {
-		c.places, c.open, c.after, c.gone = c.places[:0], c.open[:0], 0, 0
+	c.vacated++
+	if c.vacated == len(c.places) {
+		c.places, c.open, c.nextPlace, c.vacated = c.places[:0], c.open[:0], 0, 0
 	}
 	n.slots[f.slot] = nil
-	n.unused = append(n.unused, f.slot)
+	n.freeSlots = append(n.freeSlots, f.slot)
 	f.sender = nil
 	n.flows--
 }
@@ -210,39 +210,39 @@ func (n *BufferedNetwork) end(p *bufferedPort, f *bufferedFlow) {
 // arm sets the flow's timer.
 func (n *BufferedNetwork) arm(f *bufferedFlow, nowPS int64) {
 	f.deadlinePS = nowPS + min(f.timeoutPS, netHorizonPS/4>>f.backoff)<<f.backoff
-	n.tick(f)
+	n.scheduleTimeout(f)
 }
 
-// tick puts the flow's timer into the heap.
-func (n *BufferedNetwork) tick(f *bufferedFlow) {
-	f.ticking = true
+// scheduleTimeout pushes the event of the flow's timer.
+func (n *BufferedNetwork) scheduleTimeout(f *bufferedFlow) {
+	f.timerSet = true
 	item := int32(len(n.timers))
-	if k := len(n.idle); k > 0 {
-		item = n.idle[k-1]
-		n.idle = n.idle[:k-1]
+	if k := len(n.freeTimers); k > 0 {
+		item = n.freeTimers[k-1]
+		n.freeTimers = n.freeTimers[:k-1]
 		n.timers[item] = f
 	} else {
 		n.timers = append(n.timers, f)
 	}
-	n.alarms.push(event{atPS: f.deadlinePS, rank: rankTimeout + uint64(f.row), item: item})
+	n.timeouts.push(event{atPS: f.deadlinePS, rank: rankTimeout + uint64(f.row), item: item})
 }
 
-// timeout is the flow's timer: where nothing new was heard for so long, the sender goes back to the
-// first packet that has not been acknowledged.
+// timeout processes the event of the flow's timer: after the timeout without progress the sender goes back to the
+// first unacknowledged packet.
 func (n *BufferedNetwork) timeout(f *bufferedFlow, nowPS int64) {
-	f.ticking = false
+	f.timerSet = false
 	switch {
 	case f.done:
 	case nowPS < f.deadlinePS:
-		n.tick(f)
-	case f.nxt == f.una: // nothing is out: the next packet sets it again
+		n.scheduleTimeout(f)
+	case f.nxt == f.una: // nothing is in flight: the next packet sets the timer
 	default:
 		n.Losses.Timeouts++
 		f.nxt = f.una
-		f.backoff = min(f.backoff+1, mostBackoff)
+		f.backoff = min(f.backoff+1, maxBackoff)
 		n.arm(f, nowPS)
 		p := &n.ports[f.path[0]]
-		n.turn(p, f, nowPS)
-		n.look(f.path[0], max(nowPS, p.freePS))
+		n.updateOpen(p, f, nowPS)
+		n.scheduleSend(f.path[0], max(nowPS, p.freePS))
 	}
 }

@@ -2,21 +2,21 @@ package simkernel
 
 // A bufferedPort is the sending end of one link.
 type bufferedPort struct {
-	isHost bool
-	node   int32
-	wire   wireTime
-	freePS int64 // the wire is free from then on
-	lookPS int64 // when it looks next whether it can send; netNever: it need not
+	isHost   bool
+	node     int32
+	wire     wireTime
+	freePS   int64 // the wire is free from here on
+	sendAtPS int64 // time of its scheduled send; netNever if none
 
 	acks, data bufferedQueue
-	queueBytes int64  // on the wire, of what stands in data
-	dataBytes  int64  // of those the data packets', which take buffer
+	queueBytes int64  // wire bytes of the items in data
+	dataBytes  int64  // wire bytes of the data packets among them, which take buffer
 	nic        netNIC // at a host
 
 	markBytes int64
 	red       redMark
 	markKey   uint64
-	sentBytes int64 // HPCC: on the wire so far
+	sentBytes int64 // wire bytes so far, for telemetry
 	counters  NetCounters
 	dropped   int64
 }
@@ -45,16 +45,16 @@ func (q *bufferedQueue) take() *bufferedPacket {
 	return k
 }
 
-// A bufferedPacket is a data packet on its way, and then the ACK or NACK that answers it.
+// A bufferedPacket is a data packet in flight, and then the ACK or NACK that answers it.
 type bufferedPacket struct {
 	id     int32
 	flow   *bufferedFlow
-	number int64 // data: its number in the flow, from 0; ACK: of the packet that the receiver wants next
-	hop    int   // the hop it waits for, or has come over; of an ACK on the reverse path
+	number int64 // data: its number in the flow, from 0; ACK: of the next expected packet
+	hop    int   // the hop that it waits for or has come over; of an ACK on the reverse path
 	ack    bool
 	nack   bool
 	marked bool
-	atPS   int64 // when it came to the port
+	atPS   int64 // arrival at the port
 	sentPS int64 // when the data packet left its host
 	wire   int64 // bytes
 	links  []telemetry
@@ -62,9 +62,9 @@ type bufferedPacket struct {
 }
 
 func (n *BufferedNetwork) newPacket() *bufferedPacket {
-	if k := len(n.spare); k > 0 {
-		p := n.spare[k-1]
-		n.spare = n.spare[:k-1]
+	if k := len(n.freePackets); k > 0 {
+		p := n.freePackets[k-1]
+		n.freePackets = n.freePackets[:k-1]
 		*p = bufferedPacket{id: p.id, links: p.links[:0], bps: p.bps[:0]}
 		return p
 	}
@@ -73,22 +73,22 @@ func (n *BufferedNetwork) newPacket() *bufferedPacket {
 	return p
 }
 
-func (n *BufferedNetwork) forget(k *bufferedPacket) {
+func (n *BufferedNetwork) release(k *bufferedPacket) {
 	k.flow = nil
-	n.spare = append(n.spare, k)
+	n.freePackets = append(n.freePackets, k)
 }
 
-// arrive takes a packet that is at a port's node.
+// arrive processes a packet that arrives at a port's node.
 func (n *BufferedNetwork) arrive(port int32, k *bufferedPacket, nowPS int64) {
 	p := &n.ports[port]
 	k.atPS = nowPS
 	if k.ack && k.hop < 0 {
-		n.hear(port, p, k, nowPS)
+		n.receiveAck(port, p, k, nowPS)
 		return
 	}
 	if !k.ack && k.hop == len(k.flow.path) {
-		if !n.receive(k, nowPS) {
-			n.forget(k)
+		if !n.receiveData(k, nowPS) {
+			n.release(k)
 			return
 		}
 	}
@@ -102,30 +102,30 @@ func (n *BufferedNetwork) arrive(port int32, k *bufferedPacket, nowPS int64) {
 		if !n.admits(p, k.wire) {
 			p.dropped++
 			n.Losses.Dropped++
-			n.forget(k)
+			n.release(k)
 			return
 		}
 		p.data.put(k)
 		p.queueBytes += k.wire
 		p.dataBytes += k.wire
 		n.used[p.node] += k.wire
-		n.most[p.node] = max(n.most[p.node], n.used[p.node])
+		n.peak[p.node] = max(n.peak[p.node], n.used[p.node])
 	}
-	n.look(port, max(nowPS, p.freePS))
+	n.scheduleSend(port, max(nowPS, p.freePS))
 }
 
 // send sends what a port has to send now, if anything.
 func (n *BufferedNetwork) send(port int32, p *bufferedPort, nowPS int64) {
 	switch {
 	case p.freePS > nowPS:
-		n.look(port, p.freePS)
+		n.scheduleSend(port, p.freePS)
 	case !p.acks.empty():
 		n.passACK(port, p, p.acks.take(), nowPS)
 	case p.isHost:
 		n.sendNext(port, p, nowPS)
 	case !p.data.empty():
 		k := p.data.take()
-		left := n.leaves(p, k, nowPS)
+		left := n.bytesBehind(p, k, nowPS)
 		if k.ack {
 			n.passACK(port, p, k, nowPS)
 			return
@@ -136,8 +136,9 @@ func (n *BufferedNetwork) send(port int32, p *bufferedPort, nowPS int64) {
 			k.marked = true
 			p.counters.PacketsMarked++
 		}
-		if n.params.Transport == HPCC {
-			k.links, k.bps = append(k.links, telemetry{nowPS, p.sentBytes, left}), append(k.bps, float64(n.links[port].BandwidthBps))
+		if n.params.Transport.spec().telemetry {
+			k.links = append(k.links, telemetry{nowPS, p.sentBytes, left})
+			k.bps = append(k.bps, float64(n.links[port].BandwidthBps))
 		}
 		f := k.flow
 		waitPS := nowPS - k.atPS
@@ -149,9 +150,9 @@ func (n *BufferedNetwork) send(port int32, p *bufferedPort, nowPS int64) {
 	}
 }
 
-// leaves answers how many bytes a packet, just taken off the queue, leaves behind: those of packets
-// that came before this very moment.
-func (n *BufferedNetwork) leaves(p *bufferedPort, k *bufferedPacket, nowPS int64) int64 {
+// bytesBehind returns how many bytes a packet that has just been taken off the queue leaves behind: those of
+// packets that arrived before now.
+func (n *BufferedNetwork) bytesBehind(p *bufferedPort, k *bufferedPacket, nowPS int64) int64 {
 	p.queueBytes -= k.wire
 	left := p.queueBytes
 	for i := len(p.data.items) - 1; i >= p.data.head && p.data.items[i].atPS == nowPS; i-- {
@@ -162,13 +163,13 @@ func (n *BufferedNetwork) leaves(p *bufferedPort, k *bufferedPacket, nowPS int64
 }
 
 func (n *BufferedNetwork) marks(p *bufferedPort, k *bufferedPacket, left int64) bool {
-	if n.params.Transport == DCQCN {
+	if n.params.Transport.spec().randomMarks {
 		return left > p.red.minBytes && p.red.marks(left, mixKey(mixKey(p.markKey, k.flow.key), uint64(k.number)))
 	}
 	return left > p.markBytes
 }
 
-// passData sends a data packet to the end of its hop.
+// passData sends a data packet over its hop.
 func (n *BufferedNetwork) passData(port int32, p *bufferedPort, k *bufferedPacket, nowPS int64) {
 	k.hop++
 	to := port ^ 1
@@ -178,7 +179,7 @@ func (n *BufferedNetwork) passData(port int32, p *bufferedPort, k *bufferedPacke
 	n.transmit(port, to, p, k, k.wire, nowPS)
 }
 
-// passACK sends an ACK to the beginning of its hop.
+// passACK sends an ACK over its hop.
 func (n *BufferedNetwork) passACK(port int32, p *bufferedPort, k *bufferedPacket, nowPS int64) {
 	k.hop--
 	to := k.flow.path[0]
@@ -192,7 +193,7 @@ func (n *BufferedNetwork) transmit(port, to int32, p *bufferedPort, k *bufferedP
 	p.sentBytes += wireBytes
 	p.freePS = nowPS + p.wire.ps(wireBytes)
 	if !p.acks.empty() || !p.data.empty() || p.isHost {
-		n.look(port, p.freePS)
+		n.scheduleSend(port, p.freePS)
 	}
 	n.push(event{atPS: p.freePS + n.links[port].DelayNS*psPerNS, rank: uint64(port), port: to, item: k.id})
 }

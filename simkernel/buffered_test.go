@@ -20,7 +20,7 @@ func runBuffered(t testing.TB, e *netExample, b BufferParams, chunk int) *Buffer
 	return n
 }
 
-// With buffers that nothing fills the answers are a Network's, to the bit, whatever the transport.
+// With buffers that never fill, results equal those of a Network in every bit, for all transports.
 func TestBufferedWithoutLossesIsTheNetwork(t *testing.T) {
 	cases := uint64(300)
 	if testing.Short() {
@@ -61,7 +61,8 @@ func TestBufferedLaws(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 31))
 			randomConstants(rng, &e.params)
 			packet := e.params.PayloadBytes + e.params.HeaderBytes
-			b := BufferParams{SwitchBytes: packet * pick[int64](rng, 2, 3, 5, 20), Alpha: pick(rng, 0.5, 1, 2, 8), RetransmitNS: pick[int64](rng, 0, 0, 1000, 100_000)}
+			b := BufferParams{SwitchBytes: packet * pick[int64](rng, 2, 3, 5, 20), Alpha: pick(rng, 0.5, 1, 2, 8),
+				RetransmitNS: pick[int64](rng, 0, 0, 1000, 100_000)}
 			n := runBuffered(t, &e, b, 1000)
 			r := &n.Results
 			packets := int64(0)
@@ -92,11 +93,13 @@ func TestBufferedLaws(t *testing.T) {
 			}
 			for node := range e.hosts {
 				if n.MostBytes(int32(node)) > b.SwitchBytes || n.used[node] != 0 {
-					t.Fatalf("%v, seed %d: node %d held %d of %d bytes, and holds %d", kind, seed, node, n.MostBytes(int32(node)), b.SwitchBytes, n.used[node])
+					t.Fatalf("%v, seed %d: node %d had up to %d of %d bytes, and has %d at the end", kind, seed, node,
+						n.MostBytes(int32(node)), b.SwitchBytes, n.used[node])
 				}
 			}
-			if again := runBuffered(t, &e, b, 1+rng.IntN(4)); !reflect.DeepEqual(n.Results, again.Results) || n.Losses != again.Losses {
-				t.Fatalf("%v, seed %d: another answer the second time", kind, seed)
+			if again := runBuffered(t, &e, b, 1+rng.IntN(4)); !reflect.DeepEqual(n.Results, again.Results) ||
+				n.Losses != again.Losses {
+				t.Fatalf("%v, seed %d: another result the second time", kind, seed)
 			}
 			all.Dropped += l.Dropped
 			all.NACKs += l.NACKs
@@ -122,7 +125,8 @@ func TestBufferedIncastByHand(t *testing.T) {
 	for h := range int32(3) {
 		e.links = append(e.links, NetLink{h, 3, 10e9, 1000}, NetLink{3, h, 10e9, 1000})
 	}
-	e.flows = NetFlows{SizeBytes: []int64{2000, 2000}, StartNS: []int64{0, 0}, PathEnds: []int32{2, 4}, PathLinks: []int32{0, 5, 2, 5}}
+	e.flows = NetFlows{SizeBytes: []int64{2000, 2000}, StartNS: []int64{0, 0}, PathEnds: []int32{2, 4},
+		PathLinks: []int32{0, 5, 2, 5}}
 	n := runBuffered(t, &e, BufferParams{SwitchBytes: 3 * 1048, Alpha: 1}, 10)
 	// The last packet of flow 1 is lost, and nothing comes after it: its timer goes off. It was set when
 	// the first packet was sent and again when its ACK came.
@@ -130,7 +134,7 @@ func TestBufferedIncastByHand(t *testing.T) {
 		t.Errorf("%+v", l)
 	}
 	if n.Dropped(5) != 1 || n.MostBytes(3) != 2*1048 {
-		t.Errorf("dropped %d, held %d bytes", n.Dropped(5), n.MostBytes(3))
+		t.Errorf("dropped %d, peak %d bytes", n.Dropped(5), n.MostBytes(3))
 	}
 	// Idle, a packet and its ACK need 2 × (838.4 + 48 + 2,000) ns; the timer is twice that and, for each of
 	// the two links, what half of the buffer needs there and back.
@@ -164,13 +168,15 @@ func TestBufferedAlpha(t *testing.T) {
 			e.flows.PathEnds = append(e.flows.PathEnds, int32(len(e.flows.PathLinks)))
 		}
 	}
-	held := int64(0)
+	peak := int64(0)
 	for _, alpha := range []float64{0.25, 1, 4} {
 		n := runBuffered(t, &e, BufferParams{SwitchBytes: 100_000, Alpha: alpha}, 100)
-		if limit := int64(alpha / (1 + alpha) * 100_000); n.Losses.Dropped == 0 || n.MostBytes(5) <= held || n.MostBytes(5) > limit+1048 {
-			t.Errorf("alpha %v: dropped %d, held %d (before: %d) of %d", alpha, n.Losses.Dropped, n.MostBytes(5), held, limit)
+		if limit := int64(alpha / (1 + alpha) * 100_000); n.Losses.Dropped == 0 || n.MostBytes(5) <= peak ||
+			n.MostBytes(5) > limit+1048 {
+			t.Errorf("alpha %v: dropped %d, peak %d (before: %d) of %d", alpha, n.Losses.Dropped, n.MostBytes(5), peak,
+				limit)
 		}
-		held = n.MostBytes(5)
+		peak = n.MostBytes(5)
 	}
 }
 
@@ -183,12 +189,14 @@ func TestBufferedRefuses(t *testing.T) {
 		"never admits a packet": {SwitchBytes: 1100, Alpha: 0.5},
 		"timeout":               {SwitchBytes: 1 << 20, Alpha: 1, RetransmitNS: -1},
 	} {
-		if _, err := NewBufferedNetwork(e.params, b, e.links, e.hosts, chunks(&e.flows, 1)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := NewBufferedNetwork(e.params, b, e.links, e.hosts, chunks(&e.flows, 1)); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", b, err, want)
 		}
 	}
 	e.flows.SizeBytes[0] = 0
-	n, err := NewBufferedNetwork(e.params, BufferParams{SwitchBytes: 1 << 20, Alpha: 1}, e.links, e.hosts, chunks(&e.flows, 1))
+	n, err := NewBufferedNetwork(e.params, BufferParams{SwitchBytes: 1 << 20, Alpha: 1}, e.links, e.hosts,
+		chunks(&e.flows, 1))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Limits of a case. They keep every sum of times far inside an int64.
+// Limits of a case. They keep every sum of times within an int64.
 const (
 	MaxBps       = 100_000_000_000_000 // of any link: 100 Tbps
 	MaxDelayNS   = 1 << 40             // of a path: 18 minutes
@@ -15,7 +15,7 @@ const (
 	MaxBlocks    = 1<<32 - 1           // of a case, where blocks are counted
 )
 
-// checkSources validates what is not per flow, and sets up k.sources.
+// checkSources validates all columns that are not per flow, and sets up k.sources.
 func (k *Kernel) checkSources(c *Case) error {
 	n := len(c.SourceBps)
 	switch {
@@ -46,7 +46,7 @@ func (k *Kernel) checkSources(c *Case) error {
 		if c.MarkBytes < 0 {
 			return fmt.Errorf("target: mark_bytes is %d, must not be negative", c.MarkBytes)
 		}
-		if k.params.Transport == DCQCN && c.MaxMarkBytes < c.MarkBytes {
+		if k.traits.randomMarks && c.MaxMarkBytes < c.MarkBytes {
 			return fmt.Errorf("target: max_mark_bytes is %d, less than mark_bytes, %d", c.MaxMarkBytes, c.MarkBytes)
 		}
 		if len(c.FlowKey) > 0 && len(c.FlowKey) != len(c.StartNS) {
@@ -82,7 +82,8 @@ func (k *Kernel) checkFeeders(c *Case) error {
 		return nil
 	}
 	if len(c.Feeder) != len(c.SourceBps) {
-		return fmt.Errorf("columns of sources differ in length: %d bandwidths, %d feeders", len(c.SourceBps), len(c.Feeder))
+		return fmt.Errorf("columns of sources differ in length: %d bandwidths, %d feeders", len(c.SourceBps),
+			len(c.Feeder))
 	}
 	for i, bps := range c.FeederBps {
 		if err := k.checkBps(bps); err != nil {
@@ -99,11 +100,11 @@ func (k *Kernel) checkFeeders(c *Case) error {
 	return nil
 }
 
-// checkElsewhere validates what is known of the rest of the network and answers the number of blocks
-// of all flows.
+// checkFeedback validates the feedback and ReturnNS, and returns the number of blocks of all flows.
 func (k *Kernel) checkFeedback(c *Case) (blocks int64, err error) {
 	if len(c.ReturnNS) > 0 && len(c.ReturnNS) != len(c.StartNS) {
-		return 0, fmt.Errorf("columns of flows differ in length: %d starts, %d returns", len(c.StartNS), len(c.ReturnNS))
+		return 0, fmt.Errorf("columns of flows differ in length: %d starts, %d returns", len(c.StartNS),
+			len(c.ReturnNS))
 	}
 	for i, ns := range c.ReturnNS {
 		if ns < 0 || ns > MaxDelayNS {
@@ -119,16 +120,28 @@ func (k *Kernel) checkFeedback(c *Case) (blocks int64, err error) {
 			return 0, fmt.Errorf("flow row %d: the case has more than %d blocks of packets", i, int64(MaxBlocks))
 		}
 		for b := blocks; b < min(blocks+n, int64(len(c.Feedback))); b++ {
-			if e := &c.Feedback[b]; e.NICWaitNS < 0 || e.UpstreamNS < 0 || e.WaitNS < 0 || e.UpstreamNS > 0 && c.Kind == FirstHop {
-				return 0, fmt.Errorf("flow row %d: block %d is held %d ns, late by %d ns and waits %d ns: none can be negative, and nothing is late at a first hop", i, b-blocks, e.NICWaitNS, e.UpstreamNS, e.WaitNS)
+			if err := c.Feedback[b].check(c.Kind); err != nil {
+				return 0, fmt.Errorf("flow row %d: block %d: %w", i, b-blocks, err)
 			}
 		}
 		blocks += n
 	}
 	if len(c.Feedback) > 0 && int64(len(c.Feedback)) != blocks {
-		return 0, fmt.Errorf("the flows have %d blocks of packets, Elsewhere has %d", blocks, len(c.Feedback))
+		return 0, fmt.Errorf("the flows have %d blocks of packets, Feedback has %d", blocks, len(c.Feedback))
 	}
 	return blocks, nil
+}
+
+// check validates one block of feedback.
+func (b *Block) check(kind Kind) error {
+	switch {
+	case b.NICWaitNS < 0 || b.UpstreamNS < 0 || b.WaitNS < 0:
+		return fmt.Errorf("NIC wait is %d ns, upstream wait %d ns, wait %d ns: must not be negative",
+			b.NICWaitNS, b.UpstreamNS, b.WaitNS)
+	case b.UpstreamNS > 0 && kind == FirstHop:
+		return fmt.Errorf("upstream wait is %d ns: a first hop has none", b.UpstreamNS)
+	}
+	return nil
 }
 
 // checkBps validates a bandwidth.
@@ -142,8 +155,8 @@ func (k *Kernel) checkBps(bps int64) error {
 	return nil
 }
 
-// checkFlows validates the flows and computes their ideals. A flow that could not drain within the
-// horizon even alone has the ideal -1.
+// checkFlows validates the flows and computes their ideal FCTs: -1 if the flow could not finish within the
+// horizon even when alone.
 func (k *Kernel) checkFlows(c *Case, idealNS []int64) error {
 	p := &k.ideal
 	p.Reset(&k.params)
@@ -155,7 +168,8 @@ func (k *Kernel) checkFlows(c *Case, idealNS []int64) error {
 	previous := int64(0)
 	for i, start := range c.StartNS {
 		if start < previous {
-			return fmt.Errorf("flow row %d: start_ns is %d, after one of %d: starts must be sorted and not negative", i, start, previous)
+			return fmt.Errorf("flow row %d: start_ns is %d, after one of %d: starts must be sorted and not negative",
+				i, start, previous)
 		}
 		previous = start
 		row := c.Source[i]

@@ -1,16 +1,15 @@
 package simkernel
 
-// cruise is relay for plain packets, which nearly all are: not the last of their flow, which is the
-// only one of its source, and the next packet of which waits for one ACK at most. So all are full. It
-// does for them what forward and plan do, in one loop that keeps to itself. It leaves before the first
-// packet that is not plain; after one whose successor it could not plan (the source is then marked to
-// be planned again, at once, for it still has the least key); and after one that found a deep queue:
-// deep then says so, and now when.
+// cruise is runQueue for plain packets, which nearly all are: the source has one active flow, the packet is not
+// its last (so it is full), and the flow's next packet depends on one ACK at most. cruise does the work of
+// forward and plan for them in one loop. It returns before the first packet that is not plain; after a packet
+// whose successor it could not plan (the source is then marked to be planned again at once, since it still
+// has the least key); and after a packet that found a deep queue: then deep is true and now is its time.
 //
-// What the time goes to: a packet's key depends on a chain of loads and compares some 40 cycles
-// long. Since the keys stand in order the processor can start on the next packet before it knows
-// where this one's next key belongs, and it guesses that place; a wrong guess costs about as much as
-// the rest. Selecting the least key without branches was slower: it makes one chain of all packets.
+// Performance: a packet's key depends on a chain of loads and compares of some 40 cycles. Because the keys are
+// in order, the processor can start on the next packet before it knows where this packet's next key belongs,
+// predicting that place; a misprediction costs about as much as the rest. Selecting the least key without
+// branches was slower, because it makes one dependency chain of all packets.
 func (k *Kernel) cruise() (now int64, deep bool) {
 	p, t := &k.picker, &k.target
 	acks, log := k.acks, t.log
@@ -40,13 +39,12 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 			return 0, false
 		}
 
-		// The packet passes through the target. What it met elsewhere enters here: a mark is another
-		// flag of its ACK, a wait is added to the ACK's time.
+		// The packet passes the target. Feedback enters here: a mark is a flag of the ACK, a wait delays it.
 		left := f.left - full
 		f.left = left
 		place := f.head & f.mask
 		entry := f.base + place
-		back := ack{departPS + f.ackPS, f.noting}
+		back := ack{departPS + f.ackPS, f.endsWindow}
 		if blocks {
 			marked := int64(f.marks>>(place%blockPackets)) & ackMarked
 			back = ack{back.at + f.downstreamPS, back.flags | marked | f.downstreamPS<<ackShift}
@@ -55,11 +53,11 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 			f.waitPS += startPS - alonePS
 		}
 		acks[entry] = back
-		f.noting = 0
+		f.endsWindow = 0
 		log[t.arrived&t.logMask] = logEntry{startPS, t.bytes, entry, f.block}
 		f.head++
-		if blocks && f.head == f.turnAt {
-			k.turn(f)
+		if blocks && f.head == f.nextBlockAt {
+			k.advanceBlock(f)
 		}
 		t.arrived++
 		t.bytes += wire
@@ -67,13 +65,13 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 		t.waitPS += startPS - now
 		t.freePS = departPS
 
-		// When does the flow send again? Pacing is never faster than the link. See ready.
+		// When can the flow send again? Pacing is never faster than the link. See ready.
 		s.freePS = s.sendPS + f.reachPS - s.delayPS
 		s.served = f.row
 		ready := s.sendPS + f.gapPS
 		out := int64(f.head - f.tail)
 		a := &acks[f.base+f.tail&f.mask]
-		ready = max(ready, a.at&((f.most-1-out)>>63)) // if the window is closed, not before that ACK
+		ready = max(ready, a.at&((f.windowPackets-1-out)>>63)) // with a closed window, not before that ACK
 		f.readyPS = ready
 		at, upstreamPS := ready, int64(0)
 		if blocks {
@@ -87,9 +85,9 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 				f.tail++
 				out--
 				if flags := a.flags & ackFlags; flags != 0 {
-					k.heed(f, flags)
+					k.onAckEmbedded(f, flags)
 				}
-				if out >= f.most || out != 0 && acks[f.base+f.tail&f.mask].at <= at {
+				if out >= f.windowPackets || out != 0 && acks[f.base+f.tail&f.mask].at <= at {
 					plain = false
 				}
 			}
@@ -106,7 +104,7 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 		}
 		s.sendPS = at
 		s.fed = false
-		s.plain = left > full && f.head-f.tail <= f.mask && (f.noting == 0 || p.back-p.front != 1)
+		s.plain = left > full && f.head-f.tail <= f.mask && (f.endsWindow == 0 || p.back-p.front != 1)
 
 		key := arrival<<(p.bits&63) | int64(s.row)
 		i := p.back

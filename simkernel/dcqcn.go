@@ -2,6 +2,39 @@ package simkernel
 
 import "fmt"
 
+// DCQCN is DCQCN (Zhu et al., SIGCOMM'15) as in the paper's ns-3.
+const DCQCN Transport = 1
+
+var dcqcnSpec = transportSpec{
+	name: "dcqcn", version: 1,
+	defaults:  func(p *Params) { p.DCQCN = DefaultDCQCN() },
+	constants: func(p *Params) any { return &p.DCQCN },
+	keys: func(p *Params) []Key {
+		c := &p.DCQCN
+		return []Key{
+			{Name: "gain", Unit: Number, Float: &c.Gain, Min: 1e-6, Max: 1},
+			{Name: "alpha_timer", Unit: Nanoseconds, Int: &c.AlphaNS, Min: 1000, Max: maxTimeNS},
+			{Name: "decrease_timer", Unit: Nanoseconds, Int: &c.DecreaseNS, Min: 1000, Max: maxTimeNS},
+			{Name: "increase_timer", Unit: Nanoseconds, Int: &c.IncreaseNS, Min: 1000, Max: maxTimeNS},
+			{Name: "additive_increase", Unit: BitsPerSec, Float: &c.AdditiveBps, Max: maxBps},
+			{Name: "hyper_increase", Unit: BitsPerSec, Float: &c.HyperBps, Max: maxBps},
+			{Name: "min_mark_per_gbps", Unit: Bytes, Int: &c.MinMarkPerGbps, Max: maxMark},
+			{Name: "max_mark_per_gbps", Unit: Bytes, Int: &c.MaxMarkPerGbps, Max: maxMark},
+			{Name: "max_marking", Unit: Share, Float: &c.MaxMarking, Max: 1},
+		}
+	},
+	check: func(p *Params) error {
+		if c := &p.DCQCN; c.MaxMarkPerGbps < c.MinMarkPerGbps {
+			return fmt.Errorf("dcqcn marks from %d to %d bytes per Gbps, must be in ascending order", c.MinMarkPerGbps,
+				c.MaxMarkPerGbps)
+		}
+		return nil
+	},
+	newSender: func() sender { return &dcqcn{} },
+	markBytes: func(p *Params) (lo, hi int64) { return p.DCQCN.MinMarkPerGbps, p.DCQCN.MaxMarkPerGbps },
+	traits:    traits{randomMarks: true, ignoresWindowEnds: true},
+}
+
 // DCQCNParams are the constants of DCQCN.
 type DCQCNParams struct {
 	Gain           float64 // g, of alpha (Zhu et al., SIGCOMM'15, §3.1)
@@ -9,17 +42,16 @@ type DCQCNParams struct {
 	DecreaseNS     int64   // timer of rate decreases
 	IncreaseNS     int64   // timer of rate increases
 	AdditiveBps    float64 // increase of the target rate at the second tick of that timer
-	HyperBps       float64 // and at later ones
-	MinMarkPerGbps int64   // Kmin, bytes per Gbps of a link's total bandwidth: below, no packet is marked
-	MaxMarkPerGbps int64   // Kmax: above, every packet is
-	MaxMarking     float64 // share marked at Kmax
+	HyperBps       float64 // and at later ticks
+	MinMarkPerGbps int64   // Kmin, bytes per Gbps of a link's total bandwidth: no packet is marked below
+	MaxMarkPerGbps int64   // Kmax: every packet is marked above
+	MaxMarking     float64 // probability of a mark at Kmax
 }
 
-// DefaultDCQCN are the constants of the paper's DCQCN runs in ns-3, with hosts of 10 Gbps. Marking is
-// as those runs show it: by one threshold, DCTCP's. Their configuration asks for random early
-// detection from 4 to 16 KB per Gbps, up to 20%, but the simulator marks the same whatever it is
-// asked for: queues of a few flows follow it to 0.1 µs with this threshold, and are twice as long
-// with the other ones.
+// DefaultDCQCN returns the constants of the paper's DCQCN runs in ns-3, with hosts of 10 Gbps. Marking
+// follows what those runs do, not what they configure: they ask for random early detection from 4 to
+// 16 KB per Gbps, up to 20%, but the simulator marks at DCTCP's single threshold. With that threshold
+// the queues of a few flows match it to 0.1 µs; with the configured ones they are twice as long.
 func DefaultDCQCN() DCQCNParams {
 	return DCQCNParams{
 		Gain: 1.0 / 256, AlphaNS: 50_000, DecreaseNS: 50_000, IncreaseNS: 55_000,
@@ -28,38 +60,19 @@ func DefaultDCQCN() DCQCNParams {
 	}
 }
 
-func (c *DCQCNParams) validate() error {
-	switch {
-	case !(c.Gain >= 1e-6 && c.Gain <= 1):
-		return fmt.Errorf("dcqcn gain is %v, must be 1e-6 to 1", c.Gain)
-	case !timerOK(c.AlphaNS), !timerOK(c.DecreaseNS), !timerOK(c.IncreaseNS):
-		return fmt.Errorf("dcqcn timers are %d, %d and %d ns, must be 1,000 ns to 1,000 s", c.AlphaNS, c.DecreaseNS, c.IncreaseNS)
-	case !(c.AdditiveBps >= 0 && c.AdditiveBps <= 1e15), !(c.HyperBps >= 0 && c.HyperBps <= 1e15):
-		return fmt.Errorf("dcqcn increases are %v and %v bps, must be 0 to 1e15", c.AdditiveBps, c.HyperBps)
-	case c.MinMarkPerGbps < 0 || c.MaxMarkPerGbps < c.MinMarkPerGbps || c.MaxMarkPerGbps > 1<<30:
-		return fmt.Errorf("dcqcn marks from %d to %d bytes per Gbps, must be 0 to 2^30 and in order", c.MinMarkPerGbps, c.MaxMarkPerGbps)
-	case !(c.MaxMarking >= 0 && c.MaxMarking <= 1):
-		return fmt.Errorf("dcqcn marks up to %v, must be 0 to 1", c.MaxMarking)
-	}
-	return nil
-}
-
-func timerOK(ns int64) bool { return ns >= 1000 && ns <= 1e12 }
-
-// dcqcn is the sender of one flow: DCQCN (Zhu et al., SIGCOMM'15, §3.1 and figure 7) as the paper's
-// ns-3 has it, where the ACK of each marked packet is the CNP, timers alone raise the rate, and a
-// cut waits for the next tick of the decrease timer.
+// dcqcn is the sender of one flow: DCQCN (Zhu et al., SIGCOMM'15, §3.1 and figure 7) as in the paper's ns-3,
+// where the ACK of a marked packet is the CNP, only timers raise the rate, and a cut waits for the next tick
+// of the decrease timer.
 //
-//   - The first CNP sets alpha to 1 and starts the timers of alpha and, 1 ns later, of decreases.
-//   - alpha: α ← (1 − g)α, + g if a CNP came since the last tick.
-//   - decrease, if a CNP came since: target ← rate (not again before the first increase after a
-//     cut), rate ← rate (1 − α/2); the increases begin anew.
-//   - increase: target ← target + nothing, AdditiveBps, and HyperBps ever after; rate ← (rate +
-//     target) / 2.
+//   - The first CNP sets α to 1 and starts the timers of α and, 1 ns later, of decreases.
+//   - α timer: α ← (1 − g)α, + g if a CNP has come since the last tick.
+//   - Decrease timer, if a CNP has come since: target ← rate (not again before the first increase after a
+//     cut), rate ← rate (1 − α/2); the sequence of increases restarts.
+//   - Increase timer: target ← target + 0, AdditiveBps, and HyperBps from then on; rate ← (rate + target) / 2.
 //
-// The timers are no events: tick does at once what they would have done by a moment. Nothing can
-// tell, since the rate is only looked at when the flow hears or sends, after tick. A flow that has
-// heard nothing for long costs no more than the ticks until its rate stands still.
+// Timers are not events: tick applies all ticks up to a time. This is exact, since the rate is only read
+// after tick, when the flow sends or receives an ACK. A flow that is idle for long costs only the ticks until
+// its rate stops changing.
 type dcqcn struct {
 	rateBps, lineBps, targetBps float64
 	alpha                       float64
@@ -67,10 +80,10 @@ type dcqcn struct {
 	increasePS                  int64 // never before the first cut
 	firstPS                     int64 // the least of them
 	stage                       int64 // increases since the last cut
-	cnpAlpha, cnpCut            bool  // a CNP came since the last tick
+	cnpAlpha, cnpCut            bool  // a CNP has come since the last tick
 }
 
-// alphaGone: a cut by half of it changes no rate.
+// alphaGone is so small that a cut by half of it changes no rate.
 const alphaGone = 1.0 / (1 << 60)
 
 func (d *dcqcn) start(_ *Params, lineBps float64, _ int) {
@@ -84,7 +97,7 @@ func (d *dcqcn) rate() (rateBps, lineBps float64) { return d.rateBps, d.lineBps 
 
 func (d *dcqcn) nextTick() int64 { return d.firstPS }
 
-func (d *dcqcn) hear(p *Params, h *heard) (rateChanged bool) {
+func (d *dcqcn) onAck(p *Params, h *ackInfo) (rateChanged bool) {
 	if !h.marked {
 		return false
 	}
@@ -132,7 +145,7 @@ func (d *dcqcn) tickAlpha(p *Params, nowPS int64) {
 func (d *dcqcn) tickDecrease(p *Params, nowPS int64) {
 	c := &p.DCQCN
 	everyPS := c.DecreaseNS * psPerNS
-	if !d.cnpCut { // nor will one come by now
+	if !d.cnpCut { // and none will by nowPS
 		d.decreasePS = lastTick(d.decreasePS, everyPS, nowPS) + everyPS
 		return
 	}
@@ -158,41 +171,12 @@ func (d *dcqcn) tickIncrease(p *Params, nowPS int64) {
 	}
 	d.rateBps = (d.rateBps + d.targetBps) / 2
 	if d.stage++; d.stage > 2 && d.rateBps == rate && d.targetBps == target && !d.cnpCut {
-		d.increasePS = lastTick(d.increasePS, everyPS, nowPS) // nor will the next ones change it
+		d.increasePS = lastTick(d.increasePS, everyPS, nowPS) // later ticks change nothing either
 	}
 	d.increasePS += everyPS
 }
 
-// lastTick is the last tick by now of a timer that ticks at atPS, which is by now, and every so often.
+// lastTick returns the last tick by nowPS of a timer that ticks at atPS <= nowPS and every everyPS after it.
 func lastTick(atPS, everyPS, nowPS int64) int64 {
 	return nowPS - (nowPS-atPS)%everyPS
 }
-
-// A redMark says how a link marks DCQCN's packets by random early detection (Floyd and Jacobson, IEEE/ACM
-// ToN 1(4), 1993) on the present queue: with a probability that rises from 0 at
-// minBytes to share at maxBytes, and always above. The draw is made before the packet comes: it has
-// a threshold of its own, and is marked if more than that is left behind it.
-type redMark struct {
-	minBytes, maxBytes int64
-	share              float64
-}
-
-// marks says whether a packet of that draw is marked that leaves so much behind.
-func (m *redMark) marks(leftBytes int64, draw uint64) bool {
-	if leftBytes <= m.minBytes || leftBytes > m.maxBytes {
-		return leftBytes > m.maxBytes
-	}
-	return float64(draw>>11)/(1<<53)*float64(m.maxBytes-m.minBytes) < m.share*float64(leftBytes-m.minBytes)
-}
-
-// mixKey makes a key of two, or a draw of a key and a number: the finalizer of splitmix64 (Steele,
-// Lea and Flood, OOPSLA'14) over a sum.
-func mixKey(a, b uint64) uint64 {
-	z := a + (b+1)*0x9e3779b97f4a7c15
-	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return z ^ z>>31
-}
-
-// MarkKey is the key of the draws of marks at a link.
-func MarkKey(seed uint64, link int32) uint64 { return mixKey(mixKey(seed, 0x6d61726b), uint64(link)) }

@@ -1,28 +1,44 @@
 package simkernel
 
-// dctcp is the sender of one flow: DCTCP as a rate-based NIC runs it (Alizadeh et al., SIGCOMM'10,
-// with the rate in the window's place, as in the paper's ns-3). It is the whole transport; the
-// simulators around it own packets, pacing and queues, and call it as a sender wants it (transport.go).
-// onACK is hear without what DCTCP does not need; it may be kept from ACKs that are neither marked
-// nor beyond noted.
-type dctcp struct {
-	rateBps float64 // in [min(MinRateBps, lineBps), lineBps]
-	lineBps float64
-	alpha   float64 // smoothed share of marked packets, 1 at first
-	noted   int64   // snd_nxt noted at the end of the last window; an ACK beyond it ends the next
-	cutEnd  int64   // snd_nxt at the last cut: no other cut until an ACK is beyond it
-	marked  int64   // marked ACKs since the last update of alpha
-	batch   int64   // packets of the window that noted ends
-	cut     bool    // between a cut and the ACK beyond cutEnd
+// DCTCP is the default transport: DCTCP with a rate in place of the window, as a rate-based NIC runs it
+// (Alizadeh et al., SIGCOMM'10, and the paper's ns-3). Its constants are fields of Params.
+const DCTCP Transport = 0
+
+var dctcpSpec = transportSpec{
+	name: "dctcp", version: 1,
+	defaults: func(p *Params) { p.Gain, p.AdditiveIncreaseBps, p.MarkBytesPerGbps = 1.0/16, 615e6, 3000 },
+	keys: func(p *Params) []Key {
+		return []Key{
+			{Name: "gain", Unit: Number, Float: &p.Gain, Max: 1, Positive: true},
+			{Name: "additive_increase", Unit: BitsPerSec, Float: &p.AdditiveIncreaseBps, Max: maxBps},
+			{Name: "mark_per_gbps", Unit: Bytes, Int: &p.MarkBytesPerGbps, Max: maxMark},
+		}
+	},
+	newSender: func() sender { return &dctcp{} },
+	markBytes: func(p *Params) (lo, hi int64) { return p.MarkBytesPerGbps, p.MarkBytesPerGbps },
+	traits:    traits{embedded: true},
 }
 
-// start puts the sender at line rate.
+// dctcp is the sender of one flow. update is onAck without the parts of ackInfo that DCTCP does not
+// use; it may be skipped for ACKs that are neither marked nor beyond windowEnd.
+type dctcp struct {
+	rateBps   float64 // in [min(MinRateBps, lineBps), lineBps]
+	lineBps   float64
+	alpha     float64 // smoothed share of marked packets, initially 1
+	windowEnd int64   // snd_nxt at the end of the last window; an ACK beyond it ends the next one
+	cutEnd    int64   // snd_nxt at the last cut: no further cut until an ACK is beyond it
+	marked    int64   // marked ACKs since the last update of alpha
+	batch     int64   // number of packets of the present window
+	cut       bool    // between a cut and the ACK beyond cutEnd
+}
+
+// start sets the sender to line rate.
 func (d *dctcp) start(_ *Params, lineBps float64, _ int) {
 	*d = dctcp{rateBps: lineBps, lineBps: lineBps, alpha: 1}
 }
 
-func (d *dctcp) hear(p *Params, h *heard) bool {
-	return d.onACK(p, h.ackedBytes, h.sentBytes, h.marked)
+func (d *dctcp) onAck(p *Params, h *ackInfo) bool {
+	return d.update(p, h.ackedBytes, h.sentBytes, h.marked)
 }
 
 func (d *dctcp) tick(*Params, int64) bool { return false }
@@ -31,22 +47,22 @@ func (d *dctcp) nextTick() int64 { return never }
 
 func (d *dctcp) rate() (rateBps, lineBps float64) { return d.rateBps, d.lineBps }
 
-// onACK takes one ACK.
-func (d *dctcp) onACK(p *Params, ackedBytes, sentBytes int64, marked bool) (rateChanged bool) {
+// update processes one ACK.
+func (d *dctcp) update(p *Params, ackedBytes, sentBytes int64, marked bool) (rateChanged bool) {
 	if marked {
 		d.marked++
 	}
-	windowEnds := ackedBytes > d.noted
+	windowEnds := ackedBytes > d.windowEnd
 	if windowEnds {
-		batchBytes := sentBytes // the first window counts what was acknowledged too, as ns-3's does
-		if d.noted != 0 {
+		batchBytes := sentBytes // like ns-3, the first window includes what is acknowledged
+		if d.windowEnd != 0 {
 			share := min(1, float64(d.marked)/float64(d.batch))
-			// The conversions keep compilers from fusing the products: same bits on every machine.
+			// The conversions prevent fused multiply-add: equal bits on every machine.
 			d.alpha = float64((1-p.Gain)*d.alpha) + float64(p.Gain*share)
 			d.marked = 0
 			batchBytes -= ackedBytes
 		}
-		d.noted = sentBytes
+		d.windowEnd = sentBytes
 		d.batch = batchBytes/p.PayloadBytes + 1
 	}
 	if d.cut && ackedBytes > d.cutEnd {
@@ -65,5 +81,5 @@ func (d *dctcp) onACK(p *Params, ackedBytes, sentBytes int64, marked bool) (rate
 	return d.rateBps != before
 }
 
-// window is how much payload may be in flight at the present rate.
+// window returns how much payload may be in flight at the present rate.
 func (d *dctcp) window(p *Params) int64 { return p.windowAt(d.rateBps, d.lineBps) }

@@ -1,16 +1,15 @@
 package simkernel
 
-// A feeder is the link before the target, which some sources share. Traffic reaches the target
-// already in the order and at the pace that this link gives it; without it, packets that came one
-// after the other would queue at the target too, and be charged twice.
+// A feeder is the link directly before the target, shared by some of the sources. It serialises their packets
+// before they arrive: packets that already queued there do not arrive together at the target, where they
+// would be charged for the same waiting twice.
 type feeder struct {
 	wire   wireTime
-	freePS int64 // when it is free again, on the clock of the target: propagation added
+	freePS int64 // free from here on, in the target's time: propagation is added
 }
 
-// feed answers when the source's planned packet, which would reach the target now, does so after its
-// feeder. It takes the packet into the feeder when asked first; asked before that time again, it
-// says the same.
+// feed returns when the source's planned packet, which reaches its feeder now, arrives at the target. The first
+// call enters the packet into the feeder; later calls for the same packet return the same time.
 func (k *Kernel) feed(s *source, now int64) int64 {
 	f := &k.flows[s.planned]
 	if s.fed {

@@ -2,12 +2,12 @@ package simkernel
 
 import "math"
 
-// serve simulates a first hop. The host is the only queue, and marks nothing: unless packets were
-// marked elsewhere every rate stays at line rate. An ACK's time is known when its packet leaves.
-func (k *Kernel) serve() {
-	nothingTold := len(k.c.Feedback) == 0 && (!k.blocks || k.params.Transport == DCTCP) // others record more than holds
-	if nothingTold && k.windowNeverBinds() {
-		k.serveRounds()
+// runFirstHop simulates a host's uplink. The host is the only queue and never marks: without marks in the feedback
+// every rate stays at line rate. The time of an ACK is known when its packet leaves.
+func (k *Kernel) runFirstHop() {
+	noFeedback := len(k.c.Feedback) == 0 && (!k.blocks || k.traits.embedded) // other transports record hints as well
+	if noFeedback && k.windowNeverBinds() {
+		k.runRounds()
 		return
 	}
 	s := &k.sources[0]
@@ -29,44 +29,53 @@ func (k *Kernel) serve() {
 			k.start(s, k.nextPS)
 			continue
 		}
-		f := &k.flows[slot]
-		payload := min(k.params.PayloadBytes, f.left)
-		wire := payload + k.params.HeaderBytes
-		leavePS := at + s.wire.ps(wire)
-		if leavePS > horizonPS {
+		if !k.sendFirstHop(s, slot, at) {
 			return
-		}
-		k.countFirstHop(at, 1, wire, leavePS-at)
-		f.left -= payload
-		if f.head-f.tail > f.mask {
-			k.growRing(f)
-		}
-		if k.params.Transport != DCTCP {
-			k.sends(f, at)
-		}
-		place := f.head & f.mask
-		downstreamPS := f.downstreamPS
-		marked := int64(f.marks>>(place%blockPackets)) & ackMarked
-		k.acks[f.base+place] = ack{leavePS + f.ackPS + downstreamPS, f.noting | marked}
-		f.waitPS += at - max(f.alonePS, f.openPS)
-		f.noting = 0
-		s.freePS = leavePS
-		f.readyPS = at + f.gapPS
-		f.alonePS = f.readyPS
-		s.next = f.nextSlot
-		s.served = f.row
-		f.head++
-		if f.head == f.turnAt && k.blocks && f.left > 0 {
-			k.turn(f)
-		}
-		if f.left == 0 {
-			k.finish(s, slot, leavePS+downstreamPS, 0)
-			k.spend(slot, 0)
 		}
 	}
 }
 
-// countFirstHop counts packets that the host sends from startPS on, one after the other.
+// sendFirstHop sends a packet of the flow in the slot. It returns false if the packet would leave the host after
+// the horizon.
+func (k *Kernel) sendFirstHop(s *source, slot int32, at int64) bool {
+	f := &k.flows[slot]
+	payload := min(k.params.PayloadBytes, f.left)
+	wire := payload + k.params.HeaderBytes
+	leavePS := at + s.wire.ps(wire)
+	if leavePS > horizonPS {
+		return false
+	}
+	k.countFirstHop(at, 1, wire, leavePS-at)
+	f.left -= payload
+	if f.head-f.tail > f.mask {
+		k.growRing(f)
+	}
+	if !k.traits.embedded {
+		k.onSend(f, at)
+	}
+	place := f.head & f.mask
+	downstreamPS := f.downstreamPS
+	marked := int64(f.marks>>(place%blockPackets)) & ackMarked
+	k.acks[f.base+place] = ack{leavePS + f.ackPS + downstreamPS, f.endsWindow | marked}
+	f.waitPS += at - max(f.alonePS, f.openPS)
+	f.endsWindow = 0
+	s.freePS = leavePS
+	f.readyPS = at + f.gapPS
+	f.alonePS = f.readyPS
+	s.next = f.nextSlot
+	s.served = f.row
+	f.head++
+	if f.head == f.nextBlockAt && k.blocks && f.left > 0 {
+		k.advanceBlock(f)
+	}
+	if f.left == 0 {
+		k.finish(s, slot, leavePS+downstreamPS, 0)
+		k.retire(slot, 0)
+	}
+	return true
+}
+
+// countFirstHop counts packets that the host sends back to back from startPS on.
 func (k *Kernel) countFirstHop(startPS, packets, wire, busyPS int64) {
 	r := k.r
 	r.PacketsSent += packets
@@ -77,9 +86,8 @@ func (k *Kernel) countFirstHop(startPS, packets, wire, busyPS int64) {
 	}
 }
 
-// windowNeverBinds says whether no flow of a first hop can ever wait for its window: full packets
-// leave at least a packet's time apart, which bounds how many can be on their way, there or back,
-// when the flow's turn comes.
+// windowNeverBinds reports whether no flow of a first hop can ever wait for its window. Full packets leave at
+// least one packet time apart, which bounds the number of packets in flight at a flow's turn.
 func (k *Kernel) windowNeverBinds() bool {
 	p := &k.params
 	var delay, rest int64
@@ -91,34 +99,27 @@ func (k *Kernel) windowNeverBinds() bool {
 	}
 	full := k.sources[0].wire.ps(p.PayloadBytes + p.HeaderBytes)
 	roundPS := (2*delay + rest) * psPerNS
-	switch p.Transport { // some slow down for a long round trip alone; for one that stays the same none does
-	case TIMELY:
-		if roundPS+full > p.TIMELY.HighNS*psPerNS {
-			return false
-		}
-	case Swift:
-		if roundPS+full >= p.Swift.BaseTargetNS*psPerNS {
-			return false
-		}
+	if steady := p.Transport.spec().steadyRTT; steady != nil && !steady(p, roundPS+full) {
+		return false
 	}
 	return roundPS/full+1 < p.Packets(p.WindowBytes)
 }
 
-// A turn is a flow of a first hop whose window never binds: all there is to know of it.
-type turn struct {
+// A hostFlow is the state of a flow of a first hop whose window never binds.
+type hostFlow struct {
 	row  int32
-	left int64 // payload
+	left int64 // payload to send
 
-	// For Result.Here: its next packet's number, when that could be sent if the flow were alone, and, of the
-	// block that it is in, the index and the sum of the holds.
+	// For Result.Observed: the number of the next packet, the time when it could be sent if the flow were
+	// alone, and index and sum of NIC waits of the present block.
 	sent    uint32
 	alonePS int64
 	block   uint32
 	waitPS  int64
 }
 
-// holds takes up that the next packets of a flow leave at full packets' distance times flows, from startPS on.
-func (k *Kernel) holds(f *turn, packets, startPS, fullPS, flows int64) {
+// addWaits adds the NIC waits of the flow's next packets, which leave flows full packet times apart, from startPS on.
+func (k *Kernel) addWaits(f *hostFlow, packets, startPS, fullPS, flows int64) {
 	if !k.blocks {
 		return
 	}
@@ -132,93 +133,102 @@ func (k *Kernel) holds(f *turn, packets, startPS, fullPS, flows int64) {
 		f.sent += uint32(n)
 		packets -= n
 		if f.sent == end {
-			k.endBlock(f)
+			k.recordHostBlock(f)
 		}
 	}
 }
 
-// endBlock records the mean hold of the block of the flow's packets up to its last.
-func (k *Kernel) endBlock(f *turn) {
+// recordHostBlock records the mean NIC wait of the block that ends before packet f.sent.
+func (k *Kernel) recordHostBlock(f *hostFlow) {
 	k.recordWait(f.block, f.waitPS, int64(f.sent-blockStart(f.sent-1)))
 	f.block++
 	f.waitPS = 0
 }
 
-// inBlock says whether the flow has sent a part of a block.
-func (f *turn) inBlock() bool { return f.sent > blockPackets && f.sent&(blockPackets-1) != 0 }
+// inBlock reports whether the flow has sent a part of a block.
+func (f *hostFlow) inBlock() bool { return f.sent > blockPackets && f.sent&(blockPackets-1) != 0 }
 
-// serveRounds simulates a first hop where no window binds: the host serves its flows in turn, back
-// to back. Whole rounds between two interactions (a flow starts, or sends its last packet) are one
-// step.
-func (k *Kernel) serveRounds() {
+// runRounds simulates a first hop where no window binds: the host serves its flows round robin, back to back.
+// Whole rounds between two changes of the set of flows are one step.
+func (k *Kernel) runRounds() {
 	c := k.c
 	wire := k.sources[0].wire
 	payload, header := k.params.PayloadBytes, k.params.HeaderBytes
 	fullPS := wire.ps(payload + header)
-	turns := k.turns[:0] // by row
-	at := 0              // whose turn it is; len(turns) if the next new flow's, or else the first's
+	hostFlows := k.hostFlows[:0] // by row
+	at := 0                      // index of the next flow; len(hostFlows): a flow that starts now, or else the first
 	free := int64(0)
-	steps := 0 // packets until the next try to take whole rounds
+	steps := 0 // packets until the next attempt to take whole rounds
 	for {
-		if len(turns) == 0 {
+		if len(hostFlows) == 0 {
 			if k.nextPS == unbounded {
 				break
 			}
 			free = max(free, k.nextPS)
 		}
 		for k.nextPS <= free {
-			turns = append(turns, turn{row: int32(k.nextRow), left: c.SizeBytes[k.nextRow], alonePS: k.nextPS, block: k.nextBlock})
+			hostFlows = append(hostFlows, hostFlow{row: int32(k.nextRow), left: c.SizeBytes[k.nextRow],
+				alonePS: k.nextPS, block: k.nextBlock})
 			k.advanceStart()
 			steps = 0
 		}
-		if at >= len(turns) {
+		if at >= len(hostFlows) {
 			at = 0
 		}
-		n := int64(len(turns))
 		if steps == 0 {
-			steps = len(turns)
-			least := int64(math.MaxInt64)
-			for i := range turns {
-				least = min(least, turns[i].left)
-			}
-			// Every packet of the rounds is whole and not the last, starts before the next flow does,
-			// and leaves before the horizon.
-			packets := (min(k.nextPS, horizonPS-fullPS) - free + fullPS - 1) / fullPS
-			if rounds := min((least-1)/payload, packets/n); rounds > 0 {
-				k.countFirstHop(free, rounds*n, payload+header, rounds*n*fullPS)
-				for i := range turns {
-					turns[i].left -= rounds * payload
-					place := (int64(i-at) + n) % n
-					k.holds(&turns[i], rounds, free+place*fullPS, fullPS, n)
-				}
-				free += rounds * n * fullPS
+			steps = len(hostFlows)
+			if rounds := k.serveRounds(hostFlows, at, free, fullPS); rounds > 0 {
+				free += rounds * int64(len(hostFlows)) * fullPS
 				if at == 0 {
-					at = len(turns)
+					at = len(hostFlows)
 				}
 				continue
 			}
 		}
 		steps--
-		f := &turns[at]
+		f := &hostFlows[at]
 		size := min(payload, f.left)
 		leave := free + wire.ps(size+header)
 		if leave > horizonPS {
 			break
 		}
 		k.countFirstHop(free, 1, size+header, leave-free)
-		k.holds(f, 1, free, fullPS, 1)
+		k.addWaits(f, 1, free, fullPS, 1)
 		free = leave
 		at++
 		if f.left -= size; f.left == 0 {
 			at--
 			row := f.row
 			if f.inBlock() {
-				k.endBlock(f)
+				k.recordHostBlock(f)
 			}
 			k.record(row, leave+c.PathDelayNS[row]*psPerNS, 0)
-			turns = append(turns[:at], turns[at+1:]...)
+			hostFlows = append(hostFlows[:at], hostFlows[at+1:]...)
 			steps = 0
 		}
 	}
-	k.turns = turns
+	k.hostFlows = hostFlows
+}
+
+// serveRounds serves as many whole rounds as it can in one step, from the flow at index at on, and returns their
+// number. Every packet of these rounds is full and not its flow's last, starts before the next flow does, and
+// leaves before the horizon.
+func (k *Kernel) serveRounds(hostFlows []hostFlow, at int, freePS, fullPS int64) int64 {
+	least := int64(math.MaxInt64)
+	for i := range hostFlows {
+		least = min(least, hostFlows[i].left)
+	}
+	n, payload := int64(len(hostFlows)), k.params.PayloadBytes
+	packets := (min(k.nextPS, horizonPS-fullPS) - freePS + fullPS - 1) / fullPS
+	rounds := min((least-1)/payload, packets/n)
+	if rounds <= 0 {
+		return 0
+	}
+	k.countFirstHop(freePS, rounds*n, payload+k.params.HeaderBytes, rounds*n*fullPS)
+	for i := range hostFlows {
+		hostFlows[i].left -= rounds * payload
+		place := (int64(i-at) + n) % n
+		k.addWaits(&hostFlows[i], rounds, freePS+place*fullPS, fullPS, n)
+	}
+	return rounds
 }

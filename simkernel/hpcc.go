@@ -1,56 +1,61 @@
 package simkernel
 
-import "fmt"
+// HPCC is HPCC (Li et al., SIGCOMM'19). Packets and ACKs carry the telemetry of up to five links, 42
+// bytes (§4.1).
+const HPCC Transport = 3
+
+var hpccSpec = transportSpec{
+	name: "hpcc", version: 1, headerBytes: 42,
+	defaults:  func(p *Params) { p.HPCC = DefaultHPCC() },
+	constants: func(p *Params) any { return &p.HPCC },
+	keys: func(p *Params) []Key {
+		c := &p.HPCC
+		return []Key{
+			{Name: "target", Unit: Share, Float: &c.Target, Max: 2, Positive: true},
+			{Name: "max_stage", Unit: Count, Int: &c.MaxStage, Max: maxCount},
+			{Name: "additive_increase", Unit: Number, Float: &c.AdditiveBytes, Max: 1e12},
+			{Name: "base_rtt", Unit: Nanoseconds, Int: &c.BaseRTTNS, Min: 1, Max: maxTimeNS},
+		}
+	},
+	newSender: func() sender { return &hpcc{} },
+	traits:    traits{telemetry: true, hint: hintReduction},
+}
 
 // HPCCParams are the constants of HPCC.
 type HPCCParams struct {
-	Target        float64 // η: the utilisation that is aimed at (Li et al., SIGCOMM'19, §3.2)
-	MaxStage      int64   // additive increases in a row before the rate is set by the utilisation
+	Target        float64 // η: target utilisation (Li et al., SIGCOMM'19, §3.2)
+	MaxStage      int64   // additive increases in a row before the utilisation sets the rate
 	AdditiveBytes float64 // W_AI: added to the window at every step
 	BaseRTTNS     int64   // T: the longest RTT of the idle network
 }
 
-// DefaultHPCC are the constants of HPCC's paper (§5.1: η 95%, maxStage 5, W_AI 80 bytes), but for T,
-// which is that of the networks here: WindowBytes at 10 Gbps.
+// DefaultHPCC returns the constants of HPCC's paper (§5.1: η 95%, maxStage 5, W_AI 80 bytes), except T, which is
+// that of the networks here: WindowBytes at 10 Gbps.
 func DefaultHPCC() HPCCParams {
 	return HPCCParams{Target: 0.95, MaxStage: 5, AdditiveBytes: 80, BaseRTTNS: 14_400}
 }
 
-func (c *HPCCParams) validate() error {
-	switch {
-	case !(c.Target > 0 && c.Target <= 2):
-		return fmt.Errorf("hpcc target is %v, must be above 0 and at most 2", c.Target)
-	case c.MaxStage < 0 || c.MaxStage > 1e9:
-		return fmt.Errorf("hpcc max_stage is %d, must be 0 to 1e9", c.MaxStage)
-	case !(c.AdditiveBytes >= 0 && c.AdditiveBytes <= 1e12):
-		return fmt.Errorf("hpcc additive_increase is %v bytes, must be 0 to 1e12", c.AdditiveBytes)
-	case c.BaseRTTNS < 1 || c.BaseRTTNS > 1e12:
-		return fmt.Errorf("hpcc base_rtt is %d ns, must be 1 ns to 1,000 s", c.BaseRTTNS)
-	}
-	return nil
-}
-
-// A telemetry is what a switch writes into a packet when it starts to be sent (HPCC, §3.1 and §4.1).
+// A telemetry is what a switch writes into a packet when its service starts (HPCC, §3.1 and §4.1).
 type telemetry struct {
 	atPS      int64
-	sentBytes int64 // on the wire by that link before the packet
+	sentBytes int64 // on the wire, by that link, before the packet
 	leftBytes int64 // on the wire, left behind in the queue
 }
 
-// hpcc is the sender of one flow: HPCC (Li et al., SIGCOMM'19, algorithm 1) with the rate in the
-// window's place, which is its share of the line's. The reference rate follows the utilisation of
-// the busiest link once a round trip; every ACK in between sets the rate from it.
+// hpcc is the sender of one flow: HPCC (Li et al., SIGCOMM'19, algorithm 1) with the rate in place of the window,
+// which follows from it. The reference rate follows the utilisation of the busiest link once per round
+// trip; every ACK in between sets the rate from it.
 //
-// A link case knows the telemetry of its own link only. What the other links would let the flow send
-// is then heard from elsewhere, as a rate, which bounds it: a rate that was found with its link's
-// queue at hand, and not utilisations to find it from, which would answer to no queue here.
+// A link case has the telemetry of its own link only. The other links' effect comes as feedback: the share of
+// the line rate that they deny the flow, which bounds the rate. This is a rate that was computed where those
+// links' queues were simulated; their utilisations would not respond to any queue here.
 type hpcc struct {
 	rateBps, lineBps float64
 	refBps           float64     // the rate of W^c
-	ownBps           float64     // what the links heard of would have let it be
-	use              float64     // U: smoothed utilisation; 1 at first, as in the authors' simulator (the paper leaves it open)
+	ownBps           float64     // the rate that the links in the telemetry allow
+	use              float64     // U: smoothed utilisation; initially 1, as in the authors' simulator
 	last             []telemetry // by link, of the last ACK
-	noted            int64       // lastUpdateSeq
+	windowEnd        int64       // lastUpdateSeq
 	stage            int64
 }
 
@@ -64,13 +69,13 @@ func (d *hpcc) nextTick() int64 { return 0 }
 
 func (d *hpcc) rate() (rateBps, lineBps float64) { return d.rateBps, d.lineBps }
 
-func (d *hpcc) hear(p *Params, h *heard) (rateChanged bool) {
-	first := d.noted == 0
+func (d *hpcc) onAck(p *Params, h *ackInfo) (rateChanged bool) {
+	first := d.windowEnd == 0
 	known := d.measure(p, h)
 	d.last = append(d.last[:0], h.links...)
-	update := h.ackedBytes > d.noted
+	update := h.ackedBytes > d.windowEnd
 	if update {
-		d.noted = h.sentBytes
+		d.windowEnd = h.sentBytes
 	}
 	if first {
 		return false
@@ -102,9 +107,9 @@ func (d *hpcc) compute(p *Params, update bool) {
 	d.ownBps = min(d.lineBps, max(p.floorBps(d.lineBps), bps))
 }
 
-// measure is the paper's MeasureInflight: it updates U by the ACK's telemetry, of each link the queue,
-// in round trips, and the rate at which it sent since the last ACK. It answers false if there is none.
-func (d *hpcc) measure(p *Params, h *heard) (known bool) {
+// measure is the paper's MeasureInflight: it updates U by the ACK's telemetry: of each link the queue, in round
+// trips, plus its utilisation since the last ACK. It returns false if there is no telemetry.
+func (d *hpcc) measure(p *Params, h *ackInfo) (known bool) {
 	roundPS := float64(p.HPCC.BaseRTTNS * psPerNS)
 	use, tauPS := -1.0, 0.0
 	for i := range min(len(d.last), len(h.links)) {
@@ -114,7 +119,8 @@ func (d *hpcc) measure(p *Params, h *heard) (known bool) {
 			continue
 		}
 		bytesPerPS := h.bps[i] / 8e12
-		u := float64(min(now.leftBytes, was.leftBytes))/(bytesPerPS*roundPS) + float64(now.sentBytes-was.sentBytes)/(took*bytesPerPS)
+		queue := float64(min(now.leftBytes, was.leftBytes)) / (bytesPerPS * roundPS)
+		u := queue + float64(now.sentBytes-was.sentBytes)/(took*bytesPerPS)
 		if u > use {
 			use, tauPS = u, min(roundPS, took)
 		}
@@ -127,5 +133,5 @@ func (d *hpcc) measure(p *Params, h *heard) (known bool) {
 	return true
 }
 
-// slowed is the share of the line's rate that the links heard of do not let the flow have.
-func (d *hpcc) slowed() float64 { return 1 - d.ownBps/d.lineBps }
+// reduction returns the share of the line rate that the links in the telemetry deny the flow.
+func (d *hpcc) reduction() float64 { return 1 - d.ownBps/d.lineBps }

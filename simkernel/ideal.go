@@ -1,14 +1,14 @@
 package simkernel
 
-// An IdealPath computes the FCT of a flow alone on a path of store-and-forward hops, exactly as the
-// simulators of this package would:
+// An IdealPath computes the FCT of a flow alone on a path of store-and-forward hops, exactly as the simulators of
+// this package do:
 //
 //	n packets, all full but the last, over hops with per-packet times full_i and last_i:
 //	propagation + max over m of ( Σ_{i≤m} full_i + (n−2)·max_{i≤m} full_i + Σ_{i≥m} last_i )
 //	n = 1: propagation + Σ last_i
 //
-// The maximum runs over the hop m at which the last packet catches up with the one before it for
-// the last time. The zero value is an empty path; Reset and Add build one without allocating.
+// m is the hop at which the last packet catches up with the one before it for the last time. The zero value
+// is an empty path; Reset and Add build one without allocating.
 type IdealPath struct {
 	params Params
 	hops   []wireTime
@@ -28,7 +28,7 @@ func (p *IdealPath) Add(bandwidthBps, delayNS int64) {
 	p.propPS += delayNS * psPerNS
 }
 
-// FCTNS is the ideal FCT in ns, rounded up, of a flow of sizeBytes > 0 whose window never binds.
+// FCTNS returns the ideal FCT in ns, rounded up, of a flow of sizeBytes > 0 whose window never binds.
 func (p *IdealPath) FCTNS(sizeBytes int64) int64 {
 	return ceilNS(p.fctPS(sizeBytes))
 }
@@ -55,7 +55,7 @@ func (p *IdealPath) fctPS(sizeBytes int64) int64 {
 	return p.propPS + best
 }
 
-// ceilNS rounds a duration up to whole ns. One rule for FCTs and ideals keeps FCT >= ideal.
+// ceilNS rounds a duration up to whole ns. FCTs and ideals use the same rule, which keeps FCT >= ideal.
 func ceilNS(ps int64) int64 {
 	return (ps + psPerNS - 1) / psPerNS
 }

@@ -5,96 +5,97 @@ import (
 	"slices"
 )
 
-// The order of events. A case is exactly what a simulator with one global queue of events would do
-// that takes them by (time in ps, kind, source, sequence), where at equal times
+// Order of events. Kernel computes exactly what a simulator with one global event queue would compute that
+// processes events by (time in ps, kind, source, sequence number), where the kinds are, in this order:
 //
-//  1. the target ends one packet and starts the next: the mark of the next is decided here, so a
-//     packet that arrives at the very moment is not among the bytes left behind,
-//  2. hosts take ACKs, in the order in which their packets left the target,
-//  3. hosts take up flows, in row order,
-//  4. hosts whose link is free send: the first sendable flow, by row, after the one served last,
-//     and from the first row again after the last; a flow is sendable if its pacing time has come
-//     and less than its window is out, and then sends a full packet, or what it has left,
-//  5. packets arrive at the target, by source row; at an idle target one starts at once, unmarked.
+//  1. Service end: the target finishes a packet and starts the next one. The next one's mark is decided
+//     here, so a packet that arrives at this very time does not count as left behind.
+//  2. ACK: a host receives an ACK. ACKs of one host come in the order in which their packets left the target.
+//  3. Flow start: a host takes up a flow, in row order.
+//  4. Send: a host whose link is free sends a packet, round robin: of the sendable flows, the first by row
+//     after the flow served last, wrapping around. A flow is sendable if its pacing time has come and
+//     less than its window is in flight. It sends a full packet, or what it has left.
+//  5. Arrival: a packet arrives at the target, by source row. At an idle target its service starts at once,
+//     unmarked.
 //
-// A packet takes at least 1 ps on every link, so nothing an event causes can precede it. twin_test.go
-// is that simulator; Kernel has no such queue, and must answer the same to the last bit.
+// A packet takes at least 1 ps on every link, so no event causes one before it in this order.
+// twin_test.go contains that simulator. Kernel must agree with it in every bit.
 //
-// Kernel knows one kind of event only: the next packet of a source reaches the target. Whatever
-// decides when that is (ACKs, pacing, the window) concerns packets that left the target earlier, and
-// is looked up when it is needed. See Kernel.relay.
+// Kernel itself has one kind of event only: the next packet of a source arrives at the target. What
+// determines this time (ACKs, pacing, the window) depends on packets that left the target earlier, and is
+// evaluated when needed. See Kernel.runQueue.
 
-// horizonPS ends a case, counted from its first start (26.7 days). A packet that would leave the
-// target (FirstHop: the host) later is not sent any more, and the flows that still had bytes to
-// deliver are unfinished. It keeps every sum of times inside an int64.
+// horizonPS is the length of a case, from its first flow start (26.7 days). A packet that would leave the
+// target (FirstHop: the host) later is not sent, and flows with undelivered bytes are unfinished. The limit
+// keeps every sum of times within an int64.
 const horizonPS = 1 << 61
 
 // unbounded is later than every time of a case.
 const unbounded = math.MaxInt64
 
-// A Kernel simulates link cases, one at a time. It holds the scratch memory, which grows to what the
-// largest case so far needed and is then reused: in steady state nothing is allocated. Kernels
-// share nothing; use one per worker.
+// A Kernel simulates link cases, one at a time. It owns scratch memory that grows to the needs of the largest
+// case so far and is reused: in steady state nothing is allocated. Kernels share nothing; use one per
+// worker.
 type Kernel struct {
 	params Params
+	traits traits // of params.Transport
 
-	// The case at hand.
+	// The present case.
 	c        *Case
 	r        *Result
-	firstNS  int64 // the first flow's start; the case's clock begins there
+	firstNS  int64 // start of the first flow; the case's clock counts from here
 	nextRow  int   // the next flow to start
-	nextPS   int64 // its start, unbounded if there is none
+	nextPS   int64 // its start; unbounded if there is none
 	finished int64
-	// Blocks are counted only in cases that know what was met elsewhere or record what is met here.
+	// Blocks are tracked only in cases with feedback or with Case.Record.
 	blocks    bool
-	nextBlock uint32 // the next flow's first
+	nextBlock uint32 // first block of the next flow
 
-	sources []source
-	feeders []feeder
-	flows   []flow // the active flows and those that were: slots
-	free    []int32
-	spent   []spentSlot // slots whose last packet was not yet in service when it was sent, oldest first
-	spentAt int         // the first of them
-	acks    []ack       // the ACK rings of all slots
-	senders []sender    // by slot; none for DCTCP
-	stamps  []stamp     // like acks: what else is known of their packets; not for DCTCP
-	slowed  []slowMean  // by slot; HPCC
-	settles bool        // what packets leave behind them decides something when they start to be sent
-	blind   bool        // nothing about a packet that ACKs tell is decided after it reaches the target
-	hears   heard       // scratch
+	sources        []source
+	feeders        []feeder
+	flows          []flow // active and retired flows, by slot
+	free           []int32
+	retired        []retiredSlot   // slots whose last packet had not started service when it was sent, oldest first
+	retiredAt      int             // index of the first of them
+	acks           []ack           // the ACK rings of all slots
+	senders        []sender        // by slot; unused if the sender is embedded in flow
+	stamps         []stamp         // parallel to acks: what else senders need of a packet; unused likewise
+	reductions     []reductionMean // by slot; for hintReduction
+	watchesService bool            // service starts decide marks or telemetry: see advanceService
+	ackScratch     ackInfo
 
 	target target
 	picker picker
 	ideal  IdealPath
 
-	turns  []turn // of a first hop
-	busyPS int64  // of a first hop
+	hostFlows []hostFlow // of a first hop
+	busyPS    int64      // of a first hop
 }
 
-// NewKernel checks the constants and returns a kernel for cases that share them.
+// NewKernel validates the constants and returns a kernel for cases that share them.
 func NewKernel(p Params) (*Kernel, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	t := p.Transport
-	return &Kernel{params: p, settles: t == DCQCN || t == HPCC, blind: t == TIMELY || t == Swift}, nil
+	t := p.Transport.spec().traits
+	return &Kernel{params: p, traits: t, watchesService: t.randomMarks || t.telemetry}, nil
 }
 
-// Simulate answers the case into r, whose slices it reuses. A case with a bad column is an error
-// that names the source or flow row (from 0); r is then undefined. The answer is a pure function of
-// the case and the kernel's Params, whatever was simulated before.
+// Simulate simulates a case and writes the result to r, whose slices it reuses. An invalid column yields an
+// error that names the source or flow row (from 0); r is then undefined. The result is a pure function of the
+// case and the kernel's Params.
 func (k *Kernel) Simulate(c *Case, r *Result) error {
 	if err := k.prepare(c, r); err != nil {
 		return err
 	}
 	if len(c.StartNS) > 0 {
 		if c.Kind == FirstHop {
-			k.serve()
+			k.runFirstHop()
 			r.BusyNS = k.busyPS / psPerNS
 		} else {
-			k.relay()
-			if k.settles {
-				k.settle(unbounded)
+			k.runQueue()
+			if k.watchesService {
+				k.advanceService(unbounded)
 			}
 			k.target.count(r, k.firstNS)
 		}
@@ -104,7 +105,7 @@ func (k *Kernel) Simulate(c *Case, r *Result) error {
 	return nil
 }
 
-// prepare validates the case, computes the ideals, and sets the clock to the first flow's start.
+// prepare validates the case, computes the ideal FCTs, and sets the clock to the first flow's start.
 func (k *Kernel) prepare(c *Case, r *Result) error {
 	if err := k.checkSources(c); err != nil {
 		return err
@@ -141,31 +142,31 @@ func (k *Kernel) prepare(c *Case, r *Result) error {
 		k.firstNS = c.StartNS[0]
 		k.nextPS = 0
 	}
-	k.freeAll()
+	k.freeSlots()
 	return nil
 }
 
-// resize returns s with n elements: its own first ones, then any values.
+// resize returns s with length n. Elements beyond the old length have arbitrary values.
 func resize[T any](s []T, n int) []T {
 	return slices.Grow(s, max(0, n-len(s)))[:n]
 }
 
-// relay simulates a case whose target lies behind the sources' links.
+// runQueue simulates a case whose target is a queue behind the sources' links.
 //
-// Every source with active flows has a key: when its next packet will reach the target. The least
-// key is the next arrival of all, so everything the target did before that moment is final: the
-// departures, and the marks of packets that were in service by then. The ACKs that source's host
-// must have seen before it sends its following packet belong to such packets, so that packet's key
-// can be computed right away; where it cannot (a queue so long that an ACK's mark is still open),
-// the key is a lower bound at which to look again.
-func (k *Kernel) relay() {
+// Every source with active flows has a key: the time when its next packet arrives at the target. The least
+// key is the next arrival of all, so everything that the target does before it is final: departures, and
+// the marks of packets in service by then. The ACKs that the source's host receives before it sends its
+// following packet belong to such packets, so the key of that packet can be computed at once. Where it
+// cannot (the queue is so long that the mark of a needed ACK is undecided), the key is a lower bound at which
+// the source is planned again.
+func (k *Kernel) runQueue() {
 	k.target.reset(k.c, &k.params)
 	p := &k.picker
 	p.reset(len(k.c.SourceBps))
 	for {
-		if !p.many && k.params.Transport == DCTCP {
+		if !p.many && k.traits.embedded {
 			if now, deep := k.cruise(); deep {
-				k.target.deep(k.acks, k.r.Observed, now)
+				k.target.onDeepQueue(k.acks, k.r.Observed, now)
 			}
 		}
 		root := p.least()
@@ -173,7 +174,7 @@ func (k *Kernel) relay() {
 			if k.nextPS == unbounded && root == noKey {
 				return
 			}
-			k.interrupt(root)
+			k.startNext(root)
 			continue
 		}
 		now := p.base + root>>p.bits
@@ -202,8 +203,8 @@ func (k *Kernel) relay() {
 	}
 }
 
-// interrupt starts the next flow, if that is what comes next, and otherwise moves the picker's base.
-func (k *Kernel) interrupt(root int64) {
+// startNext starts the next flow if that is the next event, and otherwise moves the picker's base.
+func (k *Kernel) startNext(root int64) {
 	p := &k.picker
 	startPS := k.nextPS
 	now := startPS
@@ -216,24 +217,24 @@ func (k *Kernel) interrupt(root int64) {
 			return
 		}
 	}
-	if k.settles {
-		k.settle(startPS)
+	if k.watchesService {
+		k.advanceService(startPS)
 	}
 	sourceRow := k.c.Source[k.nextRow]
 	s := &k.sources[sourceRow]
 	active := s.count > 0
-	// A packet that the host sends before the flow starts is not changed by it.
-	settled := active && s.known && s.sendPS < startPS
+	// A packet that the host sends before the flow starts is not affected by it.
+	unaffected := active && s.known && s.sendPS < startPS
 	k.start(s, startPS)
 	s.plain = false
-	if !settled {
+	if !unaffected {
 		p.put(s, active, k.plan(s, startPS))
 	}
 	p.next(k.nextPS)
 }
 
-// forward sends the packet that the source has planned and that reaches the target now. It answers
-// false if the packet would leave the target after the horizon.
+// forward passes the source's planned packet, which arrives now, through the target. It returns false if the
+// packet would leave the target after the horizon.
 func (k *Kernel) forward(s *source, now int64) bool {
 	t := &k.target
 	f := &k.flows[s.planned]
@@ -247,10 +248,10 @@ func (k *Kernel) forward(s *source, now int64) bool {
 	if f.head-f.tail > f.mask {
 		k.growRing(f)
 	}
-	if k.params.Transport != DCTCP {
-		k.sends(f, s.sendPS)
-		if k.settles {
-			k.settle(now)
+	if !k.traits.embedded {
+		k.onSend(f, s.sendPS)
+		if k.watchesService {
+			k.advanceService(now)
 		}
 	}
 	f.left -= payload
@@ -258,57 +259,55 @@ func (k *Kernel) forward(s *source, now int64) bool {
 	entry := f.base + place
 	downstreamPS := f.downstreamPS
 	marked := int64(f.marks>>(place%blockPackets)) & ackMarked
-	k.acks[entry] = ack{departPS + f.ackPS + downstreamPS, f.noting | marked | downstreamPS<<ackShift}
+	k.acks[entry] = ack{departPS + f.ackPS + downstreamPS, f.endsWindow | marked | downstreamPS<<ackShift}
 	alonePS := max(now, f.alonePS)
 	f.alonePS = alonePS + departPS - startPS
 	f.waitPS += startPS - alonePS
-	if k.params.Transport == TIMELY && len(k.r.Observed) > 0 && f.head == blockStart(f.head) {
-		k.r.Observed[f.block].Hint = hint(startPS - alonePS)
+	if k.traits.hint == hintFirstWait && len(k.r.Observed) > 0 && f.head == blockStart(f.head) {
+		k.r.Observed[f.block].Hint = waitHint(startPS - alonePS)
 	}
-	f.noting = 0
+	f.endsWindow = 0
 
 	if t.arrived == t.full {
-		t.makeRoom(now)
+		t.trimLog(now)
 	}
-	t.log[t.arrived&t.logMask] = logEntry{startPS, t.bytes, entry, f.block}
-	t.arrived++
-	t.bytes += wire
+	t.append(logEntry{startPS, t.bytes, entry, f.block}, wire)
 	t.busyPS += departPS - startPS
 	t.waitPS += startPS - now
 	t.freePS = departPS
-	if k.settles {
-		k.draw(f, f.head, now)
+	if k.watchesService {
+		k.drawMark(f, f.head, now)
 	} else if departPS-now > t.shallowPS {
-		t.deep(k.acks, k.r.Observed, now)
+		t.onDeepQueue(k.acks, k.r.Observed, now)
 	}
 
 	s.freePS = s.sendPS + s.wire.ps(wire)
-	f.readyPS = s.sendPS + f.gapPS // a shorter packet is the flow's last
+	f.readyPS = s.sendPS + f.gapPS // only a flow's last packet is shorter
 	f.head++
-	if f.head == f.turnAt && k.blocks && f.left > 0 {
-		k.turn(f)
+	if f.head == f.nextBlockAt && k.blocks && f.left > 0 {
+		k.advanceBlock(f)
 	}
 	s.next = f.nextSlot
 	s.served = f.row
 	if f.left == 0 {
 		k.finish(s, s.planned, departPS+downstreamPS, startPS-now)
-		k.spend(s.planned, startPS)
+		k.retire(s.planned, startPS)
 	}
 	return true
 }
 
-// finish takes the flow from its source, whose last packet left the last link at departPS.
+// finish removes a flow whose last packet left the target at departPS from its source.
 func (k *Kernel) finish(s *source, slot int32, departPS, waitPS int64) {
 	f := &k.flows[slot]
 	if k.blocks {
-		k.leave(f, f.head-blockStart(f.head-1))
+		k.recordBlock(f, f.head-blockStart(f.head-1))
 	}
 	k.record(f.row, departPS+f.downPS, waitPS)
 	s.remove(k.flows, slot)
 }
 
-// record answers a flow whose last byte is delivered at endPS, and whose last packet waited. FCTs
-// are rounded up, like the ideal, and waits down, so that no wait is longer than the delay it is in.
+// record writes the result of a flow whose last byte is delivered at endPS. FCTs are rounded up, like the
+// ideal FCT, and waits down, so that no wait exceeds the delay that it is part of.
 func (k *Kernel) record(row int32, endPS, waitPS int64) {
 	startPS := (k.c.StartNS[row] - k.firstNS) * psPerNS
 	k.r.FCTNS[row] = ceilNS(endPS - startPS)

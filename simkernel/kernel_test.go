@@ -10,7 +10,7 @@ import (
 	"unsafe"
 )
 
-// pick answers one of the values.
+// pick returns one of the values.
 func pick[T any](rng *rand.Rand, values ...T) T { return values[rng.IntN(len(values))] }
 
 // randomCase makes a small case of any awkward sort: ties, tiny windows, slow links, incast, zero
@@ -38,7 +38,8 @@ func randomCaseOf(t Transport, rng *rand.Rand) (Params, *Case) {
 	}
 	c := &Case{Kind: Behind}
 	bps := func() int64 {
-		return pick[int64](rng, 10_000_000_000, 10_000_000_000, 9_876_543_210, 40_000_000_000, 1_000_000_000, 1_000_000, 8_000_000_000_000)
+		return pick[int64](rng, 10_000_000_000, 10_000_000_000, 9_876_543_210, 40_000_000_000, 1_000_000_000,
+			1_000_000, 8_000_000_000_000)
 	}
 	sources := pick(rng, 1, 1, 2, 3, 8, 40)
 	if rng.IntN(5) == 0 {
@@ -119,7 +120,7 @@ func randomCaseOf(t Transport, rng *rand.Rand) (Params, *Case) {
 	return p, c
 }
 
-// randomElsewhere makes up what the case's packets met at other links.
+// randomFeedback adds random feedback to the case.
 func randomFeedback(rng *rand.Rand, p *Params, c *Case) {
 	longest := pick[int32](rng, 1, 1000, 1000, 50_000)
 	often := 1 + rng.IntN(4)
@@ -143,7 +144,7 @@ func randomFeedback(rng *rand.Rand, p *Params, c *Case) {
 	}
 }
 
-// agreeWithTwin reports the first difference between the kernel's answer and the twin's.
+// agreeWithTwin reports the first difference between the kernel's result and the twin's.
 func agreeWithTwin(k *Kernel, c *Case) (*linkTwin, error) {
 	var r Result
 	if err := k.Simulate(c, &r); err != nil {
@@ -159,7 +160,7 @@ func agreeWithTwin(k *Kernel, c *Case) (*linkTwin, error) {
 	}
 	for i := range r.Observed {
 		if r.Unfinished == 0 && r.Observed[i] != want.Observed[i] {
-			return nil, fmt.Errorf("block %d met %+v, twin %+v", i, r.Observed[i], want.Observed[i])
+			return nil, fmt.Errorf("block %d is %+v, twin %+v", i, r.Observed[i], want.Observed[i])
 		}
 	}
 	if r.Unfinished != want.Unfinished {
@@ -379,7 +380,8 @@ func TestTargetConservesBytes(t *testing.T) {
 		}
 		g := &k.target
 		if g.bytes != sum+r.PacketsSent*p.HeaderBytes {
-			t.Fatalf("seed %d: %d bytes through the target, %d payload in %d packets", seed, g.bytes, sum, r.PacketsSent)
+			t.Fatalf("seed %d: %d bytes through the target, %d payload in %d packets", seed, g.bytes, sum,
+				r.PacketsSent)
 		}
 		if g.arrived > uint64(len(g.log)) {
 			continue

@@ -7,59 +7,60 @@ import (
 	"slices"
 )
 
-// A Network simulates every packet of every flow through every hop: the truth that the link
-// kernel's estimates are measured against. It is the same transports (sender), the same wires
-// (wireTime), the same queues and the same ideal FCT, composed another way.
+// A Network simulates every packet of every flow at every hop: the reference that estimates from link cases are
+// compared with. It consists of the same transports (sender), link speeds (wireTime), queues and ideal FCTs
+// as the link kernel, composed differently.
 //
-// What is modelled. Switches store and forward. Each of their ports has two FIFOs: ACKs, and data
-// behind them (strict priority, no preemption). A data packet is marked if, when it starts to be
-// sent, more than Params.MarkBytes(bandwidth) wire bytes of data have arrived and are left behind
-// it. (That is for DCTCP. TIMELY knows no marks. DCQCN has one FIFO for both, and marks at random.) Every data packet is answered by one ACK, a real packet of AckBytes that returns over the
-// reverse links and through the destination's NIC. A NIC sends its ACKs first, then serves its
-// sendable flows round robin, a packet each, and never marks. A flow with less than a window in
-// flight is sendable, and sends a full packet even if that reaches beyond the window. Buffers are
-// infinite: nothing is dropped or paused (BufferedNetwork has finite ones). Not modelled: PFC, more than
-// one class of data.
+// # Model
 //
-// Against ns-3, the ground truth: with times rounded down to whole ns as it does, small networks
-// give its FCTs to the ns, marks and cuts included. Except where several flows share a NIC after a
-// cut: there ns-3 can let a paced flow oversleep until the next ACK, because it takes its next look
-// at the earliest pacing time of all flows, of those with closed windows too. We do not.
+// Switches store and forward. Each port of a switch has two FIFOs, one for ACKs and one for data, with strict
+// priority for ACKs, without preemption. A data packet is marked if more than Params.MarkBytes(bandwidth) wire
+// bytes of data are left behind it when its service starts. (With Transport.RandomMarks there is one FIFO
+// for both, and marks are random.) Every data packet is acknowledged by one ACK of AckBytes, which returns over
+// the reverse links and through the destination's NIC. A NIC sends ACKs first, then serves its sendable
+// flows round robin, one packet each, and never marks. A flow with less than its window in flight is sendable
+// and sends a full packet even if that exceeds the window. Buffers are infinite: nothing is dropped or paused
+// (BufferedNetwork has finite ones). Not modelled: PFC, several classes of data.
 //
-// Order of events. Time is in ps. Of what reaches a queue in the same ps, what came over the lower
-// link stands first; flows that start in the same ps stand in the order of their rows. A host takes
-// the ACKs of a moment, then the flows that start, and then sends. A switch that starts to send
-// takes an ACK that arrives at that very moment; data that does is not left behind yet. This is the
-// link kernel's order (see kernel.go): a network of one queue gives its answers to the bit. Nothing
-// else can tie: ports do not share state, and what leaves one reaches the next later.
+// Compared with ns-3, the ground truth: with times rounded down to whole ns as ns-3 does, small networks yield
+// its FCTs to the ns, marks and cuts included, with one exception. When several flows share a NIC after a cut,
+// ns-3 can let a paced flow wait until the next ACK, because it schedules its next send at the earliest
+// pacing time of all flows, including flows whose windows are closed. Network does not.
 //
-// Which is what makes it fast. Time is cut into windows as long as the shortest propagation delay.
-// All that reaches a port during a window left another port before it began, so each port runs
-// through its window alone, in one pass over its sorted queue, with no event heap; and ports may
-// do so in any order or at the same time, with the same bits as the result.
+// # Order of events
 //
-// How to run it. Advance decides the next window, takes up the flows that start in it and gathers
-// the results of the last one; then RunDomain must be called once for every domain, in any order
-// or all at once from different goroutines; then Advance again, until it says there is no more.
-// Run does all of that on the calling goroutine.
+// Time is in ps. Items that reach a queue in the same ps are ordered by the link that they came over; flows
+// that start in the same ps by row. A host first receives all ACKs of a time, then starts flows, and then
+// sends. A switch that starts a service considers ACKs that arrive at this very time; data that does is not
+// left behind yet. This is the link kernel's order (kernel.go): a network of one queue yields its results bit
+// by bit. Nothing else can tie: ports share no state, and what leaves one port reaches the next one later.
 //
-// Memory follows the flows in the network and the packets in its queues, not the trace.
+// # Windows
+//
+// Time is cut into windows as long as the shortest propagation delay. Whatever reaches a port during a window
+// left another port before the window began. So each port processes its window alone, in one pass over its
+// sorted queue, without an event heap, and ports may do so in any order or concurrently, with identical
+// results. Advance sets the next window, starts its flows and collects the results of the previous one. Then
+// RunDomain must be called once for every domain, in any order or concurrently. Then Advance again, until it
+// reports the end. Run does all of this on the calling goroutine.
+//
+// Memory grows with the flows in the network and the packets in its queues, not with the workload.
 type Network struct {
 	params   Params
 	links    []NetLink
 	host     []bool
-	ports    []netPort // one per link, its sending end
+	ports    []netPort // one per link: its sending end
 	nics     []netNIC  // one per link that leaves a host
 	domains  []netDomain
 	windowPS int64
 
-	step int // windows run so far
+	step int // windows so far
 
 	more    func() (*NetFlows, error)
-	pending *NetFlows // chunk that flows are taken from, from row next on
+	pending *NetFlows // the present chunk of flows; next is its next row
 	next    int
 	noMore  bool
-	rows    int64 // flows taken up so far
+	rows    int64 // flows started so far
 	lastNS  int64 // start of the last of them
 
 	flows    netFlowTable
@@ -68,56 +69,55 @@ type Network struct {
 	done     bool
 	err      error
 
-	// Results are the flows that have finished since the caller last called Results.Reset, by time
-	// and then start order. Valid between Advance and the next call of it.
+	// Results are the flows that have finished since the last call of Results.Reset, by time and then row. Valid
+	// between a call of Advance and the next one.
 	Results NetResults
 }
 
-// NetLink is one link of a Network: as the rows of table links. Link 2c and link 2c+1 are the two
-// directions of a cable.
+// NetLink is one link of a Network. Links 2c and 2c+1 are the two directions of one cable.
 type NetLink struct {
 	SrcNode, DstNode int32
 	BandwidthBps     int64 // total; at least MinBps
-	DelayNS          int64 // propagation; at least 1: the windows of the engine are as long as the shortest
+	DelayNS          int64 // propagation; at least 1
 }
 
-// NetFlows is a chunk of the workload, one row a flow, in start order within and across chunks.
-// The links of flow i's path are PathLinks[PathEnds[i-1]:PathEnds[i]] (from 0 for the first), from
-// the source's own link to the one that ends at the destination. A Network reads a chunk until it
-// asks for the next and never writes to it.
+// NetFlows is a chunk of the workload, one row per flow, in start order within and across chunks. The links of
+// flow i's path are PathLinks[PathEnds[i-1]:PathEnds[i]] (from 0 for the first flow), from the source's uplink to
+// the link that ends at the destination. A Network reads a chunk until it requests the next one, and
+// never writes to it.
 type NetFlows struct {
 	SizeBytes []int64
 	StartNS   []int64
 	PathEnds  []int32
 	PathLinks []int32
-	Key       []uint64 // names the flow in random draws, together with Params.Seed; nil: its row
+	Key       []uint64 // identifies the flow in random marks, together with Params.Seed; nil: its row
 }
 
-// NetResults are the answers, one row per finished flow.
+// NetResults are results, one row per finished flow.
 type NetResults struct {
 	Row     []int64 // the flow's row in the workload, counted from 0 over all chunks
 	FCTNS   []int64 // from its start to the delivery of its last byte, rounded up
 	IdealNS []int64 // of the flow alone on the same path, with a window that never binds
-	// The waits at the hops of flow i are in rows HopEnds[i-1]:HopEnds[i]. Hop 0 is the NIC, where
-	// a packet comes to be when it is sent: it waits for nothing there.
+	// The waits of flow i are in rows HopEnds[i-1]:HopEnds[i], one per hop. Hop 0 is the NIC, whose wait is 0: a packet
+	// exists from the time when it is sent.
 	HopEnds    []int32
-	WaitNS     []int64 // sum over the flow's packets of their waits in the queue of the hop
+	WaitNS     []int64 // sum over the flow's packets of their waits in the hop's queue
 	LastWaitNS []int64 // wait of its last packet
 }
 
-// Reset forgets the rows, keeping the memory.
+// Reset removes all rows and keeps the memory.
 func (r *NetResults) Reset() {
 	r.Row, r.FCTNS, r.IdealNS = r.Row[:0], r.FCTNS[:0], r.IdealNS[:0]
 	r.HopEnds, r.WaitNS, r.LastWaitNS = r.HopEnds[:0], r.WaitNS[:0], r.LastWaitNS[:0]
 }
 
-// NetCounters are what a switch's port has seen so far; a NIC's are 0.
+// NetCounters describe the queue of a switch's port; a NIC's are 0.
 type NetCounters struct {
 	PacketsMarked int64
-	MaxQueueBytes int64 // most wire bytes of data in its queue when a packet starts to be sent, that one included
+	MaxQueueBytes int64 // maximum of wire bytes of data in the queue at service starts, packet in service included
 }
 
-// Counters answers what the sending end of a link has seen. Not to be called during a window.
+// Counters returns the counters of the sending end of a link. It must not be called during a window.
 func (n *Network) Counters(link int32) NetCounters { return n.ports[link].counters }
 
 // netFinish is a flow whose last byte was delivered at atPS.
@@ -132,10 +132,11 @@ const netHorizonPS = math.MaxInt64 / 4
 // netNever is later than any time of a simulation.
 const netNever = math.MaxInt64
 
-// NewNetwork makes an idle network. hosts says of each node whether it is a host; domainOf (nil:
-// all in domain 0) gives the domain of each node, from 0, see PartitionNodes. more answers the
-// next chunk of the workload, and nil after the last; it is called from Advance only.
-func NewNetwork(params Params, links []NetLink, hosts []bool, domainOf []int32, more func() (*NetFlows, error)) (*Network, error) {
+// NewNetwork returns an idle network. hosts tells for each node whether it is a host; domainOf (nil: all in domain
+// 0) gives the domain of each node, from 0, see PartitionNodes. more returns the next chunk of the workload,
+// and nil after the last; only Advance calls it.
+func NewNetwork(params Params, links []NetLink, hosts []bool, domainOf []int32,
+	more func() (*NetFlows, error)) (*Network, error) {
 	if err := params.Validate(); err != nil {
 		return nil, err
 	}
@@ -177,7 +178,8 @@ func (n *Network) checkLink(l int, link NetLink) error {
 	back := n.links[l^1]
 	switch {
 	case link.SrcNode < 0 || int(link.SrcNode) >= len(n.host) || link.DstNode < 0 || int(link.DstNode) >= len(n.host):
-		return fmt.Errorf("link %d goes from node %d to node %d, nodes are 0 to %d", l, link.SrcNode, link.DstNode, len(n.host)-1)
+		return fmt.Errorf("link %d goes from node %d to node %d, nodes are 0 to %d", l, link.SrcNode, link.DstNode,
+			len(n.host)-1)
 	case link.SrcNode == link.DstNode:
 		return fmt.Errorf("link %d goes from node %d to itself", l, link.SrcNode)
 	case link.SrcNode != back.DstNode || link.DstNode != back.SrcNode:
@@ -186,22 +188,21 @@ func (n *Network) checkLink(l int, link NetLink) error {
 	case link.BandwidthBps < MinBps || link.BandwidthBps > 1e15:
 		return fmt.Errorf("link %d: bandwidth_bps is %d, must be 10,000 to 1e15", l, link.BandwidthBps)
 	case link.DelayNS < 1:
-		return fmt.Errorf("link %d: delay_ns is %d; the packet engine needs a propagation delay of 1 ns or more on every link", l, link.DelayNS)
+		return fmt.Errorf("link %d: delay_ns is %d, must be at least 1 to simulate the whole network", l, link.DelayNS)
 	case link.DelayNS > 60e9:
 		return fmt.Errorf("link %d: delay_ns is %d, must be at most a minute", l, link.DelayNS)
 	}
 	return nil
 }
 
-// Domains is the number of domains RunDomain must be called for.
+// Domains returns the number of domains, for each of which RunDomain must be called.
 func (n *Network) Domains() int { return len(n.domains) }
 
-// LookaheadNS is the length of a window: what Advance may move time by at least.
+// LookaheadNS returns the length of a window, in ns.
 func (n *Network) LookaheadNS() int64 { return n.windowPS / psPerNS }
 
-// Run simulates all of the workload on the calling goroutine. It calls finished, if not nil,
-// whenever a few thousand flows are in n.Results, and once more at the end; Results is reset after
-// each call.
+// Run simulates the whole workload on the calling goroutine. It calls finished, if not nil, whenever a few
+// thousand flows are in n.Results, and once more at the end; Results is reset after each call.
 func (n *Network) Run(finished func(*NetResults) error) error {
 	for {
 		more, err := n.Advance()
@@ -223,18 +224,18 @@ func (n *Network) Run(finished func(*NetResults) error) error {
 	}
 }
 
-// RunDomain simulates the window that Advance has set for one domain. Domains share nothing that
-// changes during a window.
+// RunDomain simulates the window that Advance has set for one domain. Domains share no state that changes
+// during a window.
 func (n *Network) RunDomain(d int) { n.domains[d].run() }
 
-// Advance ends the window under way and sets the next one. It answers false when every flow has
-// finished and every ACK is home. Bad rows of the workload, and errors of its source, are answered
-// as errors that name the row; every later call answers the same.
+// Advance ends the present window and sets the next one. It returns false when every flow has finished and every
+// ACK has been received. Invalid rows of the workload and errors of its source are returned as errors that
+// name the row; every later call returns the same error.
 func (n *Network) Advance() (more bool, err error) {
 	if n.err != nil || n.done {
 		return false, n.err
 	}
-	n.gather()
+	n.collect()
 	if n.err = n.fill(); n.err != nil {
 		return false, n.err
 	}
@@ -272,8 +273,8 @@ func (n *Network) Advance() (more bool, err error) {
 	return true, nil
 }
 
-// gather takes what the domains have finished during the last window.
-func (n *Network) gather() {
+// collect gathers what the domains have finished during the last window.
+func (n *Network) collect() {
 	n.finished = n.finished[:0]
 	for d := range n.domains {
 		dom := &n.domains[d]
@@ -293,14 +294,14 @@ func (n *Network) gather() {
 	}
 	for d := range n.domains {
 		dom := &n.domains[d]
-		for _, slot := range dom.home {
+		for _, slot := range dom.drained {
 			n.flows.free(slot)
 		}
-		dom.home = dom.home[:0]
+		dom.drained = dom.drained[:0]
 	}
 }
 
-// fill makes pending the chunk with the next flow, and nil after the last.
+// fill loads chunks until pending contains the next flow; pending is nil after the last.
 func (n *Network) fill() error {
 	for (n.pending == nil || n.next == len(n.pending.StartNS)) && !n.noMore {
 		c, err := n.more()
@@ -310,8 +311,10 @@ func (n *Network) fill() error {
 		n.pending, n.next = c, 0
 		if c == nil {
 			n.noMore = true
-		} else if rows := len(c.StartNS); rows != len(c.SizeBytes) || rows != len(c.PathEnds) || c.Key != nil && rows != len(c.Key) {
-			return fmt.Errorf("flow columns differ in length: %d starts, %d sizes, %d paths", rows, len(c.SizeBytes), len(c.PathEnds))
+		} else if rows := len(c.StartNS); rows != len(c.SizeBytes) || rows != len(c.PathEnds) ||
+			c.Key != nil && rows != len(c.Key) {
+			return fmt.Errorf("flow columns differ in length: %d starts, %d sizes, %d paths", rows, len(c.SizeBytes),
+				len(c.PathEnds))
 		}
 	}
 	if n.pending != nil {
@@ -332,7 +335,7 @@ func (n *Network) checkStart(startNS int64) error {
 
 var errPathEmpty = errors.New("the path is empty")
 
-// checkPath holds that a path leads over neighbouring links and switches from a host to a host.
+// checkPath checks that a path leads from a host over adjacent links and switches to a host.
 func (n *Network) checkPath(path []int32) error {
 	if len(path) == 0 {
 		return errPathEmpty
@@ -349,7 +352,8 @@ func (n *Network) checkPath(path []int32) error {
 			return fmt.Errorf("the path starts at node %d, which is no host", link.SrcNode)
 		}
 		if i > 0 && n.links[path[i-1]].DstNode != link.SrcNode {
-			return fmt.Errorf("hop %d starts at node %d, but hop %d ends at node %d", i, link.SrcNode, i-1, n.links[path[i-1]].DstNode)
+			return fmt.Errorf("hop %d starts at node %d, but hop %d ends at node %d", i, link.SrcNode, i-1,
+				n.links[path[i-1]].DstNode)
 		}
 		if last := i == len(path)-1; n.host[link.DstNode] != last {
 			if last {

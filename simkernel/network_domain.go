@@ -5,33 +5,33 @@ import (
 	"math/bits"
 )
 
-// netVisits is how many windows ahead a visit can be noted; one farther off is noted for the last
-// of them, finds nothing to do, and notes the next.
-const netVisits = 64
+// netScheduleWindows is how many windows ahead work can be scheduled. Work farther ahead is scheduled for the last
+// of them and rescheduled there.
+const netScheduleWindows = 64
 
-// A netDomain is a part of the network's nodes with their ports, simulated by one worker at a time.
+// A netDomain is a subset of the network's nodes with their ports, simulated by one worker at a time.
 type netDomain struct {
-	net    *Network
-	id     int32
-	ports  []netPort
-	tells  bool // switches write telemetry into packets
-	shared bool // switches have one queue for ACKs and data
+	net       *Network
+	id        int32
+	ports     []netPort
+	telemetry bool // switches write telemetry into packets
+	shared    bool // switches have one queue for ACKs and data
 
-	window, startPS, endPS, lengthPS int64 // the network's present window
+	window, startPS, endPS, lengthPS int64 // the present window
 
-	// Ports with something to do: bit u%64 of visits[w%netVisits<<visitShift + u/64] for port u in
-	// window w. A bit too many does no harm. Bit w%netVisits of busy: there are some in window w.
-	visits     []uint64
-	visitShift uint
-	busy       uint64
-	far        [netVisits][]int32 // likewise, far links that hand on packets in a window
+	// Ports with work: bit u%64 of scheduled[w%netScheduleWindows<<scheduleShift + u/64] for port u in window w.
+	// Superfluous bits are harmless. Bit w%netScheduleWindows of busy is set if any is set in window w.
+	scheduled     []uint64
+	scheduleShift uint
+	busy          uint64
+	far           [netScheduleWindows][]int32 // the same for far links that deliver packets in a window
 
-	// outbox[step % 2][domain] are packets for ports of other domains. They are read in the next
-	// window, while this domain fills the other half.
+	// outbox[step % 2][domain] are packets for ports of other domains. They are read in the next window, while this
+	// domain fills the other half.
 	outbox [2][][]netMail
 
 	finished []netFinish // flows delivered in this window
-	home     []int32     // slots of flows whose last ACK came home in this window
+	drained  []int32     // slots of flows whose last ACK was received in this window
 }
 
 type netMail struct {
@@ -41,15 +41,15 @@ type netMail struct {
 
 func (d *netDomain) init(n *Network, id int32) {
 	d.net, d.id, d.ports = n, id, n.ports
-	d.shared, d.tells = n.params.Transport == DCQCN, n.params.Transport == HPCC
+	d.shared, d.telemetry = n.params.Transport.spec().randomMarks, n.params.Transport.spec().telemetry
 	d.outbox[0] = make([][]netMail, len(n.domains))
 	d.outbox[1] = make([][]netMail, len(n.domains))
-	d.visitShift = uint(bits.Len(uint(len(n.ports)-1) / 64))
-	d.visits = make([]uint64, netVisits<<d.visitShift)
+	d.scheduleShift = uint(bits.Len(uint(len(n.ports)-1) / 64))
+	d.scheduled = make([]uint64, netScheduleWindows<<d.scheduleShift)
 	d.window, d.lengthPS = -1, n.windowPS
 }
 
-// setWindow makes a window the present one. None before it has anything left to do.
+// setWindow makes w the present window. No earlier window may have work left.
 func (d *netDomain) setWindow(w int64) {
 	d.window, d.startPS, d.endPS = w, w*d.lengthPS, (w+1)*d.lengthPS
 }
@@ -66,16 +66,16 @@ func (d *netDomain) run() {
 			d.deliver(m.port, m.item)
 		}
 	}
-	slot := uint64(d.window) % netVisits
+	slot := uint64(d.window) % netScheduleWindows
 	if d.busy>>slot&1 == 0 {
 		return
 	}
 	d.busy &^= 1 << slot
-	for i, word := range d.visits[slot<<d.visitShift:][:1<<d.visitShift] {
+	for i, word := range d.scheduled[slot<<d.scheduleShift:][:1<<d.scheduleShift] {
 		if word == 0 {
 			continue
 		}
-		d.visits[slot<<d.visitShift+uint64(i)] = 0
+		d.scheduled[slot<<d.scheduleShift+uint64(i)] = 0
 		for ; word != 0; word &= word - 1 {
 			u := int32(i*64 + bits.TrailingZeros64(word))
 			if p := &d.ports[u]; p.nic < 0 && d.shared {
@@ -93,8 +93,8 @@ func (d *netDomain) run() {
 	d.far[slot] = d.far[slot][:0]
 }
 
-// nextWindow is the first window after the present one with something to do for this domain or,
-// because of it, for another.
+// nextWindow returns the first window after the present one with work for this domain or, because of it, for
+// another.
 func (d *netDomain) nextWindow() int64 {
 	for _, box := range d.outbox[d.net.step&1] {
 		if len(box) > 0 {
@@ -104,14 +104,17 @@ func (d *netDomain) nextWindow() int64 {
 	if d.busy == 0 {
 		return math.MaxInt64
 	}
-	return d.window + 1 + int64(bits.TrailingZeros64(bits.RotateLeft64(d.busy, -int(uint64(d.window+1)%netVisits))))
+	next := d.window + 1
+	fromNext := bits.RotateLeft64(d.busy, -int(uint64(next)%netScheduleWindows))
+	return next + int64(bits.TrailingZeros64(fromNext))
 }
 
-// visitSlot is the slot to note a visit at a time in, which is not before the present window.
-func (d *netDomain) visitSlot(atPS int64) uint64 {
+// scheduleSlot returns the slot of the window to schedule work for a time in, which is not before the present
+// window.
+func (d *netDomain) scheduleSlot(atPS int64) uint64 {
 	ahead := atPS - d.startPS
 	if ahead >= 3*d.lengthPS {
-		return uint64(d.window+min(ahead/d.lengthPS, netVisits-1)) % netVisits
+		return uint64(d.window+min(ahead/d.lengthPS, netScheduleWindows-1)) % netScheduleWindows
 	}
 	w := d.window
 	if ahead >= d.lengthPS {
@@ -120,27 +123,27 @@ func (d *netDomain) visitSlot(atPS int64) uint64 {
 	if ahead >= 2*d.lengthPS {
 		w++
 	}
-	return uint64(w) % netVisits
+	return uint64(w) % netScheduleWindows
 }
 
-// visit notes that a port has something to do at a time.
-func (d *netDomain) visit(u int32, atPS int64) {
-	slot := d.visitSlot(atPS)
+// schedule schedules work for a port at a time.
+func (d *netDomain) schedule(u int32, atPS int64) {
+	slot := d.scheduleSlot(atPS)
 	d.busy |= 1 << slot
-	d.visits[slot<<d.visitShift+uint64(u)/64] |= 1 << (uint64(u) % 64)
+	d.scheduled[slot<<d.scheduleShift+uint64(u)/64] |= 1 << (uint64(u) % 64)
 }
 
-// deliver puts an item into the queue of a port of this domain that it reaches at it.atPS.
+// deliver puts an item into the queue of a port of this domain, which it reaches at it.atPS.
 func (d *netDomain) deliver(u int32, it netItem) {
 	ring := it.flags & netAck
 	if d.shared && it.hop&(1<<d.net.flows.shift-1) != 0 { // at a switch
 		ring = 0
 	}
 	d.ports[u].rings[ring].push(it, &d.net.flows)
-	d.visit(u, it.atPS)
+	d.schedule(u, it.atPS)
 }
 
-// forward sends an item, which has left port u and reaches port to at it.atPS, on its way.
+// forward sends an item that has left port u and reaches port to at it.atPS.
 func (d *netDomain) forward(u int32, p *netPort, to int32, it netItem) {
 	if p.near {
 		d.deliver(to, it)
@@ -152,36 +155,36 @@ func (d *netDomain) forward(u int32, p *netPort, to int32, it netItem) {
 // forwardFar is forward for a link that leaves the domain or is far.
 func (d *netDomain) forwardFar(u int32, p *netPort, to int32, it netItem) {
 	if !p.farLink {
-		d.mail(p.onward, to, it)
+		d.mail(p.farDomain, to, it)
 		return
 	}
 	p.transit.push(it, &d.net.flows)
 	if p.transit.tail-p.transit.head == 1 {
-		d.visitFar(u, it.atPS)
+		d.scheduleFar(u, it.atPS)
 	}
 }
 
-// mail leaves an item for a port of another domain.
+// mail sends an item to a port of another domain.
 func (d *netDomain) mail(domain, to int32, it netItem) {
 	box := &d.outbox[d.net.step&1][domain]
 	*box = append(*box, netMail{it, to})
 }
 
-// visitFar notes that the first packet on a far link arrives at atPS: in the window before, the
-// link must hand it on.
-func (d *netDomain) visitFar(u int32, atPS int64) {
-	slot := d.visitSlot(atPS - d.lengthPS)
+// scheduleFar schedules the delivery of a far link's first packet, which arrives at atPS: in the window before, the
+// link must deliver it.
+func (d *netDomain) scheduleFar(u int32, atPS int64) {
+	slot := d.scheduleSlot(atPS - d.lengthPS)
 	d.busy |= 1 << slot
 	d.far[slot] = append(d.far[slot], u)
 }
 
-// runFar hands on the packets of a far link that arrive in the next window.
+// runFar delivers the packets of a far link that arrive in the next window.
 func (d *netDomain) runFar(u int32) {
 	p, t := &d.ports[u], &d.net.flows
 	for ; p.transit.head != p.transit.tail; p.transit.head++ {
 		it := *p.transit.at(p.transit.head)
 		if it.atPS >= d.endPS+d.lengthPS {
-			d.visitFar(u, it.atPS)
+			d.scheduleFar(u, it.atPS)
 			return
 		}
 		var to int32
@@ -190,10 +193,10 @@ func (d *netDomain) runFar(u int32) {
 		} else {
 			to = t.hops[it.hop-1].forward
 		}
-		if p.onward == d.id {
+		if p.farDomain == d.id {
 			d.deliver(to, it)
 		} else {
-			d.mail(p.onward, to, it)
+			d.mail(p.farDomain, to, it)
 		}
 	}
 }

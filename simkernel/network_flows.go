@@ -5,55 +5,55 @@ import (
 	"math/bits"
 )
 
-// netMaxHops bounds the hops of a path, and with it the memory of a flow.
+// netMaxHops bounds the hops of a path, and with it the memory per flow.
 const netMaxHops = 250
 
-// netHop is what a port needs to know of a flow. A flow of H hops has H + 1 of them: data that
-// waits for hop h is at h, and at H when it is delivered; its ACK starts at H, waits for the
-// reverse of hop h at h + 1, and is home at 0.
+// netHop is the state of a flow at one hop. A flow with H hops has H + 1 of them: data that waits for hop h is at
+// entry h, delivered data at H; its ACK starts at H, waits for the reverse of hop h at entry h + 1, and
+// reaches the host at 0.
 type netHop struct {
-	waitPS   int64 // sum of its packets' waits for this hop so far
-	forward  int32 // port that data goes to from here
-	backward int32 // port that an ACK goes to from here
+	waitPS   int64 // sum of its packets' waits for this hop
+	forward  int32 // port that data is sent to from here
+	backward int32 // port that an ACK is sent to from here
 }
 
 // netSender is the sending end of a flow.
 type netSender struct {
 	dctcp
-	other       *netTransport // nil: dctcp
-	gap         wireTime      // pacing time per byte at the present rate
+	external    *externalSender // nil if the embedded dctcp is used
+	gap         wireTime        // pacing time per byte at the present rate
 	sizeBytes   int64
 	sentBytes   int64
 	ackedBytes  int64
 	windowBytes int64 // at the present rate
-	place       int32 // in the NIC's list
+	place       int32 // index of netNIC.places
 }
 
-// netFlowTable holds the flows in the network by slot. A slot is taken when its flow starts and
-// freed when its last ACK is home, both between windows. During a window each entry has one
-// owner: senders the source's domain, toCome the destination's, hops[...].waitPS and lastPS the
-// domain of that hop's port; everything else only changes between windows.
+// netFlowTable holds the flows in the network by slot. A slot is taken when its flow starts and freed when its
+// last ACK is received, both between windows. During a window each entry has one owner: senders the source's
+// domain, undelivered the destination's, hops[...].waitPS and lastPS that of the hop's port. Everything else only
+// changes between windows.
 type netFlowTable struct {
-	senders []netSender
-	toCome  []int64 // bytes to be delivered yet
-	rows    []int64 // the flow's row in the workload: its place in the start order
-	startPS []int64
-	idealNS []int64
-	hopsOf  []int32
-	shift   uint // of the two below: a flow's are from slot << shift on
-	hops    []netHop
-	lastPS  []int64  // wait of the flow's last packet for that hop
-	crossed []uint32 // DCQCN, HPCC: packets of the flow that have been sent on that hop
-	keys    []uint64 // of flows, in random draws
-	kind    Transport
-	unused  []int32
+	senders     []netSender
+	undelivered []int64 // bytes not delivered yet
+	rows        []int64 // the flow's row in the workload, which is its rank in the start order
+	startPS     []int64
+	idealNS     []int64
+	hopsOf      []int32
+	shift       uint // of the slices below: a flow's entries begin at slot << shift
+	hops        []netHop
+	lastPS      []int64  // wait of the flow's last packet for that hop
+	crossed     []uint32 // random marks, telemetry: number of the flow's packets sent on that hop
+	keys        []uint64 // of flows, in random marks
+	kind        Transport
+	unused      []int32
 }
 
 func (t *netFlowTable) init(kind Transport) { t.shift, t.kind = 3, kind }
 
-// cameOver is the link that an item in a queue has come over, and for the start of a flow its row,
-// counted from where links end.
-func (t *netFlowTable) cameOver(it *netItem) int64 {
+// arrivalLink returns the link that an item in a queue came over, and for a flow start its row, counted from where
+// links end.
+func (t *netFlowTable) arrivalLink(it *netItem) int64 {
 	hop := int(it.hop) & (1<<t.shift - 1)
 	switch {
 	case it.flags&netStart != 0:
@@ -71,7 +71,7 @@ func (t *netFlowTable) cameOver(it *netItem) int64 {
 
 func (t *netFlowTable) live() int { return len(t.rows) - len(t.unused) }
 
-// take answers an unused slot.
+// take returns a free slot.
 func (t *netFlowTable) take() int32 {
 	if k := len(t.unused); k > 0 {
 		slot := t.unused[k-1]
@@ -80,12 +80,12 @@ func (t *netFlowTable) take() int32 {
 	}
 	slot := int32(len(t.rows))
 	s := netSender{}
-	if t.kind != DCTCP {
-		s.other = &netTransport{sender: newSender(t.kind)}
+	if !t.kind.spec().embedded {
+		s.external = &externalSender{sender: newSender(t.kind)}
 	}
 	t.senders = append(t.senders, s)
 	t.keys = append(t.keys, 0)
-	t.toCome = append(t.toCome, 0)
+	t.undelivered = append(t.undelivered, 0)
 	t.rows = append(t.rows, 0)
 	t.startPS = append(t.startPS, 0)
 	t.idealNS = append(t.idealNS, 0)
@@ -96,7 +96,7 @@ func (t *netFlowTable) take() int32 {
 	return slot
 }
 
-// widen makes room for longer paths. Every item in the network holds a place in hops: all move.
+// widen makes space for longer paths. Every item in the network refers to an entry of hops, so all are changed.
 func (n *Network) widen(shift uint) {
 	t := &n.flows
 	hops := make([]netHop, len(t.rows)<<shift)
@@ -117,7 +117,7 @@ func (n *Network) widen(shift uint) {
 		}
 	}
 	for i := range n.domains {
-		for _, boxes := range n.domains[i].outbox { // what has been read already moves in vain
+		for _, boxes := range n.domains[i].outbox { // items that have been read already are changed needlessly
 			for _, box := range boxes {
 				for k := range box {
 					move(&box[k].item)
@@ -143,7 +143,7 @@ func (t *netFlowTable) result(f netFinish, r *NetResults) {
 	r.HopEnds = append(r.HopEnds, int32(len(r.WaitNS)))
 }
 
-// pathOf is the path of row i of a chunk, the next flow: the row must be one that can be simulated.
+// pathOf returns the path of row i of a chunk, which must be the next flow, and validates the row.
 func (n *Network) pathOf(c *NetFlows, i int) ([]int32, error) {
 	begin := int32(0)
 	if i > 0 {
@@ -163,12 +163,13 @@ func (n *Network) pathOf(c *NetFlows, i int) ([]int32, error) {
 	}
 	wire := float64(size) * (1 + float64(n.params.HeaderBytes)/float64(n.params.PayloadBytes))
 	if size < 1 || wire*8e12/float64(slowest) > netHorizonPS/2 {
-		return nil, fmt.Errorf("flow row %d: size_bytes is %d, must be above 0 and take under 13 days at %d bps", n.rows, size, slowest)
+		return nil, fmt.Errorf("flow row %d: size_bytes is %d, must be above 0 and take under 13 days at %d bps",
+			n.rows, size, slowest)
 	}
 	return path, nil
 }
 
-// admit takes up the next pending flow: a slot, and a start on its way to the source's NIC.
+// admit starts the next pending flow: it takes a slot and sends the start to the source's NIC.
 func (n *Network) admit() error {
 	c, i := n.pending, n.next
 	path, err := n.pathOf(c, i)
@@ -186,7 +187,7 @@ func (n *Network) admit() error {
 		n.widen(shift)
 	}
 	slot := t.take()
-	t.toCome[slot], t.rows[slot], t.startPS[slot] = size, n.rows, startNS*psPerNS
+	t.undelivered[slot], t.rows[slot], t.startPS[slot] = size, n.rows, startNS*psPerNS
 	t.idealNS[slot], t.hopsOf[slot] = n.ideal.FCTNS(size), int32(len(path))
 	base := int(slot) << t.shift
 	hops, after := t.hops[base:][:len(path)+1], path[0]
@@ -204,20 +205,21 @@ func (n *Network) admit() error {
 		t.keys[slot] = c.Key[i]
 	}
 	s := &t.senders[slot]
-	*s = netSender{sizeBytes: size, other: s.other}
+	*s = netSender{sizeBytes: size, external: s.external}
 	first := &n.ports[path[0]]
 	lineBps := float64(n.links[path[0]].BandwidthBps)
-	if s.other != nil {
-		s.other.start(&n.params, lineBps, len(path))
-		if n.params.Transport == HPCC {
-			s.other.makeSeen(&n.params, size, path, n.links)
+	if s.external != nil {
+		s.external.start(&n.params, lineBps, len(path))
+		if n.params.Transport.spec().telemetry {
+			s.external.makeTelemetry(&n.params, size, path, n.links)
 		}
 	}
 	s.dctcp.start(&n.params, lineBps, len(path))
 	s.gap = first.wire
 	s.windowBytes = s.window(&n.params)
 
-	n.domains[first.domain].deliver(path[0], netItem{atPS: startNS * psPerNS, hop: int32(base), flags: netAck | netStart})
+	n.domains[first.domain].deliver(path[0], netItem{atPS: startNS * psPerNS, hop: int32(base),
+		flags: netAck | netStart})
 	n.rows++
 	n.lastNS = startNS
 	n.next++

@@ -2,25 +2,25 @@ package simkernel
 
 import "math/bits"
 
-// A netNIC is the sending half of a host: the flows that have bytes to send, in the order in which
-// they started, which is the order of the round robin.
+// A netNIC is the sending half of a host: the flows that have bytes to send, in start order, which is the order of
+// the round robin.
 type netNIC struct {
-	places []netPlace
-	open   []uint64 // bit per place: the flow has bytes left and its window is open
-	after  int      // the place after the one served last
-	gone   int      // places whose flows have sent everything
-	fresh  bool     // sendPS and sendAt are right
-	sendPS int64    // when the next data packet can be sent, netNever if none
-	sendAt int      // and by which place
+	places    []netPlace
+	open      []uint64 // bit per place: the flow has bytes to send and its window is open
+	nextPlace int      // the place after the one served last
+	vacated   int      // number of places whose flows have sent everything
+	fresh     bool     // sendPS and sendAt are valid
+	sendPS    int64    // when the next data packet can be sent; netNever if none
+	sendAt    int      // and the place of its flow
 }
 
 // A netPlace is one flow of a NIC.
 type netPlace struct {
-	readyPS int64 // pacing, or the ACK that opened the window, lets it send from then on
+	readyPS int64 // earliest time by pacing and by the ACK that opened the window
 	slot    int32
 }
 
-// add puts a flow at the end of the round.
+// add appends a flow to the round robin.
 func (c *netNIC) add(slot int32, nowPS int64) (place int32) {
 	k := len(c.places)
 	c.places = append(c.places, netPlace{nowPS, slot})
@@ -45,13 +45,13 @@ func (c *netNIC) reopen(place int32, nowPS int64) {
 	c.fresh = false
 }
 
-// choose finds who sends next and when, if the wire is free from freePS on: of the flows ready
-// earliest (all that are ready by freePS count as equal) the first after the one served last.
+// choose selects the flow that sends next, and when, if the wire is free from freePS on: of the flows that are
+// ready first (all that are ready by freePS count as equal) the first after the one served last.
 func (c *netNIC) choose(freePS int64) {
 	c.fresh = true
 	c.sendPS = netNever
-	k := c.after / 64
-	rest := uint64(1)<<(c.after%64) - 1 // places before the one served last, in its word
+	k := c.nextPlace / 64
+	rest := uint64(1)<<(c.nextPlace%64) - 1 // places before the one served last, in its word
 	for i := 0; i <= len(c.open); i++ {
 		if k >= len(c.open) {
 			k = 0
@@ -79,12 +79,12 @@ func (c *netNIC) choose(freePS int64) {
 	}
 }
 
-// compact drops the places of flows that have sent everything, keeping the order of the rest, and tells
-// where the flow of a slot has its place now.
+// compact removes the places of flows that have sent everything and keeps the order of the others. It calls moved
+// with the new place of each remaining slot.
 func (c *netNIC) compact(moved func(slot, place int32)) {
 	kept, after := 0, -1
 	for i, p := range c.places {
-		if i == c.after {
+		if i == c.nextPlace {
 			after = kept
 		}
 		if p.slot < 0 {
@@ -102,7 +102,7 @@ func (c *netNIC) compact(moved func(slot, place int32)) {
 	if after < 0 {
 		after = kept
 	}
-	c.after, c.gone = after, 0
+	c.nextPlace, c.vacated = after, 0
 	c.places = c.places[:kept]
 	c.open = c.open[:(kept+63)/64]
 	if kept%64 != 0 {
@@ -111,8 +111,7 @@ func (c *netNIC) compact(moved func(slot, place int32)) {
 	c.fresh = false
 }
 
-// runNIC simulates a host's NIC to the end of the window. What arrives at a moment comes before
-// what is sent at it.
+// runNIC simulates a host's NIC to the end of the window. Arrivals at a time precede sends at that time.
 func (d *netDomain) runNIC(u int32, p *netPort, c *netNIC) {
 	t := &d.net.flows
 	data, in := &p.rings[0], &p.rings[1]
@@ -136,7 +135,7 @@ func (d *netDomain) runNIC(u int32, p *netPort, c *netNIC) {
 				}
 			}
 			if next != netNever {
-				d.visit(u, next)
+				d.schedule(u, next)
 			}
 			if data.head == data.tail {
 				data.head, data.tail, p.arrived = 0, 0, 0
@@ -150,7 +149,7 @@ func (d *netDomain) runNIC(u int32, p *netPort, c *netNIC) {
 		case inPS <= outPS:
 			it := in.at(in.head)
 			in.head++
-			d.comesHome(c, it)
+			d.receive(c, it)
 		case ackPS <= outPS:
 			it := *data.at(data.head)
 			d.delivered(p, data.head)
@@ -168,7 +167,7 @@ func (d *netDomain) runNIC(u int32, p *netPort, c *netNIC) {
 	}
 }
 
-// delivered takes the data packet at a position of ring 0, unless it has been taken already.
+// delivered counts the data packet at a position of ring 0, unless it has been counted already.
 func (d *netDomain) delivered(p *netPort, position uint32) {
 	if position != p.arrived {
 		return
@@ -176,18 +175,18 @@ func (d *netDomain) delivered(p *netPort, position uint32) {
 	p.arrived++
 	t, it := &d.net.flows, p.rings[0].at(position)
 	slot := it.hop >> t.shift
-	t.toCome[slot] -= it.payloadBytes()
-	if t.toCome[slot] == 0 {
+	t.undelivered[slot] -= it.payloadBytes()
+	if t.undelivered[slot] == 0 {
 		d.finished = append(d.finished, netFinish{it.atPS, slot})
 	}
 }
 
-// comesHome takes an ACK of a flow of this host, or the start of one.
-func (d *netDomain) comesHome(c *netNIC, it *netItem) {
+// receive processes an ACK of a flow of this host, or the start of one.
+func (d *netDomain) receive(c *netNIC, it *netItem) {
 	t, params := &d.net.flows, &d.net.params
 	slot := it.hop >> t.shift
 	if it.flags&netStart != 0 {
-		if c.gone > 32 && c.gone*2 > len(c.places) {
+		if c.vacated > 32 && c.vacated*2 > len(c.places) {
 			c.compact(func(slot, place int32) { t.senders[slot].place = place })
 		}
 		t.senders[slot].place = c.add(slot, it.atPS)
@@ -197,13 +196,13 @@ func (d *netDomain) comesHome(c *netNIC, it *netItem) {
 	s.ackedBytes += it.payloadBytes()
 	if s.sentBytes == s.sizeBytes {
 		if s.ackedBytes == s.sizeBytes {
-			d.home = append(d.home, slot)
+			d.drained = append(d.drained, slot)
 		}
 		return
 	}
-	if s.other != nil {
-		s.hearOther(params, it)
-	} else if s.onACK(params, s.ackedBytes, s.sentBytes, it.flags&netMarked != 0) {
+	if s.external != nil {
+		s.onAckExternal(params, it)
+	} else if s.update(params, s.ackedBytes, s.sentBytes, it.flags&netMarked != 0) {
 		s.gap = newWireTime(s.rateBps)
 		s.windowBytes = s.window(params)
 	}
@@ -217,8 +216,8 @@ func (d *netDomain) comesHome(c *netNIC, it *netItem) {
 	}
 }
 
-// sendData sends a packet of the chosen flow at the chosen time. The window says whether a flow may
-// send, never how much: the last packet may reach beyond it, as ns-3's does.
+// sendData sends a packet of the chosen flow at the chosen time. The window decides whether a flow may send,
+// never how much: the last packet may exceed it, as in ns-3.
 func (d *netDomain) sendData(u int32, p *netPort, c *netNIC) {
 	t, params := &d.net.flows, &d.net.params
 	nowPS, place := c.sendPS, c.sendAt
@@ -226,20 +225,20 @@ func (d *netDomain) sendData(u int32, p *netPort, c *netNIC) {
 	s := &t.senders[slot]
 	payload := min(params.PayloadBytes, s.sizeBytes-s.sentBytes)
 	s.sentBytes += payload
-	if s.other != nil {
-		s.sendOther(params, nowPS)
+	if s.external != nil {
+		s.onSendExternal(params, nowPS)
 	}
 
-	c.after = place + 1
+	c.nextPlace = place + 1
 	c.fresh = false
 	var flags uint8
 	if s.sentBytes == s.sizeBytes {
 		flags = netLast
 		c.close(int32(place))
 		c.places[place].slot = -1
-		c.gone++
-		if c.gone == len(c.places) {
-			c.places, c.open, c.after, c.gone = c.places[:0], c.open[:0], 0, 0
+		c.vacated++
+		if c.vacated == len(c.places) {
+			c.places, c.open, c.nextPlace, c.vacated = c.places[:0], c.open[:0], 0, 0
 		}
 	} else {
 		if s.sentBytes-s.ackedBytes >= s.windowBytes {

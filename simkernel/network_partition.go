@@ -1,9 +1,9 @@
 package simkernel
 
-// PartitionNodes cuts the nodes of a network into at most that many domains of about the same number
-// of links, for NewNetwork. Hosts go with their first switch, and neighbouring switches go
-// together as far as one walk through the network keeps them. The cut changes how fast a Network
-// runs on several workers, never what it answers. links need not be valid: NewNetwork checks them.
+// PartitionNodes divides the nodes of a network into at most that many domains with about the same number of links,
+// for NewNetwork. Hosts are in the domain of their first switch, and adjacent switches mostly in the same one:
+// domains are consecutive sections of one breadth-first search. The division affects the speed of a Network
+// with several workers, never its results. links need not be valid: NewNetwork checks them.
 func PartitionNodes(links []NetLink, hosts []bool, domains int) []int32 {
 	out := make([][]int32, len(hosts)) // neighbours of each node
 	inside := func(node int32) bool { return node >= 0 && int(node) < len(hosts) }

@@ -1,14 +1,14 @@
 package simkernel
 
-// A netPort is the sending end of one link: a switch's, or a host's, which is a NIC.
+// A netPort is the sending end of one link, at a switch or at a host (NIC).
 //
-// A switch's port has the data and the ACKs it will send in rings 0 and 1. A NIC has in ring 0 the
-// data that comes over its cable; what has come stays there as the ACK that is to be sent. In ring
-// 1 it has the ACKs and the starts of its own flows that come.
+// A switch's port has the data to send in ring 0 and the ACKs in ring 1. A NIC has in ring 0 the data that arrives
+// over its cable; after its arrival an item stays there as the ACK to be sent. Ring 1 has the ACKs and the
+// starts of the host's own flows.
 type netPort struct {
-	rings [2]netRing // first: 64 bytes, all that a delivery needs
+	rings [2]netRing // first: the 64 bytes that a delivery needs
 
-	freePS    int64 // the wire is free from then on
+	freePS    int64 // the wire is free from here on
 	fullPS    int64 // time to send a full packet, and an ACK
 	ackPS     int64
 	delayPS   int64
@@ -16,8 +16,8 @@ type netPort struct {
 	markBytes int64
 	arrived   uint32 // position in ring 0: the items before it have arrived
 	nic       int32  // index of the NIC, -1 at a switch
-	onward    int32  // domain of the node at the far end
-	near      bool   // that is this domain, and the link is not far
+	farDomain int32  // domain of the node at the far end
+	near      bool   // farDomain is this domain, and the link is not far
 
 	farLink   bool
 	domain    int32
@@ -25,13 +25,13 @@ type netPort struct {
 	transit   netRing // packets on a far link
 	red       redMark
 	markKey   uint64 // of random marks
-	sentBytes int64  // HPCC: on the wire so far, ACKs included; else those alone
+	sentBytes int64  // on the wire so far: with telemetry, ACKs included, otherwise ACKs only
 	counters  NetCounters
 }
 
-// netFarWindows: a link longer than this many windows holds its packets itself until the window
-// before they arrive. Others put them into the next queue at once; the few that arrive between
-// them later are inserted.
+// netFarWindows: a link longer than this many windows keeps its packets itself until the window before they
+// arrive. Other links put them into the next queue at once; the few packets that arrive before them and
+// come later are inserted.
 const netFarWindows = 4
 
 func (n *Network) initPort(l int32, domainOf []int32) {
@@ -42,7 +42,7 @@ func (n *Network) initPort(l int32, domainOf []int32) {
 		n.nics = append(n.nics, netNIC{})
 	}
 	if domainOf != nil {
-		p.domain, p.onward = domainOf[link.SrcNode], domainOf[link.DstNode]
+		p.domain, p.farDomain = domainOf[link.SrcNode], domainOf[link.DstNode]
 	}
 	p.wire = newWireTime(float64(link.BandwidthBps))
 	p.fullPS = p.wire.ps(n.params.PayloadBytes + n.params.HeaderBytes)
@@ -52,10 +52,10 @@ func (n *Network) initPort(l int32, domainOf []int32) {
 	p.red = redMark{p.markBytes, n.params.MaxMarkBytes(link.BandwidthBps), n.params.DCQCN.MaxMarking}
 	p.markKey = MarkKey(n.params.Seed, l)
 	p.farLink = p.delayPS > netFarWindows*n.windowPS
-	p.near = p.domain == p.onward && !p.farLink
+	p.near = p.domain == p.farDomain && !p.farLink
 }
 
-// wirePS is the time to send a data packet with that payload.
+// wirePS returns the time to send a data packet with that payload.
 func (p *netPort) wirePS(params *Params, payloadBytes int64) int64 {
 	if payloadBytes == params.PayloadBytes {
 		return p.fullPS
@@ -77,7 +77,7 @@ func (d *netDomain) runPort(u int32, p *netPort) {
 		}
 		if nowPS := min(ackPS, dataPS); nowPS >= d.endPS {
 			if nowPS != netNever {
-				d.visit(u, nowPS)
+				d.schedule(u, nowPS)
 			}
 			if data.head == data.tail {
 				data.head, data.tail, p.arrived = 0, 0, 0
@@ -100,8 +100,8 @@ func (d *netDomain) runPort(u int32, p *netPort) {
 		}
 		it := *data.at(data.head)
 		data.head++
-		d.dataLeaves(p, &it, dataPS)
-		if d.tells {
+		d.startData(p, &it, dataPS)
+		if d.telemetry {
 			d.writeTelemetry(p, &it, dataPS)
 		}
 		hop := &t.hops[it.hop]
@@ -118,14 +118,14 @@ func (d *netDomain) runPort(u int32, p *netPort) {
 	}
 }
 
-// dataLeaves counts what has arrived before a packet starts to be sent, and marks the packet if too
-// much of it is left behind. The packet has been taken off the head of the queue.
-func (d *netDomain) dataLeaves(p *netPort, it *netItem, nowPS int64) {
+// startData counts what has arrived before a packet's service starts, and marks the packet if too much is left
+// behind. The packet has been taken off the queue.
+func (d *netDomain) startData(p *netPort, it *netItem, nowPS int64) {
 	header := d.net.params.HeaderBytes
 	own := it.payloadBytes() + header
 	data := &p.rings[0]
 	leftBytes, arrived := p.leftBytes, p.arrived
-	if data.head-arrived == 1 { // the packet itself was not counted yet
+	if data.head-arrived == 1 { // the packet itself has not been counted yet
 		arrived++
 		leftBytes += own
 	}
@@ -146,13 +146,13 @@ func (d *netDomain) dataLeaves(p *netPort, it *netItem, nowPS int64) {
 	}
 }
 
-// writeTelemetry writes into a packet what HPCC's sender wants to know.
+// writeTelemetry writes the port's telemetry into a packet.
 func (d *netDomain) writeTelemetry(p *netPort, it *netItem, nowPS int64) {
 	t := &d.net.flows
 	slot, hop := it.hop>>t.shift, int(it.hop)&(1<<t.shift-1)
 	packet := t.crossed[it.hop]
 	t.crossed[it.hop]++
-	o := t.senders[slot].other
-	o.seen[int(packet&o.seenMask)*o.hops+hop-1] = telemetry{nowPS, p.sentBytes, p.leftBytes}
+	o := t.senders[slot].external
+	o.telemetry[int(packet&o.telemetryMask)*o.hops+hop-1] = telemetry{nowPS, p.sentBytes, p.leftBytes}
 	p.sentBytes += it.payloadBytes() + d.net.params.HeaderBytes
 }

@@ -22,7 +22,7 @@ import (
 // The paper's own ns-3 runs, found beside the repository.
 const referenceDir = "../../shared/reference"
 
-// scenario is a reference workload with ns-3's answers for one transport: trueFCT and trueIdeal are -1 where ns-3
+// scenario is a reference workload with ns-3's results for one transport: trueFCT and trueIdeal are -1 where ns-3
 // has none.
 type scenario struct {
 	params             Params
@@ -273,7 +273,7 @@ func quantile(sorted []float64, q float64) float64 {
 	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
 }
 
-// TestNetworkAgainstNS3 holds the engine against the paper's ns-3: on one scenario and one draw of the
+// TestNetworkAgainstNS3 compares Network with the paper's ns-3: on one scenario and one draw of the
 // paths; with PARSIMON_LONG=1 on three, and on PARSIMON_SEEDS (3) draws of each, which takes
 // minutes; with PARSIMON_LONG=47,1001 on some of them.
 func TestNetworkAgainstNS3(t *testing.T) {
@@ -328,7 +328,7 @@ func TestTransportsAgainstNS3(t *testing.T) {
 	}
 }
 
-// cut leaves so many flows, and the answers of those that hardly met a later one.
+// cut keeps that many flows, and the results of those that hardly overlap with later ones.
 func (s *scenario) cut(flows int) {
 	if flows >= len(s.src) {
 		return
@@ -339,7 +339,7 @@ func (s *scenario) cut(flows int) {
 	}
 }
 
-// against holds the engine's answers, over some draws of the paths, against ns-3's.
+// against compares Network's results, for several random choices of paths, with ns-3's.
 func (s *scenario) against(t *testing.T, seeds int) {
 	var mean []float64
 	for seed := range seeds {

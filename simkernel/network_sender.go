@@ -2,61 +2,61 @@ package simkernel
 
 import "math/bits"
 
-// A netTransport is the sender of a flow whose transport is not DCTCP, and what it must be told of
-// the flow's packets.
-type netTransport struct {
+// An externalSender is the sender of a flow that is not embedded in netSender, with what it needs of the flow's
+// packets.
+type externalSender struct {
 	sender
-	sentPS      []int64 // by packet, in a ring: when it was sent, for those on their way
-	sent, acked uint32  // packets
+	sentPS      []int64 // ring by packet number: when packets in flight were sent
+	sent, acked uint32  // number of packets
 
-	// HPCC: what the switches wrote into the packets on their way, hops of them a packet, in a ring of
-	// which everybody knows the size: a switch writes into the packet it sends, the sender reads when
-	// its ACK is home, windows later.
-	seen     []telemetry
-	seenMask uint32
-	hops     int
-	bps      []float64
+	// With telemetry: what switches wrote into the packets in flight, hops entries per packet, in a ring of constant
+	// size during a window: a switch writes into the packet that it sends, and the sender reads when the ACK
+	// is received, at least one window later.
+	telemetry     []telemetry
+	telemetryMask uint32
+	hops          int
+	bps           []float64
 }
 
-// makeSeen makes room for as many packets as can be on their way.
-func (o *netTransport) makeSeen(p *Params, sizeBytes int64, path []int32, links []NetLink) {
+// makeTelemetry makes space for as many packets as can be in flight.
+func (o *externalSender) makeTelemetry(p *Params, sizeBytes int64, path []int32, links []NetLink) {
 	o.hops, o.bps = len(path)-1, o.bps[:0]
 	for _, l := range path[1:] {
 		o.bps = append(o.bps, float64(links[l].BandwidthBps))
 	}
 	packets := uint(min(p.Packets(sizeBytes), p.Packets(p.WindowBytes)))
 	ring := 1 << bits.Len(packets)
-	o.seenMask = uint32(ring - 1)
-	o.seen = resize(o.seen, ring*o.hops)
+	o.telemetryMask = uint32(ring - 1)
+	o.telemetry = resize(o.telemetry, ring*o.hops)
 }
 
-func (o *netTransport) start(p *Params, lineBps float64, hops int) {
+func (o *externalSender) start(p *Params, lineBps float64, hops int) {
 	o.sender.start(p, lineBps, hops)
 	o.sent, o.acked = 0, 0
 }
 
-// hearOther tells the sender of an ACK that comes home.
-func (s *netSender) hearOther(p *Params, it *netItem) {
-	o := s.other
+// onAckExternal passes a received ACK to the sender.
+func (s *netSender) onAckExternal(p *Params, it *netItem) {
+	o := s.external
 	sentPS := o.sentPS[o.acked&uint32(len(o.sentPS)-1)]
-	packet := int(o.acked & o.seenMask)
+	packet := int(o.acked & o.telemetryMask)
 	o.acked++
 	ticked := o.tick(p, it.atPS)
-	h := heard{
+	h := ackInfo{
 		nowPS: it.atPS, rttPS: it.atPS - sentPS,
 		ackedBytes: s.ackedBytes, sentBytes: s.sentBytes, marked: it.flags&netMarked != 0,
 	}
-	if len(o.seen) > 0 {
-		h.links, h.bps = o.seen[packet*o.hops:][:o.hops], o.bps
+	if len(o.telemetry) > 0 {
+		h.links, h.bps = o.telemetry[packet*o.hops:][:o.hops], o.bps
 	}
-	if o.hear(p, &h) || ticked {
+	if o.onAck(p, &h) || ticked {
 		s.setRate(p)
 	}
 }
 
-// sendOther tells the sender of a packet that is sent.
-func (s *netSender) sendOther(p *Params, nowPS int64) {
-	o := s.other
+// onSendExternal notifies the sender of a packet that is sent.
+func (s *netSender) onSendExternal(p *Params, nowPS int64) {
+	o := s.external
 	if int(o.sent-o.acked) == len(o.sentPS) {
 		o.grow()
 	}
@@ -67,14 +67,14 @@ func (s *netSender) sendOther(p *Params, nowPS int64) {
 	}
 }
 
-// setRate takes over the rate of the flow's sender.
+// setRate adopts the rate of the flow's sender.
 func (s *netSender) setRate(p *Params) {
-	rateBps, lineBps := s.other.rate()
+	rateBps, lineBps := s.external.rate()
 	s.gap = newWireTime(rateBps)
 	s.windowBytes = p.windowAt(rateBps, lineBps)
 }
 
-func (o *netTransport) grow() {
+func (o *externalSender) grow() {
 	ring := make([]int64, max(8, 2*len(o.sentPS)))
 	for i := o.acked; i != o.sent; i++ {
 		ring[i&uint32(len(ring)-1)] = o.sentPS[i&uint32(len(o.sentPS)-1)]

@@ -1,8 +1,7 @@
 package simkernel
 
-// runSharedPort is runPort for a transport whose ACKs stand in one queue with the data, and whose
-// packets are marked by random early detection: DCQCN. An ACK is among the bytes left behind, and is
-// itself not marked.
+// runSharedPort is runPort for transports with random marks: ACKs share one queue with data. An ACK counts among
+// the bytes left behind and is not marked itself.
 func (d *netDomain) runSharedPort(u int32, p *netPort) {
 	t, params := &d.net.flows, &d.net.params
 	queue := &p.rings[0]
@@ -14,7 +13,7 @@ func (d *netDomain) runSharedPort(u int32, p *netPort) {
 		it := *queue.at(queue.head)
 		nowPS := max(p.freePS, it.atPS)
 		if nowPS >= d.endPS {
-			d.visit(u, nowPS)
+			d.schedule(u, nowPS)
 			return
 		}
 		queue.head++
@@ -29,7 +28,8 @@ func (d *netDomain) runSharedPort(u int32, p *netPort) {
 		}
 		packet := t.crossed[it.hop]
 		t.crossed[it.hop]++
-		if left > p.red.minBytes && p.red.marks(left, mixKey(mixKey(p.markKey, t.keys[it.hop>>t.shift]), uint64(packet))) {
+		key := mixKey(p.markKey, t.keys[it.hop>>t.shift])
+		if left > p.red.minBytes && p.red.marks(left, mixKey(key, uint64(packet))) {
 			it.flags |= netMarked
 			p.counters.PacketsMarked++
 		}
@@ -46,12 +46,12 @@ func (d *netDomain) runSharedPort(u int32, p *netPort) {
 	}
 }
 
-// leftBehind counts the bytes that have arrived before a packet starts to be sent, and answers how
-// many of them stay behind it. The packet has been taken off the head of the queue.
+// leftBehind counts the bytes that have arrived before a packet's service starts, and returns how many of them stay
+// behind it. The packet has been taken off the queue.
 func (d *netDomain) leftBehind(p *netPort, it *netItem, nowPS int64) int64 {
 	own := d.wireBytes(it)
 	queue := &p.rings[0]
-	if queue.head-p.arrived == 1 { // the packet itself was not counted yet
+	if queue.head-p.arrived == 1 { // the packet itself has not been counted yet
 		p.arrived++
 		p.leftBytes += own
 	}
@@ -68,7 +68,7 @@ func (d *netDomain) leftBehind(p *netPort, it *netItem, nowPS int64) int64 {
 	return p.leftBytes
 }
 
-// wireBytes is what a packet or an ACK has on the wire.
+// wireBytes returns the size of a packet or an ACK on the wire.
 func (d *netDomain) wireBytes(it *netItem) int64 {
 	if it.flags&netAck != 0 {
 		return d.net.params.AckBytes

@@ -32,7 +32,8 @@ func TestNetworkLoneFlowTakesItsIdeal(t *testing.T) {
 			}
 			path := e.flows.PathLinks[begin:e.flows.PathEnds[i]]
 			lone := e
-			lone.flows = NetFlows{SizeBytes: []int64{size}, StartNS: e.flows.StartNS[i : i+1], PathEnds: []int32{int32(len(path))}, PathLinks: path}
+			lone.flows = NetFlows{SizeBytes: []int64{size}, StartNS: e.flows.StartNS[i : i+1],
+				PathEnds: []int32{int32(len(path))}, PathLinks: path}
 			n := newExampleNetwork(t, &lone, nil, 1)
 			if err := n.Run(nil); err != nil {
 				t.Fatal(err)
@@ -65,7 +66,8 @@ func TestNetworkNeverBeatsTheIdeal(t *testing.T) {
 			}
 			waited = waited || sum > 0
 			if slack := r.FCTNS[i] - r.IdealNS[i] - sum; e.flows.SizeBytes[row] <= e.params.PayloadBytes && slack < -1 {
-				t.Fatalf("seed %d flow %d: FCT %d ns, ideal %d, but waited %d", seed, row, r.FCTNS[i], r.IdealNS[i], sum)
+				t.Fatalf("seed %d flow %d: FCT %d ns, ideal %d, but waited %d", seed, row, r.FCTNS[i], r.IdealNS[i],
+					sum)
 			}
 			begin = r.HopEnds[i]
 		}
@@ -85,15 +87,19 @@ func TestNetworkConservesBytes(t *testing.T) {
 			t.Fatal(err)
 		}
 		for slot, s := range n.flows.senders {
-			if s.sentBytes != s.sizeBytes || s.ackedBytes != s.sizeBytes || n.flows.toCome[slot] != 0 {
+			if s.sentBytes != s.sizeBytes || s.ackedBytes != s.sizeBytes || n.flows.undelivered[slot] != 0 {
 				t.Fatalf("seed %d slot %d: of %d bytes sent %d, acknowledged %d, to come %d",
-					seed, slot, s.sizeBytes, s.sentBytes, s.ackedBytes, n.flows.toCome[slot])
+					seed, slot, s.sizeBytes, s.sentBytes, s.ackedBytes, n.flows.undelivered[slot])
 			}
 		}
 		for l := range n.ports {
 			p := &n.ports[l]
 			marked += n.Counters(int32(l)).PacketsMarked
-			if left := p.rings[0].tail - p.rings[0].head + p.rings[1].tail - p.rings[1].head + p.transit.tail - p.transit.head; left != 0 || p.leftBytes != 0 {
+			left := uint32(0)
+			for _, r := range []*netRing{&p.rings[0], &p.rings[1], &p.transit} {
+				left += r.tail - r.head
+			}
+			if left != 0 || p.leftBytes != 0 {
 				t.Fatalf("seed %d link %d: %d items, %d bytes are left", seed, l, left, p.leftBytes)
 			}
 		}
@@ -106,7 +112,7 @@ func TestNetworkConservesBytes(t *testing.T) {
 	}
 }
 
-// The answers do not depend on how nodes are spread over domains, in which order or how parallel the
+// The results do not depend on how nodes are spread over domains, in which order or how parallel the
 // domains run, nor on the chunks in which the flows come.
 func TestNetworkIsTheSameForAnyDomains(t *testing.T) {
 	for seed := range uint64(120) {
@@ -142,7 +148,7 @@ func TestNetworkIsTheSameForAnyDomains(t *testing.T) {
 				}
 			}
 			if !reflect.DeepEqual(*want, n.Results) {
-				t.Fatalf("seed %d: %d domains answer otherwise than one", seed, domains)
+				t.Fatalf("seed %d: %d domains yield other results than one", seed, domains)
 			}
 		}
 	}
@@ -173,7 +179,7 @@ func TestNetworkWidensForLongPaths(t *testing.T) {
 	}
 }
 
-// A network of one queue is the link kernel's case, and answers it flow by flow.
+// A network of one queue is a link case and yields the same results, flow by flow.
 func TestNetworkOfOneQueueIsTheLinkKernel(t *testing.T) {
 	marked := int64(0)
 	for seed := range uint64(300) {
@@ -241,7 +247,8 @@ func oneQueue(rng *rand.Rand, p Params) (Case, netExample) {
 			c.SourceBps, c.SourceDelayNS = append(c.SourceBps, bps), append(c.SourceDelayNS, delayNS)
 			e.links = append(e.links, NetLink{int32(s), middle, bps, delayNS}, NetLink{middle, int32(s), bps, delayNS})
 		}
-		e.links = append(e.links, NetLink{middle, dst, c.TargetBps, targetDelayNS}, NetLink{dst, middle, c.TargetBps, targetDelayNS})
+		e.links = append(e.links, NetLink{middle, dst, c.TargetBps, targetDelayNS}, NetLink{dst, middle, c.TargetBps,
+			targetDelayNS})
 	}
 	startNS := rng.Int64N(1e6)
 	for range 1 + rng.IntN(60) {
@@ -290,7 +297,8 @@ func TestNetworkRefusesBadInput(t *testing.T) {
 		return []NetLink{{0, 1, 10e9, 1000}, {1, 0, 10e9, 1000}, {1, 2, 10e9, 1000}, {2, 1, 10e9, 1000}}
 	}
 	flow := func(size, start int64, path ...int32) *NetFlows {
-		return &NetFlows{SizeBytes: []int64{size}, StartNS: []int64{start}, PathEnds: []int32{int32(len(path))}, PathLinks: path}
+		return &NetFlows{SizeBytes: []int64{size}, StartNS: []int64{start}, PathEnds: []int32{int32(len(path))},
+			PathLinks: path}
 	}
 	boom := errors.New("the file is torn")
 	for name, c := range map[string]struct {
@@ -303,24 +311,29 @@ func TestNetworkRefusesBadInput(t *testing.T) {
 		"odd links":         {links: func(l []NetLink) []NetLink { return l[:3] }, want: "two for every cable"},
 		"node out of range": {links: func(l []NetLink) []NetLink { l[2].DstNode = 3; return l }, want: "link 2"},
 		"not reverse":       {links: func(l []NetLink) []NetLink { l[1] = l[3]; return l }, want: "other direction"},
-		"no bandwidth":      {links: func(l []NetLink) []NetLink { l[1].BandwidthBps = 0; return l }, want: "link 1: bandwidth_bps is 0"},
-		"no delay":          {links: func(l []NetLink) []NetLink { l[3].DelayNS = 0; return l }, want: "link 3: delay_ns is 0"},
-		"bad domain":        {domains: []int32{0, -1, 0}, want: "node 1 is in domain -1"},
-		"domain column":     {domains: []int32{0}, want: "domains for 1 nodes"},
-		"no bytes":          {flows: flow(0, 0, 0, 2), want: "flow row 0: size_bytes is 0"},
-		"too many bytes":    {flows: flow(1<<62, 0, 0, 2), want: "flow row 0: size_bytes"},
-		"negative start":    {flows: flow(1, -1, 0, 2), want: "flow row 0: start_ns is -1"},
-		"late start":        {flows: flow(1, 1<<62, 0, 2), want: "flow row 0: start_ns"},
-		"no path":           {flows: flow(1, 0), want: "flow row 0: the path is empty"},
-		"no such link":      {flows: flow(1, 0, 0, 4), want: "flow row 0: hop 1 is link 4"},
-		"broken path":       {flows: flow(1, 0, 0, 3), want: "hop 1 starts at node 2, but hop 0 ends at node 1"},
-		"path from switch":  {flows: flow(1, 0, 2), want: "starts at node 1, which is no host"},
-		"path to switch":    {flows: flow(1, 0, 0), want: "ends at node 1, which is no host"},
-		"path over host":    {flows: flow(1, 0, 0, 2, 3), want: "host 2 before the path does"},
-		"unsorted":          {flows: &NetFlows{SizeBytes: []int64{1, 1}, StartNS: []int64{5, 4}, PathEnds: []int32{2, 4}, PathLinks: []int32{0, 2, 0, 2}}, want: "flow row 1: start_ns is 4, before"},
-		"short column":      {flows: &NetFlows{SizeBytes: []int64{1, 1}, StartNS: []int64{5}, PathEnds: []int32{2}, PathLinks: []int32{0, 2}}, want: "columns differ"},
-		"path rows":         {flows: &NetFlows{SizeBytes: []int64{1}, StartNS: []int64{5}, PathEnds: []int32{3}, PathLinks: []int32{0, 2}}, want: "flow row 0: its path is rows 0 to 3 of 2"},
-		"source fails":      {err: boom, want: "torn"},
+		"no bandwidth": {links: func(l []NetLink) []NetLink { l[1].BandwidthBps = 0; return l },
+			want: "link 1: bandwidth_bps is 0"},
+		"no delay": {links: func(l []NetLink) []NetLink { l[3].DelayNS = 0; return l },
+			want: "link 3: delay_ns is 0"},
+		"bad domain":       {domains: []int32{0, -1, 0}, want: "node 1 is in domain -1"},
+		"domain column":    {domains: []int32{0}, want: "domains for 1 nodes"},
+		"no bytes":         {flows: flow(0, 0, 0, 2), want: "flow row 0: size_bytes is 0"},
+		"too many bytes":   {flows: flow(1<<62, 0, 0, 2), want: "flow row 0: size_bytes"},
+		"negative start":   {flows: flow(1, -1, 0, 2), want: "flow row 0: start_ns is -1"},
+		"late start":       {flows: flow(1, 1<<62, 0, 2), want: "flow row 0: start_ns"},
+		"no path":          {flows: flow(1, 0), want: "flow row 0: the path is empty"},
+		"no such link":     {flows: flow(1, 0, 0, 4), want: "flow row 0: hop 1 is link 4"},
+		"broken path":      {flows: flow(1, 0, 0, 3), want: "hop 1 starts at node 2, but hop 0 ends at node 1"},
+		"path from switch": {flows: flow(1, 0, 2), want: "starts at node 1, which is no host"},
+		"path to switch":   {flows: flow(1, 0, 0), want: "ends at node 1, which is no host"},
+		"path over host":   {flows: flow(1, 0, 0, 2, 3), want: "host 2 before the path does"},
+		"unsorted": {flows: &NetFlows{SizeBytes: []int64{1, 1}, StartNS: []int64{5, 4}, PathEnds: []int32{2,
+			4}, PathLinks: []int32{0, 2, 0, 2}}, want: "flow row 1: start_ns is 4, before"},
+		"short column": {flows: &NetFlows{SizeBytes: []int64{1, 1}, StartNS: []int64{5}, PathEnds: []int32{2},
+			PathLinks: []int32{0, 2}}, want: "columns differ"},
+		"path rows": {flows: &NetFlows{SizeBytes: []int64{1}, StartNS: []int64{5}, PathEnds: []int32{3},
+			PathLinks: []int32{0, 2}}, want: "flow row 0: its path is rows 0 to 3 of 2"},
+		"source fails": {err: boom, want: "torn"},
 	} {
 		l := links()
 		if c.links != nil {

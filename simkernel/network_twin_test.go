@@ -110,7 +110,8 @@ func runTwin(params Params, links []NetLink, hosts []bool, flows *NetFlows) *net
 	}
 	begin := int32(0)
 	for i, end := range flows.PathEnds {
-		f := &twinFlow{row: i, path: flows.PathLinks[begin:end], sizeBytes: flows.SizeBytes[i], startPS: flows.StartNS[i] * psPerNS}
+		f := &twinFlow{row: i, path: flows.PathLinks[begin:end], sizeBytes: flows.SizeBytes[i],
+			startPS: flows.StartNS[i] * psPerNS}
 		begin = end
 		f.waitPS, f.lastPS = make([]int64, len(f.path)), make([]int64, len(f.path))
 		f.sender = newSender(params.Transport)
@@ -144,7 +145,8 @@ func (w *netTwin) arrive(port int32, k *twinPacket, nowPS int64) {
 		f.acked += k.payload
 		if f.sent < f.sizeBytes { // later ACKs change nothing, and may not make a difference
 			f.sender.tick(&w.params, nowPS)
-			f.sender.hear(&w.params, &heard{nowPS: nowPS, rttPS: nowPS - k.sentPS, ackedBytes: f.acked, sentBytes: f.sent, marked: k.marked, links: k.links, bps: k.bps})
+			f.sender.onAck(&w.params, &ackInfo{nowPS: nowPS, rttPS: nowPS - k.sentPS, ackedBytes: f.acked,
+				sentBytes: f.sent, marked: k.marked, links: k.links, bps: k.bps})
 			f.window = w.params.windowAt(f.sender.rate())
 		}
 		w.look(port, max(nowPS, p.freePS, f.readyPS))
@@ -154,7 +156,8 @@ func (w *netTwin) arrive(port int32, k *twinPacket, nowPS int64) {
 		if f.got == f.sizeBytes {
 			f.finishPS = nowPS
 		}
-		k = &twinPacket{flow: f, hop: k.hop - 1, payload: k.payload, ack: true, marked: k.marked, atPS: nowPS, sentPS: k.sentPS, links: k.links, bps: k.bps}
+		k = &twinPacket{flow: f, hop: k.hop - 1, payload: k.payload, ack: true, marked: k.marked, atPS: nowPS,
+			sentPS: k.sentPS, links: k.links, bps: k.bps}
 	}
 	if k.ack && (w.params.Transport != DCQCN || w.hosts[w.links[port].SrcNode]) {
 		p.acks = append(p.acks, k)
@@ -195,7 +198,8 @@ func (w *netTwin) send(port int32, nowPS int64) {
 		f.window = w.params.windowAt(rateBps, lineBps)
 		f.readyPS = nowPS + newWireTime(rateBps).ps(payload+w.params.HeaderBytes)
 		w.look(port, f.readyPS)
-		k = &twinPacket{flow: f, payload: payload, last: f.sent == f.sizeBytes, atPS: nowPS, sentPS: nowPS, n: f.packets}
+		k = &twinPacket{flow: f, payload: payload, last: f.sent == f.sizeBytes, atPS: nowPS, sentPS: nowPS,
+			n: f.packets}
 		f.packets++
 	} else {
 		if len(p.data) == 0 {
@@ -475,14 +479,15 @@ func agree(t testing.TB, e *netExample) error {
 		for h := range f.path {
 			sum, last := r.WaitNS[int(begin)+h], r.LastWaitNS[int(begin)+h]
 			if sum != f.waitPS[h]/psPerNS || last != f.lastPS[h]/psPerNS {
-				return fmt.Errorf("flow %d hop %d: waits %d, last %d; twin %d, %d", row, h, sum, last, f.waitPS[h]/psPerNS, f.lastPS[h]/psPerNS)
+				return fmt.Errorf("flow %d hop %d: waits %d, last %d; twin %d, %d", row, h, sum, last,
+					f.waitPS[h]/psPerNS, f.lastPS[h]/psPerNS)
 			}
 		}
 		begin = r.HopEnds[i]
 		if i > 0 {
 			before := w.flows[r.Row[i-1]]
 			if c := f.finishPS - before.finishPS; c < 0 || c == 0 && f.row < before.row {
-				return fmt.Errorf("flow %d stands after flow %d, which finished later", row, before.row)
+				return fmt.Errorf("flow %d comes after flow %d, which finished later", row, before.row)
 			}
 		}
 	}

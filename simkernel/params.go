@@ -1,23 +1,24 @@
 package simkernel
 
 import (
+	"encoding/binary"
+	"encoding/json"
 	"fmt"
-	"math"
 )
 
-// Params are the transport, its constants and those of the packets. Every link case of a scenario
-// shares them. Defaults: DefaultParams, ParamsOf.
+// Params are the transport, its constants and the packet format. All link cases of a scenario share
+// them. ParamsOf and DefaultParams return defaults.
 type Params struct {
 	Transport           Transport
-	Seed                uint64  // of the draws of a transport that has any (DCQCN's marks)
+	Seed                uint64  // of random marks (Transport.RandomMarks)
 	PayloadBytes        int64   // largest payload of a packet
 	HeaderBytes         int64   // added to every payload on the wire
 	AckBytes            int64   // an ACK on the wire
-	WindowBytes         int64   // payload in flight at line rate; scaled by rate / line rate
-	Gain                float64 // DCTCP's g (Alizadeh et al., SIGCOMM'10, §3.1)
-	AdditiveIncreaseBps float64 // added to DCTCP's rate once a window
-	MinRateBps          float64 // the rate is never cut below (nor is it ever above line rate)
-	MarkBytesPerGbps    int64   // marking threshold per Gbps of a link's total bandwidth (DCTCP)
+	WindowBytes         int64   // payload in flight at line rate; scales with rate / line rate
+	Gain                float64 // DCTCP: g (Alizadeh et al., SIGCOMM'10, §3.1)
+	AdditiveIncreaseBps float64 // DCTCP: added to the rate once per window
+	MinRateBps          float64 // the rate is never cut below this (nor exceeds line rate)
+	MarkBytesPerGbps    int64   // DCTCP: marking threshold per Gbps of a link's total bandwidth
 
 	DCQCN  DCQCNParams
 	TIMELY TIMELYParams
@@ -25,103 +26,115 @@ type Params struct {
 	Swift  SwiftParams
 }
 
-// ParamsOf are the default constants of a transport's runs. TIMELY's and Swift's packets and ACKs carry
-// a time stamp of 8 bytes, HPCC's the telemetry of up to five links, 42 bytes (HPCC, §4.1).
+// DefaultParams returns the constants of the paper's DCTCP runs in ns-3.
+func DefaultParams() Params { return ParamsOf(DCTCP) }
+
+// ParamsOf returns the default constants for a transport: packets as in the paper's ns-3 runs, plus
+// the header fields that the transport adds to packets and ACKs.
 func ParamsOf(t Transport) Params {
-	p := DefaultParams()
-	p.Transport = t
-	more := [transports]int64{TIMELY: 8, Swift: 8, HPCC: 42}[t]
+	p := Params{
+		Transport:    t,
+		PayloadBytes: 1000,
+		HeaderBytes:  48,
+		AckBytes:     60,
+		WindowBytes:  18_000,
+		MinRateBps:   1e9,
+	}
+	for _, s := range registry { // of all, so that Params of different transports differ in little
+		s.defaults(&p)
+	}
+	more := t.spec().headerBytes
 	p.HeaderBytes += more
 	p.AckBytes += more
 	return p
 }
 
-// DefaultParams are the constants of the paper's DCTCP runs in ns-3.
-func DefaultParams() Params {
-	return Params{
-		PayloadBytes:        1000,
-		HeaderBytes:         48,
-		AckBytes:            60,
-		WindowBytes:         18_000,
-		Gain:                1.0 / 16,
-		AdditiveIncreaseBps: 615e6,
-		MinRateBps:          1e9,
-		MarkBytesPerGbps:    3000,
-		DCQCN:               DefaultDCQCN(),
-		TIMELY:              DefaultTIMELY(),
-		HPCC:                DefaultHPCC(),
-		Swift:               DefaultSwift(),
-	}
-}
-
-// Validate reports the first constant that cannot be simulated.
+// Validate reports the first constant that cannot be simulated. It checks those that all transports
+// share, and those of p.Transport.
 func (p *Params) Validate() error {
-	switch {
-	case p.Transport >= transports:
+	if p.Transport >= transports {
 		return fmt.Errorf("transport is %d, must be below %d", p.Transport, transports)
-	case p.PayloadBytes < 1 || p.PayloadBytes > 1<<16:
-		return fmt.Errorf("payload_bytes is %d, must be 1 to 65,536", p.PayloadBytes)
-	case p.HeaderBytes < 0 || p.HeaderBytes > 1<<12:
-		return fmt.Errorf("header_bytes is %d, must be 0 to 4,096", p.HeaderBytes)
-	case p.AckBytes < 0 || p.AckBytes > 1<<12:
-		return fmt.Errorf("ack_bytes is %d, must be 0 to 4,096", p.AckBytes)
-	case p.WindowBytes < 1 || p.WindowBytes > 1<<40:
-		return fmt.Errorf("window_bytes is %d, must be 1 to 2^40", p.WindowBytes)
-	case !(p.Gain > 0 && p.Gain <= 1):
-		return fmt.Errorf("gain is %v, must be above 0 and at most 1", p.Gain)
-	case !(p.AdditiveIncreaseBps >= 0 && p.AdditiveIncreaseBps <= 1e15):
-		return fmt.Errorf("additive_increase_bps is %v, must be 0 to 1e15", p.AdditiveIncreaseBps)
-	case !(p.MinRateBps >= MinBps && p.MinRateBps <= 1e15):
-		return fmt.Errorf("min_rate_bps is %v, must be 10,000 to 1e15", p.MinRateBps)
-	case p.MarkBytesPerGbps < 0 || p.MarkBytesPerGbps > 1<<30:
-		return fmt.Errorf("mark_bytes_per_gbps is %d, must be 0 to 2^30", p.MarkBytesPerGbps)
 	}
-	switch p.Transport {
-	case DCQCN:
-		return p.DCQCN.validate()
-	case TIMELY:
-		return p.TIMELY.validate()
-	case HPCC:
-		return p.HPCC.validate()
-	case Swift:
-		return p.Swift.validate()
+	spec := p.Transport.spec()
+	for _, k := range p.sharedKeys() {
+		if err := k.validate(); err != nil {
+			return err
+		}
+	}
+	for _, k := range spec.keys(p) {
+		if err := k.validate(); err != nil {
+			return fmt.Errorf("%s %w", spec.name, err)
+		}
+	}
+	if spec.check != nil {
+		return spec.check(p)
 	}
 	return nil
 }
 
-// MarkBytes is the marking threshold of a link of that total bandwidth: a packet that leaves more
-// behind it when it starts to be sent is marked (DCTCP: 3 KB per Gbps by default, 30 KB at 10 Gbps),
-// or can be (DCQCN). Where marks mean nothing it is out of reach.
+// sharedKeys are the constants that every transport has.
+func (p *Params) sharedKeys() []Key {
+	return []Key{
+		{Name: "payload", Unit: Bytes, Int: &p.PayloadBytes, Min: 1, Max: 1 << 16},
+		{Name: "header", Unit: Bytes, Int: &p.HeaderBytes, Max: 1 << 12},
+		{Name: "ack", Unit: Bytes, Int: &p.AckBytes, Max: 1 << 12},
+		{Name: "window", Unit: Bytes, Int: &p.WindowBytes, Min: 1, Max: 1 << 40},
+		{Name: "min_rate", Unit: BitsPerSec, Float: &p.MinRateBps, Min: MinBps, Max: maxBps},
+	}
+}
+
+// AppendIdentity appends bytes that identify how results follow from cases: the version of the link
+// kernel and of the transport, and all constants that can matter. Results stored under another
+// identity must not be used.
+func (p Params) AppendIdentity(b []byte) ([]byte, error) {
+	if !p.Transport.RandomMarks() {
+		p.Seed = 0
+	}
+	constants, err := json.Marshal(p)
+	if err != nil {
+		return nil, err
+	}
+	b = binary.AppendUvarint(b, Version)
+	b = binary.AppendUvarint(b, p.Transport.spec().version)
+	return append(b, constants...), nil
+}
+
+// MarkBytes returns the marking threshold of a link with the given total bandwidth: a packet that leaves
+// more wire bytes behind in the queue when its service starts is marked (DCTCP: 3 KB per Gbps by
+// default, 30 KB at 10 Gbps) or may be marked (Transport.RandomMarks). It is out of reach for
+// transports without marks.
 func (p *Params) MarkBytes(bandwidthBps int64) int64 {
-	switch p.Transport {
-	case DCTCP:
-		return perGbps(p.MarkBytesPerGbps, bandwidthBps)
-	case DCQCN:
-		return perGbps(p.DCQCN.MinMarkPerGbps, bandwidthBps)
-	}
-	return math.MaxInt64
+	lo, _ := p.thresholds(bandwidthBps)
+	return lo
 }
 
-// MaxMarkBytes is how much a packet leaves behind at most that is not marked for certain.
+// MaxMarkBytes returns the threshold above which every packet is marked.
 func (p *Params) MaxMarkBytes(bandwidthBps int64) int64 {
-	if p.Transport == DCQCN {
-		return perGbps(p.DCQCN.MaxMarkPerGbps, bandwidthBps)
-	}
-	return p.MarkBytes(bandwidthBps)
+	_, hi := p.thresholds(bandwidthBps)
+	return hi
 }
 
-// perGbps is a threshold at a link of that bandwidth.
+func (p *Params) thresholds(bandwidthBps int64) (lo, hi int64) {
+	of := p.Transport.spec().markBytes
+	if of == nil {
+		return unreachable, unreachable
+	}
+	lo, hi = of(p)
+	return perGbps(lo, bandwidthBps), perGbps(hi, bandwidthBps)
+}
+
+// perGbps scales a threshold per Gbps to a bandwidth.
 func perGbps(bytes, bandwidthBps int64) int64 {
-	const gbps = 1_000_000_000 // in two parts, or the largest valid thresholds overflow
+	const gbps = 1_000_000_000 // split, because the product of the largest valid values overflows
 	return bytes*(bandwidthBps/gbps) + bytes*(bandwidthBps%gbps)/gbps
 }
 
-// Packets is the number of packets of a flow of that size: all are full but the last.
+// Packets returns the number of packets of a flow: all but the last are full.
 func (p *Params) Packets(sizeBytes int64) int64 {
 	return (sizeBytes + p.PayloadBytes - 1) / p.PayloadBytes
 }
 
-// SendNS is the time to send so many bytes on the wire at a bandwidth, rounded to ns.
+// SendNS returns the time to send wireBytes at a bandwidth, rounded to ns.
 func (p *Params) SendNS(wireBytes, bandwidthBps int64) int64 {
 	return (newWireTime(float64(bandwidthBps)).ps(wireBytes) + psPerNS/2) / psPerNS
 }

@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// A picker knows which source's packet reaches the target next.
+// A picker is a priority queue of sources by the time when their next packet arrives at the target.
 //
-// A key is a time and a source row in one integer, (time − base) << bits | row, so that comparing
-// keys compares times and then rows. A time too far ahead for that is cut to the farthest there is,
-// and must be looked at again; base follows the time that was picked last.
+// A key is a time and a source row in one integer, (time − base) << bits | row, so that comparing keys
+// compares times and then rows. A time too far ahead is cut to the farthest representable one, and the source
+// is planned again there; base follows the time of the last event.
 //
-// Few sources are active at a time in most cases, and a source that has just sent is mostly the last
-// of them to send again: so the keys stand in order, and a new one is put in from the back. With
-// more than pickFew the tournament takes over.
+// Few sources are active at a time in most cases, and a source that has just sent is usually the last to send
+// again. So up to pickFew keys are kept in order, and a new one is inserted from the back. With more keys a
+// tournament tree takes over.
 type picker struct {
-	keys        [1 << 8]int64 // a ring: in order from front to before back, where noKey stands
+	keys        [1 << 8]int64 // a ring, in order from front to before back; keys[back] is noKey
 	front, back uint8
 	many        bool
 	tournament  tournament
@@ -25,8 +25,8 @@ type picker struct {
 	far       int64 // the largest time − base
 	bits      uint
 	mask      int64
-	leastBits uint  // test hook: at least so many bits for rows, so that times are soon too far ahead
-	stop      int64 // the key at which the kernel must look up: a flow starts, or base must move
+	leastBits uint  // test hook: lower bound of bits, which makes times too far ahead frequent
+	stop      int64 // the first key at which runQueue must call startNext: a flow starts, or base must move
 }
 
 const (
@@ -34,7 +34,7 @@ const (
 	pickFew = 24
 )
 
-// reset empties the picker for a case of that many sources.
+// reset empties the picker for a case with that many sources.
 func (p *picker) reset(sources int) {
 	p.front, p.back = 0, 0
 	p.keys[0] = noKey
@@ -47,7 +47,7 @@ func (p *picker) reset(sources int) {
 	p.stop = 0
 }
 
-// least is the least key, noKey if there is none.
+// least returns the least key, noKey if there is none.
 func (p *picker) least() int64 {
 	if p.many {
 		return p.tournament.nodes[1]
@@ -55,12 +55,12 @@ func (p *picker) least() int64 {
 	return p.keys[p.front]
 }
 
-// key is the source's key for a time, cut to the farthest there is.
+// key returns the source's key for a time, cut to the farthest representable one.
 func (p *picker) key(s *source, at int64) int64 {
 	return min(at-p.base, p.far)<<(p.bits&63) | int64(s.row)
 }
 
-// replace changes the least key, which is the source's, to one not less, and answers the new least.
+// replace changes the least key, which is the source's, to one that is not less, and returns the new least.
 func (p *picker) replace(s *source, key int64) int64 {
 	if p.many {
 		p.tournament.set(s.row, key)
@@ -68,7 +68,7 @@ func (p *picker) replace(s *source, key int64) int64 {
 	}
 	keys := &p.keys
 	i := p.back
-	// The key that goes is not greater: it ends the loop.
+	// The key that is replaced is not greater, and ends the loop.
 	for keys[i-1] > key {
 		keys[i] = keys[i-1]
 		i--
@@ -80,7 +80,7 @@ func (p *picker) replace(s *source, key int64) int64 {
 	return keys[p.front]
 }
 
-// put gives an inactive source a key, or an active one another.
+// put gives a source a key; active says that it has one already.
 func (p *picker) put(s *source, active bool, key int64) {
 	if active {
 		if p.many {
@@ -109,7 +109,7 @@ func (p *picker) put(s *source, active bool, key int64) {
 	p.keys[p.back] = noKey
 }
 
-// drop takes an active source's key away.
+// drop removes an active source's key.
 func (p *picker) drop(s *source) {
 	if !p.many {
 		p.cut(s)
@@ -133,7 +133,7 @@ func (p *picker) drop(s *source) {
 	p.front, p.back = 0, uint8(n)
 }
 
-// cut takes the source's key out of the ordered ones.
+// cut removes the source's key from the ordered ring.
 func (p *picker) cut(s *source) {
 	i := p.front
 	for p.keys[i]&p.mask != int64(s.row) {
@@ -145,15 +145,15 @@ func (p *picker) cut(s *source) {
 	p.back--
 }
 
-// lone says whether one source is active.
+// lone reports whether exactly one source is active.
 func (p *picker) lone() bool { return p.back-p.front == 1 && !p.many }
 
-// next says when the next flow starts.
+// next sets the time of the next flow start.
 func (p *picker) next(startPS int64) {
 	p.stop = min(startPS-p.base, p.far/2) << p.bits
 }
 
-// rebase moves the base to now, the least time of the keys, or any time if there are none.
+// rebase moves the base to now: the least time of the keys, or any time if there are none.
 func (p *picker) rebase(now, startPS int64) {
 	shift := (now - p.base) << p.bits
 	p.base = now

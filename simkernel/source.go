@@ -1,29 +1,28 @@
 package simkernel
 
-// A source is a host with its own link, and its active flows in a ring ordered by row. It is 64 bytes
-// large: the hot loop finds it by its row, with a shift.
+// A source is a host with its own link, and a ring of its active flows, ordered by row. Its size is 64 bytes,
+// so that the hot loop computes its address by a shift.
 type source struct {
-	freePS  int64 // when the host's link is free again
-	delayPS int64 // from the host to the target
+	freePS  int64 // the host's link is free from here on
+	delayPS int64 // propagation from the host to the target
 	wire    wireTime
 	sendPS  int64 // when the host sends the planned packet
-	planned int32 // slot of the flow that sends it
+	planned int32 // slot of the flow of the planned packet
 	row     int32
-	count   int32 // active flows
-	next    int32 // slot of the flow whose turn it is
-	last    int32 // slot of the flow of the greatest row
+	count   int32 // number of active flows
+	next    int32 // slot of the first flow to consider in the round robin
+	last    int32 // slot of the flow with the greatest row
 	served  int32 // row of the flow served last
-	known   bool  // the source's key is that packet's, not only a bound at which to plan again
-	plain   bool  // the planned packet is one for cruise
-	fed     bool  // the planned packet has been through the feeder
-	feeder  int32 // -1 if there is none
+	known   bool  // the source's key is the arrival of the planned packet, not only a lower bound
+	plain   bool  // cruise can process the planned packet
+	fed     bool  // the planned packet has passed the feeder
+	feeder  int32 // index of the feeder, -1 if there is none
 }
 
-// plan finds when the source sends next, given all arrivals at the target before now, and answers
-// its key.
+// plan computes when the source sends next, given all arrivals at the target before now, and returns its key.
 func (k *Kernel) plan(s *source, now int64) int64 {
-	if k.settles {
-		k.settle(now)
+	if k.watchesService {
+		k.advanceService(now)
 	}
 	slot := s.next
 	at, known := k.ready(&k.flows[slot], s.freePS, now)
@@ -35,25 +34,25 @@ func (k *Kernel) plan(s *source, now int64) int64 {
 	f := &k.flows[slot]
 	payload := min(k.params.PayloadBytes, f.left)
 	if !known && s.count > 1 {
-		payload = 1 // whatever the ACKs will say, no packet of another flow arrives earlier either
+		payload = 1 // no packet of another flow arrives earlier, whatever the ACKs carry
 	}
 	at += s.wire.ps(payload+k.params.HeaderBytes) + s.delayPS
 	if known || s.count == 1 {
 		at += f.upstreamPS
 	}
-	at = max(at, now) - k.picker.base // its packet before this one may have waited at the feeder
+	at = max(at, now) - k.picker.base // the packet before it may have waited at the feeder
 	if at > k.picker.far {
 		at, known = k.picker.far, false
 	}
 	s.known = known
 	s.fed = false
 	s.plain = known && s.count == 1 && payload < f.left && f.head-f.tail <= f.mask &&
-		(f.noting == 0 || !k.picker.lone())
+		(f.endsWindow == 0 || !k.picker.lone())
 	return at<<k.picker.bits | int64(s.row)
 }
 
-// choose serves the flows of a source round robin: of those that can send first, the first after
-// the one served last. at and known are the answer of ready for the first of them.
+// choose selects the source's next flow round robin: of the flows that can send first, the first after the one
+// served last. at and known are the result of ready for the flow s.next.
 func (k *Kernel) choose(s *source, now, at int64, known bool) (int32, int64, bool) {
 	slot := s.next
 	f := &k.flows[slot]
@@ -70,7 +69,7 @@ func (k *Kernel) choose(s *source, now, at int64, known bool) (int32, int64, boo
 	return slot, at, known
 }
 
-// add puts a flow, of a greater row than all others, into the source's ring.
+// add appends a flow, whose row is greater than all others, to the source's ring.
 func (s *source) add(flows []flow, slot int32) {
 	f := &flows[slot]
 	if s.count == 0 {
@@ -80,7 +79,7 @@ func (s *source) add(flows []flow, slot int32) {
 		last := &flows[s.last]
 		f.prevSlot, f.nextSlot = s.last, last.nextSlot
 		flows[last.nextSlot].prevSlot = slot
-		// If the turn has come round to the first row again, the new flow is before it.
+		// If the round robin has wrapped around to the first row, the new flow precedes it.
 		if last.row <= s.served {
 			s.next = slot
 		}
@@ -90,7 +89,7 @@ func (s *source) add(flows []flow, slot int32) {
 	s.count++
 }
 
-// remove takes a flow that has sent everything out of the source's ring.
+// remove takes a flow that has sent all its bytes out of the source's ring.
 func (s *source) remove(flows []flow, slot int32) {
 	f := &flows[slot]
 	flows[f.prevSlot].nextSlot = f.nextSlot

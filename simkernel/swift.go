@@ -5,22 +5,56 @@ import (
 	"math"
 )
 
+// Swift is Swift (Kumar et al., SIGCOMM'20) without delays in hosts. Packets and ACKs carry a time stamp
+// of 8 bytes.
+const Swift Transport = 4
+
+var swiftSpec = transportSpec{
+	name: "swift", version: 1, headerBytes: 8,
+	defaults:  func(p *Params) { p.Swift = DefaultSwift() },
+	constants: func(p *Params) any { return &p.Swift },
+	keys: func(p *Params) []Key {
+		c := &p.Swift
+		return []Key{
+			{Name: "base_target", Unit: Nanoseconds, Int: &c.BaseTargetNS, Min: 1, Max: maxTimeNS},
+			{Name: "per_hop", Unit: Nanoseconds, Int: &c.PerHopNS, Max: 1e9},
+			{Name: "additive_increase", Unit: Packets, Float: &c.Additive, Max: 1e6},
+			{Name: "decrease", Unit: Number, Float: &c.Decrease, Max: 1},
+			{Name: "max_decrease", Unit: Number, Float: &c.MaxDecrease, Max: 1},
+			{Name: "scaling", Unit: Nanoseconds, Int: &c.ScalingNS, Max: maxTimeNS},
+			{Name: "min_scaling", Unit: Packets, Float: &c.MinScaling, Max: 1e9, Positive: true},
+			{Name: "max_scaling", Unit: Packets, Float: &c.MaxScaling, Max: 1e9, Positive: true},
+		}
+	},
+	check: func(p *Params) error {
+		if c := &p.Swift; c.MaxScaling <= c.MinScaling {
+			return fmt.Errorf("swift scales from %v to %v packets, must be in ascending order", c.MinScaling,
+				c.MaxScaling)
+		}
+		return nil
+	},
+	newSender: func() sender { return &swift{} },
+	steadyRTT: func(p *Params, rttPS int64) bool { return rttPS < p.Swift.BaseTargetNS*psPerNS },
+	traits:    traits{delayBased: true, usesHops: true},
+}
+
 // SwiftParams are the constants of Swift.
 type SwiftParams struct {
 	BaseTargetNS int64   // base target delay of the fabric (Kumar et al., SIGCOMM'20, §3.1 and §3.5)
-	PerHopNS     int64   // ħ: and for every link of the path
-	Additive     float64 // ai: packets added to the window a round trip while the delay is below the target
+	PerHopNS     int64   // ħ: added for every link of the path
+	Additive     float64 // ai: packets added to the window per RTT while the delay is below the target
 	Decrease     float64 // β
-	MaxDecrease  float64 // max_mdf: the largest share that one cut takes away
-	// Flow scaling (§3.5): up to ScalingNS are added to the target, the more the smaller the window:
-	// all of it at MinScaling packets, nothing from MaxScaling on.
+	MaxDecrease  float64 // max_mdf: the largest share of the window that one cut removes
+	// Flow scaling (§3.5) adds up to ScalingNS to the target, more for smaller windows: all of it at
+	// MinScaling packets, nothing from MaxScaling on.
 	ScalingNS              int64
 	MinScaling, MaxScaling float64
 }
 
-// DefaultSwift is a target of 25 µs for fabrics like the paper's (§3.1), and for what the paper leaves
-// open what htsim's Swift has (swift.cpp; guesses, as it says itself): an increase of 1 packet, β 0.8,
-// cuts of at most a half, and up to five times the base target for windows from 100 down to 0.1 packets.
+// DefaultSwift returns a target of 25 µs for fabrics like the paper's (§3.1). Constants that the paper
+// leaves open are those of htsim's Swift (swift.cpp, which calls them guesses): an increase of 1
+// packet, β 0.8, cuts of at most a half, and up to five times the base target for windows from 100
+// down to 0.1 packets.
 func DefaultSwift() SwiftParams {
 	return SwiftParams{
 		BaseTargetNS: 25_000, PerHopNS: 1000, Additive: 1, Decrease: 0.8, MaxDecrease: 0.5,
@@ -28,30 +62,14 @@ func DefaultSwift() SwiftParams {
 	}
 }
 
-func (c *SwiftParams) validate() error {
-	switch {
-	case c.BaseTargetNS < 1 || c.BaseTargetNS > 1e12 || c.PerHopNS < 0 || c.PerHopNS > 1e9:
-		return fmt.Errorf("swift target is %d ns and %d a hop, must be 1 ns to 1,000 s and up to 1 s", c.BaseTargetNS, c.PerHopNS)
-	case !(c.Additive >= 0 && c.Additive <= 1e6):
-		return fmt.Errorf("swift additive_increase is %v packets, must be 0 to 1e6", c.Additive)
-	case !(c.Decrease >= 0 && c.Decrease <= 1), !(c.MaxDecrease >= 0 && c.MaxDecrease <= 1):
-		return fmt.Errorf("swift decrease is %v, at most %v, must be 0 to 1", c.Decrease, c.MaxDecrease)
-	case c.ScalingNS < 0 || c.ScalingNS > 1e12:
-		return fmt.Errorf("swift scaling is %d ns, must be 0 to 1,000 s", c.ScalingNS)
-	case !(c.MinScaling > 0 && c.MaxScaling > c.MinScaling && c.MaxScaling <= 1e9):
-		return fmt.Errorf("swift scales from %v to %v packets, must be above 0 and in order", c.MinScaling, c.MaxScaling)
-	}
-	return nil
-}
-
-// swift is the sender of one flow: Swift (Kumar et al., SIGCOMM'20, algorithm 1) without delays in
-// hosts, and with the rate in the window's place, which is its share of the line's. So its window
-// ends at WindowBytes, and its rate at MinRateBps, as every transport's here.
+// swift is the sender of one flow: Swift (Kumar et al., SIGCOMM'20, algorithm 1) without delays in hosts, and with
+// the rate in place of the window, which follows from it. So WindowBytes and MinRateBps bound it like every
+// other transport here.
 type swift struct {
 	rateBps, lineBps float64
 	hops             int
-	cutPS            int64 // when the last cut was
-	cut              bool  // there was one
+	cutPS            int64 // time of the last cut
+	cut              bool  // there was a cut
 }
 
 func (d *swift) start(_ *Params, lineBps float64, hops int) {
@@ -64,7 +82,7 @@ func (d *swift) nextTick() int64 { return 0 }
 
 func (d *swift) rate() (rateBps, lineBps float64) { return d.rateBps, d.lineBps }
 
-// targetPS is the delay aimed at with a window of so many packets.
+// targetPS returns the target delay for a window of that many packets.
 func (c *SwiftParams) targetPS(packets float64, hops int) float64 {
 	target := float64(c.BaseTargetNS + int64(hops)*c.PerHopNS)
 	alpha := float64(c.ScalingNS) / (1/math.Sqrt(c.MinScaling) - 1/math.Sqrt(c.MaxScaling))
@@ -72,7 +90,7 @@ func (c *SwiftParams) targetPS(packets float64, hops int) float64 {
 	return target * psPerNS
 }
 
-func (d *swift) hear(p *Params, h *heard) (rateChanged bool) {
+func (d *swift) onAck(p *Params, h *ackInfo) (rateChanged bool) {
 	c := &p.Swift
 	before := d.rateBps
 	lineWindow := float64(p.WindowBytes) / float64(p.PayloadBytes) // packets, at line rate

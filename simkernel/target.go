@@ -1,53 +1,52 @@
 package simkernel
 
 import (
-	"math"
 	"math/bits"
 )
 
-// A target is the FIFO under study. It never holds packets: a packet's departure is known when it
-// arrives. What it keeps is a log of arrivals, for the marks, which are decided when a packet starts
-// to be sent by how many bytes arrived behind it until then.
+// A target is the queue under study, a FIFO. It holds no packets: the departure of a packet is known when it
+// arrives. It keeps a log of arrivals, because marks are decided when a packet's service starts, by the number
+// of bytes that have arrived behind it.
 //
-// Only an arrival that finds more than the marking threshold in the queue can mark a packet, and
-// only one that finds nearly the deepest queue so far can make a new deepest. All others are
-// shallow: they cost one comparison, and an entry of the log.
+// Only an arrival that finds more than the marking threshold in the queue can cause a mark, and only one that
+// finds nearly the maximum queue so far can make a new maximum. All other arrivals are shallow: they cost one
+// comparison and a log entry.
 type target struct {
 	wire      wireTime
-	freePS    int64 // when the last packet so far departs
-	bytes     int64 // wire bytes arrived so far
+	freePS    int64 // departure of the last packet so far
+	bytes     int64 // wire bytes that have arrived
 	busyPS    int64
 	waitPS    int64
-	waitNS    int64 // whole ns taken out of waitPS, so that it cannot overflow
-	shallowPS int64 // at most so much work in the queue means nothing to decide
+	waitNS    int64 // whole ns moved out of waitPS, so that it cannot overflow
+	shallowPS int64 // an arrival with at most this much work in the queue decides nothing
 	log       []logEntry
 	logMask   uint64
-	arrived   uint64 // packets; the number of the next one
-	full      uint64 // the log has no room for the packet of this number
-	waiting   uint64 // no packet before this number still waits
-	unmarked  uint64 // no packet before this number can still be marked by an arrival
+	arrived   uint64 // number of packets that have arrived
+	full      uint64 // number of the packet for which the log has no space
+	waiting   uint64 // no packet before this number is still waiting
+	unmarked  uint64 // no packet before this number can still be marked
 
 	markBytes int64
-	markPS    int64 // a queue of at most that much work holds at most markBytes behind any packet
+	markPS    int64 // a queue with at most this much work has at most markBytes behind any packet
 	header    int64
 	wireMax   int64
 	marked    int64
 	maxBytes  int64
 	maxAtPS   int64
 
-	red   redMark  // DCQCN
-	draws []uint64 // likewise; by packet, as log
+	red   redMark  // with random marks
+	draws []uint64 // with random marks: by packet, parallel to log
 }
 
-// A logEntry is one packet's arrival.
+// A logEntry is the arrival of one packet.
 type logEntry struct {
-	startPS int64  // start of its service
+	startPS int64  // when its service starts
 	before  int64  // wire bytes that arrived before it
 	entry   uint32 // its ACK, an index of Kernel.acks
-	block   uint32 // of Result.Here
+	block   uint32 // index of Result.Observed
 }
 
-// maxShallowPS bounds the waits that are summed without care for overflow.
+// maxShallowPS bounds the waits that are summed without a check for overflow.
 const maxShallowPS = 1 << 31
 
 func (t *target) reset(c *Case, p *Params) {
@@ -67,15 +66,15 @@ func (t *target) reset(c *Case, p *Params) {
 		red:       redMark{c.MarkBytes, c.MaxMarkBytes, p.DCQCN.MaxMarking},
 		draws:     draws,
 	}
-	if p.Transport != DCTCP {
-		t.markBytes = math.MaxInt64 // deep marks nothing
+	if !p.Transport.spec().embedded {
+		t.markBytes = unreachable // Kernel.advanceService decides marks
 	}
 	t.markPS = t.least(t.markBytes)
 	t.shallowPS = min(t.markPS, t.least(0))
 }
 
-// least is a lower bound of the time to send that many bytes, in packets of any sizes, cut to
-// maxShallowPS. Rounding to ps takes at most half a ps from a packet.
+// least returns a lower bound of the time to send that many bytes in packets of any size, limited to
+// maxShallowPS. Rounding to ps shortens a packet by at most half a ps.
 func (t *target) least(bytes int64) int64 {
 	if hi, _ := bits.Mul64(uint64(max(bytes, 0)), uint64(t.wire)); hi != 0 {
 		return maxShallowPS
@@ -83,16 +82,15 @@ func (t *target) least(bytes int64) int64 {
 	return max(-1, min(maxShallowPS, t.wire.ps(bytes)-bytes/(t.header+1)-2))
 }
 
-// deep decides what the packet that has just arrived changes: marks, and the deepest queue. Marks are
-// recorded in here, if there is anything.
-func (t *target) deep(acks []ack, observed []Block, now int64) {
+// onDeepQueue decides what the packet that has just arrived changes: marks of packets ahead of it, and the
+// maximum queue. It sets the marks in acks and, if it is not empty, in observed.
+func (t *target) onDeepQueue(acks []ack, observed []Block, now int64) {
 	w := t.waiting
 	for w != t.arrived && t.log[w&t.logMask].startPS <= now {
 		w++
 	}
 	t.waiting = w
-	// The packet before the first that waits is in service: an idle target starts at once, so there
-	// is one.
+	// The packet before the first waiting one is in service. It exists: an idle target starts service at once.
 	if queue := t.bytes - t.log[(w-1)&t.logMask].before; queue > t.maxBytes {
 		t.maxBytes = queue
 		t.maxAtPS = now
@@ -116,9 +114,16 @@ func (t *target) deep(acks []ack, observed []Block, now int64) {
 	t.waitPS %= psPerNS
 }
 
-// makeRoom drops the packets that do not wait any more from the log, or doubles it. The last one that
-// does not stays: it may be in service.
-func (t *target) makeRoom(now int64) {
+// append logs an arrival.
+func (t *target) append(e logEntry, wireBytes int64) {
+	t.log[t.arrived&t.logMask] = e
+	t.arrived++
+	t.bytes += wireBytes
+}
+
+// trimLog drops packets that no longer wait from the log, or doubles the log. It keeps the last packet that does
+// not wait, which may be in service.
+func (t *target) trimLog(now int64) {
 	for t.waiting != t.arrived && t.log[t.waiting&t.logMask].startPS <= now {
 		t.waiting++
 	}
@@ -133,7 +138,7 @@ func (t *target) makeRoom(now int64) {
 	t.full = t.waiting + t.logMask
 }
 
-// count reports the case's counters.
+// count writes the case's counters.
 func (t *target) count(r *Result, firstNS int64) {
 	r.PacketsSent = int64(t.arrived)
 	r.PacketsMarked = t.marked

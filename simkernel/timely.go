@@ -2,19 +2,51 @@ package simkernel
 
 import "fmt"
 
+// TIMELY is TIMELY (Mittal et al., SIGCOMM'15) as in the paper's ns-3. Packets and ACKs carry a time
+// stamp of 8 bytes.
+const TIMELY Transport = 2
+
+var timelySpec = transportSpec{
+	name: "timely", version: 1, headerBytes: 8,
+	defaults:  func(p *Params) { p.TIMELY = DefaultTIMELY() },
+	constants: func(p *Params) any { return &p.TIMELY },
+	keys: func(p *Params) []Key {
+		c := &p.TIMELY
+		return []Key{
+			{Name: "smoothing", Unit: Number, Float: &c.Smoothing, Max: 1},
+			{Name: "decrease", Unit: Number, Float: &c.Decrease, Max: 1},
+			{Name: "low", Unit: Nanoseconds, Int: &c.LowNS, Max: maxTimeNS},
+			{Name: "high", Unit: Nanoseconds, Int: &c.HighNS, Max: maxTimeNS},
+			{Name: "min_rtt", Unit: Nanoseconds, Int: &c.MinRTTNS, Min: 1, Max: maxTimeNS},
+			{Name: "additive_increase", Unit: BitsPerSec, Float: &c.AdditiveBps, Max: maxBps},
+			{Name: "hyper_increase", Unit: BitsPerSec, Float: &c.HyperBps, Max: maxBps},
+			{Name: "hyper_after", Unit: Count, Int: &c.HyperAfter, Max: maxCount},
+		}
+	},
+	check: func(p *Params) error {
+		if c := &p.TIMELY; c.HighNS < c.LowNS {
+			return fmt.Errorf("timely thresholds are %d and %d ns, must be in ascending order", c.LowNS, c.HighNS)
+		}
+		return nil
+	},
+	newSender: func() sender { return &timely{} },
+	steadyRTT: func(p *Params, rttPS int64) bool { return rttPS <= p.TIMELY.HighNS*psPerNS },
+	traits:    traits{delayBased: true, hint: hintFirstWait},
+}
+
 // TIMELYParams are the constants of TIMELY.
 type TIMELYParams struct {
-	Smoothing   float64 // α: weight of the newest difference of RTTs (Mittal et al., SIGCOMM'15, §4.3)
+	Smoothing   float64 // α: weight of the newest RTT difference (Mittal et al., SIGCOMM'15, §4.3)
 	Decrease    float64 // β: how strongly the rate is cut
 	LowNS       int64   // Tlow: an RTT below always raises the rate
-	HighNS      int64   // Thigh: one above always cuts it
-	MinRTTNS    int64   // what differences of RTTs are divided by
+	HighNS      int64   // Thigh: an RTT above always cuts it
+	MinRTTNS    int64   // divisor of RTT differences
 	AdditiveBps float64 // δ
-	HyperBps    float64 // in δ's place after HyperAfter increases in a row
+	HyperBps    float64 // replaces δ after HyperAfter increases in a row
 	HyperAfter  int64   // (§4.3.2: hyperactive increase)
 }
 
-// DefaultTIMELY are the constants of the paper's TIMELY runs in ns-3, with hosts of 10 Gbps.
+// DefaultTIMELY returns the constants of the paper's TIMELY runs in ns-3, with hosts of 10 Gbps.
 func DefaultTIMELY() TIMELYParams {
 	return TIMELYParams{
 		Smoothing: 0.875, Decrease: 0.8, LowNS: 50_000, HighNS: 500_000, MinRTTNS: 20_000,
@@ -22,30 +54,11 @@ func DefaultTIMELY() TIMELYParams {
 	}
 }
 
-func (c *TIMELYParams) validate() error {
-	switch {
-	case !(c.Smoothing >= 0 && c.Smoothing <= 1):
-		return fmt.Errorf("timely smoothing is %v, must be 0 to 1", c.Smoothing)
-	case !(c.Decrease >= 0 && c.Decrease <= 1):
-		return fmt.Errorf("timely decrease is %v, must be 0 to 1", c.Decrease)
-	case c.LowNS < 0 || c.HighNS < c.LowNS || c.HighNS > 1e12:
-		return fmt.Errorf("timely thresholds are %d and %d ns, must be 0 to 1,000 s and in order", c.LowNS, c.HighNS)
-	case c.MinRTTNS < 1 || c.MinRTTNS > 1e12:
-		return fmt.Errorf("timely min_rtt is %d ns, must be 1 ns to 1,000 s", c.MinRTTNS)
-	case !(c.AdditiveBps >= 0 && c.AdditiveBps <= 1e15), !(c.HyperBps >= 0 && c.HyperBps <= 1e15):
-		return fmt.Errorf("timely increases are %v and %v bps, must be 0 to 1e15", c.AdditiveBps, c.HyperBps)
-	case c.HyperAfter < 0 || c.HyperAfter > 1e9:
-		return fmt.Errorf("timely hyper_after is %d, must be 0 to 1e9", c.HyperAfter)
-	}
-	return nil
-}
-
-// timely is the sender of one flow: TIMELY (Mittal et al., SIGCOMM'15, algorithm 1 and §4.3) as the
-// paper's ns-3 has it: one update a window, by the RTT of the packet whose ACK ends it. The first
-// window only notes its RTT.
+// timely is the sender of one flow: TIMELY (Mittal et al., SIGCOMM'15, algorithm 1 and §4.3) as in the paper's
+// ns-3: one update per window, by the RTT of the packet whose ACK ends it. The first window only records its RTT.
 type timely struct {
 	rateBps, lineBps float64
-	noted            int64 // snd_nxt at the last update; an ACK beyond it makes the next
+	windowEnd        int64 // snd_nxt at the last update; an ACK beyond it causes the next
 	lastPS           int64 // RTT at the last update
 	diffPS           float64
 	increases        int64 // in a row
@@ -61,13 +74,13 @@ func (d *timely) nextTick() int64 { return never }
 
 func (d *timely) rate() (rateBps, lineBps float64) { return d.rateBps, d.lineBps }
 
-func (d *timely) hear(p *Params, h *heard) (rateChanged bool) {
-	if h.ackedBytes <= d.noted {
+func (d *timely) onAck(p *Params, h *ackInfo) (rateChanged bool) {
+	if h.ackedBytes <= d.windowEnd {
 		return false
 	}
-	first := d.noted == 0
+	first := d.windowEnd == 0
 	before, lastPS := d.rateBps, d.lastPS
-	d.noted, d.lastPS = h.sentBytes, h.rttPS
+	d.windowEnd, d.lastPS = h.sentBytes, h.rttPS
 	if first {
 		return false
 	}

@@ -1,11 +1,11 @@
 package simkernel
 
-// A tournament is a binary tree over keys whose every node is the least key below it. Changing a key
-// takes one load and one minimum per level, and no branch that a processor could guess wrong.
+// A tournament is a binary tree over keys in which every node has the least key below it. A change of a key
+// takes one load and one minimum per level, and no branch that is hard to predict.
 type tournament struct {
-	nodes  []int64 // nodes[1] is the root, the children of i are 2i and 2i+1, the second half are leaves
+	nodes  []int64 // nodes[1] is the root, the children of i are 2i and 2i+1, the second half are the leaves
 	leaves int32
-	leafOf []int32 // by source row; 0 if the source has none
+	leafOf []int32 // by source row; 0 if the source has no leaf
 	vacant []int32 // leaves without a key
 }
 
@@ -31,7 +31,7 @@ func (t *tournament) vacate(from int32) {
 	}
 }
 
-// size is the number of keys.
+// size returns the number of keys.
 func (t *tournament) size() int { return int(t.leaves) - len(t.vacant) }
 
 // join gives a source a leaf and a key.
@@ -44,7 +44,7 @@ func (t *tournament) join(row int32, key int64) {
 	t.set(row, key)
 }
 
-// leave takes a source's leaf and key away.
+// leave removes a source's leaf and key.
 func (t *tournament) leave(row int32) {
 	t.set(row, noKey)
 	t.vacant = append(t.vacant, t.leafOf[row])
@@ -61,7 +61,7 @@ func (t *tournament) set(row int32, key int64) {
 	nodes[1] = key
 }
 
-// grow doubles the leaves, all of which are taken.
+// grow doubles the number of leaves, all of which are in use.
 func (t *tournament) grow() {
 	old := t.leaves
 	t.leaves *= 2
@@ -76,7 +76,7 @@ func (t *tournament) grow() {
 	t.rebuild()
 }
 
-// rebuild restores all inner nodes from the leaves.
+// rebuild recomputes the inner nodes from the leaves.
 func (t *tournament) rebuild() {
 	for i := t.leaves - 1; i > 0; i-- {
 		t.nodes[i] = min(t.nodes[2*i], t.nodes[2*i+1])

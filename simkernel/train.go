@@ -1,20 +1,21 @@
 package simkernel
 
-// train sends all the packets at once that the source's only flow sends back to back while the
-// source is alone on an idle target, the first of which reaches the target now: up to the last
-// packet of the flow, or the start of the next one. It answers when the last of them does, or not
-// ok, if there is no train.
+// train sends a packet train in one step: the packets that the source's only flow sends back to back while no
+// other source is active and the target is idle. The first one arrives at the target now. The train ends before the
+// flow's last packet and before the next flow start. train returns when the train's last packet arrives;
+// ok is false if there is no train.
 //
-// In a train every packet leaves fullPS after the one before, finds the target idle, and is
-// acknowledged after the same time. So if the packets on their way are of that sort already, and the
-// window does not bind at line rate, all that happens besides is the end of a window once in as many
-// packets as there are in a round trip. Nothing is marked, and the rate stays at line rate.
+// In a train every packet leaves fullPS after the previous one, finds the target idle, and is acknowledged
+// after the same time. If the packets in flight have the same spacing and the window does not bind at line
+// rate, the only further event is the end of a window once per round trip. Nothing is marked, and the
+// rate stays at line rate.
 func (k *Kernel) train(s *source, now int64) (last int64, ok bool) {
 	t := &k.target
 	f := &k.flows[s.planned]
 	payload := k.params.PayloadBytes
 	full := payload + k.params.HeaderBytes
-	if k.params.Transport != DCTCP || f.dctcp.rateBps != f.dctcp.lineBps || t.freePS > now || t.wire > s.wire || len(k.c.Feedback) > 0 {
+	if !k.traits.embedded || f.dctcp.rateBps != f.dctcp.lineBps || t.freePS > now || t.wire > s.wire ||
+		len(k.c.Feedback) > 0 {
 		return 0, false
 	}
 	if s.feeder >= 0 && k.feeders[s.feeder].wire > s.wire {
@@ -27,53 +28,22 @@ func (k *Kernel) train(s *source, now int64) (last int64, ok bool) {
 	if packets < trainLeast {
 		return 0, false
 	}
-	// The ACK of the train's first packet, and the packets sent before an ACK is back.
+	// The ACK of the train's first packet, and the number of packets sent before an ACK is back.
 	backPS := now + servicePS + f.ackPS
 	trip := (backPS - (now - s.delayPS - fullPS) + fullPS - 1) / fullPS
 	out := int64(f.head - f.tail)
-	if out == 0 || trip > int64(f.mask)+1 || trip > f.most {
+	if out == 0 || trip > int64(f.mask)+1 || trip > f.windowPackets {
 		return 0, false
 	}
-	// The packet whose ACK ends the window, counted from the train's first, which is it if none on its
-	// way is.
-	noted := int64(0)
-	for i := int64(1); i <= out; i++ {
-		a := k.acks[f.base+(f.head-uint32(i))&f.mask]
-		if a.at != backPS-i*fullPS || a.flags&ackMarked != 0 {
-			return 0, false
-		}
-		if a.flags&ackNoted != 0 {
-			noted = -i
-		}
-	}
-
-	// The ACKs that are back when the last packet of the train is sent.
-	sent := k.sent(f)
-	for noted+trip < packets {
-		f.dctcp.onACK(&k.params, sent+(noted+1)*payload, sent+(noted+trip)*payload, false)
-		noted += trip
-	}
-	out = min(trip, out+packets)
-	for i := packets - out; i < packets; i++ {
-		flags := int64(0)
-		if i == noted {
-			flags = ackNoted
-		}
-		k.acks[f.base+(f.head+uint32(i))&f.mask] = ack{backPS + i*fullPS, flags}
+	if !k.trainAcks(f, packets, trip, backPS, fullPS) {
+		return 0, false
 	}
 	k.skip(f, uint32(packets))
-	f.tail = f.head - uint32(out)
+	f.tail = f.head - uint32(min(trip, out+packets))
 	f.left -= packets * payload
-	f.noting = 0
-
-	t.arrived += uint64(packets)
-	t.waiting = t.arrived
-	t.full = t.waiting + t.logMask
-	t.bytes += packets * full
-	t.busyPS += packets * servicePS
+	f.endsWindow = 0
 	last = now + (packets-1)*fullPS
-	t.freePS = last + servicePS
-	t.log[(t.arrived-1)&t.logMask] = logEntry{startPS: last, before: t.bytes - full}
+	k.passTrain(packets, full, servicePS, last)
 	f.alonePS = t.freePS
 	s.freePS = last - s.delayPS
 	f.readyPS = s.freePS
@@ -84,18 +54,62 @@ func (k *Kernel) train(s *source, now int64) (last int64, ok bool) {
 	return last, true
 }
 
-// skip goes past packets of the flow that waited for nothing.
+// trainAcks processes the ACKs of a train, the first of which is back at backPS, trip packet times after it was
+// sent: those that are back when the train's last packet is sent, and the ring of the others. It returns false, and
+// changes nothing, if the packets in flight are not spaced like the train.
+func (k *Kernel) trainAcks(f *flow, packets, trip, backPS, fullPS int64) bool {
+	out := int64(f.head - f.tail)
+	// The packet whose ACK ends the window, relative to the train's first packet, which it is if no packet in
+	// flight does.
+	windowEnd := int64(0)
+	for i := int64(1); i <= out; i++ {
+		a := k.acks[f.base+(f.head-uint32(i))&f.mask]
+		if a.at != backPS-i*fullPS || a.flags&ackMarked != 0 {
+			return false
+		}
+		if a.flags&ackEndsWindow != 0 {
+			windowEnd = -i
+		}
+	}
+	payload, sent := k.params.PayloadBytes, k.sent(f)
+	for windowEnd+trip < packets {
+		f.dctcp.update(&k.params, sent+(windowEnd+1)*payload, sent+(windowEnd+trip)*payload, false)
+		windowEnd += trip
+	}
+	for i := packets - min(trip, out+packets); i < packets; i++ {
+		flags := int64(0)
+		if i == windowEnd {
+			flags = ackEndsWindow
+		}
+		k.acks[f.base+(f.head+uint32(i))&f.mask] = ack{backPS + i*fullPS, flags}
+	}
+	return true
+}
+
+// passTrain passes a train through the idle target; its last packet arrives at lastPS.
+func (k *Kernel) passTrain(packets, wireBytes, servicePS, lastPS int64) {
+	t := &k.target
+	t.arrived += uint64(packets)
+	t.waiting = t.arrived
+	t.full = t.waiting + t.logMask
+	t.bytes += packets * wireBytes
+	t.busyPS += packets * servicePS
+	t.freePS = lastPS + servicePS
+	t.log[(t.arrived-1)&t.logMask] = logEntry{startPS: lastPS, before: t.bytes - wireBytes}
+}
+
+// skip advances the flow by packets that did not wait.
 func (k *Kernel) skip(f *flow, packets uint32) {
 	f.head += packets
-	if !k.blocks || f.head < f.turnAt {
+	if !k.blocks || f.head < f.nextBlockAt {
 		return
 	}
-	k.leave(f, f.turnAt-blockStart(f.turnAt-1))
-	for f.turnAt <= f.head {
+	k.recordBlock(f, f.nextBlockAt-blockStart(f.nextBlockAt-1))
+	for f.nextBlockAt <= f.head {
 		f.block++
-		f.turnAt = blockEnd(f.turnAt)
+		f.nextBlockAt = blockEnd(f.nextBlockAt)
 	}
 }
 
-// trainLeast is the fewest packets worth a train.
+// trainLeast is the shortest train worth the overhead.
 const trainLeast = 8

@@ -1,43 +1,100 @@
 package simkernel
 
-import "fmt"
-
-// A Transport is a congestion control that senders can run. Each has a file of its own, with its
-// sources. All are bound by a rate and by a window, which is the rate's share of the line's times
-// Params.WindowBytes; all start at line rate and get an ACK for every packet.
-type Transport uint8
-
-// The transports.
-const (
-	DCTCP Transport = iota
-	DCQCN
-	TIMELY
-	HPCC
-	Swift
-	transports // their number
+import (
+	"fmt"
+	"math"
+	"slices"
 )
 
-var transportNames = [transports]string{"dctcp", "dcqcn", "timely", "hpcc", "swift"}
+// A Transport is a congestion control algorithm. All senders of a simulation run the same one.
+//
+// Every transport limits a flow by a rate (pacing) and by a window, which is
+// Params.WindowBytes × rate / line rate. Flows start at line rate and receive one ACK per packet.
+//
+// To add a transport: write a file like swift.go, with its constants, its sender and its
+// transportSpec; add its constants to Params and the spec to registry.
+type Transport uint8
 
-// Transports are the names of all.
-func Transports() []string { return append([]string(nil), transportNames[:]...) }
-
-// ParseTransport is the transport of a name.
-func ParseTransport(name string) (Transport, error) {
-	for i, n := range transportNames {
-		if n == name {
-			return Transport(i), nil
-		}
-	}
-	return 0, fmt.Errorf("is %q, must be one of %v", name, transportNames)
+// registry has the spec of every transport. Scenario files name a transport by transportSpec.name;
+// Params are stored by that name too, so the numbers may change.
+var registry = [...]*transportSpec{
+	DCTCP:  &dctcpSpec,
+	DCQCN:  &dcqcnSpec,
+	TIMELY: &timelySpec,
+	HPCC:   &hpccSpec,
+	Swift:  &swiftSpec,
 }
 
-// String is the transport's name.
+const transports = Transport(len(registry))
+
+// A transportSpec is all that the simulators and the scenario reader know of one transport.
+type transportSpec struct {
+	name        string
+	version     uint64 // raised whenever the transport computes different results from equal input
+	headerBytes int64  // added to the header of every packet and to every ACK: time stamps, telemetry
+
+	defaults  func(p *Params)                // sets the transport's own constants
+	constants func(p *Params) any            // pointer to its struct in Params; nil: Params' own fields
+	keys      func(p *Params) []Key          // its constants as keys of a scenario file
+	check     func(p *Params) error          // relations between constants, beyond the ranges of keys; may be nil
+	newSender func() sender                  // one per flow
+	markBytes func(p *Params) (lo, hi int64) // marking thresholds in bytes per Gbps; nil: switches do not mark
+
+	// steadyRTT reports whether a constant round-trip time of rttPS, without marks, leaves the rate at
+	// line rate. May be nil: it always does.
+	steadyRTT func(p *Params, rttPS int64) bool
+
+	traits
+}
+
+// traits are what the simulators do for a transport besides calling its sender.
+type traits struct {
+	// embedded: the sender is the dctcp struct inside flow and netSender. Only DCTCP: it is the default
+	// and the fast paths of Kernel (cruise, train, runRounds) rely on its rules.
+	embedded bool
+	// randomMarks: switches mark at random between two thresholds (redMark) instead of at one, and ACKs
+	// wait in the same FIFO as data there, instead of one with priority.
+	randomMarks bool
+	// telemetry: switches write their state into every packet, for ackInfo.links.
+	telemetry bool
+	// delayBased: the sender uses only round-trip times, which the link kernel knows when the packet
+	// reaches the target, and no property of the packet that is decided later.
+	delayBased bool
+	// ignoresWindowEnds: the sender changes nothing at the first ACK beyond the snd_nxt noted last.
+	ignoresWindowEnds bool
+	// usesHops: the sender depends on the number of links of its path.
+	usesHops bool
+	// hint selects the content of Block.Hint.
+	hint hintKind
+}
+
+// spec returns the transport's registration, which Params.Validate has checked to exist.
+func (t Transport) spec() *transportSpec { return registry[t] }
+
+// Transports returns the names of all transports.
+func Transports() []string {
+	names := make([]string, transports)
+	for i, s := range registry {
+		names[i] = s.name
+	}
+	return names
+}
+
+// ParseTransport returns the transport with the given name.
+func ParseTransport(name string) (Transport, error) {
+	i := slices.IndexFunc(registry[:], func(s *transportSpec) bool { return s.name == name })
+	if i < 0 {
+		return 0, fmt.Errorf("is %q, must be one of %v", name, Transports())
+	}
+	return Transport(i), nil
+}
+
+// String returns the transport's name.
 func (t Transport) String() string {
 	if t >= transports {
 		return fmt.Sprintf("transport %d", uint8(t))
 	}
-	return transportNames[t]
+	return registry[t].name
 }
 
 // MarshalText writes the name.
@@ -49,62 +106,138 @@ func (t *Transport) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// A sender is the transport of one flow. A simulator calls start once, and then hear for every ACK
-// of the flow in order until the flow has sent its last byte (later ACKs change nothing that
-// matters). A transport with timers has tick called with every moment before its rate is asked for
-// at that moment: just before hear, and when a packet is sent. How often it is called in between
-// changes nothing. hear and tick answer whether the rate has changed.
+// RandomMarks reports whether results depend on Params.Seed, Case.MarkKey, Case.FlowKey and
+// Case.MaxMarkBytes.
+func (t Transport) RandomMarks() bool { return t.spec().randomMarks }
+
+// UsesHops reports whether results depend on Case.Hops.
+func (t Transport) UsesHops() bool { return t.spec().usesHops }
+
+// A sender is the congestion control of one flow. A simulator calls start once, and then onAck for
+// every ACK of the flow, in order, until the flow has sent its last byte; later ACKs have no effect.
 //
-// The window holds from the ACK or the sending at which it was worked out to the next: a timer
-// neither opens nor closes it in between, as a NIC looks at a flow only then.
+// If the transport has timers, the simulator calls tick(now) before it uses the rate at a time now:
+// just before onAck, and when a packet is sent. Additional calls in between change nothing. onAck and
+// tick report whether the rate changed.
+//
+// The window is computed at an ACK or when a packet is sent and is valid until the next such event: a
+// timer between them neither opens nor closes it, because a NIC looks at a flow only then.
 type sender interface {
-	start(p *Params, lineBps float64, hops int) // hops: links of the path
-	hear(p *Params, h *heard) (rateChanged bool)
+	start(p *Params, lineBps float64, hops int) // hops: number of links of the path
+	onAck(p *Params, h *ackInfo) (rateChanged bool)
 	tick(p *Params, nowPS int64) (rateChanged bool)
-	// nextTick is a moment before which tick does nothing, and before which hear changes nothing unless
-	// the ACK is marked or the first beyond the snd_nxt at the last such ACK.
+	// nextTick returns a time before which tick does nothing, and before which onAck changes nothing
+	// unless the ACK is marked or the first beyond the snd_nxt at the last such ACK.
 	nextTick() int64
 	rate() (rateBps, lineBps float64)
 }
 
-// heard is what one ACK tells.
-type heard struct {
+// ackInfo describes one ACK to a sender.
+type ackInfo struct {
 	nowPS      int64
 	rttPS      int64 // since the packet was sent
 	ackedBytes int64 // payload acknowledged so far, this ACK included
 	sentBytes  int64 // payload sent so far (snd_nxt)
 	marked     bool
 
-	// HPCC: what the links that tell wrote into the packet, their bandwidths, and the share of the
-	// line's rate that links elsewhere do not let the flow have, as far as it is known.
-	links    []telemetry
-	bps      []float64
+	// With telemetry: what each link that writes telemetry wrote into the packet, and its bandwidth.
+	links []telemetry
+	bps   []float64
+	// The share of the line rate that the path's other links deny the flow, from Block.Hint; 0 in a
+	// whole network, where all links are in links.
 	feedback float64
 }
 
-// never is later than any time a sender is told.
+// never is later than any simulated time.
 const never = unbounded
 
-// newSender makes a sender of the transport; start puts it to work.
-func newSender(t Transport) sender {
-	switch t {
-	case DCQCN:
-		return &dcqcn{}
-	case TIMELY:
-		return &timely{}
-	case HPCC:
-		return &hpcc{}
-	case Swift:
-		return &swift{}
-	default:
-		return &dctcp{}
-	}
-}
+// newSender returns a sender of the transport, to be started.
+func newSender(t Transport) sender { return t.spec().newSender() }
 
-// windowAt is how much payload may be in flight at a rate.
+// windowAt returns how much payload may be in flight at a rate.
 func (p *Params) windowAt(rateBps, lineBps float64) int64 {
 	return max(1, int64(float64(p.WindowBytes)*rateBps/lineBps))
 }
 
-// floorBps is the rate that a flow of that line rate is never cut below.
+// floorBps returns the rate that a flow with the given line rate is never cut below.
 func (p *Params) floorBps(lineBps float64) float64 { return min(p.MinRateBps, lineBps) }
+
+// A Key is one constant of a transport, as a scenario file sets it. Exactly one of Int and Float points
+// to the field of the Params that Params.Keys was called on.
+type Key struct {
+	Name     string
+	Unit     Unit
+	Int      *int64
+	Float    *float64
+	Min, Max float64
+	// Positive excludes 0 where Min is 0.
+	Positive bool
+}
+
+// A Unit is the dimension of a Key's value.
+type Unit uint8
+
+// The units. Values are in the base unit.
+const (
+	Bytes       Unit = iota // bytes
+	Nanoseconds             // ns
+	BitsPerSec              // bit/s
+	Number                  // a number
+	Share                   // a number that may also be written in percent
+	Count                   // a whole number
+	Packets                 // a number of packets
+)
+
+// unitNames follow a range in error texts.
+var unitNames = [...]string{Bytes: " bytes", Nanoseconds: " ns", BitsPerSec: " bps", Packets: " packets", Count: ""}
+
+// Range describes the allowed values.
+func (k *Key) Range() string {
+	unit := unitNames[k.Unit]
+	if k.Positive {
+		return fmt.Sprintf("above %v and at most %v%s", k.Min, k.Max, unit)
+	}
+	return fmt.Sprintf("%v to %v%s", k.Min, k.Max, unit)
+}
+
+// Contains reports whether v is an allowed value.
+func (k *Key) Contains(v float64) bool {
+	return v >= k.Min && v <= k.Max && !(k.Positive && v <= k.Min)
+}
+
+// validate checks the present value.
+func (k *Key) validate() error {
+	var v float64
+	if k.Int != nil {
+		v = float64(*k.Int)
+	} else {
+		v = *k.Float
+	}
+	if !k.Contains(v) {
+		return fmt.Errorf("%s is %v, must be %s", k.Name, v, k.Range())
+	}
+	return nil
+}
+
+const (
+	maxTimeNS = 1e12 // 1,000 s
+	maxBps    = 1e15
+	maxCount  = 1e9
+	maxMark   = 1 << 30 // bytes per Gbps
+)
+
+// Keys returns the constants that scenario files can set: those that all transports share, and those of
+// p's transport. They point into p.
+func (p *Params) Keys() []Key { return append(p.sharedKeys(), p.Transport.spec().keys(p)...) }
+
+// Constants returns the struct within p that holds the constants of p's transport alone, or nil if
+// these are fields of Params itself.
+func (p *Params) Constants() any {
+	if of := p.Transport.spec().constants; of != nil {
+		return of(p)
+	}
+	return nil
+}
+
+// unreachable is a marking threshold that no queue reaches.
+const unreachable = math.MaxInt64

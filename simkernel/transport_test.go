@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -45,7 +46,7 @@ func TestTransportsLoneFlow(t *testing.T) {
 	}
 }
 
-// Whatever a sender hears, its rate stays between the floor and the line; and it does not matter how
+// For any ACKs, a sender's rate stays between the minimum and line rate; and it does not matter how
 // often its timers are looked at.
 func TestTransportsKeepTheirBounds(t *testing.T) {
 	for kind := range transports {
@@ -58,7 +59,7 @@ func TestTransportsKeepTheirBounds(t *testing.T) {
 			s, often := newSender(kind), newSender(kind)
 			s.start(&p, lineBps, 4)
 			often.start(&p, lineBps, 4)
-			h := heard{sentBytes: 18_000, links: make([]telemetry, 1), bps: []float64{10e9}}
+			h := ackInfo{sentBytes: 18_000, links: make([]telemetry, 1), bps: []float64{10e9}}
 			for range 300 {
 				was := h.nowPS
 				h.nowPS += rng.Int64N(pick[int64](rng, 1, 1e6, 1e9, 1e12))
@@ -74,7 +75,7 @@ func TestTransportsKeepTheirBounds(t *testing.T) {
 				}
 				for _, x := range []sender{s, often} {
 					x.tick(&p, h.nowPS)
-					x.hear(&p, &h)
+					x.onAck(&p, &h)
 				}
 				rate, line := s.rate()
 				if !(rate >= p.floorBps(lineBps) && rate <= lineBps) || line != lineBps {
@@ -92,7 +93,7 @@ func TestTransportsKeepTheirBounds(t *testing.T) {
 	}
 }
 
-// A case has one answer, whatever its kernel simulated before.
+// The result of a case does not depend on what its kernel simulated before.
 func TestTransportsAnswerTheSameAgain(t *testing.T) {
 	for kind := range transports {
 		p := ParamsOf(kind)
@@ -125,7 +126,7 @@ func TestDCQCNSleeps(t *testing.T) {
 	p := ParamsOf(DCQCN)
 	var d dcqcn
 	d.start(&p, 10e9, 4)
-	d.hear(&p, &heard{marked: true})
+	d.onAck(&p, &ackInfo{marked: true})
 	d.tick(&p, 24*3600*1e12)
 	if d.rateBps != 10e9 || d.alpha != 0 || d.nextTick() > 24*3600*1e12+60e6 {
 		t.Errorf("rate %v, alpha %v, next tick %d", d.rateBps, d.alpha, d.nextTick())
@@ -149,8 +150,8 @@ func TestRedMarksTheShareItSays(t *testing.T) {
 }
 
 // What the papers show. HPCC keeps links nearly full and queues nearly empty (figures 9 and 11);
-// Swift holds the delay at its target (figure 15), whatever the number of flows, as long as the least
-// rate lets it; DCTCP's queue stands at its marking threshold.
+// Swift keeps the delay at its target (figure 15), whatever the number of flows, as long as the least
+// rate lets it; DCTCP's queue stays at its marking threshold.
 func TestTransportsBehave(t *testing.T) {
 	type seen struct{ waitNS, busy float64 }
 	run := func(kind Transport, flows int) seen {
@@ -170,7 +171,8 @@ func TestTransportsBehave(t *testing.T) {
 	}
 	for _, flows := range []int{2, 4, 8} {
 		if s := run(HPCC, flows); s.waitNS > 1500 || s.busy < 0.94 || s.busy > 0.97 {
-			t.Errorf("hpcc, %d flows: mean wait %.0f ns, link busy %.3f; want nearly none, and 0.95", flows, s.waitNS, s.busy)
+			t.Errorf("hpcc, %d flows: mean wait %.0f ns, link busy %.3f; want nearly none, and 0.95", flows, s.waitNS,
+				s.busy)
 		}
 	}
 	for _, flows := range []int{4, 8} {
@@ -179,7 +181,8 @@ func TestTransportsBehave(t *testing.T) {
 		delayNS := s.waitNS + 2*4000 + 2*838
 		window := delayNS / 838 / float64(flows) // packets: the link is full
 		if e := delayNS*psPerNS/p.Swift.targetPS(window, 4) - 1; math.Abs(e) > 0.12 || s.busy < 0.99 {
-			t.Errorf("swift, %d flows: delay %.0f ns, %+.0f%% off its target, link busy %.3f", flows, delayNS, 100*e, s.busy)
+			t.Errorf("swift, %d flows: delay %.0f ns, %+.0f%% off its target, link busy %.3f", flows, delayNS, 100*e,
+				s.busy)
 		}
 		const thresholdNS = 24_000
 		if s := run(DCTCP, flows); s.waitNS < 0.8*thresholdNS || s.waitNS > 1.1*thresholdNS || s.busy < 0.99 {
@@ -231,5 +234,67 @@ func randomConstants(rng *rand.Rand, p *Params) {
 		c.AdditiveBps, c.HyperBps = pick(rng, 0, 10e6, 1e9), pick(rng, 0, 50e6, 3e9)
 		c.HyperAfter = pick[int64](rng, 0, 1, 5)
 		c.Smoothing, c.Decrease = pick(rng, 0.875, 1, 0.1), pick(rng, 0.8, 1, 0.1)
+	}
+}
+
+// Every transport is registered under its number, its defaults are valid, its keys are named once, and a
+// value outside a key's range is refused with the key's name.
+func TestRegistry(t *testing.T) {
+	for kind := range transports {
+		p := ParamsOf(kind)
+		if err := p.Validate(); err != nil {
+			t.Errorf("%v: %v", kind, err)
+		}
+		if back, err := ParseTransport(kind.String()); back != kind || err != nil {
+			t.Errorf("%v is parsed as %v, %v", kind, back, err)
+		}
+		seen := map[string]bool{}
+		for _, k := range p.Keys() {
+			if seen[k.Name] || (k.Int == nil) == (k.Float == nil) {
+				t.Errorf("%v: key %+v", kind, k)
+			}
+			seen[k.Name] = true
+			for _, v := range []float64{k.Min - 1, k.Max * 2} {
+				bad := ParamsOf(kind)
+				for _, b := range bad.Keys() {
+					if b.Name == k.Name && b.Int != nil {
+						*b.Int = int64(v)
+					} else if b.Name == k.Name {
+						*b.Float = v
+					}
+				}
+				if err := bad.Validate(); err == nil || !strings.Contains(err.Error(), k.Name+" is") {
+					t.Errorf("%v: %s = %v: error %v", kind, k.Name, v, err)
+				}
+			}
+		}
+	}
+	if err := (&Params{Transport: transports}).Validate(); err == nil {
+		t.Error("an unknown transport is accepted")
+	}
+}
+
+// Results of different versions, transports or constants are kept apart; the seed matters only where
+// marks are random.
+func TestIdentity(t *testing.T) {
+	identity := func(p Params) string {
+		b, err := p.AppendIdentity(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	seen := map[string]bool{}
+	for kind := range transports {
+		p := ParamsOf(kind)
+		id := identity(p)
+		if p.Seed = 7; (identity(p) != id) != (kind == DCQCN) {
+			t.Errorf("%v: the seed changes the identity: %v", kind, identity(p) != id)
+		}
+		p.WindowBytes++
+		if seen[id] || identity(p) == id {
+			t.Errorf("%v: %q is ambiguous", kind, id)
+		}
+		seen[id] = true
 	}
 }

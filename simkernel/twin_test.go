@@ -38,7 +38,8 @@ func (h *slowEvents) Pop() any {
 }
 func (h slowEvents) Less(i, j int) bool {
 	a, b := h[i], h[j]
-	return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.kind, b.kind), cmp.Compare(a.source, b.source), cmp.Compare(a.seq, b.seq)) < 0
+	return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.kind, b.kind), cmp.Compare(a.source, b.source),
+		cmp.Compare(a.seq, b.seq)) < 0
 }
 
 type slowPacket struct {
@@ -49,7 +50,7 @@ type slowPacket struct {
 	sentAt        int64
 	acked         int64 // when its ACK is at the host, but for earlier ones
 	marked, fed   bool
-	deviation     int64 // of its wait elsewhere from its block's mean
+	deviation     int64 // of its wait at other hops from its block's mean
 	links         []telemetry
 	bps           []float64
 	feedback      float64
@@ -98,11 +99,12 @@ func (t *linkTwin) at(at int64, kind slowKind, source int, packet *slowPacket, f
 	heap.Push(&t.events, slowEvent{at, kind, source, t.seq, packet, flow})
 }
 
-// runLinkTwin answers the case, slowly.
+// runLinkTwin simulates the case, slowly.
 func runLinkTwin(p Params, c *Case) *linkTwin {
 	n, hosts := len(c.StartNS), len(c.SourceBps)
 	r := &Result{FCTNS: make([]int64, n), IdealNS: make([]int64, n), WaitNS: make([]int64, n), Unfinished: int64(n)}
-	t := &linkTwin{p: p, c: c, r: r, active: make([][]*slowFlow, hosts), served: make([]int, hosts), free: make([]int64, hosts)}
+	t := &linkTwin{p: p, c: c, r: r, active: make([][]*slowFlow, hosts), served: make([]int, hosts),
+		free: make([]int64, hosts)}
 	for i := range t.served {
 		t.served[i] = -1
 	}
@@ -149,12 +151,12 @@ func runLinkTwin(p Params, c *Case) *linkTwin {
 		case slowAck:
 			if e.flow.window <= e.flow.sent-e.flow.acked {
 				e.flow.opened = max(e.flow.opened, e.packet.acked)
-				t.at(max(e.at, e.flow.opened+t.feedback(e.flow).hold()), slowSend, e.source, nil, nil)
+				t.at(max(e.at, e.flow.opened+t.feedback(e.flow).nicWait()), slowSend, e.source, nil, nil)
 			}
 			e.flow.acked += e.packet.payload
 			if e.flow.sent < e.flow.size {
 				e.flow.sender.tick(&t.p, e.at)
-				t.hear(e.flow, e.packet, e.at)
+				t.onAck(e.flow, e.packet, e.at)
 				e.flow.window = t.p.windowAt(e.flow.sender.rate())
 				t.at(e.at, slowSend, e.source, nil, nil)
 			}
@@ -168,7 +170,7 @@ func runLinkTwin(p Params, c *Case) *linkTwin {
 			e.flow.window = t.p.windowAt(e.flow.sender.rate())
 			e.flow.paced, e.flow.opened = e.at, e.at
 			t.active[e.source] = append(t.active[e.source], e.flow)
-			t.at(e.at+t.feedback(e.flow).hold(), slowSend, e.source, nil, nil)
+			t.at(e.at+t.feedback(e.flow).nicWait(), slowSend, e.source, nil, nil)
 		case slowSend:
 			t.send(e.at, e.source)
 		case slowArrive:
@@ -186,18 +188,18 @@ func runLinkTwin(p Params, c *Case) *linkTwin {
 	return t
 }
 
-// hear tells the flow's sender of an ACK.
-func (t *linkTwin) hear(f *slowFlow, pk *slowPacket, now int64) {
-	f.sender.hear(&t.p, &heard{
+// onAck passes an ACK to the flow's sender.
+func (t *linkTwin) onAck(f *slowFlow, pk *slowPacket, now int64) {
+	f.sender.onAck(&t.p, &ackInfo{
 		nowPS: now, rttPS: now - pk.sentAt + pk.deviation, ackedBytes: f.acked, sentBytes: f.sent, marked: pk.marked,
 		links: pk.links, bps: pk.bps, feedback: pk.feedback,
 	})
 	if d, ok := f.sender.(*hpcc); ok {
-		f.uses[pk.n] = d.slowed()
+		f.uses[pk.n] = d.reduction()
 	}
 }
 
-// elsewhere is what the flow's next packet meets elsewhere.
+// feedback returns the feedback of the flow's next packet.
 func (t *linkTwin) feedback(f *slowFlow) *slowFeedback {
 	n := (f.sent + t.p.PayloadBytes - 1) / t.p.PayloadBytes
 	if len(t.c.Feedback) == 0 || f.sent == f.size {
@@ -216,7 +218,7 @@ type slowFeedback struct {
 	marked bool
 }
 
-func (e *slowFeedback) hold() int64 { return int64(e.NICWaitNS) * psPerNS }
+func (e *slowFeedback) nicWait() int64 { return int64(e.NICWaitNS) * psPerNS }
 
 // record sums the flow's packets up in blocks.
 func (f *slowFlow) record(blocks []Block, first bool) {
@@ -235,15 +237,15 @@ func (f *slowFlow) record(blocks []Block, first bool) {
 		if first {
 			blocks[b].Hint = uint16(min(math.MaxUint16, (f.waits[n]/psPerNS+8)/16))
 		}
-		uses, heard := 0.0, 0
+		uses, acked := 0.0, 0
 		for i := n; i < end; i++ {
 			if f.uses[i] >= 0 {
 				uses += f.uses[i]
-				heard++
+				acked++
 			}
 		}
-		if heard > 0 {
-			blocks[b].Hint = uint16(uses/float64(heard)*slowUnit + 0.5)
+		if acked > 0 {
+			blocks[b].Hint = uint16(uses/float64(acked)*shareUnit + 0.5)
 		}
 		blocks[b].WaitNS = int32(min(math.MaxInt32, (sum/psPerNS+int64(end-n)/2)/int64(end-n)))
 		n = end
@@ -295,18 +297,19 @@ func (t *linkTwin) send(now int64, source int) {
 		f := flows[(turn+i)%len(flows)]
 		open := f.window - (f.sent - f.acked)
 		feedback := t.feedback(f)
-		if now < max(f.paced, f.opened)+feedback.hold() || open <= 0 {
+		if now < max(f.paced, f.opened)+feedback.nicWait() || open <= 0 {
 			continue
 		}
 		payload := min(t.p.PayloadBytes, f.size-f.sent) // the window says whether, never how much
-		pk := &slowPacket{flow: f, payload: payload, wire: payload + t.p.HeaderBytes, n: f.sent / t.p.PayloadBytes, marked: feedback.marked, feedback: float64(feedback.Hint) / slowUnit}
+		pk := &slowPacket{flow: f, payload: payload, wire: payload + t.p.HeaderBytes, n: f.sent / t.p.PayloadBytes,
+			marked: feedback.marked, feedback: float64(feedback.Hint) / shareUnit}
 		if t.p.Transport == TIMELY {
 			pk.deviation = (int64(feedback.Hint)*16 - int64(feedback.WaitNS) - int64(feedback.UpstreamNS)) * psPerNS
 			if feedback.Hint == math.MaxUint16 {
 				pk.deviation = 0
 			}
 		}
-		held := now - max(f.paced, f.opened)
+		nicWait := now - max(f.paced, f.opened)
 		wait := int64(feedback.WaitNS) * psPerNS
 		pk.acked = wait
 		leave := now + newWireTime(float64(t.c.SourceBps[source])).ps(pk.wire)
@@ -319,17 +322,18 @@ func (t *linkTwin) send(now int64, source int) {
 		t.free[source] = leave
 		t.served[source] = f.row
 		t.at(leave, slowSend, source, nil, nil)
-		t.at(f.paced+t.feedback(f).hold(), slowSend, source, nil, nil)
+		t.at(f.paced+t.feedback(f).nicWait(), slowSend, source, nil, nil)
 		if f.sent == f.size {
 			t.active[source] = slices.DeleteFunc(flows, func(g *slowFlow) bool { return g == f })
 		}
 		if t.c.Kind == Behind {
-			t.reached[source] = max(t.reached[source], leave+(t.c.SourceDelayNS[source]+int64(feedback.UpstreamNS))*psPerNS)
+			t.reached[source] = max(t.reached[source],
+				leave+(t.c.SourceDelayNS[source]+int64(feedback.UpstreamNS))*psPerNS)
 			t.at(t.reached[source], slowArrive, source, pk, nil)
 		} else if leave <= horizonPS {
 			t.deepest(pk.wire, now)
 			pk.arrived = now
-			f.waits[pk.n] = held
+			f.waits[pk.n] = nicWait
 			t.through(pk, now, leave, 0)
 		}
 		return

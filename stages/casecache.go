@@ -3,7 +3,6 @@ package stages
 import (
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"slices"
 
@@ -37,18 +36,11 @@ const minCachedPackets = 1000
 // what it has simulated. Results of another program than the link kernel (its identity, "" for the
 // kernel) are kept apart.
 func (s *Simulator) UseCache(store CaseStore, program string) error {
-	p := s.params
-	if p.Transport != simkernel.DCQCN {
-		p.Seed = 0 // nobody draws
-	}
-	params, err := json.Marshal(p)
+	head, err := s.params.AppendIdentity(nil)
 	if err != nil {
 		return err
 	}
-	s.caseDigest = caseDigest{store: store, hash: xxh3.New()}
-	s.caseDigest.head = binary.AppendUvarint(nil, simkernel.Version)
-	s.caseDigest.head = append(s.caseDigest.head, params...)
-	s.caseDigest.head = append(s.caseDigest.head, program...)
+	s.caseDigest = caseDigest{store: store, hash: xxh3.New(), head: append(head, program...)}
 	return nil
 }
 
@@ -107,12 +99,12 @@ func (s *Simulator) caseKey(link topology.Link) CaseKey {
 	digestColumn(m, c.Feeder, 0)
 	digestColumn(m, c.FeederBps, 0)
 	digestColumn(m, c.ReturnNS, 0)
-	switch s.params.Transport { // what only some transports look at
-	case simkernel.DCQCN:
+	if s.params.Transport.RandomMarks() {
 		m.part = binary.LittleEndian.AppendUint64(m.part, uint64(c.MaxMarkBytes))
 		m.part = binary.LittleEndian.AppendUint64(m.part, c.MarkKey)
 		digestColumn(m, c.FlowKey, 0)
-	case simkernel.Swift:
+	}
+	if s.params.Transport.UsesHops() {
 		digestColumn(m, c.Hops, 0)
 	}
 	if s.solver != nil { // whose networks have the target as a link of its own

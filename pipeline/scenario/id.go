@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"parsimon/simkernel"
 	"parsimon/stages/topology"
 	"parsimon/stages/workload"
 )
@@ -87,23 +86,6 @@ type canonicalService struct {
 	Hosts   []int32    `json:"hosts,omitempty"`
 }
 
-type canonicalTransport struct {
-	Kind                string  `json:"kind"`
-	PayloadBytes        int64   `json:"payload_bytes"`
-	HeaderBytes         int64   `json:"header_bytes"`
-	AckBytes            int64   `json:"ack_bytes"`
-	WindowBytes         int64   `json:"window_bytes"`
-	Gain                float64 `json:"gain"`
-	AdditiveIncreaseBps float64 `json:"additive_increase_bps"`
-	MinRateBps          float64 `json:"min_rate_bps"`
-	MarkBytesPerGbps    int64   `json:"mark_bytes_per_gbps"`
-	// Of one transport only its own: ids of the others outlive it.
-	DCQCN  *simkernel.DCQCNParams  `json:"dcqcn,omitempty"`
-	TIMELY *simkernel.TIMELYParams `json:"timely,omitempty"`
-	HPCC   *simkernel.HPCCParams   `json:"hpcc,omitempty"`
-	Swift  *simkernel.SwiftParams  `json:"swift,omitempty"`
-}
-
 // Canonical is everything the results depend on, in JSON that is the same for scenarios that come
 // to the same. It reads the files the scenario refers to.
 func (s *Scenario) Canonical() ([]byte, error) {
@@ -129,22 +111,7 @@ func (s *Scenario) Canonical() ([]byte, error) {
 		return nil, err
 	}
 	c.settle()
-	p := s.params
-	c.Transport = canonicalTransport{
-		Kind: p.Transport.String(), PayloadBytes: p.PayloadBytes, HeaderBytes: p.HeaderBytes, AckBytes: p.AckBytes,
-		WindowBytes: p.WindowBytes, Gain: p.Gain, AdditiveIncreaseBps: p.AdditiveIncreaseBps, MinRateBps: p.MinRateBps,
-		MarkBytesPerGbps: p.MarkBytesPerGbps,
-	}
-	switch p.Transport {
-	case simkernel.DCQCN:
-		c.Transport.DCQCN = &p.DCQCN
-	case simkernel.TIMELY:
-		c.Transport.TIMELY = &p.TIMELY
-	case simkernel.HPCC:
-		c.Transport.HPCC = &p.HPCC
-	case simkernel.Swift:
-		c.Transport.Swift = &p.Swift
-	}
+	c.Transport = canonicalTransport(s.params)
 	return json.Marshal(c)
 }
 

@@ -2,20 +2,22 @@ package simkernel
 
 import "math"
 
-// What the kernel does for flows of any transport but DCTCP, whose senders stand beside the flows,
-// by slot. They take the general path (forward and plan): cruise, train and serveRounds know DCTCP.
+// This file connects Kernel to senders that are not embedded in flow. Their flows take the general path
+// (forward and plan): cruise, train and runRounds assume DCTCP.
 
-// enlist puts the sender of a flow that starts to work.
-func (k *Kernel) enlist(f *flow, slot int32, lineBps float64) {
+// startSender starts the sender of a new flow.
+func (k *Kernel) startSender(f *flow, slot int32, lineBps float64) {
 	f.slot = slot
 	f.tickPS = never
-	if k.params.Transport == DCTCP {
+	if k.traits.embedded {
 		f.dctcp.start(&k.params, lineBps, 0)
 		k.setRate(f)
 		return
 	}
-	if k.params.Transport == DCQCN {
-		f.noting = 0 // it knows no windows
+	if k.traits.ignoresWindowEnds {
+		f.endsWindow = 0
+	}
+	if k.traits.randomMarks {
 		f.markKey = k.flowKey(f.row)
 	}
 	for int(slot) >= len(k.senders) {
@@ -25,16 +27,16 @@ func (k *Kernel) enlist(f *flow, slot int32, lineBps float64) {
 	if len(k.c.Hops) > 0 {
 		hops = int(k.c.Hops[f.row])
 	}
-	if k.params.Transport == HPCC {
-		k.slowed = resize(k.slowed, max(len(k.slowed), int(slot)+1))
-		k.slowed[slot] = slowMean{}
+	if k.traits.hint == hintReduction {
+		k.reductions = resize(k.reductions, max(len(k.reductions), int(slot)+1))
+		k.reductions[slot] = reductionMean{}
 	}
 	k.senders[slot].start(&k.params, lineBps, hops)
 	f.tickPS = k.senders[slot].nextTick()
-	k.adopt(f)
+	k.updateRate(f)
 }
 
-// flowKey is what the draws of the flow's marks at this link are keyed by.
+// flowKey returns the key of the flow's random marks at this link.
 func (k *Kernel) flowKey(row int32) uint64 {
 	key := uint64(row)
 	if len(k.c.FlowKey) > 0 {
@@ -43,46 +45,46 @@ func (k *Kernel) flowKey(row int32) uint64 {
 	return mixKey(k.c.MarkKey, key)
 }
 
-// tell is heed for senders that stand beside: of the ACK taken last, which was back at f.heardPS.
-func (k *Kernel) tell(f *flow, flags int64) {
+// onAckExternal passes the ACK read last, received at f.lastAckPS, to the flow's sender.
+func (k *Kernel) onAckExternal(f *flow, flags int64) {
 	s := k.senders[f.slot]
-	h := &k.hears
+	h := &k.ackScratch
 	st := &k.stamps[f.base+(f.tail-1)&f.mask]
-	h.nowPS, h.rttPS = f.heardPS, f.heardPS-st.sentPS
-	if k.params.Transport == TIMELY && len(k.c.Feedback) > 0 {
+	h.nowPS, h.rttPS = f.lastAckPS, f.lastAckPS-st.sentPS
+	if k.traits.hint == hintFirstWait && len(k.c.Feedback) > 0 {
 		h.rttPS += k.c.Feedback[f.blockOf(f.tail-1)].deviationPS()
 	}
 	h.sentBytes, h.marked = k.sent(f), flags&ackMarked != 0
 	h.ackedBytes = h.sentBytes - int64(f.head-f.tail)*k.params.PayloadBytes
 	ticked := s.tick(&k.params, h.nowPS)
-	if k.params.Transport == HPCC {
+	if k.traits.telemetry {
 		k.telemetry(f, st)
 	}
-	changed := s.hear(&k.params, h)
-	if k.params.Transport == HPCC && len(k.r.Observed) > 0 {
-		k.recordSlowed(f, s.(*hpcc).slowed())
+	changed := s.onAck(&k.params, h)
+	if k.traits.hint == hintReduction && len(k.r.Observed) > 0 {
+		k.recordReduction(f, s.(*hpcc).reduction())
 	}
 	if changed || ticked {
-		k.adopt(f)
+		k.updateRate(f)
 	}
 	f.tickPS = s.nextTick()
-	if flags&ackNoted != 0 {
-		f.noting = ackNoted
+	if flags&ackEndsWindow != 0 {
+		f.endsWindow = ackEndsWindow
 	}
 }
 
-// deviationPS is how much longer the block's first packet waited than its packets did in the mean.
+// deviationPS returns how much longer the block's first packet waited than the mean of its packets.
 func (b *Block) deviationPS() int64 {
 	if b.Hint == math.MaxUint16 {
-		return 0 // not known
+		return 0 // unknown
 	}
 	return (int64(b.Hint)*hintNS - int64(b.UpstreamNS) - int64(b.WaitNS)) * psPerNS
 }
 
-// telemetry makes h say what the target wrote into the packet whose ACK was taken last, and what is
-// known of other links.
+// telemetry sets the telemetry of k.ackScratch: the target's, as of the packet whose ACK was read last, and the
+// reduction by other links.
 func (k *Kernel) telemetry(f *flow, st *stamp) {
-	h := &k.hears
+	h := &k.ackScratch
 	h.links, h.bps = h.links[:0], h.bps[:0]
 	if k.c.Kind == Behind {
 		h.links = append(h.links, st.telemetry)
@@ -90,11 +92,11 @@ func (k *Kernel) telemetry(f *flow, st *stamp) {
 	}
 	h.feedback = 0
 	if len(k.c.Feedback) > 0 {
-		h.feedback = float64(k.c.Feedback[f.blockOf(f.tail-1)].Hint) / slowUnit
+		h.feedback = float64(k.c.Feedback[f.blockOf(f.tail-1)].Hint) / shareUnit
 	}
 }
 
-// blockOf is the block of a packet of the flow, an index of Case.Elsewhere and Result.Here.
+// blockOf returns the block of a packet of the flow, an index of Case.Feedback and Result.Observed.
 func (f *flow) blockOf(packet uint32) uint32 {
 	if packet < blockPackets {
 		return f.firstBlock + packet
@@ -102,54 +104,54 @@ func (f *flow) blockOf(packet uint32) uint32 {
 	return f.firstBlock + blockPackets - 1 + packet>>blockBits
 }
 
-// A slowMean is the mean of hpcc.slowed over the ACKs of a flow's block so far.
-type slowMean struct {
+// A reductionMean is the mean of hpcc.reduction over the ACKs of a flow's block so far.
+type reductionMean struct {
 	sum   float64
 	count uint32
 	block uint32
 }
 
-// recordSlowed records how far the target slows the flow down, as of the last ACK.
-func (k *Kernel) recordSlowed(f *flow, share float64) {
-	m, block := &k.slowed[f.slot], f.blockOf(f.tail-1)
+// recordReduction records by how much the target reduces the flow's rate, as of the last ACK.
+func (k *Kernel) recordReduction(f *flow, share float64) {
+	m, block := &k.reductions[f.slot], f.blockOf(f.tail-1)
 	if m.block != block {
-		*m = slowMean{block: block}
+		*m = reductionMean{block: block}
 	}
 	m.sum += share
 	m.count++
-	k.r.Observed[block].Hint = uint16(m.sum/float64(m.count)*slowUnit + 0.5)
+	k.r.Observed[block].Hint = uint16(m.sum/float64(m.count)*shareUnit + 0.5)
 }
 
-// A stamp is what a packet carries for senders to hear.
+// A stamp is what external senders need to know of a packet.
 type stamp struct {
 	sentPS int64
 	telemetry
 }
 
-// sends tells such a sender of a packet that the host sends at atPS, before anything else is done
-// with it.
-func (k *Kernel) sends(f *flow, atPS int64) {
+// onSend notifies an external sender of a packet that the host sends at atPS. It precedes all other effects of the
+// packet.
+func (k *Kernel) onSend(f *flow, atPS int64) {
 	k.stamps[f.base+f.head&f.mask].sentPS = atPS
 	if atPS < f.tickPS {
 		return
 	}
 	s := k.senders[f.slot]
 	if s.tick(&k.params, atPS) {
-		k.adopt(f)
+		k.updateRate(f)
 	}
 	f.tickPS = s.nextTick()
 }
 
-// adopt takes over such a sender's rate.
-func (k *Kernel) adopt(f *flow) {
+// updateRate adopts the rate of an external sender.
+func (k *Kernel) updateRate(f *flow) {
 	rateBps, lineBps := k.senders[f.slot].rate()
 	f.gapPS = newWireTime(rateBps).ps(k.params.PayloadBytes + k.params.HeaderBytes)
-	f.most = k.params.Packets(k.params.windowAt(rateBps, lineBps))
+	f.windowPackets = k.params.Packets(k.params.windowAt(rateBps, lineBps))
 }
 
-// settle decides the marks and the telemetry of the packets that have started to be sent by now: what
-// has arrived so far is what they leave behind, for it is called before an arrival is counted.
-func (k *Kernel) settle(now int64) {
+// advanceService decides the marks and the telemetry of packets whose service has started by now. It must be
+// called before an arrival is counted, so that what has arrived is what these packets leave behind.
+func (k *Kernel) advanceService(now int64) {
 	t := &k.target
 	for ; t.waiting != t.arrived; t.waiting++ {
 		e := &t.log[t.waiting&t.logMask]
@@ -160,7 +162,7 @@ func (k *Kernel) settle(now int64) {
 		if t.waiting+1 != t.arrived {
 			left = t.bytes - t.log[(t.waiting+1)&t.logMask].before
 		}
-		if k.params.Transport == HPCC {
+		if k.traits.telemetry {
 			k.stamps[e.entry].telemetry = telemetry{e.startPS, e.before, left}
 			continue
 		}
@@ -175,8 +177,8 @@ func (k *Kernel) settle(now int64) {
 	}
 }
 
-// draw notes the draw of the packet that has just been put into the log, and how deep the queue is.
-func (k *Kernel) draw(f *flow, packet uint32, now int64) {
+// drawMark stores the random number of the packet logged last, and updates the maximum queue.
+func (k *Kernel) drawMark(f *flow, packet uint32, now int64) {
 	t := &k.target
 	if len(t.draws) < len(t.log) {
 		t.growDraws()
@@ -192,7 +194,7 @@ func (k *Kernel) draw(f *flow, packet uint32, now int64) {
 	}
 }
 
-// growDraws makes room for as many draws as entries of the log, when that has grown.
+// growDraws extends draws to the length of the log.
 func (t *target) growDraws() {
 	draws := make([]uint64, len(t.log))
 	if old := uint64(len(t.draws)); old > 0 {
