@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/apache/arrow/go/v17/arrow"
+
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/stages"
@@ -95,14 +97,15 @@ func (r *Run) moments(draws []draw) error {
 		last := first + flows[n].Rows
 		if len(order) > 0 && order[0].row < last {
 			in := r.lake.read(schema.Flows, flows[n:n+1], []string{"start_ns"}, nil)
-			err := columns.EachBatch(in, func(b columns.Batch) {
-				starts := b.Int64s("start_ns")
+			err := columns.Consume(in, func(rec arrow.Record) error {
+				starts := columns.Int64s(rec, "start_ns")
 				end := first + int64(len(starts))
 				for len(order) > 0 && order[0].row < end {
 					order[0].momentNS = starts[order[0].row-first]
 					order = order[1:]
 				}
 				first = end
+				return nil
 			})
 			if err != nil {
 				return err
@@ -156,8 +159,8 @@ func (r *Run) collect(ctx context.Context, taken []donation, take func(t donatio
 	in := r.lake.read(schema.HopContributions, partsOf(sampled, schema.HopContributions), []string{"flow_row", "link_id", "delay_ns", "wait_ns"},
 		&keyRange{"flow_row", taken[0].row, taken[len(taken)-1].row + 1})
 	at, found := 0, 0
-	err = columns.EachBatch(in, func(b columns.Batch) {
-		row, link, delay, wait := b.Int64s("flow_row"), b.Int32s("link_id"), b.Float64s("delay_ns"), b.Float64s("wait_ns")
+	err = columns.Consume(in, func(rec arrow.Record) error {
+		row, link, delay, wait := columns.Int64s(rec, "flow_row"), columns.Int32s(rec, "link_id"), columns.Float64s(rec, "delay_ns"), columns.Float64s(rec, "wait_ns")
 		for i := range row { // by flow, as taken is
 			for at < len(taken) && taken[at].row < row[i] {
 				at++
@@ -169,6 +172,7 @@ func (r *Run) collect(ctx context.Context, taken []donation, take func(t donatio
 				}
 			}
 		}
+		return nil
 	})
 	switch {
 	case err != nil:

@@ -6,6 +6,8 @@ import (
 	"math"
 	"strings"
 
+	"github.com/apache/arrow/go/v17/arrow"
+
 	"parsimon/queries"
 	"parsimon/schema"
 	"parsimon/schema/columns"
@@ -178,9 +180,9 @@ func (r *Run) summarizeIntervals(p *printer) error {
 		return err
 	}
 	short := map[string][]string{} // by size bin
-	err = columns.EachBatch(r.lake.read(schema.Intervals, partsOf(done, schema.Intervals), nil, nil), func(b columns.Batch) {
-		service, vnet, bin, warning := b.Strings("service"), b.Strings("vnet"), b.Strings("size_bin"), b.Strings("warning")
-		quantile, lo, hi := b.Float64s("quantile"), b.Float64s("lo"), b.Float64s("hi")
+	err = columns.Consume(r.lake.read(schema.Intervals, partsOf(done, schema.Intervals), nil, nil), func(rec arrow.Record) error {
+		service, vnet, bin, warning := columns.Text(rec, "service"), columns.Text(rec, "vnet"), columns.Text(rec, "size_bin"), columns.Text(rec, "warning")
+		quantile, lo, hi := columns.Float64s(rec, "quantile"), columns.Float64s(rec, "lo"), columns.Float64s(rec, "hi")
 		var line []string
 		for i, q := range quantile {
 			if !service.IsNull(i) || !vnet.IsNull(i) {
@@ -197,6 +199,7 @@ func (r *Run) summarizeIntervals(p *printer) error {
 		if line != nil {
 			p.linef("95%% intervals of all flows: %s (what other flows of the same kind might give; not the method's own error)", strings.Join(line, ", "))
 		}
+		return nil
 	})
 	if err != nil {
 		return err
@@ -206,10 +209,11 @@ func (r *Run) summarizeIntervals(p *printer) error {
 			p.linef("warning: the trace is short, %s: %s", bin.Name, strings.Join(reasons, "; "))
 		}
 	}
-	return columns.EachBatch(r.lake.read(schema.Warnings, partsOf(done, schema.Warnings), nil, nil), func(b columns.Batch) {
-		kind, warning := b.Strings("kind"), b.Strings("warning")
+	return columns.Consume(r.lake.read(schema.Warnings, partsOf(done, schema.Warnings), nil, nil), func(rec arrow.Record) error {
+		kind, warning := columns.Text(rec, "kind"), columns.Text(rec, "warning")
 		for i := range kind.Len() {
 			p.linef("warning: %s: %s", kind.Value(i), warning.Value(i))
 		}
+		return nil
 	})
 }

@@ -79,7 +79,7 @@ func TestConfidenceOfARun(t *testing.T) {
 			t.Errorf("%s:\n%s", run.Variant(), summary.String())
 		}
 	}
-	var bins []string 
+	var bins []string
 	for _, b := range sizebin.Bins() {
 		bins = append(bins, fmt.Sprintf("%s %d %d", b.Name, b.MinBytes, b.MaxBytes))
 	}

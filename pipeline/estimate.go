@@ -207,7 +207,7 @@ func better(v variant, r *Run) bool {
 // to: the first whose largest flow is not smaller, or the last.
 func (r *Run) bucketsFor(size int64, parts []part, wanted map[int32][]float64) error {
 	settled := map[int32]bool{}
-	return columns.EachRecord(r.lake.read(schema.DelayBuckets, parts, nil, nil), func(rec arrow.Record) error {
+	return columns.Consume(r.lake.read(schema.DelayBuckets, parts, nil, nil), func(rec arrow.Record) error {
 		link := rec.Column(schema.DelayBuckets.Index("link_id")).(*array.Int32)
 		largest := rec.Column(schema.DelayBuckets.Index("size_max_bytes")).(*array.Int64)
 		lists := rec.Column(schema.DelayBuckets.Index("delays")).(*array.List)

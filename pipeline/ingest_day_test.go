@@ -229,7 +229,7 @@ func (d *day) compare(t *testing.T, flowsDir string) {
 	var sizes []int64
 	hostBytes, linkBytes := make([]int64, len(d.topology.Links)), make([]int64, len(d.topology.Links))
 	var path []int32
-	err = columns.EachRecord(openTable(schema.Flows, files, nil, nil), func(rec arrow.Record) error {
+	err = columns.Consume(openTable(schema.Flows, files, nil, nil), func(rec arrow.Record) error {
 		ids, size := rec.Column(0).(*array.Int64).Int64Values(), rec.Column(3).(*array.Int64).Int64Values()
 		src, dst := rec.Column(1).(*array.Int32).Int32Values(), rec.Column(2).(*array.Int32).Int32Values()
 		sizes = append(sizes, size...)

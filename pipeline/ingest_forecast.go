@@ -118,7 +118,7 @@ func (in *ingestion) forecastPart(router *topology.Router, params *simkernel.Par
 	rows := in.lake.read(schema.Flows, []part{p}, nil, nil)
 	defer closeQuietly(rows)
 	var path []int32
-	return columns.EachRecord(rows, func(rec arrow.Record) error {
+	return columns.Consume(rows, func(rec arrow.Record) error {
 		ids := rec.Column(schema.Flows.Index("flow_id")).(*array.Int64).Int64Values()
 		src := rec.Column(schema.Flows.Index("src")).(*array.Int32).Int32Values()
 		dst := rec.Column(schema.Flows.Index("dst")).(*array.Int32).Int32Values()

@@ -216,7 +216,7 @@ func (r *Run) takeWorkload(ctx context.Context, w *workloadState, out *chunkWrit
 	g := &GenerateReport{FirstStartNS: -1}
 	starts, synthetic := schema.Flows.Index("start_ns"), schema.Flows.Index("synthetic_start")
 	rows := r.lake.read(schema.Flows, parts, nil, &keyRange{"start_ns", from, to})
-	err := columns.EachRecord(rows, func(rec arrow.Record) error {
+	err := columns.Consume(rows, func(rec arrow.Record) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

@@ -320,7 +320,7 @@ func (r *Run) relaxPass(ctx context.Context, n int) error {
 					before = r.readTold(schema.Feedback, given[n:n+1])(nil)
 					defer closeQuietly(before)
 				}
-				err := builder.HopFeedback(ctx, t.Lo, t.Hi-t.Lo, in, before, out[0])
+				err := builder.Build(ctx, stages.EveryHop, t.Lo, t.Hi-t.Lo, in, before, out[0])
 				r.progress.add(t.Cost)
 				return 0, nil, err
 			})
@@ -348,7 +348,7 @@ func (r *Run) SenderFeedbackOf(ctx context.Context) error {
 			return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
 				in := waits(&keyRange{"flow_row", t.Lo, t.Hi})
 				defer closeQuietly(in)
-				err := builder.SenderFeedbackOf(ctx, t.Lo, t.Hi-t.Lo, in, out[0])
+				err := builder.Build(ctx, stages.SenderHop, t.Lo, t.Hi-t.Lo, in, nil, out[0])
 				r.progress.add(t.Cost)
 				return 0, nil, err
 			})

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/apache/arrow/go/v17/arrow"
+
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/stages"
@@ -241,12 +243,13 @@ func (r *Run) eachSlowdown(do func(row int64, service string, idealNS, fctNS int
 		return err
 	}
 	in := r.lake.read(schema.Slowdowns, partsOf(sampled, schema.Slowdowns), []string{"flow_row", "service", "ideal_ns", "fct_ns", "slowdown"}, nil)
-	return columns.EachBatch(in, func(b columns.Batch) {
-		rows, ideals, fcts := b.Int64s("flow_row"), b.Int64s("ideal_ns"), b.Int64s("fct_ns")
-		service, slowdowns := b.Strings("service"), b.Float64s("slowdown")
+	return columns.Consume(in, func(rec arrow.Record) error {
+		rows, ideals, fcts := columns.Int64s(rec, "flow_row"), columns.Int64s(rec, "ideal_ns"), columns.Int64s(rec, "fct_ns")
+		service, slowdowns := columns.Text(rec, "service"), columns.Float64s(rec, "slowdown")
 		for i, row := range rows {
 			do(row, service.Value(i), ideals[i], fcts[i], slowdowns[i])
 		}
+		return nil
 	})
 }
 

@@ -38,7 +38,8 @@ func TestBinsDivideAllSizes(t *testing.T) {
 			t.Errorf("bin %q begins at %d, the bin before ends at %d", b.Name, b.MinBytes, bins[i-1].MaxBytes)
 		}
 		if sizebin.Of(b.MinBytes) != i || sizebin.Of(b.MaxBytes) != i {
-			t.Errorf("bin %q: its bounds are in bins %d and %d", b.Name, sizebin.Of(b.MinBytes), sizebin.Of(b.MaxBytes))
+			t.Errorf("bin %q: its bounds are in bins %d and %d", b.Name, sizebin.Of(b.MinBytes),
+				sizebin.Of(b.MaxBytes))
 		}
 	}
 }
