@@ -161,9 +161,8 @@ func (e *Estimation) lookUp(ctx context.Context, taken []donation, take func(t d
 	})
 	in := e.Lake.Read(schema.HopContributions, sampled.Files(schema.HopContributions), []string{"flow_row", "link_id", "delay_ns", "wait_ns"},
 		&lake.Range{Column: "flow_row", Lo: taken[0].row, Hi: taken[len(taken)-1].row + 1})
-	defer func() { _ = in.Close() }() // read to its end, or an error is reported
 	at, found := 0, 0
-	err = columns.ForEach(in, func(rec arrow.Record) error {
+	err = columns.Consume(in, func(rec arrow.Record) error {
 		row, link := columns.Int64s(rec, "flow_row"), columns.Int32s(rec, "link_id")
 		delay, wait := columns.Float64s(rec, "delay_ns"), columns.Float64s(rec, "wait_ns")
 		for i := range row { // by flow, as taken is

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/rs/zerolog"
 
 	"parsimon/schema"
@@ -40,8 +41,8 @@ func leaveOneOut(t *testing.T, run *Run, rule drawRule) []float64 {
 		t.Fatal(err)
 	}
 	var draws []draw
-	err = columns.EachBatch(run.lake.read(schema.Flows, flows, nil, nil), func(b columns.Batch) {
-		ids, src, dst, size := b.Int64s("flow_id"), b.Int32s("src"), b.Int32s("dst"), b.Int64s("size_bytes")
+	err = columns.Consume(run.lake.read(schema.Flows, flows, nil, nil), func(rec arrow.Record) error {
+		ids, src, dst, size := columns.Int64s(rec, "flow_id"), columns.Int32s(rec, "src"), columns.Int32s(rec, "dst"), columns.Int64s(rec, "size_bytes")
 		for i := range ids {
 			path, err := run.router.Path(ids[i], src[i], dst[i], nil)
 			if err != nil {
@@ -49,6 +50,7 @@ func leaveOneOut(t *testing.T, run *Run, rule drawRule) []float64 {
 			}
 			draws = append(draws, draw{path: path, sizeBytes: size[i], except: int64(len(draws))})
 		}
+		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -118,9 +120,10 @@ func slowdownsOf(t *testing.T, run *Run) (slowdown []float64, size, id, ideal []
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = columns.EachBatch(run.lake.read(schema.Slowdowns, partsOf(sampled, schema.Slowdowns), nil, nil), func(b columns.Batch) {
-		slowdown = append(slowdown, b.Float64s("slowdown")...)
-		size, id, ideal = append(size, b.Int64s("size_bytes")...), append(id, b.Int64s("flow_id")...), append(ideal, b.Int64s("ideal_ns")...)
+	err = columns.Consume(run.lake.read(schema.Slowdowns, partsOf(sampled, schema.Slowdowns), nil, nil), func(rec arrow.Record) error {
+		slowdown = append(slowdown, columns.Float64s(rec, "slowdown")...)
+		size, id, ideal = append(size, columns.Int64s(rec, "size_bytes")...), append(id, columns.Int64s(rec, "flow_id")...), append(ideal, columns.Int64s(rec, "ideal_ns")...)
+		return nil
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -170,8 +170,7 @@ func (e *Estimation) answer(draws []draw) []AnswerQuantile {
 func (e *Estimation) bucketsFor(size int64, files []lake.DataFile, wanted map[int32][]float64) error {
 	settled := map[int32]bool{}
 	in := e.Lake.Read(schema.DelayBuckets, files, nil, nil)
-	defer func() { _ = in.Close() }() // read to its end, or an error is reported
-	return columns.ForEach(in, func(rec arrow.Record) error {
+	return columns.Consume(in, func(rec arrow.Record) error {
 		link, largest := columns.Int32s(rec, "link_id"), columns.Int64s(rec, "size_max_bytes")
 		lists := columns.Named(rec, "delays").(*array.List)
 		values := lists.ListValues().(*array.Float64)

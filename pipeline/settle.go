@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/pipeline/histogram"
 	"parsimon/schema"
@@ -71,10 +70,9 @@ func (e *Estimation) EachSlowdown(do func(f SampledFlow)) error {
 		return err
 	}
 	in := e.Lake.Read(schema.Slowdowns, sample.Files(schema.Slowdowns), []string{"flow_row", "service", "ideal_ns", "fct_ns", "slowdown"}, nil)
-	defer func() { _ = in.Close() }() // read to its end, or an error is reported
-	return columns.ForEach(in, func(rec arrow.Record) error {
+	return columns.Consume(in, func(rec arrow.Record) error {
 		rows, ideals, fcts := columns.Int64s(rec, "flow_row"), columns.Int64s(rec, "ideal_ns"), columns.Int64s(rec, "fct_ns")
-		service, slowdowns := columns.Named(rec, "service").(*array.String), columns.Float64s(rec, "slowdown")
+		service, slowdowns := columns.Text(rec, "service"), columns.Float64s(rec, "slowdown")
 		for i, row := range rows {
 			do(SampledFlow{row, service.Value(i), ideals[i], fcts[i], slowdowns[i]})
 		}

@@ -157,7 +157,7 @@ func TestLateAttempts(t *testing.T) {
 			return func(_ context.Context, n int, _ task) ([]part, int64, any, error) {
 				return r.produce(s, n, func(out []*partWriter) (int64, any, error) {
 					time.Sleep(time.Duration(rand.IntN(5)) * time.Millisecond)
-					err := columns.EachRecord(r.lake.read(schema.HopObservations, read, nil, nil), func(arrow.Record) error { return nil })
+					err := columns.Consume(r.lake.read(schema.HopObservations, read, nil, nil), func(arrow.Record) error { return nil })
 					if err != nil {
 						return 0, nil, err
 					}

@@ -148,8 +148,7 @@ func (w *ingestedFlows) flows(ctx context.Context, t *engine.Attempt, out *lake.
 	}
 	g := &GenerateStats{FirstStartNS: -1}
 	rows := w.Lake.Read(schema.Flows, files, nil, &lake.Range{Column: "start_ns", Lo: w.fromNS, Hi: w.toNS})
-	defer func() { _ = rows.Close() }() // read to its end, or an error is reported
-	err = columns.ForEach(rows, func(rec arrow.Record) error {
+	err = columns.Consume(rows, func(rec arrow.Record) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

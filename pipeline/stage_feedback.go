@@ -34,7 +34,7 @@ func (m *method) feedbackStage(n int, generate *engine.Stage, observed []engine.
 					before = t.ReadChunk(given.Output(schema.Feedback), stages.FeedbackColumns())
 				}
 				defer t.Add(t.Cost)
-				return builder.HopFeedback(ctx, t.Lo, t.Hi-t.Lo, readObserved(t, observed), before, t.Sink(schema.Feedback))
+				return builder.Build(ctx, stages.EveryHop, t.Lo, t.Hi-t.Lo, readObserved(t, observed), before, t.Sink(schema.Feedback))
 			}, nil
 		}, err
 	}
@@ -50,7 +50,7 @@ func (m *method) senderFeedbackStage(generate *engine.Stage, observed []engine.O
 			builder := stages.NewFeedbackBuilder(m.Network, m.Spec.Params.Transport, m.Spec.Seed, m.variant.Passes, m.variant.Ablation)
 			return func(ctx context.Context, t *engine.Attempt) error {
 				defer t.Add(t.Cost)
-				return builder.SenderFeedbackOf(ctx, t.Lo, t.Hi-t.Lo, readObserved(t, observed), t.Sink(schema.SenderFeedback))
+				return builder.Build(ctx, stages.SenderHop, t.Lo, t.Hi-t.Lo, readObserved(t, observed), nil, t.Sink(schema.SenderFeedback))
 			}, nil
 		}, nil
 	}

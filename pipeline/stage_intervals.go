@@ -6,6 +6,7 @@ import (
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
 	"parsimon/schema"
+	"parsimon/schema/sizebin"
 	"parsimon/stages"
 )
 
@@ -125,7 +126,7 @@ func (r *estimateReader) weaknesses(ctx context.Context, intervals []stages.Inte
 // slowest is the slowdown from which on a flow is one of the slowest 1%.
 func slowest(intervals []stages.Interval) float64 {
 	for _, i := range intervals {
-		if i.By == stages.ByNothing && i.SizeBin == stages.AllSizes && i.Quantile == 0.99 {
+		if i.By == stages.ByNothing && i.SizeBin == sizebin.All && i.Quantile == 0.99 {
 			return i.Estimate
 		}
 	}

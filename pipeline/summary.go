@@ -18,6 +18,7 @@ import (
 	"parsimon/queries"
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/sizebin"
 	"parsimon/stages"
 )
 
@@ -117,7 +118,7 @@ func (e *Estimation) summarizeIntervals(p *text.Printer) error {
 			if !service.IsNull(i) || !vnet.IsNull(i) {
 				continue
 			}
-			if bin.Value(i) == stages.AllSizes {
+			if bin.Value(i) == sizebin.All {
 				line = append(line, fmt.Sprintf("p%g %.3f to %.3f", math.Round(1000*q)/10, lo[i], hi[i]))
 			}
 			if warning.Value(i) != "" {
@@ -132,7 +133,7 @@ func (e *Estimation) summarizeIntervals(p *text.Printer) error {
 	if line != nil {
 		p.Linef("95%% intervals of all flows: %s (what other flows of the same kind might give; not the method's own error)", strings.Join(line, ", "))
 	}
-	for _, bin := range append(stages.SizeBins(), stages.SizeBin{Name: stages.AllSizes}) {
+	for _, bin := range append(sizebin.Bins(), sizebin.Bin{Name: sizebin.All}) {
 		if reasons := short[bin.Name]; reasons != nil {
 			p.Linef("warning: the trace is short, %s: %s", bin.Name, strings.Join(reasons, "; "))
 		}
@@ -146,14 +147,13 @@ func (e *Estimation) summarizeIntervals(p *text.Printer) error {
 }
 
 func textColumn(rec arrow.Record, name string) *array.String {
-	return columns.Named(rec, name).(*array.String)
+	return columns.Text(rec, name)
 }
 
 // eachBatch calls do for every batch of one of a stage's tables.
 func (e *Estimation) eachBatch(r engine.Records, t schema.Table, do func(rec arrow.Record)) error {
 	in := e.Lake.Read(t, r.Files(t), nil, nil)
-	defer func() { _ = in.Close() }() // read to its end, or an error is reported
-	return columns.ForEach(in, func(rec arrow.Record) error {
+	return columns.Consume(in, func(rec arrow.Record) error {
 		do(rec)
 		return nil
 	})

@@ -4,41 +4,42 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"parsimon/simkernel"
 )
 
-// A LinkBackend says what simulates link cases.
+// Backend is what simulates link cases.
 type Backend uint8
 
 const (
 	// Kernel is the link kernel, package simkernel.
 	Kernel Backend = iota
-	// NS3Backend is the paper's ns-3, a program of its own (NS3). It answers FCTs alone.
+	// NS3Backend is the paper's ns-3 as a separate program, package stages/ns3. It yields FCTs only.
 	NS3Backend
 )
 
-var linkBackendNames = []string{"kernel", "ns3"}
+var backendNames = []string{"kernel", "ns3"}
 
-// String is the backend's name, as in --link-backend.
-func (b Backend) String() string { return linkBackendNames[b] }
+// String returns the backend's name, as in --link-backend.
+func (b Backend) String() string { return backendNames[b] }
 
-// LinkBackendNames lists the backends.
-func BackendNames() []string { return linkBackendNames }
+// BackendNames lists the backends' names.
+func BackendNames() []string { return slices.Clone(backendNames) }
 
-// ParseLinkBackend finds a backend by name.
+// ParseBackend returns the backend of a name.
 func ParseBackend(name string) (Backend, error) {
-	for i, n := range linkBackendNames {
-		if n == name {
-			return Backend(i), nil
-		}
+	i := slices.Index(backendNames, name)
+	if i < 0 {
+		return 0, fmt.Errorf("no link backend %q: must be one of %v", name, backendNames)
 	}
-	return 0, fmt.Errorf("no link backend %q: must be one of %v", name, linkBackendNames)
+	return Backend(i), nil
 }
 
-var errNS3Estimator = errors.New("ns-3 does not say what each packet waited, which estimator flow goes by: --link-backend ns3 goes with --estimator independent")
+var errNS3Estimator = errors.New("ns-3 does not report the wait of each packet, which estimator flow needs: " +
+	"use --link-backend ns3 with --estimator independent")
 
-// CheckLinkBackend says whether an estimator can go by what a backend answers.
+// CheckBackend returns an error if an estimator needs more than a backend yields.
 func CheckBackend(b Backend, e Estimator) error {
 	if b == NS3Backend && e != Independent {
 		return errNS3Estimator
@@ -46,8 +47,9 @@ func CheckBackend(b Backend, e Estimator) error {
 	return nil
 }
 
-// A CaseSolver simulates one link case in the place of the link kernel. It fills in the FCTs and ideal
-// FCTs of r and leaves its counters zero. It serves several goroutines.
+// CaseSolver simulates one link case in place of the link kernel. It sets the FCTs and ideal FCTs of r and
+// leaves its counters zero. It is safe for use by several goroutines.
 type CaseSolver interface {
-	Simulate(ctx context.Context, c *simkernel.Case, targetDelayNS int64, p *simkernel.Params, r *simkernel.Result) error
+	Simulate(ctx context.Context, c *simkernel.Case, targetDelayNS int64, p *simkernel.Params,
+		r *simkernel.Result) error
 }

@@ -8,15 +8,15 @@ import (
 	"parsimon/simkernel"
 )
 
-// What a flow's packets met (simkernel.Block) stands in the lake as one value a flow and hop:
+// Observations and feedback of one flow at one hop (simkernel.Block) are one binary value in the tables:
 //
-//	block := uvarint(WaitNS << 3 | is late << 2 | has hold << 1 | has marks or hint)
-//	         [uvarint(LateNS)] [uvarint(HoldNS)] [uvarint(Hint << 16 | Marks)]
+//	value := block*, without the zero blocks at the end
+//	block := uvarint(WaitNS << 3 | hasUpstream << 2 | hasNICWait << 1 | hasMarksOrHint)
+//	         [uvarint(UpstreamNS)] [uvarint(NICWaitNS)] [uvarint(Hint << 16 | Marks)]
 //
-// block after block; blocks of zeros at the end are left out. A packet that met nothing costs at most
-// a byte, a flow that met nothing none.
+// A zero block takes one byte, a flow that observed nothing takes none.
 
-// appendWaits appends the blocks of one flow at one hop.
+// appendBlocks appends the encoding of one flow's blocks at one hop.
 func appendBlocks(b []byte, blocks []simkernel.Block) []byte {
 	for len(blocks) > 0 && blocks[len(blocks)-1] == (simkernel.Block{}) {
 		blocks = blocks[:len(blocks)-1]
@@ -33,7 +33,7 @@ func appendBlocks(b []byte, blocks []simkernel.Block) []byte {
 		if x.Marks != 0 || x.Hint != 0 {
 			head |= 1
 		}
-		if head < 0x80 { // most
+		if head < 0x80 { // the common case
 			b = append(b, byte(head))
 		} else {
 			b = binary.AppendUvarint(b, head)
@@ -51,35 +51,37 @@ func appendBlocks(b []byte, blocks []simkernel.Block) []byte {
 	return b
 }
 
-var errBlocks = errors.New("damaged: what the packets met cannot be read")
+var errBlocks = errors.New("damaged: column observed cannot be decoded")
 
-// readWaits appends the blocks that b holds.
+// readBlocks appends the blocks that b encodes. Zero blocks at the end are not restored.
 func readBlocks(blocks []simkernel.Block, b []byte) ([]simkernel.Block, error) {
 	for i := 0; i < len(b); {
-		var head, late, hold, more uint64
+		var head, upstream, nicWait, marks uint64
 		head, i = uvarint(b, i)
 		if head&4 != 0 {
-			late, i = uvarint(b, i)
+			upstream, i = uvarint(b, i)
 		}
 		if head&2 != 0 {
-			hold, i = uvarint(b, i)
+			nicWait, i = uvarint(b, i)
 		}
 		if head&1 != 0 {
-			more, i = uvarint(b, i)
+			marks, i = uvarint(b, i)
 		}
-		if i > len(b) || head > math.MaxInt32<<3|7 || late > math.MaxInt32 || hold > math.MaxInt32 || more > math.MaxUint32 {
+		if i > len(b) || head > math.MaxInt32<<3|7 || upstream > math.MaxInt32 || nicWait > math.MaxInt32 ||
+			marks > math.MaxUint32 {
 			return blocks, errBlocks
 		}
 		blocks = append(blocks, simkernel.Block{
-			WaitNS: int32(head >> 3), UpstreamNS: int32(late), NICWaitNS: int32(hold), Marks: uint16(more & math.MaxUint16), Hint: uint16(more >> 16),
+			WaitNS: int32(head >> 3), UpstreamNS: int32(upstream), NICWaitNS: int32(nicWait),
+			Marks: uint16(marks & math.MaxUint16), Hint: uint16(marks >> 16),
 		})
 	}
 	return blocks, nil
 }
 
-// uvarint is the number that begins at b[i] and where it ends: beyond b, if it is damaged.
+// uvarint decodes the number that begins at b[i] and returns where it ends; beyond b if it is damaged.
 func uvarint(b []byte, i int) (v uint64, end int) {
-	if i < len(b) && b[i] < 0x80 { // most
+	if i < len(b) && b[i] < 0x80 { // the common case, inlined
 		return uint64(b[i]), i + 1
 	}
 	return longUvarint(b, i)

@@ -9,8 +9,8 @@ import (
 	"parsimon/simkernel"
 )
 
-// What is written is read again, but for zeros at the end; and a flow that met nothing costs nothing.
-func TestWaitsRoundTrip(t *testing.T) {
+// Encoded blocks are decoded to the same, except for zeros at the end. A flow that observed nothing takes no bytes.
+func TestBlocksRoundTrip(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	for range 2000 {
 		blocks := make([]simkernel.Block, rng.IntN(40))
@@ -31,12 +31,12 @@ func TestWaitsRoundTrip(t *testing.T) {
 		}
 	}
 	if b := appendBlocks(nil, make([]simkernel.Block, 100)); len(b) != 0 {
-		t.Errorf("nothing takes %d bytes", len(b))
+		t.Errorf("zero blocks take %d bytes", len(b))
 	}
 }
 
-// Any bytes are read or refused, and what is read is written the same again.
-func FuzzWaits(f *testing.F) {
+// Any bytes are decoded or refused, and what was decoded survives a round trip.
+func FuzzBlocks(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(appendBlocks(nil, []simkernel.Block{{WaitNS: 300, Marks: 5}, {NICWaitNS: 1}}))
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})

@@ -185,8 +185,13 @@ func (c *contributionRows) flush(out schema.Sink) error {
 		return nil
 	}
 	err := columns.Write(out, schema.HopContributions, len(c.flowRow), columns.Of(c.flowRow), columns.Of(c.hop), columns.Of(c.hops), columns.Of(c.link), columns.Of(c.delay), columns.Of(c.wait))
-	c.flowRow, c.hop, c.hops, c.link, c.delay, c.wait = c.flowRow[:0], c.hop[:0], c.hops[:0], c.link[:0], c.delay[:0], c.wait[:0]
+	c.reset()
 	return err
+}
+
+func (c *contributionRows) reset() {
+	c.flowRow, c.hop, c.hops, c.link = c.flowRow[:0], c.hop[:0], c.hops[:0], c.link[:0]
+	c.delay, c.wait = c.delay[:0], c.wait[:0]
 }
 
 // bucketColumns are the rows of table delay_buckets under construction.

@@ -140,7 +140,7 @@ func TestBucketRules(t *testing.T) {
 
 // delaysTable makes rows of hop_delays for a few links.
 func delaysTable(rng *rand.Rand, links, flowsPerLink int) *captured {
-	var d delayColumns
+	var d delayRows
 	for l := range links {
 		for i := range flowsPerLink {
 			size := 1 + rng.Int64N(50_000)
@@ -238,7 +238,7 @@ func TestBucketDrawsFromTheFlowsOwnBucket(t *testing.T) {
 }
 
 func TestBucketRefusesDelaysBelowIdeal(t *testing.T) {
-	var d delayColumns
+	var d delayRows
 	d.append(3, 0, 77, 0, 1, 100, 900, 1000, 0)
 	var c, b, out captured
 	if err := d.flush(&c); err != nil {

@@ -35,9 +35,9 @@ func (m *mapStore) Lookup(key CaseKey, to []byte) ([]byte, bool) {
 
 func (m *mapStore) Store(key CaseKey, b []byte) { m.results[key] = append([]byte(nil), b...) }
 
-// Results come out of a store as they went in; a workload moved in time finds them; a value that is
-// no result of the case is not taken for one.
-func TestRememberedCasesAreTheSame(t *testing.T) {
+// Results are read from a store as they were written. A workload shifted in time finds them too. Bytes that are no
+// result of the case are ignored.
+func TestCachedResultsAreTheSame(t *testing.T) {
 	n, err := topology.Clos(topologytest.MustResolve(t))
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +93,7 @@ func TestRememberedCasesAreTheSame(t *testing.T) {
 			t.Errorf("%s: %+v, %d hits, %d stored", by, done, store.hits, len(store.results))
 		}
 		if _, _, moved := run(true, 777_777_777); moved.CachedCases != done.CachedCases {
-			t.Errorf("%s: moved in time, %d cases are remembered, want %d", by, moved.CachedCases, done.CachedCases)
+			t.Errorf("%s: moved in time, %d cases are cached, want %d", by, moved.CachedCases, done.CachedCases)
 		}
 		for _, damage := range []func([]byte) []byte{
 			func(b []byte) []byte { return b[:len(b)/2] },
@@ -110,9 +110,8 @@ func TestRememberedCasesAreTheSame(t *testing.T) {
 	}
 }
 
-// A field that is new to the kernel's input must be looked at: does a result depend on it? If so it
-// belongs into the digest (caseKey).
-func TestDigestKnowsTheInput(t *testing.T) {
+// A new field of the kernel's input must be in the digest (caseKey) if results depend on it.
+func TestDigestCoversTheInput(t *testing.T) {
 	for typ, want := range map[reflect.Type]string{
 		reflect.TypeFor[simkernel.Case](): "Kind TargetBps MarkBytes MaxMarkBytes MarkKey FlowKey Hops SourceBps SourceDelayNS Source SizeBytes StartNS PathDelayNS " +
 			"Feeder FeederBps ReturnNS Feedback Record",
@@ -127,7 +126,7 @@ func TestDigestKnowsTheInput(t *testing.T) {
 		slices.Sort(have)
 		slices.Sort(known)
 		if !slices.Equal(have, known) {
-			t.Errorf("%s has the fields %v, the digest knows %v", typ, have, known)
+			t.Errorf("%s has the fields %v, the digest covers %v", typ, have, known)
 		}
 	}
 }

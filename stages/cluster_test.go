@@ -11,7 +11,7 @@ import (
 	"parsimon/stages/topology/topologytest"
 )
 
-// randomFeatures are links of two classes in a few groups of near ones, some without flows.
+// randomFeatures returns links of two classes in a few groups of similar ones, some without flows.
 func randomFeatures(c *Clustering, n int) []LinkFeatures {
 	rng := rand.New(rand.NewPCG(3, 4))
 	features := make([]LinkFeatures, n)
@@ -33,8 +33,8 @@ func randomFeatures(c *Clustering, n int) []LinkFeatures {
 	return features
 }
 
-// Every link with flows is in one cluster, within the limit of its representative and of its class;
-// the greedy clusters are those of comparing every link with every other.
+// Every link with flows is in one cluster, within the limit of its representative and of the same class. The greedy
+// clusters are those of comparing every link with every other one.
 func TestClustersAreGreedy(t *testing.T) {
 	for _, setting := range []string{"paper", "code", "1%", "10%"} {
 		c, err := ParseClustering(setting)
@@ -46,7 +46,7 @@ func TestClustersAreGreedy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		taken := map[int32]int32{} // by the obvious way: link → the first of its cluster
+		taken := map[int32]int32{} // by comparing all pairs: link → first link of its cluster
 		for a := range features {
 			if _, ok := taken[int32(a)]; ok || features[a].Values == nil {
 				continue
@@ -84,13 +84,13 @@ func TestClustersAreGreedy(t *testing.T) {
 		}
 		for _, l := range got {
 			if of[l.Representative] != l.Representative {
-				t.Errorf("%s: %d answers for %d, and %d for it", setting, l.Representative, l.Link, of[l.Representative])
+				t.Errorf("%s: %d represents %d and has representative %d itself", setting, l.Representative, l.Link, of[l.Representative])
 			}
 		}
 	}
 }
 
-// What a queue of all bytes predicts grows with load and bursts, and is the same for the same flows.
+// Expected slowdowns grow with bursts and do not depend on the range of links.
 func TestExpectedFeatures(t *testing.T) {
 	c, err := ParseClustering("5%")
 	if err != nil {
@@ -122,11 +122,11 @@ func TestExpectedFeatures(t *testing.T) {
 	}
 	var even, bursts []featureFlow
 	for i := range int64(4000) {
-		even = append(even, featureFlow{size: 5000, start: i * 8000, delay: 4000})
-		bursts = append(bursts, featureFlow{size: 5000, start: i / 20 * 160_000, delay: 4000})
+		even = append(even, featureFlow{size: 5000, start: i * 8000, pathDelay: 4000})
+		bursts = append(bursts, featureFlow{size: 5000, start: i / 20 * 160_000, pathDelay: 4000})
 	}
 	features := func(flows []featureFlow) []float32 {
-		var x featureMaker
+		var x featureBuilder
 		x.contention.reset(&p, 10e9)
 		for _, f := range flows {
 			x.contention.add(f.size, f.start, 10e9)
@@ -139,7 +139,7 @@ func TestExpectedFeatures(t *testing.T) {
 	}
 	for _, bad := range []string{"", "0", "-1%", "x", "1e9", "NaN"} {
 		if _, err := ParseClustering(bad); err == nil {
-			t.Errorf("%q is a clustering", bad)
+			t.Errorf("%q is accepted", bad)
 		}
 	}
 }

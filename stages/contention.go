@@ -7,103 +7,108 @@ import (
 	"parsimon/simkernel"
 )
 
-// A crowd says which company the flows of a link keep, as far as can be told without simulating packets:
-// all flows on the link share it evenly at every moment, none faster than its host's own link (processor
-// sharing: Kleinrock, Queueing Systems II, §4.4; congestion control comes near it). That stands for load,
-// for burstiness on every time scale, for sizes and for sources, all at once. Held against the waits and
-// marks of simulated link cases of the same size, flows that are neighbours by their company explain four
-// fifths of the variance of waits at hosts' links and a half in the fabric; what Lindley's queue of all
-// bytes says explains half of that, and the moment nothing.
+// contention estimates which competition each flow of a link meets, without simulating packets. All flows on
+// the link share it evenly at every moment, none faster than its host's uplink (processor sharing: Kleinrock,
+// Queueing Systems II, §4.4; congestion control comes near it).
+//
+// That one number stands for load, for burstiness on all time scales, for sizes and for sources. Measured
+// against simulated link cases, among flows of the same size, flows of similar contention explain four
+// fifths of the variance of waits at hosts' uplinks and half of it in the fabric. The queue of all bytes
+// (Lindley) explains half as much, the time of arrival nothing.
+//
+// Flows are added in start order (add). done then returns the contention of each.
 type contention struct {
-	params   *simkernel.Params
-	bps      float64
-	at       float64 // ns
-	served   float64 // what a flow would have been served by now at its own rate, in ns of it, had it always been here
-	wanted   float64 // what the flows here would send if each had the link to itself, over what the link can
-	observed leaving
-	flows    []contender
+	params  *simkernel.Params
+	bps     float64
+	nowNS   float64
+	served  float64 // ns of transmission at its own rate that a flow would have had by now if present since 0
+	demand  float64 // rate that the present flows would use alone, relative to the link's
+	present departures
+	flows   []flowContention
 }
 
-// A company is what a flow met.
-type contender struct {
-	startNS, leftNS float64
-	alone           float64 // time it would need without company, ns
-	share           float64 // of the link's bandwidth, that it could use alone
-	ahead           float64 // shares of those that were there when it came: above 1, there is a queue
+// flowContention is the contention of one flow.
+type flowContention struct {
+	startNS, endNS float64
+	aloneNS        float64 // duration without other flows
+	share          float64 // of the link's bandwidth that the flow could use alone
+	ahead          float64 // shares of the flows present at its start; above 1 there is a queue
 }
 
-// slowed is the time the flow needed over what it would alone.
-func (c *contender) slowed() float64 { return (c.leftNS - c.startNS) / c.alone }
+// stretchFactor is the flow's duration relative to that without other flows.
+func (c *flowContention) stretchFactor() float64 { return (c.endNS - c.startNS) / c.aloneNS }
 
-// A leaver is a flow on the link, and by when it has been served.
-type leaver struct {
+// departure is a present flow and the value of contention.served at which it ends.
+type departure struct {
 	served float64
 	flow   int32
 }
 
-type leaving []leaver
+// departures is a heap.Interface by served.
+type departures []departure
 
-func (h leaving) Len() int           { return len(h) }
-func (h leaving) Less(i, j int) bool { return h[i].served < h[j].served }
-func (h leaving) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h departures) Len() int           { return len(h) }
+func (h departures) Less(i, j int) bool { return h[i].served < h[j].served }
+func (h departures) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 
-// Push is heap.Interface's.
-func (h *leaving) Push(x any) { *h = append(*h, x.(leaver)) }
+// Push implements heap.Interface.
+func (h *departures) Push(x any) { *h = append(*h, x.(departure)) }
 
-// Pop is heap.Interface's.
-func (h *leaving) Pop() any {
+// Pop implements heap.Interface.
+func (h *departures) Pop() any {
 	last := (*h)[len(*h)-1]
 	*h = (*h)[:len(*h)-1]
 	return last
 }
 
-// reset begins with a link of that available bandwidth.
+// reset begins a link of the given available bandwidth.
 func (x *contention) reset(p *simkernel.Params, bps int64) {
-	*x = contention{params: p, bps: float64(bps), observed: x.observed[:0], flows: x.flows[:0]}
+	*x = contention{params: p, bps: float64(bps), present: x.present[:0], flows: x.flows[:0]}
 }
 
-// add takes the link's next flow in start order, of a host whose own link has that available bandwidth.
-func (x *contention) add(size, start, sourceBps int64) {
-	x.serve(float64(start))
+// add adds the link's next flow in start order. sourceBps is the available bandwidth of its host's uplink.
+func (x *contention) add(sizeBytes, startNS, sourceBps int64) {
+	x.advance(float64(startNS))
 	bps := min(x.bps, float64(sourceBps))
-	alone := float64(size+x.params.Packets(size)*x.params.HeaderBytes) * 8e9 / bps
-	heap.Push(&x.observed, leaver{x.served + alone, int32(len(x.flows))})
-	x.flows = append(x.flows, contender{startNS: float64(start), alone: alone, share: bps / x.bps, ahead: x.wanted})
-	x.wanted += bps / x.bps
+	alone := float64(sizeBytes+x.params.Packets(sizeBytes)*x.params.HeaderBytes) * 8e9 / bps
+	heap.Push(&x.present, departure{x.served + alone, int32(len(x.flows))})
+	x.flows = append(x.flows, flowContention{startNS: float64(startNS), aloneNS: alone, share: bps / x.bps,
+		ahead: x.demand})
+	x.demand += bps / x.bps
 }
 
-// done answers what each flow met, in the order they came; valid until reset.
-func (x *contention) done() []contender {
-	x.serve(math.Inf(1))
+// done returns the contention of the flows, in the order in which they were added; valid until reset.
+func (x *contention) done() []flowContention {
+	x.advance(math.Inf(1))
 	return x.flows
 }
 
-// serve lets time pass.
-func (x *contention) serve(until float64) {
-	for len(x.observed) > 0 {
-		rate := min(1, 1/x.wanted)
-		next := x.at + (x.observed[0].served-x.served)/rate
-		if next > until {
-			x.served += (until - x.at) * rate
+// advance serves the present flows until the given time.
+func (x *contention) advance(untilNS float64) {
+	for len(x.present) > 0 {
+		rate := min(1, 1/x.demand)
+		next := x.nowNS + (x.present[0].served-x.served)/rate
+		if next > untilNS {
+			x.served += (untilNS - x.nowNS) * rate
 			break
 		}
-		gone := heap.Pop(&x.observed).(leaver)
-		x.at, x.served = next, gone.served
+		gone := heap.Pop(&x.present).(departure)
+		x.nowNS, x.served = next, gone.served
 		f := &x.flows[gone.flow]
-		f.leftNS = next
-		if x.wanted -= f.share; len(x.observed) == 0 {
-			x.wanted = 0 // not what rounding left
+		f.endNS = next
+		if x.demand -= f.share; len(x.present) == 0 {
+			x.demand = 0 // discards rounding errors
 		}
 	}
-	x.at = until
+	x.nowNS = untilNS
 }
 
-// expected is the slowdown that the company lets the flow expect, of that propagation from end to end:
-// beside sharing, it finds a queue of what those before it send in a window above what the link can,
-// and half a packet of each of them.
-func (c *contender) expected(x *contention, delayNS int64) float64 {
+// expectedSlowdown is the slowdown that contention lets the flow expect on a path of the given propagation
+// delay. Besides sharing the link, the flow finds a queue: what the flows before it send in a window beyond
+// the link's rate, and half a packet of each of them.
+func (c *flowContention) expectedSlowdown(x *contention, pathDelayNS int64) float64 {
 	full := float64(x.params.PayloadBytes + x.params.HeaderBytes)
 	queue := (max(0, c.ahead-1)*float64(x.params.WindowBytes) + c.ahead*full/2) * 8e9 / x.bps
-	alone := c.alone + 2*float64(delayNS)
-	return (alone + c.leftNS - c.startNS - c.alone + queue) / alone
+	alone := c.aloneNS + 2*float64(pathDelayNS)
+	return (alone + c.endNS - c.startNS - c.aloneNS + queue) / alone
 }

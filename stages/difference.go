@@ -27,12 +27,12 @@ type Difference struct {
 // This is a first-order answer: links whose flows stay the same are taken to delay them as before, however
 // differently the packets come to them.
 func (s *Simulator) Differences(ctx context.Context, lo, hi int32, hops schema.Batches, d *Detours, stats []SimulateStats, out []Difference) ([]Difference, error) {
-	if err := s.gather(lo, hi, hops, d.Changed); err != nil {
+	if err := s.readInput(lo, hi, hops, d.Changed); err != nil {
 		return out, err
 	}
-	s.toldAt = s.toldAt[:0]
-	rows, order := len(s.rows.link), s.order
-	defer func() { s.order = order }()
+	s.input.feedbackAt = s.input.feedbackAt[:0]
+	rows, order := len(s.input.rows.link), s.input.order
+	defer func() { s.input.order = order }()
 	var before []int64 // by place in the link's order: the delay as things are
 	var changed []int32
 	for id := lo; id < hi; id++ {
@@ -41,9 +41,9 @@ func (s *Simulator) Differences(ctx context.Context, lo, hi int32, hops schema.B
 			continue
 		}
 		link := s.net.Links[id]
-		observed := order[s.starts[id-lo]:s.starts[id-lo+1]]
-		s.order = observed
-		own, err := s.delays(ctx, link, s.loads.Links[topology.Reverse(id)], &stats[moves[0].failure])
+		observed := order[s.input.starts[id-lo]:s.input.starts[id-lo+1]]
+		s.input.order = observed
+		own, err := s.caseDelays(ctx, link, s.loads.Links[topology.Reverse(id)], &stats[moves[0].failure])
 		if err != nil {
 			return out, err
 		}
@@ -57,10 +57,10 @@ func (s *Simulator) Differences(ctx context.Context, lo, hi int32, hops schema.B
 			for n < len(moves) && moves[n].failure == failure {
 				n++
 			}
-			s.rows.truncate(rows)
+			s.input.rows.truncate(rows)
 			changed, out = s.moved(d, link, observed, before, moves[:n], changed[:0], out)
-			s.order = changed
-			if own, err = s.delays(ctx, link, d.loadAfter(topology.Reverse(id), failure, s.loads.Links[topology.Reverse(id)]), &stats[failure]); err != nil {
+			s.input.order = changed
+			if own, err = s.caseDelays(ctx, link, d.loadAfter(topology.Reverse(id), failure, s.loads.Links[topology.Reverse(id)]), &stats[failure]); err != nil {
 				return out, fmt.Errorf("%w, after failure %d", err, failure)
 			}
 			k := 0 // changed and here have those that stay in the same order
@@ -73,7 +73,7 @@ func (s *Simulator) Differences(ctx context.Context, lo, hi int32, hops schema.B
 					was = before[k]
 				}
 				if own[i] != was {
-					out = append(out, Difference{Row: s.rows.flowRow[at], Failure: failure, NS: own[i] - was})
+					out = append(out, Difference{Row: s.input.rows.flowRow[at], Failure: failure, NS: own[i] - was})
 				}
 			}
 			moves = moves[n:]
@@ -88,7 +88,7 @@ func (s *Simulator) moved(d *Detours, link topology.Link, observed []int32, befo
 	k := 0
 	for _, m := range moves {
 		f := &d.flows[m.flow]
-		for k < len(observed) && s.rows.flowRow[observed[k]] < f.row {
+		for k < len(observed) && s.input.rows.flowRow[observed[k]] < f.row {
 			rows = append(rows, observed[k])
 			k++
 		}
@@ -97,14 +97,14 @@ func (s *Simulator) moved(d *Detours, link topology.Link, observed []int32, befo
 			k++
 			continue
 		}
-		rows = append(rows, int32(len(s.rows.link)))
-		s.rows.join(d, link, f, m.hop)
+		rows = append(rows, int32(len(s.input.rows.link)))
+		s.input.rows.join(d, link, f, m.hop)
 	}
 	return append(rows, observed[k:]...), out
 }
 
 // join appends the row of a flow that comes to a link, its columns for estimator Flow included.
-func (h *hopColumns) join(d *Detours, link topology.Link, f *detour, hop int16) {
+func (h *caseRows) join(d *Detours, link topology.Link, f *detour, hop int16) {
 	path := d.links[f.path : f.path+f.hops]
 	prev, delayTo := int32(-1), int64(0)
 	for _, l := range path[:hop] {
@@ -118,27 +118,19 @@ func (h *hopColumns) join(d *Detours, link topology.Link, f *detour, hop int16) 
 	h.hop, h.hops = append(h.hop, hop), append(h.hops, int16(f.hops))
 }
 
-// truncate leaves the first n rows, of the columns that were read.
-func (h *hopColumns) truncate(n int) {
-	h.link, h.firstLink, h.prevLink = h.link[:n], h.firstLink[:n], h.prevLink[:min(n, len(h.prevLink))]
-	h.flowRow, h.flowID, h.size, h.start = h.flowRow[:n], h.flowID[:n], h.size[:n], h.start[:n]
-	h.delayToLink, h.pathDelay, h.pathSend = h.delayToLink[:n], h.pathDelay[:n], h.pathSend[:min(n, len(h.pathSend))]
-	h.hop, h.hops = h.hop[:n], h.hops[:n]
-}
-
-// delays runs the case of the rows in s.order, the reverse link carrying that load, and returns what each is
+// caseDelays runs the case of the rows in s.input.order, the reverse link carrying that load, and returns what each is
 // delayed: FCT less ideal FCT there.
-func (s *Simulator) delays(ctx context.Context, link topology.Link, reverse LinkLoad, stats *SimulateStats) ([]int64, error) {
-	if len(s.order) == 0 {
+func (s *Simulator) caseDelays(ctx context.Context, link topology.Link, reverse LinkLoad, stats *SimulateStats) ([]int64, error) {
+	if len(s.input.order) == 0 {
 		return nil, nil
 	}
 	began := time.Now()
-	if err := s.buildCase(link, 0, len(s.order)); err != nil {
+	if err := s.buildCase(link, 0, len(s.input.order)); err != nil {
 		return nil, err
 	}
 	s.c.TargetBps = availableBps(link.BandwidthBps, reverse, &s.params)
 	s.c.Record = false
-	if err := s.simulateCase(ctx, link, s.order); err != nil {
+	if err := s.simulateCase(ctx, link, s.input.order); err != nil {
 		return nil, fmt.Errorf("link %d (%d → %d): %w", link.ID, link.Src, link.Dst, err)
 	}
 	took := time.Since(began).Nanoseconds()

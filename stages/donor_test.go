@@ -8,7 +8,7 @@ import (
 	"parsimon/schema/columns"
 )
 
-// linkFlows reads flows of one link, rows counted from 0 in start order, through table hops.
+// linkFlows returns flows of link 7, in start order, read from table hops. Row i is flow i.
 func linkFlows(t *testing.T, sizes, starts []int64) *LinkFlows {
 	t.Helper()
 	n := len(sizes)
@@ -33,13 +33,13 @@ func linkFlows(t *testing.T, sizes, starts []int64) *LinkFlows {
 	return &l
 }
 
-// The donor is the last flow of the size's bucket that had come by the moment, against a plain search.
+// The donor is the last flow of the size's bucket that has started by the given time: compared with a linear search.
 func TestAlignedIsTheLastOfItsBucket(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var sizes, starts []int64
 	clock := int64(1000)
 	for range 900 {
-		clock += rng.Int64N(3) // some start together
+		clock += rng.Int64N(3) // some start at the same time
 		sizes, starts = append(sizes, 1+rng.Int64N(5000)), append(starts, clock)
 	}
 	l := linkFlows(t, sizes, starts)
@@ -70,7 +70,7 @@ func TestAlignedIsTheLastOfItsBucket(t *testing.T) {
 	}
 }
 
-// A link that only the excepted flow crosses has no donor.
+// A link that only the excluded flow crosses has no donor.
 func TestAlignedWithoutDonors(t *testing.T) {
 	l := linkFlows(t, []int64{5}, []int64{9})
 	if donor, ok := l.Aligned(5, 9, 0); ok {

@@ -6,81 +6,79 @@ import (
 	"strings"
 )
 
-// An Estimator says how link cases become the slowdowns of flows.
+// Estimator says how the results of link cases become the slowdowns of flows.
 type Estimator uint8
 
 const (
-	// Independent is the paper's (§3.4): at each hop an independent draw of the packet-normalised
-	// delay from the bucket of the flow's size; delays add up.
+	// Independent is the paper's estimator (§3.4): at each hop it draws a packet-normalised delay from the
+	// bucket of the flow's size, independently, and adds up the delays of the path.
 	Independent Estimator = iota
-	// Flow follows each flow's own packets. Link cases tell each other, in passes, what the packets of
-	// their flows met (Relaxer); then the case of the flow's own host, told what its packets met on
-	// the rest of the path, plays its whole journey (Simulator.Senders). So waits at different links
-	// add up where packets meet them one after the other; rate that is lost to several links at the
-	// same time is lost once, because one sender reacts to all marks; the host's own NIC is charged
-	// once; and so is a window below the bandwidth-delay product.
+	// Flow follows the packets of each flow. Link cases exchange, in passes, what the packets of their flows
+	// observed (FeedbackBuilder). The case of the flow's own host then replays the flow with complete
+	// feedback (Simulator.Replay). So waits at different links add up where packets meet them one after the
+	// other; a rate that several links reduce at the same time is reduced once, because one sender reacts to
+	// all marks; and the wait for the host's NIC and the limit of the window count once.
 	Flow
 )
 
 var estimatorNames = []string{"independent", "flow"}
 
-// String is the estimator's name, as in --estimator and in the lake.
+// String returns the estimator's name, as in --estimator and in the lake.
 func (e Estimator) String() string { return estimatorNames[e] }
 
-// EstimatorNames lists the estimators.
-func EstimatorNames() []string { return estimatorNames }
+// EstimatorNames lists the estimators' names.
+func EstimatorNames() []string { return slices.Clone(estimatorNames) }
 
-// ParseEstimator finds an estimator by name.
+// ParseEstimator returns the estimator of a name.
 func ParseEstimator(name string) (Estimator, error) {
-	for i, n := range estimatorNames {
-		if n == name {
-			return Estimator(i), nil
-		}
+	i := slices.Index(estimatorNames, name)
+	if i < 0 {
+		return 0, fmt.Errorf("no estimator %q: must be one of %v", name, estimatorNames)
 	}
-	return 0, fmt.Errorf("no estimator %q: must be one of %v", name, estimatorNames)
+	return Estimator(i), nil
 }
 
-// Without says which ingredients of estimator Flow are left out, for studies of what each is worth.
+// Ablation is a set of ingredients of estimator Flow that are left out, to measure what each contributes.
 type Ablation uint8
 
 // The ingredients that can be left out.
 const (
-	AblateFeeder    Ablation = 1 << iota // the link before the target
-	AblateRoundTrip                      // what packets and ACKs need to be sent on links outside the case
-	AblateNICWaits                       // link cases are not told what the host's other flows cost
-	AblateWaits                          // link cases are not told what packets waited elsewhere
-	AblateMarks                          // nobody is told what was marked elsewhere
-	AblateDamping                        // link cases are told the newest pass alone
+	AblateFeeder    Ablation = 1 << iota // the link before the target, in link cases
+	AblateRoundTrip                      // transmission times of packets and ACKs on links outside the case
+	AblateNICWaits                       // feedback of NIC waits
+	AblateWaits                          // feedback of queueing waits
+	AblateMarks                          // feedback of ECN marks, in passes and replay
+	AblateDamping                        // the mean with the feedback of the pass before
 )
 
 var ablationNames = []string{"feeder", "round-trip", "nic-waits", "waits", "marks", "damping"}
 
-// WithoutNames lists the ingredients that can be left out.
-func AblationNames() []string { return ablationNames }
+// AblationNames lists the names of the ingredients that can be left out.
+func AblationNames() []string { return slices.Clone(ablationNames) }
 
-// String names the ingredients, joined by plus signs; nothing for none.
-func (w Ablation) String() string {
+// String returns the names of the ingredients, joined by plus signs; "" for none.
+func (a Ablation) String() string {
 	var names []string
 	for i, n := range ablationNames {
-		if w&(1<<i) != 0 {
+		if a&(1<<i) != 0 {
 			names = append(names, n)
 		}
 	}
 	return strings.Join(names, "+")
 }
 
-// ParseWithout is the inverse of String.
+// ParseAblation is the inverse of Ablation.String.
 func ParseAblation(text string) (Ablation, error) {
-	var w Ablation
+	var a Ablation
 	if text == "" {
-		return w, nil
+		return a, nil
 	}
 	for _, name := range strings.Split(text, "+") {
 		i := slices.Index(ablationNames, name)
 		if i < 0 {
-			return w, fmt.Errorf("no ingredient %q: must be of %v, joined by +", name, ablationNames)
+			return a, fmt.Errorf("no ingredient %q: must be of %v, joined by +", name, ablationNames)
 		}
-		w |= 1 << i
+		a |= 1 << i
 	}
-	return w, nil
+	return a, nil
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
@@ -16,13 +15,17 @@ import (
 	"parsimon/stages/topology"
 )
 
-// waitsTable makes rows of hop_observations of one flow of three hops, row 7, over links 4, 2 and 0.
-func waitsTable(observed ...[]simkernel.Block) *captured { return waitsTableOf(3, observed) }
+// observationTable returns table hop_observations of one flow of three hops, row 7, over links 4, 2 and 0.
+func observationTable(observed ...[]simkernel.Block) *captured {
+	return observationTableOf(3, observed)
+}
 
-// waitsOf is the same of a flow that has no more hops than are given.
-func waitsOf(observed ...[]simkernel.Block) *captured { return waitsTableOf(len(observed), observed) }
+// observationsOf is observationTable for a flow that has only the given hops.
+func observationsOf(observed ...[]simkernel.Block) *captured {
+	return observationTableOf(len(observed), observed)
+}
 
-func waitsTableOf(of int, observed [][]simkernel.Block) *captured {
+func observationTableOf(of int, observed [][]simkernel.Block) *captured {
 	var c captured
 	n := len(observed)
 	rows, hop, hops, link := make([]int64, n), make([]int16, n), make([]int16, n), []int32{4, 2, 0}
@@ -41,18 +44,18 @@ func waitsTableOf(of int, observed [][]simkernel.Block) *captured {
 	return &c
 }
 
-// toldOf reads table elsewhere by link.
-func toldOf(t *testing.T, c *captured) map[int32][]simkernel.Block {
+// feedbackOf returns the blocks of a feedback table by link.
+func feedbackOf(t *testing.T, c *captured) map[int32][]simkernel.Block {
 	t.Helper()
 	out := map[int32][]simkernel.Block{}
 	last := int32(-1)
 	for _, r := range c.recs {
 		for i, link := range columns.Int32s(r, "link_id") {
 			if link < last {
-				t.Error("table elsewhere is not sorted by link")
+				t.Error("table feedback is not sorted by link")
 			}
 			last = link
-			blocks, err := readBlocks(nil, columns.Named(r, "observed").(*array.Binary).Value(i))
+			blocks, err := readBlocks(nil, columns.Bytes(r, "observed").Value(i))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -62,7 +65,7 @@ func toldOf(t *testing.T, c *captured) map[int32][]simkernel.Block {
 	return out
 }
 
-func relaxed(t *testing.T, pass int, w Ablation, observed, given *captured) map[int32][]simkernel.Block {
+func feedbackAfter(t *testing.T, pass int, w Ablation, observed, given *captured) map[int32][]simkernel.Block {
 	t.Helper()
 	n, err := topology.NewNetwork([]topology.Node{{ID: 0, Kind: topology.KindHost}, {ID: 1, Kind: topology.KindHost}, {ID: 2, Kind: topology.KindTor}, {ID: 3, Kind: topology.KindTor}},
 		[]topology.Cable{{A: 0, B: 2, BandwidthBps: 1e10, DelayNS: 1}, {A: 2, B: 3, BandwidthBps: 1e10, DelayNS: 1}, {A: 3, B: 1, BandwidthBps: 1e10, DelayNS: 1}})
@@ -74,60 +77,60 @@ func relaxed(t *testing.T, pass int, w Ablation, observed, given *captured) map[
 	if given != nil {
 		before = given.rewound()
 	}
-	if err := NewFeedbackBuilder(n, simkernel.DCTCP, 1, pass, w).HopFeedback(context.Background(), 7, 1, observed.rewound(), before, &out); err != nil {
+	if err := NewFeedbackBuilder(n, simkernel.DCTCP, 1, pass, w).Build(context.Background(), EveryHop, 7, 1, observed.rewound(), before, &out); err != nil {
 		t.Fatal(err)
 	}
-	return toldOf(t, &out)
+	return feedbackOf(t, &out)
 }
 
-// By hand: the host's own case is told all waits of the other hops, those in the network the mean of
-// nothing and what was found; marks of other hops count at every hop, or at none, as the coin falls.
-func TestRelaxTellsTheOtherHops(t *testing.T) {
-	observed := waitsTable(
-		[]simkernel.Block{{WaitNS: 100}},                       // hop 0, link 4: held at the host
+// Hand-computed: hop 0 receives the waits of all other hops; the hops behind it receive the mean of zero and
+// of the observations, and the marks of the other hops or none, as the random bit says.
+func TestFeedbackOfThreeHops(t *testing.T) {
+	observed := observationTable(
+		[]simkernel.Block{{WaitNS: 100}},                       // hop 0, link 4: NIC wait
 		[]simkernel.Block{{WaitNS: 1000, Marks: 1}, {}},        // hop 1, link 2
 		[]simkernel.Block{{WaitNS: 60}, {WaitNS: 8, Marks: 2}}) // hop 2, link 0
-	got := relaxed(t, 1, 0, observed, nil)
+	got := feedbackAfter(t, 1, 0, observed, nil)
 	if want := (simkernel.Block{WaitNS: 1060, Marks: 1}); got[4][0] != want || got[4][1] != (simkernel.Block{WaitNS: 8, Marks: 2}) {
-		t.Errorf("the host is told %+v", got[4])
+		t.Errorf("hop 0 receives %+v", got[4])
 	}
 	if b := got[2][0]; b.NICWaitNS != 50 || b.WaitNS != 30 || b.Marks != 0 {
-		t.Errorf("link 2 is told %+v", got[2])
+		t.Errorf("link 2 receives %+v", got[2])
 	}
 	if b := got[0][0]; b.NICWaitNS != 50 || b.UpstreamNS != 500 || b.WaitNS != 0 || b.Marks > 1 {
-		t.Errorf("link 0 is told %+v", got[0])
+		t.Errorf("link 0 receives %+v", got[0])
 	}
-	whole := relaxed(t, 1, AblateDamping, observed, nil)
+	whole := feedbackAfter(t, 1, AblateDamping, observed, nil)
 	if b := whole[0][0]; b != (simkernel.Block{NICWaitNS: 100, UpstreamNS: 1000, Marks: 1}) {
-		t.Errorf("undamped, link 0 is told %+v", b)
+		t.Errorf("undamped, link 0 receives %+v", b)
 	}
-	none := relaxed(t, 1, AblateNICWaits|AblateWaits|AblateMarks, observed, nil)
+	none := feedbackAfter(t, 1, AblateNICWaits|AblateWaits|AblateMarks, observed, nil)
 	if len(none[0]) != 0 || none[4][0].WaitNS != 1060 {
-		t.Errorf("without anything, link 0 is told %+v, the host %+v", none[0], none[4])
+		t.Errorf("with all feedback left out, link 0 receives %+v, hop 0 %+v", none[0], none[4])
 	}
 }
 
-// Coins fall evenly, and hops of a flow hear of the same pass.
-func TestRelaxedMarksAreTheMean(t *testing.T) {
+// The random bits are fair, and the blocks of one window share one.
+func TestDampedMarksKeepHalf(t *testing.T) {
 	x := NewFeedbackBuilder(testClos(t), simkernel.DCTCP, 1, 1, 0)
 	kept := 0
 	for row := range int64(10_000) {
-		if x.keeps(row, 3) {
+		if x.keepsMarks(row, 3) {
 			kept++
 		}
-		if x.keeps(row, 3) != x.keeps(row, 15) {
-			t.Fatal("packets of one window hear of different passes")
+		if x.keepsMarks(row, 3) != x.keepsMarks(row, 15) {
+			t.Fatal("blocks of one window take marks of different passes")
 		}
 	}
 	if kept < 4800 || kept > 5200 {
-		t.Errorf("%d of 10,000 keep what they were told", kept)
+		t.Errorf("%d of 10,000 keep the previous marks", kept)
 	}
 }
 
-// A flow that lacks a hop, and bytes that are no waits, are refused by row.
-func TestRelaxRefuses(t *testing.T) {
+// A flow without all of its hops, and bytes that are no blocks, are errors that name the row.
+func TestFeedbackErrors(t *testing.T) {
 	n := testClos(t)
-	missing := waitsTable(nil, nil)
+	missing := observationTable(nil, nil)
 	var c captured
 	var damaged columns.Arena
 	damaged.Add([]byte{0x80})
@@ -136,16 +139,16 @@ func TestRelaxRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, observed := range []*captured{missing, &c} {
-		err := NewFeedbackBuilder(n, simkernel.DCTCP, 1, 1, 0).HopFeedback(context.Background(), 7, 1, observed.rewound(), nil, &captured{recs: []arrow.Record{}})
+		err := NewFeedbackBuilder(n, simkernel.DCTCP, 1, 1, 0).Build(context.Background(), EveryHop, 7, 1, observed.rewound(), nil, &captured{recs: []arrow.Record{}})
 		if err == nil || !strings.Contains(err.Error(), "flow row 7") {
 			t.Errorf("error %v", err)
 		}
 	}
 }
 
-// others is the obvious way to what hop h is told of block b: a look at every other hop.
-func (x *FeedbackBuilder) others(row int64, hops [][]simkernel.Block, before []simkernel.Block, h, b int) simkernel.Block {
-	var hold, late, wait int64
+// others computes the feedback of hop h for block b directly from every other hop.
+func (x *FeedbackBuilder) others(row int64, hops [][]simkernel.Block, previous []simkernel.Block, h, b int) simkernel.Block {
+	var nicWait, before, behind int64
 	var marks, hint uint16
 	for j := range hops {
 		if j == h || b >= len(hops[j]) {
@@ -154,11 +157,11 @@ func (x *FeedbackBuilder) others(row int64, hops [][]simkernel.Block, before []s
 		m := &hops[j][b]
 		switch {
 		case j == 0:
-			hold = int64(m.WaitNS)
+			nicWait = int64(m.WaitNS)
 		case j < h:
-			late += int64(m.WaitNS)
+			before += int64(m.WaitNS)
 		default:
-			wait += int64(m.WaitNS)
+			behind += int64(m.WaitNS)
 		}
 		marks |= m.Marks
 		if j > 0 {
@@ -167,28 +170,28 @@ func (x *FeedbackBuilder) others(row int64, hops [][]simkernel.Block, before []s
 	}
 	if h > 0 {
 		var was simkernel.Block
-		if b < len(before) {
-			was = before[b]
+		if b < len(previous) {
+			was = previous[b]
 		}
-		hold, late, wait = (hold+int64(was.NICWaitNS)+1)/2, (late+int64(was.UpstreamNS)+1)/2, (wait+int64(was.WaitNS)+1)/2
-		if marks != was.Marks && x.keeps(row, b) {
+		nicWait, before, behind = (nicWait+int64(was.NICWaitNS)+1)/2, (before+int64(was.UpstreamNS)+1)/2, (behind+int64(was.WaitNS)+1)/2
+		if marks != was.Marks && x.keepsMarks(row, b) {
 			marks = was.Marks
 		}
 	}
-	return simkernel.Block{NICWaitNS: short(hold), UpstreamNS: short(late), WaitNS: short(wait), Marks: marks, Hint: hint}
+	return simkernel.Block{NICWaitNS: clampNS(nicWait), UpstreamNS: clampNS(before), WaitNS: clampNS(behind), Marks: marks, Hint: hint}
 }
 
-// Summed up once along a flow's path, every hop is told what a look at every other hop for each of them
-// says, whatever the lengths; and after the last pass the host's own link what it would be told before another.
-func TestRelaxIsItsTwin(t *testing.T) {
-	rng := rand.New(rand.NewPCG(9, 9))
-	random := func(late bool) []simkernel.Block {
-		blocks := make([]simkernel.Block, rng.IntN(5))
+// The sums along a flow's path agree with the direct computation for every hop, whatever the lengths; and hop 0
+// receives the same in both scopes.
+func TestFeedbackIsItsTwin(t *testing.T) {
+	random := rand.New(rand.NewPCG(9, 9))
+	blocksOf := func(feedback bool) []simkernel.Block {
+		blocks := make([]simkernel.Block, random.IntN(5))
 		for i := range blocks {
 			b := &blocks[i]
-			b.WaitNS, b.Marks, b.Hint = rng.Int32N(3)*rng.Int32N(1<<uint(rng.IntN(31))), uint16(rng.IntN(3)*rng.IntN(1<<16)), uint16(rng.IntN(2)*rng.IntN(1<<16))
-			if late {
-				b.UpstreamNS, b.NICWaitNS = rng.Int32N(1000), rng.Int32N(1000)
+			b.WaitNS, b.Marks, b.Hint = random.Int32N(3)*random.Int32N(1<<uint(random.IntN(31))), uint16(random.IntN(3)*random.IntN(1<<16)), uint16(random.IntN(2)*random.IntN(1<<16))
+			if feedback {
+				b.UpstreamNS, b.NICWaitNS = random.Int32N(1000), random.Int32N(1000)
 			}
 		}
 		return blocks
@@ -196,10 +199,10 @@ func TestRelaxIsItsTwin(t *testing.T) {
 	for _, transport := range []simkernel.Transport{simkernel.DCTCP, simkernel.TIMELY} {
 		for range 500 {
 			x := NewFeedbackBuilder(testClos(t), transport, 1, 2, 0)
-			hops := make([][]simkernel.Block, 1+rng.IntN(3))
+			hops := make([][]simkernel.Block, 1+random.IntN(3))
 			before := make([][]simkernel.Block, len(hops))
 			for h := range hops {
-				hops[h], before[h] = random(false), random(true)
+				hops[h], before[h] = blocksOf(false), blocksOf(true)
 			}
 			var all, out, last captured
 			var observed columns.Arena
@@ -212,11 +215,11 @@ func TestRelaxIsItsTwin(t *testing.T) {
 			if err := columns.Write(&all, schema.Feedback, n, columns.Of(link[:n]), columns.Of(rows), columns.Of(hop), new(columns.Binary).Of(&observed, order[:n])); err != nil {
 				t.Fatal(err)
 			}
-			found := waitsOf(hops...)
-			if err := x.HopFeedback(context.Background(), 7, 1, found.rewound(), all.rewound(), &out); err != nil {
+			found := observationsOf(hops...)
+			if err := x.Build(context.Background(), EveryHop, 7, 1, found.rewound(), all.rewound(), &out); err != nil {
 				t.Fatal(err)
 			}
-			got := toldOf(t, &out)
+			got := feedbackOf(t, &out)
 			for h := range n {
 				given := got[link[h]]
 				for b := range 6 {
@@ -230,11 +233,11 @@ func TestRelaxIsItsTwin(t *testing.T) {
 					}
 				}
 			}
-			if err := x.SenderFeedbackOf(context.Background(), 7, 1, found.rewound(), &last); err != nil {
+			if err := x.Build(context.Background(), SenderHop, 7, 1, found.rewound(), nil, &last); err != nil {
 				t.Fatal(err)
 			}
-			if tells := toldOf(t, &last); len(tells) != 1 || !slices.Equal(tells[link[0]], got[link[0]]) {
-				t.Fatalf("after the last pass the host is told %v, before another %v", tells, got[link[0]])
+			if sender := feedbackOf(t, &last); len(sender) != 1 || !slices.Equal(sender[link[0]], got[link[0]]) {
+				t.Fatalf("hop 0 receives %v for the replay and %v for the next pass", sender, got[link[0]])
 			}
 		}
 	}

@@ -8,17 +8,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/apache/arrow/go/v17/arrow/array"
-
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/topologytest"
 )
 
-// Blocks of a flow of as many packets are kept, and the first, the last and the marks in between of a
-// longer or shorter one stand where they should.
-func TestStretch(t *testing.T) {
+// The blocks of a flow of equally many packets are unchanged. In longer and shorter flows the first packet, the
+// last one and the marks in between keep their places.
+func TestResample(t *testing.T) {
 	made := func(packets int64) []simkernel.Block {
 		var blocks []simkernel.Block
 		at := int64(0)
@@ -41,22 +39,22 @@ func TestStretch(t *testing.T) {
 				t.Fatalf("packet %d of %d is in block %d of %d", p, packets, b, len(whole))
 			}
 		}
-		if got := stretch(nil, whole, packets, packets); !slices.Equal(got, whole) {
+		if got := resample(nil, whole, packets, packets); !slices.Equal(got, whole) {
 			t.Errorf("%d packets become %v, want %v", packets, got, whole)
 		}
 		for _, to := range []int64{1, 2, 3, 16, 33, 500} {
-			got := stretch(nil, whole, packets, to)
+			got := resample(nil, whole, packets, to)
 			if int64(len(got)) != simkernel.Blocks(to) {
 				t.Fatalf("%d blocks of %d packets", len(got), to)
 			}
 			if got[0].WaitNS != whole[0].WaitNS || got[0].Marks != 1 {
-				t.Errorf("%d packets to %d: the first met %+v, its donor %+v", packets, to, got[0], whole[0])
+				t.Errorf("%d packets to %d: the first observed %+v, its donor %+v", packets, to, got[0], whole[0])
 			}
 			last := got[len(got)-1].WaitNS
 			if least := whole[0].WaitNS; last < least || last > whole[len(whole)-1].WaitNS {
 				t.Errorf("%d packets to %d: the last waited %d", packets, to, last)
 			}
-			for b, x := range got { // no marks of packets that are not there
+			for b, x := range got { // no marks of packets that the flow does not have
 				first := int64(b)
 				if b >= 16 {
 					first = int64(b-15) * 16
@@ -73,9 +71,9 @@ func TestStretch(t *testing.T) {
 	}
 }
 
-// On an idle link a flow is alone; of two that come at the same time the second finds the first, and each
-// needs twice as long; a host that is slower than the link holds its flows to its own rate.
-func TestCrowd(t *testing.T) {
+// On an idle link a flow takes as long as alone. Of two that start together the second finds the first, and each
+// takes twice as long. A host slower than the link limits its flows to its own rate.
+func TestContention(t *testing.T) {
 	p := simkernel.DefaultParams()
 	var x contention
 	x.reset(&p, 10e9)
@@ -84,16 +82,16 @@ func TestCrowd(t *testing.T) {
 	x.add(1_000_000, 50_000_000, 40e9)
 	x.add(1_000_000, 100_000_000, 5e9)
 	x.add(1_000_000, 100_000_000, 5e9)
-	want := []struct{ slowed, ahead float64 }{{1, 0}, {2, 0}, {2, 1}, {1, 0}, {1, 0.5}}
+	want := []struct{ stretch, ahead float64 }{{1, 0}, {2, 0}, {2, 1}, {1, 0}, {1, 0.5}}
 	for i, c := range x.done() {
-		if math.Abs(c.slowed()-want[i].slowed) > 1e-9 || math.Abs(c.ahead-want[i].ahead) > 1e-9 {
-			t.Errorf("flow %d: %.4f times as long, %.2f ahead; want %+v", i, c.slowed(), c.ahead, want[i])
+		if math.Abs(c.stretchFactor()-want[i].stretch) > 1e-9 || math.Abs(c.ahead-want[i].ahead) > 1e-9 {
+			t.Errorf("flow %d: %.4f times as long, %.2f ahead; want %+v", i, c.stretchFactor(), c.ahead, want[i])
 		}
-		if e := c.expected(&x, 1000); e < 1-1e-9 || (e > 1.01) != (want[i].slowed > 1) {
+		if e := c.expectedSlowdown(&x, 1000); e < 1-1e-9 || (e > 1.01) != (want[i].stretch > 1) {
 			t.Errorf("flow %d expects a slowdown of %v", i, e)
 		}
 	}
-	// Work is conserved: however flows come, the link is done when it would be with one after the other.
+	// Work is conserved: the link ends when it would if it served one flow after the other.
 	rng := rand.New(rand.NewPCG(1, 2))
 	x.reset(&p, 10e9)
 	var at, last, free float64
@@ -104,9 +102,9 @@ func TestCrowd(t *testing.T) {
 		free = max(free, at) + float64(size+p.Packets(size)*p.HeaderBytes)*0.8
 	}
 	for _, c := range x.done() {
-		last = max(last, c.leftNS)
-		if c.slowed() < 1-1e-9 {
-			t.Fatalf("served in %v of the time it needs", c.slowed())
+		last = max(last, c.endNS)
+		if c.stretchFactor() < 1-1e-9 {
+			t.Fatalf("served in %v of the time it needs", c.stretchFactor())
 		}
 	}
 	if math.Abs(last-free) > 1 {
@@ -114,9 +112,9 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// Each flow of a link that another answers for gets what a flow there met, most of them one of as many
-// packets; the other links get nothing, and how links are cut changes nothing.
-func TestLend(t *testing.T) {
+// Each flow of an imputed link has the observations of a donor, most of them one of equally many packets. Other
+// links have no rows, and the result does not depend on how links are partitioned.
+func TestImpute(t *testing.T) {
 	n, err := topology.Clos(topologytest.MustResolve(t))
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +144,7 @@ func TestLend(t *testing.T) {
 	for _, r := range observed.recs {
 		for i, id := range columns.Int32s(r, "link_id") {
 			if id == hosts[0] {
-				donors[string(columns.Named(r, "observed").(*array.Binary).Value(i))] = true
+				donors[string(columns.Bytes(r, "observed").Value(i))] = true
 			}
 		}
 	}
@@ -162,7 +160,7 @@ func TestLend(t *testing.T) {
 		}
 	}
 	if same*2 < len(whole) {
-		t.Errorf("%d of %d flows met what a donor did", same, len(whole))
+		t.Errorf("%d of %d flows have the observations of a donor", same, len(whole))
 	}
 	bad := slices.Clone(of)
 	for id := range of {
@@ -181,7 +179,7 @@ func TestLend(t *testing.T) {
 	}
 }
 
-// lend answers what is written, row by row.
+// impute returns column observed of the rows that Impute writes.
 func impute(t *testing.T, n *topology.Network, p simkernel.Params, loads *Loads, of []int32, lo, hi int32, hops, observed *captured) []string {
 	t.Helper()
 	var out captured
@@ -193,10 +191,10 @@ func impute(t *testing.T, n *topology.Network, p simkernel.Params, loads *Loads,
 	for _, r := range out.recs {
 		for i, row := range columns.Int64s(r, "flow_row") {
 			if row < last {
-				t.Error("not by flow")
+				t.Error("rows are not sorted by flow")
 			}
 			last = row
-			rows = append(rows, string(columns.Named(r, "observed").(*array.Binary).Value(i)))
+			rows = append(rows, string(columns.Bytes(r, "observed").Value(i)))
 		}
 	}
 	return rows

@@ -3,94 +3,80 @@ package stages
 import (
 	"fmt"
 	"math"
-	"slices"
-	"sort"
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/apache/arrow/go/v17/arrow/array"
-	"github.com/apache/arrow/go/v17/arrow/memory"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/sizebin"
 	"parsimon/stages/rng"
 )
 
-// Confidence intervals of the percentiles of slowdown say how much of a percentile is owed to the flows
-// that happened to come: the same traffic, at another time, would give another percentile. They say
-// nothing of the method's own bias (table warnings does, and validate measures it).
-//
-// Flows of the same burst are slow together, so they cannot be drawn one by one: n flows of a few bursts
-// know less than n independent flows. The bootstrap draws stretches of time instead (block bootstrap:
-// Künsch, Annals of Statistics 17(3), 1989), each with a weight from a Poisson distribution of mean 1. A
-// stretch must be longer than congestion lasts, and there must be many of them; how long it lasts is not
-// known, so that two lengths are tried and the wider interval counts.
-
 const (
-	intervalBlocks = 100   // stretches of the trace
-	coarseBlocks   = 25    // the longer ones: four of them each
-	bootstraps     = 200   // enough for the ends of a 95% interval, the 5th from either end
-	intervalStep   = 0.002 // relative width of a cell of slowdown: percentiles are known to half of it
-	intervalLabels = 64    // services with intervals of their own, and virtual networks: bounds the memory
-
-	// A percentile is called badly known with fewer flows beyond it, or a wider interval relative to it:
-	// with a hundred flows beyond, their number alone scatters by 10%.
-	fewBeyond    = 100
-	wideInterval = 0.2
+	intervalBlocks = 100   // time blocks of the workload
+	coarseBlocks   = 25    // of four time blocks each
+	bootstraps     = 200   // replicates: the ends of a 95% interval are the 5th from either end
+	intervalStep   = 0.002 // relative width of a cell of slowdown: percentiles are accurate to half of it
+	intervalLabels = 64    // services with intervals of their own, and virtual networks; bounds the memory
 )
 
-// IntervalQuantiles are the quantiles that have intervals.
+// IntervalQuantiles returns the quantiles that have intervals.
 func IntervalQuantiles() []float64 { return []float64{0.5, 0.9, 0.99, 0.999} }
 
-// An Interval is one row of table confidence.
-type Interval struct {
-	By       GroupBy
-	Label    string // the service or virtual network
-	SizeBin  string
-	Flows    int64
-	Quantile float64
-	Estimate float64
-	Lo, Hi   float64 // 95%
-	Warning  string  // why the trace is too short for it; empty if it is not
-}
-
-// GroupBy says by what label the flows of an interval were taken together.
+// GroupBy says which label the flows of an interval share.
 type GroupBy uint8
 
 // The groups of flows that have intervals.
 const (
-	ByNothing GroupBy = iota // all flows
-	ByService                // of one service
+	ByNothing GroupBy = iota // all flows, by size bin
+	ByService                // of one service, by size bin
 	ByVNet                   // of one virtual network, all sizes
 )
 
-// Intervals gathers the slowdowns of a scenario. It serves one goroutine; its memory does not grow with
-// the number of flows, but with the number of stretches, labels and cells of slowdown.
+// Intervals computes confidence intervals of the percentiles of slowdown. They say how much a percentile
+// depends on which flows happened to arrive: the same traffic at another time has other percentiles. They do
+// not cover the method's own bias, of which table warnings warns and which command validate measures.
+//
+// Flows of one burst are slow together, so n flows of a few bursts are less informative than n independent
+// flows, and a bootstrap of single flows would be too narrow. This one draws blocks of time (block bootstrap:
+// Künsch, Annals of Statistics 17(3), 1989), each with a weight from a Poisson distribution of mean 1.
+//
+//	slowdowns → counts[time block][cell of slowdown], by group → 200 weighted quantiles → 5th and 196th
+//
+// A block must be longer than congestion lasts, and there must be many of them. Because it is not known how
+// long congestion lasts, two lengths are used and the wider interval is reported.
+//
+// Memory grows with the number of groups, blocks and cells, not with the number of flows. An Intervals is
+// used by one goroutine at a time: Read, then Rows.
 type Intervals struct {
 	firstNS, spanNS int64
 	all             *intervalSet
 	labels          map[GroupBy]map[string]*intervalSet
 	order           []*intervalSet // by first flow
-	weights         [][]uint8      // by replicate of both lengths: of each stretch
+	weights         [][]uint8      // by replicate of both lengths: weight of each time block
 }
 
-// An intervalSet is the groups of one label: by size bin, then all sizes.
+// intervalSet has the groups of one label: by size bin, then all sizes.
 type intervalSet struct {
 	by    GroupBy
 	label string
-	bins  []intervalGroup
+	bins  [sizebin.Count + 1]intervalGroup
 }
 
-// An intervalGroup counts flows by stretch of time and cell of slowdown; sum makes them cumulative.
+// intervalGroup counts flows by time block and cell of slowdown. accumulate makes the counts cumulative.
 type intervalGroup struct {
 	flows  int64
 	counts [intervalBlocks][]uint32
 	cells  int
 }
 
-// NewIntervals prepares for flows that start from firstNS to lastNS.
+// NewIntervals returns an Intervals for flows that start from firstNS to lastNS.
 func NewIntervals(firstNS, lastNS int64) *Intervals {
-	x := &Intervals{firstNS: firstNS, spanNS: lastNS - firstNS + 1, labels: map[GroupBy]map[string]*intervalSet{ByService: {}, ByVNet: {}}}
+	x := &Intervals{
+		firstNS: firstNS, spanNS: lastNS - firstNS + 1,
+		labels: map[GroupBy]map[string]*intervalSet{ByService: {}, ByVNet: {}},
+	}
 	x.all = x.add(ByNothing, "")
 	for _, blocks := range []int{intervalBlocks, coarseBlocks} {
 		for rep := range bootstraps {
@@ -110,11 +96,11 @@ func IntervalColumns() []string {
 	return []string{"service", "vnet", "size_bytes", "start_ns", "slowdown"}
 }
 
-// Read takes flows, in start order: the first labels to come have intervals, if there are too many.
+// Read adds rows of table slowdowns, in start order. If there are more services or virtual networks than have
+// intervals, the first ones have them. A flow that starts outside the time of NewIntervals is an error.
 func (x *Intervals) Read(slowdowns schema.Batches) error {
-	bins := SizeBins()
 	return columns.ForEach(slowdowns, func(rec arrow.Record) error {
-		service, vnet := columns.Named(rec, "service").(*array.String), columns.Named(rec, "vnet").(*array.String)
+		service, vnet := columns.Text(rec, "service"), columns.Text(rec, "vnet")
 		size, start := columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns")
 		for i, slowdown := range columns.Float64s(rec, "slowdown") {
 			if start[i] < x.firstNS || start[i] >= x.firstNS+x.spanNS {
@@ -122,12 +108,13 @@ func (x *Intervals) Read(slowdowns schema.Batches) error {
 			}
 			block := int(float64(start[i]-x.firstNS) / float64(x.spanNS) * intervalBlocks)
 			cell := cellOf(slowdown)
-			bin := sort.Search(len(bins)-1, func(b int) bool { return size[i] <= bins[b].SizeMaxBytes })
-			for _, set := range []*intervalSet{x.all, x.find(ByService, service.Value(i)), x.find(ByVNet, vnet.Value(i))} {
+			bin := sizebin.Of(size[i])
+			for _, set := range []*intervalSet{x.all, x.find(ByService, service.Value(i)),
+				x.find(ByVNet, vnet.Value(i))} {
 				if set == nil {
 					continue
 				}
-				set.bins[len(bins)].count(block, cell)
+				set.bins[sizebin.Count].count(block, cell)
 				if set.by != ByVNet {
 					set.bins[bin].count(block, cell)
 				}
@@ -138,12 +125,12 @@ func (x *Intervals) Read(slowdowns schema.Batches) error {
 }
 
 func (x *Intervals) add(by GroupBy, label string) *intervalSet {
-	set := &intervalSet{by, label, make([]intervalGroup, len(SizeBins())+1)}
+	set := &intervalSet{by: by, label: label}
 	x.order = append(x.order, set)
 	return set
 }
 
-// find is the label's groups; nil if there are too many labels.
+// find returns the groups of a label; nil if there are too many labels.
 func (x *Intervals) find(by GroupBy, label string) *intervalSet {
 	sets := x.labels[by]
 	set := sets[label]
@@ -164,7 +151,7 @@ func (g *intervalGroup) count(block, cell int) {
 	g.flows++
 }
 
-// cellOf is the cell of a slowdown: 0 is exactly 1, and cell k ends at exp(k × intervalStep).
+// cellOf returns the cell of a slowdown: cell 0 is exactly 1, and cell k ends at exp(k × intervalStep).
 func cellOf(slowdown float64) int {
 	if !(slowdown > 1) {
 		return 0
@@ -172,115 +159,10 @@ func cellOf(slowdown float64) int {
 	return 1 + int(math.Log(slowdown)/intervalStep)
 }
 
-// cellEdge is the slowdown at a share of the cell's width.
-func cellEdge(cell int, share float64) float64 {
+// cellEdge returns the slowdown at a fraction of the cell's width.
+func cellEdge(cell int, fraction float64) float64 {
 	if cell == 0 {
 		return 1
 	}
-	return math.Exp((float64(cell-1) + share) * intervalStep)
-}
-
-// Rows answers the intervals of the groups that have flows: those of all flows, then by label in the
-// order in which the labels came. It ends the reading.
-func (x *Intervals) Rows() []Interval {
-	var out []Interval
-	bins := append(SizeBins(), SizeBin{Name: AllSizes})
-	for _, set := range x.order {
-		for b := range set.bins {
-			g := &set.bins[b]
-			if g.flows == 0 {
-				continue
-			}
-			g.sum()
-			for _, q := range IntervalQuantiles() {
-				row := Interval{By: set.by, Label: set.label, SizeBin: bins[b].Name, Flows: g.flows, Quantile: q}
-				x.interval(g, &row)
-				out = append(out, row)
-			}
-		}
-	}
-	return out
-}
-
-// sum turns counts into the number of flows up to each cell.
-func (g *intervalGroup) sum() {
-	for b := range g.counts {
-		for c := 1; c < len(g.counts[b]); c++ {
-			g.counts[b][c] += g.counts[b][c-1]
-		}
-		g.cells = max(g.cells, len(g.counts[b]))
-	}
-}
-
-// upTo is the weight of the flows up to a cell.
-func (g *intervalGroup) upTo(cell int, weights []uint8) (sum int64) {
-	for b, c := range g.counts {
-		if len(c) > 0 && weights[b] > 0 {
-			sum += int64(weights[b]) * int64(c[min(cell, len(c)-1)])
-		}
-	}
-	return sum
-}
-
-// quantile is the cell that a quantile of the weighted flows is in; ok is false if they weigh nothing.
-func (g *intervalGroup) quantile(p float64, weights []uint8) (cell int, ok bool) {
-	total := g.upTo(g.cells, weights)
-	want := int64(math.Ceil(p * float64(total)))
-	return sort.Search(g.cells-1, func(c int) bool { return g.upTo(c, weights) >= want }), total > 0
-}
-
-func (x *Intervals) interval(g *intervalGroup, row *Interval) {
-	even := slices.Repeat([]uint8{1}, intervalBlocks)
-	at, _ := g.quantile(row.Quantile, even)
-	lo, hi := at, at
-	for from := 0; from < len(x.weights); from += bootstraps {
-		var cells []int
-		for _, w := range x.weights[from : from+bootstraps] {
-			if cell, ok := g.quantile(row.Quantile, w); ok {
-				cells = append(cells, cell)
-			}
-		}
-		slices.Sort(cells)
-		out := len(cells) * 25 / 1000 // of each end
-		lo, hi = min(lo, cells[out]), max(hi, cells[len(cells)-1-out])
-	}
-	row.Estimate, row.Lo, row.Hi = cellEdge(at, 0.5), cellEdge(lo, 0), cellEdge(hi, 1)
-	row.Warning = badlyKnown(row)
-}
-
-// badlyKnown says in what way the trace is too short for a percentile; nothing if it is not.
-func badlyKnown(row *Interval) string {
-	name := fmt.Sprintf("p%g", math.Round(row.Quantile*100_000)/1000)
-	if beyond := math.Round(float64(row.Flows)*(1-row.Quantile)*1000) / 1000; beyond < fewBeyond {
-		return fmt.Sprintf("%s: only %d flows beyond it", name, int64(beyond))
-	}
-	if wide := (row.Hi - row.Lo) / row.Estimate; wide > wideInterval {
-		return fmt.Sprintf("%s: its interval is %.0f%% wide", name, 100*wide)
-	}
-	return ""
-}
-
-// IntervalsRecord is the rows as a batch of table confidence, which the caller releases.
-func IntervalsRecord(rows []Interval) arrow.Record {
-	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.Intervals.Arrow())
-	defer b.Release()
-	label := func(field int, value string, set bool) {
-		if set {
-			b.Field(field).(*array.StringBuilder).Append(value)
-		} else {
-			b.Field(field).AppendNull()
-		}
-	}
-	for _, r := range rows {
-		label(0, r.Label, r.By == ByService)
-		label(1, r.Label, r.By == ByVNet)
-		label(2, r.SizeBin, true)
-		b.Field(3).(*array.Float64Builder).Append(r.Quantile)
-		b.Field(4).(*array.Int64Builder).Append(r.Flows)
-		for i, v := range []float64{r.Estimate, r.Lo, r.Hi} {
-			b.Field(5 + i).(*array.Float64Builder).Append(v)
-		}
-		label(8, r.Warning, true)
-	}
-	return b.NewRecord()
+	return math.Exp((float64(cell-1) + fraction) * intervalStep)
 }

@@ -9,9 +9,10 @@ import (
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/sizebin"
 )
 
-// made are slowdowns of flows that start a microsecond after each other, all of one service.
+// made returns table slowdowns of flows of one service that start a microsecond apart.
 func made(t *testing.T, slowdown func(i int) float64, flows int) *captured {
 	t.Helper()
 	var id, start, size, one []int64
@@ -51,8 +52,8 @@ func intervalOf(t *testing.T, rows []Interval, by GroupBy, label, bin string, q 
 	return rows[i]
 }
 
-// An interval holds the percentile of the distribution that the flows come from in 95% of the trials,
-// where flows are independent and where they are slow together.
+// In 95% of trials an interval contains the percentile of the distribution that the flows are drawn from, for
+// independent flows and for flows that are slow together.
 func TestIntervalsCover(t *testing.T) {
 	const trials, flows = 40, 4000
 	for name, together := range map[string]int{"independent": 1, "in bursts": 25} {
@@ -66,7 +67,7 @@ func TestIntervalsCover(t *testing.T) {
 				}
 				return x
 			}, flows)
-			at := intervalOf(t, rows, ByNothing, "", AllSizes, 0.9)
+			at := intervalOf(t, rows, ByNothing, "", sizebin.All, 0.9)
 			if want := 1 + math.Log(10); want < at.Lo || want > at.Hi {
 				misses++
 			}
@@ -80,12 +81,12 @@ func TestIntervalsCover(t *testing.T) {
 		// Order statistics of independent flows: 2 × 1.96 × sqrt(p (1 - p) / n) / density, 0.1 here.
 		expect := 2 * 1.96 * math.Sqrt(0.9*0.1*float64(together)/flows) / 0.1
 		if wide < 0.9*expect || wide > 2*expect {
-			t.Errorf("%s: intervals are %.3f wide, theory says %.3f and we take the wider of two", name, wide, expect)
+			t.Errorf("%s: intervals are %.3f wide, theory says %.3f, and the wider of two is taken", name, wide, expect)
 		}
 	}
 }
 
-// Groups have their flows, percentiles are right to a cell, intervals hold them.
+// Groups count their flows, percentiles are accurate to a cell, and intervals contain them.
 func TestIntervalGroups(t *testing.T) {
 	const flows = 50_000
 	slow := func(i int) float64 { return 1 + float64(i*7919%flows)/flows*9 }
@@ -107,11 +108,11 @@ func TestIntervalGroups(t *testing.T) {
 		}
 	}
 	if a, b := rows, intervalsOf(t, slow, flows); !slices.Equal(a, b) {
-		t.Error("two answers")
+		t.Error("the result differs from run to run")
 	}
 }
 
-// Flows that are all ideal have p50 = 1, exactly; a percentile that a few bursts make has a wide interval.
+// Where most flows are ideal p50 is exactly 1. A percentile that depends on a few bursts has a wide interval.
 func TestIntervalWarnings(t *testing.T) {
 	rows := intervalsOf(t, func(i int) float64 {
 		if i/2000%25 == 3 { // a fiftieth of the time, in two stretches
@@ -119,13 +120,13 @@ func TestIntervalWarnings(t *testing.T) {
 		}
 		return 1
 	}, 100_000)
-	if at := intervalOf(t, rows, ByNothing, "", AllSizes, 0.5); at.Estimate != 1 || at.Lo != 1 || at.Hi != 1 || at.Warning != "" {
+	if at := intervalOf(t, rows, ByNothing, "", sizebin.All, 0.5); at.Estimate != 1 || at.Lo != 1 || at.Hi != 1 || at.Warning != "" {
 		t.Errorf("%+v", at)
 	}
-	if at := intervalOf(t, rows, ByService, "web", AllSizes, 0.99); !strings.Contains(at.Warning, "p99: its interval is ") || at.Lo != 1 {
+	if at := intervalOf(t, rows, ByService, "web", sizebin.All, 0.99); !strings.Contains(at.Warning, "p99: its interval is ") || at.Lo != 1 {
 		t.Errorf("%+v", at)
 	}
-	if at := intervalOf(t, intervalsOf(t, func(int) float64 { return 2 }, 1), ByNothing, "", AllSizes, 0.99); at.Warning != "p99: only 0 flows beyond it" || at.Lo > 2 || at.Hi < 2 {
+	if at := intervalOf(t, intervalsOf(t, func(int) float64 { return 2 }, 1), ByNothing, "", sizebin.All, 0.99); at.Warning != "p99: only 0 flows beyond it" || at.Lo > 2 || at.Hi < 2 {
 		t.Errorf("one flow: %+v", at)
 	}
 }

@@ -38,7 +38,7 @@ func randomFlows(n *topology.Network, rng *rand.Rand, count int) arrow.Record {
 	return array.NewRecord(schema.Flows.Arrow(), []arrow.Array{columns.Of(id), columns.Of(src), columns.Of(dst), columns.Of(size), columns.Of(start), columns.Strings(label), columns.Strings(label), columns.False(count)}, int64(count))
 }
 
-// routed routes the flows in memory.
+// routed routes flows in memory.
 func routed(t *testing.T, n *topology.Network, p *simkernel.Params, flows arrow.Record) (hops *captured, loads *Loads) {
 	t.Helper()
 	r, err := topology.NewRouter(n, 1)
@@ -56,13 +56,13 @@ func routed(t *testing.T, n *topology.Network, p *simkernel.Params, flows arrow.
 	return hops, loads
 }
 
-// journeys runs that many passes of estimator Flow in memory, links cut into that many partitions.
+// replays runs estimator Flow in memory, in the given number of partitions of the links and of passes.
 func replays(t *testing.T, n *topology.Network, p simkernel.Params, flows arrow.Record, partitions, passes int) (stats, contributions, slowdowns *captured) {
 	t.Helper()
 	ctx := context.Background()
 	hops, loads := routed(t, n, &p, flows)
 	links, rows := len(n.Links), flows.NumRows()
-	cut := func(i int) int32 { return int32(i * links / partitions) }
+	first := func(i int) int32 { return int32(i * links / partitions) }
 	sim, err := NewSimulator(n, p, loads, Flow, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -77,25 +77,24 @@ func replays(t *testing.T, n *topology.Network, p simkernel.Params, flows arrow.
 	for pass := range passes {
 		observed, stats = &captured{}, &captured{}
 		for i := range partitions {
-			if _, err := sim.Simulate(ctx, cut(i), cut(i+1), hops.rewound(), batches(given), observed, stats, nil); err != nil {
+			if _, err := sim.Simulate(ctx, first(i), first(i+1), hops.rewound(), batches(given), observed, stats, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
 		next := &captured{}
-		builder := NewFeedbackBuilder(n, p.Transport, 1, pass+1, 0)
+		scope := EveryHop
 		if pass == passes-1 {
-			err = builder.SenderFeedbackOf(ctx, 0, rows, observed.rewound(), next)
-		} else {
-			err = builder.HopFeedback(ctx, 0, rows, observed.rewound(), batches(given), next)
+			scope = SenderHop
 		}
-		if err != nil {
+		builder := NewFeedbackBuilder(n, p.Transport, 1, pass+1, 0)
+		if err := builder.Build(ctx, scope, 0, rows, observed.rewound(), batches(given), next); err != nil {
 			t.Fatal(err)
 		}
 		given = next
 	}
 	senders := &captured{}
 	for i := range partitions {
-		if _, err := sim.Replay(ctx, cut(i), cut(i+1), hops.rewound(), given.rewound(), senders, nil); err != nil {
+		if _, err := sim.Replay(ctx, first(i), first(i+1), hops.rewound(), given.rewound(), senders, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -104,13 +103,13 @@ func replays(t *testing.T, n *topology.Network, p simkernel.Params, flows arrow.
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Flows != rows || s.Ablation != 0 {
-		t.Fatalf("%d flows sampled, %d without", s.Flows, s.Ablation)
+	if s.Flows != rows || s.Unreachable != 0 {
+		t.Fatalf("%d flows sampled, %d unreachable", s.Flows, s.Unreachable)
 	}
 	return stats, contributions, slowdowns
 }
 
-// method runs route, simulate, bucket and sample in memory, links cut into that many partitions.
+// method runs estimator Independent in memory, in the given number of partitions of the links.
 func method(t *testing.T, n *topology.Network, flows arrow.Record, partitions int) (delays, stats, slowdowns *captured) {
 	t.Helper()
 	ctx, p := context.Background(), simkernel.DefaultParams()
@@ -137,8 +136,8 @@ func method(t *testing.T, n *topology.Network, flows arrow.Record, partitions in
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Flows != flows.NumRows() || s.Ablation != 0 {
-		t.Fatalf("%d flows sampled, %d without", s.Flows, s.Ablation)
+	if s.Flows != flows.NumRows() || s.Unreachable != 0 {
+		t.Fatalf("%d flows sampled, %d unreachable", s.Flows, s.Unreachable)
 	}
 	return delays, stats, slowdowns
 }
@@ -152,8 +151,8 @@ func testClos(t *testing.T) *topology.Network {
 	return n
 }
 
-// The laws of the whole method, in memory: one row per flow, slowdown at least 1, every flow at
-// every hop once, and the same bits however the links are cut.
+// The laws of the whole method, in memory: one row per flow, slowdown at least 1, every flow at every hop once,
+// and the same bits for any partitions.
 func TestMethodLaws(t *testing.T) {
 	n := testClos(t)
 	flows := randomFlows(n, rand.New(rand.NewPCG(2, 3)), 6000)
@@ -201,8 +200,8 @@ func TestMethodLaws(t *testing.T) {
 	}
 }
 
-// Flows so far apart that none meets another finish in their ideal time, at every hop and end to end.
-func TestLonelyFlowsAreIdeal(t *testing.T) {
+// Flows so far apart in time that none delays another finish in their ideal time, at every hop and end to end.
+func TestSeparateFlowsAreIdeal(t *testing.T) {
 	n := testClos(t)
 	flows := randomFlows(n, rand.New(rand.NewPCG(9, 9)), 500)
 	start := slices.Clone(columns.Int64s(flows, "start_ns"))
@@ -211,10 +210,10 @@ func TestLonelyFlowsAreIdeal(t *testing.T) {
 	}
 	cols := flows.Columns()
 	cols[schema.Flows.Index("start_ns")] = columns.Of(start)
-	lonely := array.NewRecord(flows.Schema(), cols, flows.NumRows())
-	_, _, drawn := method(t, n, lonely, 3)
-	_, _, played := replays(t, n, simkernel.DefaultParams(), lonely, 3, 2)
-	for _, slowdowns := range []*captured{drawn, played} {
+	separate := array.NewRecord(flows.Schema(), cols, flows.NumRows())
+	_, _, independent := method(t, n, separate, 3)
+	_, _, replayed := replays(t, n, simkernel.DefaultParams(), separate, 3, 2)
+	for _, slowdowns := range []*captured{independent, replayed} {
 		for i, x := range floats64(slowdowns, "slowdown") {
 			if x != 1 {
 				t.Fatalf("flow %d alone has slowdown %v", i, x)
@@ -223,10 +222,9 @@ func TestLonelyFlowsAreIdeal(t *testing.T) {
 	}
 }
 
-// The laws of estimator Flow: slowdown at least 1; what the hops contribute adds up to the delay; a
-// wait is part of what its hop contributes; the same bits however the links are cut; and passes that
-// tell each other something change something.
-func TestJourneyLaws(t *testing.T) {
+// The laws of estimator Flow: slowdown is at least 1; the contributions of the hops add up to the delay; a wait
+// is part of what its hop contributes; the result does not depend on partitions; and the second pass changes it.
+func TestReplayLaws(t *testing.T) {
 	n, p := testClos(t), simkernel.DefaultParams()
 	flows := randomFlows(n, rand.New(rand.NewPCG(2, 3)), 6000)
 	stats, contributions, slowdowns := replays(t, n, p, flows, 1, 2)
@@ -256,7 +254,7 @@ func TestJourneyLaws(t *testing.T) {
 		}
 	}
 	if slowed < 1000 {
-		t.Fatalf("only %d flows meet others: the test says nothing", slowed)
+		t.Fatalf("only %d flows are delayed: the test is too weak", slowed)
 	}
 	for _, partitions := range []int{2, 7, 64} {
 		s, c, w := replays(t, n, p, flows, partitions, 2)
@@ -272,7 +270,7 @@ func TestJourneyLaws(t *testing.T) {
 	}
 }
 
-// Half a window is lost once, not at every hop: a lone flow whose window is below the bandwidth-delay
+// The limit of the window counts once, not at every hop: a single flow whose window is below the bandwidth-delay
 // product takes as long as packets and ACKs on the whole path allow.
 func TestWindowIsChargedOnce(t *testing.T) {
 	n, p := testClos(t), simkernel.DefaultParams()

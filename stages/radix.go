@@ -44,3 +44,11 @@ func (s *sorter) order(n int, key func(row int) uint64) []int32 {
 	}
 	return s.rows
 }
+
+// resize returns a slice of length n with unspecified contents, in the memory of s if it is large enough.
+func resize[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n, n+n/4)
+	}
+	return s[:n]
+}

@@ -10,7 +10,7 @@ import (
 	"parsimon/stages/topology/topologytest"
 )
 
-// linkTable is table link_stats of the network, with loads and waits by link.
+// linkTable returns table link_stats of a network with the given loads and waits by link.
 func linkTable(t *testing.T, n *topology.Network, load, waitNS func(link int32) float64) *captured {
 	t.Helper()
 	var link, src, dst []int32
@@ -33,8 +33,8 @@ func linkTable(t *testing.T, n *topology.Network, load, waitNS func(link int32) 
 
 func zero(int32) float64 { return 0 }
 
-// watched has 200 flows of two hops over smallNetwork watched, in two chunks: host 0 → tor → host 1 if the
-// first, host 2 → tor → host 3 otherwise. Each has delays of that much at its hops.
+// watched returns a finder that has read, in two chunks, 200 flows of two hops over SmallNetwork: host 0 → tor → host 1
+// if first says so, else host 2 → tor → host 3, with the given delays at the two hops.
 func watched(t *testing.T, e Estimator, load func(int32) float64, first func(i int) bool, delays func(i int) [2]float64) *WeaknessFinder {
 	t.Helper()
 	n := topologytest.SmallNetwork(t)
@@ -71,7 +71,7 @@ func watched(t *testing.T, e Estimator, load func(int32) float64, first func(i i
 	return w
 }
 
-// Each kind of weakness is found where it is, and only there.
+// Each condition is reported where it holds, and only there.
 func TestWeaknesses(t *testing.T) {
 	every := func(n int) func(int) bool { return func(i int) bool { return i%n == 0 } }
 	even := func(int) [2]float64 { return [2]float64{3, 3} }
@@ -120,8 +120,8 @@ func TestWeaknesses(t *testing.T) {
 	}
 }
 
-// A pass that makes all waits in switches a quarter shorter has moved them by a third of what they are
-// now; what a host's own link does is of no account.
+// A pass that reduces all waits in switches by a quarter has moved them by a third of their new sum. Hosts' uplinks do
+// not count.
 func TestMoved(t *testing.T) {
 	n := topologytest.SmallNetwork(t)
 	before := linkTable(t, n, zero, func(l int32) float64 { return 400 + float64(l) })

@@ -21,6 +21,7 @@ import (
 	"parsimon/pipeline/units"
 	"parsimon/queries"
 	"parsimon/schema"
+	"parsimon/schema/sizebin"
 	"parsimon/stages"
 )
 
@@ -227,13 +228,13 @@ func (c *Comparison) percentiles(ctx context.Context, j *join, memoryBytes int64
 
 // sizeBin names a flow's size bin.
 func sizeBin(sizeBytes int64) string {
-	bins := stages.SizeBins()
-	return bins[slices.IndexFunc(bins, func(b stages.SizeBin) bool { return sizeBytes <= b.SizeMaxBytes })].Name
+	bins := sizebin.Bins()
+	return bins[slices.IndexFunc(bins, func(b sizebin.Bin) bool { return sizeBytes <= b.MaxBytes })].Name
 }
 
 // binOrder is the place of a size bin in the order of sizes.
 func binOrder(name string) int {
-	return slices.IndexFunc(stages.SizeBins(), func(b stages.SizeBin) bool { return b.Name == name })
+	return slices.IndexFunc(sizebin.Bins(), func(b sizebin.Bin) bool { return b.Name == name })
 }
 
 // links finds where the flows of the tail, those above the p99 of either side, are delayed more or less.

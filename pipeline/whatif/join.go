@@ -153,7 +153,7 @@ func (c *cursor) next() error {
 	c.rec, c.at = rec, 0
 	c.id, c.row, c.size, c.start = columns.Int64s(rec, "flow_id"), columns.Int64s(rec, "flow_row"), columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns")
 	c.hops, c.slowdown = columns.Int16s(rec, "hops"), columns.Float64s(rec, "slowdown")
-	c.service, c.vnet = columns.Named(rec, "service").(*array.String), columns.Named(rec, "vnet").(*array.String)
+	c.service, c.vnet = columns.Text(rec, "service"), columns.Text(rec, "vnet")
 	return nil
 }
 
@@ -212,8 +212,7 @@ func linkLoads(e *pipeline.Estimation) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = in.Close() }() // read to its end, or an error is reported
-	return loads, columns.ForEach(in, func(rec arrow.Record) error {
+	return loads, columns.Consume(in, func(rec arrow.Record) error {
 		load := columns.Float64s(rec, "load")
 		for i, id := range columns.Int32s(rec, "link_id") {
 			loads[id] = load[i]

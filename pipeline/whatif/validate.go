@@ -14,6 +14,7 @@ import (
 	"parsimon/queries"
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/sizebin"
 	"parsimon/stages"
 	"parsimon/stages/ingest"
 	"path/filepath"
@@ -181,13 +182,12 @@ func compareQuantiles(ctx context.Context, e *pipeline.Estimation, db *sql.DB, t
 	}
 	defer func() { err = errors.Join(err, os.Remove(file)) }()
 	var bins []*sample
-	for _, b := range stages.SizeBins() {
-		bins = append(bins, &sample{name: b.Name, most: b.SizeMaxBytes})
+	for _, b := range sizebin.Bins() {
+		bins = append(bins, &sample{name: b.Name, most: b.MaxBytes})
 	}
-	all := &sample{name: stages.AllSizes}
+	all := &sample{name: sizebin.All}
 	rows := parquet.OpenForeign(matches, file)
-	defer func() { _ = rows.Close() }() // read to its end, or an error is reported
-	err = columns.ForEach(rows, func(rec arrow.Record) error {
+	err = columns.Consume(rows, func(rec arrow.Record) error {
 		row, size := columns.Int64s(rec, "flow_row"), columns.Int64s(rec, "size_bytes")
 		estimate, tru := columns.Float64s(rec, "estimate"), columns.Float64s(rec, "truth")
 		for i := range row {

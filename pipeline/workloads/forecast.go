@@ -102,9 +102,8 @@ func addLoads(a, b stages.LinkLoad) stages.LinkLoad {
 
 func (in *ingestion) forecastFile(router *topology.Router, params *simkernel.Params, d lake.DataFile, f *forecast) error {
 	rows := in.session.Read(schema.Flows, []lake.DataFile{d}, nil, nil)
-	defer func() { _ = rows.Close() }() // read to its end, or an error is reported
 	var path []int32
-	return columns.ForEach(rows, func(rec arrow.Record) error {
+	return columns.Consume(rows, func(rec arrow.Record) error {
 		ids := rec.Column(schema.Flows.Index("flow_id")).(*array.Int64).Int64Values()
 		src := rec.Column(schema.Flows.Index("src")).(*array.Int32).Int32Values()
 		dst := rec.Column(schema.Flows.Index("dst")).(*array.Int32).Int32Values()

@@ -317,8 +317,7 @@ func (in *ingestion) adopt(t schema.Table, file string, n int) (lake.DataFile, e
 	}
 	defer w.Abandon()
 	rows := parquet.OpenFile(t, file)
-	defer func() { _ = rows.Close() }() // read to its end, or an error is reported
-	if err := columns.ForEach(rows, w.Write); err != nil {
+	if err := columns.Consume(rows, w.Write); err != nil {
 		return lake.DataFile{}, err
 	}
 	d, err := w.Commit()
@@ -350,8 +349,7 @@ func (in *ingestion) merge(ctx context.Context, ingester *ingest.Ingester) error
 	chunks := lake.NewFlowWriter(in.session, in.place(), m.Next, in.progress.Add)
 	defer chunks.Abandon()
 	rows := parquet.OpenFile(schema.Flows, stats.FlowsFile)
-	defer func() { _ = rows.Close() }() // read to its end, or an error is reported
-	if err := columns.ForEach(rows, chunks.Write); err != nil {
+	if err := columns.Consume(rows, chunks.Write); err != nil {
 		return err
 	}
 	flows, err := chunks.Finish()

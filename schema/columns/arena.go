@@ -3,26 +3,30 @@ package columns
 import (
 	"slices"
 
+	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
 )
 
-// An arena holds many byte strings, one after the other.
+// Arena holds many byte strings in one allocation, numbered from 0 in the order in which they were added.
+// A string is added as a whole (Add), or by appending to Bytes and then calling Done.
 type Arena struct {
 	Bytes []byte
 	ends  []int
 }
 
+// Reset removes all strings and keeps the memory.
 func (a *Arena) Reset() { a.Bytes, a.ends = a.Bytes[:0], a.ends[:0] }
 
+// Add appends a string.
 func (a *Arena) Add(b []byte) {
 	a.Bytes = append(a.Bytes, b...)
-	a.ends = append(a.ends, len(a.Bytes))
+	a.Done()
 }
 
-// done ends a string that was appended to a.bytes.
+// Done ends the string that was appended to Bytes.
 func (a *Arena) Done() { a.ends = append(a.ends, len(a.Bytes)) }
 
-// addAll appends rows from..to of a column.
+// AddAll appends rows from..to-1 of a column.
 func (a *Arena) AddAll(column *array.Binary, from, to int) {
 	offsets := column.ValueOffsets()
 	first, all := offsets[0], column.ValueBytes()
@@ -34,10 +38,27 @@ func (a *Arena) AddAll(column *array.Binary, from, to int) {
 	}
 }
 
+// At returns string i, valid until the arena changes.
 func (a *Arena) At(i int) []byte {
 	from := 0
 	if i > 0 {
 		from = a.ends[i-1]
 	}
 	return a.Bytes[from:a.ends[i]]
+}
+
+// Binary is reusable memory for columns of byte strings.
+type Binary struct {
+	ends  []int32
+	items []byte
+}
+
+// Of returns a column of the arena's strings with the given numbers, valid until Of is called again.
+func (c *Binary) Of(a *Arena, places []int32) arrow.Array {
+	c.ends, c.items = append(c.ends[:0], 0), c.items[:0]
+	for _, i := range places {
+		c.items = append(c.items, a.At(int(i))...)
+		c.ends = append(c.ends, int32(len(c.items)))
+	}
+	return ofBytes(arrow.BinaryTypes.Binary, c.ends, c.items)
 }

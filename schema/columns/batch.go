@@ -2,6 +2,7 @@ package columns
 
 import (
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -10,39 +11,16 @@ import (
 	"parsimon/schema"
 )
 
-// A batch is a record batch whose columns are found by name. What it answers is valid until the batch
-// is released.
-type Batch struct{ arrow.Record }
+// BatchRows is the largest number of rows that stages write in one batch.
+const BatchRows = 65_536
 
-func (b Batch) named(name string) arrow.Array {
-	return b.Column(b.Schema().FieldIndices(name)[0])
-}
-
-func (b Batch) Int64s(name string) []int64     { return b.named(name).(*array.Int64).Int64Values() }
-func (b Batch) Int32s(name string) []int32     { return b.named(name).(*array.Int32).Int32Values() }
-func (b Batch) Float64s(name string) []float64 { return b.named(name).(*array.Float64).Float64Values() }
-func (b Batch) Strings(name string) *array.String {
-	return b.named(name).(*array.String)
-}
-
-// byName hands every batch of a stream to do, by names of columns, releases it, and closes the stream.
-func EachBatch(in schema.Batches, do func(b Batch)) error {
-	return EachRecord(in, func(rec arrow.Record) error {
-		do(Batch{rec})
-		return nil
-	})
-}
-
-// eachBatch hands every batch of a stream to f and releases it.
-func EachRecord(in schema.Batches, f func(arrow.Record) error) error {
-	defer func() { _ = in.Close() }() // it was read to its end, or an error is reported
+// ForEach calls f with each batch of a stream and releases the batch afterwards. It stops at the first error.
+// It does not close the stream: whoever opened it does.
+func ForEach(in schema.Batches, f func(arrow.Record) error) error {
 	for {
 		rec, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
 		if err != nil {
-			return err
+			return IgnoreEOF(err)
 		}
 		err = f(rec)
 		rec.Release()
@@ -50,4 +28,56 @@ func EachRecord(in schema.Batches, f func(arrow.Record) error) error {
 			return err
 		}
 	}
+}
+
+// Consume is ForEach for a stream that nobody else uses: it closes the stream, also after an error.
+func Consume(in schema.Batches, f func(arrow.Record) error) error {
+	err := ForEach(in, f)
+	if closeErr := in.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
+// IgnoreEOF returns nil for io.EOF and other errors unchanged.
+func IgnoreEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// Int16s returns the values of a column, valid until the batch is released.
+func Int16s(rec arrow.Record, name string) []int16 {
+	return Named(rec, name).(*array.Int16).Int16Values()
+}
+
+// Int32s returns the values of a column, valid until the batch is released.
+func Int32s(rec arrow.Record, name string) []int32 {
+	return Named(rec, name).(*array.Int32).Int32Values()
+}
+
+// Int64s returns the values of a column, valid until the batch is released.
+func Int64s(rec arrow.Record, name string) []int64 {
+	return Named(rec, name).(*array.Int64).Int64Values()
+}
+
+// Float64s returns the values of a column, valid until the batch is released.
+func Float64s(rec arrow.Record, name string) []float64 {
+	return Named(rec, name).(*array.Float64).Float64Values()
+}
+
+// Text returns a column of strings. Its values are valid until the batch is released.
+func Text(rec arrow.Record, name string) *array.String { return Named(rec, name).(*array.String) }
+
+// Bytes returns a column of byte strings. Its values are valid until the batch is released.
+func Bytes(rec arrow.Record, name string) *array.Binary { return Named(rec, name).(*array.Binary) }
+
+// Named returns a column of any type. It panics if the batch does not have exactly one column of that name.
+func Named(rec arrow.Record, name string) arrow.Array {
+	at := rec.Schema().FieldIndices(name)
+	if len(at) != 1 {
+		panic(fmt.Sprintf("columns: batch has %d columns %q: %s", len(at), name, rec.Schema()))
+	}
+	return rec.Column(at[0])
 }

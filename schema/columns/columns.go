@@ -1,8 +1,6 @@
 package columns
 
 import (
-	"errors"
-	"io"
 	"unsafe"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -12,16 +10,23 @@ import (
 	"parsimon/schema"
 )
 
-// batchRows is how many rows the stages put into a record batch.
-const BatchRows = 65_536
-
 // fixedWidth are the Go types of the tables' fixed-width columns.
 type fixedWidth interface {
 	int16 | int32 | int64 | float64
 }
 
-// column is an Arrow column over the values, without copying them: it is valid for as long as they
-// are not changed.
+// Write writes columns to a sink as one batch of the table and releases them. They must be in the table's
+// order and of its types, and have the given number of rows.
+func Write(out schema.Sink, t schema.Table, rows int, columns ...arrow.Array) error {
+	rec := array.NewRecord(t.Arrow(), columns, int64(rows))
+	for _, c := range columns {
+		c.Release()
+	}
+	defer rec.Release()
+	return out.Write(rec)
+}
+
+// Of returns a column of the values. It does not copy them: the column is valid until they change.
 func Of[T fixedWidth](values []T) arrow.Array {
 	var zero T
 	var typ arrow.DataType
@@ -44,7 +49,16 @@ func Of[T fixedWidth](values []T) arrow.Array {
 	return array.MakeFromData(data)
 }
 
-// stringColumn is an Arrow column of the strings.
+// Take returns a column of the values at the given places, in that order. It copies them.
+func Take[T fixedWidth](values []T, places []int32) arrow.Array {
+	out := make([]T, len(places))
+	for i, p := range places {
+		out[i] = values[p]
+	}
+	return Of(out)
+}
+
+// Strings returns a column of the values. It copies them.
 func Strings(values []string) arrow.Array {
 	ends := make([]int32, len(values)+1)
 	for i, v := range values {
@@ -57,7 +71,7 @@ func Strings(values []string) arrow.Array {
 	return ofBytes(arrow.BinaryTypes.String, ends, items)
 }
 
-// boolColumn is an Arrow column of the values.
+// Bools returns a column of the values. It copies them.
 func Bools(values []bool) arrow.Array {
 	b := array.NewBooleanBuilder(memory.DefaultAllocator)
 	defer b.Release()
@@ -65,92 +79,15 @@ func Bools(values []bool) arrow.Array {
 	return b.NewArray()
 }
 
-// A binaryColumn is the memory of an Arrow column of byte strings.
-type Binary struct {
-	ends  []int32
-	items []byte
-}
+// False returns a column of n times false.
+func False(n int) arrow.Array { return Bools(make([]bool, n)) }
 
-// of is a column of those of the arena's strings, valid until it is called again.
-func (c *Binary) Of(a *Arena, rows []int32) arrow.Array {
-	c.ends, c.items = append(c.ends[:0], 0), c.items[:0]
-	for _, i := range rows {
-		c.items = append(c.items, a.At(int(i))...)
-		c.ends = append(c.ends, int32(len(c.items)))
-	}
-	return ofBytes(arrow.BinaryTypes.Binary, c.ends, c.items)
-}
-
-// bytesColumn is an Arrow column of items, one after the other; ends are where they end, from 0 on.
+// ofBytes returns a column of variable-width values, which are concatenated in items; value i ends at
+// ends[i+1], and ends[0] is 0.
 func ofBytes(typ arrow.DataType, ends []int32, items []byte) arrow.Array {
 	offsets := unsafe.Slice((*byte)(unsafe.Pointer(&ends[0])), 4*len(ends))
-	data := array.NewData(typ, len(ends)-1, []*memory.Buffer{nil, memory.NewBufferBytes(offsets), memory.NewBufferBytes(items)}, nil, 0, 0)
+	buffers := []*memory.Buffer{nil, memory.NewBufferBytes(offsets), memory.NewBufferBytes(items)}
+	data := array.NewData(typ, len(ends)-1, buffers, nil, 0, 0)
 	defer data.Release()
 	return array.MakeFromData(data)
-}
-
-// falseColumn is an Arrow column of n times false.
-func False(n int) arrow.Array {
-	b := array.NewBooleanBuilder(memory.DefaultAllocator)
-	defer b.Release()
-	b.AppendValues(make([]bool, n), nil)
-	return b.NewArray()
-}
-
-// writeColumns hands columns to a sink as one batch of the table.
-func Write(out schema.Sink, t schema.Table, rows int, columns ...arrow.Array) error {
-	rec := array.NewRecord(t.Arrow(), columns, int64(rows))
-	for _, c := range columns {
-		c.Release()
-	}
-	defer rec.Release()
-	return out.Write(rec)
-}
-
-// int64s, int32s, int16s and float64s are the values of a named column of a batch, valid until the
-// batch is released.
-func Int64s(rec arrow.Record, name string) []int64 {
-	return Named(rec, name).(*array.Int64).Int64Values()
-}
-
-func Int32s(rec arrow.Record, name string) []int32 {
-	return Named(rec, name).(*array.Int32).Int32Values()
-}
-
-func Int16s(rec arrow.Record, name string) []int16 {
-	return Named(rec, name).(*array.Int16).Int16Values()
-}
-
-func Float64s(rec arrow.Record, name string) []float64 {
-	return Named(rec, name).(*array.Float64).Float64Values()
-}
-
-func Named(rec arrow.Record, name string) arrow.Array {
-	at := rec.Schema().FieldIndices(name)
-	if len(at) != 1 {
-		panic("stages: batch has no column " + name) // readers hold files to the table's columns
-	}
-	return rec.Column(at[0])
-}
-
-// forEach hands every batch of a stream to f and releases it.
-func ForEach(in schema.Batches, f func(arrow.Record) error) error {
-	for {
-		rec, err := in.Next()
-		if err != nil {
-			return IgnoreEOF(err)
-		}
-		err = f(rec)
-		rec.Release()
-		if err != nil {
-			return err
-		}
-	}
-}
-
-func IgnoreEOF(err error) error {
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
 }

@@ -135,7 +135,7 @@ func (x *flowChanger) scan(in schema.Batches) error {
 	err := columns.ForEach(in, func(rec arrow.Record) error {
 		id, start := columns.Int64s(rec, "flow_id"), columns.Int64s(rec, "start_ns")
 		src, dst := columns.Int32s(rec, "src"), columns.Int32s(rec, "dst")
-		service := columns.Named(rec, "service").(*array.String)
+		service := columns.Text(rec, "service")
 		for i := range id {
 			x.rows++
 			x.maxID = max(x.maxID, id[i])

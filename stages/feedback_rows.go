@@ -1,0 +1,162 @@
+package stages
+
+import (
+	"fmt"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/simkernel"
+)
+
+// observationIndex holds the encoded blocks of a chunk of flows, by flow and hop. Flows are numbered from 0
+// within the chunk.
+type observationIndex struct {
+	encoded columns.Arena
+	place   []int32 // flow × width + hop → row below; -1: none
+	width   int     // most hops of a flow
+	hops    []int16 // by flow: length of its path; 0: it has none
+	found   []int16 // by flow: rows
+
+	// the rows, in the order in which they were read
+	row   []int64
+	hop   []int16
+	count []int16
+	links []int32
+}
+
+// readObservations reads the chunk's rows of table hop_observations.
+func (a *observationIndex) readObservations(firstRow, rows int64, in schema.Batches) error {
+	return a.read(firstRow, rows, in, true)
+}
+
+// readFeedback reads the chunk's rows of table feedback, which does not say how long paths are.
+func (a *observationIndex) readFeedback(firstRow, rows int64, in schema.Batches) error {
+	return a.read(firstRow, rows, in, false)
+}
+
+func (a *observationIndex) read(firstRow, rows int64, in schema.Batches, counted bool) error {
+	a.encoded.Reset()
+	a.links, a.row, a.hop, a.count = a.links[:0], a.row[:0], a.hop[:0], a.count[:0]
+	a.width = 0
+	err := columns.ForEach(in, func(rec arrow.Record) error {
+		row, hop, link := columns.Int64s(rec, "flow_row"), columns.Int16s(rec, "hop"), columns.Int32s(rec, "link_id")
+		observed := columns.Bytes(rec, "observed")
+		var hops []int16
+		if counted {
+			hops = columns.Int16s(rec, "hops")
+		}
+		for from := 0; from < len(row); from++ {
+			to := from // rows from..to-1 belong to the chunk
+			for ; to < len(row) && row[to] >= firstRow && row[to] < firstRow+rows; to++ {
+				if hop[to] < 0 || counted && hop[to] >= hops[to] {
+					return fmt.Errorf("flow row %d has hop %d, which is not on its path", row[to], hop[to])
+				}
+				a.width = max(a.width, int(hop[to])+1)
+			}
+			if to == from {
+				continue
+			}
+			a.encoded.AddAll(observed, from, to)
+			a.row, a.hop = append(a.row, row[from:to]...), append(a.hop, hop[from:to]...)
+			a.links = append(a.links, link[from:to]...)
+			if counted {
+				a.count = append(a.count, hops[from:to]...)
+			}
+			from = to
+		}
+		return nil
+	})
+	if err == nil {
+		a.index(firstRow, int(rows))
+	}
+	return err
+}
+
+// index fills place, hops and found from the rows.
+func (a *observationIndex) index(firstRow int64, flows int) {
+	a.place = resize(a.place, flows*a.width)
+	for i := range a.place {
+		a.place[i] = -1
+	}
+	a.hops, a.found = resize(a.hops, flows), resize(a.found, flows)
+	clear(a.hops)
+	clear(a.found)
+	for i, r := range a.row {
+		f := int(r - firstRow)
+		a.place[f*a.width+int(a.hop[i])] = int32(i)
+		a.found[f]++
+		if len(a.count) > 0 {
+			a.hops[f] = a.count[i]
+		}
+	}
+}
+
+// hopsOf returns the length of a flow's path. It is an error if a hop of the path has no row.
+func (a *observationIndex) hopsOf(f int, firstRow int64) (int, error) {
+	if a.found[f] != a.hops[f] {
+		return 0, fmt.Errorf("hop_observations: flow row %d has %d of its %d hops", firstRow+int64(f), a.found[f],
+			a.hops[f])
+	}
+	return int(a.hops[f]), nil
+}
+
+// at returns the encoded blocks of a flow's hop; nil if the hop has no row.
+func (a *observationIndex) at(f, hop int) []byte {
+	if hop >= a.width {
+		return nil
+	}
+	if i := a.place[f*a.width+hop]; i >= 0 {
+		return a.encoded.At(int(i))
+	}
+	return nil
+}
+
+// link returns the link of a flow's hop, which must have a row.
+func (a *observationIndex) link(f, hop int) int32 { return a.links[a.place[f*a.width+hop]] }
+
+// feedbackRows are the rows of table feedback or sender_feedback under construction.
+type feedbackRows struct {
+	observed columns.Arena
+	link     []int32
+	row      []int64
+	hop      []int16
+
+	starts []int32 // by link: its first place in order
+	order  []int32
+	column columns.Binary
+}
+
+func (r *feedbackRows) reset() {
+	r.observed.Reset()
+	r.link, r.row, r.hop = r.link[:0], r.row[:0], r.hop[:0]
+}
+
+func (r *feedbackRows) append(link int32, row int64, hop int16, blocks []simkernel.Block) {
+	r.observed.Bytes = appendBlocks(r.observed.Bytes, blocks)
+	r.observed.Done()
+	r.link, r.row, r.hop = append(r.link, link), append(r.row, row), append(r.hop, hop)
+}
+
+// flush writes the rows by link; the rows of a link stay in the order of the flows.
+func (r *feedbackRows) flush(t schema.Table, links int, out schema.Sink) error {
+	r.starts = resize(r.starts, links+1)
+	clear(r.starts)
+	for _, l := range r.link {
+		r.starts[l+1]++
+	}
+	for l := range links {
+		r.starts[l+1] += r.starts[l]
+	}
+	r.order = resize(r.order, len(r.link))
+	for i, l := range r.link {
+		r.order[r.starts[l]] = int32(i)
+		r.starts[l]++
+	}
+	return inBatches(r.order, func(rows []int32) error {
+		return columns.Write(out, t, len(rows), columns.Take(r.link, rows), columns.Take(r.row, rows),
+			columns.Take(r.hop, rows),
+			r.column.Of(&r.observed, rows))
+	})
+}

@@ -1,0 +1,166 @@
+package stages
+
+import (
+	"context"
+	"fmt"
+
+	"parsimon/simkernel"
+	"parsimon/stages/topology"
+)
+
+// caseBuilder holds what the cases of many links ask for again and again, by link id.
+type caseBuilder struct {
+	caseNo       int32
+	source       []int32 // place among the case's sources, valid where sourceOwner is caseNo
+	sourceOwner  []int32
+	feeder       []int32 // place among the case's feeders, valid where feederOwner is caseNo
+	feederOwner  []int32
+	availableBps []int64 // 0: not computed yet
+	sendNS       []int64 // of a full packet; 0: not computed yet
+}
+
+func newCaseBuilder(links int) caseBuilder {
+	return caseBuilder{
+		source: make([]int32, links), sourceOwner: make([]int32, links), feeder: make([]int32, links),
+		feederOwner:  make([]int32, links),
+		availableBps: make([]int64, links), sendNS: make([]int64, links),
+	}
+}
+
+// buildCase builds the link case of the rows at places from..to-1 of the input's order (paper, §3.2).
+func (s *Simulator) buildCase(link topology.Link, from, to int) error {
+	r, c, b := &s.input.rows, &s.c, &s.build
+	resetCase(c)
+	b.caseNo++
+	c.Record = s.estimator == Flow
+	c.Kind = simkernel.Behind
+	if from < to && r.hop[s.input.order[from]] == 0 {
+		c.Kind = simkernel.FirstHop
+	}
+	c.TargetBps = s.loads.AvailableBps(&s.params, link)
+	c.MarkBytes, c.MaxMarkBytes = s.params.MarkBytes(link.BandwidthBps), s.params.MaxMarkBytes(link.BandwidthBps)
+	c.MarkKey = simkernel.MarkKey(s.params.Seed, link.ID)
+	for _, i := range s.input.order[from:to] {
+		source := s.sourceOf(i)
+		c.Source = append(c.Source, source)
+		c.SizeBytes = append(c.SizeBytes, r.size[i])
+		c.FlowKey = append(c.FlowKey, uint64(r.flowRow[i]))
+		c.Hops = append(c.Hops, r.hops[i])
+		c.StartNS = append(c.StartNS, r.start[i])
+		c.PathDelayNS = append(c.PathDelayNS, max(r.pathDelay[i], c.SourceDelayNS[source]))
+		if s.estimator == Flow && s.ablation&AblateRoundTrip == 0 {
+			c.ReturnNS = append(c.ReturnNS, s.returnNS(link, r.firstLink[i], r.pathSend[i]))
+		}
+	}
+	return s.addFeedback(from, to)
+}
+
+func resetCase(c *simkernel.Case) {
+	c.SourceBps, c.SourceDelayNS = c.SourceBps[:0], c.SourceDelayNS[:0]
+	c.Source, c.SizeBytes, c.StartNS, c.PathDelayNS = c.Source[:0], c.SizeBytes[:0], c.StartNS[:0], c.PathDelayNS[:0]
+	c.Feeder, c.FeederBps, c.ReturnNS, c.Feedback = c.Feeder[:0], c.FeederBps[:0], c.ReturnNS[:0], c.Feedback[:0]
+	c.FlowKey, c.Hops = c.FlowKey[:0], c.Hops[:0]
+}
+
+// sourceOf returns the place of the row's source in the case, a host's uplink. It adds the source if the row
+// is the first of its flows. Where equally long paths differ in propagation delay or in the link before the
+// target, the source has those of its first flow; each flow keeps its own round trip.
+func (s *Simulator) sourceOf(row int32) int32 {
+	r, c, b := &s.input.rows, &s.c, &s.build
+	first := r.firstLink[row]
+	if b.sourceOwner[first] != b.caseNo {
+		b.sourceOwner[first], b.source[first] = b.caseNo, int32(len(c.SourceBps))
+		c.SourceBps = append(c.SourceBps, s.availableBps(first))
+		c.SourceDelayNS = append(c.SourceDelayNS, r.delayToLink[row])
+		if s.estimator == Flow && c.Kind == simkernel.Behind && s.ablation&AblateFeeder == 0 {
+			c.Feeder = append(c.Feeder, s.feederOf(r.prevLink[row], first))
+		}
+	}
+	return b.source[first]
+}
+
+// feederOf returns the place in the case of the link before the target; -1 if that is the source itself.
+func (s *Simulator) feederOf(prev, first int32) int32 {
+	if prev == first {
+		return -1
+	}
+	b := &s.build
+	if b.feederOwner[prev] != b.caseNo {
+		b.feederOwner[prev], b.feeder[prev] = b.caseNo, int32(len(s.c.FeederBps))
+		s.c.FeederBps = append(s.c.FeederBps, s.availableBps(prev))
+	}
+	return b.feeder[prev]
+}
+
+// addFeedback decodes the feedback of the rows into the case, all blocks of every flow.
+func (s *Simulator) addFeedback(from, to int) error {
+	in, c := &s.input, &s.c
+	if len(in.feedbackAt) == 0 {
+		return nil
+	}
+	for at := from; at < to; at++ {
+		i := in.order[at]
+		had := int64(len(c.Feedback))
+		var err error
+		if c.Feedback, err = readBlocks(c.Feedback, in.feedback.At(int(in.feedbackAt[at]))); err != nil {
+			return fmt.Errorf("flow row %d: %w", in.rows.flowRow[i], err)
+		}
+		want := had + simkernel.Blocks(s.params.Packets(in.rows.size[i]))
+		if int64(len(c.Feedback)) > want {
+			return fmt.Errorf("flow row %d: %w", in.rows.flowRow[i], errBlocks)
+		}
+		for int64(len(c.Feedback)) < want {
+			c.Feedback = append(c.Feedback, simkernel.Block{})
+		}
+	}
+	return nil
+}
+
+// availableBps returns a link's bandwidth less that of the ACKs on it.
+func (s *Simulator) availableBps(id int32) int64 {
+	bps := &s.build.availableBps[id]
+	if *bps == 0 {
+		*bps = s.loads.AvailableBps(&s.params, s.net.Links[id])
+	}
+	return *bps
+}
+
+// sendNS returns the transmission time of a full packet on a link.
+func (s *Simulator) sendNS(id int32) int64 {
+	ns := &s.build.sendNS[id]
+	if *ns == 0 {
+		*ns = s.params.SendNS(s.params.PayloadBytes+s.params.HeaderBytes, s.net.Links[id].BandwidthBps)
+	}
+	return *ns
+}
+
+// returnNS returns the transmission times of a full packet and its ACK on those links of the path that the
+// case does not simulate: all but the source and the target.
+func (s *Simulator) returnNS(link topology.Link, first int32, pathSendNS int64) int64 {
+	left := pathSendNS - s.sendNS(first)
+	if link.ID != first {
+		left -= s.sendNS(link.ID)
+	}
+	return max(0, left)
+}
+
+// simulateCase runs the current case, that of the given rows.
+func (s *Simulator) simulateCase(ctx context.Context, link topology.Link, rows []int32) error {
+	if s.solver != nil {
+		return s.solver.Simulate(ctx, &s.c, link.DelayNS, &s.params, &s.result)
+	}
+	if err := s.kernel.Simulate(&s.c, &s.result); err != nil {
+		return err
+	}
+	if s.result.Unfinished > 0 {
+		var ids []int64
+		for k, i := range rows {
+			if s.result.FCTNS[k] < 0 && len(ids) < 10 {
+				ids = append(ids, s.input.rows.flowID[i])
+			}
+		}
+		return fmt.Errorf("%d flows do not finish within the longest time that the kernel can represent, "+
+			"among them %v: the link is too slow for them", s.result.Unfinished, ids)
+	}
+	return nil
+}
