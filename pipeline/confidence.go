@@ -9,6 +9,7 @@ import (
 	"parsimon/queries"
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/sizebin"
 	"parsimon/stages"
 )
 
@@ -92,7 +93,7 @@ func (r *Run) intervals(ctx context.Context, chunks []task, slowdowns []part) ([
 // slowest is the slowdown from which on a flow is one of the slowest 1%.
 func slowest(intervals []stages.Interval) float64 {
 	for _, i := range intervals {
-		if i.By == stages.ByNothing && i.SizeBin == stages.AllSizes && i.Quantile == 0.99 {
+		if i.By == stages.ByNothing && i.SizeBin == sizebin.All && i.Quantile == 0.99 {
 			return i.Estimate
 		}
 	}
@@ -185,7 +186,7 @@ func (r *Run) summarizeIntervals(p *printer) error {
 			if !service.IsNull(i) || !vnet.IsNull(i) {
 				continue
 			}
-			if bin.Value(i) == stages.AllSizes {
+			if bin.Value(i) == sizebin.All {
 				line = append(line, fmt.Sprintf("p%g %.3f to %.3f", math.Round(1000*q)/10, lo[i], hi[i]))
 			}
 			if warning.Value(i) != "" {
@@ -200,7 +201,7 @@ func (r *Run) summarizeIntervals(p *printer) error {
 	if err != nil {
 		return err
 	}
-	for _, bin := range append(stages.SizeBins(), stages.SizeBin{Name: stages.AllSizes}) {
+	for _, bin := range append(sizebin.Bins(), sizebin.Bin{Name: sizebin.All}) {
 		if reasons := short[bin.Name]; reasons != nil {
 			p.linef("warning: the trace is short, %s: %s", bin.Name, strings.Join(reasons, "; "))
 		}

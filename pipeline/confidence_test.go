@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"parsimon/queries"
+	"parsimon/schema/sizebin"
 	"parsimon/stages"
 	"parsimon/stages/topology"
 )
@@ -78,11 +79,11 @@ func TestConfidenceOfARun(t *testing.T) {
 			t.Errorf("%s:\n%s", run.Variant(), summary.String())
 		}
 	}
-	var bins []string // of the stages: those of the questions
-	for _, b := range stages.SizeBins() {
-		bins = append(bins, fmt.Sprintf("%s %d %d", b.Name, b.SizeMinBytes, b.SizeMaxBytes))
+	var bins []string 
+	for _, b := range sizebin.Bins() {
+		bins = append(bins, fmt.Sprintf("%s %d %d", b.Name, b.MinBytes, b.MaxBytes))
 	}
-	if got := ask(t, lake, "SELECT string_agg(size_bin || ' ' || size_min_bytes || ' ' || size_max_bytes, ', ' ORDER BY bin) FROM size_bins WHERE size_bin <> '"+stages.AllSizes+"'"); got != "["+strings.Join(bins, ", ")+"]" {
+	if got := ask(t, lake, "SELECT string_agg(size_bin || ' ' || size_min_bytes || ' ' || size_max_bytes, ', ' ORDER BY bin) FROM size_bins WHERE size_bin <> '"+sizebin.All+"'"); got != "["+strings.Join(bins, ", ")+"]" {
 		t.Errorf("size_bins has %s, the stages have %q", got, bins)
 	}
 	l, err := OpenLake(lake, false)

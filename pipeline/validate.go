@@ -23,6 +23,7 @@ import (
 
 	"parsimon/queries"
 	"parsimon/schema"
+	"parsimon/schema/sizebin"
 	"parsimon/stages"
 )
 
@@ -181,10 +182,10 @@ func compareQuantiles(ctx context.Context, db *sql.DB, estimates, truth string) 
 	}
 	defer rows.Close()
 	var bins []*sample
-	for _, b := range stages.SizeBins() {
-		bins = append(bins, &sample{name: b.Name, most: b.SizeMaxBytes})
+	for _, b := range sizebin.Bins() {
+		bins = append(bins, &sample{name: b.Name, most: b.MaxBytes})
 	}
-	bins = append(bins, &sample{name: stages.AllSizes})
+	bins = append(bins, &sample{name: sizebin.All})
 	for rows.Next() {
 		var row, size int64
 		var estimate, tru float64

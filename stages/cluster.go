@@ -13,6 +13,7 @@ import (
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/sizebin"
 	"parsimon/simkernel"
 	"parsimon/stages/topology"
 )
@@ -122,7 +123,7 @@ type featureFlow struct {
 type featureMaker struct {
 	values     []float64
 	contention contention
-	by         [len(sizeClasses)][]float64
+	by         [sizebin.Count][]float64
 }
 
 // paper is the sizes and the inter-arrivals at 1,000 quantiles each.
@@ -156,19 +157,13 @@ func quantileSorted(values []float64, p float64) float64 {
 // quantiles that matter, by the flow's size.
 var expectedQuantiles = [...]float64{0.5, 0.9, 0.99}
 
-// sizeClasses are the upper bounds of the sizes looked at apart.
-var sizeClasses = [...]int64{10_000, 100_000, 1_000_000, math.MaxInt64}
-
 // expected is the features of a link whose flows x.crowd has been given.
 func (x *featureMaker) expected(flows []featureFlow) []float32 {
 	for c := range x.by {
 		x.by[c] = x.by[c][:0]
 	}
 	for i, f := range x.contention.done() {
-		c := 0
-		for flows[i].size > sizeClasses[c] {
-			c++
-		}
+		c := sizebin.Of(flows[i].size)
 		x.by[c] = append(x.by[c], math.Log(f.expected(&x.contention, flows[i].delay)))
 	}
 	out := make([]float32, 0, len(x.by)*len(expectedQuantiles))

@@ -13,6 +13,7 @@ import (
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/sizebin"
 	"parsimon/stages/rng"
 )
 
@@ -112,7 +113,6 @@ func IntervalColumns() []string {
 
 // Read takes flows, in start order: the first labels to come have intervals, if there are too many.
 func (x *Intervals) Read(slowdowns schema.Batches) error {
-	bins := SizeBins()
 	return columns.ForEach(slowdowns, func(rec arrow.Record) error {
 		service, vnet := columns.Named(rec, "service").(*array.String), columns.Named(rec, "vnet").(*array.String)
 		size, start := columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns")
@@ -122,12 +122,12 @@ func (x *Intervals) Read(slowdowns schema.Batches) error {
 			}
 			block := int(float64(start[i]-x.firstNS) / float64(x.spanNS) * intervalBlocks)
 			cell := cellOf(slowdown)
-			bin := sort.Search(len(bins)-1, func(b int) bool { return size[i] <= bins[b].SizeMaxBytes })
+			bin := sizebin.Of(size[i])
 			for _, set := range []*intervalSet{x.all, x.find(ByService, service.Value(i)), x.find(ByVNet, vnet.Value(i))} {
 				if set == nil {
 					continue
 				}
-				set.bins[len(bins)].count(block, cell)
+				set.bins[sizebin.Count].count(block, cell)
 				if set.by != ByVNet {
 					set.bins[bin].count(block, cell)
 				}
@@ -138,7 +138,7 @@ func (x *Intervals) Read(slowdowns schema.Batches) error {
 }
 
 func (x *Intervals) add(by GroupBy, label string) *intervalSet {
-	set := &intervalSet{by, label, make([]intervalGroup, len(SizeBins())+1)}
+	set := &intervalSet{by, label, make([]intervalGroup, sizebin.Count+1)}
 	x.order = append(x.order, set)
 	return set
 }
@@ -184,7 +184,7 @@ func cellEdge(cell int, share float64) float64 {
 // order in which the labels came. It ends the reading.
 func (x *Intervals) Rows() []Interval {
 	var out []Interval
-	bins := append(SizeBins(), SizeBin{Name: AllSizes})
+	bins := append(sizebin.Bins(), sizebin.Bin{Name: sizebin.All})
 	for _, set := range x.order {
 		for b := range set.bins {
 			g := &set.bins[b]

@@ -9,6 +9,7 @@ import (
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/sizebin"
 )
 
 // made are slowdowns of flows that start a microsecond after each other, all of one service.
@@ -66,7 +67,7 @@ func TestIntervalsCover(t *testing.T) {
 				}
 				return x
 			}, flows)
-			at := intervalOf(t, rows, ByNothing, "", AllSizes, 0.9)
+			at := intervalOf(t, rows, ByNothing, "", sizebin.All, 0.9)
 			if want := 1 + math.Log(10); want < at.Lo || want > at.Hi {
 				misses++
 			}
@@ -119,13 +120,13 @@ func TestIntervalWarnings(t *testing.T) {
 		}
 		return 1
 	}, 100_000)
-	if at := intervalOf(t, rows, ByNothing, "", AllSizes, 0.5); at.Estimate != 1 || at.Lo != 1 || at.Hi != 1 || at.Warning != "" {
+	if at := intervalOf(t, rows, ByNothing, "", sizebin.All, 0.5); at.Estimate != 1 || at.Lo != 1 || at.Hi != 1 || at.Warning != "" {
 		t.Errorf("%+v", at)
 	}
-	if at := intervalOf(t, rows, ByService, "web", AllSizes, 0.99); !strings.Contains(at.Warning, "p99: its interval is ") || at.Lo != 1 {
+	if at := intervalOf(t, rows, ByService, "web", sizebin.All, 0.99); !strings.Contains(at.Warning, "p99: its interval is ") || at.Lo != 1 {
 		t.Errorf("%+v", at)
 	}
-	if at := intervalOf(t, intervalsOf(t, func(int) float64 { return 2 }, 1), ByNothing, "", AllSizes, 0.99); at.Warning != "p99: only 0 flows beyond it" || at.Lo > 2 || at.Hi < 2 {
+	if at := intervalOf(t, intervalsOf(t, func(int) float64 { return 2 }, 1), ByNothing, "", sizebin.All, 0.99); at.Warning != "p99: only 0 flows beyond it" || at.Lo > 2 || at.Hi < 2 {
 		t.Errorf("one flow: %+v", at)
 	}
 }
