@@ -19,6 +19,7 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/memory"
 
 	"parsimon/queries"
+	"parsimon/queries/duckdb"
 	"parsimon/schema"
 	"parsimon/stages/ingest"
 )
@@ -122,7 +123,7 @@ func Compare(ctx context.Context, dir string, base, other Side, o CompareOptions
 		_ = os.RemoveAll(spill)
 		_ = os.Remove(filepath.Dir(spill)) // if nobody else is writing
 	}()
-	db, err := openDuckDB(cmp.Or(o.MemoryBytes, DefaultMemory), runtime.GOMAXPROCS(0), spill)
+	db, err := duckdb.Open(ctx, duckOptions(cmp.Or(o.MemoryBytes, DefaultMemory), runtime.GOMAXPROCS(0), spill))
 	if err != nil {
 		return nil, err
 	}

@@ -1,15 +1,15 @@
 package pipeline
 
 import (
+	"context"
 	"database/sql"
-	"fmt"
 	"path/filepath"
 	"runtime/debug"
 	"sync"
 
 	"parsimon/queries"
+	"parsimon/queries/duckdb"
 	"parsimon/stages"
-	"parsimon/stages/ingest"
 )
 
 // DefaultMemory is what a run may use, unless it is told otherwise.
@@ -99,33 +99,21 @@ func (m *room) leave(bytes int64) {
 
 // openQueries opens the run's lake for questions, within the run's memory: what does not fit spills to
 // where the run's unfinished files are.
-func (r *Run) openQueries() (*queries.DB, error) {
+func (r *Run) openQueries(ctx context.Context) (*queries.DB, error) {
 	debug.FreeOSMemory() // what the stages have left
-	return queries.Open(r.lake.root, queries.Options{Threads: r.workers, MemoryLimit: duckMemory(r.memory), TempDir: r.spill()})
+	return queries.Open(ctx, r.lake.root, queries.Options{Options: duckOptions(r.memory, r.workers, r.spill())})
 }
 
 // openDuckDB opens an empty DuckDB within the run's memory, for SQL of our own over the lake's files.
-func (r *Run) openDuckDB() (*sql.DB, error) {
+func (r *Run) openDuckDB(ctx context.Context) (*sql.DB, error) {
 	debug.FreeOSMemory()
-	return openDuckDB(r.memory, r.workers, r.spill())
+	return duckdb.Open(ctx, duckOptions(r.memory, r.workers, r.spill()))
 }
 
-// openDuckDB opens an empty DuckDB of so much memory, which spills into a directory; empty: not at all.
-func openDuckDB(bytes int64, threads int, spill string) (*sql.DB, error) {
-	db, err := sql.Open("duckdb", "")
-	if err != nil {
-		return nil, err
-	}
-	settings := fmt.Sprintf("SET GLOBAL memory_limit = %s; SET GLOBAL threads = %d; SET GLOBAL temp_directory = %s", ingest.QuoteSQL(duckMemory(bytes)), threads, ingest.QuoteSQL(spill))
-	if _, err := db.Exec(settings); err != nil {
-		_ = db.Close()
-		return nil, err
-	}
-	return db, nil
+// duckOptions returns the limits of a DuckDB. The stages' own SQL needs at least 128 MiB.
+func duckOptions(bytes int64, threads int, spill string) duckdb.Options {
+	return duckdb.Options{MemoryBytes: max(128<<20, bytes), Threads: threads, SpillDir: spill}
 }
-
-// duckMemory is a limit as DuckDB writes it; below 128 MiB it does not work.
-func duckMemory(bytes int64) string { return fmt.Sprintf("%d MiB", max(128, bytes>>20)) }
 
 // spill is where DuckDB spills; empty, for nowhere, in a lake that is only read.
 func (r *Run) spill() string {

@@ -33,7 +33,7 @@ func (r *Run) WriteSummary(ctx context.Context, w io.Writer) (err error) {
 	if err := r.summarizeUnreachable(&p); err != nil {
 		return err
 	}
-	db, err := r.openQueries()
+	db, err := r.openQueries(ctx)
 	if err != nil {
 		return err
 	}

@@ -304,7 +304,7 @@ func (r *Run) forgetPassing() error {
 
 // servicePercentiles are the slowdowns of the run's estimate at answerQuantiles, by service and of all.
 func (r *Run) servicePercentiles(ctx context.Context) (percentilesOf, error) {
-	db, err := r.openDuckDB()
+	db, err := r.openDuckDB(ctx)
 	if err != nil {
 		return nil, err
 	}

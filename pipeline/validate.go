@@ -85,7 +85,7 @@ func (r *Run) Validate(ctx context.Context, truthFile string, w Window) (*Valida
 	} else {
 		truth = ingest.EscapeGlob(truthFile)
 	}
-	db, err := r.openDuckDB()
+	db, err := r.openDuckDB(ctx)
 	if err != nil {
 		return nil, err
 	}
