@@ -2,8 +2,10 @@ package pipeline
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
+	"parsimon/queries/duckdb"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
@@ -322,10 +324,18 @@ func (e *Estimation) spillPath() string {
 }
 
 // OpenQueries opens the lake for questions, within the memory of the estimate.
-func (e *Estimation) OpenQueries() (*queries.DB, error) {
+func (e *Estimation) OpenQueries(ctx context.Context) (*queries.DB, error) {
 	debug.FreeOSMemory() // what the stages have left
-	return queries.Open(e.Lake.Path(), queries.Options{Threads: e.Workers, MemoryLimit: duckMemory(e.MemoryBytes), TempDir: e.spillPath()})
+	return queries.Open(ctx, e.Lake.Path(), queries.Options{Options: e.duckOptions()})
 }
 
-// duckMemory is a limit as DuckDB writes it. Below 128 MiB it does not work.
-func duckMemory(bytes int64) string { return fmt.Sprintf("%d MiB", max(128, bytes>>20)) }
+// OpenDuckDB opens an empty DuckDB within the memory of the estimate, for SQL over the lake's files.
+func (e *Estimation) OpenDuckDB(ctx context.Context) (*sql.DB, error) {
+	debug.FreeOSMemory() // what the stages have left
+	return duckdb.Open(ctx, e.duckOptions())
+}
+
+// duckOptions are the limits of DuckDB. The SQL over the lake's files needs at least 128 MiB.
+func (e *Estimation) duckOptions() duckdb.Options {
+	return duckdb.Options{MemoryBytes: max(128<<20, e.MemoryBytes), Threads: e.Workers, SpillDir: e.spillPath()}
+}
