@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"parsimon/pipeline/catalog"
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
@@ -45,7 +46,7 @@ func (e *Estimation) run(ctx context.Context, next engine.Plan) error {
 	if err := e.exec.Run(ctx, plan, next); err != nil {
 		return e.forgetUnborn(err)
 	}
-	return e.writeCatalog()
+	return e.publish()
 }
 
 // forgetUnborn removes a scenario whose flows could not be made: it never existed.
@@ -59,14 +60,6 @@ func (e *Estimation) forgetUnborn(err error) error {
 	}
 	s := e.exec.Session()
 	return errors.Join(err, s.RemoveState(e.base().SpecPath()), engine.RemoveStage(s, generate))
-}
-
-// writeCatalog brings the lake's views up to date.
-func (e *Estimation) writeCatalog() error {
-	if e.Ephemeral {
-		return nil
-	}
-	return queries.WriteCatalog(e.Lake.Path())
 }
 
 // Generate runs stage generate alone.
@@ -95,7 +88,7 @@ func (e *Estimation) RunStage(ctx context.Context, name string) error {
 		return err
 	}
 	if s.Writes[0].Name == schema.Slowdowns.Name || s.Writes[0].Name == schema.Intervals.Name {
-		return e.writeCatalog()
+		return e.publish()
 	}
 	return nil
 }
@@ -121,7 +114,7 @@ func (e *Estimation) Collect() error {
 	if err := e.exec.Collect(e.plan(), nil); err != nil {
 		return err
 	}
-	return e.writeCatalog()
+	return e.publish()
 }
 
 // Close gives up the scenario.
@@ -326,7 +319,11 @@ func (e *Estimation) spillPath() string {
 // OpenQueries opens the lake for questions, within the memory of the estimate.
 func (e *Estimation) OpenQueries(ctx context.Context) (*queries.DB, error) {
 	debug.FreeOSMemory() // what the stages have left
-	return queries.Open(ctx, e.Lake.Path(), queries.Options{Options: e.duckOptions()})
+	files, err := catalog.Files(e.Lake)
+	if err != nil {
+		return nil, err
+	}
+	return queries.Open(ctx, e.Lake.Path(), queries.Options{Options: e.duckOptions(), Files: files})
 }
 
 // OpenDuckDB opens an empty DuckDB within the memory of the estimate, for SQL over the lake's files.

@@ -58,17 +58,13 @@ func (m *method) generateStage() *engine.Stage {
 
 // generate writes nodes, links and the flows of the source, and the scenario's row.
 func (m *method) generate(ctx context.Context, t *engine.Attempt) error {
-	// A killed attempt may have left more files than this one writes.
-	if err := t.Session().RemoveTable(schema.Flows, m.base()); err != nil {
-		return err
-	}
 	nodes, links := m.Network.NodesRecord(), m.Network.LinksRecord()
 	defer nodes.Release()
 	defer links.Release()
 	if err := errors.Join(t.Sink(schema.Nodes).Write(nodes), t.Sink(schema.Links).Write(links)); err != nil {
 		return err
 	}
-	chunks := lake.NewFlowWriter(t.Session(), m.base(), 0, t.Add)
+	chunks := lake.NewFlowWriter(t.Session(), m.base(), t.First, t.Add)
 	defer chunks.Abandon()
 	stats, err := m.source.flows(ctx, t, chunks)
 	if err != nil {

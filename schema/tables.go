@@ -9,7 +9,7 @@ import (
 
 // Version is the version of the lake's tables. It stands in the metadata of every Parquet file
 // (key VersionKey) and changes whenever a column changes its name, type or meaning.
-const Version = 4
+const Version = 5
 
 // VersionKey and TableKey are the Parquet and Arrow metadata keys that carry Version and the
 // table's name.
@@ -37,6 +37,8 @@ type Table struct {
 	Key []string
 	// Sort is the order of the rows within one file.
 	Sort []string
+	// Published is true for tables that a command writes, not a stage of an estimate.
+	Published bool
 	// Temporary is true for tables that only the stages of an estimate exchange. They are stored as Arrow files
 	// and removed when no stage needs them any more; no view shows them.
 	Temporary bool
@@ -360,7 +362,7 @@ var (
 	}
 	Validations = Table{
 		Name: "validations", Doc: "An estimate held against a truth: percentiles of slowdown by flow size. The variant is the estimate's.",
-		Grain: "truth × size bin × quantile", Key: []string{"truth", "size_bin", "quantile"}, Sort: []string{}, Variant: true,
+		Grain: "truth × size bin × quantile", Key: []string{"truth", "size_bin", "quantile"}, Sort: []string{}, Variant: true, Published: true,
 		Columns: []Column{
 			{"truth", str, false, "", "what the estimate was held against: the variant of exact_fcts, or a file"},
 			{"size_bin", str, false, "", "flow sizes, or all"},
@@ -381,7 +383,7 @@ var (
 var (
 	Comparisons = Table{
 		Name: "comparisons", Doc: "Two scenarios side by side: percentiles of slowdown of the flows that are in both.",
-		Grain: "base × group of flows × quantile", Key: []string{"base_scenario", "base_variant", "service", "vnet", "size_bin", "hops", "quantile"}, Sort: []string{}, Variant: true,
+		Grain: "base × group of flows × quantile", Key: []string{"base_scenario", "base_variant", "service", "vnet", "size_bin", "hops", "quantile"}, Sort: []string{}, Variant: true, Published: true,
 		Columns: []Column{
 			{"base_scenario", str, false, "", "scenario compared with"},
 			{"base_variant", str, false, "", "its variant"},
@@ -400,7 +402,7 @@ var (
 	}
 	ComparisonLinks = Table{
 		Name: "comparison_links", Doc: "Which links explain the difference of two scenarios: where the flows of the tail are delayed more or less.",
-		Grain: "base × link", Key: []string{"base_scenario", "base_variant", "link_id"}, Sort: []string{}, Variant: true,
+		Grain: "base × link", Key: []string{"base_scenario", "base_variant", "link_id"}, Sort: []string{}, Variant: true, Published: true,
 		Columns: []Column{
 			{"base_scenario", str, false, "", "scenario compared with"},
 			{"base_variant", str, false, "", "its variant"},
@@ -418,7 +420,7 @@ var (
 // Sweeps is the answer of a sweep: its scenario is the base, its variant how the worst were estimated.
 var Sweeps = Table{
 	Name: "sweeps", Doc: "What each cable of a tier would do to slowdown if it failed.",
-	Grain: "cable × service", Key: []string{"tier", "node_a", "node_b", "service"}, Sort: []string{}, Variant: true,
+	Grain: "cable × service", Key: []string{"tier", "node_a", "node_b", "service"}, Sort: []string{}, Variant: true, Published: true,
 	Columns: []Column{
 		{"tier", str, false, "", "tier that was swept, or several"},
 		{"node_a", i32, false, "", "end of the cable that failed, the lower id"},

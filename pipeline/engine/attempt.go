@@ -14,7 +14,8 @@ import (
 // An Attempt is one attempt at one task, as a Worker sees it.
 type Attempt struct {
 	Task
-	N int // number of the task
+	N     int // number of the task
+	First int // number of the data files of task 0
 
 	in       *Inputs
 	session  *lake.Session
@@ -56,7 +57,7 @@ func (t *Attempt) Sink(table schema.Table) schema.Sink {
 	if w, ok := t.sinks[table.Name]; ok {
 		return w
 	}
-	w, err := t.session.Create(table, t.stage.Place.File(table, t.N))
+	w, err := t.session.Create(table, t.stage.Place.File(table, t.First+t.N))
 	if err != nil {
 		t.err = err
 		return failedSink{err}

@@ -105,6 +105,17 @@ func (e *Executor) Run(ctx context.Context, p Plan, next Plan) error {
 	if err := e.Repair(p); err != nil {
 		return err
 	}
+	for {
+		err := e.runStages(ctx, p, next)
+		again, rerr := e.restore(p, err)
+		if rerr != nil || !again {
+			return errors.Join(rerr, err)
+		}
+	}
+}
+
+// runStages runs the stages of a plan in order, and collects after each.
+func (e *Executor) runStages(ctx context.Context, p, next Plan) error {
 	for _, s := range p {
 		if err := e.runStage(ctx, s); err != nil {
 			return err
@@ -188,6 +199,7 @@ type job struct {
 	mine    []bool   // tasks that this process does
 	others  int      // tasks that it does not
 	done    []*Record
+	first   int    // number of the data files of task 0
 	release func() // gives up the stage's lock
 }
 
@@ -217,7 +229,7 @@ func (e *Executor) prepare(s *Stage) (j *job, err error) {
 			j.others++
 		}
 	}
-	if j.done, j.release, err = e.settle(s, l, j.mine); err != nil {
+	if j.done, j.first, j.release, err = e.settle(s, l, j.mine); err != nil {
 		return nil, err
 	}
 	if err := e.inherit(j); err != nil {
@@ -284,7 +296,7 @@ func (e *Executor) runTasks(ctx context.Context, j *job, todo []int) error {
 // runTask does one task and records it.
 func (e *Executor) runTask(ctx context.Context, j *job, n int, worker Worker) (*Record, error) {
 	for {
-		t := &Attempt{Task: j.tasks[n], N: n, in: j.in, session: e.session, stage: j.stage, progress: e.Progress}
+		t := &Attempt{Task: j.tasks[n], N: n, First: j.first, in: j.in, session: e.session, stage: j.stage, progress: e.Progress}
 		rec, err := t.do(func() error { return worker(ctx, t) }, func() error { return e.installable(j.stage, n) })
 		if err == nil {
 			if j.keys != nil {

@@ -30,6 +30,9 @@ type layout struct {
 	Method  int    `json:"method"`
 	Tasks   []Task `json:"tasks"`
 	Program string `json:"program,omitempty"`
+	// First is the number of the data files of task 0. A stage that begins again writes to other files than before, which readers see
+	// until the new ones are committed.
+	First int `json:"first"`
 }
 
 func (l layout) equal(m layout) bool {
@@ -43,6 +46,7 @@ type Records struct {
 	Done    []*Record
 	Program string
 	method  int
+	first   int
 }
 
 // Files are the data files of one table, in the order of the tasks.
@@ -56,8 +60,8 @@ func (r Records) Files(t schema.Table) []lake.DataFile {
 	return files
 }
 
-// complete reports whether all tasks are done, by this version of the method.
-func (r Records) complete(method int) bool {
+// Complete reports whether all tasks are done, by this version of the method.
+func (r Records) Complete(method int) bool {
 	return len(r.Tasks) > 0 && r.method == method && !slices.Contains(r.Done, nil)
 }
 
@@ -82,7 +86,7 @@ func Stats[T any](r Records) ([]T, error) {
 func ReadRecords(l *lake.Lake, s *Stage) (r Records, found bool, err error) {
 	var p layout
 	found, err = l.ReadState(s.StatePath("plan.json"), &p)
-	r = Records{Stage: s, Tasks: p.Tasks, Program: p.Program, method: p.Method}
+	r = Records{Stage: s, Tasks: p.Tasks, Program: p.Program, method: p.Method, first: p.First}
 	if err != nil || !found {
 		return r, false, err
 	}
@@ -121,7 +125,7 @@ func Complete(l *lake.Lake, s *Stage, method int) (Records, error) {
 	if err != nil {
 		return r, err
 	}
-	if found && r.complete(method) {
+	if found && r.Complete(method) {
 		return r, nil
 	}
 	incomplete := &IncompleteError{Stage: s}

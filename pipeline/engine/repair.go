@@ -1,5 +1,11 @@
 package engine
 
+import (
+	"errors"
+	"parsimon/pipeline/lake"
+	"strings"
+)
+
 // Repair makes those stages of a plan run again whose collected files a stage needs that is not complete, or whose own
 // files are damaged.
 func (e *Executor) Repair(p Plan) error {
@@ -66,4 +72,21 @@ func (r *Record) collectedOf(o Output) bool {
 		}
 	}
 	return false
+}
+
+// restore makes the stage that writes a collected file run again if a stage failed because it needs the file: one that was
+// cut into other tasks than before. again is true if the plan is to be run once more.
+func (e *Executor) restore(p Plan, failed error) (again bool, err error) {
+	var want *lake.CollectedError
+	if !errors.As(failed, &want) {
+		return false, nil
+	}
+	for _, s := range p {
+		for _, t := range s.Writes {
+			if strings.HasPrefix(want.Path, s.Place.Dir(t)+"/") {
+				return true, e.invalidate(s, s.Output(t))
+			}
+		}
+	}
+	return false, nil
 }

@@ -6,35 +6,39 @@ import (
 )
 
 // settle makes a layout the one in force and finds the tasks that are done. Until release, no process begins the
-// stage again.
-func (e *Executor) settle(s *Stage, l layout, mine []bool) (done []*Record, release func(), err error) {
+// stage again. first is the number of the data files of task 0.
+func (e *Executor) settle(s *Stage, l layout, mine []bool) (done []*Record, first int, release func(), err error) {
 	if e.shared() {
 		return e.settleShared(s, l, mine)
 	}
-	if err := e.begin(s, l); err != nil {
-		return nil, nil, err
+	if first, err = e.begin(s, l); err != nil {
+		return nil, 0, nil, err
 	}
 	done, err = e.resume(s, l, mine)
-	return done, func() {}, err
+	return done, first, func() {}, err
 }
 
-// begin makes a layout the one in force. The results of another layout are removed.
-func (e *Executor) begin(s *Stage, l layout) error {
+// begin makes a layout the one in force. The records of another layout are removed; its committed data files stay until
+// the new ones are committed.
+func (e *Executor) begin(s *Stage, l layout) (first int, err error) {
 	var old layout
 	found, err := e.lake.ReadState(s.StatePath("plan.json"), &old)
 	if err != nil {
 		e.Log.Warn().Err(err).Str("stage", s.Name).Msg("the plan is damaged: the stage begins again")
 	}
 	if found && old.equal(l) {
-		return nil
+		return old.First, nil
 	}
 	if found && old.Method == l.Method && e.shared() { // one of several processes must not remove what others have done
-		return otherLayout(s, old, l)
+		return 0, otherLayout(s, old, l)
 	}
 	if err := RemoveStage(e.session, s); err != nil {
-		return err
+		return 0, err
 	}
-	return e.session.WriteState(s.StatePath("plan.json"), l)
+	if l.First, err = e.lake.NextNumber(s.Place, s.Writes); err != nil {
+		return 0, err
+	}
+	return l.First, e.session.WriteState(s.StatePath("plan.json"), l)
 }
 
 // resume finds the records of a former run, of the tasks of this process. A task whose files are damaged is not done.
@@ -108,7 +112,7 @@ func (e *Executor) inherit(j *job) error {
 			if err != nil {
 				return err
 			}
-			d, err := e.session.Share(f, j.stage.Place.File(t, n))
+			d, err := e.session.Share(f, j.stage.Place.File(t, j.first+n))
 			if err != nil {
 				return err
 			}
@@ -147,12 +151,16 @@ func (e *Executor) sound(rec *Record) bool {
 	return true
 }
 
-// RemoveStage removes the files and the state of a stage.
+// RemoveStage removes the records of a stage and its temporary tables. Its other data files stay until a commit does not
+// name them.
 func RemoveStage(session *lake.Session, s *Stage) error {
 	if err := session.RemoveState(s.StatePath()); err != nil {
 		return err
 	}
 	for _, t := range s.Writes {
+		if !t.Temporary {
+			continue
+		}
 		if err := session.RemoveTable(t, s.Place); err != nil {
 			return err
 		}

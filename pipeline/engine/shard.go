@@ -111,10 +111,10 @@ func (e *Executor) chosen(tasks []Task) []bool {
 }
 
 // settleShared is settle for one of several processes.
-func (e *Executor) settleShared(s *Stage, l layout, mine []bool) (done []*Record, release func(), err error) {
+func (e *Executor) settleShared(s *Stage, l layout, mine []bool) (done []*Record, first int, release func(), err error) {
 	lock, alone, err := e.lake.LockStage(s.Place.StatePath(s.Name + ".lock"))
 	if err != nil {
-		return nil, nil, err
+		return nil, 0, nil, err
 	}
 	defer func() {
 		if err != nil {
@@ -122,26 +122,26 @@ func (e *Executor) settleShared(s *Stage, l layout, mine []bool) (done []*Record
 		}
 	}()
 	if alone { // no process works on the stage
-		if err := e.begin(s, l); err != nil {
-			return nil, nil, err
+		if _, err := e.begin(s, l); err != nil {
+			return nil, 0, nil, err
 		}
 	}
 	if err := lock.Share(); err != nil {
-		return nil, nil, err
+		return nil, 0, nil, err
 	}
 	var now layout
 	if found, err := e.lake.ReadState(s.StatePath("plan.json"), &now); err != nil {
-		return nil, nil, err
+		return nil, 0, nil, err
 	} else if !found || !now.equal(l) {
-		return nil, nil, otherLayout(s, now, l)
+		return nil, 0, nil, otherLayout(s, now, l)
 	}
 	if e.Shard.Count > 0 {
 		if err := e.session.WriteState(s.StatePath(shardsState), e.Shard.Count); err != nil {
-			return nil, nil, err
+			return nil, 0, nil, err
 		}
 	}
 	done, err = e.resume(s, l, mine)
-	return done, lock.Close, err
+	return done, now.First, lock.Close, err
 }
 
 // otherLayout is the error of one of several processes that would cut the stage into other tasks than the others.

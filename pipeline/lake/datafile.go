@@ -28,6 +28,9 @@ type DataFile struct {
 	// Bounds are the least and the greatest value of the sort column in each record batch of an Arrow file.
 	Bounds [][2]int64 `json:"bounds,omitempty"`
 
+	// Identity tells without reading whether the file is still the one with the digest.
+	Identity Identity `json:"identity"`
+
 	file os.FileInfo // of the file that this process installed or described
 }
 
@@ -87,10 +90,19 @@ type failed struct{ err error }
 func (f failed) Next() (arrow.Record, error) { return nil, f.err }
 func (f failed) Close() error                { return nil }
 
-// Check reports what is wrong with a committed file: not there, of another size or with other bytes.
-func (l *Lake) Check(d DataFile) error {
+// Check reports what is wrong with a committed file: not there, of another size or with other bytes. It reads the
+// bytes of a file whose identity has changed.
+func (l *Lake) Check(d DataFile) error { return l.check(d, true) }
+
+// CheckBytes is Check that reads the bytes of every file.
+func (l *Lake) CheckBytes(d DataFile) error { return l.check(d, false) }
+
+func (l *Lake) check(d DataFile, trusted bool) error {
 	if err := l.CheckSize(d); err != nil {
 		return err
+	}
+	if info, err := l.root.Stat(d.Path); trusted && err == nil && info.Mode().IsRegular() && identityOf(info) == d.Identity {
+		return nil
 	}
 	path := filepath.Join(l.path, d.Path)
 	f, err := l.openRegular(d.Path)
@@ -149,7 +161,7 @@ func (l *Lake) Describe(path string) (DataFile, error) {
 	if d.file, err = f.Stat(); err != nil {
 		return fail(err)
 	}
-	d.Bytes = d.file.Size()
+	d.Bytes, d.Identity = d.file.Size(), identityOf(d.file)
 	if d.Digest, err = digestOf(f); err != nil {
 		return fail(err)
 	}
@@ -245,7 +257,7 @@ func (w *Writer) Commit() (DataFile, error) {
 		return DataFile{}, fmt.Errorf("writing %s: %w", w.path, err)
 	}
 	w.done = true
-	d.Rows, d.Bytes, d.Digest = w.encoder.Rows(), d.file.Size(), fmt.Sprintf("%016x", w.hash.Sum64())
+	d.Rows, d.Bytes, d.Digest, d.Identity = w.encoder.Rows(), d.file.Size(), fmt.Sprintf("%016x", w.hash.Sum64()), identityOf(d.file)
 	if a, ok := w.encoder.(*arrowfile.Writer); ok {
 		d.Bounds = a.Bounds()
 	}
@@ -306,6 +318,11 @@ func (s *Session) Share(d DataFile, path string) (DataFile, error) {
 	if err := s.install(tmp, path); err != nil {
 		return fail(err)
 	}
+	info, err := s.root.Stat(path)
+	if err != nil {
+		return fail(err)
+	}
+	d.Identity = identityOf(info)
 	return d, nil
 }
 
@@ -319,22 +336,4 @@ func (s *Session) RemovePlace(p Place) error {
 		errs = errors.Join(errs, s.root.RemoveAll(t.Name+"/"+p.owner()))
 	}
 	return errors.Join(errs, s.root.RemoveAll(p.StatePath()))
-}
-
-// RemoveFiles removes those data files of a scenario or workload that remove selects by their lake-relative paths.
-func (s *Session) RemoveFiles(p Place, remove func(path string) bool) error {
-	var errs error
-	for _, t := range schema.Tables() {
-		dir := t.Name + "/" + p.owner()
-		entries, err := s.readDir(dir)
-		errs = errors.Join(errs, err)
-		for _, e := range entries {
-			if path := dir + "/" + e.Name(); !e.IsDir() && remove(path) {
-				errs = errors.Join(errs, s.root.Remove(path))
-			}
-		}
-		_ = s.root.Remove(dir) // if it is empty now
-		_ = s.root.Remove(t.Name)
-	}
-	return errs
 }

@@ -106,6 +106,15 @@ func (s *StageLock) Share() error { return flock(s.file, syscall.LOCK_SH) }
 // Close gives up the lock.
 func (s *StageLock) Close() { _ = s.file.Close() }
 
+// LockCatalog waits until no other process writes the catalog of views, and keeps others from doing so until Close.
+func (l *Lake) LockCatalog() (*ReadLock, error) {
+	f, err := l.openLock(stateDir + "/catalog.lock")
+	if err != nil {
+		return nil, err
+	}
+	return &ReadLock{f}, flock(f, syscall.LOCK_EX)
+}
+
 func (l *Lake) openLock(path string) (*os.File, error) {
 	if err := l.root.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err

@@ -61,8 +61,13 @@ func sealOf(state []byte) (string, error) {
 	return fmt.Sprintf("%016x", xxh3.Hash(b.Bytes())), nil
 }
 
-// WriteState replaces the state file at a lake-relative path, whole or not at all.
-func (s *Session) WriteState(path string, v any) error {
+// WriteState replaces the state file at a lake-relative path, whole or not at all. A power failure may undo it.
+func (s *Session) WriteState(path string, v any) error { return s.writeState(path, v, false) }
+
+// WriteStateDurably is WriteState that a power failure does not undo.
+func (s *Session) WriteStateDurably(path string, v any) error { return s.writeState(path, v, true) }
+
+func (s *Session) writeState(path string, v any, durably bool) error {
 	state, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -80,10 +85,21 @@ func (s *Session) WriteState(path string, v any) error {
 		return err
 	}
 	_, err = f.Write(append(data, '\n'))
+	if err == nil && durably {
+		err = f.Sync()
+	}
 	if err := errors.Join(err, f.Close()); err != nil {
 		return errors.Join(fmt.Errorf("writing %s: %w", path, err), s.root.Remove(tmp))
 	}
-	return s.install(tmp, path)
+	if err := s.install(tmp, path); err != nil || !durably {
+		return err
+	}
+	for dir := filepath.Dir(path); dir != "."; dir = filepath.Dir(dir) {
+		if err := s.sync(dir); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // RemoveState removes a state file or a directory of them. One that is not there is no error.

@@ -16,10 +16,10 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/memory"
 
 	"parsimon/pipeline"
+	"parsimon/pipeline/catalog"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/text"
 	"parsimon/pipeline/units"
-	"parsimon/queries"
 	"parsimon/schema"
 	"parsimon/schema/sizebin"
 	"parsimon/stages"
@@ -298,7 +298,7 @@ func (c *Comparison) write(ctx context.Context, l *lake.Lake) error {
 		return err
 	}
 	defer session.Close()
-	name := "/part-" + c.Base.Scenario + "-" + c.Base.Variant + ".parquet"
+	name := c.Base.Scenario + "-" + c.Base.Variant
 	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.Comparisons.Arrow())
 	defer b.Release()
 	for _, r := range c.Rows {
@@ -327,13 +327,13 @@ func (c *Comparison) write(ctx context.Context, l *lake.Lake) error {
 		builder *array.RecordBuilder
 	}{{schema.Comparisons, b}, {schema.ComparisonLinks, k}} {
 		rec := t.builder.NewRecord()
-		_, err := session.WriteFile(t.table, at.Dir(t.table)+name, rec)
+		err := catalog.Publish(session, at, t.table, name, func(path string) (lake.DataFile, error) { return session.WriteFile(t.table, path, rec) })
 		rec.Release()
 		if err != nil {
 			return err
 		}
 	}
-	return queries.WriteCatalog(l.Path())
+	return nil
 }
 
 // Write writes the comparison as tables.

@@ -12,10 +12,10 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/memory"
 
 	"parsimon/pipeline"
+	"parsimon/pipeline/catalog"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/text"
 	"parsimon/pipeline/units"
-	"parsimon/queries"
 	"parsimon/schema"
 	"parsimon/stages"
 )
@@ -89,11 +89,10 @@ func (s *sweeper) write() error {
 	}
 	rec := b.NewRecord()
 	defer rec.Release()
-	at := lake.Place{Scenario: s.base.ID(), Variant: s.Variant}
-	if _, err := s.base.Executor().Session().WriteFile(t, at.Dir(t)+"/part-"+fileSafe(s.Plan.Tier)+".parquet", rec); err != nil {
-		return err
-	}
-	return queries.WriteCatalog(s.base.Lake.Path())
+	at, session := lake.Place{Scenario: s.base.ID(), Variant: s.Variant}, s.base.Executor().Session()
+	return catalog.Publish(session, at, t, fileSafe(s.Plan.Tier), func(path string) (lake.DataFile, error) {
+		return session.WriteFile(t, path, rec)
+	})
 }
 
 // Write writes the ranking as a table.

@@ -8,10 +8,10 @@ import (
 	"io"
 	"os"
 	"parsimon/pipeline"
+	"parsimon/pipeline/catalog"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/lake/parquet"
 	"parsimon/pipeline/text"
-	"parsimon/queries"
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/schema/sizebin"
@@ -265,11 +265,10 @@ func writeValidation(e *pipeline.Estimation, v *Validation) error {
 	rec := b.NewRecord()
 	defer rec.Release()
 	name := fileSafe(filepath.Base(v.Truth))
-	at := lake.Place{Scenario: e.ID(), Variant: e.Variant().String()}
-	if _, err := e.Executor().Session().WriteFile(schema.Validations, at.Dir(schema.Validations)+"/part-"+name+".parquet", rec); err != nil {
-		return err
-	}
-	return queries.WriteCatalog(e.Lake.Path())
+	at, session := lake.Place{Scenario: e.ID(), Variant: e.Variant().String()}, e.Executor().Session()
+	return catalog.Publish(session, at, schema.Validations, name, func(path string) (lake.DataFile, error) {
+		return session.WriteFile(schema.Validations, path, rec)
+	})
 }
 
 // fileSafe is a text with all but letters, digits and dashes made dashes.

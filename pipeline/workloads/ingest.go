@@ -11,6 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"parsimon/pipeline/catalog"
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/lake/parquet"
@@ -100,11 +101,14 @@ func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 		if err := in.add(ctx, fresh); err != nil {
 			return nil, errors.Join(err, in.removeOthers(before))
 		}
-		if err := in.removeOthers(&in.state); err != nil { // what the new state replaces
-			return nil, err
-		}
 	}
-	if err := queries.WriteCatalog(l.Path()); err != nil {
+	if err := in.session.Commit(in.place(), in.state.files()); err != nil {
+		return nil, err
+	}
+	if err := in.removeOthers(&in.state); err != nil { // what the new state replaces
+		return nil, err
+	}
+	if err := catalog.Write(l); err != nil {
 		return nil, err
 	}
 	return in.report, in.finish(ctx)
@@ -280,7 +284,7 @@ func (in *ingestion) add(ctx context.Context, fresh []Source) (err error) {
 	if in.state.Merge.Flows == 0 {
 		return errors.New("the workload has no flow that can be simulated")
 	}
-	return in.session.WriteState(in.place().WorkloadPath(), in.state)
+	return in.session.WriteStateDurably(in.place().WorkloadPath(), in.state)
 }
 
 func (in *ingestion) checkRejects() error {
@@ -369,13 +373,20 @@ func (in *ingestion) merge(ctx context.Context, ingester *ingest.Ingester) error
 // sources' numbers.
 const mergeRejects = 50_000
 
-// removeOthers removes the workload's data files that a state does not name; all of them if it is nil.
+// removeOthers removes the workload's data files that neither a state nor the manifest names.
 func (in *ingestion) removeOthers(s *State) error {
 	keep := map[string]bool{}
+	m, _, err := in.session.ReadManifest(in.place())
+	if err != nil {
+		return err
+	}
+	for _, f := range m.Files {
+		keep[f.Path] = true
+	}
 	if s != nil {
 		for _, f := range s.files() {
 			keep[f.Path] = true
 		}
 	}
-	return in.session.RemoveFiles(in.place(), func(path string) bool { return !keep[path] })
+	return in.session.RemoveUnlisted(in.place(), func(path string) bool { return keep[path] })
 }

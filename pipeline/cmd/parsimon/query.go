@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"parsimon/pipeline"
+	"parsimon/pipeline/catalog"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/units"
 	"parsimon/queries"
@@ -80,7 +81,17 @@ LAKE/parsimon.duckdb holds the same views for DuckDB itself: cd LAKE && duckdb p
 					return usagef("--memory-limit %q: %v", memory, err)
 				}
 			}
-			db, err := queries.Open(ctx, dir, queries.Options{Options: duckdb.Options{MemoryBytes: limit}})
+			l, err := lake.Open(dir, false)
+			if err != nil {
+				return err
+			}
+			lock := l.LockForReading()
+			defer lock.Close()
+			files, err := catalog.Files(l)
+			if err != nil {
+				return err
+			}
+			db, err := queries.Open(ctx, dir, queries.Options{Options: duckdb.Options{MemoryBytes: limit}, Files: files})
 			if err != nil {
 				return err
 			}

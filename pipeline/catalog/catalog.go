@@ -1,0 +1,59 @@
+// Package catalog turns the manifests of a lake into the files that queries read, and keeps the views in
+// LAKE/parsimon.duckdb up to date with them.
+package catalog
+
+import (
+	"errors"
+
+	"parsimon/pipeline/lake"
+	"parsimon/queries"
+	"parsimon/schema"
+)
+
+// Files are the data files that the manifests of a lake name, for queries. Damaged manifests are returned as an error beside
+// the files of the others.
+func Files(l *lake.Lake) ([]queries.File, error) {
+	manifests, err := l.Manifests()
+	files := []queries.File{}
+	for _, m := range manifests {
+		for _, f := range m.Files {
+			t, terr := f.Table()
+			if terr != nil {
+				err = errors.Join(err, terr)
+				continue
+			}
+			file := queries.File{Table: t.Name, Path: f.Path, Scenario: string(m.Scenario), Workload: string(m.Workload)}
+			if t.Variant {
+				file.Variant = m.Variant
+			}
+			files = append(files, file)
+		}
+	}
+	return files, err
+}
+
+// Write brings the lake's views up to date with the manifests.
+func Write(l *lake.Lake) error {
+	lock, err := l.LockCatalog()
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	files, err := Files(l)
+	if err != nil {
+		return err
+	}
+	return queries.WriteCatalogOf(l.Path(), files)
+}
+
+// Publish commits a file that no stage writes, such as a comparison.
+func Publish(session *lake.Session, p lake.Place, t schema.Table, name string, write func(path string) (lake.DataFile, error)) error {
+	d, err := write(p.Dir(t) + "/part-" + name + ".parquet")
+	if err != nil {
+		return err
+	}
+	if err := session.Publish(p, d); err != nil {
+		return err
+	}
+	return Write(session.Lake)
+}

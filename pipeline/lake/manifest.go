@@ -1,0 +1,247 @@
+package lake
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"parsimon/schema"
+)
+
+// A Manifest names the committed data files of one place: of a scenario, of one variant of it, or of a workload. Readers see
+// the files that the manifests of a lake name and no others.
+//
+//	write files ─► fsync files and directories ─► rename manifest ─► fsync directory ─► remove files that nothing names
+//
+// A reader or a killed writer at any point finds the files of the old manifest or those of the new one, all of them.
+type Manifest struct {
+	SchemaVersion int        `json:"schema_version"`
+	Scenario      ScenarioID `json:"scenario,omitempty"`
+	Variant       string     `json:"variant,omitempty"`
+	Workload      WorkloadID `json:"workload,omitempty"`
+	Files         []DataFile `json:"files"`
+}
+
+const manifestFile = "manifest.json"
+
+// Place is what the manifest's files belong to.
+func (m Manifest) Place() Place { return Place{m.Scenario, m.Variant, m.Workload} }
+
+// check reports a manifest that is not of its place, or names files that are not.
+func (m Manifest) check(p Place) error {
+	if m.Place() != p {
+		return fmt.Errorf("it is the manifest of %s", m.Place())
+	}
+	if m.SchemaVersion != schema.Version {
+		return fmt.Errorf("schema version %d, this program reads and writes version %d: run the scenario again in a new lake, or use the program that wrote this one", m.SchemaVersion, schema.Version)
+	}
+	for _, f := range m.Files {
+		t, err := f.Table()
+		if err != nil {
+			return err
+		}
+		if dir, name := filepath.Split(f.Path); dir != p.Dir(t)+"/" || !strings.HasPrefix(name, "part-") || strings.ContainsAny(name, `*?[]\:`) || t.Temporary {
+			return fmt.Errorf("it names file %q", f.Path)
+		}
+	}
+	return nil
+}
+
+// ReadManifest reads the manifest of a place; found is false where there is none.
+func (l *Lake) ReadManifest(p Place) (m Manifest, found bool, err error) {
+	path := p.StatePath(manifestFile)
+	found, err = l.ReadState(path, &m)
+	if err == nil && found {
+		if err = m.check(p); err != nil {
+			err = fmt.Errorf("%s: %w", filepath.Join(l.path, path), err)
+		}
+	}
+	return m, found, err
+}
+
+// Manifests reads all manifests of the lake, by scenario and variant, then by workload. Damaged ones are returned as one joined
+// error beside those that can be read.
+func (l *Lake) Manifests() (all []Manifest, err error) {
+	var places []Place
+	scenarios, err := l.owners("scenario=")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range scenarios {
+		id, err := ParseScenarioID(name)
+		if err != nil {
+			continue
+		}
+		places = append(places, Of(id))
+		variants, err := l.Variants(id)
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range variants {
+			places = append(places, Place{Scenario: id, Variant: v})
+		}
+	}
+	workloads, err := l.Workloads()
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range workloads {
+		places = append(places, Place{Workload: id})
+	}
+	var errs error
+	for _, p := range places {
+		m, found, err := l.ReadManifest(p)
+		errs = errors.Join(errs, err)
+		if err == nil && found {
+			all = append(all, m)
+		}
+	}
+	return all, errs
+}
+
+// Commit makes files the committed ones of a place. It does nothing if they are already.
+func (s *Session) Commit(p Place, files []DataFile) error {
+	old, found, err := s.ReadManifest(p)
+	known := map[string]DataFile{}
+	if err == nil && found {
+		if slices.EqualFunc(old.Files, files, func(a, b DataFile) bool { return a.Path == b.Path && a.Digest == b.Digest && a.Identity == b.Identity }) {
+			return nil
+		}
+		for _, f := range old.Files {
+			known[f.Path] = f
+		}
+	}
+	if len(files) == 0 && !found {
+		return nil
+	}
+	dirs := map[string]bool{}
+	for _, f := range files {
+		if k, ok := known[f.Path]; ok && k.Digest == f.Digest && k.Identity == f.Identity {
+			continue
+		}
+		if err := s.sync(f.Path); err != nil {
+			return err
+		}
+		for dir := filepath.Dir(f.Path); dir != "."; dir = filepath.Dir(dir) {
+			dirs[dir] = true
+		}
+	}
+	for dir := range dirs {
+		if err := s.sync(dir); err != nil {
+			return err
+		}
+	}
+	m := Manifest{SchemaVersion: schema.Version, Scenario: p.Scenario, Variant: p.Variant, Workload: p.Workload, Files: files}
+	return s.WriteStateDurably(p.StatePath(manifestFile), m)
+}
+
+// sync makes a file or directory durable.
+func (l *Lake) sync(path string) error {
+	f, err := l.root.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// Publish adds a file that no stage writes to the committed ones of its place, or replaces it.
+func (s *Session) Publish(p Place, d DataFile) error {
+	m, _, err := s.ReadManifest(p)
+	if err != nil {
+		return err
+	}
+	files := slices.DeleteFunc(slices.Clone(m.Files), func(f DataFile) bool { return f.Path == d.Path })
+	return s.Commit(p, append(files, d))
+}
+
+// An Identity tells whether a file is the one that was verified: a file with the same identity and size has the same bytes.
+type Identity struct {
+	Device     uint64 `json:"device"`
+	Inode      uint64 `json:"inode"`
+	ModifiedNS int64  `json:"modified_ns"`
+}
+
+func identityOf(info os.FileInfo) Identity {
+	id := Identity{ModifiedNS: info.ModTime().UnixNano()}
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		id.Device, id.Inode = uint64(s.Dev), s.Ino
+	}
+	return id
+}
+
+// A ReadLock keeps files that a reader's manifests name from being removed.
+type ReadLock struct{ file *os.File }
+
+const readersFile = stateDir + "/readers.lock"
+
+// LockForReading keeps the files that the present manifests name until Close. In a lake that cannot be written it locks
+// nothing: nobody removes files there.
+func (l *Lake) LockForReading() *ReadLock {
+	f, err := l.root.OpenFile(readersFile, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil || flock(f, syscall.LOCK_SH) != nil {
+		return &ReadLock{}
+	}
+	return &ReadLock{f}
+}
+
+// Close gives up the lock.
+func (r *ReadLock) Close() {
+	if r.file != nil {
+		_ = r.file.Close()
+	}
+}
+
+// RemoveUnlisted removes the data files of a scenario or workload, of all its variants, that keep does not select by their lake-relative
+// paths. It removes nothing while a reader holds LockForReading: a later call does.
+func (s *Session) RemoveUnlisted(p Place, keep func(path string) bool) error {
+	f, err := s.root.OpenFile(readersFile, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // and with it the lock
+	if err := flock(f, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil
+		}
+		return err
+	}
+	var errs error
+	for _, t := range schema.Tables() {
+		dir := t.Name + "/" + p.owner()
+		err := fs.WalkDir(s.root.FS(), dir, func(path string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() || keep(path) {
+				return err
+			}
+			return s.root.Remove(path)
+		})
+		if !errors.Is(err, fs.ErrNotExist) {
+			errs = errors.Join(errs, err)
+		}
+		_ = s.root.Remove(dir) // if it is empty now
+		_ = s.root.Remove(t.Name)
+	}
+	return errs
+}
+
+// NextNumber is a number above those of all data files of some tables of a place.
+func (l *Lake) NextNumber(p Place, tables []schema.Table) (int, error) {
+	next := 0
+	for _, t := range tables {
+		entries, err := l.readDir(p.Dir(t))
+		if err != nil {
+			return 0, err
+		}
+		for _, e := range entries {
+			var n int
+			if _, err := fmt.Sscanf(e.Name(), "part-%d.", &n); err == nil {
+				next = max(next, n+1)
+			}
+		}
+	}
+	return next, nil
+}
