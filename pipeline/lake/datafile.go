@@ -219,7 +219,7 @@ func (s *Session) Create(t schema.Table, path string) (*Writer, error) {
 
 // createTemp creates an unfinished file of the session and returns it with its lake-relative path.
 func (s *Session) createTemp(name, extension string) (*os.File, string, error) {
-	path := fmt.Sprintf("%s/%s-%d.%s", s.tmp, name, s.next.Add(1), extension)
+	path := fmt.Sprintf("%s/new-%s-%d.%s", s.tmp, name, s.next.Add(1), extension)
 	f, err := s.root.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
 	return f, path, err
 }
