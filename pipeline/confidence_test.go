@@ -20,7 +20,7 @@ import (
 // ask answers one line of a SELECT over a lake, values parted by spaces.
 func ask(t *testing.T, lake, text string) string {
 	t.Helper()
-	db, err := queries.Open(lake, queries.Options{})
+	db, err := queries.Open(t.Context(), lake, queries.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -322,10 +322,7 @@ func (e *Estimation) spillPath() string {
 }
 
 // OpenQueries opens the lake for questions, within the memory of the estimate.
-func (e *Estimation) OpenQueries() (*queries.DB, error) {
+func (e *Estimation) OpenQueries(ctx context.Context) (*queries.DB, error) {
 	debug.FreeOSMemory() // what the stages have left
-	return queries.Open(e.Lake.Path(), queries.Options{Threads: e.Workers, MemoryLimit: duckMemory(e.MemoryBytes), TempDir: e.spillPath()})
+	return queries.Open(ctx, e.Lake.Path(), queries.Options{Options: e.duckOptions()})
 }
-
-// duckMemory is a limit as DuckDB writes it. Below 128 MiB it does not work.
-func duckMemory(bytes int64) string { return fmt.Sprintf("%d MiB", max(128, bytes>>20)) }

@@ -35,7 +35,7 @@ func (e *Estimation) WriteSummary(ctx context.Context, w io.Writer) (err error) 
 	if err := e.summarizeWorkload(p, g); err != nil {
 		return err
 	}
-	db, err := e.OpenQueries()
+	db, err := e.OpenQueries(ctx)
 	if err != nil {
 		return err
 	}

@@ -5,172 +5,42 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
-	"github.com/apache/arrow/go/v17/arrow"
-	duckdb "github.com/marcboeker/go-duckdb/v2"
-
-	"parsimon/schema"
+	"parsimon/queries/duckdb"
 )
 
-// CatalogFile is the name of the catalog in a lake: a DuckDB database that holds only views and macros.
+// CatalogFile is the name of the catalog in a lake: a DuckDB database with views and macros only.
 const CatalogFile = "parsimon.duckdb"
 
-// intervals turns table confidence around: a row for each group of flows, its 95% intervals side by
-// side, and in words what to beware of: where the trace is too short, and what kinds of weakness table
-// warnings has for the whole estimate.
-const intervals = `SELECT
-    c.scenario, c.variant, c.service, c.vnet, c.size_bin,
-    max(c.lo) FILTER (WHERE c.quantile = 0.5) AS p50_lo, max(c.hi) FILTER (WHERE c.quantile = 0.5) AS p50_hi,
-    max(c.lo) FILTER (WHERE c.quantile = 0.9) AS p90_lo, max(c.hi) FILTER (WHERE c.quantile = 0.9) AS p90_hi,
-    max(c.lo) FILTER (WHERE c.quantile = 0.99) AS p99_lo, max(c.hi) FILTER (WHERE c.quantile = 0.99) AS p99_hi,
-    max(c.lo) FILTER (WHERE c.quantile = 0.999) AS p999_lo, max(c.hi) FILTER (WHERE c.quantile = 0.999) AS p999_hi,
-    concat_ws('; ',
-        string_agg(c.warning, '; ' ORDER BY c.quantile) FILTER (WHERE c.warning <> ''),
-        'see warnings: ' || any_value(w.kinds)) AS warning
-FROM intervals AS c
-LEFT JOIN (
-    SELECT scenario, variant, string_agg(kind, ', ' ORDER BY kind) AS kinds FROM warnings GROUP BY scenario, variant
-) AS w ON w.scenario = c.scenario AND w.variant = c.variant
-GROUP BY c.scenario, c.variant, c.service, c.vnet, c.size_bin`
+// catalogTemp is the pattern of the folders that catalogs are written in. Those of killed processes are
+// removed after catalogTempAge.
+const (
+	catalogTemp    = ".catalog-*"
+	catalogTempAge = time.Hour
+)
 
-// A view is one CREATE VIEW of the catalog.
-type view struct{ name, sql string }
-
-// views lists the catalog's views in an order in which they can be created: one per table, then
-// size_bins and intervals, then one per question. Paths in them start with base: "" gives paths relative to the
-// lake. A table without files becomes an empty view with the table's columns and types.
-func views(lake, base string) ([]view, error) {
-	var all []view
-	for _, t := range schema.Tables() {
-		for _, at := range t.Views() {
-			found, err := anyFile(lake, t, at.Hive)
-			if err != nil {
-				return nil, fmt.Errorf("table %s: %w", t.Name, err)
-			}
-			v := view{at.Name, emptyTable(t, at.Hive)}
-			if found {
-				v.sql = tableScan(t, at.Hive, base+tablePattern(t, at.Hive))
-			}
-			all = append(all, v)
-		}
+// WriteCatalog writes the catalog of the files that FindFiles finds. See WriteCatalogOf.
+func WriteCatalog(lake string) error {
+	files, err := FindFiles(lake)
+	if err != nil {
+		return fmt.Errorf("lake %s: %w", lake, err)
 	}
-	all = append(all, view{"size_bins", sizeBinsView()}, view{"intervals", intervals})
-	for _, q := range List() {
-		text := paramUse.ReplaceAllStringFunc(q.SQL, func(use string) string {
-			for _, p := range q.Params {
-				if p.Name == use[1:] {
-					return p.literal()
-				}
-			}
-			panic("queries: " + q.Name + " uses " + use) // parseQuery has checked
-		})
-		all = append(all, view{q.Name, text})
-	}
-	return all, nil
+	return WriteCatalogOf(lake, files)
 }
 
-// tablePattern is the glob of a table's files, relative to the lake. Temporary files and folders
-// start with a dot or with an underscore and cannot match.
-func tablePattern(t schema.Table, hive []string) string {
-	return t.Name + "/" + strings.Join(hive, "=*/") + "=*/part-*.parquet"
-}
-
-// anyFile says whether the lake has a file of the table. It stops at the first.
-func anyFile(lake string, t schema.Table, hiveColumns []string) (bool, error) {
-	dirs := []string{filepath.Join(lake, t.Name)}
-	for _, hive := range hiveColumns {
-		var below []string
-		for _, dir := range dirs {
-			entries, err := os.ReadDir(dir)
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return false, err
-			}
-			for _, e := range entries {
-				if strings.HasPrefix(e.Name(), hive+"=") {
-					below = append(below, filepath.Join(dir, e.Name()))
-				}
-			}
-		}
-		dirs = below
-	}
-	for _, dir := range dirs {
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			return false, err
-		}
-		for _, e := range entries {
-			if strings.HasPrefix(e.Name(), "part-") && strings.HasSuffix(e.Name(), ".parquet") {
-				return true, nil
-			}
-		}
-	}
-	return false, nil
-}
-
-// tableScan reads a table's files. The types of the path's columns are given, or DuckDB would read
-// a scenario id of digits as a number.
-func tableScan(t schema.Table, hive []string, pattern string) string {
-	var columns, types []string
-	for _, c := range t.Columns {
-		columns = append(columns, ident(c.Name))
-	}
-	for _, name := range hive {
-		columns = append(columns, ident(name))
-		types = append(types, quote(name)+": VARCHAR")
-	}
-	return fmt.Sprintf("SELECT %s FROM read_parquet(%s, hive_partitioning = true, hive_types_autocast = false, hive_types = {%s})",
-		strings.Join(columns, ", "), quote(pattern), strings.Join(types, ", "))
-}
-
-// emptyTable has a table's columns and no rows.
-func emptyTable(t schema.Table, hive []string) string {
-	var columns []string
-	for _, c := range t.Columns {
-		columns = append(columns, fmt.Sprintf("CAST(NULL AS %s) AS %s", sqlType(c.Type), ident(c.Name)))
-	}
-	for _, name := range hive {
-		columns = append(columns, "CAST(NULL AS VARCHAR) AS "+ident(name))
-	}
-	return "SELECT " + strings.Join(columns, ", ") + " WHERE false"
-}
-
-// sqlType is DuckDB's name for the type it reads an Arrow type of the schema as.
-func sqlType(t arrow.DataType) string {
-	switch t.ID() {
-	case arrow.BOOL:
-		return "BOOLEAN"
-	case arrow.INT16:
-		return "SMALLINT"
-	case arrow.INT32:
-		return "INTEGER"
-	case arrow.INT64:
-		return "BIGINT"
-	case arrow.FLOAT64:
-		return "DOUBLE"
-	case arrow.BINARY:
-		return "BLOB"
-	case arrow.STRING:
-		return "VARCHAR"
-	case arrow.LIST:
-		if list, ok := t.(arrow.ListLikeType); ok {
-			return sqlType(list.Elem()) + "[]"
-		}
-	}
-	panic("queries: no SQL type for Arrow type " + t.String())
-}
-
-// WriteCatalog writes LAKE/parsimon.duckdb anew: views only, with paths relative to the lake, so
-// that `cd LAKE && duckdb parsimon.duckdb` works and a lake can be moved. To open it from
-// elsewhere, set DuckDB's file_search_path to the lake. The file is replaced in one step: readers
-// see the old one or the new one. A lake that CheckLakePath refuses is refused.
+// WriteCatalogOf writes LAKE/parsimon.duckdb with views over exactly the given files. Paths in it are
+// relative to the lake, so that `cd LAKE && duckdb parsimon.duckdb` works and a lake can be moved. To open it
+// from another directory, set DuckDB's file_search_path to the lake. The file is replaced by one rename:
+// readers see the old catalog or the new one.
 //
-// Write it again when a table gets its first file: until then its view is empty by definition.
-// Later files are found by the view itself.
-func WriteCatalog(lake string) (err error) {
+// The catalog must be written again whenever files are added or removed.
+//
+// Errors: a lake that CheckLakePath refuses; a file outside the lake; a file that is not Parquet.
+func WriteCatalogOf(lake string, files []File) (err error) {
 	root, err := lakeRoot(lake)
 	if err != nil {
 		return err
@@ -178,18 +48,19 @@ func WriteCatalog(lake string) (err error) {
 	if err := CheckLakePath(root); err != nil {
 		return err
 	}
-	all, err := views(root, "")
+	all, err := views(files, "")
 	if err != nil {
 		return fmt.Errorf("lake %s: %w", lake, err)
 	}
-	dir, err := os.MkdirTemp(root, ".catalog-*")
+	removeOldTemps(root)
+	dir, err := os.MkdirTemp(root, catalogTemp)
 	if err != nil {
 		return fmt.Errorf("write the catalog: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	path := filepath.Join(dir, CatalogFile)
-	if err := createCatalog(root, path, all); err != nil {
-		return fmt.Errorf("write the catalog: %w", err)
+	if err := createCatalog(context.Background(), root, path, all); err != nil {
+		return fmt.Errorf("write the catalog: %w", duckdb.FirstLine(err))
 	}
 	if err := os.Rename(path, filepath.Join(root, CatalogFile)); err != nil {
 		return fmt.Errorf("write the catalog: %w", err)
@@ -197,24 +68,33 @@ func WriteCatalog(lake string) (err error) {
 	return nil
 }
 
-func createCatalog(lake, path string, all []view) (err error) {
-	// Not opened by its path, in which the driver would look for options.
-	connector, err := duckdb.NewConnector("", nil)
+// removeOldTemps removes what killed processes left. Errors do not matter: the next call tries again.
+func removeOldTemps(root string) {
+	dirs, _ := filepath.Glob(filepath.Join(root, catalogTemp)) // the pattern is correct
+	for _, dir := range dirs {
+		if info, err := os.Lstat(dir); err == nil && info.IsDir() && time.Since(info.ModTime()) > catalogTempAge {
+			_ = os.RemoveAll(dir)
+		}
+	}
+}
+
+// createCatalog writes a database with the macros and views.
+func createCatalog(ctx context.Context, root, path string, all []view) (err error) {
+	// The database is attached: the driver would look for options in a path to open.
+	db, err := duckdb.Open(ctx, duckdb.Options{})
 	if err != nil {
 		return err
 	}
-	db := sql.OpenDB(connector)
 	defer func() { err = errors.Join(err, db.Close()) }()
-	ctx := context.Background()
-	conn, err := db.Conn(ctx) // one connection: file_search_path belongs to it
+	conn, err := db.Conn(ctx) // file_search_path belongs to one connection
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	if _, err := conn.ExecContext(ctx, "SET file_search_path = "+quote(lake)); err != nil {
-		return err
-	}
-	for _, s := range []string{"ATTACH " + quote(path) + " AS catalog_file", "USE catalog_file"} {
+	for _, s := range []string{
+		"SET file_search_path = " + duckdb.Quote(root),
+		"ATTACH " + duckdb.Quote(path) + " AS catalog_file", "USE catalog_file",
+	} {
 		if _, err := conn.ExecContext(ctx, s); err != nil {
 			return err
 		}
@@ -225,7 +105,7 @@ func createCatalog(lake, path string, all []view) (err error) {
 	if err := createViews(ctx, conn, all); err != nil {
 		return err
 	}
-	// Nothing may be left in a log beside the file.
+	// The checkpoint leaves no log beside the file.
 	for _, s := range []string{"CHECKPOINT catalog_file", "USE memory", "DETACH catalog_file"} {
 		if _, err := conn.ExecContext(ctx, s); err != nil {
 			return err
@@ -234,9 +114,15 @@ func createCatalog(lake, path string, all []view) (err error) {
 	return nil
 }
 
-// createMacros creates the catalog's macros, which views use.
+// macros returns the macros of the catalog, which views use.
+func macros() []string {
+	return []string{
+		sizeBinMacro(), percentileCellMacro, percentileWithinMacro, percentilesMacro(), percentilesAndWholeMacro(),
+	}
+}
+
 func createMacros(ctx context.Context, conn *sql.Conn) error {
-	for _, m := range []string{sizeBinMacro(), percentileCellMacro, percentilesMacro(), percentilesAndWholeMacro()} {
+	for _, m := range macros() {
 		if _, err := conn.ExecContext(ctx, "CREATE MACRO "+m); err != nil {
 			name, _, _ := strings.Cut(m, "(")
 			return fmt.Errorf("macro %s: %w", name, err)
@@ -245,17 +131,32 @@ func createMacros(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
-func createViews(ctx context.Context, conn *sql.Conn, all []view) error {
-	for _, v := range all {
-		if _, err := conn.ExecContext(ctx, "CREATE VIEW "+ident(v.name)+" AS "+v.sql); err != nil {
-			return fmt.Errorf("view %s: %w", v.name, err)
+// createViews creates views that do not exist. Views of tables are empty until all others are created:
+// CREATE VIEW binds its SQL, and so opens a file of each scenario whenever it reads a table.
+func createViews(ctx context.Context, conn *sql.Conn, views []view) error {
+	for _, v := range views {
+		text := v.sql
+		if v.empty != "" {
+			text = v.empty
+		}
+		if err := createView(ctx, conn, "CREATE VIEW ", v.name, text); err != nil {
+			return err
+		}
+	}
+	for _, v := range views {
+		if len(v.files) == 0 {
+			continue
+		}
+		if err := createView(ctx, conn, "CREATE OR REPLACE VIEW ", v.name, v.sql); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// quote writes a text as an SQL literal.
-func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
-
-// ident writes a name as an SQL identifier.
-func ident(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
+func createView(ctx context.Context, conn *sql.Conn, create, name, text string) error {
+	if _, err := conn.ExecContext(ctx, create+duckdb.Ident(name)+" AS "+text); err != nil {
+		return fmt.Errorf("view %s: %w", name, err)
+	}
+	return nil
+}

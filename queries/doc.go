@@ -1,30 +1,37 @@
-// Package queries is the SQL side of the lake: one question per .sql file, the catalog of views,
-// a sandbox to run them and other people's SELECTs in, and the formats answers come in.
+// Package queries answers questions about a lake in SQL: a library of questions, the catalog of views that they
+// read, and a sandbox in which a user's own SELECT can read the lake and nothing else.
 //
-// Every question has the parameters scenario and variant, and an answer names both in its first
-// columns. Left empty they mean ALL scenarios and variants of the lake, each on its own rows and
-// never mixed, so that an answer is right without knowing what else the lake holds. The views of
-// the same names in the catalog are the questions with the defaults of their parameters; a WHERE
-// on scenario or variant around such a view reaches the file scan and prunes files (but for
-// p99_links and tail_budget, which go by way of a list of the tail: their parameters prune). A window
-// of start_ns skips the files and row groups outside it.
+//	data files ([]File) ─→ view per table ─→ intervals_by_group, size_bins ─→ view per question
+//	                                  └──────────────┬──────────────────────────┘
+//	                        Open: DB, in memory, locked to the lake
+//	                        WriteCatalog: LAKE/parsimon.duckdb, for DuckDB itself
+//	                                  │
+//	              Run(question, parameters)   SQL(text) ─→ checkTree ─→ checkType
+//	                                  └───────┬────────────┘
+//	                                    format.Rows
 //
-// A percentile is what DuckDB's quantile_cont gives everywhere: exact, from all values, with linear
-// interpolation between the two nearest (Hyndman and Fan's type 7), which is also what
-// numpy.percentile, pandas and polars' "linear" compute from the same Parquet files. Where groups
-// are large the catalog's macro percentiles finds it (see percentiles.go), in memory that does not grow with the
-// flows; questions by rack, pair of racks, or hot link, and error_by_service, use quantile_cont itself,
-// which holds 8 to 16 bytes for each of their flows.
+// # Questions
 //
-// The borders of the size bins stand in one place, sizeBins; the view size_bins and the macro size_bin_of
-// are made from them.
+// A question is one file NAME.sql in this folder: a header with its description and parameters, and one SELECT.
+// Adding the file is all it takes. Every question has the parameters scenario and variant. Empty, they mean all
+// scenarios and variants of the lake, and the answer has separate rows for each. The catalog has a view of the
+// same name for each question, with the defaults of its parameters. A condition on scenario or variant around such
+// a view reaches the scans, so that other files are not opened. The exceptions are p99_links and tail_budget,
+// which pass a list of flows between two scans: only their parameters have that effect. A range of start_ns skips
+// files and row groups outside it.
 //
-// The sandbox has four walls. A statement must be one SELECT: by DuckDB's own prepared-statement
-// type, and by its parser's tree, in which only table functions known to be harmless may occur
-// and every path must be a clean absolute one inside the lake (see judge.go, which also says what
-// the first wall alone lets through). The engine is locked to the lake with allowed_directories,
-// enable_external_access=false and lock_configuration. A lake with symbolic links that lead out of
-// it is not opened.
+// # Percentiles
 //
-// The package imports nothing of ours but schema.
+// Percentiles are exact: linear interpolation between the two nearest values (type 7 of Hyndman and Fan,
+// "Sample quantiles in statistical packages", 1996), which is also the result of DuckDB's quantile_cont,
+// numpy.percentile, pandas, and polars with "linear". The macro percentiles computes them in memory that hardly
+// grows with the number of flows (percentiles.go). The questions by rack, pair of racks and link, and
+// error_by_service, use quantile_cont, which holds 8 to 16 bytes per flow.
+//
+// # Sandbox
+//
+// A user's statement must be a single SELECT, by the statement type that DuckDB reports and by its parse tree:
+// only listed table functions may occur, and every path must be an absolute one inside the lake. DuckDB itself is
+// locked to the folder of the lake. A lake with symbolic links that lead outside is not opened. Limits of memory
+// that DuckDB does not count, and of time, are those of package queries/subprocess.
 package queries

@@ -12,8 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	duckdb "github.com/marcboeker/go-duckdb/v2"
+	driver "github.com/marcboeker/go-duckdb/v2"
 
+	"parsimon/queries/duckdb"
 	"parsimon/schema"
 )
 
@@ -66,7 +67,7 @@ func knownSlowdowns(more int) string {
 // rawDB is a DuckDB without a sandbox, for making lakes and looking at files.
 func rawDB(t testing.TB) *sql.DB {
 	t.Helper()
-	connector, err := duckdb.NewConnector("", nil)
+	connector, err := driver.NewConnector("", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,12 +104,12 @@ func writePart(t testing.TB, db *sql.DB, lake, table, path, selects string) {
 	}
 	var names, columns []string
 	for _, c := range tab.Columns {
-		names = append(names, ident(c.Name))
-		columns = append(columns, fmt.Sprintf("CAST(%s AS %s) AS %[1]s", ident(c.Name), sqlType(c.Type)))
+		names = append(names, duckdb.Ident(c.Name))
+		columns = append(columns, fmt.Sprintf("CAST(%s AS %s) AS %[1]s", duckdb.Ident(c.Name), sqlType(c.Type)))
 	}
 	file := filepath.Join(dir, fmt.Sprintf("part-%05d.parquet", len(parts)))
 	exec(t, db, fmt.Sprintf("COPY (SELECT %s FROM (%s) AS given(%s)) TO %s (FORMAT parquet, COMPRESSION zstd)",
-		strings.Join(columns, ", "), selects, strings.Join(names, ", "), quote(file)))
+		strings.Join(columns, ", "), selects, strings.Join(names, ", "), duckdb.Quote(file)))
 }
 
 // makeKnownLake writes the known lake into a fresh folder, with the leftovers of a killed run that
@@ -135,9 +136,26 @@ func makeKnownLake(t testing.TB) string {
 	return lake
 }
 
+// createAll creates all views, for tests that pass by Run and SQL.
+func createAll(t testing.TB, db *DB) {
+	t.Helper()
+	conn, err := db.sql.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := db.require(t.Context(), conn, db.viewNames()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func limits(threads int, memoryBytes int64) Options {
+	return Options{Options: duckdb.Options{Threads: threads, MemoryBytes: memoryBytes}}
+}
+
 func open(t testing.TB, lake string, opt Options) *DB {
 	t.Helper()
-	db, err := Open(lake, opt)
+	db, err := Open(t.Context(), lake, opt)
 	if err != nil {
 		t.Fatal(err)
 	}

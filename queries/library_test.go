@@ -20,7 +20,7 @@ func TestLibrary(t *testing.T) {
 	if len(paths) != len(List()) || len(paths) < 10 {
 		t.Fatalf("%d files, %d questions", len(paths), len(List()))
 	}
-	names := map[string]bool{"size_bins": true, "intervals": true}
+	names := map[string]bool{"size_bins": true, "intervals_by_group": true}
 	for _, table := range schema.Tables() {
 		names[table.Name] = true
 	}
@@ -84,7 +84,7 @@ func TestBadHeaders(t *testing.T) {
 
 func TestGetSuggests(t *testing.T) {
 	for asked, want := range map[string]string{
-		"slowdown_by_sizes": "nearest: slowdown_by_size,", "hotest_links": "nearest: hottest_links,", "p99": "nearest: p99_links,",
+		"slowdown_by_sizes": "did you mean slowdown_by_size,", "hotest_links": "did you mean hottest_links,", "p99": "did you mean p99_links,",
 	} {
 		_, err := Get(asked)
 		if err == nil || !strings.Contains(err.Error(), want) {

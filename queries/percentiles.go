@@ -1,81 +1,60 @@
 package queries
 
-import (
-	"fmt"
-	"strings"
-)
+import "fmt"
 
-// sizeBin is a bin of flow size; both borders belong to it.
-type sizeBin struct {
-	name     string
-	min, max int64 // bytes
-}
+// Exact percentiles in bounded memory.
+//
+// DuckDB's quantile_cont holds every value of a group, outside of its memory limit, and cannot spill. The
+// table macros percentiles and percentiles_and_whole return the same numbers, to the bit, from counts:
+//
+//	scan 1   values ─→ cells    number of values per (group, cell)            ~1,300 cells per group
+//	         cells  ─→ placed   the few cells that the percentiles fall into
+//	scan 2   values ─→ found    number per distinct value, in those cells     ~1 in 100 values
+//	         found  ─→ bounds   the two values on either side of each rank
+//	                            q = lower × (1 - f) + upper × f, where f = rank - ⌊rank⌋
+//
+// A cell is a range of values: percentile_cell(value) is its number, which never decreases with the value.
+// The memory is that of the counts, which DuckDB can spill. For thousands of groups of few values each,
+// quantile_cont is faster.
+//
+// Both macros have the parameters (relation, fractions). The relation is the name of a view or of a common
+// table expression with the columns scenario, variant, flow_group (of any type) and value. It is read twice,
+// so a common table expression must say NOT MATERIALIZED. Fractions is a list of numbers from 0 to 1. The
+// result has one row per group, with the columns
+//
+//	scenario, variant, whole (false), flow_group, flows (number of values), q (list of percentiles), max_value
+//
+// percentiles_and_whole has one more row for each scenario and variant, over all groups: whole is true and
+// flow_group null.
 
-// sizeBins are the bins of flow size that questions speak of: the paper's three of section 5 with its
-// middle one, 10 KB to 1 MB, halved at 100 KB. KB is 1,000 bytes. Bin 'all' holds every flow, the others
-// hold each flow once.
-var sizeBins = []sizeBin{
-	{"<10 KB", 0, 9_999},
-	{"10-100 KB", 10_000, 99_999},
-	{"100 KB-1 MB", 100_000, 1_000_000},
-	{">1 MB", 1_000_001, 1<<63 - 1},
-	{"all", 0, 1<<63 - 1},
-}
-
-// sizeBinsView is the view size_bins: a row for each bin, numbered from 0.
-func sizeBinsView() string {
-	var rows []string
-	for i, b := range sizeBins {
-		rows = append(rows, fmt.Sprintf("(CAST(%d AS INTEGER), %s, CAST(%d AS BIGINT), CAST(%d AS BIGINT))", i, quote(b.name), b.min, b.max))
-	}
-	return "SELECT * FROM (VALUES " + strings.Join(rows, ", ") + ") AS bins(bin, size_bin, size_min_bytes, size_max_bytes)"
-}
-
-// sizeBinMacro is the macro size_bin_of(bytes): the number of a flow's own bin, without a join.
-func sizeBinMacro() string {
-	own := len(sizeBins) - 2 // the last but 'all'
-	text := "size_bin_of(bytes) AS CASE"
-	for i, b := range sizeBins[:own] {
-		text += fmt.Sprintf(" WHEN bytes <= %d THEN %d", b.max, i)
-	}
-	return fmt.Sprintf("%s ELSE %d END", text, own)
-}
-
-// percentileCellMacro is the macro percentile_cell(value): the number of the cell of values that a value
-// is in, never smaller for a greater value. DuckDB has no way to the bits of a double, and a logarithm need
-// not be monotone to the last bit; a difference, a square root and a product are, by IEEE 754. Cells are
-// narrowest at 1, the least a slowdown can be, where half of them are: 0.0006% wide at 1.0001, 0.02% at
-// 1.014, 0.5% at 2, 0.9% at 100. Below 1, and for what is no slowdown, they are as good.
+// percentileCellMacro is the macro percentile_cell(value). The formula uses a difference, square roots and a
+// product, because IEEE 754 rounds these monotonically; a logarithm need not be monotone in its last bit.
+// Half of all cells are near 1, the least possible slowdown, and there they are narrowest: 0.0006% wide at
+// 1.0001, 0.02% at 1.014, 0.5% at 2, 0.9% at 100. Values below 1 work too.
 const percentileCellMacro = `percentile_cell(value) AS
     CAST(floor(1000 * sign(value - 1) * sqrt(sqrt(sqrt(abs(value - 1))))) AS INTEGER)`
 
-// percentilesText is the table macro percentiles(relation, fractions): exact percentiles of groups of values,
-// the same to the bit as quantile_cont's, in memory that hardly grows with the values. (quantile_cont
-// holds every value, outside of DuckDB's memory limit, and cannot spill.)
+// percentileWithinMacro is the macro percentile_within(fractions, total, before, upto): whether one of the
+// percentiles of total values depends on one of the values with the ranks before to upto - 1.
+const percentileWithinMacro = `percentile_within(fractions, total, before, upto) AS
+    len([p FOR p IN fractions
+        IF ceil((total - 1) * CAST(p AS DOUBLE)) >= before AND floor((total - 1) * CAST(p AS DOUBLE)) < upto]) > 0`
+
+// percentilesText is the text of both macros: [1] is the name and [2] the columns all_… of placed.
 //
-// The relation, by its name, has columns scenario, variant, flow_group (of any type) and value. It is read
-// twice, so a WITH must say NOT MATERIALIZED of it. First the values in each cell of each group are
-// counted, which says in which cells the values looked for are (a percentile is interpolated between
-// two) and how many values are before those cells. Then the values in those cells alone are counted, each
-// distinct one once, however often it occurs. What is held is counts: of cells, about 1,300 a group where
-// slowdowns go up to 10, and of distinct values, about one in a hundred. DuckDB spills both, should
-// they not fit. For thousands of groups of few values each there is nothing to gain, and quantile_cont
-// is faster.
-//
-// The answer has a row for each group: scenario, variant, whole (false), flow_group, flows (the number of
-// values), q (the percentiles, in the order of the fractions) and max_value. percentiles_and_whole has another
-// row for each scenario and variant, of all groups together: whole is true and flow_group null.
-//
-// No common table expression is used twice, because a condition on scenario or variant around the macro
-// would then not reach both scans. QUALIFY, in the place of a WHERE further on, tells DuckDB that what is left
-// is little, so that it looks the values up in it, and not it in a table of all values.
+// Each common table expression is used once, so that DuckDB pushes conditions on scenario and variant into both
+// scans. QUALIFY, where a later WHERE would do, gives DuckDB a low estimate of the rows of opened: it then builds
+// the hash table of the join from opened and not from the values.
 const percentilesText = `%[1]s(relation, fractions) AS TABLE
 WITH cells AS (
+    -- First scan: the number of values in each cell of each group.
     SELECT scenario, variant, flow_group, percentile_cell(value) AS cell, count(*) AS n, max(value) AS most
     FROM query_table(relation)
     WHERE value IS NOT NULL
     GROUP BY ALL
 ), placed AS (
+    -- Of each cell, the values up to its end (upto) and in the whole group (flows), and the same over all groups
+    -- (all_…). Only the cells that a percentile depends on remain.
     SELECT
         scenario, variant, flow_group, cell,
         CAST(sum(n) OVER (own ORDER BY cell) AS BIGINT) AS upto, n,
@@ -83,17 +62,19 @@ WITH cells AS (
         %[2]s
     FROM cells
     WINDOW own AS (PARTITION BY scenario, variant, flow_group), everything AS (PARTITION BY scenario, variant)
-    QUALIFY len([p FOR p IN fractions IF ceil((flows - 1) * CAST(p AS DOUBLE)) >= upto - n AND floor((flows - 1) * CAST(p AS DOUBLE)) < upto]) > 0
-        OR len([p FOR p IN fractions IF ceil((all_flows - 1) * CAST(p AS DOUBLE)) >= all_upto - all_n AND floor((all_flows - 1) * CAST(p AS DOUBLE)) < all_upto]) > 0
+    QUALIFY percentile_within(fractions, flows, upto - n, upto)
+        OR percentile_within(fractions, all_flows, all_upto - all_n, all_upto)
 ), opened AS (
+    -- before and all_before: the values before the cell, null if no percentile of the group, or of all groups,
+    -- depends on the cell.
     SELECT
         scenario, variant, flow_group, cell, flows, max_value, all_flows, all_max_value,
-        CASE WHEN len([p FOR p IN fractions IF ceil((flows - 1) * CAST(p AS DOUBLE)) >= upto - n AND floor((flows - 1) * CAST(p AS DOUBLE)) < upto]) > 0
-            THEN upto - n END AS before,
-        CASE WHEN len([p FOR p IN fractions IF ceil((all_flows - 1) * CAST(p AS DOUBLE)) >= all_upto - all_n AND floor((all_flows - 1) * CAST(p AS DOUBLE)) < all_upto]) > 0
+        CASE WHEN percentile_within(fractions, flows, upto - n, upto) THEN upto - n END AS before,
+        CASE WHEN percentile_within(fractions, all_flows, all_upto - all_n, all_upto)
             THEN all_upto - all_n END AS all_before
     FROM placed
 ), found AS (
+    -- Second scan: the distinct values in those cells, each with its number of occurrences n.
     SELECT
         r.scenario, r.variant, r.flow_group, o.cell, r.value, count(*) AS n,
         max(o.before) AS before, max(o.flows) AS flows, max(o.max_value) AS max_value,
@@ -104,8 +85,10 @@ WITH cells AS (
      AND o.cell = percentile_cell(r.value)
     GROUP BY r.scenario, r.variant, r.flow_group, o.cell, r.value
 ), counted AS (
+    -- One row for the value in its group (whole is false), and one in all groups together (whole is true).
     SELECT
-        scenario, variant, whole, CASE WHEN NOT whole THEN flow_group END AS flow_group, cell, value, CAST(sum(n) AS BIGINT) AS n,
+        scenario, variant, whole, CASE WHEN NOT whole THEN flow_group END AS flow_group, cell, value,
+        CAST(sum(n) AS BIGINT) AS n,
         max(CASE WHEN whole THEN all_before ELSE before END) AS before,
         max(CASE WHEN whole THEN all_flows ELSE flows END) AS flows,
         max(CASE WHEN whole THEN all_max_value ELSE max_value END) AS max_value
@@ -113,31 +96,38 @@ WITH cells AS (
     WHERE CASE WHEN whole THEN all_before ELSE before END IS NOT NULL
     GROUP BY ALL
 ), ranked AS (
-    SELECT *, before + CAST(sum(n) OVER (PARTITION BY scenario, variant, whole, flow_group, cell ORDER BY value) AS BIGINT) AS upto
+    -- upto: the number of values that are at most this one.
+    SELECT *, before + CAST(sum(n) OVER cell_values AS BIGINT) AS upto
     FROM counted
+    WINDOW cell_values AS (PARTITION BY scenario, variant, whole, flow_group, cell ORDER BY value)
 ), bounds AS (
+    -- A percentile has a rank, counted from 0, between two values: lower and upper.
     SELECT
-        scenario, variant, whole, flow_group, flows, max_value, place, (flows - 1) * p AS rank,
-        min(value) FILTER (upto > floor((flows - 1) * p)) AS lower, min(value) FILTER (upto > ceil((flows - 1) * p)) AS upper
-    FROM ranked, (SELECT CAST(unnest(fractions) AS DOUBLE) AS p, generate_subscripts(fractions, 1) AS place)
+        scenario, variant, whole, flow_group, flows, max_value, nth, (flows - 1) * p AS rank,
+        min(value) FILTER (upto > floor((flows - 1) * p)) AS lower,
+        min(value) FILTER (upto > ceil((flows - 1) * p)) AS upper
+    FROM ranked, (SELECT CAST(unnest(fractions) AS DOUBLE) AS p, generate_subscripts(fractions, 1) AS nth)
     WHERE ceil((flows - 1) * p) >= upto - n AND floor((flows - 1) * p) < upto
     GROUP BY ALL
 )
 SELECT
     scenario, variant, whole, flow_group, flows,
-    list(CASE WHEN rank = floor(rank) THEN lower ELSE lower * (1 - (rank - floor(rank))) + upper * (rank - floor(rank)) END ORDER BY place) AS q,
+    list(CASE WHEN rank = floor(rank) THEN lower
+        ELSE lower * (1 - (rank - floor(rank))) + upper * (rank - floor(rank)) END ORDER BY nth) AS q,
     max_value
 FROM bounds
 GROUP BY ALL`
 
-// percentilesMacro is the macro percentiles.
+// percentilesMacro returns the macro percentiles.
 func percentilesMacro() string {
-	return fmt.Sprintf(percentilesText, "percentiles", "CAST(NULL AS BIGINT) AS all_upto, NULL AS all_n, NULL AS all_flows, NULL AS all_max_value")
+	return fmt.Sprintf(percentilesText, "percentiles", `CAST(NULL AS BIGINT) AS all_upto,
+        NULL AS all_n, NULL AS all_flows, NULL AS all_max_value`)
 }
 
-// percentilesAndWholeMacro is the macro percentiles_and_whole.
+// percentilesAndWholeMacro returns the macro percentiles_and_whole.
 func percentilesAndWholeMacro() string {
-	return fmt.Sprintf(percentilesText, "percentiles_and_whole", `CAST(sum(n) OVER (everything ORDER BY cell) AS BIGINT) AS all_upto,
+	return fmt.Sprintf(percentilesText, "percentiles_and_whole",
+		`CAST(sum(n) OVER (everything ORDER BY cell) AS BIGINT) AS all_upto,
         CAST(sum(n) OVER (PARTITION BY scenario, variant, cell) AS BIGINT) AS all_n,
         CAST(sum(n) OVER everything AS BIGINT) AS all_flows, max(most) OVER everything AS all_max_value`)
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"parsimon/queries/duckdb"
 )
 
 // Groups of values of every kind, by name.
@@ -28,14 +30,14 @@ var percentileGroups = map[string]string{
 func TestPercentilesAreQuantileCont(t *testing.T) {
 	raw, lake := rawDB(t), filepath.Join(t.TempDir(), "lake")
 	for name, values := range percentileGroups {
-		rows := fmt.Sprintf("SELECT i, i, 0, 1, %s, 'net', 1, 0, 2, 1, 1, v FROM (SELECT row_number() OVER () AS i, v FROM (%s) AS t(v))", quote(name), values)
+		rows := fmt.Sprintf("SELECT i, i, 0, 1, %s, 'net', 1, 0, 2, 1, 1, v FROM (SELECT row_number() OVER () AS i, v FROM (%s) AS t(v))", duckdb.Quote(name), values)
 		writePart(t, raw, lake, "slowdowns", "scenario=a/variant=x", rows)
 		writePart(t, raw, lake, "slowdowns", "scenario=a/variant=y", rows+" WHERE i <= 1000")
 	}
 	const with = "WITH picked AS NOT MATERIALIZED (SELECT scenario, variant, nullif(service, '') AS flow_group, slowdown AS value FROM slowdowns) "
 	const rows = `SELECT scenario, variant, %s AS whole, %s AS flow_group, count(*) AS flows, quantile_cont(value, %s) AS q, max(value) AS max_value FROM picked GROUP BY ALL`
 	for _, threads := range []int{1, 4} {
-		db := open(t, lake, Options{Threads: threads})
+		db := open(t, lake, limits(threads, 0))
 		for _, fractions := range []string{"[0.5, 0.9, 0.99, 0.999]", "[0.999, 0.5]", "[0.3]", "[0.0, 1.0]", "[CAST(0.123456789 AS DOUBLE)]"} {
 			groups := fmt.Sprintf(rows, "false", "flow_group", fractions)
 			whole := fmt.Sprintf(rows, "true", "NULL", fractions)
@@ -66,7 +68,7 @@ func TestPercentileCellRises(t *testing.T) {
 
 // Percentiles of more values than the memory allowed would hold.
 func TestPercentilesInLittleMemory(t *testing.T) {
-	db := open(t, makeKnownLake(t), Options{Threads: 2, MemoryLimit: "64MB"})
+	db := open(t, makeKnownLake(t), limits(2, duckdb.MinMemoryBytes))
 	got := sqlCSV(t, db, `WITH picked AS NOT MATERIALIZED (
 		SELECT 'a' AS scenario, 'x' AS variant, i % 4 AS flow_group, 1 + ((i * 7919 % 10000019) / 10000019.0) ** 4 AS value FROM range(10000019) AS r(i)
 	) SELECT whole, flow_group, flows, q[1] BETWEEN 1.0624 AND 1.0626 AS p50, q[2] BETWEEN 1.9604 AND 1.9608 AS p99 FROM percentiles_and_whole(picked, [0.5, 0.99]) ORDER BY ALL`)
@@ -80,7 +82,7 @@ func TestPercentilesInLittleMemory(t *testing.T) {
 func TestPercentilesOfFilesAreRefused(t *testing.T) {
 	lake := makeKnownLake(t)
 	db := open(t, lake, Options{})
-	for _, relation := range []string{"'/etc/passwd'", quote(lake + "/../x.parquet"), quote("x.parquet"), `"x.csv"`, `lake."x.csv"`, "'a' || 'b'", "(SELECT 'a')"} {
+	for _, relation := range []string{"'/etc/passwd'", duckdb.Quote(lake + "/../x.parquet"), duckdb.Quote("x.parquet"), `"x.csv"`, `lake."x.csv"`, "'a' || 'b'", "(SELECT 'a')"} {
 		_, err := db.SQL(t.Context(), "FROM percentiles("+relation+", [0.5])")
 		if !errors.Is(err, ErrRefused) {
 			t.Errorf("%s: %v", relation, err)

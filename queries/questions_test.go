@@ -132,7 +132,6 @@ aaa,paper,red,5,6,9.4,10.84,10.984,11,,,,,,,,,`},
 	// A rack that is not in the lake.
 	{"slowdown_by_source_rack", map[string]string{"scenario": "007"}, `scenario,variant,pod,rack,flows,` + percentiles + `
 007,own,,,4,2.5,3.7,3.97,3.997,4`},
-	{"slowdown_by_size", map[string]string{"scenario": "missing"}, `scenario,variant,size_bin,flows,` + trust},
 }
 
 func TestKnownAnswers(t *testing.T) {
@@ -198,9 +197,7 @@ var filesRead = regexp.MustCompile(`"Total Files Read": *"?(\d+)`)
 func TestPruning(t *testing.T) {
 	lake := makeKnownLake(t)
 	db := open(t, lake, Options{})
-	if err := db.addQuestions(); err != nil {
-		t.Fatal(err)
-	}
+	createAll(t, db)
 	check := func(what, plan string) {
 		t.Helper()
 		read := 0
@@ -247,7 +244,7 @@ func TestPruning(t *testing.T) {
 func TestParams(t *testing.T) {
 	db := open(t, makeKnownLake(t), Options{})
 	for _, c := range []struct{ query, name, value, want string }{
-		{"slowdown_by_size", "n", "3", `query slowdown_by_size has no parameter "n"; it has scenario, variant`},
+		{"slowdown_by_size", "n", "3", `query slowdown_by_size: no parameter "n"; the parameters are scenario, variant`},
 		{"hottest_links", "n", "three", `query hottest_links: parameter n: want a whole number`},
 		{"hottest_links", "n", "0", `parameter n: want a whole number from 1`},
 		{"hottest_links", "n", "1 OR 1=1", `parameter n: want a whole number`},
@@ -265,7 +262,7 @@ func TestParams(t *testing.T) {
 		}
 	}
 	// A value is a value, whatever it looks like.
-	got := answer(t, db, "slowdown_by_size", "csv", map[string]string{"scenario": "' OR '1'='1"})
+	got := answer(t, db, "tail_budget", "csv", map[string]string{"service": "' OR '1'='1"})
 	if records, err := csv.NewReader(strings.NewReader(got)).ReadAll(); err != nil || len(records) != 1 {
 		t.Errorf("%v\n%s", err, got)
 	}
@@ -274,7 +271,7 @@ func TestParams(t *testing.T) {
 // Answers have the same bits at any number of threads.
 func TestThreads(t *testing.T) {
 	lake := makeBigLake(t, 200_000)
-	one, four := open(t, lake, Options{Threads: 1}), open(t, lake, Options{Threads: 4, MemoryLimit: "1GB"})
+	one, four := open(t, lake, limits(1, 0)), open(t, lake, limits(4, 1<<30))
 	for _, q := range List() {
 		a, b := answer(t, one, q.Name, "csv", nil), answer(t, four, q.Name, "csv", nil)
 		if a != b || strings.Count(a, "\n") < 2 {

@@ -7,62 +7,97 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"parsimon/queries/duckdb"
+	"parsimon/queries/format"
 )
 
-// Run answers a question. params overrides defaults by name; values are bound as parameters of a
-// prepared statement, never spliced into it. Unknown names and bad values give errors that name
-// the parameter. The caller closes the rows.
-func (db *DB) Run(ctx context.Context, query Query, params map[string]string) (*Rows, error) {
+// Run answers a question. params overrides the defaults of its parameters by name. Values are bound as
+// parameters of a prepared statement. The caller closes the rows.
+//
+// Errors: a parameter that the question does not have, a value of the wrong type, or a scenario or variant that
+// the lake does not have, with similar names; those of SQL.
+func (db *DB) Run(ctx context.Context, query Query, params map[string]string) (*format.Rows, error) {
+	args, err := query.bind(params)
+	if err != nil {
+		return nil, fmt.Errorf("query %s: %w", query.Name, err)
+	}
+	conn, err := db.sql.Conn(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("query %s: %w", query.Name, err)
+	}
+	failed := func(err error) error {
+		return fmt.Errorf("query %s: %w", query.Name, duckdb.FirstLine(db.explain(ctx, query.reads(), err)))
+	}
+	if err := db.checkIDs(ctx, conn, params); err != nil {
+		_ = conn.Close()
+		return nil, fmt.Errorf("query %s: %w", query.Name, err)
+	}
+	if err := db.require(ctx, conn, query.reads()); err != nil {
+		_ = conn.Close()
+		return nil, failed(err)
+	}
+	return format.Query(ctx, conn, failed, query.SQL, args...)
+}
+
+// bind returns the values of all parameters of the question.
+func (q Query) bind(params map[string]string) ([]any, error) {
 	for _, name := range slices.Sorted(maps.Keys(params)) {
-		if !query.hasParam(name) {
+		if !q.hasParam(name) {
 			var known []string
-			for _, p := range query.Params {
+			for _, p := range q.Params {
 				known = append(known, p.Name)
 			}
-			return nil, fmt.Errorf("query %s has no parameter %q; it has %s", query.Name, name, strings.Join(known, ", "))
+			return nil, fmt.Errorf("no parameter %q; the parameters are %s", name, strings.Join(known, ", "))
 		}
 	}
 	var args []any
-	for _, p := range query.Params {
+	for _, p := range q.Params {
 		text, given := params[p.Name]
 		if !given {
 			text = p.Default
 		}
 		value, err := p.value(text)
 		if err != nil {
-			return nil, fmt.Errorf("query %s: %w", query.Name, err)
+			return nil, err
 		}
 		args = append(args, sql.Named(p.Name, value))
 	}
-	conn, err := db.sql.Conn(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("query %s: %w", query.Name, err)
-	}
-	rows, err := start(ctx, conn, query.SQL, args)
-	if err != nil {
-		return nil, fmt.Errorf("query %s: %w", query.Name, err)
-	}
-	return rows, nil
+	return args, nil
 }
 
-// SQL runs the text if it is a single SELECT that reads nothing outside the lake; errors for
-// anything else wrap ErrRefused. Tables and questions are views of their own names; files inside
-// the lake can be read by absolute path. The caller closes the rows.
-func (db *DB) SQL(ctx context.Context, text string) (*Rows, error) {
-	if err := db.addQuestions(); err != nil {
-		return nil, fmt.Errorf("query: %w", err)
-	}
+// SQL runs the text if it is a single SELECT that reads nothing outside the lake. Errors for any other text
+// wrap ErrRefused. Tables and questions are views of their own names. Files inside the lake can be read by
+// absolute path. The caller closes the rows.
+func (db *DB) SQL(ctx context.Context, text string) (*format.Rows, error) {
 	conn, err := db.sql.Conn(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("query: %w", err)
 	}
-	if err := db.judge(ctx, conn, text); err != nil {
-		_ = conn.Close()
-		return nil, fmt.Errorf("query: %w", err)
-	}
-	rows, err := start(ctx, conn, text, nil)
+	names, err := db.admit(ctx, conn, text)
+	failed := func(err error) error { return fmt.Errorf("query: %w", db.explain(ctx, names, err)) }
 	if err != nil {
-		return nil, fmt.Errorf("query: %w", err)
+		_ = conn.Close()
+		return nil, failed(err)
 	}
-	return rows, nil
+	return format.Query(ctx, conn, failed, text)
+}
+
+// admit checks a statement, creates the views that it reads, and returns their names.
+func (db *DB) admit(ctx context.Context, conn *sql.Conn, text string) (names []string, err error) {
+	s, err := checkTree(ctx, conn, db.root, text)
+	if err != nil {
+		return nil, err
+	}
+	names = slices.Sorted(maps.Keys(s.relations))
+	all := db.viewNames()
+	unknown := func(name string) bool { return !s.defined[name] && !slices.Contains(all, name) }
+	create := names
+	if s.metadata || slices.ContainsFunc(names, unknown) { // the latter for DuckDB's "Did you mean"
+		create = all
+	}
+	if err := db.require(ctx, conn, create); err != nil {
+		return names, err
+	}
+	return names, checkType(conn, text)
 }

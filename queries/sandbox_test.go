@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"parsimon/queries/duckdb"
+	"parsimon/queries/format"
 	"parsimon/schema"
 )
 
@@ -309,7 +311,7 @@ func TestLinks(t *testing.T) {
 	if err := os.Symlink(filepath.Dir(lake), link); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(lake, Options{}); err == nil || !strings.Contains(err.Error(), "scenario=link is a symbolic link that leads out of the lake") {
+	if _, err := Open(t.Context(), lake, Options{}); err == nil || !strings.Contains(err.Error(), "scenario=link is a symbolic link that leads out of the lake") {
 		t.Error(err)
 	}
 	// The lake itself may be a link.
@@ -338,11 +340,11 @@ func TestOpenErrors(t *testing.T) {
 	for path, want := range map[string]string{
 		filepath.Join(empty, "missing"): "no such directory", empty: "holds no tables yet", file: "is not a directory", odd: "pattern",
 	} {
-		if _, err := Open(path, Options{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Open(t.Context(), path, Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: want %q, got %v", path, want, err)
 		}
 	}
-	if _, err := Open(makeKnownLake(t), Options{MemoryLimit: "much"}); err == nil || !strings.Contains(err.Error(), "memory_limit") {
+	if _, err := Open(t.Context(), makeKnownLake(t), limits(1, 1)); err == nil || !strings.Contains(err.Error(), "at least 64 MiB") {
 		t.Error(err)
 	}
 }
@@ -351,16 +353,16 @@ func TestOpenErrors(t *testing.T) {
 func TestMemoryLimit(t *testing.T) {
 	lake, spill := makeKnownLake(t), t.TempDir()
 	before := fingerprint(t, lake)
-	const text = "SELECT count(*) AS n FROM (SELECT i, row_number() OVER (ORDER BY hash(i)) AS r FROM range(3000000) AS t(i)) WHERE r % 2 = 0"
-	tight := open(t, lake, Options{MemoryLimit: "40MB", Threads: 1})
+	const text = "SELECT count(*) AS n FROM (SELECT i, row_number() OVER (ORDER BY hash(i)) AS r FROM range(9000000) AS t(i)) WHERE r % 2 = 0"
+	tight := open(t, lake, limits(1, duckdb.MinMemoryBytes))
 	if rows, err := tight.SQL(context.Background(), text); err == nil {
 		_ = rows.Close()
-		t.Error("ran within 40 MB")
+		t.Error("ran within 64 MiB")
 	} else if !strings.Contains(err.Error(), "Out of Memory") {
 		t.Error(err)
 	}
-	spilling := open(t, lake, Options{MemoryLimit: "40MB", Threads: 1, TempDir: spill})
-	if got := sqlCSV(t, spilling, text); got != "n\n1500000\n" {
+	spilling := open(t, lake, Options{Options: duckdb.Options{MemoryBytes: duckdb.MinMemoryBytes, Threads: 1, SpillDir: spill}})
+	if got := sqlCSV(t, spilling, text); got != "n\n4500000\n" {
 		t.Error(got)
 	}
 	if fingerprint(t, lake) != before {
@@ -386,7 +388,7 @@ func TestCancel(t *testing.T) {
 // Rows that are open do not keep others from asking.
 func TestConcurrent(t *testing.T) {
 	db := open(t, makeKnownLake(t), Options{})
-	var all []*Rows
+	var all []*format.Rows
 	for range 4 {
 		rows, err := db.SQL(context.Background(), "FROM slowdowns ORDER BY ALL")
 		if err != nil {

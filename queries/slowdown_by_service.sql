@@ -13,7 +13,7 @@ WITH picked AS NOT MATERIALIZED (
     SELECT scenario, variant, flow_group AS service, flows, q, max_value AS max_slowdown
     FROM percentiles(picked, [0.5, 0.9, 0.99, 0.999])
 ), trust AS (
-    SELECT * FROM intervals
+    SELECT * FROM intervals_by_group
     WHERE service IS NOT NULL AND size_bin = 'all'
       AND ($scenario = '' OR scenario = $scenario)
       AND ($variant = '' OR variant = $variant)

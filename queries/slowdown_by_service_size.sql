@@ -20,7 +20,7 @@ WITH picked AS NOT MATERIALIZED (
     FROM percentiles(whole, [0.5, 0.9, 0.99, 0.999]) AS p
     JOIN size_bins AS b ON b.size_bin = 'all'
 ), trust AS (
-    SELECT * FROM intervals
+    SELECT * FROM intervals_by_group
     WHERE service IS NOT NULL
       AND ($scenario = '' OR scenario = $scenario)
       AND ($variant = '' OR variant = $variant)

@@ -15,7 +15,7 @@ WITH picked AS NOT MATERIALIZED (
     FROM percentiles_and_whole(picked, [0.5, 0.9, 0.99, 0.999]) AS p
     JOIN size_bins AS b ON CASE WHEN p.whole THEN b.size_bin = 'all' ELSE b.bin = p.flow_group END
 ), trust AS (
-    SELECT * FROM intervals
+    SELECT * FROM intervals_by_group
     WHERE service IS NULL AND vnet IS NULL
       AND ($scenario = '' OR scenario = $scenario)
       AND ($variant = '' OR variant = $variant)

@@ -9,47 +9,49 @@ import (
 	"strconv"
 	"strings"
 
+	"parsimon/queries/duckdb"
 	"parsimon/schema"
 )
 
-// checkVersions refuses a lake whose files keep to another version of the schema than ours. It looks at
-// the first file of each table of each scenario, variant and workload; files that say no version
-// are taken for ours.
-func checkVersions(ctx context.Context, conn *sql.Conn, root string) error {
+// checkVersions returns an error if a file of the views has another version of the schema. It reads the metadata
+// of the first file of each scenario, variant and workload. Files without a version pass.
+func checkVersions(ctx context.Context, conn *sql.Conn, views []view) error {
 	var files []string
-	for _, t := range schema.Tables() {
-		for _, v := range t.Views() {
-			dirs, err := filepath.Glob(filepath.Join(root, t.Name, strings.Join(v.Hive, "=*/")+"=*"))
-			if err != nil {
-				return err
-			}
-			for _, dir := range dirs {
-				if parts, err := filepath.Glob(filepath.Join(dir, "part-*.parquet")); err == nil && len(parts) > 0 {
-					files = append(files, quote(parts[0]))
-				}
-			}
+	for _, v := range views {
+		for _, f := range v.firsts {
+			files = append(files, duckdb.Quote(f))
 		}
 	}
 	if len(files) == 0 {
 		return nil
 	}
+	query := fmt.Sprintf("SELECT file_name, decode(value) FROM parquet_kv_metadata([%s]) "+
+		"WHERE decode(key) = %s AND decode(value) <> %s ORDER BY file_name LIMIT 1", strings.Join(files, ", "),
+		duckdb.Quote(schema.VersionKey), duckdb.Quote(strconv.Itoa(schema.Version)))
 	var file, version string
-	err := conn.QueryRowContext(ctx, fmt.Sprintf("SELECT file_name, decode(value) FROM parquet_kv_metadata([%s]) WHERE decode(key) = %s AND decode(value) <> %s ORDER BY file_name LIMIT 1",
-		strings.Join(files, ", "), quote(schema.VersionKey), quote(strconv.Itoa(schema.Version)))).Scan(&file, &version)
-	if err != nil { // no such file, or a damaged one, which is an error of the question that reads it
-		return nil
+	if err := conn.QueryRowContext(ctx, query).Scan(&file, &version); err != nil {
+		return nil // no such file, or a damaged one, which the statement that reads it reports
 	}
-	return fmt.Errorf("%s: schema version %q, this program reads and writes version %d: make the scenario again in a new lake, or use the program that made this one", file, version, schema.Version)
+	return fmt.Errorf("%s: schema version %q, this program reads and writes version %d: "+
+		"run the scenario again in a new lake, or use the program that wrote this one", file, version, schema.Version)
 }
 
-// CheckVersion refuses a lake, which need not exist yet, whose files keep to another version of the
-// schema, and says what to do: before work that would mix the two.
+// CheckVersion returns an error if a file of the lake has another version of the schema. Commands that write
+// call it first, so that no lake has files of two versions. The lake need not exist yet.
 func CheckVersion(ctx context.Context, lake string) (err error) {
 	root, err := filepath.Abs(lake)
 	if err != nil {
 		return err
 	}
-	db, err := sql.Open("duckdb", "")
+	files, err := FindFiles(root)
+	if err != nil {
+		return err
+	}
+	all, err := views(files, root+string(filepath.Separator))
+	if err != nil {
+		return err
+	}
+	db, err := duckdb.Open(ctx, duckdb.Options{})
 	if err != nil {
 		return err
 	}
@@ -59,5 +61,5 @@ func CheckVersion(ctx context.Context, lake string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	return checkVersions(ctx, conn, root)
+	return checkVersions(ctx, conn, all)
 }

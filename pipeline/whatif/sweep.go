@@ -284,7 +284,7 @@ func servicePercentiles(ctx context.Context, e *pipeline.Estimation) (percentile
 	if err != nil {
 		return nil, err
 	}
-	db, err := e.OpenDuckDB()
+	db, err := e.OpenDuckDB(ctx)
 	if err != nil {
 		return nil, err
 	}

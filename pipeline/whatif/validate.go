@@ -53,7 +53,7 @@ func Validate(ctx context.Context, e *pipeline.Estimation, truthFile string, x p
 	if _, err := e.Sampled(); err != nil {
 		return nil, err
 	}
-	db, err := e.OpenDuckDB()
+	db, err := e.OpenDuckDB(ctx)
 	if err != nil {
 		return nil, err
 	}

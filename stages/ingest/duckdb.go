@@ -1,30 +1,21 @@
 package ingest
 
 import (
-	"errors"
 	"strings"
+
+	"parsimon/queries/duckdb"
 )
 
-// QuoteSQL is a text as an SQL literal.
-func QuoteSQL(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+// QuoteSQL returns the text as an SQL string literal.
+func QuoteSQL(s string) string { return duckdb.Quote(s) }
 
-// EscapeGlob makes DuckDB take a path for one file and not for a pattern of many.
-func EscapeGlob(path string) string { return globEscape.Replace(path) }
-
-var globEscape = strings.NewReplacer("[", "[[]", "*", "[*]", "?", "[?]")
+// EscapeGlob returns a path that DuckDB takes for one file, not for a pattern.
+func EscapeGlob(path string) string { return duckdb.EscapeGlob(path) }
 
 // scanParquet is the SQL that reads one Parquet file, and no columns out of its path.
 func scanParquet(file string, options ...string) string {
 	return "read_parquet(" + strings.Join(append([]string{QuoteSQL(EscapeGlob(file)), "hive_partitioning=false"}, options...), ", ") + ")"
 }
 
-// FirstLine cuts DuckDB's errors short: our SQL stands in the other lines.
-func FirstLine(err error) error {
-	if err == nil {
-		return nil
-	}
-	if line, _, more := strings.Cut(err.Error(), "\n"); more {
-		return errors.New(line)
-	}
-	return err
-}
+// FirstLine returns an error with the first line of err's message. The other lines quote the statement.
+func FirstLine(err error) error { return duckdb.FirstLine(err) }

@@ -8,14 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"parsimon/stages/topology"
-
-	_ "github.com/marcboeker/go-duckdb/v2"
-
+	"parsimon/queries/duckdb"
 	"parsimon/schema"
+	"parsimon/stages/topology"
 )
-
-// the engine behind database/sql
 
 // Limits of a flow that can be simulated.
 const (
@@ -178,7 +174,11 @@ func NewIngester(ctx context.Context, n *topology.Network, o Options) (_ *Ingest
 	if in.o.GapSigma <= 0 {
 		in.o.GapSigma = DefaultGapSigma
 	}
-	if in.db, err = sql.Open("duckdb", ""); err != nil {
+	in.db, err = duckdb.Open(ctx, duckdb.Options{
+		MemoryBytes: max(128<<20, in.o.MemoryBytes), Threads: max(1, in.o.Threads),
+		SpillDir: filepath.Join(in.o.TmpDir, "duckdb"),
+	})
+	if err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -189,9 +189,7 @@ func NewIngester(ctx context.Context, n *topology.Network, o Options) (_ *Ingest
 	if in.conn, err = in.db.Conn(ctx); err != nil { // temporary tables belong to a connection
 		return nil, err
 	}
-	settings := fmt.Sprintf("SET memory_limit='%d MiB'; SET threads=%d; SET temp_directory=%s; SET autoinstall_known_extensions=false; SET autoload_known_extensions=false",
-		max(128, in.o.MemoryBytes>>20), max(1, in.o.Threads), QuoteSQL(filepath.Join(in.o.TmpDir, "duckdb")))
-	for _, s := range append([]string{settings}, ingestMacros...) {
+	for _, s := range ingestMacros {
 		if err := in.exec(s); err != nil {
 			return nil, err
 		}

@@ -50,7 +50,7 @@ workload:
 // digests are the rows of a lake's tables, and a digest of each.
 func digests(t *testing.T, lake string) map[string]string {
 	t.Helper()
-	db, err := queries.Open(lake, queries.Options{})
+	db, err := queries.Open(t.Context(), lake, queries.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

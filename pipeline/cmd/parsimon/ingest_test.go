@@ -361,7 +361,7 @@ func TestOtherSchemaVersion(t *testing.T) {
 	if err := os.WriteFile(paths[0], []byte(old), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"query", "slowdown_by_size", "--lake", lake}, {"query", "--lake", lake, "--sql", "SELECT 1"}} {
+	for _, args := range [][]string{{"query", "slowdown_by_size", "--lake", lake}, {"query", "--lake", lake, "--sql", "SELECT max(slowdown) FROM slowdowns"}} {
 		code, _, log := parsimon(t, args...)
 		if code != exitFailed || !strings.Contains(log, `schema version "9"`) || !strings.Contains(log, "this program reads and writes version") {
 			t.Errorf("%v: exit %d, %s", args, code, log)

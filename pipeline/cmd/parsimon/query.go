@@ -12,7 +12,10 @@ import (
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/lake"
+	"parsimon/pipeline/units"
 	"parsimon/queries"
+	"parsimon/queries/duckdb"
+	"parsimon/queries/format"
 )
 
 var queryCommand = command{
@@ -29,14 +32,14 @@ Views: one per table (parsimon query --lake DIR --sql "SHOW TABLES" lists them) 
 question. A query can neither write anything nor read outside the lake. The file
 LAKE/parsimon.duckdb holds the same views for DuckDB itself: cd LAKE && duckdb parsimon.duckdb.`,
 	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
-		var dir, text, format, memory string
+		var dir, text, form, memory string
 		var list bool
 		var params []string
 		f.StringVar(&dir, "lake", "", "directory of the lake (required)")
 		f.StringVar(&text, "sql", "", "a SELECT of your own")
 		f.BoolVar(&list, "list", false, "list the questions and their parameters")
 		f.StringArrayVar(&params, "param", nil, "parameter of the question, name=value; may be repeated")
-		f.StringVar(&format, "format", "table", "table, csv, json or parquet")
+		f.StringVar(&form, "format", "table", "table, csv, json or parquet")
 		f.StringVar(&memory, "memory-limit", "", "memory DuckDB may use, e.g. 1GB")
 		return func(ctx context.Context, args []string) (err error) {
 			if list {
@@ -48,10 +51,10 @@ LAKE/parsimon.duckdb holds the same views for DuckDB itself: cd LAKE && duckdb p
 			if dir == "" {
 				return usagef("--lake is required")
 			}
-			if !slices.Contains(queries.Formats(), format) {
-				return usagef("--format %q: must be one of %s", format, strings.Join(queries.Formats(), ", "))
+			if !slices.Contains(format.Names(), form) {
+				return usagef("--format %q: must be one of %s", form, strings.Join(format.Names(), ", "))
 			}
-			if format == "parquet" {
+			if form == "parquet" {
 				if file, ok := e.stdout.(*os.File); ok && isTerminal(file) {
 					return usagef("--format parquet is not for a terminal: redirect it to a file")
 				}
@@ -71,7 +74,13 @@ LAKE/parsimon.duckdb holds the same views for DuckDB itself: cd LAKE && duckdb p
 			if err := warnDamaged(e, dir, values["scenario"]); err != nil {
 				return err
 			}
-			db, err := queries.Open(dir, queries.Options{MemoryLimit: memory})
+			var limit int64
+			if memory != "" {
+				if limit, err = units.Parse(memory, units.Bytes); err != nil || limit < minMemory {
+					return usagef("--memory-limit %q: want a size of at least %dMiB, such as 2GB", memory, minMemory>>20)
+				}
+			}
+			db, err := queries.Open(ctx, dir, queries.Options{Options: duckdb.Options{MemoryBytes: limit}})
 			if err != nil {
 				return err
 			}
@@ -80,7 +89,7 @@ LAKE/parsimon.duckdb holds the same views for DuckDB itself: cd LAKE && duckdb p
 					err = e
 				}
 			}()
-			var rows *queries.Rows
+			var rows *format.Rows
 			if text == "" {
 				rows, err = db.Run(ctx, q, values)
 			} else {
@@ -89,7 +98,7 @@ LAKE/parsimon.duckdb holds the same views for DuckDB itself: cd LAKE && duckdb p
 			if err != nil {
 				return err
 			}
-			return rows.Write(e.stdout, format)
+			return rows.Write(e.stdout, form)
 		}
 	},
 }

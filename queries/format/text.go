@@ -1,4 +1,4 @@
-package queries
+package format
 
 import (
 	"bufio"
@@ -15,11 +15,11 @@ import (
 	"strings"
 	"time"
 
-	duckdb "github.com/marcboeker/go-duckdb/v2"
+	driver "github.com/marcboeker/go-duckdb/v2"
 )
 
-// text writes a value of Next for people and CSV; null is empty. Floats have all the digits that
-// it takes to read them back.
+// text returns a value of Next for tables and CSV. Null is empty. Floats have the shortest form that reads
+// back as the same value.
 func text(v any, kind string) string {
 	switch v := v.(type) {
 	case nil:
@@ -49,7 +49,7 @@ func text(v any, kind string) string {
 		default:
 			return v.Format("2006-01-02 15:04:05.999999999")
 		}
-	case duckdb.Decimal:
+	case driver.Decimal:
 		return v.String()
 	case []any:
 		return string(jsonValue(v))
@@ -57,7 +57,7 @@ func text(v any, kind string) string {
 	return fmt.Sprint(v)
 }
 
-// jsonValue writes a value of Next as JSON.
+// jsonValue returns a value of Next as JSON.
 func jsonValue(v any) []byte {
 	switch v := v.(type) {
 	case nil:
@@ -72,7 +72,7 @@ func jsonValue(v any) []byte {
 			return []byte("null")
 		}
 		return []byte(text(v, ""))
-	case bool, int64, uint64, *big.Int, duckdb.Decimal:
+	case bool, int64, uint64, *big.Int, driver.Decimal:
 		return []byte(text(v, ""))
 	case []any:
 		out := []byte{'['}
@@ -87,17 +87,18 @@ func jsonValue(v any) []byte {
 	return jsonString(text(v, ""))
 }
 
-// jsonString quotes a text without escaping < > &, which json.Marshal would.
+// jsonString returns a text as a JSON string. Unlike json.Marshal it does not escape < > and &.
 func jsonString(s string) []byte {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(s); err != nil {
-		panic("queries: " + err.Error()) // a text always has a JSON form
+		panic("format: " + err.Error()) // every string has a JSON form
 	}
 	return bytes.TrimRight(b.Bytes(), "\n")
 }
 
+// writeCSV writes a header line and one line per row.
 func (r *Rows) writeCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	if err := out.Write(r.columns); err != nil {
@@ -123,15 +124,15 @@ func (r *Rows) writeCSV(w io.Writer) error {
 	return out.Error()
 }
 
+// writeJSON writes an array with one object per line.
 func (r *Rows) writeJSON(w io.Writer) error {
-	out := bufio.NewWriter(w)
+	out := bufio.NewWriter(w) // keeps its first error; Flush returns it
 	keys := make([][]byte, len(r.columns))
 	for i, c := range r.columns {
 		keys[i] = append(jsonString(c), ':')
 	}
-	// A bufio.Writer keeps its first error and Flush returns it.
 	_, _ = out.WriteString("[")
-	for n := 0; ; n++ {
+	for separator := "\n{"; ; separator = ",\n{" {
 		row, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			break
@@ -139,24 +140,13 @@ func (r *Rows) writeJSON(w io.Writer) error {
 		if err != nil {
 			return errors.Join(err, out.Flush())
 		}
-		separator := ",\n{"
-		if n == 0 {
-			separator = "\n{"
-		}
 		_, _ = out.WriteString(separator)
 		for i, v := range row {
 			if i > 0 {
 				_ = out.WriteByte(',')
 			}
 			_, _ = out.Write(keys[i])
-			value := jsonValue(v)
-			if t, ok := v.(time.Time); ok {
-				value = jsonString(text(t, r.types[i]))
-			}
-			if s, ok := v.(string); ok && nested(r.types[i]) && json.Valid([]byte(s)) {
-				value = []byte(s)
-			}
-			if _, err := out.Write(value); err != nil {
+			if _, err := out.Write(r.jsonField(i, v)); err != nil {
 				return err
 			}
 		}
@@ -166,7 +156,21 @@ func (r *Rows) writeJSON(w io.Writer) error {
 	return out.Flush()
 }
 
-// nested says whether Next gives values of the type as JSON texts.
+// jsonField returns the value of a column as JSON.
+func (r *Rows) jsonField(column int, v any) []byte {
+	kind := r.types[column]
+	switch v := v.(type) {
+	case time.Time:
+		return jsonString(text(v, kind))
+	case string:
+		if nested(kind) && json.Valid([]byte(v)) {
+			return []byte(v)
+		}
+	}
+	return jsonValue(v)
+}
+
+// nested reports whether Next returns values of the type as JSON strings.
 func nested(kind string) bool {
 	return kind == "JSON" || kind == "INTERVAL" || strings.HasPrefix(kind, "STRUCT(") && strings.HasSuffix(kind, ")") ||
 		strings.HasPrefix(kind, "MAP(") && strings.HasSuffix(kind, ")")

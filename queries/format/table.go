@@ -1,4 +1,4 @@
-package queries
+package format
 
 import (
 	"bufio"
@@ -11,61 +11,64 @@ import (
 	"unicode/utf8"
 )
 
-// TableRows is how many rows the table format shows.
+// TableRows is the number of rows that the table format shows.
 const TableRows = 1000
 
-// maxCellRunes is where the table format cuts long texts, such as the lists of delay_buckets.
+// maxCellRunes is the width at which the table format cuts values, such as the lists of delay_buckets.
 const maxCellRunes = 60
 
-// writeTable writes aligned columns: names, a rule, the rows; numbers to the right, texts to the
-// left, null as "-".
+// writeTable writes column names, a rule and the rows, in aligned columns: numbers to the right, all
+// else to the left, null as "-".
 func (r *Rows) writeTable(w io.Writer) error {
-	var rows [][]any
-	total := 0
-	for ; ; total++ {
-		row, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		if total < TableRows {
-			rows = append(rows, append([]any(nil), row...))
-		}
+	rows, total, err := r.first(TableRows)
+	if err != nil {
+		return err
 	}
-	cells := make([][]string, len(rows)) // [row][column]
-	for i := range cells {
-		cells[i] = make([]string, len(r.columns))
+	lines := [][]string{make([]string, len(r.columns)), make([]string, len(r.columns))} // header and rule
+	for range rows {
+		lines = append(lines, make([]string, len(r.columns)))
 	}
 	widths := make([]int, len(r.columns))
 	right := make([]bool, len(r.columns))
 	for c, name := range r.columns {
 		right[c] = numeric(r.types[c])
+		lines[0][c] = Escape(name)
+		widths[c] = utf8.RuneCountInString(lines[0][c])
 		format := floatFormat(rows, c)
-		widths[c] = utf8.RuneCountInString(name)
 		for i, row := range rows {
-			cells[i][c] = cell(row[c], r.types[c], format)
-			widths[c] = max(widths[c], utf8.RuneCountInString(cells[i][c]))
+			lines[2+i][c] = cell(row[c], r.types[c], format)
+			widths[c] = max(widths[c], utf8.RuneCountInString(lines[2+i][c]))
 		}
+		lines[1][c] = strings.Repeat("-", widths[c])
 	}
-	out := bufio.NewWriter(w) // keeps its first error, Flush returns it
-	rule := make([]string, len(widths))
-	for c, width := range widths {
-		rule[c] = strings.Repeat("-", width)
-	}
-	writeLine(out, r.columns, widths, right)
-	writeLine(out, rule, widths, right)
-	for _, line := range cells {
+	out := bufio.NewWriter(w) // keeps its first error; Flush returns it
+	for _, line := range lines {
 		writeLine(out, line, widths, right)
 	}
 	switch {
 	case total == 0:
 		_, _ = out.WriteString("(no rows)\n")
 	case total > len(rows):
-		_, _ = fmt.Fprintf(out, "(the first %d of %d rows; the formats csv, json and parquet have them all)\n", len(rows), total)
+		_, _ = fmt.Fprintf(out, "(the first %d of %d rows; the formats csv, json and parquet have them all)\n",
+			len(rows), total)
 	}
 	return out.Flush()
+}
+
+// first reads all rows and returns the first n of them, and how many there are.
+func (r *Rows) first(n int) (rows [][]any, total int, err error) {
+	for ; ; total++ {
+		row, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return rows, total, nil
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		if total < n {
+			rows = append(rows, append([]any(nil), row...))
+		}
+	}
 }
 
 func writeLine(out *bufio.Writer, line []string, widths []int, right []bool) {
@@ -84,7 +87,7 @@ func writeLine(out *bufio.Writer, line []string, widths []int, right []bool) {
 	_, _ = out.WriteString(strings.TrimRight(b.String(), " ") + "\n")
 }
 
-// cell writes one value of a table on one line.
+// cell returns one value of a table, on one line and without control characters.
 func cell(v any, kind string, format func(float64) string) string {
 	switch v := v.(type) {
 	case nil:
@@ -94,19 +97,16 @@ func cell(v any, kind string, format func(float64) string) string {
 	case float64:
 		return format(v)
 	}
-	s := text(v, kind)
-	if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' }) {
-		s = strconv.Quote(s)
-	}
+	s := Escape(text(v, kind))
 	if utf8.RuneCountInString(s) > maxCellRunes {
 		s = string([]rune(s)[:maxCellRunes-1]) + "…"
 	}
 	return s
 }
 
-// floatFormat rounds the floats of a column to as many decimals as its largest value leaves sense
-// for, so that their points are aligned: 4 below 1, 3 below 10,000, 1 below a million, else 0.
-// Columns of very small values keep four digits each instead.
+// floatFormat returns the format of a column's floats. All have the same number of decimals, so that
+// the points are aligned: 4 if the largest value is at most 1, 3 below 10,000, 1 below a million, else 0.
+// If all are below 0.001, each has four significant digits instead.
 func floatFormat(rows [][]any, column int) func(float64) string {
 	largest := 0.0
 	for _, row := range rows {
@@ -135,7 +135,7 @@ func floatFormat(rows [][]any, column int) func(float64) string {
 	return func(f float64) string { return strconv.FormatFloat(f, 'f', decimals, 64) }
 }
 
-// numeric says whether a type's values are numbers.
+// numeric reports whether values of the type are numbers.
 func numeric(kind string) bool {
 	switch kind {
 	case "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER",

@@ -1,31 +1,56 @@
-package queries
+package format
 
 import (
 	"bytes"
-	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"parsimon/queries/duckdb"
 )
 
-func write(t *testing.T, db *DB, text, format string) string {
+// answer runs a statement in a DuckDB without a lake.
+func answer(t *testing.T, text string) *Rows {
 	t.Helper()
-	rows, err := db.SQL(context.Background(), text)
+	conn, err := database(t).Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
+	rows, err := Query(t.Context(), conn, func(err error) error { return err }, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+func database(t *testing.T) *sql.DB {
+	t.Helper()
+	db, err := duckdb.Open(t.Context(), duckdb.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+func write(t *testing.T, text, format string) string {
+	t.Helper()
 	var b bytes.Buffer
-	if err := rows.Write(&b, format); err != nil {
+	if err := answer(t, text).Write(&b, format); err != nil {
 		t.Fatalf("%s as %s: %v", text, format, err)
 	}
 	return b.String()
 }
 
 func TestTable(t *testing.T) {
-	db := open(t, makeKnownLake(t), Options{})
 	for text, want := range map[string]string{
 		`SELECT * FROM (VALUES ('short', 7, 1.5::DOUBLE, 0.25::DOUBLE), ('a much longer one', 12345, 1234.5678, NULL)) AS v(name, size_bytes, slowdown, load)`: `
 name               size_bytes  slowdown    load
@@ -45,19 +70,19 @@ a
 `,
 		`SELECT 'two' || chr(10) || 'lines' AS a`: `
 a
-------------
-"two\nlines"
+----------
+two\nlines
 `,
 	} {
-		if got := write(t, db, text, "table"); got != want[1:] {
+		if got := write(t, text, "table"); got != want[1:] {
 			t.Errorf("%s gives\n%swant\n%s", text, got, want[1:])
 		}
 	}
-	long := write(t, db, "SELECT i FROM range(12345) AS r(i)", "table")
+	long := write(t, "SELECT i FROM range(12345) AS r(i)", "table")
 	if lines := strings.Split(long, "\n"); len(lines) != 2+TableRows+2 || lines[2+TableRows] != "(the first 1000 of 12345 rows; the formats csv, json and parquet have them all)" {
 		t.Errorf("%d lines: %s", len(lines), lines[len(lines)-2])
 	}
-	if wide := write(t, db, "SELECT range(1000) AS l", "table"); len(wide) > 300 || !strings.Contains(wide, "…") {
+	if wide := write(t, "SELECT range(1000) AS l", "table"); len(wide) > 300 || !strings.Contains(wide, "…") {
 		t.Error(wide)
 	}
 }
@@ -73,45 +98,44 @@ const allTypes = `SELECT true AS boo, 1::TINYINT AS i8, -2::SMALLINT AS i16, 3::
 UNION ALL SELECT ` + "NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL"
 
 func TestCSVAndJSON(t *testing.T) {
-	db := open(t, makeKnownLake(t), Options{})
-	got := write(t, db, allTypes, "csv")
+	got := write(t, allTypes, "csv")
 	want := `boo,i8,i16,i32,i64,u8,u16,u32,u64,i128,f32,f64,dec,dec2,dec3,str,bin,day,ts,tim,id,list,none,texts,rec,map,deep,nan,js,iv,en
 true,1,-2,3,9007199254740993,255,65535,4294967295,18446744073709551615,123456789012345678901234567890,0.1,0.1,12.5,-0.05,10000000000000000000000000,"a, ""b"" <é>",ab00,1969-12-31,2026-01-02 03:04:05.678,01:02:03,00000000-0000-0000-0000-0000000000ff,"[1.5,null,-2]",[],"[""x"",""y""]","{""k"":1,""l"":[2,3]}","{""m"":4}","[[1],[2,3]]",NaN,"{""j"":1}","{""days"":1,""months"":0,""micros"":0}",happy
 ` + strings.Repeat(",", 30) + "\n"
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	got = write(t, db, allTypes, "json")
+	got = write(t, allTypes, "json")
 	want = `[
 {"boo":true,"i8":1,"i16":-2,"i32":3,"i64":9007199254740993,"u8":255,"u16":65535,"u32":4294967295,"u64":18446744073709551615,"i128":123456789012345678901234567890,"f32":0.1,"f64":0.1,"dec":12.5,"dec2":-0.05,"dec3":10000000000000000000000000,"str":"a, \"b\" <é>","bin":"ab00","day":"1969-12-31","ts":"2026-01-02 03:04:05.678","tim":"01:02:03","id":"00000000-0000-0000-0000-0000000000ff","list":[1.5,null,-2],"none":[],"texts":["x","y"],"rec":{"k":1,"l":[2,3]},"map":{"m":4},"deep":[[1],[2,3]],"nan":null,"js":{"j":1},"iv":{"days":1,"months":0,"micros":0},"en":"happy"},
 `
 	if !strings.HasPrefix(got, want) || !json.Valid([]byte(got)) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if got := write(t, db, "SELECT 1 AS a WHERE false", "json"); !json.Valid([]byte(got)) || strings.Join(strings.Fields(got), "") != "[]" {
+	if got := write(t, "SELECT 1 AS a WHERE false", "json"); !json.Valid([]byte(got)) || strings.Join(strings.Fields(got), "") != "[]" {
 		t.Error(got)
 	}
 }
 
-// What comes back from a Parquet answer is what the SELECT gives, with the same types, in the same
-// order of columns; DuckDB is the judge.
+// DuckDB reads from a Parquet answer what the SELECT gives, with the same types, in the same order of columns.
 func TestParquet(t *testing.T) {
-	lake := makeKnownLake(t)
-	db := open(t, lake, Options{})
-	raw := rawDB(t)
-	dir := t.TempDir()
+	raw, dir := database(t), t.TempDir()
 	check := func(name, data, want string) {
 		t.Helper()
 		file := filepath.Join(dir, name+".parquet")
 		if err := os.WriteFile(file, []byte(data), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		got := fmt.Sprintf("read_parquet(%s)", quote(file))
-		exec(t, raw, "CREATE OR REPLACE TEMP TABLE want AS "+want)
-		exec(t, raw, "CREATE OR REPLACE TEMP TABLE got AS FROM "+got)
+		got := fmt.Sprintf("read_parquet(%s)", duckdb.Quote(file))
+		for name, from := range map[string]string{"want": want, "got": "FROM " + got} {
+			if _, err := raw.Exec("CREATE OR REPLACE TABLE " + name + " AS " + from); err != nil {
+				t.Fatal(err)
+			}
+		}
 		for _, side := range []string{"FROM got EXCEPT ALL FROM want", "FROM want EXCEPT ALL FROM got"} {
-			if n := count(t, raw, "SELECT count(*) FROM ("+side+")"); n != 0 {
-				t.Errorf("%s: %d rows of %s", name, n, side)
+			var n int
+			if err := raw.QueryRow("SELECT count(*) FROM (" + side + ")").Scan(&n); err != nil || n != 0 {
+				t.Errorf("%s: %d rows of %s: %v", name, n, side, err)
 			}
 		}
 		const types = "SELECT string_agg(column_name || ' ' || data_type, ', ' ORDER BY column_index) FROM duckdb_columns() WHERE table_name = "
@@ -126,37 +150,25 @@ func TestParquet(t *testing.T) {
 			t.Errorf("%s: got columns %s\nwant %s", name, a, b)
 		}
 	}
-	check("types", write(t, db, allTypes, "parquet"), `SELECT * REPLACE (dec3::DOUBLE AS dec3,
+	check("types", write(t, allTypes, "parquet"), `SELECT * REPLACE (dec3::DOUBLE AS dec3,
 		i128::DOUBLE AS i128, CAST(tim AS VARCHAR) AS tim, CAST(id AS VARCHAR) AS id, CAST(en AS VARCHAR) AS en,
 		CASE WHEN rec IS NOT NULL THEN '{"k":1,"l":[2,3]}' END AS rec, CASE WHEN map IS NOT NULL THEN '{"m":4}' END AS map,
 		CASE WHEN deep IS NOT NULL THEN '[[1],[2,3]]' END AS deep, CASE WHEN js IS NOT NULL THEN '{"j":1}' END AS js,
 		CASE WHEN iv IS NOT NULL THEN '{"days":1,"months":0,"micros":0}' END AS iv) FROM (`+allTypes+")")
 	// More than one row group.
 	const many = "SELECT i AS z, i / 3 AS a, [i, i + 1] AS m FROM range(200000) AS r(i)"
-	check("many", write(t, db, many, "parquet"), many)
-	check("none", write(t, db, many+" WHERE i < 0", "parquet"), many+" WHERE i < 0")
-	check("buckets", write(t, db, "FROM delay_buckets", "parquet"),
-		"FROM read_parquet("+quote(lake+"/delay_buckets/*/*/part-*.parquet")+", hive_partitioning = true)")
-	for _, q := range List() {
-		data := answer(t, db, q.Name, "parquet", nil)
-		if !strings.HasPrefix(data, "PAR1") {
-			t.Errorf("%s: not Parquet", q.Name)
-		}
-	}
+	check("many", write(t, many, "parquet"), many)
+	check("none", write(t, many+" WHERE i < 0", "parquet"), many+" WHERE i < 0")
 }
 
 func TestUnknownFormat(t *testing.T) {
-	db := open(t, makeKnownLake(t), Options{})
-	rows, err := db.SQL(context.Background(), "SELECT 1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := rows.Write(&bytes.Buffer{}, "xml"); err == nil || !strings.Contains(err.Error(), `no format "xml"; there are table, csv, json, parquet`) {
+	rows := answer(t, "SELECT 1")
+	if err := rows.Write(&bytes.Buffer{}, "xml"); err == nil || !strings.Contains(err.Error(), `no format "xml"; the formats are table, csv, json, parquet`) {
 		t.Error(err)
 	}
 }
 
-// failing fails after a number of bytes, as a closed pipe does.
+// failing is a writer that fails after a number of bytes, as a closed pipe does.
 type failing struct{ left int }
 
 func (f *failing) Write(p []byte) (int, error) {
@@ -167,12 +179,8 @@ func (f *failing) Write(p []byte) (int, error) {
 }
 
 func TestWriteErrors(t *testing.T) {
-	db := open(t, makeKnownLake(t), Options{})
-	for _, format := range Formats() {
-		rows, err := db.SQL(context.Background(), "SELECT i, hash(i) AS h FROM range(100000) AS r(i)")
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, format := range Names() {
+		rows := answer(t, "SELECT i, hash(i) AS h FROM range(100000) AS r(i)")
 		if err := rows.Write(&failing{10_000}, format); err == nil {
 			t.Errorf("%s: no error", format)
 		}
@@ -180,15 +188,35 @@ func TestWriteErrors(t *testing.T) {
 }
 
 func TestHide(t *testing.T) {
-	db := open(t, makeKnownLake(t), Options{})
 	for format, want := range map[string]string{"csv": "b\n2\n", "json": "[\n{\"b\":2}\n]\n", "table": "b\n-\n2\n"} {
-		rows, err := db.SQL(context.Background(), "SELECT 'one' AS a, 2 AS b, 'three' AS c")
-		if err != nil {
-			t.Fatal(err)
-		}
+		rows := answer(t, "SELECT 'one' AS a, 2 AS b, 'three' AS c")
 		var b bytes.Buffer
 		if err := rows.Hide("a", "c", "d").Write(&b, format); err != nil || b.String() != want {
 			t.Errorf("%s: %v, got %q, want %q", format, err, b.String(), want)
 		}
+	}
+}
+
+// A table shows values on one line and sends no control sequence to the terminal; data formats keep them.
+func TestEscape(t *testing.T) {
+	for text, want := range map[string]string{
+		"web":                "web",
+		"naïve 漢字 \\n":       "naïve 漢字 \\n",
+		"\x1b[31mred\x1b[0m": `\x1b[31mred\x1b[0m`,
+		"a\tb\r\nc\x00\x7f":  `a\tb\r\nc\x00\x7f`,
+		"\u009b2J\u0085":     `\x9b2J\x85`,
+		"\u202egnp.exe":      `\u202egnp.exe`,
+		"\xff\xfe \uFFFD":    `\xff\xfe ` + "\uFFFD",
+	} {
+		if got := Escape(text); got != want {
+			t.Errorf("%q: got %s, want %s", text, got, want)
+		}
+	}
+	const attack = `SELECT chr(27) || ']0;owned' || chr(7) AS service, chr(155) || '2J' AS "e` + "\x1b[2J" + `x"`
+	if got := write(t, attack, "table"); strings.ContainsAny(got, "\x1b\x07\u009b") || !strings.Contains(got, `\x1b]0;owned\x07`) {
+		t.Errorf("%q", got)
+	}
+	if got := write(t, attack, "csv"); !strings.Contains(got, "\x1b]0;owned\x07") {
+		t.Errorf("%q", got)
 	}
 }

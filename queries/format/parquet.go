@@ -1,4 +1,4 @@
-package queries
+package format
 
 import (
 	"errors"
@@ -8,18 +8,18 @@ import (
 	"strings"
 	"time"
 
-	duckdb "github.com/marcboeker/go-duckdb/v2"
+	driver "github.com/marcboeker/go-duckdb/v2"
 	"github.com/parquet-go/parquet-go"
 )
 
-// parquetBatch is how many rows go to the Parquet writer at a time, parquetGroup how many make a
-// row group: what is held in memory while writing.
+// parquetBatch is the number of rows passed to the Parquet writer at a time. parquetGroup is the number of
+// rows of a row group, which is held in memory until it is complete.
 const (
 	parquetBatch = 512
 	parquetGroup = 1 << 16
 )
 
-// writeParquet writes the rows as Parquet: every column optional, zstd.
+// writeParquet writes the rows as Parquet: every column optional, compressed with zstd.
 func (r *Rows) writeParquet(w io.Writer) error {
 	columns := make([]parquetColumn, len(r.columns))
 	root := parquetRoot{Group: parquet.Group{}}
@@ -58,7 +58,7 @@ func (r *Rows) writeParquet(w io.Writer) error {
 	}
 }
 
-// A parquetRoot is a group whose fields keep their order; parquet.Group alone sorts them by name.
+// parquetRoot is a group whose fields keep their order. parquet.Group alone sorts them by name.
 type parquetRoot struct {
 	parquet.Group
 	names []string
@@ -77,15 +77,15 @@ func (g parquetRoot) Fields() []parquet.Field {
 	return fields
 }
 
-// A parquetColumn says how the values of one column of an answer become Parquet.
+// parquetColumn converts the values of one column to Parquet.
 type parquetColumn struct {
 	node  parquet.Node
 	list  bool
 	value func(any) (parquet.Value, error)
 }
 
-// newParquetColumn maps a DuckDB type. Types without a Parquet form that readers share become
-// texts.
+// newParquetColumn returns the column for a DuckDB type. Types without a Parquet form that all readers
+// know become strings.
 func newParquetColumn(kind string) parquetColumn {
 	element := elementType(kind)
 	if element != kind {
@@ -101,8 +101,9 @@ func newParquetColumn(kind string) parquetColumn {
 	}}
 }
 
-// append adds a value of the column to a row, with its repetition and definition levels: 0 for
-// null, 1 for a value; in a list 1 for an empty one, 2 for a null in it and 3 for a value in it.
+// append adds a value of the column to a row with its Parquet levels. The definition level of a scalar
+// is 0 for null and 1 for a value; of a list 0 for null, 1 for an empty list, 2 for a null element and 3 for
+// a value. The repetition level is 1 for all elements of a list but the first.
 func (c parquetColumn) append(row parquet.Row, column int, v any) (parquet.Row, error) {
 	if v == nil {
 		return append(row, parquet.NullValue().Level(0, 0, column)), nil
@@ -133,7 +134,8 @@ func (c parquetColumn) append(row parquet.Row, column int, v any) (parquet.Row, 
 	return row, nil
 }
 
-// parquetLeaf returns the Parquet form of a type that is not nested, or nil if it has none.
+// parquetLeaf returns the Parquet type of a DuckDB type that is not nested and the conversion of its
+// values, or nil if it has none.
 func parquetLeaf(kind string) (parquet.Node, func(any) (parquet.Value, error)) {
 	switch kind {
 	case "BOOLEAN":
@@ -173,7 +175,7 @@ func parquetLeaf(kind string) (parquet.Node, func(any) (parquet.Value, error)) {
 			return parquet.Int32Value(int32((v.Unix() - mod(v.Unix(), day)) / day))
 		})
 	case "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMPTZ":
-		instant := kind == "TIMESTAMPTZ" // the others are wall clocks of no time zone
+		instant := kind == "TIMESTAMPTZ" // the others have no time zone
 		return parquet.TimestampAdjusted(parquet.Microsecond, instant), convert(func(v time.Time) parquet.Value {
 			return parquet.Int64Value(v.UnixMicro())
 		})
@@ -183,26 +185,31 @@ func parquetLeaf(kind string) (parquet.Node, func(any) (parquet.Value, error)) {
 		})
 	}
 	if strings.HasPrefix(kind, "DECIMAL(") {
-		var width, scale int
-		if _, err := fmt.Sscanf(kind, "DECIMAL(%d,%d)", &width, &scale); err == nil && width <= 18 {
-			if width <= 9 {
-				return parquet.Decimal(scale, width, parquet.Int32Type), convert(func(v duckdb.Decimal) parquet.Value {
-					return parquet.Int32Value(int32(v.Value.Int64()))
-				})
-			}
-			return parquet.Decimal(scale, width, parquet.Int64Type), convert(func(v duckdb.Decimal) parquet.Value {
-				return parquet.Int64Value(v.Value.Int64())
-			})
-		}
-		return parquet.Leaf(parquet.DoubleType), convert(func(v duckdb.Decimal) parquet.Value {
-			return parquet.DoubleValue(v.Float64())
-		})
+		return parquetDecimal(kind)
 	}
 	return nil, nil
 }
 
-// convert makes a conversion of one type out of values of any; the driver gives a column's values
-// in one type, so another one is a broken promise.
+// parquetDecimal returns the Parquet type of DECIMAL(width,scale): a decimal if it fits 64 bits, else a DOUBLE.
+func parquetDecimal(kind string) (parquet.Node, func(any) (parquet.Value, error)) {
+	var width, scale int
+	if _, err := fmt.Sscanf(kind, "DECIMAL(%d,%d)", &width, &scale); err != nil || width > 18 {
+		return parquet.Leaf(parquet.DoubleType), convert(func(v driver.Decimal) parquet.Value {
+			return parquet.DoubleValue(v.Float64())
+		})
+	}
+	if width <= 9 {
+		return parquet.Decimal(scale, width, parquet.Int32Type), convert(func(v driver.Decimal) parquet.Value {
+			return parquet.Int32Value(int32(v.Value.Int64()))
+		})
+	}
+	return parquet.Decimal(scale, width, parquet.Int64Type), convert(func(v driver.Decimal) parquet.Value {
+		return parquet.Int64Value(v.Value.Int64())
+	})
+}
+
+// convert returns a conversion of values of one Go type. A value of another type is an error: the driver
+// returns all values of a column in one type.
 func convert[T any](f func(T) parquet.Value) func(any) (parquet.Value, error) {
 	return func(v any) (parquet.Value, error) {
 		t, ok := v.(T)
@@ -213,5 +220,5 @@ func convert[T any](f func(T) parquet.Value) func(any) (parquet.Value, error) {
 	}
 }
 
-// mod is the remainder that has the sign of b.
+// mod returns the remainder of a / b with the sign of b.
 func mod(a, b int64) int64 { return ((a % b) + b) % b }

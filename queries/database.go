@@ -1,0 +1,154 @@
+package queries
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"parsimon/queries/duckdb"
+)
+
+// Options say what a database reads and what it may use.
+type Options struct {
+	duckdb.Options
+	// Files are the data files to read. nil means those that FindFiles finds.
+	Files []File
+}
+
+// DB answers questions about the data files of one lake. It is safe for concurrent use.
+type DB struct {
+	root  string // of the lake: absolute, symbolic links resolved
+	sql   *sql.DB
+	files []File
+	views []view // of the catalog, in an order in which they can be created
+
+	mu      sync.Mutex
+	created map[string]bool // views that exist in DuckDB
+}
+
+// Open opens a lake for reading. The database is in memory, has the views of the catalog (the file
+// LAKE/parsimon.duckdb is not needed) and is locked: it cannot read outside the lake, write, load extensions or
+// change settings. It reads the data files that exist now; files committed later are not seen.
+//
+// A view is created when a statement first reads it, because DuckDB then opens a file of every scenario.
+//
+// Errors: the lake is missing, is not a directory, has no data file, has a symbolic link that leads outside,
+// or has a path that CheckLakePath refuses; limits that duckdb.Open refuses.
+func Open(ctx context.Context, lake string, o Options) (_ *DB, err error) {
+	root, err := lakeRoot(lake)
+	if err != nil {
+		return nil, err
+	}
+	if err := CheckLakePath(root); err != nil {
+		return nil, err
+	}
+	if err := checkLinks(root); err != nil {
+		return nil, fmt.Errorf("lake %s: %w", lake, err)
+	}
+	files := o.Files
+	if files == nil {
+		if files, err = FindFiles(root); err != nil {
+			return nil, fmt.Errorf("lake %s: %w", lake, err)
+		}
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("lake %s holds no tables yet: make some with `parsimon run … --lake %s`", lake, lake)
+	}
+	all, err := views(files, root+string(filepath.Separator))
+	if err != nil {
+		return nil, fmt.Errorf("lake %s: %w", lake, err)
+	}
+	engine, err := duckdb.Open(ctx, o.Options)
+	if err != nil {
+		return nil, fmt.Errorf("lake %s: %w", lake, err)
+	}
+	db := &DB{root: root, sql: engine, files: files, views: all, created: map[string]bool{}}
+	if err := db.prepare(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("lake %s: %w", lake, err), db.Close())
+	}
+	return db, nil
+}
+
+// prepare creates the macros and locks the database.
+func (db *DB) prepare(ctx context.Context) (err error) {
+	conn, err := db.sql.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	if err := createMacros(ctx, conn); err != nil {
+		return err
+	}
+	return duckdb.Lock(ctx, db.sql, db.root)
+}
+
+// Close frees the database. Rows that are still open become unusable.
+func (db *DB) Close() error { return db.sql.Close() }
+
+// require creates the views of the given names that do not exist yet, and those that they read. Names of
+// other relations are ignored.
+func (db *DB) require(ctx context.Context, conn *sql.Conn, names []string) error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	var missing []view
+	for _, v := range db.closure(names) {
+		if !db.created[v.name] {
+			missing = append(missing, v)
+		}
+	}
+	if err := checkVersions(ctx, conn, missing); err != nil {
+		return err
+	}
+	return db.create(ctx, conn, missing)
+}
+
+// create creates views, all or none.
+func (db *DB) create(ctx context.Context, conn *sql.Conn, missing []view) error {
+	if len(missing) == 0 {
+		return nil
+	}
+	tx, err := conn.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := createViews(ctx, conn, missing); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	for _, v := range missing {
+		db.created[v.name] = true
+	}
+	return nil
+}
+
+// closure returns the views of the given names and those that they read, directly or not, in an order in
+// which they can be created.
+func (db *DB) closure(names []string) []view {
+	wanted := set(names...)
+	var found []view
+	for _, v := range slices.Backward(db.views) { // a view reads only views before it
+		if wanted[v.name] {
+			found = append(found, v)
+			for _, name := range v.needs {
+				wanted[name] = true
+			}
+		}
+	}
+	slices.Reverse(found)
+	return found
+}
+
+// viewNames returns the names of all views.
+func (db *DB) viewNames() []string {
+	names := make([]string, len(db.views))
+	for i, v := range db.views {
+		names[i] = v.name
+	}
+	return names
+}

@@ -1,0 +1,96 @@
+package duckdb
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	driver "github.com/marcboeker/go-duckdb/v2"
+)
+
+// MinMemoryBytes is the smallest memory limit that Open accepts. DuckDB pins several 256 KiB blocks
+// for each thread and column; with less memory, simple questions fail.
+const MinMemoryBytes = 64 << 20
+
+// Options are the limits of a database.
+type Options struct {
+	// MemoryBytes limits DuckDB's buffer manager. 0 is DuckDB's default, 80% of the memory of the machine.
+	MemoryBytes int64
+	// Threads is the number of worker threads. 0 is DuckDB's default, one for each core.
+	Threads int
+	// SpillDir is where operators that exceed the memory limit write temporary files. If it is empty,
+	// nothing is ever written, and such a statement fails with an error that IsOutOfMemory reports.
+	SpillDir string
+}
+
+// check returns an error for limits that DuckDB could not keep.
+func (o Options) check() error {
+	if o.MemoryBytes != 0 && o.MemoryBytes < MinMemoryBytes {
+		return fmt.Errorf("memory limit of %d bytes: must be at least %d MiB", o.MemoryBytes, MinMemoryBytes>>20)
+	}
+	if o.Threads < 0 {
+		return fmt.Errorf("%d threads: must be at least 1, or 0 for one per core", o.Threads)
+	}
+	return nil
+}
+
+// settings returns the statements that apply the limits.
+func (o Options) settings() []string {
+	settings := []string{
+		"SET GLOBAL autoinstall_known_extensions = false",
+		"SET GLOBAL autoload_known_extensions = false",
+		"SET GLOBAL allow_community_extensions = false",
+		"SET GLOBAL temp_directory = " + Quote(o.SpillDir),
+	}
+	if o.MemoryBytes != 0 {
+		settings = append(settings, fmt.Sprintf("SET GLOBAL memory_limit = '%d KiB'", o.MemoryBytes>>10))
+	}
+	if o.Threads != 0 {
+		settings = append(settings, fmt.Sprintf("SET GLOBAL threads = %d", o.Threads))
+	}
+	return settings
+}
+
+// Open opens an empty in-memory database with the limits set. It installs and loads no extension.
+// The caller closes the database.
+func Open(ctx context.Context, o Options) (_ *sql.DB, err error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	connector, err := driver.NewConnector("", nil)
+	if err != nil {
+		return nil, fmt.Errorf("open DuckDB: %w", err)
+	}
+	db := sql.OpenDB(connector)
+	for _, s := range o.settings() {
+		if _, err := db.ExecContext(ctx, s); err != nil {
+			return nil, errors.Join(fmt.Errorf("open DuckDB: %s: %w", s, FirstLine(err)), db.Close())
+		}
+	}
+	return db, nil
+}
+
+// Lock restricts the database, for all connections and for good: it reads files below the given
+// absolute directories only, writes none, and no setting can be changed.
+func Lock(ctx context.Context, db *sql.DB, dirs ...string) error {
+	for _, s := range []string{
+		"SET GLOBAL allowed_directories = [" + quoteList(dirs) + "]",
+		"SET GLOBAL enable_external_access = false",
+		"SET GLOBAL lock_configuration = true", // last: nothing can be set after it
+	} {
+		if _, err := db.ExecContext(ctx, s); err != nil {
+			return fmt.Errorf("lock DuckDB: %s: %w", s, FirstLine(err))
+		}
+	}
+	return nil
+}
+
+func quoteList(texts []string) string {
+	quoted := make([]string, len(texts))
+	for i, t := range texts {
+		quoted[i] = Quote(t)
+	}
+	return strings.Join(quoted, ", ")
+}

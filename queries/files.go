@@ -1,0 +1,113 @@
+package queries
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"unicode"
+
+	"parsimon/schema"
+)
+
+// File is one data file of a lake, with the ids of all its rows. The ids are values of the columns scenario,
+// variant and workload in the views. They are never read from the path: neither a folder above the lake
+// nor a file that two scenarios share can change them.
+type File struct {
+	Table    string // name of a table of package schema
+	Scenario string // empty for a table of a workload
+	Variant  string // empty for a table that has none
+	Workload string // empty for a table of a scenario
+	Path     string // relative to the lake, with slashes
+}
+
+// id returns the value of one of the columns scenario, variant and workload.
+func (f File) id(column string) string {
+	switch column {
+	case "scenario":
+		return f.Scenario
+	case "variant":
+		return f.Variant
+	}
+	return f.Workload
+}
+
+// setID sets the value of one of the columns scenario, variant and workload.
+func (f *File) setID(column, value string) {
+	switch column {
+	case "scenario":
+		f.Scenario = value
+	case "variant":
+		f.Variant = value
+	default:
+		f.Workload = value
+	}
+}
+
+// check returns an error unless the file is inside the lake and DuckDB takes its path for itself.
+func (f File) check() error {
+	if _, err := schema.ByName(f.Table); err != nil {
+		return fmt.Errorf("file %q: %w", f.Path, err)
+	}
+	if !filepath.IsLocal(f.Path) || path.Clean(f.Path) != f.Path {
+		return fmt.Errorf("file %q: not a clean path inside the lake", f.Path)
+	}
+	if strings.ContainsAny(f.Path, `*?[]\:`) || strings.ContainsFunc(f.Path, unicode.IsControl) {
+		return fmt.Errorf("file %q: must not have * ? [ ] \\ : or control characters in its path", f.Path)
+	}
+	return nil
+}
+
+// FindFiles returns the data files of a lake by its layout, TABLE/scenario=ID[/variant=NAME]/part-*.parquet
+// or TABLE/workload=ID/part-*.parquet, in the order of the tables, ids and names. Temporary files and folders
+// begin with a dot or an underscore and are not found.
+func FindFiles(lake string) ([]File, error) {
+	var files []File
+	for _, t := range schema.Tables() {
+		for _, v := range t.Views() {
+			found, err := findFiles(lake, File{Table: t.Name, Path: t.Name}, v.Hive)
+			if err != nil {
+				return nil, fmt.Errorf("table %s: %w", t.Name, err)
+			}
+			files = append(files, found...)
+		}
+	}
+	return files, nil
+}
+
+// findFiles returns the files below the folder at.Path, with the ids of at and those of the folders for the
+// given columns.
+func findFiles(lake string, at File, columns []string) ([]File, error) {
+	entries, err := os.ReadDir(filepath.Join(lake, filepath.FromSlash(at.Path)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var files []File
+	for _, e := range entries { // sorted by name
+		below := at
+		below.Path = path.Join(at.Path, e.Name())
+		if len(columns) == 0 {
+			if strings.HasPrefix(e.Name(), "part-") && strings.HasSuffix(e.Name(), ".parquet") {
+				files = append(files, below)
+			}
+			continue
+		}
+		id, ok := strings.CutPrefix(e.Name(), columns[0]+"=")
+		if !ok {
+			continue
+		}
+		below.setID(columns[0], id)
+		found, err := findFiles(lake, below, columns[1:])
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, found...)
+	}
+	return files, nil
+}

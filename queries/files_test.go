@@ -1,0 +1,241 @@
+package queries
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"parsimon/queries/duckdb"
+)
+
+// ids lists the ids of all rows of slowdowns with their number.
+const ids = "SELECT scenario, variant, count(*) AS n FROM slowdowns GROUP BY ALL ORDER BY ALL"
+
+const knownIDs = "scenario,variant,n\n007,own,4\naaa,own,7\naaa,paper,7\n"
+
+// Ids come from the layout of the lake. Folders above it that look like hive partitions change nothing, neither
+// in the database of a query nor in the catalog file.
+func TestFoldersAboveTheLake(t *testing.T) {
+	for _, parent := range []string{"scenario=x", "variant=x", "workload=x", "scenario=x/variant=y/workload=z", "SCENARIO=x"} {
+		lake := filepath.Join(t.TempDir(), parent, "lake")
+		if err := os.MkdirAll(filepath.Dir(lake), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(makeKnownLake(t), lake); err != nil {
+			t.Fatal(err)
+		}
+		raw := rawDB(t)
+		writePart(t, raw, lake, "nodes", "workload=w1", "VALUES (9, 'h9', 'host', 0, 0)")
+		db := open(t, lake, Options{})
+		if got := sqlCSV(t, db, ids); got != knownIDs {
+			t.Errorf("below %s: got\n%s", parent, got)
+		}
+		if got := sqlCSV(t, db, "SELECT workload, node_id FROM workload_nodes"); got != "workload,node_id\nw1,9\n" {
+			t.Errorf("below %s: got\n%s", parent, got)
+		}
+		if got := answer(t, db, "slowdown_by_vnet", "csv", map[string]string{"scenario": "007"}); strings.Count(got, "007,own,") != 1 {
+			t.Errorf("below %s: got\n%s", parent, got)
+		}
+		if err := WriteCatalog(lake); err != nil {
+			t.Fatal(err)
+		}
+		catalog := openCatalog(t, filepath.Join(lake, CatalogFile), lake)
+		if n := count(t, catalog, "SELECT count(*) FROM slowdowns WHERE scenario = 'aaa' AND variant = 'own'"); n != 7 {
+			t.Errorf("below %s: the catalog has %d rows", parent, n)
+		}
+		if n := count(t, catalog, "SELECT count(*) FROM workload_nodes WHERE workload = 'w1'"); n != 1 {
+			t.Errorf("below %s: the catalog has %d nodes of the workload", parent, n)
+		}
+		if err := catalog.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestFindFiles(t *testing.T) {
+	lake := makeKnownLake(t)
+	files, err := FindFiles(lake)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) != len(knownLake) {
+		t.Errorf("%d files, want %d", len(files), len(knownLake))
+	}
+	for _, want := range []File{
+		{"flows", "aaa", "", "", "flows/scenario=aaa/part-00001.parquet"},
+		{"slowdowns", "007", "own", "", "slowdowns/scenario=007/variant=own/part-00000.parquet"},
+	} {
+		if !slices.Contains(files, want) {
+			t.Errorf("no %+v", want)
+		}
+	}
+	for _, f := range files {
+		if strings.Contains(f.Path, "/.") || strings.Contains(f.Path, "tmp") {
+			t.Errorf("%+v is temporary", f)
+		}
+	}
+}
+
+// A list of files replaces what the folders hold: files that are not listed are not read, and one file can belong
+// to two scenarios.
+func TestListedFiles(t *testing.T) {
+	lake := makeKnownLake(t)
+	shared := "slowdowns/scenario=007/variant=own/part-00000.parquet"
+	files := []File{
+		{"slowdowns", "one", "own", "", shared}, {"slowdowns", "two", "flow'2", "", shared},
+		{"scenarios", "one", "", "", "scenarios/scenario=007/part-00000.parquet"},
+	}
+	db := open(t, lake, Options{Files: files})
+	want := "scenario,variant,n\none,own,4\ntwo,flow'2,4\n"
+	if got := sqlCSV(t, db, ids); got != want {
+		t.Errorf("got\n%s", got)
+	}
+	if got := sqlCSV(t, db, "SELECT count(*) AS n FROM flows"); got != "n\n0\n" {
+		t.Errorf("flows that are not listed: %s", got)
+	}
+	if err := WriteCatalogOf(lake, files); err != nil {
+		t.Fatal(err)
+	}
+	catalog := openCatalog(t, filepath.Join(lake, CatalogFile), lake)
+	defer catalog.Close()
+	if n := count(t, catalog, "SELECT 100 * count(*) + count(*) FILTER (WHERE scenario = 'two') FROM slowdowns"); n != 804 {
+		t.Errorf("the catalog has %d", n)
+	}
+}
+
+func TestListedFilesAreChecked(t *testing.T) {
+	lake := makeKnownLake(t)
+	for path, want := range map[string]string{
+		"../outside.parquet": "clean path inside", "/etc/passwd": "clean path inside", "": "clean path inside",
+		"slowdowns/./x.parquet": "clean path inside", "slowdowns/*.parquet": "must not have", "s3://x/y": "clean path inside",
+		"s3:x": "must not have", "a\nb": "must not have", "a[b]": "must not have",
+	} {
+		files := []File{{"slowdowns", "a", "b", "", path}}
+		if err := WriteCatalogOf(lake, files); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("catalog of %q: want %q, got %v", path, want, err)
+		}
+		if _, err := Open(t.Context(), lake, Options{Files: files}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("database of %q: want %q, got %v", path, want, err)
+		}
+	}
+	if _, err := Open(t.Context(), lake, Options{Files: []File{{"no_table", "a", "b", "", "x.parquet"}}}); err == nil {
+		t.Error("a file of an unknown table was accepted")
+	}
+}
+
+// Thousands of files and of scenarios work, in the database of a query and in the catalog file.
+func TestThousandsOfFiles(t *testing.T) {
+	lake := makeKnownLake(t)
+	const scenarios, parts = 1000, 5
+	var files []File
+	for i := range scenarios {
+		for range parts {
+			files = append(files, File{"slowdowns", fmt.Sprintf("s%04d", i), "own", "", "slowdowns/scenario=007/variant=own/part-00000.parquet"})
+		}
+	}
+	db := open(t, lake, Options{Files: files})
+	if got := sqlCSV(t, db, "SELECT count(*) AS n, count(DISTINCT scenario) AS s FROM slowdowns"); got != fmt.Sprintf("n,s\n%d,%d\n", scenarios*parts*4, scenarios) {
+		t.Errorf("got %s", got)
+	}
+	got := answer(t, db, "slowdown_by_vnet", "csv", map[string]string{"scenario": "s0123"})
+	if !strings.Contains(got, "s0123,own,,20,2.5,") || strings.Count(got, "\n") != 2 {
+		t.Errorf("got %s", got)
+	}
+	if err := WriteCatalogOf(lake, files); err != nil {
+		t.Fatal(err)
+	}
+	catalog := openCatalog(t, filepath.Join(lake, CatalogFile), lake)
+	defer catalog.Close()
+	if n := count(t, catalog, "SELECT count(*) FROM slowdowns WHERE scenario = 's0999'"); n != parts*4 {
+		t.Errorf("the catalog has %d rows", n)
+	}
+}
+
+// An unknown scenario or variant is an error that lists what the lake has, the most similar first.
+func TestUnknownIDs(t *testing.T) {
+	db := open(t, makeKnownLake(t), Options{})
+	for _, c := range []struct{ scenario, variant, want string }{
+		{"aab", "", `no scenario "aab" in the lake; it has aaa ("known"), 007 ("ties")`},
+		{"ties", "", `no scenario "ties" in the lake; it has 007 ("ties"), aaa ("known")`},
+		{"\x1b[2J", "", `no scenario "\x1b[2J" in the lake`},
+		{"aaa", "papr", `no variant "papr" of scenario aaa; it has paper, exact, own`},
+		{"007", "paper", `no variant "paper" of scenario 007; it has exact, own`},
+		{"", "flow-9", `no variant "flow-9" in the lake; it has own, exact, paper`},
+	} {
+		q, err := Get(SlowdownBySize)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = db.Run(t.Context(), q, map[string]string{"scenario": c.scenario, "variant": c.variant})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("scenario %q, variant %q: want %q, got %v", c.scenario, c.variant, c.want, err)
+		}
+	}
+}
+
+// An error about a damaged file names it, whatever part of it is damaged.
+func TestDamagedFileIsNamed(t *testing.T) {
+	raw, lake := rawDB(t), filepath.Join(t.TempDir(), "lake")
+	for i := range 3 {
+		writePart(t, raw, lake, "slowdowns", "scenario=a/variant=own", fmt.Sprintf(
+			"SELECT i, i, 0, 1, 'web ' || i, 'net', 1000 + hash(i) %% 9999, i * 1000, 2, 1000, 2000, 1 + hash(i) / 1e19 FROM range(%d, %d) AS r(i)", i*20000, (i+1)*20000))
+	}
+	damaged := filepath.Join(lake, "slowdowns/scenario=a/variant=own/part-00001.parquet")
+	good, err := os.ReadFile(damaged)
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := 0
+	for i := range 40 {
+		bad := slices.Clone(good)
+		bad[i*len(bad)/40+7] ^= 0xff
+		if i == 39 {
+			bad = bad[:len(bad)/2]
+		}
+		if err := os.WriteFile(damaged, bad, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		db, err := Open(t.Context(), lake, limits(2, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, err := db.SQL(t.Context(), "SELECT count(DISTINCT service), sum(size_bytes), max(slowdown), max(start_ns) FROM slowdowns")
+		if err == nil {
+			var b strings.Builder
+			err = rows.Write(&b, "csv")
+		}
+		if err != nil {
+			failed++
+			if !strings.Contains(err.Error(), damaged) {
+				t.Errorf("byte %d: %v", i*len(bad)/40+7, err)
+			}
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if failed < 3 {
+		t.Errorf("only %d of 40 damaged files gave errors", failed)
+	}
+}
+
+// An error of a statement itself is returned as it is.
+func TestErrorsOfTheStatement(t *testing.T) {
+	db := open(t, makeKnownLake(t), limits(1, duckdb.MinMemoryBytes))
+	for text, want := range map[string]string{
+		"SELECT error('mine') FROM slowdowns":        "mine",
+		"SELECT CAST(service AS INT) FROM slowdowns": "Could not convert",
+		"SELECT nothing FROM slowdowns":              `column "nothing" not found`,
+	} {
+		rows, err := db.SQL(t.Context(), text)
+		if err == nil {
+			_, err = rows.Next()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "damaged") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

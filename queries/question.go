@@ -1,0 +1,76 @@
+package queries
+
+import (
+	"embed"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Names of the questions whose answers `parsimon run` prints when it is done.
+const (
+	SlowdownBySize = "slowdown_by_size"
+	HottestLinks   = "hottest_links"
+	LoadTop10      = "load_top10"
+)
+
+// SummaryQueries returns the names of the questions in the summary of a run, in the order of printing.
+func SummaryQueries() []string { return []string{SlowdownBySize, HottestLinks, LoadTop10} }
+
+// Query is one question of the library.
+type Query struct {
+	Name     string // the file's name without .sql, and the name of the view
+	Question string // the question in words
+	Grain    string // what one row of the answer is
+	Units    string // units of the answer's columns
+	SQL      string // one SELECT over the catalog's views, with parameters as $name
+	Params   []Param
+}
+
+//go:embed *.sql
+var files embed.FS
+
+// library parses the embedded files, once. They are part of the program: a malformed one is a bug, and a
+// test parses them all.
+var library = sync.OnceValue(func() []Query {
+	entries, err := files.ReadDir(".")
+	if err != nil {
+		panic("queries: " + err.Error())
+	}
+	var all []Query
+	for _, e := range entries { // sorted by name
+		text, err := files.ReadFile(e.Name())
+		if err != nil {
+			panic("queries: " + err.Error())
+		}
+		q, err := parseQuery(e.Name(), string(text))
+		if err != nil {
+			panic("queries: " + err.Error())
+		}
+		all = append(all, q)
+	}
+	return all
+})
+
+// List returns all questions, sorted by name.
+func List() []Query {
+	all := slices.Clone(library())
+	for i := range all {
+		all[i].Params = slices.Clone(all[i].Params)
+	}
+	return all
+}
+
+// Get returns the question of that name. The error for an unknown name suggests similar ones.
+func Get(name string) (Query, error) {
+	all := List()
+	names := make([]string, len(all))
+	for i, q := range all {
+		if q.Name == name {
+			return q, nil
+		}
+		names[i] = q.Name
+	}
+	return Query{}, fmt.Errorf("no query %q; did you mean %s?", name, strings.Join(nearest(name, names, 3), ", "))
+}
