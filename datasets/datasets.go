@@ -1,6 +1,11 @@
-// Package datasets holds what ships with the program: flow-size distributions, topologies and
-// scenario files, embedded in the binary. README.md beside it says where each comes from. It
-// imports nothing of ours; pipeline reads the files.
+// Package datasets has the data files that ship with the program, embedded in the binary: flow-size distributions,
+// topologies and scenario files.
+//
+//	sizes/NAME.txt         flow-size distribution: "bytes percent" lines
+//	topologies/NAME.yaml   network: the clos keys of a scenario file
+//	scenarios/NAME.yaml    scenario file; NAME may have a folder, as in accuracy/calm
+//
+// README.md states the source of each file. The package imports no other package of this module.
 package datasets
 
 import (
@@ -14,16 +19,17 @@ import (
 //go:embed sizes/*.txt topologies/*.yaml scenarios/*.yaml scenarios/*/*.yaml
 var files embed.FS
 
-// A Kind is a folder of data sets.
+// Kind is a kind of data set. Its value is the name of the folder.
 type Kind string
 
-// The kinds of data sets, with their folder's name.
+// The kinds of data sets.
 const (
-	Sizes      Kind = "sizes"      // flow-size distributions: "bytes percent" lines
-	Topologies Kind = "topologies" // networks: the clos keys of a scenario file
-	Scenarios  Kind = "scenarios"  // scenario files
+	Sizes      Kind = "sizes"
+	Topologies Kind = "topologies"
+	Scenarios  Kind = "scenarios"
 )
 
+// ext returns the file extension of the kind.
 func (k Kind) ext() string {
 	if k == Sizes {
 		return ".txt"
@@ -31,9 +37,8 @@ func (k Kind) ext() string {
 	return ".yaml"
 }
 
-// Read is the content of a data set by its name, without the kind's folder and the extension; one
-// that stands in a folder further down has that in its name ("accuracy/calm"). The error is
-// fs.ErrNotExist where there is none of that name.
+// Read returns the content of a data set. The name has neither the folder of the kind nor the extension, e.g.
+// "accuracy/calm". The error wraps fs.ErrNotExist if there is no such data set.
 func Read(kind Kind, name string) ([]byte, error) {
 	if !fs.ValidPath(name) || strings.ContainsAny(name, `\.`) {
 		return nil, fs.ErrNotExist
@@ -41,7 +46,7 @@ func Read(kind Kind, name string) ([]byte, error) {
 	return files.ReadFile(path.Join(string(kind), name+kind.ext()))
 }
 
-// Names are the names of all data sets of a kind, in alphabetical order.
+// Names returns the names of all data sets of a kind, sorted.
 func Names(kind Kind) []string {
 	var names []string
 	err := fs.WalkDir(files, string(kind), func(name string, e fs.DirEntry, err error) error {
@@ -51,7 +56,7 @@ func Names(kind Kind) []string {
 		return err
 	})
 	if err != nil {
-		panic("datasets: no folder " + string(kind)) // kinds are written in code
+		panic("datasets: no folder " + string(kind)) // the kinds are constants
 	}
 	slices.Sort(names)
 	return names

@@ -12,7 +12,7 @@ import (
 
 func named(name string, value any) sql.NamedArg { return sql.Named(name, value) }
 
-// makeBigLake writes a lake with two estimates of n made-up flows over 512 links, in files of
+// makeBigLake writes a lake with two estimates of n random flows over 512 links, in files of
 // 250,000 flows.
 func makeBigLake(t testing.TB, n int) string {
 	t.Helper()

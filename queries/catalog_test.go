@@ -15,7 +15,7 @@ import (
 	"parsimon/schema"
 )
 
-// openCatalog opens a lake's catalog as anyone would, with no sandbox.
+// openCatalog opens a lake's catalog as a user of DuckDB does, without the sandbox.
 func openCatalog(t *testing.T, path, searchPath string) *sql.DB {
 	t.Helper()
 	connector, err := driver.NewConnector(path+"?access_mode=read_only", nil)
@@ -172,8 +172,8 @@ func TestCatalog(t *testing.T) {
 	})
 }
 
-// A table without files is an empty view of the very columns and types that its files would have,
-// and every question can be asked of a lake without tables.
+// A table without files is an empty view with the columns and types of its files, and every question has an
+// empty answer in a lake without tables.
 func TestEmptyTables(t *testing.T) {
 	lake := t.TempDir()
 	if err := WriteCatalog(lake); err != nil {
@@ -241,8 +241,7 @@ func TestCatalogErrors(t *testing.T) {
 	}
 }
 
-// The one rule for paths: what CheckLakePath takes can be written and opened, whatever else it has,
-// and what it refuses is refused by all.
+// A lake with a path that CheckLakePath accepts can be opened and gets a catalog; all functions refuse other paths.
 func TestLakePaths(t *testing.T) {
 	for _, name := range []string{"a'b", `a"b`, "a b;c", "a#b", "a:b", "a&x=1", "scenario=zz", "é", "a~", "--a", "$a{b}", "a+b@c!", "md:x"} {
 		lake := filepath.Join(t.TempDir(), name)

@@ -1,11 +1,11 @@
--- question: How wrong is the estimate for each service, held against a simulation of the whole network?
--- grain: one row per scenario, variant, truth and service (and one per truth for all services)
+-- question: How wrong is the estimate for each service, compared with a simulation of the whole network?
+-- grain: one row per scenario, variant, truth and service (and one per truth over all services)
 -- units: slowdown is FCT / ideal FCT, no unit; errors are estimate / truth - 1
--- param: scenario text = '' : scenario id; empty means every scenario in the lake, each on its own rows
--- param: variant text = '' : estimator variant; empty means every variant in the lake, each on its own rows
+-- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
 
--- Both slowdowns are over the estimate's ideal FCT, as in table validations. Flows without a truth,
--- such as those outside a simulated stretch, do not count.
+-- Both slowdowns are relative to the estimate's ideal FCT, as in table validations. Flows that were not
+-- simulated, such as those outside the simulated time range, are left out.
 WITH both_fcts AS (
     SELECT s.scenario, s.variant, t.variant AS truth, s.service, s.slowdown AS estimate, t.fct_ns / s.ideal_ns AS true_slowdown
     FROM slowdowns AS s

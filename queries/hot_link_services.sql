@@ -1,8 +1,8 @@
--- question: Which services do the most loaded links hurt?
+-- question: Which services lose time on the most loaded links?
 -- grain: one row per scenario, variant, link and service, for the n most loaded links
--- units: bytes without headers; delays in ns, what the link adds to the flows' FCTs; shares are fractions of the link's bytes and delay
--- param: scenario text = '' : scenario id; empty means every scenario in the lake, each on its own rows
--- param: variant text = '' : estimator variant; empty means every variant in the lake, each on its own rows
+-- units: bytes without headers; delays in ns, the part of the flows' FCTs that the link adds; shares are fractions of the link's bytes and delay
+-- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
 -- param: n count = 5 : number of links to list
 
 WITH hot AS (
@@ -19,7 +19,7 @@ WITH hot AS (
     WHERE ($scenario = '' OR h.scenario = $scenario)
       AND ($variant = '' OR h.variant = $variant)
 ), groups AS (
-    -- Decimals add up to the same bits in any order, doubles do not.
+    -- The sum of decimals does not depend on the order of the rows. The sum of doubles does.
     SELECT c.scenario, c.variant, c.link_id, s.service,
         count(*) AS flows, sum(s.size_bytes) AS bytes, sum(CAST(c.delay_ns AS DECIMAL(30, 3))) AS delay_ns,
         quantile_cont(c.delay_ns, [0.5, 0.99]) AS q

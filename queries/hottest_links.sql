@@ -1,8 +1,8 @@
--- question: Which links carry the most?
+-- question: Which links have the highest load?
 -- grain: one row per scenario, variant and link, the n most loaded of each
--- units: bandwidth in bits per second; bytes without headers; load is a fraction of what the link could carry
--- param: scenario text = '' : scenario id; empty means every scenario in the lake, each on its own rows
--- param: variant text = '' : estimator variant; empty means every variant in the lake, each on its own rows
+-- units: bandwidth in bits per second; bytes without headers; load is a fraction of the link's capacity
+-- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
 -- param: n count = 10 : number of links to list
 
 WITH ranked AS (

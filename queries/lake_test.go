@@ -18,8 +18,8 @@ import (
 	"parsimon/schema"
 )
 
-// The known lake. Scenario aaa has seven simulated flows (and flow 5, which is not), estimated in
-// two ways: own, and paper with every slowdown one higher; six of them have a truth. Scenario 007, whose id looks like a
+// The known lake. Scenario aaa has seven simulated flows (and flow 5, which is not), in two variants:
+// own, and paper with every slowdown one higher. Six of them have a truth. Scenario 007, whose id looks like a
 // number, has four flows of one size.
 var knownLake = []struct{ table, path, rows string }{
 	{"scenarios", "scenario=aaa", `('aaa', NULL, 'known', 1, '{}', 7, 0, 0, 149999999, NULL)`},
@@ -64,7 +64,7 @@ func knownSlowdowns(more int) string {
 		(16, 7, 1, 0, 'web', 'red', 1000001, 149999999, 2, 100, 1000, 10.0 + %[1]d)`, more)
 }
 
-// rawDB is a DuckDB without a sandbox, for making lakes and looking at files.
+// rawDB is a DuckDB without the sandbox.
 func rawDB(t testing.TB) *sql.DB {
 	t.Helper()
 	connector, err := driver.NewConnector("", nil)
@@ -112,8 +112,8 @@ func writePart(t testing.TB, db *sql.DB, lake, table, path, selects string) {
 		strings.Join(columns, ", "), selects, strings.Join(names, ", "), duckdb.Quote(file)))
 }
 
-// makeKnownLake writes the known lake into a fresh folder, with the leftovers of a killed run that
-// nothing may read.
+// makeKnownLake writes the known lake into a fresh folder, with temporary files that nothing may
+// read.
 func makeKnownLake(t testing.TB) string {
 	t.Helper()
 	db := rawDB(t)
@@ -136,7 +136,7 @@ func makeKnownLake(t testing.TB) string {
 	return lake
 }
 
-// createAll creates all views, for tests that pass by Run and SQL.
+// createAll creates all views, for tests that do not use Run and SQL.
 func createAll(t testing.TB, db *DB) {
 	t.Helper()
 	conn, err := db.sql.Conn(t.Context())
@@ -185,7 +185,7 @@ func answer(t testing.TB, db *DB, name, format string, params map[string]string)
 	return b.String()
 }
 
-// sameCSV compares two CSVs: texts exactly, numbers within 1e-9.
+// sameCSV compares two CSVs: strings exactly, numbers within 1e-9.
 func sameCSV(t *testing.T, got, want string) {
 	t.Helper()
 	parse := func(s string) [][]string {

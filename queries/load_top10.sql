@@ -1,11 +1,11 @@
--- question: How loaded is the network: what is the mean load of the top 10% most loaded links?
+-- question: What is the mean load of the 10% most loaded links?
 -- grain: one row per scenario and variant
--- units: loads are fractions of what a link could carry
--- param: scenario text = '' : scenario id; empty means every scenario in the lake, each on its own rows
--- param: variant text = '' : estimator variant; empty means every variant in the lake, each on its own rows
+-- units: loads are fractions of a link's capacity
+-- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
 
--- The paper's measure of load (section 5). Links are those of the topology that are up. One that
--- no flow crosses has no row in link_stats and counts with load 0. Ten percent is rounded up.
+-- The paper's measure of load (section 5), over the links of the topology that have not failed. A link that
+-- no flow crosses has no row in link_stats, and its load is 0. Ten percent of the links is rounded up.
 WITH stats AS (
     SELECT
         scenario, variant, load,
@@ -28,7 +28,7 @@ SELECT
     c.scenario, c.variant, c.links,
     CAST((c.links + 9) // 10 AS BIGINT) AS top_links,
     max(s.load) AS max_load,
-    -- In order, so that the sum has the same bits however many threads there are.
+    -- Ordered, so that the sum of doubles does not depend on the number of threads.
     sum(s.load ORDER BY s.place) FILTER (WHERE s.place <= (c.links + 9) // 10) / ((c.links + 9) // 10) AS top10_mean_load,
     sum(s.load ORDER BY s.place) / c.links AS mean_load
 FROM counted AS c

@@ -1,9 +1,9 @@
--- question: Which links make the slowest flows slow, and whose flows are delayed there?
+-- question: Which links delay the slowest flows, and of which services?
 -- grain: one row per scenario, variant, link and service, for the n links with the largest share
--- units: delay in ns, summed over the tail's flows; shares are fractions of all delay of the tail
--- param: scenario text = '' : scenario id; empty means every scenario in the lake, each on its own rows
--- param: variant text = '' : estimator variant; empty means every variant in the lake, each on its own rows
--- param: quantile fraction = 0.99 : flows whose slowdown is above this quantile are the tail
+-- units: delay in ns, a sum over the flows of the tail; shares are fractions of the total delay of the tail
+-- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
+-- param: quantile fraction = 0.99 : the tail is the flows whose slowdown is above this quantile
 -- param: n count = 10 : number of links to list
 
 WITH picked AS NOT MATERIALIZED (
@@ -15,16 +15,17 @@ WITH picked AS NOT MATERIALIZED (
     SELECT scenario, variant, q[1] AS slowdown_limit
     FROM percentiles(picked, [$quantile])
 ), tail AS (
-    -- By way of a list: DuckDB then knows that these are few, and looks the hops up in them, not
-    -- them in a table of all hops.
-    SELECT unnest(list(row(s.scenario, s.variant, s.flow_row, s.service)::STRUCT(scenario VARCHAR, variant VARCHAR, flow_row BIGINT, service VARCHAR)), recursive := true)
+    -- The flows pass through a list, so that DuckDB's estimate of their number is low: the join with
+    -- hop_contributions then builds its hash table from them and not from all hops.
+    SELECT unnest(list(row(s.scenario, s.variant, s.flow_row, s.service)
+        ::STRUCT(scenario VARCHAR, variant VARCHAR, flow_row BIGINT, service VARCHAR)), recursive := true)
     FROM slowdowns AS s
     JOIN limits AS l ON l.scenario = s.scenario AND l.variant = s.variant
     WHERE s.slowdown > l.slowdown_limit
       AND ($scenario = '' OR s.scenario = $scenario)
       AND ($variant = '' OR s.variant = $variant)
 ), parts AS (
-    -- Decimals add up to the same bits in any order, doubles do not.
+    -- The sum of decimals does not depend on the order of the rows. The sum of doubles does.
     SELECT
         t.scenario, t.variant, h.link_id, t.service,
         count(*) AS tail_flows,

@@ -10,7 +10,7 @@ import (
 	"parsimon/queries/duckdb"
 )
 
-// Groups of values of every kind, by name.
+// percentileGroups are groups of values with different distributions.
 var percentileGroups = map[string]string{
 	"random":       "SELECT 1 - ln(1 - (hash(i) % 1000003) / 1000003) FROM range(50000) AS r(i)",
 	"near 1":       "SELECT 1 + ((hash(i) % 1000003) / 1000003) ** 6 FROM range(50001) AS r(i)",
@@ -54,7 +54,7 @@ func TestPercentilesAreQuantileCont(t *testing.T) {
 	}
 }
 
-// Cells are in the order of values.
+// The number of the cell never decreases with the value.
 func TestPercentileCellRises(t *testing.T) {
 	db := open(t, makeKnownLake(t), Options{})
 	got := sqlCSV(t, db, `SELECT count(*) AS bad FROM (
@@ -66,7 +66,7 @@ func TestPercentileCellRises(t *testing.T) {
 	}
 }
 
-// Percentiles of more values than the memory allowed would hold.
+// The values of the groups do not fit the memory limit.
 func TestPercentilesInLittleMemory(t *testing.T) {
 	db := open(t, makeKnownLake(t), limits(2, duckdb.MinMemoryBytes))
 	got := sqlCSV(t, db, `WITH picked AS NOT MATERIALIZED (

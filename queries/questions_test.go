@@ -15,11 +15,11 @@ import (
 
 const percentiles = "p50_slowdown,p90_slowdown,p99_slowdown,p999_slowdown,max_slowdown"
 
-// trust are the columns of the questions whose percentiles have intervals, empty where none is known.
+// trust are the columns of questions with confidence intervals.
 const trust = percentiles + ",p50_lo,p50_hi,p90_lo,p90_hi,p99_lo,p99_hi,p999_lo,p999_hi,warning"
 
-// Answers computed by hand from the known lake. A percentile q of values v0 … vk stands at q·k
-// between its two neighbours: p99 of 1, 2, 3 is 2 + 0.98.
+// Answers computed by hand from the known lake. A percentile q of values v0 … vk is at rank q·k, between its two
+// neighbours: p99 of 1, 2, 3 is 2 + 0.98.
 var knownAnswers = []struct {
 	query  string
 	params map[string]string
@@ -122,7 +122,7 @@ aaa,own,2,1000000,1000001,2,8,9.8,9.96`},
 aaa,own,0,50000000,4,2.5,3.7,3.97,3.997,4
 aaa,own,50000000,100000000,1,5,5,5,5,5
 aaa,own,100000000,150000000,2,8,9.6,9.96,9.996,10`},
-	// No scenario and no variant given: all of them, apart.
+	// Without scenario and variant: all of them, on separate rows.
 	{"slowdown_by_vnet", map[string]string{"scenario": "", "variant": ""}, `scenario,variant,vnet,flows,` + trust + `
 007,own,,4,2.5,3.7,3.97,3.997,4,,,,,,,,,
 aaa,own,blue,2,3.5,3.9,3.99,3.999,4,,,,,,,,,
@@ -220,8 +220,8 @@ func TestPruning(t *testing.T) {
 		return plan
 	}
 	for _, q := range List() {
-		// Scenario 007 has one file in each table that it has at all. What goes by way of a list is
-		// pruned by parameters only.
+		// Scenario 007 has one file in each table that it has at all. Questions that pass a
+		// list between two scans are pruned by parameters only.
 		if !strings.Contains(q.SQL, "unnest(list(") {
 			check(q.Name+" as a view", explain("SELECT * FROM "+q.Name+" WHERE scenario = '007' AND variant = 'own'"))
 		}
@@ -261,7 +261,7 @@ func TestParams(t *testing.T) {
 			t.Errorf("%s %s=%s: want %q, got %v", c.query, c.name, c.value, c.want, err)
 		}
 	}
-	// A value is a value, whatever it looks like.
+	// A value is never part of the statement.
 	got := answer(t, db, "tail_budget", "csv", map[string]string{"service": "' OR '1'='1"})
 	if records, err := csv.NewReader(strings.NewReader(got)).ReadAll(); err != nil || len(records) != 1 {
 		t.Errorf("%v\n%s", err, got)
@@ -270,7 +270,7 @@ func TestParams(t *testing.T) {
 
 // Answers have the same bits at any number of threads.
 func TestThreads(t *testing.T) {
-	lake := makeBigLake(t, 200_000)
+	lake := makeBigLake(t, 60_000)
 	one, four := open(t, lake, limits(1, 0)), open(t, lake, limits(4, 1<<30))
 	for _, q := range List() {
 		a, b := answer(t, one, q.Name, "csv", nil), answer(t, four, q.Name, "csv", nil)
@@ -280,8 +280,8 @@ func TestThreads(t *testing.T) {
 	}
 }
 
-// A window of time reads only the row groups that hold it, since slowdowns are sorted by start: with
-// the first row group damaged, a question about a later time is answered, one about all times not.
+// A question with a time range reads only the row groups of the range, since slowdowns are sorted by start:
+// it is answered although another row group is damaged. A question without one is not.
 func TestWindowPrunes(t *testing.T) {
 	raw, lake := rawDB(t), filepath.Join(t.TempDir(), "lake")
 	writePart(t, raw, lake, "slowdowns", "scenario=a/variant=own", `SELECT i, i, 0, 1, 'web', 'net', 1000, i * 1000, 2, 1000, 2000, 2 + (i % 7) / 7 FROM range(500000) AS r(i)`)

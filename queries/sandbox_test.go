@@ -182,8 +182,8 @@ func fingerprint(t *testing.T, dir string) string {
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
-// prison is a lake with a secret beside it, which is also the working directory.
-func prison(t *testing.T) (db *DB, lake string, fill func(string) string) {
+// lakeWithSecret returns a lake with a secret beside it, which is also the working directory.
+func lakeWithSecret(t *testing.T) (db *DB, lake string, fill func(string) string) {
 	t.Helper()
 	lake, err := filepath.EvalSymlinks(makeKnownLake(t))
 	if err != nil {
@@ -199,7 +199,7 @@ func prison(t *testing.T) (db *DB, lake string, fill func(string) string) {
 }
 
 func TestWaysOut(t *testing.T) {
-	db, lake, fill := prison(t)
+	db, lake, fill := lakeWithSecret(t)
 	before := fingerprint(t, filepath.Dir(lake))
 	if len(waysOut) < 100 {
 		t.Errorf("only %d ways out", len(waysOut))
@@ -212,7 +212,7 @@ func TestWaysOut(t *testing.T) {
 			err = rows.Write(&b, "csv")
 			t.Errorf("%q ran: %v\n%.200s", text, err, b.String())
 		} else if strings.Contains(err.Error(), secret) {
-			t.Errorf("%q tells the secret: %v", text, err)
+			t.Errorf("%q reveals the secret: %v", text, err)
 		}
 		if after := fingerprint(t, filepath.Dir(lake)); after != before {
 			t.Errorf("%q changed files", text)
@@ -228,9 +228,9 @@ func TestWaysOut(t *testing.T) {
 	}
 }
 
-// The engine's lock holds without the judge too, but for the holes that the judge is there for.
-func TestLockWithoutJudge(t *testing.T) {
-	db, lake, fill := prison(t)
+// DuckDB's own lock holds without checkTree and checkType, except for what these are for.
+func TestLockWithoutChecks(t *testing.T) {
+	db, lake, fill := lakeWithSecret(t)
 	before := fingerprint(t, filepath.Dir(lake))
 	for _, text := range []string{
 		`COPY (SELECT 1) TO 'OUT2.csv'`, `SELECT * FROM read_text('OUT.csv')`, `SELECT * FROM glob('PARENT/*')`,
@@ -247,13 +247,13 @@ func TestLockWithoutJudge(t *testing.T) {
 	}
 }
 
-// What readers of a lake want to write must run.
+// Ordinary statements are accepted.
 func TestSelectsRun(t *testing.T) {
 	tableViews := 0
 	for _, table := range schema.Tables() {
 		tableViews += len(table.Views())
 	}
-	db, _, fill := prison(t)
+	db, _, fill := lakeWithSecret(t)
 	for text, want := range map[string]string{
 		`SELECT 1 AS a`:                               "a\n1\n",
 		`SELECT 1 AS a;`:                              "a\n1\n",
@@ -282,7 +282,7 @@ func TestSelectsRun(t *testing.T) {
 }
 
 func TestRefusalIsNamed(t *testing.T) {
-	db, _, fill := prison(t)
+	db, _, fill := lakeWithSecret(t)
 	for _, text := range []string{`COPY (SELECT 1) TO 'OUT.csv'`, `SELECT 1; SELECT 2`, `PRAGMA version`, `FROM read_text('OUT.csv')`} {
 		if _, err := db.SQL(context.Background(), fill(text)); !errors.Is(err, ErrRefused) {
 			t.Errorf("%s: %v", text, err)
@@ -296,7 +296,7 @@ func TestRefusalIsNamed(t *testing.T) {
 }
 
 func TestLinks(t *testing.T) {
-	_, lake, _ := prison(t)
+	_, lake, _ := lakeWithSecret(t)
 	link := filepath.Join(lake, "nodes", "scenario=link")
 	if err := os.Symlink(filepath.Join(lake, "nodes", "scenario=aaa"), link); err != nil {
 		t.Skip("no symbolic links here:", err)
@@ -349,7 +349,7 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// A query that outgrows its memory fails with DuckDB's error, or spills where it may.
+// A query that exceeds the memory limit fails with DuckDB's error, or spills if there is a directory for it.
 func TestMemoryLimit(t *testing.T) {
 	lake, spill := makeKnownLake(t), t.TempDir()
 	before := fingerprint(t, lake)
@@ -385,7 +385,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// Rows that are open do not keep others from asking.
+// Open rows do not block other queries.
 func TestConcurrent(t *testing.T) {
 	db := open(t, makeKnownLake(t), Options{})
 	var all []*format.Rows

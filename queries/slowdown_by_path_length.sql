@@ -1,8 +1,8 @@
 -- question: How does slowdown grow with the number of links on a flow's path?
 -- grain: one row per scenario, variant and path length
 -- units: slowdown is FCT / ideal FCT, no unit
--- param: scenario text = '' : scenario id; empty means every scenario in the lake, each on its own rows
--- param: variant text = '' : estimator variant; empty means every variant in the lake, each on its own rows
+-- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
 
 WITH picked AS NOT MATERIALIZED (
     SELECT scenario, variant, hops AS flow_group, slowdown AS value

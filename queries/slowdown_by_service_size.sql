@@ -1,8 +1,8 @@
--- question: How slow are the flows of each service at each size?
--- grain: one row per scenario, variant, service and size bin (and one per service for all sizes)
--- units: sizes in bytes; slowdown is FCT / ideal FCT, no unit; lo and hi are the ends of its 95% interval
--- param: scenario text = '' : scenario id; empty means every scenario in the lake, each on its own rows
--- param: variant text = '' : estimator variant; empty means every variant in the lake, each on its own rows
+-- question: What is the slowdown of each service by flow size?
+-- grain: one row per scenario, variant, service and size bin (and one per service over all sizes)
+-- units: sizes in bytes; slowdown is FCT / ideal FCT, no unit; lo and hi are the bounds of its 95% confidence interval
+-- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
 
 WITH picked AS NOT MATERIALIZED (
     SELECT scenario, variant, {service: service, bin: size_bin_of(size_bytes)} AS flow_group, slowdown AS value

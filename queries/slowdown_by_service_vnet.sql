@@ -1,10 +1,10 @@
--- question: How slow are the flows of each service in each virtual network, beside those of all?
+-- question: What is the slowdown of each service in each virtual network, compared with all flows?
 -- grain: one row per scenario, variant, service and virtual network
--- units: slowdown is FCT / ideal FCT, no unit; shares are fractions of all flows and bytes; p99_over_all is the p99 over that of all flows
--- param: scenario text = '' : scenario id; empty means every scenario in the lake, each on its own rows
--- param: variant text = '' : estimator variant; empty means every variant in the lake, each on its own rows
--- param: from_ns time = 0 : flows that start from then on, in ns
--- param: to_ns time = 9223372036854775807 : and before then
+-- units: slowdown is FCT / ideal FCT, no unit; shares are fractions of all flows and bytes; p99_over_all is the ratio of the p99 to that of all flows
+-- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
+-- param: from_ns time = 0 : start of the time range in ns, included
+-- param: to_ns time = 9223372036854775807 : end of the time range in ns, excluded
 
 WITH picked AS NOT MATERIALIZED (
     SELECT scenario, variant, {service: service, vnet: vnet} AS flow_group, slowdown AS value

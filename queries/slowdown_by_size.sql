@@ -1,10 +1,10 @@
--- question: How much slower than alone in the network do flows of each size finish?
--- grain: one row per scenario, variant and size bin (and one for all sizes)
--- units: sizes in bytes; slowdown is FCT / ideal FCT, no unit; lo and hi are the ends of its 95% interval
--- param: scenario text = '' : scenario id; empty means every scenario in the lake, each on its own rows
--- param: variant text = '' : estimator variant; empty means every variant in the lake, each on its own rows
+-- question: What is the slowdown by flow size?
+-- grain: one row per scenario, variant and size bin (and one over all sizes)
+-- units: sizes in bytes; slowdown is FCT / ideal FCT, no unit; lo and hi are the bounds of its 95% confidence interval
+-- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
 
--- Every flow falls into its own bin of size_bins and into bin 'all'.
+-- Each flow counts in its own bin of size_bins and in bin 'all'.
 WITH picked AS NOT MATERIALIZED (
     SELECT scenario, variant, size_bin_of(size_bytes) AS flow_group, slowdown AS value
     FROM slowdowns

@@ -1,8 +1,8 @@
--- question: From which racks do slow flows start?
+-- question: What is the slowdown by rack of the sending host?
 -- grain: one row per scenario, variant and rack of the sending host
 -- units: slowdown is FCT / ideal FCT, no unit; pod and rack are null where the topology has none
--- param: scenario text = '' : scenario id; empty means every scenario in the lake, each on its own rows
--- param: variant text = '' : estimator variant; empty means every variant in the lake, each on its own rows
+-- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
 
 WITH groups AS (
     SELECT

@@ -1,8 +1,8 @@
--- question: How slow are the flows of each virtual network?
+-- question: What is the slowdown of each virtual network?
 -- grain: one row per scenario, variant and virtual network
--- units: slowdown is FCT / ideal FCT, no unit; lo and hi are the ends of its 95% interval
--- param: scenario text = '' : scenario id; empty means every scenario in the lake, each on its own rows
--- param: variant text = '' : estimator variant; empty means every variant in the lake, each on its own rows
+-- units: slowdown is FCT / ideal FCT, no unit; lo and hi are the bounds of its 95% confidence interval
+-- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
 
 WITH picked AS NOT MATERIALIZED (
     SELECT scenario, variant, vnet AS flow_group, slowdown AS value

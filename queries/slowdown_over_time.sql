@@ -1,9 +1,9 @@
--- question: When are flows slow?
+-- question: How does slowdown change over time?
 -- grain: one row per scenario, variant and interval of start times
--- units: from_ns and to_ns in ns, from_ns included and to_ns not; slowdown is FCT / ideal FCT, no unit
--- param: scenario text = '' : scenario id; empty means every scenario in the lake, each on its own rows
--- param: variant text = '' : estimator variant; empty means every variant in the lake, each on its own rows
--- param: interval_ms positive = 100 : length of an interval, in ms (rounded to whole ns)
+-- units: from_ns (included) and to_ns (excluded) in ns; slowdown is FCT / ideal FCT, no unit
+-- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
+-- param: interval_ms positive = 100 : length of an interval in ms, rounded to whole ns
 
 WITH picked AS NOT MATERIALIZED (
     SELECT scenario, variant, start_ns // greatest(1, CAST($interval_ms * 1e6 AS BIGINT)) AS flow_group, slowdown AS value

@@ -1,13 +1,12 @@
--- question: How does slowdown depend on flow size, in bins of equally many flows?
+-- question: How does slowdown depend on flow size, in bins with equal numbers of flows?
 -- grain: one row per scenario, variant and size bin
 -- units: sizes in bytes; slowdown is FCT / ideal FCT, no unit
--- param: scenario text = '' : scenario id; empty means every scenario in the lake, each on its own rows
--- param: variant text = '' : estimator variant; empty means every variant in the lake, each on its own rows
+-- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
 -- param: bins count = 20 : number of bins
 
--- Bin k goes from above the size at quantile k/bins to the size at quantile (k+1)/bins, both sizes
--- that flows have. Flows of one size stay together, so a size that many flows share makes its bin
--- larger and leaves the next ones out: a size is in the bin of its first flow.
+-- Bin k holds the sizes above quantile k/bins, up to quantile (k+1)/bins. Flows of equal size are in one
+-- bin, that of the first of them: a size that many flows have makes its bin larger and can leave the next ones empty.
 WITH sizes AS (
     SELECT scenario, variant, size_bytes, count(*) AS n
     FROM slowdowns
@@ -17,10 +16,11 @@ WITH sizes AS (
 ), binned AS MATERIALIZED (
     SELECT
         scenario, variant, size_bytes,
-        (CAST(sum(n) OVER (everything ORDER BY size_bytes) AS BIGINT) - n) * $bins // CAST(sum(n) OVER everything AS BIGINT) AS bin
+        (CAST(sum(n) OVER (everything ORDER BY size_bytes) AS BIGINT) - n) * $bins
+            // CAST(sum(n) OVER everything AS BIGINT) AS bin
     FROM sizes
     WINDOW everything AS (PARTITION BY scenario, variant)
-    QUALIFY bin < $bins -- as all are, but now DuckDB sees that sizes are fewer than flows
+    QUALIFY bin < $bins -- always true, but lowers DuckDB's estimate of the number of sizes below that of flows
 ), picked AS NOT MATERIALIZED (
     SELECT s.scenario, s.variant, b.bin AS flow_group, s.slowdown AS value
     FROM slowdowns AS s

@@ -1,10 +1,10 @@
--- question: How much of the workload has starts that were not measured?
+-- question: Which share of the workload has start times that were not measured?
 -- grain: one row per scenario, variant and service
 -- units: bytes without headers; shares are fractions of the service's flows and bytes
--- param: scenario text = '' : scenario id; empty means every scenario in the lake, each on its own rows
--- param: variant text = '' : estimator variant; empty means every variant in the lake, each on its own rows
+-- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
 
--- Starts are of the workload, whatever the variant: each variant that was estimated has the same rows.
+-- Start times do not depend on the variant: all variants of a scenario have the same rows.
 WITH estimated AS (
     SELECT DISTINCT scenario, variant
     FROM slowdowns
@@ -13,7 +13,8 @@ WITH estimated AS (
 ), groups AS (
     SELECT
         scenario, service, count(*) AS flows, count(*) FILTER (WHERE synthetic_start) AS synthetic_flows,
-        CAST(sum(size_bytes) AS BIGINT) AS bytes, CAST(coalesce(sum(size_bytes) FILTER (WHERE synthetic_start), 0) AS BIGINT) AS synthetic_bytes
+        CAST(sum(size_bytes) AS BIGINT) AS bytes,
+        CAST(coalesce(sum(size_bytes) FILTER (WHERE synthetic_start), 0) AS BIGINT) AS synthetic_bytes
     FROM flows
     WHERE ($scenario = '' OR scenario = $scenario)
     GROUP BY scenario, service

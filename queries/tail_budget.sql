@@ -1,10 +1,10 @@
--- question: On which tier of links does a service's tail lose its time?
+-- question: On which tier of links do the slowest flows of a service lose time?
 -- grain: one row per scenario, variant, service and tier of links
--- units: delay in ns, summed over the tail's flows; share is the fraction of all delay of the service's tail; slowdown is FCT / ideal FCT
--- param: scenario text = '' : scenario id; empty means every scenario in the lake, each on its own rows
--- param: variant text = '' : estimator variant; empty means every variant in the lake, each on its own rows
--- param: service text = '' : service; empty means every service, each on its own rows
--- param: quantile fraction = 0.99 : flows whose slowdown is at least this quantile of their service's are the tail
+-- units: delay in ns, a sum over the flows of the tail; share is the fraction of the total delay of the service's tail; slowdown is FCT / ideal FCT
+-- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
+-- param: service text = '' : service; empty means all services, with separate rows for each
+-- param: quantile fraction = 0.99 : the tail is the flows whose slowdown is at least this quantile of their service
 
 WITH picked AS NOT MATERIALIZED (
     SELECT scenario, variant, service AS flow_group, slowdown AS value
@@ -16,9 +16,11 @@ WITH picked AS NOT MATERIALIZED (
     SELECT scenario, variant, flow_group AS service, q[1] AS slowdown_limit
     FROM percentiles(picked, [$quantile])
 ), tail AS (
-    -- By way of a list: DuckDB then knows that these are few, and looks the hops up in them, not
-    -- them in a table of all hops.
-    SELECT unnest(list(row(s.scenario, s.variant, s.service, s.flow_row, l.slowdown_limit)::STRUCT(scenario VARCHAR, variant VARCHAR, service VARCHAR, flow_row BIGINT, slowdown_limit DOUBLE)), recursive := true)
+    -- The flows pass through a list, so that DuckDB's estimate of their number is low: the join with
+    -- hop_contributions then builds its hash table from them and not from all hops.
+    SELECT unnest(list(row(s.scenario, s.variant, s.service, s.flow_row, l.slowdown_limit)
+        ::STRUCT(scenario VARCHAR, variant VARCHAR, service VARCHAR, flow_row BIGINT, slowdown_limit DOUBLE)),
+        recursive := true)
     FROM slowdowns AS s
     JOIN limits AS l ON l.scenario = s.scenario AND l.variant = s.variant AND l.service = s.service
     WHERE s.slowdown >= l.slowdown_limit
@@ -26,15 +28,19 @@ WITH picked AS NOT MATERIALIZED (
       AND ($variant = '' OR s.variant = $variant)
       AND ($service = '' OR s.service = $service)
 ), parts AS (
-    -- Decimals add up to the same bits in any order, doubles do not.
-    SELECT t.scenario, t.variant, t.service, t.slowdown_limit, h.link_id, count(*) AS crossings, sum(CAST(h.delay_ns AS DECIMAL(30, 3))) AS delay_ns
+    -- The sum of decimals does not depend on the order of the rows. The sum of doubles does.
+    SELECT
+        t.scenario, t.variant, t.service, t.slowdown_limit, h.link_id,
+        count(*) AS crossings, sum(CAST(h.delay_ns AS DECIMAL(30, 3))) AS delay_ns
     FROM hop_contributions AS h
     JOIN tail AS t ON t.scenario = h.scenario AND t.variant = h.variant AND t.flow_row = h.flow_row
     WHERE ($scenario = '' OR h.scenario = $scenario)
       AND ($variant = '' OR h.variant = $variant)
     GROUP BY ALL
 ), tiers AS (
-    SELECT p.scenario, p.variant, p.service, p.slowdown_limit, k.tier, CAST(sum(p.crossings) AS BIGINT) AS crossings, sum(p.delay_ns) AS delay_ns
+    SELECT
+        p.scenario, p.variant, p.service, p.slowdown_limit, k.tier,
+        CAST(sum(p.crossings) AS BIGINT) AS crossings, sum(p.delay_ns) AS delay_ns
     FROM parts AS p
     LEFT JOIN link_stats AS k ON k.scenario = p.scenario AND k.variant = p.variant AND k.link_id = p.link_id
     GROUP BY ALL

@@ -1,8 +1,8 @@
--- question: What did a change do to slowdown, as parsimon compare or what-if has found?
--- grain: one row per scenario, variant, base it was compared with and group of flows
--- units: slowdown is FCT / ideal FCT, no unit; change is slowdown / base slowdown - 1, lo and hi the ends of its 95% interval
--- param: scenario text = '' : scenario id; empty means every scenario in the lake, each on its own rows
--- param: variant text = '' : estimator variant; empty means every variant in the lake, each on its own rows
+-- question: How did a change affect slowdown, according to parsimon compare and what-if?
+-- grain: one row per scenario, variant, base of the comparison and group of flows
+-- units: slowdown is FCT / ideal FCT, no unit; change is slowdown / base slowdown - 1, change_lo and change_hi are the bounds of its 95% confidence interval
+-- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
 
 SELECT
     scenario, variant, base_scenario, base_variant, service, vnet, size_bin, hops, flows, quantile,

@@ -1,8 +1,8 @@
--- question: Which links explain what a change did to the slowest flows, as parsimon compare or what-if has found?
--- grain: one row per scenario, variant, base it was compared with and link, the largest difference first
--- units: delay in ns, a mean over the flows above the p99 of either scenario; loads are fractions of what the link could carry
--- param: scenario text = '' : scenario id; empty means every scenario in the lake, each on its own rows
--- param: variant text = '' : estimator variant; empty means every variant in the lake, each on its own rows
+-- question: Which links explain the effect of a change on the slowest flows, according to parsimon compare and what-if?
+-- grain: one row per scenario, variant, base of the comparison and link, the largest difference first
+-- units: delay in ns, a mean over the flows above the p99 in either scenario; loads are fractions of the link's capacity
+-- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
 -- param: n count = 10 : number of links to list
 
 SELECT

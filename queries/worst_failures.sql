@@ -1,9 +1,9 @@
--- question: Which cable's failure is worst, as parsimon sweep has found?
--- grain: one row per scenario, variant, tier, service and cable, the n worst of each by p99
--- units: slowdown is FCT / ideal FCT, no unit; a change is over the base, - 1
--- param: scenario text = '' : scenario id of the base; empty means every scenario in the lake, each on its own rows
--- param: variant text = '' : estimator variant; empty means every variant in the lake, each on its own rows
--- param: service text = all : service whose flows count; all means all flows
+-- question: Which cable failures increase slowdown most, according to parsimon sweep?
+-- grain: one row per scenario, variant, tier, service and cable, the n cables with the highest p99
+-- units: slowdown is FCT / ideal FCT, no unit; a change is the slowdown divided by that of the base, - 1
+-- param: scenario text = '' : scenario id of the base; empty means all scenarios of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
+-- param: service text = all : service; all means the flows of all services
 -- param: n count = 10 : number of cables to list
 
 WITH ranked AS (

@@ -1,13 +1,13 @@
--- question: When are the flows of a service slowest?
+-- question: In which minutes is the slowdown of a service highest?
 -- grain: one row per scenario, variant, service and minute of start times, worst first
--- units: slowdown is FCT / ideal FCT, no unit; from_ns and to_ns in ns, from_ns included and to_ns not
--- param: scenario text = '' : scenario id; empty means every scenario in the lake, each on its own rows
--- param: variant text = '' : estimator variant; empty means every variant in the lake, each on its own rows
--- param: service text = '' : service; empty means every service, each on its own rows
+-- units: slowdown is FCT / ideal FCT, no unit; from_ns (included) and to_ns (excluded) in ns
+-- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
+-- param: service text = '' : service; empty means all services, with separate rows for each
 -- param: n count = 5 : number of rows for each service
--- param: min_flows count = 100 : leave out what has fewer flows: its percentiles say little
--- param: from_ns time = 0 : flows that start from then on, in ns
--- param: to_ns time = 9223372036854775807 : and before then
+-- param: min_flows count = 100 : least number of flows; percentiles of fewer are not reliable
+-- param: from_ns time = 0 : start of the time range in ns, included
+-- param: to_ns time = 9223372036854775807 : end of the time range in ns, excluded
 
 WITH picked AS NOT MATERIALIZED (
     SELECT scenario, variant, {service: service, minute: start_ns // CAST(60000000000 AS BIGINT)} AS flow_group, slowdown AS value

@@ -1,13 +1,13 @@
--- question: Between which racks are the flows of a service slowest?
+-- question: Between which racks is the slowdown of a service highest?
 -- grain: one row per scenario, variant, service and pair of racks, worst first
 -- units: slowdown is FCT / ideal FCT, no unit; racks are null where the topology has none
--- param: scenario text = '' : scenario id; empty means every scenario in the lake, each on its own rows
--- param: variant text = '' : estimator variant; empty means every variant in the lake, each on its own rows
--- param: service text = '' : service; empty means every service, each on its own rows
+-- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
+-- param: service text = '' : service; empty means all services, with separate rows for each
 -- param: n count = 5 : number of rows for each service
--- param: min_flows count = 100 : leave out what has fewer flows: its percentiles say little
--- param: from_ns time = 0 : flows that start from then on, in ns
--- param: to_ns time = 9223372036854775807 : and before then
+-- param: min_flows count = 100 : least number of flows; percentiles of fewer are not reliable
+-- param: from_ns time = 0 : start of the time range in ns, included
+-- param: to_ns time = 9223372036854775807 : end of the time range in ns, excluded
 
 WITH groups AS (
     SELECT
@@ -25,7 +25,8 @@ WITH groups AS (
     GROUP BY ALL
     HAVING count(*) >= $min_flows
 ), ranked AS (
-    SELECT *, row_number() OVER (PARTITION BY scenario, variant, service ORDER BY q[2] DESC, src_rack NULLS LAST, dst_rack NULLS LAST) AS place
+    SELECT *, row_number() OVER (PARTITION BY scenario, variant, service
+        ORDER BY q[2] DESC, src_rack NULLS LAST, dst_rack NULLS LAST) AS place
     FROM groups
 )
 SELECT

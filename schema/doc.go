@@ -1,21 +1,14 @@
-// Package schema is the vocabulary of the system: the tables of the lake with their columns, units,
-// keys and sort orders, and the streams of record batches that stages pass to each other.
+// Package schema defines the tables of a lake (columns, units, keys, sort orders and partitions) and the streams of
+// record batches that stages pass to each other. GLOSSARY.md defines the terms.
 //
-// The words, used everywhere and never for two things:
+//	LAKE/TABLE/scenario=ID/part-NNNNN.parquet                   input            tables_scenario.go
+//	LAKE/TABLE/scenario=ID/variant=NAME/part-NNNNN.parquet      method           tables_method.go
+//	                                                            results          tables_answers.go
+//	                                                            comparisons      tables_compare.go
+//	LAKE/TABLE/workload=ID/part-NNNNN.parquet                   ingested traces  tables_workload.go
 //
-//   - node, host, switch: a vertex of the topology; hosts send and receive flows
-//   - link: ONE direction of a cable (link_id, src_node, dst_node, bandwidth_bps, delay_ns = propagation)
-//   - cable: the two links between two nodes; a failure takes the cable
-//   - flow: flow_id, src, dst, size_bytes, start_ns and its labels service and vnet
-//   - path, hop: the links a flow crosses, and one of them (hop 0 is the host's own uplink)
-//   - link case: one link's simulation input, link parameters and the flows that cross it
-//   - FCT: from the flow's start to the delivery of its last byte at the receiver, ns
-//   - ideal FCT: the FCT of the same flow alone in the network on the same path
-//   - slowdown: FCT / ideal FCT, at least 1
-//   - hop delay: a flow's link-case FCT minus its ideal there, ns
-//   - packet-normalised delay: hop delay / number of packets, ns per packet
-//   - bucket: a contiguous flow-size range of one link with its delays
-//   - scenario: topology + workload + transport + seed; scenario_id is a hash of all of it
+// Temporary tables of the method are Arrow files, which only the stages of a running estimate read.
 //
-// Units end names: _ns, _bytes, _bps. Times are integers. The package imports nothing of ours.
+// Names of columns end in their unit: _ns, _bytes, _bps. Times are integers. The package imports no other package of
+// this module.
 package schema

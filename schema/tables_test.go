@@ -4,6 +4,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -13,7 +14,7 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 )
 
-// Every table says what its rows are; keys and sort orders name columns; units end names.
+// Every table has descriptions and a key, keys and sort orders name columns, and names of columns end in their unit.
 func TestTablesAreWellFormed(t *testing.T) {
 	seen := map[string]bool{}
 	for _, table := range Tables() {
@@ -27,7 +28,7 @@ func TestTablesAreWellFormed(t *testing.T) {
 		columns := map[string]bool{}
 		for _, c := range table.Columns {
 			if columns[c.Name] || c.Doc == "" {
-				t.Errorf("%s.%s stands there twice, or has no doc", table.Name, c.Name)
+				t.Errorf("%s.%s is defined twice or has no doc", table.Name, c.Name)
 			}
 			columns[c.Name] = true
 			for suffix, unit := range map[string]string{"_ns": "ns", "_bytes": "bytes", "_bps": "bps"} {
@@ -62,8 +63,22 @@ func TestTablesAreWellFormed(t *testing.T) {
 	}
 }
 
-// Imports point one way: pipeline → stages → simkernel → schema; queries know the schema only, and
-// datasets nothing of ours.
+// The glossary names every view.
+func TestGlossaryNamesViews(t *testing.T) {
+	text, err := os.ReadFile("GLOSSARY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range Tables() {
+		for _, v := range table.Views() {
+			if !strings.Contains(string(text), "`"+v.Name+"`") {
+				t.Errorf("no `%s` in GLOSSARY.md", v.Name)
+			}
+		}
+	}
+}
+
+// Imports between the top-level folders go one way.
 func TestImportsPointOneWay(t *testing.T) {
 	allowed := map[string][]string{
 		"schema":    nil,
@@ -82,10 +97,10 @@ func TestImportsPointOneWay(t *testing.T) {
 			return nil
 		}
 		files++
-		house := strings.Split(filepath.ToSlash(path), "/")[1]
-		own, known := allowed[house]
+		folder := strings.Split(filepath.ToSlash(path), "/")[1]
+		own, known := allowed[folder]
 		if !known {
-			t.Errorf("%s stands in no room of the house", path)
+			t.Errorf("%s is in an unknown top-level folder", path)
 			return nil
 		}
 		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
@@ -97,7 +112,7 @@ func TestImportsPointOneWay(t *testing.T) {
 			full, ours := strings.CutPrefix(strings.Trim(imp.Path.Value, `"`), "parsimon/")
 			name, _, _ := strings.Cut(full, "/")
 			allowed := slices.Contains(own, name) || slices.Contains(own, full)
-			if ours && name != house && !allowed && !(test && name == "datasets") {
+			if ours && name != folder && !allowed && !(test && name == "datasets") {
 				t.Errorf("%s imports %s", path, imp.Path.Value)
 			}
 		}

@@ -17,6 +17,8 @@ import (
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/units"
 	"parsimon/queries"
+	"parsimon/queries/duckdb"
+	"parsimon/queries/format"
 )
 
 var queryCommand = command{
@@ -77,8 +79,8 @@ LAKE/parsimon.duckdb holds the same views for DuckDB itself: cd LAKE && duckdb p
 			}
 			var limit int64
 			if memory != "" {
-				if limit, err = units.Parse(memory, units.Bytes); err != nil {
-					return usagef("--memory-limit %q: %v", memory, err)
+				if limit, err = units.Parse(memory, units.Bytes); err != nil || limit < minMemory {
+					return usagef("--memory-limit %q: want a size of at least %dMiB, such as 2GB", memory, minMemory>>20)
 				}
 			}
 			l, err := lake.Open(dir, false)

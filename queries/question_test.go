@@ -10,8 +10,8 @@ import (
 	"parsimon/schema"
 )
 
-// Every file of the folder keeps to the header format, has the two parameters all questions have,
-// and a name that is nothing else's.
+// Every file of the folder has a correct header, the two parameters of all questions, and a name that
+// no other view has.
 func TestLibrary(t *testing.T) {
 	paths, err := filepath.Glob("*.sql")
 	if err != nil {

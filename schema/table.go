@@ -1,0 +1,140 @@
+package schema
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/apache/arrow/go/v17/arrow"
+)
+
+// Version is the version of the tables of a lake. It changes whenever a column changes its name, type or
+// meaning. Every Parquet file has it in its metadata.
+const Version = 5
+
+// VersionKey and TableKey are the keys of Version and of the table's name in Parquet and Arrow metadata.
+const (
+	VersionKey = "parsimon.schema_version"
+	TableKey   = "parsimon.table"
+)
+
+// Column is one column of a table. Unit is empty for ids, counts, labels and ratios.
+type Column struct {
+	Name     string
+	Type     arrow.DataType
+	Nullable bool
+	Unit     string
+	Doc      string
+}
+
+// Table is one table of a lake.
+type Table struct {
+	Name string
+	Doc  string
+	// Grain says what one row is.
+	Grain string
+	// Key columns identify a row within a scenario, and within a variant if Variant is set.
+	Key []string
+	// Sort is the order of the rows within one file. Empty means that the order has no meaning.
+	Sort []string
+	// Temporary is set for tables that only the stages of an estimate exchange. They are stored as Arrow files,
+	// have no view, and are removed when no stage needs them any more.
+	Temporary bool
+	// Published is set if a command writes the table, not a stage of an estimate.
+	Published bool
+	// Variant is set if the rows depend on how an estimate was made. Such a table is partitioned by
+	// variant, below scenario.
+	Variant bool
+	// Scope says whether the table is partitioned by scenario, by workload, or exists for both.
+	Scope   Scope
+	Columns []Column
+}
+
+// Scope says what the files of a table belong to.
+type Scope int
+
+// The scopes of tables. A table of both scopes has two views: that of scenarios has the table's name, that of
+// workloads has the prefix workload_.
+const (
+	OfScenario Scope = iota
+	OfBoth
+	OfWorkload
+)
+
+// Short names of the types of columns.
+var (
+	i16 = arrow.PrimitiveTypes.Int16
+	i32 = arrow.PrimitiveTypes.Int32
+	i64 = arrow.PrimitiveTypes.Int64
+	f64 = arrow.PrimitiveTypes.Float64
+	str = arrow.BinaryTypes.String
+	boo = arrow.FixedWidthTypes.Boolean
+	bin = arrow.BinaryTypes.Binary
+)
+
+// View is a table as SQL sees it: the files of one scope, with the columns of the table and one column for
+// each partition.
+type View struct {
+	Name string
+	// Hive are the names of the partition columns, in the order of the folders NAME=VALUE in a file's
+	// path: scenario, or scenario and variant, or workload.
+	Hive []string
+}
+
+// Views returns the views of the table: one for each scope that it has, none if it is temporary.
+func (t Table) Views() []View {
+	if t.Temporary {
+		return nil
+	}
+	scenario := View{t.Name, []string{"scenario"}}
+	if t.Variant {
+		scenario.Hive = append(scenario.Hive, "variant")
+	}
+	switch t.Scope {
+	case OfWorkload:
+		return []View{{t.Name, []string{"workload"}}}
+	case OfBoth:
+		return []View{scenario, {"workload_" + t.Name, []string{"workload"}}}
+	}
+	return []View{scenario}
+}
+
+// Arrow returns the Arrow schema of the table. Its metadata has the table's name and Version.
+func (t Table) Arrow() *arrow.Schema {
+	fields := make([]arrow.Field, len(t.Columns))
+	for i, c := range t.Columns {
+		fields[i] = arrow.Field{Name: c.Name, Type: c.Type, Nullable: c.Nullable}
+	}
+	md := arrow.NewMetadata([]string{VersionKey, TableKey}, []string{strconv.Itoa(Version), t.Name})
+	return arrow.NewSchema(fields, &md)
+}
+
+// Index returns the position of a column. It panics if the table has no such column: names of columns are
+// constants of the program, never input.
+func (t Table) Index(column string) int {
+	for i, c := range t.Columns {
+		if c.Name == column {
+			return i
+		}
+	}
+	panic("schema: table " + t.Name + " has no column " + column)
+}
+
+// Tables returns all tables of a lake.
+func Tables() []Table {
+	return []Table{
+		Scenarios, Nodes, Links, Flows, Rejects, Hops, LinkLoads, LinkClusters, LinkStats, HopDelays,
+		DelayBuckets, HopObservations, ImputedObservations, Feedback, SenderFeedback, SenderFCTs,
+		HopContributions, Slowdowns, Intervals, Warnings, ExactFCTs, ExactHops, Validations, Workloads, Records,
+		Comparisons, ComparisonLinks, Sweeps,
+	}
+}
+
+// ByName returns the table of that name.
+func ByName(name string) (Table, error) {
+	for _, t := range Tables() {
+		if t.Name == name {
+			return t, nil
+		}
+	}
+	return Table{}, fmt.Errorf("no table %q in the lake", name)
+}

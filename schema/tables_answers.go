@@ -1,0 +1,134 @@
+package schema
+
+// Tables of an estimate.
+var (
+	Slowdowns = Table{
+		Name: "slowdowns", Doc: "The estimate: one row per simulated flow.",
+		Grain: "flow", Key: []string{"flow_id"}, Sort: []string{"start_ns", "flow_id"}, Variant: true,
+		Columns: []Column{
+			{"flow_id", i64, false, "", "flow"},
+			{"flow_row", i64, false, "", "row of the flow in table flows; key for hop_contributions and hop_delays"},
+			{"src", i32, false, "", "sending host"},
+			{"dst", i32, false, "", "receiving host"},
+			{"service", str, false, "", "as in flows"},
+			{"vnet", str, false, "", "as in flows"},
+			{"size_bytes", i64, false, "bytes", "size of the flow"},
+			{"start_ns", i64, false, "ns", "start time of the flow"},
+			{"hops", i16, false, "", "number of links on the path"},
+			{"ideal_ns", i64, false, "ns", "FCT of the flow alone in the network, on this path"},
+			{"fct_ns", i64, false, "ns", "estimated FCT"},
+			{"slowdown", f64, false, "", "fct_ns / ideal_ns, at least 1"},
+		},
+	}
+	LinkStats = Table{
+		Name: "link_stats",
+		Doc: "Traffic of each link and statistics of its link case. The statistics are 0 for a link that was not " +
+			"simulated (see link_clusters) and with ns-3, which reports FCTs only.",
+		Grain: "link", Key: []string{"link_id"}, Sort: []string{"link_id"}, Variant: true,
+		Columns: []Column{
+			{"link_id", i32, false, "", "link"},
+			{"src_node", i32, false, "", "sending node"},
+			{"dst_node", i32, false, "", "receiving node"},
+			{"tier", str, false, "", "as in links"},
+			{"bandwidth_bps", i64, false, "bps", "bandwidth of the link"},
+			{"available_bps", i64, false, "bps",
+				"bandwidth of the link case: that of the link less the ACKs that it carries"},
+			{"flows", i64, false, "", "number of flows that cross the link"},
+			{"bytes", i64, false, "bytes", "their bytes, without headers"},
+			{"packets", i64, false, "", "their packets, ⌈size/payload⌉ each: the packet-hops of the case"},
+			{"load", f64, false, "", "bytes as a fraction of the link's capacity over the duration of the workload"},
+			{"packets_sent", i64, false, "", "packets sent in the case"},
+			{"packets_marked", i64, false, "", "packets that the link marked (ECN)"},
+			{"busy_ns", i64, false, "ns", "time in which the link was sending"},
+			{"max_queue_bytes", i64, false, "bytes", "longest queue, the packet being sent included"},
+			{"max_queue_at_ns", i64, false, "ns", "first time of the longest queue"},
+			{"mean_queue_packets", f64, false, "",
+				"packets waiting, averaged over the time in which the link was sending"},
+			{"mean_wait_ns", f64, false, "ns", "mean queueing wait of a packet"},
+			{"cached", boo, false, "",
+				"whether the result came from the cache; in a file shared with the base scenario, whether it did there"},
+		},
+	}
+	Intervals = Table{
+		Name: "intervals",
+		Doc: "95% confidence intervals of the percentiles of slowdown, from a bootstrap over blocks of time. They measure " +
+			"the variation between workloads of the same kind, not the bias of the method.",
+		Grain: "group of flows × quantile", Key: []string{"service", "vnet", "size_bin", "quantile"},
+		Sort: []string{}, Variant: true,
+		Columns: []Column{
+			{"service", str, true, "", "service of the flows; null for all"},
+			{"vnet", str, true, "", "virtual network of the flows; null for all"},
+			{"size_bin", str, false, "", "size bin of the flows, or all"},
+			{"quantile", f64, false, "", "0.5, 0.9, 0.99 or 0.999"},
+			{"flows", i64, false, "", "number of flows in the group"},
+			{"estimate", f64, false, "", "slowdown at the quantile, to within 0.1%"},
+			{"lo", f64, false, "", "lower bound of the interval"},
+			{"hi", f64, false, "", "upper bound of the interval"},
+			{"warning", str, false, "", "why the workload is too short for this percentile; empty if it is not"},
+		},
+	}
+	Warnings = Table{
+		Name:  "warnings",
+		Doc:   "Known weaknesses of the method that apply to the scenario, with the reason. No row means none.",
+		Grain: "kind of weakness", Key: []string{"kind"}, Sort: []string{}, Variant: true,
+		Columns: []Column{
+			{"kind", str, false, "", "loaded twice, fan-in or unsettled"},
+			{"measure", f64, true, "", "measured share; null if nothing could be measured"},
+			{"threshold", f64, true, "", "share from which there is a warning"},
+			{"link_id", i32, true, "", "link concerned; null if there is no single one"},
+			{"warning", str, false, "", "the reason"},
+		},
+	}
+)
+
+// Tables of the whole-network simulation and of its comparison with estimates. The variant of exact_fcts and
+// exact_hops is "exact", or "exact-<from>-<to>" for a time range of the workload in ns; with finite switch buffers
+// followed by "-buffer-<bytes>-alpha-<alpha>" and, if it is set, "-retransmit-<ns>".
+var (
+	ExactFCTs = Table{
+		Name: "exact_fcts", Doc: "FCT of each flow in a packet simulation of the whole network.",
+		Grain: "flow", Key: []string{"flow_id"}, Sort: []string{}, Variant: true,
+		Columns: []Column{
+			{"flow_id", i64, false, "", "flow"},
+			{"flow_row", i64, false, "", "row of the flow in table flows"},
+			{"size_bytes", i64, false, "bytes", "size of the flow"},
+			{"start_ns", i64, false, "ns", "start time of the flow"},
+			{"hops", i16, false, "", "number of links on the path"},
+			{"ideal_ns", i64, false, "ns", "FCT of the flow alone in the network, on this path"},
+			{"fct_ns", i64, false, "ns", "simulated FCT"},
+			{"slowdown", f64, false, "", "fct_ns / ideal_ns, at least 1"},
+		},
+	}
+	ExactHops = Table{
+		Name: "exact_hops", Doc: "Queueing waits of each flow of exact_fcts at each hop.",
+		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{}, Variant: true,
+		Columns: []Column{
+			{"flow_row", i64, false, "", "row of the flow in table flows"},
+			{"hop", i16, false, "", "index of the link on the path, from 0"},
+			{"link_id", i32, false, "", "link"},
+			{"wait_ns", i64, false, "ns",
+				"sum of the queueing waits of the flow's packets; 0 at hop 0, where packets are created when " +
+					"they are sent"},
+			{"last_wait_ns", i64, false, "ns", "queueing wait of the flow's last packet"},
+		},
+	}
+	Validations = Table{
+		Name: "validations",
+		Doc: "Comparison of an estimate with the truth: percentiles of slowdown by flow size. The variant is that " +
+			"of the estimate.",
+		Grain: "truth × size bin × quantile", Key: []string{"truth", "size_bin", "quantile"},
+		Sort: []string{}, Variant: true, Published: true,
+		Columns: []Column{
+			{"truth", str, false, "", "what the estimate is compared with: a variant of exact_fcts, or a file"},
+			{"size_bin", str, false, "", "size bin of the flows, or all"},
+			{"flows", i64, false, "", "number of flows with both an estimate and a truth"},
+			{"quantile", f64, false, "", "0.5, 0.9, 0.99 or 0.999"},
+			{"estimate", f64, false, "", "estimated slowdown at the quantile"},
+			{"true_slowdown", f64, false, "", "true slowdown at the quantile, relative to the estimate's ideal FCT"},
+			{"error", f64, false, "", "estimate / true_slowdown - 1"},
+			{"error_lo", f64, false, "", "lower bound of the error's 95% bootstrap interval"},
+			{"error_hi", f64, false, "", "upper bound of the error's 95% bootstrap interval"},
+			{"wasserstein", f64, false, "", "Wasserstein-1 distance of the logarithms of the slowdowns in the bin"},
+		},
+	}
+)

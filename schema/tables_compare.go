@@ -1,0 +1,76 @@
+package schema
+
+// Tables of comparisons of two estimates. Scenario and variant are those of the second estimate. The columns
+// base_scenario and base_variant name the first.
+var (
+	Comparisons = Table{
+		Name:  "comparisons",
+		Doc:   "Comparison of two scenarios: percentiles of slowdown of the flows that are in both.",
+		Grain: "base × group of flows × quantile",
+		Key:   []string{"base_scenario", "base_variant", "service", "vnet", "size_bin", "hops", "quantile"},
+		Sort:  []string{}, Variant: true, Published: true,
+		Columns: []Column{
+			{"base_scenario", str, false, "", "scenario of the base"},
+			{"base_variant", str, false, "", "variant of the base"},
+			{"service", str, false, "", "service of the flows, or all"},
+			{"vnet", str, false, "", "virtual network of the flows, or all"},
+			{"size_bin", str, false, "", "size bin of the flows, or all"},
+			{"hops", str, false, "", "number of links on the flows' paths in the base, or all"},
+			{"flows", i64, false, "", "number of flows of the group that are in both scenarios"},
+			{"quantile", f64, false, "", "0.5, 0.9, 0.99 or 0.999"},
+			{"base_slowdown", f64, false, "", "slowdown at the quantile in the base"},
+			{"slowdown", f64, false, "", "slowdown at the quantile in the second scenario"},
+			{"change", f64, false, "", "slowdown / base_slowdown - 1"},
+			{"change_lo", f64, false, "",
+				"lower bound of the change's 95% bootstrap interval, with flows drawn in pairs"},
+			{"change_hi", f64, false, "", "upper bound of the change's 95% bootstrap interval"},
+		},
+	}
+	ComparisonLinks = Table{
+		Name:  "comparison_links",
+		Doc:   "Links that explain the difference of two scenarios: where the slowest flows are delayed more or less.",
+		Grain: "base × link", Key: []string{"base_scenario", "base_variant", "link_id"},
+		Sort: []string{}, Variant: true, Published: true,
+		Columns: []Column{
+			{"base_scenario", str, false, "", "scenario of the base"},
+			{"base_variant", str, false, "", "variant of the base"},
+			{"place", i64, false, "", "rank of the link by the size of the difference, from 1"},
+			{"link_id", i32, false, "", "link"},
+			{"tail_flows", i64, false, "",
+				"number of flows above the p99 of either scenario (the tail), the same for all links"},
+			{"base_load", f64, false, "", "load of the link in the base"},
+			{"load", f64, false, "", "load of the link in the second scenario"},
+			{"base_delay_ns", f64, false, "ns", "mean delay of the tail at the link in the base"},
+			{"delay_ns", f64, false, "ns", "mean delay of the tail at the link in the second scenario"},
+		},
+	}
+)
+
+// Sweeps has the results of a sweep over cable failures. Its scenario is the base, its variant that of the
+// complete estimates.
+var Sweeps = Table{
+	Name: "sweeps", Doc: "Effect of the failure of each cable of a tier on slowdown.",
+	Grain: "cable × service", Key: []string{"tier", "node_a", "node_b", "service"}, Sort: []string{}, Variant: true, Published: true,
+	Columns: []Column{
+		{"tier", str, false, "", "tier of the sweep, or several"},
+		{"node_a", i32, false, "", "node of the failed cable with the lower id"},
+		{"node_b", i32, false, "", "the other node of the cable"},
+		{"service", str, false, "", "service of the flows, or all"},
+		{"flows", i64, false, "", "number of flows of the service that have a path"},
+		{"unreachable", i64, false, "", "number of flows, of all services, without a path"},
+		{"estimated", str, false, "",
+			"variant of the complete estimate, which the worst cables have; screening for the others: " +
+				"the estimate of the base, changed by the cases of the changed links"},
+		{"p50_slowdown", f64, false, "", "median slowdown with the cable down"},
+		{"p90_slowdown", f64, false, "", "p90 of slowdown"},
+		{"p99_slowdown", f64, false, "", "p99 of slowdown"},
+		{"p999_slowdown", f64, false, "", "p99.9 of slowdown"},
+		{"p50_change", f64, false, "", "p50_slowdown divided by that of the base, - 1"},
+		{"p90_change", f64, false, "", "p90_slowdown divided by that of the base, - 1"},
+		{"p99_change", f64, false, "", "p99_slowdown divided by that of the base, - 1"},
+		{"p999_change", f64, false, "", "p999_slowdown divided by that of the base, - 1"},
+		{"simulated_cases", i64, false, "",
+			"number of link cases simulated for the cable, by screening and by the complete estimate"},
+		{"cached_cases", i64, false, "", "number of link cases found in the cache"},
+	},
+}

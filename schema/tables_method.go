@@ -1,0 +1,167 @@
+package schema
+
+import "github.com/apache/arrow/go/v17/arrow"
+
+// Tables of the method: what its stages pass to each other. Paths of flows:
+//
+//	flows ─ route ─→ hops, link_loads
+var (
+	Hops = Table{
+		Name: "hops", Doc: "One row for each link that a flow crosses: the input of the link cases.",
+		Grain: "flow × hop", Key: []string{"flow_id", "hop"}, Sort: []string{"link_id", "flow_row"},
+		Columns: []Column{
+			{"link_id", i32, false, "", "link crossed"},
+			{"flow_row", i64, false, "", "row of the flow in table flows, from 0 over all files by start time"},
+			{"flow_id", i64, false, "", "flow"},
+			{"hop", i16, false, "", "index of the link on the path, from 0"},
+			{"hops", i16, false, "", "number of links on the path"},
+			{"size_bytes", i64, false, "bytes", "size of the flow"},
+			{"start_ns", i64, false, "ns", "start time of the flow"},
+			{"first_link", i32, false, "", "hop 0 of the path: the uplink of the sending host"},
+			{"prev_link", i32, false, "", "the hop before this one; -1 at hop 0"},
+			{"delay_to_link_ns", i64, false, "ns",
+				"propagation delay from the source to the sending node of this link"},
+			{"path_delay_ns", i64, false, "ns", "propagation delay from the source to the destination"},
+			{"path_send_ns", i64, false, "ns",
+				"transmission time of a full packet on all links of the path, and of its ACK on the way back"},
+		},
+	}
+	LinkLoads = Table{
+		Name:  "link_loads",
+		Doc:   "Traffic of each link, known after routing; one row per link and routed chunk of the workload.",
+		Grain: "link × chunk", Key: []string{"link_id", "chunk"}, Sort: []string{"link_id"}, Scope: OfBoth,
+		Columns: []Column{
+			{"link_id", i32, false, "", "link"},
+			{"chunk", i32, false, "", "chunk of the workload"},
+			{"flows", i64, false, "", "number of flows that cross the link"},
+			{"bytes", i64, false, "bytes", "their bytes, without headers"},
+			{"packets", i64, false, "", "their packets"},
+			{"first_start_ns", i64, false, "ns", "start time of the first of them"},
+			{"last_start_ns", i64, false, "ns", "start time of the last of them"},
+		},
+	}
+	LinkClusters = Table{
+		Name: "link_clusters",
+		Doc: "With --cluster, the link whose link case represents each link that carries flows. " +
+			"Estimator flow has one clustering for all passes, in the variant of the first.",
+		Grain: "link", Key: []string{"link_id"}, Sort: []string{"link_id"}, Variant: true,
+		Columns: []Column{
+			{"link_id", i32, false, "", "link"},
+			{"representative", i32, false, "",
+				"link whose case is simulated for it; the link itself if it is a representative"},
+			{"distance", f64, false, "",
+				"distance from the representative as a fraction of the allowed distance, below 1"},
+			{"members", i32, false, "", "number of links in the cluster"},
+		},
+	}
+)
+
+// Tables of estimator independent: delays of the link cases, as distributions by flow size.
+//
+//	hops ─ simulate ─→ hop_delays ─ bucket ─→ delay_buckets ─ draw ─→ hop_contributions
+var (
+	HopDelays = Table{
+		Name:  "hop_delays",
+		Doc:   "Results of the link cases: the FCT of each flow in the case of each link that it crosses.",
+		Grain: "flow × hop", Key: []string{"link_id", "flow_id"},
+		Sort: []string{"link_id", "flow_row"}, Variant: true,
+		Columns: []Column{
+			{"link_id", i32, false, "", "link"},
+			{"flow_row", i64, false, "", "row of the flow in table flows"},
+			{"flow_id", i64, false, "", "flow"},
+			{"hop", i16, false, "", "index of the link on the path, from 0"},
+			{"hops", i16, false, "", "number of links on the path"},
+			{"size_bytes", i64, false, "bytes", "size of the flow"},
+			{"fct_ns", i64, false, "ns", "FCT in the link case"},
+			{"ideal_ns", i64, false, "ns", "FCT of the flow alone in the link case"},
+			{"wait_ns", i64, false, "ns",
+				"queueing wait of the flow's last packet at the link; 0 with ns-3, which does not report it"},
+		},
+	}
+	DelayBuckets = Table{
+		Name: "delay_buckets", Doc: "Distributions of the packet-normalised delay of each link, by flow size.",
+		Grain: "link × bucket", Key: []string{"link_id", "bucket"},
+		Sort: []string{"link_id", "bucket"}, Variant: true,
+		Columns: []Column{
+			{"link_id", i32, false, "", "link"},
+			{"bucket", i32, false, "", "number of the bucket, from 0 by flow size"},
+			{"size_min_bytes", i64, false, "bytes", "size of the smallest flow in the bucket"},
+			{"size_max_bytes", i64, false, "bytes", "size of the largest flow in the bucket"},
+			{"n", i64, false, "", "number of delays"},
+			{"delays", arrow.ListOfNonNullable(f64), false, "ns per packet", "packet-normalised delays, ascending"},
+		},
+	}
+	HopContributions = Table{
+		Name:  "hop_contributions",
+		Doc:   "The part of each flow's estimated FCT that each hop adds, ordered by flow for stage sample.",
+		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"}, Variant: true,
+		Columns: []Column{
+			{"flow_row", i64, false, "", "row of the flow in table flows"},
+			{"hop", i16, false, "", "index of the link on the path, from 0"},
+			{"hops", i16, false, "", "number of links on the path"},
+			{"link_id", i32, false, "", "link"},
+			{"delay_ns", f64, false, "ns", "delay that the hop adds to the FCT"},
+			{"wait_ns", f64, false, "ns",
+				"the part that is the queueing wait of the flow's last packet; 0 if the estimator does not separate it"},
+		},
+	}
+)
+
+// Tables of estimator flow: what the link cases exchange in each pass, and the final replay. All but the last are
+// temporary.
+//
+//	hops, feedback ─ simulate ─→ hop_observations ─ feedback ─→ feedback          of the next pass
+//	               last pass:    hop_observations ─→ sender_feedback ─ replay ─→ sender_fcts
+var (
+	HopObservations = Table{
+		Name:  "hop_observations",
+		Doc:   "Observations of one pass: waits and ECN marks of each flow's packets at each hop.",
+		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"},
+		Variant: true, Temporary: true,
+		Columns: []Column{
+			{"flow_row", i64, false, "", "row of the flow in table flows"},
+			{"hop", i16, false, "", "index of the link on the path, from 0"},
+			{"hops", i16, false, "", "number of links on the path"},
+			{"link_id", i32, false, "", "link"},
+			{"observed", bin, false, "", "waits and marks of the packets, encoded in blocks; at hop 0 the NIC waits"},
+		},
+	}
+	ImputedObservations = Table{
+		Name: "imputed_observations",
+		Doc: "With --cluster, hop_observations of links that were not simulated: " +
+			"each flow has the observations of a donor flow on the representative link.",
+		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"},
+		Variant: true, Temporary: true,
+		Columns: HopObservations.Columns,
+	}
+	Feedback = Table{
+		Name:  "feedback",
+		Doc:   "Feedback for the link cases of the next pass: observations of each flow's packets at its other hops.",
+		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"link_id", "flow_row"},
+		Variant: true, Temporary: true,
+		Columns: []Column{
+			{"link_id", i32, false, "", "link whose case is given the feedback"},
+			{"flow_row", i64, false, "", "row of the flow in table flows"},
+			{"hop", i16, false, "", "index of the link on the path, from 0"},
+			{"observed", bin, false, "", "NIC waits, queueing waits and marks of the packets, encoded in blocks"},
+		},
+	}
+	SenderFeedback = Table{
+		Name: "sender_feedback",
+		Doc: "Feedback for the replay: observations of each flow's packets after its host's uplink, in the last " +
+			"pass.",
+		Grain: "flow", Key: []string{"flow_row"}, Sort: []string{"link_id", "flow_row"},
+		Variant: true, Temporary: true,
+		Columns: Feedback.Columns,
+	}
+	SenderFCTs = Table{
+		Name:  "sender_fcts",
+		Doc:   "Results of the replay: the FCT of each flow in the case of its host's uplink, with complete feedback.",
+		Grain: "flow", Key: []string{"flow_row"}, Sort: []string{"flow_row"}, Variant: true,
+		Columns: []Column{
+			{"flow_row", i64, false, "", "row of the flow in table flows"},
+			{"fct_ns", i64, false, "ns", "FCT in the case"},
+			{"ideal_ns", i64, false, "ns", "FCT of the flow alone in the case, with an unlimited window"},
+		},
+	}
+)

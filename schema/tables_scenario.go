@@ -1,0 +1,72 @@
+package schema
+
+// Tables of the input: what is simulated.
+var (
+	Scenarios = Table{
+		Name: "scenarios", Doc: "What was simulated: one row per scenario, with all that determines its id.",
+		Grain: "scenario", Key: []string{"scenario_id"}, Sort: []string{"scenario_id"},
+		Columns: []Column{
+			{"scenario_id", str, false, "", "hash of topology, workload, transport and seed"},
+			{"base_id", str, true, "",
+				"scenario that this one was derived from and whose unchanged tables it shares; null if none"},
+			{"name", str, false, "", "name in the scenario file, or name of the flow file"},
+			{"seed", i64, false, "", "seed of all random streams"},
+			{"spec", str, false, "", "the complete scenario as canonical JSON"},
+			{"flows", i64, false, "", "number of flows simulated"},
+			{"rejects", i64, false, "", "number of rows of the flow file that cannot be simulated"},
+			{"first_start_ns", i64, false, "ns", "start time of the first flow"},
+			{"last_start_ns", i64, false, "ns", "start time of the last flow"},
+			{"max_load", f64, true, "", "requested load of the most loaded link; null for traces"},
+		},
+	}
+	Nodes = Table{
+		Name: "nodes", Doc: "Nodes of the topology.",
+		Grain: "node", Key: []string{"node_id"}, Sort: []string{"node_id"}, Scope: OfBoth,
+		Columns: []Column{
+			{"node_id", i32, false, "", "id in the topology file"},
+			{"name", str, false, "", "name in the topology file, or the id as text if it has none"},
+			{"kind", str, false, "", "host, tor, fabric, spine or switch"},
+			{"pod", i32, true, "", "pod, from 0; null if the topology has no pods"},
+			{"rack", i32, true, "", "rack, from 0 over the whole network; null if the topology has no racks"},
+		},
+	}
+	Links = Table{
+		Name: "links", Doc: "Links of the topology: one row for each direction of each cable.",
+		Grain: "link", Key: []string{"link_id"}, Sort: []string{"link_id"}, Scope: OfBoth,
+		Columns: []Column{
+			{"link_id", i32, false, "", "2 × the index of the cable in the topology, + 1 for the direction b → a"},
+			{"src_node", i32, false, "", "sending node"},
+			{"dst_node", i32, false, "", "receiving node"},
+			{"bandwidth_bps", i64, false, "bps", "bandwidth"},
+			{"delay_ns", i64, false, "ns", "propagation delay"},
+			{"tier", str, false, "", "kinds of the two nodes, e.g. host-tor, fabric-spine"},
+			{"failed", boo, false, "", "whether the cable is down in this scenario"},
+		},
+	}
+	Flows = Table{
+		Name: "flows", Doc: "Flows of the workload.",
+		Grain: "flow", Key: []string{"flow_id"}, Sort: []string{"start_ns", "flow_id"}, Scope: OfBoth,
+		Columns: []Column{
+			{"flow_id", i64, false, "", "id in the flow file; generated flows are numbered from 0 by start time"},
+			{"src", i32, false, "", "sending host"},
+			{"dst", i32, false, "", "receiving host"},
+			{"size_bytes", i64, false, "bytes", "bytes to deliver, without headers; > 0"},
+			{"start_ns", i64, false, "ns", "start time"},
+			{"service", str, false, "", "service of the flow; empty if unknown"},
+			{"vnet", str, false, "", "virtual network of the flow; empty if unknown"},
+			{"synthetic_start", boo, false, "",
+				"whether the start time was not measured: it was drawn from the range that the flow log states, " +
+					"or is that of the first sampled packet"},
+		},
+	}
+	Rejects = Table{
+		Name: "rejects", Doc: "Rows of flow files that cannot be simulated.",
+		Grain: "input row", Key: []string{"file", "row"}, Sort: []string{"file", "row"}, Scope: OfBoth,
+		Columns: []Column{
+			{"file", str, false, "", "input file"},
+			{"row", i64, false, "", "row in the file, from 1"},
+			{"reason", str, false, "", "why the row cannot be simulated"},
+			{"raw", str, false, "", "the row as it was read"},
+		},
+	}
+)

@@ -1,0 +1,46 @@
+package schema
+
+// Tables of ingested traces. They are partitioned by workload: a trace is ingested before any scenario uses it.
+var (
+	Workloads = Table{
+		Name: "workloads",
+		Doc: "Ingested traces: one row per source file. For a file, rows = records + rejects. " +
+			"For a workload, records = flows + merged records + rejects of merging.",
+		Grain: "source file", Key: []string{"source"}, Sort: []string{"source"}, Scope: OfWorkload,
+		Columns: []Column{
+			{"source", i32, false, "", "number of the file in the workload, from 1"},
+			{"file", str, false, "", "name of the file"},
+			{"digest", str, false, "", "SHA-256 of its bytes; the same bytes are ingested once"},
+			{"rows", i64, false, "", "number of rows in the file"},
+			{"records", i64, false, "", "number of its rows in table records"},
+			{"rejects", i64, false, "", "number of its rows in table rejects"},
+			{"set_aside", i64, false, "",
+				"number of rejects that do not describe a flow, such as log lines without data"},
+		},
+	}
+	Records = Table{
+		Name: "records",
+		Doc: "Usable rows of the source files of a workload, with hosts and labels resolved, " +
+			"before the records of one connection are merged into a flow.",
+		Grain: "input row", Key: []string{"source", "row"}, Sort: []string{}, Scope: OfWorkload,
+		Columns: []Column{
+			{"source", i32, false, "", "number of the file, as in table workloads"},
+			{"row", i64, false, "", "row in the file, from 1"},
+			{"flow_id", i64, true, "", "id in the file; null if it has none"},
+			{"src", i32, false, "", "sending host"},
+			{"dst", i32, false, "", "receiving host"},
+			{"protocol", i16, true, "", "IP protocol number"},
+			{"src_port", i32, true, "", "source port"},
+			{"dst_port", i32, true, "", "destination port"},
+			{"observer", str, false, "", "interface or sampler that reported the record; empty if unknown"},
+			{"size_bytes", i64, false, "bytes", "bytes, scaled by the sampling rate"},
+			{"start_ns", i64, false, "ns", "start time; for a flow log, the earliest possible one"},
+			{"end_ns", i64, false, "ns", "end time; equal to start_ns if unknown"},
+			{"resolution_ns", i64, false, "ns",
+				"length of the range from start_ns that contains the start time; 0 if it is exact"},
+			{"sampled", boo, false, "", "whether the record was made from sampled packets"},
+			{"service", str, false, "", "service; empty if unknown"},
+			{"vnet", str, false, "", "virtual network; empty if unknown"},
+		},
+	}
+)
