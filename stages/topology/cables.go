@@ -46,7 +46,7 @@ func (o *Options) defaultDelay() int64 {
 func (s *sightings) resolve(d *draft, o *Options, g *cableGroup, usedRules []bool, counts *assemblyCounts) namedCable {
 	first := s.list[g.sightings[0]]
 	c := namedCable{a: first.a, b: first.b, delayNS: -1, at: first.at}
-	sum := first.a.port == "" && first.b.port == "" && slices.Contains(o.Repair, FaultParallel) && !slices.Contains(o.Repair, FaultDoubled)
+	sum := s.sums(o, g)
 	for _, i := range g.sightings {
 		v := s.list[i]
 		c.failed = c.failed || v.down
@@ -61,7 +61,7 @@ func (s *sightings) resolve(d *draft, o *Options, g *cableGroup, usedRules []boo
 		default:
 			if !d.repair(o, FaultContradictory) {
 				d.fault(v.at, FaultContradictory, "%s – %s has %s here and %s before (line %d)",
-					v.a, v.b, formatBps(v.bps), formatBps(c.bps), first.at.line)
+					v.a, v.b, FormatBps(v.bps), FormatBps(c.bps), first.at.line)
 			}
 			c.bps = min(c.bps, v.bps)
 		}

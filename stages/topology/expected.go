@@ -109,4 +109,3 @@ func (r *Router) partition(groups [][]int32) ([][]groupPart, error) {
 	}
 	return parts, nil
 }
-

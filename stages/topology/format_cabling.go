@@ -110,18 +110,25 @@ func (r *cablingReader) row(i int) {
 	case "failed", "offline", "down", "broken":
 		s.down = true
 	case "planned":
-		delay := s.delayNS
-		if delay < 0 {
-			delay = r.o.defaultDelay()
-		}
-		r.draft.planned = append(r.draft.planned, PlannedCable{A: s.a.String(), B: s.b.String(), BandwidthBps: s.bps, DelayNS: delay, File: at.file, Line: at.line})
-		r.planned++
+		r.plan(s)
 		return
 	default:
 		r.fault(at, FaultStatus, "status %q is unknown (connected, planned, decommissioning, failed)", status)
 		return
 	}
 	r.sightings.list = append(r.sightings.list, s)
+}
+
+// plan lists a cable that is not part of the network.
+func (r *cablingReader) plan(s sighting) {
+	c := namedCable{a: s.a, b: s.b, bps: s.bps}
+	c.applyRules(r.o, make([]bool, len(r.o.Speeds)), &assemblyCounts{})
+	p := PlannedCable{A: s.a.device, PortA: s.a.port, B: s.b.device, PortB: s.b.port, BandwidthBps: c.bps, DelayNS: s.delayNS, File: s.at.file, Line: s.at.line}
+	if p.DelayNS < 0 {
+		p.DelayNS = r.o.defaultDelay()
+	}
+	r.draft.planned = append(r.draft.planned, p)
+	r.planned++
 }
 
 // speed returns a row's speed in bps; 0 where it has none or a fault.

@@ -63,8 +63,10 @@ const defaultDelayNS = 1000
 
 // A PlannedCable is listed in the topology but not installed. It is not part of the network.
 type PlannedCable struct {
-	A            string `json:"a"`
+	A            string `json:"a"` // device
+	PortA        string `json:"port_a,omitempty"`
 	B            string `json:"b"`
+	PortB        string `json:"port_b,omitempty"`
 	BandwidthBps int64  `json:"bandwidth_bps,omitempty"` // 0 where unknown
 	DelayNS      int64  `json:"delay_ns"`
 	File         string `json:"file"`
@@ -106,21 +108,29 @@ func Load(path string, o Options) (*Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &source{path: path, files: files}
+	return load(&source{path: path, files: files}, &o)
+}
+
+// LoadData is Load for one file whose content is at hand. The extension of the name counts.
+func LoadData(name string, data []byte, o Options) (*Loaded, error) {
+	return load(&source{path: name, files: []string{name}, data: map[string][]byte{name: data}}, &o)
+}
+
+func load(s *source, o *Options) (*Loaded, error) {
 	for _, f := range formats() {
 		if !f.detect(s) {
 			continue
 		}
-		d, err := f.read(s, &o)
+		d, err := f.read(s, o)
 		if err != nil {
 			return nil, fmt.Errorf("topology: %w", err)
 		}
-		l := &Loaded{Format: f.name, Files: files}
-		l.Network = d.finish(files, &o)
+		l := &Loaded{Format: f.name, Files: s.files}
+		l.Network = d.finish(s.files, o)
 		l.take(d)
 		return l, nil
 	}
-	return nil, errors.Join(s.err, unknownFormat(path))
+	return nil, errors.Join(s.err, unknownFormat(s.path))
 }
 
 func (l *Loaded) take(d *draft) {

@@ -35,7 +35,7 @@ type SpeedRule struct {
 }
 
 func (r SpeedRule) String() string {
-	return fmt.Sprintf("%s:%s=%s", r.Device, r.Port, strings.ReplaceAll(formatBps(r.BandwidthBps), " ", ""))
+	return fmt.Sprintf("%s:%s=%s", r.Device, r.Port, strings.ReplaceAll(FormatBps(r.BandwidthBps), " ", ""))
 }
 
 // ParseSpeedRule reads DEVICE=SPEED or DEVICE:PORT=SPEED, with * and ? in the patterns, for example

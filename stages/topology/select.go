@@ -148,7 +148,7 @@ func (n *Network) HostList(texts []string) ([]int32, error) {
 		}
 		for id := lo; ; id++ {
 			if _, isHost := slices.BinarySearch(n.hosts, id); !isHost {
-				return nil, fmt.Errorf("%q: node %d is not a host", text, id)
+				return nil, fmt.Errorf("%q: node %d is no host", text, id)
 			}
 			hosts = append(hosts, id)
 			if id == hi {

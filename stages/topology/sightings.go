@@ -52,7 +52,7 @@ type sightings struct {
 	foldCase bool
 }
 
-// A cabling is the cables of one group of sightings.
+// A cableGroup is one cable: the sightings of the same two ends.
 type cableGroup struct {
 	ends      [2]end
 	sightings []int // indexes in sightings.list; the first defines the cable's direction
@@ -184,11 +184,11 @@ func (s *sightings) checkReports(d *draft, o *Options, g *cableGroup, both bool)
 			continue
 		}
 		switch {
-		case first.a.port == "" && first.b.port == "" && slices.Contains(o.Repair, FaultParallel) && !slices.Contains(o.Repair, FaultDoubled):
-			// Without ports a second listing may be a second cable: resolve sums the bandwidth.
+		case s.sums(o, g) || s.contradict(first, v): // resolve adds the bandwidth, or reports the contradiction
 		case d.repair(o, FaultDoubled):
 		case first.a.port == "" && first.b.port == "":
-			d.fault(v.at, FaultDoubled, "%s – %s is listed before (line %d) and neither names ports: one cable listed twice, or two cables?", v.a, v.b, at.line)
+			d.fault(v.at, FaultDoubled, "%s – %s is listed before (line %d), and no ports tell whether these are two cables: "+
+				"--repair doubled makes it one, --repair parallel one of the summed bandwidth", v.a, v.b, at.line)
 		default:
 			d.fault(v.at, FaultDoubled, "%s – %s is listed before (line %d)", v.a, v.b, at.line)
 		}
@@ -203,6 +203,16 @@ func (s *sightings) checkReports(d *draft, o *Options, g *cableGroup, both bool)
 	if !d.repair(o, FaultOneSided) {
 		d.fault(first.at, FaultOneSided, "%s reports a cable to %s, which does not report it", first.a, other)
 	}
+}
+
+// sums reports whether repeated listings of a cable without ports count as parallel cables.
+func (s *sightings) sums(o *Options, g *cableGroup) bool {
+	return g.ends[0].port == "" && g.ends[1].port == "" && slices.Contains(o.Repair, FaultParallel) && !slices.Contains(o.Repair, FaultDoubled)
+}
+
+// contradict reports whether two sightings of a cable state different speeds or delays.
+func (s *sightings) contradict(a, b sighting) bool {
+	return a.bps != b.bps && a.bps > 0 && b.bps > 0 || a.delayNS != b.delayNS && a.delayNS >= 0 && b.delayNS >= 0
 }
 
 // checkPorts finds ports that several cables end at.

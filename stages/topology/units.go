@@ -141,12 +141,21 @@ func lengthDelay(text, lengthUnit string) (int64, error) {
 	return int64(math.Round(mm * nsPerMetre / 1000)), nil
 }
 
-// formatBps writes a bandwidth for people: 25 Gbps.
-func formatBps(bps int64) string {
+// FormatBps writes a bandwidth for people: 25 Gbps.
+func FormatBps(bps int64) string {
 	for _, u := range bandwidthUnits {
 		if float64(bps) >= u.factor {
 			return strconv.FormatFloat(float64(bps)/u.factor, 'f', -1, 64) + " " + u.suffix
 		}
 	}
 	return strconv.FormatInt(bps, 10) + " bps"
+}
+
+// ParseDelay reads a propagation delay such as 500ns or 1.2us, in ns.
+func ParseDelay(text string) (int64, error) {
+	v, err := parseQuantity(text, durationUnits)
+	if err == nil && (v < 0 || v > maxDelayNS) {
+		err = fmt.Errorf("is %s, must be 0 to 1,000 s", text)
+	}
+	return v, err
 }

@@ -11,7 +11,7 @@ import (
 // commands lists the verbs in the order a newcomer needs them.
 func commands() []*command {
 	return []*command{
-		&runCommand, &ingestCommand, &queryCommand, &whatIfCommand, &compareCommand, &sweepCommand, &statusCommand, &estimateCommand, &validateCommand,
+		&runCommand, &ingestCommand, &topologyCommand, &queryCommand, &whatIfCommand, &compareCommand, &sweepCommand, &statusCommand, &estimateCommand, &validateCommand,
 		&generateCommand, &routeCommand, &clusterCommand, &simulateCommand, &lendCommand, &relaxCommand, &tellCommand, &sendersCommand, &bucketCommand, &drawCommand, &sampleCommand, &intervalsCommand,
 		&schemaCommand, &cacheCommand, &benchKernelCommand,
 	}
