@@ -60,14 +60,14 @@ func (s *sightings) resolve(d *draft, o *Options, g *cableGroup, usedRules []boo
 		case sum:
 		default:
 			if !d.repair(o, FaultContradictory) {
-				d.fault(v.at, FaultContradictory, "%s – %s has %s here and %s before (line %d)",
-					v.a, v.b, FormatBps(v.bps), FormatBps(c.bps), first.at.line)
+				d.fault(v.at, FaultContradictory, "%s – %s has %s here and %s before (%s)",
+					v.a, v.b, FormatBps(v.bps), FormatBps(c.bps), first.at.from(v.at))
 			}
 			c.bps = min(c.bps, v.bps)
 		}
 		if v.delayNS >= 0 && c.delayNS >= 0 && v.delayNS != c.delayNS && !d.repair(o, FaultContradictory) {
-			d.fault(v.at, FaultContradictory, "%s – %s has a delay of %d ns here and %d ns before (line %d)",
-				v.a, v.b, v.delayNS, c.delayNS, first.at.line)
+			d.fault(v.at, FaultContradictory, "%s – %s has a delay of %d ns here and %d ns before (%s)",
+				v.a, v.b, v.delayNS, c.delayNS, first.at.from(v.at))
 		}
 		c.delayNS = max(c.delayNS, v.delayNS)
 	}
@@ -103,8 +103,8 @@ func (c *namedCable) applyRules(o *Options, usedRules []bool, counts *assemblyCo
 // fault, where the options do not allow that.
 func (s *sightings) mergeParallel(d *draft, o *Options, into *namedCable, c namedCable, first sighting) bool {
 	if !d.repair(o, FaultParallel) {
-		d.fault(first.at, FaultParallel, "%s – %s: a second cable between %s and %s (the first: line %d)",
-			first.a, first.b, first.a.device, first.b.device, into.at.line)
+		d.fault(first.at, FaultParallel, "%s – %s: a second cable between %s and %s (the first: %s)",
+			first.a, first.b, first.a.device, first.b.device, into.at.from(first.at))
 		return false
 	}
 	switch {

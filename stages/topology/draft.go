@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 )
 
@@ -25,6 +26,15 @@ type place struct {
 	file string
 	line int
 	path string
+}
+
+// from names the place for a message about another place: by its line, and by its file where that
+// is another one.
+func (p place) from(other place) string {
+	if p.file == other.file {
+		return fmt.Sprintf("line %d", p.line)
+	}
+	return fmt.Sprintf("%s:%d", filepath.Base(p.file), p.line)
 }
 
 func (d *draft) fault(at place, kind FaultKind, format string, args ...any) {

@@ -18,6 +18,7 @@ format has no speeds: give them with --speed.
   topology:
     nodes:
       leaf1: {kind: nokia_srlinux}
+      spine1: {kind: nokia_srlinux}
       web1: {kind: linux}
     links:
       - endpoints: ["web1:eth1", "leaf1:e1-1"]

@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 )
 
@@ -153,3 +154,5 @@ func checkDraft(t *testing.T, d *draft, o *Options) {
 		t.Fatal(err)
 	}
 }
+
+func itoa(n int) string { return strconv.Itoa(n) }

@@ -112,7 +112,7 @@ func (p *plan) noteLookalikes(d *draft) {
 		}
 	}
 	if like > 0 {
-		d.note("warning: %s named like hosts have several cables and count as switches (%s); if they are hosts, use --host-pattern '%s*'",
+		d.note("warning: %s named like hosts, with several cables, counted as switches (%s); if they are hosts, use --host-pattern '%s*'",
 			count(like, "device"), example, stem(example))
 	}
 }

@@ -187,10 +187,10 @@ func (s *sightings) checkReports(d *draft, o *Options, g *cableGroup, both bool)
 		case s.sums(o, g) || s.contradict(first, v): // resolve adds the bandwidth, or reports the contradiction
 		case d.repair(o, FaultDoubled):
 		case first.a.port == "" && first.b.port == "":
-			d.fault(v.at, FaultDoubled, "%s – %s is listed before (line %d), and no ports tell whether these are two cables: "+
-				"--repair doubled makes it one, --repair parallel one of the summed bandwidth", v.a, v.b, at.line)
+			d.fault(v.at, FaultDoubled, "%s – %s is listed before (%s), and no ports tell whether these are two cables: "+
+				"--repair doubled makes it one, --repair parallel one of the summed bandwidth", v.a, v.b, at.from(v.at))
 		default:
-			d.fault(v.at, FaultDoubled, "%s – %s is listed before (line %d)", v.a, v.b, at.line)
+			d.fault(v.at, FaultDoubled, "%s – %s is listed before (%s)", v.a, v.b, at.from(v.at))
 		}
 	}
 	if !both || len(seen) > 1 {
@@ -232,7 +232,7 @@ func (s *sightings) checkPorts(d *draft, o *Options, g *cableGroup, ports map[en
 			other = groups[k].ends[1]
 		}
 		if !d.repair(o, FaultSharedPort) {
-			d.fault(first.at, FaultSharedPort, "port %s is cabled to %s as well (line %d)", e, other, s.list[groups[k].sightings[0]].at.line)
+			d.fault(first.at, FaultSharedPort, "port %s is cabled to %s as well (%s)", e, other, s.list[groups[k].sightings[0]].at.from(first.at))
 		}
 	}
 }
