@@ -6,9 +6,9 @@ import (
 )
 
 // A ClosSpec describes a three-tier data centre as in the paper's evaluation (§4.1, after Meta's
-// fabric): hosts under a top-of-rack switch (ToR) make a rack; racks joined by fabric switches, one
-// per plane, make a pod; pods are joined by spine switches, and every spine of a plane is cabled to
-// that plane's fabric switch of every pod.
+// fabric). Hosts under a top-of-rack switch (tor) form a rack. Racks joined by fabric switches, one
+// per plane, form a pod. Pods are joined by spine switches: every spine of a plane has a cable to that
+// plane's fabric switch of every pod.
 type ClosSpec struct {
 	Pods         int
 	RacksPerPod  int
@@ -28,7 +28,7 @@ type ClosSpec struct {
 // maxNodes bounds what a few numbers in a scenario file can ask for.
 const maxNodes = 4 << 20
 
-// Resolved checks the description and puts the number of spines in place of the oversubscription.
+// Resolved checks the description and replaces the oversubscription by the number of spines.
 func (c ClosSpec) Resolved() (ClosSpec, error) {
 	for _, f := range []struct {
 		name string
@@ -42,12 +42,12 @@ func (c ClosSpec) Resolved() (ClosSpec, error) {
 	case c.SpinesPerPlane == 0 && c.Oversubscription == 0:
 		return c, fmt.Errorf("clos: needs spines_per_plane or oversubscription")
 	case c.SpinesPerPlane != 0 && c.Oversubscription != 0:
-		return c, fmt.Errorf("clos: spines_per_plane and oversubscription say the same thing; give one")
+		return c, fmt.Errorf("clos: spines_per_plane and oversubscription determine each other; give one")
 	case c.SpinesPerPlane == 0:
 		spines := float64(c.RacksPerPod) / c.Oversubscription
 		if !(spines >= 1) || spines > maxNodes || math.Abs(spines-math.Round(spines)) > 1e-9*spines {
-			return c, fmt.Errorf("clos: oversubscription of %v with %d racks per pod needs %v spines per plane, which is not a whole number of at least 1",
-				c.Oversubscription, c.RacksPerPod, spines)
+			return c, fmt.Errorf("clos: oversubscription of %v with %d racks per pod needs %v spines per plane, "+
+				"which is not a whole number of at least 1", c.Oversubscription, c.RacksPerPod, spines)
 		}
 		c.SpinesPerPlane = int(math.Round(spines))
 		c.Oversubscription = 0
@@ -63,26 +63,31 @@ func (c ClosSpec) Resolved() (ClosSpec, error) {
 	return c, nil
 }
 
-// Clos builds the network. Ids count hosts first (by pod, rack, place), then ToRs, fabric switches
-// and spines (by plane); cables stand pod by pod — hosts, then ToRs — and then fabric to spine.
+// Clos builds the network. Ids count hosts first (by pod, rack, place), then tors, fabric switches
+// and spines (by plane). Cables follow pod by pod, hosts before tors, and then fabric to spine.
 func Clos(spec ClosSpec) (*Network, error) {
 	c, err := spec.Resolved()
 	if err != nil {
 		return nil, err
 	}
+	return NewNetwork(c.parts())
+}
+
+// parts lists the nodes and the cables of a resolved description.
+func (c *ClosSpec) parts() (nodes []Node, cables []Cable) {
 	racks := c.Pods * c.RacksPerPod
 	tor0 := racks * c.HostsPerRack
 	fabric0 := tor0 + racks
 	spine0 := fabric0 + c.Pods*c.Planes
-
-	var nodes []Node
 	for r := range racks {
 		for h := range c.HostsPerRack {
-			nodes = append(nodes, Node{int32(r*c.HostsPerRack + h), closHostName(r/c.RacksPerPod, r%c.RacksPerPod, h), KindHost, int32(r / c.RacksPerPod), int32(r)})
+			name := closHostName(r/c.RacksPerPod, r%c.RacksPerPod, h)
+			nodes = append(nodes, Node{int32(r*c.HostsPerRack + h), name, KindHost, int32(r / c.RacksPerPod), int32(r)})
 		}
 	}
 	for r := range racks {
-		nodes = append(nodes, Node{int32(tor0 + r), closTorName(r/c.RacksPerPod, r%c.RacksPerPod), KindTor, int32(r / c.RacksPerPod), int32(r)})
+		name := closTorName(r/c.RacksPerPod, r%c.RacksPerPod)
+		nodes = append(nodes, Node{int32(tor0 + r), name, KindTor, int32(r / c.RacksPerPod), int32(r)})
 	}
 	for p := range c.Pods {
 		for f := range c.Planes {
@@ -94,19 +99,8 @@ func Clos(spec ClosSpec) (*Network, error) {
 			nodes = append(nodes, Node{int32(spine0 + f*c.SpinesPerPlane + s), closSpineName(f, s), KindSpine, -1, -1})
 		}
 	}
-
-	var cables []Cable
 	for p := range c.Pods {
-		for r := p * c.RacksPerPod; r < (p+1)*c.RacksPerPod; r++ {
-			for h := range c.HostsPerRack {
-				cables = append(cables, Cable{int32(r*c.HostsPerRack + h), int32(tor0 + r), c.HostBps, c.HostDelayNS})
-			}
-		}
-		for r := p * c.RacksPerPod; r < (p+1)*c.RacksPerPod; r++ {
-			for f := range c.Planes {
-				cables = append(cables, Cable{int32(tor0 + r), int32(fabric0 + p*c.Planes + f), c.FabricBps, c.FabricDelayNS})
-			}
-		}
+		cables = c.podCables(cables, p, tor0, fabric0)
 	}
 	for p := range c.Pods {
 		for f := range c.Planes {
@@ -115,10 +109,24 @@ func Clos(spec ClosSpec) (*Network, error) {
 			}
 		}
 	}
-	return NewNetwork(nodes, cables)
+	return nodes, cables
 }
 
-// The names of a Clos network's nodes; rack and host count within their pod and rack.
+func (c *ClosSpec) podCables(cables []Cable, p, tor0, fabric0 int) []Cable {
+	for r := p * c.RacksPerPod; r < (p+1)*c.RacksPerPod; r++ {
+		for h := range c.HostsPerRack {
+			cables = append(cables, Cable{int32(r*c.HostsPerRack + h), int32(tor0 + r), c.HostBps, c.HostDelayNS})
+		}
+	}
+	for r := p * c.RacksPerPod; r < (p+1)*c.RacksPerPod; r++ {
+		for f := range c.Planes {
+			cables = append(cables, Cable{int32(tor0 + r), int32(fabric0 + p*c.Planes + f), c.FabricBps, c.FabricDelayNS})
+		}
+	}
+	return cables
+}
+
+// The names of a Clos network's nodes. Racks count within their pod, hosts within their rack.
 func closHostName(pod, rack, host int) string {
 	return fmt.Sprintf("pod%d-rack%d-host%d", pod, rack, host)
 }

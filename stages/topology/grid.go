@@ -7,236 +7,206 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
 )
 
-// A grid is a small table as text, from CSV or Parquet. An empty cell is a null.
+// A grid is a table as text, from CSV or Parquet. An empty cell is a null.
 type grid struct {
-	file   string
-	column map[string]int
-	rows   [][]string
-	at     []string // where each row stands
+	file    string
+	headers []string // normalised: lower case, with _ between words
+	column  map[string]int
+	rows    [][]string
+	line    []int // by row: the line of a CSV file, the row of a Parquet file
+	used    map[string]bool
 }
 
-func readGrid(path string) (*grid, error) {
-	data, err := os.ReadFile(path)
+// openGrid reads a CSV or Parquet file. Faulty rows are faults of the draft and left out; the
+// returned fault is for a file without a table in it.
+func openGrid(d *draft, file string) (*grid, *Fault) {
+	data, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("topology: %w", err)
+		return nil, syntaxFault(file, 0, "%v", err)
 	}
-	switch strings.ToLower(filepath.Ext(path)) {
-	case ".csv":
-		return parseCSVGrid(path, data)
-	case ".parquet":
-		return parseParquetGrid(path, data)
-	}
-	return nil, fmt.Errorf("topology %s: want .csv or .parquet", path)
+	return parseGrid(d, file, data)
 }
 
-func newGrid(file string, header []string) (*grid, error) {
-	g := &grid{file: file, column: map[string]int{}}
+func parseGrid(d *draft, file string, data []byte) (*grid, *Fault) {
+	switch extension(file) {
+	case ".csv":
+		return parseCSV(d, file, data)
+	case ".parquet":
+		return parseParquet(d, file, data)
+	}
+	return nil, syntaxFault(file, 0, "want .csv or .parquet")
+}
+
+// normalise makes one spelling of "Device A", "device-a" and "device_a".
+func normalise(header string) string {
+	header = strings.ToLower(strings.TrimSpace(strings.TrimPrefix(header, "\ufeff")))
+	return strings.NewReplacer(" ", "_", "-", "_", ".", "_").Replace(header)
+}
+
+func newGrid(d *draft, file string, header []string) *grid {
+	g := &grid{file: file, column: map[string]int{}, used: map[string]bool{}}
 	for i, name := range header {
-		name = strings.ToLower(strings.TrimSpace(strings.TrimPrefix(name, "\ufeff")))
-		if _, twice := g.column[name]; twice {
-			return nil, fmt.Errorf("topology %s: two columns are named %q", file, name)
+		name = normalise(name)
+		g.headers = append(g.headers, name)
+		if _, twice := g.column[name]; twice && name != "" {
+			d.fault(place{file: file, line: 1}, FaultFormat, "two columns are named %q", name)
 		}
 		g.column[name] = i
 	}
-	return g, nil
+	return g
 }
 
-func parseCSVGrid(file string, data []byte) (*grid, error) {
-	r := csv.NewReader(bytes.NewReader(data))
-	r.TrimLeadingSpace = true
+// separator is the comma, semicolon or tab that separates the columns of a header line.
+func separator(data []byte) rune {
+	header, _, _ := bytes.Cut(bytes.TrimLeft(data, "\r\n"), []byte("\n"))
+	best, most := ',', 0
+	for _, r := range ",;\t" {
+		if n := bytes.Count(header, []byte(string(r))); n > most {
+			best, most = r, n
+		}
+	}
+	return best
+}
+
+func parseCSV(d *draft, file string, data []byte) (*grid, *Fault) {
+	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(data, []byte("\ufeff"))))
+	r.Comma = separator(data)
+	r.TrimLeadingSpace = r.Comma != '\t'
 	r.Comment = '#'
+	r.FieldsPerRecord = -1
 	header, err := r.Read()
 	if errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("topology %s: is empty, want a header line", file)
+		return nil, syntaxFault(file, 1, "is empty, want a header line")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("topology %s: %w", file, err)
+		return nil, csvFault(file, err)
 	}
-	g, err := newGrid(file, header)
-	if err != nil {
-		return nil, err
-	}
+	g := newGrid(d, file, header)
 	for {
 		row, err := r.Read()
 		if errors.Is(err, io.EOF) {
 			return g, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("topology %s: %w", file, err) // names the line
+			d.faults = append(d.faults, *csvFault(file, err))
+			continue
 		}
 		line, _ := r.FieldPos(0)
-		g.rows = append(g.rows, row)
-		g.at = append(g.at, fmt.Sprintf("line %d", line))
+		if len(row) != len(header) {
+			// Spreadsheets write trailing empty cells, or leave them out.
+			extra := slices.ContainsFunc(row[min(len(row), len(header)):], func(cell string) bool { return strings.TrimSpace(cell) != "" })
+			if extra || len(row) < 2 && len(header) > 1 {
+				d.fault(place{file: file, line: line}, FaultFormat, "has %d columns, the header has %d", len(row), len(header))
+				continue
+			}
+			row = append(row, make([]string, max(0, len(header)-len(row)))...)[:len(header)]
+		}
+		if slices.ContainsFunc(row, func(cell string) bool { return strings.TrimSpace(cell) != "" }) {
+			g.rows = append(g.rows, row)
+			g.line = append(g.line, line)
+		}
 	}
 }
 
-func parseParquetGrid(file string, data []byte) (g *grid, err error) {
+func csvFault(file string, err error) *Fault {
+	var bad *csv.ParseError
+	if errors.As(err, &bad) {
+		return syntaxFault(file, bad.Line, "%v (column %d)", bad.Err, bad.Column)
+	}
+	return syntaxFault(file, 1, "%v", err)
+}
+
+func parseParquet(d *draft, file string, data []byte) (g *grid, fault *Fault) {
 	// The Parquet reader panics on some damaged files; to the user that is a damaged file.
 	defer func() {
 		if p := recover(); p != nil {
-			g, err = nil, fmt.Errorf("topology %s: not a sound Parquet file: %v", file, p)
+			g, fault = nil, syntaxFault(file, 0, "is not a valid Parquet file: %v", p)
 		}
 	}()
 	f, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
-		return nil, fmt.Errorf("topology %s: not a sound Parquet file: %w", file, err)
+		return nil, syntaxFault(file, 0, "is not a valid Parquet file: %v", err)
 	}
 	var header []string
 	for _, path := range f.Schema().Columns() {
 		header = append(header, strings.Join(path, "."))
 	}
-	if g, err = newGrid(file, header); err != nil {
-		return nil, err
-	}
-	buf := make([]parquet.Row, 256)
+	g = newGrid(d, file, header)
 	for _, group := range f.RowGroups() {
-		rows := group.Rows()
-		for {
-			n, err := rows.ReadRows(buf)
-			for _, row := range buf[:n] {
-				cells := make([]string, len(header))
-				for _, v := range row {
-					if v.IsNull() || v.Column() < 0 || v.Column() >= len(cells) {
-						continue
-					}
-					cells[v.Column()] = v.String()
-				}
-				g.rows = append(g.rows, cells)
-				g.at = append(g.at, fmt.Sprintf("row %d", len(g.rows)))
-			}
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				_ = rows.Close()
-				return nil, fmt.Errorf("topology %s: %w", file, err)
-			}
-			if n == 0 {
-				break
-			}
-		}
-		if err := rows.Close(); err != nil {
-			return nil, fmt.Errorf("topology %s: %w", file, err)
+		if err := g.addRows(group.Rows()); err != nil {
+			return nil, syntaxFault(file, 0, "is not a valid Parquet file: %v", err)
 		}
 	}
 	return g, nil
 }
 
-// cell is the text in a row under the first of the names that the grid has as a column.
-func (g *grid) cell(row int, names ...string) (text string, ok bool) {
+func (g *grid) addRows(rows parquet.Rows) error {
+	buf := make([]parquet.Row, 256)
+	for {
+		n, err := rows.ReadRows(buf)
+		for _, row := range buf[:n] {
+			cells := make([]string, len(g.headers))
+			for _, v := range row {
+				if !v.IsNull() && v.Column() >= 0 && v.Column() < len(cells) {
+					cells[v.Column()] = v.String()
+				}
+			}
+			g.rows = append(g.rows, cells)
+			g.line = append(g.line, len(g.rows))
+		}
+		if errors.Is(err, io.EOF) || err == nil && n == 0 {
+			return rows.Close()
+		}
+		if err != nil {
+			return errors.Join(err, rows.Close())
+		}
+	}
+}
+
+func (g *grid) place(row int) place { return place{file: g.file, line: g.line[row]} }
+
+// name returns the first of the names that is a column.
+func (g *grid) name(names []string) (string, bool) {
 	for _, name := range names {
-		if i, has := g.column[name]; has {
-			return strings.TrimSpace(g.rows[row][i]), true
+		if _, has := g.column[name]; has {
+			g.used[name] = true
+			return name, true
 		}
 	}
 	return "", false
 }
 
-func (g *grid) bad(row int, format string, args ...any) error {
-	return fmt.Errorf("topology %s: %s: %s", g.file, g.at[row], fmt.Sprintf(format, args...))
+// cell returns the text under the first of the names that is a column; empty where none is.
+func (g *grid) cell(row int, names []string) string {
+	name, ok := g.name(names)
+	if !ok {
+		return ""
+	}
+	return strings.TrimSpace(g.rows[row][g.column[name]])
 }
 
-// integer is a number that must stand there, unless missing says what to take instead.
-func (g *grid) integer(row, bits int, missing *int64, names ...string) (int64, error) {
-	text, ok := g.cell(row, names...)
-	if !ok || text == "" {
-		if missing != nil {
-			return *missing, nil
+// noteUnused lists the columns that nothing has asked for.
+func (g *grid) noteUnused(d *draft) {
+	var unused []string
+	for _, name := range g.headers {
+		if !g.used[name] && name != "" {
+			unused = append(unused, name)
 		}
-		if !ok {
-			return 0, fmt.Errorf("topology %s: has no column %s", g.file, strings.Join(names, " or "))
-		}
-		return 0, g.bad(row, "%s is empty", names[0])
 	}
-	v, err := strconv.ParseInt(text, 10, bits)
-	if err != nil {
-		return 0, g.bad(row, "%s is %q, want a whole number", names[0], text)
+	if len(unused) > 0 {
+		d.note("columns not used: %s", strings.Join(unused, ", "))
 	}
-	return v, nil
 }
 
-// gridNetwork makes a network of the two tables.
-func gridNetwork(nodes, links *grid) (*Network, error) {
-	none := int64(-1)
-	var b topologyBuilder
-	for i := range nodes.rows {
-		var v Node
-		id, err := nodes.integer(i, 32, nil, "node_id", "id")
-		if err != nil {
-			return nil, err
-		}
-		pod, err := nodes.integer(i, 32, &none, "pod")
-		if err != nil {
-			return nil, err
-		}
-		rack, err := nodes.integer(i, 32, &none, "rack")
-		if err != nil {
-			return nil, err
-		}
-		kind, ok := nodes.cell(i, "kind")
-		if !ok {
-			return nil, fmt.Errorf("topology %s: has no column kind (host, tor, fabric, spine or switch)", nodes.file)
-		}
-		v.ID, v.Pod, v.Rack, v.Kind = int32(id), int32(pod), int32(rack), strings.ToLower(kind)
-		v.Name, _ = nodes.cell(i, "name")
-		b.nodes = append(b.nodes, v)
-		b.nodeAt = append(b.nodeAt, nodes.at[i])
+func columnList(names []string) string {
+	if len(names) == 1 {
+		return names[0]
 	}
-	type seen struct {
-		cable    int
-		reversed bool
-	}
-	dirs := map[[2]int32]*seen{}
-	var failed []int
-	for i := range links.rows {
-		var v [4]int64
-		for k, names := range [][]string{{"src_node", "a"}, {"dst_node", "b"}, {"bandwidth_bps", "bandwidth"}, {"delay_ns", "delay"}} {
-			bits := 64
-			if k < 2 {
-				bits = 32
-			}
-			x, err := links.integer(i, bits, nil, names...)
-			if err != nil {
-				return nil, err
-			}
-			v[k] = x
-		}
-		c := Cable{int32(v[0]), int32(v[1]), v[2], v[3]}
-		down, _ := links.cell(i, "failed")
-		isDown, err := strconv.ParseBool(down)
-		if err != nil && down != "" {
-			return nil, links.bad(i, "failed is %q, want true or false", down)
-		}
-		if first := dirs[[2]int32{c.B, c.A}]; first != nil && !first.reversed {
-			first.reversed = true
-			if d := b.cableList[first.cable]; d.BandwidthBps != c.BandwidthBps || d.DelayNS != c.DelayNS {
-				return nil, links.bad(i, "the link %d → %d differs in bandwidth or delay from its other direction (%s); a cable has the same both ways", c.A, c.B, b.cableAt[first.cable])
-			}
-			if isDown {
-				failed = append(failed, first.cable)
-			}
-			continue
-		}
-		dirs[[2]int32{c.A, c.B}] = &seen{cable: len(b.cableList)}
-		if isDown {
-			failed = append(failed, len(b.cableList))
-		}
-		b.cableList = append(b.cableList, c)
-		b.cableAt = append(b.cableAt, links.at[i])
-	}
-	n, err := NewNetwork(b.nodes, b.cableList)
-	if err != nil {
-		return nil, inTopology(err, nodes.file, b.nodeAt, links.file, b.cableAt)
-	}
-	for _, c := range failed {
-		n.Links[2*c].Failed, n.Links[2*c+1].Failed = true, true
-	}
-	return n, nil
+	return fmt.Sprintf("%s (or %s)", names[0], strings.Join(names[1:], ", "))
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 )
 
@@ -126,3 +127,32 @@ func Repository(t testing.TB) string {
 		}
 	}
 }
+
+// parseJSON reads a JSON topology as Read does.
+func parseJSON(file string, data []byte) (*Network, error) {
+	d := parseJSONTopology(file, data)
+	if n := d.finish([]string{file}, &Options{}); n != nil {
+		return n, nil
+	}
+	return nil, joinFaults(d.faults)
+}
+
+// checkDraft finishes a draft: it has a network that can be routed, or faults.
+func checkDraft(t *testing.T, d *draft, o *Options) {
+	t.Helper()
+	n := d.finish([]string{"file"}, o)
+	if n == nil {
+		if len(d.faults) == 0 {
+			t.Fatal("neither a network nor a fault")
+		}
+		return
+	}
+	if len(n.Nodes) > 200 {
+		return
+	}
+	if _, err := NewRouter(n, 1); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }

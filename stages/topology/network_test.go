@@ -19,7 +19,7 @@ func TestNewNetworkRefuses(t *testing.T) {
 	}{
 		{nil, nil, "no host"},
 		{[]Node{s(1)}, nil, "no host"},
-		{[]Node{h(1), h(1)}, nil, "node 1 stands there twice"},
+		{[]Node{h(1), h(1)}, nil, "node 1 is listed twice"},
 		{[]Node{h(-1)}, nil, "negative"},
 		{[]Node{{ID: 1, Kind: "router"}}, nil, `unknown kind "router"`},
 		{[]Node{h(1)}, nil, "host 1 (host 1) has no cable"},

@@ -3,45 +3,43 @@ package topology
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"parsimon/stages/rng"
 )
 
-// A Router picks each flow's path: a shortest path (fewest links) over the cables that are up, by
-// ECMP at every node on the way.
+// A Router assigns each flow a path: a shortest path (fewest links) over the cables that are up,
+// chosen by ECMP at every node.
 //
-// Every choice between equal-cost links is by rendezvous hashing (Thaler and Ravishankar, 1998): of
-// the links that lead nearer to the destination, a flow takes the one with the highest hash of
-// (seed, flow id, node, link). The hash differs from node to node, so choices do not repeat from
-// hop to hop (polarisation), and it is consistent: taking a cable away only moves the flows that
-// crossed it, since every other flow's winner still wins.
+// The choice between equal-cost links is rendezvous hashing (Thaler and Ravishankar, 1998): of the
+// links that lead nearer to the destination, a flow takes the one with the highest hash of (seed,
+// flow id, node, link). The hash differs from node to node, so that choices at successive hops are
+// independent (no polarisation). It is consistent: without a cable only the flows that crossed it
+// move, since the winner of every other flow remains.
 //
-// Tables are per destination attachment — hosts with the same set of neighbour switches share one —
-// and hold, for each switch, its distance and which interned set of links leads nearer: 6 bytes per
-// attachment and switch. Hosts never transit traffic of others.
+// A destination attachment is a set of switches; hosts with the same neighbour switches share one.
+// The tables hold, for each attachment and switch, the distance and the number of the set of links
+// that lead nearer: 6 bytes. Equal sets are stored once. Hosts never forward traffic of others.
 //
-// A Router is a snapshot of the network at the time it was made, and safe for concurrent use.
+// A Router is a snapshot of the network at the time it was made. It is safe for concurrent use.
 type Router struct {
-	Net       *Network
-	key       uint64
-	hosts     []routeHost // by node place; attachment -1 for switches
-	switches  int
-	switchOf  []int32 // by link: the number of the switch it leads to, or -1 for a host
-	nodeOf    []int32 // by switch number: place of the node
-	neighbour []int32 // links out of hosts, flat: see routeHost
-	dist      []uint16
-	next      []int32 // set of links, by attachment × switches + switch
-	setAt     []int32 // set → its range in setLink and setSalt; one more than sets
-	setLink   []int32
-	setSalt   []uint64
-	attached  [][]int32 // by attachment: its switches, ascending
+	Net      *Network
+	key      uint64
+	hosts    []routeHost // by index of the node; attachment -1 for switches
+	switches int
+	switchOf []int32 // by link: the number of the switch it leads to, or -1 for a host
+	nodeOf   []int32 // by switch number: index of the node
+	dist     []uint16
+	next     []int32 // number of a set of links, by attachment × switches + switch
+	setAt    []int32 // by set: its start in setLink and setSalt; one more than sets
+	setLink  []int32 // links of the sets, then the links of the hosts
+	setSalt  []uint64
+	attached [][]int32 // by attachment: its switches, ascending
 }
 
 type routeHost struct {
 	attachment int32 // -1: not a host; attachment 0 has no switch
 	only       int32 // the only link out of the host, if it leads to a switch; else -1
-	from, to   int32 // its links out that are up, in Router.neighbour
+	from, to   int32 // its links out that are up, in Router.setLink
 	direct     bool  // some of them lead to hosts
 }
 
@@ -49,8 +47,8 @@ const (
 	unreachableDist = math.MaxUint16
 	maxSwitches     = 1 << 20
 	maxHops         = math.MaxInt16 // hops are counted in 16 bits
-	setNone         = -1            // no way from here
-	setArrive       = -2            // the destination hangs on this switch
+	setNone         = -1            // no path from here
+	setArrive       = -2            // the destination is attached to this switch
 )
 
 // An UnreachableError says that no path joins two hosts over the cables that are up.
@@ -64,7 +62,7 @@ func (e *UnreachableError) Error() string {
 	return fmt.Sprintf("flow %d: no path from host %d (%s) to host %d (%s)", e.FlowID, e.Src, e.SrcName, e.Dst, e.DstName)
 }
 
-// An EndpointError says that a flow's source or destination cannot be one.
+// An EndpointError says that a flow's source or destination is not a host, or that both are the same.
 type EndpointError struct {
 	FlowID   int64
 	Src, Dst int32
@@ -75,176 +73,19 @@ func (e *EndpointError) Error() string {
 	return fmt.Sprintf("flow %d from node %d to node %d: %s", e.FlowID, e.Src, e.Dst, e.What)
 }
 
-// NewRouter computes the tables for a network as it is now, failures included. It fails where a
-// shortest path has more than 32,767 links, or the network more than 2^20 switches.
-func NewRouter(n *Network, seed uint64) (*Router, error) {
-	r := &Router{
-		Net:      n,
-		key:      rng.MixKey(rng.MixKey(0, seed), uint64(rng.FlowPath)),
-		hosts:    make([]routeHost, len(n.Nodes)),
-		switchOf: make([]int32, len(n.Links)),
-	}
-	number := make([]int32, len(n.Nodes))
-	for i, v := range n.Nodes {
-		number[i] = -1
-		if v.Kind != KindHost {
-			number[i] = int32(len(r.nodeOf))
-			r.nodeOf = append(r.nodeOf, int32(i))
-		}
-	}
-	r.switches = len(r.nodeOf)
-	if r.switches > maxSwitches {
-		return nil, fmt.Errorf("%d switches are more than the router's limit of %d", r.switches, maxSwitches)
-	}
-	out := make([][]int32, len(n.Nodes)) // links that are up, ascending
-	for i, l := range n.Links {
-		r.switchOf[i] = number[n.index.of(l.Dst)]
-		if !l.Failed {
-			src := n.index.of(l.Src)
-			out[src] = append(out[src], int32(i))
-		}
-	}
-	r.attach(out)
-	salts := make([]uint64, len(n.Links))
-	for i, l := range n.Links {
-		// The nodes' ids, not the link's: ids of links move when a file's cables are reordered.
-		s := rng.New(seed, rng.ECMP, uint64(uint32(l.Src)), uint64(uint32(l.Dst)))
-		salts[i] = s.Uint64()
-	}
-	if err := r.buildTables(out, salts); err != nil {
-		return nil, err
-	}
-	return r, nil
-}
-
-// attach groups the hosts by the switches they hang on.
-func (r *Router) attach(out [][]int32) {
-	r.attached = [][]int32{nil}
-	known := map[string]int32{"": 0}
-	var key []byte
-	for i, v := range r.Net.Nodes {
-		h := &r.hosts[i]
-		h.attachment, h.only = -1, -1
-		if v.Kind != KindHost {
-			continue
-		}
-		h.from = int32(len(r.neighbour))
-		var at []int32
-		for _, l := range out[i] {
-			r.neighbour = append(r.neighbour, l)
-			if sw := r.switchOf[l]; sw >= 0 {
-				at = append(at, sw)
-			} else {
-				h.direct = true
-			}
-		}
-		h.to = int32(len(r.neighbour))
-		if len(at) == 1 && !h.direct {
-			h.only = r.neighbour[h.from]
-		}
-		slices.Sort(at)
-		key = key[:0]
-		for _, s := range at {
-			key = append(key, byte(s), byte(s>>8), byte(s>>16), byte(s>>24))
-		}
-		id, ok := known[string(key)]
-		if !ok {
-			id = int32(len(r.attached))
-			known[string(key)] = id
-			r.attached = append(r.attached, at)
-		}
-		h.attachment = id
-	}
-}
-
-// buildTables walks breadth first from every attachment.
-func (r *Router) buildTables(out [][]int32, salts []uint64) error {
-	cells := len(r.attached) * r.switches
-	r.dist = make([]uint16, cells)
-	r.next = make([]int32, cells)
-	r.setAt = []int32{0}
-	sets := map[string]int32{}
-	queue := make([]int32, 0, r.switches)
-	var members []int32
-	var key []byte
-	for a, at := range r.attached {
-		dist := r.dist[a*r.switches : (a+1)*r.switches]
-		next := r.next[a*r.switches : (a+1)*r.switches]
-		for i := range dist {
-			dist[i], next[i] = unreachableDist, setNone
-		}
-		queue = queue[:0]
-		for _, s := range at {
-			dist[s], next[s] = 1, setArrive
-			queue = append(queue, s)
-		}
-		for i := 0; i < len(queue); i++ {
-			s := queue[i]
-			for _, l := range out[r.nodeOf[s]] {
-				if to := r.switchOf[l]; to >= 0 && dist[to] == unreachableDist {
-					if dist[s] == maxHops-1 { // and one link more from the source to here
-						return fmt.Errorf("a shortest path has more than %d links", maxHops)
-					}
-					dist[to] = dist[s] + 1
-					queue = append(queue, to)
-				}
-			}
-		}
-		for _, s := range queue {
-			if dist[s] == 1 {
-				continue
-			}
-			members, key = members[:0], key[:0]
-			for _, l := range out[r.nodeOf[s]] {
-				if to := r.switchOf[l]; to >= 0 && dist[to] == dist[s]-1 {
-					members = append(members, l)
-					key = append(key, byte(l), byte(l>>8), byte(l>>16), byte(l>>24))
-				}
-			}
-			id, ok := sets[string(key)]
-			if !ok {
-				id = int32(len(r.setAt) - 1)
-				sets[string(key)] = id
-				for _, l := range members {
-					r.setLink = append(r.setLink, l)
-					r.setSalt = append(r.setSalt, salts[l])
-				}
-				r.setAt = append(r.setAt, int32(len(r.setLink)))
-			}
-			next[s] = id
-		}
-	}
-	// Hosts with several links choose by the same salts.
-	r.hostSalts(salts)
-	return nil
-}
-
-// hostSalts puts the salts of the hosts' own links where choose finds them: behind the sets.
-func (r *Router) hostSalts(salts []uint64) {
-	at := int32(len(r.setLink))
-	for _, l := range r.neighbour {
-		r.setLink = append(r.setLink, l)
-		r.setSalt = append(r.setSalt, salts[l])
-	}
-	for i := range r.hosts {
-		r.hosts[i].from += at
-		r.hosts[i].to += at
-	}
-	r.neighbour = r.setLink[at:]
-}
-
-// MemoryBytes is about what the router's tables take.
+// MemoryBytes estimates the size of the tables.
 func (r *Router) MemoryBytes() int64 {
 	return int64(len(r.hosts))*20 + int64(len(r.switchOf))*4 + int64(len(r.dist))*6 + int64(len(r.setLink))*12
 }
 
-// Path appends the ids of the links that the flow crosses, in order, to buf[:0]. It does not
-// allocate if buf has room for them. The error is an *EndpointError where src or dst is no host, or
-// both are the same, and an *UnreachableError where no path joins them.
+// Path returns the ids of the links that the flow crosses, in order, in buf[:0]. It does not allocate
+// if buf has the capacity. The error is an *EndpointError where src or dst is not a host or both are
+// the same, and an *UnreachableError where no path joins them.
 func (r *Router) Path(flowID int64, src, dst int32, buf []int32) ([]int32, error) {
 	return r.AppendPath(flowID, src, dst, buf[:0])
 }
 
+// AppendPath is Path, appending to path. After an error the result is path as it was.
 func (r *Router) AppendPath(flowID int64, src, dst int32, path []int32) ([]int32, error) {
 	i, j := r.Net.index.of(src), r.Net.index.of(dst)
 	if i < 0 || j < 0 || src == dst || r.hosts[i].attachment < 0 || r.hosts[j].attachment < 0 {
@@ -273,7 +114,7 @@ func (r *Router) AppendPath(flowID int64, src, dst int32, path []int32) ([]int32
 					return append(path, Reverse(l)), nil
 				}
 			}
-			panic("stages: a switch of the destination's attachment has no link to it")
+			panic("topology: a switch of the destination's attachment has no link to it")
 		}
 		if set == setNone {
 			return path[:start], r.unreachable(flowID, src, dst)
@@ -284,7 +125,7 @@ func (r *Router) AppendPath(flowID int64, src, dst int32, path []int32) ([]int32
 	return path, nil // a cable from host to host
 }
 
-// choose is the link of a set with the highest hash for the flow; the lowest id breaks ties.
+// choose returns the link of a set with the highest hash for the flow; the lowest id breaks ties.
 func (r *Router) choose(flow uint64, lo, hi int32) int32 {
 	links := r.setLink[lo:hi]
 	if len(links) == 1 {
@@ -301,8 +142,8 @@ func (r *Router) choose(flow uint64, lo, hi int32) int32 {
 	return best
 }
 
-// linkHash hashes a flow's key and a link's salt, both well mixed already, so that one more round
-// of mixing makes the hashes of two links independent.
+// linkHash hashes a flow's key and a link's salt. Both are well mixed, so one more round of mixing
+// makes the hashes of two links independent.
 func linkHash(flow, salt uint64) uint64 {
 	x := flow ^ salt
 	x ^= x >> 32
@@ -312,7 +153,7 @@ func linkHash(flow, salt uint64) uint64 {
 	return x ^ x>>32
 }
 
-// firstLink is the flow's link out of a host with several, or -1.
+// firstLink returns the flow's link out of a host with several links, or -1.
 func (r *Router) firstLink(flow uint64, from *routeHost, base int, dst int32) int32 {
 	best, bestDist, bestHash := int32(-1), unreachableDist, uint64(0)
 	for k := from.from; k < from.to; k++ {

@@ -92,23 +92,23 @@ func TestTopologyJSON(t *testing.T) {
 		t.Errorf("plain lists: %v", err)
 	}
 	for _, c := range []struct{ old, new, want string }{
-		{`"fab2spine": [`, `"fab2spine": [[`, "tiny.json: line"},
+		{`"fab2spine": [`, `"fab2spine": [[`, "line 14: not readable as JSON"},
 		{`"delay": 1000},`, `"delay": "1us"},`, "line 8"},
 		{`{"a": 3, "b": 4,`, `{"a": 3, "b": 9,`, "fab2spine[0]: cable 3:9: no node has the id 9"},
 		{`{"a": 3, "b": 4,`, `{"a": 3,`, "fab2spine[0]: needs both ends"},
 		{`"b": 3, "bandwidth": 40000000000,`, `"b": 3,`, "tor2fab[0]: has no bandwidth"},
 		{`{"id": 4, "kind": "Switch"}`, `{"kind": "Switch"}`, "planes[0][0]: has no id"},
-		{`{"id": 4, "kind": "Switch"}`, `{"id": 4, "kind": "Host"}`, "a spine belongs"},
-		{`{"id": 4,`, `{"id": 3,`, "node 3 stands there twice"},
-		{`"planes"`, `"plains"`, `line 2: "plains" is no key here`},
-		{`"id": 3,`, `"id": 3, "delay": 1,`, `tiny.json: "delay" is no key here`}, // but is one elsewhere: no line to name
-		{`"pods": [{`, `"pods": "many", "x": [{`, "pods: want a list, found a string"},
-		{`"delay": 1000},`, `"delay": 1.5},`, "delay: want a whole number of 64 bits, found 1.5"},
-		{`{"id": 4,`, `{"id": 4000000000,`, "id: want a whole number of 32 bits, found 4000000000"},
-		{`{"id": 4,`, `{"id": [4],`, "id: want a whole number of 32 bits, found a list"},
-		{`{"id": 4, "kind": "Switch"}`, `true`, "planes: want an object, found true or false"},
-		{`"kind": "Switch"}`, `"kind": {}}`, "kind: want a string, found an object"},
-		{tinyJSON, "[1]", "line 1: want an object, found a list"},
+		{`{"id": 4, "kind": "Switch"}`, `{"id": 4, "kind": "Host"}`, "where a spine belongs"},
+		{`{"id": 4,`, `{"id": 3,`, "node 3 is listed twice"},
+		{`"planes"`, `"plains"`, `line 2: unknown key "plains"`},
+		{`"id": 3,`, `"id": 3, "delay": 1,`, `line 4: pods[0].fabs[0]: unknown key "delay"`},
+		{`"pods": [{`, `"pods": "many", "x": [{`, `pods: is "many", want a list`},
+		{`"delay": 1000},`, `"delay": 1.5},`, "delay: is 1.5, want a whole number of 64 bits"},
+		{`{"id": 4,`, `{"id": 4000000000,`, "id: is 4000000000, want a whole number of 32 bits"},
+		{`{"id": 4,`, `{"id": [4],`, "id: is a list, want a whole number of 32 bits"},
+		{`{"id": 4, "kind": "Switch"}`, `true`, "planes[0][0]: is true, want an object"},
+		{`"kind": "Switch"}`, `"kind": {}}`, "kind: is an object, want a string"},
+		{tinyJSON, "[1]", "line 1: is a list, want an object"},
 		{tinyJSON, " \n", "is empty"},
 		{tinyJSON, tinyJSON[:len(tinyJSON)/2], "the file ends too early"},
 	} {
@@ -153,12 +153,12 @@ func TestTopologyCSV(t *testing.T) {
 	for _, c := range []struct{ nodes, links, want string }{
 		{tinyNodes, "a,b,bandwidth_bps,delay_ns\n0,2,1e9,0\n", "links.csv: line 2: bandwidth_bps is \"1e9\""},
 		{tinyNodes, "a,b,bandwidth_bps,delay_ns\n\n0,3,1000000,0\n", "links.csv: line 3: cable 0:3: no node has the id 3"},
-		{tinyNodes, "a,b,delay_ns\n0,2,0\n", "links.csv: has no column bandwidth_bps"},
+		{tinyNodes, "a,b,delay_ns\n0,2,0\n", "links.csv: line 1: has no column bandwidth_bps"},
 		{tinyNodes, "a,b,bandwidth_bps,delay_ns\n0,2,1000000,0\n2,0,2000000,0\n", "line 3: the link 2 → 0 differs"},
-		{tinyNodes, "a,b,bandwidth_bps,delay_ns\n0,2,1000000,0,4\n", "line 2"},
-		{"node_id,kind\n0,host\n0,tor\n", "a,b,bandwidth_bps,delay_ns\n", "nodes.csv: line 3: node 0 stands there twice"},
-		{"node_id\n0\n", "a,b,bandwidth_bps,delay_ns\n", "nodes.csv: has no column kind"},
-		{"", "a,b\n", "nodes.csv: is empty"},
+		{tinyNodes, "a,b,bandwidth_bps,delay_ns\n0,2,1000000,0,4\n", "line 2: has 5 columns, the header has 4"},
+		{"node_id,kind\n0,host\n0,tor\n", "a,b,bandwidth_bps,delay_ns\n", "nodes.csv: line 3: node 0 is listed twice"},
+		{"node_id\n0\n", "a,b,bandwidth_bps,delay_ns\n", "nodes.csv: line 1: has no column kind"},
+		{"", "a,b\n", "nodes.csv: line 1: is empty"},
 	} {
 		if _, err := Read(writeTopology(t, c.nodes, c.links)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q, %q: error %v, want %q", c.nodes, c.links, err, c.want)
@@ -166,7 +166,7 @@ func TestTopologyCSV(t *testing.T) {
 	}
 	for _, path := range []string{"nowhere", t.TempDir(), "a.csv,b.csv"} {
 		if _, err := Read(path); err == nil {
-			t.Errorf("ReadTopology(%q): no error", path)
+			t.Errorf("Read(%q): no error", path)
 		}
 	}
 }
@@ -236,7 +236,7 @@ func TestTopologyParquet(t *testing.T) {
 		t.Fatal(err)
 	}
 	for cut := 0; cut < len(data); cut += 97 {
-		if _, err := parseParquetGrid("cut.parquet", data[:cut]); err == nil {
+		if _, fault := parseParquet(&draft{}, "cut.parquet", data[:cut]); fault == nil {
 			t.Fatalf("a Parquet file cut at byte %d reads without error", cut)
 		}
 	}
@@ -265,17 +265,16 @@ func FuzzTopologyCSV(f *testing.F) {
 	f.Add(tinyNodes, "src_node,dst_node,bandwidth_bps,delay_ns,failed\n0,2,10000,0,true\n2,0,10000,0,true\n1,2,10000,0,\n")
 	f.Add("", "\n")
 	f.Fuzz(func(t *testing.T, nodes, links string) {
-		a, err := parseCSVGrid("nodes.csv", []byte(nodes))
-		if err != nil {
+		d := &draft{}
+		a, fault := parseGrid(d, "nodes.csv", []byte(nodes))
+		if fault != nil {
 			return
 		}
-		b, err := parseCSVGrid("links.csv", []byte(links))
-		if err != nil {
+		b, fault := parseGrid(d, "links.csv", []byte(links))
+		if fault != nil {
 			return
 		}
-		n, err := gridNetwork(a, b)
-		if (n == nil) == (err == nil) {
-			t.Fatalf("network %v, error %v", n, err)
-		}
+		d.addTables(a, b)
+		checkDraft(t, d, &Options{})
 	})
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"parsimon/queries/duckdb"
-	"parsimon/queries/format"
 	"slices"
 	"strings"
 

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"parsimon/datasets"
+	"parsimon/stages/topology"
+)
+
+var topologyCommand = command{
+	name: "topology", args: "TOPOLOGY",
+	summary: "check a topology file: what it describes, every fault, a picture",
+	help:    topologyHelp(),
+	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
+		var t topologyFlags
+		t.declare(f)
+		return func(_ context.Context, args []string) error {
+			if len(args) != 1 {
+				return usagef("want one topology: a file, a directory, or the name of a shipped one")
+			}
+			return t.run(e.stdout, args[0])
+		}
+	},
+}
+
+func topologyHelp() string {
+	var b strings.Builder
+	b.WriteString(`
+Reads a topology in any of the formats below and reports what it describes: roles, speeds,
+oversubscription, equal-cost paths, asymmetries, single points of failure, and which values were
+inferred or set by default. All faults are listed at once with file and line; the exit code is then 1.
+Nothing is repaired unless --repair names the kind of fault:
+
+`)
+	for _, r := range topology.Repairs() {
+		fmt.Fprintf(&b, "  %-14s %s\n", r.Kind, r.Doc)
+	}
+	b.WriteString(`
+The options are those of this command: --write stores the resulting network as nodes.csv and links.csv
+in a directory, which every command takes as --topology.
+
+  parsimon topology cables.csv --host-pattern 'web*' --host-pattern 'db*'
+  parsimon topology cables.csv --repair doubled,parallel --write net
+  parsimon run --topology net --flows flows.parquet --lake lake
+  parsimon topology net --dot - | dot -Tsvg > net.svg
+  parsimon topology cables.csv --format json
+
+JSON has the keys hosts, switches, cables, faults (file, line, text, kind), format, files, notes,
+repaired, planned, settings, and description unless there are faults. In a Parquet file the line of a
+fault is its row.
+
+Formats, in order of detection:
+`)
+	for _, d := range topology.FormatDocs() {
+		fmt.Fprintf(&b, "\n%s\n%s\n", strings.ToUpper(d[0]), d[1])
+	}
+	return b.String()
+}
+
+type topologyFlags struct {
+	format       string
+	hostPatterns []string
+	nodes        string
+	speeds       []string
+	defaultDelay string
+	repair       []string
+	dot, write   string
+	maxFaults    int
+}
+
+func (t *topologyFlags) declare(f *pflag.FlagSet) {
+	f.StringVar(&t.format, "format", "table", "table or json")
+	f.StringSliceVar(&t.hostPatterns, "host-pattern", nil, "names of hosts, with * and ? (repeatable); without it, devices with one cable")
+	f.StringVar(&t.nodes, "nodes", "", "CSV or Parquet `file` of devices: device, role, pod, rack; without role, the hosts")
+	f.StringArrayVar(&t.speeds, "speed", nil, "`DEVICE[:PORT]=SPEED` for cables without a speed, e.g. 'leaf*:Ethernet*=25G' (repeatable; the first match applies)")
+	f.StringVar(&t.defaultDelay, "default-delay", "1us", "propagation delay of cables with neither delay nor length")
+	f.StringSliceVar(&t.repair, "repair", nil, "kinds of faults to repair, separated by commas")
+	f.StringVar(&t.dot, "dot", "", "write a Graphviz picture to this `file`; - is stdout")
+	f.StringVar(&t.write, "write", "", "write nodes.csv and links.csv to this `directory`")
+	f.IntVar(&t.maxFaults, "max-faults", 50, "faults of each kind that the table shows; 0: all")
+}
+
+func (t *topologyFlags) options() (o topology.Options, err error) {
+	if t.format != "table" && t.format != "json" {
+		return o, usagef("--format %q: must be table or json", t.format)
+	}
+	if t.dot == "-" && t.format == "json" {
+		return o, usagef("--dot - and --format json both write to stdout")
+	}
+	o.HostPatterns, o.NodeList = t.hostPatterns, t.nodes
+	for _, text := range t.speeds {
+		rule, err := topology.ParseSpeedRule(text)
+		if err != nil {
+			return o, usageError{err}
+		}
+		o.Speeds = append(o.Speeds, rule)
+	}
+	if o.DefaultDelayNS, err = topology.ParseDelay(t.defaultDelay); err != nil {
+		return o, usagef("--default-delay %v", err)
+	}
+	var kinds []string
+	for _, r := range topology.Repairs() {
+		kinds = append(kinds, string(r.Kind))
+	}
+	for _, kind := range t.repair {
+		if !slices.Contains(kinds, kind) {
+			return o, usagef("--repair %q: must be of %s", kind, strings.Join(kinds, ", "))
+		}
+		o.Repair = append(o.Repair, topology.FaultKind(kind))
+	}
+	return o, nil
+}
+
+func (t *topologyFlags) run(w io.Writer, path string) error {
+	o, err := t.options()
+	if err != nil {
+		return err
+	}
+	l, err := loadTopology(path, o)
+	if err != nil {
+		return err
+	}
+	var d *topology.Description
+	if l.Network != nil {
+		if d, err = topology.Describe(l.Network); err != nil {
+			return err
+		}
+	}
+	switch {
+	case t.format == "json":
+		err = writeTopologyJSON(w, l, d)
+	case t.dot != "-":
+		err = writeTopologyTable(w, path, l, d, t.maxFaults)
+	}
+	if err != nil {
+		return err
+	}
+	if l.Network != nil && t.dot != "" {
+		if err := writeDot(w, t.dot, l.Network); err != nil {
+			return err
+		}
+	}
+	if len(l.Faults) > 0 {
+		return topologyFaults(l, t)
+	}
+	if t.write != "" {
+		return topology.WriteTables(t.write, l.Network)
+	}
+	return nil
+}
+
+// topologyFaults is the error of a topology with faults.
+func topologyFaults(l *topology.Loaded, t *topologyFlags) error {
+	text := "1 fault"
+	if n := len(l.Faults); n > 1 {
+		text = fmt.Sprintf("%d faults", n)
+	}
+	if t.write != "" {
+		text += "; nothing written to " + t.write
+	}
+	if l.Network == nil && t.dot != "" {
+		text += "; no picture"
+	}
+	if t.dot == "-" {
+		text += ": " + l.Faults[0].Error()
+	}
+	return fmt.Errorf("%s", text)
+}
+
+// loadTopology reads a path or, where there is none, the shipped topology of that name.
+func loadTopology(path string, o topology.Options) (*topology.Loaded, error) {
+	l, err := topology.Load(path, o)
+	if err == nil {
+		return l, nil
+	}
+	if _, missing := os.Stat(path); missing != nil {
+		if shipped, e := datasets.Read(datasets.Topologies, path); e == nil {
+			return topology.LoadData(path+".yaml", shipped, o)
+		}
+		return nil, fmt.Errorf("%w; shipped topologies: %s", err, strings.Join(datasets.Names(datasets.Topologies), ", "))
+	}
+	return nil, err
+}
+
+func writeDot(stdout io.Writer, file string, n *topology.Network) error {
+	if file == "-" {
+		return topology.WriteDot(stdout, n)
+	}
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	if err := topology.WriteDot(f, n); err != nil {
+		_ = f.Close()
+		return err
+	}
+	return f.Close()
+}
+
+func writeTopologyJSON(w io.Writer, l *topology.Loaded, d *topology.Description) error {
+	out := struct {
+		Hosts       int                        `json:"hosts"`
+		Switches    int                        `json:"switches"`
+		Cables      int                        `json:"cables"`
+		Faults      []topology.Fault           `json:"faults"`
+		Format      string                     `json:"format"`
+		Files       []string                   `json:"files"`
+		Notes       []string                   `json:"notes"`
+		Repaired    map[topology.FaultKind]int `json:"repaired"`
+		Planned     []topology.PlannedCable    `json:"planned"`
+		Settings    []topology.SwitchSettings  `json:"settings"`
+		Description *topology.Description      `json:"description,omitempty"`
+	}{l.Hosts, l.Switches, l.Cables, l.Faults, l.Format, l.Files, l.Notes, l.Repaired, l.Planned, l.Settings, d}
+	if out.Faults == nil {
+		out.Faults = []topology.Fault{}
+	}
+	if out.Repaired == nil {
+		out.Repaired = map[topology.FaultKind]int{}
+	}
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", " ")
+	return enc.Encode(out)
+}

@@ -1,0 +1,336 @@
+package topology
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// loadText loads a file of the given name and content.
+func loadText(t *testing.T, name, text string, o Options) *Loaded {
+	t.Helper()
+	l, err := LoadData(name, []byte(text), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func loadFixture(t *testing.T, name string, o Options) *Loaded {
+	t.Helper()
+	l, err := Load(filepath.Join("testdata", name), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// wantFaults compares faults with "line kind" and, after a space, a part of the text.
+func wantFaults(t *testing.T, l *Loaded, want ...string) {
+	t.Helper()
+	var got []string
+	for _, f := range l.Faults {
+		got = append(got, f.Error())
+	}
+	if len(l.Faults) != len(want) {
+		t.Fatalf("%d faults, want %d:\n%s", len(l.Faults), len(want), strings.Join(got, "\n"))
+	}
+	for i, w := range want {
+		part := strings.SplitN(w, " ", 3)
+		f := l.Faults[i]
+		if itoa(f.Line) != part[0] || string(f.Kind) != part[1] || len(part) > 2 && !strings.Contains(f.Text, part[2]) {
+			t.Errorf("fault %d is line %d, %s: %s; want %q", i, f.Line, f.Kind, f.Text, w)
+		}
+	}
+}
+
+func wantNotes(t *testing.T, l *Loaded, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !slices.ContainsFunc(l.Notes, func(note string) bool { return strings.Contains(note, part) }) {
+			t.Errorf("no note says %q:\n%s", part, strings.Join(l.Notes, "\n"))
+		}
+	}
+}
+
+func parseSpeedRules(t *testing.T, texts ...string) (rules []SpeedRule) {
+	t.Helper()
+	for _, text := range texts {
+		r, err := ParseSpeedRule(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rules = append(rules, r)
+	}
+	return rules
+}
+
+func TestCablingList(t *testing.T) {
+	l := loadFixture(t, "cabling.csv", Options{})
+	wantFaults(t, l)
+	if l.Hosts != 12 || l.Switches != 6 || l.Cables != 20 || len(l.Planned) != 4 {
+		t.Errorf("%d hosts, %d switches, %d cables, %d planned", l.Hosts, l.Switches, l.Cables, len(l.Planned))
+	}
+	n := l.Network
+	for id, want := range map[int32]Node{
+		0: {0, "web01", KindHost, -1, 0}, 11: {11, "web12", KindHost, -1, 3}, 12: {12, "leaf1", KindTor, -1, 0}, 17: {17, "spine2", KindSpine, -1, -1},
+	} {
+		if v, _ := n.Node(id); v != want {
+			t.Errorf("node %+v, want %+v", v, want)
+		}
+	}
+	if k := n.Links[0]; k.BandwidthBps != 25e9 || k.DelayNS != 15 || k.Src != 0 || k.Dst != 12 {
+		t.Errorf("link 0 is %+v", k)
+	}
+	if p := l.Planned[0]; p != (PlannedCable{"leaf1", "Ethernet51", "spine3", "Ethernet1", 100e9, 150, l.Files[0], 22}) {
+		t.Errorf("planned: %+v", p)
+	}
+	wantNotes(t, l, "planned: 4 cables", "24 cables have a length, at 5 ns/m", "12 devices with one cable", "4 tor", "2 spine", "columns not used: label")
+}
+
+func TestCablingFaults(t *testing.T) {
+	l := loadFixture(t, "cabling_faults.csv", Options{})
+	wantFaults(t, l,
+		"6 doubled (line 5)",
+		"8 contradictory has 40 Gbps here and 100 Gbps before (line 7)",
+		"9 parallel a second cable between leaf1 and spine1 (the first: line 5)",
+		"10 shared-port port spine1:Ethernet3 is cabled to leaf1:Ethernet50 as well (line 9)",
+		"10 parallel a second cable between leaf2 and spine1",
+		"11 self-loop leaf1:Ethernet51 and leaf1:Ethernet52",
+		"12 unknown-speed leaf2:Ethernet51 – spine2:Ethernet1 has no speed",
+		`13 format speed "100" has no unit: write 100M or 100G`,
+		"14 similar-names Spine2 is also written spine2",
+		"15 island db1, db2, leaf9",
+		`16 format length is "3 parsecs"`,
+		`17 status status "perhaps" is unknown`)
+	if l.Network != nil {
+		t.Error("a network in spite of faults")
+	}
+	if _, err := Read(filepath.Join("testdata", "cabling_faults.csv")); err == nil || strings.Count(err.Error(), "\n") != 10 || strings.Contains(err.Error(), "leaf9") {
+		t.Errorf("Read joins every fault but the island, and says %v", err)
+	}
+}
+
+// Each repair does what its documentation says, and only that.
+func TestCablingRepairs(t *testing.T) {
+	const header = "a,pa,b,pb,speed\n"
+	base := "h1,e,s1,p1,10G\nh2,e,s2,p1,10G\ns1,p2,s2,p2,40G\n"
+	for _, c := range []struct {
+		name, rows string
+		repair     FaultKind
+		fault      string
+		cables     int
+		bps        int64 // of s1–s2
+	}{
+		{"doubled", "s1,p2,s2,p2,40G\n", FaultDoubled, "5 doubled", 3, 40e9},
+		{"contradictory", "s1,p2,s2,p2,25G\n", FaultContradictory, "5 contradictory", 3, 25e9},
+		{"parallel", "s1,p3,s2,p3,40G\n", FaultParallel, "5 parallel", 3, 80e9},
+		{"shared port", "s1,p2,s3,p1,10G\ns2,p7,s3,p2,10G\n", FaultSharedPort, "5 shared-port", 5, 40e9},
+		{"self-loop", "s1,p8,s1,p9,40G\n", FaultSelfLoop, "5 self-loop", 3, 40e9},
+		{"island", "h8,e,s8,p1,10G\n", FaultIsland, "5 island", 3, 40e9},
+		{"similar names", "S1,p5,s3,p1,10G\ns2,p7,s3,p2,10G\n", FaultSimilarNames, "5 similar-names", 5, 40e9},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			text := strings.NewReplacer("pa", "port_a", "pb", "port_b").Replace(header) + base + c.rows
+			o := Options{HostPatterns: []string{"h*"}}
+			wantFaults(t, loadText(t, "c.csv", text, o), c.fault)
+			o.Repair = []FaultKind{c.repair}
+			l := loadText(t, "c.csv", text, o)
+			wantFaults(t, l)
+			if l.Cables != c.cables || l.Repaired[c.repair] != 1 {
+				t.Errorf("%d cables, repaired %v", l.Cables, l.Repaired)
+			}
+			for _, k := range l.Network.Links {
+				a, _ := l.Network.Node(k.Src)
+				b, _ := l.Network.Node(k.Dst)
+				if a.Name == "s1" && b.Name == "s2" && k.BandwidthBps != c.bps {
+					t.Errorf("s1 – s2 has %d bps, want %d", k.BandwidthBps, c.bps)
+				}
+			}
+		})
+	}
+}
+
+// A list that most cables stand in from both ends must have all cables from both ends.
+func TestCablingFromBothEnds(t *testing.T) {
+	text := "local_device,local_port,remote_device,remote_port,speed\n" +
+		"s1,p1,h1,e,10G\nh1,e,s1,p1,10G\ns1,p2,h2,e,10G\nh2,e,s1,p2,10G\ns1,p3,h3,e,10G\n"
+	wantFaults(t, loadText(t, "lldp.csv", text, Options{}), "6 one-sided s1:p3 reports a cable to h3:e")
+	l := loadText(t, "lldp.csv", text, Options{Repair: []FaultKind{FaultOneSided}})
+	wantFaults(t, l)
+	wantNotes(t, l, "listed from both ends (2 of 3)")
+	if l.Cables != 3 || l.Hosts != 3 {
+		t.Errorf("%d cables, %d hosts", l.Cables, l.Hosts)
+	}
+}
+
+// Without ports nothing tells a cable listed twice from two cables: the options must.
+func TestCablingWithoutPorts(t *testing.T) {
+	text := "source,target,bandwidth\nh1,s1,10G\nh2,s1,10000\nh2,s1,10G\n"
+	wantFaults(t, loadText(t, "c.csv", text, Options{}), "4 doubled no ports tell")
+	for kind, bps := range map[FaultKind]int64{FaultDoubled: 10e9, FaultParallel: 20e9} {
+		l := loadText(t, "c.csv", text, Options{Repair: []FaultKind{kind}})
+		wantFaults(t, l)
+		wantNotes(t, l, "1 cable has a plain number, read as Mbps")
+		if got := l.Network.Links[2].BandwidthBps; got != bps {
+			t.Errorf("%s: %d bps, want %d", kind, got, bps)
+		}
+	}
+}
+
+func TestCablingNetBox(t *testing.T) {
+	l := loadFixture(t, "netbox_cables.csv", Options{})
+	wantFaults(t, l, "2 unknown-speed", "3 unknown-speed", "4 unknown-speed", "5 unknown-speed", "6 unknown-speed")
+	l = loadFixture(t, "netbox_cables.csv", Options{Speeds: parseSpeedRules(t, "srv*=10G", "core-*:swp?=100G", "nobody:*=1G")})
+	wantFaults(t, l)
+	wantNotes(t, l, "5 cables from --speed rules", "rule nobody:*=1Gbps applies to no cable", "1 cable is being decommissioned")
+	for link, want := range map[int][2]int64{0: {10e9, 10}, 4: {10e9, 15}, 6: {100e9, 600}} {
+		if k := l.Network.Links[link]; k.BandwidthBps != want[0] || k.DelayNS != want[1] {
+			t.Errorf("link %d: %d bps, %d ns, want %v", link, k.BandwidthBps, k.DelayNS, want)
+		}
+	}
+	if p := l.Planned[0]; p.B != "core-2" || p.BandwidthBps != 100e9 {
+		t.Errorf("planned: %+v", p)
+	}
+	panel := "side_a_device,side_a_type,side_a_name,side_b_device,side_b_type,side_b_name\na,dcim.interface,1,panel,dcim.frontport,2\n"
+	wantFaults(t, loadText(t, "p.csv", panel, Options{}), "2 status ends at a dcim.frontport")
+}
+
+func TestCablingNodeList(t *testing.T) {
+	text := "a,b,speed\nx1,t1,10G\nx1,t2,10G\nx2,t1,10G\nx2,t2,10G\nt1,c1,40G\nt2,c1,40G\n"
+	nodes := filepath.Join(t.TempDir(), "nodes.csv")
+	write := func(text string) {
+		if err := os.WriteFile(nodes, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("device,role,rack,pod\nx1,Server,R2,A\nx2,server,R1,A\nt1,leaf,R1,A\nt2,leaf,,A\nc1,core,,\nspare,leaf,,\n")
+	l := loadText(t, "c.csv", text, Options{NodeList: nodes})
+	wantFaults(t, l)
+	wantNotes(t, l, "1 device listed without a cable")
+	for _, want := range []Node{{0, "x1", KindHost, 0, 1}, {1, "x2", KindHost, 0, 0}, {2, "c1", KindSpine, -1, -1}, {3, "t1", KindTor, 0, 0}} {
+		if v, _ := l.Network.Node(want.ID); v != want {
+			t.Errorf("node %+v, want %+v", v, want)
+		}
+	}
+	write("device,role\nx1,server\nx2,server\nx2,server\nx1,leaf\nx3,server\nt1,throne\n")
+	l = loadText(t, "c.csv", text, Options{NodeList: nodes})
+	slices.SortStableFunc(l.Faults, func(a, b Fault) int { return a.Line - b.Line })
+	wantFaults(t, l, "4 doubled", "5 contradictory", "6 uncabled host 2 (x3) has no cable", `7 role role "throne" is unknown`)
+	write("node\nx1\nx2\n")
+	l = loadText(t, "c.csv", text, Options{NodeList: nodes})
+	wantFaults(t, l)
+	wantNotes(t, l, "every device in it is a host")
+}
+
+// Names that are numbers are ids; a semicolon list with odd spellings reads like any other.
+func TestCablingSpellings(t *testing.T) {
+	l := loadText(t, "c.csv", "\ufeffDevice A;Device-B;Speed_Gbps;Delay;Status\r\n7;100;25;1.5us;\r\n8;100;25;;FAILED;\r\n", Options{})
+	wantFaults(t, l)
+	n := l.Network
+	if v, _ := n.Node(100); v.Kind != KindTor || v.Name != "tor 100" {
+		t.Errorf("node 100 is %+v", v)
+	}
+	if n.Links[0].DelayNS != 1500 || n.Links[0].BandwidthBps != 25e9 || !n.Links[2].Failed || n.Links[2].DelayNS != 1000 {
+		t.Errorf("links %+v", n.Links)
+	}
+	wantNotes(t, l, "named by their ids", "1 cable down", "1 cable without delay or length: 1000 ns by default")
+	wantFaults(t, loadText(t, "c.csv", "a,speed\nx,1G\n", Options{}), "1 format has no column device_b")
+	wantFaults(t, loadText(t, "c.csv", "", Options{}), "1 format is empty")
+	wantFaults(t, loadText(t, "c.csv", "a,b,speed\ns1,s2,1G\ns2,s3,1G\ns3,s1,1G\n", Options{}), "0 no-host no host")
+	wantFaults(t, loadText(t, "c.csv", "a,b,speed\nx,y,1G,9\n,y,1G\nx,y\"z,1G\nx,y,1G\n", Options{}),
+		"2 format has 4 columns", "3 format names no device", "4 format")
+}
+
+// Multi-homed hosts count as switches unless somebody says what they are; the list warns of them.
+func TestCablingMultiHomed(t *testing.T) {
+	text := "a,b,speed\nweb1,t1,10G\nweb2,t1,10G\nweb2,t2,10G\nweb3,t2,10G\n"
+	l := loadText(t, "c.csv", text, Options{})
+	wantFaults(t, l)
+	wantNotes(t, l, "1 device named like hosts, with several cables, counted as switches (web2)")
+	l = loadText(t, "c.csv", text, Options{HostPatterns: []string{"web*"}})
+	wantNotes(t, l, "3 devices matching web*")
+	if l.Hosts != 3 || len(l.Network.Racks()) != 3 {
+		t.Errorf("%d hosts, racks %v", l.Hosts, l.Network.Racks())
+	}
+}
+
+type parquetCable struct {
+	A     string  `parquet:"device_a"`
+	B     string  `parquet:"device_b"`
+	Speed int64   `parquet:"speed_bps"`
+	Delay *string `parquet:"delay,optional"`
+}
+
+func TestCablingParquet(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "cables.parquet")
+	parquetFile(t, file, []parquetCable{{"h1", "s", 1e9, nil}, {"h2", "s", 1e9, nil}, {"s", "s", 1e9, nil}})
+	l, err := Load(file, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantFaults(t, l, "3 self-loop")
+	if text := l.Faults[0].Error(); !strings.Contains(text, "cables.parquet: row 3: ") {
+		t.Error(text)
+	}
+	l, err = Load(file, Options{Repair: []FaultKind{FaultSelfLoop}})
+	if err != nil || l.Network == nil || l.Network.Links[0].BandwidthBps != 1e9 {
+		t.Errorf("%+v, %v", l, err)
+	}
+}
+
+// Pods are what a three-tier network falls into without its spines.
+func TestCablingPods(t *testing.T) {
+	want := MustClos(t, ClosSpec{Pods: 2, RacksPerPod: 2, HostsPerRack: 2, Planes: 2, SpinesPerPlane: 1, HostBps: 10e9, FabricBps: 40e9, HostDelayNS: 1000, FabricDelayNS: 1000})
+	var b strings.Builder
+	b.WriteString("a,b,speed\n")
+	for i := 0; i < len(want.Links); i += 2 {
+		l := want.Links[i]
+		b.WriteString(itoa(int(l.Dst)) + "," + itoa(int(l.Src)) + "," + itoa(int(l.BandwidthBps)) + "\n")
+	}
+	l := loadText(t, "c.csv", b.String(), Options{})
+	wantFaults(t, l)
+	for i, v := range l.Network.Nodes {
+		w := want.Nodes[i]
+		if w.Name = v.Name; v != w {
+			t.Errorf("node %+v, want %+v", v, w)
+		}
+	}
+}
+
+func FuzzCabling(f *testing.F) {
+	for _, name := range []string{"cabling.csv", "cabling_faults.csv", "netbox_cables.csv"} {
+		data, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data, true)
+	}
+	f.Add([]byte("a;b;speed\n1;2;10G\n3;2;1e9\n"), false)
+	f.Fuzz(func(t *testing.T, data []byte, repair bool) { fuzzFormat(t, "fuzz.csv", data, repair) })
+}
+
+// fuzzFormat loads arbitrary data: either a network that can be described, or faults.
+func fuzzFormat(t *testing.T, name string, data []byte, repair bool) {
+	o := Options{Speeds: []SpeedRule{{"*", "*1", 1e9}}}
+	if repair {
+		for _, r := range Repairs() {
+			o.Repair = append(o.Repair, r.Kind)
+		}
+	}
+	l, err := LoadData(name, data, o)
+	if err != nil {
+		return
+	}
+	if (l.Network == nil) == (len(l.Faults) == 0) && !slices.ContainsFunc(l.Faults, func(f Fault) bool { return f.Kind == FaultIsland }) {
+		t.Fatalf("network %v, faults %v", l.Network, l.Faults)
+	}
+	if l.Network == nil || len(l.Network.Nodes) > 300 {
+		return
+	}
+	if _, err := Describe(l.Network); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,264 @@
+package topology
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// A Description is what a network looks like, for people and for scripts. Failed cables are left out
+// of everything but Speeds.
+type Description struct {
+	Roles            []RoleCount        `json:"roles"`
+	Racks            int                `json:"racks"`
+	RackHostsMin     int                `json:"rack_hosts_min"`
+	RackHostsMax     int                `json:"rack_hosts_max"`
+	Pods             int                `json:"pods"`
+	Speeds           []SpeedCount       `json:"speeds"`
+	Oversubscription []Oversubscription `json:"oversubscription"`
+	NextHops         []NextHops         `json:"ecmp_next_hops"`
+	Paths            []PathCount        `json:"ecmp_paths"`
+	UnreachablePairs int                `json:"unreachable_rack_pairs"`
+	Asymmetries      []Asymmetry        `json:"asymmetries"`
+	// CutSwitches and CutCables are single points of failure: without one, hosts lose the others. Not
+	// listed are links of hosts, and tors of which only their own hosts depend: OwnHostsOnly counts
+	// those.
+	CutSwitches  []Cut `json:"cut_switches"`
+	CutCables    []Cut `json:"cut_cables"`
+	OwnHostsOnly int   `json:"tors_that_only_their_own_hosts_depend_on"`
+}
+
+// A RoleCount counts the nodes of a kind at one distance from the hosts.
+type RoleCount struct {
+	Kind  string `json:"kind"`
+	Level int    `json:"level"` // cables to the nearest host; -1: no host is reached
+	Nodes int    `json:"nodes"`
+}
+
+// A SpeedCount counts the cables of a tier that have one bandwidth.
+type SpeedCount struct {
+	Tier         string `json:"tier"`
+	BandwidthBps int64  `json:"bandwidth_bps"`
+	DelayMinNS   int64  `json:"delay_min_ns"`
+	DelayMaxNS   int64  `json:"delay_max_ns"`
+	Cables       int    `json:"cables"`
+	Failed       int    `json:"failed"`
+}
+
+// An Oversubscription is, over the switches of a kind, the bandwidth to lower levels divided by the
+// bandwidth to higher levels.
+type Oversubscription struct {
+	Kind     string  `json:"kind"`
+	Switches int     `json:"switches"`
+	Min      float64 `json:"min"`
+	Median   float64 `json:"median"`
+	Max      float64 `json:"max"`
+}
+
+// An Asymmetry is a group of nodes that differ from most of their kind.
+type Asymmetry struct {
+	Kind  string   `json:"kind"`
+	Have  string   `json:"have"`
+	Most  string   `json:"most_have"`
+	Nodes []string `json:"nodes"`
+}
+
+// Describe describes a network. The cost is that of a Router, plus one step for every pair of racks.
+func Describe(n *Network) (*Description, error) {
+	g := newLevelGraph(n)
+	d := &Description{
+		Racks: len(n.Racks()), Pods: n.Pods(), Roles: g.roles(), Speeds: speedCounts(n),
+		Oversubscription: g.oversubscription(), Asymmetries: g.asymmetries(),
+	}
+	for i, rack := range n.Racks() {
+		if i == 0 || len(rack) < d.RackHostsMin {
+			d.RackHostsMin = len(rack)
+		}
+		d.RackHostsMax = max(d.RackHostsMax, len(rack))
+	}
+	r, err := NewRouter(n, 0)
+	if err != nil {
+		return nil, err
+	}
+	d.NextHops = r.nextHops()
+	d.Paths, d.UnreachablePairs = r.pathCounts()
+	d.findCuts(r)
+	return d, nil
+}
+
+// A levelGraph is the cables that are up, with each node's distance to the nearest host.
+type levelGraph struct {
+	n     *Network
+	start []int32 // by node: its first edge; one more than nodes
+	edges []int32 // links out of the nodes
+	to    []int32 // by edge: index of the node it leads to
+	level []int   // by node; -1 where no host is reached
+}
+
+func newLevelGraph(n *Network) *levelGraph {
+	g := &levelGraph{n: n, start: make([]int32, len(n.Nodes)+1), level: make([]int, len(n.Nodes))}
+	for _, l := range n.Links {
+		if !l.Failed {
+			g.start[n.index.of(l.Src)+1]++
+		}
+	}
+	for i := range n.Nodes {
+		g.start[i+1] += g.start[i]
+	}
+	g.edges, g.to = make([]int32, g.start[len(n.Nodes)]), make([]int32, g.start[len(n.Nodes)])
+	next := slices.Clone(g.start)
+	for i, l := range n.Links {
+		if src := n.index.of(l.Src); !l.Failed {
+			g.edges[next[src]], g.to[next[src]] = int32(i), n.index.of(l.Dst)
+			next[src]++
+		}
+	}
+	var queue []int32
+	for i, v := range n.Nodes {
+		g.level[i] = -1
+		if v.Kind == KindHost {
+			g.level[i] = 0
+			queue = append(queue, int32(i))
+		}
+	}
+	for k := 0; k < len(queue); k++ {
+		at := queue[k]
+		for _, to := range g.to[g.start[at]:g.start[at+1]] {
+			if g.level[to] < 0 {
+				g.level[to] = g.level[at] + 1
+				queue = append(queue, to)
+			}
+		}
+	}
+	return g
+}
+
+func (g *levelGraph) roles() (list []RoleCount) {
+	counts := map[RoleCount]int{}
+	for i, v := range g.n.Nodes {
+		counts[RoleCount{Kind: v.Kind, Level: g.level[i]}]++
+	}
+	for k, n := range counts {
+		k.Nodes = n
+		list = append(list, k)
+	}
+	slices.SortFunc(list, func(a, b RoleCount) int {
+		return cmp.Or(cmp.Compare(a.Level, b.Level), cmp.Compare(a.Kind, b.Kind))
+	})
+	return list
+}
+
+func speedCounts(n *Network) (list []SpeedCount) {
+	type key struct {
+		tier string
+		bps  int64
+	}
+	at := map[key]int{}
+	for i := 0; i < len(n.Links); i += 2 {
+		l := &n.Links[i]
+		k := key{l.Tier, l.BandwidthBps}
+		if r, back := kindRank(l.Tier), kindRank(n.Links[i+1].Tier); back < r || back == r && n.Links[i+1].Tier < l.Tier {
+			k.tier = n.Links[i+1].Tier
+		}
+		j, known := at[k]
+		if !known {
+			j = len(list)
+			at[k] = j
+			list = append(list, SpeedCount{Tier: k.tier, BandwidthBps: k.bps, DelayMinNS: l.DelayNS})
+		}
+		s := &list[j]
+		s.Cables++
+		s.DelayMinNS, s.DelayMaxNS = min(s.DelayMinNS, l.DelayNS), max(s.DelayMaxNS, l.DelayNS)
+		if l.Failed {
+			s.Failed++
+		}
+	}
+	slices.SortFunc(list, func(a, b SpeedCount) int {
+		return cmp.Or(cmp.Compare(kindRank(a.Tier), kindRank(b.Tier)), cmp.Compare(a.Tier, b.Tier), cmp.Compare(a.BandwidthBps, b.BandwidthBps))
+	})
+	return list
+}
+
+// kindRank orders kinds, and tiers by their first end, from the hosts upwards.
+func kindRank(kind string) int {
+	for rank, k := range []string{KindHost, KindTor, KindFabric, KindSpine} {
+		if strings.HasPrefix(kind, k) {
+			return rank
+		}
+	}
+	return 4
+}
+
+func sortedKinds(kinds iter.Seq[string]) []string {
+	return slices.SortedFunc(kinds, func(a, b string) int { return cmp.Compare(kindRank(a), kindRank(b)) })
+}
+
+// bandwidths sums the cables of a node to lower, equal and higher levels.
+func (g *levelGraph) bandwidths(i int) (bps [3]int64, cables [3]int) {
+	for e := g.start[i]; e < g.start[i+1]; e++ {
+		k := 1 + cmp.Compare(g.level[g.to[e]], g.level[i])
+		bps[k] += g.n.Links[g.edges[e]].BandwidthBps
+		cables[k]++
+	}
+	return bps, cables
+}
+
+func (g *levelGraph) oversubscription() (list []Oversubscription) {
+	ratios := map[string][]float64{}
+	for i, v := range g.n.Nodes {
+		if bps, _ := g.bandwidths(i); v.Kind != KindHost && bps[0] > 0 && bps[2] > 0 {
+			ratios[v.Kind] = append(ratios[v.Kind], float64(bps[0])/float64(bps[2]))
+		}
+	}
+	for _, kind := range sortedKinds(maps.Keys(ratios)) {
+		x := ratios[kind]
+		slices.Sort(x)
+		list = append(list, Oversubscription{kind, len(x), x[0], x[len(x)/2], x[len(x)-1]})
+	}
+	return list
+}
+
+// asymmetries compares the uplinks of the nodes of each kind and level.
+func (g *levelGraph) asymmetries() (list []Asymmetry) {
+	groups := map[RoleCount]map[string][]int{}
+	for i, v := range g.n.Nodes {
+		key := RoleCount{Kind: v.Kind, Level: g.level[i]}
+		if groups[key] == nil {
+			groups[key] = map[string][]int{}
+		}
+		bps, cables := g.bandwidths(i)
+		have := fmt.Sprintf("%s up (%s)", count(cables[2], "cable"), FormatBps(bps[2]))
+		if cables[2] == 0 {
+			have = fmt.Sprintf("%s down (%s)", count(cables[0], "cable"), FormatBps(bps[0]))
+			if g.level[i] == 1 {
+				continue // racks differ in hosts; that is no asymmetry
+			}
+		}
+		groups[key][have] = append(groups[key][have], i)
+	}
+	for key, kinds := range groups {
+		most := ""
+		for have, nodes := range kinds {
+			if most == "" || len(nodes) > len(kinds[most]) || len(nodes) == len(kinds[most]) && have < most {
+				most = have
+			}
+		}
+		for have, nodes := range kinds {
+			if have == most {
+				continue
+			}
+			a := Asymmetry{Kind: key.Kind, Have: have, Most: most}
+			for _, i := range nodes {
+				a.Nodes = append(a.Nodes, g.n.Nodes[i].Name)
+			}
+			list = append(list, a)
+		}
+	}
+	slices.SortFunc(list, func(a, b Asymmetry) int {
+		return cmp.Or(cmp.Compare(kindRank(a.Kind), kindRank(b.Kind)), strings.Compare(a.Have, b.Have), strings.Compare(a.Nodes[0], b.Nodes[0]))
+	})
+	return list
+}

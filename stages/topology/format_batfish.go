@@ -1,0 +1,88 @@
+package topology
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+const batfishDoc = `
+A layer-1 topology of Batfish: layer1_topology.json, or a snapshot directory that holds it (or
+batfish/layer1_topology.json). LLDP dumps are commonly converted to this form. Device names do not
+differ in case. A file may give each cable once, or once from each end. The format has no speeds: give
+them with --speed.
+
+  {"edges": [
+    {"node1": {"hostname": "leaf1", "interfaceName": "Ethernet49"},
+     "node2": {"hostname": "spine1", "interfaceName": "Ethernet1"}}]}
+
+  parsimon topology layer1_topology.json --speed 'spine*=100G' --speed '*=25G' --host-pattern 'srv*'`
+
+const batfishFile = "layer1_topology.json"
+
+func batfishFiles(dir string) ([]string, error) {
+	for _, name := range []string{filepath.Join(dir, batfishFile), filepath.Join(dir, "batfish", batfishFile)} {
+		if _, err := os.Stat(name); err == nil {
+			return []string{name}, nil
+		}
+	}
+	return nil, nil
+}
+
+func detectBatfish(s *source) bool {
+	if len(s.files) != 1 || extension(s.files[0]) != ".json" {
+		return false
+	}
+	return filepath.Base(s.files[0]) == batfishFile || slices.Contains(topLevelKeys(s.content(s.files[0])), "edges")
+}
+
+func readBatfish(s *source, o *Options) (*draft, error) {
+	file := s.files[0]
+	data, err := s.read(file)
+	if err != nil {
+		return nil, err
+	}
+	d := &draft{}
+	t, fault := parseJSONTree(file, data, nil)
+	if fault != nil {
+		d.faults = append(d.faults, *fault)
+		return d, nil
+	}
+	r := &treeReader{draft: d, file: file}
+	seen := sightings{foldCase: true}
+	if r.object(t, "") {
+		for _, edge := range r.list(t.get("edges"), "edges") {
+			if !r.object(edge, "edges") {
+				continue
+			}
+			a, okA := r.batfishEnd(edge, "node1")
+			b, okB := r.batfishEnd(edge, "node2")
+			if okA && okB {
+				seen.list = append(seen.list, sighting{a: a, b: b, delayNS: -1, at: place{file: file, line: edge.line}})
+			}
+		}
+	}
+	seen.assemble(d, o)
+	return d, nil
+}
+
+func (r *treeReader) batfishEnd(edge *tree, key string) (e end, ok bool) {
+	t := edge.get(key)
+	if t == nil {
+		r.bad(edge, "edges", "has no %s", key)
+		return e, false
+	}
+	host, port := t.get("hostname"), t.get("interfaceName")
+	if host == nil || port == nil {
+		r.bad(t, "edges."+key, "needs hostname and interfaceName")
+		return e, false
+	}
+	name, okName := r.text(host, key+".hostname")
+	e.port, ok = r.text(port, key+".interfaceName")
+	e.device = strings.TrimSpace(name)
+	if okName && e.device == "" {
+		r.bad(host, key+".hostname", "is empty")
+	}
+	return e, ok && okName && e.device != ""
+}

@@ -1,0 +1,188 @@
+package topology
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+const containerlabDoc = `
+A containerlab topology, *.clab.yml or any YAML file with the key topology, or a directory with one
+*.clab.yml. Links are read in the brief format and in the extended format (type: veth). Links to the
+lab's host, management network, macvlan, vxlan and dummy interfaces are left out. Nodes of kind linux
+with one link are hosts; nodes of other kinds are switches unless --host-pattern says otherwise. The
+format has no speeds: give them with --speed.
+
+  name: lab
+  topology:
+    nodes:
+      leaf1: {kind: nokia_srlinux}
+      spine1: {kind: nokia_srlinux}
+      web1: {kind: linux}
+    links:
+      - endpoints: ["web1:eth1", "leaf1:e1-1"]
+      - type: veth
+        endpoints:
+          - {node: leaf1, interface: e1-49}
+          - {node: spine1, interface: e1-1}
+
+  parsimon topology lab.clab.yml --speed 'leaf*:e1-4?=100G' --speed '*=25G'`
+
+func isContainerlabName(name string) bool {
+	return strings.HasSuffix(name, ".clab.yml") || strings.HasSuffix(name, ".clab.yaml")
+}
+
+func containerlabFiles(dir string) ([]string, error) {
+	var files []string
+	for _, pattern := range []string{"*.clab.yml", "*.clab.yaml"} {
+		found, err := filepath.Glob(filepath.Join(escapeGlob(dir), pattern))
+		if err != nil {
+			return nil, fmt.Errorf("topology %s: %w", dir, err)
+		}
+		files = append(files, found...)
+	}
+	if len(files) > 1 {
+		slices.Sort(files)
+		return nil, fmt.Errorf("topology %s: holds several containerlab files: %s", dir, strings.Join(files, ", "))
+	}
+	return files, nil
+}
+
+// escapeGlob makes a path stand for itself in a pattern of filepath.Glob.
+func escapeGlob(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+func isYAML(file string) bool { return extension(file) == ".yaml" || extension(file) == ".yml" }
+
+func detectContainerlab(s *source) bool {
+	if len(s.files) != 1 || !isYAML(s.files[0]) {
+		return false
+	}
+	if isContainerlabName(s.files[0]) {
+		return true
+	}
+	t, fault := parseYAMLTree(s.files[0], s.content(s.files[0]))
+	return fault == nil && t.get("topology") != nil
+}
+
+// containerlabSpecial are names that stand for the machine that the lab runs on.
+var containerlabSpecial = []string{"host", "mgmt-net", "macvlan", "vxlan", "vxlan-stitch", "dummy"}
+
+func readContainerlab(s *source, o *Options) (*draft, error) {
+	file := s.files[0]
+	data, err := s.read(file)
+	if err != nil {
+		return nil, err
+	}
+	d := &draft{}
+	t, fault := parseYAMLTree(file, data)
+	if fault != nil {
+		d.faults = append(d.faults, *fault)
+		return d, nil
+	}
+	r := &containerlabReader{treeReader: treeReader{draft: d, file: file}, known: map[string]bool{}}
+	lab := t.get("topology")
+	if lab == nil || !r.object(lab, "topology") {
+		d.fault(place{file: file, line: t.line}, FaultFormat, "has no key topology with nodes and links")
+		return d, nil
+	}
+	r.nodes(lab)
+	r.sightings.reports = nil
+	for i, link := range r.list(lab.get("links"), "topology.links") {
+		r.link(link, fmt.Sprintf("topology.links[%d]", i))
+	}
+	if r.special > 0 {
+		d.note("links: %s to the lab's own machine left out", count(r.special, "link"))
+	}
+	r.sightings.assemble(d, o)
+	return d, nil
+}
+
+type containerlabReader struct {
+	treeReader
+	sightings sightings
+	known     map[string]bool
+	special   int // links to the lab's own machine
+}
+
+func (r *containerlabReader) nodes(lab *tree) {
+	nodes := lab.get("nodes")
+	if nodes == nil || !r.object(nodes, "topology.nodes") {
+		return
+	}
+	defaultKind := scalar(lab.get("defaults").get("kind"))
+	for i, name := range nodes.keys {
+		kind := scalar(nodes.items[i].get("kind"))
+		if kind == "" {
+			kind = defaultKind
+		}
+		v := device{name: name, at: place{file: r.file, line: nodes.items[i].line}}
+		switch kind {
+		case "host":
+			continue // the lab's own machine
+		case "", "linux": // a host if it has one link
+		default:
+			v.kind = KindSwitch
+		}
+		r.known[name] = true
+		r.sightings.devices = append(r.sightings.devices, v)
+	}
+}
+
+func scalar(t *tree) string {
+	if t == nil {
+		return ""
+	}
+	return t.text
+}
+
+func (r *containerlabReader) link(t *tree, path string) {
+	if !r.object(t, path) {
+		return
+	}
+	if kind := scalar(t.get("type")); kind != "" && kind != "veth" {
+		if !slices.Contains(containerlabSpecial, kind) {
+			r.bad(t, path, "link type %q is unknown", kind)
+			return
+		}
+		r.special++
+		return
+	}
+	ends := r.list(t.get("endpoints"), path+".endpoints")
+	if len(ends) != 2 {
+		r.bad(t, path, "has %d endpoints, want 2", len(ends))
+		return
+	}
+	a, okA := r.end(ends[0], path)
+	b, okB := r.end(ends[1], path)
+	if !okA || !okB {
+		return
+	}
+	for _, e := range []end{a, b} {
+		if slices.Contains(containerlabSpecial, e.device) && !r.known[e.device] {
+			r.special++
+			return
+		}
+		if !r.known[e.device] {
+			r.fault(r.place(t, path), FaultUnknownNode, "no node has the name %q", e.device)
+			return
+		}
+	}
+	r.sightings.list = append(r.sightings.list, sighting{a: a, b: b, delayNS: -1, at: place{file: r.file, line: t.line}})
+}
+
+// end reads "node:interface" or {node, interface}.
+func (r *containerlabReader) end(t *tree, path string) (e end, ok bool) {
+	if t.kind == treeObject {
+		e = end{scalar(t.get("node")), scalar(t.get("interface"))}
+	} else {
+		e.device, e.port, _ = strings.Cut(t.text, ":")
+	}
+	if e.device == "" || e.port == "" {
+		r.bad(t, path, "endpoint %s, want node:interface", t)
+		return e, false
+	}
+	return e, true
+}

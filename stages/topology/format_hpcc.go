@@ -1,0 +1,147 @@
+package topology
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+const hpccDoc = `
+topology.txt of the HPCC simulator (simulation/mix in its repository): a line "nodes switches links",
+the ids of the switches, and for every cable "a b rate delay error_rate" with units. Nodes that are
+not switches are hosts. Losses are not simulated: an error rate other than 0 is refused. Text after
+the cables is ignored.
+
+  3 1 2
+  2
+  0 2 100Gbps 0.001ms 0
+  1 2 100Gbps 1us 0`
+
+// maxHPCCNodes bounds what three numbers in a file can ask for.
+const maxHPCCNodes = 1 << 24
+
+func detectHPCC(s *source) bool { return len(s.files) == 1 && extension(s.files[0]) == ".txt" }
+
+func readHPCC(s *source, _ *Options) (*draft, error) {
+	data, err := s.read(s.files[0])
+	if err != nil {
+		return nil, err
+	}
+	r := hpccReader{draft: &draft{}, file: s.files[0], lines: strings.Split(string(data), "\n")}
+	if links, ok := r.nodeList(); ok {
+		for range links {
+			if !r.cable() {
+				break
+			}
+		}
+	}
+	return r.draft, nil
+}
+
+type hpccReader struct {
+	*draft
+	file  string
+	lines []string
+	line  int // the line read last, from 1
+}
+
+func (r *hpccReader) bad(format string, args ...any) bool {
+	r.fault(place{file: r.file, line: r.line}, FaultFormat, format, args...)
+	return false
+}
+
+// next returns the fields of the next line that has any; none at the end.
+func (r *hpccReader) next() []string {
+	for r.line < len(r.lines) {
+		r.line++
+		if fields := strings.Fields(r.lines[r.line-1]); len(fields) > 0 {
+			return fields
+		}
+	}
+	return nil
+}
+
+// nodeList reads the counts and the switches, and returns the number of cables that follow.
+func (r *hpccReader) nodeList() (links int, ok bool) {
+	var counts [3]int
+	head := r.next()
+	if len(head) != 3 {
+		return 0, r.bad("want the numbers of nodes, switches and links")
+	}
+	for i, f := range head {
+		n, err := strconv.Atoi(f)
+		if err != nil || n < 0 || n > maxHPCCNodes {
+			return 0, r.bad("%q is not a number of nodes, switches or links", f)
+		}
+		counts[i] = n
+	}
+	if counts[0] > 0 && counts[2] > len(r.lines) {
+		return 0, r.bad("%d links are more than the file has lines", counts[2])
+	}
+	if counts[0]-counts[1] > 2*len(r.lines) {
+		return 0, r.bad("%d hosts are more than the file has cable ends", counts[0]-counts[1])
+	}
+	kinds := make([]string, counts[0])
+	for left := counts[1]; left > 0; {
+		fields := r.next()
+		if len(fields) == 0 || len(fields) > left {
+			return 0, r.bad("want the ids of %d more switches", left)
+		}
+		for _, f := range fields {
+			id, err := strconv.Atoi(f)
+			if err != nil || id < 0 || id >= len(kinds) {
+				return 0, r.bad("switch %q is not one of the nodes 0 to %d", f, len(kinds)-1)
+			}
+			kinds[id] = KindSwitch
+		}
+		left -= len(fields)
+	}
+	for i, kind := range kinds {
+		if kind == "" {
+			kind = KindHost
+		}
+		r.addNode(Node{ID: int32(i), Kind: kind, Pod: -1, Rack: -1}, place{file: r.file, line: 1, path: fmt.Sprintf("node %d", i)})
+	}
+	return counts[2], true
+}
+
+// cable reads a line of a cable; false where there is none.
+func (r *hpccReader) cable() bool {
+	fields := r.next()
+	if len(fields) != 5 {
+		return r.bad("want a link: a b rate delay error_rate")
+	}
+	a, errA := strconv.ParseInt(fields[0], 10, 32)
+	b, errB := strconv.ParseInt(fields[1], 10, 32)
+	bps, okRate := withUnit(fields[2], []unit{{"Gbps", 1e9}, {"Mbps", 1e6}, {"Kbps", 1e3}, {"kbps", 1e3}, {"bps", 1}})
+	ns, okDelay := withUnit(fields[3], []unit{{"ms", 1e6}, {"us", 1e3}, {"ns", 1}, {"s", 1e9}})
+	loss, errLoss := strconv.ParseFloat(fields[4], 64)
+	switch {
+	case errA != nil || errB != nil:
+		r.bad("%q and %q are not two node ids", fields[0], fields[1])
+	case !okRate:
+		r.bad("rate %q: want a number with its unit, such as 100Gbps", fields[2])
+	case !okDelay:
+		r.bad("delay %q: want a number with its unit, such as 0.001ms", fields[3])
+	case errLoss != nil || loss != 0:
+		r.bad("error rate %q: losses are not simulated, want 0", fields[4])
+	default:
+		r.addCable(Cable{A: int32(a), B: int32(b), BandwidthBps: bps, DelayNS: ns}, false, place{file: r.file, line: r.line})
+	}
+	return true
+}
+
+// withUnit reads a number that has one of the units.
+func withUnit(text string, units []unit) (int64, bool) {
+	for _, u := range units {
+		number, ok := strings.CutSuffix(text, u.suffix)
+		if !ok {
+			continue
+		}
+		x, err := strconv.ParseFloat(number, 64)
+		x = math.Round(x * u.factor)
+		return int64(x), err == nil && x >= 0 && x < 1<<62
+	}
+	return 0, false
+}

@@ -1,0 +1,157 @@
+package topology
+
+import (
+	"fmt"
+	"strings"
+)
+
+const jsonDoc = `
+One .json file with pods, planes and cables as in the Parsimon paper's public topologies, or with
+plain lists of nodes and links. bandwidth is in bps, delay in ns. Kinds of nodes: host, tor, fabric,
+spine, switch; name, pod and rack are optional.
+
+  {"nodes": [{"id": 0, "kind": "host", "name": "web1"}, {"id": 1, "kind": "host"},
+             {"id": 2, "kind": "tor", "name": "leaf1", "rack": 0}],
+   "links": [{"a": 0, "b": 2, "bandwidth": 10000000000, "delay": 1000},
+             {"a": 1, "b": 2, "bandwidth": 10000000000, "delay": 1000}]}`
+
+func detectJSON(s *source) bool { return len(s.files) == 1 && extension(s.files[0]) == ".json" }
+
+func readJSON(s *source, _ *Options) (*draft, error) {
+	data, err := s.read(s.files[0])
+	if err != nil {
+		return nil, err
+	}
+	return parseJSONTopology(s.files[0], data), nil
+}
+
+// parseJSONTopology reads a JSON topology; file only names it in faults.
+func parseJSONTopology(file string, data []byte) *draft {
+	r := jsonReader{treeReader{draft: &draft{}, file: file}}
+	t, fault := parseJSONTree(file, data, nil)
+	if fault != nil {
+		r.faults = append(r.faults, *fault)
+		return r.draft
+	}
+	if !r.object(t, "", "planes", "pods", "fab2spine", "nodes", "links") {
+		return r.draft
+	}
+	rack := int32(0)
+	for p, pod := range r.list(t.get("pods"), "pods") {
+		r.pod(pod, p, &rack)
+	}
+	for f, plane := range r.list(t.get("planes"), "planes") {
+		for s, v := range r.list(plane, fmt.Sprintf("planes[%d]", f)) {
+			r.node(v, fmt.Sprintf("planes[%d][%d]", f, s), Node{Kind: KindSpine, Name: closSpineName(f, s), Pod: -1, Rack: -1})
+		}
+	}
+	r.cables(t.get("fab2spine"), "fab2spine")
+	for i, v := range r.list(t.get("nodes"), "nodes") {
+		r.node(v, fmt.Sprintf("nodes[%d]", i), Node{Pod: -1, Rack: -1})
+	}
+	r.cables(t.get("links"), "links")
+	return r.draft
+}
+
+type jsonReader struct{ treeReader }
+
+// pod reads a pod: its racks of hosts and tors, then its fabric switches. rack counts the racks.
+func (r *jsonReader) pod(pod *tree, p int, rack *int32) {
+	in := func(format string, args ...any) string {
+		return fmt.Sprintf("pods[%d].", p) + fmt.Sprintf(format, args...)
+	}
+	if !r.object(pod, fmt.Sprintf("pods[%d]", p), "fabs", "racks", "tor2fab") {
+		return
+	}
+	for k, t := range r.list(pod.get("racks"), in("racks")) {
+		if !r.object(t, in("racks[%d]", k), "tor", "hosts", "host2tor") {
+			continue
+		}
+		for h, v := range r.list(t.get("hosts"), in("racks[%d].hosts", k)) {
+			r.node(v, in("racks[%d].hosts[%d]", k, h), Node{Kind: KindHost, Name: closHostName(p, k, h), Pod: int32(p), Rack: *rack})
+		}
+		if tor := t.get("tor"); tor != nil {
+			r.node(tor, in("racks[%d].tor", k), Node{Kind: KindTor, Name: closTorName(p, k), Pod: int32(p), Rack: *rack})
+		} else {
+			r.bad(t, in("racks[%d]", k), "has no tor")
+		}
+		r.cables(t.get("host2tor"), in("racks[%d].host2tor", k))
+		*rack++
+	}
+	for f, v := range r.list(pod.get("fabs"), in("fabs")) {
+		r.node(v, in("fabs[%d]", f), Node{Kind: KindFabric, Name: closFabricName(p, f), Pod: int32(p), Rack: -1})
+	}
+	r.cables(pod.get("tor2fab"), in("tor2fab"))
+}
+
+// node reads a node. v holds what its place in the file says; an empty kind leaves kind, name, pod
+// and rack to the node itself.
+func (r *jsonReader) node(t *tree, path string, v Node) {
+	if !r.object(t, path, "id", "kind", "name", "pod", "rack") {
+		return
+	}
+	id, ok := r.integer(t.get("id"), path+".id", 32)
+	if t.get("id") == nil {
+		r.bad(t, path, "has no id")
+	}
+	v.ID = int32(id)
+	kind := ""
+	if k := t.get("kind"); k != nil {
+		kind, ok = r.stringOf(k, path+".kind", ok)
+		kind = strings.ToLower(kind)
+	}
+	if v.Kind == "" {
+		v.Kind = kind
+		if name := t.get("name"); name != nil {
+			v.Name, ok = r.stringOf(name, path+".name", ok)
+		}
+		v.Pod, v.Rack = r.position(t.get("pod"), path+".pod"), r.position(t.get("rack"), path+".rack")
+	} else if kind != "" && kind != v.Kind && (kind != KindSwitch || v.Kind == KindHost) {
+		r.bad(t, path, "node %d is a %q where a %s belongs", v.ID, kind, v.Kind)
+	}
+	if ok {
+		r.addNode(v, r.place(t, path))
+	}
+}
+
+func (r *jsonReader) stringOf(t *tree, path string, ok bool) (string, bool) {
+	if t.kind != treeString {
+		r.bad(t, path, "is %s, want a string", t)
+		return "", false
+	}
+	return t.text, ok
+}
+
+// position reads the number of a pod or a rack, or -1 where there is none.
+func (r *jsonReader) position(t *tree, path string) int32 {
+	v, ok := r.integer(t, path, 32)
+	if !ok {
+		return -1
+	}
+	return int32(v)
+}
+
+func (r *jsonReader) cables(list *tree, path string) {
+	for i, t := range r.list(list, path) {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if !r.object(t, at, "a", "b", "bandwidth", "delay") {
+			continue
+		}
+		var v [4]int64
+		complete := true
+		for k, f := range []struct {
+			key, missing string
+			bits         int
+		}{{"a", "needs both ends, a and b", 32}, {"b", "needs both ends, a and b", 32}, {"bandwidth", "has no bandwidth (bps)", 64}, {"delay", "has no delay (ns)", 64}} {
+			x, ok := r.integer(t.get(f.key), at+"."+f.key, f.bits)
+			if t.get(f.key) == nil {
+				r.bad(t, at, "%s", f.missing)
+			}
+			v[k] = x
+			complete = complete && ok
+		}
+		if complete {
+			r.addCable(Cable{int32(v[0]), int32(v[1]), v[2], v[3]}, false, r.place(t, at))
+		}
+	}
+}

@@ -1,0 +1,220 @@
+package topology
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// A format is one way to describe a topology.
+type format struct {
+	name string
+	doc  string // for "parsimon help topology": what it is, then an example
+	// detect reports whether a path holds this format. The first format of the table wins.
+	detect func(s *source) bool
+	// read reports what the files hold. It fails only where a file cannot be read at all; whatever is
+	// wrong with the content is a fault of the draft.
+	read func(s *source, o *Options) (*draft, error)
+}
+
+// formats lists every format in order of detection.
+func formats() []format {
+	return []format{
+		{"tables", tablesDoc, detectTables, readTables},
+		{"cabling", cablingDoc, detectCabling, readCabling},
+		{"hpcc", hpccDoc, detectHPCC, readHPCC},
+		{"containerlab", containerlabDoc, detectContainerlab, readContainerlab},
+		{"yaml", yamlDoc, detectYAML, readYAML},
+		{"batfish", batfishDoc, detectBatfish, readBatfish},
+		{"sonic", sonicDoc, detectSONiC, readSONiC},
+		{"json", jsonDoc, detectJSON, readJSON},
+	}
+}
+
+// FormatDocs returns the name and the documentation, with an example, of every format.
+func FormatDocs() (docs [][2]string) {
+	for _, f := range formats() {
+		docs = append(docs, [2]string{f.name, strings.TrimSpace(f.doc)})
+	}
+	return docs
+}
+
+// Options are what a file cannot say about the network it describes. The zero value takes a file at
+// its word.
+type Options struct {
+	// HostPatterns match the names of hosts, with * and ?. Without patterns and a node list, hosts
+	// are what the format says, else the devices with one cable.
+	HostPatterns []string
+	// NodeList is a CSV or Parquet file of devices with their role, pod and rack.
+	NodeList string
+	// Speeds give cables a speed that the file does not; the first rule that matches an end applies.
+	Speeds []SpeedRule
+	// DefaultDelayNS is the propagation delay of a cable with neither delay nor length; 0 is 1,000 ns.
+	DefaultDelayNS int64
+	// Repair lists the kinds of faults to repair rather than to report.
+	Repair []FaultKind
+}
+
+const defaultDelayNS = 1000
+
+// A PlannedCable is listed in the topology but not installed. It is not part of the network.
+type PlannedCable struct {
+	A            string `json:"a"` // device
+	PortA        string `json:"port_a,omitempty"`
+	B            string `json:"b"`
+	PortB        string `json:"port_b,omitempty"`
+	BandwidthBps int64  `json:"bandwidth_bps,omitempty"` // 0 where unknown
+	DelayNS      int64  `json:"delay_ns"`
+	File         string `json:"file"`
+	Line         int    `json:"line"`
+}
+
+// A Loaded is what Load found.
+type Loaded struct {
+	Format  string
+	Files   []string
+	Network *Network // nil where faults other than islands remain
+	Faults  []Fault  // in order of file and line
+	Notes   []string // what was inferred and which defaults apply
+	// Repaired counts the repairs that Options.Repair allowed, by kind.
+	Repaired map[FaultKind]int
+	Planned  []PlannedCable
+	Settings []SwitchSettings // SONiC only
+	// Hosts, Switches and Cables count what the file describes, faulty or not.
+	Hosts, Switches, Cables int
+}
+
+// Read reads a network from a path as Files accepts it. The error joins all faults; each names its
+// file and line. Parts that no cable joins are accepted: flows between them are unreachable.
+func Read(path string) (*Network, error) {
+	l, err := Load(path, Options{})
+	if err != nil {
+		return nil, err
+	}
+	if l.Network == nil {
+		return nil, joinFaults(slices.DeleteFunc(l.Faults, func(f Fault) bool { return f.Kind == FaultIsland }))
+	}
+	return l.Network, nil
+}
+
+// Load reads a topology and reports everything that is wrong with it. The error is for what cannot
+// be read at all: a missing file, an unknown format.
+func Load(path string, o Options) (*Loaded, error) {
+	files, err := Files(path)
+	if err != nil {
+		return nil, err
+	}
+	return load(&source{path: path, files: files}, &o)
+}
+
+// LoadData is Load for one file whose content is at hand. The extension of the name counts.
+func LoadData(name string, data []byte, o Options) (*Loaded, error) {
+	return load(&source{path: name, files: []string{name}, data: map[string][]byte{name: data}}, &o)
+}
+
+func load(s *source, o *Options) (*Loaded, error) {
+	for _, f := range formats() {
+		if !f.detect(s) {
+			continue
+		}
+		d, err := f.read(s, o)
+		if err != nil {
+			return nil, fmt.Errorf("topology: %w", err)
+		}
+		l := &Loaded{Format: f.name, Files: s.files}
+		l.Network = d.finish(s.files, o)
+		l.take(d)
+		return l, nil
+	}
+	return nil, errors.Join(s.err, unknownFormat(s.path))
+}
+
+func (l *Loaded) take(d *draft) {
+	slices.SortStableFunc(d.faults, func(a, b Fault) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
+	})
+	l.Faults, l.Notes, l.Planned, l.Settings, l.Repaired = d.faults, d.notes, d.planned, d.settings, d.repaired
+	for _, v := range d.nodes {
+		if v.Kind == KindHost {
+			l.Hosts++
+		}
+	}
+	l.Switches, l.Cables = len(d.nodes)-l.Hosts, len(d.cables)+d.unmerged
+}
+
+func unknownFormat(path string) error {
+	var names []string
+	for _, f := range formats() {
+		names = append(names, f.name)
+	}
+	return fmt.Errorf("topology %s: no known format (%s); \"parsimon help topology\" shows an example of each", path, strings.Join(names, ", "))
+}
+
+// Files returns the files of a topology: the file itself, two files separated by a comma (nodes, then
+// links), or the files of a directory: nodes and links as .csv or .parquet, a Batfish snapshot, one
+// containerlab file, or one SONiC configuration per switch.
+func Files(path string) ([]string, error) {
+	if nodes, links, pair := strings.Cut(path, ","); pair {
+		if _, err := os.Stat(path); err != nil {
+			return []string{nodes, links}, nil
+		}
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("topology: %w", err)
+	}
+	if !info.IsDir() {
+		if slices.Contains([]string{".json", ".txt", ".csv", ".parquet", ".yaml", ".yml"}, extension(path)) {
+			return []string{path}, nil
+		}
+		return nil, unknownFormat(path)
+	}
+	for _, find := range []func(string) ([]string, error){tableFiles, batfishFiles, containerlabFiles, sonicFiles} {
+		if files, err := find(path); err != nil || len(files) > 0 {
+			return files, err
+		}
+	}
+	return nil, fmt.Errorf("topology %s: the directory holds neither nodes and links (.csv or .parquet), "+
+		"nor layer1_topology.json, nor a *.clab.yml file, nor SONiC *.json files", path)
+}
+
+func extension(path string) string { return strings.ToLower(filepath.Ext(path)) }
+
+// A source is the files of one topology, each read once.
+type source struct {
+	path  string
+	files []string
+	data  map[string][]byte
+	err   error // why detection could not read a file
+}
+
+func (s *source) read(file string) ([]byte, error) {
+	if data, known := s.data[file]; known {
+		return data, nil
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	if s.data == nil {
+		s.data = map[string][]byte{}
+	}
+	s.data[file] = data
+	return data, nil
+}
+
+// content returns a file for detection; nil where it cannot be read.
+func (s *source) content(file string) []byte {
+	data, err := s.read(file)
+	if err != nil {
+		s.err = err
+	}
+	return data
+}
+
+// release forgets a file's content.
+func (s *source) release(file string) { delete(s.data, file) }

@@ -1,0 +1,350 @@
+package topology
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func fixture(t testing.TB, parts ...string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(append([]string{"testdata"}, parts...)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// sonicCopy copies the SONiC fixture, with edits of its files.
+func sonicCopy(t *testing.T, edits map[string][2]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"leaf01", "leaf02", "tor01", "tor02"} {
+		data := fixture(t, "sonic", name+".json")
+		if e, ok := edits[name]; ok {
+			if !bytes.Contains(data, []byte(e[0])) {
+				t.Fatalf("%s does not hold %q", name, e[0])
+			}
+			data = bytes.Replace(data, []byte(e[0]), []byte(e[1]), 1)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name+".json"), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestSONiC(t *testing.T) {
+	l := loadFixture(t, "sonic", Options{})
+	wantFaults(t, l)
+	if l.Format != "sonic" || l.Hosts != 4 || l.Switches != 4 || l.Cables != 8 {
+		t.Errorf("%s: %d hosts, %d switches, %d cables", l.Format, l.Hosts, l.Switches, l.Cables)
+	}
+	for id, want := range map[int32]Node{0: {0, "server1", KindHost, -1, 0}, 4: {4, "leaf01", KindFabric, -1, -1}, 7: {7, "tor02", KindTor, -1, 1}} {
+		if v, _ := l.Network.Node(id); v != want {
+			t.Errorf("node %+v, want %+v", v, want)
+		}
+	}
+	for _, k := range l.Network.Links {
+		want := [2]int64{100e9, 200}
+		if strings.Contains(k.Tier, KindHost) {
+			want = [2]int64{25e9, 25}
+		}
+		if k.BandwidthBps != want[0] || k.DelayNS != want[1] {
+			t.Errorf("link %+v, want %v", k, want)
+		}
+	}
+}
+
+func TestSONiCSettings(t *testing.T) {
+	l := loadFixture(t, "sonic", Options{})
+	if len(l.Settings) != 2 {
+		t.Fatalf("settings of %d switches, want those of the 2 tors", len(l.Settings))
+	}
+	s := l.Settings[0]
+	three, static := int64(-3), int64(3995680)
+	want := SwitchSettings{
+		Switch: "tor01", File: filepath.Join("testdata", "sonic", "tor01.json"),
+		Marking: []MarkingRule{{"AZURE_LOSSLESS", "ecn_all", 1048576, 2097152, 5, []string{"Ethernet112,Ethernet114|3", "Ethernet112,Ethernet114|4"}}},
+		Pools: []BufferPool{{"ingress_lossless_pool", "ingress", "dynamic", 10875072, 4194112},
+			{"egress_lossless_pool", "egress", "static", 15982720, 0}},
+		Profiles: []BufferProfile{{"pg_lossless_40000_5m_profile", "ingress_lossless_pool", 1248, 2288, 66560, 2288, &three, nil},
+			{"egress_lossless_profile", "egress_lossless_pool", 1518, 0, 0, 0, nil, &static}},
+		PFC: []PFCPorts{{"Ethernet112,Ethernet114", []int{3, 4}}},
+	}
+	taken := s.Taken
+	s.Taken = nil
+	if !reflect.DeepEqual(s, want) {
+		t.Errorf("settings\n%+v, want\n%+v", s, want)
+	}
+	if len(taken) != 15 || taken[1] != (TakenSetting{"marking_min", "1048576", "bytes", "WRED_PROFILE|AZURE_LOSSLESS|green_min_threshold", want.File, 90}) {
+		t.Errorf("%d values taken, the second is %+v", len(taken), taken[1])
+	}
+	line := strings.Split(string(fixture(t, "sonic", "tor01.json")), "\n")[89]
+	if !strings.Contains(line, `"green_min_threshold": "1048576"`) {
+		t.Errorf("line 90 is %q", line)
+	}
+}
+
+func TestSONiCFaults(t *testing.T) {
+	for _, c := range []struct {
+		name, file string
+		edit       [2]string
+		want       []string // kind, then a part of the text
+	}{
+		{"one-sided", "leaf01", [2]string{`"local_port": "Ethernet4"`, `"local_port": "Ethernet44"`}, []string{
+			"unknown-speed leaf01:Ethernet44", "one-sided leaf01:Ethernet44 reports a cable to tor01:Ethernet112, which does not report it",
+			"one-sided tor01:Ethernet112 reports", "shared-port port tor01:Ethernet112 is cabled", "parallel a second cable"}},
+		{"two speeds", "tor02", [2]string{`"speed": "100000"`, `"speed": "40000"`}, []string{"contradictory has 40 Gbps here and 100 Gbps before (leaf01.json:34)"}},
+		{"not a speed", "tor02", [2]string{`"speed": "25000"`, `"speed": "fast"`}, []string{`format PORT.Ethernet0.speed: is "fast"`}},
+		{"hostname twice", "tor02", [2]string{`"hostname": "tor02"`, `"hostname": "tor01"`}, []string{"doubled hostname tor01 is that of"}},
+		{"syntax", "tor02", [2]string{`{`, `{}`}, []string{"format content after the end of the document"}},
+		{"another file", "tor02", [2]string{`{`, `{"a": {}, "b": {`}, []string{"format not readable as JSON"}},
+		{"priority", "tor01", [2]string{`"pfc_enable": "3,4"`, `"pfc_enable": "3,9"`}, []string{"format want priorities from 0 to 7"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, err := Load(sonicCopy(t, map[string][2]string{c.file: c.edit}), Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(l.Faults) != len(c.want) {
+				t.Errorf("%d faults, want %d: %v", len(l.Faults), len(c.want), l.Faults)
+			}
+			for _, want := range c.want {
+				kind, text, _ := strings.Cut(want, " ")
+				if !slices.ContainsFunc(l.Faults, func(f Fault) bool {
+					return f.Kind == FaultKind(kind) && strings.Contains(f.Text, text) && f.Line > 0 && strings.HasSuffix(f.File, ".json")
+				}) {
+					t.Errorf("no fault %q in %v", want, l.Faults)
+				}
+			}
+		})
+	}
+	l, err := Load(sonicCopy(t, map[string][2]string{"leaf01": {`"local_port": "Ethernet4"`, `"local_port": "Ethernet44"`}}), Options{
+		Repair: []FaultKind{FaultOneSided, FaultSharedPort, FaultParallel}, Speeds: parseSpeedRules(t, "leaf*=100G")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantFaults(t, l)
+}
+
+// A folder per switch, as Batfish expects them, and a single file.
+func TestSONiCLayouts(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"leaf01", "leaf02", "tor01", "tor02"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name, "config_db.json"), fixture(t, "sonic", name+".json"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, err := Load(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantFaults(t, l)
+	sameNetwork(t, "a folder per switch", l.Network, loadFixture(t, "sonic", Options{}).Network)
+	l = loadFixture(t, filepath.Join("sonic", "tor01.json"), Options{})
+	wantFaults(t, l)
+	if l.Hosts != 2 || l.Cables != 4 {
+		t.Errorf("one switch: %d hosts, %d cables", l.Hosts, l.Cables)
+	}
+}
+
+func FuzzSONiC(f *testing.F) {
+	for _, name := range []string{"leaf01.json", "tor01.json"} {
+		f.Add(fixture(f, "sonic", name), true)
+	}
+	f.Add([]byte(`{"DEVICE_NEIGHBOR": {"Ethernet0": {"name": "x", "port": 3}}, "PORT": [], "CABLE_LENGTH": {"A": {"b": "5m"}}}`), false)
+	f.Fuzz(func(t *testing.T, data []byte, repair bool) { fuzzFormat(t, "fuzz.json", data, repair) })
+}
+
+func TestBatfish(t *testing.T) {
+	l := loadFixture(t, "layer1_topology.json", Options{})
+	if l.Format != "batfish" || len(l.Faults) != 8 || l.Faults[0].Kind != FaultUnknownSpeed {
+		t.Fatalf("%s: %v", l.Format, l.Faults)
+	}
+	o := Options{Speeds: parseSpeedRules(t, "spine*=100G", "*=25G")}
+	l = loadFixture(t, "layer1_topology.json", o)
+	wantFaults(t, l)
+	if l.Hosts != 4 || l.Switches != 4 || l.Cables != 8 || l.Network.Nodes[4].Name != "leaf1" {
+		t.Errorf("%d hosts, %d switches, %d cables", l.Hosts, l.Switches, l.Cables)
+	}
+	wantNotes(t, l, "listed from both ends (8 of 8)", "8 cables from --speed rules")
+	text := string(fixture(t, "layer1_topology.json"))
+	for _, c := range []struct{ old, new, want string }{
+		{`"interfaceName": "eth0"}, "node2"`, `"interfaceName": "eth1"}, "node2"`, "3 one-sided srv1:eth1"},
+		{`"hostname": "srv1", `, ``, "3 format needs hostname and interfaceName"},
+		{`"node1": {`, `"node3": {`, "3 format has no node1"},
+		{`"edges": [`, `"edges": {"x": [`, "21 format not readable as JSON: the file ends too early"},
+		{`"edges": [`, `"edges": [7,`, "2 format is 7, want an object"},
+	} {
+		l := loadText(t, "layer1_topology.json", strings.Replace(text, c.old, c.new, 1), o)
+		if len(l.Faults) == 0 {
+			t.Errorf("%s → %s: no fault", c.old, c.new)
+			continue
+		}
+		l.Faults = l.Faults[:1]
+		wantFaults(t, l, c.want)
+	}
+	// A snapshot directory of Batfish; each cable once.
+	dir := filepath.Join(t.TempDir(), "snapshot")
+	if err := os.MkdirAll(filepath.Join(dir, "batfish"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	once := `{"edges": [
+ {"node1": {"hostname": "a", "interfaceName": "1"}, "node2": {"hostname": "s", "interfaceName": "1"}},
+ {"node1": {"hostname": "b", "interfaceName": "1"}, "node2": {"hostname": "S", "interfaceName": "2"}}]}`
+	if err := os.WriteFile(filepath.Join(dir, "batfish", "layer1_topology.json"), []byte(once), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := Load(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantFaults(t, l)
+}
+
+func FuzzBatfish(f *testing.F) {
+	f.Add(fixture(f, "layer1_topology.json"), false)
+	f.Add([]byte(`{"edges": [{"node1": {"hostname": 1, "interfaceName": null}, "node2": []}]}`), true)
+	f.Fuzz(func(t *testing.T, data []byte, repair bool) { fuzzFormat(t, "layer1_topology.json", data, repair) })
+}
+
+func TestContainerlab(t *testing.T) {
+	o := Options{Speeds: parseSpeedRules(t, "leaf*:e1-4?=100G", "*=25G")}
+	l := loadFixture(t, "lab.clab.yml", o)
+	wantFaults(t, l)
+	if l.Format != "containerlab" || l.Hosts != 3 || l.Switches != 3 || l.Cables != 5 {
+		t.Errorf("%s: %d hosts, %d switches, %d cables", l.Format, l.Hosts, l.Switches, l.Cables)
+	}
+	wantNotes(t, l, "2 links to the lab's own machine left out")
+	if k := l.Network.Links[8]; k.BandwidthBps != 100e9 || k.Tier != "tor-spine" {
+		t.Errorf("link %+v", k)
+	}
+	text := string(fixture(t, "lab.clab.yml"))
+	for _, c := range []struct{ old, new, want string }{
+		{`"client1:eth1", "leaf1:e1-1"`, `"client1:eth1", "leaf7:e1-1"`, `22 unknown-node topology.links[0]: no node has the name "leaf7"`},
+		{`"client1:eth1", "leaf1:e1-1"`, `"client1:eth1"`, "22 format topology.links[0]: has 1 endpoints, want 2"},
+		{`"client1:eth1", "leaf1:e1-1"`, `"client1", "leaf1:e1-1"`, `22 format topology.links[0]: endpoint "client1", want node:interface`},
+		{"type: veth", "type: carrier-pigeon", `26 format topology.links[4]: link type "carrier-pigeon" is unknown`},
+		{"topology:", "topologie:", "2 format has no key topology"},
+		{"links:", "links: [", "21 format not readable as YAML"},
+	} {
+		l := loadText(t, "lab.clab.yml", strings.Replace(text, c.old, c.new, 1), o)
+		found := false
+		for _, f := range l.Faults {
+			part := strings.SplitN(c.want, " ", 3)
+			found = found || itoa(f.Line) == part[0] && string(f.Kind) == part[1] && strings.Contains(f.Text, part[2])
+		}
+		if !found {
+			t.Errorf("%s → %s: %v, want %q", c.old, c.new, l.Faults, c.want)
+		}
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "x.clab.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := Load(dir, o); err != nil || l.Format != "containerlab" {
+		t.Errorf("a directory with one lab: %v, %v", l, err)
+	}
+}
+
+func FuzzContainerlab(f *testing.F) {
+	f.Add(fixture(f, "lab.clab.yml"), false)
+	f.Add([]byte("topology: {nodes: {a: }, links: [{endpoints: [a:1, a:2]}]}"), true)
+	f.Fuzz(func(t *testing.T, data []byte, repair bool) { fuzzFormat(t, "fuzz.clab.yml", data, repair) })
+}
+
+func TestYAML(t *testing.T) {
+	l := loadFixture(t, "graph.yaml", Options{})
+	wantFaults(t, l)
+	if k := l.Network.Links; len(k) != 4 || k[0].BandwidthBps != 25e9 || k[2].BandwidthBps != 10e9 || k[2].DelayNS != 500 || l.Network.Nodes[1].Name != "web2" {
+		t.Errorf("links %+v", k)
+	}
+	clos := "clos: {pods: 2, racks_per_pod: 16, hosts_per_rack: 8, planes: 2, oversubscription: 4,\n" +
+		"  host_bandwidth: 10Gbps, fabric_bandwidth: 40Gbps, host_delay: 1us, fabric_delay: 1us}\n"
+	sameNetwork(t, "clos", loadText(t, "clos.yaml", clos, Options{}).Network, MustClos(t, SmallClos(4)))
+	graph := string(fixture(t, "graph.yaml"))
+	for _, c := range []struct{ text, old, new, want string }{
+		{clos, "oversubscription: 4", "oversubscription: 3", "1 format clos: oversubscription of 3"},
+		{clos, "10Gbps", "10 parsecs", `2 format clos.host_bandwidth: is "10 parsecs"`},
+		{clos, "pods: 2", "pads: 2", `1 format clos: unknown key "pads"`},
+		{clos, "host_bandwidth: 10Gbps,", "", "1 format clos: needs host_bandwidth and fabric_bandwidth"},
+		{graph, "[web1, web2]", "[web1, web1]", `2 format graph.hosts[1]: is "web1", want a name that no other node has`},
+		{graph, "- web1:leaf1", "- web1:leaf7", `7 format graph.cables[0]: is "web1:leaf7", want the names of two nodes`},
+		{graph, "bandwidth: 25Gbps", "", "7 format graph.cables[0]: has no bandwidth"},
+		{graph, "graph:", "graphs:", `2 format unknown key "graphs"`},
+		{graph, "- web1:leaf1", "- web1:web1", "7 self-loop"},
+	} {
+		l := loadText(t, "net.yml", strings.Replace(c.text, c.old, c.new, 1), Options{})
+		found := false
+		for _, f := range l.Faults {
+			part := strings.SplitN(c.want, " ", 3)
+			found = found || string(f.Kind) == part[1] && (itoa(f.Line) == part[0] || part[0] == "2") && (len(part) < 3 || strings.Contains(f.Text, part[2]))
+		}
+		if !found || l.Network != nil {
+			t.Errorf("%s → %s: %v, want %q", c.old, c.new, l.Faults, c.want)
+		}
+	}
+}
+
+// Three digits in a Clos description ask for millions of nodes: that is for TestClosRefuses.
+var threeDigits = regexp.MustCompile(`[0-9][0-9_]{2}|[0-9]e|0[xob]`)
+
+func FuzzYAML(f *testing.F) {
+	f.Add(fixture(f, "graph.yaml"), false)
+	f.Add([]byte("clos: {pods: 1, racks_per_pod: 1, hosts_per_rack: 2, planes: 1, spines_per_plane: 1, host_bandwidth: 1Gbps, fabric_bandwidth: 1Gbps}"), false)
+	f.Fuzz(func(t *testing.T, data []byte, repair bool) {
+		if !threeDigits.Match(data) {
+			fuzzFormat(t, "fuzz.yaml", data, repair)
+		}
+	})
+}
+
+func FuzzHPCC(f *testing.F) {
+	f.Add([]byte("3 1 2\n2\n0 2 100Gbps 0.001ms 0\n1 2 100Gbps 1us 0\n"), false)
+	f.Fuzz(func(t *testing.T, data []byte, repair bool) { fuzzFormat(t, "fuzz.txt", data, repair) })
+}
+
+// The example in every format's documentation is read without a fault.
+func TestFormatDocs(t *testing.T) {
+	files := map[string]string{"cabling": "x.csv", "hpcc": "x.txt", "containerlab": "x.clab.yml", "yaml": "x.yaml", "batfish": "x.json", "sonic": "x.json", "json": "x.json"}
+	o := Options{Speeds: parseSpeedRules(t, "*=10G")}
+	for _, d := range FormatDocs() {
+		name, doc := d[0], d[1]
+		_, example, ok := strings.Cut(doc, "\n\n")
+		if !ok {
+			_, example, _ = strings.Cut(doc, "  device_a,")
+			example = "device_a," + example
+		}
+		if name == "tables" {
+			nodes, links := &strings.Builder{}, &strings.Builder{}
+			for _, line := range strings.Split(example, "\n")[1:] {
+				a, b, _ := strings.Cut(strings.TrimSpace(line), " ")
+				nodes.WriteString(a + "\n")
+				links.WriteString(strings.TrimSpace(b) + "\n")
+			}
+			if _, err := Read(writeTopology(t, nodes.String(), links.String())); err != nil {
+				t.Errorf("tables: %v", err)
+			}
+			continue
+		}
+		for part := range strings.SplitSeq(example, "\n\n") {
+			if strings.HasPrefix(strings.TrimSpace(part), "parsimon ") {
+				continue
+			}
+			part = strings.ReplaceAll("\n"+part, "\n  ", "\n")
+			l := loadText(t, files[name], part, o)
+			if l.Format != name || len(l.Faults) > 0 || l.Network == nil {
+				t.Errorf("%s, read as %s:\n%s\n%v", name, l.Format, part, l.Faults)
+			}
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package topology
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"parsimon/stages/rng"
+)
+
+// Select returns the cables that a selector names: one cable "A:B", all cables of a tier
+// ("fabric-spine" and "spine-fabric" are the same cables), or several of these separated by commas.
+// A cable is its lower and its higher node id. Each cable occurs once, in order of the selector and
+// then of the cables.
+func (n *Network) Select(selector string) ([][2]int32, error) {
+	var found [][2]int32
+	seen := map[[2]int32]bool{}
+	for one := range strings.SplitSeq(selector, ",") {
+		cables, err := n.selectOne(strings.TrimSpace(one))
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range cables {
+			if !seen[c] {
+				seen[c] = true
+				found = append(found, c)
+			}
+		}
+	}
+	return found, nil
+}
+
+func (n *Network) selectOne(selector string) ([][2]int32, error) {
+	var found [][2]int32
+	tiers := map[string]bool{}
+	for i := 0; i < len(n.Links); i += 2 {
+		l := &n.Links[i]
+		tiers[l.Tier] = true
+		if l.Tier == selector || n.Links[i+1].Tier == selector {
+			found = append(found, [2]int32{min(l.Src, l.Dst), max(l.Src, l.Dst)})
+		}
+	}
+	if found != nil {
+		return found, nil
+	}
+	if !strings.Contains(selector, ":") {
+		return nil, fmt.Errorf("no cables are of tier %q; the tiers are %s", selector, strings.Join(slices.Sorted(maps.Keys(tiers)), ", "))
+	}
+	a, b, err := n.Cable(selector)
+	return [][2]int32{{a, b}}, err
+}
+
+// DrawCables draws k different cables of a tier that are up. The draw depends on seed and draw only,
+// and the k cables are among the k + 1 of a larger draw: they are the first k by a hash of seed, draw
+// and ends.
+func (n *Network) DrawCables(tier string, k int, seed, draw uint64) ([][2]int32, error) {
+	cables, err := n.Select(tier)
+	if err != nil {
+		return nil, err
+	}
+	cables = slices.DeleteFunc(cables, func(c [2]int32) bool { return n.Links[2*n.cableOf[c]].Failed })
+	if k < 1 || k > len(cables) {
+		return nil, fmt.Errorf("%d cables of %q cannot be drawn: %d are up", k, tier, len(cables))
+	}
+	hash := func(c [2]int32) uint64 {
+		s := rng.New(seed, rng.Failure, draw, uint64(c[0]), uint64(c[1]))
+		return s.Uint64()
+	}
+	slices.SortFunc(cables, func(a, b [2]int32) int { return cmp.Compare(hash(a), hash(b)) })
+	return cables[:k], nil
+}
+
+// Pair finds two nodes written "A:B", by name or id.
+func (n *Network) Pair(ends string) (a, b int32, err error) {
+	// Names may contain colons, so every colon is tried as the separator.
+	tried := 0
+	for i, r := range ends {
+		if r != ':' {
+			continue
+		}
+		tried++
+		x, errX := n.find(ends[:i])
+		y, errY := n.find(ends[i+1:])
+		if errX != nil || errY != nil {
+			if err == nil {
+				err = errX
+				if errX == nil {
+					err = errY
+				}
+			}
+			continue
+		}
+		return x, y, nil
+	}
+	if tried == 0 {
+		return 0, 0, errors.New("want two nodes as A:B")
+	}
+	return 0, 0, err
+}
+
+// Cable finds a cable by its two ends, written "A:B" by name or id. It returns the lower id first.
+func (n *Network) Cable(ends string) (a, b int32, err error) {
+	x, y, err := n.Pair(ends)
+	if err != nil {
+		return 0, 0, fmt.Errorf("cable %q: %w", ends, err)
+	}
+	if _, ok := n.cableOf[cableKey(x, y)]; !ok {
+		return 0, 0, fmt.Errorf("cable %q: no cable joins nodes %d and %d", ends, x, y)
+	}
+	return min(x, y), max(x, y), nil
+}
+
+// find returns the id of the node with that name or, where no node has the name, with that id.
+func (n *Network) find(name string) (int32, error) {
+	name = strings.TrimSpace(name)
+	if id, ok := n.byName[name]; ok {
+		if id < 0 {
+			return 0, fmt.Errorf("several nodes are named %q; use an id", name)
+		}
+		return id, nil
+	}
+	if id, err := strconv.ParseInt(name, 10, 32); err == nil && n.index.of(int32(id)) >= 0 {
+		return int32(id), nil
+	}
+	return 0, fmt.Errorf("no node has the name or id %q", name)
+}
+
+// HostList finds hosts by name, by id, or by a range of ids such as "0-63". Each host occurs once, in
+// order of id.
+func (n *Network) HostList(texts []string) ([]int32, error) {
+	var hosts []int32
+	for _, text := range texts {
+		id, err := n.find(text)
+		lo, hi := id, id
+		if from, to, isRange := strings.Cut(text, "-"); err != nil && isRange {
+			a, errA := strconv.ParseInt(strings.TrimSpace(from), 10, 32)
+			b, errB := strconv.ParseInt(strings.TrimSpace(to), 10, 32)
+			if errA == nil && errB == nil && a <= b && b-a < 1<<24 {
+				lo, hi, err = int32(a), int32(b), nil
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		for id := lo; ; id++ {
+			if _, isHost := slices.BinarySearch(n.hosts, id); !isHost {
+				return nil, fmt.Errorf("%q: node %d is no host", text, id)
+			}
+			hosts = append(hosts, id)
+			if id == hi {
+				break
+			}
+		}
+	}
+	slices.Sort(hosts)
+	return slices.Compact(hosts), nil
+}

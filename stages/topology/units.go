@@ -1,0 +1,161 @@
+package topology
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// A unit is a suffix of a quantity and how many base units it stands for.
+type unit struct {
+	suffix string
+	factor float64
+}
+
+var (
+	bandwidthUnits = []unit{{"Tbps", 1e12}, {"Gbps", 1e9}, {"Mbps", 1e6}, {"Kbps", 1e3}, {"bps", 1}}
+	durationUnits  = []unit{{"ns", 1}, {"us", 1e3}, {"µs", 1e3}, {"μs", 1e3}, {"ms", 1e6}, {"s", 1e9}}
+	// Lengths count in millimetres, so that inches and feet are whole.
+	lengthUnits = []unit{{"km", 1e6}, {"cm", 10}, {"mm", 1}, {"m", 1000}, {"ft", 304.8}, {"in", 25.4}, {"mi", 1609344}}
+)
+
+// parseQuantity reads a number with one of the units, or a plain number of the base unit. The result
+// is whole: 1.5us is 1,500 ns, and 0.5ns is an error.
+func parseQuantity(text string, units []unit) (int64, error) {
+	v, err := parseUnits(text, units, 1)
+	if err != nil {
+		return 0, err
+	}
+	whole := math.Round(v)
+	if math.Abs(v-whole) > 1e-9*max(1, math.Abs(whole)) {
+		return 0, fmt.Errorf("is %q, which is not a whole number in the base unit", text)
+	}
+	return int64(whole), nil
+}
+
+// parseUnits reads a number with one of the units; a plain number counts in plain base units.
+func parseUnits(text string, units []unit, plain float64) (float64, error) {
+	number, factor := strings.TrimSpace(text), plain
+	for _, u := range units {
+		n := len(number) - len(u.suffix)
+		if n > 0 && strings.EqualFold(number[n:], u.suffix) {
+			number, factor = strings.TrimSpace(number[:n]), u.factor
+			break
+		}
+	}
+	x, err := strconv.ParseFloat(number, 64)
+	if err != nil || math.IsNaN(x) {
+		return 0, fmt.Errorf("is %q, want a number with a unit such as %s", text, exampleOf(units))
+	}
+	if v := x * factor; math.Abs(v) <= 1<<53 {
+		return v, nil
+	}
+	return 0, fmt.Errorf("is %q, which is out of range", text)
+}
+
+func exampleOf(units []unit) string {
+	switch units[0].suffix {
+	case "Tbps":
+		return "10Gbps"
+	case "ns":
+		return "1.5us"
+	}
+	return "5m"
+}
+
+var speedText = regexp.MustCompile(`(?i)^([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(?:b|bps|b/s|bit/s|bits/s|e|be|base.*)?$`)
+
+// Plain numbers of speed: below the first bound they could be Mbps or Gbps, from the second on they
+// are bps (10,000,000 Mbps would be 10 Tbps).
+const (
+	leastPlainMbps = 1000
+	leastPlainBps  = 10_000_000
+)
+
+// parseSpeed reads a speed as cabling lists write it: 10G, 100Gbps, 25GE, 100gbase-sr4, or a plain
+// number, which is Mbps from 1,000 and bps from 10,000,000. mbps reports the former.
+func parseSpeed(text string) (bps int64, mbps bool, err error) {
+	text = strings.TrimSpace(text)
+	m := speedText.FindStringSubmatch(text)
+	if m == nil {
+		return 0, false, fmt.Errorf("speed %q: want a number with a unit, such as 10G or 100Gbps", text)
+	}
+	x, err := strconv.ParseFloat(m[1], 64)
+	if err != nil {
+		return 0, false, fmt.Errorf("speed %q: %w", text, errors.Unwrap(err))
+	}
+	switch {
+	case m[2] == "" && strings.Contains(strings.ToLower(text), "base"): // 1000base-t counts in Mbps
+		x *= 1e6
+	case m[1] == text:
+		switch {
+		case x < leastPlainMbps:
+			return 0, false, fmt.Errorf("speed %q has no unit: write %sM or %sG", text, text, text)
+		case x < leastPlainBps:
+			x, mbps = x*1e6, true
+		}
+	}
+	switch strings.ToLower(m[2]) {
+	case "k":
+		x *= 1e3
+	case "m":
+		x *= 1e6
+	case "g":
+		x *= 1e9
+	case "t":
+		x *= 1e12
+	}
+	if x < 1 || x > 1<<53 {
+		return 0, false, fmt.Errorf("speed %q is out of range", text)
+	}
+	return int64(math.Round(x)), mbps, nil
+}
+
+// nsPerMetre is the propagation delay of copper and of fibre, at about two thirds of the speed of light.
+const nsPerMetre = 5
+
+// lengthDelay returns the propagation delay of a length; a plain number counts in the unit.
+func lengthDelay(text, lengthUnit string) (int64, error) {
+	plain := 1000.0
+	if lengthUnit != "" {
+		plain = 0
+		for _, u := range lengthUnits {
+			if strings.EqualFold(lengthUnit, u.suffix) {
+				plain = u.factor
+			}
+		}
+		if plain == 0 {
+			return 0, fmt.Errorf("length unit %q: want m, cm, km, ft, in or mi", lengthUnit)
+		}
+	}
+	mm, err := parseUnits(text, lengthUnits, plain)
+	if err != nil {
+		return 0, fmt.Errorf("length %w", err)
+	}
+	if mm < 0 {
+		return 0, fmt.Errorf("length %q is negative", text)
+	}
+	return int64(math.Round(mm * nsPerMetre / 1000)), nil
+}
+
+// FormatBps writes a bandwidth for people: 25 Gbps.
+func FormatBps(bps int64) string {
+	for _, u := range bandwidthUnits {
+		if float64(bps) >= u.factor {
+			return strconv.FormatFloat(float64(bps)/u.factor, 'f', -1, 64) + " " + u.suffix
+		}
+	}
+	return strconv.FormatInt(bps, 10) + " bps"
+}
+
+// ParseDelay reads a propagation delay such as 500ns or 1.2us, in ns.
+func ParseDelay(text string) (int64, error) {
+	v, err := parseQuantity(text, durationUnits)
+	if err == nil && (v < 0 || v > maxDelayNS) {
+		err = fmt.Errorf("is %s, must be 0 to 1,000 s", text)
+	}
+	return v, err
+}
