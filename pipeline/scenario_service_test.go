@@ -100,7 +100,7 @@ func TestGraphScenarioErrors(t *testing.T) {
 		{`"0:d"]`, `"x:d"]`, `workload.services[0].pairs[1]: is "x:d": no node has the name or id "x"`},
 		{`"0:d"]`, `"d"]`, `workload.services[0].pairs[1]: is "d", want two hosts as A:B`},
 		{`"0:d"]`, `"0:left"]`, "node 4 is no host of the network"},
-		{`"0:d"]`, `"0:c"]`, "pair 0:2 stands there twice"},
+		{`"0:d"]`, `"0:c"]`, "pair 0:2 is listed twice"},
 		{`["b:d"]`, "[]", "workload.services[1].pairs: are 0, want 1 to"},
 		{`["b:d"]`, `["b:d"], racks: [0]`, "workload.services[1].racks: has no meaning beside pairs"},
 		{`["b:d"]`, `["b:d"], matrix: uniform`, "workload.services[1].matrix: has no meaning beside pairs"},
