@@ -99,7 +99,7 @@ func TestGraphScenarioErrors(t *testing.T) {
 		{"  graph:", "  name: small-1to1\n  graph:", "topology: needs one of name, file, clos and graph"},
 		{`"0:d"]`, `"x:d"]`, `workload.services[0].pairs[1]: is "x:d": no node has the name or id "x"`},
 		{`"0:d"]`, `"d"]`, `workload.services[0].pairs[1]: is "d", want two hosts as A:B`},
-		{`"0:d"]`, `"0:left"]`, "node 4 is no host of the network"},
+		{`"0:d"]`, `"0:left"]`, "node 4 is not a host of the network"},
 		{`"0:d"]`, `"0:c"]`, "pair 0:2 is listed twice"},
 		{`["b:d"]`, "[]", "workload.services[1].pairs: are 0, want 1 to"},
 		{`["b:d"]`, `["b:d"], racks: [0]`, "workload.services[1].racks: has no meaning beside pairs"},
