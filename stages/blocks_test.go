@@ -16,7 +16,9 @@ func TestBlocksRoundTrip(t *testing.T) {
 		blocks := make([]simkernel.Block, rng.IntN(40))
 		for i := range blocks {
 			if rng.IntN(2) == 0 {
-				blocks[i] = simkernel.Block{NICWaitNS: rng.Int32N(1 << uint(1+rng.IntN(30))), UpstreamNS: rng.Int32N(2) * rng.Int32N(1<<20), WaitNS: rng.Int32N(1 << uint(1+rng.IntN(30))), Marks: uint16(rng.Uint32() >> uint(16+rng.IntN(16)))}
+				blocks[i] = simkernel.Block{NICWaitNS: rng.Int32N(1 << uint(1+rng.IntN(30))),
+					UpstreamNS: rng.Int32N(2) * rng.Int32N(1<<20), WaitNS: rng.Int32N(1 << uint(1+rng.IntN(30))),
+					Marks: uint16(rng.Uint32() >> uint(16+rng.IntN(16)))}
 			}
 		}
 		if len(blocks) > 0 && rng.IntN(10) == 0 {

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// PoissonOne maps 64 random bits to a Poisson variable of mean 1, by inversion: the weight of a flow,
-// or of a stretch of time, in one replicate of a Poisson bootstrap.
+// PoissonOne maps 64 random bits to a Poisson variable of mean 1, by inversion: the weight of a flow, or of a
+// block of time, in one replicate of a Poisson bootstrap.
 func PoissonOne(u uint64) uint8 {
 	k := uint8(0)
 	for k < uint8(len(poissonCDF)) && u >= poissonCDF[k] {

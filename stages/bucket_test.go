@@ -2,7 +2,6 @@ package stages
 
 import (
 	"context"
-	"io"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -12,75 +11,11 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
 
-	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
 )
 
-// captured is a table in memory: what a stage writes, and what the next one reads.
-type captured struct {
-	recs []arrow.Record
-	at   int
-}
-
-// Write keeps a copy: stages reuse the memory behind a batch.
-func (c *captured) Write(rec arrow.Record) error {
-	cols := make([]arrow.Array, rec.NumCols())
-	for i, col := range rec.Columns() {
-		switch col := col.(type) {
-		case *array.Int16:
-			cols[i] = columns.Of(slices.Clone(col.Int16Values()))
-		case *array.Int32:
-			cols[i] = columns.Of(slices.Clone(col.Int32Values()))
-		case *array.Int64:
-			cols[i] = columns.Of(slices.Clone(col.Int64Values()))
-		case *array.Float64:
-			cols[i] = columns.Of(slices.Clone(col.Float64Values()))
-		case *array.Binary:
-			var all columns.Arena
-			all.AddAll(col, 0, col.Len())
-			order := make([]int32, col.Len())
-			for k := range order {
-				order[k] = int32(k)
-			}
-			cols[i] = new(columns.Binary).Of(&all, order)
-		default:
-			col.Retain()
-			cols[i] = col
-		}
-	}
-	c.recs = append(c.recs, array.NewRecord(rec.Schema(), cols, rec.NumRows()))
-	return nil
-}
-
-func (c *captured) Next() (arrow.Record, error) {
-	if c.at == len(c.recs) {
-		return nil, io.EOF
-	}
-	c.at++
-	c.recs[c.at-1].Retain()
-	return c.recs[c.at-1], nil
-}
-
-func (c *captured) Close() error { return nil }
-
-func (c *captured) rewound() *captured { return &captured{recs: c.recs} }
-
-func ints64(c *captured, name string) (out []int64) {
-	for _, r := range c.recs {
-		out = append(out, columns.Int64s(r, name)...)
-	}
-	return out
-}
-
-func floats64(c *captured, name string) (out []float64) {
-	for _, r := range c.recs {
-		out = append(out, columns.Float64s(r, name)...)
-	}
-	return out
-}
-
-// The sorter agrees with a stable sort by comparing, whatever the width of the keys.
+// The sorter agrees with a stable sort by comparison, for keys of any width.
 func TestSorterIsStable(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	var s sorter
@@ -104,9 +39,8 @@ func TestSorterIsStable(t *testing.T) {
 	}
 }
 
-// The rules of the paper's buckets (§3.3) hold for any sizes: at least 100 delays and a span of 2
-// in every bucket but the last, equal sizes together, contiguous, nothing lost, and none larger
-// than it must be.
+// The rules of the paper's buckets (§3.3) hold for any sizes: every bucket but the last has at least 100 delays and
+// a ratio of sizes of at least 2, equal sizes are in one bucket, and no bucket is larger than it must be.
 func TestBucketRules(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for trial := range 300 {
@@ -123,7 +57,7 @@ func TestBucketRules(t *testing.T) {
 					t.Fatalf("trial %d: bucket %d..%d of %d is too small", trial, first, end, n)
 				}
 				if sizes[end] == sizes[end-1] {
-					t.Fatalf("trial %d: size %d is torn apart", trial, sizes[end])
+					t.Fatalf("trial %d: size %d is in two buckets", trial, sizes[end])
 				}
 				cut := end - 1 // the bucket must not already have been complete one size earlier
 				for cut > first && sizes[cut-1] == sizes[end-1] {
@@ -138,14 +72,15 @@ func TestBucketRules(t *testing.T) {
 	}
 }
 
-// delaysTable makes rows of hop_delays for a few links.
+// delaysTable returns table hop_delays of some links.
 func delaysTable(rng *rand.Rand, links, flowsPerLink int) *captured {
 	var d delayRows
 	for l := range links {
 		for i := range flowsPerLink {
 			size := 1 + rng.Int64N(50_000)
 			ideal := 1000 + size
-			d.append(int32(l), int64(i*links+l), int64(1000+i*links+l), int16(l%3), 3, size, ideal+rng.Int64N(5000), ideal, 0)
+			d.append(int32(l), int64(i*links+l), int64(1000+i*links+l), int16(l%3), 3, size, ideal+rng.Int64N(5000),
+				ideal, 0)
 		}
 	}
 	var c captured
@@ -155,8 +90,8 @@ func delaysTable(rng *rand.Rand, links, flowsPerLink int) *captured {
 	return &c
 }
 
-// Each contribution is one of the delays of its own bucket times the flow's packets; drawn evenly;
-// and the same whether links are bucketed together or apart.
+// Each contribution is one of the delays of the flow's own bucket times its packets. Draws are uniform and do not
+// depend on which links are bucketed together.
 func TestBucketDrawsFromTheFlowsOwnBucket(t *testing.T) {
 	p := simkernel.DefaultParams()
 	in := delaysTable(rand.New(rand.NewPCG(5, 5)), 6, 1500)
@@ -182,12 +117,13 @@ func TestBucketDrawsFromTheFlowsOwnBucket(t *testing.T) {
 			if !slices.IsSorted(d) || int64(len(d)) != columns.Int64s(r, "n")[i] {
 				t.Fatalf("link %d: delays out of order or miscounted", link)
 			}
-			byLink[link] = append(byLink[link], bucket{columns.Int64s(r, "size_min_bytes")[i], columns.Int64s(r, "size_max_bytes")[i], d})
+			byLink[link] = append(byLink[link], bucket{columns.Int64s(r, "size_min_bytes")[i],
+				columns.Int64s(r, "size_max_bytes")[i], d})
 			total += len(d)
 		}
 	}
 	if total != 9000 {
-		t.Errorf("buckets hold %d delays of 9000", total)
+		t.Errorf("buckets have %d delays, want 9000", total)
 	}
 	size := map[int64]int64{}
 	for i, row := range ints64(in, "flow_row") {
@@ -205,7 +141,9 @@ func TestBucketDrawsFromTheFlowsOwnBucket(t *testing.T) {
 			s := size[row]
 			at := slices.IndexFunc(byLink[link[i]], func(b bucket) bool { return s >= b.lo && s <= b.hi })
 			b := byLink[link[i]][at]
-			pos := slices.IndexFunc(b.delays, func(d float64) bool { return d*float64(p.Packets(s)) == columns.Float64s(r, "delay_ns")[i] })
+			pos := slices.IndexFunc(b.delays, func(d float64) bool {
+				return d*float64(p.Packets(s)) == columns.Float64s(r, "delay_ns")[i]
+			})
 			if pos < 0 {
 				t.Fatalf("flow row %d: its delay on link %d is not of its bucket", row, link[i])
 			}
@@ -213,23 +151,26 @@ func TestBucketDrawsFromTheFlowsOwnBucket(t *testing.T) {
 		}
 	}
 	if mean := rank / 9000; math.Abs(mean-0.5) > 0.02 {
-		t.Errorf("draws are not even: mean rank %.3f", mean)
+		t.Errorf("draws are not uniform: mean rank %.3f", mean)
 	}
 	again := map[[2]int64]float64{}
 	for _, r := range contributions.recs {
 		for i := range int(r.NumRows()) {
-			again[[2]int64{int64(columns.Int32s(r, "link_id")[i]), columns.Int64s(r, "flow_row")[i]}] = columns.Float64s(r, "delay_ns")[i]
+			again[[2]int64{int64(columns.Int32s(r, "link_id")[i]),
+				columns.Int64s(r, "flow_row")[i]}] = columns.Float64s(r, "delay_ns")[i]
 		}
 	}
 	rec := in.recs[0]
 	for from := int64(0); from < rec.NumRows(); from += 1500 {
 		var b, c captured
-		if _, err := NewBucketer(p, 42).Bucket(context.Background(), &captured{recs: []arrow.Record{rec.NewSlice(from, from+1500)}}, &b, &c); err != nil {
+		if _, err := NewBucketer(p, 42).Bucket(context.Background(),
+			&captured{recs: []arrow.Record{rec.NewSlice(from, from+1500)}}, &b, &c); err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range c.recs {
 			for i := range int(r.NumRows()) {
-				if again[[2]int64{int64(columns.Int32s(r, "link_id")[i]), columns.Int64s(r, "flow_row")[i]}] != columns.Float64s(r, "delay_ns")[i] {
+				if again[[2]int64{int64(columns.Int32s(r, "link_id")[i]),
+					columns.Int64s(r, "flow_row")[i]}] != columns.Float64s(r, "delay_ns")[i] {
 					t.Fatal("a link's draws depend on the partition it is in")
 				}
 			}
@@ -237,6 +178,7 @@ func TestBucketDrawsFromTheFlowsOwnBucket(t *testing.T) {
 	}
 }
 
+// An FCT below the ideal FCT is an error.
 func TestBucketRefusesDelaysBelowIdeal(t *testing.T) {
 	var d delayRows
 	d.append(3, 0, 77, 0, 1, 100, 900, 1000, 0)
@@ -246,8 +188,6 @@ func TestBucketRefusesDelaysBelowIdeal(t *testing.T) {
 	}
 	_, err := NewBucketer(simkernel.DefaultParams(), 1).Bucket(context.Background(), &c, &b, &out)
 	if err == nil {
-		t.Fatal("an FCT below ideal is taken")
+		t.Fatal("an FCT below the ideal FCT is accepted")
 	}
 }
-
-var _ schema.Sink = (*captured)(nil)

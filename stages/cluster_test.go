@@ -52,7 +52,8 @@ func TestClustersAreGreedy(t *testing.T) {
 				continue
 			}
 			for b := a; b < len(features); b++ {
-				if _, ok := taken[int32(b)]; !ok && features[b].Values != nil && features[a].Class == features[b].Class && (a == b || c.distance(&features[a], &features[b]) < 1) {
+				if _, ok := taken[int32(b)]; !ok && features[b].Values != nil &&
+					features[a].Class == features[b].Class && (a == b || c.distance(&features[a], &features[b]) < 1) {
 					taken[int32(b)] = int32(a)
 				}
 			}
@@ -64,7 +65,8 @@ func TestClustersAreGreedy(t *testing.T) {
 		clusters := map[int32]bool{}
 		for _, l := range got {
 			clusters[l.Representative] = true
-			if l.Distance >= 1 || (l.Link == l.Representative) && l.Distance != 0 || features[l.Link].Class != features[l.Representative].Class {
+			if l.Distance >= 1 || (l.Link == l.Representative) && l.Distance != 0 ||
+				features[l.Link].Class != features[l.Representative].Class {
 				t.Errorf("%s: %+v", setting, l)
 			}
 			want, ok := first[l.Representative]
@@ -84,7 +86,8 @@ func TestClustersAreGreedy(t *testing.T) {
 		}
 		for _, l := range got {
 			if of[l.Representative] != l.Representative {
-				t.Errorf("%s: %d represents %d and has representative %d itself", setting, l.Representative, l.Link, of[l.Representative])
+				t.Errorf("%s: %d represents %d and has representative %d itself", setting, l.Representative, l.Link,
+					of[l.Representative])
 			}
 		}
 	}
@@ -108,12 +111,14 @@ func TestExpectedFeatures(t *testing.T) {
 		t.Fatal(err)
 	}
 	for lo := 0; lo < len(n.Links); lo += 5 {
-		if err := c.Features(ctx, n, &p, loads, int32(lo), int32(min(lo+5, len(n.Links))), hops.rewound(), parts); err != nil {
+		if err := c.Features(ctx, n, &p, loads, int32(lo), int32(min(lo+5, len(n.Links))), hops.rewound(),
+			parts); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for i := range whole {
-		if !slices.Equal(whole[i].Values, parts[i].Values) || whole[i].Class != parts[i].Class || whole[i].Load != parts[i].Load {
+		if !slices.Equal(whole[i].Values, parts[i].Values) || whole[i].Class != parts[i].Class ||
+			whole[i].Load != parts[i].Load {
 			t.Errorf("link %d: %v, in parts %v", i, whole[i], parts[i])
 		}
 		if (loads.Links[i].Flows > 0) != (whole[i].Values != nil) {
@@ -134,7 +139,8 @@ func TestExpectedFeatures(t *testing.T) {
 		return x.expected(flows)
 	}
 	calm, bursty := features(even), features(bursts)
-	if calm[0] != 0 || bursty[2] <= calm[2] || c.distance(&LinkFeatures{Values: calm}, &LinkFeatures{Values: bursty}) < 1 {
+	if calm[0] != 0 || bursty[2] <= calm[2] || c.distance(&LinkFeatures{Values: calm},
+		&LinkFeatures{Values: bursty}) < 1 {
 		t.Errorf("calm %v, bursty %v", calm, bursty)
 	}
 	for _, bad := range []string{"", "0", "-1%", "x", "1e9", "NaN"} {

@@ -14,20 +14,23 @@ import (
 	"parsimon/stages/topology/topologytest"
 )
 
-// ownDelays runs all link cases and returns each flow's delay on each link it crosses.
-func ownDelays(t *testing.T, n *topology.Network, p *simkernel.Params, hops *captured, loads *Loads) map[[2]int64]int64 {
+// ownDelays runs all link cases and returns the delay of each flow on each link of its path.
+func ownDelays(t *testing.T, n *topology.Network, p *simkernel.Params, hops *captured,
+	loads *Loads) map[[2]int64]int64 {
 	t.Helper()
 	sim, err := NewSimulator(n, *p, loads, Independent, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var delays, stats captured
-	if _, err := sim.Simulate(context.Background(), 0, int32(len(n.Links)), hops.rewound(), nil, &delays, &stats, nil); err != nil {
+	if _, err := sim.Simulate(context.Background(), 0, int32(len(n.Links)), hops.rewound(), nil, &delays, &stats,
+		nil); err != nil {
 		t.Fatal(err)
 	}
 	own := map[[2]int64]int64{}
 	for _, rec := range delays.recs {
-		link, row, fct, ideal := columns.Int32s(rec, "link_id"), columns.Int64s(rec, "flow_row"), columns.Int64s(rec, "fct_ns"), columns.Int64s(rec, "ideal_ns")
+		link, row, fct, ideal := columns.Int32s(rec, "link_id"), columns.Int64s(rec, "flow_row"),
+			columns.Int64s(rec, "fct_ns"), columns.Int64s(rec, "ideal_ns")
 		for i := range link {
 			own[[2]int64{int64(link[i]), row[i]}] = fct[i] - ideal[i]
 		}
@@ -35,8 +38,8 @@ func ownDelays(t *testing.T, n *topology.Network, p *simkernel.Params, hops *cap
 	return own
 }
 
-// The differences of a failure are those of the delays that a scenario without the cable has, routed and
-// simulated from nothing, on the links whose flows are others; in any ranges of links and chunks of flows.
+// The differences of a failure are those of the delays in a scenario without the cable, routed and simulated anew,
+// on the links whose flows change. They do not depend on ranges of links or chunks of flows.
 func TestDifferencesAreThoseOfTheFailure(t *testing.T) {
 	n, err := topology.Clos(topologytest.MustResolve(t))
 	if err != nil {
@@ -81,7 +84,8 @@ func TestDifferencesAreThoseOfTheFailure(t *testing.T) {
 		stats := make([]SimulateStats, len(failures))
 		var out []Difference
 		for lo := int32(0); lo < int32(len(n.Links)); lo += step {
-			if out, err = sim.Differences(ctx, lo, min(lo+step, int32(len(n.Links))), hops.rewound(), d, stats, out); err != nil {
+			if out, err = sim.Differences(ctx, lo, min(lo+step, int32(len(n.Links))), hops.rewound(), d, stats,
+				out); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -94,7 +98,7 @@ func TestDifferencesAreThoseOfTheFailure(t *testing.T) {
 	}
 	got := all(int32(len(n.Links)), Independent)
 	if !slices.Equal(got, all(7, Independent)) {
-		t.Error("other ranges of links, other differences")
+		t.Error("differences depend on the ranges of links")
 	}
 	if slices.Equal(got, all(7, Flow)) {
 		t.Error("estimator flow's link cases have no feeders")
@@ -127,9 +131,10 @@ func TestDifferencesAreThoseOfTheFailure(t *testing.T) {
 				}
 			}
 		}
-		for l := range loads2.Links { // the span of a link's flows is not narrowed
+		for l := range loads2.Links { // see loadAfter
 			if was, is := loads.Links[l], &loads2.Links[l]; was.Flows > 0 && is.Flows > 0 {
-				is.FirstStartNS, is.LastStartNS = min(is.FirstStartNS, was.FirstStartNS), max(is.LastStartNS, was.LastStartNS)
+				is.FirstStartNS, is.LastStartNS = min(is.FirstStartNS, was.FirstStartNS),
+					max(is.LastStartNS, was.LastStartNS)
 			}
 		}
 		after := ownDelays(t, failed, &p, hops2, loads2)
@@ -145,7 +150,8 @@ func TestDifferencesAreThoseOfTheFailure(t *testing.T) {
 			}
 		}
 		for row, ns := range want {
-			if x := found[[2]int64{int64(c), row}]; x.NS != ns || x.Lost || x.IdealNS > 0 == slices.Equal(paths[row], paths2[row]) {
+			if x := found[[2]int64{int64(c), row}]; x.NS != ns || x.Lost ||
+				x.IdealNS > 0 == slices.Equal(paths[row], paths2[row]) {
 				t.Fatalf("cables %v, flow row %d: %+v, want %d ns", cables, row, x, ns)
 			}
 		}
@@ -155,7 +161,7 @@ func TestDifferencesAreThoseOfTheFailure(t *testing.T) {
 	}
 }
 
-// linksOf are the links of each flow's path, by flow row.
+// linksOf returns the path of each flow, by flow row.
 func linksOf(hops *captured) map[int64][]int64 {
 	paths := map[int64][]int64{}
 	for _, rec := range hops.recs {
@@ -197,7 +203,8 @@ func TestDifferencesOfALostHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := sim.Differences(context.Background(), 0, int32(len(n.Links)), hops.rewound(), d, make([]SimulateStats, 1), nil)
+	out, err := sim.Differences(context.Background(), 0, int32(len(n.Links)), hops.rewound(), d,
+		make([]SimulateStats, 1), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

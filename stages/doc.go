@@ -1,31 +1,53 @@
-// Package stages is the method, one step a file:
+// Package stages is the estimation method: from flows on a network to the slowdown of every flow.
 //
-//	generate.go  traffic matrices → flows, in start order       ingest.go  a flow file → flows
-//	route.go     flows → hops by link; each flow's path is chosen once (router.go)
-//	             — barrier 1: a link case needs all of its flows —
-//	simulate.go  hops of one link → link case (package simkernel) → what it did to its flows
-//	             — barrier 2: a flow needs all of its hops —
+//	flows
+//	  │ route                 path of each flow → its hops, by link
+//	  ▼
+//	hops ═══ barrier 1: a link case needs all of its flows
+//	  │ simulate              link case of each link → observations of each flow's packets   ◄──┐
+//	  ▼                                                                                         │ one pass
+//	observations ═══ barrier 2: a flow needs all of its hops                                    │
+//	  │ feedback              observations at the other hops → feedback of each hop  ───────────┘
+//	  ▼ after the last pass
+//	sender feedback
+//	  │ replay                hosts' uplinks with complete feedback → FCT of each flow
+//	  ▼
+//	sample                    FCT of each flow → slowdown, and what each hop contributes
+//	  ▼
+//	intervals, warnings       confidence intervals of percentiles; conditions of lower accuracy
 //
-// with clustering, before it and after it, so that one link case answers for several links:
+// That is estimator Flow. Estimator Independent is the paper's: it has one pass, and in place of feedback and
+// replay the stage bucket, from hop delays of each link to delay distributions by flow size and to a random draw
+// for each hop. With clustering, only one link of each cluster is simulated. The observations of the others are
+// imputed, or their delays drawn, from those of the representative.
 //
-//	cluster.go   the company that flows keep on each link (crowd.go) → which links are alike
-//	lend.go      what a representative's flows met → what those of the others meet (estimator flow)
-//	draw.go      distributions of representatives → what each hop adds (estimator independent)
+// Files, in the order of the method:
 //
-// then, for estimator flow, once a pass:
+//	route, route_rows                 paths and hops of a chunk of flows
+//	loads                             what each link carries; the bandwidth that ACKs leave
+//	cluster, cluster_features         which links are similar; contention: processor sharing as their measure
+//	simulate, simulate_input, _case, _rows    link cases: reading, building, running, writing
+//	backend                           what solves a link case in place of the link kernel
+//	casecache, caseresult             results of link cases by content
+//	impute, impute_donors             observations of links that are not simulated
+//	feedback, feedback_damping, _rows; blocks    from observations to feedback; their encoding
+//	bucket, draw, contributions       estimator Independent: distributions and draws
+//	sample, sample_replay             slowdowns, by either estimator
+//	convergence                       how far the last pass changed the waits
+//	intervals, interval_rows, bootstrap; weakness    how accurate the estimate is
 //
-//	relax.go     what a flow's packets met at its hops → what each hop is told of the others next time
+// and outside of the estimate:
 //
-// and after the last pass the hosts' own cases again (simulate.go, Senders), which play each flow's
-// whole journey; for estimator independent, the paper's:
+//	exact, exact_engine               simulation of every packet in the whole network, as ground truth
+//	donor                             delays of flows that are not in the workload
+//	detour, difference                first-order effect of failures
 //
-//	bucket.go    hop delays of one link → distributions by flow size → what each hop adds to each flow
+// Stages read and write record batches (schema.Batches, schema.Sink). They do not know files, tasks, workers or
+// retries; package pipeline does. The files that users provide are read by the packages below: stages/topology,
+// stages/workload and stages/ingest. Package stages/ns3 runs ns-3 in directories of its own.
 //
-// and in the end for both:
-//
-//	sample.go    one flow → its FCT and slowdown
-//
-// Stages read and write record batches (schema.Batches, schema.Sink) and know nothing of files,
-// workers or resumption: that is package pipeline. A stage's object is the scratch memory of one
-// worker; what it writes is a function of its input alone.
+// A stage's object is the reusable memory of one worker. What it writes is a function of its input alone: it does
+// not depend on partitions, on the order of tasks or on the worker. Random numbers are keyed by seed, purpose and
+// id (stages/rng). Each function that reads a table has a companion, such as RouteColumns, that names the columns
+// it reads.
 package stages

@@ -15,22 +15,24 @@ import (
 	"parsimon/stages/topology"
 )
 
-func simulateExactly(t *testing.T, n *topology.Network, flows []arrow.Record, o ExactOptions) (fcts, hops *captured, stats ExactStats) {
+func simulateExactly(t *testing.T, n *topology.Network, flows []arrow.Record,
+	o ExactOptions) (fcts, hops *captured, stats ExactStats) {
 	t.Helper()
 	r, err := topology.NewRouter(n, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	fcts, hops = &captured{}, &captured{}
-	stats, err = Exact(context.Background(), n, r, simkernel.DefaultParams(), &captured{recs: flows}, o, fcts, hops, nil)
+	stats, err = Exact(context.Background(), n, r, simkernel.DefaultParams(), &captured{recs: flows}, o, fcts, hops,
+		nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return fcts, hops, stats
 }
 
-// The whole-network simulation gives the same rows on any number of workers and for any batches of
-// flows; every flow once, at every hop of its path once, never faster than ideal.
+// The whole-network simulation has the same rows for any number of domains and any batches of flows: every flow
+// once, at every hop of its path once, never faster than ideal.
 func TestExactLaws(t *testing.T) {
 	n := testClos(t)
 	flows := randomFlows(n, rand.New(rand.NewPCG(4, 4)), 4000)
@@ -47,7 +49,7 @@ func TestExactLaws(t *testing.T) {
 	for _, r := range fcts.recs {
 		for i, fct := range columns.Int64s(r, "fct_ns") {
 			if fct < columns.Int64s(r, "ideal_ns")[i] {
-				t.Fatalf("flow %d beats its ideal", columns.Int64s(r, "flow_id")[i])
+				t.Fatalf("flow %d is faster than ideal", columns.Int64s(r, "flow_id")[i])
 			}
 			queued = queued || fct > columns.Int64s(r, "ideal_ns")[i]
 			want += int(columns.Int16s(r, "hops")[i])
@@ -60,16 +62,18 @@ func TestExactLaws(t *testing.T) {
 		t.Errorf("%d rows of exact_hops for %d hops", got, want)
 	}
 	for _, domains := range []int{2, 3, 8} {
-		f, h, _ := simulateExactly(t, n, []arrow.Record{flows.NewSlice(0, 7), flows.NewSlice(7, 3001), flows.NewSlice(3001, 4000)}, ExactOptions{Domains: domains})
-		if !slices.Equal(ints64(f, "fct_ns"), ints64(fcts, "fct_ns")) || !slices.Equal(ints64(f, "flow_row"), ints64(fcts, "flow_row")) ||
+		f, h, _ := simulateExactly(t, n, []arrow.Record{flows.NewSlice(0, 7), flows.NewSlice(7, 3001),
+			flows.NewSlice(3001, 4000)}, ExactOptions{Domains: domains})
+		if !slices.Equal(ints64(f, "fct_ns"), ints64(fcts, "fct_ns")) ||
+			!slices.Equal(ints64(f, "flow_row"), ints64(fcts, "flow_row")) ||
 			!slices.Equal(ints64(h, "wait_ns"), ints64(hops, "wait_ns")) {
-			t.Errorf("%d domains: other rows", domains)
+			t.Errorf("%d domains: rows differ", domains)
 		}
 	}
 }
 
-// A window reports the flows that start in it, and simulates those of the warm-up before it. Times
-// since 1970 are as good as any.
+// A window reports the flows that start in it and simulates those of the warm-up before it, also where starts are
+// counted from 1970.
 func TestExactWindow(t *testing.T) {
 	n := testClos(t)
 	flows := randomFlows(n, rand.New(rand.NewPCG(4, 5)), 3000)
@@ -88,7 +92,7 @@ func TestExactWindow(t *testing.T) {
 	}
 }
 
-// A lone flow takes its ideal, and the ideal is the one the estimate divides by.
+// A flow alone in the network takes its ideal FCT, which is the one that estimates divide by.
 func TestExactLoneFlow(t *testing.T) {
 	n := testClos(t)
 	flows := randomFlows(n, rand.New(rand.NewPCG(8, 8)), 40)
@@ -96,18 +100,20 @@ func TestExactLoneFlow(t *testing.T) {
 		one := flows.NewSlice(int64(i), int64(i+1))
 		fcts, hops, _ := simulateExactly(t, n, []arrow.Record{one}, ExactOptions{})
 		_, _, slowdowns := replays(t, n, simkernel.DefaultParams(), one, 1, 2)
-		if f, ideal := ints64(fcts, "fct_ns")[0], ints64(fcts, "ideal_ns")[0]; f != ideal || ideal != ints64(slowdowns, "ideal_ns")[0] {
-			t.Errorf("flow %d: FCT %d, ideal %d, the estimate's ideal %d", i, f, ideal, ints64(slowdowns, "ideal_ns")[0])
+		if f, ideal := ints64(fcts, "fct_ns")[0], ints64(fcts, "ideal_ns")[0]; f != ideal ||
+			ideal != ints64(slowdowns, "ideal_ns")[0] {
+			t.Errorf("flow %d: FCT %d, ideal %d, ideal of the estimate %d", i, f, ideal,
+				ints64(slowdowns, "ideal_ns")[0])
 		}
 		// A short last packet can catch up with the full one before it; a flow of one packet cannot.
 		if w := ints64(hops, "wait_ns"); columns.Int64s(one, "size_bytes")[0] <= 1000 && slices.Max(w) != 0 {
-			t.Errorf("flow %d waits alone: %v", i, w)
+			t.Errorf("flow %d is alone and waits: %v", i, w)
 		}
 	}
 }
 
-// A switch buffer that is as large as what a switch can have held changes no row; a small one loses
-// packets, and every flow is answered all the same, the same way again.
+// A buffer as large as the most that a switch can have held changes no row. A small one drops packets; all flows
+// finish nevertheless, and the result is reproducible.
 func TestExactSwitchBuffer(t *testing.T) {
 	n := testClos(t)
 	flows := randomFlows(n, rand.New(rand.NewPCG(4, 4)), 2000)
@@ -120,13 +126,15 @@ func TestExactSwitchBuffer(t *testing.T) {
 	}
 	large := ExactOptions{Buffer: simkernel.BufferParams{SwitchBytes: stats.DeepestSwitchBytes, Alpha: 1024}}
 	fcts, hops, did := simulateExactly(t, n, []arrow.Record{flows}, large)
-	if !same(fcts, wantFCTs) || !same(hops, wantHops) || did.Losses.Dropped != 0 || did.DeepestSwitchBytes > stats.DeepestSwitchBytes {
-		t.Errorf("a buffer of what a switch can have held: %+v, without end %+v", did, stats)
+	if !same(fcts, wantFCTs) || !same(hops, wantHops) || did.Losses.Dropped != 0 ||
+		did.DeepestSwitchBytes > stats.DeepestSwitchBytes {
+		t.Errorf("buffer of the most that a switch can have held: %+v, unlimited: %+v", did, stats)
 	}
 	small := ExactOptions{Buffer: simkernel.BufferParams{SwitchBytes: 8000, Alpha: 1}}
 	fcts, _, did = simulateExactly(t, n, []arrow.Record{flows}, small)
-	if l := did.Losses; l.Dropped == 0 || l.Sent != l.Delivered+l.Dropped+l.Discarded || did.MostDropped == 0 || did.Flows != stats.Flows || did.DeepestSwitchBytes > 8000 {
-		t.Errorf("a small buffer: %+v", did)
+	if l := did.Losses; l.Dropped == 0 || l.Sent != l.Delivered+l.Dropped+l.Discarded || did.MostDropped == 0 ||
+		did.Flows != stats.Flows || did.DeepestSwitchBytes > 8000 {
+		t.Errorf("small buffer: %+v", did)
 	}
 	if again, _, _ := simulateExactly(t, n, []arrow.Record{flows}, small); !same(again, fcts) {
 		t.Error("a small buffer: other rows the second time")

@@ -167,23 +167,27 @@ func TestImpute(t *testing.T) {
 		if loads.Links[id].Flows == 0 {
 			bad[imputed] = int32(id)
 			l := NewImputer(n, p, loads, bad)
-			if err := l.Impute(ctx, 0, links, hops.rewound(), hops.rewound(), observed.rewound(), &captured{}); err == nil || !strings.Contains(err.Error(), "carries no flows") {
+			if err := l.Impute(ctx, 0, links, hops.rewound(), hops.rewound(), observed.rewound(),
+				&captured{}); err == nil || !strings.Contains(err.Error(), "carries no flows") {
 				t.Errorf("represented by an idle link: %v", err)
 			}
 			break
 		}
 	}
 	l := NewImputer(n, p, loads, of)
-	if err := l.Impute(ctx, 0, links, hops.rewound(), hops.rewound(), &captured{}, &captured{}); err == nil || !strings.Contains(err.Error(), "hop_observations") {
+	if err := l.Impute(ctx, 0, links, hops.rewound(), hops.rewound(), &captured{}, &captured{}); err == nil ||
+		!strings.Contains(err.Error(), "hop_observations") {
 		t.Errorf("without hop_observations: %v", err)
 	}
 }
 
 // impute returns column observed of the rows that Impute writes.
-func impute(t *testing.T, n *topology.Network, p simkernel.Params, loads *Loads, of []int32, lo, hi int32, hops, observed *captured) []string {
+func impute(t *testing.T, n *topology.Network, p simkernel.Params, loads *Loads, of []int32, lo, hi int32,
+	hops, observed *captured) []string {
 	t.Helper()
 	var out captured
-	if err := NewImputer(n, p, loads, of).Impute(context.Background(), lo, hi, hops.rewound(), hops.rewound(), observed.rewound(), &out); err != nil {
+	if err := NewImputer(n, p, loads, of).Impute(context.Background(), lo, hi, hops.rewound(), hops.rewound(),
+		observed.rewound(), &out); err != nil {
 		t.Fatal(err)
 	}
 	var rows []string

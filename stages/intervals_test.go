@@ -26,7 +26,8 @@ func made(t *testing.T, slowdown func(i int) float64, flows int) *captured {
 		service, vnet = append(service, "web"), append(vnet, []string{"red", "blue"}[i%2])
 	}
 	var out captured
-	err := columns.Write(&out, schema.Slowdowns, flows, columns.Of(id), columns.Of(id), columns.Of(src), columns.Of(src), columns.Strings(service), columns.Strings(vnet),
+	err := columns.Write(&out, schema.Slowdowns, flows, columns.Of(id), columns.Of(id), columns.Of(src),
+		columns.Of(src), columns.Strings(service), columns.Strings(vnet),
 		columns.Of(size), columns.Of(start), columns.Of(hops), columns.Of(one), columns.Of(one), columns.Of(slow))
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +46,10 @@ func intervalsOf(t *testing.T, slowdown func(i int) float64, flows int) []Interv
 
 func intervalOf(t *testing.T, rows []Interval, by GroupBy, label, bin string, q float64) Interval {
 	t.Helper()
-	i := slices.IndexFunc(rows, func(r Interval) bool { return r.By == by && r.Label == label && r.SizeBin == bin && r.Quantile == q })
+	i := slices.IndexFunc(rows, func(r Interval) bool {
+		return r.By == by && r.Label == label && r.SizeBin == bin &&
+			r.Quantile == q
+	})
 	if i < 0 {
 		t.Fatalf("no interval of %s in %s at %g", label, bin, q)
 	}
@@ -81,7 +85,8 @@ func TestIntervalsCover(t *testing.T) {
 		// Order statistics of independent flows: 2 × 1.96 × sqrt(p (1 - p) / n) / density, 0.1 here.
 		expect := 2 * 1.96 * math.Sqrt(0.9*0.1*float64(together)/flows) / 0.1
 		if wide < 0.9*expect || wide > 2*expect {
-			t.Errorf("%s: intervals are %.3f wide, theory says %.3f, and the wider of two is taken", name, wide, expect)
+			t.Errorf("%s: intervals are %.3f wide, theory says %.3f, and the wider of two is taken", name, wide,
+				expect)
 		}
 	}
 }
@@ -97,7 +102,8 @@ func TestIntervalGroups(t *testing.T) {
 	}
 	for _, r := range rows {
 		want := 1 + 9*r.Quantile
-		if math.Abs(r.Estimate/want-1) > 2*intervalStep || r.Lo > r.Estimate || r.Hi < r.Estimate || r.Lo > want*(1+intervalStep) || r.Hi < want*(1-intervalStep) {
+		if math.Abs(r.Estimate/want-1) > 2*intervalStep || r.Lo > r.Estimate || r.Hi < r.Estimate ||
+			r.Lo > want*(1+intervalStep) || r.Hi < want*(1-intervalStep) {
 			t.Errorf("%+v, want %g", r, want)
 		}
 		if r.By == ByVNet && r.Flows != flows/2 || r.By != ByVNet && r.Flows != flows {
@@ -120,13 +126,16 @@ func TestIntervalWarnings(t *testing.T) {
 		}
 		return 1
 	}, 100_000)
-	if at := intervalOf(t, rows, ByNothing, "", sizebin.All, 0.5); at.Estimate != 1 || at.Lo != 1 || at.Hi != 1 || at.Warning != "" {
+	if at := intervalOf(t, rows, ByNothing, "", sizebin.All, 0.5); at.Estimate != 1 || at.Lo != 1 || at.Hi != 1 ||
+		at.Warning != "" {
 		t.Errorf("%+v", at)
 	}
-	if at := intervalOf(t, rows, ByService, "web", sizebin.All, 0.99); !strings.Contains(at.Warning, "p99: its interval is ") || at.Lo != 1 {
+	if at := intervalOf(t, rows, ByService, "web", sizebin.All, 0.99); !strings.Contains(at.Warning,
+		"p99: its interval is ") || at.Lo != 1 {
 		t.Errorf("%+v", at)
 	}
-	if at := intervalOf(t, intervalsOf(t, func(int) float64 { return 2 }, 1), ByNothing, "", sizebin.All, 0.99); at.Warning != "p99: only 0 flows beyond it" || at.Lo > 2 || at.Hi < 2 {
+	if at := intervalOf(t, intervalsOf(t, func(int) float64 { return 2 }, 1), ByNothing, "", sizebin.All,
+		0.99); at.Warning != "p99: only 0 flows beyond it" || at.Lo > 2 || at.Hi < 2 {
 		t.Errorf("one flow: %+v", at)
 	}
 }

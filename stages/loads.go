@@ -12,13 +12,13 @@ import (
 	"parsimon/stages/topology"
 )
 
-// LinkLoad is what one link carries.
+// LinkLoad is what one link carries: its flows, and the starts of the first and of the last of them.
 type LinkLoad struct {
 	Flows, Bytes, Packets     int64
 	FirstStartNS, LastStartNS int64
 }
 
-// add puts the flows of y to those of x.
+// add adds the flows of y.
 func (x *LinkLoad) add(y LinkLoad) {
 	if x.Flows == 0 {
 		x.FirstStartNS, x.LastStartNS = y.FirstStartNS, y.LastStartNS
@@ -30,21 +30,23 @@ func (x *LinkLoad) add(y LinkLoad) {
 	x.LastStartNS = max(x.LastStartNS, y.LastStartNS)
 }
 
-// Loads is what every link carries, by link id, and the time the workload spans.
+// Loads is what every link carries, by link id, and the time from the first start to the last.
 type Loads struct {
 	Links                     []LinkLoad
 	FirstStartNS, LastStartNS int64
 }
 
-// ReadLoads adds up the link_loads rows of all chunks.
+// ReadLoads reads table link_loads and adds up the rows of all chunks. A link id that the topology does not have
+// is an error.
 func ReadLoads(n *topology.Network, in schema.Batches) (*Loads, error) {
 	l := &Loads{Links: make([]LinkLoad, len(n.Links)), FirstStartNS: math.MaxInt64, LastStartNS: math.MinInt64}
 	err := columns.ForEach(in, func(rec arrow.Record) error {
-		link, flows, bytes, packets := columns.Int32s(rec, "link_id"), columns.Int64s(rec, "flows"), columns.Int64s(rec, "bytes"), columns.Int64s(rec, "packets")
+		link, flows, bytes, packets := columns.Int32s(rec, "link_id"), columns.Int64s(rec, "flows"),
+			columns.Int64s(rec, "bytes"), columns.Int64s(rec, "packets")
 		first, last := columns.Int64s(rec, "first_start_ns"), columns.Int64s(rec, "last_start_ns")
 		for i, id := range link {
 			if id < 0 || int(id) >= len(l.Links) {
-				return fmt.Errorf("link_loads names link %d, the topology has %d links", id, len(l.Links))
+				return fmt.Errorf("link_loads: link %d is not in the topology, which has %d links", id, len(l.Links))
 			}
 			l.Links[id].add(LinkLoad{flows[i], bytes[i], packets[i], first[i], last[i]})
 			l.FirstStartNS = min(l.FirstStartNS, first[i])
@@ -55,8 +57,8 @@ func ReadLoads(n *topology.Network, in schema.Batches) (*Loads, error) {
 	return l, err
 }
 
-// Load is the link's offered load: the bytes of its flows, without headers, over what it could
-// carry from the workload's first start to its last (the paper's measure). 0 if that is no time.
+// Load returns the link's offered load, as the paper measures it: the bytes of its flows, without headers,
+// relative to what it could carry from the workload's first start to its last; 0 if these are the same.
 func (l *Loads) Load(link topology.Link) float64 {
 	span := l.LastStartNS - l.FirstStartNS
 	if l.Links[link.ID].Flows == 0 || span <= 0 {
@@ -65,21 +67,21 @@ func (l *Loads) Load(link topology.Link) float64 {
 	return float64(l.Links[link.ID].Bytes) * 8e9 / float64(span) / float64(link.BandwidthBps)
 }
 
-// leastAvailable is the share of a link that its ACKs leave to data at least. ACKs of one-byte
-// packets can outweigh the packets; where they would, the reverse direction is itself held back
-// by them, which a link case does not see. The floor keeps such a case solvable.
-const leastAvailable = 0.1
+// minAvailable is the least fraction of a link's bandwidth that ACKs leave to data. ACKs of one-byte packets take
+// more bandwidth than the packets; in the network they would then slow the reverse direction, which a link case
+// does not model. The minimum keeps such a case solvable.
+const minAvailable = 0.1
 
-// AvailableBps is the link's bandwidth less the ACKs it carries (paper, §3.2, "Correcting for ACK
-// traffic"): the ACKs of the flows on the reverse link, one per packet, over the time those flows
-// span from first to last start. A burst cannot be acknowledged faster than the reverse link sends
-// it, so the span is at least the time its packets need there.
+// AvailableBps returns the link's bandwidth less that of the ACKs on it (paper, §3.2, "Correcting for ACK
+// traffic"): one ACK for each packet of the flows on the reverse link, spread over the time from the first start
+// of these flows to the last. A burst is not acknowledged faster than the reverse link sends it, so that time is
+// at least the transmission time of the packets.
 func (l *Loads) AvailableBps(p *simkernel.Params, link topology.Link) int64 {
 	return availableBps(link.BandwidthBps, l.Links[topology.Reverse(link.ID)], p)
 }
 
-// availableBps is that of a link of that bandwidth whose reverse carries the load. Both directions of a
-// cable have the same bandwidth.
+// availableBps is AvailableBps for a link whose reverse link has the given load. Both directions of a cable have
+// the same bandwidth.
 func availableBps(bps int64, reverse LinkLoad, p *simkernel.Params) int64 {
 	if reverse.Flows == 0 {
 		return bps
@@ -88,17 +90,17 @@ func availableBps(bps int64, reverse LinkLoad, p *simkernel.Params) int64 {
 	wireBytes := float64(reverse.Bytes + reverse.Packets*p.HeaderBytes)
 	spanNS := max(float64(reverse.LastStartNS-reverse.FirstStartNS), wireBytes*8e9/bw)
 	ackBps := math.Round(float64(reverse.Packets*p.AckBytes) * 8e9 / spanNS)
-	return max(simkernel.MinBps, int64(max(bw-ackBps, bw*leastAvailable)))
+	return max(simkernel.MinBps, int64(max(bw-ackBps, bw*minAvailable)))
 }
 
-// sources answers the available bandwidths of hosts' own links, each worked out once.
-func (l *Loads) sources(n *topology.Network, p *simkernel.Params) func(first int32) int64 {
+// sources returns a function that caches the available bandwidths of hosts' uplinks, by link id.
+func (l *Loads) sources(n *topology.Network, p *simkernel.Params) func(uplink int32) int64 {
 	known := map[int32]int64{}
-	return func(first int32) int64 {
-		bps, ok := known[first]
+	return func(uplink int32) int64 {
+		bps, ok := known[uplink]
 		if !ok {
-			bps = l.AvailableBps(p, n.Links[first])
-			known[first] = bps
+			bps = l.AvailableBps(p, n.Links[uplink])
+			known[uplink] = bps
 		}
 		return bps
 	}

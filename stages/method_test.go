@@ -17,47 +17,9 @@ import (
 	"parsimon/stages/topology/topologytest"
 )
 
-// randomFlows is a batch of table flows between the hosts of a network.
-func randomFlows(n *topology.Network, rng *rand.Rand, count int) arrow.Record {
-	hosts := n.Hosts()
-	var id, size, start []int64
-	var src, dst []int32
-	var label []string
-	clock := int64(5_000_000)
-	for i := range count {
-		a, b := rng.IntN(len(hosts)), rng.IntN(len(hosts)-1)
-		if b >= a {
-			b++
-		}
-		clock += rng.Int64N(4000)
-		id, start = append(id, int64(i*3)), append(start, clock)
-		size = append(size, 1+int64(math.Exp(rng.Float64()*13)))
-		src, dst = append(src, hosts[a]), append(dst, hosts[b])
-		label = append(label, "web")
-	}
-	return array.NewRecord(schema.Flows.Arrow(), []arrow.Array{columns.Of(id), columns.Of(src), columns.Of(dst), columns.Of(size), columns.Of(start), columns.Strings(label), columns.Strings(label), columns.False(count)}, int64(count))
-}
-
-// routed routes flows in memory.
-func routed(t *testing.T, n *topology.Network, p *simkernel.Params, flows arrow.Record) (hops *captured, loads *Loads) {
-	t.Helper()
-	r, err := topology.NewRouter(n, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var loadRows captured
-	hops = &captured{}
-	if _, err := Route(context.Background(), r, p, &captured{recs: []arrow.Record{flows}}, 0, 0, hops, &loadRows, RouteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if loads, err = ReadLoads(n, &loadRows); err != nil {
-		t.Fatal(err)
-	}
-	return hops, loads
-}
-
 // replays runs estimator Flow in memory, in the given number of partitions of the links and of passes.
-func replays(t *testing.T, n *topology.Network, p simkernel.Params, flows arrow.Record, partitions, passes int) (stats, contributions, slowdowns *captured) {
+func replays(t *testing.T, n *topology.Network, p simkernel.Params, flows arrow.Record,
+	partitions, passes int) (stats, contributions, slowdowns *captured) {
 	t.Helper()
 	ctx := context.Background()
 	hops, loads := routed(t, n, &p, flows)
@@ -77,7 +39,8 @@ func replays(t *testing.T, n *topology.Network, p simkernel.Params, flows arrow.
 	for pass := range passes {
 		observed, stats = &captured{}, &captured{}
 		for i := range partitions {
-			if _, err := sim.Simulate(ctx, first(i), first(i+1), hops.rewound(), batches(given), observed, stats, nil); err != nil {
+			if _, err := sim.Simulate(ctx, first(i), first(i+1), hops.rewound(), batches(given), observed, stats,
+				nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -99,7 +62,8 @@ func replays(t *testing.T, n *topology.Network, p simkernel.Params, flows arrow.
 		}
 	}
 	contributions, slowdowns = &captured{}, &captured{}
-	s, err := NewSampler(n, p).SampleReplays(ctx, 0, rows, &captured{recs: []arrow.Record{flows}}, observed.rewound(), senders, slowdowns, contributions)
+	s, err := NewSampler(n, p).SampleReplays(ctx, 0, rows, &captured{recs: []arrow.Record{flows}}, observed.rewound(),
+		senders, slowdowns, contributions)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +74,8 @@ func replays(t *testing.T, n *topology.Network, p simkernel.Params, flows arrow.
 }
 
 // method runs estimator Independent in memory, in the given number of partitions of the links.
-func method(t *testing.T, n *topology.Network, flows arrow.Record, partitions int) (delays, stats, slowdowns *captured) {
+func method(t *testing.T, n *topology.Network, flows arrow.Record,
+	partitions int) (delays, stats, slowdowns *captured) {
 	t.Helper()
 	ctx, p := context.Background(), simkernel.DefaultParams()
 	var contributions captured
@@ -124,7 +89,8 @@ func method(t *testing.T, n *topology.Network, flows arrow.Record, partitions in
 	links := len(n.Links)
 	for i := range partitions {
 		var d, buckets captured
-		if _, err := sim.Simulate(ctx, int32(i*links/partitions), int32((i+1)*links/partitions), hops.rewound(), nil, &d, stats, nil); err != nil {
+		if _, err := sim.Simulate(ctx, int32(i*links/partitions), int32((i+1)*links/partitions), hops.rewound(), nil,
+			&d, stats, nil); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := b.Bucket(ctx, d.rewound(), &buckets, &contributions); err != nil {
@@ -132,7 +98,8 @@ func method(t *testing.T, n *topology.Network, flows arrow.Record, partitions in
 		}
 		delays.recs = append(delays.recs, d.recs...)
 	}
-	s, err := NewSampler(n, p).Sample(ctx, 0, flows.NumRows(), &captured{recs: []arrow.Record{flows}}, &contributions, slowdowns)
+	s, err := NewSampler(n, p).Sample(ctx, 0, flows.NumRows(), &captured{recs: []arrow.Record{flows}}, &contributions,
+		slowdowns)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,15 +107,6 @@ func method(t *testing.T, n *topology.Network, flows arrow.Record, partitions in
 		t.Fatalf("%d flows sampled, %d unreachable", s.Flows, s.Unreachable)
 	}
 	return delays, stats, slowdowns
-}
-
-func testClos(t *testing.T) *topology.Network {
-	t.Helper()
-	n, err := topology.Clos(topology.ClosSpec{Pods: 2, RacksPerPod: 3, HostsPerRack: 4, Planes: 2, SpinesPerPlane: 2, HostBps: 1e10, FabricBps: 4e10, HostDelayNS: 1000, FabricDelayNS: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
 }
 
 // The laws of the whole method, in memory: one row per flow, slowdown at least 1, every flow at every hop once,
@@ -178,7 +136,8 @@ func TestMethodLaws(t *testing.T) {
 		for i := range columns.Int32s(r, "link_id") {
 			sent += columns.Int64s(r, "packets_sent")[i]
 			packets += columns.Int64s(r, "packets")[i]
-			if avail, bw := columns.Int64s(r, "available_bps")[i], columns.Int64s(r, "bandwidth_bps")[i]; avail > bw || avail < bw/10 {
+			if avail, bw := columns.Int64s(r, "available_bps")[i],
+				columns.Int64s(r, "bandwidth_bps")[i]; avail > bw || avail < bw/10 {
 				t.Errorf("link %d: %d of %d bps available", columns.Int32s(r, "link_id")[i], avail, bw)
 			}
 		}
@@ -194,7 +153,8 @@ func TestMethodLaws(t *testing.T) {
 		if !slices.Equal(floats64(w, "slowdown"), floats64(slowdowns, "slowdown")) {
 			t.Errorf("%d partitions: other slowdowns", partitions)
 		}
-		if !slices.Equal(ints64(d, "fct_ns"), ints64(delays, "fct_ns")) || !slices.Equal(ints64(s, "busy_ns"), ints64(stats, "busy_ns")) {
+		if !slices.Equal(ints64(d, "fct_ns"), ints64(delays, "fct_ns")) ||
+			!slices.Equal(ints64(s, "busy_ns"), ints64(stats, "busy_ns")) {
 			t.Errorf("%d partitions: other hop delays", partitions)
 		}
 	}
@@ -258,14 +218,16 @@ func TestReplayLaws(t *testing.T) {
 	}
 	for _, partitions := range []int{2, 7, 64} {
 		s, c, w := replays(t, n, p, flows, partitions, 2)
-		if !slices.Equal(floats64(w, "slowdown"), floats64(slowdowns, "slowdown")) || !slices.Equal(floats64(c, "delay_ns"), floats64(contributions, "delay_ns")) {
+		if !slices.Equal(floats64(w, "slowdown"), floats64(slowdowns, "slowdown")) ||
+			!slices.Equal(floats64(c, "delay_ns"), floats64(contributions, "delay_ns")) {
 			t.Errorf("%d partitions: other slowdowns", partitions)
 		}
 		if !slices.Equal(ints64(s, "busy_ns"), ints64(stats, "busy_ns")) {
 			t.Errorf("%d partitions: other link stats", partitions)
 		}
 	}
-	if _, _, w := replays(t, n, p, flows, 1, 1); slices.Equal(floats64(w, "slowdown"), floats64(slowdowns, "slowdown")) {
+	if _, _, w := replays(t, n, p, flows, 1, 1); slices.Equal(floats64(w, "slowdown"),
+		floats64(slowdowns, "slowdown")) {
 		t.Error("the second pass changes nothing")
 	}
 }
@@ -276,8 +238,10 @@ func TestWindowIsChargedOnce(t *testing.T) {
 	n, p := testClos(t), simkernel.DefaultParams()
 	p.WindowBytes = 5000
 	hosts := n.Hosts()
-	flows := array.NewRecord(schema.Flows.Arrow(), []arrow.Array{columns.Of([]int64{1}), columns.Of(hosts[:1]), columns.Of(hosts[len(hosts)-1:]),
-		columns.Of([]int64{200_000}), columns.Of([]int64{0}), columns.Strings([]string{""}), columns.Strings([]string{""}), columns.False(1)}, 1)
+	flows := array.NewRecord(schema.Flows.Arrow(), []arrow.Array{columns.Of([]int64{1}), columns.Of(hosts[:1]),
+		columns.Of(hosts[len(hosts)-1:]),
+		columns.Of([]int64{200_000}), columns.Of([]int64{0}), columns.Strings([]string{""}),
+		columns.Strings([]string{""}), columns.False(1)}, 1)
 	_, _, slowdowns := replays(t, n, p, flows, 1, 2)
 	r := slowdowns.recs[0]
 	// Six hops of 1,000 ns each way; a full packet takes 838.4 ns at 10 Gbps (twice) and 209.6 at 40

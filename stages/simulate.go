@@ -181,8 +181,8 @@ type caseRun struct {
 }
 
 // run simulates the wanted cases of [lo, hi), one after the other.
-func (s *Simulator) run(ctx context.Context, lo, hi int32, hops, feedback schema.Batches, r caseRun) (SimulateStats,
-	error) {
+func (s *Simulator) run(ctx context.Context, lo, hi int32, hops, feedback schema.Batches,
+	r caseRun) (SimulateStats, error) {
 	var stats SimulateStats
 	if err := s.readInput(lo, hi, hops, r.wants); err != nil {
 		return stats, err
@@ -223,8 +223,8 @@ func (s *Simulator) run(ctx context.Context, lo, hi int32, hops, feedback schema
 
 // solve builds the case of the rows at places from..to-1 of the input's order, and brings s.result to its
 // result, from the cache or by simulation.
-func (s *Simulator) solve(ctx context.Context, link topology.Link, from, to int, packets int64) (cached bool,
-	err error) {
+func (s *Simulator) solve(ctx context.Context, link topology.Link, from, to int,
+	packets int64) (cached bool, err error) {
 	if err := s.buildCase(link, from, to); err != nil {
 		return false, err
 	}

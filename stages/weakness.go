@@ -71,8 +71,8 @@ type delayedHop struct {
 
 // NewWeaknessFinder returns a finder for an estimate whose slowest flows have at least the given slowdown.
 // stats is table link_stats.
-func NewWeaknessFinder(n *topology.Network, e Estimator, minSlowdown float64, stats schema.Batches) (*WeaknessFinder,
-	error) {
+func NewWeaknessFinder(n *topology.Network, e Estimator, minSlowdown float64,
+	stats schema.Batches) (*WeaknessFinder, error) {
 	w := &WeaknessFinder{
 		net: n, estimator: e, minSlowdown: minSlowdown, load: make([]float64, len(n.Links)),
 		slowestNSOfLink: make([]float64, len(n.Links)), slowestNSOfPair: map[[2]int32]float64{},

@@ -23,7 +23,8 @@ func linkTable(t *testing.T, n *topology.Network, load, waitNS func(link int32) 
 	}
 	var out captured
 	c := columns.Of(count)
-	err := columns.Write(&out, schema.LinkStats, len(link), columns.Of(link), columns.Of(src), columns.Of(dst), columns.Strings(tier), c, c, c, c, c, columns.Of(loads),
+	err := columns.Write(&out, schema.LinkStats, len(link), columns.Of(link), columns.Of(src), columns.Of(dst),
+		columns.Strings(tier), c, c, c, c, c, columns.Of(loads),
 		c, c, c, c, c, columns.Of(waits), columns.Of(waits), columns.Bools(make([]bool, len(link))))
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +36,8 @@ func zero(int32) float64 { return 0 }
 
 // watched returns a finder that has read, in two chunks, 200 flows of two hops over SmallNetwork: host 0 → tor → host 1
 // if first says so, else host 2 → tor → host 3, with the given delays at the two hops.
-func watched(t *testing.T, e Estimator, load func(int32) float64, first func(i int) bool, delays func(i int) [2]float64) *WeaknessFinder {
+func watched(t *testing.T, e Estimator, load func(int32) float64, first func(i int) bool,
+	delays func(i int) [2]float64) *WeaknessFinder {
 	t.Helper()
 	n := topologytest.SmallNetwork(t)
 	w, err := NewWeaknessFinder(n, e, 5, linkTable(t, n, load, zero))
@@ -95,12 +97,17 @@ func TestWeaknesses(t *testing.T) {
 		want   []string
 	}{
 		{"nothing", Flow, hot(), every(2), even, 0.1, nil},
-		{"both hops of one flow in four", Flow, hot(0, 3), every(4), even, 0, []string{"loaded twice: 25% of the flows", "fan-in: link 7, 4 → 3, "}},
+		{"both hops of one flow in four", Flow, hot(0, 3), every(4), even, 0,
+			[]string{"loaded twice: 25% of the flows", "fan-in: link 7, 4 → 3, "}},
 		{"one hop of them", Flow, hot(0), every(2), even, 0, nil},
-		{"both hops of one flow in ten", Flow, hot(0, 3), every(10), func(i int) [2]float64 { return [2]float64{float64(i%10) * 100} }, 0, []string{"fan-in: link 4"}},
-		{"the same by the paper's method", Independent, hot(0, 3), every(10), even, 0.9, []string{"loaded twice: 10%", "fan-in"}},
-		{"the slowest flows at one link", Flow, hot(), every(2), func(i int) [2]float64 { return [2]float64{0, float64(i%2) * 50} }, 0, []string{"fan-in: link 7"}},
-		{"unsettled", Flow, hot(), every(2), even, 0.3, []string{"unsettled: the last pass moved the waits in the switches by 30%"}},
+		{"both hops of one flow in ten", Flow, hot(0, 3), every(10),
+			func(i int) [2]float64 { return [2]float64{float64(i%10) * 100} }, 0, []string{"fan-in: link 4"}},
+		{"the same by the paper's method", Independent, hot(0, 3), every(10), even, 0.9,
+			[]string{"loaded twice: 10%", "fan-in"}},
+		{"the slowest flows at one link", Flow, hot(), every(2),
+			func(i int) [2]float64 { return [2]float64{0, float64(i%2) * 50} }, 0, []string{"fan-in: link 7"}},
+		{"unsettled", Flow, hot(), every(2), even, 0.3,
+			[]string{"unsettled: the last pass moved the waits in the switches by 30%"}},
 		{"one pass", Flow, hot(), every(2), even, -1, []string{"unsettled: one pass only"}},
 		{"no tail", Flow, hot(), every(4), func(int) [2]float64 { return [2]float64{} }, 0, nil},
 	} {

@@ -18,16 +18,15 @@ import (
 	"parsimon/simkernel"
 )
 
-// NS3 runs link cases in ns-3: the RDMA simulator of HPCC's authors with the changes of Parsimon's
-// (kwzhao/High-Precision-Congestion-Control, branch parsimon), as a process a case. It serves several
-// goroutines at once.
+// Simulator simulates link cases, each in a process. It is safe for use by several goroutines.
 type Simulator struct {
-	Path    string        // the program
-	Timeout time.Duration // what one case may take; 0: without end
-	Scratch string        // directory that holds a directory for each case while it runs
+	Path    string        // of the program, or its name in PATH
+	Timeout time.Duration // of one case; 0: none
+	Scratch string        // directory in which cases have their directories while they run
 }
 
-// Identity is a digest of the program: results of another build are not taken for this one's.
+// Identity returns a digest of the program and of the version of this package. Results of different identities must
+// not be mixed.
 func (n *Simulator) Identity() (string, error) {
 	if n.Path == "" {
 		return "", errors.New("ns-3: no program is given (--ns3)")
@@ -40,7 +39,7 @@ func (n *Simulator) Identity() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("ns-3: %w", err)
 	}
-	defer func() { _ = f.Close() }() // it was only read
+	defer func() { _ = f.Close() }() // read only
 	h := xxh3.New()
 	if _, err := io.Copy(h, f); err != nil {
 		return "", fmt.Errorf("ns-3: %s: %w", path, err)
@@ -48,17 +47,16 @@ func (n *Simulator) Identity() (string, error) {
 	return fmt.Sprintf("ns3 %d %016x", version, h.Sum64()), nil
 }
 
-// ns3Version changes whenever the same link case is written otherwise.
+// version changes whenever the same link case is written differently.
 const version = 1
 
-// Simulate answers the FCTs and ideals of a case into r, whose counters and waits are then 0. The
-// target's delay is of its propagation.
-func (n *Simulator) Simulate(ctx context.Context, c *simkernel.Case, targetDelayNS int64, p *simkernel.Params, r *simkernel.Result) error {
+// Simulate sets the FCTs and ideal FCTs of r; its counters and waits become 0. targetDelayNS is the propagation
+// delay of the target. Transports and constants that ns-3 cannot be configured for are an error, as are an ns-3
+// that fails, takes longer than the timeout or does not report each flow once.
+func (n *Simulator) Simulate(ctx context.Context, c *simkernel.Case, targetDelayNS int64, p *simkernel.Params,
+	r *simkernel.Result) error {
 	flows := len(c.StartNS)
-	r.FCTNS, r.IdealNS, r.WaitNS = slices.Grow(r.FCTNS[:0], flows)[:flows], slices.Grow(r.IdealNS[:0], flows)[:flows], slices.Grow(r.WaitNS[:0], flows)[:flows]
-	r.Observed = r.Observed[:0]
-	r.Unfinished, r.Counters = 0, simkernel.Counters{}
-	clear(r.WaitNS)
+	resetResult(r, flows)
 	if flows == 0 {
 		return nil
 	}
@@ -66,7 +64,7 @@ func (n *Simulator) Simulate(ctx context.Context, c *simkernel.Case, targetDelay
 	if err != nil {
 		return err
 	}
-	// A relative program is found from here, not from where it runs.
+	// A relative path refers to this directory, not to that of the case.
 	program, err := exec.LookPath(n.Path)
 	if err == nil {
 		program, err = filepath.Abs(program)
@@ -85,31 +83,39 @@ func (n *Simulator) Simulate(ctx context.Context, c *simkernel.Case, targetDelay
 	if err == nil {
 		err = files.read(dir, r)
 	}
-	if gone := os.RemoveAll(dir); err == nil {
-		err = gone
+	if removeErr := os.RemoveAll(dir); err == nil {
+		err = removeErr
 	}
 	return err
 }
 
-// poll is how often a process is looked after: whether all its flows have finished.
+func resetResult(r *simkernel.Result, flows int) {
+	r.FCTNS = slices.Grow(r.FCTNS[:0], flows)[:flows]
+	r.IdealNS = slices.Grow(r.IdealNS[:0], flows)[:flows]
+	r.WaitNS = slices.Grow(r.WaitNS[:0], flows)[:flows]
+	clear(r.WaitNS)
+	r.Observed = r.Observed[:0]
+	r.Unfinished, r.Counters = 0, simkernel.Counters{}
+}
+
+// poll is the interval at which the file of FCTs is checked.
 const poll = 5 * time.Millisecond
 
-// run runs the program until it ends or has written as many FCTs as there are flows: timers of idle
-// flows can keep it going for long after that. It is the leader of a group of processes, which ends as
-// a whole.
+// run runs the program until it ends or has written as many FCTs as there are flows; timers of idle flows can keep
+// it running long after that. It is the leader of a process group, which is killed as a whole.
 func (n *Simulator) run(ctx context.Context, program, dir string, flows int) error {
 	if n.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, n.Timeout, fmt.Errorf("ns-3 took longer than %v", n.Timeout))
 		defer cancel()
 	}
-	var said tail
+	var output tail
 	cmd := exec.CommandContext(ctx, program, configFile)
 	cmd.Dir = dir
-	cmd.Stdout, cmd.Stderr = &said, &said
+	cmd.Stdout, cmd.Stderr = &output, &output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second // for who has left the group and holds its output open
+	cmd.WaitDelay = time.Second // for processes that have left the group and keep its output open
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("ns-3: %w", err)
 	}
@@ -122,18 +128,19 @@ func (n *Simulator) run(ctx context.Context, program, dir string, flows int) err
 		select {
 		case err := <-ended:
 			if count.lines() >= flows {
-				return nil // whatever it died of after its work
+				return nil // all FCTs are there, however it ended
 			}
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
 			if err != nil {
-				return fmt.Errorf("ns-3 failed (%w) with %d of %d flows finished%s", err, count.n, flows, said.quote())
+				return fmt.Errorf("ns-3 failed (%w) with %d of %d flows finished%s", err, count.n, flows,
+					output.lastLine())
 			}
-			return fmt.Errorf("ns-3 ended with %d of %d flows finished%s", count.n, flows, said.quote())
+			return fmt.Errorf("ns-3 ended with %d of %d flows finished%s", count.n, flows, output.lastLine())
 		case <-tick.C:
 			if count.lines() >= flows {
-				_ = cmd.Cancel() // it may be gone by itself
+				_ = cmd.Cancel() // it may have ended meanwhile
 				<-ended
 				return nil
 			}
@@ -141,20 +148,20 @@ func (n *Simulator) run(ctx context.Context, program, dir string, flows int) err
 	}
 }
 
-// A lineCounter counts the complete lines of a file that grows.
+// lineCounter counts the complete lines of a file that grows.
 type lineCounter struct {
 	path string
 	at   int64
 	n    int
 }
 
-// lines is their number by now; of a file that is not there, 0.
+// lines returns the number of lines so far; 0 if there is no file.
 func (l *lineCounter) lines() int {
 	f, err := os.Open(l.path)
 	if err != nil {
 		return l.n
 	}
-	defer func() { _ = f.Close() }() // it was only read
+	defer func() { _ = f.Close() }() // read only
 	var buf [1 << 14]byte
 	for {
 		k, err := f.ReadAt(buf[:], l.at)
@@ -166,11 +173,12 @@ func (l *lineCounter) lines() int {
 	}
 }
 
-// A tail keeps the end of what is written to it.
+// tail keeps the last bytes that are written to it.
 type tail struct{ text []byte }
 
 const tailBytes = 2000
 
+// Write implements io.Writer.
 func (t *tail) Write(b []byte) (int, error) {
 	t.text = append(t.text, b...)
 	if over := len(t.text) - tailBytes; over > tailBytes {
@@ -179,13 +187,13 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// quote is its last line that says anything, for an error.
-func (t *tail) quote() string {
+// lastLine quotes the last line that is not a clock reading, for an error message; "" if there is none.
+func (t *tail) lastLine() string {
 	lines := bytes.Split(t.text, []byte{'\n'})
 	for i := len(lines) - 1; i >= 0; i-- {
 		line := bytes.TrimSpace(lines[i])
-		if len(line) > 0 && !bytes.HasPrefix(line, []byte("t = ")) { // its clock
-			return fmt.Sprintf("; it said %q", line[max(0, len(line)-300):])
+		if len(line) > 0 && !bytes.HasPrefix(line, []byte("t = ")) {
+			return fmt.Sprintf("; last output: %q", line[max(0, len(line)-300):])
 		}
 	}
 	return ""

@@ -15,7 +15,7 @@ import (
 	"parsimon/simkernel"
 )
 
-// fakeNS3 is a program in the simulator's place: a shell script, run in a case's directory.
+// fakeNS3 returns a simulator that runs a shell script in place of ns-3.
 func fakeNS3(t *testing.T, script string) *Simulator {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "fake-ns3")
@@ -25,26 +25,27 @@ func fakeNS3(t *testing.T, script string) *Simulator {
 	return &Simulator{Path: path, Timeout: time.Minute, Scratch: t.TempDir()}
 }
 
-// answerAll answers 1 s and a ns a byte for every flow.
+// answerAll is a script that writes an FCT of 1 s plus 1 ns per byte for every flow.
 const answerAll = `awk 'NR > 1 { print $1, "a", "b", 1, 2, $6, 0, 1000000000 + $6, 1 }' flows.txt > fct.txt` + "\n"
 
-// answer is answerAll through a filter.
+// answer is answerAll with its output piped through a filter.
 func answer(filter string) string {
 	return strings.TrimSuffix(answerAll, "> fct.txt\n") + "| " + filter + " > fct.txt\n"
 }
 
-// smallCase is of two sources and three flows, to destinations 1 µs and 3 µs behind a target of 1 µs.
+// smallCase has two sources and three flows, to destinations 1 µs and 3 µs behind a target of 1 µs.
 func smallCase() *simkernel.Case {
 	p := simkernel.DefaultParams()
 	return &simkernel.Case{
 		Kind: simkernel.Behind, TargetBps: 40e9, MarkBytes: p.MarkBytes(40e9), MaxMarkBytes: p.MaxMarkBytes(40e9),
 		SourceBps: []int64{10e9, 9_970_000_000}, SourceDelayNS: []int64{1000, 2000},
-		Source: []int32{0, 1, 1}, SizeBytes: []int64{500, 1000, 2500}, StartNS: []int64{5_000_000_000, 5_000_000_001, 5_000_001_000},
+		Source: []int32{0, 1, 1}, SizeBytes: []int64{500, 1000, 2500},
+		StartNS:     []int64{5_000_000_000, 5_000_000_001, 5_000_001_000},
 		PathDelayNS: []int64{3000, 4000, 6000},
 	}
 }
 
-// What is written of a case, for each place of its link.
+// The files of a case, for each position of its link on the path.
 func TestNS3Files(t *testing.T) {
 	middle, last, first := smallCase(), smallCase(), smallCase()
 	last.PathDelayNS = []int64{2000, 3000, 3000}
@@ -104,24 +105,26 @@ func TestNS3Files(t *testing.T) {
 		if err := n.write(dir); err != nil {
 			t.Fatal(err)
 		}
-		for file, want := range map[string]string{ns3Topology: c.topology, ns3Flows: c.flows} {
+		for file, want := range map[string]string{topologyFile: c.topology, flowsFile: c.flows} {
 			text, err := os.ReadFile(filepath.Join(dir, file))
 			if got := strings.ReplaceAll(string(text), " \n", "\n"); err != nil || got != want[1:] {
 				t.Errorf("%s, %s: %v\n%s", c.name, file, err, got)
 			}
 		}
 		config, err := os.ReadFile(filepath.Join(dir, configFile))
-		if err != nil || !strings.Contains(string(config), "\nCC_MODE 8\n") || !strings.Contains(string(config), "\nDCTCP_RATE_AI 615000000bps\n") {
+		if err != nil || !strings.Contains(string(config), "\nCC_MODE 8\n") ||
+			!strings.Contains(string(config), "\nDCTCP_RATE_AI 615000000bps\n") {
 			t.Errorf("%s: %v\n%s", c.name, err, config)
 		}
-		if c.name == "middle" && !strings.Contains(string(config), "\nKMIN_MAP 4 40000000000 120 10000000000 1000000 9970000000 1000000 400000000000 1000000\n") {
+		if c.name == "middle" && !strings.Contains(string(config),
+			"\nKMIN_MAP 4 40000000000 120 10000000000 1000000 9970000000 1000000 400000000000 1000000\n") {
 			t.Errorf("%s", config)
 		}
 	}
 }
 
-// The FCTs that the program writes are the answer, in any order, also if it goes on for ever after
-// that or dies then; and nothing is left behind.
+// The FCTs in the program's file are the result, in any order, also if the program then continues or is killed. The
+// case's directory is removed.
 func TestNS3Answers(t *testing.T) {
 	for name, script := range map[string]string{
 		"plain":    answerAll,
@@ -141,7 +144,8 @@ func TestNS3Answers(t *testing.T) {
 			t.Errorf("%s: took %v", name, time.Since(began))
 		}
 		for i, fct := range r.FCTNS {
-			if fct != 1e9+c.SizeBytes[i] || r.IdealNS[i] < c.PathDelayNS[i] || r.IdealNS[i] > c.PathDelayNS[i]+5000 || r.WaitNS[i] != 0 {
+			if fct != 1e9+c.SizeBytes[i] || r.IdealNS[i] < c.PathDelayNS[i] || r.IdealNS[i] > c.PathDelayNS[i]+5000 ||
+				r.WaitNS[i] != 0 {
 				t.Errorf("%s: flow %d: FCT %d, ideal %d, wait %d", name, i, fct, r.IdealNS[i], r.WaitNS[i])
 			}
 		}
@@ -152,24 +156,26 @@ func TestNS3Answers(t *testing.T) {
 func empty(t *testing.T, dir string) {
 	t.Helper()
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
+		t.Errorf("files remain: %v, %v", left, err)
 	}
 }
 
-// What goes wrong is said, and nothing is left behind either.
+// Failures are reported, and the case's directory is removed.
 func TestNS3Failures(t *testing.T) {
 	for _, c := range []struct{ name, script, want string }{
-		{"crash", "echo 'assert failed. cond=\"x\"' >&2; exit 3", `failed (exit status 3) with 0 of 3 flows finished; it said "assert failed. cond=\"x\""`},
-		{"killed", "head -c 100000 /dev/zero | tr '\\0' 'x'; echo; echo last words; echo 't = 5 ms'; kill -9 $$", `(signal: killed) with 0 of 3 flows finished; it said "last words"`},
+		{"crash", "echo 'assert failed. cond=\"x\"' >&2; exit 3",
+			`failed (exit status 3) with 0 of 3 flows finished; last output: "assert failed. cond=\"x\""`},
+		{"killed", "head -c 100000 /dev/zero | tr '\\0' 'x'; echo; echo last words; echo 't = 5 ms'; kill -9 $$",
+			`(signal: killed) with 0 of 3 flows finished; last output: "last words"`},
 		{"short", answer("head -n 2"), "ended with 2 of 3 flows finished"},
 		{"torn", answer("head -c -2"), "ended with 2 of 3 flows finished"},
 		{"nothing", "", "ended with 0 of 3 flows finished"},
 		{"time-out", "sleep 1000", "took longer than 100ms"},
 		{"text", answer("sed 's/^1 .*/1 a b/'"), "line 2: 3 fields"},
 		{"no number", answer("sed 's/10000.0.00/oh/'"), `FCT "oh`},
-		{"another flow", answer("sed 's/^2 /3 /'"), `line 3: flow "3" is not one of the 3 asked for`},
-		{"twice", answer("sed 's/^2 /1 /'"), `flow "1" is not one of the 3 asked for, or is there twice`},
-		{"too fast", answer("sed 's/1000001000/17/'"), "not this case that was simulated"},
+		{"another flow", answer("sed 's/^2 /3 /'"), `line 3: flow "3" is not one of the 3 of the case`},
+		{"twice", answer("sed 's/^2 /1 /'"), `flow "1" is not one of the 3 of the case, or is listed twice`},
+		{"too fast", answer("sed 's/1000001000/17/'"), "another case was simulated"},
 		{"paused", "echo 5 1 1 0 1 > pfc.txt\n" + answerAll, "paused a link"},
 	} {
 		n := fakeNS3(t, c.script)
@@ -188,13 +194,14 @@ func TestNS3Failures(t *testing.T) {
 		t.Errorf("missing program: %v", err)
 	}
 	p := simkernel.DefaultParams()
-	if err := missing.Simulate(context.Background(), smallCase(), 1000, &p, &simkernel.Result{}); err == nil || !strings.Contains(err.Error(), "no such file") {
+	if err := missing.Simulate(context.Background(), smallCase(), 1000, &p, &simkernel.Result{}); err == nil ||
+		!strings.Contains(err.Error(), "no such file") {
 		t.Errorf("missing program: %v", err)
 	}
 	empty(t, missing.Scratch)
 }
 
-// A case that is stopped stops the program.
+// Cancelling a case ends the program.
 func TestNS3Stops(t *testing.T) {
 	n := fakeNS3(t, "echo $$ > pid.txt; mv pid.txt ../pid; sleep 1000")
 	ctx, cancel := context.WithCancel(context.Background())
@@ -208,29 +215,32 @@ func TestNS3Stops(t *testing.T) {
 		}
 	}()
 	p := simkernel.DefaultParams()
-	if err := n.Simulate(ctx, smallCase(), 1000, &p, &simkernel.Result{}); err != context.Canceled { //nolint:errorlint // it is the cause itself
+	if err := n.Simulate(ctx, smallCase(), 1000, &p,
+		&simkernel.Result{}); err != context.Canceled { //nolint:errorlint // the cause itself, not wrapped
 		t.Errorf("stopped: %v", err)
 	}
 }
 
-// What the simulator cannot be told is refused before anything runs.
+// Cases that ns-3 cannot be configured for are errors before anything runs.
 func TestNS3Refuses(t *testing.T) {
 	n := fakeNS3(t, answerAll)
 	for name, c := range map[string]struct {
 		change func(p *simkernel.Params, c *simkernel.Case)
 		want   string
 	}{
-		"swift":  {func(p *simkernel.Params, _ *simkernel.Case) { *p = simkernel.ParamsOf(simkernel.Swift) }, "no transport swift"},
-		"header": {func(p *simkernel.Params, _ *simkernel.Case) { p.HeaderBytes = 40 }, "headers of 48 bytes"},
+		"swift": {func(p *simkernel.Params, _ *simkernel.Case) { *p = simkernel.ParamsOf(simkernel.Swift) },
+			"no transport swift"},
+		"header": {func(p *simkernel.Params, _ *simkernel.Case) { p.HeaderBytes = 40 }, "have headers of 48 bytes"},
 		"timer": {func(p *simkernel.Params, _ *simkernel.Case) {
 			*p = simkernel.ParamsOf(simkernel.DCQCN)
 			p.DCQCN.AlphaNS = 50_001
-		}, "whole µs"},
+		}, "in whole µs"},
 		"timely": {func(p *simkernel.Params, _ *simkernel.Case) {
 			*p = simkernel.ParamsOf(simkernel.TIMELY)
 			p.TIMELY.LowNS = 1
 		}, "timely's constants"},
-		"hpcc":     {func(p *simkernel.Params, _ *simkernel.Case) { *p = simkernel.ParamsOf(simkernel.HPCC) }, "one of 40000000000 bps"},
+		"hpcc": {func(p *simkernel.Params, _ *simkernel.Case) { *p = simkernel.ParamsOf(simkernel.HPCC) },
+			"one of 40000000000 bps"},
 		"size":     {func(_ *simkernel.Params, c *simkernel.Case) { c.SizeBytes[1] = 1 << 32 }, "flow row 1"},
 		"sources":  {func(_ *simkernel.Params, c *simkernel.Case) { manySources(c) }, "the case has 300 sources"},
 		"accepted": {func(*simkernel.Params, *simkernel.Case) {}, ""},
@@ -250,17 +260,17 @@ func manySources(c *simkernel.Case) {
 	}
 }
 
-// realNS3 is the paper's simulator, where it stands beside the repository.
+// realNS3 returns the paper's ns-3, if it is in ../shared. Without it the test is skipped.
 func realNS3(t *testing.T) *Simulator {
 	t.Helper()
-	path := filepath.Join("..", "..", "shared", "tools", "ns3-hpcc")
+	path := filepath.Join("..", "..", "..", "shared", "tools", "ns3-hpcc")
 	if _, err := os.Stat(path); err != nil {
-		t.Skipf("no ns-3 beside the repository: %v", err)
+		t.Skipf("no ns-3 in ../shared: %v", err)
 	}
 	return &Simulator{Path: path, Timeout: 5 * time.Minute, Scratch: t.TempDir()}
 }
 
-// A lone flow takes its ideal in ns-3 too, but for the ns that it can lose at a packet.
+// A flow alone takes its ideal FCT in ns-3 too, except for 1 ns that it can lose per packet.
 func TestNS3LoneFlow(t *testing.T) {
 	n := realNS3(t)
 	rng := rand.New(rand.NewPCG(1, 21))
@@ -269,7 +279,8 @@ func TestNS3LoneFlow(t *testing.T) {
 		for _, size := range []int64{1, 1000, 1001, 18_000, 1 + rng.Int64N(100_000), 1_000_000} {
 			for place := range 3 {
 				c := smallCase()
-				c.Source, c.SizeBytes, c.StartNS, c.PathDelayNS = []int32{1}, []int64{size}, []int64{rng.Int64N(1e15)}, []int64{6000}
+				c.Source, c.SizeBytes, c.StartNS, c.PathDelayNS = []int32{1}, []int64{size}, []int64{rng.Int64N(1e15)},
+					[]int64{6000}
 				c.SourceBps, c.SourceDelayNS = c.SourceBps[:2], c.SourceDelayNS[:2]
 				switch place {
 				case 1:
@@ -291,8 +302,8 @@ func TestNS3LoneFlow(t *testing.T) {
 	}
 }
 
-// The link kernel and ns-3 answer the same case alike, whatever the transport: percentiles of FCTs
-// within 3%. HPCC's on links that ns-3's telemetry knows.
+// Percentiles of FCTs from the link kernel and from ns-3 for the same case agree within 3%, for every transport;
+// HPCC's on links that ns-3's telemetry supports.
 func TestNS3AgainstKernel(t *testing.T) {
 	n := realNS3(t)
 	for _, kind := range []simkernel.Transport{simkernel.DCTCP, simkernel.DCQCN, simkernel.TIMELY, simkernel.HPCC} {
@@ -326,15 +337,15 @@ func TestNS3AgainstKernel(t *testing.T) {
 		if err := n.Simulate(context.Background(), c, 1000, &p, &theirs); err != nil {
 			t.Fatal(err)
 		}
-		said := ""
+		percentiles := ""
 		for _, q := range []float64{0.5, 0.9, 0.99} {
 			a, b := percentile(own.FCTNS, q), percentile(theirs.FCTNS, q)
-			said += fmt.Sprintf(" p%g %d/%d %+.2f%%", 100*q, a, b, 100*(float64(a)/float64(b)-1))
+			percentiles += fmt.Sprintf(" p%g %d/%d %+.2f%%", 100*q, a, b, 100*(float64(a)/float64(b)-1))
 			if e := float64(a)/float64(b) - 1; math.Abs(e) > 0.03 {
 				t.Errorf("%v: p%g of FCT: %d ns, ns-3's %d: %+.1f%%", kind, 100*q, a, b, 100*e)
 			}
 		}
-		t.Logf("%v:%s", kind, said)
+		t.Logf("%v:%s", kind, percentiles)
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The streams are part of every result: a change here changes all lakes.
+// The numbers are part of every result: a change here changes the rows of all lakes.
 func TestStreamIsFixed(t *testing.T) {
 	s := New(1, Service, 2, 3)
 	got := [3]uint64{s.Uint64(), s.Uint64(), s.Uint64()}
@@ -15,6 +15,7 @@ func TestStreamIsFixed(t *testing.T) {
 	}
 }
 
+// No two streams of neighbouring keys have a number in common.
 func TestStreamsDiffer(t *testing.T) {
 	seen := map[uint64]bool{}
 	for seed := range uint64(3) {
@@ -34,9 +35,9 @@ func TestStreamsDiffer(t *testing.T) {
 	}
 }
 
+// Distributions have the right moments, for one stream and for the first number of each of many streams.
 func TestStreamDistributions(t *testing.T) {
 	const n = 400_000
-	// The first number of many neighbouring streams must be as good as many numbers of one.
 	for name, draw := range map[string]func(i int) *Stream{
 		"one stream": func() func(int) *Stream { s := New(1, 1); return func(int) *Stream { return &s } }(),
 		"many":       func(i int) *Stream { s := New(1, 1, uint64(i)); return &s },
@@ -58,9 +59,8 @@ func TestStreamDistributions(t *testing.T) {
 	}
 }
 
-// chiSquare fails if counts of equally likely cells are further from even than chance leaves one in
-// about a million times (Wilson and Hilferty's normal approximation), or so even that it is no
-// chance.
+// chiSquare fails if counts of equally likely cells differ from their mean more, or less, than happens by chance in
+// about one of a million cases (Wilson and Hilferty's normal approximation).
 func chiSquare(t *testing.T, what string, counts []int, total int) {
 	t.Helper()
 	want := float64(total) / float64(len(counts))

@@ -12,25 +12,24 @@ import (
 	"parsimon/stages/rng"
 )
 
-// A SizePoint is one corner of a flow-size distribution: so many percent of flows have at most so
-// many bytes.
+// SizePoint is one point of a flow-size distribution: Percent of the flows have at most Bytes.
 type SizePoint struct {
 	Bytes   int64
 	Percent float64
 }
 
-// A SizeCDF is a distribution of flow sizes, piecewise linear between its points. Sizes are whole
-// bytes and at least 1: between two points a < b every size from a+1 to b is equally likely, so
-// that at every point the share of flows of at most that size is exactly the point's. Two points of
-// the same bytes, or a first point above 0 percent, are a size that stands out.
+// SizeCDF is a distribution of flow sizes, piecewise linear between its points. Sizes are whole bytes and at least
+// 1. Between two points a < b every size from a+1 to b is equally likely, so that at every point the fraction of
+// flows of at most that size is exactly the point's. Two points of the same bytes, or a first point above 0
+// percent, give that size a probability of its own.
 type SizeCDF struct {
 	points []SizePoint
 	pieces []sizePiece
-	guide  [sizeGuide]int32 // the piece that holds the quantile k / sizeGuide
+	guide  [sizeGuide]int32 // piece of the quantile k / sizeGuide, where the search begins
 	mean   float64
 }
 
-// A sizePiece holds the quantiles in [from, to), sizes base+1 … base+span (span 0: the size base).
+// sizePiece covers the quantiles in [from, to): the sizes base+1 to base+span, or, if span is 0, the size base.
 type sizePiece struct {
 	from, to    float64
 	scale       float64 // span / (to − from)
@@ -40,11 +39,11 @@ type sizePiece struct {
 
 const sizeGuide = 256
 
-// maxSizeBytes bounds a flow; what the kernel's integers can time on the slowest link is far more.
+// maxSizeBytes bounds a flow, far below what the kernel's integers can represent on the slowest link.
 const maxSizeBytes = int64(1) << 44
 
-// NewSizeCDF checks the points of a distribution: bytes whole, 0 to 2^44 and never falling,
-// percent rising from at least 0 to 100, no flow of 0 bytes.
+// NewSizeCDF returns the distribution of the given points. Bytes are 0 to 2^44, percent is 0 to 100, neither may
+// decrease, the last percent is 100, and no flow may have 0 bytes. Errors name the point.
 func NewSizeCDF(points []SizePoint) (*SizeCDF, error) {
 	if len(points) == 0 {
 		return nil, fmt.Errorf("has no points")
@@ -61,9 +60,9 @@ func NewSizeCDF(points []SizePoint) (*SizeCDF, error) {
 		case !(p.Percent >= 0 && p.Percent <= 100):
 			return nil, bad("percent must be 0 to 100")
 		case p.Bytes < last.Bytes:
-			return nil, bad("bytes must not fall")
+			return nil, bad("bytes must not decrease")
 		case p.Percent < last.Percent:
-			return nil, bad("percent must not fall")
+			return nil, bad("percent must not decrease")
 		case p.Bytes == 0 && p.Percent > 0:
 			return nil, bad("no flow can have 0 bytes")
 		}
@@ -99,14 +98,14 @@ func (q *sizePiece) mean() float64 {
 	return float64(q.base) + float64(q.span+1)/2
 }
 
-// Points are the corners the distribution was made from.
+// Points returns the points of the distribution.
 func (c *SizeCDF) Points() []SizePoint { return append([]SizePoint(nil), c.points...) }
 
-// Mean is the expected size in bytes of what Size answers for uniform u, exactly.
+// Mean returns the expected size in bytes, exactly that of Size for uniform u.
 func (c *SizeCDF) Mean() float64 { return c.mean }
 
-// Size is the quantile function: the size in bytes, at least 1, below which lies a share u of the
-// flows, for u in [0, 1).
+// Size is the quantile function: for u in [0, 1), the size in bytes, at least 1, below which lies the fraction u of
+// the flows.
 func (c *SizeCDF) Size(u float64) int64 {
 	k := c.guide[int(u*sizeGuide)]
 	for u >= c.pieces[k].to {
@@ -119,8 +118,8 @@ func (c *SizeCDF) Size(u float64) int64 {
 	return q.base + min(int64((u-q.from)*q.scale), q.span-1) + 1
 }
 
-// ParseSizeCDF reads "bytes percent" lines; what follows a # is a comment. name only names the
-// source in errors.
+// ParseSizeCDF parses lines of "bytes percent"; # begins a comment. Errors name the source, as given by name, and
+// the line.
 func ParseSizeCDF(name string, data []byte) (*SizeCDF, error) {
 	var points []SizePoint
 	lines := bufio.NewScanner(bytes.NewReader(data))
@@ -153,7 +152,7 @@ func ParseSizeCDF(name string, data []byte) (*SizeCDF, error) {
 	return c, nil
 }
 
-// ReadSizeCDF reads a file of "bytes percent" lines.
+// ReadSizeCDF reads a file as ParseSizeCDF does.
 func ReadSizeCDF(path string) (*SizeCDF, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -162,21 +161,21 @@ func ReadSizeCDF(path string) (*SizeCDF, error) {
 	return ParseSizeCDF(path, data)
 }
 
-// A LogNormal is the distribution of exp(Mu + Sigma·Z) for standard normal Z: the paper's
-// inter-arrival times (§4.1), where Sigma is the burstiness, 1 for low and 2 for high.
+// LogNormal is the distribution of exp(Mu + Sigma·Z) for standard normal Z: the paper's inter-arrival times (§4.1),
+// where Sigma is the burstiness, 1 for low and 2 for high.
 type LogNormal struct{ Mu, Sigma float64 }
 
-// NewLogNormal is the log-normal distribution of that mean and shape. The mean of exp(Mu + Sigma·Z)
-// is exp(Mu + Sigma²/2), hence Mu.
+// NewLogNormal returns the log-normal distribution of the given mean and shape. The mean of exp(Mu + Sigma·Z) is
+// exp(Mu + Sigma²/2).
 func NewLogNormal(mean, sigma float64) LogNormal {
 	return LogNormal{Mu: math.Log(mean) - sigma*sigma/2, Sigma: sigma}
 }
 
-// Draw takes one value from the stream (two of its numbers).
+// Draw draws a value. It takes two numbers of the stream.
 func (d LogNormal) Draw(s *rng.Stream) float64 { return math.Exp(d.Mu + float64(d.Sigma*s.Normal())) }
 
-// An Exponential is the distribution of the gaps of a Poisson process with that mean gap.
+// Exponential is the distribution of the inter-arrival times of a Poisson process, of the given mean.
 type Exponential struct{ Mean float64 }
 
-// Draw takes one value from the stream (one of its numbers), by inversion.
+// Draw draws a value by inversion. It takes one number of the stream.
 func (d Exponential) Draw(s *rng.Stream) float64 { return -d.Mean * math.Log(1-s.Float64()) }

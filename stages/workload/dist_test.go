@@ -1,4 +1,4 @@
-package workload
+package workload_test
 
 import (
 	"errors"
@@ -9,11 +9,13 @@ import (
 
 	"parsimon/stages/rng"
 	"parsimon/stages/topology/topologytest"
+	"parsimon/stages/workload"
+	"parsimon/stages/workload/workloadtest"
 )
 
-func mustSizes(t testing.TB, points ...SizePoint) *SizeCDF {
+func mustSizes(t testing.TB, points ...workload.SizePoint) *workload.SizeCDF {
 	t.Helper()
-	c, err := NewSizeCDF(points)
+	c, err := workload.NewSizeCDF(points)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,7 +23,8 @@ func mustSizes(t testing.TB, points ...SizePoint) *SizeCDF {
 }
 
 func TestSizesOfAllQuantiles(t *testing.T) {
-	c := mustSizes(t, SizePoint{0, 0}, SizePoint{4, 50}, SizePoint{4, 75}, SizePoint{10, 75}, SizePoint{12, 100})
+	c := mustSizes(t, workload.SizePoint{0, 0}, workload.SizePoint{4, 50}, workload.SizePoint{4, 75},
+		workload.SizePoint{10, 75}, workload.SizePoint{12, 100})
 	count := map[int64]int{}
 	const n = 8000
 	sum := 0.0
@@ -39,15 +42,15 @@ func TestSizesOfAllQuantiles(t *testing.T) {
 	if mean := sum / n; math.Abs(mean-c.Mean()) > 1e-9 {
 		t.Errorf("mean %v, and the sizes' mean is %v", c.Mean(), mean)
 	}
-	if got := mustSizes(t, SizePoint{1500, 100}).Size(0.3); got != 1500 {
+	if got := mustSizes(t, workload.SizePoint{1500, 100}).Size(0.3); got != 1500 {
 		t.Errorf("a single size: %d", got)
 	}
 }
 
-// Sizes rise with the quantile, are at least 1, and the share of sizes up to a point is the point's.
+// Sizes increase with the quantile, are at least 1, and the fraction of sizes up to a point is the point's.
 func TestShippedSizes(t *testing.T) {
 	for _, name := range []string{"webserver", "cachefollower", "hadoop"} {
-		c := ShippedSizes(t, name)
+		c := workloadtest.ShippedSizes(t, name)
 		if k := len(c.Points()); k > 25 {
 			t.Errorf("%s: %d points", name, k)
 		}
@@ -69,8 +72,10 @@ func TestShippedSizes(t *testing.T) {
 			if p.Percent == 0 || p.Percent == 100 {
 				continue
 			}
-			if below, above := c.Size(p.Percent/100-1e-9), c.Size(p.Percent/100+1e-9); below > p.Bytes || above <= p.Bytes {
-				t.Errorf("%s: at %v%% sizes step from %d to %d, want around %d", name, p.Percent, below, above, p.Bytes)
+			if below, above := c.Size(p.Percent/100-1e-9),
+				c.Size(p.Percent/100+1e-9); below > p.Bytes || above <= p.Bytes {
+				t.Errorf("%s: at %v%% sizes step from %d to %d, want around %d", name, p.Percent, below, above,
+					p.Bytes)
 			}
 		}
 		if c.Size(0) < 1 || c.Size(math.Nextafter(1, 0)) != c.Points()[len(c.Points())-1].Bytes {
@@ -79,11 +84,11 @@ func TestShippedSizes(t *testing.T) {
 	}
 }
 
-// What ships is a coarse reading of the published figures; a finer reading must not be far.
+// The shipped distributions are a coarse reading of the published figures. A finer reading must be near.
 func TestShippedSizesAreClose(t *testing.T) {
 	for _, name := range []string{"webserver", "cachefollower", "hadoop"} {
-		ours := ShippedSizes(t, name)
-		theirs, err := ReadSizeCDF(topologytest.SharedReference(t, "sizes", name+"-all.txt"))
+		ours := workloadtest.ShippedSizes(t, name)
+		theirs, err := workload.ReadSizeCDF(topologytest.SharedReference(t, "sizes", name+"-all.txt"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,24 +113,24 @@ func TestSizeCDFRefuses(t *testing.T) {
 		"0 0 0":                "line 1: want",
 		"0 0\n10 50":           "ends at 50%",
 		"0 10\n10 100":         "no flow can have 0 bytes",
-		"10 0\n5 100":          "must not fall",
-		"10 50\n15 40\n20 100": "must not fall",
+		"10 0\n5 100":          "must not decrease",
+		"10 50\n15 40\n20 100": "must not decrease",
 		"10 101":               "0 to 100",
 		"10 NaN":               "0 to 100",
 		"-4 100":               "bytes must be",
 	} {
-		if _, err := ParseSizeCDF("x", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := workload.ParseSizeCDF("x", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want %q", text, err, want)
 		}
 	}
-	if _, err := ReadSizeCDF("nowhere"); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := workload.ReadSizeCDF("nowhere"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("missing file: %v", err)
 	}
 }
 
 func TestLogNormalMean(t *testing.T) {
 	for _, sigma := range []float64{0, 0.5, 1, 2} {
-		d := NewLogNormal(170, sigma)
+		d := workload.NewLogNormal(170, sigma)
 		const n = 2_000_000
 		var sum, logs, logs2 float64
 		for i := range n {

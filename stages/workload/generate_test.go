@@ -1,4 +1,4 @@
-package workload
+package workload_test
 
 import (
 	"context"
@@ -11,13 +11,16 @@ import (
 	"parsimon/schema/columns"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/topologytest"
+	"parsimon/stages/workload"
+	"parsimon/stages/workload/workloadtest"
 )
 
 func TestGenerateKeepsItsWord(t *testing.T) {
 	n := topologytest.MustClos(t, topologytest.SmallClos(2))
-	w := MixedWorkload(t, 200_000)
-	got, stats := MustGenerate(t, n, w, 1)
-	if len(got.ID) != 200_000 || stats.Flows != 200_000 || stats.FirstStartNS != got.Start[0] || stats.LastStartNS != got.Start[len(got.Start)-1] {
+	w := workloadtest.MixedWorkload(t, 200_000)
+	got, stats := workloadtest.MustGenerate(t, n, w, 1)
+	if len(got.ID) != 200_000 || stats.Flows != 200_000 || stats.FirstStartNS != got.Start[0] ||
+		stats.LastStartNS != got.Start[len(got.Start)-1] {
 		t.Fatalf("%d flows from %d to %d ns; %+v", len(got.ID), got.Start[0], got.Start[len(got.Start)-1], stats)
 	}
 	flows, bytes := map[string]int64{}, map[string]int64{}
@@ -45,7 +48,8 @@ func TestGenerateKeepsItsWord(t *testing.T) {
 	}
 	for i, s := range w.Services {
 		if stats.ServiceFlows[i] != flows[s.Name] || stats.ServiceBytes[i] != bytes[s.Name] {
-			t.Errorf("service %s: %d flows and %d bytes, said to be %d and %d", s.Name, flows[s.Name], bytes[s.Name], stats.ServiceFlows[i], stats.ServiceBytes[i])
+			t.Errorf("service %s: %d flows and %d bytes, said to be %d and %d", s.Name, flows[s.Name], bytes[s.Name],
+				stats.ServiceFlows[i], stats.ServiceBytes[i])
 		}
 		share := map[string]float64{"db": 0.25, "web": 0.25, "hadoop": 0.5}[s.Name]
 		if r := stats.Plan.ServiceFlowsPerSecond[i] * s.Sizes.Mean() / stats.Plan.BytesPerSecond; math.Abs(r-share) > 1e-12 {
@@ -55,7 +59,8 @@ func TestGenerateKeepsItsWord(t *testing.T) {
 	if stats.Bytes != total {
 		t.Errorf("%d bytes, said to be %d", total, stats.Bytes)
 	}
-	if d := math.Abs(stats.Plan.MaxLoad - 0.5); d > 1e-9 || stats.Plan.LinkLoad[stats.Plan.MaxLink] != stats.Plan.MaxLoad {
+	if d := math.Abs(stats.Plan.MaxLoad - 0.5); d > 1e-9 ||
+		stats.Plan.LinkLoad[stats.Plan.MaxLink] != stats.Plan.MaxLoad {
 		t.Errorf("expected load of the most loaded link is %v", stats.Plan.MaxLoad)
 	}
 	for l, x := range stats.Plan.LinkLoad {
@@ -70,16 +75,16 @@ func TestGenerateKeepsItsWord(t *testing.T) {
 	}
 }
 
-// Inter-arrivals are log-normal with the mean and shape asked for, sizes have the distribution's
-// mean, racks get their weight and hosts within a rack the same.
+// Inter-arrival times are log-normal with the given mean and shape, sizes have the distribution's mean, racks get
+// their weights and the hosts of a rack equal parts.
 func TestGenerateDistributions(t *testing.T) {
 	n := topologytest.MustClos(t, topologytest.SmallClos(2))
-	m := MustMatrix(t, MatrixHadoop, 2, 16)
+	m := workloadtest.MustMatrix(t, workload.MatrixHadoop, 2, 16)
 	const flows = 400_000
 	for _, sigma := range []float64{1, 2} {
-		w := &Workload{MaxLoad: 0.3, Flows: flows, Services: []Service{
-			{Name: "web", Matrix: m, Sizes: ShippedSizes(t, "webserver"), Sigma: sigma, Share: 1}}}
-		got, stats := MustGenerate(t, n, w, 5)
+		w := &workload.Workload{MaxLoad: 0.3, Flows: flows, Services: []workload.Service{
+			{Name: "web", Matrix: m, Sizes: workloadtest.ShippedSizes(t, "webserver"), Sigma: sigma, Share: 1}}}
+		got, stats := workloadtest.MustGenerate(t, n, w, 5)
 		var sum, squares float64
 		logs := 0
 		last := int64(0)
@@ -134,16 +139,18 @@ func TestGenerateDistributions(t *testing.T) {
 	}
 }
 
-// The expected loads are those of the flows that come out, within what sampling leaves.
+// The expected loads are those of the generated flows, within sampling error.
 func TestExpectedLoadsAreRealised(t *testing.T) {
 	n := topologytest.MustClos(t, topologytest.SmallClos(4))
 	r := topologytest.MustRouter(t, n, 11)
 	// One size, so that loads scatter as the square root of their flows.
-	w := &Workload{MaxLoad: 0.6, Flows: 200_000, Services: []Service{
-		{Name: "a", Matrix: MustMatrix(t, MatrixDatabase, 2, 16), Sizes: mustSizes(t, SizePoint{1000, 100}), Sigma: 0, Share: 1},
-		{Name: "b", Matrix: MustMatrix(t, MatrixHadoop, 2, 16), Sizes: mustSizes(t, SizePoint{1000, 100}), Sigma: 0, Share: 3}}}
-	out := &FlowTable{T: t}
-	stats, err := Generate(context.Background(), n, r, w, 11, out)
+	w := &workload.Workload{MaxLoad: 0.6, Flows: 200_000, Services: []workload.Service{
+		{Name: "a", Matrix: workloadtest.MustMatrix(t, workload.MatrixDatabase, 2, 16),
+			Sizes: mustSizes(t, workload.SizePoint{1000, 100}), Sigma: 0, Share: 1},
+		{Name: "b", Matrix: workloadtest.MustMatrix(t, workload.MatrixHadoop, 2, 16),
+			Sizes: mustSizes(t, workload.SizePoint{1000, 100}), Sigma: 0, Share: 3}}}
+	out := &workloadtest.FlowTable{T: t}
+	stats, err := workload.Generate(context.Background(), n, r, w, 11, out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,31 +181,32 @@ func TestExpectedLoadsAreRealised(t *testing.T) {
 
 func TestGenerateIsReproducible(t *testing.T) {
 	n := topologytest.MustClos(t, topologytest.SmallClos(2))
-	a, _ := MustGenerate(t, n, MixedWorkload(t, 30_000), 1)
-	b, _ := MustGenerate(t, n, MixedWorkload(t, 30_000), 1)
-	if !slices.Equal(a.Start, b.Start) || !slices.Equal(a.Src, b.Src) || !slices.Equal(a.Dst, b.Dst) || !slices.Equal(a.Size, b.Size) || !slices.Equal(a.Service, b.Service) {
+	a, _ := workloadtest.MustGenerate(t, n, workloadtest.MixedWorkload(t, 30_000), 1)
+	b, _ := workloadtest.MustGenerate(t, n, workloadtest.MixedWorkload(t, 30_000), 1)
+	if !slices.Equal(a.Start, b.Start) || !slices.Equal(a.Src, b.Src) || !slices.Equal(a.Dst, b.Dst) ||
+		!slices.Equal(a.Size, b.Size) || !slices.Equal(a.Service, b.Service) {
 		t.Error("the same seed gave other flows")
 	}
-	c, _ := MustGenerate(t, n, MixedWorkload(t, 30_000), 2)
+	c, _ := workloadtest.MustGenerate(t, n, workloadtest.MixedWorkload(t, 30_000), 2)
 	if slices.Equal(a.Start, c.Start) || slices.Equal(a.Src, c.Src) {
 		t.Error("another seed gave the same flows")
 	}
 	// More flows: the same ones first.
-	d, _ := MustGenerate(t, n, MixedWorkload(t, 70_000), 1)
+	d, _ := workloadtest.MustGenerate(t, n, workloadtest.MixedWorkload(t, 70_000), 1)
 	if !slices.Equal(a.Start, d.Start[:30_000]) || !slices.Equal(a.Size, d.Size[:30_000]) {
 		t.Error("asking for more flows changed the first")
 	}
 	// By duration: those that start before its end.
-	w := MixedWorkload(t, 0)
+	w := workloadtest.MixedWorkload(t, 0)
 	w.DurationNS = d.Start[50_000]
-	e, _ := MustGenerate(t, n, w, 1)
+	e, _ := workloadtest.MustGenerate(t, n, w, 1)
 	if k := len(e.ID); k > 50_000 || !slices.Equal(e.Start, d.Start[:k]) || d.Start[k] < w.DurationNS {
 		t.Errorf("%d flows before %d ns", k, w.DurationNS)
 	}
 	// Without a service, the others draw the same pairs and sizes.
-	alone := MixedWorkload(t, 5_000)
+	alone := workloadtest.MixedWorkload(t, 5_000)
 	alone.Services = alone.Services[1:2]
-	f, _ := MustGenerate(t, n, alone, 1)
+	f, _ := workloadtest.MustGenerate(t, n, alone, 1)
 	var sizes []int64
 	for i, s := range d.Service {
 		if s == "web" {
@@ -206,16 +214,28 @@ func TestGenerateIsReproducible(t *testing.T) {
 		}
 	}
 	if k := min(len(sizes), len(f.Size)); !slices.Equal(sizes[:k], f.Size[:k]) {
-		t.Error("taking services away changed another's flows")
+		t.Error("the flows of a service depend on other services")
 	}
+}
+
+// evenMatrix returns a matrix of equal weights.
+func evenMatrix(t *testing.T, racks int) *workload.Matrix {
+	t.Helper()
+	m, err := workload.NewMatrix(slices.Repeat([][]float64{slices.Repeat([]float64{1}, racks)}, racks))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
 }
 
 func TestGenerateOnRacksOfAService(t *testing.T) {
 	n := topologytest.MustClos(t, topologytest.SmallClos(2))
-	w := &Workload{MaxLoad: 0.4, DurationNS: 20_000_000, Services: []Service{
-		{Name: "a", Sizes: mustSizes(t, SizePoint{0, 0}, SizePoint{5000, 100}), Sigma: 1, Share: 1, Racks: []int{3, 20}},
-		{Name: "b", Sizes: mustSizes(t, SizePoint{100, 100}), Sigma: 1, Share: 1, Racks: []int{7}, Matrix: &Matrix{1, []float64{1}}}}}
-	got, stats := MustGenerate(t, n, w, 1)
+	w := &workload.Workload{MaxLoad: 0.4, DurationNS: 20_000_000, Services: []workload.Service{
+		{Name: "a", Sizes: mustSizes(t, workload.SizePoint{0, 0}, workload.SizePoint{5000, 100}), Sigma: 1, Share: 1,
+			Racks: []int{3, 20}},
+		{Name: "b", Sizes: mustSizes(t, workload.SizePoint{100, 100}), Sigma: 1, Share: 1, Racks: []int{7},
+			Matrix: evenMatrix(t, 1)}}}
+	got, stats := workloadtest.MustGenerate(t, n, w, 1)
 	for i, s := range got.Service {
 		from, to := got.Src[i]/8, got.Dst[i]/8
 		if s == "a" && (from+to != 23 || from != 3 && from != 20) || s == "b" && (from != 7 || to != 7) {
@@ -230,28 +250,33 @@ func TestGenerateOnRacksOfAService(t *testing.T) {
 func TestGenerateRefuses(t *testing.T) {
 	n := topologytest.MustClos(t, topologytest.SmallClos(4))
 	r := topologytest.MustRouter(t, n, 1)
-	for want, change := range map[string]func(*Workload){
-		"no service":            func(w *Workload) { w.Services = nil },
-		"same name":             func(w *Workload) { w.Services[1].Name = "db" },
-		"no size distribution":  func(w *Workload) { w.Services[0].Sizes = nil },
-		"sigma is NaN":          func(w *Workload) { w.Services[0].Sigma = math.NaN() },
-		"share is 0":            func(w *Workload) { w.Services[2].Share = 0 },
-		"max_load is 0":         func(w *Workload) { w.MaxLoad = 0 },
-		"not both":              func(w *Workload) { w.DurationNS = 5 },
-		"for 2 racks":           func(w *Workload) { w.Services[0].Matrix = &Matrix{2, []float64{1, 1, 1, 1}} },
-		"racks 0 to 31":         func(w *Workload) { w.Services[0].Racks = []int{32} },
-		"146 years":             func(w *Workload) { w.MaxLoad = 1e-18 },
-		"no two hosts exchange": func(w *Workload) { w.Services[0].Matrix, w.Services[0].Racks = nil, []int{} },
+	for want, change := range map[string]func(*workload.Workload){
+		"no services":          func(w *workload.Workload) { w.Services = nil },
+		"same name":            func(w *workload.Workload) { w.Services[1].Name = "db" },
+		"no size distribution": func(w *workload.Workload) { w.Services[0].Sizes = nil },
+		"sigma is NaN":         func(w *workload.Workload) { w.Services[0].Sigma = math.NaN() },
+		"share is 0":           func(w *workload.Workload) { w.Services[2].Share = 0 },
+		"max_load is 0":        func(w *workload.Workload) { w.MaxLoad = 0 },
+		"either a duration":    func(w *workload.Workload) { w.DurationNS = 5 },
+		"has 2 racks":          func(w *workload.Workload) { w.Services[0].Matrix = evenMatrix(t, 2) },
+		"racks 0 to 31":        func(w *workload.Workload) { w.Services[0].Racks = []int{32} },
+		"146 years":            func(w *workload.Workload) { w.MaxLoad = 1e-18 },
+		"no two hosts exchange": func(w *workload.Workload) {
+			w.Services[0].Matrix, w.Services[0].Racks = nil,
+				[]int{}
+		},
 	} {
-		w := MixedWorkload(t, 1000)
+		w := workloadtest.MixedWorkload(t, 1000)
 		change(w)
-		if _, err := Generate(context.Background(), n, r, w, 1, &FlowTable{T: t}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := workload.Generate(context.Background(), n, r, w, 1, &workloadtest.FlowTable{T: t}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Generate(ctx, n, r, MixedWorkload(t, 1000), 1, &FlowTable{T: t}); !errors.Is(err, context.Canceled) {
+	if _, err := workload.Generate(ctx, n, r, workloadtest.MixedWorkload(t, 1000), 1,
+		&workloadtest.FlowTable{T: t}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
@@ -264,10 +289,11 @@ func BenchmarkGenerate(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			n := topologytest.MustClos(b, c.spec)
 			r := topologytest.MustRouter(b, n, 1)
-			w := &Workload{MaxLoad: 0.5, Flows: 1_000_000, Services: []Service{
-				{Name: "web", Matrix: MustMatrix(b, MatrixWebServer, c.spec.Pods, c.spec.RacksPerPod), Sizes: ShippedSizes(b, "webserver"), Sigma: 2, Share: 1}}}
+			w := &workload.Workload{MaxLoad: 0.5, Flows: 1_000_000, Services: []workload.Service{
+				{Name: "web", Matrix: workloadtest.MustMatrix(b, workload.MatrixWebServer, c.spec.Pods,
+					c.spec.RacksPerPod), Sizes: workloadtest.ShippedSizes(b, "webserver"), Sigma: 2, Share: 1}}}
 			for b.Loop() {
-				if _, err := Generate(context.Background(), n, r, w, 1, NullSink{}); err != nil {
+				if _, err := workload.Generate(context.Background(), n, r, w, 1, workloadtest.NullSink{}); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -279,10 +305,11 @@ func BenchmarkGenerate(b *testing.B) {
 func BenchmarkPlan(b *testing.B) {
 	n := topologytest.MustClos(b, topologytest.LargeClos(2))
 	r := topologytest.MustRouter(b, n, 1)
-	w := &Workload{MaxLoad: 0.5, Flows: 1_000_000, Services: []Service{
-		{Name: "web", Matrix: MustMatrix(b, MatrixWebServer, 8, 48), Sizes: ShippedSizes(b, "webserver"), Sigma: 2, Share: 1}}}
+	w := &workload.Workload{MaxLoad: 0.5, Flows: 1_000_000, Services: []workload.Service{
+		{Name: "web", Matrix: workloadtest.MustMatrix(b, workload.MatrixWebServer, 8, 48),
+			Sizes: workloadtest.ShippedSizes(b, "webserver"), Sigma: 2, Share: 1}}}
 	for b.Loop() {
-		p, err := NewPlan(r, w)
+		p, err := workload.NewPlan(r, w)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -8,12 +8,15 @@ import (
 	"parsimon/stages/topology"
 )
 
-// Who of a service sends to whom: groups of hosts, and the weight from each group to each. Within a
-// group all hosts are alike, and no host sends to itself.
+// A service's traffic is described by groups of hosts and the weight from each group to each other. All hosts of a
+// group are equal, and no host sends to itself.
 
-// rackGroups are the racks of a service and its matrix over them. The weight from a rack of a single
-// host to itself is left out.
-func rackGroups(n *topology.Network, s *Service) (racks [][]int32, weight func(i, j int) float64, err error) {
+// weightFunc returns the weight from group i to group j.
+type weightFunc func(i, j int) float64
+
+// rackGroups returns the racks of a service and its matrix over them. The weight from a rack of a single host to
+// itself is 0.
+func rackGroups(n *topology.Network, s *Service) (racks [][]int32, weight weightFunc, err error) {
 	racks = n.Racks()
 	if s.Racks != nil {
 		all := racks
@@ -24,7 +27,7 @@ func rackGroups(n *topology.Network, s *Service) (racks [][]int32, weight func(i
 				return nil, nil, fmt.Errorf("rack %d: the network has racks 0 to %d", k, len(all)-1)
 			}
 			if used[k] {
-				return nil, nil, fmt.Errorf("rack %d stands there twice", k)
+				return nil, nil, fmt.Errorf("rack %d is listed twice", k)
 			}
 			used[k] = true
 			racks = append(racks, all[k])
@@ -32,11 +35,11 @@ func rackGroups(n *topology.Network, s *Service) (racks [][]int32, weight func(i
 	}
 	if s.Hosts != nil {
 		if racks = onlyHosts(racks, s.Hosts); len(racks) == 0 {
-			return nil, nil, errors.New("none of its hosts stands in its racks")
+			return nil, nil, errors.New("none of its hosts is in its racks")
 		}
 	}
 	if s.Matrix != nil && s.Matrix.Racks() != len(racks) {
-		return nil, nil, fmt.Errorf("the matrix is for %d racks, and there are %d", s.Matrix.Racks(), len(racks))
+		return nil, nil, fmt.Errorf("the matrix has %d racks, the service has %d", s.Matrix.Racks(), len(racks))
 	}
 	weight = func(i, j int) float64 {
 		switch {
@@ -52,39 +55,39 @@ func rackGroups(n *topology.Network, s *Service) (racks [][]int32, weight func(i
 	return racks, weight, nil
 }
 
-// pairGroups are the hosts of the pairs, each a group of its own in the order in which they come
-// up, with weight 1 from sender to receiver of each pair.
-func pairGroups(n *topology.Network, pairs [][2]int32) (hosts [][]int32, weight func(i, j int) float64, err error) {
-	at := map[int32]int{}
-	talks := map[[2]int]bool{}
+// pairGroups returns the hosts of the pairs, each a group of its own in the order of first mention, and weight 1
+// from the sender to the receiver of each pair.
+func pairGroups(n *topology.Network, pairs [][2]int32) (hosts [][]int32, weight weightFunc, err error) {
+	group := map[int32]int{}
+	paired := map[[2]int]bool{}
 	for _, p := range pairs {
 		for _, id := range p {
 			if v, ok := n.Node(id); !ok || v.Kind != topology.KindHost {
-				return nil, nil, fmt.Errorf("pair %d:%d: node %d is no host of the network", p[0], p[1], id)
+				return nil, nil, fmt.Errorf("pair %d:%d: node %d is not a host of the network", p[0], p[1], id)
 			}
-			if _, known := at[id]; !known {
-				at[id] = len(hosts)
+			if _, ok := group[id]; !ok {
+				group[id] = len(hosts)
 				hosts = append(hosts, []int32{id})
 			}
 		}
-		key := [2]int{at[p[0]], at[p[1]]}
+		key := [2]int{group[p[0]], group[p[1]]}
 		switch {
 		case p[0] == p[1]:
 			return nil, nil, fmt.Errorf("pair %d:%d: a host does not send to itself", p[0], p[1])
-		case talks[key]:
-			return nil, nil, fmt.Errorf("pair %d:%d stands there twice", p[0], p[1])
+		case paired[key]:
+			return nil, nil, fmt.Errorf("pair %d:%d is listed twice", p[0], p[1])
 		}
-		talks[key] = true
+		paired[key] = true
 	}
 	return hosts, func(i, j int) float64 {
-		if talks[[2]int{i, j}] {
+		if paired[[2]int{i, j}] {
 			return 1
 		}
 		return 0
 	}, nil
 }
 
-// onlyHosts leaves of racks those of the hosts, and of the racks those that have any.
+// onlyHosts removes all other hosts from racks, and racks that then have no hosts.
 func onlyHosts(racks [][]int32, hosts []int32) [][]int32 {
 	var left [][]int32
 	for _, rack := range racks {
@@ -101,7 +104,8 @@ func onlyHosts(racks [][]int32, hosts []int32) [][]int32 {
 	return left
 }
 
-// HostRacks is how many racks a service that is confined to racks and hosts spans, where nil is all.
+// HostRacks returns the number of racks of a service that is confined to racks and hosts; nil means all. It is the
+// number of rows that the service's matrix must have.
 func HostRacks(n *topology.Network, racks []int, hosts []int32) int {
 	all := n.Racks()
 	if racks != nil {

@@ -1,4 +1,4 @@
-package workload
+package workload_test
 
 import (
 	"math"
@@ -8,6 +8,8 @@ import (
 
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/topologytest"
+	"parsimon/stages/workload"
+	"parsimon/stages/workload/workloadtest"
 )
 
 func parkingLot(t testing.TB) *topology.Network {
@@ -30,24 +32,24 @@ func parkingLot(t testing.TB) *topology.Network {
 	return n
 }
 
-func pairService(t testing.TB, name, twinOf string, pairs ...[2]int32) Service {
+func pairService(t testing.TB, name, twinOf string, pairs ...[2]int32) workload.Service {
 	t.Helper()
-	sizes, err := NewSizeCDF([]SizePoint{{1000, 50}, {20_000, 100}})
+	sizes, err := workload.NewSizeCDF([]workload.SizePoint{{1000, 50}, {20_000, 100}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Service{Name: name, TwinOf: twinOf, Pairs: pairs, Sizes: sizes, Poisson: true, Share: 1}
+	return workload.Service{Name: name, TwinOf: twinOf, Pairs: pairs, Sizes: sizes, Poisson: true, Share: 1}
 }
 
-// Pairs carry what they should and nothing else does; a twin has its twin's flows elsewhere.
+// Pairs carry their share and other links nothing; a twin has the flows of its twin between its own hosts.
 func TestPairsAndTwins(t *testing.T) {
 	n := parkingLot(t)
-	w := &Workload{MaxLoad: 0.5, Flows: 40_000, Services: []Service{
+	w := &workload.Workload{MaxLoad: 0.5, Flows: 40_000, Services: []workload.Service{
 		pairService(t, "main", "", [2]int32{0, 6}),
 		pairService(t, "one", "", [2]int32{1, 2}, [2]int32{2, 1}),
 		pairService(t, "two", "one", [2]int32{3, 4}, [2]int32{4, 3}),
 	}}
-	got, stats := MustGenerate(t, n, w, 3)
+	got, stats := workloadtest.MustGenerate(t, n, w, 3)
 	// Main is a third of the bytes and half of each pair of the others: 7→8 carries main and half of one.
 	for _, c := range []struct {
 		a, b int32
@@ -72,18 +74,21 @@ func TestPairsAndTwins(t *testing.T) {
 		flows[s] = append(flows[s], drawn{pair[0] == 0 || pair[0] == 1 || pair[0] == 3, got.Size[i], got.Start[i]})
 	}
 	k := min(len(flows["one"]), len(flows["two"])) // the number of flows may end between twins
-	if k < 10_000 || !slices.Equal(flows["one"][:k], flows["two"][:k]) || slices.Equal(flows["one"][:k], flows["main"][:k]) {
-		t.Errorf("%d, %d and %d flows: want the twins alike and main different", len(flows["main"]), len(flows["one"]), len(flows["two"]))
+	if k < 10_000 || !slices.Equal(flows["one"][:k], flows["two"][:k]) ||
+		slices.Equal(flows["one"][:k], flows["main"][:k]) {
+		t.Errorf("%d, %d and %d flows: want the twins alike and main different", len(flows["main"]), len(flows["one"]),
+			len(flows["two"]))
 	}
 }
 
-// Gaps of a Poisson process: the mean asked for, as much variance as the mean's square, and e^-1 of
-// them above the mean.
+// Inter-arrival times of a Poisson process: the given mean, its square as variance, and a fraction of e^-1 above
+// the mean.
 func TestPoissonArrivals(t *testing.T) {
 	n := parkingLot(t)
 	const flows = 200_000
-	w := &Workload{MaxLoad: 1e-3, Flows: flows, Services: []Service{pairService(t, "main", "", [2]int32{0, 6})}}
-	got, stats := MustGenerate(t, n, w, 4)
+	w := &workload.Workload{MaxLoad: 1e-3, Flows: flows,
+		Services: []workload.Service{pairService(t, "main", "", [2]int32{0, 6})}}
+	got, stats := workloadtest.MustGenerate(t, n, w, 4)
 	want := 1e9 / stats.Plan.ServiceFlowsPerSecond[0]
 	var squares float64
 	above := 0
@@ -111,21 +116,26 @@ func TestPoissonArrivals(t *testing.T) {
 func TestServiceErrors(t *testing.T) {
 	n := parkingLot(t)
 	r := topologytest.MustRouter(t, n, 1)
-	for want, change := range map[string]func(s *Service){
-		"pair 0:7: node 7 is no host":       func(s *Service) { s.Pairs = [][2]int32{{0, 7}} },
-		"pair 0:99: node 99 is no host":     func(s *Service) { s.Pairs = [][2]int32{{0, 99}} },
-		"a host does not send to itself":    func(s *Service) { s.Pairs = [][2]int32{{3, 3}} },
-		"pair 0:6 stands there twice":       func(s *Service) { s.Pairs = [][2]int32{{0, 6}, {6, 0}, {0, 6}} },
-		"no two hosts exchange traffic":     func(s *Service) { s.Pairs = [][2]int32{} },
-		"neither a matrix nor racks":        func(s *Service) { s.Racks = []int{0} },
-		"and so no sigma":                   func(s *Service) { s.Sigma = 1 },
-		`"nobody", which is no service`:     func(s *Service) { s.TwinOf = "nobody" },
-		`twin of "main", which is no serv`:  func(s *Service) { s.TwinOf = "main" },
-		"another service has the same name": func(s *Service) { s.Name = "other" },
+	for want, change := range map[string]func(s *workload.Service){
+		"pair 0:7: node 7 is not a host":   func(s *workload.Service) { s.Pairs = [][2]int32{{0, 7}} },
+		"pair 0:99: node 99 is not a host": func(s *workload.Service) { s.Pairs = [][2]int32{{0, 99}} },
+		"a host does not send to itself":   func(s *workload.Service) { s.Pairs = [][2]int32{{3, 3}} },
+		"pair 0:6 is listed twice": func(s *workload.Service) {
+			s.Pairs = [][2]int32{{0, 6}, {6, 0},
+				{0, 6}}
+		},
+		"no two hosts exchange traffic":     func(s *workload.Service) { s.Pairs = [][2]int32{} },
+		"neither a matrix nor racks":        func(s *workload.Service) { s.Racks = []int{0} },
+		"and so no sigma":                   func(s *workload.Service) { s.Sigma = 1 },
+		`"nobody", which is no service`:     func(s *workload.Service) { s.TwinOf = "nobody" },
+		`twin of "main", which is no serv`:  func(s *workload.Service) { s.TwinOf = "main" },
+		"another service has the same name": func(s *workload.Service) { s.Name = "other" },
 	} {
-		w := &Workload{MaxLoad: 0.5, Flows: 1, Services: []Service{pairService(t, "other", "", [2]int32{1, 2}), pairService(t, "main", "", [2]int32{0, 6})}}
+		w := &workload.Workload{MaxLoad: 0.5, Flows: 1,
+			Services: []workload.Service{pairService(t, "other", "", [2]int32{1, 2}),
+				pairService(t, "main", "", [2]int32{0, 6})}}
 		change(&w.Services[1])
-		if _, err := NewPlan(r, w); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := workload.NewPlan(r, w); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, have %v", want, err)
 		}
 	}

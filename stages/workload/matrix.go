@@ -12,24 +12,21 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"parsimon/stages/rng"
 )
 
-// A Matrix says how much traffic each rack sends to each: relative weights, at least 0 and finite,
-// not all 0.
+// Matrix has the relative weights of the traffic from each rack to each rack: finite, at least 0, and not all 0.
 type Matrix struct {
 	racks   int
 	weights []float64 // row by row
 }
 
-// NewMatrix checks a square matrix of weights; rows are sending racks.
+// NewMatrix returns a matrix of weights; rows are sending racks. Errors name the row and the column.
 func NewMatrix(rows [][]float64) (*Matrix, error) {
 	m := &Matrix{racks: len(rows)}
 	sum := 0.0
 	for i, row := range rows {
 		if len(row) != len(rows) {
-			return nil, fmt.Errorf("row %d has %d weights, and there are %d rows", i+1, len(row), len(rows))
+			return nil, fmt.Errorf("row %d has %d weights, the matrix has %d rows", i+1, len(row), len(rows))
 		}
 		for j, w := range row {
 			if !(w >= 0) || w > 1e300 {
@@ -45,14 +42,14 @@ func NewMatrix(rows [][]float64) (*Matrix, error) {
 	return m, nil
 }
 
-// Racks is the number of rows and of columns.
+// Racks returns the number of rows and of columns.
 func (m *Matrix) Racks() int { return m.racks }
 
-// Weight is the weight from rack i to rack j.
+// Weight returns the weight from rack i to rack j.
 func (m *Matrix) Weight(i, j int) float64 { return m.weights[i*m.racks+j] }
 
-// ReadMatrix reads a matrix from .csv (a line of numbers for each sending rack, no header) or from
-// .json, as {"matrix": {"inner": [[…], …]}} with whatever else stands beside it, or just [[…], …].
+// ReadMatrix reads a matrix from a file: .csv, with a line of numbers for each sending rack and no header, or .json,
+// as {"matrix": {"inner": [[…], …]}}, where other keys are ignored, or as [[…], …].
 func ReadMatrix(path string) (*Matrix, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -92,7 +89,7 @@ func parseMatrixCSV(data []byte) ([][]float64, error) {
 		for i, c := range cells {
 			if row[i], err = strconv.ParseFloat(strings.TrimSpace(c), 64); err != nil {
 				line, _ := r.FieldPos(i)
-				return nil, fmt.Errorf("line %d, column %d: %q is no number", line, i+1, c)
+				return nil, fmt.Errorf("line %d, column %d: %q is not a number", line, i+1, c)
 			}
 		}
 		rows = append(rows, row)
@@ -116,164 +113,4 @@ func parseMatrixJSON(data []byte) ([][]float64, error) {
 		return nil, errors.New("has no matrix.inner")
 	}
 	return file.Matrix.Inner, nil
-}
-
-// Kinds of matrices that NewMatrixOf can make. The first three imitate the spatial patterns of the
-// paper's clusters (§4.1 and its figure of 32-rack samples; Roy et al., SIGCOMM'15, §4), as far as
-// their description goes; the numbers are ours.
-const (
-	MatrixUniform   = "uniform"   // every rack to every other alike
-	MatrixDatabase  = "database"  // matrix A
-	MatrixWebServer = "webserver" // matrix B
-	MatrixHadoop    = "hadoop"    // matrix C
-)
-
-// NewMatrixOf makes a matrix of a kind for a network of pods × racksPerPod racks; racks count pod
-// by pod. The same arguments give the same matrix.
-//
-// database (A): most traffic leaves the rack, little depends on place. Three racks in ten are
-// nearly idle and talk to few others; the rest exchange log-normal amounts (σ 0.85: the busiest
-// tenth of their pairs carries a third), the same both ways, except for one pair in eight that does
-// not talk. Hardly anything stays in the rack.
-//
-// webserver (B): racks have roles. Two thirds serve web pages, a quarter cache, the rest does other
-// things. Pages are made from caches: web and cache racks talk to each other and hardly among
-// themselves (a hundredth or less), and requests to caches weigh a third more than their answers.
-// Every second pod is web racks only and the others hold all caches, so that caches mostly serve
-// from other pods. Popularity differs between caches (σ 0.45), and one rack in ten is spare (a tenth).
-//
-// hadoop (C): half of a rack's traffic would stay there if it had 32 peers: its own cell is 32
-// times the others, which are nearly uniform (σ 0.15, the same both ways). One rack in thirty is
-// cold, and jobs that fit a rack make some of them hot (σ 0.6).
-func NewMatrixOf(kind string, pods, racksPerPod int, seed uint64) (*Matrix, error) {
-	if pods < 1 || racksPerPod < 1 || pods > 4096 || racksPerPod > 4096 || pods*racksPerPod > 4096 {
-		return nil, fmt.Errorf("matrix %s of %d pods × %d racks: must have 1 to 4,096 racks", kind, pods, racksPerPod)
-	}
-	var cell func(i, j int) float64
-	n := pods * racksPerPod
-	switch kind {
-	case MatrixUniform:
-		cell = func(i, j int) float64 {
-			if i == j && n > 1 {
-				return 0
-			}
-			return 1
-		}
-	case MatrixDatabase:
-		cell = databaseCell(seed)
-	case MatrixWebServer:
-		cell = webServerCell(pods, racksPerPod, seed)
-	case MatrixHadoop:
-		cell = hadoopCell(seed)
-	default:
-		return nil, fmt.Errorf("unknown kind of matrix %q (%s, %s, %s or %s)", kind, MatrixUniform, MatrixDatabase, MatrixWebServer, MatrixHadoop)
-	}
-	rows := make([][]float64, n)
-	for i := range rows {
-		rows[i] = make([]float64, n)
-		for j := range rows[i] {
-			rows[i][j] = cell(i, j)
-		}
-	}
-	m, err := NewMatrix(rows)
-	if err != nil { // chance left nobody who talks: possible for a handful of racks
-		return nil, fmt.Errorf("matrix %s of %d racks and seed %d: %w", kind, n, seed, err)
-	}
-	return m, nil
-}
-
-// drawPair gives two racks the same stream whichever sends.
-func drawPair(seed uint64, kind, i, j int) rng.Stream {
-	return rng.New(seed, rng.Matrix, uint64(kind), uint64(min(i, j)), uint64(max(i, j)))
-}
-
-func databaseCell(seed uint64) func(i, j int) float64 {
-	idle := func(i int) bool {
-		s := rng.New(seed, rng.Matrix, 1, uint64(i))
-		return s.Float64() < 0.3 && i > 0 // rack 0 is busy, so that someone is
-	}
-	return func(i, j int) float64 {
-		s := drawPair(seed, 1, i, j)
-		amount, talks := math.Exp(0.85*s.Normal()), s.Float64()
-		switch {
-		case i == j:
-			return 0.02
-		case idle(i) || idle(j):
-			if talks < 0.25 {
-				return 0.01 * amount
-			}
-			return 0
-		case talks < 1.0/8:
-			return 0
-		}
-		return amount
-	}
-}
-
-func webServerCell(pods, racksPerPod int, seed uint64) func(i, j int) float64 {
-	const web, cache, other = 0, 1, 2
-	role := func(i int) int {
-		place := (float64(i%racksPerPod) + 0.5) / float64(racksPerPod)
-		webs, caches := 1.0/3, 1.0/2
-		switch {
-		case pods == 1:
-			webs, caches = 2.0/3, 1.0/4
-		case i/racksPerPod%2 == 0:
-			webs, caches = 1, 0
-		}
-		switch {
-		case place < webs:
-			return web
-		case place < webs+caches:
-			return cache
-		}
-		return other
-	}
-	// Cells of roles, [sender][receiver]; a web rack's request to a cache rack is 1.
-	base := [3][3]float64{
-		web:   {web: 0.001, cache: 1, other: 0.02},
-		cache: {web: 0.75, cache: 0.006, other: 0.01},
-		other: {web: 0.02, cache: 0.01, other: 0.03},
-	}
-	// Caches differ in what they hold, and so in how often they are asked; spare racks do little.
-	popular := func(i int) float64 {
-		s := rng.New(seed, rng.Matrix, 2, uint64(i))
-		sigma := 0.05
-		if role(i) == cache {
-			sigma = 0.45
-		}
-		p := math.Exp(float64(sigma * s.Normal()))
-		if s.Float64() < 0.1 {
-			p *= 0.1
-		}
-		return p
-	}
-	return func(i, j int) float64 {
-		s := drawPair(seed, 2, i, j)
-		w := base[role(i)][role(j)] * popular(i) * popular(j) * math.Exp(0.05*s.Normal())
-		if i == j {
-			w *= 20 // what little stays in a rack of web servers or caches
-		}
-		return w
-	}
-}
-
-func hadoopCell(seed uint64) func(i, j int) float64 {
-	heat := func(i int) (peers, own float64) {
-		s := rng.New(seed, rng.Matrix, 3, uint64(i))
-		peers, own = 1, 32*math.Exp(float64(0.6*s.Normal())-0.18) // mean 32: 0.18 = σ²/2
-		if s.Float64() < 1.0/30 {
-			peers, own = 0.2, own/4
-		}
-		return peers, own
-	}
-	return func(i, j int) float64 {
-		pi, own := heat(i)
-		if i == j {
-			return own
-		}
-		pj, _ := heat(j)
-		s := drawPair(seed, 3, i, j)
-		return pi * pj * math.Exp(0.15*s.Normal())
-	}
 }

@@ -1,23 +1,25 @@
-package workload
+package workload_test
 
 import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"parsimon/stages/topology/topologytest"
+	"parsimon/stages/workload"
 )
 
-// matrixShape is what the comparison of two matrices goes by.
+// matrixShape has the statistics by which two matrices are compared.
 type matrixShape struct {
 	density, intraRack, intraPod, topTenth, symmetry float64
 	rows                                             []float64 // each rack's sum over the mean, ascending
 }
 
-func shapeOf(m *Matrix, pods int) (s matrixShape) {
+func shapeOf(m *workload.Matrix, pods int) (s matrixShape) {
 	n := m.Racks()
 	var total, product, square, squareBack float64
 	cells := make([]float64, 0, n*n)
@@ -56,13 +58,13 @@ func shapeOf(m *Matrix, pods int) (s matrixShape) {
 	return s
 }
 
-// The traits of the paper's three clusters that matter to link loads.
+// The properties of the paper's three clusters on which link loads depend.
 func TestMatrixKinds(t *testing.T) {
 	for _, size := range [][2]int{{2, 16}, {8, 48}} {
 		pods, racks := size[0], size[1]
 		n := pods * racks
 		shape := func(kind string) matrixShape {
-			m, err := NewMatrixOf(kind, pods, racks, 1)
+			m, err := workload.NewMatrixOf(kind, pods, racks, 1)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -71,18 +73,19 @@ func TestMatrixKinds(t *testing.T) {
 			}
 			s := shapeOf(m, pods)
 			t.Logf("%s %d×%d: density %.2f, intra-rack %.3f, intra-pod %.3f, top tenth %.2f, symmetry %.3f, rows %.3f %.2f %.2f %.2f %.2f", kind,
-				pods, racks, s.density, s.intraRack, s.intraPod, s.topTenth, s.symmetry, s.rows[0], s.rows[n/4], s.rows[n/2], s.rows[n*3/4], s.rows[n-1])
+				pods, racks, s.density, s.intraRack, s.intraPod, s.topTenth, s.symmetry, s.rows[0], s.rows[n/4],
+				s.rows[n/2], s.rows[n*3/4], s.rows[n-1])
 			return s
 		}
-		a := shape(MatrixDatabase)
+		a := shape(workload.MatrixDatabase)
 		if a.density > 0.8 || a.intraRack > 0.01 || a.rows[n/10] > 0.1 || a.symmetry < 0.99 {
 			t.Errorf("database: want sparse, inter-rack, symmetric, some racks idle")
 		}
-		b := shape(MatrixWebServer)
+		b := shape(workload.MatrixWebServer)
 		if b.intraRack > 0.03 || b.intraPod > 0.3 || b.topTenth < 0.35 || b.rows[n-1] < 1.5 {
 			t.Errorf("webserver: want little in the rack or pod, and few racks with most traffic")
 		}
-		c := shape(MatrixHadoop)
+		c := shape(workload.MatrixHadoop)
 		want := 32 / (32 + float64(n-1))
 		if c.intraRack < 0.75*want || c.intraRack > 1.35*want || c.density < 0.999 || c.symmetry < 0.99 {
 			t.Errorf("hadoop: want %.2f in the rack, have %.2f", want, c.intraRack)
@@ -90,20 +93,22 @@ func TestMatrixKinds(t *testing.T) {
 	}
 }
 
-// Beside the published matrices: same order of everything that matters.
+// Compared with the published matrices: the same order of magnitude in all of these properties.
 func TestMatrixKindsAreClose(t *testing.T) {
-	for kind, file := range map[string]string{MatrixDatabase: "cluster_a_2_16.json", MatrixWebServer: "cluster_b_2_16.json", MatrixHadoop: "cluster_c_2_16.json"} {
-		theirs, err := ReadMatrix(topologytest.SharedReference(t, "matrices", file))
+	for kind, file := range map[string]string{workload.MatrixDatabase: "cluster_a_2_16.json",
+		workload.MatrixWebServer: "cluster_b_2_16.json", workload.MatrixHadoop: "cluster_c_2_16.json"} {
+		theirs, err := workload.ReadMatrix(topologytest.SharedReference(t, "matrices", file))
 		if err != nil {
 			t.Fatal(err)
 		}
-		ours, err := NewMatrixOf(kind, 2, 16, 1)
+		ours, err := workload.NewMatrixOf(kind, 2, 16, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
 		a, b := shapeOf(ours, 2), shapeOf(theirs, 2)
 		t.Logf("%s: %+v\n theirs: %+v", kind, a, b)
-		if math.Abs(a.density-b.density) > 0.15 || math.Abs(a.intraRack-b.intraRack) > 0.1 || math.Abs(a.topTenth-b.topTenth) > 0.12 {
+		if math.Abs(a.density-b.density) > 0.15 || math.Abs(a.intraRack-b.intraRack) > 0.1 ||
+			math.Abs(a.topTenth-b.topTenth) > 0.12 {
 			t.Errorf("%s: density %.2f, in the rack %.3f, top tenth %.2f; published: %.2f, %.3f, %.2f", kind,
 				a.density, a.intraRack, a.topTenth, b.density, b.intraRack, b.topTenth)
 		}
@@ -111,23 +116,24 @@ func TestMatrixKindsAreClose(t *testing.T) {
 }
 
 func TestMatrixIsDeterministic(t *testing.T) {
-	for _, kind := range []string{MatrixUniform, MatrixDatabase, MatrixWebServer, MatrixHadoop} {
-		a, err := NewMatrixOf(kind, 2, 5, 8)
+	for _, kind := range []string{workload.MatrixUniform, workload.MatrixDatabase, workload.MatrixWebServer,
+		workload.MatrixHadoop} {
+		a, err := workload.NewMatrixOf(kind, 2, 5, 8)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, _ := NewMatrixOf(kind, 2, 5, 8)
-		c, _ := NewMatrixOf(kind, 2, 5, 9)
-		if !slices.Equal(a.weights, b.weights) || kind != MatrixUniform && slices.Equal(a.weights, c.weights) {
-			t.Errorf("%s: does not follow its seed", kind)
+		b, _ := workload.NewMatrixOf(kind, 2, 5, 8)
+		c, _ := workload.NewMatrixOf(kind, 2, 5, 9)
+		if !reflect.DeepEqual(a, b) || kind != workload.MatrixUniform && reflect.DeepEqual(a, c) {
+			t.Errorf("%s: the matrix does not depend on the seed alone", kind)
 		}
 		for _, size := range [][2]int{{1, 1}, {1, 2}, {3, 1}} {
-			if _, err := NewMatrixOf(kind, size[0], size[1], 1); err != nil {
+			if _, err := workload.NewMatrixOf(kind, size[0], size[1], 1); err != nil {
 				t.Errorf("%s %v: %v", kind, size, err)
 			}
 		}
 	}
-	if _, err := NewMatrixOf("blob", 1, 1, 1); err == nil {
+	if _, err := workload.NewMatrixOf("blob", 1, 1, 1); err == nil {
 		t.Error("unknown kind: no error")
 	}
 }
@@ -146,7 +152,7 @@ func TestReadMatrix(t *testing.T) {
 		"b.json": "[[0, 1.5], [2, 0]]",
 		"c.json": `{"matrix": {"inner": [[0, 1.5], [2, 0]], "idx2name": {}}, "nr_racks": 2}`,
 	} {
-		m, err := ReadMatrix(file(name, text))
+		m, err := workload.ReadMatrix(file(name, text))
 		if err != nil || m.Weight(0, 1) != 1.5 || m.Weight(1, 0) != 2 || m.Weight(1, 1) != 0 {
 			t.Errorf("%s: %+v, %v", name, m, err)
 		}
@@ -162,7 +168,8 @@ func TestReadMatrix(t *testing.T) {
 		{"k.txt", "1", "want .csv or .json"},
 		{"l.csv", "NaN", "weight is NaN"},
 	} {
-		if _, err := ReadMatrix(file(c[0], c[1])); err == nil || !strings.Contains(err.Error(), c[2]) || !strings.Contains(err.Error(), c[0]) {
+		if _, err := workload.ReadMatrix(file(c[0], c[1])); err == nil || !strings.Contains(err.Error(), c[2]) ||
+			!strings.Contains(err.Error(), c[0]) {
 			t.Errorf("%s: error %v, want %q", c[0], err, c[2])
 		}
 	}

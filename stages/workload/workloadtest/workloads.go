@@ -1,4 +1,4 @@
-// Package workloadtest holds workloads for tests.
+// Package workloadtest provides workloads, and sinks for their flows, to tests.
 package workloadtest
 
 import (
@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
@@ -17,7 +16,7 @@ import (
 	"parsimon/stages/workload"
 )
 
-// flowTable collects batches of table flows.
+// FlowTable is a sink that collects the columns of table flows.
 type FlowTable struct {
 	T               testing.TB
 	ID, Size, Start []int64
@@ -26,6 +25,7 @@ type FlowTable struct {
 	Batches         []int64
 }
 
+// Write implements schema.Sink. It fails the test on a batch of another schema.
 func (f *FlowTable) Write(rec arrow.Record) error {
 	if !rec.Schema().Equal(schema.Flows.Arrow()) {
 		f.T.Fatalf("schema %v", rec.Schema())
@@ -36,19 +36,21 @@ func (f *FlowTable) Write(rec arrow.Record) error {
 	f.Dst = append(f.Dst, columns.Int32s(rec, "dst")...)
 	f.Size = append(f.Size, columns.Int64s(rec, "size_bytes")...)
 	f.Start = append(f.Start, columns.Int64s(rec, "start_ns")...)
-	service := rec.Column(schema.Flows.Index("service")).(*array.String)
-	vnet := rec.Column(schema.Flows.Index("vnet")).(*array.String)
+	service, vnet := columns.Text(rec, "service"), columns.Text(rec, "vnet")
 	for i := range service.Len() {
-		// Cloned: the strings would point into the batch.
-		f.Service = append(f.Service, strings.Clone(service.Value(i)))
+		f.Service = append(f.Service, strings.Clone(service.Value(i))) // out of the batch's memory
 		f.VNet = append(f.VNet, strings.Clone(vnet.Value(i)))
 	}
 	return nil
 }
 
+// NullSink discards batches.
 type NullSink struct{}
 
-// shippedSizes are the distributions of datasets/sizes.
+// Write implements schema.Sink.
+func (NullSink) Write(arrow.Record) error { return nil }
+
+// ShippedSizes reads a distribution of datasets/sizes.
 func ShippedSizes(t testing.TB, name string) *workload.SizeCDF {
 	t.Helper()
 	c, err := workload.ReadSizeCDF(filepath.Join(topologytest.Repository(t), "datasets", "sizes", name+".txt"))
@@ -58,6 +60,7 @@ func ShippedSizes(t testing.TB, name string) *workload.SizeCDF {
 	return c
 }
 
+// MustMatrix returns the matrix of a kind for seed 1.
 func MustMatrix(t testing.TB, kind string, pods, racks int) *workload.Matrix {
 	t.Helper()
 	m, err := workload.NewMatrixOf(kind, pods, racks, 1)
@@ -67,16 +70,21 @@ func MustMatrix(t testing.TB, kind string, pods, racks int) *workload.Matrix {
 	return m
 }
 
-// mixedWorkload is the paper's mix of three services (§5, "workload mixes"), with fewer flows.
+// MixedWorkload is the paper's mix of three services (§5, "workload mixes"), with fewer flows.
 func MixedWorkload(t testing.TB, flows int64) *workload.Workload {
 	return &workload.Workload{MaxLoad: 0.5, Flows: flows, Services: []workload.Service{
-		{Name: "db", VNet: "blue", Matrix: MustMatrix(t, workload.MatrixDatabase, 2, 16), Sizes: ShippedSizes(t, "cachefollower"), Sigma: 2, Share: 1},
-		{Name: "web", VNet: "green", Matrix: MustMatrix(t, workload.MatrixWebServer, 2, 16), Sizes: ShippedSizes(t, "webserver"), Sigma: 2, Share: 1},
-		{Name: "hadoop", VNet: "blue", Matrix: MustMatrix(t, workload.MatrixHadoop, 2, 16), Sizes: ShippedSizes(t, "hadoop"), Sigma: 1, Share: 2},
+		{Name: "db", VNet: "blue", Matrix: MustMatrix(t, workload.MatrixDatabase, 2, 16),
+			Sizes: ShippedSizes(t, "cachefollower"), Sigma: 2, Share: 1},
+		{Name: "web", VNet: "green", Matrix: MustMatrix(t, workload.MatrixWebServer, 2, 16),
+			Sizes: ShippedSizes(t, "webserver"), Sigma: 2, Share: 1},
+		{Name: "hadoop", VNet: "blue", Matrix: MustMatrix(t, workload.MatrixHadoop, 2, 16),
+			Sizes: ShippedSizes(t, "hadoop"), Sigma: 1, Share: 2},
 	}}
 }
 
-func MustGenerate(t testing.TB, n *topology.Network, w *workload.Workload, seed uint64) (*FlowTable, workload.GenerateStats) {
+// MustGenerate generates a workload.
+func MustGenerate(t testing.TB, n *topology.Network, w *workload.Workload,
+	seed uint64) (*FlowTable, workload.GenerateStats) {
 	t.Helper()
 	out := &FlowTable{T: t}
 	stats, err := workload.Generate(context.Background(), n, topologytest.MustRouter(t, n, seed), w, seed, out)
@@ -85,5 +93,3 @@ func MustGenerate(t testing.TB, n *topology.Network, w *workload.Workload, seed 
 	}
 	return out, stats
 }
-
-func (NullSink) Write(arrow.Record) error { return nil }

@@ -1,0 +1,92 @@
+package stages
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+
+	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/simkernel"
+	"parsimon/stages/topology"
+)
+
+// Estimator Flow with two passes on two flows that start at the same time and end at the same host.
+func Example() {
+	ctx, p := context.Background(), simkernel.DefaultParams()
+	net, err := topology.Clos(topology.ClosSpec{
+		Pods: 2, RacksPerPod: 2, HostsPerRack: 2, Planes: 1, SpinesPerPlane: 1,
+		HostBps: 10e9, FabricBps: 40e9, HostDelayNS: 1000, FabricDelayNS: 1000,
+	})
+	check(err)
+	hosts := net.Hosts()
+	none := columns.Strings([]string{"", ""})
+	flows := &captured{recs: []arrow.Record{array.NewRecord(schema.Flows.Arrow(), []arrow.Array{
+		columns.Of([]int64{1, 2}), columns.Of([]int32{hosts[0], hosts[2]}), columns.Of([]int32{hosts[7], hosts[7]}),
+		columns.Of([]int64{100_000, 5_000}), columns.Of([]int64{0, 0}), none, none, columns.False(2),
+	}, 2)}}
+
+	// route: flows → hops, and what each link carries
+	router, err := topology.NewRouter(net, 1)
+	check(err)
+	hops, loadRows := &captured{}, &captured{}
+	_, err = Route(ctx, router, &p, flows.rewound(), 0, 0, hops, loadRows, RouteOptions{})
+	check(err)
+	loads, err := ReadLoads(net, loadRows)
+	check(err)
+
+	// passes: hops and feedback → observations → feedback
+	links := int32(len(net.Links))
+	simulator, err := NewSimulator(net, p, loads, Flow, 0)
+	check(err)
+	observed, feedback := &captured{}, &captured{}
+	_, err = simulator.Simulate(ctx, 0, links, hops.rewound(), nil, observed, &captured{}, nil)
+	check(err)
+	check(NewFeedbackBuilder(net, p.Transport, 1, 1, 0).Build(ctx, EveryHop, 0, 2, observed.rewound(), nil, feedback))
+	observed = &captured{}
+	_, err = simulator.Simulate(ctx, 0, links, hops.rewound(), feedback.rewound(), observed, &captured{}, nil)
+	check(err)
+
+	// replay: hosts' uplinks with complete feedback → FCTs
+	senderFeedback, senders := &captured{}, &captured{}
+	check(NewFeedbackBuilder(net, p.Transport, 1, 2, 0).Build(ctx, SenderHop, 0, 2, observed.rewound(), nil,
+		senderFeedback))
+	_, err = simulator.Replay(ctx, 0, links, hops.rewound(), senderFeedback, senders, nil)
+	check(err)
+
+	// sample: FCTs → slowdowns
+	slowdowns := &captured{}
+	_, err = NewSampler(net, p).SampleReplays(ctx, 0, 2, flows.rewound(), observed.rewound(), senders, slowdowns,
+		&captured{})
+	check(err)
+	for _, rec := range slowdowns.recs {
+		for i, id := range columns.Int64s(rec, "flow_id") {
+			fmt.Printf("flow %d: %d bytes, slowdown %.2f\n", id, columns.Int64s(rec, "size_bytes")[i],
+				columns.Float64s(rec, "slowdown")[i])
+		}
+	}
+	// Output:
+	// flow 1: 100000 bytes, slowdown 1.06
+	// flow 2: 5000 bytes, slowdown 1.35
+}
+
+func ExampleParseClustering() {
+	c, err := ParseClustering("5%")
+	fmt.Println(c, err)
+	// Output: 0.05 <nil>
+}
+
+func ExampleAblation() {
+	a, err := ParseAblation("waits+marks")
+	fmt.Println(a == AblateWaits|AblateMarks, a, err)
+	// Output: true waits+marks <nil>
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}

@@ -1,0 +1,136 @@
+package stages
+
+import (
+	"context"
+	"io"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+
+	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/simkernel"
+	"parsimon/stages/topology"
+)
+
+// captured is a table in memory, as a sink and as a stream.
+type captured struct {
+	recs []arrow.Record
+	at   int
+}
+
+// Write keeps a copy: stages reuse the memory behind a batch.
+func (c *captured) Write(rec arrow.Record) error {
+	cols := make([]arrow.Array, rec.NumCols())
+	for i, col := range rec.Columns() {
+		switch col := col.(type) {
+		case *array.Int16:
+			cols[i] = columns.Of(slices.Clone(col.Int16Values()))
+		case *array.Int32:
+			cols[i] = columns.Of(slices.Clone(col.Int32Values()))
+		case *array.Int64:
+			cols[i] = columns.Of(slices.Clone(col.Int64Values()))
+		case *array.Float64:
+			cols[i] = columns.Of(slices.Clone(col.Float64Values()))
+		case *array.Binary:
+			var all columns.Arena
+			all.AddAll(col, 0, col.Len())
+			order := make([]int32, col.Len())
+			for k := range order {
+				order[k] = int32(k)
+			}
+			cols[i] = new(columns.Binary).Of(&all, order)
+		default:
+			col.Retain()
+			cols[i] = col
+		}
+	}
+	c.recs = append(c.recs, array.NewRecord(rec.Schema(), cols, rec.NumRows()))
+	return nil
+}
+
+func (c *captured) Next() (arrow.Record, error) {
+	if c.at == len(c.recs) {
+		return nil, io.EOF
+	}
+	c.at++
+	c.recs[c.at-1].Retain()
+	return c.recs[c.at-1], nil
+}
+
+func (c *captured) Close() error { return nil }
+
+func (c *captured) rewound() *captured { return &captured{recs: c.recs} }
+
+func ints64(c *captured, name string) (out []int64) {
+	for _, r := range c.recs {
+		out = append(out, columns.Int64s(r, name)...)
+	}
+	return out
+}
+
+func floats64(c *captured, name string) (out []float64) {
+	for _, r := range c.recs {
+		out = append(out, columns.Float64s(r, name)...)
+	}
+	return out
+}
+
+// rewound returns the same table, to be read from its beginning.
+// randomFlows returns a batch of table flows between random hosts.
+func randomFlows(n *topology.Network, rng *rand.Rand, count int) arrow.Record {
+	hosts := n.Hosts()
+	var id, size, start []int64
+	var src, dst []int32
+	var label []string
+	clock := int64(5_000_000)
+	for i := range count {
+		a, b := rng.IntN(len(hosts)), rng.IntN(len(hosts)-1)
+		if b >= a {
+			b++
+		}
+		clock += rng.Int64N(4000)
+		id, start = append(id, int64(i*3)), append(start, clock)
+		size = append(size, 1+int64(math.Exp(rng.Float64()*13)))
+		src, dst = append(src, hosts[a]), append(dst, hosts[b])
+		label = append(label, "web")
+	}
+	return array.NewRecord(schema.Flows.Arrow(), []arrow.Array{columns.Of(id), columns.Of(src), columns.Of(dst),
+		columns.Of(size), columns.Of(start), columns.Strings(label), columns.Strings(label), columns.False(count)},
+		int64(count))
+}
+
+// routed routes flows in memory.
+func routed(t *testing.T, n *topology.Network, p *simkernel.Params,
+	flows arrow.Record) (hops *captured, loads *Loads) {
+	t.Helper()
+	r, err := topology.NewRouter(n, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var loadRows captured
+	hops = &captured{}
+	if _, err := Route(context.Background(), r, p, &captured{recs: []arrow.Record{flows}}, 0, 0, hops, &loadRows,
+		RouteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if loads, err = ReadLoads(n, &loadRows); err != nil {
+		t.Fatal(err)
+	}
+	return hops, loads
+}
+
+// testClos returns a network of 24 hosts in two pods.
+func testClos(t *testing.T) *topology.Network {
+	t.Helper()
+	n, err := topology.Clos(topology.ClosSpec{Pods: 2, RacksPerPod: 3, HostsPerRack: 4, Planes: 2, SpinesPerPlane: 2,
+		HostBps: 1e10, FabricBps: 4e10, HostDelayNS: 1000, FabricDelayNS: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}

@@ -1,0 +1,125 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+
+	"parsimon/stages/rng"
+	"parsimon/stages/topology"
+)
+
+// Plan is what a workload amounts to on a network, before any flow is drawn.
+type Plan struct {
+	// ServiceFlowsPerSecond is the mean rate of each service.
+	ServiceFlowsPerSecond []float64
+	// BytesPerSecond is the mean payload rate of all services.
+	BytesPerSecond float64
+	// LinkLoad is the expected load of each link, by link id: 0 to MaxLoad.
+	LinkLoad []float64
+	// MaxLink is the first link of the highest expected load, and MaxLoad that load.
+	MaxLink int32
+	MaxLoad float64
+	// UnreachableShare is the fraction of bytes between hosts without a path.
+	UnreachableShare float64
+
+	services []servicePlan
+}
+
+// servicePlan is what is needed to draw the flows of a service.
+type servicePlan struct {
+	groups [][]int32  // hosts of each rack, or one host each
+	pairs  aliasTable // of sending and receiving group
+	gapNS  interface{ Draw(s *rng.Stream) float64 }
+}
+
+// NewPlan checks a workload and computes its rates from the expected loads of links (Router.ExpectedLoads),
+// exactly and without drawing flows. The weight from a rack of a single host to itself is left out, because a
+// flow needs two hosts. Errors name the service.
+func NewPlan(r *topology.Router, w *Workload) (*Plan, error) {
+	if err := w.check(); err != nil {
+		return nil, err
+	}
+	p := &Plan{LinkLoad: make([]float64, len(r.Net.Links)), ServiceFlowsPerSecond: make([]float64, len(w.Services))}
+	shares := 0.0
+	for _, s := range w.Services {
+		shares += s.Share
+	}
+	for i := range w.Services {
+		if err := p.addService(r, &w.Services[i], shares); err != nil {
+			return nil, fmt.Errorf("service %q: %w", w.Services[i].Name, err)
+		}
+	}
+	// LinkLoad is that of one byte per second in all.
+	for l, x := range p.LinkLoad {
+		if x > p.LinkLoad[p.MaxLink] {
+			p.MaxLink = int32(l)
+		}
+	}
+	most := p.LinkLoad[p.MaxLink]
+	if most == 0 {
+		return nil, errors.New("no flow of the workload would cross a link: the hosts that exchange traffic have no path")
+	}
+	p.BytesPerSecond = w.MaxLoad / most
+	for l := range p.LinkLoad {
+		p.LinkLoad[l] *= p.BytesPerSecond
+	}
+	p.MaxLoad = p.LinkLoad[p.MaxLink]
+	for i := range w.Services {
+		s := &w.Services[i]
+		rate := p.BytesPerSecond * (s.Share / shares) / s.Sizes.Mean()
+		p.ServiceFlowsPerSecond[i] = rate
+		if s.Poisson {
+			p.services[i].gapNS = Exponential{1e9 / rate}
+		} else {
+			p.services[i].gapNS = NewLogNormal(1e9/rate, s.Sigma)
+		}
+	}
+	return p, nil
+}
+
+// addService adds a service's load, at one byte per second of all services.
+func (p *Plan) addService(r *topology.Router, s *Service, shares float64) error {
+	sp, weight, sum, err := planService(r.Net, s)
+	if err != nil {
+		return err
+	}
+	p.services = append(p.services, sp)
+	e, err := r.ExpectedLoads(sp.groups, weight)
+	if err != nil {
+		return err
+	}
+	for l, x := range e.Share {
+		p.LinkLoad[l] += s.Share / shares * x / sum * 8 / float64(r.Net.Links[l].BandwidthBps)
+	}
+	p.UnreachableShare += s.Share / shares * e.Unreachable / sum
+	return nil
+}
+
+// planService returns a service's groups of hosts, the table of its pairs, the weight of each pair and the sum of
+// the weights.
+func planService(n *topology.Network, s *Service) (sp servicePlan, weight weightFunc, sum float64, err error) {
+	if s.Pairs != nil {
+		sp.groups, weight, err = pairGroups(n, s.Pairs)
+	} else {
+		sp.groups, weight, err = rackGroups(n, s)
+	}
+	if err != nil {
+		return sp, nil, 0, err
+	}
+	var pairs []groupPair
+	var weights []float64
+	for i := range sp.groups {
+		for j := range sp.groups {
+			if x := weight(i, j); x > 0 {
+				pairs = append(pairs, groupPair{int32(i), int32(j)})
+				weights = append(weights, x)
+				sum += x
+			}
+		}
+	}
+	if sum == 0 {
+		return sp, nil, 0, errors.New("no two hosts exchange traffic")
+	}
+	sp.pairs = newAliasTable(pairs, weights, sum)
+	return sp, weight, sum, nil
+}
