@@ -319,11 +319,11 @@ func (e *Estimation) spillPath() string {
 // OpenQueries opens the lake for questions, within the memory of the estimate.
 func (e *Estimation) OpenQueries(ctx context.Context) (*queries.DB, error) {
 	debug.FreeOSMemory() // what the stages have left
-	files, err := catalog.Files(e.Lake)
+	o, err := catalog.Options(e.Lake, e.duckOptions())
 	if err != nil {
 		return nil, err
 	}
-	return queries.Open(ctx, e.Lake.Path(), queries.Options{Options: e.duckOptions(), Files: files})
+	return queries.Open(ctx, e.Lake.Path(), o)
 }
 
 // OpenDuckDB opens an empty DuckDB within the memory of the estimate, for SQL over the lake's files.

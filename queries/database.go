@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"parsimon/queries/duckdb"
@@ -17,14 +18,18 @@ type Options struct {
 	duckdb.Options
 	// Files are the data files to read. nil means those that FindFiles finds.
 	Files []File
+	// Verify returns an error if the bytes of a data file, given by its path relative to the lake, are not those
+	// that were committed. It is called once for each file before a statement first reads it. nil verifies nothing.
+	Verify func(path string) error
 }
 
 // DB answers questions about the data files of one lake. It is safe for concurrent use.
 type DB struct {
-	root  string // of the lake: absolute, symbolic links resolved
-	sql   *sql.DB
-	files []File
-	views []view // of the catalog, in an order in which they can be created
+	root   string // of the lake: absolute, symbolic links resolved
+	sql    *sql.DB
+	files  []File
+	verify func(path string) error // nil: none
+	views  []view                  // of the catalog, in an order in which they can be created
 
 	mu      sync.Mutex
 	created map[string]bool // views that exist in DuckDB
@@ -66,7 +71,7 @@ func Open(ctx context.Context, lake string, o Options) (_ *DB, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("lake %s: %w", lake, err)
 	}
-	db := &DB{root: root, sql: engine, files: files, views: all, created: map[string]bool{}}
+	db := &DB{root: root, sql: engine, files: files, verify: o.Verify, views: all, created: map[string]bool{}}
 	if err := db.prepare(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("lake %s: %w", lake, err), db.Close())
 	}
@@ -100,10 +105,28 @@ func (db *DB) require(ctx context.Context, conn *sql.Conn, names []string) error
 			missing = append(missing, v)
 		}
 	}
+	if err := db.verifyFiles(missing); err != nil {
+		return err
+	}
 	if err := checkVersions(ctx, conn, missing); err != nil {
 		return err
 	}
 	return db.create(ctx, conn, missing)
+}
+
+// verifyFiles verifies the files of the views.
+func (db *DB) verifyFiles(views []view) error {
+	if db.verify == nil {
+		return nil
+	}
+	for _, v := range views {
+		for _, f := range v.files {
+			if err := db.verify(strings.TrimPrefix(f, db.root+string(filepath.Separator))); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // create creates views, all or none.

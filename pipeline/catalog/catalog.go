@@ -7,14 +7,28 @@ import (
 
 	"parsimon/pipeline/lake"
 	"parsimon/queries"
+	"parsimon/queries/duckdb"
 	"parsimon/schema"
 )
 
 // Files are the data files that the manifests of a lake name, for queries. Damaged manifests are returned as an error beside
 // the files of the others.
 func Files(l *lake.Lake) ([]queries.File, error) {
+	files, _, err := committed(l)
+	return files, err
+}
+
+// Options are those of queries.Open that read and verify exactly the committed files.
+func Options(l *lake.Lake, limits duckdb.Options) (queries.Options, error) {
+	files, byPath, err := committed(l)
+	verify := func(path string) error { return l.Check(byPath[path]) }
+	return queries.Options{Options: limits, Files: files, Verify: verify}, err
+}
+
+// committed are the files that the manifests name, for queries and by their paths.
+func committed(l *lake.Lake) ([]queries.File, map[string]lake.DataFile, error) {
 	manifests, err := l.Manifests()
-	files := []queries.File{}
+	files, byPath := []queries.File{}, map[string]lake.DataFile{}
 	for _, m := range manifests {
 		for _, f := range m.Files {
 			t, terr := f.Table()
@@ -27,9 +41,10 @@ func Files(l *lake.Lake) ([]queries.File, error) {
 				file.Variant = m.Variant
 			}
 			files = append(files, file)
+			byPath[f.Path] = f
 		}
 	}
-	return files, err
+	return files, byPath, err
 }
 
 // Write brings the lake's views up to date with the manifests.

@@ -87,11 +87,11 @@ LAKE/parsimon.duckdb holds the same views for DuckDB itself: cd LAKE && duckdb p
 			}
 			lock := l.LockForReading()
 			defer lock.Close()
-			files, err := catalog.Files(l)
+			o, err := catalog.Options(l, duckdb.Options{MemoryBytes: limit})
 			if err != nil {
 				return err
 			}
-			db, err := queries.Open(ctx, dir, queries.Options{Options: duckdb.Options{MemoryBytes: limit}, Files: files})
+			db, err := queries.Open(ctx, dir, o)
 			if err != nil {
 				return err
 			}
