@@ -25,9 +25,9 @@ import (
 // A Cache is a directory of results of link cases, by the digest of everything they depend on. Runs
 // share it, also at the same time, and lakes may. It holds packs, files of many results each:
 //
-//	pack    := results index trailer
+//	pack    := "parsimon case pack 2\n" results index trailer
 //	index   := (key 16, offset 8, length 8, xxh3 of the result 8) ×        little-endian
-//	trailer := entries 8, xxh3 of the index 8, "parsimon case pack 1\n" 21
+//	trailer := entries 8, xxh3 of the index 8, "parsimon case pack 2\n" 21
 //
 // A pack is written under a name of its own and renamed when it is whole, and never changed again; a
 // run that is killed loses the pack it was writing, no more. A result whose bytes are not what was
@@ -63,7 +63,7 @@ type pack struct {
 const (
 	packSuffix   = ".pack"
 	packTemp     = "writing-"
-	packMagic    = "parsimon case pack 1\n"
+	packMagic    = "parsimon case pack 2\n"
 	indexEntry   = 40
 	trailerBytes = 16 + len(packMagic)
 
@@ -131,6 +131,13 @@ func (c *Cache) readIndex(p *pack) error {
 
 var errPack = errors.New("not a whole pack of results")
 
+// isPack reports whether a file begins as packs do, whole or not.
+func isPack(f *os.File) bool {
+	head := make([]byte, len(packMagic))
+	_, err := f.ReadAt(head, 0)
+	return err == nil && string(head) == packMagic
+}
+
 func readPackIndex(path string) (index []byte, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -154,7 +161,7 @@ func readPackIndex(path string) (index []byte, err error) {
 		return nil, errPack
 	}
 	results := size - int64(trailerBytes) - int64(entries)*indexEntry
-	if results < 0 {
+	if results < int64(len(packMagic)) || !isPack(f) {
 		return nil, errPack
 	}
 	index = make([]byte, entries*indexEntry)
@@ -335,7 +342,10 @@ func newPackWriter(dir string) (*packWriter, error) {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return nil, errors.Join(err, f.Close(), os.Remove(f.Name()))
 	}
-	return &packWriter{dir: dir, file: f}, nil
+	if _, err := f.WriteString(packMagic); err != nil {
+		return nil, errors.Join(err, f.Close(), os.Remove(f.Name()))
+	}
+	return &packWriter{dir: dir, file: f, size: int64(len(packMagic))}, nil
 }
 
 func (w *packWriter) add(key stages.CaseKey, result []byte) (cacheEntry, error) {
@@ -436,6 +446,7 @@ func Prune(dir string, mostBytes int64) (report PruneReport, err error) {
 		f := file{filepath.Join(dir, e.Name()), info.Size(), info.ModTime()}
 		switch {
 		case !info.Mode().IsRegular():
+		case !ours(f.path): // of another program: a git repository has packs, too
 		case strings.HasPrefix(e.Name(), packTemp):
 			if abandoned(f.path) {
 				if err := remove(f); err != nil {
@@ -464,6 +475,16 @@ func Prune(dir string, mostBytes int64) (report PruneReport, err error) {
 		report.Bytes += f.bytes
 	}
 	return report, nil
+}
+
+// ours reports whether a file begins as packs do.
+func ours(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }() // only read
+	return isPack(f)
 }
 
 // abandoned says whether nobody is writing the file.
