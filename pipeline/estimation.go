@@ -264,7 +264,7 @@ func newEstimation(ctx context.Context, model *Model, v Variant, o Settings) (*E
 	}
 	at := lake.Of(model.ID())
 	existed := model.Lake.Exists(at.SpecPath())
-	session, err := lock(ctx, at)
+	session, err := lock(ctx, at, o.Wait)
 	if err != nil {
 		return nil, err
 	}

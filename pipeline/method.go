@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"fmt"
+	"time"
 
 	"parsimon/pipeline/cache"
 	"parsimon/pipeline/engine"
@@ -31,6 +32,7 @@ type Settings struct {
 	Partitions int            // partitions of the links; 0: by size
 	Cache      *cache.Cache   // of link-case results; nil: none
 	NS3        *ns3.Simulator // the program behind backend ns3
+	Wait       time.Duration  // while another process works on the scenario
 	Ephemeral  bool           // the scenario is deleted after the estimate: no intervals, no views
 }
 

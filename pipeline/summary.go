@@ -180,6 +180,9 @@ func (e *Estimation) WriteCost(p *text.Printer) {
 	e.writeDisk(p)
 }
 
+// seconds is the time since the estimation was opened.
+func (e *Estimation) seconds() float64 { return time.Since(e.began).Seconds() }
+
 // writeDisk writes how many bytes a flow costs: in the scenario's tables and in the cache, which all scenarios share.
 func (e *Estimation) writeDisk(p *text.Printer) {
 	g, err := e.Generated()

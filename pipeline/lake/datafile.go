@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/zeebo/xxh3"
@@ -114,10 +115,16 @@ func (l *Lake) check(d DataFile, trusted bool) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	if digest != d.Digest {
-		return fmt.Errorf("%s: its bytes are not those that were committed", path)
+		return &DamageError{path, "its bytes are not those that were committed"}
 	}
 	return nil
 }
+
+// A DamageError is the error of a file that is not as it was committed.
+type DamageError struct{ Path, Why string }
+
+// Error names the file.
+func (e *DamageError) Error() string { return e.Path + ": " + e.Why }
 
 func digestOf(f *os.File) (string, error) {
 	hash := xxh3.New()
@@ -135,10 +142,10 @@ func (l *Lake) CheckSize(d DataFile) error {
 	path := filepath.Join(l.path, d.Path)
 	info, err := l.root.Stat(d.Path)
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return &DamageError{path, err.Error()}
 	}
 	if info.Size() != d.Bytes {
-		return fmt.Errorf("%s: %d bytes, %d were committed", path, info.Size(), d.Bytes)
+		return &DamageError{path, fmt.Sprintf("%d bytes, %d were committed", info.Size(), d.Bytes)}
 	}
 	return nil
 }
@@ -329,11 +336,49 @@ func (s *Session) Share(d DataFile, path string) (DataFile, error) {
 // RemoveTable removes the place's files of a table.
 func (s *Session) RemoveTable(t schema.Table, p Place) error { return s.root.RemoveAll(p.Dir(t)) }
 
-// RemovePlace removes all tables and the state of a scenario or workload.
+// RemovePlace removes all tables and the state of a scenario or workload: the state first, so that no reader sees a part of it.
 func (s *Session) RemovePlace(p Place) error {
-	var errs error
+	errs := s.root.RemoveAll(p.StatePath())
 	for _, t := range schema.Tables() {
 		errs = errors.Join(errs, s.root.RemoveAll(t.Name+"/"+p.owner()))
+		_ = s.root.Remove(t.Name) // if it is empty now
 	}
-	return errors.Join(errs, s.root.RemoveAll(p.StatePath()))
+	return errs
+}
+
+// A FileUsage is one file below a scenario or workload.
+type FileUsage struct {
+	Table    string // or _state
+	Bytes    int64
+	Links    uint64 // hard links: scenarios that share it
+	Identity Identity
+}
+
+// EachFile calls do for every file of a scenario or workload, of its tables and its state.
+func (l *Lake) EachFile(p Place, do func(f FileUsage)) error {
+	dirs := []string{stateDir}
+	for _, t := range schema.Tables() {
+		dirs = append(dirs, t.Name)
+	}
+	for _, dir := range dirs {
+		err := fs.WalkDir(l.root.FS(), dir+"/"+p.owner(), func(_ string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() {
+				return err
+			}
+			info, err := e.Info()
+			if err != nil {
+				return err
+			}
+			f := FileUsage{Table: dir, Bytes: info.Size(), Links: 1, Identity: identityOf(info)}
+			if s, ok := info.Sys().(*syscall.Stat_t); ok {
+				f.Links = uint64(s.Nlink)
+			}
+			do(f)
+			return nil
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }

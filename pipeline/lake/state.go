@@ -37,7 +37,7 @@ func (l *Lake) ReadState(path string, v any) (found bool, err error) {
 		return false, err
 	}
 	fail := func(why any) (bool, error) {
-		return false, fmt.Errorf("%s: damaged state file: %v", filepath.Join(l.path, path), why)
+		return false, &DamageError{filepath.Join(l.path, path), fmt.Sprintf("damaged state file: %v", why)}
 	}
 	var s sealed
 	if err := json.Unmarshal(data, &s); err != nil {

@@ -12,17 +12,17 @@ import (
 // interval, the 3rd and the 98th of 100.
 const replicates = 100
 
-// A row compares one quantile of two sets of slowdowns of the same flows.
+// A quantileRow compares one quantile of two sets of slowdowns of the same flows.
 type quantileRow struct {
-	Name        string
-	Flows       int64
-	Quantile    float64
-	Estimate    float64
-	True        float64
-	Error       float64 // Estimate / True - 1
-	ErrorLo     float64 // 95% bootstrap interval of Error
-	ErrorHi     float64
-	Wasserstein float64 // W1 of the logarithms of the slowdowns
+	Name        string  `json:"size_bin"`
+	Flows       int64   `json:"flows"`
+	Quantile    float64 `json:"quantile"`
+	Estimate    float64 `json:"estimate"`
+	True        float64 `json:"truth"`
+	Error       float64 `json:"error"`    // Estimate / True - 1
+	ErrorLo     float64 `json:"error_lo"` // 95% bootstrap interval of Error
+	ErrorHi     float64 `json:"error_hi"`
+	Wasserstein float64 `json:"w1_log"` // W1 of the logarithms of the slowdowns
 }
 
 // A sample is a group of flows with two slowdowns each.

@@ -17,6 +17,7 @@ import (
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/catalog"
+	"parsimon/pipeline/gate"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/text"
 	"parsimon/pipeline/units"
@@ -27,8 +28,8 @@ import (
 
 // A Side is one of two estimates to compare.
 type Side struct {
-	Scenario string // id, the first letters of one, or name
-	Variant  string // empty: see Compare
+	Scenario string `json:"scenario_id"` // id, the first letters of one, or name
+	Variant  string `json:"variant"`     // empty: see Compare
 }
 
 // CompareOptions say how to compare.
@@ -48,32 +49,43 @@ func ComparisonGroups() []string { return []string{"service", "vnet", "size_bin"
 
 // A Comparison is two estimates side by side.
 type Comparison struct {
-	Base, Other            Side // ids and variants
-	BaseName, OtherName    string
-	BaseFlows, Flows, Both int64 // of either, and those that are in both
-	Rows                   []ComparisonRow
-	TailFlows              int64
-	Links                  []LinkDifference
-	by                     []string
+	Base      Side             `json:"base"` // ids and variants
+	Other     Side             `json:"other"`
+	BaseName  string           `json:"base_name"`
+	OtherName string           `json:"other_name"`
+	BaseFlows int64            `json:"base_flows"`
+	Flows     int64            `json:"flows"`
+	Both      int64            `json:"flows_in_both"`
+	Rows      []ComparisonRow  `json:"percentiles"`
+	TailFlows int64            `json:"tail_flows"`
+	Links     []LinkDifference `json:"links"`
+	Gates     []gate.Verdict   `json:"gates,omitempty"`
+	by        []string
+	joined    *join
 }
 
 // ComparisonRow compares one quantile of the slowdowns of one group of flows, those in both.
 type ComparisonRow struct {
-	Group    []string // a value for each of ComparisonGroups, or all
-	Flows    int64
-	Quantile float64
-	Base     float64
-	Other    float64
-	Change   float64 // Other / Base - 1
-	Lo, Hi   float64 // its 95% bootstrap interval, flows drawn in pairs
+	Group    []string `json:"group"` // a value for each of ComparisonGroups, or all
+	Flows    int64    `json:"flows"`
+	Quantile float64  `json:"quantile"`
+	Base     float64  `json:"base"`
+	Other    float64  `json:"other"`
+	Change   float64  `json:"change"`    // Other / Base - 1
+	Lo       float64  `json:"change_lo"` // its 95% bootstrap interval, flows drawn in pairs
+	Hi       float64  `json:"change_hi"`
 }
 
 // LinkDifference says what a link adds to the tail's flows in either, a mean over them.
 type LinkDifference struct {
-	Link                 int32
-	Src, Dst, Tier       string
-	BaseLoad, Load       float64
-	BaseDelayNS, DelayNS float64
+	Link        int32   `json:"link_id"`
+	Src         string  `json:"src"`
+	Dst         string  `json:"dst"`
+	Tier        string  `json:"tier"`
+	BaseLoad    float64 `json:"base_load"`
+	Load        float64 `json:"load"`
+	BaseDelayNS float64 `json:"base_delay_ns"`
+	DelayNS     float64 `json:"delay_ns"`
 }
 
 // ErrDifferentWays is wrapped by the refusal to compare estimates that were made in different ways.
@@ -112,7 +124,7 @@ func Compare(ctx context.Context, l *lake.Lake, base, other Side, o CompareOptio
 	if err != nil {
 		return nil, err
 	}
-	c.BaseName, c.OtherName = j.base.Spec.Name, j.other.Spec.Name
+	c.BaseName, c.OtherName, c.joined = j.base.Spec.Name, j.other.Spec.Name, j
 	if err := c.percentiles(ctx, j, cmp.Or(o.MemoryBytes, pipeline.DefaultMemory)); err != nil {
 		return nil, fmt.Errorf("comparing %s with %s: %w", other.Scenario, base.Scenario, err)
 	}
@@ -226,6 +238,32 @@ func (c *Comparison) percentiles(ctx context.Context, j *join, memoryBytes int64
 	return nil
 }
 
+// Value is the value of a gate: a quantile of the slowdowns of the flows that are in both and that it selects, in the other
+// scenario, or its change.
+func (c *Comparison) Value(g gate.Gate) (float64, error) {
+	s := &sample{}
+	err := c.joined.each(context.Background(), func(p *pair) {
+		of := map[string]string{"service": p.service, "vnet": p.vnet, "size_bin": sizeBin(p.sizeBytes)}
+		for column, value := range g.Filter {
+			if of[column] != value {
+				return
+			}
+		}
+		s.add(p.row, p.other, p.base)
+	})
+	if err != nil {
+		return 0, err
+	}
+	if len(s.rows) == 0 {
+		return 0, errors.New("no flow that is in both is selected")
+	}
+	other := quantileOf(s.estimate, ranked(s.estimate), g.Quantile)
+	if !g.Change {
+		return other, nil
+	}
+	return other/quantileOf(s.tru, ranked(s.tru), g.Quantile) - 1, nil
+}
+
 // sizeBin names a flow's size bin.
 func sizeBin(sizeBytes int64) string {
 	bins := sizebin.Bins()
@@ -293,7 +331,7 @@ func (c *Comparison) links(ctx context.Context, j *join, most int) error {
 // write puts the comparison into the lake.
 func (c *Comparison) write(ctx context.Context, l *lake.Lake) error {
 	at := lake.Place{Scenario: lake.ScenarioID(c.Other.Scenario), Variant: c.Other.Variant}
-	session, err := l.Lock(ctx, lake.Of(at.Scenario))
+	session, err := l.Lock(ctx, lake.Of(at.Scenario), 0)
 	if err != nil {
 		return err
 	}

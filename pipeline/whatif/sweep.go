@@ -20,10 +20,10 @@ import (
 
 // A SweepPlan says what fails, one after the other, and what makes a failure bad.
 type SweepPlan struct {
-	Tier     string  // of the cables, in either direction, as topology.Network.Select takes it
-	Quantile float64 // of slowdown: 0.5, 0.9, 0.99 or 0.999
-	Service  string  // whose flows count; empty: all
-	Worst    int     // how many are estimated in full after the screening
+	Tier     string  `json:"tier"`     // of the cables, in either direction, as topology.Network.Select takes it
+	Quantile float64 `json:"quantile"` // of slowdown: 0.5, 0.9, 0.99 or 0.999
+	Service  string  `json:"service"`  // whose flows count; empty: all
+	Worst    int     `json:"worst"`    // how many are estimated in full after the screening
 }
 
 // SweepQuantiles lists the quantiles a sweep can rank by.
@@ -34,24 +34,27 @@ const AllFlows = "all"
 
 // A Sweep is what the failure of each cable of a tier, alone, does.
 type Sweep struct {
-	Base, Variant string
-	Plan          SweepPlan
-	Cables        []SweptCable // the worst first; those estimated in full before the others
-	Reused        int          // screenings and full estimates found done
-	Seconds       float64
+	Base    string       `json:"base_scenario"`
+	Variant string       `json:"variant"`
+	Plan    SweepPlan    `json:"plan"`
+	Cables  []SweptCable `json:"cables"` // the worst first; those estimated in full before the others
+	Reused  int          `json:"reused"` // screenings and full estimates found done
+	Seconds float64      `json:"seconds"`
 
-	before, screenedBefore percentilesOf // of the base; the latter to within spreadStep, as Screened is
+	before, screenedBefore percentilesOf // of the base; the latter to within histogram.Step, as Screened is
 }
 
 // A SweptCable is what the failure of one cable does.
 type SweptCable struct {
-	A, B         int32
-	NameA, NameB string
-	Unreachable  int64
-	Screened     percentilesOf // to within spreadStep; nil for other estimators than Flow
-	Full         percentilesOf // nil unless among the worst
-	Cases        stages.SimulateStats
-	Seconds      float64
+	A           int32                `json:"node_a"`
+	B           int32                `json:"node_b"`
+	NameA       string               `json:"name_a"`
+	NameB       string               `json:"name_b"`
+	Unreachable int64                `json:"unreachable"`
+	Screened    percentilesOf        `json:"screened"` // to within histogram.Step; nil for other estimators than flow
+	Full        percentilesOf        `json:"full"`     // nil unless among the worst
+	Cases       stages.SimulateStats `json:"link_cases"`
+	Seconds     float64              `json:"seconds"`
 }
 
 // percentilesOf are those of each service, and of AllFlows.
@@ -59,8 +62,8 @@ type percentilesOf map[string]ServicePercentiles
 
 // ServicePercentiles are the slowdowns of a service's flows at p50, p90, p99 and p99.9.
 type ServicePercentiles struct {
-	Flows     int64
-	Slowdowns []float64
+	Flows     int64     `json:"flows"`
+	Slowdowns []float64 `json:"slowdowns"` // at pipeline.Quantiles
 }
 
 // sweeper is a sweep at work. It keeps the base's scenario locked.

@@ -28,10 +28,10 @@ import (
 
 // A Validation holds an estimate against a truth.
 type Validation struct {
-	Truth   string
-	Matched float64 // share of the estimated flows that have a truth
-	Rows    []ValidationRow
-	Tiers   []TierQueueing // empty unless the truth is our own
+	Truth   string          `json:"truth"`
+	Matched float64         `json:"matched"` // share of the estimated flows that have a truth
+	Rows    []ValidationRow `json:"percentiles"`
+	Tiers   []TierQueueing  `json:"tiers"` // empty unless the truth is a whole-network simulation
 }
 
 // A ValidationRow compares one quantile of the slowdowns of one size bin. Both slowdowns are over the estimate's ideal FCT, so that
@@ -41,10 +41,12 @@ type ValidationRow = quantileRow
 // TierQueueing compares, over the flows that have both, what the last packets of flows waited in the
 // queues of one tier of links.
 type TierQueueing struct {
-	Tier                     string
-	Hops                     int64
-	EstimateMeanNS, TrueNS   float64
-	EstimateP99NS, TrueP99NS float64
+	Tier           string  `json:"tier"`
+	Hops           int64   `json:"hops"`
+	EstimateMeanNS float64 `json:"estimate_mean_ns"`
+	TrueNS         float64 `json:"true_mean_ns"`
+	EstimateP99NS  float64 `json:"estimate_p99_ns"`
+	TrueP99NS      float64 `json:"true_p99_ns"`
 }
 
 // Validate holds an estimate against a truth: the whole-network simulation x of the scenario, or a Parquet file with flow_id and

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -40,9 +42,10 @@ type Trace struct {
 
 // Settings say how an ingest works. None of them changes its rows.
 type Settings struct {
-	Lake        string // directory, made if it does not exist
-	Workers     int    // 0: one per core
-	MemoryBytes int64  // 0: 512 MiB
+	Lake        string        // directory, made if it does not exist
+	Workers     int           // 0: one per core
+	MemoryBytes int64         // 0: 512 MiB
+	Wait        time.Duration // while another process works on the workload
 	Log         zerolog.Logger
 	Progress    engine.Progress // nil: none
 }
@@ -85,7 +88,7 @@ func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if in.session, err = l.Lock(ctx, in.place()); err != nil {
+	if in.session, err = l.Lock(ctx, in.place(), o.Wait); err != nil {
 		return nil, err
 	}
 	defer in.session.Close()
@@ -282,9 +285,20 @@ func (in *ingestion) add(ctx context.Context, fresh []Source) (err error) {
 		return err
 	}
 	if in.state.Merge.Flows == 0 {
-		return errors.New("the workload has no flow that can be simulated")
+		return in.noFlows()
 	}
 	return in.session.WriteStateDurably(in.place().WorkloadPath(), in.state)
+}
+
+// noFlows is the error of a workload whose rows are all rejected, such as the log of an idle interface.
+func (in *ingestion) noFlows() error {
+	rows, _, setAside, reasons := in.state.counts()
+	why := make([]string, len(reasons))
+	for i, r := range reasons {
+		why[i] = fmt.Sprintf("%d × %s", r.Rows, r.Reason)
+	}
+	return fmt.Errorf("workload %s has no flow that can be simulated: all of its %d rows are rejected, %d of them no flows by their own account (%s)",
+		in.state.ID, rows, setAside, strings.Join(why, ", "))
 }
 
 func (in *ingestion) checkRejects() error {

@@ -27,6 +27,7 @@ type runFlags struct {
 	linkBackend, ns3                  string
 	ns3Timeout                        time.Duration
 	workers, partitions, exactWorkers int
+	wait                              time.Duration
 	keep, cached                      bool // cached: the command uses a cache
 }
 
@@ -34,6 +35,7 @@ type runFlags struct {
 
 func (r *runFlags) declareLake(f *pflag.FlagSet) {
 	f.StringVar(&r.lake, "lake", "", "directory of the lake (required)")
+	f.DurationVar(&r.wait, "wait", 0, "how long to wait while another process works on the scenario or workload")
 }
 
 func (r *runFlags) declareEstimator(f *pflag.FlagSet) {
@@ -202,7 +204,7 @@ func (r *runFlags) settings(e *env) (o pipeline.Settings, done func(), err error
 	case r.ns3 != "" && r.linkBackend != stages.NS3Backend.String():
 		return o, done, usagef("--ns3 goes with --link-backend ns3")
 	}
-	o.Workers, o.Partitions, o.Keep = r.workers, r.partitions, r.keep
+	o.Workers, o.Partitions, o.Keep, o.Wait = r.workers, r.partitions, r.keep, r.wait
 	o.NS3 = &ns3.Simulator{Path: r.ns3, Timeout: r.ns3Timeout}
 	if r.shard != "" {
 		if o.Shard, err = engine.ParseShard(r.shard); err != nil {

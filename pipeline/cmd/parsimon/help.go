@@ -17,7 +17,7 @@ func commands() []*command {
 	for i := range stageCommands {
 		all = append(all, &stageCommands[i])
 	}
-	return append(all, &schemaCommand, &cacheCommand, &benchKernelCommand)
+	return append(all, &schemaCommand, &removeCommand, &usageCommand, &cacheCommand, &versionCommand, &benchKernelCommand)
 }
 
 func find(name string) (*command, bool) {
@@ -60,9 +60,12 @@ Answers go to stdout, logs and progress to stderr.
 
 Exit codes:
   0    done
-  1    failed; the message names the file, row, flow or link. Nothing half done is left: what
-       was committed stays, and the same command continues from there
+  1    failed; the message names the file, row, flow or link. What was committed stays, and the
+       same command continues from there
   2    the command line is wrong
+  3    a condition of --fail-if is true
+  4    another process works on the scenario or workload; --wait waits for it
+  5    files of the lake are damaged; parsimon status names them
   130  interrupted (Ctrl-C); the same command continues where this one stopped
 `)
 	_, _ = io.WriteString(w, b.String())

@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"parsimon/pipeline/gate"
+	"parsimon/pipeline/lake"
 	"runtime/pprof"
 	"slices"
 	"strings"
@@ -24,6 +26,9 @@ const (
 	exitOK        = 0
 	exitFailed    = 1
 	exitUsage     = 2
+	exitGate      = 3
+	exitBusy      = 4
+	exitDamaged   = 5
 	exitInterrupt = 130
 )
 
@@ -123,10 +128,19 @@ func (e *env) exit(cmd *command, err error) int {
 		return exitUsage
 	case errors.Is(err, syscall.EPIPE): // the reader of our answer has enough
 		return exitOK
-	default:
-		_, _ = fmt.Fprintf(e.stderr, "parsimon %s: %s\n", cmd.name, strings.ReplaceAll(err.Error(), "\n", "\n  "))
-		return exitFailed
 	}
+	_, _ = fmt.Fprintf(e.stderr, "parsimon %s: %s\n", cmd.name, strings.ReplaceAll(err.Error(), "\n", "\n  "))
+	var failed *gate.Error
+	var damage *lake.DamageError
+	switch {
+	case errors.As(err, &failed):
+		return exitGate
+	case errors.Is(err, lake.ErrBusy):
+		return exitBusy
+	case errors.As(err, &damage):
+		return exitDamaged
+	}
+	return exitFailed
 }
 
 func (e *env) help(args []string) int {

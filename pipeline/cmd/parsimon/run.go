@@ -2,8 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"parsimon/pipeline"
+	"parsimon/pipeline/gate"
+	"parsimon/pipeline/whatif"
+	"strings"
 
 	"github.com/spf13/pflag"
 )
@@ -32,6 +36,8 @@ a flow file that cannot be simulated go to table rejects.`,
 		var s scenarioFlags
 		var r runFlags
 		var exact bool
+		var form string
+		var gates []string
 		r.declareLake(f)
 		s.declare(f)
 		r.declareEstimator(f)
@@ -42,6 +48,8 @@ a flow file that cannot be simulated go to table rejects.`,
 		r.declareMemory(f)
 		r.declareExact(f)
 		f.BoolVar(&r.keep, "keep", false, "keep the temporary tables hop_observations, feedback and sender_feedback, most of what a run writes; without it they are removed as soon as no stage needs them. Does not change the results")
+		declareFormat(f, &form)
+		declareGates(f, &gates)
 		f.BoolVar(&exact, "exact", false, "also simulate the whole network, packet by packet, and hold the estimate against it (slow)")
 		return func(ctx context.Context, args []string) error {
 			if r.switchBuffer != "" && !exact {
@@ -49,6 +57,13 @@ a flow file that cannot be simulated go to table rejects.`,
 			}
 			x, err := r.exact()
 			if err != nil {
+				return err
+			}
+			conditions, err := parseGates(gates, false)
+			if err != nil {
+				return err
+			}
+			if err := checkFormat(form); err != nil {
 				return err
 			}
 			run, done, err := begin(ctx, e, &s, &r, args)
@@ -64,15 +79,67 @@ a flow file that cannot be simulated go to table rejects.`,
 					return err
 				}
 			}
-			if err := run.WriteSummary(ctx, e.stdout); err != nil || !exact {
-				return err
-			}
-			if _, err := fmt.Fprintln(e.stdout); err != nil {
-				return err
-			}
-			return validate(ctx, e, run, "", x)
+			return answer(ctx, e, run, conditions, form, exact, x)
 		}
 	},
+}
+
+// answer writes what an estimate found and holds it against the gates.
+func answer(ctx context.Context, e *env, run *pipeline.Estimation, gates []gate.Gate, form string, exact bool, x pipeline.Exact) error {
+	verdicts, failed := run.Judge(ctx, gates)
+	if failed != nil && verdicts == nil {
+		return failed
+	}
+	if form == "json" {
+		result, err := run.Result(ctx)
+		if err != nil {
+			return err
+		}
+		result.Gates = verdicts
+		if !exact {
+			return errors.Join(writeJSON(e.stdout, result), failed)
+		}
+		v, err := whatif.Validate(ctx, run, "", x)
+		if err != nil {
+			return err
+		}
+		return errors.Join(writeJSON(e.stdout, struct {
+			*pipeline.Result
+			Validation *whatif.Validation `json:"validation"`
+		}{result, v}), failed)
+	}
+	if err := run.WriteSummary(ctx, e.stdout); err != nil {
+		return err
+	}
+	if exact {
+		if _, err := fmt.Fprintln(e.stdout); err != nil {
+			return err
+		}
+		if err := validate(ctx, e, run, "", x, form); err != nil {
+			return err
+		}
+	}
+	return failed
+}
+
+// declareGates declares --fail-if.
+func declareGates(f *pflag.FlagSet, gates *[]string) {
+	f.StringArrayVar(gates, "fail-if", nil, "exit with 3 if a condition is true, such as 'service=storage p99_slowdown > 5'; may be repeated. Selects flows by "+strings.Join(gate.Columns(), ", "))
+}
+
+// parseGates reads the conditions. Those on changes need a base.
+func parseGates(texts []string, base bool) (gates []gate.Gate, err error) {
+	for _, text := range texts {
+		g, err := gate.Parse(text)
+		if err != nil {
+			return nil, usagef("--fail-if %v", err)
+		}
+		if g.Change && !base {
+			return nil, usagef("--fail-if %q: a change needs a base, which what-if and compare have", text)
+		}
+		gates = append(gates, g)
+	}
+	return gates, nil
 }
 
 // begin opens a scenario for an estimate from its beginning.

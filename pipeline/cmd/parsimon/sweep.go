@@ -31,12 +31,14 @@ with another --quantile or --service.`,
 		var plan whatif.SweepPlan
 		var fail string
 		var show int
+		var form string
 		r.declareLake(f)
 		f.StringVar(&fail, "fail", "", "each:TIER, e.g. each:fabric-spine, or each:TIER,TIER (required)")
 		f.Float64Var(&plan.Quantile, "quantile", 0.99, "quantile of slowdown to rank by: 0.5, 0.9, 0.99 or 0.999")
 		f.StringVar(&plan.Service, "service", "", "service whose flows count; default: all flows")
 		f.IntVar(&plan.Worst, "worst", 10, "how many to estimate in full after the screening")
 		f.IntVar(&show, "show", 20, "how many to show")
+		declareFormat(f, &form)
 		r.declareEstimator(f)
 		r.declareCluster(f)
 		r.declareCache(f)
@@ -58,6 +60,9 @@ with another --quantile or --service.`,
 			case r.passes == "auto":
 				return usagef("--passes auto: a sweep needs a number, the same for all")
 			}
+			if err := checkFormat(form); err != nil {
+				return err
+			}
 			o, done, err := r.whatIf(e)
 			if err != nil {
 				return err
@@ -66,6 +71,9 @@ with another --quantile or --service.`,
 			s, err := whatif.RunSweep(ctx, args[0], plan, o)
 			if err != nil {
 				return err
+			}
+			if form == "json" {
+				return writeJSON(e.stdout, s)
 			}
 			return s.Write(e.stdout, show)
 		}

@@ -28,7 +28,7 @@ warm-up, and compares the flows that start in the stretch. The interval says how
 can tell.`,
 	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
 		var r runFlags
-		var truth string
+		var truth, form string
 		var sample, warmup time.Duration
 		r.declareLake(f)
 		r.declareScenario(f)
@@ -38,7 +38,11 @@ can tell.`,
 		f.StringVar(&truth, "truth", "exact", "exact, or a Parquet file with flow_id and fct_ns")
 		f.DurationVar(&sample, "sample", 0, "length of the stretch to simulate whole, e.g. 20ms; 0: all of the trace")
 		f.DurationVar(&warmup, "warmup", 0, "simulated before the stretch but not compared; 0: as long as the stretch")
+		declareFormat(f, &form)
 		return func(ctx context.Context, args []string) error {
+			if err := checkFormat(form); err != nil {
+				return err
+			}
 			switch {
 			case r.switchBuffer != "" && truth != "exact":
 				return usagef("--switch-buffer goes with --truth exact")
@@ -59,7 +63,7 @@ can tell.`,
 			}
 			defer done()
 			if truth != "exact" {
-				return validate(ctx, e, run, truth, x)
+				return validate(ctx, e, run, truth, x, form)
 			}
 			if x.Window, err = run.SampleWindow(sample, warmup); err != nil {
 				return err
@@ -67,16 +71,19 @@ can tell.`,
 			if err := run.Exact(ctx, x); err != nil {
 				return err
 			}
-			return validate(ctx, e, run, "", x)
+			return validate(ctx, e, run, "", x, form)
 		}
 	},
 }
 
 // validate holds an estimate against a truth file or, without one, against a whole-network simulation, and writes the comparison.
-func validate(ctx context.Context, e *env, run *pipeline.Estimation, truthFile string, x pipeline.Exact) error {
+func validate(ctx context.Context, e *env, run *pipeline.Estimation, truthFile string, x pipeline.Exact, form string) error {
 	v, err := whatif.Validate(ctx, run, truthFile, x)
 	if err != nil {
 		return err
+	}
+	if form == "json" {
+		return writeJSON(e.stdout, v)
 	}
 	if truthFile == "" {
 		if err := run.WriteExactSummary(e.stdout, x); err != nil {

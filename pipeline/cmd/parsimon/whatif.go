@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
 
+	"parsimon/pipeline/gate"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/units"
@@ -152,10 +155,14 @@ last percent of their effect not ("parsimon sweep" uses it so).`,
 		var c changeFlags
 		var cmp compareFlags
 		var screen bool
+		var form string
+		var gates []string
 		r.declareLake(f)
 		c.declare(f)
 		f.BoolVar(&screen, "screen", false, "a first answer only, and quickly; for --fail alone")
 		cmp.declare(f)
+		declareFormat(f, &form)
+		declareGates(f, &gates)
 		r.declareEstimator(f)
 		r.declareCluster(f)
 		r.declareCache(f)
@@ -168,6 +175,13 @@ last percent of their effect not ("parsimon sweep" uses it so).`,
 			}
 			changes, err := c.changes()
 			if err != nil {
+				return err
+			}
+			conditions, err := parseGates(gates, true)
+			if err != nil {
+				return err
+			}
+			if err := checkFormat(form); err != nil {
 				return err
 			}
 			how, err := cmp.options()
@@ -183,6 +197,9 @@ last percent of their effect not ("parsimon sweep" uses it so).`,
 				if len(c.bandwidth)+len(c.scale)+len(c.move) > 0 || c.name != "" || len(cmp.by) > 0 {
 					return usagef("--screen goes with --fail alone, and makes no scenario")
 				}
+				if len(gates) > 0 || form == "json" {
+					return usagef("--screen has neither --fail-if nor --format json: it gives the order of failures only")
+				}
 				s, err := whatif.Screen(ctx, args[0], changes, o)
 				if err != nil {
 					return err
@@ -193,7 +210,7 @@ last percent of their effect not ("parsimon sweep" uses it so).`,
 			if err != nil {
 				return err
 			}
-			return w.Write(e.stdout)
+			return writeComparison(e, w.Comparison, w, conditions, form)
 		}
 	},
 }
@@ -213,9 +230,13 @@ also that of the ways. A variant is named as in the lake, e.g. small@independent
 	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
 		var dir string
 		var across bool
+		var form string
+		var gates []string
 		var cmp compareFlags
 		f.StringVar(&dir, "lake", "", "directory of the lake (required)")
 		cmp.declare(f)
+		declareFormat(f, &form)
+		declareGates(f, &gates)
 		f.BoolVar(&across, "across", false, "compare although the ways of estimating differ")
 		return func(ctx context.Context, args []string) error {
 			if len(args) != 2 {
@@ -223,6 +244,13 @@ also that of the ways. A variant is named as in the lake, e.g. small@independent
 			}
 			if dir == "" {
 				return usagef("--lake is required")
+			}
+			conditions, err := parseGates(gates, true)
+			if err != nil {
+				return err
+			}
+			if err := checkFormat(form); err != nil {
+				return err
 			}
 			o, err := cmp.options()
 			if err != nil {
@@ -237,7 +265,7 @@ also that of the ways. A variant is named as in the lake, e.g. small@independent
 			if err != nil {
 				return err
 			}
-			return c.Write(e.stdout)
+			return writeComparison(e, c, c, conditions, form)
 		}
 	},
 }
@@ -259,4 +287,17 @@ func (r *runFlags) whatIf(e *env) (o whatif.Settings, done func(), err error) {
 	}
 	o.Settings, done, err = r.settings(e)
 	return o, done, err
+}
+
+// writeComparison writes a comparison and holds it against the gates.
+func writeComparison(e *env, c *whatif.Comparison, text interface{ Write(io.Writer) error }, gates []gate.Gate, form string) error {
+	verdicts, failed := gate.Judge(gates, c.Value)
+	if failed != nil && verdicts == nil {
+		return failed
+	}
+	c.Gates = verdicts
+	if form == "json" {
+		return errors.Join(writeJSON(e.stdout, c), failed)
+	}
+	return errors.Join(text.Write(e.stdout), failed)
 }

@@ -1,0 +1,121 @@
+// Package gate holds conditions on an answer, for scripts that must notice when a network gets worse:
+//
+//	service=storage p99_slowdown > 5
+//	└ which flows ┘ └ metric ──┘ └ limit ┘
+//
+// A gate fails when its condition is true.
+package gate
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A Gate is one condition.
+type Gate struct {
+	Text     string            // as it was given
+	Filter   map[string]string // by Columns: the flows that count; empty: all
+	Quantile float64           // 0.5, 0.9, 0.99 or 0.999
+	Change   bool              // of the quantile against a base, as a share, instead of the quantile itself
+	operator string
+	limit    float64
+}
+
+// Columns lists what flows can be selected by.
+func Columns() []string { return []string{"service", "vnet", "size_bin"} }
+
+var (
+	condition = regexp.MustCompile(`^(.*?)\s*\b(p50|p90|p99|p999)_(slowdown|change)\s*(<=|>=|<|>)\s*([-+]?[0-9.eE]+)\s*(%?)\s*$`)
+	selection = regexp.MustCompile(`^(\w+)=("[^"]*"|\S+)\s*`)
+	quantiles = map[string]float64{"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
+)
+
+// Parse reads a gate: zero or more COLUMN=VALUE, then pNN_slowdown or pNN_change, then <, <=, > or >=, then a number, which
+// may have a % for a change.
+func Parse(text string) (Gate, error) {
+	fail := func(why string) (Gate, error) {
+		return Gate{}, fmt.Errorf("%q: %s; want a condition such as 'service=storage p99_slowdown > 5' or 'p99_change > 10%%'", text, why)
+	}
+	m := condition.FindStringSubmatch(text)
+	if m == nil {
+		return fail("not a condition")
+	}
+	g := Gate{Text: text, Filter: map[string]string{}, Quantile: quantiles[m[2]], Change: m[3] == "change", operator: m[4]}
+	var err error
+	if g.limit, err = strconv.ParseFloat(m[5], 64); err != nil {
+		return fail("the limit is no number")
+	}
+	if m[6] != "" {
+		if !g.Change {
+			return fail("a slowdown has no %")
+		}
+		g.limit /= 100
+	}
+	for rest := strings.TrimSpace(m[1]); rest != ""; {
+		s := selection.FindStringSubmatch(rest)
+		if s == nil {
+			return fail(fmt.Sprintf("%q selects no flows", rest))
+		}
+		if !slices.Contains(Columns(), s[1]) {
+			return fail(fmt.Sprintf("flows cannot be selected by %s, only by %s", s[1], strings.Join(Columns(), ", ")))
+		}
+		g.Filter[s[1]] = strings.Trim(s[2], `"`)
+		rest = rest[len(s[0]):]
+	}
+	return g, nil
+}
+
+// Fails reports whether the condition is true for a value.
+func (g Gate) Fails(value float64) bool {
+	switch g.operator {
+	case "<":
+		return value < g.limit
+	case "<=":
+		return value <= g.limit
+	case ">":
+		return value > g.limit
+	}
+	return value >= g.limit
+}
+
+// A Verdict is a gate with the value that it was held against.
+type Verdict struct {
+	Gate   string  `json:"gate"`
+	Value  float64 `json:"value"`
+	Failed bool    `json:"failed"`
+}
+
+// An Error lists the gates that failed.
+type Error struct{ Failed []Verdict }
+
+// Error names each gate with its value.
+func (e *Error) Error() string {
+	lines := make([]string, len(e.Failed))
+	for i, v := range e.Failed {
+		lines[i] = fmt.Sprintf("--fail-if '%s': the value is %.4g", v.Gate, v.Value)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Judge holds gates against values and returns all verdicts, and an *Error if any failed.
+func Judge(gates []Gate, value func(g Gate) (float64, error)) (all []Verdict, err error) {
+	var failed []Verdict
+	for _, g := range gates {
+		x, err := value(g)
+		if err != nil {
+			return nil, fmt.Errorf("--fail-if '%s': %w", g.Text, err)
+		}
+		v := Verdict{g.Text, x, g.Fails(x)}
+		all = append(all, v)
+		if v.Failed {
+			failed = append(failed, v)
+		}
+	}
+	if failed != nil {
+		return all, &Error{failed}
+	}
+	return all, nil
+}

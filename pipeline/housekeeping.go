@@ -1,0 +1,153 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"parsimon/pipeline/catalog"
+	"parsimon/pipeline/lake"
+)
+
+// Usage says what a lake takes on disk.
+type Usage struct {
+	Lake       string       `json:"lake"`
+	Bytes      int64        `json:"bytes"` // files shared by scenarios count once
+	CacheBytes int64        `json:"cache_bytes"`
+	Owners     []OwnerUsage `json:"scenarios"`
+	Workloads  []OwnerUsage `json:"workloads"`
+}
+
+// OwnerUsage is what one scenario or workload takes.
+type OwnerUsage struct {
+	ID      string           `json:"id"`
+	Name    string           `json:"name,omitempty"`
+	Bytes   int64            `json:"bytes"`
+	Own     int64            `json:"own_bytes"` // not shared with another scenario: what removing it frees
+	Tables  map[string]int64 `json:"tables"`
+	AgeDays float64          `json:"age_days"` // since it was last worked on
+}
+
+// ReadUsage adds up the files of a lake.
+func ReadUsage(l *lake.Lake) (*Usage, error) {
+	u := &Usage{Lake: l.Path(), Owners: []OwnerUsage{}, Workloads: []OwnerUsage{}}
+	seen := map[lake.Identity]bool{}
+	add := func(p lake.Place, name, state string) (OwnerUsage, error) {
+		o := OwnerUsage{ID: string(p.Scenario) + string(p.Workload), Name: name, Tables: map[string]int64{}}
+		info, err := os.Stat(filepath.Join(l.Path(), state))
+		if err != nil {
+			return o, err
+		}
+		o.AgeDays = time.Since(info.ModTime()).Hours() / 24
+		return o, l.EachFile(p, func(f lake.FileUsage) {
+			o.Bytes += f.Bytes
+			o.Tables[f.Table] += f.Bytes
+			if f.Links <= 1 {
+				o.Own += f.Bytes
+			}
+			if !seen[f.Identity] {
+				seen[f.Identity] = true
+				u.Bytes += f.Bytes
+			}
+		})
+	}
+	scenarios, err := l.Scenarios()
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range scenarios {
+		spec, _ := ReadSpec(l, id) // a damaged one has no name
+		o, err := add(lake.Of(id), spec.Name, lake.Of(id).SpecPath())
+		if err != nil {
+			return nil, err
+		}
+		u.Owners = append(u.Owners, o)
+	}
+	ingested, err := l.Workloads()
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ingested {
+		p := lake.Place{Workload: id}
+		o, err := add(p, "", p.WorkloadPath())
+		if err != nil {
+			return nil, err
+		}
+		u.Workloads = append(u.Workloads, o)
+	}
+	packs, _ := os.ReadDir(lake.CachePath(l.Path())) // a lake without a cache has none
+	for _, e := range packs {
+		if info, err := e.Info(); err == nil {
+			u.CacheBytes += info.Size()
+		}
+	}
+	return u, nil
+}
+
+// A Removal says which scenarios and workloads to remove.
+type Removal struct {
+	Scenarios []string // ids, beginnings of ids or names
+	Workloads []lake.WorkloadID
+	OlderThan time.Duration // scenarios last worked on before that; 0: none
+	KeepLast  int           // of those, so many of the newest stay
+	DryRun    bool
+}
+
+// Remove removes scenarios and workloads and returns what it removed, or would remove.
+func Remove(ctx context.Context, l *lake.Lake, r Removal) ([]OwnerUsage, error) {
+	usage, err := ReadUsage(l)
+	if err != nil {
+		return nil, err
+	}
+	var places []lake.Place
+	for _, name := range r.Scenarios {
+		id, err := Resolve(l, name)
+		if err != nil {
+			return nil, err
+		}
+		places = append(places, lake.Of(id))
+	}
+	for _, id := range r.Workloads {
+		if !slices.ContainsFunc(usage.Workloads, func(o OwnerUsage) bool { return o.ID == string(id) }) {
+			return nil, fmt.Errorf("no workload %q in %s", id, l.Path())
+		}
+		places = append(places, lake.Place{Workload: id})
+	}
+	if r.OlderThan > 0 {
+		for i, o := range usage.Owners { // the one last worked on last
+			if o.AgeDays > r.OlderThan.Hours()/24 && i < len(usage.Owners)-r.KeepLast {
+				places = append(places, lake.Of(lake.ScenarioID(o.ID)))
+			}
+		}
+	}
+	slices.SortFunc(places, func(a, b lake.Place) int { return strings.Compare(a.String(), b.String()) })
+	places = slices.Compact(places)
+	removed := []OwnerUsage{}
+	for _, p := range places {
+		if !r.DryRun {
+			if err := removePlace(ctx, l, p); err != nil {
+				return removed, err
+			}
+		}
+		of := slices.Concat(usage.Owners, usage.Workloads)
+		removed = append(removed, of[slices.IndexFunc(of, func(o OwnerUsage) bool { return o.ID == string(p.Scenario)+string(p.Workload) })])
+	}
+	if r.DryRun || len(places) == 0 {
+		return removed, nil
+	}
+	return removed, catalog.Write(l)
+}
+
+// removePlace removes a scenario or workload: first its manifests, so that no reader sees half of it.
+func removePlace(ctx context.Context, l *lake.Lake, p lake.Place) error {
+	s, err := l.Lock(ctx, p, 0)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return s.RemovePlace(p)
+}
