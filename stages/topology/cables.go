@@ -73,7 +73,8 @@ func (s *sightings) resolve(d *draft, o *Options, g *cableGroup, usedRules []boo
 	}
 	c.applyRules(o, usedRules, counts)
 	if c.bps == 0 {
-		d.fault(c.at, FaultUnknownSpeed, "%s – %s has no speed; give one with --speed, such as --speed '%s=25G'", c.a, c.b, c.a.device)
+		d.fault(c.at, FaultUnknownSpeed, "%s – %s has no speed; give one with --speed, such as --speed '%s=25G'",
+			c.a, c.b, c.a.device)
 	}
 	if c.delayNS < 0 {
 		c.delayNS = o.defaultDelay()

@@ -119,7 +119,8 @@ func checkCable(c Cable, knownA, knownB bool) (FaultKind, string) {
 	case c.A == c.B:
 		return FaultSelfLoop, "both ends are the same node"
 	case c.BandwidthBps < simkernel.MinBps || c.BandwidthBps > maxBps:
-		return FaultRange, fmt.Sprintf("bandwidth of %d bps, must be %d to %d", c.BandwidthBps, int64(simkernel.MinBps), maxBps)
+		return FaultRange, fmt.Sprintf("bandwidth of %d bps, must be %d to %d",
+			c.BandwidthBps, int64(simkernel.MinBps), maxBps)
 	case c.DelayNS < 0 || c.DelayNS > maxDelayNS:
 		return FaultRange, fmt.Sprintf("delay of %d ns, must be 0 to %d", c.DelayNS, maxDelayNS)
 	}

@@ -160,8 +160,8 @@ func speedCounts(n *Network) (list []SpeedCount) {
 	for i := 0; i < len(n.Links); i += 2 {
 		l := &n.Links[i]
 		k := key{l.Tier, l.BandwidthBps}
-		if r, back := kindRank(l.Tier), kindRank(n.Links[i+1].Tier); back < r || back == r && n.Links[i+1].Tier < l.Tier {
-			k.tier = n.Links[i+1].Tier
+		if back := n.Links[i+1].Tier; compareTiers(back, k.tier) < 0 {
+			k.tier = back
 		}
 		j, known := at[k]
 		if !known {
@@ -177,7 +177,7 @@ func speedCounts(n *Network) (list []SpeedCount) {
 		}
 	}
 	slices.SortFunc(list, func(a, b SpeedCount) int {
-		return cmp.Or(cmp.Compare(kindRank(a.Tier), kindRank(b.Tier)), cmp.Compare(a.Tier, b.Tier), cmp.Compare(a.BandwidthBps, b.BandwidthBps))
+		return cmp.Or(compareTiers(a.Tier, b.Tier), cmp.Compare(a.BandwidthBps, b.BandwidthBps))
 	})
 	return list
 }
@@ -192,9 +192,11 @@ func kindRank(kind string) int {
 	return 4
 }
 
-func sortedKinds(kinds iter.Seq[string]) []string {
-	return slices.SortedFunc(kinds, func(a, b string) int { return cmp.Compare(kindRank(a), kindRank(b)) })
+func compareTiers(a, b string) int {
+	return cmp.Or(cmp.Compare(kindRank(a), kindRank(b)), strings.Compare(a, b))
 }
+
+func sortedKinds(kinds iter.Seq[string]) []string { return slices.SortedFunc(kinds, compareTiers) }
 
 // bandwidths sums the cables of a node to lower, equal and higher levels.
 func (g *levelGraph) bandwidths(i int) (bps [3]int64, cables [3]int) {
@@ -258,7 +260,7 @@ func (g *levelGraph) asymmetries() (list []Asymmetry) {
 		}
 	}
 	slices.SortFunc(list, func(a, b Asymmetry) int {
-		return cmp.Or(cmp.Compare(kindRank(a.Kind), kindRank(b.Kind)), strings.Compare(a.Have, b.Have), strings.Compare(a.Nodes[0], b.Nodes[0]))
+		return cmp.Or(compareTiers(a.Kind, b.Kind), strings.Compare(a.Have, b.Have), strings.Compare(a.Nodes[0], b.Nodes[0]))
 	})
 	return list
 }

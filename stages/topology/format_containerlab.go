@@ -170,7 +170,8 @@ func (r *containerlabReader) link(t *tree, path string) {
 			return
 		}
 	}
-	r.sightings.list = append(r.sightings.list, sighting{a: a, b: b, delayNS: -1, at: place{file: r.file, line: t.line}})
+	at := place{file: r.file, line: t.line}
+	r.sightings.list = append(r.sightings.list, sighting{a: a, b: b, delayNS: -1, at: at})
 }
 
 // end reads "node:interface" or {node, interface}.

@@ -42,7 +42,8 @@ func parseJSONTopology(file string, data []byte) *draft {
 	}
 	for f, plane := range r.list(t.get("planes"), "planes") {
 		for s, v := range r.list(plane, fmt.Sprintf("planes[%d]", f)) {
-			r.node(v, fmt.Sprintf("planes[%d][%d]", f, s), Node{Kind: KindSpine, Name: closSpineName(f, s), Pod: -1, Rack: -1})
+			spine := Node{Kind: KindSpine, Name: closSpineName(f, s), Pod: -1, Rack: -1}
+			r.node(v, fmt.Sprintf("planes[%d][%d]", f, s), spine)
 		}
 	}
 	r.cables(t.get("fab2spine"), "fab2spine")
@@ -68,10 +69,12 @@ func (r *jsonReader) pod(pod *tree, p int, rack *int32) {
 			continue
 		}
 		for h, v := range r.list(t.get("hosts"), in("racks[%d].hosts", k)) {
-			r.node(v, in("racks[%d].hosts[%d]", k, h), Node{Kind: KindHost, Name: closHostName(p, k, h), Pod: int32(p), Rack: *rack})
+			host := Node{Kind: KindHost, Name: closHostName(p, k, h), Pod: int32(p), Rack: *rack}
+			r.node(v, in("racks[%d].hosts[%d]", k, h), host)
 		}
 		if tor := t.get("tor"); tor != nil {
-			r.node(tor, in("racks[%d].tor", k), Node{Kind: KindTor, Name: closTorName(p, k), Pod: int32(p), Rack: *rack})
+			v := Node{Kind: KindTor, Name: closTorName(p, k), Pod: int32(p), Rack: *rack}
+			r.node(tor, in("racks[%d].tor", k), v)
 		} else {
 			r.bad(t, in("racks[%d]", k), "has no tor")
 		}
@@ -142,7 +145,10 @@ func (r *jsonReader) cables(list *tree, path string) {
 		for k, f := range []struct {
 			key, missing string
 			bits         int
-		}{{"a", "needs both ends, a and b", 32}, {"b", "needs both ends, a and b", 32}, {"bandwidth", "has no bandwidth (bps)", 64}, {"delay", "has no delay (ns)", 64}} {
+		}{
+			{"a", "needs both ends, a and b", 32}, {"b", "needs both ends, a and b", 32},
+			{"bandwidth", "has no bandwidth (bps)", 64}, {"delay", "has no delay (ns)", 64},
+		} {
 			x, ok := r.integer(t.get(f.key), at+"."+f.key, f.bits)
 			if t.get(f.key) == nil {
 				r.bad(t, at, "%s", f.missing)

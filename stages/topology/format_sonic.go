@@ -64,7 +64,8 @@ func detectSONiC(s *source) bool {
 		return false
 	}
 	keys := topLevelKeys(s.content(s.files[0]))
-	return slices.Contains(keys, "DEVICE_NEIGHBOR") || slices.Contains(keys, "DEVICE_METADATA") || slices.Contains(keys, "PORT")
+	return slices.Contains(keys, "DEVICE_NEIGHBOR") || slices.Contains(keys, "DEVICE_METADATA") ||
+		slices.Contains(keys, "PORT")
 }
 
 func readSONiC(s *source, o *Options) (*draft, error) {
@@ -121,7 +122,8 @@ func (r *sonicReader) file(file string, data []byte) {
 		return
 	}
 	local := t.get("DEVICE_METADATA").get("localhost")
-	v := &sonicSwitch{name: strings.TrimSpace(scalar(local.get("hostname"))), kind: sonicKind(local.get("type")), at: place{file: file, line: t.line}}
+	v := &sonicSwitch{name: strings.TrimSpace(scalar(local.get("hostname"))), kind: sonicKind(local.get("type")),
+		at: place{file: file, line: t.line}}
 	if v.name == "" {
 		v.name = sonicFileName(file)
 	}
@@ -199,7 +201,8 @@ func (v *sonicSwitch) readNeighbors(r *treeReader, t *tree) {
 	}
 	for i, key := range t.keys {
 		item := t.items[i]
-		n := sonicNeighbor{local: key, device: scalar(item.get("name")), port: scalar(item.get("port")), at: place{file: r.file, line: item.line}}
+		n := sonicNeighbor{local: key, device: scalar(item.get("name")), port: scalar(item.get("port")),
+			at: place{file: r.file, line: item.line}}
 		if local := scalar(item.get("local_port")); local != "" {
 			n.local = local
 			if n.device == "" {
@@ -220,7 +223,8 @@ func (r *sonicReader) readKinds(reader *treeReader, t *tree) {
 	}
 	for i, name := range t.keys {
 		if kind := sonicKind(t.items[i].get("type")); kind != "" {
-			r.kinds = append(r.kinds, device{name: name, kind: kind, at: place{file: reader.file, line: t.items[i].line}})
+			at := place{file: reader.file, line: t.items[i].line}
+			r.kinds = append(r.kinds, device{name: name, kind: kind, at: at})
 		}
 	}
 }
@@ -249,7 +253,8 @@ func (r *sonicReader) combine(o *Options) {
 					n.port = far.alias[n.port]
 				}
 			}
-			s.list = append(s.list, sighting{a: end{v.name, n.local}, b: end{n.device, n.port}, bps: port.bps, delayNS: port.delayNS, down: port.down, at: n.at})
+			s.list = append(s.list, sighting{a: end{v.name, n.local}, b: end{n.device, n.port}, bps: port.bps,
+				delayNS: port.delayNS, down: port.down, at: n.at})
 		}
 	}
 	kinds := map[string]string{}

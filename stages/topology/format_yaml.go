@@ -76,9 +76,9 @@ func (r *yamlReader) clos(t *tree) {
 			if v, ok := r.integer(item, path, 32); ok {
 				*counts[key] = int(v)
 			}
-		case strings.HasSuffix(key, "_bandwidth"):
+		case quantities[key] != nil && strings.HasSuffix(key, "_bandwidth"):
 			*quantities[key], _ = r.bandwidth(item, path)
-		case strings.HasSuffix(key, "_delay"):
+		case quantities[key] != nil:
 			*quantities[key], _ = r.delay(item, path)
 		case key == "oversubscription":
 			v, err := strconv.ParseFloat(item.text, 64)

@@ -151,7 +151,8 @@ func unknownFormat(path string) error {
 	for _, f := range formats() {
 		names = append(names, f.name)
 	}
-	return fmt.Errorf("topology %s: no known format (%s); \"parsimon help topology\" shows an example of each", path, strings.Join(names, ", "))
+	return fmt.Errorf("topology %s: no known format (%s); \"parsimon help topology\" shows an example of each",
+		path, strings.Join(names, ", "))
 }
 
 // Files returns the files of a topology: the file itself, two files separated by a comma (nodes, then

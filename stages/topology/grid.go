@@ -100,9 +100,11 @@ func parseCSV(d *draft, file string, data []byte) (*grid, *Fault) {
 		line, _ := r.FieldPos(0)
 		if len(row) != len(header) {
 			// Spreadsheets write trailing empty cells, or leave them out.
-			extra := slices.ContainsFunc(row[min(len(row), len(header)):], func(cell string) bool { return strings.TrimSpace(cell) != "" })
+			extra := slices.ContainsFunc(row[min(len(row), len(header)):],
+				func(cell string) bool { return strings.TrimSpace(cell) != "" })
 			if extra || len(row) < 2 && len(header) > 1 {
-				d.fault(place{file: file, line: line}, FaultFormat, "has %d columns, the header has %d", len(row), len(header))
+				d.fault(place{file: file, line: line}, FaultFormat,
+					"has %d columns, the header has %d", len(row), len(header))
 				continue
 			}
 			row = append(row, make([]string, max(0, len(header)-len(row)))...)[:len(header)]

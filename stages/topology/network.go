@@ -108,9 +108,10 @@ func (n *Network) addLinks(cables []Cable) {
 	for i, c := range cables {
 		n.cableOf[cableKey(c.A, c.B)] = int32(i)
 		a, b := n.Nodes[n.index.of(c.A)].Kind, n.Nodes[n.index.of(c.B)].Kind
-		n.Links = append(n.Links,
-			Link{ID: int32(2 * i), Src: c.A, Dst: c.B, BandwidthBps: c.BandwidthBps, DelayNS: c.DelayNS, Tier: tier(a, b)},
-			Link{ID: int32(2*i + 1), Src: c.B, Dst: c.A, BandwidthBps: c.BandwidthBps, DelayNS: c.DelayNS, Tier: tier(b, a)})
+		l := Link{ID: int32(2 * i), Src: c.A, Dst: c.B, BandwidthBps: c.BandwidthBps, DelayNS: c.DelayNS, Tier: tier(a, b)}
+		n.Links = append(n.Links, l)
+		l.ID, l.Src, l.Dst, l.Tier = l.ID+1, c.B, c.A, tier(b, a)
+		n.Links = append(n.Links, l)
 	}
 }
 

@@ -187,8 +187,9 @@ func (s *sightings) checkReports(d *draft, o *Options, g *cableGroup, both bool)
 		case s.sums(o, g) || s.contradict(first, v): // resolve adds the bandwidth, or reports the contradiction
 		case d.repair(o, FaultDoubled):
 		case first.a.port == "" && first.b.port == "":
-			d.fault(v.at, FaultDoubled, "%s – %s is listed before (%s), and no ports tell whether these are two cables: "+
-				"--repair doubled makes it one, --repair parallel one of the summed bandwidth", v.a, v.b, at.from(v.at))
+			d.fault(v.at, FaultDoubled,
+				"%s – %s is listed before (%s), and no ports tell whether these are two cables: "+
+					"--repair doubled makes it one, --repair parallel one of the summed bandwidth", v.a, v.b, at.from(v.at))
 		default:
 			d.fault(v.at, FaultDoubled, "%s – %s is listed before (%s)", v.a, v.b, at.from(v.at))
 		}
@@ -207,7 +208,8 @@ func (s *sightings) checkReports(d *draft, o *Options, g *cableGroup, both bool)
 
 // sums reports whether repeated listings of a cable without ports count as parallel cables.
 func (s *sightings) sums(o *Options, g *cableGroup) bool {
-	return g.ends[0].port == "" && g.ends[1].port == "" && slices.Contains(o.Repair, FaultParallel) && !slices.Contains(o.Repair, FaultDoubled)
+	return g.ends[0].port == "" && g.ends[1].port == "" && slices.Contains(o.Repair, FaultParallel) &&
+		!slices.Contains(o.Repair, FaultDoubled)
 }
 
 // contradict reports whether two sightings of a cable state different speeds or delays.
@@ -216,7 +218,8 @@ func (s *sightings) contradict(a, b sighting) bool {
 }
 
 // checkPorts finds ports that several cables end at.
-func (s *sightings) checkPorts(d *draft, o *Options, g *cableGroup, ports map[end]int, number int, groups []cableGroup) {
+func (s *sightings) checkPorts(d *draft, o *Options, g *cableGroup, ports map[end]int, number int,
+	groups []cableGroup) {
 	first := s.list[g.sightings[0]]
 	for _, e := range g.ends {
 		if e.port == "" {
@@ -232,7 +235,8 @@ func (s *sightings) checkPorts(d *draft, o *Options, g *cableGroup, ports map[en
 			other = groups[k].ends[1]
 		}
 		if !d.repair(o, FaultSharedPort) {
-			d.fault(first.at, FaultSharedPort, "port %s is cabled to %s as well (%s)", e, other, s.list[groups[k].sightings[0]].at.from(first.at))
+			d.fault(first.at, FaultSharedPort, "port %s is cabled to %s as well (%s)", e, other,
+				s.list[groups[k].sightings[0]].at.from(first.at))
 		}
 	}
 }

@@ -102,7 +102,8 @@ func readSettings(r *treeReader, name string, t *tree) *SwitchSettings {
 		}
 		p := BufferProfile{
 			Name: key, Pool: reference(scalar(item.get("pool"))), SizeBytes: number("size", "reserved", "bytes"),
-			XonBytes: number("xon", "xon", "bytes"), XoffBytes: number("xoff", "xoff", "bytes"), XonOffset: number("xon_offset", "xon_offset", "bytes"),
+			XonBytes: number("xon", "xon", "bytes"), XoffBytes: number("xoff", "xoff",
+				"bytes"), XonOffset: number("xon_offset", "xon_offset", "bytes"),
 		}
 		if item.get("dynamic_th") != nil {
 			v := number("dynamic_th", "dynamic_threshold", "log2")
@@ -163,7 +164,8 @@ func reference(text string) string {
 }
 
 func (s *settingsReader) taken(t *tree, table, key, field, setting, unit string) {
-	s.out.Taken = append(s.out.Taken, TakenSetting{setting, t.text, unit, table + "|" + key + "|" + field, s.file, t.line})
+	s.out.Taken = append(s.out.Taken, TakenSetting{setting, t.text, unit, table + "|" + key + "|" + field, s.file,
+		t.line})
 }
 
 func (s *settingsReader) text(item *tree, table, key, field, setting string) string {
