@@ -260,7 +260,8 @@ func (g *levelGraph) asymmetries() (list []Asymmetry) {
 		}
 	}
 	slices.SortFunc(list, func(a, b Asymmetry) int {
-		return cmp.Or(compareTiers(a.Kind, b.Kind), strings.Compare(a.Have, b.Have), strings.Compare(a.Nodes[0], b.Nodes[0]))
+		byHave := strings.Compare(a.Have, b.Have)
+		return cmp.Or(compareTiers(a.Kind, b.Kind), byHave, strings.Compare(a.Nodes[0], b.Nodes[0]))
 	})
 	return list
 }

@@ -108,7 +108,8 @@ func (n *Network) addLinks(cables []Cable) {
 	for i, c := range cables {
 		n.cableOf[cableKey(c.A, c.B)] = int32(i)
 		a, b := n.Nodes[n.index.of(c.A)].Kind, n.Nodes[n.index.of(c.B)].Kind
-		l := Link{ID: int32(2 * i), Src: c.A, Dst: c.B, BandwidthBps: c.BandwidthBps, DelayNS: c.DelayNS, Tier: tier(a, b)}
+		l := Link{ID: int32(2 * i), Src: c.A, Dst: c.B, BandwidthBps: c.BandwidthBps, DelayNS: c.DelayNS}
+		l.Tier = tier(a, b)
 		n.Links = append(n.Links, l)
 		l.ID, l.Src, l.Dst, l.Tier = l.ID+1, c.B, c.A, tier(b, a)
 		n.Links = append(n.Links, l)
