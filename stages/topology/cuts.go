@@ -140,7 +140,7 @@ func (g *switchGraph) lost(without, cable int32, part []int32, queue *[]int32) i
 }
 
 // candidates finds the articulation points and the bridges of the graph by depth-first search
-// (Tarjan, 1972), with a stack of its own: a chain of switches may be long. Where the switches are
+// (Tarjan, 1972), with an explicit stack: a chain of switches may be long. Where the switches are
 // several parts, which only hosts with several links join, every switch is a candidate.
 func (g *switchGraph) candidates() (points []bool, bridges []int32) {
 	n := g.r.switches

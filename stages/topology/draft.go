@@ -21,7 +21,7 @@ type draft struct {
 	unmerged int // cables that are not in cables because they are parallel to one
 }
 
-// A place is where a node or a cable stands. path locates it within a JSON document.
+// A place locates a node or a cable: a line of a file, and a path within a JSON or YAML document.
 type place struct {
 	file string
 	line int

@@ -265,7 +265,7 @@ func (r *sonicReader) combine(o *Options) {
 			kinds[k.name] = k.kind
 			s.devices = append(s.devices, k)
 		case first != k.kind && !r.repair(o, FaultContradictory):
-			r.fault(k.at, FaultContradictory, "%s is a %s here and a %s elsewhere", k.name, k.kind, first)
+			r.fault(k.at, FaultContradictory, "%s is a %s here and a %s in another file", k.name, k.kind, first)
 		}
 	}
 	r.note("switches: %s with a configuration", count(len(r.order), "switch"))

@@ -58,7 +58,7 @@ func (d *draft) checkIslands(o *Options) {
 			for _, k := range s.nodes {
 				drop[d.nodes[k].ID] = true
 			}
-		case len(s.nodes) == 1 && s.hosts == 1: // a host without a cable is a fault of its own
+		case len(s.nodes) == 1 && s.hosts == 1: // checkCables reports a host without a cable
 		default:
 			d.fault(d.nodeAt[s.nodes[0]], FaultIsland, "%s: no cable joins %s to the other %d nodes",
 				d.nameList(s.nodes), pronoun(len(s.nodes)), len(d.nodes)-len(s.nodes))

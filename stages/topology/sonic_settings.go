@@ -14,7 +14,7 @@ type SwitchSettings struct {
 	Pools    []BufferPool    `json:"pools,omitempty"`
 	Profiles []BufferProfile `json:"profiles,omitempty"`
 	PFC      []PFCPorts      `json:"pfc,omitempty"`
-	// Taken lists every value above with where it stands.
+	// Taken lists every value above with its file, line and key.
 	Taken []TakenSetting `json:"taken,omitempty"`
 }
 
