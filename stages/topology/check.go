@@ -110,6 +110,7 @@ func checkCables(n *Network, cables []Cable) (faults []*Error) {
 	return faults
 }
 
+// checkCable checks one cable by itself; an empty kind means that it is sound.
 func checkCable(c Cable, knownA, knownB bool) (FaultKind, string) {
 	switch {
 	case !knownA:

@@ -22,6 +22,7 @@ type switchGraph struct {
 	total   int     // hosts with a switch
 }
 
+// newSwitchGraph lists, for each switch, its links to other switches.
 func newSwitchGraph(r *Router) *switchGraph {
 	g := &switchGraph{r: r, start: make([]int32, r.switches+1), hostsOf: make([]int, len(r.attached)),
 		own: make([]int, r.switches)}

@@ -98,6 +98,7 @@ type levelGraph struct {
 	level []int   // by node; -1 where no host is reached
 }
 
+// newLevelGraph lists the edges of each node and searches breadth first from all hosts at once.
 func newLevelGraph(n *Network) *levelGraph {
 	g := &levelGraph{n: n, start: make([]int32, len(n.Nodes)+1), level: make([]int, len(n.Nodes))}
 	for _, l := range n.Links {
@@ -136,6 +137,7 @@ func newLevelGraph(n *Network) *levelGraph {
 	return g
 }
 
+// roles counts the nodes of each kind and level, from the hosts upwards.
 func (g *levelGraph) roles() (list []RoleCount) {
 	counts := map[RoleCount]int{}
 	for i, v := range g.n.Nodes {
@@ -151,6 +153,7 @@ func (g *levelGraph) roles() (list []RoleCount) {
 	return list
 }
 
+// speedCounts names each tier from the hosts upwards, whichever way its cables are listed.
 func speedCounts(n *Network) (list []SpeedCount) {
 	type key struct {
 		tier string
@@ -208,6 +211,7 @@ func (g *levelGraph) bandwidths(i int) (bps [3]int64, cables [3]int) {
 	return bps, cables
 }
 
+// oversubscription leaves out switches without cables to both sides: the top tier has none upwards.
 func (g *levelGraph) oversubscription() (list []Oversubscription) {
 	ratios := map[string][]float64{}
 	for i, v := range g.n.Nodes {
@@ -223,7 +227,8 @@ func (g *levelGraph) oversubscription() (list []Oversubscription) {
 	return list
 }
 
-// asymmetries compares the uplinks of the nodes of each kind and level.
+// asymmetries compares the uplinks of the nodes of each kind and level, and the downlinks of the top
+// level. A group's most frequent number of cables and bandwidth is taken as intended.
 func (g *levelGraph) asymmetries() (list []Asymmetry) {
 	groups := map[RoleCount]map[string][]int{}
 	for i, v := range g.n.Nodes {

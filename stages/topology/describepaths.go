@@ -27,6 +27,8 @@ type PathCount struct {
 // maxPathRacks bounds the pairs that pathCounts looks at.
 const maxPathRacks = 4096
 
+// nextHops looks at the sets of links in the router's tables. A switch that only reaches hosts of its
+// own makes no choice and is left out.
 func (r *Router) nextHops() (list []NextHops) {
 	widest := make([]int32, r.switches)
 	for a := range r.attached {

@@ -91,6 +91,7 @@ func readCabling(s *source, o *Options) (*draft, error) {
 	return d, nil
 }
 
+// A cablingReader turns the rows of a list into sightings and counts what the notes report.
 type cablingReader struct {
 	*draft
 	grid        *grid
@@ -101,6 +102,8 @@ type cablingReader struct {
 	plainMbps, lengths, decommissioning, planned int
 }
 
+// row reads one row: a sighting, a planned cable, or a fault. Rows of power and console cables and of
+// patch panels are faults, because leaving them out could hide a cable of the network.
 func (r *cablingReader) row(i int) {
 	g, at := r.grid, r.grid.place(i)
 	s := sighting{at: at}
@@ -195,6 +198,7 @@ func (r *cablingReader) delay(i int, at place) int64 {
 	return ns
 }
 
+// report notes how speeds, delays and statuses were read.
 func (r *cablingReader) report() {
 	notes := []struct {
 		n    int

@@ -39,6 +39,7 @@ func readHPCC(s *source, _ *Options) (*draft, error) {
 	return r.draft, nil
 }
 
+// An hpccReader reads the file line by line; blank lines do not count.
 type hpccReader struct {
 	*draft
 	file  string

@@ -54,6 +54,8 @@ func parseJSONTopology(file string, data []byte) *draft {
 	return r.draft
 }
 
+// A jsonReader reads the document in the order that gives links their ids: the racks of a pod with
+// their hosts' cables, the pod's other cables, the cables between pods, then the plain lists.
 type jsonReader struct{ treeReader }
 
 // pod reads a pod: its racks of hosts and tors, then its fabric switches. rack counts the racks.
@@ -134,6 +136,7 @@ func (r *jsonReader) position(t *tree, path string) int32 {
 	return int32(v)
 }
 
+// cables reads a list of cables. Each incomplete one is a fault; the others are kept.
 func (r *jsonReader) cables(list *tree, path string) {
 	for i, t := range r.list(list, path) {
 		at := fmt.Sprintf("%s[%d]", path, i)

@@ -68,6 +68,7 @@ func detectSONiC(s *source) bool {
 		slices.Contains(keys, "PORT")
 }
 
+// readSONiC reads one file at a time and releases it, since a directory may hold a thousand.
 func readSONiC(s *source, o *Options) (*draft, error) {
 	r := &sonicReader{draft: &draft{}, switches: map[string]*sonicSwitch{}}
 	for _, file := range s.files {
@@ -110,6 +111,7 @@ type sonicReader struct {
 	kinds    []device // neighbours with a type
 }
 
+// file reads one configuration.
 func (r *sonicReader) file(file string, data []byte) {
 	t, fault := parseJSONTree(file, data, func(key string) bool { return slices.Contains(sonicTables, key) })
 	if fault != nil {
@@ -151,6 +153,7 @@ func sonicFileName(file string) string {
 	return strings.TrimSuffix(base, "_config_db")
 }
 
+// readPorts reads the speed, the status and the cable length of each port.
 func (v *sonicSwitch) readPorts(r *treeReader, t *tree) {
 	v.ports, v.alias = map[string]sonicPort{}, map[string]string{}
 	if ports := t.get("PORT"); ports != nil && r.object(ports, "PORT") {
@@ -217,6 +220,7 @@ func (v *sonicSwitch) readNeighbors(r *treeReader, t *tree) {
 	}
 }
 
+// readKinds reads the roles that a switch states of its neighbours.
 func (r *sonicReader) readKinds(reader *treeReader, t *tree) {
 	if t == nil || !reader.object(t, "DEVICE_NEIGHBOR_METADATA") {
 		return
@@ -229,7 +233,9 @@ func (r *sonicReader) readKinds(reader *treeReader, t *tree) {
 	}
 }
 
-// combine makes sightings of the files' neighbours.
+// combine makes sightings of the neighbours of all files. A neighbour may name the far port by its
+// alias; where the far switch has a file, the alias is replaced by the port's name, so that the two
+// ends match. A switch with a file is never a host, whatever its number of cables.
 func (r *sonicReader) combine(o *Options) {
 	s := sightings{reports: func(device string) bool { return r.switches[device] != nil }}
 	neighbor := map[string]bool{}

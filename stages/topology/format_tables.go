@@ -129,6 +129,8 @@ type tableCable struct {
 	reversed bool // the other direction is listed too
 }
 
+// addTableLink adds a cable, or the other direction of a cable that the table has listed. A row in the
+// same direction again stays a cable of its own, which the checks report as parallel.
 func (d *draft) addTableLink(links *grid, i int, directions map[[2]int32]*tableCable) {
 	a, okA := links.integer(d, i, 32, srcColumns)
 	b, okB := links.integer(d, i, 32, dstColumns)

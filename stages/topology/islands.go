@@ -16,6 +16,7 @@ func newUnionFind(n int) unionFind {
 	return u
 }
 
+// find returns the representative of the set that holds i, and shortens the way there.
 func (u unionFind) find(i int32) int32 {
 	for u[i] != i {
 		u[i] = u[u[i]]
@@ -124,6 +125,7 @@ func (d *draft) nameList(nodes []int) string {
 	return strings.Join(names, ", ")
 }
 
+// dropNodes removes nodes and their cables.
 func (d *draft) dropNodes(drop map[int32]bool) {
 	kept := 0
 	for i, v := range d.nodes {

@@ -80,6 +80,7 @@ func (p *plan) applyNodeList(d *draft, o *Options, index map[string]int32) bool 
 	return true
 }
 
+// listedRole maps a role of the list to a kind of node. An empty role is a switch.
 func (p *plan) listedRole(d *draft, text string, at place) string {
 	role, known := roleNames[strings.ToLower(strings.ReplaceAll(text, " ", "-"))]
 	if text == "" {

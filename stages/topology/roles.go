@@ -19,6 +19,7 @@ type plan struct {
 	numeric   bool       // device names are ids
 }
 
+// newPlan collects the devices of the cables, applies the node list, and finds the hosts.
 func newPlan(s *sightings, d *draft, o *Options, cables []namedCable) *plan {
 	p := &plan{devices: slices.Clone(s.devices)}
 	index := make(map[string]int32, len(p.devices))

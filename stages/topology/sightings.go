@@ -35,7 +35,14 @@ type device struct {
 	pod, rack string // "" unknown
 }
 
-// A sightings is all that a file says, in order.
+// A sightings is all that a file says, in order. assemble processes it:
+//
+//	unifyNames   one spelling for each device
+//	group        sightings of the same two ports are one cable
+//	findStyle    is every cable to be listed from both ends?
+//	cables       check the reports and the ports of each cable, settle speed and delay,
+//	             merge parallel cables
+//	build        find hosts, roles, racks, pods and ids; fill the draft
 type sightings struct {
 	list []sighting
 	// devices that the file describes apart from their cables.

@@ -122,6 +122,7 @@ func readSettings(r *treeReader, name string, t *tree) *SwitchSettings {
 	return s.out
 }
 
+// readPFC reads the priorities with flow control of each group of ports.
 func (s *settingsReader) readPFC(t *tree) {
 	s.each(t, "PORT_QOS_MAP", func(key string, item *tree) {
 		text := s.text(item, "PORT_QOS_MAP", key, "pfc_enable", "pfc_priorities")
@@ -163,6 +164,7 @@ func reference(text string) string {
 	return text
 }
 
+// taken records where a value comes from.
 func (s *settingsReader) taken(t *tree, table, key, field, setting, unit string) {
 	s.out.Taken = append(s.out.Taken, TakenSetting{setting, t.text, unit, table + "|" + key + "|" + field, s.file,
 		t.line})
