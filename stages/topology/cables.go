@@ -43,10 +43,10 @@ func (o *Options) defaultDelay() int64 {
 }
 
 // resolve settles the speed and the delay of a cable.
-func (s *sightings) resolve(d *draft, o *Options, g *cableGroup, usedRules []bool, counts *assemblyCounts) namedCable {
+func (s *assembler) resolve(g *cableGroup) namedCable {
 	first := s.list[g.sightings[0]]
 	c := namedCable{a: first.a, b: first.b, delayNS: -1, at: first.at}
-	sum := s.sums(o, g)
+	sum := s.sums(g)
 	for _, i := range g.sightings {
 		v := s.list[i]
 		c.failed = c.failed || v.down
@@ -56,31 +56,32 @@ func (s *sightings) resolve(d *draft, o *Options, g *cableGroup, usedRules []boo
 			c.bps = v.bps
 		case sum && v.a == first.a:
 			c.bps += v.bps
-			d.repair(o, FaultParallel)
+			s.d.repair(s.o, FaultParallel)
 		case sum:
 		default:
-			if !d.repair(o, FaultContradictory) {
-				d.fault(v.at, FaultContradictory, "%s – %s has %s here and %s before (%s)",
+			if !s.d.repair(s.o, FaultContradictory) {
+				s.d.fault(v.at, FaultContradictory, "%s – %s has %s here and %s before (%s)",
 					v.a, v.b, FormatBps(v.bps), FormatBps(c.bps), first.at.from(v.at))
 			}
 			c.bps = min(c.bps, v.bps)
 		}
-		if v.delayNS >= 0 && c.delayNS >= 0 && v.delayNS != c.delayNS && !d.repair(o, FaultContradictory) {
-			d.fault(v.at, FaultContradictory, "%s – %s has a delay of %d ns here and %d ns before (%s)",
+		if v.delayNS >= 0 && c.delayNS >= 0 && v.delayNS != c.delayNS && !s.d.repair(s.o, FaultContradictory) {
+			s.d.fault(v.at, FaultContradictory, "%s – %s has a delay of %d ns here and %d ns before (%s)",
 				v.a, v.b, v.delayNS, c.delayNS, first.at.from(v.at))
 		}
 		c.delayNS = max(c.delayNS, v.delayNS)
 	}
-	c.applyRules(o, usedRules, counts)
+	c.applyRules(s.o, s.usedRules, &s.counts)
 	if c.bps == 0 {
-		d.fault(c.at, FaultUnknownSpeed, "%s – %s has no speed; give one with --speed, such as --speed '%s=25G'", c.a, c.b, c.a.device)
+		s.d.fault(c.at, FaultUnknownSpeed, "%s – %s has no speed; give one with --speed, such as --speed '%s=25G'",
+			c.a, c.b, c.a.device)
 	}
 	if c.delayNS < 0 {
-		c.delayNS = o.defaultDelay()
-		counts.defaulted++
+		c.delayNS = s.o.defaultDelay()
+		s.counts.defaulted++
 	}
 	if c.failed {
-		counts.failed++
+		s.counts.failed++
 	}
 	return c
 }
@@ -101,10 +102,10 @@ func (c *namedCable) applyRules(o *Options, usedRules []bool, counts *assemblyCo
 
 // mergeParallel adds a cable to an earlier one between the same devices. It returns false, with a
 // fault, where the options do not allow that.
-func (s *sightings) mergeParallel(d *draft, o *Options, into *namedCable, c namedCable, first sighting) bool {
-	if !d.repair(o, FaultParallel) {
-		d.fault(first.at, FaultParallel, "%s – %s: a second cable between %s and %s (the first: %s)",
-			first.a, first.b, first.a.device, first.b.device, into.at.from(first.at))
+func (s *assembler) mergeParallel(into *namedCable, c namedCable) bool {
+	if !s.d.repair(s.o, FaultParallel) {
+		s.d.fault(c.at, FaultParallel, "%s – %s: a second cable between %s and %s (the first: %s)",
+			c.a, c.b, c.a.device, c.b.device, into.at.from(c.at))
 		return false
 	}
 	switch {
@@ -119,12 +120,12 @@ func (s *sightings) mergeParallel(d *draft, o *Options, into *namedCable, c name
 }
 
 // build infers roles, racks and pods, numbers the devices, and fills the draft.
-func (s *sightings) build(d *draft, o *Options, cables []namedCable) {
-	p := newPlan(s, d, o, cables)
-	p.inferRoles(d)
-	p.inferRacks(d)
-	p.inferPods(d)
-	ids := p.number(d)
+func (s *assembler) build(cables []namedCable) {
+	p := newPlan(s.sightings, s.d, s.o, cables)
+	p.inferRoles(s.d)
+	p.inferRacks(s.d)
+	p.inferPods(s.d)
+	ids := p.number(s.d)
 	order := make([]int, len(p.devices))
 	for i := range order {
 		order[i] = i
@@ -136,19 +137,19 @@ func (s *sightings) build(d *draft, o *Options, cables []namedCable) {
 		if p.numeric {
 			name = ""
 		}
-		d.addNode(Node{ids[i], name, v.kind, p.pod[i], p.rack[i]}, v.at)
+		s.d.addNode(Node{ids[i], name, v.kind, p.pod[i], p.rack[i]}, v.at)
 	}
 	parallel := map[[2]int32]bool{}
 	for i, c := range cables {
 		a, b := ids[p.ends[i][0]], ids[p.ends[i][1]]
 		if parallel[cableKey(a, b)] {
-			d.unmerged++
+			s.d.unmerged++
 			continue
 		}
 		parallel[cableKey(a, b)] = true
 		if c.bps == 0 {
 			c.bps = simkernel.MinBps // a fault already; the cable still joins its ends
 		}
-		d.addCable(Cable{a, b, c.bps, c.delayNS}, c.failed, c.at)
+		s.d.addCable(Cable{a, b, c.bps, c.delayNS}, c.failed, c.at)
 	}
 }

@@ -244,7 +244,7 @@ func TestCablingSpellings(t *testing.T) {
 		"2 format has 4 columns", "3 format names no device", "4 format")
 }
 
-// Multi-homed hosts count as switches unless somebody says what they are; the list warns of them.
+// Multi-homed hosts count as switches unless the options say otherwise; a note warns of them.
 func TestCablingMultiHomed(t *testing.T) {
 	text := "a,b,speed\nweb1,t1,10G\nweb2,t1,10G\nweb2,t2,10G\nweb3,t2,10G\n"
 	l := loadText(t, "c.csv", text, Options{})

@@ -110,6 +110,7 @@ func checkCables(n *Network, cables []Cable) (faults []*Error) {
 	return faults
 }
 
+// checkCable checks one cable by itself; an empty kind means that it is sound.
 func checkCable(c Cable, knownA, knownB bool) (FaultKind, string) {
 	switch {
 	case !knownA:
@@ -119,7 +120,8 @@ func checkCable(c Cable, knownA, knownB bool) (FaultKind, string) {
 	case c.A == c.B:
 		return FaultSelfLoop, "both ends are the same node"
 	case c.BandwidthBps < simkernel.MinBps || c.BandwidthBps > maxBps:
-		return FaultRange, fmt.Sprintf("bandwidth of %d bps, must be %d to %d", c.BandwidthBps, int64(simkernel.MinBps), maxBps)
+		return FaultRange, fmt.Sprintf("bandwidth of %d bps, must be %d to %d",
+			c.BandwidthBps, int64(simkernel.MinBps), maxBps)
 	case c.DelayNS < 0 || c.DelayNS > maxDelayNS:
 		return FaultRange, fmt.Sprintf("delay of %d ns, must be 0 to %d", c.DelayNS, maxDelayNS)
 	}

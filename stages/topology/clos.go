@@ -55,10 +55,12 @@ func (c ClosSpec) Resolved() (ClosSpec, error) {
 		return c, fmt.Errorf("clos: spines_per_plane is %d, must be 1 to %d", c.SpinesPerPlane, maxNodes)
 	}
 	racks := float64(c.Pods) * float64(c.RacksPerPod)
-	nodes := racks*float64(c.HostsPerRack+1) + float64(c.Pods)*float64(c.Planes) + float64(c.Planes)*float64(c.SpinesPerPlane)
-	cables := racks*float64(c.HostsPerRack+c.Planes) + float64(c.Pods)*float64(c.Planes)*float64(c.SpinesPerPlane)
+	fabrics, spines := float64(c.Pods)*float64(c.Planes), float64(c.Planes)*float64(c.SpinesPerPlane)
+	nodes := racks*float64(c.HostsPerRack+1) + fabrics + spines
+	cables := racks*float64(c.HostsPerRack+c.Planes) + fabrics*float64(c.SpinesPerPlane)
 	if nodes > maxNodes || cables > 8*maxNodes {
-		return c, fmt.Errorf("clos: %.0f nodes and %.0f cables are more than %d and %d", nodes, cables, maxNodes, 8*maxNodes)
+		return c, fmt.Errorf("clos: %.0f nodes and %.0f cables are more than %d and %d",
+			nodes, cables, maxNodes, 8*maxNodes)
 	}
 	return c, nil
 }
@@ -105,7 +107,8 @@ func (c *ClosSpec) parts() (nodes []Node, cables []Cable) {
 	for p := range c.Pods {
 		for f := range c.Planes {
 			for s := range c.SpinesPerPlane {
-				cables = append(cables, Cable{int32(fabric0 + p*c.Planes + f), int32(spine0 + f*c.SpinesPerPlane + s), c.FabricBps, c.FabricDelayNS})
+				from, to := int32(fabric0+p*c.Planes+f), int32(spine0+f*c.SpinesPerPlane+s)
+				cables = append(cables, Cable{from, to, c.FabricBps, c.FabricDelayNS})
 			}
 		}
 	}
@@ -120,7 +123,8 @@ func (c *ClosSpec) podCables(cables []Cable, p, tor0, fabric0 int) []Cable {
 	}
 	for r := p * c.RacksPerPod; r < (p+1)*c.RacksPerPod; r++ {
 		for f := range c.Planes {
-			cables = append(cables, Cable{int32(tor0 + r), int32(fabric0 + p*c.Planes + f), c.FabricBps, c.FabricDelayNS})
+			to := int32(fabric0 + p*c.Planes + f)
+			cables = append(cables, Cable{int32(tor0 + r), to, c.FabricBps, c.FabricDelayNS})
 		}
 	}
 	return cables

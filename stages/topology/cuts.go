@@ -22,8 +22,10 @@ type switchGraph struct {
 	total   int     // hosts with a switch
 }
 
+// newSwitchGraph lists, for each switch, its links to other switches.
 func newSwitchGraph(r *Router) *switchGraph {
-	g := &switchGraph{r: r, start: make([]int32, r.switches+1), hostsOf: make([]int, len(r.attached)), own: make([]int, r.switches)}
+	g := &switchGraph{r: r, start: make([]int32, r.switches+1), hostsOf: make([]int, len(r.attached)),
+		own: make([]int, r.switches)}
 	number := make([]int32, len(r.Net.Nodes))
 	for i := range number {
 		number[i] = -1
@@ -85,8 +87,9 @@ func (d *Description) findCuts(r *Router) {
 	}
 	for _, l := range bridges {
 		if lost := g.lost(-1, l, part, &queue); lost > 0 {
-			a, _ := r.Net.Node(r.Net.Links[l].Src)
-			b, _ := r.Net.Node(r.Net.Links[l].Dst)
+			cable := r.Net.Links[l&^1]
+			a, _ := r.Net.Node(cable.Src)
+			b, _ := r.Net.Node(cable.Dst)
 			d.CutCables = append(d.CutCables, Cut{a.Name + " – " + b.Name, lost})
 		}
 	}
@@ -138,14 +141,16 @@ func (g *switchGraph) lost(without, cable int32, part []int32, queue *[]int32) i
 }
 
 // candidates finds the articulation points and the bridges of the graph by depth-first search
-// (Tarjan, 1972), with a stack of its own: a chain of switches may be long.
+// (Tarjan, 1972), with an explicit stack: a chain of switches may be long. Where the switches are
+// several parts, which only hosts with several links join, every switch is a candidate.
 func (g *switchGraph) candidates() (points []bool, bridges []int32) {
 	n := g.r.switches
 	points = make([]bool, n)
-	order, low := make([]int32, n), make([]int32, n) // when a switch was found, from 1; the earliest that its subtree reaches
-	from := make([]int32, n)                         // the link from the parent; -1 for a root
+	// when a switch was found, from 1; the earliest that its subtree reaches
+	order, low := make([]int32, n), make([]int32, n)
+	from := make([]int32, n) // the link from the parent; -1 for a root
 	next := slices.Clone(g.start[:n])
-	found := int32(0)
+	found, parts := int32(0), 0
 	var stack []int32
 	enter := func(s, link int32) {
 		found++
@@ -157,6 +162,7 @@ func (g *switchGraph) candidates() (points []bool, bridges []int32) {
 			continue
 		}
 		enter(root, -1)
+		parts++
 		children := 0
 		for len(stack) > 0 {
 			at := stack[len(stack)-1]
@@ -190,6 +196,9 @@ func (g *switchGraph) candidates() (points []bool, bridges []int32) {
 			}
 		}
 		points[root] = points[root] || children > 1
+	}
+	for s := range points {
+		points[s] = points[s] || parts > 1
 	}
 	return points, bridges
 }

@@ -98,6 +98,7 @@ type levelGraph struct {
 	level []int   // by node; -1 where no host is reached
 }
 
+// newLevelGraph lists the edges of each node and searches breadth first from all hosts at once.
 func newLevelGraph(n *Network) *levelGraph {
 	g := &levelGraph{n: n, start: make([]int32, len(n.Nodes)+1), level: make([]int, len(n.Nodes))}
 	for _, l := range n.Links {
@@ -136,6 +137,7 @@ func newLevelGraph(n *Network) *levelGraph {
 	return g
 }
 
+// roles counts the nodes of each kind and level, from the hosts upwards.
 func (g *levelGraph) roles() (list []RoleCount) {
 	counts := map[RoleCount]int{}
 	for i, v := range g.n.Nodes {
@@ -151,6 +153,7 @@ func (g *levelGraph) roles() (list []RoleCount) {
 	return list
 }
 
+// speedCounts names each tier from the hosts upwards, whichever way its cables are listed.
 func speedCounts(n *Network) (list []SpeedCount) {
 	type key struct {
 		tier string
@@ -160,8 +163,8 @@ func speedCounts(n *Network) (list []SpeedCount) {
 	for i := 0; i < len(n.Links); i += 2 {
 		l := &n.Links[i]
 		k := key{l.Tier, l.BandwidthBps}
-		if r, back := kindRank(l.Tier), kindRank(n.Links[i+1].Tier); back < r || back == r && n.Links[i+1].Tier < l.Tier {
-			k.tier = n.Links[i+1].Tier
+		if back := n.Links[i+1].Tier; compareTiers(back, k.tier) < 0 {
+			k.tier = back
 		}
 		j, known := at[k]
 		if !known {
@@ -177,7 +180,7 @@ func speedCounts(n *Network) (list []SpeedCount) {
 		}
 	}
 	slices.SortFunc(list, func(a, b SpeedCount) int {
-		return cmp.Or(cmp.Compare(kindRank(a.Tier), kindRank(b.Tier)), cmp.Compare(a.Tier, b.Tier), cmp.Compare(a.BandwidthBps, b.BandwidthBps))
+		return cmp.Or(compareTiers(a.Tier, b.Tier), cmp.Compare(a.BandwidthBps, b.BandwidthBps))
 	})
 	return list
 }
@@ -192,9 +195,11 @@ func kindRank(kind string) int {
 	return 4
 }
 
-func sortedKinds(kinds iter.Seq[string]) []string {
-	return slices.SortedFunc(kinds, func(a, b string) int { return cmp.Compare(kindRank(a), kindRank(b)) })
+func compareTiers(a, b string) int {
+	return cmp.Or(cmp.Compare(kindRank(a), kindRank(b)), strings.Compare(a, b))
 }
+
+func sortedKinds(kinds iter.Seq[string]) []string { return slices.SortedFunc(kinds, compareTiers) }
 
 // bandwidths sums the cables of a node to lower, equal and higher levels.
 func (g *levelGraph) bandwidths(i int) (bps [3]int64, cables [3]int) {
@@ -206,6 +211,7 @@ func (g *levelGraph) bandwidths(i int) (bps [3]int64, cables [3]int) {
 	return bps, cables
 }
 
+// oversubscription leaves out switches without cables to both sides: the top tier has none upwards.
 func (g *levelGraph) oversubscription() (list []Oversubscription) {
 	ratios := map[string][]float64{}
 	for i, v := range g.n.Nodes {
@@ -221,7 +227,8 @@ func (g *levelGraph) oversubscription() (list []Oversubscription) {
 	return list
 }
 
-// asymmetries compares the uplinks of the nodes of each kind and level.
+// asymmetries compares the uplinks of the nodes of each kind and level, and the downlinks of the top
+// level. A group's most frequent number of cables and bandwidth is taken as intended.
 func (g *levelGraph) asymmetries() (list []Asymmetry) {
 	groups := map[RoleCount]map[string][]int{}
 	for i, v := range g.n.Nodes {
@@ -258,7 +265,8 @@ func (g *levelGraph) asymmetries() (list []Asymmetry) {
 		}
 	}
 	slices.SortFunc(list, func(a, b Asymmetry) int {
-		return cmp.Or(cmp.Compare(kindRank(a.Kind), kindRank(b.Kind)), strings.Compare(a.Have, b.Have), strings.Compare(a.Nodes[0], b.Nodes[0]))
+		byHave := strings.Compare(a.Have, b.Have)
+		return cmp.Or(compareTiers(a.Kind, b.Kind), byHave, strings.Compare(a.Nodes[0], b.Nodes[0]))
 	})
 	return list
 }

@@ -27,6 +27,8 @@ type PathCount struct {
 // maxPathRacks bounds the pairs that pathCounts looks at.
 const maxPathRacks = 4096
 
+// nextHops looks at the sets of links in the router's tables. A switch that only reaches hosts of its
+// own makes no choice and is left out.
 func (r *Router) nextHops() (list []NextHops) {
 	widest := make([]int32, r.switches)
 	for a := range r.attached {
@@ -54,17 +56,19 @@ func (r *Router) nextHops() (list []NextHops) {
 	return list
 }
 
+// A pathClass is the pairs of racks with equally long and equally many paths.
+type pathClass struct {
+	hops  int
+	paths float64
+}
+
 // pathCounts counts the shortest paths between every ordered pair of racks, and the pairs that no
 // path joins. It counts nothing where there are more than maxPathRacks racks.
 func (r *Router) pathCounts() (list []PathCount, unreachable int) {
 	if len(r.attached) > maxPathRacks {
 		return nil, 0
 	}
-	type class struct {
-		hops  int
-		paths float64
-	}
-	pairs := map[class]int{}
+	pairs := map[pathClass]int{}
 	used := make([]bool, len(r.attached))
 	for _, h := range r.hosts {
 		if h.attachment > 0 {
@@ -96,17 +100,22 @@ func (r *Router) pathCounts() (list []PathCount, unreachable int) {
 			if best == unreachableDist {
 				unreachable++
 			} else {
-				pairs[class{best + 1, total}]++
+				pairs[pathClass{best + 1, total}]++
 			}
 		}
 	}
-	byHops := map[int][]class{}
+	return pathClasses(pairs), unreachable
+}
+
+// pathClasses turns the number of pairs of each class into one row for each number of hops.
+func pathClasses(pairs map[pathClass]int) (list []PathCount) {
+	byHops := map[int][]pathClass{}
 	for c := range pairs {
 		byHops[c.hops] = append(byHops[c.hops], c)
 	}
 	for _, hops := range slices.Sorted(maps.Keys(byHops)) {
 		classes := byHops[hops]
-		slices.SortFunc(classes, func(a, b class) int { return cmp.Compare(a.paths, b.paths) })
+		slices.SortFunc(classes, func(a, b pathClass) int { return cmp.Compare(a.paths, b.paths) })
 		p := PathCount{Hops: hops, Min: classes[0].paths, Max: classes[len(classes)-1].paths}
 		for _, c := range classes {
 			p.RackPairs += pairs[c]
@@ -120,7 +129,7 @@ func (r *Router) pathCounts() (list []PathCount, unreachable int) {
 		}
 		list = append(list, p)
 	}
-	return list, unreachable
+	return list
 }
 
 // countPaths sets the number of shortest paths from each switch of order, nearest first, to an

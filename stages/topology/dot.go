@@ -16,13 +16,16 @@ const maxDotHosts = 100
 func WriteDot(w io.Writer, n *Network) error {
 	g := newLevelGraph(n)
 	b := bufio.NewWriter(w)
-	fmt.Fprintf(b, "graph topology {\n  rankdir=BT; node [shape=box, style=rounded, fontname=\"sans-serif\"]; edge [fontname=\"sans-serif\", fontsize=10];\n")
+	fmt.Fprintln(b, "graph topology {\n  rankdir=BT;")
+	fmt.Fprintln(b, `  node [shape=box, style=rounded, fontname="sans-serif"];`)
+	fmt.Fprintln(b, `  edge [fontname="sans-serif", fontsize=10];`)
 	box := map[int32]string{} // by host: the box of its rack
 	if len(n.hosts) > maxDotHosts {
 		for i, rack := range n.racks {
 			first, _ := n.Node(rack[0])
 			name := fmt.Sprintf("rack%d", i)
-			fmt.Fprintf(b, "  %s [label=%s, shape=folder];\n", name, quoteDot(fmt.Sprintf("%s\n%s …", count(len(rack), "host"), first.Name)))
+			label := fmt.Sprintf("%s\n%s …", count(len(rack), "host"), first.Name)
+			fmt.Fprintf(b, "  %s [label=%s, shape=folder];\n", name, quoteDot(label))
 			for _, h := range rack {
 				box[h] = name
 			}

@@ -21,7 +21,7 @@ type draft struct {
 	unmerged int // cables that are not in cables because they are parallel to one
 }
 
-// A place is where a node or a cable stands. path locates it within a JSON document.
+// A place locates a node or a cable: a line of a file, and a path within a JSON or YAML document.
 type place struct {
 	file string
 	line int
@@ -57,6 +57,7 @@ func (d *draft) repair(o *Options, kind FaultKind) bool {
 	return true
 }
 
+// note records what was inferred or set by default, for the user to confirm.
 func (d *draft) note(format string, args ...any) {
 	d.notes = append(d.notes, fmt.Sprintf(format, args...))
 }
@@ -72,7 +73,12 @@ func (d *draft) addCable(c Cable, failed bool, at place) {
 	d.failed = append(d.failed, failed)
 }
 
-// finish repairs and checks the draft and builds the network. It returns nil where faults remain.
+// finish repairs and checks the draft and builds the network. It returns nil where faults remain,
+// except islands: a network in parts can be routed, and only flows between the parts are lost.
+//
+// The order matters. Repairs come first, so that the checks see what remains. Islands come before the
+// checks, since removing an island also removes its hosts without cables. The checks run on the whole
+// draft, so that one run of the command shows every fault.
 func (d *draft) finish(files []string, o *Options) *Network {
 	d.repairCables(o)
 	d.checkIslands(o)
@@ -111,6 +117,8 @@ func (d *draft) indexed() *Network {
 	return n
 }
 
+// faultOf adds an error of the checks as a fault, at the place of its node or cable. A fault that
+// neither is to blame for is a fault of the file.
 func (d *draft) faultOf(e *Error, file string) {
 	at := place{file: file}
 	switch {

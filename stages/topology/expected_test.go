@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The expectation is what Path does on average: many flows per pair of hosts, on networks with
-// several-homed hosts, cables between hosts, failures and hosts that nobody reaches.
+// The expectation equals the average of Path over many flows per pair of hosts, on networks with
+// multi-homed hosts, cables between hosts, failures and unreachable hosts.
 func TestExpectedLoadsAreWhatPathsDo(t *testing.T) {
 	const flows = 4000
 	for seed := range uint64(12) {
@@ -70,9 +70,9 @@ func TestExpectedLoadsAreWhatPathsDo(t *testing.T) {
 			t.Errorf("seed %d: unreachable weight %v, want %v", seed, got.Unreachable, unreachable)
 		}
 		for l := range want {
-			// A choice is a coin thrown 4,000 times a pair: 5 standard deviations of the worst case.
+			// A choice is a coin tossed 4,000 times per pair: 5 standard deviations of the worst case.
 			if d := math.Abs(got.Share[l] - want[l]); d > 1e-9 && d > 5*math.Sqrt(0.25/flows)*want[l]+1e-6 {
-				t.Errorf("seed %d: link %d (%d → %d): %v expected, %v in fact", seed, l, n.Links[l].Src, n.Links[l].Dst, got.Share[l], want[l])
+				t.Errorf("seed %d: link %d (%d → %d): %v expected, %v measured", seed, l, n.Links[l].Src, n.Links[l].Dst, got.Share[l], want[l])
 			}
 		}
 	}

@@ -12,10 +12,10 @@ type FaultKind string
 
 // The kinds of faults.
 const (
-	FaultFormat        FaultKind = "format"        // not readable as its format: syntax, a missing column, not a number
+	FaultFormat        FaultKind = "format"        // not readable as its format: syntax, a missing column
 	FaultRange         FaultKind = "range"         // a number outside the limits
 	FaultRole          FaultKind = "role"          // an unknown kind of node
-	FaultStatus        FaultKind = "status"        // an unknown status of a cable, or a cable that is not a network cable
+	FaultStatus        FaultKind = "status"        // an unknown status, or not a network cable
 	FaultUnknownNode   FaultKind = "unknown-node"  // a cable end that no node has
 	FaultUncabled      FaultKind = "uncabled"      // a host without a cable
 	FaultNoHost        FaultKind = "no-host"       // no node is a host

@@ -21,6 +21,7 @@ them with --speed.
 
 const batfishFile = "layer1_topology.json"
 
+// batfishFiles returns the layer-1 topology of a snapshot directory; none where there is none.
 func batfishFiles(dir string) ([]string, error) {
 	for _, name := range []string{filepath.Join(dir, batfishFile), filepath.Join(dir, "batfish", batfishFile)} {
 		if _, err := os.Stat(name); err == nil {
@@ -30,6 +31,7 @@ func batfishFiles(dir string) ([]string, error) {
 	return nil, nil
 }
 
+// detectBatfish accepts the file name that Batfish prescribes, or any JSON file with edges.
 func detectBatfish(s *source) bool {
 	if len(s.files) != 1 || extension(s.files[0]) != ".json" {
 		return false
@@ -37,6 +39,8 @@ func detectBatfish(s *source) bool {
 	return filepath.Base(s.files[0]) == batfishFile || slices.Contains(topLevelKeys(s.content(s.files[0])), "edges")
 }
 
+// readBatfish makes one sighting of each edge, seen from node1. Names are compared without case, as
+// Batfish does: it lower-cases all node names.
 func readBatfish(s *source, o *Options) (*draft, error) {
 	file := s.files[0]
 	data, err := s.read(file)
@@ -67,6 +71,8 @@ func readBatfish(s *source, o *Options) (*draft, error) {
 	return d, nil
 }
 
+// batfishEnd reads {hostname, interfaceName}. Both must be there: without interfaces, two edges between
+// the same nodes could not be told apart.
 func (r *treeReader) batfishEnd(edge *tree, key string) (e end, ok bool) {
 	t := edge.get(key)
 	if t == nil {

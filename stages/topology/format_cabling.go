@@ -27,17 +27,30 @@ cable once, or once from each end as LLDP does.
 
 // Column names of a cabling list, in order of preference.
 var (
-	cablingDeviceA = []string{"device_a", "a_device", "side_a_device", "a", "src", "source", "src_device", "source_device",
-		"src_node", "from", "from_device", "local_device", "local_host", "local_hostname", "node1", "node_a", "device1", "host_a", "switch_a"}
-	cablingDeviceB = []string{"device_b", "b_device", "side_b_device", "b", "dst", "dest", "target", "destination", "dst_device", "target_device",
-		"destination_device", "dst_node", "to", "to_device", "remote_device", "remote_host", "remote_hostname", "neighbor", "neighbour",
-		"node2", "node_b", "device2", "host_b", "switch_b"}
-	cablingPortA = []string{"port_a", "a_port", "side_a_name", "interface_a", "termination_a", "a_interface", "src_port", "source_port",
-		"src_interface", "from_port", "local_port", "local_interface", "interface1", "port1"}
-	cablingPortB = []string{"port_b", "b_port", "side_b_name", "interface_b", "termination_b", "b_interface", "dst_port", "dest_port", "target_port",
-		"destination_port", "dst_interface", "to_port", "remote_port", "remote_interface", "neighbor_port", "interface2", "port2"}
-	cablingSpeed      = []string{"speed", "bandwidth", "rate", "capacity", "speed_bps", "bandwidth_bps", "speed_mbps", "bandwidth_mbps", "speed_gbps", "bandwidth_gbps"}
-	cablingDelay      = []string{"delay", "delay_ns", "latency", "latency_ns", "propagation_delay", "propagation_delay_ns"}
+	cablingDeviceA = []string{
+		"device_a", "a_device", "side_a_device", "a", "src", "source", "src_device", "source_device",
+		"src_node", "from", "from_device", "local_device", "local_host", "local_hostname", "node1",
+		"node_a", "device1", "host_a", "switch_a",
+	}
+	cablingDeviceB = []string{
+		"device_b", "b_device", "side_b_device", "b", "dst", "dest", "target", "destination", "dst_device",
+		"target_device", "destination_device", "dst_node", "to", "to_device", "remote_device",
+		"remote_host", "remote_hostname", "neighbor", "neighbour", "node2", "node_b", "device2", "host_b",
+		"switch_b",
+	}
+	cablingPortA = []string{
+		"port_a", "a_port", "side_a_name", "interface_a", "termination_a", "a_interface", "src_port",
+		"source_port", "src_interface", "from_port", "local_port", "local_interface", "interface1", "port1",
+	}
+	cablingPortB = []string{
+		"port_b", "b_port", "side_b_name", "interface_b", "termination_b", "b_interface", "dst_port",
+		"dest_port", "target_port", "destination_port", "dst_interface", "to_port", "remote_port",
+		"remote_interface", "neighbor_port", "interface2", "port2",
+	}
+	cablingSpeed = []string{"speed", "bandwidth", "rate", "capacity", "speed_bps", "bandwidth_bps", "speed_mbps",
+		"bandwidth_mbps", "speed_gbps", "bandwidth_gbps"}
+	cablingDelay = []string{"delay", "delay_ns", "latency", "latency_ns", "propagation_delay",
+		"propagation_delay_ns"}
 	cablingLength     = []string{"length", "cable_length", "length_m"}
 	cablingLengthUnit = []string{"length_unit"}
 	cablingStatus     = []string{"status", "state", "cable_status"}
@@ -47,7 +60,8 @@ var (
 
 // plainUnits are the units that the name of a speed column gives to plain numbers.
 var plainUnits = map[string]string{
-	"speed_bps": "bps", "bandwidth_bps": "bps", "speed_mbps": "Mbps", "bandwidth_mbps": "Mbps", "speed_gbps": "Gbps", "bandwidth_gbps": "Gbps",
+	"speed_bps": "bps", "speed_mbps": "Mbps", "speed_gbps": "Gbps",
+	"bandwidth_bps": "bps", "bandwidth_mbps": "Mbps", "bandwidth_gbps": "Gbps",
 }
 
 func detectCabling(s *source) bool { return len(s.files) == 1 && tabular(s.files[0]) }
@@ -77,6 +91,7 @@ func readCabling(s *source, o *Options) (*draft, error) {
 	return d, nil
 }
 
+// A cablingReader turns the rows of a list into sightings and counts what the notes report.
 type cablingReader struct {
 	*draft
 	grid        *grid
@@ -87,9 +102,13 @@ type cablingReader struct {
 	plainMbps, lengths, decommissioning, planned int
 }
 
+// row reads one row: a sighting, a planned cable, or a fault. Rows of power and console cables and of
+// patch panels are faults, because leaving them out could hide a cable of the network.
 func (r *cablingReader) row(i int) {
 	g, at := r.grid, r.grid.place(i)
-	s := sighting{a: end{g.cell(i, cablingDeviceA), g.cell(i, cablingPortA)}, b: end{g.cell(i, cablingDeviceB), g.cell(i, cablingPortB)}, at: at}
+	s := sighting{at: at}
+	s.a = end{g.cell(i, cablingDeviceA), g.cell(i, cablingPortA)}
+	s.b = end{g.cell(i, cablingDeviceB), g.cell(i, cablingPortB)}
 	if s.a.device == "" || s.b.device == "" {
 		r.fault(at, FaultFormat, "names no device at one end")
 		return
@@ -97,7 +116,8 @@ func (r *cablingReader) row(i int) {
 	g.name(cablingMedium) // read by people only
 	for _, columns := range cablingTypes {
 		if kind := g.cell(i, columns); kind != "" && !strings.HasSuffix(kind, "interface") {
-			r.fault(at, FaultStatus, "ends at a %s, not at an interface; export interface connections, or leave the row out", kind)
+			r.fault(at, FaultStatus,
+				"ends at a %s, not at an interface; export interface connections, or leave the row out", kind)
 			return
 		}
 	}
@@ -123,7 +143,8 @@ func (r *cablingReader) row(i int) {
 func (r *cablingReader) plan(s sighting) {
 	c := namedCable{a: s.a, b: s.b, bps: s.bps}
 	c.applyRules(r.o, make([]bool, len(r.o.Speeds)), &assemblyCounts{})
-	p := PlannedCable{A: s.a.device, PortA: s.a.port, B: s.b.device, PortB: s.b.port, BandwidthBps: c.bps, DelayNS: s.delayNS, File: s.at.file, Line: s.at.line}
+	p := PlannedCable{A: s.a.device, PortA: s.a.port, B: s.b.device, PortB: s.b.port, BandwidthBps: c.bps,
+		DelayNS: s.delayNS, File: s.at.file, Line: s.at.line}
 	if p.DelayNS < 0 {
 		p.DelayNS = r.o.defaultDelay()
 	}
@@ -177,6 +198,7 @@ func (r *cablingReader) delay(i int, at place) int64 {
 	return ns
 }
 
+// report notes how speeds, delays and statuses were read.
 func (r *cablingReader) report() {
 	notes := []struct {
 		n    int

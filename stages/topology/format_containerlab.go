@@ -33,6 +33,8 @@ func isContainerlabName(name string) bool {
 	return strings.HasSuffix(name, ".clab.yml") || strings.HasSuffix(name, ".clab.yaml")
 }
 
+// containerlabFiles returns the one lab of a directory. Several are an error: a guess could take a
+// network for another.
 func containerlabFiles(dir string) ([]string, error) {
 	var files []string
 	for _, pattern := range []string{"*.clab.yml", "*.clab.yaml"} {
@@ -56,6 +58,7 @@ func escapeGlob(path string) string {
 
 func isYAML(file string) bool { return extension(file) == ".yaml" || extension(file) == ".yml" }
 
+// detectContainerlab accepts containerlab's file name, or any YAML file with the key topology.
 func detectContainerlab(s *source) bool {
 	if len(s.files) != 1 || !isYAML(s.files[0]) {
 		return false
@@ -100,6 +103,7 @@ func readContainerlab(s *source, o *Options) (*draft, error) {
 	return d, nil
 }
 
+// A containerlabReader turns the links of a lab into sightings, each cable once.
 type containerlabReader struct {
 	treeReader
 	sightings sightings
@@ -107,6 +111,8 @@ type containerlabReader struct {
 	special   int // links to the lab's own machine
 }
 
+// nodes reads the nodes with their kinds. Network operating systems are switches; a Linux container
+// may be a host or a software router, which the number of its links decides.
 func (r *containerlabReader) nodes(lab *tree) {
 	nodes := lab.get("nodes")
 	if nodes == nil || !r.object(nodes, "topology.nodes") {
@@ -131,6 +137,7 @@ func (r *containerlabReader) nodes(lab *tree) {
 	}
 }
 
+// scalar returns the text of a value; empty where it is missing or not a scalar.
 func scalar(t *tree) string {
 	if t == nil {
 		return ""
@@ -138,6 +145,7 @@ func scalar(t *tree) string {
 	return t.text
 }
 
+// link reads one link in the brief or the extended format.
 func (r *containerlabReader) link(t *tree, path string) {
 	if !r.object(t, path) {
 		return
@@ -170,7 +178,8 @@ func (r *containerlabReader) link(t *tree, path string) {
 			return
 		}
 	}
-	r.sightings.list = append(r.sightings.list, sighting{a: a, b: b, delayNS: -1, at: place{file: r.file, line: t.line}})
+	at := place{file: r.file, line: t.line}
+	r.sightings.list = append(r.sightings.list, sighting{a: a, b: b, delayNS: -1, at: at})
 }
 
 // end reads "node:interface" or {node, interface}.

@@ -39,6 +39,7 @@ func readHPCC(s *source, _ *Options) (*draft, error) {
 	return r.draft, nil
 }
 
+// An hpccReader reads the file line by line; blank lines do not count.
 type hpccReader struct {
 	*draft
 	file  string
@@ -101,7 +102,8 @@ func (r *hpccReader) nodeList() (links int, ok bool) {
 		if kind == "" {
 			kind = KindHost
 		}
-		r.addNode(Node{ID: int32(i), Kind: kind, Pod: -1, Rack: -1}, place{file: r.file, line: 1, path: fmt.Sprintf("node %d", i)})
+		at := place{file: r.file, line: 1, path: fmt.Sprintf("node %d", i)}
+		r.addNode(Node{ID: int32(i), Kind: kind, Pod: -1, Rack: -1}, at)
 	}
 	return counts[2], true
 }
@@ -127,7 +129,8 @@ func (r *hpccReader) cable() bool {
 	case errLoss != nil || loss != 0:
 		r.bad("error rate %q: losses are not simulated, want 0", fields[4])
 	default:
-		r.addCable(Cable{A: int32(a), B: int32(b), BandwidthBps: bps, DelayNS: ns}, false, place{file: r.file, line: r.line})
+		c := Cable{A: int32(a), B: int32(b), BandwidthBps: bps, DelayNS: ns}
+		r.addCable(c, false, place{file: r.file, line: r.line})
 	}
 	return true
 }

@@ -42,7 +42,8 @@ func parseJSONTopology(file string, data []byte) *draft {
 	}
 	for f, plane := range r.list(t.get("planes"), "planes") {
 		for s, v := range r.list(plane, fmt.Sprintf("planes[%d]", f)) {
-			r.node(v, fmt.Sprintf("planes[%d][%d]", f, s), Node{Kind: KindSpine, Name: closSpineName(f, s), Pod: -1, Rack: -1})
+			spine := Node{Kind: KindSpine, Name: closSpineName(f, s), Pod: -1, Rack: -1}
+			r.node(v, fmt.Sprintf("planes[%d][%d]", f, s), spine)
 		}
 	}
 	r.cables(t.get("fab2spine"), "fab2spine")
@@ -53,6 +54,8 @@ func parseJSONTopology(file string, data []byte) *draft {
 	return r.draft
 }
 
+// A jsonReader reads the document in the order that gives links their ids: the racks of a pod with
+// their hosts' cables, the pod's other cables, the cables between pods, then the plain lists.
 type jsonReader struct{ treeReader }
 
 // pod reads a pod: its racks of hosts and tors, then its fabric switches. rack counts the racks.
@@ -68,10 +71,12 @@ func (r *jsonReader) pod(pod *tree, p int, rack *int32) {
 			continue
 		}
 		for h, v := range r.list(t.get("hosts"), in("racks[%d].hosts", k)) {
-			r.node(v, in("racks[%d].hosts[%d]", k, h), Node{Kind: KindHost, Name: closHostName(p, k, h), Pod: int32(p), Rack: *rack})
+			host := Node{Kind: KindHost, Name: closHostName(p, k, h), Pod: int32(p), Rack: *rack}
+			r.node(v, in("racks[%d].hosts[%d]", k, h), host)
 		}
 		if tor := t.get("tor"); tor != nil {
-			r.node(tor, in("racks[%d].tor", k), Node{Kind: KindTor, Name: closTorName(p, k), Pod: int32(p), Rack: *rack})
+			v := Node{Kind: KindTor, Name: closTorName(p, k), Pod: int32(p), Rack: *rack}
+			r.node(tor, in("racks[%d].tor", k), v)
 		} else {
 			r.bad(t, in("racks[%d]", k), "has no tor")
 		}
@@ -131,6 +136,7 @@ func (r *jsonReader) position(t *tree, path string) int32 {
 	return int32(v)
 }
 
+// cables reads a list of cables. Each incomplete one is a fault; the others are kept.
 func (r *jsonReader) cables(list *tree, path string) {
 	for i, t := range r.list(list, path) {
 		at := fmt.Sprintf("%s[%d]", path, i)
@@ -142,7 +148,10 @@ func (r *jsonReader) cables(list *tree, path string) {
 		for k, f := range []struct {
 			key, missing string
 			bits         int
-		}{{"a", "needs both ends, a and b", 32}, {"b", "needs both ends, a and b", 32}, {"bandwidth", "has no bandwidth (bps)", 64}, {"delay", "has no delay (ns)", 64}} {
+		}{
+			{"a", "needs both ends, a and b", 32}, {"b", "needs both ends, a and b", 32},
+			{"bandwidth", "has no bandwidth (bps)", 64}, {"delay", "has no delay (ns)", 64},
+		} {
 			x, ok := r.integer(t.get(f.key), at+"."+f.key, f.bits)
 			if t.get(f.key) == nil {
 				r.bad(t, at, "%s", f.missing)

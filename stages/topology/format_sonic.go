@@ -64,9 +64,11 @@ func detectSONiC(s *source) bool {
 		return false
 	}
 	keys := topLevelKeys(s.content(s.files[0]))
-	return slices.Contains(keys, "DEVICE_NEIGHBOR") || slices.Contains(keys, "DEVICE_METADATA") || slices.Contains(keys, "PORT")
+	return slices.Contains(keys, "DEVICE_NEIGHBOR") || slices.Contains(keys, "DEVICE_METADATA") ||
+		slices.Contains(keys, "PORT")
 }
 
+// readSONiC reads one file at a time and releases it, since a directory may hold a thousand.
 func readSONiC(s *source, o *Options) (*draft, error) {
 	r := &sonicReader{draft: &draft{}, switches: map[string]*sonicSwitch{}}
 	for _, file := range s.files {
@@ -109,6 +111,7 @@ type sonicReader struct {
 	kinds    []device // neighbours with a type
 }
 
+// file reads one configuration.
 func (r *sonicReader) file(file string, data []byte) {
 	t, fault := parseJSONTree(file, data, func(key string) bool { return slices.Contains(sonicTables, key) })
 	if fault != nil {
@@ -121,7 +124,8 @@ func (r *sonicReader) file(file string, data []byte) {
 		return
 	}
 	local := t.get("DEVICE_METADATA").get("localhost")
-	v := &sonicSwitch{name: strings.TrimSpace(scalar(local.get("hostname"))), kind: sonicKind(local.get("type")), at: place{file: file, line: t.line}}
+	v := &sonicSwitch{name: strings.TrimSpace(scalar(local.get("hostname"))), kind: sonicKind(local.get("type")),
+		at: place{file: file, line: t.line}}
 	if v.name == "" {
 		v.name = sonicFileName(file)
 	}
@@ -149,6 +153,7 @@ func sonicFileName(file string) string {
 	return strings.TrimSuffix(base, "_config_db")
 }
 
+// readPorts reads the speed, the status and the cable length of each port.
 func (v *sonicSwitch) readPorts(r *treeReader, t *tree) {
 	v.ports, v.alias = map[string]sonicPort{}, map[string]string{}
 	if ports := t.get("PORT"); ports != nil && r.object(ports, "PORT") {
@@ -199,7 +204,8 @@ func (v *sonicSwitch) readNeighbors(r *treeReader, t *tree) {
 	}
 	for i, key := range t.keys {
 		item := t.items[i]
-		n := sonicNeighbor{local: key, device: scalar(item.get("name")), port: scalar(item.get("port")), at: place{file: r.file, line: item.line}}
+		n := sonicNeighbor{local: key, device: scalar(item.get("name")), port: scalar(item.get("port")),
+			at: place{file: r.file, line: item.line}}
 		if local := scalar(item.get("local_port")); local != "" {
 			n.local = local
 			if n.device == "" {
@@ -214,18 +220,22 @@ func (v *sonicSwitch) readNeighbors(r *treeReader, t *tree) {
 	}
 }
 
+// readKinds reads the roles that a switch states of its neighbours.
 func (r *sonicReader) readKinds(reader *treeReader, t *tree) {
 	if t == nil || !reader.object(t, "DEVICE_NEIGHBOR_METADATA") {
 		return
 	}
 	for i, name := range t.keys {
 		if kind := sonicKind(t.items[i].get("type")); kind != "" {
-			r.kinds = append(r.kinds, device{name: name, kind: kind, at: place{file: reader.file, line: t.items[i].line}})
+			at := place{file: reader.file, line: t.items[i].line}
+			r.kinds = append(r.kinds, device{name: name, kind: kind, at: at})
 		}
 	}
 }
 
-// combine makes sightings of the files' neighbours.
+// combine makes sightings of the neighbours of all files. A neighbour may name the far port by its
+// alias; where the far switch has a file, the alias is replaced by the port's name, so that the two
+// ends match. A switch with a file is never a host, whatever its number of cables.
 func (r *sonicReader) combine(o *Options) {
 	s := sightings{reports: func(device string) bool { return r.switches[device] != nil }}
 	neighbor := map[string]bool{}
@@ -249,7 +259,8 @@ func (r *sonicReader) combine(o *Options) {
 					n.port = far.alias[n.port]
 				}
 			}
-			s.list = append(s.list, sighting{a: end{v.name, n.local}, b: end{n.device, n.port}, bps: port.bps, delayNS: port.delayNS, down: port.down, at: n.at})
+			s.list = append(s.list, sighting{a: end{v.name, n.local}, b: end{n.device, n.port}, bps: port.bps,
+				delayNS: port.delayNS, down: port.down, at: n.at})
 		}
 	}
 	kinds := map[string]string{}
@@ -260,7 +271,7 @@ func (r *sonicReader) combine(o *Options) {
 			kinds[k.name] = k.kind
 			s.devices = append(s.devices, k)
 		case first != k.kind && !r.repair(o, FaultContradictory):
-			r.fault(k.at, FaultContradictory, "%s is a %s here and a %s elsewhere", k.name, k.kind, first)
+			r.fault(k.at, FaultContradictory, "%s is a %s here and a %s in another file", k.name, k.kind, first)
 		}
 	}
 	r.note("switches: %s with a configuration", count(len(r.order), "switch"))

@@ -30,7 +30,8 @@ func tableFiles(dir string) ([]string, error) {
 				continue
 			}
 			if files[i] != "" {
-				return nil, fmt.Errorf("topology %s: holds both %s and %s", dir, filepath.Base(files[i]), filepath.Base(name))
+				return nil, fmt.Errorf("topology %s: holds both %s and %s",
+					dir, filepath.Base(files[i]), filepath.Base(name))
 			}
 			files[i] = name
 		}
@@ -104,7 +105,8 @@ func (d *draft) addTables(nodes, links *grid) {
 	}
 	for i := range nodes.rows {
 		id, ok := nodes.integer(d, i, 32, idColumns)
-		v := Node{ID: int32(id), Pod: -1, Rack: -1, Kind: strings.ToLower(nodes.cell(i, kindColumns)), Name: nodes.cell(i, nameColumns)}
+		v := Node{ID: int32(id), Pod: -1, Rack: -1, Kind: strings.ToLower(nodes.cell(i, kindColumns)),
+			Name: nodes.cell(i, nameColumns)}
 		if pod, has := nodes.optional(d, i, podColumns); has {
 			v.Pod = int32(pod)
 		}
@@ -127,6 +129,8 @@ type tableCable struct {
 	reversed bool // the other direction is listed too
 }
 
+// addTableLink adds a cable, or the other direction of a cable that the table has listed. A row in the
+// same direction again stays a cable of its own, which the checks report as parallel.
 func (d *draft) addTableLink(links *grid, i int, directions map[[2]int32]*tableCable) {
 	a, okA := links.integer(d, i, 32, srcColumns)
 	b, okB := links.integer(d, i, 32, dstColumns)
@@ -145,7 +149,8 @@ func (d *draft) addTableLink(links *grid, i int, directions map[[2]int32]*tableC
 		first.reversed = true
 		if k := d.cables[first.cable]; k.BandwidthBps != c.BandwidthBps || k.DelayNS != c.DelayNS {
 			d.fault(links.place(i), FaultContradictory,
-				"the link %d → %d differs in bandwidth or delay from its other direction (line %d); a cable has the same both ways",
+				"the link %d → %d differs in bandwidth or delay from its other direction (line %d); "+
+					"a cable has the same both ways",
 				c.A, c.B, d.cableAt[first.cable].line)
 		}
 		d.failed[first.cable] = d.failed[first.cable] || failed

@@ -76,9 +76,9 @@ func (r *yamlReader) clos(t *tree) {
 			if v, ok := r.integer(item, path, 32); ok {
 				*counts[key] = int(v)
 			}
-		case strings.HasSuffix(key, "_bandwidth"):
+		case quantities[key] != nil && strings.HasSuffix(key, "_bandwidth"):
 			*quantities[key], _ = r.bandwidth(item, path)
-		case strings.HasSuffix(key, "_delay"):
+		case quantities[key] != nil:
 			*quantities[key], _ = r.delay(item, path)
 		case key == "oversubscription":
 			v, err := strconv.ParseFloat(item.text, 64)
@@ -118,6 +118,7 @@ func (r *yamlReader) delay(t *tree, path string) (int64, bool) {
 	return r.quantity(t, path, durationUnits, 0, maxDelayNS)
 }
 
+// quantity reads a number with a unit; lo and hi bound it in the base unit.
 func (r *yamlReader) quantity(t *tree, path string, units []unit, lo, hi int64) (int64, bool) {
 	v, err := parseQuantity(t.text, units)
 	if err == nil && (v < lo || v > hi) {
@@ -164,6 +165,7 @@ func (r *yamlReader) graph(t *tree) {
 	}
 }
 
+// graphCable reads "A:B", or {ends, bandwidth, delay}; c has the bandwidth and the delay of all cables.
 func (r *yamlReader) graphCable(t *tree, path string, c Cable, ids map[string]int32) {
 	ends := t
 	if t.kind == treeObject {

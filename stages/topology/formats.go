@@ -43,8 +43,7 @@ func FormatDocs() (docs [][2]string) {
 	return docs
 }
 
-// Options are what a file cannot say about the network it describes. The zero value takes a file at
-// its word.
+// Options add what a file does not say about the network it describes. The zero value adds nothing.
 type Options struct {
 	// HostPatterns match the names of hosts, with * and ?. Without patterns and a node list, hosts
 	// are what the format says, else the devices with one cable.
@@ -111,7 +110,7 @@ func Load(path string, o Options) (*Loaded, error) {
 	return load(&source{path: path, files: files}, &o)
 }
 
-// LoadData is Load for one file whose content is at hand. The extension of the name counts.
+// LoadData is Load for the content of one file. The extension of the name helps to detect the format.
 func LoadData(name string, data []byte, o Options) (*Loaded, error) {
 	return load(&source{path: name, files: []string{name}, data: map[string][]byte{name: data}}, &o)
 }
@@ -151,7 +150,8 @@ func unknownFormat(path string) error {
 	for _, f := range formats() {
 		names = append(names, f.name)
 	}
-	return fmt.Errorf("topology %s: no known format (%s); \"parsimon help topology\" shows an example of each", path, strings.Join(names, ", "))
+	return fmt.Errorf("topology %s: no known format (%s); \"parsimon help topology\" shows an example of each",
+		path, strings.Join(names, ", "))
 }
 
 // Files returns the files of a topology: the file itself, two files separated by a comma (nodes, then

@@ -49,6 +49,7 @@ func normalise(header string) string {
 	return strings.NewReplacer(" ", "_", "-", "_", ".", "_").Replace(header)
 }
 
+// newGrid names the columns. Two columns of one name are a fault: a value could come from either.
 func newGrid(d *draft, file string, header []string) *grid {
 	g := &grid{file: file, column: map[string]int{}, used: map[string]bool{}}
 	for i, name := range header {
@@ -74,6 +75,9 @@ func separator(data []byte) rune {
 	return best
 }
 
+// parseCSV reads a list as spreadsheets write it: with a byte order mark, any of three separators,
+// comment lines, and rows whose empty last cells are missing or surplus. A row with surplus content
+// is a fault, since its cells may be shifted.
 func parseCSV(d *draft, file string, data []byte) (*grid, *Fault) {
 	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(data, []byte("\ufeff"))))
 	r.Comma = separator(data)
@@ -100,9 +104,11 @@ func parseCSV(d *draft, file string, data []byte) (*grid, *Fault) {
 		line, _ := r.FieldPos(0)
 		if len(row) != len(header) {
 			// Spreadsheets write trailing empty cells, or leave them out.
-			extra := slices.ContainsFunc(row[min(len(row), len(header)):], func(cell string) bool { return strings.TrimSpace(cell) != "" })
+			extra := slices.ContainsFunc(row[min(len(row), len(header)):],
+				func(cell string) bool { return strings.TrimSpace(cell) != "" })
 			if extra || len(row) < 2 && len(header) > 1 {
-				d.fault(place{file: file, line: line}, FaultFormat, "has %d columns, the header has %d", len(row), len(header))
+				d.fault(place{file: file, line: line}, FaultFormat,
+					"has %d columns, the header has %d", len(row), len(header))
 				continue
 			}
 			row = append(row, make([]string, max(0, len(header)-len(row)))...)[:len(header)]
@@ -114,6 +120,7 @@ func parseCSV(d *draft, file string, data []byte) (*grid, *Fault) {
 	}
 }
 
+// csvFault is the fault of a row that is not CSV.
 func csvFault(file string, err error) *Fault {
 	var bad *csv.ParseError
 	if errors.As(err, &bad) {
@@ -122,6 +129,7 @@ func csvFault(file string, err error) *Fault {
 	return syntaxFault(file, 1, "%v", err)
 }
 
+// parseParquet reads all columns as text; nested columns have dotted names.
 func parseParquet(d *draft, file string, data []byte) (g *grid, fault *Fault) {
 	// The Parquet reader panics on some damaged files; to the user that is a damaged file.
 	defer func() {
@@ -204,6 +212,7 @@ func (g *grid) noteUnused(d *draft) {
 	}
 }
 
+// columnList names a column and its alternatives, for messages.
 func columnList(names []string) string {
 	if len(names) == 1 {
 		return names[0]

@@ -8,19 +8,20 @@ import (
 	"testing"
 )
 
-// smallClos is the paper's small topology: 2 pods × 16 racks × 8 hosts, 2 planes.
+// SmallClos is the paper's small topology: 2 pods × 16 racks × 8 hosts, 2 planes.
 func SmallClos(oversubscription float64) ClosSpec {
 	return ClosSpec{Pods: 2, RacksPerPod: 16, HostsPerRack: 8, Planes: 2, Oversubscription: oversubscription,
 		HostBps: 10e9, FabricBps: 40e9, HostDelayNS: 1000, FabricDelayNS: 1000}
 }
 
-// largeClos is the paper's large
+// LargeClos is the paper's large topology: 8 pods × 48 racks × 16 hosts, 4 planes.
 func LargeClos(oversubscription float64) ClosSpec {
 	c := SmallClos(oversubscription)
 	c.Pods, c.RacksPerPod, c.HostsPerRack, c.Planes = 8, 48, 16, 4
 	return c
 }
 
+// MustClos builds a Clos network, or fails the test.
 func MustClos(t testing.TB, c ClosSpec) *Network {
 	t.Helper()
 	n, err := Clos(c)
@@ -30,8 +31,8 @@ func MustClos(t testing.TB, c ClosSpec) *Network {
 	return n
 }
 
-// sharedReference is a file of the reference data that stands beside the repository on some
-// machines; where it is missing the test is skipped.
+// SharedReference returns a file of the reference data, which some machines keep beside the
+// repository. Where it is missing the test is skipped.
 func SharedReference(t testing.TB, parts ...string) string {
 	t.Helper()
 	path := filepath.Join(append([]string{Repository(t), "..", "shared", "reference"}, parts...)...)
@@ -41,8 +42,8 @@ func SharedReference(t testing.TB, parts ...string) string {
 	return path
 }
 
-// wire makes a small network: nodes below hosts are hosts, the others switches, and every cable has
-// 10 Gbps and 1 µs.
+// Wire makes a small network. The first nodes are hosts, the others switches; every cable has 10 Gbps
+// and 1 µs.
 func Wire(t testing.TB, nodes, hosts int, cables ...[2]int32) *Network {
 	t.Helper()
 	var v []Node
@@ -64,6 +65,7 @@ func Wire(t testing.TB, nodes, hosts int, cables ...[2]int32) *Network {
 	return n
 }
 
+// MustResolve returns a small Clos description: 2 pods × 2 racks × 2 hosts, 2 planes, 1 spine each.
 func MustResolve(t *testing.T) ClosSpec {
 	t.Helper()
 	c, err := ClosSpec{Pods: 2, RacksPerPod: 2, HostsPerRack: 2, Planes: 2, SpinesPerPlane: 1, HostBps: 10e9, FabricBps: 40e9, HostDelayNS: 1000, FabricDelayNS: 1000}.Resolved()
@@ -73,6 +75,7 @@ func MustResolve(t *testing.T) ClosSpec {
 	return c
 }
 
+// MustRouter builds a router, or fails the test.
 func MustRouter(t testing.TB, n *Network, seed uint64) *Router {
 	t.Helper()
 	r, err := NewRouter(n, seed)
@@ -82,9 +85,8 @@ func MustRouter(t testing.TB, n *Network, seed uint64) *Router {
 	return r
 }
 
-// chiSquare fails if counts of equally likely cells are further from even than chance leaves one in
-// about a million times (Wilson and Hilferty's normal approximation), or so even that it is no
-// chance.
+// ChiSquare fails if the counts of equally likely cells deviate from even, in either direction, more
+// than chance does about once in a million (Wilson and Hilferty's normal approximation).
 func ChiSquare(t *testing.T, what string, counts []int, total int) {
 	t.Helper()
 	want := float64(total) / float64(len(counts))
@@ -99,23 +101,7 @@ func ChiSquare(t *testing.T, what string, counts []int, total int) {
 	}
 }
 
-// smallNetwork is a rack of four hosts, ids 0 to 3, and a switch, 4.
-func SmallNetwork(t *testing.T) *Network {
-	t.Helper()
-	nodes := []Node{{ID: 4, Kind: KindTor, Pod: -1, Rack: -1}}
-	var cables []Cable
-	for h := range int32(4) {
-		nodes = append(nodes, Node{ID: h, Kind: KindHost, Pod: -1, Rack: -1})
-		cables = append(cables, Cable{A: h, B: 4, BandwidthBps: 1e10, DelayNS: 1000})
-	}
-	n, err := NewNetwork(nodes, cables)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
-// repository is the root of the repository, the directory of go.mod.
+// Repository returns the root of the repository, the directory of go.mod.
 func Repository(t testing.TB) string {
 	t.Helper()
 	for dir := "."; ; dir = filepath.Join(dir, "..") {

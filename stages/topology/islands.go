@@ -16,6 +16,7 @@ func newUnionFind(n int) unionFind {
 	return u
 }
 
+// find returns the representative of the set that holds i, and shortens the way there.
 func (u unionFind) find(i int32) int32 {
 	for u[i] != i {
 		u[i] = u[u[i]]
@@ -58,7 +59,7 @@ func (d *draft) checkIslands(o *Options) {
 			for _, k := range s.nodes {
 				drop[d.nodes[k].ID] = true
 			}
-		case len(s.nodes) == 1 && s.hosts == 1: // a host without a cable is a fault of its own
+		case len(s.nodes) == 1 && s.hosts == 1: // checkCables reports a host without a cable
 		default:
 			d.fault(d.nodeAt[s.nodes[0]], FaultIsland, "%s: no cable joins %s to the other %d nodes",
 				d.nameList(s.nodes), pronoun(len(s.nodes)), len(d.nodes)-len(s.nodes))
@@ -124,6 +125,7 @@ func (d *draft) nameList(nodes []int) string {
 	return strings.Join(names, ", ")
 }
 
+// dropNodes removes nodes and their cables.
 func (d *draft) dropNodes(drop map[int32]bool) {
 	kept := 0
 	for i, v := range d.nodes {

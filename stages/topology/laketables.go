@@ -88,7 +88,8 @@ func nodesOf(nodes schema.Batches) (list []Node, err error) {
 		name, kind := columns.Named(rec, "name").(*array.String), columns.Named(rec, "kind").(*array.String)
 		pod, rack := columns.Named(rec, "pod").(*array.Int32), columns.Named(rec, "rack").(*array.Int32)
 		for i := range id {
-			n := Node{ID: id[i], Name: strings.Clone(name.Value(i)), Kind: strings.Clone(kind.Value(i)), Pod: -1, Rack: -1}
+			n := Node{ID: id[i], Pod: -1, Rack: -1}
+			n.Name, n.Kind = strings.Clone(name.Value(i)), strings.Clone(kind.Value(i))
 			if pod.IsValid(i) {
 				n.Pod = pod.Value(i)
 			}

@@ -75,6 +75,8 @@ func NewNetwork(nodes []Node, cables []Cable) (*Network, error) {
 	return n, nil
 }
 
+// addNames fills the lookup by name and the list of hosts. Names need not be unique: a name that
+// several nodes have finds none of them.
 func (n *Network) addNames() {
 	n.byName = make(map[string]int32, len(n.Nodes))
 	for i := range n.Nodes {
@@ -93,6 +95,7 @@ func (n *Network) addNames() {
 	}
 }
 
+// addLinks makes two links of each cable. Names of tiers are shared, since a network has few.
 func (n *Network) addLinks(cables []Cable) {
 	n.Links = make([]Link, 0, 2*len(cables))
 	n.cableOf = make(map[[2]int32]int32, len(cables))
@@ -108,12 +111,15 @@ func (n *Network) addLinks(cables []Cable) {
 	for i, c := range cables {
 		n.cableOf[cableKey(c.A, c.B)] = int32(i)
 		a, b := n.Nodes[n.index.of(c.A)].Kind, n.Nodes[n.index.of(c.B)].Kind
-		n.Links = append(n.Links,
-			Link{ID: int32(2 * i), Src: c.A, Dst: c.B, BandwidthBps: c.BandwidthBps, DelayNS: c.DelayNS, Tier: tier(a, b)},
-			Link{ID: int32(2*i + 1), Src: c.B, Dst: c.A, BandwidthBps: c.BandwidthBps, DelayNS: c.DelayNS, Tier: tier(b, a)})
+		l := Link{ID: int32(2 * i), Src: c.A, Dst: c.B, BandwidthBps: c.BandwidthBps, DelayNS: c.DelayNS}
+		l.Tier = tier(a, b)
+		n.Links = append(n.Links, l)
+		l.ID, l.Src, l.Dst, l.Tier = l.ID+1, c.B, c.A, tier(b, a)
+		n.Links = append(n.Links, l)
 	}
 }
 
+// cableKey identifies a cable by its two nodes, in either order.
 func cableKey(a, b int32) [2]int32 { return [2]int32{min(a, b), max(a, b)} }
 
 // Reverse returns the other direction of the same cable.

@@ -115,7 +115,7 @@ func TestSparseIDs(t *testing.T) {
 	}
 }
 
-// Cables are selected by their ends or tiers, each once, however often they are meant.
+// Cables are selected by their ends or tiers, each once, however often the selector names them.
 func TestSelect(t *testing.T) {
 	n, err := Clos(MustResolve(t))
 	if err != nil {

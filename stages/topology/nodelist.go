@@ -34,7 +34,8 @@ func (p *plan) applyNodeList(d *draft, o *Options, index map[string]int32) bool 
 		return true
 	}
 	if _, ok := g.name(nodeColumns); !ok {
-		d.fault(place{file: g.file, line: 1}, FaultFormat, "has no column device (or %s)", strings.Join(nodeColumns[1:], ", "))
+		d.fault(place{file: g.file, line: 1}, FaultFormat, "has no column device (or %s)",
+			strings.Join(nodeColumns[1:], ", "))
 		return true
 	}
 	_, hasRole := g.name(roleColumns)
@@ -44,7 +45,8 @@ func (p *plan) applyNodeList(d *draft, o *Options, index map[string]int32) bool 
 	listed := map[string]int{}
 	uncabled := 0
 	for i := range g.rows {
-		v := device{name: g.cell(i, nodeColumns), at: g.place(i), kind: KindHost, pod: g.cell(i, podColumns), rack: g.cell(i, rackColumns)}
+		v := device{name: g.cell(i, nodeColumns), at: g.place(i), kind: KindHost, pod: g.cell(i, podColumns),
+			rack: g.cell(i, rackColumns)}
 		if v.name == "" {
 			d.fault(v.at, FaultFormat, "names no device")
 			continue
@@ -78,6 +80,7 @@ func (p *plan) applyNodeList(d *draft, o *Options, index map[string]int32) bool 
 	return true
 }
 
+// listedRole maps a role of the list to a kind of node. An empty role is a switch.
 func (p *plan) listedRole(d *draft, text string, at place) string {
 	role, known := roleNames[strings.ToLower(strings.ReplaceAll(text, " ", "-"))]
 	if text == "" {

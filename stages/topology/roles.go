@@ -19,6 +19,7 @@ type plan struct {
 	numeric   bool       // device names are ids
 }
 
+// newPlan collects the devices of the cables, applies the node list, and finds the hosts.
 func newPlan(s *sightings, d *draft, o *Options, cables []namedCable) *plan {
 	p := &plan{devices: slices.Clone(s.devices)}
 	index := make(map[string]int32, len(p.devices))
@@ -60,7 +61,7 @@ func (p *plan) findHosts(d *draft, o *Options, listed bool) {
 				v.kind = KindSwitch
 			}
 		case len(o.HostPatterns) > 0:
-			isHost := slices.ContainsFunc(o.HostPatterns, func(pattern string) bool { return matchPattern(pattern, v.name) })
+			isHost := slices.ContainsFunc(o.HostPatterns, func(p string) bool { return matchPattern(p, v.name) })
 			if isHost {
 				v.kind = KindHost
 				matched++
@@ -86,7 +87,8 @@ func (p *plan) findHosts(d *draft, o *Options, listed bool) {
 			d.note("hosts: %s that the file calls hosts", count(stated, "device"))
 		}
 		if single > 0 {
-			d.note("hosts: %s with one cable (inferred; --host-pattern or --nodes decides otherwise)", count(single, "device"))
+			d.note("hosts: %s with one cable (inferred; --host-pattern or --nodes decides otherwise)",
+				count(single, "device"))
 			p.noteLookalikes(d)
 		}
 	}
@@ -112,7 +114,8 @@ func (p *plan) noteLookalikes(d *draft) {
 		}
 	}
 	if like > 0 {
-		d.note("warning: %s named like hosts, with several cables, counted as switches (%s); if they are hosts, use --host-pattern '%s*'",
+		d.note("warning: %s named like hosts, with several cables, counted as switches (%s); "+
+			"if they are hosts, use --host-pattern '%s*'",
 			count(like, "device"), example, stem(example))
 	}
 }
@@ -167,8 +170,9 @@ func (p *plan) inferRoles(d *draft) {
 		inferred[v.kind]++
 	}
 	var parts []string
+	farthest := "farthest, " + count(p.top, "cable") + " away"
 	for _, k := range []struct{ kind, where string }{
-		{KindTor, "next to hosts"}, {KindFabric, "between"}, {KindSpine, "farthest, " + count(p.top, "cable") + " away"},
+		{KindTor, "next to hosts"}, {KindFabric, "between"}, {KindSpine, farthest},
 	} {
 		if inferred[k.kind] > 0 {
 			parts = append(parts, strconv.Itoa(inferred[k.kind])+" "+k.kind+" ("+k.where+")")

@@ -59,7 +59,8 @@ type UnreachableError struct {
 }
 
 func (e *UnreachableError) Error() string {
-	return fmt.Sprintf("flow %d: no path from host %d (%s) to host %d (%s)", e.FlowID, e.Src, e.SrcName, e.Dst, e.DstName)
+	return fmt.Sprintf("flow %d: no path from host %d (%s) to host %d (%s)", e.FlowID, e.Src, e.SrcName, e.Dst,
+		e.DstName)
 }
 
 // An EndpointError says that a flow's source or destination is not a host, or that both are the same.

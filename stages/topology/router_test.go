@@ -130,7 +130,7 @@ func TestPathErrors(t *testing.T) {
 	}
 }
 
-// Failing a cable moves the flows that crossed it, and no other; putting it back brings them home.
+// Failing a cable moves the flows that crossed it and no others. Restoring it restores their paths.
 func TestFailureMovesOnlyItsFlows(t *testing.T) {
 	check := func(n *Network, rng *rand.Rand, flows int) (moved int) {
 		before := MustRouter(t, n, 7)
@@ -147,7 +147,7 @@ func TestFailureMovesOnlyItsFlows(t *testing.T) {
 			}
 			p, err := before.Path(f, a, b, nil)
 			if err != nil {
-				continue // taking a cable away joins nobody
+				continue // without a cable no two hosts become connected
 			}
 			q, err := after.Path(f, a, b, nil)
 			crossed := slices.Contains(p, cut.ID) || slices.Contains(p, Reverse(cut.ID))
@@ -252,7 +252,7 @@ func TestECMPIsEvenAndUncorrelated(t *testing.T) {
 	}
 }
 
-// Paths to hosts that hang on different switches choose independently as well: the choice at the
+// Paths to hosts on different switches choose independently as well: the choice at the
 // fabric switch says nothing about the choice that the same flow would make at another.
 func TestECMPChoicesOfTwoNodesAreIndependent(t *testing.T) {
 	n := MustClos(t, SmallClos(4))
@@ -313,7 +313,7 @@ func TestRouterIsConcurrentAndSmall(t *testing.T) {
 	}
 }
 
-// The order of the cables in a file, and so the ids of the links, do not matter to a flow's path.
+// A flow's path does not depend on the order of the cables in a file, nor on the ids of the links.
 func TestPathsDoNotDependOnLinkIDs(t *testing.T) {
 	a := MustClos(t, SmallClos(2))
 	var cables []Cable

@@ -92,6 +92,7 @@ func (r *Router) attach(out [][]int32) (links []int32) {
 	return links
 }
 
+// appendInt32 appends a number to the key of an interned set.
 func appendInt32(key []byte, v int32) []byte {
 	return append(key, byte(v), byte(v>>8), byte(v>>16), byte(v>>24))
 }

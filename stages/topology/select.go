@@ -48,7 +48,8 @@ func (n *Network) selectOne(selector string) ([][2]int32, error) {
 		return found, nil
 	}
 	if !strings.Contains(selector, ":") {
-		return nil, fmt.Errorf("no cables are of tier %q; the tiers are %s", selector, strings.Join(slices.Sorted(maps.Keys(tiers)), ", "))
+		return nil, fmt.Errorf("no cables are of tier %q; the tiers are %s", selector,
+			strings.Join(slices.Sorted(maps.Keys(tiers)), ", "))
 	}
 	a, b, err := n.Cable(selector)
 	return [][2]int32{{a, b}}, err

@@ -14,7 +14,7 @@ type SwitchSettings struct {
 	Pools    []BufferPool    `json:"pools,omitempty"`
 	Profiles []BufferProfile `json:"profiles,omitempty"`
 	PFC      []PFCPorts      `json:"pfc,omitempty"`
-	// Taken lists every value above with where it stands.
+	// Taken lists every value above with its file, line and key.
 	Taken []TakenSetting `json:"taken,omitempty"`
 }
 
@@ -102,7 +102,8 @@ func readSettings(r *treeReader, name string, t *tree) *SwitchSettings {
 		}
 		p := BufferProfile{
 			Name: key, Pool: reference(scalar(item.get("pool"))), SizeBytes: number("size", "reserved", "bytes"),
-			XonBytes: number("xon", "xon", "bytes"), XoffBytes: number("xoff", "xoff", "bytes"), XonOffset: number("xon_offset", "xon_offset", "bytes"),
+			XonBytes: number("xon", "xon", "bytes"), XoffBytes: number("xoff", "xoff",
+				"bytes"), XonOffset: number("xon_offset", "xon_offset", "bytes"),
 		}
 		if item.get("dynamic_th") != nil {
 			v := number("dynamic_th", "dynamic_threshold", "log2")
@@ -121,6 +122,7 @@ func readSettings(r *treeReader, name string, t *tree) *SwitchSettings {
 	return s.out
 }
 
+// readPFC reads the priorities with flow control of each group of ports.
 func (s *settingsReader) readPFC(t *tree) {
 	s.each(t, "PORT_QOS_MAP", func(key string, item *tree) {
 		text := s.text(item, "PORT_QOS_MAP", key, "pfc_enable", "pfc_priorities")
@@ -162,8 +164,10 @@ func reference(text string) string {
 	return text
 }
 
+// taken records where a value comes from.
 func (s *settingsReader) taken(t *tree, table, key, field, setting, unit string) {
-	s.out.Taken = append(s.out.Taken, TakenSetting{setting, t.text, unit, table + "|" + key + "|" + field, s.file, t.line})
+	s.out.Taken = append(s.out.Taken, TakenSetting{setting, t.text, unit, table + "|" + key + "|" + field, s.file,
+		t.line})
 }
 
 func (s *settingsReader) text(item *tree, table, key, field, setting string) string {

@@ -10,7 +10,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// The description must build the very networks of the paper: same ids, same links, same everything.
+// The descriptions build the networks of the paper: the same ids, names, links and numbers.
 func TestClosIsTheReference(t *testing.T) {
 	for file, spec := range map[string]ClosSpec{
 		"cluster_1_to_1.json":         SmallClos(1),

@@ -36,6 +36,7 @@ func parseJSONTree(file string, data []byte, want func(key string) bool) (*tree,
 	return nil, syntaxFault(file, p.line, "not readable as JSON: %v", err)
 }
 
+// A jsonParser builds a tree from the tokens of encoding/json, whose offsets give the lines.
 type jsonParser struct {
 	dec  *json.Decoder
 	data []byte
@@ -44,6 +45,7 @@ type jsonParser struct {
 	want func(key string) bool
 }
 
+// advance moves the line counter to an offset. Offsets only grow, so each byte is counted once.
 func (p *jsonParser) advance(to int64) {
 	to = min(to, int64(len(p.data)))
 	if to > p.pos {
@@ -52,6 +54,7 @@ func (p *jsonParser) advance(to int64) {
 	}
 }
 
+// value parses the next value. Nesting is bounded: the parser recurses.
 func (p *jsonParser) value(depth int) (*tree, error) {
 	token, err := p.dec.Token()
 	if err != nil {
@@ -96,6 +99,8 @@ func (p *jsonParser) items(t *tree, depth int) error {
 	return err
 }
 
+// members parses the members of an object; of the top level it skips the values not wanted, which
+// costs a scan but no memory.
 func (p *jsonParser) members(t *tree, depth int) error {
 	for p.dec.More() {
 		token, err := p.dec.Token()

@@ -49,6 +49,7 @@ func parseYAMLTree(file string, data []byte) (t *tree, fault *Fault) {
 	return t, nil
 }
 
+// yamlLine returns the line of a node; some nodes of malformed files have no token.
 func yamlLine(n ast.Node, otherwise int) int {
 	if n != nil {
 		if t := n.GetToken(); t != nil && t.Position != nil && t.Position.Line > 0 {
@@ -58,11 +59,14 @@ func yamlLine(n ast.Node, otherwise int) int {
 	return otherwise
 }
 
+// A yamlParser converts the syntax tree of goccy/go-yaml, which keeps lines, to a tree. An alias must
+// follow its anchor, so values cannot contain themselves.
 type yamlParser struct {
 	anchors map[string]*tree // values are shared between an anchor and its aliases, never copied
 	deep    bool
 }
 
+// value converts one node. Nodes of no known type become null.
 func (y *yamlParser) value(n ast.Node, line, depth int) *tree {
 	line = yamlLine(n, line)
 	t := &tree{line: line}
@@ -110,6 +114,7 @@ func (y *yamlParser) value(n ast.Node, line, depth int) *tree {
 	return t
 }
 
+// member adds a key and its value. A value without a token of its own has the line of its key.
 func (y *yamlParser) member(t *tree, m *ast.MappingValueNode, line, depth int) {
 	key := y.value(m.Key, yamlLine(m.Key, line), depth+1)
 	item := y.value(m.Value, key.line, depth+1)

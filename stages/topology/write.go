@@ -30,7 +30,8 @@ func WriteTables(dir string, n *Network) error {
 		links = append(links, []string{strconv.Itoa(int(l.Src)), strconv.Itoa(int(l.Dst)),
 			strconv.FormatInt(l.BandwidthBps, 10), strconv.FormatInt(l.DelayNS, 10), strconv.FormatBool(l.Failed)})
 	}
-	return errors.Join(writeCSV(filepath.Join(dir, "nodes.csv"), nodes), writeCSV(filepath.Join(dir, "links.csv"), links))
+	return errors.Join(writeCSV(filepath.Join(dir, "nodes.csv"), nodes), writeCSV(filepath.Join(dir, "links.csv"),
+		links))
 }
 
 func writeCSV(file string, rows [][]string) error {

@@ -53,6 +53,11 @@ in a directory, which every command takes as --topology.
   parsimon topology net --dot - | dot -Tsvg > net.svg
   parsimon topology cables.csv --format json
 
+A node list (--nodes) has the columns device (or node, name, id), role (host, server, tor, leaf, fabric,
+aggregation, spine, core, switch, …), rack and pod. With a list, only the listed hosts are hosts.
+Devices that are not listed are switches. Roles that nothing states are inferred from the distance to
+the nearest host: tor, fabric, spine.
+
 JSON has the keys hosts, switches, cables, faults (file, line, text, kind), format, files, notes,
 repaired, planned, settings, and description unless there are faults. In a Parquet file the line of a
 fault is its row.
@@ -78,9 +83,13 @@ type topologyFlags struct {
 
 func (t *topologyFlags) declare(f *pflag.FlagSet) {
 	f.StringVar(&t.format, "format", "table", "table or json")
-	f.StringSliceVar(&t.hostPatterns, "host-pattern", nil, "names of hosts, with * and ? (repeatable); without it, devices with one cable")
-	f.StringVar(&t.nodes, "nodes", "", "CSV or Parquet `file` of devices: device, role, pod, rack; without role, the hosts")
-	f.StringArrayVar(&t.speeds, "speed", nil, "`DEVICE[:PORT]=SPEED` for cables without a speed, e.g. 'leaf*:Ethernet*=25G' (repeatable; the first match applies)")
+	f.StringSliceVar(&t.hostPatterns, "host-pattern", nil,
+		"names of hosts, with * and ? (repeatable); without it, devices with one cable")
+	f.StringVar(&t.nodes, "nodes", "",
+		"CSV or Parquet `file` of devices: device, role, pod, rack; without role, the hosts")
+	f.StringArrayVar(&t.speeds, "speed", nil,
+		"`DEVICE[:PORT]=SPEED` for cables without a speed, such as 'leaf*:Ethernet*=25G' "+
+			"(repeatable; the first match applies)")
 	f.StringVar(&t.defaultDelay, "default-delay", "1us", "propagation delay of cables with neither delay nor length")
 	f.StringSliceVar(&t.repair, "repair", nil, "kinds of faults to repair, separated by commas")
 	f.StringVar(&t.dot, "dot", "", "write a Graphviz picture to this `file`; - is stdout")
@@ -185,7 +194,8 @@ func loadTopology(path string, o topology.Options) (*topology.Loaded, error) {
 		if shipped, e := datasets.Read(datasets.Topologies, path); e == nil {
 			return topology.LoadData(path+".yaml", shipped, o)
 		}
-		return nil, fmt.Errorf("%w; shipped topologies: %s", err, strings.Join(datasets.Names(datasets.Topologies), ", "))
+		names := strings.Join(datasets.Names(datasets.Topologies), ", ")
+		return nil, fmt.Errorf("%w; shipped topologies: %s", err, names)
 	}
 	return nil, err
 }

@@ -22,7 +22,8 @@ func writeTopologyTable(w io.Writer, path string, l *topology.Loaded, d *topolog
 	if len(l.Files) > 1 {
 		files = fmt.Sprintf(", %d files", len(l.Files))
 	}
-	t.printf("%s (%s%s): %s, %s, %s\n", path, l.Format, files, plural(l.Hosts, "host"), plural(l.Switches, "switch"), plural(l.Cables, "cable"))
+	t.printf("%s (%s%s): %s, %s, %s\n", path, l.Format, files,
+		plural(l.Hosts, "host"), plural(l.Switches, "switch"), plural(l.Cables, "cable"))
 	t.notes(l)
 	if d != nil {
 		t.shape(d)
@@ -95,7 +96,8 @@ func (t topologyTable) shape(d *topology.Description) {
 		t.printf("  %s\t%s\t%s\t%d\t%d\n", s.Tier, topology.FormatBps(s.BandwidthBps), delay, s.Cables, s.Failed)
 	}
 	if len(d.Oversubscription) > 0 {
-		t.section("Oversubscription (bandwidth towards hosts / bandwidth upwards)", "role", "switches", "least", "median", "most")
+		t.section("Oversubscription (bandwidth towards hosts / bandwidth upwards)",
+			"role", "switches", "least", "median", "most")
 		for _, o := range d.Oversubscription {
 			t.printf("  %s\t%d\t%s\t%s\t%s\n", o.Kind, o.Switches, ratio(o.Min), ratio(o.Median), ratio(o.Max))
 		}
@@ -142,7 +144,8 @@ func (t topologyTable) risks(d *topology.Description) {
 	}
 	t.section("Single points of failure")
 	if d.OwnHostsOnly > 0 {
-		t.printf("  %s: without one, only the hosts attached to it alone are cut off\n", plural(d.OwnHostsOnly, "switch"))
+		switches := plural(d.OwnHostsOnly, "switch")
+		t.printf("  %s: without one, only the hosts attached to it alone are cut off\n", switches)
 	}
 	for _, list := range []struct {
 		kind string
@@ -182,7 +185,8 @@ func (t topologyTable) planned(list []topology.PlannedCable) {
 		if p.BandwidthBps > 0 {
 			bandwidth = topology.FormatBps(p.BandwidthBps)
 		}
-		t.printf("  %s\t%s\t%s\t%s\t%d\n", endName(p.A, p.PortA), endName(p.B, p.PortB), bandwidth, formatNS(p.DelayNS), p.Line)
+		t.printf("  %s\t%s\t%s\t%s\t%d\n", endName(p.A, p.PortA), endName(p.B, p.PortB), bandwidth,
+			formatNS(p.DelayNS), p.Line)
 	}
 }
 
@@ -213,7 +217,8 @@ func (t topologyTable) settings(list []topology.SwitchSettings) {
 	}
 	t.section("Switch settings", "setting", "value", "from", "switches", "first in")
 	for _, v := range order {
-		t.printf("  %s\t%s\t%s\t%d\t%s:%d\n", v.name, strings.TrimSpace(v.text+" "+v.unit), v.key, count[v], first[v].File, first[v].Line)
+		t.printf("  %s\t%s\t%s\t%d\t%s:%d\n", v.name, strings.TrimSpace(v.text+" "+v.unit), v.key, count[v],
+			first[v].File, first[v].Line)
 	}
 }
 

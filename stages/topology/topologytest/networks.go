@@ -10,19 +10,20 @@ import (
 	"parsimon/stages/topology"
 )
 
-// smallClos is the paper's small topology: 2 pods × 16 racks × 8 hosts, 2 planes.
+// SmallClos is the paper's small topology: 2 pods × 16 racks × 8 hosts, 2 planes.
 func SmallClos(oversubscription float64) topology.ClosSpec {
 	return topology.ClosSpec{Pods: 2, RacksPerPod: 16, HostsPerRack: 8, Planes: 2, Oversubscription: oversubscription,
 		HostBps: 10e9, FabricBps: 40e9, HostDelayNS: 1000, FabricDelayNS: 1000}
 }
 
-// largeClos is the paper's large topology.
+// LargeClos is the paper's large topology: 8 pods × 48 racks × 16 hosts, 4 planes.
 func LargeClos(oversubscription float64) topology.ClosSpec {
 	c := SmallClos(oversubscription)
 	c.Pods, c.RacksPerPod, c.HostsPerRack, c.Planes = 8, 48, 16, 4
 	return c
 }
 
+// MustClos builds a Clos network, or fails the test.
 func MustClos(t testing.TB, c topology.ClosSpec) *topology.Network {
 	t.Helper()
 	n, err := topology.Clos(c)
@@ -32,8 +33,8 @@ func MustClos(t testing.TB, c topology.ClosSpec) *topology.Network {
 	return n
 }
 
-// sharedReference is a file of the reference data that stands beside the repository on some
-// machines; where it is missing the test is skipped.
+// SharedReference returns a file of the reference data, which some machines keep beside the
+// repository. Where it is missing the test is skipped.
 func SharedReference(t testing.TB, parts ...string) string {
 	t.Helper()
 	path := filepath.Join(append([]string{Repository(t), "..", "shared", "reference"}, parts...)...)
@@ -43,8 +44,8 @@ func SharedReference(t testing.TB, parts ...string) string {
 	return path
 }
 
-// wire makes a small network: nodes below hosts are hosts, the others switches, and every cable has
-// 10 Gbps and 1 µs.
+// Wire makes a small network. The first nodes are hosts, the others switches; every cable has 10 Gbps
+// and 1 µs.
 func Wire(t testing.TB, nodes, hosts int, cables ...[2]int32) *topology.Network {
 	t.Helper()
 	var v []topology.Node
@@ -66,6 +67,7 @@ func Wire(t testing.TB, nodes, hosts int, cables ...[2]int32) *topology.Network 
 	return n
 }
 
+// MustResolve returns a small Clos description: 2 pods × 2 racks × 2 hosts, 2 planes, 1 spine each.
 func MustResolve(t *testing.T) topology.ClosSpec {
 	t.Helper()
 	c, err := topology.ClosSpec{Pods: 2, RacksPerPod: 2, HostsPerRack: 2, Planes: 2, SpinesPerPlane: 1, HostBps: 10e9, FabricBps: 40e9, HostDelayNS: 1000, FabricDelayNS: 1000}.Resolved()
@@ -75,6 +77,7 @@ func MustResolve(t *testing.T) topology.ClosSpec {
 	return c
 }
 
+// MustRouter builds a router, or fails the test.
 func MustRouter(t testing.TB, n *topology.Network, seed uint64) *topology.Router {
 	t.Helper()
 	r, err := topology.NewRouter(n, seed)
@@ -84,9 +87,8 @@ func MustRouter(t testing.TB, n *topology.Network, seed uint64) *topology.Router
 	return r
 }
 
-// chiSquare fails if counts of equally likely cells are further from even than chance leaves one in
-// about a million times (Wilson and Hilferty's normal approximation), or so even that it is no
-// chance.
+// ChiSquare fails if the counts of equally likely cells deviate from even, in either direction, more
+// than chance does about once in a million (Wilson and Hilferty's normal approximation).
 func ChiSquare(t *testing.T, what string, counts []int, total int) {
 	t.Helper()
 	want := float64(total) / float64(len(counts))
@@ -101,7 +103,7 @@ func ChiSquare(t *testing.T, what string, counts []int, total int) {
 	}
 }
 
-// smallNetwork is a rack of four hosts, ids 0 to 3, and a switch, 4.
+// SmallNetwork is a rack of four hosts, ids 0 to 3, and a switch, 4.
 func SmallNetwork(t *testing.T) *topology.Network {
 	t.Helper()
 	nodes := []topology.Node{{ID: 4, Kind: topology.KindTor, Pod: -1, Rack: -1}}
@@ -117,7 +119,7 @@ func SmallNetwork(t *testing.T) *topology.Network {
 	return n
 }
 
-// repository is the root of the repository, the directory of go.mod.
+// Repository returns the root of the repository, the directory of go.mod.
 func Repository(t testing.TB) string {
 	t.Helper()
 	for dir := "."; ; dir = filepath.Join(dir, "..") {

@@ -1,0 +1,289 @@
+package topology
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func describe(t *testing.T, n *Network) *Description {
+	t.Helper()
+	d, err := Describe(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestDescribeClos(t *testing.T) {
+	n := MustClos(t, SmallClos(4))
+	d := describe(t, n)
+	if want := []RoleCount{{KindHost, 0, 256}, {KindTor, 1, 32}, {KindFabric, 2, 4}, {KindSpine, 3, 8}}; !slices.Equal(d.Roles, want) {
+		t.Errorf("roles %v", d.Roles)
+	}
+	if want := []Oversubscription{{KindTor, 32, 1, 1, 1}, {KindFabric, 4, 4, 4, 4}}; !slices.Equal(d.Oversubscription, want) {
+		t.Errorf("oversubscription %v", d.Oversubscription)
+	}
+	// 16 × 15 pairs in each of 2 pods over 2 planes; 2 × 16 × 16 across over 2 planes of 4 spines.
+	if want := []PathCount{{4, 480, 2, 2, 2}, {6, 512, 8, 8, 8}}; !slices.Equal(d.Paths, want) {
+		t.Errorf("paths %v", d.Paths)
+	}
+	if want := []NextHops{{KindTor, 2, 2}, {KindFabric, 4, 4}, {KindSpine, 1, 1}}; !slices.Equal(d.NextHops, want) {
+		t.Errorf("next hops %v", d.NextHops)
+	}
+	if d.OwnHostsOnly != 32 || len(d.CutSwitches)+len(d.CutCables)+len(d.Asymmetries) != 0 || d.Racks != 32 || d.Pods != 2 || d.RackHostsMax != 8 {
+		t.Errorf("%+v", d)
+	}
+	// Without one cable of a tor, the other carries it, and it differs from the others.
+	a, b, err := n.Cable("pod0-tor3:pod0-fabric0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Fail(a, b); err != nil {
+		t.Fatal(err)
+	}
+	d = describe(t, n)
+	if want := []Asymmetry{{KindTor, "1 cable up (40 Gbps)", "2 cables up (80 Gbps)", []string{"pod0-tor3"}}}; !reflect.DeepEqual(d.Asymmetries, want) {
+		t.Errorf("asymmetries %+v", d.Asymmetries)
+	}
+	if want := []Cut{{"pod0-tor3 – pod0-fabric1", 8}}; !slices.Equal(d.CutCables, want) {
+		t.Errorf("cut cables %v", d.CutCables)
+	}
+	if want := []Cut{{"pod0-fabric1", 8}}; !slices.Equal(d.CutSwitches, want) {
+		t.Errorf("cut switches %v", d.CutSwitches)
+	}
+	if d.Paths[1].Min != 4 || d.Paths[1].Max != 8 || d.Speeds[1].Failed != 1 {
+		t.Errorf("paths %v, speeds %v", d.Paths, d.Speeds)
+	}
+}
+
+// Single points of failure are what removing each switch and each cable by hand finds, and paths
+// between hosts are as many as a plain count finds.
+func TestDescribeIsWhatRemovalFinds(t *testing.T) {
+	for seed := range uint64(60) {
+		n := randomNetwork(t, rand.New(rand.NewPCG(seed, 11)))
+		d := describe(t, n)
+		var switches, cables []Cut
+		own := 0
+		for _, v := range n.Nodes {
+			if v.Kind == KindHost {
+				continue
+			}
+			lost, alone := hostsLost(n, v.ID, -1)
+			if lost > alone {
+				switches = append(switches, Cut{v.Name, lost})
+			} else if lost > 0 {
+				own++
+			}
+		}
+		for i := 0; i < len(n.Links); i += 2 {
+			l := n.Links[i]
+			a, _ := n.Node(l.Src)
+			b, _ := n.Node(l.Dst)
+			if a.Kind == KindHost || b.Kind == KindHost || l.Failed {
+				continue
+			}
+			if lost, _ := hostsLost(n, -1, int32(i)); lost > baseLost(n) {
+				cables = append(cables, Cut{a.Name + " – " + b.Name, lost})
+			}
+		}
+		if baseLost(n) > 0 {
+			continue // hosts are apart already: "lost" means something else
+		}
+		key := func(cuts []Cut) string {
+			var names []string
+			for _, c := range cuts {
+				ends := strings.Split(c.Name, " – ")
+				slices.Sort(ends)
+				names = append(names, fmt.Sprint(ends, c.Hosts))
+			}
+			slices.Sort(names)
+			return fmt.Sprint(names)
+		}
+		if key(d.CutSwitches) != key(switches) || key(d.CutCables) != key(cables) || d.OwnHostsOnly != own {
+			t.Errorf("seed %d: switches %v, want %v; cables %v, want %v; own %d, want %d", seed, d.CutSwitches, switches, d.CutCables, cables, d.OwnHostsOnly, own)
+		}
+	}
+}
+
+func baseLost(n *Network) int {
+	lost, _ := hostsLost(n, -1, -1)
+	return lost
+}
+
+// hostsLost counts the hosts with a switch that are outside the largest part without a switch or a
+// cable, and those that are attached to that switch alone.
+func hostsLost(n *Network, without, cable int32) (lost, alone int) {
+	part := map[int32]int{}
+	up := func(l Link) bool { return !l.Failed && l.ID&^1 != cable && l.Src != without && l.Dst != without }
+	isHost := func(id int32) bool {
+		v, _ := n.Node(id)
+		return v.Kind == KindHost
+	}
+	for _, v := range n.Nodes {
+		if v.Kind == KindHost || v.ID == without || part[v.ID] > 0 {
+			continue
+		}
+		number := len(part) + 1
+		part[v.ID] = number
+		for again := true; again; {
+			again = false
+			for _, l := range n.Links {
+				if up(l) && !isHost(l.Src) && !isHost(l.Dst) && part[l.Src] == number && part[l.Dst] == 0 {
+					part[l.Dst], again = number, true
+				}
+			}
+		}
+	}
+	sizes := map[int]int{}
+	total := 0
+	for _, h := range n.Hosts() {
+		mine, attached := map[int]bool{}, 0
+		for _, l := range n.Links {
+			if l.Src == h && !l.Failed && !isHost(l.Dst) {
+				attached++
+				if l.Dst != without {
+					mine[part[l.Dst]] = true
+				}
+			}
+		}
+		if attached > 0 {
+			total++
+		}
+		if attached > 0 && len(mine) == 0 {
+			alone++
+		}
+		for p := range mine {
+			sizes[p]++
+		}
+	}
+	largest := 0
+	for _, size := range sizes {
+		largest = max(largest, size)
+	}
+	return total - largest, alone
+}
+
+func TestWriteTablesReadsBack(t *testing.T) {
+	for name, n := range map[string]*Network{
+		"cabling": loadFixture(t, "cabling.csv", Options{}).Network,
+		"clos":    MustClos(t, SmallClos(2)),
+		"random":  randomNetwork(t, rand.New(rand.NewPCG(3, 3))),
+	} {
+		l := n.Links[len(n.Links)/2]
+		if err := n.Fail(l.Src, l.Dst); err != nil {
+			t.Fatal(err)
+		}
+		dir := filepath.Join(t.TempDir(), "a", "net")
+		if err := WriteTables(dir, n); err != nil {
+			t.Fatal(err)
+		}
+		back, err := Read(dir)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		sameNetwork(t, name, back, n)
+	}
+}
+
+func TestWriteDot(t *testing.T) {
+	small := loadFixture(t, "cabling.csv", Options{}).Network
+	small.Nodes[0].Name = `web"1\` + "\n"
+	if err := small.Fail(small.Links[0].Src, small.Links[0].Dst); err != nil {
+		t.Fatal(err)
+	}
+	large := MustClos(t, SmallClos(2))
+	for name, c := range map[string]struct {
+		n    *Network
+		want []string
+	}{
+		"small": {small, []string{`n0 [label="web\"1\\\n", shape=ellipse];`, `n0 -- n12 [label="25 Gbps", style=dashed, color=red];`, "{ rank=same; n16; n17; }"}},
+		"large": {large, []string{`rack0 [label="8 hosts\npod0-rack0-host0 …", shape=folder];`, "rack31 -- n287 "}},
+	} {
+		var b bytes.Buffer
+		if err := WriteDot(&b, c.n); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(b.String(), want) {
+				t.Errorf("%s: no %q in\n%s", name, want, b.String())
+			}
+		}
+		dot, err := exec.LookPath("dot")
+		if err != nil {
+			continue // Graphviz is not installed: the text alone is checked
+		}
+		cmd := exec.Command(dot, "-Tsvg")
+		cmd.Stdin = &b
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: dot: %v\n%s", name, err, out)
+		}
+	}
+}
+
+// largeCabling is a list of 1,000 switches and the given number of hosts.
+func largeCabling(hosts int) []byte {
+	var b bytes.Buffer
+	b.WriteString("device_a,port_a,device_b,port_b,speed,length\n")
+	const pods, tors, fabrics, spines = 32, 27, 4, 8
+	for h := range hosts {
+		fmt.Fprintf(&b, "srv%05d,eth0,p%02d-tor%02d,Ethernet%d,25G,3m\n", h, h%pods, h/pods%tors, h/pods/tors)
+	}
+	for p := range pods {
+		for f := range fabrics {
+			for t := range tors {
+				fmt.Fprintf(&b, "p%02d-tor%02d,Ethernet%d,p%02d-fab%d,Ethernet%d,100G,30m\n", p, t, 200+f, p, f, t)
+			}
+			for s := range spines / fabrics {
+				fmt.Fprintf(&b, "p%02d-fab%d,Ethernet%d,spine%d,Ethernet%d,400G,100m\n", p, f, 100+s, f*spines/fabrics+s, p)
+			}
+		}
+	}
+	return b.Bytes()
+}
+
+// 1,000 switches and 50,000 hosts are read and described in under 10 s; PARSIMON_LONG=1 runs this
+// where machines are not shared.
+func TestLargeCabling(t *testing.T) {
+	hosts := 5_000
+	if os.Getenv("PARSIMON_LONG") != "" {
+		hosts = 50_000
+	}
+	start := time.Now()
+	l, err := LoadData("large.csv", largeCabling(hosts), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantFaults(t, l)
+	d := describe(t, l.Network)
+	if l.Hosts != hosts || l.Switches != 1000 || d.OwnHostsOnly != 864 || d.Pods != 32 || d.Paths[1].Median != 8 {
+		t.Errorf("%d hosts, %d switches, %+v", l.Hosts, l.Switches, d)
+	}
+	took := time.Since(start)
+	t.Logf("%d hosts and %d switches in %v", hosts, l.Switches, took)
+	if hosts == 50_000 && took > 10*time.Second {
+		t.Errorf("took %v, want less than 10 s", took)
+	}
+}
+
+func BenchmarkLoadCabling(b *testing.B) {
+	data := largeCabling(50_000)
+	b.ReportAllocs()
+	for b.Loop() {
+		l, err := LoadData("large.csv", data, Options{})
+		if err != nil || l.Network == nil {
+			b.Fatal(l.Faults, err)
+		}
+		if _, err := Describe(l.Network); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
