@@ -125,7 +125,7 @@ func Tables() []Table {
 		Scenarios, Nodes, Links, Flows, Rejects, Hops, LinkLoads, LinkClusters, LinkStats, HopDelays,
 		DelayBuckets, HopObservations, ImputedObservations, Feedback, SenderFeedback, SenderFCTs,
 		HopContributions, Slowdowns, Intervals, Warnings, ExactFCTs, ExactHops, Validations, Workloads, Records,
-		Comparisons, ComparisonLinks, Sweeps,
+		Comparisons, ComparisonLinks, Sweeps, SweepRuns,
 	}
 }
 

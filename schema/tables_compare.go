@@ -74,3 +74,26 @@ var Sweeps = Table{
 		{"cached_cases", i64, false, "", "number of link cases found in the cache"},
 	},
 }
+
+// SweepRuns is the answer of a sweep of parameters. Its rows belong to the scenario and variant of each run.
+var SweepRuns = Table{
+	Name: "sweep_runs", Doc: "Runs of a sweep of parameters (parsimon sweep --set): one row per run and parameter.",
+	Grain: "sweep × run × parameter", Key: []string{"sweep", "parameter"}, Sort: []string{}, Variant: true, Published: true,
+	Columns: []Column{
+		{"sweep", str, false, "", "scenario file that was swept"},
+		{"settings", str, false, "", "all settings of the run, in the order of the parameters"},
+		{"parameter", str, false, "", "key of the scenario file, or fail for a cable that is down"},
+		{"value", str, false, "", "value of the parameter in the run"},
+		{"value_number", f64, true, "", "the number that the value begins with; a share for percent; null if there is none"},
+		{"flows", i64, false, "", "number of flows that have an estimate"},
+		{"p50_slowdown", f64, true, "", "median slowdown of all flows"},
+		{"p50_exact", f64, true, "", "the same by whole-network simulation; null without --exact"},
+		{"p90_slowdown", f64, true, "", "p90 of slowdown"},
+		{"p90_exact", f64, true, "", "the same by whole-network simulation"},
+		{"p99_slowdown", f64, true, "", "p99 of slowdown"},
+		{"p99_exact", f64, true, "", "the same by whole-network simulation"},
+		{"p999_slowdown", f64, true, "", "p99.9 of slowdown"},
+		{"p999_exact", f64, true, "", "the same by whole-network simulation"},
+		{"seconds", f64, false, "s", "time that the run took when it was last asked for"},
+	},
+}

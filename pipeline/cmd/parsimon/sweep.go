@@ -4,36 +4,50 @@ import (
 	"context"
 	"parsimon/pipeline/whatif"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
 )
 
 var sweepCommand = command{
-	name: "sweep", args: "BASE --lake DIR --fail each:TIER",
-	summary: "which cable's failure is worst: each of a tier down, one at a time (N-1)",
+	name: "sweep", args: "BASE --lake DIR --fail each:TIER|--set KEY=V,V ...",
+	summary: "each cable of a tier down, one at a time (N-1); or every combination of parameters",
 	help: `
-Takes every cable of a tier of BASE down, one at a time, and ranks them by what that does to a
-percentile of slowdown. All are screened: the cases of the links whose flows change are run as they are
-and as they would be, and what a flow is delayed there more, or less, is added to BASE's estimate. Then
-the worst are estimated in full, with as many passes as --passes says. (With --estimator independent,
-which does not know a flow's own delays, all are estimated in full.)
+With --fail each:TIER alone, takes every cable of a tier of BASE, a scenario of the lake, down, one at
+a time, and ranks them by what that does to a percentile of slowdown. All are screened: the cases of
+the links whose flows change are run as they are and as they would be, and the difference of each
+flow's delay is added to BASE's estimate. Then the worst are estimated in full. (With --estimator
+independent, which does not know a flow's own delays, all are estimated in full.)
 
   parsimon sweep small --lake lake --fail each:fabric-spine
   parsimon sweep small --lake lake --fail each:tor-fabric,fabric-spine --quantile 0.999 --service web
 
-Of each cable the percentiles of every service stay, in the lake's table sweeps (question
-worst_failures), and the link cases that changed, in the cache; "parsimon what-if BASE --fail A:B"
-makes a scenario of one quickly. A sweep that was interrupted continues when it is given again, also
-with another --quantile or --service.`,
+With --set, BASE is a scenario file or the name of one that ships, and every combination of the given
+values is estimated as a scenario of its own: any key of the file, list elements by [I], and
+--seeds N for the seeds 1 to N. --fail each:TIER adds each cable down as one more parameter. A
+transport of another kind has its default constants. All combinations are checked before the first run.
+
+  parsimon sweep small --lake lake --set workload.max_load=20%,40%,60% --set transport.kind=dctcp,hpcc
+  parsimon sweep small --lake lake --set topology.clos.oversubscription=1,2,4 --seeds 3 --exact
+
+Results go to tables sweeps (question worst_failures) and sweep_runs (question parameter_sweep). A sweep
+that was interrupted continues when it is given again.`,
 	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
 		var r runFlags
 		var plan whatif.SweepPlan
 		var fail string
 		var show int
 		var form string
+		var axes []string
+		var seeds, maxRuns int
+		var exact bool
 		r.declareLake(f)
-		f.StringVar(&fail, "fail", "", "each:TIER, e.g. each:fabric-spine, or each:TIER,TIER (required)")
+		f.StringVar(&fail, "fail", "", "each:TIER, e.g. each:fabric-spine, or each:TIER,TIER")
+		f.StringArrayVar(&axes, "set", nil, "key of the scenario file and its values, KEY=V,V; may be repeated: every combination is run")
+		f.IntVar(&seeds, "seeds", 0, "with --set: seeds 1 to N as one more parameter")
+		f.BoolVar(&exact, "exact", false, "with --set: also simulate the whole network, packet by packet, for each combination (slow)")
+		f.IntVar(&maxRuns, "max-runs", 100, "with --set: refuse more combinations")
 		f.Float64Var(&plan.Quantile, "quantile", 0.99, "quantile of slowdown to rank by: 0.5, 0.9, 0.99 or 0.999")
 		f.StringVar(&plan.Service, "service", "", "service whose flows count; default: all flows")
 		f.IntVar(&plan.Worst, "worst", 10, "how many to estimate in full after the screening")
@@ -46,22 +60,30 @@ with another --quantile or --service.`,
 		r.declarePartitions(f)
 		r.declareMemory(f)
 		return func(ctx context.Context, args []string) error {
+			if len(args) != 1 {
+				return usagef("name one scenario")
+			}
+			if err := checkFormat(form); err != nil {
+				return err
+			}
 			var each bool
-			if plan.Tier, each = strings.CutPrefix(fail, "each:"); !each || plan.Tier == "" {
+			if plan.Tier, each = strings.CutPrefix(fail, "each:"); fail != "" && (!each || plan.Tier == "") {
 				return usagef("--fail %q: want each:TIER", fail)
 			}
+			if len(axes) > 0 || seeds > 0 {
+				parameters := whatif.ParameterPlan{Scenario: args[0], FailTier: plan.Tier, Exact: exact, MaxRuns: maxRuns}
+				return sweepParameters(ctx, e, &r, parameters, axes, seeds, form)
+			}
+			if fail == "" || exact {
+				return usagef("want --fail each:TIER or --set KEY=V,V (--exact goes with --set)")
+			}
 			switch {
-			case len(args) != 1:
-				return usagef("name one scenario of the lake")
 			case !slices.Contains(whatif.SweepQuantiles(), plan.Quantile):
 				return usagef("--quantile %v: must be one of %v", plan.Quantile, whatif.SweepQuantiles())
 			case plan.Worst < 0 || show < 0:
 				return usagef("--worst and --show must not be negative")
 			case r.passes == "auto":
 				return usagef("--passes auto: a sweep needs a number, the same for all")
-			}
-			if err := checkFormat(form); err != nil {
-				return err
 			}
 			o, done, err := r.whatIf(e)
 			if err != nil {
@@ -78,4 +100,38 @@ with another --quantile or --service.`,
 			return s.Write(e.stdout, show)
 		}
 	},
+}
+
+// sweepParameters runs every combination of parameters.
+func sweepParameters(ctx context.Context, e *env, r *runFlags, plan whatif.ParameterPlan, axes []string, seeds int, form string) error {
+	for _, text := range axes {
+		axis, err := whatif.ParseAxis(text)
+		if err != nil {
+			return usagef("--set %v", err)
+		}
+		plan.Axes = append(plan.Axes, axis)
+	}
+	if seeds < 0 || seeds > 10_000 || plan.MaxRuns < 1 {
+		return usagef("--seeds %d, --max-runs %d: must be 0 to 10,000, and at least 1", seeds, plan.MaxRuns)
+	}
+	if seeds > 0 {
+		axis := whatif.Axis{Key: "seed"}
+		for n := range seeds {
+			axis.Values = append(axis.Values, strconv.Itoa(n+1))
+		}
+		plan.Axes = append(plan.Axes, axis)
+	}
+	o, done, err := r.whatIf(e)
+	if err != nil {
+		return err
+	}
+	defer done()
+	p, err := whatif.SweepParameters(ctx, plan, o)
+	if err != nil {
+		return err
+	}
+	if form == "json" {
+		return writeJSON(e.stdout, p)
+	}
+	return p.Write(e.stdout)
 }

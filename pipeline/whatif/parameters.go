@@ -1,0 +1,314 @@
+package whatif
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/apache/arrow/go/v17/arrow/array"
+	"github.com/apache/arrow/go/v17/arrow/memory"
+
+	"parsimon/pipeline"
+	"parsimon/pipeline/catalog"
+	"parsimon/pipeline/lake"
+	"parsimon/pipeline/scenario"
+	"parsimon/pipeline/text"
+	"parsimon/schema"
+	"parsimon/stages/topology"
+)
+
+// An Axis is a key of a scenario file and the values that a sweep gives it.
+type Axis struct {
+	Key    string   `json:"key"`
+	Values []string `json:"values"`
+}
+
+// ParseAxis reads KEY=V,V. Commas within brackets and braces do not separate values.
+func ParseAxis(axis string) (a Axis, err error) {
+	key, list, ok := strings.Cut(axis, "=")
+	a.Key = strings.TrimSpace(key)
+	depth, from := 0, 0
+	for i, c := range list + "," {
+		switch {
+		case c == '[' || c == '{':
+			depth++
+		case c == ']' || c == '}':
+			depth--
+		case c == ',' && depth == 0:
+			a.Values = append(a.Values, strings.TrimSpace((list + ",")[from:i]))
+			from = i + 1
+		}
+	}
+	if !ok || a.Key == "" || depth != 0 || slices.Contains(a.Values, "") {
+		return a, fmt.Errorf("%q: want KEY=VALUE,VALUE such as workload.max_load=20%%,40%%", axis)
+	}
+	return a, nil
+}
+
+// A ParameterPlan says what a sweep of parameters runs: every combination of the values of its axes.
+type ParameterPlan struct {
+	Scenario string // a scenario file or the name of one that ships
+	Axes     []Axis
+	FailTier string // each cable of the tier down, one at a time, as one more axis; empty: none
+	Exact    bool   // also simulate the whole network, and hold each estimate against it
+	MaxRuns  int    // refuse more combinations
+}
+
+// Parameters is the answer of a sweep of parameters.
+type Parameters struct {
+	Name    string         `json:"sweep"`
+	Axes    []Axis         `json:"axes"`
+	Runs    []ParameterRun `json:"runs"`
+	Seconds float64        `json:"seconds"`
+}
+
+// A ParameterRun is one combination.
+type ParameterRun struct {
+	ScenarioID string            `json:"scenario_id"`
+	Variant    string            `json:"variant"`
+	Settings   map[string]string `json:"settings"`
+	Flows      int64             `json:"flows"`
+	P50        float64           `json:"p50"`
+	P90        float64           `json:"p90"`
+	P99        float64           `json:"p99"`
+	P999       float64           `json:"p999"`
+	Exact      []float64         `json:"exact,omitempty"` // the same percentiles of the whole-network simulation
+	Seconds    float64           `json:"seconds"`
+
+	scenario *scenario.Scenario
+}
+
+// SweepParameters estimates every combination. All scenarios are checked before the first run. A sweep that was interrupted
+// continues: runs that are complete are only read.
+func SweepParameters(ctx context.Context, plan ParameterPlan, o Settings) (*Parameters, error) {
+	began := time.Now()
+	p := &Parameters{Name: plan.Scenario, Axes: plan.Axes}
+	if err := p.combine(plan); err != nil {
+		return nil, err
+	}
+	for i := range p.Runs {
+		if err := p.run(ctx, i, plan, o); err != nil {
+			return nil, fmt.Errorf("run %d of %d (%s): %w", i+1, len(p.Runs), p.settings(i), err)
+		}
+		o.Log.Info().Int("run", i+1).Int("of", len(p.Runs)).Str("settings", p.settings(i)).Float64("p99", p.Runs[i].P99).Msg("sweep")
+	}
+	p.Seconds = time.Since(began).Seconds()
+	return p, nil
+}
+
+// combine makes and checks the scenario of every combination.
+func (p *Parameters) combine(plan ParameterPlan) error {
+	count := 1
+	for _, a := range plan.Axes {
+		count *= len(a.Values)
+	}
+	if count > plan.MaxRuns {
+		return fmt.Errorf("%d combinations, --max-runs allows %d", count, plan.MaxRuns)
+	}
+	for n := range count {
+		run := ParameterRun{Settings: map[string]string{}}
+		var settings []scenario.Setting
+		rest := n
+		for _, a := range slices.Backward(plan.Axes) { // the last axis changes fastest
+			settings = append(settings, scenario.Setting{Key: a.Key, Value: a.Values[rest%len(a.Values)]})
+			run.Settings[a.Key] = a.Values[rest%len(a.Values)]
+			rest /= len(a.Values)
+		}
+		slices.Reverse(settings)
+		s, err := scenario.LoadWith(plan.Scenario, settings)
+		if err != nil {
+			return err
+		}
+		if _, err := s.ID(); err != nil {
+			return fmt.Errorf("%s: %w", s.Name, err)
+		}
+		run.scenario = s
+		p.Runs = append(p.Runs, run)
+	}
+	if plan.FailTier == "" {
+		return nil
+	}
+	return p.failEach(plan)
+}
+
+// failEach makes a run of every cable of a tier down, one at a time, of each combination.
+func (p *Parameters) failEach(plan ParameterPlan) error {
+	var all []ParameterRun
+	axis := Axis{Key: "fail"}
+	for _, run := range p.Runs {
+		n, err := run.scenario.Network()
+		if err != nil {
+			return err
+		}
+		cables, err := n.Select(plan.FailTier)
+		if err != nil {
+			return err
+		}
+		for _, c := range cables {
+			failing := run
+			s := *run.scenario
+			ends := fmt.Sprintf("%d:%d", c[0], c[1])
+			s.Fail, s.AllowUnreachable = append(slices.Clone(s.Fail), ends), true
+			s.Name += ", fail " + cableName(n, c)
+			failing.scenario = &s
+			failing.Settings = map[string]string{"fail": cableName(n, c)}
+			for k, v := range run.Settings {
+				failing.Settings[k] = v
+			}
+			if !slices.Contains(axis.Values, cableName(n, c)) {
+				axis.Values = append(axis.Values, cableName(n, c))
+			}
+			all = append(all, failing)
+		}
+		if len(all) > plan.MaxRuns {
+			return fmt.Errorf("more than %d combinations, --max-runs allows no more", plan.MaxRuns)
+		}
+	}
+	p.Runs, p.Axes = all, append(slices.Clone(p.Axes), axis)
+	return nil
+}
+
+// cableName names a cable by its ends.
+func cableName(n *topology.Network, c [2]int32) string {
+	a, _ := n.Node(c[0])
+	b, _ := n.Node(c[1])
+	return a.Name + ":" + b.Name
+}
+
+// settings are those of a run, in the order of the axes.
+func (p *Parameters) settings(i int) string {
+	var said []string
+	for _, a := range p.Axes {
+		said = append(said, a.Key+"="+p.Runs[i].Settings[a.Key])
+	}
+	return strings.Join(said, ", ")
+}
+
+// run estimates one combination and publishes its row.
+func (p *Parameters) run(ctx context.Context, i int, plan ParameterPlan, o Settings) (err error) {
+	began := time.Now()
+	run := &p.Runs[i]
+	e, err := pipeline.Begin(ctx, o.Lake, run.scenario, o.Variant, o.Settings)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	if err := e.Estimate(ctx); err != nil {
+		return err
+	}
+	all, err := servicePercentiles(ctx, e)
+	if err != nil {
+		return err
+	}
+	of := all[AllFlows]
+	run.ScenarioID, run.Variant, run.Flows = string(e.ID()), e.Variant().String(), of.Flows
+	run.P50, run.P90, run.P99, run.P999 = of.Slowdowns[0], of.Slowdowns[1], of.Slowdowns[2], of.Slowdowns[3]
+	if plan.Exact {
+		if err := e.Exact(ctx, pipeline.Exact{}); err != nil {
+			return err
+		}
+		v, err := Validate(ctx, e, "", pipeline.Exact{})
+		if err != nil {
+			return err
+		}
+		for _, row := range v.Rows[len(v.Rows)-len(pipeline.Quantiles):] { // all flows
+			run.Exact = append(run.Exact, row.True)
+		}
+	}
+	run.Seconds = time.Since(began).Seconds()
+	return p.publish(e, i)
+}
+
+// publish writes the rows of one run of table sweep_runs: one for each axis.
+func (p *Parameters) publish(e *pipeline.Estimation, i int) error {
+	t, run := schema.SweepRuns, &p.Runs[i]
+	b := array.NewRecordBuilder(memory.DefaultAllocator, t.Arrow())
+	defer b.Release()
+	word := func(column, v string) { b.Field(t.Index(column)).(*array.StringBuilder).Append(v) }
+	number := func(column string, v float64) {
+		if f := b.Field(t.Index(column)).(*array.Float64Builder); math.IsNaN(v) {
+			f.AppendNull()
+		} else {
+			f.Append(v)
+		}
+	}
+	for _, a := range p.Axes {
+		word("sweep", p.Name)
+		word("settings", p.settings(i))
+		word("parameter", a.Key)
+		word("value", run.Settings[a.Key])
+		number("value_number", numberOf(run.Settings[a.Key]))
+		b.Field(t.Index("flows")).(*array.Int64Builder).Append(run.Flows)
+		for q, name := range []string{"p50", "p90", "p99", "p999"} {
+			number(name+"_slowdown", []float64{run.P50, run.P90, run.P99, run.P999}[q])
+			exact := math.NaN()
+			if run.Exact != nil {
+				exact = run.Exact[q]
+			}
+			number(name+"_exact", exact)
+		}
+		number("seconds", run.Seconds)
+	}
+	rec := b.NewRecord()
+	defer rec.Release()
+	at, session := lake.Place{Scenario: e.ID(), Variant: run.Variant}, e.Executor().Session()
+	return catalog.Publish(session, at, t, fileSafe(p.Name), func(path string) (lake.DataFile, error) {
+		return session.WriteFile(t, path, rec)
+	})
+}
+
+// numberOf is the number that a value begins with, in percent a share; NaN if there is none.
+func numberOf(value string) float64 {
+	var x float64
+	var unit string
+	if n, _ := fmt.Sscanf(value, "%g%s", &x, &unit); n == 0 {
+		return math.NaN()
+	}
+	if unit == "%" {
+		x /= 100
+	}
+	return x
+}
+
+// Write writes the runs as a table, in the order of the combinations.
+func (p *Parameters) Write(w io.Writer) error {
+	if len(p.Runs) == 0 {
+		return errors.New("the sweep has no run")
+	}
+	out := text.Printer{W: w}
+	head := ""
+	for _, a := range p.Axes {
+		head += fmt.Sprintf("%-*s  ", width(a), a.Key)
+	}
+	exact := p.Runs[0].Exact != nil
+	if exact {
+		head += fmt.Sprintf("%10s %10s %10s %10s  ", "exact_p50", "exact_p90", "exact_p99", "exact_p999")
+	}
+	out.Linef("%s%10s %10s %10s %10s %9s  %s", head, "p50", "p90", "p99", "p999", "seconds", "scenario")
+	for _, r := range p.Runs {
+		line := ""
+		for _, a := range p.Axes {
+			line += fmt.Sprintf("%-*s  ", width(a), r.Settings[a.Key])
+		}
+		for _, x := range r.Exact {
+			line += fmt.Sprintf("%10.3f ", x)
+		}
+		out.Linef("%s%10.3f %10.3f %10.3f %10.3f %9.1f  %s", line, r.P50, r.P90, r.P99, r.P999, r.Seconds, r.ScenarioID)
+	}
+	out.Linef("\n%d runs in %.1f s", len(p.Runs), p.Seconds)
+	return out.Err
+}
+
+// width is the width of an axis' column.
+func width(a Axis) int {
+	n := len(a.Key)
+	for _, v := range a.Values {
+		n = max(n, len(v))
+	}
+	return n
+}
