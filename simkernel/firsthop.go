@@ -29,6 +29,10 @@ func (k *Kernel) runFirstHop() {
 			k.start(s, k.nextPS)
 			continue
 		}
+		if f := &k.flows[slot]; s.count == 1 && k.traits.embedded &&
+			(k.trainFirstHop(s, f, at) || k.soloFirstHop(s, f, at)) {
+			continue
+		}
 		if !k.sendFirstHop(s, slot, at) {
 			return
 		}
