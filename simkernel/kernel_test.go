@@ -601,6 +601,34 @@ func benchmarkKernel(b *testing.B, kind Transport) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(hops), "ns/packet-hop")
 }
 
+// BenchmarkFeedback runs a link with few long flows, without feedback and with feedback that differs from block to
+// block: the fast paths for one active flow.
+func BenchmarkFeedback(b *testing.B) {
+	for _, feedback := range []bool{false, true} {
+		b.Run(fmt.Sprint(feedback), func(b *testing.B) {
+			rng := rand.New(rand.NewPCG(1, 14))
+			p := DefaultParams()
+			c := columns(Behind, 4, 40, 1_000_000, 1_200_000)
+			c.Record = true
+			packets := p.Packets(c.SizeBytes[0])
+			for range Blocks(packets) * int64(len(c.StartNS)) {
+				if feedback {
+					c.Feedback = append(c.Feedback, Block{WaitNS: rng.Int32N(2000), UpstreamNS: rng.Int32N(500)})
+				}
+			}
+			k := mustKernel(b, p)
+			var r Result
+			for b.Loop() {
+				if err := k.Simulate(c, &r); err != nil {
+					b.Fatal(err)
+				}
+			}
+			all := float64(packets) * float64(len(c.StartNS))
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/all, "ns/packet-hop")
+		})
+	}
+}
+
 // The hot loop finds sources and flows by shifts, not multiplications.
 func TestHotStructsArePowersOfTwo(t *testing.T) {
 	if a, b := unsafe.Sizeof(source{}), unsafe.Sizeof(flow{}); a != 64 || b != 256 {

@@ -6,9 +6,9 @@ package simkernel
 // it has done nothing.
 func (k *Kernel) soloFirstHop(s *source, f *flow, atPS int64) bool {
 	acks := k.acks
-	full := k.params.PayloadBytes
-	wire := full + k.params.HeaderBytes
-	fullPS, stopPS := s.wire.ps(wire), min(k.nextPS, horizonPS-s.wire.ps(wire)+1)
+	full, wire := k.params.PayloadBytes, k.params.PayloadBytes+k.params.HeaderBytes
+	fullPS := s.wire.ps(wire)
+	stopPS := min(k.nextPS, horizonPS-fullPS+1)
 	base, mask, head, tail, left := f.base, f.mask, f.head, f.tail, f.left
 	gapPS, window, endsWindow := f.gapPS, f.windowPackets, f.endsWindow
 	nicWaitPS, downstreamPS, marks := f.nicWaitPS, f.downstreamPS, int64(f.marks)
@@ -16,10 +16,8 @@ func (k *Kernel) soloFirstHop(s *source, f *flow, atPS int64) bool {
 	firstPS, packets := atPS, int64(0)
 	for maybeTrain := false; left > full && head-tail <= mask && atPS < stopPS && !maybeTrain; {
 		place := head & mask
-		acks[base+place] = ack{
-			atPS + fullPS + f.ackPS + downstreamPS,
-			endsWindow | marks>>(place%blockPackets)&ackMarked,
-		}
+		marked := marks >> (place % blockPackets) & ackMarked
+		acks[base+place] = ack{atPS + fullPS + f.ackPS + downstreamPS, endsWindow | marked}
 		endsWindow = 0
 		waitPS += atPS - max(alonePS, openPS)
 		s.freePS = atPS + fullPS

@@ -2,8 +2,8 @@ package simkernel
 
 // train sends a packet train in one step: the packets that the source's only flow sends back to back while no
 // other source is active and the target is idle. The first one arrives at the target now. The train ends before the
-// flow's last packet, before the next flow start and before the first packet with feedback. train returns when the train's last packet arrives;
-// ok is false if there is no train.
+// flow's last packet, before the next flow start and before the first packet with feedback. train returns when the
+// train's last packet arrives; ok is false if there is no train.
 //
 // In a train every packet leaves fullPS after the previous one, finds the target idle, and is acknowledged
 // after the same time. If the packets in flight have the same spacing and the window does not bind at line
