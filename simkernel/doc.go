@@ -39,7 +39,10 @@
 //	source.go flow.go feeder.go        its hosts, active flows, links before the target
 //	target.go mark.go                  its queue, random marks
 //	kernel_sender.go                   its senders of transports other than DCTCP
-//	cruise.go train.go firsthop.go     its fast paths
+//	firsthop.go                        its first hops
+//	cruise.go solo.go train.go         its fast paths: single packets, one active flow, a packet train
+//	solo_firsthop.go                   the same for first hops: one flow,
+//	rounds_firsthop.go                 whole rounds of several flows
 //	pick.go tournament.go              its priority queue
 //	network*.go                        Network
 //	buffered*.go                       BufferedNetwork

@@ -11,6 +11,7 @@ func (k *Kernel) runFirstHop() {
 		return
 	}
 	s := &k.sources[0]
+	wait := int32(0) // packets until the next attempt to send whole rounds
 	for {
 		if s.count == 0 {
 			if k.nextPS == unbounded {
@@ -20,6 +21,12 @@ func (k *Kernel) runFirstHop() {
 		}
 		// Every ACK is known, and its mark.
 		const end = 1 << 62
+		if wait--; wait < 0 && s.count > 1 && k.traits.embedded {
+			if k.roundsFirstHop(s) {
+				continue
+			}
+			wait = 4 * s.count
+		}
 		slot := s.next
 		at, known := k.ready(&k.flows[slot], s.freePS, end)
 		if s.count > 1 {
@@ -27,6 +34,10 @@ func (k *Kernel) runFirstHop() {
 		}
 		if k.nextPS <= at {
 			k.start(s, k.nextPS)
+			continue
+		}
+		if f := &k.flows[slot]; s.count == 1 && k.traits.embedded &&
+			(k.trainFirstHop(s, f, at) || k.soloFirstHop(s, f, at)) {
 			continue
 		}
 		if !k.sendFirstHop(s, slot, at) {

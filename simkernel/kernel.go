@@ -164,7 +164,7 @@ func (k *Kernel) runQueue() {
 	p := &k.picker
 	p.reset(len(k.c.SourceBps))
 	for {
-		if !p.many && k.traits.embedded {
+		if !p.many && k.traits.embedded && p.back-p.front != 1 {
 			if now, deep := k.cruise(); deep {
 				k.target.onDeepQueue(k.acks, k.r.Observed, now)
 			}
@@ -187,8 +187,13 @@ func (k *Kernel) runQueue() {
 				}
 			}
 			last, sent := now, false
-			if p.lone() && s.count == 1 {
-				last, sent = k.train(s, now)
+			if p.lone() && s.count == 1 && k.traits.embedded {
+				if last, sent = k.train(s, now); !sent {
+					if key, ok := k.solo(s, now); ok {
+						p.replace(s, key)
+						continue
+					}
+				}
 			}
 			if !sent && !k.forward(s, now) {
 				return

@@ -231,6 +231,76 @@ func TestKernelAgreesWithTwinFarAhead(t *testing.T) {
 	}
 }
 
+// longFlows makes a case of few long flows with sparse feedback, as most packets are in: the cases for trains, solo
+// and roundsFirstHop.
+func longFlows(rng *rand.Rand) (Params, *Case) {
+	p := DefaultParams()
+	p.WindowBytes = pick[int64](rng, 18_000, 18_000, 18_000, 30_000, 5000)
+	c := &Case{Kind: Kind(rng.IntN(2)), Record: rng.IntN(2) == 0}
+	sources := pick(rng, 1, 1, 2, 3)
+	if c.Kind == FirstHop {
+		sources = 1
+	} else {
+		c.TargetBps = pick[int64](rng, 9_900_000_000, 10_000_000_000, 40_000_000_000)
+		c.MarkBytes = pick[int64](rng, 30_000, 3144)
+	}
+	for range sources {
+		c.SourceBps = append(c.SourceBps, pick[int64](rng, 10_000_000_000, 9_950_000_000))
+		c.SourceDelayNS = append(c.SourceDelayNS, int64(c.Kind)*pick[int64](rng, 0, 1000, 3000))
+	}
+	if c.Kind == Behind && rng.IntN(2) == 0 {
+		c.FeederBps = []int64{pick[int64](rng, 40_000_000_000, 9_800_000_000)}
+		for range sources {
+			c.Feeder = append(c.Feeder, int32(rng.IntN(2)-1))
+		}
+	}
+	start, beyond := int64(0), pick[int64](rng, 1000, 3000, 6000)
+	for range 1 + rng.IntN(8) {
+		s := rng.IntN(sources)
+		c.Source = append(c.Source, int32(s))
+		c.SizeBytes = append(c.SizeBytes, 1+rng.Int64N(pick[int64](rng, 20_000, 300_000, 600_000)))
+		c.StartNS = append(c.StartNS, start)
+		c.PathDelayNS = append(c.PathDelayNS, c.SourceDelayNS[s]+beyond)
+		start += rng.Int64N(pick[int64](rng, 1, 5000, 100_000, 400_000))
+	}
+	if rng.IntN(4) == 0 {
+		return p, c
+	}
+	often, longest := pick(rng, 2, 10, 50), pick[int32](rng, 100, 1000, 20_000)
+	for _, size := range c.SizeBytes {
+		for range Blocks(p.Packets(size)) {
+			var b Block
+			if rng.IntN(often) == 0 {
+				b.WaitNS = rng.Int32N(longest)
+			}
+			if c.Kind == Behind && rng.IntN(2*often) == 0 {
+				b.UpstreamNS = rng.Int32N(longest)
+			}
+			if rng.IntN(4*often) == 0 {
+				b.NICWaitNS = rng.Int32N(longest)
+			}
+			if rng.IntN(8*often) == 0 {
+				b.Marks = uint16(1) << rng.IntN(16)
+			}
+			c.Feedback = append(c.Feedback, b)
+		}
+	}
+	return p, c
+}
+
+func TestKernelAgreesWithTwinOnLongFlows(t *testing.T) {
+	cases := uint64(2000)
+	if testing.Short() {
+		cases = 300
+	}
+	for seed := range cases {
+		p, c := longFlows(rand.New(rand.NewPCG(seed, 13)))
+		if _, err := agreeWithTwin(mustKernel(t, p), c); err != nil {
+			t.Fatalf("seed %d: %v\nparams %+v\ncase %+v", seed, err, p, c)
+		}
+	}
+}
+
 // columns makes a case of flows that all have the same path and size.
 func columns(kind Kind, sources, flows int, sizeBytes, gapNS int64) *Case {
 	c := &Case{Kind: kind, TargetBps: 10_000_000_000, MarkBytes: 30_000}
@@ -529,6 +599,34 @@ func benchmarkKernel(b *testing.B, kind Transport) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(hops), "ns/packet-hop")
+}
+
+// BenchmarkFeedback runs a link with few long flows, without feedback and with feedback that differs from block to
+// block: the fast paths for one active flow.
+func BenchmarkFeedback(b *testing.B) {
+	for _, feedback := range []bool{false, true} {
+		b.Run(fmt.Sprint(feedback), func(b *testing.B) {
+			rng := rand.New(rand.NewPCG(1, 14))
+			p := DefaultParams()
+			c := columns(Behind, 4, 40, 1_000_000, 1_200_000)
+			c.Record = true
+			packets := p.Packets(c.SizeBytes[0])
+			for range Blocks(packets) * int64(len(c.StartNS)) {
+				if feedback {
+					c.Feedback = append(c.Feedback, Block{WaitNS: rng.Int32N(2000), UpstreamNS: rng.Int32N(500)})
+				}
+			}
+			k := mustKernel(b, p)
+			var r Result
+			for b.Loop() {
+				if err := k.Simulate(c, &r); err != nil {
+					b.Fatal(err)
+				}
+			}
+			all := float64(packets) * float64(len(c.StartNS))
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/all, "ns/packet-hop")
+		})
+	}
 }
 
 // The hot loop finds sources and flows by shifts, not multiplications.

@@ -2,8 +2,8 @@ package simkernel
 
 // train sends a packet train in one step: the packets that the source's only flow sends back to back while no
 // other source is active and the target is idle. The first one arrives at the target now. The train ends before the
-// flow's last packet and before the next flow start. train returns when the train's last packet arrives;
-// ok is false if there is no train.
+// flow's last packet, before the next flow start and before the first packet with feedback. train returns when the
+// train's last packet arrives; ok is false if there is no train.
 //
 // In a train every packet leaves fullPS after the previous one, finds the target idle, and is acknowledged
 // after the same time. If the packets in flight have the same spacing and the window does not bind at line
@@ -14,8 +14,7 @@ func (k *Kernel) train(s *source, now int64) (last int64, ok bool) {
 	f := &k.flows[s.planned]
 	payload := k.params.PayloadBytes
 	full := payload + k.params.HeaderBytes
-	if !k.traits.embedded || f.dctcp.rateBps != f.dctcp.lineBps || t.freePS > now || t.wire > s.wire ||
-		len(k.c.Feedback) > 0 {
+	if f.dctcp.rateBps != f.dctcp.lineBps || t.freePS > now || t.wire > s.wire {
 		return 0, false
 	}
 	if s.feeder >= 0 && k.feeders[s.feeder].wire > s.wire {
@@ -24,7 +23,7 @@ func (k *Kernel) train(s *source, now int64) (last int64, ok bool) {
 	fullPS := s.wire.ps(full)
 	servicePS := t.wire.ps(full)
 	ahead := min(k.nextPS, horizonPS-servicePS) - now
-	packets := min((f.left-1)/payload, (ahead+fullPS-1)/fullPS)
+	packets := k.trainLength(f, (ahead+fullPS-1)/fullPS)
 	if packets < trainLeast {
 		return 0, false
 	}
@@ -43,7 +42,7 @@ func (k *Kernel) train(s *source, now int64) (last int64, ok bool) {
 	f.left -= packets * payload
 	f.endsWindow = 0
 	last = now + (packets-1)*fullPS
-	k.passTrain(packets, full, servicePS, last)
+	t.passIdle(packets, full, servicePS, last+servicePS)
 	f.alonePS = t.freePS
 	s.freePS = last - s.delayPS
 	f.readyPS = s.freePS
@@ -52,6 +51,25 @@ func (k *Kernel) train(s *source, now int64) (last int64, ok bool) {
 		fd.freePS = last + fd.wire.ps(full)
 	}
 	return last, true
+}
+
+// trainLength returns how many of the flow's next packets, limit at most, can be a train: full ones without
+// feedback.
+func (k *Kernel) trainLength(f *flow, limit int64) int64 {
+	limit = min(limit, (f.left-1)/k.params.PayloadBytes)
+	if len(k.c.Feedback) == 0 {
+		return limit
+	}
+	if f.nicWaitPS|f.upstreamPS|f.downstreamPS|int64(f.marks) != 0 {
+		return 0
+	}
+	n, end := int64(f.nextBlockAt-f.head), f.nextBlockAt
+	for b := f.block + 1; n < limit && k.c.Feedback[b] == (Block{}); b++ {
+		next := blockEnd(end)
+		n += int64(next - end)
+		end = next
+	}
+	return min(n, limit)
 }
 
 // trainAcks processes the ACKs of a train, the first of which is back at backPS, trip packet times after it was
@@ -64,7 +82,7 @@ func (k *Kernel) trainAcks(f *flow, packets, trip, backPS, fullPS int64) bool {
 	windowEnd := int64(0)
 	for i := int64(1); i <= out; i++ {
 		a := k.acks[f.base+(f.head-uint32(i))&f.mask]
-		if a.at != backPS-i*fullPS || a.flags&ackMarked != 0 {
+		if a.at != backPS-i*fullPS || a.flags&^ackEndsWindow != 0 {
 			return false
 		}
 		if a.flags&ackEndsWindow != 0 {
@@ -86,18 +104,6 @@ func (k *Kernel) trainAcks(f *flow, packets, trip, backPS, fullPS int64) bool {
 	return true
 }
 
-// passTrain passes a train through the idle target; its last packet arrives at lastPS.
-func (k *Kernel) passTrain(packets, wireBytes, servicePS, lastPS int64) {
-	t := &k.target
-	t.arrived += uint64(packets)
-	t.waiting = t.arrived
-	t.full = t.waiting + t.logMask
-	t.bytes += packets * wireBytes
-	t.busyPS += packets * servicePS
-	t.freePS = lastPS + servicePS
-	t.log[(t.arrived-1)&t.logMask] = logEntry{startPS: lastPS, before: t.bytes - wireBytes}
-}
-
 // skip advances the flow by packets that did not wait.
 func (k *Kernel) skip(f *flow, packets uint32) {
 	f.head += packets
@@ -109,6 +115,7 @@ func (k *Kernel) skip(f *flow, packets uint32) {
 		f.block++
 		f.nextBlockAt = blockEnd(f.nextBlockAt)
 	}
+	k.loadBlock(f)
 }
 
 // trainLeast is the shortest train worth the overhead.

@@ -1,0 +1,146 @@
+package simkernel
+
+// solo is runQueue while only one flow is active at the target: there is no other arrival to compare with, so most
+// of the state stays in local variables. Packets pass the target from the planned one on, which arrives now. solo
+// returns the source's next key; ok is false if it has done nothing.
+//
+// It does what forward and plan do, for DCTCP. It ends before the flow's last packet, before a packet that does
+// not fit in the target's log or in the ring of ACKs, where startNext is due, where plan finds a mark undecided, and
+// at the end of a window where a train may begin.
+func (k *Kernel) solo(s *source, now int64) (key int64, ok bool) {
+	t, p, f := &k.target, &k.picker, &k.flows[s.planned]
+	acks := k.acks
+	full := k.params.PayloadBytes
+	wire := full + k.params.HeaderBytes
+	servicePS, fullPS := t.wire.ps(wire), s.wire.ps(wire)
+	stopPS := p.base + p.stop>>(p.bits&63)
+	reachPS, ackPS := fullPS+s.delayPS, f.ackPS
+	base, mask, head, tail := f.base, f.mask, f.head, f.tail
+	left, sendPS, at, fed := f.left, s.sendPS, now, s.fed
+	gapPS, window, endsWindow := f.gapPS, f.windowPackets, f.endsWindow
+	nicWaitPS, upstreamPS, downstreamPS, marks := f.nicWaitPS, f.upstreamPS, f.downstreamPS, int64(f.marks)
+	freePS := t.freePS
+	maybeTrain := false
+	idle := int64(0) // packets that found the target idle and are not in its counters yet
+	for left > full && head-tail <= mask {
+		// The packet passes the target.
+		departPS := max(now, freePS) + servicePS
+		if departPS > horizonPS {
+			break
+		}
+		place := head & mask
+		if freePS <= now && wire <= t.maxBytes {
+			idle++
+		} else {
+			if idle > 0 {
+				t.passIdle(idle, wire, servicePS, freePS)
+				f.alonePS = freePS
+				idle = 0
+			}
+			if t.arrived == t.full {
+				break
+			}
+			startPS := departPS - servicePS
+			aheadPS := max(now, f.alonePS)
+			f.alonePS = aheadPS + servicePS
+			f.waitPS += startPS - aheadPS
+			t.append(logEntry{startPS, t.bytes, base + place, f.block}, wire)
+			t.busyPS += servicePS
+			t.waitPS += startPS - now
+			t.freePS = departPS
+		}
+		acks[base+place] = ack{
+			departPS + ackPS + downstreamPS,
+			endsWindow | marks>>(place%blockPackets)&ackMarked | downstreamPS<<ackShift,
+		}
+		if idle == 0 && departPS-now > t.shallowPS {
+			t.onDeepQueue(acks, k.r.Observed, now)
+		}
+		freePS = departPS
+		endsWindow = 0
+		left -= full
+		head++
+		ok = true
+		if head == f.nextBlockAt && k.blocks {
+			f.head = head
+			k.advanceBlock(f)
+			nicWaitPS, upstreamPS, downstreamPS, marks = f.nicWaitPS, f.upstreamPS, f.downstreamPS, int64(f.marks)
+		}
+
+		// When does the flow send again? See ready: pacing is never faster than the link.
+		at = sendPS + gapPS + nicWaitPS
+		decidedPS := now + ackPS
+		for tail != head {
+			a := &acks[base+tail&mask]
+			if a.at > at {
+				if int64(head-tail) < window {
+					break
+				}
+				at = a.at
+			}
+			if a.at-a.flags>>ackShift > decidedPS {
+				goto undecided
+			}
+			if int64(head-tail) >= window {
+				at = max(at, a.at+nicWaitPS)
+			}
+			tail++
+			if flags := a.flags & ackFlags; flags != 0 {
+				f.head, f.tail, f.left, f.endsWindow = head, tail, left, endsWindow
+				k.onAckEmbedded(f, flags)
+				gapPS, window, endsWindow = f.gapPS, f.windowPackets, f.endsWindow
+				maybeTrain = flags == ackEndsWindow && gapPS == fullPS && nicWaitPS|upstreamPS|downstreamPS|marks == 0
+			}
+		}
+		s.freePS = sendPS + fullPS
+		sendPS = at
+		if left < full {
+			at += s.wire.ps(left+k.params.HeaderBytes) - fullPS
+		}
+		at = max(at+reachPS+upstreamPS, now)
+		fed = false
+		if at >= stopPS {
+			break
+		}
+		if s.feeder >= 0 {
+			fd := &k.feeders[s.feeder]
+			at = max(at, fd.freePS)
+			fd.freePS = at + fd.wire.ps(min(full, left)+k.params.HeaderBytes)
+			fed = true
+			if at >= stopPS {
+				break
+			}
+		}
+		if maybeTrain {
+			break
+		}
+		now = at
+	}
+	if ok {
+		f.readyPS = sendPS - nicWaitPS
+		s.known, s.fed = fed || at-p.base <= p.far, fed
+		s.plain = s.known && left > full && head-tail <= mask && endsWindow == 0
+		k.endSolo(s, f, idle, freePS, head, tail, left, endsWindow)
+		s.sendPS = sendPS
+		f.openPS = at // if fed
+		key = p.key(s, at)
+	}
+	return key, ok
+
+undecided:
+	f.readyPS = at - nicWaitPS
+	s.freePS = sendPS + fullPS
+	k.endSolo(s, f, idle, freePS, head, tail, left, endsWindow)
+	return k.plan(s, now), true
+}
+
+// endSolo stores the state that solo has in local variables.
+func (k *Kernel) endSolo(s *source, f *flow, idle, freePS int64, head, tail uint32, left, endsWindow int64) {
+	if idle > 0 {
+		wire := k.params.PayloadBytes + k.params.HeaderBytes
+		k.target.passIdle(idle, wire, k.target.wire.ps(wire), freePS)
+		f.alonePS = freePS
+	}
+	f.head, f.tail, f.left, f.endsWindow = head, tail, left, endsWindow
+	s.served = f.row
+}
