@@ -262,7 +262,7 @@ func (in *ingestion) add(ctx context.Context, fresh []Source) (err error) {
 	defer func() { err = errors.Join(err, ingester.Close()) }()
 	in.progress.Begin("ingest", "files", int64(len(fresh)))
 	for i := range fresh {
-		if err = in.addFile(ingester, &fresh[i]); err != nil {
+		if err = in.addFile(ctx, ingester, &fresh[i]); err != nil {
 			break
 		}
 		in.progress.Add(1)
@@ -307,8 +307,8 @@ func (in *ingestion) checkRejects() error {
 }
 
 // addFile brings one file into tables records and rejects.
-func (in *ingestion) addFile(ingester *ingest.Ingester, s *Source) error {
-	stats, err := ingester.File(s.File, s.N)
+func (in *ingestion) addFile(ctx context.Context, ingester *ingest.Ingester, s *Source) error {
+	stats, err := ingester.File(ctx, s.File, s.N)
 	if err != nil {
 		return err
 	}
@@ -351,7 +351,7 @@ func (in *ingestion) merge(ctx context.Context, ingester *ingest.Ingester) error
 			sources = append(sources, ingest.MergeSource{N: s.N, File: s.File, Records: filepath.Join(in.session.Path(), f.Path), Rows: s.Rows, AnyFlowID: s.AnyFlowID})
 		}
 	}
-	stats, err := ingester.Merge(sources)
+	stats, err := ingester.Merge(ctx, sources)
 	if err != nil {
 		return err
 	}

@@ -1,21 +1,111 @@
 package ingest
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"strings"
 
 	"parsimon/queries/duckdb"
+	"parsimon/schema"
 )
 
-// QuoteSQL returns the text as an SQL string literal.
-func QuoteSQL(s string) string { return duckdb.Quote(s) }
-
-// EscapeGlob returns a path that DuckDB takes for one file, not for a pattern.
-func EscapeGlob(path string) string { return duckdb.EscapeGlob(path) }
-
-// scanParquet is the SQL that reads one Parquet file, and no columns out of its path.
-func scanParquet(file string, options ...string) string {
-	return "read_parquet(" + strings.Join(append([]string{QuoteSQL(EscapeGlob(file)), "hive_partitioning=false"}, options...), ", ") + ")"
+// exec runs a statement. It returns the first line of an error, or the error of the context.
+func (in *Ingester) exec(ctx context.Context, query string) error {
+	_, err := in.conn.ExecContext(ctx, query)
+	return FirstLine(duckdb.OrCause(ctx, err))
 }
 
-// FirstLine returns an error with the first line of err's message. The other lines quote the statement.
+// query scans the only row of a result.
+func (in *Ingester) query(ctx context.Context, query string, to ...any) error {
+	err := in.conn.QueryRowContext(ctx, query).Scan(to...)
+	return FirstLine(duckdb.OrCause(ctx, err))
+}
+
+// count scans a number.
+func (in *Ingester) count(ctx context.Context, query string, n *int64) error {
+	return in.query(ctx, query, n)
+}
+
+// copy writes the result of a query as Parquet. The order of rows is kept only if ordered.
+func (in *Ingester) copy(ctx context.Context, query, file string, ordered bool) error {
+	if err := in.exec(ctx, fmt.Sprintf("SET preserve_insertion_order=%v", ordered)); err != nil {
+		return err
+	}
+	err := in.exec(ctx, "COPY ("+query+") TO "+duckdb.Quote(file)+" (FORMAT parquet, COMPRESSION snappy)")
+	return errors.Join(err, in.exec(ctx, "SET preserve_insertion_order=true"))
+}
+
+// flowColumn is a column of a flow file, with DuckDB's name of its type.
+type flowColumn struct{ name, typ string }
+
+// columns returns the columns of a query.
+func (in *Ingester) columns(ctx context.Context, query string) ([]flowColumn, error) {
+	rows, err := in.conn.QueryContext(ctx, query+" LIMIT 0")
+	if err != nil {
+		return nil, FirstLine(err)
+	}
+	defer rows.Close()
+	types, err := rows.ColumnTypes()
+	if err != nil {
+		return nil, FirstLine(err)
+	}
+	var columns []flowColumn
+	for _, t := range types {
+		columns = append(columns, flowColumn{t.Name(), t.DatabaseTypeName()})
+	}
+	return columns, FirstLine(rows.Err())
+}
+
+// wholeNumber returns the SQL that reads a column of a given type as an integer type; NULL for values that are not
+// whole numbers or out of range. A plain cast would round fractions and accept 0x10 and 1_000. It returns "" for
+// types that have no numbers.
+func wholeNumber(name, typ, as string) string {
+	base, _, _ := strings.Cut(typ, "(") // DECIMAL(18,3)
+	cast := "TRY_CAST(" + name + " AS " + as + ")"
+	switch base {
+	case "VARCHAR":
+		return "CASE WHEN regexp_full_match(trim(" + name + "), '[+-]?[0-9]+') " +
+			"THEN TRY_CAST(trim(" + name + ") AS " + as + ") END"
+	case "DOUBLE", "FLOAT", "DECIMAL":
+		return "CASE WHEN " + name + " = floor(" + name + ") THEN " + cast + " END"
+	case "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT",
+		"UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT":
+		return cast
+	}
+	return ""
+}
+
+// asText returns the SQL of a column as text, whole numbers without a fraction; "" for types that have neither numbers
+// nor text.
+func asText(c flowColumn) string {
+	name := duckdb.Ident(c.name)
+	base, _, _ := strings.Cut(c.typ, "(") // DECIMAL(18,3)
+	switch base {
+	case "VARCHAR":
+		return name
+	case "DOUBLE", "FLOAT", "DECIMAL":
+		return "CASE WHEN " + name + " = floor(" + name + ") AND abs(" + name + ") < 1e18 " +
+			"THEN CAST(CAST(" + name + " AS BIGINT) AS VARCHAR) ELSE CAST(" + name + " AS VARCHAR) END"
+	case "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT",
+		"UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT":
+		return "CAST(" + name + " AS VARCHAR)"
+	}
+	return ""
+}
+
+// QuoteSQL returns a text as an SQL literal.
+func QuoteSQL(s string) string { return duckdb.Quote(s) }
+
+// EscapeGlob escapes a path so that DuckDB does not read it as a pattern.
+func EscapeGlob(path string) string { return duckdb.EscapeGlob(path) }
+
+// FirstLine shortens an error of DuckDB to its first line: the others quote the statement.
 func FirstLine(err error) error { return duckdb.FirstLine(err) }
+
+// copyTo returns the SQL that writes the result of a query as a Parquet file of a table.
+func copyTo(t schema.Table, query, file string) string {
+	return fmt.Sprintf("COPY (%s) TO %s (FORMAT parquet, COMPRESSION snappy, ROW_GROUP_SIZE 122880, "+
+		"KV_METADATA {'%s': '%d', '%s': '%s'})",
+		query, duckdb.Quote(file), schema.VersionKey, schema.Version, schema.TableKey, t.Name)
+}

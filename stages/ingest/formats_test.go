@@ -13,7 +13,7 @@ import (
 	"parsimon/stages/topology/topologytest"
 )
 
-// ingestFixture ingests a fixture; the hosts and labels tables go with all of them.
+// ingestFixture ingests a fixture with the hosts and labels tables of all fixtures.
 func ingestFixture(t *testing.T, format, file string) (Stats, error) {
 	t.Helper()
 	m, err := FormatMapping(format)
@@ -30,7 +30,7 @@ func ingestFixture(t *testing.T, format, file string) (Stats, error) {
 	})
 }
 
-// What every format's fixture, written by hand from its public documentation, comes to.
+// The flows and rejects of every format's fixture, which was written by hand from the format's documentation.
 func TestFormats(t *testing.T) {
 	for _, c := range []struct {
 		format, file                 string
@@ -99,9 +99,9 @@ func sortedList(s string) string {
 	return strings.Join(parts, "; ")
 }
 
-// VPC flow logs as Parquet have the same fields with _ for -, numbers as numbers and nulls for -;
-// a list of JSON objects is as good as lines of them.
-func TestFormatsInOtherClothes(t *testing.T) {
+// VPC flow logs in Parquet have the same fields, with _ instead of - in names, numbers as numbers and nulls instead of
+// -. A JSON list has the same flows as JSON lines.
+func TestFormatsCompressedAndAsLists(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "vpc.parquet")
 	data := parquetOf(t, `SELECT 2 AS version, '123456789010' AS account_id, eni AS interface_id, '10.0.0.1' AS srcaddr, '10.0.1.5' AS dstaddr, 49152 AS srcport, 443 AS dstport, 6 AS protocol,
 		CAST(20 AS BIGINT) AS packets, CAST(b AS BIGINT) AS bytes, CAST(s AS BIGINT) AS start, CAST(s + 60 AS BIGINT) AS "end", 'ACCEPT' AS action, 'OK' AS log_status
@@ -136,7 +136,7 @@ func TestFormatsInOtherClothes(t *testing.T) {
 	for text, want := range map[string]string{
 		"[" + sound[0] + ",\n" + sound[1]:              "cut short after element 2",
 		"[" + sound[0] + ",\n{\"jsonPayload\": oops}]": "element 2 of the JSON list",
-		"[" + sound[0] + "]\n" + sound[1]:              "something stands behind the JSON list",
+		"[" + sound[0] + "]\n" + sound[1]:              "the file continues after the JSON list",
 	} {
 		if err := os.WriteFile(cutOff, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -147,8 +147,8 @@ func TestFormatsInOtherClothes(t *testing.T) {
 	}
 }
 
-// Starts within the second that a log says: all of a host's flows of that second are spread over it,
-// the same way each time, and another way with another seed.
+// Starts are drawn within the second of the log: the flows of a host are spread over it, in the same way each time, and
+// differently with another seed.
 func TestStartsAreDrawn(t *testing.T) {
 	var b strings.Builder
 	for i := range 500 {
@@ -183,9 +183,9 @@ func TestStartsAreDrawn(t *testing.T) {
 	}
 }
 
-// Of several samplers one speaks for a pair of hosts: a flow that only another one happened to
-// sample would be counted on top of what the first one's samples stand for.
-func TestOneSamplerSpeaks(t *testing.T) {
+// Of several samplers one applies for a pair of hosts: a flow that only another one sampled is already part of what the
+// first one's samples stand for.
+func TestOneSamplerApplies(t *testing.T) {
 	var b strings.Builder
 	for i := range 300 {
 		sampler := "192.168.0.1"
@@ -208,7 +208,7 @@ func TestOneSamplerSpeaks(t *testing.T) {
 	}
 }
 
-// A mapping of one's own: rows its WHERE leaves out are rejected, rows it doubles are refused.
+// A mapping of a user: rows that its WHERE leaves out are rejected, rows that it repeats are an error.
 func TestOwnMapping(t *testing.T) {
 	const header = "-- rows: flows\n-- reads: csv\n-- column: a\n-- column: b\n-- column: n\n-- column: t\n-- needs: a b\n\n"
 	run := func(query string) (Stats, error) {
@@ -239,7 +239,7 @@ func TestOwnMapping(t *testing.T) {
 		`SELECT "row", a AS src, b AS dst, n AS size_bytes, 1 AS start_ns FROM source, range(2)`:             "more than once",
 		`SELECT greatest("row", 2) AS "row", a AS src, b AS dst, n AS size_bytes, 1 AS start_ns FROM source`: "more than once",
 		`SELECT "row", a AS src, b AS dst, n AS size_bytes FROM source`:                                      "yields no column start_ns",
-		`SELECT "row", a AS src, b AS dst, n AS size_bytes, 1 AS start_ns, 1 AS color FROM source`:           "color, which means nothing",
+		`SELECT "row", a AS src, b AS dst, n AS size_bytes, 1 AS start_ns, 1 AS color FROM source`:           "color, which is not a canonical column",
 		`SELECT "row", a AS src, b AS dst, n AS size_bytes, true AS start_ns FROM source`:                    "start_ns is of type BOOLEAN",
 		`SELECT "row", x AS src FROM source`:                                                                 "mapping mine",
 		`DROP TABLE source; SELECT 1`:                                                                        "without a semicolon",
@@ -250,7 +250,8 @@ func TestOwnMapping(t *testing.T) {
 	}
 }
 
-// The longest prefix wins; within it, the label that says the port; the destination's first.
+// The longest prefix applies, within it the label with the port, and labels of the destination before those of the
+// source.
 func TestAddressBook(t *testing.T) {
 	b := newAddressBook(topologytest.SmallNetwork(t))
 	for address, node := range map[string]string{"10.0.0.0/8": "0", "10.1.0.0/16": "1", "10.1.2.3": "2", "fd00::/8": "3", "web-7": "2"} {
@@ -300,7 +301,7 @@ func TestAddressBook(t *testing.T) {
 	}
 }
 
-// Every built-in format: whatever the bytes, an error or an account of every row.
+// For every built-in format and any bytes, the result is an error or accounts for every row.
 func FuzzFormats(f *testing.F) {
 	formats := Formats()
 	for i, format := range formats {
@@ -325,7 +326,7 @@ func FuzzFormats(f *testing.F) {
 	})
 }
 
-// accountFor ingests a text: it must fail in one line that names the file, or account for every row.
+// accountFor ingests a text. It must fail with one line that names the file, or account for every row.
 func accountFor(t *testing.T, format string, text []byte) {
 	t.Helper()
 	m, err := FormatMapping(format)
@@ -359,8 +360,8 @@ func accountFor(t *testing.T, format string, text []byte) {
 	}
 }
 
-// Fixtures damaged at random: bytes changed, cut out, doubled and swapped, lines too. A few in every
-// run, two hundred a fixture where PARSIMON_LONG is set.
+// Fixtures are damaged at random: bytes and lines are changed, removed, repeated and swapped. A few in every run, two
+// hundred per fixture if PARSIMON_LONG is set.
 func TestDamagedFixtures(t *testing.T) {
 	rounds := 6
 	if os.Getenv("PARSIMON_LONG") != "" {
@@ -418,7 +419,7 @@ func damage(draw *rng.Stream, text []byte) []byte {
 	return out
 }
 
-// textRows counts the lines of a text that are rows, another way.
+// textRows counts the lines of a text that are rows, independently of the code under test.
 func textRows(m *Mapping, text string) (n int64) {
 	first := true
 	for _, line := range strings.Split(text, "\n") {

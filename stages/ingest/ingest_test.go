@@ -27,7 +27,7 @@ func ingestText(t *testing.T, text string, maxRejects float64) (Stats, error) {
 	return File(context.Background(), topologytest.SmallNetwork(t), file, Options{TmpDir: dir, MemoryBytes: 256 << 20, Threads: 2, MaxRejects: maxRejects})
 }
 
-// askParquet answers a query over the file, rows joined by "; ".
+// askParquet returns the result of a query over the file, rows joined by "; ".
 func askParquet(t *testing.T, query, file string) string {
 	t.Helper()
 	db, err := sql.Open("duckdb", "")
@@ -54,8 +54,8 @@ func askParquet(t *testing.T, query, file string) string {
 	return strings.Join(out, "; ")
 }
 
-// Every way a row can be wrong, with the row number a person would count.
-func TestIngestSetsBadRowsAside(t *testing.T) {
+// Every way in which a row can be wrong, with the row number as a person would count.
+func TestIngestRejectsBadRows(t *testing.T) {
 	stats, err := ingestText(t, `flow_id,src,dst,size_bytes,start_ns,service,vnet
 10,0,1,1000,500,web,"prod, blue"
 11,0,0,1000,10,web,prod
@@ -118,7 +118,7 @@ func TestIngestRefuses(t *testing.T) {
 	}
 }
 
-// A file without ids gets its row numbers as ids.
+// The flows of a file without ids have row numbers as ids.
 func TestIngestNumbersFlows(t *testing.T) {
 	stats, err := ingestText(t, "start_ns,size_bytes,dst,src\n9,100,1,0\n3,200,2,1\n3,300,2,0\n", 0)
 	if err != nil {
@@ -132,7 +132,7 @@ func TestIngestNumbersFlows(t *testing.T) {
 	}
 }
 
-// ingestFile ingests a file of that name.
+// ingestFile ingests a file of the given name.
 func ingestFile(t *testing.T, name string, data []byte) (Stats, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name)
@@ -168,7 +168,7 @@ func zipped(t *testing.T, text string) []byte {
 	return b.Bytes()
 }
 
-// parquetOf is the answer to a query as a Parquet file.
+// parquetOf returns the result of a query as a Parquet file.
 func parquetOf(t *testing.T, query string) []byte {
 	t.Helper()
 	db, err := sql.Open("duckdb", "")
@@ -187,7 +187,7 @@ func parquetOf(t *testing.T, query string) []byte {
 	return data
 }
 
-// A file is read whatever its name and however its columns are written, and no other is.
+// A file is read whatever its name and the spelling of its columns, and no other file is.
 func TestIngestNames(t *testing.T) {
 	text := "Src,DST,size_Bytes,start_ns\n0,1,100,5\n"
 	parquet := parquetOf(t, "SELECT 0 AS Src, 1 AS DST, 100 AS size_Bytes, 5 AS start_ns")
@@ -238,9 +238,9 @@ func TestIngestRefusesDamagedFiles(t *testing.T) {
 		"none.csv.gz":    {nil, "is empty"},
 		"empty.csv":      {nil, "is empty"},
 		"blank.csv":      {[]byte("\n \n"), "is empty"},
-		"header.csv":     {[]byte("src,dst,size_bytes,start_ns\n"), "holds no flow"},
-		"header2.csv":    {[]byte("src,dst,size_bytes,start_ns"), "holds no flow"},
-		"zero.parquet":   {parquetOf(t, "SELECT 0 AS src, 1 AS dst, 9 AS size_bytes, 5 AS start_ns WHERE false"), "holds no flow"},
+		"header.csv":     {[]byte("src,dst,size_bytes,start_ns\n"), "has no flows"},
+		"header2.csv":    {[]byte("src,dst,size_bytes,start_ns"), "has no flows"},
+		"zero.parquet":   {parquetOf(t, "SELECT 0 AS src, 1 AS dst, 9 AS size_bytes, 5 AS start_ns WHERE false"), "has no flows"},
 		"none.parquet":   {nil, "is empty"},
 		"bad.parquet":    {[]byte("src,dst"), "bad.parquet: "},
 		"bad8.csv":       {[]byte("src,dst,size_bytes,start_ns\n0,1,\xff\xfe,5\n"), "bad8.csv: "},
@@ -257,7 +257,7 @@ func TestIngestRefusesDamagedFiles(t *testing.T) {
 	}
 }
 
-// Nothing is rounded, in no type of column.
+// Numbers are not rounded, in any type of column.
 func TestIngestTakesWholeNumbersOnly(t *testing.T) {
 	stats, err := ingestText(t, `flow_id,src,dst,size_bytes,start_ns
 1,0,1,1.5,1

@@ -177,7 +177,7 @@ func TestIngestThenRun(t *testing.T) {
 		{exitUsage, "--from and --to go", []string{"run", "small", "--lake", moved, "--from", "3"}},
 		{exitUsage, "--from, --to", []string{"run", "--workload", id, "--topology", topology, "--lake", moved, "--from", "monday"}},
 		{exitUsage, "needs --topology", []string{"run", "--workload", id, "--lake", moved}},
-		{exitFailed, "does not say what it holds", []string{"ingest", first, "--topology", topology, "--lake", moved}},
+		{exitFailed, "does not tell the format", []string{"ingest", first, "--topology", topology, "--lake", moved}},
 		{exitFailed, "matches no file", []string{"ingest", filepath.Join(dir, "*.none"), "--topology", topology, "--lake", moved, "--format", "vpc"}},
 		{exitFailed, "no workload", []string{"run", "--workload", "nonsense", "--topology", topology, "--lake", moved}},
 		{exitFailed, "has no flow in the part", []string{"run", "--workload", id, "--topology", topology, "--lake", moved, "--to", "5"}},

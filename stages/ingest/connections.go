@@ -1,0 +1,125 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"parsimon/queries/duckdb"
+	"parsimon/schema"
+)
+
+// connection lists the columns that the records of one connection share.
+const connection = "src, dst, protocol, src_port, dst_port"
+
+// passBytes is an upper bound, measured, of DuckDB's memory per record or flow while it merges or draws starts.
+const passBytes = 1024
+
+// passes returns into how many parts the rows are divided, so that one part fits the memory: DuckDB's window
+// functions do not spill to disk.
+func (in *Ingester) passes(rows int64) int64 {
+	return 1 + rows/max(10_000, in.o.MemoryBytes/passBytes)
+}
+
+// mergeRecords merges records to flows, one part of the pairs of hosts at a time, and then draws starts, one part of
+// the seconds at a time. A record begins another flow of its connection if it starts more than IdleNS after the end
+// of all records before it. A flow has the size that its best observer counted.
+func (in *Ingester) mergeRecords(ctx context.Context, records, out string, rows int64) error {
+	records, err := in.oneSampler(ctx, records)
+	if err != nil {
+		return err
+	}
+	passes := in.passes(rows)
+	var merged []string
+	for p := range passes {
+		file := filepath.Join(in.o.TmpDir, fmt.Sprintf("merged-%d.parquet", p))
+		query := fmt.Sprintf(`
+WITH marked AS (
+  SELECT *, CASE WHEN start_ns > max(end_ns) OVER before + %[3]d THEN 1 ELSE 0 END AS begins
+  FROM %[2]s WHERE (src * 7919 + dst) %% %[5]d = %[6]d
+  WINDOW before AS (PARTITION BY %[1]s ORDER BY start_ns, end_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+), numbered AS (
+  SELECT *, sum(begins) OVER (PARTITION BY %[1]s ORDER BY start_ns, end_ns ROWS UNBOUNDED PRECEDING) AS flow
+  FROM marked
+), observed AS (
+  SELECT
+    %[1]s, flow, observer, CAST(sum(size_bytes) AS HUGEINT) AS size_bytes, min(start_ns) AS start_ns,
+    min(resolution_ns) AS resolution_ns, bool_or(sampled) AS sampled, max(service) AS service, max(vnet) AS vnet
+  FROM numbered GROUP BY %[1]s, flow, observer
+)
+SELECT
+  %[1]s, CAST(least(max(size_bytes), %[4]d) AS BIGINT) AS size_bytes, min(start_ns) AS start_ns,
+  min(resolution_ns) AS resolution_ns, bool_or(sampled) AS sampled, max(service) AS service, max(vnet) AS vnet
+FROM observed GROUP BY %[1]s, flow`, connection, records, in.o.IdleNS, maxFlowBytes, passes, p)
+		if err := in.copy(ctx, query, file, false); err != nil {
+			return err
+		}
+		merged = append(merged, file)
+	}
+	return in.drawStarts(ctx, duckdb.ScanParquet(merged...), passes, out)
+}
+
+// drawStarts draws the starts that are not known exactly, sorts the flows by start and numbers them. The flows that
+// a host starts within one resolution are put in random order; their gaps, and one more at the end, are scaled to
+// the resolution.
+func (in *Ingester) drawStarts(ctx context.Context, merged string, passes int64, out string) error {
+	var drawn []string
+	for p := range passes {
+		file := filepath.Join(in.o.TmpDir, fmt.Sprintf("placed-%d.parquet", p))
+		query := fmt.Sprintf(`
+WITH part AS (
+  SELECT * FROM %[2]s WHERE (start_ns // 1000000000) %% %[5]d = %[6]d
+), drawn AS (
+  SELECT
+    *, start_draw(src, dst, coalesce(protocol, -1), coalesce(src_port, -1), coalesce(dst_port, -1), start_ns) AS draw
+  FROM part WHERE resolution_ns > 0
+), sums AS (
+  SELECT *,
+    sum(draw & %[3]d) OVER (PARTITION BY src, start_ns, resolution_ns ORDER BY draw >> %[4]d, %[1]s) AS reached,
+    sum(draw & %[3]d) OVER (PARTITION BY src, start_ns, resolution_ns) AS gaps
+  FROM drawn
+)
+SELECT
+  %[1]s, size_bytes, start_ns AS logged_ns, service, vnet, true AS synthetic_start,
+  start_ns + CAST(floor(CAST(reached AS DOUBLE)
+    / CAST(gaps + (start_draw(src, -1, -1, -1, -1, start_ns) & %[3]d) AS DOUBLE) * resolution_ns) AS BIGINT) AS start_ns
+FROM sums
+UNION ALL BY NAME
+SELECT %[1]s, size_bytes, start_ns AS logged_ns, service, vnet, sampled AS synthetic_start, start_ns
+FROM part WHERE resolution_ns = 0`,
+			connection, merged, drawGaps-1, drawGapBits, passes, p)
+		if err := in.copy(ctx, query, file, false); err != nil {
+			return err
+		}
+		drawn = append(drawn, file)
+	}
+	sorted := filepath.Join(in.o.TmpDir, "sorted.parquet")
+	query := fmt.Sprintf(`
+SELECT src, dst, size_bytes, start_ns, service, vnet, synthetic_start
+FROM %s ORDER BY start_ns, %s, logged_ns`, duckdb.ScanParquet(drawn...), connection)
+	if err := in.copy(ctx, query, sorted, true); err != nil {
+		return err
+	}
+	flows := `SELECT file_row_number AS flow_id, src, dst, size_bytes, start_ns, service, vnet, synthetic_start
+FROM read_parquet(` + duckdb.Quote(duckdb.EscapeGlob(sorted)) + ", hive_partitioning=false, file_row_number=true)"
+	return in.exec(ctx, copyTo(schema.Flows, flows, out))
+}
+
+// oneSampler restricts sampled records to those of one observer for each pair of hosts.
+func (in *Ingester) oneSampler(ctx context.Context, records string) (string, error) {
+	var several bool
+	err := in.query(ctx, "SELECT count(DISTINCT observer) > 1 FROM (SELECT DISTINCT observer FROM "+records+
+		" WHERE sampled LIMIT 2)", &several)
+	if err != nil || !several {
+		return records, err
+	}
+	err = in.exec(ctx, `
+CREATE OR REPLACE TEMP TABLE samplers AS
+SELECT src, dst, arg_max(observer, (size_bytes, observer)) AS sampler
+FROM (SELECT src, dst, observer, sum(size_bytes) AS size_bytes FROM `+records+` WHERE sampled GROUP BY ALL)
+GROUP BY ALL`)
+	return strings.Join([]string{"(SELECT r.* FROM", records,
+		"AS r LEFT JOIN samplers AS s ON r.src = s.src AND r.dst = s.dst",
+		"WHERE NOT r.sampled OR r.observer = s.sampler)"}, " "), err
+}

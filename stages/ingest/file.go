@@ -1,0 +1,67 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+
+	"parsimon/queries/duckdb"
+	"parsimon/schema"
+	"parsimon/stages/topology"
+)
+
+// File reads one flow file, of any mapping, into a Parquet file of table flows, sorted by start, and writes the rows
+// that cannot be simulated to another one, of table rejects. DuckDB does the work within the memory limit and spills
+// to TmpDir. More rejects than Options.MaxRejects are a *TooManyRejectsError.
+func File(ctx context.Context, n *topology.Network, file string, o Options) (stats Stats, err error) {
+	if o.Mapping == nil {
+		if o.Mapping, err = DetectFormat(file); err != nil { // other names are read as CSV
+			if o.Mapping, err = FormatMapping("csv"); err != nil {
+				return stats, err
+			}
+		}
+	}
+	in, err := NewIngester(ctx, n, o)
+	if err != nil {
+		return stats, err
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	f, err := in.File(ctx, file, 1)
+	if err != nil {
+		return stats, err
+	}
+	source := MergeSource{N: 1, File: file, Records: f.RecordsFile, Rows: f.Rows, AnyFlowID: f.AnyFlowID}
+	merged, err := in.Merge(ctx, []MergeSource{source})
+	if err != nil {
+		return stats, inFile(file, err)
+	}
+	stats = Stats{
+		FlowsFile: merged.FlowsFile, Rows: f.Rows, Flows: merged.Flows, Merged: merged.Merged, SetAside: f.SetAside,
+		SyntheticStarts: merged.SyntheticStarts, FirstStartNS: merged.FirstStartNS, LastStartNS: merged.LastStartNS,
+	}
+	stats.Rejects = f.Rejects + merged.Rejects
+	var lists []string
+	for _, r := range []struct {
+		file string
+		rows int64
+	}{{f.RejectsFile, f.Rejects}, {merged.RejectsFile, merged.Rejects}} {
+		if r.rows > 0 {
+			lists = append(lists, r.file)
+		}
+	}
+	if lists != nil {
+		stats.RejectsFile = filepath.Join(o.TmpDir, "rejects.parquet")
+		from := duckdb.ScanParquet(lists...)
+		all := copyTo(schema.Rejects, "SELECT * FROM "+from+` ORDER BY "row"`, stats.RejectsFile)
+		if err := in.exec(ctx, all); err != nil {
+			return stats, err
+		}
+		if stats.Reasons, err = in.reasons(ctx, from); err != nil {
+			return stats, err
+		}
+	}
+	if err := CheckRejects(file, stats.Rows, stats.Rejects, stats.SetAside, o.MaxRejects, stats.Reasons); err != nil {
+		return stats, err
+	}
+	return stats, checkSpan(file, stats.FirstStartNS, stats.LastStartNS)
+}

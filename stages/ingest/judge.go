@@ -1,0 +1,145 @@
+package ingest
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+
+	"parsimon/queries/duckdb"
+)
+
+// addresses looks up every address of a file once and creates table addresses.
+func (in *Ingester) addresses(ctx context.Context, typed string) error {
+	err := in.exec(ctx, "CREATE OR REPLACE TEMP TABLE addresses (address VARCHAR, node INTEGER, class INTEGER)")
+	if err != nil {
+		return err
+	}
+	from := duckdb.ScanParquet(typed)
+	rows, err := in.conn.QueryContext(ctx, "SELECT src FROM "+from+" WHERE src IS NOT NULL UNION "+
+		"SELECT dst FROM "+from+" WHERE dst IS NOT NULL")
+	if err != nil {
+		return duckdb.FirstLine(err)
+	}
+	var unknown []string
+	defer rows.Close()
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			return err
+		}
+		unknown = append(unknown, text)
+	}
+	if err := rows.Err(); err != nil {
+		return duckdb.FirstLine(err)
+	}
+	for texts := range slices.Chunk(unknown, 512) {
+		if err := in.insertAddresses(ctx, texts); err != nil {
+			return err
+		}
+	}
+	return in.classTable(ctx)
+}
+
+// insertAddresses inserts those addresses that are hosts. Rows with other addresses are rejected.
+func (in *Ingester) insertAddresses(ctx context.Context, texts []string) error {
+	var values []string
+	for _, text := range texts {
+		node, class := in.book.host(text), in.book.class(text)
+		if node >= 0 && in.book.isHost(node) {
+			values = append(values, fmt.Sprintf("(%s,%d,%d)", duckdb.Quote(text), node, class))
+		}
+	}
+	if values == nil {
+		return nil
+	}
+	return in.exec(ctx, "INSERT INTO addresses VALUES "+strings.Join(values, ","))
+}
+
+// classTable creates a table of the labels of all address classes so far.
+func (in *Ingester) classTable(ctx context.Context) error {
+	err := in.exec(ctx, "CREATE OR REPLACE TEMP TABLE class_labels "+
+		"(class INTEGER, port INTEGER, service VARCHAR, vnet VARCHAR)")
+	if err != nil {
+		return err
+	}
+	for _, l := range in.book.classLabels() {
+		values := fmt.Sprintf("(%d, %d, %s, %s)", l.class, l.port, duckdb.Quote(l.service), duckdb.Quote(l.vnet))
+		if err := in.exec(ctx, "INSERT INTO class_labels VALUES "+values); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// judge creates the view judged: the typed rows with their hosts, labels and, for rows that cannot be used, the
+// reason. The labels of a row are its own, else those of its destination, else those of its source.
+func (in *Ingester) judge(ctx context.Context, typed string, n int32, stats *FileStats) error {
+	from := duckdb.ScanParquet(typed)
+	lo, hi, err := in.plausible(ctx, from)
+	if err != nil {
+		return err
+	}
+	return in.exec(ctx, fmt.Sprintf(`
+CREATE OR REPLACE TEMP VIEW judged AS
+WITH joined AS (
+  SELECT t.*, s.node AS src_node, d.node AS dst_node, s.class AS src_class, d.class AS dst_class,
+    CAST(t.size_bytes AS HUGEINT) * coalesce(t.sampling_rate, 1) AS whole_bytes,
+    coalesce(t.end_ns, t.start_ns) AS last_ns
+  FROM %s AS t LEFT JOIN addresses AS s ON t.src = s.address LEFT JOIN addresses AS d ON t.dst = d.address
+), labelled AS (
+  SELECT j.*,
+    coalesce(nullif(trim(j.service), ''), nullif(dp.service, ''), nullif(da.service, ''), nullif(sp.service, ''),
+      nullif(sa.service, ''), '') AS service_name,
+    coalesce(nullif(trim(j.vnet), ''), nullif(dp.vnet, ''), nullif(da.vnet, ''), nullif(sp.vnet, ''),
+      nullif(sa.vnet, ''), '') AS vnet_name
+  FROM joined AS j
+  LEFT JOIN class_labels AS dp ON dp.class = j.dst_class AND dp.port = j.dst_port
+  LEFT JOIN class_labels AS da ON da.class = j.dst_class AND da.port = -1
+  LEFT JOIN class_labels AS sp ON sp.class = j.src_class AND sp.port = j.src_port
+  LEFT JOIN class_labels AS sa ON sa.class = j.src_class AND sa.port = -1
+)
+SELECT l.*, %d AS source,
+  CASE
+    WHEN set_aside IS NOT NULL THEN set_aside
+    WHEN has_id AND flow_id IS NULL THEN 'flow_id is not an integer'
+    WHEN %v AND NOT has_id THEN 'flow_id is missing'
+    WHEN src IS NULL THEN 'src is missing'
+    WHEN dst IS NULL THEN 'dst is missing'
+    WHEN size_bytes IS NULL THEN 'size_bytes is not an integer'
+    WHEN start_ns IS NULL THEN 'start_ns is not an integer'
+    WHEN src_node IS NULL THEN 'src is not a host of the topology'
+    WHEN dst_node IS NULL THEN 'dst is not a host of the topology'
+    WHEN src_node = dst_node THEN 'src and dst are the same host'
+    WHEN whole_bytes <= 0 THEN 'size_bytes is not positive'
+    WHEN whole_bytes > %d THEN 'size_bytes is beyond 2^50'
+    WHEN sampling_rate < 1 THEN 'sampling_rate is not positive'
+    WHEN start_ns < 0 OR start_ns > %d THEN 'start_ns is negative or beyond 2^62'
+    WHEN last_ns < start_ns THEN 'end_ns is before start_ns'
+    WHEN start_ns < %d OR start_ns > %d OR last_ns > %d
+      THEN 'start_ns is out of time: over 15 days from the middle of the file (is it in ns?)'
+    WHEN start_resolution_ns < 0 OR start_resolution_ns > 86400000000000
+      THEN 'start_resolution_ns is negative or over a day'
+  END AS reason
+FROM labelled AS l`, from, n, stats.AnyFlowID, maxFlowBytes, maxStartNS, lo, hi, hi))
+}
+
+// plausible returns the first and the last start that are accepted: what the simulator can represent before and
+// after the day in which the median row starts.
+func (in *Ingester) plausible(ctx context.Context, from string) (lo, hi int64, err error) {
+	var day sql.NullInt64
+	err = in.query(ctx, fmt.Sprintf(`
+WITH days AS (
+  SELECT start_ns // 86400000000000 AS day, count(*) AS n
+  FROM %s WHERE start_ns BETWEEN 0 AND %d AND set_aside IS NULL GROUP BY day
+), sums AS (
+  SELECT day, sum(n) OVER (ORDER BY day) AS upto, sum(n) OVER () AS n FROM days
+)
+SELECT min(day) FROM sums WHERE 2 * upto >= n`, from, maxStartNS), &day)
+	if err != nil || !day.Valid {
+		return 0, maxStartNS, err
+	}
+	const dayNS = 86400e9
+	return max(0, day.Int64*dayNS-maxSpanNS), min(maxStartNS, (day.Int64+1)*dayNS+maxSpanNS), nil
+}

@@ -1,0 +1,29 @@
+-- SQL functions that mappings may use in addition to DuckDB's. They are NULL for text that is not of the kind.
+
+-- A whole number.
+CREATE TEMP MACRO whole(t) AS CASE
+  WHEN regexp_full_match(trim(t), '[+-]?[0-9]+') THEN TRY_CAST(trim(t) AS BIGINT)
+END;
+
+-- Decimal seconds as ns, exact unless they have an exponent.
+CREATE TEMP MACRO seconds_ns(t) AS CASE
+  WHEN regexp_full_match(trim(t), '[0-9]{1,18}(\.[0-9]*)?')
+    THEN TRY_CAST(TRY_CAST(trim(t) AS DECIMAL(38,9)) * CAST(1000000000 AS BIGINT) AS BIGINT)
+  WHEN regexp_full_match(trim(t), '[0-9]+(\.[0-9]*)?[eE][+-]?[0-9]{1,2}')
+    THEN TRY_CAST(round(TRY_CAST(trim(t) AS DOUBLE) * 1e9) AS BIGINT)
+END;
+
+-- An RFC 3339 timestamp as ns since 1970. TIMESTAMPTZ holds µs; the digits beyond are added.
+CREATE TEMP MACRO rfc3339_ns(t) AS CASE
+  WHEN regexp_full_match(trim(t),
+      '[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-9]{2})')
+    THEN epoch_us(TRY_CAST(regexp_replace(upper(trim(t)), '(\.[0-9]{6})[0-9]+', '\1') AS TIMESTAMPTZ)) * 1000
+      + coalesce(TRY_CAST(rpad(regexp_extract(t, '\.[0-9]{6}([0-9]{1,3})', 1), 3, '0') AS BIGINT), 0)
+END;
+
+-- The resolution in ns of a timestamp with that many digits in its fraction; 0 for more than 6.
+CREATE TEMP MACRO rfc3339_resolution_ns(t) AS CAST(
+  CASE length(regexp_extract(t, '\.([0-9]+)', 1))
+    WHEN 0 THEN 1000000000 WHEN 1 THEN 100000000 WHEN 2 THEN 10000000 WHEN 3 THEN 1000000
+    WHEN 4 THEN 100000 WHEN 5 THEN 10000 WHEN 6 THEN 1000 ELSE 0
+  END AS BIGINT);

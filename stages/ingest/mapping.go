@@ -1,0 +1,181 @@
+package ingest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Mapping says how the rows of a kind of file become flows: how the file is read, and one SELECT from the view source,
+// whose columns are all text, that yields the canonical columns:
+//
+//	"row"                 number of the row, as in source
+//	src, dst              hosts: addresses, names or node ids
+//	size_bytes            bytes
+//	start_ns, end_ns      start, and end if known, in ns
+//	start_resolution_ns   the start is in [start_ns, start_ns + this); 0 or NULL: it is start_ns
+//	sampled               the row stands for sampled packets: the exact start is not known
+//	sampling_rate         packets for which one sampled packet stands; size_bytes is multiplied by it
+//	flow_id               id, if rows are flows
+//	protocol, src_port, dst_port    distinguish connections of two hosts
+//	observer              where the record was made; a connection seen by several observers counts once
+//	service, vnet         labels
+//	set_aside             why the row is not a flow, although it is not an error either
+//
+// All but "row", src, dst, size_bytes and start_ns are optional. Functions: whole(text) is a whole number,
+// seconds_ns(text) is ns from decimal seconds, rfc3339_ns(text) is ns from a timestamp, and
+// rfc3339_resolution_ns(text) is the resolution of its fraction. They are NULL for other text.
+type Mapping struct {
+	Name, Title, From string
+	// Records says that rows are records of a flow log, which are merged to flows. Else each row is a flow.
+	Records bool
+	Text    string // the whole file
+
+	reads   string // csv, words or json
+	names   []string
+	columns []mappingColumn
+	needs   [][]string // alternatives
+	widths  []int      // of words: how many words a line may have; nil: as many as names
+	count   bool       // of words: the first line is the number of rows
+	query   string
+}
+
+type mappingColumn struct {
+	name  string
+	paths []string // of JSON
+}
+
+// ReadMapping reads a mapping from a file. Errors name the file and the line.
+func ReadMapping(file string) (*Mapping, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("mapping: %w", err)
+	}
+	return parseMapping(file, string(text))
+}
+
+var (
+	mappingLine  = regexp.MustCompile(`^-- (format|title|from|rows|reads|names|widths|count|column|needs): (.+)$`)
+	sqlComment   = regexp.MustCompile(`(?m)--.*$`)
+	mappingField = regexp.MustCompile(`^([a-z_][a-z0-9_]*)(?: = (.+))?$`)
+)
+
+// parseMapping parses a mapping file: header lines, an empty line, one SELECT.
+//
+//	-- format: its name
+//	-- title: what it reads
+//	-- from: where the format is documented
+//	-- rows: flows | records
+//	-- reads: csv (or Parquet) | words (lines of words, or Parquet) | json (JSON lines, or one list)
+//	-- column: NAME            of CSV and Parquet; case is ignored, and - equals _
+//	-- column: NAME = $.path | $.other     of JSON: the first path that has a value
+//	-- names: a b c            of words without a header line: the columns in order
+//	-- widths: 6 7             of words: the numbers of words that a line may have
+//	-- count: 1                of words: the first line is the number of rows
+//	-- needs: a|b c            columns that a file must have
+func parseMapping(file, text string) (*Mapping, error) {
+	m := &Mapping{Name: strings.TrimSuffix(filepath.Base(file), ".sql"), Text: text}
+	header, body, found := strings.Cut(strings.ReplaceAll(text, "\r\n", "\n"), "\n\n")
+	if !found {
+		return nil, fmt.Errorf("mapping %s: no empty line after the header; "+
+			"parsimon ingest --show-mapping csv prints one to start from", file)
+	}
+	hasRows := false
+	for i, line := range strings.Split(header, "\n") {
+		h := mappingLine.FindStringSubmatch(line)
+		err := fmt.Errorf("want a header line such as \"-- reads: csv\", got %q", line)
+		if h != nil {
+			hasRows = hasRows || h[1] == "rows"
+			err = m.setHeader(h[1], strings.TrimSpace(h[2]))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("mapping %s:%d: %w", file, i+1, err)
+		}
+	}
+	m.query = strings.TrimSpace(body) + "\n"
+	switch {
+	case !hasRows || m.reads == "":
+		return nil, fmt.Errorf("mapping %s: the header lacks rows or reads", file)
+	case strings.TrimSpace(m.query) == "" || strings.Contains(sqlComment.ReplaceAllString(m.query, ""), ";"):
+		return nil, fmt.Errorf("mapping %s: want one SELECT without a semicolon after the header", file)
+	case len(m.columns) == 0 && len(m.names) == 0:
+		return nil, fmt.Errorf("mapping %s: names no column", file)
+	}
+	for _, c := range m.columns {
+		if m.reads == "json" && len(c.paths) == 0 {
+			return nil, fmt.Errorf("mapping %s: column %s has no JSON path", file, c.name)
+		}
+	}
+	if len(m.columns) == 0 {
+		for _, n := range m.names {
+			m.columns = append(m.columns, mappingColumn{name: n})
+		}
+	}
+	return m, nil
+}
+
+// setHeader sets what a header line says.
+func (m *Mapping) setHeader(key, value string) error {
+	switch key {
+	case "format":
+		m.Name = value
+	case "title":
+		m.Title = value
+	case "from":
+		m.From = value
+	case "rows":
+		if value != "flows" && value != "records" {
+			return fmt.Errorf("rows are flows or records, not %q", value)
+		}
+		m.Records = value == "records"
+	case "reads":
+		if !slices.Contains([]string{"csv", "words", "json"}, value) {
+			return fmt.Errorf("reads csv, words or json, not %q", value)
+		}
+		m.reads = value
+	case "names":
+		m.names = strings.Fields(value)
+	case "count":
+		m.count = value == "1"
+	case "widths":
+		for _, w := range strings.Fields(value) {
+			n, err := strconv.Atoi(w)
+			if err != nil || n < 1 || n > 1000 {
+				return fmt.Errorf("widths are whole numbers, not %q", w)
+			}
+			m.widths = append(m.widths, n)
+		}
+	case "column":
+		return m.addColumn(value)
+	case "needs":
+		for _, n := range strings.Fields(value) {
+			m.needs = append(m.needs, strings.Split(n, "|"))
+		}
+	}
+	return nil
+}
+
+// addColumn adds a column from "NAME" or "NAME = $.path | $.other".
+func (m *Mapping) addColumn(text string) error {
+	c := mappingField.FindStringSubmatch(text)
+	if c == nil {
+		return fmt.Errorf("want NAME or NAME = $.path, got %q", text)
+	}
+	column := mappingColumn{name: c[1]}
+	for _, p := range strings.Split(c[2], "|") {
+		if p = strings.TrimSpace(p); p != "" {
+			column.paths = append(column.paths, p)
+		}
+	}
+	m.columns = append(m.columns, column)
+	return nil
+}
+
+// columnName returns the name of a file's column as mappings write it.
+func columnName(s string) string {
+	return strings.ReplaceAll(strings.ToLower(strings.TrimSpace(strings.TrimPrefix(s, "\ufeff"))), "-", "_")
+}

@@ -1,0 +1,99 @@
+package ingest
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Limits of a flow that can be simulated.
+const (
+	maxFlowBytes = int64(1) << 50
+	maxStartNS   = int64(1) << 62
+	// maxSpanNS is what the kernel can represent in picoseconds, with time left for the last flow to finish.
+	maxSpanNS = int64(15 * 24 * 3600 * 1e9)
+)
+
+// Options say how source files are read and bound what that may cost.
+type Options struct {
+	Mapping *Mapping
+	// Hosts and Labels are files, CSV or Parquet; empty for none. Hosts has columns address and node_id, Labels
+	// has cidr, port, service and vnet. Addresses may be CIDRs, of which the longest applies; an empty port is
+	// any port.
+	Hosts, Labels string
+	TmpDir        string // for DuckDB's spill files and for the result files
+	MemoryBytes   int64  // memory limit of DuckDB
+	Threads       int
+	MaxRejects    float64 // fraction of the rows that may be rejected, 0 to 1
+
+	Seed uint64 // of synthetic starts
+	// GapSigma is the shape of the log-normal gaps between synthetic starts; 0 for DefaultGapSigma.
+	GapSigma float64
+	// IdleNS separates flows of one connection: a record that starts later than this after the end of the ones
+	// before it begins another flow. 0 for DefaultIdleNS.
+	IdleNS int64
+}
+
+// Defaults of merging. Flow logs divide connections into records of one or ten minutes, each with the times of its own
+// first and last packet, so a minute between two records is a minute without packets. The shape of the gaps is the
+// lower one of the paper's two (section 5.1).
+const (
+	DefaultIdleNS   = int64(60e9)
+	DefaultGapSigma = 1.0
+)
+
+// RejectCount is the number of rows that were rejected for one reason.
+type RejectCount struct {
+	Reason  string
+	Rows    int64
+	Example string // the first such row
+}
+
+// Stats counts the rows of one source: Rows = Flows + Merged + Rejects.
+type Stats struct {
+	// Parquet files of tables flows and rejects, in TmpDir; RejectsFile is empty if there are none
+	FlowsFile, RejectsFile string
+	Rows, Flows, Merged    int64
+	Rejects                int64
+	// SetAside is the number of rejects that say themselves that they are not flows, such as log lines without data
+	// and refused connections. They do not count against MaxRejects.
+	SetAside                  int64
+	SyntheticStarts           int64 // flows whose exact start is not known
+	Reasons                   []RejectCount
+	FirstStartNS, LastStartNS int64
+}
+
+// TooManyRejectsError reports that more rows of a flow file cannot be simulated than Options.MaxRejects allows.
+type TooManyRejectsError struct {
+	File          string
+	Rejects, Rows int64
+	Limit         float64
+	Reasons       []RejectCount
+}
+
+// Error names the file and lists the reasons.
+func (e *TooManyRejectsError) Error() string {
+	var why []string
+	for _, r := range e.Reasons {
+		why = append(why, fmt.Sprintf("%d × %s (first: %s)", r.Rows, r.Reason, r.Example))
+	}
+	return fmt.Sprintf("%s: %d of %d rows cannot be simulated, more than the accepted %g%%: %s", e.File, e.Rejects,
+		e.Rows, 100*e.Limit, strings.Join(why, "; "))
+}
+
+// CheckRejects returns a *TooManyRejectsError if more than the fraction limit of the rows were rejected. Rows set aside
+// do not count.
+func CheckRejects(file string, rows, rejects, setAside int64, limit float64, reasons []RejectCount) error {
+	if float64(rejects-setAside) > limit*float64(rows) {
+		return &TooManyRejectsError{File: file, Rejects: rejects - setAside, Rows: rows, Limit: limit, Reasons: reasons}
+	}
+	return nil
+}
+
+// checkSpan returns an error if a workload lasts longer than the simulator's clock can represent.
+func checkSpan(file string, firstNS, lastNS int64) error {
+	if span := lastNS - firstNS; span > maxSpanNS {
+		return fmt.Errorf("flow file %s: starts span %.1f days, the simulator can represent %d: are the times in ns?",
+			file, float64(span)/86400e9, maxSpanNS/86400e9)
+	}
+	return nil
+}
