@@ -62,10 +62,30 @@ func WriteCatalogOf(lake string, files []File) (err error) {
 	if err := createCatalog(context.Background(), root, path, all); err != nil {
 		return fmt.Errorf("write the catalog: %w", duckdb.FirstLine(err))
 	}
-	if err := os.Rename(path, filepath.Join(root, CatalogFile)); err != nil {
+	if err := replace(path, filepath.Join(root, CatalogFile)); err != nil {
 		return fmt.Errorf("write the catalog: %w", err)
 	}
 	return nil
+}
+
+// replace renames a file over another one. After a power failure one of the two is there, complete.
+func replace(from, to string) error {
+	if err := flush(from); err != nil {
+		return err
+	}
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	return flush(filepath.Dir(to))
+}
+
+// flush writes a file or a directory to the disk.
+func flush(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // removeOldTemps removes what killed processes left. Errors do not matter: the next call tries again.

@@ -105,10 +105,10 @@ func (db *DB) require(ctx context.Context, conn *sql.Conn, names []string) error
 			missing = append(missing, v)
 		}
 	}
-	if err := db.verifyFiles(missing); err != nil {
+	if err := checkVersions(ctx, conn, missing); err != nil {
 		return err
 	}
-	if err := checkVersions(ctx, conn, missing); err != nil {
+	if err := db.verifyFiles(missing); err != nil {
 		return err
 	}
 	return db.create(ctx, conn, missing)

@@ -72,10 +72,10 @@ func (q Query) bind(params map[string]string) ([]any, error) {
 func (db *DB) SQL(ctx context.Context, text string) (*format.Rows, error) {
 	conn, err := db.sql.Conn(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("query: %w", err)
+		return nil, err
 	}
 	names, err := db.admit(ctx, conn, text)
-	failed := func(err error) error { return fmt.Errorf("query: %w", db.explain(ctx, names, err)) }
+	failed := func(err error) error { return db.explain(ctx, names, err) }
 	if err != nil {
 		_ = conn.Close()
 		return nil, failed(err)

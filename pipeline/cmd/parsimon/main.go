@@ -19,6 +19,8 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
+
+	"parsimon/queries/subprocess"
 )
 
 // Exit codes, as "parsimon help" explains them.
@@ -57,6 +59,7 @@ type usageError struct{ error }
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 func main() {
+	subprocess.Main(committedFiles) // if this process answers a query for another one
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	signal.Ignore(syscall.SIGPIPE) // writing to a reader that has gone is an error like any other

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -17,106 +19,124 @@ import (
 	"parsimon/queries"
 	"parsimon/queries/duckdb"
 	"parsimon/queries/format"
+	"parsimon/queries/subprocess"
 )
 
 var queryCommand = command{
 	name: "query", args: "NAME|--sql TEXT|--list --lake DIR",
 	summary: "ask the lake in SQL",
 	help: `
-Answers a question of the library by name, or any single SELECT, about what the lake holds:
+Answers a question of the library by name, or any single SELECT, about the tables of a lake:
 
   parsimon query --list
   parsimon query slowdown_by_size --lake lake --param scenario=ID
   parsimon query --lake lake --sql "SELECT count(*) FROM slowdowns WHERE slowdown > 10"
 
-Views: one per table (parsimon query --lake DIR --sql "SHOW TABLES" lists them) and one per
-question. A query can neither write anything nor read outside the lake. The file
-LAKE/parsimon.duckdb holds the same views for DuckDB itself: cd LAKE && duckdb parsimon.duckdb.`,
+There is one view per table (parsimon query --lake DIR --sql "SHOW TABLES" lists them) and one per
+question. A query cannot write anything and cannot read outside the lake. It runs in a process of its
+own, which ends with an error when it exceeds --memory-limit or --timeout. The file LAKE/parsimon.duckdb
+has the same views for DuckDB itself: cd LAKE && duckdb parsimon.duckdb.`,
 	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
-		var dir, text, form, memory string
-		var list bool
-		var params []string
-		f.StringVar(&dir, "lake", "", "directory of the lake (required)")
-		f.StringVar(&text, "sql", "", "a SELECT of your own")
-		f.BoolVar(&list, "list", false, "list the questions and their parameters")
-		f.StringArrayVar(&params, "param", nil, "parameter of the question, name=value; may be repeated")
-		f.StringVar(&form, "format", "table", "table, csv, json or parquet")
-		f.StringVar(&memory, "memory-limit", "", "memory DuckDB may use, e.g. 1GB")
-		return func(ctx context.Context, args []string) (err error) {
-			if list {
+		q := queryFlags{}
+		f.StringVar(&q.lake, "lake", "", "directory of the lake (required)")
+		f.StringVar(&q.sql, "sql", "", "a SELECT of your own")
+		f.BoolVar(&q.list, "list", false, "list the questions and their parameters")
+		f.StringArrayVar(&q.params, "param", nil, "parameter of the question, name=value; may be repeated")
+		f.StringVar(&q.format, "format", "table", strings.Join(format.Names(), ", "))
+		f.StringVar(&q.memory, "memory-limit", "4GiB", "memory that the query may use, at least 128MiB")
+		f.DurationVar(&q.timeout, "timeout", 5*time.Minute, "time that the query may take, e.g. 30s or 1h")
+		return func(ctx context.Context, args []string) error {
+			if q.list {
 				return listQueries(e.stdout)
 			}
-			if (len(args) == 1) == (text != "") {
-				return usagef("give the name of a question or --sql, one of the two")
-			}
-			if dir == "" {
-				return usagef("--lake is required")
-			}
-			if !slices.Contains(format.Names(), form) {
-				return usagef("--format %q: must be one of %s", form, strings.Join(format.Names(), ", "))
-			}
-			if form == "parquet" {
-				if file, ok := e.stdout.(*os.File); ok && isTerminal(file) {
-					return usagef("--format parquet is not for a terminal: redirect it to a file")
-				}
-			}
-			values, err := parseParams(params)
-			if err != nil {
-				return err
-			}
-			var q queries.Query
-			if text == "" {
-				if q, err = queries.Get(args[0]); err != nil {
-					return usageError{err}
-				}
-			} else if len(values) > 0 {
-				return usagef("--param goes with the name of a question, not with --sql")
-			}
-			if err := warnDamaged(e, dir, values["scenario"]); err != nil {
-				return err
-			}
-			var limit int64
-			if memory != "" {
-				if limit, err = units.Parse(memory, units.Bytes); err != nil || limit < minMemory {
-					return usagef("--memory-limit %q: want a size of at least %dMiB, such as 2GB", memory, minMemory>>20)
-				}
-			}
-			l, err := lake.Open(dir, false)
-			if err != nil {
-				return err
-			}
-			lock := l.LockForReading()
-			defer lock.Close()
-			o, err := catalog.Options(l, duckdb.Options{MemoryBytes: limit})
-			if err != nil {
-				return err
-			}
-			db, err := queries.Open(ctx, dir, o)
-			if err != nil {
-				return err
-			}
-			defer func() {
-				if e := db.Close(); err == nil {
-					err = e
-				}
-			}()
-			var rows *format.Rows
-			if text == "" {
-				rows, err = db.Run(ctx, q, values)
-			} else {
-				rows, err = db.SQL(ctx, text)
-			}
-			if err != nil {
-				return err
-			}
-			return rows.Write(e.stdout, form)
+			return q.run(ctx, e, args)
 		}
 	},
 }
 
-// warnDamaged says on stderr which scenarios of the lake an answer cannot be trusted for: those a run
-// is still at work on, or was cut short on, and those with files gone. Asking for just such a
-// scenario is an error.
+// queryFlags are the flags of command query.
+type queryFlags struct {
+	lake, sql, format, memory string
+	list                      bool
+	params                    []string
+	timeout                   time.Duration
+}
+
+// run answers the question, or the SELECT, in a child process.
+func (q *queryFlags) run(ctx context.Context, e *env, args []string) error {
+	r, err := q.request(e, args)
+	if err != nil {
+		return err
+	}
+	if err := warnDamaged(e, q.lake, r.Params["scenario"]); err != nil {
+		return err
+	}
+	late := fmt.Errorf("the query took longer than --timeout %s", q.timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, q.timeout, late)
+	defer cancel()
+	err = subprocess.Run(ctx, r, e.stdout)
+	var memory *subprocess.MemoryError
+	if errors.As(err, &memory) {
+		return fmt.Errorf("the query needs more than --memory-limit %s: %s", q.memory, memory.Reason)
+	}
+	return err
+}
+
+// committedFiles is the source of the query process: the files that the manifests name. They stay until release.
+func committedFiles(dir string, limits duckdb.Options) (o queries.Options, release func() error, err error) {
+	l, err := lake.Open(dir, false)
+	if err != nil {
+		return o, nil, err
+	}
+	lock := l.LockForReading()
+	o, err = catalog.Options(l, limits)
+	if err != nil {
+		lock.Close()
+		return o, nil, err
+	}
+	return o, func() error { lock.Close(); return nil }, nil
+}
+
+// request checks the flags.
+func (q *queryFlags) request(e *env, args []string) (r subprocess.Request, err error) {
+	r = subprocess.Request{Lake: q.lake, SQL: q.sql, Format: q.format}
+	if len(args) > 1 || (len(args) == 1) == (q.sql != "") {
+		return r, usagef("give the name of a question or --sql, one of the two")
+	}
+	if q.lake == "" {
+		return r, usagef("--lake is required")
+	}
+	if !slices.Contains(format.Names(), q.format) {
+		return r, usagef("--format %q: must be one of %s", q.format, strings.Join(format.Names(), ", "))
+	}
+	if file, ok := e.stdout.(*os.File); ok && q.format == "parquet" && isTerminal(file) {
+		return r, usagef("--format parquet is not for a terminal: redirect it to a file")
+	}
+	if q.timeout <= 0 {
+		return r, usagef("--timeout %s: must be above 0", q.timeout)
+	}
+	r.MemoryBytes, err = units.Parse(q.memory, units.Bytes)
+	if err != nil || r.MemoryBytes < minMemory {
+		return r, usagef("--memory-limit %q: want a size of at least %dMiB, such as 2GB", q.memory, minMemory>>20)
+	}
+	if r.Params, err = parseParams(q.params); err != nil {
+		return r, err
+	}
+	if q.sql != "" {
+		if len(r.Params) > 0 {
+			return r, usagef("--param goes with the name of a question, not with --sql")
+		}
+		return r, nil
+	}
+	r.Question = args[0]
+	if _, err := queries.Get(r.Question); err != nil {
+		return r, usageError{err}
+	}
+	return r, nil
+}
+
+// warnDamaged writes to stderr which scenarios are not complete, because a run is in progress or was
+// interrupted, or because files are missing. If the query is about such a scenario only, that is an error.
 func warnDamaged(e *env, dir, scenario string) error {
 	l, err := lake.Open(dir, false)
 	if err != nil {
@@ -131,10 +151,10 @@ func warnDamaged(e *env, dir, scenario string) error {
 			continue
 		}
 		if string(s.ScenarioID) == scenario {
-			return fmt.Errorf("scenario %s is %s: run it again before asking about it (parsimon status --lake %s says more)", s.ScenarioID, s.State, dir)
+			return fmt.Errorf("scenario %s is %s: run it again first (parsimon status --lake %s has details)", s.ScenarioID, s.State, dir)
 		}
 		if scenario == "" {
-			if _, err := fmt.Fprintf(e.stderr, "parsimon query: scenario %s (%s) is %s: answers about it may lack rows\n", s.ScenarioID, s.Name, s.State); err != nil {
+			if _, err := fmt.Fprintf(e.stderr, "parsimon query: scenario %s (%s) is %s: answers about it may lack rows\n", s.ScenarioID, format.Escape(s.Name), s.State); err != nil {
 				return err
 			}
 		}
