@@ -194,9 +194,15 @@ func TestWriterRefusesOtherKeys(t *testing.T) {
 
 // Damaged bytes, anywhere, are an error with the file's name or other values, and never a panic. A file of another table is an error.
 func TestDamage(t *testing.T) {
+	for _, table := range []schema.Table{table, schema.HopObservations} {
+		t.Run(table.Name, func(t *testing.T) { testDamage(t, table) })
+	}
+}
+
+func testDamage(t *testing.T, table schema.Table) {
 	dir := t.TempDir()
 	good := filepath.Join(dir, "good.arrow")
-	bounds := write(t, good, table, batch(table, 1, 0, 1000), batch(table, 2, 400, 1000))
+	bounds := write(t, good, table, batch(table, 1, 0, 200), batch(table, 2, 400, 200))
 	data, err := os.ReadFile(good)
 	if err != nil {
 		t.Fatal(err)
@@ -209,6 +215,7 @@ func TestDamage(t *testing.T) {
 			in := NewReader(table, os.Open, []string{bad}, [][][2]int64{b}, nil, nil)
 			rec, err := in.Next()
 			for err == nil {
+				useAll(rec)
 				rec.Release()
 				rec, err = in.Next()
 			}
@@ -247,10 +254,19 @@ func TestDamage(t *testing.T) {
 	}
 	other := filepath.Join(dir, "other.arrow")
 	write(t, other, schema.Feedback, batch(schema.Feedback, 1, 0, 10))
-	if _, err := NewReader(table, os.Open, []string{other}, [][][2]int64{nil}, nil, nil).Next(); err == nil || !strings.Contains(err.Error(), "not a file of table sender_fcts") {
+	if _, err := NewReader(table, os.Open, []string{other}, [][][2]int64{nil}, nil, nil).Next(); err == nil || !strings.Contains(err.Error(), "not a file of table "+table.Name) {
 		t.Errorf("another table: %v", err)
 	}
 	if _, err := NewReader(table, os.Open, []string{filepath.Join(dir, "none")}, [][][2]int64{nil}, nil, nil).Next(); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no file: %v", err)
+	}
+}
+
+// useAll takes every value of a batch.
+func useAll(rec arrow.Record) {
+	for _, c := range rec.Columns() {
+		for row := range c.Len() {
+			_ = c.ValueStr(row)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
@@ -158,11 +159,31 @@ func (r *reader) next() (rec arrow.Record, err error) {
 		if err != nil {
 			return nil, err
 		}
+		if err := checkOffsets(whole); err != nil {
+			whole.Release()
+			return nil, err
+		}
 		r.batch++
 		if rec, err = r.cut(whole); err != nil || rec != nil {
 			return rec, err
 		}
 	}
+}
+
+// checkOffsets reports a binary column whose values do not lie one after the other, which the library leaves to whoever takes a
+// value.
+func checkOffsets(rec arrow.Record) error {
+	for i, column := range rec.Columns() {
+		b, ok := column.(*array.Binary)
+		if !ok {
+			continue
+		}
+		offsets := b.ValueOffsets()
+		if !slices.IsSorted(offsets) || len(offsets) > 0 && offsets[0] < 0 {
+			return fmt.Errorf("damaged Arrow file: the values of column %s overlap", rec.ColumnName(i))
+		}
+	}
+	return nil
 }
 
 func (r *reader) wanted(b [2]int64) bool {
