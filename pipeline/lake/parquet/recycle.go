@@ -14,8 +14,8 @@ type recycler struct {
 	bySize [48]sync.Pool // of *[]byte with a capacity of 1 << n
 }
 
-// poisonFreed, set by tests, spoils memory that is given back, so that who still looks at it is found out.
-var poisonFreed bool
+// PoisonFreed overwrites memory that is given back. Tests set it to find readers of released batches.
+var PoisonFreed bool
 
 // Allocate answers memory of that length.
 func (r *recycler) Allocate(size int) []byte {
@@ -46,7 +46,7 @@ func (r *recycler) Free(b []byte) {
 	if len(b) == 0 || len(b)&(len(b)-1) != 0 {
 		return
 	}
-	if poisonFreed {
+	if PoisonFreed {
 		for i := range b {
 			b[i] = 0xdb
 		}

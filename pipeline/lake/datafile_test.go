@@ -1,0 +1,164 @@
+package lake
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"parsimon/schema"
+)
+
+// A file is what the writer says of it, in either format, and what is wrong with it is found.
+func TestCheckFindsDamage(t *testing.T) {
+	l := openLake(t)
+	s := lock(t, l, at)
+	for _, table := range []schema.Table{schema.Nodes, schema.HopObservations} {
+		d := write(t, s, at, table, 0, 1000)
+		n, err := count(l, table, d)
+		if err != nil || n != 1000 || d.Rows != 1000 || !l.IsOurs(d) {
+			t.Errorf("%s: %d rows, %v, %+v", table.Name, n, err, d)
+		}
+		described, err := l.Describe(d.Path)
+		if err != nil || described.Rows != d.Rows || described.Bytes != d.Bytes || described.Digest != d.Digest || described.Identity != d.Identity {
+			t.Errorf("%s: described as %+v, %v; written as %+v", table.Name, described, err, d)
+		}
+		sound := func(what string, want bool) {
+			t.Helper()
+			for how, check := range map[string]func(DataFile) error{"Check": l.Check, "CheckBytes": l.CheckBytes} {
+				err := check(d)
+				if (err == nil) != want || err != nil && !strings.Contains(err.Error(), d.Path) {
+					t.Errorf("%s, %s, %s: %v", table.Name, what, how, err)
+				}
+			}
+		}
+		sound("as written", true)
+		change(t, l, d.Path, func(data []byte) []byte { data[len(data)/2] ^= 1; return data })
+		sound("a bit", false)
+		change(t, l, d.Path, func(data []byte) []byte { data[len(data)/2] ^= 1; return data })
+		sound("written anew with the same bytes", true)
+		change(t, l, d.Path, func(data []byte) []byte { return data[:len(data)-1] })
+		sound("cut short", false)
+		if err := os.Remove(filepath.Join(l.Path(), d.Path)); err != nil {
+			t.Fatal(err)
+		}
+		sound("removed", false)
+		d.Collected = true
+		var collected *CollectedError
+		if err := l.Check(d); !errors.As(err, &collected) || collected.Path != d.Path {
+			t.Errorf("%s: collected: %v", table.Name, err)
+		}
+		if _, err := count(l, table, d); !errors.As(err, &collected) {
+			t.Errorf("%s: reading a collected file: %v", table.Name, err)
+		}
+	}
+}
+
+// Check believes a file that has the inode, time and size that it was verified with; CheckBytes reads it all the same.
+func TestCheckBelievesIdentities(t *testing.T) {
+	l := openLake(t)
+	s := lock(t, l, at)
+	d := write(t, s, at, schema.Nodes, 0, 100)
+	file := filepath.Join(l.Path(), d.Path)
+	info, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(t, l, d.Path, func(data []byte) []byte { data[len(data)/2] ^= 1; return data })
+	if err := os.Chtimes(file, info.ModTime(), info.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Check(d); err != nil {
+		t.Errorf("the identity is the same: %v", err)
+	}
+	if err := l.CheckBytes(d); err == nil {
+		t.Error("a changed bit is not seen")
+	}
+}
+
+// A writer that fails leaves no file behind and says which it was writing.
+func TestWriteErrorLeavesNothing(t *testing.T) {
+	l := openLake(t)
+	s := lock(t, l, at)
+	for _, table := range []schema.Table{schema.Nodes, schema.HopObservations} {
+		path := at.File(table, 0)
+		w, err := s.Create(table, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.file.Close(); err != nil { // every write fails from here on, as on a full disk
+			t.Fatal(err)
+		}
+		rec := rows(table, 1, 100)
+		_ = w.Write(rec) // a writer may notice only when it flushes
+		rec.Release()
+		if _, err := w.Commit(); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("commit: %v", err)
+		}
+		w.Abandon()
+		if there(t, l, path) {
+			t.Errorf("%s was installed", path)
+		}
+	}
+	if left, _ := os.ReadDir(s.TmpPath()); len(left) != 0 {
+		t.Errorf("%d temporary files left", len(left))
+	}
+}
+
+// A shared file takes no space and stays when the first place is removed.
+func TestShare(t *testing.T) {
+	l := openLake(t)
+	s := lock(t, l, at)
+	other := Of("beefbeefbeefbeef")
+	d := write(t, s, other, schema.Nodes, 0, 100)
+	shared, err := s.Share(d, at.File(schema.Nodes, 3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if shared.Path != at.File(schema.Nodes, 3) || shared.Digest != d.Digest || !l.IsOurs(shared) {
+		t.Errorf("%+v", shared)
+	}
+	if err := s.RemovePlace(other); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := count(l, schema.Nodes, shared); n != 100 || err != nil || l.Check(shared) != nil || there(t, l, d.Path) {
+		t.Errorf("%d rows, %v", n, err)
+	}
+	if _, err := s.Share(d, at.File(schema.Nodes, 4)); err == nil {
+		t.Error("a file that is not there is shared")
+	}
+}
+
+// Flows go to files of 65,536 rows at first, whatever the batches; the files hold all rows in order.
+func TestFlowWriter(t *testing.T) {
+	l := openLake(t)
+	s := lock(t, l, at)
+	var added int64
+	w := NewFlowWriter(s, at, 5, func(n int64) { added += n })
+	defer w.Abandon()
+	rec := rows(schema.Flows, 1, 50_000)
+	defer rec.Release()
+	for range 3 {
+		if err := w.Write(rec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := w.Finish()
+	if err != nil || added != 150_000 {
+		t.Fatalf("%d rows, %v", added, err)
+	}
+	var sizes []int64
+	for n, f := range files {
+		sizes = append(sizes, f.Rows)
+		if f.Path != at.File(schema.Flows, 5+n) {
+			t.Errorf("file %d is %s", n, f.Path)
+		}
+	}
+	if len(sizes) != 3 || sizes[0] != 1<<16 || sizes[1] != 1<<16 || sizes[2] != 150_000-1<<17 {
+		t.Errorf("files of %v rows", sizes)
+	}
+	if n, err := count(l, schema.Flows, files...); n != 150_000 || err != nil {
+		t.Errorf("%d rows, %v", n, err)
+	}
+}

@@ -1,0 +1,93 @@
+package lake
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"parsimon/schema"
+)
+
+func TestParseScenarioID(t *testing.T) {
+	if id, err := ParseScenarioID("0123456789abcdef"); err != nil || id != "0123456789abcdef" {
+		t.Errorf("%v, %v", id, err)
+	}
+	for _, text := range []string{"", "cafe", "0123456789ABCDEF", "0123456789abcdefa", "0123456789abcde/", "../../../etc/pass", "0123456789abcdef\n"} {
+		if id, err := ParseScenarioID(text); err == nil || !strings.Contains(err.Error(), "16 hexadecimal digits") {
+			t.Errorf("%q is %q, %v", text, id, err)
+		}
+	}
+}
+
+func TestParseWorkloadID(t *testing.T) {
+	for _, text := range []string{"a", "day-1", "2026.01.31", "A_b", strings.Repeat("x", 64)} {
+		if id, err := ParseWorkloadID(text); err != nil || string(id) != text {
+			t.Errorf("%q: %q, %v", text, id, err)
+		}
+	}
+	for _, text := range []string{"", ".", "..", "../x", "a/b", "-rf", "_x", "a b", "a=b", "ß", "a\x00", strings.Repeat("x", 65)} {
+		if id, err := ParseWorkloadID(text); err == nil || !strings.Contains(err.Error(), "workload name") {
+			t.Errorf("%q is %q, %v", text, id, err)
+		}
+	}
+}
+
+func TestCheckVariantName(t *testing.T) {
+	for _, name := range []string{"independent", "flow-3-ablate-waits+marks", "flow-3-cluster-0.05", "exact-0-1000-buffer-12000000-alpha-0.5"} {
+		if err := CheckVariantName(name); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, name := range []string{"", "..", "a/b", "+x", "a=b", "a b", "*", strings.Repeat("x", 129)} {
+		if err := CheckVariantName(name); err == nil {
+			t.Errorf("%q names a variant", name)
+		}
+	}
+}
+
+// A place's paths are those of the package comment.
+func TestPlacePaths(t *testing.T) {
+	variant := Place{Scenario: at.Scenario, Variant: "flow-3"}
+	for _, c := range []struct{ got, want string }{
+		{at.File(schema.Flows, 12), "flows/scenario=cafecafecafecafe/part-00012.parquet"},
+		{variant.File(schema.Flows, 0), "flows/scenario=cafecafecafecafe/part-00000.parquet"},
+		{variant.File(schema.Slowdowns, 3), "slowdowns/scenario=cafecafecafecafe/variant=flow-3/part-00003.parquet"},
+		{variant.File(schema.Feedback, 3), "feedback/scenario=cafecafecafecafe/variant=flow-3/part-00003.arrow"},
+		{Place{Workload: "day"}.File(schema.Flows, 3), "flows/workload=day/part-00003.parquet"},
+		{variant.StatePath("simulate", "plan.json"), "_state/scenario=cafecafecafecafe/variant=flow-3/simulate/plan.json"},
+		{variant.SpecPath(), "_state/scenario=cafecafecafecafe/spec.json"},
+		{Place{Workload: "day"}.WorkloadPath(), "_state/workload=day/workload.json"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s, want %s", c.got, c.want)
+		}
+	}
+}
+
+// Directories whose names are no ids are not scenarios, workloads or variants.
+func TestListsPassOverOtherNames(t *testing.T) {
+	l := openLake(t)
+	s := lock(t, l, at)
+	for _, path := range []string{at.SpecPath(), "_state/scenario=nonsense/spec.json", "_state/workload=day/workload.json", "_state/workload=-rf/workload.json",
+		at.StatePath("variant=flow-3", "x.json"), at.StatePath("variant=a b", "x.json"), "_state/other/spec.json"} {
+		if err := s.WriteState(path, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(l.Path(), "_state", "scenario=0123456789abcdef"), 0o755); err != nil { // without a spec
+		t.Fatal(err)
+	}
+	scenarios, err := l.Scenarios()
+	if err != nil || len(scenarios) != 1 || scenarios[0] != at.Scenario {
+		t.Errorf("scenarios %v, %v", scenarios, err)
+	}
+	workloads, err := l.Workloads()
+	if err != nil || len(workloads) != 1 || workloads[0] != "day" {
+		t.Errorf("workloads %v, %v", workloads, err)
+	}
+	variants, err := l.Variants(at.Scenario)
+	if err != nil || len(variants) != 1 || variants[0] != "flow-3" {
+		t.Errorf("variants %v, %v", variants, err)
+	}
+}

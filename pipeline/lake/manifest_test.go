@@ -1,0 +1,126 @@
+package lake
+
+import (
+	"strings"
+	"testing"
+
+	"parsimon/schema"
+)
+
+// Readers see what the last commit names: not files that are being written, and not those of a writer that was killed before it
+// committed. Files that no commit names are removed when no reader needs them.
+func TestSnapshots(t *testing.T) {
+	l := openLake(t)
+	s := lock(t, l, at)
+	variant := Place{Scenario: at.Scenario, Variant: "flow-3"}
+	if _, found, err := l.ReadManifest(at); found || err != nil {
+		t.Errorf("before the first commit: %v, %v", found, err)
+	}
+	old := []DataFile{write(t, s, at, schema.Nodes, 0, 10), write(t, s, at, schema.Links, 0, 20)}
+	if err := s.Commit(at, old); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Commit(variant, []DataFile{write(t, s, variant, schema.Slowdowns, 0, 5)}); err != nil {
+		t.Fatal(err)
+	}
+	n, err := l.NextNumber(at, []schema.Table{schema.Nodes, schema.Links})
+	if err != nil || n != 1 {
+		t.Errorf("next number %d, %v", n, err)
+	}
+	next := write(t, s, at, schema.Nodes, n, 30)
+	sees := func(when string, nodes string, rows int64) {
+		t.Helper()
+		m, found, err := l.ReadManifest(at)
+		if err != nil || !found {
+			t.Fatalf("%s: %v, %v", when, found, err)
+		}
+		files := FilesOf(m.Files, schema.Nodes)
+		if got, err := count(l, schema.Nodes, files...); len(files) != 1 || files[0].Path != nodes || got != rows || err != nil {
+			t.Errorf("%s: %d rows of %+v, %v", when, got, files, err)
+		}
+	}
+	sees("before the commit", old[0].Path, 10)
+	if err := s.Commit(at, []DataFile{next, old[1]}); err != nil {
+		t.Fatal(err)
+	}
+	sees("after it", next.Path, 30)
+
+	keep := map[string]bool{}
+	all, err := l.Manifests()
+	if err != nil || len(all) != 2 || all[0].Place() != at || all[1].Place() != variant {
+		t.Fatalf("manifests %+v, %v", all, err)
+	}
+	for _, m := range all {
+		for _, f := range m.Files {
+			keep[f.Path] = true
+		}
+	}
+	remove := func() {
+		t.Helper()
+		if err := s.RemoveUnlisted(at, func(path string) bool { return keep[path] }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reader := l.LockForReading()
+	remove()
+	if n, err := count(l, schema.Nodes, old[0]); n != 10 || err != nil {
+		t.Errorf("a reader's file: %d rows, %v", n, err)
+	}
+	reader.Close()
+	remove()
+	if there(t, l, old[0].Path) {
+		t.Error("a file that nothing names stays")
+	}
+	for path := range keep {
+		if !there(t, l, path) {
+			t.Errorf("%s was removed", path)
+		}
+	}
+}
+
+// A file that no stage writes joins those of its place, and replaces one of the same name.
+func TestPublish(t *testing.T) {
+	l := openLake(t)
+	s := lock(t, l, at)
+	for i, want := range []int{1, 2, 2} {
+		if err := s.Publish(at, write(t, s, at, schema.Nodes, []int{0, 1, 0}[i], 10+i)); err != nil {
+			t.Fatal(err)
+		}
+		m, found, err := l.ReadManifest(at)
+		if err != nil || !found || len(m.Files) != want {
+			t.Errorf("after file %d: %+v, %v", i, m, err)
+		}
+	}
+}
+
+// A manifest that names files of another place, or outside of the lake, is not believed; nor is one of another version.
+func TestManifestsAreChecked(t *testing.T) {
+	l := openLake(t)
+	s := lock(t, l, at)
+	path := at.StatePath(manifestFile)
+	for want, m := range map[string]Manifest{
+		"it is the manifest of scenario beefbeefbeefbeef": {SchemaVersion: schema.Version, Scenario: "beefbeefbeefbeef"},
+		"schema version 1, this program":                  {SchemaVersion: 1, Scenario: at.Scenario},
+		"no table":                                        {SchemaVersion: schema.Version, Scenario: at.Scenario, Files: []DataFile{{Path: "../etc/passwd"}}},
+		`it names file "nodes/../../x.parquet"`:           {SchemaVersion: schema.Version, Scenario: at.Scenario, Files: []DataFile{{Path: "nodes/../../x.parquet"}}},
+		`it names file "nodes/scenario=beef`:              {SchemaVersion: schema.Version, Scenario: at.Scenario, Files: []DataFile{{Path: Of("beefbeefbeefbeef").File(schema.Nodes, 0)}}},
+		`part-*.parquet"`:                                 {SchemaVersion: schema.Version, Scenario: at.Scenario, Files: []DataFile{{Path: at.Dir(schema.Nodes) + "/part-*.parquet"}}},
+		`.arrow"`:                                         {SchemaVersion: schema.Version, Scenario: at.Scenario, Files: []DataFile{{Path: at.File(schema.Feedback, 0)}}},
+	} {
+		if err := s.WriteState(path, m); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err := l.ReadManifest(at)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+	other := Of("0123456789abcdef")
+	if err := s.Commit(other, []DataFile{write(t, s, other, schema.Nodes, 0, 5)}); err != nil {
+		t.Fatal(err)
+	}
+	all, err := l.Manifests() // the damaged one is reported, the other is read
+	if err == nil || len(all) != 1 || all[0].Place() != other {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
