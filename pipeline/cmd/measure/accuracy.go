@@ -80,7 +80,7 @@ func againstNS3(ctx context.Context, b *bench, names, ways []string) {
 		for i, way := range ways {
 			e := b.run(ctx, lake, append([]string{"--topology", g.topology, "--flows", g.flows}, estimator(way)...)...)
 			v := b.validate(ctx, lake, e, estimator(way), g.fcts)
-			cells[1], _ = b.loads(ctx, lake, e)
+			cells[1] = share(b.loads(ctx, lake, e).top10)
 			cells = append(cells, v["all"].errors, percent(v.worstBin()))
 			tallies[i].add(name, v["all"].errors.p99())
 		}
@@ -101,11 +101,15 @@ func (b *bench) verdict(of string, p99 tally) {
 	}
 }
 
-// loads returns the mean load of the 10% most loaded links of an estimate, and the largest load.
-func (b *bench) loads(ctx context.Context, lake string, e estimate) (top10, largest string) {
+// loads are the mean load of the 10% most loaded links of an estimate, and the largest load.
+type loads struct {
+	top10, largest float64
+}
+
+func (b *bench) loads(ctx context.Context, lake string, e estimate) loads {
 	r := queryRow[struct {
 		Top10 float64 `json:"top10_mean_load"`
 		Max   float64 `json:"max_load"`
 	}](ctx, b, lake, fmt.Sprintf("SELECT * FROM load_top10 WHERE scenario = '%s' AND variant = '%s'", e.scenario, e.variant))
-	return share(r.Top10), share(r.Max)
+	return loads{r.Top10, r.Max}
 }

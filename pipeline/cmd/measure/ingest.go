@@ -113,7 +113,7 @@ func (d *day) record(host int, connection string, bytes, from, to int64) {
 		case 1: // an unknown host
 			line = strings.Replace(line, " 10.0.", " 203.0.", 1)
 		case 2: // not a number
-			line = strings.Replace(line, " 6 ", " 6 many", 1)
+			line = strings.Replace(line, fmt.Sprintf(" %d ", dayStart+from), " many ", 1)
 		case 3: // a clock in 1970
 			line = strings.ReplaceAll(line, strconv.FormatInt(dayStart+from, 10), "1000")
 		}

@@ -29,7 +29,11 @@ workload:
 		var kernel float64
 		for _, backend := range []string{"kernel", "ns3"} {
 			how := append(estimator("independent"), "--link-backend", backend)
-			e := b.run(ctx, lake, append([]string{scenario, "--transport", transport, "--cache", "off", "--ns3", program}, how...)...)
+			source := []string{scenario, "--transport", transport, "--cache", "off"}
+			if backend == "ns3" {
+				source = append(source, "--ns3", program)
+			}
+			e := b.run(ctx, lake, append(source, how...)...)
 			v := b.validate(ctx, lake, e, how, "exact")
 			seconds := e.packetHops * e.nsPerHop / 1e9
 			if backend == "kernel" {

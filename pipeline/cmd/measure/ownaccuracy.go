@@ -29,7 +29,7 @@ func ownAccuracy(ctx context.Context, b *bench) {
 		for i, way := range ways {
 			e := b.run(ctx, lake, append([]string{name}, estimator(way)...)...)
 			v := b.validate(ctx, lake, e, estimator(way), "exact")
-			_, row[1] = b.loads(ctx, lake, e)
+			row[1] = share(b.loads(ctx, lake, e).largest)
 			shown := v["all"].errors
 			for k, s := range b.serviceErrors(ctx, lake, e) {
 				if i == 0 {
