@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// A measurement is one section of a page and the function that measures it.
+type measurement struct {
+	name    string
+	page    string // with the section NAME
+	args    string // what the arguments are; "" for none
+	summary string
+	run     func(ctx context.Context, b *bench)
+}
+
+func measurements() []measurement {
+	const (
+		accuracyPage    = "datasets/ACCURACY.md"
+		performancePage = "pipeline/PERFORMANCE.md"
+		whatIfPage      = "pipeline/whatif/README.md"
+	)
+	return []measurement{
+		{"accuracy", accuracyPage, "SCENARIO", "estimators against ns-3 on the shared scenarios", accuracy},
+		{"ablation", accuracyPage, "SCENARIO", "what each ingredient of estimator flow contributes", ablation},
+		{"own-accuracy", accuracyPage, "SCENARIO", "estimators against --exact on the shipped scenarios", ownAccuracy},
+		{"transport-accuracy", accuracyPage, "TRANSPORT", "every transport against --exact", transportAccuracy},
+		{"large-exact", accuracyPage, "", "0.2 s of 6,144 hosts against --exact", largeExact},
+		{"bench-kernel", performancePage, "", "link kernel against the reference link simulator", benchKernel},
+		{"bench-run", performancePage, "SCENARIO", "a whole estimate against the reference", benchRun},
+		{"bench-transports", performancePage, "", "cost of each transport in the link kernel", benchTransports},
+		{"large", performancePage, "DURATION", "6,144 hosts: time, memory, disk", large},
+		{"growth", performancePage, "HOSTS", "cost by hosts and duration, and pipeline/growth.svg", growth},
+		{"clustering", performancePage, "SCENARIO", "savings and errors of --cluster, against ns-3", clustering},
+		{"what-if", whatIfPage, "SCENARIO", "a what-if, a screening and a sweep against runs from nothing", whatIf},
+		{"failures", whatIfPage, "SCENARIO", "errors with one random cable down, against --exact", failures},
+		{"ingest", "stages/ingest/README.md", "RECORDS", "a synthetic day of flow logs against its truth", ingestDay},
+		{"ns3-backend", "stages/ns3/README.md", "TRANSPORT", "link cases in ns-3 against the link kernel", ns3Backend},
+		{"digest", "", "LAKE", "rows and digest of every table of a lake", digest},
+	}
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := command(ctx, os.Args[1:])
+	stop()
+	if errors.Is(err, pflag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "measure:", err)
+		os.Exit(1)
+	}
+}
+
+// command runs one measurement in a temporary directory, which it removes.
+func command(ctx context.Context, args []string) (err error) {
+	b := &bench{}
+	flags := pflag.NewFlagSet("measure", pflag.ContinueOnError)
+	flags.StringVar(&b.program, "parsimon", "bin/parsimon", "the program to measure")
+	flags.StringVar(&b.shared, "shared", "../shared", "folder of the ground truth and of the reference's programs")
+	flags.StringVar(&b.keep, "lake", "", "a lake to use and keep; default: temporary ones")
+	flags.StringVar(&b.how, "ways", "", "flags of the estimates to measure, separated by semicolons, "+
+		"e.g. \"independent;flow --passes 2\"; the first word is the estimator")
+	flags.IntVar(&b.rounds, "rounds", 0, "rounds, pairs or draws; 0: the measurement's own number")
+	flags.BoolVar(&b.short, "short", false, "a small part of the measurement, to try it")
+	flags.BoolVar(&b.write, "write", false, "replace the section of the page")
+	flags.Usage = func() { fmt.Fprint(os.Stderr, usage(flags)) }
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() == 0 {
+		flags.Usage()
+		return nil
+	}
+	b.args = flags.Args()[1:]
+	for _, m := range measurements() {
+		if m.name != flags.Arg(0) {
+			continue
+		}
+		if b.write && (b.short || len(b.args) > 0 || b.how != "" || m.page == "") {
+			return errors.New("--write is for the whole measurement: without --short, --ways and arguments")
+		}
+		if b.tmp, err = os.MkdirTemp("", "measure-"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(b.tmp)) }()
+		if m.run(ctx, b); b.err != nil || !b.write {
+			return b.err
+		}
+		return writeSection(m.page, m.name, b.provenance(ctx)+"\n\n"+b.out.String())
+	}
+	return fmt.Errorf("no measurement %q: \"measure\" lists them", flags.Arg(0))
+}
+
+func usage(flags *pflag.FlagSet) string {
+	var s strings.Builder
+	s.WriteString("measure NAME [flags] [ARGUMENT …]\n\n")
+	for _, m := range measurements() {
+		fmt.Fprintf(&s, "  %-19s%-11s%s\n", m.name, m.args, m.summary)
+	}
+	return s.String() + "\n" + flags.FlagUsages()
+}
