@@ -37,6 +37,7 @@ type StageStatus struct {
 	Tasks     int      `json:"tasks"`
 	Rows      int64    `json:"rows"`
 	Bytes     int64    `json:"bytes"`
+	Seconds   float64  `json:"task_seconds"`              // summed over the tasks
 	Collected int      `json:"files_collected,omitempty"` // temporary files that no stage needs any more
 	Damage    []string `json:"damage,omitempty"`
 }
@@ -168,6 +169,7 @@ func readStageStatus(l *lake.Lake, s *engine.Stage, thorough bool) StageStatus {
 			continue
 		}
 		out.Done++
+		out.Seconds += rec.Seconds
 		for _, f := range rec.Files {
 			out.Rows += f.Rows
 			if f.Collected {

@@ -37,6 +37,12 @@ var knownLake = []struct{ table, path, rows string }{
 	{"link_stats", "scenario=aaa/variant=own", `(0, 0, 2, 'host-tor', 10000000000, 9000000000, 4, 1000, 4, 0.5, 4, 0, 100, 2000, 7, 0.25, 1.5, false),
 		(2, 2, 3, 'tor-spine', 10000000000, 9000000000, 4, 500, 4, 0.25, 4, 0, 100, 3000, 7, 0.25, 1.5, false),
 		(4, 1, 2, 'host-tor', 10000000000, 9000000000, 4, 1500, 4, 0.75, 4, 0, 100, 4000, 7, 0.25, 1.5, false)`},
+	// Two passes: link 1 is moved from 10 ns to 6 ns, over a third of the packets.
+	{"link_stats", "scenario=ppp/variant=flow-1", `(1, 0, 2, 'host-tor', 10000000000, 9000000000, 4, 1000, 10, 0.5, 4, 0, 100, 2000, 7, 0.25, 10, false),
+		(2, 1, 2, 'host-tor', 10000000000, 9000000000, 4, 1000, 20, 0.5, 4, 0, 100, 2000, 7, 0.25, 1, false)`},
+	{"link_stats", "scenario=ppp/variant=flow-2", `(1, 0, 2, 'host-tor', 10000000000, 9000000000, 4, 1000, 10, 0.5, 4, 0, 100, 2000, 7, 0.25, 6, false),
+		(2, 1, 2, 'host-tor', 10000000000, 9000000000, 4, 1000, 20, 0.5, 4, 0, 100, 2000, 7, 0.25, 1, false)`},
+	{"validations", "scenario=aaa/variant=own", `('exact', 'all', 7, 0.99, 9.5, 10, -0.05, -0.1, 0.1, 0.2), ('exact', '<10 KB', 3, 0.99, 3, 2.5, 0.2, 0.1, 0.3, 0.1)`},
 	{"delay_buckets", "scenario=aaa/variant=own", `(0, 0, 1, 1000, 3, [0.5, 1.25, 2]), (0, 1, 1001, 2000, 0, [])`},
 	{"hop_contributions", "scenario=aaa/variant=own", `(0, 0, 1, 0, 1e9, 0), (1, 0, 1, 0, 1e9, 0), (5, 0, 2, 0, 100, 0), (5, 1, 2, 2, 300, 0),
 		(6, 0, 2, 0, 200.5, 0), (6, 1, 2, 2, 0, 0), (7, 0, 2, 4, 400, 0), (7, 1, 2, 0, 99.5, 0)`},

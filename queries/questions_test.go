@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,13 +19,15 @@ const percentiles = "p50_slowdown,p90_slowdown,p99_slowdown,p999_slowdown,max_sl
 // trust are the columns of questions with confidence intervals.
 const trust = percentiles + ",p50_lo,p50_hi,p90_lo,p90_hi,p99_lo,p99_hi,p999_lo,p999_hi,warning"
 
-// Answers computed by hand from the known lake. A percentile q of values v0 … vk is at rank q·k, between its two
-// neighbours: p99 of 1, 2, 3 is 2 + 0.98.
-var knownAnswers = []struct {
+type knownAnswer struct {
 	query  string
 	params map[string]string
 	want   string
-}{
+}
+
+// Answers computed by hand from the known lake. A percentile q of values v0 … vk stands at q·k
+// between its two neighbours: p99 of 1, 2, 3 is 2 + 0.98.
+var knownAnswers = []knownAnswer{
 	{"slowdown_by_size", nil, `scenario,variant,size_bin,flows,` + trust + `
 aaa,own,<10 KB,3,2,2.8,2.98,2.998,3,,,,,,,,,
 aaa,own,10-100 KB,1,4,4,4,4,4,,,,,,,,,
@@ -137,7 +140,7 @@ aaa,paper,red,5,6,9.4,10.84,10.984,11,,,,,,,,,`},
 func TestKnownAnswers(t *testing.T) {
 	db := open(t, makeKnownLake(t), Options{})
 	tested := map[string]bool{}
-	for _, c := range knownAnswers {
+	for _, c := range slices.Concat(knownAnswers, chartAnswers) {
 		tested[c.query] = true
 		params := map[string]string{"scenario": "aaa", "variant": "own"}
 		for k, v := range c.params {

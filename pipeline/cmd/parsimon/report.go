@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"parsimon/pipeline"
+	"parsimon/pipeline/catalog"
+	"parsimon/pipeline/lake"
+	"parsimon/pipeline/report"
+	"parsimon/pipeline/units"
+	"parsimon/pipeline/whatif"
+	"parsimon/queries/duckdb"
+)
+
+var reportCommand = command{
+	name: "report", args: "SCENARIO[@VARIANT] --lake DIR [--compare BASE[@VARIANT]] [--output FILE]",
+	summary: "charts of an estimate, as one HTML file",
+	help: `
+Writes one HTML file about a scenario (an id, the first letters of one, or a name): headline numbers with
+intervals and warnings, charts with their tables and their SQL, what the estimate cost, and what it does not
+model. The file is complete, at most 1.5 MB, and works offline in any current browser.
+
+  parsimon report small --lake lake
+  parsimon report mixed@flow-3 --lake lake --output mixed.html
+  parsimon report "small, fail 288:292" --compare small --lake lake
+
+--compare adds what changed over another scenario, and why nothing changed where nothing did. A comparison
+that the lake does not hold yet is made first, as "parsimon compare" makes it.`,
+	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
+		var dir, memory string
+		var o report.Options
+		output := "report.html"
+		f.StringVar(&dir, "lake", "", "directory of the lake (required)")
+		f.StringVar(&o.Compare, "compare", "", "scenario to compare with, the base")
+		f.StringVarP(&output, "output", "o", output, "file to write; it is replaced in one step")
+		f.StringVar(&memory, "memory-limit", "4GiB", "memory DuckDB may use; it spills beyond it")
+		return func(ctx context.Context, args []string) error {
+			limit, err := units.Parse(memory, units.Bytes)
+			switch {
+			case len(args) != 1:
+				return usagef("name one scenario of the lake")
+			case dir == "":
+				return usagef("--lake is required")
+			case output == "":
+				return usagef("--output: name a file")
+			case err != nil || limit < minMemory:
+				return usagef("--memory-limit %q: want a size of at least %dMiB, such as 2GB", memory, minMemory>>20)
+			}
+			o.Scenario = args[0]
+			o.Command = "parsimon report " + strings.Join(quoteAll(os.Args[min(2, len(os.Args)):]), " ")
+			spill, err := os.MkdirTemp("", "parsimon-report-*")
+			if err != nil {
+				return err
+			}
+			defer func() { _ = os.RemoveAll(spill) }()
+			l, err := lake.Open(dir, false)
+			if err != nil {
+				return err
+			}
+			limits := duckdb.Options{MemoryBytes: limit, SpillDir: spill}
+			if err := prepareReport(ctx, e, l, limits, &o); err != nil {
+				return err
+			}
+			lock := l.LockForReading()
+			defer lock.Close()
+			if o.Query, err = catalog.Options(l, limits); err != nil {
+				return err
+			}
+			size, err := writeAtomically(output, func(w io.Writer) error { return report.Write(ctx, w, dir, o) })
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(e.stdout, "%s: %.2f MB\n", output, float64(size)/1e6)
+			return err
+		}
+	},
+}
+
+// prepareReport checks the scenarios of a report, makes their comparison if the lake lacks it, and adds what the
+// estimate cost.
+func prepareReport(ctx context.Context, e *env, l *lake.Lake, limits duckdb.Options, o *report.Options) error {
+	var err error
+	if o.Query, err = catalog.Options(l, limits); err != nil {
+		return err
+	}
+	scenario, base, err := report.Resolve(ctx, l.Path(), *o)
+	if err != nil {
+		return err
+	}
+	if err := warnDamaged(e, l.Path(), scenario.Scenario); err != nil {
+		return err
+	}
+	if o.Compare != "" {
+		if err := warnDamaged(e, l.Path(), base.Scenario); err != nil {
+			return err
+		}
+		has, err := report.HasComparison(ctx, l.Path(), scenario, base, o.Query)
+		if err != nil {
+			return err
+		}
+		if !has && base != scenario {
+			_, err := whatif.Compare(ctx, l, whatif.Side{Scenario: base.Scenario, Variant: base.Variant},
+				whatif.Side{Scenario: scenario.Scenario, Variant: scenario.Variant}, whatif.CompareOptions{By: []string{"service"}, Links: 12})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	o.Stages, err = stageCosts(l, scenario)
+	return err
+}
+
+// stageCosts reads what the stages of an estimate cost, those of its passes too.
+func stageCosts(l *lake.Lake, of report.Estimate) ([]report.StageCost, error) {
+	status, err := pipeline.ReadStatus(l, false)
+	if err != nil {
+		return nil, err
+	}
+	var out []report.StageCost
+	for _, s := range status.Scenarios {
+		if string(s.ScenarioID) != of.Scenario {
+			continue
+		}
+		for _, st := range s.Stages {
+			out = append(out, report.StageCost{Stage: st.Stage, Variant: st.Variant, Tasks: st.Done, Seconds: st.Seconds, Rows: st.Rows, Bytes: st.Bytes})
+		}
+	}
+	return out, nil
+}
+
+// writeAtomically writes a file that is there whole or not at all.
+func writeAtomically(path string, write func(io.Writer) error) (size int64, err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return 0, fmt.Errorf("write %s: %w", path, err)
+	}
+	defer func() {
+		if err != nil {
+			_ = f.Close() // closed already, or of no use
+			_ = os.Remove(f.Name())
+		}
+	}()
+	if err := write(f); err != nil {
+		return 0, err
+	}
+	info, err := f.Stat()
+	if err == nil {
+		err = errors.Join(f.Chmod(0o644), f.Sync(), f.Close())
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("write %s: %w", path, err)
+	}
+	return info.Size(), nil
+}
+
+// quoteAll quotes words for a shell where they need it.
+func quoteAll(words []string) []string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = report.ShellQuote(w)
+	}
+	return out
+}

@@ -1,0 +1,149 @@
+package report
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"parsimon/queries"
+)
+
+// A reader asks the questions of one report.
+type reader struct {
+	db       *queries.DB
+	lake     string
+	estimate Estimate
+	base     *Estimate // nil without a comparison
+}
+
+// A content is everything that a page says.
+type content struct {
+	lake     string
+	estimate Estimate
+	base     *Estimate
+	answers  map[string]*answer // by question; and the network's, by data set
+	asked    map[string]map[string]string
+	layout   string // how the network is drawn, in words
+}
+
+// baseQuestions need a comparison.
+var baseQuestions = []string{"compare_cdf", "what_changed", "explaining_links", "load_changes"}
+
+// Questions of the report, in the order they are asked, with parameters that are not the defaults.
+var reportQuestions = []struct {
+	name   string
+	params map[string]string
+}{
+	{"headline", nil}, {"percentiles_by_group", nil}, {"slowdown_vs_size_by_group", nil}, {"slowdown_and_load_over_time", nil},
+	{"tail_by_tier", nil}, {"link_load_and_tail", map[string]string{"n": "100000"}}, {"rack_matrix", nil}, {"convergence", nil},
+	{"estimate_error", nil}, {"worst_failures", map[string]string{"n": "25"}}, {"synthetic_share", nil},
+}
+
+// Questions of the report's own, about the estimate in words.
+var (
+	scenarioQuery = queries.Query{Name: "scenario", Params: estimateParams,
+		SQL: `SELECT name, base_id, seed, spec, flows, rejects FROM scenarios WHERE scenario = $scenario AND $variant <> ''`}
+	warningsQuery = queries.Query{Name: "warnings", Params: estimateParams,
+		SQL: `SELECT kind, warning FROM warnings WHERE scenario = $scenario AND variant = $variant ORDER BY kind, warning`}
+	shortQuery = queries.Query{Name: "short", Params: estimateParams,
+		SQL: `SELECT size_bin, string_agg(i.warning, ', ' ORDER BY i.quantile) AS warning
+			FROM intervals AS i JOIN size_bins AS b USING (size_bin)
+			WHERE i.scenario = $scenario AND i.variant = $variant AND i.service IS NULL AND i.vnet IS NULL AND i.warning <> ''
+			GROUP BY size_bin ORDER BY (size_bin = 'all') DESC, any_value(b.bin)`}
+	estimateParams = []queries.Param{{Name: "scenario", Type: "text"}, {Name: "variant", Type: "text"}}
+)
+
+// collect asks every question.
+func (r *reader) collect(ctx context.Context) (*content, error) {
+	c := &content{lake: r.lake, estimate: r.estimate, base: r.base, answers: map[string]*answer{}, asked: map[string]map[string]string{}}
+	own := map[string]string{"scenario": r.estimate.Scenario, "variant": r.estimate.Variant}
+	for _, q := range []queries.Query{scenarioQuery, warningsQuery, shortQuery} {
+		a, err := ask(ctx, r.db, q, own)
+		if err != nil {
+			return nil, err
+		}
+		c.answers[q.Name] = a
+	}
+	for _, q := range reportQuestions {
+		if err := r.put(ctx, c, q.name, q.params); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.curves(ctx, c); err != nil {
+		return nil, err
+	}
+	if r.base != nil {
+		if err := r.compare(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	// The drawing needs every link, the chart and the table the foremost ones.
+	links := c.answers["link_load_and_tail"]
+	net := drawNetwork(links)
+	c.layout = net.layout
+	c.answers["network_links"], c.answers["network_nodes"], c.answers["network_labels"] = net.links, net.nodes, net.labels
+	return c, nil
+}
+
+// put asks a question of the library about the estimate.
+func (r *reader) put(ctx context.Context, c *content, name string, more map[string]string) error {
+	q, err := queries.Get(name)
+	if err != nil {
+		return err
+	}
+	params := map[string]string{"scenario": r.estimate.Scenario, "variant": r.estimate.Variant}
+	for k, v := range more {
+		params[k] = v
+	}
+	a, err := ask(ctx, r.db, q, params)
+	if err != nil {
+		return err
+	}
+	c.answers[name], c.asked[name] = a.without("scenario", "variant"), params
+	return nil
+}
+
+// mostCurveRows bounds the points of the curves, which are most of a page's data.
+const mostCurveRows = 8_000
+
+// curves asks for the curves of fewer groups of flows where all of them would make the page too large.
+func (r *reader) curves(ctx context.Context, c *content) error {
+	for groups := 12; ; groups /= 2 {
+		err := r.put(ctx, c, "slowdown_cdf", map[string]string{"groups": strconv.Itoa(groups)})
+		if err != nil || groups == 1 || c.answers["slowdown_cdf"].Len() <= mostCurveRows {
+			return err
+		}
+	}
+}
+
+// compare asks the questions about the comparison.
+func (r *reader) compare(ctx context.Context, c *content) error {
+	against := map[string]string{"base_scenario": r.base.Scenario, "base_variant": r.base.Variant}
+	for _, name := range []string{"compare_cdf", "explaining_links", "load_changes"} {
+		params := map[string]string{}
+		for k, v := range against {
+			params[k] = v
+		}
+		if name == "load_changes" {
+			params["n"] = "100000"
+		}
+		if err := r.put(ctx, c, name, params); err != nil {
+			return err
+		}
+	}
+	if err := r.put(ctx, c, "what_changed", nil); err != nil {
+		return err
+	}
+	all := c.answers["what_changed"]
+	c.answers["what_changed"] = all.where(func(i int) bool {
+		return all.Text(i, "base_scenario") == r.base.Scenario && all.Text(i, "base_variant") == r.base.Variant
+	})
+	for _, name := range baseQuestions {
+		c.answers[name] = c.answers[name].without("base_scenario", "base_variant")
+	}
+	if c.answers["what_changed"].Len() == 0 {
+		return fmt.Errorf("the lake holds no comparison of %s@%s with %s@%s: parsimon compare makes it",
+			r.estimate.Scenario, r.estimate.Variant, r.base.Scenario, r.base.Variant)
+	}
+	return nil
+}

@@ -1,0 +1,198 @@
+package report
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"parsimon/queries"
+	"parsimon/schema"
+)
+
+// Libraries are the chart libraries that a page embeds, as .ci/fetch-vega fetches them.
+var libraries = []struct{ name, version string }{{"vega", "6.4.0"}, {"vega-lite", "6.5.0"}, {"vega-embed", "7.3.0"}}
+
+//go:embed vega page.html.tmpl page.css page.js
+var assets embed.FS
+
+// A license is shown in the page.
+type license struct{ Name, Text string }
+
+// A pageData is what the template shows.
+type pageData struct {
+	Title, Subtitle, Policy string
+	Estimate                Estimate
+	Base                    *Estimate
+	Summary                 string
+	Figures                 []figure
+	Sentences               []string
+	Warnings                []warning
+	Verdict                 *verdict
+	Sections                []section
+	Services, Vnets         []string
+	Facts                   []Fact
+	Stages                  []StageCost
+	Spec                    string
+	Licenses                []license
+	CSS                     template.CSS
+	Scripts                 []template.JS
+	Data                    template.JS
+}
+
+// writePage writes the page.
+func writePage(w io.Writer, c *content, o Options) error {
+	sections, err := c.outline()
+	if err != nil {
+		return err
+	}
+	data, err := c.script(sections)
+	if err != nil {
+		return err
+	}
+	p := pageData{
+		Title: c.estimate.Name, Estimate: c.estimate, Base: c.base, Summary: c.summary(),
+		Figures: c.figures(), Sentences: c.sentences(), Warnings: c.warnings(), Verdict: c.verdict(), Sections: sections,
+		Services: c.labels("service"), Vnets: c.labels("vnet"), Facts: c.facts(o), Stages: o.Stages, Spec: c.spec(), Data: template.JS(data),
+	}
+	if c.base != nil {
+		p.Subtitle = "compared with " + c.base.Name
+	}
+	if err := p.addAssets(); err != nil {
+		return err
+	}
+	text, err := assets.ReadFile("page.html.tmpl")
+	if err != nil {
+		return err
+	}
+	t, err := template.New("page").Funcs(template.FuncMap{"thousands": thousands, "bytes": func(n int64) string { return bytesText(float64(n)) }}).Parse(string(text))
+	if err != nil {
+		return err
+	}
+	return t.Execute(w, p)
+}
+
+// addAssets adds style, scripts and their licences, and the policy that admits these scripts only.
+func (p *pageData) addAssets() error {
+	var hashes []string
+	var names []string
+	for _, l := range libraries {
+		names = append(names, "vega/"+l.name+".min.js")
+		text, err := assets.ReadFile("vega/" + l.name + ".LICENSE")
+		if err != nil {
+			return err
+		}
+		p.Licenses = append(p.Licenses, license{l.name + " " + l.version, string(text)})
+	}
+	for _, name := range append(names, "page.js") {
+		text, err := assets.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		script := "\n" + string(text) + "\n"
+		if strings.Contains(script, "</script") || strings.Contains(script, "<!--") {
+			return fmt.Errorf("report: %s cannot stand within an HTML page", name)
+		}
+		digest := sha256.Sum256([]byte(script))
+		hashes = append(hashes, "'sha256-"+base64.StdEncoding.EncodeToString(digest[:])+"'")
+		p.Scripts = append(p.Scripts, template.JS(script))
+	}
+	css, err := assets.ReadFile("page.css")
+	if err != nil {
+		return err
+	}
+	p.CSS = template.CSS(css)
+	// Vega compiles the expressions of specifications (unsafe-eval). They are ours; rows are never compiled.
+	p.Policy = "default-src 'none'; script-src " + strings.Join(hashes, " ") + " 'unsafe-eval'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
+	return nil
+}
+
+// script is the page's data as JSON in which <, >, &, U+2028 and U+2029 are escaped.
+func (c *content) script(sections []section) ([]byte, error) {
+	data, err := c.dataSets(sections)
+	if err != nil {
+		return nil, err
+	}
+	specs := map[string]json.RawMessage{}
+	for _, s := range sections {
+		for _, f := range s.Charts {
+			chart, err := queries.GetChart(f.ID)
+			if err != nil {
+				return nil, err
+			}
+			var compact bytes.Buffer
+			if err := json.Compact(&compact, chart.Spec); err != nil {
+				return nil, fmt.Errorf("chart %s: %w", f.ID, err)
+			}
+			specs[f.ID] = compact.Bytes()
+		}
+	}
+	return json.Marshal(map[string]any{
+		"specs": specs, "data": data, "themes": map[string]json.RawMessage{"light": queries.Theme(false), "dark": queries.Theme(true)},
+	})
+}
+
+// labels lists the services or virtual networks that charts can be filtered by.
+func (c *content) labels(column string) []string {
+	other := map[string]string{"service": "vnet", "vnet": "service"}[column]
+	a := c.answers["percentiles_by_group"]
+	var out []string
+	for i := range a.rows {
+		if !a.Null(i, column) && a.Null(i, other) && a.Float(i, "quantile") == 0.5 {
+			out = append(out, a.Text(i, column))
+		}
+	}
+	if len(out) < 2 {
+		return nil
+	}
+	return out
+}
+
+// spec is the scenario as it was given, indented.
+func (c *content) spec() string {
+	var out bytes.Buffer
+	text := c.answers["scenario"].Text(0, "spec")
+	if err := json.Indent(&out, []byte(text), "", "  "); err != nil {
+		return text
+	}
+	return out.String()
+}
+
+// facts say how the estimate and the report were made.
+func (c *content) facts(o Options) []Fact {
+	s := c.answers["scenario"]
+	out := []Fact{
+		{"Scenario", c.estimate.Name}, {"Scenario id", c.estimate.Scenario}, {"Variant (how it was estimated)", c.estimate.Variant},
+	}
+	if !s.Null(0, "base_id") {
+		out = append(out, Fact{"Made from scenario", s.Text(0, "base_id")})
+	}
+	if c.base != nil {
+		out = append(out, Fact{"Compared with", c.base.Name + ", " + c.base.Scenario + "@" + c.base.Variant})
+	}
+	out = append(out, Fact{"Seed", fmt.Sprint(s.Int(0, "seed"))}, Fact{"Lake", c.lake})
+	if o.Command != "" {
+		out = append(out, Fact{"Command of this report", o.Command})
+	}
+	out = append(out, o.Facts...)
+	program := "parsimon, " + runtime.Version()
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, setting := range info.Settings {
+			if setting.Key == "vcs.revision" {
+				program += ", revision " + setting.Value
+			}
+		}
+	}
+	var charts []string
+	for _, l := range libraries {
+		charts = append(charts, l.name+" "+l.version)
+	}
+	return append(out, Fact{"Program", program}, Fact{"Schema of the lake", fmt.Sprintf("version %d", schema.Version)}, Fact{"Charts", strings.Join(charts, ", ")})
+}

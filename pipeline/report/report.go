@@ -1,0 +1,70 @@
+package report
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"parsimon/queries"
+)
+
+// Options say what to report.
+type Options struct {
+	// Scenario is an id, the first four or more characters of one, or a name; SCENARIO@VARIANT
+	// names a variant too. Without one, it is the variant of estimator flow with the most passes, or else the first.
+	Scenario string
+	// Compare is the scenario that this one is compared with, the base, written in the same way. Empty: none.
+	// The lake has to hold the comparison (tables comparisons and comparison_links).
+	Compare string
+	// Command is the command line that makes this report.
+	Command string
+	// Facts are shown as they are, under "How this was made".
+	Facts []Fact
+	// Stages are what the estimate cost.
+	Stages []StageCost
+	// Query says which files the questions read and bounds their memory and threads.
+	Query queries.Options
+}
+
+// A Fact is one line about how the estimate or the report was made.
+type Fact struct{ Label, Value string }
+
+// StageCost is what one stage of the estimate cost. Seconds are summed over its tasks.
+type StageCost struct {
+	Stage, Variant string
+	Tasks          int
+	Seconds        float64
+	Rows, Bytes    int64
+}
+
+// Write writes the report of a scenario of the lake as one HTML page.
+//
+// Errors: the lake cannot be opened; there is no such scenario or variant, or several (the message lists what
+// exists); the lake lacks the comparison; a question fails. What was written before an error is of no use.
+func Write(ctx context.Context, w io.Writer, lake string, o Options) (err error) {
+	db, err := queries.Open(ctx, lake, o.Query)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	r := &reader{db: db, lake: lake}
+	if r.estimate, err = resolve(ctx, db, o.Scenario); err != nil {
+		return err
+	}
+	if o.Compare != "" {
+		base, err := resolveBase(ctx, db, o.Compare, r.estimate.Variant)
+		if err != nil {
+			return err
+		}
+		if base == r.estimate {
+			return fmt.Errorf("scenario %s, variant %s, is compared with itself", base.Scenario, base.Variant)
+		}
+		r.base = &base
+	}
+	content, err := r.collect(ctx)
+	if err != nil {
+		return err
+	}
+	return writePage(w, content, o)
+}

@@ -1,0 +1,138 @@
+package report
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"parsimon/queries"
+)
+
+// Estimate is one estimate of the lake.
+type Estimate struct {
+	Scenario, Variant string
+	Name              string // of the scenario; need not be unique
+}
+
+// Resolve finds the estimates that Options.Scenario and Options.Compare mean; base is the zero Estimate without Compare.
+func Resolve(ctx context.Context, lake string, o Options) (scenario, base Estimate, err error) {
+	db, err := queries.Open(ctx, lake, o.Query)
+	if err != nil {
+		return scenario, base, err
+	}
+	defer func() { _ = db.Close() }() // nothing was written
+	if scenario, err = resolve(ctx, db, o.Scenario); err == nil && o.Compare != "" {
+		base, err = resolveBase(ctx, db, o.Compare, scenario.Variant)
+	}
+	return scenario, base, err
+}
+
+// estimatesQuery lists what the lake holds.
+var estimatesQuery = queries.Query{Name: "estimates", SQL: `SELECT x.scenario, s.variant, x.name
+	FROM (SELECT DISTINCT scenario, variant FROM slowdowns) AS s JOIN scenarios AS x ON x.scenario = s.scenario
+	ORDER BY x.name, x.scenario, s.variant`}
+
+// resolve finds the estimate that SCENARIO[@VARIANT] means.
+func resolve(ctx context.Context, db *queries.DB, text string) (Estimate, error) {
+	return resolveBase(ctx, db, text, "")
+}
+
+// resolveBase is resolve with a variant to prefer, if the scenario has it.
+func resolveBase(ctx context.Context, db *queries.DB, text, prefer string) (Estimate, error) {
+	rows, err := ask(ctx, db, estimatesQuery, nil)
+	if err != nil {
+		return Estimate{}, err
+	}
+	var all []Estimate
+	for i := range rows.Len() {
+		all = append(all, Estimate{rows.Text(i, "scenario"), rows.Text(i, "variant"), rows.Text(i, "name")})
+	}
+	if len(all) == 0 {
+		return Estimate{}, fmt.Errorf("the lake holds no estimate yet")
+	}
+	scenario, variant, _ := strings.Cut(text, "@")
+	matches := []func(e Estimate) bool{
+		func(e Estimate) bool { return e.Scenario == scenario },
+		func(e Estimate) bool { return len(scenario) >= 4 && strings.HasPrefix(e.Scenario, scenario) },
+		func(e Estimate) bool { return e.Name == scenario },
+	}
+	if slices.ContainsFunc(all, func(e Estimate) bool { return e.Name == text }) { // a name may have an @
+		scenario, variant = text, ""
+	}
+	for _, match := range matches {
+		var found []Estimate
+		for _, e := range all {
+			if match(e) {
+				found = append(found, e)
+			}
+		}
+		if len(found) > 0 {
+			return chooseVariant(found, variant, prefer, text)
+		}
+	}
+	return Estimate{}, fmt.Errorf("no estimated scenario %q in the lake; it holds %s", scenario, list(all))
+}
+
+// chooseVariant picks one of the estimates that a scenario's name or id matches.
+func chooseVariant(found []Estimate, variant, prefer, text string) (Estimate, error) {
+	if slices.ContainsFunc(found, func(e Estimate) bool { return e.Scenario != found[0].Scenario }) {
+		return Estimate{}, fmt.Errorf("%q may be any of %s: give the id", text, list(found))
+	}
+	for _, want := range []string{variant, prefer} {
+		for _, e := range found {
+			if want != "" && e.Variant == want {
+				return e, nil
+			}
+		}
+		if want != "" && want == variant {
+			return Estimate{}, fmt.Errorf("scenario %s has no estimate %q; it has %s", found[0].Scenario, variant, list(found))
+		}
+	}
+	return slices.MaxFunc(found, func(a, b Estimate) int { return passes(a.Variant) - passes(b.Variant) }), nil
+}
+
+// passes is the number of passes of a variant of estimator flow, plainly named, and 0 of any other.
+func passes(variant string) int {
+	n, err := strconv.Atoi(strings.TrimPrefix(variant, "flow-"))
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// list writes what exists for an error message.
+func list(all []Estimate) string {
+	const most = 20
+	var texts []string
+	for i, e := range all {
+		if i == most {
+			texts = append(texts, fmt.Sprintf("and %d more", len(all)-most))
+			break
+		}
+		texts = append(texts, fmt.Sprintf("%s@%s (%s)", e.Scenario, e.Variant, e.Name))
+	}
+	return strings.Join(texts, ", ")
+}
+
+// HasComparison says whether the lake holds the comparison of a scenario with its base, by service where there are several.
+func HasComparison(ctx context.Context, lake string, scenario, base Estimate, opt queries.Options) (bool, error) {
+	db, err := queries.Open(ctx, lake, opt)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = db.Close() }() // nothing was written
+	params := map[string]string{"scenario": scenario.Scenario, "variant": scenario.Variant, "base_scenario": base.Scenario, "base_variant": base.Variant}
+	q := queries.Query{Name: "comparison", SQL: `SELECT count(*) AS n, count(*) FILTER (service <> 'all') AS by_service,
+		(SELECT count(DISTINCT service) FROM intervals WHERE scenario = $scenario AND variant = $variant) AS services
+		FROM comparisons WHERE scenario = $scenario AND variant = $variant AND base_scenario = $base_scenario AND base_variant = $base_variant`}
+	for name := range params {
+		q.Params = append(q.Params, queries.Param{Name: name, Type: "text"})
+	}
+	a, err := ask(ctx, db, q, params)
+	if err != nil {
+		return false, err
+	}
+	return a.Int(0, "by_service") > 0 || a.Int(0, "n") > 0 && a.Int(0, "services") < 2, nil
+}

@@ -1,0 +1,279 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+)
+
+// A figure is one of the large numbers at the top of the page.
+type figure struct {
+	Label, Value, Note string
+}
+
+// A warning is what a reader has to beware of. Weight is "weak" for a known weakness of the method, and "short" for
+// a workload with too few flows.
+type warning struct {
+	Weight, Text string
+	Items        []string
+}
+
+// figures are the large numbers.
+func (c *content) figures() []figure {
+	h := c.answers["headline"]
+	out := []figure{}
+	for _, p := range []struct{ column, label, note string }{
+		{"p50", "p50 slowdown", "half of the flows are slower"},
+		{"p99", "p99 slowdown", "1 flow in 100 is slower"},
+		{"p999", "p99.9 slowdown", "1 flow in 1,000 is slower"},
+	} {
+		note := p.note
+		if !h.Null(0, p.column+"_lo") {
+			note = fmt.Sprintf("95%% interval %s to %s; %s", times(h.Float(0, p.column+"_lo")), times(h.Float(0, p.column+"_hi")), p.note)
+		}
+		out = append(out, figure{p.label, times(h.Float(0, p.column+"_slowdown")), note})
+	}
+	if link := c.busiest(); link != "" {
+		out = append(out, figure{"most loaded link", percent(h.Float(0, "max_load")), link})
+	}
+	return out
+}
+
+// busiest names the most loaded link.
+func (c *content) busiest() string {
+	h := c.answers["headline"]
+	if h.Null(0, "max_load") || h.Text(0, "max_load_src") == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s → %s (%s)", h.Text(0, "max_load_src"), h.Text(0, "max_load_dst"), h.Text(0, "max_load_tier"))
+}
+
+// summary says in a line what was estimated.
+func (c *content) summary() string {
+	h := c.answers["headline"]
+	text := fmt.Sprintf("%s flows of %s over %s", thousands(h.Int(0, "flows")), bytesText(h.Float(0, "bytes")), spanText(h.Int(0, "span_ns")))
+	if n := h.Int(0, "services"); n > 1 {
+		text += fmt.Sprintf(", %d services", n)
+	}
+	if n := h.Int(0, "vnets"); n > 1 {
+		text += fmt.Sprintf(", %d virtual networks", n)
+	}
+	return text
+}
+
+// sentences are the answers to the first questions: how slow, which service, where, and how sure.
+func (c *content) sentences() []string {
+	var out []string
+	h := c.answers["headline"]
+	out = append(out, fmt.Sprintf("One flow in a hundred takes at least %s as long as it would take alone in the network%s; the median flow takes %s.",
+		times(h.Float(0, "p99_slowdown")), interval(h.Float(0, "p99_lo"), h.Float(0, "p99_hi")), times(h.Float(0, "p50_slowdown"))))
+	out = append(out, c.worstService()...)
+	out = append(out, c.tailPlace()...)
+	return append(out, c.trust())
+}
+
+// worstService says which service has the highest p99, and where its slowest flows lose their time.
+func (c *content) worstService() []string {
+	all := c.answers["percentiles_by_group"]
+	p99 := all.where(func(i int) bool {
+		return all.Float(i, "quantile") == 0.99 && !all.Null(i, "service") && all.Null(i, "vnet")
+	})
+	whole := all.where(func(i int) bool {
+		return all.Float(i, "quantile") == 0.99 && all.Null(i, "service") && all.Null(i, "vnet")
+	})
+	if p99.Len() < 2 {
+		return nil
+	}
+	worst, second := 0, -1
+	for i := range p99.rows {
+		if p99.Float(i, "slowdown") > p99.Float(worst, "slowdown") {
+			worst = i
+		}
+	}
+	for i := range p99.rows {
+		if i != worst && (second < 0 || p99.Float(i, "slowdown") > p99.Float(second, "slowdown")) {
+			second = i
+		}
+	}
+	name := p99.Text(worst, "service")
+	text := fmt.Sprintf("Service %s is the slowest: its p99 is %s%s, %s that of all flows.", service(name), times(p99.Float(worst, "slowdown")),
+		interval(p99.Float(worst, "lo"), p99.Float(worst, "hi")), times(p99.Float(worst, "slowdown")/whole.Float(0, "slowdown")))
+	if p99.Float(worst, "lo") <= p99.Float(second, "hi") {
+		text += fmt.Sprintf(" Its interval and that of service %s overlap: their order may be chance.", service(p99.Text(second, "service")))
+	}
+	budget := c.answers["tail_by_tier"]
+	own := budget.where(func(i int) bool { return !budget.Null(i, "service") && budget.Text(i, "service") == name })
+	if own.Len() > 0 && own.Float(0, "share") > 0 { // the largest first
+		text += fmt.Sprintf(" Its slowest 1%% lose %s of their time on %s.", percent(own.Float(0, "share")), tier(own.Text(0, "tier")))
+	}
+	return []string{text}
+}
+
+// tailPlace says on which tier and on which link the slowest flows lose their time.
+func (c *content) tailPlace() []string {
+	budget, links := c.answers["tail_by_tier"], c.answers["link_load_and_tail"]
+	all := budget.where(func(i int) bool { return budget.Null(i, "service") })
+	if all.Len() == 0 || !(all.Float(0, "share") > 0) {
+		return []string{"The slowest flows lose no time on any link: the network is idle, or the estimate says nothing about single links."}
+	}
+	text := fmt.Sprintf("The slowest 1%% of all flows lose %s of their time on %s.", percent(all.Float(0, "share")), tier(all.Text(0, "tier")))
+	first := links.where(func(i int) bool { return links.Int(i, "tail_place") == 1 })
+	if first.Len() > 0 {
+		text += fmt.Sprintf(" The link where they lose most, %s, has %s of it, at a load of %s.", first.Text(0, "link"), percent(first.Float(0, "tail_share")), percent(first.Float(0, "load")))
+	}
+	return []string{text}
+}
+
+// trust says what the estimate was held against.
+func (c *content) trust() string {
+	e := c.answers["estimate_error"]
+	for i := range e.rows {
+		if e.Text(i, "size_bin") == "all" && e.Float(i, "quantile") == 0.99 {
+			way := "high"
+			if e.Float(i, "error") < 0 {
+				way = "low"
+			}
+			return fmt.Sprintf("Held against the truth (%s), the estimated p99 is %.1f%% too %s%s.", e.Text(i, "truth"), 100*math.Abs(e.Float(i, "error")), way,
+				intervalOf(signed(e.Float(i, "error_lo")), signed(e.Float(i, "error_hi"))))
+		}
+	}
+	return "The estimate was not held against a simulation of the whole network (parsimon validate does it). The intervals say what other flows of the same kind might give, and not how far the method itself is off."
+}
+
+// warnings are what a reader has to beware of.
+func (c *content) warnings() []warning {
+	var out []warning
+	w, short, synthetic := c.answers["warnings"], c.answers["short"], c.answers["synthetic_share"]
+	for i := range w.rows {
+		out = append(out, warning{"weak", "Known weakness of the method, " + w.Text(i, "kind") + ": " + w.Text(i, "warning") + ".", nil})
+	}
+	if short.Len() > 0 {
+		var parts []string
+		for i := range short.rows {
+			bin := "all flows"
+			if b := short.Text(i, "size_bin"); b != "all" {
+				bin = "flows of " + b
+			}
+			parts = append(parts, bin+": "+short.Text(i, "warning"))
+		}
+		out = append(out, warning{"short", "The workload is too short to be sure of some percentiles.", parts})
+	}
+	var made, flows int64
+	for i := range synthetic.rows {
+		made, flows = made+synthetic.Int(i, "synthetic_flows"), flows+synthetic.Int(i, "flows")
+	}
+	if made > 0 {
+		out = append(out, warning{"weak", fmt.Sprintf("%s of the flows have starts that the trace does not give exactly and that were drawn: so far the estimate is of a workload like the trace.", percent(float64(made)/float64(flows))), nil})
+	}
+	if n := c.answers["scenario"].Int(0, "rejects"); n > 0 {
+		out = append(out, warning{"short", fmt.Sprintf("%s rows of the flow file could not be simulated and are left out (table rejects).", thousands(n)), nil})
+	}
+	return out
+}
+
+// tier explains a tier of links.
+func tier(name string) string {
+	known := map[string]string{
+		"host-tor": "the uplinks of the sending hosts", "tor-host": "the links from the rack switches to the receiving hosts",
+		"tor-fabric": "the links up from the racks", "fabric-tor": "the links down into the racks",
+		"fabric-spine": "the links up to the spines", "spine-fabric": "the links down from the spines",
+		"host-switch": "the uplinks of the sending hosts", "switch-host": "the links to the receiving hosts", "switch-switch": "the links between switches",
+	}
+	if text, ok := known[name]; ok {
+		return text + " (" + name + ")"
+	}
+	return name + " links"
+}
+
+func service(name string) string {
+	if name == "" {
+		return "(no service)"
+	}
+	return name
+}
+
+// times writes a ratio with three or four digits: 1.006×, 12.4×.
+func times(x float64) string {
+	switch {
+	case math.IsNaN(x):
+		return "–"
+	case x >= 1000:
+		return thousands(int64(math.Round(x))) + "×"
+	case x >= 100:
+		return fmt.Sprintf("%.0f×", x)
+	case x >= 10:
+		return fmt.Sprintf("%.1f×", x)
+	case x >= 1.1:
+		return fmt.Sprintf("%.2f×", x)
+	}
+	return fmt.Sprintf("%.3f×", x)
+}
+
+func percent(x float64) string {
+	switch {
+	case math.IsNaN(x):
+		return "–"
+	case x > 0.9995 && x < 1:
+		return "more than 99.9%"
+	case x != 0 && math.Abs(x) < 0.095, math.Abs(x) > 0.995 && math.Abs(x) < 1:
+		return fmt.Sprintf("%.1f%%", 100*x)
+	}
+	return fmt.Sprintf("%.0f%%", 100*x)
+}
+
+func signed(x float64) string {
+	if math.IsNaN(x) {
+		return "–"
+	}
+	text := fmt.Sprintf("%+.1f%%", 100*x)
+	if text == "+0.0%" || text == "-0.0%" {
+		return "0.0%"
+	}
+	return strings.Replace(text, "-", "−", 1)
+}
+
+func interval(lo, hi float64) string {
+	if math.IsNaN(lo) || math.IsNaN(hi) {
+		return ""
+	}
+	return intervalOf(times(lo), times(hi))
+}
+
+func intervalOf(lo, hi string) string { return " (95% interval " + lo + " to " + hi + ")" }
+
+// thousands writes a whole number with commas.
+func thousands(n int64) string {
+	if n < 0 {
+		return "−" + thousands(-n)
+	}
+	if n < 1000 {
+		return fmt.Sprint(n)
+	}
+	return thousands(n/1000) + fmt.Sprintf(",%03d", n%1000)
+}
+
+func bytesText(n float64) string {
+	for _, unit := range []struct {
+		size float64
+		name string
+	}{{1e15, "PB"}, {1e12, "TB"}, {1e9, "GB"}, {1e6, "MB"}, {1e3, "KB"}} {
+		if n >= unit.size {
+			return fmt.Sprintf("%.3g %s", n/unit.size, unit.name)
+		}
+	}
+	return fmt.Sprintf("%.0f B", n)
+}
+
+func spanText(ns int64) string {
+	d := time.Duration(ns)
+	switch {
+	case d >= time.Hour:
+		return d.Round(time.Minute).String()
+	case d >= 10*time.Second:
+		return d.Round(time.Second).String()
+	case d >= time.Second:
+		return fmt.Sprintf("%.2f s", d.Seconds())
+	}
+	return fmt.Sprintf("%.3g ms", float64(ns)/1e6)
+}

@@ -1,0 +1,51 @@
+-- question: What is the estimate in one line: how slow, how sure, how large and how loaded?
+-- grain: one row per scenario and variant
+-- units: slowdown is FCT / ideal FCT, no unit; lo and hi are the ends of its 95% interval; bytes without headers; span in ns; loads are fractions of what a link could carry
+-- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
+
+WITH picked AS NOT MATERIALIZED (
+    SELECT scenario, variant, 'all' AS flow_group, slowdown AS value
+    FROM slowdowns
+    WHERE ($scenario = '' OR scenario = $scenario)
+      AND ($variant = '' OR variant = $variant)
+), totals AS (
+    SELECT
+        scenario, variant, CAST(sum(size_bytes) AS BIGINT) AS bytes, max(start_ns) - min(start_ns) AS span_ns,
+        count(DISTINCT service) AS services, count(DISTINCT vnet) AS vnets
+    FROM slowdowns
+    WHERE ($scenario = '' OR scenario = $scenario)
+      AND ($variant = '' OR variant = $variant)
+    GROUP BY scenario, variant
+), bounds AS (
+    SELECT
+        scenario, variant,
+        max(lo) FILTER (quantile = 0.5) AS p50_lo, max(hi) FILTER (quantile = 0.5) AS p50_hi,
+        max(lo) FILTER (quantile = 0.9) AS p90_lo, max(hi) FILTER (quantile = 0.9) AS p90_hi,
+        max(lo) FILTER (quantile = 0.99) AS p99_lo, max(hi) FILTER (quantile = 0.99) AS p99_hi,
+        max(lo) FILTER (quantile = 0.999) AS p999_lo, max(hi) FILTER (quantile = 0.999) AS p999_hi
+    FROM intervals
+    WHERE service IS NULL AND vnet IS NULL AND size_bin = 'all'
+      AND ($scenario = '' OR scenario = $scenario)
+      AND ($variant = '' OR variant = $variant)
+    GROUP BY scenario, variant
+), busiest AS (
+    SELECT scenario, variant, max(load) AS max_load, arg_max(link_id, (load, -link_id)) AS max_load_link
+    FROM link_stats
+    WHERE ($scenario = '' OR scenario = $scenario)
+      AND ($variant = '' OR variant = $variant)
+    GROUP BY scenario, variant
+)
+SELECT
+    p.scenario, p.variant, p.flows, t.bytes, t.span_ns, t.services, t.vnets,
+    p.q[1] AS p50_slowdown, p.q[2] AS p90_slowdown, p.q[3] AS p99_slowdown, p.q[4] AS p999_slowdown, p.max_value AS max_slowdown,
+    b.p50_lo, b.p50_hi, b.p90_lo, b.p90_hi, b.p99_lo, b.p99_hi, b.p999_lo, b.p999_hi,
+    k.max_load, k.max_load_link, l.tier AS max_load_tier, x.name AS max_load_src, y.name AS max_load_dst
+FROM percentiles(picked, [0.5, 0.9, 0.99, 0.999]) AS p
+JOIN totals AS t ON t.scenario = p.scenario AND t.variant = p.variant
+LEFT JOIN bounds AS b ON b.scenario = p.scenario AND b.variant = p.variant
+LEFT JOIN busiest AS k ON k.scenario = p.scenario AND k.variant = p.variant
+LEFT JOIN links AS l ON l.scenario = p.scenario AND l.link_id = k.max_load_link
+LEFT JOIN nodes AS x ON x.scenario = p.scenario AND x.node_id = l.src_node
+LEFT JOIN nodes AS y ON y.scenario = p.scenario AND y.node_id = l.dst_node
+ORDER BY p.scenario, p.variant

@@ -1,0 +1,51 @@
+-- question: How does slowdown depend on flow size for each service and virtual network?
+-- grain: one row per scenario, variant, service, virtual network and size bin
+-- units: sizes in bytes, size_bytes the geometric middle of the bin; slowdown is FCT / ideal FCT, no unit; service, vnet null: flows of all
+-- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
+-- param: bins count = 20 : number of bins
+-- param: groups count = 12 : services and virtual networks, those with the most flows, that have rows of their own
+-- param: min_flows count = 20 : leave out bins with fewer flows: their percentiles say little
+
+-- The bins are those of question slowdown_vs_size: equally many flows of the whole workload, flows of one
+-- size together. The flows of a service or network are in the bins of the whole workload. A group of the
+-- percentiles is a number: that of the group of flows times 100,001, which is more than bins there can be, and the bin.
+WITH chosen AS NOT MATERIALIZED (
+    SELECT scenario, variant, service, vnet, size_bytes, start_ns, slowdown
+    FROM slowdowns
+    WHERE ($scenario = '' OR scenario = $scenario)
+      AND ($variant = '' OR variant = $variant)
+), sizes AS (
+    SELECT scenario, variant, size_bytes, count(*) AS n
+    FROM slowdowns
+    WHERE ($scenario = '' OR scenario = $scenario)
+      AND ($variant = '' OR variant = $variant)
+    GROUP BY scenario, variant, size_bytes
+), binned AS MATERIALIZED (
+    SELECT
+        scenario, variant, size_bytes,
+        (CAST(sum(n) OVER (everything ORDER BY size_bytes) AS BIGINT) - n) * $bins // CAST(sum(n) OVER everything AS BIGINT) AS bin
+    FROM sizes
+    WINDOW everything AS (PARTITION BY scenario, variant)
+    QUALIFY bin < $bins -- always true, and tells DuckDB that sizes are fewer than flows
+), picked AS NOT MATERIALIZED (
+    SELECT s.scenario, s.variant, m.group_id * 100001 + b.bin AS flow_group, s.slowdown AS value
+    FROM chosen AS s
+    JOIN binned AS b ON b.scenario = s.scenario AND b.variant = s.variant AND b.size_bytes = s.size_bytes
+    JOIN flow_groups(chosen, $groups) AS m ON m.scenario = s.scenario AND m.variant = s.variant AND m.service = s.service AND m.vnet = s.vnet
+), bins AS (
+    SELECT scenario, variant, bin, min(size_bytes) AS size_min_bytes, max(size_bytes) AS size_max_bytes
+    FROM binned
+    GROUP BY scenario, variant, bin
+), groups AS (
+    SELECT DISTINCT scenario, variant, group_id, group_service, group_vnet FROM flow_groups(chosen, $groups)
+)
+SELECT
+    p.scenario, p.variant, g.group_service AS service, g.group_vnet AS vnet, b.bin, b.size_min_bytes, b.size_max_bytes,
+    sqrt(CAST(b.size_min_bytes AS DOUBLE) * b.size_max_bytes) AS size_bytes, p.flows,
+    p.q[1] AS p50_slowdown, p.q[2] AS p95_slowdown, p.q[3] AS p99_slowdown
+FROM percentiles(picked, [0.5, 0.95, 0.99]) AS p
+JOIN groups AS g ON g.scenario = p.scenario AND g.variant = p.variant AND g.group_id = p.flow_group // 100001
+JOIN bins AS b ON b.scenario = p.scenario AND b.variant = p.variant AND b.bin = p.flow_group % 100001
+WHERE p.flows >= $min_flows
+ORDER BY p.scenario, p.variant, service NULLS FIRST, vnet NULLS FIRST, b.bin
