@@ -264,7 +264,7 @@ func newEstimation(ctx context.Context, model *Model, v Variant, o Settings) (*E
 	}
 	at := lake.Of(model.ID())
 	existed := model.Lake.Exists(at.SpecPath())
-	session, err := lock(ctx, at, o.Wait)
+	session, err := lake.Waiting(ctx, o.Wait, func() (*lake.Session, error) { return lock(ctx, at) })
 	if err != nil {
 		return nil, err
 	}

@@ -144,7 +144,7 @@ func Remove(ctx context.Context, l *lake.Lake, r Removal) ([]OwnerUsage, error) 
 
 // removePlace removes a scenario or workload: first its manifests, so that no reader sees half of it.
 func removePlace(ctx context.Context, l *lake.Lake, p lake.Place) error {
-	s, err := l.Lock(ctx, p, 0)
+	s, err := l.Lock(ctx, p)
 	if err != nil {
 		return err
 	}

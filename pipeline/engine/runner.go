@@ -118,7 +118,7 @@ func (r *TaskRunner) Finish(ctx context.Context, s Step) error {
 
 // Hold keeps processes that work alone out of the scenario until release.
 func (r *TaskRunner) Hold(ctx context.Context) (release func(), err error) {
-	s, err := r.lake.LockShared(ctx, r.place, 0)
+	s, err := r.lake.LockShared(ctx, r.place)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +136,7 @@ func (r *TaskRunner) stage(s Step) (*Stage, error) {
 
 // with gives do an executor with a session of its own.
 func (r *TaskRunner) with(ctx context.Context, choose choice, do func(e *Executor) error) error {
-	session, err := r.lake.LockShared(ctx, r.place, 0)
+	session, err := r.lake.LockShared(ctx, r.place)
 	if err != nil {
 		return err
 	}

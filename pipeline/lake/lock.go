@@ -32,14 +32,13 @@ func (s *Session) Close() { s.unlock() }
 func (s *Session) TmpPath() string { return filepath.Join(s.path, s.tmp) }
 
 // Lock keeps a scenario or workload to this session. The lock ends with the process that holds it. Lock removes
-// what a killed process left half written. Lock waits so long while another process holds the lock; then the error
-// wraps ErrBusy.
-func (l *Lake) Lock(ctx context.Context, p Place, wait time.Duration) (*Session, error) {
+// what a killed process left half written. The error wraps ErrBusy if another process holds the lock.
+func (l *Lake) Lock(ctx context.Context, p Place) (*Session, error) {
 	f, err := l.openLock(p.StatePath("lock"))
 	if err != nil {
 		return nil, err
 	}
-	if err := retryBusy(ctx, wait, func() error { return flock(f, syscall.LOCK_EX|syscall.LOCK_NB) }); err != nil {
+	if err := flock(f, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return nil, l.busy(f, p, err, "")
 	}
 	s := &Session{Lake: l, tmp: filepath.Join(tmpDir, p.owner())}
@@ -57,13 +56,13 @@ func (l *Lake) Lock(ctx context.Context, p Place, wait time.Duration) (*Session,
 
 // LockShared is Lock for one of several processes that divide the tasks of a scenario's stages among themselves.
 // Unfinished files go to a directory of the session's own. The last session to close removes what killed ones left.
-func (l *Lake) LockShared(ctx context.Context, p Place, wait time.Duration) (*Session, error) {
+func (l *Lake) LockShared(ctx context.Context, p Place) (*Session, error) {
 	f, err := l.openLock(p.StatePath("lock"))
 	if err != nil {
 		return nil, err
 	}
 	// A session that closes holds the lock alone for a moment if it is the last.
-	if err := retryBusy(ctx, max(wait, 2*time.Second), func() error { return flock(f, syscall.LOCK_SH|syscall.LOCK_NB) }); err != nil {
+	if err := retryBusy(ctx, 2*time.Second, func() error { return flock(f, syscall.LOCK_SH|syscall.LOCK_NB) }); err != nil {
 		return nil, l.busy(f, p, err, " alone")
 	}
 	all := filepath.Join(tmpDir, p.owner())
@@ -81,6 +80,22 @@ func (l *Lake) LockShared(ctx context.Context, p Place, wait time.Duration) (*Se
 		_ = f.Close()
 	}
 	return s, nil
+}
+
+// Waiting calls lock again while another process holds the lock, for as long as wait.
+func Waiting(ctx context.Context, wait time.Duration, lock func() (*Session, error)) (s *Session, err error) {
+	deadline := time.Now().Add(wait)
+	for {
+		s, err = lock()
+		if !errors.Is(err, ErrBusy) || !time.Now().Before(deadline) {
+			return s, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(min(time.Second, time.Until(deadline))):
+		}
+	}
 }
 
 // A StageLock keeps processes that divide a stage's tasks from those that would begin the stage again.

@@ -331,7 +331,7 @@ func (c *Comparison) links(ctx context.Context, j *join, most int) error {
 // write puts the comparison into the lake.
 func (c *Comparison) write(ctx context.Context, l *lake.Lake) error {
 	at := lake.Place{Scenario: lake.ScenarioID(c.Other.Scenario), Variant: c.Other.Variant}
-	session, err := l.Lock(ctx, lake.Of(at.Scenario), 0)
+	session, err := l.Lock(ctx, lake.Of(at.Scenario))
 	if err != nil {
 		return err
 	}

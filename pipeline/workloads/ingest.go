@@ -88,7 +88,8 @@ func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if in.session, err = l.Lock(ctx, in.place(), o.Wait); err != nil {
+	in.session, err = lake.Waiting(ctx, o.Wait, func() (*lake.Session, error) { return l.Lock(ctx, in.place()) })
+	if err != nil {
 		return nil, err
 	}
 	defer in.session.Close()
