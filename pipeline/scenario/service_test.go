@@ -1,14 +1,11 @@
 package scenario
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/rs/zerolog"
 
 	"parsimon/stages/topology"
 	"parsimon/stages/workload"
@@ -68,21 +65,6 @@ func TestGraphScenario(t *testing.T) {
 	}
 	if cross.Poisson || cross.Sigma != 2 || same.TwinOf != "cross" || same.Sigma != 2 || same.Share != 2 || same.Sizes != cross.Sizes {
 		t.Errorf("cross: %+v, same: %+v", cross, same)
-	}
-	// It also runs, to a truth.
-	run, err := Begin(s, Options{Lake: filepath.Join(t.TempDir(), "lake"), Workers: 1, Log: zerolog.Nop()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer run.Close()
-	if err := run.Estimate(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	if err := run.Exact(context.Background(), Window{}); err != nil {
-		t.Fatal(err)
-	}
-	if v, err := run.Validate(context.Background(), "", Window{}); err != nil || v.Matched != 1 {
-		t.Errorf("%+v, %v", v, err)
 	}
 }
 

@@ -1,18 +1,11 @@
 package scenario
 
 import (
-	"context"
 	"encoding/json"
-	"math"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/rs/zerolog"
-
 	"parsimon/simkernel"
-	"parsimon/stages"
 )
 
 func transported(t *testing.T, transport string) *Scenario {
@@ -107,57 +100,6 @@ func TestTransportRefuses(t *testing.T) {
 		_, err := Load(tinyFiles(t, strings.Replace(tinyScenario, "fail: []", "transport: "+transport, 1)))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", transport, err, want)
-		}
-	}
-}
-
-// The default estimator against the simulation of the whole network, with every transport, on a network
-// small enough for a test: percentiles of slowdown within a tenth. make transport-accuracy has the
-// paper's setting.
-func TestTransportsEstimate(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
-	for _, kind := range simkernel.Transports() {
-		file := filepath.Join(t.TempDir(), "s.yaml")
-		err := os.WriteFile(file, []byte(`
-seed: 1
-topology:
-  clos: {pods: 2, racks_per_pod: 2, hosts_per_rack: 4, planes: 2, oversubscription: 2,
-         host_bandwidth: 10Gbps, fabric_bandwidth: 40Gbps, host_delay: 1us, fabric_delay: 1us}
-workload:
-  max_load: 45%
-  flows_count: 20000
-  services: [{name: all, sizes: webserver, sigma: 1}]
-transport: {kind: `+kind+`}
-`), 0o644)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := mustLoad(t, file)
-		run, err := Begin(s, Options{Lake: t.TempDir(), Estimator: stages.Flow, Log: zerolog.Nop()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx := context.Background()
-		if err := run.Estimate(ctx); err != nil {
-			t.Fatal(err)
-		}
-		if err := run.Exact(ctx, Window{}); err != nil {
-			t.Fatal(err)
-		}
-		v, err := run.Validate(ctx, "", Window{})
-		run.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, row := range v.Rows {
-			if row.SizeBin == "all" && row.Quantile < 0.999 {
-				t.Logf("%s: p%g %.3f, truth %.3f: %+.1f%%", kind, 100*row.Quantile, row.Estimate, row.True, 100*row.Error)
-				if math.Abs(row.Error) > 0.1 {
-					t.Errorf("%s: p%g %.3f, truth %.3f: %+.1f%%", kind, 100*row.Quantile, row.Estimate, row.True, 100*row.Error)
-				}
-			}
 		}
 	}
 }

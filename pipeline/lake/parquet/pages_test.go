@@ -48,7 +48,7 @@ func TestRangesOfSortedFiles(t *testing.T) {
 					}
 				}
 				at := from
-				reader := NewReader(table, []string{path}, nil, &Range{table.Sort[0], r[0], r[1]}).(*reader)
+				reader := openTable(table, []string{path}, nil, &Range{Column: table.Sort[0], Lo: r[0], Hi: r[1]}).(*reader)
 				for _, rec := range readAll(t, reader) {
 					if reader.schema == nil {
 						t.Fatal("not read by a columnReader")
@@ -74,7 +74,7 @@ func TestUnsortedFile(t *testing.T) {
 	random := randomBatch(schema.SenderFCTs, rand.New(rand.NewPCG(7, 8)), 1000)
 	path := filepath.Join(t.TempDir(), "f.parquet")
 	writeFile(t, path, schema.SenderFCTs, random)
-	if _, err := NewReader(schema.SenderFCTs, []string{path}, nil, &Range{"flow_row", 0, 10}).Next(); err == nil {
+	if _, err := openTable(schema.SenderFCTs, []string{path}, nil, &Range{Column: "flow_row", Lo: 0, Hi: 10}).Next(); err == nil {
 		t.Error("read without an error")
 	}
 }

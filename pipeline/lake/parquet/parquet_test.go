@@ -99,7 +99,7 @@ func TestParquetRoundTrip(t *testing.T) {
 			a, b := randomBatch(table, rng, 123), randomBatch(table, rng, rows)
 			path := filepath.Join(t.TempDir(), "f.parquet")
 			writeFile(t, path, table, a, b)
-			got := readAll(t, NewReader(table, []string{path}, nil, nil))
+			got := readAll(t, openTable(table, []string{path}, nil, nil))
 			for ci, c := range table.Columns {
 				parts := make([]arrow.Array, 0, len(got))
 				for _, r := range got {
@@ -122,7 +122,7 @@ func TestParquetRoundTrip(t *testing.T) {
 					t.Errorf("column %s differs after the round trip (%s, %s)", c.Name, want.DataType(), all.DataType())
 				}
 			}
-			if n, err := Rows(path, table); err != nil || n != int64(rows+123) {
+			if n, err := Rows(path, os.Open, table); err != nil || n != int64(rows+123) {
 				t.Errorf("footer says %d rows, %v", n, err)
 			}
 		})
@@ -144,7 +144,7 @@ func TestKeyRangePrunesRowGroups(t *testing.T) {
 	writeFile(t, path, schema.HopContributions, b.NewRecord())
 	var n int64
 	lo, hi := int64(rowGroupRows+5), int64(2*rowGroupRows)
-	for _, rec := range readAll(t, NewReader(schema.HopContributions, []string{path}, []string{"flow_row"}, &Range{"flow_row", lo, hi})) {
+	for _, rec := range readAll(t, openTable(schema.HopContributions, []string{path}, []string{"flow_row"}, &Range{Column: "flow_row", Lo: lo, Hi: hi})) {
 		n += rec.NumRows()
 	}
 	if n != hi-lo { // flow_row is what the file is sorted by
@@ -167,7 +167,7 @@ func TestDamagedParquet(t *testing.T) {
 		if err := os.WriteFile(bad, data, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		b := NewReader(schema.Hops, []string{bad}, nil, nil)
+		b := openTable(schema.Hops, []string{bad}, nil, nil)
 		defer b.Close()
 		for {
 			rec, err := b.Next()
@@ -222,7 +222,7 @@ func BenchmarkParquet(b *testing.B) {
 		_ = w.Close()
 		_ = os.WriteFile(path, buf.Bytes(), 0o644)
 		for b.Loop() {
-			r := NewReader(schema.HopDelays, []string{path}, nil, nil)
+			r := openTable(schema.HopDelays, []string{path}, nil, nil)
 			for {
 				rec, err := r.Next()
 				if err != nil {
@@ -233,4 +233,9 @@ func BenchmarkParquet(b *testing.B) {
 		}
 		b.ReportMetric(float64(b.N)*65.536/float64(b.Elapsed().Milliseconds()+1), "krows/ms")
 	})
+}
+
+// openTable streams files of a table.
+func openTable(t schema.Table, files, columns []string, keep *Range) schema.Batches {
+	return NewReader(t, os.Open, files, columns, keep, nil)
 }

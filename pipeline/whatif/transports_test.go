@@ -1,0 +1,67 @@
+package whatif
+
+import (
+	"context"
+	"math"
+	"os"
+	"parsimon/pipeline"
+	"parsimon/pipeline/scenario"
+	"parsimon/simkernel"
+	"parsimon/stages"
+	"path/filepath"
+	"testing"
+)
+
+// The default estimator against the simulation of the whole network, with every transport, on a network
+// small enough for a test: percentiles of slowdown within a tenth. make transport-accuracy has the
+// paper's setting.
+func TestTransportsEstimate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	for _, kind := range simkernel.Transports() {
+		file := filepath.Join(t.TempDir(), "s.yaml")
+		err := os.WriteFile(file, []byte(`
+seed: 1
+topology:
+  clos: {pods: 2, racks_per_pod: 2, hosts_per_rack: 4, planes: 2, oversubscription: 2,
+         host_bandwidth: 10Gbps, fabric_bandwidth: 40Gbps, host_delay: 1us, fabric_delay: 1us}
+workload:
+  max_load: 45%
+  flows_count: 20000
+  services: [{name: all, sizes: webserver, sigma: 1}]
+transport: {kind: `+kind+`}
+`), 0o644)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := scenario.Load(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, err := pipeline.Begin(t.Context(), t.TempDir(), s, pipeline.Variant{Estimator: stages.Flow}, pipeline.Settings{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := context.Background()
+		if err := run.Estimate(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := run.Exact(ctx, pipeline.Exact{}); err != nil {
+			t.Fatal(err)
+		}
+		v, err := Validate(ctx, run, "", pipeline.Exact{})
+		run.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range v.Rows {
+			if row.Name == "all" && row.Quantile < 0.999 {
+				t.Logf("%s: p%g %.3f, truth %.3f: %+.1f%%", kind, 100*row.Quantile, row.Estimate, row.True, 100*row.Error)
+				if math.Abs(row.Error) > 0.1 {
+					t.Errorf("%s: p%g %.3f, truth %.3f: %+.1f%%", kind, 100*row.Quantile, row.Estimate, row.True, 100*row.Error)
+				}
+			}
+		}
+	}
+}
