@@ -37,7 +37,7 @@ func Parse(text string, units []Unit) (int64, error) {
 	example := map[string]string{"Tbps": "10Gbps", "ns": "1.5us", "TiB": "30KB"}[units[0].Suffix]
 	x, err := strconv.ParseFloat(number, 64)
 	if err != nil || math.IsNaN(x) {
-		return 0, fmt.Errorf("is %q, want a number with a Unit such as %s", text, example)
+		return 0, fmt.Errorf("is %q, want a number with a unit such as %s", text, example)
 	}
 	v := x * factor
 	whole := math.Round(v)
