@@ -23,16 +23,7 @@ const (
 	catalogTempAge = time.Hour
 )
 
-// WriteCatalog writes the catalog of the files that FindFiles finds. See WriteCatalogOf.
-func WriteCatalog(lake string) error {
-	files, err := FindFiles(lake)
-	if err != nil {
-		return fmt.Errorf("lake %s: %w", lake, err)
-	}
-	return WriteCatalogOf(lake, files)
-}
-
-// WriteCatalogOf writes LAKE/parsimon.duckdb with views over exactly the given files. Paths in it are
+// WriteCatalog writes LAKE/parsimon.duckdb with views over exactly the given files. Paths in it are
 // relative to the lake, so that `cd LAKE && duckdb parsimon.duckdb` works and a lake can be moved. To open it
 // from another directory, set DuckDB's file_search_path to the lake. The file is replaced by one rename:
 // readers see the old catalog or the new one.
@@ -40,7 +31,7 @@ func WriteCatalog(lake string) error {
 // The catalog must be written again whenever files are added or removed.
 //
 // Errors: a lake that CheckLakePath refuses; a file outside the lake; a file that is not Parquet.
-func WriteCatalogOf(lake string, files []File) (err error) {
+func WriteCatalog(lake string, files []File) (err error) {
 	root, err := lakeRoot(lake)
 	if err != nil {
 		return err

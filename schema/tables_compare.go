@@ -50,7 +50,8 @@ var (
 // complete estimates.
 var Sweeps = Table{
 	Name: "sweeps", Doc: "Effect of the failure of each cable of a tier on slowdown.",
-	Grain: "cable × service", Key: []string{"tier", "node_a", "node_b", "service"}, Sort: []string{}, Variant: true, Published: true,
+	Grain: "cable × service", Key: []string{"tier", "node_a", "node_b", "service"},
+	Sort: []string{}, Variant: true, Published: true,
 	Columns: []Column{
 		{"tier", str, false, "", "tier of the sweep, or several"},
 		{"node_a", i32, false, "", "node of the failed cable with the lower id"},

@@ -58,7 +58,7 @@ func Write(l *lake.Lake) error {
 	if err != nil {
 		return err
 	}
-	return queries.WriteCatalogOf(l.Path(), files)
+	return queries.WriteCatalog(l.Path(), files)
 }
 
 // Publish commits a file that no stage writes, such as a comparison.
