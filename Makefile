@@ -1,4 +1,4 @@
-# `make` prints the targets. `make run` and `make test` do all set-up by themselves.
+# `make` prints the targets. `make run` and `make test` install what they lack.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -9,39 +9,43 @@ BIN := bin
 LAKE := lake
 SHARED := ../shared
 FLINK := $(CURDIR)/.cache/flink-jars
+# Flags and arguments of a measurement: --short to try it, --write to replace its section of a page.
+ARGS :=
 
-.PHONY: help setup build run test lint unit notebooks ingest-bench bench-kernel bench-run accuracy ablation own-accuracy exact-accuracy question-accuracy ns3-backend clustering what-if failures beam flink cluster-test flink-test transport-accuracy large large-exact growth bench-transports clean
+.PHONY: help
+help: ## print this list
+	@awk -F':.*## ' '/^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  make %-19s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
-
-setup: ## install what building needs: a C++ compiler for DuckDB, where there is none
-	@.ci/setup
-
-build: setup ## build bin/parsimon
-	@go build -buildvcs=false -o $(BIN)/parsimon ./pipeline/cmd/parsimon
-
-beam: setup ## build bin/parsimon-beam, for Apache Beam runners, and its boot program
-	@cd pipeline/cmd/parsimon-beam && go build -buildvcs=false -o ../../../$(BIN)/parsimon-beam . && \
-	 go build -buildvcs=false -o ../../../$(BIN)/parsimon-beam-boot github.com/apache/beam/sdks/v2/go/container
-
-run: build ## the main job: estimate the example (256 hosts), show its table and one more query
+##@ Use
+.PHONY: run build beam setup clean
+run: build ## build, estimate the 256-host example, print its summary and one more query
 	@$(BIN)/parsimon run small --lake $(LAKE)
 	@echo
 	@echo 'parsimon query slowdown_by_service --lake $(LAKE)'
 	@$(BIN)/parsimon query slowdown_by_service --lake $(LAKE)
 
-test: setup lint unit notebooks ## everything CI runs: lint, all tests and the notebooks
+build: setup ## build bin/parsimon
+	@go build -buildvcs=false -o $(BIN)/parsimon ./pipeline/cmd/parsimon
 
-unit: flink
-	@go test -timeout 20m ./...
-	@cd pipeline/cmd/parsimon-beam && PARSIMON_FLINK=$(FLINK) go test -timeout 20m ./...
+beam: setup ## build bin/parsimon-beam for Apache Beam runners, and its boot program
+	@cd pipeline/cmd/parsimon-beam && go build -buildvcs=false -o ../../../$(BIN)/parsimon-beam . && \
+	 go build -buildvcs=false -o ../../../$(BIN)/parsimon-beam-boot github.com/apache/beam/sdks/v2/go/container
 
-notebooks: build ## run the notebooks top to bottom; with their pictures they stand in .cache/pictures then
-	@mkdir -p .cache/pictures
-	@.ci/notebooks $(BIN)/parsimon .cache/pictures
+setup: ## install a C++ compiler, which DuckDB needs, if there is none
+	@.ci/setup
 
-lint: ## golangci-lint, pinned
+clean: ## remove what was built, but not lakes
+	@rm -rf $(BIN)
+
+##@ Test
+.PHONY: test unit lint notebooks flink chromium flink-test cluster-test exact-accuracy question-accuracy
+test: setup lint unit notebooks ## everything that CI runs: lint, all tests, the notebooks
+
+unit: setup flink chromium ## all tests
+	@go test -timeout 60m ./...
+	@cd pipeline/cmd/parsimon-beam && PARSIMON_FLINK=$(FLINK) go test -timeout 60m ./...
+
+lint: setup ## golangci-lint, pinned, built once
 	@GOBIN="$(CURDIR)/.cache/$(GOLANGCI_VERSION)"; \
 	 if [ ! -x "$$GOBIN/golangci-lint" ]; then \
 	   echo "installing golangci-lint $(GOLANGCI_VERSION) (once, a few minutes)"; \
@@ -49,67 +53,46 @@ lint: ## golangci-lint, pinned
 	 fi; \
 	 "$$GOBIN/golangci-lint" run ./... && cd pipeline/cmd/parsimon-beam && "$$GOBIN/golangci-lint" run ./...
 
-flink: ## install what the tests on Flink need: Java, Maven and Flink's jars, where they lack (make test does it)
+notebooks: build ## run the notebooks; the results are in .cache/pictures
+	@mkdir -p .cache/pictures
+	@.ci/notebooks $(BIN)/parsimon .cache/pictures
+
+flink: ## install Java, Maven and the jars that the tests on Flink need
 	@.ci/setup-flink $(FLINK)
 
-cluster-test: build flink ## on a Flink cluster of its own, a task manager and a worker killed, against a local run (minutes; SCENARIO=, PASSES=, PARTITIONS=, KEEP=0)
-	@.ci/cluster-test $(BIN)/parsimon $(FLINK)
+chromium: ## install Chromium, which the tests of reports need
+	@.ci/setup-chromium
 
-flink-test: setup flink ## the same on Flink within one process, nothing killed (make test does it with 16 hosts)
-	@cd pipeline/cmd/parsimon-beam && PARSIMON_LONG=1 PARSIMON_FLINK=$(FLINK) go test -timeout 20m -count 1 -run TestSameRowsOnFlink -v .
+flink-test: setup flink ## 256 hosts on Flink in one process (minutes; make unit does it with 16)
+	@cd pipeline/cmd/parsimon-beam && PARSIMON_LONG=1 PARSIMON_FLINK=$(FLINK) go test -timeout 60m -count 1 -run TestSameRowsOnFlink -v .
 
-bench-kernel: build ## the link kernel against the reference link simulator, alternating (needs ../shared)
-	@.ci/bench-kernel $(BIN)/parsimon $(SHARED)
+cluster-test: build flink ## a Flink cluster with killed workers against a local run (minutes; SCENARIO= PASSES= PARTITIONS= KEEP=0)
+	@pipeline/cmd/parsimon-beam/cluster-test $(BIN)/parsimon $(FLINK)
 
-bench-transports: ## what each transport costs the link kernel, next to DCTCP, taking turns
-	@.ci/bench-transports
-
-bench-run: build ## a whole estimate against the reference's, alternating (needs ../shared)
-	@.ci/bench-run $(BIN)/parsimon $(SHARED)
-
-ingest-bench: ## ingest a synthetic day of VPC flow logs, 10 million records, against its truth (minutes)
-	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run TestIngestDay -v ./pipeline
-
-accuracy: build ## estimators against ns-3 on every shared scenario, as a table (needs ../shared)
-	@.ci/accuracy $(BIN)/parsimon $(SHARED)
-
-ablation: build ## what each ingredient of estimator flow is worth, against ns-3 (minutes; needs ../shared)
-	@ESTIMATORS='flow;flow --passes 1;flow --passes 3;flow --ablate feeder;flow --ablate round-trip;flow --ablate nic-waits;flow --ablate waits;flow --ablate marks;flow --ablate damping;independent' \
-	 .ci/accuracy $(BIN)/parsimon $(SHARED) 7 47 95 145 1001
-
-own-accuracy: build ## estimators against --exact on the shipped accuracy and parking-lot scenarios, as tables (minutes; SHORT=1, ESTIMATORS="independent;flow", LAKE=DIR)
-	@.ci/own-accuracy $(BIN)/parsimon
-
-exact-accuracy: ## the whole-network simulation against ns-3, several seeds, and DCQCN and TIMELY (minutes; needs ../shared)
+exact-accuracy: ## the whole-network simulation against ns-3, several seeds and transports (minutes; needs ../shared)
 	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run 'TestNetworkAgainstNS3|TestTransportsAgainstNS3' -v ./simkernel
 
-question-accuracy: ## answers about flows outside the trace, leave-one-out against ns-3, as a table (minutes; needs ../shared)
+question-accuracy: ## flows outside the trace, leave-one-out against ns-3 (minutes; needs ../shared)
 	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run TestQuestionAccuracy -v ./pipeline
 
-transport-accuracy: build ## estimate against --exact for every transport, p99 by size next to the paper's (minutes; needs ../shared; TRANSPORTS="hpcc", LOADS="45%", LAKE=DIR)
-	@.ci/transport-accuracy $(BIN)/parsimon $(SHARED)
-
-ns3-backend: build ## link cases in ns-3 against the link kernel: time, FCTs case by case, errors (minutes; needs ../shared; TRANSPORTS="dctcp", FLOWS=5000)
-	@.ci/ns3-backend $(BIN)/parsimon $(SHARED)
-
-clustering: build ## what clustering saves and costs, against ns-3, as a table (needs ../shared; SHORT=1, SETTINGS="5% 10%", ESTIMATORS=flow, REFERENCE=1)
-	@.ci/clustering $(BIN)/parsimon $(SHARED)
-
-what-if: build ## the second answer against the first: cases, processor time, rows; the screening, a sweep (minutes; SHORT=1: no sweep)
-	@.ci/what-if $(BIN)/parsimon
-
-failures: build ## errors with one random cable down, ten draws, against --exact (minutes; DRAWS=2)
-	@.ci/failures $(BIN)/parsimon
-
-large: build ## 6,144 hosts for 1 s and 5 s: time by stage, memory, disk, as a table (long; SHORT=1, DURATIONS="1s", WAYS="--passes 1", LAKE=DIR)
-	@.ci/large $(BIN)/parsimon
-
-large-exact: build ## 0.2 s of the 6,144 hosts against --exact, by flow size (long; SHORT=1)
-	@EXACT=1 .ci/large $(BIN)/parsimon
-
-growth: build ## how cost grows with hosts, seconds and flows: a table, and a picture in .cache/pictures (long; SHORT=1)
-	@mkdir -p .cache/pictures
-	@.ci/growth $(BIN)/parsimon .cache/pictures/growth.svg
-
-clean: ## remove what was built (not the lake)
-	@rm -rf $(BIN)
+##@ Measure (minutes to hours; ARGS="--short" tries one, ARGS="--write" replaces its section of a page)
+MEASUREMENTS := accuracy ablation own-accuracy transport-accuracy large-exact bench-kernel bench-run bench-transports \
+	large growth clustering what-if failures ingest-bench ns3-backend
+.PHONY: $(MEASUREMENTS)
+accuracy: ## estimators against ns-3 on the shared scenarios (needs ../shared)
+ablation: ## what each ingredient of estimator flow contributes, against ns-3 (needs ../shared)
+own-accuracy: ## estimators against --exact on the shipped scenarios
+transport-accuracy: ## every transport against --exact (needs ../shared)
+large-exact: ## 0.2 s of 6,144 hosts against --exact
+bench-kernel: ## link kernel against the reference link simulator, alternating (needs ../shared)
+bench-run: ## a whole estimate against the reference's, alternating (needs ../shared)
+bench-transports: ## cost of each transport in the link kernel
+large: ## 6,144 hosts for 1 s and 5 s: time, memory, disk
+growth: ## cost by hosts and duration, and a picture of it
+clustering: ## savings and errors of --cluster, against ns-3 (needs ../shared)
+what-if: ## a what-if, a screening and a sweep against runs from nothing
+failures: ## errors with one random cable down, against --exact
+ingest-bench: ## a synthetic day of flow logs, 10 million records, against its truth
+ns3-backend: ## link cases in ns-3 against the link kernel (needs ../shared)
+$(MEASUREMENTS): build
+	@go run ./pipeline/cmd/measure $@ --parsimon $(BIN)/parsimon --shared $(SHARED) $(ARGS)

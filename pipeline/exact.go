@@ -81,7 +81,10 @@ func (m *method) exactStage(x Exact) *engine.Stage {
 
 // Exact simulates the whole network packet by packet.
 func (e *Estimation) Exact(ctx context.Context, x Exact) error {
-	return e.exec.RunStage(ctx, nil, e.exactStage(x))
+	if err := e.exec.RunStage(ctx, nil, e.exactStage(x)); err != nil {
+		return err
+	}
+	return e.publish()
 }
 
 // ExactRecords are the records of a complete whole-network simulation.

@@ -6,7 +6,7 @@
 //	charts (Vega-Lite, package queries), themes, vega/*.js ─────────┴─► page.html.tmpl ──► one file
 //
 // The page is a single file of at most 1.5 MB that makes no request: the chart libraries, whose versions and
-// digests .ci/fetch-vega pins, are part of it. Its size depends on the number of services, virtual networks and links
+// digests fetch-vega pins, are part of it. Its size depends on the number of services, virtual networks and links
 // but hardly on the number of flows, because every number on it is an aggregate computed by DuckDB.
 //
 // Texts of a trace, such as names of services, are untrusted. They reach the page in two ways only: through

@@ -17,7 +17,7 @@ import (
 	"parsimon/schema"
 )
 
-// Libraries are the chart libraries that a page embeds, as .ci/fetch-vega fetches them.
+// Libraries are the chart libraries that a page embeds, as fetch-vega fetches them.
 var libraries = []struct{ name, version string }{{"vega", "6.4.0"}, {"vega-lite", "6.5.0"}, {"vega-embed", "7.3.0"}}
 
 //go:embed vega page.html.tmpl page.css page.js

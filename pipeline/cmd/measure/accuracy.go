@@ -110,6 +110,6 @@ func (b *bench) loads(ctx context.Context, lake string, e estimate) loads {
 	r := queryRow[struct {
 		Top10 float64 `json:"top10_mean_load"`
 		Max   float64 `json:"max_load"`
-	}](ctx, b, lake, fmt.Sprintf("SELECT * FROM load_top10 WHERE scenario = '%s' AND variant = '%s'", e.scenario, e.variant))
+	}](ctx, b, lake, fmt.Sprintf("SELECT * FROM load_top10 WHERE scenario = '%s' AND variant = '%s'", e.Scenario, e.Variant))
 	return loads{r.Top10, r.Max}
 }

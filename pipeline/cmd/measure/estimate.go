@@ -3,56 +3,37 @@ package main
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 )
 
-// An estimate is what a run of parsimon prints.
+// An estimate is what a run of parsimon reports.
 type estimate struct {
-	scenario, variant      string
-	seconds, cpu, critical float64 // critical: the longest chain of tasks
-	packetHops, nsPerHop   float64 // of the simulation
-	peakMB                 float64
-	flows                  float64
-	tables, cache          float64 // bytes per flow on disk
-	stages                 string  // the table of stages, as printed
-	processor              float64 // seconds of the process, user and system
+	Scenario string `json:"scenario_id"`
+	Variant  string
+	Flows    float64
+	Seconds  float64
+	Stages   []stage
+	Cases    struct {
+		PacketHops float64 `json:"packet_hops"`
+		KernelNS   float64 `json:"kernel_ns"` // core time of the link cases
+	} `json:"link_cases"`
+	processor float64 // seconds of the process, user and system
+}
+
+type stage struct {
+	Stage    string
+	Seconds  float64
+	CPU      float64 `json:"cpu_seconds"`
+	Critical float64 `json:"critical_seconds"` // with a core for every task
+	Peak     float64 `json:"peak_bytes"`
 }
 
 // run estimates a scenario. The arguments are those of parsimon run.
-func (b *bench) run(ctx context.Context, lake string, args ...string) estimate {
-	text, processor := b.parsimon(ctx, append([]string{"run", "--lake", lake}, args...)...)
-	e := b.parseSummary(text)
+func (b *bench) run(ctx context.Context, lake string, args ...string) (e estimate) {
+	text, processor := b.parsimon(ctx, append([]string{"run", "--lake", lake, "--format", "json"}, args...)...)
+	b.decode(text, &e)
 	e.processor = processor
-	return e
-}
-
-// parseSummary reads the summary of parsimon run, or of what-if.
-func (b *bench) parseSummary(text string) (e estimate) {
-	ids := regexp.MustCompile(`(?m)^(?:scenario|other) +(\S+) \(.*variant ([^ ,;\n]+)`).FindStringSubmatch(text)
-	_, stages, ok := strings.Cut(text, "\nstage ")
-	if ids == nil || !ok {
-		b.fail(fmt.Errorf("no summary of an estimate: %s", text))
-		return e
-	}
-	e.scenario, e.variant = ids[1], ids[2]
-	stages, _, _ = strings.Cut(stages, "\n\n")
-	e.stages = "stage " + stages
-	e.flows = b.number(text, `^(\d+) flows (?:over|are in both)`)
-	all := b.match(stages, `^all +([\d.]+) +([\d.]+) +([\d.]+) .*workers`)
-	e.seconds, e.cpu, e.critical = b.parse(all[0]), b.parse(all[1]), b.parse(all[2])
-	e.peakMB = b.number(stages, `^other .* (\d+)$`)
-	hops := b.match(stages, `^([\d.]+) ?([kMGT]?) packet-hops simulated at ([\d.]+) ns each`)
-	e.packetHops, e.nsPerHop = b.parse(hops[0]), b.parse(hops[2])
-	for range strings.Index(" kMGT", hops[1]) {
-		e.packetHops *= 1000
-	}
-	disk := b.match(stages, `^disk: (\d+) bytes a flow in tables(?:, (\d+) in the cache)?`)
-	e.tables = b.parse(disk[0])
-	if disk[1] != "" {
-		e.cache = b.parse(disk[1])
-	}
 	return e
 }
 
@@ -112,7 +93,7 @@ func (v validation) bins() string {
 
 // validate compares an estimate, made with the flags how, with a truth: exact or a Parquet file.
 func (b *bench) validate(ctx context.Context, lake string, e estimate, how []string, truth string) validation {
-	b.parsimon(ctx, append([]string{"validate", "--lake", lake, "--scenario", e.scenario, "--truth", truth}, how...)...)
+	b.parsimon(ctx, append([]string{"validate", "--lake", lake, "--scenario", e.Scenario, "--truth", truth}, how...)...)
 	v := validation{}
 	for _, r := range query[struct {
 		Bin    string `json:"size_bin"`
@@ -121,11 +102,11 @@ func (b *bench) validate(ctx context.Context, lake string, e estimate, how []str
 	}](ctx, b, lake, fmt.Sprintf(`
 		SELECT size_bin, any_value(flows) AS flows, list(error ORDER BY quantile) AS errors FROM validations
 		WHERE scenario = '%s' AND variant = '%s' AND (truth = 'exact') = %t
-		GROUP BY size_bin`, e.scenario, e.variant, truth == "exact")) {
+		GROUP BY size_bin`, e.Scenario, e.Variant, truth == "exact")) {
 		v[r.Bin] = bin{r.Flows, r.Errors}
 	}
 	if _, ok := v["all"]; !ok {
-		b.fail(fmt.Errorf("validation of %s %s has no row for all flows", e.scenario, e.variant))
+		b.fail(fmt.Errorf("validation of %s %s has no row for all flows", e.Scenario, e.Variant))
 	}
 	return v
 }

@@ -27,8 +27,7 @@ func growth(ctx context.Context, b *bench) {
 	if b.short {
 		durations = []string{"0.02s", "0.05s"}
 	}
-	b.header("hosts", "arrivals", "flows", "packet-hops", "time, s", "processor, s", "processor ns a packet-hop",
-		"memory, GB", "bytes a flow: tables + cache")
+	b.header(costs("hosts", "arrivals")...)
 	var points []growthPoint
 	for _, hosts := range b.names([]string{"256"}, []string{"256", "1024", "6144"}) {
 		for _, duration := range durations {
@@ -41,10 +40,10 @@ workload:
   services:
     - {name: web, matrix: webserver, sizes: webserver, sigma: 2}
 `, networks[hosts], duration))
-			e := b.run(ctx, b.lake(), append([]string{scenario}, estimator(b.ways("flow --passes 1")[0])...)...)
-			b.row(hosts, duration, si(e.flows), si(e.packetHops), decimal(e.seconds), decimal(e.cpu), decimal(1e9*e.cpu/e.packetHops),
-				fmt.Sprintf("%.2f", e.peakMB/1000), disk(e))
-			points = append(points, growthPoint{hosts, e.packetHops, e.cpu})
+			lake := b.lake()
+			e := b.run(ctx, lake, append([]string{scenario}, estimator(b.ways("flow --passes 1")[0])...)...)
+			b.row(b.cost(ctx, lake, e, hosts, duration)...)
+			points = append(points, growthPoint{hosts, e.Cases.PacketHops, e.processor})
 		}
 	}
 	if b.write && b.err == nil {

@@ -35,12 +35,12 @@ workload:
 			}
 			e := b.run(ctx, lake, append(source, how...)...)
 			v := b.validate(ctx, lake, e, how, "exact")
-			seconds := e.packetHops * e.nsPerHop / 1e9
+			seconds := e.Cases.KernelNS / 1e9
 			if backend == "kernel" {
 				kernel = seconds
 			}
-			scenarioID = e.scenario
-			estimates = append(estimates, []any{transport, backend, si(e.packetHops), decimal(seconds),
+			scenarioID = e.Scenario
+			estimates = append(estimates, []any{transport, backend, si(e.Cases.PacketHops), decimal(seconds),
 				decimal(seconds / kernel), v["all"].errors})
 		}
 		for _, r := range b.caseDifferences(ctx, lake, scenarioID) {

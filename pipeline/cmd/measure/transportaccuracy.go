@@ -54,8 +54,8 @@ func (b *bench) threeBins(ctx context.Context, lake string, e estimate) string {
 		SELECT (e.size_bytes >= 10000)::INT + (e.size_bytes > 1000000)::INT AS bin,
 			quantile_cont(e.slowdown, 0.99) / quantile_cont(x.slowdown, 0.99) - 1 AS error
 		FROM slowdowns e JOIN exact_fcts x USING (scenario, flow_id)
-		WHERE e.scenario = '%s' AND e.variant = '%s' AND x.variant = 'exact'
-		GROUP BY bin ORDER BY bin`, e.scenario, e.variant)) {
+		WHERE e.Scenario = '%s' AND e.Variant = '%s' AND x.variant = 'exact'
+		GROUP BY bin ORDER BY bin`, e.Scenario, e.Variant)) {
 		text = append(text, fmt.Sprintf("%+.1f", 100*r.Error))
 	}
 	return strings.Join(text, " / ") + "%"

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"strings"
 )
 
@@ -15,16 +14,15 @@ const ecmpTiers = "tor-fabric,fabric-spine"
 func whatIf(ctx context.Context, b *bench) {
 	const cable = "pod0-fabric0:plane0-spine0"
 	scenario := b.names([]string{"small"}, []string{"small"})[0]
-	var hits strings.Builder
 	b.header("estimator", "what", "processor, s", "run from nothing / this")
 	for i, way := range b.ways("independent", "flow") {
 		source := append(append([]string{scenario}, estimator(way)...), b.shortened()...)
 		lake, fresh := fmt.Sprintf("%s/lake-%d", b.tmp, i), fmt.Sprintf("%s/fresh-%d", b.tmp, i)
 		base := b.run(ctx, lake, source...)
-		changed := append([]string{base.scenario, "--lake", lake, "--fail", cable}, estimator(way)...)
-		text, second := b.parsimon(ctx, append([]string{"what-if"}, changed...)...)
+		changed := append([]string{base.Scenario, "--lake", lake, "--fail", cable}, estimator(way)...)
+		other, second := b.whatIf(ctx, changed...)
 		nothing := b.run(ctx, fresh, append(source, "--fail", cable, "--cache", "off")...)
-		if x, y := b.rowsOf(ctx, lake, b.parseSummary(text)), b.rowsOf(ctx, fresh, nothing); x != y || x.N == 0 {
+		if x, y := b.rowsOf(ctx, lake, other.Other), b.rowsOf(ctx, fresh, nothing); x != y || x.N == 0 {
 			b.fail(fmt.Errorf("a what-if has other rows than a run from nothing: %v, %v", x, y))
 		}
 		line := func(what string, seconds, runs float64) {
@@ -33,21 +31,29 @@ func whatIf(ctx context.Context, b *bench) {
 		line("first run of `"+scenario+"`", base.processor, 1)
 		line("the same with a cable down, from nothing", nothing.processor, 1)
 		line("the same as a what-if, equal rows", second, 1)
-		for _, hit := range regexp.MustCompile(`(?m)^  (\w+.*link cases)`).FindAllStringSubmatch(text, -1) {
-			fmt.Fprintf(&hits, "\n- %s: found in the cache: %s", way, hit[1])
-		}
 		if !strings.HasPrefix(way, "flow") {
 			continue
 		}
 		_, screened := b.parsimon(ctx, append([]string{"what-if", "--screen"}, changed...)...)
 		line("the same as a what-if, `--screen`", screened, 1)
 		if !b.short {
-			text, swept := b.parsimon(ctx, append([]string{"sweep", base.scenario, "--lake", lake, "--fail", "each:" + ecmpTiers}, estimator(way)...)...)
+			text, swept := b.parsimon(ctx, append([]string{"sweep", base.Scenario, "--lake", lake, "--fail", "each:" + ecmpTiers}, estimator(way)...)...)
 			cables := b.number(text, `^(\d+) cables`)
 			line(fmt.Sprintf("sweep of %.0f cables, the worst ten in full", cables), swept, cables)
 		}
 	}
-	b.printf("%s", hits.String())
+}
+
+// A whatIfAnswer is what parsimon what-if reports.
+type whatIfAnswer struct {
+	Other estimate // its scenario and variant
+	Name  string   `json:"other_name"`
+}
+
+func (b *bench) whatIf(ctx context.Context, args ...string) (answer whatIfAnswer, processor float64) {
+	text, processor := b.parsimon(ctx, append([]string{"what-if", "--format", "json"}, args...)...)
+	b.decode(text, &answer)
+	return answer, processor
 }
 
 // shortened are flags of a small workload, with --short.
@@ -66,7 +72,7 @@ type rows struct {
 
 func (b *bench) rowsOf(ctx context.Context, lake string, e estimate) rows {
 	return queryRow[rows](ctx, b, lake, fmt.Sprintf("SELECT count(*) AS n, sum(hash(flow_id, fct_ns, ideal_ns, hops))::VARCHAR AS digest "+
-		"FROM slowdowns WHERE scenario = '%s' AND variant = '%s'", e.scenario, e.variant))
+		"FROM slowdowns WHERE scenario = '%s' AND variant = '%s'", e.Scenario, e.Variant))
 }
 
 // failures repeats the paper's failure experiment (appendix "Link failures"): errors of the estimate with one random
@@ -79,10 +85,11 @@ func failures(ctx context.Context, b *bench) {
 	b.row("", "none", b.validate(ctx, lake, base, how, "exact")["all"].errors)
 	var errors tally
 	for draw := 1; draw <= b.count(10); draw++ {
-		text, _ := b.parsimon(ctx, append([]string{"what-if", base.scenario, "--lake", lake, "--fail", "random:1",
+		w, _ := b.whatIf(ctx, append([]string{base.Scenario, "--lake", lake, "--fail", "random:1",
 			"--tier", ecmpTiers, "--draw", fmt.Sprint(draw)}, how...)...)
-		p := b.validate(ctx, lake, b.parseSummary(text), how, "exact")["all"].errors
-		b.row(draw, b.match(text, `^other .*fail (\d+:\d+)`)[0], p)
+		p := b.validate(ctx, lake, w.Other, how, "exact")["all"].errors
+		_, cable, _ := strings.Cut(w.Name, ", fail ")
+		b.row(draw, cable, p)
 		errors.add("", abs(p.p99()))
 	}
 	median, least, greatest := errors.spread()
