@@ -7,12 +7,21 @@ import (
 )
 
 // Repair makes those stages of a plan run again whose collected files a stage needs that is not complete, or whose own
-// files are damaged.
+// files are damaged. It removes the records of damaged tasks: Collect must not take a stage for complete that will read again.
 func (e *Executor) Repair(p Plan) error {
 	for i := len(p) - 1; i >= 0; i-- { // a writer that runs again is itself a reader of earlier stages
-		if e.intact(p[i]) {
+		r, _, err := ReadRecords(e.lake, p[i])
+		damaged := e.damaged(p[i], r)
+		if err == nil && r.Complete(e.Method) && len(damaged) == 0 {
 			continue
 		}
+		for _, n := range damaged {
+			e.Log.Warn().Str("stage", p[i].String()).Int("task", n).Msg("damaged: the task runs again")
+			if err := e.session.RemoveState(p[i].StatePath(recordName(n))); err != nil {
+				return err
+			}
+		}
+		delete(e.known, p[i].StatePath())
 		for _, o := range p[i].Reads {
 			if err := e.invalidate(o.Stage, o); err != nil {
 				return err
@@ -25,19 +34,32 @@ func (e *Executor) Repair(p Plan) error {
 // intact reports whether a stage is complete and its files, except collected ones, are undamaged.
 func (e *Executor) intact(s *Stage) bool {
 	r, err := Complete(e.lake, s, e.Method)
-	if err != nil {
-		return false
-	}
-	for _, rec := range r.Done {
-		for _, f := range rec.Files {
-			if f.Collected || e.verified[f.Path] {
-				continue
-			}
-			if e.lake.Check(f) != nil {
-				return false
-			}
-			e.verified[f.Path] = true
+	return err == nil && len(e.damaged(s, r)) == 0
+}
+
+// damaged lists the tasks that are recorded but whose files, except collected ones, are not those that were committed.
+func (e *Executor) damaged(s *Stage, r Records) (tasks []int) {
+	for n, rec := range r.Done {
+		if rec == nil || e.undamaged(rec) {
+			continue
 		}
+		if _, ok := e.collectedSince(s, n); !ok {
+			tasks = append(tasks, n)
+		}
+	}
+	return tasks
+}
+
+// undamaged reports whether a task's files, except collected ones, are those that were committed.
+func (e *Executor) undamaged(rec *Record) bool {
+	for _, f := range rec.Files {
+		if f.Collected || e.verified[f.Path] {
+			continue
+		}
+		if e.lake.Check(f) != nil {
+			return false
+		}
+		e.verified[f.Path] = true
 	}
 	return true
 }

@@ -1,4 +1,4 @@
-package pipeline
+package engine
 
 import (
 	"bytes"
@@ -9,12 +9,12 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// The rate is that of the last half minute: a slow start does not make what is left look longer than it is.
+// The rate is that of the last half minute: after a slow start, the time that is left is not overestimated.
 func TestProgressRate(t *testing.T) {
 	var out bytes.Buffer
 	p := NewProgress(&out, true, zerolog.Nop()).(*ticker)
 	p.every = time.Hour
-	p.begin("simulate", "packet-hops", 4_000_000)
+	p.Begin("simulate", "packet-hops", 4_000_000)
 	at := p.began.Add(10 * time.Second)
 	if rate := p.rate(at, 10); rate < 0.99 || rate > 1.01 {
 		t.Errorf("rate %v after 10 in 10 s", rate)
@@ -36,5 +36,5 @@ func TestProgressRate(t *testing.T) {
 			t.Errorf("no %q in %q", want, out.String())
 		}
 	}
-	p.end()
+	p.End()
 }

@@ -1,0 +1,387 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"parsimon/pipeline/lake"
+	"parsimon/schema"
+)
+
+// A plan runs stage by stage, and of each stage the costliest tasks first. What is complete is not done again. The temporary table
+// goes as soon as the stage that reads it is complete; the others stay.
+func TestRun(t *testing.T) {
+	session, toy := toyLake(t), newToy(toyScenario)
+	want := []string{
+		"numbers 4", "numbers 3", "numbers 2", "numbers 1", "numbers 0",
+		"squares 4", "squares 3", "squares 2", "squares 1", "squares 0",
+		"sums 1", "sums 0",
+	}
+	if did := toy.run(t, session, settings()); !slices.Equal(did, want) {
+		t.Errorf("did %q, want %q", did, want)
+	}
+	if a, b, c := files(t, session.Lake, toy.numbers), files(t, session.Lake, toy.squares), files(t, session.Lake, toy.sums); a != toyTasks || b != 0 || c != toySums {
+		t.Errorf("%d, %d and %d files", a, b, c)
+	}
+	e := New(session, settings())
+	if err := e.Run(t.Context(), toy.plan, nil); err != nil {
+		t.Fatal(err)
+	}
+	if did := toy.begun(); len(did) > 0 {
+		t.Errorf("a complete plan did %q", did)
+	}
+	if len(e.Reports) != 3 || e.Reports[1].Stage != "squares" || e.Reports[1].Tasks != toyTasks || e.Reports[1].Reused != toyTasks {
+		t.Errorf("reports %+v", e.Reports)
+	}
+	if left, _ := os.ReadDir(session.TmpPath()); len(left) > 0 {
+		t.Errorf("%d unfinished files", len(left))
+	}
+}
+
+// Any number of workers gives the same rows; with Keep, the temporary table stays.
+func TestWorkersAndKeep(t *testing.T) {
+	for _, workers := range []int{0, 3, 16} {
+		session, toy := toyLake(t), newToy(toyScenario)
+		s := settings()
+		s.Workers, s.Keep = workers, true
+		if did := toy.run(t, session, s); len(did) != 2*toyTasks+toySums {
+			t.Errorf("%d workers: did %q", workers, did)
+		}
+		if n := files(t, session.Lake, toy.squares); n != toyTasks {
+			t.Errorf("%d files are kept", n)
+		}
+	}
+}
+
+// The statistics of a stage are those of its tasks, in their order.
+func TestStats(t *testing.T) {
+	session, toy := toyLake(t), newToy(toyScenario)
+	toy.run(t, session, settings())
+	r, err := Reader(session.Lake, settings()).Records(toy.sums)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stats, err := Stats[toyStats](r)
+	if err != nil || fmt.Sprint(stats) != "[{500} {500}]" {
+		t.Errorf("%v, %v", stats, err)
+	}
+	if _, err := Stats[[]int](r); err == nil || !strings.Contains(err.Error(), "statistics of stage sums, task 1") {
+		t.Errorf("of another type: %v", err)
+	}
+}
+
+// A stage that failed continues where it was; one whose inputs are not there says which command makes them; a damaged, missing or
+// truncated file or record is made again, and only that one.
+func TestStageResumes(t *testing.T) {
+	session, toy := toyLake(t), newToy(toyScenario)
+	l := session.Lake
+	squares := func(s Settings) ([]string, error) {
+		err := New(session, s).RunStage(t.Context(), toy.plan, toy.squares)
+		return toy.begun(), err
+	}
+	var incomplete *IncompleteError
+	if _, err := squares(settings()); !errors.As(err, &incomplete) || !strings.Contains(err.Error(), `stage numbers of scenario cafecafecafecafe is not complete: run "toy numbers" first`) {
+		t.Errorf("without numbers: %v", err)
+	}
+	if err := New(session, settings()).RunStage(t.Context(), toy.plan, toy.numbers); err != nil {
+		t.Fatal(err)
+	}
+	toy.begun()
+	toy.do = func(stage string, n int) error {
+		if n == 2 {
+			return errors.New("no luck")
+		}
+		return nil
+	}
+	if did, err := squares(settings()); err == nil || err.Error() != "stage squares, task 3 of 5: no luck" || !slices.Equal(did, []string{"squares 4", "squares 3", "squares 2"}) {
+		t.Fatalf("failed: did %q, %v", did, err)
+	}
+	if _, err := Complete(l, toy.squares, 1); err == nil || !strings.Contains(err.Error(), "3 of 5 tasks are not done (1-3)") {
+		t.Errorf("half a stage counts as complete: %v", err)
+	}
+	toy.do = nil
+	if did, err := squares(settings()); err != nil || !slices.Equal(did, []string{"squares 2", "squares 1", "squares 0"}) {
+		t.Fatalf("resumed: did %q, %v", did, err)
+	}
+	if did, err := squares(settings()); err != nil || len(did) != 0 {
+		t.Fatalf("complete, yet did %q, %v", did, err)
+	}
+	r, err := Complete(l, toy.squares, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := r.Files(schema.SenderFeedback)[1]
+	path, record := filepath.Join(l.Path(), file.Path), filepath.Join(l.Path(), toy.squares.StatePath(recordName(1)))
+	if file.Rows != 200 || len(r.Files(schema.SenderFeedback)) != toyTasks {
+		t.Fatalf("files %+v", r.Files(schema.SenderFeedback))
+	}
+	replace := func(path, old, now string) func() error {
+		return func() error {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			return os.WriteFile(path, []byte(strings.Replace(string(data), old, now, 1)), 0o644)
+		}
+	}
+	for name, damage := range map[string]func() error{
+		"gone":                func() error { return os.Remove(path) },
+		"cut short":           func() error { return os.Truncate(path, file.Bytes-1) },
+		"zeros":               func() error { return os.WriteFile(path, make([]byte, file.Bytes), 0o644) },
+		"a bit":               func() error { spoil(t, l, toy.squares, 1); return nil },
+		"empty record":        func() error { return os.WriteFile(record, []byte("{}"), 0o644) },
+		"a bit of the record": replace(record, `"rows"`, `"rowt"`),
+		"no record":           func() error { return os.Remove(record) },
+		"bad record":          func() error { return os.WriteFile(record, []byte("{"), 0o644) },
+	} {
+		if err := damage(); err != nil {
+			t.Fatal(err)
+		}
+		if did, err := squares(settings()); err != nil || !slices.Equal(did, []string{"squares 1"}) {
+			t.Errorf("%s: did %q, %v", name, did, err)
+		}
+	}
+	if left, _ := os.ReadDir(session.TmpPath()); len(left) != 0 {
+		t.Errorf("%d temporary files left", len(left))
+	}
+}
+
+// A stage that is cut into other tasks than before, is of another version of the method, or whose files come from another program,
+// begins again. Its new files have other names, so that readers see the old ones until the new ones are committed.
+func TestStageBeginsAgain(t *testing.T) {
+	session, toy := toyLake(t), newToy(toyScenario)
+	l, program := session.Lake, "first"
+	toy.numbers.Program = func(*Inputs) (string, error) { return program, nil }
+	numbers := func(s Settings) int {
+		t.Helper()
+		if err := New(session, s).RunStage(t.Context(), toy.plan, toy.numbers); err != nil {
+			t.Fatal(err)
+		}
+		return len(toy.begun())
+	}
+	if did := numbers(settings()); did != toyTasks {
+		t.Fatalf("did %d tasks", did)
+	}
+	first, err := Complete(l, toy.numbers, 1)
+	if err != nil || first.Program != "first" {
+		t.Fatal(err)
+	}
+	toy.numbers.Cut = func(_ *Inputs, prior []Task) ([]Task, error) {
+		if !slices.Equal(prior, toyRanges(toyTasks)) {
+			t.Errorf("the stage was cut into %v before", prior)
+		}
+		return toyRanges(3), nil
+	}
+	if did := numbers(settings()); did != 3 {
+		t.Errorf("cut into 3 tasks: did %d", did)
+	}
+	second, err := Complete(l, toy.numbers, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, f := range second.Files(schema.SenderFCTs) {
+		if want := toy.numbers.Place.File(schema.SenderFCTs, toyTasks+n); f.Path != want {
+			t.Errorf("file %d of the new layout is %s, want %s", n, f.Path, want)
+		}
+	}
+	for _, f := range first.Files(schema.SenderFCTs) {
+		if err := l.Check(f); err != nil {
+			t.Errorf("a file of the old layout: %v", err)
+		}
+	}
+	toy.numbers.Cut = func(*Inputs, []Task) ([]Task, error) { return toyRanges(3), nil }
+	if did := numbers(settings()); did != 0 {
+		t.Errorf("again: did %d", did)
+	}
+	program = "second"
+	if did := numbers(settings()); did != 3 {
+		t.Errorf("another program: did %d", did)
+	}
+	s := settings()
+	s.Method = 2
+	if did := numbers(s); did != 3 {
+		t.Errorf("another method: did %d", did)
+	}
+	if _, err := Complete(l, toy.numbers, 1); err == nil {
+		t.Error("complete by the old method")
+	}
+}
+
+// A context that ends stops a stage before its next task. What was done stays done.
+func TestRunStopsWithContext(t *testing.T) {
+	session, toy := toyLake(t), newToy(toyScenario)
+	ctx, cancel := context.WithCancel(t.Context())
+	toy.do = func(string, int) error {
+		cancel()
+		return nil
+	}
+	err := New(session, settings()).Run(ctx, toy.plan, nil)
+	if did := toy.begun(); !errors.Is(err, context.Canceled) || len(did) != 1 {
+		t.Errorf("did %q, %v", did, err)
+	}
+	toy.do = nil
+	if did := toy.run(t, session, settings()); len(did) != 2*toyTasks+toySums-1 {
+		t.Errorf("continued with %q", did)
+	}
+}
+
+// Tasks wait until they fit in memory together with those at work. One that never fits is done alone.
+func TestMemoryBudget(t *testing.T) {
+	for _, c := range []struct{ bytes, most int64 }{{3 * 200 * 8, 3}, {200*8 + 1, 1}, {1, 1}} {
+		session, toy := toyLake(t), newToy(toyScenario)
+		var now, most, begun atomic.Int64
+		full := make(chan struct{}) // closed when as many tasks are at work as fit
+		toy.do = func(stage string, _ int) error {
+			if stage != "numbers" {
+				return nil
+			}
+			n := now.Add(1)
+			defer now.Add(-1)
+			if n > most.Load() {
+				most.Store(n)
+			}
+			if begun.Add(1) == c.most {
+				close(full)
+			}
+			<-full
+			return nil
+		}
+		s := settings()
+		s.Workers, s.MemoryBytes = toyTasks, c.bytes
+		toy.run(t, session, s)
+		if most.Load() != c.most {
+			t.Errorf("%d bytes: %d tasks at once, want %d", c.bytes, most.Load(), c.most)
+		}
+	}
+}
+
+// A complete stage whose results a run does not accept fails that run, also when another run did the tasks. Nothing is lost: a run
+// that accepts them finds them done.
+func TestCheckRefuses(t *testing.T) {
+	session, toy := toyLake(t), newToy(toyScenario)
+	toy.squares.Check = func(r Records) error {
+		stats, err := Stats[toyStats](r)
+		if err == nil && stats[0].Numbers > 100 {
+			err = fmt.Errorf("%d numbers in one task", stats[0].Numbers)
+		}
+		return err
+	}
+	for range 2 {
+		err := New(session, settings()).Run(t.Context(), toy.plan, nil)
+		if err == nil || !strings.Contains(err.Error(), "200 numbers in one task") {
+			t.Errorf("refused: %v", err)
+		}
+	}
+	if did := toy.begun(); len(did) != 2*toyTasks {
+		t.Errorf("did %q", did)
+	}
+	toy.squares.Check = nil
+	if did := toy.run(t, session, settings()); !slices.Equal(did, []string{"sums 1", "sums 0"}) {
+		t.Errorf("accepted: did %q", did)
+	}
+}
+
+// A plan on the way to a longer one keeps what the longer one reads.
+func TestCollectLeavesWhatNextReads(t *testing.T) {
+	session, toy := toyLake(t), newToy(toyScenario)
+	first := Plan{toy.numbers, toy.squares}
+	if err := New(session, settings()).Run(t.Context(), first, toy.plan); err != nil {
+		t.Fatal(err)
+	}
+	if n := files(t, session.Lake, toy.squares); n != toyTasks {
+		t.Errorf("%d files of squares before sums", n)
+	}
+	toy.begun()
+	if did := toy.run(t, session, settings()); !slices.Equal(did, []string{"sums 1", "sums 0"}) {
+		t.Errorf("did %q", did)
+	}
+	if n := files(t, session.Lake, toy.squares); n != 0 {
+		t.Errorf("%d files of squares stay", n)
+	}
+}
+
+// A scenario made from another shares the files of tasks whose keys are equal, and does the others. Stage.Inherit adapts their
+// statistics. Without keys nothing is shared.
+func TestInherit(t *testing.T) {
+	base := newToy("beefbeefbeefbeef")
+	derived := newToy(toyScenario)
+	for _, toy := range []*toy{base, derived} {
+		toy.numbers.Keys = func(_ *Inputs, tasks []Task) ([]string, error) {
+			keys := make([]string, len(tasks))
+			for n := range keys {
+				keys[n] = fmt.Sprint("numbers ", n)
+				if toy == derived && n == 3 {
+					keys[n] += " changed"
+				}
+			}
+			return keys, nil
+		}
+		toy.squares.Keys = func(*Inputs, []Task) ([]string, error) { return nil, nil }
+	}
+	derived.numbers.Inherit = func(stats []byte) (any, error) {
+		var was toyStats
+		if err := json.Unmarshal(stats, &was); err != nil || was.Numbers != 200 {
+			t.Errorf("statistics of the base: %s, %v", stats, err)
+		}
+		return toyStats{Numbers: -1}, nil
+	}
+	session := toyLake(t)
+	of, err := session.Lake.Lock(t.Context(), lake.Of("beefbeefbeefbeef"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	base.run(t, of, settings())
+	of.Close()
+	spoil(t, session.Lake, base.numbers, 1) // a damaged file is not shared
+	s := settings()
+	s.Base = "beefbeefbeefbeef"
+	did := derived.run(t, session, s)
+	if want := []string{"numbers 3", "numbers 1"}; !slices.Equal(did[:2], want) || len(did) != 2+toyTasks+toySums {
+		t.Errorf("did %q, want %q and the other stages", did, want)
+	}
+	r, err := Complete(session.Lake, derived.numbers, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	was, err := Complete(session.Lake, base.numbers, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stats, err := Stats[toyStats](r)
+	if err != nil || fmt.Sprint(stats) != "[{-1} {200} {-1} {200} {-1}]" {
+		t.Errorf("statistics %v, %v", stats, err)
+	}
+	for n, f := range r.Files(schema.SenderFCTs) {
+		a, err := os.Stat(filepath.Join(session.Lake.Path(), f.Path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.Stat(filepath.Join(session.Lake.Path(), was.Files(schema.SenderFCTs)[n].Path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if os.SameFile(a, b) != (n != 1 && n != 3) {
+			t.Errorf("file %d: shared %v", n, os.SameFile(a, b))
+		}
+	}
+}
+
+// The records of a damaged stage are refused with the file's name; a Reader changes nothing.
+func TestReaderFindsDamage(t *testing.T) {
+	session, toy := toyLake(t), newToy(toyScenario)
+	toy.run(t, session, settings())
+	spoil(t, session.Lake, toy.sums, 1)
+	path := toy.sums.Place.File(schema.SenderFCTs, 1)
+	_, err := Reader(session.Lake, settings()).Records(toy.sums)
+	if err == nil || !strings.Contains(err.Error(), "stage sums of scenario cafecafecafecafe is damaged") || !strings.Contains(err.Error(), path) {
+		t.Errorf("%v", err)
+	}
+}

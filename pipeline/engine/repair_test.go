@@ -1,0 +1,93 @@
+package engine
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"parsimon/schema"
+)
+
+// all are the tasks of a stage of the toy, as they are begun by one worker.
+func all(stage string) []string {
+	if stage == "sums" {
+		return []string{"sums 1", "sums 0"}
+	}
+	return []string{stage + " 4", stage + " 3", stage + " 2", stage + " 1", stage + " 0"}
+}
+
+// A stage whose temporary table was collected is complete, until a stage that reads it must run again: then the table is made
+// again, of the tables that it is made from, and collected again. What is not needed is not made.
+func TestRepair(t *testing.T) {
+	session, toy := toyLake(t), newToy(toyScenario)
+	l := session.Lake
+	toy.run(t, session, settings())
+	remove := func(path string) func() {
+		return func() {
+			if err := os.RemoveAll(filepath.Join(l.Path(), path)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, c := range []struct {
+		what   string
+		damage func()
+		did    []string
+	}{
+		{"nothing", func() {}, nil},
+		{"a file of sums is removed", remove(toy.sums.Place.File(schema.SenderFCTs, 1)), append(all("squares"), "sums 1")},
+		{"a file of sums is damaged", func() { spoil(t, l, toy.sums, 0) }, append(all("squares"), "sums 0")},
+		{"a record of sums is removed", remove(toy.sums.StatePath(recordName(0))), append(all("squares"), "sums 0")},
+		{"a file of numbers is damaged", func() { spoil(t, l, toy.numbers, 2) }, []string{"numbers 2"}},
+		{"a record of squares is removed", remove(toy.squares.StatePath(recordName(3))), []string{"squares 3"}},
+		{"a file of numbers is damaged and one of sums removed", func() { spoil(t, l, toy.numbers, 0); remove(toy.sums.Place.File(schema.SenderFCTs, 1))() },
+			slices.Concat([]string{"numbers 0"}, all("squares"), []string{"sums 1"})},
+		{"the plan of sums is removed", remove(toy.sums.StatePath("plan.json")), slices.Concat(all("squares"), all("sums"))},
+		{"the plan of sums is damaged", func() {
+			if err := os.WriteFile(filepath.Join(l.Path(), toy.sums.StatePath("plan.json")), []byte("{"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}, slices.Concat(all("squares"), all("sums"))},
+		{"everything of sums is removed", func() { remove(toy.sums.StatePath())(); remove(toy.sums.Place.Dir(schema.SenderFCTs))() }, slices.Concat(all("squares"), all("sums"))},
+	} {
+		c.damage()
+		if did := toy.run(t, session, settings()); !slices.Equal(did, c.did) {
+			t.Errorf("%s: did %q, want %q", c.what, did, c.did)
+		}
+		if n := files(t, l, toy.squares); n != 0 {
+			t.Errorf("%s: %d files of squares stay", c.what, n)
+		}
+	}
+}
+
+// A stage that is cut into other tasks than before needs the collected table again.
+func TestRepairForAnotherLayout(t *testing.T) {
+	session, toy := toyLake(t), newToy(toyScenario)
+	toy.run(t, session, settings())
+	cut := toy.sums.Cut
+	toy.sums.Cut = func(*Inputs, []Task) ([]Task, error) { return toyRanges(3), nil }
+	if err := New(session, settings()).Run(t.Context(), toy.plan, nil); err != nil {
+		t.Fatal(err)
+	}
+	if did, want := toy.begun(), append(all("squares"), "sums 2", "sums 1", "sums 0"); !slices.Equal(did[len(did)-len(want):], want) {
+		t.Errorf("did %q, want %q in the end", did, want)
+	}
+	toy.sums.Cut = cut
+	toy.run(t, session, settings())
+}
+
+// A stage that runs alone makes its collected files again: they are what it is run for.
+func TestStageAloneMakesCollectedFiles(t *testing.T) {
+	session, toy := toyLake(t), newToy(toyScenario)
+	toy.run(t, session, settings())
+	if err := New(session, settings()).RunStage(t.Context(), toy.plan, toy.squares); err != nil {
+		t.Fatal(err)
+	}
+	if did := toy.begun(); !slices.Equal(did, all("squares")) {
+		t.Errorf("did %q", did)
+	}
+	if n := files(t, session.Lake, toy.squares); n != toyTasks {
+		t.Errorf("%d files of squares", n)
+	}
+}
