@@ -26,7 +26,7 @@ func (m *method) feedbackStage(n int, generate *engine.Stage, observed []engine.
 	s.Open = func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
 		of, err := m.representatives(in)
 		return func() (engine.Worker, error) {
-			builder := stages.NewFeedbackBuilder(m.Network, m.Spec.Params.Transport, m.Spec.Seed, n, m.variant.Ablation)
+			builder := stages.NewFeedbackBuilder(m.Network, &m.Spec.Params, m.Spec.Seed, n, m.variant.Ablation)
 			builder.Represent(m.Network, of)
 			return func(ctx context.Context, t *engine.Attempt) error {
 				var before schema.Batches
@@ -47,7 +47,7 @@ func (m *method) senderFeedbackStage(generate *engine.Stage, observed []engine.O
 	s.Writes = []schema.Table{schema.SenderFeedback}
 	s.Open = func(context.Context, *engine.Inputs) (engine.NewWorker, error) {
 		return func() (engine.Worker, error) {
-			builder := stages.NewFeedbackBuilder(m.Network, m.Spec.Params.Transport, m.Spec.Seed, m.variant.Passes, m.variant.Ablation)
+			builder := stages.NewFeedbackBuilder(m.Network, &m.Spec.Params, m.Spec.Seed, m.variant.Passes, m.variant.Ablation)
 			return func(ctx context.Context, t *engine.Attempt) error {
 				defer t.Add(t.Cost)
 				return builder.Build(ctx, stages.SenderHop, t.Lo, t.Hi-t.Lo, readObserved(t, observed), nil, t.Sink(schema.SenderFeedback))

@@ -56,7 +56,7 @@ type Case struct {
 	// ReturnNS is, by flow, the time to send a full packet and its ACK on the links of the path that the case
 	// does not simulate. It is part of the round trip only, not of the FCT.
 	ReturnNS []int64
-	// Feedback is what the flows' packets met at the other hops: Blocks(packets) blocks per flow, flow after
+	// Feedback is what the flows' packets met at the other hops: Params.Layout().Blocks(packets) blocks per flow, flow after
 	// flow. A packet leaves its host NICWaitNS later, arrives at the target UpstreamNS later, and is
 	// acknowledged and delivered WaitNS later. It counts as marked if Marks has its bit.
 	Feedback []Block

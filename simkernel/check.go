@@ -115,7 +115,7 @@ func (k *Kernel) checkFeedback(c *Case) (blocks int64, err error) {
 		return 0, nil
 	}
 	for i, size := range c.SizeBytes {
-		n := Blocks(k.params.Packets(size))
+		n := k.layout.Blocks(k.params.Packets(size))
 		if blocks+n > MaxBlocks {
 			return 0, fmt.Errorf("flow row %d: the case has more than %d blocks of packets", i, int64(MaxBlocks))
 		}

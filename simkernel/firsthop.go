@@ -127,7 +127,7 @@ func (k *Kernel) addWaits(f *hostFlow, packets, startPS, fullPS, flows int64) {
 	f.waitPS += startPS - f.alonePS - each
 	f.alonePS = startPS + (packets-1)*flows*fullPS + fullPS
 	for packets > 0 {
-		end := blockEnd(f.sent)
+		end := k.layout.end(f.sent)
 		n := min(packets, int64(end-f.sent))
 		f.waitPS += n * each
 		f.sent += uint32(n)
@@ -140,13 +140,13 @@ func (k *Kernel) addWaits(f *hostFlow, packets, startPS, fullPS, flows int64) {
 
 // recordHostBlock records the mean NIC wait of the block that ends before packet f.sent.
 func (k *Kernel) recordHostBlock(f *hostFlow) {
-	k.recordWait(f.block, f.waitPS, int64(f.sent-blockStart(f.sent-1)))
+	k.recordWait(f.block, f.waitPS, int64(f.sent-k.layout.start(f.sent-1)))
 	f.block++
 	f.waitPS = 0
 }
 
 // inBlock reports whether the flow has sent a part of a block.
-func (f *hostFlow) inBlock() bool { return f.sent > blockPackets && f.sent&(blockPackets-1) != 0 }
+func (k *Kernel) inBlock(f *hostFlow) bool { return f.sent > 0 && f.sent != k.layout.start(f.sent) }
 
 // runRounds simulates a first hop where no window binds: the host serves its flows round robin, back to back.
 // Whole rounds between two changes of the set of flows are one step.
@@ -199,7 +199,7 @@ func (k *Kernel) runRounds() {
 		if f.left -= size; f.left == 0 {
 			at--
 			row := f.row
-			if f.inBlock() {
+			if k.inBlock(f) {
 				k.recordHostBlock(f)
 			}
 			k.record(row, leave+c.PathDelayNS[row]*psPerNS, 0)

@@ -107,7 +107,7 @@ func (k *Kernel) returnPS(row int) int64 {
 // advanceStart moves to the next flow of the case. Flows that start after the horizon are never started.
 func (k *Kernel) advanceStart() {
 	if k.blocks {
-		k.nextBlock += uint32(Blocks(k.params.Packets(k.c.SizeBytes[k.nextRow])))
+		k.nextBlock += uint32(k.layout.Blocks(k.params.Packets(k.c.SizeBytes[k.nextRow])))
 	}
 	k.nextRow++
 	k.nextPS = unbounded

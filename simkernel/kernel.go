@@ -39,6 +39,7 @@ const unbounded = math.MaxInt64
 type Kernel struct {
 	params Params
 	traits traits // of params.Transport
+	layout BlockLayout
 
 	// The present case.
 	c        *Case
@@ -78,7 +79,7 @@ func NewKernel(p Params) (*Kernel, error) {
 		return nil, err
 	}
 	t := p.Transport.spec().traits
-	return &Kernel{params: p, traits: t, watchesService: t.randomMarks || t.telemetry}, nil
+	return &Kernel{params: p, traits: t, layout: p.Layout(), watchesService: t.randomMarks || t.telemetry}, nil
 }
 
 // Simulate simulates a case and writes the result to r, whose slices it reuses. An invalid column yields an
@@ -263,7 +264,7 @@ func (k *Kernel) forward(s *source, now int64) bool {
 	alonePS := max(now, f.alonePS)
 	f.alonePS = alonePS + departPS - startPS
 	f.waitPS += startPS - alonePS
-	if k.traits.hint == hintFirstWait && len(k.r.Observed) > 0 && f.head == blockStart(f.head) {
+	if k.traits.hint == hintFirstWait && len(k.r.Observed) > 0 && f.head == k.layout.start(f.head) {
 		k.r.Observed[f.block].Hint = waitHint(startPS - alonePS)
 	}
 	f.endsWindow = 0
@@ -300,7 +301,7 @@ func (k *Kernel) forward(s *source, now int64) bool {
 func (k *Kernel) finish(s *source, slot int32, departPS, waitPS int64) {
 	f := &k.flows[slot]
 	if k.blocks {
-		k.recordBlock(f, f.head-blockStart(f.head-1))
+		k.recordBlock(f, f.head-k.layout.start(f.head-1))
 	}
 	k.record(f.row, departPS+f.downPS, waitPS)
 	s.remove(k.flows, slot)

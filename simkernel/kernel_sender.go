@@ -52,7 +52,7 @@ func (k *Kernel) onAckExternal(f *flow, flags int64) {
 	st := &k.stamps[f.base+(f.tail-1)&f.mask]
 	h.nowPS, h.rttPS = f.lastAckPS, f.lastAckPS-st.sentPS
 	if k.traits.hint == hintFirstWait && len(k.c.Feedback) > 0 {
-		h.rttPS += k.c.Feedback[f.blockOf(f.tail-1)].deviationPS()
+		h.rttPS += k.c.Feedback[k.blockOf(f, f.tail-1)].deviationPS()
 	}
 	h.sentBytes, h.marked = k.sent(f), flags&ackMarked != 0
 	h.ackedBytes = h.sentBytes - int64(f.head-f.tail)*k.params.PayloadBytes
@@ -92,16 +92,13 @@ func (k *Kernel) telemetry(f *flow, st *stamp) {
 	}
 	h.feedback = 0
 	if len(k.c.Feedback) > 0 {
-		h.feedback = float64(k.c.Feedback[f.blockOf(f.tail-1)].Hint) / shareUnit
+		h.feedback = float64(k.c.Feedback[k.blockOf(f, f.tail-1)].Hint) / shareUnit
 	}
 }
 
 // blockOf returns the block of a packet of the flow, an index of Case.Feedback and Result.Observed.
-func (f *flow) blockOf(packet uint32) uint32 {
-	if packet < blockPackets {
-		return f.firstBlock + packet
-	}
-	return f.firstBlock + blockPackets - 1 + packet>>blockBits
+func (k *Kernel) blockOf(f *flow, packet uint32) uint32 {
+	return f.firstBlock + uint32(k.layout.Of(int64(packet)))
 }
 
 // A reductionMean is the mean of hpcc.reduction over the ACKs of a flow's block so far.
@@ -113,7 +110,7 @@ type reductionMean struct {
 
 // recordReduction records by how much the target reduces the flow's rate, as of the last ACK.
 func (k *Kernel) recordReduction(f *flow, share float64) {
-	m, block := &k.reductions[f.slot], f.blockOf(f.tail-1)
+	m, block := &k.reductions[f.slot], k.blockOf(f, f.tail-1)
 	if m.block != block {
 		*m = reductionMean{block: block}
 	}

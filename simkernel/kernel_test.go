@@ -125,7 +125,7 @@ func randomFeedback(rng *rand.Rand, p *Params, c *Case) {
 	longest := pick[int32](rng, 1, 1000, 1000, 50_000)
 	often := 1 + rng.IntN(4)
 	for _, size := range c.SizeBytes {
-		for range Blocks(p.Packets(size)) {
+		for range p.Layout().Blocks(p.Packets(size)) {
 			var b Block
 			if rng.IntN(often) == 0 {
 				b = Block{NICWaitNS: rng.Int32N(longest), WaitNS: rng.Int32N(longest)}

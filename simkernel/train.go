@@ -104,10 +104,10 @@ func (k *Kernel) skip(f *flow, packets uint32) {
 	if !k.blocks || f.head < f.nextBlockAt {
 		return
 	}
-	k.recordBlock(f, f.nextBlockAt-blockStart(f.nextBlockAt-1))
+	k.recordBlock(f, f.nextBlockAt-k.layout.start(f.nextBlockAt-1))
 	for f.nextBlockAt <= f.head {
 		f.block++
-		f.nextBlockAt = blockEnd(f.nextBlockAt)
+		f.nextBlockAt = k.layout.end(f.nextBlockAt)
 	}
 }
 

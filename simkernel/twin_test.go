@@ -129,7 +129,7 @@ func runLinkTwin(p Params, c *Case) *linkTwin {
 		for i := range f.uses {
 			f.uses[i] = -1
 		}
-		blocks += Blocks(packets)
+		blocks += p.Layout().Blocks(packets)
 		t.flows = append(t.flows, f)
 		if start := c.StartNS[row] - c.StartNS[0]; start <= horizonPS/psPerNS {
 			f.start = start * psPerNS
@@ -180,7 +180,7 @@ func runLinkTwin(p Params, c *Case) *linkTwin {
 	if c.Record {
 		r.Observed = make([]Block, blocks)
 		for _, f := range t.flows {
-			f.record(r.Observed[f.block:], c.Kind == Behind && p.Transport == TIMELY)
+			f.record(r.Observed[f.block:], int(t.singles()), c.Kind == Behind && p.Transport == TIMELY)
 		}
 	}
 	r.BusyNS = t.busy / psPerNS
@@ -206,12 +206,15 @@ func (t *linkTwin) feedback(f *slowFlow) *slowFeedback {
 		return &slowFeedback{}
 	}
 	b := n
-	if n >= 16 {
-		b = 15 + n/16
+	if n >= t.singles() {
+		b = t.singles() + (n-t.singles())/16
 	}
 	e := t.c.Feedback[f.block+b]
 	return &slowFeedback{e, e.Marks>>(n%16)&1 == 1}
 }
+
+// singles returns how many packets of a flow have a block of their own.
+func (t *linkTwin) singles() int64 { return min(256, (2*t.p.Packets(t.p.WindowBytes)+15)/16*16) }
 
 type slowFeedback struct {
 	Block
@@ -221,11 +224,11 @@ type slowFeedback struct {
 func (e *slowFeedback) nicWait() int64 { return int64(e.NICWaitNS) * psPerNS }
 
 // record sums the flow's packets up in blocks.
-func (f *slowFlow) record(blocks []Block, first bool) {
+func (f *slowFlow) record(blocks []Block, singles int, first bool) {
 	for n := 0; n < len(f.waits); {
 		b, end := n, n+1
-		if n >= 16 {
-			b, end = 15+n/16, min(n+16, len(f.waits))
+		if n >= singles {
+			b, end = singles+(n-singles)/16, min(n+16, len(f.waits))
 		}
 		sum := int64(0)
 		for i := n; i < end; i++ {

@@ -46,6 +46,7 @@ const (
 type FeedbackBuilder struct {
 	links     int
 	transport simkernel.Transport
+	layout    simkernel.BlockLayout
 	seed      uint64
 	pass      int
 	ablation  Ablation
@@ -67,9 +68,10 @@ type FeedbackBuilder struct {
 
 // NewFeedbackBuilder returns a builder for the observations of the given pass, counted from 1. The seed keys
 // the random bits that select marks.
-func NewFeedbackBuilder(n *topology.Network, t simkernel.Transport, seed uint64, pass int,
+func NewFeedbackBuilder(n *topology.Network, p *simkernel.Params, seed uint64, pass int,
 	a Ablation) *FeedbackBuilder {
-	return &FeedbackBuilder{links: len(n.Links), transport: t, seed: seed, pass: pass, ablation: a}
+	return &FeedbackBuilder{links: len(n.Links), transport: p.Transport, layout: p.Layout(), seed: seed, pass: pass,
+		ablation: a}
 }
 
 // Represent omits the feedback of links whose cases are not simulated. of is the representative of each

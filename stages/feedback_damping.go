@@ -58,6 +58,6 @@ func clampNS(ns int64) int32 { return int32(min(ns, math.MaxInt32)) }
 // keepsMarks reports, with probability one half, whether block b of a flow keeps the marks of its previous
 // feedback. All blocks of a window share one random bit, because a sender reacts once per window to marks.
 func (x *FeedbackBuilder) keepsMarks(row int64, b int) bool {
-	s := rng.New(x.seed, rng.Feedback, uint64(x.pass), uint64(row), uint64(simkernel.BlockWindow(b)))
+	s := rng.New(x.seed, rng.Feedback, uint64(x.pass), uint64(row), uint64(x.layout.Window(b)))
 	return s.Uint64()>>63 == 0
 }

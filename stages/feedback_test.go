@@ -38,8 +38,7 @@ func observationTableOf(of int, observed [][]simkernel.Block) *captured {
 		all.Add(appendBlocks(nil, blocks))
 		order[h] = int32(h)
 	}
-	if err := columns.Write(&c, schema.HopObservations, n, columns.Of(rows), columns.Of(hop), columns.Of(hops),
-		columns.Of(link[:n]), new(columns.Binary).Of(&all, order)); err != nil {
+	if err := columns.Write(&c, schema.HopObservations, n, columns.Of(rows), columns.Of(hop), columns.Of(hops), columns.Of(link[:n]), new(columns.Binary).Of(&all, order)); err != nil {
 		panic(err)
 	}
 	return &c
@@ -68,10 +67,8 @@ func feedbackOf(t *testing.T, c *captured) map[int32][]simkernel.Block {
 
 func feedbackAfter(t *testing.T, pass int, w Ablation, observed, given *captured) map[int32][]simkernel.Block {
 	t.Helper()
-	n, err := topology.NewNetwork([]topology.Node{{ID: 0, Kind: topology.KindHost}, {ID: 1, Kind: topology.KindHost},
-		{ID: 2, Kind: topology.KindTor}, {ID: 3, Kind: topology.KindTor}},
-		[]topology.Cable{{A: 0, B: 2, BandwidthBps: 1e10, DelayNS: 1}, {A: 2, B: 3, BandwidthBps: 1e10, DelayNS: 1},
-			{A: 3, B: 1, BandwidthBps: 1e10, DelayNS: 1}})
+	n, err := topology.NewNetwork([]topology.Node{{ID: 0, Kind: topology.KindHost}, {ID: 1, Kind: topology.KindHost}, {ID: 2, Kind: topology.KindTor}, {ID: 3, Kind: topology.KindTor}},
+		[]topology.Cable{{A: 0, B: 2, BandwidthBps: 1e10, DelayNS: 1}, {A: 2, B: 3, BandwidthBps: 1e10, DelayNS: 1}, {A: 3, B: 1, BandwidthBps: 1e10, DelayNS: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,8 +77,7 @@ func feedbackAfter(t *testing.T, pass int, w Ablation, observed, given *captured
 	if given != nil {
 		before = given.rewound()
 	}
-	if err := NewFeedbackBuilder(n, simkernel.DCTCP, 1, pass, w).Build(context.Background(), EveryHop, 7, 1,
-		observed.rewound(), before, &out); err != nil {
+	if err := NewFeedbackBuilder(n, dctcpParams(), 1, pass, w).Build(context.Background(), EveryHop, 7, 1, observed.rewound(), before, &out); err != nil {
 		t.Fatal(err)
 	}
 	return feedbackOf(t, &out)
@@ -95,8 +91,7 @@ func TestFeedbackOfThreeHops(t *testing.T) {
 		[]simkernel.Block{{WaitNS: 1000, Marks: 1}, {}},        // hop 1, link 2
 		[]simkernel.Block{{WaitNS: 60}, {WaitNS: 8, Marks: 2}}) // hop 2, link 0
 	got := feedbackAfter(t, 1, 0, observed, nil)
-	if want := (simkernel.Block{WaitNS: 1060, Marks: 1}); got[4][0] != want ||
-		got[4][1] != (simkernel.Block{WaitNS: 8, Marks: 2}) {
+	if want := (simkernel.Block{WaitNS: 1060, Marks: 1}); got[4][0] != want || got[4][1] != (simkernel.Block{WaitNS: 8, Marks: 2}) {
 		t.Errorf("hop 0 receives %+v", got[4])
 	}
 	if b := got[2][0]; b.NICWaitNS != 50 || b.WaitNS != 30 || b.Marks != 0 {
@@ -117,7 +112,7 @@ func TestFeedbackOfThreeHops(t *testing.T) {
 
 // The random bits are fair, and the blocks of one window share one.
 func TestDampedMarksKeepHalf(t *testing.T) {
-	x := NewFeedbackBuilder(testClos(t), simkernel.DCTCP, 1, 1, 0)
+	x := NewFeedbackBuilder(testClos(t), dctcpParams(), 1, 1, 0)
 	kept := 0
 	for row := range int64(10_000) {
 		if x.keepsMarks(row, 3) {
@@ -139,14 +134,12 @@ func TestFeedbackErrors(t *testing.T) {
 	var c captured
 	var damaged columns.Arena
 	damaged.Add([]byte{0x80})
-	if err := columns.Write(&c, schema.HopObservations, 1, columns.Of([]int64{7}), columns.Of([]int16{0}),
-		columns.Of([]int16{1}), columns.Of([]int32{1}),
+	if err := columns.Write(&c, schema.HopObservations, 1, columns.Of([]int64{7}), columns.Of([]int16{0}), columns.Of([]int16{1}), columns.Of([]int32{1}),
 		new(columns.Binary).Of(&damaged, []int32{0})); err != nil {
 		t.Fatal(err)
 	}
 	for _, observed := range []*captured{missing, &c} {
-		err := NewFeedbackBuilder(n, simkernel.DCTCP, 1, 1, 0).Build(context.Background(), EveryHop, 7, 1,
-			observed.rewound(), nil, &captured{recs: []arrow.Record{}})
+		err := NewFeedbackBuilder(n, dctcpParams(), 1, 1, 0).Build(context.Background(), EveryHop, 7, 1, observed.rewound(), nil, &captured{recs: []arrow.Record{}})
 		if err == nil || !strings.Contains(err.Error(), "flow row 7") {
 			t.Errorf("error %v", err)
 		}
@@ -154,8 +147,7 @@ func TestFeedbackErrors(t *testing.T) {
 }
 
 // others computes the feedback of hop h for block b directly from every other hop.
-func (x *FeedbackBuilder) others(row int64, hops [][]simkernel.Block, previous []simkernel.Block,
-	h, b int) simkernel.Block {
+func (x *FeedbackBuilder) others(row int64, hops [][]simkernel.Block, previous []simkernel.Block, h, b int) simkernel.Block {
 	var nicWait, before, behind int64
 	var marks, hint uint16
 	for j := range hops {
@@ -181,14 +173,12 @@ func (x *FeedbackBuilder) others(row int64, hops [][]simkernel.Block, previous [
 		if b < len(previous) {
 			was = previous[b]
 		}
-		nicWait, before, behind = (nicWait+int64(was.NICWaitNS)+1)/2, (before+int64(was.UpstreamNS)+1)/2,
-			(behind+int64(was.WaitNS)+1)/2
+		nicWait, before, behind = (nicWait+int64(was.NICWaitNS)+1)/2, (before+int64(was.UpstreamNS)+1)/2, (behind+int64(was.WaitNS)+1)/2
 		if marks != was.Marks && x.keepsMarks(row, b) {
 			marks = was.Marks
 		}
 	}
-	return simkernel.Block{NICWaitNS: clampNS(nicWait), UpstreamNS: clampNS(before), WaitNS: clampNS(behind),
-		Marks: marks, Hint: hint}
+	return simkernel.Block{NICWaitNS: clampNS(nicWait), UpstreamNS: clampNS(before), WaitNS: clampNS(behind), Marks: marks, Hint: hint}
 }
 
 // The sums along a flow's path agree with the direct computation for every hop, whatever the lengths; and hop 0
@@ -199,8 +189,7 @@ func TestFeedbackIsItsTwin(t *testing.T) {
 		blocks := make([]simkernel.Block, random.IntN(5))
 		for i := range blocks {
 			b := &blocks[i]
-			b.WaitNS, b.Marks, b.Hint = random.Int32N(3)*random.Int32N(1<<uint(random.IntN(31))),
-				uint16(random.IntN(3)*random.IntN(1<<16)), uint16(random.IntN(2)*random.IntN(1<<16))
+			b.WaitNS, b.Marks, b.Hint = random.Int32N(3)*random.Int32N(1<<uint(random.IntN(31))), uint16(random.IntN(3)*random.IntN(1<<16)), uint16(random.IntN(2)*random.IntN(1<<16))
 			if feedback {
 				b.UpstreamNS, b.NICWaitNS = random.Int32N(1000), random.Int32N(1000)
 			}
@@ -209,7 +198,8 @@ func TestFeedbackIsItsTwin(t *testing.T) {
 	}
 	for _, transport := range []simkernel.Transport{simkernel.DCTCP, simkernel.TIMELY} {
 		for range 500 {
-			x := NewFeedbackBuilder(testClos(t), transport, 1, 2, 0)
+			p := simkernel.ParamsOf(transport)
+			x := NewFeedbackBuilder(testClos(t), &p, 1, 2, 0)
 			hops := make([][]simkernel.Block, 1+random.IntN(3))
 			before := make([][]simkernel.Block, len(hops))
 			for h := range hops {
@@ -223,8 +213,7 @@ func TestFeedbackIsItsTwin(t *testing.T) {
 				observed.Add(appendBlocks(nil, before[h]))
 				rows[h], hop[h] = 7, int16(h)
 			}
-			if err := columns.Write(&all, schema.Feedback, n, columns.Of(link[:n]), columns.Of(rows), columns.Of(hop),
-				new(columns.Binary).Of(&observed, order[:n])); err != nil {
+			if err := columns.Write(&all, schema.Feedback, n, columns.Of(link[:n]), columns.Of(rows), columns.Of(hop), new(columns.Binary).Of(&observed, order[:n])); err != nil {
 				t.Fatal(err)
 			}
 			found := observationsOf(hops...)
@@ -253,4 +242,9 @@ func TestFeedbackIsItsTwin(t *testing.T) {
 			}
 		}
 	}
+}
+
+func dctcpParams() *simkernel.Params {
+	p := simkernel.DefaultParams()
+	return &p
 }

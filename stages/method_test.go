@@ -49,7 +49,7 @@ func replays(t *testing.T, n *topology.Network, p simkernel.Params, flows arrow.
 		if pass == passes-1 {
 			scope = SenderHop
 		}
-		builder := NewFeedbackBuilder(n, p.Transport, 1, pass+1, 0)
+		builder := NewFeedbackBuilder(n, &p, 1, pass+1, 0)
 		if err := builder.Build(ctx, scope, 0, rows, observed.rewound(), batches(given), next); err != nil {
 			t.Fatal(err)
 		}

@@ -105,7 +105,7 @@ func (s *Simulator) addFeedback(from, to int) error {
 		if c.Feedback, err = readBlocks(c.Feedback, in.feedback.At(int(in.feedbackAt[at]))); err != nil {
 			return fmt.Errorf("flow row %d: %w", in.rows.flowRow[i], err)
 		}
-		want := had + simkernel.Blocks(s.params.Packets(in.rows.size[i]))
+		want := had + s.params.Layout().Blocks(s.params.Packets(in.rows.size[i]))
 		if int64(len(c.Feedback)) > want {
 			return fmt.Errorf("flow row %d: %w", in.rows.flowRow[i], errBlocks)
 		}

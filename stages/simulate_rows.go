@@ -126,7 +126,7 @@ func (w *observationRows) reset() {
 func (w *observationRows) add(s *Simulator, link topology.Link, rows []int32) {
 	in, at := &s.input.rows, int64(0)
 	for _, i := range rows {
-		n := simkernel.Blocks(s.params.Packets(in.size[i]))
+		n := s.params.Layout().Blocks(s.params.Packets(in.size[i]))
 		w.observed.Bytes = appendBlocks(w.observed.Bytes, s.result.Observed[at:at+n])
 		w.observed.Done()
 		at += n
