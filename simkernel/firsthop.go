@@ -5,7 +5,7 @@ import "math"
 // runFirstHop simulates a host's uplink. The host is the only queue and never marks: without marks in the feedback
 // every rate stays at line rate. The time of an ACK is known when its packet leaves.
 func (k *Kernel) runFirstHop() {
-	noFeedback := len(k.c.Feedback) == 0 && (!k.blocks || k.traits.embedded) // other transports record hints as well
+	noFeedback := len(k.c.Feedback) == 0 && (len(k.r.Observed) == 0 || k.traits.embedded) // other transports record hints as well
 	if noFeedback && k.windowNeverBinds() {
 		k.runRounds()
 		return
@@ -54,7 +54,7 @@ func (k *Kernel) sendFirstHop(s *source, slot int32, at int64) bool {
 		k.onSend(f, at)
 	}
 	place := f.head & f.mask
-	downstreamPS := f.downstreamPS
+	downstreamPS := f.upstreamPS + f.behindTarget(leavePS+f.upstreamPS, wire)
 	marked := int64(f.marks>>(place%blockPackets)) & ackMarked
 	k.acks[f.base+place] = ack{leavePS + f.ackPS + downstreamPS, f.endsWindow | marked}
 	f.waitPS += at - max(f.alonePS, f.openPS)
@@ -90,6 +90,11 @@ func (k *Kernel) countFirstHop(startPS, packets, wire, busyPS int64) {
 // least one packet time apart, which bounds the number of packets in flight at a flow's turn.
 func (k *Kernel) windowNeverBinds() bool {
 	p := &k.params
+	for _, bps := range k.c.DownstreamBps {
+		if bps > 0 && bps < k.c.SourceBps[0] {
+			return false
+		}
+	}
 	var delay, rest int64
 	for _, d := range k.c.PathDelayNS {
 		delay = max(delay, d)
@@ -120,7 +125,7 @@ type hostFlow struct {
 
 // addWaits adds the NIC waits of the flow's next packets, which leave flows full packet times apart, from startPS on.
 func (k *Kernel) addWaits(f *hostFlow, packets, startPS, fullPS, flows int64) {
-	if !k.blocks {
+	if len(k.r.Observed) == 0 {
 		return
 	}
 	each := (flows - 1) * fullPS

@@ -22,6 +22,9 @@ func (k *Kernel) train(s *source, now int64) (last int64, ok bool) {
 		return 0, false
 	}
 	fullPS := s.wire.ps(full)
+	if max(f.upWire, f.downWire) > s.wire {
+		return 0, false
+	}
 	servicePS := t.wire.ps(full)
 	ahead := min(k.nextPS, horizonPS-servicePS) - now
 	packets := min((f.left-1)/payload, (ahead+fullPS-1)/fullPS)
@@ -45,6 +48,7 @@ func (k *Kernel) train(s *source, now int64) (last int64, ok bool) {
 	last = now + (packets-1)*fullPS
 	k.passTrain(packets, full, servicePS, last)
 	f.alonePS = t.freePS
+	f.upPassedPS, f.downPassedPS = last, t.freePS
 	s.freePS = last - s.delayPS
 	f.readyPS = s.freePS
 	if s.feeder >= 0 {
