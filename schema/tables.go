@@ -245,20 +245,30 @@ var (
 		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"}, Variant: true, Temporary: true,
 		Columns: HopObservations.Columns,
 	}
+	UplinkObservations = Table{
+		Name: "uplink_observations", Doc: "hop_observations before the first pass: those of hosts' uplinks, which know nothing of the other links; the other hops have no blocks (estimator flow).",
+		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"}, Variant: true,
+		Columns: HopObservations.Columns,
+	}
+	SentObservations = Table{
+		Name: "sent_observations", Doc: "What each hop contributes to the feedback of the flow's other hops after a pass: its observations of all passes so far, damped.",
+		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"}, Variant: true,
+		Columns: HopObservations.Columns,
+	}
+	UplinkFeedback = Table{
+		Name: "uplink_feedback", Doc: "What the first pass gives the link cases: the NIC waits of each flow's packets.",
+		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"link_id", "flow_row"}, Variant: true,
+		Columns: feedbackColumns,
+	}
 	Feedback = Table{
 		Name: "feedback", Doc: "What each flow's packets met at its other hops: what the next pass tells the link cases.",
 		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"link_id", "flow_row"}, Variant: true, Temporary: true,
-		Columns: []Column{
-			{"link_id", i32, false, "", "link that is told"},
-			{"flow_row", i64, false, "", "the flow's row in table flows"},
-			{"hop", i16, false, "", "place of the link on the path, from 0"},
-			{"observed", bin, false, "", "holds, waits and marks of the packets, in blocks (stages/waits.go)"},
-		},
+		Columns: feedbackColumns,
 	}
 	SenderFeedback = Table{
 		Name: "sender_feedback", Doc: "What each flow's packets met behind its host's own link in the last pass: what the hosts' own cases are told in the end.",
 		Grain: "flow", Key: []string{"flow_row"}, Sort: []string{"link_id", "flow_row"}, Variant: true, Temporary: true,
-		Columns: Feedback.Columns,
+		Columns: feedbackColumns,
 	}
 	SenderFCTs = Table{
 		Name: "sender_fcts", Doc: "Each flow's FCT in the link case of its host's own link, told all that its packets met elsewhere: its whole journey.",
@@ -446,7 +456,7 @@ var Sweeps = Table{
 func Tables() []Table {
 	return []Table{
 		Scenarios, Nodes, Links, Flows, Rejects, Hops, LinkLoads, LinkClusters, LinkStats, HopDelays,
-		DelayBuckets, HopObservations, ImputedObservations, Feedback, SenderFeedback, SenderFCTs, HopContributions, Slowdowns, Intervals, Warnings, ExactFCTs, ExactHops, Validations, Workloads, Records,
+		DelayBuckets, HopObservations, ImputedObservations, UplinkObservations, SentObservations, UplinkFeedback, Feedback, SenderFeedback, SenderFCTs, HopContributions, Slowdowns, Intervals, Warnings, ExactFCTs, ExactHops, Validations, Workloads, Records,
 		Comparisons, ComparisonLinks, Sweeps,
 	}
 }
@@ -543,4 +553,12 @@ func (t Table) Index(column string) int {
 		}
 	}
 	panic("schema: table " + t.Name + " has no column " + column)
+}
+
+// feedbackColumns are the columns of tables feedback, uplink_feedback and sender_feedback.
+var feedbackColumns = []Column{
+	{"link_id", i32, false, "", "link that is told"},
+	{"flow_row", i64, false, "", "the flow's row in table flows"},
+	{"hop", i16, false, "", "place of the link on the path, from 0"},
+	{"observed", bin, false, "", "holds, waits and marks of the packets, in blocks (stages/waits.go)"},
 }

@@ -98,7 +98,7 @@ func (l *Imputer) Impute(ctx context.Context, lo, hi int32, hops, donorHops, obs
 		}
 		l.out.append(row.flowRow, row.hop, row.hops, row.link)
 	}
-	return l.out.flush(out)
+	return l.out.flush(schema.ImputedObservations, out)
 }
 
 // match finds the donor of every row of the receivers, representative by representative.

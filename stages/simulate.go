@@ -61,6 +61,7 @@ type Simulator struct {
 	estimator      Estimator
 	ablation       Ablation
 	kernel         *simkernel.Kernel
+	onlyUplinks    bool       // other links have no case, and observe nothing
 	solver         CaseSolver // in place of the kernel; nil: the kernel
 	representative []int32    // by link id; nil: every link is its own
 
@@ -143,12 +144,35 @@ func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, feedback s
 	if err == nil && s.estimator == Independent {
 		err = s.delays.flush(out)
 	} else if err == nil {
-		err = s.observations.flush(out)
+		err = s.observations.flush(schema.HopObservations, out)
 	}
 	if err != nil {
 		return done, err
 	}
 	return done, s.stats.flush(stats)
+}
+
+// SimulateUplinks runs the link cases of the hosts' uplinks in [lo, hi) without feedback and writes table
+// uplink_observations, by flow_row and hop: NIC waits. For the other links in [lo, hi) it writes rows without
+// blocks, so that the table has every hop of every path. It reads hops as Simulate does.
+func (s *Simulator) SimulateUplinks(ctx context.Context, lo, hi int32, hops schema.Batches, out schema.Sink,
+	progress func(packetHops int64)) (SimulateStats, error) {
+	s.observations.reset()
+	s.onlyUplinks = true
+	defer func() { s.onlyUplinks = false }()
+	done, err := s.run(ctx, lo, hi, hops, nil, caseRun{
+		wants: func(int32) bool { return true },
+		done: func(link topology.Link, rows []int32, _ bool) error {
+			s.observations.add(s, link, rows)
+			return nil
+		},
+		omitted:  func(topology.Link) {},
+		progress: progress,
+	})
+	if err != nil {
+		return done, err
+	}
+	return done, s.observations.flush(schema.UplinkObservations, out)
 }
 
 // Replay runs the link cases of the hosts' uplinks in [lo, hi) with the feedback of the last pass (table
@@ -201,6 +225,13 @@ func (s *Simulator) run(ctx context.Context, lo, hi int32, hops, feedback schema
 		}
 		from, to := s.input.starts[id-lo], s.input.starts[id-lo+1]
 		rows := s.input.order[from:to]
+		if s.onlyUplinks && !s.net.FromHost(id) {
+			s.result.Observed = s.result.Observed[:0]
+			if err := r.done(link, rows, false); err != nil {
+				return stats, err
+			}
+			continue
+		}
 		began, packets := time.Now(), s.loads.Links[id].Packets
 		cached, err := s.solve(ctx, link, int(from), int(to), packets)
 		if err != nil {

@@ -126,7 +126,7 @@ func (w *observationRows) reset() {
 func (w *observationRows) add(s *Simulator, link topology.Link, rows []int32) {
 	in, at := &s.input.rows, int64(0)
 	for _, i := range rows {
-		n := s.params.Layout().Blocks(s.params.Packets(in.size[i]))
+		n := min(s.params.Layout().Blocks(s.params.Packets(in.size[i])), int64(len(s.result.Observed))-at)
 		w.observed.Bytes = appendBlocks(w.observed.Bytes, s.result.Observed[at:at+n])
 		w.observed.Done()
 		at += n
@@ -140,12 +140,14 @@ func (w *observationRows) append(row int64, hop, hops int16, link int32) {
 }
 
 // flush writes the rows by flow_row and hop.
-func (w *observationRows) flush(out schema.Sink) error {
+func (w *observationRows) flush(t schema.Table, out schema.Sink) error {
 	if len(w.row) == 0 {
 		return nil
 	}
-	return inBatches(w.sorter.byFlow(w.row, w.hop), func(rows []int32) error {
-		return columns.Write(out, schema.HopObservations, len(rows), columns.Take(w.row, rows),
+	least := slices.Min(w.row)
+	order := w.sorter.order(len(w.row), func(i int) uint64 { return uint64(w.row[i]-least)<<10 | uint64(w.hop[i]) })
+	return inBatches(order, func(rows []int32) error {
+		return columns.Write(out, t, len(rows), columns.Take(w.row, rows),
 			columns.Take(w.hop, rows),
 			columns.Take(w.hops, rows), columns.Take(w.link, rows), w.column.Of(&w.observed, rows))
 	})
@@ -172,7 +174,9 @@ func (w *senderRows) flush(out schema.Sink) error {
 	if len(w.row) == 0 {
 		return nil
 	}
-	return inBatches(w.sorter.byFlow(w.row, nil), func(rows []int32) error {
+	least := slices.Min(w.row)
+	order := w.sorter.order(len(w.row), func(i int) uint64 { return uint64(w.row[i] - least) })
+	return inBatches(order, func(rows []int32) error {
 		return columns.Write(out, schema.SenderFCTs, len(rows), columns.Take(w.row, rows), columns.Take(w.fctNS, rows),
 			columns.Take(w.idealNS, rows))
 	})
