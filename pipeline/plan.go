@@ -56,9 +56,13 @@ func (m *method) flowPlan() engine.Plan {
 	}
 	var simulates []*engine.Stage
 	var observed []engine.Output // of the last pass
-	var feedback *engine.Stage   // what the last pass was given; nil for the first
+	uplinks := m.uplinkStage()
+	nicWaits := m.uplinkFeedbackStage(generate, uplinks)
+	plan = append(plan, uplinks, nicWaits)
+	given := nicWaits.Output(schema.UplinkFeedback) // to the next pass
+	var feedback *engine.Stage                      // after the last pass; nil before the first
 	for n := 1; n <= m.variant.Passes; n++ {
-		simulate := m.passStage(n, feedback)
+		simulate := m.passStage(n, given)
 		simulates = append(simulates, simulate)
 		plan = append(plan, simulate)
 		observed = []engine.Output{simulate.Output(schema.HopObservations)}
@@ -71,6 +75,7 @@ func (m *method) flowPlan() engine.Plan {
 		if n < m.variant.Passes {
 			feedback = m.feedbackStage(n, generate, observed, feedback)
 			plan = append(plan, feedback)
+			given = feedback.Output(schema.Feedback)
 		}
 	}
 	sender := m.senderFeedbackStage(generate, observed)
