@@ -78,7 +78,8 @@ func TestCachedResultsAreTheSame(t *testing.T) {
 			for _, pair := range [][2]*captured{{out, wantOut}, {stats, wantStats}} {
 				for i, rec := range pair[0].recs {
 					for c := range int(rec.NumCols()) {
-						if name := rec.ColumnName(c); name != "cached" && rec.Column(c).String() != pair[1].recs[i].Column(c).String() {
+						if name := rec.ColumnName(c); name != "cached" &&
+							rec.Column(c).String() != pair[1].recs[i].Column(c).String() {
 							t.Errorf("%s, %s: column %s differs", by, what, name)
 						}
 					}
@@ -89,7 +90,8 @@ func TestCachedResultsAreTheSame(t *testing.T) {
 		same("storing", out, stats)
 		out, stats, done := run(true, 0)
 		same("cached", out, stats)
-		if done.CachedCases == 0 || store.hits != int(done.CachedCases) || done.CachedCases != int64(len(store.results)) {
+		if done.CachedCases == 0 || store.hits != int(done.CachedCases) ||
+			done.CachedCases != int64(len(store.results)) {
 			t.Errorf("%s: %+v, %d hits, %d stored", by, done, store.hits, len(store.results))
 		}
 		if _, _, moved := run(true, 777_777_777); moved.CachedCases != done.CachedCases {
@@ -113,8 +115,8 @@ func TestCachedResultsAreTheSame(t *testing.T) {
 // A new field of the kernel's input must be in the digest (caseKey) if results depend on it.
 func TestDigestCoversTheInput(t *testing.T) {
 	for typ, want := range map[reflect.Type]string{
-		reflect.TypeFor[simkernel.Case](): "Kind TargetBps MarkBytes MaxMarkBytes MarkKey FlowKey Hops SourceBps SourceDelayNS Source SizeBytes StartNS PathDelayNS " +
-			"Feeder FeederBps ReturnNS UpstreamBps DownstreamBps Feedback Record",
+		reflect.TypeFor[simkernel.Case](): "Kind TargetBps MarkBytes MaxMarkBytes MarkKey FlowKey Hops SourceBps SourceDelayNS " +
+			"Source SizeBytes StartNS PathDelayNS Feeder FeederBps ReturnNS UpstreamBps DownstreamBps Feedback Record",
 		reflect.TypeFor[simkernel.Block]():    "NICWaitNS UpstreamNS WaitNS Hint Marks",
 		reflect.TypeFor[simkernel.Counters](): "PacketsSent PacketsMarked BusyNS MaxQueueBytes MaxQueueAtNS WaitSumNS",
 	} {

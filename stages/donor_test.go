@@ -18,8 +18,10 @@ func linkFlows(t *testing.T, sizes, starts []int64) *LinkFlows {
 		rows[i], links[i] = int64(i), 7
 	}
 	var hops captured
-	err := columns.Write(&hops, schema.Hops, n, columns.Of(links), columns.Of(rows), columns.Of(rows), columns.Of(small), columns.Of(small), columns.Of(sizes), columns.Of(starts),
-		columns.Of(links), columns.Of(links), columns.Of(zeros), columns.Of(zeros), columns.Of(zeros), columns.Of(zeros), columns.Of(zeros))
+	err := columns.Write(&hops, schema.Hops, n, columns.Of(links), columns.Of(rows), columns.Of(rows),
+		columns.Of(small), columns.Of(small), columns.Of(sizes), columns.Of(starts),
+		columns.Of(links), columns.Of(links), columns.Of(zeros), columns.Of(zeros), columns.Of(zeros),
+		columns.Of(zeros), columns.Of(zeros))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +66,8 @@ func TestAlignedIsTheLastOfItsBucket(t *testing.T) {
 			t.Fatalf("size %d at %d without %d: donor %d, want %d", size, moment, except, got, want)
 		}
 		row, donorSize, start := l.Flow(got)
-		if row == except || donorSize != sizes[got] || start != starts[got] || donorSize < smallest || donorSize > largest {
+		if row == except || donorSize != sizes[got] || start != starts[got] || donorSize < smallest ||
+			donorSize > largest {
 			t.Fatalf("donor is row %d of %d bytes at %d", row, donorSize, start)
 		}
 	}

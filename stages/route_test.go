@@ -19,7 +19,7 @@ import (
 	"parsimon/stages/workload/workloadtest"
 )
 
-// kept is a sink that copies columns out of batches, by name.
+// kept is a sink that copies the columns of batches, by name.
 type kept struct {
 	t     testing.TB
 	table schema.Table
@@ -55,7 +55,7 @@ func (k *kept) Write(rec arrow.Record) error {
 	return nil
 }
 
-// flowBatches hands flows out as batches of table flows of so many rows.
+// flowBatches is table flows in batches of a given number of rows.
 type flowBatches struct {
 	f    *workloadtest.FlowTable
 	at   int
@@ -71,7 +71,8 @@ func (b *flowBatches) Next() (arrow.Record, error) {
 	var rec arrow.Record
 	f := b.f
 	err := columns.Write(sinkFunc(func(r arrow.Record) error { r.Retain(); rec = r; return nil }), schema.Flows, hi-lo,
-		columns.Of(f.ID[lo:hi]), columns.Of(f.Src[lo:hi]), columns.Of(f.Dst[lo:hi]), columns.Of(f.Size[lo:hi]), columns.Of(f.Start[lo:hi]),
+		columns.Of(f.ID[lo:hi]), columns.Of(f.Src[lo:hi]), columns.Of(f.Dst[lo:hi]), columns.Of(f.Size[lo:hi]),
+		columns.Of(f.Start[lo:hi]),
 		columns.Strings(f.Service[lo:hi]), columns.Strings(f.VNet[lo:hi]), columns.False(hi-lo))
 	return rec, err
 }
@@ -89,12 +90,13 @@ func TestRouteLaws(t *testing.T) {
 	p := simkernel.DefaultParams()
 	const firstRow = 1_000_000
 	hops, loads := newKept(t, schema.Hops), newKept(t, schema.LinkLoads)
-	stats, err := Route(context.Background(), r, &p, &flowBatches{f: flows, rows: 7_001}, 3, firstRow, hops, loads, RouteOptions{})
+	stats, err := Route(context.Background(), r, &p, &flowBatches{f: flows, rows: 7_001}, 3, firstRow, hops, loads,
+		RouteOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	// Rows out are the links of all paths, each once, with what the flow brings along.
+	// The rows are the links of all paths, each once, with the columns of the flow.
 	byFlow := make([][]int64, len(flows.ID)) // hop → row of hops
 	h := hops.ints
 	for k := range hops.rows {
@@ -103,7 +105,8 @@ func TestRouteLaws(t *testing.T) {
 			byFlow[f] = slices.Repeat([]int64{-1}, int(h["hops"][k]))
 		}
 		byFlow[f][h["hop"][k]] = int64(k)
-		if k > 0 && (h["link_id"][k] < h["link_id"][k-1] || h["link_id"][k] == h["link_id"][k-1] && h["flow_row"][k] <= h["flow_row"][k-1]) {
+		if k > 0 && (h["link_id"][k] < h["link_id"][k-1] || h["link_id"][k] == h["link_id"][k-1] &&
+			h["flow_row"][k] <= h["flow_row"][k-1]) {
 			t.Fatalf("row %d is out of order", k)
 		}
 	}
@@ -121,7 +124,8 @@ func TestRouteLaws(t *testing.T) {
 		var pathDelay, pathSend int64
 		for _, l := range path {
 			pathDelay += n.Links[l].DelayNS
-			pathSend += p.SendNS(p.PayloadBytes+p.HeaderBytes, n.Links[l].BandwidthBps) + p.SendNS(p.AckBytes, n.Links[topology.Reverse(l)].BandwidthBps)
+			pathSend += p.SendNS(p.PayloadBytes+p.HeaderBytes, n.Links[l].BandwidthBps) + p.SendNS(p.AckBytes,
+				n.Links[topology.Reverse(l)].BandwidthBps)
 		}
 		var before int64
 		prev := int64(-1)
@@ -130,9 +134,12 @@ func TestRouteLaws(t *testing.T) {
 			if k < 0 {
 				t.Fatalf("flow %d has no hop %d", f, hop)
 			}
-			got := []int64{h["link_id"][k], h["flow_id"][k], h["hops"][k], h["size_bytes"][k], h["start_ns"][k], h["first_link"][k], h["prev_link"][k], h["delay_to_link_ns"][k], h["path_delay_ns"][k], h["path_send_ns"][k], h["upstream_bps"][k], h["downstream_bps"][k]}
+			got := []int64{h["link_id"][k], h["flow_id"][k], h["hops"][k], h["size_bytes"][k], h["start_ns"][k],
+				h["first_link"][k], h["prev_link"][k], h["delay_to_link_ns"][k], h["path_delay_ns"][k],
+				h["path_send_ns"][k], h["upstream_bps"][k], h["downstream_bps"][k]}
 			up, down := slowestLinks(path, hop, func(l int32) int64 { return n.Links[l].BandwidthBps })
-			if expect := []int64{int64(l), flows.ID[f], int64(len(path)), flows.Size[f], flows.Start[f], int64(path[0]), prev, before, pathDelay, pathSend, up, down}; !slices.Equal(got, expect) {
+			if expect := []int64{int64(l), flows.ID[f], int64(len(path)), flows.Size[f], flows.Start[f],
+				int64(path[0]), prev, before, pathDelay, pathSend, up, down}; !slices.Equal(got, expect) {
 				t.Fatalf("flow %d, hop %d: %v, want %v", f, hop, got, expect)
 			}
 			before += n.Links[l].DelayNS
@@ -150,7 +157,8 @@ func TestRouteLaws(t *testing.T) {
 		total += len(path)
 		packetHops += int64(len(path)) * p.Packets(flows.Size[f])
 	}
-	if hops.rows != total || stats.Hops != int64(total) || stats.Flows != int64(len(flows.ID)) || stats.PacketHops != packetHops {
+	if hops.rows != total || stats.Hops != int64(total) || stats.Flows != int64(len(flows.ID)) ||
+		stats.PacketHops != packetHops {
 		t.Errorf("%d rows, stats %+v; want %d hops and %d packet-hops", hops.rows, stats, total, packetHops)
 	}
 	if len(want) != loads.rows {
@@ -159,14 +167,16 @@ func TestRouteLaws(t *testing.T) {
 	for k := range loads.rows {
 		c := loads.ints
 		got := load{c["flows"][k], c["bytes"][k], c["packets"][k], c["first_start_ns"][k], c["last_start_ns"][k]}
-		if w := want[c["link_id"][k]]; w == nil || *w != got || c["chunk"][k] != 3 || k > 0 && c["link_id"][k] <= c["link_id"][k-1] {
+		if w := want[c["link_id"][k]]; w == nil || *w != got || c["chunk"][k] != 3 || k > 0 &&
+			c["link_id"][k] <= c["link_id"][k-1] {
 			t.Fatalf("load of link %d: %+v, want %+v", c["link_id"][k], got, w)
 		}
 	}
 
-	// The batches of the input do not matter, and a second run has the same rows.
+	// The rows do not depend on the batches of the input, and a second run has the same.
 	again := newKept(t, schema.Hops)
-	if _, err := Route(context.Background(), r, &p, &flowBatches{f: flows, rows: 1_000_000}, 3, firstRow, again, newKept(t, schema.LinkLoads), RouteOptions{}); err != nil {
+	if _, err := Route(context.Background(), r, &p, &flowBatches{f: flows, rows: 1_000_000}, 3, firstRow, again,
+		newKept(t, schema.LinkLoads), RouteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for name, col := range hops.ints {
@@ -209,7 +219,8 @@ func TestRouteRefusesAndCounts(t *testing.T) {
 		{[4]int64{7, 0, 1, 0}, true, "flow 7: size of 0 bytes"},
 	} {
 		hops, loads := newKept(t, schema.Hops), newKept(t, schema.LinkLoads)
-		_, err := Route(context.Background(), r, &p, table([4]int64{1, 0, 1, 10}, c.row), 0, 0, hops, loads, RouteOptions{AllowUnreachable: c.allow})
+		_, err := Route(context.Background(), r, &p, table([4]int64{1, 0, 1, 10}, c.row), 0, 0, hops, loads,
+			RouteOptions{AllowUnreachable: c.allow})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: error %v, want %q", c.row, err, c.want)
 		}
@@ -223,19 +234,22 @@ func TestRouteRefusesAndCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if stats.Flows != 3 || stats.Unreachable != 2 || stats.Hops != 2 || stats.PacketHops != 4 || hops.rows != 2 || len(stats.UnreachableExamples) != 2 || stats.UnreachableExamples[1].FlowID != 3 {
+	if stats.Flows != 3 || stats.Unreachable != 2 || stats.Hops != 2 || stats.PacketHops != 4 || hops.rows != 2 ||
+		len(stats.UnreachableExamples) != 2 || stats.UnreachableExamples[1].FlowID != 3 {
 		t.Errorf("%+v, %d rows", stats, hops.rows)
 	}
 	if !slices.Equal(hops.ints["flow_row"], []int64{1, 1}) {
 		t.Errorf("rows of the flows: %v", hops.ints["flow_row"])
 	}
-	// No flow at all.
-	if stats, err = Route(context.Background(), r, &p, table(), 0, 0, hops, loads, RouteOptions{}); err != nil || stats.Flows != 0 {
+	// No flows.
+	if stats, err = Route(context.Background(), r, &p, table(), 0, 0, hops, loads, RouteOptions{}); err != nil ||
+		stats.Flows != 0 {
 		t.Errorf("no flows: %+v, %v", stats, err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Route(ctx, r, &p, table([4]int64{2, 0, 1, 1}), 0, 0, hops, loads, RouteOptions{}); !errors.Is(err, context.Canceled) {
+	if _, err := Route(ctx, r, &p, table([4]int64{2, 0, 1, 1}), 0, 0, hops, loads, RouteOptions{}); !errors.Is(err,
+		context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
@@ -244,13 +258,15 @@ func BenchmarkRoute(b *testing.B) {
 	n := topologytest.MustClos(b, topologytest.LargeClos(2))
 	r := topologytest.MustRouter(b, n, 1)
 	w := &workload.Workload{MaxLoad: 0.5, Flows: 131_072, Services: []workload.Service{
-		{Name: "web", Matrix: workloadtest.MustMatrix(b, workload.MatrixWebServer, 8, 48), Sizes: workloadtest.ShippedSizes(b, "webserver"), Sigma: 2, Share: 1}}}
+		{Name: "web", Matrix: workloadtest.MustMatrix(b, workload.MatrixWebServer, 8, 48),
+			Sizes: workloadtest.ShippedSizes(b, "webserver"), Sigma: 2, Share: 1}}}
 	flows, _ := workloadtest.MustGenerate(b, n, w, 1)
 	p := simkernel.DefaultParams()
 	var hops int64
 	b.ReportAllocs()
 	for b.Loop() {
-		stats, err := Route(context.Background(), r, &p, &flowBatches{f: flows, rows: 65_536}, 0, 0, workloadtest.NullSink{}, workloadtest.NullSink{}, RouteOptions{})
+		stats, err := Route(context.Background(), r, &p, &flowBatches{f: flows, rows: 65_536}, 0, 0,
+			workloadtest.NullSink{}, workloadtest.NullSink{}, RouteOptions{})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -144,9 +144,7 @@ func (w *observationRows) flush(t schema.Table, out schema.Sink) error {
 	if len(w.row) == 0 {
 		return nil
 	}
-	least := slices.Min(w.row)
-	order := w.sorter.order(len(w.row), func(i int) uint64 { return uint64(w.row[i]-least)<<10 | uint64(w.hop[i]) })
-	return inBatches(order, func(rows []int32) error {
+	return inBatches(w.sorter.byFlow(w.row, w.hop), func(rows []int32) error {
 		return columns.Write(out, t, len(rows), columns.Take(w.row, rows),
 			columns.Take(w.hop, rows),
 			columns.Take(w.hops, rows), columns.Take(w.link, rows), w.column.Of(&w.observed, rows))
@@ -174,9 +172,7 @@ func (w *senderRows) flush(out schema.Sink) error {
 	if len(w.row) == 0 {
 		return nil
 	}
-	least := slices.Min(w.row)
-	order := w.sorter.order(len(w.row), func(i int) uint64 { return uint64(w.row[i] - least) })
-	return inBatches(order, func(rows []int32) error {
+	return inBatches(w.sorter.byFlow(w.row, nil), func(rows []int32) error {
 		return columns.Write(out, schema.SenderFCTs, len(rows), columns.Take(w.row, rows), columns.Take(w.fctNS, rows),
 			columns.Take(w.idealNS, rows))
 	})
