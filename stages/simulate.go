@@ -61,6 +61,7 @@ type Simulator struct {
 	estimator      Estimator
 	ablation       Ablation
 	kernel         *simkernel.Kernel
+	settled        map[int32]linkCounters
 	onlyUplinks    bool       // other links have no case, and observe nothing
 	solver         CaseSolver // in place of the kernel; nil: the kernel
 	representative []int32    // by link id; nil: every link is its own
@@ -126,7 +127,10 @@ func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, feedback s
 	s.stats = statRows{}
 	s.observations.reset()
 	done, err := s.run(ctx, lo, hi, hops, feedback, caseRun{
-		wants: func(id int32) bool { return !isImputed(s.representative, id) },
+		wants: func(id int32) bool {
+			_, settled := s.settled[id]
+			return !settled && !isImputed(s.representative, id)
+		},
 		done: func(link topology.Link, rows []int32, cached bool) error {
 			s.addStats(link, rows, cached)
 			if s.estimator == Independent {
@@ -137,7 +141,7 @@ func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, feedback s
 		},
 		omitted: func(link topology.Link) {
 			s.stats.append(link, s.loads.Links[link.ID], s.loads.AvailableBps(&s.params, link), s.loads.Load(link),
-				simkernel.Counters{}, false)
+				s.settled[link.ID]) // zero if it is not settled
 		},
 		progress: progress,
 	})

@@ -18,7 +18,8 @@ type estimation struct {
 	sim                   *stages.Simulator
 	hops                  *table
 	observed, given, sent *table
-	independentNS         int64 // of the link cases in one pass of estimator independent
+	stats                 *table // of the pass before
+	independentNS         int64  // of the link cases in one pass of estimator independent
 	hopsRun, kernelNS     int64
 }
 
@@ -85,9 +86,19 @@ func (e *estimation) pass(ctx context.Context, n int) error {
 		}
 		e.given, e.sent = given, sent
 	}
-	e.observed = &table{}
-	stats, err := e.sim.Simulate(ctx, 0, e.links(), e.hops.read(), e.given.read(), e.observed, &table{}, nil)
+	if n > 1 {
+		if err := e.sim.Settle(e.stats.read()); err != nil {
+			return err
+		}
+	}
+	observed := &table{}
+	e.stats = &table{}
+	stats, err := e.sim.Simulate(ctx, 0, e.links(), e.hops.read(), e.given.read(), observed, e.stats, nil)
 	e.count(stats)
+	if e.observed != nil {
+		*observed = append(*observed, *e.observed...) // the newest first
+	}
+	e.observed = observed
 	return err
 }
 
