@@ -55,13 +55,24 @@ func (m *method) flowPlan() engine.Plan {
 		plan = append(plan, m.cluster)
 	}
 	var simulates []*engine.Stage
-	var observed []engine.Output // of the last pass
-	var feedback *engine.Stage   // what the last pass was given; nil for the first
+	var observed []engine.Output // after the last pass
+	uplinks := m.uplinkStage()
+	nicWaits := m.uplinkFeedbackStage(generate, uplinks)
+	plan = append(plan, uplinks, nicWaits)
+	given := nicWaits.Output(schema.UplinkFeedback) // to the next pass
+	var feedback *engine.Stage                      // after the last pass; nil before the first
 	for n := 1; n <= m.variant.Passes; n++ {
-		simulate := m.passStage(n, feedback)
+		var before *engine.Stage // whose observations stand for the links that have settled
+		if n > 1 && m.cluster == nil {
+			before = simulates[n-2]
+		}
+		simulate := m.passStage(n, given, before)
 		simulates = append(simulates, simulate)
 		plan = append(plan, simulate)
-		observed = []engine.Output{simulate.Output(schema.HopObservations)}
+		if before == nil {
+			observed = nil
+		}
+		observed = append([]engine.Output{simulate.Output(schema.HopObservations)}, observed...) // the newest first
 		if m.cluster != nil {
 			impute := m.imputeStage(n, simulate)
 			plan = append(plan, impute)
@@ -71,6 +82,7 @@ func (m *method) flowPlan() engine.Plan {
 		if n < m.variant.Passes {
 			feedback = m.feedbackStage(n, generate, observed, feedback)
 			plan = append(plan, feedback)
+			given = feedback.Output(schema.Feedback)
 		}
 	}
 	sender := m.senderFeedbackStage(generate, observed)

@@ -13,32 +13,54 @@ import (
 	"parsimon/stages"
 )
 
+// uplinkFeedbackStage turns the NIC waits of the uplinks on their own into the feedback that pass 1 is given.
+func (m *method) uplinkFeedbackStage(generate, uplinks *engine.Stage) *engine.Stage {
+	observed := []engine.Output{uplinks.Output(schema.UplinkObservations)}
+	s := m.feedbackOf("uplink-feedback", m.variant.pass(1), 0, generate, observed)
+	s.Writes, s.Reads = []schema.Table{schema.UplinkFeedback}, m.withCluster(s.Reads...)
+	s.Open = m.feedbackWork(0, func(builder *stages.FeedbackBuilder) engine.Worker {
+		return func(ctx context.Context, t *engine.Attempt) error {
+			defer t.Add(t.Cost)
+			return builder.Build(ctx, stages.UplinkScope, t.Lo, t.Hi-t.Lo, readObserved(t, observed), nil, t.Sink(schema.UplinkFeedback), nil)
+		}
+	})
+	return s
+}
+
 // feedbackStage turns the observations of pass n into the feedback that pass n + 1 is given at every hop, a chunk of
-// flows a task. given is the stage whose feedback pass n was given; nil for the first.
-func (m *method) feedbackStage(n int, generate *engine.Stage, observed []engine.Output, given *engine.Stage) *engine.Stage {
+// flows a task. previous is the stage that did so after the pass before; nil for the first.
+func (m *method) feedbackStage(n int, generate *engine.Stage, observed []engine.Output, previous *engine.Stage) *engine.Stage {
 	v := m.variant.pass(n)
 	s := m.feedbackOf("feedback", v, n, generate, observed)
-	s.Pass, s.Writes = n, []schema.Table{schema.Feedback}
-	if given != nil {
-		s.Reads = append(s.Reads, given.Output(schema.Feedback))
+	s.Pass, s.Writes = n, []schema.Table{schema.Feedback, schema.SentObservations}
+	if previous != nil {
+		s.Reads = append(s.Reads, previous.Output(schema.SentObservations))
 	}
 	s.Reads = m.withCluster(s.Reads...)
-	s.Open = func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
+	s.Open = m.feedbackWork(n, func(builder *stages.FeedbackBuilder) engine.Worker {
+		return func(ctx context.Context, t *engine.Attempt) error {
+			var before schema.Batches
+			if previous != nil {
+				before = t.ReadChunk(previous.Output(schema.SentObservations), stages.ObservationColumns())
+			}
+			defer t.Add(t.Cost)
+			return builder.Build(ctx, stages.PassScope, t.Lo, t.Hi-t.Lo, readObserved(t, observed), before,
+				t.Sink(schema.Feedback), t.Sink(schema.SentObservations))
+		}
+	})
+	return s
+}
+
+// feedbackWork opens the builders of a stage that gives feedback to all links that have cases of their own.
+func (m *method) feedbackWork(pass int, work func(*stages.FeedbackBuilder) engine.Worker) func(context.Context, *engine.Inputs) (engine.NewWorker, error) {
+	return func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
 		of, err := m.representatives(in)
 		return func() (engine.Worker, error) {
-			builder := stages.NewFeedbackBuilder(m.Network, m.Spec.Params.Transport, m.Spec.Seed, n, m.variant.Ablation)
-			builder.Represent(m.Network, of)
-			return func(ctx context.Context, t *engine.Attempt) error {
-				var before schema.Batches
-				if given != nil {
-					before = t.ReadChunk(given.Output(schema.Feedback), stages.FeedbackColumns())
-				}
-				defer t.Add(t.Cost)
-				return builder.Build(ctx, stages.EveryHop, t.Lo, t.Hi-t.Lo, readObserved(t, observed), before, t.Sink(schema.Feedback))
-			}, nil
+			builder := stages.NewFeedbackBuilder(m.Network, &m.Spec.Params, m.Spec.Seed, pass, m.variant.Ablation)
+			builder.Represent(of)
+			return work(builder), nil
 		}, err
 	}
-	return s
 }
 
 // senderFeedbackStage turns the observations of the last pass into the feedback for each flow's host uplink.
@@ -47,10 +69,10 @@ func (m *method) senderFeedbackStage(generate *engine.Stage, observed []engine.O
 	s.Writes = []schema.Table{schema.SenderFeedback}
 	s.Open = func(context.Context, *engine.Inputs) (engine.NewWorker, error) {
 		return func() (engine.Worker, error) {
-			builder := stages.NewFeedbackBuilder(m.Network, m.Spec.Params.Transport, m.Spec.Seed, m.variant.Passes, m.variant.Ablation)
+			builder := stages.NewFeedbackBuilder(m.Network, &m.Spec.Params, m.Spec.Seed, m.variant.Passes, m.variant.Ablation)
 			return func(ctx context.Context, t *engine.Attempt) error {
 				defer t.Add(t.Cost)
-				return builder.Build(ctx, stages.SenderHop, t.Lo, t.Hi-t.Lo, readObserved(t, observed), nil, t.Sink(schema.SenderFeedback))
+				return builder.Build(ctx, stages.SenderScope, t.Lo, t.Hi-t.Lo, readObserved(t, observed), nil, t.Sink(schema.SenderFeedback), nil)
 			}, nil
 		}, nil
 	}

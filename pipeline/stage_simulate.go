@@ -15,25 +15,31 @@ func linkRange(lo, hi int64) *lake.Range { return &lake.Range{Column: "link_id",
 
 // simulateStage runs the case of every link once, for estimator independent.
 func (m *method) simulateStage() *engine.Stage {
-	s := m.caseStage("simulate", m.variant, nil, schema.HopDelays)
+	s := m.caseStage("simulate", m.variant, engine.Output{}, nil, schema.HopDelays)
 	s.Writes = []schema.Table{schema.HopDelays, schema.LinkStats}
 	s.Keys, s.Inherit = m.caseKeys, inheritCases
 	s.Program = func(in *engine.Inputs) (string, error) { return m.caseProgram(s, in) }
 	return s
 }
 
-// passStage runs the case of every link once, in pass n of estimator flow, given the feedback of the pass before; nil for the first.
-func (m *method) passStage(n int, feedback *engine.Stage) *engine.Stage {
-	s := m.caseStage("simulate", m.variant.pass(n), feedback, schema.HopObservations)
+// uplinkStage runs the cases of the hosts' uplinks once, before the first pass of estimator flow.
+func (m *method) uplinkStage() *engine.Stage {
+	s := m.caseStage("uplinks", m.variant.pass(1), engine.Output{}, nil, schema.UplinkObservations)
+	s.Writes = []schema.Table{schema.UplinkObservations}
+	s.Keys, s.Inherit = m.caseKeys, inheritCases
+	return s
+}
+
+// passStage runs the case of every link once, in pass n of estimator flow, given the feedback; but not those that have
+// settled by the pass before (nil for the first).
+func (m *method) passStage(n int, feedback engine.Output, before *engine.Stage) *engine.Stage {
+	s := m.caseStage("simulate", m.variant.pass(n), feedback, before, schema.HopObservations)
 	s.Pass, s.Writes = n, []schema.Table{schema.HopObservations, schema.LinkStats}
-	if n == 1 { // later cases depend on observations all over the network
-		s.Keys, s.Inherit = m.caseKeys, inheritCases
-	}
 	return s
 }
 
 // caseStage is the common part of the stages that run link cases, a range of links a task.
-func (m *method) caseStage(name string, v Variant, feedback *engine.Stage, out schema.Table) *engine.Stage {
+func (m *method) caseStage(name string, v Variant, feedback engine.Output, before *engine.Stage, out schema.Table) *engine.Stage {
 	hops := m.route.Output(schema.Hops)
 	s := &engine.Stage{
 		Name: name, Place: v.place(m.ID()), Unit: "packet-hops", Command: m.command(name, v),
@@ -48,8 +54,11 @@ func (m *method) caseStage(name string, v Variant, feedback *engine.Stage, out s
 			return m.linkTasks(loads, simulated(of), prior), err
 		},
 	}
-	if feedback != nil {
-		s.Reads = append(s.Reads, feedback.Output(schema.Feedback))
+	if feedback.Stage != nil {
+		s.Reads = append(s.Reads, feedback)
+	}
+	if before != nil {
+		s.Reads = append(s.Reads, before.Output(schema.LinkStats))
 	}
 	s.Open = func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
 		loads, err := m.readLoads(in)
@@ -67,11 +76,25 @@ func (m *method) caseStage(name string, v Variant, feedback *engine.Stage, out s
 				return nil, err
 			}
 			sim.Represent(of)
+			if before != nil {
+				stats := in.Read(before.Output(schema.LinkStats), nil, nil)
+				defer func() { _ = stats.Close() }() // read to its end, or an error is reported
+				if err := sim.Settle(stats); err != nil {
+					return nil, err
+				}
+			}
 			return func(ctx context.Context, t *engine.Attempt) error {
 				links := t.Range("link_id")
 				var given schema.Batches
-				if feedback != nil {
-					given = t.Read(feedback.Output(schema.Feedback), stages.FeedbackColumns(), links)
+				if feedback.Stage != nil {
+					given = t.Read(feedback, stages.FeedbackColumns(), links)
+				}
+				if out.Name == schema.UplinkObservations.Name {
+					stats, err := sim.SimulateUplinks(ctx, int32(t.Lo), int32(t.Hi), t.Read(hops, stages.HopColumns(m.variant.Estimator), links),
+						t.Sink(out), t.Add)
+					t.SetStats(stats)
+					t.SetCritical(stats.LongestCaseNS)
+					return err
 				}
 				stats, err := sim.Simulate(ctx, int32(t.Lo), int32(t.Hi), t.Read(hops, stages.HopColumns(m.variant.Estimator), links), given,
 					t.Sink(out), t.Sink(schema.LinkStats), t.Add)

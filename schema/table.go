@@ -123,7 +123,8 @@ func (t Table) Index(column string) int {
 func Tables() []Table {
 	return []Table{
 		Scenarios, Nodes, Links, Flows, Rejects, Hops, LinkLoads, LinkClusters, LinkStats, HopDelays,
-		DelayBuckets, HopObservations, ImputedObservations, Feedback, SenderFeedback, SenderFCTs,
+		DelayBuckets, HopObservations, ImputedObservations, UplinkObservations, SentObservations,
+		Feedback, UplinkFeedback, SenderFeedback, SenderFCTs,
 		HopContributions, Slowdowns, Intervals, Warnings, ExactFCTs, ExactHops, Validations, Workloads, Records,
 		Comparisons, ComparisonLinks, Sweeps, SweepRuns,
 	}

@@ -45,6 +45,8 @@ var (
 			{"mean_queue_packets", f64, false, "",
 				"packets waiting, averaged over the time in which the link was sending"},
 			{"mean_wait_ns", f64, false, "ns", "mean queueing wait of a packet"},
+			{"feedback_share", f64, false, "",
+				"estimator flow: mean of wait / round trip + marks, by packet: how much the link matters to its flows' other links"},
 			{"cached", boo, false, "",
 				"whether the result came from the cache; in a file shared with the base scenario, whether it did there"},
 		},

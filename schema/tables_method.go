@@ -24,6 +24,10 @@ var (
 			{"path_delay_ns", i64, false, "ns", "propagation delay from the source to the destination"},
 			{"path_send_ns", i64, false, "ns",
 				"transmission time of a full packet on all links of the path, and of its ACK on the way back"},
+			{"upstream_bps", i64, false, "bps",
+				"slowest link between the uplink and the link before this one; 0 if none is slower than the uplink"},
+			{"downstream_bps", i64, false, "bps",
+				"slowest link behind this one; 0 if none is slower than this one (hop 0: if there is none)"},
 		},
 	}
 	LinkLoads = Table{
@@ -110,7 +114,8 @@ var (
 // Tables of estimator flow: what the link cases exchange in each pass, and the final replay. All but the last are
 // temporary.
 //
-//	hops, feedback ─ simulate ─→ hop_observations ─ feedback ─→ feedback          of the next pass
+//	hops           ─ uplinks  ─→ uplink_observations ─ uplink-feedback ─→ uplink_feedback   of the first pass
+//	hops, feedback ─ simulate ─→ hop_observations ─ feedback ─→ feedback, sent_observations of the next pass
 //	               last pass:    hop_observations ─→ sender_feedback ─ replay ─→ sender_fcts
 var (
 	HopObservations = Table{
@@ -134,6 +139,21 @@ var (
 		Variant: true, Temporary: true,
 		Columns: HopObservations.Columns,
 	}
+	UplinkObservations = Table{
+		Name: "uplink_observations",
+		Doc: "Observations before the first pass: NIC waits of hosts' uplinks, whose cases do not depend on other " +
+			"links without feedback. The other hops have no blocks.",
+		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"},
+		Variant: true, Temporary: true,
+		Columns: HopObservations.Columns,
+	}
+	SentObservations = Table{
+		Name:  "sent_observations",
+		Doc:   "Contribution of each hop to the feedback of the other hops: its observations of all passes so far, damped.",
+		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"},
+		Variant: true, Temporary: true,
+		Columns: HopObservations.Columns,
+	}
 	Feedback = Table{
 		Name:  "feedback",
 		Doc:   "Feedback for the link cases of the next pass: observations of each flow's packets at its other hops.",
@@ -145,6 +165,13 @@ var (
 			{"hop", i16, false, "", "index of the link on the path, from 0"},
 			{"observed", bin, false, "", "NIC waits, queueing waits and marks of the packets, encoded in blocks"},
 		},
+	}
+	UplinkFeedback = Table{
+		Name:  "uplink_feedback",
+		Doc:   "Feedback for the link cases of the first pass: NIC waits of each flow's packets.",
+		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"link_id", "flow_row"},
+		Variant: true, Temporary: true,
+		Columns: Feedback.Columns,
 	}
 	SenderFeedback = Table{
 		Name: "sender_feedback",

@@ -3,15 +3,7 @@ package simkernel
 import "math"
 
 // A Block describes what consecutive packets of a flow met at one hop (observation) or at several (feedback).
-//
-// The first blockPackets packets of a flow have one block each, later ones share one per blockPackets:
-//
-//	packet  0   1   2  …  15   16 … 31   32 … 47   …
-//	block   0   1   2  …  15      16        17     …
-//
-// So most flows, which have few packets, are described packet by packet; long flows, which have most packets,
-// by means over about a window, which is the resolution at which their senders react. A flow of a million
-// packets needs 1/16 of the memory.
+// BlockLayout says which packets.
 type Block struct {
 	// NICWaitNS is how long the host's other flows delayed each packet after the time when pacing and window
 	// allowed it. Only in feedback; it is observed in FirstHop cases, as their WaitNS.
@@ -65,49 +57,86 @@ func waitHint(waitPS int64) uint16 {
 const (
 	blockBits    = 4
 	blockPackets = 1 << blockBits
+	maxSingles   = 256
 )
 
+// A BlockLayout divides the packets of a flow into blocks. The first packets have one block each, later ones
+// share one per blockPackets; with a window of 18 packets:
+//
+//	packet  0   1   2  …  47   48 … 63   64 … 79   …
+//	block   0   1   2  …  47      48        49     …
+//
+// The packets of the first window leave at line rate, whatever the network does, and queue behind those of
+// other flows that start at the same time. The packets of the second leave as the ACKs of the first return,
+// which ends that queue. Within these two windows waits differ from packet to packet by more than their mean,
+// so they are described singly. Afterwards a mean over about a window is the resolution at which senders react,
+// and a flow of a million packets needs 1/16 of the memory. At most maxSingles packets are single: a window of
+// more packets fills long paths rather than queues.
+//
+// A flow's number of single packets is a multiple of blockPackets, so that the packets of a block have different
+// bits in Block.Marks.
+type BlockLayout struct{ singles uint32 }
+
+// Layout returns how flows of these parameters are divided into blocks.
+func (p *Params) Layout() BlockLayout {
+	singles := (2*p.Packets(p.WindowBytes) + blockPackets - 1) &^ (blockPackets - 1)
+	return BlockLayout{uint32(min(singles, maxSingles))}
+}
+
 // Blocks returns the number of blocks of a flow with that many packets.
-func Blocks(packets int64) int64 {
-	if packets <= blockPackets {
+func (l BlockLayout) Blocks(packets int64) int64 {
+	if packets <= int64(l.singles) {
 		return packets
 	}
-	return blockPackets - 1 + (packets+blockPackets-1)>>blockBits
+	return int64(l.singles) + (packets-int64(l.singles)+blockPackets-1)>>blockBits
 }
 
-// BlockPackets returns the number of packets in block b of a flow with that many packets.
-func BlockPackets(packets, b int64) int64 {
-	if b < blockPackets {
+// Packets returns the number of packets in block b of a flow with that many packets.
+func (l BlockLayout) Packets(packets, b int64) int64 {
+	if b < int64(l.singles) {
 		return 1
 	}
-	return min(blockPackets, packets-(b-blockPackets+1)<<blockBits)
+	return min(blockPackets, packets-int64(l.singles)-(b-int64(l.singles))<<blockBits)
 }
 
-// BlockOf returns the block of packet n of a flow, both from 0.
-func BlockOf(n int64) int64 {
-	if n < blockPackets {
+// Of returns the block of packet n of a flow, both from 0.
+func (l BlockLayout) Of(n int64) int64 {
+	if n < int64(l.singles) {
 		return n
 	}
-	return blockPackets - 1 + n>>blockBits
+	return int64(l.singles) + (n-int64(l.singles))>>blockBits
 }
 
-// MarkBit returns the bit of Block.Marks for packet n of a flow, from 0.
-func MarkBit(n int64) int { return int(n & (blockPackets - 1)) }
+// Window returns which group of blockPackets consecutive packets of a flow block b is in.
+func (l BlockLayout) Window(b int) int {
+	if b < int(l.singles) {
+		return b >> blockBits
+	}
+	return b - int(l.singles) + int(l.singles)>>blockBits
+}
 
-// blockEnd returns the number of the first packet after the block of packet n.
-func blockEnd(n uint32) uint32 {
-	if n < blockPackets {
+// start returns the number of the first packet in the block of packet n.
+func (l BlockLayout) start(n uint32) uint32 {
+	if n < l.singles {
+		return n
+	}
+	return n &^ (blockPackets - 1)
+}
+
+// end returns the number of the first packet after the block of packet n.
+func (l BlockLayout) end(n uint32) uint32 {
+	if n < l.singles {
 		return n + 1
 	}
 	return n&^(blockPackets-1) + blockPackets
 }
 
-// BlockWindow returns which group of blockPackets consecutive packets of a flow block b is in.
-func BlockWindow(b int) int { return max(0, b-blockPackets+1) }
+// MarkBit returns the bit of Block.Marks for packet n of a flow, from 0.
+func MarkBit(n int64) int { return int(n & (blockPackets - 1)) }
 
 // loadBlock reads the feedback of the flow's next packets, block f.block.
 func (k *Kernel) loadBlock(f *flow) {
-	f.nextBlockAt = blockEnd(f.head)
+	f.nextBlockAt = k.layout.end(f.head)
 	if len(k.c.Feedback) > 0 {
 		b := &k.c.Feedback[f.block]
 		f.nicWaitPS = int64(b.NICWaitNS) * psPerNS
@@ -119,17 +148,9 @@ func (k *Kernel) loadBlock(f *flow) {
 
 // advanceBlock ends a block, whose last packet has just been sent, and begins the next one.
 func (k *Kernel) advanceBlock(f *flow) {
-	k.recordBlock(f, f.nextBlockAt-blockStart(f.nextBlockAt-1))
+	k.recordBlock(f, f.nextBlockAt-k.layout.start(f.nextBlockAt-1))
 	f.block++
 	k.loadBlock(f)
-}
-
-// blockStart returns the number of the first packet in the block of packet n.
-func blockStart(n uint32) uint32 {
-	if n < blockPackets {
-		return n
-	}
-	return n &^ (blockPackets - 1)
 }
 
 // recordBlock records the mean wait of the present block, which has that many packets.

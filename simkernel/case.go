@@ -56,7 +56,16 @@ type Case struct {
 	// ReturnNS is, by flow, the time to send a full packet and its ACK on the links of the path that the case
 	// does not simulate. It is part of the round trip only, not of the FCT.
 	ReturnNS []int64
-	// Feedback is what the flows' packets met at the other hops: Blocks(packets) blocks per flow, flow after
+	// UpstreamBps is, by flow, the bandwidth of the slowest link between the source's own and the target, and
+	// DownstreamBps of the slowest link behind the target; 0 if the flow's packets never wait for each other
+	// there. A flow's packets pass these links at intervals of at least their transmission times, as if they
+	// were alone there: observations exclude waits for packets of the same flow, so the case that receives them as
+	// feedback must produce these itself. Where a feeder is slower, UpstreamBps changes nothing.
+	//
+	// With DownstreamBps in a FirstHop case, UpstreamNS of the feedback is the wait before that link, and WaitNS
+	// the wait at and behind it.
+	UpstreamBps, DownstreamBps []int64
+	// Feedback is what the flows' packets met at the other hops: Params.Layout().Blocks(packets) blocks per flow, flow after
 	// flow. A packet leaves its host NICWaitNS later, arrives at the target UpstreamNS later, and is
 	// acknowledged and delivered WaitNS later. It counts as marked if Marks has its bit.
 	Feedback []Block

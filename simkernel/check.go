@@ -115,12 +115,12 @@ func (k *Kernel) checkFeedback(c *Case) (blocks int64, err error) {
 		return 0, nil
 	}
 	for i, size := range c.SizeBytes {
-		n := Blocks(k.params.Packets(size))
+		n := k.layout.Blocks(k.params.Packets(size))
 		if blocks+n > MaxBlocks {
 			return 0, fmt.Errorf("flow row %d: the case has more than %d blocks of packets", i, int64(MaxBlocks))
 		}
 		for b := blocks; b < min(blocks+n, int64(len(c.Feedback))); b++ {
-			if err := c.Feedback[b].check(c.Kind); err != nil {
+			if err := c.Feedback[b].check(); err != nil {
 				return 0, fmt.Errorf("flow row %d: block %d: %w", i, b-blocks, err)
 			}
 		}
@@ -133,15 +133,42 @@ func (k *Kernel) checkFeedback(c *Case) (blocks int64, err error) {
 }
 
 // check validates one block of feedback.
-func (b *Block) check(kind Kind) error {
+func (b *Block) check() error {
 	switch {
 	case b.NICWaitNS < 0 || b.UpstreamNS < 0 || b.WaitNS < 0:
 		return fmt.Errorf("NIC wait is %d ns, upstream wait %d ns, wait %d ns: must not be negative",
 			b.NICWaitNS, b.UpstreamNS, b.WaitNS)
-	case b.UpstreamNS > 0 && kind == FirstHop:
-		return fmt.Errorf("upstream wait is %d ns: a first hop has none", b.UpstreamNS)
 	}
 	return nil
+}
+
+// checkSlowest validates UpstreamBps or DownstreamBps of that many flows.
+func (k *Kernel) checkSlowest(bps []int64, flows int) error {
+	if len(bps) > 0 && len(bps) != flows {
+		return fmt.Errorf("columns of flows differ in length: %d starts, %d slowest links", flows, len(bps))
+	}
+	for i, b := range bps {
+		if b == 0 {
+			continue
+		}
+		if err := k.checkBps(b); err != nil {
+			return fmt.Errorf("flow row %d: slowest link: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// slowestPS returns, for a first hop, the FCT of a flow alone without propagation as far as its slowest link
+// determines it: packets leave that link at intervals of their transmission times.
+func (k *Kernel) slowestPS(c *Case, row int) int64 {
+	packets := k.params.Packets(c.SizeBytes[row])
+	if c.Kind != FirstHop || packets == 1 {
+		return 0
+	}
+	full := k.params.PayloadBytes + k.params.HeaderBytes
+	last := c.SizeBytes[row] - (packets-1)*k.params.PayloadBytes + k.params.HeaderBytes
+	w := slowestWire(c.DownstreamBps, row)
+	return k.sources[0].wire.ps(full) + (packets-2)*w.ps(full) + w.ps(last)
 }
 
 // checkBps validates a bandwidth.
@@ -158,6 +185,11 @@ func (k *Kernel) checkBps(bps int64) error {
 // checkFlows validates the flows and computes their ideal FCTs: -1 if the flow could not finish within the
 // horizon even when alone.
 func (k *Kernel) checkFlows(c *Case, idealNS []int64) error {
+	for _, column := range [][]int64{c.UpstreamBps, c.DownstreamBps} {
+		if err := k.checkSlowest(column, len(c.StartNS)); err != nil {
+			return err
+		}
+	}
 	p := &k.ideal
 	p.Reset(&k.params)
 	p.hops = append(p.hops, 0)
@@ -189,10 +221,12 @@ func (k *Kernel) checkFlows(c *Case, idealNS []int64) error {
 		slowest := p.hops[0].ps(full)
 		if c.Kind == Behind {
 			slowest = max(slowest, p.hops[1].ps(full))
+		} else {
+			slowest = max(slowest, slowestWire(c.DownstreamBps, i).ps(full))
 		}
 		idealNS[i] = -1
 		if float64(k.params.Packets(size)+2)*float64(slowest) < 2*horizonPS {
-			if ps := p.fctPS(size) + delay*psPerNS; ps <= horizonPS {
+			if ps := max(p.fctPS(size), k.slowestPS(c, i)) + delay*psPerNS; ps <= horizonPS {
 				idealNS[i] = ceilNS(ps)
 			}
 		}

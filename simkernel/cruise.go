@@ -32,6 +32,8 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 				root = p.replace(s, p.key(s, at))
 				continue
 			}
+		} else {
+			f.upPassedPS = now
 		}
 		startPS := max(now, t.freePS)
 		departPS := startPS + servicePS
@@ -47,7 +49,8 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 		back := ack{departPS + f.ackPS, f.endsWindow}
 		if blocks {
 			marked := int64(f.marks>>(place%blockPackets)) & ackMarked
-			back = ack{back.at + f.downstreamPS, back.flags | marked | f.downstreamPS<<ackShift}
+			downstreamPS := f.behindTarget(departPS, wire)
+			back = ack{back.at + downstreamPS, back.flags | marked | downstreamPS<<ackShift}
 			alonePS := max(now, f.alonePS)
 			f.alonePS = alonePS + servicePS
 			f.waitPS += startPS - alonePS
@@ -92,11 +95,12 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 				}
 			}
 		}
-		reachPS := f.reachPS
+		reachPS, next := f.reachPS, wire
 		if left < full {
-			reachPS = s.wire.ps(left+header) + s.delayPS
+			next = left + header
+			reachPS = s.wire.ps(next) + s.delayPS
 		}
-		arrival := max(at+reachPS+upstreamPS, now) - p.base
+		arrival := max(at+reachPS+upstreamPS, f.upPassedPS+f.upWire.ps(next), now) - p.base
 		if !plain || arrival > p.far {
 			s.known = false
 			s.plain = false

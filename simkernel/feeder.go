@@ -20,5 +20,6 @@ func (k *Kernel) feed(s *source, now int64) int64 {
 	fd.freePS = at + fd.wire.ps(min(k.params.PayloadBytes, f.left)+k.params.HeaderBytes)
 	s.fed = true
 	f.openPS = at
+	f.upPassedPS = now
 	return at
 }

@@ -5,7 +5,7 @@ import "math"
 // runFirstHop simulates a host's uplink. The host is the only queue and never marks: without marks in the feedback
 // every rate stays at line rate. The time of an ACK is known when its packet leaves.
 func (k *Kernel) runFirstHop() {
-	noFeedback := len(k.c.Feedback) == 0 && (!k.blocks || k.traits.embedded) // other transports record hints as well
+	noFeedback := len(k.c.Feedback) == 0 && (len(k.r.Observed) == 0 || k.traits.embedded) // other transports record hints as well
 	if noFeedback && k.windowNeverBinds() {
 		k.runRounds()
 		return
@@ -65,7 +65,7 @@ func (k *Kernel) sendFirstHop(s *source, slot int32, at int64) bool {
 		k.onSend(f, at)
 	}
 	place := f.head & f.mask
-	downstreamPS := f.downstreamPS
+	downstreamPS := f.upstreamPS + f.behindTarget(leavePS+f.upstreamPS, wire)
 	marked := int64(f.marks>>(place%blockPackets)) & ackMarked
 	k.acks[f.base+place] = ack{leavePS + f.ackPS + downstreamPS, f.endsWindow | marked}
 	f.waitPS += at - max(f.alonePS, f.openPS)
@@ -101,6 +101,11 @@ func (k *Kernel) countFirstHop(startPS, packets, wire, busyPS int64) {
 // least one packet time apart, which bounds the number of packets in flight at a flow's turn.
 func (k *Kernel) windowNeverBinds() bool {
 	p := &k.params
+	for _, bps := range k.c.DownstreamBps {
+		if bps > 0 && bps < k.c.SourceBps[0] {
+			return false
+		}
+	}
 	var delay, rest int64
 	for _, d := range k.c.PathDelayNS {
 		delay = max(delay, d)
@@ -131,14 +136,14 @@ type hostFlow struct {
 
 // addWaits adds the NIC waits of the flow's next packets, which leave flows full packet times apart, from startPS on.
 func (k *Kernel) addWaits(f *hostFlow, packets, startPS, fullPS, flows int64) {
-	if !k.blocks {
+	if len(k.r.Observed) == 0 {
 		return
 	}
 	each := (flows - 1) * fullPS
 	f.waitPS += startPS - f.alonePS - each
 	f.alonePS = startPS + (packets-1)*flows*fullPS + fullPS
 	for packets > 0 {
-		end := blockEnd(f.sent)
+		end := k.layout.end(f.sent)
 		n := min(packets, int64(end-f.sent))
 		f.waitPS += n * each
 		f.sent += uint32(n)
@@ -151,13 +156,13 @@ func (k *Kernel) addWaits(f *hostFlow, packets, startPS, fullPS, flows int64) {
 
 // recordHostBlock records the mean NIC wait of the block that ends before packet f.sent.
 func (k *Kernel) recordHostBlock(f *hostFlow) {
-	k.recordWait(f.block, f.waitPS, int64(f.sent-blockStart(f.sent-1)))
+	k.recordWait(f.block, f.waitPS, int64(f.sent-k.layout.start(f.sent-1)))
 	f.block++
 	f.waitPS = 0
 }
 
 // inBlock reports whether the flow has sent a part of a block.
-func (f *hostFlow) inBlock() bool { return f.sent > blockPackets && f.sent&(blockPackets-1) != 0 }
+func (k *Kernel) inBlock(f *hostFlow) bool { return f.sent > 0 && f.sent != k.layout.start(f.sent) }
 
 // runRounds simulates a first hop where no window binds: the host serves its flows round robin, back to back.
 // Whole rounds between two changes of the set of flows are one step.
@@ -210,7 +215,7 @@ func (k *Kernel) runRounds() {
 		if f.left -= size; f.left == 0 {
 			at--
 			row := f.row
-			if f.inBlock() {
+			if k.inBlock(f) {
 				k.recordHostBlock(f)
 			}
 			k.record(row, leave+c.PathDelayNS[row]*psPerNS, 0)

@@ -27,7 +27,6 @@ type flow struct {
 	row      int32
 	nextSlot int32
 	prevSlot int32
-	downPS   int64 // from a packet's departure from the target to its delivery
 	dctcp    dctcp
 
 	nicWaitPS    int64  // feedback of the block: NIC wait of each packet
@@ -40,11 +39,13 @@ type flow struct {
 	block        uint32 // index of Case.Feedback and Result.Observed
 	marks        uint16 // feedback of the block: marks
 	slot         int32
-	markKey      uint64 // of random marks
-	tickPS       int64  // an ACK from here on is passed to the sender in any case
-	lastAckPS    int64  // time of the last ACK read
 	firstBlock   uint32
 	_            [2]byte // to 256 bytes: see source
+
+	// The flow alone at the slowest links before and behind the target: when its last packet has passed the
+	// link, and how fast the link is; 0 if there is none.
+	upPassedPS, downPassedPS int64
+	upWire, downWire         wireTime
 }
 
 // An ack is one ACK: the time when the host receives it, its flags in the lowest bits, and above them the ps that
@@ -78,7 +79,6 @@ func (k *Kernel) start(s *source, startPS int64) {
 	base, mask := f.base, f.mask
 	*f = flow{
 		readyPS:    startPS,
-		downPS:     pathPS - s.delayPS,
 		ackPS:      2*pathPS - s.delayPS + k.returnPS(row),
 		left:       c.SizeBytes[row],
 		reachPS:    s.wire.ps(k.params.PayloadBytes+k.params.HeaderBytes) + s.delayPS,
@@ -88,6 +88,9 @@ func (k *Kernel) start(s *source, startPS int64) {
 		row:        int32(row),
 	}
 	f.alonePS, f.openPS = startPS, startPS
+	f.upWire, f.downWire = slowestWire(c.UpstreamBps, row), slowestWire(c.DownstreamBps, row)
+	full := k.params.PayloadBytes + k.params.HeaderBytes
+	f.upPassedPS, f.downPassedPS = startPS-f.upWire.ps(full), startPS-f.downWire.ps(full) // no packet before
 	f.block, f.firstBlock = k.nextBlock, k.nextBlock
 	k.loadBlock(f)
 	k.startSender(f, slot, float64(c.SourceBps[s.row]))
@@ -104,10 +107,25 @@ func (k *Kernel) returnPS(row int) int64 {
 	return k.c.ReturnNS[row] * psPerNS
 }
 
+// slowestWire returns the wireTime of a flow's link of that column; 0 if there is none.
+func slowestWire(bps []int64, row int) wireTime {
+	if len(bps) == 0 || bps[row] == 0 {
+		return 0
+	}
+	return newWireTime(float64(bps[row]))
+}
+
+// behindTarget returns how much longer a packet that leaves the target at departPS needs to its destination than
+// propagation alone: it follows the flow's packets at the slowest link, and waits for those of other flows.
+func (f *flow) behindTarget(departPS, wireBytes int64) int64 {
+	f.downPassedPS = max(departPS, f.downPassedPS+f.downWire.ps(wireBytes))
+	return f.downPassedPS - departPS + f.downstreamPS
+}
+
 // advanceStart moves to the next flow of the case. Flows that start after the horizon are never started.
 func (k *Kernel) advanceStart() {
 	if k.blocks {
-		k.nextBlock += uint32(Blocks(k.params.Packets(k.c.SizeBytes[k.nextRow])))
+		k.nextBlock += uint32(k.layout.Blocks(k.params.Packets(k.c.SizeBytes[k.nextRow])))
 	}
 	k.nextRow++
 	k.nextPS = unbounded
@@ -143,13 +161,13 @@ func (k *Kernel) ready(f *flow, free, now int64) (at int64, known bool) {
 				at = max(at, a.at+f.nicWaitPS)
 			}
 			f.tail++
-			f.lastAckPS = max(f.lastAckPS, a.at)
-			if flags := a.flags & ackFlags; flags != 0 || f.lastAckPS >= f.tickPS {
-				if k.traits.embedded {
-					k.onAckEmbedded(f, flags)
-				} else {
+			if flags := a.flags & ackFlags; !k.traits.embedded {
+				c := &k.clocks[f.slot]
+				if c.lastAckPS = max(c.lastAckPS, a.at); flags != 0 || c.lastAckPS >= c.tickPS {
 					k.onAckExternal(f, flags)
 				}
+			} else if flags != 0 {
+				k.onAckEmbedded(f, flags)
 			}
 		}
 		if int64(f.head-f.tail) < f.windowPackets {

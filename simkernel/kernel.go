@@ -39,6 +39,7 @@ const unbounded = math.MaxInt64
 type Kernel struct {
 	params Params
 	traits traits // of params.Transport
+	layout BlockLayout
 
 	// The present case.
 	c        *Case
@@ -47,7 +48,7 @@ type Kernel struct {
 	nextRow  int   // the next flow to start
 	nextPS   int64 // its start; unbounded if there is none
 	finished int64
-	// Blocks are tracked only in cases with feedback or with Case.Record.
+	// Blocks, and the slowest links of flows, are tracked only in cases that have them or record.
 	blocks    bool
 	nextBlock uint32 // first block of the next flow
 
@@ -59,6 +60,7 @@ type Kernel struct {
 	retiredAt      int             // index of the first of them
 	acks           []ack           // the ACK rings of all slots
 	senders        []sender        // by slot; unused if the sender is embedded in flow
+	clocks         []senderClock   // parallel to senders
 	stamps         []stamp         // parallel to acks: what else senders need of a packet; unused likewise
 	reductions     []reductionMean // by slot; for hintReduction
 	watchesService bool            // service starts decide marks or telemetry: see advanceService
@@ -78,7 +80,7 @@ func NewKernel(p Params) (*Kernel, error) {
 		return nil, err
 	}
 	t := p.Transport.spec().traits
-	return &Kernel{params: p, traits: t, watchesService: t.randomMarks || t.telemetry}, nil
+	return &Kernel{params: p, traits: t, layout: p.Layout(), watchesService: t.randomMarks || t.telemetry}, nil
 }
 
 // Simulate simulates a case and writes the result to r, whose slices it reuses. An invalid column yields an
@@ -123,7 +125,7 @@ func (k *Kernel) prepare(c *Case, r *Result) error {
 	if err != nil {
 		return err
 	}
-	k.blocks = c.Record || len(c.Feedback) > 0
+	k.blocks = c.Record || len(c.Feedback) > 0 || len(c.UpstreamBps) > 0 || len(c.DownstreamBps) > 0
 	r.Observed = r.Observed[:0]
 	if c.Record {
 		r.Observed = resize(r.Observed, int(blocks))
@@ -259,16 +261,19 @@ func (k *Kernel) forward(s *source, now int64) bool {
 			k.advanceService(now)
 		}
 	}
+	if s.feeder < 0 {
+		f.upPassedPS = now
+	}
 	f.left -= payload
 	place := f.head & f.mask
 	entry := f.base + place
-	downstreamPS := f.downstreamPS
+	downstreamPS := f.behindTarget(departPS, wire)
 	marked := int64(f.marks>>(place%blockPackets)) & ackMarked
 	k.acks[entry] = ack{departPS + f.ackPS + downstreamPS, f.endsWindow | marked | downstreamPS<<ackShift}
 	alonePS := max(now, f.alonePS)
 	f.alonePS = alonePS + departPS - startPS
 	f.waitPS += startPS - alonePS
-	if k.traits.hint == hintFirstWait && len(k.r.Observed) > 0 && f.head == blockStart(f.head) {
+	if k.traits.hint == hintFirstWait && len(k.r.Observed) > 0 && f.head == k.layout.start(f.head) {
 		k.r.Observed[f.block].Hint = waitHint(startPS - alonePS)
 	}
 	f.endsWindow = 0
@@ -305,9 +310,9 @@ func (k *Kernel) forward(s *source, now int64) bool {
 func (k *Kernel) finish(s *source, slot int32, departPS, waitPS int64) {
 	f := &k.flows[slot]
 	if k.blocks {
-		k.recordBlock(f, f.head-blockStart(f.head-1))
+		k.recordBlock(f, f.head-k.layout.start(f.head-1))
 	}
-	k.record(f.row, departPS+f.downPS, waitPS)
+	k.record(f.row, departPS+k.c.PathDelayNS[f.row]*psPerNS-s.delayPS, waitPS)
 	s.remove(k.flows, slot)
 }
 

@@ -8,7 +8,6 @@ import "math"
 // startSender starts the sender of a new flow.
 func (k *Kernel) startSender(f *flow, slot int32, lineBps float64) {
 	f.slot = slot
-	f.tickPS = never
 	if k.traits.embedded {
 		f.dctcp.start(&k.params, lineBps, 0)
 		k.setRate(f)
@@ -17,11 +16,13 @@ func (k *Kernel) startSender(f *flow, slot int32, lineBps float64) {
 	if k.traits.ignoresWindowEnds {
 		f.endsWindow = 0
 	}
+	markKey := uint64(0)
 	if k.traits.randomMarks {
-		f.markKey = k.flowKey(f.row)
+		markKey = k.flowKey(f.row)
 	}
 	for int(slot) >= len(k.senders) {
 		k.senders = append(k.senders, newSender(k.params.Transport))
+		k.clocks = append(k.clocks, senderClock{})
 	}
 	hops := 0
 	if len(k.c.Hops) > 0 {
@@ -32,8 +33,15 @@ func (k *Kernel) startSender(f *flow, slot int32, lineBps float64) {
 		k.reductions[slot] = reductionMean{}
 	}
 	k.senders[slot].start(&k.params, lineBps, hops)
-	f.tickPS = k.senders[slot].nextTick()
+	k.clocks[slot] = senderClock{tickPS: k.senders[slot].nextTick(), markKey: markKey}
 	k.updateRate(f)
+}
+
+// A senderClock is what a flow with an external sender needs besides.
+type senderClock struct {
+	tickPS    int64  // an ACK from here on is passed to the sender in any case
+	lastAckPS int64  // time of the last ACK read
+	markKey   uint64 // of random marks
 }
 
 // flowKey returns the key of the flow's random marks at this link.
@@ -45,14 +53,15 @@ func (k *Kernel) flowKey(row int32) uint64 {
 	return mixKey(k.c.MarkKey, key)
 }
 
-// onAckExternal passes the ACK read last, received at f.lastAckPS, to the flow's sender.
+// onAckExternal passes the ACK read last, received at its clock's lastAckPS, to the flow's sender.
 func (k *Kernel) onAckExternal(f *flow, flags int64) {
 	s := k.senders[f.slot]
 	h := &k.ackScratch
 	st := &k.stamps[f.base+(f.tail-1)&f.mask]
-	h.nowPS, h.rttPS = f.lastAckPS, f.lastAckPS-st.sentPS
+	clock := &k.clocks[f.slot]
+	h.nowPS, h.rttPS = clock.lastAckPS, clock.lastAckPS-st.sentPS
 	if k.traits.hint == hintFirstWait && len(k.c.Feedback) > 0 {
-		h.rttPS += k.c.Feedback[f.blockOf(f.tail-1)].deviationPS()
+		h.rttPS += k.c.Feedback[k.blockOf(f, f.tail-1)].deviationPS()
 	}
 	h.sentBytes, h.marked = k.sent(f), flags&ackMarked != 0
 	h.ackedBytes = h.sentBytes - int64(f.head-f.tail)*k.params.PayloadBytes
@@ -67,7 +76,7 @@ func (k *Kernel) onAckExternal(f *flow, flags int64) {
 	if changed || ticked {
 		k.updateRate(f)
 	}
-	f.tickPS = s.nextTick()
+	clock.tickPS = s.nextTick()
 	if flags&ackEndsWindow != 0 {
 		f.endsWindow = ackEndsWindow
 	}
@@ -92,16 +101,13 @@ func (k *Kernel) telemetry(f *flow, st *stamp) {
 	}
 	h.feedback = 0
 	if len(k.c.Feedback) > 0 {
-		h.feedback = float64(k.c.Feedback[f.blockOf(f.tail-1)].Hint) / shareUnit
+		h.feedback = float64(k.c.Feedback[k.blockOf(f, f.tail-1)].Hint) / shareUnit
 	}
 }
 
 // blockOf returns the block of a packet of the flow, an index of Case.Feedback and Result.Observed.
-func (f *flow) blockOf(packet uint32) uint32 {
-	if packet < blockPackets {
-		return f.firstBlock + packet
-	}
-	return f.firstBlock + blockPackets - 1 + packet>>blockBits
+func (k *Kernel) blockOf(f *flow, packet uint32) uint32 {
+	return f.firstBlock + uint32(k.layout.Of(int64(packet)))
 }
 
 // A reductionMean is the mean of hpcc.reduction over the ACKs of a flow's block so far.
@@ -113,7 +119,7 @@ type reductionMean struct {
 
 // recordReduction records by how much the target reduces the flow's rate, as of the last ACK.
 func (k *Kernel) recordReduction(f *flow, share float64) {
-	m, block := &k.reductions[f.slot], f.blockOf(f.tail-1)
+	m, block := &k.reductions[f.slot], k.blockOf(f, f.tail-1)
 	if m.block != block {
 		*m = reductionMean{block: block}
 	}
@@ -132,14 +138,15 @@ type stamp struct {
 // packet.
 func (k *Kernel) onSend(f *flow, atPS int64) {
 	k.stamps[f.base+f.head&f.mask].sentPS = atPS
-	if atPS < f.tickPS {
+	clock := &k.clocks[f.slot]
+	if atPS < clock.tickPS {
 		return
 	}
 	s := k.senders[f.slot]
 	if s.tick(&k.params, atPS) {
 		k.updateRate(f)
 	}
-	f.tickPS = s.nextTick()
+	clock.tickPS = s.nextTick()
 }
 
 // updateRate adopts the rate of an external sender.
@@ -184,7 +191,7 @@ func (k *Kernel) drawMark(f *flow, packet uint32, now int64) {
 		t.growDraws()
 	}
 	last := t.arrived - 1
-	t.draws[last&t.logMask] = mixKey(f.markKey, uint64(packet))
+	t.draws[last&t.logMask] = mixKey(k.clocks[f.slot].markKey, uint64(packet))
 	first := last // in service
 	if t.log[last&t.logMask].startPS > now {
 		first = t.waiting - 1

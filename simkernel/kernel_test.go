@@ -109,6 +109,12 @@ func randomCaseOf(t Transport, rng *rand.Rand) (Params, *Case) {
 	if rng.IntN(3) == 0 {
 		randomFeedback(rng, &p, c)
 	}
+	if rng.IntN(3) == 0 {
+		for range c.StartNS {
+			c.DownstreamBps = append(c.DownstreamBps, pick(rng, 0, same, bps()))
+			c.UpstreamBps = append(c.UpstreamBps, pick(rng, 0, same, bps()))
+		}
+	}
 	if c.Kind == Behind && rng.IntN(3) == 0 {
 		for range 1 + rng.IntN(4) {
 			c.FeederBps = append(c.FeederBps, pick(rng, same, bps()))
@@ -125,11 +131,11 @@ func randomFeedback(rng *rand.Rand, p *Params, c *Case) {
 	longest := pick[int32](rng, 1, 1000, 1000, 50_000)
 	often := 1 + rng.IntN(4)
 	for _, size := range c.SizeBytes {
-		for range Blocks(p.Packets(size)) {
+		for range p.Layout().Blocks(p.Packets(size)) {
 			var b Block
 			if rng.IntN(often) == 0 {
 				b = Block{NICWaitNS: rng.Int32N(longest), WaitNS: rng.Int32N(longest)}
-				if c.Kind == Behind && rng.IntN(2) == 0 {
+				if rng.IntN(2) == 0 {
 					b.UpstreamNS = rng.Int32N(longest)
 				}
 			}
@@ -417,7 +423,10 @@ func TestFlowAloneIsIdeal(t *testing.T) {
 	var r Result
 	for range 2000 {
 		_, c := randomCase(rng)
-		c.Feedback, c.ReturnNS, c.Feeder = nil, nil, nil
+		c.Feedback, c.ReturnNS, c.Feeder, c.UpstreamBps, c.DownstreamBps = nil, nil, nil, nil, nil
+		if c.Kind == FirstHop { // the ideal FCT of other cases is that of the links that they simulate
+			c.DownstreamBps = []int64{pick[int64](rng, 0, 1e9, 1e10, 4e10)}
+		}
 		c.MarkBytes = 1 << 40
 		c.Source, c.StartNS, c.PathDelayNS = c.Source[:1], c.StartNS[:1], c.PathDelayNS[:1]
 		c.SizeBytes = []int64{1 + rng.Int64N(pick[int64](rng, 1, 3000, 1_000_000))}

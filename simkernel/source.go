@@ -38,7 +38,7 @@ func (k *Kernel) plan(s *source, now int64) int64 {
 	}
 	at += s.wire.ps(payload+k.params.HeaderBytes) + s.delayPS
 	if known || s.count == 1 {
-		at += f.upstreamPS
+		at = max(at+f.upstreamPS, f.upPassedPS+f.upWire.ps(payload+k.params.HeaderBytes))
 	}
 	at = max(at, now) - k.picker.base // the packet before it may have waited at the feeder
 	if at > k.picker.far {

@@ -21,6 +21,9 @@ func (k *Kernel) train(s *source, now int64) (last int64, ok bool) {
 		return 0, false
 	}
 	fullPS := s.wire.ps(full)
+	if max(f.upWire, f.downWire) > s.wire {
+		return 0, false
+	}
 	servicePS := t.wire.ps(full)
 	ahead := min(k.nextPS, horizonPS-servicePS) - now
 	packets := k.trainLength(f, (ahead+fullPS-1)/fullPS)
@@ -44,6 +47,7 @@ func (k *Kernel) train(s *source, now int64) (last int64, ok bool) {
 	last = now + (packets-1)*fullPS
 	t.passIdle(packets, full, servicePS, last+servicePS)
 	f.alonePS = t.freePS
+	f.upPassedPS, f.downPassedPS = last, t.freePS
 	s.freePS = last - s.delayPS
 	f.readyPS = s.freePS
 	if s.feeder >= 0 {
@@ -110,10 +114,10 @@ func (k *Kernel) skip(f *flow, packets uint32) {
 	if !k.blocks || f.head < f.nextBlockAt {
 		return
 	}
-	k.recordBlock(f, f.nextBlockAt-blockStart(f.nextBlockAt-1))
+	k.recordBlock(f, f.nextBlockAt-k.layout.start(f.nextBlockAt-1))
 	for f.nextBlockAt <= f.head {
 		f.block++
-		f.nextBlockAt = blockEnd(f.nextBlockAt)
+		f.nextBlockAt = k.layout.end(f.nextBlockAt)
 	}
 	k.loadBlock(f)
 }

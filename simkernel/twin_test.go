@@ -48,8 +48,10 @@ type slowPacket struct {
 	n             int64 // number in its flow
 	arrived       int64
 	sentAt        int64
+	upstream      int64 // FirstHop: wait before the slowest link
 	acked         int64 // when its ACK is at the host, but for earlier ones
 	marked, fed   bool
+	late          bool  // it waits for its flow's packet before to have passed the slowest link
 	deviation     int64 // of its wait at other hops from its block's mean
 	links         []telemetry
 	bps           []float64
@@ -62,6 +64,7 @@ type slowFlow struct {
 	sent, delivered, acked, paced int64
 	opened                        int64 // when the last ACK came that found the window closed
 	lastAck                       int64
+	up, down                      int64   // when its last packet has passed the slowest links before and behind the target
 	alone                         int64   // when the target would be done with the flow's packets so far, alone
 	block                         int64   // first of its blocks
 	waits                         []int64 // by packet
@@ -122,6 +125,17 @@ func runLinkTwin(p Params, c *Case) *linkTwin {
 		if r.IdealNS[row] = ideal.FCTNS(c.SizeBytes[row]); r.IdealNS[row] > horizonPS/psPerNS {
 			r.IdealNS[row] = -1
 		}
+		if c.Kind == FirstHop && len(c.DownstreamBps) > 0 && r.IdealNS[row] >= 0 {
+			at, left := int64(0), c.SizeBytes[row]
+			for n := int64(0); left > 0; n++ {
+				pk := &slowPacket{flow: &slowFlow{row: row}, n: n, wire: min(p.PayloadBytes, left) + p.HeaderBytes}
+				if at += t.gap(c.DownstreamBps, pk); n == 0 {
+					at = newWireTime(float64(c.SourceBps[s])).ps(pk.wire)
+				}
+				left -= pk.wire - p.HeaderBytes
+			}
+			r.IdealNS[row] = max(r.IdealNS[row], ceilNS(at+c.PathDelayNS[row]*psPerNS))
+		}
 		r.FCTNS[row] = -1
 		packets := p.Packets(c.SizeBytes[row])
 		f := &slowFlow{row: row, source: s, path: c.PathDelayNS[row] * psPerNS, size: c.SizeBytes[row], block: blocks}
@@ -129,7 +143,7 @@ func runLinkTwin(p Params, c *Case) *linkTwin {
 		for i := range f.uses {
 			f.uses[i] = -1
 		}
-		blocks += Blocks(packets)
+		blocks += p.Layout().Blocks(packets)
 		t.flows = append(t.flows, f)
 		if start := c.StartNS[row] - c.StartNS[0]; start <= horizonPS/psPerNS {
 			f.start = start * psPerNS
@@ -180,7 +194,7 @@ func runLinkTwin(p Params, c *Case) *linkTwin {
 	if c.Record {
 		r.Observed = make([]Block, blocks)
 		for _, f := range t.flows {
-			f.record(r.Observed[f.block:], c.Kind == Behind && p.Transport == TIMELY)
+			f.record(r.Observed[f.block:], int(t.singles()), c.Kind == Behind && p.Transport == TIMELY)
 		}
 	}
 	r.BusyNS = t.busy / psPerNS
@@ -206,12 +220,15 @@ func (t *linkTwin) feedback(f *slowFlow) *slowFeedback {
 		return &slowFeedback{}
 	}
 	b := n
-	if n >= 16 {
-		b = 15 + n/16
+	if n >= t.singles() {
+		b = t.singles() + (n-t.singles())/16
 	}
 	e := t.c.Feedback[f.block+b]
 	return &slowFeedback{e, e.Marks>>(n%16)&1 == 1}
 }
+
+// singles returns how many packets of a flow have a block of their own.
+func (t *linkTwin) singles() int64 { return min(256, (2*t.p.Packets(t.p.WindowBytes)+15)/16*16) }
 
 type slowFeedback struct {
 	Block
@@ -221,11 +238,11 @@ type slowFeedback struct {
 func (e *slowFeedback) nicWait() int64 { return int64(e.NICWaitNS) * psPerNS }
 
 // record sums the flow's packets up in blocks.
-func (f *slowFlow) record(blocks []Block, first bool) {
+func (f *slowFlow) record(blocks []Block, singles int, first bool) {
 	for n := 0; n < len(f.waits); {
 		b, end := n, n+1
-		if n >= 16 {
-			b, end = 15+n/16, min(n+16, len(f.waits))
+		if n >= singles {
+			b, end = singles+(n-singles)/16, min(n+16, len(f.waits))
 		}
 		sum := int64(0)
 		for i := n; i < end; i++ {
@@ -252,11 +269,24 @@ func (f *slowFlow) record(blocks []Block, first bool) {
 	}
 }
 
+// gap returns the transmission time of a packet on its flow's link of that column; nothing precedes the first.
+func (t *linkTwin) gap(bps []int64, pk *slowPacket) int64 {
+	if len(bps) == 0 || bps[pk.flow.row] == 0 || pk.n == 0 {
+		return 0
+	}
+	return newWireTime(float64(bps[pk.flow.row])).ps(pk.wire)
+}
+
 // reach takes a packet to the feeder, or on from it to the target.
 func (t *linkTwin) reach(now int64, pk *slowPacket) {
 	s := pk.flow.source
 	if len(t.c.Feeder) == 0 || t.c.Feeder[s] < 0 {
 		t.arrive(now, pk)
+		return
+	}
+	if pk.late {
+		pk.late = false
+		t.enter(now, pk)
 		return
 	}
 	if pk.fed {
@@ -275,6 +305,12 @@ func (t *linkTwin) reach(now int64, pk *slowPacket) {
 
 // enter lets a packet into its source's feeder.
 func (t *linkTwin) enter(now int64, pk *slowPacket) {
+	if at := pk.flow.up + t.gap(t.c.UpstreamBps, pk); now < at {
+		pk.late = true
+		t.at(at, slowArrive, pk.flow.source, pk, nil)
+		return
+	}
+	pk.flow.up = now
 	f := t.c.Feeder[pk.flow.source]
 	at := max(now, t.feeder[f])
 	t.feeder[f] = at + newWireTime(float64(t.c.FeederBps[f])).ps(pk.wire)
@@ -327,12 +363,19 @@ func (t *linkTwin) send(now int64, source int) {
 			t.active[source] = slices.DeleteFunc(flows, func(g *slowFlow) bool { return g == f })
 		}
 		if t.c.Kind == Behind {
+			if len(t.c.Feeder) == 0 || t.c.Feeder[source] < 0 { // else when it enters the feeder
+				t.reached[source] = max(t.reached[source], f.up+t.gap(t.c.UpstreamBps, pk))
+			}
 			t.reached[source] = max(t.reached[source],
 				leave+(t.c.SourceDelayNS[source]+int64(feedback.UpstreamNS))*psPerNS)
+			if len(t.c.Feeder) == 0 || t.c.Feeder[source] < 0 {
+				f.up = t.reached[source]
+			}
 			t.at(t.reached[source], slowArrive, source, pk, nil)
 		} else if leave <= horizonPS {
 			t.deepest(pk.wire, now)
 			pk.arrived = now
+			pk.upstream = int64(feedback.UpstreamNS) * psPerNS
 			f.waits[pk.n] = nicWait
 			t.through(pk, now, leave, 0)
 		}
@@ -398,6 +441,9 @@ func (t *linkTwin) through(pk *slowPacket, began, now, delay int64) {
 	t.r.PacketsSent++
 	t.busy += now - began
 	t.waits += began - pk.arrived
+	reached := now + pk.upstream
+	f.down = max(reached, f.down+t.gap(t.c.DownstreamBps, pk))
+	pk.acked += f.down - now
 	wait := pk.acked
 	pk.acked += now - delay + 2*f.path
 	if len(t.c.ReturnNS) > 0 {

@@ -86,6 +86,8 @@ func (s *Simulator) caseKey(link topology.Link) CaseKey {
 	digestColumn(m, c.Feeder, 0)
 	digestColumn(m, c.FeederBps, 0)
 	digestColumn(m, c.ReturnNS, 0)
+	digestColumn(m, c.UpstreamBps, 0)
+	digestColumn(m, c.DownstreamBps, 0)
 	if s.params.Transport.RandomMarks() {
 		m.number(uint64(c.MaxMarkBytes))
 		m.number(c.MarkKey)

@@ -39,7 +39,7 @@ func (s *Simulator) encodeResult(b []byte) []byte {
 	if c.Record {
 		block := int64(0)
 		for _, size := range c.SizeBytes {
-			n := simkernel.Blocks(s.params.Packets(size))
+			n := s.params.Layout().Blocks(s.params.Packets(size))
 			s.cache.pending = appendBlocks(s.cache.pending[:0], r.Observed[block:block+n])
 			b = binary.AppendUvarint(b, uint64(len(s.cache.pending)))
 			b = append(b, s.cache.pending...)
@@ -107,7 +107,7 @@ func (s *Simulator) decodeObservations(in *resultReader) error {
 		if in.failed || length < 0 || length > int64(len(in.b)) {
 			return errResult
 		}
-		end := len(r.Observed) + int(simkernel.Blocks(s.params.Packets(size)))
+		end := len(r.Observed) + int(s.params.Layout().Blocks(s.params.Packets(size)))
 		var err error
 		if r.Observed, err = readBlocks(r.Observed, in.b[:length]); err != nil || len(r.Observed) > end {
 			return errResult

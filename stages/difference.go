@@ -130,6 +130,8 @@ func (h *caseRows) appendDetour(d *Detours, link topology.Link, f *detour, hop i
 	h.size, h.start = append(h.size, f.size), append(h.start, f.start)
 	h.delayToLink, h.pathDelay = append(h.delayToLink, delayToLink), append(h.pathDelay, f.pathDelay)
 	h.pathSend = append(h.pathSend, f.pathSend)
+	up, down := slowestLinks(path, int(hop), func(l int32) int64 { return d.net.Links[l].BandwidthBps })
+	h.upBps, h.downBps = append(h.upBps, up), append(h.downBps, down)
 	h.hop, h.hops = append(h.hop, hop), append(h.hops, int16(f.hops))
 }
 

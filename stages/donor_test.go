@@ -20,7 +20,8 @@ func linkFlows(t *testing.T, sizes, starts []int64) *LinkFlows {
 	var hops captured
 	err := columns.Write(&hops, schema.Hops, n, columns.Of(links), columns.Of(rows), columns.Of(rows),
 		columns.Of(small), columns.Of(small), columns.Of(sizes), columns.Of(starts),
-		columns.Of(links), columns.Of(links), columns.Of(zeros), columns.Of(zeros), columns.Of(zeros))
+		columns.Of(links), columns.Of(links), columns.Of(zeros), columns.Of(zeros), columns.Of(zeros),
+		columns.Of(zeros), columns.Of(zeros))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,17 +43,22 @@ func Example() {
 	simulator, err := NewSimulator(net, p, loads, Flow, 0)
 	check(err)
 	observed, feedback := &captured{}, &captured{}
-	_, err = simulator.Simulate(ctx, 0, links, hops.rewound(), nil, observed, &captured{}, nil)
+	_, err = simulator.SimulateUplinks(ctx, 0, links, hops.rewound(), observed, nil)
 	check(err)
-	check(NewFeedbackBuilder(net, p.Transport, 1, 1, 0).Build(ctx, EveryHop, 0, 2, observed.rewound(), nil, feedback))
+	check(NewFeedbackBuilder(net, &p, 1, 0, 0).Build(ctx, UplinkScope, 0, 2, observed.rewound(), nil, feedback, nil))
+	observed = &captured{}
+	_, err = simulator.Simulate(ctx, 0, links, hops.rewound(), feedback.rewound(), observed, &captured{}, nil)
+	check(err)
+	feedback = &captured{}
+	check(NewFeedbackBuilder(net, &p, 1, 1, 0).Build(ctx, PassScope, 0, 2, observed.rewound(), nil, feedback, nil))
 	observed = &captured{}
 	_, err = simulator.Simulate(ctx, 0, links, hops.rewound(), feedback.rewound(), observed, &captured{}, nil)
 	check(err)
 
 	// replay: hosts' uplinks with complete feedback → FCTs
 	senderFeedback, senders := &captured{}, &captured{}
-	check(NewFeedbackBuilder(net, p.Transport, 1, 2, 0).Build(ctx, SenderHop, 0, 2, observed.rewound(), nil,
-		senderFeedback))
+	check(NewFeedbackBuilder(net, &p, 1, 2, 0).Build(ctx, SenderScope, 0, 2, observed.rewound(), nil,
+		senderFeedback, nil))
 	_, err = simulator.Replay(ctx, 0, links, hops.rewound(), senderFeedback, senders, nil)
 	check(err)
 
@@ -69,7 +74,7 @@ func Example() {
 		}
 	}
 	// Output:
-	// flow 1: 100000 bytes, slowdown 1.06
+	// flow 1: 100000 bytes, slowdown 1.05
 	// flow 2: 5000 bytes, slowdown 1.35
 }
 

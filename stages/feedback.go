@@ -9,75 +9,83 @@ import (
 	"parsimon/stages/topology"
 )
 
-// FeedbackScope selects the hops that receive feedback.
+// FeedbackScope selects which feedback is computed, from which observations.
 type FeedbackScope uint8
 
 const (
-	// EveryHop writes table feedback, the input of the next pass: feedback for every hop of every flow.
-	EveryHop FeedbackScope = iota
-	// SenderHop writes table sender_feedback, the input of the replay: feedback for hop 0 of every flow.
-	SenderHop
+	// UplinkScope writes table uplink_feedback, the input of the first pass, from table uplink_observations: the
+	// NIC waits, whole.
+	UplinkScope FeedbackScope = iota
+	// PassScope writes table feedback, the input of the next pass: feedback for every hop of every flow, damped.
+	PassScope
+	// SenderScope writes table sender_feedback, the input of the replay: feedback for hop 0 of every flow, whole.
+	SenderScope
 )
 
 // FeedbackBuilder computes the feedback of link cases from the observations of one pass.
 //
 // A link case on its own does not know that its flows are delayed and marked at other links too, so it
 // overestimates queues, the more the busier the network is. Estimator Flow therefore simulates all link
-// cases repeatedly. After each pass, every hop of a flow receives as feedback what the flow's packets
+// cases repeatedly. Before each pass, every hop of a flow receives as feedback what the flow's packets
 // observed at the other hops of the path:
 //
 //	observations of the path:   hop 0      hop 1 … h-1     hop h     hop h+1 …
 //	feedback of hop h:          NICWaitNS  UpstreamNS      -         WaitNS
 //	                            marks and hints of all hops but h
 //
-// In the next pass a packet leaves its host later by NICWaitNS and reaches the link later by UpstreamNS,
-// and its ACK returns later by WaitNS. This is waveform relaxation (Lelarasmee, Ruehli and
-// Sangiovanni-Vincentelli, IEEE TCAD 1(3), 1982) with queues instead of circuits. A simulation of the
-// whole network is a fixed point of it.
+// Then a packet leaves its host later by NICWaitNS and reaches the link later by UpstreamNS, and its ACK returns
+// later by WaitNS. This is waveform relaxation (Lelarasmee, Ruehli and Sangiovanni-Vincentelli, IEEE TCAD 1(3),
+// 1982) with queues instead of circuits. A simulation of the whole network is a fixed point of it.
+//
+// Hop 0 is the exception: what its packets waited at the slowest link of the path and behind it is in WaitNS,
+// and what they waited before it in UpstreamNS (simkernel.Case.DownstreamBps).
 //
 // Link cases react against the sense of a change: longer waits at other links make the queue of this link
-// shorter. Undamped feedback therefore overshoots. Each hop receives the mean of its previous feedback and
-// of the new observations (under-relaxation by one half; the feedback before the first pass is zero). Waits
-// are averaged. Marks cannot be averaged, so a random bit for every 16 packets selects the old or the new
-// ones. Only hop 0 receives the new observations undamped: the host's uplink has no queue that other hosts
-// fill, and its case yields the estimate (Simulator.Replay).
+// shorter. Undamped feedback therefore overshoots, so each hop sends damped observations (see damped), and the
+// feedback of a hop is the sum over what the other hops send. The replay receives the last observations
+// undamped, because a host's uplink has no queue that other hosts fill.
 //
 // A FeedbackBuilder is used by one goroutine at a time.
 type FeedbackBuilder struct {
-	links     int
-	transport simkernel.Transport
+	net       *topology.Network
+	params    *simkernel.Params
+	layout    simkernel.BlockLayout
 	seed      uint64
 	pass      int
 	ablation  Ablation
-	simulated []bool // by link id: whether its case reads feedback; nil: all do
+	simulated []bool  // by link id: whether its case reads feedback; nil: all do
+	roundTrip []int64 // by link id: what it adds to the round trip of a full packet, in ns; 0: not computed yet
 
 	observed observationIndex // of this pass
-	previous observationIndex // feedback that this pass was given
-	damp     bool             // whether there is previous feedback
+	previous observationIndex // what the hops sent after the pass before
+	again    bool             // whether there was one
 
-	hops       [][]simkernel.Block // observations of the current flow, in the memory of hopBlocks
+	path       []int32             // of the current flow
+	hops       [][]simkernel.Block // observations of the current flow, in the memory of hopBlocks; then what it sends
 	hopBlocks  [][]simkernel.Block
-	was        []simkernel.Block // previous feedback of the current hop
+	was        []simkernel.Block // what the current hop sent before
 	blocks     []simkernel.Block // feedback of the current hop
 	upstream   []blockSum        // by block: hops 1 to h-1
 	downstream []blockSum        // by hop and block: all hops behind it
 
-	out feedbackRows
+	out  feedbackRows
+	sent observationRows
 }
 
 // NewFeedbackBuilder returns a builder for the observations of the given pass, counted from 1. The seed keys
 // the random bits that select marks.
-func NewFeedbackBuilder(n *topology.Network, t simkernel.Transport, seed uint64, pass int,
+func NewFeedbackBuilder(n *topology.Network, p *simkernel.Params, seed uint64, pass int,
 	a Ablation) *FeedbackBuilder {
-	return &FeedbackBuilder{links: len(n.Links), transport: t, seed: seed, pass: pass, ablation: a}
+	return &FeedbackBuilder{net: n, params: p, layout: p.Layout(), seed: seed, pass: pass, ablation: a,
+		roundTrip: make([]int64, len(n.Links))}
 }
 
 // Represent omits the feedback of links whose cases are not simulated. of is the representative of each
 // link (ReadClusters). Hosts' uplinks always receive feedback, because the replay simulates all of them.
-func (x *FeedbackBuilder) Represent(n *topology.Network, of []int32) {
+func (x *FeedbackBuilder) Represent(of []int32) {
 	x.simulated = nil
 	for id := range of {
-		x.simulated = append(x.simulated, !isImputed(of, int32(id)) || n.FromHost(int32(id)))
+		x.simulated = append(x.simulated, !isImputed(of, int32(id)) || x.net.FromHost(int32(id)))
 	}
 }
 
@@ -88,39 +96,49 @@ func ObservationColumns() []string { return []string{"flow_row", "hop", "hops", 
 func FeedbackColumns() []string { return []string{"link_id", "flow_row", "hop", "observed"} }
 
 // Build writes the feedback of one chunk of flows, rows firstRow to firstRow+rows-1 of table flows, by link
-// and flow, in the order of table hops.
+// and flow, in the order of table hops. For PassScope it also writes, unless sent is nil, table
+// sent_observations, by flow_row and hop.
 //
-// observed is table hop_observations of the pass. previous is table feedback that the pass was given, nil
-// for the first pass; SenderHop does not read it. Both may hold rows of other flows, which are skipped, and
-// may come in any order. A flow whose hops are not all in observed is an error that names its row.
+// observed is the table of the pass that the scope names. Where it has several rows of a flow and hop, the first
+// counts. previous is table sent_observations after the pass before, nil after the first pass; only PassScope
+// reads it. Both may hold rows of other flows, which are skipped, and may come in any order. A flow whose hops
+// are not all in observed is an error that names its row.
 func (x *FeedbackBuilder) Build(ctx context.Context, scope FeedbackScope, firstRow, rows int64,
-	observed, previous schema.Batches, out schema.Sink) error {
+	observed, previous schema.Batches, out, sent schema.Sink) error {
 	if err := x.observed.readObservations(firstRow, rows, observed); err != nil {
 		return err
 	}
-	x.damp = scope == EveryHop && previous != nil
-	if x.damp {
-		if err := x.previous.readFeedback(firstRow, rows, previous); err != nil {
+	x.again = scope == PassScope && previous != nil
+	if x.again {
+		if err := x.previous.readObservations(firstRow, rows, previous); err != nil {
 			return err
 		}
 	}
 	x.out.reset()
+	x.sent.reset()
 	for f := range int(rows) {
 		if f%1024 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err := x.flow(scope, firstRow, f); err != nil {
+		if err := x.flow(scope, firstRow, f, sent != nil); err != nil {
 			return err
 		}
 	}
-	if scope == SenderHop {
-		return x.out.flush(schema.SenderFeedback, x.links, out)
+	if sent != nil {
+		if err := x.sent.flush(schema.SentObservations, sent); err != nil {
+			return err
+		}
 	}
-	return x.out.flush(schema.Feedback, x.links, out)
+	return x.out.flush(scope.table(), len(x.net.Links), out)
 }
 
-// flow appends the feedback of flow f of the chunk.
-func (x *FeedbackBuilder) flow(scope FeedbackScope, firstRow int64, f int) error {
+// table returns the table that the scope writes.
+func (s FeedbackScope) table() schema.Table {
+	return [...]schema.Table{schema.UplinkFeedback, schema.Feedback, schema.SenderFeedback}[s]
+}
+
+// flow appends the feedback of flow f of the chunk, and what its hops send.
+func (x *FeedbackBuilder) flow(scope FeedbackScope, firstRow int64, f int, keep bool) error {
 	count, err := x.observed.hopsOf(f, firstRow)
 	if err != nil || count == 0 {
 		return err
@@ -128,22 +146,72 @@ func (x *FeedbackBuilder) flow(scope FeedbackScope, firstRow int64, f int) error
 	for len(x.hopBlocks) < count {
 		x.hopBlocks = append(x.hopBlocks, nil)
 	}
-	x.hops = x.hopBlocks[:count]
-	longest := 0
+	x.hops, x.path = x.hopBlocks[:count], x.path[:0]
 	for h := range count {
 		if x.hops[h], err = readBlocks(x.hops[h][:0], x.observed.at(f, h)); err != nil {
 			return fmt.Errorf("hop_observations: flow row %d, hop %d: %w", firstRow+int64(f), h, err)
 		}
+		x.path = append(x.path, x.observed.link(f, h))
+	}
+	if scope == PassScope {
+		if err := x.damp(firstRow, f, keep); err != nil {
+			return err
+		}
+	}
+	longest := 0
+	for h := range count {
 		longest = max(longest, len(x.hops[h]))
 	}
 	x.sumDownstream(longest)
 	if x.isSimulated(f, 0) {
-		x.senderFeedback(firstRow+int64(f), f, longest)
+		x.senderFeedback(firstRow+int64(f), longest)
 	}
-	if scope == SenderHop {
-		return nil
+	if scope != SenderScope {
+		x.networkFeedback(firstRow+int64(f), f, longest)
 	}
-	return x.networkFeedback(firstRow+int64(f), f, longest)
+	return nil
+}
+
+// damp replaces the observations of flow f by what its hops send, and appends that if it is to be kept.
+func (x *FeedbackBuilder) damp(firstRow int64, f int, keep bool) (err error) {
+	row, trip := firstRow+int64(f), x.roundTripNS()
+	for h := range x.hops {
+		x.was = x.was[:0]
+		if x.again {
+			if x.was, err = readBlocks(x.was, x.previous.at(f, h)); err != nil {
+				return fmt.Errorf("sent_observations: flow row %d, hop %d: %w", row, h, err)
+			}
+		}
+		for len(x.hops[h]) < len(x.was) {
+			x.hops[h] = append(x.hops[h], simkernel.Block{})
+		}
+		x.hopBlocks[h] = x.hops[h]
+		if x.ablation&AblateDamping == 0 {
+			for b := range x.hops[h] {
+				x.damped(row, h, b, trip)
+			}
+		}
+		if keep {
+			x.sent.observed.Bytes = appendBlocks(x.sent.observed.Bytes, x.hops[h])
+			x.sent.observed.Done()
+			x.sent.append(row, int16(h), int16(len(x.hops)), x.path[h])
+		}
+	}
+	return nil
+}
+
+// roundTripNS returns the round trip of a full packet of the current flow without waits.
+func (x *FeedbackBuilder) roundTripNS() (ns int64) {
+	p := x.params
+	for _, id := range x.path {
+		if x.roundTrip[id] == 0 {
+			l, back := &x.net.Links[id], &x.net.Links[topology.Reverse(id)]
+			x.roundTrip[id] = l.DelayNS + back.DelayNS + p.SendNS(p.PayloadBytes+p.HeaderBytes, l.BandwidthBps) +
+				p.SendNS(p.AckBytes, back.BandwidthBps)
+		}
+		ns += x.roundTrip[id]
+	}
+	return ns
 }
 
 // isSimulated reports whether the case of a flow's hop reads feedback.
@@ -159,51 +227,43 @@ func (x *FeedbackBuilder) sumDownstream(longest int) {
 		sums := x.downstream[(h-1)*longest : h*longest]
 		copy(sums, x.downstream[h*longest:])
 		for b := range x.hops[h] {
-			sums[b] = sums[b].add(&x.hops[h][b], x.transport)
+			sums[b] = sums[b].add(&x.hops[h][b], x.params.Transport)
 		}
 	}
 }
 
-// senderFeedback appends the feedback of hop 0: the observations of all other hops, undamped.
-func (x *FeedbackBuilder) senderFeedback(row int64, f, longest int) {
+// senderFeedback appends the feedback of hop 0: the sum over all other hops, divided at the slowest one.
+func (x *FeedbackBuilder) senderFeedback(row int64, longest int) {
+	slowest := slowestHop(x.path, func(link int32) int64 { return x.net.Links[link].BandwidthBps })
 	x.blocks = resize(x.blocks, longest)
 	for b, s := range x.downstream[:longest] {
+		behind := x.downstream[max(0, slowest-1)*longest+b].waitNS
 		if x.ablation&AblateMarks != 0 {
 			s.marks = 0
 		}
-		x.blocks[b] = simkernel.Block{WaitNS: clampNS(s.waitNS), Marks: s.marks, Hint: s.hint}
+		x.blocks[b] = simkernel.Block{UpstreamNS: clampNS(s.waitNS - behind), WaitNS: clampNS(behind), Marks: s.marks,
+			Hint: s.hint}
 	}
-	x.out.append(x.observed.link(f, 0), row, 0, x.blocks)
+	x.out.append(x.path[0], row, 0, x.blocks)
 }
 
 // networkFeedback appends the feedback of the hops behind hop 0.
-func (x *FeedbackBuilder) networkFeedback(row int64, f, longest int) (err error) {
+func (x *FeedbackBuilder) networkFeedback(row int64, f, longest int) {
 	x.upstream = resize(x.upstream, longest)
 	clear(x.upstream)
 	for h := 1; h < len(x.hops); h++ {
 		if h > 1 {
 			for b := range x.hops[h-1] {
-				x.upstream[b] = x.upstream[b].add(&x.hops[h-1][b], x.transport)
+				x.upstream[b] = x.upstream[b].add(&x.hops[h-1][b], x.params.Transport)
 			}
 		}
 		if !x.isSimulated(f, h) {
 			continue
 		}
-		x.was = x.was[:0]
-		if x.damp {
-			if x.was, err = readBlocks(x.was, x.previous.at(f, h)); err != nil {
-				return fmt.Errorf("feedback: flow row %d, hop %d: %w", row, h, err)
-			}
-		}
-		x.blocks = resize(x.blocks, max(longest, len(x.was)))
+		x.blocks = resize(x.blocks, longest)
 		for b := range x.blocks {
-			var upstream, downstream blockSum
-			if b < longest {
-				upstream, downstream = x.upstream[b], x.downstream[h*longest+b]
-			}
-			x.blocks[b] = x.damped(row, b, upstream, downstream)
+			x.blocks[b] = x.feedback(b, x.upstream[b], x.downstream[h*longest+b])
 		}
-		x.out.append(x.observed.link(f, h), row, int16(h), x.blocks)
+		x.out.append(x.path[h], row, int16(h), x.blocks)
 	}
-	return nil
 }

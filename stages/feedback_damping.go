@@ -2,6 +2,7 @@ package stages
 
 import (
 	"math"
+	"math/bits"
 
 	"parsimon/simkernel"
 	"parsimon/stages/rng"
@@ -17,47 +18,70 @@ func (s blockSum) add(b *simkernel.Block, t simkernel.Transport) blockSum {
 	return blockSum{s.waitNS + int64(b.WaitNS), s.marks | b.Marks, t.JoinHints(s.hint, b.Hint)}
 }
 
-// damped returns the feedback for block b of a flow at a hop behind hop 0, given the sums over the hops
-// before and behind that hop.
-func (x *FeedbackBuilder) damped(row int64, b int, upstream, downstream blockSum) simkernel.Block {
-	var nicWait int64
-	marks, hint := upstream.marks|downstream.marks, x.transport.JoinHints(upstream.hint, downstream.hint)
-	if b < len(x.hops[0]) { // the only wait at a host's uplink is the NIC wait
-		nicWait = int64(x.hops[0][b].WaitNS)
-		marks |= x.hops[0][b].Marks
+// feedback returns the feedback for block b of the current flow at a hop behind hop 0, given the sums over the
+// hops before and behind that hop.
+func (x *FeedbackBuilder) feedback(b int, upstream, downstream blockSum) simkernel.Block {
+	out := simkernel.Block{
+		UpstreamNS: clampNS(upstream.waitNS), WaitNS: clampNS(downstream.waitNS),
+		Marks: upstream.marks | downstream.marks, Hint: x.params.Transport.JoinHints(upstream.hint, downstream.hint),
 	}
-	before, behind := upstream.waitNS, downstream.waitNS
-	if x.ablation&AblateDamping == 0 {
-		var was simkernel.Block
-		if b < len(x.was) {
-			was = x.was[b]
-		}
-		nicWait = meanNS(nicWait, was.NICWaitNS)
-		before, behind = meanNS(before, was.UpstreamNS), meanNS(behind, was.WaitNS)
-		if marks != was.Marks && x.keepsMarks(row, b) {
-			marks = was.Marks
-		}
+	if b < len(x.hops[0]) { // the only wait at a host's uplink is the NIC wait
+		out.NICWaitNS = x.hops[0][b].WaitNS
+		out.Marks |= x.hops[0][b].Marks
 	}
 	if x.ablation&AblateNICWaits != 0 {
-		nicWait = 0
+		out.NICWaitNS = 0
 	}
 	if x.ablation&AblateWaits != 0 {
-		before, behind = 0, 0
+		out.UpstreamNS, out.WaitNS = 0, 0
 	}
 	if x.ablation&AblateMarks != 0 {
-		marks = 0
+		out.Marks = 0
 	}
-	return simkernel.Block{NICWaitNS: clampNS(nicWait), UpstreamNS: clampNS(before), WaitNS: clampNS(behind),
-		Marks: marks, Hint: hint}
+	return out
 }
 
-func meanNS(a int64, b int32) int64 { return (a + int64(b) + 1) / 2 }
+// damped replaces block b of hop h, which the packets observed, by what the hop sends.
+//
+// After the first pass, a wait w is damped by w's own share of the round trip. The reason: with persistent flows whose
+// windows bind, a queue shrinks by as much as waits elsewhere grow, since the packets in flight are given. If two
+// links send each other such waits whole, both queues vanish in the next pass and return in the one after; if they
+// send halves, both are right at once. A wait that is short against the round trip is of packets that do not fill
+// a window, and does not react. So a hop sends w / (1 + s), where s = w / (w + round trip without waits) estimates how
+// much the queue reacts. NIC waits are sent whole: the first pass had them already.
+//
+// After later passes a hop sends the mean of what it sent before and of what the packets observed. Marks cannot be
+// averaged: they are taken with the probability of the weight that the wait has.
+func (x *FeedbackBuilder) damped(row int64, h, b int, roundTripNS int64) {
+	now := &x.hops[h][b]
+	if !x.again {
+		if h > 0 && now.WaitNS > 0 {
+			w := uint64(now.WaitNS)
+			part, whole := w+uint64(roundTripNS), 2*w+uint64(roundTripNS)
+			hi, lo := bits.Mul64(w, part)
+			sent, _ := bits.Div64(hi, lo, whole)
+			if now.Marks != 0 && !x.takes(row, b, float64(part)/float64(whole)) {
+				now.Marks = 0
+			}
+			now.WaitNS = int32(sent)
+		}
+		return
+	}
+	var was simkernel.Block
+	if b < len(x.was) {
+		was = x.was[b]
+	}
+	now.WaitNS = int32((int64(now.WaitNS) + int64(was.WaitNS) + 1) / 2)
+	if now.Marks != was.Marks && !x.takes(row, b, 0.5) {
+		now.Marks = was.Marks
+	}
+}
 
 func clampNS(ns int64) int32 { return int32(min(ns, math.MaxInt32)) }
 
-// keepsMarks reports, with probability one half, whether block b of a flow keeps the marks of its previous
-// feedback. All blocks of a window share one random bit, because a sender reacts once per window to marks.
-func (x *FeedbackBuilder) keepsMarks(row int64, b int) bool {
-	s := rng.New(x.seed, rng.Feedback, uint64(x.pass), uint64(row), uint64(simkernel.BlockWindow(b)))
-	return s.Uint64()>>63 == 0
+// takes reports, with that probability, whether block b of a flow takes the marks of this pass. All hops and all
+// blocks of a window share one random number, because a sender reacts once per window to marks.
+func (x *FeedbackBuilder) takes(row int64, b int, probability float64) bool {
+	s := rng.New(x.seed, rng.Feedback, uint64(x.pass), uint64(row), uint64(x.layout.Window(b)))
+	return float64(s.Uint64()>>11)/(1<<53) < probability
 }

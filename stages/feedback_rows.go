@@ -28,29 +28,21 @@ type observationIndex struct {
 
 // readObservations reads the chunk's rows of table hop_observations.
 func (a *observationIndex) readObservations(firstRow, rows int64, in schema.Batches) error {
-	return a.read(firstRow, rows, in, true)
+	return a.read(firstRow, rows, in)
 }
 
-// readFeedback reads the chunk's rows of table feedback, which does not say how long paths are.
-func (a *observationIndex) readFeedback(firstRow, rows int64, in schema.Batches) error {
-	return a.read(firstRow, rows, in, false)
-}
-
-func (a *observationIndex) read(firstRow, rows int64, in schema.Batches, counted bool) error {
+func (a *observationIndex) read(firstRow, rows int64, in schema.Batches) error {
 	a.encoded.Reset()
 	a.links, a.row, a.hop, a.count = a.links[:0], a.row[:0], a.hop[:0], a.count[:0]
 	a.width = 0
 	err := columns.ForEach(in, func(rec arrow.Record) error {
 		row, hop, link := columns.Int64s(rec, "flow_row"), columns.Int16s(rec, "hop"), columns.Int32s(rec, "link_id")
 		observed := columns.Bytes(rec, "observed")
-		var hops []int16
-		if counted {
-			hops = columns.Int16s(rec, "hops")
-		}
+		hops := columns.Int16s(rec, "hops")
 		for from := 0; from < len(row); from++ {
 			to := from // rows from..to-1 belong to the chunk
 			for ; to < len(row) && row[to] >= firstRow && row[to] < firstRow+rows; to++ {
-				if hop[to] < 0 || counted && hop[to] >= hops[to] {
+				if hop[to] < 0 || hop[to] >= hops[to] {
 					return fmt.Errorf("flow row %d has hop %d, which is not on its path", row[to], hop[to])
 				}
 				a.width = max(a.width, int(hop[to])+1)
@@ -61,9 +53,7 @@ func (a *observationIndex) read(firstRow, rows int64, in schema.Batches, counted
 			a.encoded.AddAll(observed, from, to)
 			a.row, a.hop = append(a.row, row[from:to]...), append(a.hop, hop[from:to]...)
 			a.links = append(a.links, link[from:to]...)
-			if counted {
-				a.count = append(a.count, hops[from:to]...)
-			}
+			a.count = append(a.count, hops[from:to]...)
 			from = to
 		}
 		return nil
@@ -74,7 +64,7 @@ func (a *observationIndex) read(firstRow, rows int64, in schema.Batches, counted
 	return err
 }
 
-// index fills place, hops and found from the rows.
+// index fills place, hops and found from the rows. Of several rows of a flow and hop it takes the first.
 func (a *observationIndex) index(firstRow int64, flows int) {
 	a.place = resize(a.place, flows*a.width)
 	for i := range a.place {
@@ -85,9 +75,9 @@ func (a *observationIndex) index(firstRow int64, flows int) {
 	clear(a.found)
 	for i, r := range a.row {
 		f := int(r - firstRow)
-		a.place[f*a.width+int(a.hop[i])] = int32(i)
-		a.found[f]++
-		if len(a.count) > 0 {
+		if place := &a.place[f*a.width+int(a.hop[i])]; *place < 0 {
+			*place = int32(i)
+			a.found[f]++
 			a.hops[f] = a.count[i]
 		}
 	}
@@ -116,7 +106,7 @@ func (a *observationIndex) at(f, hop int) []byte {
 // link returns the link of a flow's hop, which must have a row.
 func (a *observationIndex) link(f, hop int) int32 { return a.links[a.place[f*a.width+hop]] }
 
-// feedbackRows are the rows of table feedback or sender_feedback under construction.
+// feedbackRows are the rows of table feedback, uplink_feedback or sender_feedback under construction.
 type feedbackRows struct {
 	observed columns.Arena
 	link     []int32

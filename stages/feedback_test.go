@@ -3,11 +3,8 @@ package stages
 import (
 	"context"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
-
-	"github.com/apache/arrow/go/v17/arrow"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
@@ -38,8 +35,7 @@ func observationTableOf(of int, observed [][]simkernel.Block) *captured {
 		all.Add(appendBlocks(nil, blocks))
 		order[h] = int32(h)
 	}
-	if err := columns.Write(&c, schema.HopObservations, n, columns.Of(rows), columns.Of(hop), columns.Of(hops),
-		columns.Of(link[:n]), new(columns.Binary).Of(&all, order)); err != nil {
+	if err := columns.Write(&c, schema.HopObservations, n, columns.Of(rows), columns.Of(hop), columns.Of(hops), columns.Of(link[:n]), new(columns.Binary).Of(&all, order)); err != nil {
 		panic(err)
 	}
 	return &c
@@ -66,69 +62,108 @@ func feedbackOf(t *testing.T, c *captured) map[int32][]simkernel.Block {
 	return out
 }
 
-func feedbackAfter(t *testing.T, pass int, w Ablation, observed, given *captured) map[int32][]simkernel.Block {
+// lineNetwork is a path of three links, 4, 2 and 0 of host 1 to host 0; link 2 is the slowest.
+func lineNetwork(t *testing.T) *topology.Network {
 	t.Helper()
-	n, err := topology.NewNetwork([]topology.Node{{ID: 0, Kind: topology.KindHost}, {ID: 1, Kind: topology.KindHost},
-		{ID: 2, Kind: topology.KindTor}, {ID: 3, Kind: topology.KindTor}},
-		[]topology.Cable{{A: 0, B: 2, BandwidthBps: 1e10, DelayNS: 1}, {A: 2, B: 3, BandwidthBps: 1e10, DelayNS: 1},
-			{A: 3, B: 1, BandwidthBps: 1e10, DelayNS: 1}})
+	n, err := topology.NewNetwork([]topology.Node{{ID: 0, Kind: topology.KindHost}, {ID: 1, Kind: topology.KindHost}, {ID: 2, Kind: topology.KindTor}, {ID: 3, Kind: topology.KindTor}},
+		[]topology.Cable{{A: 2, B: 0, BandwidthBps: 4e10, DelayNS: 1}, {A: 3, B: 2, BandwidthBps: 1e10, DelayNS: 1}, {A: 1, B: 3, BandwidthBps: 4e10, DelayNS: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return n
+}
+
+// built runs a builder over the flow in row 7 and returns the feedback by link, and what the hops sent.
+func built(t *testing.T, x *FeedbackBuilder, scope FeedbackScope, observed, previous *captured) (map[int32][]simkernel.Block, *captured) {
+	t.Helper()
 	var out captured
+	sent := &captured{}
 	var before schema.Batches
-	if given != nil {
-		before = given.rewound()
+	if previous != nil {
+		before = previous.rewound()
 	}
-	if err := NewFeedbackBuilder(n, simkernel.DCTCP, 1, pass, w).Build(context.Background(), EveryHop, 7, 1,
-		observed.rewound(), before, &out); err != nil {
+	if err := x.Build(context.Background(), scope, 7, 1, observed.rewound(), before, &out, sent); err != nil {
 		t.Fatal(err)
 	}
-	return feedbackOf(t, &out)
+	return feedbackOf(t, &out), sent
 }
 
-// Hand-computed: hop 0 receives the waits of all other hops; the hops behind it receive the mean of zero and
-// of the observations, and the marks of the other hops or none, as the random bit says.
+// Hand-computed: after the first pass hops send w (w + r) / (2 w + r) of a wait w, where r is the round trip, and NIC
+// waits whole; after the second the mean with that. The replay receives everything whole. Hop 0 receives the wait at
+// the slowest link and behind it apart from that before it.
 func TestFeedbackOfThreeHops(t *testing.T) {
+	n := lineNetwork(t)
 	observed := observationTable(
-		[]simkernel.Block{{WaitNS: 100}},                       // hop 0, link 4: NIC wait
-		[]simkernel.Block{{WaitNS: 1000, Marks: 1}, {}},        // hop 1, link 2
-		[]simkernel.Block{{WaitNS: 60}, {WaitNS: 8, Marks: 2}}) // hop 2, link 0
-	got := feedbackAfter(t, 1, 0, observed, nil)
-	if want := (simkernel.Block{WaitNS: 1060, Marks: 1}); got[4][0] != want ||
-		got[4][1] != (simkernel.Block{WaitNS: 8, Marks: 2}) {
-		t.Errorf("hop 0 receives %+v", got[4])
+		[]simkernel.Block{{WaitNS: 100}},           // hop 0, link 4: NIC wait
+		[]simkernel.Block{{WaitNS: 1_000_000}, {}}, // hop 1, link 2
+		[]simkernel.Block{{WaitNS: 60}, {WaitNS: 8, Marks: 2}})
+	x := NewFeedbackBuilder(n, dctcpParams(), 1, 1, 0)
+	got, sent := built(t, x, PassScope, observed, nil)
+	// The round trip is 6 ns of propagation, 838 + 2 × 210 ns for the packet and 48 + 2 × 12 ns for its ACK.
+	const trip = 6 + 838 + 2*210 + 48 + 2*12
+	long, short := int32(1_000_000*(1_000_000+trip)/(2_000_000+trip)), int32(60*(60+trip)/(120+trip))
+	if b := got[4][0]; b != (simkernel.Block{WaitNS: long + short}) {
+		t.Errorf("link 4 receives %+v", b)
 	}
-	if b := got[2][0]; b.NICWaitNS != 50 || b.WaitNS != 30 || b.Marks != 0 {
-		t.Errorf("link 2 receives %+v", got[2])
+	if b := got[2][0]; b != (simkernel.Block{NICWaitNS: 100, WaitNS: short}) {
+		t.Errorf("link 2 receives %+v", b)
 	}
-	if b := got[0][0]; b.NICWaitNS != 50 || b.UpstreamNS != 500 || b.WaitNS != 0 || b.Marks > 1 {
-		t.Errorf("link 0 receives %+v", got[0])
+	if b := got[0][0]; b != (simkernel.Block{NICWaitNS: 100, UpstreamNS: long}) {
+		t.Errorf("link 0 receives %+v", b)
 	}
-	whole := feedbackAfter(t, 1, AblateDamping, observed, nil)
-	if b := whole[0][0]; b != (simkernel.Block{NICWaitNS: 100, UpstreamNS: 1000, Marks: 1}) {
+	empty := observationTable(nil, nil, nil)
+	x = NewFeedbackBuilder(n, dctcpParams(), 1, 2, 0)
+	got, _ = built(t, x, PassScope, empty, sent)
+	if b := got[0][0]; b != (simkernel.Block{NICWaitNS: 50, UpstreamNS: (long + 1) / 2}) {
+		t.Errorf("after a pass without waits link 0 receives %+v", b)
+	}
+	whole, _ := built(t, NewFeedbackBuilder(n, dctcpParams(), 1, 1, AblateDamping), PassScope, observed, nil)
+	if b := whole[0][0]; b != (simkernel.Block{NICWaitNS: 100, UpstreamNS: 1_000_000}) {
 		t.Errorf("undamped, link 0 receives %+v", b)
 	}
-	none := feedbackAfter(t, 1, AblateNICWaits|AblateWaits|AblateMarks, observed, nil)
-	if len(none[0]) != 0 || none[4][0].WaitNS != 1060 {
-		t.Errorf("with all feedback left out, link 0 receives %+v, hop 0 %+v", none[0], none[4])
+	last, _ := built(t, x, SenderScope, observed, nil)
+	if len(last) != 1 || last[4][0] != (simkernel.Block{WaitNS: 1_000_060}) || last[4][1] != (simkernel.Block{WaitNS: 8, Marks: 2}) {
+		t.Errorf("for the replay link 4 receives %+v", last)
+	}
+	none, _ := built(t, NewFeedbackBuilder(n, dctcpParams(), 1, 1, AblateNICWaits|AblateWaits|AblateMarks), PassScope, observed, nil)
+	if len(none[0]) != 0 {
+		t.Errorf("with all feedback left out, link 0 receives %+v", none[0])
+	}
+	first, _ := built(t, x, UplinkScope, observationTable([]simkernel.Block{{WaitNS: 100}}, nil, nil), nil)
+	if b := first[0][0]; b != (simkernel.Block{NICWaitNS: 100}) {
+		t.Errorf("in the first pass link 0 receives %+v", b)
 	}
 }
 
-// The random bits are fair, and the blocks of one window share one.
-func TestDampedMarksKeepHalf(t *testing.T) {
-	x := NewFeedbackBuilder(testClos(t), simkernel.DCTCP, 1, 1, 0)
-	kept := 0
-	for row := range int64(10_000) {
-		if x.keepsMarks(row, 3) {
-			kept++
-		}
-		if x.keepsMarks(row, 3) != x.keepsMarks(row, 15) {
-			t.Fatal("blocks of one window take marks of different passes")
-		}
+// Of two rows of a hop the first counts.
+func TestFeedbackTakesTheFirstRow(t *testing.T) {
+	newer, older := observationTable([]simkernel.Block{{}}, []simkernel.Block{{WaitNS: 5}}), observationTable(nil, []simkernel.Block{{WaitNS: 9}}, []simkernel.Block{{WaitNS: 70}})
+	var both captured
+	for _, c := range []*captured{newer, older} {
+		both.recs = append(both.recs, c.recs...)
 	}
-	if kept < 4800 || kept > 5200 {
-		t.Errorf("%d of 10,000 keep the previous marks", kept)
+	got, _ := built(t, NewFeedbackBuilder(lineNetwork(t), dctcpParams(), 1, 1, 0), SenderScope, &both, nil)
+	if b := got[4][0]; b != (simkernel.Block{WaitNS: 75}) {
+		t.Errorf("link 4 receives %+v", b)
+	}
+}
+
+// Marks are taken with the given probability, and the blocks of one window share the choice.
+func TestMarksAreTakenByWeight(t *testing.T) {
+	x := NewFeedbackBuilder(testClos(t), dctcpParams(), 1, 1, 0)
+	for _, probability := range []float64{0, 0.5, 0.75, 1} {
+		taken := 0
+		for row := range int64(10_000) {
+			if x.takes(row, 3, probability) {
+				taken++
+			}
+			if x.takes(row, 3, probability) != x.takes(row, 15, probability) {
+				t.Fatal("blocks of one window take marks of different passes")
+			}
+		}
+		if off := float64(taken)/10_000 - probability; off < -0.02 || off > 0.02 {
+			t.Errorf("%d of 10,000 take the marks of this pass, want %v", taken, probability)
+		}
 	}
 }
 
@@ -139,25 +174,20 @@ func TestFeedbackErrors(t *testing.T) {
 	var c captured
 	var damaged columns.Arena
 	damaged.Add([]byte{0x80})
-	if err := columns.Write(&c, schema.HopObservations, 1, columns.Of([]int64{7}), columns.Of([]int16{0}),
-		columns.Of([]int16{1}), columns.Of([]int32{1}),
+	if err := columns.Write(&c, schema.HopObservations, 1, columns.Of([]int64{7}), columns.Of([]int16{0}), columns.Of([]int16{1}), columns.Of([]int32{1}),
 		new(columns.Binary).Of(&damaged, []int32{0})); err != nil {
 		t.Fatal(err)
 	}
 	for _, observed := range []*captured{missing, &c} {
-		err := NewFeedbackBuilder(n, simkernel.DCTCP, 1, 1, 0).Build(context.Background(), EveryHop, 7, 1,
-			observed.rewound(), nil, &captured{recs: []arrow.Record{}})
+		err := NewFeedbackBuilder(n, dctcpParams(), 1, 1, 0).Build(context.Background(), PassScope, 7, 1, observed.rewound(), nil, &captured{}, nil)
 		if err == nil || !strings.Contains(err.Error(), "flow row 7") {
 			t.Errorf("error %v", err)
 		}
 	}
 }
 
-// others computes the feedback of hop h for block b directly from every other hop.
-func (x *FeedbackBuilder) others(row int64, hops [][]simkernel.Block, previous []simkernel.Block,
-	h, b int) simkernel.Block {
-	var nicWait, before, behind int64
-	var marks, hint uint16
+// others computes the feedback of hop h for block b directly from what every other hop sends.
+func others(transport simkernel.Transport, hops [][]simkernel.Block, h, b, slowest int) (out simkernel.Block) {
 	for j := range hops {
 		if j == h || b >= len(hops[j]) {
 			continue
@@ -165,92 +195,54 @@ func (x *FeedbackBuilder) others(row int64, hops [][]simkernel.Block, previous [
 		m := &hops[j][b]
 		switch {
 		case j == 0:
-			nicWait = int64(m.WaitNS)
-		case j < h:
-			before += int64(m.WaitNS)
+			out.NICWaitNS = m.WaitNS
+		case j < h || h == 0 && j < slowest:
+			out.UpstreamNS = clampNS(int64(out.UpstreamNS) + int64(m.WaitNS))
 		default:
-			behind += int64(m.WaitNS)
+			out.WaitNS = clampNS(int64(out.WaitNS) + int64(m.WaitNS))
 		}
-		marks |= m.Marks
+		out.Marks |= m.Marks
 		if j > 0 {
-			hint = x.transport.JoinHints(hint, m.Hint)
+			out.Hint = transport.JoinHints(out.Hint, m.Hint)
 		}
 	}
-	if h > 0 {
-		var was simkernel.Block
-		if b < len(previous) {
-			was = previous[b]
-		}
-		nicWait, before, behind = (nicWait+int64(was.NICWaitNS)+1)/2, (before+int64(was.UpstreamNS)+1)/2,
-			(behind+int64(was.WaitNS)+1)/2
-		if marks != was.Marks && x.keepsMarks(row, b) {
-			marks = was.Marks
-		}
-	}
-	return simkernel.Block{NICWaitNS: clampNS(nicWait), UpstreamNS: clampNS(before), WaitNS: clampNS(behind),
-		Marks: marks, Hint: hint}
+	return out
 }
 
-// The sums along a flow's path agree with the direct computation for every hop, whatever the lengths; and hop 0
-// receives the same in both scopes.
+// The sums along a flow's path agree with the direct computation for every hop, whatever the lengths.
 func TestFeedbackIsItsTwin(t *testing.T) {
 	random := rand.New(rand.NewPCG(9, 9))
-	blocksOf := func(feedback bool) []simkernel.Block {
-		blocks := make([]simkernel.Block, random.IntN(5))
-		for i := range blocks {
-			b := &blocks[i]
-			b.WaitNS, b.Marks, b.Hint = random.Int32N(3)*random.Int32N(1<<uint(random.IntN(31))),
-				uint16(random.IntN(3)*random.IntN(1<<16)), uint16(random.IntN(2)*random.IntN(1<<16))
-			if feedback {
-				b.UpstreamNS, b.NICWaitNS = random.Int32N(1000), random.Int32N(1000)
-			}
-		}
-		return blocks
-	}
 	for _, transport := range []simkernel.Transport{simkernel.DCTCP, simkernel.TIMELY} {
 		for range 500 {
-			x := NewFeedbackBuilder(testClos(t), transport, 1, 2, 0)
+			p := simkernel.ParamsOf(transport)
+			x := NewFeedbackBuilder(lineNetwork(t), &p, 1, 2, AblateDamping)
 			hops := make([][]simkernel.Block, 1+random.IntN(3))
-			before := make([][]simkernel.Block, len(hops))
 			for h := range hops {
-				hops[h], before[h] = blocksOf(false), blocksOf(true)
+				hops[h] = make([]simkernel.Block, random.IntN(5))
+				for i := range hops[h] {
+					b := &hops[h][i]
+					b.WaitNS = random.Int32N(3) * random.Int32N(1<<uint(random.IntN(28)))
+					b.Marks, b.Hint = uint16(random.IntN(3)*random.IntN(1<<16)), uint16(random.IntN(2)*random.IntN(1<<16))
+				}
 			}
-			var all, out, last captured
-			var observed columns.Arena
-			n := len(hops)
-			rows, hop, link, order := make([]int64, n), make([]int16, n), []int32{4, 2, 0}, []int32{0, 1, 2}
-			for h := range n {
-				observed.Add(appendBlocks(nil, before[h]))
-				rows[h], hop[h] = 7, int16(h)
-			}
-			if err := columns.Write(&all, schema.Feedback, n, columns.Of(link[:n]), columns.Of(rows), columns.Of(hop),
-				new(columns.Binary).Of(&observed, order[:n])); err != nil {
-				t.Fatal(err)
-			}
-			found := observationsOf(hops...)
-			if err := x.Build(context.Background(), EveryHop, 7, 1, found.rewound(), all.rewound(), &out); err != nil {
-				t.Fatal(err)
-			}
-			got := feedbackOf(t, &out)
-			for h := range n {
-				given := got[link[h]]
+			got, _ := built(t, x, PassScope, observationsOf(hops...), nil)
+			for h := range hops {
+				given := got[[]int32{4, 2, 0}[h]]
 				for b := range 6 {
-					want := x.others(7, hops, before[h], h, b)
 					var have simkernel.Block
 					if b < len(given) {
 						have = given[b]
 					}
-					if have != want {
-						t.Fatalf("hop %d of %d, block %d: %+v, want %+v", h, n, b, have, want)
+					if want := others(transport, hops, h, b, min(1, len(hops)-1)); have != want {
+						t.Fatalf("hop %d of %d, block %d: %+v, want %+v", h, len(hops), b, have, want)
 					}
 				}
 			}
-			if err := x.Build(context.Background(), SenderHop, 7, 1, found.rewound(), nil, &last); err != nil {
-				t.Fatal(err)
-			}
-			if sender := feedbackOf(t, &last); len(sender) != 1 || !slices.Equal(sender[link[0]], got[link[0]]) {
-				t.Fatalf("hop 0 receives %v for the replay and %v for the next pass", sender, got[link[0]])
-			}
 		}
 	}
+}
+
+func dctcpParams() *simkernel.Params {
+	p := simkernel.DefaultParams()
+	return &p
 }

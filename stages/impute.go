@@ -98,7 +98,7 @@ func (l *Imputer) Impute(ctx context.Context, lo, hi int32, hops, donorHops, obs
 		}
 		l.out.append(row.flowRow, row.hop, row.hops, row.link)
 	}
-	return l.out.flush(out)
+	return l.out.flush(schema.ImputedObservations, out)
 }
 
 // match finds the donor of every row of the receivers, representative by representative.
@@ -192,10 +192,10 @@ func (l *Imputer) impute(row *linkRow, donor int) error {
 	if l.donated, err = readBlocks(l.donated[:0], observed); err != nil {
 		return fmt.Errorf("hop_observations: flow row %d, link %d: %w", from.flowRow, from.link, err)
 	}
-	for int64(len(l.donated)) < simkernel.Blocks(fromPackets) {
+	for int64(len(l.donated)) < l.params.Layout().Blocks(fromPackets) {
 		l.donated = append(l.donated, simkernel.Block{})
 	}
-	l.blocks = resample(l.blocks[:0], l.donated, fromPackets, toPackets)
+	l.blocks = resample(l.params.Layout(), l.blocks[:0], l.donated, fromPackets, toPackets)
 	l.out.observed.Bytes = appendBlocks(l.out.observed.Bytes, l.blocks)
 	l.out.observed.Done()
 	return nil
@@ -204,10 +204,10 @@ func (l *Imputer) impute(row *linkRow, donor int) error {
 // resample appends the blocks of a flow of toPackets packets that observes what the donor's fromPackets
 // packets did: the first packet what the first did, the last what the last did, and each in between what the
 // packet at the same fraction of the flow did.
-func resample(blocks, donated []simkernel.Block, fromPackets, toPackets int64) []simkernel.Block {
+func resample(layout simkernel.BlockLayout, blocks, donated []simkernel.Block, fromPackets, toPackets int64) []simkernel.Block {
 	packet := int64(0)
-	for b := range simkernel.Blocks(toPackets) {
-		n := simkernel.BlockPackets(toPackets, b)
+	for b := range layout.Blocks(toPackets) {
+		n := layout.Packets(toPackets, b)
 		var x simkernel.Block
 		var wait int64
 		for k := range n {
@@ -215,7 +215,7 @@ func resample(blocks, donated []simkernel.Block, fromPackets, toPackets int64) [
 			if toPackets > 1 {
 				p = packet * (fromPackets - 1) / (toPackets - 1)
 			}
-			d := &donated[simkernel.BlockOf(p)]
+			d := &donated[layout.Of(p)]
 			wait += int64(d.WaitNS)
 			x.Marks |= d.Marks >> simkernel.MarkBit(p) & 1 << simkernel.MarkBit(packet)
 			if k == 0 {

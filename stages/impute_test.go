@@ -17,12 +17,15 @@ import (
 // The blocks of a flow of equally many packets are unchanged. In longer and shorter flows the first packet, the
 // last one and the marks in between keep their places.
 func TestResample(t *testing.T) {
+	params := simkernel.DefaultParams()
+	params.WindowBytes = 8_000 // 16 single packets
+	layout := params.Layout()
 	made := func(packets int64) []simkernel.Block {
 		var blocks []simkernel.Block
 		at := int64(0)
-		for b := range simkernel.Blocks(packets) {
+		for b := range layout.Blocks(packets) {
 			x := simkernel.Block{WaitNS: int32(100 * (b + 1)), Hint: uint16(b)}
-			for range simkernel.BlockPackets(packets, b) {
+			for range layout.Packets(packets, b) {
 				if at%3 == 0 {
 					x.Marks |= 1 << simkernel.MarkBit(at)
 				}
@@ -35,16 +38,16 @@ func TestResample(t *testing.T) {
 	for _, packets := range []int64{1, 2, 15, 16, 17, 40, 1000} {
 		whole := made(packets)
 		for p := range packets {
-			if b := simkernel.BlockOf(p); b >= int64(len(whole)) || p == packets-1 && b != int64(len(whole))-1 {
+			if b := layout.Of(p); b >= int64(len(whole)) || p == packets-1 && b != int64(len(whole))-1 {
 				t.Fatalf("packet %d of %d is in block %d of %d", p, packets, b, len(whole))
 			}
 		}
-		if got := resample(nil, whole, packets, packets); !slices.Equal(got, whole) {
+		if got := resample(layout, nil, whole, packets, packets); !slices.Equal(got, whole) {
 			t.Errorf("%d packets become %v, want %v", packets, got, whole)
 		}
 		for _, to := range []int64{1, 2, 3, 16, 33, 500} {
-			got := resample(nil, whole, packets, to)
-			if int64(len(got)) != simkernel.Blocks(to) {
+			got := resample(layout, nil, whole, packets, to)
+			if int64(len(got)) != layout.Blocks(to) {
 				t.Fatalf("%d blocks of %d packets", len(got), to)
 			}
 			if got[0].WaitNS != whole[0].WaitNS || got[0].Marks != 1 {
@@ -61,7 +64,7 @@ func TestResample(t *testing.T) {
 				}
 				for bit := range 16 {
 					p := first&^15 + int64(bit)
-					there := p >= first && p < first+simkernel.BlockPackets(to, int64(b))
+					there := p >= first && p < first+layout.Packets(to, int64(b))
 					if x.Marks>>bit&1 == 1 && !there {
 						t.Errorf("%d packets to %d: block %d marks packet %d", packets, to, b, p)
 					}

@@ -29,12 +29,20 @@ func replays(t *testing.T, n *topology.Network, p simkernel.Params, flows arrow.
 	if err != nil {
 		t.Fatal(err)
 	}
-	given, observed := (*captured)(nil), &captured{}
+	given, sent, observed := &captured{}, (*captured)(nil), &captured{}
 	batches := func(c *captured) schema.Batches {
 		if c == nil {
 			return nil
 		}
 		return c.rewound()
+	}
+	for i := range partitions {
+		if _, err := sim.SimulateUplinks(ctx, first(i), first(i+1), hops.rewound(), observed, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := NewFeedbackBuilder(n, &p, 1, 0, 0).Build(ctx, UplinkScope, 0, rows, observed.rewound(), nil, given, nil); err != nil {
+		t.Fatal(err)
 	}
 	for pass := range passes {
 		observed, stats = &captured{}, &captured{}
@@ -44,16 +52,17 @@ func replays(t *testing.T, n *topology.Network, p simkernel.Params, flows arrow.
 				t.Fatal(err)
 			}
 		}
-		next := &captured{}
-		scope := EveryHop
+		next, sends := &captured{}, &captured{}
+		builder := NewFeedbackBuilder(n, &p, 1, pass+1, 0)
 		if pass == passes-1 {
-			scope = SenderHop
+			err = builder.Build(ctx, SenderScope, 0, rows, observed.rewound(), nil, next, nil)
+		} else {
+			err = builder.Build(ctx, PassScope, 0, rows, observed.rewound(), batches(sent), next, sends)
 		}
-		builder := NewFeedbackBuilder(n, p.Transport, 1, pass+1, 0)
-		if err := builder.Build(ctx, scope, 0, rows, observed.rewound(), batches(given), next); err != nil {
+		if err != nil {
 			t.Fatal(err)
 		}
-		given = next
+		given, sent = next, sends
 	}
 	senders := &captured{}
 	for i := range partitions {

@@ -101,6 +101,7 @@ type routeChunk struct {
 type chunkLink struct {
 	delayNS int64
 	sendNS  int64 // transmission times of a full packet, and of its ACK on the reverse link
+	bps     int64
 	load    LinkLoad
 	nextHop int // place of its next hop in routeChunk.hops
 }
@@ -114,6 +115,7 @@ type chunkFlow struct {
 
 type chunkHop struct {
 	delayToNS        int64 // propagation before the link
+	upBps, downBps   int64 // see slowestLinks
 	flow, link, prev int32
 	hop              int16
 }
@@ -125,6 +127,7 @@ func (c *routeChunk) reset(n *topology.Network, p *simkernel.Params) {
 		c.links[id] = chunkLink{
 			delayNS: l.DelayNS,
 			sendNS:  sendAndAckNS(p, n, l),
+			bps:     l.BandwidthBps,
 		}
 	}
 }
@@ -191,6 +194,7 @@ func (c *routeChunk) sortByLink() {
 	}
 	c.hops = resize(c.hops, at)
 	paths := c.paths
+	bps := func(link int32) int64 { return c.links[link].bps }
 	for i := range c.flows {
 		path := paths[:c.flows[i].hops]
 		paths = paths[len(path):]
@@ -198,6 +202,7 @@ func (c *routeChunk) sortByLink() {
 		for hop, id := range path {
 			l := &c.links[id]
 			h.link, h.hop = id, int16(hop)
+			h.upBps, h.downBps = slowestLinks(path, hop, bps)
 			c.hops[l.nextHop] = h
 			l.nextHop++
 			h.delayToNS += l.delayNS

@@ -91,7 +91,7 @@ func (x *replayIndex) readSenders(firstRow, rows int64, senders schema.Batches) 
 // attribute divides a flow's delay among its hops and leaves its path in s.path.
 func (s *Sampler) attribute(firstRow int64, f, hops int, sizeBytes, delayNS int64) error {
 	x := &s.replay
-	last := int(simkernel.Blocks(s.params.Packets(sizeBytes))) - 1
+	last := int(s.params.Layout().Blocks(s.params.Packets(sizeBytes))) - 1
 	s.path, x.marks, x.waits = s.path[:0], x.marks[:0], x.waits[:0]
 	rest, allMarks := delayNS, int64(0)
 	for h := range hops {

@@ -61,6 +61,8 @@ type Simulator struct {
 	estimator      Estimator
 	ablation       Ablation
 	kernel         *simkernel.Kernel
+	settled        map[int32]linkCounters
+	onlyUplinks    bool       // other links have no case, and observe nothing
 	solver         CaseSolver // in place of the kernel; nil: the kernel
 	representative []int32    // by link id; nil: every link is its own
 
@@ -83,7 +85,7 @@ func HopColumns(e Estimator) []string {
 		"path_delay_ns",
 	}
 	if e == Flow {
-		columns = append(columns, "prev_link", "path_send_ns")
+		columns = append(columns, "prev_link", "path_send_ns", "upstream_bps", "downstream_bps")
 	}
 	return columns
 }
@@ -125,7 +127,10 @@ func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, feedback s
 	s.stats = statRows{}
 	s.observations.reset()
 	done, err := s.run(ctx, lo, hi, hops, feedback, caseRun{
-		wants: func(id int32) bool { return !isImputed(s.representative, id) },
+		wants: func(id int32) bool {
+			_, settled := s.settled[id]
+			return !settled && !isImputed(s.representative, id)
+		},
 		done: func(link topology.Link, rows []int32, cached bool) error {
 			s.addStats(link, rows, cached)
 			if s.estimator == Independent {
@@ -136,19 +141,42 @@ func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, feedback s
 		},
 		omitted: func(link topology.Link) {
 			s.stats.append(link, s.loads.Links[link.ID], s.loads.AvailableBps(&s.params, link), s.loads.Load(link),
-				simkernel.Counters{}, false)
+				s.settled[link.ID]) // zero if it is not settled
 		},
 		progress: progress,
 	})
 	if err == nil && s.estimator == Independent {
 		err = s.delays.flush(out)
 	} else if err == nil {
-		err = s.observations.flush(out)
+		err = s.observations.flush(schema.HopObservations, out)
 	}
 	if err != nil {
 		return done, err
 	}
 	return done, s.stats.flush(stats)
+}
+
+// SimulateUplinks runs the link cases of the hosts' uplinks in [lo, hi) without feedback and writes table
+// uplink_observations, by flow_row and hop: NIC waits. For the other links in [lo, hi) it writes rows without
+// blocks, so that the table has every hop of every path. It reads hops as Simulate does.
+func (s *Simulator) SimulateUplinks(ctx context.Context, lo, hi int32, hops schema.Batches, out schema.Sink,
+	progress func(packetHops int64)) (SimulateStats, error) {
+	s.observations.reset()
+	s.onlyUplinks = true
+	defer func() { s.onlyUplinks = false }()
+	done, err := s.run(ctx, lo, hi, hops, nil, caseRun{
+		wants: func(int32) bool { return true },
+		done: func(link topology.Link, rows []int32, _ bool) error {
+			s.observations.add(s, link, rows)
+			return nil
+		},
+		omitted:  func(topology.Link) {},
+		progress: progress,
+	})
+	if err != nil {
+		return done, err
+	}
+	return done, s.observations.flush(schema.UplinkObservations, out)
 }
 
 // Replay runs the link cases of the hosts' uplinks in [lo, hi) with the feedback of the last pass (table
@@ -201,6 +229,13 @@ func (s *Simulator) run(ctx context.Context, lo, hi int32, hops, feedback schema
 		}
 		from, to := s.input.starts[id-lo], s.input.starts[id-lo+1]
 		rows := s.input.order[from:to]
+		if s.onlyUplinks && !s.net.FromHost(id) {
+			s.result.Observed = s.result.Observed[:0]
+			if err := r.done(link, rows, false); err != nil {
+				return stats, err
+			}
+			continue
+		}
 		began, packets := time.Now(), s.loads.Links[id].Packets
 		cached, err := s.solve(ctx, link, int(from), int(to), packets)
 		if err != nil {

@@ -11,9 +11,10 @@ import (
 // caseBuilder holds what the cases of many links ask for again and again, by link id.
 type caseBuilder struct {
 	caseNo       int32
-	source       []int32 // place among the case's sources, valid where sourceOwner is caseNo
+	source       []int32 // by first link: the last place among the case's sources, valid where sourceOwner is caseNo
 	sourceOwner  []int32
-	feeder       []int32 // place among the case's feeders, valid where feederOwner is caseNo
+	sources      []caseSource // of the case
+	feeder       []int32      // place among the case's feeders, valid where feederOwner is caseNo
 	feederOwner  []int32
 	availableBps []int64 // 0: not computed yet
 	sendNS       []int64 // of a full packet; 0: not computed yet
@@ -32,6 +33,7 @@ func (s *Simulator) buildCase(link topology.Link, from, to int) error {
 	r, c, b := &s.input.rows, &s.c, &s.build
 	resetCase(c)
 	b.caseNo++
+	b.sources = b.sources[:0]
 	c.Record = s.estimator == Flow
 	c.Kind = simkernel.Behind
 	if from < to && r.hop[s.input.order[from]] == 0 {
@@ -51,6 +53,9 @@ func (s *Simulator) buildCase(link topology.Link, from, to int) error {
 		if s.estimator == Flow && s.ablation&AblateRoundTrip == 0 {
 			c.ReturnNS = append(c.ReturnNS, s.returnNS(link, r.firstLink[i], r.pathSend[i]))
 		}
+		if s.estimator == Flow {
+			c.UpstreamBps, c.DownstreamBps = append(c.UpstreamBps, r.upBps[i]), append(c.DownstreamBps, r.downBps[i])
+		}
 	}
 	return s.addFeedback(from, to)
 }
@@ -60,21 +65,44 @@ func resetCase(c *simkernel.Case) {
 	c.Source, c.SizeBytes, c.StartNS, c.PathDelayNS = c.Source[:0], c.SizeBytes[:0], c.StartNS[:0], c.PathDelayNS[:0]
 	c.Feeder, c.FeederBps, c.ReturnNS, c.Feedback = c.Feeder[:0], c.FeederBps[:0], c.ReturnNS[:0], c.Feedback[:0]
 	c.FlowKey, c.Hops = c.FlowKey[:0], c.Hops[:0]
+	c.UpstreamBps, c.DownstreamBps = c.UpstreamBps[:0], c.DownstreamBps[:0]
+}
+
+// A caseSource is a source of a case for estimator Flow: packets of one host that reach the target over the same
+// link and with the same delay. For Independent, as in the paper, a host is one source, with the delay of its first
+// flow.
+type caseSource struct {
+	prev    int32 // the link before the target
+	delayNS int64
+	other   int32 // the place of another source of the same host; -1: none
 }
 
 // sourceOf returns the place of the row's source in the case, a host's uplink. It adds the source if the row
-// is the first of its flows. Where equally long paths differ in propagation delay or in the link before the
-// target, the source has those of its first flow; each flow keeps its own round trip.
+// is the first of its flows.
 func (s *Simulator) sourceOf(row int32) int32 {
 	r, c, b := &s.input.rows, &s.c, &s.build
-	first := r.firstLink[row]
-	if b.sourceOwner[first] != b.caseNo {
-		b.sourceOwner[first], b.source[first] = b.caseNo, int32(len(c.SourceBps))
-		c.SourceBps = append(c.SourceBps, s.availableBps(first))
-		c.SourceDelayNS = append(c.SourceDelayNS, r.delayToLink[row])
-		if s.estimator == Flow && c.Kind == simkernel.Behind && s.ablation&AblateFeeder == 0 {
-			c.Feeder = append(c.Feeder, s.feederOf(r.prevLink[row], first))
+	first, delay := r.firstLink[row], r.delayToLink[row]
+	prev, other := int32(-1), int32(-1)
+	if s.estimator == Flow {
+		prev = r.prevLink[row]
+	}
+	if b.sourceOwner[first] == b.caseNo {
+		other = b.source[first]
+		if s.estimator != Flow {
+			return other
 		}
+		for at := other; at >= 0; at = b.sources[at].other {
+			if b.sources[at].prev == prev && b.sources[at].delayNS == delay {
+				return at
+			}
+		}
+	}
+	b.sourceOwner[first], b.source[first] = b.caseNo, int32(len(c.SourceBps))
+	b.sources = append(b.sources, caseSource{prev, delay, other})
+	c.SourceBps = append(c.SourceBps, s.availableBps(first))
+	c.SourceDelayNS = append(c.SourceDelayNS, delay)
+	if s.estimator == Flow && c.Kind == simkernel.Behind && s.ablation&AblateFeeder == 0 {
+		c.Feeder = append(c.Feeder, s.feederOf(prev, first))
 	}
 	return b.source[first]
 }
@@ -105,7 +133,7 @@ func (s *Simulator) addFeedback(from, to int) error {
 		if c.Feedback, err = readBlocks(c.Feedback, in.feedback.At(int(in.feedbackAt[at]))); err != nil {
 			return fmt.Errorf("flow row %d: %w", in.rows.flowRow[i], err)
 		}
-		want := had + simkernel.Blocks(s.params.Packets(in.rows.size[i]))
+		want := had + s.params.Layout().Blocks(s.params.Packets(in.rows.size[i]))
 		if int64(len(c.Feedback)) > want {
 			return fmt.Errorf("flow row %d: %w", in.rows.flowRow[i], errBlocks)
 		}
@@ -113,6 +141,12 @@ func (s *Simulator) addFeedback(from, to int) error {
 			c.Feedback = append(c.Feedback, simkernel.Block{})
 		}
 	}
+	for i := range c.Feedback {
+		if c.Feedback[i] != (simkernel.Block{}) {
+			return nil
+		}
+	}
+	c.Feedback = c.Feedback[:0] // the same case, but the kernel is faster without feedback
 	return nil
 }
 

@@ -122,11 +122,13 @@ func (in *caseInput) readFeedback(lo, hi int32, feedback schema.Batches, want fu
 	return err
 }
 
-// caseRows are the columns of table hops that link cases need. prevLink and pathSend are read for Flow only.
+// caseRows are the columns of table hops that link cases need. prevLink, pathSend, upBps and downBps are read
+// for Flow only.
 type caseRows struct {
 	link, firstLink, prevLink        []int32
 	flowRow, flowID, size, start     []int64
 	delayToLink, pathDelay, pathSend []int64
+	upBps, downBps                   []int64
 	hop, hops                        []int16
 }
 
@@ -137,6 +139,7 @@ func (h *caseRows) truncate(n int) {
 	h.link, h.firstLink, h.prevLink = h.link[:n], h.firstLink[:n], h.prevLink[:min(n, len(h.prevLink))]
 	h.flowRow, h.flowID, h.size, h.start = h.flowRow[:n], h.flowID[:n], h.size[:n], h.start[:n]
 	h.delayToLink, h.pathDelay, h.pathSend = h.delayToLink[:n], h.pathDelay[:n], h.pathSend[:min(n, len(h.pathSend))]
+	h.upBps, h.downBps = h.upBps[:min(n, len(h.upBps))], h.downBps[:min(n, len(h.downBps))]
 	h.hop, h.hops = h.hop[:n], h.hops[:n]
 }
 
@@ -148,8 +151,8 @@ func (h *caseRows) reserve(rows int, e Estimator) {
 		}
 	}
 	for _, column := range []*[]int64{&h.flowRow, &h.flowID, &h.size, &h.start, &h.delayToLink, &h.pathDelay,
-		&h.pathSend} {
-		if column != &h.pathSend || e == Flow {
+		&h.pathSend, &h.upBps, &h.downBps} {
+		if column != &h.pathSend && column != &h.upBps && column != &h.downBps || e == Flow {
 			*column = slices.Grow(*column, rows)
 		}
 	}
@@ -167,6 +170,7 @@ func caseRowsOf(rec arrow.Record, e Estimator) caseRows {
 	}
 	if e == Flow {
 		h.prevLink, h.pathSend = columns.Int32s(rec, "prev_link"), columns.Int64s(rec, "path_send_ns")
+		h.upBps, h.downBps = columns.Int64s(rec, "upstream_bps"), columns.Int64s(rec, "downstream_bps")
 	}
 	return h
 }
@@ -184,6 +188,7 @@ func (h *caseRows) append(in *caseRows, from, to int) {
 	if in.prevLink != nil {
 		h.prevLink = append(h.prevLink, in.prevLink[from:to]...)
 		h.pathSend = append(h.pathSend, in.pathSend[from:to]...)
+		h.upBps, h.downBps = append(h.upBps, in.upBps[from:to]...), append(h.downBps, in.downBps[from:to]...)
 	}
 	h.hop = append(h.hop, in.hop[from:to]...)
 	h.hops = append(h.hops, in.hops[from:to]...)

@@ -68,23 +68,37 @@ type statRows struct {
 	load                                  []float64
 	sent, marked, busy, maxQueue, atQueue []int64
 	meanQueue, meanWait                   []float64
+	share                                 []float64
 	cached                                []bool
 }
 
-func (t *statRows) append(link topology.Link, carried LinkLoad, availableBps int64, load float64, c simkernel.Counters,
-	cached bool) {
+// linkCounters are the columns of table link_stats that come from the link's case.
+type linkCounters struct {
+	sent, marked, busyNS, maxQueueBytes, maxQueueAtNS int64
+	meanQueue, meanWaitNS, feedbackShare              float64
+	cached                                            bool
+}
+
+// countersOf returns the columns that describe the result of a case.
+func countersOf(c *simkernel.Counters, feedbackShare float64, cached bool) linkCounters {
+	return linkCounters{
+		c.PacketsSent, c.PacketsMarked, c.BusyNS, c.MaxQueueBytes, c.MaxQueueAtNS,
+		// Little's law: the sum of waits is the number of waiting packets, integrated over time.
+		float64(c.WaitSumNS) / float64(max(1, c.BusyNS)),
+		float64(c.WaitSumNS) / float64(max(1, c.PacketsSent)), feedbackShare, cached,
+	}
+}
+
+func (t *statRows) append(link topology.Link, carried LinkLoad, availableBps int64, load float64, c linkCounters) {
 	t.link, t.src, t.dst = append(t.link, link.ID), append(t.src, link.Src), append(t.dst, link.Dst)
 	t.tier = append(t.tier, link.Tier)
 	t.bandwidth, t.available = append(t.bandwidth, link.BandwidthBps), append(t.available, availableBps)
 	t.flows, t.bytes = append(t.flows, carried.Flows), append(t.bytes, carried.Bytes)
 	t.packets, t.load = append(t.packets, carried.Packets), append(t.load, load)
-	t.sent, t.marked, t.busy = append(t.sent, c.PacketsSent), append(t.marked, c.PacketsMarked),
-		append(t.busy, c.BusyNS)
-	t.maxQueue, t.atQueue = append(t.maxQueue, c.MaxQueueBytes), append(t.atQueue, c.MaxQueueAtNS)
-	// Little's law: the sum of waits is the number of waiting packets, integrated over time.
-	t.meanQueue = append(t.meanQueue, float64(c.WaitSumNS)/float64(max(1, c.BusyNS)))
-	t.meanWait = append(t.meanWait, float64(c.WaitSumNS)/float64(max(1, c.PacketsSent)))
-	t.cached = append(t.cached, cached)
+	t.sent, t.marked, t.busy = append(t.sent, c.sent), append(t.marked, c.marked), append(t.busy, c.busyNS)
+	t.maxQueue, t.atQueue = append(t.maxQueue, c.maxQueueBytes), append(t.atQueue, c.maxQueueAtNS)
+	t.meanQueue, t.meanWait = append(t.meanQueue, c.meanQueue), append(t.meanWait, c.meanWaitNS)
+	t.share, t.cached = append(t.share, c.feedbackShare), append(t.cached, c.cached)
 }
 
 func (t *statRows) flush(out schema.Sink) error {
@@ -93,18 +107,18 @@ func (t *statRows) flush(out schema.Sink) error {
 		columns.Of(t.bytes),
 		columns.Of(t.packets), columns.Of(t.load), columns.Of(t.sent), columns.Of(t.marked), columns.Of(t.busy),
 		columns.Of(t.maxQueue), columns.Of(t.atQueue), columns.Of(t.meanQueue), columns.Of(t.meanWait),
-		columns.Bools(t.cached))
+		columns.Of(t.share), columns.Bools(t.cached))
 	*t = statRows{}
 	return err
 }
 
 // addStats appends the counters of the current case to table link_stats.
 func (s *Simulator) addStats(link topology.Link, rows []int32, cached bool) {
-	counters := s.result.Counters
+	counters := countersOf(&s.result.Counters, s.feedbackShare(rows), cached)
 	if len(rows) == 0 {
-		counters = simkernel.Counters{}
+		counters = linkCounters{}
 	}
-	s.stats.append(link, s.loads.Links[link.ID], s.c.TargetBps, s.loads.Load(link), counters, cached)
+	s.stats.append(link, s.loads.Links[link.ID], s.c.TargetBps, s.loads.Load(link), counters)
 }
 
 // observationRows are rows of table hop_observations.
@@ -126,7 +140,7 @@ func (w *observationRows) reset() {
 func (w *observationRows) add(s *Simulator, link topology.Link, rows []int32) {
 	in, at := &s.input.rows, int64(0)
 	for _, i := range rows {
-		n := simkernel.Blocks(s.params.Packets(in.size[i]))
+		n := min(s.params.Layout().Blocks(s.params.Packets(in.size[i])), int64(len(s.result.Observed))-at)
 		w.observed.Bytes = appendBlocks(w.observed.Bytes, s.result.Observed[at:at+n])
 		w.observed.Done()
 		at += n
@@ -140,12 +154,12 @@ func (w *observationRows) append(row int64, hop, hops int16, link int32) {
 }
 
 // flush writes the rows by flow_row and hop.
-func (w *observationRows) flush(out schema.Sink) error {
+func (w *observationRows) flush(t schema.Table, out schema.Sink) error {
 	if len(w.row) == 0 {
 		return nil
 	}
 	return inBatches(w.sorter.byFlow(w.row, w.hop), func(rows []int32) error {
-		return columns.Write(out, schema.HopObservations, len(rows), columns.Take(w.row, rows),
+		return columns.Write(out, t, len(rows), columns.Take(w.row, rows),
 			columns.Take(w.hop, rows),
 			columns.Take(w.hops, rows), columns.Take(w.link, rows), w.column.Of(&w.observed, rows))
 	})

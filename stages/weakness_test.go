@@ -25,7 +25,7 @@ func linkTable(t *testing.T, n *topology.Network, load, waitNS func(link int32) 
 	c := columns.Of(count)
 	err := columns.Write(&out, schema.LinkStats, len(link), columns.Of(link), columns.Of(src), columns.Of(dst),
 		columns.Strings(tier), c, c, c, c, c, columns.Of(loads),
-		c, c, c, c, c, columns.Of(waits), columns.Of(waits), columns.Bools(make([]bool, len(link))))
+		c, c, c, c, c, columns.Of(waits), columns.Of(waits), columns.Of(waits), columns.Bools(make([]bool, len(link))))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,60 @@
+package stages
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"parsimon/schema/columns"
+	"parsimon/simkernel"
+)
+
+// Links whose observations hardly matter to others are omitted: table link_stats keeps their rows, and table
+// hop_observations has none of them. All others are simulated.
+func TestSettle(t *testing.T) {
+	ctx, p, n := context.Background(), simkernel.DefaultParams(), testClos(t)
+	hops, loads := routed(t, n, &p, randomFlows(n, rand.New(rand.NewPCG(3, 4)), 2000))
+	sim, err := NewSimulator(n, p, loads, Flow, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := int32(len(n.Links))
+	var first, second, observed captured
+	if _, err := sim.Simulate(ctx, 0, links, hops.rewound(), nil, &captured{}, &first, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := sim.Settle(first.rewound()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sim.Simulate(ctx, 0, links, hops.rewound(), nil, &observed, &second, nil); err != nil {
+		t.Fatal(err)
+	}
+	simulated := map[int32]bool{}
+	for _, r := range observed.recs {
+		for _, link := range columns.Int32s(r, "link_id") {
+			simulated[link] = true
+		}
+	}
+	settled := 0
+	for i, r := range first.recs {
+		for _, name := range []string{"feedback_share", "mean_wait_ns"} {
+			if !slices.Equal(columns.Float64s(r, name), columns.Float64s(second.recs[i], name)) {
+				t.Errorf("column %s of link_stats changes", name)
+			}
+		}
+		flows, share := columns.Int64s(r, "flows"), columns.Float64s(r, "feedback_share")
+		for k, link := range columns.Int32s(r, "link_id") {
+			omitted := flows[k] > 0 && share[k] <= settledShare && !n.FromHost(link)
+			if omitted {
+				settled++
+			}
+			if simulated[link] == (omitted || flows[k] == 0) {
+				t.Errorf("link %d with share %v is simulated: %v", link, share[k], simulated[link])
+			}
+		}
+	}
+	if settled == 0 || len(simulated) == 0 {
+		t.Errorf("%d links are settled, %d simulated: the workload tests nothing", settled, len(simulated))
+	}
+}

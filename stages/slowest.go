@@ -1,0 +1,40 @@
+package stages
+
+// slowestHop returns the last hop of least bandwidth behind hop 0; 0 if the path has one hop only.
+func slowestHop(path []int32, bps func(link int32) int64) int {
+	slowest := min(1, len(path)-1)
+	for h := 2; h < len(path); h++ {
+		if bps(path[h]) <= bps(path[slowest]) {
+			slowest = h
+		}
+	}
+	return slowest
+}
+
+// slowestLinks returns the bandwidths of the slowest link before and of the slowest link behind a hop, as
+// simkernel.Case.UpstreamBps and DownstreamBps; 0 where the link case need not know.
+//
+// A link matters where it is slower than the links that the case simulates: those space a flow's packets
+// already. Before the hop these are the source and the feeder, behind it the target. At hop 0 the slowest
+// link counts even if it is as fast as the source, because waits before it move packets together.
+func slowestLinks(path []int32, hop int, bps func(link int32) int64) (upstream, downstream int64) {
+	if hop == 0 {
+		if slowest := slowestHop(path, bps); slowest > 0 {
+			downstream = bps(path[slowest])
+		}
+		return 0, downstream
+	}
+	least := bps(path[0])
+	for h := 1; h < hop-1; h++ {
+		if b := bps(path[h]); b < least {
+			least, upstream = b, b
+		}
+	}
+	least = bps(path[hop])
+	for _, link := range path[hop+1:] {
+		if b := bps(link); b < least {
+			least, downstream = b, b
+		}
+	}
+	return upstream, downstream
+}

@@ -1,0 +1,34 @@
+package stages
+
+import "testing"
+
+// The slowest links of a path count where neither source, feeder nor target is as slow.
+func TestSlowestLinks(t *testing.T) {
+	for _, c := range []struct {
+		bps                  []int64 // by hop
+		hop                  int
+		upstream, downstream int64
+	}{
+		{[]int64{10}, 0, 0, 0},
+		{[]int64{10, 10}, 0, 0, 10},
+		{[]int64{40, 10, 40}, 0, 0, 10},
+		{[]int64{10, 40, 40, 10}, 0, 0, 10},
+		{[]int64{40, 10, 40, 40}, 1, 0, 0},
+		{[]int64{40, 10, 40, 40}, 2, 0, 0}, // the feeder is the slowest
+		{[]int64{40, 10, 40, 40}, 3, 10, 0},
+		{[]int64{10, 40, 40, 10}, 1, 0, 10},
+		{[]int64{10, 40, 40, 10}, 2, 0, 10},
+		{[]int64{10, 40, 40, 10}, 3, 0, 0},
+		{[]int64{100, 25, 10, 40, 25, 100}, 3, 25, 25},
+		{[]int64{100, 25, 10, 40, 25, 100}, 4, 10, 0},
+	} {
+		path := make([]int32, len(c.bps))
+		for h := range path {
+			path[h] = int32(h)
+		}
+		up, down := slowestLinks(path, c.hop, func(link int32) int64 { return c.bps[link] })
+		if up != c.upstream || down != c.downstream {
+			t.Errorf("%v, hop %d: %d and %d, want %d and %d", c.bps, c.hop, up, down, c.upstream, c.downstream)
+		}
+	}
+}
