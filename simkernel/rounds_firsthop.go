@@ -49,24 +49,30 @@ func (k *Kernel) roundsOf(f *flow, atPS, periodPS, fullPS, limit int64) int64 {
 			limit = min(limit, round)
 		}
 	}
-	// So must the packets sent in these rounds.
+	// So must the packets sent in these rounds. None may wait for the flow's packets at its slowest link.
+	downPS := f.downWire.ps(k.params.PayloadBytes + k.params.HeaderBytes)
+	if downPS > periodPS || f.downPassedPS+downPS > atPS+fullPS+f.upstreamPS {
+		return 0
+	}
 	maxDownstreamPS := window*periodPS - fullPS - f.ackPS
-	if f.downstreamPS > maxDownstreamPS {
+	if f.upstreamPS+f.downstreamPS > maxDownstreamPS {
 		limit = min(limit, window)
 	}
 	if len(k.c.Feedback) == 0 {
 		return limit
 	}
-	end := f.nextBlockAt
+	end, upstreamPS := f.nextBlockAt, f.upstreamPS
 	for b := f.block + 1; int64(end-f.head) < limit; b++ {
 		e, round := &k.c.Feedback[b], int64(end-f.head)
-		if e.NICWaitNS != 0 || e.Marks != 0 {
+		previousPS := upstreamPS
+		upstreamPS = int64(e.UpstreamNS) * psPerNS
+		if e.NICWaitNS != 0 || e.Marks != 0 || previousPS+downPS > upstreamPS+periodPS {
 			return round
 		}
-		if int64(e.WaitNS)*psPerNS > maxDownstreamPS {
+		if upstreamPS+int64(e.WaitNS)*psPerNS > maxDownstreamPS {
 			limit = min(limit, round+window)
 		}
-		end = blockEnd(end)
+		end = k.layout.end(end)
 	}
 	return limit
 }
@@ -75,7 +81,7 @@ func (k *Kernel) roundsOf(f *flow, atPS, periodPS, fullPS, limit int64) int64 {
 func (k *Kernel) sendRounds(f *flow, atPS, periodPS, fullPS, rounds int64) {
 	acks, full := k.acks, k.params.PayloadBytes
 	base, mask, head, tail := f.base, f.mask, f.head, f.tail
-	left, endsWindow, downstreamPS := f.left, f.endsWindow, f.downstreamPS
+	left, endsWindow, behindPS := f.left, f.endsWindow, f.upstreamPS+f.downstreamPS
 	alonePS, waitPS := f.alonePS, f.waitPS
 	for range rounds {
 		for tail != head {
@@ -93,7 +99,8 @@ func (k *Kernel) sendRounds(f *flow, atPS, periodPS, fullPS, rounds int64) {
 				endsWindow = f.endsWindow
 			}
 		}
-		acks[base+head&mask] = ack{atPS + fullPS + f.ackPS + downstreamPS, endsWindow}
+		acks[base+head&mask] = ack{atPS + fullPS + f.ackPS + behindPS, endsWindow}
+		f.downPassedPS = atPS + fullPS + f.upstreamPS
 		endsWindow = 0
 		waitPS += atPS - max(alonePS, f.openPS)
 		alonePS = atPS + f.gapPS
@@ -102,7 +109,7 @@ func (k *Kernel) sendRounds(f *flow, atPS, periodPS, fullPS, rounds int64) {
 		if head == f.nextBlockAt && k.blocks {
 			f.head, f.waitPS = head, waitPS
 			k.advanceBlock(f)
-			waitPS, downstreamPS = 0, f.downstreamPS
+			waitPS, behindPS = 0, f.upstreamPS+f.downstreamPS
 		}
 		atPS += periodPS
 	}

@@ -19,6 +19,7 @@ func (k *Kernel) solo(s *source, now int64) (key int64, ok bool) {
 	left, sendPS, at, fed := f.left, s.sendPS, now, s.fed
 	gapPS, window, endsWindow := f.gapPS, f.windowPackets, f.endsWindow
 	nicWaitPS, upstreamPS, downstreamPS, marks := f.nicWaitPS, f.upstreamPS, f.downstreamPS, int64(f.marks)
+	upPassedPS, downPassedPS, downFullPS := f.upPassedPS, f.downPassedPS, f.downWire.ps(wire)
 	freePS := t.freePS
 	maybeTrain := false
 	idle := int64(0) // packets that found the target idle and are not in its counters yet
@@ -49,9 +50,14 @@ func (k *Kernel) solo(s *source, now int64) (key int64, ok bool) {
 			t.waitPS += startPS - now
 			t.freePS = departPS
 		}
+		if s.feeder < 0 {
+			upPassedPS = now
+		}
+		downPassedPS = max(departPS, downPassedPS+downFullPS) // see behindTarget
+		behindPS := downPassedPS - departPS + downstreamPS
 		acks[base+place] = ack{
-			departPS + ackPS + downstreamPS,
-			endsWindow | marks>>(place%blockPackets)&ackMarked | downstreamPS<<ackShift,
+			departPS + ackPS + behindPS,
+			endsWindow | marks>>(place%blockPackets)&ackMarked | behindPS<<ackShift,
 		}
 		if idle == 0 && departPS-now > t.shallowPS {
 			t.onDeepQueue(acks, k.r.Observed, now)
@@ -94,18 +100,20 @@ func (k *Kernel) solo(s *source, now int64) (key int64, ok bool) {
 		}
 		s.freePS = sendPS + fullPS
 		sendPS = at
+		next := min(full, left) + k.params.HeaderBytes
 		if left < full {
-			at += s.wire.ps(left+k.params.HeaderBytes) - fullPS
+			at += s.wire.ps(next) - fullPS
 		}
-		at = max(at+reachPS+upstreamPS, now)
+		at = max(at+reachPS+upstreamPS, upPassedPS+f.upWire.ps(next), now)
 		fed = false
 		if at >= stopPS {
 			break
 		}
 		if s.feeder >= 0 {
 			fd := &k.feeders[s.feeder]
+			upPassedPS = at
 			at = max(at, fd.freePS)
-			fd.freePS = at + fd.wire.ps(min(full, left)+k.params.HeaderBytes)
+			fd.freePS = at + fd.wire.ps(next)
 			fed = true
 			if at >= stopPS {
 				break
@@ -120,6 +128,7 @@ func (k *Kernel) solo(s *source, now int64) (key int64, ok bool) {
 		f.readyPS = sendPS - nicWaitPS
 		s.known, s.fed = fed || at-p.base <= p.far, fed
 		s.plain = s.known && left > full && head-tail <= mask && endsWindow == 0
+		f.upPassedPS, f.downPassedPS = upPassedPS, downPassedPS
 		k.endSolo(s, f, idle, freePS, head, tail, left, endsWindow)
 		s.sendPS = sendPS
 		f.openPS = at // if fed
@@ -130,6 +139,7 @@ func (k *Kernel) solo(s *source, now int64) (key int64, ok bool) {
 undecided:
 	f.readyPS = at - nicWaitPS
 	s.freePS = sendPS + fullPS
+	f.upPassedPS, f.downPassedPS = upPassedPS, downPassedPS
 	k.endSolo(s, f, idle, freePS, head, tail, left, endsWindow)
 	return k.plan(s, now), true
 }

@@ -11,16 +11,18 @@ func (k *Kernel) soloFirstHop(s *source, f *flow, atPS int64) bool {
 	stopPS := min(k.nextPS, horizonPS-fullPS+1)
 	base, mask, head, tail, left := f.base, f.mask, f.head, f.tail, f.left
 	gapPS, window, endsWindow := f.gapPS, f.windowPackets, f.endsWindow
-	nicWaitPS, downstreamPS, marks := f.nicWaitPS, f.downstreamPS, int64(f.marks)
+	nicWaitPS, marks := f.nicWaitPS, int64(f.marks)
 	alonePS, openPS, waitPS := f.alonePS, f.openPS, f.waitPS
 	firstPS, packets := atPS, int64(0)
 	for maybeTrain := false; left > full && head-tail <= mask && atPS < stopPS && !maybeTrain; {
 		place := head & mask
 		marked := marks >> (place % blockPackets) & ackMarked
-		acks[base+place] = ack{atPS + fullPS + f.ackPS + downstreamPS, endsWindow | marked}
+		leavePS := atPS + fullPS
+		behindPS := f.upstreamPS + f.behindTarget(leavePS+f.upstreamPS, wire)
+		acks[base+place] = ack{leavePS + f.ackPS + behindPS, endsWindow | marked}
 		endsWindow = 0
 		waitPS += atPS - max(alonePS, openPS)
-		s.freePS = atPS + fullPS
+		s.freePS = leavePS
 		alonePS = atPS + gapPS
 		left -= full
 		packets++
@@ -29,7 +31,7 @@ func (k *Kernel) soloFirstHop(s *source, f *flow, atPS int64) bool {
 			f.head, f.waitPS = head, waitPS
 			k.advanceBlock(f)
 			waitPS = 0
-			nicWaitPS, downstreamPS, marks = f.nicWaitPS, f.downstreamPS, int64(f.marks)
+			nicWaitPS, marks = f.nicWaitPS, int64(f.marks)
 		}
 		atPS = alonePS + nicWaitPS // see ready: pacing is never faster than the link
 		for tail != head {
@@ -49,7 +51,7 @@ func (k *Kernel) soloFirstHop(s *source, f *flow, atPS int64) bool {
 				f.head, f.tail, f.left, f.endsWindow = head, tail, left, endsWindow
 				k.onAckEmbedded(f, flags)
 				gapPS, window, endsWindow = f.gapPS, f.windowPackets, f.endsWindow
-				maybeTrain = flags == ackEndsWindow && gapPS == fullPS && nicWaitPS|downstreamPS|marks == 0
+				maybeTrain = flags == ackEndsWindow && gapPS == fullPS && nicWaitPS|f.upstreamPS|f.downstreamPS|marks == 0
 			}
 		}
 	}
@@ -70,7 +72,7 @@ func (k *Kernel) trainFirstHop(s *source, f *flow, atPS int64) bool {
 	payload := k.params.PayloadBytes
 	full := payload + k.params.HeaderBytes
 	fullPS := s.wire.ps(full)
-	if f.dctcp.rateBps != f.dctcp.lineBps || f.gapPS != fullPS {
+	if f.dctcp.rateBps != f.dctcp.lineBps || f.gapPS != fullPS || f.downWire > s.wire {
 		return false
 	}
 	packets := k.trainLength(f, (min(k.nextPS, horizonPS-fullPS)-atPS+fullPS-1)/fullPS)
@@ -91,6 +93,7 @@ func (k *Kernel) trainFirstHop(s *source, f *flow, atPS int64) bool {
 	f.endsWindow = 0
 	lastPS := atPS + (packets-1)*fullPS
 	s.freePS = lastPS + fullPS
+	f.downPassedPS = s.freePS
 	f.readyPS = lastPS + f.gapPS
 	f.alonePS = f.readyPS
 	s.served = f.row

@@ -21,7 +21,7 @@ func (k *Kernel) train(s *source, now int64) (last int64, ok bool) {
 		return 0, false
 	}
 	fullPS := s.wire.ps(full)
-	if max(f.upWire, f.downWire) > s.wire {
+	if max(f.upWire, f.downWire) > s.wire || now != s.sendPS+fullPS+s.delayPS {
 		return 0, false
 	}
 	servicePS := t.wire.ps(full)
@@ -69,7 +69,7 @@ func (k *Kernel) trainLength(f *flow, limit int64) int64 {
 	}
 	n, end := int64(f.nextBlockAt-f.head), f.nextBlockAt
 	for b := f.block + 1; n < limit && k.c.Feedback[b] == (Block{}); b++ {
-		next := blockEnd(end)
+		next := k.layout.end(end)
 		n += int64(next - end)
 		end = next
 	}
