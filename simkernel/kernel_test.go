@@ -274,7 +274,7 @@ func longFlows(rng *rand.Rand) (Params, *Case) {
 	}
 	often, longest := pick(rng, 2, 10, 50), pick[int32](rng, 100, 1000, 20_000)
 	for _, size := range c.SizeBytes {
-		for range Blocks(p.Packets(size)) {
+		for range p.Layout().Blocks(p.Packets(size)) {
 			var b Block
 			if rng.IntN(often) == 0 {
 				b.WaitNS = rng.Int32N(longest)
@@ -620,7 +620,7 @@ func BenchmarkFeedback(b *testing.B) {
 			c := columns(Behind, 4, 40, 1_000_000, 1_200_000)
 			c.Record = true
 			packets := p.Packets(c.SizeBytes[0])
-			for range Blocks(packets) * int64(len(c.StartNS)) {
+			for range p.Layout().Blocks(packets) * int64(len(c.StartNS)) {
 				if feedback {
 					c.Feedback = append(c.Feedback, Block{WaitNS: rng.Int32N(2000), UpstreamNS: rng.Int32N(500)})
 				}

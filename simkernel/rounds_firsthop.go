@@ -38,6 +38,11 @@ func (k *Kernel) roundsOf(f *flow, atPS, periodPS, fullPS, limit int64) int64 {
 	if f.gapPS != fullPS || f.readyPS > atPS || f.nicWaitPS != 0 || f.marks != 0 || window > int64(f.mask) {
 		return 0
 	}
+	// The flow's packets must not wait for each other at its slowest link.
+	slowestPS := f.downWire.ps(k.params.PayloadBytes + k.params.HeaderBytes)
+	if f.upstreamPS != 0 || slowestPS > fullPS || f.downPassedPS+slowestPS > atPS+fullPS {
+		return 0
+	}
 	limit = min(limit, (f.left-1)/k.params.PayloadBytes)
 	// Packets in flight must not be marked, and be acknowledged when window packets after them are sent.
 	for j := f.tail; j != f.head; j++ {
@@ -60,13 +65,13 @@ func (k *Kernel) roundsOf(f *flow, atPS, periodPS, fullPS, limit int64) int64 {
 	end := f.nextBlockAt
 	for b := f.block + 1; int64(end-f.head) < limit; b++ {
 		e, round := &k.c.Feedback[b], int64(end-f.head)
-		if e.NICWaitNS != 0 || e.Marks != 0 {
+		if e.NICWaitNS != 0 || e.UpstreamNS != 0 || e.Marks != 0 {
 			return round
 		}
 		if int64(e.WaitNS)*psPerNS > maxDownstreamPS {
 			limit = min(limit, round+window)
 		}
-		end = blockEnd(end)
+		end = k.layout.end(end)
 	}
 	return limit
 }
@@ -108,4 +113,5 @@ func (k *Kernel) sendRounds(f *flow, atPS, periodPS, fullPS, rounds int64) {
 	}
 	f.head, f.tail, f.left, f.endsWindow = head, tail, left, endsWindow
 	f.alonePS, f.waitPS, f.readyPS = alonePS, waitPS, alonePS
+	f.downPassedPS = atPS - periodPS + fullPS
 }

@@ -49,9 +49,13 @@ func (k *Kernel) solo(s *source, now int64) (key int64, ok bool) {
 			t.waitPS += startPS - now
 			t.freePS = departPS
 		}
+		if s.feeder < 0 {
+			f.upPassedPS = now
+		}
+		behindPS := f.behindTarget(departPS, wire)
 		acks[base+place] = ack{
-			departPS + ackPS + downstreamPS,
-			endsWindow | marks>>(place%blockPackets)&ackMarked | downstreamPS<<ackShift,
+			departPS + ackPS + behindPS,
+			endsWindow | marks>>(place%blockPackets)&ackMarked | behindPS<<ackShift,
 		}
 		if idle == 0 && departPS-now > t.shallowPS {
 			t.onDeepQueue(acks, k.r.Observed, now)
@@ -97,13 +101,14 @@ func (k *Kernel) solo(s *source, now int64) (key int64, ok bool) {
 		if left < full {
 			at += s.wire.ps(left+k.params.HeaderBytes) - fullPS
 		}
-		at = max(at+reachPS+upstreamPS, now)
+		at = max(at+reachPS+upstreamPS, f.upPassedPS+f.upWire.ps(min(full, left)+k.params.HeaderBytes), now)
 		fed = false
 		if at >= stopPS {
 			break
 		}
 		if s.feeder >= 0 {
 			fd := &k.feeders[s.feeder]
+			f.upPassedPS = at
 			at = max(at, fd.freePS)
 			fd.freePS = at + fd.wire.ps(min(full, left)+k.params.HeaderBytes)
 			fed = true

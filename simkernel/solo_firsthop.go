@@ -17,7 +17,8 @@ func (k *Kernel) soloFirstHop(s *source, f *flow, atPS int64) bool {
 	for maybeTrain := false; left > full && head-tail <= mask && atPS < stopPS && !maybeTrain; {
 		place := head & mask
 		marked := marks >> (place % blockPackets) & ackMarked
-		acks[base+place] = ack{atPS + fullPS + f.ackPS + downstreamPS, endsWindow | marked}
+		behindPS := f.upstreamPS + f.behindTarget(atPS+fullPS+f.upstreamPS, wire)
+		acks[base+place] = ack{atPS + fullPS + f.ackPS + behindPS, endsWindow | marked}
 		endsWindow = 0
 		waitPS += atPS - max(alonePS, openPS)
 		s.freePS = atPS + fullPS
@@ -70,7 +71,7 @@ func (k *Kernel) trainFirstHop(s *source, f *flow, atPS int64) bool {
 	payload := k.params.PayloadBytes
 	full := payload + k.params.HeaderBytes
 	fullPS := s.wire.ps(full)
-	if f.dctcp.rateBps != f.dctcp.lineBps || f.gapPS != fullPS {
+	if f.dctcp.rateBps != f.dctcp.lineBps || f.gapPS != fullPS || f.downWire > s.wire {
 		return false
 	}
 	packets := k.trainLength(f, (min(k.nextPS, horizonPS-fullPS)-atPS+fullPS-1)/fullPS)
@@ -90,6 +91,7 @@ func (k *Kernel) trainFirstHop(s *source, f *flow, atPS int64) bool {
 	f.left -= packets * payload
 	f.endsWindow = 0
 	lastPS := atPS + (packets-1)*fullPS
+	f.downPassedPS = lastPS + fullPS
 	s.freePS = lastPS + fullPS
 	f.readyPS = lastPS + f.gapPS
 	f.alonePS = f.readyPS
