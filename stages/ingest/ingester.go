@@ -91,9 +91,10 @@ func (in *Ingester) table(ctx context.Context, file, what string, want []string,
 	if err := checkFile(ctx, what, file); err != nil {
 		return err
 	}
-	from := "read_csv(" + duckdb.Quote(duckdb.EscapeGlob(file)) + ", header=true, all_varchar=true, hive_partitioning=false)"
+	path := duckdb.Quote(duckdb.EscapeGlob(file))
+	from := "read_csv(" + path + ", header=true, all_varchar=true, hive_partitioning=false)"
 	if isParquet(file) {
-		from = "read_parquet(" + duckdb.Quote(duckdb.EscapeGlob(file)) + ", hive_partitioning=false)"
+		from = duckdb.ScanParquet(file)
 	}
 	columns, err := in.columns(ctx, "SELECT * FROM "+from)
 	if err != nil {

@@ -140,7 +140,8 @@ FROM (` + rejects + `) ORDER BY "row"`
 	}
 	var beyond int64
 	from := duckdb.ScanParquet(stats.RejectsFile)
-	err := in.count(ctx, fmt.Sprintf("SELECT count(*) FROM %s WHERE reason = %s", from, duckdb.Quote(afterCount)), &beyond)
+	query = fmt.Sprintf("SELECT count(*) FROM %s WHERE reason = %s", from, duckdb.Quote(afterCount))
+	err := in.count(ctx, query, &beyond)
 	if err != nil {
 		return err
 	}

@@ -81,5 +81,6 @@ FROM (SELECT "row", line AS raw, broken, string_split(line, ' ') AS words FROM (
     WHEN contains(line, '  ') OR contains(line, chr(9)) THEN regexp_replace(line, '\s+', ' ', 'g')
     ELSE line
   END AS line) FROM %s))`,
-		strings.Join(list, ", "), strings.Join(counts, ", "), strings.Join(counts, " or "), duckdb.ScanParquet(staged)), nil
+		strings.Join(list, ", "), strings.Join(counts, ", "), strings.Join(counts, " or "),
+		duckdb.ScanParquet(staged)), nil
 }
