@@ -163,7 +163,7 @@ func TestUnknownIDs(t *testing.T) {
 		{"\x1b[2J", "", `no scenario "\x1b[2J" in the lake`},
 		{"aaa", "papr", `no variant "papr" of scenario aaa; it has paper, exact, own`},
 		{"007", "paper", `no variant "paper" of scenario 007; it has exact, own`},
-		{"", "flow-9", `no variant "flow-9" in the lake; it has own, exact, paper`},
+		{"", "flow-9", `no variant "flow-9" in the lake; it has flow-1, flow-2, own, exact, paper`},
 	} {
 		q, err := Get(SlowdownBySize)
 		if err != nil {
