@@ -13,8 +13,7 @@ import (
 	"testing"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/rs/zerolog"
-
+	"parsimon/pipeline/internal/fixture"
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
@@ -22,7 +21,7 @@ import (
 	"parsimon/stages/rng"
 )
 
-// A drawRule says how the flows asked about meet what they meet.
+// A drawRule says how the draws choose their donors.
 type drawRule int
 
 const (
@@ -33,18 +32,18 @@ const (
 
 // leaveOneOut treats every flow of the run's workload as a question, itself not among the donors, and
 // answers their slowdowns in the order of their rows.
-func leaveOneOut(t *testing.T, run *Run, rule drawRule) []float64 {
+func leaveOneOut(t *testing.T, run *Estimation, rule drawRule) []float64 {
 	t.Helper()
 	ctx := context.Background()
-	flows, err := run.flowParts()
+	flows, err := run.Files(schema.Flows)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var draws []draw
-	err = columns.Consume(run.lake.read(schema.Flows, flows, nil, nil), func(rec arrow.Record) error {
+	err = columns.Consume(run.Lake.Read(schema.Flows, flows, nil, nil), func(rec arrow.Record) error {
 		ids, src, dst, size := columns.Int64s(rec, "flow_id"), columns.Int32s(rec, "src"), columns.Int32s(rec, "dst"), columns.Int64s(rec, "size_bytes")
 		for i := range ids {
-			path, err := run.router.Path(ids[i], src[i], dst[i], nil)
+			path, err := run.Router.Path(ids[i], src[i], dst[i], nil)
 			if err != nil {
 				t.Error(err)
 			}
@@ -76,7 +75,7 @@ func leaveOneOut(t *testing.T, run *Run, rule drawRule) []float64 {
 }
 
 // meetAnyone is meet with donors drawn from the size's bucket at random, at each hop on its own.
-func meetAnyone(ctx context.Context, run *Run, draws []draw, rule drawRule) error {
+func meetAnyone(ctx context.Context, run *Estimation, draws []draw, rule drawRule) error {
 	crossing, links := map[int32][]int32{}, []int32(nil)
 	for i := range draws {
 		for _, link := range draws[i].path {
@@ -105,7 +104,7 @@ func meetAnyone(ctx context.Context, run *Run, draws []draw, rule drawRule) erro
 	if err != nil {
 		return err
 	}
-	return run.collect(ctx, taken, func(t donation, delayNS, waitNS float64) {
+	return run.lookUp(ctx, taken, func(t donation, delayNS, waitNS float64) {
 		if rule == drawNormalised {
 			waitNS = 0
 		}
@@ -114,13 +113,13 @@ func meetAnyone(ctx context.Context, run *Run, draws []draw, rule drawRule) erro
 }
 
 // slowdownsOf reads the run's estimates, in the order of the flows, with their sizes and ids.
-func slowdownsOf(t *testing.T, run *Run) (slowdown []float64, size, id, ideal []int64) {
+func slowdownsOf(t *testing.T, run *Estimation) (slowdown []float64, size, id, ideal []int64) {
 	t.Helper()
-	_, sampled, err := run.sampleStage().complete(run.lake)
+	in, err := run.Read(schema.Slowdowns, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = columns.Consume(run.lake.read(schema.Slowdowns, partsOf(sampled, schema.Slowdowns), nil, nil), func(rec arrow.Record) error {
+	err = columns.Consume(in, func(rec arrow.Record) error {
 		slowdown = append(slowdown, columns.Float64s(rec, "slowdown")...)
 		size, id, ideal = append(size, columns.Int64s(rec, "size_bytes")...), append(id, columns.Int64s(rec, "flow_id")...), append(ideal, columns.Int64s(rec, "ideal_ns")...)
 		return nil
@@ -129,15 +128,6 @@ func slowdownsOf(t *testing.T, run *Run) (slowdown []float64, size, id, ideal []
 		t.Fatal(err)
 	}
 	return slowdown, size, id, ideal
-}
-
-func resume(t *testing.T, lake string, by stages.Estimator) *Run {
-	t.Helper()
-	run, err := Resume("", Options{Lake: lake, Estimator: by, ReadOnly: true, Log: zerolog.Nop()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return run
 }
 
 // distance is the mean distance of the logarithms of the order statistics: Wasserstein-1.
@@ -153,7 +143,7 @@ func distance(a, b []float64) float64 {
 // Where bursts come to all links at the same time, draws aligned in time give the distribution of the
 // flows' slowdowns, and independent draws do not: they mix a burst on one link with silence on the next.
 func TestAlignedDrawsFollowBursts(t *testing.T) {
-	topology, file := trace(t, 1)
+	topology, file := fixture.Trace(t, 1)
 	var b strings.Builder
 	b.WriteString("flow_id,src,dst,size_bytes,start_ns\n")
 	rng := rand.New(rand.NewPCG(5, 6))
@@ -168,12 +158,10 @@ func TestAlignedDrawsFollowBursts(t *testing.T) {
 		src := rng.IntN(4)
 		fmt.Fprintf(&b, "%d,%d,%d,%d,%d\n", i, src, 4+rng.IntN(4), 500+rng.IntN(8000), clock) // all through the core
 	}
-	if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	lake := t.TempDir()
-	estimate(t, topology, file, Options{Lake: lake, Estimator: stages.Flow})
-	run := resume(t, lake, stages.Flow)
+	fixture.WriteFile(t, file, b.String())
+	dir := t.TempDir()
+	estimate(t, topology, file, options{Lake: dir, Variant: flow})
+	run := readOnly(t, dir, flow)
 	own, _, _, _ := slowdownsOf(t, run)
 	aligned, whole, normalised := leaveOneOut(t, run, drawAligned), leaveOneOut(t, run, drawWaitsWhole), leaveOneOut(t, run, drawNormalised)
 	toAligned, toWhole, toNormalised := distance(aligned, own), distance(whole, own), distance(normalised, own)
@@ -201,12 +189,12 @@ func TestQuestionAccuracy(t *testing.T) {
 
 func questionRows(t *testing.T, name, topology, dir string) string {
 	lake := t.TempDir()
-	for _, by := range []stages.Estimator{stages.Flow, stages.Independent} {
-		estimate(t, topology, filepath.Join(dir, "flows.parquet"), Options{Lake: lake, Estimator: by})
+	for _, v := range []Variant{flow, independent} {
+		estimate(t, topology, filepath.Join(dir, "flows.parquet"), options{Lake: lake, Variant: v})
 	}
-	run := resume(t, lake, stages.Flow)
+	run := readOnly(t, lake, flow)
 	own, size, id, ideal := slowdownsOf(t, run)
-	paper, _, _, _ := slowdownsOf(t, resume(t, lake, stages.Independent))
+	paper, _, _, _ := slowdownsOf(t, readOnly(t, lake, independent))
 	answers := [][]float64{paper, leaveOneOut(t, run, drawNormalised), leaveOneOut(t, run, drawWaitsWhole), leaveOneOut(t, run, drawAligned), own}
 	truth := truthOf(t, filepath.Join(dir, "ns3.parquet"), id, ideal)
 	var b strings.Builder

@@ -1,25 +1,27 @@
 package pipeline
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
-	"github.com/rs/zerolog"
-
+	"parsimon/pipeline/internal/fixture"
+	"parsimon/pipeline/internal/rows"
+	"parsimon/pipeline/lake"
+	"parsimon/pipeline/scenario"
 	"parsimon/schema"
 	"parsimon/stages"
+	"parsimon/stages/ns3"
 )
 
-// Link cases of another program stand under a variant of their own, beside the link kernel's. Where it
-// fails, the case is named and nothing is lost: with the failure mended, the run goes on with the cases
-// that are left, and without the program a run that is done can still be looked at.
+// Link cases of another program belong to a variant of their own, beside the link kernel's. Where it
+// fails, the error names the case and nothing is lost: without the failure, the run continues with the cases
+// that are left, and without the program a run that is done can still be opened.
 func TestLinkBackend(t *testing.T) {
-	topology, flows := trace(t, 1500)
-	lake, program := t.TempDir(), filepath.Join(t.TempDir(), "ns3")
+	topology, flows := fixture.Trace(t, 1500)
+	dir, program := t.TempDir(), filepath.Join(t.TempDir(), "ns3")
 	const answer = `awk 'NR > 1 { print $1, "a", "b", 1, 2, $6, 0, 1000000000 + $6, 1 }' flows.txt > fct.txt` + "\n"
 	write := func(script string) {
 		t.Helper()
@@ -27,17 +29,24 @@ func TestLinkBackend(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s, err := TraceScenario(topology, flows)
+	s, err := scenario.FromFiles(topology, flows)
 	if err != nil {
 		t.Fatal(err)
 	}
-	attempt := func() (*Run, error) {
-		run, err := Begin(s, Options{Lake: lake, LinkBackend: stages.NS3Backend, NS3: program, Cache: LakeCache(lake), Workers: 2, Log: zerolog.Nop()})
+	o := options{Lake: dir, Variant: Variant{Backend: stages.NS3Backend}, Cache: lake.CachePath(dir), Workers: 2}
+	attempt := func() (*Estimation, error) {
+		settings, done, err := o.settings()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer done()
+		settings.NS3 = &ns3.Simulator{Path: program}
+		run, err := Begin(t.Context(), dir, s, o.Variant, settings)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer run.Close()
-		return run, run.Estimate(context.Background())
+		return run, run.Estimate(t.Context())
 	}
 	named := regexp.MustCompile(`link \d+ \(\d+ → \d+\): ns-3`)
 
@@ -61,21 +70,21 @@ func TestLinkBackend(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if run.Variant() != "independent-ns3" {
+	if run.Variant().String() != "independent-ns3" {
 		t.Errorf("variant %s", run.Variant())
 	}
-	if all, links := lineCount(t, count), len(run.net.Links); first == 0 || all > links {
-		t.Errorf("%d cases ran before the failure was mended, %d in all, of %d links", first, all, links)
+	if all, links := lineCount(t, count), len(run.Network.Links); first == 0 || all > links {
+		t.Errorf("%d cases ran before the failure was repaired, %d in all, of %d links", first, all, links)
 	}
-	rows := tableRows(t, lake, schema.HopDelays, run.ScenarioID(), run.Variant())
-	if !strings.Contains(rows, "10000") {
-		t.Errorf("FCTs are not the program's:\n%.300s", rows)
+	answers := rows.Text(t, dir, schema.HopDelays, run.ID(), "independent-ns3")
+	if !strings.Contains(answers, "10000") {
+		t.Errorf("FCTs are not the program's:\n%.300s", answers)
 	}
-	estimate(t, topology, flows, Options{Lake: lake})
-	if own := tableRows(t, lake, schema.HopDelays, run.ScenarioID(), "independent"); own == rows {
+	estimate(t, topology, flows, options{Lake: dir})
+	if own := rows.Text(t, dir, schema.HopDelays, run.ID(), "independent"); own == answers {
 		t.Error("the link kernel's answers are the program's")
 	}
-	if again := tableRows(t, lake, schema.HopDelays, run.ScenarioID(), run.Variant()); again != rows {
+	if again := rows.Text(t, dir, schema.HopDelays, run.ID(), "independent-ns3"); again != answers {
 		t.Error("the link kernel's run changed the program's answers")
 	}
 
@@ -94,10 +103,10 @@ func TestLinkBackend(t *testing.T) {
 	if run, err = attempt(); err != nil {
 		t.Fatal(err)
 	}
-	if again := tableRows(t, lake, schema.HopDelays, run.ScenarioID(), run.Variant()); again == rows {
+	if again := rows.Text(t, dir, schema.HopDelays, run.ID(), "independent-ns3"); again == answers {
 		t.Error("another program's answers are the first one's")
 	}
-	if left, err := filepath.Glob(filepath.Join(lake, tmpDir, "*", "ns3-*")); err != nil || len(left) > 0 {
+	if left, err := filepath.Glob(filepath.Join(dir, "_tmp", "*", "ns3-*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
@@ -113,13 +122,13 @@ func lineCount(t *testing.T, file string) int {
 
 // Estimator flow cannot go by what ns-3 answers.
 func TestLinkBackendOfFlow(t *testing.T) {
-	topology, flows := trace(t, 10)
-	s, err := TraceScenario(topology, flows)
+	topology, flows := fixture.Trace(t, 10)
+	s, err := scenario.FromFiles(topology, flows)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if run, err := Begin(s, Options{Lake: t.TempDir(), Estimator: stages.Flow, LinkBackend: stages.NS3Backend}); err == nil || !strings.Contains(err.Error(), "what each packet waited") {
-		run.Close()
+	_, err = Begin(t.Context(), t.TempDir(), s, Variant{Estimator: stages.Flow, Backend: stages.NS3Backend}, Settings{})
+	if err == nil || !strings.Contains(err.Error(), "what each packet waited") {
 		t.Errorf("estimator flow with ns-3: %v", err)
 	}
 }

@@ -1,16 +1,13 @@
 package pipeline
 
 import (
-	"errors"
 	"math"
-	"os"
-	"os/exec"
-	"strconv"
-	"syscall"
+	"strings"
 	"testing"
 
-	"github.com/rs/zerolog"
-
+	"parsimon/pipeline/internal/fixture"
+	"parsimon/pipeline/internal/rows"
+	"parsimon/pipeline/scenario"
 	"parsimon/schema"
 	"parsimon/stages"
 )
@@ -18,16 +15,16 @@ import (
 // Where every link is its own representative, clustering changes no row; with a wide limit fewer cases
 // are simulated, every flow has its estimate, and the rows are the same however the links are cut.
 func TestClusteredRuns(t *testing.T) {
-	for _, by := range []stages.Estimator{stages.Independent, stages.Flow} {
-		t.Run(by.String(), func(t *testing.T) { clusteredRuns(t, by) })
+	for _, v := range []Variant{independent, flowOf(2)} {
+		t.Run(v.Estimator.String(), func(t *testing.T) { clusteredRuns(t, v) })
 	}
 }
 
-func clusteredRuns(t *testing.T, by stages.Estimator) {
-	file := whatIfFile(t)
+func clusteredRuns(t *testing.T, v Variant) {
+	by, file := v.Estimator, fixture.Services(t)
 	run := func(cluster string, limit float64, workers, partitions int) (string, stages.SimulateStats) {
 		t.Helper()
-		o := Options{Lake: t.TempDir(), Estimator: by, Passes: 2, Workers: workers, Partitions: partitions, Log: zerolog.Nop()}
+		o := options{Lake: t.TempDir(), Variant: v, Workers: workers, Partitions: partitions}
 		variant := "independent"
 		if by == stages.Flow {
 			variant = "flow-2"
@@ -37,33 +34,31 @@ func clusteredRuns(t *testing.T, by stages.Estimator) {
 			if o.Cluster, err = stages.ParseClustering(cluster); err != nil {
 				t.Fatal(err)
 			}
-			variant += clusteredVariant + o.Cluster.String()
+			variant += "-cluster-" + o.Cluster.String()
 			if math.IsNaN(limit) { // not even links of the very same flows
 				o.Cluster.QuantileError, o.Cluster.LoadRelative = limit, limit
 			}
 		}
-		id := estimated(t, file, o)
-		r, err := Resume(id, o)
+		s, err := scenario.Load(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer r.Close()
-		if r.Variant() != variant {
+		r := estimateScenario(t, s, o)
+		if r.Variant().String() != variant {
 			t.Errorf("variant %s, want %s", r.Variant(), variant)
 		}
-		status, err := ReadStatus(r.lake, true)
-		if err != nil || status.Scenarios[0].State != stateComplete {
-			t.Errorf("status %+v, %v", status, err)
+		if state, status := stateOf(t, o.Lake); state != StateComplete {
+			t.Errorf("status %+v", status)
 		}
 		if _, err := r.Ask(t.Context(), Question{Src: 0, Dst: 15, SizeBytes: 20_000, N: 100, Seed: 1}); err != nil {
 			t.Error(err)
 		}
-		rows := tableRows(t, o.Lake, schema.Slowdowns, id, variant)
+		text := rows.Text(t, o.Lake, schema.Slowdowns, r.ID(), variant)
 		if by == stages.Flow {
-			rows += tableRows(t, o.Lake, schema.HopContributions, id, variant)
+			text += rows.Text(t, o.Lake, schema.HopContributions, r.ID(), variant)
 		}
 		everyHopOnce(t, r)
-		return rows, casesOf(t, r)
+		return text, casesOf(t, r)
 	}
 	whole, all := run("", 0, 0, 0)
 	if same, cases := run("paper", math.NaN(), 0, 5); same != whole || cases.Cases != all.Cases {
@@ -80,116 +75,110 @@ func clusteredRuns(t *testing.T, by stages.Estimator) {
 	}
 }
 
-// everyHopOnce holds hop_contributions against the hops.
-func everyHopOnce(t *testing.T, r *Run) {
+// everyHopOnce compares the number of rows of hop_contributions with that of hops.
+func everyHopOnce(t *testing.T, r *Estimation) {
 	t.Helper()
-	hops, _, err := r.routed()
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows := func(parts []part) (n int64) {
-		for _, p := range parts {
-			n += p.Rows
+	count := func(table schema.Table) (n int64) {
+		files, err := r.Files(table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			n += f.Rows
 		}
 		return n
 	}
-	from := r.sampleStage()
-	if r.estimator == stages.Independent {
-		from = r.contributionsStage()
-	}
-	_, done, err := from.complete(r.lake)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := rows(partsOf(done, schema.HopContributions)), rows(hops); got != want {
+	if got, want := count(schema.HopContributions), count(schema.Hops); got != want {
 		t.Errorf("%d contributions of %d hops", got, want)
 	}
 }
 
-// With passes until the percentiles stop moving, clusters are those of the first pass; more passes begin
+// With passes until the percentiles settle, clusters are those of the first pass; more passes begin
 // where fewer ended; stages one by one give the same.
 func TestClusteredPasses(t *testing.T) {
-	topology, flows := trace(t, 4000)
+	topology, flows := fixture.Trace(t, 4000)
 	c, err := stages.ParseClustering("20%")
 	if err != nil {
 		t.Fatal(err)
 	}
-	lake := t.TempDir()
-	auto := estimate(t, topology, flows, Options{Lake: lake, Passes: AutoPasses, Estimator: stages.Flow, Cluster: c})
-	again := estimate(t, topology, flows, Options{Lake: lake, Passes: auto.passes, Estimator: stages.Flow, Cluster: c})
-	for _, s := range again.reports {
+	o := options{Lake: t.TempDir(), Variant: flowOf(AutoPasses)}
+	o.Cluster = c
+	auto := estimate(t, topology, flows, o)
+	passes, id := auto.Variant().Passes, auto.ID()
+	of := func(passes int) options {
+		o := options{Lake: o.Lake, Variant: flowOf(passes)}
+		o.Cluster = c
+		return o
+	}
+	for _, s := range estimate(t, topology, flows, of(passes)).Executor().Reports {
 		if s.Reused != s.Tasks {
 			t.Errorf("stage %s is done again", s.Stage)
 		}
 	}
-	if n := filesOf(t, lake, schema.ImputedObservations); n > 0 {
-		t.Errorf("%d files of %s stay that nobody needs", n, schema.ImputedObservations.Name)
+	if n := rows.Files(t, o.Lake, schema.ImputedObservations); n > 0 {
+		t.Errorf("%d files of %s stay", n, schema.ImputedObservations.Name)
 	}
-	want := tableRows(t, lake, schema.Slowdowns, auto.ScenarioID(), auto.Variant())
-	s, err := TraceScenario(topology, flows)
-	if err != nil {
-		t.Fatal(err)
+	single := of(passes)
+	single.Lake = t.TempDir()
+	stageByStage(t, topology, flows, single)
+	variant := of(passes).String()
+	if rows.Text(t, single.Lake, schema.Slowdowns, id, variant) != rows.Text(t, o.Lake, schema.Slowdowns, id, variant) {
+		t.Error("stage by stage: other rows")
 	}
-	o := Options{Lake: t.TempDir(), Passes: auto.passes, Estimator: stages.Flow, Cluster: c, Log: zerolog.Nop()}
-	run, err := Begin(s, o)
-	if err != nil {
-		t.Fatal(err)
+	more, fresh := of(passes+1), of(passes+1)
+	more.Partitions, fresh.Lake = 5, t.TempDir()
+	estimate(t, topology, flows, more)
+	estimate(t, topology, flows, fresh)
+	if rows.Text(t, o.Lake, schema.Slowdowns, id, more.String()) != rows.Text(t, fresh.Lake, schema.Slowdowns, id, more.String()) {
+		t.Error("one more pass is not what a run with as many gives")
 	}
-	defer run.Close()
+	plain := resume(t, options{Lake: single.Lake, Variant: flow})
+	defer plain.Close()
+	if err := plain.RunStage(t.Context(), "impute"); err == nil || !strings.Contains(err.Error(), "estimator flow without clustering has no stage impute") {
+		t.Errorf("without clustering: %v", err)
+	}
+}
+
+// stageByStage estimates a trace as the commands for single stages do.
+func stageByStage(t *testing.T, topology, flows string, o options) {
+	t.Helper()
+	run := begin(t, topology, flows, o)
 	if err := run.Generate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	steps, err := run.Steps()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, step := range steps {
-		if err := run.Step(t.Context(), step); err != nil {
+	run.Close()
+	for _, step := range run.Plan().Steps()[1:] {
+		one := o
+		if step.Pass > 0 {
+			one.Passes = step.Pass
+		}
+		run := resume(t, one)
+		if err := run.RunStage(t.Context(), step.Stage); err != nil {
 			t.Fatalf("%s: %v", step, err)
 		}
-	}
-	if tableRows(t, o.Lake, schema.Slowdowns, run.ScenarioID(), run.Variant()) != want {
-		t.Error("step by step: other rows")
-	}
-	more := estimate(t, topology, flows, Options{Lake: lake, Passes: auto.passes + 1, Partitions: 5, Estimator: stages.Flow, Cluster: c})
-	fresh := t.TempDir()
-	estimate(t, topology, flows, Options{Lake: fresh, Passes: auto.passes + 1, Estimator: stages.Flow, Cluster: c})
-	if tableRows(t, lake, schema.Slowdowns, more.ScenarioID(), more.Variant()) != tableRows(t, fresh, schema.Slowdowns, more.ScenarioID(), more.Variant()) {
-		t.Error("one more pass is not what a run with as many gives")
-	}
-	plain, err := Resume("", Options{Lake: o.Lake, Estimator: stages.Flow, Log: zerolog.Nop(), ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := plain.Impute(t.Context()); err == nil {
-		t.Error("without clustering there is something to lend")
+		run.Close()
 	}
 }
 
 // A clustered run killed in a pass is continued by the same command, to the same rows.
 func TestKilledClusteredRunContinues(t *testing.T) {
-	topology, flows := trace(t, 8000)
+	topology, flows := fixture.Trace(t, 8000)
 	c, err := stages.ParseClustering("50%")
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Lake: t.TempDir(), Estimator: stages.Flow, Cluster: c, Workers: 2, Partitions: 9}
+	o := options{Lake: t.TempDir(), Variant: flow, Workers: 2, Partitions: 9}
+	o.Cluster = c
 	estimate(t, topology, flows, o)
 	want := digestOf(t, o.Lake, stages.Flow)
 	for stage, after := range map[string]int{"cluster": 2, "simulate": 2, "impute": 2, "feedback": 1, "sender-feedback": 1} {
 		o.Lake = t.TempDir()
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), childLake+"="+o.Lake, childFlows+"="+flows, childStage+"="+stage, childAfter+"="+strconv.Itoa(after), childBy+"=flow", childCluster+"=50%")
-		out, err := cmd.CombinedOutput()
-		var exit *exec.ExitError
-		if !errors.As(err, &exit) || !exit.Sys().(syscall.WaitStatus).Signaled() {
-			t.Fatalf("%s: the child was not killed: %v\n%s", stage, err, out)
-		}
+		killedChild(t, o.Lake, flows, stage, after, childBy+"=flow", childCluster+"=50%")
 		run := estimate(t, topology, flows, o)
 		if got := digestOf(t, o.Lake, stages.Flow); got != want {
 			t.Errorf("killed in %s: %s, want %s", stage, got, want)
 		}
-		if kept := run.reports[0]; stage != "cluster" && kept.Reused != kept.Tasks {
+		if kept := run.Executor().Reports[0]; stage != "cluster" && kept.Reused != kept.Tasks {
 			t.Errorf("killed in %s: %s was done again", stage, kept.Stage)
 		}
 	}

@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"context"
 	"database/sql"
 	"fmt"
 	"math"
@@ -9,9 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/rs/zerolog"
-
-	"parsimon/stages"
+	"parsimon/pipeline/scenario"
 )
 
 // shared is the folder of ground truth beside the repository; tests that need it skip without it.
@@ -42,7 +39,7 @@ func TestIndependentAgainstNS3(t *testing.T) {
 			topology := shared(t, "reference", "topologies", c.topology+".json")
 			var sum float64
 			for seed := uint64(1); seed <= c.seeds; seed++ {
-				e := truthErrors(t, topology, flows, truth, Options{}, seed)
+				e := truthErrors(t, topology, flows, truth, independent, seed)
 				t.Logf("seed %d: p99 error %+.1f%%", seed, 100*e[2])
 				sum += e[2]
 			}
@@ -65,7 +62,7 @@ func TestFlowAgainstNS3(t *testing.T) {
 			truth := shared(t, "reference", "scenarios", c.scenario, "ns3.parquet")
 			flows := shared(t, "reference", "scenarios", c.scenario, "flows.parquet")
 			topology := shared(t, "reference", "topologies", c.topology+".json")
-			e := truthErrors(t, topology, flows, truth, Options{Estimator: stages.Flow}, 1)
+			e := truthErrors(t, topology, flows, truth, flow, 1)
 			t.Logf("errors of p50, p90, p99, p99.9: %+.3f", e)
 			for i, bound := range []float64{0.1, 0.1, 0.1, 0.15} {
 				if math.Abs(e[i]) > bound {
@@ -76,24 +73,17 @@ func TestFlowAgainstNS3(t *testing.T) {
 	}
 }
 
-// truthErrors estimates a scenario, joins its slowdowns with the truth in SQL, and answers the
+// truthErrors estimates a scenario, joins its slowdowns with the truth in SQL, and returns the
 // relative errors of p50, p90, p99 and p99.9.
-func truthErrors(t *testing.T, topology, flows, truth string, o Options, seed uint64) (errs [4]float64) {
+func truthErrors(t *testing.T, topology, flows, truth string, v Variant, seed uint64) (errs [4]float64) {
 	t.Helper()
-	s, err := TraceScenario(topology, flows)
+	s, err := scenario.FromFiles(topology, flows)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Seed = seed
-	o.Lake, o.Log = t.TempDir(), zerolog.Nop()
-	run, err := Begin(s, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer run.Close()
-	if err := run.Estimate(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	o := options{Lake: t.TempDir(), Variant: v}
+	estimateScenario(t, s, o)
 	db, err := sql.Open("duckdb", "")
 	if err != nil {
 		t.Fatal(err)
@@ -119,20 +109,8 @@ func BenchmarkEstimate(b *testing.B) {
 	flows := shared(b, "reference", "scenarios", "47", "flows.parquet")
 	topology := shared(b, "reference", "topologies", "cluster_4_to_1.json")
 	for b.Loop() {
-		s, err := TraceScenario(topology, flows)
-		if err != nil {
-			b.Fatal(err)
-		}
-		run, err := Begin(s, Options{Lake: b.TempDir(), Log: zerolog.Nop()})
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := run.Estimate(context.Background()); err != nil {
-			b.Fatal(err)
-		}
-		for _, r := range run.reports {
+		for _, r := range estimate(b, topology, flows, options{Lake: b.TempDir()}).Executor().Reports {
 			b.ReportMetric(r.Seconds, r.Stage+"-s")
 		}
-		run.Close()
 	}
 }

@@ -1,0 +1,149 @@
+package pipeline
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"parsimon/pipeline/cache"
+	"parsimon/pipeline/internal/fixture"
+	"parsimon/pipeline/scenario"
+	"parsimon/stages"
+)
+
+// A run that finds its link cases in a cache has the rows of one that simulates them, whatever state
+// the cache is in.
+func TestCacheChangesNoRow(t *testing.T) {
+	for _, v := range []Variant{independent, flow} {
+		t.Run(v.Estimator.String(), func(t *testing.T) { cacheChangesNoRow(t, v) })
+	}
+}
+
+func cacheChangesNoRow(t *testing.T, v Variant) {
+	topology, flows := fixture.Trace(t, 2500)
+	plain := options{Lake: t.TempDir(), Variant: v}
+	estimate(t, topology, flows, plain)
+	want := digestOf(t, plain.Lake, v.Estimator)
+	dir := filepath.Join(t.TempDir(), "cache")
+	check := func(what string) stages.SimulateStats {
+		t.Helper()
+		o := options{Lake: t.TempDir(), Variant: v, Cache: dir, Workers: 3, Partitions: 7}
+		run := estimate(t, topology, flows, o)
+		if got := digestOf(t, o.Lake, v.Estimator); got != want {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+		return casesOf(t, run)
+	}
+	first := check("empty cache")
+	if again := check("full cache"); again.CachedCases == 0 || again.PacketHops > first.PacketHops/20 {
+		t.Errorf("with a full cache: %+v", again)
+	}
+	change := func(what string, how func(data []byte) []byte) {
+		t.Helper()
+		packs, err := filepath.Glob(filepath.Join(dir, "*.pack"))
+		if err != nil || len(packs) == 0 {
+			t.Fatalf("packs %v, %v", packs, err)
+		}
+		for _, p := range packs {
+			data, err := os.ReadFile(p)
+			if err == nil {
+				err = os.WriteFile(p, how(data), 0o644)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if s := check(what); s.PacketHops == 0 {
+			t.Errorf("%s: nothing was simulated again", what)
+		}
+	}
+	change("flipped bytes in results", func(data []byte) []byte {
+		for i := 301; i < len(data)*3/4; i += 301 {
+			data[i] ^= 0x10
+		}
+		return data
+	})
+	if s := check("repaired"); s.PacketHops > first.PacketHops/20 {
+		t.Errorf("after repair: %+v", s)
+	}
+	change("cut short", func(data []byte) []byte { return data[:len(data)-7] })
+	change("flipped bytes in the index", func(data []byte) []byte {
+		data[len(data)-41] ^= 1 // before the trailer of 37 bytes
+		return data
+	})
+	change("not a pack", func([]byte) []byte { return bytes.Repeat([]byte("x"), 100) })
+	twoAtOnce(t, topology, flows, v, want)
+}
+
+// twoAtOnce runs two estimates that share a cache at the same time.
+func twoAtOnce(t *testing.T, topology, flows string, v Variant, want string) {
+	var wg sync.WaitGroup
+	dirs := []string{t.TempDir(), t.TempDir()}
+	shared := filepath.Join(t.TempDir(), "shared")
+	for _, dir := range dirs {
+		wg.Go(func() {
+			o := options{Lake: dir, Variant: v, Cache: shared, Workers: 1}
+			s, err := scenario.FromFiles(topology, flows)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			settings, done, err := o.settings()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer done()
+			run, err := Begin(t.Context(), dir, s, v, settings)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer run.Close()
+			if err := run.Estimate(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	for _, dir := range dirs {
+		if got := digestOf(t, dir, v.Estimator); got != want {
+			t.Errorf("two at once: %s, want %s", got, want)
+		}
+	}
+}
+
+// A run that is killed leaves a cache that others can use, and pruning removes what it was writing.
+func TestCacheOfKilledRun(t *testing.T) {
+	topology, flows := fixture.Trace(t, 2500)
+	want := options{Lake: t.TempDir(), Variant: flow}
+	estimate(t, topology, flows, want)
+	o := options{Lake: t.TempDir(), Variant: flow, Cache: t.TempDir(), Workers: 2, Partitions: 9}
+	killedChild(t, o.Lake, flows, "replay", 3, childBy+"=flow", childCache+"="+o.Cache)
+	unfinished := func() int {
+		found, err := filepath.Glob(filepath.Join(o.Cache, "writing-*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(found)
+	}
+	if unfinished() != 1 {
+		t.Errorf("the killed run has left %d unfinished packs", unfinished())
+	}
+	estimate(t, topology, flows, o)
+	if got, want := digestOf(t, o.Lake, stages.Flow), digestOf(t, want.Lake, stages.Flow); got != want {
+		t.Errorf("killed and continued: %s, want %s", got, want)
+	}
+	c, err := cache.Open(o.Cache, zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	if _, err := cache.Prune(o.Cache, 1<<40); err != nil || unfinished() != 0 {
+		t.Errorf("after pruning %d unfinished packs, %v", unfinished(), err)
+	}
+}

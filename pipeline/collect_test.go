@@ -1,0 +1,81 @@
+package pipeline
+
+import (
+	"slices"
+	"testing"
+
+	"parsimon/pipeline/internal/fixture"
+	"parsimon/pipeline/internal/rows"
+	"parsimon/pipeline/lake"
+	"parsimon/schema"
+	"parsimon/stages"
+)
+
+// An estimate removes the temporary tables, and nothing else; it is complete all the same, and finds itself so; the rows are those
+// of a run that keeps everything.
+func TestCollection(t *testing.T) {
+	topology, flows := fixture.Trace(t, 3000)
+	kept, collected := t.TempDir(), t.TempDir()
+	estimate(t, topology, flows, options{Lake: kept, Variant: flowOf(2), Keep: true})
+	o := options{Lake: collected, Variant: flowOf(2), Cache: lake.CachePath(collected)}
+	estimate(t, topology, flows, o)
+	for _, table := range schema.Tables() {
+		want := rows.Files(t, kept, table)
+		if slices.ContainsFunc([]schema.Table{schema.HopObservations, schema.Feedback, schema.SenderFeedback}, func(of schema.Table) bool { return of.Name == table.Name }) {
+			if want == 0 {
+				t.Errorf("with Keep there are no files of %s", table.Name)
+			}
+			want = 0
+		}
+		if got := rows.Files(t, collected, table); got != want && table.Variant {
+			t.Errorf("%d files of %s, want %d", got, table.Name, want)
+		}
+	}
+	digest := func(dir string) string {
+		return rows.Digest(t, dir, schema.Hops, schema.LinkStats, schema.SenderFCTs, schema.HopContributions, schema.Slowdowns, schema.Intervals)
+	}
+	if digest(kept) != digest(collected) {
+		t.Error("the rows are not those of a run that keeps everything")
+	}
+	if state, status := stateOf(t, collected); state != StateComplete {
+		t.Errorf("status %+v", status.Scenarios)
+	}
+	for _, r := range estimate(t, topology, flows, o).Executor().Reports {
+		if r.Reused != r.Tasks {
+			t.Errorf("stage %s of a complete scenario is done again", r.Stage)
+		}
+	}
+}
+
+// Collected tables are made again where they are needed: for a table that is damaged, more passes, or other partitions.
+func TestCollectedIsMadeAgain(t *testing.T) {
+	topology, flows := fixture.Trace(t, 3000)
+	fresh := t.TempDir()
+	estimate(t, topology, flows, options{Lake: fresh, Variant: flowOf(3)})
+
+	dir := t.TempDir()
+	o := options{Lake: dir, Variant: flowOf(2), Cache: lake.CachePath(dir)}
+	run := estimate(t, topology, flows, o)
+	before := digestOf(t, dir, stages.Flow)
+	for _, table := range []schema.Table{schema.Slowdowns, schema.SenderFCTs, schema.LinkStats, schema.Hops, schema.Flows} {
+		p := lake.Of(run.ID())
+		if table.Variant {
+			p.Variant = "flow-2"
+		}
+		spoil(t, dir, p, table)
+		estimate(t, topology, flows, o)
+		if digestOf(t, dir, stages.Flow) != before {
+			t.Errorf("after damage to %s the rows are others", table.Name)
+		}
+		if n := rows.Files(t, dir, temporaryTables...); n > 0 {
+			t.Errorf("after damage to %s, %d temporary files stay", table.Name, n)
+		}
+	}
+
+	more := o
+	more.Variant, more.Partitions = flowOf(3), 5
+	estimate(t, topology, flows, more)
+	if rows.Text(t, dir, schema.Slowdowns, run.ID(), "flow-3") != rows.Text(t, fresh, schema.Slowdowns, run.ID(), "flow-3") {
+		t.Error("three passes after two are not what three passes are")
+	}
+}

@@ -1,0 +1,268 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"parsimon/pipeline/cache"
+	"parsimon/pipeline/engine"
+	"parsimon/pipeline/internal/rows"
+	"parsimon/pipeline/lake"
+	"parsimon/pipeline/lake/parquet"
+	"parsimon/pipeline/scenario"
+	"parsimon/schema"
+	"parsimon/stages"
+)
+
+// The environment of a child process of these tests: the test binary runs itself to be killed.
+const (
+	childLake    = "PARSIMON_TEST_CHILD_LAKE"
+	childFlows   = "PARSIMON_TEST_CHILD_FLOWS"
+	childStage   = "PARSIMON_TEST_CHILD_KILL_STAGE"
+	childAfter   = "PARSIMON_TEST_CHILD_KILL_AFTER"
+	childBy      = "PARSIMON_TEST_CHILD_ESTIMATOR"
+	childCluster = "PARSIMON_TEST_CHILD_CLUSTER"
+	childCache   = "PARSIMON_TEST_CHILD_CACHE"
+	childStep    = "PARSIMON_TEST_CHILD_STEP"  // of the plan, by its place
+	childShard   = "PARSIMON_TEST_CHILD_SHARD" // of the step's tasks
+)
+
+func TestMain(m *testing.M) {
+	parquet.PoisonFreed = true
+	if dir := os.Getenv(childLake); dir != "" {
+		if err := runChild(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func runChild(dir string) error {
+	if os.Getenv(childShard) != "" {
+		return runChildShard(dir)
+	}
+	after, err := strconv.Atoi(os.Getenv(childAfter))
+	if err != nil {
+		return err
+	}
+	s, err := scenario.FromFiles(filepath.Join(filepath.Dir(os.Getenv(childFlows)), "topology.json"), os.Getenv(childFlows))
+	if err != nil {
+		return err
+	}
+	by, err := stages.ParseEstimator(os.Getenv(childBy))
+	if err != nil {
+		return err
+	}
+	o := options{Lake: dir, Variant: Variant{Estimator: by}, Workers: 2, Partitions: 9, Cache: os.Getenv(childCache), Progress: &killer{stage: os.Getenv(childStage), after: int64(after)}}
+	if how := os.Getenv(childCluster); how != "" {
+		if o.Cluster, err = stages.ParseClustering(how); err != nil {
+			return err
+		}
+	}
+	settings, done, err := o.settings()
+	if err != nil {
+		return err
+	}
+	defer done()
+	run, err := Begin(context.Background(), dir, s, o.Variant, settings)
+	if err != nil {
+		return err
+	}
+	defer run.Close()
+	return run.Estimate(context.Background())
+}
+
+// killer kills its own process, as kill -9 would, when a stage reports progress for the n-th time.
+type killer struct {
+	stage string
+	after int64
+	now   string
+	seen  atomic.Int64
+}
+
+func (k *killer) Begin(stage, _ string, _ int64) { k.now = stage; k.seen.Store(0) }
+func (k *killer) End()                           {}
+func (k *killer) Add(int64) {
+	if k.now == k.stage && k.seen.Add(1) == k.after {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {} // it does not return from here
+	}
+}
+
+// options say how a test estimates, and where.
+type options struct {
+	Lake string
+	Variant
+	Workers, Partitions int
+	Keep                bool
+	Cache               string // directory; empty: none
+	Shard               engine.Shard
+	Progress            engine.Progress
+}
+
+// settings are those of the options. done closes what they hold open.
+func (o options) settings() (s Settings, done func(), err error) {
+	s = Settings{Settings: engine.Settings{Workers: o.Workers, Keep: o.Keep, Shard: o.Shard, Progress: o.Progress, Log: zerolog.Nop()}, Partitions: o.Partitions}
+	if o.Cache == "" {
+		return s, func() {}, nil
+	}
+	s.Cache, err = cache.Open(o.Cache, zerolog.Nop())
+	return s, s.Cache.Close, err
+}
+
+func (o options) must(t testing.TB) Settings {
+	t.Helper()
+	s, done, err := o.settings()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(done)
+	return s
+}
+
+// flow and independent are the estimators with their usual settings; flowOf has another number of passes.
+var (
+	flow        = flowOf(DefaultPasses)
+	independent = Variant{}
+)
+
+func flowOf(passes int) Variant { return Variant{Estimator: stages.Flow, Passes: passes} }
+
+// begin opens a trace for an estimate, until the end of the test or Close.
+func begin(t testing.TB, topology, flows string, o options) *Estimation {
+	t.Helper()
+	s, err := scenario.FromFiles(topology, flows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := Begin(t.Context(), o.Lake, s, o.Variant, o.must(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+// estimate estimates a trace. What it returns is closed and can be read.
+func estimate(t testing.TB, topology, flows string, o options) *Estimation {
+	t.Helper()
+	s, err := scenario.FromFiles(topology, flows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return estimateScenario(t, s, o)
+}
+
+func estimateScenario(t testing.TB, s *scenario.Scenario, o options) *Estimation {
+	t.Helper()
+	settings, done, err := o.settings()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
+	run, err := Begin(t.Context(), o.Lake, s, o.Variant, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run.Close()
+	if err := run.Estimate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+// resume opens the scenario last worked on for single stages, until Close.
+func resume(t testing.TB, o options) *Estimation {
+	t.Helper()
+	run, err := Resume(t.Context(), o.Lake, "", o.Variant, o.must(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+// readOnly opens an estimate of the scenario last worked on.
+func readOnly(t testing.TB, dir string, v Variant) *Estimation {
+	t.Helper()
+	model, err := OpenModel(rows.Open(t, dir), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ReadOnly(model, v, Settings{})
+}
+
+// temporaryTables are those that only stages exchange.
+var temporaryTables = []schema.Table{schema.HopObservations, schema.ImputedObservations, schema.Feedback, schema.SenderFeedback}
+
+// digestOf hashes every row of the tables of an estimate whose order does not depend on partitions.
+func digestOf(t testing.TB, dir string, by stages.Estimator) string {
+	t.Helper()
+	tables := []schema.Table{schema.Scenarios, schema.Nodes, schema.Links, schema.Flows, schema.Hops, schema.LinkLoads, schema.LinkStats, schema.Slowdowns}
+	if by == stages.Independent {
+		tables = append(tables, schema.HopDelays, schema.DelayBuckets)
+	} else {
+		tables = append(tables, schema.HopContributions)
+		if rows.Files(t, dir, schema.Feedback) > 0 { // kept
+			tables = append(tables, schema.Feedback)
+		}
+	}
+	return rows.Digest(t, dir, tables...)
+}
+
+// stateOf is the state of the one scenario of a lake, all bytes read.
+func stateOf(t testing.TB, dir string) (string, *Status) {
+	t.Helper()
+	status, err := ReadStatus(rows.Open(t, dir), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(status.Scenarios) != 1 {
+		t.Fatalf("scenarios %+v", status.Scenarios)
+	}
+	return status.Scenarios[0].State, status
+}
+
+// casesOf adds up what the stages that run link cases did for an estimate.
+func casesOf(t testing.TB, run *Estimation) stages.SimulateStats {
+	t.Helper()
+	all, err := run.Cases(CaseStages(run.Plan())...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// unfinished reports files that are left where they are written before they are complete.
+func unfinished(t testing.TB, dir string) {
+	t.Helper()
+	if left, err := os.ReadDir(filepath.Join(dir, "_tmp")); err == nil && len(left) > 0 {
+		t.Errorf("%d files left in _tmp", len(left))
+	}
+}
+
+// spoil overwrites the first committed file of a table.
+func spoil(t testing.TB, dir string, p lake.Place, table schema.Table) string {
+	t.Helper()
+	m, found, err := rows.Open(t, dir).ReadManifest(p)
+	if err != nil || !found {
+		t.Fatalf("%s: manifest %v, %v", p, found, err)
+	}
+	files := lake.FilesOf(m.Files, table)
+	if len(files) == 0 {
+		t.Fatalf("%s has no files of %s", p, table.Name)
+	}
+	path := filepath.Join(dir, files[0].Path)
+	if err := os.WriteFile(path, []byte("PAR1 no longer"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

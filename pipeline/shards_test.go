@@ -1,0 +1,172 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"parsimon/pipeline/engine"
+	"parsimon/pipeline/internal/fixture"
+	"parsimon/pipeline/internal/rows"
+	"parsimon/stages"
+)
+
+// The estimates of TestArrayJobs make two passes.
+const arrayPasses = 2
+
+// arrayVariant is the variant of an estimate by shards; of its stages of pass n, that with n passes.
+func arrayVariant(by stages.Estimator, pass int) Variant {
+	if by == stages.Independent {
+		return independent
+	}
+	if pass == 0 {
+		pass = arrayPasses
+	}
+	return flowOf(pass)
+}
+
+// runChildShard does one shard of one stage, as parsimon STAGE --shard I/N does.
+func runChildShard(dir string) error {
+	shard, err := engine.ParseShard(os.Getenv(childShard))
+	if err != nil {
+		return err
+	}
+	by, err := stages.ParseEstimator(os.Getenv(childBy))
+	if err != nil {
+		return err
+	}
+	name, number, _ := strings.Cut(os.Getenv(childStep), " ")
+	pass, err := strconv.Atoi(number)
+	if err != nil {
+		return err
+	}
+	after, err := strconv.Atoi(os.Getenv(childAfter))
+	if err != nil {
+		return err
+	}
+	o := options{Workers: 1, Partitions: 12, Shard: shard, Progress: &killer{stage: name, after: int64(after)}}
+	settings, done, err := o.settings()
+	if err != nil {
+		return err
+	}
+	defer done()
+	run, err := Resume(context.Background(), dir, "", arrayVariant(by, pass), settings)
+	if err != nil {
+		return err
+	}
+	defer run.Close()
+	return run.RunStage(context.Background(), name)
+}
+
+// Four processes at once do every stage, one of them killed in the middle of each and started again,
+// and one doubled: the same rows as from one process.
+func TestArrayJobs(t *testing.T) {
+	for _, by := range []stages.Estimator{stages.Independent, stages.Flow} {
+		t.Run(by.String(), func(t *testing.T) { testArrayJobs(t, by) })
+	}
+}
+
+// arrayJob is an estimate that processes divide among themselves.
+type arrayJob struct {
+	*testing.T
+	lake  string
+	by    stages.Estimator
+	kills atomic.Int64
+}
+
+// shard does a shard of a stage in a process of its own, which is killed when it reports progress for the after-th time.
+func (t *arrayJob) shard(step engine.Step, shard string, after int) (out string, killed bool) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childLake+"="+t.lake, childStep+"="+fmt.Sprintf("%s %d", step.Stage, step.Pass), childShard+"="+shard, childBy+"="+t.by.String(),
+		childAfter+"="+strconv.Itoa(after))
+	text, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signaled() {
+		return string(text), true
+	}
+	if err != nil {
+		text = append(text, err.Error()...)
+	}
+	return string(text), false
+}
+
+// step does all shards of a step, next being the step after it.
+func (t *arrayJob) step(step, next engine.Step) {
+	var wg sync.WaitGroup
+	for _, shard := range []string{"0/4", "1/4", "2/4", "2/4", "3/4"} {
+		wg.Go(func() {
+			after := 0
+			if shard == "0/4" {
+				after = 1
+			}
+			out, killed := t.shard(step, shard, after)
+			if killed != (after > 0) || out != "" {
+				t.Errorf("%s %s: killed %v, %s", step, shard, killed, out)
+			}
+			if killed {
+				t.kills.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	out, _ := t.shard(next, "3/4", 0)
+	if want := fmt.Sprintf("stage %s of scenario", step.Stage); !strings.Contains(out, want) || !strings.Contains(out, "--shard 0/4\" first") {
+		t.Errorf("the step after %s, with a shard missing: %q", step, out)
+	}
+	before := rows.Files(t, t.lake, temporaryTables...)
+	if out, _ := t.shard(step, "0/4", 0); out != "" {
+		t.Fatalf("%s 0/4 again: %s", step, out)
+	}
+	switch after := rows.Files(t, t.lake, temporaryTables...); { // the shard that completes a stage collects what it was the last to read
+	case step == engine.Step{Stage: "feedback", Pass: 1} && after >= before:
+		t.Errorf("%s leaves %d temporary files, of %d", step, after, before)
+	case step == engine.Step{Stage: "sample"} && after > 0:
+		t.Errorf("%s leaves %d temporary files", step, after)
+	}
+	if out, _ := t.shard(step, "1/4", 0); out != "" { // done is done, also where the files are collected
+		t.Errorf("%s 1/4 again: %s", step, out)
+	}
+}
+
+func testArrayJobs(tt *testing.T, by stages.Estimator) {
+	topology, flows := fixture.Trace(tt, 150_000)
+	t := &arrayJob{T: tt, lake: tt.TempDir(), by: by}
+	alone := options{Lake: t.TempDir(), Variant: arrayVariant(by, 0), Workers: 2}
+	estimate(t, topology, flows, alone)
+	o := options{Lake: t.lake, Variant: alone.Variant}
+	run := begin(t, topology, flows, o)
+	if err := run.Generate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	run.Close()
+	steps := run.Plan().Steps()
+	if steps[0].Stage != "generate" || steps[len(steps)-1].Stage != "intervals" {
+		t.Fatalf("steps %v", steps)
+	}
+	for at, step := range steps[1 : len(steps)-1] {
+		t.step(step, steps[at+2])
+	}
+	run = resume(t, o) // intervals is one task
+	if err := run.RunStage(t.Context(), "intervals"); err != nil {
+		t.Fatal(err)
+	}
+	run.Close()
+	if int(t.kills.Load()) != len(steps)-2 {
+		t.Errorf("%d of %d steps were killed", t.kills.Load(), len(steps)-2)
+	}
+	if got, want := digestOf(t, t.lake, by), digestOf(t, alone.Lake, by); got != want {
+		t.Errorf("in shards %s, alone %s", got, want)
+	}
+	if state, status := stateOf(t, t.lake); state != StateComplete {
+		t.Errorf("status %+v", status)
+	}
+	unfinished(t, t.lake)
+}

@@ -1,0 +1,174 @@
+package pipeline
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"parsimon/pipeline/engine"
+	"parsimon/pipeline/internal/fixture"
+	"parsimon/schema"
+	"parsimon/stages"
+)
+
+// A distributed job is what a program such as a runner of Beam does with the tasks of an estimate.
+type distributedJob struct {
+	*testing.T
+	lake   string
+	runner *engine.TaskRunner
+}
+
+// passesWith counts the passes that have files of a table.
+func (t *distributedJob) passesWith(table schema.Table) int {
+	t.Helper()
+	dirs, err := filepath.Glob(filepath.Join(t.lake, table.Name, "*", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(dirs)
+}
+
+type attempt struct {
+	step engine.Step
+	n    int
+}
+
+// do does the tasks of some steps, each twice at once, and the last of each step once more when the step after it has begun. It
+// returns how many tasks were not done before.
+func (t *distributedJob) do(steps []engine.Step) (did int) {
+	t.Helper()
+	var late []attempt
+	for at, step := range steps {
+		if at > 0 {
+			if err := t.runner.Finish(t.Context(), steps[at-1]); err != nil {
+				t.Fatalf("after %s: %v", steps[at-1], err)
+			}
+		}
+		todo, err := t.runner.Plan(t.Context(), step)
+		if err != nil {
+			t.Fatalf("%s: %v", step, err)
+		}
+		did += len(todo)
+		tries := late
+		late = nil
+		for i, n := range todo {
+			tries = append(tries, attempt{step, n}, attempt{step, n})
+			if i == len(todo)-1 {
+				late = append(late, attempt{step, n})
+			}
+		}
+		var wg sync.WaitGroup
+		errs := make([]error, len(tries))
+		for i, try := range tries {
+			wg.Go(func() { errs[i] = t.runner.Do(t.Context(), try.step, try.n) })
+		}
+		wg.Wait()
+		if err := errors.Join(errs...); err != nil {
+			t.Fatalf("%s: %v", step, err)
+		}
+		for _, table := range temporaryTables {
+			if n := t.passesWith(table); n > 2 {
+				t.Errorf("after %s there is %s of %d passes", step, table.Name, n)
+			}
+		}
+	}
+	if err := t.runner.Finish(t.Context(), steps[len(steps)-1]); err != nil {
+		t.Fatal(err)
+	}
+	return did
+}
+
+// complete asks the runner whether all is done.
+func (t *distributedJob) complete(when string, want bool) {
+	t.Helper()
+	if done, err := t.runner.Complete(t.Context()); err != nil || done != want {
+		t.Errorf("%s: complete %v, %v", when, done, err)
+	}
+}
+
+// An engine that tries every task twice at once, the last of each step once more when the step after it has begun, and
+// begins again from the first step in the middle, as Flink does after a failure: the rows are those of an undivided run, and
+// temporary tables are collected along the way. When a task is lost after collection, what it needs is made again.
+func TestTaskRunner(t *testing.T) {
+	topology, flows := fixture.Trace(t, 3000)
+	for _, cluster := range []string{"", "5%"} {
+		t.Run(cluster, func(t *testing.T) { testTaskRunner(t, topology, flows, cluster) })
+	}
+}
+
+func testTaskRunner(tt *testing.T, topology, flows, cluster string) {
+	o := options{Lake: tt.TempDir(), Variant: flowOf(3), Workers: 2, Partitions: 4}
+	if cluster != "" {
+		c, err := stages.ParseClustering(cluster)
+		if err != nil {
+			tt.Fatal(err)
+		}
+		o.Cluster = c
+	}
+	estimate(tt, topology, flows, o)
+	want := digestOf(tt, o.Lake, stages.Flow)
+
+	t := &distributedJob{T: tt, lake: tt.TempDir()}
+	o.Lake = t.lake
+	run := begin(t, topology, flows, o)
+	if err := run.Generate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	run.Close()
+	var err error
+	if t.runner, err = NewTaskRunner(o.Lake, string(run.ID()), o.Variant, o.must(t)); err != nil {
+		t.Fatal(err)
+	}
+	steps := t.runner.Steps()
+	half := steps[:len(steps)-4] // up to the last pass's simulate or impute
+	t.do(half)
+	if n := t.passesWith(schema.Feedback); n != 1 {
+		t.Errorf("%d passes have files of feedback before the last pass ends", n)
+	}
+	if did := t.do(half); did != 0 {
+		t.Errorf("begun again: %d tasks done again", did)
+	}
+	t.complete("half done", false)
+	t.do(steps)
+	check := func(when string) {
+		t.Helper()
+		publish(t, o)
+		if have := digestOf(t, t.lake, stages.Flow); have != want {
+			t.Errorf("%s: %s, undivided %s", when, have, want)
+		}
+		for _, table := range temporaryTables {
+			if t.passesWith(table) > 0 {
+				t.Errorf("%s: %s is left", when, table.Name)
+			}
+		}
+		t.complete(when, true)
+	}
+	check("done")
+	for _, lost := range []string{"simulate/task-00001.json", "sample/task-00000.json", "replay/task-00002.json"} {
+		if err := os.Remove(filepath.Join(t.lake, "_state", "scenario="+string(run.ID()), "variant="+o.Variant.String(), filepath.FromSlash(lost))); err != nil {
+			t.Fatal(err)
+		}
+		t.complete("without "+lost, false)
+		t.do(steps)
+		check("again, " + lost)
+	}
+}
+
+// publish commits what a job has done, as the job does in the end.
+func publish(t testing.TB, o options) {
+	t.Helper()
+	run := resume(t, o)
+	defer run.Close()
+	if err := run.Collect(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The steps must be known before the first.
+func TestTaskRunnerNeedsPasses(t *testing.T) {
+	if _, err := NewTaskRunner(t.TempDir(), "", flowOf(AutoPasses), Settings{}); err == nil {
+		t.Error("steps of an unknown number of passes")
+	}
+}
