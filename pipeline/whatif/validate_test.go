@@ -1,7 +1,6 @@
-package pipeline
+package whatif
 
 import (
-	"context"
 	"database/sql"
 	"fmt"
 	"math"
@@ -10,24 +9,34 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rs/zerolog"
+	"parsimon/pipeline"
+	"parsimon/pipeline/internal/fixture"
+	"parsimon/stages"
 )
 
-// A truth made from the estimate has the errors it was made with.
+// tracedEstimate estimates a traced workload of 4000 flows and opens the estimate.
+func tracedEstimate(t *testing.T) *pipeline.Estimation {
+	t.Helper()
+	o := settings(t, stages.Independent)
+	topology, flows := fixture.Trace(t, 4000)
+	estimate(t, traced(t, topology, flows), o)
+	e, err := pipeline.Resume(t.Context(), o.Lake, "", o.Variant, o.Settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	return e
+}
+
+// A truth that is made from the estimate with a known error yields that error.
 func TestValidateAgainstKnownErrors(t *testing.T) {
-	topology, flows := trace(t, 4000)
-	lake := t.TempDir()
-	estimate(t, topology, flows, Options{Lake: lake})
+	run := tracedEstimate(t)
+	lake := run.Lake.Path()
 	db, err := sql.Open("duckdb", "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	run, err := Resume("", Options{Lake: lake, Log: zerolog.Nop()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer run.Close()
 	for _, c := range []struct {
 		fct          string
 		errorWanted  float64
@@ -37,7 +46,7 @@ func TestValidateAgainstKnownErrors(t *testing.T) {
 		if _, err := db.Exec(fmt.Sprintf("COPY (SELECT flow_id, %s AS fct_ns FROM read_parquet('%s/slowdowns/*/*/*.parquet')) TO '%s' (FORMAT parquet)", c.fct, lake, file)); err != nil {
 			t.Fatal(err)
 		}
-		v, err := run.Validate(context.Background(), file, Window{})
+		v, err := Validate(t.Context(), run, file, pipeline.Exact{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +66,7 @@ func TestValidateAgainstKnownErrors(t *testing.T) {
 	if _, err := db.Exec(fmt.Sprintf("COPY (SELECT -1 AS flow_id, 5 AS fct_ns) TO '%s' (FORMAT parquet)", empty)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := run.Validate(context.Background(), empty, Window{}); err == nil || !strings.Contains(err.Error(), "flow ids") {
+	if _, err := Validate(t.Context(), run, empty, pipeline.Exact{}); err == nil || !strings.Contains(err.Error(), "flow ids") {
 		t.Errorf("a truth of other flows: %v", err)
 	}
 	all := fmt.Sprintf("SELECT flow_id, fct_ns FROM read_parquet('%s/slowdowns/*/*/*.parquet')", lake)
@@ -76,11 +85,11 @@ func TestValidateAgainstKnownErrors(t *testing.T) {
 		if _, err := db.Exec("COPY (" + c[0] + ") TO '" + file + "' (FORMAT parquet)"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := run.Validate(context.Background(), file, Window{}); err == nil || !strings.Contains(err.Error(), c[1]) || !strings.Contains(err.Error(), file) || strings.Contains(err.Error(), "\n") {
+		if _, err := Validate(t.Context(), run, file, pipeline.Exact{}); err == nil || !strings.Contains(err.Error(), c[1]) || !strings.Contains(err.Error(), file) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("truth %s: error %v, want %q", c[0], err, c[1])
 		}
 	}
-	// A name that is a pattern of others, and a truth of some of the flows.
+	// A file name that is also a glob, and a truth of some of the flows.
 	dir := t.TempDir()
 	if _, err := db.Exec("COPY (" + all + " WHERE flow_row % 4 = 0) TO '" + dir + "/t[1].parquet' (FORMAT parquet)"); err != nil {
 		t.Fatal(err)
@@ -88,7 +97,7 @@ func TestValidateAgainstKnownErrors(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "t1.parquet"), []byte("no Parquet"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	v, err := run.Validate(context.Background(), filepath.Join(dir, "t[1].parquet"), Window{})
+	v, err := Validate(t.Context(), run, filepath.Join(dir, "t[1].parquet"), pipeline.Exact{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,20 +106,20 @@ func TestValidateAgainstKnownErrors(t *testing.T) {
 		t.Errorf("matched %v, %v: %s", v.Matched, err, b.String())
 	}
 	for file, want := range map[string]string{dir: "is a directory", filepath.Join(dir, "t1.parquet"): "t1.parquet: "} {
-		if _, err := run.Validate(context.Background(), file, Window{}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		if _, err := Validate(t.Context(), run, file, pipeline.Exact{}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("truth %s: error %v, want %q", file, err, want)
 		}
 	}
-	if _, err := run.Validate(context.Background(), "no-truth.parquet", Window{}); err == nil || !strings.Contains(err.Error(), "no-truth.parquet") {
+	if _, err := Validate(t.Context(), run, "no-truth.parquet", pipeline.Exact{}); err == nil || !strings.Contains(err.Error(), "no-truth.parquet") {
 		t.Errorf("no truth: %v", err)
 	}
-	if _, err := run.Validate(context.Background(), "", Window{}); err == nil || !strings.Contains(err.Error(), "not complete") {
+	if _, err := Validate(t.Context(), run, "", pipeline.Exact{}); err == nil || !strings.Contains(err.Error(), "not complete") {
 		t.Errorf("no exact run: %v", err)
 	}
 }
 
-// Intervals hold: over many samples of one distribution, the error's interval misses the true error
-// (none) about as often as it says.
+// Over many pairs of samples of one distribution, the 95% interval of the error misses the true error, 0, in about 5% of
+// the trials.
 func TestBootstrapCoverage(t *testing.T) {
 	misses := 0
 	const trials = 120
@@ -138,50 +147,44 @@ func TestBootstrapCoverage(t *testing.T) {
 	}
 }
 
-// The exact simulation of a small scenario, as a whole and as a sample, from start to finish.
+// The whole-network simulation of a small scenario, of all flows and of a window, is a truth to validate against.
 func TestExactEndToEnd(t *testing.T) {
-	topology, flows := trace(t, 4000)
-	lake := t.TempDir()
-	estimate(t, topology, flows, Options{Lake: lake})
-	run, err := Resume("", Options{Lake: lake, ExactWorkers: 2, Log: zerolog.Nop()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer run.Close()
+	run := tracedEstimate(t)
 	sampled, err := run.SampleWindow(4_000_000, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, w := range []Window{{}, sampled} {
-		if err := run.Exact(context.Background(), w); err != nil {
+	for _, x := range []pipeline.Exact{{Workers: 2}, {Window: sampled, Workers: 2}} {
+		if err := run.Exact(t.Context(), x); err != nil {
 			t.Fatal(err)
 		}
-		v, err := run.Validate(context.Background(), "", w)
+		v, err := Validate(t.Context(), run, "", x)
 		if err != nil {
 			t.Fatal(err)
 		}
 		last := v.Rows[len(v.Rows)-1]
-		if w == (Window{}) && last.Flows != 4000 || w != (Window{}) && (last.Flows < 400 || last.Flows > 1600) {
-			t.Errorf("%s: %d flows compared", w.Variant(), last.Flows)
+		whole := x.Window == pipeline.Window{}
+		if whole && last.Flows != 4000 || !whole && (last.Flows < 400 || last.Flows > 1600) {
+			t.Errorf("%s: %d flows compared", x.Variant(), last.Flows)
 		}
 		if len(v.Tiers) != 3 {
-			t.Errorf("%s: queueing of %d tiers", w.Variant(), len(v.Tiers))
+			t.Errorf("%s: queueing of %d tiers", x.Variant(), len(v.Tiers))
 		}
 		for _, r := range v.Rows {
-			if r.SizeBin == "all" && r.Quantile == 0.9 && math.Abs(r.Error) > 0.5 {
-				t.Errorf("%s: p90 is off by %+.2f", w.Variant(), r.Error)
+			if r.Name == "all" && r.Quantile == 0.9 && math.Abs(r.Error) > 0.5 {
+				t.Errorf("%s: p90 is off by %+.2f", x.Variant(), r.Error)
 			}
 		}
 	}
-	late := Window{FromNS: 1 << 50, ToNS: 1<<50 + 1000}
-	if err := run.Exact(context.Background(), late); err != nil {
+	late := pipeline.Exact{Window: pipeline.Window{FromNS: 1 << 50, ToNS: 1<<50 + 1000}, Workers: 2}
+	if err := run.Exact(t.Context(), late); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := run.Validate(context.Background(), "", late); err == nil || err.Error() != "no flow starts in the sampled stretch" {
-		t.Errorf("a stretch after the last flow: %v", err)
+	if _, err := Validate(t.Context(), run, "", late); err == nil || err.Error() != "no flow starts in the sampled window" {
+		t.Errorf("a window after the last flow: %v", err)
 	}
-	status, err := ReadStatus(run.lake, true)
-	if err != nil || status.Scenarios[0].State != stateComplete || len(status.Scenarios[0].Variants) != 1 {
+	status, err := pipeline.ReadStatus(run.Lake, true)
+	if err != nil || status.Scenarios[0].State != pipeline.StateComplete || len(status.Scenarios[0].Variants) != 1 {
 		t.Errorf("status %+v, %v", status, err)
 	}
 }
