@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"parsimon/datasets"
+	"parsimon/simkernel"
 )
 
 // A Setting gives a key of a scenario file another value.
@@ -22,6 +24,14 @@ type Setting struct {
 
 // String is KEY=VALUE.
 func (s Setting) String() string { return s.Key + "=" + s.Value }
+
+// FullKey is the key as it is in a file, also where Key is a short name of it.
+func (s Setting) FullKey() string {
+	if long, ok := aliases[s.Key]; ok {
+		return long
+	}
+	return s.Key
+}
 
 // aliases are short names of keys.
 var aliases = map[string]string{"load.max": "workload.max_load"}
@@ -60,10 +70,12 @@ func LoadWith(path string, settings []Setting) (*Scenario, error) {
 	}
 	var said []string
 	for _, s := range settings {
+		said = append(said, s.String())
+	}
+	for _, s := range kindFirst(settings) {
 		if err := apply(&top, s); err != nil {
 			return nil, fmt.Errorf("%s: --set %s: %w", path, s, err)
 		}
-		said = append(said, s.String())
 	}
 	changed, err := yaml.Marshal(top)
 	if err != nil {
@@ -80,13 +92,28 @@ func LoadWith(path string, settings []Setting) (*Scenario, error) {
 	return sc, err
 }
 
+// kindKey is the key of the transport's kind.
+const kindKey = "transport.kind"
+
+// kindFirst returns settings with those of the transport's kind first, since a new kind resets the constants.
+func kindFirst(settings []Setting) []Setting {
+	sorted := slices.Clone(settings)
+	slices.SortStableFunc(sorted, func(a, b Setting) int {
+		switch {
+		case a.Key == kindKey && b.Key != kindKey:
+			return -1
+		case a.Key != kindKey && b.Key == kindKey:
+			return 1
+		}
+		return 0
+	})
+	return sorted
+}
+
 // apply changes one key.
 func apply(top *yaml.MapSlice, s Setting) error {
-	key := s.Key
-	if long, ok := aliases[key]; ok {
-		key = long
-	}
-	if key == "transport.kind" && fmt.Sprint(value(*top, "transport.kind")) != s.Value {
+	key := s.FullKey()
+	if key == kindKey && fmt.Sprint(cmp.Or(value(*top, kindKey), any(simkernel.DefaultParams().Transport))) != s.Value {
 		if err := set(top, []string{"transport"}, yaml.MapSlice{}); err != nil {
 			return err
 		}
@@ -102,7 +129,7 @@ func apply(top *yaml.MapSlice, s Setting) error {
 		}
 	}
 	var v any
-	if err := yaml.Unmarshal([]byte(s.Value), &v); err != nil {
+	if err := yaml.UnmarshalWithOptions([]byte(s.Value), &v, yaml.UseOrderedMap()); err != nil {
 		return fmt.Errorf("is no YAML value: %w", err)
 	}
 	return set(top, strings.Split(key, "."), v)

@@ -38,16 +38,22 @@ func ParseAxis(axis string) (a Axis, err error) {
 		case c == '[' || c == '{':
 			depth++
 		case c == ']' || c == '}':
-			depth--
+			if depth--; depth < 0 {
+				return a, axisError(axis)
+			}
 		case c == ',' && depth == 0:
 			a.Values = append(a.Values, strings.TrimSpace((list + ",")[from:i]))
 			from = i + 1
 		}
 	}
 	if !ok || a.Key == "" || depth != 0 || slices.Contains(a.Values, "") {
-		return a, fmt.Errorf("%q: want KEY=VALUE,VALUE such as workload.max_load=20%%,40%%", axis)
+		return a, axisError(axis)
 	}
 	return a, nil
+}
+
+func axisError(axis string) error {
+	return fmt.Errorf("%q: want KEY=VALUE,VALUE such as workload.max_load=20%%,40%%", axis)
 }
 
 // A ParameterPlan says what a sweep of parameters runs: every combination of the values of its axes.
@@ -104,11 +110,16 @@ func SweepParameters(ctx context.Context, plan ParameterPlan, o Settings) (*Para
 // combine makes and checks the scenario of every combination.
 func (p *Parameters) combine(plan ParameterPlan) error {
 	count := 1
+	keys := map[string]bool{"fail": plan.FailTier != ""}
 	for _, a := range plan.Axes {
-		count *= len(a.Values)
-	}
-	if count > plan.MaxRuns {
-		return fmt.Errorf("%d combinations, --max-runs allows %d", count, plan.MaxRuns)
+		key := scenario.Setting{Key: a.Key}.FullKey()
+		if keys[key] {
+			return fmt.Errorf("more than one axis is %s", key)
+		}
+		keys[key] = true
+		if count *= len(a.Values); count > plan.MaxRuns {
+			return fmt.Errorf("%d or more combinations, --max-runs allows %d", count, plan.MaxRuns)
+		}
 	}
 	for n := range count {
 		run := ParameterRun{Settings: map[string]string{}}
@@ -145,7 +156,7 @@ func (p *Parameters) failEach(plan ParameterPlan) error {
 		if err != nil {
 			return err
 		}
-		cables, err := n.Select(plan.FailTier)
+		cables, err := upCables(n, plan.FailTier)
 		if err != nil {
 			return err
 		}

@@ -16,6 +16,7 @@ import (
 	"parsimon/schema"
 	"parsimon/stages"
 	"parsimon/stages/ingest"
+	"parsimon/stages/topology"
 )
 
 // A SweepPlan says what fails, one after the other, and what makes a failure bad.
@@ -121,7 +122,7 @@ func RunSweep(ctx context.Context, base string, plan SweepPlan, o Settings) (*Sw
 
 // screen looks at every cable's failure the quick way, some at a time.
 func (s *sweeper) screen(ctx context.Context) error {
-	cables, err := s.upCables()
+	cables, err := upCables(s.base.Network, s.Plan.Tier)
 	if err != nil {
 		return err
 	}
@@ -205,21 +206,21 @@ func (s *sweeper) screenedPath(c [2]int32) string {
 	return s.dir + fmt.Sprintf("/screened-%d-%d.json", c[0], c[1])
 }
 
-// upCables are the cables of the tier that are up, by their ends.
-func (s *sweeper) upCables() ([][2]int32, error) {
-	cables, err := s.base.Network.Select(s.Plan.Tier)
+// upCables returns the cables of a tier that are up, by their ends.
+func upCables(n *topology.Network, tier string) ([][2]int32, error) {
+	cables, err := n.Select(tier)
 	if err != nil {
 		return nil, err
 	}
 	up := map[[2]int32]bool{}
-	for _, l := range s.base.Network.Links {
+	for _, l := range n.Links {
 		if !l.Failed {
 			up[[2]int32{min(l.Src, l.Dst), max(l.Src, l.Dst)}] = true
 		}
 	}
 	cables = slices.DeleteFunc(cables, func(c [2]int32) bool { return !up[c] })
 	if len(cables) == 0 {
-		return nil, fmt.Errorf("all cables of %q are down", s.Plan.Tier)
+		return nil, fmt.Errorf("all cables of %q are down", tier)
 	}
 	return cables, nil
 }

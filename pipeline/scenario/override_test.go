@@ -1,0 +1,113 @@
+package scenario
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"parsimon/datasets"
+)
+
+// loadWith reads tinyScenario, with more lines at its end, with settings given as KEY=VALUE.
+func loadWith(t *testing.T, more string, settings ...string) (*Scenario, error) {
+	t.Helper()
+	var all []Setting
+	for _, s := range settings {
+		key, value, _ := strings.Cut(s, "=")
+		all = append(all, Setting{key, value})
+	}
+	return LoadWith(tinyFiles(t, tinyScenario+more), all)
+}
+
+// A scenario with settings is that of a file which has these values.
+func TestLoadWith(t *testing.T) {
+	for _, c := range []struct {
+		more     string   // of the file
+		settings []string // that change it
+		from, to string   // the same change of the text
+	}{
+		{"", []string{"seed=8"}, "seed: 7", "seed: 8"},
+		{"", []string{"load.max=20%"}, "max_load: 40%", "max_load: 20%"},
+		{"", []string{"workload.max_load=0.2", "workload.max_load=30%"}, "max_load: 40%", "max_load: 30%"},
+		{"", []string{"workload.services[1].sigma=1"}, "sigma: 2", "sigma: 1"},
+		{"", []string{"workload.services[1].racks=[1, 2]"}, "racks: [0, 2]", "racks: [1, 2]"},
+		{"", []string{"workload.flows_count=50"}, "duration: 2ms", "flows_count: 50"},
+		{"", []string{"topology.clos.oversubscription=3"}, "spines_per_plane: 1", "oversubscription: 3"},
+		{"", []string{"topology.file=net.yaml", "workload.services=[{name: a, sizes: webserver}]"},
+			tinyScenario[strings.Index(tinyScenario, "topology:"):strings.Index(tinyScenario, "fail:")],
+			"topology: {file: net.yaml}\nworkload: {max_load: 40%, duration: 2ms, services: [{name: a, sizes: webserver}]}\n"},
+		{"", []string{
+			"topology.clos={pods: 1, racks_per_pod: 3, hosts_per_rack: 2, planes: 1, spines_per_plane: 1, host_bandwidth: 10Gbps, fabric_bandwidth: 40Gbps}",
+			"topology.clos.host_delay=1us", "topology.clos.fabric_delay=1500",
+		}, "", ""},
+		{"", []string{"fail=['pod0-tor0:pod0-fabric0']", "allow_unreachable=true"}, "fail: []", "fail: ['pod0-tor0:pod0-fabric0']\nallow_unreachable: true"},
+		{"", []string{"transport.kind=timely"}, "fail: []", "transport: {kind: timely}"},
+		{"transport: {window: 9000}\n", []string{"transport.kind=timely"}, "{window: 9000}", "{kind: timely}"},
+		{"transport: {window: 9000}\n", []string{"transport.kind=dctcp"}, "", ""},
+		{"transport: {window: 9000}\n", []string{"transport.kind=timely", "transport.window=12000"}, "{window: 9000}", "{kind: timely, window: 12000}"},
+		{"transport: {window: 9000}\n", []string{"transport.window=12000", "transport.kind=timely"}, "{window: 9000}", "{kind: timely, window: 12000}"},
+	} {
+		s, err := loadWith(t, c.more, c.settings...)
+		if err != nil {
+			t.Errorf("%q: %v", c.settings, err)
+			continue
+		}
+		text := tinyScenario + c.more
+		changed := strings.Replace(text, c.from, c.to, 1)
+		if (changed == text) != (c.from == "") {
+			t.Fatalf("the file has no %q", c.from)
+		}
+		if got, want := scenarioID(t, s), scenarioID(t, mustLoad(t, tinyFiles(t, changed))); got != want {
+			t.Errorf("%q: scenario %s, of the changed file %s", c.settings, got, want)
+		}
+		if want := "tiny, " + strings.Join(c.settings, ", "); s.Name != want {
+			t.Errorf("name is %q, want %q", s.Name, want)
+		}
+	}
+}
+
+// A setting that changes nothing gives every shipped scenario the same id, and none is what Load reads.
+func TestLoadWithShipped(t *testing.T) {
+	for _, name := range datasets.Names(datasets.Scenarios) {
+		want := scenarioID(t, mustLoad(t, name))
+		for _, settings := range [][]Setting{nil, {{"max_rejects", "1%"}}} {
+			s, err := LoadWith(name, settings)
+			if err != nil {
+				t.Errorf("%s with %v: %v", name, settings, err)
+				continue
+			}
+			if got := scenarioID(t, s); got != want {
+				t.Errorf("%s with %v: scenario %s, want %s", name, settings, got, want)
+			}
+		}
+	}
+}
+
+// Errors name the setting, or the key whose value it makes wrong.
+func TestLoadWithErrors(t *testing.T) {
+	for setting, want := range map[string]string{
+		"workload.max_load=900%":        "with workload.max_load=900%: workload.max_load: ",
+		"colour=red":                    "colour",
+		"workload.services[2].sigma=1":  "--set workload.services[2].sigma=1: the file has no services[2]",
+		"workload.services[x].sigma=1":  `--set workload.services[x].sigma=1: "services[x]": want KEY or KEY[I]`,
+		"workload.services[-1].sigma=1": "want KEY or KEY[I]",
+		"links[0].bps=1":                "--set links[0].bps=1: the file has no links",
+		"seed.more=1":                   "--set seed.more=1: seed has no keys",
+		"seed=[1":                       "--set seed=[1: is no YAML value",
+		"transport.kind=pigeon":         "transport.kind",
+		"=1":                            "is no key here",
+	} {
+		if _, err := loadWith(t, "", setting); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "tiny.yaml") {
+			t.Errorf("%s: %v, want %q", setting, err, want)
+		}
+	}
+	for file, want := range map[string]string{"no-such": "no-such", filepath.Join(t.TempDir(), "none.yaml"): "none.yaml"} {
+		if _, err := LoadWith(file, []Setting{{"seed", "1"}}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+	bad := tinyFiles(t, tinyScenario+"colour: red\n")
+	if _, err := LoadWith(bad, []Setting{{"seed", "1"}}); err == nil || strings.Contains(err.Error(), "seed=1") {
+		t.Errorf("a bad file is blamed on the setting: %v", err)
+	}
+}

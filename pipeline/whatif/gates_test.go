@@ -1,0 +1,58 @@
+package whatif
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"parsimon/pipeline/gate"
+	"parsimon/pipeline/internal/fixture"
+	"parsimon/pipeline/scenario"
+	"parsimon/stages"
+)
+
+// The value of a gate is the row of the comparison that groups flows by the columns of the gate's filter.
+func TestComparisonValue(t *testing.T) {
+	o := settings(t, stages.Independent)
+	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
+	changes := scenario.Changes{Bandwidth: []scenario.BandwidthChange{{Selector: "host-tor", BPS: 5e9}}}
+	w, err := WhatIf(t.Context(), base, changes, o, CompareOptions{By: []string{"service", "size_bin"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	value := func(text string) (float64, error) {
+		g, err := gate.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w.Value(g)
+	}
+	names := map[float64]string{0.5: "p50", 0.9: "p90", 0.99: "p99", 0.999: "p999"}
+	for _, r := range w.Rows {
+		filter := ""
+		for i, column := range []string{"service", "vnet", "size_bin"} {
+			if r.Group[i] != "all" {
+				filter += column + `="` + r.Group[i] + `" `
+			}
+		}
+		for metric, want := range map[string]float64{"slowdown": r.Other, "change": r.Change} {
+			text := filter + names[r.Quantile] + "_" + metric + " > 0"
+			if got, err := value(text); err != nil || math.Abs(got-want) > 1e-12 {
+				t.Errorf("%s: value %v, %v, want %v", text, got, err, want)
+			}
+		}
+	}
+	if _, err := value("service=none p99_slowdown > 1"); err == nil || !strings.Contains(err.Error(), "no flow") {
+		t.Errorf("a gate on no flows: %v", err)
+	}
+	worse, err := gate.Parse("p50_change > 0%")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var failed *gate.Error
+	verdicts, err := gate.Judge([]gate.Gate{worse}, w.Value)
+	if !errors.As(err, &failed) || len(verdicts) != 1 || !verdicts[0].Failed {
+		t.Errorf("half of the bandwidth does not fail the gate: %+v, %v", verdicts, err)
+	}
+}

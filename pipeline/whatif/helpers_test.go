@@ -1,0 +1,183 @@
+package whatif
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"parsimon/pipeline"
+	"parsimon/pipeline/cache"
+	"parsimon/pipeline/catalog"
+	"parsimon/pipeline/lake"
+	"parsimon/pipeline/lake/parquet"
+	"parsimon/pipeline/scenario"
+	"parsimon/queries"
+	"parsimon/queries/duckdb"
+	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/stages"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/rs/zerolog"
+)
+
+func TestMain(m *testing.M) {
+	parquet.PoisonFreed = true // a reader of a released batch finds wrong values
+	os.Exit(m.Run())
+}
+
+// settings are those of a lake in a new directory.
+func settings(t testing.TB, by stages.Estimator) Settings {
+	t.Helper()
+	return Settings{Lake: t.TempDir(), Variant: pipeline.Variant{Estimator: by}}
+}
+
+// withCache gives settings the cache of their lake, until the test ends.
+func withCache(t testing.TB, o *Settings) {
+	t.Helper()
+	c, err := cache.Open(lake.CachePath(o.Lake), zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	o.Cache = c
+}
+
+func mustLoad(t testing.TB, file string) *scenario.Scenario {
+	t.Helper()
+	s, err := scenario.Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// traced is the scenario of a topology and a flow file.
+func traced(t testing.TB, topology, flows string) *scenario.Scenario {
+	t.Helper()
+	s, err := scenario.FromFiles(topology, flows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// estimate estimates a scenario and returns its id.
+func estimate(t testing.TB, s *scenario.Scenario, o Settings) string {
+	t.Helper()
+	e, err := pipeline.Begin(t.Context(), o.Lake, s, o.Variant, o.Settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if err := e.Estimate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return string(e.ID())
+}
+
+func openLake(t testing.TB, dir string) *lake.Lake {
+	t.Helper()
+	l, err := lake.Open(dir, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// readOnly opens an estimate for reading.
+func readOnly(t testing.TB, dir, id string, v pipeline.Variant) *pipeline.Estimation {
+	t.Helper()
+	model, err := pipeline.OpenModel(openLake(t, dir), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.Passes == 0 {
+		v.Passes = pipeline.DefaultPasses
+	}
+	return pipeline.ReadOnly(model, v, pipeline.Settings{})
+}
+
+// tableRows returns every row of a table of an estimate as text, without some columns.
+func tableRows(t testing.TB, e *pipeline.Estimation, table schema.Table, without ...string) string {
+	t.Helper()
+	in, err := e.Read(table, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	err = columns.Consume(in, func(rec arrow.Record) error {
+		for row := range int(rec.NumRows()) {
+			for c := range int(rec.NumCols()) {
+				if !slices.Contains(without, rec.ColumnName(c)) {
+					b.WriteString(rec.Column(c).ValueStr(row))
+					b.WriteByte(' ')
+				}
+			}
+			b.WriteByte('\n')
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.Len() == 0 {
+		t.Fatalf("table %s of scenario %s has no rows", table.Name, e.ID())
+	}
+	return b.String()
+}
+
+// ask returns the first row of a SELECT over a lake as text.
+func ask(t testing.TB, dir, text string) string {
+	t.Helper()
+	o, err := catalog.Options(openLake(t, dir), duckdb.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := queries.Open(t.Context(), dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	rows, err := db.SQL(t.Context(), text)
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	values, err := rows.Next()
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	line := fmt.Sprint(slices.Clone(values)...)
+	if err := rows.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return line
+}
+
+func mustRead(t testing.TB, file string) string {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// mustList lists the names in a directory.
+func mustList(t testing.TB, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}

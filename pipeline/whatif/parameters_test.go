@@ -1,0 +1,170 @@
+package whatif
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"parsimon/pipeline/internal/fixture"
+	"parsimon/pipeline/scenario"
+	"parsimon/stages"
+)
+
+func TestParseAxis(t *testing.T) {
+	for text, want := range map[string]Axis{
+		"seed=1":            {"seed", []string{"1"}},
+		"load.max=20%, 40%": {"load.max", []string{"20%", "40%"}},
+		" workload.services[0].racks =[0, 2],[1]": {"workload.services[0].racks", []string{"[0, 2]", "[1]"}},
+		"topology.clos={pods: 1, planes: 2},{}":   {"topology.clos", []string{"{pods: 1, planes: 2}", "{}"}},
+		"name=a=b,c":                              {"name", []string{"a=b", "c"}},
+	} {
+		if got, err := ParseAxis(text); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q is %+v, %v, want %+v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "seed", "=1", "seed=", "seed=1,", "seed=,1", "racks=[0,1", "racks=0]", "racks=]0,1["} {
+		if got, err := ParseAxis(text); err == nil || !strings.Contains(err.Error(), "KEY=VALUE,VALUE") {
+			t.Errorf("%q is %+v, %v", text, got, err)
+		}
+	}
+}
+
+// Every combination of values is a run, the last axis fastest.
+func TestCombine(t *testing.T) {
+	plan := ParameterPlan{Scenario: fixture.Services(t), MaxRuns: 4, Axes: []Axis{
+		{"workload.flows_count", []string{"300", "400"}}, {"load.max", []string{"20%", "40%"}},
+	}}
+	p := Parameters{Axes: plan.Axes}
+	if err := p.combine(plan); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"300, load.max=20%", "300, load.max=40%", "400, load.max=20%", "400, load.max=40%"}
+	if len(p.Runs) != len(want) {
+		t.Fatalf("%d runs", len(p.Runs))
+	}
+	for i, r := range p.Runs {
+		if got := p.settings(i); got != "workload.flows_count="+want[i] || !strings.HasSuffix(r.scenario.Name, got) {
+			t.Errorf("run %d: scenario %q with %q, want %q", i, r.scenario.Name, got, want[i])
+		}
+	}
+}
+
+// A sweep estimates each combination as the scenario that a run with these settings makes. Its rows are in table sweep_runs.
+// A sweep that is repeated has the same answer.
+func TestSweepParameters(t *testing.T) {
+	file, o := fixture.Services(t), settings(t, stages.Independent)
+	plan := ParameterPlan{Scenario: file, MaxRuns: 2, Exact: true, Axes: []Axis{
+		{"workload.flows_count", []string{"300"}}, {"load.max", []string{"20%", "40%"}},
+	}}
+	p, err := SweepParameters(t.Context(), plan, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Runs) != 2 {
+		t.Fatalf("%d runs", len(p.Runs))
+	}
+	for i, r := range p.Runs {
+		load := plan.Axes[1].Values[i]
+		if r.Settings["workload.flows_count"] != "300" || r.Settings["load.max"] != load || r.Flows != 300 {
+			t.Errorf("run %d: %+v", i, r)
+		}
+		s, err := scenario.LoadWith(file, []scenario.Setting{{Key: "workload.flows_count", Value: "300"}, {Key: "load.max", Value: load}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if id, err := s.ID(); err != nil || id != r.ScenarioID {
+			t.Errorf("run %d is scenario %s, want %s, %v", i, r.ScenarioID, id, err)
+		}
+		for q, x := range []float64{r.P50, r.P90, r.P99, r.P999} {
+			if x < 1 || r.Exact[q] < 1 {
+				t.Errorf("run %d: %+v", i, r)
+			}
+		}
+		want := fmt.Sprint(2, 300, []float64{0.2, 0.4}[i], r.P99, r.Exact[0])
+		got := ask(t, o.Lake, `SELECT count(*), max(value_number) FILTER (parameter = 'workload.flows_count')::BIGINT,
+			max(value_number) FILTER (parameter = 'load.max'), min(p99_slowdown), min(p50_exact)
+			FROM sweep_runs WHERE scenario = '`+r.ScenarioID+"' AND settings = 'workload.flows_count=300, load.max="+load+"'")
+		if got != want {
+			t.Errorf("run %d: table sweep_runs has %s, want %s", i, got, want)
+		}
+	}
+	if p.Runs[1].P99 <= p.Runs[0].P99 {
+		t.Errorf("p99 does not grow with load: %+v", p.Runs)
+	}
+	var text bytes.Buffer
+	if err := p.Write(&text); err != nil || !strings.Contains(text.String(), p.Runs[1].ScenarioID) || !strings.Contains(text.String(), "exact_p99") {
+		t.Errorf("%v\n%s", err, text.String())
+	}
+	again, err := SweepParameters(t.Context(), plan, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range p.Runs {
+		again.Runs[i].Seconds, again.Runs[i].scenario = p.Runs[i].Seconds, p.Runs[i].scenario
+	}
+	if !reflect.DeepEqual(again.Runs, p.Runs) {
+		t.Errorf("again: %+v, before %+v", again.Runs, p.Runs)
+	}
+}
+
+// Each cable of a tier that is up fails in a run of its own, under the id of the scenario with that failure.
+func TestFailEach(t *testing.T) {
+	file := fixture.Services(t)
+	down := filepath.Join(filepath.Dir(file), "down.yaml")
+	fixture.WriteFile(t, down, mustRead(t, file)+"fail: ['pod0-fabric0:plane0-spine1']\n")
+	plan := ParameterPlan{
+		Scenario: down, MaxRuns: 2, Axes: []Axis{{"seed", []string{"5"}}},
+		FailTier: "pod0-fabric0:plane0-spine0,plane0-spine1:pod0-fabric0,pod0-fabric1:plane1-spine0",
+	}
+	p := Parameters{Axes: plan.Axes}
+	if err := p.combine(plan); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, r := range p.Runs {
+		names = append(names, r.Settings["fail"])
+		s, err := scenario.LoadWith(down, []scenario.Setting{{Key: "seed", Value: "5"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Fail, s.AllowUnreachable = append(s.Fail, r.Settings["fail"]), true
+		want, err := s.ID()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if id, err := r.scenario.ID(); err != nil || id != want {
+			t.Errorf("%s down is scenario %s, want %s, %v", r.Settings["fail"], id, want, err)
+		}
+	}
+	want := []string{"pod0-fabric0:plane0-spine0", "pod0-fabric1:plane1-spine0"}
+	if !reflect.DeepEqual(names, want) || !reflect.DeepEqual(p.Axes[1], Axis{"fail", want}) {
+		t.Errorf("cables %q fail, the axis is %+v, want %q: those of the tier that are up", names, p.Axes[1], want)
+	}
+}
+
+// All combinations are checked before the first run.
+func TestSweepParametersChecksFirst(t *testing.T) {
+	o := settings(t, stages.Independent)
+	seeds := Axis{"seed", []string{"1", "2"}}
+	for want, plan := range map[string]ParameterPlan{
+		"2 or more combinations, --max-runs allows 1": {MaxRuns: 1, Axes: []Axis{seeds}},
+		"more than 9 combinations":                    {MaxRuns: 9, Axes: []Axis{seeds}, FailTier: "fabric-spine"},
+		"workload.max_load":                           {MaxRuns: 9, Axes: []Axis{{"load.max", []string{"20%", "900%"}}}},
+		"no-such":                                     {MaxRuns: 9, Axes: []Axis{{"fail", []string{"[]", "['no-such:cable']"}}}},
+		"tier \"no-such\"":                            {MaxRuns: 9, Axes: []Axis{seeds}, FailTier: "no-such"},
+		"workload.services[7]":                        {MaxRuns: 9, Axes: []Axis{{"workload.services[7].sigma", []string{"1"}}}},
+		"more than one axis is workload.max_load":     {MaxRuns: 9, Axes: []Axis{{"load.max", []string{"20%"}}, {"workload.max_load", []string{"40%"}}}},
+		"more than one axis is fail":                  {MaxRuns: 9, Axes: []Axis{{"fail", []string{"[]"}}}, FailTier: "fabric-spine"},
+	} {
+		plan.Scenario = fixture.Services(t)
+		if _, err := SweepParameters(t.Context(), plan, o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", plan, err, want)
+		}
+	}
+	if files := mustList(t, o.Lake); len(files) > 0 {
+		t.Errorf("the lake has %q before anything ran", files)
+	}
+}

@@ -1,0 +1,122 @@
+package whatif
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	"parsimon/pipeline/engine"
+	"parsimon/pipeline/internal/fixture"
+	"parsimon/pipeline/scenario"
+	"parsimon/stages"
+)
+
+// A sweep finds of the worst cables what a what-if of each finds, and of the others something near. It leaves nothing but
+// what the user had. A sweep that is repeated does nothing; one that was interrupted continues. A cable whose failure
+// disconnects hosts comes first.
+func TestSweep(t *testing.T) {
+	ctx := t.Context()
+	o := settings(t, stages.Flow)
+	withCache(t, &o)
+	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
+	failing := func(c SweptCable) scenario.Changes {
+		return scenario.Changes{Fail: []string{fmt.Sprintf("%d:%d", c.A, c.B)}}
+	}
+	mine, err := WhatIf(ctx, base, scenario.Changes{Fail: []string{"pod0-fabric0:plane0-spine0"}}, o, CompareOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := SweepPlan{Tier: "fabric-spine", Quantile: 0.9, Worst: 3}
+	stopped, stop := context.WithCancel(ctx)
+	cut := o
+	cut.Progress = &stopper{Progress: engine.Silent, stop: stop, unit: "cables", after: 3}
+	if _, err := RunSweep(stopped, base, plan, cut); !errors.Is(err, context.Canceled) {
+		t.Fatalf("interrupted: %v", err)
+	}
+	s, err := RunSweep(ctx, base, plan, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Cables) != 8 || s.Reused < 8 {
+		t.Errorf("%d cables, %d reused", len(s.Cables), s.Reused)
+	}
+	for i, c := range s.Cables {
+		if (c.Full != nil) != (i < 3) || c.Unreachable != 0 || c.Cases.Cases == 0 || (c.Cases.CachedCases > 0) != (i < 3) {
+			t.Errorf("place %d: %+v", i, c)
+		}
+		for q, x := range c.Screened["all"].Slowdowns {
+			if was := s.before["all"].Slowdowns[q]; c.Screened["all"].Flows != s.before["all"].Flows || math.Abs(x/was-1) > 0.2 {
+				t.Errorf("place %d: screened %+v, base %+v", i, c.Screened["all"], s.before["all"])
+			}
+		}
+		if i == 0 {
+			w, err := WhatIf(ctx, base, failing(c), o, CompareOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if all := w.Rows[len(w.Rows)-4:]; all[1].Other != c.Full["all"].Slowdowns[1] {
+				t.Errorf("p90 is %v, of the what-if %v", c.Full["all"].Slowdowns[1], all[1].Other)
+			}
+		}
+	}
+	last := s.Cables[len(s.Cables)-1]
+	one, err := Screen(ctx, base, failing(last), o)
+	if err != nil || !reflect.DeepEqual(percentilesOf(one.After), last.Screened) {
+		t.Fatalf("screened alone: %+v, in a sweep %+v: %v", one, last.Screened, err)
+	}
+	var table bytes.Buffer
+	if err := one.Write(&table); err != nil || !strings.Contains(table.String(), "fail "+fmt.Sprintf("%d:%d", last.A, last.B)) {
+		t.Errorf("%v\n%s", err, table.String())
+	}
+	ids, err := openLake(t, o.Lake).Scenarios()
+	if err != nil || len(ids) > 3 || !strings.Contains(fmt.Sprint(ids), mine.Other.Scenario) {
+		t.Errorf("scenarios left: %v, %v", ids, err)
+	}
+	plan.Quantile, plan.Service = 0.5, "batch"
+	if s, err = RunSweep(ctx, base, plan, o); err != nil || s.Reused < 8 {
+		t.Fatalf("again, ranked otherwise: %+v, %v", s, err)
+	}
+	var text bytes.Buffer
+	if err := s.Write(&text, 4); err != nil || !strings.Contains(text.String(), "flows: batch") {
+		t.Errorf("%v\n%s", err, text.String())
+	}
+	o.Variant.Estimator = stages.Independent
+	s, err = RunSweep(ctx, base, SweepPlan{Tier: "pod0-rack0-host0:pod0-tor0", Quantile: 0.99, Worst: 1}, o)
+	if err != nil || s.Cables[0].Unreachable == 0 || s.Cables[0].Full == nil {
+		t.Errorf("hosts without a cable: %v", err)
+	}
+	_, err = Screen(ctx, base, scenario.Changes{Fail: []string{"pod0-fabric0:plane0-spine0"}}, o)
+	if err == nil || !strings.Contains(err.Error(), "by flow") {
+		t.Errorf("an independent estimate is screened: %v", err)
+	}
+	for _, bad := range []SweepPlan{
+		{Tier: "fabric-spine,nothing", Quantile: 0.9}, {Tier: "fabric-spine", Quantile: 0.8}, {Tier: "fabric-spine", Quantile: 0.9, Service: "none"},
+	} {
+		if _, err := RunSweep(ctx, base, bad, o); err == nil {
+			t.Errorf("%+v is accepted", bad)
+		}
+	}
+}
+
+// stopper cancels a context when progress of a unit was reported for the after-th time.
+type stopper struct {
+	engine.Progress
+	stop  context.CancelFunc
+	unit  string
+	now   string
+	after int
+}
+
+func (s *stopper) Begin(_, unit string, _ int64) { s.now = unit }
+func (s *stopper) Add(int64) {
+	if s.now == s.unit {
+		if s.after--; s.after == 0 {
+			s.stop()
+		}
+	}
+}

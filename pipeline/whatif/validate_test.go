@@ -1,0 +1,190 @@
+package whatif
+
+import (
+	"database/sql"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"parsimon/pipeline"
+	"parsimon/pipeline/internal/fixture"
+	"parsimon/stages"
+)
+
+// tracedEstimate estimates a traced workload of 4000 flows and opens the estimate.
+func tracedEstimate(t *testing.T) *pipeline.Estimation {
+	t.Helper()
+	o := settings(t, stages.Independent)
+	topology, flows := fixture.Trace(t, 4000)
+	estimate(t, traced(t, topology, flows), o)
+	e, err := pipeline.Resume(t.Context(), o.Lake, "", o.Variant, o.Settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	return e
+}
+
+// A truth that is made from the estimate with a known error yields that error.
+func TestValidateAgainstKnownErrors(t *testing.T) {
+	run := tracedEstimate(t)
+	lake := run.Lake.Path()
+	db, err := sql.Open("duckdb", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, c := range []struct {
+		fct          string
+		errorWanted  float64
+		distanceWant float64
+	}{{"fct_ns", 0, 0}, {"fct_ns * 2", -0.5, math.Log(2)}, {"fct_ns / 1.25", 0.25, math.Log(1.25)}} {
+		file := filepath.Join(t.TempDir(), "truth.parquet")
+		if _, err := db.Exec(fmt.Sprintf("COPY (SELECT flow_id, %s AS fct_ns FROM read_parquet('%s/slowdowns/*/*/*.parquet')) TO '%s' (FORMAT parquet)", c.fct, lake, file)); err != nil {
+			t.Fatal(err)
+		}
+		v, err := Validate(t.Context(), run, file, pipeline.Exact{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v.Matched != 1 {
+			t.Errorf("%v of the flows matched", v.Matched)
+		}
+		if len(v.Rows) < 16 {
+			t.Errorf("%d rows", len(v.Rows))
+		}
+		for _, r := range v.Rows {
+			if math.Abs(r.Error-c.errorWanted) > 1e-9 || math.Abs(r.ErrorLo-c.errorWanted) > 1e-9 || math.Abs(r.Wasserstein-c.distanceWant) > 1e-9 {
+				t.Errorf("truth = %s: %+v", c.fct, r)
+			}
+		}
+	}
+	empty := filepath.Join(t.TempDir(), "empty.parquet")
+	if _, err := db.Exec(fmt.Sprintf("COPY (SELECT -1 AS flow_id, 5 AS fct_ns) TO '%s' (FORMAT parquet)", empty)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Validate(t.Context(), run, empty, pipeline.Exact{}); err == nil || !strings.Contains(err.Error(), "flow ids") {
+		t.Errorf("a truth of other flows: %v", err)
+	}
+	all := fmt.Sprintf("SELECT flow_id, fct_ns FROM read_parquet('%s/slowdowns/*/*/*.parquet')", lake)
+	for _, c := range [][2]string{
+		{"SELECT flow_id FROM (" + all + ")", "no column fct_ns (it has flow_id)"},
+		{"SELECT CAST(flow_id AS VARCHAR) AS flow_id, fct_ns FROM (" + all + ")", "column flow_id is of type VARCHAR"},
+		{"SELECT flow_id, CAST(fct_ns AS VARCHAR) AS fct_ns FROM (" + all + ")", "column fct_ns is of type VARCHAR"},
+		{all + " UNION ALL (" + all + " ORDER BY flow_id LIMIT 2)", "2 flow ids stand there more than once"},
+		{all + " UNION ALL SELECT NULL, 5", "1 rows have no flow_id or no fct_ns"},
+		{all + " UNION ALL SELECT -7, NULL", "1 rows have no flow_id or no fct_ns"},
+		{all + " UNION ALL SELECT -7, 0", "fct_ns is not above 0 and finite in 1 rows (first: flow_id -7)"},
+		{all + " UNION ALL SELECT -7, CAST('nan' AS DOUBLE)", "fct_ns is not above 0 and finite in 1 rows (first: flow_id -7)"},
+		{all + " WHERE false", "do the flow ids agree"},
+	} {
+		file := filepath.Join(t.TempDir(), "bad.parquet")
+		if _, err := db.Exec("COPY (" + c[0] + ") TO '" + file + "' (FORMAT parquet)"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Validate(t.Context(), run, file, pipeline.Exact{}); err == nil || !strings.Contains(err.Error(), c[1]) || !strings.Contains(err.Error(), file) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("truth %s: error %v, want %q", c[0], err, c[1])
+		}
+	}
+	// A file name that is also a glob, and a truth of some of the flows.
+	dir := t.TempDir()
+	if _, err := db.Exec("COPY (" + all + " WHERE flow_row % 4 = 0) TO '" + dir + "/t[1].parquet' (FORMAT parquet)"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "t1.parquet"), []byte("no Parquet"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	v, err := Validate(t.Context(), run, filepath.Join(dir, "t[1].parquet"), pipeline.Exact{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := v.Write(&b); err != nil || v.Matched != 0.25 || !strings.Contains(b.String(), "; 25% of the estimated flows have a truth\n") {
+		t.Errorf("matched %v, %v: %s", v.Matched, err, b.String())
+	}
+	for file, want := range map[string]string{dir: "is a directory", filepath.Join(dir, "t1.parquet"): "t1.parquet: "} {
+		if _, err := Validate(t.Context(), run, file, pipeline.Exact{}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("truth %s: error %v, want %q", file, err, want)
+		}
+	}
+	if _, err := Validate(t.Context(), run, "no-truth.parquet", pipeline.Exact{}); err == nil || !strings.Contains(err.Error(), "no-truth.parquet") {
+		t.Errorf("no truth: %v", err)
+	}
+	if _, err := Validate(t.Context(), run, "", pipeline.Exact{}); err == nil || !strings.Contains(err.Error(), "not complete") {
+		t.Errorf("no exact run: %v", err)
+	}
+}
+
+// Over many pairs of samples of one distribution, the 95% interval of the error misses the true error, 0, in about 5% of
+// the trials.
+func TestBootstrapCoverage(t *testing.T) {
+	misses := 0
+	const trials = 120
+	for trial := range trials {
+		s := &sample{name: "all"}
+		for i := range 1500 {
+			s.add(int64(trial*1500+i), 0, 0)
+		}
+		// Two independent samples of the same distribution.
+		rng := uint64(trial + 1)
+		for i := range s.estimate {
+			rng = rng*6364136223846793005 + 1442695040888963407
+			s.estimate[i] = 1 - math.Log(1-float64(rng>>11)/(1<<53))
+			rng = rng*6364136223846793005 + 1442695040888963407
+			s.tru[i] = 1 - math.Log(1-float64(rng>>11)/(1<<53))
+		}
+		for _, r := range s.compare() {
+			if r.Quantile == 0.9 && (r.ErrorLo > 0 || r.ErrorHi < 0) {
+				misses++
+			}
+		}
+	}
+	if share := float64(misses) / trials; share > 0.12 {
+		t.Errorf("a 95%% interval misses in %.0f%% of the trials", 100*share)
+	}
+}
+
+// The whole-network simulation of a small scenario, of all flows and of a window, is a truth to validate against.
+func TestExactEndToEnd(t *testing.T) {
+	run := tracedEstimate(t)
+	sampled, err := run.SampleWindow(4_000_000, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []pipeline.Exact{{Workers: 2}, {Window: sampled, Workers: 2}} {
+		if err := run.Exact(t.Context(), x); err != nil {
+			t.Fatal(err)
+		}
+		v, err := Validate(t.Context(), run, "", x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := v.Rows[len(v.Rows)-1]
+		whole := x.Window == pipeline.Window{}
+		if whole && last.Flows != 4000 || !whole && (last.Flows < 400 || last.Flows > 1600) {
+			t.Errorf("%s: %d flows compared", x.Variant(), last.Flows)
+		}
+		if len(v.Tiers) != 3 {
+			t.Errorf("%s: queueing of %d tiers", x.Variant(), len(v.Tiers))
+		}
+		for _, r := range v.Rows {
+			if r.Name == "all" && r.Quantile == 0.9 && math.Abs(r.Error) > 0.5 {
+				t.Errorf("%s: p90 is off by %+.2f", x.Variant(), r.Error)
+			}
+		}
+	}
+	late := pipeline.Exact{Window: pipeline.Window{FromNS: 1 << 50, ToNS: 1<<50 + 1000}, Workers: 2}
+	if err := run.Exact(t.Context(), late); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Validate(t.Context(), run, "", late); err == nil || err.Error() != "no flow starts in the sampled window" {
+		t.Errorf("a window after the last flow: %v", err)
+	}
+	status, err := pipeline.ReadStatus(run.Lake, true)
+	if err != nil || status.Scenarios[0].State != pipeline.StateComplete || len(status.Scenarios[0].Variants) != 1 {
+		t.Errorf("status %+v, %v", status, err)
+	}
+}

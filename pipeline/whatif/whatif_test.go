@@ -1,0 +1,226 @@
+package whatif
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"parsimon/pipeline"
+	"parsimon/pipeline/internal/fixture"
+	"parsimon/pipeline/lake"
+	"parsimon/pipeline/scenario"
+	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/stages"
+	"parsimon/stages/workload"
+)
+
+// "run --fail" in an empty lake and "what-if --fail" make the same scenario, row by row, under the same id, with and
+// without a cache.
+func TestWhatIfIsTheRun(t *testing.T) {
+	file := fixture.Services(t)
+	for _, by := range []stages.Estimator{stages.Independent, stages.Flow} {
+		t.Run(by.String(), func(t *testing.T) { testWhatIfIsTheRun(t, file, by) })
+	}
+}
+
+func testWhatIfIsTheRun(t *testing.T, file string, by stages.Estimator) {
+	failing := mustLoad(t, file)
+	failing.Fail = []string{"pod0-fabric0:plane0-spine1", "pod1-tor0:pod1-fabric1"}
+	fresh := settings(t, by)
+	want := estimate(t, failing, fresh)
+
+	o := settings(t, by)
+	withCache(t, &o)
+	base := estimate(t, mustLoad(t, file), o)
+	changes := scenario.Changes{Fail: []string{"pod1-fabric1:pod1-tor0", "pod0-fabric0:plane0-spine1"}}
+	w, err := WhatIf(t.Context(), base, changes, o, CompareOptions{By: []string{"service", "size_bin"}, Links: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.Other.Scenario != want || w.Both != w.BaseFlows || w.Both != 3000 {
+		t.Fatalf("what-if makes %+v, want %s with all flows in both", w.Other, want)
+	}
+	derived, run := readOnly(t, o.Lake, want, o.Variant), readOnly(t, fresh.Lake, want, o.Variant)
+	if v := derived.Variant().String(); v != w.Other.Variant {
+		t.Fatalf("variant is %s, want %s", w.Other.Variant, v)
+	}
+	for _, table := range []schema.Table{schema.Nodes, schema.Links, schema.Flows, schema.Hops, schema.Slowdowns, schema.LinkStats} {
+		if tableRows(t, derived, table, "cached") != tableRows(t, run, table, "cached") {
+			t.Errorf("table %s differs from that of a run from nothing", table.Name)
+		}
+	}
+	cases, err := w.changed.Cases(pipeline.CaseStages(w.changed.Plan())...)
+	if err != nil || cases.CachedCases == 0 || cases.Cases == 0 {
+		t.Errorf("%+v, %v: want some cases cached and some not", cases, err)
+	}
+	before, err := os.Stat(filepath.Join(o.Lake, lake.Of(lake.ScenarioID(base)).File(schema.Flows, 0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := os.Stat(filepath.Join(o.Lake, lake.Of(lake.ScenarioID(want)).File(schema.Flows, 0)))
+	if err != nil || !os.SameFile(before, after) {
+		t.Errorf("the flows are not shared: %v", err)
+	}
+	if len(w.Rows) < 16 || len(w.Links) == 0 || len(w.Links) > 3 {
+		t.Errorf("%d rows, %d links", len(w.Rows), len(w.Links))
+	}
+	for _, r := range w.Rows {
+		if r.Lo > r.Hi || r.Base < 1 || r.Other < 1 {
+			t.Errorf("%+v", r)
+		}
+	}
+	var text bytes.Buffer
+	if err := w.Write(&text); err != nil || !strings.Contains(text.String(), "fail ") {
+		t.Errorf("%v\n%s", err, text.String())
+	}
+	_, err = WhatIf(t.Context(), base, scenario.Changes{}, o, CompareOptions{})
+	if err == nil || !strings.Contains(err.Error(), "nothing would change") {
+		t.Errorf("no change: %v", err)
+	}
+}
+
+// A testFlow is a row of table flows.
+type testFlow struct {
+	src, dst    int32
+	size, start int64
+	service     string
+}
+
+// readFlows reads the flows of a scenario by id, and the last start. Ids must be unique, starts ascend, and ends differ.
+func readFlows(t *testing.T, o Settings, id string) (flows map[int64]testFlow, last int64) {
+	t.Helper()
+	in, err := readOnly(t, o.Lake, id, o.Variant).Read(schema.Flows, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flows = map[int64]testFlow{}
+	err = columns.Consume(in, func(rec arrow.Record) error {
+		src, dst, service := columns.Int32s(rec, "src"), columns.Int32s(rec, "dst"), columns.Text(rec, "service")
+		size, start := columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns")
+		for i, id := range columns.Int64s(rec, "flow_id") {
+			f := testFlow{src[i], dst[i], size[i], start[i], strings.Clone(service.Value(i))}
+			if _, twice := flows[id]; twice || f.start < last || f.src == f.dst {
+				t.Fatalf("flow %d: %+v after a start of %d", id, f, last)
+			}
+			flows[id], last = f, f.start
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return flows, last
+}
+
+// A service whose flows are scaled by a factor has about that many, and its base's where the factor is at least 1; the
+// flows of a service that moves keep size and start and are between hosts of the new racks. Other services stay as they are.
+func TestChangedFlows(t *testing.T) {
+	o := settings(t, stages.Independent)
+	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
+	before, lastBefore := readFlows(t, o, base)
+	count := func(flows map[int64]testFlow, service string) (n int) {
+		for _, f := range flows {
+			if f.service == service {
+				n++
+			}
+		}
+		return n
+	}
+	derive := func(c scenario.Changes) (string, error) {
+		e, err := pipeline.Derive(t.Context(), o.Lake, base, c, o.Variant, o.Settings)
+		if err != nil {
+			return "", err
+		}
+		defer e.Close()
+		return string(e.ID()), e.Generate(t.Context())
+	}
+	changed := func(c workload.FlowChanges) map[int64]testFlow {
+		t.Helper()
+		id, err := derive(scenario.Changes{FlowChanges: c})
+		if err != nil {
+			t.Fatal(err)
+		}
+		flows, last := readFlows(t, o, id)
+		if last > lastBefore {
+			t.Errorf("%+v: a flow starts at %d, after all of the base's", c, last)
+		}
+		return flows
+	}
+	for _, factor := range []float64{0, 0.5, 2.5} {
+		flows := changed(workload.FlowChanges{Scale: map[string]float64{"batch": factor}})
+		for id, f := range before {
+			if g, ok := flows[id]; f.service == "web" && g != f || factor >= 1 && !ok {
+				t.Errorf("× %v: flow %d is %+v, was %+v", factor, id, g, f)
+			}
+		}
+		want, got := factor*float64(count(before, "batch")), float64(count(flows, "batch"))
+		if got < want-0.15*want || got > want+0.15*want {
+			t.Errorf("× %v: %v flows, want about %v", factor, got, want)
+		}
+	}
+	inside := map[int32]bool{}
+	for _, h := range readOnly(t, o.Lake, base, o.Variant).Network.Racks()[6] {
+		inside[h] = true
+	}
+	for id, f := range changed(workload.FlowChanges{Move: map[string][]int{"web": {6}}}) {
+		was := before[id]
+		if f.size != was.size || f.start != was.start || f.service == "batch" && f != was || f.service == "web" && !(inside[f.src] && inside[f.dst]) {
+			t.Fatalf("moved: flow %d is %+v, was %+v", id, f, was)
+		}
+	}
+	half := scenario.Changes{FlowChanges: workload.FlowChanges{Scale: map[string]float64{"batch": 0.5}}}
+	w, err := WhatIf(t.Context(), base, half, o, CompareOptions{})
+	if err != nil || w.BaseFlows != 3000 || w.Flows >= 3000 || w.Both != w.Flows {
+		t.Errorf("half of a service: %+v, %v", w, err)
+	}
+	for _, bad := range []scenario.Changes{
+		{FlowChanges: workload.FlowChanges{Scale: map[string]float64{"none": 2}}},
+		{FlowChanges: workload.FlowChanges{Move: map[string][]int{"web": {99}}}},
+		{Fail: []string{"pod0-tor0:pod1-tor0"}},
+		{FailRandom: 99, FailTier: "fabric-spine"},
+		{Bandwidth: []scenario.BandwidthChange{{Selector: "no-tier", BPS: 1e9}}},
+	} {
+		if _, err := derive(bad); err == nil {
+			t.Errorf("%+v is accepted", bad)
+		}
+	}
+}
+
+// Estimates that were made in different ways are compared only if that is asked for, and none with itself.
+func TestCompareRefuses(t *testing.T) {
+	o := settings(t, stages.Independent)
+	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
+	slower := scenario.Changes{Bandwidth: []scenario.BandwidthChange{{Selector: "fabric-spine", BPS: 20e9}}}
+	other, err := pipeline.Derive(t.Context(), o.Lake, base, slower, pipeline.Variant{Estimator: stages.Flow, Passes: 1}, o.Settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = other.Estimate(t.Context())
+	other.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := openLake(t, o.Lake)
+	a, b := Side{Scenario: base}, Side{Scenario: string(other.ID())}
+	if _, err := Compare(t.Context(), l, a, b, CompareOptions{}); !errors.Is(err, ErrDifferentWays) {
+		t.Errorf("different ways: %v", err)
+	}
+	c, err := Compare(t.Context(), l, a, b, CompareOptions{Across: true})
+	if err != nil || c.Rows[0].Flows != 3000 {
+		t.Errorf("across: %+v, %v", c, err)
+	}
+	for _, bad := range [][2]Side{{a, a}, {a, {Scenario: "nothing"}}, {a, {Scenario: base, Variant: "flow-9"}}, {{}, b}} {
+		if _, err := Compare(t.Context(), l, bad[0], bad[1], CompareOptions{Across: true}); err == nil {
+			t.Errorf("%+v are compared", bad)
+		}
+	}
+	if _, err := Compare(t.Context(), l, a, b, CompareOptions{Across: true, By: []string{"colour"}}); err == nil {
+		t.Error("grouped by colour")
+	}
+}
