@@ -27,8 +27,9 @@ func TestEveryMeasurementHasItsSection(t *testing.T) {
 		if _, err := replaceSection(string(text), m.name, "figures"); err != nil {
 			t.Errorf("%s: %v", m.page, err)
 		}
-		if command := "<!-- begin " + m.name + ": make " + m.name + " ARGS=--write -->"; !strings.Contains(string(text), command) {
-			t.Errorf("%s has no %s", m.page, command)
+		begin := "<!-- begin " + m.name + ": make " + m.name + " ARGS=--write -->"
+		if !strings.Contains(string(text), begin) {
+			t.Errorf("%s has no %s", m.page, begin)
 		}
 		if !strings.Contains(string(makefile), "\n"+m.name+": ## ") {
 			t.Errorf("the Makefile has no target %s", m.name)
@@ -47,7 +48,8 @@ func TestEveryMeasurementHasItsSection(t *testing.T) {
 }
 
 func TestReplaceSection(t *testing.T) {
-	const page = "# Page\n<!-- begin a: make a -->\nold\n<!-- end a -->\n<!-- begin ab: make ab -->\nkept\n<!-- end ab -->\n"
+	const page = "# Page\n<!-- begin a: make a -->\nold\n<!-- end a -->\n" +
+		"<!-- begin ab: make ab -->\nkept\n<!-- end ab -->\n"
 	got, err := replaceSection(page, "a", "\nnew $1\n\n")
 	if err != nil {
 		t.Fatal(err)
