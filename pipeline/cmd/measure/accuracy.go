@@ -63,7 +63,8 @@ func ablation(ctx context.Context, b *bench) {
 	for _, part := range []string{"feeder", "round-trip", "nic-waits", "waits", "marks", "damping"} {
 		ways = append(ways, "flow --ablate "+part)
 	}
-	againstNS3(ctx, b, b.names([]string{"95"}, []string{"7", "47", "95", "145", "1001"}), b.ways(append(ways, "independent")...))
+	names := b.names([]string{"95"}, []string{"7", "47", "95", "145", "1001"})
+	againstNS3(ctx, b, names, b.ways(append(ways, "independent")...))
 }
 
 func againstNS3(ctx context.Context, b *bench, names, ways []string) {
@@ -110,6 +111,7 @@ func (b *bench) loads(ctx context.Context, lake string, e estimate) loads {
 	r := queryRow[struct {
 		Top10 float64 `json:"top10_mean_load"`
 		Max   float64 `json:"max_load"`
-	}](ctx, b, lake, fmt.Sprintf("SELECT * FROM load_top10 WHERE scenario = '%s' AND variant = '%s'", e.Scenario, e.Variant))
+	}](ctx, b, lake, fmt.Sprintf("SELECT * FROM load_top10 WHERE scenario = '%s' AND variant = '%s'",
+		e.Scenario, e.Variant))
 	return loads{r.Top10, r.Max}
 }

@@ -49,7 +49,8 @@ func benchRun(ctx context.Context, b *bench) {
 		input := b.file("flows.json", list)
 		ours, theirs := make([]tally, len(ways)), tally{}
 		for range b.count(3) {
-			text, _ := b.execute(ctx, []string{"UNPOLAR=1", "RAYON_NUM_THREADS=2"}, reference, g.topology, input, b.tmp+"/out.csv")
+			text, _ := b.execute(ctx, []string{"UNPOLAR=1", "RAYON_NUM_THREADS=2"},
+				reference, g.topology, input, b.tmp+"/out.csv")
 			theirs.add("", b.number(text, `total_without_read ([\d.]+)`))
 			for i, way := range ways {
 				e := b.run(ctx, b.lake(), append(append(source, "--workers", "2"), estimator(way)...)...)
@@ -74,7 +75,8 @@ func benchTransports(ctx context.Context, b *bench) {
 	order := []string{"dctcp"}
 	result := regexp.MustCompile(`(?m)^BenchmarkTransports/([a-z]+)\S*\s.*?([\d.]+) ns/packet-hop`)
 	for range b.count(7) {
-		text, _ := b.execute(ctx, nil, program, "-test.run", "^$", "-test.bench", "BenchmarkTransports", "-test.benchtime", duration)
+		text, _ := b.execute(ctx, nil, program,
+			"-test.run", "^$", "-test.bench", "BenchmarkTransports", "-test.benchtime", duration)
 		for _, found := range result.FindAllStringSubmatch(text, -1) {
 			if times[found[1]] == nil {
 				times[found[1]], order = &tally{}, append(order, found[1])

@@ -14,14 +14,15 @@ func digest(ctx context.Context, b *bench) {
 		return
 	}
 	b.header("table", "rows", "digest")
-	for _, table := range []string{"scenarios", "nodes", "links", "flows", "hops", "link_loads", "link_stats", "sender_fcts",
-		"hop_delays", "delay_buckets", "hop_contributions", "slowdowns", "intervals", "warnings"} {
+	for _, table := range []string{"scenarios", "nodes", "links", "flows", "hops", "link_loads", "link_stats",
+		"sender_fcts", "hop_delays", "delay_buckets", "hop_contributions", "slowdowns", "intervals", "warnings"} {
 		columns := "*"
 		if table == "link_stats" {
 			columns = "* EXCLUDE (cached)"
 		}
-		r := queryRow[rows](ctx, b, b.args[0], fmt.Sprintf(
-			"SELECT count(*) AS n, coalesce(sum(hash(t)::HUGEINT)::VARCHAR, '–') AS digest FROM (SELECT %s FROM %s) t", columns, table))
+		r := queryRow[rows](ctx, b, b.args[0], fmt.Sprintf(`
+			SELECT count(*) AS n, coalesce(sum(hash(t)::HUGEINT)::VARCHAR, '–') AS digest
+			FROM (SELECT %s FROM %s) t`, columns, table))
 		b.row(table, r.N, r.Digest)
 	}
 }

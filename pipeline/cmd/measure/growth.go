@@ -69,8 +69,8 @@ func drawGrowth(points []growthPoint) string {
 	line := func(x1, y1, x2, y2 float64) {
 		fmt.Fprintf(&s, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#ddd\"/>\n", x1, y1, x2, y2)
 	}
-	s.WriteString(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 400" font-family="sans-serif" font-size="12">` +
-		"<rect width=\"640\" height=\"400\" fill=\"white\"/>\n")
+	s.WriteString(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 400" font-family="sans-serif"` +
+		" font-size=\"12\"><rect width=\"640\" height=\"400\" fill=\"white\"/>\n")
 	for e := xlo; e <= xhi; e++ {
 		line(x(e), top, x(e), bottom)
 		text(x(e), bottom+18, `text-anchor="middle"`, si(math.Pow(10, e)))
@@ -91,7 +91,8 @@ func drawGrowth(points []growthPoint) string {
 			fmt.Fprintf(&s, "<circle cx=\"585\" cy=\"%.1f\" r=\"4\" fill=\"%s\"/>", at, known[p.hosts])
 			text(594, at+4, "", p.hosts)
 		}
-		fmt.Fprintf(&s, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" fill=\"%s\"/>\n", x(math.Log10(p.packetHops)), y(math.Log10(p.cpu)), known[p.hosts])
+		fmt.Fprintf(&s, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" fill=\"%s\"/>\n",
+			x(math.Log10(p.packetHops)), y(math.Log10(p.cpu)), known[p.hosts])
 	}
 	return s.String() + "</svg>\n"
 }

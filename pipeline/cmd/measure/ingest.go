@@ -47,9 +47,11 @@ func ingestDay(ctx context.Context, b *bench) {
 	if report.Rows != d.records || report.Rows != report.Flows+report.Merged+report.Rejects {
 		b.fail(fmt.Errorf("%d records became %+v", d.records, report))
 	}
-	b.header("records", "damaged", "rejected", "flows", "flows found", "records a processor second", "largest difference of a host's bytes")
+	b.header("records", "damaged", "rejected", "flows", "flows found", "records a processor second",
+		"largest difference of a host's bytes")
 	worst := d.worstHost(ctx, lake)
-	b.row(d.records, d.damaged, report.Rejects, d.flows, report.Flows, si(float64(d.records)/processor), fmt.Sprintf("%.3f%%", 100*worst))
+	b.row(d.records, d.damaged, report.Rejects, d.flows, report.Flows, si(float64(d.records)/processor),
+		fmt.Sprintf("%.3f%%", 100*worst))
 }
 
 func address(host int) string { return fmt.Sprintf("10.0.%d.%d", host/128, 1+host%128) }
@@ -95,7 +97,8 @@ func (d *day) flow(startNS int64) {
 		from, to := max(startNS, (startNS/minute+i)*minute), min(startNS+duration, (startNS/minute+i+1)*minute-1)
 		for _, end := range []int{src, dst} {
 			if bytes > 0 {
-				d.record(end, fmt.Sprintf("%s %s %d %d 6 %d", address(src), address(dst), source, destination, (bytes+1447)/1448), bytes, from/1e9, to/1e9)
+				connection := fmt.Sprintf("%s %s %d %d 6 %d", address(src), address(dst), source, destination, (bytes+1447)/1448)
+				d.record(end, connection, bytes, from/1e9, to/1e9)
 			}
 		}
 	}
@@ -104,7 +107,8 @@ func (d *day) flow(startNS int64) {
 // record writes one line, or a damaged one. Write errors are those of Flush.
 func (d *day) record(host int, connection string, bytes, from, to int64) {
 	d.records++
-	line := fmt.Sprintf("2 123456789010 eni-%08x %s %d %d %d ACCEPT OK", host, connection, bytes, dayStart+from, dayStart+to)
+	line := fmt.Sprintf("2 123456789010 eni-%08x %s %d %d %d ACCEPT OK",
+		host, connection, bytes, dayStart+from, dayStart+to)
 	if d.rng.IntN(dayDamaged) == 0 {
 		d.damaged++
 		switch d.rng.IntN(4) {
@@ -127,7 +131,8 @@ func (d *day) worstHost(ctx context.Context, lake string) (worst float64) {
 		found := query[struct {
 			Host  int
 			Bytes int64
-		}](ctx, d.b, lake, fmt.Sprintf("SELECT %s AS host, sum(size_bytes)::BIGINT AS bytes FROM workload_flows GROUP BY host", column))
+		}](ctx, d.b, lake, fmt.Sprintf(
+			"SELECT %s AS host, sum(size_bytes)::BIGINT AS bytes FROM workload_flows GROUP BY host", column))
 		if len(found) != dayHosts {
 			d.b.fail(fmt.Errorf("%d hosts have flows, not %d", len(found), dayHosts))
 		}

@@ -16,7 +16,8 @@ func large(ctx context.Context, b *bench) {
 			e := b.run(ctx, lake, append([]string{"large", "--duration", duration}, estimator(way)...)...)
 			b.row(b.cost(ctx, lake, e, duration, "`"+way+"`")...)
 			for _, s := range e.Stages {
-				stages = append(stages, []any{duration, "`" + way + "`", s.Stage, decimal(s.Seconds), decimal(s.CPU), decimal(s.Critical)})
+				stages = append(stages, []any{duration, "`" + way + "`", s.Stage,
+					decimal(s.Seconds), decimal(s.CPU), decimal(s.Critical)})
 			}
 		}
 	}
@@ -25,8 +26,8 @@ func large(ctx context.Context, b *bench) {
 
 // costs are the head of a table of cost.
 func costs(first ...string) []string {
-	return append(first, "flows", "packet-hops", "time, s", "processor, s", "processor ns a packet-hop", "critical path, s",
-		"memory, GB", "bytes a flow: tables + cache")
+	return append(first, "flows", "packet-hops", "time, s", "processor, s", "processor ns a packet-hop",
+		"critical path, s", "memory, GB", "bytes a flow: tables + cache")
 }
 
 // cost is the row of an estimate that has its lake for itself.

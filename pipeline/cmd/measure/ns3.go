@@ -48,7 +48,8 @@ workload:
 		}
 	}
 	b.table("The estimate, against the simulation of the whole network.",
-		[]string{"transport", "link cases by", "packet-hops", "core seconds", "of the kernel's", "p50 / p90 / p99 / p99.9"}, estimates)
+		[]string{"transport", "link cases by", "packet-hops", "core seconds", "of the kernel's", "p50 / p90 / p99 / p99.9"},
+		estimates)
 	b.table("FCTs of the two, case by case, of cases with at least 1,000 flows: mean and largest difference.",
 		[]string{"transport", "links", "cases", "p50", "p90", "p99"}, differences)
 }

@@ -84,5 +84,6 @@ type serviceErrors struct {
 func (b *bench) serviceErrors(ctx context.Context, lake string, e estimate) []serviceErrors {
 	return query[serviceErrors](ctx, b, lake, fmt.Sprintf(`
 		SELECT service, [p50_error, p90_error, p99_error, p999_error] AS errors FROM error_by_service
-		WHERE scenario = '%s' AND variant = '%s' AND truth = 'exact' AND service <> 'all' ORDER BY service`, e.Scenario, e.Variant))
+		WHERE scenario = '%s' AND variant = '%s' AND truth = 'exact' AND service <> 'all'
+		ORDER BY service`, e.Scenario, e.Variant))
 }

@@ -30,7 +30,8 @@ workload:
   flows_count: %d
   services:
     - {name: all, matrix: %q, sizes: %q, sigma: 1}
-`, flows, b.sharedPath("reference", "matrices", "cluster_a_2_16.json"), b.sharedPath("reference", "sizes", "hadoop-all.txt")))
+`, flows, b.sharedPath("reference", "matrices", "cluster_a_2_16.json"),
+		b.sharedPath("reference", "sizes", "hadoop-all.txt")))
 	lake, how := b.lake(), estimator(b.ways("flow")[0])
 	// The flows of other loads differ in their start times only, so the load of the busiest link is in proportion.
 	tenth := b.loads(ctx, lake, b.run(ctx, lake, scenario, "--max-load", "10%", "--estimator", "independent")).largest

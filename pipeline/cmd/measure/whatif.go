@@ -37,7 +37,8 @@ func whatIf(ctx context.Context, b *bench) {
 		_, screened := b.parsimon(ctx, append([]string{"what-if", "--screen"}, changed...)...)
 		line("the same as a what-if, `--screen`", screened, 1)
 		if !b.short {
-			text, swept := b.parsimon(ctx, append([]string{"sweep", base.Scenario, "--lake", lake, "--fail", "each:" + ecmpTiers}, estimator(way)...)...)
+			text, swept := b.parsimon(ctx, append([]string{"sweep", base.Scenario, "--lake", lake,
+				"--fail", "each:" + ecmpTiers}, estimator(way)...)...)
 			cables := b.number(text, `^(\d+) cables`)
 			line(fmt.Sprintf("sweep of %.0f cables, the worst ten in full", cables), swept, cables)
 		}
@@ -71,8 +72,9 @@ type rows struct {
 }
 
 func (b *bench) rowsOf(ctx context.Context, lake string, e estimate) rows {
-	return queryRow[rows](ctx, b, lake, fmt.Sprintf("SELECT count(*) AS n, sum(hash(flow_id, fct_ns, ideal_ns, hops))::VARCHAR AS digest "+
-		"FROM slowdowns WHERE scenario = '%s' AND variant = '%s'", e.Scenario, e.Variant))
+	return queryRow[rows](ctx, b, lake, fmt.Sprintf(`
+		SELECT count(*) AS n, sum(hash(flow_id, fct_ns, ideal_ns, hops))::VARCHAR AS digest
+		FROM slowdowns WHERE scenario = '%s' AND variant = '%s'`, e.Scenario, e.Variant))
 }
 
 // failures repeats the paper's failure experiment (appendix "Link failures"): errors of the estimate with one random

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const root = "../../.."
+
+// Every measurement has its section in its page, and a target of the Makefile; pages have no other sections.
+func TestEveryMeasurementHasItsSection(t *testing.T) {
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	measured := map[string]int{}
+	for _, m := range measurements() {
+		if m.page == "" {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(root, m.page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := replaceSection(string(text), m.name, "figures"); err != nil {
+			t.Errorf("%s: %v", m.page, err)
+		}
+		begin := "<!-- begin " + m.name + ": make " + m.name + " ARGS=--write -->"
+		if !strings.Contains(string(text), begin) {
+			t.Errorf("%s has no %s", m.page, begin)
+		}
+		if !strings.Contains(string(makefile), "\n"+m.name+": ## ") {
+			t.Errorf("the Makefile has no target %s", m.name)
+		}
+		measured[m.page]++
+	}
+	for page, want := range measured {
+		text, err := os.ReadFile(filepath.Join(root, page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Count(string(text), "<!-- begin "); got != want {
+			t.Errorf("%s has %d sections, %d are measured", page, got, want)
+		}
+	}
+}
+
+func TestReplaceSection(t *testing.T) {
+	const page = "# Page\n<!-- begin a: make a -->\nold\n<!-- end a -->\n" +
+		"<!-- begin ab: make ab -->\nkept\n<!-- end ab -->\n"
+	got, err := replaceSection(page, "a", "\nnew $1\n\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := strings.Replace(page, "old", "new $1", 1); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for _, bad := range []string{
+		"no section",
+		"<!-- end a -->\n<!-- begin a: make a -->\n",
+		page + page,
+	} {
+		if got, err := replaceSection(bad, "a", "new"); err == nil {
+			t.Errorf("%q became %q", bad, got)
+		}
+	}
+}
+
+func TestTally(t *testing.T) {
+	var of tally
+	for name, x := range map[string]float64{"a": -3, "b": 1, "c": 2, "d": 0} {
+		of.add(name, x)
+	}
+	if mean, worst, name := of.magnitudes(); mean != 1.5 || worst != 3 || name != "a" {
+		t.Errorf("mean %v, worst %v of %q", mean, worst, name)
+	}
+	if median, least, greatest := of.spread(); median != 0.5 || least != -3 || greatest != 2 {
+		t.Errorf("median %v of %v to %v", median, least, greatest)
+	}
+}
+
+// After an error nothing runs.
+func TestFirstErrorStops(t *testing.T) {
+	b := &bench{program: "true", shared: filepath.Join(t.TempDir(), "missing"), tmp: t.TempDir()}
+	accuracy(t.Context(), b)
+	if b.err == nil || !strings.Contains(b.err.Error(), "nothing to compare with") {
+		t.Errorf("error %v", b.err)
+	}
+	if b.out.Len() != 0 {
+		t.Errorf("printed %q", b.out.String())
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	for x, want := range map[float64]string{0: "0", 950: "950", 6750: "6.75 k", 58.5e9: "58.5 G"} {
+		if got := si(x); got != want {
+			t.Errorf("si(%v) = %q, want %q", x, got, want)
+		}
+	}
+	if got, want := (percentiles{0.0004, -0.0004, 0.0135, -1}).String(), "0.0% / 0.0% / +1.4% / -100.0%"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
