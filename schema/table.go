@@ -124,7 +124,7 @@ func Tables() []Table {
 	return []Table{
 		Scenarios, Nodes, Links, Flows, Rejects, Hops, LinkLoads, LinkClusters, LinkStats, HopDelays,
 		DelayBuckets, HopObservations, ImputedObservations, Feedback, SenderFeedback, SenderFCTs,
-		HopContributions, Slowdowns, Intervals, Warnings, ExactFCTs, ExactHops, Validations, Workloads, Records,
+		HopContributions, Slowdowns, Intervals, Warnings, Windows, SampledSlowdowns, ExactFCTs, ExactHops, Validations, Workloads, Records,
 		Comparisons, ComparisonLinks, Sweeps,
 	}
 }

@@ -101,7 +101,7 @@ func (s Sample) Quantile(p, confidence float64) (e Estimate, ok bool) {
 		if v == 0 {
 			return 0
 		}
-		return studentT(confidence, df) * math.Sqrt(v)
+		return StudentT(confidence, df) * math.Sqrt(v)
 	}
 	// The bounds of the test: F is significantly below p left of lo, and above p right of hi.
 	lo := min(at, find(func(c int32) bool { return s.at(c, flows)+half(c) >= p }))
