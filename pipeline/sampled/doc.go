@@ -12,7 +12,10 @@
 //
 // # Warm-up
 //
-// The warm-up is measured. Windows are drawn from the strata of the highest load and estimated with a warm-up of firstWarmup
-// and with twice that. If p50, p90 or p99 of their flows differ by more than warmupTolerance, both are doubled. The interval is
-// widened by the difference that is left. The cool-down after a window is as long as the warm-up.
+// The first warm-up is the time in which a flow of the size that divides the workload's bytes in halves is sent, twice over.
+// It is then measured: the first window of each stratum is estimated again with twice the warm-up. If p50, p90 or p99 of
+// all these flows differ by more than warmupTolerance, and significantly (jackknife over windows, 95%), the warm-up is doubled
+// and the workload is cut again. A significant difference that is left widens the intervals. The cool-down after a
+// window is as long as the warm-up. Flows that began before the warm-up and are still active, at a slowdown of
+// stretch, begin with it, with the bytes that they have left.
 package sampled

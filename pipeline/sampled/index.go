@@ -2,6 +2,7 @@ package sampled
 
 import (
 	"context"
+	"math/bits"
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -30,6 +31,7 @@ type index struct {
 	totals       map[Key]int64 // flows
 	order        []Key         // all flows by size bin, all flows, then labels in the order in which they first come
 	longestBytes int64
+	bytesOf      [64]int64 // bytes of flows of 2^(i-1) to 2^i bytes, at i
 	labels       map[stages.GroupBy]map[string]bool
 }
 
@@ -48,6 +50,7 @@ func readIndex(ctx context.Context, base *pipeline.Estimation, slotFlows int64) 
 		for i := range size {
 			cutter.Add(start[i], size[i])
 			x.longestBytes = max(x.longestBytes, size[i])
+			x.bytesOf[bits.Len64(uint64(size[i]))] += size[i]
 			x.label(stages.ByService, service.Value(i))
 			x.label(stages.ByVNet, vnet.Value(i))
 			x.each(service.Value(i), vnet.Value(i), size[i], func(k Key) { x.totals[k]++ })

@@ -116,8 +116,11 @@ func (r *Result) writeParts(p *text.Printer) {
 	p.Linef("")
 	if r.Stopped != Whole {
 		p.Linef("sampling part of the widest asked interval: %s, ±%.2f%%", r.worst, 100*r.worst.HalfWidth())
-		p.Linef("warm-up %v before and after each window; twice as much changes p50 by %.2f%%, p90 by %.2f%%, p99 by %.2f%% (part of the intervals)",
-			time.Duration(r.Warmup.NS), 100*r.Warmup.Change[0], 100*r.Warmup.Change[1], 100*r.Warmup.Change[2])
+		p.Linef("warm-up %v before and after each window; against twice as much, in %d windows:", ns(r.Warmup.NS), r.Warmup.Windows)
+		for _, m := range r.Warmup.Effect {
+			p.Linef("  %s %+.2f%% (%+.2f%% to %+.2f%%), of which %.2f%% is part of the intervals", percentileName(m.Quantile), 100*m.Error, 100*m.ErrorLo,
+				100*m.ErrorHi, 100*r.Warmup.change(m.Quantile))
+		}
 	}
 	for _, m := range r.MethodErrors {
 		p.Linef("method's error of %s: %+.2f%% (%+.2f%% to %+.2f%%), from %d flows in %v simulated packet by packet (part of the intervals)",

@@ -78,7 +78,7 @@ func (s *sampler) rowsOf(k Key) (out []Row) {
 		return nil
 	}
 	sample := s.sampleOf(k)
-	for i, q := range pipeline.Quantiles {
+	for _, q := range pipeline.Quantiles {
 		e, ok := sample.Quantile(q, s.ask.Confidence)
 		if !ok {
 			return nil
@@ -91,7 +91,7 @@ func (s *sampler) rowsOf(k Key) (out []Row) {
 		case stages.ByVNet:
 			row.VNet = &k.Label
 		}
-		row.Lo, row.Hi = s.widen(e, q, s.warmup.Change[i])
+		row.Lo, row.Hi = s.widen(e, q, s.warmup.change(q))
 		if e.Beyond < fewBeyond && row.Sampled < row.Flows {
 			row.Warning = fmt.Sprintf("%s: only %d sampled flows beyond it", percentileName(q), e.Beyond)
 		}

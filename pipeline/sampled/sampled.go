@@ -53,7 +53,6 @@ func Run(ctx context.Context, base *pipeline.Estimation, ask Ask) (*Result, erro
 	if err := s.measureWarmup(ctx); err != nil {
 		return nil, err
 	}
-	s.design = sampling.NewDesign(s.index.slots, base.Spec.Seed)
 	stopped, err := s.draw(ctx)
 	if err != nil {
 		return nil, err
@@ -69,12 +68,12 @@ func (s *sampler) draw(ctx context.Context) (stopped string, err error) {
 	next := s.design.First()
 	s.drawn = make([]int, len(next))
 	for {
-		var known []int
-		known, s.drawn = s.design.Drawn(s.drawn), next
-		slots := without(s.design.Drawn(next), known)
 		if s.share(s.design.Drawn(next), s.warmup.NS) > wholeShare {
 			return Whole, s.whole(ctx)
 		}
+		known := s.design.Drawn(s.drawn)
+		s.drawn = next
+		slots := without(s.design.Drawn(next), known)
 		began := time.Now()
 		r, err := s.estimate(ctx, slots, s.warmup.NS, nil)
 		if err != nil {
@@ -91,7 +90,11 @@ func (s *sampler) draw(ctx context.Context) (stopped string, err error) {
 			return Precise, nil
 		}
 		next = s.design.Next(s.drawn, s.sampleOf(all).Deviations(pipeline.Quantiles[:warmupQuantiles]))
-		more := time.Duration(len(s.design.Drawn(next)) - len(s.counts))
+		drawn := s.design.Drawn(next)
+		more := time.Duration(len(drawn) - len(s.counts))
+		if s.share(drawn, s.warmup.NS) > wholeShare {
+			more = time.Duration(len(s.index.slots))
+		}
 		if s.ask.Budget > 0 && time.Since(s.began)+more*took > s.ask.Budget {
 			return Spent, nil
 		}
@@ -124,7 +127,7 @@ func (s *sampler) whole(ctx context.Context) error {
 		s.drawn[h] = len(stratum)
 	}
 	s.rounds, s.counts = nil, map[int]counts{}
-	s.warmup.Change = make([]float64, len(pipeline.Quantiles))
+	s.warmup.Effect = nil
 	return s.take(ctx, &round{every, s.base})
 }
 

@@ -1,9 +1,9 @@
 package sampled
 
 import (
-	"cmp"
 	"context"
 	"math"
+	"math/bits"
 	"slices"
 
 	"parsimon/pipeline"
@@ -12,10 +12,11 @@ import (
 )
 
 const (
-	firstWarmup     = int64(1e6)
-	maxWarmup       = int64(256e6)
+	minWarmup       = int64(1e6)
+	maxWarmup       = int64(1024e6)
 	warmupTolerance = 0.0025
-	warmupWindows   = 4
+	// warmupQuantiles of pipeline.Quantiles have to settle: the first three.
+	warmupQuantiles = 3
 	// stretch is the slowdown that is assumed of flows that began before a warm-up.
 	stretch = 2
 	// A slot takes slotWarmups warm-ups on average. Shorter ones would waste work on warm-ups, longer ones are fewer clusters.
@@ -23,16 +24,63 @@ const (
 	maxSlots    = 100_000
 )
 
-// A Warmup is how long windows are warmed up, and how much twice as long changes.
+// A Warmup is how long windows are warmed up, and what twice as long changes.
 type Warmup struct {
-	NS      int64     `json:"warmup_ns"`
-	Change  []float64 `json:"change"` // relative, of pipeline.Quantiles of the measured windows
-	Windows int       `json:"windows"`
-	Flows   int64     `json:"flows"` // measured
+	NS      int64         `json:"warmup_ns"`
+	Windows int           `json:"windows"` // measured with twice the warm-up; 0: none, the whole is estimated
+	Effect  []MethodError `json:"effect"`  // of the warm-up instead of twice the warm-up
 }
 
-// warmupQuantiles are those that have to settle.
-const warmupQuantiles = 3
+// change is the effect on a quantile that the interval is widened by: 0 if it cannot be told from 0.
+func (w Warmup) change(q float64) float64 {
+	for _, m := range w.Effect {
+		if m.Quantile == q && (m.ErrorLo > 0 || m.ErrorHi < 0) {
+			return math.Abs(m.Error)
+		}
+	}
+	return 0
+}
+
+// settled reports whether twice the warm-up changes nothing that matters.
+func (w Warmup) settled() bool {
+	for _, m := range w.Effect[:min(warmupQuantiles, len(w.Effect))] {
+		if math.Abs(m.Error) > warmupTolerance && w.change(m.Quantile) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// firstWarmupNS is the time in which a flow of the size that divides the workload's bytes in halves is active, at the slowest
+// host: flows of half of the bytes begin within the warm-up, and larger ones are carried over. It is a power of two in ms.
+func (x *index) firstWarmupNS(slowestBps int64) int64 {
+	half, below := int64(0), int64(0)
+	for _, bytes := range x.bytesOf {
+		half += bytes / 2
+	}
+	for size, bytes := range x.bytesOf {
+		if below += bytes; below >= half && bytes > 0 {
+			takes := int64(stretch * math.Exp2(float64(size)) * 8e9 / float64(slowestBps))
+			return min(maxWarmup, minWarmup<<bits.Len64(uint64((takes-1)/minWarmup)))
+		}
+	}
+	return minWarmup
+}
+
+// slowestHostBps is the least bandwidth of a host's links.
+func slowestHostBps(base *pipeline.Estimation) int64 {
+	slowest := int64(math.MaxInt64)
+	hosts := map[int32]bool{}
+	for _, h := range base.Network.Hosts() {
+		hosts[h] = true
+	}
+	for _, l := range base.Network.Links {
+		if hosts[l.Src] {
+			slowest = min(slowest, l.BandwidthBps)
+		}
+	}
+	return slowest
+}
 
 // slotFlows is how many flows a slot has for a warm-up.
 func slotFlows(g pipeline.GenerateStats, warmupNS int64) int64 {
@@ -40,81 +88,79 @@ func slotFlows(g pipeline.GenerateStats, warmupNS int64) int64 {
 	return g.Flows / max(1, min(slots, maxSlots))
 }
 
-// measureWarmup finds the warm-up, or finds it measured.
-func (s *sampler) measureWarmup(ctx context.Context) (err error) {
+// measureWarmup finds the warm-up, the slots and their design: it estimates the first round, and the first window of each
+// stratum with twice the warm-up.
+func (s *sampler) measureWarmup(ctx context.Context) error {
 	g, err := s.base.Generated()
 	if err != nil {
 		return err
 	}
 	path := lake.Of(s.base.ID()).StatePath("sampling", s.base.Variant().String(), "warmup.json")
 	if found, err := s.base.Lake.ReadState(path, &s.warmup); err == nil && found {
-		s.index, err = readIndex(ctx, s.base, slotFlows(g, s.warmup.NS))
+		return s.cut(ctx, g)
+	}
+	if s.index, err = readIndex(ctx, s.base, g.Flows); err != nil {
 		return err
 	}
-	for s.warmup.NS = firstWarmup; ; s.warmup.NS *= 2 {
-		if s.index, err = readIndex(ctx, s.base, slotFlows(g, s.warmup.NS)); err != nil {
+	for s.warmup.NS = s.index.firstWarmupNS(slowestHostBps(s.base)); ; s.warmup.NS *= 2 {
+		if err := s.cut(ctx, g); err != nil {
 			return err
 		}
-		slots := busiest(s.index.slots, warmupWindows)
-		if s.share(slots, 2*s.warmup.NS) > wholeShare || s.warmup.NS >= maxWarmup {
-			s.warmup.Change = make([]float64, len(pipeline.Quantiles)) // the whole will be estimated, or nothing longer pays
+		first := s.design.Drawn(s.design.First())
+		if s.share(first, s.warmup.NS) > wholeShare || s.warmup.NS > maxWarmup {
+			s.warmup.Effect = nil
 			return nil
 		}
-		short, err := s.pooled(ctx, slots, s.warmup.NS)
-		if err != nil {
+		if err := s.measure(ctx, first); err != nil {
 			return err
 		}
-		long, err := s.pooled(ctx, slots, 2*s.warmup.NS)
-		if err != nil {
-			return err
-		}
-		s.warmup.Change, s.warmup.Windows, s.warmup.Flows = nil, len(slots), 0
-		settled := true
-		for i, p := range pipeline.Quantiles {
-			a, _ := short.Quantile(p, 0.95)
-			b, _ := long.Quantile(p, 0.95)
-			change := math.Abs(b.Value/a.Value - 1)
-			s.warmup.Change = append(s.warmup.Change, change)
-			settled = settled && (i >= warmupQuantiles || change <= warmupTolerance)
-		}
-		for _, n := range slots {
-			s.warmup.Flows += s.index.slots[n].Flows
-		}
-		s.base.Log.Info().Dur("warmup", ns(s.warmup.NS)).Floats64("change_p50_p90_p99_p999", s.warmup.Change).Msg("warm-up doubled")
-		if settled {
+		if s.warmup.settled() {
 			return s.base.Executor().Session().WriteState(path, s.warmup)
 		}
 	}
 }
 
-// pooled are the slowdowns of all flows of some slots as one sample.
-func (s *sampler) pooled(ctx context.Context, slots []int, warmupNS int64) (sampling.Sample, error) {
+// cut cuts the workload into slots for the warm-up.
+func (s *sampler) cut(ctx context.Context, g pipeline.GenerateStats) (err error) {
+	if s.index, err = readIndex(ctx, s.base, slotFlows(g, s.warmup.NS)); err == nil {
+		s.design = sampling.NewDesign(s.index.slots, s.base.Spec.Seed)
+	}
+	return err
+}
+
+// measure compares estimates of the same windows with the warm-up and with twice as long.
+func (s *sampler) measure(ctx context.Context, first []int) error {
+	var some []int
+	for _, stratum := range s.design.Strata {
+		some = append(some, stratum[0])
+	}
+	slices.Sort(some)
+	short, err := s.estimated(ctx, first, s.warmup.NS)
+	if err != nil {
+		return err
+	}
+	long, err := s.estimated(ctx, some, 2*s.warmup.NS)
+	if err != nil {
+		return err
+	}
+	var pairs []checkPair
+	for _, n := range some {
+		pairs = append(pairs, checkPair{*short[n][all], *long[n][all]})
+	}
+	s.warmup.Windows, s.warmup.Effect = len(some), methodErrors(pairs, 0.95)
+	log := s.base.Log.Info().Dur("warmup", ns(s.warmup.NS))
+	for _, m := range s.warmup.Effect {
+		log = log.Floats64(percentileName(m.Quantile), []float64{round4(m.Error), round4(m.ErrorLo), round4(m.ErrorHi)})
+	}
+	log.Msg("effect of the warm-up")
+	return nil
+}
+
+// estimated are the slowdowns of some slots.
+func (s *sampler) estimated(ctx context.Context, slots []int, warmupNS int64) (map[int]counts, error) {
 	r, err := s.estimate(ctx, slots, warmupNS, nil)
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.read(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	pool := sampling.Stratum{Slots: len(slots)}
-	for _, n := range slots {
-		pool.Drawn = append(pool.Drawn, found[n][all])
-	}
-	return sampling.Sample{pool}, nil
-}
-
-// busiest are slots at equal distances in the upper quarter by load, ascending by number.
-func busiest(slots []sampling.Slot, count int) (out []int) {
-	order := make([]int, len(slots))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(slots[b].Load(), slots[a].Load()) })
-	upper := order[:(len(order)+3)/4]
-	for i := range min(count, len(upper)) {
-		out = append(out, upper[i*len(upper)/min(count, len(upper))])
-	}
-	slices.Sort(out)
-	return out
+	return s.read(ctx, r)
 }
