@@ -12,7 +12,7 @@
 //
 // # Warm-up
 //
-// The first warm-up is the time in which a flow of the size that divides the workload's bytes in halves is sent, twice over.
+// The first warm-up is the time in which a flow of the size that divides the workload's bytes in halves is sent.
 // It is then measured: the first window of each stratum is estimated again with twice the warm-up. If p50, p90 or p99 of
 // all these flows differ by more than warmupTolerance, and significantly (jackknife over windows, 95%), the warm-up is doubled
 // and the workload is cut again. A significant difference that is left widens the intervals. The cool-down after a

@@ -31,13 +31,13 @@ type index struct {
 	totals       map[Key]int64 // flows
 	order        []Key         // all flows by size bin, all flows, then labels in the order in which they first come
 	longestBytes int64
-	bytesOf      [64]int64 // bytes of flows of 2^(i-1) to 2^i bytes, at i
-	labels       map[stages.GroupBy]map[string]bool
+	bytesOf      [64]int64                            // bytes of flows of 2^(i-1) to 2^i bytes, at i
+	labels       map[stages.GroupBy]map[string]string // to themselves, in memory of their own
 }
 
 // readIndex reads table flows once and cuts it into slots of so many flows.
 func readIndex(ctx context.Context, base *pipeline.Estimation, slotFlows int64) (*index, error) {
-	x := &index{totals: map[Key]int64{}, labels: map[stages.GroupBy]map[string]bool{stages.ByService: {}, stages.ByVNet: {}}}
+	x := &index{totals: map[Key]int64{}, labels: map[stages.GroupBy]map[string]string{stages.ByService: {}, stages.ByVNet: {}}}
 	cutter := sampling.NewCutter(slotFlows)
 	in, err := base.Read(schema.Flows, []string{"size_bytes", "start_ns", "service", "vnet"}, nil)
 	if err != nil {
@@ -63,9 +63,10 @@ func readIndex(ctx context.Context, base *pipeline.Estimation, slotFlows int64) 
 
 // label gives a label groups of its own, unless there are too many.
 func (x *index) label(by stages.GroupBy, label string) {
-	if known := x.labels[by]; !known[label] && len(known) < maxLabels {
+	known := x.labels[by]
+	if _, ok := known[label]; !ok && len(known) < maxLabels {
 		label = strings.Clone(label)
-		known[label] = true
+		known[label] = label
 		x.addLabel(by, label)
 	}
 }
@@ -78,16 +79,16 @@ func (x *index) addLabel(by stages.GroupBy, label string) {
 	}
 }
 
-// each calls do with every group that a flow is in.
+// each calls do with every group that a flow is in. service and vnet need not outlive the call.
 func (x *index) each(service, vnet string, bytes int64, do func(Key)) {
 	bin := sizebin.Of(bytes)
 	do(Key{stages.ByNothing, "", bin})
 	do(Key{stages.ByNothing, "", sizebin.Count})
-	if x.labels[stages.ByService][service] {
+	if service, ok := x.labels[stages.ByService][service]; ok {
 		do(Key{stages.ByService, service, bin})
 		do(Key{stages.ByService, service, sizebin.Count})
 	}
-	if x.labels[stages.ByVNet][vnet] {
+	if vnet, ok := x.labels[stages.ByVNet][vnet]; ok {
 		do(Key{stages.ByVNet, vnet, sizebin.Count})
 	}
 }

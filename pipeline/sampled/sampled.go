@@ -89,7 +89,7 @@ func (s *sampler) draw(ctx context.Context) (stopped string, err error) {
 		if worst.HalfWidth() <= s.ask.Within {
 			return Precise, nil
 		}
-		next = s.design.Next(s.drawn, s.sampleOf(all).Deviations(pipeline.Quantiles[:warmupQuantiles]))
+		next = s.design.Next(s.drawn)
 		drawn := s.design.Drawn(next)
 		more := time.Duration(len(drawn) - len(s.counts))
 		if s.share(drawn, s.warmup.NS) > wholeShare {

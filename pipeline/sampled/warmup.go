@@ -51,8 +51,8 @@ func (w Warmup) settled() bool {
 	return true
 }
 
-// firstWarmupNS is the time in which a flow of the size that divides the workload's bytes in halves is active, at the slowest
-// host: flows of half of the bytes begin within the warm-up, and larger ones are carried over. It is a power of two in ms.
+// firstWarmupNS is the time in which the slowest host sends a flow of the size that divides the workload's bytes in halves,
+// as a power of two in ms: smaller flows that are active at its end began within it, and larger ones are carried over.
 func (x *index) firstWarmupNS(slowestBps int64) int64 {
 	half, below := int64(0), int64(0)
 	for _, bytes := range x.bytesOf {
@@ -60,8 +60,8 @@ func (x *index) firstWarmupNS(slowestBps int64) int64 {
 	}
 	for size, bytes := range x.bytesOf {
 		if below += bytes; below >= half && bytes > 0 {
-			takes := int64(stretch * math.Exp2(float64(size)) * 8e9 / float64(slowestBps))
-			return min(maxWarmup, minWarmup<<bits.Len64(uint64((takes-1)/minWarmup)))
+			takes := int64(math.Exp2(float64(size)) * 8e9 / float64(slowestBps))
+			return min(maxWarmup, minWarmup<<max(0, bits.Len64(uint64(takes/minWarmup))-1))
 		}
 	}
 	return minWarmup

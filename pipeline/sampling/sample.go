@@ -116,33 +116,3 @@ func (s Sample) Quantile(p, confidence float64) (e Estimate, ok bool) {
 	}
 	return e, true
 }
-
-// Deviations are the standard deviations of a slot in each stratum, for Design.Next: of the totals that determine the
-// quantiles, each relative to its own mean over the strata, so that no quantile outweighs the others.
-func (s Sample) Deviations(quantiles []float64) []float64 {
-	out := make([]float64, len(s))
-	flows, largest := s.flows()
-	if flows == 0 {
-		return out
-	}
-	for _, p := range quantiles {
-		at := int32(sort.Search(int(largest), func(c int) bool { return s.at(int32(c), flows) >= p }))
-		all := 0.0
-		spreads := make([]float64, len(s))
-		for h := range s {
-			if len(s[h].Drawn) > 1 {
-				spreads[h] = s[h].spread(at, p)
-			}
-			all += spreads[h]
-		}
-		for h := range s {
-			if all > 0 {
-				out[h] += spreads[h] / all
-			}
-		}
-	}
-	for h := range out {
-		out[h] = math.Sqrt(out[h])
-	}
-	return out
-}
