@@ -124,6 +124,11 @@ func Remove(ctx context.Context, l *lake.Lake, r Removal) ([]OwnerUsage, error) 
 			}
 		}
 	}
+	for _, id := range scenarios(usage) { // windows go with the scenario that they were drawn from
+		if spec, err := ReadSpec(l, id); err == nil && spec.Windows != nil && slices.Contains(places, lake.Of(spec.Windows.Of)) {
+			places = append(places, lake.Of(id))
+		}
+	}
 	slices.SortFunc(places, func(a, b lake.Place) int { return strings.Compare(a.String(), b.String()) })
 	places = slices.Compact(places)
 	removed := []OwnerUsage{}
@@ -140,6 +145,13 @@ func Remove(ctx context.Context, l *lake.Lake, r Removal) ([]OwnerUsage, error) 
 		return removed, nil
 	}
 	return removed, catalog.Write(l)
+}
+
+func scenarios(u *Usage) (ids []lake.ScenarioID) {
+	for _, o := range u.Owners {
+		ids = append(ids, lake.ScenarioID(o.ID))
+	}
+	return ids
 }
 
 // removePlace removes a scenario or workload: first its manifests, so that no reader sees half of it.

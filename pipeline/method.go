@@ -85,6 +85,12 @@ func (m *method) readLoads(in *engine.Inputs) (*stages.Loads, error) {
 	if err != nil {
 		return nil, err
 	}
+	if m.Spec.Windows != nil { // nothing is sent between windows
+		for i, x := range loads.Links {
+			loads.Links[i].LastStartNS = min(x.LastStartNS, x.FirstStartNS+m.Spec.Windows.ActiveNS)
+		}
+		loads.LastStartNS = min(loads.LastStartNS, loads.FirstStartNS+m.Spec.Windows.ActiveNS)
+	}
 	m.loads, m.loadsOf = loads, digest
 	return loads, nil
 }

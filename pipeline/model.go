@@ -21,6 +21,7 @@ type Spec struct {
 	MaxRejects       float64          `json:"max_rejects"`
 	MaxLoad          float64          `json:"max_load"` // 0 for traces
 	Canonical        json.RawMessage  `json:"canonical"`
+	Windows          *WindowsSpec     `json:"windows,omitempty"` // of a scenario of windows of another
 }
 
 // A Model is a scenario of a lake, ready to be estimated.
@@ -104,6 +105,9 @@ func Resolve(l *lake.Lake, name string) (lake.ScenarioID, error) {
 	}
 	if name == "" {
 		for i := len(ids) - 1; i >= 0; i-- {
+			if spec, err := ReadSpec(l, ids[i]); err == nil && spec.Windows != nil {
+				continue
+			}
 			if _, err := engine.Complete(l, generated(l, ids[i]), methodVersion); err == nil {
 				return ids[i], nil
 			}

@@ -57,6 +57,9 @@ func (e *Estimation) publish() error {
 	return catalog.Write(e.Lake)
 }
 
+// Publish is publish for stages that a package above has run in the scenario's place.
+func (e *Estimation) Publish() error { return e.publish() }
+
 // lasting are the data files of a complete stage that are not temporary, by table and then by task.
 func lasting(r engine.Records) (files []lake.DataFile) {
 	seen := map[string]bool{}

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"parsimon/pipeline/engine"
@@ -58,6 +59,9 @@ func ReadStatus(l *lake.Lake, thorough bool) (*Status, error) {
 		return nil, err
 	}
 	for _, id := range ids {
+		if spec, err := ReadSpec(l, id); err == nil && spec.Windows != nil {
+			continue // a part of the estimate of the scenario that it was made from
+		}
 		s, err := ReadScenarioStatus(l, id, thorough)
 		if err != nil {
 			return nil, err
@@ -89,7 +93,7 @@ func ReadScenarioStatus(l *lake.Lake, id lake.ScenarioID, thorough bool) (Scenar
 	for _, s := range all {
 		st := readStageStatus(l, s, thorough)
 		out.Stages = append(out.Stages, st)
-		if s.Name == "sample" && st.State == StateComplete {
+		if (s.Name == "sample" || s.Name == CombineStage) && st.State == StateComplete {
 			out.Variants = append(out.Variants, s.Place.Variant)
 		}
 		if st.State == StateDamaged || st.State == StatePartial && out.State == StateComplete {
@@ -118,10 +122,20 @@ func begunStages(l *lake.Lake, model *Model) (all []*engine.Stage, estimated boo
 	}
 	generate := generated(l, model.ID())
 	add(generate)
-	add((&method{Model: model}).routeStage(generate))
+	route := (&method{Model: model}).routeStage(generate)
+	windowsOnly := len(names) > 0 && !slices.ContainsFunc(names, func(name string) bool { return !strings.Contains(name, SampledPart) })
+	if !windowsOnly || route.Begun(l) {
+		add(route)
+	}
 	for _, name := range names {
 		if name == exactName || strings.HasPrefix(name, exactName+"-") {
 			add(&engine.Stage{Name: exactName, Place: lake.Place{Scenario: model.ID(), Variant: name}})
+			continue
+		}
+		if strings.Contains(name, SampledPart) {
+			s := &engine.Stage{Name: CombineStage, Place: lake.Place{Scenario: model.ID(), Variant: name}}
+			add(s)
+			estimated = estimated || s.Begun(l)
 			continue
 		}
 		v, err := ParseVariant(name)

@@ -46,6 +46,13 @@ const (
 	clusterPart     = "-cluster-"
 )
 
+// Names of estimates from windows (package sampled): the variant of the windows, SampledPart and how many windows. CombineStage is
+// the stage that writes their tables.
+const (
+	SampledPart  = "-sampled-"
+	CombineStage = "combine"
+)
+
 // String is the name of the variant's directory in the lake.
 func (v Variant) String() string {
 	var name string

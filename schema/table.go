@@ -125,7 +125,8 @@ func Tables() []Table {
 		Scenarios, Nodes, Links, Flows, Rejects, Hops, LinkLoads, LinkClusters, LinkStats, HopDelays,
 		DelayBuckets, HopObservations, ImputedObservations, UplinkObservations, SentObservations,
 		Feedback, UplinkFeedback, SenderFeedback, SenderFCTs,
-		HopContributions, Slowdowns, Intervals, Warnings, ExactFCTs, ExactHops, Validations, Workloads, Records,
+		HopContributions, Slowdowns, Intervals, Warnings, Windows, SampledSlowdowns,
+		ExactFCTs, ExactHops, Validations, Workloads, Records,
 		Comparisons, ComparisonLinks, Sweeps, SweepRuns,
 	}
 }

@@ -83,6 +83,47 @@ var (
 	}
 )
 
+// Tables of an estimate from windows of time (run --within). Its variant is that of the windows' estimates, followed by
+// "-sampled-<windows>". It has table intervals, too, whose estimates and bounds are those of the whole workload.
+var (
+	Windows = Table{
+		Name: "windows", Doc: "Windows of time that were drawn from the workload and estimated in place of the whole.",
+		Grain: "window", Key: []string{"window"}, Sort: []string{"window"}, Variant: true,
+		Columns: []Column{
+			{"window", i32, false, "", "number of the slot of time that was drawn, from 0 over the whole workload"},
+			{"round", i32, false, "", "round of drawing, from 1"},
+			{"window_scenario", str, false, "", "hidden scenario in which the window was estimated"},
+			{"stratum", i32, false, "", "stratum of the slot, from 0"},
+			{"stratum_slots", i32, false, "", "number of slots of the stratum"},
+			{"stratum_drawn", i32, false, "", "number of slots drawn from it"},
+			{"weight", f64, false, "", "stratum_slots / stratum_drawn: how many flows of the workload a flow of the window represents"},
+			{"from_ns", i64, false, "ns", "beginning of the window"},
+			{"to_ns", i64, false, "ns", "end of the window, excluded"},
+			{"warmup_ns", i64, false, "ns", "time simulated before the window and after it"},
+			{"flows", i64, false, "", "number of flows that start in the window"},
+			{"bytes", i64, false, "bytes", "their bytes"},
+		},
+	}
+	SampledSlowdowns = Table{
+		Name: "sampled_slowdowns", Doc: "Estimates of the flows of the windows, with their weights: percentiles are weighted ones.",
+		Grain: "flow", Key: []string{"flow_id"}, Sort: []string{}, Variant: true,
+		Columns: []Column{
+			{"flow_id", i64, false, "", "flow"},
+			{"window", i32, false, "", "window in which the flow starts"},
+			{"weight", f64, false, "", "as in windows"},
+			{"src", i32, false, "", "sending host"},
+			{"dst", i32, false, "", "receiving host"},
+			{"service", str, false, "", "as in flows"},
+			{"vnet", str, false, "", "as in flows"},
+			{"size_bytes", i64, false, "bytes", "size of the flow"},
+			{"start_ns", i64, false, "ns", "start time of the flow"},
+			{"ideal_ns", i64, false, "ns", "FCT of the flow alone in the network, on this path"},
+			{"fct_ns", i64, false, "ns", "estimated FCT"},
+			{"slowdown", f64, false, "", "fct_ns / ideal_ns, at least 1"},
+		},
+	}
+)
+
 // Tables of the whole-network simulation and of its comparison with estimates. The variant of exact_fcts and
 // exact_hops is "exact", or "exact-<from>-<to>" for a time range of the workload in ns; with finite switch buffers
 // followed by "-buffer-<bytes>-alpha-<alpha>" and, if it is set, "-retransmit-<ns>".

@@ -20,6 +20,7 @@ const (
 	Failure   Kind = 8  // cables that fail at random
 	Change    Kind = 9  // flows of a service that is scaled
 	Start     Kind = 16 // starts of flows whose records have a resolution of seconds
+	Window    Kind = 21 // windows of time that are drawn, by stratum
 	Feedback  Kind = 20 // which pass's marks the feedback has
 )
 

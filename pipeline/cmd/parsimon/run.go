@@ -31,13 +31,22 @@ scenario is only summarized. Temporary tables, which only the passes exchange, a
 stage needs them any more (--keep keeps them). If more passes are asked for later, or a table is found
 damaged, they are made again, from the cache. Stages that are run one by one remove nothing, unless
 they run in shards (--shard). The scenario's id is a hash of everything the results depend on. Rows of
-a flow file that cannot be simulated go to table rejects.`,
+a flow file that cannot be simulated go to table rejects.
+
+With --within, a run estimates windows of time instead of the whole workload, round by round, until the
+percentiles of --of and --by are known to that precision or the --budget is spent:
+
+  parsimon run large --lake lake --within 2% --of p99 --by service
+
+The intervals are of the whole workload's percentiles. A more precise run continues with the windows of
+earlier ones. The windows are listed in table windows, their flows in table sampled_slowdowns.`,
 	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
 		var s scenarioFlags
 		var r runFlags
 		var exact bool
 		var form string
 		var gates []string
+		var within withinFlags
 		r.declareLake(f)
 		s.declare(f)
 		r.declareEstimator(f)
@@ -50,6 +59,7 @@ a flow file that cannot be simulated go to table rejects.`,
 		f.BoolVar(&r.keep, "keep", false, "keep the temporary tables hop_observations, feedback and sender_feedback, most of what a run writes; without it they are removed as soon as no stage needs them. Does not change the results")
 		declareFormat(f, &form)
 		declareGates(f, &gates)
+		within.declare(f)
 		f.BoolVar(&exact, "exact", false, "also simulate the whole network, packet by packet, and hold the estimate against it (slow)")
 		return func(ctx context.Context, args []string) error {
 			if r.switchBuffer != "" && !exact {
@@ -66,11 +76,21 @@ a flow file that cannot be simulated go to table rejects.`,
 			if err := checkFormat(form); err != nil {
 				return err
 			}
+			ask, sampling, err := within.ask()
+			if err != nil {
+				return err
+			}
+			if sampling && (exact || len(gates) > 0 || r.passes == "auto") {
+				return usagef("--within goes neither with --exact (see --check) nor with --fail-if and --passes auto")
+			}
 			run, done, err := begin(ctx, e, &s, &r, args)
 			if err != nil {
 				return err
 			}
 			defer done()
+			if sampling {
+				return runWithin(ctx, e, run, ask, form)
+			}
 			if err := run.Estimate(ctx); err != nil {
 				return err
 			}

@@ -1,0 +1,191 @@
+package sampled
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"parsimon/pipeline"
+	"parsimon/pipeline/lake"
+	"parsimon/pipeline/sampling"
+	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/schema/sizebin"
+	"parsimon/stages"
+)
+
+var (
+	coverageLake  = flag.String("coverage-lake", "", "measure coverage on the whole estimate that this lake holds")
+	coverageOf    = flag.String("coverage-scenario", "", "scenario of the lake, with a whole estimate; two joined by +: the second one from 40% to 60% of the time, as of a failure")
+	coverageSeeds = flag.Int("coverage-seeds", 200, "repetitions")
+	coverageSlots = flag.Int("coverage-slots", 400, "slots of the workload")
+)
+
+// known is a whole estimate as slots with exact answers.
+type known struct {
+	index  *index
+	counts map[int]counts // by slot
+	whole  map[Key]*sampling.Counts
+}
+
+// TestCoverageOfLake prints the coverage table of README.md. Windows are drawn from a workload whose every flow is known, so that
+// the statistics are measured alone.
+func TestCoverageOfLake(t *testing.T) {
+	if *coverageLake == "" {
+		t.Skip("needs a lake with a whole estimate: -coverage-lake, -coverage-scenario")
+	}
+	k, err := readKnown(*coverageLake, strings.Split(*coverageOf, "+"), *coverageSlots)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Printf("%d flows, %d slots, %d repetitions\n", k.index.totals[all], len(k.index.slots), *coverageSeeds)
+	fmt.Println("| group | percentile | windows | coverage | mean half width | stops at | coverage there |\n|---|---|---|---|---|---|---|")
+	for _, key := range k.index.order {
+		if key.Bin != sizebin.Count || key.By == stages.ByVNet || k.index.totals[key] == 0 {
+			continue
+		}
+		for _, q := range pipeline.Quantiles {
+			for _, rounds := range []int{1, 3} {
+				c := k.repeat(key, q, rounds, 0)
+				fmt.Printf("| %s | %s | %.0f | %.1f%% | %.1f%% |", groupName(key), percentileName(q), c.windows, 100*c.covered, 100*c.half)
+				if rounds == 1 {
+					fmt.Println(" | |")
+					continue
+				}
+				within := c.half // about half of the repetitions stop before the third round
+				c = k.repeat(key, q, 5, within)
+				fmt.Printf(" ±%.1f%%, %.0f windows | %.1f%% |\n", 100*within, c.windows, 100*c.covered)
+			}
+		}
+	}
+}
+
+// coverage is what repeated sampling found, on average.
+type coverage struct{ covered, half, windows float64 }
+
+// repeat draws so many rounds, or until the interval is narrow, with every seed.
+func (k *known) repeat(key Key, q float64, rounds int, within float64) (c coverage) {
+	var pool sampling.Stratum
+	pool.Slots, pool.Drawn = 1, []*sampling.Counts{k.whole[key]}
+	truth, _ := sampling.Sample{pool}.Quantile(q, 0.95)
+	for seed := range *coverageSeeds {
+		s := &sampler{index: k.index, design: sampling.NewDesign(k.index.slots, uint64(seed)), counts: k.counts}
+		s.drawn = s.design.First()
+		var e sampling.Estimate
+		for r := range rounds {
+			if r > 0 {
+				s.drawn = s.design.Next(s.drawn)
+			}
+			e, _ = s.sampleOf(key).Quantile(q, 0.95)
+			if within > 0 && e.Value > 0 && e.HalfWidth() <= within {
+				break
+			}
+		}
+		n := 0
+		for _, d := range s.drawn {
+			n += d
+		}
+		if e.Lo <= truth.Value && truth.Value <= e.Hi {
+			c.covered += 1 / float64(*coverageSeeds)
+		}
+		if e.Value > 0 {
+			c.half += e.HalfWidth() / float64(*coverageSeeds)
+		}
+		c.windows += float64(n) / float64(*coverageSeeds)
+	}
+	return c
+}
+
+// readKnown reads whole estimates of the same flows.
+func readKnown(dir string, scenarios []string, slots int) (*known, error) {
+	l, err := lake.Open(dir, false)
+	if err != nil {
+		return nil, err
+	}
+	k := &known{whole: map[Key]*sampling.Counts{}}
+	for i, name := range scenarios {
+		model, err := pipeline.OpenModel(l, name)
+		if err != nil {
+			return nil, err
+		}
+		v, err := pipeline.BestVariant(model)
+		if err != nil {
+			return nil, err
+		}
+		run := pipeline.ReadOnly(model, v, pipeline.Settings{})
+		g, err := run.Generated()
+		if err != nil {
+			return nil, err
+		}
+		from, to := int64(0), int64(math.MaxInt64)
+		if i > 0 {
+			span := g.LastStartNS - g.FirstStartNS
+			from, to = g.FirstStartNS+span*2/5, g.FirstStartNS+span*3/5
+		}
+		if i == 0 {
+			if k.index, err = readIndex(context.Background(), run, g.Flows/int64(slots)); err != nil {
+				return nil, err
+			}
+			k.counts = map[int]counts{}
+		}
+		if err := k.read(run, from, to); err != nil {
+			return nil, err
+		}
+	}
+	for _, of := range k.counts {
+		for key, c := range of {
+			if k.whole[key] == nil {
+				k.whole[key] = &sampling.Counts{}
+			}
+			k.whole[key].Merge(c)
+		}
+	}
+	for _, c := range k.whole {
+		c.Seal()
+	}
+	for _, of := range k.counts {
+		for _, c := range of {
+			c.Seal()
+		}
+	}
+	return k, nil
+}
+
+// read takes the slots that begin in a range of time from an estimate.
+func (k *known) read(run *pipeline.Estimation, from, to int64) error {
+	in, err := run.Read(schema.Slowdowns, []string{"service", "vnet", "size_bytes", "start_ns", "slowdown"}, nil)
+	if err != nil {
+		return err
+	}
+	slot := 0
+	for n, x := range k.index.slots {
+		if x.FromNS >= from && x.FromNS < to {
+			k.counts[n] = counts{}
+		}
+	}
+	return columns.Consume(in, func(rec arrow.Record) error {
+		service, vnet := columns.Text(rec, "service"), columns.Text(rec, "vnet")
+		size, start := columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns")
+		for i, slowdown := range columns.Float64s(rec, "slowdown") {
+			for k.index.slots[slot].ToNS <= start[i] {
+				slot++
+			}
+			if x := k.index.slots[slot]; x.FromNS < from || x.FromNS >= to {
+				continue
+			}
+			of, cell := k.counts[slot], sampling.CellOf(slowdown)
+			k.index.each(service.Value(i), vnet.Value(i), size[i], func(key Key) {
+				if of[key] == nil {
+					of[key] = &sampling.Counts{}
+				}
+				of[key].Add(cell)
+			})
+		}
+		return nil
+	})
+}

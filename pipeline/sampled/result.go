@@ -1,0 +1,152 @@
+package sampled
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"time"
+
+	"parsimon/pipeline"
+	"parsimon/pipeline/text"
+	"parsimon/schema/sizebin"
+	"parsimon/stages"
+)
+
+// A Result is the answer, for scripts. Its percentiles are of the whole workload, by size bin, and their bounds those of Rows.
+type Result struct {
+	*pipeline.Result
+	SampledShare float64       `json:"sampled_share"` // of the flows
+	Windows      int           `json:"windows"`
+	Stopped      string        `json:"stopped"`    // Precise, Spent or Whole
+	Confidence   float64       `json:"confidence"` // of all intervals
+	Within       float64       `json:"within"`     // asked for
+	HalfWidth    *float64      `json:"half_width"` // of the widest asked interval, relative; nil if an asked group was not sampled
+	Warmup       Warmup        `json:"warmup"`
+	MethodErrors []MethodError `json:"method_errors,omitempty"` // of all flows
+	Rows         []Row         `json:"intervals"`
+
+	worst Row
+	check time.Duration
+}
+
+func (s *sampler) result(rows []Row, stopped string, seconds float64) *Result {
+	r := &Result{
+		Result: &pipeline.Result{
+			ScenarioID: string(s.base.ID()), Name: s.base.Spec.Name, Variant: s.variant(), Lake: s.base.Lake.Path(), Flows: s.index.totals[all],
+			Warnings: []string{}, Stages: append(s.stages, s.base.Executor().Reports...), Cases: s.cases, Seconds: seconds,
+		},
+		SampledShare: s.sampledShare(), Windows: len(s.counts), Stopped: stopped, Confidence: s.ask.Confidence, Within: s.ask.Within,
+		Warmup: s.warmup, MethodErrors: s.method, Rows: rows, worst: s.worst(), check: s.ask.Check,
+	}
+	if w := r.worst.HalfWidth(); !math.IsInf(w, 0) {
+		r.HalfWidth = &w
+	}
+	if s.ask.Check == 0 {
+		r.Warnings = append(r.Warnings, "the intervals leave out the method's own error (--check measures it)")
+	}
+	for _, row := range rows {
+		if row.Warning != "" && row.Key.By == stages.ByNothing {
+			r.Warnings = append(r.Warnings, "few flows: "+row.SizeBin+": "+row.Warning)
+		}
+	}
+	r.Percentiles = percentiles(rows)
+	return r
+}
+
+// percentiles are the rows of all services and networks, a size bin in one.
+func percentiles(rows []Row) (out []pipeline.PercentilesResult) {
+	for i := range rows {
+		row := &rows[i]
+		if row.Key.By != stages.ByNothing {
+			continue
+		}
+		if n := len(out); n == 0 || out[n-1].SizeBin != row.SizeBin {
+			out = append(out, pipeline.PercentilesResult{SizeBin: row.SizeBin, Flows: row.Flows})
+		}
+		p := &out[len(out)-1]
+		switch row.Quantile {
+		case 0.5:
+			p.P50, p.P50Lo, p.P50Hi = row.Estimate, &row.Lo, &row.Hi
+		case 0.9:
+			p.P90, p.P90Lo, p.P90Hi = row.Estimate, &row.Lo, &row.Hi
+		case 0.99:
+			p.P99, p.P99Lo, p.P99Hi = row.Estimate, &row.Lo, &row.Hi
+		case 0.999:
+			p.P999, p.P999Lo, p.P999Hi = row.Estimate, &row.Lo, &row.Hi
+		}
+	}
+	return out
+}
+
+// sampledText says how little was estimated.
+func (r *Result) sampledText() string {
+	if r.Stopped == Whole {
+		return "not sampled: windows would have been most of the workload, so all of it was estimated"
+	}
+	return fmt.Sprintf("sampled, %d windows, %.3g%% of flows", r.Windows, 100*r.SampledShare)
+}
+
+// Write writes the answer for people.
+func (r *Result) Write(w io.Writer) error {
+	p := &text.Printer{W: w}
+	p.Linef("scenario %s (%s), variant %s", r.ScenarioID, r.Name, r.Variant)
+	p.Linef("%d flows; lake %s", r.Flows, r.Lake)
+	p.Linef("\nSlowdown (FCT / ideal FCT) of the whole workload, with %g%% intervals (%s)", 100*r.Confidence, r.sampledText())
+	p.Linef("%-24s %-12s %12s  %s", "flows of", "size_bin", "flows", "p50, p90, p99 and p99.9")
+	for i := 0; i < len(r.Rows); {
+		j := i
+		var cells []string
+		for ; j < len(r.Rows) && r.Rows[j].Key == r.Rows[i].Key; j++ {
+			x := r.Rows[j]
+			cells = append(cells, fmt.Sprintf("%.3f (%.3f to %.3f)", x.Estimate, x.Lo, x.Hi))
+		}
+		if x := r.Rows[i]; x.Key.By == stages.ByNothing || x.SizeBin == sizebin.All && x.Key.Label != "" {
+			p.Linef("%-24s %-12s %12d  %s", groupName(x.Key), x.SizeBin, x.Flows, strings.Join(cells, "  "))
+		}
+		i = j
+	}
+	r.writeParts(p)
+	p.Linef("\n%.1f s, %s", r.Seconds, stopText(r))
+	return p.Err
+}
+
+// writeParts writes what the intervals consist of.
+func (r *Result) writeParts(p *text.Printer) {
+	p.Linef("")
+	if r.Stopped != Whole {
+		p.Linef("sampling part of the widest asked interval: %s, ±%.2f%%", r.worst, 100*r.worst.HalfWidth())
+		p.Linef("warm-up %v before and after each window; against twice as much, in %d windows:", ns(r.Warmup.NS), r.Warmup.Windows)
+		for _, m := range r.Warmup.Effect {
+			p.Linef("  %s %+.2f%% (%+.2f%% to %+.2f%%), of which %.2f%% is part of the intervals", percentileName(m.Quantile), 100*m.Error, 100*m.ErrorLo,
+				100*m.ErrorHi, 100*r.Warmup.change(m.Quantile))
+		}
+	}
+	for _, m := range r.MethodErrors {
+		p.Linef("method's error of %s: %+.2f%% (%+.2f%% to %+.2f%%), from %d flows in %v simulated packet by packet (part of the intervals)",
+			percentileName(m.Quantile), 100*m.Error, 100*m.ErrorLo, 100*m.ErrorHi, m.Flows, r.check)
+	}
+	for _, w := range r.Warnings {
+		p.Linef("warning: %s", w)
+	}
+}
+
+func groupName(k Key) string {
+	switch k.By {
+	case stages.ByService:
+		return "service " + k.Label
+	case stages.ByVNet:
+		return "vnet " + k.Label
+	}
+	return "all"
+}
+
+func stopText(r *Result) string {
+	switch r.Stopped {
+	case Precise:
+		return fmt.Sprintf("the asked intervals are within ±%g%%", 100*r.Within)
+	case Spent:
+		return fmt.Sprintf("the budget is spent before the asked intervals are within ±%g%%", 100*r.Within)
+	}
+	return "the whole workload was estimated"
+}

@@ -1,0 +1,129 @@
+package sampled
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sort"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/rs/zerolog"
+
+	"parsimon/pipeline"
+	"parsimon/pipeline/sampling"
+	"parsimon/schema"
+	"parsimon/schema/columns"
+)
+
+// A round is the estimate of some slots as one hidden scenario. run is closed and serves reading.
+type round struct {
+	slots []int // numbers, ascending
+	run   *pipeline.Estimation
+}
+
+// counts are the slowdowns of a slot, by group.
+type counts map[Key]*sampling.Counts
+
+// windowsOf are the windows of slots with a warm-up.
+func (s *sampler) windowsOf(slots []int, warmupNS int64) pipeline.Windows {
+	w := pipeline.Windows{WarmupNS: warmupNS, CooldownNS: warmupNS, Stretch: stretch, LongestBytes: s.index.longestBytes}
+	for _, n := range slots {
+		w.Spans = append(w.Spans, [2]int64{s.index.slots[n].FromNS, s.index.slots[n].ToNS})
+	}
+	return w
+}
+
+// estimate estimates slots, or finds them estimated.
+func (s *sampler) estimate(ctx context.Context, slots []int, warmupNS int64, do func(*pipeline.Estimation) error) (*round, error) {
+	how := s.base.Settings
+	how.Log = how.Log.Level(zerolog.WarnLevel)
+	run, err := pipeline.DeriveWindows(ctx, s.base, s.windowsOf(slots, warmupNS), how)
+	if err != nil {
+		return nil, err
+	}
+	defer run.Close()
+	if err := run.Estimate(ctx); err != nil {
+		return nil, fmt.Errorf("%d windows from %d ns on: %w", len(slots), s.index.slots[slots[0]].FromNS, err)
+	}
+	if do != nil {
+		if err := do(run); err != nil {
+			return nil, err
+		}
+	}
+	s.stages = append(s.stages, run.Executor().Reports...)
+	cases, err := run.Cases(pipeline.CaseStages(run.Plan())...)
+	if err != nil {
+		return nil, err
+	}
+	s.cases.Add(cases)
+	return &round{slots, run}, nil
+}
+
+// slotOf is the drawn slot in which a flow starts; false for a flow of a warm-up, a cool-down or an earlier time.
+func (s *sampler) slotOf(startNS int64, slots []int) (int, bool) {
+	i := sort.Search(len(slots), func(i int) bool { return s.index.slots[slots[i]].ToNS > startNS })
+	if i == len(slots) || s.index.slots[slots[i]].FromNS > startNS {
+		return 0, false
+	}
+	return slots[i], true
+}
+
+// read reads the slowdowns of a round's slots.
+func (s *sampler) read(ctx context.Context, r *round) (map[int]counts, error) {
+	in, err := r.run.Read(schema.Slowdowns, []string{"service", "vnet", "size_bytes", "start_ns", "slowdown"}, nil)
+	if err != nil {
+		return nil, err
+	}
+	found := map[int]counts{}
+	for _, n := range r.slots {
+		found[n] = counts{}
+	}
+	err = columns.Consume(in, func(rec arrow.Record) error {
+		service, vnet := columns.Text(rec, "service"), columns.Text(rec, "vnet")
+		size, start := columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns")
+		for i, slowdown := range columns.Float64s(rec, "slowdown") {
+			slot, counted := s.slotOf(start[i], r.slots)
+			if !counted {
+				continue
+			}
+			cell, of := sampling.CellOf(slowdown), found[slot]
+			s.index.each(service.Value(i), vnet.Value(i), size[i], func(k Key) {
+				c := of[k]
+				if c == nil {
+					c = &sampling.Counts{}
+					of[k] = c
+				}
+				c.Add(cell)
+			})
+		}
+		return ctx.Err()
+	})
+	for _, of := range found {
+		for _, c := range of {
+			c.Seal()
+		}
+	}
+	return found, err
+}
+
+// sampleOf is the sample of a group from the drawn slots.
+func (s *sampler) sampleOf(k Key) sampling.Sample {
+	sample := make(sampling.Sample, len(s.design.Strata))
+	for h, slots := range s.design.Strata {
+		sample[h].Slots = len(slots)
+		for _, n := range slots[:s.drawn[h]] {
+			sample[h].Drawn = append(sample[h].Drawn, s.counts[n][k])
+		}
+	}
+	return sample
+}
+
+// without are the slots of a that are not in b.
+func without(a, b []int) (left []int) {
+	for _, n := range a {
+		if _, found := slices.BinarySearch(b, n); !found {
+			left = append(left, n)
+		}
+	}
+	return left
+}

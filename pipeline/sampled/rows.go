@@ -1,0 +1,143 @@
+package sampled
+
+import (
+	"fmt"
+	"math"
+
+	"parsimon/pipeline"
+	"parsimon/pipeline/sampling"
+	"parsimon/schema/sizebin"
+	"parsimon/stages"
+)
+
+// A Row is a percentile of a group of flows of the whole workload, with its interval and the interval's parts.
+type Row struct {
+	Key      Key     `json:"-"`
+	Service  *string `json:"service"` // nil: all
+	VNet     *string `json:"vnet"`
+	SizeBin  string  `json:"size_bin"`
+	Quantile float64 `json:"quantile"`
+	Flows    int64   `json:"flows"`    // of the workload
+	Sampled  int64   `json:"sampled"`  // of these, in windows
+	Estimate float64 `json:"estimate"` // slowdown
+	Lo       float64 `json:"lo"`       // of all that is known to be uncertain
+	Hi       float64 `json:"hi"`
+	// The part of the interval that is due to estimating windows instead of the whole.
+	SamplingLo float64 `json:"sampling_lo"`
+	SamplingHi float64 `json:"sampling_hi"`
+	Warning    string  `json:"warning"`
+}
+
+// halfWidth is half of the width of the sampling interval, relative to the estimate.
+func (r Row) halfWidth() float64 { return (r.SamplingHi - r.SamplingLo) / 2 / r.Estimate }
+
+// String is the row as one line for people.
+func (r Row) String() string {
+	of := "all flows"
+	switch r.Key.By {
+	case stages.ByService:
+		of = "service " + r.Key.Label
+	case stages.ByVNet:
+		of = "virtual network " + r.Key.Label
+	}
+	return fmt.Sprintf("%s of %s, size %s: %.3f (%.3f to %.3f)", percentileName(r.Quantile), of, r.SizeBin, r.Estimate, r.SamplingLo, r.SamplingHi)
+}
+
+// HalfWidth is halfWidth, and infinite for a row that is not there.
+func (r Row) HalfWidth() float64 {
+	if r.Estimate == 0 {
+		return math.Inf(1)
+	}
+	return r.halfWidth()
+}
+
+func percentileName(q float64) string { return fmt.Sprintf("p%g", math.Round(q*100_000)/1000) }
+
+// fewBeyond flows beyond a percentile get a warning: their number alone varies by a fifth.
+const fewBeyond = 30
+
+// binName is the name of a group's size bin.
+func (k Key) binName() string {
+	if k.Bin == sizebin.Count {
+		return sizebin.All
+	}
+	return sizebin.Bins()[k.Bin].Name
+}
+
+// rows are the percentiles of all groups that have sampled flows.
+func (s *sampler) rows() (out []Row) {
+	for _, k := range s.index.order {
+		out = append(out, s.rowsOf(k)...)
+	}
+	return out
+}
+
+// rowsOf are the percentiles of a group.
+func (s *sampler) rowsOf(k Key) (out []Row) {
+	if s.index.totals[k] == 0 {
+		return nil
+	}
+	sample := s.sampleOf(k)
+	for _, q := range pipeline.Quantiles {
+		e, ok := sample.Quantile(q, s.ask.Confidence)
+		if !ok {
+			return nil
+		}
+		row := Row{Key: k, SizeBin: k.binName(), Quantile: q, Flows: s.index.totals[k], Sampled: flowsOf(sample),
+			Estimate: e.Value, SamplingLo: e.Lo, SamplingHi: e.Hi}
+		switch k.By {
+		case stages.ByService:
+			row.Service = &k.Label
+		case stages.ByVNet:
+			row.VNet = &k.Label
+		}
+		row.Lo, row.Hi = s.widen(e, q, s.warmup.change(q))
+		if e.Beyond < fewBeyond && row.Sampled < row.Flows {
+			row.Warning = fmt.Sprintf("%s: only %d sampled flows beyond it", percentileName(q), e.Beyond)
+		}
+		out = append(out, row)
+	}
+	return out
+}
+
+// widen adds to a sampling interval what twice the warm-up changes, and the method's error where it was measured: with a
+// relative error e, the truth is the estimate divided by 1 + e.
+func (s *sampler) widen(e sampling.Estimate, q, warmup float64) (lo, hi float64) {
+	lo, hi = e.Lo*(1-warmup), e.Hi*(1+warmup)
+	for _, m := range s.method {
+		if m.Quantile == q {
+			lo, hi = lo/(1+max(0, m.ErrorHi)), hi/(1+max(-0.9, min(0, m.ErrorLo)))
+		}
+	}
+	return max(1, lo), hi
+}
+
+func flowsOf(s sampling.Sample) (n int64) {
+	for _, h := range s {
+		for _, c := range h.Drawn {
+			if c != nil {
+				n += c.Flows()
+			}
+		}
+	}
+	return n
+}
+
+// worst is the asked row with the widest interval; a row without an estimate if none of the asked groups was sampled.
+func (s *sampler) worst() (worst Row) {
+	for _, k := range s.index.order {
+		if !s.ask.wants(Row{Key: k, SizeBin: k.binName(), Quantile: s.ask.Of[0]}) {
+			continue
+		}
+		found := s.rowsOf(k)
+		if found == nil && s.index.totals[k] > 0 {
+			return Row{Key: k, SizeBin: k.binName(), Quantile: s.ask.Of[0]}
+		}
+		for _, row := range found {
+			if s.ask.wants(row) && (worst.Estimate == 0 || row.halfWidth() > worst.halfWidth()) {
+				worst = row
+			}
+		}
+	}
+	return worst
+}

@@ -1,0 +1,162 @@
+package sampled
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"parsimon/pipeline"
+	"parsimon/pipeline/engine"
+	"parsimon/pipeline/sampling"
+	"parsimon/stages"
+)
+
+// wholeShare is the share of the workload, warm-ups included, from which on the whole is estimated instead of windows.
+const wholeShare = 0.6
+
+// Reasons why an estimate from windows ends.
+const (
+	Precise = "precise" // all intervals that were asked for are narrow enough
+	Spent   = "budget"  // the next round would take longer than what is left of the budget
+	Whole   = "whole"   // windows would be most of the workload: all of it was estimated
+)
+
+// sampler is an estimate from windows at work. It keeps the base's scenario locked.
+type sampler struct {
+	base  *pipeline.Estimation
+	ask   Ask
+	began time.Time
+
+	index  *index
+	design *sampling.Design
+	warmup Warmup
+	drawn  []int // slots of each stratum
+	rounds []*round
+	counts map[int]counts // by slot
+	method []MethodError
+	cases  stages.SimulateStats
+	stages []engine.Report
+}
+
+// Run estimates a scenario, whose flows are generated if they are not, from windows. The variant has a number of passes.
+func Run(ctx context.Context, base *pipeline.Estimation, ask Ask) (*Result, error) {
+	if err := ask.Validate(); err != nil {
+		return nil, err
+	}
+	if base.Variant().Passes == pipeline.AutoPasses {
+		return nil, errors.New("windows need a number of passes, the same for all")
+	}
+	s := &sampler{base: base, ask: ask, began: time.Now(), counts: map[int]counts{}}
+	if err := base.Generate(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.measureWarmup(ctx); err != nil {
+		return nil, err
+	}
+	stopped, err := s.draw(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.check(ctx, stopped); err != nil {
+		return nil, err
+	}
+	return s.combine(ctx, stopped)
+}
+
+// draw estimates round after round until the intervals are narrow, and says why it ended.
+func (s *sampler) draw(ctx context.Context) (stopped string, err error) {
+	next := s.design.First()
+	s.drawn = make([]int, len(next))
+	for {
+		if s.share(s.design.Drawn(next), s.warmup.NS) > wholeShare {
+			return Whole, s.whole(ctx)
+		}
+		known := s.design.Drawn(s.drawn)
+		s.drawn = next
+		slots := without(s.design.Drawn(next), known)
+		began := time.Now()
+		r, err := s.estimate(ctx, slots, s.warmup.NS, nil)
+		if err != nil {
+			return "", err
+		}
+		if err := s.take(ctx, r); err != nil {
+			return "", err
+		}
+		took := time.Since(began) / time.Duration(len(slots))
+		worst := s.worst()
+		s.base.Log.Info().Int("windows", len(s.counts)).Float64("sampled_share", round4(s.sampledShare())).
+			Str("interval", worst.String()).Float64("within", s.ask.Within).Msg("interval")
+		if worst.HalfWidth() <= s.ask.Within {
+			return Precise, nil
+		}
+		next = s.design.Next(s.drawn)
+		drawn := s.design.Drawn(next)
+		more := time.Duration(len(drawn) - len(s.counts))
+		if s.share(drawn, s.warmup.NS) > wholeShare {
+			more = time.Duration(len(s.index.slots))
+		}
+		if s.ask.Budget > 0 && time.Since(s.began)+more*took > s.ask.Budget {
+			return Spent, nil
+		}
+	}
+}
+
+// take reads a round's slots.
+func (s *sampler) take(ctx context.Context, r *round) error {
+	found, err := s.read(ctx, r)
+	if err != nil {
+		return err
+	}
+	for n, c := range found {
+		s.counts[n] = c
+	}
+	s.rounds = append(s.rounds, r)
+	return nil
+}
+
+// whole estimates the whole workload: every slot is drawn.
+func (s *sampler) whole(ctx context.Context) error {
+	if err := s.base.Estimate(ctx); err != nil {
+		return err
+	}
+	every := make([]int, len(s.index.slots))
+	for i := range every {
+		every[i] = i
+	}
+	for h, stratum := range s.design.Strata {
+		s.drawn[h] = len(stratum)
+	}
+	s.rounds, s.counts = nil, map[int]counts{}
+	s.warmup.Effect = nil
+	return s.take(ctx, &round{every, s.base})
+}
+
+// share is the share of the workload's flows that an estimate of slots simulates, about: warm-ups and cool-downs have the
+// rate of their window.
+func (s *sampler) share(slots []int, warmupNS int64) float64 {
+	flows, total := 0.0, int64(0)
+	for _, x := range s.index.slots {
+		total += x.Flows
+	}
+	for _, n := range slots {
+		x := s.index.slots[n]
+		flows += float64(x.Flows) * (1 + 2*float64(warmupNS)/float64(x.ToNS-x.FromNS))
+	}
+	return flows / float64(total)
+}
+
+// sampledShare is the share of the flows that count.
+func (s *sampler) sampledShare() float64 {
+	flows, total := int64(0), int64(0)
+	for n, x := range s.index.slots {
+		total += x.Flows
+		if _, ok := s.counts[n]; ok {
+			flows += x.Flows
+		}
+	}
+	return float64(flows) / float64(total)
+}
+
+func ns(n int64) time.Duration { return time.Duration(n) }
+
+func round4(x float64) float64 { return float64(int64(x*1e4+0.5)) / 1e4 }

@@ -1,0 +1,166 @@
+package sampled
+
+import (
+	"context"
+	"math"
+	"math/bits"
+	"slices"
+
+	"parsimon/pipeline"
+	"parsimon/pipeline/lake"
+	"parsimon/pipeline/sampling"
+)
+
+const (
+	minWarmup       = int64(1e6)
+	maxWarmup       = int64(1024e6)
+	warmupTolerance = 0.0025
+	// warmupQuantiles of pipeline.Quantiles have to settle: the first three.
+	warmupQuantiles = 3
+	// stretch is the slowdown that is assumed of flows that began before a warm-up.
+	stretch = 2
+	// A slot takes slotWarmups warm-ups on average. Shorter ones would waste work on warm-ups, longer ones are fewer clusters.
+	slotWarmups = 4
+	maxSlots    = 100_000
+)
+
+// A Warmup is how long windows are warmed up, and what twice as long changes.
+type Warmup struct {
+	NS      int64         `json:"warmup_ns"`
+	Windows int           `json:"windows"` // measured with twice the warm-up; 0: none, the whole is estimated
+	Effect  []MethodError `json:"effect"`  // of the warm-up instead of twice the warm-up
+}
+
+// change is the effect on a quantile that the interval is widened by: 0 if it cannot be told from 0.
+func (w Warmup) change(q float64) float64 {
+	for _, m := range w.Effect {
+		if m.Quantile == q && (m.ErrorLo > 0 || m.ErrorHi < 0) {
+			return math.Abs(m.Error)
+		}
+	}
+	return 0
+}
+
+// settled reports whether twice the warm-up changes nothing that matters.
+func (w Warmup) settled() bool {
+	for _, m := range w.Effect[:min(warmupQuantiles, len(w.Effect))] {
+		if math.Abs(m.Error) > warmupTolerance && w.change(m.Quantile) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// firstWarmupNS is the time in which the slowest host sends a flow of the size that divides the workload's bytes in halves,
+// as a power of two in ms: smaller flows that are active at its end began within it, and larger ones are carried over.
+func (x *index) firstWarmupNS(slowestBps int64) int64 {
+	half, below := int64(0), int64(0)
+	for _, bytes := range x.bytesOf {
+		half += bytes / 2
+	}
+	for size, bytes := range x.bytesOf {
+		if below += bytes; below >= half && bytes > 0 {
+			takes := int64(math.Exp2(float64(size)) * 8e9 / float64(slowestBps))
+			return min(maxWarmup, minWarmup<<max(0, bits.Len64(uint64(takes/minWarmup))-1))
+		}
+	}
+	return minWarmup
+}
+
+// slowestHostBps is the least bandwidth of a host's links.
+func slowestHostBps(base *pipeline.Estimation) int64 {
+	slowest := int64(math.MaxInt64)
+	hosts := map[int32]bool{}
+	for _, h := range base.Network.Hosts() {
+		hosts[h] = true
+	}
+	for _, l := range base.Network.Links {
+		if hosts[l.Src] {
+			slowest = min(slowest, l.BandwidthBps)
+		}
+	}
+	return slowest
+}
+
+// slotFlows is how many flows a slot has for a warm-up.
+func slotFlows(g pipeline.GenerateStats, warmupNS int64) int64 {
+	slots := (g.LastStartNS - g.FirstStartNS) / (slotWarmups * warmupNS)
+	return g.Flows / max(1, min(slots, maxSlots))
+}
+
+// measureWarmup finds the warm-up, the slots and their design: it estimates the first round, and the first window of each
+// stratum with twice the warm-up.
+func (s *sampler) measureWarmup(ctx context.Context) error {
+	g, err := s.base.Generated()
+	if err != nil {
+		return err
+	}
+	path := lake.Of(s.base.ID()).StatePath("sampling", s.base.Variant().String(), "warmup.json")
+	if found, err := s.base.Lake.ReadState(path, &s.warmup); err == nil && found {
+		return s.cut(ctx, g)
+	}
+	if s.index, err = readIndex(ctx, s.base, g.Flows); err != nil {
+		return err
+	}
+	for s.warmup.NS = s.index.firstWarmupNS(slowestHostBps(s.base)); ; s.warmup.NS *= 2 {
+		if err := s.cut(ctx, g); err != nil {
+			return err
+		}
+		first := s.design.Drawn(s.design.First())
+		if s.share(first, s.warmup.NS) > wholeShare || s.warmup.NS > maxWarmup {
+			s.warmup.Effect = nil
+			return nil
+		}
+		if err := s.measure(ctx, first); err != nil {
+			return err
+		}
+		if s.warmup.settled() {
+			return s.base.Executor().Session().WriteState(path, s.warmup)
+		}
+	}
+}
+
+// cut cuts the workload into slots for the warm-up.
+func (s *sampler) cut(ctx context.Context, g pipeline.GenerateStats) (err error) {
+	if s.index, err = readIndex(ctx, s.base, slotFlows(g, s.warmup.NS)); err == nil {
+		s.design = sampling.NewDesign(s.index.slots, s.base.Spec.Seed)
+	}
+	return err
+}
+
+// measure compares estimates of the same windows with the warm-up and with twice as long.
+func (s *sampler) measure(ctx context.Context, first []int) error {
+	var some []int
+	for _, stratum := range s.design.Strata {
+		some = append(some, stratum[0])
+	}
+	slices.Sort(some)
+	short, err := s.estimated(ctx, first, s.warmup.NS)
+	if err != nil {
+		return err
+	}
+	long, err := s.estimated(ctx, some, 2*s.warmup.NS)
+	if err != nil {
+		return err
+	}
+	var pairs []checkPair
+	for _, n := range some {
+		pairs = append(pairs, checkPair{*short[n][all], *long[n][all]})
+	}
+	s.warmup.Windows, s.warmup.Effect = len(some), methodErrors(pairs, 0.95)
+	log := s.base.Log.Info().Dur("warmup", ns(s.warmup.NS))
+	for _, m := range s.warmup.Effect {
+		log = log.Floats64(percentileName(m.Quantile), []float64{round4(m.Error), round4(m.ErrorLo), round4(m.ErrorHi)})
+	}
+	log.Msg("effect of the warm-up")
+	return nil
+}
+
+// estimated are the slowdowns of some slots.
+func (s *sampler) estimated(ctx context.Context, slots []int, warmupNS int64) (map[int]counts, error) {
+	r, err := s.estimate(ctx, slots, warmupNS, nil)
+	if err != nil {
+		return nil, err
+	}
+	return s.read(ctx, r)
+}
