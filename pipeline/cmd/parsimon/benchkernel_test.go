@@ -37,7 +37,7 @@ func TestBenchKernel(t *testing.T) {
 	dir := writeLinkCase(t, smallLinkCase)
 	out := filepath.Join(t.TempDir(), "fcts.csv")
 	var stdout bytes.Buffer
-	if err := BenchKernel(dir, out, &stdout); err != nil {
+	if err := benchKernel(dir, out, &stdout); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSuffix(stdout.String(), "\n"), "\n")
@@ -76,12 +76,12 @@ func TestLinkCaseErrorsNameFileAndLine(t *testing.T) {
 		{"9 2000 10000000000", "9 2000 1", "link case small: source 1: bandwidth_bps is 1"},
 	} {
 		text := strings.Replace(smallLinkCase, example.old, example.new, 1)
-		err := BenchKernel(writeLinkCase(t, text), "", new(bytes.Buffer))
+		err := benchKernel(writeLinkCase(t, text), "", new(bytes.Buffer))
 		if err == nil || !strings.Contains(err.Error(), example.want) {
 			t.Errorf("error %v, want one with %q", err, example.want)
 		}
 	}
-	if err := BenchKernel(t.TempDir(), "", new(bytes.Buffer)); err == nil {
+	if err := benchKernel(t.TempDir(), "", new(bytes.Buffer)); err == nil {
 		t.Error("a directory without cases was accepted")
 	}
 }
