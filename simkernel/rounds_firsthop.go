@@ -66,7 +66,7 @@ func (k *Kernel) roundsOf(f *flow, atPS, periodPS, fullPS, limit int64) int64 {
 		if int64(e.WaitNS)*psPerNS > maxDownstreamPS {
 			limit = min(limit, round+window)
 		}
-		end = blockEnd(end)
+		end = k.layout.end(end)
 	}
 	return limit
 }

@@ -69,7 +69,7 @@ func (k *Kernel) trainLength(f *flow, limit int64) int64 {
 	}
 	n, end := int64(f.nextBlockAt-f.head), f.nextBlockAt
 	for b := f.block + 1; n < limit && k.c.Feedback[b] == (Block{}); b++ {
-		next := blockEnd(end)
+		next := k.layout.end(end)
 		n += int64(next - end)
 		end = next
 	}

@@ -103,10 +103,10 @@ func TestExitCodes(t *testing.T) {
 		{exitUsage, "--lake is required", []string{"run", "small"}},
 		{exitUsage, "unknown flag", []string{"run", "small", "--lake", lake, "--bogus"}},
 		{exitUsage, "--estimator", []string{"run", "small", "--lake", lake, "--estimator", "guess"}},
-		{exitUsage, "cannot follow drops", []string{"run", "small", "--lake", lake, "--switch-buffer", "12MB"}},
+		{exitUsage, "goes with --exact", []string{"run", "small", "--lake", lake, "--switch-buffer", "12MB"}},
 		{exitUsage, "goes with --switch-buffer", []string{"run", "small", "--lake", lake, "--exact", "--retransmit-timeout", "1ms"}},
 		{exitUsage, "--link-backend", []string{"run", "small", "--lake", lake, "--link-backend", "omnet"}},
-		{exitUsage, "what each packet waited", []string{"run", "small", "--lake", lake, "--link-backend", "ns3", "--ns3", "ns3"}},
+		{exitUsage, "the wait of each packet", []string{"run", "small", "--lake", lake, "--link-backend", "ns3", "--ns3", "ns3"}},
 		{exitUsage, "--ns3 goes with", []string{"run", "small", "--lake", lake, "--ns3", "ns3"}},
 		{exitUsage, "--ns3-timeout", []string{"run", "small", "--lake", lake, "--ns3-timeout", "-1s"}},
 		{exitUsage, "--workers", []string{"run", "small", "--lake", lake, "--workers", "-1"}},
@@ -188,10 +188,10 @@ func TestRunThenAsk(t *testing.T) {
 	if err := os.Truncate(parts[0], 77); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, log := parsimon(t, "query", "hottest_links", "--lake", lake, "--param", "scenario="+id); code != exitFailed || !strings.Contains(log, "damaged") {
+	if code, _, log := parsimon(t, "query", "hottest_links", "--lake", lake, "--param", "scenario="+id); code != exitDamaged || !strings.Contains(log, "damaged") {
 		t.Errorf("a question about a damaged scenario: exit %d, %s", code, log)
 	}
-	if code, _, log := parsimon(t, "status", "--lake", lake); code != exitFailed || !strings.Contains(log, "damaged") {
+	if code, _, log := parsimon(t, "status", "--lake", lake); code != exitDamaged || !strings.Contains(log, "damaged") {
 		t.Errorf("status of a damaged scenario: exit %d, %s", code, log)
 	}
 	again := must(t, "run", scenario, "--lake", lake, "--quiet")
