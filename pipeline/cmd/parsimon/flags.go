@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"parsimon/pipeline"
 	"parsimon/pipeline/cache"
 	"parsimon/pipeline/engine"
@@ -105,6 +106,18 @@ func (r *runFlags) declareExact(f *pflag.FlagSet) {
 
 func (r *runFlags) declareScenario(f *pflag.FlagSet) {
 	f.StringVar(&r.scenario, "scenario", "", "scenario id, or the first letters of it; default: the one last worked on")
+}
+
+// parseRejects reads --max-rejects.
+func parseRejects(text string) (float64, error) {
+	share, err := units.ParseShare(text)
+	if err == nil && !(share >= 0 && share <= 1) {
+		err = errors.New("must be 0% to 100%")
+	}
+	if err != nil {
+		return 0, usagef("--max-rejects %q: %v", text, err)
+	}
+	return share, nil
 }
 
 // lakePath is the lake's directory.

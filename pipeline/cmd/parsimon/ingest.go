@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"parsimon/pipeline/units"
 	"parsimon/pipeline/workloads"
 	"parsimon/stages/ingest"
 )
@@ -88,8 +87,8 @@ next day's files, with the same options, are added to it.`,
 				return usagef("--seed %d: must be below 2^63", t.Seed)
 			}
 			t.Sources, t.IdleNS = args, idle.Nanoseconds()
-			if t.MaxRejects, err = units.ParseShare(maxRejects); err != nil {
-				return usagef("--max-rejects %q: %v", maxRejects, err)
+			if t.MaxRejects, err = parseRejects(maxRejects); err != nil {
+				return err
 			}
 			if format != "" {
 				if t.Mapping, err = ingest.FormatMapping(format); err != nil {

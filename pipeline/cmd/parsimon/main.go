@@ -56,6 +56,11 @@ type env struct {
 // usageError is a mistake in the command line.
 type usageError struct{ error }
 
+// damagedError is the error of a scenario or workload whose files are damaged.
+type damagedError struct{ error }
+
+func damagedf(format string, args ...any) error { return damagedError{fmt.Errorf(format, args...)} }
+
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 func main() {
@@ -135,12 +140,13 @@ func (e *env) exit(cmd *command, err error) int {
 	_, _ = fmt.Fprintf(e.stderr, "parsimon %s: %s\n", cmd.name, strings.ReplaceAll(err.Error(), "\n", "\n  "))
 	var failed *gate.Error
 	var damage *lake.DamageError
+	var damaged damagedError
 	switch {
 	case errors.As(err, &failed):
 		return exitGate
 	case errors.Is(err, lake.ErrBusy):
 		return exitBusy
-	case errors.As(err, &damage):
+	case errors.As(err, &damage), errors.As(err, &damaged):
 		return exitDamaged
 	}
 	return exitFailed

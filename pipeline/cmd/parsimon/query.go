@@ -147,11 +147,15 @@ func warnDamaged(e *env, dir, scenario string) error {
 		return err
 	}
 	for _, s := range status.Scenarios {
-		if s.State == "complete" {
+		if s.State == pipeline.StateComplete {
 			continue
 		}
 		if string(s.ScenarioID) == scenario {
-			return fmt.Errorf("scenario %s is %s: run it again first (parsimon status --lake %s has details)", s.ScenarioID, s.State, dir)
+			report := fmt.Errorf
+			if s.State == pipeline.StateDamaged {
+				report = damagedf
+			}
+			return report("scenario %s is %s: run it again first (parsimon status --lake %s has details)", s.ScenarioID, s.State, dir)
 		}
 		if scenario == "" {
 			if _, err := fmt.Fprintf(e.stderr, "parsimon query: scenario %s (%s) is %s: answers about it may lack rows\n", s.ScenarioID, format.Escape(s.Name), s.State); err != nil {

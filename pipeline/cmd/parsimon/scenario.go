@@ -92,8 +92,8 @@ func (s *scenarioFlags) load(lakePath string, args []string) (*scenario.Scenario
 		}
 	}
 	if changed("max-rejects") {
-		if sc.MaxRejects, err = units.ParseShare(s.maxRejects); err != nil {
-			return nil, usagef("--max-rejects %q: %v", s.maxRejects, err)
+		if sc.MaxRejects, err = parseRejects(s.maxRejects); err != nil {
+			return nil, err
 		}
 	}
 	sc.Fail = append(sc.Fail, s.fail...)

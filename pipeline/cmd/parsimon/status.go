@@ -16,7 +16,8 @@ var statusCommand = command{
 	name: "status", args: "--lake DIR",
 	summary: "what the lake holds: complete, partial or damaged",
 	help: `
-Lists the scenarios of a lake with the state of each stage, and its ingested workloads, and reads every file that should be there, every byte of it. Exits 1 if anything is damaged.`,
+Lists the scenarios of a lake with the state of each stage, and its ingested workloads, and reads
+every byte of every file that should be there. Exits 5 if anything is damaged.`,
 	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
 		var dir, format string
 		f.StringVar(&dir, "lake", "", "directory of the lake (required)")
@@ -41,12 +42,12 @@ Lists the scenarios of a lake with the state of each stage, and its ingested wor
 			}
 			for _, s := range status.Scenarios {
 				if s.State == "damaged" {
-					return fmt.Errorf("scenario %s is damaged: run it again, and what is damaged is made again", s.ScenarioID)
+					return damagedf("scenario %s is damaged: run it again, and what is damaged is made again", s.ScenarioID)
 				}
 			}
 			for _, s := range status.Workloads {
 				if s.State == "damaged" {
-					return fmt.Errorf("workload %s is damaged: ingest it again, and what is damaged is made again", s.ID)
+					return damagedf("workload %s is damaged: ingest it again, and what is damaged is made again", s.ID)
 				}
 			}
 			return nil

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"parsimon/queries/subprocess"
+)
+
+// Queries run in child processes, whose executable is the test binary.
+func TestMain(m *testing.M) {
+	subprocess.Main(committedFiles)
+	code := m.Run()
+	if sharedDir != "" {
+		_ = os.RemoveAll(sharedDir)
+	}
+	os.Exit(code)
+}
+
+// parsimon runs a command line as the shell would.
+func parsimon(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, log bytes.Buffer
+	e := &env{stdout: &out, stderr: &log}
+	code = e.main(context.Background(), args)
+	return code, out.String(), log.String()
+}
+
+// must runs a command line that has to succeed.
+func must(t *testing.T, args ...string) string {
+	t.Helper()
+	code, out, log := parsimon(t, args...)
+	if code != exitOK {
+		t.Fatalf("parsimon %s: exit %d\n%s", strings.Join(args, " "), code, log)
+	}
+	return out
+}
+
+// A failure is a command line that fails, its exit code and a part of its error.
+type failure struct {
+	code int
+	want string
+	args []string
+}
+
+// mustFail runs command lines that have to fail with nothing on stdout.
+func mustFail(t *testing.T, failures ...failure) {
+	t.Helper()
+	for _, f := range failures {
+		code, out, log := parsimon(t, f.args...)
+		if code != f.code || !strings.Contains(log, f.want) || out != "" {
+			t.Errorf("parsimon %s: exit %d, want %d and %q\nstdout: %s\nstderr: %s",
+				strings.Join(f.args, " "), code, f.code, f.want, out, log)
+		}
+	}
+}
+
+// contains reports each text that is missing.
+func contains(t *testing.T, text string, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in:\n%s", want, text)
+		}
+	}
+}
+
+// writeFiles writes files by path.
+func writeFiles(t *testing.T, files map[string]string) {
+	t.Helper()
+	for path, text := range files {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+const tinyText = `topology:
+  clos: {pods: 2, racks_per_pod: 4, hosts_per_rack: 4, planes: 2, spines_per_plane: 2,
+    host_bandwidth: 10Gbps, fabric_bandwidth: 40Gbps, host_delay: 1us, fabric_delay: 1us}
+workload:
+  max_load: 40%
+  flows_count: 3000
+  services:
+    - {name: web, vnet: blue, sizes: webserver, sigma: 1, share: 3}
+    - {name: batch, vnet: red, sizes: hadoop, sigma: 2}
+`
+
+// tinyScenario writes a scenario file of 32 hosts.
+func tinyScenario(t *testing.T, extra string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "tiny.yaml")
+	writeFiles(t, map[string]string{path: tinyText + extra})
+	return path
+}
+
+// writeRack writes a topology of three hosts on a switch.
+func writeRack(t *testing.T, dir string) {
+	t.Helper()
+	links := "src_node,dst_node,bandwidth_bps,delay_ns\n"
+	for host := range 3 {
+		links += fmt.Sprintf("%d,3,10000000000,1000\n", host)
+	}
+	writeFiles(t, map[string]string{
+		filepath.Join(dir, "nodes.csv"): "node_id,kind\n0,host\n1,host\n2,host\n3,tor\n",
+		filepath.Join(dir, "links.csv"): links,
+	})
+}
+
+var (
+	sharedDir  string // holds the shared lake; empty: not made
+	sharedOnce sync.Once
+)
+
+// A tinyRun is a lake that holds the tiny scenario, estimated.
+type tinyRun struct{ lake, id, scenario, summary string }
+
+var shared tinyRun
+
+// tinyLake is a lake for tests that only read it.
+func tinyLake(t *testing.T) tinyRun {
+	t.Helper()
+	sharedOnce.Do(func() {
+		var err error
+		if sharedDir, err = os.MkdirTemp("", "parsimon-test-*"); err != nil {
+			t.Fatal(err)
+		}
+		r := tinyRun{lake: filepath.Join(sharedDir, "lake"), scenario: filepath.Join(sharedDir, "tiny.yaml")}
+		writeFiles(t, map[string]string{r.scenario: tinyText})
+		r.summary = must(t, "run", r.scenario, "--lake", r.lake, "--passes", "3", "--quiet")
+		r.id = strings.Fields(must(t, "query", "--lake", r.lake, "--format", "csv", "--sql",
+			"SELECT scenario_id FROM scenarios"))[1]
+		shared = r
+	})
+	if shared.id == "" {
+		t.Fatal("the shared lake could not be made")
+	}
+	return shared
+}
+
+// copiedLake is a copy of the shared lake.
+func copiedLake(t *testing.T) tinyRun {
+	t.Helper()
+	r := tinyLake(t)
+	dir := filepath.Join(t.TempDir(), "lake")
+	if err := os.CopyFS(dir, os.DirFS(r.lake)); err != nil {
+		t.Fatal(err)
+	}
+	r.lake = dir
+	return r
+}
+
+// truncateTable cuts a data file of a table short.
+func truncateTable(t *testing.T, lake, table string) {
+	t.Helper()
+	parts, err := filepath.Glob(filepath.Join(lake, table, "*", "*", "part-*.parquet"))
+	if err != nil || len(parts) == 0 {
+		t.Fatalf("no files of %s: %v", table, err)
+	}
+	if err := os.Truncate(parts[0], 77); err != nil {
+		t.Fatal(err)
+	}
+}

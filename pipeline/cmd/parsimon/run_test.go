@@ -1,0 +1,114 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A run prints a summary, and status, queries and estimate read what it left.
+func TestRunThenAsk(t *testing.T) {
+	r := tinyLake(t)
+	contains(t, r.summary, "scenario "+r.id, "<10 KB", "10-100 KB", "100 KB-1 MB", ">1 MB", "all", "p999",
+		"Most loaded links", "top10_mean_load", "simulate", "unlimited", "parsimon query")
+	var status struct {
+		Scenarios []struct {
+			ID    string `json:"scenario_id"`
+			State string `json:"state"`
+		} `json:"scenarios"`
+	}
+	if err := json.Unmarshal([]byte(must(t, "status", "--lake", r.lake, "--format", "json")), &status); err != nil {
+		t.Fatal(err)
+	}
+	if len(status.Scenarios) != 1 || status.Scenarios[0].State != "complete" || status.Scenarios[0].ID != r.id {
+		t.Fatalf("status %+v", status)
+	}
+	out := must(t, "query", "slowdown_by_service", "--lake", r.lake, "--param", "scenario="+r.id, "--format", "csv")
+	if strings.Count(out, "\n") != 3 {
+		t.Errorf("want two services and a header:\n%s", out)
+	}
+	out = must(t, "query", "--lake", r.lake, "--format", "csv", "--sql",
+		"SELECT count(*) AS flows, min(slowdown) >= 1 AS sane FROM slowdowns")
+	if out != "flows,sane\n3000,true\n" {
+		t.Errorf("slowdowns: %s", out)
+	}
+	out = must(t, "query", "slowdown_by_size", "--lake", r.lake, "--format", "parquet")
+	if !strings.HasPrefix(out, "PAR1") {
+		t.Error("no Parquet on stdout")
+	}
+	mustFail(t, failure{exitFailed, "", []string{"query", "--lake", r.lake, "--sql", "DROP VIEW slowdowns"}})
+}
+
+// estimate answers in every format, from the estimate that the lake holds.
+func TestEstimate(t *testing.T) {
+	r := tinyLake(t)
+	ask := []string{"estimate", "--src", "0", "--dst", "31", "--size", "10KB", "--n", "500", "--lake"}
+	for _, format := range []string{"table", "csv", "json"} {
+		contains(t, must(t, append(ask, r.lake, "--format", format)...), "0.999")
+	}
+	mustFail(t, failure{exitFailed, "--estimator independent", append(ask, r.lake, "--estimator", "independent")})
+	other := filepath.Join(t.TempDir(), "lake")
+	must(t, "run", r.scenario, "--lake", other, "--estimator", "independent", "--quiet")
+	contains(t, must(t, append(ask, other)...), "0.999")
+}
+
+// A damaged lake exits 5 from every command that reads the damaged files, and the same run repairs it.
+func TestDamagedLake(t *testing.T) {
+	r := copiedLake(t)
+	truncateTable(t, r.lake, "slowdowns")
+	mustFail(t, failure{exitDamaged, "is damaged",
+		[]string{"query", "hottest_links", "--lake", r.lake, "--param", "scenario=" + r.id}})
+	code, out, log := parsimon(t, "status", "--lake", r.lake)
+	if code != exitDamaged || !strings.Contains(log, "damaged") {
+		t.Errorf("status: exit %d, %s", code, log)
+	}
+	contains(t, out, "damaged: ", "77 bytes")
+	again := must(t, "run", r.scenario, "--lake", r.lake, "--passes", "3", "--quiet")
+	contains(t, again, r.id, "reused")
+	contains(t, must(t, "status", "--lake", r.lake), r.id+"  complete")
+}
+
+// writeFlows writes a flow file between the hosts of writeRack whose last row cannot be simulated.
+func writeFlows(t *testing.T, path string) {
+	t.Helper()
+	text := "src,dst,size_bytes,start_ns\n"
+	for i := range 300 {
+		text += fmt.Sprintf("%d,%d,%d,%d\n", i%3, (i+1)%3, 100+i*50, i*1000)
+	}
+	writeFiles(t, map[string]string{path: text + "0,0,10,5\n"})
+}
+
+// Rows of a flow file that cannot be simulated are rejected and counted, or fail the run.
+func TestRejectedRows(t *testing.T) {
+	dir := t.TempDir()
+	lake, other := filepath.Join(dir, "lake"), filepath.Join(dir, "other")
+	flows, topology := filepath.Join(dir, "flows.csv"), filepath.Join(dir, "net")
+	writeRack(t, topology)
+	writeFlows(t, flows)
+	run := []string{"run", "--topology", topology, "--flows", flows, "-q", "--lake"}
+	contains(t, must(t, append(run, lake)...), "1 rows of the flow file could not be simulated", "row 301")
+	contains(t, must(t, "query", "--lake", lake, "--sql", "SELECT reason FROM rejects"), "src and dst are the same host")
+	const want = "1 of 301 rows cannot be simulated"
+	mustFail(t, failure{exitFailed, want, append(run, other, "--max-rejects", "0")})
+	if left, err := os.ReadDir(filepath.Join(other, "nodes")); err == nil && len(left) > 0 {
+		t.Error("a scenario that failed has left its topology")
+	}
+	mustFail(t, failure{exitFailed, want, append(run, lake, "--max-rejects", "0")})
+}
+
+// A failed cable that disconnects a host is refused by name, unless --allow-unreachable is given.
+func TestUnreachableHost(t *testing.T) {
+	dir := t.TempDir()
+	flows, topology := filepath.Join(dir, "flows.csv"), filepath.Join(dir, "net")
+	writeRack(t, topology)
+	writeFlows(t, flows)
+	run := []string{"run", "--topology", topology, "--flows", flows, "-q", "--lake", filepath.Join(dir, "lake"), "--fail"}
+	mustFail(t,
+		failure{exitFailed, "host 0", append(run, "0:3")},
+		failure{exitFailed, "0:1", append(run, "0:1")}) // there is no such cable
+	contains(t, must(t, append(run, "0:3", "--allow-unreachable")...), "200 flows have no path")
+	mustFail(t, failure{exitFailed, "200 flows have no path", append(run, "0:3")})
+}
