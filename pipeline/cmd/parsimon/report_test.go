@@ -59,6 +59,9 @@ workload: {max_load: 40%, flows_count: 3000, services: [{name: only, sizes: webs
 // Every chart of every kind of report is drawn, without an error and without a request, on a screen and on a
 // phone; filters, zoom, tables and the dark page work; and no name of a trace becomes code.
 func TestReportInBrowser(t *testing.T) {
+	if os.Getenv("PARSIMON_LONG") == "" {
+		t.Skip("every kind of report on every screen takes minutes: set PARSIMON_LONG; TestReportPage draws one")
+	}
 	lake := reportLake(t)
 	dir := t.TempDir()
 	file := func(name string, args ...string) string {
@@ -113,6 +116,16 @@ func TestReportInBrowser(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The report of a small scenario is drawn without an error and without a request.
+func TestReportPage(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "tiny.html")
+	must(t, "report", "tiny", "--lake", tinyLake(t).lake, "--output", path, "--quiet")
+	b := openTab(t, path, 1280, 900, false)
+	checkCharts(t, b, []string{"slowdown_cdf", "slowdown_vs_size_by_group", "percentiles_by_group", "tail_by_tier"})
+	b.quiet(t)
 }
 
 // checkCharts fails unless each of the charts is there and has marks, and no other chart is empty.
@@ -246,6 +259,7 @@ func checkZoom(t *testing.T, b *tab) {
 
 // The command's contract for scripts.
 func TestReportCommand(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	lake, out := tinyLake(t).lake, filepath.Join(dir, "sub.html")
 	if got := must(t, "report", "tiny", "--lake", lake, "--output", out, "--quiet"); !strings.HasPrefix(got, out+": ") {
