@@ -102,8 +102,8 @@ func TestGates(t *testing.T) {
 	if len(result.Gates) != 1 || result.Gates[0].Failed {
 		t.Errorf("gates %+v", result.Gates)
 	}
-	run = append(run, "--fail-if", "service=web p50_slowdown >= 1")
-	code, out, log := parsimon(t, append(run, "--fail-if", "p99_slowdown < 1")...)
+	gated := append(run, "--fail-if", "service=web p50_slowdown >= 1")
+	code, out, log := parsimon(t, append(gated, "--fail-if", "p99_slowdown < 1")...)
 	if code != exitGate || !strings.Contains(log, "--fail-if 'service=web p50_slowdown >= 1': the value is") {
 		t.Errorf("exit %d, %s", code, log)
 	}
