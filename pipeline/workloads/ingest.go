@@ -101,7 +101,7 @@ func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 	if err := in.removeOthers(before); err != nil { // files of a killed call
 		return nil, err
 	}
-	if len(fresh)+in.report.DamagedFiles > 0 || in.damaged(in.state.Merge.Files) {
+	if len(fresh)+in.report.DamagedFiles > 0 || in.damage(in.state.Merge.Files) != nil {
 		if err := in.add(ctx, fresh); err != nil {
 			return nil, errors.Join(err, in.removeOthers(before))
 		}
@@ -201,13 +201,14 @@ func (in *ingestion) open(files []string) (before *State, fresh []Source, err er
 		in.state.Sources = nil
 		for _, s := range old.Sources {
 			next = max(next, s.N+1)
-			if !in.damaged(s.Files) {
+			damage := in.damage(s.Files)
+			if damage == nil {
 				in.state.Sources = append(in.state.Sources, s)
 				known[s.Digest] = true
 				continue
 			}
 			if !given[s.Digest] {
-				return nil, nil, fmt.Errorf("workload %s: the records of %s are damaged: give that file again, too", old.ID, s.File)
+				return nil, nil, fmt.Errorf("workload %s: the records of %s are damaged: %w: give that file again, too", old.ID, s.File, damage)
 			}
 			in.report.DamagedFiles++
 		}
@@ -243,15 +244,18 @@ func settingDifference(a, b Setting) string {
 	return "another topology"
 }
 
-// damaged says whether a committed file is not as it was.
-func (in *ingestion) damaged(parts []lake.DataFile) bool {
-	for _, p := range parts {
-		if err := in.session.Check(p); err != nil {
+// damage is the error of the first committed file that is not as it was, or of there being none.
+func (in *ingestion) damage(files []lake.DataFile) error {
+	for _, f := range files {
+		if err := in.session.Check(f); err != nil {
 			in.log.Warn().Err(err).Msg("damaged: made again")
-			return true
+			return err
 		}
 	}
-	return len(parts) == 0
+	if len(files) == 0 {
+		return errors.New("no data files")
+	}
+	return nil
 }
 
 // add reads the new files, makes the flows of all records, and commits.

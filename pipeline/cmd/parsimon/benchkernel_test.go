@@ -108,7 +108,7 @@ func FuzzParseLinkCase(f *testing.F) {
 // packet to what the window leaves open; the kernel does none of it, like the paper's ns-3. It also
 // rounds serialisation to whole ns. All but the pooled p90 (-1.03%) are within 1% all the same.
 func TestKernelAgreesWithReference(t *testing.T) {
-	dir := filepath.Join("..", "..", "shared", "reference", "links")
+	dir := filepath.Join("..", "..", "..", "..", "shared", "reference", "links")
 	if _, err := os.Stat(dir); err != nil {
 		t.Skipf("the reference's link cases are not here: %v", err)
 	}

@@ -89,6 +89,7 @@ func ask(t *testing.T, lake, sql string) string {
 // The report accounts for every row. Ingesting the same file again changes nothing. Two days in two steps
 // yield the flows of both days in one step.
 func TestIngestInSteps(t *testing.T) {
+	t.Parallel()
 	tr := newTrace(t)
 	contains(t, must(t, tr.args(tr.lake, tr.first)...),
 		"402 rows in = 200 flows + 200 merged + 2 rejected (1 of them", "log-status is NODATA", "src is not a host",
@@ -116,6 +117,7 @@ func TestIngestInSteps(t *testing.T) {
 
 // The tables of a workload agree with each other.
 func TestWorkloadTables(t *testing.T) {
+	t.Parallel()
 	tr := newTrace(t)
 	tr.ingest(t)
 	for sql, want := range map[string]string{
@@ -134,6 +136,7 @@ func TestWorkloadTables(t *testing.T) {
 
 // A workload is run in part or in whole, also from a copy of its lake.
 func TestRunWorkload(t *testing.T) {
+	t.Parallel()
 	tr := newTrace(t)
 	id := tr.ingest(t)
 	run := []string{"run", "--topology", tr.topology, "-q", "--passes", "1"}
@@ -160,6 +163,7 @@ func TestRunWorkload(t *testing.T) {
 
 // Damaged flows are refused, and an ingest of known sources makes them again from the records.
 func TestDamagedWorkload(t *testing.T) {
+	t.Parallel()
 	tr := newTrace(t)
 	id := tr.ingest(t)
 	const all = "SELECT * FROM workload_flows ORDER BY flow_id"
@@ -200,6 +204,7 @@ func TestIngestUsage(t *testing.T) {
 
 // What cannot be ingested fails with the reason, and leaves no data files.
 func TestIngestFailures(t *testing.T) {
+	t.Parallel()
 	tr := newTrace(t)
 	id := tr.ingest(t)
 	none := filepath.Join(tr.dir, "none")

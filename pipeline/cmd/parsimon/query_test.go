@@ -9,6 +9,7 @@ import (
 
 // What a query may use is limited, and the error names the flag.
 func TestQueryLimits(t *testing.T) {
+	t.Parallel()
 	dir := tinyLake(t).lake
 	const endless = "SELECT sum(len(range(i % 1000000))) FROM range(100000000) AS r(i)"
 	for _, f := range []failure{

@@ -59,6 +59,9 @@ workload: {max_load: 40%, flows_count: 3000, services: [{name: only, sizes: webs
 // Every chart of every kind of report is drawn, without an error and without a request, on a screen and on a
 // phone; filters, zoom, tables and the dark page work; and no name of a trace becomes code.
 func TestReportInBrowser(t *testing.T) {
+	if os.Getenv("PARSIMON_LONG") == "" {
+		t.Skip("every kind of report on every screen takes minutes: set PARSIMON_LONG; TestReportPage draws one")
+	}
 	lake := reportLake(t)
 	dir := t.TempDir()
 	file := func(name string, args ...string) string {
@@ -113,6 +116,16 @@ func TestReportInBrowser(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The report of a small scenario is drawn without an error and without a request.
+func TestReportPage(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "tiny.html")
+	must(t, "report", "tiny", "--lake", tinyLake(t).lake, "--output", path, "--quiet")
+	b := openTab(t, path, 1280, 900, false)
+	checkCharts(t, b, []string{"slowdown_cdf", "slowdown_vs_size_by_group", "percentiles_by_group", "tail_by_tier"})
+	b.quiet(t)
 }
 
 // checkCharts fails unless each of the charts is there and has marks, and no other chart is empty.
@@ -251,9 +264,9 @@ func checkZoom(t *testing.T, b *tab) {
 
 // The command's contract for scripts.
 func TestReportCommand(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
-	lake, out := filepath.Join(dir, "lake"), filepath.Join(dir, "sub.html")
-	must(t, "run", tinyScenario(t, "name: tiny\n"), "--lake", lake, "--passes", "1", "--quiet")
+	lake, out := tinyLake(t).lake, filepath.Join(dir, "sub.html")
 	if got := must(t, "report", "tiny", "--lake", lake, "--output", out, "--quiet"); !strings.HasPrefix(got, out+": ") {
 		t.Errorf("said %q", got)
 	}
@@ -261,27 +274,21 @@ func TestReportCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	must(t, "report", "tiny@flow-1", "--lake", lake, "--output", out, "--quiet")
+	must(t, "report", "tiny@flow-3", "--lake", lake, "--output", out, "--quiet")
 	if second, err := os.ReadFile(out); err != nil || string(first) != string(second) {
 		t.Errorf("the same report differs: %v", err)
 	}
-	for _, c := range []struct {
-		code int
-		want string
-		args []string
-	}{
-		{exitFailed, `no estimated scenario "other" in the lake; it holds `, []string{"report", "other", "--lake", lake, "--output", out}},
+	mustFail(t, []failure{
+		{exitFailed, `no estimated scenario "other" in the lake; it holds `,
+			[]string{"report", "other", "--lake", lake, "--output", out}},
 		{exitFailed, "has no estimate \"flow-9\"", []string{"report", "tiny@flow-9", "--lake", lake, "--output", out}},
-		{exitFailed, "compared with itself", []string{"report", "tiny", "--compare", "tiny", "--lake", lake, "--output", out}},
-		{exitFailed, "no such", []string{"report", "tiny", "--lake", lake, "--output", filepath.Join(dir, "no", "such.html")}},
+		{exitFailed, "compared with itself",
+			[]string{"report", "tiny", "--compare", "tiny", "--lake", lake, "--output", out}},
+		{exitFailed, "no such",
+			[]string{"report", "tiny", "--lake", lake, "--output", filepath.Join(dir, "no", "such.html")}},
 		{exitUsage, "--lake is required", []string{"report", "tiny"}},
 		{exitUsage, "name one scenario", []string{"report", "--lake", lake}},
-	} {
-		code, stdout, stderr := parsimon(t, c.args...)
-		if code != c.code || !strings.Contains(stderr, c.want) || stdout != "" {
-			t.Errorf("%q: exit %d, want %d, said %q, want %q", c.args, code, c.code, stderr, c.want)
-		}
-	}
+	}...)
 	if after, err := os.ReadFile(out); err != nil || string(after) != string(first) {
 		t.Errorf("a failed report touched the file: %v", err)
 	}

@@ -44,6 +44,7 @@ func TestRunThenAsk(t *testing.T) {
 
 // estimate answers in every format, from the estimate that the lake holds.
 func TestEstimate(t *testing.T) {
+	t.Parallel()
 	r := tinyLake(t)
 	ask := []string{"estimate", "--src", "0", "--dst", "31", "--size", "10KB", "--n", "500", "--lake"}
 	for _, format := range []string{"table", "csv", "json"} {
@@ -57,6 +58,7 @@ func TestEstimate(t *testing.T) {
 
 // A damaged lake exits 5 from every command that reads the damaged files, and the same run repairs it.
 func TestDamagedLake(t *testing.T) {
+	t.Parallel()
 	r := copiedLake(t)
 	truncateTable(t, r.lake, "slowdowns")
 	mustFail(t, failure{exitDamaged, "is damaged",
@@ -83,6 +85,7 @@ func writeFlows(t *testing.T, path string) {
 
 // Rows of a flow file that cannot be simulated are rejected and counted, or fail the run.
 func TestRejectedRows(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	lake, other := filepath.Join(dir, "lake"), filepath.Join(dir, "other")
 	flows, topology := filepath.Join(dir, "flows.csv"), filepath.Join(dir, "net")
@@ -101,6 +104,7 @@ func TestRejectedRows(t *testing.T) {
 
 // A failed cable that disconnects a host is refused by name, unless --allow-unreachable is given.
 func TestUnreachableHost(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	flows, topology := filepath.Join(dir, "flows.csv"), filepath.Join(dir, "net")
 	writeRack(t, topology)

@@ -33,7 +33,8 @@ func TestSchemaCommand(t *testing.T) {
 	if printed.Version != schema.Version || len(printed.Tables) != len(schema.Tables()) {
 		t.Errorf("%+v", printed)
 	}
-	if out := must(t, "schema", "links"); strings.Contains(out, "\nslowdowns:") || !strings.Contains(out, "bandwidth_bps") {
+	out := must(t, "schema", "links")
+	if strings.Contains(out, "\nslowdowns:") || !strings.Contains(out, "bandwidth_bps") {
 		t.Errorf("one table:\n%s", out)
 	}
 	mustFail(t, failure{exitUsage, "nonsense", []string{"schema", "nonsense"}})
@@ -41,6 +42,7 @@ func TestSchemaCommand(t *testing.T) {
 
 // Every file of a lake keeps to its table: names, types, nulls, keys, sort order, metadata.
 func TestFilesKeepToSchema(t *testing.T) {
+	t.Parallel()
 	lake := filepath.Join(t.TempDir(), "lake")
 	must(t, "run", tinyScenario(t, ""), "--lake", lake, "--passes", "1", "--quiet", "--exact")
 	var b strings.Builder
@@ -168,6 +170,7 @@ func (d duck) checkFile(t *testing.T, table schema.Table, file string) {
 
 // A lake of another schema version is refused with both versions.
 func TestOtherSchemaVersion(t *testing.T) {
+	t.Parallel()
 	lake := copiedLake(t).lake
 	paths, err := filepath.Glob(filepath.Join(lake, "slowdowns", "*", "*", "part-*.parquet"))
 	if err != nil || len(paths) == 0 {

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"parsimon/pipeline"
+	"parsimon/schema"
+)
+
+// parse runs a command line that has to print JSON.
+func parse[T any](t *testing.T, args ...string) (answer T) {
+	t.Helper()
+	out := must(t, args...)
+	if err := json.Unmarshal([]byte(out), &answer); err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return answer
+}
+
+type usage struct {
+	Bytes     int64 `json:"bytes"`
+	Scenarios []struct {
+		ID     string           `json:"id"`
+		Own    int64            `json:"own_bytes"`
+		Tables map[string]int64 `json:"tables"`
+	} `json:"scenarios"`
+}
+
+// du counts what the lake holds, rm removes it, and --dry-run removes nothing.
+func TestUsageAndRemove(t *testing.T) {
+	t.Parallel()
+	r := copiedLake(t)
+	u := parse[usage](t, "du", "--lake", r.lake, "--format", "json")
+	if len(u.Scenarios) != 1 || u.Scenarios[0].ID != r.id || u.Scenarios[0].Tables["slowdowns"] <= 0 ||
+		u.Scenarios[0].Own > u.Bytes {
+		t.Fatalf("du %+v", u)
+	}
+	contains(t, must(t, "du", "--lake", r.lake), r.id, "tiny", "tables and state")
+	before := files(t, r.lake)
+	contains(t, must(t, "rm", "tiny", "--lake", r.lake, "--dry-run"), "would remove "+r.id, "would remove 1,")
+	if after := files(t, r.lake); len(after) != len(before) {
+		t.Errorf("--dry-run: %d files, %d before", len(after), len(before))
+	}
+	removed := parse[[]struct {
+		ID  string `json:"id"`
+		Own int64  `json:"own_bytes"`
+	}](t, "rm", r.id[:6], "--lake", r.lake, "--format", "json")
+	if len(removed) != 1 || removed[0].ID != r.id || removed[0].Own != u.Scenarios[0].Own {
+		t.Errorf("removed %+v, du said %+v", removed, u)
+	}
+	for path := range files(t, r.lake) {
+		if strings.HasSuffix(path, ".parquet") {
+			t.Errorf("%s is left", path)
+		}
+	}
+	if u = parse[usage](t, "du", "--lake", r.lake, "--format", "json"); len(u.Scenarios) != 0 {
+		t.Errorf("du after rm: %+v", u)
+	}
+	mustFail(t, failure{exitFailed, "holds no scenario", []string{"rm", "tiny", "--lake", r.lake}})
+}
+
+// A scenario that shares its base's files keeps them when the base is removed.
+func TestRemoveBase(t *testing.T) {
+	t.Parallel()
+	r := copiedLake(t)
+	must(t, "what-if", "tiny", "--scale", "web=0.5", "--name", "half", "--passes", "1", "--lake", r.lake, "-q")
+	must(t, "rm", "tiny", "--lake", r.lake)
+	contains(t, must(t, "status", "--lake", r.lake), "complete  half")
+	sql := "SELECT count(*) > 0 AS some FROM slowdowns"
+	if got := ask(t, r.lake, sql); got != "some\ntrue\n" {
+		t.Errorf("slowdowns of the other scenario: %s", got)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	v := parse[map[string]any](t, "version", "--format", "json")
+	if v["schema_version"] != float64(schema.Version) || v["method_version"] != float64(pipeline.MethodVersion) {
+		t.Errorf("%v", v)
+	}
+	for _, key := range []string{"version", "commit", "commit_time", "go"} {
+		if text, ok := v[key].(string); !ok || text == "" {
+			t.Errorf("no %s in %v", key, v)
+		}
+	}
+	contains(t, must(t, "version"), "parsimon ", "lake schema ", "method ")
+	mustFail(t, failure{exitUsage, "--format", []string{"version", "--format", "xml"}})
+}
+
+// The JSON of run holds the percentiles; a condition of --fail-if that is true exits 3 after the answer.
+func TestGates(t *testing.T) {
+	t.Parallel()
+	r := tinyLake(t)
+	run := []string{"run", r.scenario, "--lake", r.lake, "--passes", "3", "-q", "--format", "json"}
+	result := parse[pipeline.Result](t, append(run, "--fail-if", "p99_slowdown < 1")...)
+	if result.ScenarioID != r.id || result.Flows != 3000 || len(result.Percentiles) == 0 {
+		t.Errorf("result %+v", result)
+	}
+	if len(result.Gates) != 1 || result.Gates[0].Failed {
+		t.Errorf("gates %+v", result.Gates)
+	}
+	gated := append(run, "--fail-if", "service=web p50_slowdown >= 1")
+	code, out, log := parsimon(t, append(gated, "--fail-if", "p99_slowdown < 1")...)
+	if code != exitGate || !strings.Contains(log, "--fail-if 'service=web p50_slowdown >= 1': the value is") {
+		t.Errorf("exit %d, %s", code, log)
+	}
+	if err := json.Unmarshal([]byte(out), &result); err != nil || len(result.Gates) != 2 || !result.Gates[0].Failed {
+		t.Errorf("gates %+v, %v", result.Gates, err)
+	}
+	mustFail(t,
+		failure{exitUsage, "not a condition", append(run, "--fail-if", "slow")},
+		failure{exitUsage, "needs a base", append(run, "--fail-if", "p99_change > 1%")},
+		failure{exitFailed, "nobody", append(run, "--fail-if", "service=nobody p99_slowdown > 1")})
+}
+
+// A sweep over parameters runs every combination.
+func TestSweepJSON(t *testing.T) {
+	t.Parallel()
+	lake := filepath.Join(t.TempDir(), "lake")
+	sweep := parse[struct {
+		Runs []struct {
+			ID       string            `json:"scenario_id"`
+			Settings map[string]string `json:"settings"`
+			Flows    int64             `json:"flows"`
+			P50      float64           `json:"p50"`
+		} `json:"runs"`
+	}](t, "sweep", tinyScenario(t, ""), "--set", "workload.max_load=20%,40%", "--set", "workload.flows_count=300,600",
+		"--estimator", "independent", "--lake", lake, "-q", "--format", "json")
+	if len(sweep.Runs) != 4 {
+		t.Fatalf("%d runs, want 4", len(sweep.Runs))
+	}
+	ids := map[string]bool{}
+	for _, r := range sweep.Runs {
+		ids[r.ID] = true
+		if want := r.Settings["workload.flows_count"]; (want == "300") != (r.Flows == 300) || r.P50 < 1 {
+			t.Errorf("run %+v", r)
+		}
+	}
+	if len(ids) != 4 {
+		t.Errorf("scenarios %v", ids)
+	}
+}
+
+// Every command that takes a scenario of the lake exits 1 for an unknown one, and names it.
+func TestUnknownScenario(t *testing.T) {
+	r := tinyLake(t)
+	const name = "nowhere"
+	for _, args := range [][]string{
+		{"what-if", name, "--scale", "web=2"}, {"compare", "tiny", name}, {"sweep", name, "--fail", "each:fabric-spine"},
+		{"report", name, "--output", filepath.Join(t.TempDir(), "r.html")}, {"rm", name},
+		{"validate", "--scenario", name}, {"route", "--scenario", name},
+		{"estimate", "--scenario", name, "--src", "0", "--dst", "1", "--size", "1KB"},
+		{"query", "slowdown_by_size", "--param", "scenario=" + name},
+	} {
+		mustFail(t, failure{exitFailed, name, append(args, "--lake", r.lake)})
+	}
+}
+
+// A flipped byte in a committed file exits 5 from status, which names the file.
+func TestFlippedByte(t *testing.T) {
+	t.Parallel()
+	r := copiedLake(t)
+	parts, err := filepath.Glob(filepath.Join(r.lake, "link_stats", "*", "*", "part-*.parquet"))
+	if err != nil || len(parts) == 0 {
+		t.Fatalf("no files: %v", err)
+	}
+	data, err := os.ReadFile(parts[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)/2] ^= 1
+	writeFiles(t, map[string]string{parts[0]: string(data)})
+	code, out, log := parsimon(t, "status", "--lake", r.lake)
+	if code != exitDamaged || !strings.Contains(log, "scenario "+r.id+" is damaged") {
+		t.Errorf("exit %d, %s", code, log)
+	}
+	contains(t, out, parts[0]+": its bytes are not those that were committed")
+}

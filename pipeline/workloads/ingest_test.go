@@ -1,0 +1,343 @@
+package workloads
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"parsimon/pipeline/catalog"
+	"parsimon/pipeline/lake"
+	"parsimon/pipeline/lake/parquet"
+	"parsimon/queries"
+	"parsimon/queries/duckdb"
+	"parsimon/schema"
+	"parsimon/stages/ingest"
+)
+
+// killedIn names the directory of a traceDir: the test binary then ingests its second day and kills itself.
+const killedIn = "PARSIMON_TEST_KILLED_INGEST"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(killedIn); dir != "" {
+		tr, settings := traceDir(dir).trace(0, 1), traceDir(dir).settings()
+		settings.Progress = &killer{}
+		_, err := Ingest(context.Background(), tr, settings)
+		fmt.Println("the ingest was not killed:", err)
+		os.Exit(1)
+	}
+	parquet.PoisonFreed = true
+	os.Exit(m.Run())
+}
+
+// A killer kills its own process, as kill -9 would, when merging reports the first flows, which it has written by then.
+type killer struct{ stage string }
+
+func (k *killer) Begin(stage, _ string, _ int64) { k.stage = stage }
+func (k *killer) End()                           {}
+func (k *killer) Add(int64) {
+	if k.stage == "merge" {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {} // the signal ends the process here
+	}
+}
+
+// A traceDir is a directory with a hosts table, daily logs and a lake.
+type traceDir string
+
+// newTrace writes logs of so many days: 100 flows between three hosts, each logged at both ends.
+func newTrace(t *testing.T, days int) traceDir {
+	t.Helper()
+	d := traceDir(t.TempDir())
+	d.write(t, "hosts.csv", "address,node_id\n10.0.0.1,0\n10.0.0.2,1\n10.0.0.3,2\n")
+	for day := range days {
+		var b strings.Builder
+		b.WriteString(vpcHeader)
+		for i := range 100 {
+			start := 1769817600 + day*86400 + i
+			for eni := range 2 {
+				fmt.Fprintf(&b, "2 1 eni-%d 10.0.0.%d 10.0.0.%d %d 443 6 10 %d %d %d ACCEPT OK\n",
+					eni, 1+i%3, 1+(i+1)%3, 40000+i, 5000+i, start, start+1)
+			}
+		}
+		d.write(t, fmt.Sprintf("day%d.log", day), b.String())
+	}
+	return d
+}
+
+func (d traceDir) path(name string) string { return filepath.Join(string(d), name) }
+
+func (d traceDir) write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(d.path(name), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// trace is the trace of some of the days.
+func (d traceDir) trace(days ...int) Trace {
+	mapping, err := ingest.FormatMapping("vpc")
+	if err != nil {
+		panic(err) // it is built in
+	}
+	tr := Trace{Topology: "small-2to1", Workload: "days", Mapping: mapping, Hosts: d.path("hosts.csv"),
+		Seed: 1, GapSigma: 1, IdleNS: ingest.DefaultIdleNS}
+	for _, day := range days {
+		tr.Sources = append(tr.Sources, d.path(fmt.Sprintf("day%d.log", day)))
+	}
+	return tr
+}
+
+func (d traceDir) settings() Settings {
+	return Settings{Lake: d.path("lake"), Workers: 2, Log: zerolog.Nop()}
+}
+
+func (d traceDir) ingest(t *testing.T, days ...int) *Report {
+	t.Helper()
+	r, err := Ingest(t.Context(), d.trace(days...), d.settings())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// open returns the lake, and what readers see of the workload: the files of its manifest.
+func (d traceDir) open(t *testing.T) (*lake.Lake, []lake.DataFile) {
+	t.Helper()
+	l, err := lake.Open(d.path("lake"), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, found, err := l.ReadManifest(lake.Place{Workload: "days"})
+	if err != nil || !found {
+		t.Fatalf("manifest found: %v, %v", found, err)
+	}
+	return l, m.Files
+}
+
+// count counts the workload's flows as a query does.
+func (d traceDir) count(t *testing.T) string {
+	t.Helper()
+	l, _ := d.open(t)
+	text, err := ask(t, l, "SELECT count(*) FROM workload_flows")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// ask answers a query that has one value.
+func ask(t *testing.T, l *lake.Lake, sql string) (string, error) {
+	t.Helper()
+	o, err := catalog.Options(l, duckdb.Options{MemoryBytes: 256 << 20, SpillDir: t.TempDir()})
+	if err != nil {
+		return "", err
+	}
+	db, err := queries.Open(t.Context(), l.Path(), o)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = db.Close() }()
+	rows, err := db.SQL(t.Context(), sql)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	if err := rows.Write(&b, "csv"); err != nil {
+		return "", err
+	}
+	_, value, _ := strings.Cut(strings.TrimSpace(b.String()), "\n")
+	return value, nil
+}
+
+func pathsOf(files []lake.DataFile) []string {
+	var paths []string
+	for _, f := range files {
+		paths = append(paths, f.Path)
+	}
+	slices.Sort(paths)
+	return paths
+}
+
+// onDisk are the workload's Parquet files in the lake, committed or not.
+func (d traceDir) onDisk(t *testing.T) []string {
+	t.Helper()
+	paths, err := filepath.Glob(d.path("lake/*/workload=days/*.parquet"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range paths {
+		if paths[i], err = filepath.Rel(d.path("lake"), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	slices.Sort(paths)
+	return paths
+}
+
+// A second day adds a file of records, and its flows get new numbers. The first day's records stay as they are.
+func TestAppend(t *testing.T) {
+	d := newTrace(t, 2)
+	d.ingest(t, 0)
+	_, before := d.open(t)
+	r := d.ingest(t, 0, 1)
+	if r.NewFiles != 1 || r.KnownFiles != 1 || r.Flows != 200 || r.Rows != 400 {
+		t.Errorf("report %+v", r)
+	}
+	_, after := d.open(t)
+	records := lake.FilesOf(after, schema.Records)
+	if old := lake.FilesOf(before, schema.Records); len(old) != 1 || len(records) != 2 || records[0].Path != old[0].Path ||
+		records[0].Digest != old[0].Digest || records[1].Path == old[0].Path {
+		t.Errorf("records %v, before %v", pathsOf(records), pathsOf(old))
+	}
+	old := map[string]bool{}
+	for _, f := range before {
+		old[f.Path] = true
+	}
+	for _, table := range []schema.Table{schema.Flows, schema.LinkLoads, schema.Workloads} {
+		found := lake.FilesOf(after, table)
+		if len(found) == 0 {
+			t.Errorf("the manifest lists no file of %s", table.Name)
+		}
+		for _, f := range found {
+			if old[f.Path] {
+				t.Errorf("%s has the number of a file of the first day", f.Path)
+			}
+		}
+	}
+	if disk, listed := d.onDisk(t), pathsOf(after); !slices.Equal(disk, listed) {
+		t.Errorf("files %v, the manifest lists %v", disk, listed)
+	}
+	if n := d.count(t); n != "200" {
+		t.Errorf("%s flows, want 200", n)
+	}
+}
+
+// flip changes one byte in the middle of a file.
+func flip(t *testing.T, path string) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)/2] ^= 1
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func isDamage(err error, path string) bool {
+	var damage *lake.DamageError
+	return errors.As(err, &damage) && strings.Contains(err.Error(), path)
+}
+
+// A flipped byte in the first day's records is found by every reader, and by an ingest of the next day, which asks
+// for the damaged source and reads it again.
+func TestFlippedByteInRecords(t *testing.T) {
+	d := newTrace(t, 2)
+	d.ingest(t, 0)
+	l, files := d.open(t)
+	file := lake.FilesOf(files, schema.Records)[0]
+	flip(t, filepath.Join(l.Path(), file.Path))
+	if err := l.Check(file); !isDamage(err, file.Path) {
+		t.Errorf("check: %v", err)
+	}
+	if _, err := ask(t, l, "SELECT count(*) FROM records"); err == nil || !strings.Contains(err.Error(), file.Path) {
+		t.Errorf("query: %v", err)
+	}
+	s := ReadStatus(l, "days", true)
+	if s.State != "damaged" || len(s.Damage) != 1 || !strings.Contains(s.Damage[0], file.Path) {
+		t.Errorf("status %+v", s)
+	}
+	_, err := Ingest(t.Context(), d.trace(1), d.settings())
+	if !isDamage(err, file.Path) || !strings.Contains(err.Error(), "give that file again") {
+		t.Errorf("ingest of the next day: %v", err)
+	}
+	if r := d.ingest(t, 0, 1); r.DamagedFiles != 1 || r.Flows != 200 {
+		t.Errorf("ingest of both days: %+v", r)
+	}
+	if s = ReadStatus(l, "days", true); s.State != "complete" {
+		t.Errorf("status after the repair %+v", s)
+	}
+}
+
+// A flipped byte in the flows is refused where a run reads them.
+func TestFlippedByteInFlows(t *testing.T) {
+	d := newTrace(t, 1)
+	d.ingest(t, 0)
+	l, files := d.open(t)
+	file := lake.FilesOf(files, schema.Flows)[0]
+	flip(t, filepath.Join(l.Path(), file.Path))
+	if _, err := FlowFiles(l, "days"); !isDamage(err, file.Path) {
+		t.Errorf("flow files: %v", err)
+	}
+}
+
+// A log without a single flow is refused with the reasons of its rows, and makes no workload.
+func TestLogWithoutFlows(t *testing.T) {
+	d := newTrace(t, 0)
+	row := "2 1 eni-1 - - - - - - - 1769817600 1769817660 - NODATA\n"
+	d.write(t, "day0.log", vpcHeader+strings.Repeat(row, 3))
+	_, err := Ingest(t.Context(), d.trace(0), d.settings())
+	want := "has no flow that can be simulated: all of its 3 rows are rejected, 3 of them no flows by their own account"
+	if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "3 × log-status is NODATA") {
+		t.Errorf("error %v, want %q", err, want)
+	}
+	if left := d.onDisk(t); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	l, err := lake.Open(d.path("lake"), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ids, err := l.Workloads(); err != nil || len(ids) > 0 {
+		t.Errorf("workloads %v, %v", ids, err)
+	}
+}
+
+// Readers do not see an ingest that was killed while it wrote flows. The same ingest, given again, completes.
+func TestKilledIngestIsInvisible(t *testing.T) {
+	d := newTrace(t, 2)
+	d.ingest(t, 0)
+	_, before := d.open(t)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), killedIn+"="+string(d))
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || !exit.Sys().(syscall.WaitStatus).Signaled() {
+		t.Fatalf("the child was not killed: %v\n%s", err, out)
+	}
+	if disk := d.onDisk(t); len(disk) <= len(before) {
+		t.Fatalf("the child wrote no data file: %v", disk)
+	}
+	l, after := d.open(t)
+	same := func(a, b lake.DataFile) bool { return a.Path == b.Path && a.Digest == b.Digest }
+	if !slices.EqualFunc(before, after, same) {
+		t.Errorf("the manifest lists %v, before %v", pathsOf(after), pathsOf(before))
+	}
+	if n := d.count(t); n != "100" {
+		t.Errorf("%s flows, want the first day's 100", n)
+	}
+	if s := ReadStatus(l, "days", true); s.State != "complete" || s.Sources != 1 || s.Flows != 100 {
+		t.Errorf("status %+v", s)
+	}
+	if _, err := FlowFiles(l, "days"); err != nil {
+		t.Error(err)
+	}
+	d.ingest(t, 0, 1)
+	_, after = d.open(t)
+	if disk, listed := d.onDisk(t), pathsOf(after); !slices.Equal(disk, listed) {
+		t.Errorf("files %v, the manifest lists %v", disk, listed)
+	}
+	if n := d.count(t); n != "200" {
+		t.Errorf("%s flows, want 200", n)
+	}
+}
