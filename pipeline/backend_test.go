@@ -128,7 +128,7 @@ func TestLinkBackendOfFlow(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Begin(t.Context(), t.TempDir(), s, Variant{Estimator: stages.Flow, Backend: stages.NS3Backend}, Settings{})
-	if err == nil || !strings.Contains(err.Error(), "what each packet waited") {
+	if err == nil || !strings.Contains(err.Error(), "the wait of each packet") {
 		t.Errorf("estimator flow with ns-3: %v", err)
 	}
 }

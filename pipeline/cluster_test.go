@@ -60,12 +60,18 @@ func clusteredRuns(t *testing.T, v Variant) {
 		everyHopOnce(t, r)
 		return text, casesOf(t, r)
 	}
-	whole, all := run("", 0, 0, 0)
-	if same, cases := run("paper", math.NaN(), 0, 5); same != whole || cases.Cases != all.Cases {
-		t.Errorf("every link answers for itself: %d of %d cases, rows differ: %v", cases.Cases, all.Cases, same != whole)
+	whole, _ := run("", 0, 0, 0)
+	same, all := run("paper", math.NaN(), 0, 5) // every link answers for itself
+	// Without clustering, estimator flow leaves out cases that cannot change any more.
+	if by == stages.Independent && same != whole {
+		t.Error("every link answers for itself: rows differ")
 	}
 	wide, cases := run("50%", 0, 1, 1)
-	if cases.Cases == 0 || by == stages.Independent && cases.Cases*2 > all.Cases || by == stages.Flow && cases.Cases*3 > all.Cases*2 {
+	most := all.Cases / 2
+	if by == stages.Flow {
+		most = all.Cases * 2 / 3
+	}
+	if cases.Cases == 0 || cases.Cases > most {
 		t.Errorf("%d of %d cases", cases.Cases, all.Cases)
 	}
 	for _, cut := range [][2]int{{2, 9}, {8, 64}} {

@@ -21,10 +21,20 @@ failures), and writes hops, one row per flow and link, sorted by link, and link_
 Reads hops and link_loads, works out what each link's delays depend on, and writes link_clusters: for
 each link the one whose case stands for it, in all passes of estimator flow.`,
 		stageFlags{(*runFlags).declareEstimator, (*runFlags).declareCluster}),
+	stageCommand("uplinks", "before stage 3 of estimator flow: simulate each host's uplink alone", `
+Estimator flow. Runs the link cases of the hosts' uplinks without feedback and writes
+uplink_observations: how long each flow's packets wait at its host.`,
+		stageFlags{(*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declarePartitions,
+			(*runFlags).declareCache, (*runFlags).declareShard}),
+	stageCommand("uplink-feedback", "after uplinks: what the first pass is given of the hosts", `
+Estimator flow. Reads uplink_observations and writes uplink_feedback: for each flow at each hop, the
+waits of its packets at its host. The first pass of simulate reads it.`,
+		stageFlags{(*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declareShardKeep}),
 	stageCommand("simulate", "stage 3: simulate every link case", `
 Reads hops and link_loads, runs the link case of every link that carries flows, costliest ranges
 first, and writes link_stats and hop_delays (estimator independent) or hop_observations (flow). For
-flow it is the pass that --passes names; from the second on it reads the feedback of the pass before.`,
+flow it is the pass that --passes names. It reads uplink_feedback in the first pass, and from the second
+on the feedback of the pass before.`,
 		stageFlags{(*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declarePartitions, (*runFlags).declareCache, (*runFlags).declareShard}),
 	stageCommand("impute", "after stage 3 of estimator flow, with --cluster: observations for links without a case", `
 Estimator flow with --cluster. Reads hops, link_clusters and the hop_observations of the pass that
