@@ -18,7 +18,6 @@ import (
 	"parsimon/queries"
 	"parsimon/schema"
 	"parsimon/stages"
-	"parsimon/stages/workload"
 )
 
 // An Estimation estimates one scenario of a lake in one way. It holds the scenario's lock until Close.
@@ -30,9 +29,9 @@ type Estimation struct {
 	beganCPU float64
 }
 
-// Estimate runs the plan of the variant: flows become hops, hops become link cases, every link case is simulated on its own,
-// and each flow's delays are put together. With AutoPasses it makes passes, each followed by an estimate, until the percentiles
-// of slowdown stop changing.
+// Estimate runs the plan of the variant: flows become hops, hops become link cases, every link case is simulated on its
+// own, and each flow's delays are put together. With AutoPasses it makes passes, each followed by an estimate, until
+// the percentiles of slowdown stop changing.
 func (e *Estimation) Estimate(ctx context.Context) error {
 	if e.variant.Passes == AutoPasses && e.variant.Estimator == stages.Flow {
 		return e.estimateUntilSettled(ctx)
@@ -124,7 +123,8 @@ func (e *Estimation) Close() {
 	}
 }
 
-// Begin opens a scenario for an estimate from its beginning, in the lake in a directory, which is made if there is none.
+// Begin opens a scenario for an estimate from its beginning, in the lake in a directory, which is made if there is
+// none.
 func Begin(ctx context.Context, dir string, s *scenario.Scenario, v Variant, o Settings) (*Estimation, error) {
 	// What would fail after the work fails before it.
 	if err := errors.Join(queries.CheckLakePath(dir), queries.CheckVersion(ctx, dir), checkVariant(v)); err != nil {
@@ -186,9 +186,9 @@ func ReadOnly(model *Model, v Variant, o Settings) *Estimation {
 	return e
 }
 
-// Derive opens a scenario made from one that the lake holds, for an estimate from its beginning. Its flows are those of the
-// base, whose files it shares unless the changes are of flows. A cable that fails makes the same scenario, under the same
-// id, as it does for Begin.
+// Derive opens a scenario made from one that the lake holds, for an estimate from its beginning. Its flows are those of
+// the base, whose files it shares unless the changes are of flows. A cable that fails makes the same scenario, under
+// the same id, as it does for Begin.
 func Derive(ctx context.Context, dir, base string, c scenario.Changes, v Variant, o Settings) (*Estimation, error) {
 	l, err := lake.Open(dir, false)
 	if err != nil {
@@ -220,7 +220,7 @@ func Derive(ctx context.Context, dir, base string, c scenario.Changes, v Variant
 	if err != nil {
 		return nil, err
 	}
-	e.source = &derivedFlows{e.method, generated(l, from.ID()), workload.FlowChanges(c.FlowChanges)}
+	e.source = &derivedFlows{e.method, generated(l, from.ID()), c.FlowChanges}
 	if e.Ephemeral && !e.existed {
 		if err := e.exec.Session().WriteState(e.base().StatePath(ephemeralState), true); err != nil {
 			return nil, errors.Join(err, e.close())
@@ -229,7 +229,8 @@ func Derive(ctx context.Context, dir, base string, c scenario.Changes, v Variant
 	return e, e.writeSpec()
 }
 
-// ephemeralState marks a scenario that a sweep has made and will delete. What a user has made of the same changes stays.
+// ephemeralState marks a scenario that a sweep has made and will delete. What a user has made of the same changes
+// stays.
 const ephemeralState = "ephemeral.json"
 
 // Forget deletes the scenario if it was made to be deleted.
@@ -298,7 +299,8 @@ func (e *Estimation) close() error {
 	return nil
 }
 
-// LimitHeap bounds the memory of Go's heap until undo: to a little less than all, since the program and DuckDB at rest are no part of it.
+// LimitHeap bounds the memory of Go's heap until undo: to a little less than all, since the program and DuckDB at rest
+// are no part of it.
 func LimitHeap(bytes int64) (undo func()) {
 	was := debug.SetMemoryLimit(-1)
 	bytes -= bytes / 16

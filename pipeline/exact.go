@@ -15,8 +15,8 @@ import (
 	"parsimon/stages"
 )
 
-// A Window is a part of the workload to simulate whole, in ns of flow starts; the zero Window is all of it. Flows that start up to
-// WarmupNS before it are simulated too, but not reported.
+// A Window is a part of the workload to simulate whole, in ns of flow starts; the zero Window is all of it. Flows that
+// start up to WarmupNS before it are simulated too, but not reported.
 type Window struct {
 	FromNS, ToNS, WarmupNS int64
 }
@@ -24,8 +24,8 @@ type Window struct {
 // An Exact says what to simulate packet by packet.
 type Exact struct {
 	Window
-	// Workers share the simulation. They meet once every microsecond of simulated time: more than one pays only on cores that
-	// are idle.
+	// Workers share the simulation. They meet once every microsecond of simulated time: more than one pays only on cores
+	// that are idle.
 	Workers int
 	// Buffer is what switches have to hold packets in; its zero value: without limit.
 	Buffer simkernel.BufferParams
@@ -49,8 +49,8 @@ func (x Exact) Variant() string {
 	return name
 }
 
-// exactStage simulates the whole network packet by packet, every flow of the window over every hop of the path that route
-// gave it. It is one task: a network can be divided in space only, which is what its workers do.
+// exactStage simulates the whole network packet by packet, every flow of the window over every hop of the path that
+// route gave it. It is one task: a network can be divided in space only, which is what its workers do.
 func (m *method) exactStage(x Exact) *engine.Stage {
 	generate := m.generateStage()
 	m.route = m.routeStage(generate)
@@ -123,8 +123,8 @@ func (e *Estimation) WriteExactSummary(w io.Writer, x Exact) error {
 	return p.Err
 }
 
-// SampleWindow is a window of that length in the middle of the workload, with a warm-up of the same length unless another is
-// given; all of the workload for a length of 0, or of the workload or more.
+// SampleWindow is a window of that length in the middle of the workload, with a warm-up of the same length unless
+// another is given; all of the workload for a length of 0, or of the workload or more.
 func (e *Estimation) SampleWindow(length, warmup time.Duration) (Window, error) {
 	g, err := e.Generated()
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 	"parsimon/stages"
 )
 
-// A scenario made from another shares not only its flows but whatever turns out the same: a task whose whole input has the
-// digest that the base's task had takes over the base's files. Stage route digests the hops of each link as it writes
-// them.
+// A scenario made from another shares not only its flows but whatever turns out the same: a task whose whole input has
+// the digest that the base's task had takes over the base's files. Stage route digests the hops of each link as it
+// writes them.
 
 // hopDigests passes hops on and digests those of each link.
 type hopDigests struct {
@@ -94,8 +94,8 @@ func (m *method) linkDigests(in *engine.Inputs) []uint64 {
 	return all
 }
 
-// caseKeys digest all that the link cases of each task depend on, as table link_stats does: the hops of its links, the bandwidths
-// around them, the transport, and the span of the workload.
+// caseKeys digest all that the link cases of each task depend on, as table link_stats does: the hops of its links, the
+// bandwidths around them, the transport, and the span of the workload.
 func (m *method) caseKeys(in *engine.Inputs, tasks []engine.Task) ([]string, error) {
 	digests := m.linkDigests(in)
 	if digests == nil || m.cluster != nil {

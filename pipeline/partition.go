@@ -5,9 +5,9 @@ import (
 	"parsimon/stages"
 )
 
-// Rows that a partition of links should have, so that several fit the memory of a worker (about 100 bytes a row, and the
-// observations): more where there are many partitions, since each reads from every file of hops. minPartitions keeps
-// several workers busy on a small scenario.
+// Rows that a partition of links should have, so that several fit the memory of a worker (about 100 bytes a row, and
+// the observations): more where there are many partitions, since each reads from every file of hops. minPartitions
+// keeps several workers busy on a small scenario.
 const (
 	partitionRows    = 500_000
 	maxPartitionRows = 2_000_000
@@ -25,8 +25,8 @@ func simulated(of []int32) func(int32) bool {
 	return func(id int32) bool { return of[id] == id }
 }
 
-// linkTasks cuts the wanted links into ranges. Unless a number of partitions is asked for, a stage that was begun keeps its
-// ranges, and a stage of a scenario made from another takes over the base's, so that equal tasks can be shared.
+// linkTasks cuts the wanted links into ranges. Unless a number of partitions is asked for, a stage that was begun keeps
+// its ranges, and a stage of a scenario made from another takes over the base's, so that equal tasks can be shared.
 func (m *method) linkTasks(loads *stages.Loads, want func(int32) bool, prior []engine.Task) []engine.Task {
 	if m.Partitions > 0 || len(prior) == 0 {
 		return m.cutLinks(loads, want, minPartitions)
@@ -50,8 +50,8 @@ func rangeTask(loads *stages.Loads, want func(int32) bool, lo, hi int64) engine.
 	return t
 }
 
-// cutLinks cuts the wanted links into at least so many ranges of about the same cost. The ranges depend on nothing but the
-// workload, so that runs with other settings find each other's results.
+// cutLinks cuts the wanted links into at least so many ranges of about the same cost. The ranges depend on nothing but
+// the workload, so that runs with other settings find each other's results.
 func (m *method) cutLinks(loads *stages.Loads, want func(int32) bool, least int64) []engine.Task {
 	var rows, packets int64
 	for id, l := range loads.Links {

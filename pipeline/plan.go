@@ -43,8 +43,8 @@ func (m *method) independentPlan() engine.Plan {
 	return plan
 }
 
-// flowPlan is waveform relaxation over the link cases: passes exchange observations until the hosts' uplinks are replayed with
-// complete feedback.
+// flowPlan is waveform relaxation over the link cases: passes exchange observations until the hosts' uplinks are
+// replayed with complete feedback.
 func (m *method) flowPlan() engine.Plan {
 	generate := m.generateStage()
 	m.route = m.routeStage(generate)

@@ -6,8 +6,8 @@ import (
 	"parsimon/pipeline/lake"
 )
 
-// publish commits the tables of all complete stages of the scenario, removes data files that nothing names, and brings the
-// views up to date.
+// publish commits the tables of all complete stages of the scenario, removes data files that nothing names, and brings
+// the views up to date.
 func (e *Estimation) publish() error {
 	if e.Ephemeral {
 		return nil

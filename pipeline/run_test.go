@@ -44,7 +44,8 @@ func sameRows(t *testing.T, v Variant) {
 	}
 }
 
-// killedChild runs a child process that estimates a trace until a stage reports progress for the n-th time, and is killed then.
+// killedChild runs a child process that estimates a trace until a stage reports progress for the n-th time, and is
+// killed then.
 func killedChild(t *testing.T, dir, flows, stage string, after int, more ...string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])

@@ -11,8 +11,8 @@ import (
 	"parsimon/schema/columns"
 )
 
-// estimateUntilSettled makes passes, each followed by an estimate, until p50, p90 and p99 of slowdown change by less than
-// autoChange, or than half the width of their intervals.
+// estimateUntilSettled makes passes, each followed by an estimate, until p50, p90 and p99 of slowdown change by less
+// than autoChange, or than half the width of their intervals.
 func (e *Estimation) estimateUntilSettled(ctx context.Context) error {
 	var before []float64
 	for n := 1; ; n++ {
@@ -36,9 +36,9 @@ func (e *Estimation) estimateUntilSettled(ctx context.Context) error {
 	}
 }
 
-// percentiles are p50, p90 and p99 of the slowdowns, each to within histogram.Step, and half of the relative width of their 95%
-// intervals, as if flows were independent: the order statistics at q ± 1.96 √(q (1 − q) / n) (Conover, Practical
-// Nonparametric Statistics, §3.2).
+// percentiles are p50, p90 and p99 of the slowdowns, each to within histogram.Step, and half of the relative width of
+// their 95% intervals, as if flows were independent: the order statistics at q ± 1.96 √(q (1 − q) / n) (Conover,
+// Practical Nonparametric Statistics, §3.2).
 func (e *Estimation) percentiles() (values, widths []float64, err error) {
 	var all histogram.Histogram
 	err = e.EachSlowdown(func(f SampledFlow) { all.Add(f.Slowdown, 1) })

@@ -187,7 +187,8 @@ func (g *GenerateStats) count(flows arrow.Record, firstNS, lastNS int64) {
 	g.Flows += flows.NumRows()
 }
 
-// maxSpanNS is the longest workload whose times the kernel's picoseconds can express, with room for the last flow to finish.
+// maxSpanNS is the longest workload whose times the kernel's picoseconds can express, with room for the last flow to
+// finish.
 const maxSpanNS = int64(15 * 24 * 3600 * 1e9)
 
 func checkSpan(workload string, g *GenerateStats) error {

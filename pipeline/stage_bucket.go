@@ -12,8 +12,8 @@ import (
 	"parsimon/stages"
 )
 
-// bucketStage groups each partition's hop delays into distributions by flow size and, without clustering, draws what each hop
-// contributes to each flow.
+// bucketStage groups each partition's hop delays into distributions by flow size and, without clustering, draws what
+// each hop contributes to each flow.
 func (m *method) bucketStage(simulate *engine.Stage) *engine.Stage {
 	delays := simulate.Output(schema.HopDelays)
 	s := &engine.Stage{

@@ -20,8 +20,8 @@ func (m *method) sampleStage(generate, simulate, contributions *engine.Stage) *e
 	return s
 }
 
-// sampleReplaysStage takes each flow's FCT from the replay of its host's uplink, and divides the delay among its hops by their
-// observations, for estimator flow.
+// sampleReplaysStage takes each flow's FCT from the replay of its host's uplink, and divides the delay among its hops
+// by their observations, for estimator flow.
 func (m *method) sampleReplaysStage(generate *engine.Stage, observed []engine.Output, replay *engine.Stage) *engine.Stage {
 	flows, fcts := generate.Output(schema.Flows), replay.Output(schema.SenderFCTs)
 	s := m.sampleOf(flows)

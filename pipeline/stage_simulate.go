@@ -116,8 +116,8 @@ func inheritCases(stats []byte) (any, error) {
 	return stages.SimulateStats{CachedCases: did.Cases + did.CachedCases, CachedHops: did.PacketHops + did.CachedHops}, nil
 }
 
-// caseProgram names the program that runs the link cases if it is not the link kernel: results of another build are not taken for
-// its own. Where all results are there already, the program need not be.
+// caseProgram names the program that runs the link cases if it is not the link kernel: results of another build are not
+// taken for its own. Where all results are there already, the program need not be.
 func (m *method) caseProgram(s *engine.Stage, in *engine.Inputs) (string, error) {
 	if m.variant.Backend == stages.Kernel {
 		return "", nil

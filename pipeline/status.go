@@ -18,9 +18,9 @@ type Status struct {
 	Workloads []workloads.Status `json:"workloads"`
 }
 
-// ScenarioStatus says how far one scenario is. State is "complete", "partial" (a stage is missing or was cut short: run the
-// scenario again and it continues) or "damaged" (committed files are missing or unreadable: run it again and they are made
-// again).
+// ScenarioStatus says how far one scenario is. State is "complete", "partial" (a stage is missing or was cut short: run
+// the scenario again and it continues) or "damaged" (committed files are missing or unreadable: run it again and they
+// are made again).
 type ScenarioStatus struct {
 	ScenarioID lake.ScenarioID `json:"scenario_id"`
 	Name       string          `json:"name"`
@@ -50,8 +50,8 @@ const (
 	StateDamaged  = "damaged"
 )
 
-// ReadStatus looks at every scenario and workload of a lake and at every file it should hold: at its bytes if thorough, or else
-// only whether it is there and of the right size.
+// ReadStatus looks at every scenario and workload of a lake and at every file it should hold: at its bytes if thorough,
+// or else only whether it is there and of the right size.
 func ReadStatus(l *lake.Lake, thorough bool) (*Status, error) {
 	status := &Status{Lake: l.Path(), Scenarios: []ScenarioStatus{}, Workloads: []workloads.Status{}}
 	ids, err := l.Scenarios()
@@ -106,8 +106,8 @@ func ReadScenarioStatus(l *lake.Lake, id lake.ScenarioID, thorough bool) (Scenar
 	return out, nil
 }
 
-// begunStages are the stages of a scenario that were begun or, in a variant whose estimate was begun, are needed for it. A
-// pass on the way to others need not be estimated.
+// begunStages are the stages of a scenario that were begun or, in a variant whose estimate was begun, are needed for
+// it. A pass on the way to others need not be estimated.
 func begunStages(l *lake.Lake, model *Model) (all []*engine.Stage, estimated bool, err error) {
 	names, err := l.Variants(model.ID())
 	if err != nil {
@@ -205,8 +205,8 @@ func readStageStatus(l *lake.Lake, s *engine.Stage, thorough bool) StageStatus {
 	return out
 }
 
-// BestVariant is the best estimate that the lake holds of a scenario: of estimator flow with the most passes or, if there is
-// none, the paper's; of the same passes, preferably without clustering.
+// BestVariant is the best estimate that the lake holds of a scenario: of estimator flow with the most passes or, if
+// there is none, the paper's; of the same passes, preferably without clustering.
 func BestVariant(model *Model) (best Variant, err error) {
 	names, err := model.Lake.Variants(model.ID())
 	if err != nil {

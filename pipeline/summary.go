@@ -22,8 +22,8 @@ import (
 	"parsimon/stages"
 )
 
-// WriteSummary writes what an estimate found: its slowdowns by size bin and how far to trust them, the most loaded links, what
-// each stage cost, and what to run next.
+// WriteSummary writes what an estimate found: its slowdowns by size bin and how far to trust them, the most loaded
+// links, what each stage cost, and what to run next.
 func (e *Estimation) WriteSummary(ctx context.Context, w io.Writer) (err error) {
 	g, err := e.Generated()
 	if err != nil {
@@ -159,8 +159,8 @@ func (e *Estimation) eachBatch(r engine.Records, t schema.Table, do func(rec arr
 	})
 }
 
-// WriteCost writes what each stage took, and what it would take if every link case and chunk of flows had a core of its own: the
-// paper's Parsimon/inf, the longest piece plus what is not parallel.
+// WriteCost writes what each stage took, and what it would take if every link case and chunk of flows had a core of its
+// own: the paper's Parsimon/inf, the longest piece plus what is not parallel.
 func (e *Estimation) WriteCost(p *text.Printer) {
 	if len(e.exec.Reports) == 0 {
 		return
@@ -228,7 +228,8 @@ func (e *Estimation) Cases(of ...*engine.Stage) (all stages.SimulateStats, err e
 	return all, nil
 }
 
-// writeCases writes how many packet-hops were simulated and, stage by stage, how many link cases were found in the cache.
+// writeCases writes how many packet-hops were simulated and, stage by stage, how many link cases were found in the
+// cache.
 func (e *Estimation) writeCases(p *text.Printer) {
 	var all stages.SimulateStats
 	var cached []string

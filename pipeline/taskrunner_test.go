@@ -35,8 +35,8 @@ type attempt struct {
 	n    int
 }
 
-// do does the tasks of some steps, each twice at once, and the last of each step once more when the step after it has begun. It
-// returns how many tasks were not done before.
+// do does the tasks of some steps, each twice at once, and the last of each step once more when the step after it has
+// begun. It returns how many tasks were not done before.
 func (t *distributedJob) do(steps []engine.Step) (did int) {
 	t.Helper()
 	var late []attempt
@@ -89,8 +89,9 @@ func (t *distributedJob) complete(when string, want bool) {
 }
 
 // An engine that tries every task twice at once, the last of each step once more when the step after it has begun, and
-// begins again from the first step in the middle, as Flink does after a failure: the rows are those of an undivided run, and
-// temporary tables are collected along the way. When a task is lost after collection, what it needs is made again.
+// begins again from the first step in the middle, as Flink does after a failure: the rows are those of an undivided
+// run, and temporary tables are collected along the way. When a task is lost after collection, what it needs is made
+// again.
 func TestTaskRunner(t *testing.T) {
 	topology, flows := fixture.Trace(t, 3000)
 	for _, cluster := range []string{"", "5%"} {

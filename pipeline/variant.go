@@ -37,8 +37,9 @@ type Variant struct {
 	Backend   stages.Backend // what simulates the link cases
 }
 
-// Names of variants: "flow-3", "flow-2-ablate-waits+marks", "independent", "independent-ns3", each with "-cluster-10%" where links
-// were clustered. What N passes found is the same whatever follows: a run with more passes begins where one with fewer ended.
+// Names of variants: "flow-3", "flow-2-ablate-waits+marks", "independent", "independent-ns3", each with "-cluster-10%"
+// where links were clustered. What N passes found is the same whatever follows: a run with more passes begins where one
+// with fewer ended.
 const (
 	flowPrefix      = "flow-"
 	ablatePart      = "-ablate-"
@@ -46,8 +47,8 @@ const (
 	clusterPart     = "-cluster-"
 )
 
-// Names of estimates from windows (package sampled): the variant of the windows, SampledPart and how many windows. CombineStage is
-// the stage that writes their tables.
+// Names of estimates from windows (package sampled): the variant of the windows, SampledPart and how many windows.
+// CombineStage is the stage that writes their tables.
 const (
 	SampledPart  = "-sampled-"
 	CombineStage = "combine"

@@ -27,8 +27,8 @@ import (
 //	|──────────────|════════════════|──────────────|      time ─►
 //	^ flows that began earlier and are still active begin here, with the bytes that they have left
 //
-// Flows that start in a span count. Flows of the warm-up and the cool-down are simulated for their effect on those that count.
-// Parts that overlap are one.
+// Flows that start in a span count. Flows of the warm-up and the cool-down are simulated for their effect on those that
+// count. Parts that overlap are one.
 type Windows struct {
 	Spans      [][2]int64 `json:"spans"` // starts in ns, from and to (excluded), ascending
 	WarmupNS   int64      `json:"warmup_ns"`
@@ -58,8 +58,8 @@ func (w Windows) parts(firstNS, lastNS int64) (all [][2]int64) {
 	return all
 }
 
-// DeriveWindows opens the scenario of some windows of one that the lake holds, for an estimate. It is a scenario of its own, which
-// commands do not list, and is removed with the one that it was made from.
+// DeriveWindows opens the scenario of some windows of one that the lake holds, for an estimate. It is a scenario of its
+// own, which commands do not list, and is removed with the one that it was made from.
 func DeriveWindows(ctx context.Context, base *Estimation, w Windows, o Settings) (*Estimation, error) {
 	g, err := base.Generated()
 	if err != nil {

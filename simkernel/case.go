@@ -65,9 +65,9 @@ type Case struct {
 	// With DownstreamBps in a FirstHop case, UpstreamNS of the feedback is the wait before that link, and WaitNS
 	// the wait at and behind it.
 	UpstreamBps, DownstreamBps []int64
-	// Feedback is what the flows' packets met at the other hops: Params.Layout().Blocks(packets) blocks per flow, flow after
-	// flow. A packet leaves its host NICWaitNS later, arrives at the target UpstreamNS later, and is
-	// acknowledged and delivered WaitNS later. It counts as marked if Marks has its bit.
+	// Feedback is what the flows' packets met at the other hops: Params.Layout().Blocks(packets) blocks per flow, flow
+	// after flow. A packet leaves its host NICWaitNS later, arrives at the target UpstreamNS later, and is acknowledged
+	// and delivered WaitNS later. It counts as marked if Marks has its bit.
 	Feedback []Block
 	// Record requests Result.Observed.
 	Record bool

@@ -1,3 +1,4 @@
+// Package cache keeps the results of link cases, by the digest of what they depend on.
 package cache
 
 import (

@@ -11,8 +11,8 @@ import (
 	"parsimon/schema"
 )
 
-// Files are the data files that the manifests of a lake name, for queries. Damaged manifests are returned as an error beside
-// the files of the others.
+// Files are the data files that the manifests of a lake name, for queries. Damaged manifests are returned as an error
+// beside the files of the others.
 func Files(l *lake.Lake) ([]queries.File, error) {
 	files, _, err := committed(l)
 	return files, err

@@ -30,7 +30,8 @@ type Attempt struct {
 	err      error // of creating a file
 }
 
-// Read streams columns (all if nil) of a table that the stage declares; see lake.Lake.Read. The engine closes the stream.
+// Read streams columns (all if nil) of a table that the stage declares; see lake.Lake.Read. The engine closes the
+// stream.
 func (t *Attempt) Read(o Output, columns []string, keep *lake.Range) schema.Batches {
 	return t.ReadFiles(o, t.in.Files(o), columns, keep)
 }
@@ -70,7 +71,8 @@ func (t *Attempt) Sink(table schema.Table) schema.Sink {
 	return w
 }
 
-// Session writes files that Sink does not: several of one table, or shared ones. The worker commits them and names them with Adopt.
+// Session writes files that Sink does not: several of one table, or shared ones. The worker commits them and names them
+// with Adopt.
 func (t *Attempt) Session() *lake.Session { return t.session }
 
 // Adopt adds files that the worker has committed to the task's record.
@@ -82,7 +84,8 @@ func (t *Attempt) Add(n int64) { t.progress.Add(n) }
 // SetStats sets the statistics that the task's record keeps: a value with JSON names.
 func (t *Attempt) SetStats(v any) { t.stats = v }
 
-// SetCritical sets the time of the task's longest piece that cannot be divided further; without it, the whole task is one piece.
+// SetCritical sets the time of the task's longest piece that cannot be divided further; without it, the whole task is
+// one piece.
 func (t *Attempt) SetCritical(ns int64) { t.critical = max(1, ns) }
 
 // do runs the worker and commits its files. The task's record is not written yet.

@@ -8,8 +8,9 @@ import (
 )
 
 // Temporary tables are most of what an estimate writes, and no question reads them. They are removed as soon as every
-// stage that reads them is complete. The records of the tasks say so before the files are removed: a killed process leaves
-// files that no record counts on. A stage whose files were collected is complete for as long as no stage needs them.
+// stage that reads them is complete. The records of the tasks say so before the files are removed: a killed process
+// leaves files that no record counts on. A stage whose files were collected is complete for as long as no stage needs
+// them.
 
 // Collect removes the temporary tables that no stage of the plan, nor of next, still needs, unless Settings.Keep.
 func (e *Executor) Collect(p, next Plan) error {

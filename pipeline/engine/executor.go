@@ -127,8 +127,9 @@ func (e *Executor) runStages(ctx context.Context, p, next Plan) error {
 	return nil
 }
 
-// RunStage runs one stage of a plan. The stages that it reads from must be complete. Without shards, tasks whose files were
-// collected run again; with shards, the process that completes the stage collects what no stage of the plan needs any more.
+// RunStage runs one stage of a plan. The stages that it reads from must be complete. Without shards, tasks whose files
+// were collected run again; with shards, the process that completes the stage collects what no stage of the plan needs
+// any more.
 func (e *Executor) RunStage(ctx context.Context, p Plan, s *Stage) error {
 	if err := e.runStage(ctx, s); err != nil {
 		return err

@@ -30,8 +30,8 @@ type layout struct {
 	Method  int    `json:"method"`
 	Tasks   []Task `json:"tasks"`
 	Program string `json:"program,omitempty"`
-	// First is the number of the data files of task 0. A stage that begins again writes to other files than before, which readers see
-	// until the new ones are committed.
+	// First is the number of the data files of task 0. A stage that begins again writes to other files than before, which
+	// readers see until the new ones are committed.
 	First int `json:"first"`
 }
 

@@ -7,7 +7,8 @@ import (
 )
 
 // Repair makes those stages of a plan run again whose collected files a stage needs that is not complete, or whose own
-// files are damaged. It removes the records of damaged tasks: Collect must not take a stage for complete that will read again.
+// files are damaged. It removes the records of damaged tasks: Collect must not take a stage for complete that will read
+// again.
 func (e *Executor) Repair(p Plan) error {
 	for i := len(p) - 1; i >= 0; i-- { // a writer that runs again is itself a reader of earlier stages
 		r, _, err := ReadRecords(e.lake, p[i])
@@ -96,8 +97,8 @@ func (r *Record) collectedOf(o Output) bool {
 	return false
 }
 
-// restore makes the stage that writes a collected file run again if a stage failed because it needs the file: one that was
-// cut into other tasks than before. again is true if the plan is to be run once more.
+// restore makes the stage that writes a collected file run again if a stage failed because it needs the file: one that
+// was cut into other tasks than before. again is true if the plan is to be run once more.
 func (e *Executor) restore(p Plan, failed error) (again bool, err error) {
 	var want *lake.CollectedError
 	if !errors.As(failed, &want) {

@@ -17,8 +17,8 @@ func all(stage string) []string {
 	return []string{stage + " 4", stage + " 3", stage + " 2", stage + " 1", stage + " 0"}
 }
 
-// A stage whose temporary table was collected is complete, until a stage that reads it must run again: then the table is made
-// again, of the tables that it is made from, and collected again. What is not needed is not made.
+// A stage whose temporary table was collected is complete, until a stage that reads it must run again: then the table
+// is made again, of the tables that it is made from, and collected again. What is not needed is not made.
 func TestRepair(t *testing.T) {
 	session, toy := toyLake(t), newToy(toyScenario)
 	l := session.Lake

@@ -13,7 +13,8 @@ type Report struct {
 	PeakBytes       int64   `json:"peak_bytes"`       // the most memory the process has had resident so far
 }
 
-// ProcessorSeconds is what all threads of this process have used of all cores so far, in user and system mode (getrusage(2)).
+// ProcessorSeconds is what all threads of this process have used of all cores so far, in user and system mode
+// (getrusage(2)).
 func ProcessorSeconds() float64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

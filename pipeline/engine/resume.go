@@ -151,8 +151,8 @@ func (e *Executor) sound(rec *Record) bool {
 	return true
 }
 
-// RemoveStage removes the records of a stage and its temporary tables. Its other data files stay until a commit does not
-// name them.
+// RemoveStage removes the records of a stage and its temporary tables. Its other data files stay until a commit does
+// not name them.
 func RemoveStage(session *lake.Session, s *Stage) error {
 	if err := session.RemoveState(s.StatePath()); err != nil {
 		return err

@@ -7,8 +7,8 @@ import (
 	"parsimon/pipeline/lake"
 )
 
-// A Step names one stage of a plan for engines that hand out tasks to processes on many machines, such as the runners of
-// Apache Beam. They pass on steps and task numbers; all else is in the lake.
+// A Step names one stage of a plan for engines that hand out tasks to processes on many machines, such as the runners
+// of Apache Beam. They pass on steps and task numbers; all else is in the lake.
 type Step struct {
 	Stage string
 	Pass  int // 0 for a stage that runs once per estimate
@@ -48,8 +48,8 @@ func NewTaskRunner(l *lake.Lake, p lake.Place, plan Plan, s Settings) *TaskRunne
 // Steps are the steps of the plan, in order.
 func (r *TaskRunner) Steps() []Step { return r.plan.Steps() }
 
-// Plan cuts a step into tasks, unless that is done, and returns the numbers of those that are not done. A task whose files were
-// collected is done. The steps before it must be complete.
+// Plan cuts a step into tasks, unless that is done, and returns the numbers of those that are not done. A task whose
+// files were collected is done. The steps before it must be complete.
 func (r *TaskRunner) Plan(ctx context.Context, s Step) (todo []int, err error) {
 	err = r.with(ctx, everyTask, func(e *Executor) error {
 		stage, err := r.stage(s)
@@ -101,8 +101,8 @@ func (r *TaskRunner) Do(ctx context.Context, s Step, n int) error {
 	})
 }
 
-// Finish does what is to be done once when all tasks of a step are done: it reports results that the settings refuse, and
-// collects, unless Settings.Keep. It may be repeated, also at the same time.
+// Finish does what is to be done once when all tasks of a step are done: it reports results that the settings refuse,
+// and collects, unless Settings.Keep. It may be repeated, also at the same time.
 func (r *TaskRunner) Finish(ctx context.Context, s Step) error {
 	return r.with(ctx, noTask, func(e *Executor) error {
 		stage, err := r.stage(s)

@@ -16,8 +16,8 @@ import (
 // Several processes, on one machine or many, divide the tasks of a stage among themselves. Nothing passes between
 // them but files of the lake, which all of them see.
 //
-// They hold the scenario's lock shared, so that no process that would begin a stage again comes between, and the stage's
-// lock shared while they work on its layout. The first to come takes the stage's lock alone and writes the
+// They hold the scenario's lock shared, so that no process that would begin a stage again comes between, and the
+// stage's lock shared while they work on its layout. The first to come takes the stage's lock alone and writes the
 // layout. The others find it and refuse to work if it is not the one that they would have made.
 //
 // A task may be done by several processes at once, by mistake or because an engine does not wait for a slow one. Each
@@ -27,9 +27,9 @@ import (
 //
 // A late attempt may also meet a collected table (collect.go): it began before another process did its task, and works
 // when what it reads, or what it writes, was removed. A record that says that files are collected stands for a task
-// that is done, and is written before they are removed. An attempt that fails while its task is done has not failed. One that installs a
-// file all the same finds, after writing the record, that the file is there, or notes that it was collected; and a collector
-// looks, after the files are removed, whether all records say so.
+// that is done, and is written before they are removed. An attempt that fails while its task is done has not failed.
+// One that installs a file all the same finds, after writing the record, that the file is there, or notes that it was
+// collected; and a collector looks, after the files are removed, whether all records say so.
 
 // A Shard says which tasks of a stage a process does when Count processes divide them among themselves: those of number
 // Index, from 0 to Count - 1. The zero Shard is that of a process that does all tasks and keeps others out.
@@ -180,8 +180,8 @@ func (e *Executor) installable(s *Stage, n int) error {
 	return nil
 }
 
-// recorded returns the record of a task that is done, its files there or collected. A late attempt that has just written
-// the record may be about to find that they are not there; recorded waits for that.
+// recorded returns the record of a task that is done, its files there or collected. A late attempt that has just
+// written the record may be about to find that they are not there; recorded waits for that.
 func (e *Executor) recorded(s *Stage, n int) (*Record, bool) {
 	for range 50 {
 		var rec Record

@@ -105,9 +105,10 @@ func shared(t testing.TB, l *lake.Lake, s Settings, choose choice, do func(e *Ex
 	return do(e)
 }
 
-// Shards do the stages of a plan one after the other, each shard its own tasks. A shard does not work beside a process that works
-// alone, nor with other tasks than the shards before it; the stage after one that is not complete names the shards that are
-// missing; the last shard of a stage collects what no stage needs any more; a damaged file is its shard's to make again.
+// Shards do the stages of a plan one after the other, each shard its own tasks. A shard does not work beside a process
+// that works alone, nor with other tasks than the shards before it; the stage after one that is not complete names the
+// shards that are missing; the last shard of a stage collects what no stage needs any more; a damaged file is its
+// shard's to make again.
 func TestShards(t *testing.T) {
 	session, toy := toyLake(t), newToy(toyScenario)
 	l := session.Lake
@@ -191,8 +192,8 @@ func writeRandom(out schema.Sink, t schema.Table, seed, n uint64, rows int) erro
 	return out.Write(rec)
 }
 
-// Attempts at the same tasks that write different bytes, all at once: in the end every record describes the files that are there,
-// and nothing else is left.
+// Attempts at the same tasks that write different bytes, all at once: in the end every record describes the files that
+// are there, and nothing else is left.
 func TestDoubledAttempts(t *testing.T) {
 	for _, table := range []schema.Table{schema.SenderFCTs, schema.HopObservations} {
 		t.Run(table.Name, func(t *testing.T) { testDoubledAttempts(t, table) })
@@ -253,9 +254,9 @@ func testDoubledAttempts(t *testing.T, table schema.Table) {
 	}
 }
 
-// Late attempts read a table that is collected and write another that is collected in its turn, while other processes are done with
-// both. None of them fails, every record that says that files are there is right, and when all have ended a last collection
-// leaves nothing.
+// Late attempts read a table that is collected and write another that is collected in its turn, while other processes
+// are done with both. None of them fails, every record that says that files are there is right, and when all have ended
+// a last collection leaves nothing.
 func TestLateAttempts(t *testing.T) {
 	session := toyLake(t)
 	l := session.Lake
@@ -335,8 +336,8 @@ func TestLateAttempts(t *testing.T) {
 	}
 }
 
-// An attempt that installs its file after the table was collected, or that writes its record just when the file is removed, leaves a
-// record that is right.
+// An attempt that installs its file after the table was collected, or that writes its record just when the file is
+// removed, leaves a record that is right.
 func TestLateCommit(t *testing.T) {
 	for _, collected := range []bool{false, true} {
 		session := toyLake(t)

@@ -34,8 +34,8 @@ type Stage struct {
 	Cut func(in *Inputs, prior []Task) ([]Task, error)
 	// Open prepares what all workers share and returns what prepares one worker.
 	Open func(ctx context.Context, in *Inputs) (NewWorker, error)
-	// Keys are digests of all that each task's files depend on. Tasks with equal keys have equal files, which a scenario made
-	// from another shares. A nil Keys, and nil digests, share nothing.
+	// Keys are digests of all that each task's files depend on. Tasks with equal keys have equal files, which a scenario
+	// made from another shares. A nil Keys, and nil digests, share nothing.
 	Keys func(in *Inputs, tasks []Task) ([]string, error)
 	// Inherit returns the statistics of a task whose files were shared, from those of the task that wrote them.
 	// nil keeps them.
@@ -46,8 +46,8 @@ type Stage struct {
 	Check func(stage Records) error
 }
 
-// A Worker does one task. It reads with t.Read, writes with t.Sink and reports with t.Add. The engine closes what was read and
-// commits what was written.
+// A Worker does one task. It reads with t.Read, writes with t.Sink and reports with t.Add. The engine closes what was
+// read and commits what was written.
 type Worker func(ctx context.Context, t *Attempt) error
 
 // NewWorker makes a worker with scratch memory of its own.

@@ -33,8 +33,8 @@ var (
 	quantiles = map[string]float64{"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
 )
 
-// Parse reads a gate: zero or more COLUMN=VALUE, then pNN_slowdown or pNN_change, then <, <=, > or >=, then a number, which
-// may have a % for a change.
+// Parse reads a gate: zero or more COLUMN=VALUE, then pNN_slowdown or pNN_change, then <, <=, > or >=, then a number,
+// which may have a % for a change.
 func Parse(text string) (Gate, error) {
 	fail := func(why string) (Gate, error) {
 		return Gate{}, fmt.Errorf("%q: %s; want a condition such as 'service=storage p99_slowdown > 5' or 'p99_change > 10%%'", text, why)

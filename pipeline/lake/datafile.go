@@ -336,7 +336,8 @@ func (s *Session) Share(d DataFile, path string) (DataFile, error) {
 // RemoveTable removes the place's files of a table.
 func (s *Session) RemoveTable(t schema.Table, p Place) error { return s.root.RemoveAll(p.Dir(t)) }
 
-// RemovePlace removes all tables and the state of a scenario or workload: the state first, so that no reader sees a part of it.
+// RemovePlace removes all tables and the state of a scenario or workload: the state first, so that no reader sees a
+// part of it.
 func (s *Session) RemovePlace(p Place) error {
 	errs := s.root.RemoveAll(p.StatePath())
 	for _, t := range schema.Tables() {
@@ -371,7 +372,7 @@ func (l *Lake) EachFile(p Place, do func(f FileUsage)) error {
 			}
 			f := FileUsage{Table: dir, Bytes: info.Size(), Links: 1, Identity: identityOf(info)}
 			if s, ok := info.Sys().(*syscall.Stat_t); ok {
-				f.Links = uint64(s.Nlink)
+				f.Links = uint64(s.Nlink) //nolint:unconvert // narrower on other systems
 			}
 			do(f)
 			return nil

@@ -6,10 +6,10 @@ import (
 	"parsimon/schema"
 )
 
-// chunkRows is how many flows data file n of table flows holds, and so how many one task of route or sample works on: few
-// at first, so that small workloads have several tasks, and more the longer the workload turns out to be, so that
-// a range of links is worth reading from every file. It is part of the lake's layout, not a setting: the tasks of different
-// runs must be the same.
+// chunkRows is how many flows data file n of table flows holds, and so how many one task of route or sample works on:
+// few at first, so that small workloads have several tasks, and more the longer the workload turns out to be, so that a
+// range of links is worth reading from every file. It is part of the lake's layout, not a setting: the tasks of
+// different runs must be the same.
 func chunkRows(n int) int64 {
 	const first, most = 1 << 16, 1 << 20
 	return min(most, int64(first)<<min(n/16, 4))

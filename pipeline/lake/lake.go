@@ -111,9 +111,10 @@ func (l *Lake) Workloads() ([]WorkloadID, error) {
 // workloadFile is the state file that makes a workload known.
 const workloadFile = "workload.json"
 
-// SpecPath and WorkloadPath are the lake-relative paths of the state files that make a scenario and a workload
-// known.
-func (p Place) SpecPath() string     { return Of(p.Scenario).StatePath(specFile) }
+// SpecPath is the lake-relative path of the state file that makes a scenario known.
+func (p Place) SpecPath() string { return Of(p.Scenario).StatePath(specFile) }
+
+// WorkloadPath is SpecPath of a workload.
 func (p Place) WorkloadPath() string { return Place{Workload: p.Workload}.StatePath(workloadFile) }
 
 // Variants lists the variants of a scenario that have state, in the order of their names.

@@ -13,8 +13,8 @@ import (
 	"parsimon/schema"
 )
 
-// A Manifest names the committed data files of one place: of a scenario, of one variant of it, or of a workload. Readers see
-// the files that the manifests of a lake name and no others.
+// A Manifest names the committed data files of one place: of a scenario, of one variant of it, or of a workload.
+// Readers see the files that the manifests of a lake name and no others.
 //
 //	write files ─► fsync files and directories ─► rename manifest ─► fsync directory ─► remove files that nothing names
 //
@@ -64,8 +64,8 @@ func (l *Lake) ReadManifest(p Place) (m Manifest, found bool, err error) {
 	return m, found, err
 }
 
-// Manifests reads all manifests of the lake, by scenario and variant, then by workload. Damaged ones are returned as one joined
-// error beside those that can be read.
+// Manifests reads all manifests of the lake, by scenario and variant, then by workload. Damaged ones are returned as
+// one joined error beside those that can be read.
 func (l *Lake) Manifests() (all []Manifest, err error) {
 	var places []Place
 	scenarios, err := l.owners("scenario=")
@@ -159,7 +159,8 @@ func (s *Session) Publish(p Place, d DataFile) error {
 	return s.Commit(p, append(files, d))
 }
 
-// An Identity tells whether a file is the one that was verified: a file with the same identity and size has the same bytes.
+// An Identity tells whether a file is the one that was verified: a file with the same identity and size has the same
+// bytes.
 type Identity struct {
 	Device     uint64 `json:"device"`
 	Inode      uint64 `json:"inode"`
@@ -169,7 +170,7 @@ type Identity struct {
 func identityOf(info os.FileInfo) Identity {
 	id := Identity{ModifiedNS: info.ModTime().UnixNano()}
 	if s, ok := info.Sys().(*syscall.Stat_t); ok {
-		id.Device, id.Inode = uint64(s.Dev), s.Ino
+		id.Device, id.Inode = uint64(s.Dev), s.Ino //nolint:unconvert // narrower on other systems
 	}
 	return id
 }
@@ -196,8 +197,8 @@ func (r *ReadLock) Close() {
 	}
 }
 
-// RemoveUnlisted removes the data files of a scenario or workload, of all its variants, that keep does not select by their lake-relative
-// paths. It removes nothing while a reader holds LockForReading: a later call does.
+// RemoveUnlisted removes the data files of a scenario or workload, of all its variants, that keep does not select by
+// their lake-relative paths. It removes nothing while a reader holds LockForReading: a later call does.
 func (s *Session) RemoveUnlisted(p Place, keep func(path string) bool) error {
 	f, err := s.root.OpenFile(readersFile, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"parsimon/schema"
 )
 
-// Readers see what the last commit names: not files that are being written, and not those of a writer that was killed before it
-// committed. Files that no commit names are removed when no reader needs them.
+// Readers see what the last commit names: not files that are being written, and not those of a writer that was killed
+// before it committed. Files that no commit names are removed when no reader needs them.
 func TestSnapshots(t *testing.T) {
 	l := openLake(t)
 	s := lock(t, l, at)

@@ -38,7 +38,8 @@ func plant(t *testing.T, l *Lake, target, path string) {
 	}
 }
 
-// A symbolic link out of the lake is not followed: neither by reads, of state and of data, nor by writes, nor by removals.
+// A symbolic link out of the lake is not followed: neither by reads, of state and of data, nor by writes, nor by
+// removals.
 func TestLinksOutOfTheLakeAreRefused(t *testing.T) {
 	l := openLake(t)
 	s := lock(t, l, at)

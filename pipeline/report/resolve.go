@@ -16,7 +16,8 @@ type Estimate struct {
 	Name              string // of the scenario; need not be unique
 }
 
-// Resolve finds the estimates that Options.Scenario and Options.Compare mean; base is the zero Estimate without Compare.
+// Resolve finds the estimates that Options.Scenario and Options.Compare mean; base is the zero Estimate without
+// Compare.
 func Resolve(ctx context.Context, lake string, o Options) (scenario, base Estimate, err error) {
 	db, err := queries.Open(ctx, lake, o.Query)
 	if err != nil {
@@ -116,7 +117,8 @@ func list(all []Estimate) string {
 	return strings.Join(texts, ", ")
 }
 
-// HasComparison says whether the lake holds the comparison of a scenario with its base, by service where there are several.
+// HasComparison says whether the lake holds the comparison of a scenario with its base, by service where there are
+// several.
 func HasComparison(ctx context.Context, lake string, scenario, base Estimate, opt queries.Options) (bool, error) {
 	db, err := queries.Open(ctx, lake, opt)
 	if err != nil {

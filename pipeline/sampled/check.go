@@ -98,8 +98,8 @@ func compare(ctx context.Context, run *pipeline.Estimation, x pipeline.Exact, to
 	return err
 }
 
-// methodErrors are the errors of the percentiles of all pairs together. Their intervals are of the jackknife that leaves out a
-// window at a time (Efron and Stein, Annals of Statistics 9(3), 1981), with Student's t.
+// methodErrors are the errors of the percentiles of all pairs together. Their intervals are of the jackknife that
+// leaves out a window at a time (Efron and Stein, Annals of Statistics 9(3), 1981), with Student's t.
 func methodErrors(pairs []checkPair, confidence float64) (out []MethodError) {
 	of := func(p float64, without int) (relative float64, flows int64) {
 		var estimate, truth sampling.Stratum

@@ -33,8 +33,8 @@ type known struct {
 	whole  map[Key]*sampling.Counts
 }
 
-// TestCoverageOfLake prints the coverage table of README.md. Windows are drawn from a workload whose every flow is known, so that
-// the statistics are measured alone.
+// TestCoverageOfLake prints the coverage table of README.md. Windows are drawn from a workload whose every flow is
+// known, so that the statistics are measured alone.
 func TestCoverageOfLake(t *testing.T) {
 	if *coverageLake == "" {
 		t.Skip("needs a lake with a whole estimate: -coverage-lake, -coverage-scenario")

@@ -13,7 +13,8 @@ import (
 	"parsimon/stages"
 )
 
-// A Result is the answer, for scripts. Its percentiles are of the whole workload, by size bin, and their bounds those of Rows.
+// A Result is the answer, for scripts. Its percentiles are of the whole workload, by size bin, and their bounds those
+// of Rows.
 type Result struct {
 	*pipeline.Result
 	SampledShare float64       `json:"sampled_share"` // of the flows

@@ -100,8 +100,8 @@ func (s *sampler) rowsOf(k Key) (out []Row) {
 	return out
 }
 
-// widen adds to a sampling interval what twice the warm-up changes, and the method's error where it was measured: with a
-// relative error e, the truth is the estimate divided by 1 + e.
+// widen adds to a sampling interval what twice the warm-up changes, and the method's error where it was measured: with
+// a relative error e, the truth is the estimate divided by 1 + e.
 func (s *sampler) widen(e sampling.Estimate, q, warmup float64) (lo, hi float64) {
 	lo, hi = e.Lo*(1-warmup), e.Hi*(1+warmup)
 	for _, m := range s.method {

@@ -38,7 +38,8 @@ type sampler struct {
 	stages []engine.Report
 }
 
-// Run estimates a scenario, whose flows are generated if they are not, from windows. The variant has a number of passes.
+// Run estimates a scenario, whose flows are generated if they are not, from windows. The variant has a number of
+// passes.
 func Run(ctx context.Context, base *pipeline.Estimation, ask Ask) (*Result, error) {
 	if err := ask.Validate(); err != nil {
 		return nil, err
@@ -131,8 +132,8 @@ func (s *sampler) whole(ctx context.Context) error {
 	return s.take(ctx, &round{every, s.base})
 }
 
-// share is the share of the workload's flows that an estimate of slots simulates, about: warm-ups and cool-downs have the
-// rate of their window.
+// share is the share of the workload's flows that an estimate of slots simulates, about: warm-ups and cool-downs have
+// the rate of their window.
 func (s *sampler) share(slots []int, warmupNS int64) float64 {
 	flows, total := 0.0, int64(0)
 	for _, x := range s.index.slots {

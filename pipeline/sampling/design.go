@@ -22,8 +22,8 @@ type Design struct {
 	Strata [][]int // numbers of slots, in the order of drawing
 }
 
-// NewDesign divides slots into strata of similar load and neighbouring time and orders each stratum at random. The order
-// depends on the seed, and on nothing that is estimated.
+// NewDesign divides slots into strata of similar load and neighbouring time and orders each stratum at random. The
+// order depends on the seed, and on nothing that is estimated.
 func NewDesign(slots []Slot, seed uint64) *Design {
 	d := &Design{Slots: slots}
 	byLoad := make([]int, len(slots))
@@ -46,7 +46,8 @@ func NewDesign(slots []Slot, seed uint64) *Design {
 	return d
 }
 
-// pieces cuts a list into at most n pieces of about the same length, each of at least firstRound items where there are as many.
+// pieces cuts a list into at most n pieces of about the same length, each of at least firstRound items where there are
+// as many.
 func pieces(list []int, n int) (out [][]int) {
 	n = max(1, min(n, len(list)/firstRound))
 	for i := range n {
@@ -65,9 +66,10 @@ func (d *Design) First() []int {
 }
 
 // Next is how many slots of each stratum are drawn after another round, given those drawn so far. Half of the slots are
-// allocated by Neyman's rule (Cochran §5.5) with the load of a stratum in place of the standard deviation of its slots, which
-// grows with the load, and half in proportion to the strata. Deviations that are estimated from the drawn slots would
-// allocate few slots where they happen to be too small, and make intervals too narrow there: measured coverage falls by 3%.
+// allocated by Neyman's rule (Cochran §5.5) with the load of a stratum in place of the standard deviation of its slots,
+// which grows with the load, and half in proportion to the strata. Deviations that are estimated from the drawn slots
+// would allocate few slots where they happen to be too small, and make intervals too narrow there: measured coverage
+// falls by 3%.
 func (d *Design) Next(drawn []int) []int {
 	total, slots, product := 0, 0, 0.0
 	deviation := make([]float64, len(d.Strata))

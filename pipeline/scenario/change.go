@@ -1,3 +1,4 @@
+// Package scenario reads scenario files, checks them, and applies changes to them.
 package scenario
 
 import (

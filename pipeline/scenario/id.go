@@ -191,6 +191,7 @@ func (s *Scenario) ID() (string, error) {
 	return IDOf(c), nil
 }
 
+// IDOf returns the id of a scenario with that canonical form.
 func IDOf(canonical []byte) string {
 	sum := sha256.Sum256(canonical)
 	return hex.EncodeToString(sum[:8])
@@ -267,6 +268,7 @@ func digestSizes(c *workload.SizeCDF) string {
 	return BytesDigest(b)
 }
 
+// BytesDigest returns the digest of bytes as scenarios write it.
 func BytesDigest(b []byte) string {
 	sum := sha256.Sum256(b)
 	return "sha256:" + hex.EncodeToString(sum[:])

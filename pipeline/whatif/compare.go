@@ -91,9 +91,9 @@ type LinkDifference struct {
 // ErrDifferentWays is wrapped by the refusal to compare estimates that were made in different ways.
 var ErrDifferentWays = errors.New("estimated in different ways")
 
-// Compare holds two estimates of a lake against each other, flow by flow: a flow is in both if its id, size and start are. Where a side
-// names no variant, it is the one that both have; of several, that of the default estimator. The comparison also goes to tables
-// comparisons and comparison_links of the other scenario.
+// Compare holds two estimates of a lake against each other, flow by flow: a flow is in both if its id, size and start
+// are. Where a side names no variant, it is the one that both have; of several, that of the default estimator. The
+// comparison also goes to tables comparisons and comparison_links of the other scenario.
 func Compare(ctx context.Context, l *lake.Lake, base, other Side, o CompareOptions) (*Comparison, error) {
 	for _, g := range o.By {
 		if !slices.Contains(ComparisonGroups(), g) {
@@ -188,7 +188,8 @@ func chooseVariants(l *lake.Lake, base, other *Side) error {
 	return nil
 }
 
-// percentiles fills in the rows. It holds 24 bytes for each flow and group it is in, and fails if that is more than the memory limit.
+// percentiles fills in the rows. It holds 24 bytes for each flow and group it is in, and fails if that is more than the
+// memory limit.
 func (c *Comparison) percentiles(ctx context.Context, j *join, memoryBytes int64) error {
 	c.BaseFlows, c.Flows = j.flows()
 	const bytesPerFlow = 64 // values, ranks and weights of the bootstrap
@@ -238,8 +239,8 @@ func (c *Comparison) percentiles(ctx context.Context, j *join, memoryBytes int64
 	return nil
 }
 
-// Value is the value of a gate: a quantile of the slowdowns of the flows that are in both and that it selects, in the other
-// scenario, or its change.
+// Value is the value of a gate: a quantile of the slowdowns of the flows that are in both and that it selects, in the
+// other scenario, or its change.
 func (c *Comparison) Value(g gate.Gate) (float64, error) {
 	s := &sample{}
 	err := c.joined.each(context.Background(), func(p *pair) {

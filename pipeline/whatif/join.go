@@ -18,8 +18,8 @@ import (
 // SideOf names an estimate.
 func SideOf(e *pipeline.Estimation) Side { return Side{string(e.ID()), e.Variant().String()} }
 
-// A join is two estimates whose flows are joined. Both tables slowdowns are sorted by start and flow id: one pass over both
-// finds the flows that are in both.
+// A join is two estimates whose flows are joined. Both tables slowdowns are sorted by start and flow id: one pass over
+// both finds the flows that are in both.
 type join struct{ base, other *pipeline.Estimation }
 
 func openJoin(l *lake.Lake, base, other Side) (*join, error) {
@@ -176,8 +176,8 @@ func (c *cursor) close() {
 	_ = c.in.Close() // read to its end, or an error is reported
 }
 
-// tailDelays adds up, by link id, what each link contributes to the FCTs of some flows, given by ascending row, in ns. Sums are of whole
-// 1/1000 ns: they are the same in any order.
+// tailDelays adds up, by link id, what each link contributes to the FCTs of some flows, given by ascending row, in ns.
+// Sums are of whole 1/1000 ns: they are the same in any order.
 func tailDelays(ctx context.Context, e *pipeline.Estimation, rows []int64) ([]float64, error) {
 	sums := make([]int64, len(e.Network.Links))
 	in, err := e.Read(schema.HopContributions, []string{"flow_row", "link_id", "delay_ns"}, nil)

@@ -89,8 +89,8 @@ type ParameterRun struct {
 	scenario *scenario.Scenario
 }
 
-// SweepParameters estimates every combination. All scenarios are checked before the first run. A sweep that was interrupted
-// continues: runs that are complete are only read.
+// SweepParameters estimates every combination. All scenarios are checked before the first run. A sweep that was
+// interrupted continues: runs that are complete are only read.
 func SweepParameters(ctx context.Context, plan ParameterPlan, o Settings) (*Parameters, error) {
 	began := time.Now()
 	p := &Parameters{Name: plan.Scenario, Axes: plan.Axes}

@@ -52,8 +52,8 @@ func TestCombine(t *testing.T) {
 	}
 }
 
-// A sweep estimates each combination as the scenario that a run with these settings makes. Its rows are in table sweep_runs.
-// A sweep that is repeated has the same answer.
+// A sweep estimates each combination as the scenario that a run with these settings makes. Its rows are in table
+// sweep_runs. A sweep that is repeated has the same answer.
 func TestSweepParameters(t *testing.T) {
 	file, o := fixture.Services(t), settings(t, stages.Independent)
 	plan := ParameterPlan{Scenario: file, MaxRuns: 2, Exact: true, Axes: []Axis{

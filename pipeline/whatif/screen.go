@@ -106,8 +106,9 @@ type Screening struct {
 	seconds       float64
 }
 
-// Screen says what a failure of cables does to a scenario of the lake, which is estimated if that is not done yet: the base's
-// estimate, which must be by estimator flow, plus what the cases of the links whose flows change add. Only cables can change.
+// Screen says what a failure of cables does to a scenario of the lake, which is estimated if that is not done yet: the
+// base's estimate, which must be by estimator flow, plus what the cases of the links whose flows change add. Only
+// cables can change.
 func Screen(ctx context.Context, base string, c scenario.Changes, o Settings) (*Screening, error) {
 	if len(c.Bandwidth)+len(c.Scale)+len(c.Move) > 0 {
 		return nil, errors.New("only a failure of cables can be screened")

@@ -16,9 +16,9 @@ import (
 	"parsimon/stages"
 )
 
-// A sweep finds of the worst cables what a what-if of each finds, and of the others something near. It leaves nothing but
-// what the user had. A sweep that is repeated does nothing; one that was interrupted continues. A cable whose failure
-// disconnects hosts comes first.
+// A sweep finds of the worst cables what a what-if of each finds, and of the others something near. It leaves nothing
+// but what the user had. A sweep that is repeated does nothing; one that was interrupted continues. A cable whose
+// failure disconnects hosts comes first.
 func TestSweep(t *testing.T) {
 	ctx := t.Context()
 	o := settings(t, stages.Flow)

@@ -34,8 +34,8 @@ type Validation struct {
 	Tiers   []TierQueueing  `json:"tiers"` // empty unless the truth is a whole-network simulation
 }
 
-// A ValidationRow compares one quantile of the slowdowns of one size bin. Both slowdowns are over the estimate's ideal FCT, so that
-// only FCTs are compared.
+// A ValidationRow compares one quantile of the slowdowns of one size bin. Both slowdowns are over the estimate's ideal
+// FCT, so that only FCTs are compared.
 type ValidationRow = quantileRow
 
 // TierQueueing compares, over the flows that have both, what the last packets of flows waited in the
@@ -49,8 +49,8 @@ type TierQueueing struct {
 	TrueP99NS      float64 `json:"true_p99_ns"`
 }
 
-// Validate holds an estimate against a truth: the whole-network simulation x of the scenario, or a Parquet file with flow_id and
-// fct_ns. It writes table validations.
+// Validate holds an estimate against a truth: the whole-network simulation x of the scenario, or a Parquet file with
+// flow_id and fct_ns. It writes table validations.
 func Validate(ctx context.Context, e *pipeline.Estimation, truthFile string, x pipeline.Exact) (*Validation, error) {
 	if _, err := e.Sampled(); err != nil {
 		return nil, err
@@ -164,8 +164,9 @@ var matches = schema.Table{Name: "matches", Sort: []string{"flow_row"}, Columns:
 	{Name: "estimate", Type: arrow.PrimitiveTypes.Float64}, {Name: "truth", Type: arrow.PrimitiveTypes.Float64},
 }}
 
-// compareQuantiles joins estimate and truth and compares the quantiles of every size bin; no rows if no flow has both. matched is
-// the share of the estimated flows that have a truth. DuckDB joins within its memory; what is held here is 24 bytes a flow.
+// compareQuantiles joins estimate and truth and compares the quantiles of every size bin; no rows if no flow has both.
+// matched is the share of the estimated flows that have a truth. DuckDB joins within its memory; what is held here is
+// 24 bytes a flow.
 func compareQuantiles(ctx context.Context, e *pipeline.Estimation, db *sql.DB, truth string) (out []ValidationRow, matched float64, err error) {
 	estimates, err := e.Files(schema.Slowdowns)
 	if err != nil {

@@ -118,8 +118,8 @@ func TestValidateAgainstKnownErrors(t *testing.T) {
 	}
 }
 
-// Over many pairs of samples of one distribution, the 95% interval of the error misses the true error, 0, in about 5% of
-// the trials.
+// Over many pairs of samples of one distribution, the 95% interval of the error misses the true error, 0, in about 5%
+// of the trials.
 func TestBootstrapCoverage(t *testing.T) {
 	misses := 0
 	const trials = 120

@@ -92,7 +92,8 @@ type testFlow struct {
 	service     string
 }
 
-// readFlows reads the flows of a scenario by id, and the last start. Ids must be unique, starts ascend, and ends differ.
+// readFlows reads the flows of a scenario by id, and the last start. Ids must be unique, starts ascend, and ends
+// differ.
 func readFlows(t *testing.T, o Settings, id string) (flows map[int64]testFlow, last int64) {
 	t.Helper()
 	in, err := readOnly(t, o.Lake, id, o.Variant).Read(schema.Flows, nil, nil)
@@ -119,7 +120,8 @@ func readFlows(t *testing.T, o Settings, id string) (flows map[int64]testFlow, l
 }
 
 // A service whose flows are scaled by a factor has about that many, and its base's where the factor is at least 1; the
-// flows of a service that moves keep size and start and are between hosts of the new racks. Other services stay as they are.
+// flows of a service that moves keep size and start and are between hosts of the new racks. Other services stay as they
+// are.
 func TestChangedFlows(t *testing.T) {
 	o := settings(t, stages.Independent)
 	base := estimate(t, mustLoad(t, fixture.Services(t)), o)

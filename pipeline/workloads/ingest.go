@@ -347,8 +347,8 @@ func (in *ingestion) adopt(t schema.Table, file string, n int) (lake.DataFile, e
 	return d, errors.Join(err, os.Remove(file))
 }
 
-// merge makes the flows, and the tables that go with them. Their data files get numbers above those of the present state,
-// which readers see until the new one is committed.
+// merge makes the flows, and the tables that go with them. Their data files get numbers above those of the present
+// state, which readers see until the new one is committed.
 func (in *ingestion) merge(ctx context.Context, ingester *ingest.Ingester) error {
 	var sources []ingest.MergeSource
 	for _, s := range in.state.Sources {

@@ -1,3 +1,4 @@
+// Package workloads ingests logs of flows into the lake and holds what came of them.
 package workloads
 
 import (
@@ -34,6 +35,7 @@ type Setting struct {
 	IdleNS   int64           `json:"idle_ns"`
 }
 
+// A Source is a log file that was ingested, and what was read from it.
 type Source struct {
 	N         int32                `json:"n"`
 	File      string               `json:"file"`
@@ -47,6 +49,7 @@ type Source struct {
 	Files     []lake.DataFile      `json:"files"` // of records and, if any, rejects
 }
 
+// Merged counts what the merge of all sources gave.
 type Merged struct {
 	Flows           int64                `json:"flows"`
 	Merged          int64                `json:"merged"`
@@ -60,13 +63,13 @@ type Merged struct {
 }
 
 // digests name what the flows come from, whatever the order of the files.
-func (w *State) digests() []string {
+func (s *State) digests() []string {
 	var list []string
-	for _, s := range w.Sources {
+	for _, s := range s.Sources {
 		list = append(list, s.Digest)
 	}
 	slices.Sort(list)
-	return append([]string{w.Setting.id()}, list...)
+	return append([]string{s.Setting.id()}, list...)
 }
 
 func (s Setting) id() string {
@@ -80,8 +83,8 @@ func (s Setting) id() string {
 
 // counts are rows, flows, merged, rejects and those of them set aside: the first is the sum of the
 // next three.
-func (w *State) counts() (rows, rejects, setAside int64, reasons []ingest.RejectCount) {
-	rejects = w.Merge.Rejects
+func (s *State) counts() (rows, rejects, setAside int64, reasons []ingest.RejectCount) {
+	rejects = s.Merge.Rejects
 	at := map[string]int{}
 	add := func(list []ingest.RejectCount) {
 		for _, r := range list {
@@ -93,13 +96,13 @@ func (w *State) counts() (rows, rejects, setAside int64, reasons []ingest.Reject
 			reasons = append(reasons, r)
 		}
 	}
-	for _, s := range w.Sources {
+	for _, s := range s.Sources {
 		rows += s.Rows
 		rejects += s.Rejects
 		setAside += s.SetAside
 		add(s.Reasons)
 	}
-	add(w.Merge.Reasons)
+	add(s.Merge.Reasons)
 	slices.SortStableFunc(reasons, func(a, b ingest.RejectCount) int { return int(min(1, max(-1, b.Rows-a.Rows))) })
 	return rows, rejects, setAside, reasons
 }

@@ -15,8 +15,8 @@ type Status struct {
 	Damage  []string        `json:"damage,omitempty"`
 }
 
-// ReadStatus looks at a workload and at every file it should hold: at its bytes if thorough, or else only whether it is there and
-// of the right size.
+// ReadStatus looks at a workload and at every file it should hold: at its bytes if thorough, or else only whether it is
+// there and of the right size.
 func ReadStatus(l *lake.Lake, id lake.WorkloadID, thorough bool) Status {
 	out := Status{ID: id, State: "complete"}
 	s, _, err := Read(l, id)

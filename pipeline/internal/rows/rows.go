@@ -1,4 +1,5 @@
-// Package rows reads what a lake holds, for tests: the committed rows of tables, answers of SQL, and which files there are.
+// Package rows reads what a lake holds, for tests: the committed rows of tables, answers of SQL, and which files there
+// are.
 package rows
 
 import (
@@ -29,7 +30,8 @@ func Open(t testing.TB, dir string) *lake.Lake {
 	return l
 }
 
-// Text is every committed row of a table of a scenario and variant, one a line, in the order of the files; without some columns.
+// Text is every committed row of a table of a scenario and variant, one a line, in the order of the files; without some
+// columns.
 func Text(t testing.TB, dir string, table schema.Table, id lake.ScenarioID, variant string, without ...string) string {
 	t.Helper()
 	l := Open(t, dir)
@@ -50,8 +52,8 @@ func Text(t testing.TB, dir string, table schema.Table, id lake.ScenarioID, vari
 	return b.String()
 }
 
-// Digest hashes every committed row of some tables of all scenarios of a lake, and those of temporary tables that were kept. Column
-// cached of link_stats is left out: it says where a result is from.
+// Digest hashes every committed row of some tables of all scenarios of a lake, and those of temporary tables that were
+// kept. Column cached of link_stats is left out: it says where a result is from.
 func Digest(t testing.TB, dir string, tables ...schema.Table) string {
 	t.Helper()
 	l := Open(t, dir)

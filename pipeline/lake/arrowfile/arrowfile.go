@@ -3,8 +3,8 @@
 //
 //	magic, schema │ record batch (≤ 65,536 rows) │ … │ xxh3 of the footer │ footer with the offset of every batch
 //
-// Other programs read the files too: the digest lies between the last batch and the footer, where readers do not look. The
-// library trusts a footer and allocates what it asks for, so the footer is verified first.
+// Other programs read the files too: the digest lies between the last batch and the footer, where readers do not look.
+// The library trusts a footer and allocates what it asks for, so the footer is verified first.
 //
 // The bounds of the sort column of every batch are kept by the caller beside the file, so that a reader of one
 // range of links or flows reads only the batches that hold rows of it.

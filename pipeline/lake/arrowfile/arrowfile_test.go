@@ -142,8 +142,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// A range gives its rows, all of them and no others. Batches outside of it are not read, and files that have only such batches
-// are not opened.
+// A range gives its rows, all of them and no others. Batches outside of it are not read, and files that have only such
+// batches are not opened.
 func TestRangesReadOnlyTheirBatches(t *testing.T) {
 	dir := t.TempDir()
 	paths := []string{filepath.Join(dir, "a.arrow"), filepath.Join(dir, "b.arrow")}
@@ -192,7 +192,8 @@ func TestWriterRefusesOtherKeys(t *testing.T) {
 	}
 }
 
-// Damaged bytes, anywhere, are an error with the file's name or other values, and never a panic. A file of another table is an error.
+// Damaged bytes, anywhere, are an error with the file's name or other values, and never a panic. A file of another
+// table is an error.
 func TestDamage(t *testing.T) {
 	for _, table := range []schema.Table{table, schema.HopObservations} {
 		t.Run(table.Name, func(t *testing.T) { testDamage(t, table) })
@@ -244,9 +245,10 @@ func testDamage(t *testing.T, table schema.Table) {
 	for i := range 600 {
 		flipped := bytes.Clone(data)
 		at := (i * 7919) % len(flipped)
-		if i%3 == 0 { // the footer and the beginning are what is decoded
+		switch i % 3 { // the footer and the beginning are what is decoded
+		case 0:
 			at = len(flipped) - 1 - i
-		} else if i%3 == 1 {
+		case 1:
 			at = i
 		}
 		flipped[at] ^= 0x55

@@ -37,7 +37,8 @@ func Rows(f *os.File) (rows int64, err error) {
 	return rows, r.Close()
 }
 
-// open verifies the footer of a file and opens the file. Nothing that is read allocates more memory than the file is large.
+// open verifies the footer of a file and opens the file. Nothing that is read allocates more memory than the file is
+// large.
 func open(f *os.File) (*ipc.FileReader, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -170,8 +171,8 @@ func (r *reader) next() (rec arrow.Record, err error) {
 	}
 }
 
-// checkOffsets reports a binary column whose values do not lie one after the other, which the library leaves to whoever takes a
-// value.
+// checkOffsets reports a binary column whose values do not lie one after the other, which the library leaves to whoever
+// takes a value.
 func checkOffsets(rec arrow.Record) error {
 	for i, column := range rec.Columns() {
 		b, ok := column.(*array.Binary)

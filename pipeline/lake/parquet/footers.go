@@ -1,3 +1,4 @@
+// Package parquet reads columns of Parquet files into Arrow arrays, and checks what it reads.
 package parquet
 
 import (
