@@ -78,7 +78,8 @@ func TestOverload(t *testing.T) {
 func mixedSpeeds(t *testing.T, bps int64) *topology.Network {
 	t.Helper()
 	n, err := topology.NewNetwork(
-		[]topology.Node{{ID: 0, Kind: topology.KindHost}, {ID: 1, Kind: topology.KindHost}, {ID: 2, Kind: topology.KindSwitch}},
+		[]topology.Node{{ID: 0, Kind: topology.KindHost}, {ID: 1, Kind: topology.KindHost},
+			{ID: 2, Kind: topology.KindSwitch}},
 		[]topology.Cable{{A: 0, B: 2, BandwidthBps: bps, DelayNS: 1000}, {A: 1, B: 2, BandwidthBps: 10e9, DelayNS: 1000}})
 	if err != nil {
 		t.Fatal(err)

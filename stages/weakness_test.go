@@ -147,7 +147,8 @@ func TestMoved(t *testing.T) {
 		}
 		return 0.75 * (400 + float64(l))
 	})
-	if moved, err := Moved(n, before.rewound(), after.rewound()); err != nil || moved.Share < 0.333 || moved.Share > 0.334 {
+	moved, err := Moved(n, before.rewound(), after.rewound())
+	if err != nil || moved.Share < 0.333 || moved.Share > 0.334 {
 		t.Errorf("moved by %+v, %v", moved, err)
 	} else {
 		for link, by := range moved.Links {
