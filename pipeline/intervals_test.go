@@ -40,7 +40,7 @@ func TestIntervalsOfARun(t *testing.T) {
 		if err := run.WriteSummary(t.Context(), &summary); err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{"95% intervals of all flows: p50 ", "not the method's own error", "warning: the trace is short, all: ", "p99: only 60 flows beyond it; p99.9: only 6 flows beyond it"} {
+		for _, want := range []string{"95% intervals of all flows: p50 ", "not the method's own error", "warning: the trace is short, all: ", "p99: only 60 flows beyond it (10000 flows needed); p99.9: only 6 flows beyond it (100000 flows needed)"} {
 			if !strings.Contains(summary.String(), want) {
 				t.Errorf("%s: the summary lacks %q:\n%s", v, want, summary.String())
 			}
@@ -93,5 +93,44 @@ func TestFanInIsNamed(t *testing.T) {
 	}
 	if want := fmt.Sprintf("warning: fan-in: link %d, ", link); !strings.Contains(summary.String(), want) {
 		t.Errorf("the summary lacks %q:\n%s", want, summary.String())
+	}
+}
+
+// Every host sends more than its link carries: each overloaded link has a row, of which the summary shows three, and the
+// result for scripts has them all, and the percentiles for which there are too few flows.
+func TestOverloadIsNamed(t *testing.T) {
+	network, file := fixture.Trace(t, 1)
+	var b strings.Builder
+	b.WriteString("flow_id,src,dst,size_bytes,start_ns\n")
+	for i := range 400 { // 100 KB take 84 µs
+		fmt.Fprintf(&b, "%d,%d,%d,%d,%d\n", i, i%8, (i+4)%8, 100_000, i/8*60_000)
+	}
+	fixture.WriteFile(t, file, b.String())
+	dir := t.TempDir()
+	run := estimate(t, network, file, options{Lake: dir, Variant: flow})
+	uplinks := "SELECT count(*) FROM warnings JOIN links USING (scenario, link_id) WHERE kind = 'overload' AND src_node < 8"
+	if got := rows.Ask(t, dir, uplinks); got != "[8]" {
+		t.Errorf("%s overloaded uplinks of 8", got)
+	}
+	var summary strings.Builder
+	if err := run.WriteSummary(t.Context(), &summary); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(summary.String(), "warning: overload: link "); got != shownOfAKind {
+		t.Errorf("the summary has %d overloaded links:\n%s", got, summary.String())
+	}
+	if !strings.Contains(summary.String(), " more: parsimon query --lake ") {
+		t.Errorf("the summary does not say that there are more:\n%s", summary.String())
+	}
+	result, err := run.Result(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := strings.Join(result.Warnings, "\n")
+	if got := rows.Ask(t, dir, "SELECT count(*) FROM warnings WHERE kind = 'overload'"); got != fmt.Sprintf("[%d]", strings.Count(all, "overload: link ")) {
+		t.Errorf("the result has not %s overloaded links:\n%s", got, all)
+	}
+	if want := "p99: only 4 flows beyond it (10000 flows needed); p99.9: "; !strings.Contains(all, want) {
+		t.Errorf("the result lacks %q:\n%s", want, all)
 	}
 }

@@ -55,7 +55,7 @@ func (e *Estimation) Result(ctx context.Context) (_ *Result, err error) {
 	}
 	r := &Result{
 		ScenarioID: string(e.ID()), Name: e.Spec.Name, Variant: e.variant.String(), Lake: e.Lake.Path(), Flows: g.Flows,
-		Warnings: []string{}, Stages: e.exec.Reports, Seconds: e.seconds(),
+		Stages: e.exec.Reports, Seconds: e.seconds(),
 	}
 	if r.Cases, err = e.Cases(CaseStages(e.plan())...); err != nil {
 		return nil, err
@@ -68,21 +68,33 @@ func (e *Estimation) Result(ctx context.Context) (_ *Result, err error) {
 	if r.Percentiles, err = e.percentilesBySize(ctx, db); err != nil {
 		return nil, err
 	}
-	rows, err := db.SQL(ctx, fmt.Sprintf("SELECT kind, warning FROM warnings WHERE scenario = %s AND variant = %s ORDER BY ALL",
-		duckdb.Quote(r.ScenarioID), duckdb.Quote(r.Variant)))
+	r.Warnings, err = e.warnings(ctx, db)
+	return r, err
+}
+
+// warnings reads table warnings and, as kind "few flows", the percentiles for which the workload is too short, by size bin.
+func (e *Estimation) warnings(ctx context.Context, db *queries.DB) (_ []string, err error) {
+	of := fmt.Sprintf("scenario = %s AND variant = %s", duckdb.Quote(string(e.ID())), duckdb.Quote(e.variant.String()))
+	rows, err := db.SQL(ctx, `SELECT kind, warning FROM (
+			SELECT 0 AS part, kind, link_id, warning FROM warnings WHERE `+of+`
+			UNION ALL
+			SELECT 1, 'few flows', NULL, size_bin || ': ' || string_agg(warning, '; ' ORDER BY quantile) FROM intervals
+			WHERE `+of+` AND service IS NULL AND vnet IS NULL AND warning <> '' GROUP BY size_bin)
+		ORDER BY part, kind, link_id, warning`)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
+	all := []string{}
 	for {
 		row, err := rows.Next()
 		if errors.Is(err, io.EOF) {
-			return r, nil
+			return all, nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		r.Warnings = append(r.Warnings, fmt.Sprintf("%v: %v", row[0], row[1]))
+		all = append(all, fmt.Sprintf("%v: %v", row[0], row[1]))
 	}
 }
 

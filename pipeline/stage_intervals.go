@@ -100,7 +100,7 @@ func (r *estimateReader) intervals(ctx context.Context, generate *engine.Stage) 
 func (r *estimateReader) weaknesses(ctx context.Context, intervals []stages.Interval, last, before *engine.Stage) ([]stages.Weakness, error) {
 	stats := r.in.Read(last.Output(schema.LinkStats), nil, nil)
 	defer func() { _ = stats.Close() }() // read to its end, or an error is reported
-	finder, err := stages.NewWeaknessFinder(r.Network, r.variant.Estimator, slowest(intervals), stats)
+	finder, err := stages.NewWeaknessFinder(r.Network, r.Spec.Params, r.variant.Estimator, slowest(intervals), stats)
 	if err != nil {
 		return nil, err
 	}
@@ -112,15 +112,16 @@ func (r *estimateReader) weaknesses(ctx context.Context, intervals []stages.Inte
 	if err != nil {
 		return nil, err
 	}
-	moved := -1.0
-	if before != nil {
-		then, now := r.in.Read(before.Output(schema.LinkStats), nil, nil), r.in.Read(last.Output(schema.LinkStats), nil, nil)
-		defer func() { _, _ = then.Close(), now.Close() }() // likewise
-		if moved, err = stages.Moved(r.Network, then, now); err != nil {
-			return nil, err
-		}
+	if before == nil {
+		return finder.Weaknesses(nil), nil
 	}
-	return finder.Weaknesses(moved), nil
+	then, now := r.in.Read(before.Output(schema.LinkStats), nil, nil), r.in.Read(last.Output(schema.LinkStats), nil, nil)
+	defer func() { _, _ = then.Close(), now.Close() }() // likewise
+	moved, err := stages.Moved(r.Network, then, now)
+	if err != nil {
+		return nil, err
+	}
+	return finder.Weaknesses(&moved), nil
 }
 
 // slowest is the slowdown from which on a flow is one of the slowest 1%.

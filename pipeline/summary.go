@@ -138,12 +138,32 @@ func (e *Estimation) summarizeIntervals(p *text.Printer) error {
 			p.Linef("warning: the trace is short, %s: %s", bin.Name, strings.Join(reasons, "; "))
 		}
 	}
-	return e.eachBatch(r, schema.Warnings, func(rec arrow.Record) {
+	return e.summarizeWarnings(p, r)
+}
+
+// shownOfAKind is how many warnings of one kind the summary prints: table warnings has one for each overloaded link.
+const shownOfAKind = 3
+
+// summarizeWarnings writes the first rows of each kind of table warnings, and how many others there are.
+func (e *Estimation) summarizeWarnings(p *text.Printer, r engine.Records) error {
+	shown := map[string]int{}
+	more := 0
+	err := e.eachBatch(r, schema.Warnings, func(rec arrow.Record) {
 		kind, warning := textColumn(rec, "kind"), textColumn(rec, "warning")
 		for i := range kind.Len() {
+			if shown[kind.Value(i)] == shownOfAKind {
+				more++
+				continue
+			}
+			shown[strings.Clone(kind.Value(i))]++ // the batch's memory is used again
 			p.Linef("warning: %s: %s", kind.Value(i), warning.Value(i))
 		}
 	})
+	if more > 0 {
+		p.Linef("and %d more: parsimon query --lake %s --sql \"SELECT * FROM warnings WHERE scenario = '%s' AND variant = '%s'\"",
+			more, e.Lake.Path(), e.ID(), e.variant)
+	}
+	return err
 }
 
 func textColumn(rec arrow.Record, name string) *array.String {

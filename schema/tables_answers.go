@@ -72,11 +72,11 @@ var (
 	Warnings = Table{
 		Name:  "warnings",
 		Doc:   "Known weaknesses of the method that apply to the scenario, with the reason. No row means none.",
-		Grain: "kind of weakness", Key: []string{"kind"}, Sort: []string{}, Variant: true,
+		Grain: "kind of weakness × link", Key: []string{"kind", "link_id"}, Sort: []string{}, Variant: true,
 		Columns: []Column{
-			{"kind", str, false, "", "loaded twice, fan-in or unsettled"},
-			{"measure", f64, true, "", "measured share; null if nothing could be measured"},
-			{"threshold", f64, true, "", "share from which there is a warning"},
+			{"kind", str, false, "", "loaded twice, fan-in, unsettled, tail unsettled, overload or transport"},
+			{"measure", f64, true, "", "measured share or, for transport, ratio of bandwidths; null if nothing could be measured"},
+			{"threshold", f64, true, "", "measure from which there is a warning"},
 			{"link_id", i32, true, "", "link concerned; null if there is no single one"},
 			{"warning", str, false, "", "the reason"},
 		},

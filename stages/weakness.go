@@ -2,6 +2,7 @@ package stages
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
@@ -9,6 +10,7 @@ import (
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/simkernel"
 	"parsimon/stages/topology"
 )
 
@@ -34,6 +36,10 @@ const (
 	// 12% then 5%, 6% then 2%), and so all later passes together by 0.6 of the last change: at the threshold,
 	// by 12% of the waits.
 	unsettledShare = 0.2
+
+	// Change of the delay of the slowest 1% of flows by the last pass. By the same rule, later passes change it by
+	// 0.6 of that: at the threshold by 3%, as much as an estimate may be off in the networks it was made for.
+	tailUnsettledShare = 0.05
 )
 
 // Weakness is one row of table warnings.
@@ -50,8 +56,9 @@ type Weakness struct {
 type WeaknessFinder struct {
 	net         *topology.Network
 	estimator   Estimator
-	load        []float64 // by link id
-	minSlowdown float64   // of the slowest flows
+	transport   simkernel.Transport
+	links       *linkTraffic
+	minSlowdown float64 // of the slowest flows
 
 	flows, loadedTwice int64
 	slowestNS          float64 // delay of the slowest flows
@@ -71,19 +78,13 @@ type delayedHop struct {
 
 // NewWeaknessFinder returns a finder for an estimate whose slowest flows have at least the given slowdown.
 // stats is table link_stats.
-func NewWeaknessFinder(n *topology.Network, e Estimator, minSlowdown float64,
+func NewWeaknessFinder(n *topology.Network, p simkernel.Params, e Estimator, minSlowdown float64,
 	stats schema.Batches) (*WeaknessFinder, error) {
-	w := &WeaknessFinder{
-		net: n, estimator: e, minSlowdown: minSlowdown, load: make([]float64, len(n.Links)),
+	links, err := readLinkTraffic(n, &p, stats)
+	return &WeaknessFinder{
+		net: n, transport: p.Transport, estimator: e, minSlowdown: minSlowdown, links: links,
 		slowestNSOfLink: make([]float64, len(n.Links)), slowestNSOfPair: map[[2]int32]float64{},
-	}
-	return w, columns.ForEach(stats, func(rec arrow.Record) error {
-		load := columns.Float64s(rec, "load")
-		for i, link := range columns.Int32s(rec, "link_id") {
-			w.load[link] = load[i]
-		}
-		return nil
-	})
+	}, err
 }
 
 // TailColumns names the columns of table slowdowns that Watch reads.
@@ -152,7 +153,7 @@ func (w *WeaknessFinder) readHops(firstRow, rows int64, in schema.Batches) (map[
 			if f < 0 || f >= rows {
 				continue
 			}
-			if w.load[link[i]] >= loadedLink && w.loaded[f] < 2 {
+			if w.links.load[link[i]] >= loadedLink && w.loaded[f] < 2 {
 				if w.loaded[f]++; w.loaded[f] == 2 {
 					w.loadedTwice++
 				}
@@ -172,9 +173,9 @@ func (w *WeaknessFinder) readHops(firstRow, rows int64, in schema.Batches) (map[
 	})
 }
 
-// Weaknesses returns the conditions that exceed their thresholds. moved is the result of Moved for the last
-// two passes; negative if there was one pass only. Estimator Independent ignores it.
-func (w *WeaknessFinder) Weaknesses(moved float64) []Weakness {
+// Weaknesses returns the conditions that exceed their thresholds. moved compares the last two passes; nil if there
+// was one pass only. Estimator Independent ignores it.
+func (w *WeaknessFinder) Weaknesses(moved *Movement) []Weakness {
 	var out []Weakness
 	threshold := loadedTwiceFlow
 	if w.estimator == Independent {
@@ -192,15 +193,42 @@ func (w *WeaknessFinder) Weaknesses(moved float64) []Weakness {
 			"link %d, %d → %d, and the link that feeds it most have %.0f%% of the delay of the slowest 1%% of flows: "+
 				"p99 and beyond rest on one link case", link, l.Src, l.Dst, 100*share)})
 	}
-	if w.estimator == Flow && moved < 0 {
-		out = append(out, Weakness{"unsettled", -1, unsettledShare, -1,
-			"one pass only: no link case has received feedback from the others, and waits tend to be too long"})
-	} else if w.estimator == Flow && moved > unsettledShare {
-		out = append(out, Weakness{"unsettled", moved, unsettledShare, -1, fmt.Sprintf(
+	if w.estimator == Flow {
+		out = append(out, w.unsettled(moved)...)
+	}
+	return append(append(out, w.links.overloads(w.net)...), w.links.transportRange(w.transport)...)
+}
+
+// unsettled returns the rows about passes that ended too early. moved is as for Weaknesses.
+func (w *WeaknessFinder) unsettled(moved *Movement) (out []Weakness) {
+	if moved == nil {
+		return []Weakness{{"unsettled", -1, unsettledShare, -1,
+			"one pass only: no link case has received feedback from the others, and waits tend to be too long"}}
+	}
+	if moved.Share > unsettledShare {
+		out = append(out, Weakness{"unsettled", moved.Share, unsettledShare, -1, fmt.Sprintf(
 			"the last pass moved the waits in the switches by %.0f%%: more passes (--passes auto) "+
-				"would move the percentiles further", 100*moved)})
+				"would move the percentiles further", 100*moved.Share)})
+	}
+	if share := w.tailMoved(moved); math.Abs(share) > tailUnsettledShare {
+		out = append(out, Weakness{"tail unsettled", math.Abs(share), tailUnsettledShare, -1, fmt.Sprintf(
+			"the last pass moved the delay of the slowest 1%% of flows by about %+.0f%%: more passes (--passes auto) "+
+				"would move p99 further", 100*share)})
 	}
 	return out
+}
+
+// tailMoved estimates by what fraction the last pass changed the delay of the slowest flows: their delay at each
+// link is taken to follow the mean wait there.
+func (w *WeaknessFinder) tailMoved(moved *Movement) float64 {
+	if w.slowestNS <= 0 {
+		return 0
+	}
+	var changedNS float64
+	for id, ns := range w.slowestNSOfLink {
+		changedNS += ns * moved.Links[id]
+	}
+	return changedNS / w.slowestNS
 }
 
 // dominant returns the link that, alone or together with one link before it, has the largest fraction of the

@@ -1,11 +1,13 @@
 package stages
 
 import (
+	"math"
 	"strings"
 	"testing"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/simkernel"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/topologytest"
 )
@@ -14,17 +16,19 @@ import (
 func linkTable(t *testing.T, n *topology.Network, load, waitNS func(link int32) float64) *captured {
 	t.Helper()
 	var link, src, dst []int32
-	var count []int64
+	var count, bandwidth, bytes []int64
 	var tier []string
 	var loads, waits []float64
 	for _, l := range n.Links {
 		link, src, dst, tier = append(link, l.ID), append(src, l.Src), append(dst, l.Dst), append(tier, l.Tier)
-		count, loads, waits = append(count, 100), append(loads, load(l.ID)), append(waits, waitNS(l.ID))
+		count, bytes = append(count, 100), append(bytes, 100_000)
+		bandwidth = append(bandwidth, l.BandwidthBps)
+		loads, waits = append(loads, load(l.ID)), append(waits, waitNS(l.ID))
 	}
 	var out captured
-	c := columns.Of(count)
+	c, bps := columns.Of(count), columns.Of(bandwidth)
 	err := columns.Write(&out, schema.LinkStats, len(link), columns.Of(link), columns.Of(src), columns.Of(dst),
-		columns.Strings(tier), c, c, c, c, c, columns.Of(loads),
+		columns.Strings(tier), bps, bps, c, columns.Of(bytes), c, columns.Of(loads),
 		c, c, c, c, c, columns.Of(waits), columns.Of(waits), columns.Of(waits), columns.Bools(make([]bool, len(link))))
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +44,7 @@ func watched(t *testing.T, e Estimator, load func(int32) float64, first func(i i
 	delays func(i int) [2]float64) *WeaknessFinder {
 	t.Helper()
 	n := topologytest.SmallNetwork(t)
-	w, err := NewWeaknessFinder(n, e, 5, linkTable(t, n, load, zero))
+	w, err := NewWeaknessFinder(n, simkernel.DefaultParams(), e, 5, linkTable(t, n, load, zero))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +115,12 @@ func TestWeaknesses(t *testing.T) {
 		{"one pass", Flow, hot(), every(2), even, -1, []string{"unsettled: one pass only"}},
 		{"no tail", Flow, hot(), every(4), func(int) [2]float64 { return [2]float64{} }, 0, nil},
 	} {
-		found := watched(t, c.by, c.load, c.first, c.delays).Weaknesses(c.moved)
+		finder := watched(t, c.by, c.load, c.first, c.delays)
+		var moved *Movement
+		if c.moved >= 0 {
+			moved = &Movement{Share: c.moved, Links: make([]float64, len(finder.net.Links))}
+		}
+		found := finder.Weaknesses(moved)
 		ok := len(found) == len(c.want)
 		for i := range found {
 			ok = ok && strings.HasPrefix(found[i].Kind+": "+found[i].Warning, c.want[i])
@@ -138,11 +147,18 @@ func TestMoved(t *testing.T) {
 		}
 		return 0.75 * (400 + float64(l))
 	})
-	if moved, err := Moved(n, before.rewound(), after.rewound()); err != nil || moved < 0.333 || moved > 0.334 {
-		t.Errorf("moved by %g, %v", moved, err)
+	moved, err := Moved(n, before.rewound(), after.rewound())
+	if err != nil || moved.Share < 0.333 || moved.Share > 0.334 {
+		t.Errorf("moved by %+v, %v", moved, err)
+	} else {
+		for link, by := range moved.Links {
+			if n.FromHost(int32(link)) != (by == 0) || by != 0 && math.Abs(by+1.0/3) > 1e-9 {
+				t.Errorf("the waits of link %d moved by %g", link, by)
+			}
+		}
 	}
 	idle := linkTable(t, n, zero, zero)
-	if moved, err := Moved(n, idle.rewound(), idle.rewound()); err != nil || moved != 0 {
-		t.Errorf("a network without waits moved by %g, %v", moved, err)
+	if moved, err := Moved(n, idle.rewound(), idle.rewound()); err != nil || moved.Share != 0 {
+		t.Errorf("a network without waits moved by %+v, %v", moved, err)
 	}
 }

@@ -1,0 +1,98 @@
+package stages
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/simkernel"
+	"parsimon/stages/topology"
+)
+
+const (
+	// Load from which a link's queue depends on how long the workload is. The time that a queue needs to forget
+	// its start grows with 1 / (1 - load)²: at 95% it is 400 times that of an idle link, at 60% 6 times.
+	overload = 0.95
+
+	// A transport other than DCTCP was compared with --exact only in networks in which no host is faster than a
+	// link on its flows' paths, and at loads below overload.
+	equalSpeeds = 1.0
+)
+
+// linkTraffic is what a finder knows of the links that carry flows.
+type linkTraffic struct {
+	load    []float64 // bytes without headers relative to capacity, by link id
+	offered []float64 // bytes with headers relative to what ACKs leave of the capacity, by link id
+
+	uplinkBps   int64 // bandwidth of the fastest host uplink
+	slowestBps  int64 // bandwidth of the slowest other link
+	slowestLink int32
+}
+
+// readLinkTraffic reads table link_stats.
+func readLinkTraffic(n *topology.Network, p *simkernel.Params, stats schema.Batches) (*linkTraffic, error) {
+	t := &linkTraffic{load: make([]float64, len(n.Links)), offered: make([]float64, len(n.Links)),
+		slowestBps: math.MaxInt64, slowestLink: -1}
+	return t, columns.ForEach(stats, func(rec arrow.Record) error {
+		load, flows := columns.Float64s(rec, "load"), columns.Int64s(rec, "flows")
+		bandwidth, available := columns.Int64s(rec, "bandwidth_bps"), columns.Int64s(rec, "available_bps")
+		bytes, packets := columns.Int64s(rec, "bytes"), columns.Int64s(rec, "packets")
+		for i, link := range columns.Int32s(rec, "link_id") {
+			if link < 0 || int(link) >= len(n.Links) {
+				return fmt.Errorf("link_stats: link %d is not in the topology, which has %d links", link, len(n.Links))
+			}
+			t.load[link] = load[i]
+			if flows[i] == 0 || bytes[i] == 0 || available[i] == 0 {
+				continue
+			}
+			wire := 1 + float64(packets[i]*p.HeaderBytes)/float64(bytes[i])
+			t.offered[link] = load[i] * wire * float64(bandwidth[i]) / float64(available[i])
+			if n.FromHost(link) {
+				t.uplinkBps = max(t.uplinkBps, bandwidth[i])
+			} else if bandwidth[i] < t.slowestBps {
+				t.slowestBps, t.slowestLink = bandwidth[i], link
+			}
+		}
+		return nil
+	})
+}
+
+// overloads returns a row for each overloaded link, the most loaded first.
+func (t *linkTraffic) overloads(n *topology.Network) []Weakness {
+	var out []Weakness
+	for id, load := range t.offered {
+		if load < overload {
+			continue
+		}
+		l := &n.Links[id]
+		out = append(out, Weakness{"overload", load, overload, l.ID, fmt.Sprintf(
+			"link %d, %d → %d, is offered %.0f%% of what it can send, headers included: its queue does not settle "+
+				"within the workload, and percentiles depend on the workload's length and its idle start",
+			l.ID, l.Src, l.Dst, 100*load)})
+	}
+	slices.SortStableFunc(out, func(a, b Weakness) int { return cmp.Compare(b.Measure, a.Measure) })
+	return out
+}
+
+// transportRange returns a row if the transport was not compared with packet simulations of such a network. Errors
+// that were measured all the same are named.
+func (t *linkTraffic) transportRange(transport simkernel.Transport) []Weakness {
+	if transport == simkernel.DCTCP || t.slowestLink < 0 {
+		return nil
+	}
+	ratio := float64(t.uplinkBps) / float64(t.slowestBps)
+	if ratio <= equalSpeeds {
+		return nil
+	}
+	known := "such networks are not among those on which its accuracy was measured"
+	if transport == simkernel.DCQCN {
+		known = "p99 was 37% too high in the one such network that was compared with a packet simulation"
+	}
+	return []Weakness{{"transport", ratio, equalSpeeds, t.slowestLink, fmt.Sprintf(
+		"%s where hosts send %.3g times as fast as link %d: %s", transport, ratio, t.slowestLink, known)}}
+}
