@@ -308,6 +308,46 @@ func TestCollectLeavesWhatNextReads(t *testing.T) {
 	}
 }
 
+// A temporary table that no stage of the plan reads, because only a longer plan does, goes with the last of the others.
+func TestCollectUnread(t *testing.T) {
+	session, toy := toyLake(t), newToy(toyScenario)
+	open := toy.squares.Open
+	toy.squares.Writes = append(toy.squares.Writes, schema.Feedback)
+	toy.squares.Open = func(ctx context.Context, in *Inputs) (NewWorker, error) {
+		newWorker, err := open(ctx, in)
+		return func() (Worker, error) {
+			work, err := newWorker()
+			return func(ctx context.Context, a *Attempt) error {
+				return errors.Join(work(ctx, a), writeRandom(a.Sink(schema.Feedback), schema.Feedback, 1, 1, 10))
+			}, err
+		}, err
+	}
+	unread := func() int {
+		found, err := filepath.Glob(filepath.Join(session.Lake.Path(), toy.squares.Place.Dir(schema.Feedback), "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(found)
+	}
+	toy.do = func(stage string, n int) error {
+		if stage == "sums" && n == 0 {
+			if unread() != toyTasks {
+				t.Errorf("%d files before the last stage", unread())
+			}
+			return errors.New("no luck")
+		}
+		return nil
+	}
+	if err := New(session, settings()).Run(t.Context(), toy.plan, nil); err == nil {
+		t.Error("no failure")
+	}
+	toy.do = nil
+	toy.run(t, session, settings())
+	if unread() != 0 {
+		t.Errorf("%d files stay", unread())
+	}
+}
+
 // A scenario made from another shares the files of tasks whose keys are equal, and does the others. Stage.Inherit adapts their
 // statistics. Without keys nothing is shared.
 func TestInherit(t *testing.T) {
