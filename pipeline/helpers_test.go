@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"syscall"
@@ -201,7 +202,7 @@ func readOnly(t testing.TB, dir string, v Variant) *Estimation {
 }
 
 // temporaryTables are those that only stages exchange.
-var temporaryTables = []schema.Table{schema.HopObservations, schema.ImputedObservations, schema.Feedback, schema.SenderFeedback}
+var temporaryTables = slices.DeleteFunc(schema.Tables(), func(t schema.Table) bool { return !t.Temporary })
 
 // digestOf hashes every row of the tables of an estimate whose order does not depend on partitions.
 func digestOf(t testing.TB, dir string, by stages.Estimator) string {

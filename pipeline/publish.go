@@ -12,6 +12,20 @@ func (e *Estimation) publish() error {
 	if e.Ephemeral {
 		return nil
 	}
+	if err := e.commit(); err != nil {
+		return err
+	}
+	return catalog.Write(e.Lake)
+}
+
+// commit is publish but for the views. Shards commit one after the other: each finds at least the complete stages that the one
+// before it has found. They remove nothing, since another shard may have installed a file that it has not recorded yet.
+func (e *Estimation) commit() error {
+	lock, err := e.Lake.LockCatalog()
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
 	session := e.exec.Session()
 	all, _, err := begunStages(e.Lake, e.Model)
 	if err != nil {
@@ -51,10 +65,10 @@ func (e *Estimation) publish() error {
 			return err
 		}
 	}
-	if err := session.RemoveUnlisted(e.base(), func(path string) bool { return named[path] }); err != nil {
-		return err
+	if e.Shard.Count > 0 {
+		return nil
 	}
-	return catalog.Write(e.Lake)
+	return session.RemoveUnlisted(e.base(), func(path string) bool { return named[path] })
 }
 
 // Publish is publish for stages that a package above has run in the scenario's place.

@@ -26,7 +26,7 @@ func TestSameRowsAtAnyParallelism(t *testing.T) {
 }
 
 func sameRows(t *testing.T, v Variant) {
-	topology, flows := fixture.Trace(t, 8000)
+	topology, flows := fixture.Trace(t, 5000)
 	first := options{Lake: t.TempDir(), Variant: v, Workers: 1, Partitions: 1, Keep: true}
 	estimate(t, topology, flows, first)
 	want := digestOf(t, first.Lake, v.Estimator)
@@ -57,47 +57,56 @@ func killedChild(t *testing.T, dir, flows, stage string, after int, more ...stri
 	}
 }
 
-// A run killed in the middle of any stage is continued by the same command, to the same rows.
+// A run killed in the middle of any stage is continued by the same command, to the same rows. The stages that work on files of flows
+// are killed in a workload of two files.
 func TestKilledRunContinues(t *testing.T) {
-	topology, flows := fixture.Trace(t, 70_000)
-	wants := map[stages.Estimator]string{}
-	variants := map[stages.Estimator]Variant{stages.Independent: independent, stages.Flow: flow}
-	for by, v := range variants {
-		undisturbed := options{Lake: t.TempDir(), Variant: v, Workers: 2, Partitions: 9}
-		estimate(t, topology, flows, undisturbed)
-		wants[by] = digestOf(t, undisturbed.Lake, by)
-	}
-	for _, at := range []struct {
-		by    stages.Estimator
+	type kill struct {
 		stage string
 		after int
-	}{
-		{stages.Independent, "generate", 1}, {stages.Independent, "route", 1}, {stages.Independent, "simulate", 1},
-		{stages.Independent, "simulate", 20}, {stages.Independent, "bucket", 4}, {stages.Independent, "sample", 1},
-		{stages.Flow, "simulate", 20}, {stages.Flow, "feedback", 1}, {stages.Flow, "sender-feedback", 1}, {stages.Flow, "replay", 3}, {stages.Flow, "sample", 1}, {stages.Flow, "intervals", 2},
-	} {
-		o := options{Lake: t.TempDir(), Variant: variants[at.by], Workers: 2, Partitions: 9}
-		killedChild(t, o.Lake, flows, at.stage, at.after, childBy+"="+at.by.String())
-		if state, status := stateOf(t, o.Lake); state != StatePartial {
-			t.Errorf("%s: status after the kill is %+v", at.stage, status.Scenarios)
-		}
-		run := estimate(t, topology, flows, o)
-		if got := digestOf(t, o.Lake, at.by); got != wants[at.by] {
-			t.Errorf("killed in %s: %s, want %s", at.stage, got, wants[at.by])
-		}
-		for _, r := range run.Executor().Reports {
-			if r.Stage == at.stage {
-				break
-			}
-			if r.Reused != r.Tasks {
-				t.Errorf("killed in %s: %s was done again (%d of %d tasks kept)", at.stage, r.Stage, r.Reused, r.Tasks)
-			}
-		}
-		if state, status := stateOf(t, o.Lake); state != StateComplete {
-			t.Errorf("%s: status in the end is %+v", at.stage, status.Scenarios)
-		}
-		unfinished(t, o.Lake)
 	}
+	for _, c := range []struct {
+		variant Variant
+		flows   int
+		kills   []kill
+	}{
+		{independent, 66_000, []kill{{"generate", 1}, {"route", 1}, {"sample", 1}}},
+		{independent, 8000, []kill{{"simulate", 1}, {"simulate", 20}, {"bucket", 4}}},
+		{flow, 66_000, []kill{{"feedback", 1}, {"sample", 1}}},
+		{flow, 8000, []kill{{"uplinks", 2}, {"simulate", 20}, {"sender-feedback", 1}, {"replay", 3}, {"intervals", 1}}},
+	} {
+		topology, flows := fixture.Trace(t, c.flows)
+		undisturbed := options{Lake: t.TempDir(), Variant: c.variant, Workers: 2, Partitions: 9}
+		estimate(t, topology, flows, undisturbed)
+		want := digestOf(t, undisturbed.Lake, c.variant.Estimator)
+		for _, k := range c.kills {
+			killAndContinue(t, topology, flows, c.variant, k.stage, k.after, want)
+		}
+	}
+}
+
+func killAndContinue(t *testing.T, topology, flows string, v Variant, stage string, after int, want string) {
+	t.Helper()
+	o := options{Lake: t.TempDir(), Variant: v, Workers: 2, Partitions: 9}
+	killedChild(t, o.Lake, flows, stage, after, childBy+"="+v.Estimator.String())
+	if state, status := stateOf(t, o.Lake); state != StatePartial {
+		t.Errorf("%s: status after the kill is %+v", stage, status.Scenarios)
+	}
+	run := estimate(t, topology, flows, o)
+	if got := digestOf(t, o.Lake, v.Estimator); got != want {
+		t.Errorf("killed in %s: %s, want %s", stage, got, want)
+	}
+	for _, r := range run.Executor().Reports {
+		if r.Stage == stage {
+			break
+		}
+		if r.Reused != r.Tasks {
+			t.Errorf("killed in %s: %s was done again (%d of %d tasks kept)", stage, r.Stage, r.Reused, r.Tasks)
+		}
+	}
+	if state, status := stateOf(t, o.Lake); state != StateComplete {
+		t.Errorf("%s: status in the end is %+v", stage, status.Scenarios)
+	}
+	unfinished(t, o.Lake)
 }
 
 // Status finds damage to the lake and names the file; running again repairs it.

@@ -68,7 +68,7 @@ func (t *distributedJob) do(steps []engine.Step) (did int) {
 		if err := errors.Join(errs...); err != nil {
 			t.Fatalf("%s: %v", step, err)
 		}
-		for _, table := range temporaryTables {
+		for _, table := range []schema.Table{schema.ImputedObservations, schema.UplinkFeedback, schema.Feedback, schema.SenderFeedback} {
 			if n := t.passesWith(table); n > 2 {
 				t.Errorf("after %s there is %s of %d passes", step, table.Name, n)
 			}
@@ -94,8 +94,8 @@ func (t *distributedJob) complete(when string, want bool) {
 // again.
 func TestTaskRunner(t *testing.T) {
 	topology, flows := fixture.Trace(t, 3000)
-	for _, cluster := range []string{"", "5%"} {
-		t.Run(cluster, func(t *testing.T) { testTaskRunner(t, topology, flows, cluster) })
+	for name, cluster := range map[string]string{"plain": "", "clustered": "5%"} {
+		t.Run(name, func(t *testing.T) { testTaskRunner(t, topology, flows, cluster) })
 	}
 }
 
@@ -125,8 +125,11 @@ func testTaskRunner(tt *testing.T, topology, flows, cluster string) {
 	steps := t.runner.Steps()
 	half := steps[:len(steps)-4] // up to the last pass's simulate or impute
 	t.do(half)
-	if n := t.passesWith(schema.Feedback); n != 1 {
-		t.Errorf("%d passes have files of feedback before the last pass ends", n)
+	if n := t.passesWith(schema.Feedback) + t.passesWith(schema.UplinkFeedback); n != 0 {
+		t.Errorf("%d passes have files of feedback after the last pass", n)
+	}
+	if t.passesWith(schema.HopObservations) == 0 {
+		t.Error("the observations of the last pass are collected before sender-feedback")
 	}
 	if did := t.do(half); did != 0 {
 		t.Errorf("begun again: %d tasks done again", did)

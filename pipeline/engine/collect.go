@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"slices"
 	"syscall"
 
 	"parsimon/schema"
@@ -30,21 +31,27 @@ func (e *Executor) Collect(p, next Plan) error {
 	return nil
 }
 
-// unneeded reports whether a table is complete, has readers, and all of them are complete.
+// unneeded reports whether a table is complete, has readers, and all of them are complete. A table that only a longer plan reads
+// is needed until all stages that read any temporary table are complete.
 func (e *Executor) unneeded(o Output, plans ...Plan) bool {
-	readers := 0
-	for _, p := range plans {
-		for _, s := range p {
-			if !s.reads(o) {
-				continue
-			}
-			readers++
-			if !e.isComplete(s) {
-				return false
-			}
+	var readers, others []*Stage
+	for _, s := range slices.Concat(plans...) {
+		switch {
+		case s.reads(o):
+			readers = append(readers, s)
+		case slices.ContainsFunc(s.Reads, func(r Output) bool { return r.Table.Temporary }):
+			others = append(others, s)
 		}
 	}
-	return readers > 0 && e.isComplete(o.Stage)
+	if len(readers) == 0 {
+		readers = others
+	}
+	for _, s := range readers {
+		if !e.isComplete(s) {
+			return false
+		}
+	}
+	return len(readers) > 0 && e.isComplete(o.Stage)
 }
 
 // isComplete reports whether all tasks of a stage are done.

@@ -16,8 +16,8 @@ import (
 	"parsimon/schema"
 )
 
-// A plan runs stage by stage, and of each stage the costliest tasks first. What is complete is not done again. The
-// temporary table goes as soon as the stage that reads it is complete; the others stay.
+// A plan runs stage by stage, and of each stage the costliest tasks first. What is complete is not done again. The temporary table
+// goes as soon as the stage that reads it is complete; the others stay.
 func TestRun(t *testing.T) {
 	session, toy := toyLake(t), newToy(toyScenario)
 	want := []string{
@@ -78,8 +78,8 @@ func TestStats(t *testing.T) {
 	}
 }
 
-// A stage that failed continues where it was; one whose inputs are not there says which command makes them; a damaged,
-// missing or truncated file or record is made again, and only that one.
+// A stage that failed continues where it was; one whose inputs are not there says which command makes them; a damaged, missing or
+// truncated file or record is made again, and only that one.
 func TestStageResumes(t *testing.T) {
 	session, toy := toyLake(t), newToy(toyScenario)
 	l := session.Lake
@@ -154,9 +154,8 @@ func TestStageResumes(t *testing.T) {
 	}
 }
 
-// A stage that is cut into other tasks than before, is of another version of the method, or whose files come from
-// another program, begins again. Its new files have other names, so that readers see the old ones until the new ones
-// are committed.
+// A stage that is cut into other tasks than before, is of another version of the method, or whose files come from another program,
+// begins again. Its new files have other names, so that readers see the old ones until the new ones are committed.
 func TestStageBeginsAgain(t *testing.T) {
 	session, toy := toyLake(t), newToy(toyScenario)
 	l, program := session.Lake, "first"
@@ -264,8 +263,8 @@ func TestMemoryBudget(t *testing.T) {
 	}
 }
 
-// A complete stage whose results a run does not accept fails that run, also when another run did the tasks. Nothing is
-// lost: a run that accepts them finds them done.
+// A complete stage whose results a run does not accept fails that run, also when another run did the tasks. Nothing is lost: a run
+// that accepts them finds them done.
 func TestCheckRefuses(t *testing.T) {
 	session, toy := toyLake(t), newToy(toyScenario)
 	toy.squares.Check = func(r Records) error {
@@ -309,8 +308,48 @@ func TestCollectLeavesWhatNextReads(t *testing.T) {
 	}
 }
 
-// A scenario made from another shares the files of tasks whose keys are equal, and does the others. Stage.Inherit
-// adapts their statistics. Without keys nothing is shared.
+// A temporary table that no stage of the plan reads, because only a longer plan does, goes with the last of the others.
+func TestCollectUnread(t *testing.T) {
+	session, toy := toyLake(t), newToy(toyScenario)
+	open := toy.squares.Open
+	toy.squares.Writes = append(toy.squares.Writes, schema.Feedback)
+	toy.squares.Open = func(ctx context.Context, in *Inputs) (NewWorker, error) {
+		newWorker, err := open(ctx, in)
+		return func() (Worker, error) {
+			work, err := newWorker()
+			return func(ctx context.Context, a *Attempt) error {
+				return errors.Join(work(ctx, a), writeRandom(a.Sink(schema.Feedback), schema.Feedback, 1, 1, 10))
+			}, err
+		}, err
+	}
+	unread := func() int {
+		found, err := filepath.Glob(filepath.Join(session.Lake.Path(), toy.squares.Place.Dir(schema.Feedback), "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(found)
+	}
+	toy.do = func(stage string, n int) error {
+		if stage == "sums" && n == 0 {
+			if unread() != toyTasks {
+				t.Errorf("%d files before the last stage", unread())
+			}
+			return errors.New("no luck")
+		}
+		return nil
+	}
+	if err := New(session, settings()).Run(t.Context(), toy.plan, nil); err == nil {
+		t.Error("no failure")
+	}
+	toy.do = nil
+	toy.run(t, session, settings())
+	if unread() != 0 {
+		t.Errorf("%d files stay", unread())
+	}
+}
+
+// A scenario made from another shares the files of tasks whose keys are equal, and does the others. Stage.Inherit adapts their
+// statistics. Without keys nothing is shared.
 func TestInherit(t *testing.T) {
 	base := newToy("beefbeefbeefbeef")
 	derived := newToy(toyScenario)
