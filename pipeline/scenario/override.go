@@ -43,8 +43,8 @@ var exclusive = [][]string{
 	{"workload.duration", "workload.flows_count"},
 }
 
-// LoadWith reads a scenario file or a shipped scenario, as Load does, with some keys changed. A transport of another kind
-// has its default constants, unless they are set, too. Errors name the setting.
+// LoadWith reads a scenario file or a shipped scenario, as Load does, with some keys changed. A transport of another
+// kind has its default constants, unless settings before or after it change them. Errors name the setting.
 func LoadWith(path string, settings []Setting) (*Scenario, error) {
 	if len(settings) == 0 {
 		return Load(path)
@@ -156,8 +156,8 @@ func index(m yaml.MapSlice, name string) int {
 	return slices.IndexFunc(m, func(item yaml.MapItem) bool { return item.Key == name })
 }
 
-// set gives the key below a mapping a value. Mappings on the way are made where they are missing; elements of lists must be
-// there.
+// set gives the key below a mapping a value. Mappings on the way are made where they are missing; elements of lists
+// must be there.
 func set(m *yaml.MapSlice, path []string, v any) error {
 	name, at, err := element(path[0])
 	if err != nil {

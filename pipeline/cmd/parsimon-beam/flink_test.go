@@ -14,8 +14,8 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/options/jobopts"
 )
 
-// javaOpens lists the Java packages that Flink's serializers access by reflection, which Java 17 forbids by default. The list is
-// that of Flink's own scripts.
+// javaOpens lists the Java packages that Flink's serializers access by reflection, which Java 17 forbids by default. The
+// list is that of Flink's own scripts.
 var javaOpens = []string{
 	"java.lang", "java.net", "java.io", "java.nio", "sun.nio.ch", "java.lang.reflect", "java.text", "java.time", "java.util",
 	"java.util.concurrent", "java.util.concurrent.atomic", "java.util.concurrent.locks",
@@ -30,7 +30,10 @@ func jobServer(t *testing.T, jars string) (endpoint string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"-Xmx512m", "-Djava.io.tmpdir=" + dir, "-Dlog4j2.configurationFile=" + logging, "--add-exports=java.base/sun.net.util=ALL-UNNAMED"}
+	args := []string{
+		"-Xmx512m", "-Djava.io.tmpdir=" + dir, "-Dlog4j2.configurationFile=" + logging,
+		"--add-exports=java.base/sun.net.util=ALL-UNNAMED",
+	}
 	for _, name := range javaOpens {
 		args = append(args, "--add-opens=java.base/"+name+"=ALL-UNNAMED")
 	}
@@ -82,8 +85,8 @@ func jobServer(t *testing.T, jars string) (endpoint string) {
 	return endpoint
 }
 
-// A job on Flink, with its workers in this process, writes the same rows of every table as a local run. With PARSIMON_LONG
-// set, the network has 256 hosts and the number of passes is the default.
+// A job on Flink, with its workers in this process, writes the same rows of every table as a local run. With
+// PARSIMON_LONG set, the network has 256 hosts and the number of passes is the default.
 func TestSameRowsOnFlink(t *testing.T) {
 	jars := os.Getenv("PARSIMON_FLINK")
 	if jars == "" {
@@ -95,7 +98,8 @@ func TestSameRowsOnFlink(t *testing.T) {
 		file, by = "small", []string{"--partitions", "32"}
 	}
 	_, want := locally(t, file, by...)
-	endpoint, environment, parallelism := *jobopts.Endpoint, *jobopts.EnvironmentType, *jobopts.Parallelism // set by the tests on Prism
+	// These were set by the tests on Prism.
+	endpoint, environment, parallelism := *jobopts.Endpoint, *jobopts.EnvironmentType, *jobopts.Parallelism
 	t.Cleanup(func() {
 		*jobopts.Endpoint, *jobopts.EnvironmentType, *jobopts.Parallelism = endpoint, environment, parallelism
 	})

@@ -37,7 +37,8 @@ func tinyScenario(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "tiny.yaml")
 	text := `topology:
-  clos: {pods: 2, racks_per_pod: 2, hosts_per_rack: 4, planes: 2, spines_per_plane: 2, host_bandwidth: 10Gbps, fabric_bandwidth: 40Gbps, host_delay: 1us, fabric_delay: 1us}
+  clos: {pods: 2, racks_per_pod: 2, hosts_per_rack: 4, planes: 2, spines_per_plane: 2,
+         host_bandwidth: 10Gbps, fabric_bandwidth: 40Gbps, host_delay: 1us, fabric_delay: 1us}
 workload:
   max_load: 40%
   flows_count: 3000
@@ -75,7 +76,8 @@ func digests(t *testing.T, dir string) map[string]string {
 		if table.Name == schema.LinkStats.Name { // where a result comes from, which differs
 			columns = "* EXCLUDE (cached)"
 		}
-		rows, err := db.SQL(t.Context(), fmt.Sprintf("SELECT count(*), sum(hash(t)::HUGEINT)::VARCHAR FROM (SELECT %s FROM %s) t", columns, table.Name))
+		const digest = "SELECT count(*), sum(hash(t)::HUGEINT)::VARCHAR FROM (SELECT %s FROM %s) t"
+		rows, err := db.SQL(t.Context(), fmt.Sprintf(digest, columns, table.Name))
 		if err != nil {
 			t.Fatalf("%s: %v", table.Name, err)
 		}
@@ -163,7 +165,9 @@ func sameRows(t *testing.T, when, lake string, want map[string]string) {
 // A job on Prism writes the same rows of every table as a local run, also where half of its tasks are done already.
 func TestSameRowsOnPrism(t *testing.T) {
 	file := tinyScenario(t)
-	for _, by := range [][]string{{"--passes", "2"}, {"--estimator", "independent"}, {"--passes", "2", "--cluster", "5%"}} {
+	for _, by := range [][]string{
+		{"--passes", "2"}, {"--estimator", "independent"}, {"--passes", "2", "--cluster", "5%"},
+	} {
 		t.Run(strings.TrimSuffix(strings.Join(by, ""), "%"), func(t *testing.T) {
 			run, want := locally(t, file, by...)
 			id := string(run.ID())
@@ -177,7 +181,7 @@ func TestSameRowsOnPrism(t *testing.T) {
 			}
 			sameRows(t, "from nothing", lake, want)
 			variant := filepath.Join(lake, "_state", "scenario="+id, "variant="+run.Variant().String())
-			for _, lost := range []string{filepath.Join("simulate", "task-00003.json"), filepath.Join("sample", "task-00000.json")} {
+			for _, lost := range []string{"simulate/task-00003.json", "sample/task-00000.json"} {
 				if err := os.Remove(filepath.Join(variant, lost)); err != nil {
 					t.Fatal(err)
 				}
@@ -190,8 +194,8 @@ func TestSameRowsOnPrism(t *testing.T) {
 	}
 }
 
-// What a job cannot do is reported before it begins. A damaged table is made again; flows that are gone are reported by the
-// stage that needs them.
+// What a job cannot do is reported before it begins. A damaged table is made again; flows that are gone are reported by
+// the stage that needs them.
 func TestJobErrors(t *testing.T) {
 	file, lake := tinyScenario(t), t.TempDir()
 	was := *jobopts.Endpoint // set by the tests on Prism
@@ -235,7 +239,8 @@ func TestJobErrors(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(lake, "flows", "scenario="+id)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := beamJob(t, "--scenario", id, "--lake", lake, "--passes", "2"); err == nil || !strings.Contains(err.Error(), "stage generate") {
+	_, err = beamJob(t, "--scenario", id, "--lake", lake, "--passes", "2")
+	if err == nil || !strings.Contains(err.Error(), "stage generate") {
 		t.Errorf("flows gone: %v", err)
 	}
 }
