@@ -44,7 +44,7 @@ var exclusive = [][]string{
 }
 
 // LoadWith reads a scenario file or a shipped scenario, as Load does, with some keys changed. A transport of another
-// kind has its default constants, unless they are set, too. Errors name the setting.
+// kind has its default constants, unless settings before or after it change them. Errors name the setting.
 func LoadWith(path string, settings []Setting) (*Scenario, error) {
 	if len(settings) == 0 {
 		return Load(path)

@@ -40,12 +40,21 @@ func TestLoadWith(t *testing.T) {
 			"topology.clos={pods: 1, racks_per_pod: 3, hosts_per_rack: 2, planes: 1, spines_per_plane: 1, host_bandwidth: 10Gbps, fabric_bandwidth: 40Gbps}",
 			"topology.clos.host_delay=1us", "topology.clos.fabric_delay=1500",
 		}, "", ""},
-		{"", []string{"fail=['pod0-tor0:pod0-fabric0']", "allow_unreachable=true"}, "fail: []", "fail: ['pod0-tor0:pod0-fabric0']\nallow_unreachable: true"},
+		{
+			"", []string{"fail=['pod0-tor0:pod0-fabric0']", "allow_unreachable=true"},
+			"fail: []", "fail: ['pod0-tor0:pod0-fabric0']\nallow_unreachable: true",
+		},
 		{"", []string{"transport.kind=timely"}, "fail: []", "transport: {kind: timely}"},
 		{"transport: {window: 9000}\n", []string{"transport.kind=timely"}, "{window: 9000}", "{kind: timely}"},
 		{"transport: {window: 9000}\n", []string{"transport.kind=dctcp"}, "", ""},
-		{"transport: {window: 9000}\n", []string{"transport.kind=timely", "transport.window=12000"}, "{window: 9000}", "{kind: timely, window: 12000}"},
-		{"transport: {window: 9000}\n", []string{"transport.window=12000", "transport.kind=timely"}, "{window: 9000}", "{kind: timely, window: 12000}"},
+		{
+			"transport: {window: 9000}\n", []string{"transport.kind=timely", "transport.window=12000"},
+			"{window: 9000}", "{kind: timely, window: 12000}",
+		},
+		{
+			"transport: {window: 9000}\n", []string{"transport.window=12000", "transport.kind=timely"},
+			"{window: 9000}", "{kind: timely, window: 12000}",
+		},
 	} {
 		s, err := loadWith(t, c.more, c.settings...)
 		if err != nil {
@@ -97,7 +106,8 @@ func TestLoadWithErrors(t *testing.T) {
 		"transport.kind=pigeon":         "transport.kind",
 		"=1":                            "is no key here",
 	} {
-		if _, err := loadWith(t, "", setting); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "tiny.yaml") {
+		_, err := loadWith(t, "", setting)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "tiny.yaml") {
 			t.Errorf("%s: %v, want %q", setting, err, want)
 		}
 	}

@@ -101,7 +101,8 @@ func SweepParameters(ctx context.Context, plan ParameterPlan, o Settings) (*Para
 		if err := p.run(ctx, i, plan, o); err != nil {
 			return nil, fmt.Errorf("run %d of %d (%s): %w", i+1, len(p.Runs), p.settings(i), err)
 		}
-		o.Log.Info().Int("run", i+1).Int("of", len(p.Runs)).Str("settings", p.settings(i)).Float64("p99", p.Runs[i].P99).Msg("sweep")
+		line := o.Log.Info().Int("run", i+1).Int("of", len(p.Runs)).Str("settings", p.settings(i))
+		line.Float64("p99", p.Runs[i].P99).Msg("sweep")
 	}
 	p.Seconds = time.Since(began).Seconds()
 	return p, nil

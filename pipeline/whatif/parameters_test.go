@@ -25,7 +25,8 @@ func TestParseAxis(t *testing.T) {
 			t.Errorf("%q is %+v, %v, want %+v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "seed", "=1", "seed=", "seed=1,", "seed=,1", "racks=[0,1", "racks=0]", "racks=]0,1["} {
+	bad := []string{"", "seed", "=1", "seed=", "seed=1,", "seed=,1", "racks=[0,1", "racks=0]", "racks=]0,1["}
+	for _, text := range bad {
 		if got, err := ParseAxis(text); err == nil || !strings.Contains(err.Error(), "KEY=VALUE,VALUE") {
 			t.Errorf("%q is %+v, %v", text, got, err)
 		}
@@ -71,7 +72,8 @@ func TestSweepParameters(t *testing.T) {
 		if r.Settings["workload.flows_count"] != "300" || r.Settings["load.max"] != load || r.Flows != 300 {
 			t.Errorf("run %d: %+v", i, r)
 		}
-		s, err := scenario.LoadWith(file, []scenario.Setting{{Key: "workload.flows_count", Value: "300"}, {Key: "load.max", Value: load}})
+		with := []scenario.Setting{{Key: "workload.flows_count", Value: "300"}, {Key: "load.max", Value: load}}
+		s, err := scenario.LoadWith(file, with)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +97,8 @@ func TestSweepParameters(t *testing.T) {
 		t.Errorf("p99 does not grow with load: %+v", p.Runs)
 	}
 	var text bytes.Buffer
-	if err := p.Write(&text); err != nil || !strings.Contains(text.String(), p.Runs[1].ScenarioID) || !strings.Contains(text.String(), "exact_p99") {
+	err = p.Write(&text)
+	if err != nil || !strings.Contains(text.String(), p.Runs[1].ScenarioID) || !strings.Contains(text.String(), "exact_p99") {
 		t.Errorf("%v\n%s", err, text.String())
 	}
 	again, err := SweepParameters(t.Context(), plan, o)

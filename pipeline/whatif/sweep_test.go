@@ -16,9 +16,9 @@ import (
 	"parsimon/stages"
 )
 
-// A sweep finds of the worst cables what a what-if of each finds, and of the others something near. It leaves nothing
-// but what the user had. A sweep that is repeated does nothing; one that was interrupted continues. A cable whose
-// failure disconnects hosts comes first.
+// A sweep estimates the worst cables as a what-if of each does, and the others nearly so. It leaves no scenarios but those
+// of the user. A sweep that is repeated does nothing; one that was interrupted continues. A cable whose failure disconnects
+// hosts comes first.
 func TestSweep(t *testing.T) {
 	ctx := t.Context()
 	o := settings(t, stages.Flow)
@@ -70,7 +70,7 @@ func TestSweep(t *testing.T) {
 		t.Fatalf("screened alone: %+v, in a sweep %+v: %v", one, last.Screened, err)
 	}
 	var table bytes.Buffer
-	if err := one.Write(&table); err != nil || !strings.Contains(table.String(), "fail "+fmt.Sprintf("%d:%d", last.A, last.B)) {
+	if err := one.Write(&table); err != nil || !strings.Contains(table.String(), "fail "+failing(last).Fail[0]) {
 		t.Errorf("%v\n%s", err, table.String())
 	}
 	ids, err := openLake(t, o.Lake).Scenarios()
@@ -95,7 +95,9 @@ func TestSweep(t *testing.T) {
 		t.Errorf("an independent estimate is screened: %v", err)
 	}
 	for _, bad := range []SweepPlan{
-		{Tier: "fabric-spine,nothing", Quantile: 0.9}, {Tier: "fabric-spine", Quantile: 0.8}, {Tier: "fabric-spine", Quantile: 0.9, Service: "none"},
+		{Tier: "fabric-spine,nothing", Quantile: 0.9},
+		{Tier: "fabric-spine", Quantile: 0.8},
+		{Tier: "fabric-spine", Quantile: 0.9, Service: "none"},
 	} {
 		if _, err := RunSweep(ctx, base, bad, o); err == nil {
 			t.Errorf("%+v is accepted", bad)

@@ -28,24 +28,38 @@ func tracedEstimate(t *testing.T) *pipeline.Estimation {
 	return e
 }
 
+// copyTo writes the rows of a SELECT to a Parquet file.
+func copyTo(t *testing.T, db *sql.DB, rows, file string) {
+	t.Helper()
+	if _, err := db.ExecContext(t.Context(), "COPY ("+rows+") TO '"+file+"' (FORMAT parquet)"); err != nil {
+		t.Fatalf("%s: %v", rows, err)
+	}
+}
+
 // A truth that is made from the estimate with a known error yields that error.
 func TestValidateAgainstKnownErrors(t *testing.T) {
 	run := tracedEstimate(t)
-	lake := run.Lake.Path()
 	db, err := sql.Open("duckdb", "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
+	all := fmt.Sprintf("SELECT flow_id, fct_ns FROM read_parquet('%s/slowdowns/*/*/*.parquet')", run.Lake.Path())
+	refuse := func(file, want string) { // with one line that names the file
+		t.Helper()
+		_, err := Validate(t.Context(), run, file, pipeline.Exact{})
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file) ||
+			strings.Contains(err.Error(), "\n") {
+			t.Errorf("truth %s: error %v, want %q", file, err, want)
+		}
+	}
 	for _, c := range []struct {
 		fct          string
 		errorWanted  float64
 		distanceWant float64
 	}{{"fct_ns", 0, 0}, {"fct_ns * 2", -0.5, math.Log(2)}, {"fct_ns / 1.25", 0.25, math.Log(1.25)}} {
 		file := filepath.Join(t.TempDir(), "truth.parquet")
-		if _, err := db.Exec(fmt.Sprintf("COPY (SELECT flow_id, %s AS fct_ns FROM read_parquet('%s/slowdowns/*/*/*.parquet')) TO '%s' (FORMAT parquet)", c.fct, lake, file)); err != nil {
-			t.Fatal(err)
-		}
+		copyTo(t, db, fmt.Sprintf("SELECT flow_id, %s AS fct_ns FROM (%s)", c.fct, all), file)
 		v, err := Validate(t.Context(), run, file, pipeline.Exact{})
 		if err != nil {
 			t.Fatal(err)
@@ -57,19 +71,15 @@ func TestValidateAgainstKnownErrors(t *testing.T) {
 			t.Errorf("%d rows", len(v.Rows))
 		}
 		for _, r := range v.Rows {
-			if math.Abs(r.Error-c.errorWanted) > 1e-9 || math.Abs(r.ErrorLo-c.errorWanted) > 1e-9 || math.Abs(r.Wasserstein-c.distanceWant) > 1e-9 {
+			near := func(x, want float64) bool { return math.Abs(x-want) <= 1e-9 }
+			if !near(r.Error, c.errorWanted) || !near(r.ErrorLo, c.errorWanted) || !near(r.Wasserstein, c.distanceWant) {
 				t.Errorf("truth = %s: %+v", c.fct, r)
 			}
 		}
 	}
 	empty := filepath.Join(t.TempDir(), "empty.parquet")
-	if _, err := db.Exec(fmt.Sprintf("COPY (SELECT -1 AS flow_id, 5 AS fct_ns) TO '%s' (FORMAT parquet)", empty)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Validate(t.Context(), run, empty, pipeline.Exact{}); err == nil || !strings.Contains(err.Error(), "flow ids") {
-		t.Errorf("a truth of other flows: %v", err)
-	}
-	all := fmt.Sprintf("SELECT flow_id, fct_ns FROM read_parquet('%s/slowdowns/*/*/*.parquet')", lake)
+	copyTo(t, db, "SELECT -1 AS flow_id, 5 AS fct_ns", empty)
+	refuse(empty, "flow ids")
 	for _, c := range [][2]string{
 		{"SELECT flow_id FROM (" + all + ")", "no column fct_ns (it has flow_id)"},
 		{"SELECT CAST(flow_id AS VARCHAR) AS flow_id, fct_ns FROM (" + all + ")", "column flow_id is of type VARCHAR"},
@@ -78,22 +88,19 @@ func TestValidateAgainstKnownErrors(t *testing.T) {
 		{all + " UNION ALL SELECT NULL, 5", "1 rows have no flow_id or no fct_ns"},
 		{all + " UNION ALL SELECT -7, NULL", "1 rows have no flow_id or no fct_ns"},
 		{all + " UNION ALL SELECT -7, 0", "fct_ns is not above 0 and finite in 1 rows (first: flow_id -7)"},
-		{all + " UNION ALL SELECT -7, CAST('nan' AS DOUBLE)", "fct_ns is not above 0 and finite in 1 rows (first: flow_id -7)"},
+		{
+			all + " UNION ALL SELECT -7, CAST('nan' AS DOUBLE)",
+			"fct_ns is not above 0 and finite in 1 rows (first: flow_id -7)",
+		},
 		{all + " WHERE false", "do the flow ids agree"},
 	} {
 		file := filepath.Join(t.TempDir(), "bad.parquet")
-		if _, err := db.Exec("COPY (" + c[0] + ") TO '" + file + "' (FORMAT parquet)"); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := Validate(t.Context(), run, file, pipeline.Exact{}); err == nil || !strings.Contains(err.Error(), c[1]) || !strings.Contains(err.Error(), file) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("truth %s: error %v, want %q", c[0], err, c[1])
-		}
+		copyTo(t, db, c[0], file)
+		refuse(file, c[1])
 	}
 	// A file name that is also a glob, and a truth of some of the flows.
 	dir := t.TempDir()
-	if _, err := db.Exec("COPY (" + all + " WHERE flow_row % 4 = 0) TO '" + dir + "/t[1].parquet' (FORMAT parquet)"); err != nil {
-		t.Fatal(err)
-	}
+	copyTo(t, db, all+" WHERE flow_row % 4 = 0", dir+"/t[1].parquet")
 	if err := os.WriteFile(filepath.Join(dir, "t1.parquet"), []byte("no Parquet"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -102,19 +109,16 @@ func TestValidateAgainstKnownErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	if err := v.Write(&b); err != nil || v.Matched != 0.25 || !strings.Contains(b.String(), "; 25% of the estimated flows have a truth\n") {
+	const share = "; 25% of the estimated flows have a truth\n"
+	if err := v.Write(&b); err != nil || v.Matched != 0.25 || !strings.Contains(b.String(), share) {
 		t.Errorf("matched %v, %v: %s", v.Matched, err, b.String())
 	}
 	for file, want := range map[string]string{dir: "is a directory", filepath.Join(dir, "t1.parquet"): "t1.parquet: "} {
-		if _, err := Validate(t.Context(), run, file, pipeline.Exact{}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("truth %s: error %v, want %q", file, err, want)
-		}
+		refuse(file, want)
 	}
-	if _, err := Validate(t.Context(), run, "no-truth.parquet", pipeline.Exact{}); err == nil || !strings.Contains(err.Error(), "no-truth.parquet") {
-		t.Errorf("no truth: %v", err)
-	}
+	refuse("no-truth.parquet", "no-truth.parquet")
 	if _, err := Validate(t.Context(), run, "", pipeline.Exact{}); err == nil || !strings.Contains(err.Error(), "not complete") {
-		t.Errorf("no exact run: %v", err)
+		t.Errorf("no whole-network simulation: %v", err)
 	}
 }
 
@@ -180,7 +184,8 @@ func TestExactEndToEnd(t *testing.T) {
 	if err := run.Exact(t.Context(), late); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Validate(t.Context(), run, "", late); err == nil || err.Error() != "no flow starts in the sampled window" {
+	_, err = Validate(t.Context(), run, "", late)
+	if err == nil || err.Error() != "no flow starts in the sampled window" {
 		t.Errorf("a window after the last flow: %v", err)
 	}
 	status, err := pipeline.ReadStatus(run.Lake, true)

@@ -14,14 +14,15 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/options/jobopts"
 )
 
-// javaOpens are what Flink's serializers look at and Java 17 hides; the list is that of Flink's own scripts.
+// javaOpens lists the Java packages that Flink's serializers access by reflection, which Java 17 forbids by default. The
+// list is that of Flink's own scripts.
 var javaOpens = []string{
 	"java.lang", "java.net", "java.io", "java.nio", "sun.nio.ch", "java.lang.reflect", "java.text", "java.time", "java.util",
 	"java.util.concurrent", "java.util.concurrent.atomic", "java.util.concurrent.locks",
 }
 
-// jobServer starts Beam's job server with a Flink of its own in the same process, on ports that the system
-// chooses, and answers where it listens. It ends with the test.
+// jobServer starts Beam's job server with Flink in the same process, on ports that the system chooses, and returns its
+// address. It ends with the test.
 func jobServer(t *testing.T, jars string) (endpoint string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -29,7 +30,10 @@ func jobServer(t *testing.T, jars string) (endpoint string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"-Xmx512m", "-Djava.io.tmpdir=" + dir, "-Dlog4j2.configurationFile=" + logging, "--add-exports=java.base/sun.net.util=ALL-UNNAMED"}
+	args := []string{
+		"-Xmx512m", "-Djava.io.tmpdir=" + dir, "-Dlog4j2.configurationFile=" + logging,
+		"--add-exports=java.base/sun.net.util=ALL-UNNAMED",
+	}
 	for _, name := range javaOpens {
 		args = append(args, "--add-opens=java.base/"+name+"=ALL-UNNAMED")
 	}
@@ -50,7 +54,7 @@ func jobServer(t *testing.T, jars string) (endpoint string) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	var log []string // until ended is closed, the reader's
+	var log []string // belongs to the reading goroutine until ended is closed
 	listens, ended := make(chan string, 1), make(chan struct{})
 	t.Cleanup(func() {
 		stop()
@@ -81,26 +85,27 @@ func jobServer(t *testing.T, jars string) (endpoint string) {
 	return endpoint
 }
 
-// On Flink, in one process, the workers in this one: the same rows as locally, of every table. Where
-// PARSIMON_LONG is set, of 256 hosts and as many passes as a run makes.
+// A job on Flink, with its workers in this process, writes the same rows of every table as a local run. With
+// PARSIMON_LONG set, the network has 256 hosts and the number of passes is the default.
 func TestSameRowsOnFlink(t *testing.T) {
 	jars := os.Getenv("PARSIMON_FLINK")
 	if jars == "" {
 		t.Skip("needs Java and Flink's jars: make flink-test")
 	}
 	t.Setenv("TMPDIR", t.TempDir()) // Beam leaves an empty file there
-	scenario, by := tinyScenario(t), []string{"--passes", "2", "--partitions", "4"}
+	file, by := tinyScenario(t), []string{"--passes", "2", "--partitions", "4"}
 	if os.Getenv("PARSIMON_LONG") != "" {
-		scenario, by = "small", []string{"--partitions", "32"}
+		file, by = "small", []string{"--partitions", "32"}
 	}
-	_, want := locally(t, scenario, by...)
-	endpoint, environment, parallelism := *jobopts.Endpoint, *jobopts.EnvironmentType, *jobopts.Parallelism // what Prism's tests have left
+	_, want := locally(t, file, by...)
+	// These were set by the tests on Prism.
+	endpoint, environment, parallelism := *jobopts.Endpoint, *jobopts.EnvironmentType, *jobopts.Parallelism
 	t.Cleanup(func() {
 		*jobopts.Endpoint, *jobopts.EnvironmentType, *jobopts.Parallelism = endpoint, environment, parallelism
 	})
 	*jobopts.Endpoint, *jobopts.EnvironmentType, *jobopts.Parallelism = jobServer(t, jars), "LOOPBACK", 2
 	lake := t.TempDir()
-	if _, err := beamJob(t, append(by, scenario, "--lake", lake, "--runner", "flink", "--resubmit", "0")...); err != nil {
+	if _, err := beamJob(t, append(by, file, "--lake", lake, "--runner", "flink", "--resubmit", "0")...); err != nil {
 		t.Fatal(err)
 	}
 	sameRows(t, "on Flink", lake, want)

@@ -3,23 +3,26 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/options/jobopts"
-	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
 	"parsimon/pipeline"
+	"parsimon/pipeline/catalog"
+	lakes "parsimon/pipeline/lake"
+	"parsimon/pipeline/scenario"
 	"parsimon/queries"
+	"parsimon/queries/duckdb"
 	"parsimon/schema"
 )
 
@@ -34,7 +37,8 @@ func tinyScenario(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "tiny.yaml")
 	text := `topology:
-  clos: {pods: 2, racks_per_pod: 2, hosts_per_rack: 4, planes: 2, spines_per_plane: 2, host_bandwidth: 10Gbps, fabric_bandwidth: 40Gbps, host_delay: 1us, fabric_delay: 1us}
+  clos: {pods: 2, racks_per_pod: 2, hosts_per_rack: 4, planes: 2, spines_per_plane: 2,
+         host_bandwidth: 10Gbps, fabric_bandwidth: 40Gbps, host_delay: 1us, fabric_delay: 1us}
 workload:
   max_load: 40%
   flows_count: 3000
@@ -47,24 +51,33 @@ workload:
 	return path
 }
 
-// digests are the rows of a lake's tables, and a digest of each.
-func digests(t *testing.T, lake string) map[string]string {
+// digests returns the number of rows and a digest of each table of a lake.
+func digests(t *testing.T, dir string) map[string]string {
 	t.Helper()
-	db, err := queries.Open(t.Context(), lake, queries.Options{})
+	l, err := lakes.Open(dir, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := catalog.Options(l, duckdb.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := queries.Open(t.Context(), dir, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
 	all := map[string]string{}
 	for _, table := range schema.Tables() {
-		if _, err := os.Stat(filepath.Join(lake, table.Name)); errors.Is(err, os.ErrNotExist) {
+		if !slices.ContainsFunc(o.Files, func(f queries.File) bool { return f.Table == table.Name }) {
 			continue
 		}
 		columns := "*"
-		if table.Name == schema.LinkStats.Name { // says where from, not what
-			columns = "* EXCLUDE (remembered)"
+		if table.Name == schema.LinkStats.Name { // where a result comes from, which differs
+			columns = "* EXCLUDE (cached)"
 		}
-		rows, err := db.SQL(context.Background(), fmt.Sprintf("SELECT count(*), sum(hash(t)::HUGEINT)::VARCHAR FROM (SELECT %s FROM %s) t", columns, table.Name))
+		const digest = "SELECT count(*), sum(hash(t)::HUGEINT)::VARCHAR FROM (SELECT %s FROM %s) t"
+		rows, err := db.SQL(t.Context(), fmt.Sprintf(digest, columns, table.Name))
 		if err != nil {
 			t.Fatalf("%s: %v", table.Name, err)
 		}
@@ -78,7 +91,7 @@ func digests(t *testing.T, lake string) map[string]string {
 	return all
 }
 
-// beamJob runs a command line, all but the program's start and end.
+// beamJob runs a command line as main does, in this process, and returns its output.
 func beamJob(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var f flags
@@ -88,18 +101,18 @@ func beamJob(t *testing.T, args ...string) (string, error) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	ctx, stop := context.WithTimeout(context.Background(), 5*time.Minute) // a runner that hangs does not hang the tests
+	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute) // a runner that hangs does not hang the tests
 	defer stop()
 	err := f.run(ctx, set.Args(), &out)
 	return out.String(), err
 }
 
-// locally does in this process what a command line asks for, but for the lake, and answers the digests of
-// its tables.
-func locally(t *testing.T, scenario string, args ...string) (run *pipeline.Run, want map[string]string) {
+// locally does in this process what a command line asks for, but for the lake. It returns the estimate, closed, and the
+// digests of its tables.
+func locally(t *testing.T, file string, args ...string) (run *pipeline.Estimation, want map[string]string) {
 	t.Helper()
 	lake := t.TempDir()
-	s, err := pipeline.LoadScenario(scenario)
+	s, err := scenario.Load(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,19 +126,18 @@ func locally(t *testing.T, scenario string, args ...string) (run *pipeline.Run, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := j.options()
+	v, err := j.variant()
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Log = zerolog.Nop()
-	if run, err = pipeline.Begin(s, o); err != nil {
+	if run, err = pipeline.Begin(t.Context(), lake, s, v, j.settings()); err != nil {
 		t.Fatal(err)
 	}
 	defer run.Close()
-	if err := run.Estimate(context.Background()); err != nil {
+	if err := run.Estimate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := run.WriteSummary(context.Background(), io.Discard); err != nil {
+	if err := run.WriteSummary(t.Context(), io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	if want = digests(t, lake); len(want) < 10 {
@@ -150,28 +162,31 @@ func sameRows(t *testing.T, when, lake string, want map[string]string) {
 	}
 }
 
-// On Prism, and locally: the same rows, of every table; also in a lake where half of the job is done.
+// A job on Prism writes the same rows of every table as a local run, also where half of its tasks are done already.
 func TestSameRowsOnPrism(t *testing.T) {
-	scenario := tinyScenario(t)
-	for _, by := range [][]string{{"--passes", "2"}, {"--estimator", "independent"}, {"--passes", "2", "--cluster", "5%"}} {
+	file := tinyScenario(t)
+	for _, by := range [][]string{
+		{"--passes", "2"}, {"--estimator", "independent"}, {"--passes", "2", "--cluster", "5%"},
+	} {
 		t.Run(strings.TrimSuffix(strings.Join(by, ""), "%"), func(t *testing.T) {
-			run, want := locally(t, scenario, by...)
+			run, want := locally(t, file, by...)
+			id := string(run.ID())
 			lake := t.TempDir()
-			out, err := beamJob(t, append(by, scenario, "--lake", lake)...)
+			out, err := beamJob(t, append(by, file, "--lake", lake)...)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !strings.Contains(out, run.ScenarioID()) || !strings.Contains(out, "Slowdown (FCT / ideal FCT)") {
+			if !strings.Contains(out, id) || !strings.Contains(out, "Slowdown (FCT / ideal FCT)") {
 				t.Errorf("the summary:\n%s", out)
 			}
 			sameRows(t, "from nothing", lake, want)
-			variant := filepath.Join(lake, "_state", "scenario="+run.ScenarioID(), "variant="+run.Variant())
-			for _, lost := range []string{filepath.Join("simulate", "task-00003.json"), filepath.Join("sample", "task-00000.json")} {
+			variant := filepath.Join(lake, "_state", "scenario="+id, "variant="+run.Variant().String())
+			for _, lost := range []string{"simulate/task-00003.json", "sample/task-00000.json"} {
 				if err := os.Remove(filepath.Join(variant, lost)); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if _, err := beamJob(t, append(by, "--scenario", run.ScenarioID()[:6], "--lake", lake)...); err != nil {
+			if _, err := beamJob(t, append(by, "--scenario", id[:6], "--lake", lake)...); err != nil {
 				t.Fatal(err)
 			}
 			sameRows(t, "continued", lake, want)
@@ -179,19 +194,20 @@ func TestSameRowsOnPrism(t *testing.T) {
 	}
 }
 
-// What a job cannot do is said before it begins, and a task that fails, by name.
+// What a job cannot do is reported before it begins. A damaged table is made again; flows that are gone are reported by
+// the stage that needs them.
 func TestJobErrors(t *testing.T) {
-	scenario, lake := tinyScenario(t), t.TempDir()
-	was := *jobopts.Endpoint // of the Prism that another test has begun
+	file, lake := tinyScenario(t), t.TempDir()
+	was := *jobopts.Endpoint // set by the tests on Prism
 	*jobopts.Endpoint = ""
 	for want, args := range map[string][]string{
-		"--lake is required":       {scenario},
-		"--passes 0":               {scenario, "--lake", lake, "--passes", "0"},
-		"--endpoint":               {scenario, "--lake", lake, "--runner", "flink"},
-		"--runner \"spork\"":       {scenario, "--lake", lake, "--runner", "spork"},
+		"--lake is required":       {file},
+		"--passes 0":               {file, "--lake", lake, "--passes", "0"},
+		"--endpoint":               {file, "--lake", lake, "--runner", "flink"},
+		"--runner \"spork\"":       {file, "--lake", lake, "--runner", "spork"},
 		"one of these is required": {"--lake", lake},
 		"no-such.yaml":             {"no-such.yaml", "--lake", lake},
-		"estimator":                {scenario, "--lake", lake, "--estimator", "guess"},
+		"estimator":                {file, "--lake", lake, "--estimator", "guess"},
 		"holds no scenario":        {"--scenario", "cafe", "--lake", t.TempDir()},
 	} {
 		if _, err := beamJob(t, args...); err == nil || !strings.Contains(err.Error(), want) {
@@ -199,7 +215,7 @@ func TestJobErrors(t *testing.T) {
 		}
 	}
 	*jobopts.Endpoint = was
-	if _, err := beamJob(t, scenario, "--lake", lake, "--passes", "1"); err != nil {
+	if _, err := beamJob(t, file, "--lake", lake, "--passes", "1"); err != nil {
 		t.Fatal(err)
 	}
 	hops, err := filepath.Glob(filepath.Join(lake, "hops", "*", "*.parquet"))
@@ -209,10 +225,10 @@ func TestJobErrors(t *testing.T) {
 	if err := os.Truncate(hops[0], 100); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := beamJob(t, scenario, "--lake", lake, "--passes", "1"); err != nil { // mended
+	if _, err := beamJob(t, file, "--lake", lake, "--passes", "1"); err != nil { // repaired
 		t.Error(err)
 	}
-	s, err := pipeline.LoadScenario(scenario)
+	s, err := scenario.Load(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +239,8 @@ func TestJobErrors(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(lake, "flows", "scenario="+id)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := beamJob(t, "--scenario", id, "--lake", lake, "--passes", "2"); err == nil || !strings.Contains(err.Error(), "stage generate") {
+	_, err = beamJob(t, "--scenario", id, "--lake", lake, "--passes", "2")
+	if err == nil || !strings.Contains(err.Error(), "stage generate") {
 		t.Errorf("flows gone: %v", err)
 	}
 }
