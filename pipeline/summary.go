@@ -61,7 +61,7 @@ func (e *Estimation) WriteSummary(ctx context.Context, w io.Writer) (err error) 
 		p.Linef("expected load of the most loaded link, from the matrices: %.4f (link %d, %d → %d)", g.ExpectedMaxLoad, link.ID, link.Src, link.Dst)
 	}
 	e.WriteCost(p)
-	p.Linef("\nNext:\n  parsimon query --list\n  parsimon query slowdown_by_service --lake %s --param scenario=%s", e.Lake.Path(), e.ID())
+	p.Linef("\nNext:\n  parsimon query --list\n  parsimon query slowdown_by_service --lake %s --param scenario=%s\n  parsimon report %s --lake %s", e.Lake.Path(), e.ID(), e.ID(), e.Lake.Path())
 	return p.Err
 }
 

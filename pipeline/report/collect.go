@@ -3,6 +3,8 @@ package report
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 
 	"parsimon/queries"
@@ -69,7 +71,7 @@ func (r *reader) collect(ctx context.Context) (*content, error) {
 			return nil, err
 		}
 	}
-	if err := r.curves(ctx, c); err != nil {
+	if err := r.curves(ctx, c, "slowdown_cdf", map[string]string{}); err != nil {
 		return nil, err
 	}
 	if r.base != nil {
@@ -99,18 +101,30 @@ func (r *reader) put(ctx context.Context, c *content, name string, more map[stri
 	if err != nil {
 		return err
 	}
-	c.answers[name], c.asked[name] = a.without("scenario", "variant"), params
+	// Of share and slower_share, each 1 less the other, one is enough.
+	c.answers[name], c.asked[name] = a.without("scenario", "variant"), maps.Clone(params)
+	if slices.Contains(a.columns, "slower_share") {
+		c.answers[name] = c.answers[name].without("share")
+	}
 	return nil
 }
 
-// mostCurveRows bounds the points of the curves, which are most of a page's data.
-const mostCurveRows = 8_000
+// Bounds of the points of curves, which are most of a page's data: without a comparison, and beside one.
+const (
+	mostCurveRows         = 4_500
+	mostComparedCurveRows = 2_200
+)
 
-// curves asks for the curves of fewer groups of flows where all of them would make the page too large.
-func (r *reader) curves(ctx context.Context, c *content) error {
+// curves asks a question about curves. Where all groups of flows would make the page too large, it asks for fewer.
+func (r *reader) curves(ctx context.Context, c *content, name string, params map[string]string) error {
+	most := mostCurveRows
+	if r.base != nil {
+		most = mostComparedCurveRows
+	}
 	for groups := 12; ; groups /= 2 {
-		err := r.put(ctx, c, "slowdown_cdf", map[string]string{"groups": strconv.Itoa(groups)})
-		if err != nil || groups == 1 || c.answers["slowdown_cdf"].Len() <= mostCurveRows {
+		params["groups"] = strconv.Itoa(groups)
+		err := r.put(ctx, c, name, params)
+		if err != nil || groups == 1 || c.answers[name].Len() <= most {
 			return err
 		}
 	}
@@ -127,7 +141,11 @@ func (r *reader) compare(ctx context.Context, c *content) error {
 		if name == "load_changes" {
 			params["n"] = "100000"
 		}
-		if err := r.put(ctx, c, name, params); err != nil {
+		put := r.put
+		if name == "compare_cdf" {
+			put = r.curves
+		}
+		if err := put(ctx, c, name, params); err != nil {
 			return err
 		}
 	}

@@ -54,6 +54,7 @@ func (a *Answer) Write(w io.Writer) error {
 	}
 	p := text.Printer{W: w}
 	a.changed.WriteCost(&p)
-	p.Linef("\nNext:\n  parsimon compare %s %s --by service,size_bin --lake %s", a.Base.Scenario, a.Other.Scenario, a.changed.Lake.Path())
+	p.Linef("\nNext:\n  parsimon compare %s %s --by service,size_bin --lake %s\n  parsimon report %s --compare %s --lake %s",
+		a.Base.Scenario, a.Other.Scenario, a.changed.Lake.Path(), a.Other.Scenario, a.Base.Scenario, a.changed.Lake.Path())
 	return p.Err
 }
