@@ -17,8 +17,10 @@ const (
 	warmupTolerance = 0.0025
 	// warmupQuantiles of pipeline.Quantiles have to settle: the first three.
 	warmupQuantiles = 3
-	// stretch is the slowdown that is assumed of flows that began before a warm-up.
-	stretch = 2
+	// firstStretch is the slowdown that is assumed of flows that began before a warm-up, until it is measured. More than it is
+	// would carry too many of them over, with too many bytes: twice as much nearly doubles the load of a short warm-up.
+	firstStretch     = 1.25
+	stretchTolerance = 0.15
 	// A slot takes slotWarmups warm-ups on average. Shorter ones would waste work on warm-ups, longer ones are fewer clusters.
 	slotWarmups = 4
 	maxSlots    = 100_000
@@ -27,6 +29,7 @@ const (
 // A Warmup is how long windows are warmed up, and what twice as long changes.
 type Warmup struct {
 	NS      int64         `json:"warmup_ns"`
+	Stretch float64       `json:"stretch"` // slowdown of long flows, for those that are active before a warm-up
 	Windows int           `json:"windows"` // measured with twice the warm-up; 0: none, the whole is estimated
 	Effect  []MethodError `json:"effect"`  // of the warm-up instead of twice the warm-up
 }
@@ -102,6 +105,7 @@ func (s *sampler) measureWarmup(ctx context.Context) error {
 	if s.index, err = readIndex(ctx, s.base, g.Flows); err != nil {
 		return err
 	}
+	s.warmup.Stretch = firstStretch
 	for s.warmup.NS = s.index.firstWarmupNS(slowestHostBps(s.base)); ; s.warmup.NS *= 2 {
 		if err := s.cut(ctx, g); err != nil {
 			return err
@@ -139,6 +143,12 @@ func (s *sampler) measure(ctx context.Context, first []int) error {
 	if err != nil {
 		return err
 	}
+	if x := s.longFlows.slowdown(); math.Abs(x/s.warmup.Stretch-1) > stretchTolerance {
+		s.warmup.Stretch = round4(x)
+		if short, err = s.estimated(ctx, first, s.warmup.NS); err != nil {
+			return err
+		}
+	}
 	long, err := s.estimated(ctx, some, 2*s.warmup.NS)
 	if err != nil {
 		return err
@@ -154,6 +164,17 @@ func (s *sampler) measure(ctx context.Context, first []int) error {
 	}
 	log.Msg("effect of the warm-up")
 	return nil
+}
+
+// longFlows are the flows of the round that was read last that take longer than a quarter of the warm-up.
+type longFlows struct{ ideal, fct float64 }
+
+// slowdown is their slowdown weighted by their duration, as a part of time sees it; that of firstStretch without such flows.
+func (l longFlows) slowdown() float64 {
+	if l.ideal == 0 {
+		return firstStretch
+	}
+	return l.fct / l.ideal
 }
 
 // estimated are the slowdowns of some slots.

@@ -17,7 +17,9 @@
 //	V(x) = Σ_h (N/n)² · (1 − n/N) · n/(n−1) · Σ_i (z_i − z̄)² / (Σ w·m)²
 //
 // The interval of a quantile p contains every x at which a t test does not reject F(x) = p (test inversion: Woodruff, JASA
-// 47, 1952; Francisco and Fuller, Annals of Statistics 19(1), 1991). The degrees of freedom are Satterthwaite's.
+// 47, 1952; Francisco and Fuller, Annals of Statistics 19(1), 1991). The test is of logit F, whose standard error is that of F
+// divided by F(1 − F) (Korn and Graubard, Survey Methodology 24(2), 1998): near 1 the error of F is skewed. The degrees
+// of freedom are Satterthwaite's.
 //
 // The interval is of the whole workload's quantile as the same method would estimate it. It does not contain the method's
 // own error. README.md has its measured coverage.
