@@ -116,7 +116,7 @@ func (r *Result) writeParts(p *text.Printer) {
 	p.Linef("")
 	if r.Stopped != Whole {
 		p.Linef("sampling part of the widest asked interval: %s, ±%.2f%%", r.worst, 100*r.worst.HalfWidth())
-		p.Linef("warm-up %v before and after each window; long flows are slowed down %.2f times; against twice the warm-up, in %d windows:", ns(r.Warmup.NS), r.Warmup.Stretch, r.Warmup.Windows)
+		p.Linef("warm-up %v before and after each window; against twice as much, in %d windows:", ns(r.Warmup.NS), r.Warmup.Windows)
 		for _, m := range r.Warmup.Effect {
 			p.Linef("  %s %+.2f%% (%+.2f%% to %+.2f%%), of which %.2f%% is part of the intervals", percentileName(m.Quantile), 100*m.Error, 100*m.ErrorLo,
 				100*m.ErrorHi, 100*r.Warmup.change(m.Quantile))

@@ -26,7 +26,7 @@ type counts map[Key]*sampling.Counts
 
 // windowsOf are the windows of slots with a warm-up.
 func (s *sampler) windowsOf(slots []int, warmupNS int64) pipeline.Windows {
-	w := pipeline.Windows{WarmupNS: warmupNS, CooldownNS: warmupNS, Stretch: s.warmup.Stretch, LongestBytes: s.index.longestBytes}
+	w := pipeline.Windows{WarmupNS: warmupNS, CooldownNS: warmupNS, LongestBytes: s.index.longestBytes}
 	for _, n := range slots {
 		w.Spans = append(w.Spans, [2]int64{s.index.slots[n].FromNS, s.index.slots[n].ToNS})
 	}
@@ -70,27 +70,21 @@ func (s *sampler) slotOf(startNS int64, slots []int) (int, bool) {
 
 // read reads the slowdowns of a round's slots.
 func (s *sampler) read(ctx context.Context, r *round) (map[int]counts, error) {
-	in, err := r.run.Read(schema.Slowdowns, []string{"service", "vnet", "size_bytes", "start_ns", "ideal_ns", "fct_ns", "slowdown"}, nil)
+	in, err := r.run.Read(schema.Slowdowns, []string{"service", "vnet", "size_bytes", "start_ns", "slowdown"}, nil)
 	if err != nil {
 		return nil, err
 	}
 	found := map[int]counts{}
-	s.longFlows = longFlows{}
 	for _, n := range r.slots {
 		found[n] = counts{}
 	}
 	err = columns.Consume(in, func(rec arrow.Record) error {
 		service, vnet := columns.Text(rec, "service"), columns.Text(rec, "vnet")
 		size, start := columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns")
-		ideal, fct := columns.Int64s(rec, "ideal_ns"), columns.Int64s(rec, "fct_ns")
 		for i, slowdown := range columns.Float64s(rec, "slowdown") {
 			slot, counted := s.slotOf(start[i], r.slots)
 			if !counted {
 				continue
-			}
-			if ideal[i] > s.warmup.NS/4 {
-				s.ideal += float64(ideal[i])
-				s.fct += float64(fct[i])
 			}
 			cell, of := sampling.CellOf(slowdown), found[slot]
 			s.index.each(service.Value(i), vnet.Value(i), size[i], func(k Key) {

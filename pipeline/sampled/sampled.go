@@ -30,7 +30,6 @@ type sampler struct {
 	index  *index
 	design *sampling.Design
 	warmup Warmup
-	longFlows // of the last round that was read
 	drawn  []int // slots of each stratum
 	rounds []*round
 	counts map[int]counts // by slot

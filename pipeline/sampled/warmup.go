@@ -17,10 +17,6 @@ const (
 	warmupTolerance = 0.0025
 	// warmupQuantiles of pipeline.Quantiles have to settle: the first three.
 	warmupQuantiles = 3
-	// firstStretch is the slowdown that is assumed of flows that began before a warm-up, until it is measured. More than it is
-	// would carry too many of them over, with too many bytes: twice as much nearly doubles the load of a short warm-up.
-	firstStretch     = 1.25
-	stretchTolerance = 0.15
 	// A slot takes slotWarmups warm-ups on average. Shorter ones would waste work on warm-ups, longer ones are fewer clusters.
 	slotWarmups = 4
 	maxSlots    = 100_000
@@ -29,7 +25,6 @@ const (
 // A Warmup is how long windows are warmed up, and what twice as long changes.
 type Warmup struct {
 	NS      int64         `json:"warmup_ns"`
-	Stretch float64       `json:"stretch"` // slowdown of long flows, for those that are active before a warm-up
 	Windows int           `json:"windows"` // measured with twice the warm-up; 0: none, the whole is estimated
 	Effect  []MethodError `json:"effect"`  // of the warm-up instead of twice the warm-up
 }
@@ -91,8 +86,8 @@ func slotFlows(g pipeline.GenerateStats, warmupNS int64) int64 {
 	return g.Flows / max(1, min(slots, maxSlots))
 }
 
-// measureWarmup finds the warm-up, the slots and their design: it estimates the first round, and the first window of each
-// stratum with twice the warm-up.
+// measureWarmup finds the warm-up, the slots and their design: it estimates the first round, and the first window of every
+// other stratum with twice the warm-up.
 func (s *sampler) measureWarmup(ctx context.Context) error {
 	g, err := s.base.Generated()
 	if err != nil {
@@ -105,7 +100,6 @@ func (s *sampler) measureWarmup(ctx context.Context) error {
 	if s.index, err = readIndex(ctx, s.base, g.Flows); err != nil {
 		return err
 	}
-	s.warmup.Stretch = firstStretch
 	for s.warmup.NS = s.index.firstWarmupNS(slowestHostBps(s.base)); ; s.warmup.NS *= 2 {
 		if err := s.cut(ctx, g); err != nil {
 			return err
@@ -135,19 +129,13 @@ func (s *sampler) cut(ctx context.Context, g pipeline.GenerateStats) (err error)
 // measure compares estimates of the same windows with the warm-up and with twice as long.
 func (s *sampler) measure(ctx context.Context, first []int) error {
 	var some []int
-	for _, stratum := range s.design.Strata {
-		some = append(some, stratum[0])
+	for h := 0; h < len(s.design.Strata); h += 2 {
+		some = append(some, s.design.Strata[h][0])
 	}
 	slices.Sort(some)
 	short, err := s.estimated(ctx, first, s.warmup.NS)
 	if err != nil {
 		return err
-	}
-	if x := s.longFlows.slowdown(); math.Abs(x/s.warmup.Stretch-1) > stretchTolerance {
-		s.warmup.Stretch = round4(x)
-		if short, err = s.estimated(ctx, first, s.warmup.NS); err != nil {
-			return err
-		}
 	}
 	long, err := s.estimated(ctx, some, 2*s.warmup.NS)
 	if err != nil {
@@ -164,17 +152,6 @@ func (s *sampler) measure(ctx context.Context, first []int) error {
 	}
 	log.Msg("effect of the warm-up")
 	return nil
-}
-
-// longFlows are the flows of the round that was read last that take longer than a quarter of the warm-up.
-type longFlows struct{ ideal, fct float64 }
-
-// slowdown is their slowdown weighted by their duration, as a part of time sees it; that of firstStretch without such flows.
-func (l longFlows) slowdown() float64 {
-	if l.ideal == 0 {
-		return firstStretch
-	}
-	return l.fct / l.ideal
 }
 
 // estimated are the slowdowns of some slots.
