@@ -61,7 +61,7 @@ func runAsk(t *testing.T, dir, flows string, ask Ask) *Result {
 // precise one takes over its windows. Its hidden scenarios are listed nowhere and are removed with the scenario.
 func TestRun(t *testing.T) {
 	flows, dir := writeTrace(t, 20_000), t.TempDir()
-	ask := Ask{Within: 0.5, Of: []float64{0.9}, By: "service", Confidence: 0.95}
+	ask := Ask{Within: 0.5, Of: []float64{0.99}, Confidence: 0.95}
 	r := runAsk(t, dir, flows, ask)
 	if r.Stopped != Precise || r.Windows < 32 || !(r.SampledShare > 0.05 && r.SampledShare < 0.5) {
 		t.Fatalf("%s after %d windows, %.3f of the flows", r.Stopped, r.Windows, r.SampledShare)
