@@ -85,11 +85,13 @@ func (m *method) readLoads(in *engine.Inputs) (*stages.Loads, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.Spec.Windows != nil { // nothing is sent between windows
+	if m.Spec.Windows != nil {
+		// The rate of ACKs is that of the whole workload, estimated from the windows: over all of their time, also on a link whose
+		// flows are all in one of them.
 		for i, x := range loads.Links {
-			loads.Links[i].LastStartNS = min(x.LastStartNS, x.FirstStartNS+m.Spec.Windows.ActiveNS)
+			loads.Links[i].LastStartNS = x.FirstStartNS + m.Spec.Windows.ActiveNS
 		}
-		loads.LastStartNS = min(loads.LastStartNS, loads.FirstStartNS+m.Spec.Windows.ActiveNS)
+		loads.LastStartNS = loads.FirstStartNS + m.Spec.Windows.ActiveNS
 	}
 	m.loads, m.loadsOf = loads, digest
 	return loads, nil

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
@@ -33,9 +34,8 @@ type Windows struct {
 	Spans      [][2]int64 `json:"spans"` // starts in ns, from and to (excluded), ascending
 	WarmupNS   int64      `json:"warmup_ns"`
 	CooldownNS int64      `json:"cooldown_ns"`
-	// Stretch is the slowdown that is assumed of flows that began before the warm-up, to find those that are still active.
-	Stretch float64 `json:"stretch"`
-	// LongestBytes is the size of the workload's largest flow: no flow that began earlier than it takes is active.
+	// LongestBytes is the size of the workload's largest flow, which says how long before a window flows are looked for that are
+	// still active.
 	LongestBytes int64 `json:"longest_bytes"`
 }
 
@@ -108,9 +108,8 @@ func (w *windowFlows) flows(ctx context.Context, t *engine.Attempt, out *lake.Fl
 	if err != nil {
 		return nil, err
 	}
-	c := carrier{windows: w.windows, bps: accessBandwidths(w.Network)}
+	c := carrier{windows: w.windows, fluid: newFluid(accessBandwidths(w.Network))}
 	c.parts = w.windows.parts(of.FirstStartNS, of.LastStartNS)
-	c.held = make([][]carried, len(c.parts))
 	g := &GenerateStats{FirstStartNS: -1}
 	files := base.Files(schema.Flows)
 	for _, r := range c.reads() {
@@ -138,32 +137,33 @@ func accessBandwidths(n *topology.Network) map[int32]int64 {
 type carrier struct {
 	windows Windows
 	parts   [][2]int64
-	next    int         // the first part that has not begun
-	held    [][]carried // by part
-	bps     map[int32]int64
+	next    int // the first part that has not begun
+	fluid   *fluid
 }
 
-// A carried flow began before its part.
+// A carried flow is in the fluid.
 type carried struct {
-	id, bytes     int64
+	id            int64
 	src, dst      int32
 	service, vnet string
 	synthetic     bool
+	inside        bool    // it began inside a part, and goes on by itself
+	remaining     float64 // bytes
+	sent          float64 // bytes, in the present step
+	from, to      *fluidHost
 }
 
-// durationNS is how long a flow is expected to be active.
-func (c *carrier) durationNS(bytes int64, src, dst int32) float64 {
-	return c.windows.Stretch * float64(bytes) * 8e9 / float64(max(1, min(c.bps[src], c.bps[dst])))
-}
+// carryBack is how many times as long as the largest flow takes alone flows are looked for before a part.
+const carryBack = 4
 
-// reads are the times whose flows are read: each part, and before it as long as the largest flow is active at the
-// slowest host.
+// reads are the times whose flows are read: each part, and before it carryBack times as long as the largest flow
+// takes at the slowest host.
 func (c *carrier) reads() (all [][2]int64) {
 	slowest := int64(math.MaxInt64)
-	for _, bps := range c.bps {
+	for _, bps := range c.fluid.bps {
 		slowest = min(slowest, bps)
 	}
-	back := int64(min(1e18, c.windows.Stretch*float64(c.windows.LongestBytes)*8e9/float64(slowest))) + 1
+	back := int64(min(1e18, carryBack*float64(c.windows.LongestBytes)*8e9/float64(slowest))) + 1
 	for _, p := range c.parts {
 		from := p[0] - back
 		if n := len(all) - 1; n >= 0 && from <= all[n][1] {
@@ -187,6 +187,7 @@ func (c *carrier) batch(rec arrow.Record, g *GenerateStats, out *lake.FlowWriter
 			end, _ := slices.BinarySearch(starts, c.parts[n][1])
 			part := rec.NewSlice(int64(at), int64(end))
 			g.count(part, starts[at], starts[end-1])
+			c.pour(rec, at, end, true)
 			err := out.Write(part)
 			part.Release()
 			if err != nil {
@@ -195,44 +196,41 @@ func (c *carrier) batch(rec arrow.Record, g *GenerateStats, out *lake.FlowWriter
 			at = end
 			continue
 		}
-		end := len(starts) // of the gap
+		end := len(starts) // of a gap
 		if c.next < len(c.parts) {
 			end, _ = slices.BinarySearch(starts, c.parts[c.next][0])
 		}
-		c.hold(rec, at, end)
+		c.pour(rec, at, end, false)
 		at = end
 	}
 	return nil
 }
 
-// hold keeps the flows of a gap that are active when a later part begins.
-func (c *carrier) hold(rec arrow.Record, from, to int) {
+// pour adds the flows of rows to the fluid.
+func (c *carrier) pour(rec arrow.Record, from, to int, inside bool) {
 	id, start, bytes := columns.Int64s(rec, "flow_id"), columns.Int64s(rec, "start_ns"), columns.Int64s(rec, "size_bytes")
 	src, dst := columns.Int32s(rec, "src"), columns.Int32s(rec, "dst")
 	service, vnet := columns.Text(rec, "service"), columns.Text(rec, "vnet")
 	synthetic := columns.Named(rec, "synthetic_start").(*array.Boolean)
 	for i := from; i < to; i++ {
-		takes := c.durationNS(bytes[i], src[i], dst[i])
-		for n := c.next; n < len(c.parts); n++ {
-			p := c.parts[n]
-			left := 1 - float64(p[0]-start[i])/takes
-			if !(left > 0) {
-				break
-			}
-			// What is left, and no more than can be sent while the part lasts.
-			most := float64(p[1]-p[0]) * float64(min(c.bps[src[i]], c.bps[dst[i]])) / 8e9
-			c.held[n] = append(c.held[n], carried{id: id[i], bytes: max(1, int64(min(most, left*float64(bytes[i])))), src: src[i], dst: dst[i],
-				service: string([]byte(service.Value(i))), vnet: string([]byte(vnet.Value(i))), synthetic: synthetic.Value(i)})
-		}
+		c.fluid.add(start[i], carried{id: id[i], src: src[i], dst: dst[i], service: strings.Clone(service.Value(i)), vnet: strings.Clone(vnet.Value(i)),
+			synthetic: synthetic.Value(i), inside: inside, remaining: float64(bytes[i])})
 	}
 }
 
-// begin begins the parts that begin before or at a time, each with the flows that are held for it.
+// begin begins the parts that begin before or at a time, each with the flows that are active then.
 func (c *carrier) begin(ns int64, g *GenerateStats, out *lake.FlowWriter) error {
 	for c.next < len(c.parts) && c.parts[c.next][0] <= ns {
-		start, flows := c.parts[c.next][0], c.held[c.next]
-		c.held[c.next] = nil
+		start := c.parts[c.next][0]
+		c.fluid.advance(start)
 		c.next++
+		var flows []carried
+		for i := range c.fluid.active {
+			if x := &c.fluid.active[i]; !x.inside {
+				flows = append(flows, *x)
+				x.inside = true // from now on
+			}
+		}
 		if len(flows) == 0 {
 			continue
 		}
@@ -256,7 +254,7 @@ func carriedRecord(startNS int64, flows []carried) arrow.Record {
 	number := func(name string, value int64) { field(name).(*array.Int64Builder).Append(value) }
 	for _, f := range flows {
 		number("flow_id", f.id)
-		number("size_bytes", f.bytes)
+		number("size_bytes", int64(f.remaining))
 		number("start_ns", startNS)
 		field("src").(*array.Int32Builder).Append(f.src)
 		field("dst").(*array.Int32Builder).Append(f.dst)

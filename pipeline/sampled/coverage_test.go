@@ -82,7 +82,7 @@ func (k *known) repeat(key Key, q float64, rounds int, within float64) (c covera
 				s.drawn = s.design.Next(s.drawn)
 			}
 			e, _ = s.sampleOf(key).Quantile(q, 0.95)
-			if within > 0 && e.Value > 0 && e.HalfWidth() <= within {
+			if within > 0 && e.Beyond >= fewBeyond && e.HalfWidth() <= within {
 				break
 			}
 		}

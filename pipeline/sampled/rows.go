@@ -25,7 +25,7 @@ type Row struct {
 	// The part of the interval that is due to estimating windows instead of the whole.
 	SamplingLo float64 `json:"sampling_lo"`
 	SamplingHi float64 `json:"sampling_hi"`
-	Warning    string  `json:"warning"`
+	Warning    string  `json:"warning"` // few flows beyond it: the interval holds the value less often than it should
 }
 
 // halfWidth is half of the width of the sampling interval, relative to the estimate.
@@ -43,9 +43,9 @@ func (r Row) String() string {
 	return fmt.Sprintf("%s of %s, size %s: %.3f (%.3f to %.3f)", percentileName(r.Quantile), of, r.SizeBin, r.Estimate, r.SamplingLo, r.SamplingHi)
 }
 
-// HalfWidth is halfWidth, and infinite for a row that is not there.
+// HalfWidth is halfWidth, and infinite for a row that is not there or has a warning.
 func (r Row) HalfWidth() float64 {
-	if r.Estimate == 0 {
+	if r.Estimate == 0 || r.Warning != "" {
 		return math.Inf(1)
 	}
 	return r.halfWidth()
@@ -53,7 +53,7 @@ func (r Row) HalfWidth() float64 {
 
 func percentileName(q float64) string { return fmt.Sprintf("p%g", math.Round(q*100_000)/1000) }
 
-// fewBeyond flows beyond a percentile get a warning: their number alone varies by a fifth.
+// A percentile with fewer sampled flows beyond it has a warning and does not count as precise.
 const fewBeyond = 30
 
 // binName is the name of a group's size bin.
@@ -134,7 +134,7 @@ func (s *sampler) worst() (worst Row) {
 			return Row{Key: k, SizeBin: k.binName(), Quantile: s.ask.Of[0]}
 		}
 		for _, row := range found {
-			if s.ask.wants(row) && (worst.Estimate == 0 || row.halfWidth() > worst.halfWidth()) {
+			if s.ask.wants(row) && (worst.Estimate == 0 || row.HalfWidth() > worst.HalfWidth()) {
 				worst = row
 			}
 		}

@@ -10,9 +10,9 @@ import (
 
 // Shape of the strata and rounds.
 const (
-	loadClasses = 4 // quarters of the slots by load; the upper one is cut again
-	timePieces  = 2 // of each load class
-	firstRound  = 3 // slots drawn from each stratum in the first round
+	loadClasses = 4 // quarters of the slots by load
+	timePieces  = 4 // of each load class
+	firstRound  = 2 // slots drawn from each stratum in the first round
 	growth      = 2 // each later round adds 1/growth of the slots drawn so far
 )
 

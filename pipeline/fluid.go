@@ -1,0 +1,88 @@
+package pipeline
+
+// fluidStepNS is the time step of a fluid. A flow begins and ends at steps.
+const fluidStepNS = int64(50_000)
+
+// A fluid approximates which flows are active at a time, and how many bytes they have left: hosts divide their bandwidth in
+// equal parts among the flows that they send, and among those that they receive, and what a flow cannot use on one side is
+// divided once more among the others. The network between hosts is not modelled.
+//
+// Flows arrive in start order. Work grows with the flows that are active at a time, in steps of fluidStepNS.
+type fluid struct {
+	bps      map[int32]int64 // access bandwidth by host
+	now      int64
+	active   []carried
+	sending  map[int32]*fluidHost
+	receives map[int32]*fluidHost
+}
+
+// A fluidHost is one side of a host: its bytes in a step, the flows that share them and what they have left over.
+type fluidHost struct {
+	capacity, left float64
+	flows          float64
+}
+
+func newFluid(bps map[int32]int64) *fluid {
+	return &fluid{bps: bps, sending: map[int32]*fluidHost{}, receives: map[int32]*fluidHost{}}
+}
+
+// add begins a flow at a time.
+func (f *fluid) add(ns int64, c carried) {
+	f.advance(ns)
+	c.from, c.to = f.host(f.sending, c.src), f.host(f.receives, c.dst)
+	c.from.flows++
+	c.to.flows++
+	f.active = append(f.active, c)
+}
+
+func (f *fluid) host(side map[int32]*fluidHost, id int32) *fluidHost {
+	h := side[id]
+	if h == nil {
+		h = &fluidHost{capacity: float64(f.bps[id]) * float64(fluidStepNS) / 8e9}
+		side[id] = h
+	}
+	return h
+}
+
+// advance lets the active flows send until a time.
+func (f *fluid) advance(ns int64) {
+	for f.now+fluidStepNS <= ns {
+		if len(f.active) == 0 {
+			f.now = ns
+			return
+		}
+		f.step()
+		f.now += fluidStepNS
+	}
+}
+
+func (f *fluid) step() {
+	for i := range f.active {
+		c := &f.active[i]
+		c.from.left, c.to.left = c.from.capacity, c.to.capacity
+	}
+	for i := range f.active {
+		c := &f.active[i]
+		c.sent = min(c.remaining, c.from.capacity/c.from.flows, c.to.capacity/c.to.flows)
+	}
+	for i := range f.active {
+		c := &f.active[i]
+		c.from.left -= c.sent
+		c.to.left -= c.sent
+	}
+	kept := f.active[:0]
+	for i := range f.active {
+		c := f.active[i]
+		c.remaining -= c.sent + max(0, min(c.from.left/c.from.flows, c.to.left/c.to.flows))
+		kept = append(kept, c)
+	}
+	f.active = kept[:0]
+	for _, c := range kept {
+		if c.remaining >= 1 {
+			f.active = append(f.active, c)
+			continue
+		}
+		c.from.flows--
+		c.to.flows--
+	}
+}

@@ -1,0 +1,129 @@
+package sampled
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"parsimon/pipeline"
+	"parsimon/pipeline/lake"
+	"parsimon/pipeline/scenario"
+	"parsimon/schema"
+	"parsimon/stages"
+)
+
+// writeTrace writes flows of 1 to 10 KB that start over 600 ms, more of them in the middle.
+func writeTrace(t *testing.T, flows int) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "flows.csv")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(1, 1))
+	_, err = fmt.Fprintln(f, "src,dst,size_bytes,start_ns,service")
+	for range flows {
+		src := random.IntN(32)
+		start := (random.Int64N(600e6) + random.Int64N(600e6)) / 2
+		if err == nil {
+			_, err = fmt.Fprintf(f, "%d,%d,%d,%d,%s\n", src, (src+1+random.IntN(31))%32, 1000+random.IntN(9000), start, []string{"a", "b"}[random.IntN(2)])
+		}
+	}
+	if err != nil || f.Close() != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func runAsk(t *testing.T, dir, flows string, ask Ask) *Result {
+	t.Helper()
+	s, err := scenario.FromFiles("small-2to1", flows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := pipeline.Variant{Estimator: stages.Independent}
+	e, err := pipeline.Begin(context.Background(), dir, s, v, pipeline.Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	r, err := Run(context.Background(), e, ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// A sampled run answers for the whole from some of its flows, commits its tables, and is repeated by another lake. A more
+// precise one takes over its windows. Its hidden scenarios are listed nowhere and are removed with the scenario.
+func TestRun(t *testing.T) {
+	flows, dir := writeTrace(t, 20_000), t.TempDir()
+	ask := Ask{Within: 0.5, Of: []float64{0.99}, Confidence: 0.95}
+	r := runAsk(t, dir, flows, ask)
+	if r.Stopped != Precise || r.Windows < 32 || !(r.SampledShare > 0.05 && r.SampledShare < 0.5) {
+		t.Fatalf("%s after %d windows, %.3f of the flows", r.Stopped, r.Windows, r.SampledShare)
+	}
+	total := int64(0)
+	for _, p := range r.Percentiles {
+		if p.SizeBin != "all" {
+			total += p.Flows
+		}
+		if !(1 <= *p.P99Lo && *p.P99Lo <= p.P99 && p.P99 <= *p.P99Hi) {
+			t.Errorf("size %s: p99 %v outside its interval %v to %v", p.SizeBin, p.P99, *p.P99Lo, *p.P99Hi)
+		}
+	}
+	if total != 20_000 {
+		t.Errorf("percentiles are of %d flows, want those of the whole workload", total)
+	}
+	again := runAsk(t, t.TempDir(), flows, ask)
+	for i, row := range r.Rows {
+		if other := again.Rows[i]; row.Estimate != other.Estimate || row.Lo != other.Lo || row.Hi != other.Hi {
+			t.Errorf("%v in one lake, %v in another", row, other)
+		}
+	}
+	l, err := lake.Open(dir, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkLake(t, l, r)
+	ask.Within = 0.00001
+	if finer := runAsk(t, dir, flows, ask); finer.Windows <= r.Windows {
+		t.Errorf("%d windows for a finer answer, after %d", finer.Windows, r.Windows)
+	}
+	if _, err := pipeline.Remove(context.Background(), l, pipeline.Removal{Scenarios: []string{r.ScenarioID}}); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := l.Scenarios(); err != nil || len(left) > 0 {
+		t.Errorf("scenarios %v are left (%v)", left, err)
+	}
+}
+
+func checkLake(t *testing.T, l *lake.Lake, r *Result) {
+	t.Helper()
+	m, found, err := l.ReadManifest(lake.Place{Scenario: lake.ScenarioID(r.ScenarioID), Variant: r.Variant})
+	if err != nil || !found {
+		t.Fatalf("no manifest of %s: %v", r.Variant, err)
+	}
+	rows := map[string]int64{}
+	for _, f := range m.Files {
+		table, err := f.Table()
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows[table.Name] += f.Rows
+	}
+	share := float64(rows[schema.SampledSlowdowns.Name]) / float64(r.Flows)
+	if rows[schema.Windows.Name] != int64(r.Windows) || share != r.SampledShare || rows[schema.Intervals.Name] != int64(len(r.Rows)) {
+		t.Errorf("committed rows %v, want those of %d windows", rows, r.Windows)
+	}
+	status, err := pipeline.ReadStatus(l, true)
+	if err != nil || len(status.Scenarios) != 1 || status.Scenarios[0].State != pipeline.StateComplete {
+		t.Errorf("status %+v (%v), want one complete scenario", status, err)
+	}
+	if id, err := pipeline.Resolve(l, ""); err != nil || string(id) != r.ScenarioID {
+		t.Errorf("the scenario last worked on is %s (%v), want %s", id, err, r.ScenarioID)
+	}
+}

@@ -1,0 +1,97 @@
+package sampled
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"parsimon/pipeline"
+	"parsimon/pipeline/sampling"
+	"parsimon/schema"
+	"parsimon/schema/columns"
+)
+
+var (
+	warmupLake     = flag.String("warmup-lake", "", "measure the effect of warm-ups on the whole estimate that this lake holds; adds hidden scenarios to it")
+	warmupScenario = flag.String("warmup-scenario", "", "scenario of the lake")
+	warmupSlots    = flag.Int("warmup-slots", 1000, "slots of the workload")
+)
+
+// TestWarmupOfLake prints the warm-up table of README.md: how far estimates of windows are from the whole estimate, for the
+// same flows.
+func TestWarmupOfLake(t *testing.T) {
+	if *warmupLake == "" {
+		t.Skip("needs a lake with a whole estimate: -warmup-lake")
+	}
+	ctx := context.Background()
+	base, err := pipeline.Resume(ctx, *warmupLake, *warmupScenario, pipeline.Variant{Estimator: 1, Passes: 3}, pipeline.Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer base.Close()
+	g, err := base.Generated()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &sampler{base: base}
+	if s.index, err = readIndex(ctx, base, g.Flows/int64(*warmupSlots)); err != nil {
+		t.Fatal(err)
+	}
+	s.design = sampling.NewDesign(s.index.slots, 1)
+	slots := s.design.Drawn(s.design.First())
+	whole, err := slowdownsOf(s, base, slots)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Println("| warm-up | p50 | p90 | p99 | p99.9 | flows |\n|---|---|---|---|---|---|")
+	for _, warmup := range []int64{500e3, 2e6, 8e6} {
+		r, err := s.estimate(ctx, slots, warmup, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		part, err := slowdownsOf(s, r.run, slots)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var pairs []checkPair
+		for i := range part {
+			pairs = append(pairs, checkPair{part[i], whole[i]})
+		}
+		fmt.Printf("| %v |", ns(warmup))
+		flows := int64(0)
+		for _, m := range methodErrors(pairs, 0.95) {
+			fmt.Printf(" %+.2f%% (%+.2f to %+.2f) |", 100*m.Error, 100*m.ErrorLo, 100*m.ErrorHi)
+			flows = m.Flows
+		}
+		fmt.Printf(" %d |\n", flows)
+	}
+}
+
+// slowdownsOf are an estimate's slowdowns of some slots, each on its own.
+func slowdownsOf(s *sampler, run *pipeline.Estimation, slots []int) ([]sampling.Counts, error) {
+	in, err := run.Read(schema.Slowdowns, []string{"start_ns", "slowdown"}, nil)
+	if err != nil {
+		return nil, err
+	}
+	at := map[int]int{}
+	for i, n := range slots {
+		at[n] = i
+	}
+	out := make([]sampling.Counts, len(slots))
+	err = columns.Consume(in, func(rec arrow.Record) error {
+		start := columns.Int64s(rec, "start_ns")
+		for i, slowdown := range columns.Float64s(rec, "slowdown") {
+			if n, ok := s.slotOf(start[i], slots); ok {
+				out[at[n]].Add(sampling.CellOf(slowdown))
+			}
+		}
+		return nil
+	})
+	for i := range out {
+		out[i].Seal()
+	}
+	return out, err
+}
