@@ -3,9 +3,9 @@ package pipeline
 // fluidStepNS is the time step of a fluid. A flow begins and ends at steps.
 const fluidStepNS = int64(50_000)
 
-// A fluid approximates which flows are active at a time, and how many bytes they have left: hosts divide their bandwidth in
-// equal parts among the flows that they send, and among those that they receive, and what a flow cannot use on one side is
-// divided once more among the others. The network between hosts is not modelled.
+// A fluid approximates which flows are active at a time, and how many bytes they have left: hosts divide their
+// bandwidth in equal parts among the flows that they send, and among those that they receive, and what a flow cannot
+// use on one side is divided once more among the others. The network between hosts is not modelled.
 //
 // Flows arrive in start order. Work grows with the flows that are active at a time, in steps of fluidStepNS.
 type fluid struct {

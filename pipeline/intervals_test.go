@@ -96,8 +96,8 @@ func TestFanInIsNamed(t *testing.T) {
 	}
 }
 
-// Every host sends more than its link carries: each overloaded link has a row, of which the summary shows three, and the
-// result for scripts has them all, and the percentiles for which there are too few flows.
+// Every host sends more than its link carries: each overloaded link has a row, of which the summary shows three, and
+// the result for scripts has them all, and the percentiles for which there are too few flows.
 func TestOverloadIsNamed(t *testing.T) {
 	network, file := fixture.Trace(t, 1)
 	var b strings.Builder

@@ -86,8 +86,8 @@ func (m *method) readLoads(in *engine.Inputs) (*stages.Loads, error) {
 		return nil, err
 	}
 	if m.Spec.Windows != nil {
-		// The rate of ACKs is that of the whole workload, estimated from the windows: over all of their time, also on a link whose
-		// flows are all in one of them.
+		// The rate of ACKs is that of the whole workload, estimated from the windows: over all of their time, also on a link
+		// whose flows are all in one of them.
 		for i, x := range loads.Links {
 			loads.Links[i].LastStartNS = x.FirstStartNS + m.Spec.Windows.ActiveNS
 		}

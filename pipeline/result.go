@@ -72,7 +72,8 @@ func (e *Estimation) Result(ctx context.Context) (_ *Result, err error) {
 	return r, err
 }
 
-// warnings reads table warnings and, as kind "few flows", the percentiles for which the workload is too short, by size bin.
+// warnings reads table warnings and, as kind "few flows", the percentiles for which the workload is too short, by size
+// bin.
 func (e *Estimation) warnings(ctx context.Context, db *queries.DB) (_ []string, err error) {
 	of := fmt.Sprintf("scenario = %s AND variant = %s", duckdb.Quote(string(e.ID())), duckdb.Quote(e.variant.String()))
 	rows, err := db.SQL(ctx, `SELECT kind, warning FROM (

@@ -57,8 +57,8 @@ func killedChild(t *testing.T, dir, flows, stage string, after int, more ...stri
 	}
 }
 
-// A run killed in the middle of any stage is continued by the same command, to the same rows. The stages that work on files of flows
-// are killed in a workload of two files.
+// A run killed in the middle of any stage is continued by the same command, to the same rows. The stages that work on
+// files of flows are killed in a workload of two files.
 func TestKilledRunContinues(t *testing.T) {
 	type kill struct {
 		stage string

@@ -92,7 +92,8 @@ var lastReader = map[engine.Step][]schema.Table{
 	{Stage: "sample"}:            {schema.HopObservations, schema.SentObservations},
 }
 
-// shard does a shard of a stage in a process of its own, which is killed when it reports progress for the after-th time.
+// shard does a shard of a stage in a process of its own, which is killed when it reports progress for the after-th
+// time.
 func (t *arrayJob) shard(step engine.Step, shard string, after int) (out string, killed bool) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), childLake+"="+t.lake, childStep+"="+fmt.Sprintf("%s %d", step.Stage, step.Pass), childShard+"="+shard, childBy+"="+t.by.String(),

@@ -31,8 +31,8 @@ func (e *Executor) Collect(p, next Plan) error {
 	return nil
 }
 
-// unneeded reports whether a table is complete, has readers, and all of them are complete. A table that only a longer plan reads
-// is needed until all stages that read any temporary table are complete.
+// unneeded reports whether a table is complete, has readers, and all of them are complete. A table that only a longer
+// plan reads is needed until all stages that read any temporary table are complete.
 func (e *Executor) unneeded(o Output, plans ...Plan) bool {
 	var readers, others []*Stage
 	for _, s := range slices.Concat(plans...) {

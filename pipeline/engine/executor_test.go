@@ -16,8 +16,8 @@ import (
 	"parsimon/schema"
 )
 
-// A plan runs stage by stage, and of each stage the costliest tasks first. What is complete is not done again. The temporary table
-// goes as soon as the stage that reads it is complete; the others stay.
+// A plan runs stage by stage, and of each stage the costliest tasks first. What is complete is not done again. The
+// temporary table goes as soon as the stage that reads it is complete; the others stay.
 func TestRun(t *testing.T) {
 	session, toy := toyLake(t), newToy(toyScenario)
 	want := []string{
@@ -78,8 +78,8 @@ func TestStats(t *testing.T) {
 	}
 }
 
-// A stage that failed continues where it was; one whose inputs are not there says which command makes them; a damaged, missing or
-// truncated file or record is made again, and only that one.
+// A stage that failed continues where it was; one whose inputs are not there says which command makes them; a damaged,
+// missing or truncated file or record is made again, and only that one.
 func TestStageResumes(t *testing.T) {
 	session, toy := toyLake(t), newToy(toyScenario)
 	l := session.Lake
@@ -154,8 +154,9 @@ func TestStageResumes(t *testing.T) {
 	}
 }
 
-// A stage that is cut into other tasks than before, is of another version of the method, or whose files come from another program,
-// begins again. Its new files have other names, so that readers see the old ones until the new ones are committed.
+// A stage that is cut into other tasks than before, is of another version of the method, or whose files come from
+// another program, begins again. Its new files have other names, so that readers see the old ones until the new ones
+// are committed.
 func TestStageBeginsAgain(t *testing.T) {
 	session, toy := toyLake(t), newToy(toyScenario)
 	l, program := session.Lake, "first"
@@ -263,8 +264,8 @@ func TestMemoryBudget(t *testing.T) {
 	}
 }
 
-// A complete stage whose results a run does not accept fails that run, also when another run did the tasks. Nothing is lost: a run
-// that accepts them finds them done.
+// A complete stage whose results a run does not accept fails that run, also when another run did the tasks. Nothing is
+// lost: a run that accepts them finds them done.
 func TestCheckRefuses(t *testing.T) {
 	session, toy := toyLake(t), newToy(toyScenario)
 	toy.squares.Check = func(r Records) error {
@@ -348,8 +349,8 @@ func TestCollectUnread(t *testing.T) {
 	}
 }
 
-// A scenario made from another shares the files of tasks whose keys are equal, and does the others. Stage.Inherit adapts their
-// statistics. Without keys nothing is shared.
+// A scenario made from another shares the files of tasks whose keys are equal, and does the others. Stage.Inherit
+// adapts their statistics. Without keys nothing is shared.
 func TestInherit(t *testing.T) {
 	base := newToy("beefbeefbeefbeef")
 	derived := newToy(toyScenario)

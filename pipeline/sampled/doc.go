@@ -1,21 +1,22 @@
 // Package sampled estimates a scenario from windows of time. It draws windows in rounds (package sampling), estimates
-// the windows of a round as one hidden scenario (pipeline.DeriveWindows), and combines the rounds until the intervals of the
-// asked percentiles are narrow enough or the time is spent.
+// the windows of a round as one hidden scenario (pipeline.DeriveWindows), and combines the rounds until the intervals
+// of the asked percentiles are narrow enough or the time is spent.
 //
 //	table flows ─► index: slots, flows by group ─► warm-up, measured ─► round 1 ─► round 2 ─► … ─► combine
 //	                                                                       │          │               │
 //	                                                     hidden scenarios: slowdowns of windows      windows, sampled_slowdowns,
 //	                                                                                                 intervals
 //
-// Rounds do not depend on the precision that is asked for: a more precise run takes over the rounds of a less precise one, and
-// the answer depends on the scenario, the variant and the number of rounds only. A round that was interrupted continues.
+// Rounds do not depend on the precision that is asked for: a more precise run takes over the rounds of a less precise
+// one, and the answer depends on the scenario, the variant and the number of rounds only. A round that was interrupted
+// continues.
 //
 // # Warm-up
 //
-// The first warm-up is the time in which a flow of the size that divides the workload's bytes in halves is sent.
-// It is then measured: the first window of every other stratum is estimated again with twice the warm-up. If p50, p90 or p99 of
-// all these flows differ by more than warmupTolerance, and significantly (jackknife over windows, 95%), the warm-up is doubled
-// and the workload is cut again. A significant difference that is left widens the intervals. The cool-down after a
-// window is as long as the warm-up. Flows that began before the warm-up and are still active in a fluid
-// model of the hosts' links begin with it, with the bytes that they have left there.
+// The first warm-up is the time in which a flow of the size that divides the workload's bytes in halves is sent. It is
+// then measured: the first window of every other stratum is estimated again with twice the warm-up. If p50, p90 or p99
+// of all these flows differ by more than warmupTolerance, and significantly (jackknife over windows, 95%), the warm-up
+// is doubled and the workload is cut again. A significant difference that is left widens the intervals. The cool-down
+// after a window is as long as the warm-up. Flows that began before the warm-up and are still active in a fluid model
+// of the hosts' links begin with it, with the bytes that they have left there.
 package sampled

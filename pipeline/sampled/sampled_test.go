@@ -57,8 +57,8 @@ func runAsk(t *testing.T, dir, flows string, ask Ask) *Result {
 	return r
 }
 
-// A sampled run answers for the whole from some of its flows, commits its tables, and is repeated by another lake. A more
-// precise one takes over its windows. Its hidden scenarios are listed nowhere and are removed with the scenario.
+// A sampled run answers for the whole from some of its flows, commits its tables, and is repeated by another lake. A
+// more precise one takes over its windows. Its hidden scenarios are listed nowhere and are removed with the scenario.
 func TestRun(t *testing.T) {
 	flows, dir := writeTrace(t, 20_000), t.TempDir()
 	ask := Ask{Within: 0.5, Of: []float64{0.99}, Confidence: 0.95}

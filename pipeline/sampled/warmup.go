@@ -17,7 +17,8 @@ const (
 	warmupTolerance = 0.0025
 	// warmupQuantiles of pipeline.Quantiles have to settle: the first three.
 	warmupQuantiles = 3
-	// A slot takes slotWarmups warm-ups on average. Shorter ones would waste work on warm-ups, longer ones are fewer clusters.
+	// A slot takes slotWarmups warm-ups on average. Shorter ones would waste work on warm-ups, longer ones are fewer
+	// clusters.
 	slotWarmups = 4
 	maxSlots    = 100_000
 )
@@ -49,8 +50,9 @@ func (w Warmup) settled() bool {
 	return true
 }
 
-// firstWarmupNS is the time in which the slowest host sends a flow of the size that divides the workload's bytes in halves,
-// as a power of two in ms: smaller flows that are active at its end began within it, and larger ones are carried over.
+// firstWarmupNS is the time in which the slowest host sends a flow of the size that divides the workload's bytes in
+// halves, as a power of two in ms: smaller flows that are active at its end began within it, and larger ones are
+// carried over.
 func (x *index) firstWarmupNS(slowestBps int64) int64 {
 	half, below := int64(0), int64(0)
 	for _, bytes := range x.bytesOf {
@@ -86,8 +88,8 @@ func slotFlows(g pipeline.GenerateStats, warmupNS int64) int64 {
 	return g.Flows / max(1, min(slots, maxSlots))
 }
 
-// measureWarmup finds the warm-up, the slots and their design: it estimates the first round, and the first window of every
-// other stratum with twice the warm-up.
+// measureWarmup finds the warm-up, the slots and their design: it estimates the first round, and the first window of
+// every other stratum with twice the warm-up.
 func (s *sampler) measureWarmup(ctx context.Context) error {
 	g, err := s.base.Generated()
 	if err != nil {

@@ -83,8 +83,8 @@ func TestCensus(t *testing.T) {
 	}
 }
 
-// The intervals hold the quantiles of the whole about as often as they say, for a workload whose load follows a daily rhythm with
-// a burst hour, a failure from 40% to 60% of the time, and slots in which all flows are slow together.
+// The intervals hold the quantiles of the whole about as often as they say, for a workload whose load follows a daily
+// rhythm with a burst hour, a failure from 40% to 60% of the time, and slots in which all flows are slow together.
 func TestCoverage(t *testing.T) {
 	const slots, flows, seeds = 480, 150, 200
 	random := rand.New(rand.NewPCG(5, 13))

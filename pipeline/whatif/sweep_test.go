@@ -16,9 +16,9 @@ import (
 	"parsimon/stages"
 )
 
-// A sweep estimates the worst cables as a what-if of each does, and the others nearly so. It leaves no scenarios but those
-// of the user. A sweep that is repeated does nothing; one that was interrupted continues. A cable whose failure disconnects
-// hosts comes first.
+// A sweep estimates the worst cables as a what-if of each does, and the others nearly so. It leaves no scenarios but
+// those of the user. A sweep that is repeated does nothing; one that was interrupted continues. A cable whose failure
+// disconnects hosts comes first.
 func TestSweep(t *testing.T) {
 	ctx := t.Context()
 	o := settings(t, stages.Flow)

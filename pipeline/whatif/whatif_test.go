@@ -121,9 +121,9 @@ func readFlows(t *testing.T, o Settings, id string) (flows map[int64]testFlow, l
 	return flows, last
 }
 
-// A service that is scaled has about that many times its flows, those of the base among them where the factor is at least
-// 1. The flows of a service that moves keep size and start and are between hosts of the new racks. Other services stay the
-// same.
+// A service that is scaled has about that many times its flows, those of the base among them where the factor is at
+// least 1. The flows of a service that moves keep size and start and are between hosts of the new racks. Other services
+// stay the same.
 func TestChangedFlows(t *testing.T) {
 	o := settings(t, stages.Independent)
 	base := estimate(t, mustLoad(t, fixture.Services(t)), o)

@@ -14,8 +14,8 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/options/jobopts"
 )
 
-// javaOpens lists the Java packages that Flink's serializers access by reflection, which Java 17 forbids by default. The
-// list is that of Flink's own scripts.
+// javaOpens lists the Java packages that Flink's serializers access by reflection, which Java 17 forbids by default.
+// The list is that of Flink's own scripts.
 var javaOpens = []string{
 	"java.lang", "java.net", "java.io", "java.nio", "sun.nio.ch", "java.lang.reflect", "java.text", "java.time", "java.util",
 	"java.util.concurrent", "java.util.concurrent.atomic", "java.util.concurrent.locks",
