@@ -99,7 +99,7 @@ var (
 			{"weight", f64, false, "", "stratum_slots / stratum_drawn: how many flows of the workload a flow of the window represents"},
 			{"from_ns", i64, false, "ns", "beginning of the window"},
 			{"to_ns", i64, false, "ns", "end of the window, excluded"},
-			{"warmup_ns", i64, false, "ns", "time simulated before the window and after it"},
+			{"warmup_ns", i64, false, "ns", "time simulated before the window; four times as much after it"},
 			{"flows", i64, false, "", "number of flows that start in the window"},
 			{"bytes", i64, false, "bytes", "their bytes"},
 		},

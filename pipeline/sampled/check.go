@@ -17,6 +17,9 @@ import (
 // error varies.
 const checkWindows = 4
 
+// fewMeasured is the least number of measured flows beyond a percentile for its error to be told.
+const fewMeasured = 10
+
 // A MethodError is the relative error of an estimated percentile, in windows that were also simulated packet by packet.
 type MethodError struct {
 	Quantile float64 `json:"quantile"`
@@ -43,7 +46,7 @@ func (s *sampler) check(ctx context.Context, stopped string) error {
 			x := s.index.slots[n]
 			to := min(x.ToNS, x.FromNS+length)
 			// Flows after the part are simulated, too: the estimate has them.
-			w := pipeline.Window{FromNS: x.FromNS, ToNS: to + s.warmup.NS, WarmupNS: s.warmup.NS}
+			w := pipeline.Window{FromNS: x.FromNS, ToNS: to + cooldown*s.warmup.NS, WarmupNS: s.warmup.NS}
 			if err := compare(ctx, run, pipeline.Exact{Window: w, Workers: 1}, to, &pairs[i]); err != nil {
 				return err
 			}
@@ -121,6 +124,9 @@ func methodErrors(pairs []checkPair, confidence float64) (out []MethodError) {
 	for _, p := range pipeline.Quantiles {
 		m := MethodError{Quantile: p}
 		m.Error, m.Flows = of(p, -1)
+		if float64(m.Flows)*(1-p) < fewMeasured {
+			break // and of the greater ones fewer
+		}
 		half := math.Abs(m.Error) // one window does not tell how the error varies
 		if n := float64(len(pairs)); n > 1 {
 			var left []float64

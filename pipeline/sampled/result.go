@@ -46,6 +46,10 @@ func (s *sampler) result(rows []Row, stopped string, seconds float64) *Result {
 	if s.ask.Check == 0 {
 		r.Warnings = append(r.Warnings, "the intervals leave out the method's own error (--check measures it)")
 	}
+	if n := len(s.method); s.ask.Check > 0 && n < len(pipeline.Quantiles) {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("--check %v has too few flows to measure the error of %s: its interval leaves it out", s.ask.Check,
+			percentileName(pipeline.Quantiles[n])))
+	}
 	for _, row := range rows {
 		if row.Warning != "" && row.Key.By == stages.ByNothing {
 			r.Warnings = append(r.Warnings, "few flows: "+row.SizeBin+": "+row.Warning)
@@ -117,7 +121,7 @@ func (r *Result) writeParts(p *text.Printer) {
 	p.Linef("")
 	if r.Stopped != Whole {
 		p.Linef("sampling part of the widest asked interval: %s, ±%.2f%%", r.worst, 100*r.worst.HalfWidth())
-		p.Linef("warm-up %v before and after each window; against twice as much, in %d windows:", ns(r.Warmup.NS), r.Warmup.Windows)
+		p.Linef("warm-up %v before each window, cool-down %v after it; against twice as much, in %d windows:", ns(r.Warmup.NS), ns(cooldown*r.Warmup.NS), r.Warmup.Windows)
 		for _, m := range r.Warmup.Effect {
 			p.Linef("  %s %+.2f%% (%+.2f%% to %+.2f%%), of which %.2f%% is part of the intervals", percentileName(m.Quantile), 100*m.Error, 100*m.ErrorLo,
 				100*m.ErrorHi, 100*r.Warmup.change(m.Quantile))

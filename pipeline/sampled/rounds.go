@@ -26,7 +26,7 @@ type counts map[Key]*sampling.Counts
 
 // windowsOf are the windows of slots with a warm-up.
 func (s *sampler) windowsOf(slots []int, warmupNS int64) pipeline.Windows {
-	w := pipeline.Windows{WarmupNS: warmupNS, CooldownNS: warmupNS, LongestBytes: s.index.longestBytes}
+	w := pipeline.Windows{WarmupNS: warmupNS, CooldownNS: cooldown * warmupNS, LongestBytes: s.index.longestBytes}
 	for _, n := range slots {
 		w.Spans = append(w.Spans, [2]int64{s.index.slots[n].FromNS, s.index.slots[n].ToNS})
 	}

@@ -141,7 +141,7 @@ func (s *sampler) share(slots []int, warmupNS int64) float64 {
 	}
 	for _, n := range slots {
 		x := s.index.slots[n]
-		flows += float64(x.Flows) * (1 + 2*float64(warmupNS)/float64(x.ToNS-x.FromNS))
+		flows += float64(x.Flows) * (1 + (1+cooldown)*float64(warmupNS)/float64(x.ToNS-x.FromNS))
 	}
 	return flows / float64(total)
 }

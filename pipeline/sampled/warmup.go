@@ -17,8 +17,9 @@ const (
 	warmupTolerance = 0.0025
 	// warmupQuantiles of pipeline.Quantiles have to settle: the first three.
 	warmupQuantiles = 3
-	// A slot takes slotWarmups warm-ups on average. Shorter ones would waste work on warm-ups, longer ones are fewer
-	// clusters.
+	// A cool-down is so many warm-ups: flows of the window that last longer are alone in the end, and too fast.
+	cooldown = 4
+	// A slot takes slotWarmups warm-ups on average. Shorter ones would waste work on warm-ups, longer ones are fewer clusters.
 	slotWarmups = 4
 	maxSlots    = 100_000
 )
@@ -50,9 +51,8 @@ func (w Warmup) settled() bool {
 	return true
 }
 
-// firstWarmupNS is the time in which the slowest host sends a flow of the size that divides the workload's bytes in
-// halves, as a power of two in ms: smaller flows that are active at its end began within it, and larger ones are
-// carried over.
+// firstWarmupNS is a quarter of the time in which the slowest host sends a flow of the size that divides the workload's bytes in
+// halves, as a power of two in ms. It is for queues and congestion windows to settle: flows that began earlier are carried over.
 func (x *index) firstWarmupNS(slowestBps int64) int64 {
 	half, below := int64(0), int64(0)
 	for _, bytes := range x.bytesOf {
@@ -60,7 +60,7 @@ func (x *index) firstWarmupNS(slowestBps int64) int64 {
 	}
 	for size, bytes := range x.bytesOf {
 		if below += bytes; below >= half && bytes > 0 {
-			takes := int64(math.Exp2(float64(size)) * 8e9 / float64(slowestBps))
+			takes := int64(math.Exp2(float64(size)) * 2e9 / float64(slowestBps))
 			return min(maxWarmup, minWarmup<<max(0, bits.Len64(uint64(takes/minWarmup))-1))
 		}
 	}
