@@ -34,8 +34,8 @@ type Windows struct {
 	Spans      [][2]int64 `json:"spans"` // starts in ns, from and to (excluded), ascending
 	WarmupNS   int64      `json:"warmup_ns"`
 	CooldownNS int64      `json:"cooldown_ns"`
-	// LongestBytes is the size of the workload's largest flow, which says how long before a window flows are looked for
-	// that are still active.
+	// LongestBytes is the size of the workload's largest flow, which says how long before a window flows are looked
+	// for that are still active.
 	LongestBytes int64 `json:"longest_bytes"`
 }
 

@@ -19,7 +19,8 @@ const (
 	warmupQuantiles = 3
 	// A cool-down is so many warm-ups: flows of the window that last longer are alone in the end, and too fast.
 	cooldown = 4
-	// A slot takes slotWarmups warm-ups on average. Shorter ones would waste work on warm-ups, longer ones are fewer clusters.
+	// A slot takes slotWarmups warm-ups on average. Shorter ones would waste work on warm-ups, longer ones are fewer
+	// clusters.
 	slotWarmups = 4
 	maxSlots    = 100_000
 )
@@ -51,8 +52,9 @@ func (w Warmup) settled() bool {
 	return true
 }
 
-// firstWarmupNS is a quarter of the time in which the slowest host sends a flow of the size that divides the workload's bytes in
-// halves, as a power of two in ms. It is for queues and congestion windows to settle: flows that began earlier are carried over.
+// firstWarmupNS is a quarter of the time in which the slowest host sends a flow of the size that divides the
+// workload's bytes in halves, as a power of two in ms. It is for queues and congestion windows to settle: flows that
+// began earlier are carried over.
 func (x *index) firstWarmupNS(slowestBps int64) int64 {
 	half, below := int64(0), int64(0)
 	for _, bytes := range x.bytesOf {

@@ -20,8 +20,8 @@ var (
 	warmupSlots    = flag.Int("warmup-slots", 1000, "slots of the workload")
 )
 
-// TestWarmupOfLake prints the warm-up table of README.md: how far estimates of windows are from the whole estimate, for
-// the same flows.
+// TestWarmupOfLake prints the warm-up table of README.md: how far estimates of windows are from the whole estimate,
+// for the same flows.
 func TestWarmupOfLake(t *testing.T) {
 	if *warmupLake == "" {
 		t.Skip("needs a lake with a whole estimate: -warmup-lake")

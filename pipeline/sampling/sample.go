@@ -45,10 +45,10 @@ func (s Sample) at(cell int32, flows float64) float64 {
 
 // variance returns the estimated variance of the distribution function at a cell, and its degrees of freedom.
 //
-// The variance is a sum of squares u² over the drawn slots. Satterthwaite's degrees of freedom, 2V² / Var(V), take the
-// u of a stratum as normal, and a sample of a few slots of a stratum does not show that they are not. Over all strata
-// it does: Var(V) is about ⅔ Σ u⁴ (all of Σ u⁴ but the squares of the expectations, which for normal u are a third of
-// it). A few slots with most of the variance so give few degrees of freedom. The smaller of both counts.
+// The variance is a sum of squares u² over the drawn slots. Satterthwaite's degrees of freedom, 2V² / Var(V), take
+// the u of a stratum as normal, and a sample of a few slots of a stratum does not show that they are not. Over all
+// strata it does: Var(V) is about ⅔ Σ u⁴ (all of Σ u⁴ but the squares of the expectations, which for normal u are a
+// third of it). A few slots with most of the variance so give few degrees of freedom. The smaller of both counts.
 func (s Sample) variance(cell int32, flows float64) (v, df float64) {
 	f := s.at(cell, flows)
 	fourth, squares, slots, free := 0.0, 0.0, 0.0, 0.0

@@ -2,9 +2,9 @@ package sampling
 
 import "math"
 
-// StudentT returns the quantile t of Student's distribution with df degrees of freedom such that |T| ≤ t has the probability
-// confidence. df is at least 1 and need not be whole. Source: Hill, Algorithm 396, CACM 13(10), 1970, to about 6
-// digits.
+// StudentT returns the quantile t of Student's distribution with df degrees of freedom such that |T| ≤ t has the
+// probability confidence. df is at least 1 and need not be whole. Source: Hill, Algorithm 396, CACM 13(10), 1970, to
+// about 6 digits.
 func StudentT(confidence, df float64) float64 {
 	p, n := 1-confidence, max(1, df)
 	switch n {
