@@ -18,8 +18,9 @@ func (e *Estimation) publish() error {
 	return catalog.Write(e.Lake)
 }
 
-// commit is publish but for the views. Shards commit one after the other: each finds at least the complete stages that the one
-// before it has found. They remove nothing, since another shard may have installed a file that it has not recorded yet.
+// commit is publish without the views. Shards commit one after the other: each finds at least the complete stages that
+// the one before it has found. They remove nothing, since another shard may have installed a file that it has not
+// recorded yet.
 func (e *Estimation) commit() error {
 	lock, err := e.Lake.LockCatalog()
 	if err != nil {
