@@ -48,7 +48,8 @@ func Text(t testing.TB, dir string, table schema.Table, id lake.ScenarioID, vari
 		t.Fatalf("%s has no files of table %s", p, table.Name)
 	}
 	var b strings.Builder
-	each(t, l.Read(table, files, nil, nil), without, func(value string) { b.WriteString(value + " ") }, func() { b.WriteByte('\n') })
+	value := func(text string) { b.WriteString(text + " ") }
+	each(t, l.Read(table, files, nil, nil), without, value, func() { b.WriteByte('\n') })
 	return b.String()
 }
 
@@ -75,7 +76,8 @@ func Digest(t testing.TB, dir string, tables ...schema.Table) string {
 		if len(files) == 0 {
 			t.Fatalf("no files of table %s", table.Name)
 		}
-		each(t, l.Read(table, files, nil, nil), []string{"cached"}, func(value string) { _, _ = h.Write(append([]byte(value), 0)) }, func() { n++ })
+		value := func(text string) { _, _ = h.Write(append([]byte(text), 0)) }
+		each(t, l.Read(table, files, nil, nil), []string{"cached"}, value, func() { n++ })
 	}
 	return fmt.Sprintf("%d rows %x", n, h.Sum64())
 }

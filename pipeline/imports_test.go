@@ -1,0 +1,106 @@
+package pipeline
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// mayImport says which of our packages a package may import. A package without a line has that of the nearest folder above
+// it. "x/..." is x and everything below it.
+var mayImport = map[string][]string{
+	"schema":         nil,
+	"schema/columns": {"schema"},
+	"datasets":       nil,
+	"simkernel":      nil,
+
+	"stages":          {"schema/...", "simkernel", "stages/rng", "stages/topology", "stages/workload", "queries/duckdb"},
+	"stages/rng":      nil,
+	"stages/accuracy": {"schema/...", "simkernel", "stages/..."},
+	"stages/ns3":      {"simkernel"},
+
+	"queries":            {"schema/...", "queries/duckdb", "queries/format"},
+	"queries/duckdb":     nil,
+	"queries/format":     nil,
+	"queries/subprocess": {"queries/..."},
+
+	"pipeline/units":               nil,
+	"pipeline/text":                nil,
+	"pipeline/gate":                nil,
+	"pipeline/histogram":           nil,
+	"pipeline/lake/parquet":        {"schema"},
+	"pipeline/lake/arrowfile":      {"schema", "pipeline/lake/parquet"},
+	"pipeline/lake":                {"schema", "pipeline/lake/..."},
+	"pipeline/engine":              {"schema", "pipeline/lake", "pipeline/units"},
+	"pipeline/catalog":             {"schema", "pipeline/lake", "queries/..."},
+	"pipeline/cache":               {"stages"},
+	"pipeline/scenario":            {"datasets", "simkernel", "stages/...", "pipeline/units"},
+	"pipeline/internal/fixture":    {"schema"},
+	"pipeline/internal/rows":       {"schema/...", "queries/...", "pipeline/lake", "pipeline/catalog"},
+	"pipeline/report":              {"schema", "queries"},
+	"pipeline/sampling":            {"stages/rng"},
+	"pipeline/workloads":           append(below, "pipeline/scenario", "pipeline/engine", "pipeline/catalog"),
+	"pipeline":                     append(below, "pipeline/scenario", "pipeline/engine", "pipeline/catalog", "pipeline/cache", "pipeline/workloads"),
+	"pipeline/whatif":              append(below, "pipeline", "pipeline/scenario", "pipeline/engine", "pipeline/catalog"),
+	"pipeline/sampled":             append(below, "pipeline", "pipeline/engine", "pipeline/sampling"),
+	"pipeline/cmd":                 {"schema/...", "simkernel", "stages/...", "queries/...", "pipeline/...", "datasets"},
+	"pipeline/cmd/measure":         nil,
+	"stages/topology/topologytest": {"stages/topology"},
+	"stages/workload/workloadtest": {"schema/...", "stages/topology/...", "stages/workload"},
+}
+
+// below is what most packages of pipeline may import.
+var below = []string{
+	"schema/...", "simkernel", "stages/...", "queries/...",
+	"pipeline/lake/...", "pipeline/units", "pipeline/text", "pipeline/gate", "pipeline/histogram",
+}
+
+// Imports go one way. Test files may import more.
+func TestImports(t *testing.T) {
+	seen := 0
+	err := filepath.WalkDir("..", func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		if d.IsDir() && (strings.HasPrefix(name, ".") && name != ".." || name == "parsimon-beam") { // a module of its own
+			return fs.SkipDir
+		}
+		if d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		seen++
+		pkg := path.Dir(filepath.ToSlash(strings.TrimPrefix(file, ".."+string(filepath.Separator))))
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, i := range f.Imports {
+			if to, ours := strings.CutPrefix(strings.Trim(i.Path.Value, `"`), "parsimon/"); ours && !allowed(pkg, to) {
+				t.Errorf("%s imports %s", strings.TrimPrefix(file, "../"), to)
+			}
+		}
+		return nil
+	})
+	if err != nil || seen < 150 {
+		t.Errorf("%d files read, %v", seen, err)
+	}
+}
+
+// allowed reports whether a package may import another.
+func allowed(pkg, to string) bool {
+	for rule := pkg; rule != "."; rule = path.Dir(rule) {
+		if may, ok := mayImport[rule]; ok {
+			return slices.ContainsFunc(may, func(p string) bool {
+				tree, whole := strings.CutSuffix(p, "/...")
+				return to == tree || whole && strings.HasPrefix(to, tree+"/")
+			})
+		}
+	}
+	return false
+}
