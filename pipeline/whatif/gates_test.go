@@ -14,6 +14,7 @@ import (
 
 // The value of a gate is the row of the comparison that groups flows by the columns of the gate's filter.
 func TestComparisonValue(t *testing.T) {
+	t.Parallel()
 	o := settings(t, stages.Independent)
 	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
 	changes := scenario.Changes{Bandwidth: []scenario.BandwidthChange{{Selector: "host-tor", BPS: 5e9}}}

@@ -56,6 +56,7 @@ func TestCombine(t *testing.T) {
 // A sweep estimates each combination as the scenario that a run with these settings makes. Its rows are in table
 // sweep_runs. A sweep that is repeated has the same answer.
 func TestSweepParameters(t *testing.T) {
+	t.Parallel()
 	file, o := fixture.Services(t), settings(t, stages.Independent)
 	plan := ParameterPlan{Scenario: file, MaxRuns: 2, Exact: true, Axes: []Axis{
 		{"workload.flows_count", []string{"300"}}, {"load.max", []string{"20%", "40%"}},

@@ -20,6 +20,7 @@ import (
 // those of the user. A sweep that is repeated does nothing; one that was interrupted continues. A cable whose failure
 // disconnects hosts comes first.
 func TestSweep(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	o := settings(t, stages.Flow)
 	withCache(t, &o)

@@ -16,6 +16,7 @@ import (
 // small enough for a test: percentiles of slowdown within a tenth. make transport-accuracy has the
 // paper's setting.
 func TestTransportsEstimate(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}

@@ -38,6 +38,7 @@ func copyTo(t *testing.T, db *sql.DB, rows, file string) {
 
 // A truth that is made from the estimate with a known error yields that error.
 func TestValidateAgainstKnownErrors(t *testing.T) {
+	t.Parallel()
 	run := tracedEstimate(t)
 	db, err := sql.Open("duckdb", "")
 	if err != nil {
@@ -153,6 +154,7 @@ func TestBootstrapCoverage(t *testing.T) {
 
 // The whole-network simulation of a small scenario, of all flows and of a window, is a truth to validate against.
 func TestExactEndToEnd(t *testing.T) {
+	t.Parallel()
 	run := tracedEstimate(t)
 	sampled, err := run.SampleWindow(4_000_000, 0)
 	if err != nil {

@@ -23,6 +23,7 @@ import (
 // "run --fail" in an empty lake and "what-if --fail" make the same scenario, row by row, under the same id, with and
 // without a cache.
 func TestWhatIfIsTheRun(t *testing.T) {
+	t.Parallel()
 	file := fixture.Services(t)
 	for _, by := range []stages.Estimator{stages.Independent, stages.Flow} {
 		t.Run(by.String(), func(t *testing.T) { testWhatIfIsTheRun(t, file, by) })
@@ -121,10 +122,11 @@ func readFlows(t *testing.T, o Settings, id string) (flows map[int64]testFlow, l
 	return flows, last
 }
 
-// A service that is scaled has about that many times its flows, those of the base among them where the factor is at
-// least 1. The flows of a service that moves keep size and start and are between hosts of the new racks. Other services
-// stay the same.
+// A service that is scaled has about that many times its flows; where the factor is at least 1, all flows of the base
+// are among them. The flows of a service that moves keep size and start and are between hosts of the new racks. Other
+// services stay the same.
 func TestChangedFlows(t *testing.T) {
+	t.Parallel()
 	o := settings(t, stages.Independent)
 	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
 	before, lastBefore := readFlows(t, o, base)
@@ -199,6 +201,7 @@ func TestChangedFlows(t *testing.T) {
 
 // Estimates that were made in different ways are compared only if that is asked for, and none with itself.
 func TestCompareRefuses(t *testing.T) {
+	t.Parallel()
 	o := settings(t, stages.Independent)
 	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
 	slower := scenario.Changes{Bandwidth: []scenario.BandwidthChange{{Selector: "fabric-spine", BPS: 20e9}}}
