@@ -128,7 +128,8 @@ func createCatalog(ctx context.Context, root, path string, all []view) (err erro
 // macros returns the macros of the catalog, which views use.
 func macros() []string {
 	return []string{
-		sizeBinMacro(), percentileCellMacro, percentileWithinMacro, percentilesMacro(), percentilesAndWholeMacro(), flowGroupsMacro,
+		sizeBinMacro(), percentileCellMacro, percentileWithinMacro, percentilesMacro(), percentilesAndWholeMacro(),
+		flowGroupsMacro,
 	}
 }
 

@@ -23,7 +23,8 @@ func (c *content) verdict() *verdict {
 	v := &verdict{}
 	rows := c.answers["what_changed"]
 	all := rows.where(func(i int) bool {
-		return rows.Text(i, "service") == "all" && rows.Text(i, "vnet") == "all" && rows.Text(i, "size_bin") == "all" && rows.Text(i, "hops") == "all"
+		return rows.Text(i, "service") == "all" && rows.Text(i, "vnet") == "all" && rows.Text(i,
+			"size_bin") == "all" && rows.Text(i, "hops") == "all"
 	})
 	for i := range all.rows {
 		change, lo, hi := all.Float(i, "change"), all.Float(i, "change_lo"), all.Float(i, "change_hi")
@@ -38,8 +39,10 @@ func (c *content) verdict() *verdict {
 		case lo > 0 || hi < 0:
 			meaning = "less than 1% apart"
 		}
-		v.Sentences = append(v.Sentences, fmt.Sprintf("%s: %s in the base, %s now, %s (95%% interval %s to %s): %s.", quantileName(all.Float(i, "quantile")),
-			times(all.Float(i, "base_slowdown")), times(all.Float(i, "slowdown")), signed(change), signed(lo), signed(hi), meaning))
+		v.Sentences = append(v.Sentences, fmt.Sprintf("%s: %s in the base, %s now, %s (95%% interval %s to %s): %s.",
+			quantileName(all.Float(i, "quantile")),
+			times(all.Float(i, "base_slowdown")), times(all.Float(i, "slowdown")), signed(change), signed(lo), signed(hi),
+			meaning))
 	}
 	v.Reasons = append(c.linkReasons(), c.tailReasons(v.Changed)...)
 	return v
@@ -60,8 +63,10 @@ func (c *content) linkReasons() []string {
 			out = append(out, fmt.Sprintf("%d more links failed.", failed.Len()-i))
 			break
 		}
-		out = append(out, fmt.Sprintf("Link %s failed. In the base it carried %s flows, %s of all, at a load of %s.", failed.Text(i, "link"),
-			thousands(failed.Int(i, "base_flows")), percent(float64(failed.Int(i, "base_flows"))/float64(max(1, flows))), percent(failed.Float(i, "base_load"))))
+		out = append(out, fmt.Sprintf("Link %s failed. In the base it carried %s flows, %s of all, at a load of %s.",
+			failed.Text(i, "link"),
+			thousands(failed.Int(i, "base_flows")), percent(float64(failed.Int(i, "base_flows"))/float64(max(1, flows))),
+			percent(failed.Float(i, "base_load"))))
 	}
 	if loads.Len() == 0 {
 		return out
@@ -73,9 +78,11 @@ func (c *content) linkReasons() []string {
 			most = i
 		}
 	}
-	text := fmt.Sprintf("%s of %s links carry a load that differs by more than one point.", thousands(loads.Int(0, "changed_links")), thousands(loads.Int(0, "links")))
+	text := fmt.Sprintf("%s of %s links carry a load that differs by more than one point.", thousands(loads.Int(0,
+		"changed_links")), thousands(loads.Int(0, "links")))
 	if most >= 0 {
-		text += fmt.Sprintf(" The largest rise is at %s, from %s to %s.", loads.Text(most, "link"), percent(loads.Float(most, "base_load")), percent(loads.Float(most, "load")))
+		text += fmt.Sprintf(" The largest rise is at %s, from %s to %s.", loads.Text(most, "link"),
+			percent(loads.Float(most, "base_load")), percent(loads.Float(most, "load")))
 	}
 	return append(out, text)
 }
@@ -99,13 +106,15 @@ func (c *content) tailReasons(changed bool) []string {
 		}
 	}
 	if all > 0 && loads.Len() > 0 {
-		out = append(out, fmt.Sprintf("The slowest 1%% lose %s of their time at links whose load is the same as in the base.", percent(same/all)))
+		out = append(out, fmt.Sprintf("The slowest 1%% lose %s of their time at links whose load is the same as in the "+
+			"base.", percent(same/all)))
 		if len(moved) > 0 && !changed {
 			out = append(out, fmt.Sprintf("The links whose load did change are loaded %s at most.", percent(highest)))
 		}
 	}
 	if explaining.Len() > 0 && changed {
-		out = append(out, fmt.Sprintf("The largest difference is at %s: %+.1f µs for a mean flow of the %s slowest of either scenario.", explaining.Text(0, "link"),
+		out = append(out, fmt.Sprintf("The largest difference is at %s: %+.1f µs for a mean flow of the %s slowest of "+
+			"either scenario.", explaining.Text(0, "link"),
 			explaining.Float(0, "difference_ns")/1000, thousands(explaining.Int(0, "tail_flows"))))
 	}
 	if loads.Len() == 0 {

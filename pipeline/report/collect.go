@@ -36,8 +36,10 @@ var reportQuestions = []struct {
 	name   string
 	params map[string]string
 }{
-	{"headline", nil}, {"percentiles_by_group", nil}, {"slowdown_vs_size_by_group", nil}, {"slowdown_and_load_over_time", nil},
-	{"tail_by_tier", nil}, {"link_load_and_tail", map[string]string{"n": "100000"}}, {"rack_matrix", nil}, {"convergence", nil},
+	{"headline", nil}, {"percentiles_by_group", nil}, {"slowdown_vs_size_by_group", nil},
+	{"slowdown_and_load_over_time", nil},
+	{"tail_by_tier", nil}, {"link_load_and_tail", map[string]string{"n": "100000"}}, {"rack_matrix", nil},
+	{"convergence", nil},
 	{"estimate_error", nil}, {"worst_failures", map[string]string{"n": "25"}}, {"synthetic_share", nil},
 }
 
@@ -57,7 +59,8 @@ var (
 
 // collect asks every question.
 func (r *reader) collect(ctx context.Context) (*content, error) {
-	c := &content{lake: r.lake, estimate: r.estimate, base: r.base, answers: map[string]*answer{}, asked: map[string]map[string]string{}}
+	c := &content{lake: r.lake, estimate: r.estimate, base: r.base, answers: map[string]*answer{},
+		asked: map[string]map[string]string{}}
 	own := map[string]string{"scenario": r.estimate.Scenario, "variant": r.estimate.Variant}
 	for _, q := range []queries.Query{scenarioQuery, warningsQuery, shortQuery} {
 		a, err := ask(ctx, r.db, q, own)
@@ -83,7 +86,8 @@ func (r *reader) collect(ctx context.Context) (*content, error) {
 	links := c.answers["link_load_and_tail"]
 	net := drawNetwork(links)
 	c.layout = net.layout
-	c.answers["network_links"], c.answers["network_nodes"], c.answers["network_labels"] = net.links, net.nodes, net.labels
+	c.answers["network_links"], c.answers["network_nodes"], c.answers["network_labels"] = net.links, net.nodes,
+		net.labels
 	return c, nil
 }
 

@@ -80,7 +80,8 @@ func placeLayers(vertices []vertex) {
 		}
 		slices.SortFunc(members, func(i, j int) int {
 			a, b := vertices[i], vertices[j]
-			return cmp.Or(cmp.Compare(below[i], below[j]), cmp.Compare(a.pod, b.pod), cmp.Compare(a.rack, b.rack), cmp.Compare(a.order, b.order))
+			return cmp.Or(cmp.Compare(below[i], below[j]), cmp.Compare(a.pod, b.pod), cmp.Compare(a.rack, b.rack),
+				cmp.Compare(a.order, b.order))
 		})
 		y := edgeMargin + (1-2*edgeMargin)*float64(layer)/float64(max(1, top))
 		spreadOut(vertices, members, y)

@@ -85,7 +85,8 @@ func readNetwork(links *answer) ([]vertex, []edge) {
 	for i := range links.rows {
 		for _, end := range []string{"src", "dst"} {
 			id := links.Int(i, end+"_node")
-			v := vertex{name: links.Text(i, end+"_name"), kind: links.Text(i, end+"_kind"), nodes: 1, order: id, pod: -1, rack: -1}
+			v := vertex{name: links.Text(i, end+"_name"), kind: links.Text(i, end+"_kind"), nodes: 1, order: id, pod: -1,
+				rack: -1}
 			if v.name == "" {
 				v.name = "node " + strconv.FormatInt(id, 10)
 			}
@@ -114,7 +115,8 @@ func readNetwork(links *answer) ([]vertex, []edge) {
 	for i := range links.rows {
 		edges = append(edges, edge{
 			a: place[links.Int(i, "src_node")], b: place[links.Int(i, "dst_node")], links: 1, tier: links.Text(i, "tier"),
-			load: links.Float(i, "load"), tailShare: links.Float(i, "tail_share"), flows: links.Int(i, "flows"), failed: links.Is(i, "failed"),
+			load: links.Float(i, "load"), tailShare: links.Float(i, "tail_share"), flows: links.Int(i, "flows"),
+			failed: links.Is(i, "failed"),
 		})
 	}
 	return vertices, join(edges)
@@ -249,10 +251,12 @@ func neighbours(vertices []vertex, edges []edge) {
 
 // edgeRows is data set network_links.
 func edgeRows(vertices []vertex, edges []edge) *answer {
-	out := &answer{columns: []string{"link", "tier", "links", "load", "tail_share", "flows", "failed", "x", "y", "x2", "y2"}}
+	out := &answer{columns: []string{"link", "tier", "links", "load", "tail_share", "flows", "failed", "x", "y",
+		"x2", "y2"}}
 	for _, e := range edges {
 		a, b := vertices[e.a], vertices[e.b]
-		out.rows = append(out.rows, []any{a.name + " – " + b.name, e.tier, int64(e.links), e.load, e.tailShare, e.flows, e.failed, a.x, a.y, b.x, b.y})
+		out.rows = append(out.rows, []any{a.name + " – " + b.name, e.tier, int64(e.links), e.load, e.tailShare,
+			e.flows, e.failed, a.x, a.y, b.x, b.y})
 	}
 	return out
 }

@@ -38,13 +38,15 @@ func (c *content) outline() ([]section, error) {
 		section section
 		charts  []figureChart
 	}{
-		{section{ID: "changed", Title: "What changed", Intro: "The flows that both scenarios have, flow by flow."}, []figureChart{
-			{ID: "compare_cdf", Title: "Slowdown in the base and now", Filtered: true},
-			{ID: "load_changes", Title: "Links whose load changed most"},
-			{ID: "what_changed", Title: "Change of the percentiles"},
-			{ID: "explaining_links", Title: "Links that explain the difference"},
-		}},
-		{section{ID: "slow", Title: "How slow", Intro: "Slowdown is the time that a flow takes over the time that it would take alone in the network: 1× is ideal."}, []figureChart{
+		{section{ID: "changed", Title: "What changed", Intro: "The flows that both scenarios have, flow by flow."},
+			[]figureChart{
+				{ID: "compare_cdf", Title: "Slowdown in the base and now", Filtered: true},
+				{ID: "load_changes", Title: "Links whose load changed most"},
+				{ID: "what_changed", Title: "Change of the percentiles"},
+				{ID: "explaining_links", Title: "Links that explain the difference"},
+			}},
+		{section{ID: "slow", Title: "How slow", Intro: "Slowdown is the time that a flow takes over the time that it " +
+			"would take alone in the network: 1× is ideal."}, []figureChart{
 			{ID: "slowdown_cdf", Title: "Slowdown by flow size"},
 			{ID: "slowdown_vs_size_by_group", Title: "Slowdown against flow size"},
 		}},
@@ -52,7 +54,8 @@ func (c *content) outline() ([]section, error) {
 			{ID: "percentiles_by_group", Title: "Percentiles by service and virtual network", Wide: true},
 			{ID: "slowdown_and_load_over_time", Title: "Slowdown and offered load over time", Wide: true},
 		}},
-		{section{ID: "where", Title: "Where", Intro: "The tail are the slowest 1% of the flows. Their time is the delay that other flows cause them."}, []figureChart{
+		{section{ID: "where", Title: "Where", Intro: "The tail are the slowest 1% of the flows. Their time is the delay " +
+			"that other flows cause them."}, []figureChart{
 			{ID: "tail_by_tier", Title: "Where the tail’s time goes, by tier of links", Wide: true},
 			{ID: "link_load_and_tail", Title: "Links by load and by share of the tail", Wide: true},
 			{ID: "link_load_and_tail.network", Title: "The network", Wide: true},
@@ -162,7 +165,10 @@ func (c *content) dataSets(sections []section) (map[string]*answer, error) {
 		}
 	}
 	if loads := out["load_changes"]; loads != nil {
-		out["load_changes"] = loads.where(func(i int) bool { return loads.Int(i, "place") <= mostTableLinks || loads.Is(i, "newly_failed") })
+		out["load_changes"] = loads.where(func(i int) bool {
+			return loads.Int(i, "place") <= mostTableLinks ||
+				loads.Is(i, "newly_failed")
+		})
 	}
 	for name, a := range out {
 		if a == nil {

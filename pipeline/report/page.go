@@ -60,7 +60,8 @@ func writePage(w io.Writer, c *content, o Options) error {
 	p := pageData{
 		Title: c.estimate.Name, Estimate: c.estimate, Base: c.base, Summary: c.summary(),
 		Figures: c.figures(), Sentences: c.sentences(), Warnings: c.warnings(), Verdict: c.verdict(), Sections: sections,
-		Services: c.labels("service"), Vnets: c.labels("vnet"), Facts: c.facts(o), Stages: o.Stages, Spec: c.spec(), Data: template.JS(data),
+		Services: c.labels("service"), Vnets: c.labels("vnet"), Facts: c.facts(o), Stages: o.Stages, Spec: c.spec(),
+		Data: template.JS(data),
 	}
 	if c.base != nil {
 		p.Subtitle = "compared with " + c.base.Name
@@ -72,7 +73,8 @@ func writePage(w io.Writer, c *content, o Options) error {
 	if err != nil {
 		return err
 	}
-	t, err := template.New("page").Funcs(template.FuncMap{"thousands": thousands, "bytes": func(n int64) string { return bytesText(float64(n)) }}).Parse(string(text))
+	t, err := template.New("page").Funcs(template.FuncMap{"thousands": thousands,
+		"bytes": func(n int64) string { return bytesText(float64(n)) }}).Parse(string(text))
 	if err != nil {
 		return err
 	}
@@ -110,7 +112,8 @@ func (p *pageData) addAssets() error {
 	}
 	p.CSS = template.CSS(css)
 	// Vega compiles the expressions of specifications (unsafe-eval). They are ours; rows are never compiled.
-	p.Policy = "default-src 'none'; script-src " + strings.Join(hashes, " ") + " 'unsafe-eval'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
+	p.Policy = "default-src 'none'; script-src " + strings.Join(hashes, " ") +
+		" 'unsafe-eval'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
 	return nil
 }
 
@@ -135,7 +138,8 @@ func (c *content) script(sections []section) ([]byte, error) {
 		}
 	}
 	return json.Marshal(map[string]any{
-		"specs": specs, "data": data, "themes": map[string]json.RawMessage{"light": queries.Theme(false), "dark": queries.Theme(true)},
+		"specs": specs, "data": data, "themes": map[string]json.RawMessage{"light": queries.Theme(false),
+			"dark": queries.Theme(true)},
 	})
 }
 
@@ -169,7 +173,8 @@ func (c *content) spec() string {
 func (c *content) facts(o Options) []Fact {
 	s := c.answers["scenario"]
 	out := []Fact{
-		{"Scenario", c.estimate.Name}, {"Scenario id", c.estimate.Scenario}, {"Variant (how it was estimated)", c.estimate.Variant},
+		{"Scenario", c.estimate.Name}, {"Scenario id", c.estimate.Scenario}, {"Variant (how it was estimated)",
+			c.estimate.Variant},
 	}
 	if !s.Null(0, "base_id") {
 		out = append(out, Fact{"Made from scenario", s.Text(0, "base_id")})
@@ -194,5 +199,6 @@ func (c *content) facts(o Options) []Fact {
 	for _, l := range libraries {
 		charts = append(charts, l.name+" "+l.version)
 	}
-	return append(out, Fact{"Program", program}, Fact{"Schema of the lake", fmt.Sprintf("version %d", schema.Version)}, Fact{"Charts", strings.Join(charts, ", ")})
+	return append(out, Fact{"Program", program}, Fact{"Schema of the lake", fmt.Sprintf("version %d",
+		schema.Version)}, Fact{"Charts", strings.Join(charts, ", ")})
 }

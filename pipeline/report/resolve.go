@@ -125,7 +125,8 @@ func HasComparison(ctx context.Context, lake string, scenario, base Estimate, op
 		return false, err
 	}
 	defer func() { _ = db.Close() }() // nothing was written
-	params := map[string]string{"scenario": scenario.Scenario, "variant": scenario.Variant, "base_scenario": base.Scenario, "base_variant": base.Variant}
+	params := map[string]string{"scenario": scenario.Scenario, "variant": scenario.Variant,
+		"base_scenario": base.Scenario, "base_variant": base.Variant}
 	q := queries.Query{Name: "comparison", SQL: `SELECT count(*) AS n, count(*) FILTER (service <> 'all') AS by_service,
 		(SELECT count(DISTINCT service) FROM intervals WHERE scenario = $scenario AND variant = $variant) AS services
 		FROM comparisons WHERE scenario = $scenario AND variant = $variant AND base_scenario = $base_scenario AND base_variant = $base_variant`}

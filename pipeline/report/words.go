@@ -30,7 +30,8 @@ func (c *content) figures() []figure {
 	} {
 		note := p.note
 		if !h.Null(0, p.column+"_lo") {
-			note = fmt.Sprintf("95%% interval %s to %s; %s", times(h.Float(0, p.column+"_lo")), times(h.Float(0, p.column+"_hi")), p.note)
+			note = fmt.Sprintf("95%% interval %s to %s; %s", times(h.Float(0, p.column+"_lo")), times(h.Float(0,
+				p.column+"_hi")), p.note)
 		}
 		out = append(out, figure{p.label, times(h.Float(0, p.column+"_slowdown")), note})
 	}
@@ -52,7 +53,8 @@ func (c *content) busiest() string {
 // summary says in a line what was estimated.
 func (c *content) summary() string {
 	h := c.answers["headline"]
-	text := fmt.Sprintf("%s flows of %s over %s", thousands(h.Int(0, "flows")), bytesText(h.Float(0, "bytes")), spanText(h.Int(0, "span_ns")))
+	text := fmt.Sprintf("%s flows of %s over %s", thousands(h.Int(0, "flows")), bytesText(h.Float(0, "bytes")),
+		spanText(h.Int(0, "span_ns")))
 	if n := h.Int(0, "services"); n > 1 {
 		text += fmt.Sprintf(", %d services", n)
 	}
@@ -66,8 +68,10 @@ func (c *content) summary() string {
 func (c *content) sentences() []string {
 	var out []string
 	h := c.answers["headline"]
-	out = append(out, fmt.Sprintf("One flow in a hundred takes at least %s as long as it would take alone in the network%s; the median flow takes %s.",
-		times(h.Float(0, "p99_slowdown")), interval(h.Float(0, "p99_lo"), h.Float(0, "p99_hi")), times(h.Float(0, "p50_slowdown"))))
+	out = append(out, fmt.Sprintf("One flow in a hundred takes at least %s as long as it would take alone in the "+
+		"network%s; the median flow takes %s.",
+		times(h.Float(0, "p99_slowdown")), interval(h.Float(0, "p99_lo"), h.Float(0, "p99_hi")),
+		times(h.Float(0, "p50_slowdown"))))
 	out = append(out, c.worstService()...)
 	out = append(out, c.tailPlace()...)
 	return append(out, c.trust())
@@ -97,15 +101,19 @@ func (c *content) worstService() []string {
 		}
 	}
 	name := p99.Text(worst, "service")
-	text := fmt.Sprintf("Service %s is the slowest: its p99 is %s%s, %s that of all flows.", service(name), times(p99.Float(worst, "slowdown")),
-		interval(p99.Float(worst, "lo"), p99.Float(worst, "hi")), times(p99.Float(worst, "slowdown")/whole.Float(0, "slowdown")))
+	text := fmt.Sprintf("Service %s is the slowest: its p99 is %s%s, %s that of all flows.", service(name),
+		times(p99.Float(worst, "slowdown")),
+		interval(p99.Float(worst, "lo"), p99.Float(worst, "hi")), times(p99.Float(worst, "slowdown")/whole.Float(0,
+			"slowdown")))
 	if p99.Float(worst, "lo") <= p99.Float(second, "hi") {
-		text += fmt.Sprintf(" Its interval and that of service %s overlap: their order may be chance.", service(p99.Text(second, "service")))
+		text += fmt.Sprintf(" Its interval and that of service %s overlap: their order may be chance.",
+			service(p99.Text(second, "service")))
 	}
 	budget := c.answers["tail_by_tier"]
 	own := budget.where(func(i int) bool { return !budget.Null(i, "service") && budget.Text(i, "service") == name })
 	if own.Len() > 0 && own.Float(0, "share") > 0 { // the largest first
-		text += fmt.Sprintf(" Its slowest 1%% lose %s of their time on %s.", percent(own.Float(0, "share")), tier(own.Text(0, "tier")))
+		text += fmt.Sprintf(" Its slowest 1%% lose %s of their time on %s.", percent(own.Float(0, "share")),
+			tier(own.Text(0, "tier")))
 	}
 	return []string{text}
 }
@@ -115,12 +123,15 @@ func (c *content) tailPlace() []string {
 	budget, links := c.answers["tail_by_tier"], c.answers["link_load_and_tail"]
 	all := budget.where(func(i int) bool { return budget.Null(i, "service") })
 	if all.Len() == 0 || !(all.Float(0, "share") > 0) {
-		return []string{"The slowest flows lose no time on any link: the network is idle, or the estimate says nothing about single links."}
+		return []string{"The slowest flows lose no time on any link: the network is idle, or the estimate says nothing " +
+			"about single links."}
 	}
-	text := fmt.Sprintf("The slowest 1%% of all flows lose %s of their time on %s.", percent(all.Float(0, "share")), tier(all.Text(0, "tier")))
+	text := fmt.Sprintf("The slowest 1%% of all flows lose %s of their time on %s.", percent(all.Float(0, "share")),
+		tier(all.Text(0, "tier")))
 	first := links.where(func(i int) bool { return links.Int(i, "tail_place") == 1 })
 	if first.Len() > 0 {
-		text += fmt.Sprintf(" The link where they lose most, %s, has %s of it, at a load of %s.", first.Text(0, "link"), percent(first.Float(0, "tail_share")), percent(first.Float(0, "load")))
+		text += fmt.Sprintf(" The link where they lose most, %s, has %s of it, at a load of %s.", first.Text(0,
+			"link"), percent(first.Float(0, "tail_share")), percent(first.Float(0, "load")))
 	}
 	return []string{text}
 }
@@ -134,11 +145,13 @@ func (c *content) trust() string {
 			if e.Float(i, "error") < 0 {
 				way = "low"
 			}
-			return fmt.Sprintf("Held against the truth (%s), the estimated p99 is %.1f%% too %s%s.", e.Text(i, "truth"), 100*math.Abs(e.Float(i, "error")), way,
+			return fmt.Sprintf("Held against the truth (%s), the estimated p99 is %.1f%% too %s%s.", e.Text(i, "truth"),
+				100*math.Abs(e.Float(i, "error")), way,
 				intervalOf(signed(e.Float(i, "error_lo")), signed(e.Float(i, "error_hi"))))
 		}
 	}
-	return "The estimate was not held against a simulation of the whole network (parsimon validate does it). The intervals say what other flows of the same kind might give, and not how far the method itself is off."
+	return "The estimate was not held against a simulation of the whole network (parsimon validate does it). The " +
+		"intervals say what other flows of the same kind might give, and not how far the method itself is off."
 }
 
 // warnings are what a reader has to beware of.
@@ -146,7 +159,8 @@ func (c *content) warnings() []warning {
 	var out []warning
 	w, short, synthetic := c.answers["warnings"], c.answers["short"], c.answers["synthetic_share"]
 	for i := range w.rows {
-		out = append(out, warning{"weak", "Known weakness of the method, " + w.Text(i, "kind") + ": " + w.Text(i, "warning") + ".", nil})
+		out = append(out, warning{"weak", "Known weakness of the method, " + w.Text(i, "kind") + ": " + w.Text(i,
+			"warning") + ".", nil})
 	}
 	if short.Len() > 0 {
 		var parts []string
@@ -164,10 +178,13 @@ func (c *content) warnings() []warning {
 		made, flows = made+synthetic.Int(i, "synthetic_flows"), flows+synthetic.Int(i, "flows")
 	}
 	if made > 0 {
-		out = append(out, warning{"weak", fmt.Sprintf("%s of the flows have starts that the trace does not give exactly and that were drawn: so far the estimate is of a workload like the trace.", percent(float64(made)/float64(flows))), nil})
+		out = append(out, warning{"weak", fmt.Sprintf("%s of the flows have starts that the trace does not give exactly "+
+			"and that were drawn: so far the estimate is of a workload like the trace.",
+			percent(float64(made)/float64(flows))), nil})
 	}
 	if n := c.answers["scenario"].Int(0, "rejects"); n > 0 {
-		out = append(out, warning{"short", fmt.Sprintf("%s rows of the flow file could not be simulated and are left out (table rejects).", thousands(n)), nil})
+		out = append(out, warning{"short", fmt.Sprintf("%s rows of the flow file could not be simulated and are left "+
+			"out (table rejects).", thousands(n)), nil})
 	}
 	return out
 }
@@ -175,10 +192,12 @@ func (c *content) warnings() []warning {
 // tier explains a tier of links.
 func tier(name string) string {
 	known := map[string]string{
-		"host-tor": "the uplinks of the sending hosts", "tor-host": "the links from the rack switches to the receiving hosts",
+		"host-tor": "the uplinks of the sending hosts", "tor-host": "the links from the rack switches to the receiving " +
+			"hosts",
 		"tor-fabric": "the links up from the racks", "fabric-tor": "the links down into the racks",
 		"fabric-spine": "the links up to the spines", "spine-fabric": "the links down from the spines",
-		"host-switch": "the uplinks of the sending hosts", "switch-host": "the links to the receiving hosts", "switch-switch": "the links between switches",
+		"host-switch": "the uplinks of the sending hosts", "switch-host": "the links to the receiving hosts",
+		"switch-switch": "the links between switches",
 	}
 	if text, ok := known[name]; ok {
 		return text + " (" + name + ")"

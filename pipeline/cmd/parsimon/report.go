@@ -108,7 +108,8 @@ func prepareReport(ctx context.Context, e *env, l *lake.Lake, limits duckdb.Opti
 		}
 		if !has && base != scenario {
 			_, err := whatif.Compare(ctx, l, whatif.Side{Scenario: base.Scenario, Variant: base.Variant},
-				whatif.Side{Scenario: scenario.Scenario, Variant: scenario.Variant}, whatif.CompareOptions{By: []string{"service"}, Links: 12})
+				whatif.Side{Scenario: scenario.Scenario, Variant: scenario.Variant},
+				whatif.CompareOptions{By: []string{"service"}, Links: 12})
 			if err != nil {
 				return err
 			}
@@ -130,7 +131,8 @@ func stageCosts(l *lake.Lake, of report.Estimate) ([]report.StageCost, error) {
 			continue
 		}
 		for _, st := range s.Stages {
-			out = append(out, report.StageCost{Stage: st.Stage, Variant: st.Variant, Tasks: st.Done, Seconds: st.Seconds, Rows: st.Rows, Bytes: st.Bytes})
+			out = append(out, report.StageCost{Stage: st.Stage, Variant: st.Variant, Tasks: st.Done, Seconds: st.Seconds,
+				Rows: st.Rows, Bytes: st.Bytes})
 		}
 	}
 	return out, nil
