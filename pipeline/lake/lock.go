@@ -2,6 +2,7 @@ package lake
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -66,7 +67,7 @@ func (l *Lake) LockShared(ctx context.Context, p Place) (*Session, error) {
 		return nil, l.busy(f, p, err, " alone")
 	}
 	all := filepath.Join(tmpDir, p.owner())
-	s := &Session{Lake: l, tmp: filepath.Join(all, fmt.Sprintf("shard-%d-%d", os.Getpid(), time.Now().UnixNano()))}
+	s := &Session{Lake: l, tmp: filepath.Join(all, "shard-"+rand.Text())}
 	if err := l.root.MkdirAll(s.tmp, 0o755); err != nil {
 		_ = f.Close()
 		return nil, err
