@@ -8,6 +8,7 @@ import (
 	"parsimon/queries/duckdb"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,7 +46,7 @@ func (e *Estimation) run(ctx context.Context, next engine.Plan) error {
 	if err := e.exec.Run(ctx, plan, next); err != nil {
 		return e.forgetUnborn(err)
 	}
-	return e.publish()
+	return e.Publish()
 }
 
 // forgetUnborn removes a scenario whose flows could not be made: it never existed.
@@ -86,8 +87,8 @@ func (e *Estimation) RunStage(ctx context.Context, name string) error {
 	if err := e.exec.RunStage(ctx, plan, s); err != nil {
 		return err
 	}
-	if s.Writes[0].Name == schema.Slowdowns.Name || s.Writes[0].Name == schema.Intervals.Name {
-		return e.publish()
+	if slices.ContainsFunc(s.Writes, func(t schema.Table) bool { return !t.Temporary }) {
+		return e.Publish()
 	}
 	return nil
 }
@@ -108,12 +109,12 @@ func (e *Estimation) Plan() engine.Plan { return e.plan() }
 // Executor runs the plan.
 func (e *Estimation) Executor() *engine.Executor { return e.exec }
 
-// Collect removes the temporary tables of a complete estimate, unless they are kept, and brings the views up to date.
+// Collect removes the temporary tables of a complete estimate, unless they are kept, and commits the others.
 func (e *Estimation) Collect() error {
 	if err := e.exec.Collect(e.plan(), nil); err != nil {
 		return err
 	}
-	return e.publish()
+	return e.Publish()
 }
 
 // Close gives up the scenario.

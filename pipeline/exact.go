@@ -84,7 +84,7 @@ func (e *Estimation) Exact(ctx context.Context, x Exact) error {
 	if err := e.exec.RunStage(ctx, nil, e.exactStage(x)); err != nil {
 		return err
 	}
-	return e.publish()
+	return e.Publish()
 }
 
 // ExactRecords are the records of a complete whole-network simulation.

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"parsimon/pipeline/catalog"
 	"parsimon/pipeline/lake"
 )
 
@@ -141,10 +140,7 @@ func Remove(ctx context.Context, l *lake.Lake, r Removal) ([]OwnerUsage, error) 
 		of := slices.Concat(usage.Owners, usage.Workloads)
 		removed = append(removed, of[slices.IndexFunc(of, func(o OwnerUsage) bool { return o.ID == string(p.Scenario)+string(p.Workload) })])
 	}
-	if r.DryRun || len(places) == 0 {
-		return removed, nil
-	}
-	return removed, catalog.Write(l)
+	return removed, nil
 }
 
 func scenarios(u *Usage) (ids []lake.ScenarioID) {

@@ -1,27 +1,19 @@
 package pipeline
 
 import (
-	"parsimon/pipeline/catalog"
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
 )
 
-// publish commits the tables of all complete stages of the scenario, removes data files that nothing names, and brings
-// the views up to date.
-func (e *Estimation) publish() error {
+// Publish commits the tables of all complete stages of the scenario and removes data files that nothing names. The
+// views of LAKE/parsimon.duckdb follow at the end of a command: catalog.Write.
+//
+// Shards commit one after the other: each finds at least the complete stages that the one before it has found. They
+// remove nothing, since another shard may have installed a file that it has not recorded yet.
+func (e *Estimation) Publish() error {
 	if e.Ephemeral {
 		return nil
 	}
-	if err := e.commit(); err != nil {
-		return err
-	}
-	return catalog.Write(e.Lake)
-}
-
-// commit is publish but for the views. Shards commit one after the other: each finds at least the complete stages that
-// the one before it has found. They remove nothing, since another shard may have installed a file that it has not
-// recorded yet.
-func (e *Estimation) commit() error {
 	lock, err := e.Lake.LockCatalog()
 	if err != nil {
 		return err
@@ -71,9 +63,6 @@ func (e *Estimation) commit() error {
 	}
 	return session.RemoveUnlisted(e.base(), func(path string) bool { return named[path] })
 }
-
-// Publish is publish for stages that a package above has run in the scenario's place.
-func (e *Estimation) Publish() error { return e.publish() }
 
 // lasting are the data files of a complete stage that are not temporary, by table and then by task.
 func lasting(r engine.Records) (files []lake.DataFile) {

@@ -8,7 +8,6 @@ import (
 	"parsimon/pipeline/lake"
 	"parsimon/queries"
 	"parsimon/queries/duckdb"
-	"parsimon/schema"
 )
 
 // Files are the data files that the manifests of a lake name, for queries. Damaged manifests are returned as an error
@@ -47,7 +46,8 @@ func committed(l *lake.Lake) ([]queries.File, map[string]lake.DataFile, error) {
 	return files, byPath, err
 }
 
-// Write brings the lake's views up to date with the manifests.
+// Write brings the lake's views up to date with the manifests. Commands do so at their end, once: views take longer to
+// write than a small estimate.
 func Write(l *lake.Lake) error {
 	lock, err := l.LockCatalog()
 	if err != nil {
@@ -59,16 +59,4 @@ func Write(l *lake.Lake) error {
 		return err
 	}
 	return queries.WriteCatalog(l.Path(), files)
-}
-
-// Publish commits a file that no stage writes, such as a comparison.
-func Publish(session *lake.Session, p lake.Place, t schema.Table, name string, write func(path string) (lake.DataFile, error)) error {
-	d, err := write(p.Dir(t) + "/part-" + name + ".parquet")
-	if err != nil {
-		return err
-	}
-	if err := session.Publish(p, d); err != nil {
-		return err
-	}
-	return Write(session.Lake)
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/apache/arrow/go/v17/arrow"
+
 	"parsimon/schema"
 )
 
@@ -157,6 +159,15 @@ func (s *Session) Publish(p Place, d DataFile) error {
 	}
 	files := slices.DeleteFunc(slices.Clone(m.Files), func(f DataFile) bool { return f.Path == d.Path })
 	return s.Commit(p, append(files, d))
+}
+
+// PublishRecord writes a file that no stage writes, such as a comparison, and publishes it.
+func (s *Session) PublishRecord(p Place, t schema.Table, name string, rec arrow.Record) error {
+	d, err := s.WriteFile(t, p.Dir(t)+"/part-"+name+".parquet", rec)
+	if err != nil {
+		return err
+	}
+	return s.Publish(p, d)
 }
 
 // An Identity tells whether a file is the one that was verified: a file with the same identity and size has the same

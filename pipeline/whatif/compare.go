@@ -16,7 +16,6 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/memory"
 
 	"parsimon/pipeline"
-	"parsimon/pipeline/catalog"
 	"parsimon/pipeline/gate"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/text"
@@ -366,7 +365,7 @@ func (c *Comparison) write(ctx context.Context, l *lake.Lake) error {
 		builder *array.RecordBuilder
 	}{{schema.Comparisons, b}, {schema.ComparisonLinks, k}} {
 		rec := t.builder.NewRecord()
-		err := catalog.Publish(session, at, t.table, name, func(path string) (lake.DataFile, error) { return session.WriteFile(t.table, path, rec) })
+		err := session.PublishRecord(at, t.table, name, rec)
 		rec.Release()
 		if err != nil {
 			return err

@@ -14,7 +14,6 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/memory"
 
 	"parsimon/pipeline"
-	"parsimon/pipeline/catalog"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/text"
@@ -269,9 +268,7 @@ func (p *Parameters) publish(e *pipeline.Estimation, i int) error {
 	rec := b.NewRecord()
 	defer rec.Release()
 	at, session := lake.Place{Scenario: e.ID(), Variant: run.Variant}, e.Executor().Session()
-	return catalog.Publish(session, at, t, fileSafe(p.Name), func(path string) (lake.DataFile, error) {
-		return session.WriteFile(t, path, rec)
-	})
+	return session.PublishRecord(at, t, fileSafe(p.Name), rec)
 }
 
 // numberOf is the number that a value begins with, in percent a share; NaN if there is none.

@@ -12,7 +12,6 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/memory"
 
 	"parsimon/pipeline"
-	"parsimon/pipeline/catalog"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/text"
 	"parsimon/pipeline/units"
@@ -90,9 +89,7 @@ func (s *sweeper) write() error {
 	rec := b.NewRecord()
 	defer rec.Release()
 	at, session := lake.Place{Scenario: s.base.ID(), Variant: s.Variant}, s.base.Executor().Session()
-	return catalog.Publish(session, at, t, fileSafe(s.Plan.Tier), func(path string) (lake.DataFile, error) {
-		return session.WriteFile(t, path, rec)
-	})
+	return session.PublishRecord(at, t, fileSafe(s.Plan.Tier), rec)
 }
 
 // Write writes the ranking as a table.

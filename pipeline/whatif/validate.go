@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"parsimon/pipeline"
-	"parsimon/pipeline/catalog"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/lake/parquet"
 	"parsimon/pipeline/text"
@@ -269,9 +268,7 @@ func writeValidation(e *pipeline.Estimation, v *Validation) error {
 	defer rec.Release()
 	name := fileSafe(filepath.Base(v.Truth))
 	at, session := lake.Place{Scenario: e.ID(), Variant: e.Variant().String()}, e.Executor().Session()
-	return catalog.Publish(session, at, schema.Validations, name, func(path string) (lake.DataFile, error) {
-		return session.WriteFile(schema.Validations, path, rec)
-	})
+	return session.PublishRecord(at, schema.Validations, name, rec)
 }
 
 // fileSafe is a text with all but letters, digits and dashes made dashes.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"parsimon/pipeline/catalog"
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/lake/parquet"
@@ -110,9 +109,6 @@ func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 		return nil, err
 	}
 	if err := in.removeOthers(&in.state); err != nil { // what the new state replaces
-		return nil, err
-	}
-	if err := catalog.Write(l); err != nil {
 		return nil, err
 	}
 	return in.report, in.finish(ctx)

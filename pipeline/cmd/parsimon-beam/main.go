@@ -24,6 +24,7 @@ import (
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
 
 	"parsimon/pipeline"
+	"parsimon/pipeline/catalog"
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
@@ -156,7 +157,7 @@ func (f *flags) run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	defer run.Close()
-	if err := run.Collect(); err != nil {
+	if err := errors.Join(run.Collect(), catalog.Write(run.Lake)); err != nil {
 		return err
 	}
 	return run.WriteSummary(ctx, out)

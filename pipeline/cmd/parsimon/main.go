@@ -2,14 +2,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
-	"parsimon/pipeline/gate"
-	"parsimon/pipeline/lake"
 	"runtime/pprof"
 	"slices"
 	"strings"
@@ -20,6 +19,9 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
+	"parsimon/pipeline/catalog"
+	"parsimon/pipeline/gate"
+	"parsimon/pipeline/lake"
 	"parsimon/queries/subprocess"
 )
 
@@ -40,6 +42,8 @@ type command struct {
 	args    string // what stands behind the name in the usage line
 	summary string // one line
 	help    string // the manual page, without usage and flags
+	// writes says that the command commits tables: at its end the lake's views are brought up to date.
+	writes bool
 	// setup declares the flags and answers what runs the command with the arguments left over.
 	setup func(e *env, f *pflag.FlagSet) func(ctx context.Context, args []string) error
 }
@@ -101,8 +105,25 @@ func (e *env) main(ctx context.Context, args []string) int {
 		err = usageError{err}
 	} else {
 		err = e.profiled(func() error { return run(ctx, flags.Args()) })
+		if cmd.writes {
+			err = updateViews(flags, err)
+		}
 	}
 	return e.exit(cmd, err)
+}
+
+// updateViews brings the views of a command's lake up to date. err is the command's own error, which matters more.
+func updateViews(flags *pflag.FlagSet, err error) error {
+	var usage usageError
+	dir := flags.Lookup("lake").Value.String()
+	if errors.As(err, &usage) || dir == "" {
+		return err
+	}
+	l, lakeErr := lake.Open(dir, false)
+	if lakeErr == nil {
+		lakeErr = catalog.Write(l)
+	}
+	return cmp.Or(err, lakeErr)
 }
 
 // profiled runs a command and writes the profile that --cpu-profile asks for.

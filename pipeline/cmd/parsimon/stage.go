@@ -80,7 +80,7 @@ nothing of the method's own error.`,
 // stageCommand is a command that runs one stage on what the lake holds.
 func stageCommand(name, summary, help string, more stageFlags) command {
 	return command{
-		name: name, args: "--lake DIR [--scenario ID]", summary: summary, help: help,
+		name: name, args: "--lake DIR [--scenario ID]", summary: summary, help: help, writes: true,
 		setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
 			var r runFlags
 			r.declareLake(f)
