@@ -148,7 +148,8 @@ func (e *Estimation) eachLink(ctx context.Context, links []int32, do func(link i
 }
 
 // lookUp looks up what the donors were delayed, in the order of their rows.
-func (e *Estimation) lookUp(ctx context.Context, taken []donation, take func(t donation, delayNS, waitNS float64)) error {
+func (e *Estimation) lookUp(ctx context.Context, taken []donation,
+	take func(t donation, delayNS, waitNS float64)) error {
 	if len(taken) == 0 {
 		return nil
 	}
@@ -159,7 +160,8 @@ func (e *Estimation) lookUp(ctx context.Context, taken []donation, take func(t d
 	slices.SortFunc(taken, func(a, b donation) int {
 		return cmp.Or(cmp.Compare(a.row, b.row), cmp.Compare(a.link, b.link), cmp.Compare(a.draw, b.draw))
 	})
-	in := e.Lake.Read(schema.HopContributions, sampled.Files(schema.HopContributions), []string{"flow_row", "link_id", "delay_ns", "wait_ns"},
+	in := e.Lake.Read(schema.HopContributions, sampled.Files(schema.HopContributions),
+		[]string{"flow_row", "link_id", "delay_ns", "wait_ns"},
 		&lake.Range{Column: "flow_row", Lo: taken[0].row, Hi: taken[len(taken)-1].row + 1})
 	at, found := 0, 0
 	err = columns.Consume(in, func(rec arrow.Record) error {

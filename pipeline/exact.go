@@ -68,8 +68,9 @@ func (m *method) exactStage(x Exact) *engine.Stage {
 	s.Open = func(context.Context, *engine.Inputs) (engine.NewWorker, error) {
 		work := func(ctx context.Context, t *engine.Attempt) error {
 			stats, err := stages.Exact(ctx, m.Network, m.Router, m.Spec.Params, t.Read(flows, nil, nil), stages.ExactOptions{
-				Domains: max(1, x.Workers), FromNS: x.FromNS, ToNS: x.ToNS, WarmupNS: x.WarmupNS, AllowUnreachable: m.Spec.AllowUnreachable,
-				Buffer: x.Buffer,
+				Domains: max(1, x.Workers), FromNS: x.FromNS, ToNS: x.ToNS, WarmupNS: x.WarmupNS,
+				AllowUnreachable: m.Spec.AllowUnreachable,
+				Buffer:           x.Buffer,
 			}, t.Sink(schema.ExactFCTs), t.Sink(schema.ExactHops), t.Add)
 			t.SetStats(stats)
 			return err
@@ -109,7 +110,8 @@ func (e *Estimation) WriteExactSummary(w io.Writer, x Exact) error {
 	}
 	p := text.Printer{W: w}
 	p.Linef("whole network: %d flows reported, %d of warm-up; %s packet-hops in %s, %.0f ns each (%d workers)", s.Flows, s.Warmup,
-		units.Human(float64(s.PacketHops)), time.Duration(seconds*1e9).Round(time.Millisecond), seconds*1e9/float64(max(1, s.PacketHops)), workers)
+		units.Human(float64(s.PacketHops)), time.Duration(seconds*1e9).Round(time.Millisecond),
+		seconds*1e9/float64(max(1, s.PacketHops)), workers)
 	p.Linef("no switch held more than %d bytes (switch %d)", s.DeepestSwitchBytes, s.DeepestSwitch)
 	if l := s.Losses; buffered {
 		p.Linef("switch buffers of %d bytes, alpha %g: %d of %d packets dropped, %d discarded out of order, %d sent again; %d NACKs, %d timeouts",

@@ -124,7 +124,8 @@ func Remove(ctx context.Context, l *lake.Lake, r Removal) ([]OwnerUsage, error) 
 		}
 	}
 	for _, id := range scenarios(usage) { // windows go with the scenario that they were drawn from
-		if spec, err := ReadSpec(l, id); err == nil && spec.Windows != nil && slices.Contains(places, lake.Of(spec.Windows.Of)) {
+		if spec, err := ReadSpec(l, id); err == nil && spec.Windows != nil &&
+			slices.Contains(places, lake.Of(spec.Windows.Of)) {
 			places = append(places, lake.Of(id))
 		}
 	}
@@ -138,7 +139,8 @@ func Remove(ctx context.Context, l *lake.Lake, r Removal) ([]OwnerUsage, error) 
 			}
 		}
 		of := slices.Concat(usage.Owners, usage.Workloads)
-		removed = append(removed, of[slices.IndexFunc(of, func(o OwnerUsage) bool { return o.ID == string(p.Scenario)+string(p.Workload) })])
+		removed = append(removed,
+			of[slices.IndexFunc(of, func(o OwnerUsage) bool { return o.ID == string(p.Scenario)+string(p.Workload) })])
 	}
 	return removed, nil
 }

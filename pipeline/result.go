@@ -120,7 +120,8 @@ func (e *Estimation) percentilesBySize(ctx context.Context, db *queries.DB) (all
 			return nil, err
 		}
 		var p PercentilesResult
-		numbers := map[string]*float64{"p50_slowdown": &p.P50, "p90_slowdown": &p.P90, "p99_slowdown": &p.P99, "p999_slowdown": &p.P999}
+		numbers := map[string]*float64{"p50_slowdown": &p.P50, "p90_slowdown": &p.P90, "p99_slowdown": &p.P99,
+			"p999_slowdown": &p.P999}
 		bounds := map[string]**float64{"p50_lo": &p.P50Lo, "p50_hi": &p.P50Hi, "p90_lo": &p.P90Lo, "p90_hi": &p.P90Hi,
 			"p99_lo": &p.P99Lo, "p99_hi": &p.P99Hi, "p999_lo": &p.P999Lo, "p999_hi": &p.P999Hi}
 		for i, name := range names {

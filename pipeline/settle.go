@@ -69,7 +69,8 @@ func (e *Estimation) EachSlowdown(do func(f SampledFlow)) error {
 	if err != nil {
 		return err
 	}
-	in := e.Lake.Read(schema.Slowdowns, sample.Files(schema.Slowdowns), []string{"flow_row", "service", "ideal_ns", "fct_ns", "slowdown"}, nil)
+	in := e.Lake.Read(schema.Slowdowns, sample.Files(schema.Slowdowns),
+		[]string{"flow_row", "service", "ideal_ns", "fct_ns", "slowdown"}, nil)
 	return columns.Consume(in, func(rec arrow.Record) error {
 		rows, ideals, fcts := columns.Int64s(rec, "flow_row"), columns.Int64s(rec, "ideal_ns"), columns.Int64s(rec, "fct_ns")
 		service, slowdowns := columns.Text(rec, "service"), columns.Float64s(rec, "slowdown")

@@ -90,7 +90,8 @@ func (f *flowFile) accept(g GenerateStats, maxRejects float64) error {
 
 func (f *flowFile) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*GenerateStats, error) {
 	stats, err := ingest.File(ctx, f.Network, f.path, ingest.Options{
-		TmpDir: t.Session().TmpPath(), Seed: f.Spec.Seed, MemoryBytes: f.MemoryBytes, Threads: f.Workers, MaxRejects: f.Spec.MaxRejects,
+		TmpDir: t.Session().TmpPath(), Seed: f.Spec.Seed, MemoryBytes: f.MemoryBytes, Threads: f.Workers,
+		MaxRejects: f.Spec.MaxRejects,
 	})
 	if err != nil {
 		return nil, err
@@ -104,8 +105,9 @@ func (f *flowFile) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowW
 		}
 	}
 	return &GenerateStats{
-		Flows: stats.Flows, Merged: stats.Merged, Rejects: stats.Rejects, SetAside: stats.SetAside, SyntheticStarts: stats.SyntheticStarts,
-		RejectReasons: stats.Reasons, FirstStartNS: stats.FirstStartNS, LastStartNS: stats.LastStartNS,
+		Flows: stats.Flows, Merged: stats.Merged, Rejects: stats.Rejects, SetAside: stats.SetAside,
+		SyntheticStarts: stats.SyntheticStarts,
+		RejectReasons:   stats.Reasons, FirstStartNS: stats.FirstStartNS, LastStartNS: stats.LastStartNS,
 	}, nil
 }
 

@@ -53,7 +53,8 @@ func (m *method) clusterStage(v Variant) *engine.Stage {
 }
 
 // features works out the features of all links on all workers, a range of links at a time.
-func (m *method) features(ctx context.Context, t *engine.Attempt, in *engine.Inputs, loads *stages.Loads) ([]stages.LinkFeatures, error) {
+func (m *method) features(ctx context.Context, t *engine.Attempt, in *engine.Inputs,
+	loads *stages.Loads) ([]stages.LinkFeatures, error) {
 	features := make([]stages.LinkFeatures, len(m.Network.Links))
 	ranges := m.cutLinks(loads, everyLink, minPartitions)
 	err := engine.Parallel(ctx, m.Workers, len(ranges), func() (func(context.Context, int) error, error) {

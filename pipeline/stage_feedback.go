@@ -21,7 +21,8 @@ func (m *method) uplinkFeedbackStage(generate, uplinks *engine.Stage) *engine.St
 	s.Open = m.feedbackWork(0, func(builder *stages.FeedbackBuilder) engine.Worker {
 		return func(ctx context.Context, t *engine.Attempt) error {
 			defer t.Add(t.Cost)
-			return builder.Build(ctx, stages.UplinkScope, t.Lo, t.Hi-t.Lo, readObserved(t, observed), nil, t.Sink(schema.UplinkFeedback), nil)
+			return builder.Build(ctx, stages.UplinkScope, t.Lo, t.Hi-t.Lo, readObserved(t, observed), nil,
+				t.Sink(schema.UplinkFeedback), nil)
 		}
 	})
 	return s
@@ -29,7 +30,8 @@ func (m *method) uplinkFeedbackStage(generate, uplinks *engine.Stage) *engine.St
 
 // feedbackStage turns the observations of pass n into the feedback that pass n + 1 is given at every hop, a chunk of
 // flows a task. previous is the stage that did so after the pass before; nil for the first.
-func (m *method) feedbackStage(n int, generate *engine.Stage, observed []engine.Output, previous *engine.Stage) *engine.Stage {
+func (m *method) feedbackStage(n int, generate *engine.Stage, observed []engine.Output,
+	previous *engine.Stage) *engine.Stage {
 	v := m.variant.pass(n)
 	s := m.feedbackOf("feedback", v, n, generate, observed)
 	s.Pass, s.Writes = n, []schema.Table{schema.Feedback, schema.SentObservations}
@@ -52,7 +54,7 @@ func (m *method) feedbackStage(n int, generate *engine.Stage, observed []engine.
 }
 
 // feedbackWork opens the builders of a stage that gives feedback to all links that have cases of their own.
-func (m *method) feedbackWork(pass int, work func(*stages.FeedbackBuilder) engine.Worker) func(context.Context, *engine.Inputs) (engine.NewWorker, error) {
+func (m *method) feedbackWork(pass int, work func(*stages.FeedbackBuilder) engine.Worker) engine.Opener {
 	return func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
 		of, err := m.representatives(in)
 		return func() (engine.Worker, error) {
@@ -72,7 +74,8 @@ func (m *method) senderFeedbackStage(generate *engine.Stage, observed []engine.O
 			builder := stages.NewFeedbackBuilder(m.Network, &m.Spec.Params, m.Spec.Seed, m.variant.Passes, m.variant.Ablation)
 			return func(ctx context.Context, t *engine.Attempt) error {
 				defer t.Add(t.Cost)
-				return builder.Build(ctx, stages.SenderScope, t.Lo, t.Hi-t.Lo, readObserved(t, observed), nil, t.Sink(schema.SenderFeedback), nil)
+				return builder.Build(ctx, stages.SenderScope, t.Lo, t.Hi-t.Lo, readObserved(t, observed), nil,
+					t.Sink(schema.SenderFeedback), nil)
 			}, nil
 		}, nil
 	}
@@ -80,7 +83,8 @@ func (m *method) senderFeedbackStage(generate *engine.Stage, observed []engine.O
 }
 
 // feedbackOf is the common part of both.
-func (m *method) feedbackOf(name string, v Variant, pass int, generate *engine.Stage, observed []engine.Output) *engine.Stage {
+func (m *method) feedbackOf(name string, v Variant, pass int, generate *engine.Stage,
+	observed []engine.Output) *engine.Stage {
 	flows := generate.Output(schema.Flows)
 	return &engine.Stage{
 		Name: name, Pass: pass, Place: v.place(m.ID()), Unit: "flows", Command: m.command(name, v),

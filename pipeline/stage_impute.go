@@ -56,7 +56,8 @@ func (m *method) imputeStage(n int, simulate *engine.Stage) *engine.Stage {
 }
 
 // donorFiles are the range of the links that stand for those of a task, and the files with their observations.
-func donorFiles(imputer *stages.Imputer, of []int32, t engine.Task, simulated engine.Records) (*lake.Range, []lake.DataFile) {
+func donorFiles(imputer *stages.Imputer, of []int32, t engine.Task,
+	simulated engine.Records) (*lake.Range, []lake.DataFile) {
 	all := simulated.Files(schema.HopObservations)
 	wanted := make([]bool, len(all))
 	first, end := int64(len(of)), int64(0)

@@ -12,11 +12,13 @@ import (
 
 // intervalsStage writes the intervals of the percentiles of slowdown and the warnings. It is one task, which reads the
 // estimate twice, a chunk of flows at a time. simulates are the stages that wrote link_stats, one a pass.
-func (m *method) intervalsStage(generate, sample, contributions *engine.Stage, simulates []*engine.Stage) *engine.Stage {
+func (m *method) intervalsStage(generate, sample, contributions *engine.Stage,
+	simulates []*engine.Stage) *engine.Stage {
 	last := simulates[len(simulates)-1]
 	s := &engine.Stage{
 		Name: "intervals", Place: m.variant.place(m.ID()), Unit: "flows", Command: m.command("intervals", m.variant),
-		Reads:  []engine.Output{generate.Output(schema.Flows), sample.Output(schema.Slowdowns), contributions.Output(schema.HopContributions), last.Output(schema.LinkStats)},
+		Reads: []engine.Output{generate.Output(schema.Flows), sample.Output(schema.Slowdowns),
+			contributions.Output(schema.HopContributions), last.Output(schema.LinkStats)},
 		Writes: []schema.Table{schema.Intervals, schema.Warnings},
 		Cut: func(in *engine.Inputs, _ []engine.Task) ([]engine.Task, error) {
 			all := engine.Task{}
@@ -36,7 +38,8 @@ func (m *method) intervalsStage(generate, sample, contributions *engine.Stage, s
 	}
 	s.Open = func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
 		work := func(ctx context.Context, t *engine.Attempt) error {
-			r := estimateReader{m, in, t, chunkTasks(in.Files(generate.Output(schema.Flows))), sample.Output(schema.Slowdowns), contributions.Output(schema.HopContributions)}
+			r := estimateReader{m, in, t, chunkTasks(in.Files(generate.Output(schema.Flows))), sample.Output(schema.Slowdowns),
+				contributions.Output(schema.HopContributions)}
 			intervals, err := r.intervals(ctx, generate)
 			if err != nil {
 				return err
@@ -70,7 +73,8 @@ type estimateReader struct {
 }
 
 // eachChunk gives do the slowdowns of each chunk of flows.
-func (r *estimateReader) eachChunk(ctx context.Context, columns []string, do func(c engine.Task, slowdowns schema.Batches) error) error {
+func (r *estimateReader) eachChunk(ctx context.Context, columns []string,
+	do func(c engine.Task, slowdowns schema.Batches) error) error {
 	for n, c := range r.chunks {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -92,12 +96,14 @@ func (r *estimateReader) intervals(ctx context.Context, generate *engine.Stage) 
 		return nil, err
 	}
 	x := stages.NewIntervals(g.FirstStartNS, g.LastStartNS)
-	err = r.eachChunk(ctx, stages.IntervalColumns(), func(_ engine.Task, slowdowns schema.Batches) error { return x.Read(slowdowns) })
+	err = r.eachChunk(ctx, stages.IntervalColumns(),
+		func(_ engine.Task, slowdowns schema.Batches) error { return x.Read(slowdowns) })
 	return x.Rows(), err
 }
 
 // weaknesses finds where the method is known to be weak. last and before wrote link_stats of the last two passes.
-func (r *estimateReader) weaknesses(ctx context.Context, intervals []stages.Interval, last, before *engine.Stage) ([]stages.Weakness, error) {
+func (r *estimateReader) weaknesses(ctx context.Context, intervals []stages.Interval,
+	last, before *engine.Stage) ([]stages.Weakness, error) {
 	stats := r.in.Read(last.Output(schema.LinkStats), nil, nil)
 	defer func() { _ = stats.Close() }() // read to its end, or an error is reported
 	finder, err := stages.NewWeaknessFinder(r.Network, r.Spec.Params, r.variant.Estimator, slowest(intervals), stats)

@@ -22,13 +22,15 @@ func (m *method) sampleStage(generate, simulate, contributions *engine.Stage) *e
 
 // sampleReplaysStage takes each flow's FCT from the replay of its host's uplink, and divides the delay among its hops
 // by their observations, for estimator flow.
-func (m *method) sampleReplaysStage(generate *engine.Stage, observed []engine.Output, replay *engine.Stage) *engine.Stage {
+func (m *method) sampleReplaysStage(generate *engine.Stage, observed []engine.Output,
+	replay *engine.Stage) *engine.Stage {
 	flows, fcts := generate.Output(schema.Flows), replay.Output(schema.SenderFCTs)
 	s := m.sampleOf(flows)
 	s.Reads = append(append(s.Reads, observed...), fcts)
 	s.Writes = []schema.Table{schema.Slowdowns, schema.HopContributions}
 	s.Open = m.samplers(func(ctx context.Context, sampler *stages.Sampler, t *engine.Attempt) (stages.SampleStats, error) {
-		return sampler.SampleReplays(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(flows, nil), readObserved(t, observed), t.Read(fcts, nil, t.Range("flow_row")),
+		return sampler.SampleReplays(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(flows, nil), readObserved(t, observed),
+			t.Read(fcts, nil, t.Range("flow_row")),
 			t.Sink(schema.Slowdowns), t.Sink(schema.HopContributions))
 	})
 	return s
@@ -45,7 +47,8 @@ func (m *method) sampleOf(flows engine.Output) *engine.Stage {
 }
 
 // samplers gives each worker a sampler.
-func (m *method) samplers(sample func(context.Context, *stages.Sampler, *engine.Attempt) (stages.SampleStats, error)) func(context.Context, *engine.Inputs) (engine.NewWorker, error) {
+func (m *method) samplers(
+	sample func(context.Context, *stages.Sampler, *engine.Attempt) (stages.SampleStats, error)) engine.Opener {
 	return func(context.Context, *engine.Inputs) (engine.NewWorker, error) {
 		return func() (engine.Worker, error) {
 			sampler := stages.NewSampler(m.Network, m.Spec.Params)

@@ -123,7 +123,8 @@ func begunStages(l *lake.Lake, model *Model) (all []*engine.Stage, estimated boo
 	generate := generated(l, model.ID())
 	add(generate)
 	route := (&method{Model: model}).routeStage(generate)
-	windowsOnly := len(names) > 0 && !slices.ContainsFunc(names, func(name string) bool { return !strings.Contains(name, SampledPart) })
+	windowsOnly := len(names) > 0 && !slices.ContainsFunc(names,
+		func(name string) bool { return !strings.Contains(name, SampledPart) })
 	if !windowsOnly || route.Begun(l) {
 		add(route)
 	}

@@ -86,7 +86,8 @@ func (e *Estimation) summarizeWorkload(p *text.Printer, g GenerateStats) error {
 }
 
 // writeQuery writes the answer of one question about the estimate.
-func (e *Estimation) writeQuery(ctx context.Context, db *queries.DB, name string, extra map[string]string, w io.Writer) error {
+func (e *Estimation) writeQuery(ctx context.Context, db *queries.DB, name string, extra map[string]string,
+	w io.Writer) error {
 	q, err := queries.Get(name)
 	if err != nil {
 		return err
@@ -100,7 +101,8 @@ func (e *Estimation) writeQuery(ctx context.Context, db *queries.DB, name string
 		return err
 	}
 	// Intervals and warnings have lines of their own.
-	return rows.Hide("scenario", "variant", "p50_lo", "p50_hi", "p90_lo", "p90_hi", "p99_lo", "p99_hi", "p999_lo", "p999_hi", "warning").Write(w, "table")
+	return rows.Hide("scenario", "variant", "p50_lo", "p50_hi", "p90_lo", "p90_hi", "p99_lo", "p99_hi", "p999_lo",
+		"p999_hi", "warning").Write(w, "table")
 }
 
 // summarizeIntervals writes the intervals of all flows and every warning.
@@ -112,7 +114,8 @@ func (e *Estimation) summarizeIntervals(p *text.Printer) error {
 	var line []string
 	short := map[string][]string{} // warnings, by size bin
 	err = e.eachBatch(r, schema.Intervals, func(rec arrow.Record) {
-		service, vnet, bin, warning := textColumn(rec, "service"), textColumn(rec, "vnet"), textColumn(rec, "size_bin"), textColumn(rec, "warning")
+		service, vnet := textColumn(rec, "service"), textColumn(rec, "vnet")
+		bin, warning := textColumn(rec, "size_bin"), textColumn(rec, "warning")
 		lo, hi := columns.Float64s(rec, "lo"), columns.Float64s(rec, "hi")
 		for i, q := range columns.Float64s(rec, "quantile") {
 			if !service.IsNull(i) || !vnet.IsNull(i) {
@@ -223,7 +226,8 @@ func (e *Estimation) writeDisk(p *text.Printer) {
 // CaseStages are the stages of a plan that run link cases. Their statistics are stages.SimulateStats.
 func CaseStages(p engine.Plan) (all []*engine.Stage) {
 	for _, s := range p {
-		if slices.ContainsFunc(s.Writes, func(t schema.Table) bool { return t.Name == schema.LinkStats.Name || t.Name == schema.SenderFCTs.Name }) {
+		if slices.ContainsFunc(s.Writes,
+			func(t schema.Table) bool { return t.Name == schema.LinkStats.Name || t.Name == schema.SenderFCTs.Name }) {
 			all = append(all, s)
 		}
 	}

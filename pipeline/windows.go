@@ -213,8 +213,9 @@ func (c *carrier) pour(rec arrow.Record, from, to int, inside bool) {
 	service, vnet := columns.Text(rec, "service"), columns.Text(rec, "vnet")
 	synthetic := columns.Named(rec, "synthetic_start").(*array.Boolean)
 	for i := from; i < to; i++ {
-		c.fluid.add(start[i], carried{id: id[i], src: src[i], dst: dst[i], service: strings.Clone(service.Value(i)), vnet: strings.Clone(vnet.Value(i)),
-			synthetic: synthetic.Value(i), inside: inside, remaining: float64(bytes[i])})
+		c.fluid.add(start[i], carried{id: id[i], src: src[i], dst: dst[i], service: strings.Clone(service.Value(i)),
+			vnet: strings.Clone(vnet.Value(i)), synthetic: synthetic.Value(i),
+			inside: inside, remaining: float64(bytes[i])})
 	}
 }
 

@@ -5,7 +5,8 @@ import "math"
 // runFirstHop simulates a host's uplink. The host is the only queue and never marks: without marks in the feedback
 // every rate stays at line rate. The time of an ACK is known when its packet leaves.
 func (k *Kernel) runFirstHop() {
-	noFeedback := len(k.c.Feedback) == 0 && (len(k.r.Observed) == 0 || k.traits.embedded) // other transports record hints as well
+	// Transports other than DCTCP also record hints.
+	noFeedback := len(k.c.Feedback) == 0 && (len(k.r.Observed) == 0 || k.traits.embedded)
 	if noFeedback && k.windowNeverBinds() {
 		k.runRounds()
 		return

@@ -204,7 +204,8 @@ func (l *Imputer) impute(row *linkRow, donor int) error {
 // resample appends the blocks of a flow of toPackets packets that observes what the donor's fromPackets
 // packets did: the first packet what the first did, the last what the last did, and each in between what the
 // packet at the same fraction of the flow did.
-func resample(layout simkernel.BlockLayout, blocks, donated []simkernel.Block, fromPackets, toPackets int64) []simkernel.Block {
+func resample(layout simkernel.BlockLayout, blocks, donated []simkernel.Block,
+	fromPackets, toPackets int64) []simkernel.Block {
 	packet := int64(0)
 	for b := range layout.Blocks(toPackets) {
 		n := layout.Packets(toPackets, b)

@@ -124,7 +124,8 @@ func (c *Cache) readIndex(p *pack) error {
 	for ; len(index) > 0; index = index[indexEntry:] {
 		// What was stored twice was found damaged the first time: the later one stands.
 		c.found[stages.CaseKey(index[:16])] = cacheEntry{
-			at, int64(binary.LittleEndian.Uint64(index[16:])), int64(binary.LittleEndian.Uint64(index[24:])), binary.LittleEndian.Uint64(index[32:]),
+			at, int64(binary.LittleEndian.Uint64(index[16:])), int64(binary.LittleEndian.Uint64(index[24:])),
+			binary.LittleEndian.Uint64(index[32:]),
 		}
 	}
 	return nil

@@ -50,7 +50,8 @@ func Reader(l *lake.Lake, s Settings) *Executor {
 	if s.Progress == nil {
 		s.Progress = silent{}
 	}
-	return &Executor{Settings: s, lake: l, reported: map[string]bool{}, known: map[string]Records{}, verified: map[string]bool{}}
+	return &Executor{Settings: s, lake: l, reported: map[string]bool{}, known: map[string]Records{},
+		verified: map[string]bool{}}
 }
 
 // New makes an executor that runs stages in a session.
@@ -169,8 +170,9 @@ func (e *Executor) runStage(ctx context.Context, s *Stage) error {
 	}
 	if len(todo) > 0 || !e.reported[s.StatePath()] {
 		e.reported[s.StatePath()] = true
-		e.report(Report{Stage: s.Name, Tasks: len(job.tasks) - job.others, Reused: len(job.tasks) - job.others - len(todo), Seconds: time.Since(began).Seconds(),
-			CPUSeconds: ProcessorSeconds() - cpu, CriticalSeconds: critical, PeakBytes: PeakBytes()})
+		e.report(Report{Stage: s.Name, Tasks: len(job.tasks) - job.others, Reused: len(job.tasks) - job.others - len(todo),
+			Seconds: time.Since(began).Seconds(), CPUSeconds: ProcessorSeconds() - cpu,
+			CriticalSeconds: critical, PeakBytes: PeakBytes()})
 	}
 	return e.accept(s)
 }
@@ -297,7 +299,8 @@ func (e *Executor) runTasks(ctx context.Context, j *job, todo []int) error {
 // runTask does one task and records it.
 func (e *Executor) runTask(ctx context.Context, j *job, n int, worker Worker) (*Record, error) {
 	for {
-		t := &Attempt{Task: j.tasks[n], N: n, First: j.first, in: j.in, session: e.session, stage: j.stage, progress: e.Progress}
+		t := &Attempt{Task: j.tasks[n], N: n, First: j.first, in: j.in, session: e.session, stage: j.stage,
+			progress: e.Progress}
 		rec, err := t.do(func() error { return worker(ctx, t) }, func() error { return e.installable(j.stage, n) })
 		if err == nil {
 			if j.keys != nil {

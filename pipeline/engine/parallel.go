@@ -7,7 +7,8 @@ import (
 
 // Parallel does n things on up to so many workers, in any order. Each worker does them with a function of its own, made
 // by newWorker. The first error stops the others before their next thing.
-func Parallel(ctx context.Context, workers, n int, newWorker func() (func(ctx context.Context, i int) error, error)) error {
+func Parallel(ctx context.Context, workers, n int,
+	newWorker func() (func(ctx context.Context, i int) error, error)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	queue := make(chan int, n)

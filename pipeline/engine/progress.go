@@ -97,7 +97,8 @@ func (t *ticker) show() {
 	rate := t.rate(time.Now(), done)
 	left := "?"
 	if rate > 0 && t.total > 0 {
-		left = (time.Duration(float64(max(0, t.total-done))/rate*float64(time.Second)) + time.Second/2).Truncate(time.Second).String()
+		seconds := float64(max(0, t.total-done)) / rate
+		left = (time.Duration(seconds*float64(time.Second)) + time.Second/2).Truncate(time.Second).String()
 	}
 	share := 0.0
 	if t.total > 0 {

@@ -146,7 +146,8 @@ func missing(l *lake.Lake, r Records) (text, shards string) {
 	}
 	text = fmt.Sprintf("%d of %d tasks are not done (%s)", len(tasks), len(r.Done), ranges(tasks))
 	var count int
-	if ok, err := l.ReadState(r.Stage.StatePath(shardsState), &count); err != nil || !ok || count < 1 || count > maxShards {
+	ok, err := l.ReadState(r.Stage.StatePath(shardsState), &count)
+	if err != nil || !ok || count < 1 || count > maxShards {
 		return text, ""
 	}
 	var of []int

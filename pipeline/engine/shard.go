@@ -111,7 +111,8 @@ func (e *Executor) chosen(tasks []Task) []bool {
 }
 
 // settleShared is settle for one of several processes.
-func (e *Executor) settleShared(s *Stage, l layout, mine []bool) (done []*Record, first int, release func(), err error) {
+func (e *Executor) settleShared(s *Stage, l layout,
+	mine []bool) (done []*Record, first int, release func(), err error) {
 	lock, alone, err := e.lake.LockStage(s.Place.StatePath(s.Name + ".lock"))
 	if err != nil {
 		return nil, 0, nil, err

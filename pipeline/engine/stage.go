@@ -31,9 +31,8 @@ type Stage struct {
 	BytesPerRow int64
 	// Cut divides the stage into tasks. prior is how it was divided before, here or in the scenario that this one was
 	// made from; nil if it was not.
-	Cut func(in *Inputs, prior []Task) ([]Task, error)
-	// Open prepares what all workers share and returns what prepares one worker.
-	Open func(ctx context.Context, in *Inputs) (NewWorker, error)
+	Cut  func(in *Inputs, prior []Task) ([]Task, error)
+	Open Opener
 	// Keys are digests of all that each task's files depend on. Tasks with equal keys have equal files, which a scenario
 	// made from another shares. A nil Keys, and nil digests, share nothing.
 	Keys func(in *Inputs, tasks []Task) ([]string, error)
@@ -49,6 +48,9 @@ type Stage struct {
 // A Worker does one task. It reads with t.Read, writes with t.Sink and reports with t.Add. The engine closes what was
 // read and commits what was written.
 type Worker func(ctx context.Context, t *Attempt) error
+
+// An Opener prepares what all workers of a stage share and returns what prepares one worker.
+type Opener func(ctx context.Context, in *Inputs) (NewWorker, error)
 
 // NewWorker makes a worker with scratch memory of its own.
 type NewWorker func() (Worker, error)

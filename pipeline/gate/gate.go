@@ -28,7 +28,8 @@ type Gate struct {
 func Columns() []string { return []string{"service", "vnet", "size_bin"} }
 
 var (
-	condition = regexp.MustCompile(`^(.*?)\s*\b(p50|p90|p99|p999)_(slowdown|change)\s*(<=|>=|<|>)\s*([-+]?[0-9.eE]+)\s*(%?)\s*$`)
+	condition = regexp.MustCompile(`^(.*?)\s*\b(p50|p90|p99|p999)_(slowdown|change)\s*` +
+		`(<=|>=|<|>)\s*([-+]?[0-9.eE]+)\s*(%?)\s*$`)
 	selection = regexp.MustCompile(`^(\w+)=("[^"]*"|\S+)\s*`)
 	quantiles = map[string]float64{"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
 )

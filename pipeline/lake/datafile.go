@@ -102,7 +102,8 @@ func (l *Lake) check(d DataFile, trusted bool) error {
 	if err := l.CheckSize(d); err != nil {
 		return err
 	}
-	if info, err := l.root.Stat(d.Path); trusted && err == nil && info.Mode().IsRegular() && identityOf(info) == d.Identity {
+	if info, err := l.root.Stat(d.Path); trusted && err == nil && info.Mode().IsRegular() &&
+		identityOf(info) == d.Identity {
 		return nil
 	}
 	path := filepath.Join(l.path, d.Path)

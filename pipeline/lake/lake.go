@@ -85,7 +85,8 @@ func (l *Lake) Scenarios() ([]ScenarioID, error) {
 		}
 		found = append(found, entry{id, info.ModTime().UnixNano()})
 	}
-	slices.SortFunc(found, func(a, b entry) int { return cmp.Or(cmp.Compare(a.modified, b.modified), cmp.Compare(a.id, b.id)) })
+	slices.SortFunc(found,
+		func(a, b entry) int { return cmp.Or(cmp.Compare(a.modified, b.modified), cmp.Compare(a.id, b.id)) })
 	ids := make([]ScenarioID, len(found))
 	for i, e := range found {
 		ids[i] = e.id

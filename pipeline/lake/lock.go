@@ -63,7 +63,8 @@ func (l *Lake) LockShared(ctx context.Context, p Place) (*Session, error) {
 		return nil, err
 	}
 	// A session that closes holds the lock alone for a moment if it is the last.
-	if err := retryBusy(ctx, 2*time.Second, func() error { return flock(f, syscall.LOCK_SH|syscall.LOCK_NB) }); err != nil {
+	lock := func() error { return flock(f, syscall.LOCK_SH|syscall.LOCK_NB) }
+	if err := retryBusy(ctx, 2*time.Second, lock); err != nil {
 		return nil, l.busy(f, p, err, " alone")
 	}
 	all := filepath.Join(tmpDir, p.owner())

@@ -111,7 +111,8 @@ func (s *Session) Commit(p Place, files []DataFile) error {
 	old, found, err := s.ReadManifest(p)
 	known := map[string]DataFile{}
 	if err == nil && found {
-		if slices.EqualFunc(old.Files, files, func(a, b DataFile) bool { return a.Path == b.Path && a.Digest == b.Digest && a.Identity == b.Identity }) {
+		if slices.EqualFunc(old.Files, files,
+			func(a, b DataFile) bool { return a.Path == b.Path && a.Digest == b.Digest && a.Identity == b.Identity }) {
 			return nil
 		}
 		for _, f := range old.Files {
@@ -138,7 +139,8 @@ func (s *Session) Commit(p Place, files []DataFile) error {
 			return err
 		}
 	}
-	m := Manifest{SchemaVersion: schema.Version, Scenario: p.Scenario, Variant: p.Variant, Workload: p.Workload, Files: files}
+	m := Manifest{SchemaVersion: schema.Version, Scenario: p.Scenario, Variant: p.Variant, Workload: p.Workload,
+		Files: files}
 	return s.WriteStateDurably(p.StatePath(manifestFile), m)
 }
 

@@ -38,7 +38,8 @@ func (s *sampler) combine(ctx context.Context, stopped string) (*Result, error) 
 		Name: pipeline.CombineStage, Place: place, Unit: "flows", Command: "parsimon run --within",
 		Writes: []schema.Table{schema.Intervals, schema.Windows, schema.SampledSlowdowns},
 		Cut: func(*engine.Inputs, []engine.Task) ([]engine.Task, error) {
-			return []engine.Task{{Lo: 0, Hi: int64(len(s.counts)), Cost: int64(s.sampledShare() * float64(s.index.totals[all]))}}, nil
+			return []engine.Task{{Lo: 0, Hi: int64(len(s.counts)),
+				Cost: int64(s.sampledShare() * float64(s.index.totals[all]))}}, nil
 		},
 	}
 	outputs := make([]engine.Output, len(s.rounds))

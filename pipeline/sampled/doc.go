@@ -4,8 +4,8 @@
 //
 //	table flows ─► index: slots, flows by group ─► warm-up, measured ─► round 1 ─► round 2 ─► … ─► combine
 //	                                                                       │          │               │
-//	                                                     hidden scenarios: slowdowns of windows      windows, sampled_slowdowns,
-//	                                                                                                 intervals
+//	                                                   hidden scenarios: slowdowns of windows      windows, intervals,
+//	                                                                                               sampled_slowdowns
 //
 // Rounds do not depend on the precision that is asked for: a more precise run takes over the rounds of a less precise
 // one, and the answer depends on the scenario, the variant and the number of rounds only. A round that was

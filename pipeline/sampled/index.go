@@ -37,7 +37,8 @@ type index struct {
 
 // readIndex reads table flows once and cuts it into slots of so many flows.
 func readIndex(ctx context.Context, base *pipeline.Estimation, slotFlows int64) (*index, error) {
-	x := &index{totals: map[Key]int64{}, labels: map[stages.GroupBy]map[string]string{stages.ByService: {}, stages.ByVNet: {}}}
+	x := &index{totals: map[Key]int64{},
+		labels: map[stages.GroupBy]map[string]string{stages.ByService: {}, stages.ByVNet: {}}}
 	cutter := sampling.NewCutter(slotFlows)
 	in, err := base.Read(schema.Flows, []string{"size_bytes", "start_ns", "service", "vnet"}, nil)
 	if err != nil {

@@ -34,10 +34,12 @@ type Result struct {
 func (s *sampler) result(rows []Row, stopped string, seconds float64) *Result {
 	r := &Result{
 		Result: &pipeline.Result{
-			ScenarioID: string(s.base.ID()), Name: s.base.Spec.Name, Variant: s.variant(), Lake: s.base.Lake.Path(), Flows: s.index.totals[all],
+			ScenarioID: string(s.base.ID()), Name: s.base.Spec.Name, Variant: s.variant(), Lake: s.base.Lake.Path(),
+			Flows:    s.index.totals[all],
 			Warnings: []string{}, Stages: append(s.stages, s.base.Executor().Reports...), Cases: s.cases, Seconds: seconds,
 		},
-		SampledShare: s.sampledShare(), Windows: len(s.counts), Stopped: stopped, Confidence: s.ask.Confidence, Within: s.ask.Within,
+		SampledShare: s.sampledShare(), Windows: len(s.counts), Stopped: stopped, Confidence: s.ask.Confidence,
+		Within: s.ask.Within,
 		Warmup: s.warmup, MethodErrors: s.method, Rows: rows, worst: s.worst(), check: s.ask.Check,
 	}
 	if w := r.worst.HalfWidth(); !math.IsInf(w, 0) {

@@ -34,7 +34,8 @@ func (s *sampler) windowsOf(slots []int, warmupNS int64) pipeline.Windows {
 }
 
 // estimate estimates slots, or finds them estimated.
-func (s *sampler) estimate(ctx context.Context, slots []int, warmupNS int64, do func(*pipeline.Estimation) error) (*round, error) {
+func (s *sampler) estimate(ctx context.Context, slots []int, warmupNS int64,
+	do func(*pipeline.Estimation) error) (*round, error) {
 	how := s.base.Settings
 	how.Log = how.Log.Level(zerolog.WarnLevel)
 	run, err := pipeline.DeriveWindows(ctx, s.base, s.windowsOf(slots, warmupNS), how)

@@ -51,7 +51,8 @@ type canonicalFlowChange struct {
 
 // Apply makes the changes to a network and to the canonical form of its scenario. It returns the new canonical
 // form, a description of each change, and the cables that are down, by the ids of their ends.
-func (c *Changes) Apply(n *topology.Network, canonical []byte, seed uint64) (changed []byte, said []string, failed [][2]int32, err error) {
+func (c *Changes) Apply(n *topology.Network, canonical []byte,
+	seed uint64) (changed []byte, said []string, failed [][2]int32, err error) {
 	var s canonicalScenario
 	if err := json.Unmarshal(canonical, &s); err != nil {
 		return nil, nil, nil, err
@@ -103,7 +104,8 @@ func (c *Changes) apply(n *topology.Network, canonical *canonicalScenario, seed 
 			if err := n.SetBandwidth(cable[0], cable[1], change.BPS); err != nil {
 				return nil, fmt.Errorf("bandwidth: %w", err)
 			}
-			more.Bandwidth = slices.DeleteFunc(more.Bandwidth, func(b [3]int64) bool { return b[0] == int64(cable[0]) && b[1] == int64(cable[1]) })
+			more.Bandwidth = slices.DeleteFunc(more.Bandwidth,
+				func(b [3]int64) bool { return b[0] == int64(cable[0]) && b[1] == int64(cable[1]) })
 			more.Bandwidth = append(more.Bandwidth, [3]int64{int64(cable[0]), int64(cable[1]), change.BPS})
 		}
 		said = append(said, fmt.Sprintf("%s at %sbps", change.Selector, units.Human(float64(change.BPS))))

@@ -124,7 +124,8 @@ func (s *Scenario) canonicalTopology() (c canonicalTopology, err error) {
 	}
 	if s.topology.file == "" {
 		k := s.topology.clos
-		c.Clos = &canonicalClos{k.Pods, k.RacksPerPod, k.HostsPerRack, k.Planes, k.SpinesPerPlane, k.HostBps, k.FabricBps, k.HostDelayNS, k.FabricDelayNS}
+		c.Clos = &canonicalClos{k.Pods, k.RacksPerPod, k.HostsPerRack, k.Planes, k.SpinesPerPlane, k.HostBps, k.FabricBps,
+			k.HostDelayNS, k.FabricDelayNS}
 		return c, nil
 	}
 	files, err := topology.Files(s.topology.file)
@@ -166,7 +167,8 @@ func (s *Scenario) canonicalWorkload(n *topology.Network) (c canonicalWorkload, 
 	}
 	c.MaxLoad, c.DurationNS, c.FlowsCount = w.MaxLoad, w.DurationNS, w.Flows
 	for _, v := range w.Services {
-		c.Services = append(c.Services, canonicalService{v.Name, v.VNet, digestMatrix(v.Matrix), digestSizes(v.Sizes), v.Sigma, v.Share, v.Racks, v.Pairs, v.Poisson, v.TwinOf, v.Hosts})
+		c.Services = append(c.Services, canonicalService{v.Name, v.VNet, digestMatrix(v.Matrix), digestSizes(v.Sizes),
+			v.Sigma, v.Share, v.Racks, v.Pairs, v.Poisson, v.TwinOf, v.Hosts})
 	}
 	return c, nil
 }

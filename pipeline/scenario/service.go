@@ -107,7 +107,8 @@ func readArrivals(f field, s *serviceSpec) error {
 }
 
 // matrixKinds are the matrices that are made for a network.
-var matrixKinds = []string{workload.MatrixUniform, workload.MatrixDatabase, workload.MatrixWebServer, workload.MatrixHadoop}
+var matrixKinds = []string{workload.MatrixUniform, workload.MatrixDatabase, workload.MatrixWebServer,
+	workload.MatrixHadoop}
 
 func (r *scenarioReader) readMatrix(f field, s *serviceSpec) error {
 	kind := func(f field) error {

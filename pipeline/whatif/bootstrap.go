@@ -67,7 +67,8 @@ func (s *sample) compare() []quantileRow {
 		slices.Sort(errorsOf[q])
 		out = append(out, quantileRow{
 			Name: s.name, Flows: int64(n), Quantile: p, Estimate: est, True: tru, Error: est/tru - 1,
-			ErrorLo: errorsOf[q][replicates*25/1000], ErrorHi: errorsOf[q][replicates-1-replicates*25/1000], Wasserstein: distance / float64(n),
+			ErrorLo: errorsOf[q][replicates*25/1000], ErrorHi: errorsOf[q][replicates-1-replicates*25/1000],
+			Wasserstein: distance / float64(n),
 		})
 	}
 	return out

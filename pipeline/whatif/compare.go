@@ -222,11 +222,13 @@ func (c *Comparison) percentiles(ctx context.Context, j *join, memoryBytes int64
 	}
 	keys := slices.Collect(maps.Keys(groups))
 	slices.SortFunc(keys, func(a, b [4]string) int {
-		return cmp.Or(slices.Compare(a[:2], b[:2]), cmp.Compare(binOrder(a[2]), binOrder(b[2])), cmp.Compare(len(a[3]), len(b[3])), strings.Compare(a[3], b[3]))
+		return cmp.Or(slices.Compare(a[:2], b[:2]), cmp.Compare(binOrder(a[2]), binOrder(b[2])),
+			cmp.Compare(len(a[3]), len(b[3])), strings.Compare(a[3], b[3]))
 	})
 	add := func(key [4]string, s *sample) {
 		for _, v := range s.compare() {
-			c.Rows = append(c.Rows, ComparisonRow{key[:], v.Flows, v.Quantile, v.True, v.Estimate, v.Error, v.ErrorLo, v.ErrorHi})
+			c.Rows = append(c.Rows,
+				ComparisonRow{key[:], v.Flows, v.Quantile, v.True, v.Estimate, v.Error, v.ErrorLo, v.ErrorHi})
 		}
 	}
 	for _, k := range keys {
@@ -313,12 +315,14 @@ func (c *Comparison) links(ctx context.Context, j *join, most int) error {
 		src, _ := n.Node(link.Src)
 		dst, _ := n.Node(link.Dst)
 		c.Links = append(c.Links, LinkDifference{
-			Link: link.ID, Src: src.Name, Dst: dst.Name, Tier: link.Tier, BaseLoad: loadBefore[link.ID], Load: loadAfter[link.ID],
+			Link: link.ID, Src: src.Name, Dst: dst.Name, Tier: link.Tier, BaseLoad: loadBefore[link.ID],
+			Load:        loadAfter[link.ID],
 			BaseDelayNS: before[link.ID], DelayNS: after[link.ID],
 		})
 	}
 	slices.SortFunc(c.Links, func(a, b LinkDifference) int {
-		return cmp.Or(cmp.Compare(math.Abs(b.DelayNS-b.BaseDelayNS), math.Abs(a.DelayNS-a.BaseDelayNS)), cmp.Compare(a.Link, b.Link))
+		return cmp.Or(cmp.Compare(math.Abs(b.DelayNS-b.BaseDelayNS), math.Abs(a.DelayNS-a.BaseDelayNS)),
+			cmp.Compare(a.Link, b.Link))
 	})
 	c.Links = c.Links[:min(most, len(c.Links))]
 	for i := range c.Links {

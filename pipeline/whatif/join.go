@@ -90,7 +90,8 @@ func (j *join) each(ctx context.Context, do func(p *pair)) error {
 			err = b.next()
 		default:
 			if a.size[a.at] == b.size[b.at] {
-				do(&pair{a.row[a.at], b.row[b.at], a.service.Value(a.at), a.vnet.Value(a.at), a.size[a.at], a.hops[a.at], a.slowdown[a.at], b.slowdown[b.at]})
+				do(&pair{a.row[a.at], b.row[b.at], a.service.Value(a.at), a.vnet.Value(a.at), a.size[a.at], a.hops[a.at],
+					a.slowdown[a.at], b.slowdown[b.at]})
 			}
 			if err = a.next(); err == nil {
 				err = b.next()
@@ -120,7 +121,8 @@ type cursor struct {
 }
 
 func newCursor(e *pipeline.Estimation) (*cursor, error) {
-	in, err := e.Read(schema.Slowdowns, []string{"flow_id", "flow_row", "service", "vnet", "size_bytes", "start_ns", "hops", "slowdown"}, nil)
+	in, err := e.Read(schema.Slowdowns,
+		[]string{"flow_id", "flow_row", "service", "vnet", "size_bytes", "start_ns", "hops", "slowdown"}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +153,8 @@ func (c *cursor) next() error {
 		return err
 	}
 	c.rec, c.at = rec, 0
-	c.id, c.row, c.size, c.start = columns.Int64s(rec, "flow_id"), columns.Int64s(rec, "flow_row"), columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns")
+	c.id, c.row = columns.Int64s(rec, "flow_id"), columns.Int64s(rec, "flow_row")
+	c.size, c.start = columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns")
 	c.hops, c.slowdown = columns.Int16s(rec, "hops"), columns.Float64s(rec, "slowdown")
 	c.service, c.vnet = columns.Text(rec, "service"), columns.Text(rec, "vnet")
 	return nil

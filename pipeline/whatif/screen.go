@@ -70,7 +70,8 @@ func screen(ctx context.Context, e *pipeline.Estimation, failures [][][2]int32, 
 		return func(ctx context.Context, i int) error {
 			lo, hi := changed[i].Lo, changed[i].Hi
 			stats[i] = make([]stages.SimulateStats, len(failures))
-			in := e.Lake.Read(schema.Hops, hops, stages.HopColumns(e.Variant().Estimator), &lake.Range{Column: "link_id", Lo: lo, Hi: hi})
+			in := e.Lake.Read(schema.Hops, hops, stages.HopColumns(e.Variant().Estimator),
+				&lake.Range{Column: "link_id", Lo: lo, Hi: hi})
 			defer func() { _ = in.Close() }() // read to its end, or an error is reported
 			var err error
 			found[i], err = sim.Differences(ctx, int32(lo), int32(hi), in, d, stats[i], nil)

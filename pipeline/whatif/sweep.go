@@ -96,7 +96,8 @@ func RunSweep(ctx context.Context, base string, plan SweepPlan, o Settings) (*Sw
 		return nil, err
 	}
 	defer run.Close()
-	s := &sweeper{Sweep: &Sweep{Base: string(run.ID()), Variant: run.Variant().String(), Plan: plan}, o: o, base: run, names: map[int32]string{}}
+	s := &sweeper{Sweep: &Sweep{Base: string(run.ID()), Variant: run.Variant().String(), Plan: plan}, o: o, base: run,
+		names: map[int32]string{}}
 	if err = run.Estimate(ctx); err == nil {
 		s.before, err = servicePercentiles(ctx, run)
 	}
@@ -165,7 +166,8 @@ func (s *sweeper) screen(ctx context.Context) error {
 		}
 		for i, x := range found {
 			a, b := batch[i][0], batch[i][1]
-			swept := SweptCable{A: a, B: b, NameA: s.names[a], NameB: s.names[b], Unreachable: x.unreachable, Screened: x.slowdowns.percentiles(), Cases: x.cases, Seconds: x.seconds}
+			swept := SweptCable{A: a, B: b, NameA: s.names[a], NameB: s.names[b], Unreachable: x.unreachable,
+				Screened: x.slowdowns.percentiles(), Cases: x.cases, Seconds: x.seconds}
 			if err := s.base.Executor().Session().WriteState(s.screenedPath(batch[i]), swept); err != nil {
 				return err
 			}
@@ -305,7 +307,8 @@ func servicePercentiles(ctx context.Context, e *pipeline.Estimation) (percentile
 	for rows.Next() {
 		var service string
 		p := ServicePercentiles{Slowdowns: make([]float64, len(pipeline.Quantiles))}
-		if err := rows.Scan(&service, &p.Flows, &p.Slowdowns[0], &p.Slowdowns[1], &p.Slowdowns[2], &p.Slowdowns[3]); err != nil {
+		s := p.Slowdowns
+		if err := rows.Scan(&service, &p.Flows, &s[0], &s[1], &s[2], &s[3]); err != nil {
 			return nil, err
 		}
 		if old, ok := out[service]; !ok || p.Flows > old.Flows { // a service may be named like all

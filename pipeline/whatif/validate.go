@@ -166,7 +166,8 @@ var matches = schema.Table{Name: "matches", Sort: []string{"flow_row"}, Columns:
 // compareQuantiles joins estimate and truth and compares the quantiles of every size bin; no rows if no flow has both.
 // matched is the share of the estimated flows that have a truth. DuckDB joins within its memory; what is held here is
 // 24 bytes a flow.
-func compareQuantiles(ctx context.Context, e *pipeline.Estimation, db *sql.DB, truth string) (out []ValidationRow, matched float64, err error) {
+func compareQuantiles(ctx context.Context, e *pipeline.Estimation, db *sql.DB,
+	truth string) (out []ValidationRow, matched float64, err error) {
 	estimates, err := e.Files(schema.Slowdowns)
 	if err != nil {
 		return nil, 0, err
@@ -260,7 +261,10 @@ func writeValidation(e *pipeline.Estimation, v *Validation) error {
 		b.Field(0).(*array.StringBuilder).Append(v.Truth)
 		b.Field(1).(*array.StringBuilder).Append(row.Name)
 		b.Field(2).(*array.Int64Builder).Append(row.Flows)
-		for i, x := range []float64{row.Quantile, row.Estimate, row.True, row.Error, row.ErrorLo, row.ErrorHi, row.Wasserstein} {
+		numbers := []float64{
+			row.Quantile, row.Estimate, row.True, row.Error, row.ErrorLo, row.ErrorHi, row.Wasserstein,
+		}
+		for i, x := range numbers {
 			b.Field(3 + i).(*array.Float64Builder).Append(x)
 		}
 	}

@@ -100,7 +100,8 @@ func addLoads(a, b stages.LinkLoad) stages.LinkLoad {
 	}
 }
 
-func (in *ingestion) forecastFile(router *topology.Router, params *simkernel.Params, d lake.DataFile, f *forecast) error {
+func (in *ingestion) forecastFile(router *topology.Router, params *simkernel.Params, d lake.DataFile,
+	f *forecast) error {
 	rows := in.session.Read(schema.Flows, []lake.DataFile{d}, nil, nil)
 	var path []int32
 	return columns.Consume(rows, func(rec arrow.Record) error {
@@ -123,7 +124,8 @@ func (in *ingestion) forecastFile(router *topology.Router, params *simkernel.Par
 			packets := params.Packets(size[i])
 			f.packetHops += packets * int64(len(path))
 			for _, link := range path {
-				f.links[link] = addLoads(f.links[link], stages.LinkLoad{Flows: 1, Bytes: size[i], Packets: packets, FirstStartNS: start[i], LastStartNS: start[i]})
+				f.links[link] = addLoads(f.links[link],
+					stages.LinkLoad{Flows: 1, Bytes: size[i], Packets: packets, FirstStartNS: start[i], LastStartNS: start[i]})
 			}
 		}
 		return nil

@@ -152,7 +152,8 @@ func (in *ingestion) prepare(o Settings) (files []string, err error) {
 		Mapping: t.Mapping, Hosts: t.Hosts, Labels: t.Labels, MemoryBytes: memory, Threads: in.workers,
 		Seed: t.Seed, GapSigma: t.GapSigma, IdleNS: t.IdleNS,
 	}
-	set := Setting{Format: t.Mapping.Name, Mapping: scenario.BytesDigest([]byte(t.Mapping.Text)), Seed: t.Seed, GapSigma: t.GapSigma, IdleNS: t.IdleNS}
+	set := Setting{Format: t.Mapping.Name, Mapping: scenario.BytesDigest([]byte(t.Mapping.Text)), Seed: t.Seed,
+		GapSigma: t.GapSigma, IdleNS: t.IdleNS}
 	if set.Topology, err = in.scenario.TopologyKey(); err != nil {
 		return nil, err
 	}
@@ -313,7 +314,8 @@ func (in *ingestion) addFile(ctx context.Context, ingester *ingest.Ingester, s *
 	if err != nil {
 		return err
 	}
-	s.Rows, s.Records, s.Rejects, s.SetAside, s.Reasons, s.AnyFlowID = stats.Rows, stats.Records, stats.Rejects, stats.SetAside, stats.Reasons, stats.AnyFlowID
+	s.Rows, s.Records, s.Rejects, s.SetAside = stats.Rows, stats.Records, stats.Rejects, stats.SetAside
+	s.Reasons, s.AnyFlowID = stats.Reasons, stats.AnyFlowID
 	p, err := in.adopt(schema.Records, stats.RecordsFile, int(s.N))
 	if err != nil {
 		return err
@@ -349,7 +351,8 @@ func (in *ingestion) merge(ctx context.Context, ingester *ingest.Ingester) error
 	var sources []ingest.MergeSource
 	for _, s := range in.state.Sources {
 		for _, f := range lake.FilesOf(s.Files, schema.Records) {
-			sources = append(sources, ingest.MergeSource{N: s.N, File: s.File, Records: filepath.Join(in.session.Path(), f.Path), Rows: s.Rows, AnyFlowID: s.AnyFlowID})
+			sources = append(sources, ingest.MergeSource{N: s.N, File: s.File, Records: filepath.Join(in.session.Path(), f.Path),
+				Rows: s.Rows, AnyFlowID: s.AnyFlowID})
 		}
 	}
 	stats, err := ingester.Merge(ctx, sources)

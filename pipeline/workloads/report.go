@@ -20,7 +20,7 @@ import (
 type Report struct {
 	Workload, Lake                  string
 	NewFiles, KnownFiles, HeldFiles int
-	DamagedFiles                    int // files whose records were damaged, and are read again if they are among the sources
+	DamagedFiles                    int // their records were damaged; they are read again if they are among the sources
 	// Rows of all sources so far = Flows + Merged + Rejects.
 	Rows, Flows, Merged, Rejects, SetAside int64
 	Reasons                                []ingest.RejectCount
@@ -57,7 +57,8 @@ func (in *ingestion) finish(ctx context.Context) error {
 	r, m := in.report, &in.state.Merge
 	r.Workload, r.Lake, r.Workers = string(in.state.ID), in.session.Path(), in.workers
 	r.Rows, r.Rejects, r.SetAside, r.Reasons = in.state.counts()
-	r.Flows, r.Merged, r.SyntheticStarts, r.FirstStartNS, r.LastStartNS = m.Flows, m.Merged, m.SyntheticStarts, m.FirstStartNS, m.LastStartNS
+	r.Flows, r.Merged, r.SyntheticStarts = m.Flows, m.Merged, m.SyntheticStarts
+	r.FirstStartNS, r.LastStartNS = m.FirstStartNS, m.LastStartNS
 	f, err := in.forecastFlows(ctx)
 	if err != nil {
 		return err
@@ -84,8 +85,9 @@ func (in *ingestion) finish(ctx context.Context) error {
 		if span > 0 {
 			load = float64(l.Bytes) * 8e9 / span / float64(link.BandwidthBps)
 		}
-		r.Links = append(r.Links, LinkForecast{LinkID: link.ID, Src: link.Src, Dst: link.Dst, SrcName: names[link.Src], DstName: names[link.Dst],
-			Flows: l.Flows, Bytes: l.Bytes, Load: load, BandwidthBps: link.BandwidthBps})
+		r.Links = append(r.Links, LinkForecast{LinkID: link.ID, Src: link.Src, Dst: link.Dst,
+			SrcName: names[link.Src], DstName: names[link.Dst], Flows: l.Flows, Bytes: l.Bytes,
+			Load: load, BandwidthBps: link.BandwidthBps})
 	}
 	slices.SortFunc(r.Links, func(a, b LinkForecast) int {
 		return cmp.Or(cmp.Compare(b.Load, a.Load), cmp.Compare(a.LinkID, b.LinkID))

@@ -39,7 +39,8 @@ func start(ctx context.Context, s *scenario) (*estimation, error) {
 	}
 	loadRows := &table{}
 	p := &s.params
-	if _, err := stages.Route(ctx, router, p, s.flows().read(), 0, 0, e.hops, loadRows, stages.RouteOptions{}); err != nil {
+	_, err = stages.Route(ctx, router, p, s.flows().read(), 0, 0, e.hops, loadRows, stages.RouteOptions{})
+	if err != nil {
 		return nil, err
 	}
 	loads, err := stages.ReadLoads(s.net, loadRows.read())

@@ -209,11 +209,13 @@ func (f *flags) job() (j Job, err error) {
 		return j, errors.New("--endpoint, HOST:PORT of the job service, is required with --runner " + f.runner)
 	}
 	lake, err := filepath.Abs(f.lake)
-	return Job{Lake: lake, Estimator: f.estimator, Passes: f.passes, Ablation: f.ablation, Cluster: f.cluster, Workers: f.workers, Partitions: f.partitions, Keep: f.keep}, err
+	return Job{Lake: lake, Estimator: f.estimator, Passes: f.passes, Ablation: f.ablation, Cluster: f.cluster,
+		Workers: f.workers, Partitions: f.partitions, Keep: f.keep}, err
 }
 
 // generate puts the flows into the lake, or finds them there, and answers the scenario's id.
-func (f *flags) generate(ctx context.Context, args []string, dir string, v pipeline.Variant, o pipeline.Settings) (string, error) {
+func (f *flags) generate(ctx context.Context, args []string, dir string, v pipeline.Variant,
+	o pipeline.Settings) (string, error) {
 	var s *scenario.Scenario
 	var err error
 	switch {

@@ -113,7 +113,8 @@ func writeAnswer(w io.Writer, q pipeline.Question, a *pipeline.Answer, format st
 		c := csv.NewWriter(w)
 		_ = c.Write([]string{"quantile", "slowdown", "fct_ns", "ideal_ns"}) // errors are kept for Error
 		for _, x := range a.Quantiles {
-			_ = c.Write([]string{strconv.FormatFloat(x.P, 'g', -1, 64), strconv.FormatFloat(x.Slowdown, 'g', -1, 64), strconv.FormatInt(x.FCTNS, 10), strconv.FormatInt(x.IdealNS, 10)})
+			_ = c.Write([]string{strconv.FormatFloat(x.P, 'g', -1, 64), strconv.FormatFloat(x.Slowdown, 'g', -1, 64),
+				strconv.FormatInt(x.FCTNS, 10), strconv.FormatInt(x.IdealNS, 10)})
 		}
 		c.Flush()
 		return c.Error()

@@ -11,7 +11,8 @@ import (
 // commands lists the verbs in the order a newcomer needs them.
 func commands() []*command {
 	all := []*command{
-		&runCommand, &ingestCommand, &topologyCommand, &queryCommand, &whatIfCommand, &compareCommand, &sweepCommand, &reportCommand, &statusCommand, &estimateCommand, &validateCommand,
+		&runCommand, &ingestCommand, &topologyCommand, &queryCommand, &whatIfCommand, &compareCommand, &sweepCommand,
+		&reportCommand, &statusCommand, &estimateCommand, &validateCommand,
 		&generateCommand,
 	}
 	for i := range stageCommands {

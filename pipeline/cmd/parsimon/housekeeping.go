@@ -156,7 +156,8 @@ func writeUsage(w io.Writer, u *pipeline.Usage) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-20s %10s %10s %9s  %-24s %s\n", "scenario, workload", "bytes", "own", "age_days", "name", "largest tables")
 	for _, o := range slices.Concat(u.Owners, u.Workloads) {
-		tables := slices.SortedFunc(maps.Keys(o.Tables), func(a, b string) int { return int(min(1, max(-1, o.Tables[b]-o.Tables[a]))) })
+		tables := slices.SortedFunc(maps.Keys(o.Tables),
+			func(a, b string) int { return int(min(1, max(-1, o.Tables[b]-o.Tables[a]))) })
 		var largest []string
 		for _, t := range tables[:min(3, len(tables))] {
 			largest = append(largest, fmt.Sprintf("%s %sB", t, units.Human(float64(o.Tables[t]))))

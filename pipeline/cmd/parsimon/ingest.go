@@ -109,7 +109,8 @@ next day's files, with the same options, are added to it.`,
 			if r.lake == "" {
 				return usagef("--lake is required")
 			}
-			report, err := workloads.Ingest(ctx, t, workloads.Settings{Lake: r.lake, Workers: o.Workers, MemoryBytes: o.MemoryBytes, Wait: o.Wait, Log: o.Log, Progress: o.Progress})
+			report, err := workloads.Ingest(ctx, t, workloads.Settings{Lake: r.lake, Workers: o.Workers,
+				MemoryBytes: o.MemoryBytes, Wait: o.Wait, Log: o.Log, Progress: o.Progress})
 			if err != nil {
 				return err
 			}

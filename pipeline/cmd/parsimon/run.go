@@ -106,7 +106,8 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 }
 
 // answer writes what an estimate found and holds it against the gates.
-func answer(ctx context.Context, e *env, run *pipeline.Estimation, gates []gate.Gate, form string, exact bool, x pipeline.Exact) error {
+func answer(ctx context.Context, e *env, run *pipeline.Estimation, gates []gate.Gate, form string, exact bool,
+	x pipeline.Exact) error {
 	verdicts, failed := run.Judge(ctx, gates)
 	if failed != nil && verdicts == nil {
 		return failed
@@ -164,7 +165,8 @@ func parseGates(texts []string, base bool) (gates []gate.Gate, err error) {
 }
 
 // begin opens a scenario for an estimate from its beginning.
-func begin(ctx context.Context, e *env, s *scenarioFlags, r *runFlags, args []string) (run *pipeline.Estimation, done func(), err error) {
+func begin(ctx context.Context, e *env, s *scenarioFlags, r *runFlags,
+	args []string) (run *pipeline.Estimation, done func(), err error) {
 	dir, err := r.lakePath()
 	if err != nil {
 		return nil, nil, err

@@ -35,12 +35,14 @@ Reads hops and link_loads, runs the link case of every link that carries flows, 
 first, and writes link_stats and hop_delays (estimator independent) or hop_observations (flow). For
 flow it is the pass that --passes names. It reads uplink_feedback in the first pass, and from the second
 on the feedback of the pass before.`,
-		stageFlags{(*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declarePartitions, (*runFlags).declareCache, (*runFlags).declareShard}),
+		stageFlags{(*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declarePartitions,
+			(*runFlags).declareCache, (*runFlags).declareShard}),
 	stageCommand("impute", "after stage 3 of estimator flow, with --cluster: observations for links without a case", `
 Estimator flow with --cluster. Reads hops, link_clusters and the hop_observations of the pass that
 --passes names and writes imputed_observations: for each flow at each link that was not simulated, the
 observations of a donor, a flow of its size under similar contention on the link that stands for it.`,
-		stageFlags{(*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declarePartitions, (*runFlags).declareShard}),
+		stageFlags{(*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declarePartitions,
+			(*runFlags).declareShard}),
 	stageCommand("feedback", "between passes: what each hop is given of the others", `
 Estimator flow. Reads hop_observations (and, with --cluster, imputed_observations) of the pass that
 --passes names and writes feedback: for each flow at each hop, the observations of its packets at the
@@ -54,7 +56,8 @@ behind its host's uplink. Stage replay reads it.`,
 	stageCommand("replay", "stage 4 of estimator flow: simulate each host's uplink with complete feedback", `
 Estimator flow. Runs the link cases of the hosts' uplinks with the feedback of all other hops, after
 the pass that --passes names, and writes sender_fcts, each flow's FCT.`,
-		stageFlags{(*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declarePartitions, (*runFlags).declareCache, (*runFlags).declareShard}),
+		stageFlags{(*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declarePartitions,
+			(*runFlags).declareCache, (*runFlags).declareShard}),
 	stageCommand("bucket", "stage 4 of estimator independent: delay distributions by link and flow size", `
 Reads hop_delays, groups each link's packet-normalised delays into buckets of flow sizes, and writes
 delay_buckets and hop_contributions: what each hop adds to each flow, ordered by flow.`,
@@ -107,7 +110,8 @@ func stageCommand(name, summary, help string, more stageFlags) command {
 }
 
 // resume opens a scenario of the lake.
-func resume(ctx context.Context, e *env, r *runFlags, args []string) (run *pipeline.Estimation, done func(), err error) {
+func resume(ctx context.Context, e *env, r *runFlags,
+	args []string) (run *pipeline.Estimation, done func(), err error) {
 	if len(args) > 0 {
 		return nil, nil, usagef("unexpected arguments %q", args)
 	}

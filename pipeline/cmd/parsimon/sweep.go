@@ -104,7 +104,8 @@ that was interrupted continues when it is given again.`,
 }
 
 // sweepParameters runs every combination of parameters.
-func sweepParameters(ctx context.Context, e *env, r *runFlags, plan whatif.ParameterPlan, axes []string, seeds int, form string) error {
+func sweepParameters(ctx context.Context, e *env, r *runFlags, plan whatif.ParameterPlan, axes []string, seeds int,
+	form string) error {
 	for _, text := range axes {
 		axis, err := whatif.ParseAxis(text)
 		if err != nil {

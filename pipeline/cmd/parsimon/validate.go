@@ -79,7 +79,8 @@ can tell.`,
 
 // validate holds an estimate against a truth file or, without one, against a whole-network simulation, and writes the
 // comparison.
-func validate(ctx context.Context, e *env, run *pipeline.Estimation, truthFile string, x pipeline.Exact, form string) error {
+func validate(ctx context.Context, e *env, run *pipeline.Estimation, truthFile string, x pipeline.Exact,
+	form string) error {
 	v, err := whatif.Validate(ctx, run, truthFile, x)
 	if err != nil {
 		return err

@@ -292,7 +292,8 @@ func (r *runFlags) whatIf(e *env) (o whatif.Settings, done func(), err error) {
 }
 
 // writeComparison writes a comparison and holds it against the gates.
-func writeComparison(e *env, c *whatif.Comparison, text interface{ Write(io.Writer) error }, gates []gate.Gate, form string) error {
+func writeComparison(e *env, c *whatif.Comparison, text interface{ Write(io.Writer) error }, gates []gate.Gate,
+	form string) error {
 	verdicts, failed := gate.Judge(gates, c.Value)
 	if failed != nil && verdicts == nil {
 		return failed

@@ -113,7 +113,8 @@ type reader struct {
 
 // NewReader streams the given columns (all if nil) of files of one table. bounds are those that the writer of each
 // file returned; a file without them is read whole.
-func NewReader(t schema.Table, open func(path string) (*os.File, error), paths []string, bounds [][][2]int64, columns []string, keep *parquet.Range) schema.Batches {
+func NewReader(t schema.Table, open func(path string) (*os.File, error), paths []string, bounds [][][2]int64,
+	columns []string, keep *parquet.Range) schema.Batches {
 	return &reader{table: t, open: open, paths: paths, bounds: bounds, columns: columns, keep: keep}
 }
 

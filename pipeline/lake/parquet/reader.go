@@ -110,7 +110,8 @@ func (r *reader) readGroup(group int) (arrow.Record, error) {
 		}
 		if !ok || lo < r.keep.Lo || hi >= r.keep.Hi {
 			at := r.table.Index(r.keep.Column)
-			keys, err := r.decoder.read(r.open, group, r.open.MetaData().Schema.ColumnIndexByName(r.keep.Column), from, to, r.table.Columns[at].Type)
+			keys, err := r.decoder.read(r.open, group, r.open.MetaData().Schema.ColumnIndexByName(r.keep.Column), from, to,
+				r.table.Columns[at].Type)
 			if err != nil {
 				return nil, err
 			}

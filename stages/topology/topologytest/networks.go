@@ -70,7 +70,8 @@ func Wire(t testing.TB, nodes, hosts int, cables ...[2]int32) *topology.Network 
 // MustResolve returns a small Clos description: 2 pods × 2 racks × 2 hosts, 2 planes, 1 spine each.
 func MustResolve(t *testing.T) topology.ClosSpec {
 	t.Helper()
-	c, err := topology.ClosSpec{Pods: 2, RacksPerPod: 2, HostsPerRack: 2, Planes: 2, SpinesPerPlane: 1, HostBps: 10e9, FabricBps: 40e9, HostDelayNS: 1000, FabricDelayNS: 1000}.Resolved()
+	c, err := topology.ClosSpec{Pods: 2, RacksPerPod: 2, HostsPerRack: 2, Planes: 2, SpinesPerPlane: 1, HostBps: 10e9,
+		FabricBps: 40e9, HostDelayNS: 1000, FabricDelayNS: 1000}.Resolved()
 	if err != nil {
 		t.Fatal(err)
 	}
