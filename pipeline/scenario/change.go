@@ -64,31 +64,10 @@ func (c *Changes) Apply(n *topology.Network, canonical []byte,
 	return changed, said, s.Fail, err
 }
 
+// apply makes the changes and describes them.
 func (c *Changes) apply(n *topology.Network, canonical *canonicalScenario, seed uint64) (said []string, err error) {
-	fail := func(a, b int32) error {
-		canonical.Fail = append(canonical.Fail, [2]int32{a, b})
-		said = append(said, fmt.Sprintf("fail %d:%d", a, b))
-		return n.Fail(a, b)
-	}
-	for _, ends := range c.Fail {
-		a, b, err := n.Cable(ends)
-		if err == nil {
-			err = fail(a, b)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("fail: %w", err)
-		}
-	}
-	if c.FailRandom > 0 {
-		drawn, err := n.DrawCables(c.FailTier, c.FailRandom, seed, c.Draw)
-		if err != nil {
-			return nil, fmt.Errorf("fail: %w", err)
-		}
-		for _, cable := range drawn {
-			if err := fail(cable[0], cable[1]); err != nil {
-				return nil, err
-			}
-		}
+	if said, err = c.failCables(n, canonical, seed); err != nil {
+		return nil, err
 	}
 	canonical.settle()
 	if canonical.Changes == nil {
@@ -96,17 +75,8 @@ func (c *Changes) apply(n *topology.Network, canonical *canonicalScenario, seed 
 	}
 	more := canonical.Changes
 	for _, change := range c.Bandwidth {
-		cables, err := n.Select(change.Selector)
-		if err != nil {
+		if err := change.apply(n, more); err != nil {
 			return nil, fmt.Errorf("bandwidth: %w", err)
-		}
-		for _, cable := range cables {
-			if err := n.SetBandwidth(cable[0], cable[1], change.BPS); err != nil {
-				return nil, fmt.Errorf("bandwidth: %w", err)
-			}
-			more.Bandwidth = slices.DeleteFunc(more.Bandwidth,
-				func(b [3]int64) bool { return b[0] == int64(cable[0]) && b[1] == int64(cable[1]) })
-			more.Bandwidth = append(more.Bandwidth, [3]int64{int64(cable[0]), int64(cable[1]), change.BPS})
 		}
 		said = append(said, fmt.Sprintf("%s at %sbps", change.Selector, units.Human(float64(change.BPS))))
 	}
@@ -127,6 +97,56 @@ func (c *Changes) apply(n *topology.Network, canonical *canonicalScenario, seed 
 		canonical.Changes = nil
 	}
 	return said, nil
+}
+
+// failCables takes down the cables that are named, then those that are drawn.
+func (c *Changes) failCables(n *topology.Network, canonical *canonicalScenario,
+	seed uint64) (said []string, err error) {
+	var down [][2]int32
+	for _, ends := range c.Fail {
+		a, b, err := n.Cable(ends)
+		if err == nil {
+			down = append(down, [2]int32{a, b})
+			err = n.Fail(a, b)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("fail: %w", err)
+		}
+	}
+	if c.FailRandom > 0 {
+		drawn, err := n.DrawCables(c.FailTier, c.FailRandom, seed, c.Draw)
+		if err != nil {
+			return nil, fmt.Errorf("fail: %w", err)
+		}
+		for _, cable := range drawn {
+			if err := n.Fail(cable[0], cable[1]); err != nil {
+				return nil, err
+			}
+		}
+		down = append(down, drawn...)
+	}
+	for _, cable := range down {
+		canonical.Fail = append(canonical.Fail, cable)
+		said = append(said, fmt.Sprintf("fail %d:%d", cable[0], cable[1]))
+	}
+	return said, nil
+}
+
+// apply sets the bandwidth of the selected cables, in place of a former change of theirs.
+func (change BandwidthChange) apply(n *topology.Network, more *canonicalChanges) error {
+	cables, err := n.Select(change.Selector)
+	if err != nil {
+		return err
+	}
+	for _, cable := range cables {
+		if err := n.SetBandwidth(cable[0], cable[1], change.BPS); err != nil {
+			return err
+		}
+		a, b := int64(cable[0]), int64(cable[1])
+		more.Bandwidth = slices.DeleteFunc(more.Bandwidth, func(c [3]int64) bool { return c[0] == a && c[1] == b })
+		more.Bandwidth = append(more.Bandwidth, [3]int64{a, b, change.BPS})
+	}
+	return nil
 }
 
 // ParseRacks reads places of racks: "4-7" or "0,2,5".

@@ -9,91 +9,119 @@ import (
 	"parsimon/stages/topology"
 )
 
-// A graphSpec is a network said node by node and cable by cable.
+// A graphSpec is a network as a list of nodes and cables.
 type graphSpec struct {
 	nodes  []topology.Node
 	cables []topology.Cable
+}
+
+// A graphReader reads a graphSpec: first the lists of fields, then nodes, then cables by the names of nodes.
+type graphReader struct {
+	graphSpec
+	cableFields  []field
+	bandwidthBps int64 // of cables that state none
+	delayNS      int64
+	ids          map[string]int32
 }
 
 // readGraph reads a network of named hosts and switches. Ids count the hosts and then the switches,
 // from 0. A cable is its two ends, "A:B" by their names, with the bandwidth and the delay that all
 // cables have, or keys with its own.
 func (s *Scenario) readGraph(f field) error {
-	g := &graphSpec{}
-	ids := map[string]int32{}
-	var cables []field
-	var bandwidthBps, delayNS int64
-	bandwidth := func(to *int64) func(field) error { return readQuantity(to, units.Bandwidth, simkernel.MinBps, 1e15) }
-	delay := func(to *int64) func(field) error { return readQuantity(to, units.Duration, 0, 1e12) }
-	names := map[string][]field{}
-	list := func(kind string) func(field) error {
+	g := &graphReader{ids: map[string]int32{}}
+	list := func(to *[]field) func(field) error {
 		return func(f field) (err error) {
-			names[kind], err = f.list()
+			*to, err = f.list()
 			return err
 		}
 	}
+	var hosts, switches []field
 	err := f.object(map[string]func(field) error{
-		"hosts": list(topology.KindHost), "switches": list(topology.KindSwitch),
-		"bandwidth": bandwidth(&bandwidthBps), "delay": delay(&delayNS),
-		"cables": func(f field) (err error) {
-			cables, err = f.list()
-			return err
-		},
+		"hosts": list(&hosts), "switches": list(&switches), "cables": list(&g.cableFields),
+		"bandwidth": readBandwidth(&g.bandwidthBps), "delay": readDelay(&g.delayNS),
 	})
 	if err != nil {
 		return err
 	}
-	for _, kind := range []string{topology.KindHost, topology.KindSwitch} {
-		for _, item := range names[kind] {
-			name, err := item.text()
-			if err != nil {
-				return err
-			}
-			if _, twice := ids[name]; twice || name == "" || strings.Contains(name, ":") {
-				return item.failf("is %q, want a name of its own, without a colon", name)
-			}
-			ids[name] = int32(len(ids))
-			g.nodes = append(g.nodes, topology.Node{ID: ids[name], Name: name, Kind: kind, Pod: -1, Rack: -1})
-		}
+	if err := g.readNodes(topology.KindHost, hosts); err != nil {
+		return err
 	}
-	for _, item := range cables {
-		c := topology.Cable{BandwidthBps: bandwidthBps, DelayNS: delayNS}
-		ends := func(f field) error {
-			text, err := f.text()
-			if err != nil {
-				return err
-			}
-			a, b, _ := strings.Cut(text, ":")
-			from, knownA := ids[a]
-			to, knownB := ids[b]
-			if !knownA || !knownB {
-				return f.failf("is %q, want the names of two nodes as A:B", text)
-			}
-			c.A, c.B = from, to
-			return nil
-		}
-		if item.isObject() {
-			err = item.object(map[string]func(field) error{"ends": ends, "bandwidth": bandwidth(&c.BandwidthBps), "delay": delay(&c.DelayNS)})
-		} else {
-			err = ends(item)
-		}
-		switch {
-		case err != nil:
+	if err := g.readNodes(topology.KindSwitch, switches); err != nil {
+		return err
+	}
+	for _, item := range g.cableFields {
+		if err := g.readCable(item); err != nil {
 			return err
-		case c.BandwidthBps == 0:
-			return item.failf("has no bandwidth")
 		}
-		g.cables = append(g.cables, c)
 	}
 	_, err = topology.NewNetwork(g.nodes, g.cables)
 	var bad *topology.Error
 	if errors.As(err, &bad) && bad.Cable >= 0 {
-		return cables[bad.Cable].fail(err)
+		return g.cableFields[bad.Cable].fail(err)
 	}
 	if err != nil {
 		return f.fail(err)
 	}
-	s.topology.graph = g
+	s.topology.graph = &g.graphSpec
+	return nil
+}
+
+func readBandwidth(to *int64) func(field) error {
+	return readQuantity(to, units.Bandwidth, simkernel.MinBps, 1e15)
+}
+
+func readDelay(to *int64) func(field) error { return readQuantity(to, units.Duration, 0, 1e12) }
+
+// readNodes reads the names of the nodes of a kind.
+func (g *graphReader) readNodes(kind string, names []field) error {
+	for _, item := range names {
+		name, err := item.text()
+		if err != nil {
+			return err
+		}
+		if _, twice := g.ids[name]; twice || name == "" || strings.Contains(name, ":") {
+			return item.failf("is %q, want a name of its own, without a colon", name)
+		}
+		g.ids[name] = int32(len(g.ids))
+		g.nodes = append(g.nodes, topology.Node{ID: g.ids[name], Name: name, Kind: kind, Pod: -1, Rack: -1})
+	}
+	return nil
+}
+
+// readCable reads one cable.
+func (g *graphReader) readCable(item field) (err error) {
+	c := topology.Cable{BandwidthBps: g.bandwidthBps, DelayNS: g.delayNS}
+	ends := func(f field) error { return g.readEnds(f, &c) }
+	if item.isObject() {
+		err = item.object(map[string]func(field) error{
+			"ends": ends, "bandwidth": readBandwidth(&c.BandwidthBps), "delay": readDelay(&c.DelayNS),
+		})
+	} else {
+		err = ends(item)
+	}
+	switch {
+	case err != nil:
+		return err
+	case c.BandwidthBps == 0:
+		return item.failf("has no bandwidth")
+	}
+	g.cables = append(g.cables, c)
+	return nil
+}
+
+// readEnds reads the two ends of a cable.
+func (g *graphReader) readEnds(f field, c *topology.Cable) error {
+	text, err := f.text()
+	if err != nil {
+		return err
+	}
+	a, b, _ := strings.Cut(text, ":")
+	from, knownA := g.ids[a]
+	to, knownB := g.ids[b]
+	if !knownA || !knownB {
+		return f.failf("is %q, want the names of two nodes as A:B", text)
+	}
+	c.A, c.B = from, to
 	return nil
 }
 

@@ -31,13 +31,15 @@ func (r *scenarioReader) readServices(f field) error {
 
 func (r *scenarioReader) readService(item field) (serviceSpec, error) {
 	s := serviceSpec{matrixKind: workload.MatrixUniform, matrixSeed: 1, sigma: 1, share: 1}
-	said := map[string]field{}
+	given := map[string]field{}
 	note := func(key string, read func(field) error) func(field) error {
 		return func(f field) error {
-			said[key] = f
+			given[key] = f
 			return read(f)
 		}
 	}
+	sigma := readFloat(&s.sigma, false, "0 to 8", func(x float64) bool { return x >= 0 && x <= 8 })
+	share := readFloat(&s.share, true, "above 0 and at most 10^9", func(x float64) bool { return x > 0 && x <= 1e9 })
 	err := item.object(map[string]func(field) error{
 		"name":     readText(&s.name),
 		"vnet":     readText(&s.vnet),
@@ -46,39 +48,28 @@ func (r *scenarioReader) readService(item field) (serviceSpec, error) {
 		"pairs":    note("pairs", func(f field) error { return readPairs(f, &s) }),
 		"sizes":    note("sizes", func(f field) error { return r.readSizes(f, &s) }),
 		"arrivals": note("arrivals", func(f field) error { return readArrivals(f, &s) }),
-		"sigma":    note("sigma", readFloat(&s.sigma, false, "0 to 8", func(x float64) bool { return x >= 0 && x <= 8 })),
-		"share":    note("share", readFloat(&s.share, true, "above 0 and at most 10^9", func(x float64) bool { return x > 0 && x <= 1e9 })),
+		"sigma":    note("sigma", sigma),
+		"share":    note("share", share),
 		"twin_of":  note("twin_of", readText(&s.twinOf)),
 	})
+	if err == nil {
+		err = refuseBoth(given, "pairs", "matrix", "racks")
+	}
+	if err == nil {
+		err = refuseBoth(given, "twin_of", "sizes", "arrivals", "sigma", "share")
+	}
 	if err != nil {
 		return s, err
 	}
-	clash := func(key string, others ...string) error {
-		for _, other := range others {
-			_, a := said[key]
-			if f, b := said[other]; a && b {
-				return f.failf("has no meaning beside %s", key)
-			}
-		}
-		return nil
-	}
-	if err := clash("pairs", "matrix", "racks"); err != nil {
-		return s, err
-	}
-	if err := clash("twin_of", "sizes", "arrivals", "sigma", "share"); err != nil {
-		return s, err
-	}
-	named := func(name string) func(serviceSpec) bool { return func(o serviceSpec) bool { return o.name == name } }
-	if at, twin := said["twin_of"]; twin {
-		i := slices.IndexFunc(r.workload.services, named(s.twinOf))
-		if i < 0 || r.workload.services[i].twinOf != "" {
+	if at, twin := given["twin_of"]; twin {
+		o := r.service(s.twinOf)
+		if o == nil || o.twinOf != "" {
 			return s, at.failf("is %q, want the name of a service that stands before this one and is no twin itself", s.twinOf)
 		}
-		o := &r.workload.services[i]
 		s.sizes, s.poisson, s.sigma, s.share = o.sizes, o.poisson, o.sigma, o.share
 	}
-	if s.poisson && said["sigma"].node != nil {
-		return s, said["sigma"].failf("has no meaning with poisson arrivals")
+	if at, ok := given["sigma"]; ok && s.poisson {
+		return s, at.failf("has no meaning with poisson arrivals")
 	}
 	if s.poisson {
 		s.sigma = 0
@@ -86,12 +77,32 @@ func (r *scenarioReader) readService(item field) (serviceSpec, error) {
 	switch {
 	case s.name == "":
 		return s, item.failf("has no name")
-	case slices.ContainsFunc(r.workload.services, named(s.name)):
+	case r.service(s.name) != nil:
 		return s, item.failf("is named %q like another service", s.name)
 	case s.sizes == nil:
 		return s, item.failf("has no sizes")
 	}
 	return s, nil
+}
+
+// refuseBoth reports a key that is given beside another one that excludes it.
+func refuseBoth(given map[string]field, key string, others ...string) error {
+	for _, other := range others {
+		_, a := given[key]
+		if f, b := given[other]; a && b {
+			return f.failf("has no meaning beside %s", key)
+		}
+	}
+	return nil
+}
+
+// service returns the service of that name among those read so far, or nil.
+func (r *scenarioReader) service(name string) *serviceSpec {
+	i := slices.IndexFunc(r.workload.services, func(o serviceSpec) bool { return o.name == name })
+	if i < 0 {
+		return nil
+	}
+	return &r.workload.services[i]
 }
 
 func readArrivals(f field, s *serviceSpec) error {

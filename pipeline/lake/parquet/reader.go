@@ -163,6 +163,18 @@ func (r *reader) openNext() (err error) {
 		r.files = r.files[1:]
 		return r.closeFile()
 	}
+	simple, err := r.chooseColumns(f)
+	if err == nil && !simple {
+		err = r.openRecords(f)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// chooseColumns sets the columns to read and their schema. It reports whether the columnReader can read all of them.
+func (r *reader) chooseColumns(f *parquetFile) (simple bool, err error) {
 	names := r.columns
 	if names == nil {
 		for _, c := range r.table.Columns {
@@ -171,7 +183,7 @@ func (r *reader) openNext() (err error) {
 	}
 	r.indices = r.indices[:0]
 	fields := make([]arrow.Field, len(names))
-	simple := true
+	simple = true
 	for i, name := range names {
 		index := f.MetaData().Schema.ColumnIndexByName(leafName(r.table, name))
 		fields[i] = r.table.Arrow().Field(r.table.Index(name))
@@ -181,15 +193,19 @@ func (r *reader) openNext() (err error) {
 		// caught: look at them here first.
 		for _, g := range r.groups {
 			if _, err := f.MetaData().RowGroup(g).ColumnChunk(index); err != nil {
-				return fmt.Errorf("%s: %w", path, err)
+				return false, err
 			}
 			simple = simple && flatPages(f, g, index)
 		}
 	}
 	if simple {
 		r.schema = arrow.NewSchema(fields, nil)
-		return nil
 	}
+	return simple, nil
+}
+
+// openRecords opens the file with pqarrow, which reads every kind of column.
+func (r *reader) openRecords(f *parquetFile) error {
 	if r.columns == nil { // all that the file has
 		r.indices = r.indices[:0]
 		for i := range f.MetaData().Schema.NumColumns() {
@@ -200,10 +216,7 @@ func (r *reader) openNext() (err error) {
 	if err == nil {
 		r.records, err = fr.GetRecordReader(context.Background(), r.indices, r.groups)
 	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
+	return err
 }
 
 // rowGroups lists the row groups that may hold wanted rows.
