@@ -22,7 +22,7 @@ import (
 
 var removeCommand = command{
 	name: "rm", args: "[SCENARIO ...] --lake DIR [--older-than 30d]",
-	writes: true,
+	writes:  true,
 	summary: "remove scenarios and workloads",
 	help: `
 Removes scenarios, named by id, the beginning of an id or name, or those last worked on longer ago

@@ -14,7 +14,7 @@ import (
 
 var runCommand = command{
 	name: "run", args: "[SCENARIO.yaml] --lake DIR",
-	writes: true,
+	writes:  true,
 	summary: "estimate a scenario: all stages, then a summary",
 	help: `
 Runs all stages in order on one scenario, and writes a summary:
@@ -195,7 +195,7 @@ func begin(ctx context.Context, e *env, s *scenarioFlags, r *runFlags,
 
 var generateCommand = command{
 	name: "generate", args: "[SCENARIO.yaml] --lake DIR",
-	writes: true,
+	writes:  true,
 	summary: "stage 1: put a scenario's topology and flows into the lake",
 	help: `
 Generates the flows of a scenario from its traffic matrices, or reads its flow file, and writes the

@@ -12,7 +12,7 @@ import (
 
 var sweepCommand = command{
 	name: "sweep", args: "BASE --lake DIR --fail each:TIER|--set KEY=V,V ...",
-	writes: true,
+	writes:  true,
 	summary: "each cable of a tier down, one at a time (N-1); or every combination of parameters",
 	help: `
 With --fail each:TIER alone, takes every cable of a tier of BASE, a scenario of the lake, down, one at

@@ -12,7 +12,7 @@ import (
 
 var validateCommand = command{
 	name: "validate", args: "--lake DIR [--scenario ID] --truth exact|FILE.parquet",
-	writes: true,
+	writes:  true,
 	summary: "hold an estimate against the truth",
 	help: `
 Joins the slowdowns of a scenario that has been estimated with a truth, and reports by flow size, and

@@ -128,7 +128,7 @@ func (c *compareFlags) options() (whatif.CompareOptions, error) {
 
 var whatIfCommand = command{
 	name: "what-if", args: "BASE --lake DIR --fail A:B|random:K|--bandwidth ...|--scale ...|--move ...",
-	writes: true,
+	writes:  true,
 	summary: "change a scenario of the lake, run what that changes, and compare",
 	help: `
 Makes a scenario out of BASE (an id, the first letters of one, or a name), estimates it, and compares
@@ -218,7 +218,7 @@ last percent of their effect not ("parsimon sweep" uses it so).`,
 
 var compareCommand = command{
 	name: "compare", args: "BASE[@VARIANT] OTHER[@VARIANT] --lake DIR",
-	writes: true,
+	writes:  true,
 	summary: "two scenarios side by side",
 	help: `
 Compares the slowdowns of two scenarios (ids, the first letters of them, or names), flow by flow: p50,
