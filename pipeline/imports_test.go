@@ -19,10 +19,9 @@ var mayImport = map[string][]string{
 	"datasets":       nil,
 	"simkernel":      nil,
 
-	"stages":          {"schema/...", "simkernel", "stages/rng", "stages/topology", "stages/workload", "queries/duckdb"},
-	"stages/rng":      nil,
-	"stages/accuracy": {"schema/...", "simkernel", "stages/..."},
-	"stages/ns3":      {"simkernel"},
+	"stages":     {"schema/...", "simkernel", "stages/rng", "stages/topology", "stages/workload", "queries/duckdb"},
+	"stages/rng": nil,
+	"stages/ns3": {"simkernel"},
 
 	"queries":            {"schema/...", "queries/duckdb", "queries/format"},
 	"queries/duckdb":     nil,
