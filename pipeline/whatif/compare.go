@@ -242,9 +242,9 @@ func (c *Comparison) percentiles(ctx context.Context, j *join, memoryBytes int64
 
 // Value is the value of a gate: a quantile of the slowdowns of the flows that are in both and that it selects, in the
 // other scenario, or its change.
-func (c *Comparison) Value(g gate.Gate) (float64, error) {
+func (c *Comparison) Value(ctx context.Context, g gate.Gate) (float64, error) {
 	s := &sample{}
-	err := c.joined.each(context.Background(), func(p *pair) {
+	err := c.joined.each(ctx, func(p *pair) {
 		of := map[string]string{"service": p.service, "vnet": p.vnet, "size_bin": sizeBin(p.sizeBytes)}
 		for column, value := range g.Filter {
 			if of[column] != value {

@@ -27,7 +27,7 @@ func TestComparisonValue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return w.Value(g)
+		return w.Value(t.Context(), g)
 	}
 	names := map[float64]string{0.5: "p50", 0.9: "p90", 0.99: "p99", 0.999: "p999"}
 	for _, r := range w.Rows {
@@ -52,7 +52,7 @@ func TestComparisonValue(t *testing.T) {
 		t.Fatal(err)
 	}
 	var failed *gate.Error
-	verdicts, err := gate.Judge([]gate.Gate{worse}, w.Value)
+	verdicts, err := gate.Judge([]gate.Gate{worse}, func(g gate.Gate) (float64, error) { return w.Value(t.Context(), g) })
 	if !errors.As(err, &failed) || len(verdicts) != 1 || !verdicts[0].Failed {
 		t.Errorf("half of the bandwidth does not fail the gate: %+v, %v", verdicts, err)
 	}

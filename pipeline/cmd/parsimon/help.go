@@ -67,7 +67,7 @@ Exit codes:
   3    a condition of --fail-if is true
   4    another process works on the scenario or workload; --wait waits for it
   5    files of the lake are damaged; parsimon status names them
-  130  interrupted (Ctrl-C); the same command continues where this one stopped
+  130  interrupted (Ctrl-C); a command that writes continues where it stopped when it is given again
 `)
 	_, _ = io.WriteString(w, b.String())
 }

@@ -150,7 +150,11 @@ func (e *env) exit(cmd *command, err error) int {
 	case err == nil:
 		return exitOK
 	case errors.Is(err, context.Canceled):
-		_, _ = fmt.Fprintln(e.stderr, "parsimon: interrupted; the same command continues where this one stopped")
+		text := "parsimon: interrupted"
+		if cmd.writes {
+			text += "; the same command continues where this one stopped"
+		}
+		_, _ = fmt.Fprintln(e.stderr, text)
 		return exitInterrupt
 	case errors.As(err, &usage):
 		_, _ = fmt.Fprintf(e.stderr, "parsimon %s: %v\nusage: %s\n", cmd.name, err, usageLine(cmd))

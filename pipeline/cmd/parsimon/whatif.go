@@ -211,7 +211,7 @@ last percent of their effect not ("parsimon sweep" uses it so).`,
 			if err != nil {
 				return err
 			}
-			return writeComparison(e, w.Comparison, w, conditions, form)
+			return writeComparison(ctx, e, w.Comparison, w, conditions, form)
 		}
 	},
 }
@@ -267,7 +267,7 @@ also that of the ways. A variant is named as in the lake, e.g. small@independent
 			if err != nil {
 				return err
 			}
-			return writeComparison(e, c, c, conditions, form)
+			return writeComparison(ctx, e, c, c, conditions, form)
 		}
 	},
 }
@@ -292,9 +292,9 @@ func (r *runFlags) whatIf(e *env) (o whatif.Settings, done func(), err error) {
 }
 
 // writeComparison writes a comparison and holds it against the gates.
-func writeComparison(e *env, c *whatif.Comparison, text interface{ Write(io.Writer) error }, gates []gate.Gate,
-	form string) error {
-	verdicts, failed := gate.Judge(gates, c.Value)
+func writeComparison(ctx context.Context, e *env, c *whatif.Comparison, text interface{ Write(io.Writer) error },
+	gates []gate.Gate, form string) error {
+	verdicts, failed := gate.Judge(gates, func(g gate.Gate) (float64, error) { return c.Value(ctx, g) })
 	if failed != nil && verdicts == nil {
 		return failed
 	}
