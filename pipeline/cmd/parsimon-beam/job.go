@@ -1,27 +1,24 @@
-// Command parsimon-beam estimates a scenario on many machines, by Apache Beam: the stages of
-// "parsimon run", the same rows, the same lake.
+// Command parsimon-beam estimates a scenario on many machines with Apache Beam: the stages of "parsimon run", with
+// equal rows, in the same lake.
 //
-// Flows are generated where the command runs; they are one stream. Then one Beam pipeline does the rest.
-// Its elements are numbers of tasks and nothing else: data stays in the lake, on a path that all workers
-// share. For each step of the estimate (engine.Step; a pass of estimator flow has two) it has
+// Flows are generated where the command runs, since they are one stream. One Beam pipeline then does all other stages.
+// Its elements are task numbers only: data stays in the lake, on a path that all workers share. Each step of the
+// estimate (engine.Step; a pass of estimator flow has two) adds to it
 //
 //	group ─► plan ─► reshuffle ─► do ─┬─► group ─► plan ─► …
-//	            └── "none" ───────────┘
+//	            └── noTask ───────────┘
 //
-// plan cuts the step into tasks and emits those that are not done, the costliest first; do does them,
-// wherever the runner likes; and group, a GroupByKey on a single key, runners on nothing before all of
-// them are done, which is the barrier that the method needs between any two steps. What do emits is the
-// task's number; plan emits one element that is no task too, so that a step with nothing left to do is
-// still followed by the next.
+// plan cuts the step into tasks and emits the numbers of those that are not done, the costliest first. do does one task
+// on any worker and emits its number. group, a GroupByKey on a single key, emits nothing before all tasks of the step
+// are done: it is the barrier that the method needs between two steps. plan also emits noTask, so that a step without
+// tasks left is followed by the next.
 //
-// One pipeline and not one a step, because then the job goes on when the machine that submitted it
-// goes, the binary is staged once, and runners restart it from the point it had come to: whatever is
-// done again finds its record in the lake. A failed task, a lost worker and a runner that tries twice
-// at once are one and the same to the lake, which knows what is done (engine.TaskRunner).
+// All steps are in one pipeline, so that the job continues without the machine that submitted it, the binary is staged
+// once, and a runner that restarts the job continues where it stopped: a task that is done has its record in the lake.
+// A failed task, a lost worker and a task that two workers do at once need no code here (engine.TaskRunner).
 //
-// A module of its own, because Beam brings 58 modules with it and would raise 14 that the everyday binary
-// builds on, its compressors among them. Compiling it took 2.6 minutes of processor time (0.9 of them
-// for what the raised versions have compiled again), which whoever builds parsimon alone does not spend.
+// The command is a module of its own, because Beam adds 58 modules and would raise 14 that parsimon uses, its
+// compressors among them. It takes 2.6 minutes of processor time to compile, 0.9 of them for the raised versions.
 package main
 
 import (
@@ -37,7 +34,7 @@ import (
 	"parsimon/stages"
 )
 
-// A Job is what a worker has to know of an estimate. It travels with the pipeline, as JSON.
+// A Job is what workers need of an estimate. Beam serialises it as JSON with the pipeline.
 type Job struct {
 	Lake       string // a path that all workers share
 	Scenario   string // the id of a scenario whose flows the lake holds
@@ -47,10 +44,10 @@ type Job struct {
 	Cluster    string // empty: none
 	Workers    int    // goroutines of steps of a single task
 	Partitions int
-	Keep       bool // all tables, also when nobody needs them any more
+	Keep       bool // keep temporary tables
 }
 
-// variant is how the estimate is made.
+// variant parses how the estimate is made.
 func (j Job) variant() (v pipeline.Variant, err error) {
 	v.Passes = j.Passes
 	if v.Estimator, err = stages.ParseEstimator(j.Estimator); err != nil {
@@ -65,38 +62,38 @@ func (j Job) variant() (v pipeline.Variant, err error) {
 	return v, err
 }
 
-// settings say how the job is worked on.
+// settings returns what does not change the rows.
 func (j Job) settings() (o pipeline.Settings) {
 	o.Workers, o.Partitions, o.Keep = j.Workers, j.Partitions, j.Keep
 	return o
 }
 
-// runners are the jobs that this process has taken up: a worker's process has many bundles at once.
+// runners holds the task runner of every job of this process, which many bundles use at once.
 var runners = struct {
 	sync.Mutex
 	of map[Job]*engine.TaskRunner
 }{of: map[Job]*engine.TaskRunner{}}
 
-// runner takes up a job, or finds that this process has.
+// runner returns the job's task runner.
 func (j Job) runner() (*engine.TaskRunner, error) {
 	runners.Lock()
 	defer runners.Unlock()
-	if h, ok := runners.of[j]; ok {
-		return h, nil
+	if r, ok := runners.of[j]; ok {
+		return r, nil
 	}
 	v, err := j.variant()
 	if err != nil {
 		return nil, err
 	}
-	h, err := pipeline.NewTaskRunner(j.Lake, j.Scenario, v, j.settings())
+	r, err := pipeline.NewTaskRunner(j.Lake, j.Scenario, v, j.settings())
 	if err != nil {
 		return nil, fmt.Errorf("lake %s, which every worker must see under this path: %w", j.Lake, err)
 	}
-	runners.of[j] = h
-	return h, nil
+	runners.of[j] = r
+	return r, nil
 }
 
-// noTask is the element that is no task.
+// noTask is an element that is not the number of a task.
 const noTask = -1
 
 func init() {
@@ -110,25 +107,25 @@ func init() {
 
 func beginJob([]byte) (int, int) { return 0, noTask }
 
-// planStep begins a step, once all tasks of the one before are done.
+// planStep begins a step when all tasks of the one before are done.
 type planStep struct {
 	Job    Job
 	Before *engine.Step // nil for the first
 	Step   engine.Step
 }
 
-// ProcessElement is called once, or again by a runner that tries again.
+// ProcessElement finishes the step before and emits the tasks of this one. A runner that retries calls it again.
 func (p *planStep) ProcessElement(ctx context.Context, _ int, _ func(*int) bool, emit func(int)) error {
-	h, err := p.Job.runner()
+	r, err := p.Job.runner()
 	if err != nil {
 		return err
 	}
 	if p.Before != nil {
-		if err := h.Finish(ctx, *p.Before); err != nil {
+		if err := r.Finish(ctx, *p.Before); err != nil {
 			return err
 		}
 	}
-	todo, err := h.Plan(ctx, p.Step)
+	todo, err := r.Plan(ctx, p.Step)
 	if err != nil {
 		return err
 	}
@@ -139,37 +136,37 @@ func (p *planStep) ProcessElement(ctx context.Context, _ int, _ func(*int) bool,
 	return nil
 }
 
-// doTask does the tasks of a step.
+// doTask does tasks of a step.
 type doTask struct {
 	Job  Job
 	Step engine.Step
 }
 
-// ProcessElement does one, and runners on its number under the one key there is.
+// ProcessElement does the task n and returns its number under the key 0, the only one.
 func (d *doTask) ProcessElement(ctx context.Context, n int) (int, int, error) {
 	if n == noTask {
 		return 0, n, nil
 	}
-	h, err := d.Job.runner()
+	r, err := d.Job.runner()
 	if err != nil {
 		return 0, n, err
 	}
-	return 0, n, h.Do(ctx, d.Step, n)
+	return 0, n, r.Do(ctx, d.Step, n)
 }
 
-// endJob follows the last step.
+// endJob runs when all tasks of the last step are done.
 type endJob struct {
 	Job  Job
 	Last engine.Step
 }
 
-// ProcessElement does what is to be done once all is done.
+// ProcessElement finishes the last step.
 func (e *endJob) ProcessElement(ctx context.Context, _ int, _ func(*int) bool) error {
-	h, err := e.Job.runner()
+	r, err := e.Job.runner()
 	if err != nil {
 		return err
 	}
-	return h.Finish(ctx, e.Last)
+	return r.Finish(ctx, e.Last)
 }
 
 // build makes the Beam pipeline of a job.

@@ -37,16 +37,15 @@ Usage:
   parsimon-beam SCENARIO.yaml --lake DIR [--runner prism]
   parsimon-beam --scenario ID --lake DIR --runner flink --endpoint HOST:PORT
 
-The scenario is a file, the name of one that ships, or one whose flows the lake holds already
-(parsimon generate, which knows more ways to make one). Its flows are generated here; all
-other stages run wherever the runner's workers are, which need to see the lake under the same path.
-The rows are those of "parsimon run", and what is done stays done: the same command continues a job
-that failed. pipeline/OPERATORS.md says what to put where.
+The scenario is a file, the name of a shipped one, or the id of one whose flows are in the lake
+(parsimon generate makes it from other inputs). Its flows are generated here. All other stages run on
+the workers of the runner, which need the lake under the same path. The rows are those of
+"parsimon run". The same command continues a job that failed. pipeline/OPERATORS.md describes setups.
 
 Flags:
 `
 
-// flags are those of parsimon run that make sense here; Beam's own are beside them.
+// flags are the flags of parsimon run that apply here. Beam adds its own.
 type flags struct {
 	lake, scenario, estimator, ablation, cluster string
 	duration, runner                             string
@@ -59,14 +58,14 @@ type flags struct {
 func (f *flags) declare(set *pflag.FlagSet) {
 	f.set = set
 	set.StringVar(&f.lake, "lake", "", "directory of the lake, on a path that all workers share (required)")
-	set.StringVar(&f.scenario, "scenario", "", "scenario of the lake, by its id or the first letters of it, instead of a scenario file")
+	set.StringVar(&f.scenario, "scenario", "", "scenario of the lake, by its id or the beginning of it, instead of a scenario file")
 	set.Uint64Var(&f.seed, "seed", 1, "seed of every random choice, instead of the scenario file's")
 	set.StringVar(&f.duration, "duration", "", "simulated time to generate, e.g. 500ms, instead of the scenario file's")
 	set.StringVar(&f.estimator, "estimator", stages.Flow.String(), "how link cases become slowdowns: flow or independent")
 	set.IntVar(&f.passes, "passes", pipeline.DefaultPasses, "passes of estimator flow over all link cases")
 	set.StringVar(&f.ablation, "ablate", "", "ingredients of estimator flow to leave out: "+strings.Join(stages.AblationNames(), ", "))
-	set.StringVar(&f.cluster, "cluster", "", "simulate one link for all that are alike: paper, code, or the error of a slowdown at a link that is accepted, e.g. 5%")
-	set.IntVar(&f.partitions, "partitions", 0, "ranges the links are cut into; 0: by size. More of them than workers, so that all have something to do. Does not change the results")
+	set.StringVar(&f.cluster, "cluster", "", "simulate one link of each cluster of similar links: paper, code, or the accepted error of a slowdown at a link, e.g. 5%")
+	set.IntVar(&f.partitions, "partitions", 0, "tasks that the links are divided into; 0: by size. Should exceed the number of workers. Does not change the results")
 	set.IntVar(&f.workers, "workers", 0, "goroutines of a stage that is a single task; 0: one per core. Does not change the results")
 	set.BoolVar(&f.keep, "keep", false, "keep the temporary tables hop_observations, feedback and sender_feedback, which are removed otherwise as soon as no stage needs them")
 	set.StringVar(&f.runner, "runner", "prism", "prism, in this process; flink; or any other Beam runner with a job service (portable)")
@@ -82,16 +81,16 @@ func main() {
 	set.Usage = func() {}
 	f.declare(set)
 	own := set.FlagUsagesWrapped(100)
-	set.AddGoFlagSet(flag.CommandLine) // Beam's, a worker's among them
+	set.AddGoFlagSet(flag.CommandLine) // Beam's flags, including those of workers
 	err := set.Parse(os.Args[1:])
 	if errors.Is(err, pflag.ErrHelp) {
-		beams := pflag.NewFlagSet("", pflag.ContinueOnError)
-		beams.AddGoFlagSet(flag.CommandLine)
-		_, _ = fmt.Printf("%s%s\nBeam's flags:\n%s", usage, own, beams.FlagUsagesWrapped(100))
+		beamFlags := pflag.NewFlagSet("", pflag.ContinueOnError)
+		beamFlags.AddGoFlagSet(flag.CommandLine)
+		_, _ = fmt.Printf("%s%s\nBeam's flags:\n%s", usage, own, beamFlags.FlagUsagesWrapped(100))
 		return
 	}
 	if err == nil {
-		err = flag.CommandLine.Parse(nil) // Beam wants it to have been done
+		err = flag.CommandLine.Parse(nil) // Beam requires parsed flags
 	}
 	if err != nil {
 		fail(2, err)
@@ -115,7 +114,7 @@ func fail(code int, err error) {
 	os.Exit(code)
 }
 
-// run submits the job, waits for it unless told not to, and writes the summary.
+// run submits the job, waits for it unless --async is set, and writes the summary.
 func (f *flags) run(ctx context.Context, args []string, out io.Writer) error {
 	j, err := f.job()
 	if err != nil {
@@ -135,16 +134,16 @@ func (f *flags) run(ctx context.Context, args []string, out io.Writer) error {
 	if j.Scenario, err = f.generate(ctx, args, j.Lake, v, o); err != nil {
 		return err
 	}
-	h, err := j.runner()
+	runner, err := j.runner()
 	if err != nil {
 		return err
 	}
-	done, err := h.Complete(ctx)
+	done, err := runner.Complete(ctx)
 	if err != nil {
 		return err
 	}
 	if !done {
-		if err := f.submit(ctx, j, h, o.Log); err != nil {
+		if err := f.submit(ctx, j, runner, o.Log); err != nil {
 			return err
 		}
 	}
@@ -163,14 +162,14 @@ func (f *flags) run(ctx context.Context, args []string, out io.Writer) error {
 	return run.WriteSummary(ctx, out)
 }
 
-// submit hands the job to the runner and waits for it, unless told not to.
-func (f *flags) submit(ctx context.Context, j Job, h *engine.TaskRunner, log zerolog.Logger) error {
-	release, err := h.Hold(ctx)
+// submit submits the job to the runner and waits for it, unless --async is set.
+func (f *flags) submit(ctx context.Context, j Job, runner *engine.TaskRunner, log zerolog.Logger) error {
+	release, err := runner.Hold(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	steps := h.Steps()
+	steps := runner.Steps()
 	began := time.Now()
 	for left := f.resubmit; ; left-- {
 		_, err = beam.Run(ctx, f.runner, build(j, steps[1:]))
@@ -180,9 +179,9 @@ func (f *flags) submit(ctx context.Context, j Job, h *engine.TaskRunner, log zer
 		if left <= 0 || f.runner == "prism" || ctx.Err() != nil {
 			return fmt.Errorf("%w\nthe same command continues from what is done (parsimon status --lake %s)", err, j.Lake)
 		}
-		// A task manager may go on handing out a worker process that is dead for as long as the job lives.
+		// A task manager may assign a dead worker process until the job ends.
 		log.Warn().Err(err).Int("left", left-1).Msg("the job failed and is submitted again; what is done stays done")
-		if _, err := h.Complete(ctx); err != nil { // may find what has to be done again
+		if _, err := runner.Complete(ctx); err != nil { // records of damaged files do not count
 			return err
 		}
 	}
@@ -190,7 +189,7 @@ func (f *flags) submit(ctx context.Context, j Job, h *engine.TaskRunner, log zer
 	return nil
 }
 
-// job makes a job of the flags, but for its scenario.
+// job returns the job of the flags, without its scenario.
 func (f *flags) job() (j Job, err error) {
 	switch {
 	case f.lake == "":
@@ -213,7 +212,7 @@ func (f *flags) job() (j Job, err error) {
 		Workers: f.workers, Partitions: f.partitions, Keep: f.keep}, err
 }
 
-// generate puts the flows into the lake, or finds them there, and answers the scenario's id.
+// generate generates the flows unless the lake has them, and returns the scenario's id.
 func (f *flags) generate(ctx context.Context, args []string, dir string, v pipeline.Variant,
 	o pipeline.Settings) (string, error) {
 	var s *scenario.Scenario
