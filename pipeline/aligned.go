@@ -122,7 +122,7 @@ func (e *Estimation) moments(draws []draw) error {
 	return nil
 }
 
-// eachLink hands the flows of each link, if any, to do.
+// eachLink calls do with the flows of each link that has any.
 func (e *Estimation) eachLink(ctx context.Context, links []int32, do func(link int32, flows *stages.LinkFlows)) error {
 	routed, err := e.exec.Records(e.plan().Find("route", 0))
 	if err != nil {

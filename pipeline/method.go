@@ -36,7 +36,7 @@ type Settings struct {
 	Ephemeral  bool           // the scenario is deleted after the estimate: no intervals, no views
 }
 
-// DefaultMemory is what an estimate may use unless it is told otherwise.
+// DefaultMemory is the default memory limit of an estimate.
 const DefaultMemory = 4 << 30
 
 // command is the command line that runs a stage alone.

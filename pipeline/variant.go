@@ -14,8 +14,8 @@ import (
 const (
 	// DefaultPasses is where further passes stop paying: datasets/ACCURACY.md.
 	DefaultPasses = 3
-	// AutoPasses makes passes until p50, p90 and p99 of slowdown change by less than autoChange, or than a workload of so
-	// few flows can tell.
+	// AutoPasses makes passes until p50, p90 and p99 of slowdown change by less than autoChange, or by less than
+	// the precision that so few flows allow.
 	AutoPasses = -1
 	// MaxPasses is the most that can be asked for.
 	MaxPasses = 99

@@ -133,7 +133,7 @@ func TestCatalog(t *testing.T) {
 		t.Chdir(lake)
 		checkCatalog(t, CatalogFile, "")
 	})
-	t.Run("works from elsewhere", func(t *testing.T) {
+	t.Run("works from another directory", func(t *testing.T) {
 		t.Chdir(t.TempDir())
 		checkCatalog(t, file, lake)
 	})

@@ -4,7 +4,6 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 )
@@ -78,9 +77,6 @@ func parseChart(name string, text []byte) (Chart, error) {
 	return c, nil
 }
 
-// Charts returns every chart, sorted by name.
-func Charts() []Chart { return slices.Clone(charts()) }
-
 // GetChart returns the chart of that name.
 func GetChart(name string) (Chart, error) {
 	for _, c := range charts() {
@@ -91,8 +87,8 @@ func GetChart(name string) (Chart, error) {
 	return Chart{}, fmt.Errorf("no chart %q", name)
 }
 
-// Theme returns a Vega-Lite configuration that gives charts their colours, which colour-blind readers can tell
-// apart, on a light or a dark page.
+// Theme returns a Vega-Lite configuration that gives charts their colours, which colour-blind readers can
+// distinguish, on a light or a dark page.
 func Theme(dark bool) json.RawMessage {
 	name := "theme_light.json"
 	if dark {

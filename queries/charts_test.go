@@ -49,10 +49,10 @@ func (c chartFields) walk(key string, node any) {
 // whoever draws it, as the specification says.
 func TestChartFieldsAreColumns(t *testing.T) {
 	db := open(t, makeKnownLake(t), Options{})
-	if len(Charts()) < 10 {
-		t.Fatalf("only %d charts", len(Charts()))
+	if len(charts()) < 10 {
+		t.Fatalf("only %d charts", len(charts()))
 	}
-	for _, chart := range Charts() {
+	for _, chart := range charts() {
 		q, err := Get(chart.Question)
 		if err != nil {
 			t.Errorf("%s: %v", chart.Name, err)
@@ -93,7 +93,7 @@ func TestChartFieldsAreColumns(t *testing.T) {
 
 // A specification fixes no colours: a theme gives them, so that they suit light and dark pages.
 func TestChartsHaveNoColours(t *testing.T) {
-	for _, chart := range Charts() {
+	for _, chart := range charts() {
 		if found := regexp.MustCompile(`#[0-9a-fA-F]{3,8}\b`).Find(chart.Spec); found != nil {
 			t.Errorf("%s has the colour %s", chart.Name, found)
 		}

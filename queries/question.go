@@ -15,10 +15,7 @@ const (
 	LoadTop10      = "load_top10"
 )
 
-// SummaryQueries returns the names of the questions in the summary of a run, in the order of printing.
-func SummaryQueries() []string { return []string{SlowdownBySize, HottestLinks, LoadTop10} }
-
-// Query is one question of the library.
+// Query is one question of the library. To add one, add a file NAME.sql to this folder: parseQuery describes it.
 type Query struct {
 	Name     string // the file's name without .sql, and the name of the view
 	Question string // the question in words

@@ -132,7 +132,7 @@ const netHorizonPS = math.MaxInt64 / 4
 // netNever is later than any time of a simulation.
 const netNever = math.MaxInt64
 
-// NewNetwork returns an idle network. hosts tells for each node whether it is a host; domainOf (nil: all in domain
+// NewNetwork returns an idle network. hosts[i] is whether node i is a host; domainOf (nil: all in domain
 // 0) gives the domain of each node, from 0, see PartitionNodes. more returns the next chunk of the workload,
 // and nil after the last; only Advance calls it.
 func NewNetwork(params Params, links []NetLink, hosts []bool, domainOf []int32,
@@ -197,9 +197,6 @@ func (n *Network) checkLink(l int, link NetLink) error {
 
 // Domains returns the number of domains, for each of which RunDomain must be called.
 func (n *Network) Domains() int { return len(n.domains) }
-
-// LookaheadNS returns the length of a window, in ns.
-func (n *Network) LookaheadNS() int64 { return n.windowPS / psPerNS }
 
 // Run simulates the whole workload on the calling goroutine. It calls finished, if not nil, whenever a few
 // thousand flows are in n.Results, and once more at the end; Results is reset after each call.

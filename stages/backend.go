@@ -24,9 +24,6 @@ var backendNames = []string{"kernel", "ns3"}
 // String returns the backend's name, as in --link-backend.
 func (b Backend) String() string { return backendNames[b] }
 
-// BackendNames lists the backends' names.
-func BackendNames() []string { return slices.Clone(backendNames) }
-
 // ParseBackend returns the backend of a name.
 func ParseBackend(name string) (Backend, error) {
 	i := slices.Index(backendNames, name)

@@ -26,9 +26,6 @@ var estimatorNames = []string{"independent", "flow"}
 // String returns the estimator's name, as in --estimator and in the lake.
 func (e Estimator) String() string { return estimatorNames[e] }
 
-// EstimatorNames lists the estimators' names.
-func EstimatorNames() []string { return slices.Clone(estimatorNames) }
-
 // ParseEstimator returns the estimator of a name.
 func ParseEstimator(name string) (Estimator, error) {
 	i := slices.Index(estimatorNames, name)

@@ -44,7 +44,7 @@ func (x *FeedbackBuilder) feedback(b int, upstream, downstream blockSum) simkern
 // damped replaces block b of hop h, which the packets observed, by what the hop sends.
 //
 // After the first pass, a wait w is damped by w's own share of the round trip. The reason: with persistent flows whose
-// windows bind, a queue shrinks by as much as waits elsewhere grow, since the packets in flight are given. If two
+// windows bind, a queue shrinks by as much as waits at other links grow, since the packets in flight are given. If two
 // links send each other such waits whole, both queues vanish in the next pass and return in the one after; if they
 // send halves, both are right at once. A wait that is short against the round trip is of packets that do not fill
 // a window, and does not react. So a hop sends w / (1 + s), where s = w / (w + round trip without waits) estimates how

@@ -68,7 +68,7 @@ const (
 	indexEntry   = 40
 	trailerBytes = 16 + len(packMagic)
 
-	// packBytes is where a pack ends and the next begins, so that pruning can let go of some.
+	// packBytes is where a pack ends and the next begins, so that pruning can remove some.
 	packBytes = 64 << 20
 	// packBuffer is what is held back before it is written.
 	packBuffer = 1 << 20

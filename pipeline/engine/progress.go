@@ -29,7 +29,7 @@ func (silent) Begin(string, string, int64) {}
 func (silent) Add(int64)                   {}
 func (silent) End()                        {}
 
-// NewProgress shows progress on a terminal as one line that is written over, and elsewhere as a
+// NewProgress shows progress on a terminal as one line that is written over, and otherwise as a
 // log line every few seconds.
 func NewProgress(w io.Writer, terminal bool, log zerolog.Logger) Progress {
 	p := &ticker{out: w, terminal: terminal, log: log, every: 5 * time.Second}

@@ -7,7 +7,7 @@ import (
 	"parsimon/pipeline/lake"
 )
 
-// A Step names one stage of a plan for engines that hand out tasks to processes on many machines, such as the runners
+// A Step names one stage of a plan for engines that assign tasks to processes on many machines, such as the runners
 // of Apache Beam. They pass on steps and task numbers; all else is in the lake.
 type Step struct {
 	Stage string
@@ -31,8 +31,8 @@ func (p Plan) Steps() []Step {
 	return steps
 }
 
-// A TaskRunner does single tasks of a plan while others, in this process or elsewhere, do others. It holds nothing that
-// grows with the number of flows. Its methods are safe for any number of goroutines.
+// A TaskRunner does single tasks of a plan while other runners, in this process or another, do others. Its memory does
+// not grow with the number of flows. Its methods are safe for any number of goroutines.
 type TaskRunner struct {
 	lake     *lake.Lake
 	place    lake.Place

@@ -13,7 +13,7 @@ import (
 	"parsimon/pipeline/lake"
 )
 
-// A program that hands out tasks plans a step, does its tasks anywhere and in any order, each perhaps several times,
+// A program that assigns tasks plans a step, does its tasks anywhere and in any order, each perhaps several times,
 // and finishes it. At the end nothing is left to do, unless a task is lost.
 func TestTaskRunner(t *testing.T) {
 	session, toy := toyLake(t), newToy(toyScenario)

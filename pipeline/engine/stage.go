@@ -92,18 +92,6 @@ func (p Plan) Find(name string, pass int) (found *Stage) {
 	return found
 }
 
-// Readers are the stages of the plan that read a table.
-func (p Plan) Readers(o Output) (readers []*Stage) {
-	for _, s := range p {
-		for _, r := range s.Reads {
-			if r.Stage == o.Stage && r.Table.Name == o.Table.Name {
-				readers = append(readers, s)
-			}
-		}
-	}
-	return readers
-}
-
 // reads reports whether the stage reads any of a stage's tables.
 func (s *Stage) reads(o Output) bool {
 	for _, r := range s.Reads {

@@ -29,7 +29,7 @@ type DataFile struct {
 	// Bounds are the least and the greatest value of the sort column in each record batch of an Arrow file.
 	Bounds [][2]int64 `json:"bounds,omitempty"`
 
-	// Identity tells without reading whether the file is still the one with the digest.
+	// Identity shows without reading the file whether it is still the one with the digest.
 	Identity Identity `json:"identity"`
 
 	file os.FileInfo // of the file that this process installed or described

@@ -172,7 +172,7 @@ func (s *Session) PublishRecord(p Place, t schema.Table, name string, rec arrow.
 	return s.Publish(p, d)
 }
 
-// An Identity tells whether a file is the one that was verified: a file with the same identity and size has the same
+// An Identity shows whether a file is the one that was verified: a file with the same identity and size has the same
 // bytes.
 type Identity struct {
 	Device     uint64 `json:"device"`

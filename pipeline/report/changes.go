@@ -30,7 +30,7 @@ func (c *content) verdict() *verdict {
 		change, lo, hi := all.Float(i, "change"), all.Float(i, "change_lo"), all.Float(i, "change_hi")
 		sure := (lo > 0 || hi < 0) && math.Abs(change) >= noChange
 		v.Changed = v.Changed || sure
-		meaning := "no change that can be told from chance"
+		meaning := "no change beyond chance"
 		switch {
 		case sure && change > 0:
 			meaning = "slower"

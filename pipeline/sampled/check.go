@@ -13,11 +13,11 @@ import (
 	"parsimon/schema/columns"
 )
 
-// checkWindows is how many windows the time of --check is divided among: as many as a jackknife needs to tell how the
-// error varies.
+// checkWindows is how many windows the time of --check is divided among: as many as a jackknife needs to estimate the
+// variance of the error.
 const checkWindows = 4
 
-// fewMeasured is the least number of measured flows beyond a percentile for its error to be told.
+// fewMeasured is the least number of measured flows beyond a percentile for its error to be reported.
 const fewMeasured = 10
 
 // A MethodError is the relative error of an estimated percentile, in windows that were also simulated packet by packet.
@@ -127,7 +127,7 @@ func methodErrors(pairs []checkPair, confidence float64) (out []MethodError) {
 		if float64(m.Flows)*(1-p) < fewMeasured {
 			break // and of the greater ones fewer
 		}
-		half := math.Abs(m.Error) // one window does not tell how the error varies
+		half := math.Abs(m.Error) // one window has no variance
 		if n := float64(len(pairs)); n > 1 {
 			var left []float64
 			mean, squares := 0.0, 0.0

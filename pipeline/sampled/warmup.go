@@ -32,7 +32,7 @@ type Warmup struct {
 	Effect  []MethodError `json:"effect"`  // of the warm-up instead of twice the warm-up
 }
 
-// change is the effect on a quantile that the interval is widened by: 0 if it cannot be told from 0.
+// change is the effect on a quantile that the interval is widened by: 0 if it is not significant.
 func (w Warmup) change(q float64) float64 {
 	for _, m := range w.Effect {
 		if m.Quantile == q && (m.ErrorLo > 0 || m.ErrorHi < 0) {

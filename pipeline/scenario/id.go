@@ -246,10 +246,10 @@ func (s *Scenario) FileDigest(path string) (string, error) {
 	return s.digests[key], nil
 }
 
-// digestMatrix and digestSizes go by the numbers, so that a comment in a file changes nothing, and
-// a matrix that was made is told by what was made.
+// digestMatrix and digestSizes hash the numbers, so that a comment in a file changes nothing, and a
+// generated matrix is identified by its content.
 func digestMatrix(m *workload.Matrix) string {
-	if m == nil { // the service goes by pairs
+	if m == nil { // the service has pairs
 		return ""
 	}
 	b := binary.LittleEndian.AppendUint64(nil, uint64(m.Racks()))

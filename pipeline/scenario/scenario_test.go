@@ -232,7 +232,7 @@ func TestScenarioNamedLikeAFolder(t *testing.T) {
 	}
 }
 
-// What only the topology can tell to be wrong is still blamed on the file, line and key.
+// Errors that only the topology shows name the file, line and key too.
 func TestScenarioErrorsAgainstTheTopology(t *testing.T) {
 	for _, c := range []struct{ old, new, want string }{
 		{"racks: [0, 2]", "racks: [0, 99]", "tiny.yaml:19: workload.services[1].racks[1]: is 99, and the topology has racks 0 to 2"},

@@ -92,8 +92,7 @@ func lineOf(n ast.Node, otherwise int) int {
 	return otherwise
 }
 
-// object hands each key's value to its reader. A key without one, or one that stands there twice,
-// is an error.
+// object reads each key's value with its reader. A key without a reader and a repeated key are errors.
 func (f field) object(keys map[string]func(field) error) error {
 	var values []*ast.MappingValueNode
 	switch n := f.node.(type) {
@@ -206,7 +205,7 @@ func describe(n ast.Node) string {
 	return "a single value"
 }
 
-// The readers of single values put what they read where they are told.
+// The readers of single values store what they read in to.
 
 func readText(to *string) func(field) error {
 	return func(f field) (err error) {

@@ -21,12 +21,12 @@ import (
 	"parsimon/stages/topology"
 )
 
-// A screening answers what the failure of each of many cables does, without a scenario for each. A failure
-// changes which flows cross some links and leaves the others alone. So the cases of those links are run as they
-// are and as they would be, once each and without being told of others, and what a flow is delayed there more,
-// or less, is added to its FCT in the base's estimate, whose own errors stand on both sides of the comparison.
-// It is a first order: the other links are taken to delay each flow as before, and cases that are not told of the
-// others exaggerate. What an estimate by draws says of a flow is not its own delay: there is no screening of it.
+// A screening estimates the effect of the failure of each of many cables without a scenario for each. A failure
+// changes which flows cross some links and none of the others. The cases of those links are simulated before and
+// after the change, once each and without feedback. The difference in a flow's delay is added to its FCT in the
+// base's estimate, whose own errors are on both sides of the comparison. This is the first order of the effect: all
+// other links delay each flow as before, and cases without feedback exaggerate. Estimator independent cannot be
+// screened: its delays are draws, not those of the flow.
 
 // Of the cables of a sweep so many, and such that so many flows move, are looked at together: what they
 // change is held in memory, about 0.5 kB a moved flow.

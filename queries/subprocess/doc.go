@@ -11,5 +11,5 @@
 // when the parent dies. It reads the lake and writes nothing, so it can be killed at any time.
 //
 // The limit of the process is the memory limit of DuckDB plus an allowance for the program, for the threads and for
-// the answer. It is set on Linux only. Elsewhere the child has no limit of its own.
+// the answer. It is set on Linux only: on other systems the child has no limit of its own.
 package subprocess

@@ -52,6 +52,6 @@ func DetectFormat(file string) (*Mapping, error) {
 	case ".jsonl", ".ndjson":
 		return FormatMapping("jsonl")
 	}
-	return nil, fmt.Errorf("%s: the name does not tell the format: give a format (%s) or a mapping", file,
+	return nil, fmt.Errorf("%s: the name does not identify the format: give a format (%s) or a mapping", file,
 		strings.Join(Formats(), ", "))
 }

@@ -149,7 +149,7 @@ func (s *assembler) checkReports(g *cableGroup) {
 		case s.d.repair(s.o, FaultDoubled):
 		case first.a.port == "" && first.b.port == "":
 			s.d.fault(v.at, FaultDoubled,
-				"%s – %s is listed before (%s), and no ports tell whether these are two cables: "+
+				"%s – %s is listed before (%s), and without ports it is unknown whether these are two cables: "+
 					"--repair doubled makes it one, --repair parallel one of the summed bandwidth", v.a, v.b, at.from(v.at))
 		default:
 			s.d.fault(v.at, FaultDoubled, "%s – %s is listed before (%s)", v.a, v.b, at.from(v.at))

@@ -169,7 +169,7 @@ func TestCablingFromBothEnds(t *testing.T) {
 // Without ports nothing tells a cable listed twice from two cables: the options must.
 func TestCablingWithoutPorts(t *testing.T) {
 	text := "source,target,bandwidth\nh1,s1,10G\nh2,s1,10000\nh2,s1,10G\n"
-	wantFaults(t, loadText(t, "c.csv", text, Options{}), "4 doubled no ports tell")
+	wantFaults(t, loadText(t, "c.csv", text, Options{}), "4 doubled without ports")
 	for kind, bps := range map[FaultKind]int64{FaultDoubled: 10e9, FaultParallel: 20e9} {
 		l := loadText(t, "c.csv", text, Options{Repair: []FaultKind{kind}})
 		wantFaults(t, l)

@@ -72,7 +72,7 @@ func readBatfish(s *source, o *Options) (*draft, error) {
 }
 
 // batfishEnd reads {hostname, interfaceName}. Both must be there: without interfaces, two edges between
-// the same nodes could not be told apart.
+// the same nodes cannot be distinguished.
 func (r *treeReader) batfishEnd(edge *tree, key string) (e end, ok bool) {
 	t := edge.get(key)
 	if t == nil {

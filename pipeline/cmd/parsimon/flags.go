@@ -59,7 +59,7 @@ func (r *runFlags) declareLinkBackend(f *pflag.FlagSet) {
 // declareNS3 is for commands that run link cases.
 func (r *runFlags) declareNS3(f *pflag.FlagSet) {
 	f.StringVar(&r.ns3, "ns3", "", "with --link-backend ns3: the program, the HPCC simulator's branch parsimon")
-	f.DurationVar(&r.ns3Timeout, "ns3-timeout", time.Hour, "with --link-backend ns3: the longest that one link case may take; 0: without end")
+	f.DurationVar(&r.ns3Timeout, "ns3-timeout", time.Hour, "with --link-backend ns3: the longest that one link case may take; 0: no limit")
 }
 
 func (r *runFlags) declareWorkers(f *pflag.FlagSet) {
@@ -67,7 +67,7 @@ func (r *runFlags) declareWorkers(f *pflag.FlagSet) {
 }
 
 func (r *runFlags) declareCluster(f *pflag.FlagSet) {
-	f.StringVar(&r.cluster, "cluster", "", "simulate one link for all that are alike: paper or code, the thresholds of the paper and of its public code, or the error of a flow's slowdown at a link that is accepted, e.g. 5%")
+	f.StringVar(&r.cluster, "cluster", "", "simulate one link of each cluster of similar links: paper or code, the thresholds of the paper and of its public code, or the accepted error of a flow's slowdown at a link, e.g. 5%")
 	f.Lookup("cluster").NoOptDefVal = stages.DefaultClusteringError
 }
 
@@ -77,8 +77,18 @@ func (r *runFlags) declareCache(f *pflag.FlagSet) {
 	r.declareNS3(f)
 }
 
+// declareEstimate declares the flags of the commands that run all stages of an estimate.
+func (r *runFlags) declareEstimate(f *pflag.FlagSet) {
+	r.declareEstimator(f)
+	r.declareCluster(f)
+	r.declareCache(f)
+	r.declareWorkers(f)
+	r.declarePartitions(f)
+	r.declareMemory(f)
+}
+
 func (r *runFlags) declarePartitions(f *pflag.FlagSet) {
-	f.IntVar(&r.partitions, "partitions", 0, "ranges the links are cut into; 0: by size. Does not change the results")
+	f.IntVar(&r.partitions, "partitions", 0, "tasks that the links are divided into; 0: by size. Does not change the results")
 }
 
 // declareShard is for stages of many tasks.
@@ -86,26 +96,26 @@ func (r *runFlags) declareShard(f *pflag.FlagSet) {
 	f.StringVar(&r.shard, "shard", "", "do shard I (0 to N - 1) of N of the stage's tasks, I/N, while other processes do the others on the same lake; the next stage needs all of them. Does not change the results")
 }
 
-// declareShardKeep is for the stages after which, done in shares, something goes.
+// declareShardKeep is for the stages after which shards remove temporary tables.
 func (r *runFlags) declareShardKeep(f *pflag.FlagSet) {
 	r.declareShard(f)
-	f.BoolVar(&r.keep, "keep", false, "with --shard: keep what nobody needs once the stage is complete (tables hop_observations, elsewhere and sender_feedback, as far as it was the last to read them). Does not change the results")
+	f.BoolVar(&r.keep, "keep", false, "with --shard: keep the temporary tables hop_observations, feedback and sender_feedback, which are removed otherwise when the stage is complete and no later stage reads them. Does not change the results")
 }
 
 func (r *runFlags) declareMemory(f *pflag.FlagSet) {
-	f.StringVar(&r.memory, "memory-limit", "4GiB", "memory to keep to: DuckDB spills beyond it, and fewer tasks run at once where they are large. Does not change the results")
+	f.StringVar(&r.memory, "memory-limit", "4GiB", "memory limit: DuckDB spills beyond it, and fewer tasks run at once where they are large. Does not change the results")
 }
 
 // declareExact declares the flag of the commands that can simulate the whole network.
 func (r *runFlags) declareExact(f *pflag.FlagSet) {
 	f.IntVar(&r.exactWorkers, "exact-workers", 1, "goroutines that share the whole-network simulation; more than 1 pays only on cores that are idle. Does not change the results")
-	f.StringVar(&r.switchBuffer, "switch-buffer", "", "buffer that the ports of a switch share, e.g. 12MB, in the whole-network simulation, which then drops packets and recovers (go-back-N) on one core; estimates cannot follow; default: without end")
+	f.StringVar(&r.switchBuffer, "switch-buffer", "", "buffer that the ports of a switch share, e.g. 12MB, in the whole-network simulation, which then drops packets and recovers (go-back-N) on one core; the estimate does not model this; default: unlimited")
 	f.Float64Var(&r.switchAlpha, "switch-alpha", simkernel.DefaultAlpha, "with --switch-buffer: how much of what is free in a switch one port may hold (dynamic threshold)")
 	f.DurationVar(&r.retransmit, "retransmit-timeout", 0, "with --switch-buffer: how long senders wait for an ACK before they send again; 0: as long as the slowest packet can take")
 }
 
 func (r *runFlags) declareScenario(f *pflag.FlagSet) {
-	f.StringVar(&r.scenario, "scenario", "", "scenario id, or the first letters of it; default: the one last worked on")
+	f.StringVar(&r.scenario, "scenario", "", "scenario id, or the beginning of it; default: the one last worked on")
 }
 
 // parseRejects reads --max-rejects.

@@ -216,7 +216,7 @@ func TestIngestFailures(t *testing.T) {
 		{exitUsage, "--from, --to", append(run, "--from", "monday")},
 		{exitFailed, "has no flow in the part", append(run, "--to", "5")},
 		{exitFailed, "no workload", append([]string{"run", "--workload", "nonsense"}, bare...)},
-		{exitFailed, "does not tell the format", append([]string{"ingest", tr.first}, bare...)},
+		{exitFailed, "does not identify the format", append([]string{"ingest", tr.first}, bare...)},
 		{exitFailed, "matches no file", append([]string{"ingest", filepath.Join(tr.dir, "*.none")}, bare...)},
 		{exitFailed, "row 1: node_id",
 			append([]string{"ingest", tr.first, "--format", "vpc", "--hosts", badHosts}, bare...)},

@@ -205,7 +205,7 @@ func (e *env) flags(cmd *command) (*pflag.FlagSet, func(context.Context, []strin
 	return f, run
 }
 
-// logger is where log lines go: readable on a terminal, JSON elsewhere.
+// logger is where log lines go: readable on a terminal, otherwise JSON.
 func (e *env) logger() (zerolog.Logger, error) {
 	level, err := zerolog.ParseLevel(e.logLevel)
 	if err != nil || !slices.Contains([]string{"debug", "info", "warn", "error"}, e.logLevel) {

@@ -50,12 +50,7 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 		var within withinFlags
 		r.declareLake(f)
 		s.declare(f)
-		r.declareEstimator(f)
-		r.declareCluster(f)
-		r.declareCache(f)
-		r.declareWorkers(f)
-		r.declarePartitions(f)
-		r.declareMemory(f)
+		r.declareEstimate(f)
 		r.declareExact(f)
 		f.BoolVar(&r.keep, "keep", false, "keep the temporary tables hop_observations, feedback and sender_feedback, most of what a run writes; without it they are removed as soon as no stage needs them. Does not change the results")
 		declareFormat(f, &form)
@@ -171,11 +166,23 @@ func begin(ctx context.Context, e *env, s *scenarioFlags, r *runFlags,
 	if err != nil {
 		return nil, nil, err
 	}
-	v, err := r.variant()
+	sc, err := s.load(dir, args) // before open, which may make a cache
 	if err != nil {
 		return nil, nil, err
 	}
-	sc, err := s.load(dir, args)
+	return r.open(e, func(dir string, v pipeline.Variant, o pipeline.Settings) (*pipeline.Estimation, error) {
+		return pipeline.Begin(ctx, dir, sc, v, o)
+	})
+}
+
+// open opens an estimation with the lake, the variant and the settings of the flags. done closes it.
+func (r *runFlags) open(e *env, open func(string, pipeline.Variant, pipeline.Settings) (*pipeline.Estimation, error),
+) (run *pipeline.Estimation, done func(), err error) {
+	dir, err := r.lakePath()
+	if err != nil {
+		return nil, nil, err
+	}
+	v, err := r.variant()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -183,7 +190,7 @@ func begin(ctx context.Context, e *env, s *scenarioFlags, r *runFlags,
 	if err != nil {
 		return nil, nil, err
 	}
-	if run, err = pipeline.Begin(ctx, dir, sc, v, o); err != nil {
+	if run, err = open(dir, v, o); err != nil {
 		closeSettings()
 		return nil, nil, err
 	}

@@ -115,24 +115,7 @@ func resume(ctx context.Context, e *env, r *runFlags,
 	if len(args) > 0 {
 		return nil, nil, usagef("unexpected arguments %q", args)
 	}
-	dir, err := r.lakePath()
-	if err != nil {
-		return nil, nil, err
-	}
-	v, err := r.variant()
-	if err != nil {
-		return nil, nil, err
-	}
-	o, closeSettings, err := r.settings(e)
-	if err != nil {
-		return nil, nil, err
-	}
-	if run, err = pipeline.Resume(ctx, dir, r.scenario, v, o); err != nil {
-		closeSettings()
-		return nil, nil, err
-	}
-	return run, func() {
-		run.Close()
-		closeSettings()
-	}, nil
+	return r.open(e, func(dir string, v pipeline.Variant, o pipeline.Settings) (*pipeline.Estimation, error) {
+		return pipeline.Resume(ctx, dir, r.scenario, v, o)
+	})
 }

@@ -54,12 +54,7 @@ that was interrupted continues when it is given again.`,
 		f.IntVar(&plan.Worst, "worst", 10, "how many to estimate in full after the screening")
 		f.IntVar(&show, "show", 20, "how many to show")
 		declareFormat(f, &form)
-		r.declareEstimator(f)
-		r.declareCluster(f)
-		r.declareCache(f)
-		r.declareWorkers(f)
-		r.declarePartitions(f)
-		r.declareMemory(f)
+		r.declareEstimate(f)
 		return func(ctx context.Context, args []string) error {
 			if len(args) != 1 {
 				return usagef("name one scenario")

@@ -25,8 +25,8 @@ lake does not hold it; or a Parquet file with flow_id and fct_ns, from another s
 measurements. Against "exact", the queueing of each tier of links is compared too.
 
 --sample keeps a long trace affordable: it simulates a stretch from the middle of it, after as long a
-warm-up, and compares the flows that start in the stretch. The interval says how much such a sample
-can tell.`,
+warm-up, and compares the flows that start in the stretch. The interval states the precision of such a
+sample.`,
 	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
 		var r runFlags
 		var truth, form string

@@ -149,8 +149,8 @@ as it takes (the last time a share of its flows); below 1, a share of its flows 
 hosts of each of the service's racks into the given racks in turn.
 
 --screen gives a first answer to a failure in about a second, by service, and makes no scenario: what the
-cases of the links whose flows change add to BASE's estimate. The order of failures can be told by it, the
-last percent of their effect not ("parsimon sweep" uses it so).`,
+cases of the links whose flows change add to BASE's estimate. It ranks failures, which "parsimon sweep"
+uses, but is not accurate to the last percent of their effect.`,
 	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
 		var r runFlags
 		var c changeFlags
@@ -164,12 +164,7 @@ last percent of their effect not ("parsimon sweep" uses it so).`,
 		cmp.declare(f)
 		declareFormat(f, &form)
 		declareGates(f, &gates)
-		r.declareEstimator(f)
-		r.declareCluster(f)
-		r.declareCache(f)
-		r.declareWorkers(f)
-		r.declarePartitions(f)
-		r.declareMemory(f)
+		r.declareEstimate(f)
 		return func(ctx context.Context, args []string) error {
 			if len(args) != 1 {
 				return usagef("name one scenario of the lake")

@@ -111,10 +111,10 @@ func parquetSchema(t schema.Table) *parquet.Schema {
 	return parquet.NewSchema(t.Name, parquet.SchemaOf(row))
 }
 
-// compresses says whether zstd is worth its time on a column's pages. Whole numbers are packed to the bits they
-// need, where it finds nothing (1.00 to 1.05 on tables of millions of rows), but for propagation and sending
-// times, which are few different ones. What packets met (BINARY) is packed too: it would go down to a half and
-// to three quarters, but is let go of after a pass, and compressing and decompressing it took 6% of a run.
+// compresses reports whether zstd is worth its time on a column's pages. Integers are packed to the bits that they
+// need, where zstd gains nothing (a factor of 1.00 to 1.05 on tables of millions of rows); propagation and sending
+// times, with few distinct values, are the exception. Observations (BINARY) are packed too: zstd would reduce them to
+// between half and three quarters, but they are removed after a pass, and it took 6% of the time of a run.
 func compresses(t schema.Table, c schema.Column) bool {
 	switch c.Type.ID() {
 	case arrow.INT16, arrow.INT32, arrow.INT64:
@@ -158,7 +158,7 @@ func (tw *Writer) Write(rec arrow.Record) error {
 	return nil
 }
 
-// writeColumn hands rows from..to of an Arrow column to a Parquet column, a chunk at a time.
+// writeColumn writes rows from..to of an Arrow column to a Parquet column, a chunk at a time.
 func (tw *Writer) writeColumn(index int, col arrow.Array, from, to int) error {
 	out := tw.columns[index]
 	if list, ok := col.(*array.List); ok {
