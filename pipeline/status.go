@@ -2,9 +2,12 @@ package pipeline
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"parsimon/pipeline/cache"
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/workloads"
@@ -16,6 +19,7 @@ type Status struct {
 	Lake      string             `json:"lake"`
 	Scenarios []ScenarioStatus   `json:"scenarios"`
 	Workloads []workloads.Status `json:"workloads"`
+	Litter    []lake.Litter      `json:"litter,omitempty"` // of killed processes: the next command that writes removes it
 }
 
 // ScenarioStatus says how far one scenario is. State is "complete", "partial" (a stage is missing or was cut short: run
@@ -74,6 +78,19 @@ func ReadStatus(l *lake.Lake, thorough bool) (*Status, error) {
 	}
 	for _, id := range ingested {
 		status.Workloads = append(status.Workloads, workloads.ReadStatus(l, id, thorough))
+	}
+	if !thorough {
+		return status, nil
+	}
+	if status.Litter, err = l.Litter(); err != nil {
+		return nil, err
+	}
+	for _, name := range cache.Abandoned(lake.CachePath(l.Path())) {
+		left := lake.Litter{Path: "_cache/" + name}
+		if info, err := os.Stat(filepath.Join(l.Path(), left.Path)); err == nil {
+			left.Bytes = info.Size()
+		}
+		status.Litter = append(status.Litter, left)
 	}
 	return status, nil
 }
@@ -177,7 +194,7 @@ func readStageStatus(l *lake.Lake, s *engine.Stage, thorough bool) StageStatus {
 	out.Tasks = len(r.Tasks)
 	check := l.CheckSize
 	if thorough {
-		check = l.Check
+		check = l.CheckBytes
 	}
 	for _, rec := range r.Done {
 		if rec == nil {

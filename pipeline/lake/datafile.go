@@ -14,6 +14,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"parsimon/pipeline/lake/arrowfile"
+	"parsimon/pipeline/lake/disk"
 	"parsimon/pipeline/lake/parquet"
 	"parsimon/schema"
 )
@@ -195,7 +196,7 @@ type Writer struct {
 	session *Session
 	path    string // where Commit installs the file, relative to the lake
 	tmp     string
-	file    *os.File
+	file    *disk.File
 	hash    *xxh3.Hasher
 	encoder encoder
 	done    bool
@@ -226,9 +227,9 @@ func (s *Session) Create(t schema.Table, path string) (*Writer, error) {
 }
 
 // createTemp creates an unfinished file of the session and returns it with its lake-relative path.
-func (s *Session) createTemp(name, extension string) (*os.File, string, error) {
+func (s *Session) createTemp(name, extension string) (*disk.File, string, error) {
 	path := fmt.Sprintf("%s/new-%s-%d.%s", s.tmp, name, s.next.Add(1), extension)
-	f, err := s.root.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
+	f, err := s.root.Create(path)
 	return f, path, err
 }
 
@@ -338,14 +339,19 @@ func (s *Session) Share(d DataFile, path string) (DataFile, error) {
 func (s *Session) RemoveTable(t schema.Table, p Place) error { return s.root.RemoveAll(p.Dir(t)) }
 
 // RemovePlace removes all tables and the state of a scenario or workload: the state first, so that no reader sees a
-// part of it.
+// part of it, but for the lock, so that no other process begins it again meanwhile.
 func (s *Session) RemovePlace(p Place) error {
-	errs := s.root.RemoveAll(p.StatePath())
+	entries, errs := s.readDir(p.StatePath())
+	for _, e := range entries {
+		if e.Name() != lockFile {
+			errs = errors.Join(errs, s.root.RemoveAll(p.StatePath(e.Name())))
+		}
+	}
 	for _, t := range schema.Tables() {
 		errs = errors.Join(errs, s.root.RemoveAll(t.Name+"/"+p.owner()))
 		_ = s.root.Remove(t.Name) // if it is empty now
 	}
-	return errs
+	return errors.Join(errs, s.root.RemoveAll(p.StatePath()))
 }
 
 // A FileUsage is one file below a scenario or workload.

@@ -28,7 +28,7 @@ func ReadStatus(l *lake.Lake, id lake.WorkloadID, thorough bool) Status {
 	out.Rows, out.Rejects, _, _ = s.counts()
 	check := l.CheckSize
 	if thorough {
-		check = l.Check
+		check = l.CheckBytes
 	}
 	for _, f := range s.files() {
 		if err := check(f); err != nil {

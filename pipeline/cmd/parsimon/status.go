@@ -84,6 +84,9 @@ func writeStatus(w io.Writer, status *pipeline.Status, format string) error {
 			fmt.Fprintf(&b, "    damaged: %s\n", d)
 		}
 	}
+	for _, left := range status.Litter {
+		fmt.Fprintf(&b, "left by a killed process: %s, %d bytes: the next command that writes into the lake removes it\n", left.Path, left.Bytes)
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
