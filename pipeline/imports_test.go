@@ -29,7 +29,7 @@ var mayImport = map[string][]string{
 	"queries/subprocess": {"queries/..."},
 
 	"pipeline/units":               nil,
-	"pipeline/text":                nil,
+	"pipeline/text":                {"queries/format"},
 	"pipeline/gate":                nil,
 	"pipeline/histogram":           nil,
 	"pipeline/lake/parquet":        {"schema"},

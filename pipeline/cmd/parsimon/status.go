@@ -7,6 +7,7 @@ import (
 	"io"
 	"parsimon/pipeline"
 	"parsimon/pipeline/lake"
+	"parsimon/pipeline/text"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -87,6 +88,6 @@ func writeStatus(w io.Writer, status *pipeline.Status, format string) error {
 	for _, left := range status.Litter {
 		fmt.Fprintf(&b, "left by a killed process: %s, %d bytes: the next command that writes into the lake removes it\n", left.Path, left.Bytes)
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, text.Clean(b.String()))
 	return err
 }
