@@ -7,7 +7,6 @@ import (
 	"sync"
 	"testing"
 
-
 	"parsimon/pipeline/cache"
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/pipeline/scenario"

@@ -44,7 +44,7 @@ var mayImport = map[string][]string{
 	"pipeline/internal/rows":       {"schema/...", "queries/...", "pipeline/lake", "pipeline/catalog"},
 	"pipeline/report":              {"schema", "queries"},
 	"pipeline/sampling":            {"stages/rng"},
-	"pipeline/workloads":           append(below, "pipeline/scenario", "pipeline/engine"),
+	"pipeline/workloads":           append(below, "pipeline/scenario", "pipeline/engine", "pipeline/catalog"),
 	"pipeline":                     append(below, "pipeline/scenario", "pipeline/engine", "pipeline/catalog", "pipeline/cache", "pipeline/workloads"),
 	"pipeline/whatif":              append(below, "pipeline", "pipeline/scenario", "pipeline/engine"),
 	"pipeline/sampled":             append(below, "pipeline", "pipeline/engine", "pipeline/sampling"),

@@ -209,8 +209,10 @@ type encoder interface {
 	Rows() int64
 }
 
-// Create starts the file that Commit installs at a lake-relative path.
+// Create starts the file that Commit installs at a lake-relative path or, if the manifest names that file, beside it:
+// what readers see is not overwritten.
 func (s *Session) Create(t schema.Table, path string) (*Writer, error) {
+	path = s.unlisted(path)
 	extension := filepath.Ext(path)
 	f, tmp, err := s.createTemp(t.Name, strings.TrimPrefix(extension, "."))
 	if err != nil {
@@ -297,8 +299,9 @@ func (s *Session) WriteFile(t schema.Table, path string, recs ...arrow.Record) (
 }
 
 // Share makes a committed file also the file at another lake-relative path. It takes no space where the file
-// system has hard links, and stays when either place is removed.
+// system has hard links, and stays when either place is removed. Like Create it overwrites no file that a manifest names.
 func (s *Session) Share(d DataFile, path string) (DataFile, error) {
+	path = s.unlisted(path)
 	fail := func(err error) (DataFile, error) { return DataFile{}, fmt.Errorf("sharing %s: %w", d.Path, err) }
 	in, err := s.openRegular(d.Path)
 	if err != nil {

@@ -143,22 +143,33 @@ func (s *Session) Commit(p Place, files []DataFile) error {
 	}
 	m := Manifest{SchemaVersion: schema.Version, Scenario: p.Scenario, Variant: p.Variant, Workload: p.Workload,
 		Files: files}
+	s.listed.forget(p)
 	return s.WriteStateDurably(p.StatePath(manifestFile), m)
 }
 
-// Publish adds a file that no stage writes to the committed ones of its place, or replaces it.
-func (s *Session) Publish(p Place, d DataFile) error {
+// Publish adds files that no stage writes to the committed ones of their place, all at once. They replace those that
+// were written to the same paths before.
+func (s *Session) Publish(p Place, files ...DataFile) error {
 	m, _, err := s.ReadManifest(p)
 	if err != nil {
 		return err
 	}
-	files := slices.DeleteFunc(slices.Clone(m.Files), func(f DataFile) bool { return f.Path == d.Path })
-	return s.Commit(p, append(files, d))
+	replaced := map[string]bool{}
+	for _, f := range files {
+		replaced[original(f.Path)] = true
+	}
+	old := slices.DeleteFunc(slices.Clone(m.Files), func(f DataFile) bool { return replaced[original(f.Path)] })
+	return s.Commit(p, append(old, files...))
 }
 
-// PublishRecord writes a file that no stage writes, such as a comparison, and publishes it.
+// WriteRecord writes a file that no stage writes, such as a comparison, for Publish.
+func (s *Session) WriteRecord(p Place, t schema.Table, name string, rec arrow.Record) (DataFile, error) {
+	return s.WriteFile(t, p.Dir(t)+"/part-"+name+".parquet", rec)
+}
+
+// PublishRecord is WriteRecord and Publish.
 func (s *Session) PublishRecord(p Place, t schema.Table, name string, rec arrow.Record) error {
-	d, err := s.WriteFile(t, p.Dir(t)+"/part-"+name+".parquet", rec)
+	d, err := s.WriteRecord(p, t, name, rec)
 	if err != nil {
 		return err
 	}
@@ -269,7 +280,7 @@ func (l *Lake) NextNumber(p Place, tables []schema.Table) (int, error) {
 		}
 		for _, e := range entries {
 			var n int
-			if _, err := fmt.Sscanf(e.Name(), "part-%d.", &n); err == nil {
+			if _, err := fmt.Sscanf(e.Name(), "part-%d", &n); err == nil {
 				next = max(next, n+1)
 			}
 		}

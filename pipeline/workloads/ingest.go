@@ -13,6 +13,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"parsimon/pipeline/catalog"
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/lake/parquet"
@@ -108,7 +109,10 @@ func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 	if err := in.session.Commit(in.place(), in.state.files()); err != nil {
 		return nil, err
 	}
-	if err := in.removeOthers(&in.state); err != nil { // what the new state replaces
+	if err := catalog.Write(l); err != nil {
+		return nil, err
+	}
+	if err := in.removeOthers(&in.state); err != nil { // what the new state replaces, when no view names it
 		return nil, err
 	}
 	return in.report, in.finish(ctx)
