@@ -31,6 +31,7 @@ type ScenarioStatus struct {
 	State      string          `json:"state"`
 	Variants   []string        `json:"variants"` // complete estimates
 	Stages     []StageStatus   `json:"stages"`
+	Damage     []string        `json:"damage,omitempty"` // of the spec and of manifests
 }
 
 // StageStatus says how far one stage is.
@@ -100,7 +101,7 @@ func ReadScenarioStatus(l *lake.Lake, id lake.ScenarioID, thorough bool) (Scenar
 	out := ScenarioStatus{ScenarioID: id, State: StateComplete, Variants: []string{}}
 	spec, err := ReadSpec(l, id)
 	if err != nil {
-		out.State = StateDamaged
+		out.State, out.Damage = StateDamaged, []string{err.Error()}
 	}
 	spec.ScenarioID, out.Name = id, spec.Name
 	all, estimated, err := begunStages(l, &Model{Lake: l, Spec: spec})
@@ -119,6 +120,15 @@ func ReadScenarioStatus(l *lake.Lake, id lake.ScenarioID, thorough bool) (Scenar
 	}
 	if !estimated && out.State == StateComplete {
 		out.State = StatePartial
+	}
+	names, err := l.Variants(id)
+	for _, name := range append(names, "") {
+		if _, _, err := l.ReadManifest(lake.Place{Scenario: id, Variant: name}); err != nil {
+			out.State, out.Damage = StateDamaged, append(out.Damage, err.Error())
+		}
+	}
+	if err != nil {
+		return out, err
 	}
 	return out, nil
 }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 )
 
 // long is set where all rounds run.
@@ -84,6 +85,12 @@ func (c *campaign) end() {
 	if cerr := f.Close(); err != nil || cerr != nil {
 		c.t.Error(err, cerr)
 	}
+}
+
+// timeLeft reports whether there is time for another round before the deadline of the test run (go test -timeout).
+func (c *campaign) timeLeft() bool {
+	deadline, set := c.t.Deadline()
+	return !set || time.Until(deadline) > 90*time.Second
 }
 
 // round counts a round and reports its error.

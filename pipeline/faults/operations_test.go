@@ -51,7 +51,7 @@ func kinds(operations []string, pick func(n int) int) []int {
 // fails runs the job with a fault at one operation. Its error is that of a job that says it has succeeded although
 // readers do not see what it has done.
 func (p prepared) fails(w world, fault string) error {
-	err := p.do2(w, fault)
+	err := w.do([]string{"PARSIMON_FAULT=" + fault}, p.args...)
 	if err != nil {
 		if text := err.Error(); !strings.HasPrefix(fault, "crash") && (strings.Contains(text, "goroutine ") || strings.Contains(text, "panic")) {
 			return fmt.Errorf("the program crashed: %w", err)
@@ -68,10 +68,6 @@ func (p prepared) fails(w world, fault string) error {
 	return nil
 }
 
-func (p prepared) do2(w world, fault string) error {
-	return w.do([]string{"PARSIMON_FAULT=" + fault}, p.args...)
-}
-
 // Every file operation of a command is failed in turn, by a crash, by an I/O error and by a full disk. The command
 // fails, or succeeds and has done its work; what was committed before is seen or what the command commits; and the same
 // command completes.
@@ -81,28 +77,51 @@ func TestEveryOperation(t *testing.T) {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
 			c := newCampaign(t, fault+" at every file operation")
-			for _, j := range jobs {
-				if !slices.Contains(operationJobs, j.name) {
-					continue
+			for _, o := range c.operations(fault) {
+				if !c.timeLeft() {
+					break
 				}
-				p := prepare(t, j)
-				operations := p.operations(t)
-				chosen := kinds(operations, c.rng.IntN)
-				if !long { // about a tenth
-					c.rng.Shuffle(len(chosen), func(i, j int) { chosen[i], chosen[j] = chosen[j], chosen[i] })
-					chosen = chosen[:min(4, len(chosen))]
+				w := copyOf(t, o.world)
+				err := o.fails(w, fmt.Sprintf("%s:%d", fault, o.n))
+				if err == nil {
+					err = o.recovers(w)
 				}
-				for _, n := range chosen {
-					w := copyOf(t, p.world)
-					err := p.fails(w, fmt.Sprintf("%s:%d", fault, n))
-					if err == nil {
-						err = p.recovers(w)
-					}
-					c.round(fmt.Sprintf("%s, operation %d of %d: %s", p.name, n, len(operations), operations[n-1]), err)
-				}
+				c.round(fmt.Sprintf("%s, operation %d: %s", o.name, o.n, o.what), err)
 			}
 		})
 	}
+}
+
+// An operation is one file operation of a job.
+type operation struct {
+	prepared
+	n    int // from 1
+	what string
+}
+
+// operations are one of each kind of all jobs in random order, or a few.
+func (c *campaign) operations(fault string) (all []operation) {
+	c.t.Helper()
+	some := slices.Clone(operationJobs)
+	if !long {
+		some = some[int(c.seed)%len(some):][:1]
+	}
+	for _, j := range jobs {
+		if !slices.Contains(some, j.name) {
+			continue
+		}
+		p := prepare(c.t, j)
+		operations := p.operations(c.t)
+		for _, n := range kinds(operations, c.rng.IntN) {
+			all = append(all, operation{p, n, operations[n-1]})
+		}
+	}
+	c.rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	if !long {
+		all = all[:min(4, len(all))]
+	}
+	fmt.Printf("faults: %s: %d operations\n", fault, len(all))
+	return all
 }
 
 // Before a manifest is renamed to its place, the files that it names and their directories are durable, and so is the

@@ -30,6 +30,9 @@ func ReadStatus(l *lake.Lake, id lake.WorkloadID, thorough bool) Status {
 	if thorough {
 		check = l.CheckBytes
 	}
+	if _, _, err := l.ReadManifest(lake.Place{Workload: id}); err != nil {
+		out.State, out.Damage = "damaged", append(out.Damage, err.Error())
+	}
 	for _, f := range s.files() {
 		if err := check(f); err != nil {
 			out.State, out.Damage = "damaged", append(out.Damage, err.Error())

@@ -68,6 +68,9 @@ func writeStatus(w io.Writer, status *pipeline.Status, format string) error {
 	}
 	for _, s := range status.Scenarios {
 		fmt.Fprintf(&b, "%s  %s  %s\n", s.ScenarioID, s.State, s.Name)
+		for _, d := range s.Damage {
+			fmt.Fprintf(&b, "  damaged: %s\n", d)
+		}
 		for _, st := range s.Stages {
 			name := st.Stage
 			if st.Variant != "" {
