@@ -152,12 +152,20 @@ func scenarios(u *Usage) (ids []lake.ScenarioID) {
 	return ids
 }
 
-// removePlace removes a scenario or workload: first its manifests, so that no reader sees half of it.
+// readersWait is how long a removal waits for queries that may read what it removes.
+const readersWait = 10 * time.Second
+
+// removePlace removes a scenario or workload when no query reads the lake.
 func removePlace(ctx context.Context, l *lake.Lake, p lake.Place) error {
 	s, err := l.Lock(ctx, p)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
+	readers, err := l.LockOutReaders(ctx, readersWait)
+	if err != nil {
+		return err
+	}
+	defer readers.Close()
 	return s.RemovePlace(p)
 }

@@ -2,9 +2,12 @@ package pipeline
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"parsimon/pipeline/cache"
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/workloads"
@@ -16,6 +19,7 @@ type Status struct {
 	Lake      string             `json:"lake"`
 	Scenarios []ScenarioStatus   `json:"scenarios"`
 	Workloads []workloads.Status `json:"workloads"`
+	Litter    []lake.Litter      `json:"litter,omitempty"` // of killed processes: the next command that writes removes it
 }
 
 // ScenarioStatus says how far one scenario is. State is "complete", "partial" (a stage is missing or was cut short: run
@@ -27,6 +31,7 @@ type ScenarioStatus struct {
 	State      string          `json:"state"`
 	Variants   []string        `json:"variants"` // complete estimates
 	Stages     []StageStatus   `json:"stages"`
+	Damage     []string        `json:"damage,omitempty"` // of the spec and of manifests
 }
 
 // StageStatus says how far one stage is.
@@ -75,6 +80,19 @@ func ReadStatus(l *lake.Lake, thorough bool) (*Status, error) {
 	for _, id := range ingested {
 		status.Workloads = append(status.Workloads, workloads.ReadStatus(l, id, thorough))
 	}
+	if !thorough {
+		return status, nil
+	}
+	if status.Litter, err = l.Litter(); err != nil {
+		return nil, err
+	}
+	for _, name := range cache.Abandoned(lake.CachePath(l.Path())) {
+		left := lake.Litter{Path: "_cache/" + name}
+		if info, err := os.Stat(filepath.Join(l.Path(), left.Path)); err == nil {
+			left.Bytes = info.Size()
+		}
+		status.Litter = append(status.Litter, left)
+	}
 	return status, nil
 }
 
@@ -83,7 +101,7 @@ func ReadScenarioStatus(l *lake.Lake, id lake.ScenarioID, thorough bool) (Scenar
 	out := ScenarioStatus{ScenarioID: id, State: StateComplete, Variants: []string{}}
 	spec, err := ReadSpec(l, id)
 	if err != nil {
-		out.State = StateDamaged
+		out.State, out.Damage = StateDamaged, []string{err.Error()}
 	}
 	spec.ScenarioID, out.Name = id, spec.Name
 	all, estimated, err := begunStages(l, &Model{Lake: l, Spec: spec})
@@ -102,6 +120,15 @@ func ReadScenarioStatus(l *lake.Lake, id lake.ScenarioID, thorough bool) (Scenar
 	}
 	if !estimated && out.State == StateComplete {
 		out.State = StatePartial
+	}
+	names, err := l.Variants(id)
+	for _, name := range append(names, "") {
+		if _, _, err := l.ReadManifest(lake.Place{Scenario: id, Variant: name}); err != nil {
+			out.State, out.Damage = StateDamaged, append(out.Damage, err.Error())
+		}
+	}
+	if err != nil {
+		return out, err
 	}
 	return out, nil
 }
@@ -177,7 +204,7 @@ func readStageStatus(l *lake.Lake, s *engine.Stage, thorough bool) StageStatus {
 	out.Tasks = len(r.Tasks)
 	check := l.CheckSize
 	if thorough {
-		check = l.Check
+		check = l.CheckBytes
 	}
 	for _, rec := range r.Done {
 		if rec == nil {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"parsimon/queries/duckdb"
 )
@@ -16,19 +15,16 @@ import (
 // CatalogFile is the name of the catalog in a lake: a DuckDB database with views and macros only.
 const CatalogFile = "parsimon.duckdb"
 
-// catalogTemp is the pattern of the folders that catalogs are written in. Those of killed processes are
-// removed after catalogTempAge.
-const (
-	catalogTemp    = ".catalog-*"
-	catalogTempAge = time.Hour
-)
+// catalogTemp is the pattern of the folders that catalogs are written in.
+const catalogTemp = ".catalog-*"
 
 // WriteCatalog writes LAKE/parsimon.duckdb with views over exactly the given files. Paths in it are
 // relative to the lake, so that `cd LAKE && duckdb parsimon.duckdb` works and a lake can be moved. To open it
 // from another directory, set DuckDB's file_search_path to the lake. The file is replaced by one rename:
 // readers see the old catalog or the new one.
 //
-// The catalog must be written again whenever files are added or removed.
+// The catalog must be written again whenever files are added or removed. The caller keeps other processes from writing
+// the catalog of the same lake meanwhile: what they would have left is removed.
 //
 // Errors: a lake that CheckLakePath refuses; a file outside the lake; a file that is not Parquet.
 func WriteCatalog(lake string, files []File) (err error) {
@@ -83,7 +79,7 @@ func flush(path string) error {
 func removeOldTemps(root string) {
 	dirs, _ := filepath.Glob(filepath.Join(root, catalogTemp)) // the pattern is correct
 	for _, dir := range dirs {
-		if info, err := os.Lstat(dir); err == nil && info.IsDir() && time.Since(info.ModTime()) > catalogTempAge {
+		if info, err := os.Lstat(dir); err == nil && info.IsDir() {
 			_ = os.RemoveAll(dir)
 		}
 	}

@@ -26,7 +26,11 @@ func TestPrune(t *testing.T) {
 		c.Store(key(i), bytes.Repeat([]byte{byte(i)}, 1000))
 		c.Close()
 	}
-	names, err := packNames(dir)
+	root, err := openRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := packNames(root)
 	if err != nil || len(names) != 4 {
 		t.Fatalf("packs %v, %v", names, err)
 	}

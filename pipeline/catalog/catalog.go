@@ -4,6 +4,7 @@ package catalog
 
 import (
 	"errors"
+	"fmt"
 
 	"parsimon/pipeline/lake"
 	"parsimon/queries"
@@ -54,9 +55,18 @@ func Write(l *lake.Lake) error {
 		return err
 	}
 	defer lock.Close()
-	files, err := Files(l)
+	files, byPath, err := committed(l)
 	if err != nil {
 		return err
 	}
-	return queries.WriteCatalog(l.Path(), files)
+	err = queries.WriteCatalog(l.Path(), files)
+	if err == nil {
+		return nil
+	}
+	for _, f := range byPath { // a view cannot be made of a damaged file, and DuckDB does not name it
+		if damage := l.Check(f); damage != nil {
+			return fmt.Errorf("the views of the lake cannot be written: %w (parsimon status lists all damage)", damage)
+		}
+	}
+	return err
 }

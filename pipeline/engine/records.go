@@ -12,6 +12,7 @@ import (
 
 // A Record says that a task is done.
 type Record struct {
+	Task       int             `json:"task"` // its number, from 1; 0 in records of older programs
 	Files      []lake.DataFile `json:"files"`
 	Seconds    float64         `json:"seconds"`
 	CriticalNS int64           `json:"critical_ns"` // the longest piece that cannot be divided further
@@ -92,12 +93,19 @@ func ReadRecords(l *lake.Lake, s *Stage) (r Records, found bool, err error) {
 	}
 	r.Done = make([]*Record, len(p.Tasks))
 	for n := range p.Tasks {
-		var rec Record
-		if ok, err := l.ReadState(s.StatePath(recordName(n)), &rec); err == nil && ok {
-			r.Done[n] = &rec
-		}
+		r.Done[n] = readRecord(l, s, n)
 	}
 	return r, true, nil
+}
+
+// readRecord reads the record of a task; nil if there is none, it is damaged, or it is that of another task.
+func readRecord(l *lake.Lake, s *Stage, n int) *Record {
+	var rec Record
+	ok, err := l.ReadState(s.StatePath(recordName(n)), &rec)
+	if err != nil || !ok || rec.Task != 0 && rec.Task != n+1 {
+		return nil
+	}
+	return &rec
 }
 
 // An IncompleteError is the error of reading from a stage whose tasks are not all done.

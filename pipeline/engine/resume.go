@@ -48,14 +48,14 @@ func (e *Executor) resume(s *Stage, l layout, mine []bool) ([]*Record, error) {
 		if !mine[n] {
 			continue
 		}
-		var rec Record
-		if ok, err := e.lake.ReadState(s.StatePath(recordName(n)), &rec); err != nil || !ok {
+		rec := readRecord(e.lake, s, n)
+		if rec == nil {
 			continue
 		}
 		if rec.collected() && !e.whole && !e.shared() { // the stage runs alone: its files are wanted
 			continue
 		}
-		done[n] = &rec
+		done[n] = rec
 		for _, f := range rec.Files {
 			if f.Collected || e.verified[f.Path] {
 				continue
@@ -106,7 +106,7 @@ func (e *Executor) inherit(j *job) error {
 		if !j.mine[n] || j.done[n] != nil || rec == nil || !e.sound(rec) {
 			continue
 		}
-		shared := Record{Key: j.keys[n], Stats: rec.Stats}
+		shared := Record{Task: n + 1, Key: j.keys[n], Stats: rec.Stats}
 		for _, f := range rec.Files {
 			t, err := f.Table()
 			if err != nil {

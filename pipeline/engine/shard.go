@@ -185,12 +185,12 @@ func (e *Executor) installable(s *Stage, n int) error {
 // written the record may be about to find that they are not there; recorded waits for that.
 func (e *Executor) recorded(s *Stage, n int) (*Record, bool) {
 	for range 50 {
-		var rec Record
-		if ok, err := e.lake.ReadState(s.StatePath(recordName(n)), &rec); err != nil || !ok {
+		rec := readRecord(e.lake, s, n)
+		if rec == nil {
 			return nil, false
 		}
 		if !slices.ContainsFunc(rec.Files, func(f lake.DataFile) bool { return !f.Collected && e.lake.CheckSize(f) != nil }) {
-			return &rec, true
+			return rec, true
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -210,6 +210,7 @@ func (e *Executor) collectedSince(s *Stage, n int) (*Record, bool) {
 // since, the record is made to describe those.
 func (e *Executor) record(s *Stage, n int, rec *Record) error {
 	path := s.StatePath(recordName(n))
+	rec.Task = n + 1
 	if err := e.session.WriteState(path, rec); err != nil || !e.shared() {
 		return err
 	}

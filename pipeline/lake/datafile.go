@@ -14,6 +14,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"parsimon/pipeline/lake/arrowfile"
+	"parsimon/pipeline/lake/disk"
 	"parsimon/pipeline/lake/parquet"
 	"parsimon/schema"
 )
@@ -195,7 +196,7 @@ type Writer struct {
 	session *Session
 	path    string // where Commit installs the file, relative to the lake
 	tmp     string
-	file    *os.File
+	file    *disk.File
 	hash    *xxh3.Hasher
 	encoder encoder
 	done    bool
@@ -208,8 +209,10 @@ type encoder interface {
 	Rows() int64
 }
 
-// Create starts the file that Commit installs at a lake-relative path.
+// Create starts the file that Commit installs at a lake-relative path or, if the manifest names that file, beside it:
+// what readers see is not overwritten.
 func (s *Session) Create(t schema.Table, path string) (*Writer, error) {
+	path = s.unlisted(path)
 	extension := filepath.Ext(path)
 	f, tmp, err := s.createTemp(t.Name, strings.TrimPrefix(extension, "."))
 	if err != nil {
@@ -226,9 +229,9 @@ func (s *Session) Create(t schema.Table, path string) (*Writer, error) {
 }
 
 // createTemp creates an unfinished file of the session and returns it with its lake-relative path.
-func (s *Session) createTemp(name, extension string) (*os.File, string, error) {
+func (s *Session) createTemp(name, extension string) (*disk.File, string, error) {
 	path := fmt.Sprintf("%s/new-%s-%d.%s", s.tmp, name, s.next.Add(1), extension)
-	f, err := s.root.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
+	f, err := s.root.Create(path)
 	return f, path, err
 }
 
@@ -296,8 +299,9 @@ func (s *Session) WriteFile(t schema.Table, path string, recs ...arrow.Record) (
 }
 
 // Share makes a committed file also the file at another lake-relative path. It takes no space where the file
-// system has hard links, and stays when either place is removed.
+// system has hard links, and stays when either place is removed. Like Create it overwrites no file that a manifest names.
 func (s *Session) Share(d DataFile, path string) (DataFile, error) {
+	path = s.unlisted(path)
 	fail := func(err error) (DataFile, error) { return DataFile{}, fmt.Errorf("sharing %s: %w", d.Path, err) }
 	in, err := s.openRegular(d.Path)
 	if err != nil {
@@ -338,14 +342,19 @@ func (s *Session) Share(d DataFile, path string) (DataFile, error) {
 func (s *Session) RemoveTable(t schema.Table, p Place) error { return s.root.RemoveAll(p.Dir(t)) }
 
 // RemovePlace removes all tables and the state of a scenario or workload: the state first, so that no reader sees a
-// part of it.
+// part of it, but for the lock, so that no other process begins it again meanwhile.
 func (s *Session) RemovePlace(p Place) error {
-	errs := s.root.RemoveAll(p.StatePath())
+	entries, errs := s.readDir(p.StatePath())
+	for _, e := range entries {
+		if e.Name() != lockFile {
+			errs = errors.Join(errs, s.root.RemoveAll(p.StatePath(e.Name())))
+		}
+	}
 	for _, t := range schema.Tables() {
 		errs = errors.Join(errs, s.root.RemoveAll(t.Name+"/"+p.owner()))
 		_ = s.root.Remove(t.Name) // if it is empty now
 	}
-	return errs
+	return errors.Join(errs, s.root.RemoveAll(p.StatePath()))
 }
 
 // A FileUsage is one file below a scenario or workload.

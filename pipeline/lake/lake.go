@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"parsimon/pipeline/lake/disk"
 	"parsimon/pipeline/lake/parquet"
 )
 
@@ -21,7 +22,7 @@ const specFile = "spec.json"
 // A Lake reads the files of one directory. It is safe for any number of goroutines.
 type Lake struct {
 	path    string // absolute
-	root    *os.Root
+	root    disk.Root
 	footers *parquet.Footers
 }
 
@@ -46,7 +47,7 @@ func Open(dir string, create bool) (*Lake, error) {
 	if !info.IsDir() {
 		return nil, fmt.Errorf("%s is not a directory", dir)
 	}
-	root, err := os.OpenRoot(path)
+	root, err := disk.OpenRoot(path)
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,9 @@ import (
 // workload.
 var ErrBusy = errors.New("another process is working on it")
 
+// lockFile is the state file that is the lock of a scenario or workload.
+const lockFile = "lock"
+
 // A Session writes the files of one scenario or workload, whose lock it holds until Close. Its methods are
 // safe for any number of goroutines.
 type Session struct {
@@ -24,6 +27,7 @@ type Session struct {
 	tmp    string // lake-relative directory of unfinished files
 	next   atomic.Int64
 	unlock func()
+	listed listedFiles
 }
 
 // Close removes unfinished files and gives up the lock.
@@ -33,17 +37,14 @@ func (s *Session) Close() { s.unlock() }
 func (s *Session) TmpPath() string { return filepath.Join(s.path, s.tmp) }
 
 // Lock keeps a scenario or workload to this session. The lock ends with the process that holds it. Lock removes
-// what a killed process left half written. The error wraps ErrBusy if another process holds the lock.
+// what killed processes left half written. The error wraps ErrBusy if another process holds the lock.
 func (l *Lake) Lock(ctx context.Context, p Place) (*Session, error) {
-	f, err := l.openLock(p.StatePath("lock"))
+	f, err := l.lock(ctx, p, syscall.LOCK_EX, 300*time.Millisecond)
 	if err != nil {
 		return nil, err
 	}
-	if err := flock(f, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil, l.busy(f, p, err, "")
-	}
 	s := &Session{Lake: l, tmp: filepath.Join(tmpDir, p.owner())}
-	if err := errors.Join(ctx.Err(), l.root.RemoveAll(s.tmp), l.root.MkdirAll(s.tmp, 0o755)); err != nil {
+	if err := errors.Join(ctx.Err(), l.root.RemoveAll(s.tmp), l.removeLitter(), l.root.MkdirAll(s.tmp, 0o755)); err != nil {
 		_ = f.Close()
 		return nil, err
 	}
@@ -58,14 +59,10 @@ func (l *Lake) Lock(ctx context.Context, p Place) (*Session, error) {
 // LockShared is Lock for one of several processes that divide the tasks of a scenario's stages among themselves.
 // Unfinished files go to a directory of the session's own. The last session to close removes what killed ones left.
 func (l *Lake) LockShared(ctx context.Context, p Place) (*Session, error) {
-	f, err := l.openLock(p.StatePath("lock"))
+	// A session that closes holds the lock alone for a moment if it is the last.
+	f, err := l.lock(ctx, p, syscall.LOCK_SH, 2*time.Second)
 	if err != nil {
 		return nil, err
-	}
-	// A session that closes holds the lock alone for a moment if it is the last.
-	lock := func() error { return flock(f, syscall.LOCK_SH|syscall.LOCK_NB) }
-	if err := retryBusy(ctx, 2*time.Second, lock); err != nil {
-		return nil, l.busy(f, p, err, " alone")
 	}
 	all := filepath.Join(tmpDir, p.owner())
 	s := &Session{Lake: l, tmp: filepath.Join(all, "shard-"+rand.Text())}
@@ -124,9 +121,12 @@ func (s *StageLock) Share() error { return flock(s.file, syscall.LOCK_SH) }
 // Close gives up the lock.
 func (s *StageLock) Close() { _ = s.file.Close() }
 
+// catalogLock is the lake-relative path of the lock of the catalog of views.
+const catalogLock = stateDir + "/catalog.lock"
+
 // LockCatalog waits until no other process writes the catalog of views, and keeps others from doing so until Close.
 func (l *Lake) LockCatalog() (*ReadLock, error) {
-	f, err := l.openLock(stateDir + "/catalog.lock")
+	f, err := l.openLock(catalogLock)
 	if err != nil {
 		return nil, err
 	}
@@ -142,32 +142,51 @@ func (l *Lake) openLock(path string) (*os.File, error) {
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	return l.root.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	return l.root.OpenLock(path)
 }
 
-// busy closes a lock file that could not be locked and returns the error.
-func (l *Lake) busy(f *os.File, p Place, err error, how string) error {
-	_ = f.Close()
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return fmt.Errorf("%s in lake %s: %w%s", p, l.path, ErrBusy, how)
-	}
-	return err
-}
-
-// retryBusy calls lock until it does not fail with EWOULDBLOCK, for as long as given.
-func retryBusy(ctx context.Context, patience time.Duration, lock func() error) error {
-	deadline := time.Now().Add(patience)
-	for {
-		err := lock()
-		if !errors.Is(err, syscall.EWOULDBLOCK) || time.Now().After(deadline) {
-			return err
+// lock opens and locks the lock file of a place. It waits for others for as long as patience: status holds a lock for a
+// moment to find out whether another process does.
+func (l *Lake) lock(ctx context.Context, p Place, how int, patience time.Duration) (*os.File, error) {
+	path := p.StatePath(lockFile)
+	for deadline := time.Now().Add(patience); ; {
+		f, err := l.openLock(path)
+		if err != nil {
+			return nil, err
+		}
+		err = flock(f, how|syscall.LOCK_NB)
+		if err == nil && l.is(path, f) {
+			return f, nil
+		}
+		_ = f.Close()
+		switch {
+		case err == nil: // whoever removed the scenario removed this file: there is another one now
+			continue
+		case !errors.Is(err, syscall.EWOULDBLOCK):
+			return nil, err
+		case time.Now().After(deadline):
+			alone := ""
+			if how == syscall.LOCK_SH {
+				alone = " alone"
+			}
+			return nil, fmt.Errorf("%s in lake %s: %w%s", p, l.path, ErrBusy, alone)
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(100 * time.Millisecond):
+			return nil, ctx.Err()
+		case <-time.After(50 * time.Millisecond):
 		}
 	}
+}
+
+// is reports whether a lake-relative path is that of an open file.
+func (l *Lake) is(path string, f *os.File) bool {
+	there, err := l.root.Stat(path)
+	if err != nil {
+		return false
+	}
+	open, err := f.Stat()
+	return err == nil && os.SameFile(there, open)
 }
 
 // flock locks a file. The error wraps EWOULDBLOCK where the call may not wait.

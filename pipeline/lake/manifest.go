@@ -1,6 +1,7 @@
 package lake
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
@@ -127,7 +129,7 @@ func (s *Session) Commit(p Place, files []DataFile) error {
 		if k, ok := known[f.Path]; ok && k.Digest == f.Digest && k.Identity == f.Identity {
 			continue
 		}
-		if err := s.sync(f.Path); err != nil {
+		if err := s.root.Sync(f.Path); err != nil {
 			return err
 		}
 		for dir := filepath.Dir(f.Path); dir != "."; dir = filepath.Dir(dir) {
@@ -135,37 +137,39 @@ func (s *Session) Commit(p Place, files []DataFile) error {
 		}
 	}
 	for dir := range dirs {
-		if err := s.sync(dir); err != nil {
+		if err := s.root.Sync(dir); err != nil {
 			return err
 		}
 	}
 	m := Manifest{SchemaVersion: schema.Version, Scenario: p.Scenario, Variant: p.Variant, Workload: p.Workload,
 		Files: files}
+	s.listed.forget(p)
 	return s.WriteStateDurably(p.StatePath(manifestFile), m)
 }
 
-// sync makes a file or directory durable.
-func (l *Lake) sync(path string) error {
-	f, err := l.root.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
-}
-
-// Publish adds a file that no stage writes to the committed ones of its place, or replaces it.
-func (s *Session) Publish(p Place, d DataFile) error {
+// Publish adds files that no stage writes to the committed ones of their place, all at once. They replace those that
+// were written to the same paths before.
+func (s *Session) Publish(p Place, files ...DataFile) error {
 	m, _, err := s.ReadManifest(p)
 	if err != nil {
 		return err
 	}
-	files := slices.DeleteFunc(slices.Clone(m.Files), func(f DataFile) bool { return f.Path == d.Path })
-	return s.Commit(p, append(files, d))
+	replaced := map[string]bool{}
+	for _, f := range files {
+		replaced[original(f.Path)] = true
+	}
+	old := slices.DeleteFunc(slices.Clone(m.Files), func(f DataFile) bool { return replaced[original(f.Path)] })
+	return s.Commit(p, append(old, files...))
 }
 
-// PublishRecord writes a file that no stage writes, such as a comparison, and publishes it.
+// WriteRecord writes a file that no stage writes, such as a comparison, for Publish.
+func (s *Session) WriteRecord(p Place, t schema.Table, name string, rec arrow.Record) (DataFile, error) {
+	return s.WriteFile(t, p.Dir(t)+"/part-"+name+".parquet", rec)
+}
+
+// PublishRecord is WriteRecord and Publish.
 func (s *Session) PublishRecord(p Place, t schema.Table, name string, rec arrow.Record) error {
-	d, err := s.WriteFile(t, p.Dir(t)+"/part-"+name+".parquet", rec)
+	d, err := s.WriteRecord(p, t, name, rec)
 	if err != nil {
 		return err
 	}
@@ -196,7 +200,7 @@ const readersFile = stateDir + "/readers.lock"
 // LockForReading keeps the files that the present manifests name until Close. In a lake that cannot be written it locks
 // nothing: nobody removes files there.
 func (l *Lake) LockForReading() *ReadLock {
-	f, err := l.root.OpenFile(readersFile, os.O_CREATE|os.O_RDWR, 0o644)
+	f, err := l.root.OpenLock(readersFile)
 	if err != nil || flock(f, syscall.LOCK_SH) != nil {
 		return &ReadLock{}
 	}
@@ -210,10 +214,34 @@ func (r *ReadLock) Close() {
 	}
 }
 
+// LockOutReaders keeps readers out until Close. The error wraps ErrBusy if some are still at work after wait.
+func (l *Lake) LockOutReaders(ctx context.Context, wait time.Duration) (*ReadLock, error) {
+	f, err := l.openLock(readersFile)
+	if err != nil {
+		return nil, err
+	}
+	for deadline := time.Now().Add(wait); ; {
+		err := flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return &ReadLock{f}, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) || time.Now().After(deadline) {
+			_ = f.Close()
+			return nil, fmt.Errorf("lake %s is being read: %w: %w", l.path, ErrBusy, err)
+		}
+		select {
+		case <-ctx.Done():
+			_ = f.Close()
+			return nil, ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
 // RemoveUnlisted removes the data files of a scenario or workload, of all its variants, that keep does not select by
 // their lake-relative paths. It removes nothing while a reader holds LockForReading: a later call does.
 func (s *Session) RemoveUnlisted(p Place, keep func(path string) bool) error {
-	f, err := s.root.OpenFile(readersFile, os.O_CREATE|os.O_RDWR, 0o644)
+	f, err := s.root.OpenLock(readersFile)
 	if err != nil {
 		return err
 	}
@@ -252,7 +280,7 @@ func (l *Lake) NextNumber(p Place, tables []schema.Table) (int, error) {
 		}
 		for _, e := range entries {
 			var n int
-			if _, err := fmt.Sscanf(e.Name(), "part-%d.", &n); err == nil {
+			if _, err := fmt.Sscanf(e.Name(), "part-%d", &n); err == nil {
 				next = max(next, n+1)
 			}
 		}

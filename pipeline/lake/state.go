@@ -95,7 +95,7 @@ func (s *Session) writeState(path string, v any, durably bool) error {
 		return err
 	}
 	for dir := filepath.Dir(path); dir != "."; dir = filepath.Dir(dir) {
-		if err := s.sync(dir); err != nil {
+		if err := s.root.Sync(dir); err != nil {
 			return err
 		}
 	}

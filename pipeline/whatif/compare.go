@@ -364,18 +364,20 @@ func (c *Comparison) write(ctx context.Context, l *lake.Lake) error {
 			k.Field(5 + i).(*array.Float64Builder).Append(x)
 		}
 	}
+	var files []lake.DataFile
 	for _, t := range []struct {
 		table   schema.Table
 		builder *array.RecordBuilder
 	}{{schema.Comparisons, b}, {schema.ComparisonLinks, k}} {
 		rec := t.builder.NewRecord()
-		err := session.PublishRecord(at, t.table, name, rec)
+		d, err := session.WriteRecord(at, t.table, name, rec)
 		rec.Release()
 		if err != nil {
 			return err
 		}
+		files = append(files, d)
 	}
-	return nil
+	return session.Publish(at, files...)
 }
 
 // Write writes the comparison as tables.

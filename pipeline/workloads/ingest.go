@@ -8,11 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"parsimon/pipeline/catalog"
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/lake/parquet"
@@ -108,7 +110,10 @@ func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 	if err := in.session.Commit(in.place(), in.state.files()); err != nil {
 		return nil, err
 	}
-	if err := in.removeOthers(&in.state); err != nil { // what the new state replaces
+	if err := catalog.Write(l); err != nil {
+		return nil, err
+	}
+	if err := in.removeOthers(&in.state); err != nil { // what the new state replaces, when no view names it
 		return nil, err
 	}
 	return in.report, in.finish(ctx)
@@ -188,7 +193,7 @@ func (in *ingestion) open(files []string) (before *State, fresh []Source, err er
 		}
 		given[digests[i]] = true
 	}
-	known := map[string]bool{}
+	known, damaged := map[string]bool{}, map[string]int32{} // numbers of sources whose records are damaged
 	next := int32(1)
 	if found {
 		if old.Setting.id() != in.state.Setting.id() {
@@ -204,6 +209,7 @@ func (in *ingestion) open(files []string) (before *State, fresh []Source, err er
 				known[s.Digest] = true
 				continue
 			}
+			damaged[s.Digest] = s.N
 			if !given[s.Digest] {
 				return nil, nil, fmt.Errorf("workload %s: the records of %s are damaged: %w: give that file again, too", old.ID, s.File, damage)
 			}
@@ -217,8 +223,12 @@ func (in *ingestion) open(files []string) (before *State, fresh []Source, err er
 			continue
 		}
 		known[digests[i]] = true
-		fresh = append(fresh, Source{N: next, File: f, Digest: digests[i]})
-		next++
+		n, again := damaged[digests[i]] // what is read again has the same rows as before
+		if !again {
+			n = next
+			next++
+		}
+		fresh = append(fresh, Source{N: n, File: f, Digest: digests[i]})
 	}
 	in.report.NewFiles = len(fresh)
 	return before, fresh, nil
@@ -274,6 +284,7 @@ func (in *ingestion) add(ctx context.Context, fresh []Source) (err error) {
 		return err
 	}
 	in.state.Sources = append(in.state.Sources, fresh...)
+	slices.SortFunc(in.state.Sources, func(a, b Source) int { return cmp.Compare(a.N, b.N) })
 	if err := in.checkRejects(); err != nil { // before the long work
 		return err
 	}

@@ -28,7 +28,10 @@ func ReadStatus(l *lake.Lake, id lake.WorkloadID, thorough bool) Status {
 	out.Rows, out.Rejects, _, _ = s.counts()
 	check := l.CheckSize
 	if thorough {
-		check = l.Check
+		check = l.CheckBytes
+	}
+	if _, _, err := l.ReadManifest(lake.Place{Workload: id}); err != nil {
+		out.State, out.Damage = "damaged", append(out.Damage, err.Error())
 	}
 	for _, f := range s.files() {
 		if err := check(f); err != nil {

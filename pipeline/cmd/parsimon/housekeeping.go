@@ -16,6 +16,7 @@ import (
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/lake"
+	"parsimon/pipeline/text"
 	"parsimon/pipeline/units"
 	"parsimon/schema"
 )
@@ -99,7 +100,7 @@ func writeRemoved(w io.Writer, removed []pipeline.OwnerUsage, dry bool) error {
 		freed += o.Own
 	}
 	fmt.Fprintf(&b, "%s %d, %sB\n", verb, len(removed), units.Human(float64(freed)))
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, text.Clean(b.String()))
 	return err
 }
 
@@ -165,7 +166,7 @@ func writeUsage(w io.Writer, u *pipeline.Usage) error {
 		fmt.Fprintf(&b, "%-20s %9sB %9sB %9.1f  %-24s %s\n", o.ID, units.Human(float64(o.Bytes)), units.Human(float64(o.Own)), o.AgeDays, o.Name, strings.Join(largest, ", "))
 	}
 	fmt.Fprintf(&b, "tables and state %sB, cache %sB\n", units.Human(float64(u.Bytes)), units.Human(float64(u.CacheBytes)))
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, text.Clean(b.String()))
 	return err
 }
 

@@ -22,6 +22,7 @@ import (
 	"parsimon/pipeline/catalog"
 	"parsimon/pipeline/gate"
 	"parsimon/pipeline/lake"
+	"parsimon/pipeline/text"
 	"parsimon/queries/subprocess"
 )
 
@@ -157,12 +158,12 @@ func (e *env) exit(cmd *command, err error) int {
 		_, _ = fmt.Fprintln(e.stderr, text)
 		return exitInterrupt
 	case errors.As(err, &usage):
-		_, _ = fmt.Fprintf(e.stderr, "parsimon %s: %v\nusage: %s\n", cmd.name, err, usageLine(cmd))
+		_, _ = fmt.Fprintf(e.stderr, "parsimon %s: %s\nusage: %s\n", cmd.name, text.Clean(err.Error()), usageLine(cmd))
 		return exitUsage
 	case errors.Is(err, syscall.EPIPE): // the reader of our answer has enough
 		return exitOK
 	}
-	_, _ = fmt.Fprintf(e.stderr, "parsimon %s: %s\n", cmd.name, strings.ReplaceAll(err.Error(), "\n", "\n  "))
+	_, _ = fmt.Fprintf(e.stderr, "parsimon %s: %s\n", cmd.name, text.Clean(strings.ReplaceAll(err.Error(), "\n", "\n  ")))
 	var failed *gate.Error
 	var damage *lake.DamageError
 	var damaged damagedError

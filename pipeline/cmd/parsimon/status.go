@@ -7,6 +7,7 @@ import (
 	"io"
 	"parsimon/pipeline"
 	"parsimon/pipeline/lake"
+	"parsimon/pipeline/text"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -67,6 +68,9 @@ func writeStatus(w io.Writer, status *pipeline.Status, format string) error {
 	}
 	for _, s := range status.Scenarios {
 		fmt.Fprintf(&b, "%s  %s  %s\n", s.ScenarioID, s.State, s.Name)
+		for _, d := range s.Damage {
+			fmt.Fprintf(&b, "  damaged: %s\n", d)
+		}
 		for _, st := range s.Stages {
 			name := st.Stage
 			if st.Variant != "" {
@@ -84,6 +88,9 @@ func writeStatus(w io.Writer, status *pipeline.Status, format string) error {
 			fmt.Fprintf(&b, "    damaged: %s\n", d)
 		}
 	}
-	_, err := io.WriteString(w, b.String())
+	for _, left := range status.Litter {
+		fmt.Fprintf(&b, "left by a killed process: %s, %d bytes: the next command that writes into the lake removes it\n", left.Path, left.Bytes)
+	}
+	_, err := io.WriteString(w, text.Clean(b.String()))
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"parsimon/pipeline/text"
 	"parsimon/stages/topology"
 )
 
@@ -17,7 +18,7 @@ type topologyTable struct {
 }
 
 func writeTopologyTable(w io.Writer, path string, l *topology.Loaded, d *topology.Description, maxFaults int) error {
-	t := topologyTable{tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)}
+	t := topologyTable{tabwriter.NewWriter(text.Writer{W: w}, 0, 8, 2, ' ', 0)}
 	files := ""
 	if len(l.Files) > 1 {
 		files = fmt.Sprintf(", %d files", len(l.Files))

@@ -1,0 +1,211 @@
+package faults
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"parsimon/pipeline"
+	"parsimon/pipeline/lake"
+)
+
+// number is what differs between the names of files of one kind.
+var number = regexp.MustCompile(`[0-9]+(~[0-9]+)?`)
+
+// fileKinds are the files of a lake by kind: the table, or the name of the state file.
+func (w world) fileKinds(t *testing.T) map[string][]string {
+	t.Helper()
+	kinds := map[string][]string{}
+	err := filepath.WalkDir(w.path("lake"), func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil || info.Size() == 0 { // locks
+			return err
+		}
+		path, err = filepath.Rel(w.path("lake"), path)
+		top, _, _ := strings.Cut(path, "/")
+		kind := top + " " + filepath.Ext(path)
+		if top == "_state" {
+			kind = "_state " + number.ReplaceAllString(filepath.Base(path), "N")
+		}
+		kinds[kind] = append(kinds[kind], path)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kinds
+}
+
+// A damage is changed bytes of one file.
+type damage struct {
+	world
+	path   string // relative to the lake
+	before []byte
+	info   os.FileInfo
+	what   string
+}
+
+// damaged flips a byte of a file, or cuts it.
+func (c *campaign) damaged(w world, path string) (*damage, error) {
+	d := &damage{world: w, path: path}
+	file := w.path("lake/" + path)
+	var err error
+	if d.info, err = os.Stat(file); err != nil {
+		return nil, err
+	}
+	if d.before, err = os.ReadFile(file); err != nil {
+		return nil, err
+	}
+	data, at := bytes.Clone(d.before), c.rng.IntN(len(d.before))
+	if c.rng.IntN(4) == 0 {
+		data, d.what = data[:at], fmt.Sprintf("%s cut to %d of %d bytes", path, at, len(data))
+	} else {
+		mask := byte(1 + c.rng.IntN(255))
+		data[at] ^= mask
+		d.what = fmt.Sprintf("%s: byte %d of %d changed by %#x", path, at, len(data), mask)
+	}
+	return d, errors.Join(os.WriteFile(file, data, 0o644), os.Chtimes(file, d.info.ModTime(), d.info.ModTime()))
+}
+
+// touch gives the file another time, as a program that changes it does.
+func (d *damage) touch() error {
+	now := time.Now()
+	return os.Chtimes(d.world.path("lake/"+d.path), now, now)
+}
+
+// undo restores bytes and time.
+func (d *damage) undo() error {
+	file := d.world.path("lake/" + d.path)
+	return errors.Join(os.WriteFile(file, d.before, 0o644), os.Chtimes(file, d.info.ModTime(), d.info.ModTime()))
+}
+
+// harmless reports whether a state file means what it did: white space and the case of names do not count.
+func (d *damage) harmless() bool {
+	type sealed struct {
+		XXH3  string
+		State any
+	}
+	var was, is sealed
+	data, err := os.ReadFile(d.world.path("lake/" + d.path))
+	return err == nil && json.Unmarshal(d.before, &was) == nil && json.Unmarshal(data, &is) == nil && reflect.DeepEqual(was, is)
+}
+
+// statusNames reports damage that status passes over although the time of the file did not change. Bytes of the cache,
+// of the views and of what only records tasks change no answer: a task that is not recorded is done again.
+func (d *damage) statusNames() error {
+	l, err := lake.Open(d.world.path("lake"), false)
+	if err != nil {
+		return err
+	}
+	status, err := pipeline.ReadStatus(l, true)
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("%+v", status)
+	partial := slices.ContainsFunc(status.Scenarios, func(s pipeline.ScenarioStatus) bool { return s.State != pipeline.StateComplete })
+	switch top, rest, _ := strings.Cut(d.path, "/"); {
+	case top == "_cache" || !strings.Contains(d.path, "/"):
+		return nil
+	case top == "_state" && d.harmless():
+		return nil
+	case top == "_state" && (strings.Contains(rest, "/task-") || strings.Contains(rest, "/digests-")):
+		if strings.Contains(rest, "/task-") && !partial {
+			return errors.New("status takes the scenario for complete")
+		}
+		return nil
+	}
+	if !strings.Contains(text, d.path) {
+		return fmt.Errorf("status does not name the file: %s", text)
+	}
+	return nil
+}
+
+// readersNotice reports readers that see other rows, or an error that does not name the file.
+func (d *damage) readersNotice(want snapshot) error {
+	if err := d.touch(); err != nil {
+		return err
+	}
+	seen, err := d.world.look()
+	if err != nil {
+		if !strings.Contains(err.Error(), d.path) {
+			return fmt.Errorf("readers: the error does not name the file: %w", err)
+		}
+		return nil
+	}
+	return seen.same(want)
+}
+
+// commandsRepair reports commands that fail without naming the file, or leave other rows.
+func (d *damage) commandsRepair(t *testing.T, want snapshot) error {
+	w := copyOf(t, d.world)
+	for _, args := range [][]string{runOf("tiny.yaml"), runOf("other.yaml", "--keep"), ingestOf("day0.log")} {
+		if err := w.do(nil, args...); err != nil {
+			if !strings.Contains(err.Error(), d.path) {
+				return fmt.Errorf("the error does not name the file: %w", err)
+			}
+			return nil
+		}
+	}
+	seen, err := w.look()
+	if err != nil {
+		return err
+	}
+	return seen.same(want)
+}
+
+// A changed or missing byte of any file is found by status, although the time of the file did not change, and by
+// readers, which name the file; or it changes no row. Commands repair what they can make again.
+func TestDamagedBytes(t *testing.T) {
+	t.Parallel()
+	c := newCampaign(t, "flipped and cut bytes")
+	rounds, repairs := 60, 2
+	if long {
+		rounds, repairs = 1000, 100
+	}
+	w := newWorld(t)
+	if err := w.do(nil, runOf("other.yaml", "--keep")...); err != nil {
+		t.Fatal(err)
+	}
+	want, err := w.look()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := w.fileKinds(t)
+	names := slices.Sorted(maps.Keys(kinds))
+	if len(names) < 25 {
+		t.Errorf("only %d kinds of files: %v", len(names), names)
+	}
+	c.rng.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	for i := range rounds {
+		if !c.timeLeft() {
+			break
+		}
+		files := kinds[names[i%len(names)]]
+		d, err := c.damaged(w, files[c.rng.IntN(len(files))])
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = errors.Join(d.statusNames(), d.readersNotice(want))
+		if i%(rounds/repairs) == 0 {
+			err = errors.Join(err, d.commandsRepair(t, want))
+		}
+		c.round(d.what, err)
+		if err := d.undo(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

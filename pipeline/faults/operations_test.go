@@ -1,0 +1,184 @@
+package faults
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// operationJobs are the jobs whose operations are failed: with a cache and without, of new files and of replaced ones.
+var operationJobs = []string{"run", "what-if", "ingest of a second day"}
+
+// operations runs the job on a copy of its world and returns its file operations in order.
+func (p prepared) operations(t *testing.T) []string {
+	t.Helper()
+	w := copyOf(t, p.world)
+	log := w.path("operations.log")
+	if err := w.do([]string{"PARSIMON_FAULT_LOG=" + log}, p.args...); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSpace(string(text)), "\n")
+}
+
+// numbers are the parts of an operation's path that differ between operations of one kind.
+var numbers = regexp.MustCompile(`[0-9a-f]{16}|[0-9]+|writing-[A-Z2-7]+`)
+
+// kinds returns the number, from 1, of one operation of each kind, drawn by pick.
+func kinds(operations []string, pick func(n int) int) []int {
+	of := map[string][]int{}
+	for i, op := range operations {
+		kind := numbers.ReplaceAllString(op, "N")
+		of[kind] = append(of[kind], i+1)
+	}
+	var chosen []int
+	for _, op := range operations {
+		kind := numbers.ReplaceAllString(op, "N")
+		if all := of[kind]; len(all) > 0 {
+			chosen = append(chosen, all[pick(len(all))])
+			of[kind] = nil
+		}
+	}
+	return chosen
+}
+
+// fails runs the job with a fault at one operation. Its error is that of a job that says it has succeeded although
+// readers do not see what it has done.
+func (p prepared) fails(w world, fault string) error {
+	err := w.do([]string{"PARSIMON_FAULT=" + fault}, p.args...)
+	if err != nil {
+		if text := err.Error(); !strings.HasPrefix(fault, "crash") && (strings.Contains(text, "goroutine ") || strings.Contains(text, "panic")) {
+			return fmt.Errorf("the program crashed: %w", err)
+		}
+		return nil
+	}
+	seen, err := w.look()
+	if err != nil {
+		return err
+	}
+	if err := seen.same(p.done); err != nil {
+		return fmt.Errorf("the command succeeded: %w", err)
+	}
+	return nil
+}
+
+// Every file operation of a command is failed in turn, by a crash, by an I/O error and by a full disk. The command
+// fails, or succeeds and has done its work; what was committed before is seen or what the command commits; and the same
+// command completes.
+func TestEveryOperation(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []string{"crash", "EIO", "ENOSPC"} {
+		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
+			c := newCampaign(t, fault+" at every file operation")
+			for _, o := range c.operations(fault) {
+				if !c.timeLeft() {
+					break
+				}
+				w := copyOf(t, o.world)
+				err := o.fails(w, fmt.Sprintf("%s:%d", fault, o.n))
+				if err == nil {
+					err = o.recovers(w)
+				}
+				c.round(fmt.Sprintf("%s, operation %d: %s", o.name, o.n, o.what), err)
+			}
+		})
+	}
+}
+
+// An operation is one file operation of a job.
+type operation struct {
+	prepared
+	n    int // from 1
+	what string
+}
+
+// operations are one of each kind of all jobs in random order, or a few.
+func (c *campaign) operations(fault string) (all []operation) {
+	c.t.Helper()
+	some := slices.Clone(operationJobs)
+	if !long {
+		some = some[int(c.seed)%len(some):][:1]
+	}
+	for _, j := range jobs {
+		if !slices.Contains(some, j.name) {
+			continue
+		}
+		p := prepare(c.t, j)
+		operations := p.operations(c.t)
+		for _, n := range kinds(operations, c.rng.IntN) {
+			all = append(all, operation{p, n, operations[n-1]})
+		}
+	}
+	c.rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	if !long {
+		all = all[:min(4, len(all))]
+	}
+	fmt.Printf("faults: %s: %d operations\n", fault, len(all))
+	return all
+}
+
+// Before a manifest is renamed to its place, the files that it names and their directories are durable, and so is the
+// manifest itself. This is what a power failure needs, which a killed process does not.
+func TestCommitIsDurable(t *testing.T) {
+	t.Parallel()
+	c := newCampaign(t, "order of writes, fsync and renames")
+	for _, j := range jobs {
+		if !slices.Contains(operationJobs, j.name) {
+			continue
+		}
+		p := prepare(t, j)
+		c.round(j.name, durable(p.operations(t)))
+	}
+}
+
+// durable reports a manifest that is renamed to its place before what it may name is durable: each data file of its
+// place that was installed before is synchronised after it was installed, and so are the directories above it; the
+// manifest is synchronised before the rename, and its directory after it.
+func durable(operations []string) error {
+	pending := map[string]bool{} // installed files and directories that are not durable
+	manifests, lastCreated, synced := 0, "", ""
+	for i, op := range operations {
+		verb, path, _ := strings.Cut(op, " ")
+		table, _, _ := strings.Cut(path, "/")
+		switch {
+		case verb == "create":
+			lastCreated = path
+		case verb == "sync":
+			delete(pending, path)
+			synced = path
+		case (verb == "rename" || verb == "link") && !strings.HasPrefix(table, "_") && strings.HasSuffix(path, ".parquet"):
+			pending[path] = true
+			for dir := path; strings.Contains(dir, "/"); {
+				dir = dir[:strings.LastIndex(dir, "/")]
+				pending[dir] = true
+			}
+		case verb == "rename" && strings.HasSuffix(path, "/manifest.json"):
+			manifests++
+			if synced != lastCreated {
+				return fmt.Errorf("operation %d: %s is installed and was not synchronised", i+1, path)
+			}
+			owner := regexp.MustCompile(`(scenario|workload)=[^/]+`).FindString(path)
+			variant := regexp.MustCompile(`/variant=[^/]+`).FindString(path)
+			for file := range pending {
+				if strings.HasSuffix(file, ".parquet") && strings.Contains(file, owner+variant+"/part-") {
+					return fmt.Errorf("operation %d: %s is installed before %s is durable", i+1, path, file)
+				}
+			}
+			dir := path[:strings.LastIndex(path, "/")]
+			if !slices.Contains(operations[i:min(len(operations), i+6)], "sync "+dir) {
+				return fmt.Errorf("operation %d: the directory of %s is not synchronised", i+1, path)
+			}
+		}
+	}
+	if manifests == 0 {
+		return fmt.Errorf("no manifest among %d operations", len(operations))
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+//go:build faults
+
+package disk
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// PARSIMON_FAULT=KIND:N fails operation N of the process, from 1:
+//
+//	crash    the process ends at once, as by kill -9
+//	EIO      the operation fails with an I/O error; those after it do not
+//	ENOSPC   the operation, if it takes space, and all such after it fail: the disk is full
+//
+// PARSIMON_FAULT_LOG names a file to which every operation is appended as a line "OPERATION PATH".
+type injection struct {
+	mu   sync.Mutex
+	kind string
+	at   int
+	done int
+	log  *os.File
+}
+
+var plan = sync.OnceValue(func() *injection {
+	in := new(injection)
+	if text := os.Getenv("PARSIMON_FAULT"); text != "" {
+		kind, n, _ := strings.Cut(text, ":")
+		if _, err := fmt.Sscan(n, &in.at); err != nil {
+			panic("PARSIMON_FAULT=" + text)
+		}
+		in.kind = kind
+	}
+	if path := os.Getenv("PARSIMON_FAULT_LOG"); path != "" {
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		if err != nil {
+			panic(err)
+		}
+		in.log = f
+	}
+	return in
+})
+
+// space are the operations that a full disk refuses.
+var space = map[string]bool{opCreate: true, opLock: true, opMkdir: true, opLink: true, opWrite: true, opSync: true}
+
+// before is called before each operation. Its error is that of the operation.
+func before(op, path string) error {
+	in := plan()
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.done++
+	if in.log != nil {
+		_, _ = fmt.Fprintf(in.log, "%s %s\n", op, path)
+	}
+	switch {
+	case in.kind == "crash" && in.done == in.at:
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {} // until the signal arrives
+	case in.kind == "EIO" && in.done == in.at:
+		return &fs.PathError{Op: op, Path: path, Err: syscall.EIO}
+	case in.kind == "ENOSPC" && in.done >= in.at && space[op]:
+		return &fs.PathError{Op: op, Path: path, Err: syscall.ENOSPC}
+	}
+	return nil
+}

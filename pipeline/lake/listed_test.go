@@ -1,0 +1,44 @@
+package lake
+
+import (
+	"testing"
+
+	"parsimon/schema"
+)
+
+// A file that the manifest names is not overwritten: readers see the old one until the next commit, which may replace
+// it. The names of later files are above those of both.
+func TestListedFilesAreNotOverwritten(t *testing.T) {
+	l := openLake(t)
+	s := lock(t, l, at)
+	first := write(t, s, at, schema.Nodes, 3, 10)
+	if again := write(t, s, at, schema.Nodes, 3, 20); again.Path != first.Path {
+		t.Errorf("an uncommitted file is kept beside %s", again.Path)
+	}
+	files := []DataFile{write(t, s, at, schema.Nodes, 3, 10)}
+	if err := s.Commit(at, files); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 { // each replaces the one before, in two places by turns
+		old := files[0]
+		d := write(t, s, at, schema.Nodes, 3, 11+i)
+		if d.Path == old.Path || l.CheckBytes(old) != nil {
+			t.Errorf("round %d: %s is overwritten", i, old.Path)
+		}
+		files = []DataFile{d}
+		if err := s.Publish(at, d); err != nil {
+			t.Fatal(err)
+		}
+		m, _, err := l.ReadManifest(at)
+		if err != nil || len(m.Files) != 1 || m.Files[0].Path != d.Path || m.Files[0].Rows != int64(11+i) {
+			t.Errorf("round %d: %+v, %v", i, m.Files, err)
+		}
+	}
+	shared, err := s.Share(files[0], files[0].Path)
+	if err != nil || shared.Path == files[0].Path || l.CheckBytes(files[0]) != nil {
+		t.Errorf("shared as %s, %v", shared.Path, err)
+	}
+	if n, err := l.NextNumber(at, []schema.Table{schema.Nodes}); n != 4 || err != nil {
+		t.Errorf("next number %d, %v", n, err)
+	}
+}
