@@ -128,9 +128,10 @@ func readKnown(dir string, scenarios []string, slots int) (*known, error) {
 			from, to = g.FirstStartNS+span*2/5, g.FirstStartNS+span*3/5
 		}
 		if i == 0 {
-			if k.index, err = readIndex(context.Background(), run, g.Flows/int64(slots)); err != nil {
+			if k.index, err = readIndex(context.Background(), run); err != nil {
 				return nil, err
 			}
+			k.index.cut(g.Flows / int64(slots))
 			k.counts = map[int]counts{}
 		}
 		if err := k.read(run, from, to); err != nil {

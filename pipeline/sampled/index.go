@@ -27,6 +27,7 @@ type Key struct {
 
 // An index is what is known of the whole workload without an estimate.
 type index struct {
+	fine         []sampling.Slot // as short as slots can be
 	slots        []sampling.Slot
 	totals       map[Key]int64 // flows
 	order        []Key         // all flows by size bin, all flows, then labels in the order in which they first come
@@ -35,10 +36,28 @@ type index struct {
 	labels       map[stages.GroupBy]map[string]string // to themselves, in memory of their own
 }
 
-// readIndex reads table flows once and cuts it into slots of so many flows.
-func readIndex(ctx context.Context, base *pipeline.Estimation, slotFlows int64) (*index, error) {
+// A cutter is a sampling.Cutter or a sampling.Recounter.
+type cutter interface {
+	Add(startNS, bytes int64)
+	Slots() []sampling.Slot
+}
+
+// readIndex reads table flows once. cut cuts what it read.
+func readIndex(ctx context.Context, base *pipeline.Estimation) (*index, error) {
+	g, err := base.Generated()
+	if err != nil {
+		return nil, err
+	}
+	x, err := readCut(ctx, base, sampling.NewCutter(g.Flows/maxSlots))
+	if err == nil {
+		x.fine, x.slots = x.slots, nil
+	}
+	return x, err
+}
+
+// readCut reads table flows and cuts it.
+func readCut(ctx context.Context, base *pipeline.Estimation, cutter cutter) (*index, error) {
 	x := &index{totals: map[Key]int64{}, labels: map[stages.GroupBy]map[string]string{stages.ByService: {}, stages.ByVNet: {}}}
-	cutter := sampling.NewCutter(slotFlows)
 	in, err := base.Read(schema.Flows, []string{"size_bytes", "start_ns", "service", "vnet"}, nil)
 	if err != nil {
 		return nil, err
@@ -59,6 +78,20 @@ func readIndex(ctx context.Context, base *pipeline.Estimation, slotFlows int64) 
 	})
 	x.slots = cutter.Slots()
 	return x, err
+}
+
+// cut cuts the workload into slots of so many flows.
+func (x *index) cut(flows int64) {
+	x.slots = nil
+	for _, f := range x.fine {
+		n := len(x.slots) - 1
+		if n < 0 || x.slots[n].Flows >= max(1, flows) {
+			x.slots = append(x.slots, f)
+			continue
+		}
+		s := &x.slots[n]
+		s.ToNS, s.Flows, s.Bytes = f.ToNS, s.Flows+f.Flows, s.Bytes+f.Bytes
+	}
 }
 
 // label gives a label groups of its own, unless there are too many.

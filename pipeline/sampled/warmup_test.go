@@ -37,9 +37,10 @@ func TestWarmupOfLake(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &sampler{base: base}
-	if s.index, err = readIndex(ctx, base, g.Flows/int64(*warmupSlots)); err != nil {
+	if s.index, err = readIndex(ctx, base); err != nil {
 		t.Fatal(err)
 	}
+	s.index.cut(g.Flows / int64(*warmupSlots))
 	s.design = sampling.NewDesign(s.index.slots, 1)
 	slots := s.design.Drawn(s.design.First())
 	whole, err := slowdownsOf(s, base, slots)

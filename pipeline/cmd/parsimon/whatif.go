@@ -140,6 +140,7 @@ estimated first.
   parsimon what-if small --lake lake --fail random:2 --tier fabric-spine --draw 7
   parsimon what-if small --lake lake --bandwidth fabric-spine=20Gbps --scale web=1.5 --by service
   parsimon what-if small --lake lake --fail pod0-fabric0:plane0-spine2 --screen
+  parsimon what-if large --lake lake --fail random:2 --tier fabric-spine --within 2% --of p99
 
 A cable that fails makes the scenario that "parsimon run ... --fail" makes, row by row.
 
@@ -149,7 +150,10 @@ hosts of each of the service's racks into the given racks in turn.
 
 --screen gives a first answer to a failure in about a second, by service, and makes no scenario: what the
 cases of the links whose flows change add to BASE's estimate. The order of failures can be told by it, the
-last percent of their effect not ("parsimon sweep" uses it so).`,
+last percent of their effect not ("parsimon sweep" uses it so).
+
+--within estimates the same windows of time of both scenarios instead of the whole (see "parsimon run"), until
+the interval of the change of the percentile of --of is within ± that share, or the --budget is spent.`,
 	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
 		var r runFlags
 		var c changeFlags
@@ -157,8 +161,10 @@ last percent of their effect not ("parsimon sweep" uses it so).`,
 		var screen bool
 		var form string
 		var gates []string
+		var within withinFlags
 		r.declareLake(f)
 		c.declare(f)
+		within.declareCommon(f)
 		f.BoolVar(&screen, "screen", false, "a first answer only, and quickly; for --fail alone")
 		cmp.declare(f)
 		declareFormat(f, &form)
@@ -188,11 +194,18 @@ last percent of their effect not ("parsimon sweep" uses it so).`,
 			if err != nil {
 				return err
 			}
+			ask, sampling, err := within.askChange(cmp.by, "screen", "fail-if", "links")
+			if err != nil {
+				return err
+			}
 			o, done, err := r.whatIf(e)
 			if err != nil {
 				return err
 			}
 			defer done()
+			if sampling {
+				return whatIfWithin(ctx, e, args[0], changes, o, ask, form)
+			}
 			if screen {
 				if len(c.bandwidth)+len(c.scale)+len(c.move) > 0 || c.name != "" || len(cmp.by) > 0 {
 					return usagef("--screen goes with --fail alone, and makes no scenario")
