@@ -122,10 +122,10 @@ func (c *comparer) pair(ctx context.Context, base, other *round) error {
 			return
 		}
 		cell := sampling.CellOf(f.slowdown)
-		c.base.index.each(f.service, f.vnet, f.bytes, func(k Key) {
+		for _, k := range c.base.index.groups(f.service, f.vnet, f.bytes) {
 			c.a[slot].add(k, cell)
 			c.b[slot].add(k, of.cell)
-		})
+		}
 	})
 	for _, n := range base.slots {
 		c.a[n].seal()

@@ -180,12 +180,9 @@ func (k *known) read(run *pipeline.Estimation, from, to int64) error {
 				continue
 			}
 			of, cell := k.counts[slot], sampling.CellOf(slowdown)
-			k.index.each(service.Value(i), vnet.Value(i), size[i], func(key Key) {
-				if of[key] == nil {
-					of[key] = &sampling.Counts{}
-				}
-				of[key].Add(cell)
-			})
+			for _, key := range k.index.groups(service.Value(i), vnet.Value(i), size[i]) {
+				of.add(key, cell)
+			}
 		}
 		return nil
 	})

@@ -35,9 +35,13 @@ func (s *sampler) windowsOf(slots []int, warmupNS int64) pipeline.Windows {
 
 // estimate estimates slots, or finds them estimated.
 func (s *sampler) estimate(ctx context.Context, slots []int, warmupNS int64, do func(*pipeline.Estimation) error) (*round, error) {
+	return s.estimateWindows(ctx, slots, s.windowsOf(slots, warmupNS), do)
+}
+
+func (s *sampler) estimateWindows(ctx context.Context, slots []int, w pipeline.Windows, do func(*pipeline.Estimation) error) (*round, error) {
 	how := s.base.Settings
 	how.Log = how.Log.Level(zerolog.WarnLevel)
-	run, err := pipeline.DeriveWindows(ctx, s.base, s.windowsOf(slots, warmupNS), how)
+	run, err := pipeline.DeriveWindows(ctx, s.base, w, how)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +121,9 @@ func (s *sampler) read(ctx context.Context, r *round) (map[int]counts, error) {
 	}
 	err := s.each(ctx, r, func(slot int, f flow) {
 		cell, of := sampling.CellOf(f.slowdown), found[slot]
-		s.index.each(f.service, f.vnet, f.bytes, func(k Key) { of.add(k, cell) })
+		for _, k := range s.index.groups(f.service, f.vnet, f.bytes) {
+			of.add(k, cell)
+		}
 	})
 	for _, of := range found {
 		of.seal()

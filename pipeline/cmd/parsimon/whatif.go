@@ -12,6 +12,7 @@ import (
 
 	"parsimon/pipeline/gate"
 	"parsimon/pipeline/lake"
+	"parsimon/pipeline/sampled"
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/units"
 	"parsimon/pipeline/whatif"
@@ -239,15 +240,23 @@ less. The answer also goes to the lake's tables comparisons and comparison_links
 what_changed and what_changed_links find it.
 
 Scenarios that were estimated in different ways are refused, unless --across: the difference is then
-also that of the ways. A variant is named as in the lake, e.g. small@independent.`,
+also that of the ways. A variant is named as in the lake, e.g. small@independent.
+
+With --within, both scenarios are estimated from the same windows of time, in the way that --estimator and
+--passes say, until the change is known to that precision.`,
 	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
-		var dir string
+		var r runFlags
 		var across bool
 		var form string
 		var gates []string
 		var cmp compareFlags
-		f.StringVar(&dir, "lake", "", "directory of the lake (required)")
+		var within withinFlags
+		r.declareLake(f)
 		cmp.declare(f)
+		within.declareCommon(f)
+		r.declareEstimator(f)
+		r.declareWorkers(f)
+		r.declareMemory(f)
 		declareFormat(f, &form)
 		declareGates(f, &gates)
 		f.BoolVar(&across, "across", false, "compare although the ways of estimating differ")
@@ -255,8 +264,9 @@ also that of the ways. A variant is named as in the lake, e.g. small@independent
 			if len(args) != 2 {
 				return usagef("name two scenarios of the lake")
 			}
-			if dir == "" {
-				return usagef("--lake is required")
+			dir, err := r.lakePath()
+			if err != nil {
+				return err
 			}
 			conditions, err := parseGates(gates, true)
 			if err != nil {
@@ -270,6 +280,13 @@ also that of the ways. A variant is named as in the lake, e.g. small@independent
 				return err
 			}
 			o.Across = across
+			ask, sampling, err := within.askChange(cmp.by, "across", "fail-if", "links")
+			if err != nil {
+				return err
+			}
+			if sampling {
+				return r.compareWindows(ctx, e, args, ask, form)
+			}
 			l, err := lake.Open(dir, false)
 			if err != nil {
 				return err
@@ -281,6 +298,22 @@ also that of the ways. A variant is named as in the lake, e.g. small@independent
 			return writeComparison(e, c, c, conditions, form)
 		}
 	},
+}
+
+// compareWindows compares two scenarios by windows.
+func (r *runFlags) compareWindows(ctx context.Context, e *env, args []string, ask sampled.Ask, form string) error {
+	o, done, err := r.whatIf(e)
+	if err != nil {
+		return err
+	}
+	defer done()
+	base, other, err := openBoth(ctx, args[0], args[1], o)
+	if err != nil {
+		return err
+	}
+	defer base.Close()
+	defer other.Close()
+	return compareWithin(ctx, e, base, other, ask, form)
 }
 
 // side reads SCENARIO[@VARIANT].

@@ -12,6 +12,7 @@ import (
 	"parsimon/pipeline"
 	"parsimon/pipeline/sampled"
 	"parsimon/pipeline/scenario"
+	"parsimon/pipeline/units"
 	"parsimon/pipeline/whatif"
 )
 
@@ -52,10 +53,10 @@ func (w *withinFlags) ask() (a sampled.Ask, ok bool, err error) {
 		}
 		return a, false, nil
 	}
-	if a.Within, err = parseShare(w.within); err != nil {
+	if a.Within, err = units.ParseShare(w.within); err != nil {
 		return a, false, usagef("--within %q: want a share such as 2%%", w.within)
 	}
-	if a.Confidence, err = parseShare(w.confidence); err != nil {
+	if a.Confidence, err = units.ParseShare(w.confidence); err != nil {
 		return a, false, usagef("--confidence %q: want a share such as 95%%", w.confidence)
 	}
 	for _, text := range w.of {
@@ -82,16 +83,6 @@ func (w *withinFlags) ask() (a sampled.Ask, ok bool, err error) {
 		return a, false, usagef("%v", err)
 	}
 	return a, true, nil
-}
-
-// parseShare reads a share such as 2% or 0.02.
-func parseShare(text string) (float64, error) {
-	number, percent := strings.CutSuffix(text, "%")
-	x, err := strconv.ParseFloat(number, 64)
-	if percent {
-		x /= 100
-	}
-	return x, err
 }
 
 // runWithin estimates a scenario from windows and writes the answer.
@@ -141,6 +132,21 @@ func whatIfWithin(ctx context.Context, e *env, base string, c scenario.Changes, 
 	return compareWithin(ctx, e, before, changed, a, form)
 }
 
+// openBoth opens two scenarios of a lake to compare them.
+func openBoth(ctx context.Context, base, other string, o whatif.Settings) (a, b *pipeline.Estimation, err error) {
+	if strings.Contains(base+other, "@") {
+		return nil, nil, usagef("--within estimates both scenarios in the same way: name no variant, but --estimator and --passes")
+	}
+	if a, err = pipeline.Resume(ctx, o.Lake, base, o.Variant, o.Settings); err != nil {
+		return nil, nil, err
+	}
+	if b, err = pipeline.Resume(ctx, o.Lake, other, o.Variant, o.Settings); err != nil {
+		a.Close()
+	}
+	return a, b, err
+}
+
+// compareWithin compares two scenarios by the same windows of both.
 func compareWithin(ctx context.Context, e *env, base, other *pipeline.Estimation, a sampled.Ask, form string) error {
 	c, err := sampled.Compare(ctx, base, other, a)
 	if err != nil {
