@@ -59,6 +59,8 @@ var knownLake = []struct{ table, path, rows string }{
 	{"intervals", "scenario=aaa/variant=own", `(NULL, NULL, 'all', 0.5, 7, 4, 3, 5, ''), (NULL, NULL, 'all', 0.9, 7, 8, 7, 9, ''),
 		(NULL, NULL, 'all', 0.99, 7, 9, 8, 10, 'p99: short'), (NULL, NULL, 'all', 0.999, 7, 10, 9, 11, 'p99.9: short'),
 		('web', NULL, 'all', 0.5, 4, 2.5, 2, 3, ''), ('web', NULL, '<10 KB', 0.9, 3, 2.8, 2.5, 3.5, ''), (NULL, 'red', 'all', 0.99, 5, 9.8, 9, 10, 'p99: short')`},
+	{"intervals", "scenario=aaa/variant=own-sampled-2", `(NULL, NULL, 'all', 0.5, 20, 4, 3, 5, ''), ('db', NULL, 'all', 0.99, 8, 6, 5, 7, 'few')`},
+	{"windows", "scenario=aaa/variant=own-sampled-2", `(0, 1, 'bbb', 0, 3, 1, 3.0, 0, 100, 10, 2, 2000), (4, 1, 'bbb', 1, 3, 1, 3.0, 400, 500, 10, 3, 3000)`},
 	{"warnings", "scenario=aaa/variant=own", `('loaded twice', 0.3, 0.2, NULL, 'why'), ('fan-in', 0.6, 0.5, 4, 'why')`},
 	{"slowdowns", "scenario=aaa/variant=paper", knownSlowdowns(1)},
 	{"slowdowns", "scenario=007/variant=own", `(0, 0, 0, 1, 'web', '', 500, 0, 2, 10, 10, 1.0), (1, 1, 0, 1, 'web', '', 500, 1, 2, 10, 20, 2.0),

@@ -128,9 +128,10 @@ func readKnown(dir string, scenarios []string, slots int) (*known, error) {
 			from, to = g.FirstStartNS+span*2/5, g.FirstStartNS+span*3/5
 		}
 		if i == 0 {
-			if k.index, err = readIndex(context.Background(), run, g.Flows/int64(slots)); err != nil {
+			if k.index, err = readIndex(context.Background(), run); err != nil {
 				return nil, err
 			}
+			k.index.cut(g.Flows / int64(slots))
 			k.counts = map[int]counts{}
 		}
 		if err := k.read(run, from, to); err != nil {
@@ -179,12 +180,9 @@ func (k *known) read(run *pipeline.Estimation, from, to int64) error {
 				continue
 			}
 			of, cell := k.counts[slot], sampling.CellOf(slowdown)
-			k.index.each(service.Value(i), vnet.Value(i), size[i], func(key Key) {
-				if of[key] == nil {
-					of[key] = &sampling.Counts{}
-				}
-				of[key].Add(cell)
-			})
+			for _, key := range k.index.groups(service.Value(i), vnet.Value(i), size[i]) {
+				of.add(key, cell)
+			}
 		}
 		return nil
 	})

@@ -3,7 +3,6 @@ package sampled
 import (
 	"fmt"
 	"io"
-	"math"
 	"strings"
 	"time"
 
@@ -22,28 +21,22 @@ type Result struct {
 	Stopped      string        `json:"stopped"`    // Precise, Spent or Whole
 	Confidence   float64       `json:"confidence"` // of all intervals
 	Within       float64       `json:"within"`     // asked for
-	HalfWidth    *float64      `json:"half_width"` // of the widest asked interval, relative; nil if an asked group was not sampled
+	Goals        []Goal        `json:"goals"`      // every asked percentile of every asked group
 	Warmup       Warmup        `json:"warmup"`
 	MethodErrors []MethodError `json:"method_errors,omitempty"` // of all flows
 	Rows         []Row         `json:"intervals"`
 
-	worst Row
 	check time.Duration
 }
 
 func (s *sampler) result(rows []Row, stopped string, seconds float64) *Result {
 	r := &Result{
 		Result: &pipeline.Result{
-			ScenarioID: string(s.base.ID()), Name: s.base.Spec.Name, Variant: s.variant(), Lake: s.base.Lake.Path(),
-			Flows:    s.index.totals[all],
+			ScenarioID: string(s.base.ID()), Name: s.base.Spec.Name, Variant: s.variant(), Lake: s.base.Lake.Path(), Flows: s.index.totals[all],
 			Warnings: []string{}, Stages: append(s.stages, s.base.Executor().Reports...), Cases: s.cases, Seconds: seconds,
 		},
-		SampledShare: s.sampledShare(), Windows: len(s.counts), Stopped: stopped, Confidence: s.ask.Confidence,
-		Within: s.ask.Within,
-		Warmup: s.warmup, MethodErrors: s.method, Rows: rows, worst: s.worst(), check: s.ask.Check,
-	}
-	if w := r.worst.HalfWidth(); !math.IsInf(w, 0) {
-		r.HalfWidth = &w
+		SampledShare: s.sampledShare(), Windows: len(s.counts), Stopped: stopped, Confidence: s.ask.Confidence, Within: s.ask.Within,
+		Goals: s.goals(), Warmup: s.warmup, MethodErrors: s.method, Rows: rows, check: s.ask.Check,
 	}
 	if s.ask.Check == 0 {
 		r.Warnings = append(r.Warnings, "the intervals leave out the method's own error (--check measures it)")
@@ -118,24 +111,61 @@ func (r *Result) Write(w io.Writer) error {
 	return p.Err
 }
 
-// writeParts writes what the intervals consist of.
+// writeParts writes which goals were reached, and what the intervals consist of.
 func (r *Result) writeParts(p *text.Printer) {
 	p.Linef("")
 	if r.Stopped != Whole {
-		p.Linef("sampling part of the widest asked interval: %s, ±%.2f%%", r.worst, 100*r.worst.HalfWidth())
-		p.Linef("warm-up %v before each window, cool-down %v after it; against twice as much, in %d windows:", ns(r.Warmup.NS), ns(cooldown*r.Warmup.NS), r.Warmup.Windows)
-		for _, m := range r.Warmup.Effect {
-			p.Linef("  %s %+.2f%% (%+.2f%% to %+.2f%%), of which %.2f%% is part of the intervals", percentileName(m.Quantile), 100*m.Error, 100*m.ErrorLo,
-				100*m.ErrorHi, 100*r.Warmup.change(m.Quantile))
-		}
+		r.writeGoals(p)
+		p.Linef("Parts of the intervals of all flows: %d windows instead of the whole; warm-up %v before each window and "+
+			"cool-down %v after it\nagainst twice as much, in %d windows; the method.", r.Windows, ns(r.Warmup.NS),
+			ns(cooldown*r.Warmup.NS), r.Warmup.Windows)
+	} else {
+		p.Linef("Parts of the intervals of all flows: the method.")
 	}
-	for _, m := range r.MethodErrors {
-		p.Linef("method's error of %s: %+.2f%% (%+.2f%% to %+.2f%%), from %d flows in %v simulated packet by packet (part of the intervals)",
-			percentileName(m.Quantile), 100*m.Error, 100*m.ErrorLo, 100*m.ErrorHi, m.Flows, r.check)
+	for _, row := range r.Rows {
+		if row.Key == all {
+			p.Linef("  %-6s %.3f  %s", percentileName(row.Quantile), row.Estimate, r.parts(row))
+		}
 	}
 	for _, w := range r.Warnings {
 		p.Linef("warning: %s", w)
 	}
+}
+
+// writeGoals writes how precise the asked percentiles are.
+func (r *Result) writeGoals(p *text.Printer) {
+	p.Linef("Asked: within ±%g%% (sampling part)", 100*r.Within)
+	for _, g := range r.Goals {
+		precision := "too few flows"
+		if g.Known {
+			precision = fmt.Sprintf("±%.2f%%", 100*g.HalfWidth)
+		}
+		p.Linef("  %-24s %-12s %-6s %-13s %s", g.Group, g.SizeBin, percentileName(g.Quantile), precision,
+			map[bool]string{true: "reached", false: "not reached"}[g.Reached])
+	}
+}
+
+// parts are the parts of a row's interval, in percent of the estimate.
+func (r *Result) parts(row Row) string {
+	percent := func(lo, hi float64) string { return fmt.Sprintf("%+.2f%% to %+.2f%%", 100*lo, 100*hi) }
+	var parts []string
+	if r.Stopped != Whole {
+		parts = append(parts, "windows "+percent(row.SamplingLo/row.Estimate-1, row.SamplingHi/row.Estimate-1))
+		for _, m := range r.Warmup.Effect {
+			if m.Quantile == row.Quantile {
+				parts = append(parts, fmt.Sprintf("warm-up ±%.2f%% (measured %s)", 100*r.Warmup.change(m.Quantile),
+					percent(m.ErrorLo, m.ErrorHi)))
+			}
+		}
+	}
+	method := "method not measured"
+	for _, m := range r.MethodErrors {
+		if m.Quantile == row.Quantile {
+			method = fmt.Sprintf("method %s (estimate %+.2f%% from %d flows in %v simulated packet by packet)",
+				percent(row.MethodLo/row.Estimate-1, row.MethodHi/row.Estimate-1), 100*m.Error, m.Flows, r.check)
+		}
+	}
+	return strings.Join(append(parts, method), "; ")
 }
 
 func groupName(k Key) string {
@@ -149,11 +179,12 @@ func groupName(k Key) string {
 }
 
 func stopText(r *Result) string {
+	_, reached := widest(r.Goals)
 	switch r.Stopped {
 	case Precise:
-		return fmt.Sprintf("the asked intervals are within ±%g%%", 100*r.Within)
+		return fmt.Sprintf("all %d asked intervals are within ±%g%%", len(r.Goals), 100*r.Within)
 	case Spent:
-		return fmt.Sprintf("the budget is spent before the asked intervals are within ±%g%%", 100*r.Within)
+		return fmt.Sprintf("the budget is spent: %d of %d asked intervals are within ±%g%%", reached, len(r.Goals), 100*r.Within)
 	}
 	return "the whole workload was estimated"
 }

@@ -34,11 +34,14 @@ func (s *sampler) windowsOf(slots []int, warmupNS int64) pipeline.Windows {
 }
 
 // estimate estimates slots, or finds them estimated.
-func (s *sampler) estimate(ctx context.Context, slots []int, warmupNS int64,
-	do func(*pipeline.Estimation) error) (*round, error) {
+func (s *sampler) estimate(ctx context.Context, slots []int, warmupNS int64, do func(*pipeline.Estimation) error) (*round, error) {
+	return s.estimateWindows(ctx, slots, s.windowsOf(slots, warmupNS), do)
+}
+
+func (s *sampler) estimateWindows(ctx context.Context, slots []int, w pipeline.Windows, do func(*pipeline.Estimation) error) (*round, error) {
 	how := s.base.Settings
 	how.Log = how.Log.Level(zerolog.WarnLevel)
-	run, err := pipeline.DeriveWindows(ctx, s.base, s.windowsOf(slots, warmupNS), how)
+	run, err := pipeline.DeriveWindows(ctx, s.base, w, how)
 	if err != nil {
 		return nil, err
 	}
@@ -69,51 +72,75 @@ func (s *sampler) slotOf(startNS int64, slots []int) (int, bool) {
 	return slots[i], true
 }
 
+// A flow of a slot. Its texts are those of a batch, whose memory is used again.
+type flow struct {
+	id, bytes     int64
+	service, vnet string
+	slowdown      float64
+}
+
+// each calls do with the flows of a round's slots.
+func (s *sampler) each(ctx context.Context, r *round, do func(slot int, f flow)) error {
+	in, err := r.run.Read(schema.Slowdowns, []string{"flow_id", "service", "vnet", "size_bytes", "start_ns", "slowdown"}, nil)
+	if err != nil {
+		return err
+	}
+	return columns.Consume(in, func(rec arrow.Record) error {
+		service, vnet := columns.Text(rec, "service"), columns.Text(rec, "vnet")
+		id, size, start := columns.Int64s(rec, "flow_id"), columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns")
+		for i, slowdown := range columns.Float64s(rec, "slowdown") {
+			if slot, counted := s.slotOf(start[i], r.slots); counted {
+				do(slot, flow{id[i], size[i], service.Value(i), vnet.Value(i), slowdown})
+			}
+		}
+		return ctx.Err()
+	})
+}
+
+// add adds a flow.
+func (c counts) add(k Key, cell int32) {
+	of := c[k]
+	if of == nil {
+		of = &sampling.Counts{}
+		c[k] = of
+	}
+	of.Add(cell)
+}
+
+func (c counts) seal() {
+	for _, of := range c {
+		of.Seal()
+	}
+}
+
 // read reads the slowdowns of a round's slots.
 func (s *sampler) read(ctx context.Context, r *round) (map[int]counts, error) {
-	in, err := r.run.Read(schema.Slowdowns, []string{"service", "vnet", "size_bytes", "start_ns", "slowdown"}, nil)
-	if err != nil {
-		return nil, err
-	}
 	found := map[int]counts{}
 	for _, n := range r.slots {
 		found[n] = counts{}
 	}
-	err = columns.Consume(in, func(rec arrow.Record) error {
-		service, vnet := columns.Text(rec, "service"), columns.Text(rec, "vnet")
-		size, start := columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns")
-		for i, slowdown := range columns.Float64s(rec, "slowdown") {
-			slot, counted := s.slotOf(start[i], r.slots)
-			if !counted {
-				continue
-			}
-			cell, of := sampling.CellOf(slowdown), found[slot]
-			s.index.each(service.Value(i), vnet.Value(i), size[i], func(k Key) {
-				c := of[k]
-				if c == nil {
-					c = &sampling.Counts{}
-					of[k] = c
-				}
-				c.Add(cell)
-			})
+	err := s.each(ctx, r, func(slot int, f flow) {
+		cell, of := sampling.CellOf(f.slowdown), found[slot]
+		for _, k := range s.index.groups(f.service, f.vnet, f.bytes) {
+			of.add(k, cell)
 		}
-		return ctx.Err()
 	})
 	for _, of := range found {
-		for _, c := range of {
-			c.Seal()
-		}
+		of.seal()
 	}
 	return found, err
 }
 
 // sampleOf is the sample of a group from the drawn slots.
-func (s *sampler) sampleOf(k Key) sampling.Sample {
+func (s *sampler) sampleOf(k Key) sampling.Sample { return s.sampleFrom(k, s.counts) }
+
+// sampleFrom is the sample of a group from counts of the drawn slots.
+func (s *sampler) sampleFrom(k Key, of map[int]counts) sampling.Sample {
 	sample := make(sampling.Sample, len(s.design.Strata))
 	for h, slots := range s.design.Strata {
 		sample[h].Slots = len(slots)
 		for _, n := range slots[:s.drawn[h]] {
-			sample[h].Drawn = append(sample[h].Drawn, s.counts[n][k])
+			sample[h].Drawn = append(sample[h].Drawn, of[n][k])
 		}
 	}
 	return sample

@@ -22,9 +22,12 @@ type Row struct {
 	Estimate float64 `json:"estimate"` // slowdown
 	Lo       float64 `json:"lo"`       // of all that is known to be uncertain
 	Hi       float64 `json:"hi"`
-	// The part of the interval that is due to estimating windows instead of the whole.
+	// The parts of the interval: what is due to estimating windows instead of the whole, and what is due to the method,
+	// for all flows together (the estimate, if --check did not measure it).
 	SamplingLo float64 `json:"sampling_lo"`
 	SamplingHi float64 `json:"sampling_hi"`
+	MethodLo   float64 `json:"method_lo"`
+	MethodHi   float64 `json:"method_hi"`
 	Warning    string  `json:"warning"` // few flows beyond it: the interval holds the value less often than it should
 }
 
@@ -92,6 +95,7 @@ func (s *sampler) rowsOf(k Key) (out []Row) {
 			row.VNet = &k.Label
 		}
 		row.Lo, row.Hi = s.widen(e, q, s.warmup.change(q))
+		row.MethodLo, row.MethodHi = s.methodPart(e.Value, q)
 		if e.Beyond < fewBeyond && row.Sampled < row.Flows {
 			row.Warning = fmt.Sprintf("%s: only %d sampled flows beyond it", percentileName(q), e.Beyond)
 		}
@@ -100,16 +104,36 @@ func (s *sampler) rowsOf(k Key) (out []Row) {
 	return out
 }
 
-// widen adds to a sampling interval what twice the warm-up changes, and the method's error where it was measured: with
-// a relative error e, the truth is the estimate divided by 1 + e.
+// widen combines the parts of an interval: what twice the warm-up changes is a bias, and is added; the method's error,
+// where it was measured, is an error of its own that does not depend on which windows were drawn. Its half width and
+// that of the sampling part are added in quadrature, as logarithms. With a relative error e of the method, the truth is
+// the estimate divided by 1 + e. The sum holds the sampling part.
 func (s *sampler) widen(e sampling.Estimate, q, warmup float64) (lo, hi float64) {
-	lo, hi = e.Lo*(1-warmup), e.Hi*(1+warmup)
+	down, up := math.Log(e.Value/e.Lo), math.Log(e.Hi/e.Value)
 	for _, m := range s.method {
 		if m.Quantile == q {
-			lo, hi = lo/(1+max(0, m.ErrorHi)), hi/(1+max(-0.9, min(0, m.ErrorLo)))
+			shift, half := m.logs()
+			down, up = max(down, math.Hypot(down, half)-shift), max(up, math.Hypot(up, half)+shift)
 		}
 	}
-	return max(1, lo), hi
+	return max(1, e.Value*math.Exp(-down)*(1-warmup)), e.Value * math.Exp(up) * (1 + warmup)
+}
+
+// logs are the middle and half of the width of the interval of log(truth / estimate).
+func (m MethodError) logs() (shift, half float64) {
+	lo, hi := -math.Log1p(m.ErrorHi), -math.Log1p(max(-0.9, m.ErrorLo))
+	return (lo + hi) / 2, (hi - lo) / 2
+}
+
+// methodPart is the interval of the truth, given the estimate of the whole workload.
+func (s *sampler) methodPart(estimate, q float64) (lo, hi float64) {
+	for _, m := range s.method {
+		if m.Quantile == q {
+			shift, half := m.logs()
+			return max(1, estimate*math.Exp(shift-half)), estimate * math.Exp(shift+half)
+		}
+	}
+	return estimate, estimate
 }
 
 func flowsOf(s sampling.Sample) (n int64) {
@@ -121,23 +145,4 @@ func flowsOf(s sampling.Sample) (n int64) {
 		}
 	}
 	return n
-}
-
-// worst is the asked row with the widest interval; a row without an estimate if none of the asked groups was sampled.
-func (s *sampler) worst() (worst Row) {
-	for _, k := range s.index.order {
-		if !s.ask.wants(Row{Key: k, SizeBin: k.binName(), Quantile: s.ask.Of[0]}) {
-			continue
-		}
-		found := s.rowsOf(k)
-		if found == nil && s.index.totals[k] > 0 {
-			return Row{Key: k, SizeBin: k.binName(), Quantile: s.ask.Of[0]}
-		}
-		for _, row := range found {
-			if s.ask.wants(row) && (worst.Estimate == 0 || row.HalfWidth() > worst.HalfWidth()) {
-				worst = row
-			}
-		}
-	}
-	return worst
 }

@@ -3,6 +3,7 @@ package sampled
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"parsimon/pipeline"
@@ -41,17 +42,8 @@ type sampler struct {
 // Run estimates a scenario, whose flows are generated if they are not, from windows. The variant has a number of
 // passes.
 func Run(ctx context.Context, base *pipeline.Estimation, ask Ask) (*Result, error) {
-	if err := ask.Validate(); err != nil {
-		return nil, err
-	}
-	if base.Variant().Passes == pipeline.AutoPasses {
-		return nil, errors.New("windows need a number of passes, the same for all")
-	}
-	s := &sampler{base: base, ask: ask, began: time.Now(), counts: map[int]counts{}}
-	if err := base.Generate(ctx); err != nil {
-		return nil, err
-	}
-	if err := s.measureWarmup(ctx); err != nil {
+	s, err := start(ctx, base, ask)
+	if err != nil {
 		return nil, err
 	}
 	stopped, err := s.draw(ctx)
@@ -62,6 +54,31 @@ func Run(ctx context.Context, base *pipeline.Estimation, ask Ask) (*Result, erro
 		return nil, err
 	}
 	return s.combine(ctx, stopped)
+}
+
+// start generates and reads the workload and finds its warm-up.
+func start(ctx context.Context, base *pipeline.Estimation, ask Ask) (*sampler, error) {
+	if err := ask.Validate(); err != nil {
+		return nil, err
+	}
+	if base.Variant().Passes == pipeline.AutoPasses {
+		return nil, errors.New("windows need a number of passes, the same for all")
+	}
+	s := &sampler{base: base, ask: ask, began: time.Now(), counts: map[int]counts{}}
+	if err := base.Generate(ctx); err != nil {
+		return nil, err
+	}
+	g, err := base.Generated()
+	if err != nil {
+		return nil, err
+	}
+	if s.index, err = readIndex(ctx, base); err != nil {
+		return nil, err
+	}
+	if len(s.asked()) == 0 {
+		return nil, fmt.Errorf("no flow is of %s", ask.By)
+	}
+	return s, s.measureWarmup(ctx, g)
 }
 
 // draw estimates round after round until the intervals are narrow, and says why it ended.
@@ -84,22 +101,38 @@ func (s *sampler) draw(ctx context.Context) (stopped string, err error) {
 			return "", err
 		}
 		took := time.Since(began) / time.Duration(len(slots))
-		worst := s.worst()
-		s.base.Log.Info().Int("windows", len(s.counts)).Float64("sampled_share", round4(s.sampledShare())).
-			Str("interval", worst.String()).Float64("within", s.ask.Within).Msg("interval")
-		if worst.HalfWidth() <= s.ask.Within {
+		if s.progress() {
 			return Precise, nil
 		}
 		next = s.design.Next(s.drawn)
-		drawn := s.design.Drawn(next)
-		more := time.Duration(len(drawn) - len(s.counts))
-		if s.share(drawn, s.warmup.NS) > wholeShare {
-			more = time.Duration(len(s.index.slots))
-		}
-		if s.ask.Budget > 0 && time.Since(s.began)+more*took > s.ask.Budget {
+		if s.overBudget(s.design.Drawn(next), took) {
 			return Spent, nil
 		}
 	}
+}
+
+// overBudget reports whether more slots, each of which takes so long, would take longer than what is left of the
+// budget.
+func (s *sampler) overBudget(drawn []int, took time.Duration) bool {
+	more := time.Duration(len(drawn) - len(s.counts))
+	if s.share(drawn, s.warmup.NS) > wholeShare {
+		more = time.Duration(len(s.index.slots))
+	}
+	return s.ask.Budget > 0 && time.Since(s.began)+more*took > s.ask.Budget
+}
+
+// progress logs how narrow the intervals are, and reports whether all that were asked for are narrow enough.
+func (s *sampler) progress() (precise bool) {
+	goals := s.goals()
+	worst, reached := widest(goals)
+	log := s.base.Log.Info().Int("round", len(s.rounds)).Int("windows", len(s.counts)).
+		Float64("sampled_share", round4(s.sampledShare())).Str("reached", fmt.Sprintf("%d of %d", reached, len(goals))).
+		Str("widest", worst.row.String())
+	if worst.Known {
+		log = log.Float64("half_width", round4(worst.HalfWidth))
+	}
+	log.Float64("within", s.ask.Within).Msg("interval")
+	return reached == len(goals)
 }
 
 // take reads a round's slots.

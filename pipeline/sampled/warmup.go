@@ -92,22 +92,14 @@ func slotFlows(g pipeline.GenerateStats, warmupNS int64) int64 {
 
 // measureWarmup finds the warm-up, the slots and their design: it estimates the first round, and the first window of
 // every other stratum with twice the warm-up.
-func (s *sampler) measureWarmup(ctx context.Context) error {
-	g, err := s.base.Generated()
-	if err != nil {
-		return err
-	}
+func (s *sampler) measureWarmup(ctx context.Context, g pipeline.GenerateStats) error {
 	path := lake.Of(s.base.ID()).StatePath("sampling", s.base.Variant().String(), "warmup.json")
 	if found, err := s.base.Lake.ReadState(path, &s.warmup); err == nil && found {
-		return s.cut(ctx, g)
-	}
-	if s.index, err = readIndex(ctx, s.base, g.Flows); err != nil {
-		return err
+		s.cut(g)
+		return nil
 	}
 	for s.warmup.NS = s.index.firstWarmupNS(slowestHostBps(s.base)); ; s.warmup.NS *= 2 {
-		if err := s.cut(ctx, g); err != nil {
-			return err
-		}
+		s.cut(g)
 		first := s.design.Drawn(s.design.First())
 		if s.share(first, s.warmup.NS) > wholeShare || s.warmup.NS > maxWarmup {
 			s.warmup.Effect = nil
@@ -123,11 +115,9 @@ func (s *sampler) measureWarmup(ctx context.Context) error {
 }
 
 // cut cuts the workload into slots for the warm-up.
-func (s *sampler) cut(ctx context.Context, g pipeline.GenerateStats) (err error) {
-	if s.index, err = readIndex(ctx, s.base, slotFlows(g, s.warmup.NS)); err == nil {
-		s.design = sampling.NewDesign(s.index.slots, s.base.Spec.Seed)
-	}
-	return err
+func (s *sampler) cut(g pipeline.GenerateStats) {
+	s.index.cut(slotFlows(g, s.warmup.NS))
+	s.design = sampling.NewDesign(s.index.slots, s.base.Spec.Seed)
 }
 
 // measure compares estimates of the same windows with the warm-up and with twice as long.

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
@@ -17,6 +18,7 @@ import (
 var (
 	warmupLake     = flag.String("warmup-lake", "", "measure the effect of warm-ups on the whole estimate that this lake holds; adds hidden scenarios to it")
 	warmupScenario = flag.String("warmup-scenario", "", "scenario of the lake")
+	warmupRounds   = flag.Int("warmup-rounds", 2, "rounds of windows")
 	warmupSlots    = flag.Int("warmup-slots", 1000, "slots of the workload")
 )
 
@@ -37,18 +39,28 @@ func TestWarmupOfLake(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &sampler{base: base}
-	if s.index, err = readIndex(ctx, base, g.Flows/int64(*warmupSlots)); err != nil {
+	if s.index, err = readIndex(ctx, base); err != nil {
 		t.Fatal(err)
 	}
+	s.index.cut(g.Flows / int64(*warmupSlots))
 	s.design = sampling.NewDesign(s.index.slots, 1)
-	slots := s.design.Drawn(s.design.First())
+	drawn := s.design.First()
+	for range *warmupRounds - 1 {
+		drawn = s.design.Next(drawn)
+	}
+	slots := s.design.Drawn(drawn)
 	whole, err := slowdownsOf(s, base, slots)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fmt.Println("| warm-up | p50 | p90 | p99 | p99.9 | flows |\n|---|---|---|---|---|---|")
-	for _, warmup := range []int64{500e3, 2e6, 8e6} {
-		r, err := s.estimate(ctx, slots, warmup, nil)
+	const ms = time.Millisecond
+	fmt.Println("| warm-up | cool-down | p50 | p90 | p99 | p99.9 | flows |\n|---|---|---|---|---|---|---|")
+	for _, c := range [][2]time.Duration{
+		{ms / 2, 2 * ms}, {ms, 2 * ms}, {ms, 4 * ms}, {2 * ms, 2 * ms}, {2 * ms, 8 * ms}, {8 * ms, 32 * ms},
+	} {
+		w := s.windowsOf(slots, int64(c[0]))
+		w.CooldownNS = int64(c[1])
+		r, err := s.estimateWindows(ctx, slots, w, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +72,7 @@ func TestWarmupOfLake(t *testing.T) {
 		for i := range part {
 			pairs = append(pairs, checkPair{part[i], whole[i]})
 		}
-		fmt.Printf("| %v |", ns(warmup))
+		fmt.Printf("| %v | %v |", c[0], c[1])
 		flows := int64(0)
 		for _, m := range methodErrors(pairs, 0.95) {
 			fmt.Printf(" %+.2f%% (%+.2f to %+.2f) |", 100*m.Error, 100*m.ErrorLo, 100*m.ErrorHi)

@@ -1,5 +1,7 @@
 package sampling
 
+import "slices"
+
 // A Slot is a part of the workload between two times: the cluster that is drawn or not.
 type Slot struct {
 	FromNS int64 `json:"from_ns"`
@@ -44,3 +46,32 @@ func (c *Cutter) Slots() []Slot {
 	}
 	return c.slots
 }
+
+// Recount counts the flows of another workload in slots of the same times.
+func Recount(slots []Slot) *Recounter {
+	r := &Recounter{slots: slices.Clone(slots)}
+	for i := range r.slots {
+		r.slots[i].Flows, r.slots[i].Bytes = 0, 0
+	}
+	return r
+}
+
+// A Recounter is used like a Cutter.
+type Recounter struct {
+	slots []Slot
+	at    int
+}
+
+// Add adds a flow. Starts do not descend; flows outside all slots are not counted.
+func (r *Recounter) Add(startNS, bytes int64) {
+	for r.at < len(r.slots) && r.slots[r.at].ToNS <= startNS {
+		r.at++
+	}
+	if r.at < len(r.slots) && r.slots[r.at].FromNS <= startNS {
+		r.slots[r.at].Flows++
+		r.slots[r.at].Bytes += bytes
+	}
+}
+
+// Slots returns the slots.
+func (r *Recounter) Slots() []Slot { return r.slots }

@@ -12,6 +12,7 @@ import (
 
 	"parsimon/pipeline/gate"
 	"parsimon/pipeline/lake"
+	"parsimon/pipeline/sampled"
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/units"
 	"parsimon/pipeline/whatif"
@@ -141,6 +142,7 @@ estimated first.
   parsimon what-if small --lake lake --fail random:2 --tier fabric-spine --draw 7
   parsimon what-if small --lake lake --bandwidth fabric-spine=20Gbps --scale web=1.5 --by service
   parsimon what-if small --lake lake --fail pod0-fabric0:plane0-spine2 --screen
+  parsimon what-if large --lake lake --fail random:2 --tier fabric-spine --within 2% --of p99
 
 A cable that fails makes the scenario that "parsimon run ... --fail" makes, row by row.
 
@@ -150,7 +152,10 @@ hosts of each of the service's racks into the given racks in turn.
 
 --screen gives a first answer to a failure in about a second, by service, and makes no scenario: what the
 cases of the links whose flows change add to BASE's estimate. It ranks failures, which "parsimon sweep"
-uses, but is not accurate to the last percent of their effect.`,
+uses, but is not accurate to the last percent of their effect.
+
+--within estimates the same windows of time of both scenarios instead of the whole (see "parsimon run"), until
+the interval of the change of the percentile of --of is within ± that share, or the --budget is spent.`,
 	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
 		var r runFlags
 		var c changeFlags
@@ -158,8 +163,10 @@ uses, but is not accurate to the last percent of their effect.`,
 		var screen bool
 		var form string
 		var gates []string
+		var within withinFlags
 		r.declareLake(f)
 		c.declare(f)
+		within.declareCommon(f)
 		f.BoolVar(&screen, "screen", false, "a first answer only, and quickly; for --fail alone")
 		cmp.declare(f)
 		declareFormat(f, &form)
@@ -184,11 +191,18 @@ uses, but is not accurate to the last percent of their effect.`,
 			if err != nil {
 				return err
 			}
+			ask, sampling, err := within.askChange(cmp.by, "screen", "fail-if", "links")
+			if err != nil {
+				return err
+			}
 			o, done, err := r.whatIf(e)
 			if err != nil {
 				return err
 			}
 			defer done()
+			if sampling {
+				return whatIfWithin(ctx, e, args[0], changes, o, ask, form)
+			}
 			if screen {
 				if len(c.bandwidth)+len(c.scale)+len(c.move) > 0 || c.name != "" || len(cmp.by) > 0 {
 					return usagef("--screen goes with --fail alone, and makes no scenario")
@@ -223,15 +237,23 @@ less. The answer also goes to the lake's tables comparisons and comparison_links
 what_changed and what_changed_links find it.
 
 Scenarios that were estimated in different ways are refused, unless --across: the difference is then
-also that of the ways. A variant is named as in the lake, e.g. small@independent.`,
+also that of the ways. A variant is named as in the lake, e.g. small@independent.
+
+With --within, both scenarios are estimated from the same windows of time, in the way that --estimator and
+--passes say, until the change is known to that precision.`,
 	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
-		var dir string
+		var r runFlags
 		var across bool
 		var form string
 		var gates []string
 		var cmp compareFlags
-		f.StringVar(&dir, "lake", "", "directory of the lake (required)")
+		var within withinFlags
+		r.declareLake(f)
 		cmp.declare(f)
+		within.declareCommon(f)
+		r.declareEstimator(f)
+		r.declareWorkers(f)
+		r.declareMemory(f)
 		declareFormat(f, &form)
 		declareGates(f, &gates)
 		f.BoolVar(&across, "across", false, "compare although the ways of estimating differ")
@@ -239,8 +261,9 @@ also that of the ways. A variant is named as in the lake, e.g. small@independent
 			if len(args) != 2 {
 				return usagef("name two scenarios of the lake")
 			}
-			if dir == "" {
-				return usagef("--lake is required")
+			dir, err := r.lakePath()
+			if err != nil {
+				return err
 			}
 			conditions, err := parseGates(gates, true)
 			if err != nil {
@@ -254,6 +277,13 @@ also that of the ways. A variant is named as in the lake, e.g. small@independent
 				return err
 			}
 			o.Across = across
+			ask, sampling, err := within.askChange(cmp.by, "across", "fail-if", "links")
+			if err != nil {
+				return err
+			}
+			if sampling {
+				return r.compareWindows(ctx, e, args, ask, form)
+			}
 			l, err := lake.Open(dir, false)
 			if err != nil {
 				return err
@@ -265,6 +295,22 @@ also that of the ways. A variant is named as in the lake, e.g. small@independent
 			return writeComparison(ctx, e, c, c, conditions, form)
 		}
 	},
+}
+
+// compareWindows compares two scenarios by windows.
+func (r *runFlags) compareWindows(ctx context.Context, e *env, args []string, ask sampled.Ask, form string) error {
+	o, done, err := r.whatIf(e)
+	if err != nil {
+		return err
+	}
+	defer done()
+	base, other, err := openBoth(ctx, args[0], args[1], o)
+	if err != nil {
+		return err
+	}
+	defer base.Close()
+	defer other.Close()
+	return compareWithin(ctx, e, base, other, ask, form)
 }
 
 // side reads SCENARIO[@VARIANT].

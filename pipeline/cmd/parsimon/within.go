@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -10,6 +11,9 @@ import (
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/sampled"
+	"parsimon/pipeline/scenario"
+	"parsimon/pipeline/units"
+	"parsimon/pipeline/whatif"
 )
 
 // withinFlags ask for an estimate from windows of time.
@@ -20,30 +24,39 @@ type withinFlags struct {
 	flags                  *pflag.FlagSet
 }
 
+// declare declares the flags of run.
 func (w *withinFlags) declare(f *pflag.FlagSet) {
+	w.declareCommon(f)
+	f.StringVar(&w.by, "by", "", "with --within: groups whose percentiles have to be precise: service, vnet or size_bin, or one group such as service=storage; default: all flows together")
+	f.DurationVar(&w.check, "check", 0, "with --within: simulate so much of the workload packet by packet, e.g. 20ms, and add the method's error to the intervals (slow)")
+}
+
+// declareCommon declares the flags of run, what-if and compare.
+func (w *withinFlags) declareCommon(f *pflag.FlagSet) {
 	w.flags = f
 	f.StringVar(&w.within, "within", "", "estimate windows of time that are drawn at random instead of the whole workload, until the interval of the percentile is no wider than ± this share of it, e.g. 2%")
 	f.StringArrayVar(&w.of, "of", []string{"p99"}, "with --within: percentile that has to be precise: p50, p90, p99 or p99.9; may be repeated")
-	f.StringVar(&w.by, "by", "", "with --within: groups whose percentiles have to be precise: service, vnet or size_bin, or one group such as service=storage; default: all flows together")
 	f.StringVar(&w.confidence, "confidence", "95%", "with --within: how often the intervals hold the value of the whole workload")
 	f.DurationVar(&w.budget, "budget", 0, "with --within: stop before a round of windows that would end later than this, e.g. 5m; 0: no limit")
-	f.DurationVar(&w.check, "check", 0, "with --within: simulate so much of the workload packet by packet, e.g. 20ms, and add the method's error to the intervals (slow)")
 }
 
 // ask is what the flags ask for; ok is false without --within.
 func (w *withinFlags) ask() (a sampled.Ask, ok bool, err error) {
 	if w.within == "" {
-		for _, name := range []string{"of", "by", "confidence", "budget", "check"} {
+		for _, name := range []string{"of", "confidence", "budget", "check"} {
 			if w.flags.Changed(name) {
 				return a, false, usagef("--%s goes with --within", name)
 			}
 		}
+		if w.by != "" {
+			return a, false, usagef("--by goes with --within")
+		}
 		return a, false, nil
 	}
-	if a.Within, err = parseShare(w.within); err != nil {
+	if a.Within, err = units.ParseShare(w.within); err != nil {
 		return a, false, usagef("--within %q: want a share such as 2%%", w.within)
 	}
-	if a.Confidence, err = parseShare(w.confidence); err != nil {
+	if a.Confidence, err = units.ParseShare(w.confidence); err != nil {
 		return a, false, usagef("--confidence %q: want a share such as 95%%", w.confidence)
 	}
 	for _, text := range w.of {
@@ -72,16 +85,6 @@ func (w *withinFlags) ask() (a sampled.Ask, ok bool, err error) {
 	return a, true, nil
 }
 
-// parseShare reads a share such as 2% or 0.02.
-func parseShare(text string) (float64, error) {
-	number, percent := strings.CutSuffix(text, "%")
-	x, err := strconv.ParseFloat(number, 64)
-	if percent {
-		x /= 100
-	}
-	return x, err
-}
-
 // runWithin estimates a scenario from windows and writes the answer.
 func runWithin(ctx context.Context, e *env, run *pipeline.Estimation, a sampled.Ask, form string) error {
 	result, err := sampled.Run(ctx, run, a)
@@ -92,4 +95,65 @@ func runWithin(ctx context.Context, e *env, run *pipeline.Estimation, a sampled.
 		return writeJSON(e.stdout, result)
 	}
 	return result.Write(e.stdout)
+}
+
+// askChange is what the flags ask a comparison for, whose --by names at most one kind of groups.
+func (w *withinFlags) askChange(by []string, others ...string) (sampled.Ask, bool, error) {
+	w.by = ""
+	if w.within != "" {
+		if len(by) > 1 || slices.Contains(by, "hops") {
+			return sampled.Ask{}, false, usagef("with --within, --by names one of service, vnet and size_bin")
+		}
+		w.by = strings.Join(by, "")
+		for _, name := range others {
+			if w.flags.Changed(name) {
+				return sampled.Ask{}, false, usagef("--within does not go with --%s", name)
+			}
+		}
+	}
+	return w.ask()
+}
+
+// whatIfWithin compares a scenario with what changes make of it by the same windows of both.
+func whatIfWithin(ctx context.Context, e *env, base string, c scenario.Changes, o whatif.Settings, a sampled.Ask, form string) error {
+	before, err := pipeline.Resume(ctx, o.Lake, base, o.Variant, o.Settings)
+	if err != nil {
+		return err
+	}
+	defer before.Close()
+	if err := before.Generate(ctx); err != nil {
+		return err
+	}
+	changed, err := pipeline.Derive(ctx, o.Lake, string(before.ID()), c, o.Variant, o.Settings)
+	if err != nil {
+		return err
+	}
+	defer changed.Close()
+	return compareWithin(ctx, e, before, changed, a, form)
+}
+
+// openBoth opens two scenarios of a lake to compare them.
+func openBoth(ctx context.Context, base, other string, o whatif.Settings) (a, b *pipeline.Estimation, err error) {
+	if strings.Contains(base+other, "@") {
+		return nil, nil, usagef("--within estimates both scenarios in the same way: name no variant, but --estimator and --passes")
+	}
+	if a, err = pipeline.Resume(ctx, o.Lake, base, o.Variant, o.Settings); err != nil {
+		return nil, nil, err
+	}
+	if b, err = pipeline.Resume(ctx, o.Lake, other, o.Variant, o.Settings); err != nil {
+		a.Close()
+	}
+	return a, b, err
+}
+
+// compareWithin compares two scenarios by the same windows of both.
+func compareWithin(ctx context.Context, e *env, base, other *pipeline.Estimation, a sampled.Ask, form string) error {
+	c, err := sampled.Compare(ctx, base, other, a)
+	if err != nil {
+		return err
+	}
+	if form == "json" {
+		return writeJSON(e.stdout, c)
+	}
+	return c.Write(e.stdout)
 }

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// writeSteadyTrace writes flows of 1 to 10 KB of two services among the 32 hosts of the first racks of topology small,
+// over so many ms.
+func writeSteadyTrace(t *testing.T, flows int, ms int64) string {
+	t.Helper()
+	random := rand.New(rand.NewPCG(1, 1))
+	text := []byte("src,dst,size_bytes,start_ns,service\n")
+	for range flows {
+		src := random.IntN(32)
+		text = fmt.Appendf(text, "%d,%d,%d,%d,%s\n", src, (src+1+random.IntN(31))%32, 1000+random.IntN(9000), random.Int64N(ms*1e6),
+			[]string{"web", "storage"}[random.IntN(2)])
+	}
+	path := filepath.Join(t.TempDir(), "flows.csv")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Scripts read the interval of every entry of percentiles, sampled_share and windows of an estimate from windows.
+func TestWithinJSON(t *testing.T) {
+	dir, flows := t.TempDir(), writeSteadyTrace(t, 60_000, 600)
+	var out struct {
+		Percentiles []struct {
+			SizeBin string   `json:"size_bin"`
+			Flows   int64    `json:"flows"`
+			P99     float64  `json:"p99"`
+			P99Lo   *float64 `json:"p99_lo"`
+			P99Hi   *float64 `json:"p99_hi"`
+		} `json:"percentiles"`
+		Stopped      string   `json:"stopped"`
+		SampledShare *float64 `json:"sampled_share"`
+		Windows      *int     `json:"windows"`
+		Goals        []struct {
+			Group     string  `json:"group"`
+			HalfWidth float64 `json:"half_width"`
+			Reached   bool    `json:"reached"`
+		} `json:"goals"`
+	}
+	args := []string{"run", "--topology", "small-2to1", "--flows", flows, "--lake", dir, "--estimator", "independent",
+		"--within", "20%", "--of", "p99", "--by", "service", "--confidence", "95%", "--budget", "5m"}
+	if err := json.Unmarshal([]byte(must(t, append(args, "--format", "json")...)), &out); err != nil {
+		t.Fatal(err)
+	}
+	if out.SampledShare == nil || out.Windows == nil || !(*out.SampledShare > 0 && *out.SampledShare < 0.6) || *out.Windows < 16 {
+		t.Fatalf("stopped %s, sampled_share %v, windows %v", out.Stopped, *out.SampledShare, *out.Windows)
+	}
+	for _, p := range out.Percentiles {
+		if p.P99Lo == nil || p.P99Hi == nil || !(1 <= *p.P99Lo && *p.P99Lo <= p.P99 && p.P99 <= *p.P99Hi && *p.P99Lo < *p.P99Hi) {
+			t.Errorf("size %s: p99 %v, p99_lo %v, p99_hi %v", p.SizeBin, p.P99, p.P99Lo, p.P99Hi)
+		}
+	}
+	if last := out.Percentiles[len(out.Percentiles)-1]; last.SizeBin != "all" || last.Flows != 60_000 {
+		t.Errorf("last entry %+v, want that of all 60,000 flows", last)
+	}
+	if len(out.Goals) != 2 {
+		t.Fatalf("goals %+v, want one for each service", out.Goals)
+	}
+	for _, g := range out.Goals {
+		if g.Reached != (g.HalfWidth <= 0.2) || !g.Reached {
+			t.Errorf("goal %+v", g)
+		}
+	}
+	text := must(t, args...)
+	contains(t, text, fmt.Sprintf("sampled, %d windows, ", *out.Windows), "service storage", "reached", "method not measured",
+		"all 2 asked intervals are within ±20%")
+	contains(t, must(t, "query", "sampled_percentiles", "--lake", dir), fmt.Sprintf("sampled, %d windows, ", *out.Windows), "storage")
+	contains(t, must(t, "query", "--lake", dir, "--sql", "SELECT count(*) AS n FROM windows"), fmt.Sprint(*out.Windows))
+	mustFail(t, failure{exitUsage, "--by goes with --within", append(args[:9:9], "--by", "service")},
+		failure{exitFailed, "no flow is of service=nosuch", append(args, "--by", "service=nosuch")})
+}
+
+// A what-if by windows holds the same windows of both scenarios against each other, and so does compare.
+func TestWhatIfWithin(t *testing.T) {
+	dir, flows := t.TempDir(), writeSteadyTrace(t, 20_000, 600)
+	var out struct {
+		Windows int    `json:"windows"`
+		Stopped string `json:"stopped"`
+		Changes []struct {
+			Group      string  `json:"group"`
+			Quantile   float64 `json:"quantile"`
+			Change     float64 `json:"change"`
+			Lo         float64 `json:"change_lo"`
+			Hi         float64 `json:"change_hi"`
+			SeparateLo float64 `json:"separate_lo"`
+			SeparateHi float64 `json:"separate_hi"`
+		} `json:"percentiles"`
+		Other struct {
+			ScenarioID string `json:"scenario_id"`
+		} `json:"other"`
+	}
+	must(t, "generate", "--topology", "small-2to1", "--flows", flows, "--lake", dir)
+	how := []string{"--lake", dir, "--estimator", "independent", "--within", "20%", "--format", "json"}
+	text := must(t, append([]string{"what-if", "flows", "--bandwidth", "tor-fabric=20Gbps"}, how...)...)
+	if err := json.Unmarshal([]byte(text), &out); err != nil {
+		t.Fatal(err)
+	}
+	if out.Windows < 16 || out.Stopped != "precise" {
+		t.Fatalf("%d windows, %s", out.Windows, out.Stopped)
+	}
+	for _, x := range out.Changes {
+		if x.Lo > x.Change || x.Hi < x.Change || x.Hi-x.Lo > 1.0001*(x.SeparateHi-x.SeparateLo) && x.Quantile < 0.99 {
+			t.Errorf("%+v: the interval leaves out the change, or is wider than with windows of its own for each side", x)
+		}
+	}
+	again := must(t, append([]string{"compare", "flows", out.Other.ScenarioID}, how...)...)
+	var same struct {
+		Windows int `json:"windows"`
+	}
+	if err := json.Unmarshal([]byte(again), &same); err != nil || same.Windows != out.Windows {
+		t.Errorf("compare: %d windows (%v), want %d", same.Windows, err, out.Windows)
+	}
+}

@@ -1,0 +1,118 @@
+package sampling
+
+import (
+	"math"
+	"sort"
+
+	"parsimon/stages/rng"
+)
+
+// replicates of a bootstrap tell a standard error to 5%.
+const replicates = 200
+
+// A Difference is a quantile of slowdown of two estimates of a workload, from the same windows.
+type Difference struct {
+	Base, Other    float64
+	Change, Lo, Hi float64 // Other / Base - 1
+	// The interval that windows drawn for each side on its own would give.
+	SeparateLo, SeparateHi float64
+}
+
+// HalfWidth is half of the interval's width.
+func (d Difference) HalfWidth() float64 { return (d.Hi - d.Lo) / 2 }
+
+// Compare compares a quantile of two samples of the same windows. ok is false without flows on either side.
+//
+// The interval is of log(other/base), with the standard error of a bootstrap of the windows within their strata: a
+// replicate draws n−1 of the n windows of a stratum with replacement, the same for both sides, and rescales their
+// weights so that its variance is that of the design, without replacement (Rao and Wu, JASA 83, 1988; Rao, Wu and Yue,
+// Survey Methodology 18(2), 1992). What a window does to both sides cancels. Separate* take the sum of both variances.
+// Student's t has the windows less the strata as degrees of freedom.
+func Compare(base, other Sample, p, confidence float64, seed uint64) (d Difference, ok bool) {
+	weights := make([][]float64, len(base))
+	for h := range base {
+		weights[h] = make([]float64, len(base[h].Drawn))
+	}
+	free := base.resample(weights, nil)
+	a, okA := base.weighted(p, weights)
+	b, okB := other.weighted(p, weights)
+	if !okA || !okB {
+		return d, false
+	}
+	d.Base, d.Other, d.Change = a, b, b/a-1
+	middle := math.Log(b / a)
+	var common, separate float64
+	for rep := range replicates {
+		random := rng.New(seed, rng.Bootstrap, uint64(rep))
+		base.resample(weights, &random)
+		x, okX := base.weighted(p, weights)
+		y, okY := other.weighted(p, weights)
+		if !okX || !okY {
+			continue
+		}
+		dx, dy := math.Log(x/a), math.Log(y/b)
+		common += (dy - dx) * (dy - dx) / replicates
+		separate += (dx*dx + dy*dy) / replicates
+	}
+	t := StudentT(confidence, max(1, free))
+	bound := func(variance, sign float64) float64 { return math.Exp(middle+sign*t*math.Sqrt(variance)) - 1 }
+	d.Lo, d.Hi = bound(common, -1), bound(common, 1)
+	d.SeparateLo, d.SeparateHi = bound(separate, -1), bound(separate, 1)
+	return d, true
+}
+
+// resample draws the weights of a replicate, or those of the sample without a source of random numbers. It returns the
+// degrees of freedom.
+func (s Sample) resample(weights [][]float64, random *rng.Stream) (free float64) {
+	for h, stratum := range s {
+		n := len(stratum.Drawn)
+		of := weights[h]
+		for i := range of {
+			of[i] = stratum.weight()
+		}
+		if n < 2 || n == stratum.Slots {
+			continue
+		}
+		free += float64(n - 1)
+		if random == nil {
+			continue
+		}
+		kept := math.Sqrt(1 - float64(n)/float64(stratum.Slots))
+		for i := range of {
+			of[i] *= 1 - kept
+		}
+		for range n - 1 {
+			of[random.IntN(n)] += stratum.weight() * kept * float64(n) / float64(n-1)
+		}
+	}
+	return free
+}
+
+// weighted is the quantile with a weight for each window. ok is false where no flow has a weight.
+func (s Sample) weighted(p float64, weights [][]float64) (slowdown float64, ok bool) {
+	flows := 0.0
+	largest := int32(-1)
+	for h, stratum := range s {
+		for i, c := range stratum.Drawn {
+			if c != nil {
+				flows += weights[h][i] * float64(c.Flows())
+				largest = max(largest, c.last())
+			}
+		}
+	}
+	if flows <= 0 {
+		return 0, false
+	}
+	at := sort.Search(int(largest), func(cell int) bool {
+		sum := 0.0
+		for h, stratum := range s {
+			for i, c := range stratum.Drawn {
+				if c != nil {
+					sum += weights[h][i] * float64(c.UpTo(int32(cell)))
+				}
+			}
+		}
+		return sum >= p*flows
+	})
+	return Slowdown(int32(at), 0.5), true
+}
