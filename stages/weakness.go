@@ -188,10 +188,9 @@ func (w *WeaknessFinder) Weaknesses(moved *Movement) []Weakness {
 			100*share, 100*loadedLink)})
 	}
 	if link, share := w.dominant(); share > fanInShare {
-		l := &w.net.Links[link]
 		out = append(out, Weakness{"fan-in", share, fanInShare, link, fmt.Sprintf(
-			"link %d, %d → %d, and the link that feeds it most have %.0f%% of the delay of the slowest 1%% of flows: "+
-				"p99 and beyond rest on one link case", link, l.Src, l.Dst, 100*share)})
+			"link %d, %s, and the link that feeds it most have %.0f%% of the delay of the slowest 1%% of flows: "+
+				"p99 and beyond rest on one link case", link, w.net.LinkName(link), 100*share)})
 	}
 	if w.estimator == Flow {
 		out = append(out, w.unsettled(moved)...)

@@ -102,7 +102,7 @@ func TestWeaknesses(t *testing.T) {
 	}{
 		{"nothing", Flow, hot(), every(2), even, 0.1, nil},
 		{"both hops of one flow in four", Flow, hot(0, 3), every(4), even, 0,
-			[]string{"loaded twice: 25% of the flows", "fan-in: link 7, 4 → 3, "}},
+			[]string{"loaded twice: 25% of the flows", "fan-in: link 7, tor 4 → host 3, "}},
 		{"one hop of them", Flow, hot(0), every(2), even, 0, nil},
 		{"both hops of one flow in ten", Flow, hot(0, 3), every(10),
 			func(i int) [2]float64 { return [2]float64{float64(i%10) * 100} }, 0, []string{"fan-in: link 4"}},

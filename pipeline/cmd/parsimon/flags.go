@@ -103,7 +103,8 @@ func (r *runFlags) declareShardKeep(f *pflag.FlagSet) {
 }
 
 func (r *runFlags) declareMemory(f *pflag.FlagSet) {
-	f.StringVar(&r.memory, "memory-limit", "4GiB", "memory limit: DuckDB spills beyond it, and fewer tasks run at once where they are large. Does not change the results")
+	f.StringVar(&r.memory, "memory-limit", autoMemory, "memory limit ("+autoMemoryDoc+"): DuckDB spills beyond it, "+
+		"and fewer tasks run at once where they are large. Does not change the results")
 }
 
 // declareExact declares the flag of the commands that can simulate the whole network.
@@ -199,19 +200,12 @@ func (r *runFlags) exact() (x pipeline.Exact, err error) {
 	return x, nil
 }
 
-// minMemory is the least --memory-limit: below it DuckDB does not work.
-const minMemory = 128 << 20
-
 // memoryBytes reads --memory-limit; 0 if the command has no such flag.
 func (r *runFlags) memoryBytes() (int64, error) {
 	if r.memory == "" {
 		return 0, nil
 	}
-	bytes, err := units.Parse(r.memory, units.Bytes)
-	if err != nil || bytes < minMemory {
-		return 0, usagef("--memory-limit %q: want a size of at least %dMiB, such as 2GB", r.memory, minMemory>>20)
-	}
-	return bytes, nil
+	return parseMemory(r.memory)
 }
 
 // settings say how the command works. done closes what they hold open.

@@ -18,6 +18,7 @@ import (
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/text"
 	"parsimon/pipeline/units"
+	"parsimon/pipeline/workloads"
 	"parsimon/schema"
 )
 
@@ -39,7 +40,7 @@ base does not change the scenarios that were made from it. The cache stays (pars
 		f.StringVar(&dir, "lake", "", "directory of the lake (required)")
 		f.StringVar(&older, "older-than", "", "scenarios last worked on longer ago, e.g. 30d or 12h")
 		f.IntVar(&r.KeepLast, "keep-last", 0, "with --older-than: so many of the newest scenarios stay")
-		f.StringArrayVar(&ingested, "workload", nil, "an ingested workload; may be repeated")
+		f.StringArrayVar(&ingested, "workload", nil, "an ingested workload, by its name or the first letters of it; may be repeated")
 		f.BoolVar(&r.DryRun, "dry-run", false, "say what would be removed, and remove nothing")
 		declareFormat(f, &form)
 		return func(ctx context.Context, args []string) error {
@@ -48,13 +49,6 @@ base does not change the scenarios that were made from it. The cache stays (pars
 				if r.OlderThan, err = parseAge(older); err != nil {
 					return usagef("--older-than: %v", err)
 				}
-			}
-			for _, name := range ingested {
-				id, err := lake.ParseWorkloadID(name)
-				if err != nil {
-					return usagef("--workload: %v", err)
-				}
-				r.Workloads = append(r.Workloads, id)
 			}
 			switch {
 			case dir == "":
@@ -70,6 +64,13 @@ base does not change the scenarios that were made from it. The cache stays (pars
 			l, err := lake.Open(dir, false)
 			if err != nil {
 				return err
+			}
+			for _, name := range ingested {
+				id, err := workloads.ResolveID(l, name)
+				if err != nil {
+					return err
+				}
+				r.Workloads = append(r.Workloads, id)
 			}
 			r.Scenarios = args
 			removed, err := pipeline.Remove(ctx, l, r)
