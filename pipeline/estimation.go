@@ -147,7 +147,7 @@ func Begin(ctx context.Context, dir string, s *scenario.Scenario, v Variant, o S
 	spec := Spec{
 		ScenarioID: lake.ScenarioID(scenario.IDOf(canonical)), Name: s.Name, Seed: s.Seed, Params: s.Params(),
 		AllowUnreachable: s.AllowUnreachable, MaxRejects: s.MaxRejects, MaxLoad: s.MaxLoad(), Canonical: canonical,
-		Planned: s.PlannedCables(),
+		Planned: s.PlannedCables(), Buffer: s.SwitchBuffer(),
 	}
 	l, err := lake.Open(dir, true)
 	if err != nil {

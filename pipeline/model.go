@@ -6,6 +6,7 @@ import (
 
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
+	"parsimon/pipeline/scenario"
 	"parsimon/schema"
 	"parsimon/simkernel"
 	"parsimon/stages/topology"
@@ -24,7 +25,8 @@ type Spec struct {
 	Windows          *WindowsSpec     `json:"windows,omitempty"` // of a scenario of windows of another
 	// Aliases are names under which the scenario was asked for later. Name is the first one, as in table scenarios.
 	Aliases []string                `json:"aliases,omitempty"`
-	Planned []topology.PlannedCable `json:"planned,omitempty"` // cables that the topology lists and that are not installed
+	Buffer  *scenario.SwitchBuffer  `json:"switch_buffer,omitempty"` // as the configurations of the switches state it
+	Planned []topology.PlannedCable `json:"planned,omitempty"`       // cables that the topology lists and that are not installed
 }
 
 // A Model is a scenario of a lake, ready to be estimated.

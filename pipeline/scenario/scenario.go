@@ -36,10 +36,13 @@ type Scenario struct {
 
 	topology topologySpec
 	loaded   *topology.Loaded // what the topology file holds, once it was read
-	workload workloadSpec
-	params   simkernel.Params  // the transport and its constants
-	failAt   map[string]field  // where the file says what is in Fail
-	digests  map[string]string // of files, by path, size and time: see FileDigest
+	// What was taken from the configurations of its switches.
+	switchNotes  []string
+	switchBuffer *SwitchBuffer
+	workload     workloadSpec
+	params       simkernel.Params  // the transport and its constants
+	failAt       map[string]field  // where the file says what is in Fail
+	digests      map[string]string // of files, by path, size and time: see FileDigest
 }
 
 // A workloadSpec is a flow file, a workload of the lake or services.

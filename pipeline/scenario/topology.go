@@ -137,10 +137,12 @@ func (s *Scenario) load() (*topology.Loaded, error) {
 		return s.loaded, nil
 	}
 	l, err := topology.Load(s.topology.file, s.topology.options)
-	if err == nil {
-		s.loaded = l
+	if err != nil {
+		return nil, err
 	}
-	return l, err
+	s.loaded = l
+	s.takeSettings(l)
+	return l, nil
 }
 
 // TopologyNotes say what was inferred of the topology file, which defaults apply and what was repaired. They are empty
@@ -149,8 +151,12 @@ func (s *Scenario) TopologyNotes() []string {
 	if s.loaded == nil {
 		return nil
 	}
-	return s.loaded.AllNotes()
+	return append(s.loaded.AllNotes(), s.switchNotes...)
 }
+
+// SwitchBuffer is the packet memory that the configurations of the switches state; nil where there are none. It is known
+// once the network was built.
+func (s *Scenario) SwitchBuffer() *SwitchBuffer { return s.switchBuffer }
 
 // PlannedCables are the cables that the topology file lists and that are not installed. It is empty until the network
 // was built.

@@ -85,6 +85,9 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 				return err
 			}
 			defer done()
+			if err := r.bufferOf(run, &x); err != nil {
+				return err
+			}
 			if sampling {
 				return runWithin(ctx, e, run, ask, form)
 			}
