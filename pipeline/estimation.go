@@ -351,8 +351,8 @@ func (m *Model) checkServices(asked []string) error {
 	return nil
 }
 
-// writeSpec makes the scenario known, and the one last worked on. A scenario keeps its first name, which table scenarios
-// has too; another one becomes an alias.
+// writeSpec makes the scenario known, and the one last worked on. A scenario keeps its first name, which table
+// scenarios has too; another one becomes an alias.
 func (e *Estimation) writeSpec() error {
 	if known, err := ReadSpec(e.Lake, e.ID()); err == nil {
 		e.Spec.Aliases = known.Aliases

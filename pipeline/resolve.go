@@ -12,8 +12,8 @@ import (
 )
 
 // Resolve finds the scenario that a user names: by its id, the beginning of the id (at least 4 digits), its name or an
-// alias; the one last worked on if the name is empty. The error for an unknown name lists the scenarios, the most similar
-// first.
+// alias; the one last worked on if the name is empty. The error for an unknown name lists the scenarios, the most
+// similar first.
 func Resolve(l *lake.Lake, name string) (lake.ScenarioID, error) {
 	ids, err := l.Scenarios()
 	if err != nil {
@@ -54,7 +54,8 @@ func Resolve(l *lake.Lake, name string) (lake.ScenarioID, error) {
 	return "", fmt.Errorf("no scenario %q in %s; it holds %s", name, l.Path(), listScenarios(l, specs, name, ids))
 }
 
-// ShellName names a scenario in a command line: by its name, where that needs no quotes and only it has it, else by its id.
+// ShellName names a scenario in a command line: by its name, where that needs no quotes and only it has it, else by
+// its id.
 func ShellName(l *lake.Lake, id lake.ScenarioID) string {
 	s, err := ReadSpec(l, id)
 	if err != nil || s.Name == "" || strings.Trim(s.Name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") != "" {

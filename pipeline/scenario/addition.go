@@ -9,7 +9,8 @@ import (
 )
 
 // addCables installs cables.
-func (c *Changes) addCables(n *topology.Network, planned []topology.PlannedCable, canonical *canonicalScenario) (said []string, err error) {
+func (c *Changes) addCables(n *topology.Network, planned []topology.PlannedCable,
+	canonical *canonicalScenario) (said []string, err error) {
 	if len(c.Add) == 0 {
 		return nil, nil
 	}
@@ -21,7 +22,8 @@ func (c *Changes) addCables(n *topology.Network, planned []topology.PlannedCable
 			return fmt.Errorf("add-cable: %w", err)
 		}
 		said = append(said, fmt.Sprintf("%s added at %s", n.Ends(cable.A, cable.B), topology.FormatBps(cable.BandwidthBps)))
-		canonical.Changes.Cables = append(canonical.Changes.Cables, [4]int64{int64(cable.A), int64(cable.B), cable.BandwidthBps, cable.DelayNS})
+		added := [4]int64{int64(cable.A), int64(cable.B), cable.BandwidthBps, cable.DelayNS}
+		canonical.Changes.Cables = append(canonical.Changes.Cables, added)
 		return nil
 	}
 	for _, a := range c.Add {
@@ -39,7 +41,8 @@ func (c *Changes) addCables(n *topology.Network, planned []topology.PlannedCable
 }
 
 // cables are the cables that an addition means.
-func (a CableAddition) cables(n *topology.Network, planned []topology.PlannedCable) (cables []topology.Cable, err error) {
+func (a CableAddition) cables(n *topology.Network,
+	planned []topology.PlannedCable) (cables []topology.Cable, err error) {
 	if a.Ends != PlannedCables && a.BPS > 0 {
 		x, y, err := n.Pair(a.Ends)
 		if err != nil {

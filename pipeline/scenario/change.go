@@ -38,7 +38,8 @@ type BandwidthChange struct {
 	BPS      int64
 }
 
-// A CableAddition is a cable to install. Without a bandwidth it is one of Planned, or PlannedCables, which is all of them.
+// A CableAddition is a cable to install. Without a bandwidth it is one of Planned, or PlannedCables, which is all of
+// them.
 type CableAddition struct {
 	Ends    string
 	BPS     int64

@@ -108,8 +108,8 @@ func (r *scenarioReader) readTopology(f field) error {
 		return err
 	case ways != 1:
 		return f.failf("needs one of name, file, clos and graph")
-	case r.topology.file == "" && (len(options.HostPatterns)+len(options.Speeds)+len(options.Repair) > 0 || options.NodeList != "" ||
-		options.DefaultDelayNS != 0):
+	case r.topology.file == "" && (len(options.HostPatterns)+len(options.Speeds)+len(options.Repair) > 0 ||
+		options.NodeList != "" || options.DefaultDelayNS != 0):
 		return f.failf("host_patterns, nodes, speeds, default_delay and repair go with a file that is not clos or graph")
 	}
 	return nil

@@ -18,8 +18,8 @@ type SwitchBuffer struct {
 	Alpha float64 `json:"alpha"` // dynamic threshold: what share of the free memory a port may hold
 }
 
-// takeSettings makes constants of the transport and of the switches from the configurations of the switches: of each kind
-// of value the one that most switches have. It notes what was taken from where and what was not.
+// takeSettings makes constants of the transport and of the switches from the configurations of the switches: of each
+// kind of value the one that most switches have. It notes what was taken from where and what was not.
 func (s *Scenario) takeSettings(l *topology.Loaded) {
 	if len(l.Settings) == 0 || l.Network == nil {
 		return
@@ -41,8 +41,8 @@ func (s *Scenario) settingsNotef(format string, args ...any) {
 	s.switchNotes = append(s.switchNotes, "switch settings: "+fmt.Sprintf(format, args...))
 }
 
-// takeMarking sets the marking thresholds, which the switches state in bytes and the model in bytes per Gbps, unless the
-// scenario file has its own.
+// takeMarking sets the marking thresholds, which the switches state in bytes and the model in bytes per Gbps, unless
+// the scenario file has its own.
 func (s *Scenario) takeMarking(l *topology.Loaded) {
 	type thresholds struct{ min, max, percent int64 }
 	var all []thresholds
@@ -74,7 +74,8 @@ func (s *Scenario) takeMarking(l *topology.Loaded) {
 			s.settingsNotef("dctcp marks at one threshold: green_max_threshold = %d bytes and green_drop_probability are not used", t.max)
 		}
 	case simkernel.DCQCN:
-		if c := s.params.DCQCN; c.MinMarkPerGbps != defaults.DCQCN.MinMarkPerGbps || c.MaxMarkPerGbps != defaults.DCQCN.MaxMarkPerGbps {
+		own, usual := s.params.DCQCN, defaults.DCQCN
+		if own.MinMarkPerGbps != usual.MinMarkPerGbps || own.MaxMarkPerGbps != usual.MaxMarkPerGbps {
 			s.settingsNotef("the scenario file states thresholds of dcqcn: WRED_PROFILE is not used")
 			return
 		}
@@ -91,7 +92,8 @@ func (s *Scenario) takeMarking(l *topology.Loaded) {
 	}
 }
 
-// takeBuffer notes the packet memory of the switches: the largest pool, and the dynamic threshold of most profiles of it.
+// takeBuffer notes the packet memory of the switches: the largest pool, and the dynamic threshold of most profiles of
+// it.
 func (s *Scenario) takeBuffer(l *topology.Loaded) {
 	var sizes, thresholds []int64
 	for _, of := range l.Settings {

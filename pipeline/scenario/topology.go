@@ -42,7 +42,8 @@ func (r *scenarioReader) readTopologyFile(path string) error {
 	if _, err := topology.Files(path); err != nil {
 		return err
 	}
-	if ext := strings.ToLower(filepath.Ext(path)); (ext == ".yaml" || ext == ".yml") && topology.FormatOf(path) != "containerlab" {
+	ext := strings.ToLower(filepath.Ext(path))
+	if (ext == ".yaml" || ext == ".yml") && topology.FormatOf(path) != "containerlab" {
 		data, err := os.ReadFile(path)
 		if err != nil {
 			return err
@@ -154,8 +155,8 @@ func (s *Scenario) TopologyNotes() []string {
 	return append(s.loaded.AllNotes(), s.switchNotes...)
 }
 
-// SwitchBuffer is the packet memory that the configurations of the switches state; nil where there are none. It is known
-// once the network was built.
+// SwitchBuffer is the packet memory that the configurations of the switches state; nil where there are none. It is
+// known once the network was built.
 func (s *Scenario) SwitchBuffer() *SwitchBuffer { return s.switchBuffer }
 
 // PlannedCables are the cables that the topology file lists and that are not installed. It is empty until the network

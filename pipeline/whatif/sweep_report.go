@@ -115,7 +115,8 @@ func (s *Sweep) Write(w io.Writer, most int) error {
 			approximate = true
 		}
 		p.Linef("%5d  %-40s %-11s %9s %8s %10d %11s", i+1, c.NameA+":"+c.NameB, variant,
-			fmt.Sprintf("%s%.3f", about, slowdownAt(now[s.Plan.Service], q)), fmt.Sprintf("%s%+.2f%%", about, 100*s.changeOf(c, s.Plan.Service, q)), c.Unreachable, first)
+			fmt.Sprintf("%s%.3f", about, slowdownAt(now[s.Plan.Service], q)),
+			fmt.Sprintf("%s%+.2f%%", about, 100*s.changeOf(c, s.Plan.Service, q)), c.Unreachable, first)
 	}
 	if approximate {
 		p.Linef("≈: screened only; the order among them is better known than their values, and both are less certain than those estimated in full (--worst estimates more of them)")

@@ -59,7 +59,8 @@ func (a *Answer) Write(w io.Writer) error {
 	p := text.Printer{W: w}
 	a.changed.WriteCost(&p)
 	l := a.changed.Lake
-	base, other := pipeline.ShellName(l, lake.ScenarioID(a.Base.Scenario)), pipeline.ShellName(l, lake.ScenarioID(a.Other.Scenario))
+	base := pipeline.ShellName(l, lake.ScenarioID(a.Base.Scenario))
+	other := pipeline.ShellName(l, lake.ScenarioID(a.Other.Scenario))
 	p.Linef("\nNext:\n  parsimon compare %s %s --by service,size_bin --lake %s\n  parsimon report %s --compare %s --lake %s",
 		base, other, l.Path(), other, base, l.Path())
 	return p.Err

@@ -160,7 +160,8 @@ func (in *ingestion) prepare(o Settings) (files []string, err error) {
 		memory = 512 << 20
 	}
 	in.options = ingest.Options{
-		Mapping: t.Mapping, Hosts: t.Hosts, Labels: t.Labels, LabelsFirst: t.LabelsFirst, MemoryBytes: memory, Threads: in.workers,
+		Mapping: t.Mapping, Hosts: t.Hosts, Labels: t.Labels, LabelsFirst: t.LabelsFirst,
+		MemoryBytes: memory, Threads: in.workers,
 		Seed: t.Seed, GapSigma: t.GapSigma, IdleNS: t.IdleNS,
 	}
 	set := Setting{Format: t.Mapping.Name, Mapping: scenario.BytesDigest([]byte(t.Mapping.Text)), Seed: t.Seed,

@@ -10,8 +10,9 @@ import (
 // beginning of a workload.
 const firstDateNS = 1e17
 
-// forPeople writes the values of a column in ns, by its name, in the unit of the largest one: us, ms or s; or, where they
-// are points in time, as dates. It returns the name of the column with that unit. Other columns stay as they are.
+// forPeople writes the values of a column in ns, by its name, in the unit of the largest one: us, ms or s; or, where
+// they are points in time, as dates. It returns the name of the column with that unit. Other columns stay as they
+// are.
 func forPeople(name string, rows [][]any, column int) string {
 	base, isNS := strings.CutSuffix(name, "_ns")
 	if !isNS {

@@ -74,8 +74,8 @@ func (in *Ingester) classTable(ctx context.Context) error {
 }
 
 // judge creates the view judged: the typed rows with their hosts, labels and, for rows that cannot be used, the
-// reason. The labels of a row are its own (with Options.LabelsFirst the last choice), else those of its destination, else
-// those of its source.
+// reason. The labels of a row are its own (with Options.LabelsFirst the last choice), else those of its destination,
+// else those of its source.
 func (in *Ingester) judge(ctx context.Context, typed string, n int32, stats *FileStats) error {
 	from := duckdb.ScanParquet(typed)
 	lo, hi, err := in.plausible(ctx, from)
@@ -121,7 +121,8 @@ SELECT l.*, %d AS source,
     WHEN start_resolution_ns < 0 OR start_resolution_ns > 86400000000000
       THEN 'start_resolution_ns is negative or over a day'
   END AS reason
-FROM labelled AS l`, from, in.labelOrder("service"), in.labelOrder("vnet"), n, stats.AnyFlowID, duckdb.Quote(unknownSrc), duckdb.Quote(unknownDst), maxFlowBytes, maxStartNS, lo, hi, hi))
+FROM labelled AS l`, from, in.labelOrder("service"), in.labelOrder("vnet"), n,
+		stats.AnyFlowID, duckdb.Quote(unknownSrc), duckdb.Quote(unknownDst), maxFlowBytes, maxStartNS, lo, hi, hi))
 }
 
 // labelOrder lists where the label of a row may come from, the first choice first.

@@ -17,8 +17,8 @@ const (
 type Options struct {
 	Mapping *Mapping
 	// Hosts and Labels are files, CSV or Parquet; empty for none. Hosts has columns address and node, Labels
-	// has cidr, port, service and vnet, or one of their other names. Addresses may be CIDRs, of which the longest applies; an empty port is
-	// any port.
+	// has cidr, port, service and vnet, or one of their other names. Addresses may be CIDRs, of which the longest
+	// applies; an empty port is any port.
 	Hosts, Labels string
 	LabelsFirst   bool   // labels of the table win over those that the rows bring
 	TmpDir        string // for DuckDB's spill files and for the result files

@@ -61,8 +61,10 @@ func (in *Ingester) addUnknown(ctx context.Context, reasons []RejectCount) error
 		if column == "" {
 			continue
 		}
-		rows, err := in.conn.QueryContext(ctx, fmt.Sprintf(`SELECT %s, count(*), CAST(least(sum(whole_bytes), 9e18) AS BIGINT) AS bytes
-FROM judged WHERE reason = %s GROUP BY ALL ORDER BY bytes DESC, 1 LIMIT %d`, column, duckdb.Quote(reasons[i].Reason), maxUnknown))
+		rows, err := in.conn.QueryContext(ctx, fmt.Sprintf(`
+SELECT %s, count(*), CAST(least(sum(whole_bytes), 9e18) AS BIGINT) AS bytes
+FROM judged WHERE reason = %s GROUP BY ALL ORDER BY bytes DESC, 1 LIMIT %d`,
+			column, duckdb.Quote(reasons[i].Reason), maxUnknown))
 		if err != nil {
 			return duckdb.FirstLine(err)
 		}

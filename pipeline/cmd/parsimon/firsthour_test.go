@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// writeTrial writes what a newcomer brings, into the working directory: a cabling list of 81 cables, one of them planned,
-// VPC flow logs of three services, and the tables of hosts and labels, with headers as people name them.
+// writeTrial writes what a newcomer brings, into the working directory: a cabling list of 81 cables, one of them
+// planned, VPC flow logs of three services, and the tables of hosts and labels, with headers as people name them.
 func writeTrial(t *testing.T) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -115,8 +115,8 @@ func TestAliases(t *testing.T) {
 	contains(t, must(t, "rm", "second", "--lake", r.lake), "removed "+r.id+" tiny")
 }
 
-// The notes of a topology are log lines of a run, its options are flags and keys of scenario files, and other options make
-// another scenario.
+// The notes of a topology are log lines of a run, its options are flags and keys of scenario files, and other options
+// make another scenario.
 func TestTopologyOptionsOfRuns(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

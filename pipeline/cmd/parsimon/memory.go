@@ -30,7 +30,8 @@ func parseMemory(text string) (int64, error) {
 	return bytes, nil
 }
 
-// defaultMemory is what a command may use unless it is told otherwise. root is where the file systems /proc and /sys are.
+// defaultMemory is what a command may use unless it is told otherwise. root is where the file systems /proc and /sys
+// are.
 func defaultMemory(root string) int64 {
 	limit := int64(pipeline.DefaultMemory)
 	if allowed := cgroupLimit(root); allowed > 0 {
@@ -56,7 +57,8 @@ func cgroupLimit(root string) (limit int64) {
 		} else if fields[1] != "" {
 			continue
 		}
-		for dir := filepath.Clean("/" + fields[2]); ; dir = filepath.Dir(dir) { // in a container, only the last may be visible
+		// In a container, only the last of these may be visible.
+		for dir := filepath.Clean("/" + fields[2]); ; dir = filepath.Dir(dir) {
 			text, err := os.ReadFile(filepath.Join(mount, dir, file))
 			bytes, nerr := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64) // "max" is no number
 			if err == nil && nerr == nil && bytes > 0 && (limit == 0 || bytes < limit) {

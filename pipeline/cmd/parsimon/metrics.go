@@ -162,7 +162,8 @@ func (m *metrics) write(command string, code int) error {
 
 // comparison adds the changes of percentiles.
 func (m *metrics) comparison(c *whatif.Comparison) {
-	m.labels = labelText([]string{"scenario", c.Other.Scenario, "name", c.OtherName, "base", c.Base.Scenario, "base_name", c.BaseName})
+	m.labels = labelText([]string{"scenario", c.Other.Scenario, "name", c.OtherName,
+		"base", c.Base.Scenario, "base_name", c.BaseName})
 	for _, r := range c.Rows {
 		groups := []string{"quantile", strconv.FormatFloat(r.Quantile, 'g', -1, 64)}
 		for i, name := range whatif.ComparisonGroups() {
