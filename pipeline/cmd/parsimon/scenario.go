@@ -69,15 +69,8 @@ func (s *scenarioFlags) load(lakePath string, args []string) (*scenario.Scenario
 	if err != nil {
 		return nil, err
 	}
-	if s.options.given() {
-		if s.topology == "" {
-			return nil, usagef("--host-pattern, --nodes, --speed, --default-delay and --repair go with --topology; a scenario file has keys for them")
-		}
-		options, err := s.options.options()
-		if err != nil {
-			return nil, err
-		}
-		sc.SetTopologyOptions(options)
+	if err := s.giveTopologyOptions(sc); err != nil {
+		return nil, err
 	}
 	s.giveName(sc)
 	if changed("seed") {
@@ -110,6 +103,22 @@ func (s *scenarioFlags) load(lakePath string, args []string) (*scenario.Scenario
 	sc.Fail = append(sc.Fail, s.fail...)
 	sc.AllowUnreachable = sc.AllowUnreachable || s.allowUnreachable
 	return sc, nil
+}
+
+// giveTopologyOptions adds what the flags say of the topology.
+func (s *scenarioFlags) giveTopologyOptions(sc *scenario.Scenario) error {
+	if !s.options.given() {
+		return nil
+	}
+	if s.topology == "" {
+		return usagef("--host-pattern, --nodes, --speed, --default-delay and --repair go with --topology; a scenario file has keys for them")
+	}
+	options, err := s.options.options()
+	if err != nil {
+		return err
+	}
+	sc.SetTopologyOptions(options)
+	return nil
 }
 
 // giveName names the scenario: as --name says, else after what flags change in the scenario file.

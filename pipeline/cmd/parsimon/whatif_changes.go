@@ -1,0 +1,166 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"parsimon/pipeline/scenario"
+	"parsimon/pipeline/units"
+	"parsimon/stages/topology"
+	"parsimon/stages/workload"
+)
+
+// changeFlags say how one scenario is made from another.
+type changeFlags struct {
+	fail, add, bandwidth, scale, move []string
+	tier, name                        string
+	draw                              uint64
+	allowUnreachable                  bool
+}
+
+func (c *changeFlags) declare(f *pflag.FlagSet) {
+	f.StringArrayVar(&c.fail, "fail", nil, "take a cable down: A:B (ids or names), or random:K, K cables of --tier; may be repeated")
+	f.StringArrayVar(&c.add, "add-cable", nil, "install a cable: A:B=100Gbps or A:B=100Gbps,500ns; A:B or planned, for one or all of the planned cables of the cabling list; may be repeated")
+	f.StringVar(&c.tier, "tier", "", "tier of the cables of random:K, e.g. fabric-spine or tor-fabric,fabric-spine")
+	f.Uint64Var(&c.draw, "draw", 1, "which random:K: another number, other cables")
+	f.StringArrayVar(&c.bandwidth, "bandwidth", nil, "change a bandwidth: A:B=100Gbps for a cable, TIER=100Gbps for all of a tier; may be repeated")
+	f.StringArrayVar(&c.scale, "scale", nil, "multiply services' flows: SERVICE=1.5, SERVICE=+50% or db=1.5,storage=2 (0 to 16); may be repeated")
+	f.StringArrayVar(&c.move, "move", nil, "put a service into other racks: SERVICE=4-7 or SERVICE=0,2,5; may be repeated")
+	f.StringVar(&c.name, "name", "", "name of the new scenario in the lake; default: the base's, and what was changed")
+	f.BoolVar(&c.allowUnreachable, "allow-unreachable", false, "count flows without a path instead of refusing them")
+}
+
+func (c *changeFlags) changes() (scenario.Changes, error) {
+	out := scenario.Changes{Draw: c.draw, Name: c.name, AllowUnreachable: c.allowUnreachable, FailTier: c.tier}
+	for _, f := range c.fail {
+		k, random := strings.CutPrefix(f, "random:")
+		if !random {
+			out.Fail = append(out.Fail, f)
+			continue
+		}
+		n, err := strconv.Atoi(k)
+		if err != nil || n < 1 || out.FailRandom > 0 {
+			return out, usagef("--fail %q: want random:K, once, with K at least 1", f)
+		}
+		out.FailRandom = n
+	}
+	if (out.FailRandom > 0) != (c.tier != "") {
+		return out, usagef("--tier goes with --fail random:K, and needs it")
+	}
+	for _, b := range c.bandwidth {
+		selector, value, err := cutValue(b)
+		if err != nil {
+			return out, usagef("--bandwidth %q: %v", b, err)
+		}
+		bps, err := units.ParseBandwidth(value)
+		if err != nil {
+			return out, usagef("--bandwidth %q: %v", b, err)
+		}
+		out.Bandwidth = append(out.Bandwidth, scenario.BandwidthChange{Selector: selector, BPS: bps})
+	}
+	for _, a := range c.add {
+		addition, err := parseAddition(a)
+		if err != nil {
+			return out, usagef("--add-cable %q: %v", a, err)
+		}
+		out.Add = append(out.Add, addition)
+	}
+	for _, s := range c.scale {
+		if err := parseScale(s, &out); err != nil {
+			return out, err
+		}
+	}
+	for _, m := range c.move {
+		service, value, err := cutValue(m)
+		if err != nil {
+			return out, usagef("--move %q: %v", m, err)
+		}
+		racks, err := scenario.ParseRacks(value)
+		if _, twice := out.Move[service]; err != nil || twice {
+			return out, usagef("--move %q: want racks such as 4-7 or 0,2,5, once for a service", m)
+		}
+		if out.Move == nil {
+			out.Move = map[string][]int{}
+		}
+		out.Move[service] = racks
+	}
+	if len(out.Fail)+out.FailRandom+len(out.Add)+len(out.Bandwidth)+len(out.Scale)+len(out.Move) == 0 {
+		return out, usagef("say what changes: --fail, --add-cable, --bandwidth, --scale or --move")
+	}
+	return out, nil
+}
+
+// parseAddition reads A:B=BANDWIDTH[,DELAY], A:B or planned.
+func parseAddition(text string) (a scenario.CableAddition, err error) {
+	if text == scenario.PlannedCables || !strings.Contains(text, "=") {
+		if text != scenario.PlannedCables && !strings.Contains(text, ":") {
+			return a, fmt.Errorf("want A:B=100Gbps, A:B or planned")
+		}
+		return scenario.CableAddition{Ends: text}, nil
+	}
+	ends, value, err := cutValue(text)
+	if err != nil {
+		return a, err
+	}
+	bandwidth, delay, hasDelay := strings.Cut(value, ",")
+	a = scenario.CableAddition{Ends: ends, DelayNS: topology.DefaultDelayNS}
+	if a.BPS, err = units.ParseBandwidth(bandwidth); err != nil {
+		return a, err
+	}
+	if hasDelay {
+		a.DelayNS, err = topology.ParseDelay(delay)
+	}
+	return a, err
+}
+
+// parseScale reads SERVICE=FACTOR, or several with commas between them.
+func parseScale(text string, out *scenario.Changes) error {
+	parts := strings.Split(text, ",")
+	if slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(p, "=") }) { // a name with a comma
+		parts = []string{text}
+	}
+	for _, part := range parts {
+		service, value, err := cutValue(part)
+		if err != nil {
+			return usagef("--scale %q: %v", text, err)
+		}
+		x, err := parseFactor(value)
+		if _, twice := out.Scale[service]; err != nil || !(x >= 0 && x <= workload.MaxScale) || twice {
+			return usagef("--scale %q: want a factor from 0 to %d such as 1.5, or a change such as +50%%, once for a service", part, workload.MaxScale)
+		}
+		if out.Scale == nil {
+			out.Scale = map[string]float64{}
+		}
+		out.Scale[service] = x
+	}
+	return nil
+}
+
+// parseFactor reads 1.5, 150%, +50% or -20%.
+func parseFactor(text string) (float64, error) {
+	number, percent := strings.CutSuffix(text, "%")
+	x, err := strconv.ParseFloat(number, 64)
+	change := strings.HasPrefix(text, "+") || strings.HasPrefix(text, "-")
+	switch {
+	case err != nil || change && !percent:
+		return 0, fmt.Errorf("%q is no factor", text)
+	case change:
+		return (100 + x) / 100, nil
+	case percent:
+		return x / 100, nil
+	}
+	return x, nil
+}
+
+// cutValue cuts NAME=VALUE at the last equals sign.
+func cutValue(text string) (name, value string, err error) {
+	at := strings.LastIndexByte(text, '=')
+	if at < 0 {
+		return "", "", fmt.Errorf("want NAME=VALUE")
+	}
+	return text[:at], text[at+1:], nil
+}
