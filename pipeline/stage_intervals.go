@@ -121,7 +121,8 @@ func (r *estimateReader) weaknesses(ctx context.Context, intervals []stages.Inte
 	if before == nil {
 		return finder.Weaknesses(nil), nil
 	}
-	then, now := r.in.Read(before.Output(schema.LinkStats), nil, nil), r.in.Read(last.Output(schema.LinkStats), nil, nil)
+	then := r.in.Read(before.Output(schema.LinkStats), stages.MovedColumns(), nil)
+	now := r.in.Read(last.Output(schema.LinkStats), stages.MovedColumns(), nil)
 	defer func() { _, _ = then.Close(), now.Close() }() // likewise
 	moved, err := stages.Moved(r.Network, then, now)
 	if err != nil {
