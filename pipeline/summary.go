@@ -107,7 +107,11 @@ func (e *Estimation) writeQuery(ctx context.Context, db *queries.DB, name string
 
 // summarizeIntervals writes the intervals of all flows and every warning.
 func (e *Estimation) summarizeIntervals(p *text.Printer) error {
-	r, err := e.exec.Records(e.plan().Find("intervals", 0))
+	s := e.plan().Find("intervals", 0)
+	if s == nil { // an estimator without
+		return nil
+	}
+	r, err := e.exec.Records(s)
 	if err != nil {
 		return err
 	}
