@@ -34,11 +34,13 @@ func (s *sampler) windowsOf(slots []int, warmupNS int64) pipeline.Windows {
 }
 
 // estimate estimates slots, or finds them estimated.
-func (s *sampler) estimate(ctx context.Context, slots []int, warmupNS int64, do func(*pipeline.Estimation) error) (*round, error) {
+func (s *sampler) estimate(ctx context.Context, slots []int, warmupNS int64,
+	do func(*pipeline.Estimation) error) (*round, error) {
 	return s.estimateWindows(ctx, slots, s.windowsOf(slots, warmupNS), do)
 }
 
-func (s *sampler) estimateWindows(ctx context.Context, slots []int, w pipeline.Windows, do func(*pipeline.Estimation) error) (*round, error) {
+func (s *sampler) estimateWindows(ctx context.Context, slots []int, w pipeline.Windows,
+	do func(*pipeline.Estimation) error) (*round, error) {
 	how := s.base.Settings
 	how.Log = how.Log.Level(zerolog.WarnLevel)
 	run, err := pipeline.DeriveWindows(ctx, s.base, w, how)
@@ -81,7 +83,8 @@ type flow struct {
 
 // each calls do with the flows of a round's slots.
 func (s *sampler) each(ctx context.Context, r *round, do func(slot int, f flow)) error {
-	in, err := r.run.Read(schema.Slowdowns, []string{"flow_id", "service", "vnet", "size_bytes", "start_ns", "slowdown"}, nil)
+	in, err := r.run.Read(schema.Slowdowns, []string{"flow_id", "service", "vnet", "size_bytes", "start_ns", "slowdown"},
+		nil)
 	if err != nil {
 		return err
 	}

@@ -55,8 +55,8 @@ type Report struct {
 	Early, Late Finding
 }
 
-// A Checker holds the flows of an estimate against the laws. Its memory grows with the flows that are active at a time. It
-// is used by one goroutine at a time: Add for every flow, then Report.
+// A Checker holds the flows of an estimate against the laws. Its memory grows with the flows that are active at a time.
+// It is used by one goroutine at a time: Add for every flow, then Report.
 type Checker struct {
 	net    *topology.Network
 	params simkernel.Params
@@ -69,7 +69,8 @@ type Checker struct {
 
 // New returns a checker for estimates of a network.
 func New(n *topology.Network, p simkernel.Params) *Checker {
-	c := &Checker{net: n, params: p, early: earlyCheck{links: make([]schedule, len(n.Links)), found: Finding{WorstLink: -1}}}
+	c := &Checker{net: n, params: p,
+		early: earlyCheck{links: make([]schedule, len(n.Links)), found: Finding{WorstLink: -1}}}
 	if p.Transport != simkernel.DCQCN {
 		c.late = newLateCheck(n, p)
 	}

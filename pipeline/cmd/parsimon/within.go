@@ -115,7 +115,8 @@ func (w *withinFlags) askChange(by []string, others ...string) (sampled.Ask, boo
 }
 
 // whatIfWithin compares a scenario with what changes make of it by the same windows of both.
-func whatIfWithin(ctx context.Context, e *env, base string, c scenario.Changes, o whatif.Settings, a sampled.Ask, form string) error {
+func whatIfWithin(ctx context.Context, e *env, base string, c scenario.Changes, o whatif.Settings, a sampled.Ask,
+	form string) error {
 	before, err := pipeline.Resume(ctx, o.Lake, base, o.Variant, o.Settings)
 	if err != nil {
 		return err
