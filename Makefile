@@ -38,7 +38,7 @@ clean: ## remove what was built, but not lakes
 	@rm -rf $(BIN)
 
 ##@ Test
-.PHONY: test unit lint notebooks flink chromium flink-test cluster-test exact-accuracy question-accuracy
+.PHONY: test unit lint notebooks flink chromium flink-test cluster-test exact-accuracy question-accuracy race fuzz
 test: setup lint unit notebooks ## everything that CI runs: lint, all tests, the notebooks
 
 unit: setup flink chromium ## all tests
@@ -75,9 +75,21 @@ exact-accuracy: ## the whole-network simulation against ns-3, several seeds and 
 question-accuracy: ## flows outside the trace, leave-one-out against ns-3 (minutes; needs ../shared)
 	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run TestQuestionAccuracy -v ./pipeline
 
+race: setup ## the race detector over all tests (an hour)
+	@go test -race -timeout 3h ./...
+
+# Each importer, the scenario file, the state of lakes and packs: arbitrary input, FUZZTIME each.
+FUZZTIME := 30s
+FUZZ := stages/ingest:FuzzFormats stages/ingest:FuzzIngestCSV stages/topology:FuzzTopologyJSON stages/topology:FuzzTopologyCSV \
+	stages/topology:FuzzSONiC stages/topology:FuzzBatfish stages/topology:FuzzContainerlab stages/topology:FuzzYAML \
+	stages/topology:FuzzHPCC stages/topology:FuzzCabling pipeline/scenario:FuzzLoadScenario pipeline/lake:FuzzManifest \
+	pipeline/lake:FuzzState pipeline/cache:FuzzPack pipeline/cmd/parsimon:FuzzParseLinkCase
+fuzz: setup ## fuzz every reader of foreign files (FUZZTIME=30s each)
+	@for t in $(FUZZ); do echo "$$t"; go test -run '^$$' -fuzz "^$${t#*:}\$$" -fuzztime $(FUZZTIME) ./$${t%:*}; done
+
 ##@ Measure (minutes to hours; ARGS="--short" tries one, ARGS="--write" replaces its section of a page)
 MEASUREMENTS := accuracy ablation own-accuracy transport-accuracy large-exact bench-kernel bench-run bench-transports \
-	large growth clustering what-if failures ingest-bench ns3-backend
+	large growth clustering what-if failures ingest-bench ns3-backend faults
 .PHONY: $(MEASUREMENTS)
 accuracy: ## estimators against ns-3 on the shared scenarios (needs ../shared)
 ablation: ## what each ingredient of estimator flow contributes, against ns-3 (needs ../shared)
@@ -93,6 +105,7 @@ clustering: ## savings and errors of --cluster, against ns-3 (needs ../shared)
 what-if: ## a what-if, a screening and a sweep against runs from nothing
 failures: ## errors with one random cable down, against --exact
 ingest-bench: ## a synthetic day of flow logs, 10 million records, against its truth
+faults: ## killed processes, failing disks, damaged bytes, commands at once (3 h; PARSIMON_FAULTS_TIME=)
 ns3-backend: ## link cases in ns-3 against the link kernel (needs ../shared)
 $(MEASUREMENTS): build
 	@go run ./pipeline/cmd/measure $@ --parsimon $(BIN)/parsimon --shared $(SHARED) $(ARGS)

@@ -42,6 +42,7 @@ func measurements() []measurement {
 		{"failures", whatIfPage, "SCENARIO", "errors with one random cable down, against --exact", failures},
 		{"ingest-bench", "stages/ingest/README.md", "RECORDS", "a synthetic day of flow logs against its truth", ingestDay},
 		{"ns3-backend", "stages/ns3/README.md", "TRANSPORT", "link cases in ns-3 against the link kernel", ns3Backend},
+		{"faults", "pipeline/OPERATORS.md", "", "killed processes, failing disks, damaged bytes: what a lake survives", faults},
 		{"digest", "", "LAKE", "rows and digest of every table of a lake", digest},
 	}
 }
