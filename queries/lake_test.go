@@ -57,9 +57,8 @@ var knownLake = []struct{ table, path, rows string }{
 		('small', 'max_load=40%, seed=1', 'seed', '1', 1, 7, 4, 5, 8, 9, 9.5, 9, NULL, NULL, 1.5), ('other', 'seed=2', 'seed', '2', 2, 7, 4, NULL, 8, NULL, 9.5, NULL, 10, NULL, 2)`},
 	{"sweep_runs", "scenario=007/variant=own", "" +
 		`('grid', 'load.max=20%, transport.kind=hpcc', 'load.max', '20%', 0.2, 7, 1, NULL, 2, NULL, 3, NULL, 4, NULL, 1), ` +
-		`('grid', 'load.max=20%, transport.kind=hpcc', 'transport.kind', 'hpcc', NULL, 7, 1, NULL, 2, NULL, 3, NULL, 4, NULL, 1)`},
-	{"sweep_runs", "scenario=007/variant=own", gridRun(1, 4)},
-	{"sweep_runs", "scenario=007/variant=own", gridRun(2, 5)},
+		`('grid', 'load.max=20%, transport.kind=hpcc', 'transport.kind', 'hpcc', NULL, 7, 1, NULL, 2, NULL, 3, NULL, 4, NULL, 1), ` +
+		gridRun(1, 4) + ", " + gridRun(2, 5)},
 	{"slowdowns", "scenario=aaa/variant=own", knownSlowdowns(0)},
 	{"intervals", "scenario=aaa/variant=own", `(NULL, NULL, 'all', 0.5, 7, 4, 3, 5, ''), (NULL, NULL, 'all', 0.9, 7, 8, 7, 9, ''),
 		(NULL, NULL, 'all', 0.99, 7, 9, 8, 10, 'p99: short'), (NULL, NULL, 'all', 0.999, 7, 10, 9, 11, 'p99.9: short'),
