@@ -38,7 +38,7 @@ clean: ## remove what was built, but not lakes
 	@rm -rf $(BIN)
 
 ##@ Test
-.PHONY: test unit lint notebooks flink chromium flink-test cluster-test exact-accuracy question-accuracy race fuzz
+.PHONY: test unit lint notebooks flink chromium flink-test cluster-test exact-accuracy question-accuracy race fuzz browser-test
 test: setup lint unit notebooks ## everything that CI runs: lint, all tests, the notebooks
 
 unit: setup flink chromium ## all tests
@@ -68,6 +68,9 @@ flink-test: setup flink ## 256 hosts on Flink in one process (minutes; make unit
 
 cluster-test: build flink ## a Flink cluster with killed workers against a local run (minutes; SCENARIO= PASSES= PARTITIONS= KEEP=0)
 	@pipeline/cmd/parsimon-beam/cluster-test $(BIN)/parsimon $(FLINK)
+
+browser-test: setup chromium ## every kind of report in Chromium on a screen and a phone, with hostile names (minutes)
+	@PARSIMON_LONG=1 go test -timeout 30m -count 1 -run 'TestReport' -v ./pipeline/cmd/parsimon
 
 exact-accuracy: ## the whole-network simulation against ns-3, several seeds and transports (minutes; needs ../shared)
 	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run 'TestNetworkAgainstNS3|TestTransportsAgainstNS3' -v ./simkernel
