@@ -56,7 +56,7 @@ func TestWarmupOfLake(t *testing.T) {
 	const ms = time.Millisecond
 	fmt.Println("| warm-up | cool-down | p50 | p90 | p99 | p99.9 | flows |\n|---|---|---|---|---|---|---|")
 	for _, c := range [][2]time.Duration{
-		{ms / 2, 2 * ms}, {ms, 2 * ms}, {ms, 4 * ms}, {2 * ms, 2 * ms}, {2 * ms, 8 * ms}, {8 * ms, 32 * ms},
+		{ms, 2 * ms}, {ms, 4 * ms}, {2 * ms, 4 * ms}, {2 * ms, 8 * ms}, {8 * ms, 8 * ms},
 	} {
 		w := s.windowsOf(slots, int64(c[0]))
 		w.CooldownNS = int64(c[1])
