@@ -77,7 +77,7 @@ question-accuracy: ## flows outside the trace, leave-one-out against ns-3 (minut
 
 ##@ Measure (minutes to hours; ARGS="--short" tries one, ARGS="--write" replaces its section of a page)
 MEASUREMENTS := accuracy ablation own-accuracy transport-accuracy large-exact bench-kernel bench-run bench-transports \
-	large growth clustering what-if failures ingest-bench ns3-backend
+	large growth clustering what-if failures coverage ingest-bench ns3-backend
 .PHONY: $(MEASUREMENTS)
 accuracy: ## estimators against ns-3 on the shared scenarios (needs ../shared)
 ablation: ## what each ingredient of estimator flow contributes, against ns-3 (needs ../shared)
@@ -92,6 +92,7 @@ growth: ## cost by hosts and duration, and a picture of it
 clustering: ## savings and errors of --cluster, against ns-3 (needs ../shared)
 what-if: ## a what-if, a screening and a sweep against runs from nothing
 failures: ## errors with one random cable down, against --exact
+coverage: ## how often the intervals of run --within hold the value of the whole, and of what-if --within
 ingest-bench: ## a synthetic day of flow logs, 10 million records, against its truth
 ns3-backend: ## link cases in ns-3 against the link kernel (needs ../shared)
 $(MEASUREMENTS): build
