@@ -38,7 +38,7 @@ clean: ## remove what was built, but not lakes
 	@rm -rf $(BIN)
 
 ##@ Test
-.PHONY: test unit lint notebooks flink chromium flink-test cluster-test exact-accuracy question-accuracy
+.PHONY: test unit lint notebooks flink chromium flink-test cluster-test exact-accuracy question-accuracy sampling-test
 test: setup lint unit notebooks ## everything that CI runs: lint, all tests, the notebooks
 
 unit: setup flink chromium ## all tests
@@ -74,6 +74,9 @@ exact-accuracy: ## the whole-network simulation against ns-3, several seeds and 
 
 question-accuracy: ## flows outside the trace, leave-one-out against ns-3 (minutes; needs ../shared)
 	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run TestQuestionAccuracy -v ./pipeline
+
+sampling-test: ## estimates from windows: changes by common windows, and a trace that is asked every hour (a minute)
+	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run 'TestCompareCoverage|TestHourlyIngest' -v ./pipeline/sampling ./pipeline/cmd/parsimon
 
 ##@ Measure (minutes to hours; ARGS="--short" tries one, ARGS="--write" replaces its section of a page)
 MEASUREMENTS := accuracy ablation own-accuracy transport-accuracy large-exact bench-kernel bench-run bench-transports \

@@ -124,6 +124,9 @@ func TestWhatIfWithin(t *testing.T) {
 
 // A trace that arrives in hourly files is asked after every hour: each answer is of all hours so far, from windows.
 func TestHourlyIngest(t *testing.T) {
+	if os.Getenv("PARSIMON_LONG") == "" {
+		t.Skip("takes half a minute: make sampling-test")
+	}
 	const hours, hourMS, flows = 3, 300, 30_000
 	dir, lake := t.TempDir(), filepath.Join(t.TempDir(), "lake")
 	shares := []float64{}
