@@ -35,11 +35,15 @@ func (s *sampler) windowsOf(slots []int, warmupNS int64) pipeline.Windows {
 }
 
 // estimate estimates slots, or finds them estimated.
-func (s *sampler) estimate(ctx context.Context, slots []int, warmupNS int64, do func(*pipeline.Estimation) error) (*round, error) {
+func (s *sampler) estimate(
+	ctx context.Context, slots []int, warmupNS int64, do func(*pipeline.Estimation) error,
+) (*round, error) {
 	return s.estimateWindows(ctx, slots, s.windowsOf(slots, warmupNS), do)
 }
 
-func (s *sampler) estimateWindows(ctx context.Context, slots []int, w pipeline.Windows, do func(*pipeline.Estimation) error) (*round, error) {
+func (s *sampler) estimateWindows(
+	ctx context.Context, slots []int, w pipeline.Windows, do func(*pipeline.Estimation) error,
+) (*round, error) {
 	how := s.base.Settings
 	how.Log = how.Log.Level(zerolog.WarnLevel)
 	run, err := pipeline.DeriveWindows(ctx, s.base, w, how)
@@ -79,8 +83,8 @@ func estimated(run *pipeline.Estimation) bool {
 }
 
 // Prepare writes the flows of the windows that Run would estimate next into hidden scenarios, and returns their ids;
-// none if the windows that are there are enough. Processes that share the work then do the stages of each (pipeline.Resume,
-// Settings.Shard), and Run takes them over.
+// none if the windows that are there are enough. Processes that share the work then do the stages of each
+// (pipeline.Resume, Settings.Shard), and Run takes them over.
 func Prepare(ctx context.Context, base *pipeline.Estimation, ask Ask) (ids []string, err error) {
 	ids = []string{}
 	s, err := newSampler(ctx, base, ask)
@@ -115,7 +119,8 @@ type flow struct {
 
 // each calls do with the flows of a round's slots.
 func (s *sampler) each(ctx context.Context, r *round, do func(slot int, f flow)) error {
-	in, err := r.run.Read(schema.Slowdowns, []string{"flow_id", "service", "vnet", "size_bytes", "start_ns", "slowdown"}, nil)
+	names := []string{"flow_id", "service", "vnet", "size_bytes", "start_ns", "slowdown"}
+	in, err := r.run.Read(schema.Slowdowns, names, nil)
 	if err != nil {
 		return err
 	}

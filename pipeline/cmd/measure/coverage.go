@@ -30,12 +30,14 @@ func coverage(ctx context.Context, b *bench) {
 	b.printf("A day of %d hours of %d ms on topology small-2to1: %.0f flows of three services, cable %s down from 40%% to 60%% of it; "+
 		"400 slots, %s repetitions. \"stops at\": rounds are drawn until the half width is at most that of the third round, five at "+
 		"most.", coverageHours, coverageHourMS, whole.Flows, coverageFailure, repetitions)
-	text, _ := b.execute(ctx, []string{"PARSIMON_LONG=1"}, "go", "test", "-count", "1", "-timeout", "60m", "-v", "-run", "CoverageOfLake", coverageGo,
+	text, _ := b.execute(ctx, []string{"PARSIMON_LONG=1"}, "go", "test", "-count", "1",
+		"-timeout", "60m", "-v", "-run", "CoverageOfLake", coverageGo,
 		"-coverage-lake", lake, "-coverage-scenario", whole.Scenario+"+"+failed.Scenario, "-coverage-seeds", repetitions)
 	b.printf("")
 	b.lines(text, "|")
 	b.printf("\nThe statistics on synthetic workloads (200 repetitions), and changes from common windows:\n\n```")
-	text, _ = b.execute(ctx, []string{"PARSIMON_LONG=1"}, "go", "test", "-count", "1", "-v", "-run", "TestCoverage|TestCompareCoverage", "./pipeline/sampling")
+	text, _ = b.execute(ctx, []string{"PARSIMON_LONG=1"}, "go", "test", "-count", "1",
+		"-v", "-run", "TestCoverage|TestCompareCoverage", "./pipeline/sampling")
 	for line := range strings.Lines(text) {
 		if _, found, ok := strings.Cut(strings.TrimSpace(line), "_test.go:"); ok {
 			_, figures, _ := strings.Cut(found, ": ")
@@ -67,7 +69,8 @@ func (b *bench) coverageDay(ctx context.Context) string {
 		scenario := fmt.Sprintf("name: hour%d\nseed: %d\ntopology: {name: small-2to1}\nworkload:\n  max_load: %.0f%%\n  duration: %dms\n  services:\n",
 			hour, hour+1, load, coverageHourMS)
 		for _, s := range [][4]string{
-			{"w0", "storage", "database", "cachefollower"}, {"w1", "frontend", "webserver", "webserver"}, {"w2", "analytics", "hadoop", "hadoop"},
+			{"w0", "storage", "database", "cachefollower"}, {"w1", "frontend", "webserver", "webserver"},
+			{"w2", "analytics", "hadoop", "hadoop"},
 		} {
 			scenario += fmt.Sprintf("    - {name: %s, vnet: %s, matrix: %s, sizes: %s, sigma: 2, share: 1}\n", s[0], s[1], s[2], s[3])
 		}

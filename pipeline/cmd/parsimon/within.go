@@ -89,7 +89,9 @@ func (w *withinFlags) ask() (a sampled.Ask, ok bool, err error) {
 }
 
 // runWithin estimates a scenario from windows and writes the answer, or prepares the next windows.
-func (w *withinFlags) runWithin(ctx context.Context, e *env, run *pipeline.Estimation, a sampled.Ask, form string) error {
+func (w *withinFlags) runWithin(
+	ctx context.Context, e *env, run *pipeline.Estimation, a sampled.Ask, form string,
+) error {
 	if w.prepare {
 		ids, err := sampled.Prepare(ctx, run, a)
 		if err != nil {
@@ -130,7 +132,9 @@ func (w *withinFlags) askChange(by []string, others ...string) (sampled.Ask, boo
 }
 
 // whatIfWithin compares a scenario with what changes make of it by the same windows of both.
-func whatIfWithin(ctx context.Context, e *env, base string, c scenario.Changes, o whatif.Settings, a sampled.Ask, form string) error {
+func whatIfWithin(
+	ctx context.Context, e *env, base string, c scenario.Changes, o whatif.Settings, a sampled.Ask, form string,
+) error {
 	before, err := pipeline.Resume(ctx, o.Lake, base, o.Variant, o.Settings)
 	if err != nil {
 		return err
