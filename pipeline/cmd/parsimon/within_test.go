@@ -76,6 +76,9 @@ func TestWithinJSON(t *testing.T) {
 		"all 2 asked intervals are within ±20%")
 	contains(t, must(t, "query", "sampled_percentiles", "--lake", dir), fmt.Sprintf("sampled, %d windows, ", *out.Windows), "storage")
 	contains(t, must(t, "query", "--lake", dir, "--sql", "SELECT count(*) AS n FROM windows"), fmt.Sprint(*out.Windows))
+	if ids := must(t, append(args, "--prepare")...); ids != "" {
+		t.Errorf("windows %s are prepared although the answer is precise", ids)
+	}
 	mustFail(t, failure{exitUsage, "--by goes with --within", append(args[:9:9], "--by", "service")},
 		failure{exitFailed, "no flow is of service=nosuch", append(args, "--by", "service=nosuch")})
 }
