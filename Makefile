@@ -38,7 +38,7 @@ clean: ## remove what was built, but not lakes
 	@rm -rf $(BIN)
 
 ##@ Test
-.PHONY: test unit lint notebooks flink chromium flink-test cluster-test exact-accuracy question-accuracy race fuzz browser-test
+.PHONY: test unit lint notebooks flink chromium flink-test cluster-test exact-accuracy question-accuracy race fuzz browser-test sampling-test
 test: setup lint unit notebooks ## everything that CI runs: lint, all tests, the notebooks
 
 unit: setup flink chromium ## all tests
@@ -90,9 +90,12 @@ FUZZ := stages/ingest:FuzzFormats stages/ingest:FuzzIngestCSV stages/topology:Fu
 fuzz: setup ## fuzz every reader of foreign files (FUZZTIME=30s each)
 	@for t in $(FUZZ); do echo "$$t"; go test -run '^$$' -fuzz "^$${t#*:}\$$" -fuzztime $(FUZZTIME) ./$${t%:*}; done
 
+sampling-test: ## estimates from windows: changes by common windows, and a trace that is asked every hour (a minute)
+	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run 'TestCompareCoverage|TestHourlyIngest' -v ./pipeline/sampling ./pipeline/cmd/parsimon
+
 ##@ Measure (minutes to hours; ARGS="--short" tries one, ARGS="--write" replaces its section of a page)
 MEASUREMENTS := accuracy ablation own-accuracy transport-accuracy large-exact bench-kernel bench-run bench-transports \
-	large growth clustering what-if failures ingest-bench ns3-backend faults
+	large growth clustering what-if failures coverage ingest-bench ns3-backend faults
 .PHONY: $(MEASUREMENTS)
 accuracy: ## estimators against ns-3 on the shared scenarios (needs ../shared)
 ablation: ## what each ingredient of estimator flow contributes, against ns-3 (needs ../shared)
@@ -107,6 +110,7 @@ growth: ## cost by hosts and duration, and a picture of it
 clustering: ## savings and errors of --cluster, against ns-3 (needs ../shared)
 what-if: ## a what-if, a screening and a sweep against runs from nothing
 failures: ## errors with one random cable down, against --exact
+coverage: ## how often the intervals of run --within hold the value of the whole, and of what-if --within
 ingest-bench: ## a synthetic day of flow logs, 10 million records, against its truth
 faults: ## killed processes, failing disks, damaged bytes, commands at once (3 h; PARSIMON_FAULTS_TIME=)
 ns3-backend: ## link cases in ns-3 against the link kernel (needs ../shared)
