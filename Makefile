@@ -76,7 +76,7 @@ question-accuracy: ## flows outside the trace, leave-one-out against ns-3 (minut
 	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run TestQuestionAccuracy -v ./pipeline
 
 ##@ Measure (minutes to hours; ARGS="--short" tries one, ARGS="--write" replaces its section of a page)
-MEASUREMENTS := accuracy ablation own-accuracy transport-accuracy large-exact m3-table bench-kernel bench-run bench-transports \
+MEASUREMENTS := accuracy ablation own-accuracy transport-accuracy large-exact honesty m3-table bench-kernel bench-run bench-transports \
 	large growth clustering what-if failures ingest-bench ns3-backend
 .PHONY: $(MEASUREMENTS)
 accuracy: ## estimators against ns-3 on the shared scenarios (needs ../shared)
@@ -84,6 +84,7 @@ ablation: ## what each ingredient of estimator flow contributes, against ns-3 (n
 own-accuracy: ## estimators against --exact on the shipped scenarios
 transport-accuracy: ## every transport against --exact (needs ../shared)
 large-exact: ## 0.2 s of 6,144 hosts against --exact
+honesty: ## warnings and intervals of the default against its errors (needs ../shared)
 m3-table: ## 24 scenarios of m3's published table against its ns-3; ARGS=all for all 96 (needs ../shared)
 bench-kernel: ## link kernel against the reference link simulator, alternating (needs ../shared)
 bench-run: ## a whole estimate against the reference's, alternating (needs ../shared)
