@@ -109,7 +109,7 @@ func (r *estimateReader) intervals(ctx context.Context, generate *engine.Stage) 
 	return x.Rows(), err
 }
 
-// weaknesses finds where the method is known to be weak. last and before wrote link_stats of the last two passes.
+// weaknesses finds what speaks against the estimate. last and before wrote link_stats of the last two passes.
 func (r *estimateReader) weaknesses(ctx context.Context, intervals []stages.Interval,
 	last, before *engine.Stage) ([]stages.Weakness, error) {
 	stats := r.in.Read(last.Output(schema.LinkStats), nil, nil)

@@ -12,7 +12,7 @@ type figure struct {
 	Label, Value, Note string
 }
 
-// A warning is what a reader has to beware of. Weight is "weak" for a known weakness of the method, and "short" for
+// A warning is what a reader has to beware of. Weight is "weak" for what speaks against the estimate, and "short" for
 // a workload with too few flows.
 type warning struct {
 	Weight, Text string
@@ -151,7 +151,7 @@ func (c *content) trust() string {
 		}
 	}
 	return "The estimate was not held against a simulation of the whole network (parsimon validate does it). The " +
-		"intervals say what other flows of the same kind might give, and not how far the method itself is off."
+		"intervals say what other flows of the same kind might give, and for estimator flow how far its link cases disagree."
 }
 
 // warnings are what a reader has to beware of.
@@ -159,8 +159,7 @@ func (c *content) warnings() []warning {
 	var out []warning
 	w, short, synthetic := c.answers["warnings"], c.answers["short"], c.answers["synthetic_share"]
 	for i := range w.rows {
-		out = append(out, warning{"weak", "Known weakness of the method, " + w.Text(i, "kind") + ": " + w.Text(i,
-			"warning") + ".", nil})
+		out = append(out, warning{"weak", "Against the estimate, " + w.Text(i, "kind") + ": " + w.Text(i, "warning") + ".", nil})
 	}
 	if short.Len() > 0 {
 		var parts []string
