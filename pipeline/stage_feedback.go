@@ -104,6 +104,20 @@ func readObserved(t *engine.Attempt, observed []engine.Output) schema.Batches {
 	return &all
 }
 
+// readObservedDelays is readObserved with the delays by the cases of the last pass.
+func readObservedDelays(t *engine.Attempt, observed []engine.Output) schema.Batches {
+	rows := &lake.Range{Column: "flow_row", Lo: t.Lo, Hi: t.Hi}
+	var all inTurn
+	for i, o := range observed {
+		columns := stages.ObservationColumns()
+		if i == 0 {
+			columns = stages.ObservedDelayColumns()
+		}
+		all = append(all, t.Read(o, columns, rows))
+	}
+	return &all
+}
+
 // inTurn is one stream after the other. Its owner closes the streams.
 type inTurn []schema.Batches
 

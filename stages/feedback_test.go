@@ -35,7 +35,7 @@ func observationTableOf(of int, observed [][]simkernel.Block) *captured {
 		all.Add(appendBlocks(nil, blocks))
 		order[h] = int32(h)
 	}
-	if err := columns.Write(&c, schema.HopObservations, n, columns.Of(rows), columns.Of(hop), columns.Of(hops), columns.Of(link[:n]), new(columns.Binary).Of(&all, order)); err != nil {
+	if err := columns.Write(&c, schema.SentObservations, n, columns.Of(rows), columns.Of(hop), columns.Of(hops), columns.Of(link[:n]), new(columns.Binary).Of(&all, order)); err != nil {
 		panic(err)
 	}
 	return &c
@@ -174,7 +174,7 @@ func TestFeedbackErrors(t *testing.T) {
 	var c captured
 	var damaged columns.Arena
 	damaged.Add([]byte{0x80})
-	if err := columns.Write(&c, schema.HopObservations, 1, columns.Of([]int64{7}), columns.Of([]int16{0}), columns.Of([]int16{1}), columns.Of([]int32{1}),
+	if err := columns.Write(&c, schema.SentObservations, 1, columns.Of([]int64{7}), columns.Of([]int16{0}), columns.Of([]int16{1}), columns.Of([]int32{1}),
 		new(columns.Binary).Of(&damaged, []int32{0})); err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ type figure struct {
 	Label, Value, Note string
 }
 
-// A warning is what a reader has to beware of. Weight is "weak" for a known weakness of the method, and "short" for
+// A warning is what a reader has to beware of. Weight is "weak" for what speaks against the estimate, and "short" for
 // a workload with too few flows.
 type warning struct {
 	Weight, Text string
@@ -166,7 +166,7 @@ func (c *content) trust() string {
 		}
 	}
 	return "The estimate was not compared with a simulation of the whole network (parsimon validate does it). The " +
-		"intervals say what other flows of the same kind might give, and not how large the error of the method is."
+		"intervals say what other flows of the same kind might give, and for estimator flow how far its link cases disagree."
 }
 
 // mostAlikeWarnings is how many warnings of one kind a page shows.
@@ -178,7 +178,7 @@ func (c *content) warnings() []warning {
 	w, short, synthetic := c.answers["warnings"], c.answers["short"], c.answers["synthetic_share"]
 	for i := range w.rows { // in the order of their kinds
 		last := len(out) - 1
-		head := "Known weakness of the method, " + w.Text(i, "kind") + "."
+		head := "Against the estimate, " + w.Text(i, "kind") + "."
 		if last < 0 || out[last].Text != head {
 			out = append(out, warning{"weak", head, nil})
 			last++

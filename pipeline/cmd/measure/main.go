@@ -32,6 +32,8 @@ func measurements() []measurement {
 		{"own-accuracy", accuracyPage, "SCENARIO", "estimators against --exact on the shipped scenarios", ownAccuracy},
 		{"transport-accuracy", accuracyPage, "TRANSPORT", "every transport against --exact", transportAccuracy},
 		{"large-exact", accuracyPage, "", "0.2 s of 6,144 hosts against --exact", largeExact},
+		{"honesty", accuracyPage, "SCENARIO", "warnings and intervals of the default against its errors", honesty},
+		{"m3-table", accuracyPage, "all|MIX", "scenarios of m3's table against its ns-3", m3Table},
 		{"bench-kernel", performancePage, "", "link kernel against the reference link simulator", benchKernel},
 		{"bench-run", performancePage, "SCENARIO", "a whole estimate against the reference", benchRun},
 		{"bench-transports", performancePage, "", "cost of each transport in the link kernel", benchTransports},
