@@ -48,7 +48,7 @@ func TestLinkBackend(t *testing.T) {
 		defer run.Close()
 		return run, run.Estimate(t.Context())
 	}
-	named := regexp.MustCompile(`link \d+ \(\d+ → \d+\): ns-3`)
+	named := regexp.MustCompile(`link \d+ \(\S+ → \S+\): ns-3`)
 
 	if _, err := attempt(); err == nil || !named.MatchString(err.Error()) || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("no program: %v", err)

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"parsimon/queries/duckdb"
 	"path/filepath"
 	"runtime/debug"
@@ -12,12 +13,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/apache/arrow/go/v17/arrow"
+
 	"parsimon/pipeline/catalog"
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
 	"parsimon/queries"
 	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/schema/names"
 	"parsimon/stages"
 )
 
@@ -142,6 +147,7 @@ func Begin(ctx context.Context, dir string, s *scenario.Scenario, v Variant, o S
 	spec := Spec{
 		ScenarioID: lake.ScenarioID(scenario.IDOf(canonical)), Name: s.Name, Seed: s.Seed, Params: s.Params(),
 		AllowUnreachable: s.AllowUnreachable, MaxRejects: s.MaxRejects, MaxLoad: s.MaxLoad(), Canonical: canonical,
+		Planned: s.PlannedCables(), Buffer: s.SwitchBuffer(),
 	}
 	l, err := lake.Open(dir, true)
 	if err != nil {
@@ -200,10 +206,11 @@ func Derive(ctx context.Context, dir, base string, c scenario.Changes, v Variant
 		return nil, err
 	}
 	spec := from.Spec
-	canonical, said, _, err := c.Apply(from.Network, spec.Canonical, spec.Seed)
+	canonical, said, _, err := c.Apply(from.Network, spec.Planned, spec.Canonical, spec.Seed)
 	if err != nil {
-		return nil, fmt.Errorf("scenario %s: %w", from.ID(), err)
+		return nil, fmt.Errorf("scenario %s (%s): %w", from.ID(), from.Spec.Name, err)
 	}
+	spec.Aliases = nil
 	spec.Canonical, spec.ScenarioID = canonical, lake.ScenarioID(scenario.IDOf(canonical))
 	if spec.ScenarioID == from.ID() {
 		return nil, fmt.Errorf("nothing would change in scenario %s", from.ID())
@@ -276,6 +283,7 @@ func newEstimation(ctx context.Context, model *Model, v Variant, o Settings) (*E
 			return nil, err
 		}
 	}
+	o.Log = o.Log.With().Str("scenario", string(model.ID())).Str("name", model.Spec.Name).Logger()
 	exec := engine.New(session, o.Settings)
 	o.Settings = exec.Settings
 	if o.NS3 != nil {
@@ -287,8 +295,72 @@ func newEstimation(ctx context.Context, model *Model, v Variant, o Settings) (*E
 	}, nil
 }
 
-// writeSpec makes the scenario known, and the one last worked on.
+// CheckChanges reports what is wrong with changes of a scenario that the lake holds, before any work.
+func CheckChanges(dir, base string, c scenario.Changes) error {
+	l, err := lake.Open(dir, false)
+	if err != nil {
+		return err
+	}
+	from, err := OpenModel(l, base)
+	if err != nil {
+		return err
+	}
+	if _, _, _, err := c.Apply(from.Network, from.Spec.Planned, from.Spec.Canonical, from.Spec.Seed); err != nil {
+		return fmt.Errorf("scenario %s (%s): %w", from.ID(), from.Spec.Name, err)
+	}
+	return from.checkServices(slices.Concat(slices.Collect(maps.Keys(c.Scale)), slices.Collect(maps.Keys(c.Move))))
+}
+
+// checkServices reports services without flows. It reads flows until it has found one of each.
+func (m *Model) checkServices(asked []string) error {
+	if len(asked) == 0 {
+		return nil
+	}
+	r, err := engine.Complete(m.Lake, generated(m.Lake, m.ID()), methodVersion)
+	if err != nil {
+		return err
+	}
+	found := errors.New("all are found")
+	seen := map[string]bool{}
+	missing := func(name string) bool { return !seen[name] }
+	flows := m.Lake.Read(schema.Flows, r.Files(schema.Flows), []string{"service"}, nil)
+	err = columns.Consume(flows, func(rec arrow.Record) error {
+		service := columns.Text(rec, "service")
+		for i := range service.Len() {
+			if name := service.Value(i); !seen[name] {
+				seen[strings.Clone(name)] = true // the batch's memory is used again
+			}
+		}
+		if !slices.ContainsFunc(asked, missing) {
+			return found
+		}
+		return nil
+	})
+	if err != nil {
+		if errors.Is(err, found) {
+			return nil
+		}
+		return err
+	}
+	all := slices.Sorted(maps.Keys(seen))
+	for _, name := range asked {
+		if missing(name) {
+			return fmt.Errorf("scenario %s (%s): no service %q; it has %q%s", m.ID(), m.Spec.Name, name, all, names.DidYouMean(name, all))
+		}
+	}
+	return nil
+}
+
+// writeSpec makes the scenario known, and the one last worked on. A scenario keeps its first name, which table
+// scenarios has too; another one becomes an alias.
 func (e *Estimation) writeSpec() error {
+	if known, err := ReadSpec(e.Lake, e.ID()); err == nil {
+		e.Spec.Aliases = known.Aliases
+		if name := e.Spec.Name; name != known.Name && !slices.Contains(known.Aliases, name) {
+			e.Spec.Aliases = append(e.Spec.Aliases, name)
+		}
+		e.Spec.Name = known.Name
+	}
 	if err := e.exec.Session().WriteState(e.base().SpecPath(), e.Spec); err != nil {
 		return errors.Join(err, e.close())
 	}

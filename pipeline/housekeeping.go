@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -93,7 +94,9 @@ type Removal struct {
 	Workloads []lake.WorkloadID
 	OlderThan time.Duration // scenarios last worked on before that; 0: none
 	KeepLast  int           // of those, so many of the newest stay
-	DryRun    bool
+	// OldWorkloads are removed too: those ingested before OlderThan but for the newest KeepLast.
+	OldWorkloads bool
+	DryRun       bool
 }
 
 // Remove removes scenarios and workloads and returns what it removed, or would remove.
@@ -120,6 +123,15 @@ func Remove(ctx context.Context, l *lake.Lake, r Removal) ([]OwnerUsage, error) 
 		for i, o := range usage.Owners { // the one last worked on last
 			if o.AgeDays > r.OlderThan.Hours()/24 && i < len(usage.Owners)-r.KeepLast {
 				places = append(places, lake.Of(lake.ScenarioID(o.ID)))
+			}
+		}
+	}
+	if r.OldWorkloads {
+		byAge := slices.Clone(usage.Workloads)
+		slices.SortFunc(byAge, func(a, b OwnerUsage) int { return cmp.Compare(b.AgeDays, a.AgeDays) })
+		for i, o := range byAge {
+			if o.AgeDays > r.OlderThan.Hours()/24 && i < len(byAge)-r.KeepLast {
+				places = append(places, lake.Place{Workload: lake.WorkloadID(o.ID)})
 			}
 		}
 	}

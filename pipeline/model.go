@@ -6,6 +6,7 @@ import (
 
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
+	"parsimon/pipeline/scenario"
 	"parsimon/schema"
 	"parsimon/simkernel"
 	"parsimon/stages/topology"
@@ -22,6 +23,10 @@ type Spec struct {
 	MaxLoad          float64          `json:"max_load"` // 0 for traces
 	Canonical        json.RawMessage  `json:"canonical"`
 	Windows          *WindowsSpec     `json:"windows,omitempty"` // of a scenario of windows of another
+	// Aliases are names under which the scenario was asked for later. Name is the first one, as in table scenarios.
+	Aliases []string                `json:"aliases,omitempty"`
+	Buffer  *scenario.SwitchBuffer  `json:"switch_buffer,omitempty"` // as the configurations of the switches state it
+	Planned []topology.PlannedCable `json:"planned,omitempty"`       // cables that the topology lists and that are not installed
 }
 
 // A Model is a scenario of a lake, ready to be estimated.
@@ -91,50 +96,4 @@ func readNetwork(l *lake.Lake, id lake.ScenarioID) (*topology.Network, error) {
 		return nil, fmt.Errorf("topology of scenario %s: %w", id, err)
 	}
 	return n, nil
-}
-
-// Resolve finds the scenario that a user names: by its id, the beginning of the id (at least 4 digits) or its name; the
-// one last worked on if the name is empty.
-func Resolve(l *lake.Lake, name string) (lake.ScenarioID, error) {
-	ids, err := l.Scenarios()
-	if err != nil {
-		return "", err
-	}
-	if len(ids) == 0 {
-		return "", fmt.Errorf("%s holds no scenario: is it a lake?", l.Path())
-	}
-	if name == "" {
-		for i := len(ids) - 1; i >= 0; i-- {
-			if spec, err := ReadSpec(l, ids[i]); err == nil && spec.Windows != nil {
-				continue
-			}
-			if _, err := engine.Complete(l, generated(l, ids[i]), methodVersion); err == nil {
-				return ids[i], nil
-			}
-		}
-		return "", fmt.Errorf("%s holds no scenario with flows: run one", l.Path())
-	}
-	var found []lake.ScenarioID
-	for _, id := range ids {
-		if string(id) == name {
-			return id, nil
-		}
-		if len(name) >= 4 && len(id) > len(name) && string(id[:len(name)]) == name {
-			found = append(found, id)
-		}
-	}
-	if len(found) == 0 {
-		for _, id := range ids {
-			if spec, err := ReadSpec(l, id); err == nil && spec.Name == name {
-				found = append(found, id)
-			}
-		}
-	}
-	switch len(found) {
-	case 0:
-		return "", fmt.Errorf("no scenario %q in %s; it holds %v", name, l.Path(), ids)
-	case 1:
-		return found[0], nil
-	}
-	return "", fmt.Errorf("%q may be any of %v in %s", name, found, l.Path())
 }

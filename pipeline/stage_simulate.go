@@ -141,8 +141,7 @@ func (m *method) caseProgram(s *engine.Stage, in *engine.Inputs) (string, error)
 	}
 	for id, l := range loads.Links {
 		if l.Flows > 0 {
-			link := m.Network.Links[id]
-			return "", fmt.Errorf("stage simulate: link %d (%d → %d): %w", link.ID, link.Src, link.Dst, err)
+			return "", fmt.Errorf("stage simulate: link %d (%s): %w", id, m.Network.LinkName(int32(id)), err)
 		}
 	}
 	return "", fmt.Errorf("stage simulate: %w", err)

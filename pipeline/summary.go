@@ -57,13 +57,15 @@ func (e *Estimation) WriteSummary(ctx context.Context, w io.Writer) (err error) 
 	table("Most loaded links", queries.HottestLinks, map[string]string{"n": "5"})
 	table("Load of the network", queries.LoadTop10, nil)
 	if g.ExpectedMaxLoad > 0 {
-		link := e.Network.Links[g.ExpectedMaxLink]
-		p.Linef("expected load of the most loaded link, from the matrices: %.4f (link %d, %d → %d)", g.ExpectedMaxLoad, link.ID, link.Src, link.Dst)
+		p.Linef("expected load of the most loaded link, from the matrices: %.4f (link %d, %s)", g.ExpectedMaxLoad, g.ExpectedMaxLink, e.Network.LinkName(g.ExpectedMaxLink))
 	}
 	e.WriteCost(p)
-	p.Linef("\nNext:\n  parsimon query --list\n  parsimon query slowdown_by_service --lake %s --param scenario=%s\n  parsimon report %s --lake %s", e.Lake.Path(), e.ID(), e.ID(), e.Lake.Path())
+	p.Linef("\nNext:\n  parsimon query --list\n  parsimon query slowdown_by_service --lake %s --param scenario=%s\n  parsimon report %s --lake %s", e.Lake.Path(), e.shellName(), e.shellName(), e.Lake.Path())
 	return p.Err
 }
+
+// shellName names the scenario in commands: by its name, where that is one word that only it has, else by its id.
+func (e *Estimation) shellName() string { return ShellName(e.Lake, e.ID()) }
 
 // summarizeWorkload writes what is not as it seems about the flows.
 func (e *Estimation) summarizeWorkload(p *text.Printer, g GenerateStats) error {
@@ -80,7 +82,7 @@ func (e *Estimation) summarizeWorkload(p *text.Printer, g GenerateStats) error {
 	routed, err := e.Routed()
 	if err == nil && routed.Unreachable > 0 {
 		first := routed.UnreachableExamples[0]
-		p.Linef("%d flows have no path and no estimate, e.g. from host %d to host %d", routed.Unreachable, first.Src, first.Dst)
+		p.Linef("%d flows have no path and no estimate, e.g. from %s to %s", routed.Unreachable, e.Network.Name(first.Src), e.Network.Name(first.Dst))
 	}
 	return err
 }
@@ -236,15 +238,19 @@ func (e *Estimation) writeDisk(p *text.Printer) {
 	if err != nil || g.Flows == 0 {
 		return
 	}
-	var bytes int64
-	for _, s := range e.plan() {
-		bytes += readStageStatus(e.Lake, s, false).Bytes
-	}
-	line := fmt.Sprintf("disk: %d bytes a flow in tables", bytes/g.Flows)
+	line := fmt.Sprintf("disk: %d bytes a flow in tables", e.TableBytes()/g.Flows)
 	if e.Cache != nil {
 		line += fmt.Sprintf(", %d in the cache", e.Cache.Bytes()/g.Flows)
 	}
 	p.Linef("%s", line)
+}
+
+// TableBytes are the bytes of the tables that the plan wrote and that were not collected.
+func (e *Estimation) TableBytes() (bytes int64) {
+	for _, s := range e.plan() {
+		bytes += readStageStatus(e.Lake, s, false).Bytes
+	}
+	return bytes
 }
 
 // CaseStages are the stages of a plan that run link cases. Their statistics are stages.SimulateStats.
@@ -297,7 +303,7 @@ func (e *Estimation) writeCases(p *text.Printer) {
 	}
 	if all.LongestCaseNS > 0 {
 		link := e.Network.Links[all.LongestLink]
-		p.Linef("longest link case: link %d (%d → %d, %s), %.3f s: no number of cores makes its pass shorter", link.ID, link.Src, link.Dst, link.Tier, float64(all.LongestCaseNS)/1e9)
+		p.Linef("longest link case: link %d (%s, %s), %.3f s: no number of cores makes its pass shorter", link.ID, e.Network.LinkName(link.ID), link.Tier, float64(all.LongestCaseNS)/1e9)
 	}
 	if all.CachedHops > 0 {
 		p.Linef("%s packet-hops found in the cache at %.2f ns each:", units.Human(float64(all.CachedHops)), float64(all.CachedNS)/float64(all.CachedHops))

@@ -76,6 +76,7 @@ func DeriveWindows(ctx context.Context, base *Estimation, w Windows, o Settings)
 	}
 	spec.ScenarioID = lake.ScenarioID(scenario.IDOf(spec.Canonical))
 	spec.Name = fmt.Sprintf("%s, %d windows", base.Spec.Name, len(w.Spans))
+	spec.Aliases, spec.Planned = nil, nil
 	spec.Windows = &WindowsSpec{Of: base.ID()}
 	for _, p := range w.parts(g.FirstStartNS, g.LastStartNS) {
 		spec.Windows.ActiveNS += p[1] - p[0]

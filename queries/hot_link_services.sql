@@ -30,12 +30,14 @@ WITH hot AS (
     GROUP BY c.scenario, c.variant, c.link_id, s.service
 )
 SELECT
-    g.scenario, g.variant, hot.place, g.link_id, hot.src_node, hot.dst_node, hot.tier, hot.load, g.service, g.flows,
+    g.scenario, g.variant, hot.place, g.link_id, a.name || ' → ' || b.name AS link, hot.src_node, hot.dst_node, hot.tier, hot.load, g.service, g.flows,
     CAST(g.bytes AS BIGINT) AS bytes,
     CAST(g.bytes AS DOUBLE) / CAST(sum(g.bytes) OVER link AS DOUBLE) AS byte_share,
     CAST(g.delay_ns AS DOUBLE) / nullif(CAST(sum(g.delay_ns) OVER link AS DOUBLE), 0) AS delay_share,
     g.q[1] AS p50_delay_ns, g.q[2] AS p99_delay_ns
 FROM groups AS g
 JOIN hot ON hot.scenario = g.scenario AND hot.variant = g.variant AND hot.link_id = g.link_id
+LEFT JOIN nodes AS a ON a.scenario = g.scenario AND a.node_id = hot.src_node
+LEFT JOIN nodes AS b ON b.scenario = g.scenario AND b.node_id = hot.dst_node
 WINDOW link AS (PARTITION BY g.scenario, g.variant, g.link_id)
 ORDER BY g.scenario, g.variant, hot.place, g.delay_ns DESC, g.service

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"parsimon/schema"
+	"parsimon/schema/names"
 )
 
 // maxListed is the number of ids that an error lists.
@@ -55,29 +56,29 @@ func (db *DB) scenarioNames(ctx context.Context, conn *sql.Conn) map[string]stri
 		return nil
 	}
 	defer rows.Close()
-	names := map[string]string{}
+	nameOf := map[string]string{}
 	for rows.Next() {
 		var id, name string
 		if rows.Scan(&id, &name) == nil {
-			names[id] = name
+			nameOf[id] = name
 		}
 	}
 	if rows.Err() != nil {
 		return nil
 	}
-	return names
+	return nameOf
 }
 
 // list returns ids with their names, the most similar to the one that was asked for first. An id is as
 // similar as the more similar of the id and the name.
-func list(asked string, ids []string, names map[string]string) string {
+func list(asked string, ids []string, nameOf map[string]string) string {
 	if len(ids) == 0 {
 		return "none"
 	}
 	distance := func(id string) int {
-		d := nameDistance(asked, id)
-		if name := names[id]; name != "" {
-			d = min(d, nameDistance(asked, name))
+		d := names.Distance(asked, id)
+		if name := nameOf[id]; name != "" {
+			d = min(d, names.Distance(asked, name))
 		}
 		return d
 	}
@@ -89,7 +90,7 @@ func list(asked string, ids []string, names map[string]string) string {
 		sorted = sorted[:maxListed]
 	}
 	for i, id := range sorted {
-		if name := names[id]; name != "" {
+		if name := nameOf[id]; name != "" {
 			sorted[i] = fmt.Sprintf("%s (%q)", id, name)
 		}
 	}

@@ -3,6 +3,8 @@
 -- units: delay in ns, a sum over the flows of the tail; shares are fractions of the total delay of the tail
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
 -- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
+-- param: service text = '' : service whose tail it is; empty means the flows of all services
+-- param: vnet text = '' : virtual network whose tail it is; empty means the flows of all
 -- param: quantile fraction = 0.99 : the tail is the flows whose slowdown is above this quantile
 -- param: n count = 10 : number of links to list
 
@@ -11,6 +13,8 @@ WITH picked AS NOT MATERIALIZED (
     FROM slowdowns
     WHERE ($scenario = '' OR scenario = $scenario)
       AND ($variant = '' OR variant = $variant)
+      AND ($service = '' OR service = $service)
+      AND ($vnet = '' OR vnet = $vnet)
 ), limits AS (
     SELECT scenario, variant, q[1] AS slowdown_limit
     FROM percentiles(picked, [$quantile])
@@ -24,6 +28,8 @@ WITH picked AS NOT MATERIALIZED (
     WHERE s.slowdown > l.slowdown_limit
       AND ($scenario = '' OR s.scenario = $scenario)
       AND ($variant = '' OR s.variant = $variant)
+      AND ($service = '' OR s.service = $service)
+      AND ($vnet = '' OR s.vnet = $vnet)
 ), parts AS (
     -- The sum of decimals does not depend on the order of the rows. The sum of doubles does.
     SELECT
@@ -47,7 +53,7 @@ WITH picked AS NOT MATERIALIZED (
     FROM shares
 )
 SELECT
-    p.scenario, p.variant, p.place, p.link_id, k.src_node, k.dst_node, k.tier, k.load,
+    p.scenario, p.variant, p.place, p.link_id, a.name || ' → ' || b.name AS link, k.src_node, k.dst_node, k.tier, k.load,
     CAST(p.link_ns AS DOUBLE) / nullif(CAST(p.total_ns AS DOUBLE), 0) AS link_share,
     p.service, p.tail_flows,
     CAST(p.delay_ns AS DOUBLE) AS delay_ns,
@@ -55,5 +61,7 @@ SELECT
 FROM placed AS p
 LEFT JOIN link_stats AS k
   ON k.scenario = p.scenario AND k.variant = p.variant AND k.link_id = p.link_id
+LEFT JOIN nodes AS a ON a.scenario = p.scenario AND a.node_id = k.src_node
+LEFT JOIN nodes AS b ON b.scenario = p.scenario AND b.node_id = k.dst_node
 WHERE p.place <= $n
 ORDER BY p.scenario, p.variant, p.place, p.delay_ns DESC, p.service

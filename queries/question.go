@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"parsimon/schema/names"
 )
 
 // Names of the questions whose answers `parsimon run` prints when it is done.
@@ -62,12 +64,12 @@ func List() []Query {
 // Get returns the question of that name. The error for an unknown name suggests similar ones.
 func Get(name string) (Query, error) {
 	all := List()
-	names := make([]string, len(all))
+	known := make([]string, len(all))
 	for i, q := range all {
 		if q.Name == name {
 			return q, nil
 		}
-		names[i] = q.Name
+		known[i] = q.Name
 	}
-	return Query{}, fmt.Errorf("no query %q; did you mean %s?", name, strings.Join(nearest(name, names, 3), ", "))
+	return Query{}, fmt.Errorf("no query %q; did you mean %s?", name, strings.Join(names.Nearest(name, known, 3), ", "))
 }

@@ -17,7 +17,12 @@ import (
 const percentiles = "p50_slowdown,p90_slowdown,p99_slowdown,p999_slowdown,max_slowdown"
 
 // trust are the columns of questions with confidence intervals.
-const trust = percentiles + ",p50_lo,p50_hi,p90_lo,p90_hi,p99_lo,p99_hi,p999_lo,p999_hi,warning"
+const trust = percentiles + bounds
+
+// trustAndFCT are those with FCTs beside the slowdowns.
+const trustAndFCT = percentiles + ",p50_fct_ms,p99_fct_ms" + bounds
+
+const bounds = ",p50_lo,p50_hi,p90_lo,p90_hi,p99_lo,p99_hi,p999_lo,p999_hi,warning"
 
 type knownAnswer struct {
 	query  string
@@ -28,15 +33,15 @@ type knownAnswer struct {
 // Answers computed by hand from the known lake. A percentile q of values v0 … vk stands at q·k
 // between its two neighbours: p99 of 1, 2, 3 is 2 + 0.98.
 var knownAnswers = []knownAnswer{
-	{"slowdown_by_size", nil, `scenario,variant,size_bin,flows,` + trust + `
-aaa,own,<10 KB,3,2,2.8,2.98,2.998,3,,,,,,,,,
-aaa,own,10-100 KB,1,4,4,4,4,4,,,,,,,,,
-aaa,own,100 KB-1 MB,2,5.5,5.9,5.99,5.999,6,,,,,,,,,
-aaa,own,>1 MB,1,10,10,10,10,10,,,,,,,,,
-aaa,own,all,7,4,7.6,9.76,9.976,10,3,5,7,9,8,10,9,11,"p99: short; p99.9: short; see warnings: fan-in, loaded twice"`},
-	{"slowdown_by_service", nil, `scenario,variant,service,flows,` + trust + `
-aaa,own,db,3,5,5.8,5.98,5.998,6,,,,,,,,,
-aaa,own,web,4,2.5,7.9,9.79,9.979,10,2,3,,,,,,,"see warnings: fan-in, loaded twice"`},
+	{"slowdown_by_size", nil, `scenario,variant,size_bin,flows,` + trustAndFCT + `
+aaa,own,<10 KB,3,2,2.8,2.98,2.998,3,0.0002,0.000298,,,,,,,,,
+aaa,own,10-100 KB,1,4,4,4,4,4,0.0004,0.0004,,,,,,,,,
+aaa,own,100 KB-1 MB,2,5.5,5.9,5.99,5.999,6,0.00055,0.000599,,,,,,,,,
+aaa,own,>1 MB,1,10,10,10,10,10,0.001,0.001,,,,,,,,,
+aaa,own,all,7,4,7.6,9.76,9.976,10,0.0004,0.000976,3,5,7,9,8,10,9,11,"p99: short; p99.9: short; see warnings: fan-in, loaded twice"`},
+	{"slowdown_by_service", nil, `scenario,variant,service,flows,` + trustAndFCT + `
+aaa,own,db,3,5,5.8,5.98,5.998,6,0.0005,0.000598,,,,,,,,,
+aaa,own,web,4,2.5,7.9,9.79,9.979,10,0.00025,0.000979,2,3,,,,,,,"see warnings: fan-in, loaded twice"`},
 	{"slowdown_by_vnet", nil, `scenario,variant,vnet,flows,` + trust + `
 aaa,own,blue,2,3.5,3.9,3.99,3.999,4,,,,,,,,,
 aaa,own,red,5,5,8.4,9.84,9.984,10,,,,,9,10,,,"p99: short; see warnings: fan-in, loaded twice"`},
@@ -66,21 +71,21 @@ aaa,own,2,0,0,2,h0,t0,host-tor,10000000000,4,1000,0.5,2000`},
 	{"load_top10", nil, `scenario,variant,links,top_links,max_load,top10_mean_load,mean_load
 aaa,own,11,2,0.75,0.625,0.13636363636363635`},
 	// Above p99 = 9.76 is flow 16 alone.
-	{"p99_links", nil, `scenario,variant,place,link_id,src_node,dst_node,tier,load,link_share,service,tail_flows,delay_ns,service_share
-aaa,own,1,4,1,2,host-tor,0.75,0.8008008008008008,web,1,400,0.8008008008008008
-aaa,own,2,0,0,2,host-tor,0.5,0.1991991991991992,web,1,99.5,0.1991991991991992`},
+	{"p99_links", nil, `scenario,variant,place,link_id,link,src_node,dst_node,tier,load,link_share,service,tail_flows,delay_ns,service_share
+aaa,own,1,4,h1 → t0,1,2,host-tor,0.75,0.8008008008008008,web,1,400,0.8008008008008008
+aaa,own,2,0,h0 → t0,0,2,host-tor,0.5,0.1991991991991992,web,1,99.5,0.1991991991991992`},
 	{"sampled_percentiles", map[string]string{"variant": "own-sampled-2"}, `scenario,variant,service,vnet,size_bin,flows,quantile,slowdown,lo,hi,windows,sampled_share,estimated_from,warning
 aaa,own-sampled-2,,,all,20,0.5,4,3,5,2,0.25,"sampled, 2 windows, 25% of flows",
 aaa,own-sampled-2,db,,all,8,0.99,6,5,7,2,0.25,"sampled, 2 windows, 25% of flows",few`},
 	{"what_changed", nil, `scenario,variant,base_scenario,base_variant,service,vnet,size_bin,hops,flows,quantile,base_slowdown,slowdown,change,change_lo,change_hi
 aaa,own,007,own,all,all,all,all,7,0.5,4,4,0,0,0.125
 aaa,own,007,own,web,all,all,all,4,0.5,2,3,0.5,0.25,0.75`},
-	{"what_changed_links", nil, `scenario,variant,base_scenario,base_variant,place,link_id,src_node,dst_node,tier,base_load,load,tail_flows,base_delay_ns,delay_ns,difference_ns
-aaa,own,007,own,1,4,1,2,host-tor,0.5,0.75,3,100,350.5,250.5
-aaa,own,007,own,2,99,,,,0.5,0.25,3,50,0,-50`},
-	{"worst_failures", nil, `scenario,variant,tier,service,place,node_a,node_b,flows,unreachable,estimated,p50_slowdown,p90_slowdown,p99_slowdown,p999_slowdown,p50_change,p90_change,p99_change,p999_change
-aaa,own,x,all,1,0,2,7,1,flow-2,1,2,3,4,0,0.5,0.5,0.125
-aaa,own,x,all,2,2,3,7,0,flow-1,1,2,3,4,0,0.5,0.25,0.125`},
+	{"what_changed_links", nil, `scenario,variant,base_scenario,base_variant,place,link_id,link,src_node,dst_node,tier,base_load,load,tail_flows,base_delay_ns,delay_ns,difference_ns
+aaa,own,007,own,1,4,h1 → t0,1,2,host-tor,0.5,0.75,3,100,350.5,250.5
+aaa,own,007,own,2,99,,,,,0.5,0.25,3,50,0,-50`},
+	{"worst_failures", nil, `scenario,variant,tier,service,place,cable,node_a,node_b,flows,unreachable,estimated,p50_slowdown,p90_slowdown,p99_slowdown,p999_slowdown,p50_change,p90_change,p99_change,p999_change
+aaa,own,x,all,1,h0:t0,0,2,7,1,flow-2,1,2,3,4,0,0.5,0.5,0.125
+aaa,own,x,all,2,t0:s0,2,3,7,0,flow-1,1,2,3,4,0,0.5,0.25,0.125`},
 	{"parameter_sweep", map[string]string{"sweep": "small"}, `scenario,variant,sweep,settings,label,parameter,name,parameter_place,value,value_number,value_place,flows,p50_slowdown,p90_slowdown,p99_slowdown,p999_slowdown,p50_exact,p90_exact,p99_exact,p999_exact,seconds
 aaa,own,small,"max_load=40%, seed=1",40%,max_load,max_load,1,40%,0.4,1,7,4,8,9.5,,5,9,9,,1.5
 aaa,own,small,"max_load=40%, seed=1",40%,seed,seed,2,1,1,1,7,4,8,9.5,,5,9,9,,1.5`},
@@ -90,20 +95,20 @@ aaa,own,small,"max_load=40%, seed=1",40%,seed,seed,2,1,1,1,7,4,8,9.5,,5,9,9,,1.5
 007,own,grid,"load.max=40%, transport.kind=dctcp, seed=2",load.max,load,40%,1002,transport.kind,transport,dctcp,2001,7,1,5`},
 	// Above the median are flows 14, 15 and 16, rows 5 to 7 of flows: 1,100 ns in all. Links 0 and 4
 	// add 400 ns each, and the lower id goes first.
-	{"p99_links", map[string]string{"quantile": "0.5", "n": "2"}, `scenario,variant,place,link_id,src_node,dst_node,tier,load,link_share,service,tail_flows,delay_ns,service_share
-aaa,own,1,0,0,2,host-tor,0.5,0.36363636363636365,db,2,300.5,0.27318181818181817
-aaa,own,1,0,0,2,host-tor,0.5,0.36363636363636365,web,1,99.5,0.09045454545454545
-aaa,own,2,4,1,2,host-tor,0.75,0.36363636363636365,web,1,400,0.36363636363636365`},
-	{"slowdown_by_service_vnet", map[string]string{"from_ns": "0", "to_ns": "149999999"}, `scenario,variant,service,vnet,flows,flow_share,byte_share,p50_slowdown,p90_slowdown,p99_slowdown,p999_slowdown,all_p50_slowdown,all_p99_slowdown,p99_over_all
-aaa,own,db,blue,1,0.16666666666666666,0.008904727430746,4,4,4,4,3.5,5.95,0.6722689075630252
-aaa,own,db,red,2,0.3333333333333333,0.979520017382028,5.5,5.9,5.99,5.999,3.5,5.95,1.0067226890756302
-aaa,own,web,blue,1,0.16666666666666666,0.008903836958002634,3,3,3,3,3.5,5.95,0.5042016806722689
-aaa,own,web,red,2,0.3333333333333333,0.0026714182292237,1.5,1.9,1.99,1.999,3.5,5.95,0.33445378151260504`},
+	{"p99_links", map[string]string{"quantile": "0.5", "n": "2"}, `scenario,variant,place,link_id,link,src_node,dst_node,tier,load,link_share,service,tail_flows,delay_ns,service_share
+aaa,own,1,0,h0 → t0,0,2,host-tor,0.5,0.36363636363636365,db,2,300.5,0.27318181818181817
+aaa,own,1,0,h0 → t0,0,2,host-tor,0.5,0.36363636363636365,web,1,99.5,0.09045454545454545
+aaa,own,2,4,h1 → t0,1,2,host-tor,0.75,0.36363636363636365,web,1,400,0.36363636363636365`},
+	{"slowdown_by_service_vnet", map[string]string{"from_ns": "0", "to_ns": "149999999"}, `scenario,variant,service,vnet,flows,flow_share,byte_share,p50_slowdown,p90_slowdown,p99_slowdown,p999_slowdown,p50_fct_ms,p99_fct_ms,all_p50_slowdown,all_p99_slowdown,p99_over_all
+aaa,own,db,blue,1,0.16666666666666666,0.008904727430746,4,4,4,4,0.0004,0.0004,3.5,5.95,0.6722689075630252
+aaa,own,db,red,2,0.3333333333333333,0.979520017382028,5.5,5.9,5.99,5.999,0.00055,0.000599,3.5,5.95,1.0067226890756302
+aaa,own,web,blue,1,0.16666666666666666,0.008903836958002634,3,3,3,3,0.0003,0.0003,3.5,5.95,0.5042016806722689
+aaa,own,web,red,2,0.3333333333333333,0.0026714182292237,1.5,1.9,1.99,1.999,0.00015,0.000199,3.5,5.95,0.33445378151260504`},
 	// Links 4 and 0 carry most. On link 0 flow 10 of web loses a second, flow 16 99.5 ns.
-	{"hot_link_services", map[string]string{"n": "2"}, `scenario,variant,place,link_id,src_node,dst_node,tier,load,service,flows,bytes,byte_share,delay_share,p50_delay_ns,p99_delay_ns
-aaa,own,1,4,1,2,host-tor,0.75,web,1,1000001,1,1,400,400
-aaa,own,2,0,0,2,host-tor,0.5,web,2,1001001,0.4764400397715184,0.9999996995001202,500000049.75,990000000.995
-aaa,own,2,0,0,2,host-tor,0.5,db,2,1100000,0.5235599602284815,0.00000030049987980004807,150.25,199.495`},
+	{"hot_link_services", map[string]string{"n": "2"}, `scenario,variant,place,link_id,link,src_node,dst_node,tier,load,service,flows,bytes,byte_share,delay_share,p50_delay_ns,p99_delay_ns
+aaa,own,1,4,h1 → t0,1,2,host-tor,0.75,web,1,1000001,1,1,400,400
+aaa,own,2,0,h0 → t0,0,2,host-tor,0.5,web,2,1001001,0.4764400397715184,0.9999996995001202,500000049.75,990000000.995
+aaa,own,2,0,h0 → t0,0,2,host-tor,0.5,db,2,1100000,0.5235599602284815,0.00000030049987980004807,150.25,199.495`},
 	{"worst_racks_of_service", map[string]string{"service": "web", "min_flows": "2"}, `scenario,variant,service,place,pod,rack,flows,p50_slowdown,p99_slowdown,max_slowdown
 aaa,own,web,1,0,1,2,6.5,9.93,10
 aaa,own,web,2,0,0,2,1.5,1.99,2`},
@@ -114,10 +119,15 @@ aaa,own,web,1,1,0,2,6.5,9.93,10`},
 aaa,own,db,1,0,60000000000,3,5,5.98,6
 aaa,own,web,1,0,60000000000,4,2.5,9.79,10`},
 	// The upper halves are flows 14 and 15 of db (600 ns on two tiers) and 12 and 16 of web.
-	{"tail_budget", map[string]string{"quantile": "0.5"}, `scenario,variant,service,slowdown_limit,tier,crossings,delay_ns,share
-aaa,own,db,5,host-tor,2,300.5,0.5004163197335554
-aaa,own,db,5,tor-spine,2,300,0.4995836802664446
-aaa,own,web,2.5,host-tor,2,499.5,1`},
+	{"tail_budget", map[string]string{"quantile": "0.5"}, `scenario,variant,service,slowdown_limit,tier,crossings,delay_ns,share,note
+aaa,own,db,5,host-tor,2,300.5,0.5004163197335554,
+aaa,own,db,5,tor-spine,2,300,0.4995836802664446,
+aaa,own,web,2.5,host-tor,2,499.5,1,`},
+	{"tail_budget", map[string]string{"quantile": "0.5", "vnet": "red", "service": "db"}, `scenario,variant,service,slowdown_limit,tier,crossings,delay_ns,share,note
+aaa,own,db,5.5,host-tor,1,200.5,1,
+aaa,own,db,5.5,tor-spine,1,0,0,`},
+	{"p99_links", map[string]string{"quantile": "0.5", "service": "db", "n": "1"}, `scenario,variant,place,link_id,link,src_node,dst_node,tier,load,link_share,service,tail_flows,delay_ns,service_share
+aaa,own,1,0,h0 → t0,0,2,host-tor,0.5,1,db,1,200.5,1`},
 	{"slo_misses", map[string]string{"slo": "2.5"}, `scenario,variant,service,from_ns,flows,misses,miss_share,miss_byte_share,max_slowdown
 aaa,own,db,0,3,3,1,1,6
 aaa,own,web,0,4,2,0.5,0.9970384995064165,10`},

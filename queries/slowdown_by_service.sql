@@ -1,6 +1,6 @@
 -- question: What is the slowdown of each service?
 -- grain: one row per scenario, variant and service
--- units: slowdown is FCT / ideal FCT, no unit; lo and hi are the bounds of its 95% confidence interval
+-- units: slowdown is FCT / ideal FCT, no unit; percentiles of the FCT itself in ms; lo and hi are the bounds of its 95% confidence interval
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
 -- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
 
@@ -9,6 +9,13 @@ WITH picked AS NOT MATERIALIZED (
     FROM slowdowns
     WHERE ($scenario = '' OR scenario = $scenario)
       AND ($variant = '' OR variant = $variant)
+), times AS NOT MATERIALIZED (
+    SELECT scenario, variant, service AS flow_group, CAST(fct_ns AS DOUBLE) AS value
+    FROM slowdowns
+    WHERE ($scenario = '' OR scenario = $scenario)
+      AND ($variant = '' OR variant = $variant)
+), fcts AS (
+    SELECT scenario, variant, flow_group AS service, q FROM percentiles(times, [0.5, 0.99])
 ), groups AS (
     SELECT scenario, variant, flow_group AS service, flows, q, max_value AS max_slowdown
     FROM percentiles(picked, [0.5, 0.9, 0.99, 0.999])
@@ -21,8 +28,9 @@ WITH picked AS NOT MATERIALIZED (
 SELECT
     g.scenario, g.variant, g.service, g.flows,
     g.q[1] AS p50_slowdown, g.q[2] AS p90_slowdown, g.q[3] AS p99_slowdown, g.q[4] AS p999_slowdown,
-    g.max_slowdown,
+    g.max_slowdown, f.q[1] / 1e6 AS p50_fct_ms, f.q[2] / 1e6 AS p99_fct_ms,
     i.p50_lo, i.p50_hi, i.p90_lo, i.p90_hi, i.p99_lo, i.p99_hi, i.p999_lo, i.p999_hi, coalesce(i.warning, '') AS warning
 FROM groups AS g
+JOIN fcts AS f ON f.scenario = g.scenario AND f.variant = g.variant AND f.service = g.service
 LEFT JOIN trust AS i ON i.scenario = g.scenario AND i.variant = g.variant AND i.service = g.service
 ORDER BY g.scenario, g.variant, g.service

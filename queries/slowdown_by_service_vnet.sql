@@ -1,6 +1,6 @@
 -- question: What is the slowdown of each service in each virtual network, compared with all flows?
 -- grain: one row per scenario, variant, service and virtual network
--- units: slowdown is FCT / ideal FCT, no unit; shares are fractions of all flows and bytes; p99_over_all is the ratio of the p99 to that of all flows
+-- units: slowdown is FCT / ideal FCT, no unit; percentiles of the FCT itself in ms; shares are fractions of all flows and bytes; p99_over_all is the ratio of the p99 to that of all flows
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
 -- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
 -- param: from_ns time = 0 : start of the time range in ns, included
@@ -19,6 +19,14 @@ WITH picked AS NOT MATERIALIZED (
       AND ($variant = '' OR variant = $variant)
       AND start_ns >= $from_ns AND start_ns < $to_ns
     GROUP BY scenario, variant, service, vnet
+), times AS NOT MATERIALIZED (
+    SELECT scenario, variant, {service: service, vnet: vnet} AS flow_group, CAST(fct_ns AS DOUBLE) AS value
+    FROM slowdowns
+    WHERE ($scenario = '' OR scenario = $scenario)
+      AND ($variant = '' OR variant = $variant)
+      AND start_ns >= $from_ns AND start_ns < $to_ns
+), fcts AS (
+    SELECT scenario, variant, flow_group, q FROM percentiles(times, [0.5, 0.99])
 ), groups AS (
     SELECT
         *,
@@ -33,9 +41,11 @@ SELECT
     g.flows / CAST(g.all_flows AS DOUBLE) AS flow_share,
     CAST(s.bytes AS DOUBLE) / CAST(sum(s.bytes) OVER (PARTITION BY g.scenario, g.variant) AS DOUBLE) AS byte_share,
     g.q[1] AS p50_slowdown, g.q[2] AS p90_slowdown, g.q[3] AS p99_slowdown, g.q[4] AS p999_slowdown,
+    f.q[1] / 1e6 AS p50_fct_ms, f.q[2] / 1e6 AS p99_fct_ms,
     g.all_p50 AS all_p50_slowdown, g.all_p99 AS all_p99_slowdown,
     g.q[3] / g.all_p99 AS p99_over_all
 FROM groups AS g
+JOIN fcts AS f ON f.scenario = g.scenario AND f.variant = g.variant AND f.flow_group = g.flow_group
 JOIN sizes AS s
   ON s.scenario = g.scenario AND s.variant = g.variant AND s.service = g.flow_group.service AND s.vnet = g.flow_group.vnet
 WHERE NOT g.whole

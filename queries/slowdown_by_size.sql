@@ -1,6 +1,6 @@
 -- question: What is the slowdown by flow size?
 -- grain: one row per scenario, variant and size bin (and one over all sizes)
--- units: sizes in bytes; slowdown is FCT / ideal FCT, no unit; lo and hi are the bounds of its 95% confidence interval
+-- units: sizes in bytes; slowdown is FCT / ideal FCT, no unit; percentiles of the FCT itself in ms; lo and hi are the bounds of its 95% confidence interval
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
 -- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
 
@@ -10,9 +10,18 @@ WITH picked AS NOT MATERIALIZED (
     FROM slowdowns
     WHERE ($scenario = '' OR scenario = $scenario)
       AND ($variant = '' OR variant = $variant)
+), times AS NOT MATERIALIZED (
+    SELECT scenario, variant, size_bin_of(size_bytes) AS flow_group, CAST(fct_ns AS DOUBLE) AS value
+    FROM slowdowns
+    WHERE ($scenario = '' OR scenario = $scenario)
+      AND ($variant = '' OR variant = $variant)
+), fcts AS (
+    SELECT scenario, variant, whole, flow_group, q FROM percentiles_and_whole(times, [0.5, 0.99])
 ), groups AS (
-    SELECT p.scenario, p.variant, b.bin, b.size_bin, p.flows, p.q, p.max_value AS max_slowdown
+    SELECT p.scenario, p.variant, b.bin, b.size_bin, p.flows, p.q, p.max_value AS max_slowdown, f.q AS fct
     FROM percentiles_and_whole(picked, [0.5, 0.9, 0.99, 0.999]) AS p
+    JOIN fcts AS f ON f.scenario = p.scenario AND f.variant = p.variant AND f.whole = p.whole
+        AND f.flow_group IS NOT DISTINCT FROM p.flow_group
     JOIN size_bins AS b ON CASE WHEN p.whole THEN b.size_bin = 'all' ELSE b.bin = p.flow_group END
 ), trust AS (
     SELECT * FROM intervals_by_group
@@ -23,7 +32,7 @@ WITH picked AS NOT MATERIALIZED (
 SELECT
     g.scenario, g.variant, g.size_bin, g.flows,
     g.q[1] AS p50_slowdown, g.q[2] AS p90_slowdown, g.q[3] AS p99_slowdown, g.q[4] AS p999_slowdown,
-    g.max_slowdown,
+    g.max_slowdown, g.fct[1] / 1e6 AS p50_fct_ms, g.fct[2] / 1e6 AS p99_fct_ms,
     i.p50_lo, i.p50_hi, i.p90_lo, i.p90_hi, i.p99_lo, i.p99_hi, i.p999_lo, i.p999_hi, coalesce(i.warning, '') AS warning
 FROM groups AS g
 LEFT JOIN trust AS i ON i.scenario = g.scenario AND i.variant = g.variant AND i.size_bin = g.size_bin

@@ -1,9 +1,10 @@
 -- question: On which tier of links do the slowest flows of a service lose time?
 -- grain: one row per scenario, variant, service and tier of links
--- units: delay in ns, a sum over the flows of the tail; share is the fraction of the total delay of the service's tail; slowdown is FCT / ideal FCT
+-- units: delay in ns, a sum over the flows of the tail; note says where there is no tail to explain; share is the fraction of the total delay of the service's tail; slowdown is FCT / ideal FCT
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
 -- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
 -- param: service text = '' : service; empty means all services, with separate rows for each
+-- param: vnet text = '' : virtual network; empty means the flows of all
 -- param: quantile fraction = 0.99 : the tail is the flows whose slowdown is at least this quantile of their service
 
 WITH picked AS NOT MATERIALIZED (
@@ -12,6 +13,7 @@ WITH picked AS NOT MATERIALIZED (
     WHERE ($scenario = '' OR scenario = $scenario)
       AND ($variant = '' OR variant = $variant)
       AND ($service = '' OR service = $service)
+      AND ($vnet = '' OR vnet = $vnet)
 ), limits AS (
     SELECT scenario, variant, flow_group AS service, q[1] AS slowdown_limit
     FROM percentiles(picked, [$quantile])
@@ -27,6 +29,7 @@ WITH picked AS NOT MATERIALIZED (
       AND ($scenario = '' OR s.scenario = $scenario)
       AND ($variant = '' OR s.variant = $variant)
       AND ($service = '' OR s.service = $service)
+      AND ($vnet = '' OR s.vnet = $vnet)
 ), parts AS (
     -- The sum of decimals does not depend on the order of the rows. The sum of doubles does.
     SELECT
@@ -47,6 +50,7 @@ WITH picked AS NOT MATERIALIZED (
 )
 SELECT
     scenario, variant, service, slowdown_limit, tier, crossings, CAST(delay_ns AS DOUBLE) AS delay_ns,
-    CAST(delay_ns AS DOUBLE) / nullif(CAST(sum(delay_ns) OVER (PARTITION BY scenario, variant, service) AS DOUBLE), 0) AS share
+    CAST(delay_ns AS DOUBLE) / nullif(CAST(sum(delay_ns) OVER (PARTITION BY scenario, variant, service) AS DOUBLE), 0) AS share,
+    CASE WHEN slowdown_limit < 1.0005 THEN 'no tail: even this quantile is 1.000' ELSE '' END AS note
 FROM tiers
 ORDER BY scenario, variant, service, tiers.delay_ns DESC, tier

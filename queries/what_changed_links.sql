@@ -6,10 +6,12 @@
 -- param: n count = 10 : number of links to list
 
 SELECT
-    c.scenario, c.variant, c.base_scenario, c.base_variant, c.place, c.link_id, l.src_node, l.dst_node, l.tier,
+    c.scenario, c.variant, c.base_scenario, c.base_variant, c.place, c.link_id, a.name || ' → ' || b.name AS link, l.src_node, l.dst_node, l.tier,
     c.base_load, c.load, c.tail_flows, c.base_delay_ns, c.delay_ns, c.delay_ns - c.base_delay_ns AS difference_ns
 FROM comparison_links AS c
 LEFT JOIN links AS l ON l.scenario = c.scenario AND l.link_id = c.link_id
+LEFT JOIN nodes AS a ON a.scenario = c.scenario AND a.node_id = l.src_node
+LEFT JOIN nodes AS b ON b.scenario = c.scenario AND b.node_id = l.dst_node
 WHERE c.place <= $n
   AND ($scenario = '' OR c.scenario = $scenario)
   AND ($variant = '' OR c.variant = $variant)

@@ -1,6 +1,6 @@
 -- question: Which cable failures increase slowdown most, according to parsimon sweep?
 -- grain: one row per scenario, variant, tier, service and cable, the n cables with the highest p99
--- units: slowdown is FCT / ideal FCT, no unit; a change is the slowdown divided by that of the base, - 1
+-- units: estimated is screening where the values are those of the screening, which are less certain; slowdown is FCT / ideal FCT, no unit; a change is the slowdown divided by that of the base, - 1
 -- param: scenario text = '' : scenario id of the base; empty means all scenarios of the lake, with separate rows for each
 -- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
 -- param: service text = all : service; all means the flows of all services
@@ -14,8 +14,10 @@ WITH ranked AS (
       AND service = $service
 )
 SELECT
-    scenario, variant, tier, service, place, node_a, node_b, flows, unreachable, estimated,
+    r.scenario, variant, tier, service, place, a.name || ':' || b.name AS cable, node_a, node_b, flows, unreachable, estimated,
     p50_slowdown, p90_slowdown, p99_slowdown, p999_slowdown, p50_change, p90_change, p99_change, p999_change
-FROM ranked
+FROM ranked AS r
+LEFT JOIN nodes AS a ON a.scenario = r.scenario AND a.node_id = r.node_a
+LEFT JOIN nodes AS b ON b.scenario = r.scenario AND b.node_id = r.node_b
 WHERE place <= $n
-ORDER BY scenario, variant, tier, service, place
+ORDER BY r.scenario, variant, tier, service, place

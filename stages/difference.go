@@ -150,7 +150,7 @@ func (s *Simulator) caseDelays(ctx context.Context, link topology.Link, rows []i
 	s.c.TargetBps = availableBps(link.BandwidthBps, reverse, &s.params)
 	s.c.Record = false
 	if err := s.simulateCase(ctx, link, rows); err != nil {
-		return nil, fmt.Errorf("link %d (%d → %d): %w", link.ID, link.Src, link.Dst, err)
+		return nil, fmt.Errorf("link %d (%s): %w", link.ID, s.net.LinkName(link.ID), err)
 	}
 	took := time.Since(began).Nanoseconds()
 	stats.Add(SimulateStats{

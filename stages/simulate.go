@@ -239,7 +239,7 @@ func (s *Simulator) run(ctx context.Context, lo, hi int32, hops, feedback schema
 		began, packets := time.Now(), s.loads.Links[id].Packets
 		cached, err := s.solve(ctx, link, int(from), int(to), packets)
 		if err != nil {
-			return stats, fmt.Errorf("link %d (%d → %d): %w", link.ID, link.Src, link.Dst, err)
+			return stats, fmt.Errorf("link %d (%s): %w", link.ID, s.net.LinkName(link.ID), err)
 		}
 		took := time.Since(began).Nanoseconds()
 		if err := r.done(link, rows, cached); err != nil {

@@ -71,9 +71,9 @@ func (t *linkTraffic) overloads(n *topology.Network) []Weakness {
 		}
 		l := &n.Links[id]
 		out = append(out, Weakness{"overload", load, overload, l.ID, fmt.Sprintf(
-			"link %d, %d → %d, is offered %.0f%% of what it can send, headers included: its queue does not settle "+
+			"link %d, %s, is offered %.0f%% of what it can send, headers included: its queue does not settle "+
 				"within the workload, and percentiles depend on the workload's length and its idle start",
-			l.ID, l.Src, l.Dst, 100*load)})
+			l.ID, n.LinkName(l.ID), 100*load)})
 	}
 	slices.SortStableFunc(out, func(a, b Weakness) int { return cmp.Compare(b.Measure, a.Measure) })
 	return out

@@ -68,7 +68,7 @@ func TestOverload(t *testing.T) {
 	if _, of := kindsOf(rows); len(of) != 2 || of[0] != 7 || of[1] != 3 {
 		t.Fatalf("overloaded: %+v", rows)
 	}
-	if want := "link 7, 4 → 3, is offered 120% of what it can send"; !strings.HasPrefix(rows[0].Warning, want) {
+	if want := "link 7, tor 4 → host 3, is offered 120% of what it can send"; !strings.HasPrefix(rows[0].Warning, want) {
 		t.Errorf("%q, want %q", rows[0].Warning, want)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"parsimon/pipeline/units"
 	"parsimon/stages/topology"
 	"parsimon/stages/workload"
 	"slices"
@@ -22,6 +21,8 @@ type Changes struct {
 	FailRandom int
 	FailTier   string
 	Draw       uint64
+	// Add lists cables that are installed: "A:B", between nodes that no cable joins.
+	Add []CableAddition
 	// Bandwidth changes that of the selected cables: one, "A:B", or all of a tier.
 	Bandwidth []BandwidthChange
 	// Flows that change; the base's are shared where none does.
@@ -37,9 +38,21 @@ type BandwidthChange struct {
 	BPS      int64
 }
 
+// A CableAddition is a cable to install. Without a bandwidth it is one of Planned, or PlannedCables, which is all of
+// them.
+type CableAddition struct {
+	Ends    string
+	BPS     int64
+	DelayNS int64
+}
+
+// PlannedCables as CableAddition.Ends are all planned cables of the topology.
+const PlannedCables = "planned"
+
 // canonicalChanges are what a scenario has of changes that a scenario file cannot say. They follow
 // those of its base, step after step.
 type canonicalChanges struct {
+	Cables    [][4]int64            `json:"cables,omitempty"`    // added: ends, bps, ns, by ends
 	Bandwidth [][3]int64            `json:"bandwidth,omitempty"` // ends and bps, by ends
 	Flows     []canonicalFlowChange `json:"flows,omitempty"`
 }
@@ -51,17 +64,21 @@ type canonicalFlowChange struct {
 
 // Apply makes the changes to a network and to the canonical form of its scenario. It returns the new canonical
 // form, a description of each change, and the cables that are down, by the ids of their ends.
-func (c *Changes) Apply(n *topology.Network, canonical []byte,
+func (c *Changes) Apply(n *topology.Network, planned []topology.PlannedCable, canonical []byte,
 	seed uint64) (changed []byte, said []string, failed [][2]int32, err error) {
 	var s canonicalScenario
 	if err := json.Unmarshal(canonical, &s); err != nil {
 		return nil, nil, nil, err
 	}
-	if said, err = c.apply(n, &s, seed); err != nil {
+	if said, err = c.addCables(n, planned, &s); err != nil {
+		return nil, nil, nil, err
+	}
+	more, err := c.apply(n, &s, seed)
+	if err != nil {
 		return nil, nil, nil, err
 	}
 	changed, err = json.Marshal(s)
-	return changed, said, s.Fail, err
+	return changed, append(said, more...), s.Fail, err
 }
 
 // apply makes the changes and describes them.
@@ -78,14 +95,14 @@ func (c *Changes) apply(n *topology.Network, canonical *canonicalScenario, seed 
 		if err := change.apply(n, more); err != nil {
 			return nil, fmt.Errorf("bandwidth: %w", err)
 		}
-		said = append(said, fmt.Sprintf("%s at %sbps", change.Selector, units.Human(float64(change.BPS))))
+		said = append(said, change.Selector+" at "+topology.FormatBps(change.BPS))
 	}
 	slices.SortFunc(more.Bandwidth, func(a, b [3]int64) int { return slices.Compare(a[:], b[:]) })
 	for _, name := range slices.Sorted(maps.Keys(c.Scale)) {
 		if x := c.Scale[name]; !(x >= 0 && x <= workload.MaxScale) {
 			return nil, fmt.Errorf("scale: service %q by %v: must be 0 to %d", name, x, workload.MaxScale)
 		}
-		said = append(said, fmt.Sprintf("%s × %v", name, c.Scale[name]))
+		said = append(said, fmt.Sprintf("%s ×%v", name, c.Scale[name]))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Move)) {
 		said = append(said, fmt.Sprintf("%s to racks %s", name, strings.Trim(fmt.Sprint(c.Move[name]), "[]")))
@@ -93,7 +110,7 @@ func (c *Changes) apply(n *topology.Network, canonical *canonicalScenario, seed 
 	if len(c.Scale)+len(c.Move) > 0 {
 		more.Flows = append(more.Flows, canonicalFlowChange{c.Scale, c.Move})
 	}
-	if len(more.Bandwidth)+len(more.Flows) == 0 {
+	if len(more.Cables)+len(more.Bandwidth)+len(more.Flows) == 0 {
 		canonical.Changes = nil
 	}
 	return said, nil
@@ -127,7 +144,7 @@ func (c *Changes) failCables(n *topology.Network, canonical *canonicalScenario,
 	}
 	for _, cable := range down {
 		canonical.Fail = append(canonical.Fail, cable)
-		said = append(said, fmt.Sprintf("fail %d:%d", cable[0], cable[1]))
+		said = append(said, n.Ends(cable[0], cable[1])+" down")
 	}
 	return said, nil
 }

@@ -39,6 +39,8 @@ type canonicalTopology struct {
 	Clos  *canonicalClos  `json:"clos,omitempty"`
 	Graph *canonicalGraph `json:"graph,omitempty"`
 	Files []string        `json:"files,omitempty"`
+	// Later keys are left out where they say nothing, so that older scenarios keep their ids.
+	Options *canonicalOptions `json:"options,omitempty"`
 }
 
 // A canonicalGraph is its nodes in the order of their ids, and its cables, which number the links.
@@ -139,7 +141,8 @@ func (s *Scenario) canonicalTopology() (c canonicalTopology, err error) {
 		}
 		c.Files = append(c.Files, d)
 	}
-	return c, nil
+	c.Options, err = s.canonicalOptions()
+	return c, err
 }
 
 // TopologyKey is the topology's part of the canonical form.

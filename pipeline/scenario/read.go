@@ -2,7 +2,7 @@ package scenario
 
 import (
 	"fmt"
-	"os"
+	"maps"
 	"path/filepath"
 	"strings"
 
@@ -71,7 +71,8 @@ func (r *scenarioReader) path(f field) (string, error) {
 
 func (r *scenarioReader) readTopology(f field) error {
 	ways := 0
-	err := f.object(map[string]func(field) error{
+	keys := r.topologyOptionKeys()
+	maps.Copy(keys, map[string]func(field) error{
 		"name": func(f field) error {
 			ways++
 			name, err := f.text()
@@ -90,18 +91,7 @@ func (r *scenarioReader) readTopology(f field) error {
 			if err != nil {
 				return err
 			}
-			if ext := strings.ToLower(filepath.Ext(path)); ext == ".yaml" || ext == ".yml" {
-				data, err := os.ReadFile(path)
-				if err != nil {
-					return err
-				}
-				return r.parseTopologyFile(path, data)
-			}
-			if _, err := topology.Files(path); err != nil {
-				return err
-			}
-			r.topology.file = path
-			return nil
+			return r.readTopologyFile(path)
 		},
 		"clos": func(f field) error {
 			ways++
@@ -112,10 +102,17 @@ func (r *scenarioReader) readTopology(f field) error {
 			return r.readGraph(f)
 		},
 	})
-	if err == nil && ways != 1 {
+	err := f.object(keys)
+	switch options := r.topology.options; {
+	case err != nil:
+		return err
+	case ways != 1:
 		return f.failf("needs one of name, file, clos and graph")
+	case r.topology.file == "" && (len(options.HostPatterns)+len(options.Speeds)+len(options.Repair) > 0 ||
+		options.NodeList != "" || options.DefaultDelayNS != 0):
+		return f.failf("host_patterns, nodes, speeds, default_delay and repair go with a file that is not clos or graph")
 	}
-	return err
+	return nil
 }
 
 // parseTopologyFile reads a topology file of its own: the key clos or graph and no other.

@@ -35,17 +35,14 @@ type Scenario struct {
 	MaxRejects float64
 
 	topology topologySpec
-	workload workloadSpec
-	params   simkernel.Params  // the transport and its constants
-	failAt   map[string]field  // where the file says what is in Fail
-	digests  map[string]string // of files, by path, size and time: see FileDigest
-}
-
-// A topologySpec is a file or, if that is empty, a graph or, without one, the numbers of a clos.
-type topologySpec struct {
-	file  string
-	graph *graphSpec
-	clos  topology.ClosSpec
+	loaded   *topology.Loaded // what the topology file holds, once it was read
+	// What was taken from the configurations of its switches.
+	switchNotes  []string
+	switchBuffer *SwitchBuffer
+	workload     workloadSpec
+	params       simkernel.Params  // the transport and its constants
+	failAt       map[string]field  // where the file says what is in Fail
+	digests      map[string]string // of files, by path, size and time: see FileDigest
 }
 
 // A workloadSpec is a flow file, a workload of the lake or services.
@@ -196,20 +193,6 @@ func parseTime(text string) (int64, error) {
 	return t.UnixNano(), nil
 }
 
-// setTopology takes a topology file, or one that ships, by its name.
-func (s *Scenario) setTopology(name string) error {
-	_, err := topology.Files(name)
-	if err == nil {
-		s.topology.file = name
-		return nil
-	}
-	shipped, e := datasets.Read(datasets.Topologies, name)
-	if e != nil {
-		return err
-	}
-	return s.parseTopologyFile(name+" (shipped)", shipped)
-}
-
 // checkFile refuses what is not there and what is a directory.
 func checkFile(path string) error {
 	info, err := os.Stat(path)
@@ -260,19 +243,6 @@ func (s *Scenario) SetDuration(text string) error {
 	}
 	s.workload.durationNS, s.workload.flowsCount = ns, 0
 	return nil
-}
-
-// IntactNetwork builds the topology as it is before anything fails.
-func (s *Scenario) IntactNetwork() (n *topology.Network, err error) {
-	switch {
-	case s.topology.file != "":
-		n, err = topology.Read(s.topology.file)
-	case s.topology.graph != nil:
-		n, err = topology.NewNetwork(s.topology.graph.nodes, s.topology.graph.cables)
-	default:
-		n, err = topology.Clos(s.topology.clos)
-	}
-	return n, err
 }
 
 // Network builds the topology, with the failed cables down.

@@ -308,6 +308,11 @@ func (c *Comparison) links(ctx context.Context, j *join, most int) error {
 		return err
 	}
 	n := j.other.Network
+	if len(j.base.Network.Links) > len(n.Links) {
+		n = j.base.Network
+	}
+	before, loadBefore = padded(before, len(n.Links)), padded(loadBefore, len(n.Links)) // cables were added
+	after, loadAfter = padded(after, len(n.Links)), padded(loadAfter, len(n.Links))
 	for _, link := range n.Links {
 		if before[link.ID] == after[link.ID] {
 			continue
@@ -330,6 +335,11 @@ func (c *Comparison) links(ctx context.Context, j *join, most int) error {
 		c.Links[i].DelayNS /= float64(c.TailFlows)
 	}
 	return nil
+}
+
+// padded adds zeros for links that only the other scenario has.
+func padded(perLink []float64, links int) []float64 {
+	return append(perLink, make([]float64, max(0, links-len(perLink)))...)
 }
 
 // write puts the comparison into the lake.

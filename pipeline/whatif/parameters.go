@@ -177,7 +177,7 @@ func (p *Parameters) failEach(plan ParameterPlan) error {
 			s := *run.scenario
 			ends := fmt.Sprintf("%d:%d", c[0], c[1])
 			s.Fail, s.AllowUnreachable = append(slices.Clone(s.Fail), ends), true
-			s.Name += ", fail " + cableName(n, c)
+			s.Name += ", " + cableName(n, c) + " down"
 			failing.scenario = &s
 			failing.Settings = map[string]string{"fail": cableName(n, c)}
 			for k, v := range run.Settings {

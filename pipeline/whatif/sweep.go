@@ -162,7 +162,7 @@ func (s *sweeper) screen(ctx context.Context) error {
 		}
 		found, err := screen(ctx, s.base, failures, before)
 		if err != nil {
-			return fmt.Errorf("screening cables %d:%d and on: %w", batch[0][0], batch[0][1], err)
+			return fmt.Errorf("screening cables %s and on: %w", s.base.Network.Ends(batch[0][0], batch[0][1]), err)
 		}
 		for i, x := range found {
 			a, b := batch[i][0], batch[i][1]
@@ -264,7 +264,7 @@ func (s *sweeper) one(ctx context.Context, c [2]int32) (swept SweptCable, err er
 	defer run.Close()
 	swept = SweptCable{A: c[0], B: c[1], NameA: s.names[c[0]], NameB: s.names[c[1]]}
 	if err := run.Estimate(ctx); err != nil {
-		return swept, fmt.Errorf("cable %d:%d down: %w", c[0], c[1], err)
+		return swept, fmt.Errorf("cable %s down: %w", s.base.Network.Ends(c[0], c[1]), err)
 	}
 	if swept.Full, err = servicePercentiles(ctx, run); err != nil {
 		return swept, err

@@ -98,7 +98,8 @@ func (s *Sweep) Write(w io.Writer, most int) error {
 	q := slices.Index(pipeline.Quantiles, s.Plan.Quantile)
 	p.Linef("base %s, each of %d cables of %s down, by what it does to quantile %g of slowdown (flows: %s)", s.Base, len(s.Cables), s.Plan.Tier, s.Plan.Quantile, s.Plan.Service)
 	p.Linef("base slowdown there: %.3f (%s)", s.before[s.Plan.Service].Slowdowns[q], s.Variant)
-	p.Linef("%5s  %-13s %-34s %-11s %9s %8s %10s %11s", "place", "cable", "ends", "estimated", "slowdown", "change", "no_path", "screened_as")
+	p.Linef("%5s  %-40s %-11s %9s %8s %10s %11s", "place", "cable", "estimated", "slowdown", "change", "no_path", "screened_as")
+	approximate := false
 	for i := range s.Cables[:min(most, len(s.Cables))] {
 		c := &s.Cables[i]
 		now, variant := s.estimateOf(c)
@@ -108,8 +109,17 @@ func (s *Sweep) Write(w io.Writer, most int) error {
 		if c.Screened != nil {
 			first = fmt.Sprintf("%+.2f%%", 100*s.changeOf(&screened, s.Plan.Service, q))
 		}
-		p.Linef("%5d  %-13s %-34s %-11s %9.3f %+7.2f%% %10d %11s", i+1, fmt.Sprintf("%d:%d", c.A, c.B), c.NameA+" – "+c.NameB, variant,
-			slowdownAt(now[s.Plan.Service], q), 100*s.changeOf(c, s.Plan.Service, q), c.Unreachable, first)
+		about := ""
+		if c.Full == nil {
+			about = "≈"
+			approximate = true
+		}
+		p.Linef("%5d  %-40s %-11s %9s %8s %10d %11s", i+1, c.NameA+":"+c.NameB, variant,
+			fmt.Sprintf("%s%.3f", about, slowdownAt(now[s.Plan.Service], q)),
+			fmt.Sprintf("%s%+.2f%%", about, 100*s.changeOf(c, s.Plan.Service, q)), c.Unreachable, first)
+	}
+	if approximate {
+		p.Linef("≈: screened only; the order among them is better known than their values, and both are less certain than those estimated in full (--worst estimates more of them)")
 	}
 	var cases stages.SimulateStats
 	var seconds float64

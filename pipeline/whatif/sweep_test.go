@@ -71,7 +71,7 @@ func TestSweep(t *testing.T) {
 		t.Fatalf("screened alone: %+v, in a sweep %+v: %v", one, last.Screened, err)
 	}
 	var table bytes.Buffer
-	if err := one.Write(&table); err != nil || !strings.Contains(table.String(), "fail "+failing(last).Fail[0]) {
+	if err := one.Write(&table); err != nil || !strings.Contains(table.String(), last.NameA+":"+last.NameB+" down") {
 		t.Errorf("%v\n%s", err, table.String())
 	}
 	ids, err := openLake(t, o.Lake).Scenarios()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"parsimon/pipeline"
+	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/text"
 )
@@ -23,6 +24,9 @@ type Answer struct {
 
 // WhatIf estimates a scenario of the lake, if that is not done yet, and what changes make of it, and compares the two.
 func WhatIf(ctx context.Context, base string, c scenario.Changes, o Settings, how CompareOptions) (*Answer, error) {
+	if err := pipeline.CheckChanges(o.Lake, base, c); err != nil {
+		return nil, err
+	}
 	before, err := pipeline.Resume(ctx, o.Lake, base, o.Variant, o.Settings)
 	if err != nil {
 		return nil, err
@@ -54,7 +58,10 @@ func (a *Answer) Write(w io.Writer) error {
 	}
 	p := text.Printer{W: w}
 	a.changed.WriteCost(&p)
+	l := a.changed.Lake
+	base := pipeline.ShellName(l, lake.ScenarioID(a.Base.Scenario))
+	other := pipeline.ShellName(l, lake.ScenarioID(a.Other.Scenario))
 	p.Linef("\nNext:\n  parsimon compare %s %s --by service,size_bin --lake %s\n  parsimon report %s --compare %s --lake %s",
-		a.Base.Scenario, a.Other.Scenario, a.changed.Lake.Path(), a.Other.Scenario, a.Base.Scenario, a.changed.Lake.Path())
+		base, other, l.Path(), other, base, l.Path())
 	return p.Err
 }

@@ -79,7 +79,7 @@ func testWhatIfIsTheRun(t *testing.T, file string, by stages.Estimator) {
 		}
 	}
 	var text bytes.Buffer
-	if err := w.Write(&text); err != nil || !strings.Contains(text.String(), "fail ") {
+	if err := w.Write(&text); err != nil || !strings.Contains(text.String(), " down)") {
 		t.Errorf("%v\n%s", err, text.String())
 	}
 	_, err = WhatIf(t.Context(), base, scenario.Changes{}, o, CompareOptions{})

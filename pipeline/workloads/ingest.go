@@ -30,12 +30,14 @@ import (
 type Trace struct {
 	Sources  []string // files, directories and patterns
 	Topology string   // as for scenario.FromFiles
+	Options  topology.Options
 	// Workload names the workload; empty for a name made of everything but the sources, so that the next day's files are
 	// added to the same one.
 	Workload      string
 	Mapping       *ingest.Mapping // nil: by the files' names
 	Hosts, Labels string          // tables, see ingest.Options
-	MaxRejects    float64         // share of the rows of all sources so far
+	LabelsFirst   bool
+	MaxRejects    float64 // share of the rows of all sources so far
 	Seed          uint64
 	GapSigma      float64
 	IdleNS        int64
@@ -146,19 +148,24 @@ func (in *ingestion) prepare(o Settings) (files []string, err error) {
 	if in.scenario, err = scenario.OfTopology(t.Topology); err != nil {
 		return nil, err
 	}
+	in.scenario.SetTopologyOptions(t.Options)
 	if in.net, err = in.scenario.Network(); err != nil {
 		return nil, err
+	}
+	for _, note := range in.scenario.TopologyNotes() {
+		in.log.Info().Str("topology", t.Topology).Msg(note)
 	}
 	memory := o.MemoryBytes
 	if memory <= 0 {
 		memory = 512 << 20
 	}
 	in.options = ingest.Options{
-		Mapping: t.Mapping, Hosts: t.Hosts, Labels: t.Labels, MemoryBytes: memory, Threads: in.workers,
+		Mapping: t.Mapping, Hosts: t.Hosts, Labels: t.Labels, LabelsFirst: t.LabelsFirst,
+		MemoryBytes: memory, Threads: in.workers,
 		Seed: t.Seed, GapSigma: t.GapSigma, IdleNS: t.IdleNS,
 	}
 	set := Setting{Format: t.Mapping.Name, Mapping: scenario.BytesDigest([]byte(t.Mapping.Text)), Seed: t.Seed,
-		GapSigma: t.GapSigma, IdleNS: t.IdleNS}
+		GapSigma: t.GapSigma, IdleNS: t.IdleNS, First: t.LabelsFirst}
 	if set.Topology, err = in.scenario.TopologyKey(); err != nil {
 		return nil, err
 	}
@@ -174,8 +181,22 @@ func (in *ingestion) prepare(o Settings) (files []string, err error) {
 		}
 	}
 	in.state.Setting = set
+	in.state.Topology = TopologyFile{Path: absolute(t.Topology), Options: t.Options}
+	in.state.Topology.Options.NodeList = absolute(t.Options.NodeList)
 	in.state.ID, err = lake.ParseWorkloadID(cmp.Or(t.Workload, set.id()))
 	return files, err
+}
+
+// absolute is the absolute path of what exists: names of shipped topologies stay.
+func absolute(path string) string {
+	if _, err := os.Stat(path); err != nil {
+		return path
+	}
+	full, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	return full
 }
 
 // open reads what the workload holds already, and finds which of the files are new. Records that are damaged are read
@@ -199,8 +220,9 @@ func (in *ingestion) open(files []string) (before *State, fresh []Source, err er
 		if old.Setting.id() != in.state.Setting.id() {
 			return nil, nil, fmt.Errorf("workload %s was ingested with %s: give the new one another name", old.ID, settingDifference(old.Setting, in.state.Setting))
 		}
+		place := in.state.Topology
 		before, in.state = old, *old
-		in.state.Sources = nil
+		in.state.Sources, in.state.Topology = nil, place
 		for _, s := range old.Sources {
 			next = max(next, s.N+1)
 			damage := in.damage(s.Files)
@@ -243,7 +265,7 @@ func settingDifference(a, b Setting) string {
 		return "another mapping"
 	case a.Hosts != b.Hosts:
 		return "another hosts table"
-	case a.Labels != b.Labels:
+	case a.Labels != b.Labels || a.First != b.First:
 		return "another labels table"
 	case a.Seed != b.Seed || a.GapSigma != b.GapSigma || a.IdleNS != b.IdleNS:
 		return "other settings of merging"

@@ -18,38 +18,54 @@ import (
 
 // Report says what a workload holds after Ingest, and what simulating it would mean.
 type Report struct {
-	Workload, Lake                  string
-	NewFiles, KnownFiles, HeldFiles int
-	DamagedFiles                    int // their records were damaged; they are read again if they are among the sources
+	Workload     string `json:"workload"`
+	Lake         string `json:"lake"`
+	NewFiles     int    `json:"new_files"`
+	KnownFiles   int    `json:"known_files"`
+	HeldFiles    int    `json:"held_files"`
+	DamagedFiles int    `json:"damaged_files"` // their records are read again if they are among the sources
 	// Rows of all sources so far = Flows + Merged + Rejects.
-	Rows, Flows, Merged, Rejects, SetAside int64
-	Reasons                                []ingest.RejectCount
-	SyntheticStarts, Bytes                 int64
-	FirstStartNS, LastStartNS              int64
-	Labels                                 []LabelCount // most bytes first
-	Links                                  []LinkForecast
-	UnreachableFlows                       int64
-	PacketHops                             int64
+	Rows             int64                `json:"rows"`
+	Flows            int64                `json:"flows"`
+	Merged           int64                `json:"merged"`
+	Rejects          int64                `json:"rejects"`
+	SetAside         int64                `json:"set_aside"`
+	Reasons          []ingest.RejectCount `json:"reject_reasons"`
+	SyntheticStarts  int64                `json:"synthetic_starts"`
+	Bytes            int64                `json:"bytes"`
+	FirstStartNS     int64                `json:"first_start_ns"`
+	LastStartNS      int64                `json:"last_start_ns"`
+	Labels           []LabelCount         `json:"labels"` // most bytes first
+	Links            []LinkForecast       `json:"links"`
+	UnreachableFlows int64                `json:"unreachable_flows"`
+	PacketHops       int64                `json:"packet_hops"`
 	// PacketHopNS is what one takes on this machine, measured now; SimulateSeconds what all of them
 	// will take on Workers.
-	PacketHopNS, SimulateSeconds float64
-	Workers                      int
+	PacketHopNS     float64 `json:"packet_hop_ns"`
+	SimulateSeconds float64 `json:"simulate_seconds"`
+	Workers         int     `json:"workers"`
 }
 
 // LabelCount is what flows of one service and virtual network come to.
 type LabelCount struct {
-	Service, VNet string
-	Flows, Bytes  int64
+	Service string `json:"service"`
+	VNet    string `json:"vnet"`
+	Flows   int64  `json:"flows"`
+	Bytes   int64  `json:"bytes"`
 }
 
 // LinkForecast is a link's load before anything is simulated; Load is offered bytes over what the
 // link can carry in the time the workload spans.
 type LinkForecast struct {
-	LinkID, Src, Dst int32
-	SrcName, DstName string
-	Flows, Bytes     int64
-	Load             float64
-	BandwidthBps     int64
+	LinkID       int32   `json:"link_id"`
+	Src          int32   `json:"src_node"`
+	Dst          int32   `json:"dst_node"`
+	SrcName      string  `json:"src_name"`
+	DstName      string  `json:"dst_name"`
+	Flows        int64   `json:"flows"`
+	Bytes        int64   `json:"bytes"`
+	Load         float64 `json:"load"`
+	BandwidthBps int64   `json:"bandwidth_bps"`
 }
 
 // finish makes the report of what the workload holds now.
@@ -145,6 +161,7 @@ func (r *Report) Write(w io.Writer) error {
 	for _, why := range r.Reasons {
 		p.Linef("  %d × %s (first: %s)", why.Rows, why.Reason, cut(why.Example, 120))
 	}
+	r.writeUnknown(&p)
 	p.Linef("from %s to %s: %s, %s bytes", timeOf(r.FirstStartNS), timeOf(r.LastStartNS), time.Duration(r.LastStartNS-r.FirstStartNS).Round(time.Millisecond), units.Human(float64(r.Bytes)))
 	if r.SyntheticStarts > 0 {
 		p.Linef("%.1f%% of the flows have synthetic starts: the trace says less than when they began", 100*float64(r.SyntheticStarts)/float64(max(1, r.Flows)))
@@ -175,8 +192,30 @@ func (r *Report) Write(w io.Writer) error {
 		p.Linef("%d flows have no path", r.UnreachableFlows)
 	}
 	p.Linef("\n%s packet-hops to simulate: about %s of the simulate stage with %d workers, at %.1f ns each as measured now", units.Human(float64(r.PacketHops)), time.Duration(r.SimulateSeconds*1e9).Round(time.Second/10), r.Workers, r.PacketHopNS)
-	p.Linef("\nNext:\n  parsimon run --workload %s --topology … --lake %s\n  parsimon query --lake %s --sql \"SELECT reason, count(*) FROM workload_rejects GROUP BY reason\"", r.Workload, r.Lake, r.Lake)
+	p.Linef("\nNext:\n  parsimon run --workload %s --lake %s\n  parsimon query --lake %s --sql \"SELECT reason, count(*) FROM workload_rejects GROUP BY reason\"", r.Workload, r.Lake, r.Lake)
 	return p.Err
+}
+
+// writeUnknown lists the addresses that are no hosts, by bytes, with the lines of a hosts table that would find them.
+func (r *Report) writeUnknown(p *text.Printer) {
+	var all []ingest.UnknownAddress
+	for _, why := range r.Reasons {
+		all = ingest.MergeUnknown(all, why.Unknown)
+	}
+	if len(all) == 0 {
+		return
+	}
+	const most = 5
+	p.Linef("\nAddresses that are no hosts, and the line of the hosts table that would find them (NODE: where they are attached)")
+	p.Linef("%-40s %10s %16s  %s", "address", "rows", "bytes", "line")
+	for i, u := range all {
+		if i == most {
+			p.Linef("… and others (--output json lists %d)", len(all))
+			break
+		}
+		p.Linef("%-40s %10d %16d  %s", u.Address, u.Rows, u.Bytes, u.Rule())
+	}
+	p.Linef("%-40s %10s %16s  %s\n", "every other address", "", "", ingest.CatchAll(all))
 }
 
 func cut(s string, n int) string {

@@ -2,6 +2,7 @@
 package workloads
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -12,15 +13,19 @@ import (
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
 	"parsimon/schema"
+	"parsimon/schema/names"
 	"parsimon/stages/ingest"
+	"parsimon/stages/topology"
 )
 
 // A State is what the lake keeps of a workload beside its tables.
 type State struct {
 	ID      lake.WorkloadID `json:"id"`
 	Setting Setting         `json:"setting"`
-	Sources []Source        `json:"sources"`
-	Merge   Merged          `json:"merge"`
+	// Topology is what the flows were ingested with. A run reads it again, unless it is given another one.
+	Topology TopologyFile `json:"topology_file"`
+	Sources  []Source     `json:"sources"`
+	Merge    Merged       `json:"merge"`
 }
 
 // A Setting is everything but the sources that the flows of a workload depend on.
@@ -30,9 +35,16 @@ type Setting struct {
 	Format   string          `json:"format"`
 	Hosts    string          `json:"hosts"`
 	Labels   string          `json:"labels"`
+	First    bool            `json:"labels_first,omitempty"`
 	Seed     uint64          `json:"seed"`
 	GapSigma float64         `json:"gap_sigma"`
 	IdleNS   int64           `json:"idle_ns"`
+}
+
+// A TopologyFile is a topology and what was said beside it.
+type TopologyFile struct {
+	Path    string           `json:"path"` // absolute, or the name of a topology that ships
+	Options topology.Options `json:"options"`
 }
 
 // A Source is a log file that was ingested, and what was read from it.
@@ -90,6 +102,7 @@ func (s *State) counts() (rows, rejects, setAside int64, reasons []ingest.Reject
 		for _, r := range list {
 			if i, ok := at[r.Reason]; ok {
 				reasons[i].Rows += r.Rows
+				reasons[i].Unknown = ingest.MergeUnknown(reasons[i].Unknown, r.Unknown)
 				continue
 			}
 			at[r.Reason] = len(reasons)
@@ -118,11 +131,21 @@ func Read(l *lake.Lake, id lake.WorkloadID) (s *State, found bool, err error) {
 	return s, found, err
 }
 
-// Resolve finds an ingested workload by its id or the beginning of it (at least 4 characters), if only one has it.
+// Resolve reads an ingested workload; see ResolveID.
 func Resolve(l *lake.Lake, name string) (*State, error) {
-	all, err := l.Workloads()
+	id, err := ResolveID(l, name)
 	if err != nil {
 		return nil, err
+	}
+	s, _, err := Read(l, id)
+	return s, err
+}
+
+// ResolveID finds an ingested workload by its id or the beginning of it (at least 4 characters), if only one has it.
+func ResolveID(l *lake.Lake, name string) (lake.WorkloadID, error) {
+	all, err := l.Workloads()
+	if err != nil {
+		return "", err
 	}
 	var found []lake.WorkloadID
 	for _, id := range all {
@@ -135,10 +158,30 @@ func Resolve(l *lake.Lake, name string) (*State, error) {
 		}
 	}
 	if len(found) != 1 {
-		return nil, fmt.Errorf("no workload %q in %s; it holds %v", name, l.Path(), all)
+		if len(found) > 1 {
+			return "", fmt.Errorf("%q may be any of workloads %s in %s", name, list(found), l.Path())
+		}
+		sorted := slices.Clone(all)
+		slices.SortStableFunc(sorted, func(a, b lake.WorkloadID) int {
+			return cmp.Compare(names.Distance(name, string(a)), names.Distance(name, string(b)))
+		})
+		return "", fmt.Errorf("no workload %q in %s; it holds %s", name, l.Path(), list(sorted))
 	}
-	s, _, err := Read(l, found[0])
-	return s, err
+	return found[0], nil
+}
+
+// list writes workloads for an error message.
+func list(ids []lake.WorkloadID) string {
+	const most = 20
+	var texts []string
+	for i, id := range ids {
+		if i == most {
+			texts = append(texts, fmt.Sprintf("%d more", len(ids)-i))
+			break
+		}
+		texts = append(texts, string(id))
+	}
+	return cmp.Or(strings.Join(texts, ", "), "none")
 }
 
 // Ingested names the workload and what its flows come from.

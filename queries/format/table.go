@@ -18,7 +18,7 @@ const TableRows = 1000
 const maxCellRunes = 60
 
 // writeTable writes column names, a rule and the rows, in aligned columns: numbers to the right, all
-// else to the left, null as "-".
+// else to the left, null as "-". Times in ns are written in the unit that suits them (forPeople).
 func (r *Rows) writeTable(w io.Writer) error {
 	rows, total, err := r.first(TableRows)
 	if err != nil {
@@ -32,6 +32,7 @@ func (r *Rows) writeTable(w io.Writer) error {
 	right := make([]bool, len(r.columns))
 	for c, name := range r.columns {
 		right[c] = numeric(r.types[c])
+		name = forPeople(name, rows, c)
 		lines[0][c] = Escape(name)
 		widths[c] = utf8.RuneCountInString(lines[0][c])
 		format := floatFormat(rows, c)

@@ -2,11 +2,13 @@ package ingest
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
 
+	"parsimon/schema/names"
 	"parsimon/stages/topology"
 )
 
@@ -54,7 +56,7 @@ func (b *addressBook) addHost(at, address, node string) error {
 	address, node = strings.TrimSpace(address), strings.TrimSpace(node)
 	id, known := b.hosts[node]
 	if !known {
-		return fmt.Errorf("%s: node_id %q is not a node of the topology", at, node)
+		return fmt.Errorf("%s: node %q is not a node of the topology%s", at, node, names.DidYouMean(node, slices.Sorted(maps.Keys(b.hosts))))
 	}
 	if address == "" {
 		return fmt.Errorf("%s: has no address", at)

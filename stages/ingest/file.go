@@ -59,6 +59,13 @@ func File(ctx context.Context, n *topology.Network, file string, o Options) (sta
 		if stats.Reasons, err = in.reasons(ctx, from); err != nil {
 			return stats, err
 		}
+		for i := range stats.Reasons {
+			for _, r := range f.Reasons {
+				if r.Reason == stats.Reasons[i].Reason {
+					stats.Reasons[i].Unknown = r.Unknown
+				}
+			}
+		}
 	}
 	if err := CheckRejects(file, stats.Rows, stats.Rejects, stats.SetAside, o.MaxRejects, stats.Reasons); err != nil {
 		return stats, err

@@ -63,7 +63,10 @@ func NewIngester(ctx context.Context, n *topology.Network, o Options) (_ *Ingest
 // readBook reads the hosts and labels tables.
 func (in *Ingester) readBook(ctx context.Context) error {
 	if in.o.Hosts != "" {
-		names := []string{"address", "node_id"}
+		names := [][]string{
+			{"address", "ip", "ip_address", "addr", "cidr", "prefix", "subnet"},
+			{"node", "node_id", "host", "name", "hostname", "device", "id"},
+		}
 		err := in.table(ctx, in.o.Hosts, "hosts table", names, 2, func(at string, row []string) error {
 			return in.book.addHost(at, row[0], row[1])
 		})
@@ -74,7 +77,10 @@ func (in *Ingester) readBook(ctx context.Context) error {
 	if in.o.Labels == "" {
 		return nil
 	}
-	names := []string{"cidr", "port", "service", "vnet"}
+	names := [][]string{
+		{"cidr", "address", "ip", "prefix", "subnet", "name", "host"}, {"port", "dst_port", "dstport"},
+		{"service", "app", "application"}, {"vnet", "network", "virtual_network", "vpc", "tenant"},
+	}
 	return in.table(ctx, in.o.Labels, "labels table", names, 1, func(at string, row []string) error {
 		return in.book.addLabel(at, row[0], row[1], row[2], row[3])
 	})
@@ -84,8 +90,9 @@ func (in *Ingester) readBook(ctx context.Context) error {
 var macros string
 
 // table reads the named columns of a small table, CSV with a header or Parquet, as text, and calls each for every row.
-// Columns that the table does not have are empty; the first ones are required. what names the table in errors.
-func (in *Ingester) table(ctx context.Context, file, what string, want []string, required int,
+// A column has one of several names. Columns that the table does not have are empty; the first ones are required. what
+// names the table in errors.
+func (in *Ingester) table(ctx context.Context, file, what string, want [][]string, required int,
 	each func(at string, row []string) error) error {
 	wrong := func(err error) error { return fmt.Errorf("%s %s: %w", what, file, err) }
 	if err := checkFile(ctx, what, file); err != nil {
@@ -101,16 +108,15 @@ func (in *Ingester) table(ctx context.Context, file, what string, want []string,
 		return wrong(err)
 	}
 	list := make([]string, len(want))
-	for i, name := range want {
+	used := map[string]bool{}
+	for i, names := range want {
 		list[i] = "''"
-		for _, c := range columns {
-			if columnName(c.name) == name {
-				list[i] = "coalesce(CAST(" + duckdb.Ident(c.name) + " AS VARCHAR), '')"
-			}
+		if c := firstColumn(columns, names, used); c != "" {
+			list[i] = "coalesce(CAST(" + duckdb.Ident(c) + " AS VARCHAR), '')"
 		}
 	}
-	if slices.Contains(list[:required], "''") {
-		return wrong(fmt.Errorf("want the columns %s", strings.Join(want, ", ")))
+	if slices.Contains(list[:required], "''") || len(used) < min(2, len(want)) {
+		return wrong(columnsError(columns, want))
 	}
 	rows, err := in.conn.QueryContext(ctx, "SELECT "+strings.Join(list, ", ")+" FROM "+from)
 	if err != nil {
@@ -135,6 +141,31 @@ func (in *Ingester) table(ctx context.Context, file, what string, want []string,
 		return wrong(duckdb.FirstLine(err))
 	}
 	return nil
+}
+
+// firstColumn finds the column with the first of several names that the table has.
+func firstColumn(columns []flowColumn, names []string, used map[string]bool) string {
+	for _, name := range names {
+		for _, c := range columns {
+			if strings.ReplaceAll(columnName(c.name), " ", "_") == name && !used[c.name] {
+				used[c.name] = true
+				return c.name
+			}
+		}
+	}
+	return ""
+}
+
+// columnsError says which columns a table has and which it should have.
+func columnsError(columns []flowColumn, want [][]string) error {
+	var has, wanted []string
+	for _, c := range columns {
+		has = append(has, c.name)
+	}
+	for _, names := range want {
+		wanted = append(wanted, names[0]+" (or "+strings.Join(names[1:], ", ")+")")
+	}
+	return fmt.Errorf("has the columns %s; want %s", strings.Join(has, ", "), strings.Join(wanted, "; "))
 }
 
 // Close closes DuckDB. The files that were written remain.

@@ -74,7 +74,8 @@ func (in *Ingester) classTable(ctx context.Context) error {
 }
 
 // judge creates the view judged: the typed rows with their hosts, labels and, for rows that cannot be used, the
-// reason. The labels of a row are its own, else those of its destination, else those of its source.
+// reason. The labels of a row are its own (with Options.LabelsFirst the last choice), else those of its destination,
+// else those of its source.
 func (in *Ingester) judge(ctx context.Context, typed string, n int32, stats *FileStats) error {
 	from := duckdb.ScanParquet(typed)
 	lo, hi, err := in.plausible(ctx, from)
@@ -90,10 +91,8 @@ WITH joined AS (
   FROM %s AS t LEFT JOIN addresses AS s ON t.src = s.address LEFT JOIN addresses AS d ON t.dst = d.address
 ), labelled AS (
   SELECT j.*,
-    coalesce(nullif(trim(j.service), ''), nullif(dp.service, ''), nullif(da.service, ''), nullif(sp.service, ''),
-      nullif(sa.service, ''), '') AS service_name,
-    coalesce(nullif(trim(j.vnet), ''), nullif(dp.vnet, ''), nullif(da.vnet, ''), nullif(sp.vnet, ''),
-      nullif(sa.vnet, ''), '') AS vnet_name
+    coalesce(%s, '') AS service_name,
+    coalesce(%s, '') AS vnet_name
   FROM joined AS j
   LEFT JOIN class_labels AS dp ON dp.class = j.dst_class AND dp.port = j.dst_port
   LEFT JOIN class_labels AS da ON da.class = j.dst_class AND da.port = -1
@@ -109,8 +108,8 @@ SELECT l.*, %d AS source,
     WHEN dst IS NULL THEN 'dst is missing'
     WHEN size_bytes IS NULL THEN 'size_bytes is not an integer'
     WHEN start_ns IS NULL THEN 'start_ns is not an integer'
-    WHEN src_node IS NULL THEN 'src is not a host of the topology'
-    WHEN dst_node IS NULL THEN 'dst is not a host of the topology'
+    WHEN src_node IS NULL THEN %s
+    WHEN dst_node IS NULL THEN %s
     WHEN src_node = dst_node THEN 'src and dst are the same host'
     WHEN whole_bytes <= 0 THEN 'size_bytes is not positive'
     WHEN whole_bytes > %d THEN 'size_bytes is beyond 2^50'
@@ -122,7 +121,20 @@ SELECT l.*, %d AS source,
     WHEN start_resolution_ns < 0 OR start_resolution_ns > 86400000000000
       THEN 'start_resolution_ns is negative or over a day'
   END AS reason
-FROM labelled AS l`, from, n, stats.AnyFlowID, maxFlowBytes, maxStartNS, lo, hi, hi))
+FROM labelled AS l`, from, in.labelOrder("service"), in.labelOrder("vnet"), n,
+		stats.AnyFlowID, duckdb.Quote(unknownSrc), duckdb.Quote(unknownDst), maxFlowBytes, maxStartNS, lo, hi, hi))
+}
+
+// labelOrder lists where the label of a row may come from, the first choice first.
+func (in *Ingester) labelOrder(name string) string {
+	order := []string{"nullif(trim(j." + name + "), '')"}
+	for _, of := range []string{"dp", "da", "sp", "sa"} {
+		order = append(order, "nullif("+of+"."+name+", '')")
+	}
+	if in.o.LabelsFirst {
+		order = append(order[1:], order[0])
+	}
+	return strings.Join(order, ", ")
 }
 
 // plausible returns the first and the last start that are accepted: what the simulator can represent before and

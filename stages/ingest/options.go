@@ -16,10 +16,11 @@ const (
 // Options say how source files are read and bound what that may cost.
 type Options struct {
 	Mapping *Mapping
-	// Hosts and Labels are files, CSV or Parquet; empty for none. Hosts has columns address and node_id, Labels
-	// has cidr, port, service and vnet. Addresses may be CIDRs, of which the longest applies; an empty port is
-	// any port.
+	// Hosts and Labels are files, CSV or Parquet; empty for none. Hosts has columns address and node, Labels
+	// has cidr, port, service and vnet, or one of their other names. Addresses may be CIDRs, of which the longest
+	// applies; an empty port is any port.
 	Hosts, Labels string
+	LabelsFirst   bool   // labels of the table win over those that the rows bring
 	TmpDir        string // for DuckDB's spill files and for the result files
 	MemoryBytes   int64  // memory limit of DuckDB
 	Threads       int
@@ -43,9 +44,11 @@ const (
 
 // RejectCount is the number of rows that were rejected for one reason.
 type RejectCount struct {
-	Reason  string
-	Rows    int64
-	Example string // the first such row
+	Reason  string `json:"reason"`
+	Rows    int64  `json:"rows"`
+	Example string `json:"example"` // the first such row
+	// Unknown lists the addresses that are no hosts, if that is the reason: those with the most bytes.
+	Unknown []UnknownAddress `json:"unknown_addresses,omitempty"`
 }
 
 // Stats counts the rows of one source: Rows = Flows + Merged + Rejects.
@@ -74,10 +77,10 @@ type TooManyRejectsError struct {
 func (e *TooManyRejectsError) Error() string {
 	var why []string
 	for _, r := range e.Reasons {
-		why = append(why, fmt.Sprintf("%d × %s (first: %s)", r.Rows, r.Reason, r.Example))
+		why = append(why, fmt.Sprintf("%d × %s (first: %s)%s", r.Rows, r.Reason, r.Example, r.hint()))
 	}
-	return fmt.Sprintf("%s: %d of %d rows cannot be simulated, more than the accepted %g%%: %s", e.File, e.Rejects,
-		e.Rows, 100*e.Limit, strings.Join(why, "; "))
+	return fmt.Sprintf("%s: %d of %d rows cannot be simulated, more than the accepted %g%% (--max-rejects): %s", e.File,
+		e.Rejects, e.Rows, 100*e.Limit, strings.Join(why, "; "))
 }
 
 // CheckRejects returns a *TooManyRejectsError if more than the fraction limit of the rows were rejected. Rows set aside

@@ -146,8 +146,10 @@ FROM (` + rejects + `) ORDER BY "row"`
 		return err
 	}
 	stats.SetAside += beyond
-	stats.Reasons, err = in.reasons(ctx, from)
-	return err
+	if stats.Reasons, err = in.reasons(ctx, from); err != nil {
+		return err
+	}
+	return in.addUnknown(ctx, stats.Reasons)
 }
 
 // checkRows returns an error if the mapping yields a row more than once. The built-in mappings do not.

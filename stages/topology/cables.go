@@ -39,7 +39,7 @@ func (o *Options) defaultDelay() int64 {
 	if o.DefaultDelayNS > 0 {
 		return o.DefaultDelayNS
 	}
-	return defaultDelayNS
+	return DefaultDelayNS
 }
 
 // resolve settles the speed and the delay of a cable.

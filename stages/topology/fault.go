@@ -50,6 +50,18 @@ func Repairs() []Repair {
 	}
 }
 
+// ParseRepair reads a kind of fault that has a repair.
+func ParseRepair(text string) (FaultKind, error) {
+	var kinds []string
+	for _, r := range Repairs() {
+		if string(r.Kind) == text {
+			return r.Kind, nil
+		}
+		kinds = append(kinds, string(r.Kind))
+	}
+	return "", fmt.Errorf("%q: must be of %s", text, strings.Join(kinds, ", "))
+}
+
 // A Fault is one thing that is wrong with a topology.
 type Fault struct {
 	File string    `json:"file"`

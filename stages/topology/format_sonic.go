@@ -13,7 +13,9 @@ leaf1/config_db.json), or one such file. Cables come from DEVICE_NEIGHBOR, with 
 or the neighbour as the key; speeds from PORT, in Mbps; delays from CABLE_LENGTH at 5 ns/m; roles from
 DEVICE_METADATA and DEVICE_NEIGHBOR_METADATA (type Server is a host). A cable between two switches of
 the directory must be in the files of both. WRED_PROFILE, BUFFER_POOL, BUFFER_PROFILE and PORT_QOS_MAP
-(PFC) are reported as switch settings.
+(PFC) are listed as switch settings. A run takes the marking thresholds from them (dctcp, dcqcn; unless
+its scenario file states them), --switch-buffer topology the buffers; log lines say from which key of
+which file.
 
   {"DEVICE_METADATA": {"localhost": {"hostname": "leaf1", "type": "ToRRouter"}},
    "PORT": {"Ethernet0": {"speed": "25000"}, "Ethernet48": {"speed": "100000"}},

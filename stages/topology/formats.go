@@ -59,7 +59,8 @@ type Options struct {
 	Repair []FaultKind
 }
 
-const defaultDelayNS = 1000
+// DefaultDelayNS is the propagation delay of a cable with neither delay nor length, unless Options say another.
+const DefaultDelayNS = 1000
 
 // A PlannedCable is listed in the topology but not installed. It is not part of the network.
 type PlannedCable struct {
@@ -95,8 +96,13 @@ func Read(path string) (*Network, error) {
 	if err != nil {
 		return nil, err
 	}
+	return l.Usable()
+}
+
+// Usable returns the network. The error joins all faults but islands, which a network may have.
+func (l *Loaded) Usable() (*Network, error) {
 	if l.Network == nil {
-		return nil, joinFaults(slices.DeleteFunc(l.Faults, func(f Fault) bool { return f.Kind == FaultIsland }))
+		return nil, joinFaults(slices.DeleteFunc(slices.Clone(l.Faults), func(f Fault) bool { return f.Kind == FaultIsland }))
 	}
 	return l.Network, nil
 }
@@ -116,6 +122,21 @@ func LoadData(name string, data []byte, o Options) (*Loaded, error) {
 	return load(&source{path: name, files: []string{name}, data: map[string][]byte{name: data}}, &o)
 }
 
+// FormatOf returns the name of the format of a path; empty where it is unknown.
+func FormatOf(path string) string {
+	files, err := Files(path)
+	if err != nil {
+		return ""
+	}
+	s := &source{path: path, files: files}
+	for _, f := range formats() {
+		if f.detect(s) {
+			return f.name
+		}
+	}
+	return ""
+}
+
 func load(s *source, o *Options) (*Loaded, error) {
 	for _, f := range formats() {
 		if !f.detect(s) {
@@ -131,6 +152,17 @@ func load(s *source, o *Options) (*Loaded, error) {
 		return l, nil
 	}
 	return nil, errors.Join(s.err, unknownFormat(s.path))
+}
+
+// AllNotes are the notes, and what was repaired.
+func (l *Loaded) AllNotes() []string {
+	notes := slices.Clone(l.Notes)
+	for _, r := range Repairs() {
+		if n := l.Repaired[r.Kind]; n > 0 {
+			notes = append(notes, fmt.Sprintf("repaired: %d %s: %s", n, r.Kind, r.Doc))
+		}
+	}
+	return notes
 }
 
 func (l *Loaded) take(d *draft) {

@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 )
@@ -42,8 +43,8 @@ type Link struct {
 }
 
 // A Network is a checked topology: every cable joins two different known nodes, no two cables join
-// the same two nodes, every host has a cable, and every number is in range. Only Fail and
-// SetBandwidth change it; they must not run while others read it.
+// the same two nodes, every host has a cable, and every number is in range. Only Fail, SetBandwidth
+// and AddCable change it; they must not run while others read it.
 type Network struct {
 	Nodes []Node // by id
 	Links []Link // by id
@@ -124,6 +125,13 @@ func cableKey(a, b int32) [2]int32 { return [2]int32{min(a, b), max(a, b)} }
 
 // Reverse returns the other direction of the same cable.
 func Reverse(link int32) int32 { return link ^ 1 }
+
+// Clone returns a network that can be changed without changing n.
+func (n *Network) Clone() *Network {
+	c := *n
+	c.Links, c.cableOf = slices.Clone(n.Links), maps.Clone(n.cableOf)
+	return &c
+}
 
 // Node returns the node with that id.
 func (n *Network) Node(id int32) (Node, bool) {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"parsimon/schema/names"
 	"parsimon/stages/rng"
 )
 
@@ -110,9 +111,25 @@ func (n *Network) Cable(ends string) (a, b int32, err error) {
 		return 0, 0, fmt.Errorf("cable %q: %w", ends, err)
 	}
 	if _, ok := n.cableOf[cableKey(x, y)]; !ok {
-		return 0, 0, fmt.Errorf("cable %q: no cable joins nodes %d and %d", ends, x, y)
+		return 0, 0, fmt.Errorf("cable %q: no cable joins %s and %s; the cables of %s go to %s", ends, n.Name(x), n.Name(y),
+			n.Name(x), n.neighbours(x))
 	}
 	return min(x, y), max(x, y), nil
+}
+
+// neighbours names the nodes that cables join to a node.
+func (n *Network) neighbours(id int32) string {
+	const most = 20
+	var list []string
+	for i := range n.Links {
+		if l := &n.Links[i]; l.Src == id {
+			list = append(list, n.Name(l.Dst))
+		}
+	}
+	if more := len(list) - most; more > 0 {
+		list = append(list[:most], fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(list, ", ")
 }
 
 // find returns the id of the node with that name or, where no node has the name, with that id.
@@ -127,8 +144,47 @@ func (n *Network) find(name string) (int32, error) {
 	if id, err := strconv.ParseInt(name, 10, 32); err == nil && n.index.of(int32(id)) >= 0 {
 		return int32(id), nil
 	}
-	return 0, fmt.Errorf("no node has the name or id %q", name)
+	return 0, fmt.Errorf("no node has the name or id %q%s", name, names.DidYouMean(name, n.nodeNames("")))
 }
+
+// nodeNames lists the names of the nodes of a kind, or of all.
+func (n *Network) nodeNames(kind string) []string {
+	var all []string
+	for i := range n.Nodes {
+		if kind == "" || n.Nodes[i].Kind == kind {
+			all = append(all, n.Nodes[i].Name)
+		}
+	}
+	return all
+}
+
+// FindHost finds a host by its name or id.
+func (n *Network) FindHost(name string) (int32, error) {
+	id, err := n.find(name)
+	if err != nil {
+		return 0, fmt.Errorf("no host has the name or id %q%s", name, names.DidYouMean(name, n.nodeNames(KindHost)))
+	}
+	if v, _ := n.Node(id); v.Kind != KindHost {
+		return 0, fmt.Errorf("%s is a %s, not a host%s", v.Name, v.Kind, names.DidYouMean(name, n.nodeNames(KindHost)))
+	}
+	return id, nil
+}
+
+// Name returns the name of a node or, where no node has the id, the id.
+func (n *Network) Name(id int32) string {
+	if v, known := n.Node(id); known {
+		return v.Name
+	}
+	return strconv.Itoa(int(id))
+}
+
+// LinkName names a link by the names of its ends, "A → B".
+func (n *Network) LinkName(id int32) string {
+	return n.Name(n.Links[id].Src) + " → " + n.Name(n.Links[id].Dst)
+}
+
+// Ends names a cable by the names of its ends, "A:B".
+func (n *Network) Ends(a, b int32) string { return n.Name(a) + ":" + n.Name(b) }
 
 // HostList finds hosts by name, by id, or by a range of ids such as "0-63". Each host occurs once, in
 // order of id.

@@ -9,6 +9,7 @@ import (
 	"parsimon/pipeline"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/units"
+	"parsimon/stages/topology"
 	"strconv"
 	"strings"
 
@@ -25,10 +26,10 @@ moment. Where the scenario was estimated by the paper's method only (--estimator
 a delay from the distribution of each of its links, independently, as the paper does. Prints quantiles
 of slowdown and FCT.
 
-  parsimon estimate --lake lake --src 3 --dst 200 --size 100KB --n 10000`,
+  parsimon estimate --lake lake --src web3 --dst db7 --size 100KB --n 10000`,
 	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
 		var r runFlags
-		var size, format string
+		var size, format, src, dst string
 		var q pipeline.Question
 		r.declareLake(f)
 		r.declareScenario(f)
@@ -36,8 +37,8 @@ of slowdown and FCT.
 		f.Lookup("estimator").DefValue = "what the lake holds, flow before independent"
 		f.Lookup("passes").DefValue = "the most that the lake holds"
 		r.declareCluster(f)
-		f.Int32Var(&q.Src, "src", -1, "node id of the sending host (required)")
-		f.Int32Var(&q.Dst, "dst", -1, "node id of the receiving host (required)")
+		f.StringVar(&src, "src", "", "sending host, by name or id (required)")
+		f.StringVar(&dst, "dst", "", "receiving host, by name or id (required)")
 		f.StringVar(&size, "size", "", "flow size, e.g. 1500 or 100KB (required)")
 		f.IntVar(&q.N, "n", 10_000, "flows to draw")
 		f.Uint64Var(&q.Seed, "seed", 1, "seed of the draws")
@@ -48,7 +49,7 @@ of slowdown and FCT.
 				return usagef("--size %q: %v", size, err)
 			}
 			switch {
-			case q.Src < 0 || q.Dst < 0:
+			case src == "" || dst == "":
 				return usagef("--src and --dst are required")
 			case q.SizeBytes < 1 || q.SizeBytes > 1<<50:
 				return usagef("--size %q: must be 1 to 2^50 bytes", size)
@@ -85,17 +86,22 @@ of slowdown and FCT.
 					return err
 				}
 			}
-			run := pipeline.ReadOnly(model, v, pipeline.Settings{})
-			answer, err := run.Ask(ctx, q)
+			if q.Src, err = model.Network.FindHost(src); err != nil {
+				return fmt.Errorf("--src: %w", err)
+			}
+			if q.Dst, err = model.Network.FindHost(dst); err != nil {
+				return fmt.Errorf("--dst: %w", err)
+			}
+			answer, err := pipeline.ReadOnly(model, v, pipeline.Settings{}).Ask(ctx, q)
 			if err != nil {
 				return err
 			}
-			return writeAnswer(e.stdout, q, answer, format)
+			return writeAnswer(e.stdout, q, answer, format, model.Network)
 		}
 	},
 }
 
-func writeAnswer(w io.Writer, q pipeline.Question, a *pipeline.Answer, format string) error {
+func writeAnswer(w io.Writer, q pipeline.Question, a *pipeline.Answer, format string, n *topology.Network) error {
 	switch format {
 	case "json":
 		type row struct {
@@ -120,10 +126,10 @@ func writeAnswer(w io.Writer, q pipeline.Question, a *pipeline.Answer, format st
 		return c.Error()
 	case "table":
 		var b strings.Builder
-		fmt.Fprintf(&b, "%d draws of %d bytes from host %d to host %d, over %d paths\n", q.N, q.SizeBytes, q.Src, q.Dst, a.Paths)
-		fmt.Fprintf(&b, "%8s %10s %14s %14s\n", "quantile", "slowdown", "fct_ns", "ideal_ns")
+		fmt.Fprintf(&b, "%d draws of %d bytes from %s to %s, over %d paths\n", q.N, q.SizeBytes, n.Name(q.Src), n.Name(q.Dst), a.Paths)
+		fmt.Fprintf(&b, "%8s %10s %12s %12s\n", "quantile", "slowdown", "fct_ms", "ideal_ms")
 		for _, x := range a.Quantiles {
-			fmt.Fprintf(&b, "%8g %10.4f %14d %14d\n", x.P, x.Slowdown, x.FCTNS, x.IdealNS)
+			fmt.Fprintf(&b, "%8g %10.4f %12.4f %12.4f\n", x.P, x.Slowdown, float64(x.FCTNS)/1e6, float64(x.IdealNS)/1e6)
 		}
 		_, err := io.WriteString(w, b.String())
 		return err

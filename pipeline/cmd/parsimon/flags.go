@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"parsimon/pipeline"
 	"parsimon/pipeline/cache"
 	"parsimon/pipeline/engine"
@@ -103,13 +104,14 @@ func (r *runFlags) declareShardKeep(f *pflag.FlagSet) {
 }
 
 func (r *runFlags) declareMemory(f *pflag.FlagSet) {
-	f.StringVar(&r.memory, "memory-limit", "4GiB", "memory limit: DuckDB spills beyond it, and fewer tasks run at once where they are large. Does not change the results")
+	f.StringVar(&r.memory, "memory-limit", autoMemory, "memory limit ("+autoMemoryDoc+"): DuckDB spills beyond it, "+
+		"and fewer tasks run at once where they are large. Does not change the results")
 }
 
 // declareExact declares the flag of the commands that can simulate the whole network.
 func (r *runFlags) declareExact(f *pflag.FlagSet) {
 	f.IntVar(&r.exactWorkers, "exact-workers", 1, "goroutines that share the whole-network simulation; more than 1 pays only on cores that are idle. Does not change the results")
-	f.StringVar(&r.switchBuffer, "switch-buffer", "", "buffer that the ports of a switch share, e.g. 12MB, in the whole-network simulation, which then drops packets and recovers (go-back-N) on one core; the estimate does not model this; default: unlimited")
+	f.StringVar(&r.switchBuffer, "switch-buffer", "", "buffer that the ports of a switch share, e.g. 12MB, or topology: as the SONiC configurations of the topology state it; in the whole-network simulation, which then drops packets and recovers (go-back-N) on one core; the estimate does not model this; default: unlimited")
 	f.Float64Var(&r.switchAlpha, "switch-alpha", simkernel.DefaultAlpha, "with --switch-buffer: how much of what is free in a switch one port may hold (dynamic threshold)")
 	f.DurationVar(&r.retransmit, "retransmit-timeout", 0, "with --switch-buffer: how long senders wait for an ACK before they send again; 0: as long as the slowest packet can take")
 }
@@ -187,9 +189,12 @@ func (r *runFlags) exact() (x pipeline.Exact, err error) {
 		return x, nil
 	}
 	bytes, err := units.Parse(r.switchBuffer, units.Bytes)
+	if r.switchBuffer == topologyBuffer {
+		bytes, err = 1, nil // bufferOf replaces it
+	}
 	switch {
 	case err != nil || bytes < 1:
-		return x, usagef("--switch-buffer %q: want a size such as 12MB", r.switchBuffer)
+		return x, usagef("--switch-buffer %q: want a size such as 12MB, or topology", r.switchBuffer)
 	case r.retransmit < 0:
 		return x, usagef("--retransmit-timeout %v: must be 0 or more", r.retransmit)
 	case !(r.switchAlpha >= 1.0/1024 && r.switchAlpha <= 1024):
@@ -199,19 +204,28 @@ func (r *runFlags) exact() (x pipeline.Exact, err error) {
 	return x, nil
 }
 
-// minMemory is the least --memory-limit: below it DuckDB does not work.
-const minMemory = 128 << 20
+// topologyBuffer as --switch-buffer is what the configurations of the switches state.
+const topologyBuffer = "topology"
+
+// bufferOf completes the buffers of the whole-network simulation by what is known of the scenario's switches.
+func (r *runFlags) bufferOf(run *pipeline.Estimation, x *pipeline.Exact) error {
+	if r.switchBuffer != topologyBuffer {
+		return nil
+	}
+	b := run.Spec.Buffer
+	if b == nil {
+		return fmt.Errorf("--switch-buffer topology: the topology of scenario %s has no SONiC configurations with a BUFFER_POOL", run.Spec.Name)
+	}
+	x.Buffer.SwitchBytes, x.Buffer.Alpha = b.Bytes, b.Alpha
+	return nil
+}
 
 // memoryBytes reads --memory-limit; 0 if the command has no such flag.
 func (r *runFlags) memoryBytes() (int64, error) {
 	if r.memory == "" {
 		return 0, nil
 	}
-	bytes, err := units.Parse(r.memory, units.Bytes)
-	if err != nil || bytes < minMemory {
-		return 0, usagef("--memory-limit %q: want a size of at least %dMiB, such as 2GB", r.memory, minMemory>>20)
-	}
-	return bytes, nil
+	return parseMemory(r.memory)
 }
 
 // settings say how the command works. done closes what they hold open.

@@ -16,6 +16,9 @@ import (
 // Queries run in child processes, whose executable is the test binary.
 func TestMain(m *testing.M) {
 	subprocess.Main(committedFiles)
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
 	code := m.Run()
 	if sharedDir != "" {
 		_ = os.RemoveAll(sharedDir)
@@ -170,3 +173,6 @@ func truncateTable(t *testing.T, lake, table string) {
 		t.Fatal(err)
 	}
 }
+
+// asProgram in the environment of the test binary makes it the program, for scripts that call it.
+const asProgram = "PARSIMON_TEST_AS_PROGRAM"

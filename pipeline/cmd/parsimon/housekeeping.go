@@ -18,6 +18,7 @@ import (
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/text"
 	"parsimon/pipeline/units"
+	"parsimon/pipeline/workloads"
 	"parsimon/schema"
 )
 
@@ -31,7 +32,7 @@ than --older-than; and ingested workloads. Files that another scenario shares st
 base does not change the scenarios that were made from it. The cache stays (parsimon cache prune).
 
   parsimon rm small --lake lake
-  parsimon rm --older-than 30d --keep-last 5 --lake lake --dry-run`,
+  parsimon rm --older-than 30d --keep-last 5 --workloads --lake lake --dry-run`,
 	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
 		var dir, older, form string
 		var r pipeline.Removal
@@ -39,7 +40,8 @@ base does not change the scenarios that were made from it. The cache stays (pars
 		f.StringVar(&dir, "lake", "", "directory of the lake (required)")
 		f.StringVar(&older, "older-than", "", "scenarios last worked on longer ago, e.g. 30d or 12h")
 		f.IntVar(&r.KeepLast, "keep-last", 0, "with --older-than: so many of the newest scenarios stay")
-		f.StringArrayVar(&ingested, "workload", nil, "an ingested workload; may be repeated")
+		f.StringArrayVar(&ingested, "workload", nil, "an ingested workload, by its name or the first letters of it; may be repeated")
+		f.BoolVar(&r.OldWorkloads, "workloads", false, "with --older-than: ingested workloads too; scenarios have their flows and stay")
 		f.BoolVar(&r.DryRun, "dry-run", false, "say what would be removed, and remove nothing")
 		declareFormat(f, &form)
 		return func(ctx context.Context, args []string) error {
@@ -49,18 +51,13 @@ base does not change the scenarios that were made from it. The cache stays (pars
 					return usagef("--older-than: %v", err)
 				}
 			}
-			for _, name := range ingested {
-				id, err := lake.ParseWorkloadID(name)
-				if err != nil {
-					return usagef("--workload: %v", err)
-				}
-				r.Workloads = append(r.Workloads, id)
-			}
 			switch {
 			case dir == "":
 				return usagef("--lake is required")
 			case len(args)+len(ingested) == 0 && older == "":
 				return usagef("say what to remove: scenarios, --workload or --older-than")
+			case r.OldWorkloads && older == "":
+				return usagef("--workloads goes with --older-than; --workload names one")
 			case r.KeepLast < 0 || r.KeepLast > 0 && older == "":
 				return usagef("--keep-last %d: goes with --older-than, and must not be negative", r.KeepLast)
 			}
@@ -70,6 +67,13 @@ base does not change the scenarios that were made from it. The cache stays (pars
 			l, err := lake.Open(dir, false)
 			if err != nil {
 				return err
+			}
+			for _, name := range ingested {
+				id, err := workloads.ResolveID(l, name)
+				if err != nil {
+					return err
+				}
+				r.Workloads = append(r.Workloads, id)
 			}
 			r.Scenarios = args
 			removed, err := pipeline.Remove(ctx, l, r)
@@ -202,6 +206,9 @@ type version struct {
 	Method  int    `json:"method_version"`
 }
 
+// builtFrom is the commit of a build without a repository at hand: go build -ldflags "-X main.builtFrom=COMMIT".
+var builtFrom string
+
 func buildVersion() version {
 	v := version{Version: "(devel)", Commit: "unknown", Time: "unknown", Schema: schema.Version, Method: pipeline.MethodVersion}
 	info, ok := debug.ReadBuildInfo()
@@ -216,6 +223,9 @@ func buildVersion() version {
 		case "vcs.time":
 			v.Time = s.Value
 		}
+	}
+	if builtFrom != "" {
+		v.Commit = builtFrom
 	}
 	return v
 }

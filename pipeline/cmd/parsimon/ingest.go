@@ -19,19 +19,21 @@ var ingestCommand = command{
 	summary: "bring a production trace into the lake, and say what is in it",
 	help: `
 Reads flow logs and flow lists: files, directories (hive-partitioned or not) and patterns, compressed
-(.gz, .zst) or not. Leaves a workload, which "parsimon run --workload ID" simulates:
+(.gz, .zst) or not. Leaves a workload, which "parsimon run --workload NAME" simulates:
 
   parsimon ingest 'logs/2026-01-31/*.log.gz' --format vpc --hosts hosts.csv --labels labels.csv \
-      --topology T.json --lake lake
-  parsimon run --workload ID --topology T.json --lake lake
+      --topology cables.csv --workload day --lake lake
+  parsimon run --workload day --lake lake
 
 A format is an SQL file: a header that says how rows are read, and a SELECT that yields the canonical
 columns. --show-mapping NAME prints a built-in one, to start your own from; --mapping FILE.sql uses it.
 
---hosts finds hosts: address, node_id, as CSV or Parquet; an address may be a CIDR, of which the
-longest that fits wins. Without it, addresses are node ids or names. --labels says what flows are:
-cidr, port, service, vnet, an empty port for any; matched on destination address and port, then on the
-source's. Labels that a trace brings itself come first.
+--hosts finds hosts: address, node (a name or id), as CSV or Parquet; an address may be a CIDR, of which
+the longest that fits wins: 0.0.0.0/0,gateway attaches all others to one node. Without it, addresses are
+node ids or names. --labels says what flows are: cidr, port, service, vnet, an empty port for any; matched
+on destination address and port, then on the source's. Labels that a trace brings itself come first, or
+last with --labels-first.
+Addresses that are no hosts are listed by bytes, with the line of the hosts table that would find them.
 
 Every row is accounted for: rows in = flows + merged + rejected. Rejected rows stand in the lake's view
 workload_rejects with their reason; more than --max-rejects of them fail the command, those apart that
@@ -45,21 +47,25 @@ next day's files, with the same options, are added to it.`,
 	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
 		var r runFlags
 		var t workloads.Trace
+		var options topologyOptions
 		var format, mapping, show, maxRejects, output string
 		var idle time.Duration
 		r.declareLake(f)
-		f.StringVar(&t.Topology, "topology", "", "topology: a file, or the name of one that ships (required)")
+		f.StringVar(&t.Topology, "topology", "", "topology: a file or directory (parsimon help topology), or the name of one that ships (required)")
+		options.declare(f)
 		f.StringVar(&t.Workload, "workload", "", "name of the workload; default: a hash of everything but the sources")
 		f.StringVar(&format, "format", "", strings.Join(ingest.Formats(), ", ")+"; default: by the files' names")
 		f.StringVar(&mapping, "mapping", "", "a format of your own: an SQL file")
 		f.StringVar(&show, "show-mapping", "", "print a built-in format, and do nothing else")
-		f.StringVar(&t.Hosts, "hosts", "", "table address, node_id")
-		f.StringVar(&t.Labels, "labels", "", "table cidr, port, service, vnet")
+		f.StringVar(&t.Hosts, "hosts", "", "table address, node: a file, CSV or Parquet")
+		f.StringVar(&t.Labels, "labels", "", "table cidr, port, service, vnet: a file, CSV or Parquet")
+		f.BoolVar(&t.LabelsFirst, "labels-first", false, "labels of --labels win over those that a trace brings itself")
 		f.StringVar(&maxRejects, "max-rejects", "1%", "share of the rows that may be rejected before the command fails")
 		f.DurationVar(&idle, "idle", time.Duration(ingest.DefaultIdleNS), "a connection without packets for so long has ended: what follows is another flow")
 		f.Float64Var(&t.GapSigma, "gap-sigma", ingest.DefaultGapSigma, "shape of the log-normal gaps between starts that are drawn")
 		f.Uint64Var(&t.Seed, "seed", 1, "seed of the starts that are drawn, and of the paths in the forecast")
 		f.StringVar(&output, "output", "text", "form of the report: text or json")
+		e.metrics.declare(f)
 		r.declareWorkers(f)
 		f.StringVar(&r.memory, "memory-limit", "512MiB", "memory for DuckDB; beyond it, it spills to disk")
 		return func(ctx context.Context, args []string) (err error) {
@@ -88,6 +94,9 @@ next day's files, with the same options, are added to it.`,
 				return usagef("--seed %d: must be below 2^63", t.Seed)
 			}
 			t.Sources, t.IdleNS = args, idle.Nanoseconds()
+			if t.Options, err = options.options(); err != nil {
+				return err
+			}
 			if t.MaxRejects, err = parseRejects(maxRejects); err != nil {
 				return err
 			}
@@ -114,6 +123,7 @@ next day's files, with the same options, are added to it.`,
 			if err != nil {
 				return err
 			}
+			e.metrics.ingest(report)
 			if output == "json" {
 				return json.NewEncoder(e.stdout).Encode(report)
 			}

@@ -198,7 +198,7 @@ func TestIngestUsage(t *testing.T) {
 			[]string{"ingest", file, "--topology", "net", "--lake", "l", "--format", "vpc", "--mapping", "x.sql"}},
 		{exitUsage, "--max-rejects", []string{"ingest", file, "--topology", "net", "--lake", "l", "--max-rejects", "2"}},
 		{exitUsage, "--from and --to go", []string{"run", "small", "--lake", "l", "--from", "3"}},
-		{exitUsage, "needs --topology", []string{"run", "--workload", "w", "--lake", "l"}},
+		{exitUsage, "go with --topology", []string{"run", "small", "--lake", "l", "--repair", "doubled"}},
 	}...)
 }
 
@@ -218,7 +218,7 @@ func TestIngestFailures(t *testing.T) {
 		{exitFailed, "no workload", append([]string{"run", "--workload", "nonsense"}, bare...)},
 		{exitFailed, "does not identify the format", append([]string{"ingest", tr.first}, bare...)},
 		{exitFailed, "matches no file", append([]string{"ingest", filepath.Join(tr.dir, "*.none")}, bare...)},
-		{exitFailed, "row 1: node_id",
+		{exitFailed, `row 1: node "99" is not a node of the topology`,
 			append([]string{"ingest", tr.first, "--format", "vpc", "--hosts", badHosts}, bare...)},
 		{exitFailed, "ingested with format vpc, not hpcc",
 			append([]string{"ingest", tr.first, "--format", "hpcc", "--workload", id}, bare...)},

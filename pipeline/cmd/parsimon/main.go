@@ -4,6 +4,8 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +14,7 @@ import (
 	"runtime/pprof"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -54,7 +57,9 @@ type env struct {
 	stdout, stderr io.Writer
 	terminal       bool // stderr is one
 	logLevel       string
+	logFormat      string // auto, json or console
 	quiet          bool
+	metrics        metrics
 	cpuProfile     string
 }
 
@@ -97,8 +102,12 @@ func (e *env) main(ctx context.Context, args []string) int {
 		return exitUsage
 	}
 	flags, run := e.flags(cmd)
+	e.metrics.started = time.Now()
 	err := flags.Parse(args[1:])
 	if errors.Is(err, pflag.ErrHelp) {
+		if topic := helpTopic(args[1:]); cmd.name == "query" && topic != "" {
+			return e.exit(cmd, helpQuery(e.stdout, topic))
+		}
 		printManual(e.stdout, cmd, flags)
 		return exitOK
 	}
@@ -110,7 +119,21 @@ func (e *env) main(ctx context.Context, args []string) int {
 			err = updateViews(flags, err)
 		}
 	}
-	return e.exit(cmd, err)
+	code := e.exit(cmd, err)
+	if err := e.metrics.write(cmd.name, code); err != nil {
+		return max(code, e.exit(cmd, err))
+	}
+	return code
+}
+
+// helpTopic is the argument beside --help: the name of a question.
+func helpTopic(args []string) string {
+	for _, arg := range args {
+		if !strings.HasPrefix(arg, "-") {
+			return arg
+		}
+	}
+	return ""
 }
 
 // updateViews brings the views of a command's lake up to date. err is the command's own error, which matters more.
@@ -201,6 +224,7 @@ func (e *env) flags(cmd *command) (*pflag.FlagSet, func(context.Context, []strin
 	f.SortFlags = false
 	run := cmd.setup(e, f)
 	f.StringVar(&e.logLevel, "log-level", "info", "least severe log line on stderr: debug, info, warn or error")
+	f.StringVar(&e.logFormat, "log-format", "auto", "form of log lines: json, console for people, or auto: console on a terminal, else json")
 	f.BoolVarP(&e.quiet, "quiet", "q", false, "no progress and no log lines but warnings")
 	f.StringVar(&e.cpuProfile, "cpu-profile", "", "file for a profile of where processor time goes, for go tool pprof; samples carry the stage (-tagfocus)")
 	return f, run
@@ -216,10 +240,22 @@ func (e *env) logger() (zerolog.Logger, error) {
 		level = max(level, zerolog.WarnLevel)
 	}
 	w := e.stderr
-	if e.terminal {
-		w = zerolog.ConsoleWriter{Out: e.stderr, TimeFormat: time.TimeOnly}
+	switch e.logFormat {
+	case "auto", "json", "console":
+	default:
+		return zerolog.Nop(), usagef("--log-format %q: must be auto, json or console", e.logFormat)
 	}
-	return zerolog.New(w).Level(level).With().Timestamp().Logger(), nil
+	if e.logFormat == "console" || e.logFormat == "auto" && e.terminal {
+		w = zerolog.ConsoleWriter{Out: e.stderr, TimeFormat: time.TimeOnly, NoColor: !e.terminal}
+	}
+	return zerolog.New(w).Level(level).With().Timestamp().Str("run", runID()).Logger(), nil
 }
+
+// runID tells the log lines of one process from those of others.
+var runID = sync.OnceValue(func() string {
+	var b [4]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return hex.EncodeToString(b[:])
+})
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -15,7 +16,6 @@ import (
 	"parsimon/pipeline"
 	"parsimon/pipeline/catalog"
 	"parsimon/pipeline/lake"
-	"parsimon/pipeline/units"
 	"parsimon/queries"
 	"parsimon/queries/duckdb"
 	"parsimon/queries/format"
@@ -23,13 +23,14 @@ import (
 )
 
 var queryCommand = command{
-	name: "query", args: "NAME|--sql TEXT|--list --lake DIR",
+	name: "query", args: "NAME|--sql TEXT|--list|--help NAME --lake DIR",
 	summary: "ask the lake in SQL",
 	help: `
 Answers a question of the library by name, or any single SELECT, about the tables of a lake:
 
   parsimon query --list
-  parsimon query slowdown_by_size --lake lake --param scenario=ID
+  parsimon query --help slowdown_by_size
+  parsimon query slowdown_by_size --lake lake --param scenario=small
   parsimon query --lake lake --sql "SELECT count(*) FROM slowdowns WHERE slowdown > 10"
 
 There is one view per table (parsimon query --lake DIR --sql "SHOW TABLES" lists them) and one per
@@ -40,10 +41,10 @@ has the same views for DuckDB itself: cd LAKE && duckdb parsimon.duckdb.`,
 		q := queryFlags{}
 		f.StringVar(&q.lake, "lake", "", "directory of the lake (required)")
 		f.StringVar(&q.sql, "sql", "", "a SELECT of your own")
-		f.BoolVar(&q.list, "list", false, "list the questions and their parameters")
+		f.BoolVar(&q.list, "list", false, "list the questions; --help NAME explains one")
 		f.StringArrayVar(&q.params, "param", nil, "parameter of the question, name=value; may be repeated")
 		f.StringVar(&q.format, "format", "table", strings.Join(format.Names(), ", "))
-		f.StringVar(&q.memory, "memory-limit", "4GiB", "memory that the query may use, at least 128MiB")
+		f.StringVar(&q.memory, "memory-limit", autoMemory, "memory that the query may use, at least 128MiB; "+autoMemoryDoc)
 		f.DurationVar(&q.timeout, "timeout", 5*time.Minute, "time that the query may take, e.g. 30s or 1h")
 		return func(ctx context.Context, args []string) error {
 			if q.list {
@@ -68,6 +69,9 @@ func (q *queryFlags) run(ctx context.Context, e *env, args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := resolveParams(q.lake, r.Params); err != nil {
+		return err
+	}
 	if err := warnDamaged(e, q.lake, r.Params["scenario"]); err != nil {
 		return err
 	}
@@ -80,6 +84,25 @@ func (q *queryFlags) run(ctx context.Context, e *env, args []string) error {
 		return fmt.Errorf("the query needs more than --memory-limit %s: %s", q.memory, memory.Reason)
 	}
 	return err
+}
+
+// resolveParams replaces the names of scenarios by their ids.
+func resolveParams(dir string, params map[string]string) error {
+	for _, name := range []string{"scenario", "base_scenario"} {
+		if params[name] == "" {
+			continue
+		}
+		l, err := lake.Open(dir, false)
+		if err != nil {
+			return err
+		}
+		id, err := pipeline.Resolve(l, params[name])
+		if err != nil {
+			return fmt.Errorf("--param %s: %w", name, err)
+		}
+		params[name] = string(id)
+	}
+	return nil
 }
 
 // committedFiles is the source of the query process: the files that the manifests name. They stay until release.
@@ -115,9 +138,8 @@ func (q *queryFlags) request(e *env, args []string) (r subprocess.Request, err e
 	if q.timeout <= 0 {
 		return r, usagef("--timeout %s: must be above 0", q.timeout)
 	}
-	r.MemoryBytes, err = units.Parse(q.memory, units.Bytes)
-	if err != nil || r.MemoryBytes < minMemory {
-		return r, usagef("--memory-limit %q: want a size of at least %dMiB, such as 2GB", q.memory, minMemory>>20)
+	if r.MemoryBytes, err = parseMemory(q.memory); err != nil {
+		return r, err
 	}
 	if r.Params, err = parseParams(q.params); err != nil {
 		return r, err
@@ -181,16 +203,33 @@ func parseParams(params []string) (map[string]string, error) {
 	return values, nil
 }
 
+// listQueries writes one line for each question.
 func listQueries(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	for _, q := range queries.List() {
-		if _, err := fmt.Fprintf(w, "%s\n    %s\n    grain: %s\n    units: %s\n", q.Name, q.Question, q.Grain, q.Units); err != nil {
+		if _, err := fmt.Fprintf(t, "%s\t%s\n", q.Name, q.Question); err != nil {
 			return err
 		}
-		for _, p := range q.Params {
-			if _, err := fmt.Fprintf(w, "    --param %s=%s  %s\n", p.Name, p.Default, p.Doc); err != nil {
-				return err
-			}
-		}
 	}
-	return nil
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, "\nparsimon query --help NAME explains one: parameters, units, SQL\n")
+	return err
+}
+
+// helpQuery writes the page of one question.
+func helpQuery(w io.Writer, name string) error {
+	q, err := queries.Get(name)
+	if err != nil {
+		return usageError{err}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s\n\ngrain: %s\nunits: %s\n\n", q.Name, q.Question, q.Grain, q.Units)
+	for _, p := range q.Params {
+		fmt.Fprintf(&b, "  --param %s=%s  %s\n", p.Name, p.Default, p.Doc)
+	}
+	fmt.Fprintf(&b, "\n%s\n", strings.TrimSpace(q.SQL))
+	_, err = io.WriteString(w, b.String())
+	return err
 }

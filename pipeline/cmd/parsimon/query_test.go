@@ -39,7 +39,7 @@ func TestQueryUnknownScenario(t *testing.T) {
 	dir := tinyLake(t).lake
 	id := tinyLake(t).id
 	for param, want := range map[string]string{
-		"scenario=TYPO": `no scenario "TYPO" in the lake; it has ` + id + ` ("tiny")`,
+		"scenario=TYPO": `no scenario "TYPO" in ` + dir + `; it holds ` + id + ` ("tiny")`,
 		"variant=TYPO":  `no variant "TYPO" in the lake; it has flow-`,
 	} {
 		code, out, log := parsimon(t, "query", "slowdown_by_size", "--lake", dir, "--param", param)

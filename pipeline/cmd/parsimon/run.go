@@ -55,6 +55,7 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 		f.BoolVar(&r.keep, "keep", false, "keep the temporary tables hop_observations, feedback and sender_feedback, most of what a run writes; without it they are removed as soon as no stage needs them. Does not change the results")
 		declareFormat(f, &form)
 		declareGates(f, &gates)
+		e.metrics.declare(f)
 		within.declare(f)
 		f.BoolVar(&exact, "exact", false, "also simulate the whole network, packet by packet, and hold the estimate against it (slow)")
 		return func(ctx context.Context, args []string) error {
@@ -84,6 +85,9 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 				return err
 			}
 			defer done()
+			if err := r.bufferOf(run, &x); err != nil {
+				return err
+			}
 			if sampling {
 				return within.runWithin(ctx, e, run, ask, form)
 			}
@@ -107,12 +111,18 @@ func answer(ctx context.Context, e *env, run *pipeline.Estimation, gates []gate.
 	if failed != nil && verdicts == nil {
 		return failed
 	}
-	if form == "json" {
-		result, err := run.Result(ctx)
-		if err != nil {
+	var result *pipeline.Result
+	if form == "json" || e.metrics.file != "" {
+		var err error
+		if result, err = run.Result(ctx); err != nil {
 			return err
 		}
 		result.Gates = verdicts
+		if err := e.metrics.estimate(run, result); err != nil {
+			return err
+		}
+	}
+	if form == "json" {
 		if !exact {
 			return errors.Join(writeJSON(e.stdout, result), failed)
 		}
@@ -171,7 +181,13 @@ func begin(ctx context.Context, e *env, s *scenarioFlags, r *runFlags,
 		return nil, nil, err
 	}
 	return r.open(e, func(dir string, v pipeline.Variant, o pipeline.Settings) (*pipeline.Estimation, error) {
-		return pipeline.Begin(ctx, dir, sc, v, o)
+		run, err := pipeline.Begin(ctx, dir, sc, v, o)
+		if err == nil {
+			for _, note := range sc.TopologyNotes() {
+				o.Log.Info().Msg("topology: " + note)
+			}
+		}
+		return run, err
 	})
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/units"
@@ -22,14 +23,16 @@ type scenarioFlags struct {
 	fail                  []string
 	allowUnreachable      bool
 	maxRejects            string
+	options               topologyOptions
 	flagSet               *pflag.FlagSet
 }
 
 func (s *scenarioFlags) declare(f *pflag.FlagSet) {
 	s.flagSet = f
-	f.StringVar(&s.topology, "topology", "", "topology file (.json, or a directory with nodes and links as .csv or .parquet), instead of a scenario file")
+	f.StringVar(&s.topology, "topology", "", "topology: a file or directory (parsimon help topology), or the name of one that ships; instead of a scenario file")
+	s.options.declare(f)
 	f.StringVar(&s.flows, "flows", "", "flow file (.parquet, .jsonl or CSV with src, dst, size_bytes, start_ns and, if there, flow_id, service, vnet), with --topology; other formats: parsimon ingest")
-	f.StringVar(&s.workload, "workload", "", "workload that was ingested into the lake (parsimon ingest), with --topology")
+	f.StringVar(&s.workload, "workload", "", "workload that was ingested into the lake (parsimon ingest): its name, or the first letters of it; on the topology of the ingest, or another --topology")
 	f.StringVar(&s.from, "from", "", "of a workload, flows that start from then on: ns, or a time such as 2026-01-31T09:00:00Z")
 	f.StringVar(&s.to, "to", "", "of a workload, flows that start before then")
 	f.StringVar(&s.name, "name", "", "name of the scenario in the lake")
@@ -66,9 +69,17 @@ func (s *scenarioFlags) load(lakePath string, args []string) (*scenario.Scenario
 	if err != nil {
 		return nil, err
 	}
-	if changed("name") {
-		sc.Name = s.name
+	if s.options.given() {
+		if s.topology == "" {
+			return nil, usagef("--host-pattern, --nodes, --speed, --default-delay and --repair go with --topology; a scenario file has keys for them")
+		}
+		options, err := s.options.options()
+		if err != nil {
+			return nil, err
+		}
+		sc.SetTopologyOptions(options)
 	}
+	s.giveName(sc)
 	if changed("seed") {
 		sc.Seed = s.seed
 	}
@@ -101,13 +112,30 @@ func (s *scenarioFlags) load(lakePath string, args []string) (*scenario.Scenario
 	return sc, nil
 }
 
+// giveName names the scenario: as --name says, else after what flags change in the scenario file.
+func (s *scenarioFlags) giveName(sc *scenario.Scenario) {
+	if s.flagSet.Changed("name") {
+		sc.Name = s.name
+		return
+	}
+	for _, name := range []string{"seed", "duration", "max-load", "transport"} {
+		if s.flagSet.Changed(name) {
+			sc.Name += ", " + name + " " + s.flagSet.Lookup(name).Value.String()
+		}
+	}
+	if s.from != "" || s.to != "" {
+		sc.Name += ", " + cmp.Or(s.from, "start") + " to " + cmp.Or(s.to, "end")
+	}
+	for _, cable := range s.fail {
+		sc.Name += ", " + cable + " down"
+	}
+}
+
 // loadWorkload makes the scenario of a workload of the lake.
 func (s *scenarioFlags) loadWorkload(lakePath string, args []string) (*scenario.Scenario, error) {
 	switch {
 	case len(args) > 0 || s.flows != "":
 		return nil, usagef("--workload stands in place of a scenario file and of --flows")
-	case s.topology == "":
-		return nil, usagef("--workload needs --topology")
 	case lakePath == "":
 		return nil, usagef("--lake is required")
 	}
@@ -119,10 +147,18 @@ func (s *scenarioFlags) loadWorkload(lakePath string, args []string) (*scenario.
 	if err != nil {
 		return nil, err
 	}
-	sc, err := scenario.FromWorkload(s.topology, state.Ingested())
+	file := state.Topology
+	if s.topology != "" {
+		file = workloads.TopologyFile{Path: s.topology}
+	}
+	if file.Path == "" {
+		return nil, usagef("workload %s does not say with which topology it was ingested: give --topology", state.ID)
+	}
+	sc, err := scenario.FromWorkload(file.Path, state.Ingested())
 	if err != nil {
 		return nil, err
 	}
+	sc.SetTopologyOptions(file.Options)
 	if s.from != "" || s.to != "" {
 		if err := sc.SetWindow(s.from, s.to); err != nil {
 			return nil, usagef("--from, --to: %v", err)

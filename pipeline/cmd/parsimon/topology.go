@@ -71,18 +71,42 @@ Formats, in order of detection:
 }
 
 type topologyFlags struct {
-	format       string
+	topologyOptions
+	format     string
+	dot, write string
+	maxFaults  int
+}
+
+func (t *topologyFlags) declare(f *pflag.FlagSet) {
+	f.StringVar(&t.format, "format", "table", "table or json")
+	t.topologyOptions.declare(f)
+	f.StringVar(&t.dot, "dot", "", "write a Graphviz picture to this `file`; - is stdout")
+	f.StringVar(&t.write, "write", "", "write nodes.csv and links.csv to this `directory`")
+	f.IntVar(&t.maxFaults, "max-faults", 50, "faults of each kind that the table shows; 0: all")
+}
+
+func (t *topologyFlags) check() error {
+	switch {
+	case t.format != "table" && t.format != "json":
+		return usagef("--format %q: must be table or json", t.format)
+	case t.dot == "-" && t.format == "json":
+		return usagef("--dot - and --format json both write to stdout")
+	}
+	return nil
+}
+
+// topologyOptions say what a topology file does not.
+type topologyOptions struct {
 	hostPatterns []string
 	nodes        string
 	speeds       []string
 	defaultDelay string
 	repair       []string
-	dot, write   string
-	maxFaults    int
+	flagSet      *pflag.FlagSet
 }
 
-func (t *topologyFlags) declare(f *pflag.FlagSet) {
-	f.StringVar(&t.format, "format", "table", "table or json")
+func (t *topologyOptions) declare(f *pflag.FlagSet) {
+	t.flagSet = f
 	f.StringSliceVar(&t.hostPatterns, "host-pattern", nil,
 		"names of hosts, with * and ? (repeatable); without it, devices with one cable")
 	f.StringVar(&t.nodes, "nodes", "",
@@ -91,19 +115,15 @@ func (t *topologyFlags) declare(f *pflag.FlagSet) {
 		"`DEVICE[:PORT]=SPEED` for cables without a speed, such as 'leaf*:Ethernet*=25G' "+
 			"(repeatable; the first match applies)")
 	f.StringVar(&t.defaultDelay, "default-delay", "1us", "propagation delay of cables with neither delay nor length")
-	f.StringSliceVar(&t.repair, "repair", nil, "kinds of faults to repair, separated by commas")
-	f.StringVar(&t.dot, "dot", "", "write a Graphviz picture to this `file`; - is stdout")
-	f.StringVar(&t.write, "write", "", "write nodes.csv and links.csv to this `directory`")
-	f.IntVar(&t.maxFaults, "max-faults", 50, "faults of each kind that the table shows; 0: all")
+	f.StringSliceVar(&t.repair, "repair", nil, "kinds of faults to repair, separated by commas (parsimon help topology)")
 }
 
-func (t *topologyFlags) options() (o topology.Options, err error) {
-	if t.format != "table" && t.format != "json" {
-		return o, usagef("--format %q: must be table or json", t.format)
-	}
-	if t.dot == "-" && t.format == "json" {
-		return o, usagef("--dot - and --format json both write to stdout")
-	}
+// given says that one of the flags is.
+func (t *topologyOptions) given() bool {
+	return slices.ContainsFunc([]string{"host-pattern", "nodes", "speed", "default-delay", "repair"}, t.flagSet.Changed)
+}
+
+func (t *topologyOptions) options() (o topology.Options, err error) {
 	o.HostPatterns, o.NodeList = t.hostPatterns, t.nodes
 	for _, text := range t.speeds {
 		rule, err := topology.ParseSpeedRule(text)
@@ -115,20 +135,20 @@ func (t *topologyFlags) options() (o topology.Options, err error) {
 	if o.DefaultDelayNS, err = topology.ParseDelay(t.defaultDelay); err != nil {
 		return o, usagef("--default-delay %v", err)
 	}
-	var kinds []string
-	for _, r := range topology.Repairs() {
-		kinds = append(kinds, string(r.Kind))
-	}
-	for _, kind := range t.repair {
-		if !slices.Contains(kinds, kind) {
-			return o, usagef("--repair %q: must be of %s", kind, strings.Join(kinds, ", "))
+	for _, text := range t.repair {
+		kind, err := topology.ParseRepair(text)
+		if err != nil {
+			return o, usagef("--repair %v", err)
 		}
-		o.Repair = append(o.Repair, topology.FaultKind(kind))
+		o.Repair = append(o.Repair, kind)
 	}
 	return o, nil
 }
 
 func (t *topologyFlags) run(w io.Writer, path string) error {
+	if err := t.check(); err != nil {
+		return err
+	}
 	o, err := t.options()
 	if err != nil {
 		return err

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -59,12 +58,7 @@ func (t topologyTable) section(title string, columns ...string) {
 }
 
 func (t topologyTable) notes(l *topology.Loaded) {
-	notes := slices.Clone(l.Notes)
-	for _, r := range topology.Repairs() {
-		if n := l.Repaired[r.Kind]; n > 0 {
-			notes = append(notes, fmt.Sprintf("repaired: %d %s: %s", n, r.Kind, r.Doc))
-		}
-	}
+	notes := l.AllNotes()
 	if len(notes) == 0 {
 		return
 	}

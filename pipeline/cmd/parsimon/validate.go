@@ -63,6 +63,9 @@ sample.`,
 				return err
 			}
 			defer done()
+			if err := r.bufferOf(run, &x); err != nil {
+				return err
+			}
 			if truth != "exact" {
 				return validate(ctx, e, run, truth, x, form)
 			}

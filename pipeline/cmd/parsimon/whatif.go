@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,23 +17,25 @@ import (
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/units"
 	"parsimon/pipeline/whatif"
+	"parsimon/stages/topology"
 	"parsimon/stages/workload"
 )
 
 // changeFlags say how one scenario is made from another.
 type changeFlags struct {
-	fail, bandwidth, scale, move []string
-	tier, name                   string
-	draw                         uint64
-	allowUnreachable             bool
+	fail, add, bandwidth, scale, move []string
+	tier, name                        string
+	draw                              uint64
+	allowUnreachable                  bool
 }
 
 func (c *changeFlags) declare(f *pflag.FlagSet) {
 	f.StringArrayVar(&c.fail, "fail", nil, "take a cable down: A:B (ids or names), or random:K, K cables of --tier; may be repeated")
+	f.StringArrayVar(&c.add, "add-cable", nil, "install a cable: A:B=100Gbps or A:B=100Gbps,500ns; A:B or planned, for one or all of the planned cables of the cabling list; may be repeated")
 	f.StringVar(&c.tier, "tier", "", "tier of the cables of random:K, e.g. fabric-spine or tor-fabric,fabric-spine")
 	f.Uint64Var(&c.draw, "draw", 1, "which random:K: another number, other cables")
 	f.StringArrayVar(&c.bandwidth, "bandwidth", nil, "change a bandwidth: A:B=100Gbps for a cable, TIER=100Gbps for all of a tier; may be repeated")
-	f.StringArrayVar(&c.scale, "scale", nil, "multiply a service's flows: SERVICE=1.5 (0 to 16); may be repeated")
+	f.StringArrayVar(&c.scale, "scale", nil, "multiply services' flows: SERVICE=1.5, SERVICE=+50% or db=1.5,storage=2 (0 to 16); may be repeated")
 	f.StringArrayVar(&c.move, "move", nil, "put a service into other racks: SERVICE=4-7 or SERVICE=0,2,5; may be repeated")
 	f.StringVar(&c.name, "name", "", "name of the new scenario in the lake; default: the base's, and what was changed")
 	f.BoolVar(&c.allowUnreachable, "allow-unreachable", false, "count flows without a path instead of refusing them")
@@ -66,19 +69,17 @@ func (c *changeFlags) changes() (scenario.Changes, error) {
 		}
 		out.Bandwidth = append(out.Bandwidth, scenario.BandwidthChange{Selector: selector, BPS: bps})
 	}
-	for _, s := range c.scale {
-		service, value, err := cutValue(s)
+	for _, a := range c.add {
+		addition, err := parseAddition(a)
 		if err != nil {
-			return out, usagef("--scale %q: %v", s, err)
+			return out, usagef("--add-cable %q: %v", a, err)
 		}
-		x, err := strconv.ParseFloat(value, 64)
-		if _, twice := out.Scale[service]; err != nil || !(x >= 0 && x <= workload.MaxScale) || twice {
-			return out, usagef("--scale %q: want a number from 0 to %d, once for a service", s, workload.MaxScale)
+		out.Add = append(out.Add, addition)
+	}
+	for _, s := range c.scale {
+		if err := parseScale(s, &out); err != nil {
+			return out, err
 		}
-		if out.Scale == nil {
-			out.Scale = map[string]float64{}
-		}
-		out.Scale[service] = x
 	}
 	for _, m := range c.move {
 		service, value, err := cutValue(m)
@@ -94,10 +95,72 @@ func (c *changeFlags) changes() (scenario.Changes, error) {
 		}
 		out.Move[service] = racks
 	}
-	if len(out.Fail)+out.FailRandom+len(out.Bandwidth)+len(out.Scale)+len(out.Move) == 0 {
-		return out, usagef("say what changes: --fail, --bandwidth, --scale or --move")
+	if len(out.Fail)+out.FailRandom+len(out.Add)+len(out.Bandwidth)+len(out.Scale)+len(out.Move) == 0 {
+		return out, usagef("say what changes: --fail, --add-cable, --bandwidth, --scale or --move")
 	}
 	return out, nil
+}
+
+// parseAddition reads A:B=BANDWIDTH[,DELAY], A:B or planned.
+func parseAddition(text string) (a scenario.CableAddition, err error) {
+	if text == scenario.PlannedCables || !strings.Contains(text, "=") {
+		if text != scenario.PlannedCables && !strings.Contains(text, ":") {
+			return a, fmt.Errorf("want A:B=100Gbps, A:B or planned")
+		}
+		return scenario.CableAddition{Ends: text}, nil
+	}
+	ends, value, err := cutValue(text)
+	if err != nil {
+		return a, err
+	}
+	bandwidth, delay, hasDelay := strings.Cut(value, ",")
+	a = scenario.CableAddition{Ends: ends, DelayNS: topology.DefaultDelayNS}
+	if a.BPS, err = units.ParseBandwidth(bandwidth); err != nil {
+		return a, err
+	}
+	if hasDelay {
+		a.DelayNS, err = topology.ParseDelay(delay)
+	}
+	return a, err
+}
+
+// parseScale reads SERVICE=FACTOR, or several with commas between them.
+func parseScale(text string, out *scenario.Changes) error {
+	parts := strings.Split(text, ",")
+	if slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(p, "=") }) { // a name with a comma
+		parts = []string{text}
+	}
+	for _, part := range parts {
+		service, value, err := cutValue(part)
+		if err != nil {
+			return usagef("--scale %q: %v", text, err)
+		}
+		x, err := parseFactor(value)
+		if _, twice := out.Scale[service]; err != nil || !(x >= 0 && x <= workload.MaxScale) || twice {
+			return usagef("--scale %q: want a factor from 0 to %d such as 1.5, or a change such as +50%%, once for a service", part, workload.MaxScale)
+		}
+		if out.Scale == nil {
+			out.Scale = map[string]float64{}
+		}
+		out.Scale[service] = x
+	}
+	return nil
+}
+
+// parseFactor reads 1.5, 150%, +50% or -20%.
+func parseFactor(text string) (float64, error) {
+	number, percent := strings.CutSuffix(text, "%")
+	x, err := strconv.ParseFloat(number, 64)
+	change := strings.HasPrefix(text, "+") || strings.HasPrefix(text, "-")
+	switch {
+	case err != nil || change && !percent:
+		return 0, fmt.Errorf("%q is no factor", text)
+	case change:
+		return (100 + x) / 100, nil
+	case percent:
+		return x / 100, nil
+	}
+	return x, nil
 }
 
 // cutValue cuts NAME=VALUE at the last equals sign.
@@ -128,7 +191,8 @@ func (c *compareFlags) options() (whatif.CompareOptions, error) {
 }
 
 var whatIfCommand = command{
-	name: "what-if", args: "BASE --lake DIR --fail A:B|random:K|--bandwidth ...|--scale ...|--move ...",
+	name:    "what-if",
+	args:    "BASE --lake DIR --fail A:B|random:K|--add-cable ...|--bandwidth ...|--scale ...|--move ...",
 	writes:  true,
 	summary: "change a scenario of the lake, run what that changes, and compare",
 	help: `
@@ -141,8 +205,12 @@ estimated first.
   parsimon what-if small --lake lake --fail pod0-fabric0:plane0-spine2
   parsimon what-if small --lake lake --fail random:2 --tier fabric-spine --draw 7
   parsimon what-if small --lake lake --bandwidth fabric-spine=20Gbps --scale web=1.5 --by service
+  parsimon what-if day --lake lake --scale db=1.5,storage=+50% --add-cable leaf1:spine3=100Gbps
   parsimon what-if small --lake lake --fail pod0-fabric0:plane0-spine2 --screen
   parsimon what-if large --lake lake --fail random:2 --tier fabric-spine --within 2% --of p99
+
+--add-cable joins two nodes that no cable joins (others: --bandwidth), with a delay of 1us if none is
+given. Planned cables of a cabling list are taken with its speeds: --add-cable planned, or one by its ends.
 
 A cable that fails makes the scenario that "parsimon run ... --fail" makes, row by row.
 
@@ -171,6 +239,7 @@ the interval of the change of the percentile of --of is within ± that share, or
 		cmp.declare(f)
 		declareFormat(f, &form)
 		declareGates(f, &gates)
+		e.metrics.declare(f)
 		r.declareEstimate(f)
 		return func(ctx context.Context, args []string) error {
 			if len(args) != 1 {
@@ -204,7 +273,7 @@ the interval of the change of the percentile of --of is within ± that share, or
 				return whatIfWithin(ctx, e, args[0], changes, o, ask, form)
 			}
 			if screen {
-				if len(c.bandwidth)+len(c.scale)+len(c.move) > 0 || c.name != "" || len(cmp.by) > 0 {
+				if len(c.add)+len(c.bandwidth)+len(c.scale)+len(c.move) > 0 || c.name != "" || len(cmp.by) > 0 {
 					return usagef("--screen goes with --fail alone, and makes no scenario")
 				}
 				if len(gates) > 0 || form == "json" {
@@ -340,6 +409,7 @@ func writeComparison(ctx context.Context, e *env, c *whatif.Comparison, text int
 		return failed
 	}
 	c.Gates = verdicts
+	e.metrics.comparison(c)
 	if form == "json" {
 		return errors.Join(writeJSON(e.stdout, c), failed)
 	}

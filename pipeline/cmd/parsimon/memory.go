@@ -1,0 +1,73 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"parsimon/pipeline"
+	"parsimon/pipeline/units"
+)
+
+// minMemory is the least --memory-limit: below it DuckDB does not work.
+const minMemory = 128 << 20
+
+// autoMemory as --memory-limit is the default: defaultMemory.
+const autoMemory = "auto"
+
+const autoMemoryDoc = "auto: 4GiB, or three quarters of what the control group (container) allows if that is less"
+
+// parseMemory reads --memory-limit.
+func parseMemory(text string) (int64, error) {
+	if text == autoMemory {
+		return defaultMemory("/"), nil
+	}
+	bytes, err := units.Parse(text, units.Bytes)
+	if err != nil || bytes < minMemory {
+		return 0, usagef("--memory-limit %q: want a size of at least %dMiB, such as 2GB, or auto", text, minMemory>>20)
+	}
+	return bytes, nil
+}
+
+// defaultMemory is what a command may use unless it is told otherwise. root is where the file systems /proc and /sys
+// are.
+func defaultMemory(root string) int64 {
+	limit := int64(pipeline.DefaultMemory)
+	if allowed := cgroupLimit(root); allowed > 0 {
+		limit = min(limit, allowed/4*3)
+	}
+	return max(limit, minMemory)
+}
+
+// cgroupLimit is the least memory limit of the control groups of this process, of version 2 or 1; 0: none.
+func cgroupLimit(root string) (limit int64) {
+	text, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3) // hierarchy, controllers, path
+		if len(fields) != 3 {
+			continue
+		}
+		mount, file := filepath.Join(root, "sys/fs/cgroup"), "memory.max"
+		if fields[1] == "memory" {
+			mount, file = filepath.Join(mount, "memory"), "memory.limit_in_bytes"
+		} else if fields[1] != "" {
+			continue
+		}
+		// In a container, only the last of these may be visible.
+		for dir := filepath.Clean("/" + fields[2]); ; dir = filepath.Dir(dir) {
+			text, err := os.ReadFile(filepath.Join(mount, dir, file))
+			bytes, nerr := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64) // "max" is no number
+			if err == nil && nerr == nil && bytes > 0 && (limit == 0 || bytes < limit) {
+				limit = bytes
+			}
+			if dir == "/" {
+				break
+			}
+		}
+	}
+	return limit
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"parsimon/pipeline"
+	"parsimon/pipeline/engine"
+	"parsimon/pipeline/whatif"
+	"parsimon/pipeline/workloads"
+)
+
+// metrics are what --metrics-file gets when a command ends, in Prometheus' text format, as the textfile collector of
+// node_exporter reads it. Every metric is a gauge about the last command.
+type metrics struct {
+	file    string
+	labels  string // of all metrics that are about a scenario or workload
+	lines   map[string][]string
+	order   []string
+	help    map[string]string
+	started time.Time
+}
+
+func (m *metrics) declare(f *pflag.FlagSet) {
+	f.StringVar(&m.file, "metrics-file", "", "write metrics of this command to a file when it ends, in Prometheus' text format (textfile collector of node_exporter)")
+}
+
+// add adds one sample. labels are names and values in turn.
+func (m *metrics) add(name, help string, value float64, labels ...string) {
+	if m.file == "" {
+		return
+	}
+	if m.lines == nil {
+		m.lines, m.help = map[string][]string{}, map[string]string{}
+	}
+	if m.help[name] == "" {
+		m.help[name] = help
+		m.order = append(m.order, name)
+	}
+	m.lines[name] = append(m.lines[name], fmt.Sprintf("parsimon_%s{%s} %s", name, joinLabels(m.labels, labelText(labels)),
+		strconv.FormatFloat(value, 'g', -1, 64)))
+}
+
+func joinLabels(a, b string) string {
+	if a != "" && b != "" {
+		return a + "," + b
+	}
+	return a + b
+}
+
+// labelText writes labels, names and values in turn.
+func labelText(labels []string) string {
+	var parts []string
+	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
+	for i := 0; i+1 < len(labels); i += 2 {
+		parts = append(parts, labels[i]+`="`+escape.Replace(labels[i+1])+`"`)
+	}
+	return strings.Join(parts, ",")
+}
+
+// estimate adds what an estimate found and cost.
+func (m *metrics) estimate(run *pipeline.Estimation, r *pipeline.Result) error {
+	m.labels = labelText([]string{"scenario", r.ScenarioID, "name", r.Name, "variant", r.Variant})
+	g, err := run.Generated()
+	if err != nil {
+		return err
+	}
+	m.add("flows", "Flows of the workload.", float64(g.Flows))
+	m.add("rejected_rows", "Rows of the trace that are no flows.", float64(g.Rejects))
+	for _, s := range r.Stages {
+		m.add("stage_seconds", "Duration of each stage; those of several passes follow each other.", s.Seconds, "stage", s.Stage, "pass", passOf(r.Stages, s))
+		m.add("stage_cpu_seconds", "Processor time of each stage.", s.CPUSeconds, "stage", s.Stage, "pass", passOf(r.Stages, s))
+	}
+	m.add("link_cases", "Link cases by where their results come from.", float64(r.Cases.Cases), "from", "simulation")
+	m.add("link_cases", "", float64(r.Cases.CachedCases), "from", "cache")
+	m.add("packet_hops", "Packet-hops by where their results come from.", float64(r.Cases.PacketHops), "from", "simulation")
+	m.add("packet_hops", "", float64(r.Cases.CachedHops), "from", "cache")
+	for _, p := range r.Percentiles {
+		for _, q := range []struct {
+			name  string
+			value float64
+		}{{"0.5", p.P50}, {"0.9", p.P90}, {"0.99", p.P99}, {"0.999", p.P999}} {
+			m.add("slowdown", "Percentiles of slowdown by flow size.", q.value, "size_bin", p.SizeBin, "quantile", q.name)
+		}
+	}
+	for _, v := range r.Gates {
+		m.add("gate_failed", "1 for a condition of --fail-if that is true.", flag(v.Failed), "condition", v.Gate)
+	}
+	m.add("table_bytes", "Bytes of the scenario's tables.", float64(run.TableBytes()))
+	if run.Cache != nil {
+		m.add("cache_bytes", "Bytes of the cache of link cases.", float64(run.Cache.Bytes()))
+	}
+	return nil
+}
+
+// passOf counts the reports of a stage up to one of them, from 1.
+func passOf(all []engine.Report, s engine.Report) string {
+	n := 0
+	for _, r := range all {
+		if r.Stage == s.Stage {
+			n++
+		}
+		if r == s {
+			break
+		}
+	}
+	return strconv.Itoa(n)
+}
+
+// ingest adds what an ingested workload holds.
+func (m *metrics) ingest(r *workloads.Report) {
+	m.labels = labelText([]string{"workload", r.Workload})
+	m.add("flows", "Flows of the workload.", float64(r.Flows))
+	m.add("flow_bytes", "Bytes of the flows.", float64(r.Bytes))
+	m.add("rejected_rows", "Rows of the trace that are no flows.", float64(r.Rejects))
+	m.add("merged_rows", "Rows of the trace that were merged into flows.", float64(r.Merged))
+	m.add("new_files", "Files that this command added.", float64(r.NewFiles))
+}
+
+func flag(x bool) float64 {
+	if x {
+		return 1
+	}
+	return 0
+}
+
+// write replaces the file by one rename, so that a collector never reads half of it.
+func (m *metrics) write(command string, code int) error {
+	if m.file == "" {
+		return nil
+	}
+	m.labels = labelText([]string{"command", command})
+	m.add("exit_code", "Exit code of the command.", float64(code))
+	m.add("seconds", "Duration of the command.", time.Since(m.started).Seconds())
+	m.add("peak_memory_bytes", "Most memory that the process had resident.", float64(engine.PeakBytes()))
+	m.add("end_time_seconds", "When the command ended, in seconds since 1970.", float64(time.Now().UnixMilli())/1e3)
+	var b strings.Builder
+	for _, name := range m.order {
+		fmt.Fprintf(&b, "# HELP parsimon_%[1]s %[2]s\n# TYPE parsimon_%[1]s gauge\n%[3]s\n", name, m.help[name], strings.Join(m.lines[name], "\n"))
+	}
+	f, err := os.CreateTemp(filepath.Dir(m.file), ".parsimon-metrics-*")
+	if err != nil {
+		return fmt.Errorf("--metrics-file: %w", err)
+	}
+	_, err = f.WriteString(b.String())
+	err = errors.Join(err, f.Chmod(0o644), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), m.file)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("--metrics-file: %w", err), os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// comparison adds the changes of percentiles.
+func (m *metrics) comparison(c *whatif.Comparison) {
+	m.labels = labelText([]string{"scenario", c.Other.Scenario, "name", c.OtherName,
+		"base", c.Base.Scenario, "base_name", c.BaseName})
+	for _, r := range c.Rows {
+		groups := []string{"quantile", strconv.FormatFloat(r.Quantile, 'g', -1, 64)}
+		for i, name := range whatif.ComparisonGroups() {
+			groups = append(groups, name, r.Group[i])
+		}
+		m.add("slowdown", "Percentiles of slowdown of the flows in both scenarios.", r.Other, groups...)
+		m.add("slowdown_change", "Change of the percentiles of slowdown against the base.", r.Change, groups...)
+	}
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+)
+
+// night runs the nightly script for one day and returns its exit code.
+func night(t *testing.T, day string, env ...string) int {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := filepath.Join(nightlyDir, "nightly.sh")
+	cmd := exec.CommandContext(t.Context(), "bash", script, day)
+	cmd.Env = append(append(os.Environ(), asProgram+"=1", "PARSIMON="+program, "LAKE=lake", "LOGS=.", "TOPOLOGY=cables.csv", "HOSTS=hosts.csv",
+		"LABELS=labels.csv", "MAX_REJECTS=5%", "RUN_FLAGS=--passes 1"), env...)
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	t.Logf("%s", out)
+	return cmd.ProcessState.ExitCode()
+}
+
+var nightlyDir, _ = filepath.Abs(filepath.Join("..", "..", "nightly"))
+
+// Two nights: the second one fails a gate. Scripts read the JSON, and Prometheus the metrics.
+func TestNightly(t *testing.T) {
+	writeTrial(t)
+	if err := os.Rename("logs", "2026-01-31"); err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.ReadFile("2026-01-31/flows.log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFiles(t, map[string]string{"2026-02-01/flows.log": string(log[:len(log)/2])})
+	if err := os.Mkdir("lake", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if code := night(t, "2026-01-31", "GATES=p99_slowdown > 1000"); code != exitOK {
+		t.Fatalf("first night: exit %d", code)
+	}
+	if code := night(t, "2026-02-01", "GATES=service=storage p99_slowdown > 1000\np99_slowdown > 1"); code != exitGate {
+		t.Fatalf("second night: exit %d", code)
+	}
+	var result struct {
+		ID          string `json:"scenario_id"`
+		Variant     string `json:"variant"`
+		Percentiles []struct {
+			SizeBin string   `json:"size_bin"`
+			Flows   *int64   `json:"flows"`
+			P50     *float64 `json:"p50"`
+			P90     *float64 `json:"p90"`
+			P99     *float64 `json:"p99"`
+			P999    *float64 `json:"p999"`
+		} `json:"percentiles"`
+		Seconds *float64 `json:"seconds"`
+		Gates   []struct {
+			Failed bool `json:"failed"`
+		} `json:"gates"`
+	}
+	text, err := os.ReadFile("lake/run-2026-02-01.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &result); err != nil {
+		t.Fatal(err)
+	}
+	if len(result.ID) != 16 || result.Variant != "flow-1" || result.Seconds == nil || len(result.Gates) != 2 || result.Gates[0].Failed ||
+		!result.Gates[1].Failed || len(result.Percentiles) < 2 {
+		t.Errorf("%s", text)
+	}
+	for _, p := range result.Percentiles {
+		if p.SizeBin == "" || p.Flows == nil || p.P50 == nil || p.P90 == nil || p.P99 == nil || p.P999 == nil {
+			t.Errorf("percentiles %+v", p)
+		}
+	}
+	metrics, err := os.ReadFile("lake/parsimon-run.prom")
+	if err != nil {
+		t.Fatal(err)
+	}
+	contains(t, string(metrics), "# TYPE parsimon_flows gauge\nparsimon_flows{scenario=\""+result.ID+"\",name=\"2026-02-01\",variant=\"flow-1\"} ",
+		`parsimon_gate_failed{`, `parsimon_exit_code{command="run"} 3`, `stage="simulate",pass="1"`, `size_bin="all",quantile="0.99"`, `from="cache"`)
+	for _, line := range strings.Split(strings.TrimSpace(string(metrics)), "\n") {
+		if !strings.HasPrefix(line, "# HELP parsimon_") && !strings.HasPrefix(line, "# TYPE parsimon_") && !strings.HasPrefix(line, "parsimon_") {
+			t.Errorf("metrics: %q", line)
+		}
+	}
+	contains(t, must(t, "status", "--lake", "lake"), "complete  2026-01-31", "complete  2026-02-01", "workload day-2026-01-31")
+}
+
+// The examples parse, and name the script.
+func TestNightlyExamples(t *testing.T) {
+	var job struct {
+		Kind string `yaml:"kind"`
+		Spec struct {
+			Schedule string `yaml:"schedule"`
+		} `yaml:"spec"`
+	}
+	text, err := os.ReadFile(filepath.Join(nightlyDir, "cronjob.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(text, &job); err != nil || job.Kind != "CronJob" || len(strings.Fields(job.Spec.Schedule)) != 5 {
+		t.Errorf("%+v: %v", job, err)
+	}
+	for _, name := range []string{"cronjob.yaml", "airflow_dag.py", "crontab"} {
+		text, err := os.ReadFile(filepath.Join(nightlyDir, name))
+		if err != nil || !strings.Contains(string(text), "nightly.sh") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The default memory limit is three quarters of what the control groups allow.
+func TestMemoryOfControlGroups(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		want  int64
+	}{
+		{"none", nil, 4 << 30},
+		{"version 2", map[string]string{"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/b/memory.max": "max\n",
+			"sys/fs/cgroup/a/memory.max": "2147483648\n"}, 3 << 29},
+		{"version 1", map[string]string{"proc/self/cgroup": "4:memory:/docker/x\n3:cpu:/\n",
+			"sys/fs/cgroup/memory/memory.limit_in_bytes": "1073741824\n"}, 3 << 28},
+		{"much", map[string]string{"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "68719476736\n"}, 4 << 30},
+		{"little", map[string]string{"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "67108864\n"}, minMemory},
+	} {
+		root := t.TempDir()
+		for name, text := range c.files {
+			writeFiles(t, map[string]string{filepath.Join(root, name): text})
+		}
+		if got := defaultMemory(root); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,43 @@
+"""A night in Airflow (2.4 or later): ingest yesterday's flow logs, estimate, remove what is old; then check gates.
+
+Gates are a task of their own without retries, since a failed gate stays one. The estimate is tried again, and continues
+where it stopped.
+"""
+
+from datetime import datetime, timedelta
+
+from airflow import DAG
+from airflow.operators.bash import BashOperator
+
+ENV = {
+    "LAKE": "/lake",
+    "LOGS": "/logs",
+    "TOPOLOGY": "/etc/parsimon/cables.csv",
+    "HOSTS": "/etc/parsimon/hosts.csv",
+    "LABELS": "/etc/parsimon/labels.csv",
+}
+
+with DAG(
+    dag_id="parsimon_nightly",
+    schedule="15 3 * * *",
+    start_date=datetime(2026, 1, 1),
+    catchup=False,
+    max_active_runs=1,
+    default_args={"env": ENV, "append_env": True},
+) as dag:
+    # {{ ds }} is the day that the run is about: its data interval begins there.
+    estimate = BashOperator(
+        task_id="estimate",
+        bash_command="nightly.sh {{ ds }}",
+        retries=3,
+        retry_delay=timedelta(minutes=10),
+    )
+    gates = BashOperator(
+        task_id="gates",
+        bash_command=(
+            'parsimon run --workload day-{{ ds }} --name {{ ds }} --lake "$LAKE" --quiet --format json '
+            "--fail-if 'service=storage p99_slowdown > 5'"
+        ),
+        retries=0,
+    )
+    estimate >> gates

@@ -1,0 +1,176 @@
+package scenario
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"parsimon/simkernel"
+	"parsimon/stages/topology"
+)
+
+// A SwitchBuffer is what the configurations of the switches say of their packet memory, for simulations of the whole
+// network.
+type SwitchBuffer struct {
+	Bytes int64   `json:"bytes"`
+	Alpha float64 `json:"alpha"` // dynamic threshold: what share of the free memory a port may hold
+}
+
+// takeSettings makes constants of the transport and of the switches from the configurations of the switches: of each
+// kind of value the one that most switches have. It notes what was taken from where and what was not.
+func (s *Scenario) takeSettings(l *topology.Loaded) {
+	if len(l.Settings) == 0 || l.Network == nil {
+		return
+	}
+	s.takeMarking(l)
+	s.takeBuffer(l)
+	pfc := 0
+	for _, of := range l.Settings {
+		if len(of.PFC) > 0 {
+			pfc++
+		}
+	}
+	if pfc > 0 {
+		s.settingsNotef("PFC is not modelled: PORT_QOS_MAP|…|pfc_enable of %d switches is not used", pfc)
+	}
+}
+
+func (s *Scenario) settingsNotef(format string, args ...any) {
+	s.switchNotes = append(s.switchNotes, "switch settings: "+fmt.Sprintf(format, args...))
+}
+
+// takeMarking sets the marking thresholds, which the switches state in bytes and the model in bytes per Gbps, unless
+// the scenario file has its own.
+func (s *Scenario) takeMarking(l *topology.Loaded) {
+	type thresholds struct{ min, max, percent int64 }
+	var all []thresholds
+	for _, of := range l.Settings {
+		for _, m := range of.Marking {
+			if m.ECN != "" && m.ECN != "ecn_none" && m.MinBytes > 0 {
+				all = append(all, thresholds{m.MinBytes, max(m.MinBytes, m.MaxBytes), m.MaxPercent})
+			}
+		}
+	}
+	if len(all) == 0 {
+		return
+	}
+	t, n := mostCommon(all)
+	gbps := float64(portSpeed(l.Network)) / 1e9
+	perGbps := func(bytes int64) int64 { return int64(math.Round(float64(bytes) / gbps)) }
+	from := origin(l, "marking_min", t.min)
+	defaults := simkernel.ParamsOf(s.params.Transport)
+	switch s.params.Transport {
+	case simkernel.DCTCP:
+		if s.params.MarkBytesPerGbps != defaults.MarkBytesPerGbps {
+			s.settingsNotef("the scenario file states mark_per_gbps: WRED_PROFILE is not used")
+			return
+		}
+		s.params.MarkBytesPerGbps = perGbps(t.min)
+		s.settingsNotef("mark_per_gbps is %d bytes: %s = %d bytes at %g Gbps, the speed of most switch ports%s", s.params.MarkBytesPerGbps,
+			from, t.min, gbps, others(n, len(all)))
+		if t.max > t.min {
+			s.settingsNotef("dctcp marks at one threshold: green_max_threshold = %d bytes and green_drop_probability are not used", t.max)
+		}
+	case simkernel.DCQCN:
+		own, usual := s.params.DCQCN, defaults.DCQCN
+		if own.MinMarkPerGbps != usual.MinMarkPerGbps || own.MaxMarkPerGbps != usual.MaxMarkPerGbps {
+			s.settingsNotef("the scenario file states thresholds of dcqcn: WRED_PROFILE is not used")
+			return
+		}
+		c := &s.params.DCQCN
+		c.MinMarkPerGbps, c.MaxMarkPerGbps = perGbps(t.min), perGbps(t.max)
+		if t.percent > 0 {
+			c.MaxMarking = float64(t.percent) / 100
+		}
+		s.settingsNotef("min_mark_per_gbps is %d, max_mark_per_gbps %d bytes, max_marking %g%%: %s = %d bytes, green_max_threshold = %d bytes "+
+			"at %g Gbps, the speed of most switch ports%s", c.MinMarkPerGbps, c.MaxMarkPerGbps, 100*c.MaxMarking, from, t.min, t.max, gbps,
+			others(n, len(all)))
+	default:
+		s.settingsNotef("switches do not mark for %s: WRED_PROFILE is not used", s.params.Transport)
+	}
+}
+
+// takeBuffer notes the packet memory of the switches: the largest pool, and the dynamic threshold of most profiles of
+// it.
+func (s *Scenario) takeBuffer(l *topology.Loaded) {
+	var sizes, thresholds []int64
+	for _, of := range l.Settings {
+		var largest topology.BufferPool
+		for _, p := range of.Pools {
+			if p.SizeBytes > largest.SizeBytes {
+				largest = p
+			}
+		}
+		if largest.SizeBytes == 0 {
+			continue
+		}
+		sizes = append(sizes, largest.SizeBytes)
+		for _, p := range of.Profiles {
+			if p.Pool == largest.Name && p.DynamicTh != nil {
+				thresholds = append(thresholds, *p.DynamicTh)
+			}
+		}
+	}
+	if len(sizes) == 0 {
+		return
+	}
+	bytes, n := mostCommon(sizes)
+	s.switchBuffer = &SwitchBuffer{Bytes: bytes, Alpha: simkernel.DefaultAlpha}
+	alpha := fmt.Sprintf("alpha %g, the default", s.switchBuffer.Alpha)
+	if len(thresholds) > 0 {
+		th, n := mostCommon(thresholds)
+		s.switchBuffer.Alpha = math.Exp2(float64(min(10, max(-10, th))))
+		alpha = fmt.Sprintf("alpha %g from %s = %d%s", s.switchBuffer.Alpha, origin(l, "dynamic_threshold", th), th, others(n, len(thresholds)))
+	}
+	s.settingsNotef("--exact --switch-buffer topology simulates buffers of %d bytes (%s%s), %s", bytes, origin(l, "pool_size", bytes),
+		others(n, len(sizes)), alpha)
+}
+
+// origin says where a value stands first.
+func origin(l *topology.Loaded, name string, value int64) string {
+	for _, of := range l.Settings {
+		for _, k := range of.Taken {
+			if k.Name == name && k.Value == fmt.Sprint(value) {
+				return fmt.Sprintf("%s of %s, line %d", k.Key, k.File, k.Line)
+			}
+		}
+	}
+	return strings.ReplaceAll(name, "_", " ")
+}
+
+// others says how many values are not the one that was taken.
+func others(n, all int) string {
+	if n == all {
+		return ""
+	}
+	return fmt.Sprintf("; %d of %d have others, which are not used", all-n, all)
+}
+
+// mostCommon returns the value that occurs most often, the first of several, and how often.
+func mostCommon[T comparable](values []T) (best T, n int) {
+	count := map[T]int{}
+	for _, v := range values {
+		count[v]++
+	}
+	for _, v := range values {
+		if count[v] > n {
+			best, n = v, count[v]
+		}
+	}
+	return best, n
+}
+
+// portSpeed is the bandwidth that most ports of switches have, the lowest of several.
+func portSpeed(n *topology.Network) int64 {
+	var speeds []int64
+	for i := range n.Links {
+		if !n.FromHost(n.Links[i].ID) {
+			speeds = append(speeds, n.Links[i].BandwidthBps)
+		}
+	}
+	slices.SortFunc(speeds, cmp.Compare[int64])
+	best, _ := mostCommon(speeds)
+	return best
+}

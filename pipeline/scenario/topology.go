@@ -1,0 +1,196 @@
+package scenario
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"parsimon/datasets"
+	"parsimon/stages/topology"
+)
+
+// A topologySpec is a file or, if that is empty, a graph or, without one, the numbers of a clos.
+type topologySpec struct {
+	file    string
+	options topology.Options // of the file
+	graph   *graphSpec
+	clos    topology.ClosSpec
+}
+
+// setTopology takes a topology file, or one that ships, by its name.
+func (s *Scenario) setTopology(name string) error {
+	_, err := topology.Files(name)
+	if err == nil {
+		s.topology.file = name
+		return nil
+	}
+	shipped, e := datasets.Read(datasets.Topologies, name)
+	if e != nil {
+		return err
+	}
+	return s.parseTopologyFile(name+" (shipped)", shipped)
+}
+
+// SetTopologyOptions adds what a topology file does not say: hosts, speeds, delays and the faults to repair.
+func (s *Scenario) SetTopologyOptions(o topology.Options) {
+	s.topology.options, s.loaded = o, nil
+}
+
+// readTopologyFile takes a topology file of any format.
+func (r *scenarioReader) readTopologyFile(path string) error {
+	if _, err := topology.Files(path); err != nil {
+		return err
+	}
+	ext := strings.ToLower(filepath.Ext(path))
+	if (ext == ".yaml" || ext == ".yml") && topology.FormatOf(path) != "containerlab" {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return r.parseTopologyFile(path, data)
+	}
+	r.topology.file = path
+	return nil
+}
+
+// topologyOptionKeys read the keys that say what a topology file does not.
+func (r *scenarioReader) topologyOptionKeys() map[string]func(field) error {
+	o := &r.topology.options
+	return map[string]func(field) error{
+		"host_patterns": readTexts(func(_ field, text string) error {
+			o.HostPatterns = append(o.HostPatterns, text)
+			return nil
+		}),
+		"nodes": func(f field) (err error) {
+			o.NodeList, err = r.path(f)
+			return err
+		},
+		"speeds": readTexts(func(f field, text string) error {
+			rule, err := topology.ParseSpeedRule(text)
+			if err != nil {
+				return f.fail(err)
+			}
+			o.Speeds = append(o.Speeds, rule)
+			return nil
+		}),
+		"default_delay": func(f field) error {
+			text, err := f.text()
+			if err != nil {
+				return err
+			}
+			o.DefaultDelayNS, err = topology.ParseDelay(text)
+			return err
+		},
+		"repair": readTexts(func(f field, text string) error {
+			kind, err := topology.ParseRepair(text)
+			if err != nil {
+				return f.fail(err)
+			}
+			o.Repair = append(o.Repair, kind)
+			return nil
+		}),
+	}
+}
+
+// readTexts reads a list of texts.
+func readTexts(each func(f field, text string) error) func(field) error {
+	return func(f field) error {
+		list, err := f.list()
+		if err != nil {
+			return err
+		}
+		for _, item := range list {
+			text, err := item.text()
+			if err == nil {
+				err = each(item, text)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// IntactNetwork builds the topology as it is before anything fails.
+func (s *Scenario) IntactNetwork() (*topology.Network, error) {
+	switch {
+	case s.topology.file != "":
+		l, err := s.load()
+		if err != nil {
+			return nil, err
+		}
+		n, err := l.Usable()
+		if err != nil {
+			return nil, err
+		}
+		return n.Clone(), nil
+	case s.topology.graph != nil:
+		return topology.NewNetwork(s.topology.graph.nodes, s.topology.graph.cables)
+	}
+	return topology.Clos(s.topology.clos)
+}
+
+// load reads the topology file, once.
+func (s *Scenario) load() (*topology.Loaded, error) {
+	if s.loaded != nil {
+		return s.loaded, nil
+	}
+	l, err := topology.Load(s.topology.file, s.topology.options)
+	if err != nil {
+		return nil, err
+	}
+	s.loaded = l
+	s.takeSettings(l)
+	return l, nil
+}
+
+// TopologyNotes say what was inferred of the topology file, which defaults apply and what was repaired. They are empty
+// until the network was built.
+func (s *Scenario) TopologyNotes() []string {
+	if s.loaded == nil {
+		return nil
+	}
+	return append(s.loaded.AllNotes(), s.switchNotes...)
+}
+
+// SwitchBuffer is the packet memory that the configurations of the switches state; nil where there are none. It is
+// known once the network was built.
+func (s *Scenario) SwitchBuffer() *SwitchBuffer { return s.switchBuffer }
+
+// PlannedCables are the cables that the topology file lists and that are not installed. It is empty until the network
+// was built.
+func (s *Scenario) PlannedCables() []topology.PlannedCable {
+	if s.loaded == nil {
+		return nil
+	}
+	return s.loaded.Planned
+}
+
+// canonicalOptions are the options of a topology file that change its network; nil where none is set.
+type canonicalOptions struct {
+	HostPatterns   []string             `json:"host_patterns,omitempty"`
+	NodeList       string               `json:"node_list,omitempty"` // digest
+	Speeds         []topology.SpeedRule `json:"speeds,omitempty"`
+	DefaultDelayNS int64                `json:"default_delay_ns,omitempty"`
+	Repair         []topology.FaultKind `json:"repair,omitempty"`
+}
+
+func (s *Scenario) canonicalOptions() (*canonicalOptions, error) {
+	o := s.topology.options
+	c := &canonicalOptions{HostPatterns: o.HostPatterns, Speeds: o.Speeds, Repair: slices.Sorted(slices.Values(o.Repair))}
+	if o.DefaultDelayNS != topology.DefaultDelayNS {
+		c.DefaultDelayNS = o.DefaultDelayNS
+	}
+	var err error
+	if o.NodeList != "" {
+		if c.NodeList, err = s.FileDigest(o.NodeList); err != nil {
+			return nil, err
+		}
+	}
+	if len(c.HostPatterns)+len(c.Speeds)+len(c.Repair) == 0 && c.NodeList == "" && c.DefaultDelayNS == 0 {
+		return nil, nil
+	}
+	return c, nil
+}

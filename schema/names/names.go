@@ -1,0 +1,73 @@
+// Package names finds the names that are most like a name that nothing has, for error messages.
+package names
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Nearest returns the n names with the smallest distance to name, nearest first.
+func Nearest(name string, all []string, n int) []string {
+	type ranked struct {
+		name     string
+		distance int
+	}
+	sorted := make([]ranked, len(all))
+	for i, one := range all {
+		sorted[i] = ranked{one, Distance(name, one)}
+	}
+	slices.SortStableFunc(sorted, func(a, b ranked) int { return a.distance - b.distance })
+	first := make([]string, 0, n)
+	for _, r := range sorted[:min(n, len(sorted))] {
+		first = append(first, r.name)
+	}
+	return first
+}
+
+// Distance returns the edit distance of two names without regard to upper and lower case, or a quarter of it if one
+// contains the other.
+func Distance(a, b string) int {
+	a, b = strings.ToLower(a), strings.ToLower(b)
+	d := editDistance(a, b)
+	if a != "" && (strings.Contains(b, a) || strings.Contains(a, b)) {
+		d /= 4
+	}
+	return d
+}
+
+// DidYouMean suggests the most similar of some names: `; did you mean "a" or "b"?`. It is empty without names.
+func DidYouMean(name string, all []string) string {
+	var quoted []string
+	for _, one := range Nearest(name, all, 3) {
+		if len(quoted) > 0 && Distance(name, one) > len(name)/2+1 { // the others are no help
+			break
+		}
+		quoted = append(quoted, fmt.Sprintf("%q", one))
+	}
+	if len(quoted) == 0 {
+		return ""
+	}
+	return "; did you mean " + strings.Join(quoted, " or ") + "?"
+}
+
+// editDistance returns Levenshtein's distance: the least number of insertions, deletions and replacements of bytes.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,20 @@
+package names
+
+import "testing"
+
+func TestDidYouMean(t *testing.T) {
+	all := []string{"leaf1", "leaf2", "spine1", "storage"}
+	for _, c := range []struct{ asked, want string }{
+		{"spin1", `; did you mean "spine1"?`},
+		{"storge", `; did you mean "storage"?`},
+		{"LEAF1", `; did you mean "leaf1" or "leaf2"?`},
+		{"zzzzzzzzzzzz", `; did you mean "leaf1"?`},
+	} {
+		if got := DidYouMean(c.asked, all); got != c.want {
+			t.Errorf("%s: %s, want %s", c.asked, got, c.want)
+		}
+	}
+	if got := DidYouMean("a", nil); got != "" {
+		t.Errorf("without names: %q", got)
+	}
+}

@@ -1,0 +1,117 @@
+package ingest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"parsimon/queries/duckdb"
+)
+
+// Reasons of rows whose addresses are no hosts.
+const (
+	unknownSrc = "src is not a host of the topology"
+	unknownDst = "dst is not a host of the topology"
+)
+
+// maxUnknown is the number of addresses that a RejectCount lists.
+const maxUnknown = 20
+
+// An UnknownAddress is an address that is no host of the topology, with the rows that were rejected for it.
+type UnknownAddress struct {
+	Address string `json:"address"`
+	Rows    int64  `json:"rows"`
+	Bytes   int64  `json:"bytes"`
+}
+
+// Rule is a line of a hosts table that finds the address and those near it: its /24, or /64 for IPv6.
+func (u UnknownAddress) Rule() string {
+	a, err := netip.ParseAddr(strings.TrimSpace(u.Address))
+	if err != nil {
+		return u.Address + ",NODE"
+	}
+	bits := 64
+	if a.Is4() {
+		bits = 24
+	}
+	p, err := a.Prefix(bits)
+	if err != nil {
+		return u.Address + ",NODE"
+	}
+	return p.String() + ",NODE"
+}
+
+// CatchAll is the line of a hosts table that finds every address of the kind that no other line finds.
+func CatchAll(list []UnknownAddress) string {
+	for _, u := range list {
+		if a, err := netip.ParseAddr(strings.TrimSpace(u.Address)); err == nil && a.Is4() {
+			return "0.0.0.0/0,NODE"
+		}
+	}
+	return "::/0,NODE"
+}
+
+// addUnknown lists, with the reasons, the addresses that are no hosts, by the bytes of their rows.
+func (in *Ingester) addUnknown(ctx context.Context, reasons []RejectCount) error {
+	for i := range reasons {
+		column := map[string]string{unknownSrc: "src", unknownDst: "dst"}[reasons[i].Reason]
+		if column == "" {
+			continue
+		}
+		rows, err := in.conn.QueryContext(ctx, fmt.Sprintf(`
+SELECT %s, count(*), CAST(least(sum(whole_bytes), 9e18) AS BIGINT) AS bytes
+FROM judged WHERE reason = %s GROUP BY ALL ORDER BY bytes DESC, 1 LIMIT %d`,
+			column, duckdb.Quote(reasons[i].Reason), maxUnknown))
+		if err != nil {
+			return duckdb.FirstLine(err)
+		}
+		for rows.Next() {
+			var u UnknownAddress
+			if err := rows.Scan(&u.Address, &u.Rows, &u.Bytes); err != nil {
+				_ = rows.Close()
+				return duckdb.FirstLine(err)
+			}
+			reasons[i].Unknown = append(reasons[i].Unknown, u)
+		}
+		err = rows.Err()
+		_ = rows.Close()
+		if err != nil {
+			return duckdb.FirstLine(err)
+		}
+	}
+	return nil
+}
+
+// MergeUnknown adds up two lists and keeps the addresses with the most bytes.
+func MergeUnknown(a, b []UnknownAddress) []UnknownAddress {
+	all := slices.Clone(a)
+	for _, u := range b {
+		i := slices.IndexFunc(all, func(v UnknownAddress) bool { return v.Address == u.Address })
+		if i < 0 {
+			all = append(all, u)
+			continue
+		}
+		all[i].Rows += u.Rows
+		all[i].Bytes += u.Bytes
+	}
+	slices.SortFunc(all, func(a, b UnknownAddress) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Address, b.Address))
+	})
+	return all[:min(len(all), maxUnknown)]
+}
+
+// hint says how to find the addresses that a reason lists.
+func (r RejectCount) hint() string {
+	if len(r.Unknown) == 0 {
+		return ""
+	}
+	var most []string
+	for _, u := range r.Unknown[:min(3, len(r.Unknown))] {
+		most = append(most, fmt.Sprintf("%s with %d bytes", u.Address, u.Bytes))
+	}
+	return fmt.Sprintf("\nmost bytes: %s. A line %s in the hosts table finds the first and those near it, %s all others; NODE is where they "+
+		"are attached, such as a gateway", strings.Join(most, ", "), r.Unknown[0].Rule(), CatchAll(r.Unknown))
+}
