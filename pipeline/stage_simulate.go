@@ -70,6 +70,10 @@ func (m *method) caseStage(name string, v Variant, feedback engine.Output, befor
 		if err != nil {
 			return nil, err
 		}
+		settled, err := m.settled(in, s.Pass, before)
+		if err != nil {
+			return nil, err
+		}
 		program, err := m.program(s, in)
 		return func() (engine.Worker, error) {
 			sim, err := m.simulator(loads, program)
@@ -77,19 +81,23 @@ func (m *method) caseStage(name string, v Variant, feedback engine.Output, befor
 				return nil, err
 			}
 			sim.Represent(of)
-			if before != nil {
-				stats := in.Read(before.Output(schema.LinkStats), nil, nil)
-				defer func() { _ = stats.Close() }() // read to its end, or an error is reported
-				if err := sim.Settle(stats); err != nil {
-					return nil, err
-				}
-			}
+			sim.Settle(settled)
 			return func(ctx context.Context, t *engine.Attempt) error {
 				return m.runCases(ctx, sim, t, hops, feedback, out)
 			}, nil
 		}, err
 	}
 	return s
+}
+
+// settled returns the links that pass n omits, given the stage of the pass before; none if that is nil.
+func (m *method) settled(in *engine.Inputs, n int, before *engine.Stage) (stages.Settled, error) {
+	if before == nil {
+		return nil, nil
+	}
+	stats := in.Read(before.Output(schema.LinkStats), nil, nil)
+	defer func() { _ = stats.Close() }() // read to its end, or an error is reported
+	return stages.ReadSettled(m.Network, n, stats)
 }
 
 // inheritCases counts the cases of a shared task as found, not as simulated.

@@ -89,6 +89,19 @@ func (x *FeedbackBuilder) Represent(of []int32) {
 	}
 }
 
+// Settle omits the feedback of links whose cases the next pass omits.
+func (x *FeedbackBuilder) Settle(links Settled) {
+	if x.simulated == nil {
+		x.simulated = make([]bool, len(x.net.Links))
+		for id := range x.simulated {
+			x.simulated[id] = true
+		}
+	}
+	for link := range links {
+		x.simulated[link] = false
+	}
+}
+
 // ObservationColumns names the columns of table hop_observations that Build reads.
 func ObservationColumns() []string { return []string{"flow_row", "hop", "hops", "link_id", "observed"} }
 
