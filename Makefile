@@ -38,7 +38,7 @@ clean: ## remove what was built, but not lakes
 	@rm -rf $(BIN)
 
 ##@ Test
-.PHONY: test unit lint notebooks flink chromium flink-test cluster-test exact-accuracy question-accuracy
+.PHONY: test unit lint notebooks flink chromium flink-test cluster-test exact-accuracy question-accuracy race fuzz browser-test sampling-test
 test: setup lint unit notebooks ## everything that CI runs: lint, all tests, the notebooks
 
 unit: setup flink chromium ## all tests
@@ -69,21 +69,41 @@ flink-test: setup flink ## 256 hosts on Flink in one process (minutes; make unit
 cluster-test: build flink ## a Flink cluster with killed workers against a local run (minutes; SCENARIO= PASSES= PARTITIONS= KEEP=0)
 	@pipeline/cmd/parsimon-beam/cluster-test $(BIN)/parsimon $(FLINK)
 
+browser-test: setup chromium ## every kind of report in Chromium on a screen and a phone, with hostile names (minutes)
+	@PARSIMON_LONG=1 go test -timeout 30m -count 1 -run 'TestReport' -v ./pipeline/cmd/parsimon
+
 exact-accuracy: ## the whole-network simulation against ns-3, several seeds and transports (minutes; needs ../shared)
 	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run 'TestNetworkAgainstNS3|TestTransportsAgainstNS3' -v ./simkernel
 
 question-accuracy: ## flows outside the trace, leave-one-out against ns-3 (minutes; needs ../shared)
 	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run TestQuestionAccuracy -v ./pipeline
 
+race: setup ## the race detector over all tests (an hour)
+	@go test -race -timeout 3h ./...
+
+# Each importer, the scenario file, the state of lakes and packs: arbitrary input, FUZZTIME each.
+FUZZTIME := 30s
+FUZZ := stages/ingest:FuzzFormats stages/ingest:FuzzIngestCSV stages/topology:FuzzTopologyJSON stages/topology:FuzzTopologyCSV \
+	stages/topology:FuzzSONiC stages/topology:FuzzBatfish stages/topology:FuzzContainerlab stages/topology:FuzzYAML \
+	stages/topology:FuzzHPCC stages/topology:FuzzCabling pipeline/scenario:FuzzLoadScenario pipeline/lake:FuzzManifest \
+	pipeline/lake:FuzzState pipeline/cache:FuzzPack pipeline/cmd/parsimon:FuzzParseLinkCase
+fuzz: setup ## fuzz every reader of foreign files (FUZZTIME=30s each)
+	@for t in $(FUZZ); do echo "$$t"; go test -run '^$$' -fuzz "^$${t#*:}\$$" -fuzztime $(FUZZTIME) ./$${t%:*}; done
+
+sampling-test: ## estimates from windows: changes by common windows, and a trace that is asked every hour (a minute)
+	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run 'TestCompareCoverage|TestHourlyIngest' -v ./pipeline/sampling ./pipeline/cmd/parsimon
+
 ##@ Measure (minutes to hours; ARGS="--short" tries one, ARGS="--write" replaces its section of a page)
-MEASUREMENTS := accuracy ablation own-accuracy transport-accuracy large-exact bench-kernel bench-run bench-transports \
-	large growth clustering what-if failures ingest-bench ns3-backend
+MEASUREMENTS := accuracy ablation own-accuracy transport-accuracy large-exact honesty m3-table bench-kernel bench-run \
+	bench-transports large growth clustering what-if failures coverage ingest-bench ns3-backend faults
 .PHONY: $(MEASUREMENTS)
 accuracy: ## estimators against ns-3 on the shared scenarios (needs ../shared)
 ablation: ## what each ingredient of estimator flow contributes, against ns-3 (needs ../shared)
 own-accuracy: ## estimators against --exact on the shipped scenarios
 transport-accuracy: ## every transport against --exact (needs ../shared)
 large-exact: ## 0.2 s of 6,144 hosts against --exact
+honesty: ## warnings and intervals of the default against its errors (needs ../shared)
+m3-table: ## 24 scenarios of m3's published table against its ns-3; ARGS=all for all 96 (needs ../shared)
 bench-kernel: ## link kernel against the reference link simulator, alternating (needs ../shared)
 bench-run: ## a whole estimate against the reference's, alternating (needs ../shared)
 bench-transports: ## cost of each transport in the link kernel
@@ -92,7 +112,9 @@ growth: ## cost by hosts and duration, and a picture of it
 clustering: ## savings and errors of --cluster, against ns-3 (needs ../shared)
 what-if: ## a what-if, a screening and a sweep against runs from nothing
 failures: ## errors with one random cable down, against --exact
+coverage: ## how often the intervals of run --within hold the value of the whole, and of what-if --within
 ingest-bench: ## a synthetic day of flow logs, 10 million records, against its truth
+faults: ## killed processes, failing disks, damaged bytes, commands at once (3 h; PARSIMON_FAULTS_TIME=)
 ns3-backend: ## link cases in ns-3 against the link kernel (needs ../shared)
 $(MEASUREMENTS): build
 	@go run ./pipeline/cmd/measure $@ --parsimon $(BIN)/parsimon --shared $(SHARED) $(ARGS)

@@ -1,7 +1,17 @@
 package pipeline
 
-// fluidStepNS is the time step of a fluid. A flow begins and ends at steps.
-const fluidStepNS = int64(50_000)
+// fluidStepNS is the time step of a fluid. A flow begins with the first step after its start, half a step later on
+// average, which stands for the delays of the path, and ends at a step.
+const fluidStepNS = int64(20_000)
+
+// fluidRounds is how many times hosts divide among others what flows cannot use on their other side.
+const fluidRounds = 3
+
+// fluidVersion is part of the id of a scenario of windows: its carried flows depend on the fluid.
+const fluidVersion = 2
+
+// goodput is the share of a link's capacity that carries payload: 1,000 of 1,048 bytes of a packet.
+const goodput = 1000.0 / 1048
 
 // A fluid approximates which flows are active at a time, and how many bytes they have left: hosts divide their
 // bandwidth in equal parts among the flows that they send, and among those that they receive, and what a flow cannot
@@ -12,6 +22,7 @@ type fluid struct {
 	bps      map[int32]int64 // access bandwidth by host
 	now      int64
 	active   []carried
+	begun    []carried // in the present step
 	sending  map[int32]*fluidHost
 	receives map[int32]*fluidHost
 }
@@ -30,15 +41,13 @@ func newFluid(bps map[int32]int64) *fluid {
 func (f *fluid) add(ns int64, c carried) {
 	f.advance(ns)
 	c.from, c.to = f.host(f.sending, c.src), f.host(f.receives, c.dst)
-	c.from.flows++
-	c.to.flows++
-	f.active = append(f.active, c)
+	f.begun = append(f.begun, c)
 }
 
 func (f *fluid) host(side map[int32]*fluidHost, id int32) *fluidHost {
 	h := side[id]
 	if h == nil {
-		h = &fluidHost{capacity: float64(f.bps[id]) * float64(fluidStepNS) / 8e9}
+		h = &fluidHost{capacity: goodput * float64(f.bps[id]) * float64(fluidStepNS) / 8e9}
 		side[id] = h
 	}
 	return h
@@ -47,12 +56,26 @@ func (f *fluid) host(side map[int32]*fluidHost, id int32) *fluidHost {
 // advance lets the active flows send until a time.
 func (f *fluid) advance(ns int64) {
 	for f.now+fluidStepNS <= ns {
-		if len(f.active) == 0 {
-			f.now = ns
+		if len(f.active)+len(f.begun) == 0 {
+			f.now = ns - ns%fluidStepNS
 			return
 		}
 		f.step()
+		for _, c := range f.begun {
+			c.from.flows++
+			c.to.flows++
+		}
+		f.active, f.begun = append(f.active, f.begun...), f.begun[:0]
 		f.now += fluidStepNS
+	}
+}
+
+// each calls do with the flows that have begun and not ended.
+func (f *fluid) each(do func(*carried)) {
+	for _, flows := range [][]carried{f.active, f.begun} {
+		for i := range flows {
+			do(&flows[i])
+		}
 	}
 }
 
@@ -65,17 +88,22 @@ func (f *fluid) step() {
 		c := &f.active[i]
 		c.sent = min(c.remaining, c.from.capacity/c.from.flows, c.to.capacity/c.to.flows)
 	}
-	for i := range f.active {
-		c := &f.active[i]
-		c.from.left -= c.sent
-		c.to.left -= c.sent
+	for round := range fluidRounds {
+		for i := range f.active {
+			c := &f.active[i]
+			c.from.left -= c.sent
+			c.to.left -= c.sent
+			c.remaining -= c.sent
+		}
+		if round == fluidRounds-1 {
+			break
+		}
+		for i := range f.active {
+			c := &f.active[i]
+			c.sent = max(0, min(c.remaining, c.from.left/c.from.flows, c.to.left/c.to.flows))
+		}
 	}
-	kept := f.active[:0]
-	for i := range f.active {
-		c := f.active[i]
-		c.remaining -= c.sent + max(0, min(c.from.left/c.from.flows, c.to.left/c.to.flows))
-		kept = append(kept, c)
-	}
+	kept := f.active
 	f.active = kept[:0]
 	for _, c := range kept {
 		if c.remaining >= 1 {

@@ -80,7 +80,11 @@ func (m *method) flowPlan() engine.Plan {
 		}
 		// barrier: a flow needs all of its hops
 		if n < m.variant.Passes {
-			feedback = m.feedbackStage(n, generate, observed, feedback)
+			settling := simulate
+			if m.cluster != nil {
+				settling = nil
+			}
+			feedback = m.feedbackStage(n, generate, observed, feedback, settling)
 			plan = append(plan, feedback)
 			given = feedback.Output(schema.Feedback)
 		}

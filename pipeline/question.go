@@ -83,10 +83,13 @@ func (e *Estimation) Ask(ctx context.Context, q Question) (*Answer, error) {
 		moment := rng.New(q.Seed, rng.Sample, uint64(i), 0)
 		draws[i] = draw{path: path, sizeBytes: q.SizeBytes, row: int64(moment.IntN(int(g.Flows))), except: -1}
 	}
-	if e.variant.Estimator == stages.Flow {
+	switch e.variant.Estimator {
+	case stages.Flow:
 		err = e.meet(ctx, draws)
-	} else {
+	case stages.Independent:
 		err = e.meetIndependently(q, draws)
+	default:
+		err = fmt.Errorf("flows outside the workload are not estimated by estimator %s", e.variant.Estimator)
 	}
 	if err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ func (m *method) uplinkFeedbackStage(generate, uplinks *engine.Stage) *engine.St
 	observed := []engine.Output{uplinks.Output(schema.UplinkObservations)}
 	s := m.feedbackOf("uplink-feedback", m.variant.pass(1), 0, generate, observed)
 	s.Writes, s.Reads = []schema.Table{schema.UplinkFeedback}, m.withCluster(s.Reads...)
-	s.Open = m.feedbackWork(0, func(builder *stages.FeedbackBuilder) engine.Worker {
+	s.Open = m.feedbackWork(0, nil, func(builder *stages.FeedbackBuilder) engine.Worker {
 		return func(ctx context.Context, t *engine.Attempt) error {
 			defer t.Add(t.Cost)
 			return builder.Build(ctx, stages.UplinkScope, t.Lo, t.Hi-t.Lo, readObserved(t, observed), nil,
@@ -29,17 +29,21 @@ func (m *method) uplinkFeedbackStage(generate, uplinks *engine.Stage) *engine.St
 }
 
 // feedbackStage turns the observations of pass n into the feedback that pass n + 1 is given at every hop, a chunk of
-// flows a task. previous is the stage that did so after the pass before; nil for the first.
+// flows a task. previous is the stage that did so after the pass before; nil for the first. settling is the stage of
+// pass n, which tells the links that pass n + 1 omits; nil if it omits none.
 func (m *method) feedbackStage(n int, generate *engine.Stage, observed []engine.Output,
-	previous *engine.Stage) *engine.Stage {
+	previous, settling *engine.Stage) *engine.Stage {
 	v := m.variant.pass(n)
 	s := m.feedbackOf("feedback", v, n, generate, observed)
 	s.Pass, s.Writes = n, []schema.Table{schema.Feedback, schema.SentObservations}
 	if previous != nil {
 		s.Reads = append(s.Reads, previous.Output(schema.SentObservations))
 	}
+	if settling != nil {
+		s.Reads = append(s.Reads, settling.Output(schema.LinkStats))
+	}
 	s.Reads = m.withCluster(s.Reads...)
-	s.Open = m.feedbackWork(n, func(builder *stages.FeedbackBuilder) engine.Worker {
+	s.Open = m.feedbackWork(n, settling, func(builder *stages.FeedbackBuilder) engine.Worker {
 		return func(ctx context.Context, t *engine.Attempt) error {
 			var before schema.Batches
 			if previous != nil {
@@ -53,13 +57,19 @@ func (m *method) feedbackStage(n int, generate *engine.Stage, observed []engine.
 	return s
 }
 
-// feedbackWork opens the builders of a stage that gives feedback to all links that have cases of their own.
-func (m *method) feedbackWork(pass int, work func(*stages.FeedbackBuilder) engine.Worker) engine.Opener {
+// feedbackWork opens the builders of a stage that gives feedback to all links whose cases the next pass simulates.
+func (m *method) feedbackWork(pass int, settling *engine.Stage,
+	work func(*stages.FeedbackBuilder) engine.Worker) engine.Opener {
 	return func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
 		of, err := m.representatives(in)
+		if err != nil {
+			return nil, err
+		}
+		settled, err := m.settled(in, pass+1, settling)
 		return func() (engine.Worker, error) {
 			builder := stages.NewFeedbackBuilder(m.Network, &m.Spec.Params, m.Spec.Seed, pass, m.variant.Ablation)
 			builder.Represent(of)
+			builder.Settle(settled)
 			return work(builder), nil
 		}, err
 	}
@@ -100,6 +110,20 @@ func readObserved(t *engine.Attempt, observed []engine.Output) schema.Batches {
 	var all inTurn
 	for _, o := range observed {
 		all = append(all, t.Read(o, stages.ObservationColumns(), rows))
+	}
+	return &all
+}
+
+// readObservedDelays is readObserved with the delays by the cases of the last pass.
+func readObservedDelays(t *engine.Attempt, observed []engine.Output) schema.Batches {
+	rows := &lake.Range{Column: "flow_row", Lo: t.Lo, Hi: t.Hi}
+	var all inTurn
+	for i, o := range observed {
+		columns := stages.ObservationColumns()
+		if i == 0 {
+			columns = stages.ObservedDelayColumns()
+		}
+		all = append(all, t.Read(o, columns, rows))
 	}
 	return &all
 }

@@ -95,13 +95,21 @@ func (r *estimateReader) intervals(ctx context.Context, generate *engine.Stage) 
 	if err != nil {
 		return nil, err
 	}
-	x := stages.NewIntervals(g.FirstStartNS, g.LastStartNS)
+	chunks, err := engine.Stats[stages.SampleStats](r.in.Records(r.slowdowns.Stage))
+	if err != nil {
+		return nil, err
+	}
+	var cases stages.CaseSlowdowns
+	for i := range chunks {
+		cases.Add(chunks[i].Cases)
+	}
+	x := stages.NewIntervals(g.FirstStartNS, g.LastStartNS, cases)
 	err = r.eachChunk(ctx, stages.IntervalColumns(),
 		func(_ engine.Task, slowdowns schema.Batches) error { return x.Read(slowdowns) })
 	return x.Rows(), err
 }
 
-// weaknesses finds where the method is known to be weak. last and before wrote link_stats of the last two passes.
+// weaknesses finds what speaks against the estimate. last and before wrote link_stats of the last two passes.
 func (r *estimateReader) weaknesses(ctx context.Context, intervals []stages.Interval,
 	last, before *engine.Stage) ([]stages.Weakness, error) {
 	stats := r.in.Read(last.Output(schema.LinkStats), nil, nil)
@@ -119,15 +127,16 @@ func (r *estimateReader) weaknesses(ctx context.Context, intervals []stages.Inte
 		return nil, err
 	}
 	if before == nil {
-		return finder.Weaknesses(nil), nil
+		return finder.Weaknesses(nil, intervals), nil
 	}
-	then, now := r.in.Read(before.Output(schema.LinkStats), nil, nil), r.in.Read(last.Output(schema.LinkStats), nil, nil)
+	then := r.in.Read(before.Output(schema.LinkStats), stages.MovedColumns(), nil)
+	now := r.in.Read(last.Output(schema.LinkStats), stages.MovedColumns(), nil)
 	defer func() { _, _ = then.Close(), now.Close() }() // likewise
 	moved, err := stages.Moved(r.Network, then, now)
 	if err != nil {
 		return nil, err
 	}
-	return finder.Weaknesses(&moved), nil
+	return finder.Weaknesses(&moved, intervals), nil
 }
 
 // slowest is the slowdown from which on a flow is one of the slowest 1%.

@@ -29,7 +29,7 @@ func (m *method) sampleReplaysStage(generate *engine.Stage, observed []engine.Ou
 	s.Reads = append(append(s.Reads, observed...), fcts)
 	s.Writes = []schema.Table{schema.Slowdowns, schema.HopContributions}
 	s.Open = m.samplers(func(ctx context.Context, sampler *stages.Sampler, t *engine.Attempt) (stages.SampleStats, error) {
-		return sampler.SampleReplays(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(flows, nil), readObserved(t, observed),
+		return sampler.SampleReplays(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(flows, nil), readObservedDelays(t, observed),
 			t.Read(fcts, nil, t.Range("flow_row")),
 			t.Sink(schema.Slowdowns), t.Sink(schema.HopContributions))
 	})

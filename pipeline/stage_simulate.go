@@ -39,7 +39,8 @@ func (m *method) passStage(n int, feedback engine.Output, before *engine.Stage) 
 }
 
 // caseStage is the common part of the stages that run link cases, a range of links a task.
-func (m *method) caseStage(name string, v Variant, feedback engine.Output, before *engine.Stage, out schema.Table) *engine.Stage {
+func (m *method) caseStage(name string, v Variant, feedback engine.Output, before *engine.Stage,
+	out schema.Table) *engine.Stage {
 	hops := m.route.Output(schema.Hops)
 	s := &engine.Stage{
 		Name: name, Place: v.place(m.ID()), Unit: "packet-hops", Command: m.command(name, v),
@@ -69,6 +70,10 @@ func (m *method) caseStage(name string, v Variant, feedback engine.Output, befor
 		if err != nil {
 			return nil, err
 		}
+		settled, err := m.settled(in, s.Pass, before)
+		if err != nil {
+			return nil, err
+		}
 		program, err := m.program(s, in)
 		return func() (engine.Worker, error) {
 			sim, err := m.simulator(loads, program)
@@ -76,35 +81,23 @@ func (m *method) caseStage(name string, v Variant, feedback engine.Output, befor
 				return nil, err
 			}
 			sim.Represent(of)
-			if before != nil {
-				stats := in.Read(before.Output(schema.LinkStats), nil, nil)
-				defer func() { _ = stats.Close() }() // read to its end, or an error is reported
-				if err := sim.Settle(stats); err != nil {
-					return nil, err
-				}
-			}
+			sim.Settle(settled)
 			return func(ctx context.Context, t *engine.Attempt) error {
-				links := t.Range("link_id")
-				var given schema.Batches
-				if feedback.Stage != nil {
-					given = t.Read(feedback, stages.FeedbackColumns(), links)
-				}
-				if out.Name == schema.UplinkObservations.Name {
-					stats, err := sim.SimulateUplinks(ctx, int32(t.Lo), int32(t.Hi), t.Read(hops, stages.HopColumns(m.variant.Estimator), links),
-						t.Sink(out), t.Add)
-					t.SetStats(stats)
-					t.SetCritical(stats.LongestCaseNS)
-					return err
-				}
-				stats, err := sim.Simulate(ctx, int32(t.Lo), int32(t.Hi), t.Read(hops, stages.HopColumns(m.variant.Estimator), links), given,
-					t.Sink(out), t.Sink(schema.LinkStats), t.Add)
-				t.SetStats(stats)
-				t.SetCritical(stats.LongestCaseNS)
-				return err
+				return m.runCases(ctx, sim, t, hops, feedback, out)
 			}, nil
 		}, err
 	}
 	return s
+}
+
+// settled returns the links that pass n omits, given the stage of the pass before; none if that is nil.
+func (m *method) settled(in *engine.Inputs, n int, before *engine.Stage) (stages.Settled, error) {
+	if before == nil {
+		return nil, nil
+	}
+	stats := in.Read(before.Output(schema.LinkStats), nil, nil)
+	defer func() { _ = stats.Close() }() // read to its end, or an error is reported
+	return stages.ReadSettled(m.Network, n, stats)
 }
 
 // inheritCases counts the cases of a shared task as found, not as simulated.
@@ -114,6 +107,27 @@ func inheritCases(stats []byte) (any, error) {
 		return nil, err
 	}
 	return stages.SimulateStats{CachedCases: did.Cases + did.CachedCases, CachedHops: did.PacketHops + did.CachedHops}, nil
+}
+
+// runCases runs the cases of a task's links and writes their results to out.
+func (m *method) runCases(ctx context.Context, sim *stages.Simulator, t *engine.Attempt, hops, feedback engine.Output,
+	out schema.Table) (err error) {
+	links := t.Range("link_id")
+	var given schema.Batches
+	if feedback.Stage != nil {
+		given = t.Read(feedback, stages.FeedbackColumns(), links)
+	}
+	cases := t.Read(hops, stages.HopColumns(m.variant.Estimator), links)
+	lo, hi := int32(t.Lo), int32(t.Hi)
+	var stats stages.SimulateStats
+	if out.Name == schema.UplinkObservations.Name {
+		stats, err = sim.SimulateUplinks(ctx, lo, hi, cases, t.Sink(out), t.Add)
+	} else {
+		stats, err = sim.Simulate(ctx, lo, hi, cases, given, t.Sink(out), t.Sink(schema.LinkStats), t.Add)
+	}
+	t.SetStats(stats)
+	t.SetCritical(stats.LongestCaseNS)
+	return err
 }
 
 // caseProgram names the program that runs the link cases if it is not the link kernel: results of another build are not

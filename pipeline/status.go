@@ -172,7 +172,8 @@ func begunStages(l *lake.Lake, model *Model) (all []*engine.Stage, estimated boo
 		}
 		m := &method{Model: model, variant: v}
 		plan := m.plan()
-		whole := v.Estimator == stages.Independent || plan.Find("replay", 0).Begun(l)
+		replay := plan.Find("replay", 0) // of passes: tables of fewer passes may be there without it
+		whole := replay == nil || replay.Begun(l)
 		estimated = estimated || whole
 		if v.Estimator == stages.Flow { // a stage towards another pass
 			m.variant = v.pass(v.Passes + 1)

@@ -109,22 +109,33 @@ func (e *Estimation) writeQuery(ctx context.Context, db *queries.DB, name string
 
 // summarizeIntervals writes the intervals of all flows and every warning.
 func (e *Estimation) summarizeIntervals(p *text.Printer) error {
-	r, err := e.exec.Records(e.plan().Find("intervals", 0))
+	s := e.plan().Find("intervals", 0)
+	if s == nil { // an estimator without
+		return nil
+	}
+	r, err := e.exec.Records(s)
 	if err != nil {
 		return err
 	}
-	var line []string
+	var line, workload, method []string
 	short := map[string][]string{} // warnings, by size bin
 	err = e.eachBatch(r, schema.Intervals, func(rec arrow.Record) {
 		service, vnet := textColumn(rec, "service"), textColumn(rec, "vnet")
 		bin, warning := textColumn(rec, "size_bin"), textColumn(rec, "warning")
 		lo, hi := columns.Float64s(rec, "lo"), columns.Float64s(rec, "hi")
+		float := func(name string) *array.Float64 { return columns.Named(rec, name).(*array.Float64) }
+		workloadLo, workloadHi, methodError := float("workload_lo"), float("workload_hi"), float("method_error")
 		for i, q := range columns.Float64s(rec, "quantile") {
 			if !service.IsNull(i) || !vnet.IsNull(i) {
 				continue
 			}
 			if bin.Value(i) == sizebin.All {
-				line = append(line, fmt.Sprintf("p%g %.3f to %.3f", math.Round(1000*q)/10, lo[i], hi[i]))
+				name := fmt.Sprintf("p%g", math.Round(1000*q)/10)
+				line = append(line, fmt.Sprintf("%s %.3f to %.3f", name, lo[i], hi[i]))
+				if methodError.IsValid(i) {
+					workload = append(workload, fmt.Sprintf("%s %.3f to %.3f", name, workloadLo.Value(i), workloadHi.Value(i)))
+					method = append(method, fmt.Sprintf("%s ±%.1f%%", name, 100*methodError.Value(i)))
+				}
 			}
 			if warning.Value(i) != "" {
 				name := strings.Clone(bin.Value(i)) // the batch's memory is used again
@@ -135,15 +146,28 @@ func (e *Estimation) summarizeIntervals(p *text.Printer) error {
 	if err != nil {
 		return err
 	}
-	if line != nil {
-		p.Linef("95%% intervals of all flows: %s (what other flows of the same kind might give; not the method's own error)", strings.Join(line, ", "))
-	}
+	writeIntervals(p, line, workload, method)
 	for _, bin := range append(sizebin.Bins(), sizebin.Bin{Name: sizebin.All}) {
 		if reasons := short[bin.Name]; reasons != nil {
 			p.Linef("warning: the trace is short, %s: %s", bin.Name, strings.Join(reasons, "; "))
 		}
 	}
 	return e.summarizeWarnings(p, r)
+}
+
+// writeIntervals writes the intervals of all flows, then their two parts if the method's is known.
+func writeIntervals(p *text.Printer, both, workload, method []string) {
+	if len(both) == 0 {
+		return
+	}
+	if len(method) == 0 {
+		p.Linef("95%% intervals of all flows: %s (what other flows of the same kind might give; not the method's own error)",
+			strings.Join(both, ", "))
+		return
+	}
+	p.Linef("95%% intervals of all flows: %s", strings.Join(both, ", "))
+	p.Linef("  of these, other flows of the same kind: %s", strings.Join(workload, ", "))
+	p.Linef("  of these, the method's own error: %s", strings.Join(method, ", "))
 }
 
 // shownOfAKind is how many warnings of one kind the summary prints: table warnings has one for each overloaded link.

@@ -26,7 +26,7 @@ const (
 
 // methodVersion changes whenever the same scenario would get other numbers than before. Results of another version do
 // not count.
-const methodVersion = 6
+const methodVersion = 7
 
 // A Variant says how an estimate is made: everything but the scenario that its rows depend on.
 type Variant struct {
@@ -41,10 +41,9 @@ type Variant struct {
 // where links were clustered. What N passes found is the same whatever follows: a run with more passes begins where one
 // with fewer ended.
 const (
-	flowPrefix      = "flow-"
-	ablatePart      = "-ablate-"
-	independentName = "independent"
-	clusterPart     = "-cluster-"
+	flowPrefix  = "flow-"
+	ablatePart  = "-ablate-"
+	clusterPart = "-cluster-"
 )
 
 // Names of estimates from windows (package sampled): the variant of the windows, SampledPart and how many windows.
@@ -56,17 +55,15 @@ const (
 
 // String is the name of the variant's directory in the lake.
 func (v Variant) String() string {
-	var name string
+	name := v.Estimator.String()
 	if v.Estimator == stages.Flow {
 		name = flowPrefix + strconv.Itoa(v.Passes)
-		if v.Ablation != 0 {
-			name += ablatePart + v.Ablation.String()
-		}
-	} else {
-		name = independentName
-		if v.Backend != stages.Kernel {
-			name += "-" + v.Backend.String()
-		}
+	}
+	if v.Ablation != 0 {
+		name += ablatePart + v.Ablation.String()
+	}
+	if v.Backend != stages.Kernel {
+		name += "-" + v.Backend.String()
 	}
 	if v.Cluster != nil {
 		name += clusterPart + v.Cluster.String()
@@ -95,14 +92,15 @@ func ParseVariant(name string) (v Variant, err error) {
 	}
 	rest, ok := strings.CutPrefix(whole, flowPrefix)
 	if !ok {
-		switch whole {
-		case independentName:
-		case independentName + "-" + stages.NS3Backend.String():
+		estimator, byNS3 := strings.CutSuffix(whole, "-"+stages.NS3Backend.String())
+		if byNS3 {
 			v.Backend = stages.NS3Backend
-		default:
-			err = fmt.Errorf("no variant %q", name)
 		}
-		return v, err
+		v.Estimator, err = stages.ParseEstimator(estimator)
+		if err != nil || v.Estimator == stages.Flow || byNS3 && v.Estimator != stages.Independent {
+			return v, fmt.Errorf("no variant %q", name)
+		}
+		return v, nil
 	}
 	number, ablation, _ := strings.Cut(rest, ablatePart)
 	v.Estimator = stages.Flow

@@ -69,7 +69,8 @@ func DeriveWindows(ctx context.Context, base *Estimation, w Windows, o Settings)
 	spec.Canonical, err = json.Marshal(struct {
 		WindowsOf lake.ScenarioID `json:"windows_of"`
 		Windows   Windows         `json:"windows"`
-	}{base.ID(), w})
+		Fluid     int             `json:"fluid"`
+	}{base.ID(), w, fluidVersion})
 	if err != nil {
 		return nil, err
 	}
@@ -227,12 +228,12 @@ func (c *carrier) begin(ns int64, g *GenerateStats, out *lake.FlowWriter) error 
 		c.fluid.advance(start)
 		c.next++
 		var flows []carried
-		for i := range c.fluid.active {
-			if x := &c.fluid.active[i]; !x.inside {
+		c.fluid.each(func(x *carried) {
+			if !x.inside {
 				flows = append(flows, *x)
 				x.inside = true // from now on
 			}
-		}
+		})
 		if len(flows) == 0 {
 			continue
 		}

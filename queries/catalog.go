@@ -23,8 +23,8 @@ const catalogTemp = ".catalog-*"
 // from another directory, set DuckDB's file_search_path to the lake. The file is replaced by one rename:
 // readers see the old catalog or the new one.
 //
-// The catalog must be written again whenever files are added or removed. The caller keeps other processes from writing
-// the catalog of the same lake meanwhile: what they would have left is removed.
+// The catalog must be written again whenever files are added or removed. A process that is killed meanwhile leaves a
+// folder .catalog-* in the lake.
 //
 // Errors: a lake that CheckLakePath refuses; a file outside the lake; a file that is not Parquet.
 func WriteCatalog(lake string, files []File) (err error) {
@@ -39,7 +39,11 @@ func WriteCatalog(lake string, files []File) (err error) {
 	if err != nil {
 		return fmt.Errorf("lake %s: %w", lake, err)
 	}
-	removeOldTemps(root)
+	for _, f := range files {
+		if err := checkRegular([]string{filepath.Join(root, filepath.FromSlash(f.Path))}); err != nil {
+			return fmt.Errorf("write the catalog: %w", err)
+		}
+	}
 	dir, err := os.MkdirTemp(root, catalogTemp)
 	if err != nil {
 		return fmt.Errorf("write the catalog: %w", err)
@@ -73,16 +77,6 @@ func flush(path string) error {
 		return err
 	}
 	return errors.Join(f.Sync(), f.Close())
-}
-
-// removeOldTemps removes what killed processes left. Errors do not matter: the next call tries again.
-func removeOldTemps(root string) {
-	dirs, _ := filepath.Glob(filepath.Join(root, catalogTemp)) // the pattern is correct
-	for _, dir := range dirs {
-		if info, err := os.Lstat(dir); err == nil && info.IsDir() {
-			_ = os.RemoveAll(dir)
-		}
-	}
 }
 
 // createCatalog writes a database with the macros and views.

@@ -134,9 +134,9 @@ aaa,own,1,2,4,h1 → t0,host-tor,1,h1,host,0,1,2,t0,tor,0,,10000000000,false,4,1
 aaa,own,2,1,0,h0 → t0,host-tor,0,h0,host,0,0,2,t0,tor,0,,10000000000,false,4,1000,0.5,2000,3,400,0.36363636363636365
 aaa,own,3,3,2,t0 → s0,tor-spine,2,t0,tor,0,,3,s0,spine,,,10000000000,false,4,500,0.25,3000,2,300,0.2727272727272727`},
 	// h0 sends four flows to h1, and gets three.
-	{"rack_matrix", map[string]string{"min_flows": "1"}, `scenario,variant,level,src,dst,flows,bytes,p50_slowdown,p99_slowdown
-aaa,own,rack,0,1,4,1103000,3.5,5.97
-aaa,own,rack,1,0,3,1020000,4,9.88`},
+	{"rack_matrix", map[string]string{"min_flows": "1"}, `scenario,variant,level,src,dst,src_name,dst_name,flows,bytes,p50_slowdown,p99_slowdown
+aaa,own,rack,0,1,rack 0,rack 1,4,1103000,3.5,5.97
+aaa,own,rack,1,0,rack 1,rack 0,3,1020000,4,9.88`},
 	// Pass 1: (10·10 + 20·1) / 30 packets. Pass 2: (10·6 + 20·1) / 30, moved by 10·4 of 80.
 	{"convergence", map[string]string{"scenario": "ppp", "variant": "flow-2"}, `scenario,variant,pass,tier,packets,mean_wait_ns,change
 ppp,flow-2,1,host-tor,30,4,

@@ -105,6 +105,11 @@ func (db *DB) require(ctx context.Context, conn *sql.Conn, names []string) error
 			missing = append(missing, v)
 		}
 	}
+	for _, v := range missing {
+		if err := checkRegular(v.files); err != nil {
+			return err
+		}
+	}
 	if err := checkVersions(ctx, conn, missing); err != nil {
 		return err
 	}

@@ -61,6 +61,17 @@ func (f File) check() error {
 	return nil
 }
 
+// checkRegular returns an error for a path of something else than a regular file. DuckDB would wait for the writer of a
+// named pipe. A file that is not there is left to DuckDB.
+func checkRegular(paths []string) error {
+	for _, path := range paths {
+		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+			return fmt.Errorf("%s: not a regular file", path)
+		}
+	}
+	return nil
+}
+
 // FindFiles returns the data files of a lake by its layout, TABLE/scenario=ID[/variant=NAME]/part-*.parquet
 // or TABLE/workload=ID/part-*.parquet, in the order of the tables, ids and names. Temporary files and folders
 // begin with a dot or an underscore and are not found.

@@ -55,16 +55,30 @@ var knownLake = []struct{ table, path, rows string }{
 		('x', 0, 2, 'web', 4, 1, 'flow-2', 1.0, 2.0, 3.0, 4.0, 0.0, 0.5, 0.5, 0.125, 3, 4)`},
 	{"sweep_runs", "scenario=aaa/variant=own", `('small', 'max_load=40%, seed=1', 'max_load', '40%', 0.4, 7, 4, 5, 8, 9, 9.5, 9, NULL, NULL, 1.5),
 		('small', 'max_load=40%, seed=1', 'seed', '1', 1, 7, 4, 5, 8, 9, 9.5, 9, NULL, NULL, 1.5), ('other', 'seed=2', 'seed', '2', 2, 7, 4, NULL, 8, NULL, 9.5, NULL, 10, NULL, 2)`},
+	{"sweep_runs", "scenario=007/variant=own", "" +
+		`('grid', 'load.max=20%, transport.kind=hpcc', 'load.max', '20%', 0.2, 7, 1, NULL, 2, NULL, 3, NULL, 4, NULL, 1), ` +
+		`('grid', 'load.max=20%, transport.kind=hpcc', 'transport.kind', 'hpcc', NULL, 7, 1, NULL, 2, NULL, 3, NULL, 4, NULL, 1), ` +
+		gridRun(1, 4) + ", " + gridRun(2, 5)},
 	{"slowdowns", "scenario=aaa/variant=own", knownSlowdowns(0)},
-	{"intervals", "scenario=aaa/variant=own", `(NULL, NULL, 'all', 0.5, 7, 4, 3, 5, ''), (NULL, NULL, 'all', 0.9, 7, 8, 7, 9, ''),
-		(NULL, NULL, 'all', 0.99, 7, 9, 8, 10, 'p99: short'), (NULL, NULL, 'all', 0.999, 7, 10, 9, 11, 'p99.9: short'),
-		('web', NULL, 'all', 0.5, 4, 2.5, 2, 3, ''), ('web', NULL, '<10 KB', 0.9, 3, 2.8, 2.5, 3.5, ''), (NULL, 'red', 'all', 0.99, 5, 9.8, 9, 10, 'p99: short')`},
-	{"intervals", "scenario=aaa/variant=own-sampled-2", `(NULL, NULL, 'all', 0.5, 20, 4, 3, 5, ''), ('db', NULL, 'all', 0.99, 8, 6, 5, 7, 'few')`},
+	{"intervals", "scenario=aaa/variant=own", `(NULL, NULL, 'all', 0.5, 7, 4, 3, 5, '', NULL, NULL, NULL), (NULL, NULL, 'all', 0.9, 7, 8, 7, 9, '', NULL, NULL, NULL),
+		(NULL, NULL, 'all', 0.99, 7, 9, 8, 10, 'p99: short', NULL, NULL, NULL), (NULL, NULL, 'all', 0.999, 7, 10, 9, 11, 'p99.9: short', NULL, NULL, NULL),
+		('web', NULL, 'all', 0.5, 4, 2.5, 2, 3, '', NULL, NULL, NULL), ('web', NULL, '<10 KB', 0.9, 3, 2.8, 2.5, 3.5, '', NULL, NULL, NULL), (NULL, 'red', 'all', 0.99, 5, 9.8, 9, 10, 'p99: short', NULL, NULL, NULL)`},
+	{"intervals", "scenario=aaa/variant=own-sampled-2", `(NULL, NULL, 'all', 0.5, 20, 4, 3, 5, '', NULL, NULL, NULL), ('db', NULL, 'all', 0.99, 8, 6, 5, 7, 'few', NULL, NULL, NULL)`},
 	{"windows", "scenario=aaa/variant=own-sampled-2", `(0, 1, 'bbb', 0, 3, 1, 3.0, 0, 100, 10, 2, 2000), (4, 1, 'bbb', 1, 3, 1, 3.0, 400, 500, 10, 3, 3000)`},
 	{"warnings", "scenario=aaa/variant=own", `('loaded twice', 0.3, 0.2, NULL, 'why'), ('fan-in', 0.6, 0.5, 4, 'why')`},
 	{"slowdowns", "scenario=aaa/variant=paper", knownSlowdowns(1)},
 	{"slowdowns", "scenario=007/variant=own", `(0, 0, 0, 1, 'web', '', 500, 0, 2, 10, 10, 1.0), (1, 1, 0, 1, 'web', '', 500, 1, 2, 10, 20, 2.0),
 		(2, 2, 0, 1, 'web', '', 500, 2, 2, 10, 30, 3.0), (3, 3, 0, 1, 'web', '', 500, 3, 2, 10, 40, 4.0)`},
+}
+
+// gridRun is a run of sweep grid at 40% load with DCTCP.
+func gridRun(seed, p99 int) string {
+	settings := fmt.Sprintf("load.max=40%%, transport.kind=dctcp, seed=%d", seed)
+	var rows []string
+	for _, p := range []string{"'load.max', '40%', 0.4", "'transport.kind', 'dctcp', NULL", fmt.Sprintf("'seed', '%d', %[1]d", seed)} {
+		rows = append(rows, fmt.Sprintf("('grid', '%s', %s, 7, 1, NULL, 2, NULL, %d, NULL, 6, NULL, 1)", settings, p, p99))
+	}
+	return strings.Join(rows, ", ")
 }
 
 func knownSlowdowns(more int) string {

@@ -86,9 +86,13 @@ aaa,own,007,own,2,99,,,,,0.5,0.25,3,50,0,-50`},
 	{"worst_failures", nil, `scenario,variant,tier,service,place,cable,node_a,node_b,flows,unreachable,estimated,p50_slowdown,p90_slowdown,p99_slowdown,p999_slowdown,p50_change,p90_change,p99_change,p999_change
 aaa,own,x,all,1,h0:t0,0,2,7,1,flow-2,1,2,3,4,0,0.5,0.5,0.125
 aaa,own,x,all,2,t0:s0,2,3,7,0,flow-1,1,2,3,4,0,0.5,0.25,0.125`},
-	{"parameter_sweep", map[string]string{"sweep": "small"}, `scenario,variant,sweep,settings,parameter,value,value_number,flows,p50_slowdown,p90_slowdown,p99_slowdown,p999_slowdown,p50_exact,p90_exact,p99_exact,p999_exact,seconds
-aaa,own,small,"max_load=40%, seed=1",max_load,40%,0.4,7,4,8,9.5,,5,9,9,,1.5
-aaa,own,small,"max_load=40%, seed=1",seed,1,1,7,4,8,9.5,,5,9,9,,1.5`},
+	{"parameter_sweep", map[string]string{"sweep": "small"}, `scenario,variant,sweep,settings,label,parameter,name,parameter_place,value,value_number,value_place,flows,p50_slowdown,p90_slowdown,p99_slowdown,p999_slowdown,p50_exact,p90_exact,p99_exact,p999_exact,seconds
+aaa,own,small,"max_load=40%, seed=1",40%,max_load,max_load,1,40%,0.4,1,7,4,8,9.5,,5,9,9,,1.5
+aaa,own,small,"max_load=40%, seed=1",40%,seed,seed,2,1,1,1,7,4,8,9.5,,5,9,9,,1.5`},
+	{"parameter_sweep_pairs", map[string]string{"scenario": "007"}, `scenario,variant,sweep,settings,parameter_a,name_a,value_a,place_a,parameter_b,name_b,value_b,place_b,flows,p50_slowdown,p99_slowdown
+007,own,grid,"load.max=20%, transport.kind=hpcc",load.max,load,20%,1001,transport.kind,transport,hpcc,2002,7,1,3
+007,own,grid,"load.max=40%, transport.kind=dctcp, seed=1",load.max,load,40%,1002,transport.kind,transport,dctcp,2001,7,1,4
+007,own,grid,"load.max=40%, transport.kind=dctcp, seed=2",load.max,load,40%,1002,transport.kind,transport,dctcp,2001,7,1,5`},
 	// Above the median are flows 14, 15 and 16, rows 5 to 7 of flows: 1,100 ns in all. Links 0 and 4
 	// add 400 ns each, and the lower id goes first.
 	{"p99_links", map[string]string{"quantile": "0.5", "n": "2"}, `scenario,variant,place,link_id,link,src_node,dst_node,tier,load,link_share,service,tail_flows,delay_ns,service_share

@@ -53,8 +53,9 @@ var (
 	}
 	Intervals = Table{
 		Name: "intervals",
-		Doc: "95% confidence intervals of the percentiles of slowdown, from a bootstrap over blocks of time. They measure " +
-			"the variation between workloads of the same kind, not the bias of the method.",
+		Doc: "95% confidence intervals of the percentiles of slowdown. They have two parts: the variation between workloads " +
+			"of the same kind, from a bootstrap over blocks of time, and for estimator flow the method's own error, from " +
+			"how far link cases disagree about the same flows.",
 		Grain: "group of flows × quantile", Key: []string{"service", "vnet", "size_bin", "quantile"},
 		Sort: []string{}, Variant: true,
 		Columns: []Column{
@@ -64,17 +65,20 @@ var (
 			{"quantile", f64, false, "", "0.5, 0.9, 0.99 or 0.999"},
 			{"flows", i64, false, "", "number of flows in the group"},
 			{"estimate", f64, false, "", "slowdown at the quantile, to within 0.1%"},
-			{"lo", f64, false, "", "lower bound of the interval"},
-			{"hi", f64, false, "", "upper bound of the interval"},
+			{"lo", f64, false, "", "lower bound of the interval, of both parts"},
+			{"hi", f64, false, "", "upper bound of the interval, of both parts"},
 			{"warning", str, false, "", "why the workload is too short for this percentile; empty if it is not"},
+			{"workload_lo", f64, true, "", "lower bound for other workloads of the same kind; null if lo leaves out the method's part"},
+			{"workload_hi", f64, true, "", "upper bound likewise"},
+			{"method_error", f64, true, "", "the method's own error, ± relative to the estimate; null if it is not known"},
 		},
 	}
 	Warnings = Table{
 		Name:  "warnings",
-		Doc:   "Known weaknesses of the method that apply to the scenario, with the reason. No row means none.",
+		Doc:   "What speaks against the estimate, with the reason. No row means nothing known.",
 		Grain: "kind of weakness × link", Key: []string{"kind", "link_id"}, Sort: []string{}, Variant: true,
 		Columns: []Column{
-			{"kind", str, false, "", "loaded twice, fan-in, unsettled, tail unsettled, overload or transport"},
+			{"kind", str, false, "", "disagreement, too early, too late, unsettled, tail unsettled, overload, transport or (independent) loaded twice"},
 			{"measure", f64, true, "", "measured share or, for transport, ratio of bandwidths; null if nothing could be measured"},
 			{"threshold", f64, true, "", "measure from which there is a warning"},
 			{"link_id", i32, true, "", "link concerned; null if there is no single one"},

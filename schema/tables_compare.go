@@ -81,7 +81,7 @@ var SweepRuns = Table{
 	Name: "sweep_runs", Doc: "Runs of a sweep of parameters (parsimon sweep --set): one row per run and parameter.",
 	Grain: "sweep × run × parameter", Key: []string{"sweep", "parameter"}, Sort: []string{}, Variant: true, Published: true,
 	Columns: []Column{
-		{"sweep", str, false, "", "scenario file that was swept"},
+		{"sweep", str, false, "", "name of the sweep: the scenario file and the parameters"},
 		{"settings", str, false, "", "all settings of the run, in the order of the parameters"},
 		{"parameter", str, false, "", "key of the scenario file, or fail for a cable that is down"},
 		{"value", str, false, "", "value of the parameter in the run"},

@@ -1,6 +1,10 @@
 package schema
 
-import "github.com/apache/arrow/go/v17/arrow"
+import (
+	"slices"
+
+	"github.com/apache/arrow/go/v17/arrow"
+)
 
 // Tables of the method: what its stages pass to each other. Paths of flows:
 //
@@ -111,6 +115,15 @@ var (
 	}
 )
 
+// observationColumns are common to the tables of observations.
+var observationColumns = []Column{
+	{"flow_row", i64, false, "", "row of the flow in table flows"},
+	{"hop", i16, false, "", "index of the link on the path, from 0"},
+	{"hops", i16, false, "", "number of links on the path"},
+	{"link_id", i32, false, "", "link"},
+	{"observed", bin, false, "", "waits and marks of the packets, encoded in blocks; at hop 0 the NIC waits"},
+}
+
 // Tables of estimator flow: what the link cases exchange in each pass, and the final replay. All but the last are
 // temporary.
 //
@@ -123,13 +136,8 @@ var (
 		Doc:   "Observations of one pass: waits and ECN marks of each flow's packets at each hop.",
 		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"},
 		Variant: true, Temporary: true,
-		Columns: []Column{
-			{"flow_row", i64, false, "", "row of the flow in table flows"},
-			{"hop", i16, false, "", "index of the link on the path, from 0"},
-			{"hops", i16, false, "", "number of links on the path"},
-			{"link_id", i32, false, "", "link"},
-			{"observed", bin, false, "", "waits and marks of the packets, encoded in blocks; at hop 0 the NIC waits"},
-		},
+		Columns: append(slices.Clone(observationColumns),
+			Column{"delay_ns", i64, false, "ns", "FCT of the flow in the link's case less its ideal FCT there: what the case says of the whole path"}),
 	}
 	ImputedObservations = Table{
 		Name: "imputed_observations",
@@ -137,7 +145,7 @@ var (
 			"each flow has the observations of a donor flow on the representative link.",
 		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"},
 		Variant: true, Temporary: true,
-		Columns: HopObservations.Columns,
+		Columns: observationColumns,
 	}
 	UplinkObservations = Table{
 		Name: "uplink_observations",
@@ -145,14 +153,14 @@ var (
 			"links without feedback. The other hops have no blocks.",
 		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"},
 		Variant: true, Temporary: true,
-		Columns: HopObservations.Columns,
+		Columns: observationColumns,
 	}
 	SentObservations = Table{
 		Name:  "sent_observations",
 		Doc:   "Contribution of each hop to the feedback of the other hops: its observations of all passes so far, damped.",
 		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"},
 		Variant: true, Temporary: true,
-		Columns: HopObservations.Columns,
+		Columns: observationColumns,
 	}
 	Feedback = Table{
 		Name:  "feedback",

@@ -1,8 +1,8 @@
 package simkernel
 
 // cruise is runQueue for plain packets, which nearly all are: the source has one active flow, the packet is not
-// its last (so it is full), and the flow's next packet depends on one ACK at most. cruise does the work of
-// forward and plan for them in one loop. It returns before the first packet that is not plain; after a packet
+// its last (so it is full), and the ACKs due before the flow's next packet leave its window open. cruise does the
+// work of forward and plan for them in one loop. It returns before the first packet that is not plain; after a packet
 // whose successor it could not plan (the source is then marked to be planned again at once, since it still
 // has the least key); and after a packet that found a deep queue: then deep is true and now is its time.
 //
@@ -81,19 +81,24 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 			at, upstreamPS = ready+f.nicWaitPS, f.upstreamPS
 		}
 		plain := true
-		if a.at <= at {
+		for a.at <= at {
 			if a.at-a.flags>>ackShift > now+f.ackPS {
 				plain = false
-			} else {
-				f.tail++
-				out--
-				if flags := a.flags & ackFlags; flags != 0 {
-					k.onAckEmbedded(f, flags)
-				}
-				if out >= f.windowPackets || out != 0 && acks[f.base+f.tail&f.mask].at <= at {
-					plain = false
-				}
+				break
 			}
+			f.tail++
+			out--
+			if flags := a.flags & ackFlags; flags != 0 {
+				k.onAckEmbedded(f, flags)
+			}
+			if out >= f.windowPackets {
+				plain = false
+				break
+			}
+			if out == 0 {
+				break
+			}
+			a = &acks[f.base+f.tail&f.mask]
 		}
 		reachPS, next := f.reachPS, wire
 		if left < full {

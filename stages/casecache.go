@@ -68,7 +68,7 @@ func (s *Simulator) caseKey(link topology.Link) CaseKey {
 	m.pending = append(m.pending[:0], m.head...)
 	record := byte(0)
 	if c.Record {
-		record = 1
+		record = 2 // the second form of a stored result
 	}
 	m.pending = append(m.pending, byte(c.Kind), record)
 	m.number(uint64(c.TargetBps))

@@ -12,11 +12,11 @@ import (
 //
 //	result   := counters time* observations*
 //	counters := uvarint × 6      MaxQueueAtNS relative to the first start; 0 if nothing was queued
-//	time     := uvarint(ideal) uvarint(fct - ideal) uvarint(wait)      by flow; see hasTimes
+//	time     := uvarint(ideal) uvarint(fct - ideal) uvarint(wait)      by flow; only fct - ideal without hasTimes
 //	observations := uvarint(length) block*      by flow, if the case records them; encoded as in blocks.go
 
-// hasTimes reports whether the results of the current case have FCTs. Of a case that records observations
-// only a host's uplink does: the FCTs of the others are not used.
+// hasTimes reports whether the results of the current case have FCTs, ideal FCTs and waits. Of a case that records
+// observations only a host's uplink does: of the others, the difference of the FCTs is used.
 func (s *Simulator) hasTimes() bool { return !s.c.Record || s.c.Kind == simkernel.FirstHop }
 
 // encodeResult appends s.result.
@@ -29,10 +29,13 @@ func (s *Simulator) encodeResult(b []byte) []byte {
 	for _, x := range []int64{r.PacketsSent, r.PacketsMarked, r.BusyNS, r.MaxQueueBytes, maxQueueAt, r.WaitSumNS} {
 		b = binary.AppendUvarint(b, uint64(x))
 	}
-	if s.hasTimes() {
-		for i, fct := range r.FCTNS {
+	times := s.hasTimes()
+	for i, fct := range r.FCTNS {
+		if times {
 			b = binary.AppendUvarint(b, uint64(r.IdealNS[i]))
-			b = binary.AppendUvarint(b, uint64(fct-r.IdealNS[i]))
+		}
+		b = binary.AppendUvarint(b, uint64(fct-r.IdealNS[i]))
+		if times {
 			b = binary.AppendUvarint(b, uint64(r.WaitNS[i]))
 		}
 	}
@@ -78,13 +81,18 @@ func (s *Simulator) decodeResult(b []byte) error {
 		r.MaxQueueAtNS += c.StartNS[0]
 	}
 	r.Unfinished = 0
-	r.FCTNS, r.IdealNS, r.WaitNS, r.Observed = r.FCTNS[:0], r.IdealNS[:0], r.WaitNS[:0], r.Observed[:0]
-	if s.hasTimes() {
-		n := len(c.StartNS)
-		r.FCTNS, r.IdealNS, r.WaitNS = resize(r.FCTNS, n), resize(r.IdealNS, n), resize(r.WaitNS, n)
-		for i := range n {
+	r.Observed = r.Observed[:0]
+	n := len(c.StartNS)
+	r.FCTNS, r.IdealNS, r.WaitNS = resize(r.FCTNS, n), resize(r.IdealNS, n), resize(r.WaitNS, n)
+	clear(r.IdealNS)
+	clear(r.WaitNS)
+	times := s.hasTimes()
+	for i := range n {
+		if times {
 			r.IdealNS[i] = in.next()
-			r.FCTNS[i] = r.IdealNS[i] + in.next()
+		}
+		r.FCTNS[i] = r.IdealNS[i] + in.next()
+		if times {
 			r.WaitNS[i] = in.next()
 		}
 	}

@@ -89,8 +89,25 @@ func (x *FeedbackBuilder) Represent(of []int32) {
 	}
 }
 
+// Settle omits the feedback of links whose cases the next pass omits.
+func (x *FeedbackBuilder) Settle(links Settled) {
+	if x.simulated == nil {
+		x.simulated = make([]bool, len(x.net.Links))
+		for id := range x.simulated {
+			x.simulated[id] = true
+		}
+	}
+	for link := range links {
+		x.simulated[link] = false
+	}
+}
+
 // ObservationColumns names the columns of table hop_observations that Build reads.
 func ObservationColumns() []string { return []string{"flow_row", "hop", "hops", "link_id", "observed"} }
+
+// ObservedDelayColumns names the columns that SampleReplays reads of table hop_observations of the last pass; of older
+// observations it reads ObservationColumns.
+func ObservedDelayColumns() []string { return append(ObservationColumns(), "delay_ns") }
 
 // FeedbackColumns names the columns of tables feedback and sender_feedback.
 func FeedbackColumns() []string { return []string{"link_id", "flow_row", "hop", "observed"} }

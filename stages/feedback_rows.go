@@ -2,6 +2,7 @@ package stages
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
@@ -24,6 +25,7 @@ type observationIndex struct {
 	hop   []int16
 	count []int16
 	links []int32
+	delay []int64 // ns; -1: the table does not say
 }
 
 // readObservations reads the chunk's rows of table hop_observations.
@@ -33,12 +35,16 @@ func (a *observationIndex) readObservations(firstRow, rows int64, in schema.Batc
 
 func (a *observationIndex) read(firstRow, rows int64, in schema.Batches) error {
 	a.encoded.Reset()
-	a.links, a.row, a.hop, a.count = a.links[:0], a.row[:0], a.hop[:0], a.count[:0]
+	a.links, a.row, a.hop, a.count, a.delay = a.links[:0], a.row[:0], a.hop[:0], a.count[:0], a.delay[:0]
 	a.width = 0
 	err := columns.ForEach(in, func(rec arrow.Record) error {
 		row, hop, link := columns.Int64s(rec, "flow_row"), columns.Int16s(rec, "hop"), columns.Int32s(rec, "link_id")
 		observed := columns.Bytes(rec, "observed")
 		hops := columns.Int16s(rec, "hops")
+		var delay []int64
+		if rec.Schema().HasField("delay_ns") {
+			delay = columns.Int64s(rec, "delay_ns")
+		}
 		for from := 0; from < len(row); from++ {
 			to := from // rows from..to-1 belong to the chunk
 			for ; to < len(row) && row[to] >= firstRow && row[to] < firstRow+rows; to++ {
@@ -54,6 +60,11 @@ func (a *observationIndex) read(firstRow, rows int64, in schema.Batches) error {
 			a.row, a.hop = append(a.row, row[from:to]...), append(a.hop, hop[from:to]...)
 			a.links = append(a.links, link[from:to]...)
 			a.count = append(a.count, hops[from:to]...)
+			if delay != nil {
+				a.delay = append(a.delay, delay[from:to]...)
+			} else {
+				a.delay = append(a.delay, slices.Repeat([]int64{-1}, to-from)...)
+			}
 			from = to
 		}
 		return nil
@@ -102,6 +113,9 @@ func (a *observationIndex) at(f, hop int) []byte {
 	}
 	return nil
 }
+
+// delayNS returns the delay of a flow by the case of a hop, which must have a row; -1 if there is none.
+func (a *observationIndex) delayNS(f, hop int) int64 { return a.delay[a.place[f*a.width+hop]] }
 
 // link returns the link of a flow's hop, which must have a row.
 func (a *observationIndex) link(f, hop int) int32 { return a.links[a.place[f*a.width+hop]] }

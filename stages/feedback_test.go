@@ -35,7 +35,7 @@ func observationTableOf(of int, observed [][]simkernel.Block) *captured {
 		all.Add(appendBlocks(nil, blocks))
 		order[h] = int32(h)
 	}
-	if err := columns.Write(&c, schema.HopObservations, n, columns.Of(rows), columns.Of(hop), columns.Of(hops), columns.Of(link[:n]), new(columns.Binary).Of(&all, order)); err != nil {
+	if err := columns.Write(&c, schema.SentObservations, n, columns.Of(rows), columns.Of(hop), columns.Of(hops), columns.Of(link[:n]), new(columns.Binary).Of(&all, order)); err != nil {
 		panic(err)
 	}
 	return &c
@@ -89,7 +89,7 @@ func built(t *testing.T, x *FeedbackBuilder, scope FeedbackScope, observed, prev
 }
 
 // Hand-computed: after the first pass hops send w (w + r) / (2 w + r) of a wait w, where r is the round trip, and NIC
-// waits whole; after the second the mean with that. The replay receives everything whole. Hop 0 receives the wait at
+// waits whole; after the second a third of that and two thirds of what is observed then. The replay receives everything whole. Hop 0 receives the wait at
 // the slowest link and behind it apart from that before it.
 func TestFeedbackOfThreeHops(t *testing.T) {
 	n := lineNetwork(t)
@@ -114,7 +114,7 @@ func TestFeedbackOfThreeHops(t *testing.T) {
 	empty := observationTable(nil, nil, nil)
 	x = NewFeedbackBuilder(n, dctcpParams(), 1, 2, 0)
 	got, _ = built(t, x, PassScope, empty, sent)
-	if b := got[0][0]; b != (simkernel.Block{NICWaitNS: 50, UpstreamNS: (long + 1) / 2}) {
+	if b := got[0][0]; b != (simkernel.Block{NICWaitNS: 33, UpstreamNS: (long + 1) / 3}) {
 		t.Errorf("after a pass without waits link 0 receives %+v", b)
 	}
 	whole, _ := built(t, NewFeedbackBuilder(n, dctcpParams(), 1, 1, AblateDamping), PassScope, observed, nil)
@@ -174,7 +174,7 @@ func TestFeedbackErrors(t *testing.T) {
 	var c captured
 	var damaged columns.Arena
 	damaged.Add([]byte{0x80})
-	if err := columns.Write(&c, schema.HopObservations, 1, columns.Of([]int64{7}), columns.Of([]int16{0}), columns.Of([]int16{1}), columns.Of([]int32{1}),
+	if err := columns.Write(&c, schema.SentObservations, 1, columns.Of([]int64{7}), columns.Of([]int16{0}), columns.Of([]int16{1}), columns.Of([]int32{1}),
 		new(columns.Binary).Of(&damaged, []int32{0})); err != nil {
 		t.Fatal(err)
 	}

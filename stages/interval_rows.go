@@ -29,8 +29,17 @@ type Interval struct {
 	Flows    int64
 	Quantile float64
 	Estimate float64
-	Lo, Hi   float64 // 95%
+	Lo, Hi   float64 // 95%: of both parts if the method's is known, else of the workload
 	Warning  string  // why the workload is too short for this percentile; empty if it is not
+
+	Method *MethodPart // nil: Lo and Hi leave out the method's own error
+}
+
+// MethodPart says how an interval is composed.
+type MethodPart struct {
+	WorkloadLo, WorkloadHi float64 // 95%, without the method's own error
+	Error                  float64 // of the method, relative to the estimate
+	Disagreement           float64 // of the link cases where flows wait longest: their percentile relative to the estimate, less 1
 }
 
 // Rows returns the intervals of the groups that have flows: those of all flows, then those of the labels, in
@@ -48,6 +57,7 @@ func (x *Intervals) Rows() []Interval {
 			for _, q := range IntervalQuantiles() {
 				row := Interval{By: set.by, Label: set.label, SizeBin: bins[b].Name, Flows: g.flows, Quantile: q}
 				x.interval(g, &row)
+				x.addMethod(b, &row)
 				out = append(out, row)
 			}
 		}
@@ -73,6 +83,40 @@ func (x *Intervals) interval(g *intervalGroup, row *Interval) {
 	}
 	row.Estimate, row.Lo, row.Hi = cellEdge(at, 0.5), cellEdge(lo, 0), cellEdge(hi, 1)
 	row.Warning = intervalWarning(row)
+}
+
+// The method's own error, from the disagreement of link cases: the other case is not exact either, so its distance is
+// taken methodFactor times; and what all cases share (the transport's reaction to means over blocks, the ideal FCT of the
+// path) is methodBase of the delay. Both were chosen on the scenarios of datasets/ACCURACY.md, section "How honest the
+// intervals are".
+const (
+	methodFactor = 1.5
+	methodBase   = 0.03
+)
+
+func methodError(estimate, disagreement float64) float64 {
+	return methodFactor*math.Abs(disagreement) + methodBase*(1-1/estimate)
+}
+
+// addMethod widens an interval by the method's part. The parts are independent, so their widths add up in squares (Guide
+// to the Expression of Uncertainty in Measurement, 5.1.2). The disagreement is that of all flows of the size bin.
+func (x *Intervals) addMethod(bin int, row *Interval) {
+	cell, ok := x.cases.quantile(bin, row.Quantile)
+	if !ok {
+		return
+	}
+	m := &MethodPart{WorkloadLo: row.Lo, WorkloadHi: row.Hi}
+	own := row
+	if row.By != ByNothing {
+		own = &Interval{Estimate: x.estimates[bin][row.Quantile]}
+	} else {
+		x.estimates[bin][row.Quantile] = row.Estimate
+	}
+	m.Disagreement = cellEdge(cell, 0.5)/own.Estimate - 1
+	m.Error = methodError(row.Estimate, m.Disagreement)
+	row.Lo = max(1, row.Estimate-math.Hypot(row.Estimate-row.Lo, m.Error*row.Estimate))
+	row.Hi = row.Estimate + math.Hypot(row.Hi-row.Estimate, m.Error*row.Estimate)
+	row.Method = m
 }
 
 // accumulate turns counts into the number of flows up to and including each cell.
@@ -138,6 +182,13 @@ func IntervalsRecord(rows []Interval) arrow.Record {
 		number("lo", r.Lo)
 		number("hi", r.Hi)
 		text("warning", r.Warning, true)
+		for i, name := range []string{"workload_lo", "workload_hi", "method_error"} {
+			if r.Method == nil {
+				field(name).AppendNull()
+			} else {
+				number(name, [...]float64{r.Method.WorkloadLo, r.Method.WorkloadHi, r.Method.Error}[i])
+			}
+		}
 	}
 	return b.NewRecord()
 }

@@ -34,9 +34,9 @@ const (
 	ByVNet                   // of one virtual network, all sizes
 )
 
-// Intervals computes confidence intervals of the percentiles of slowdown. They say how much a percentile
-// depends on which flows happened to arrive: the same traffic at another time has other percentiles. They do
-// not cover the method's own bias, of which table warnings warns and which command validate measures.
+// Intervals computes confidence intervals of the percentiles of slowdown. They have two parts. The workload's part says
+// how much a percentile depends on which flows happened to arrive: the same traffic at another time has other
+// percentiles. The method's part (methodError) is the error of the estimate itself; it is known for estimator Flow only.
 //
 // Flows of one burst are slow together, so n flows of a few bursts are less informative than n independent
 // flows, and a bootstrap of single flows would be too narrow. This one draws blocks of time (block bootstrap:
@@ -53,8 +53,10 @@ type Intervals struct {
 	firstNS, spanNS int64
 	all             *intervalSet
 	labels          map[GroupBy]map[string]*intervalSet
-	order           []*intervalSet // by first flow
-	weights         [][]uint8      // by replicate of both lengths: weight of each time block
+	order           []*intervalSet                         // by first flow
+	weights         [][]uint8                              // by replicate of both lengths: weight of each time block
+	cases           CaseSlowdowns                          // nil: the method's part is not known
+	estimates       [sizebin.Count + 1]map[float64]float64 // of all flows, by size bin and quantile
 }
 
 // intervalSet has the groups of one label: by size bin, then all sizes.
@@ -71,11 +73,15 @@ type intervalGroup struct {
 	cells  int
 }
 
-// NewIntervals returns an Intervals for flows that start from firstNS to lastNS.
-func NewIntervals(firstNS, lastNS int64) *Intervals {
+// NewIntervals returns an Intervals for flows that start from firstNS to lastNS. cases is what other link cases say of
+// them; nil for estimator Independent.
+func NewIntervals(firstNS, lastNS int64, cases CaseSlowdowns) *Intervals {
 	x := &Intervals{
-		firstNS: firstNS, spanNS: lastNS - firstNS + 1,
+		firstNS: firstNS, spanNS: lastNS - firstNS + 1, cases: cases,
 		labels: map[GroupBy]map[string]*intervalSet{ByService: {}, ByVNet: {}},
+	}
+	for i := range x.estimates {
+		x.estimates[i] = map[float64]float64{}
 	}
 	x.all = x.add(ByNothing, "")
 	for _, blocks := range []int{intervalBlocks, coarseBlocks} {

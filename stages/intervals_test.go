@@ -15,20 +15,21 @@ import (
 // made returns table slowdowns of flows of one service that start a microsecond apart.
 func made(t *testing.T, slowdown func(i int) float64, flows int) *captured {
 	t.Helper()
-	var id, start, size, one []int64
+	var id, start, size, one, fct []int64
 	var src []int32
 	var hops []int16
 	var slow []float64
 	var service, vnet []string
 	for i := range flows {
 		id, start, size, one = append(id, int64(i)), append(start, int64(i)*1000), append(size, 500), append(one, 1)
+		fct = append(fct, 20_000)
 		src, hops, slow = append(src, 0), append(hops, 2), append(slow, slowdown(i))
 		service, vnet = append(service, "web"), append(vnet, []string{"red", "blue"}[i%2])
 	}
 	var out captured
 	err := columns.Write(&out, schema.Slowdowns, flows, columns.Of(id), columns.Of(id), columns.Of(src),
 		columns.Of(src), columns.Strings(service), columns.Strings(vnet),
-		columns.Of(size), columns.Of(start), columns.Of(hops), columns.Of(one), columns.Of(one), columns.Of(slow))
+		columns.Of(size), columns.Of(start), columns.Of(hops), columns.Of(one), columns.Of(fct), columns.Of(slow))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +38,7 @@ func made(t *testing.T, slowdown func(i int) float64, flows int) *captured {
 
 func intervalsOf(t *testing.T, slowdown func(i int) float64, flows int) []Interval {
 	t.Helper()
-	x := NewIntervals(0, int64(flows-1)*1000)
+	x := NewIntervals(0, int64(flows-1)*1000, nil)
 	if err := x.Read(made(t, slowdown, flows)); err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +143,7 @@ func TestIntervalWarnings(t *testing.T) {
 
 // Labels beyond the limit have no intervals of their own.
 func TestIntervalLabelsAreBounded(t *testing.T) {
-	x := NewIntervals(0, 1)
+	x := NewIntervals(0, 1, nil)
 	for i := range 3 * intervalLabels {
 		x.find(ByVNet, strings.Repeat("v", i))
 	}

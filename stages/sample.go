@@ -18,6 +18,8 @@ import (
 type SampleStats struct {
 	Flows       int64 `json:"flows"`       // with an estimate
 	Unreachable int64 `json:"unreachable"` // without a path, and so without an estimate
+	// Flows by the cell of their slowdown according to the link case where they wait longest; nil for Independent.
+	Cases CaseSlowdowns `json:"cases,omitempty"`
 }
 
 // Sampler computes the FCT and the slowdown of each flow from its hops. It reuses its memory and is used by
@@ -30,6 +32,7 @@ type Sampler struct {
 	hops   contributionIndex // for Independent
 	replay replayIndex       // for Flow
 	path   []int32           // of the current flow
+	caseNS int64             // its delay by the link case where it waits longest; -1: not known
 }
 
 // ContributionColumns names the columns of table hop_contributions that Sample reads.
@@ -54,6 +57,7 @@ func (s *Sampler) Sample(ctx context.Context, firstRow, rows int64, flows, contr
 	if err := s.hops.read(firstRow, rows, contributions); err != nil {
 		return SampleStats{}, err
 	}
+	s.caseNS = -1
 	return s.each(ctx, firstRow, rows, flows, out, func(f int, _ int64) ([]int32, int64, error) {
 		links, delays, err := s.hops.of(f)
 		var sum float64
@@ -118,6 +122,9 @@ func (s *Sampler) estimate(rec arrow.Record, chunkRow int64, at int, delayOf del
 		idealNS, fctNS = append(idealNS, ideal), append(fctNS, fct)
 		flowRow = append(flowRow, chunkRow+int64(at+i))
 		slowdown = append(slowdown, float64(fct)/float64(ideal))
+		if s.caseNS >= 0 {
+			stats.Cases.count(size[i], float64(ideal+s.caseNS)/float64(ideal))
+		}
 	}
 	stats.Flows += int64(len(keep))
 	if len(keep) == 0 {

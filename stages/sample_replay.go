@@ -24,7 +24,8 @@ type replayIndex struct {
 }
 
 // SampleReplays is Sample for estimator Flow. It reads, for the chunk, table hop_observations of the last
-// pass and table sender_fcts of the replay, in any order; rows of other flows are skipped.
+// pass and table sender_fcts of the replay, in any order; rows of other flows are skipped. SampleStats.Cases has what
+// another link case says of each flow: that of the hop where its last packet waits longest.
 //
 // A flow's delay is the FCT less the ideal FCT of its replay. The delay is divided among the hops, for
 // table hop_contributions: each hop contributes the wait of the flow's last packet there. The rest, which
@@ -91,6 +92,8 @@ func (x *replayIndex) readSenders(firstRow, rows int64, senders schema.Batches) 
 // attribute divides a flow's delay among its hops and leaves its path in s.path.
 func (s *Sampler) attribute(firstRow int64, f, hops int, sizeBytes, delayNS int64) error {
 	x := &s.replay
+	s.caseNS = delayNS
+	longest := int64(0)
 	last := int(s.params.Layout().Blocks(s.params.Packets(sizeBytes))) - 1
 	s.path, x.marks, x.waits = s.path[:0], x.marks[:0], x.waits[:0]
 	rest, allMarks := delayNS, int64(0)
@@ -101,7 +104,11 @@ func (s *Sampler) attribute(firstRow int64, f, hops int, sizeBytes, delayNS int6
 		}
 		var wait, marks int64
 		if h > 0 && last < len(x.blocks) {
-			wait = min(int64(x.blocks[last].WaitNS), rest)
+			wait = int64(x.blocks[last].WaitNS)
+			if delay := x.observed.delayNS(f, h); delay >= 0 && wait > longest {
+				longest, s.caseNS = wait, delay
+			}
+			wait = min(wait, rest)
 		}
 		for i := range x.blocks {
 			marks += int64(bits.OnesCount16(x.blocks[i].Marks))

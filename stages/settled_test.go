@@ -24,9 +24,11 @@ func TestSettle(t *testing.T) {
 	if _, err := sim.Simulate(ctx, 0, links, hops.rewound(), nil, &captured{}, &first, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := sim.Settle(first.rewound()); err != nil {
+	omits, err := ReadSettled(n, 2, first.rewound())
+	if err != nil {
 		t.Fatal(err)
 	}
+	sim.Settle(omits)
 	if _, err := sim.Simulate(ctx, 0, links, hops.rewound(), nil, &observed, &second, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -56,5 +58,33 @@ func TestSettle(t *testing.T) {
 	}
 	if settled == 0 || len(simulated) == 0 {
 		t.Errorf("%d links are settled, %d simulated: the workload tests nothing", settled, len(simulated))
+	}
+}
+
+// Later passes omit links of twice the share, and run hosts' uplinks every other time.
+func TestReadSettledByPass(t *testing.T) {
+	n := testClos(t)
+	var rows statRows
+	for _, link := range n.Links { // shares 0.005, 0.015 and 0.025 in turn
+		rows.append(link, LinkLoad{}, 0, 0, linkCounters{sent: 1, feedbackShare: 0.005 + 0.01*float64(link.ID%3)})
+	}
+	var stats captured
+	if err := rows.flush(&stats); err != nil {
+		t.Fatal(err)
+	}
+	for pass := 2; pass < 6; pass++ {
+		settled, err := ReadSettled(n, pass, stats.rewound())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, link := range n.Links {
+			want := link.ID%3 == 0 || pass > 2 && link.ID%3 == 1
+			if n.FromHost(link.ID) {
+				want = pass == 3 || pass == 5
+			}
+			if _, omitted := settled[link.ID]; omitted != want {
+				t.Errorf("pass %d omits link %d (%s): %v", pass, link.ID, link.Tier, omitted)
+			}
+		}
 	}
 }

@@ -61,7 +61,7 @@ type Simulator struct {
 	estimator      Estimator
 	ablation       Ablation
 	kernel         *simkernel.Kernel
-	settled        map[int32]linkCounters
+	settled        Settled
 	onlyUplinks    bool       // other links have no case, and observe nothing
 	solver         CaseSolver // in place of the kernel; nil: the kernel
 	representative []int32    // by link id; nil: every link is its own

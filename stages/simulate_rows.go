@@ -3,6 +3,8 @@ package stages
 import (
 	"slices"
 
+	"github.com/apache/arrow/go/v17/arrow"
+
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
@@ -127,19 +129,23 @@ type observationRows struct {
 	row       []int64
 	hop, hops []int16
 	link      []int32
+	delayNS   []int64 // of table hop_observations only
 	sorter    sorter
 	column    columns.Binary
 }
 
 func (w *observationRows) reset() {
 	w.observed.Reset()
-	w.row, w.hop, w.hops, w.link = w.row[:0], w.hop[:0], w.hops[:0], w.link[:0]
+	w.row, w.hop, w.hops, w.link, w.delayNS = w.row[:0], w.hop[:0], w.hops[:0], w.link[:0], w.delayNS[:0]
 }
 
 // add appends what the packets of the current case observed.
 func (w *observationRows) add(s *Simulator, link topology.Link, rows []int32) {
 	in, at := &s.input.rows, int64(0)
-	for _, i := range rows {
+	for k, i := range rows {
+		if !s.onlyUplinks {
+			w.delayNS = append(w.delayNS, s.result.FCTNS[k]-s.result.IdealNS[k])
+		}
 		n := min(s.params.Layout().Blocks(s.params.Packets(in.size[i])), int64(len(s.result.Observed))-at)
 		w.observed.Bytes = appendBlocks(w.observed.Bytes, s.result.Observed[at:at+n])
 		w.observed.Done()
@@ -159,9 +165,12 @@ func (w *observationRows) flush(t schema.Table, out schema.Sink) error {
 		return nil
 	}
 	return inBatches(w.sorter.byFlow(w.row, w.hop), func(rows []int32) error {
-		return columns.Write(out, t, len(rows), columns.Take(w.row, rows),
-			columns.Take(w.hop, rows),
-			columns.Take(w.hops, rows), columns.Take(w.link, rows), w.column.Of(&w.observed, rows))
+		all := []arrow.Array{columns.Take(w.row, rows), columns.Take(w.hop, rows), columns.Take(w.hops, rows),
+			columns.Take(w.link, rows), w.column.Of(&w.observed, rows)}
+		if len(w.delayNS) > 0 {
+			all = append(all, columns.Take(w.delayNS, rows))
+		}
+		return columns.Write(out, t, len(rows), all...)
 	})
 }
 

@@ -55,6 +55,9 @@ func Write(l *lake.Lake) error {
 		return err
 	}
 	defer lock.Close()
+	if err := l.RemoveUnfinishedCatalogs(); err != nil {
+		return err
+	}
 	files, byPath, err := committed(l)
 	if err != nil {
 		return err

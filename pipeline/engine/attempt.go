@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"time"
@@ -87,6 +88,32 @@ func (t *Attempt) SetStats(v any) { t.stats = v }
 // SetCritical sets the time of the task's longest piece that cannot be divided further; without it, the whole task is
 // one piece.
 func (t *Attempt) SetCritical(ns int64) { t.critical = max(1, ns) }
+
+// runTask does one task and records it. A failed attempt ends the run, and the next run repeats the task. Only an
+// attempt that failed because another process did the task, or removed its input, is repeated here.
+func (e *Executor) runTask(ctx context.Context, j *job, n int, worker Worker) (*Record, error) {
+	for {
+		t := &Attempt{Task: j.tasks[n], N: n, First: j.first, in: j.in, session: e.session, stage: j.stage,
+			progress: e.Progress}
+		rec, err := t.do(func() error { return worker(ctx, t) }, func() error { return e.installable(j.stage, n) })
+		if err == nil {
+			if j.keys != nil {
+				rec.Key = j.keys[n]
+			}
+			return rec, e.record(j.stage, n, rec)
+		}
+		if !e.shared() {
+			return nil, err
+		}
+		// Another process may have done the task, and what this attempt read may have been collected since.
+		if rec, ok := e.recorded(j.stage, n); ok {
+			return rec, nil
+		}
+		if !errors.Is(err, errTaken) {
+			return nil, err
+		}
+	}
+}
 
 // do runs the worker and commits its files. The task's record is not written yet.
 func (t *Attempt) do(worker func() error, installable func() error) (rec *Record, err error) {

@@ -172,7 +172,7 @@ func (d *damage) commandsRepair(t *testing.T, want snapshot) error {
 func TestDamagedBytes(t *testing.T) {
 	t.Parallel()
 	c := newCampaign(t, "flipped and cut bytes")
-	rounds, repairs := 60, 2
+	rounds, repairs := 50, 1
 	if long {
 		rounds, repairs = 1000, 100
 	}

@@ -1,5 +1,5 @@
-// Package faults has the tests of what a lake promises when something goes wrong: a killed process, a failing disk, damaged
-// bytes, a lake or a trace from a stranger, several commands at once.
+// Package faults has the tests of what a lake promises when something goes wrong: a killed process, a failing disk,
+// damaged bytes, a lake or a trace from a stranger, several commands at once.
 //
 //	kill_test.go        kill -9 at a random moment
 //	operations_test.go  a crash, an I/O error and a full disk at every file operation in turn
@@ -7,9 +7,9 @@
 //	hostile_test.go     lakes made to escape, to mislead or to block
 //	together_test.go    every pair of commands at once, with readers
 //
-// The tests drive the program parsimon, built with the tag faults (package disk), and look at lakes as queries do. After
-// each fault readers see the snapshot of before or of after; the same command completes; and the rows are those of an
-// undisturbed run.
+// The tests drive the program parsimon, built with the tag faults (package disk), and look at lakes as queries do.
+// After each fault readers see the snapshot of before or of after; the same command completes; and the rows are those
+// of an undisturbed run.
 //
 // By default about a tenth of the rounds run; PARSIMON_LONG=1 (make faults) runs all of them. The rounds are drawn from
 // a seed, which each test prints and PARSIMON_SEED sets. PARSIMON_FAULTS_TABLE names a file to which each test appends

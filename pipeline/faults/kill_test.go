@@ -135,12 +135,12 @@ func (p prepared) killed(w world, after time.Duration) (bool, error) {
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	c := newCampaign(t, "kill -9 at a random moment")
-	rounds, some := 9, slices.Clone(jobs)
+	rounds, some := 6, slices.Clone(jobs)
 	c.rng.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
 	if long {
 		rounds = 200
 	} else {
-		some = some[:3]
+		some = some[:2]
 	}
 	all := make([]prepared, len(some))
 	for i, j := range some {

@@ -298,8 +298,8 @@ func (s *Session) WriteFile(t schema.Table, path string, recs ...arrow.Record) (
 	return w.Commit()
 }
 
-// Share makes a committed file also the file at another lake-relative path. It takes no space where the file
-// system has hard links, and stays when either place is removed. Like Create it overwrites no file that a manifest names.
+// Share makes a committed file also the file at another lake-relative path. It takes no space where the file system has
+// hard links, and stays when either place is removed. Like Create it overwrites no file that a manifest names.
 func (s *Session) Share(d DataFile, path string) (DataFile, error) {
 	path = s.unlisted(path)
 	fail := func(err error) (DataFile, error) { return DataFile{}, fmt.Errorf("sharing %s: %w", d.Path, err) }

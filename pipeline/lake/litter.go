@@ -55,6 +55,16 @@ func (l *Lake) Litter() (all []Litter, err error) {
 	return all, nil
 }
 
+// RemoveUnfinishedCatalogs removes what killed processes left while they wrote the catalog of views. The caller holds
+// LockCatalog.
+func (l *Lake) RemoveUnfinishedCatalogs() (errs error) {
+	catalogs, _ := fs.Glob(l.root.FS(), catalogTemp) // the pattern is correct
+	for _, path := range catalogs {
+		errs = errors.Join(errs, l.root.RemoveAll(path))
+	}
+	return errs
+}
+
 // locked reports whether a process holds the lock at a lake-relative path. It takes the lock for a moment.
 func (l *Lake) locked(path string) bool {
 	f, err := l.openRegular(path)

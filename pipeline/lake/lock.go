@@ -44,7 +44,8 @@ func (l *Lake) Lock(ctx context.Context, p Place) (*Session, error) {
 		return nil, err
 	}
 	s := &Session{Lake: l, tmp: filepath.Join(tmpDir, p.owner())}
-	if err := errors.Join(ctx.Err(), l.root.RemoveAll(s.tmp), l.removeLitter(), l.root.MkdirAll(s.tmp, 0o755)); err != nil {
+	err = errors.Join(ctx.Err(), l.root.RemoveAll(s.tmp), l.removeLitter(), l.root.MkdirAll(s.tmp, 0o755))
+	if err != nil {
 		_ = f.Close()
 		return nil, err
 	}

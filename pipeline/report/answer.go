@@ -62,8 +62,13 @@ func plain(v any) any {
 	}
 }
 
-// Len is the number of rows.
-func (a *answer) Len() int { return len(a.rows) }
+// Len is the number of rows, 0 of no answer.
+func (a *answer) Len() int {
+	if a == nil {
+		return 0
+	}
+	return len(a.rows)
+}
 
 // at returns a value, nil where there is no such row or column.
 func (a *answer) at(row int, column string) any {
@@ -105,6 +110,9 @@ func (a *answer) Null(row int, column string) bool { return a.at(row, column) ==
 
 // where returns the rows that satisfy a condition.
 func (a *answer) where(keep func(row int) bool) *answer {
+	if a == nil {
+		return nil
+	}
 	out := &answer{columns: a.columns}
 	for i := range a.rows {
 		if keep(i) {

@@ -44,6 +44,10 @@ func (c *content) verdict() *verdict {
 			times(all.Float(i, "base_slowdown")), times(all.Float(i, "slowdown")), signed(change), signed(lo), signed(hi),
 			meaning))
 	}
+	if n, flows := all.Int(0, "flows"), c.answers["headline"].Int(0, "flows"); n > 0 && n != flows {
+		v.Sentences = append(v.Sentences, fmt.Sprintf("Compared are the %s flows that both scenarios have; the numbers "+
+			"above are of all %s flows.", thousands(n), thousands(flows)))
+	}
 	v.Reasons = append(c.linkReasons(), c.tailReasons(v.Changed)...)
 	return v
 }

@@ -54,6 +54,29 @@ var (
 			FROM intervals AS i JOIN size_bins AS b USING (size_bin)
 			WHERE i.scenario = $scenario AND i.variant = $variant AND i.service IS NULL AND i.vnet IS NULL AND i.warning <> ''
 			GROUP BY size_bin ORDER BY (size_bin = 'all') DESC, any_value(b.bin)`}
+	sweepQuery = queries.Query{Name: "sweep", Params: estimateParams,
+		SQL: `SELECT sweep, count(*) AS runs FROM sweep_runs
+			WHERE variant = $variant AND sweep IN (SELECT sweep FROM sweep_runs WHERE scenario = $scenario AND variant = $variant)
+			GROUP BY sweep ORDER BY runs DESC, sweep LIMIT 1`}
+	// The tail of a service, link by link, in the way of question link_load_and_tail.
+	serviceLinksQuery = queries.Query{Name: "service_links",
+		Params: append(estimateParams, queries.Param{Name: "service", Type: "text"},
+			queries.Param{Name: "slowdown_limit", Type: "positive"}),
+		SQL: `WITH tail AS (
+				SELECT unnest(list(row(flow_row)::STRUCT(flow_row BIGINT)), recursive := true) FROM slowdowns
+				WHERE scenario = $scenario AND variant = $variant AND service = $service AND slowdown >= $slowdown_limit
+			), parts AS (
+				SELECT h.link_id, sum(CAST(h.delay_ns AS DECIMAL(30, 3))) AS delay_ns
+				FROM hop_contributions AS h JOIN tail AS t ON t.flow_row = h.flow_row
+				WHERE h.scenario = $scenario AND h.variant = $variant GROUP BY h.link_id
+			)
+			SELECT a.name || ' → ' || b.name AS link, coalesce(k.load, 0) AS load,
+				CAST(p.delay_ns AS DOUBLE) / CAST(sum(p.delay_ns) OVER () AS DOUBLE) AS share
+			FROM parts AS p JOIN links AS l ON l.scenario = $scenario AND l.link_id = p.link_id
+			LEFT JOIN nodes AS a ON a.scenario = $scenario AND a.node_id = l.src_node
+			LEFT JOIN nodes AS b ON b.scenario = $scenario AND b.node_id = l.dst_node
+			LEFT JOIN link_stats AS k ON k.scenario = $scenario AND k.variant = $variant AND k.link_id = p.link_id
+			WHERE p.delay_ns > 0 ORDER BY p.delay_ns DESC, p.link_id LIMIT 1`}
 	estimateParams = []queries.Param{{Name: "scenario", Type: "text"}, {Name: "variant", Type: "text"}}
 )
 
@@ -62,7 +85,7 @@ func (r *reader) collect(ctx context.Context) (*content, error) {
 	c := &content{lake: r.lake, estimate: r.estimate, base: r.base, answers: map[string]*answer{},
 		asked: map[string]map[string]string{}}
 	own := map[string]string{"scenario": r.estimate.Scenario, "variant": r.estimate.Variant}
-	for _, q := range []queries.Query{scenarioQuery, warningsQuery, shortQuery} {
+	for _, q := range []queries.Query{scenarioQuery, warningsQuery, shortQuery, sweepQuery} {
 		a, err := ask(ctx, r.db, q, own)
 		if err != nil {
 			return nil, err
@@ -75,6 +98,12 @@ func (r *reader) collect(ctx context.Context) (*content, error) {
 		}
 	}
 	if err := r.curves(ctx, c, "slowdown_cdf", map[string]string{}); err != nil {
+		return nil, err
+	}
+	if err := r.sweep(ctx, c); err != nil {
+		return nil, err
+	}
+	if err := r.slowestService(ctx, c); err != nil {
 		return nil, err
 	}
 	if r.base != nil {
@@ -132,6 +161,42 @@ func (r *reader) curves(ctx context.Context, c *content, name string, params map
 			return err
 		}
 	}
+}
+
+// slowestService asks at which link the slowest flows of the slowest service lose most time.
+func (r *reader) slowestService(ctx context.Context, c *content) error {
+	p99, worst, _ := c.slowestService()
+	if worst < 0 {
+		return nil
+	}
+	params := map[string]string{"scenario": r.estimate.Scenario, "variant": r.estimate.Variant,
+		"service":        p99.Text(worst, "service"),
+		"slowdown_limit": strconv.FormatFloat(p99.Float(worst, "slowdown"), 'g', -1, 64)}
+	a, err := ask(ctx, r.db, serviceLinksQuery, params)
+	c.answers[serviceLinksQuery.Name] = a
+	return err
+}
+
+// sweep asks the questions about the sweep of parameters that the scenario is a run of; the largest, if of several.
+func (r *reader) sweep(ctx context.Context, c *content) error {
+	if c.answers["sweep"].Len() == 0 {
+		return nil
+	}
+	params := map[string]string{"scenario": "", "sweep": c.answers["sweep"].Text(0, "sweep")}
+	for _, name := range []string{"parameter_sweep", "parameter_sweep_pairs"} {
+		q, err := queries.Get(name)
+		if err != nil {
+			return err
+		}
+		all := maps.Clone(params)
+		all["variant"] = r.estimate.Variant
+		if c.answers[name], err = ask(ctx, r.db, q, all); err != nil {
+			return err
+		}
+		c.asked[name] = all
+	}
+	c.answers["parameter_sweep_runs"] = pivot(c.answers["parameter_sweep"])
+	return nil
 }
 
 // compare asks the questions about the comparison.

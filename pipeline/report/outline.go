@@ -31,8 +31,6 @@ type figureChart struct {
 }
 
 // outline lists the sections and charts that have something to show, in the order of the page.
-//
-// A chart of parameter sweeps belongs to section "sweep": add its question to reportQuestions and a line here.
 func (c *content) outline() ([]section, error) {
 	plan := []struct {
 		section section
@@ -40,15 +38,15 @@ func (c *content) outline() ([]section, error) {
 	}{
 		{section{ID: "changed", Title: "What changed", Intro: "The flows that both scenarios have, flow by flow."},
 			[]figureChart{
-				{ID: "compare_cdf", Title: "Slowdown in the base and now", Filtered: true},
+				{ID: "compare_cdf", Title: "Slowdown in the base and after the change", Filtered: true},
 				{ID: "load_changes", Title: "Links whose load changed most"},
 				{ID: "what_changed", Title: "Change of the percentiles"},
 				{ID: "explaining_links", Title: "Links that explain the difference"},
 			}},
 		{section{ID: "slow", Title: "How slow", Intro: "Slowdown is the time that a flow takes over the time that it " +
 			"would take alone in the network: 1× is ideal."}, []figureChart{
-			{ID: "slowdown_cdf", Title: "Slowdown by flow size"},
-			{ID: "slowdown_vs_size_by_group", Title: "Slowdown against flow size"},
+			{ID: "slowdown_cdf", Title: "Distribution of slowdown"},
+			{ID: "slowdown_vs_size_by_group", Title: "Percentiles against flow size"},
 		}},
 		{section{ID: "whom", Title: "For whom and when"}, []figureChart{
 			{ID: "percentiles_by_group", Title: "Percentiles by service and virtual network", Wide: true},
@@ -63,11 +61,17 @@ func (c *content) outline() ([]section, error) {
 			{ID: "rack_matrix.p99", Title: "p99 slowdown between racks", Square: true},
 		}},
 		{section{ID: "sure", Title: "How sure"}, []figureChart{
-			{ID: "estimate_error", Title: "Error against the truth"},
+			{ID: "estimate_error", Title: "Error of the estimate"},
 			{ID: "convergence", Title: "Do the passes settle?"},
 		}},
 		{section{ID: "sweep", Title: "What if a cable fails"}, []figureChart{
 			{ID: "worst_failures", Title: "The worst failures of one cable", Wide: true},
+		}},
+		{section{ID: "parameters", Title: "Sweep of parameters", Intro: c.sweptText()}, []figureChart{
+			{ID: "parameter_sweep", Title: "Combinations by p99", Wide: true},
+			{ID: "parameter_sweep_pairs", Title: "Pairs of parameters", Wide: true},
+			{ID: "parameter_sweep.effects", Title: "Each parameter"},
+			{ID: "parameter_sweep.error", Title: "Error of the estimate, by parameter"},
 		}},
 	}
 	var out []section
@@ -99,7 +103,10 @@ func (c *content) chart(f figureChart) (*figureChart, error) {
 		return nil, err
 	}
 	rows := c.answers[chart.Question]
-	if rows == nil || rows.Len() == 0 {
+	if f.ID == "parameter_sweep.error" {
+		rows = rows.where(func(i int) bool { return !rows.Null(i, "p99_exact") })
+	}
+	if rows.Len() == 0 {
 		return nil, nil
 	}
 	q, err := queries.Get(chart.Question)
@@ -117,8 +124,9 @@ func (c *content) chart(f figureChart) (*figureChart, error) {
 			f.Title = strings.Replace(f.Title, "racks", "pods", 1)
 		}
 	}
-	if f.ID != "link_load_and_tail.network" && f.ID != "rack_matrix.bytes" {
-		f.Table = q.Name
+	f.Table = q.Name
+	if q.Name == "parameter_sweep" {
+		f.Table = "parameter_sweep_runs"
 	}
 	return &f, nil
 }
@@ -169,6 +177,9 @@ func (c *content) dataSets(sections []section) (map[string]*answer, error) {
 			return loads.Int(i, "place") <= mostTableLinks ||
 				loads.Is(i, "newly_failed")
 		})
+	}
+	if out["parameter_sweep"] != nil {
+		out["parameter_sweep_runs"] = c.answers["parameter_sweep_runs"]
 	}
 	for name, a := range out {
 		if a == nil {

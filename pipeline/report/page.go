@@ -40,6 +40,7 @@ type pageData struct {
 	Services, Vnets         []string
 	Facts                   []Fact
 	Stages                  []StageCost
+	Seconds                 float64 // of all stages
 	Spec                    string
 	Licenses                []license
 	CSS                     template.CSS
@@ -62,6 +63,9 @@ func writePage(w io.Writer, c *content, o Options) error {
 		Figures: c.figures(), Sentences: c.sentences(), Warnings: c.warnings(), Verdict: c.verdict(), Sections: sections,
 		Services: c.labels("service"), Vnets: c.labels("vnet"), Facts: c.facts(o), Stages: o.Stages, Spec: c.spec(),
 		Data: template.JS(data),
+	}
+	for _, s := range o.Stages {
+		p.Seconds += s.Seconds
 	}
 	if c.base != nil {
 		p.Subtitle = "compared with " + c.base.Name

@@ -2,6 +2,7 @@ package report
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -51,7 +52,7 @@ func resolveBase(ctx context.Context, db *queries.DB, text, prefer string) (Esti
 		all = append(all, Estimate{rows.Text(i, "scenario"), rows.Text(i, "variant"), rows.Text(i, "name")})
 	}
 	if len(all) == 0 {
-		return Estimate{}, fmt.Errorf("the lake holds no estimate yet")
+		return Estimate{}, errors.New("the lake holds no estimate of every flow yet (parsimon query sampled_percentiles has those of run --within)")
 	}
 	scenario, variant, _ := strings.Cut(text, "@")
 	matches := []func(e Estimate) bool{

@@ -1,8 +1,12 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -12,7 +16,7 @@ type figure struct {
 	Label, Value, Note string
 }
 
-// A warning is what a reader has to beware of. Weight is "weak" for a known weakness of the method, and "short" for
+// A warning is what a reader has to beware of. Weight is "weak" for what speaks against the estimate, and "short" for
 // a workload with too few flows.
 type warning struct {
 	Weight, Text string
@@ -77,29 +81,35 @@ func (c *content) sentences() []string {
 	return append(out, c.trust())
 }
 
-// worstService says which service has the highest p99, and where its slowest flows lose their time.
-func (c *content) worstService() []string {
+// slowestService returns the p99 of each service, and the rows of the highest and the second; -1 where fewer than two.
+func (c *content) slowestService() (p99 *answer, worst, second int) {
 	all := c.answers["percentiles_by_group"]
-	p99 := all.where(func(i int) bool {
+	p99 = all.where(func(i int) bool {
 		return all.Float(i, "quantile") == 0.99 && !all.Null(i, "service") && all.Null(i, "vnet")
 	})
+	if p99.Len() < 2 {
+		return p99, -1, -1
+	}
+	order := make([]int, p99.Len())
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int {
+		return cmp.Compare(p99.Float(j, "slowdown"), p99.Float(i, "slowdown"))
+	})
+	return p99, order[0], order[1]
+}
+
+// worstService says which service has the highest p99, and where its slowest flows lose their time.
+func (c *content) worstService() []string {
+	p99, worst, second := c.slowestService()
+	if worst < 0 {
+		return nil
+	}
+	all := c.answers["percentiles_by_group"]
 	whole := all.where(func(i int) bool {
 		return all.Float(i, "quantile") == 0.99 && all.Null(i, "service") && all.Null(i, "vnet")
 	})
-	if p99.Len() < 2 {
-		return nil
-	}
-	worst, second := 0, -1
-	for i := range p99.rows {
-		if p99.Float(i, "slowdown") > p99.Float(worst, "slowdown") {
-			worst = i
-		}
-	}
-	for i := range p99.rows {
-		if i != worst && (second < 0 || p99.Float(i, "slowdown") > p99.Float(second, "slowdown")) {
-			second = i
-		}
-	}
 	name := p99.Text(worst, "service")
 	text := fmt.Sprintf("Service %s is the slowest: its p99 is %s%s, %s that of all flows.", service(name),
 		times(p99.Float(worst, "slowdown")),
@@ -112,8 +122,13 @@ func (c *content) worstService() []string {
 	budget := c.answers["tail_by_tier"]
 	own := budget.where(func(i int) bool { return !budget.Null(i, "service") && budget.Text(i, "service") == name })
 	if own.Len() > 0 && own.Float(0, "share") > 0 { // the largest first
-		text += fmt.Sprintf(" Its slowest 1%% lose %s of their time on %s.", percent(own.Float(0, "share")),
+		text += fmt.Sprintf(" Its slowest 1%% lose %s of their time on %s", percent(own.Float(0, "share")),
 			tier(own.Text(0, "tier")))
+		if links := c.answers["service_links"]; links.Len() > 0 {
+			text += fmt.Sprintf(", most at %s: %s, at a load of %s", links.Text(0, "link"),
+				percent(links.Float(0, "share")), percent(links.Float(0, "load")))
+		}
+		text += "."
 	}
 	return []string{text}
 }
@@ -136,7 +151,7 @@ func (c *content) tailPlace() []string {
 	return []string{text}
 }
 
-// trust says what the estimate was held against.
+// trust says what the estimate was compared with.
 func (c *content) trust() string {
 	e := c.answers["estimate_error"]
 	for i := range e.rows {
@@ -145,22 +160,35 @@ func (c *content) trust() string {
 			if e.Float(i, "error") < 0 {
 				way = "low"
 			}
-			return fmt.Sprintf("Held against the truth (%s), the estimated p99 is %.1f%% too %s%s.", e.Text(i, "truth"),
+			return fmt.Sprintf("Compared with the truth (%s), the estimated p99 is %.1f%% too %s%s.", e.Text(i, "truth"),
 				100*math.Abs(e.Float(i, "error")), way,
 				intervalOf(signed(e.Float(i, "error_lo")), signed(e.Float(i, "error_hi"))))
 		}
 	}
-	return "The estimate was not held against a simulation of the whole network (parsimon validate does it). The " +
-		"intervals say what other flows of the same kind might give, and not how far the method itself is off."
+	return "The estimate was not compared with a simulation of the whole network (parsimon validate does it). The " +
+		"intervals say what other flows of the same kind might give, and for estimator flow how far its link cases disagree."
 }
+
+// mostAlikeWarnings is how many warnings of one kind a page shows.
+const mostAlikeWarnings = 3
 
 // warnings are what a reader has to beware of.
 func (c *content) warnings() []warning {
 	var out []warning
 	w, short, synthetic := c.answers["warnings"], c.answers["short"], c.answers["synthetic_share"]
-	for i := range w.rows {
-		out = append(out, warning{"weak", "Known weakness of the method, " + w.Text(i, "kind") + ": " + w.Text(i,
-			"warning") + ".", nil})
+	for i := range w.rows { // in the order of their kinds
+		last := len(out) - 1
+		head := "Against the estimate, " + w.Text(i, "kind") + "."
+		if last < 0 || out[last].Text != head {
+			out = append(out, warning{"weak", head, nil})
+			last++
+		}
+		out[last].Items = append(out[last].Items, w.Text(i, "warning")+".")
+	}
+	for i := range out {
+		if more := len(out[i].Items) - mostAlikeWarnings; more > 1 {
+			out[i].Items = append(out[i].Items[:mostAlikeWarnings], fmt.Sprintf("And %d more of this kind (table warnings).", more))
+		}
 	}
 	if short.Len() > 0 {
 		var parts []string
@@ -169,7 +197,7 @@ func (c *content) warnings() []warning {
 			if b := short.Text(i, "size_bin"); b != "all" {
 				bin = "flows of " + b
 			}
-			parts = append(parts, bin+": "+short.Text(i, "warning"))
+			parts = append(parts, bin+": "+longNumber.ReplaceAllStringFunc(short.Text(i, "warning"), grouped))
 		}
 		out = append(out, warning{"short", "The workload is too short to be sure of some percentiles.", parts})
 	}
@@ -260,6 +288,17 @@ func interval(lo, hi float64) string {
 }
 
 func intervalOf(lo, hi string) string { return " (95% interval " + lo + " to " + hi + ")" }
+
+// longNumber finds whole numbers that are hard to read without commas.
+var longNumber = regexp.MustCompile(`\b[0-9]{4,18}\b`)
+
+func grouped(digits string) string {
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil {
+		return digits
+	}
+	return thousands(n)
+}
 
 // thousands writes a whole number with commas.
 func thousands(n int64) string {

@@ -164,7 +164,8 @@ func (c *comparer) progress() (precise bool) {
 		}
 	}
 	log := c.base.base.Log.Info().Int("round", len(c.base.rounds)).Int("windows", len(c.a)).
-		Float64("sampled_share", round4(c.base.sampledShare())).Int("asked", asked).Int("reached", reached).Str("widest", worst.String())
+		Float64("sampled_share", round4(c.base.sampledShare())).Int("asked", asked).Int("reached", reached).
+		Str("widest", worst.String())
 	if !math.IsInf(worst.halfWidth(), 0) {
 		log = log.Float64("half_width", round4(worst.halfWidth()))
 	}

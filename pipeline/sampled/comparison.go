@@ -69,8 +69,8 @@ func (x Change) String() string {
 
 // result writes both sides' tables and the comparison.
 func (c *comparer) result(ctx context.Context, stopped string) (*Comparison, error) {
-	r := &Comparison{SampledShare: c.base.sampledShare(), Windows: len(c.a), Stopped: stopped, Confidence: c.base.ask.Confidence,
-		Within: c.base.ask.Within, Goals: c.goals()}
+	r := &Comparison{SampledShare: c.base.sampledShare(), Windows: len(c.a), Stopped: stopped,
+		Confidence: c.base.ask.Confidence, Within: c.base.ask.Within, Goals: c.goals()}
 	for i, s := range []*sampler{c.base, c.other} {
 		if _, err := s.combine(ctx, stopped); err != nil {
 			return nil, err

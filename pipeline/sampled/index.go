@@ -66,8 +66,8 @@ func readIndex(ctx context.Context, base *pipeline.Estimation) (*index, error) {
 
 // readCut reads table flows and cuts it.
 func readCut(ctx context.Context, base *pipeline.Estimation, cutter cutter) (*index, error) {
-	x := &index{totals: map[Key]int64{}, labels: map[stages.GroupBy]map[string]bool{stages.ByService: {}, stages.ByVNet: {}},
-		pairs: map[[2]string]*pair{}}
+	x := &index{totals: map[Key]int64{}, pairs: map[[2]string]*pair{},
+		labels: map[stages.GroupBy]map[string]bool{stages.ByService: {}, stages.ByVNet: {}}}
 	in, err := base.Read(schema.Flows, []string{"size_bytes", "start_ns", "service", "vnet"}, nil)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package sampled
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sort"
@@ -34,11 +35,15 @@ func (s *sampler) windowsOf(slots []int, warmupNS int64) pipeline.Windows {
 }
 
 // estimate estimates slots, or finds them estimated.
-func (s *sampler) estimate(ctx context.Context, slots []int, warmupNS int64, do func(*pipeline.Estimation) error) (*round, error) {
+func (s *sampler) estimate(
+	ctx context.Context, slots []int, warmupNS int64, do func(*pipeline.Estimation) error,
+) (*round, error) {
 	return s.estimateWindows(ctx, slots, s.windowsOf(slots, warmupNS), do)
 }
 
-func (s *sampler) estimateWindows(ctx context.Context, slots []int, w pipeline.Windows, do func(*pipeline.Estimation) error) (*round, error) {
+func (s *sampler) estimateWindows(
+	ctx context.Context, slots []int, w pipeline.Windows, do func(*pipeline.Estimation) error,
+) (*round, error) {
 	how := s.base.Settings
 	how.Log = how.Log.Level(zerolog.WarnLevel)
 	run, err := pipeline.DeriveWindows(ctx, s.base, w, how)
@@ -46,6 +51,10 @@ func (s *sampler) estimateWindows(ctx context.Context, slots []int, w pipeline.W
 		return nil, err
 	}
 	defer run.Close()
+	if s.prepared != nil && !estimated(run) {
+		*s.prepared = append(*s.prepared, string(run.ID()))
+		return nil, errors.Join(run.Generate(ctx), errPrepared)
+	}
 	if err := run.Estimate(ctx); err != nil {
 		return nil, fmt.Errorf("%d windows from %d ns on: %w", len(slots), s.index.slots[slots[0]].FromNS, err)
 	}
@@ -61,6 +70,35 @@ func (s *sampler) estimateWindows(ctx context.Context, slots []int, w pipeline.W
 	}
 	s.cases.Add(cases)
 	return &round{slots, run}, nil
+}
+
+// errPrepared says that windows are prepared and not estimated.
+var errPrepared = errors.New("windows are prepared")
+
+// estimated reports whether an estimate is complete.
+func estimated(run *pipeline.Estimation) bool {
+	plan := run.Plan()
+	_, err := run.Executor().Records(plan[len(plan)-1])
+	return err == nil
+}
+
+// Prepare writes the flows of the windows that Run would estimate next into hidden scenarios, and returns their ids;
+// none if the windows that are there are enough. Processes that share the work then do the stages of each
+// (pipeline.Resume, Settings.Shard), and Run takes them over.
+func Prepare(ctx context.Context, base *pipeline.Estimation, ask Ask) (ids []string, err error) {
+	ids = []string{}
+	s, err := newSampler(ctx, base, ask)
+	if err != nil {
+		return nil, err
+	}
+	s.prepared = &ids
+	if err = s.measureWarmup(ctx); err == nil {
+		_, err = s.draw(ctx)
+	}
+	if errors.Is(err, errPrepared) {
+		err = nil
+	}
+	return ids, err
 }
 
 // slotOf is the drawn slot in which a flow starts; false for a flow of a warm-up, a cool-down or an earlier time.
@@ -81,7 +119,8 @@ type flow struct {
 
 // each calls do with the flows of a round's slots.
 func (s *sampler) each(ctx context.Context, r *round, do func(slot int, f flow)) error {
-	in, err := r.run.Read(schema.Slowdowns, []string{"flow_id", "service", "vnet", "size_bytes", "start_ns", "slowdown"}, nil)
+	names := []string{"flow_id", "service", "vnet", "size_bytes", "start_ns", "slowdown"}
+	in, err := r.run.Read(schema.Slowdowns, names, nil)
 	if err != nil {
 		return err
 	}

@@ -37,6 +37,8 @@ type sampler struct {
 	method []MethodError
 	cases  stages.SimulateStats
 	stages []engine.Report
+
+	prepared *[]string // ids of windows' scenarios that are not estimated, if they are not to be
 }
 
 // Run estimates a scenario, whose flows are generated if they are not, from windows. The variant has a number of
@@ -58,6 +60,15 @@ func Run(ctx context.Context, base *pipeline.Estimation, ask Ask) (*Result, erro
 
 // start generates and reads the workload and finds its warm-up.
 func start(ctx context.Context, base *pipeline.Estimation, ask Ask) (*sampler, error) {
+	s, err := newSampler(ctx, base, ask)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.measureWarmup(ctx)
+}
+
+// newSampler generates and reads the workload.
+func newSampler(ctx context.Context, base *pipeline.Estimation, ask Ask) (*sampler, error) {
 	if err := ask.Validate(); err != nil {
 		return nil, err
 	}
@@ -68,17 +79,14 @@ func start(ctx context.Context, base *pipeline.Estimation, ask Ask) (*sampler, e
 	if err := base.Generate(ctx); err != nil {
 		return nil, err
 	}
-	g, err := base.Generated()
-	if err != nil {
-		return nil, err
-	}
+	var err error
 	if s.index, err = readIndex(ctx, base); err != nil {
 		return nil, err
 	}
 	if len(s.asked()) == 0 {
 		return nil, fmt.Errorf("no flow is of %s", ask.By)
 	}
-	return s, s.measureWarmup(ctx, g)
+	return s, nil
 }
 
 // draw estimates round after round until the intervals are narrow, and says why it ended.
@@ -150,6 +158,9 @@ func (s *sampler) take(ctx context.Context, r *round) error {
 
 // whole estimates the whole workload: every slot is drawn.
 func (s *sampler) whole(ctx context.Context) error {
+	if s.prepared != nil {
+		return errors.New("windows would be most of the workload: share the stages of its whole estimate among processes instead")
+	}
 	if err := s.base.Estimate(ctx); err != nil {
 		return err
 	}

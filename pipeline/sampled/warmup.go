@@ -2,6 +2,7 @@ package sampled
 
 import (
 	"context"
+	"errors"
 	"math"
 	"math/bits"
 	"slices"
@@ -92,7 +93,11 @@ func slotFlows(g pipeline.GenerateStats, warmupNS int64) int64 {
 
 // measureWarmup finds the warm-up, the slots and their design: it estimates the first round, and the first window of
 // every other stratum with twice the warm-up.
-func (s *sampler) measureWarmup(ctx context.Context, g pipeline.GenerateStats) error {
+func (s *sampler) measureWarmup(ctx context.Context) error {
+	g, err := s.base.Generated()
+	if err != nil {
+		return err
+	}
 	path := lake.Of(s.base.ID()).StatePath("sampling", s.base.Variant().String(), "warmup.json")
 	if found, err := s.base.Lake.ReadState(path, &s.warmup); err == nil && found {
 		s.cut(g)
@@ -128,11 +133,11 @@ func (s *sampler) measure(ctx context.Context, first []int) error {
 	}
 	slices.Sort(some)
 	short, err := s.estimated(ctx, first, s.warmup.NS)
-	if err != nil {
+	if err != nil && !errors.Is(err, errPrepared) {
 		return err
 	}
-	long, err := s.estimated(ctx, some, 2*s.warmup.NS)
-	if err != nil {
+	long, errLong := s.estimated(ctx, some, 2*s.warmup.NS)
+	if err := errors.Join(err, errLong); err != nil { // both are prepared at once
 		return err
 	}
 	var pairs []checkPair

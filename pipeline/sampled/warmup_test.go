@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ var (
 	warmupLake     = flag.String("warmup-lake", "", "measure the effect of warm-ups on the whole estimate that this lake holds; adds hidden scenarios to it")
 	warmupScenario = flag.String("warmup-scenario", "", "scenario of the lake")
 	warmupRounds   = flag.Int("warmup-rounds", 2, "rounds of windows")
+	warmupTimes    = flag.String("warmup-times", "1ms+2ms,2ms+8ms,8ms+32ms", "warm-ups and cool-downs")
 	warmupSlots    = flag.Int("warmup-slots", 1000, "slots of the workload")
 )
 
@@ -53,11 +55,14 @@ func TestWarmupOfLake(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const ms = time.Millisecond
 	fmt.Println("| warm-up | cool-down | p50 | p90 | p99 | p99.9 | flows |\n|---|---|---|---|---|---|---|")
-	for _, c := range [][2]time.Duration{
-		{ms / 2, 2 * ms}, {ms, 2 * ms}, {ms, 4 * ms}, {2 * ms, 2 * ms}, {2 * ms, 8 * ms}, {8 * ms, 32 * ms},
-	} {
+	for text := range strings.SplitSeq(*warmupTimes, ",") {
+		var c [2]time.Duration
+		for i, word := range strings.SplitN(text, "+", 2) {
+			if c[i], err = time.ParseDuration(word); err != nil {
+				t.Fatal(err)
+			}
+		}
 		w := s.windowsOf(slots, int64(c[0]))
 		w.CooldownNS = int64(c[1])
 		r, err := s.estimateWindows(ctx, slots, w, nil)

@@ -27,13 +27,13 @@ func (d Difference) HalfWidth() float64 { return (d.Hi - d.Lo) / 2 }
 // replicate draws n−1 of the n windows of a stratum with replacement, the same for both sides, and rescales their
 // weights so that its variance is that of the design, without replacement (Rao and Wu, JASA 83, 1988; Rao, Wu and Yue,
 // Survey Methodology 18(2), 1992). What a window does to both sides cancels. Separate* take the sum of both variances.
-// Student's t has the windows less the strata as degrees of freedom.
+// The degrees of freedom are those of Sample.variance, for what leaving out a window at a time changes.
 func Compare(base, other Sample, p, confidence float64, seed uint64) (d Difference, ok bool) {
 	weights := make([][]float64, len(base))
 	for h := range base {
 		weights[h] = make([]float64, len(base[h].Drawn))
 	}
-	free := base.resample(weights, nil)
+	base.resample(weights, nil)
 	a, okA := base.weighted(p, weights)
 	b, okB := other.weighted(p, weights)
 	if !okA || !okB {
@@ -54,27 +54,58 @@ func Compare(base, other Sample, p, confidence float64, seed uint64) (d Differen
 		common += (dy - dx) * (dy - dx) / replicates
 		separate += (dx*dx + dy*dy) / replicates
 	}
-	t := StudentT(confidence, max(1, free))
+	t := StudentT(confidence, max(1, freedom(base, other, p, weights)))
 	bound := func(variance, sign float64) float64 { return math.Exp(middle+sign*t*math.Sqrt(variance)) - 1 }
 	d.Lo, d.Hi = bound(common, -1), bound(common, 1)
 	d.SeparateLo, d.SeparateHi = bound(separate, -1), bound(separate, 1)
 	return d, true
 }
 
-// resample draws the weights of a replicate, or those of the sample without a source of random numbers. It returns the
-// degrees of freedom.
-func (s Sample) resample(weights [][]float64, random *rng.Stream) (free float64) {
+// freedom are the degrees of freedom of the variance of log(other/base): few where a few windows have most of it.
+func freedom(base, other Sample, p float64, weights [][]float64) float64 {
+	var v, fourth, squares, slots, free float64
+	base.resample(weights, nil)
+	for h, stratum := range base {
+		n := float64(len(stratum.Drawn))
+		if n < 2 || len(stratum.Drawn) == stratum.Slots {
+			continue
+		}
+		left, mean := make([]float64, len(stratum.Drawn)), 0.0
+		for i := range left {
+			for j := range left {
+				weights[h][j] = stratum.weight() * n / (n - 1)
+			}
+			weights[h][i] = 0
+			x, _ := base.weighted(p, weights)
+			y, _ := other.weighted(p, weights)
+			left[i] = math.Log(y / x)
+			mean += left[i] / n
+		}
+		for j := range left {
+			weights[h][j] = stratum.weight()
+		}
+		part, factor := 0.0, (n-1)/n*(1-n/float64(stratum.Slots))
+		for _, x := range left {
+			u := (x - mean) * (x - mean)
+			part += factor * u
+			fourth += factor * factor * u * u
+		}
+		v += part
+		squares += part * part / (n - 1)
+		slots, free = slots+n, free+n-1
+	}
+	return degrees(v, squares, fourth, slots, free)
+}
+
+// resample draws the weights of a replicate, or those of the sample without a source of random numbers.
+func (s Sample) resample(weights [][]float64, random *rng.Stream) {
 	for h, stratum := range s {
 		n := len(stratum.Drawn)
 		of := weights[h]
 		for i := range of {
 			of[i] = stratum.weight()
 		}
-		if n < 2 || n == stratum.Slots {
-			continue
-		}
-		free += float64(n - 1)
-		if random == nil {
+		if n < 2 || n == stratum.Slots || random == nil {
 			continue
 		}
 		kept := math.Sqrt(1 - float64(n)/float64(stratum.Slots))
@@ -85,7 +116,6 @@ func (s Sample) resample(weights [][]float64, random *rng.Stream) (free float64)
 			of[random.IntN(n)] += stratum.weight() * kept * float64(n) / float64(n-1)
 		}
 	}
-	return free
 }
 
 // weighted is the quantile with a weight for each window. ok is false where no flow has a weight.

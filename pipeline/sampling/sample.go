@@ -74,10 +74,16 @@ func (s Sample) variance(cell int32, flows float64) (v, df float64) {
 		slots += n
 		free += n - 1
 	}
+	return v, degrees(v, squares, fourth, slots, free)
+}
+
+// degrees are the degrees of freedom of a variance v of so many slots and at most free degrees, which is a sum of the
+// squares of strata. squares sums (the squares of a stratum)²/(n−1), fourth the fourth powers.
+func degrees(v, squares, fourth, slots, free float64) (df float64) {
 	if fourth > 0 {
 		df = min(v*v/squares, 3*v*v/fourth*free/slots)
 	}
-	return v, min(df, free)
+	return min(df, free)
 }
 
 // residual is y − f·m of a drawn slot.

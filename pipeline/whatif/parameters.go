@@ -1,7 +1,9 @@
 package whatif
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -92,10 +94,11 @@ type ParameterRun struct {
 // interrupted continues: runs that are complete are only read.
 func SweepParameters(ctx context.Context, plan ParameterPlan, o Settings) (*Parameters, error) {
 	began := time.Now()
-	p := &Parameters{Name: plan.Scenario, Axes: plan.Axes}
+	p := &Parameters{Axes: plan.Axes}
 	if err := p.combine(plan); err != nil {
 		return nil, err
 	}
+	p.Name = p.name(plan.Scenario)
 	for i := range p.Runs {
 		if err := p.run(ctx, i, plan, o); err != nil {
 			return nil, fmt.Errorf("run %d of %d (%s): %w", i+1, len(p.Runs), p.settings(i), err)
@@ -145,6 +148,15 @@ func (p *Parameters) combine(plan ParameterPlan) error {
 		return nil
 	}
 	return p.failEach(plan)
+}
+
+// name names a sweep by its scenario and its parameters, so that two sweeps of a scenario do not mix.
+func (p *Parameters) name(scenario string) string {
+	var keys []string
+	for _, a := range p.Axes {
+		keys = append(keys, a.Key)
+	}
+	return scenario + ": " + strings.Join(keys, ", ")
 }
 
 // failEach makes a run of every cable of a tier down, one at a time, of each combination.
@@ -268,7 +280,13 @@ func (p *Parameters) publish(e *pipeline.Estimation, i int) error {
 	rec := b.NewRecord()
 	defer rec.Release()
 	at, session := lake.Place{Scenario: e.ID(), Variant: run.Variant}, e.Executor().Session()
-	return session.PublishRecord(at, t, fileSafe(p.Name), rec)
+	return session.PublishRecord(at, t, fileOf(p.Name), rec)
+}
+
+// fileOf names the data file of a sweep: the beginning of the sweep's name, for people, and a digest of all of it.
+func fileOf(sweep string) string {
+	digest := sha256.Sum256([]byte(sweep))
+	return fmt.Sprintf("%.40s-%x", fileSafe(sweep), digest[:8])
 }
 
 // numberOf is the number that a value begins with, in percent a share; NaN if there is none.
@@ -296,7 +314,7 @@ func (p *Parameters) Write(w io.Writer) error {
 	}
 	exact := p.Runs[0].Exact != nil
 	if exact {
-		head += fmt.Sprintf("%10s %10s %10s %10s  ", "exact_p50", "exact_p90", "exact_p99", "exact_p999")
+		head += fmt.Sprintf("%10s %10s %10s %10s %10s  ", "exact_p50", "exact_p90", "exact_p99", "exact_p999", "error_p99")
 	}
 	out.Linef("%s%10s %10s %10s %10s %9s  %s", head, "p50", "p90", "p99", "p999", "seconds", "scenario")
 	for _, r := range p.Runs {
@@ -307,10 +325,18 @@ func (p *Parameters) Write(w io.Writer) error {
 		for _, x := range r.Exact {
 			line += fmt.Sprintf("%10.3f ", x)
 		}
+		if exact {
+			line += fmt.Sprintf("%+9.1f%%  ", 100*(r.P99/r.Exact[2]-1))
+		}
 		out.Linef("%s%10.3f %10.3f %10.3f %10.3f %9.1f  %s", line, r.P50, r.P90, r.P99, r.P999, r.Seconds, r.ScenarioID)
 	}
 	out.Linef("\n%d runs in %.1f s", len(p.Runs), p.Seconds)
 	return out.Err
+}
+
+// Slowest is the run with the highest p99.
+func (p *Parameters) Slowest() ParameterRun {
+	return slices.MaxFunc(p.Runs, func(a, b ParameterRun) int { return cmp.Compare(a.P99, b.P99) })
 }
 
 // width is the width of an axis' column.

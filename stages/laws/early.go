@@ -1,11 +1,20 @@
 package laws
 
-import "math"
+import (
+	"math"
+
+	"parsimon/stages/topology"
+)
 
 // earlyCheck sends the flows of each link in the order of their estimated ends.
 type earlyCheck struct {
 	links []schedule
 	found Finding
+	late  map[int64]bool // rows of flows that end later than estimated at some link
+}
+
+func newEarlyCheck(n *topology.Network) earlyCheck {
+	return earlyCheck{links: make([]schedule, len(n.Links)), found: Finding{WorstLink: -1}, late: map[int64]bool{}}
 }
 
 // schedule is what one link has sent up to now, and has yet to send.
@@ -28,7 +37,7 @@ func (c *earlyCheck) add(f *Flow, t *trip) {
 	for h, id := range f.Path {
 		behind -= t.last[h] // from the end of the last packet's transmission here to its delivery
 		l := &c.links[id]
-		l.advance(id, start, &c.found) // no later flow is released before this one starts
+		l.advance(id, start, c) // no later flow is released before this one starts
 		l.future.push(release, job{start + f.FCTNS*psPerNS - behind, t.work(h), f.FCTNS * psPerNS, f.Row})
 		behind -= t.delay[h]
 		release += t.full[h] + t.delay[h]
@@ -36,7 +45,7 @@ func (c *earlyCheck) add(f *Flow, t *trip) {
 }
 
 // advance sends until a time.
-func (l *schedule) advance(id int32, toPS int64, found *Finding) {
+func (l *schedule) advance(id int32, toPS int64, c *earlyCheck) {
 	for {
 		if len(l.ready) == 0 {
 			if len(l.future) == 0 || l.future[0].key > toPS {
@@ -58,7 +67,9 @@ func (l *schedule) advance(id int32, toPS int64, found *Finding) {
 		j := &l.ready[0].value
 		if done := l.nowPS + j.work; done <= next {
 			l.nowPS = done
-			found.add(id, j.row, done-j.end, l.longest.fct)
+			if c.found.add(id, j.row, done-j.end, l.longest.fct) {
+				c.late[j.row] = true
+			}
 			l.ready.pop()
 			continue
 		}
@@ -72,7 +83,8 @@ func (l *schedule) advance(id int32, toPS int64, found *Finding) {
 
 func (c *earlyCheck) finish() Finding {
 	for id := range c.links {
-		c.links[id].advance(int32(id), math.MaxInt64, &c.found)
+		c.links[id].advance(int32(id), math.MaxInt64, c)
 	}
+	c.found.Flows = int64(len(c.late))
 	return c.found
 }

@@ -171,8 +171,8 @@ func (c *lateCheck) ended(id int32, work, now int64) {
 // settle notes an excess when no flow is counted any more.
 func (c *lateCheck) settle(id int32) {
 	if l := &c.links[id]; l.counted == 0 && l.excess > 0 {
-		for range l.most {
-			c.found.add(id, l.longest.row, l.excess, l.longest.fctPS)
+		if c.found.add(id, l.longest.row, l.excess, l.longest.fctPS) {
+			c.found.Flows += l.most
 		}
 		l.excess, l.most = 0, 0
 	}

@@ -27,26 +27,25 @@ type Flow struct {
 
 // A Finding is what contradicts one law.
 type Finding struct {
-	Flows      int64   // contradictions of more than MaterialShare, one for each flow and link
+	Flows      int64   // that take part in contradictions of more than MaterialShare
 	WorstNS    int64   // the largest contradiction
 	WorstShare float64 // the largest contradiction relative to the longest FCT of those that it can be due to
 	WorstLink  int32   // of WorstShare; -1: no contradiction
 	WorstRow   int64   // likewise, a flow of it
 }
 
-// add notes that a flow is wrong by at least offPS, if that exceeds what rounding explains.
-func (f *Finding) add(link int32, row, offPS, fctPS int64) {
+// add notes that FCTs of up to fctPS are wrong by at least offPS, if that exceeds what rounding explains. It reports
+// whether the contradiction is material.
+func (f *Finding) add(link int32, row, offPS, fctPS int64) bool {
 	if offPS <= tolerancePS {
-		return
+		return false
 	}
 	share := float64(offPS) / float64(max(1, fctPS))
-	if share > MaterialShare {
-		f.Flows++
-	}
 	f.WorstNS = max(f.WorstNS, offPS/psPerNS)
 	if share > f.WorstShare {
 		f.WorstShare, f.WorstLink, f.WorstRow = share, link, row
 	}
+	return share > MaterialShare
 }
 
 // A Report is what a Checker found.
@@ -69,7 +68,7 @@ type Checker struct {
 
 // New returns a checker for estimates of a network.
 func New(n *topology.Network, p simkernel.Params) *Checker {
-	c := &Checker{net: n, params: p, early: earlyCheck{links: make([]schedule, len(n.Links)), found: Finding{WorstLink: -1}}}
+	c := &Checker{net: n, params: p, early: newEarlyCheck(n)}
 	if p.Transport != simkernel.DCQCN {
 		c.late = newLateCheck(n, p)
 	}

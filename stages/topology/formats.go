@@ -21,7 +21,8 @@ type format struct {
 	read func(s *source, o *Options) (*draft, error)
 }
 
-// formats lists every format in order of detection.
+// formats lists every format in order of detection. To add one, write format_NAME.go and add its line here; if it is a
+// directory or has a new file extension, also to Files.
 func formats() []format {
 	return []format{
 		{"tables", tablesDoc, detectTables, readTables},

@@ -19,8 +19,8 @@ func (r *Router) farthestFirst(attachment int32, order []int32) []int32 {
 	return order
 }
 
-// A spreader moves weight from sources over their first links (send), then through the switches to
-// the destination, farthest switch first (deliver).
+// A spreader computes expected loads: it moves weight from sources over their first links (send), then through the
+// switches to the destination, farthest switch first (deliver), in equal parts over equal-cost links.
 type spreader struct {
 	r    *Router
 	out  *Expected

@@ -32,6 +32,8 @@ func measurements() []measurement {
 		{"own-accuracy", accuracyPage, "SCENARIO", "estimators against --exact on the shipped scenarios", ownAccuracy},
 		{"transport-accuracy", accuracyPage, "TRANSPORT", "every transport against --exact", transportAccuracy},
 		{"large-exact", accuracyPage, "", "0.2 s of 6,144 hosts against --exact", largeExact},
+		{"honesty", accuracyPage, "SCENARIO", "warnings and intervals of the default against its errors", honesty},
+		{"m3-table", accuracyPage, "all|MIX", "scenarios of m3's table against its ns-3", m3Table},
 		{"bench-kernel", performancePage, "", "link kernel against the reference link simulator", benchKernel},
 		{"bench-run", performancePage, "SCENARIO", "a whole estimate against the reference", benchRun},
 		{"bench-transports", performancePage, "", "cost of each transport in the link kernel", benchTransports},
@@ -40,8 +42,10 @@ func measurements() []measurement {
 		{"clustering", performancePage, "SCENARIO", "savings and errors of --cluster, against ns-3", clustering},
 		{"what-if", whatIfPage, "SCENARIO", "a what-if, a screening and a sweep against runs from nothing", whatIf},
 		{"failures", whatIfPage, "SCENARIO", "errors with one random cable down, against --exact", failures},
+		{"coverage", "pipeline/sampling/README.md", "REPETITIONS", "how often intervals of estimates from windows hold the whole's value", coverage},
 		{"ingest-bench", "stages/ingest/README.md", "RECORDS", "a synthetic day of flow logs against its truth", ingestDay},
 		{"ns3-backend", "stages/ns3/README.md", "TRANSPORT", "link cases in ns-3 against the link kernel", ns3Backend},
+		{"faults", "pipeline/OPERATORS.md", "", "killed processes, failing disks, damaged bytes: what a lake survives", faults},
 		{"digest", "", "LAKE", "rows and digest of every table of a lake", digest},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -116,32 +117,45 @@ func TestGates(t *testing.T) {
 		failure{exitFailed, "nobody", append(run, "--fail-if", "service=nobody p99_slowdown > 1")})
 }
 
-// A sweep over parameters runs every combination.
+// The answer of a sweep of parameters as JSON, which scripts depend on: one run for every combination.
 func TestSweepJSON(t *testing.T) {
 	t.Parallel()
 	lake := filepath.Join(t.TempDir(), "lake")
+	args := []string{"sweep", tinyScenario(t, ""), "--set", "workload.max_load=20%,40%", "--set",
+		"workload.flows_count=300,600", "--estimator", "independent", "--lake", lake, "-q"}
 	sweep := parse[struct {
-		Runs []struct {
-			ID       string            `json:"scenario_id"`
-			Settings map[string]string `json:"settings"`
-			Flows    int64             `json:"flows"`
-			P50      float64           `json:"p50"`
-		} `json:"runs"`
-	}](t, "sweep", tinyScenario(t, ""), "--set", "workload.max_load=20%,40%", "--set", "workload.flows_count=300,600",
-		"--estimator", "independent", "--lake", lake, "-q", "--format", "json")
+		Runs []map[string]any `json:"runs"`
+	}](t, append(args, "--format", "json")...)
 	if len(sweep.Runs) != 4 {
 		t.Fatalf("%d runs, want 4", len(sweep.Runs))
 	}
-	ids := map[string]bool{}
-	for _, r := range sweep.Runs {
-		ids[r.ID] = true
-		if want := r.Settings["workload.flows_count"]; (want == "300") != (r.Flows == 300) || r.P50 < 1 {
-			t.Errorf("run %+v", r)
+	ids := map[any]bool{}
+	for i, r := range sweep.Runs {
+		ids[r["scenario_id"]] = true
+		want := map[string]any{"workload.max_load": []string{"20%", "40%"}[i/2], "workload.flows_count": []string{"300", "600"}[i%2]}
+		if !reflect.DeepEqual(r["settings"], want) {
+			t.Errorf("run %d has settings %v, want %v", i, r["settings"], want)
+		}
+		before := 1.0
+		for _, key := range []string{"p50", "p90", "p99", "p999"} {
+			x, ok := r[key].(float64)
+			if !ok || x < before {
+				t.Errorf("run %d: %s is %v, and the percentile below it %v", i, key, r[key], before)
+			}
+			before = x
 		}
 	}
 	if len(ids) != 4 {
 		t.Errorf("scenarios %v", ids)
 	}
+	// The table of the same sweep, whose runs are complete, names the report of its slowest run.
+	table := must(t, args...)
+	_, next, found := strings.Cut(table, "Next:\n  parsimon report ")
+	id, _, _ := strings.Cut(next, " ")
+	if !found || !ids[id] || !strings.HasPrefix(table, "workload.max_load  workload.flows_count  ") {
+		t.Errorf("the table is\n%s", table)
+	}
+	mustFail(t, failure{exitFailed, "--max-runs allows 3", append(args, "--max-runs", "3")})
 }
 
 // Every command that takes a scenario of the lake exits 1 for an unknown one, and names it.

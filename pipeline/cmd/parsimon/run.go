@@ -89,7 +89,7 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 				return err
 			}
 			if sampling {
-				return runWithin(ctx, e, run, ask, form)
+				return within.runWithin(ctx, e, run, ask, form)
 			}
 			if err := run.Estimate(ctx); err != nil {
 				return err

@@ -74,9 +74,9 @@ LAKE/parsimon.duckdb up to date.`,
 		stageFlags{(*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declareShardKeep}),
 	stageCommand("intervals", "stage 6: intervals of the percentiles, and warnings", `
 Reads slowdowns, hop_contributions and link_stats, and writes intervals, 95% intervals of the
-percentiles of slowdown, and warnings, where the method is known to be weak. The intervals come from a
-bootstrap over stretches of time: they say what other flows of the same kind might have given, and
-nothing of the method's own error.`,
+percentiles of slowdown, and warnings, what speaks against the estimate. The intervals have two parts:
+what other flows of the same kind might have given, from a bootstrap over stretches of time, and for
+estimator flow the method's own error, from how far link cases disagree about the same flows.`,
 		stageFlags{(*runFlags).declareEstimator, (*runFlags).declareCluster}),
 }
 

@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
-	"parsimon/pipeline/whatif"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"parsimon/pipeline/report"
+	"parsimon/pipeline/whatif"
 )
 
 var sweepCommand = command{
@@ -93,7 +96,10 @@ that was interrupted continues when it is given again.`,
 			if form == "json" {
 				return writeJSON(e.stdout, s)
 			}
-			return s.Write(e.stdout, show)
+			if err := s.Write(e.stdout, show); err != nil {
+				return err
+			}
+			return nextReport(e, s.Base, r.lake)
 		}
 	},
 }
@@ -130,5 +136,14 @@ func sweepParameters(ctx context.Context, e *env, r *runFlags, plan whatif.Param
 	if form == "json" {
 		return writeJSON(e.stdout, p)
 	}
-	return p.Write(e.stdout)
+	if err := p.Write(e.stdout); err != nil {
+		return err
+	}
+	return nextReport(e, p.Slowest().ScenarioID, r.lake)
+}
+
+// nextReport names the command that draws a sweep.
+func nextReport(e *env, scenario, lake string) error {
+	_, err := fmt.Fprintf(e.stdout, "\nNext:\n  parsimon report %s --lake %s\n", scenario, report.ShellQuote(lake))
+	return err
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +22,7 @@ type withinFlags struct {
 	within, confidence, by string
 	of                     []string
 	budget, check          time.Duration
+	prepare                bool
 	flags                  *pflag.FlagSet
 }
 
@@ -29,6 +31,7 @@ func (w *withinFlags) declare(f *pflag.FlagSet) {
 	w.declareCommon(f)
 	f.StringVar(&w.by, "by", "", "with --within: groups whose percentiles have to be precise: service, vnet or size_bin, or one group such as service=storage; default: all flows together")
 	f.DurationVar(&w.check, "check", 0, "with --within: simulate so much of the workload packet by packet, e.g. 20ms, and add the method's error to the intervals (slow)")
+	f.BoolVar(&w.prepare, "prepare", false, "with --within: write the flows of the next windows into scenarios of their own and print the ids of these, for stages in shards (--scenario ID --shard I/N); the same command without --prepare takes the windows over")
 }
 
 // declareCommon declares the flags of run, what-if and compare.
@@ -43,7 +46,7 @@ func (w *withinFlags) declareCommon(f *pflag.FlagSet) {
 // ask is what the flags ask for; ok is false without --within.
 func (w *withinFlags) ask() (a sampled.Ask, ok bool, err error) {
 	if w.within == "" {
-		for _, name := range []string{"of", "confidence", "budget", "check"} {
+		for _, name := range []string{"of", "confidence", "budget", "check", "prepare"} {
 			if w.flags.Changed(name) {
 				return a, false, usagef("--%s goes with --within", name)
 			}
@@ -85,8 +88,22 @@ func (w *withinFlags) ask() (a sampled.Ask, ok bool, err error) {
 	return a, true, nil
 }
 
-// runWithin estimates a scenario from windows and writes the answer.
-func runWithin(ctx context.Context, e *env, run *pipeline.Estimation, a sampled.Ask, form string) error {
+// runWithin estimates a scenario from windows and writes the answer, or prepares the next windows.
+func (w *withinFlags) runWithin(
+	ctx context.Context, e *env, run *pipeline.Estimation, a sampled.Ask, form string,
+) error {
+	if w.prepare {
+		ids, err := sampled.Prepare(ctx, run, a)
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			if _, err := fmt.Fprintln(e.stdout, id); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	result, err := sampled.Run(ctx, run, a)
 	if err != nil {
 		return err
@@ -115,7 +132,9 @@ func (w *withinFlags) askChange(by []string, others ...string) (sampled.Ask, boo
 }
 
 // whatIfWithin compares a scenario with what changes make of it by the same windows of both.
-func whatIfWithin(ctx context.Context, e *env, base string, c scenario.Changes, o whatif.Settings, a sampled.Ask, form string) error {
+func whatIfWithin(
+	ctx context.Context, e *env, base string, c scenario.Changes, o whatif.Settings, a sampled.Ask, form string,
+) error {
 	before, err := pipeline.Resume(ctx, o.Lake, base, o.Variant, o.Settings)
 	if err != nil {
 		return err

@@ -76,6 +76,9 @@ func TestWithinJSON(t *testing.T) {
 		"all 2 asked intervals are within ±20%")
 	contains(t, must(t, "query", "sampled_percentiles", "--lake", dir), fmt.Sprintf("sampled, %d windows, ", *out.Windows), "storage")
 	contains(t, must(t, "query", "--lake", dir, "--sql", "SELECT count(*) AS n FROM windows"), fmt.Sprint(*out.Windows))
+	if ids := must(t, append(args, "--prepare")...); ids != "" {
+		t.Errorf("windows %s are prepared although the answer is precise", ids)
+	}
 	mustFail(t, failure{exitUsage, "--by goes with --within", append(args[:9:9], "--by", "service")},
 		failure{exitFailed, "no flow is of service=nosuch", append(args, "--by", "service=nosuch")})
 }
@@ -119,5 +122,46 @@ func TestWhatIfWithin(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(again), &same); err != nil || same.Windows != out.Windows {
 		t.Errorf("compare: %d windows (%v), want %d", same.Windows, err, out.Windows)
+	}
+}
+
+// A trace that arrives in hourly files is asked after every hour: each answer is of all hours so far, from windows.
+func TestHourlyIngest(t *testing.T) {
+	if os.Getenv("PARSIMON_LONG") == "" {
+		t.Skip("takes half a minute: make sampling-test")
+	}
+	const hours, hourMS, flows = 3, 300, 30_000
+	dir, lake := t.TempDir(), filepath.Join(t.TempDir(), "lake")
+	shares := []float64{}
+	for hour := range hours {
+		random := rand.New(rand.NewPCG(1, uint64(hour)))
+		text := []byte("src,dst,size_bytes,start_ns,service\n")
+		for range flows {
+			src := random.IntN(32)
+			text = fmt.Appendf(text, "%d,%d,%d,%d,web\n", src, (src+1+random.IntN(31))%32, 1000+random.IntN(9000),
+				1e9+int64(hour)*hourMS*1e6+random.Int64N(hourMS*1e6))
+		}
+		file := filepath.Join(dir, fmt.Sprintf("hour%d.csv", hour))
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		must(t, "ingest", file, "--topology", "small-2to1", "--workload", "trace", "--lake", lake, "-q")
+		var out struct {
+			Flows        int64   `json:"flows"`
+			Stopped      string  `json:"stopped"`
+			SampledShare float64 `json:"sampled_share"`
+		}
+		answer := must(t, "run", "--workload", "trace", "--topology", "small-2to1", "--lake", lake, "--estimator", "independent",
+			"--within", "30%", "--of", "p90", "--format", "json", "-q")
+		if err := json.Unmarshal([]byte(answer), &out); err != nil {
+			t.Fatal(err)
+		}
+		if want := int64(flows * (hour + 1)); out.Flows != want {
+			t.Errorf("after %d hours the answer is of %d flows, want %d", hour+1, out.Flows, want)
+		}
+		shares = append(shares, out.SampledShare)
+	}
+	if last := shares[hours-1]; !(last < shares[0]) || last > 0.3 {
+		t.Errorf("shares %v of the flows were sampled, want a lower one with every hour", shares)
 	}
 }

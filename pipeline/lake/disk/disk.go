@@ -1,5 +1,5 @@
-// Package disk has the operations by which lakes and caches change files. They are those of os.Root: no path leads out of
-// the directory.
+// Package disk has the operations by which lakes and caches change files. They are those of os.Root: no path leads out
+// of the directory.
 //
 // All of them pass through this package, so that tests can make each of them fail. Built with the tag faults, the
 // program counts its operations and fails one of them, as the environment says (inject_faults.go). Without the tag

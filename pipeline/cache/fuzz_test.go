@@ -1,0 +1,91 @@
+package cache
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"parsimon/stages"
+)
+
+// pack is the bytes of a pack with two results.
+func packOf(t testing.TB) []byte {
+	t.Helper()
+	dir := t.TempDir()
+	c, err := Open(dir, zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Store(stages.CaseKey{1}, []byte("first"))
+	c.Store(stages.CaseKey{2}, bytes.Repeat([]byte("second"), 50))
+	c.Close()
+	names, err := filepath.Glob(filepath.Join(dir, "*"+packSuffix))
+	if err != nil || len(names) != 1 {
+		t.Fatalf("%v, %v", names, err)
+	}
+	data, err := os.ReadFile(names[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// FuzzPack opens any bytes as a pack. A result is found whole, as it was stored, or not at all; bounds in the index are
+// not believed.
+func FuzzPack(f *testing.F) {
+	good := packOf(f)
+	f.Add(good)
+	f.Add(good[:len(good)-1])
+	f.Add([]byte(packMagic + packMagic))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		index, err := parsePackIndex(bytes.NewReader(data), int64(len(data)))
+		if err != nil {
+			return
+		}
+		if len(index)%indexEntry != 0 || len(index) > len(data) {
+			t.Errorf("an index of %d bytes in %d", len(index), len(data))
+		}
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "1"+packSuffix), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		c, err := Open(dir, zerolog.Nop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		for ; len(index) > 0; index = index[indexEntry:] {
+			if result, ok := c.Lookup(stages.CaseKey(index[:16]), nil); ok && !bytes.Contains(data, result) {
+				t.Errorf("result %q is not in the pack", result)
+			}
+		}
+	})
+}
+
+// A changed byte anywhere in a pack loses results and changes none.
+func TestChangedPacks(t *testing.T) {
+	good := packOf(t)
+	want := map[stages.CaseKey][]byte{{1}: []byte("first"), {2}: bytes.Repeat([]byte("second"), 50)}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "1"+packSuffix)
+	for i := range good {
+		data := bytes.Clone(good)
+		data[i] ^= 0x41
+		if err := os.WriteFile(file, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		c, err := Open(dir, zerolog.Nop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for key, result := range want {
+			if got, ok := c.Lookup(key, nil); ok && !bytes.Equal(got, result) {
+				t.Errorf("byte %d: %q instead of %q", i, got, result)
+			}
+		}
+		c.Close()
+	}
+}

@@ -1,0 +1,245 @@
+package faults
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/zeebo/xxh3"
+)
+
+// outside is what no command may change, beside the lake.
+const outside = "outside"
+
+// seal writes a state file whose digest is right, as a stranger can.
+func (w world) seal(path, state string) error {
+	var compact json.RawMessage
+	if err := json.Unmarshal([]byte(state), &compact); err != nil {
+		return err
+	}
+	text := fmt.Sprintf(`{"xxh3":"%016x","state":%s}`, xxh3.Hash([]byte(state)), state)
+	return os.WriteFile(w.path("lake/"+path), []byte(text), 0o644)
+}
+
+// change replaces text in the state of a state file and seals it again.
+func (w world) change(path, from, to string) error {
+	data, err := os.ReadFile(w.path("lake/" + path))
+	if err != nil {
+		return err
+	}
+	var s struct{ State any }
+	if err := json.Unmarshal(data, &s); err != nil {
+		return err
+	}
+	compact, err := json.Marshal(s.State)
+	if err != nil {
+		return err
+	}
+	changed := strings.Replace(string(compact), from, to, 1)
+	if changed == string(compact) {
+		return fmt.Errorf("%s has no %s", path, from)
+	}
+	return w.seal(path, changed)
+}
+
+// one is the only path of a pattern below the lake, relative to it.
+func (w world) one(pattern string) (string, error) {
+	found, err := filepath.Glob(w.path("lake/" + pattern))
+	if err != nil || len(found) == 0 {
+		return "", fmt.Errorf("%s: %v, %w", pattern, found, err)
+	}
+	return filepath.Rel(w.path("lake"), found[0])
+}
+
+// link makes a path of the lake a symbolic link to the directory outside.
+func (w world) link(path string) error {
+	at := w.path("lake/" + path)
+	if err := os.RemoveAll(at); err != nil {
+		return err
+	}
+	return os.Symlink(w.path(outside), at)
+}
+
+// pipe makes a path of the lake a named pipe.
+func (w world) pipe(path string) error {
+	at := w.path("lake/" + path)
+	if err := os.Remove(at); err != nil {
+		return err
+	}
+	return syscall.Mkfifo(at, 0o644)
+}
+
+// A trap is a change to a lake that a stranger could have made.
+type trap struct {
+	name string
+	set  func(w world, state string) error // state is the lake-relative state directory of scenario tiny
+}
+
+var traps = []trap{
+	{"spec with a path as its id", func(w world, state string) error {
+		id := strings.TrimPrefix(filepath.Base(state), "scenario=")
+		return w.change(state+"/spec.json", `"scenario_id":"`+id+`"`, `"scenario_id":"x/../../../`+outside+`"`)
+	}},
+	{"workload with a path as its id", func(w world, _ string) error {
+		return w.change("_state/workload=days/workload.json", `"id":"days"`, `"id":"../../../`+outside+`"`)
+	}},
+	{"manifest that names a file outside", func(w world, state string) error {
+		return w.change(state+"/manifest.json", `"path":"`, `"path":"../`+outside+`/`)
+	}},
+	{"manifest of another scenario", func(w world, state string) error {
+		id := strings.TrimPrefix(filepath.Base(state), "scenario=")
+		return w.change(state+"/manifest.json", `"scenario":"`+id+`"`, `"scenario":"0123456789abcdef"`)
+	}},
+	{"record that names a file outside", func(w world, state string) error {
+		return w.change(state+"/generate/task-00000.json", `"path":"`, `"path":"../`+outside+`/`)
+	}},
+	{"record copied over another", func(w world, state string) error {
+		data, err := os.ReadFile(w.path("lake/" + state + "/variant=flow-1/simulate/task-00000.json"))
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(w.path("lake/"+state+"/variant=flow-1/simulate/task-00001.json"), data, 0o644)
+	}},
+	{"table that is a link", func(w world, _ string) error { return w.link("slowdowns") }},
+	{"unfinished files that are a link", func(w world, _ string) error { return w.link("_tmp") }},
+	{"state that is a link", func(w world, state string) error { return w.link(state) }},
+	{"cache that is a link", func(w world, _ string) error { return w.link("_cache") }},
+	{"views that are a link", func(w world, _ string) error {
+		_ = os.Remove(w.path("lake/parsimon.duckdb"))
+		return os.Symlink(w.path(outside+"/kept.txt"), w.path("lake/parsimon.duckdb"))
+	}},
+	{"spec that is a pipe", func(w world, state string) error { return w.pipe(state + "/spec.json") }},
+	{"manifest that is a pipe", func(w world, state string) error { return w.pipe(state + "/manifest.json") }},
+	{"lock that is a pipe", func(w world, state string) error { return w.pipe(state + "/lock") }},
+	{"data file that is a pipe", func(w world, _ string) error {
+		path, err := w.one("slowdowns/*/*/part-*")
+		if err != nil {
+			return err
+		}
+		return w.pipe(path)
+	}},
+	{"pack that is a pipe", func(w world, _ string) error {
+		path, err := w.one("_cache/*.pack")
+		if err != nil {
+			return err
+		}
+		return w.pipe(path)
+	}},
+	{"manifest of another schema version", func(w world, state string) error {
+		return w.change(state+"/manifest.json", `"schema_version":`, `"schema_version":9`)
+	}},
+	{"name with terminal escapes", func(w world, state string) error {
+		return w.change(state+"/spec.json", `"name":"tiny"`, `"name":"\u001b]0;x\u0007"`)
+	}},
+}
+
+// bystanders is the content of the directory outside, and what else is beside the lake.
+func (w world) bystanders() string {
+	var b strings.Builder
+	_ = filepath.WalkDir(w.dir, func(path string, e os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if path == w.path("lake") {
+			return filepath.SkipDir
+		}
+		if e.Type().IsRegular() {
+			data, err := os.ReadFile(path)
+			fmt.Fprintln(&b, path, string(data), err)
+		}
+		return nil
+	})
+	return b.String()
+}
+
+// ends runs a command that must end by itself and must not crash; its output has no control characters.
+func (w world) ends(args []string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	c, err := w.command(ctx, nil, args...)
+	if err != nil {
+		return err
+	}
+	out, _ := c.CombinedOutput() // it may refuse the lake
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("%v hangs", args)
+	case strings.Contains(string(out), "goroutine ") || strings.Contains(string(out), "panic:"):
+		return fmt.Errorf("%v crashes: %s", args, out)
+	case strings.ContainsAny(string(out), "\x1b\a"):
+		return fmt.Errorf("%v writes control characters: %q", args, out)
+	}
+	return nil
+}
+
+// A lake from a stranger is only data: whatever it holds, no command changes a file beside the lake, hangs, crashes or
+// sends control sequences to the terminal.
+func TestHostileLakes(t *testing.T) {
+	t.Parallel()
+	c := newCampaign(t, "lakes made to escape, mislead or block")
+	commands := [][]string{
+		{"status", "--lake", "lake"}, {"du", "--lake", "lake"},
+		{"query", "slowdown_by_size", "--lake", "lake"},
+		runOf("tiny.yaml"), whatIfOf("--fail", "pod0-tor0:pod0-fabric0"),
+		{"route", "-q", "--lake", "lake"}, {"sample", "--passes", "1", "-q", "--lake", "lake"},
+		ingestOf("day0.log"), {"cache", "prune", "--keep", "0", "--lake", "lake"},
+		{"rm", "tiny", "--lake", "lake"}, {"rm", "--workload", "days", "--lake", "lake"},
+	}
+	for i, trap := range traps {
+		if !long && i%6 != int(c.seed%6) {
+			continue
+		}
+		w := newWorld(t)
+		if err := os.Mkdir(w.path(outside), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"kept.txt", "part-00000.parquet", "x.pack"} {
+			if err := os.WriteFile(w.path(outside+"/"+name), []byte("kept"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		spec, err := w.one("_state/scenario=*/spec.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := trap.set(w, filepath.Dir(spec)); err != nil {
+			t.Fatalf("%s: %v", trap.name, err)
+		}
+		before := w.bystanders()
+		for _, args := range commands {
+			err := w.ends(args)
+			if after := w.bystanders(); err == nil && after != before {
+				err = fmt.Errorf("%v changes files outside: %s\nbefore: %s", args, after, before)
+			}
+			c.round(trap.name+", "+args[0], err)
+		}
+	}
+}
+
+// Folders above a lake that look like hive partitions do not change an answer.
+func TestFoldersAboveALake(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	query := []string{"query", "--lake", "lake", "--format", "csv", "--sql",
+		"SELECT scenario, variant, count(*) FROM slowdowns GROUP BY ALL"}
+	want, err := w.output(nil, query...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	above := filepath.Join(w.dir, "scenario=x", "variant=y")
+	if err := os.MkdirAll(above, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(w.path("lake"), filepath.Join(above, "lake")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := (world{above}).output(nil, query...); err != nil || got != want {
+		t.Errorf("%q, %v, want %q", got, err, want)
+	}
+}

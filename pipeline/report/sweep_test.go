@@ -1,0 +1,83 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// sweptContent is a content with a sweep of two loads and two transports, of which one combination has no estimate.
+func sweptContent() *content {
+	long := &answer{columns: []string{"scenario", "settings", "parameter", "value", "p99_slowdown", "p99_exact"}}
+	add := func(load, kind string, p99, exact any) {
+		settings := "load.max=" + load + ", transport.kind=" + kind
+		long.rows = append(long.rows, []any{settings, settings, "load.max", load, p99, exact},
+			[]any{settings, settings, "transport.kind", kind, p99, exact})
+	}
+	add("20%", "dctcp", 2.0, 2.5)
+	add("20%", "hpcc", nil, nil)
+	add("40%", "dctcp", 8.0, nil)
+	add("40%", "hpcc", 3.0, nil)
+	return &content{answers: map[string]*answer{"parameter_sweep": long, "parameter_sweep_runs": pivot(long)}}
+}
+
+// The table of a sweep has a row for each run and a column for each parameter.
+func TestPivot(t *testing.T) {
+	runs := sweptContent().answers["parameter_sweep_runs"]
+	if !slices.Equal(runs.columns[:3], []string{"load.max", "transport.kind", "flows"}) ||
+		!slices.Contains(runs.columns, "p99_exact") || runs.Len() != 4 {
+		t.Fatalf("%v, %d rows", runs.columns, runs.Len())
+	}
+	for i, want := range []string{"20% dctcp 2", "20% hpcc NaN", "40% dctcp 8", "40% hpcc 3"} {
+		got := fmt.Sprint(runs.Text(i, "load.max"), " ", runs.Text(i, "transport.kind"), " ", runs.Float(i, "p99_slowdown"))
+		if got != want {
+			t.Errorf("row %d is %s, want %s", i, got, want)
+		}
+	}
+}
+
+func TestSweepInWords(t *testing.T) {
+	text := sweptContent().sweptText()
+	for _, want := range []string{"one of 4 runs that differ in load.max, transport.kind.",
+		"lowest, 2.00×, with load.max 20%, transport.kind dctcp", "highest, 8.00×, with load.max 40%, transport.kind dctcp"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q lacks %q", text, want)
+		}
+	}
+	if text := (&content{}).sweptText(); text != "" {
+		t.Errorf("without a sweep: %q", text)
+	}
+}
+
+// The report names the slowest service, the tier and the link where its slowest flows lose most time.
+func TestSlowestServiceInWords(t *testing.T) {
+	groups := &answer{columns: []string{"service", "vnet", "quantile", "slowdown", "lo", "hi"}, rows: [][]any{
+		{nil, nil, 0.99, 5.0, 4.5, 5.5}, {"web", nil, 0.99, 4.0, 3.9, 4.1}, {"etl", nil, 0.99, 7.5, 7.0, 8.0}, {"etl", "blue", 0.99, 9.0, nil, nil}}}
+	tiers := &answer{columns: []string{"service", "tier", "share"}, rows: [][]any{{nil, "tor-host", 0.9}, {"etl", "fabric-tor", 0.7}}}
+	links := &answer{columns: []string{"link", "load", "share"}, rows: [][]any{{"a → b", 0.31, 0.11}}}
+	c := &content{answers: map[string]*answer{"percentiles_by_group": groups, "tail_by_tier": tiers, "service_links": links}}
+	want := "Service etl is the slowest: its p99 is 7.50× (95% interval 7.00× to 8.00×), 1.50× that of all flows. " +
+		"Its slowest 1% lose 70% of their time on the links down into the racks (fabric-tor), most at a → b: 11%, at a load of 31%."
+	if got := c.worstService(); len(got) != 1 || got[0] != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	groups.rows = groups.rows[:2]
+	if got := c.worstService(); got != nil {
+		t.Errorf("one service: %q", got)
+	}
+}
+
+// Warnings of one kind are one entry, with three of them and the number of the others.
+func TestWarningsOfOneKind(t *testing.T) {
+	w := &answer{columns: []string{"kind", "warning"}}
+	for i := range 9 {
+		w.rows = append(w.rows, []any{"overload", fmt.Sprint("link ", i)})
+	}
+	w.rows = append(w.rows, []any{"x", "why"})
+	c := &content{answers: map[string]*answer{"warnings": w, "short": {}, "synthetic_share": {}, "scenario": {}}}
+	got := c.warnings()
+	if len(got) != 2 || len(got[0].Items) != 4 || !strings.HasPrefix(got[0].Items[3], "And 6 more") || got[1].Items[0] != "why." {
+		t.Errorf("%+v", got)
+	}
+}

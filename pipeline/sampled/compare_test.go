@@ -1,0 +1,82 @@
+package sampled
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"parsimon/pipeline"
+	"parsimon/pipeline/lake"
+	"parsimon/pipeline/scenario"
+	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/stages"
+)
+
+// slow is a trace's scenario with links of so many bps to the hosts.
+func slow(t *testing.T, dir string, base *pipeline.Estimation, bps int64) *pipeline.Estimation {
+	t.Helper()
+	c := scenario.Changes{Bandwidth: []scenario.BandwidthChange{{Selector: "tor-host", BPS: bps}}}
+	variant := pipeline.Variant{Estimator: stages.Independent}
+	e, err := pipeline.Derive(context.Background(), dir, string(base.ID()), c, variant, pipeline.Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	if err := e.Generate(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// Both sides of a comparison are the same windows, and the interval of a change is far narrower than with windows of
+// its own for each side.
+func TestCompare(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
+	trace := begin(t, dir, writeTrace(t, 20_000))
+	if err := trace.Generate(ctx); err != nil {
+		t.Fatal(err)
+	}
+	base, other := slow(t, dir, trace, 5e8), slow(t, dir, trace, 4.5e8)
+	ask := Ask{Within: 0.2, Of: []float64{0.9}, Confidence: 0.95}
+	r, err := Compare(ctx, base, other, ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(r.Changes, func(x Change) bool { return x.Key == all && x.Quantile == 0.9 })
+	x := r.Changes[i]
+	common, separate := x.Hi-x.Lo, x.SeparateHi-x.SeparateLo
+	t.Logf("%v, with windows of its own for each side %+.2f%% to %+.2f%%, %d windows", x, 100*x.SeparateLo, 100*x.SeparateHi, r.Windows)
+	if r.Stopped != Precise || !(x.Change > 0 && x.Lo <= x.Change && x.Change <= x.Hi) || common > separate/2 {
+		t.Errorf("%s: %+v", r.Stopped, x)
+	}
+	from := map[int64]int{}
+	for _, side := range []Side{r.Base, r.Other} {
+		m, _, err := base.Lake.ReadManifest(lake.Place{Scenario: lake.ScenarioID(side.ScenarioID), Variant: side.Variant})
+		if err != nil {
+			t.Fatal(err)
+		}
+		files := slices.DeleteFunc(m.Files, func(f lake.DataFile) bool {
+			table, err := f.Table()
+			return err != nil || table.Name != schema.Windows.Name
+		})
+		err = columns.Consume(base.Lake.Read(schema.Windows, files, nil, nil), func(rec arrow.Record) error {
+			for _, ns := range columns.Int64s(rec, "from_ns") {
+				from[ns]++
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(from) != r.Windows {
+		t.Errorf("%d different windows in the tables of both sides, want the same %d", len(from), r.Windows)
+	}
+	ask.Check = 1
+	if _, err := Compare(ctx, base, other, ask); err == nil {
+		t.Error("a comparison takes --check")
+	}
+}

@@ -1,0 +1,84 @@
+package sampling
+
+import (
+	"math"
+	"math/rand/v2"
+	"os"
+	"testing"
+)
+
+// sides are two estimates of a workload of 480 slots: the other side's flows are 1.1 times as late behind others, and
+// 1.5 times in every fifth slot. The daily rhythm, and what slots have in common, is the same on both sides.
+func sides(random *rand.Rand) (slots []Slot, base, other []*Counts) {
+	const n, flows = 480, 150
+	for i := range n {
+		load := 0.4 + 0.2*math.Sin(2*math.Pi*float64(i)/n)
+		scale := load / (1 - load) * math.Exp(0.5*random.NormFloat64())
+		slots = append(slots, Slot{int64(i) * 1e6, int64(i+1) * 1e6, flows, int64(1e6 * load * math.Exp(0.3*random.NormFloat64()))})
+		worse := 1.1
+		if i%5 == 0 {
+			worse = 1.5
+		}
+		a, b := &Counts{}, &Counts{}
+		for range flows {
+			x := scale * random.ExpFloat64()
+			a.Add(CellOf(1 + x))
+			b.Add(CellOf(1 + worse*x))
+		}
+		a.Seal()
+		b.Seal()
+		base, other = append(base, a), append(other, b)
+	}
+	return slots, base, other
+}
+
+func sampleOf(d *Design, drawn []int, counts []*Counts) Sample {
+	sample := make(Sample, len(d.Strata))
+	for h, s := range d.Strata {
+		sample[h].Slots = len(s)
+		for _, n := range s[:drawn[h]] {
+			sample[h].Drawn = append(sample[h].Drawn, counts[n])
+		}
+	}
+	return sample
+}
+
+// Intervals of a change from common windows hold the change of the whole about as often as they say, and are a
+// fraction as wide as those from windows of its own for each side.
+func TestCompareCoverage(t *testing.T) {
+	seeds := 20
+	if os.Getenv("PARSIMON_LONG") != "" { // make coverage
+		seeds = 200
+	}
+	slots, base, other := sides(rand.New(rand.NewPCG(7, 8)))
+	every := NewDesign(slots, 1)
+	all := make([]int, len(every.Strata))
+	for h, s := range every.Strata {
+		all[h] = len(s)
+	}
+	for _, p := range []float64{0.5, 0.9, 0.99} {
+		truth, _ := Compare(sampleOf(every, all, base), sampleOf(every, all, other), p, 0.95, 1)
+		if truth.Lo != truth.Change || truth.Hi != truth.Change {
+			t.Errorf("p%v: the interval of all windows is %v to %v around %v", 100*p, truth.Lo, truth.Hi, truth.Change)
+		}
+		covered, common, separate := 0, 0.0, 0.0
+		for seed := range seeds {
+			d := NewDesign(slots, uint64(seed))
+			drawn := d.Next(d.First())
+			c, ok := Compare(sampleOf(d, drawn, base), sampleOf(d, drawn, other), p, 0.95, uint64(seed))
+			if ok && c.Lo <= truth.Change && truth.Change <= c.Hi {
+				covered++
+			}
+			common += (c.Hi - c.Lo) / 2 / float64(seeds)
+			separate += (c.SeparateHi - c.SeparateLo) / 2 / float64(seeds)
+		}
+		t.Logf("p%v: %+.1f%%, %.1f%% of the intervals hold it; ±%.2f%%, with windows of its own for each side ±%.2f%%", 100*p,
+			100*truth.Change, 100*float64(covered)/float64(seeds), 100*common, 100*separate)
+		if covered < seeds*17/20 {
+			t.Errorf("p%v: %d of %d intervals hold the change", 100*p, covered, seeds)
+		}
+		if common > separate/2 {
+			t.Errorf("p%v: ±%.2f%% with common windows, ±%.2f%% without", 100*p, 100*common, 100*separate)
+		}
+	}
+}

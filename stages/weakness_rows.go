@@ -1,0 +1,91 @@
+package stages
+
+import (
+	"fmt"
+	"math"
+
+	"parsimon/schema/sizebin"
+	"parsimon/stages/laws"
+)
+
+// disagreements returns a row if link cases disagree about a percentile of all flows, or about p99 of a size bin.
+func disagreements(intervals []Interval) []Weakness {
+	var worst *Interval
+	for i := range intervals {
+		r := &intervals[i]
+		shown := r.SizeBin == sizebin.All || r.Quantile == 0.99 && r.Flows > 1000
+		if r.By != ByNothing || !shown || r.Method == nil || float64(r.Flows)*(1-r.Quantile) < fewDisagree {
+			continue
+		}
+		if worst == nil || math.Abs(r.Method.Disagreement) > math.Abs(worst.Method.Disagreement) {
+			worst = r
+		}
+	}
+	if worst == nil || math.Abs(worst.Method.Disagreement) < disagreement {
+		return nil
+	}
+	by, flows, side := worst.Method.Disagreement, "flows", "low"
+	if worst.SizeBin != sizebin.All {
+		flows = "flows of " + worst.SizeBin
+	}
+	if by < 0 {
+		side = "high"
+	}
+	return []Weakness{{"disagreement", math.Abs(by), disagreement, -1, fmt.Sprintf(
+		"p%g of all %s is %.3f by the replay of their hosts' uplinks and %.3f by the link cases where they wait longest (%+.0f%%): "+
+			"the estimate is probably too %s there (--exact measures it)",
+		math.Round(1000*worst.Quantile)/10, flows, worst.Estimate, worst.Estimate*(1+by), 100*by, side)}}
+}
+
+// fewDisagree is the number of flows beyond a percentile below which a disagreement about it may be chance.
+const fewDisagree = 10
+
+// refuted returns a row for each law that the estimate contradicts.
+func (w *WeaknessFinder) refuted() (out []Weakness) {
+	r := w.laws.Report()
+	row := func(kind string, f laws.Finding, why string) {
+		share := float64(f.Flows) / float64(max(1, r.Flows))
+		if share <= refutedShare {
+			return
+		}
+		l := &w.net.Links[f.WorstLink]
+		out = append(out, Weakness{kind, share, refutedShare, f.WorstLink, fmt.Sprintf(
+			"%d of %d flows %s by more than %.0f%%; most at link %d, %d → %d: by %.0f%%",
+			f.Flows, r.Flows, why, 100*laws.MaterialShare, f.WorstLink, l.Src, l.Dst, 100*f.WorstShare)})
+	}
+	row("too early", r.Early, "are estimated to end earlier than the links of their paths can send them beside the others,")
+	row("too late", r.Late, "are estimated to be present for longer than their link has packets to send,")
+	return out
+}
+
+// unsettled returns the rows about passes that ended too early. moved is as for Weaknesses.
+func (w *WeaknessFinder) unsettled(moved *Movement) (out []Weakness) {
+	if moved == nil {
+		return []Weakness{{"unsettled", -1, unsettledShare, -1,
+			"one pass only: no link case has received feedback from the others, and waits tend to be too long"}}
+	}
+	if moved.Share > unsettledShare {
+		out = append(out, Weakness{"unsettled", moved.Share, unsettledShare, -1, fmt.Sprintf(
+			"the last pass moved the waits in the switches by %.0f%%: more passes (--passes auto) "+
+				"would move the percentiles further", 100*moved.Share)})
+	}
+	if share := w.tailMoved(moved); math.Abs(share) > tailUnsettledShare {
+		out = append(out, Weakness{"tail unsettled", math.Abs(share), tailUnsettledShare, -1, fmt.Sprintf(
+			"the last pass moved the delay of the slowest 1%% of flows by about %+.0f%%: more passes (--passes auto) "+
+				"would move p99 further", 100*share)})
+	}
+	return out
+}
+
+// tailMoved estimates by what fraction the last pass changed the delay of the slowest flows: their delay at each
+// link is taken to follow the mean wait there.
+func (w *WeaknessFinder) tailMoved(moved *Movement) float64 {
+	if w.slowestNS <= 0 {
+		return 0
+	}
+	var changedNS float64
+	for id, ns := range w.slowestNSOfLink {
+		changedNS += ns * moved.Links[id]
+	}
+	return changedNS / w.slowestNS
+}
