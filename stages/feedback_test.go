@@ -89,8 +89,8 @@ func built(t *testing.T, x *FeedbackBuilder, scope FeedbackScope, observed, prev
 }
 
 // Hand-computed: after the first pass hops send w (w + r) / (2 w + r) of a wait w, where r is the round trip, and NIC
-// waits whole; after the second a third of that and two thirds of what is observed then. The replay receives everything whole. Hop 0 receives the wait at
-// the slowest link and behind it apart from that before it.
+// waits whole; after the second a third of that and two thirds of what is observed then. The replay receives everything
+// whole. Hop 0 receives the wait at the slowest link and behind it apart from that before it.
 func TestFeedbackOfThreeHops(t *testing.T) {
 	n := lineNetwork(t)
 	observed := observationTable(
