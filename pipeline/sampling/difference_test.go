@@ -72,7 +72,7 @@ func TestCompareCoverage(t *testing.T) {
 			common += (c.Hi - c.Lo) / 2 / float64(seeds)
 			separate += (c.SeparateHi - c.SeparateLo) / 2 / float64(seeds)
 		}
-		t.Logf("p%v: %+.1f%%, %.1f%% of the intervals hold it; ±%.2f%%, with windows of its own for each side ±%.2f%%", 100*p,
+		t.Logf("p%v: %+.1f%%, %.1f%% of the intervals hold it; ±%.2f%%, with separate windows ±%.2f%%", 100*p,
 			100*truth.Change, 100*float64(covered)/float64(seeds), 100*common, 100*separate)
 		if covered < seeds*17/20 {
 			t.Errorf("p%v: %d of %d intervals hold the change", 100*p, covered, seeds)
