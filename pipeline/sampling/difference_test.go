@@ -44,7 +44,7 @@ func sampleOf(d *Design, drawn []int, counts []*Counts) Sample {
 }
 
 // Intervals of a change from common windows hold the change of the whole about as often as they say, and are a
-// fraction as wide as those from windows of its own for each side.
+// fraction as wide as those from separate windows of each side.
 func TestCompareCoverage(t *testing.T) {
 	seeds := 20
 	if os.Getenv("PARSIMON_LONG") != "" { // make coverage
