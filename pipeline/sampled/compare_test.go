@@ -48,7 +48,7 @@ func TestCompare(t *testing.T) {
 	i := slices.IndexFunc(r.Changes, func(x Change) bool { return x.Key == all && x.Quantile == 0.9 })
 	x := r.Changes[i]
 	common, separate := x.Hi-x.Lo, x.SeparateHi-x.SeparateLo
-	t.Logf("%v, with windows of its own for each side %+.2f%% to %+.2f%%, %d windows", x, 100*x.SeparateLo, 100*x.SeparateHi, r.Windows)
+	t.Logf("%v, with separate windows %+.2f%% to %+.2f%%, %d windows", x, 100*x.SeparateLo, 100*x.SeparateHi, r.Windows)
 	if r.Stopped != Precise || !(x.Change > 0 && x.Lo <= x.Change && x.Change <= x.Hi) || common > separate/2 {
 		t.Errorf("%s: %+v", r.Stopped, x)
 	}

@@ -95,7 +95,7 @@ func (r *Comparison) Write(w io.Writer) error {
 	}
 	p.Linef("\nSlowdown of the flows of both, with %g%% intervals of the change (%s)", 100*r.Confidence, sampled)
 	p.Linef("%-24s %-12s %8s %10s %10s %9s  %-22s %s", "flows of", "size_bin", "quantile", "base", "other", "change", "interval",
-		"with windows of its own for each side")
+		"with separate windows")
 	for _, x := range r.Changes {
 		if x.SizeBin != sizebin.All && x.Group != groupName(all) {
 			continue

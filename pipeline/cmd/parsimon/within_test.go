@@ -113,7 +113,7 @@ func TestWhatIfWithin(t *testing.T) {
 	}
 	for _, x := range out.Changes {
 		if x.Lo > x.Change || x.Hi < x.Change || x.Hi-x.Lo > 1.0001*(x.SeparateHi-x.SeparateLo) && x.Quantile < 0.99 {
-			t.Errorf("%+v: the interval leaves out the change, or is wider than with windows of its own for each side", x)
+			t.Errorf("%+v: the interval leaves out the change, or is wider than with separate windows", x)
 		}
 	}
 	again := must(t, append([]string{"compare", "flows", out.Other.ScenarioID}, how...)...)
