@@ -25,17 +25,44 @@ type figureChart struct {
 	Square   bool
 	Filtered bool
 	Zooms    bool
-	Table    string // question whose rows the table has; empty: the table is under another chart
+	Table    string // data set whose rows the table has
 	Command  string // asks the question again
 	SQL      string
 }
 
 // outline lists the sections and charts that have something to show, in the order of the page.
 func (c *content) outline() ([]section, error) {
-	plan := []struct {
-		section section
-		charts  []figureChart
-	}{
+	var out []section
+	for _, p := range c.plan() {
+		s := p.section
+		for _, f := range p.charts {
+			chart, err := c.chart(f)
+			if err != nil {
+				return nil, err
+			}
+			if chart != nil {
+				s.Charts = append(s.Charts, chart)
+			}
+		}
+		if len(s.Charts) == 1 { // no empty place beside it
+			s.Charts[0].Wide = true
+		}
+		if len(s.Charts) > 0 {
+			out = append(out, s)
+		}
+	}
+	return out, nil
+}
+
+// A planned section has the charts that it may have.
+type planned struct {
+	section section
+	charts  []figureChart
+}
+
+// plan lists all sections.
+func (c *content) plan() []planned {
+	return []planned{
 		{section{ID: "changed", Title: "What changed", Intro: "The flows that both scenarios have, flow by flow."},
 			[]figureChart{
 				{ID: "compare_cdf", Title: "Slowdown in the base and after the change", Filtered: true},
@@ -74,26 +101,6 @@ func (c *content) outline() ([]section, error) {
 			{ID: "parameter_sweep.error", Title: "Error of the estimate, by parameter"},
 		}},
 	}
-	var out []section
-	for _, p := range plan {
-		s := p.section
-		for _, f := range p.charts {
-			chart, err := c.chart(f)
-			if err != nil {
-				return nil, err
-			}
-			if chart != nil {
-				s.Charts = append(s.Charts, chart)
-			}
-		}
-		if len(s.Charts) == 1 { // no empty place beside it
-			s.Charts[0].Wide = true
-		}
-		if len(s.Charts) > 0 {
-			out = append(out, s)
-		}
-	}
-	return out, nil
 }
 
 // chart completes a chart; nil if there is nothing to draw.

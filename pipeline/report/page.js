@@ -68,7 +68,7 @@
     }
     if (id === 'parameter_sweep_pairs') {
       const columns = new Set(rows(id).map(r => r.place_b)).size;
-      if ((width - 110) / columns < 95) Object.assign(spec.encoding.x.axis, { labelAngle: -50, labelExpr: "replace(datum.label, '=', ' ')" });
+      if ((width - 110) / columns < 95) Object.assign(spec.encoding.x.axis, { labelAngle: -50, labelOverlap: false, labelExpr: "replace(datum.label, '=', ' ')" });
     }
     return { spec: spec, config: config };
   }

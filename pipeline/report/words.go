@@ -4,11 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
-	"strconv"
-	"strings"
-	"time"
 )
 
 // A figure is one of the large numbers at the top of the page.
@@ -238,100 +234,4 @@ func service(name string) string {
 		return "(no service)"
 	}
 	return name
-}
-
-// times writes a ratio with three or four digits: 1.006×, 12.4×.
-func times(x float64) string {
-	switch {
-	case math.IsNaN(x):
-		return "–"
-	case x >= 1000:
-		return thousands(int64(math.Round(x))) + "×"
-	case x >= 100:
-		return fmt.Sprintf("%.0f×", x)
-	case x >= 10:
-		return fmt.Sprintf("%.1f×", x)
-	case x >= 1.1:
-		return fmt.Sprintf("%.2f×", x)
-	}
-	return fmt.Sprintf("%.3f×", x)
-}
-
-func percent(x float64) string {
-	switch {
-	case math.IsNaN(x):
-		return "–"
-	case x > 0.9995 && x < 1:
-		return "more than 99.9%"
-	case x != 0 && math.Abs(x) < 0.095, math.Abs(x) > 0.995 && math.Abs(x) < 1:
-		return fmt.Sprintf("%.1f%%", 100*x)
-	}
-	return fmt.Sprintf("%.0f%%", 100*x)
-}
-
-func signed(x float64) string {
-	if math.IsNaN(x) {
-		return "–"
-	}
-	text := fmt.Sprintf("%+.1f%%", 100*x)
-	if text == "+0.0%" || text == "-0.0%" {
-		return "0.0%"
-	}
-	return strings.Replace(text, "-", "−", 1)
-}
-
-func interval(lo, hi float64) string {
-	if math.IsNaN(lo) || math.IsNaN(hi) {
-		return ""
-	}
-	return intervalOf(times(lo), times(hi))
-}
-
-func intervalOf(lo, hi string) string { return " (95% interval " + lo + " to " + hi + ")" }
-
-// longNumber finds whole numbers that are hard to read without commas.
-var longNumber = regexp.MustCompile(`\b[0-9]{4,18}\b`)
-
-func grouped(digits string) string {
-	n, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil {
-		return digits
-	}
-	return thousands(n)
-}
-
-// thousands writes a whole number with commas.
-func thousands(n int64) string {
-	if n < 0 {
-		return "−" + thousands(-n)
-	}
-	if n < 1000 {
-		return fmt.Sprint(n)
-	}
-	return thousands(n/1000) + fmt.Sprintf(",%03d", n%1000)
-}
-
-func bytesText(n float64) string {
-	for _, unit := range []struct {
-		size float64
-		name string
-	}{{1e15, "PB"}, {1e12, "TB"}, {1e9, "GB"}, {1e6, "MB"}, {1e3, "KB"}} {
-		if n >= unit.size {
-			return fmt.Sprintf("%.3g %s", n/unit.size, unit.name)
-		}
-	}
-	return fmt.Sprintf("%.0f B", n)
-}
-
-func spanText(ns int64) string {
-	d := time.Duration(ns)
-	switch {
-	case d >= time.Hour:
-		return d.Round(time.Minute).String()
-	case d >= 10*time.Second:
-		return d.Round(time.Second).String()
-	case d >= time.Second:
-		return fmt.Sprintf("%.2f s", d.Seconds())
-	}
-	return fmt.Sprintf("%.3g ms", float64(ns)/1e6)
 }
