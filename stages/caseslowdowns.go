@@ -10,9 +10,9 @@ import (
 
 // CaseSlowdowns counts flows by size bin and cell of slowdown, the slowdown being that of one link case: estimator Flow
 // takes FCTs from the replay of the host's uplink, which is given the waits and marks of the other hops in blocks. The
-// case of the hop where a flow waits longest has that hop's queue packet by packet, and is given the others. At the fixed
-// point of the passes, with blocks of one packet, all cases of a flow agree; how far they disagree measures the method's
-// own error.
+// case of the hop where a flow waits longest has that hop's queue packet by packet, and is given the others. At the
+// fixed point of the passes, with blocks of one packet, all cases of a flow agree; how far they disagree measures the
+// method's own error.
 type CaseSlowdowns []map[int]int64
 
 func (c *CaseSlowdowns) count(sizeBytes int64, slowdown float64) {

@@ -39,7 +39,7 @@ type Interval struct {
 type MethodPart struct {
 	WorkloadLo, WorkloadHi float64 // 95%, without the method's own error
 	Error                  float64 // of the method, relative to the estimate
-	Disagreement           float64 // of the link cases where flows wait longest: their percentile relative to the estimate, less 1
+	Disagreement           float64 // percentile by the link cases where flows wait longest / by the estimate, less 1
 }
 
 // Rows returns the intervals of the groups that have flows: those of all flows, then those of the labels, in
@@ -86,9 +86,9 @@ func (x *Intervals) interval(g *intervalGroup, row *Interval) {
 }
 
 // The method's own error, from the disagreement of link cases: the other case is not exact either, so its distance is
-// taken methodFactor times; and what all cases share (the transport's reaction to means over blocks, the ideal FCT of the
-// path) is methodBase of the delay. Both were chosen on the scenarios of datasets/ACCURACY.md, section "How honest the
-// intervals are".
+// taken methodFactor times; and what all cases share (the transport's reaction to means over blocks, the ideal FCT of
+// the path) is methodBase of the delay. Both were chosen on the scenarios of datasets/ACCURACY.md, section "How honest
+// the intervals are".
 const (
 	methodFactor = 1.5
 	methodBase   = 0.03
@@ -98,8 +98,9 @@ func methodError(estimate, disagreement float64) float64 {
 	return methodFactor*math.Abs(disagreement) + methodBase*(1-1/estimate)
 }
 
-// addMethod widens an interval by the method's part. The parts are independent, so their widths add up in squares (Guide
-// to the Expression of Uncertainty in Measurement, 5.1.2). The disagreement is that of all flows of the size bin.
+// addMethod widens an interval by the method's part. The parts are independent, so their widths add up in squares
+// (Guide to the Expression of Uncertainty in Measurement, 5.1.2). The disagreement is that of all flows of the size
+// bin.
 func (x *Intervals) addMethod(bin int, row *Interval) {
 	cell, ok := x.cases.quantile(bin, row.Quantile)
 	if !ok {

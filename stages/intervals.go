@@ -36,7 +36,8 @@ const (
 
 // Intervals computes confidence intervals of the percentiles of slowdown. They have two parts. The workload's part says
 // how much a percentile depends on which flows happened to arrive: the same traffic at another time has other
-// percentiles. The method's part (methodError) is the error of the estimate itself; it is known for estimator Flow only.
+// percentiles. The method's part (methodError) is the error of the estimate itself; it is known for estimator Flow
+// only.
 //
 // Flows of one burst are slow together, so n flows of a few bursts are less informative than n independent
 // flows, and a bootstrap of single flows would be too narrow. This one draws blocks of time (block bootstrap:

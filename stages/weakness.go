@@ -13,8 +13,8 @@ import (
 	"parsimon/stages/topology"
 )
 
-// Conditions under which the estimate is known to be less accurate, and contradictions in it. Each has one measure and one
-// threshold. Hits and false alarms are measured (datasets/ACCURACY.md, "How honest the intervals are").
+// Conditions under which the estimate is known to be less accurate, and contradictions in it. Each has one measure and
+// one threshold. Hits and false alarms are measured (datasets/ACCURACY.md, "How honest the intervals are").
 const (
 	// A link counts as loaded from this load on. Waits in a queue grow with 1 / (1 - load), at 60% to 2.5
 	// times those of an idle link, and errors grow with them.
@@ -53,9 +53,9 @@ type Weakness struct {
 	Warning   string
 }
 
-// WeaknessFinder measures, on the flows of an estimate, the conditions under which estimates are less
-// accurate, and holds them against the conservation laws. It reads the flows a chunk at a time, in start order, and is used
-// by one goroutine at a time.
+// WeaknessFinder measures, on the flows of an estimate, the conditions under which estimates are less accurate, and
+// holds them against the conservation laws. It reads the flows a chunk at a time, in start order, and is used by one
+// goroutine at a time.
 type WeaknessFinder struct {
 	net         *topology.Network
 	estimator   Estimator
