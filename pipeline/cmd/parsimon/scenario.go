@@ -47,7 +47,6 @@ func (s *scenarioFlags) declare(f *pflag.FlagSet) {
 
 // load makes the scenario.
 func (s *scenarioFlags) load(lakePath string, args []string) (*scenario.Scenario, error) {
-	changed := s.flagSet.Changed
 	var sc *scenario.Scenario
 	var err error
 	switch {
@@ -80,12 +79,18 @@ func (s *scenarioFlags) load(lakePath string, args []string) (*scenario.Scenario
 		sc.SetTopologyOptions(options)
 	}
 	s.giveName(sc)
+	return sc, s.override(sc)
+}
+
+// override applies the flags that replace values of the scenario file.
+func (s *scenarioFlags) override(sc *scenario.Scenario) (err error) {
+	changed := s.flagSet.Changed
 	if changed("seed") {
 		sc.Seed = s.seed
 	}
 	if changed("duration") {
 		if err := sc.SetDuration(s.duration); err != nil {
-			return nil, usagef("--duration: %v", err)
+			return usagef("--duration: %v", err)
 		}
 	}
 	if changed("max-load") {
@@ -94,22 +99,22 @@ func (s *scenarioFlags) load(lakePath string, args []string) (*scenario.Scenario
 			err = sc.SetMaxLoad(load)
 		}
 		if err != nil {
-			return nil, usagef("--max-load %q: %v", s.maxLoad, err)
+			return usagef("--max-load %q: %v", s.maxLoad, err)
 		}
 	}
 	if changed("transport") {
 		if err := sc.SetTransport(s.transport); err != nil {
-			return nil, usagef("--transport: %v", err)
+			return usagef("--transport: %v", err)
 		}
 	}
 	if changed("max-rejects") {
 		if sc.MaxRejects, err = parseRejects(s.maxRejects); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	sc.Fail = append(sc.Fail, s.fail...)
 	sc.AllowUnreachable = sc.AllowUnreachable || s.allowUnreachable
-	return sc, nil
+	return nil
 }
 
 // giveName names the scenario: as --name says, else after what flags change in the scenario file.
