@@ -6,7 +6,7 @@
 -- param: sweep text = '' : name of the sweep; empty means all sweeps of the lake
 
 -- parameter_place orders the parameters of a run as its settings do, value_place the values of a parameter. name is
--- the parameter's last word, where that tells the parameters of the sweep apart. label has the values of a run but
+-- the parameter's last word, where that distinguishes the parameters of the sweep. label has the values of a run but
 -- for its seed.
 WITH picked AS (
     SELECT *,

@@ -27,7 +27,7 @@ WITH chosen AS NOT MATERIALIZED (
         (CAST(sum(n) OVER (everything ORDER BY size_bytes) AS BIGINT) - n) * $bins // CAST(sum(n) OVER everything AS BIGINT) AS bin
     FROM sizes
     WINDOW everything AS (PARTITION BY scenario, variant)
-    QUALIFY bin < $bins -- always true, and tells DuckDB that sizes are fewer than flows
+    QUALIFY bin < $bins -- always true: DuckDB then estimates that sizes are fewer than flows
 ), picked AS NOT MATERIALIZED (
     SELECT s.scenario, s.variant, m.group_id * 100001 + b.bin AS flow_group, s.slowdown AS value
     FROM chosen AS s

@@ -39,7 +39,7 @@ type Interval struct {
 type MethodPart struct {
 	WorkloadLo, WorkloadHi float64 // 95%, without the method's own error
 	Error                  float64 // of the method, relative to the estimate
-	Disagreement           float64 // of the link cases where flows wait longest: their percentile relative to the estimate, less 1
+	Disagreement           float64 // percentile by the link cases where flows wait longest / by the estimate, less 1
 }
 
 // Rows returns the intervals of the groups that have flows: those of all flows, then those of the labels, in

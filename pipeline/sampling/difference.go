@@ -7,7 +7,7 @@ import (
 	"parsimon/stages/rng"
 )
 
-// replicates of a bootstrap tell a standard error to 5%.
+// replicates of a bootstrap give a standard error to 5%.
 const replicates = 200
 
 // A Difference is a quantile of slowdown of two estimates of a workload, from the same windows.

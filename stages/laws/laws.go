@@ -54,8 +54,8 @@ type Report struct {
 	Early, Late Finding
 }
 
-// A Checker holds the flows of an estimate against the laws. Its memory grows with the flows that are active at a time. It
-// is used by one goroutine at a time: Add for every flow, then Report.
+// A Checker holds the flows of an estimate against the laws. Its memory grows with the flows that are active at a time.
+// It is used by one goroutine at a time: Add for every flow, then Report.
 type Checker struct {
 	net    *topology.Network
 	params simkernel.Params

@@ -101,7 +101,7 @@ func TestTooLate(t *testing.T) {
 		{"too few to be sure", p, burst(8, drained*5/4), 0},
 		{"few ACKs in between", p, with(1_000_000), 0.1},
 		{"ACKs that take the time", p, with(10_000_000), 0},
-		{"blocked elsewhere", p, spread, 0},
+		{"blocked at another link", p, spread, 0},
 		{"ACKs that wait", dcqcn, burst(32, drained*5/4), 0},
 	} {
 		r := report(t, n, c.p, c.flows)

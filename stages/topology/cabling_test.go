@@ -166,7 +166,7 @@ func TestCablingFromBothEnds(t *testing.T) {
 	}
 }
 
-// Without ports nothing tells a cable listed twice from two cables: the options must.
+// Without ports a cable listed twice looks like two cables: an option decides.
 func TestCablingWithoutPorts(t *testing.T) {
 	text := "source,target,bandwidth\nh1,s1,10G\nh2,s1,10000\nh2,s1,10G\n"
 	wantFaults(t, loadText(t, "c.csv", text, Options{}), "4 doubled without ports")

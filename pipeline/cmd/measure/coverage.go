@@ -76,7 +76,8 @@ func (b *bench) coverageDay(ctx context.Context) string {
 		}
 		lake := b.tmp + "/hour"
 		b.fail(os.RemoveAll(lake))
-		b.parsimon(ctx, "run", b.file("hour.yaml", scenario), "--lake", lake, "--estimator", "independent") // commits the flows
+		// The run commits the flows.
+		b.parsimon(ctx, "run", b.file("hour.yaml", scenario), "--lake", lake, "--estimator", "independent")
 		text, _ := b.parsimon(ctx, "query", "--lake", lake, "--format", "csv", "--sql", "SELECT src, dst, size_bytes, start_ns + "+
 			strconv.Itoa(hour*coverageHourMS*1e6)+" AS start_ns, service, vnet FROM flows ORDER BY start_ns, flow_id")
 		_, rows, _ := strings.Cut(text, "\n")

@@ -13,12 +13,13 @@ const (
 	harmlessError = 0.03
 )
 
-// honesty compares what an estimate says of itself with its errors: warnings, and intervals with and without the method's
-// own part.
+// honesty compares what an estimate says of itself with its errors: warnings, and intervals with and without the
+// method's own part.
 func honesty(ctx context.Context, b *bench) {
-	names := b.names([]string{"mini-mix"}, []string{"mini-star", "mini-mix", "mini-slow-40-2", "a2a-64k-4x", "chain-60", "fasthosts-60",
-		"ft8-ws-60", "incast-64k-30", "onefast-60", "sigma3-60", "slowplane-60", "wan-100us",
-		"7", "47", "65", "95", "121", "145", "1001", "1003"})
+	names := b.names([]string{"mini-mix"},
+		[]string{"mini-star", "mini-mix", "mini-slow-40-2", "a2a-64k-4x", "chain-60", "fasthosts-60",
+			"ft8-ws-60", "incast-64k-30", "onefast-60", "sigma3-60", "slowplane-60", "wan-100us",
+			"7", "47", "65", "95", "121", "145", "1001", "1003"})
 	way := estimator(b.ways("flow")[0])
 	b.printf("Errors of p50 / p90 / p99 / p99.9, and of p99 of the worst flow size. An interval \"holds\" the truth if that lies inside: the " +
 		"same four percentiles of all flows, of the interval without the method's part and of the whole one.")
@@ -56,8 +57,8 @@ type heldInterval struct {
 	Method   float64 `json:"method"`
 }
 
-// heldIntervals compares the intervals of all flows with the truth of the last validation, by quantile. Bounds are known to
-// the width of a cell of slowdown, 0.2%.
+// heldIntervals compares the intervals of all flows with the truth of the last validation, by quantile. Bounds are
+// known to the width of a cell of slowdown, 0.2%.
 func (b *bench) heldIntervals(ctx context.Context, lake string, e estimate) []heldInterval {
 	return query[heldInterval](ctx, b, lake, fmt.Sprintf(`
 		SELECT v.true_slowdown BETWEEN coalesce(i.workload_lo, i.lo) / 1.002 AND coalesce(i.workload_hi, i.hi) * 1.002 AS workload,

@@ -14,8 +14,8 @@ import (
 // m3Bins are the flow sizes of m3's table.
 var m3Bins = []string{"<1 KB", "1-10 KB", "10-50 KB", "≥50 KB"}
 
-// m3Table estimates scenarios of m3 (Li et al., SIGCOMM'24) and compares p99 with their ns-3, beside the published errors
-// of Parsimon and of m3. Without arguments it takes 24 of the 96 mixes, at most one of each combination of
+// m3Table estimates scenarios of m3 (Li et al., SIGCOMM'24) and compares p99 with their ns-3, beside the published
+// errors of Parsimon and of m3. Without arguments it takes 24 of the 96 mixes, at most one of each combination of
 // oversubscription, matrix and sizes; "all" takes all, numbers those.
 func m3Table(ctx context.Context, b *bench) {
 	s := b.readM3()
@@ -27,7 +27,8 @@ func m3Table(ctx context.Context, b *bench) {
 		ids = s.ids()
 	}
 	b.printf("Errors of p99 of slowdown.")
-	b.header("mix", "network", "matrix, sizes", "σ", "load", "window", "Parsimon", "m3", "ours", strings.Join(m3Bins, " / "))
+	b.header("mix", "network", "matrix, sizes", "σ", "load", "window", "Parsimon", "m3", "ours",
+		strings.Join(m3Bins, " / "))
 	var ours, theirs, parsimon tally
 	bins := make([]tally, len(m3Bins))
 	for _, id := range ids {
@@ -63,8 +64,8 @@ func m3Table(ctx context.Context, b *bench) {
 	}
 }
 
-// m3Flows is how many flows a mix needs for its p99 to be stable: sizes of Hadoop have 63% of their bytes in flows above
-// 50 MB.
+// m3Flows is how many flows a mix needs for its p99 to be stable: sizes of Hadoop have 63% of their bytes in flows
+// above 50 MB.
 var m3Flows = map[string]int{"webserver": 300_000, "hadoop": 500_000, "cachefollower": 200_000}
 
 // generatedGbps returns the byte rate of the only scenario of a lake, whose flows have been generated.

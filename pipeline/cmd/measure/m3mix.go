@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// An m3Mix is one of m3's published scenarios. Its load is that of the link with the most flows per Gbps under the ECMP of
-// their simulator, whose switches all hash alike.
+// An m3Mix is one of m3's published scenarios. Its load is that of the link with the most flows per Gbps under the ECMP
+// of their simulator, whose switches all hash alike.
 type m3Mix struct {
 	ID      int     `json:"id"`
 	Spatial string  `json:"spatial"`
@@ -39,8 +39,8 @@ func (m *m3Mix) matrix() string { return strings.ToUpper(m.matrixName()[len("clu
 
 func (m *m3Mix) sizes() string { return strings.TrimSuffix(path.Base(m.Sizes), "-all.txt") }
 
-// m3Scenarios are the mixes of the shared folder by id, p99 of their slowdown in ns-3 (all flows, then by size), and the
-// published errors of Parsimon and m3.
+// m3Scenarios are the mixes of the shared folder by id, p99 of their slowdown in ns-3 (all flows, then by size), and
+// the published errors of Parsimon and m3.
 type m3Scenarios struct {
 	mixes     map[string]m3Mix
 	truth     map[string][]float64
@@ -56,7 +56,8 @@ func (b *bench) readM3() *m3Scenarios {
 	for _, m := range all {
 		s.mixes[strconv.Itoa(m.ID)] = m
 	}
-	s.truth = b.columnsByID("m3-truth.csv", "ns3_p99_all", "ns3_p99_lt1k", "ns3_p99_1k_10k", "ns3_p99_10k_50k", "ns3_p99_gt50k")
+	s.truth = b.columnsByID("m3-truth.csv", "ns3_p99_all", "ns3_p99_lt1k", "ns3_p99_1k_10k", "ns3_p99_10k_50k",
+		"ns3_p99_gt50k")
 	s.published = b.columnsByID("m3-dctcp-192.csv", "p99__ns3__pmn_m", "p99__ns3__mlsys")
 	for id := range s.mixes {
 		if s.truth[id] == nil || s.published[id] == nil {
@@ -92,11 +93,12 @@ func (b *bench) columnsByID(file string, names ...string) map[string][]float64 {
 
 // ids lists the mixes by number.
 func (s *m3Scenarios) ids() []string {
-	return slices.SortedFunc(maps.Keys(s.mixes), func(a, b string) int { return cmp.Compare(s.mixes[a].ID, s.mixes[b].ID) })
+	return slices.SortedFunc(maps.Keys(s.mixes),
+		func(a, b string) int { return cmp.Compare(s.mixes[a].ID, s.mixes[b].ID) })
 }
 
-// stratified returns one mix of each combination of oversubscription, matrix and sizes, those of the largest combinations,
-// up to a number of them; by number. Of a combination it takes the one of median load.
+// stratified returns one mix of each combination of oversubscription, matrix and sizes, those of the largest
+// combinations, up to a number of them; by number. Of a combination it takes the one of median load.
 func (s *m3Scenarios) stratified(most int) (ids []string) {
 	strata := map[string][]m3Mix{}
 	for _, id := range s.ids() {

@@ -47,7 +47,6 @@ func (s *scenarioFlags) declare(f *pflag.FlagSet) {
 
 // load makes the scenario.
 func (s *scenarioFlags) load(lakePath string, args []string) (*scenario.Scenario, error) {
-	changed := s.flagSet.Changed
 	var sc *scenario.Scenario
 	var err error
 	switch {
@@ -73,12 +72,18 @@ func (s *scenarioFlags) load(lakePath string, args []string) (*scenario.Scenario
 		return nil, err
 	}
 	s.giveName(sc)
+	return sc, s.override(sc)
+}
+
+// override applies the flags that replace values of the scenario file.
+func (s *scenarioFlags) override(sc *scenario.Scenario) (err error) {
+	changed := s.flagSet.Changed
 	if changed("seed") {
 		sc.Seed = s.seed
 	}
 	if changed("duration") {
 		if err := sc.SetDuration(s.duration); err != nil {
-			return nil, usagef("--duration: %v", err)
+			return usagef("--duration: %v", err)
 		}
 	}
 	if changed("max-load") {
@@ -87,22 +92,22 @@ func (s *scenarioFlags) load(lakePath string, args []string) (*scenario.Scenario
 			err = sc.SetMaxLoad(load)
 		}
 		if err != nil {
-			return nil, usagef("--max-load %q: %v", s.maxLoad, err)
+			return usagef("--max-load %q: %v", s.maxLoad, err)
 		}
 	}
 	if changed("transport") {
 		if err := sc.SetTransport(s.transport); err != nil {
-			return nil, usagef("--transport: %v", err)
+			return usagef("--transport: %v", err)
 		}
 	}
 	if changed("max-rejects") {
 		if sc.MaxRejects, err = parseRejects(s.maxRejects); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	sc.Fail = append(sc.Fail, s.fail...)
 	sc.AllowUnreachable = sc.AllowUnreachable || s.allowUnreachable
-	return sc, nil
+	return nil
 }
 
 // giveTopologyOptions adds what the flags say of the topology.
