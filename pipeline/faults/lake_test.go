@@ -175,9 +175,9 @@ func (w world) look() (snapshot, error) {
 	return seen, nil
 }
 
-// undetermined are the columns that differ between equal estimates: where a link case's result is from, and how long a
-// run took.
-var undetermined = []string{"cached", "seconds"}
+// undetermined are the columns that differ between equal estimates: how many and which link cases came from the cache,
+// and how long a run took.
+var undetermined = []string{"cached", "cached_cases", "simulated_cases", "seconds"}
 
 // digest verifies and reads files, but for undetermined columns.
 func digest(l *lake.Lake, t schema.Table, files []lake.DataFile) (string, error) {
