@@ -35,7 +35,8 @@ workload:
   services: [{name: web, vnet: blue, sizes: webserver, sigma: 1}]
 `
 
-const vpcHeader = "version account-id interface-id srcaddr dstaddr srcport dstport protocol packets bytes start end action log-status\n"
+const vpcHeader = "version account-id interface-id srcaddr dstaddr srcport dstport protocol packets bytes " +
+	"start end action log-status\n"
 
 // inputs are the files of a world, but for the lake.
 func inputs() map[string]string {
@@ -221,7 +222,8 @@ func (s snapshot) between(before, after snapshot) error {
 	for _, place := range slices.Sorted(maps.Keys(places)) {
 		now := s.of(place)
 		if !maps.Equal(now, before.of(place)) && !maps.Equal(now, after.of(place)) {
-			return fmt.Errorf("%s is neither as before nor as after: %v\nbefore %v\nafter %v", place, now, before.of(place), after.of(place))
+			return fmt.Errorf("%s is neither as before nor as after: %v\nbefore %v\nafter %v",
+				place, now, before.of(place), after.of(place))
 		}
 	}
 	return nil

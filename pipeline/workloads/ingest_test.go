@@ -232,10 +232,12 @@ func TestGrownSource(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.write(t, "day0.log", string(text)+"2 1 eni-9 10.0.0.1 10.0.0.2 40999 443 6 10 5000 1769819000 1769819001 ACCEPT OK\n")
+	row := "2 1 eni-9 10.0.0.1 10.0.0.2 40999 443 6 10 5000 1769819000 1769819001 ACCEPT OK\n"
+	d.write(t, "day0.log", string(text)+row)
 	r := d.ingest(t, 0)
 	var b strings.Builder
-	if err := r.Write(&b); err != nil || !slices.Equal(r.ChangedFiles, []string{file}) || !strings.Contains(b.String(), file+" has changed") {
+	err = r.Write(&b)
+	if err != nil || !slices.Equal(r.ChangedFiles, []string{file}) || !strings.Contains(b.String(), file+" has changed") {
 		t.Errorf("%v, %v: %s", r.ChangedFiles, err, b.String())
 	}
 }

@@ -160,8 +160,8 @@ func (r *Report) Write(w io.Writer) error {
 	p := text.Printer{W: w}
 	p.Linef("workload %s: %d new files, %d it held already; lake %s", r.Workload, r.NewFiles, r.KnownFiles, r.Lake)
 	for _, f := range r.ChangedFiles {
-		p.Linef("warning: %s has changed since it was ingested, and is ingested as another file: rows that were in it before count "+
-			"twice; to replace it, remove the workload (parsimon rm --workload %s) and ingest all files again", f, r.Workload)
+		p.Linef("warning: %s has changed since it was ingested, and is ingested as another file: rows that were in it "+
+			"before count twice; to replace it, remove the workload (parsimon rm --workload %s) and ingest all files again", f, r.Workload)
 	}
 	p.Linef("%d rows in = %d flows + %d merged + %d rejected (%d of them say themselves that they are no flows)", r.Rows, r.Flows, r.Merged, r.Rejects, r.SetAside)
 	for _, why := range r.Reasons {
