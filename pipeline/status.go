@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -53,6 +54,7 @@ const (
 	StateComplete = "complete"
 	StatePartial  = "partial"
 	StateDamaged  = "damaged"
+	StateOther    = "of another schema version"
 )
 
 // ReadStatus looks at every scenario and workload of a lake and at every file it should hold: at its bytes if thorough,
@@ -125,6 +127,9 @@ func ReadScenarioStatus(l *lake.Lake, id lake.ScenarioID, thorough bool) (Scenar
 	for _, name := range append(names, "") {
 		if _, _, err := l.ReadManifest(lake.Place{Scenario: id, Variant: name}); err != nil {
 			out.State, out.Damage = StateDamaged, append(out.Damage, err.Error())
+			if other := (*lake.VersionError)(nil); errors.As(err, &other) {
+				out.State = StateOther
+			}
 		}
 	}
 	if err != nil {

@@ -42,7 +42,7 @@ func (m Manifest) check(p Place) error {
 		return fmt.Errorf("it is the manifest of %s", m.Place())
 	}
 	if m.SchemaVersion != schema.Version {
-		return fmt.Errorf("schema version %d, this program reads and writes version %d: run the scenario again in a new lake, or use the program that wrote this one", m.SchemaVersion, schema.Version)
+		return &VersionError{m.SchemaVersion}
 	}
 	for _, f := range m.Files {
 		t, err := f.Table()
@@ -54,6 +54,15 @@ func (m Manifest) check(p Place) error {
 		}
 	}
 	return nil
+}
+
+// A VersionError is the error of a manifest that a program of another schema version has written.
+type VersionError struct{ Version int }
+
+// Error says what to do.
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("schema version %d, this program reads and writes version %d: run the scenario again in a new lake, "+
+		"or use the program that wrote this one", e.Version, schema.Version)
 }
 
 // ReadManifest reads the manifest of a place; found is false where there is none.
@@ -108,9 +117,13 @@ func (l *Lake) Manifests() (all []Manifest, err error) {
 	return all, errs
 }
 
-// Commit makes files the committed ones of a place. It does nothing if they are already.
+// Commit makes files the committed ones of a place. It does nothing if they are already. It replaces a damaged manifest,
+// but not one of another schema version.
 func (s *Session) Commit(p Place, files []DataFile) error {
 	old, found, err := s.ReadManifest(p)
+	if other := (*VersionError)(nil); errors.As(err, &other) {
+		return err
+	}
 	known := map[string]DataFile{}
 	if err == nil && found {
 		if slices.EqualFunc(old.Files, files,

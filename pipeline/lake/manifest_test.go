@@ -1,6 +1,7 @@
 package lake
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -118,6 +119,14 @@ func TestManifestsAreChecked(t *testing.T) {
 	other := Of("0123456789abcdef")
 	if err := s.Commit(other, []DataFile{write(t, s, other, schema.Nodes, 0, 5)}); err != nil {
 		t.Fatal(err)
+	}
+	newer := Manifest{SchemaVersion: schema.Version + 1, Scenario: at.Scenario}
+	if err := s.WriteState(path, newer); err != nil {
+		t.Fatal(err)
+	}
+	var version *VersionError // it is not replaced, as a damaged one is
+	if err := s.Commit(at, []DataFile{write(t, s, at, schema.Nodes, 0, 5)}); !errors.As(err, &version) {
+		t.Errorf("commit over another version: %v", err)
 	}
 	all, err := l.Manifests() // the damaged one is reported, the other is read
 	if err == nil || len(all) != 1 || all[0].Place() != other {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -233,6 +234,9 @@ func (s *Scenario) FileDigest(path string) (string, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return "", err
+	}
+	if info.Mode()&fs.ModeDevice != 0 {
+		return "", fmt.Errorf("%s: a device, want a file", path)
 	}
 	key := fmt.Sprint(path, info.Size(), info.ModTime().UnixNano())
 	if d, ok := s.digests[key]; ok {

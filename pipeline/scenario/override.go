@@ -14,6 +14,7 @@ import (
 
 	"parsimon/datasets"
 	"parsimon/simkernel"
+	"parsimon/stages/topology"
 )
 
 // A Setting gives a key of a scenario file another value.
@@ -53,7 +54,7 @@ func LoadWith(path string, settings []Setting) (*Scenario, error) {
 	shipped, err := datasets.Read(datasets.Scenarios, path)
 	if info, serr := os.Stat(path); serr == nil && !info.IsDir() {
 		dir = filepath.Dir(path)
-		data, err = os.ReadFile(path)
+		data, err = topology.ReadFile(path)
 	} else if err == nil {
 		data = shipped
 	}

@@ -107,7 +107,7 @@ func Load(path string) (*Scenario, error) {
 		}
 		return nil, fmt.Errorf("scenario %s: there is no such file, nor does a scenario of that name ship (%s)", path, strings.Join(datasets.Names(datasets.Scenarios), ", "))
 	}
-	data, err := os.ReadFile(path)
+	data, err := topology.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("scenario: %w", err)
 	}

@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -44,7 +43,7 @@ func (r *scenarioReader) readTopologyFile(path string) error {
 	}
 	ext := strings.ToLower(filepath.Ext(path))
 	if (ext == ".yaml" || ext == ".yml") && topology.FormatOf(path) != "containerlab" {
-		data, err := os.ReadFile(path)
+		data, err := topology.ReadFile(path)
 		if err != nil {
 			return err
 		}

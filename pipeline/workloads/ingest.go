@@ -250,6 +250,9 @@ func (in *ingestion) open(files []string) (before *State, fresh []Source, err er
 			n = next
 			next++
 		}
+		if slices.ContainsFunc(in.state.Sources, func(s Source) bool { return s.File == f }) {
+			in.report.ChangedFiles = append(in.report.ChangedFiles, f)
+		}
 		fresh = append(fresh, Source{N: n, File: f, Digest: digests[i]})
 	}
 	in.report.NewFiles = len(fresh)

@@ -221,6 +221,27 @@ func TestAppend(t *testing.T) {
 	}
 }
 
+// A source that has grown since it was ingested is named: its old rows count twice.
+func TestGrownSource(t *testing.T) {
+	d := newTrace(t, 1)
+	if r := d.ingest(t, 0); len(r.ChangedFiles) != 0 {
+		t.Errorf("a new file has changed: %v", r.ChangedFiles)
+	}
+	file := d.path("day0.log")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := "2 1 eni-9 10.0.0.1 10.0.0.2 40999 443 6 10 5000 1769819000 1769819001 ACCEPT OK\n"
+	d.write(t, "day0.log", string(text)+row)
+	r := d.ingest(t, 0)
+	var b strings.Builder
+	err = r.Write(&b)
+	if err != nil || !slices.Equal(r.ChangedFiles, []string{file}) || !strings.Contains(b.String(), file+" has changed") {
+		t.Errorf("%v, %v: %s", r.ChangedFiles, err, b.String())
+	}
+}
+
 // flip changes one byte in the middle of a file.
 func flip(t *testing.T, path string) {
 	t.Helper()

@@ -229,7 +229,7 @@ func (s *source) read(file string) ([]byte, error) {
 	if data, known := s.data[file]; known {
 		return data, nil
 	}
-	data, err := os.ReadFile(file)
+	data, err := ReadFile(file)
 	if err != nil {
 		return nil, err
 	}

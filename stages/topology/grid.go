@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -26,7 +25,7 @@ type grid struct {
 // openGrid reads a CSV or Parquet file. Faulty rows are faults of the draft and left out; the
 // returned fault is for a file without a table in it.
 func openGrid(d *draft, file string) (*grid, *Fault) {
-	data, err := os.ReadFile(file)
+	data, err := ReadFile(file)
 	if err != nil {
 		return nil, syntaxFault(file, 0, "%v", err)
 	}

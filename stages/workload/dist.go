@@ -5,11 +5,11 @@ import (
 	"bytes"
 	"fmt"
 	"math"
-	"os"
 	"strconv"
 	"strings"
 
 	"parsimon/stages/rng"
+	"parsimon/stages/topology"
 )
 
 // SizePoint is one point of a flow-size distribution: Percent of the flows have at most Bytes.
@@ -154,7 +154,7 @@ func ParseSizeCDF(name string, data []byte) (*SizeCDF, error) {
 
 // ReadSizeCDF reads a file as ParseSizeCDF does.
 func ReadSizeCDF(path string) (*SizeCDF, error) {
-	data, err := os.ReadFile(path)
+	data, err := topology.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("sizes: %w", err)
 	}

@@ -8,10 +8,11 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"parsimon/stages/topology"
 )
 
 // Matrix has the relative weights of the traffic from each rack to each rack: finite, at least 0, and not all 0.
@@ -51,7 +52,7 @@ func (m *Matrix) Weight(i, j int) float64 { return m.weights[i*m.racks+j] }
 // ReadMatrix reads a matrix from a file: .csv, with a line of numbers for each sending rack and no header, or .json,
 // as {"matrix": {"inner": [[…], …]}}, where other keys are ignored, or as [[…], …].
 func ReadMatrix(path string) (*Matrix, error) {
-	data, err := os.ReadFile(path)
+	data, err := topology.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("matrix: %w", err)
 	}

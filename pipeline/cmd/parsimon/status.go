@@ -42,6 +42,9 @@ every byte of every file that should be there. Exits 5 if anything is damaged.`,
 				return err
 			}
 			for _, s := range status.Scenarios {
+				if s.State == pipeline.StateOther {
+					return fmt.Errorf("scenario %s is %s", s.ScenarioID, s.State)
+				}
 				if s.State == "damaged" {
 					return damagedf("scenario %s is damaged: run it again, and what is damaged is made again", s.ScenarioID)
 				}
