@@ -86,12 +86,11 @@ func (c *content) outline() ([]section, error) {
 				s.Charts = append(s.Charts, chart)
 			}
 		}
-		if len(s.Charts) == 1 { // no empty place beside it
-			s.Charts[0].Wide = true
+		if len(s.Charts) == 0 {
+			continue
 		}
-		if len(s.Charts) > 0 {
-			out = append(out, s)
-		}
+		s.Charts[0].Wide = s.Charts[0].Wide || len(s.Charts) == 1 // no empty place beside it
+		out = append(out, s)
 	}
 	return out, nil
 }
