@@ -19,7 +19,8 @@ var mayImport = map[string][]string{
 	"datasets":       nil,
 	"simkernel":      nil,
 
-	"stages":     {"schema/...", "simkernel", "stages/rng", "stages/laws", "stages/topology", "stages/workload", "queries/duckdb"},
+	"stages": {"schema/...", "simkernel", "stages/rng", "stages/laws", "stages/topology", "stages/workload",
+		"queries/duckdb"},
 	"stages/rng": nil,
 	"stages/ns3": {"simkernel"},
 
