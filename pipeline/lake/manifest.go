@@ -117,8 +117,8 @@ func (l *Lake) Manifests() (all []Manifest, err error) {
 	return all, errs
 }
 
-// Commit makes files the committed ones of a place. It does nothing if they are already. It replaces a damaged manifest,
-// but not one of another schema version.
+// Commit makes files the committed ones of a place. It does nothing if they are already. It replaces a damaged
+// manifest, but not one of another schema version.
 func (s *Session) Commit(p Place, files []DataFile) error {
 	old, found, err := s.ReadManifest(p)
 	if other := (*VersionError)(nil); errors.As(err, &other) {

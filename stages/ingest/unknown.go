@@ -3,6 +3,7 @@ package ingest
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -61,28 +62,32 @@ func (in *Ingester) addUnknown(ctx context.Context, reasons []RejectCount) error
 		if column == "" {
 			continue
 		}
-		rows, err := in.conn.QueryContext(ctx, fmt.Sprintf(`
-SELECT %s, count(*), CAST(least(sum(whole_bytes), 9e18) AS BIGINT) AS bytes
-FROM judged WHERE reason = %s GROUP BY ALL ORDER BY bytes DESC, 1 LIMIT %d`,
-			column, duckdb.Quote(reasons[i].Reason), maxUnknown))
-		if err != nil {
-			return duckdb.FirstLine(err)
-		}
-		for rows.Next() {
-			var u UnknownAddress
-			if err := rows.Scan(&u.Address, &u.Rows, &u.Bytes); err != nil {
-				_ = rows.Close()
-				return duckdb.FirstLine(err)
-			}
-			reasons[i].Unknown = append(reasons[i].Unknown, u)
-		}
-		err = rows.Err()
-		_ = rows.Close()
-		if err != nil {
+		var err error
+		if reasons[i].Unknown, err = in.largestUnknown(ctx, column, reasons[i].Reason); err != nil {
 			return duckdb.FirstLine(err)
 		}
 	}
 	return nil
+}
+
+// largestUnknown lists the addresses in a column of the rows rejected for a reason, those with the most bytes first.
+func (in *Ingester) largestUnknown(ctx context.Context, column, reason string) (all []UnknownAddress, err error) {
+	rows, err := in.conn.QueryContext(ctx, fmt.Sprintf(`
+SELECT %s, count(*), CAST(least(sum(whole_bytes), 9e18) AS BIGINT) AS bytes
+FROM judged WHERE reason = %s GROUP BY ALL ORDER BY bytes DESC, 1 LIMIT %d`,
+		column, duckdb.Quote(reason), maxUnknown))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var u UnknownAddress
+		if err := rows.Scan(&u.Address, &u.Rows, &u.Bytes); err != nil {
+			return nil, err
+		}
+		all = append(all, u)
+	}
+	return all, rows.Err()
 }
 
 // MergeUnknown adds up two lists and keeps the addresses with the most bytes.
