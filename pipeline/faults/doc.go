@@ -11,7 +11,7 @@
 // After each fault readers see the snapshot of before or of after; the same command completes; and the rows are those
 // of an undisturbed run.
 //
-// By default about a tenth of the rounds run; PARSIMON_LONG=1 (make faults) runs all of them. The rounds are drawn from
-// a seed, which each test prints and PARSIMON_SEED sets. PARSIMON_FAULTS_TABLE names a file to which each test appends
+// By default about a tenth of the rounds run, drawn from seed 1. PARSIMON_LONG=1 (make faults) runs all of them, from a
+// seed that each test draws and prints. PARSIMON_SEED sets it. PARSIMON_FAULTS_TABLE names a file to which each test appends
 // what it tried and what failed.
 package faults

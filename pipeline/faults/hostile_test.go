@@ -192,9 +192,6 @@ func TestHostileLakes(t *testing.T) {
 		{"rm", "tiny", "--lake", "lake"}, {"rm", "--workload", "days", "--lake", "lake"},
 	}
 	for i, trap := range traps {
-		if !long && i%6 != int(c.seed%6) {
-			continue
-		}
 		w := newWorld(t)
 		if err := os.Mkdir(w.path(outside), 0o755); err != nil {
 			t.Fatal(err)
@@ -212,7 +209,10 @@ func TestHostileLakes(t *testing.T) {
 			t.Fatalf("%s: %v", trap.name, err)
 		}
 		before := w.bystanders()
-		for _, args := range commands {
+		for j, args := range commands {
+			if !long && (i+j+int(c.seed%6))%6 != 0 {
+				continue
+			}
 			err := w.ends(args)
 			if after := w.bystanders(); err == nil && after != before {
 				err = fmt.Errorf("%v changes files outside: %s\nbefore: %s", args, after, before)
