@@ -7,12 +7,12 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/apache/arrow/go/v17/arrow"
+
 	"parsimon/pipeline/lake"
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/stages"
-
-	"github.com/apache/arrow/go/v17/arrow"
 )
 
 // Time-aligned draws: how estimator flow answers questions about flows that are not in the workload.

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/apache/arrow/go/v17/arrow"
+
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/schema"
 	"parsimon/schema/columns"

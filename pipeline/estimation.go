@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"parsimon/queries/duckdb"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
 	"parsimon/queries"
+	"parsimon/queries/duckdb"
 	"parsimon/schema"
 	"parsimon/stages"
 )

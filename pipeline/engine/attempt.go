@@ -6,10 +6,10 @@ import (
 	"errors"
 	"time"
 
+	"github.com/apache/arrow/go/v17/arrow"
+
 	"parsimon/pipeline/lake"
 	"parsimon/schema"
-
-	"github.com/apache/arrow/go/v17/arrow"
 )
 
 // An Attempt is one attempt at one task, as a Worker sees it.

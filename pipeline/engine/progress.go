@@ -3,13 +3,14 @@ package engine
 import (
 	"fmt"
 	"io"
-	"parsimon/pipeline/units"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"parsimon/pipeline/units"
 )
 
 // Progress shows how far a stage is. A stage begins with the total of its work in some unit; add

@@ -2,8 +2,9 @@ package engine
 
 import (
 	"errors"
-	"parsimon/pipeline/lake"
 	"strings"
+
+	"parsimon/pipeline/lake"
 )
 
 // Repair makes those stages of a plan run again whose collected files a stage needs that is not complete, or whose own

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/json"
+
 	"parsimon/pipeline/lake"
 )
 

@@ -12,6 +12,6 @@
 // of an undisturbed run.
 //
 // By default about a tenth of the rounds run, drawn from seed 1. PARSIMON_LONG=1 (make faults) runs all of them, from a
-// seed that each test draws and prints. PARSIMON_SEED sets it. PARSIMON_FAULTS_TABLE names a file to which each test appends
-// what it tried and what failed.
+// seed that each test draws and prints. PARSIMON_SEED sets it. PARSIMON_FAULTS_TABLE names a file to which each test
+// appends what it tried and what failed.
 package faults

@@ -5,11 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"parsimon/stages/topology"
-	"parsimon/stages/workload"
 	"slices"
 	"strconv"
 	"strings"
+
+	"parsimon/stages/topology"
+	"parsimon/stages/workload"
 )
 
 // Changes make one scenario out of another.

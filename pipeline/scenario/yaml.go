@@ -3,7 +3,6 @@ package scenario
 import (
 	"errors"
 	"fmt"
-	"parsimon/pipeline/units"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +10,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+
+	"parsimon/pipeline/units"
 )
 
 // A field is a value in a YAML file with the place it stands at, so that every error can name the

@@ -2,10 +2,11 @@ package whatif
 
 import (
 	"math"
+	"slices"
+
 	"parsimon/pipeline"
 	"parsimon/stages"
 	"parsimon/stages/rng"
-	"slices"
 )
 
 // replicates is the number of bootstrap samples behind an interval: enough for the ends of a 95%

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/rs/zerolog"
+
 	"parsimon/pipeline"
 	"parsimon/pipeline/cache"
 	"parsimon/pipeline/catalog"
@@ -18,9 +21,6 @@ import (
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/stages"
-
-	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/rs/zerolog"
 )
 
 func TestMain(m *testing.M) {

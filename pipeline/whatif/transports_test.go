@@ -4,12 +4,13 @@ import (
 	"context"
 	"math"
 	"os"
+	"path/filepath"
+	"testing"
+
 	"parsimon/pipeline"
 	"parsimon/pipeline/scenario"
 	"parsimon/simkernel"
 	"parsimon/stages"
-	"path/filepath"
-	"testing"
 )
 
 // The default estimator against the simulation of the whole network, with every transport, on a network

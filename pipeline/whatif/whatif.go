@@ -3,6 +3,7 @@ package whatif
 import (
 	"context"
 	"io"
+
 	"parsimon/pipeline"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"

@@ -17,11 +17,10 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	beamlog "github.com/apache/beam/sdks/v2/go/pkg/beam/log"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/options/jobopts"
-	"github.com/rs/zerolog"
-	"github.com/spf13/pflag"
-
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/flink"
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
+	"github.com/rs/zerolog"
+	"github.com/spf13/pflag"
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/catalog"

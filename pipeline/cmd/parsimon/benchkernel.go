@@ -15,9 +15,9 @@ import (
 	"strings"
 	"time"
 
-	"parsimon/simkernel"
-
 	"github.com/spf13/pflag"
+
+	"parsimon/simkernel"
 )
 
 // A linkCase is a link case as a text file has it, in whitespace-separated integers:

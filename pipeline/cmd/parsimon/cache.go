@@ -3,11 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
+
+	"github.com/spf13/pflag"
+
 	"parsimon/pipeline/cache"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/units"
-
-	"github.com/spf13/pflag"
 )
 
 var cacheCommand = command{

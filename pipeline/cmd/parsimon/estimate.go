@@ -6,14 +6,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"parsimon/pipeline"
-	"parsimon/pipeline/lake"
-	"parsimon/pipeline/units"
-	"parsimon/stages/topology"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"parsimon/pipeline"
+	"parsimon/pipeline/lake"
+	"parsimon/pipeline/units"
+	"parsimon/stages/topology"
 )
 
 var estimateCommand = command{

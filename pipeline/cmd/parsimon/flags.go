@@ -4,6 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
 	"parsimon/pipeline"
 	"parsimon/pipeline/cache"
 	"parsimon/pipeline/engine"
@@ -12,11 +18,6 @@ import (
 	"parsimon/simkernel"
 	"parsimon/stages"
 	"parsimon/stages/ns3"
-	"strconv"
-	"strings"
-	"time"
-
-	"github.com/spf13/pflag"
 )
 
 // runFlags are the flags of every command that works on a scenario.

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"parsimon/pipeline"
-	"parsimon/pipeline/gate"
-	"parsimon/pipeline/whatif"
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"parsimon/pipeline"
+	"parsimon/pipeline/gate"
+	"parsimon/pipeline/whatif"
 )
 
 var runCommand = command{

@@ -2,14 +2,15 @@ package main
 
 import (
 	"cmp"
+	"strings"
+
+	"github.com/spf13/pflag"
+
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/units"
 	"parsimon/pipeline/workloads"
 	"parsimon/simkernel"
-	"strings"
-
-	"github.com/spf13/pflag"
 )
 
 // scenarioFlags say what scenario a run begins with: a file, or a topology and a flow file, and

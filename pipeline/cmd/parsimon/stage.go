@@ -3,9 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
-	"parsimon/pipeline"
 
 	"github.com/spf13/pflag"
+
+	"parsimon/pipeline"
 )
 
 // A stageFlags declares the flags that do something in one stage, beside those of every stage.

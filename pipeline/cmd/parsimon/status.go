@@ -5,12 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"parsimon/pipeline"
-	"parsimon/pipeline/lake"
-	"parsimon/pipeline/text"
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"parsimon/pipeline"
+	"parsimon/pipeline/lake"
+	"parsimon/pipeline/text"
 )
 
 var statusCommand = command{
