@@ -241,6 +241,7 @@ func TestOwnMapping(t *testing.T) {
 		`SELECT "row", a AS src, b AS dst, n AS size_bytes FROM source`:                                      "yields no column start_ns",
 		`SELECT "row", a AS src, b AS dst, n AS size_bytes, 1 AS start_ns, 1 AS color FROM source`:           "color, which is not a canonical column",
 		`SELECT "row", a AS src, b AS dst, n AS size_bytes, true AS start_ns FROM source`:                    "start_ns is of type BOOLEAN",
+		`SELECT "row", (SELECT content FROM read_text('/etc/hostname')) AS src FROM source`:                  `"read_text" is not allowed`,
 		`SELECT "row", x AS src FROM source`:                                                                 "mapping mine",
 		`DROP TABLE source; SELECT 1`:                                                                        "without a semicolon",
 	} {

@@ -51,6 +51,9 @@ func (in *Ingester) typed(ctx context.Context, out string) (anyFlowID bool, err 
 
 // mappingColumns returns the columns that the mapping yields, by name in lower case.
 func (in *Ingester) mappingColumns(ctx context.Context) (map[string]flowColumn, error) {
+	if err := duckdb.CheckSelect(ctx, in.conn, in.o.Mapping.query, "source"); err != nil {
+		return nil, err
+	}
 	columns, err := in.columns(ctx, "SELECT * FROM ("+in.o.Mapping.query+")")
 	if err != nil {
 		return nil, err
