@@ -143,6 +143,9 @@ func tinyLake(t *testing.T) tinyRun {
 		r.id = strings.Fields(must(t, "query", "--lake", r.lake, "--format", "csv", "--sql",
 			"SELECT scenario_id FROM scenarios"))[1]
 		shared = r
+		if err := os.CopyFS(filepath.Join(sharedDir, "copy"), os.DirFS(r.lake)); err != nil {
+			t.Fatal(err)
+		}
 	})
 	if shared.id == "" {
 		t.Fatal("the shared lake could not be made")
@@ -150,12 +153,12 @@ func tinyLake(t *testing.T) tinyRun {
 	return shared
 }
 
-// copiedLake is a copy of the shared lake.
+// copiedLake is a copy of the shared lake as it was made: commands of other tests work on the shared one.
 func copiedLake(t *testing.T) tinyRun {
 	t.Helper()
 	r := tinyLake(t)
 	dir := filepath.Join(t.TempDir(), "lake")
-	if err := os.CopyFS(dir, os.DirFS(r.lake)); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(sharedDir, "copy"))); err != nil {
 		t.Fatal(err)
 	}
 	r.lake = dir

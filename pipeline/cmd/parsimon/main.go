@@ -139,8 +139,8 @@ func helpTopic(args []string) string {
 // updateViews brings the views of a command's lake up to date. err is the command's own error, which matters more.
 func updateViews(flags *pflag.FlagSet, err error) error {
 	var usage usageError
-	dir := flags.Lookup("lake").Value.String()
-	if errors.As(err, &usage) || dir == "" {
+	dir, dry := flags.Lookup("lake").Value.String(), flags.Lookup("dry-run")
+	if errors.As(err, &usage) || dir == "" || dry != nil && dry.Value.String() == "true" {
 		return err
 	}
 	l, lakeErr := lake.Open(dir, false)
