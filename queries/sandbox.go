@@ -4,12 +4,13 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
 	duckdriver "github.com/marcboeker/go-duckdb/v2"
+
+	"parsimon/queries/duckdb"
 )
 
 // ErrRefused is wrapped by every error for a statement that may not run. Errors for a statement that is
@@ -63,21 +64,12 @@ func checkTree(ctx context.Context, conn *sql.Conn, lake, text string) (*stateme
 		// DuckDB's C interface ends a text at a zero byte. The text that is checked must be the one that runs.
 		return nil, fmt.Errorf("%w: the text has a zero byte", ErrRefused)
 	}
-	var tree string
-	err := conn.QueryRowContext(ctx, "SELECT CAST(json_serialize_sql(CAST(? AS VARCHAR)) AS VARCHAR)", text).Scan(&tree)
+	answer, err := duckdb.Parse(ctx, conn, text)
+	if errors.Is(err, duckdb.ErrParseTree) {
+		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("parse the statement: %w", err)
-	}
-	var answer struct {
-		Error      bool   `json:"error"`
-		Type       string `json:"error_type"`
-		Message    string `json:"error_message"`
-		Statements []any  `json:"statements"`
-	}
-	decoder := json.NewDecoder(strings.NewReader(tree))
-	decoder.UseNumber()
-	if err := decoder.Decode(&answer); err != nil {
-		return nil, fmt.Errorf("%w: its parse tree cannot be read: %w", ErrRefused, err)
+		return nil, err
 	}
 	if answer.Error {
 		if answer.Type == "not implemented" {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -24,27 +25,45 @@ func CheckSelect(ctx context.Context, conn *sql.Conn, text string, relations ...
 	if strings.ContainsRune(text, 0) { // DuckDB's C interface ends a text there
 		return errors.New("the statement has a zero byte")
 	}
-	var tree string
-	err := conn.QueryRowContext(ctx, "SELECT CAST(json_serialize_sql(CAST(? AS VARCHAR)) AS VARCHAR)", text).Scan(&tree)
-	if err != nil {
-		return FirstLine(err)
-	}
-	var parsed struct {
-		Error      bool   `json:"error"`
-		Message    string `json:"error_message"`
-		Statements []any  `json:"statements"`
-	}
-	switch err := json.Unmarshal([]byte(tree), &parsed); {
+	tree, err := Parse(ctx, conn, text)
+	switch {
 	case err != nil:
-		return fmt.Errorf("the parse tree of the statement: %w", err)
-	case parsed.Error:
-		return errors.New(parsed.Message)
-	case len(parsed.Statements) != 1:
-		return fmt.Errorf("want one SELECT, got %d statements", len(parsed.Statements))
+		return FirstLine(err)
+	case tree.Error:
+		return errors.New(tree.Message)
+	case len(tree.Statements) != 1:
+		return fmt.Errorf("want one SELECT, got %d statements", len(tree.Statements))
 	}
 	check := selectCheck{relations: slices.Clone(relations)}
-	check.defineAll(parsed.Statements[0])
-	return check.all(parsed.Statements[0])
+	check.defineAll(tree.Statements[0])
+	return check.all(tree.Statements[0])
+}
+
+// A ParseTree is what DuckDB's own parser makes of a text. If Error is set, Type and Message say why it makes nothing.
+type ParseTree struct {
+	Error      bool   `json:"error"`
+	Type       string `json:"error_type"`
+	Message    string `json:"error_message"`
+	Statements []any  `json:"statements"`
+}
+
+// ErrParseTree is wrapped by the error for a parse tree that cannot be read.
+var ErrParseTree = errors.New("its parse tree cannot be read")
+
+// Parse returns the parse tree of a text. It does not bind it: no file is opened.
+func Parse(ctx context.Context, conn *sql.Conn, text string) (*ParseTree, error) {
+	var data string
+	err := conn.QueryRowContext(ctx, "SELECT CAST(json_serialize_sql(CAST(? AS VARCHAR)) AS VARCHAR)", text).Scan(&data)
+	if err != nil {
+		return nil, fmt.Errorf("parse the statement: %w", err)
+	}
+	var tree ParseTree
+	decoder := json.NewDecoder(strings.NewReader(data))
+	decoder.UseNumber()
+	if err := decoder.Decode(&tree); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrParseTree, err)
+	}
+	return &tree, nil
 }
 
 // A selectCheck walks a parse tree, every object of it whatever it is part of.
@@ -108,12 +127,7 @@ func each(node any, do func(child any)) {
 			do(child)
 		}
 	case map[string]any:
-		keys := make([]string, 0, len(n))
-		for key := range n {
-			keys = append(keys, key)
-		}
-		slices.Sort(keys)
-		for _, key := range keys {
+		for _, key := range slices.Sorted(maps.Keys(n)) {
 			do(n[key])
 		}
 	}
