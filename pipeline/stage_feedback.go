@@ -106,22 +106,21 @@ func (m *method) feedbackOf(name string, v Variant, pass int, generate *engine.S
 
 // readObserved streams the observations of the task's flows: those of links with cases of their own, then imputed ones.
 func readObserved(t *engine.Attempt, observed []engine.Output) schema.Batches {
+	return readObservations(t, observed, stages.ObservationColumns())
+}
+
+// readObservedDelays is readObserved with the delays by link cases; imputed observations have none.
+func readObservedDelays(t *engine.Attempt, observed []engine.Output) schema.Batches {
+	return readObservations(t, observed, stages.ObservedDelayColumns())
+}
+
+func readObservations(t *engine.Attempt, observed []engine.Output, simulated []string) schema.Batches {
 	rows := &lake.Range{Column: "flow_row", Lo: t.Lo, Hi: t.Hi}
 	var all inTurn
 	for _, o := range observed {
-		all = append(all, t.Read(o, stages.ObservationColumns(), rows))
-	}
-	return &all
-}
-
-// readObservedDelays is readObserved with the delays by the cases of the last pass.
-func readObservedDelays(t *engine.Attempt, observed []engine.Output) schema.Batches {
-	rows := &lake.Range{Column: "flow_row", Lo: t.Lo, Hi: t.Hi}
-	var all inTurn
-	for i, o := range observed {
-		columns := stages.ObservationColumns()
-		if i == 0 {
-			columns = stages.ObservedDelayColumns()
+		columns := simulated
+		if o.Table.Name == schema.ImputedObservations.Name {
+			columns = stages.ObservationColumns()
 		}
 		all = append(all, t.Read(o, columns, rows))
 	}

@@ -69,7 +69,7 @@ func TestDisagreements(t *testing.T) {
 		rows []Interval
 		want string
 	}{
-		{"the worst", []Interval{row(sizebin.All, 9000, 0.5, 0.11), row("<10 KB", 9000, 0.99, -0.3)}, "p99 of all flows of <10 KB is 2.000"},
+		{"the worst", []Interval{row(sizebin.All, 9000, 0.5, 0.11), row("<10 KB", 9000, 0.99, -0.3)}, "p99 of all flows of <10 KB is estimated at 2.000"},
 		{"few beyond", []Interval{row(sizebin.All, 900, 0.99, 0.5)}, ""},
 		{"small bin", []Interval{row("<10 KB", 1000, 0.99, 0.5)}, ""},
 		{"p50 of a bin", []Interval{row("<10 KB", 9000, 0.5, 0.5)}, ""},

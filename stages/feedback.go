@@ -53,8 +53,8 @@ type FeedbackBuilder struct {
 	seed      uint64
 	pass      int
 	ablation  Ablation
-	simulated []bool  // by link id: whether its case reads feedback; nil: all do
-	roundTrip []int64 // by link id: what it adds to the round trip of a full packet, in ns; 0: not computed yet
+	simulated []bool // by link id: whether its case reads feedback; nil: all do
+	trips     roundTrips
 
 	observed observationIndex // of this pass
 	previous observationIndex // what the hops sent after the pass before
@@ -77,7 +77,7 @@ type FeedbackBuilder struct {
 func NewFeedbackBuilder(n *topology.Network, p *simkernel.Params, seed uint64, pass int,
 	a Ablation) *FeedbackBuilder {
 	return &FeedbackBuilder{net: n, params: p, layout: p.Layout(), seed: seed, pass: pass, ablation: a,
-		roundTrip: make([]int64, len(n.Links))}
+		trips: newRoundTrips(n, p)}
 }
 
 // Represent omits the feedback of links whose cases are not simulated. of is the representative of each
@@ -105,8 +105,7 @@ func (x *FeedbackBuilder) Settle(links Settled) {
 // ObservationColumns names the columns of table hop_observations that Build reads.
 func ObservationColumns() []string { return []string{"flow_row", "hop", "hops", "link_id", "observed"} }
 
-// ObservedDelayColumns names the columns that SampleReplays reads of table hop_observations of the last pass; of older
-// observations it reads ObservationColumns.
+// ObservedDelayColumns names the columns of table hop_observations that SampleReplays reads.
 func ObservedDelayColumns() []string { return append(ObservationColumns(), "delay_ns") }
 
 // FeedbackColumns names the columns of tables feedback and sender_feedback.
@@ -191,7 +190,7 @@ func (x *FeedbackBuilder) flow(scope FeedbackScope, firstRow int64, f int, keep 
 
 // damp replaces the observations of flow f by what its hops send, and appends that if it is to be kept.
 func (x *FeedbackBuilder) damp(firstRow int64, f int, keep bool) (err error) {
-	row, trip := firstRow+int64(f), x.roundTripNS()
+	row, trip := firstRow+int64(f), x.trips.of(x.path)
 	for h := range x.hops {
 		x.was = x.was[:0]
 		if x.again {
@@ -215,20 +214,6 @@ func (x *FeedbackBuilder) damp(firstRow int64, f int, keep bool) (err error) {
 		}
 	}
 	return nil
-}
-
-// roundTripNS returns the round trip of a full packet of the current flow without waits.
-func (x *FeedbackBuilder) roundTripNS() (ns int64) {
-	p := x.params
-	for _, id := range x.path {
-		if x.roundTrip[id] == 0 {
-			l, back := &x.net.Links[id], &x.net.Links[topology.Reverse(id)]
-			x.roundTrip[id] = l.DelayNS + back.DelayNS + p.SendNS(p.PayloadBytes+p.HeaderBytes, l.BandwidthBps) +
-				p.SendNS(p.AckBytes, back.BandwidthBps)
-		}
-		ns += x.roundTrip[id]
-	}
-	return ns
 }
 
 // isSimulated reports whether the case of a flow's hop reads feedback.

@@ -42,7 +42,9 @@ func ContributionColumns() []string {
 
 // NewSampler returns a sampler for a scenario.
 func NewSampler(n *topology.Network, p simkernel.Params) *Sampler {
-	return &Sampler{net: n, params: p}
+	s := &Sampler{net: n, params: p}
+	s.replay.trips = newRoundTrips(n, &s.params)
+	return s
 }
 
 // Sample writes table slowdowns for one chunk of table flows, whose first row is firstRow: a row for every

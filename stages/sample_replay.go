@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -17,17 +18,26 @@ import (
 type replayIndex struct {
 	observed       observationIndex
 	fctNS, idealNS []int64 // by flow, of the replay; fctNS -1: none
+	trips          roundTrips
 
-	blocks       []simkernel.Block
-	marks, waits []int64 // of the current flow, by hop
-	out          contributionRows
+	blocks []simkernel.Block
+	hops   []hopOfFlow // of the current flow
+	out    contributionRows
+}
+
+// hopOfFlow is what a flow's packets observed at a hop, and what the hop's link case says of the whole path.
+type hopOfFlow struct {
+	lastNS  int64   // wait of the last packet; 0 for hop 0, whose only wait is the NIC wait
+	meanNS  float64 // wait, mean over the packets
+	marks   int64
+	delayNS int64 // of the flow, by the hop's case; -1: it has none
 }
 
 // SampleReplays is Sample for estimator Flow. It reads, for the chunk, table hop_observations of the last
 // pass and table sender_fcts of the replay, in any order; rows of other flows are skipped. SampleStats.Cases has what
 // another link case says of each flow: that of the hop where its last packet waits longest.
 //
-// A flow's delay is the FCT less the ideal FCT of its replay. The delay is divided among the hops, for
+// A flow's delay is that of its replay and of its link cases (see blend). It is divided among the hops, for
 // table hop_contributions: each hop contributes the wait of the flow's last packet there. The rest, which
 // the sender lost by reducing its rate, is divided in proportion to the hops' marks; if there are none, it
 // belongs to hop 0, where the host's other flows compete with it.
@@ -49,10 +59,12 @@ func (s *Sampler) SampleReplays(ctx context.Context, firstRow, rows int64, flows
 		if x.fctNS[f] < 0 {
 			return nil, 0, errors.New("no row in sender_fcts")
 		}
-		delay := x.fctNS[f] - x.idealNS[f]
-		if err := s.attribute(firstRow, f, hops, sizeBytes, delay); err != nil {
+		if err := s.readHops(f, hops, sizeBytes); err != nil {
 			return nil, 0, err
 		}
+		delay := s.blend(x.fctNS[f] - x.idealNS[f])
+		s.caseNS = s.longestWaitCase(delay)
+		s.attribute(firstRow+int64(f), delay)
 		if len(x.out.flowRow) >= columns.BatchRows {
 			if err := x.out.flush(contributions); err != nil {
 				return nil, 0, err
@@ -89,43 +101,92 @@ func (x *replayIndex) readSenders(firstRow, rows int64, senders schema.Batches) 
 	})
 }
 
-// attribute divides a flow's delay among its hops and leaves its path in s.path.
-func (s *Sampler) attribute(firstRow int64, f, hops int, sizeBytes, delayNS int64) error {
-	x := &s.replay
-	s.caseNS = delayNS
-	longest := int64(0)
-	last := int(s.params.Layout().Blocks(s.params.Packets(sizeBytes))) - 1
-	s.path, x.marks, x.waits = s.path[:0], x.marks[:0], x.waits[:0]
-	rest, allMarks := delayNS, int64(0)
+// readHops reads the observations of a flow of the chunk into s.path and s.replay.hops.
+func (s *Sampler) readHops(f, hops int, sizeBytes int64) error {
+	x, layout, packets := &s.replay, s.params.Layout(), s.params.Packets(sizeBytes)
+	last := int(layout.Blocks(packets)) - 1
+	s.path, x.hops = s.path[:0], x.hops[:0]
 	for h := range hops {
 		var err error
 		if x.blocks, err = readBlocks(x.blocks[:0], x.observed.at(f, h)); err != nil {
 			return fmt.Errorf("hop_observations, hop %d: %w", h, err)
 		}
-		var wait, marks int64
+		hop := hopOfFlow{delayNS: x.observed.delayNS(f, h)}
 		if h > 0 && last < len(x.blocks) {
-			wait = int64(x.blocks[last].WaitNS)
-			if delay := x.observed.delayNS(f, h); delay >= 0 && wait > longest {
-				longest, s.caseNS = wait, delay
-			}
-			wait = min(wait, rest)
+			hop.lastNS = int64(x.blocks[last].WaitNS)
 		}
+		var sum int64
 		for i := range x.blocks {
-			marks += int64(bits.OnesCount16(x.blocks[i].Marks))
+			sum += layout.Packets(packets, int64(i)) * int64(x.blocks[i].WaitNS)
+			hop.marks += int64(bits.OnesCount16(x.blocks[i].Marks))
 		}
-		rest -= wait
-		allMarks += marks
-		s.path, x.marks, x.waits = append(s.path, x.observed.link(f, h)), append(x.marks, marks), append(x.waits, wait)
+		hop.meanNS = float64(sum) / float64(packets)
+		s.path, x.hops = append(s.path, x.observed.link(f, h)), append(x.hops, hop)
+	}
+	return nil
+}
+
+// blend returns the delay of the current flow: a mean of its delay by the replay of its host's uplink and of those by
+// the link cases of its other hops.
+//
+// Each case has the queue of its own link packet by packet and is given the other hops by number of packet. Where a
+// flow waits at one hop for far longer than a round trip, its rate follows from that queue: a packet that leaves a bit
+// earlier or later meets another queue, which the hop's case knows and the replay does not. Errors of the replay do not
+// cancel there, and the last flow of a burst ends too late. Elsewhere the replay is better, because it is given the
+// waits of the last pass and a case those of the pass before. So the case of hop h has the weight
+//
+//	wₕ / Σ w  ·  wₕ / (wₕ + round trip without waits)
+//
+// where w is the flow's mean wait: the part of the waits that is at the hop, times the estimate of how much its queue
+// reacts that also damps feedback (see damped). The replay has the rest.
+func (s *Sampler) blend(replayNS int64) int64 {
+	hops := s.replay.hops
+	var waits float64
+	for h := range hops {
+		waits += hops[h].meanNS
+	}
+	trip, more := float64(s.replay.trips.of(s.path)), 0.0
+	for h := 1; h < len(hops); h++ {
+		w := hops[h].meanNS
+		if w == 0 || hops[h].delayNS < 0 {
+			continue
+		}
+		// The conversion keeps compilers from fusing the product and the sum: same bits on every machine.
+		more += float64(w / waits * (w / (w + trip)) * float64(hops[h].delayNS-replayNS))
+	}
+	return replayNS + int64(math.Round(more))
+}
+
+// longestWaitCase returns the delay of the current flow by the case of the hop where its last packet waits longest;
+// delayNS if there is none.
+func (s *Sampler) longestWaitCase(delayNS int64) int64 {
+	longest := int64(0)
+	for _, hop := range s.replay.hops {
+		if hop.delayNS >= 0 && hop.lastNS > longest {
+			longest, delayNS = hop.lastNS, hop.delayNS
+		}
+	}
+	return delayNS
+}
+
+// attribute divides the delay of the current flow, a row of table flows, among its hops.
+func (s *Sampler) attribute(row, delayNS int64) {
+	x := &s.replay
+	rest, allMarks := delayNS, int64(0)
+	for h := range x.hops {
+		hop := &x.hops[h]
+		hop.lastNS = min(hop.lastNS, rest)
+		rest -= hop.lastNS
+		allMarks += hop.marks
 	}
 	for h, link := range s.path {
-		share := 0.0
+		hop, share := &x.hops[h], 0.0
 		if allMarks > 0 {
-			share = float64(rest) * (float64(x.marks[h]) / float64(allMarks))
+			share = float64(rest) * (float64(hop.marks) / float64(allMarks))
 		} else if h == 0 {
 			share = float64(rest)
 		}
-		wait := float64(x.waits[h])
-		x.out.append(firstRow+int64(f), int16(h), int16(hops), link, wait+share, wait)
+		wait := float64(hop.lastNS)
+		x.out.append(row, int16(h), int16(len(x.hops)), link, wait+share, wait)
 	}
-	return nil
 }

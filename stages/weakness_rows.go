@@ -32,7 +32,7 @@ func disagreements(intervals []Interval) []Weakness {
 		side = "high"
 	}
 	return []Weakness{{"disagreement", math.Abs(by), disagreement, -1, fmt.Sprintf(
-		"p%g of all %s is %.3f by the replay of their hosts' uplinks and %.3f by the link cases where they wait longest (%+.0f%%): "+
+		"p%g of all %s is estimated at %.3f, and is %.3f by the link cases where they wait longest (%+.0f%%): "+
 			"the estimate is probably too %s there (--exact measures it)",
 		math.Round(1000*worst.Quantile)/10, flows, worst.Estimate, worst.Estimate*(1+by), 100*by, side)}}
 }
