@@ -8,7 +8,7 @@ func TestBlocks(t *testing.T) {
 	for _, window := range []int64{1, 5_000, 18_000, 1 << 30} {
 		p.WindowBytes = window
 		l := p.Layout()
-		if l.singles%blockPackets != 0 || int64(l.singles) < min(2*p.Packets(window), maxSingles) {
+		if l.singles%markBits != 0 || int64(l.singles) < min(2*p.Packets(window), maxSingles) {
 			t.Fatalf("window of %d bytes: %d single packets", window, l.singles)
 		}
 		for packets := int64(1); packets < 400; packets++ {
@@ -30,8 +30,8 @@ func checkLayout(t *testing.T, l BlockLayout, packets int64) {
 		if got := l.Of(min(int64(l.end(at)), packets) - 1); got != n {
 			t.Fatalf("%d packets: the last packet of block %d is in block %d", packets, n, got)
 		}
-		if window := l.Window(int(n)); window != int(at)/blockPackets {
-			t.Fatalf("block %d is in window %d, its packet %d in %d", n, window, at, at/blockPackets)
+		if window := l.Window(int(n)); window != int(at)/markBits {
+			t.Fatalf("block %d is in window %d, its packet %d in %d", n, window, at, at/markBits)
 		}
 		n, at = n+1, l.end(at)
 	}

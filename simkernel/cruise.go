@@ -48,7 +48,7 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 		entry := f.base + place
 		back := ack{departPS + f.ackPS, f.endsWindow}
 		if blocks {
-			marked := int64(f.marks>>(place%blockPackets)) & ackMarked
+			marked := int64(f.marks>>(place%markBits)) & ackMarked
 			downstreamPS := f.behindTarget(departPS, wire)
 			back = ack{back.at + downstreamPS, back.flags | marked | downstreamPS<<ackShift}
 			alonePS := max(now, f.alonePS)

@@ -67,7 +67,7 @@ func (k *Kernel) sendFirstHop(s *source, slot int32, at int64) bool {
 	}
 	place := f.head & f.mask
 	downstreamPS := f.upstreamPS + f.behindTarget(leavePS+f.upstreamPS, wire)
-	marked := int64(f.marks>>(place%blockPackets)) & ackMarked
+	marked := int64(f.marks>>(place%markBits)) & ackMarked
 	k.acks[f.base+place] = ack{leavePS + f.ackPS + downstreamPS, f.endsWindow | marked}
 	f.waitPS += at - max(f.alonePS, f.openPS)
 	f.endsWindow = 0

@@ -243,7 +243,7 @@ func (k *Kernel) slot(now int64) int32 {
 	}
 	packets := uint64(k.params.Packets(k.params.WindowBytes))
 	// At least one block, so that a packet's place in the ring gives its bit of Block.Marks.
-	ring := uint32(1) << min(6, max(blockBits, bits.Len64(packets-1)))
+	ring := uint32(1) << min(6, max(maxBlockBits, bits.Len64(packets-1)))
 	k.flows = append(k.flows, flow{base: uint32(len(k.acks)), mask: ring - 1})
 	k.acks = append(k.acks, make([]ack, ring)...)
 	if !k.traits.embedded {

@@ -268,7 +268,7 @@ func (k *Kernel) forward(s *source, now int64) bool {
 	place := f.head & f.mask
 	entry := f.base + place
 	downstreamPS := f.behindTarget(departPS, wire)
-	marked := int64(f.marks>>(place%blockPackets)) & ackMarked
+	marked := int64(f.marks>>(place%markBits)) & ackMarked
 	k.acks[entry] = ack{departPS + f.ackPS + downstreamPS, f.endsWindow | marked | downstreamPS<<ackShift}
 	alonePS := max(now, f.alonePS)
 	f.alonePS = alonePS + departPS - startPS

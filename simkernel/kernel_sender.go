@@ -178,7 +178,7 @@ func (k *Kernel) advanceService(now int64) {
 		}
 		k.acks[e.entry].flags |= ackMarked
 		if len(k.r.Observed) > 0 {
-			k.r.Observed[e.block].Marks |= 1 << (e.entry % blockPackets)
+			k.r.Observed[e.block].Marks |= 1 << (e.entry % markBits)
 		}
 		t.marked++
 	}

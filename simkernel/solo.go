@@ -57,7 +57,7 @@ func (k *Kernel) solo(s *source, now int64) (key int64, ok bool) {
 		behindPS := downPassedPS - departPS + downstreamPS
 		acks[base+place] = ack{
 			departPS + ackPS + behindPS,
-			endsWindow | marks>>(place%blockPackets)&ackMarked | behindPS<<ackShift,
+			endsWindow | marks>>(place%markBits)&ackMarked | behindPS<<ackShift,
 		}
 		if idle == 0 && departPS-now > t.shallowPS {
 			t.onDeepQueue(acks, k.r.Observed, now)

@@ -16,7 +16,7 @@ func (k *Kernel) soloFirstHop(s *source, f *flow, atPS int64) bool {
 	firstPS, packets := atPS, int64(0)
 	for maybeTrain := false; left > full && head-tail <= mask && atPS < stopPS && !maybeTrain; {
 		place := head & mask
-		marked := marks >> (place % blockPackets) & ackMarked
+		marked := marks >> (place % markBits) & ackMarked
 		leavePS := atPS + fullPS
 		behindPS := f.upstreamPS + f.behindTarget(leavePS+f.upstreamPS, wire)
 		acks[base+place] = ack{leavePS + f.ackPS + behindPS, endsWindow | marked}

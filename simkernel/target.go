@@ -104,7 +104,7 @@ func (t *target) onDeepQueue(acks []ack, observed []Block, now int64) {
 		e := &t.log[m&t.logMask]
 		acks[e.entry].flags |= ackMarked
 		if len(observed) > 0 {
-			observed[e.block].Marks |= 1 << (e.entry % blockPackets)
+			observed[e.block].Marks |= 1 << (e.entry % markBits)
 		}
 		t.marked++
 		m++

@@ -194,7 +194,7 @@ func runLinkTwin(p Params, c *Case) *linkTwin {
 	if c.Record {
 		r.Observed = make([]Block, blocks)
 		for _, f := range t.flows {
-			f.record(r.Observed[f.block:], int(t.singles()), c.Kind == Behind && p.Transport == TIMELY)
+			f.record(r.Observed[f.block:], int(t.singles()), int(t.together()), c.Kind == Behind && p.Transport == TIMELY)
 		}
 	}
 	r.BusyNS = t.busy / psPerNS
@@ -221,7 +221,7 @@ func (t *linkTwin) feedback(f *slowFlow) *slowFeedback {
 	}
 	b := n
 	if n >= t.singles() {
-		b = t.singles() + (n-t.singles())/16
+		b = t.singles() + (n-t.singles())/t.together()
 	}
 	e := t.c.Feedback[f.block+b]
 	return &slowFeedback{e, e.Marks>>(n%16)&1 == 1}
@@ -229,6 +229,18 @@ func (t *linkTwin) feedback(f *slowFlow) *slowFeedback {
 
 // singles returns how many packets of a flow have a block of their own.
 func (t *linkTwin) singles() int64 { return min(256, (2*t.p.Packets(t.p.WindowBytes)+15)/16*16) }
+
+// together returns how many of the other packets share a block.
+func (t *linkTwin) together() int64 {
+	most := int64(16)
+	if t.p.Transport == TIMELY {
+		most = 4
+	}
+	for most > t.p.Packets(t.p.WindowBytes) {
+		most /= 2
+	}
+	return most
+}
 
 type slowFeedback struct {
 	Block
@@ -238,11 +250,11 @@ type slowFeedback struct {
 func (e *slowFeedback) nicWait() int64 { return int64(e.NICWaitNS) * psPerNS }
 
 // record sums the flow's packets up in blocks.
-func (f *slowFlow) record(blocks []Block, singles int, first bool) {
+func (f *slowFlow) record(blocks []Block, singles, together int, first bool) {
 	for n := 0; n < len(f.waits); {
 		b, end := n, n+1
 		if n >= singles {
-			b, end = singles+(n-singles)/16, min(n+16, len(f.waits))
+			b, end = singles+(n-singles)/together, min(n+together, len(f.waits))
 		}
 		sum := int64(0)
 		for i := n; i < end; i++ {
