@@ -31,8 +31,8 @@ type Estimation struct {
 }
 
 // Estimate runs the plan of the variant: flows become hops, hops become link cases, every link case is simulated on its
-// own, and each flow's delays are put together. With AutoPasses it makes passes, each followed by an estimate, until
-// the percentiles of slowdown stop changing.
+// own, and each flow's delays are put together. With AutoPasses it repeats that with more passes while they may change
+// the estimate.
 func (e *Estimation) Estimate(ctx context.Context) error {
 	if e.variant.Passes == AutoPasses && e.variant.Estimator == stages.Flow {
 		return e.estimateUntilSettled(ctx)

@@ -2,56 +2,43 @@ package pipeline
 
 import (
 	"context"
-	"math"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
-	"parsimon/pipeline/histogram"
+	"parsimon/pipeline/engine"
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/stages"
 )
 
-// estimateUntilSettled makes passes, each followed by an estimate, until p50, p90 and p99 of slowdown change by less
-// than autoChange, or than half the width of their intervals.
+// estimateUntilSettled makes DefaultPasses passes, and two more at a time while the estimate itself says that more may
+// change it (stages.PassesStats), maxAutoPasses at most. One pass alone would not do: waits that react to each other
+// swing, so what an odd number of passes finds is compared with an odd one.
 func (e *Estimation) estimateUntilSettled(ctx context.Context) error {
-	var before []float64
-	for n := 1; ; n++ {
-		e.variant.Passes = n
-		if err := e.run(ctx, e.planOf(e.variant.pass(n+1))); err != nil {
+	for e.variant.Passes = DefaultPasses; ; e.variant.Passes += 2 {
+		if err := e.run(ctx, nil); err != nil {
 			return err
 		}
-		now, widths, err := e.percentiles()
-		if err != nil {
+		found, err := e.passesStats()
+		if err != nil || !found.MorePasses() || e.variant.Passes+2 > maxAutoPasses {
 			return err
 		}
-		settled := before != nil
-		for i := range before {
-			settled = settled && math.Abs(now[i]/before[i]-1) < max(autoChange, widths[i])
-		}
-		e.Log.Info().Int("passes", n).Floats64("p50_p90_p99", now).Msg("estimate")
-		if settled || n == maxAutoPasses {
-			return e.Collect()
-		}
-		before = now
+		e.Log.Info().Int("passes", e.variant.Passes).Float64("disagreement", found.Disagreement).
+			Bool("unsettled", found.Unsettled).Msg("two more passes")
 	}
 }
 
-// percentiles are p50, p90 and p99 of the slowdowns, each to within histogram.Step, and half of the relative width of
-// their 95% intervals, as if flows were independent: the order statistics at q ± 1.96 √(q (1 − q) / n) (Conover,
-// Practical Nonparametric Statistics, §3.2).
-func (e *Estimation) percentiles() (values, widths []float64, err error) {
-	var all histogram.Histogram
-	err = e.EachSlowdown(func(f SampledFlow) { all.Add(f.Slowdown, 1) })
+// passesStats returns what the last stage found out about passes.
+func (e *Estimation) passesStats() (stages.PassesStats, error) {
+	records, err := e.exec.Records(e.plan().Find("intervals", 0))
 	if err != nil {
-		return nil, nil, err
+		return stages.PassesStats{}, err
 	}
-	for _, q := range []float64{0.5, 0.9, 0.99} {
-		half := 1.96 * math.Sqrt(q*(1-q)/float64(max(1, all.Flows())))
-		at := all.Quantiles([]float64{max(0, q-half), q, min(1, q+half)})
-		values = append(values, at[1])
-		widths = append(widths, (at[2]/at[0]-1)/2)
+	all, err := engine.Stats[stages.PassesStats](records)
+	if err != nil || len(all) == 0 {
+		return stages.PassesStats{}, err
 	}
-	return values, widths, nil
+	return all[0], nil
 }
 
 // A SampledFlow is a row of table slowdowns.

@@ -48,6 +48,7 @@ func (m *method) intervalsStage(generate, sample, contributions *engine.Stage,
 			if err != nil {
 				return err
 			}
+			t.SetStats(stages.NewPassesStats(intervals, found))
 			rows := stages.IntervalsRecord(intervals)
 			defer rows.Release()
 			if err := t.Sink(schema.Intervals).Write(rows); err != nil {

@@ -14,14 +14,12 @@ import (
 const (
 	// DefaultPasses is where further passes stop paying: datasets/ACCURACY.md.
 	DefaultPasses = 3
-	// AutoPasses makes passes until p50, p90 and p99 of slowdown change by less than autoChange, or by less than
-	// the precision that so few flows allow.
+	// AutoPasses makes DefaultPasses passes, and more while the estimate says that they may change it.
 	AutoPasses = -1
 	// MaxPasses is the most that can be asked for.
 	MaxPasses = 99
 
-	autoChange    = 0.01
-	maxAutoPasses = 8
+	maxAutoPasses = 7
 )
 
 // methodVersion changes whenever the same scenario would get other numbers than before. Results of another version do

@@ -57,11 +57,8 @@ func TestResample(t *testing.T) {
 			if least := whole[0].WaitNS; last < least || last > whole[len(whole)-1].WaitNS {
 				t.Errorf("%d packets to %d: the last waited %d", packets, to, last)
 			}
+			first := int64(0)
 			for b, x := range got { // no marks of packets that the flow does not have
-				first := int64(b)
-				if b >= 16 {
-					first = int64(b-15) * 16
-				}
 				for bit := range 16 {
 					p := first&^15 + int64(bit)
 					there := p >= first && p < first+layout.Packets(to, int64(b))
@@ -69,6 +66,7 @@ func TestResample(t *testing.T) {
 						t.Errorf("%d packets to %d: block %d marks packet %d", packets, to, b, p)
 					}
 				}
+				first += layout.Packets(to, int64(b))
 			}
 		}
 	}

@@ -8,16 +8,47 @@ import (
 	"parsimon/stages/laws"
 )
 
+// PassesStats says what more passes may change.
+type PassesStats struct {
+	// Disagreement is the largest difference, of p50, p90 and p99 of all flows, between the estimate and the link cases
+	// where flows wait longest, as a fraction; 0 where it is not known.
+	Disagreement float64 `json:"disagreement"`
+	// Unsettled is whether the last pass still moved the waits.
+	Unsettled bool `json:"unsettled"`
+}
+
+// passesDisagreement is a disagreement that calls for more passes: the largest error that an estimate may have without
+// a warning is twice as large. At the fixed point of the passes the cases agree but for their blocks.
+const passesDisagreement = 0.05
+
+// MorePasses reports whether more passes may change the estimate by more than its error.
+func (p PassesStats) MorePasses() bool { return p.Unsettled || p.Disagreement >= passesDisagreement }
+
+// NewPassesStats returns the statistics of an estimate with these intervals and warnings.
+func NewPassesStats(intervals []Interval, warnings []Weakness) (p PassesStats) {
+	for i := range intervals {
+		if r := &intervals[i]; r.disagrees() && r.SizeBin == sizebin.All && r.Quantile <= 0.99 {
+			p.Disagreement = max(p.Disagreement, math.Abs(r.Method.Disagreement))
+		}
+	}
+	for i := range warnings {
+		p.Unsettled = p.Unsettled || warnings[i].Kind == unsettledKind || warnings[i].Kind == tailUnsettledKind
+	}
+	return p
+}
+
+// disagrees reports whether a row's disagreement counts: of all flows, or of p99 of a size bin, with enough flows.
+func (r *Interval) disagrees() bool {
+	shown := r.SizeBin == sizebin.All || r.Quantile == 0.99 && r.Flows > 1000
+	return r.By == ByNothing && shown && r.Method != nil && float64(r.Flows)*(1-r.Quantile) >= fewDisagree
+}
+
 // disagreements returns a row if link cases disagree about a percentile of all flows, or about p99 of a size bin.
 func disagreements(intervals []Interval) []Weakness {
 	var worst *Interval
 	for i := range intervals {
 		r := &intervals[i]
-		shown := r.SizeBin == sizebin.All || r.Quantile == 0.99 && r.Flows > 1000
-		if r.By != ByNothing || !shown || r.Method == nil || float64(r.Flows)*(1-r.Quantile) < fewDisagree {
-			continue
-		}
-		if worst == nil || math.Abs(r.Method.Disagreement) > math.Abs(worst.Method.Disagreement) {
+		if r.disagrees() && (worst == nil || math.Abs(r.Method.Disagreement) > math.Abs(worst.Method.Disagreement)) {
 			worst = r
 		}
 	}
@@ -58,19 +89,25 @@ func (w *WeaknessFinder) refuted() (out []Weakness) {
 	return out
 }
 
+// Kinds of warnings that more passes may remove.
+const (
+	unsettledKind     = "unsettled"
+	tailUnsettledKind = "tail unsettled"
+)
+
 // unsettled returns the rows about passes that ended too early. moved is as for Weaknesses.
 func (w *WeaknessFinder) unsettled(moved *Movement) (out []Weakness) {
 	if moved == nil {
-		return []Weakness{{"unsettled", -1, unsettledShare, -1,
+		return []Weakness{{unsettledKind, -1, unsettledShare, -1,
 			"one pass only: no link case has received feedback from the others, and waits tend to be too long"}}
 	}
 	if moved.Share > unsettledShare {
-		out = append(out, Weakness{"unsettled", moved.Share, unsettledShare, -1, fmt.Sprintf(
+		out = append(out, Weakness{unsettledKind, moved.Share, unsettledShare, -1, fmt.Sprintf(
 			"the last pass moved the waits in the switches by %.0f%%: more passes (--passes auto) "+
 				"would move the percentiles further", 100*moved.Share)})
 	}
 	if share := w.tailMoved(moved); math.Abs(share) > tailUnsettledShare {
-		out = append(out, Weakness{"tail unsettled", math.Abs(share), tailUnsettledShare, -1, fmt.Sprintf(
+		out = append(out, Weakness{tailUnsettledKind, math.Abs(share), tailUnsettledShare, -1, fmt.Sprintf(
 			"the last pass moved the delay of the slowest 1%% of flows by about %+.0f%%: more passes (--passes auto) "+
 				"would move p99 further", 100*share)})
 	}

@@ -43,10 +43,19 @@ func (r *runFlags) declareLake(f *pflag.FlagSet) {
 
 func (r *runFlags) declareEstimator(f *pflag.FlagSet) {
 	f.StringVar(&r.estimator, "estimator", stages.Flow.String(), "how link cases become slowdowns: flow (each flow's own packets, in passes) or independent (the paper's)")
-	f.StringVar(&r.passes, "passes", strconv.Itoa(pipeline.DefaultPasses), "passes of estimator flow over all link cases: a number, or auto: until the percentiles stop moving")
+	f.StringVar(&r.passes, "passes", strconv.Itoa(pipeline.DefaultPasses), "passes of estimator flow over all link cases: a number, or auto: 3, and more while link cases disagree or waits move")
 	f.StringVar(&r.ablation, "ablate", "", "ingredients of estimator flow to leave out, to see what they are worth: "+strings.Join(stages.AblationNames(), ", ")+"; several joined by +")
 	r.declareLinkBackend(f)
 }
+
+// defaultAutoPasses is for commands that may choose the number of passes.
+func (r *runFlags) defaultAutoPasses(f *pflag.FlagSet) {
+	r.passes = autoPasses
+	f.Lookup("passes").DefValue = r.passes
+}
+
+// autoPasses as --passes leaves the number to the estimate.
+const autoPasses = "auto"
 
 // declareIndependent is for commands that know the paper's estimator only.
 func (r *runFlags) declareIndependent(f *pflag.FlagSet) {
@@ -148,7 +157,7 @@ func (r *runFlags) variant() (v pipeline.Variant, err error) {
 			return v, usagef("--estimator: %v", err)
 		}
 	}
-	if r.passes == "auto" {
+	if r.passes == autoPasses {
 		v.Passes = pipeline.AutoPasses
 	} else if r.passes != "" {
 		if v.Passes, err = strconv.Atoi(r.passes); err != nil || v.Passes < 1 || v.Passes > pipeline.MaxPasses {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -52,6 +53,7 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 		r.declareLake(f)
 		s.declare(f)
 		r.declareEstimate(f)
+		r.defaultAutoPasses(f)
 		r.declareExact(f)
 		f.BoolVar(&r.keep, "keep", false, "keep the temporary tables hop_observations, feedback and sender_feedback, most of what a run writes; without it they are removed as soon as no stage needs them. Does not change the results")
 		declareFormat(f, &form)
@@ -78,7 +80,10 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 			if err != nil {
 				return err
 			}
-			if sampling && (exact || len(gates) > 0 || r.passes == "auto") {
+			if sampling && !f.Changed("passes") {
+				r.passes = strconv.Itoa(pipeline.DefaultPasses) // the same for all windows
+			}
+			if sampling && (exact || len(gates) > 0 || r.passes == autoPasses) {
 				return usagef("--within goes neither with --exact (see --check) nor with --fail-if and --passes auto")
 			}
 			run, done, err := begin(ctx, e, &s, &r, args)
