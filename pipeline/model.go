@@ -40,6 +40,9 @@ type Model struct {
 // ID is the scenario's id.
 func (m *Model) ID() lake.ScenarioID { return m.Spec.ScenarioID }
 
+// base is the place of the tables that do not depend on the variant.
+func (m *Model) base() lake.Place { return lake.Of(m.ID()) }
+
 func newModel(l *lake.Lake, spec Spec, n *topology.Network) (*Model, error) {
 	router, err := topology.NewRouter(n, spec.Seed)
 	if err != nil {
