@@ -103,6 +103,7 @@ of slowdown and FCT.
 	},
 }
 
+// writeAnswer writes times in ns for scripts (csv, json) and in ms for people (table).
 func writeAnswer(w io.Writer, q newflows.Question, a *newflows.Answer, format string, n *topology.Network) error {
 	switch format {
 	case "json":
