@@ -12,8 +12,6 @@ import (
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/apache/arrow/go/v17/arrow/array"
-	"github.com/apache/arrow/go/v17/arrow/memory"
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/lake"
@@ -257,20 +255,15 @@ func compareTiers(ctx context.Context, e *pipeline.Estimation, db *sql.DB, x pip
 
 // writeValidation puts the comparison into the lake.
 func writeValidation(e *pipeline.Estimation, v *Validation) error {
-	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.Validations.Arrow())
-	defer b.Release()
+	rows := columns.NewRows(schema.Validations)
 	for _, row := range v.Rows {
-		b.Field(0).(*array.StringBuilder).Append(v.Truth)
-		b.Field(1).(*array.StringBuilder).Append(row.Name)
-		b.Field(2).(*array.Int64Builder).Append(row.Flows)
-		numbers := []float64{
-			row.Quantile, row.Estimate, row.True, row.Error, row.ErrorLo, row.ErrorHi, row.Wasserstein,
-		}
-		for i, x := range numbers {
-			b.Field(3 + i).(*array.Float64Builder).Append(x)
-		}
+		rows.Add(columns.Row{
+			"truth": v.Truth, "size_bin": row.Name, "flows": row.Flows, "quantile": row.Quantile,
+			"estimate": row.Estimate, "true_slowdown": row.True,
+			"error": row.Error, "error_lo": row.ErrorLo, "error_hi": row.ErrorHi, "wasserstein": row.Wasserstein,
+		})
 	}
-	rec := b.NewRecord()
+	rec := rows.Record()
 	defer rec.Release()
 	name := fileSafe(filepath.Base(v.Truth))
 	at, session := lake.Place{Scenario: e.ID(), Variant: e.Variant().String()}, e.Executor().Session()

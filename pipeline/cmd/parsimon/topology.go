@@ -146,8 +146,8 @@ func (t *topologyOptions) options() (o topology.Options, err error) {
 	return o, nil
 }
 
-// run writes everything that was asked for before it reports faults, so that one call shows both. A topology with faults
-// is an error (exitFailed), and no tables are written of it.
+// run writes everything that was asked for before it reports faults, so that one call shows both. A topology with
+// faults is an error (exitFailed), and no tables are written of it.
 func (t *topologyFlags) run(w io.Writer, path string) error {
 	if err := t.check(); err != nil {
 		return err
