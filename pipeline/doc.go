@@ -10,5 +10,7 @@
 //
 // A Model is a scenario of a lake with its network and router. A Variant says how it is estimated. plan.go turns both
 // into the list of stages, each in a file of its own (stage_*.go). An Estimation holds a model, a variant and the
-// executor that runs the plan; open.go makes one, reads.go is what other packages read of it.
+// executor that runs the plan; open.go makes one, reads.go is what other packages read of it. Packages above it ask
+// questions of estimates: summary (one), newflows (flows that are not in the workload), sampled (windows of time),
+// whatif (two or many).
 package pipeline

@@ -77,7 +77,8 @@ func (m *method) exactStage(x Exact) *engine.Stage {
 	return s
 }
 
-// Exact simulates the whole network packet by packet.
+// Exact simulates the whole network packet by packet, or finds that it was. The estimate need not exist, but stage
+// route must be complete. The results are tables exact_fcts and exact_hops of variant x.Variant().
 func (e *Estimation) Exact(ctx context.Context, x Exact) error {
 	if err := e.exec.RunStage(ctx, nil, e.method(e.variant).exactStage(x)); err != nil {
 		return err

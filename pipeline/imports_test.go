@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// mayImport says which of our packages a package may import. A package without a line has that of the nearest folder above
-// it. "x/..." is x and everything below it.
+// mayImport says which of our packages a package may import. A package without a line has that of the nearest folder
+// above it. "x/..." is x and everything below it.
 var mayImport = map[string][]string{
 	"schema":         nil,
 	"schema/columns": {"schema"},

@@ -69,7 +69,8 @@ func OpenModel(l *lake.Lake, scenario string) (*Model, error) {
 	return newModel(l, spec, n)
 }
 
-// ReadSpec reads the spec of a scenario.
+// ReadSpec reads the spec of a scenario, and checks its constants, since nothing that a lake contains is trusted. A
+// spec of another scenario, and none, are errors.
 func ReadSpec(l *lake.Lake, id lake.ScenarioID) (spec Spec, err error) {
 	path := lake.Of(id).SpecPath()
 	found, err := l.ReadState(path, &spec)

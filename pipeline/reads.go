@@ -82,7 +82,7 @@ func NewSimulator(e *Estimation, loads *stages.Loads) (*stages.Simulator, error)
 	return e.method(e.variant).simulator(loads, "")
 }
 
-// Loads is what each link of an estimate carries.
+// Loads is what each link of an estimate carries: flows, bytes and packets by link id, summed over the chunks of route.
 func Loads(e *Estimation) (*stages.Loads, error) {
 	in, err := e.Read(schema.LinkLoads, nil, nil)
 	if err != nil {

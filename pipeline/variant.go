@@ -88,7 +88,8 @@ func (v Variant) place(id lake.ScenarioID) lake.Place {
 	return lake.Place{Scenario: id, Variant: v.String()}
 }
 
-// ParseVariant is the inverse of String.
+// ParseVariant is the inverse of String. Names of whole-network simulations and of estimates from windows are no
+// variants, and errors.
 func ParseVariant(name string) (v Variant, err error) {
 	whole, setting, clustered := strings.Cut(name, clusterPart)
 	if clustered {

@@ -25,7 +25,7 @@ import (
 	"parsimon/stages"
 )
 
-// A Side is one of two estimates to compare.
+// A Side is one of two estimates to compare. Compare completes it: Scenario becomes the id, Variant the name.
 type Side struct {
 	Scenario string `json:"scenario_id"` // id, the first letters of one, or name
 	Variant  string `json:"variant"`     // empty: see Compare
