@@ -76,7 +76,7 @@ exact-accuracy: ## the whole-network simulation against ns-3, several seeds and 
 	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run 'TestNetworkAgainstNS3|TestTransportsAgainstNS3' -v ./simkernel
 
 question-accuracy: ## flows outside the trace, leave-one-out against ns-3 (minutes; needs ../shared)
-	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run TestQuestionAccuracy -v ./pipeline
+	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run TestQuestionAccuracy -v ./pipeline/newflows
 
 race: setup ## the race detector over all tests (an hour)
 	@go test -race -timeout 3h ./...

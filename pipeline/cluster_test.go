@@ -47,9 +47,6 @@ func clusteredRuns(t *testing.T, v Variant) {
 		if state, status := stateOf(t, o.Lake); state != StateComplete {
 			t.Errorf("status %+v", status)
 		}
-		if _, err := r.Ask(t.Context(), Question{Src: 0, Dst: 15, SizeBytes: 20_000, N: 100, Seed: 1}); err != nil {
-			t.Error(err)
-		}
 		text := rows.Text(t, o.Lake, schema.Slowdowns, r.ID(), variant)
 		if by == stages.Flow {
 			text += rows.Text(t, o.Lake, schema.HopContributions, r.ID(), variant)

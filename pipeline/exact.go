@@ -3,13 +3,10 @@ package pipeline
 import (
 	"context"
 	"fmt"
-	"io"
 	"time"
 
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
-	"parsimon/pipeline/text"
-	"parsimon/pipeline/units"
 	"parsimon/schema"
 	"parsimon/simkernel"
 	"parsimon/stages"
@@ -80,9 +77,10 @@ func (m *method) exactStage(x Exact) *engine.Stage {
 	return s
 }
 
-// Exact simulates the whole network packet by packet.
+// Exact simulates the whole network packet by packet, or finds that it was. The estimate need not exist, but stage
+// route must be complete. The results are tables exact_fcts and exact_hops of variant x.Variant().
 func (e *Estimation) Exact(ctx context.Context, x Exact) error {
-	if err := e.exec.RunStage(ctx, nil, e.exactStage(x)); err != nil {
+	if err := e.exec.RunStage(ctx, nil, e.method(e.variant).exactStage(x)); err != nil {
 		return err
 	}
 	return e.Publish()
@@ -90,71 +88,18 @@ func (e *Estimation) Exact(ctx context.Context, x Exact) error {
 
 // ExactRecords are the records of a complete whole-network simulation.
 func (e *Estimation) ExactRecords(x Exact) (engine.Records, error) {
-	return e.exec.Records(e.exactStage(x))
+	return e.exec.Records(e.method(e.variant).exactStage(x))
 }
 
-// WriteExactSummary writes what the whole-network simulation did and cost.
-func (e *Estimation) WriteExactSummary(w io.Writer, x Exact) error {
-	r, err := e.ExactRecords(x)
-	if err != nil {
-		return err
-	}
-	all, err := engine.Stats[stages.ExactStats](r)
-	if err != nil {
-		return err
-	}
-	s, seconds := all[0], r.Done[0].Seconds
-	workers, buffered := max(1, x.Workers), x.Buffer != simkernel.BufferParams{}
-	if buffered {
-		workers = 1
-	}
-	p := text.Printer{W: w}
-	p.Linef("whole network: %d flows reported, %d of warm-up; %s packet-hops in %s, %.0f ns each (%d workers)", s.Flows, s.Warmup,
-		units.Human(float64(s.PacketHops)), time.Duration(seconds*1e9).Round(time.Millisecond),
-		seconds*1e9/float64(max(1, s.PacketHops)), workers)
-	p.Linef("no switch held more than %d bytes (switch %d)", s.DeepestSwitchBytes, s.DeepestSwitch)
-	if l := s.Losses; buffered {
-		p.Linef("switch buffers of %d bytes, alpha %g: %d of %d packets dropped, %d discarded out of order, %d sent again; %d NACKs, %d timeouts",
-			x.Buffer.SwitchBytes, x.Buffer.Alpha, l.Dropped, l.Sent, l.Discarded, l.Again, l.NACKs, l.Timeouts)
-		if l.Dropped > 0 {
-			p.Linef("most drops, %d, before link %d (%s); link cases have unlimited buffers: the estimate does not model drops", s.MostDropped, s.MostDroppedLink, e.Network.LinkName(s.MostDroppedLink))
-		}
-	}
-	p.Linef("")
-	return p.Err
-}
-
-// SampleWindow is a window of that length in the middle of the workload, with a warm-up of the same length unless
-// another is given; all of the workload for a length of 0, or of the workload or more.
-func (e *Estimation) SampleWindow(length, warmup time.Duration) (Window, error) {
-	g, err := e.Generated()
-	if err != nil {
-		return Window{}, err
-	}
+// Middle is a window of that length in the middle of the workload, with a warm-up of the same length unless another is
+// given; all of the workload for a length of 0, or of the workload or more.
+func (g *GenerateStats) Middle(length, warmup time.Duration) Window {
 	if length == 0 || int64(length) > g.LastStartNS-g.FirstStartNS {
-		return Window{}, nil
+		return Window{}
 	}
 	if warmup == 0 {
 		warmup = length
 	}
 	from := g.FirstStartNS + (g.LastStartNS-g.FirstStartNS-int64(length))/2
-	return Window{FromNS: from, ToNS: from + int64(length), WarmupNS: int64(warmup)}, nil
-}
-
-// Generated are the statistics of the scenario's flows.
-func (e *Estimation) Generated() (GenerateStats, error) {
-	r, err := e.exec.Records(e.generateStage())
-	if err != nil {
-		return GenerateStats{}, err
-	}
-	return generateStats(r)
-}
-
-// Routed are the statistics of routing.
-func (e *Estimation) Routed() (stages.RouteStats, error) {
-	r, err := e.exec.Records(e.plan().Find("route", 0))
-	if err != nil {
-		return stages.RouteStats{}, err
-	}
-	return RouteStats(r)
+	return Window{FromNS: from, ToNS: from + int64(length), WarmupNS: int64(warmup)}
 }

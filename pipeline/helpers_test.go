@@ -191,16 +191,6 @@ func resume(t testing.TB, o options) *Estimation {
 	return run
 }
 
-// readOnly opens an estimate of the scenario last worked on.
-func readOnly(t testing.TB, dir string, v Variant) *Estimation {
-	t.Helper()
-	model, err := OpenModel(rows.Open(t, dir), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ReadOnly(model, v, Settings{})
-}
-
 // temporaryTables are those that only stages exchange.
 var temporaryTables = slices.DeleteFunc(schema.Tables(), func(t schema.Table) bool { return !t.Temporary })
 
@@ -235,7 +225,7 @@ func stateOf(t testing.TB, dir string) (string, *Status) {
 // casesOf adds up what the stages that run link cases did for an estimate.
 func casesOf(t testing.TB, run *Estimation) stages.SimulateStats {
 	t.Helper()
-	all, err := run.Cases(CaseStages(run.Plan())...)
+	all, err := Cases(run.Lake, CaseStages(run.Plan())...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ type method struct {
 	*Model
 	variant Variant
 	Settings
-	source source // where the flows come from; nil: the lake holds them
+	source source // of the flows; nil: the lake holds them
 
 	route   *engine.Stage
 	cluster *engine.Stage // nil without clustering
@@ -41,17 +41,15 @@ const DefaultMemory = 4 << 30
 
 // command is the command line that runs a stage alone.
 func (m *method) command(name string, v Variant) string {
-	text := fmt.Sprintf("parsimon %s --lake %s --scenario %s", name, m.Lake.Path(), m.ID())
-	if name != "route" {
-		text += " " + v.Flags()
-	}
-	return text
+	return m.baseCommand(name) + " " + v.Flags()
 }
 
-// base is the place of the tables that do not depend on the variant; at of those of the variant with so many passes.
-func (m *method) base() lake.Place { return lake.Of(m.ID()) }
+// baseCommand is the command line that runs a stage alone that does not depend on the variant.
+func (m *method) baseCommand(name string) string {
+	return fmt.Sprintf("parsimon %s --lake %s --scenario %s", name, m.Lake.Path(), m.ID())
+}
 
-// flows reads the chunks of table flows as tasks: one for each data file.
+// chunkTasks are the chunks of table flows as tasks: one for each data file.
 func chunkTasks(files []lake.DataFile) []engine.Task {
 	tasks := make([]engine.Task, len(files))
 	var row int64

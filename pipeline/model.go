@@ -40,6 +40,9 @@ type Model struct {
 // ID is the scenario's id.
 func (m *Model) ID() lake.ScenarioID { return m.Spec.ScenarioID }
 
+// base is the place of the tables that do not depend on the variant.
+func (m *Model) base() lake.Place { return lake.Of(m.ID()) }
+
 func newModel(l *lake.Lake, spec Spec, n *topology.Network) (*Model, error) {
 	router, err := topology.NewRouter(n, spec.Seed)
 	if err != nil {
@@ -66,7 +69,8 @@ func OpenModel(l *lake.Lake, scenario string) (*Model, error) {
 	return newModel(l, spec, n)
 }
 
-// ReadSpec reads the spec of a scenario.
+// ReadSpec reads the spec of a scenario, and checks its constants, since nothing that a lake contains is trusted. A
+// spec of another scenario, and none, are errors.
 func ReadSpec(l *lake.Lake, id lake.ScenarioID) (spec Spec, err error) {
 	path := lake.Of(id).SpecPath()
 	found, err := l.ReadState(path, &spec)

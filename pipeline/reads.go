@@ -2,39 +2,36 @@ package pipeline
 
 import (
 	"errors"
-	"strings"
+	"fmt"
+
+	"github.com/apache/arrow/go/v17/arrow"
 
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
 	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/stages"
-	"parsimon/stages/ingest"
 )
 
 // This file is what packages above read of an estimate.
 
+// Records are the records of the last stage of the plan that writes a table. It must be complete. A table that no stage
+// writes has none.
+func (e *Estimation) Records(t schema.Table) (engine.Records, error) {
+	writer := e.Plan().Writer(t)
+	if writer == nil {
+		return engine.Records{}, fmt.Errorf("variant %s has no table %s", e.variant, t.Name)
+	}
+	return e.exec.Records(writer)
+}
+
 // Files are the data files of one of the estimate's tables; of a table that several stages write, those of the last.
 func (e *Estimation) Files(t schema.Table) ([]lake.DataFile, error) {
-	r, err := e.exec.Records(e.writer(t))
+	r, err := e.Records(t)
 	if err != nil {
 		return nil, err
 	}
 	return r.Files(t), nil
-}
-
-// writer is the last stage of the plan that writes a table.
-func (e *Estimation) writer(t schema.Table) (writer *engine.Stage) {
-	for _, s := range e.plan() {
-		for _, w := range s.Writes {
-			if w.Name == t.Name {
-				writer = s
-			}
-		}
-	}
-	if writer == nil {
-		panic("pipeline: no stage of the plan writes table " + t.Name)
-	}
-	return writer
 }
 
 // Read streams columns (all if nil) of one of the estimate's tables. The caller closes the stream.
@@ -46,23 +43,47 @@ func (e *Estimation) Read(t schema.Table, columns []string, keep *lake.Range) (s
 	return e.Lake.Read(t, files, columns, keep), nil
 }
 
-// Scan is the SQL that reads data files.
-func (e *Estimation) Scan(files []lake.DataFile) string {
-	quoted := make([]string, len(files))
-	for i, f := range files {
-		quoted[i] = ingest.QuoteSQL(ingest.EscapeGlob(e.Lake.Path() + "/" + f.Path))
+// A SampledFlow is a row of table slowdowns.
+type SampledFlow struct {
+	Row      int64
+	Service  string // valid during the call
+	IdealNS  int64
+	FCTNS    int64
+	Slowdown float64
+}
+
+// EachSlowdown calls do for every flow of the estimate, in the order of table flows.
+func EachSlowdown(e *Estimation, do func(f SampledFlow)) error {
+	in, err := e.Read(schema.Slowdowns, []string{"flow_row", "service", "ideal_ns", "fct_ns", "slowdown"}, nil)
+	if err != nil {
+		return err
 	}
-	return "read_parquet([" + strings.Join(quoted, ", ") + "], hive_partitioning = false)"
+	return columns.Consume(in, func(rec arrow.Record) error {
+		rows, ideals, fcts := columns.Int64s(rec, "flow_row"), columns.Int64s(rec, "ideal_ns"), columns.Int64s(rec, "fct_ns")
+		service, slowdowns := columns.Text(rec, "service"), columns.Float64s(rec, "slowdown")
+		for i, row := range rows {
+			do(SampledFlow{row, service.Value(i), ideals[i], fcts[i], slowdowns[i]})
+		}
+		return nil
+	})
 }
 
-// ScanTable is Scan of one of the estimate's tables.
-func (e *Estimation) ScanTable(t schema.Table) (string, error) {
-	files, err := e.Files(t)
-	return e.Scan(files), err
+// Generated are the statistics of the scenario's flows.
+func (e *Estimation) Generated() (GenerateStats, error) {
+	r, err := e.Records(schema.Flows)
+	if err != nil {
+		return GenerateStats{}, err
+	}
+	return generateStats(r)
 }
 
-// Loads is what each link carries.
-func (e *Estimation) Loads() (*stages.Loads, error) {
+// NewSimulator prepares one worker's simulator of link cases.
+func NewSimulator(e *Estimation, loads *stages.Loads) (*stages.Simulator, error) {
+	return e.method(e.variant).simulator(loads, "")
+}
+
+// Loads is what each link of an estimate carries: flows, bytes and packets by link id, summed over the chunks of route.
+func Loads(e *Estimation) (*stages.Loads, error) {
 	in, err := e.Read(schema.LinkLoads, nil, nil)
 	if err != nil {
 		return nil, err
@@ -71,16 +92,42 @@ func (e *Estimation) Loads() (*stages.Loads, error) {
 	return stages.ReadLoads(e.Network, in)
 }
 
-// Simulator prepares one worker's simulator of link cases.
-func (e *Estimation) Simulator(loads *stages.Loads) (*stages.Simulator, error) {
-	return e.simulator(loads, "")
-}
-
 // FlowChunks are the tasks of the stages that work on a data file of flows at a time, with the files.
-func (e *Estimation) FlowChunks() ([]engine.Task, []lake.DataFile, error) {
+func FlowChunks(e *Estimation) ([]engine.Task, []lake.DataFile, error) {
 	files, err := e.Files(schema.Flows)
 	return chunkTasks(files), files, err
 }
+
+// CaseStages are the stages of a plan that run link cases. Their statistics are stages.SimulateStats.
+func CaseStages(p engine.Plan) (all []*engine.Stage) {
+	for _, s := range p {
+		if s.WritesTable(schema.LinkStats) || s.WritesTable(schema.SenderFCTs) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// Cases adds up the link cases of some complete stages.
+func Cases(l *lake.Lake, of ...*engine.Stage) (all stages.SimulateStats, err error) {
+	for _, s := range of {
+		r, err := engine.Complete(l, s, methodVersion)
+		if err != nil {
+			return all, err
+		}
+		tasks, err := engine.Stats[stages.SimulateStats](r)
+		if err != nil {
+			return all, err
+		}
+		for _, t := range tasks {
+			all.Add(t)
+		}
+	}
+	return all, nil
+}
+
+// Quantiles are the quantiles of slowdown that answers report.
+var Quantiles = []float64{0.5, 0.9, 0.99, 0.999}
 
 // MethodVersion is the version of the method: results of another one do not count.
 const MethodVersion = methodVersion
@@ -99,5 +146,5 @@ func NewTaskRunner(dir, scenario string, v Variant, o Settings) (*engine.TaskRun
 		return nil, err
 	}
 	e := ReadOnly(model, v, o)
-	return engine.NewTaskRunner(l, lake.Of(model.ID()), e.plan(), e.Settings.Settings), nil
+	return engine.NewTaskRunner(l, lake.Of(model.ID()), e.Plan(), e.Settings.Settings), nil
 }

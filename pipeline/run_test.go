@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"parsimon/pipeline/internal/fixture"
-	"parsimon/pipeline/internal/rows"
 	"parsimon/pipeline/lake"
 	"parsimon/schema"
 	"parsimon/stages"
@@ -153,48 +152,5 @@ func TestStagesOneByOne(t *testing.T) {
 	defer run.Close()
 	if err := run.RunStage(t.Context(), "replay"); err == nil || !strings.Contains(err.Error(), "estimator independent without clustering has no stage replay") {
 		t.Errorf("a stage of the other estimator: %v", err)
-	}
-}
-
-// A question outside the workload: an idle pair is ideal, and answers are the same every time.
-func TestAsk(t *testing.T) {
-	for _, v := range []Variant{independent, flow} {
-		t.Run(v.Estimator.String(), func(t *testing.T) { testAsk(t, v) })
-	}
-}
-
-func testAsk(t *testing.T, v Variant) {
-	topology, flows := fixture.Trace(t, 3000)
-	dir := t.TempDir()
-	estimate(t, topology, flows, options{Lake: dir, Variant: v})
-	model, err := OpenModel(rows.Open(t, dir), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	best, err := BestVariant(model)
-	if err != nil || best != v {
-		t.Fatalf("picked %s, the lake holds %s: %v", best, v, err)
-	}
-	run := ReadOnly(model, best, Settings{})
-	a, err := run.Ask(t.Context(), Question{Src: 0, Dst: 5, SizeBytes: 20_000, N: 4000, Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := run.Ask(t.Context(), Question{Src: 0, Dst: 5, SizeBytes: 20_000, N: 4000, Seed: 1})
-	if err != nil || fmt.Sprint(a) != fmt.Sprint(b) {
-		t.Errorf("two answers: %v, %v, %v", a, b, err)
-	}
-	for i, q := range a.Quantiles {
-		if q.Slowdown < 1 || i > 0 && q.Slowdown < a.Quantiles[i-1].Slowdown {
-			t.Errorf("quantiles %+v", a.Quantiles)
-		}
-	}
-	if a.Paths != 2 {
-		t.Errorf("%d paths between racks joined by two fabric switches", a.Paths)
-	}
-	for _, q := range []Question{{Src: 0, Dst: 0, SizeBytes: 1, N: 1}, {Src: 0, Dst: 99, SizeBytes: 1, N: 1}, {Src: 0, Dst: 5, N: 1}, {Src: 0, Dst: 5, SizeBytes: 1}} {
-		if _, err := run.Ask(t.Context(), q); err == nil {
-			t.Errorf("%+v is answered", q)
-		}
 	}
 }

@@ -33,19 +33,19 @@ type source interface {
 }
 
 // sourceOf is the source of a scenario that was not made from another.
-func sourceOf(m *method, s *scenario.Scenario) source {
+func sourceOf(m *Model, o Settings, s *scenario.Scenario) source {
 	if w, from, to, ok := s.Ingested(); ok {
 		return &ingestedFlows{m, w, from, to}
 	}
 	if s.FlowFile() != "" {
-		return &flowFile{m, s.FlowFile()}
+		return &flowFile{m, o, s.FlowFile()}
 	}
 	return &generatedFlows{m, s}
 }
 
 // generatedFlows are drawn from traffic matrices.
 type generatedFlows struct {
-	*method
+	*Model
 	scenario *scenario.Scenario
 }
 
@@ -78,7 +78,8 @@ func (g *generatedFlows) flows(ctx context.Context, _ *engine.Attempt, out *lake
 
 // A flowFile is read by way of DuckDB, which checks, sorts and, where memory is short, spills.
 type flowFile struct {
-	*method
+	*Model
+	Settings
 	path string
 }
 
@@ -135,7 +136,7 @@ func copyBatches(ctx context.Context, in schema.Batches, out schema.Sink) error 
 
 // ingestedFlows are the flows of an ingested workload that start from fromNS until toNS, excluded.
 type ingestedFlows struct {
-	*method
+	*Model
 	workload     scenario.Ingested
 	fromNS, toNS int64
 }
@@ -202,7 +203,7 @@ func checkSpan(workload string, g *GenerateStats) error {
 
 // derivedFlows are those of a base scenario: its files where no flow changes, or changed flows.
 type derivedFlows struct {
-	*method
+	*Model
 	base    *engine.Stage // stage generate of the base
 	changes workload.FlowChanges
 }

@@ -6,12 +6,11 @@ import (
 	"fmt"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/apache/arrow/go/v17/arrow/array"
-	"github.com/apache/arrow/go/v17/arrow/memory"
 
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
 	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/stages/ingest"
 )
 
@@ -86,33 +85,19 @@ func (m *method) generate(ctx context.Context, t *engine.Attempt) error {
 
 // scenarioRecord is the scenario's row of table scenarios.
 func (m *method) scenarioRecord(g *GenerateStats) arrow.Record {
-	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.Scenarios.Arrow())
-	defer b.Release()
-	text := func(column, value string) {
-		b.Field(schema.Scenarios.Index(column)).(*array.StringBuilder).Append(value)
+	row := columns.Row{
+		"scenario_id": string(m.ID()), "name": m.Spec.Name, "seed": int64(m.Spec.Seed), "spec": string(m.Spec.Canonical),
+		"flows": g.Flows, "rejects": g.Rejects, "first_start_ns": g.FirstStartNS, "last_start_ns": g.LastStartNS,
 	}
-	number := func(column string, value int64) {
-		b.Field(schema.Scenarios.Index(column)).(*array.Int64Builder).Append(value)
-	}
-	text("scenario_id", string(m.ID()))
 	if m.Base != "" {
-		text("base_id", string(m.Base))
-	} else {
-		b.Field(schema.Scenarios.Index("base_id")).AppendNull()
+		row["base_id"] = string(m.Base)
 	}
-	text("name", m.Spec.Name)
-	number("seed", int64(m.Spec.Seed))
-	text("spec", string(m.Spec.Canonical))
-	number("flows", g.Flows)
-	number("rejects", g.Rejects)
-	number("first_start_ns", g.FirstStartNS)
-	number("last_start_ns", g.LastStartNS)
-	if load := b.Field(schema.Scenarios.Index("max_load")).(*array.Float64Builder); m.Spec.MaxLoad > 0 {
-		load.Append(m.Spec.MaxLoad)
-	} else {
-		load.AppendNull()
+	if m.Spec.MaxLoad > 0 {
+		row["max_load"] = m.Spec.MaxLoad
 	}
-	return b.NewRecord()
+	rows := columns.NewRows(schema.Scenarios)
+	rows.Add(row)
+	return rows.Record()
 }
 
 // generateStats are the statistics of a complete stage generate.

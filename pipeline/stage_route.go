@@ -13,7 +13,7 @@ import (
 func (m *method) routeStage(generate *engine.Stage) *engine.Stage {
 	flows := generate.Output(schema.Flows)
 	s := &engine.Stage{
-		Name: "route", Place: m.base(), Unit: "flows", Command: m.command("route", m.variant),
+		Name: "route", Place: m.base(), Unit: "flows", Command: m.baseCommand("route"),
 		Reads:       []engine.Output{flows},
 		Writes:      []schema.Table{schema.Hops, schema.LinkLoads},
 		BytesPerRow: 250,

@@ -12,6 +12,7 @@ import (
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/workloads"
+	"parsimon/schema"
 	"parsimon/stages"
 )
 
@@ -113,7 +114,7 @@ func ReadScenarioStatus(l *lake.Lake, id lake.ScenarioID, thorough bool) (Scenar
 	for _, s := range all {
 		st := readStageStatus(l, s, thorough)
 		out.Stages = append(out.Stages, st)
-		if (s.Name == "sample" || s.Name == CombineStage) && st.State == StateComplete {
+		if (s.WritesTable(schema.Slowdowns) || s.WritesTable(schema.SampledSlowdowns)) && st.State == StateComplete {
 			out.Variants = append(out.Variants, s.Place.Variant)
 		}
 		if st.State == StateDamaged || st.State == StatePartial && out.State == StateComplete {
@@ -166,7 +167,7 @@ func begunStages(l *lake.Lake, model *Model) (all []*engine.Stage, estimated boo
 			continue
 		}
 		if strings.Contains(name, SampledPart) {
-			s := &engine.Stage{Name: CombineStage, Place: lake.Place{Scenario: model.ID(), Variant: name}}
+			s := CombineStage(model.ID(), name)
 			add(s)
 			estimated = estimated || s.Begun(l)
 			continue
@@ -175,15 +176,15 @@ func begunStages(l *lake.Lake, model *Model) (all []*engine.Stage, estimated boo
 		if err != nil {
 			return nil, false, fmt.Errorf("%s: %w", lake.Place{Scenario: model.ID(), Variant: name}, err)
 		}
-		m := &method{Model: model, variant: v}
-		plan := m.plan()
-		replay := plan.Find("replay", 0) // of passes: tables of fewer passes may be there without it
+		plan := (&method{Model: model, variant: v}).plan()
+		replay := plan.Writer(schema.SenderFCTs) // of passes: tables of fewer passes may be there without it
 		whole := replay == nil || replay.Begun(l)
 		estimated = estimated || whole
-		if v.Estimator == stages.Flow { // a stage towards another pass
-			m.variant = v.pass(v.Passes + 1)
-			if s := m.plan().Find("feedback", v.Passes); s.Begun(l) {
-				plan = append(plan, s)
+		if v.Estimator == stages.Flow { // stages towards another pass
+			for _, s := range (&method{Model: model, variant: v.pass(v.Passes + 1)}).plan() {
+				if s.Pass == v.Passes && plan.Find(s.Name, s.Pass) == nil && s.Begun(l) {
+					plan = append(plan, s)
+				}
 			}
 		}
 		for _, s := range plan {
@@ -252,7 +253,7 @@ func BestVariant(model *Model) (best Variant, err error) {
 		if err != nil || v.Ablation != 0 || found && !v.better(best) {
 			continue // a whole-network simulation, an ablation, or a lesser estimate
 		}
-		if _, err := ReadOnly(model, v, Settings{}).Sampled(); err == nil {
+		if _, err := ReadOnly(model, v, Settings{}).Records(schema.Slowdowns); err == nil {
 			best, found = v, true
 		}
 	}
@@ -260,9 +261,4 @@ func BestVariant(model *Model) (best Variant, err error) {
 		return best, fmt.Errorf("scenario %s has not been estimated: run it (parsimon run)", model.ID())
 	}
 	return best, nil
-}
-
-// Sampled are the records of a complete estimate.
-func (e *Estimation) Sampled() (engine.Records, error) {
-	return e.exec.Records(e.plan().Find("sample", 0))
 }

@@ -7,6 +7,7 @@ import (
 
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
+	"parsimon/schema"
 	"parsimon/stages"
 )
 
@@ -44,12 +45,17 @@ const (
 	clusterPart = "-cluster-"
 )
 
-// Names of estimates from windows (package sampled): the variant of the windows, SampledPart and how many windows.
-// CombineStage is the stage that writes their tables.
-const (
-	SampledPart  = "-sampled-"
-	CombineStage = "combine"
-)
+// SampledPart marks the names of estimates from windows (package sampled): the variant of the windows, SampledPart and
+// how many windows.
+const SampledPart = "-sampled-"
+
+// CombineStage is the stage that writes the tables of an estimate from windows, without what it does.
+func CombineStage(id lake.ScenarioID, variant string) *engine.Stage {
+	return &engine.Stage{
+		Name: "combine", Place: lake.Place{Scenario: id, Variant: variant}, Unit: "flows",
+		Command: "parsimon run --within", Writes: []schema.Table{schema.Intervals, schema.Windows, schema.SampledSlowdowns},
+	}
+}
 
 // String is the name of the variant's directory in the lake.
 func (v Variant) String() string {
@@ -80,7 +86,8 @@ func (v Variant) place(id lake.ScenarioID) lake.Place {
 	return lake.Place{Scenario: id, Variant: v.String()}
 }
 
-// ParseVariant is the inverse of String.
+// ParseVariant is the inverse of String. Names of whole-network simulations and of estimates from windows are no
+// variants, and errors.
 func ParseVariant(name string) (v Variant, err error) {
 	whole, setting, clustered := strings.Cut(name, clusterPart)
 	if clustered {
@@ -139,14 +146,16 @@ func (v Variant) better(than Variant) bool {
 	return v.Cluster == nil && than.Cluster != nil
 }
 
-// A Stage of an estimate that a command runs alone, from the plan of a variant. Stage feedback of pass N belongs to the
-// plans with more than N passes.
-func stageOf(plan func(Variant) engine.Plan, v Variant, name string) *engine.Stage {
-	if s := plan(v).Find(name, 0); s != nil && (s.Pass == 0 || s.Pass == v.Passes) {
-		return s
+// stageOf finds the stage that a command runs alone, and the plan that has it: of the variant or, for a stage of its
+// last pass that only further passes read, of one pass more. The stage is nil if the variant has none of that name.
+func stageOf(of func(Variant) *method, v Variant, name string) (engine.Plan, *engine.Stage) {
+	plan := of(v).plan()
+	if s := plan.Find(name, 0); s != nil && (s.Pass == 0 || s.Pass == v.Passes) {
+		return plan, s
 	}
 	if v.Estimator != stages.Flow {
-		return nil
+		return nil, nil
 	}
-	return plan(v.pass(v.Passes+1)).Find(name, v.Passes)
+	plan = of(v.pass(v.Passes + 1)).plan()
+	return plan, plan.Find(name, v.Passes)
 }

@@ -87,13 +87,13 @@ func DeriveWindows(ctx context.Context, base *Estimation, w Windows, o Settings)
 	if err != nil {
 		return nil, err
 	}
-	e.source = &windowFlows{e.method, generated(base.Lake, base.ID()), w}
-	return e, e.writeSpec()
+	e.source = &windowFlows{model, generated(base.Lake, base.ID()), w}
+	return e, writeSpec(e)
 }
 
 // windowFlows are the flows of a base scenario in windows.
 type windowFlows struct {
-	*method
+	*Model
 	base    *engine.Stage // stage generate of the base
 	windows Windows
 }

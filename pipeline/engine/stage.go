@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"parsimon/pipeline/lake"
 	"parsimon/schema"
@@ -90,6 +91,21 @@ func (p Plan) Find(name string, pass int) (found *Stage) {
 		}
 	}
 	return found
+}
+
+// Writer returns the last stage that writes a table. nil: there is none.
+func (p Plan) Writer(t schema.Table) (writer *Stage) {
+	for _, s := range p {
+		if s.WritesTable(t) {
+			writer = s
+		}
+	}
+	return writer
+}
+
+// WritesTable reports whether the stage writes a table.
+func (s *Stage) WritesTable(t schema.Table) bool {
+	return slices.ContainsFunc(s.Writes, func(w schema.Table) bool { return w.Name == t.Name })
 }
 
 // reads reports whether the stage reads any of a stage's tables.

@@ -90,7 +90,7 @@ func compare(ctx context.Context, run *pipeline.Estimation, x pipeline.Exact, to
 	if err != nil {
 		return err
 	}
-	err = run.EachSlowdown(func(f pipeline.SampledFlow) {
+	err = pipeline.EachSlowdown(run, func(f pipeline.SampledFlow) {
 		if t, ok := truth[f.Row]; ok {
 			pair.estimate.Add(sampling.CellOf(f.Slowdown))
 			pair.truth.Add(sampling.CellOf(t))

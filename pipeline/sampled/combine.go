@@ -12,7 +12,6 @@ import (
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/engine"
-	"parsimon/pipeline/lake"
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/stages"
@@ -33,18 +32,14 @@ func (s *sampler) variant() string {
 // combine writes the tables and the answer.
 func (s *sampler) combine(ctx context.Context, stopped string) (*Result, error) {
 	rows := s.rows()
-	place := lake.Place{Scenario: s.base.ID(), Variant: s.variant()}
-	stage := &engine.Stage{
-		Name: pipeline.CombineStage, Place: place, Unit: "flows", Command: "parsimon run --within",
-		Writes: []schema.Table{schema.Intervals, schema.Windows, schema.SampledSlowdowns},
-		Cut: func(*engine.Inputs, []engine.Task) ([]engine.Task, error) {
-			return []engine.Task{{Lo: 0, Hi: int64(len(s.counts)),
-				Cost: int64(s.sampledShare() * float64(s.index.totals[all]))}}, nil
-		},
+	stage := pipeline.CombineStage(s.base.ID(), s.variant())
+	stage.Cut = func(*engine.Inputs, []engine.Task) ([]engine.Task, error) {
+		return []engine.Task{{Lo: 0, Hi: int64(len(s.counts)),
+			Cost: int64(s.sampledShare() * float64(s.index.totals[all]))}}, nil
 	}
 	outputs := make([]engine.Output, len(s.rounds))
 	for i, r := range s.rounds {
-		outputs[i] = r.run.Plan().Find("sample", 0).Output(schema.Slowdowns)
+		outputs[i] = r.run.Plan().Writer(schema.Slowdowns).Output(schema.Slowdowns)
 	}
 	stage.Reads = outputs
 	stage.Open = func(context.Context, *engine.Inputs) (engine.NewWorker, error) {

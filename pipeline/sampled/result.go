@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"parsimon/pipeline"
+	"parsimon/pipeline/summary"
 	"parsimon/pipeline/text"
 	"parsimon/schema/sizebin"
 	"parsimon/stages"
@@ -15,7 +16,7 @@ import (
 // A Result is the answer, for scripts. Its percentiles are of the whole workload, by size bin, and their bounds those
 // of Rows.
 type Result struct {
-	*pipeline.Result
+	*summary.Result
 	SampledShare float64       `json:"sampled_share"` // of the flows
 	Windows      int           `json:"windows"`
 	Stopped      string        `json:"stopped"`    // Precise, Spent or Whole
@@ -34,7 +35,7 @@ const windowBias = "estimates from windows are low by about 1% at p90 and p99, w
 
 func (s *sampler) result(rows []Row, stopped string, seconds float64) *Result {
 	r := &Result{
-		Result: &pipeline.Result{
+		Result: &summary.Result{
 			ScenarioID: string(s.base.ID()), Name: s.base.Spec.Name, Variant: s.variant(),
 			Lake: s.base.Lake.Path(), Flows: s.index.totals[all],
 			Warnings: []string{}, Stages: append(s.stages, s.base.Executor().Reports...), Cases: s.cases, Seconds: seconds,
@@ -63,14 +64,14 @@ func (s *sampler) result(rows []Row, stopped string, seconds float64) *Result {
 }
 
 // percentiles are the rows of all services and networks, a size bin in one.
-func percentiles(rows []Row) (out []pipeline.PercentilesResult) {
+func percentiles(rows []Row) (out []summary.PercentilesResult) {
 	for i := range rows {
 		row := &rows[i]
 		if row.Key.By != stages.ByNothing {
 			continue
 		}
 		if n := len(out); n == 0 || out[n-1].SizeBin != row.SizeBin {
-			out = append(out, pipeline.PercentilesResult{SizeBin: row.SizeBin, Flows: row.Flows})
+			out = append(out, summary.PercentilesResult{SizeBin: row.SizeBin, Flows: row.Flows})
 		}
 		p := &out[len(out)-1]
 		switch row.Quantile {

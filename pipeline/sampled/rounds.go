@@ -64,7 +64,7 @@ func (s *sampler) estimateWindows(
 		}
 	}
 	s.stages = append(s.stages, run.Executor().Reports...)
-	cases, err := run.Cases(pipeline.CaseStages(run.Plan())...)
+	cases, err := pipeline.Cases(run.Lake, pipeline.CaseStages(run.Plan())...)
 	if err != nil {
 		return nil, err
 	}

@@ -146,7 +146,8 @@ func (s *Scenario) canonicalTopology() (c canonicalTopology, err error) {
 	return c, err
 }
 
-// TopologyKey is the topology's part of the canonical form.
+// TopologyKey is the topology's part of the canonical form: equal for two scenarios exactly if their networks are,
+// before anything fails. Files count by their content.
 func (s *Scenario) TopologyKey() (json.RawMessage, error) {
 	c, err := s.canonicalTopology()
 	if err != nil {
@@ -197,7 +198,8 @@ func (s *Scenario) ID() (string, error) {
 	return IDOf(c), nil
 }
 
-// IDOf returns the id of a scenario with that canonical form.
+// IDOf returns the id of a scenario with that canonical form (Scenario.Canonical): 16 hexadecimal digits, which
+// lake.ParseScenarioID accepts.
 func IDOf(canonical []byte) string {
 	sum := sha256.Sum256(canonical)
 	return hex.EncodeToString(sum[:8])

@@ -19,6 +19,10 @@ type scenarioReader struct {
 	shipped bool   // there are no files beside it
 }
 
+// parse reads a scenario file of one mapping. dir is what paths in it are relative to; "" for a shipped scenario, which
+// may name no files. Each key has a function that reads it; an unknown key, a key given twice, and a value out of its
+// range are errors with the line (FieldError). What can only be checked against the topology (names of hosts, racks of
+// a matrix) is checked when the network or the workload is built.
 func parse(file, dir string, data []byte) (*Scenario, error) {
 	top, err := parseYAML(file, data)
 	if err != nil {
@@ -69,6 +73,8 @@ func (r *scenarioReader) path(f field) (string, error) {
 	return strings.Join(parts, ","), nil
 }
 
+// readTopology reads one of four: a shipped topology by name, a file, a Clos network by its numbers, or a graph of
+// named nodes and cables. The options that complete a file (topology.Options) go with a file only.
 func (r *scenarioReader) readTopology(f field) error {
 	ways := 0
 	keys := r.topologyOptionKeys()

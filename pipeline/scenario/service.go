@@ -11,6 +11,7 @@ import (
 	"parsimon/stages/workload"
 )
 
+// readServices reads services in the order of the file: a twin refers to a service before it.
 func (r *scenarioReader) readServices(f field) error {
 	list, err := f.list()
 	if err != nil {
@@ -29,6 +30,8 @@ func (r *scenarioReader) readServices(f field) error {
 	return nil
 }
 
+// readService reads one service. Racks and a matrix, or pairs, say who talks to whom; sizes, arrivals, sigma and share
+// say how much, and a twin takes these over from another service.
 func (r *scenarioReader) readService(item field) (serviceSpec, error) {
 	s := serviceSpec{matrixKind: workload.MatrixUniform, matrixSeed: 1, sigma: 1, share: 1}
 	given := map[string]field{}

@@ -12,8 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/apache/arrow/go/v17/arrow/array"
-	"github.com/apache/arrow/go/v17/arrow/memory"
+	"github.com/apache/arrow/go/v17/arrow"
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/gate"
@@ -21,11 +20,12 @@ import (
 	"parsimon/pipeline/text"
 	"parsimon/pipeline/units"
 	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/schema/sizebin"
 	"parsimon/stages"
 )
 
-// A Side is one of two estimates to compare.
+// A Side is one of two estimates to compare. Compare completes it: Scenario becomes the id, Variant the name.
 type Side struct {
 	Scenario string `json:"scenario_id"` // id, the first letters of one, or name
 	Variant  string `json:"variant"`     // empty: see Compare
@@ -351,37 +351,32 @@ func (c *Comparison) write(ctx context.Context, l *lake.Lake) error {
 	}
 	defer session.Close()
 	name := c.Base.Scenario + "-" + c.Base.Variant
-	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.Comparisons.Arrow())
-	defer b.Release()
+	rows := columns.NewRows(schema.Comparisons)
 	for _, r := range c.Rows {
-		for i, text := range append([]string{c.Base.Scenario, c.Base.Variant}, r.Group...) {
-			b.Field(i).(*array.StringBuilder).Append(text)
+		row := columns.Row{
+			"base_scenario": c.Base.Scenario, "base_variant": c.Base.Variant, "flows": r.Flows, "quantile": r.Quantile,
+			"base_slowdown": r.Base, "slowdown": r.Other, "change": r.Change, "change_lo": r.Lo, "change_hi": r.Hi,
 		}
-		b.Field(6).(*array.Int64Builder).Append(r.Flows)
-		for i, x := range []float64{r.Quantile, r.Base, r.Other, r.Change, r.Lo, r.Hi} {
-			b.Field(7 + i).(*array.Float64Builder).Append(x)
+		for i, group := range ComparisonGroups() {
+			row[group] = r.Group[i]
 		}
+		rows.Add(row)
 	}
-	k := array.NewRecordBuilder(memory.DefaultAllocator, schema.ComparisonLinks.Arrow())
-	defer k.Release()
+	links := columns.NewRows(schema.ComparisonLinks)
 	for i, d := range c.Links {
-		k.Field(0).(*array.StringBuilder).Append(c.Base.Scenario)
-		k.Field(1).(*array.StringBuilder).Append(c.Base.Variant)
-		k.Field(2).(*array.Int64Builder).Append(int64(i + 1))
-		k.Field(3).(*array.Int32Builder).Append(d.Link)
-		k.Field(4).(*array.Int64Builder).Append(c.TailFlows)
-		for i, x := range []float64{d.BaseLoad, d.Load, d.BaseDelayNS, d.DelayNS} {
-			k.Field(5 + i).(*array.Float64Builder).Append(x)
-		}
+		links.Add(columns.Row{
+			"base_scenario": c.Base.Scenario, "base_variant": c.Base.Variant, "place": int64(i + 1), "link_id": d.Link,
+			"tail_flows": c.TailFlows, "base_load": d.BaseLoad, "load": d.Load,
+			"base_delay_ns": d.BaseDelayNS, "delay_ns": d.DelayNS,
+		})
 	}
 	var files []lake.DataFile
 	for _, t := range []struct {
-		table   schema.Table
-		builder *array.RecordBuilder
-	}{{schema.Comparisons, b}, {schema.ComparisonLinks, k}} {
-		rec := t.builder.NewRecord()
-		d, err := session.WriteRecord(at, t.table, name, rec)
-		rec.Release()
+		table schema.Table
+		rec   arrow.Record
+	}{{schema.Comparisons, rows.Record()}, {schema.ComparisonLinks, links.Record()}} {
+		d, err := session.WriteRecord(at, t.table, name, t.rec)
+		t.rec.Release()
 		if err != nil {
 			return err
 		}

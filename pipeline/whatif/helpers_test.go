@@ -1,7 +1,6 @@
 package whatif
 
 import (
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -12,12 +11,10 @@ import (
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/cache"
-	"parsimon/pipeline/catalog"
+	"parsimon/pipeline/internal/estimates"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/lake/parquet"
 	"parsimon/pipeline/scenario"
-	"parsimon/queries"
-	"parsimon/queries/duckdb"
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/stages"
@@ -54,50 +51,10 @@ func mustLoad(t testing.TB, file string) *scenario.Scenario {
 	return s
 }
 
-// traced is the scenario of a topology and a flow file.
-func traced(t testing.TB, topology, flows string) *scenario.Scenario {
-	t.Helper()
-	s, err := scenario.FromFiles(topology, flows)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
 // estimate estimates a scenario and returns its id.
 func estimate(t testing.TB, s *scenario.Scenario, o Settings) string {
 	t.Helper()
-	e, err := pipeline.Begin(t.Context(), o.Lake, s, o.Variant, o.Settings)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close()
-	if err := e.Estimate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return string(e.ID())
-}
-
-func openLake(t testing.TB, dir string) *lake.Lake {
-	t.Helper()
-	l, err := lake.Open(dir, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
-}
-
-// readOnly opens an estimate for reading.
-func readOnly(t testing.TB, dir, id string, v pipeline.Variant) *pipeline.Estimation {
-	t.Helper()
-	model, err := pipeline.OpenModel(openLake(t, dir), id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if v.Passes == 0 {
-		v.Passes = pipeline.DefaultPasses
-	}
-	return pipeline.ReadOnly(model, v, pipeline.Settings{})
+	return string(estimates.Of(t, o.Lake, s, o.Variant, o.Settings).ID())
 }
 
 // tableRows returns every row of a table of an estimate as text, without some columns.
@@ -127,37 +84,6 @@ func tableRows(t testing.TB, e *pipeline.Estimation, table schema.Table, without
 		t.Fatalf("table %s of scenario %s has no rows", table.Name, e.ID())
 	}
 	return b.String()
-}
-
-// ask returns the first row of a SELECT over a lake as text.
-func ask(t testing.TB, dir, text string) string {
-	t.Helper()
-	o, err := catalog.Options(openLake(t, dir), duckdb.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	db, err := queries.Open(t.Context(), dir, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	rows, err := db.SQL(t.Context(), text)
-	if err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
-	values, err := rows.Next()
-	if err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
-	line := fmt.Sprint(slices.Clone(values)...)
-	if err := rows.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return line
 }
 
 func mustRead(t testing.TB, file string) string {

@@ -34,7 +34,7 @@ func openJoin(l *lake.Lake, base, other Side) (*join, error) {
 			return nil, err
 		}
 		opened[i] = pipeline.ReadOnly(model, v, pipeline.Settings{})
-		if _, err := opened[i].Sampled(); err != nil {
+		if _, err := opened[i].Records(schema.Slowdowns); err != nil {
 			return nil, err
 		}
 	}
@@ -47,11 +47,8 @@ func (j *join) flows() (base, other int64) {
 		e *pipeline.Estimation
 		n *int64
 	}{{j.base, &base}, {j.other, &other}} {
-		r, err := side.e.Sampled()
-		if err != nil {
-			continue // openJoin has read them
-		}
-		for _, f := range r.Files(schema.Slowdowns) {
+		files, _ := side.e.Files(schema.Slowdowns) // openJoin has read them
+		for _, f := range files {
 			*side.n += f.Rows
 		}
 	}

@@ -9,49 +9,31 @@ import (
 	"math"
 	"slices"
 
-	"github.com/apache/arrow/go/v17/arrow/array"
-	"github.com/apache/arrow/go/v17/arrow/memory"
-
 	"parsimon/pipeline"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/text"
 	"parsimon/schema"
+	"parsimon/schema/columns"
 )
 
 // publish writes the rows of one run of table sweep_runs: one for each axis.
 func (p *Parameters) publish(e *pipeline.Estimation, i int) error {
-	t, run := schema.SweepRuns, &p.Runs[i]
-	b := array.NewRecordBuilder(memory.DefaultAllocator, t.Arrow())
-	defer b.Release()
-	word := func(column, v string) { b.Field(t.Index(column)).(*array.StringBuilder).Append(v) }
-	number := func(column string, v float64) {
-		if f := b.Field(t.Index(column)).(*array.Float64Builder); math.IsNaN(v) {
-			f.AppendNull()
-		} else {
-			f.Append(v)
-		}
-	}
+	run, rows := &p.Runs[i], columns.NewRows(schema.SweepRuns)
 	for _, a := range p.Axes {
-		word("sweep", p.Name)
-		word("settings", p.settings(i))
-		word("parameter", a.Key)
-		word("value", run.Settings[a.Key])
-		number("value_number", numberOf(run.Settings[a.Key]))
-		b.Field(t.Index("flows")).(*array.Int64Builder).Append(run.Flows)
-		for q, name := range []string{"p50", "p90", "p99", "p999"} {
-			number(name+"_slowdown", []float64{run.P50, run.P90, run.P99, run.P999}[q])
-			exact := math.NaN()
-			if run.Exact != nil {
-				exact = run.Exact[q]
-			}
-			number(name+"_exact", exact)
+		row := columns.Row{
+			"sweep": p.Name, "settings": p.settings(i), "parameter": a.Key, "value": run.Settings[a.Key],
+			"value_number": numberOf(run.Settings[a.Key]), "flows": run.Flows, "seconds": run.Seconds,
+			"p50_slowdown": run.P50, "p90_slowdown": run.P90, "p99_slowdown": run.P99, "p999_slowdown": run.P999,
 		}
-		number("seconds", run.Seconds)
+		for q, x := range run.Exact { // nil: not simulated
+			row[[]string{"p50_exact", "p90_exact", "p99_exact", "p999_exact"}[q]] = x
+		}
+		rows.Add(row)
 	}
-	rec := b.NewRecord()
+	rec := rows.Record()
 	defer rec.Release()
 	at, session := lake.Place{Scenario: e.ID(), Variant: run.Variant}, e.Executor().Session()
-	return session.PublishRecord(at, t, fileOf(p.Name), rec)
+	return session.PublishRecord(at, schema.SweepRuns, fileOf(p.Name), rec)
 }
 
 // fileOf names the data file of a sweep: the beginning of the sweep's name, for people, and a digest of all of it.

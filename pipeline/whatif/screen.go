@@ -50,7 +50,7 @@ type screened struct {
 // screen looks at failures, each of those cables, by their ends. before are the slowdowns of the base.
 func screen(ctx context.Context, e *pipeline.Estimation, failures [][][2]int32, before histograms) ([]screened, error) {
 	began := time.Now()
-	loads, err := e.Loads()
+	loads, err := pipeline.Loads(e)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func screen(ctx context.Context, e *pipeline.Estimation, failures [][][2]int32, 
 	stats := make([][]stages.SimulateStats, len(changed))
 	found := make([][]stages.Difference, len(changed))
 	err = engine.Parallel(ctx, e.Workers, len(changed), func() (func(context.Context, int) error, error) {
-		sim, err := e.Simulator(loads)
+		sim, err := pipeline.NewSimulator(e, loads)
 		return func(ctx context.Context, i int) error {
 			lo, hi := changed[i].Lo, changed[i].Hi
 			stats[i] = make([]stages.SimulateStats, len(failures))
@@ -182,7 +182,7 @@ func (s *Screening) Write(w io.Writer) error {
 
 // detours routes the flows that the failures move.
 func detours(ctx context.Context, e *pipeline.Estimation, failures [][][2]int32) (*stages.Detours, error) {
-	tasks, files, err := e.FlowChunks()
+	tasks, files, err := pipeline.FlowChunks(e)
 	if err != nil {
 		return nil, err
 	}
@@ -238,7 +238,7 @@ func differing(e *pipeline.Estimation, by []stages.Difference, failures int, bef
 	for f := range after {
 		after[f] = before.clone()
 	}
-	err := e.EachSlowdown(func(flow pipeline.SampledFlow) {
+	err := pipeline.EachSlowdown(e, func(flow pipeline.SampledFlow) {
 		for len(by) > 0 && by[0].Row < flow.Row { // it had no path
 			by = by[1:]
 		}
@@ -264,7 +264,7 @@ type histograms map[string]*histogram.Histogram
 // slowdownsByService are those of an estimate.
 func slowdownsByService(e *pipeline.Estimation) (histograms, error) {
 	h := histograms{}
-	return h, e.EachSlowdown(func(f pipeline.SampledFlow) { h.add(f.Service, f.Slowdown, 1) })
+	return h, pipeline.EachSlowdown(e, func(f pipeline.SampledFlow) { h.add(f.Service, f.Slowdown, 1) })
 }
 
 func (h histograms) add(service string, slowdown float64, flows int64) {

@@ -149,7 +149,7 @@ func (s *sweeper) screen(ctx context.Context) error {
 		s.Reused++
 		s.Cables = append(s.Cables, swept)
 	}
-	loads, err := s.base.Loads()
+	loads, err := pipeline.Loads(s.base)
 	if err != nil {
 		return err
 	}
@@ -269,10 +269,14 @@ func (s *sweeper) one(ctx context.Context, c [2]int32) (swept SweptCable, err er
 	if swept.Full, err = servicePercentiles(ctx, run); err != nil {
 		return swept, err
 	}
-	if swept.Cases, err = run.Cases(pipeline.CaseStages(run.Plan())...); err != nil {
+	if swept.Cases, err = pipeline.Cases(run.Lake, pipeline.CaseStages(run.Plan())...); err != nil {
 		return swept, err
 	}
-	routed, err := run.Routed()
+	r, err := run.Records(schema.LinkLoads)
+	if err != nil {
+		return swept, err
+	}
+	routed, err := pipeline.RouteStats(r)
 	if err != nil {
 		return swept, err
 	}
@@ -286,7 +290,7 @@ func (s *sweeper) one(ctx context.Context, c [2]int32) (swept SweptCable, err er
 
 // servicePercentiles are the slowdowns of the run's estimate at pipeline.Quantiles, by service and of all.
 func servicePercentiles(ctx context.Context, e *pipeline.Estimation) (percentilesOf, error) {
-	slowdowns, err := e.ScanTable(schema.Slowdowns)
+	slowdowns, err := scanTable(e, schema.Slowdowns)
 	if err != nil {
 		return nil, err
 	}

@@ -8,14 +8,12 @@ import (
 	"math"
 	"slices"
 
-	"github.com/apache/arrow/go/v17/arrow/array"
-	"github.com/apache/arrow/go/v17/arrow/memory"
-
 	"parsimon/pipeline"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/text"
 	"parsimon/pipeline/units"
 	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/stages"
 )
 
@@ -59,11 +57,7 @@ func (s *Sweep) rank() {
 
 // write puts the sweep into the lake.
 func (s *sweeper) write() error {
-	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.Sweeps.Arrow())
-	defer b.Release()
-	t := schema.Sweeps
-	word := func(column, v string) { b.Field(t.Index(column)).(*array.StringBuilder).Append(v) }
-	whole := func(column string, v int64) { b.Field(t.Index(column)).(*array.Int64Builder).Append(v) }
+	rows := columns.NewRows(schema.Sweeps)
 	for i := range s.Cables {
 		c := &s.Cables[i]
 		now, variant := s.estimateOf(c)
@@ -71,25 +65,21 @@ func (s *sweeper) write() error {
 			if _, ok := s.before[service]; !ok {
 				continue
 			}
-			word("tier", s.Plan.Tier)
-			b.Field(t.Index("node_a")).(*array.Int32Builder).Append(c.A)
-			b.Field(t.Index("node_b")).(*array.Int32Builder).Append(c.B)
-			word("service", service)
-			whole("flows", now[service].Flows)
-			whole("unreachable", c.Unreachable)
-			word("estimated", variant)
-			for q, name := range []string{"p50", "p90", "p99", "p999"} {
-				b.Field(t.Index(name + "_slowdown")).(*array.Float64Builder).Append(now[service].Slowdowns[q])
-				b.Field(t.Index(name + "_change")).(*array.Float64Builder).Append(s.changeOf(c, service, q))
+			row := columns.Row{
+				"tier": s.Plan.Tier, "node_a": c.A, "node_b": c.B, "service": service, "estimated": variant,
+				"flows": now[service].Flows, "unreachable": c.Unreachable,
+				"simulated_cases": c.Cases.Cases, "cached_cases": c.Cases.CachedCases,
 			}
-			whole("simulated_cases", c.Cases.Cases)
-			whole("cached_cases", c.Cases.CachedCases)
+			for q, name := range []string{"p50", "p90", "p99", "p999"} {
+				row[name+"_slowdown"], row[name+"_change"] = now[service].Slowdowns[q], s.changeOf(c, service, q)
+			}
+			rows.Add(row)
 		}
 	}
-	rec := b.NewRecord()
+	rec := rows.Record()
 	defer rec.Release()
 	at, session := lake.Place{Scenario: s.base.ID(), Variant: s.Variant}, s.base.Executor().Session()
-	return session.PublishRecord(at, t, fileSafe(s.Plan.Tier), rec)
+	return session.PublishRecord(at, schema.Sweeps, fileSafe(s.Plan.Tier), rec)
 }
 
 // Write writes the ranking as a table.

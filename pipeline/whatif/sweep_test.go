@@ -12,6 +12,7 @@ import (
 
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/internal/fixture"
+	"parsimon/pipeline/internal/rows"
 	"parsimon/pipeline/scenario"
 	"parsimon/stages"
 )
@@ -74,7 +75,7 @@ func TestSweep(t *testing.T) {
 	if err := one.Write(&table); err != nil || !strings.Contains(table.String(), last.NameA+":"+last.NameB+" down") {
 		t.Errorf("%v\n%s", err, table.String())
 	}
-	ids, err := openLake(t, o.Lake).Scenarios()
+	ids, err := rows.Open(t, o.Lake).Scenarios()
 	if err != nil || len(ids) > 3 || !strings.Contains(fmt.Sprint(ids), mine.Other.Scenario) {
 		t.Errorf("scenarios left: %v, %v", ids, err)
 	}

@@ -12,13 +12,12 @@ import (
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/apache/arrow/go/v17/arrow/array"
-	"github.com/apache/arrow/go/v17/arrow/memory"
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/lake/parquet"
 	"parsimon/pipeline/text"
+	"parsimon/queries/duckdb"
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/schema/sizebin"
@@ -52,7 +51,7 @@ type TierQueueing struct {
 // Validate holds an estimate against a truth: the whole-network simulation x of the scenario, or a Parquet file with
 // flow_id and fct_ns. It writes table validations.
 func Validate(ctx context.Context, e *pipeline.Estimation, truthFile string, x pipeline.Exact) (*Validation, error) {
-	if _, err := e.Sampled(); err != nil {
+	if _, err := e.Records(schema.Slowdowns); err != nil {
 		return nil, err
 	}
 	db, err := e.OpenDuckDB(ctx)
@@ -67,7 +66,7 @@ func Validate(ctx context.Context, e *pipeline.Estimation, truthFile string, x p
 		if err != nil {
 			return nil, err
 		}
-		v.Truth, truth = x.Variant(), e.Scan(r.Files(schema.ExactFCTs))
+		v.Truth, truth = x.Variant(), scan(e.Lake, r.Files(schema.ExactFCTs))
 	} else if truth, err = openTruth(ctx, db, truthFile); err != nil {
 		return nil, err
 	}
@@ -180,7 +179,7 @@ func compareQuantiles(ctx context.Context, e *pipeline.Estimation, db *sql.DB,
 	file := filepath.Join(e.Executor().Session().TmpPath(), "matches.parquet")
 	_, err = db.ExecContext(ctx, fmt.Sprintf(`COPY (
 		SELECT e.flow_row, e.size_bytes, e.slowdown AS estimate, CAST(t.fct_ns / e.ideal_ns AS DOUBLE) AS truth
-		FROM %s e JOIN %s t USING (flow_id) ORDER BY e.flow_row) TO %s (FORMAT parquet)`, e.Scan(estimates), truth, ingest.QuoteSQL(file)))
+		FROM %s e JOIN %s t USING (flow_id) ORDER BY e.flow_row) TO %s (FORMAT parquet)`, scan(e.Lake, estimates), truth, ingest.QuoteSQL(file)))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -221,11 +220,11 @@ func compareTiers(ctx context.Context, e *pipeline.Estimation, db *sql.DB, x pip
 	if e.Variant().Estimator == stages.Independent { // whose contributions are drawn, and no waits of the flow's own
 		table = schema.HopDelays
 	}
-	waits, err := e.ScanTable(table)
+	waits, err := scanTable(e, table)
 	if err != nil {
 		return nil, err
 	}
-	links, err := e.ScanTable(schema.Links)
+	links, err := scanTable(e, schema.Links)
 	if err != nil {
 		return nil, err
 	}
@@ -238,7 +237,7 @@ func compareTiers(ctx context.Context, e *pipeline.Estimation, db *sql.DB, x pip
 		FROM %s x JOIN %s d ON d.flow_row = x.flow_row AND d.link_id = x.link_id
 		JOIN %s l ON l.link_id = x.link_id
 		WHERE x.hop > 0 GROUP BY l.tier ORDER BY avg(x.last_wait_ns) DESC, l.tier`,
-		e.Scan(exact.Files(schema.ExactHops)), waits, links))
+		scan(e.Lake, exact.Files(schema.ExactHops)), waits, links))
 	if err != nil {
 		return nil, fmt.Errorf("queueing by tier: %w", ingest.FirstLine(err))
 	}
@@ -256,20 +255,15 @@ func compareTiers(ctx context.Context, e *pipeline.Estimation, db *sql.DB, x pip
 
 // writeValidation puts the comparison into the lake.
 func writeValidation(e *pipeline.Estimation, v *Validation) error {
-	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.Validations.Arrow())
-	defer b.Release()
+	rows := columns.NewRows(schema.Validations)
 	for _, row := range v.Rows {
-		b.Field(0).(*array.StringBuilder).Append(v.Truth)
-		b.Field(1).(*array.StringBuilder).Append(row.Name)
-		b.Field(2).(*array.Int64Builder).Append(row.Flows)
-		numbers := []float64{
-			row.Quantile, row.Estimate, row.True, row.Error, row.ErrorLo, row.ErrorHi, row.Wasserstein,
-		}
-		for i, x := range numbers {
-			b.Field(3 + i).(*array.Float64Builder).Append(x)
-		}
+		rows.Add(columns.Row{
+			"truth": v.Truth, "size_bin": row.Name, "flows": row.Flows, "quantile": row.Quantile,
+			"estimate": row.Estimate, "true_slowdown": row.True,
+			"error": row.Error, "error_lo": row.ErrorLo, "error_hi": row.ErrorHi, "wasserstein": row.Wasserstein,
+		})
 	}
-	rec := b.NewRecord()
+	rec := rows.Record()
 	defer rec.Release()
 	name := fileSafe(filepath.Base(v.Truth))
 	at, session := lake.Place{Scenario: e.ID(), Variant: e.Variant().String()}, e.Executor().Session()
@@ -302,4 +296,19 @@ func (v *Validation) Write(w io.Writer) error {
 		}
 	}
 	return p.Err
+}
+
+// scan is the SQL that reads data files.
+func scan(l *lake.Lake, files []lake.DataFile) string {
+	paths := make([]string, len(files))
+	for i, f := range files {
+		paths[i] = filepath.Join(l.Path(), f.Path)
+	}
+	return duckdb.ScanParquet(paths...)
+}
+
+// scanTable is the SQL that reads one of an estimate's tables.
+func scanTable(e *pipeline.Estimation, t schema.Table) (string, error) {
+	files, err := e.Files(t)
+	return scan(e.Lake, files), err
 }

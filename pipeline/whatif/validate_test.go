@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"parsimon/pipeline"
+	"parsimon/pipeline/internal/estimates"
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/stages"
 )
@@ -19,7 +20,7 @@ func tracedEstimate(t *testing.T) *pipeline.Estimation {
 	t.Helper()
 	o := settings(t, stages.Independent)
 	topology, flows := fixture.Trace(t, 4000)
-	estimate(t, traced(t, topology, flows), o)
+	estimate(t, estimates.Trace(t, topology, flows), o)
 	e, err := pipeline.Resume(t.Context(), o.Lake, "", o.Variant, o.Settings)
 	if err != nil {
 		t.Fatal(err)
@@ -156,10 +157,11 @@ func TestBootstrapCoverage(t *testing.T) {
 func TestExactEndToEnd(t *testing.T) {
 	t.Parallel()
 	run := tracedEstimate(t)
-	sampled, err := run.SampleWindow(4_000_000, 0)
+	g, err := run.Generated()
 	if err != nil {
 		t.Fatal(err)
 	}
+	sampled := g.Middle(4_000_000, 0)
 	for _, x := range []pipeline.Exact{{Workers: 2}, {Window: sampled, Workers: 2}} {
 		if err := run.Exact(t.Context(), x); err != nil {
 			t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"parsimon/pipeline"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
+	"parsimon/pipeline/summary"
 	"parsimon/pipeline/text"
 )
 
@@ -58,7 +59,7 @@ func (a *Answer) Write(w io.Writer) error {
 		return err
 	}
 	p := text.Printer{W: w}
-	a.changed.WriteCost(&p)
+	summary.WriteCost(&p, a.changed)
 	l := a.changed.Lake
 	base := pipeline.ShellName(l, lake.ScenarioID(a.Base.Scenario))
 	other := pipeline.ShellName(l, lake.ScenarioID(a.Other.Scenario))

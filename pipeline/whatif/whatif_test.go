@@ -11,7 +11,9 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"parsimon/pipeline"
+	"parsimon/pipeline/internal/estimates"
 	"parsimon/pipeline/internal/fixture"
+	"parsimon/pipeline/internal/rows"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
 	"parsimon/schema"
@@ -47,7 +49,7 @@ func testWhatIfIsTheRun(t *testing.T, file string, by stages.Estimator) {
 	if w.Other.Scenario != want || w.Both != w.BaseFlows || w.Both != 3000 {
 		t.Fatalf("what-if makes %+v, want %s with all flows in both", w.Other, want)
 	}
-	derived, run := readOnly(t, o.Lake, want, o.Variant), readOnly(t, fresh.Lake, want, o.Variant)
+	derived, run := estimates.Open(t, o.Lake, want, o.Variant), estimates.Open(t, fresh.Lake, want, o.Variant)
 	if v := derived.Variant().String(); v != w.Other.Variant {
 		t.Fatalf("variant is %s, want %s", w.Other.Variant, v)
 	}
@@ -58,7 +60,7 @@ func testWhatIfIsTheRun(t *testing.T, file string, by stages.Estimator) {
 			t.Errorf("table %s differs from that of a run from nothing", table.Name)
 		}
 	}
-	cases, err := w.changed.Cases(pipeline.CaseStages(w.changed.Plan())...)
+	cases, err := pipeline.Cases(w.changed.Lake, pipeline.CaseStages(w.changed.Plan())...)
 	if err != nil || cases.CachedCases == 0 || cases.Cases == 0 {
 		t.Errorf("%+v, %v: want some cases cached and some not", cases, err)
 	}
@@ -99,7 +101,7 @@ type testFlow struct {
 // ascend, and no flow is from a host to itself.
 func readFlows(t *testing.T, o Settings, id string) (flows map[int64]testFlow, last int64) {
 	t.Helper()
-	in, err := readOnly(t, o.Lake, id, o.Variant).Read(schema.Flows, nil, nil)
+	in, err := estimates.Open(t, o.Lake, id, o.Variant).Read(schema.Flows, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +173,7 @@ func TestChangedFlows(t *testing.T) {
 		}
 	}
 	inside := map[int32]bool{}
-	for _, h := range readOnly(t, o.Lake, base, o.Variant).Network.Racks()[6] {
+	for _, h := range estimates.Open(t, o.Lake, base, o.Variant).Network.Racks()[6] {
 		inside[h] = true
 	}
 	for id, f := range changed(workload.FlowChanges{Move: map[string][]int{"web": {6}}}) {
@@ -215,7 +217,7 @@ func TestCompareRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := openLake(t, o.Lake)
+	l := rows.Open(t, o.Lake)
 	a, b := Side{Scenario: base}, Side{Scenario: string(other.ID())}
 	if _, err := Compare(t.Context(), l, a, b, CompareOptions{}); !errors.Is(err, ErrDifferentWays) {
 		t.Errorf("different ways: %v", err)

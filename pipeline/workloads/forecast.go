@@ -7,7 +7,6 @@ import (
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
-	"github.com/apache/arrow/go/v17/arrow/memory"
 
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
@@ -160,31 +159,25 @@ func (in *ingestion) tables(ctx context.Context) error {
 }
 
 func (in *ingestion) loadsRecord(f *forecast) arrow.Record {
-	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.LinkLoads.Arrow())
-	defer b.Release()
+	rows := columns.NewRows(schema.LinkLoads)
 	for id, l := range f.links {
-		if l.Flows == 0 {
-			continue
-		}
-		b.Field(0).(*array.Int32Builder).Append(int32(id))
-		b.Field(1).(*array.Int32Builder).Append(0)
-		for i, v := range []int64{l.Flows, l.Bytes, l.Packets, l.FirstStartNS, l.LastStartNS} {
-			b.Field(2 + i).(*array.Int64Builder).Append(v)
+		if l.Flows > 0 {
+			rows.Add(columns.Row{
+				"link_id": int32(id), "chunk": int32(0), "flows": l.Flows, "bytes": l.Bytes, "packets": l.Packets,
+				"first_start_ns": l.FirstStartNS, "last_start_ns": l.LastStartNS,
+			})
 		}
 	}
-	return b.NewRecord()
+	return rows.Record()
 }
 
 func (in *ingestion) sourcesRecord() arrow.Record {
-	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.Workloads.Arrow())
-	defer b.Release()
+	rows := columns.NewRows(schema.Workloads)
 	for _, s := range in.state.Sources {
-		b.Field(0).(*array.Int32Builder).Append(s.N)
-		b.Field(1).(*array.StringBuilder).Append(s.File)
-		b.Field(2).(*array.StringBuilder).Append(s.Digest)
-		for i, v := range []int64{s.Rows, s.Records, s.Rejects, s.SetAside} {
-			b.Field(3 + i).(*array.Int64Builder).Append(v)
-		}
+		rows.Add(columns.Row{
+			"source": s.N, "file": s.File, "digest": s.Digest,
+			"rows": s.Rows, "records": s.Records, "rejects": s.Rejects, "set_aside": s.SetAside,
+		})
 	}
-	return b.NewRecord()
+	return rows.Record()
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"testing"
 
@@ -149,5 +150,38 @@ func TestViewsOfBuilders(t *testing.T) {
 	}
 	if err := columns.IgnoreEOF(fmt.Errorf("end: %w", io.EOF)); err != nil {
 		t.Errorf("IgnoreEOF: %v", err)
+	}
+}
+
+// A row is checked against its table: nothing is left out or written to a column of another type.
+func TestRows(t *testing.T) {
+	rows := columns.NewRows(schema.Nodes)
+	rows.Add(columns.Row{"node_id": int32(7), "name": "a", "kind": "host", "pod": int32(0)})
+	for why, row := range map[string]columns.Row{
+		"no kind":        {"node_id": int32(7), "name": "a"},
+		"kind is int":    {"node_id": int32(7), "name": "a", "kind": 1},
+		"unknown column": {"node_id": int32(7), "name": "a", "kind": "host", "speed": int64(1)},
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", why)
+				}
+			}()
+			columns.NewRows(schema.Nodes).Add(row)
+		}()
+	}
+	rec := rows.Record()
+	defer rec.Release()
+	if rec.NumRows() != 1 || columns.Int32s(rec, "node_id")[0] != 7 || columns.Named(rec, "pod").IsNull(0) || !columns.Named(rec, "rack").IsNull(0) {
+		t.Errorf("%v", rec)
+	}
+	sweep := columns.Row{"sweep": "s", "settings": "", "parameter": "p", "value": "v", "value_number": math.NaN(), "flows": int64(1), "seconds": 0.5}
+	rows = columns.NewRows(schema.SweepRuns)
+	rows.Add(sweep)
+	second := rows.Record()
+	defer second.Release()
+	if !columns.Named(second, "value_number").IsNull(0) || columns.Float64s(second, "seconds")[0] != 0.5 {
+		t.Errorf("%v", second)
 	}
 }

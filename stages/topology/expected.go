@@ -2,7 +2,8 @@ package topology
 
 import "fmt"
 
-// Expected is the expected weight on each link.
+// Expected is the expected weight on each link, in the unit of the weights that were given: bytes per second, or a
+// share of all traffic.
 type Expected struct {
 	// Share is, by link id, the expected weight that crosses the link.
 	Share []float64
@@ -76,6 +77,8 @@ type groupPart struct {
 	hosts      []int32 // indexes of nodes
 }
 
+// partition divides each group by attachment. A group without hosts, an id that is no host and a host in two groups are
+// errors.
 func (r *Router) partition(groups [][]int32) ([][]groupPart, error) {
 	parts := make([][]groupPart, len(groups))
 	taken := make([]bool, len(r.hosts))

@@ -14,25 +14,18 @@ import (
 
 // NodesRecord returns table nodes of the lake. The caller releases it.
 func (n *Network) NodesRecord() arrow.Record {
-	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.Nodes.Arrow())
-	defer b.Release()
-	optional := func(col int, v int32) {
-		if f := b.Field(col).(*array.Int32Builder); v < 0 {
-			f.AppendNull()
-		} else {
-			f.Append(v)
-		}
-	}
-	id, name, kind := schema.Nodes.Index("node_id"), schema.Nodes.Index("name"), schema.Nodes.Index("kind")
-	pod, rack := schema.Nodes.Index("pod"), schema.Nodes.Index("rack")
+	rows := columns.NewRows(schema.Nodes)
 	for _, v := range n.Nodes {
-		b.Field(id).(*array.Int32Builder).Append(v.ID)
-		b.Field(name).(*array.StringBuilder).Append(v.Name)
-		b.Field(kind).(*array.StringBuilder).Append(v.Kind)
-		optional(pod, v.Pod)
-		optional(rack, v.Rack)
+		row := columns.Row{"node_id": v.ID, "name": v.Name, "kind": v.Kind}
+		if v.Pod >= 0 {
+			row["pod"] = v.Pod
+		}
+		if v.Rack >= 0 {
+			row["rack"] = v.Rack
+		}
+		rows.Add(row)
 	}
-	return b.NewRecord()
+	return rows.Record()
 }
 
 // LinksRecord returns table links of the lake. The caller releases it.

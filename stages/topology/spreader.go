@@ -27,6 +27,8 @@ type spreader struct {
 	mass []float64 // by switch: weight that has arrived and is not forwarded yet
 }
 
+// send moves weight over the first links of the paths of one part's hosts, perHost from each, and leaves it at the
+// switches (mass). Hosts with several cables use those that begin a shortest path, in equal parts.
 func (w *spreader) send(from, to *groupPart, perHost float64) {
 	r := w.r
 	base := int(to.attachment) * r.switches
@@ -69,6 +71,8 @@ func (w *spreader) distOver(link int32, base int, to *groupPart) int {
 	return unreachableDist
 }
 
+// deliver moves the weight at the switches to the destination. order is farthestFirst: when a switch's turn comes, all
+// that reaches it has arrived, because every path leads from a farther switch to a nearer one. It leaves mass zero.
 func (w *spreader) deliver(to *groupPart, order []int32) {
 	r := w.r
 	base := int(to.attachment) * r.switches

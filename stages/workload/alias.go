@@ -17,6 +17,8 @@ type aliasCell struct {
 	own, other groupPair
 }
 
+// newAliasTable builds the table in time linear in the pairs. sum is that of the weights, above 0. Each cell has an
+// equal share of the draws and divides it between two pairs.
 func newAliasTable(pairs []groupPair, weights []float64, sum float64) aliasTable {
 	t := make(aliasTable, len(pairs))
 	scaled := make([]float64, len(pairs))

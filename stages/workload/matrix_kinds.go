@@ -147,6 +147,7 @@ func webServerCell(pods, racksPerPod int, seed uint64) func(i, j int) float64 {
 	}
 }
 
+// hadoopCell draws logs with mean 1: exp(σZ − σ²/2) has it, and 0.18 is σ²/2 for σ = 0.6.
 func hadoopCell(seed uint64) func(i, j int) float64 {
 	heat := func(i int) (peers, own float64) {
 		s := rng.New(seed, rng.Matrix, 3, uint64(i))

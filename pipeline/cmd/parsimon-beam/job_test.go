@@ -21,6 +21,7 @@ import (
 	"parsimon/pipeline/catalog"
 	lakes "parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
+	"parsimon/pipeline/summary"
 	"parsimon/queries"
 	"parsimon/queries/duckdb"
 	"parsimon/schema"
@@ -137,7 +138,7 @@ func locally(t *testing.T, file string, args ...string) (run *pipeline.Estimatio
 	if err := run.Estimate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := run.WriteSummary(t.Context(), io.Discard); err != nil {
+	if err := summary.Write(t.Context(), io.Discard, run); err != nil {
 		t.Fatal(err)
 	}
 	if want = digests(t, lake); len(want) < 10 {

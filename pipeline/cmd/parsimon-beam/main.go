@@ -27,6 +27,7 @@ import (
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
+	"parsimon/pipeline/summary"
 	"parsimon/stages"
 )
 
@@ -158,7 +159,7 @@ func (f *flags) run(ctx context.Context, args []string, out io.Writer) error {
 	if err := errors.Join(run.Collect(), catalog.Write(run.Lake)); err != nil {
 		return err
 	}
-	return run.WriteSummary(ctx, out)
+	return summary.Write(ctx, out, run)
 }
 
 // submit submits the job to the runner and waits for it, unless --async is set.

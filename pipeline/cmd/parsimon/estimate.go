@@ -13,6 +13,7 @@ import (
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/lake"
+	"parsimon/pipeline/newflows"
 	"parsimon/pipeline/units"
 	"parsimon/stages/topology"
 )
@@ -31,7 +32,7 @@ of slowdown and FCT.
 	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
 		var r runFlags
 		var size, format, src, dst string
-		var q pipeline.Question
+		var q newflows.Question
 		r.declareLake(f)
 		r.declareScenario(f)
 		r.declareEstimator(f)
@@ -93,7 +94,7 @@ of slowdown and FCT.
 			if q.Dst, err = model.Network.FindHost(dst); err != nil {
 				return fmt.Errorf("--dst: %w", err)
 			}
-			answer, err := pipeline.ReadOnly(model, v, pipeline.Settings{}).Ask(ctx, q)
+			answer, err := newflows.Ask(ctx, pipeline.ReadOnly(model, v, pipeline.Settings{}), q)
 			if err != nil {
 				return err
 			}
@@ -102,7 +103,8 @@ of slowdown and FCT.
 	},
 }
 
-func writeAnswer(w io.Writer, q pipeline.Question, a *pipeline.Answer, format string, n *topology.Network) error {
+// writeAnswer writes times in ns for scripts (csv, json) and in ms for people (table).
+func writeAnswer(w io.Writer, q newflows.Question, a *newflows.Answer, format string, n *topology.Network) error {
 	switch format {
 	case "json":
 		type row struct {

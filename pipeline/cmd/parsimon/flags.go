@@ -36,11 +36,13 @@ type runFlags struct {
 
 // Each command declares the flags that do something there.
 
+// declareLake is for every command that works on a lake. Whether --lake was given is checked by lakePath.
 func (r *runFlags) declareLake(f *pflag.FlagSet) {
 	f.StringVar(&r.lake, "lake", "", "directory of the lake (required)")
 	f.DurationVar(&r.wait, "wait", 0, "how long to wait while another process works on the scenario or workload")
 }
 
+// declareEstimator declares what names a variant, but for clustering; see variant.
 func (r *runFlags) declareEstimator(f *pflag.FlagSet) {
 	f.StringVar(&r.estimator, "estimator", stages.Flow.String(), "how link cases become slowdowns: flow (each flow's own packets, in passes) or independent (the paper's)")
 	f.StringVar(&r.passes, "passes", strconv.Itoa(pipeline.DefaultPasses), "passes of estimator flow over all link cases: a number, or auto: 3, and more while link cases disagree or waits move")
@@ -63,6 +65,7 @@ func (r *runFlags) declareIndependent(f *pflag.FlagSet) {
 	r.declareLinkBackend(f)
 }
 
+// declareLinkBackend declares the part of the variant that says which program simulates link cases.
 func (r *runFlags) declareLinkBackend(f *pflag.FlagSet) {
 	f.StringVar(&r.linkBackend, "link-backend", stages.Kernel.String(), "what runs the link cases: kernel, or ns3: the paper's ns-3, a process a case (estimator independent)")
 }
@@ -77,11 +80,13 @@ func (r *runFlags) declareWorkers(f *pflag.FlagSet) {
 	f.IntVar(&r.workers, "workers", 0, "goroutines that work at once; 0: one per core. Does not change the results")
 }
 
+// declareCluster declares --cluster, whose value may be left out: --cluster alone is --cluster=DefaultClusteringError.
 func (r *runFlags) declareCluster(f *pflag.FlagSet) {
 	f.StringVar(&r.cluster, "cluster", "", "simulate one link of each cluster of similar links: paper or code, the thresholds of the paper and of its public code, or the accepted error of a flow's slowdown at a link, e.g. 5%")
 	f.Lookup("cluster").NoOptDefVal = stages.DefaultClusteringError
 }
 
+// declareCache is for commands that run link cases and may find their results in a cache.
 func (r *runFlags) declareCache(f *pflag.FlagSet) {
 	r.cached = true
 	f.StringVar(&r.cache, "cache", "", "directory of link-case results found by earlier runs, which this one uses and adds to; off: none; default: _cache in the lake. Does not change the results")
@@ -126,6 +131,7 @@ func (r *runFlags) declareExact(f *pflag.FlagSet) {
 	f.DurationVar(&r.retransmit, "retransmit-timeout", 0, "with --switch-buffer: how long senders wait for an ACK before they send again; 0: as long as the slowest packet can take")
 }
 
+// declareScenario is for commands that work on a scenario that the lake holds.
 func (r *runFlags) declareScenario(f *pflag.FlagSet) {
 	f.StringVar(&r.scenario, "scenario", "", "scenario id, or the beginning of it; default: the one last worked on")
 }

@@ -209,6 +209,7 @@ type version struct {
 // builtFrom is the commit of a build without a repository at hand: go build -ldflags "-X main.builtFrom=COMMIT".
 var builtFrom string
 
+// buildVersion is from the build information that Go stores, or from builtFrom where the sources were no repository.
 func buildVersion() version {
 	v := version{Version: "(devel)", Commit: "unknown", Time: "unknown", Schema: schema.Version, Method: pipeline.MethodVersion}
 	info, ok := debug.ReadBuildInfo()

@@ -1,4 +1,14 @@
 // Command parsimon estimates the flow-completion-time slowdowns of a data-center network.
+//
+//	args ─► command (help.go: commands) ─► setup declares flags ─► run(ctx, args)
+//	                                                                │
+//	          stdout: the answer ◄── summary, whatif, queries … ◄───┤
+//	          stderr: log lines, progress, "parsimon CMD: error" ◄──┘─► exit code (env.exit)
+//
+// This package parses flags and prints; what a command does is in the package that its run function calls. A verb is
+// one value of type command, in the file of its name; stage.go makes a verb of each stage of the plan. A mistake in the
+// command line is a usageError and is found before any work: flags are checked, then the lake is opened. A command that
+// commits tables sets writes, and its lake's views are brought up to date even when it fails.
 package main
 
 import (
@@ -69,8 +79,10 @@ type usageError struct{ error }
 // damagedError is the error of a scenario or workload whose files are damaged.
 type damagedError struct{ error }
 
+// damagedf is an error that ends with exitDamaged.
 func damagedf(format string, args ...any) error { return damagedError{fmt.Errorf(format, args...)} }
 
+// usagef is an error that ends with exitUsage and prints the usage line.
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 func main() {
@@ -257,5 +269,3 @@ var runID = sync.OnceValue(func() string {
 	_, _ = rand.Read(b[:]) // it never fails
 	return hex.EncodeToString(b[:])
 })
-
-func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }

@@ -13,6 +13,7 @@ import (
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/engine"
+	"parsimon/pipeline/summary"
 	"parsimon/pipeline/whatif"
 	"parsimon/pipeline/workloads"
 )
@@ -66,7 +67,7 @@ func labelText(labels []string) string {
 }
 
 // estimate adds what an estimate found and cost.
-func (m *metrics) estimate(run *pipeline.Estimation, r *pipeline.Result) error {
+func (m *metrics) estimate(run *pipeline.Estimation, r *summary.Result) error {
 	m.labels = labelText([]string{"scenario", r.ScenarioID, "name", r.Name, "variant", r.Variant})
 	g, err := run.Generated()
 	if err != nil {
@@ -93,7 +94,7 @@ func (m *metrics) estimate(run *pipeline.Estimation, r *pipeline.Result) error {
 	for _, v := range r.Gates {
 		m.add("gate_failed", "1 for a condition of --fail-if that is true.", flag(v.Failed), "condition", v.Gate)
 	}
-	m.add("table_bytes", "Bytes of the scenario's tables.", float64(run.TableBytes()))
+	m.add("table_bytes", "Bytes of the scenario's tables.", float64(summary.TableBytes(run)))
 	if run.Cache != nil {
 		m.add("cache_bytes", "Bytes of the cache of link cases.", float64(run.Cache.Bytes()))
 	}

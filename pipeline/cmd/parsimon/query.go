@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/catalog"
@@ -132,7 +133,7 @@ func (q *queryFlags) request(e *env, args []string) (r subprocess.Request, err e
 	if !slices.Contains(format.Names(), q.format) {
 		return r, usagef("--format %q: must be one of %s", q.format, strings.Join(format.Names(), ", "))
 	}
-	if file, ok := e.stdout.(*os.File); ok && q.format == "parquet" && isTerminal(file) {
+	if file, ok := e.stdout.(*os.File); ok && q.format == "parquet" && term.IsTerminal(int(file.Fd())) {
 		return r, usagef("--format parquet is not for a terminal: redirect it to a file")
 	}
 	if q.timeout <= 0 {

@@ -11,6 +11,7 @@ import (
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/gate"
+	"parsimon/pipeline/summary"
 	"parsimon/pipeline/whatif"
 )
 
@@ -113,14 +114,14 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 // answer writes what an estimate found and holds it against the gates.
 func answer(ctx context.Context, e *env, run *pipeline.Estimation, gates []gate.Gate, form string, exact bool,
 	x pipeline.Exact) error {
-	verdicts, failed := run.Judge(ctx, gates)
+	verdicts, failed := summary.Judge(ctx, run, gates)
 	if failed != nil && verdicts == nil {
 		return failed
 	}
-	var result *pipeline.Result
+	var result *summary.Result
 	if form == "json" || e.metrics.file != "" {
 		var err error
-		if result, err = run.Result(ctx); err != nil {
+		if result, err = summary.ReadResult(ctx, run); err != nil {
 			return err
 		}
 		result.Gates = verdicts
@@ -137,11 +138,11 @@ func answer(ctx context.Context, e *env, run *pipeline.Estimation, gates []gate.
 			return err
 		}
 		return errors.Join(writeJSON(e.stdout, struct {
-			*pipeline.Result
+			*summary.Result
 			Validation *whatif.Validation `json:"validation"`
 		}{result, v}), failed)
 	}
-	if err := run.WriteSummary(ctx, e.stdout); err != nil {
+	if err := summary.Write(ctx, e.stdout, run); err != nil {
 		return err
 	}
 	if exact {

@@ -82,6 +82,7 @@ func writeSchema(w io.Writer, tables []schema.Table) error {
 	return err
 }
 
+// writeSchemaJSON writes the schema for tools that make readers from it: types are those of Arrow.
 func writeSchemaJSON(w io.Writer, tables []schema.Table) error {
 	type column struct {
 		Name     string `json:"name"`

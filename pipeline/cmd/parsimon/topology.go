@@ -123,6 +123,7 @@ func (t *topologyOptions) given() bool {
 	return slices.ContainsFunc([]string{"host-pattern", "nodes", "speed", "default-delay", "repair"}, t.flagSet.Changed)
 }
 
+// options are those of topology.Load. A speed, delay or kind of fault that cannot be read is a usageError.
 func (t *topologyOptions) options() (o topology.Options, err error) {
 	o.HostPatterns, o.NodeList = t.hostPatterns, t.nodes
 	for _, text := range t.speeds {
@@ -145,6 +146,8 @@ func (t *topologyOptions) options() (o topology.Options, err error) {
 	return o, nil
 }
 
+// run writes everything that was asked for before it reports faults, so that one call shows both. A topology with
+// faults is an error (exitFailed), and no tables are written of it.
 func (t *topologyFlags) run(w io.Writer, path string) error {
 	if err := t.check(); err != nil {
 		return err
@@ -235,6 +238,7 @@ func writeDot(stdout io.Writer, file string, n *topology.Network) error {
 	return f.Close()
 }
 
+// writeTopologyJSON writes all faults, not only the first of each kind as the table does.
 func writeTopologyJSON(w io.Writer, l *topology.Loaded, d *topology.Description) error {
 	out := struct {
 		Hosts       int                        `json:"hosts"`

@@ -16,6 +16,8 @@ type topologyTable struct {
 	w *tabwriter.Writer
 }
 
+// writeTopologyTable writes what a topology file holds: counts, tiers, paths, weak points, and at most maxFaults of
+// each kind of fault (0: all). d is nil for a topology with faults, which has no network to describe.
 func writeTopologyTable(w io.Writer, path string, l *topology.Loaded, d *topology.Description, maxFaults int) error {
 	t := topologyTable{tabwriter.NewWriter(text.Writer{W: w}, 0, 8, 2, ' ', 0)}
 	files := ""
@@ -36,6 +38,7 @@ func writeTopologyTable(w io.Writer, path string, l *topology.Loaded, d *topolog
 	return t.w.Flush()
 }
 
+// plural is a count with its noun: "1 host", "3 switches".
 func plural(n int, thing string) string {
 	switch {
 	case n == 1:
@@ -57,6 +60,7 @@ func (t topologyTable) section(title string, columns ...string) {
 	}
 }
 
+// notes writes what was assumed or repaired while reading.
 func (t topologyTable) notes(l *topology.Loaded) {
 	notes := l.AllNotes()
 	if len(notes) == 0 {
@@ -68,6 +72,7 @@ func (t topologyTable) notes(l *topology.Loaded) {
 	}
 }
 
+// shape writes tiers, speeds and oversubscription.
 func (t topologyTable) shape(d *topology.Description) {
 	t.section("Roles", "role", "cables to nearest host", "nodes")
 	for _, r := range d.Roles {
@@ -99,8 +104,10 @@ func (t topologyTable) shape(d *topology.Description) {
 	}
 }
 
+// ratio writes an oversubscription, "4.00:1".
 func ratio(x float64) string { return strconv.FormatFloat(x, 'f', 2, 64) + ":1" }
 
+// formatNS writes a time in the unit in which it is short.
 func formatNS(ns int64) string {
 	if ns >= 1000 {
 		return strconv.FormatFloat(float64(ns)/1000, 'f', -1, 64) + " µs"
@@ -108,6 +115,7 @@ func formatNS(ns int64) string {
 	return strconv.FormatInt(ns, 10) + " ns"
 }
 
+// paths writes how many equal-cost paths there are between racks and what each node chooses among.
 func (t topologyTable) paths(d *topology.Description) {
 	if len(d.NextHops) > 0 {
 		t.section("Equal-cost next hops (ECMP)", "role", "least", "most")
@@ -130,6 +138,7 @@ func (t topologyTable) paths(d *topology.Description) {
 // shown is how many names or cuts a table lists one by one.
 const shown = 10
 
+// risks writes single points of failure and asymmetries.
 func (t topologyTable) risks(d *topology.Description) {
 	if len(d.Asymmetries) > 0 {
 		t.section("Asymmetries")
@@ -159,6 +168,7 @@ func (t topologyTable) risks(d *topology.Description) {
 	}
 }
 
+// nameList writes a few names, and how many more there are.
 func nameList(names []string) string {
 	if len(names) <= shown {
 		return strings.Join(names, ", ")
@@ -166,6 +176,7 @@ func nameList(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
 }
 
+// planned writes the cables that are listed but not installed.
 func (t topologyTable) planned(list []topology.PlannedCable) {
 	if len(list) == 0 {
 		return
@@ -185,6 +196,7 @@ func (t topologyTable) planned(list []topology.PlannedCable) {
 	}
 }
 
+// endName is a device with its port, where it has one.
 func endName(device, port string) string {
 	if port == "" {
 		return device
@@ -217,6 +229,7 @@ func (t topologyTable) settings(list []topology.SwitchSettings) {
 	}
 }
 
+// faults writes, kind by kind, the first so many faults (0: all) and the repair that --repair offers.
 func (t topologyTable) faults(list []topology.Fault, most int) {
 	if len(list) == 0 {
 		return

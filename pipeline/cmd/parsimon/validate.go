@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"parsimon/pipeline"
+	"parsimon/pipeline/summary"
 	"parsimon/pipeline/whatif"
 )
 
@@ -69,9 +70,11 @@ sample.`,
 			if truth != "exact" {
 				return validate(ctx, e, run, truth, x, form)
 			}
-			if x.Window, err = run.SampleWindow(sample, warmup); err != nil {
+			g, err := run.Generated()
+			if err != nil {
 				return err
 			}
+			x.Window = g.Middle(sample, warmup)
 			if err := run.Exact(ctx, x); err != nil {
 				return err
 			}
@@ -92,7 +95,7 @@ func validate(ctx context.Context, e *env, run *pipeline.Estimation, truthFile s
 		return writeJSON(e.stdout, v)
 	}
 	if truthFile == "" {
-		if err := run.WriteExactSummary(e.stdout, x); err != nil {
+		if err := summary.WriteExact(e.stdout, run, x); err != nil {
 			return err
 		}
 	}

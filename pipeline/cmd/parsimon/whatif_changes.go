@@ -34,6 +34,8 @@ func (c *changeFlags) declare(f *pflag.FlagSet) {
 	f.BoolVar(&c.allowUnreachable, "allow-unreachable", false, "count flows without a path instead of refusing them")
 }
 
+// changes are what --fail, --add-cable, --bandwidth, --scale and --move say, in no scenario yet: names of nodes, tiers
+// and services are checked against the base by scenario.Changes.Apply. At least one change is required.
 func (c *changeFlags) changes() (scenario.Changes, error) {
 	out := scenario.Changes{Draw: c.draw, Name: c.name, AllowUnreachable: c.allowUnreachable, FailTier: c.tier}
 	for _, f := range c.fail {

@@ -1,4 +1,4 @@
-package pipeline
+package newflows
 
 import (
 	"cmp"
@@ -49,7 +49,7 @@ type donation struct {
 
 // meet fills in what the draws, whose paths, sizes and rows are known, meet. It reads the flows of one
 // link at a time, and keeps of them a donor a draw and hop; then it reads hop_contributions once.
-func (e *Estimation) meet(ctx context.Context, draws []draw) error {
+func (e asker) meet(ctx context.Context, draws []draw) error {
 	if err := e.moments(draws); err != nil {
 		return err
 	}
@@ -76,19 +76,18 @@ func (e *Estimation) meet(ctx context.Context, draws []draw) error {
 	})
 }
 
-func (e *Estimation) donate(flows *stages.LinkFlows, donor, link, draw int32, sizeBytes int64) donation {
+func (e asker) donate(flows *stages.LinkFlows, donor, link, draw int32, sizeBytes int64) donation {
 	row, size, _ := flows.Flow(donor)
 	packets := func(bytes int64) float64 { return float64(e.Spec.Params.Packets(bytes)) }
 	return donation{row, link, draw, packets(sizeBytes) / packets(size)}
 }
 
 // moments looks up the starts of the flows that the draws name.
-func (e *Estimation) moments(draws []draw) error {
-	generated, err := e.exec.Records(e.generateStage())
+func (e asker) moments(draws []draw) error {
+	flows, err := e.Files(schema.Flows)
 	if err != nil {
 		return err
 	}
-	flows := generated.Files(schema.Flows)
 	order := make([]*draw, len(draws))
 	for i := range draws {
 		order[i] = &draws[i]
@@ -123,18 +122,18 @@ func (e *Estimation) moments(draws []draw) error {
 }
 
 // eachLink calls do with the flows of each link that has any.
-func (e *Estimation) eachLink(ctx context.Context, links []int32, do func(link int32, flows *stages.LinkFlows)) error {
-	routed, err := e.exec.Records(e.plan().Find("route", 0))
+func (e asker) eachLink(ctx context.Context, links []int32, do func(link int32, flows *stages.LinkFlows)) error {
+	hops, err := e.Files(schema.Hops)
 	if err != nil {
 		return err
 	}
-	hops := routed.Files(schema.Hops)
 	var flows stages.LinkFlows
 	for _, link := range links {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		in := e.Lake.Read(schema.Hops, hops, stages.LinkFlowColumns(), linkRange(int64(link), int64(link)+1))
+		in := e.Lake.Read(schema.Hops, hops, stages.LinkFlowColumns(),
+			&lake.Range{Column: "link_id", Lo: int64(link), Hi: int64(link) + 1})
 		err := flows.Read(link, in)
 		_ = in.Close() // read to its end, or an error is reported
 		if err != nil {
@@ -148,21 +147,19 @@ func (e *Estimation) eachLink(ctx context.Context, links []int32, do func(link i
 }
 
 // lookUp looks up what the donors were delayed, in the order of their rows.
-func (e *Estimation) lookUp(ctx context.Context, taken []donation,
+func (e asker) lookUp(ctx context.Context, taken []donation,
 	take func(t donation, delayNS, waitNS float64)) error {
 	if len(taken) == 0 {
 		return nil
 	}
-	sampled, err := e.Sampled()
-	if err != nil {
-		return err
-	}
 	slices.SortFunc(taken, func(a, b donation) int {
 		return cmp.Or(cmp.Compare(a.row, b.row), cmp.Compare(a.link, b.link), cmp.Compare(a.draw, b.draw))
 	})
-	in := e.Lake.Read(schema.HopContributions, sampled.Files(schema.HopContributions),
-		[]string{"flow_row", "link_id", "delay_ns", "wait_ns"},
+	in, err := e.Read(schema.HopContributions, []string{"flow_row", "link_id", "delay_ns", "wait_ns"},
 		&lake.Range{Column: "flow_row", Lo: taken[0].row, Hi: taken[len(taken)-1].row + 1})
+	if err != nil {
+		return err
+	}
 	at, found := 0, 0
 	err = columns.Consume(in, func(rec arrow.Record) error {
 		row, link := columns.Int64s(rec, "flow_row"), columns.Int32s(rec, "link_id")

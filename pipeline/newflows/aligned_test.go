@@ -1,4 +1,4 @@
-package pipeline
+package newflows
 
 import (
 	"context"
@@ -14,12 +14,15 @@ import (
 
 	"github.com/apache/arrow/go/v17/arrow"
 
+	"parsimon/pipeline"
+	"parsimon/pipeline/internal/estimates"
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
 	"parsimon/stages"
 	"parsimon/stages/rng"
+	"parsimon/stages/topology/topologytest"
 )
 
 // A drawRule says how the draws choose their donors.
@@ -33,7 +36,7 @@ const (
 
 // leaveOneOut treats every flow of the run's workload as a question, itself not among the donors, and
 // answers their slowdowns in the order of their rows.
-func leaveOneOut(t *testing.T, run *Estimation, rule drawRule) []float64 {
+func leaveOneOut(t *testing.T, run *pipeline.Estimation, rule drawRule) []float64 {
 	t.Helper()
 	ctx := context.Background()
 	flows, err := run.Files(schema.Flows)
@@ -60,7 +63,7 @@ func leaveOneOut(t *testing.T, run *Estimation, rule drawRule) []float64 {
 		draws[i].row = int64(s.IntN(len(draws)))
 	}
 	if rule == drawAligned {
-		err = run.meet(ctx, draws)
+		err = asker{run}.meet(ctx, draws)
 	} else {
 		err = meetAnyone(ctx, run, draws, rule)
 	}
@@ -70,13 +73,13 @@ func leaveOneOut(t *testing.T, run *Estimation, rule drawRule) []float64 {
 	out := make([]float64, len(draws))
 	var scratch simkernel.IdealPath
 	for i := range draws {
-		out[i] = 1 + draws[i].delayNS/float64(run.ideal(&draws[i], &scratch))
+		out[i] = 1 + draws[i].delayNS/float64(asker{run}.ideal(&draws[i], &scratch))
 	}
 	return out
 }
 
 // meetAnyone is meet with donors drawn from the size's bucket at random, at each hop on its own.
-func meetAnyone(ctx context.Context, run *Estimation, draws []draw, rule drawRule) error {
+func meetAnyone(ctx context.Context, run *pipeline.Estimation, draws []draw, rule drawRule) error {
 	crossing, links := map[int32][]int32{}, []int32(nil)
 	for i := range draws {
 		for _, link := range draws[i].path {
@@ -88,7 +91,7 @@ func meetAnyone(ctx context.Context, run *Estimation, draws []draw, rule drawRul
 	}
 	slices.Sort(links)
 	var taken []donation
-	err := run.eachLink(ctx, links, func(link int32, flows *stages.LinkFlows) {
+	err := asker{run}.eachLink(ctx, links, func(link int32, flows *stages.LinkFlows) {
 		for _, i := range crossing[link] {
 			d := &draws[i]
 			bucket := flows.Bucket(d.sizeBytes)
@@ -96,7 +99,7 @@ func meetAnyone(ctx context.Context, run *Estimation, draws []draw, rule drawRul
 			for range min(8, len(bucket)-1) { // not itself, but for a chance that is nothing in a bucket of a hundred
 				donor := bucket[s.IntN(len(bucket))]
 				if row, _, _ := flows.Flow(donor); row != d.except {
-					taken = append(taken, run.donate(flows, donor, link, i, d.sizeBytes))
+					taken = append(taken, asker{run}.donate(flows, donor, link, i, d.sizeBytes))
 					break
 				}
 			}
@@ -105,7 +108,7 @@ func meetAnyone(ctx context.Context, run *Estimation, draws []draw, rule drawRul
 	if err != nil {
 		return err
 	}
-	return run.lookUp(ctx, taken, func(t donation, delayNS, waitNS float64) {
+	return asker{run}.lookUp(ctx, taken, func(t donation, delayNS, waitNS float64) {
 		if rule == drawNormalised {
 			waitNS = 0
 		}
@@ -114,7 +117,7 @@ func meetAnyone(ctx context.Context, run *Estimation, draws []draw, rule drawRul
 }
 
 // slowdownsOf reads the run's estimates, in the order of the flows, with their sizes and ids.
-func slowdownsOf(t *testing.T, run *Estimation) (slowdown []float64, size, id, ideal []int64) {
+func slowdownsOf(t *testing.T, run *pipeline.Estimation) (slowdown []float64, size, id, ideal []int64) {
 	t.Helper()
 	in, err := run.Read(schema.Slowdowns, nil, nil)
 	if err != nil {
@@ -161,8 +164,8 @@ func TestAlignedDrawsFollowBursts(t *testing.T) {
 	}
 	fixture.WriteFile(t, file, b.String())
 	dir := t.TempDir()
-	estimate(t, topology, file, options{Lake: dir, Variant: flow})
-	run := readOnly(t, dir, flow)
+	flow := pipeline.Variant{Estimator: stages.Flow, Passes: pipeline.DefaultPasses}
+	run := estimates.Of(t, dir, estimates.Trace(t, topology, file), flow, pipeline.Settings{})
 	own, _, _, _ := slowdownsOf(t, run)
 	aligned, whole, normalised := leaveOneOut(t, run, drawAligned), leaveOneOut(t, run, drawWaitsWhole), leaveOneOut(t, run, drawNormalised)
 	toAligned, toWhole, toNormalised := distance(aligned, own), distance(whole, own), distance(normalised, own)
@@ -183,19 +186,17 @@ func TestQuestionAccuracy(t *testing.T) {
 	}
 	out := "\n| scenario | flow sizes | flows | the paper's draws: p50 / p90 / p99 | per packet, at random | waits whole, at random | aligned | (the flow's own) |\n|---|---|---|---|---|---|---|---|\n"
 	for _, c := range [][2]string{{"47", "cluster_4_to_1"}, {"1001", "cluster_4_to_1"}, {"95", "cluster_2_to_1"}} {
-		out += questionRows(t, c[0], shared(t, "reference", "topologies", c[1]+".json"), shared(t, "reference", "scenarios", c[0]))
+		out += questionRows(t, c[0], topologytest.SharedReference(t, "topologies", c[1]+".json"), topologytest.SharedReference(t, "scenarios", c[0]))
 	}
 	t.Log(out)
 }
 
 func questionRows(t *testing.T, name, topology, dir string) string {
-	lake := t.TempDir()
-	for _, v := range []Variant{flow, independent} {
-		estimate(t, topology, filepath.Join(dir, "flows.parquet"), options{Lake: lake, Variant: v})
-	}
-	run := readOnly(t, lake, flow)
+	lake, trace := t.TempDir(), estimates.Trace(t, topology, filepath.Join(dir, "flows.parquet"))
+	run := estimates.Of(t, lake, trace, pipeline.Variant{Estimator: stages.Flow}, pipeline.Settings{})
+	independent := estimates.Of(t, lake, trace, pipeline.Variant{}, pipeline.Settings{})
 	own, size, id, ideal := slowdownsOf(t, run)
-	paper, _, _, _ := slowdownsOf(t, readOnly(t, lake, independent))
+	paper, _, _, _ := slowdownsOf(t, independent)
 	answers := [][]float64{paper, leaveOneOut(t, run, drawNormalised), leaveOneOut(t, run, drawWaitsWhole), leaveOneOut(t, run, drawAligned), own}
 	truth := truthOf(t, filepath.Join(dir, "ns3.parquet"), id, ideal)
 	var b strings.Builder

@@ -1,4 +1,12 @@
-package pipeline
+// Package newflows estimates flows that are not in the workload of an estimate: what a flow of some size between two
+// hosts would see.
+//
+//	question: src, dst, size ─► N draws, each a path (ECMP) and a moment
+//	draw ─► at each link of its path, the delay of a flow that was there ─► + ideal FCT ─► quantiles of slowdown
+//
+// How the delays are drawn depends on the estimator: aligned in time for Flow (aligned.go), independently for
+// Independent (§3.4 of the paper).
+package newflows
 
 import (
 	"cmp"
@@ -11,7 +19,7 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
 
-	"parsimon/pipeline/lake"
+	"parsimon/pipeline"
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
@@ -41,14 +49,16 @@ type AnswerQuantile struct {
 	Slowdown float64
 }
 
-// Quantiles are the quantiles of slowdown that answers report.
-var Quantiles = []float64{0.5, 0.9, 0.99, 0.999}
+// An asker answers questions from a complete estimate.
+type asker struct{ *pipeline.Estimation }
 
-// Ask estimates flows outside the workload: each draw takes a path by ECMP, meets at every link what
-// flows of the workload met there, and adds the ideal FCT. For estimator Flow the draws are aligned in
-// time (meet). For Independent they are the paper's (§3.4): a packet-normalised delay from each link's
-// bucket for the flow's size, times packets. A link that no flow of the workload crosses adds nothing.
-func (e *Estimation) Ask(ctx context.Context, q Question) (*Answer, error) {
+// Ask estimates flows outside the workload of a complete estimate: each draw takes a path by ECMP, meets at every link
+// what flows of the workload met there, and adds the ideal FCT. For estimator Flow the draws are aligned in time; for
+// Independent they are the paper's (§3.4): a packet-normalised delay from each link's bucket for the flow's size,
+// times packets. A link that no flow of the workload crosses adds nothing. The answer depends on the estimate and the
+// question only. Hosts without a path between them, and a size or a number of draws that is not positive, are errors.
+func Ask(ctx context.Context, estimate *pipeline.Estimation, q Question) (*Answer, error) {
+	e := asker{estimate}
 	switch {
 	case q.SizeBytes <= 0:
 		return nil, fmt.Errorf("size is %d bytes, must be positive", q.SizeBytes)
@@ -57,7 +67,7 @@ func (e *Estimation) Ask(ctx context.Context, q Question) (*Answer, error) {
 	case q.Src == q.Dst:
 		return nil, fmt.Errorf("source and destination are the same host %d", q.Src)
 	}
-	if _, err := e.Sampled(); err != nil {
+	if _, err := e.Records(schema.Slowdowns); err != nil {
 		return nil, err
 	}
 	g, err := e.Generated()
@@ -83,13 +93,13 @@ func (e *Estimation) Ask(ctx context.Context, q Question) (*Answer, error) {
 		moment := rng.New(q.Seed, rng.Sample, uint64(i), 0)
 		draws[i] = draw{path: path, sizeBytes: q.SizeBytes, row: int64(moment.IntN(int(g.Flows))), except: -1}
 	}
-	switch e.variant.Estimator {
+	switch estimator := e.Variant().Estimator; estimator {
 	case stages.Flow:
 		err = e.meet(ctx, draws)
 	case stages.Independent:
 		err = e.meetIndependently(q, draws)
 	default:
-		err = fmt.Errorf("flows outside the workload are not estimated by estimator %s", e.variant.Estimator)
+		err = fmt.Errorf("flows outside the workload are not estimated by estimator %s", estimator)
 	}
 	if err != nil {
 		return nil, err
@@ -98,17 +108,12 @@ func (e *Estimation) Ask(ctx context.Context, q Question) (*Answer, error) {
 }
 
 // meetIndependently draws from the buckets of the links, by draw and hop.
-func (e *Estimation) meetIndependently(q Question, draws []draw) error {
+func (e asker) meetIndependently(q Question, draws []draw) error {
 	delays := map[int32][]float64{}
 	for i := range draws {
 		for _, link := range draws[i].path {
 			delays[link] = nil
 		}
-	}
-	plan := e.plan()
-	bucketed, err := e.exec.Records(plan.Find("bucket", 0))
-	if err != nil {
-		return err
 	}
 	of, err := e.linkRepresentatives()
 	if err != nil {
@@ -123,7 +128,7 @@ func (e *Estimation) meetIndependently(q Question, draws []draw) error {
 	for link := range maps.Clone(delays) {
 		delays[answers(link)] = nil
 	}
-	if err := e.bucketsFor(q.SizeBytes, bucketed.Files(schema.DelayBuckets), delays); err != nil {
+	if err := e.bucketsFor(q.SizeBytes, delays); err != nil {
 		return err
 	}
 	packets := float64(e.Spec.Params.Packets(q.SizeBytes))
@@ -139,7 +144,7 @@ func (e *Estimation) meetIndependently(q Question, draws []draw) error {
 }
 
 // ideal is a draw's ideal FCT.
-func (e *Estimation) ideal(d *draw, scratch *simkernel.IdealPath) int64 {
+func (e asker) ideal(d *draw, scratch *simkernel.IdealPath) int64 {
 	scratch.Reset(&e.Spec.Params)
 	for _, id := range d.path {
 		scratch.Add(e.Network.Links[id].BandwidthBps, e.Network.Links[id].DelayNS)
@@ -148,7 +153,7 @@ func (e *Estimation) ideal(d *draw, scratch *simkernel.IdealPath) int64 {
 }
 
 // answer is the distribution of what the draws met.
-func (e *Estimation) answer(draws []draw) []AnswerQuantile {
+func (e asker) answer(draws []draw) []AnswerQuantile {
 	flows := make([]AnswerQuantile, len(draws))
 	var scratch simkernel.IdealPath
 	for i := range draws {
@@ -160,8 +165,8 @@ func (e *Estimation) answer(draws []draw) []AnswerQuantile {
 	slices.SortFunc(flows, func(a, b AnswerQuantile) int {
 		return cmp.Or(cmp.Compare(a.Slowdown, b.Slowdown), cmp.Compare(a.FCTNS, b.FCTNS))
 	})
-	out := make([]AnswerQuantile, len(Quantiles))
-	for i, p := range Quantiles {
+	out := make([]AnswerQuantile, len(pipeline.Quantiles))
+	for i, p := range pipeline.Quantiles {
 		out[i] = flows[max(0, int(math.Ceil(p*float64(len(flows))))-1)]
 		out[i].P = p
 	}
@@ -170,9 +175,12 @@ func (e *Estimation) answer(draws []draw) []AnswerQuantile {
 
 // bucketsFor fills in, for every wanted link, the delays of the bucket a flow of that size belongs
 // to: the first whose largest flow is not smaller, or the last.
-func (e *Estimation) bucketsFor(size int64, files []lake.DataFile, wanted map[int32][]float64) error {
+func (e asker) bucketsFor(size int64, wanted map[int32][]float64) error {
+	in, err := e.Read(schema.DelayBuckets, nil, nil)
+	if err != nil {
+		return err
+	}
 	settled := map[int32]bool{}
-	in := e.Lake.Read(schema.DelayBuckets, files, nil, nil)
 	return columns.Consume(in, func(rec arrow.Record) error {
 		link, largest := columns.Int32s(rec, "link_id"), columns.Int64s(rec, "size_max_bytes")
 		lists := columns.Named(rec, "delays").(*array.List)
@@ -190,16 +198,14 @@ func (e *Estimation) bucketsFor(size int64, files []lake.DataFile, wanted map[in
 }
 
 // linkRepresentatives returns, by link id, the link whose case stands for it; nil without clustering.
-func (e *Estimation) linkRepresentatives() ([]int32, error) {
-	cluster := e.plan().Find("cluster", 0)
-	if cluster == nil {
+func (e asker) linkRepresentatives() ([]int32, error) {
+	if e.Plan().Writer(schema.LinkClusters) == nil {
 		return nil, nil
 	}
-	r, err := e.exec.Records(cluster)
+	in, err := e.Read(schema.LinkClusters, []string{"link_id", "representative"}, nil)
 	if err != nil {
 		return nil, err
 	}
-	in := e.Lake.Read(schema.LinkClusters, r.Files(schema.LinkClusters), []string{"link_id", "representative"}, nil)
 	defer func() { _ = in.Close() }() // read to its end, or an error is reported
 	return stages.ReadClusters(e.Network, in)
 }

@@ -1,4 +1,4 @@
-package pipeline
+package summary
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"parsimon/pipeline"
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/gate"
 	"parsimon/queries"
@@ -47,17 +48,18 @@ type PercentilesResult struct {
 	P999Hi  *float64 `json:"p999_hi"`
 }
 
-// Result reads the answer of a complete estimate.
-func (e *Estimation) Result(ctx context.Context) (_ *Result, err error) {
+// ReadResult reads the answer of a complete estimate.
+func ReadResult(ctx context.Context, e *pipeline.Estimation) (_ *Result, err error) {
 	g, err := e.Generated()
 	if err != nil {
 		return nil, err
 	}
 	r := &Result{
-		ScenarioID: string(e.ID()), Name: e.Spec.Name, Variant: e.variant.String(), Lake: e.Lake.Path(), Flows: g.Flows,
-		Stages: e.exec.Reports, Seconds: e.seconds(),
+		ScenarioID: string(e.ID()), Name: e.Spec.Name, Variant: e.Variant().String(), Lake: e.Lake.Path(), Flows: g.Flows,
+		Stages: e.Executor().Reports,
 	}
-	if r.Cases, err = e.Cases(CaseStages(e.plan())...); err != nil {
+	r.Seconds, _ = e.Took()
+	if r.Cases, err = pipeline.Cases(e.Lake, pipeline.CaseStages(e.Plan())...); err != nil {
 		return nil, err
 	}
 	db, err := e.OpenQueries(ctx)
@@ -65,17 +67,17 @@ func (e *Estimation) Result(ctx context.Context) (_ *Result, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	if r.Percentiles, err = e.percentilesBySize(ctx, db); err != nil {
+	if r.Percentiles, err = percentilesBySize(ctx, e, db); err != nil {
 		return nil, err
 	}
-	r.Warnings, err = e.warnings(ctx, db)
+	r.Warnings, err = warnings(ctx, e, db)
 	return r, err
 }
 
 // warnings reads table warnings and, as kind "few flows", the percentiles for which the workload is too short, by size
 // bin.
-func (e *Estimation) warnings(ctx context.Context, db *queries.DB) (_ []string, err error) {
-	of := fmt.Sprintf("scenario = %s AND variant = %s", duckdb.Quote(string(e.ID())), duckdb.Quote(e.variant.String()))
+func warnings(ctx context.Context, e *pipeline.Estimation, db *queries.DB) (_ []string, err error) {
+	of := fmt.Sprintf("scenario = %s AND variant = %s", duckdb.Quote(string(e.ID())), duckdb.Quote(e.Variant().String()))
 	rows, err := db.SQL(ctx, `SELECT kind, warning FROM (
 			SELECT 0 AS part, kind, link_id, warning FROM warnings WHERE `+of+`
 			UNION ALL
@@ -100,12 +102,14 @@ func (e *Estimation) warnings(ctx context.Context, db *queries.DB) (_ []string, 
 }
 
 // percentilesBySize reads the percentiles of every size bin, and of all flows.
-func (e *Estimation) percentilesBySize(ctx context.Context, db *queries.DB) (all []PercentilesResult, err error) {
+func percentilesBySize(ctx context.Context, e *pipeline.Estimation, db *queries.DB) (
+	all []PercentilesResult, err error,
+) {
 	q, err := queries.Get(queries.SlowdownBySize)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := db.Run(ctx, q, map[string]string{"scenario": string(e.ID()), "variant": e.variant.String()})
+	rows, err := db.Run(ctx, q, map[string]string{"scenario": string(e.ID()), "variant": e.Variant().String()})
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +152,7 @@ func (e *Estimation) percentilesBySize(ctx context.Context, db *queries.DB) (all
 }
 
 // Judge holds gates on slowdowns against the estimate.
-func (e *Estimation) Judge(ctx context.Context, gates []gate.Gate) ([]gate.Verdict, error) {
+func Judge(ctx context.Context, e *pipeline.Estimation, gates []gate.Gate) ([]gate.Verdict, error) {
 	if len(gates) == 0 {
 		return nil, nil
 	}
@@ -161,13 +165,13 @@ func (e *Estimation) Judge(ctx context.Context, gates []gate.Gate) ([]gate.Verdi
 		if g.Change {
 			return 0, errors.New("a change needs a base: what-if and compare have one")
 		}
-		return e.quantile(ctx, db, g)
+		return quantile(ctx, e, db, g)
 	})
 }
 
 // quantile is a quantile of the slowdowns that a gate selects.
-func (e *Estimation) quantile(ctx context.Context, db *queries.DB, g gate.Gate) (float64, error) {
-	where := fmt.Sprintf("scenario = %s AND variant = %s", duckdb.Quote(string(e.ID())), duckdb.Quote(e.variant.String()))
+func quantile(ctx context.Context, e *pipeline.Estimation, db *queries.DB, g gate.Gate) (float64, error) {
+	where := fmt.Sprintf("scenario = %s AND variant = %s", duckdb.Quote(string(e.ID())), duckdb.Quote(e.Variant().String()))
 	columns := map[string]string{"service": "service", "vnet": "vnet", "size_bin": "(SELECT size_bin FROM size_bins AS b WHERE b.bin = size_bin_of(size_bytes))"}
 	var said []string
 	for _, name := range gate.Columns() {

@@ -1,22 +1,35 @@
-package pipeline
+package summary
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
+	"parsimon/pipeline"
+	"parsimon/pipeline/internal/estimates"
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/pipeline/internal/rows"
+	"parsimon/pipeline/lake/parquet"
 	"parsimon/schema/sizebin"
 	"parsimon/stages"
 )
+
+func TestMain(m *testing.M) {
+	parquet.PoisonFreed = true // a reader of a released batch finds wrong values
+	os.Exit(m.Run())
+}
+
+func flow(passes int) pipeline.Variant {
+	return pipeline.Variant{Estimator: stages.Flow, Passes: passes}
+}
 
 // A run of either estimator reports in tables, views and summary how certain it is.
 func TestIntervalsOfARun(t *testing.T) {
 	network, flows := fixture.Trace(t, 6000)
 	dir := t.TempDir()
-	for _, v := range []Variant{flowOf(1), flow, independent} {
-		run := estimate(t, network, flows, options{Lake: dir, Variant: v})
+	for _, v := range []pipeline.Variant{flow(1), flow(pipeline.DefaultPasses), {}} {
+		run := estimates.Of(t, dir, estimates.Trace(t, network, flows), v, pipeline.Settings{})
 		where := " WHERE variant = '" + v.String() + "'"
 		// All flows and those of three services, in five bins or those that have flows, and two virtual networks.
 		if got := rows.Ask(t, dir, "SELECT count(DISTINCT service), count(DISTINCT vnet), count(*) FILTER (WHERE service IS NULL AND vnet IS NULL AND size_bin = 'all') FROM intervals"+where); got != "[3 2 4]" {
@@ -38,7 +51,7 @@ func TestIntervalsOfARun(t *testing.T) {
 			t.Errorf("%s: %s warnings of a single pass", v, got)
 		}
 		var summary strings.Builder
-		if err := run.WriteSummary(t.Context(), &summary); err != nil {
+		if err := Write(t.Context(), &summary, run); err != nil {
 			t.Fatal(err)
 		}
 		for _, want := range []string{"95% intervals of all flows: p50 ", map[bool]string{true: "of these, the method's own error: p50 ±", false: "not the method's own error"}[v.Estimator == stages.Flow], "warning: the trace is short, all: ", "p99: only 60 flows beyond it (10000 flows needed); p99.9: only 6 flows beyond it (100000 flows needed)"} {
@@ -57,10 +70,14 @@ func TestIntervalsOfARun(t *testing.T) {
 	if got := rows.Ask(t, dir, "SELECT string_agg(size_bin || ' ' || size_min_bytes || ' ' || size_max_bytes, ', ' ORDER BY bin) FROM size_bins WHERE size_bin <> '"+sizebin.All+"'"); got != "["+strings.Join(bins, ", ")+"]" {
 		t.Errorf("size_bins has %s, the stages have %q", got, bins)
 	}
-	if state, status := stateOf(t, dir); state != StateComplete {
-		t.Errorf("status %+v", status)
+	status, err := pipeline.ReadStatus(rows.Open(t, dir), true)
+	if err != nil || status.Scenarios[0].State != pipeline.StateComplete {
+		t.Errorf("status %+v, %v", status, err)
 	}
-	run := resume(t, options{Lake: dir, Variant: flowOf(7)})
+	run, err := pipeline.Resume(t.Context(), dir, "", flow(7), pipeline.Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer run.Close()
 	if err := run.RunStage(t.Context(), "intervals"); err == nil || !strings.Contains(err.Error(), "stage sample") {
 		t.Errorf("intervals of what was not estimated: %v", err)
@@ -78,13 +95,13 @@ func TestOverloadIsNamed(t *testing.T) {
 	}
 	fixture.WriteFile(t, file, b.String())
 	dir := t.TempDir()
-	run := estimate(t, network, file, options{Lake: dir, Variant: flow})
+	run := estimates.Of(t, dir, estimates.Trace(t, network, file), flow(pipeline.DefaultPasses), pipeline.Settings{})
 	uplinks := "SELECT count(*) FROM warnings JOIN links USING (scenario, link_id) WHERE kind = 'overload' AND src_node < 8"
 	if got := rows.Ask(t, dir, uplinks); got != "[8]" {
 		t.Errorf("%s overloaded uplinks of 8", got)
 	}
 	var summary strings.Builder
-	if err := run.WriteSummary(t.Context(), &summary); err != nil {
+	if err := Write(t.Context(), &summary, run); err != nil {
 		t.Fatal(err)
 	}
 	if got := strings.Count(summary.String(), "warning: overload: link "); got != shownOfAKind {
@@ -93,7 +110,7 @@ func TestOverloadIsNamed(t *testing.T) {
 	if !strings.Contains(summary.String(), " more: parsimon query --lake ") {
 		t.Errorf("the summary does not say that there are more:\n%s", summary.String())
 	}
-	result, err := run.Result(t.Context())
+	result, err := ReadResult(t.Context(), run)
 	if err != nil {
 		t.Fatal(err)
 	}

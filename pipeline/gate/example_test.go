@@ -1,0 +1,27 @@
+package gate_test
+
+import (
+	"fmt"
+
+	"parsimon/pipeline/gate"
+)
+
+// A condition that is true fails: Judge returns its verdict, and an error for the exit code.
+func Example() {
+	storage, err := gate.Parse("service=storage p99_slowdown > 5")
+	if err != nil {
+		fmt.Println(err)
+	}
+	measured := func(g gate.Gate) (float64, error) { // the quantile g.Quantile of the flows that g.Filter selects
+		fmt.Println("quantile", g.Quantile, "of", g.Filter)
+		return 6.5, nil
+	}
+	verdicts, err := gate.Judge([]gate.Gate{storage}, measured)
+	fmt.Println(verdicts[0].Failed, err != nil)
+	_, err = gate.Parse("p99_slowdown > 10%")
+	fmt.Println(err != nil)
+	// Output:
+	// quantile 0.99 of map[service:storage]
+	// true true
+	// true
+}

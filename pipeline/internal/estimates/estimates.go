@@ -1,0 +1,47 @@
+// Package estimates makes estimates for tests of the packages that read them.
+package estimates
+
+import (
+	"testing"
+
+	"parsimon/pipeline"
+	"parsimon/pipeline/internal/rows"
+	"parsimon/pipeline/scenario"
+)
+
+// Trace is the scenario of a topology and a flow file.
+func Trace(t testing.TB, topology, flows string) *scenario.Scenario {
+	t.Helper()
+	s, err := scenario.FromFiles(topology, flows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Of estimates a scenario in the lake in a directory. What it returns is closed and can be read.
+func Of(t testing.TB, dir string, s *scenario.Scenario, v pipeline.Variant, o pipeline.Settings) *pipeline.Estimation {
+	t.Helper()
+	e, err := pipeline.Begin(t.Context(), dir, s, v, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if err := e.Estimate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// Open opens an estimate of a scenario for reading; of the one last worked on if the scenario is empty.
+func Open(t testing.TB, dir, scenario string, v pipeline.Variant) *pipeline.Estimation {
+	t.Helper()
+	model, err := pipeline.OpenModel(rows.Open(t, dir), scenario)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.Passes == 0 {
+		v.Passes = pipeline.DefaultPasses
+	}
+	return pipeline.ReadOnly(model, v, pipeline.Settings{})
+}

@@ -1,0 +1,199 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"parsimon/pipeline/engine"
+	"parsimon/pipeline/lake"
+	"parsimon/pipeline/scenario"
+	"parsimon/queries"
+	"parsimon/stages"
+)
+
+// Begin opens a scenario for an estimate from its beginning, in the lake in a directory, which is made if there is
+// none.
+func Begin(ctx context.Context, dir string, s *scenario.Scenario, v Variant, o Settings) (*Estimation, error) {
+	// What would fail after the work fails before it.
+	if err := errors.Join(queries.CheckLakePath(dir), queries.CheckVersion(ctx, dir), checkVariant(v)); err != nil {
+		return nil, err
+	}
+	n, err := s.Network()
+	if err != nil {
+		return nil, err
+	}
+	canonical, err := s.Canonical()
+	if err != nil {
+		return nil, err
+	}
+	spec := Spec{
+		ScenarioID: lake.ScenarioID(scenario.IDOf(canonical)), Name: s.Name, Seed: s.Seed, Params: s.Params(),
+		AllowUnreachable: s.AllowUnreachable, MaxRejects: s.MaxRejects, MaxLoad: s.MaxLoad(), Canonical: canonical,
+		Planned: s.PlannedCables(), Buffer: s.SwitchBuffer(),
+	}
+	l, err := lake.Open(dir, true)
+	if err != nil {
+		return nil, err
+	}
+	model, err := newModel(l, spec, n)
+	if err != nil {
+		return nil, err
+	}
+	e, err := newEstimation(ctx, model, v, o)
+	if err != nil {
+		return nil, err
+	}
+	e.source = sourceOf(model, e.Settings, s)
+	return e, writeSpec(e)
+}
+
+// Resume opens a scenario that the lake holds (see OpenModel) for an estimate or single stages.
+func Resume(ctx context.Context, dir, name string, v Variant, o Settings) (*Estimation, error) {
+	l, err := lake.Open(dir, false)
+	if err != nil {
+		return nil, err
+	}
+	model, err := OpenModel(l, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkVariant(v); err != nil {
+		return nil, err
+	}
+	e, err := newEstimation(ctx, model, v, o)
+	if err != nil {
+		return nil, err
+	}
+	return e, writeSpec(e) // the scenario last worked on
+}
+
+// ReadOnly opens an estimate of a model for reading. It neither locks nor writes.
+func ReadOnly(model *Model, v Variant, o Settings) *Estimation {
+	exec := engine.Reader(model.Lake, withDefaults(o).Settings)
+	o.Settings = exec.Settings
+	return &Estimation{Model: model, Settings: o, variant: v, exec: exec, existed: true}
+}
+
+// Derive opens a scenario made from one that the lake holds, for an estimate from its beginning. Its flows are those of
+// the base, whose files it shares unless the changes are of flows. A cable that fails makes the same scenario, under
+// the same id, as it does for Begin.
+func Derive(ctx context.Context, dir, base string, c scenario.Changes, v Variant, o Settings) (*Estimation, error) {
+	l, err := lake.Open(dir, false)
+	if err != nil {
+		return nil, err
+	}
+	from, err := OpenModel(l, base)
+	if err != nil {
+		return nil, err
+	}
+	spec := from.Spec
+	canonical, said, _, err := c.Apply(from.Network, spec.Planned, spec.Canonical, spec.Seed)
+	if err != nil {
+		return nil, fmt.Errorf("scenario %s (%s): %w", from.ID(), from.Spec.Name, err)
+	}
+	spec.Aliases = nil
+	spec.Canonical, spec.ScenarioID = canonical, lake.ScenarioID(scenario.IDOf(canonical))
+	if spec.ScenarioID == from.ID() {
+		return nil, fmt.Errorf("nothing would change in scenario %s", from.ID())
+	}
+	spec.AllowUnreachable = spec.AllowUnreachable || c.AllowUnreachable
+	if spec.Name = c.Name; spec.Name == "" {
+		spec.Name = from.Spec.Name + ", " + strings.Join(said, ", ")
+	}
+	model, err := newModel(l, spec, from.Network)
+	if err != nil {
+		return nil, err
+	}
+	o.Base = from.ID()
+	e, err := newEstimation(ctx, model, v, o)
+	if err != nil {
+		return nil, err
+	}
+	e.source = &derivedFlows{model, generated(l, from.ID()), c.FlowChanges}
+	if e.Ephemeral && !e.existed {
+		if err := e.exec.Session().WriteState(e.base().StatePath(ephemeralState), true); err != nil {
+			e.Close()
+			return nil, err
+		}
+	}
+	return e, writeSpec(e)
+}
+
+// ephemeralState marks a scenario that a sweep has made and will delete. What a user has made of the same changes
+// stays.
+const ephemeralState = "ephemeral.json"
+
+// Forget deletes the scenario if it was made to be deleted.
+func (e *Estimation) Forget() error {
+	var ephemeral bool
+	if found, err := e.Lake.ReadState(e.base().StatePath(ephemeralState), &ephemeral); err != nil || !found {
+		return err
+	}
+	return e.exec.Session().RemovePlace(e.base())
+}
+
+// checkVariant reports settings that do not go together.
+func checkVariant(v Variant) error { return stages.CheckBackend(v.Backend, v.Estimator) }
+
+func withDefaults(o Settings) Settings {
+	if o.MemoryBytes <= 0 {
+		o.MemoryBytes = DefaultMemory
+	}
+	o.Method = methodVersion
+	return o
+}
+
+// newEstimation locks the scenario and makes the executor.
+func newEstimation(ctx context.Context, model *Model, v Variant, o Settings) (*Estimation, error) {
+	if v.Passes == 0 {
+		v.Passes = DefaultPasses
+	}
+	o = withDefaults(o)
+	lock := model.Lake.Lock
+	if o.Shard.Count > 0 {
+		lock = model.Lake.LockShared
+	}
+	at := lake.Of(model.ID())
+	existed := model.Lake.Exists(at.SpecPath())
+	session, err := lake.Waiting(ctx, o.Wait, func() (*lake.Session, error) { return lock(ctx, at) })
+	if err != nil {
+		return nil, err
+	}
+	if !o.Ephemeral { // a scenario that a user works on is no longer a sweep's to delete
+		if err := session.RemoveState(at.StatePath(ephemeralState)); err != nil {
+			session.Close()
+			return nil, err
+		}
+	}
+	o.Log = o.Log.With().Str("scenario", string(model.ID())).Str("name", model.Spec.Name).Logger()
+	exec := engine.New(session, o.Settings)
+	o.Settings = exec.Settings
+	if o.NS3 != nil {
+		o.NS3.Scratch = session.TmpPath()
+	}
+	return &Estimation{
+		Model: model, Settings: o, variant: v, exec: exec, existed: existed,
+		began: time.Now(), beganCPU: engine.ProcessorSeconds(),
+	}, nil
+}
+
+// writeSpec makes the scenario known, and the one last worked on. A scenario keeps its first name, which table
+// scenarios has too; another one becomes an alias.
+func writeSpec(e *Estimation) error {
+	if known, err := ReadSpec(e.Lake, e.ID()); err == nil {
+		e.Spec.Aliases = known.Aliases
+		if name := e.Spec.Name; name != known.Name && !slices.Contains(known.Aliases, name) {
+			e.Spec.Aliases = append(e.Spec.Aliases, name)
+		}
+		e.Spec.Name = known.Name
+	}
+	if err := e.exec.Session().WriteState(e.base().SpecPath(), e.Spec); err != nil {
+		e.Close()
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,99 @@
+package summary
+
+import (
+	"fmt"
+
+	"parsimon/pipeline"
+	"parsimon/pipeline/engine"
+	"parsimon/pipeline/text"
+	"parsimon/pipeline/units"
+	"parsimon/stages"
+)
+
+// WriteCost writes what each stage took, and what it would take if every link case and chunk of flows had a core of its
+// own: the paper's Parsimon/inf, the longest piece plus what is not parallel.
+func WriteCost(p *text.Printer, e *pipeline.Estimation) {
+	reports := e.Executor().Reports
+	if len(reports) == 0 {
+		return
+	}
+	p.Linef("\n%-15s %9s %9s %14s %7s %7s %9s", "stage", "seconds", "cpu_s", "unlimited_s", "tasks", "reused", "peak_mb")
+	var seconds, cpu, critical float64
+	for _, s := range reports {
+		p.Linef("%-15s %9.3f %9.3f %14.3f %7d %7d %9d", s.Stage, s.Seconds, s.CPUSeconds, s.CriticalSeconds, s.Tasks, s.Reused, s.PeakBytes/1e6)
+		seconds += s.Seconds
+		cpu += s.CPUSeconds
+		critical += s.CriticalSeconds
+	}
+	wall, process := e.Took()
+	other, otherCPU := max(0, wall-seconds), max(0, process-cpu)
+	p.Linef("%-15s %9.3f %9.3f %14.3f %15s %9d", "other", other, otherCPU, other, "", engine.PeakBytes()/1e6)
+	p.Linef("%-15s %9.3f %9.3f %14.3f  (%d workers; unlimited: every link case and chunk on a core of its own)", "all", seconds+other, cpu+otherCPU, critical+other, e.Workers)
+	writeCases(p, e)
+	writeDisk(p, e)
+}
+
+// writeDisk writes how many bytes a flow costs: in the scenario's tables and in the cache, which all scenarios share.
+func writeDisk(p *text.Printer, e *pipeline.Estimation) {
+	g, err := e.Generated()
+	if err != nil || g.Flows == 0 {
+		return
+	}
+	line := fmt.Sprintf("disk: %d bytes a flow in tables", TableBytes(e)/g.Flows)
+	if e.Cache != nil {
+		line += fmt.Sprintf(", %d in the cache", e.Cache.Bytes()/g.Flows)
+	}
+	p.Linef("%s", line)
+}
+
+// TableBytes are the bytes of the tables that the plan wrote and that were not collected.
+func TableBytes(e *pipeline.Estimation) (bytes int64) {
+	for _, s := range e.Plan() {
+		r, _, err := engine.ReadRecords(e.Lake, s)
+		if err != nil {
+			continue // status reports it
+		}
+		for _, rec := range r.Done {
+			if rec == nil {
+				continue
+			}
+			for _, f := range rec.Files {
+				if !f.Collected {
+					bytes += f.Bytes
+				}
+			}
+		}
+	}
+	return bytes
+}
+
+// writeCases writes how many packet-hops were simulated and, stage by stage, how many link cases were found in the
+// cache.
+func writeCases(p *text.Printer, e *pipeline.Estimation) {
+	var all stages.SimulateStats
+	var cached []string
+	for _, s := range pipeline.CaseStages(e.Plan()) {
+		of, err := pipeline.Cases(e.Lake, s)
+		if err != nil {
+			continue
+		}
+		all.Add(of)
+		if n := of.Cases + of.CachedCases; n > 0 {
+			cached = append(cached, fmt.Sprintf("%s: %d of %d link cases (%s of %s packet-hops)", s, of.CachedCases, n,
+				units.Human(float64(of.CachedHops)), units.Human(float64(of.PacketHops+of.CachedHops))))
+		}
+	}
+	if all.PacketHops > 0 {
+		p.Linef("%s packet-hops simulated at %.1f ns each", units.Human(float64(all.PacketHops)), float64(all.KernelNS)/float64(all.PacketHops))
+	}
+	if all.LongestCaseNS > 0 {
+		link := e.Network.Links[all.LongestLink]
+		p.Linef("longest link case: link %d (%s, %s), %.3f s: no number of cores makes its pass shorter", link.ID, e.Network.LinkName(link.ID), link.Tier, float64(all.LongestCaseNS)/1e9)
+	}
+	if all.CachedHops > 0 {
+		p.Linef("%s packet-hops found in the cache at %.2f ns each:", units.Human(float64(all.CachedHops)), float64(all.CachedNS)/float64(all.CachedHops))
+		for _, line := range cached {
+			p.Linef("  %s", line)
+		}
+	}
+}

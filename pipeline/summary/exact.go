@@ -1,0 +1,44 @@
+package summary
+
+import (
+	"io"
+	"time"
+
+	"parsimon/pipeline"
+	"parsimon/pipeline/engine"
+	"parsimon/pipeline/text"
+	"parsimon/pipeline/units"
+	"parsimon/simkernel"
+	"parsimon/stages"
+)
+
+// WriteExact writes what the whole-network simulation did and cost.
+func WriteExact(w io.Writer, e *pipeline.Estimation, x pipeline.Exact) error {
+	r, err := e.ExactRecords(x)
+	if err != nil {
+		return err
+	}
+	all, err := engine.Stats[stages.ExactStats](r)
+	if err != nil {
+		return err
+	}
+	s, seconds := all[0], r.Done[0].Seconds
+	workers, buffered := max(1, x.Workers), x.Buffer != simkernel.BufferParams{}
+	if buffered {
+		workers = 1
+	}
+	p := text.Printer{W: w}
+	p.Linef("whole network: %d flows reported, %d of warm-up; %s packet-hops in %s, %.0f ns each (%d workers)", s.Flows, s.Warmup,
+		units.Human(float64(s.PacketHops)), time.Duration(seconds*1e9).Round(time.Millisecond),
+		seconds*1e9/float64(max(1, s.PacketHops)), workers)
+	p.Linef("no switch held more than %d bytes (switch %d)", s.DeepestSwitchBytes, s.DeepestSwitch)
+	if l := s.Losses; buffered {
+		p.Linef("switch buffers of %d bytes, alpha %g: %d of %d packets dropped, %d discarded out of order, %d sent again; %d NACKs, %d timeouts",
+			x.Buffer.SwitchBytes, x.Buffer.Alpha, l.Dropped, l.Sent, l.Discarded, l.Again, l.NACKs, l.Timeouts)
+		if l.Dropped > 0 {
+			p.Linef("most drops, %d, before link %d (%s); link cases have unlimited buffers: the estimate does not model drops", s.MostDropped, s.MostDroppedLink, e.Network.LinkName(s.MostDroppedLink))
+		}
+	}
+	p.Linef("")
+	return p.Err
+}
