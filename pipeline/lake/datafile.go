@@ -341,20 +341,31 @@ func (s *Session) Share(d DataFile, path string) (DataFile, error) {
 // RemoveTable removes the place's files of a table.
 func (s *Session) RemoveTable(t schema.Table, p Place) error { return s.root.RemoveAll(p.Dir(t)) }
 
-// RemovePlace removes all tables and the state of a scenario or workload: the state first, so that no reader sees a
-// part of it, but for the lock, so that no other process begins it again meanwhile.
+// RemovePlace removes all tables and the state of a scenario or workload: the manifests first, so that no reader sees a
+// part of it, and what it is known by last, so that a killed removal can be repeated. The lock goes with that, so that
+// no other process begins it again meanwhile.
 func (s *Session) RemovePlace(p Place) error {
-	entries, errs := s.readDir(p.StatePath())
-	for _, e := range entries {
-		if e.Name() != lockFile {
-			errs = errors.Join(errs, s.root.RemoveAll(p.StatePath(e.Name())))
-		}
+	if err := s.Withdraw(p); err != nil {
+		return err
 	}
+	var errs error
 	for _, t := range schema.Tables() {
 		errs = errors.Join(errs, s.root.RemoveAll(t.Name+"/"+p.owner()))
 		_ = s.root.Remove(t.Name) // if it is empty now
 	}
-	return errors.Join(errs, s.root.RemoveAll(p.StatePath()))
+	if errs != nil {
+		return errs
+	}
+	entries, errs := s.readDir(p.StatePath())
+	for _, e := range entries {
+		if name := e.Name(); name != lockFile && name != specFile && name != workloadFile {
+			errs = errors.Join(errs, s.root.RemoveAll(p.StatePath(name)))
+		}
+	}
+	if errs != nil {
+		return errs
+	}
+	return s.root.RemoveAll(p.StatePath())
 }
 
 // A FileUsage is one file below a scenario or workload.
