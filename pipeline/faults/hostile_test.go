@@ -134,6 +134,9 @@ var traps = []trap{
 	{"manifest of another schema version", func(w world, state string) error {
 		return w.change(state+"/manifest.json", `"schema_version":`, `"schema_version":9`)
 	}},
+	{"workload of another schema version", func(w world, _ string) error {
+		return w.change("_state/workload=days/manifest.json", `"schema_version":`, `"schema_version":9`)
+	}},
 	{"name with terminal escapes", func(w world, state string) error {
 		return w.change(state+"/spec.json", `"name":"tiny"`, `"name":"\u001b]0;x\u0007"`)
 	}},

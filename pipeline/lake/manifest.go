@@ -61,7 +61,7 @@ type VersionError struct{ Version int }
 
 // Error says what to do.
 func (e *VersionError) Error() string {
-	return fmt.Sprintf("schema version %d, this program reads and writes version %d: run the scenario again in a new lake, "+
+	return fmt.Sprintf("schema version %d, this program reads and writes version %d: make it again in a new lake, "+
 		"or use the program that wrote this one", e.Version, schema.Version)
 }
 
