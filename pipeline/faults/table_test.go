@@ -65,8 +65,8 @@ func (c *campaign) writeTable(round int, what string, failure error) error {
 // the time that is left, by its weight among those that have not ended, so what one does not use is for the others.
 var shares = &clock{
 	weights: map[string]float64{
-		killedKind: 3, "crash" + operationKind: 5, "EIO" + operationKind: 5, "ENOSPC" + operationKind: 3, durableKind: 1,
-		bytesKind: 4, hostileKind: 2, togetherKind: 6,
+		killedKind: 3, operationFaults[0].kind: 3, operationFaults[1].kind: 6, operationFaults[2].kind: 3, durableKind: 1,
+		bytesKind: 3, hostileKind: 2, togetherKind: 6,
 	},
 }
 

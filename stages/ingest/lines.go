@@ -154,7 +154,8 @@ func headerOf(m *Mapping, line []byte) (names []string, is bool) {
 	return names, true
 }
 
-// nextLine reads a line without its end into the memory of another one. Of a line that is too long it returns the beginning.
+// nextLine reads a line without its end into the memory of another one. Of a line that is too long it returns the
+// beginning.
 func nextLine(r *bufio.Reader, line []byte) (_ []byte, long bool, err error) {
 	line = line[:0]
 	for {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// faults runs the tests of package pipeline/faults with all rounds, for about PARSIMON_FAULTS_TIME (3h), and counts what
-// was tried. A run goes on with the rounds that the file PARSIMON_FAULTS_TABLE lacks.
+// faults runs the tests of package pipeline/faults with all rounds, for about PARSIMON_FAULTS_TIME (3h), and counts
+// what was tried. A run goes on with the rounds that the file PARSIMON_FAULTS_TABLE lacks.
 func faults(ctx context.Context, b *bench) {
 	file, err := filepath.Abs(cmp.Or(os.Getenv("PARSIMON_FAULTS_TABLE"), filepath.Join(b.tmp, "faults.tsv")))
 	b.fail(err)
@@ -55,8 +55,8 @@ func (k faultRounds) failures() (n int) {
 	return n
 }
 
-// roundsOf reads the lines that the tests write: kind, seed, round, planned rounds, 0 or 1 if the round failed, and what
-// it was. The last line of a round counts.
+// roundsOf reads the lines that the tests write: kind, seed, round, planned rounds, 0 or 1 if the round failed, and
+// what it was. The last line of a round counts.
 func roundsOf(b *bench, table string) (kinds []faultRounds) {
 	for _, line := range strings.Split(strings.TrimSpace(table), "\n") {
 		cells := strings.Split(line, "\t")
