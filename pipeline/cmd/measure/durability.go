@@ -20,7 +20,7 @@ func durability(ctx context.Context, b *bench) {
 		lake := b.lake()
 		return b.timed(ctx, program, "run", "small", "--lake", lake, "--quiet")
 	})
-	for _, duration := range b.names([]string{"50ms"}, []string{"2s"}) {
+	for _, duration := range b.names([]string{"50ms"}, []string{"4s"}) {
 		made := filepath.Join(b.tmp, "large")
 		b.parsimon(ctx, "run", "small", "--duration", duration, "--passes", "1", "--lake", made)
 		rows := queryRow[struct{ N float64 }](ctx, b, made, "SELECT count(*) AS n FROM slowdowns").N
