@@ -40,7 +40,7 @@ func durability(ctx context.Context, b *bench) {
 
 // alternate prints a row of pairs of runs of two programs: medians, and those of the differences of pairs with their
 // range.
-func (b *bench) alternate(what string, programs []string, run func(program string, i int) (processor, elapsed float64)) {
+func (b *bench) alternate(what string, programs []string, run func(program string, i int) (cpu, elapsed float64)) {
 	var with, without, more [2]tally // of processor and elapsed time
 	for pair := range b.count(5) {
 		var took [2][2]float64
