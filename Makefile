@@ -95,7 +95,7 @@ sampling-test: ## estimates from windows: changes by common windows, and a trace
 
 ##@ Measure (minutes to hours; ARGS="--short" tries one, ARGS="--write" replaces its section of a page)
 MEASUREMENTS := accuracy ablation own-accuracy transport-accuracy large-exact honesty m3-table bench-kernel bench-run \
-	bench-transports large growth clustering what-if failures coverage ingest-bench ns3-backend faults
+	bench-transports large growth clustering what-if failures coverage ingest-bench ns3-backend faults durability
 .PHONY: $(MEASUREMENTS)
 accuracy: ## estimators against ns-3 on the shared scenarios (needs ../shared)
 ablation: ## what each ingredient of estimator flow contributes, against ns-3 (needs ../shared)
@@ -115,6 +115,7 @@ failures: ## errors with one random cable down, against --exact
 coverage: ## how often the intervals of run --within hold the value of the whole, and of what-if --within
 ingest-bench: ## a synthetic day of flow logs, 10 million records, against its truth
 faults: ## killed processes, failing disks, damaged bytes, commands at once (3 h; PARSIMON_FAULTS_TIME=)
+durability: ## what fsync and digests cost, against a program without them, alternating
 ns3-backend: ## link cases in ns-3 against the link kernel (needs ../shared)
 $(MEASUREMENTS): build
 	@go run ./pipeline/cmd/measure $@ --parsimon $(BIN)/parsimon --shared $(SHARED) $(ARGS)

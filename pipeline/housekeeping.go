@@ -3,6 +3,7 @@ package pipeline
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"parsimon/pipeline/catalog"
 	"parsimon/pipeline/lake"
 )
 
@@ -143,13 +145,13 @@ func Remove(ctx context.Context, l *lake.Lake, r Removal) ([]OwnerUsage, error) 
 	}
 	slices.SortFunc(places, func(a, b lake.Place) int { return strings.Compare(a.String(), b.String()) })
 	places = slices.Compact(places)
+	if !r.DryRun {
+		if err := removePlaces(ctx, l, places); err != nil {
+			return nil, err
+		}
+	}
 	removed := []OwnerUsage{}
 	for _, p := range places {
-		if !r.DryRun {
-			if err := removePlace(ctx, l, p); err != nil {
-				return removed, err
-			}
-		}
 		of := slices.Concat(usage.Owners, usage.Workloads)
 		removed = append(removed,
 			of[slices.IndexFunc(of, func(o OwnerUsage) bool { return o.ID == string(p.Scenario)+string(p.Workload) })])
@@ -167,17 +169,34 @@ func scenarios(u *Usage) (ids []lake.ScenarioID) {
 // readersWait is how long a removal waits for queries that may read what it removes.
 const readersWait = 10 * time.Second
 
-// removePlace removes a scenario or workload when no query reads the lake.
-func removePlace(ctx context.Context, l *lake.Lake, p lake.Place) error {
-	s, err := l.Lock(ctx, p)
-	if err != nil {
-		return err
+// removePlaces removes scenarios and workloads when no process works on them and no query reads the lake; otherwise
+// nothing. The views are written before the files go, so that a killed removal leaves none that name missing files.
+func removePlaces(ctx context.Context, l *lake.Lake, places []lake.Place) error {
+	if len(places) == 0 {
+		return nil
 	}
-	defer s.Close()
+	sessions := make([]*lake.Session, len(places))
+	for i, p := range places {
+		s, err := l.Lock(ctx, p)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		sessions[i] = s
+	}
 	readers, err := l.LockOutReaders(ctx, readersWait)
 	if err != nil {
 		return err
 	}
 	defer readers.Close()
-	return s.RemovePlace(p)
+	for i, p := range places {
+		if err := sessions[i].Withdraw(p); err != nil {
+			return err
+		}
+	}
+	err = catalog.Write(l) // fails where another place is damaged; that keeps nobody from removing this one
+	for i, p := range places {
+		err = errors.Join(err, sessions[i].RemovePlace(p))
+	}
+	return err
 }

@@ -55,7 +55,7 @@ const (
 	StateComplete = "complete"
 	StatePartial  = "partial"
 	StateDamaged  = "damaged"
-	StateOther    = "of another schema version"
+	StateOther    = workloads.StateOther
 )
 
 // ReadStatus looks at every scenario and workload of a lake and at every file it should hold: at its bytes if thorough,

@@ -13,7 +13,10 @@ import (
 func (e *Executor) Repair(p Plan) error {
 	for i := len(p) - 1; i >= 0; i-- { // a writer that runs again is itself a reader of earlier stages
 		r, _, err := ReadRecords(e.lake, p[i])
-		damaged := e.damaged(p[i], r)
+		damaged, derr := e.damaged(p[i], r)
+		if derr != nil {
+			return derr
+		}
 		if err == nil && r.Complete(e.Method) && len(damaged) == 0 {
 			continue
 		}
@@ -36,34 +39,52 @@ func (e *Executor) Repair(p Plan) error {
 // intact reports whether a stage is complete and its files, except collected ones, are undamaged.
 func (e *Executor) intact(s *Stage) bool {
 	r, err := Complete(e.lake, s, e.Method)
-	return err == nil && len(e.damaged(s, r)) == 0
+	if err != nil {
+		return false
+	}
+	damaged, err := e.damaged(s, r)
+	return err == nil && len(damaged) == 0
 }
 
 // damaged lists the tasks that are recorded but whose files, except collected ones, are not those that were committed.
-func (e *Executor) damaged(s *Stage, r Records) (tasks []int) {
+// An error, such as that of a disk, is no damage: the records are right.
+func (e *Executor) damaged(s *Stage, r Records) (tasks []int, err error) {
 	for n, rec := range r.Done {
-		if rec == nil || e.undamaged(rec) {
+		if rec == nil {
 			continue
 		}
-		if _, ok := e.collectedSince(s, n); !ok {
-			tasks = append(tasks, n)
+		err := e.undamaged(rec)
+		if err == nil {
+			continue
 		}
+		if _, ok := e.collectedSince(s, n); ok {
+			continue
+		}
+		if !isDamage(err) {
+			return nil, err
+		}
+		tasks = append(tasks, n)
 	}
-	return tasks
+	return tasks, nil
 }
 
 // undamaged reports whether a task's files, except collected ones, are those that were committed.
-func (e *Executor) undamaged(rec *Record) bool {
+func (e *Executor) undamaged(rec *Record) error {
 	for _, f := range rec.Files {
 		if f.Collected || e.verified[f.Path] {
 			continue
 		}
-		if e.lake.Check(f) != nil {
-			return false
+		if err := e.lake.Check(f); err != nil {
+			return err
 		}
 		e.verified[f.Path] = true
 	}
-	return true
+	return nil
+}
+
+func isDamage(err error) bool {
+	var damage *lake.DamageError
+	return errors.As(err, &damage)
 }
 
 // invalidate makes a stage do those of its tasks again whose files of a table were collected.

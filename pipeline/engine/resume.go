@@ -24,6 +24,9 @@ func (e *Executor) settle(s *Stage, l layout, mine []bool) (done []*Record, firs
 func (e *Executor) begin(s *Stage, l layout) (first int, err error) {
 	var old layout
 	found, err := e.lake.ReadState(s.StatePath("plan.json"), &old)
+	if err != nil && !isDamage(err) {
+		return 0, err
+	}
 	if err != nil {
 		e.Log.Warn().Err(err).Str("stage", s.Name).Msg("the plan is damaged: the stage begins again")
 	}
@@ -69,6 +72,9 @@ func (e *Executor) resume(s *Stage, l layout, mine []bool) ([]*Record, error) {
 			if now, ok := e.collectedSince(s, n); ok {
 				done[n] = now
 				break
+			}
+			if !isDamage(err) {
+				return nil, err
 			}
 			e.Log.Warn().Err(err).Str("stage", s.Name).Int("task", n).Msg("damaged: the task runs again")
 			done[n] = nil

@@ -12,6 +12,7 @@
 // of an undisturbed run.
 //
 // By default about a tenth of the rounds run, drawn from seed 1. PARSIMON_LONG=1 (make faults) runs all of them, from a
-// seed that each test draws and prints. PARSIMON_SEED sets it. PARSIMON_FAULTS_TABLE names a file to which each test
-// appends what it tried and what failed.
+// seed that each test draws and prints, in about PARSIMON_FAULTS_TIME, of which each test has a share; a test says what
+// it had no time for. PARSIMON_SEED sets the seed. PARSIMON_FAULTS_TABLE names a file of the rounds that were done;
+// with one of an earlier run, the tests go on with the rounds that it lacks, or that failed.
 package faults

@@ -134,6 +134,9 @@ var traps = []trap{
 	{"manifest of another schema version", func(w world, state string) error {
 		return w.change(state+"/manifest.json", `"schema_version":`, `"schema_version":9`)
 	}},
+	{"workload of another schema version", func(w world, _ string) error {
+		return w.change("_state/workload=days/manifest.json", `"schema_version":`, `"schema_version":9`)
+	}},
 	{"name with terminal escapes", func(w world, state string) error {
 		return w.change(state+"/spec.json", `"name":"tiny"`, `"name":"\u001b]0;x\u0007"`)
 	}},
@@ -178,48 +181,67 @@ func (w world) ends(args []string) error {
 	return nil
 }
 
+// hostileKind is the name of this kind of fault in the table.
+const hostileKind = "lakes made to escape, mislead or block"
+
+// strangersCommands are the command lines that read a stranger's lake.
+var strangersCommands = [][]string{
+	{"status", "--lake", "lake"}, {"du", "--lake", "lake"},
+	{"query", "slowdown_by_size", "--lake", "lake"},
+	runOf("tiny.yaml"), whatIfOf("--fail", "pod0-tor0:pod0-fabric0"),
+	{"route", "-q", "--lake", "lake"}, {"sample", "--passes", "1", "-q", "--lake", "lake"},
+	ingestOf("day0.log"), {"cache", "prune", "--keep", "0", "--lake", "lake"},
+	{"rm", "tiny", "--lake", "lake"}, {"rm", "--workload", "days", "--lake", "lake"},
+}
+
 // A lake from a stranger is only data: whatever it holds, no command changes a file beside the lake, hangs, crashes or
 // sends control sequences to the terminal.
 func TestHostileLakes(t *testing.T) {
 	t.Parallel()
-	c := newCampaign(t, "lakes made to escape, mislead or block")
-	commands := [][]string{
-		{"status", "--lake", "lake"}, {"du", "--lake", "lake"},
-		{"query", "slowdown_by_size", "--lake", "lake"},
-		runOf("tiny.yaml"), whatIfOf("--fail", "pod0-tor0:pod0-fabric0"),
-		{"route", "-q", "--lake", "lake"}, {"sample", "--passes", "1", "-q", "--lake", "lake"},
-		ingestOf("day0.log"), {"cache", "prune", "--keep", "0", "--lake", "lake"},
-		{"rm", "tiny", "--lake", "lake"}, {"rm", "--workload", "days", "--lake", "lake"},
+	c := newCampaign(t, hostileKind)
+	type attack struct {
+		trap
+		args []string
 	}
+	var attacks []attack
 	for i, trap := range traps {
-		w := newWorld(t)
-		if err := os.Mkdir(w.path(outside), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range []string{"kept.txt", "part-00000.parquet", "x.pack"} {
-			if err := os.WriteFile(w.path(outside+"/"+name), []byte("kept"), 0o644); err != nil {
-				t.Fatal(err)
+		for j, args := range strangersCommands {
+			if long || (i+j+int(c.seed%6))%6 == 0 {
+				attacks = append(attacks, attack{trap, args})
 			}
-		}
-		spec, err := w.one("_state/scenario=*/spec.json")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := trap.set(w, filepath.Dir(spec)); err != nil {
-			t.Fatalf("%s: %v", trap.name, err)
-		}
-		before := w.bystanders()
-		for j, args := range commands {
-			if !long && (i+j+int(c.seed%6))%6 != 0 {
-				continue
-			}
-			err := w.ends(args)
-			if after := w.bystanders(); err == nil && after != before {
-				err = fmt.Errorf("%v changes files outside: %s\nbefore: %s", args, after, before)
-			}
-			c.round(trap.name+", "+args[0], err)
 		}
 	}
+	c.rounds(len(attacks), func(i int) (string, error) {
+		a := attacks[i]
+		return a.name + ", " + a.args[0], a.trap.attack(newWorld(t), a.args)
+	})
+}
+
+// attack sets the trap and runs a command.
+func (a trap) attack(w world, args []string) error {
+	if err := os.Mkdir(w.path(outside), 0o755); err != nil {
+		return err
+	}
+	for _, name := range []string{"kept.txt", "part-00000.parquet", "x.pack"} {
+		if err := os.WriteFile(w.path(outside+"/"+name), []byte("kept"), 0o644); err != nil {
+			return err
+		}
+	}
+	spec, err := w.one("_state/scenario=*/spec.json")
+	if err != nil {
+		return err
+	}
+	if err := a.set(w, filepath.Dir(spec)); err != nil {
+		return fmt.Errorf("set the trap: %w", err)
+	}
+	before := w.bystanders()
+	if err := w.ends(args); err != nil {
+		return err
+	}
+	if after := w.bystanders(); after != before {
+		return fmt.Errorf("%v changes files outside: %s\nbefore: %s", args, after, before)
+	}
+	return nil
 }
 
 // Folders above a lake that look like hive partitions do not change an answer.

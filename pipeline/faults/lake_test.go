@@ -100,7 +100,7 @@ func copyOf(t testing.TB, from world) world {
 
 // The command lines of the tests. Each works on lake LAKE of its working directory.
 func runOf(file string, flags ...string) []string {
-	return append([]string{"run", file, "--passes", "1", "--workers", "1", "-q", "--lake", "lake"}, flags...)
+	return append([]string{"run", file, "--passes", "1", "--workers", "1", "--partitions", "4", "-q", "--lake", "lake"}, flags...)
 }
 
 func ingestOf(files ...string) []string {
@@ -109,11 +109,15 @@ func ingestOf(files ...string) []string {
 }
 
 func whatIfOf(flags ...string) []string {
-	return append([]string{"what-if", "tiny", "--passes", "1", "--workers", "1", "-q", "--lake", "lake"}, flags...)
+	return append([]string{"what-if", "tiny", "--passes", "1", "--workers", "1", "--partitions", "4", "-q", "--lake", "lake"}, flags...)
 }
 
-// command is a process of the program in the world.
+// command is a process of parsimon, or of the program that the command line begins with, in the world.
 func (w world) command(ctx context.Context, env []string, args ...string) (*exec.Cmd, error) {
+	program := programs["parsimon"]
+	if other, ok := programs[args[0]]; ok {
+		program, args = other, args[1:]
+	}
 	path, err := program()
 	if err != nil {
 		return nil, err

@@ -11,21 +11,30 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"time"
 )
 
 // long is set where all rounds run.
 var long = os.Getenv("PARSIMON_LONG") != ""
 
-// program is the path of the program under test, built once.
-var program = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(scratch, "parsimon")
-	build := exec.Command("go", "build", "-buildvcs=false", "-tags", "faults", "-o", path, "parsimon/pipeline/cmd/parsimon")
+// The programs under test, each built once, with file operations that can be made to fail. parsimon-beam runs an
+// estimate as an Apache Beam job on Prism, whose workers are in its own process.
+var programs = map[string]func() (string, error){
+	"parsimon":  sync.OnceValues(func() (string, error) { return built("parsimon") }),
+	beamProgram: sync.OnceValues(func() (string, error) { return built(beamProgram) }),
+}
+
+const beamProgram = "parsimon-beam"
+
+// built builds a program and returns its path.
+func built(name string) (string, error) {
+	path := filepath.Join(scratch, name)
+	build := exec.Command("go", "build", "-buildvcs=false", "-tags", "faults", "-o", path, ".")
+	build.Dir = filepath.Join("..", "cmd", name) // parsimon-beam is a module of its own
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)
 	}
 	return path, nil
-})
+}
 
 // scratch is a directory for all tests.
 var scratch string
@@ -44,14 +53,17 @@ func TestMain(m *testing.M) {
 
 // A campaign is the rounds of one kind of fault.
 type campaign struct {
-	t             *testing.T
-	kind          string
-	seed          uint64
-	rng           *mathrand.Rand
+	t    *testing.T
+	kind string
+	seed uint64
+	rng  *mathrand.Rand
+	// survived are the rounds, from 0, that the table has of earlier runs.
+	survived      map[int]bool
+	planned       int
 	tried, failed int
 }
 
-// newCampaign begins a campaign, whose numbers are printed when the test ends.
+// newCampaign begins a campaign. One that the table has already goes on with its seed.
 func newCampaign(t *testing.T, kind string) *campaign {
 	t.Helper()
 	c := &campaign{t: t, kind: kind, seed: 1}
@@ -68,40 +80,48 @@ func newCampaign(t *testing.T, kind string) *campaign {
 			t.Fatalf("PARSIMON_SEED: %v", err)
 		}
 	}
+	if err := c.readTable(); err != nil {
+		t.Fatal(err)
+	}
 	c.rng = mathrand.New(mathrand.NewPCG(c.seed, 17))
-	t.Cleanup(c.end)
 	return c
 }
 
-func (c *campaign) end() {
-	fmt.Printf("faults: %s: seed %d, %d tried, %d failed\n", c.kind, c.seed, c.tried, c.failed)
-	path := os.Getenv("PARSIMON_FAULTS_TABLE")
-	if path == "" {
-		return
-	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		c.t.Error(err)
-		return
-	}
-	_, err = fmt.Fprintf(f, "%s\t%d\t%d\t%d\n", c.kind, c.tried, c.failed, c.seed)
-	if cerr := f.Close(); err != nil || cerr != nil {
-		c.t.Error(err, cerr)
-	}
-}
+// complete reports whether the table has all rounds already.
+func (c *campaign) complete() bool { return c.planned > 0 && len(c.survived) == c.planned }
 
-// timeLeft reports whether there is time for another round before the deadline of the test run (go test -timeout).
-func (c *campaign) timeLeft() bool {
-	deadline, set := c.t.Deadline()
-	return !set || time.Until(deadline) > 90*time.Second
-}
-
-// round counts a round and reports its error.
-func (c *campaign) round(what string, err error) {
+// rounds does rounds 0 to n-1 but for those that the table has, until the share of the time that the kind of fault has
+// is over. What a round draws depends on the seed and its number alone. do returns what was done and what went wrong.
+func (c *campaign) rounds(n int, do func(i int) (what string, err error)) {
 	c.t.Helper()
-	c.tried++
-	if err != nil {
-		c.failed++
-		c.t.Errorf("seed %d, round %d, %s: %v", c.seed, c.tried, what, err)
+	c.planned = n
+	inTime, end := shares.begin(c.kind)
+	defer end()
+	left := 0
+	for i := range n {
+		switch {
+		case c.survived[i]:
+		case !inTime():
+			left++
+		default:
+			c.rng = mathrand.New(mathrand.NewPCG(c.seed, 1000+uint64(i)))
+			what, err := do(i)
+			c.tried++
+			if err != nil {
+				c.failed++
+				c.t.Errorf("seed %d, round %d, %s: %v", c.seed, i, what, err)
+			}
+			if err := c.writeTable(i, what, err); err != nil {
+				c.t.Error(err)
+			}
+		}
 	}
+	fmt.Printf("faults: %s: seed %d, %d of %d rounds, %d failed", c.kind, c.seed, c.tried, n, c.failed)
+	if len(c.survived) > 0 {
+		fmt.Printf(", %d were done before", len(c.survived))
+	}
+	if left > 0 {
+		fmt.Printf(", no time for %d", left)
+	}
+	fmt.Println()
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// operationJobs are the jobs whose operations are failed: with a cache and without, of new files and of replaced ones.
-var operationJobs = []string{"run", "what-if", "ingest of a second day"}
+// operationJobs are the jobs whose operations are failed: of new files, of shared, replaced and removed ones.
+var operationJobs = []string{"run", "what-if", "ingest of a second day", "rm"}
 
 // operations runs the job on a copy of its world and returns its file operations in order.
 func (p prepared) operations(t *testing.T) []string {
@@ -68,27 +68,61 @@ func (p prepared) fails(w world, fault string) error {
 	return nil
 }
 
-// Every file operation of a command is failed in turn, by a crash, by an I/O error and by a full disk. The command
+// operationFaults are the faults, their names in the table, and the operations at which they matter: a process killed
+// before another one leaves what one killed before the next change leaves, and a full disk refuses what takes space
+// (package disk).
+var operationFaults = []struct {
+	fault, kind string
+	verbs       []string // nil: all
+}{
+	{"crash", "crash before every kind of change to the disk",
+		[]string{"create", "mkdir", "write", "rename", "link", "remove", "removeall"}},
+	{"EIO", "EIO at every kind of file operation", nil},
+	{"ENOSPC", "ENOSPC at every kind of file operation", []string{"create", "lock", "mkdir", "link", "write", "sync"}},
+}
+
+// Every kind of file operation of a command is failed in turn, by a crash, by an I/O error and by a full disk. The command
 // fails, or succeeds and has done its work; what was committed before is seen or what the command commits; and the same
 // command completes.
 func TestEveryOperation(t *testing.T) {
 	t.Parallel()
-	for _, fault := range []string{"crash", "EIO", "ENOSPC"} {
-		t.Run(fault, func(t *testing.T) {
+	for _, f := range operationFaults {
+		t.Run(f.fault, func(t *testing.T) {
 			t.Parallel()
-			c := newCampaign(t, fault+" at every file operation")
-			for _, o := range c.operations(fault) {
-				if !c.timeLeft() {
-					break
-				}
+			c := newCampaign(t, f.kind)
+			if c.complete() {
+				return
+			}
+			all := c.operations(f.verbs)
+			c.rounds(len(all), func(i int) (string, error) {
+				o := all[i]
 				w := copyOf(t, o.world)
-				err := o.fails(w, fmt.Sprintf("%s:%d", fault, o.n))
+				err := o.fails(w, fmt.Sprintf("%s:%d", f.fault, o.n))
 				if err == nil {
 					err = o.recovers(w)
 				}
-				c.round(fmt.Sprintf("%s, operation %d: %s", o.name, o.n, o.what), err)
-			}
+				return fmt.Sprintf("%s, operation %d: %s", o.name, o.n, o.what), err
+			})
 		})
+	}
+}
+
+// An I/O error while a committed file is read is no damage: the command fails, and nothing is given up. A what-if cannot
+// make the flows of its base again.
+func TestReadErrorIsNoDamage(t *testing.T) {
+	t.Parallel()
+	i := slices.IndexFunc(jobs, func(j job) bool { return j.name == "what-if" })
+	p := prepare(t, jobs[i])
+	n := slices.IndexFunc(p.operations(t), func(op string) bool { return strings.HasPrefix(op, "open links/") })
+	if n < 0 {
+		t.Fatal("no operation opens a file of links")
+	}
+	w := copyOf(t, p.world)
+	if err := w.do([]string{fmt.Sprintf("PARSIMON_FAULT=EIO:%d", n+1)}, p.args...); err == nil || !strings.Contains(err.Error(), "input/output error") {
+		t.Errorf("error %v", err)
+	}
+	if err := p.recovers(w); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -99,8 +133,8 @@ type operation struct {
 	what string
 }
 
-// operations are one of each kind of all jobs in random order, or a few.
-func (c *campaign) operations(fault string) (all []operation) {
+// operations are one of each kind of all jobs in random order, or a few: those with the given verbs, or all.
+func (c *campaign) operations(verbs []string) (all []operation) {
 	c.t.Helper()
 	some := slices.Clone(operationJobs)
 	if !long {
@@ -113,34 +147,40 @@ func (c *campaign) operations(fault string) (all []operation) {
 		p := prepare(c.t, j)
 		operations := p.operations(c.t)
 		for _, n := range kinds(operations, c.rng.IntN) {
-			all = append(all, operation{p, n, operations[n-1]})
+			verb, _, _ := strings.Cut(operations[n-1], " ")
+			if verbs == nil || slices.Contains(verbs, verb) {
+				all = append(all, operation{p, n, operations[n-1]})
+			}
 		}
 	}
 	c.rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	if !long {
 		all = all[:min(3, len(all))]
 	}
-	fmt.Printf("faults: %s: %d operations\n", fault, len(all))
 	return all
 }
+
+// durableKind is the name of this kind of fault in the table.
+const durableKind = "order of writes, fsync and renames"
 
 // Before a manifest is renamed to its place, the files that it names and their directories are durable, and so is the
 // manifest itself. This is what a power failure needs, which a killed process does not.
 func TestCommitIsDurable(t *testing.T) {
 	t.Parallel()
-	c := newCampaign(t, "order of writes, fsync and renames")
-	for _, j := range jobs {
-		if !slices.Contains(operationJobs, j.name) || !long && c.tried > 0 {
-			continue
-		}
-		p := prepare(t, j)
-		c.round(j.name, durable(p.operations(t)))
+	c := newCampaign(t, durableKind)
+	some := slices.DeleteFunc(slices.Clone(jobs), func(j job) bool { return !slices.Contains(operationJobs, j.name) })
+	if !long {
+		some = some[:1]
 	}
+	c.rounds(len(some), func(i int) (string, error) {
+		return some[i].name, durable(prepare(t, some[i]).operations(t))
+	})
 }
 
 // durable reports a manifest that is renamed to its place before what it may name is durable: each data file of its
 // place that was installed before is synchronised after it was installed, and so are the directories above it; the
-// manifest is synchronised before the rename, and its directory after it.
+// manifest is synchronised before the rename, and its directory after it. A manifest that is removed is so durably
+// before its files go.
 func durable(operations []string) error {
 	pending := map[string]bool{} // installed files and directories that are not durable
 	manifests, lastCreated, synced := 0, "", ""
@@ -173,6 +213,11 @@ func durable(operations []string) error {
 			}
 			dir := path[:strings.LastIndex(path, "/")]
 			if !slices.Contains(operations[i:min(len(operations), i+6)], "sync "+dir) {
+				return fmt.Errorf("operation %d: the directory of %s is not synchronised", i+1, path)
+			}
+		case verb == "remove" && strings.HasSuffix(path, "/manifest.json"):
+			manifests++
+			if !slices.Contains(operations[i:min(len(operations), i+2)], "sync "+strings.TrimSuffix(path, "/manifest.json")) {
 				return fmt.Errorf("operation %d: the directory of %s is not synchronised", i+1, path)
 			}
 		}

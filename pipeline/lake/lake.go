@@ -165,7 +165,7 @@ func (l *Lake) openRegular(path string) (*os.File, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: not a regular file", filepath.Join(l.path, path))
+		return nil, &DamageError{filepath.Join(l.path, path), "not a regular file"}
 	}
 	return l.root.Open(path)
 }

@@ -61,7 +61,7 @@ type VersionError struct{ Version int }
 
 // Error says what to do.
 func (e *VersionError) Error() string {
-	return fmt.Sprintf("schema version %d, this program reads and writes version %d: run the scenario again in a new lake, "+
+	return fmt.Sprintf("schema version %d, this program reads and writes version %d: make it again in a new lake, "+
 		"or use the program that wrote this one", e.Version, schema.Version)
 }
 
@@ -158,6 +158,35 @@ func (s *Session) Commit(p Place, files []DataFile) error {
 		Files: files}
 	s.listed.forget(p)
 	return s.WriteStateDurably(p.StatePath(manifestFile), m)
+}
+
+// Withdraw removes the manifests of a scenario, of all its variants, or of a workload: no reader sees it any more. Its
+// files stay.
+func (s *Session) Withdraw(p Place) error {
+	places := []Place{p}
+	if p.Scenario != "" {
+		variants, err := s.Variants(p.Scenario)
+		if err != nil {
+			return err
+		}
+		for _, v := range variants { // before the flows that they are about
+			places = append([]Place{{Scenario: p.Scenario, Variant: v}}, places...)
+		}
+	}
+	for _, p := range places {
+		err := s.root.Remove(p.StatePath(manifestFile))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = s.root.Sync(p.StatePath())
+		}
+		if err != nil {
+			return err
+		}
+		s.listed.forget(p)
+	}
+	return nil
 }
 
 // Publish adds files that no stage writes to the committed ones of their place, all at once. They replace those that

@@ -1,8 +1,15 @@
 package workloads
 
-import "parsimon/pipeline/lake"
+import (
+	"errors"
 
-// Status says what an ingested workload holds. State is "complete" or "damaged": ingest its sources again.
+	"parsimon/pipeline/lake"
+)
+
+// StateOther is the state of a workload or scenario that this program neither reads nor replaces.
+const StateOther = "of another schema version"
+
+// Status says what an ingested workload holds. State is "complete", "damaged": ingest its sources again, or StateOther.
 type Status struct {
 	ID      lake.WorkloadID `json:"workload"`
 	Format  string          `json:"format"`
@@ -30,13 +37,17 @@ func ReadStatus(l *lake.Lake, id lake.WorkloadID, thorough bool) Status {
 	if thorough {
 		check = l.CheckBytes
 	}
-	if _, _, err := l.ReadManifest(lake.Place{Workload: id}); err != nil {
+	_, _, err = l.ReadManifest(lake.Place{Workload: id})
+	if err != nil {
 		out.State, out.Damage = "damaged", append(out.Damage, err.Error())
 	}
 	for _, f := range s.files() {
 		if err := check(f); err != nil {
 			out.State, out.Damage = "damaged", append(out.Damage, err.Error())
 		}
+	}
+	if other := (*lake.VersionError)(nil); errors.As(err, &other) {
+		out.State = StateOther // which ingesting again does not mend
 	}
 	return out
 }

@@ -251,6 +251,13 @@ func TestOwnMapping(t *testing.T) {
 	}
 }
 
+// A mapping is read whole, so one that never ends is refused.
+func TestMappingsFromDevices(t *testing.T) {
+	if _, err := ReadMapping("/dev/zero"); err == nil || !strings.Contains(err.Error(), "/dev/zero: a device") {
+		t.Error(err)
+	}
+}
+
 // The longest prefix applies, within it the label with the port, and labels of the destination before those of the
 // source.
 func TestAddressBook(t *testing.T) {

@@ -91,13 +91,15 @@ func readLines(ctx context.Context, m *Mapping, file, out string) (rows int64, h
 // eachLine adds the lines of a text. A first line with the number of rows limits them.
 func eachLine(ctx context.Context, m *Mapping, r *bufio.Reader, w *lineWriter) (header []string, err error) {
 	first, limit := true, int64(-1)
+	var buf []byte // of the line
 	for {
-		line, long, err := nextLine(r)
+		line, long, err := nextLine(r, buf)
+		buf = line
 		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, fmt.Errorf("damaged: %w", err)
 		}
 		end := err != nil
-		if trimmed := bytes.TrimSpace(line); len(trimmed) > 0 {
+		if trimmed := bytes.TrimSpace(line); len(trimmed) > 0 || long {
 			taken := false
 			switch {
 			case first && m.count:
@@ -152,8 +154,10 @@ func headerOf(m *Mapping, line []byte) (names []string, is bool) {
 	return names, true
 }
 
-// nextLine reads a line without its end. Of a line that is too long it returns the beginning.
-func nextLine(r *bufio.Reader) (line []byte, long bool, err error) {
+// nextLine reads a line without its end into the memory of another one. Of a line that is too long it returns the
+// beginning.
+func nextLine(r *bufio.Reader, line []byte) (_ []byte, long bool, err error) {
+	line = line[:0]
 	for {
 		part, err := r.ReadSlice('\n')
 		if !long {
@@ -188,13 +192,15 @@ func eachElement(ctx context.Context, r *bufio.Reader, w *lineWriter) error {
 		}
 		break
 	}
-	d := json.NewDecoder(r)
+	bounded := &elementReader{r: r, left: maxLine}
+	d := json.NewDecoder(bounded)
 	if _, err := d.Token(); err != nil {
 		return fmt.Errorf("not a JSON list: %w", err)
 	}
 	var element json.RawMessage
 	var b bytes.Buffer
 	for d.More() {
+		bounded.left = maxLine
 		if err := d.Decode(&element); err != nil {
 			return fmt.Errorf("element %d of the JSON list, byte %d: %w", w.n+1, d.InputOffset(), err)
 		}
@@ -216,4 +222,20 @@ func eachElement(ctx context.Context, r *bufio.Reader, w *lineWriter) error {
 		return fmt.Errorf("the file continues after the JSON list, from byte %d", d.InputOffset())
 	}
 	return ctx.Err()
+}
+
+// An elementReader fails when more than left bytes are read. A JSON decoder keeps all of an element, and of the space
+// before it, in memory.
+type elementReader struct {
+	r    io.Reader
+	left int
+}
+
+func (e *elementReader) Read(p []byte) (int, error) {
+	if e.left <= 0 {
+		return 0, fmt.Errorf("longer than %d MiB", maxLine>>20)
+	}
+	n, err := e.r.Read(p[:min(len(p), e.left)])
+	e.left -= n
+	return n, err
 }

@@ -2,12 +2,13 @@ package ingest
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"parsimon/stages/topology"
 )
 
 // Mapping says how the rows of a kind of file become flows: how the file is read, and one SELECT from the view source,
@@ -51,7 +52,7 @@ type mappingColumn struct {
 
 // ReadMapping reads a mapping from a file. Errors name the file and the line.
 func ReadMapping(file string) (*Mapping, error) {
-	text, err := os.ReadFile(file)
+	text, err := topology.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("mapping: %w", err)
 	}

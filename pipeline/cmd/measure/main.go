@@ -46,6 +46,7 @@ func measurements() []measurement {
 		{"ingest-bench", "stages/ingest/README.md", "RECORDS", "a synthetic day of flow logs against its truth", ingestDay},
 		{"ns3-backend", "stages/ns3/README.md", "TRANSPORT", "link cases in ns-3 against the link kernel", ns3Backend},
 		{"faults", "pipeline/OPERATORS.md", "", "killed processes, failing disks, damaged bytes: what a lake survives", faults},
+		{"durability", performancePage, "DURATION", "what fsync and digests cost", durability},
 		{"digest", "", "LAKE", "rows and digest of every table of a lake", digest},
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"parsimon/simkernel"
+	"parsimon/stages/topology"
 )
 
 // A linkCase is a link case as a text file has it, in whitespace-separated integers:
@@ -146,7 +147,7 @@ func readLinkCases(dir string) ([]linkCase, error) {
 
 // readLinkCase reads one file.
 func readLinkCase(path string) (linkCase, error) {
-	text, err := os.ReadFile(path)
+	text, err := topology.ReadFile(path)
 	if err != nil {
 		return linkCase{}, err
 	}

@@ -159,7 +159,8 @@ func (q *queryFlags) request(e *env, args []string) (r subprocess.Request, err e
 }
 
 // warnDamaged writes to stderr which scenarios are not complete, because a run is in progress or was
-// interrupted, or because files are missing. If the query is about such a scenario only, that is an error.
+// interrupted, or because files are missing. If the query is about such a scenario only, that is an error, unless it
+// has another estimate that is complete.
 func warnDamaged(e *env, dir, scenario string) error {
 	l, err := lake.Open(dir, false)
 	if err != nil {
@@ -174,6 +175,9 @@ func warnDamaged(e *env, dir, scenario string) error {
 			continue
 		}
 		if string(s.ScenarioID) == scenario {
+			if s.State == pipeline.StatePartial && len(s.Variants) > 0 {
+				continue
+			}
 			report := fmt.Errorf
 			if s.State == pipeline.StateDamaged {
 				report = damagedf

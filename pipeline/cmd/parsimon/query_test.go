@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +52,19 @@ func TestQueryUnknownScenario(t *testing.T) {
 	if strings.Count(out, id) != 5 {
 		t.Errorf("the scenario itself: %s", out)
 	}
+}
+
+// While another estimate of a scenario is being made, the one that is complete answers.
+func TestAnswersBesideAPartialEstimate(t *testing.T) {
+	t.Parallel()
+	lake := copiedLake(t)
+	must(t, "simulate", "--lake", lake.lake, "--scenario", lake.id, "--estimator", "independent", "--shard", "0/2", "--partitions", "4", "-q")
+	contains(t, must(t, "status", "--lake", lake.lake), lake.id+"  partial")
+	out := must(t, "query", "slowdown_by_size", "--lake", lake.lake, "--param", "scenario="+lake.id, "--format", "csv")
+	if strings.Count(out, lake.id) != 5 {
+		t.Errorf("answer %s", out)
+	}
+	must(t, "report", lake.id, "--lake", lake.lake, "-o", filepath.Join(t.TempDir(), "report.html"))
 }
 
 // Values cannot send control sequences to a terminal, neither in a table nor in an error.

@@ -12,6 +12,7 @@ import (
 	"parsimon/pipeline"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/text"
+	"parsimon/pipeline/workloads"
 )
 
 var statusCommand = command{
@@ -51,6 +52,9 @@ every byte of every file that should be there. Exits 5 if anything is damaged.`,
 				}
 			}
 			for _, s := range status.Workloads {
+				if s.State == workloads.StateOther {
+					return fmt.Errorf("workload %s is %s", s.ID, s.State)
+				}
 				if s.State == "damaged" {
 					return damagedf("workload %s is damaged: ingest it again, and what is damaged is made again", s.ID)
 				}

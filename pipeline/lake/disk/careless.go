@@ -1,0 +1,6 @@
+//go:build careless
+
+package disk
+
+// Careful is false.
+const Careful = false

@@ -1,0 +1,44 @@
+package lake
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// What killed processes left is listed with its size, and what others are writing is not. The next session removes it.
+func TestLitter(t *testing.T) {
+	l := openLake(t)
+	writing := lock(t, l, at)
+	files := map[string]string{
+		".catalog-1/parsimon.duckdb":               "1",
+		"_tmp/scenario=0123456789abcdef/new-1":     "22",
+		"_tmp/workload=day/deep/new-1":             "333",
+		"_tmp/" + at.owner() + "/new-1.of-at-work": "4444",
+	}
+	for path, text := range files {
+		file := filepath.Join(l.Path(), path)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []Litter{{"_tmp/scenario=0123456789abcdef", 2}, {"_tmp/workload=day", 3}, {".catalog-1", 1}}
+	if all, err := l.Litter(); err != nil || !slices.Equal(all, want) {
+		t.Errorf("litter %v, %v, want %v", all, err, want)
+	}
+	lock(t, l, Place{Workload: "other"}).Close()
+	if all, err := l.Litter(); err != nil || !slices.Equal(all, want[2:]) {
+		t.Errorf("after another session litter is %v, %v", all, err)
+	}
+	if err := l.RemoveUnfinishedCatalogs(); err != nil {
+		t.Error(err)
+	}
+	writing.Close()
+	if all, err := l.Litter(); err != nil || len(all) > 0 {
+		t.Errorf("after all sessions litter is %v, %v", all, err)
+	}
+}
