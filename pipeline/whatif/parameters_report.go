@@ -33,7 +33,7 @@ func (p *Parameters) publish(e *pipeline.Estimation, i int) error {
 	}
 	for _, a := range p.Axes {
 		word("sweep", p.Name)
-		word("settings", p.settings(i))
+		word("settings", p.SettingsOf(i))
 		word("parameter", a.Key)
 		word("value", run.Settings[a.Key])
 		number("value_number", numberOf(run.Settings[a.Key]))
