@@ -19,6 +19,7 @@ import (
 	"parsimon/queries/duckdb"
 	"parsimon/schema"
 	"parsimon/stages"
+	"parsimon/stages/workload"
 )
 
 // An Estimation estimates one scenario of a lake in one way. It holds the scenario's lock until Close.
@@ -152,11 +153,20 @@ func Begin(ctx context.Context, dir string, s *scenario.Scenario, v Variant, o S
 	if err != nil {
 		return nil, err
 	}
+	if o.Donor != "" {
+		_, incomplete := engine.Complete(l, generated(l, o.Donor), methodVersion)
+		if incomplete != nil || o.Donor == spec.ScenarioID {
+			o.Donor = ""
+		}
+	}
+	o.Base = o.Donor
 	e, err := newEstimation(ctx, model, v, o)
 	if err != nil {
 		return nil, err
 	}
-	e.source = sourceOf(e.method, s)
+	if e.source = sourceOf(e.method, s); o.Donor != "" {
+		e.source = &derivedFlows{e.method, generated(l, o.Donor), workload.FlowChanges{}}
+	}
 	return e, e.writeSpec()
 }
 

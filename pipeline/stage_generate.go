@@ -95,7 +95,7 @@ func (m *method) scenarioRecord(g *GenerateStats) arrow.Record {
 		b.Field(schema.Scenarios.Index(column)).(*array.Int64Builder).Append(value)
 	}
 	text("scenario_id", string(m.ID()))
-	if m.Base != "" {
+	if m.Base != "" && m.Donor == "" {
 		text("base_id", string(m.Base))
 	} else {
 		b.Field(schema.Scenarios.Index("base_id")).AppendNull()
