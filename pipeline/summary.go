@@ -57,7 +57,7 @@ func (e *Estimation) WriteSummary(ctx context.Context, w io.Writer) (err error) 
 	table("Most loaded links", queries.HottestLinks, map[string]string{"n": "5"})
 	table("Load of the network", queries.LoadTop10, nil)
 	if g.ExpectedMaxLoad > 0 {
-		p.Linef("expected load of the most loaded link, from the matrices: %.4f (link %d, %s)", g.ExpectedMaxLoad, g.ExpectedMaxLink, e.Network.LinkName(g.ExpectedMaxLink))
+		p.Linef("expected load of the most loaded link, from the matrices: %.4f (%s, link %d)", g.ExpectedMaxLoad, e.Network.LinkName(g.ExpectedMaxLink), g.ExpectedMaxLink)
 	}
 	e.WriteCost(p)
 	p.Linef("\nNext:\n  parsimon query --list\n  parsimon query slowdown_by_service --lake %s --param scenario=%s\n  parsimon report %s --lake %s", e.Lake.Path(), e.shellName(), e.shellName(), e.Lake.Path())
@@ -303,7 +303,7 @@ func (e *Estimation) writeCases(p *text.Printer) {
 	}
 	if all.LongestCaseNS > 0 {
 		link := e.Network.Links[all.LongestLink]
-		p.Linef("longest link case: link %d (%s, %s), %.3f s: no number of cores makes its pass shorter", link.ID, e.Network.LinkName(link.ID), link.Tier, float64(all.LongestCaseNS)/1e9)
+		p.Linef("longest link case: %s (link %d, %s), %.3f s: no number of cores makes its pass shorter", e.Network.LinkName(link.ID), link.ID, link.Tier, float64(all.LongestCaseNS)/1e9)
 	}
 	if all.CachedHops > 0 {
 		p.Linef("%s packet-hops found in the cache at %.2f ns each:", units.Human(float64(all.CachedHops)), float64(all.CachedNS)/float64(all.CachedHops))
