@@ -23,6 +23,7 @@ var (
 	coverageLake  = flag.String("coverage-lake", "", "measure coverage on the whole estimate that this lake holds")
 	coverageOf    = flag.String("coverage-scenario", "", "scenario of the lake, with a whole estimate; two joined by +: the second one from 40% to 60% of the time, as of a failure")
 	coverageSeeds = flag.Int("coverage-seeds", 200, "repetitions")
+	coverageLoad  = flag.Duration("coverage-load", 0, "time over which the load of a slot is taken")
 	coverageSlots = flag.Int("coverage-slots", 400, "slots of the workload")
 )
 
@@ -74,14 +75,14 @@ func (k *known) repeat(key Key, q float64, rounds int, within float64) (c covera
 	pool.Slots, pool.Drawn = 1, []*sampling.Counts{k.whole[key]}
 	truth, _ := sampling.Sample{pool}.Quantile(q, 0.95)
 	for seed := range *coverageSeeds {
-		s := &sampler{index: k.index, design: sampling.NewDesign(k.index.slots, uint64(seed)), counts: k.counts}
+		s := &sampler{index: k.index, design: sampling.NewDesign(k.index.slots, uint64(seed), int64(*coverageLoad)), counts: k.counts}
 		s.drawn = s.design.First()
 		var e sampling.Estimate
 		for r := range rounds {
 			if r > 0 {
 				s.drawn = s.design.Next(s.drawn)
 			}
-			e, _ = s.sampleOf(key).Quantile(q, 0.95)
+			e, _ = s.sampleFrom(key, s.counts).Quantile(q, 0.95)
 			if within > 0 && e.Beyond >= fewBeyond && e.HalfWidth() <= within {
 				break
 			}

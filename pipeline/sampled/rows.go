@@ -28,7 +28,9 @@ type Row struct {
 	SamplingHi float64 `json:"sampling_hi"`
 	MethodLo   float64 `json:"method_lo"`
 	MethodHi   float64 `json:"method_hi"`
-	Warning    string  `json:"warning"` // few flows beyond it: the interval holds the value less often than it should
+	// The estimate, if flows that outlast their simulated part went on as slowly as such flows go in it.
+	Sustained float64 `json:"sustained"`
+	Warning   string  `json:"warning"` // few flows beyond it: the interval holds the value less often than it should
 }
 
 // halfWidth is half of the width of the sampling interval, relative to the estimate.
@@ -56,8 +58,12 @@ func (r Row) HalfWidth() float64 {
 
 func percentileName(q float64) string { return fmt.Sprintf("p%g", math.Round(q*100_000)/1000) }
 
-// A percentile with fewer sampled flows beyond it has a warning and does not count as precise.
-const fewBeyond = 30
+// A percentile with fewer sampled flows beyond it, or of a group with a greater share of cut flows, has a warning and
+// does not count as precise.
+const (
+	fewBeyond = 30
+	manyCut   = 0.05
+)
 
 // binName is the name of a group's size bin.
 func (k Key) binName() string {
@@ -80,7 +86,7 @@ func (s *sampler) rowsOf(k Key) (out []Row) {
 	if s.index.totals[k] == 0 {
 		return nil
 	}
-	sample := s.sampleOf(k)
+	sample, longer := s.sampleFrom(k, s.counts), s.sampleFrom(k, s.longer)
 	for _, q := range pipeline.Quantiles {
 		e, ok := sample.Quantile(q, s.ask.Confidence)
 		if !ok {
@@ -94,10 +100,16 @@ func (s *sampler) rowsOf(k Key) (out []Row) {
 		case stages.ByVNet:
 			row.VNet = &k.Label
 		}
+		up, _ := longer.Quantile(q, s.ask.Confidence)
+		row.Sustained = max(e.Value, up.Value)
 		row.Lo, row.Hi = s.widen(e, q, s.warmup.change(q))
+		row.Hi *= row.Sustained / e.Value
 		row.MethodLo, row.MethodHi = s.methodPart(e.Value, q)
-		if e.Beyond < fewBeyond && row.Sampled < row.Flows {
+		switch cut := float64(s.outlast[k]) / float64(row.Sampled); {
+		case e.Beyond < fewBeyond && row.Sampled < row.Flows:
 			row.Warning = fmt.Sprintf("%s: only %d sampled flows beyond it", percentileName(q), e.Beyond)
+		case cut > manyCut:
+			row.Warning = fmt.Sprintf("%s: %.0f%% of the sampled flows outlast the simulated time after their window", percentileName(q), 100*cut)
 		}
 		out = append(out, row)
 	}
