@@ -46,7 +46,8 @@ const (
 	clusterPart = "-cluster-"
 )
 
-// Names of estimates from windows (package sampled): the variant of the windows, SampledPart and how many windows.
+// Names of estimates from windows (package sampled): the variant of the windows, SampledPart, how many windows, and
+// their warm-up.
 // CombineStage is the stage that writes their tables.
 const (
 	SampledPart  = "-sampled-"

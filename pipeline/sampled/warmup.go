@@ -16,11 +16,12 @@ import (
 const warmupState = "warmup-2.json"
 
 const (
-	minWarmup       = int64(1e6)
-	maxWarmup       = int64(1024e6)
+	minWarmup = int64(1e6)
+	maxWarmup = int64(1024e6)
+	// An asked percentile is settled if twice the warm-up changes it by less than this, or than this share of the asked
+	// precision.
 	warmupTolerance = 0.0025
-	// warmupQuantiles of pipeline.Quantiles have to settle: the first three.
-	warmupQuantiles = 3
+	warmupShare     = 0.25
 	// A cool-down is so many warm-ups. Flows of the window that last longer are alone in the end, and too fast.
 	cooldown = 1
 	// A slot takes slotWarmups warm-ups on average. Load changes slowly: a longer window costs more and says little more,
@@ -51,14 +52,10 @@ func (w Warmup) change(q float64) float64 {
 	return 0
 }
 
-// settled reports whether twice the warm-up changes nothing that matters.
-func (w Warmup) settled() bool {
-	for _, m := range w.Effect[:min(warmupQuantiles, len(w.Effect))] {
-		if math.Abs(m.Error) > warmupTolerance && w.change(m.Quantile) > 0 {
-			return false
-		}
-	}
-	return true
+// settled reports whether twice the warm-up changes nothing that matters for the ask.
+func (w Warmup) settled(a Ask) bool {
+	tolerance := max(warmupTolerance, warmupShare*a.Within)
+	return !slices.ContainsFunc(a.Of, func(q float64) bool { return w.change(q) > tolerance })
 }
 
 // firstWarmupNS is a quarter of the time in which the slowest host sends a flow of the size that divides the
@@ -107,11 +104,15 @@ func (s *sampler) measureWarmup(ctx context.Context) error {
 		return err
 	}
 	path := lake.Of(s.base.ID()).StatePath("sampling", s.base.Variant().String(), warmupState)
+	next := s.index.firstWarmupNS(slowestHostBps(s.base))
 	if found, err := s.base.Lake.ReadState(path, &s.warmup); err == nil && found {
-		s.cut(g)
-		return nil
+		if s.warmup.settled(s.ask) {
+			s.cut(g)
+			return nil
+		}
+		next = 2 * s.warmup.NS
 	}
-	for s.warmup.NS = s.index.firstWarmupNS(slowestHostBps(s.base)); ; s.warmup.NS *= 2 {
+	for s.warmup.NS = next; ; s.warmup.NS *= 2 {
 		s.cut(g)
 		first := s.design.Drawn(s.design.First())
 		if s.share(first, s.warmup.NS) > wholeShare || s.warmup.NS > maxWarmup {
@@ -121,7 +122,7 @@ func (s *sampler) measureWarmup(ctx context.Context) error {
 		if err := s.measure(ctx, first); err != nil {
 			return err
 		}
-		if s.warmup.settled() {
+		if s.warmup.settled(s.ask) {
 			return s.base.Executor().Session().WriteState(path, s.warmup)
 		}
 	}
