@@ -35,6 +35,8 @@ type known struct {
 	counts map[int]counts // by slot
 	longer map[int]counts // if cut flows were sustained
 	whole  map[Key]*sampling.Counts
+
+	windowError float64
 }
 
 // TestCoverageOfLake prints the coverage tables of README.md. Windows are drawn from a workload whose every flow is
@@ -51,6 +53,7 @@ func TestCoverageOfLake(t *testing.T) {
 		if err := k.estimate(t.Context(), *coverageLake, *coverageOf, int64(*coverageWarm)); err != nil {
 			t.Fatal(err)
 		}
+		k.printError()
 	}
 	fmt.Printf("%d flows, %d slots, %d repetitions\n", k.index.totals[all], len(k.index.slots), *coverageSeeds)
 	fmt.Println("| group | percentile | windows | coverage | mean half width | stops at | coverage there |\n|---|---|---|---|---|---|---|")
@@ -84,18 +87,14 @@ func (k *known) repeat(key Key, q float64, rounds int, within float64) (c covera
 	truth, _ := sampling.Sample{pool}.Quantile(q, 0.95)
 	for seed := range *coverageSeeds {
 		s := &sampler{index: k.index, design: sampling.NewDesign(k.index.slots, uint64(seed), int64(*coverageLoad)), counts: k.counts}
-		s.longer, s.ask.Confidence = k.longer, 0.95
+		s.longer, s.ask.Confidence, s.windowError = k.longer, 0.95, k.windowError
 		s.drawn = s.design.First()
 		var row Row
 		for r := range rounds {
 			if r > 0 {
 				s.drawn = s.design.Next(s.drawn)
 			}
-			for _, x := range s.rowsOf(key) {
-				if x.Quantile == q {
-					row = x
-				}
-			}
+			row, _ = s.row(key, q)
 			if within > 0 && row.HalfWidth() <= within {
 				break
 			}
@@ -180,6 +179,7 @@ func (k *known) estimate(ctx context.Context, dir, scenario string, warmupNS int
 	}
 	defer base.Close()
 	s := &sampler{base: base, index: k.index}
+	k.windowError = windowError
 	const scenarios = 10
 	for first := range scenarios {
 		var slots []int
@@ -199,6 +199,21 @@ func (k *known) estimate(ctx context.Context, dir, scenario string, warmupNS int
 		}
 	}
 	return nil
+}
+
+// printError prints how far the windows of all slots together are from the whole.
+func (k *known) printError() {
+	s := &sampler{index: k.index, counts: k.counts, design: sampling.NewDesign(k.index.slots, 1, 0)}
+	for _, stratum := range s.design.Strata {
+		s.drawn = append(s.drawn, len(stratum))
+	}
+	fmt.Print("All windows together:")
+	for _, q := range pipeline.Quantiles {
+		e, _ := s.sampleFrom(all, k.counts).Quantile(q, 0.95)
+		truth, _ := sampling.Sample{{Slots: 1, Drawn: []*sampling.Counts{k.whole[all]}}}.Quantile(q, 0.95)
+		fmt.Printf(" %s %+.2f%%", percentileName(q), 100*(e.Value/truth.Value-1))
+	}
+	fmt.Println()
 }
 
 // read takes the slots that begin in a range of time from an estimate.

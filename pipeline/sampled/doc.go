@@ -8,8 +8,8 @@
 //	                                                                                               sampled_slowdowns
 //
 // Rounds do not depend on the precision that is asked for, unless it needs a longer warm-up: a more precise run takes
-// over the rounds of a less precise one, and the answer depends on the scenario, the variant, the warm-up and the number
-// of rounds only. A round that was interrupted continues.
+// over the rounds of a less precise one, and the answer depends on the scenario, the variant, the warm-up and the
+// number of rounds only. A round that was interrupted continues.
 //
 // # Warm-up
 //
@@ -17,8 +17,8 @@
 // is sent. It is then measured: the first window of every other stratum is estimated again with twice the warm-up. If
 // an asked percentile of all these flows differs significantly (jackknife over windows, 95%) and by more than a quarter
 // of the asked precision, the warm-up is doubled and the workload is cut again. A significant difference that is left
-// widens the intervals. Flows that began before the warm-up and are still active in a fluid model of the hosts' links begin with
-// it, with the bytes that they have left there.
+// widens the intervals. Flows that began before the warm-up and are still active in a fluid model of the hosts' links
+// begin with it, with the bytes that they have left there.
 //
 // Windows are short, a warm-up on average, because the load changes slowly: most of the variance is between windows,
 // and a few long ones say less than many short ones with as many flows. A cool-down as long as a warm-up follows.

@@ -152,7 +152,8 @@ func (r *Result) parts(row Row) string {
 	percent := func(lo, hi float64) string { return fmt.Sprintf("%+.2f%% to %+.2f%%", 100*lo, 100*hi) }
 	var parts []string
 	if r.Stopped != Whole {
-		parts = append(parts, "windows "+percent(row.SamplingLo/row.Estimate-1, row.SamplingHi/row.Estimate-1))
+		parts = append(parts, "windows "+percent(row.SamplingLo/row.Estimate-1, row.SamplingHi/row.Estimate-1)+
+			fmt.Sprintf(", ±%.1f%% for what is cut off around them", 100*windowError))
 		for _, m := range r.Warmup.Effect {
 			if m.Quantile == row.Quantile {
 				parts = append(parts, fmt.Sprintf("warm-up ±%.2f%% (measured %s)", 100*r.Warmup.change(m.Quantile),

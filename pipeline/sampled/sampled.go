@@ -36,9 +36,11 @@ type sampler struct {
 	counts  map[int]counts // by slot
 	longer  map[int]counts // by slot, if cut flows were sustained
 	outlast map[Key]int64  // cut flows
-	method  []MethodError
-	cases   stages.SimulateStats
-	stages  []engine.Report
+
+	windowError float64 // 0 if the whole is estimated
+	method      []MethodError
+	cases       stages.SimulateStats
+	stages      []engine.Report
 
 	prepared *[]string // ids of windows' scenarios that are not estimated, if they are not to be
 }
@@ -78,7 +80,7 @@ func newSampler(ctx context.Context, base *pipeline.Estimation, ask Ask) (*sampl
 		return nil, errors.New("windows need a number of passes, the same for all")
 	}
 	s := &sampler{base: base, ask: ask, began: time.Now(), counts: map[int]counts{}, longer: map[int]counts{},
-		outlast: map[Key]int64{}}
+		outlast: map[Key]int64{}, windowError: windowError}
 	if err := base.Generate(ctx); err != nil {
 		return nil, err
 	}
@@ -180,7 +182,7 @@ func (s *sampler) whole(ctx context.Context) error {
 		s.drawn[h] = len(stratum)
 	}
 	s.rounds, s.counts, s.longer, s.outlast = nil, map[int]counts{}, map[int]counts{}, map[Key]int64{}
-	s.warmup.Effect = nil
+	s.warmup.Effect, s.windowError = nil, 0
 	return s.take(ctx, &round{slots: every, run: s.base})
 }
 

@@ -52,6 +52,7 @@ func (b *bench) coverageOfLake(ctx context.Context, lake, scenario, repetitions 
 		"-coverage-lake", lake, "-coverage-scenario", scenario, "-coverage-seeds", repetitions,
 		"-coverage-load", coverageLoad, "-coverage-slots", strconv.Itoa(slots)}, flags...)
 	text, _ := b.execute(ctx, []string{"PARSIMON_LONG=1"}, "go", args...)
+	b.lines(text, "All windows")
 	b.printf("")
 	b.lines(text, "|")
 }
