@@ -45,8 +45,8 @@ const (
 	clusterPart = "-cluster-"
 )
 
-// SampledPart marks the names of estimates from windows (package sampled): the variant of the windows, SampledPart and
-// how many windows.
+// SampledPart marks the names of estimates from windows (package sampled): the variant of the windows, SampledPart, how
+// many windows, and their warm-up.
 const SampledPart = "-sampled-"
 
 // CombineStage is the stage that writes the tables of an estimate from windows, without what it does.

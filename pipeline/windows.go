@@ -45,8 +45,8 @@ type WindowsSpec struct {
 	ActiveNS int64           `json:"active_ns"` // the time of all parts, warm-up and cool-down included
 }
 
-// parts are the simulated parts of the time, ascending and apart, within the workload's starts.
-func (w Windows) parts(firstNS, lastNS int64) (all [][2]int64) {
+// Parts are the simulated parts of the time, ascending and apart, within the workload's starts.
+func (w Windows) Parts(firstNS, lastNS int64) (all [][2]int64) {
 	for _, s := range w.Spans {
 		from, to := max(firstNS, s[0]-w.WarmupNS), min(lastNS+1, s[1]+w.CooldownNS)
 		if n := len(all) - 1; n >= 0 && from <= all[n][1] {
@@ -78,7 +78,7 @@ func DeriveWindows(ctx context.Context, base *Estimation, w Windows, o Settings)
 	spec.Name = fmt.Sprintf("%s, %d windows", base.Spec.Name, len(w.Spans))
 	spec.Aliases, spec.Planned = nil, nil
 	spec.Windows = &WindowsSpec{Of: base.ID()}
-	for _, p := range w.parts(g.FirstStartNS, g.LastStartNS) {
+	for _, p := range w.Parts(g.FirstStartNS, g.LastStartNS) {
 		spec.Windows.ActiveNS += p[1] - p[0]
 	}
 	model := &Model{base.Lake, spec, base.Network, base.Router}
@@ -110,8 +110,9 @@ func (w *windowFlows) flows(ctx context.Context, t *engine.Attempt, out *lake.Fl
 	if err != nil {
 		return nil, err
 	}
-	c := carrier{windows: w.windows, fluid: newFluid(accessBandwidths(w.Network))}
-	c.parts = w.windows.parts(of.FirstStartNS, of.LastStartNS)
+	bps := accessBandwidths(w.Network)
+	c := carrier{windows: w.windows, fluid: newFluid(bps), simulated: newFluid(bps)}
+	c.parts = w.windows.Parts(of.FirstStartNS, of.LastStartNS)
 	g := &GenerateStats{FirstStartNS: -1}
 	files := base.Files(schema.Flows)
 	for _, r := range c.reads() {
@@ -137,10 +138,11 @@ func accessBandwidths(n *topology.Network) map[int32]int64 {
 
 // A carrier passes on the flows of the parts and finds those that are still active when a part begins.
 type carrier struct {
-	windows Windows
-	parts   [][2]int64
-	next    int // the first part that has not begun
-	fluid   *fluid
+	windows   Windows
+	parts     [][2]int64
+	next      int    // the first part that has not begun
+	fluid     *fluid // of the whole workload
+	simulated *fluid // of what is simulated: flows that outlast a part are alone after it, and end early
 }
 
 // A carried flow is in the fluid.
@@ -149,7 +151,6 @@ type carried struct {
 	src, dst      int32
 	service, vnet string
 	synthetic     bool
-	inside        bool    // it began inside a part, and goes on by itself
 	remaining     float64 // bytes
 	sent          float64 // bytes, in the present step
 	from, to      *fluidHost
@@ -189,7 +190,7 @@ func (c *carrier) batch(rec arrow.Record, g *GenerateStats, out *lake.FlowWriter
 			end, _ := slices.BinarySearch(starts, c.parts[n][1])
 			part := rec.NewSlice(int64(at), int64(end))
 			g.count(part, starts[at], starts[end-1])
-			c.pour(rec, at, end, true)
+			c.pour(rec, at, end, c.fluid, c.simulated)
 			err := out.Write(part)
 			part.Release()
 			if err != nil {
@@ -202,22 +203,24 @@ func (c *carrier) batch(rec arrow.Record, g *GenerateStats, out *lake.FlowWriter
 		if c.next < len(c.parts) {
 			end, _ = slices.BinarySearch(starts, c.parts[c.next][0])
 		}
-		c.pour(rec, at, end, false)
+		c.pour(rec, at, end, c.fluid)
 		at = end
 	}
 	return nil
 }
 
-// pour adds the flows of rows to the fluid.
-func (c *carrier) pour(rec arrow.Record, from, to int, inside bool) {
+// pour adds the flows of rows to fluids.
+func (*carrier) pour(rec arrow.Record, from, to int, fluids ...*fluid) {
 	id, start, bytes := columns.Int64s(rec, "flow_id"), columns.Int64s(rec, "start_ns"), columns.Int64s(rec, "size_bytes")
 	src, dst := columns.Int32s(rec, "src"), columns.Int32s(rec, "dst")
 	service, vnet := columns.Text(rec, "service"), columns.Text(rec, "vnet")
 	synthetic := columns.Named(rec, "synthetic_start").(*array.Boolean)
 	for i := from; i < to; i++ {
-		c.fluid.add(start[i], carried{id: id[i], src: src[i], dst: dst[i], service: strings.Clone(service.Value(i)),
-			vnet: strings.Clone(vnet.Value(i)), synthetic: synthetic.Value(i),
-			inside: inside, remaining: float64(bytes[i])})
+		f := carried{id: id[i], src: src[i], dst: dst[i], service: strings.Clone(service.Value(i)),
+			vnet: strings.Clone(vnet.Value(i)), synthetic: synthetic.Value(i), remaining: float64(bytes[i])}
+		for _, to := range fluids {
+			to.add(start[i], f)
+		}
 	}
 }
 
@@ -225,19 +228,11 @@ func (c *carrier) pour(rec arrow.Record, from, to int, inside bool) {
 func (c *carrier) begin(ns int64, g *GenerateStats, out *lake.FlowWriter) error {
 	for c.next < len(c.parts) && c.parts[c.next][0] <= ns {
 		start := c.parts[c.next][0]
-		c.fluid.advance(start)
 		c.next++
-		var flows []carried
-		c.fluid.each(func(x *carried) {
-			if !x.inside {
-				flows = append(flows, *x)
-				x.inside = true // from now on
-			}
-		})
+		flows := c.carry(start)
 		if len(flows) == 0 {
 			continue
 		}
-		slices.SortFunc(flows, func(a, b carried) int { return cmp.Compare(a.id, b.id) })
 		rec := carriedRecord(start, flows)
 		g.count(rec, start, start)
 		err := out.Write(rec)
@@ -247,6 +242,25 @@ func (c *carrier) begin(ns int64, g *GenerateStats, out *lake.FlowWriter) error 
 		}
 	}
 	return nil
+}
+
+// carry returns the flows that are active at a time and begin a part, by id. A flow of an earlier part is carried over
+// again, unless its simulation goes on.
+func (c *carrier) carry(ns int64) (flows []carried) {
+	c.fluid.advance(ns)
+	c.simulated.advance(ns)
+	goesOn := map[int64]bool{}
+	c.simulated.each(func(x *carried) { goesOn[x.id] = true })
+	c.fluid.each(func(x *carried) {
+		if !goesOn[x.id] {
+			flows = append(flows, *x)
+		}
+	})
+	slices.SortFunc(flows, func(a, b carried) int { return cmp.Compare(a.id, b.id) })
+	for _, x := range flows {
+		c.simulated.add(ns, x)
+	}
+	return flows
 }
 
 // carriedRecord is a batch of table flows of flows that start at a time.

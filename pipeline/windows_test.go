@@ -1,15 +1,25 @@
 package pipeline
 
 import (
+	"context"
+	"flag"
+	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/stages"
 )
 
 // Parts that overlap are one, and none reaches beyond the workload.
 func TestParts(t *testing.T) {
 	w := Windows{Spans: [][2]int64{{100, 200}, {215, 300}, {900, 990}}, WarmupNS: 10, CooldownNS: 10}
-	if got, want := w.parts(95, 995), [][2]int64{{95, 310}, {890, 996}}; !slices.Equal(got, want) {
+	if got, want := w.Parts(95, 995), [][2]int64{{95, 310}, {890, 996}}; !slices.Equal(got, want) {
 		t.Errorf("parts %v, want %v", got, want)
 	}
 }
@@ -42,5 +52,97 @@ func TestFluidDivides(t *testing.T) {
 	f.advance(1_000_000 + fluidStepNS)
 	if left := f.active[1].remaining; left < 2.5e5 || left > 3.2e5 { // three rounds give 11 of 12 parts of it
 		t.Errorf("%v bytes are left, want about 250,000", left)
+	}
+}
+
+// A host that receives at full rate sends less by the ACKs.
+func TestFluidACKs(t *testing.T) {
+	const bps = 8_000_000_000 * 1.048 // a byte of payload per ns
+	f := newFluid(map[int32]int64{1: bps, 2: bps, 3: bps})
+	f.add(0, carried{id: 1, src: 1, dst: 2, remaining: 1e7})
+	f.add(0, carried{id: 2, src: 3, dst: 1, remaining: 1e7})
+	f.advance(1_000_000)
+	want := 1e7 - 1e6*(1-ackShare)
+	if left := f.active[0].remaining; math.Abs(left-want) > 2*float64(fluidStepNS) {
+		t.Errorf("%v bytes are left, want about %v", left, want)
+	}
+}
+
+// A flow that is active when a second part begins is carried over although it began in the first one, unless it goes
+// on in the simulation, where it is alone after the first part.
+func TestCarryAgain(t *testing.T) {
+	const bps = 8_000_000_000 * 1.048 // a byte of payload per ns
+	hosts := map[int32]int64{1: bps, 2: bps, 3: bps}
+	c := carrier{fluid: newFluid(hosts), simulated: newFluid(hosts)}
+	first := carried{id: 1, src: 1, dst: 2, remaining: 1e6}
+	c.fluid.add(0, first) // in the first part
+	c.simulated.add(0, first)
+	c.fluid.add(100_000, carried{id: 2, src: 1, dst: 3, remaining: 1e6}) // after it
+	ids := func(ns int64) (ids []int64) {
+		for _, x := range c.carry(ns) {
+			ids = append(ids, x.id)
+		}
+		return ids
+	}
+	if got := ids(500_000); !slices.Equal(got, []int64{2}) {
+		t.Errorf("flows %v begin the second part, want 2: 1 goes on", got)
+	}
+	if got := ids(1_700_000); !slices.Equal(got, []int64{1}) {
+		t.Errorf("flows %v begin the third part, want 1: 2 goes on", got)
+	}
+}
+
+var (
+	fluidLake     = flag.String("fluid-lake", "", "compare the fluid with the whole estimate that this lake holds")
+	fluidScenario = flag.String("fluid-scenario", "", "scenario of the lake")
+)
+
+// TestFluidOfLake prints how many flows of a size are active in the fluid and in a whole estimate, and how many bytes
+// they have left there, as the sum over times. A flow of the estimate is taken to have a constant rate.
+func TestFluidOfLake(t *testing.T) {
+	if *fluidLake == "" {
+		t.Skip("needs a lake with a whole estimate: -fluid-lake")
+	}
+	e, err := Resume(context.Background(), *fluidLake, *fluidScenario, Variant{Estimator: stages.Flow, Passes: 3}, Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	in, err := e.Read(schema.Slowdowns, []string{"src", "dst", "size_bytes", "start_ns", "fct_ns"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const every = int64(5e6)
+	f, at := newFluid(accessBandwidths(e.Network)), every
+	var sums [64]struct{ flows, active, left, fluidLeft float64 }
+	err = columns.Consume(in, func(rec arrow.Record) error {
+		size, start, fct := columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns"), columns.Int64s(rec, "fct_ns")
+		src, dst := columns.Int32s(rec, "src"), columns.Int32s(rec, "dst")
+		for i := range size {
+			for ; at <= start[i]; at += every {
+				f.advance(at)
+				f.each(func(x *carried) {
+					s := &sums[bits.Len64(uint64(x.id))]
+					s.active++
+					s.fluidLeft += x.remaining
+				})
+			}
+			s := &sums[bits.Len64(uint64(size[i]))]
+			for seen := (start[i]/every + 1) * every; seen < start[i]+fct[i]; seen += every {
+				s.flows++
+				s.left += float64(size[i]) * (1 - float64(seen-start[i])/float64(fct[i]))
+			}
+			f.add(start[i], carried{id: size[i], src: src[i], dst: dst[i], remaining: float64(size[i])})
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Println("| flows below, bytes | active | in the fluid | MB left | in the fluid |\n|---|---|---|---|---|")
+	for i, s := range sums {
+		if s.flows+s.active > 0 {
+			fmt.Printf("| %d | %.0f | %.0f | %.1f | %.1f |\n", int64(1)<<i, s.flows, s.active, s.left/1e6, s.fluidLeft/1e6)
+		}
 	}
 }

@@ -82,12 +82,18 @@ func (g Gate) Fails(value float64) bool {
 	return value >= g.limit
 }
 
-// A Verdict is a gate with the value that it was held against.
+// A Verdict is a gate with the value that it was held against, and the interval of the value if it has one.
 type Verdict struct {
-	Gate   string  `json:"gate"`
-	Value  float64 `json:"value"`
-	Failed bool    `json:"failed"`
+	Gate   string   `json:"gate"`
+	Value  float64  `json:"value"`
+	Lo     *float64 `json:"lo,omitempty"`
+	Hi     *float64 `json:"hi,omitempty"`
+	Open   bool     `json:"open,omitempty"` // the interval holds the limit: another sample could decide otherwise
+	Failed bool     `json:"failed"`         // by the value
 }
+
+// An Interval is a value with its bounds; Lo and Hi are the value if there are none.
+type Interval struct{ Value, Lo, Hi float64 }
 
 // An Error lists the gates that failed.
 type Error struct{ Failed []Verdict }
@@ -97,19 +103,36 @@ func (e *Error) Error() string {
 	lines := make([]string, len(e.Failed))
 	for i, v := range e.Failed {
 		lines[i] = fmt.Sprintf("--fail-if '%s': the value is %.4g", v.Gate, v.Value)
+		if v.Lo != nil {
+			lines[i] += fmt.Sprintf(" (%.4g to %.4g)", *v.Lo, *v.Hi)
+		}
+		if v.Open {
+			lines[i] += ", whose interval holds the limit"
+		}
 	}
 	return strings.Join(lines, "\n")
 }
 
 // Judge holds gates against values and returns all verdicts, and an *Error if any failed.
 func Judge(gates []Gate, value func(g Gate) (float64, error)) (all []Verdict, err error) {
+	return JudgeIntervals(gates, func(g Gate) (Interval, error) {
+		x, err := value(g)
+		return Interval{x, x, x}, err
+	})
+}
+
+// JudgeIntervals is Judge for values with intervals.
+func JudgeIntervals(gates []Gate, value func(g Gate) (Interval, error)) (all []Verdict, err error) {
 	var failed []Verdict
 	for _, g := range gates {
 		x, err := value(g)
 		if err != nil {
 			return nil, fmt.Errorf("--fail-if '%s': %w", g.Text, err)
 		}
-		v := Verdict{g.Text, x, g.Fails(x)}
+		v := Verdict{Gate: g.Text, Value: x.Value, Open: g.Fails(x.Lo) != g.Fails(x.Hi), Failed: g.Fails(x.Value)}
+		if x.Lo < x.Hi {
+			v.Lo, v.Hi = &x.Lo, &x.Hi
+		}
 		all = append(all, v)
 		if v.Failed {
 			failed = append(failed, v)

@@ -2,8 +2,32 @@ package gate
 
 import (
 	"errors"
+	"strings"
 	"testing"
 )
+
+// A gate is judged by the value. That its interval holds the limit is said.
+func TestJudgeIntervals(t *testing.T) {
+	g, err := Parse("p99_slowdown > 5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		x            Interval
+		failed, open bool
+		bounds       bool
+	}{{Interval{5.1, 4.9, 5.3}, true, true, true}, {Interval{4.8, 4.7, 4.9}, false, false, true},
+		{Interval{4.9, 4.8, 5.1}, false, true, true}, {Interval{6, 6, 6}, true, false, false}} {
+		verdicts, err := JudgeIntervals([]Gate{g}, func(Gate) (Interval, error) { return c.x, nil })
+		v := verdicts[0]
+		if v.Failed != c.failed || v.Open != c.open || (v.Lo != nil) != c.bounds || (err != nil) != c.failed {
+			t.Errorf("%v: %+v, %v", c.x, v, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "holds the limit") != c.open {
+			t.Errorf("%v: %v", c.x, err)
+		}
+	}
+}
 
 func TestParseAndJudge(t *testing.T) {
 	for text, want := range map[string]struct {

@@ -19,7 +19,7 @@ import (
 
 // variant names the estimate in the lake: the variant of the windows, how many, and what else its intervals depend on.
 func (s *sampler) variant() string {
-	name := s.base.Variant().String() + pipeline.SampledPart + fmt.Sprint(len(s.counts))
+	name := s.base.Variant().String() + pipeline.SampledPart + fmt.Sprintf("%d-warmup-%v", len(s.counts), ns(s.warmup.NS))
 	if s.ask.Confidence != 0.95 {
 		name += fmt.Sprintf("-confidence-%g%%", math.Round(s.ask.Confidence*1e4)/100)
 	}

@@ -32,7 +32,7 @@ func Compare(ctx context.Context, base, other *pipeline.Estimation, ask Ask) (*C
 		return nil, err
 	}
 	o := *s
-	o.base, o.counts, o.stages = other, map[int]counts{}, nil
+	o.base, o.counts, o.longer, o.outlast, o.stages = other, map[int]counts{}, map[int]counts{}, map[Key]int64{}, nil
 	if o.index, err = readCut(ctx, other, sampling.Recount(s.index.slots)); err != nil {
 		return nil, err
 	}

@@ -7,22 +7,24 @@ import (
 	"math"
 	"time"
 
+	"parsimon/pipeline/gate"
 	"parsimon/pipeline/text"
 	"parsimon/schema/sizebin"
 )
 
 // A Comparison is two scenarios held against each other by the same windows, for scripts.
 type Comparison struct {
-	Base         Side     `json:"base"`
-	Other        Side     `json:"other"`
-	SampledShare float64  `json:"sampled_share"` // of the base's flows
-	Windows      int      `json:"windows"`
-	Stopped      string   `json:"stopped"` // Precise, Spent or Whole
-	Confidence   float64  `json:"confidence"`
-	Within       float64  `json:"within"`
-	Goals        []Change `json:"goals"`
-	Changes      []Change `json:"percentiles"` // of all groups
-	Seconds      float64  `json:"seconds"`
+	Base         Side           `json:"base"`
+	Other        Side           `json:"other"`
+	SampledShare float64        `json:"sampled_share"` // of the base's flows
+	Windows      int            `json:"windows"`
+	Stopped      string         `json:"stopped"` // Precise, Spent or Whole
+	Confidence   float64        `json:"confidence"`
+	Within       float64        `json:"within"`
+	Goals        []Change       `json:"goals"`
+	Changes      []Change       `json:"percentiles"` // of all groups
+	Gates        []gate.Verdict `json:"gates,omitempty"`
+	Seconds      float64        `json:"seconds"`
 }
 
 // A Side is one of the scenarios of a Comparison.

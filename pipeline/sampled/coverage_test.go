@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"maps"
 	"math"
 	"strings"
 	"testing"
@@ -23,18 +24,23 @@ var (
 	coverageLake  = flag.String("coverage-lake", "", "measure coverage on the whole estimate that this lake holds")
 	coverageOf    = flag.String("coverage-scenario", "", "scenario of the lake, with a whole estimate; two joined by +: the second one from 40% to 60% of the time, as of a failure")
 	coverageSeeds = flag.Int("coverage-seeds", 200, "repetitions")
+	coverageWarm  = flag.Duration("coverage-warmup", 0, "estimate all slots as windows with this warm-up; adds hidden scenarios to the lake")
+	coverageLoad  = flag.Duration("coverage-load", 0, "time over which the load of a slot is taken")
 	coverageSlots = flag.Int("coverage-slots", 400, "slots of the workload")
 )
 
-// known is a whole estimate as slots with exact answers.
+// known is a whole estimate as slots with exact answers, or with those of windows.
 type known struct {
 	index  *index
 	counts map[int]counts // by slot
+	longer map[int]counts // if cut flows were sustained
 	whole  map[Key]*sampling.Counts
+
+	windowError float64
 }
 
-// TestCoverageOfLake prints the coverage table of README.md. Windows are drawn from a workload whose every flow is
-// known, so that the statistics are measured alone.
+// TestCoverageOfLake prints the coverage tables of README.md. Windows are drawn from a workload whose every flow is
+// known, so that the statistics are measured alone; or every slot is estimated as a window, with its errors.
 func TestCoverageOfLake(t *testing.T) {
 	if *coverageLake == "" {
 		t.Skip("needs a lake with a whole estimate: -coverage-lake, -coverage-scenario")
@@ -42,6 +48,12 @@ func TestCoverageOfLake(t *testing.T) {
 	k, err := readKnown(*coverageLake, strings.Split(*coverageOf, "+"), *coverageSlots)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if *coverageWarm > 0 {
+		if err := k.estimate(t.Context(), *coverageLake, *coverageOf, int64(*coverageWarm)); err != nil {
+			t.Fatal(err)
+		}
+		k.printError()
 	}
 	fmt.Printf("%d flows, %d slots, %d repetitions\n", k.index.totals[all], len(k.index.slots), *coverageSeeds)
 	fmt.Println("| group | percentile | windows | coverage | mean half width | stops at | coverage there |\n|---|---|---|---|---|---|---|")
@@ -74,15 +86,16 @@ func (k *known) repeat(key Key, q float64, rounds int, within float64) (c covera
 	pool.Slots, pool.Drawn = 1, []*sampling.Counts{k.whole[key]}
 	truth, _ := sampling.Sample{pool}.Quantile(q, 0.95)
 	for seed := range *coverageSeeds {
-		s := &sampler{index: k.index, design: sampling.NewDesign(k.index.slots, uint64(seed)), counts: k.counts}
+		s := &sampler{index: k.index, design: sampling.NewDesign(k.index.slots, uint64(seed), int64(*coverageLoad)), counts: k.counts}
+		s.longer, s.ask.Confidence, s.windowError = k.longer, 0.95, k.windowError
 		s.drawn = s.design.First()
-		var e sampling.Estimate
+		var row Row
 		for r := range rounds {
 			if r > 0 {
 				s.drawn = s.design.Next(s.drawn)
 			}
-			e, _ = s.sampleOf(key).Quantile(q, 0.95)
-			if within > 0 && e.Beyond >= fewBeyond && e.HalfWidth() <= within {
+			row, _ = s.row(key, q)
+			if within > 0 && row.HalfWidth() <= within {
 				break
 			}
 		}
@@ -90,11 +103,11 @@ func (k *known) repeat(key Key, q float64, rounds int, within float64) (c covera
 		for _, d := range s.drawn {
 			n += d
 		}
-		if e.Lo <= truth.Value && truth.Value <= e.Hi {
+		if row.Lo <= truth.Value && truth.Value <= row.Hi {
 			c.covered += 1 / float64(*coverageSeeds)
 		}
-		if e.Value > 0 {
-			c.half += e.HalfWidth() / float64(*coverageSeeds)
+		if row.Estimate > 0 {
+			c.half += row.halfWidth() / float64(*coverageSeeds)
 		}
 		c.windows += float64(n) / float64(*coverageSeeds)
 	}
@@ -154,7 +167,53 @@ func readKnown(dir string, scenarios []string, slots int) (*known, error) {
 			c.Seal()
 		}
 	}
+	k.longer = maps.Clone(k.counts)
 	return k, nil
+}
+
+// estimate replaces the slots' answers by those of windows, in as few hidden scenarios as keeps windows apart.
+func (k *known) estimate(ctx context.Context, dir, scenario string, warmupNS int64) error {
+	base, err := pipeline.Resume(ctx, dir, scenario, pipeline.Variant{Estimator: stages.Flow, Passes: 3}, pipeline.Settings{})
+	if err != nil {
+		return err
+	}
+	defer base.Close()
+	s := &sampler{base: base, index: k.index}
+	k.windowError = windowError
+	const scenarios = 10
+	for first := range scenarios {
+		var slots []int
+		for n := first; n < len(k.index.slots); n += scenarios {
+			slots = append(slots, n)
+		}
+		r, err := s.estimate(ctx, slots, warmupNS, nil)
+		if err != nil {
+			return err
+		}
+		x, err := s.read(ctx, r)
+		if err != nil {
+			return err
+		}
+		for _, n := range slots {
+			k.counts[n], k.longer[n] = x.found[n], x.sustained[n]
+		}
+	}
+	return nil
+}
+
+// printError prints how far the windows of all slots together are from the whole.
+func (k *known) printError() {
+	s := &sampler{index: k.index, counts: k.counts, design: sampling.NewDesign(k.index.slots, 1, 0)}
+	for _, stratum := range s.design.Strata {
+		s.drawn = append(s.drawn, len(stratum))
+	}
+	fmt.Print("All windows together:")
+	for _, q := range pipeline.Quantiles {
+		e, _ := s.sampleFrom(all, k.counts).Quantile(q, 0.95)
+		truth, _ := sampling.Sample{{Slots: 1, Drawn: []*sampling.Counts{k.whole[all]}}}.Quantile(q, 0.95)
+		fmt.Printf(" %s %+.2f%%", percentileName(q), 100*(e.Value/truth.Value-1))
+	}
+	fmt.Println()
 }
 
 // read takes the slots that begin in a range of time from an estimate.

@@ -7,17 +7,21 @@
 //	                                                   hidden scenarios: slowdowns of windows      windows, intervals,
 //	                                                                                               sampled_slowdowns
 //
-// Rounds do not depend on the precision that is asked for: a more precise run takes over the rounds of a less precise
-// one, and the answer depends on the scenario, the variant and the number of rounds only. A round that was
-// interrupted continues.
+// Rounds do not depend on the precision that is asked for, unless it needs a longer warm-up: a more precise run takes
+// over the rounds of a less precise one, and the answer depends on the scenario, the variant, the warm-up and the
+// number of rounds only. A round that was interrupted continues.
 //
 // # Warm-up
 //
 // The first warm-up is a quarter of the time in which a flow of the size that divides the workload's bytes in halves
 // is sent. It is then measured: the first window of every other stratum is estimated again with twice the warm-up. If
-// p50, p90 or p99 of all these flows differ by more than warmupTolerance, and significantly (jackknife over windows,
-// 95%), the warm-up is doubled and the workload is cut again. A significant difference that is left widens the
-// intervals. The cool-down after a window takes four warm-ups, so that the long flows of the window share their paths
-// for longer. Flows that began before the warm-up and are still active in a fluid model of the hosts' links begin
-// with it, with the bytes that they have left there.
+// an asked percentile of all these flows differs significantly (jackknife over windows, 95%) and by more than a quarter
+// of the asked precision, the warm-up is doubled and the workload is cut again. A significant difference that is left
+// widens the intervals. Flows that began before the warm-up and are still active in a fluid model of the hosts' links
+// begin with it, with the bytes that they have left there.
+//
+// Windows are short, a warm-up on average, because the load changes slowly: most of the variance is between windows,
+// and a few long ones say less than many short ones with as many flows. A cool-down as long as a warm-up follows.
+// Flows that outlast it are alone in the end and too fast. Intervals reach up to what they would be if such flows went
+// on at the mean rate of such flows in windows; if they are many in a group, its percentiles have a warning.
 package sampled

@@ -30,9 +30,6 @@ type Result struct {
 	check time.Duration
 }
 
-// windowBias is what the section "Warm-up" of pipeline/sampling/README.md measured.
-const windowBias = "estimates from windows are low by about 1% at p90 and p99, which the intervals leave out (pipeline/sampling/README.md)"
-
 func (s *sampler) result(rows []Row, stopped string, seconds float64) *Result {
 	r := &Result{
 		Result: &summary.Result{
@@ -44,9 +41,6 @@ func (s *sampler) result(rows []Row, stopped string, seconds float64) *Result {
 		Confidence: s.ask.Confidence, Within: s.ask.Within,
 		Goals: s.goals(), Warmup: s.warmup, MethodErrors: s.method, Rows: rows, check: s.ask.Check,
 	}
-	if stopped != Whole {
-		r.Warnings = append(r.Warnings, windowBias)
-	}
 	if s.ask.Check == 0 {
 		r.Warnings = append(r.Warnings, "the intervals leave out the method's own error (--check measures it)")
 	}
@@ -56,7 +50,7 @@ func (s *sampler) result(rows []Row, stopped string, seconds float64) *Result {
 	}
 	for _, row := range rows {
 		if row.Warning != "" && row.Key.By == stages.ByNothing {
-			r.Warnings = append(r.Warnings, "few flows: "+row.SizeBin+": "+row.Warning)
+			r.Warnings = append(r.Warnings, "size "+row.SizeBin+": "+row.Warning)
 		}
 	}
 	r.Percentiles = percentiles(rows)
@@ -159,13 +153,15 @@ func (r *Result) parts(row Row) string {
 	percent := func(lo, hi float64) string { return fmt.Sprintf("%+.2f%% to %+.2f%%", 100*lo, 100*hi) }
 	var parts []string
 	if r.Stopped != Whole {
-		parts = append(parts, "windows "+percent(row.SamplingLo/row.Estimate-1, row.SamplingHi/row.Estimate-1))
+		parts = append(parts, "windows "+percent(row.SamplingLo/row.Estimate-1, row.SamplingHi/row.Estimate-1)+
+			fmt.Sprintf(", ±%.1f%% for what is cut off around them", 100*windowError))
 		for _, m := range r.Warmup.Effect {
 			if m.Quantile == row.Quantile {
 				parts = append(parts, fmt.Sprintf("warm-up ±%.2f%% (measured %s)", 100*r.Warmup.change(m.Quantile),
 					percent(m.ErrorLo, m.ErrorHi)))
 			}
 		}
+		parts = append(parts, fmt.Sprintf("flows that outlast the cool-down up to %+.2f%%", 100*(row.Sustained/row.Estimate-1)))
 	}
 	method := "method not measured"
 	for _, m := range r.MethodErrors {

@@ -20,6 +20,7 @@ import (
 type round struct {
 	slots []int // numbers, ascending
 	run   *pipeline.Estimation
+	parts [][2]int64 // that are simulated; nil: all of the time
 }
 
 // counts are the slowdowns of a slot, by group.
@@ -69,7 +70,8 @@ func (s *sampler) estimateWindows(
 		return nil, err
 	}
 	s.cases.Add(cases)
-	return &round{slots, run}, nil
+	g, err := s.base.Generated()
+	return &round{slots, run, w.Parts(g.FirstStartNS, g.LastStartNS)}, err
 }
 
 // errPrepared says that windows are prepared and not estimated.
@@ -115,11 +117,12 @@ type flow struct {
 	id, bytes     int64
 	service, vnet string
 	slowdown      float64
+	cut           *cut // nil for a flow that ends in its simulated part
 }
 
 // each calls do with the flows of a round's slots.
 func (s *sampler) each(ctx context.Context, r *round, do func(slot int, f flow)) error {
-	names := []string{"flow_id", "service", "vnet", "size_bytes", "start_ns", "slowdown"}
+	names := []string{"flow_id", "service", "vnet", "size_bytes", "start_ns", "fct_ns", "slowdown"}
 	in, err := r.run.Read(schema.Slowdowns, names, nil)
 	if err != nil {
 		return err
@@ -127,9 +130,14 @@ func (s *sampler) each(ctx context.Context, r *round, do func(slot int, f flow))
 	return columns.Consume(in, func(rec arrow.Record) error {
 		service, vnet := columns.Text(rec, "service"), columns.Text(rec, "vnet")
 		id, size, start := columns.Int64s(rec, "flow_id"), columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns")
+		fct := columns.Int64s(rec, "fct_ns")
 		for i, slowdown := range columns.Float64s(rec, "slowdown") {
 			if slot, counted := s.slotOf(start[i], r.slots); counted {
-				do(slot, flow{id[i], size[i], service.Value(i), vnet.Value(i), slowdown})
+				f := flow{id: id[i], bytes: size[i], service: service.Value(i), vnet: vnet.Value(i), slowdown: slowdown}
+				if c, ok := r.cutOf(start[i], fct[i], slowdown); ok {
+					f.cut = &c
+				}
+				do(slot, f)
 			}
 		}
 		return ctx.Err()
@@ -152,26 +160,39 @@ func (c counts) seal() {
 	}
 }
 
-// read reads the slowdowns of a round's slots.
-func (s *sampler) read(ctx context.Context, r *round) (map[int]counts, error) {
-	found := map[int]counts{}
-	for _, n := range r.slots {
-		found[n] = counts{}
-	}
-	err := s.each(ctx, r, func(slot int, f flow) {
-		cell, of := sampling.CellOf(f.slowdown), found[slot]
-		for _, k := range s.index.groups(f.service, f.vnet, f.bytes) {
-			of.add(k, cell)
-		}
-	})
-	for _, of := range found {
-		of.seal()
-	}
-	return found, err
+// A reading is the slowdowns of a round's slots.
+type reading struct {
+	found     map[int]counts // by slot
+	sustained map[int]counts // if cut flows were sustained
+	cuts      []cut
 }
 
-// sampleOf is the sample of a group from the drawn slots.
-func (s *sampler) sampleOf(k Key) sampling.Sample { return s.sampleFrom(k, s.counts) }
+// read reads the slowdowns of a round's slots.
+func (s *sampler) read(ctx context.Context, r *round) (*reading, error) {
+	x := &reading{found: map[int]counts{}, sustained: map[int]counts{}}
+	for _, n := range r.slots {
+		x.found[n], x.sustained[n] = counts{}, counts{}
+	}
+	err := s.each(ctx, r, func(slot int, f flow) {
+		cell, groups := sampling.CellOf(f.slowdown), s.index.groups(f.service, f.vnet, f.bytes)
+		if f.cut != nil {
+			f.cut.slot, f.cut.groups = slot, groups
+			x.cuts = append(x.cuts, *f.cut)
+		}
+		for _, k := range groups {
+			x.found[slot].add(k, cell)
+			if f.cut == nil {
+				x.sustained[slot].add(k, cell)
+			}
+		}
+	})
+	sustain(x.cuts, x.sustained)
+	for n := range x.found {
+		x.found[n].seal()
+		x.sustained[n].seal()
+	}
+	return x, err
+}
 
 // sampleFrom is the sample of a group from counts of the drawn slots.
 func (s *sampler) sampleFrom(k Key, of map[int]counts) sampling.Sample {

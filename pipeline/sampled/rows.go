@@ -28,7 +28,9 @@ type Row struct {
 	SamplingHi float64 `json:"sampling_hi"`
 	MethodLo   float64 `json:"method_lo"`
 	MethodHi   float64 `json:"method_hi"`
-	Warning    string  `json:"warning"` // few flows beyond it: the interval holds the value less often than it should
+	// The estimate, if flows that outlast their simulated part went on as slowly as such flows go in it.
+	Sustained float64 `json:"sustained"`
+	Warning   string  `json:"warning"` // few flows beyond it: the interval holds the value less often than it should
 }
 
 // halfWidth is half of the width of the sampling interval, relative to the estimate.
@@ -56,8 +58,12 @@ func (r Row) HalfWidth() float64 {
 
 func percentileName(q float64) string { return fmt.Sprintf("p%g", math.Round(q*100_000)/1000) }
 
-// A percentile with fewer sampled flows beyond it has a warning and does not count as precise.
-const fewBeyond = 30
+// A percentile with fewer sampled flows beyond it, or of a group with a greater share of cut flows, has a warning and
+// does not count as precise.
+const (
+	fewBeyond = 30
+	manyCut   = 0.05
+)
 
 // binName is the name of a group's size bin.
 func (k Key) binName() string {
@@ -80,36 +86,55 @@ func (s *sampler) rowsOf(k Key) (out []Row) {
 	if s.index.totals[k] == 0 {
 		return nil
 	}
-	sample := s.sampleOf(k)
 	for _, q := range pipeline.Quantiles {
-		e, ok := sample.Quantile(q, s.ask.Confidence)
+		row, ok := s.row(k, q)
 		if !ok {
 			return nil
-		}
-		row := Row{Key: k, SizeBin: k.binName(), Quantile: q, Flows: s.index.totals[k], Sampled: flowsOf(sample),
-			Estimate: e.Value, SamplingLo: e.Lo, SamplingHi: e.Hi}
-		switch k.By {
-		case stages.ByService:
-			row.Service = &k.Label
-		case stages.ByVNet:
-			row.VNet = &k.Label
-		}
-		row.Lo, row.Hi = s.widen(e, q, s.warmup.change(q))
-		row.MethodLo, row.MethodHi = s.methodPart(e.Value, q)
-		if e.Beyond < fewBeyond && row.Sampled < row.Flows {
-			row.Warning = fmt.Sprintf("%s: only %d sampled flows beyond it", percentileName(q), e.Beyond)
 		}
 		out = append(out, row)
 	}
 	return out
 }
 
+// row is a percentile of a group; false without sampled flows.
+func (s *sampler) row(k Key, q float64) (row Row, ok bool) {
+	sample := s.sampleFrom(k, s.counts)
+	e, ok := sample.Quantile(q, s.ask.Confidence)
+	if !ok {
+		return row, false
+	}
+	row = Row{Key: k, SizeBin: k.binName(), Quantile: q, Flows: s.index.totals[k], Sampled: flowsOf(sample),
+		Estimate: e.Value, SamplingLo: e.Lo, SamplingHi: e.Hi}
+	switch k.By {
+	case stages.ByService:
+		row.Service = &k.Label
+	case stages.ByVNet:
+		row.VNet = &k.Label
+	}
+	up, _ := s.sampleFrom(k, s.longer).Quantile(q, s.ask.Confidence)
+	row.Sustained = max(e.Value, up.Value)
+	row.Lo, row.Hi = s.widen(e, q, s.warmup.change(q))
+	row.Hi *= row.Sustained / e.Value
+	row.MethodLo, row.MethodHi = s.methodPart(e.Value, q)
+	switch cut := float64(s.outlast[k]) / float64(row.Sampled); {
+	case e.Beyond < fewBeyond && row.Sampled < row.Flows:
+		row.Warning = fmt.Sprintf("%s: only %d sampled flows beyond it", percentileName(q), e.Beyond)
+	case cut > manyCut:
+		row.Warning = fmt.Sprintf("%s: %.0f%% of the sampled flows outlast the simulated time after their window", percentileName(q), 100*cut)
+	}
+	return row, true
+}
+
+// windowError is a bound of the error of windows that are estimated without the rest of the workload, where it was
+// measured (pipeline/sampling/README.md).
+const windowError = 0.005
+
 // widen combines the parts of an interval: what twice the warm-up changes is a bias, and is added; the method's error,
 // where it was measured, is an error of its own that does not depend on which windows were drawn. Its half width and
 // that of the sampling part are added in quadrature, as logarithms. With a relative error e of the method, the truth is
 // the estimate divided by 1 + e. The sum holds the sampling part.
 func (s *sampler) widen(e sampling.Estimate, q, warmup float64) (lo, hi float64) {
-	down, up := math.Log(e.Value/e.Lo), math.Log(e.Hi/e.Value)
+	down, up := math.Hypot(math.Log(e.Value/e.Lo), s.windowError), math.Hypot(math.Log(e.Hi/e.Value), s.windowError)
 	for _, m := range s.method {
 		if m.Quantile == q {
 			shift, half := m.logs()

@@ -24,6 +24,12 @@ func TestWiden(t *testing.T) {
 	if lo, hi := s.methodPart(5, 0.99); math.Abs(lo-5/0.97) > 1e-9 || math.Abs(hi-5/0.93) > 1e-9 {
 		t.Errorf("method's part %v to %v", lo, hi)
 	}
+	// The error of windows is one more part.
+	s.windowError, s.method = 0.02, nil
+	if lo, hi := s.widen(e, 0.9, 0); math.Abs(lo-5*math.Exp(-math.Hypot(0.02, math.Log(5/4.9)))) > 1e-9 || hi < 5.13 {
+		t.Errorf("with an error of windows of 2%% p90 is from %v to %v", lo, hi)
+	}
+	s.windowError = 0
 	// What twice the warm-up changes is added.
 	if wider, _ := s.widen(e, 0.99, 0.01); math.Abs(wider-4.9*0.99) > 1e-9 {
 		t.Errorf("with a warm-up of 1%% p99 is from %v", wider)

@@ -28,15 +28,19 @@ type sampler struct {
 	ask   Ask
 	began time.Time
 
-	index  *index
-	design *sampling.Design
-	warmup Warmup
-	drawn  []int // slots of each stratum
-	rounds []*round
-	counts map[int]counts // by slot
-	method []MethodError
-	cases  stages.SimulateStats
-	stages []engine.Report
+	index   *index
+	design  *sampling.Design
+	warmup  Warmup
+	drawn   []int // slots of each stratum
+	rounds  []*round
+	counts  map[int]counts // by slot
+	longer  map[int]counts // by slot, if cut flows were sustained
+	outlast map[Key]int64  // cut flows
+
+	windowError float64 // 0 if the whole is estimated
+	method      []MethodError
+	cases       stages.SimulateStats
+	stages      []engine.Report
 
 	prepared *[]string // ids of windows' scenarios that are not estimated, if they are not to be
 }
@@ -75,7 +79,8 @@ func newSampler(ctx context.Context, base *pipeline.Estimation, ask Ask) (*sampl
 	if base.Variant().Passes == pipeline.AutoPasses {
 		return nil, errors.New("windows need a number of passes, the same for all")
 	}
-	s := &sampler{base: base, ask: ask, began: time.Now(), counts: map[int]counts{}}
+	s := &sampler{base: base, ask: ask, began: time.Now(), counts: map[int]counts{}, longer: map[int]counts{},
+		outlast: map[Key]int64{}, windowError: windowError}
 	if err := base.Generate(ctx); err != nil {
 		return nil, err
 	}
@@ -145,12 +150,17 @@ func (s *sampler) progress() (precise bool) {
 
 // take reads a round's slots.
 func (s *sampler) take(ctx context.Context, r *round) error {
-	found, err := s.read(ctx, r)
+	x, err := s.read(ctx, r)
 	if err != nil {
 		return err
 	}
-	for n, c := range found {
-		s.counts[n] = c
+	for n, c := range x.found {
+		s.counts[n], s.longer[n] = c, x.sustained[n]
+	}
+	for _, c := range x.cuts {
+		for _, k := range c.groups {
+			s.outlast[k]++
+		}
 	}
 	s.rounds = append(s.rounds, r)
 	return nil
@@ -171,9 +181,9 @@ func (s *sampler) whole(ctx context.Context) error {
 	for h, stratum := range s.design.Strata {
 		s.drawn[h] = len(stratum)
 	}
-	s.rounds, s.counts = nil, map[int]counts{}
-	s.warmup.Effect = nil
-	return s.take(ctx, &round{every, s.base})
+	s.rounds, s.counts, s.longer, s.outlast = nil, map[int]counts{}, map[int]counts{}, map[Key]int64{}
+	s.warmup.Effect, s.windowError = nil, 0
+	return s.take(ctx, &round{slots: every, run: s.base})
 }
 
 // share is the share of the workload's flows that an estimate of slots simulates, about: warm-ups and cool-downs have

@@ -8,12 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/apache/arrow/go/v17/arrow"
-
 	"parsimon/pipeline"
 	"parsimon/pipeline/sampling"
-	"parsimon/schema"
-	"parsimon/schema/columns"
+	"parsimon/stages"
 )
 
 var (
@@ -45,17 +42,17 @@ func TestWarmupOfLake(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.index.cut(g.Flows / int64(*warmupSlots))
-	s.design = sampling.NewDesign(s.index.slots, 1)
+	s.design = sampling.NewDesign(s.index.slots, 1, 0)
 	drawn := s.design.First()
 	for range *warmupRounds - 1 {
 		drawn = s.design.Next(drawn)
 	}
 	slots := s.design.Drawn(drawn)
-	whole, err := slowdownsOf(s, base, slots)
+	whole, err := s.read(ctx, &round{slots: slots, run: base})
 	if err != nil {
 		t.Fatal(err)
 	}
-	fmt.Println("| warm-up | cool-down | p50 | p90 | p99 | p99.9 | flows |\n|---|---|---|---|---|---|---|")
+	fmt.Println("| warm-up | cool-down | flows | | p50 | p90 | p99 | p99.9 |\n|---|---|---|---|---|---|---|---|")
 	for text := range strings.SplitSeq(*warmupTimes, ",") {
 		var c [2]time.Duration
 		for i, word := range strings.SplitN(text, "+", 2) {
@@ -69,46 +66,30 @@ func TestWarmupOfLake(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		part, err := slowdownsOf(s, r.run, slots)
+		part, err := s.read(ctx, r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var pairs []checkPair
-		for i := range part {
-			pairs = append(pairs, checkPair{part[i], whole[i]})
+		for _, k := range s.index.order {
+			if k.By == stages.ByNothing && s.index.totals[k] > 0 {
+				fmt.Printf("| %v | %v | %s | simulated |%s\n", c[0], c[1], k.binName(), errorsOf(slots, part.found, whole.found, k))
+				fmt.Printf("| %v | %v | %s | sustained |%s\n", c[0], c[1], k.binName(), errorsOf(slots, part.sustained, whole.found, k))
+			}
 		}
-		fmt.Printf("| %v | %v |", c[0], c[1])
-		flows := int64(0)
-		for _, m := range methodErrors(pairs, 0.95) {
-			fmt.Printf(" %+.2f%% (%+.2f to %+.2f) |", 100*m.Error, 100*m.ErrorLo, 100*m.ErrorHi)
-			flows = m.Flows
-		}
-		fmt.Printf(" %d |\n", flows)
 	}
 }
 
-// slowdownsOf are an estimate's slowdowns of some slots, each on its own.
-func slowdownsOf(s *sampler, run *pipeline.Estimation, slots []int) ([]sampling.Counts, error) {
-	in, err := run.Read(schema.Slowdowns, []string{"start_ns", "slowdown"}, nil)
-	if err != nil {
-		return nil, err
-	}
-	at := map[int]int{}
-	for i, n := range slots {
-		at[n] = i
-	}
-	out := make([]sampling.Counts, len(slots))
-	err = columns.Consume(in, func(rec arrow.Record) error {
-		start := columns.Int64s(rec, "start_ns")
-		for i, slowdown := range columns.Float64s(rec, "slowdown") {
-			if n, ok := s.slotOf(start[i], slots); ok {
-				out[at[n]].Add(sampling.CellOf(slowdown))
-			}
+// errorsOf are the errors of a group's percentiles, as cells of a table.
+func errorsOf(slots []int, part, whole map[int]counts, k Key) string {
+	var pairs []checkPair
+	for _, n := range slots {
+		if part[n][k] != nil {
+			pairs = append(pairs, checkPair{*part[n][k], *whole[n][k]})
 		}
-		return nil
-	})
-	for i := range out {
-		out[i].Seal()
 	}
-	return out, err
+	text := ""
+	for _, m := range methodErrors(pairs, 0.95) {
+		text += fmt.Sprintf(" %+.2f%% (%+.2f to %+.2f) |", 100*m.Error, 100*m.ErrorLo, 100*m.ErrorHi)
+	}
+	return text
 }

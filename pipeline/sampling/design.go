@@ -20,17 +20,19 @@ const (
 type Design struct {
 	Slots  []Slot
 	Strata [][]int // numbers of slots, in the order of drawing
+	loads  []float64
 }
 
 // NewDesign divides slots into strata of similar load and neighbouring time and orders each stratum at random. The
-// order depends on the seed, and on nothing that is estimated.
-func NewDesign(slots []Slot, seed uint64) *Design {
-	d := &Design{Slots: slots}
+// order depends on the seed, and on nothing that is estimated. The load is that of the slot and of the slots before it
+// for so long in all: long flows that began earlier still take bandwidth.
+func NewDesign(slots []Slot, seed uint64, loadNS int64) *Design {
+	d := &Design{Slots: slots, loads: loads(slots, loadNS)}
 	byLoad := make([]int, len(slots))
 	for i := range byLoad {
 		byLoad[i] = i
 	}
-	slices.SortStableFunc(byLoad, func(a, b int) int { return cmp.Compare(slots[a].Load(), slots[b].Load()) })
+	slices.SortStableFunc(byLoad, func(a, b int) int { return cmp.Compare(d.loads[a], d.loads[b]) })
 	for _, class := range pieces(byLoad, loadClasses) {
 		slices.Sort(class) // by time
 		for _, stratum := range pieces(class, timePieces) {
@@ -44,6 +46,21 @@ func NewDesign(slots []Slot, seed uint64) *Design {
 		}
 	}
 	return d
+}
+
+// loads are the offered loads, in bytes per ns, of slots together with those before them that end within overNS.
+func loads(slots []Slot, overNS int64) []float64 {
+	all := make([]float64, len(slots))
+	first, bytes := 0, int64(0)
+	for i, s := range slots {
+		bytes += s.Bytes
+		for first < i && slots[first].ToNS <= s.ToNS-overNS {
+			bytes -= slots[first].Bytes
+			first++
+		}
+		all[i] = float64(bytes) / float64(max(1, s.ToNS-slots[first].FromNS))
+	}
+	return all
 }
 
 // pieces cuts a list into at most n pieces of about the same length, each of at least firstRound items where there are
@@ -75,7 +92,7 @@ func (d *Design) Next(drawn []int) []int {
 	deviation := make([]float64, len(d.Strata))
 	for h, s := range d.Strata {
 		for _, n := range s {
-			deviation[h] += d.Slots[n].Load() / float64(len(s))
+			deviation[h] += d.loads[n] / float64(len(s))
 		}
 		total, slots = total+drawn[h], slots+len(s)
 		product += float64(len(s)) * deviation[h]

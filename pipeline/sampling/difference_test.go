@@ -51,7 +51,7 @@ func TestCompareCoverage(t *testing.T) {
 		seeds = 200
 	}
 	slots, base, other := sides(rand.New(rand.NewPCG(7, 8)))
-	every := NewDesign(slots, 1)
+	every := NewDesign(slots, 1, 0)
 	all := make([]int, len(every.Strata))
 	for h, s := range every.Strata {
 		all[h] = len(s)
@@ -63,7 +63,7 @@ func TestCompareCoverage(t *testing.T) {
 		}
 		covered, common, separate := 0, 0.0, 0.0
 		for seed := range seeds {
-			d := NewDesign(slots, uint64(seed))
+			d := NewDesign(slots, uint64(seed), 0)
 			drawn := d.Next(d.First())
 			c, ok := Compare(sampleOf(d, drawn, base), sampleOf(d, drawn, other), p, 0.95, uint64(seed))
 			if ok && c.Lo <= truth.Change && truth.Change <= c.Hi {

@@ -28,7 +28,7 @@ func TestDesign(t *testing.T) {
 	for i := range slots {
 		slots[i] = Slot{int64(i) * 100, int64(i)*100 + 100, 50, random.Int64N(1e6)}
 	}
-	d, again := NewDesign(slots, 7), NewDesign(slots, 7)
+	d, again := NewDesign(slots, 7, 0), NewDesign(slots, 7, 0)
 	drawn, seen := d.First(), map[int]bool{}
 	for h, s := range d.Strata {
 		if !slices.Equal(s, again.Strata[h]) {
@@ -52,6 +52,16 @@ func TestDesign(t *testing.T) {
 	}
 	if n := len(d.Drawn(drawn)); n != len(slots) {
 		t.Fatalf("%d slots drawn in the end, want all %d", n, len(slots))
+	}
+}
+
+// A slot's load is that of the last while.
+func TestLoads(t *testing.T) {
+	slots := []Slot{{0, 10, 1, 100}, {10, 20, 1, 300}, {20, 40, 1, 200}}
+	for over, want := range map[int64][]float64{0: {10, 30, 10}, 25: {10, 20, 500.0 / 30}, 1000: {10, 20, 15}} {
+		if got := loads(slots, over); !slices.Equal(got, want) {
+			t.Errorf("loads over %d ns: %v, want %v", over, got, want)
+		}
 	}
 }
 
@@ -116,7 +126,7 @@ func TestCoverage(t *testing.T) {
 		for rounds := range 3 {
 			covered := 0
 			for seed := range seeds {
-				d := NewDesign(all, uint64(seed))
+				d := NewDesign(all, uint64(seed), 0)
 				drawn := d.First()
 				for range rounds {
 					drawn = d.Next(drawn)

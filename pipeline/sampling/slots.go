@@ -10,9 +10,6 @@ type Slot struct {
 	Bytes  int64 `json:"bytes"`
 }
 
-// Load is the slot's offered load in bytes per ns.
-func (s Slot) Load() float64 { return float64(s.Bytes) / float64(max(1, s.ToNS-s.FromNS)) }
-
 // A Cutter cuts a workload into slots of about the same number of flows. Flows that start at the same time are in the
 // same slot. A Cutter is used by one goroutine at a time: Add for every flow in start order, then Slots.
 type Cutter struct {

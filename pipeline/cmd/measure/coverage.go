@@ -14,6 +14,8 @@ const (
 	coverageHourMS  = 50
 	coverageBurst   = 15                   // the hour with the greatest load
 	coverageFailure = "280:291"            // a cable of the busiest rack, down from 40% to 60% of the day
+	coverageLoad    = "24ms"               // see loadWarmups of pipeline/sampled
+	coverageWarm    = "2ms"                // what runs of small choose
 	coverageGo      = "./pipeline/sampled" // with the tests that repeat the drawing
 )
 
@@ -30,13 +32,10 @@ func coverage(ctx context.Context, b *bench) {
 	b.printf("A day of %d hours of %d ms on topology small-2to1: %.0f flows of three services, cable %s down from 40%% to 60%% of it; "+
 		"400 slots, %s repetitions. \"stops at\": rounds are drawn until the half width is at most that of the third round, five at "+
 		"most.", coverageHours, coverageHourMS, whole.Flows, coverageFailure, repetitions)
-	text, _ := b.execute(ctx, []string{"PARSIMON_LONG=1"}, "go", "test", "-count", "1",
-		"-timeout", "60m", "-v", "-run", "CoverageOfLake", coverageGo,
-		"-coverage-lake", lake, "-coverage-scenario", whole.Scenario+"+"+failed.Scenario, "-coverage-seeds", repetitions)
-	b.printf("")
-	b.lines(text, "|")
+	b.coverageOfLake(ctx, lake, whole.Scenario+"+"+failed.Scenario, repetitions, 400)
+	b.coverageOfWindows(ctx, repetitions)
 	b.printf("\nThe statistics on synthetic workloads (200 repetitions), and changes from common windows:\n\n```")
-	text, _ = b.execute(ctx, []string{"PARSIMON_LONG=1"}, "go", "test", "-count", "1",
+	text, _ := b.execute(ctx, []string{"PARSIMON_LONG=1"}, "go", "test", "-count", "1",
 		"-v", "-run", "TestCoverage|TestCompareCoverage", "./pipeline/sampling")
 	for line := range strings.Lines(text) {
 		if _, found, ok := strings.Cut(strings.TrimSpace(line), "_test.go:"); ok {
@@ -45,6 +44,31 @@ func coverage(ctx context.Context, b *bench) {
 		}
 	}
 	b.printf("```")
+}
+
+// coverageOfLake prints the table of a lake.
+func (b *bench) coverageOfLake(ctx context.Context, lake, scenario, repetitions string, slots int, flags ...string) {
+	args := append([]string{"test", "-count", "1", "-timeout", "120m", "-v", "-run", "CoverageOfLake", coverageGo,
+		"-coverage-lake", lake, "-coverage-scenario", scenario, "-coverage-seeds", repetitions,
+		"-coverage-load", coverageLoad, "-coverage-slots", strconv.Itoa(slots)}, flags...)
+	text, _ := b.execute(ctx, []string{"PARSIMON_LONG=1"}, "go", args...)
+	b.lines(text, "All windows")
+	b.printf("")
+	b.lines(text, "|")
+}
+
+// coverageOfWindows measures the whole way: every slot of scenario small is estimated as a window, with what is carried
+// into it and what is cut off, and the intervals are held against the estimate of the whole.
+func (b *bench) coverageOfWindows(ctx context.Context, repetitions string) {
+	duration, slots := "2s", 1000
+	if b.short {
+		duration, slots = "500ms", 250
+	}
+	lake := b.lake()
+	whole := b.run(ctx, lake, "small", "--duration", duration)
+	b.printf("\nScenario small for %s, %.0f flows: all %d slots are estimated as windows with a warm-up of %s, so that their own "+
+		"errors count; intervals include what flows that outlast their window add.", duration, whole.Flows, slots, coverageWarm)
+	b.coverageOfLake(ctx, lake, whole.Scenario, repetitions, slots, "-coverage-warmup", coverageWarm)
 }
 
 // lines prints the lines of a text that begin with a prefix.

@@ -83,8 +83,8 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 			if sampling && !f.Changed("passes") {
 				r.passes = strconv.Itoa(pipeline.DefaultPasses) // the same for all windows
 			}
-			if sampling && (exact || len(gates) > 0 || r.passes == autoPasses) {
-				return usagef("--within goes neither with --exact (see --check) nor with --fail-if and --passes auto")
+			if sampling && (exact || r.passes == autoPasses) {
+				return usagef("--within goes neither with --exact (see --check) nor with --passes auto")
 			}
 			run, done, err := begin(ctx, e, &s, &r, args)
 			if err != nil {
@@ -95,7 +95,7 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 				return err
 			}
 			if sampling {
-				return within.runWithin(ctx, e, run, ask, form)
+				return within.runWithin(ctx, e, run, ask, conditions, form)
 			}
 			if err := run.Estimate(ctx); err != nil {
 				return err

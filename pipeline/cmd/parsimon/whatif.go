@@ -101,7 +101,7 @@ the interval of the change of the percentile of --of is within ± that share, or
 			if err != nil {
 				return err
 			}
-			ask, sampling, err := within.askChange(cmp.by, "screen", "fail-if", "links")
+			ask, sampling, err := within.askChange(cmp.by, "screen", "links")
 			if err != nil {
 				return err
 			}
@@ -111,7 +111,7 @@ the interval of the change of the percentile of --of is within ± that share, or
 			}
 			defer done()
 			if sampling {
-				return whatIfWithin(ctx, e, args[0], changes, o, ask, form)
+				return whatIfWithin(ctx, e, args[0], changes, o, ask, conditions, form)
 			}
 			if screen {
 				if len(c.add)+len(c.bandwidth)+len(c.scale)+len(c.move) > 0 || c.name != "" || len(cmp.by) > 0 {
@@ -187,12 +187,12 @@ With --within, both scenarios are estimated from the same windows of time, in th
 				return err
 			}
 			o.Across = across
-			ask, sampling, err := within.askChange(cmp.by, "across", "fail-if", "links")
+			ask, sampling, err := within.askChange(cmp.by, "across", "links")
 			if err != nil {
 				return err
 			}
 			if sampling {
-				return r.compareWindows(ctx, e, args, ask, form)
+				return r.compareWindows(ctx, e, args, ask, conditions, form)
 			}
 			l, err := lake.Open(dir, false)
 			if err != nil {
@@ -208,7 +208,9 @@ With --within, both scenarios are estimated from the same windows of time, in th
 }
 
 // compareWindows compares two scenarios by windows.
-func (r *runFlags) compareWindows(ctx context.Context, e *env, args []string, ask sampled.Ask, form string) error {
+func (r *runFlags) compareWindows(
+	ctx context.Context, e *env, args []string, ask sampled.Ask, gates []gate.Gate, form string,
+) error {
 	o, done, err := r.whatIf(e)
 	if err != nil {
 		return err
@@ -220,7 +222,7 @@ func (r *runFlags) compareWindows(ctx context.Context, e *env, args []string, as
 	}
 	defer base.Close()
 	defer other.Close()
-	return compareWithin(ctx, e, base, other, ask, form)
+	return compareWithin(ctx, e, base, other, ask, gates, form)
 }
 
 // side reads SCENARIO[@VARIANT].

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"parsimon/pipeline"
+	"parsimon/pipeline/gate"
 	"parsimon/pipeline/sampled"
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/units"
@@ -90,7 +93,7 @@ func (w *withinFlags) ask() (a sampled.Ask, ok bool, err error) {
 
 // runWithin estimates a scenario from windows and writes the answer, or prepares the next windows.
 func (w *withinFlags) runWithin(
-	ctx context.Context, e *env, run *pipeline.Estimation, a sampled.Ask, form string,
+	ctx context.Context, e *env, run *pipeline.Estimation, a sampled.Ask, gates []gate.Gate, form string,
 ) error {
 	if w.prepare {
 		ids, err := sampled.Prepare(ctx, run, a)
@@ -108,10 +111,19 @@ func (w *withinFlags) runWithin(
 	if err != nil {
 		return err
 	}
-	if form == "json" {
-		return writeJSON(e.stdout, result)
+	return judged(e, result, result.Judge(gates), form)
+}
+
+// judged writes an answer and then reports gates that failed; those that cannot be judged are an error without an
+// answer.
+func judged(e *env, result interface{ Write(io.Writer) error }, failed error, form string) error {
+	if gates := (*gate.Error)(nil); failed != nil && !errors.As(failed, &gates) {
+		return failed
 	}
-	return result.Write(e.stdout)
+	if form == "json" {
+		return errors.Join(writeJSON(e.stdout, result), failed)
+	}
+	return errors.Join(result.Write(e.stdout), failed)
 }
 
 // askChange is what the flags ask a comparison for, whose --by names at most one kind of groups.
@@ -133,7 +145,8 @@ func (w *withinFlags) askChange(by []string, others ...string) (sampled.Ask, boo
 
 // whatIfWithin compares a scenario with what changes make of it by the same windows of both.
 func whatIfWithin(
-	ctx context.Context, e *env, base string, c scenario.Changes, o whatif.Settings, a sampled.Ask, form string,
+	ctx context.Context, e *env, base string, c scenario.Changes, o whatif.Settings, a sampled.Ask, gates []gate.Gate,
+	form string,
 ) error {
 	before, err := pipeline.Resume(ctx, o.Lake, base, o.Variant, o.Settings)
 	if err != nil {
@@ -148,7 +161,7 @@ func whatIfWithin(
 		return err
 	}
 	defer changed.Close()
-	return compareWithin(ctx, e, before, changed, a, form)
+	return compareWithin(ctx, e, before, changed, a, gates, form)
 }
 
 // openBoth opens two scenarios of a lake to compare them.
@@ -166,13 +179,12 @@ func openBoth(ctx context.Context, base, other string, o whatif.Settings) (a, b 
 }
 
 // compareWithin compares two scenarios by the same windows of both.
-func compareWithin(ctx context.Context, e *env, base, other *pipeline.Estimation, a sampled.Ask, form string) error {
+func compareWithin(
+	ctx context.Context, e *env, base, other *pipeline.Estimation, a sampled.Ask, gates []gate.Gate, form string,
+) error {
 	c, err := sampled.Compare(ctx, base, other, a)
 	if err != nil {
 		return err
 	}
-	if form == "json" {
-		return writeJSON(e.stdout, c)
-	}
-	return c.Write(e.stdout)
+	return judged(e, c, c.Judge(gates), form)
 }

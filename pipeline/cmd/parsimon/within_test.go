@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -79,8 +80,21 @@ func TestWithinJSON(t *testing.T) {
 	if ids := must(t, append(args, "--prepare")...); ids != "" {
 		t.Errorf("windows %s are prepared although the answer is precise", ids)
 	}
+	gated := must(t, append(args, "--format", "json", "--fail-if", "service=storage p99_slowdown > 1000")...)
+	contains(t, gated, `"gate": "service=storage p99_slowdown \u003e 1000"`, `"lo": `, `"failed": false`)
+	failsGate(t, "--fail-if 'service=storage p99_slowdown > 1': the value is", append(args, "--fail-if", "service=storage p99_slowdown > 1")...)
+	mustFail(t, failure{exitFailed, "no flow in windows is of service nosuch", append(args, "--fail-if", "service=nosuch p99_slowdown > 1")},
+		failure{exitFailed, "virtual networks of all services and sizes only", append(args, "--fail-if", "vnet=v service=storage p99_slowdown > 1")})
 	mustFail(t, failure{exitUsage, "--by goes with --within", append(args[:9:9], "--by", "service")},
 		failure{exitFailed, "no flow is of service=nosuch", append(args, "--by", "service=nosuch")})
+}
+
+// failsGate runs a command that answers, and fails by a gate.
+func failsGate(t *testing.T, want string, args ...string) {
+	t.Helper()
+	if code, out, log := parsimon(t, args...); code != exitGate || out == "" || !strings.Contains(log, want) {
+		t.Errorf("exit %d, %s", code, log)
+	}
 }
 
 // A what-if by windows holds the same windows of both scenarios against each other, and so does compare.
@@ -116,6 +130,7 @@ func TestWhatIfWithin(t *testing.T) {
 			t.Errorf("%+v: the interval leaves out the change, or is wider than with separate windows", x)
 		}
 	}
+	failsGate(t, "--fail-if 'p99_change > -99%': the value is", append([]string{"compare", "flows", out.Other.ScenarioID, "--fail-if", "p99_change > -99%"}, how...)...)
 	again := must(t, append([]string{"compare", "flows", out.Other.ScenarioID}, how...)...)
 	var same struct {
 		Windows int `json:"windows"`
