@@ -10,7 +10,7 @@
 //	  │ feedback              observations at the other hops → feedback of each hop  ───────────┘
 //	  ▼ after the last pass
 //	sender feedback
-//	  │ replay                hosts' uplinks with complete feedback → FCT of each flow
+//	  │ replay                hosts' uplinks with complete feedback → an FCT of each flow
 //	  ▼
 //	sample                    FCT of each flow → slowdown, and what each hop contributes
 //	  ▼
