@@ -62,7 +62,7 @@ func (e *Estimation) Estimate(ctx context.Context) error {
 
 // run runs the plan of the variant.
 func (e *Estimation) run(ctx context.Context) error {
-	if err := e.exec.Run(ctx, e.Plan(), nil); err != nil {
+	if err := e.exec.Run(ctx, e.Plan()); err != nil {
 		return e.forgetUnborn(err)
 	}
 	return e.Publish()
@@ -110,7 +110,7 @@ func (e *Estimation) RunStage(ctx context.Context, name string) error {
 
 // Collect removes the temporary tables of a complete estimate, unless they are kept, and commits the others.
 func (e *Estimation) Collect() error {
-	if err := e.exec.Collect(e.Plan(), nil); err != nil {
+	if err := e.exec.Collect(e.Plan()); err != nil {
 		return err
 	}
 	return e.Publish()

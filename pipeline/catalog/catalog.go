@@ -11,13 +11,6 @@ import (
 	"parsimon/queries/duckdb"
 )
 
-// Files are the data files that the manifests of a lake name, for queries. Damaged manifests are returned as an error
-// beside the files of the others.
-func Files(l *lake.Lake) ([]queries.File, error) {
-	files, _, err := committed(l)
-	return files, err
-}
-
 // Options are those of queries.Open that read and verify exactly the committed files.
 func Options(l *lake.Lake, limits duckdb.Options) (queries.Options, error) {
 	files, byPath, err := committed(l)
@@ -25,7 +18,8 @@ func Options(l *lake.Lake, limits duckdb.Options) (queries.Options, error) {
 	return queries.Options{Options: limits, Files: files, Verify: verify}, err
 }
 
-// committed are the files that the manifests name, for queries and by their paths.
+// committed are the files that the manifests name, for queries and by their paths. Damaged manifests are returned as an
+// error beside the files of the others.
 func committed(l *lake.Lake) ([]queries.File, map[string]lake.DataFile, error) {
 	manifests, err := l.Manifests()
 	files, byPath := []queries.File{}, map[string]lake.DataFile{}

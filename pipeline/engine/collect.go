@@ -13,14 +13,14 @@ import (
 // leaves files that no record counts on. A stage whose files were collected is complete for as long as no stage needs
 // them.
 
-// Collect removes the temporary tables that no stage of the plan, nor of next, still needs, unless Settings.Keep.
-func (e *Executor) Collect(p, next Plan) error {
+// Collect removes the temporary tables that no stage of the plan still needs, unless Settings.Keep.
+func (e *Executor) Collect(p Plan) error {
 	if e.Keep {
 		return nil
 	}
 	for _, s := range p {
 		for _, t := range s.Writes {
-			if !t.Temporary || !e.unneeded(s.Output(t), p, next) {
+			if !t.Temporary || !e.unneeded(s.Output(t), p) {
 				continue
 			}
 			if err := e.collect(s, t); err != nil {
@@ -33,9 +33,9 @@ func (e *Executor) Collect(p, next Plan) error {
 
 // unneeded reports whether a table is complete, has readers, and all of them are complete. A table that only a longer
 // plan reads is needed until all stages that read any temporary table are complete.
-func (e *Executor) unneeded(o Output, plans ...Plan) bool {
+func (e *Executor) unneeded(o Output, p Plan) bool {
 	var readers, others []*Stage
-	for _, s := range slices.Concat(plans...) {
+	for _, s := range p {
 		switch {
 		case s.reads(o):
 			readers = append(readers, s)

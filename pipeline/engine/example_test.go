@@ -43,7 +43,7 @@ func Example() {
 	}
 	for range 2 {
 		e := engine.New(session, engine.Settings{Workers: 1, MemoryBytes: 1 << 30, Log: zerolog.Nop()})
-		check(e.Run(ctx, engine.Plan{count}, nil))
+		check(e.Run(ctx, engine.Plan{count}))
 		fmt.Println(e.Reports[0].Tasks, "tasks,", e.Reports[0].Reused, "done before")
 	}
 	records, err := engine.Complete(l, count, 0)

@@ -32,7 +32,7 @@ func TestRun(t *testing.T) {
 		t.Errorf("%d, %d and %d files", a, b, c)
 	}
 	e := New(session, settings())
-	if err := e.Run(t.Context(), toy.plan, nil); err != nil {
+	if err := e.Run(t.Context(), toy.plan); err != nil {
 		t.Fatal(err)
 	}
 	if did := toy.begun(); len(did) > 0 {
@@ -224,7 +224,7 @@ func TestRunStopsWithContext(t *testing.T) {
 		cancel()
 		return nil
 	}
-	err := New(session, settings()).Run(ctx, toy.plan, nil)
+	err := New(session, settings()).Run(ctx, toy.plan)
 	if did := toy.begun(); !errors.Is(err, context.Canceled) || len(did) != 1 {
 		t.Errorf("did %q, %v", did, err)
 	}
@@ -276,7 +276,7 @@ func TestCheckRefuses(t *testing.T) {
 		return err
 	}
 	for range 2 {
-		err := New(session, settings()).Run(t.Context(), toy.plan, nil)
+		err := New(session, settings()).Run(t.Context(), toy.plan)
 		if err == nil || !strings.Contains(err.Error(), "200 numbers in one task") {
 			t.Errorf("refused: %v", err)
 		}
@@ -287,25 +287,6 @@ func TestCheckRefuses(t *testing.T) {
 	toy.squares.Check = nil
 	if did := toy.run(t, session, settings()); !slices.Equal(did, []string{"sums 1", "sums 0"}) {
 		t.Errorf("accepted: did %q", did)
-	}
-}
-
-// A plan on the way to a longer one keeps what the longer one reads.
-func TestCollectLeavesWhatNextReads(t *testing.T) {
-	session, toy := toyLake(t), newToy(toyScenario)
-	first := Plan{toy.numbers, toy.squares}
-	if err := New(session, settings()).Run(t.Context(), first, toy.plan); err != nil {
-		t.Fatal(err)
-	}
-	if n := files(t, session.Lake, toy.squares); n != toyTasks {
-		t.Errorf("%d files of squares before sums", n)
-	}
-	toy.begun()
-	if did := toy.run(t, session, settings()); !slices.Equal(did, []string{"sums 1", "sums 0"}) {
-		t.Errorf("did %q", did)
-	}
-	if n := files(t, session.Lake, toy.squares); n != 0 {
-		t.Errorf("%d files of squares stay", n)
 	}
 }
 
@@ -339,7 +320,7 @@ func TestCollectUnread(t *testing.T) {
 		}
 		return nil
 	}
-	if err := New(session, settings()).Run(t.Context(), toy.plan, nil); err == nil {
+	if err := New(session, settings()).Run(t.Context(), toy.plan); err == nil {
 		t.Error("no failure")
 	}
 	toy.do = nil

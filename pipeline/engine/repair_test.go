@@ -67,7 +67,7 @@ func TestRepairForAnotherLayout(t *testing.T) {
 	toy.run(t, session, settings())
 	cut := toy.sums.Cut
 	toy.sums.Cut = func(*Inputs, []Task) ([]Task, error) { return toyRanges(3), nil }
-	if err := New(session, settings()).Run(t.Context(), toy.plan, nil); err != nil {
+	if err := New(session, settings()).Run(t.Context(), toy.plan); err != nil {
 		t.Fatal(err)
 	}
 	if did, want := toy.begun(), append(all("squares"), "sums 2", "sums 1", "sums 0"); !slices.Equal(did[len(did)-len(want):], want) {

@@ -112,7 +112,7 @@ func (r *TaskRunner) Finish(ctx context.Context, s Step) error {
 		if err := e.accept(stage); err != nil {
 			return err
 		}
-		return e.Collect(r.plan, nil)
+		return e.Collect(r.plan)
 	})
 }
 

@@ -164,7 +164,7 @@ func (e *Executor) endShard(p Plan, s *Stage) error {
 		return nil
 	}
 	log.Msg("shard done; the stage is complete")
-	return e.Collect(p, nil)
+	return e.Collect(p)
 }
 
 // errTaken ends an attempt at a task that another process has done meanwhile.

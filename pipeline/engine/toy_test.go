@@ -197,7 +197,7 @@ func settings() Settings {
 // run runs the toy's plan and returns the tasks that were begun.
 func (t *toy) run(tb testing.TB, session *lake.Session, s Settings) []string {
 	tb.Helper()
-	if err := New(session, s).Run(tb.Context(), t.plan, nil); err != nil {
+	if err := New(session, s).Run(tb.Context(), t.plan); err != nil {
 		tb.Fatal(err)
 	}
 	t.check(tb, session.Lake)

@@ -174,14 +174,13 @@ func (s *Session) Withdraw(p Place) error {
 		}
 	}
 	for _, p := range places {
-		err := s.root.Remove(p.StatePath(manifestFile))
-		if errors.Is(err, fs.ErrNotExist) {
+		if !s.Exists(p.StatePath(manifestFile)) {
 			continue
 		}
-		if err == nil {
-			err = s.root.Sync(p.StatePath())
+		if err := s.root.Remove(p.StatePath(manifestFile)); err != nil {
+			return err
 		}
-		if err != nil {
+		if err := s.root.Sync(p.StatePath()); err != nil {
 			return err
 		}
 		s.listed.forget(p)
