@@ -95,7 +95,7 @@ aaa,own,db,blue,1,0.5,4,,
 aaa,own,db,blue,1,0.9,4,,
 aaa,own,db,blue,1,0.99,4,,
 aaa,own,db,blue,1,0.999,4,,
-aaa,own,db,red,2,0.5,5.5,,
+aaa,own,db,red,2,0.5,5.5,5,6
 aaa,own,db,red,2,0.9,5.9,,
 aaa,own,db,red,2,0.99,5.989999999999999,,
 aaa,own,db,red,2,0.999,5.999,,
@@ -109,7 +109,7 @@ aaa,own,web,blue,1,0.99,3,,
 aaa,own,web,blue,1,0.999,3,,
 aaa,own,web,red,3,0.5,2,,
 aaa,own,web,red,3,0.9,8.4,,
-aaa,own,web,red,3,0.99,9.84,,
+aaa,own,web,red,3,0.99,9.84,8,10
 aaa,own,web,red,3,0.999,9.984,,`},
 	// The upper half of all flows are 13 to 16, with 1,100 ns in all; of each service as in tail_budget, with every tier.
 	{"tail_by_tier", map[string]string{"quantile": "0.5"}, `scenario,variant,service,slowdown_limit,tier,crossings,delay_ns,share

@@ -5,8 +5,6 @@
 -- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
 -- param: groups count = 24 : services and virtual networks, those with the most flows, that have rows of their own
 
--- Table intervals has services and networks one by one. A service within one network, or a network of
--- one service, has the same flows alone and together, and so the same interval.
 WITH chosen AS NOT MATERIALIZED (
     SELECT scenario, variant, service, vnet, slowdown
     FROM slowdowns
@@ -17,7 +15,7 @@ WITH chosen AS NOT MATERIALIZED (
     FROM chosen AS s
     JOIN flow_groups(chosen, $groups) AS m ON m.scenario = s.scenario AND m.variant = s.variant AND m.service = s.service AND m.vnet = s.vnet
 ), known AS (
-    SELECT scenario, variant, service, vnet, flows, quantile, lo, hi
+    SELECT scenario, variant, service, vnet, quantile, lo, hi
     FROM intervals
     WHERE size_bin = 'all'
       AND ($scenario = '' OR scenario = $scenario)
@@ -27,11 +25,8 @@ WITH chosen AS NOT MATERIALIZED (
     FROM percentiles(picked, [0.5, 0.9, 0.99, 0.999])
 )
 SELECT
-    g.scenario, g.variant, g.service, g.vnet, g.flows, CAST(g.quantile AS DOUBLE) AS quantile, any_value(g.slowdown) AS slowdown,
-    min(k.lo) AS lo, min(k.hi) AS hi
+    g.scenario, g.variant, g.service, g.vnet, g.flows, CAST(g.quantile AS DOUBLE) AS quantile, g.slowdown, k.lo, k.hi
 FROM groups AS g
-LEFT JOIN known AS k ON k.scenario = g.scenario AND k.variant = g.variant AND k.flows = g.flows AND k.quantile = g.quantile
- AND (k.service IS NOT DISTINCT FROM g.service AND k.vnet IS NOT DISTINCT FROM g.vnet
-   OR g.service IS NOT NULL AND g.vnet IS NOT NULL AND (k.service = g.service AND k.vnet IS NULL OR k.vnet = g.vnet AND k.service IS NULL))
-GROUP BY g.scenario, g.variant, g.service, g.vnet, g.flows, g.quantile
+LEFT JOIN known AS k ON k.scenario = g.scenario AND k.variant = g.variant AND k.quantile = g.quantile
+ AND k.service IS NOT DISTINCT FROM g.service AND k.vnet IS NOT DISTINCT FROM g.vnet
 ORDER BY g.scenario, g.variant, g.service NULLS FIRST, g.vnet NULLS FIRST, g.quantile

@@ -99,11 +99,12 @@ aaa,own,small,"max_load=40%, seed=1",40%,seed,seed,2,1,1,1,7,4,8,9.5,,5,9,9,,1.5
 aaa,own,1,0,h0 → t0,0,2,host-tor,0.5,0.36363636363636365,db,2,300.5,0.27318181818181817
 aaa,own,1,0,h0 → t0,0,2,host-tor,0.5,0.36363636363636365,web,1,99.5,0.09045454545454545
 aaa,own,2,4,h1 → t0,1,2,host-tor,0.75,0.36363636363636365,web,1,400,0.36363636363636365`},
-	{"slowdown_by_service_vnet", map[string]string{"from_ns": "0", "to_ns": "149999999"}, `scenario,variant,service,vnet,flows,flow_share,byte_share,p50_slowdown,p90_slowdown,p99_slowdown,p999_slowdown,p50_fct_ms,p99_fct_ms,all_p50_slowdown,all_p99_slowdown,p99_over_all
-aaa,own,db,blue,1,0.16666666666666666,0.008904727430746,4,4,4,4,0.0004,0.0004,3.5,5.95,0.6722689075630252
-aaa,own,db,red,2,0.3333333333333333,0.979520017382028,5.5,5.9,5.99,5.999,0.00055,0.000599,3.5,5.95,1.0067226890756302
-aaa,own,web,blue,1,0.16666666666666666,0.008903836958002634,3,3,3,3,0.0003,0.0003,3.5,5.95,0.5042016806722689
-aaa,own,web,red,2,0.3333333333333333,0.0026714182292237,1.5,1.9,1.99,1.999,0.00015,0.000199,3.5,5.95,0.33445378151260504`},
+	// Of web in red the time range leaves two of three flows, to which the interval of the three does not apply.
+	{"slowdown_by_service_vnet", map[string]string{"from_ns": "0", "to_ns": "149999999"}, `scenario,variant,service,vnet,flows,flow_share,byte_share,` + percentiles + `,p50_fct_ms,p99_fct_ms,all_p50_slowdown,all_p99_slowdown,p99_over_all` + bounds + `
+aaa,own,db,blue,1,0.16666666666666666,0.008904727430746,4,4,4,4,4,0.0004,0.0004,3.5,5.95,0.6722689075630252,,,,,,,,,
+aaa,own,db,red,2,0.3333333333333333,0.979520017382028,5.5,5.9,5.99,5.999,6,0.00055,0.000599,3.5,5.95,1.0067226890756302,5,6,,,,,,,"see warnings: fan-in, loaded twice"
+aaa,own,web,blue,1,0.16666666666666666,0.008903836958002634,3,3,3,3,3,0.0003,0.0003,3.5,5.95,0.5042016806722689,,,,,,,,,
+aaa,own,web,red,2,0.3333333333333333,0.0026714182292237,1.5,1.9,1.99,1.999,2,0.00015,0.000199,3.5,5.95,0.33445378151260504,,,,,,,,,`},
 	// Links 4 and 0 carry most. On link 0 flow 10 of web loses a second, flow 16 99.5 ns.
 	{"hot_link_services", map[string]string{"n": "2"}, `scenario,variant,place,link_id,link,src_node,dst_node,tier,load,service,flows,bytes,byte_share,delay_share,p50_delay_ns,p99_delay_ns
 aaa,own,1,4,h1 → t0,1,2,host-tor,0.75,web,1,1000001,1,1,400,400

@@ -21,7 +21,7 @@ WITH picked AS NOT MATERIALIZED (
     JOIN size_bins AS b ON b.size_bin = 'all'
 ), trust AS (
     SELECT * FROM intervals_by_group
-    WHERE service IS NOT NULL
+    WHERE service IS NOT NULL AND vnet IS NULL
       AND ($scenario = '' OR scenario = $scenario)
       AND ($variant = '' OR variant = $variant)
 )

@@ -14,7 +14,7 @@ WITH picked AS NOT MATERIALIZED (
     FROM percentiles(picked, [0.5, 0.9, 0.99, 0.999])
 ), trust AS (
     SELECT * FROM intervals_by_group
-    WHERE vnet IS NOT NULL AND size_bin = 'all'
+    WHERE service IS NULL AND vnet IS NOT NULL AND size_bin = 'all'
       AND ($scenario = '' OR scenario = $scenario)
       AND ($variant = '' OR variant = $variant)
 )

@@ -23,7 +23,7 @@ type view struct {
 // intervalsByGroup is the view intervals_by_group: one row per group of flows, with the 95% intervals of its
 // percentiles in columns, and with all warnings that concern the group in one text.
 const intervalsByGroup = `SELECT
-    i.scenario, i.variant, i.service, i.vnet, i.size_bin,
+    i.scenario, i.variant, i.service, i.vnet, i.size_bin, max(i.flows) AS flows,
     max(i.lo) FILTER (WHERE i.quantile = 0.5) AS p50_lo, max(i.hi) FILTER (WHERE i.quantile = 0.5) AS p50_hi,
     max(i.lo) FILTER (WHERE i.quantile = 0.9) AS p90_lo, max(i.hi) FILTER (WHERE i.quantile = 0.9) AS p90_hi,
     max(i.lo) FILTER (WHERE i.quantile = 0.99) AS p99_lo, max(i.hi) FILTER (WHERE i.quantile = 0.99) AS p99_hi,

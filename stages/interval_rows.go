@@ -24,7 +24,8 @@ const (
 // Interval is one row of table intervals.
 type Interval struct {
 	By       GroupBy
-	Label    string // the service or virtual network
+	Service  string // with ByService and ByServiceVNet
+	VNet     string // with ByVNet and ByServiceVNet
 	SizeBin  string
 	Flows    int64
 	Quantile float64
@@ -55,7 +56,7 @@ func (x *Intervals) Rows() []Interval {
 			}
 			g.accumulate()
 			for _, q := range IntervalQuantiles() {
-				row := Interval{By: set.by, Label: set.label, SizeBin: bins[b].Name, Flows: g.flows, Quantile: q}
+				row := Interval{By: set.by, Service: set.labels.service, VNet: set.labels.vnet, SizeBin: bins[b].Name, Flows: g.flows, Quantile: q}
 				x.interval(g, &row)
 				x.addMethod(b, &row)
 				out = append(out, row)
@@ -174,8 +175,8 @@ func IntervalsRecord(rows []Interval) arrow.Record {
 	}
 	number := func(name string, value float64) { field(name).(*array.Float64Builder).Append(value) }
 	for _, r := range rows {
-		text("service", r.Label, r.By == ByService)
-		text("vnet", r.Label, r.By == ByVNet)
+		text("service", r.Service, r.By == ByService || r.By == ByServiceVNet)
+		text("vnet", r.VNet, r.By == ByVNet || r.By == ByServiceVNet)
 		text("size_bin", r.SizeBin, true)
 		number("quantile", r.Quantile)
 		field("flows").(*array.Int64Builder).Append(r.Flows)

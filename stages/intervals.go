@@ -18,7 +18,7 @@ const (
 	coarseBlocks   = 25    // of four time blocks each
 	bootstraps     = 200   // replicates: the ends of a 95% interval are the 5th from either end
 	intervalStep   = 0.002 // relative width of a cell of slowdown: percentiles are accurate to half of it
-	intervalLabels = 64    // services with intervals of their own, and virtual networks; bounds the memory
+	intervalLabels = 64    // services with intervals of their own, virtual networks, and pairs; bounds the memory
 )
 
 // IntervalQuantiles returns the quantiles that have intervals.
@@ -29,9 +29,10 @@ type GroupBy uint8
 
 // The groups of flows that have intervals.
 const (
-	ByNothing GroupBy = iota // all flows, by size bin
-	ByService                // of one service, by size bin
-	ByVNet                   // of one virtual network, all sizes
+	ByNothing     GroupBy = iota // all flows, by size bin
+	ByService                    // of one service, by size bin
+	ByVNet                       // of one virtual network, all sizes
+	ByServiceVNet                // of one service in one virtual network, all sizes
 )
 
 // Intervals computes confidence intervals of the percentiles of slowdown. They have two parts. The workload's part says
@@ -53,18 +54,22 @@ const (
 type Intervals struct {
 	firstNS, spanNS int64
 	all             *intervalSet
-	labels          map[GroupBy]map[string]*intervalSet
+	labels          map[GroupBy]map[flowLabels]*intervalSet
+	groups          map[flowLabels][]*intervalSet          // of the flows with these labels, as far as they were needed
 	order           []*intervalSet                         // by first flow
 	weights         [][]uint8                              // by replicate of both lengths: weight of each time block
 	cases           CaseSlowdowns                          // nil: the method's part is not known
 	estimates       [sizebin.Count + 1]map[float64]float64 // of all flows, by size bin and quantile
 }
 
-// intervalSet has the groups of one label: by size bin, then all sizes.
+// flowLabels are the labels of a flow, or those that the flows of a group share.
+type flowLabels struct{ service, vnet string }
+
+// intervalSet has the groups of the flows with the same labels: by size bin, then all sizes.
 type intervalSet struct {
-	by    GroupBy
-	label string
-	bins  [sizebin.Count + 1]intervalGroup
+	by     GroupBy
+	labels flowLabels
+	bins   [sizebin.Count + 1]intervalGroup
 }
 
 // intervalGroup counts flows by time block and cell of slowdown. accumulate makes the counts cumulative.
@@ -79,12 +84,13 @@ type intervalGroup struct {
 func NewIntervals(firstNS, lastNS int64, cases CaseSlowdowns) *Intervals {
 	x := &Intervals{
 		firstNS: firstNS, spanNS: lastNS - firstNS + 1, cases: cases,
-		labels: map[GroupBy]map[string]*intervalSet{ByService: {}, ByVNet: {}},
+		labels: map[GroupBy]map[flowLabels]*intervalSet{ByService: {}, ByVNet: {}, ByServiceVNet: {}},
+		groups: map[flowLabels][]*intervalSet{},
 	}
 	for i := range x.estimates {
 		x.estimates[i] = map[float64]float64{}
 	}
-	x.all = x.add(ByNothing, "")
+	x.all = x.add(ByNothing, flowLabels{})
 	for _, blocks := range []int{intervalBlocks, coarseBlocks} {
 		for rep := range bootstraps {
 			w := make([]uint8, intervalBlocks)
@@ -103,8 +109,8 @@ func IntervalColumns() []string {
 	return []string{"service", "vnet", "size_bytes", "start_ns", "slowdown"}
 }
 
-// Read adds rows of table slowdowns, in start order. If there are more services or virtual networks than have
-// intervals, the first ones have them. A flow that starts outside the time of NewIntervals is an error.
+// Read adds rows of table slowdowns, in start order. If there are more services, virtual networks or pairs of them than
+// have intervals, the first ones have them. A flow that starts outside the time of NewIntervals is an error.
 func (x *Intervals) Read(slowdowns schema.Batches) error {
 	return columns.ForEach(slowdowns, func(rec arrow.Record) error {
 		service, vnet := columns.Text(rec, "service"), columns.Text(rec, "vnet")
@@ -116,13 +122,9 @@ func (x *Intervals) Read(slowdowns schema.Batches) error {
 			block := int(float64(start[i]-x.firstNS) / float64(x.spanNS) * intervalBlocks)
 			cell := cellOf(slowdown)
 			bin := sizebin.Of(size[i])
-			for _, set := range []*intervalSet{x.all, x.find(ByService, service.Value(i)),
-				x.find(ByVNet, vnet.Value(i))} {
-				if set == nil {
-					continue
-				}
+			for _, set := range x.groupsOf(flowLabels{service.Value(i), vnet.Value(i)}) {
 				set.bins[sizebin.Count].count(block, cell)
-				if set.by != ByVNet {
+				if set.by <= ByService {
 					set.bins[bin].count(block, cell)
 				}
 			}
@@ -131,19 +133,39 @@ func (x *Intervals) Read(slowdowns schema.Batches) error {
 	})
 }
 
-func (x *Intervals) add(by GroupBy, label string) *intervalSet {
-	set := &intervalSet{by: by, label: label}
+func (x *Intervals) add(by GroupBy, labels flowLabels) *intervalSet {
+	set := &intervalSet{by: by, labels: labels}
 	x.order = append(x.order, set)
 	return set
 }
 
-// find returns the groups of a label; nil if there are too many labels.
-func (x *Intervals) find(by GroupBy, label string) *intervalSet {
+// groupsOf returns the groups that the flows with these labels belong to. It remembers as many answers as services and
+// networks with intervals can form; a trace may have a label of its own for every flow.
+func (x *Intervals) groupsOf(of flowLabels) []*intervalSet {
+	sets, known := x.groups[of]
+	if known {
+		return sets
+	}
+	of = flowLabels{strings.Clone(of.service), strings.Clone(of.vnet)}
+	sets = []*intervalSet{x.all}
+	for i, labels := range []flowLabels{{service: of.service}, {vnet: of.vnet}, of} {
+		if set := x.find(ByService+GroupBy(i), labels); set != nil {
+			sets = append(sets, set)
+		}
+	}
+	if len(x.groups) < intervalLabels*intervalLabels {
+		x.groups[of] = sets
+	}
+	return sets
+}
+
+// find returns the group of labels; nil if there are too many.
+func (x *Intervals) find(by GroupBy, labels flowLabels) *intervalSet {
 	sets := x.labels[by]
-	set := sets[label]
+	set := sets[labels]
 	if set == nil && len(sets) < intervalLabels {
-		set = x.add(by, strings.Clone(label))
-		sets[set.label] = set
+		set = x.add(by, labels)
+		sets[labels] = set
 	}
 	return set
 }

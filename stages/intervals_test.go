@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -45,14 +46,14 @@ func intervalsOf(t *testing.T, slowdown func(i int) float64, flows int) []Interv
 	return x.Rows()
 }
 
-func intervalOf(t *testing.T, rows []Interval, by GroupBy, label, bin string, q float64) Interval {
+func intervalOf(t *testing.T, rows []Interval, by GroupBy, service, bin string, q float64) Interval {
 	t.Helper()
 	i := slices.IndexFunc(rows, func(r Interval) bool {
-		return r.By == by && r.Label == label && r.SizeBin == bin &&
+		return r.By == by && r.Service == service && r.SizeBin == bin &&
 			r.Quantile == q
 	})
 	if i < 0 {
-		t.Fatalf("no interval of %s in %s at %g", label, bin, q)
+		t.Fatalf("no interval of %s in %s at %g", service, bin, q)
 	}
 	return rows[i]
 }
@@ -97,8 +98,8 @@ func TestIntervalGroups(t *testing.T) {
 	const flows = 50_000
 	slow := func(i int) float64 { return 1 + float64(i*7919%flows)/flows*9 }
 	rows := intervalsOf(t, slow, flows)
-	// all and <10 KB, of all flows and of the service; two virtual networks.
-	if len(rows) != (2+2+2)*4 {
+	// all and <10 KB, of all flows and of the service; two virtual networks, and the service in each.
+	if len(rows) != (2+2+2+2)*4 {
 		t.Errorf("%d rows", len(rows))
 	}
 	for _, r := range rows {
@@ -107,7 +108,7 @@ func TestIntervalGroups(t *testing.T) {
 			r.Lo > want*(1+intervalStep) || r.Hi < want*(1-intervalStep) {
 			t.Errorf("%+v, want %g", r, want)
 		}
-		if r.By == ByVNet && r.Flows != flows/2 || r.By != ByVNet && r.Flows != flows {
+		if half := r.By == ByVNet || r.By == ByServiceVNet; half && r.Flows != flows/2 || !half && r.Flows != flows {
 			t.Errorf("%+v", r)
 		}
 		if short := r.Quantile == 0.999; short != strings.HasPrefix(r.Warning, "p99.9: only ") {
@@ -141,13 +142,21 @@ func TestIntervalWarnings(t *testing.T) {
 	}
 }
 
-// Labels beyond the limit have no intervals of their own.
+// Labels beyond the limit have no intervals of their own; what is remembered of them is bounded too.
 func TestIntervalLabelsAreBounded(t *testing.T) {
 	x := NewIntervals(0, 1, nil)
-	for i := range 3 * intervalLabels {
-		x.find(ByVNet, strings.Repeat("v", i))
+	of := func(i int) flowLabels { return flowLabels{strconv.Itoa(i), strconv.Itoa(i)} }
+	for i := range 2 * intervalLabels * intervalLabels {
+		if got, want := len(x.groupsOf(of(i))), 1; i >= intervalLabels && got != want || i < intervalLabels && got != 4 {
+			t.Fatalf("flow %d belongs to %d groups", i, got)
+		}
 	}
-	if len(x.labels[ByVNet]) != intervalLabels || x.find(ByVNet, "other") != nil || x.find(ByVNet, "v") == nil {
-		t.Errorf("%d labels", len(x.labels[ByVNet]))
+	for _, by := range []GroupBy{ByService, ByVNet, ByServiceVNet} {
+		if len(x.labels[by]) != intervalLabels {
+			t.Errorf("%d groups have %d labels", by, len(x.labels[by]))
+		}
+	}
+	if len(x.groups) != intervalLabels*intervalLabels || len(x.groupsOf(of(1))) != 4 {
+		t.Errorf("%d remembered", len(x.groups))
 	}
 }

@@ -67,7 +67,7 @@ func (s *Scenario) readGraph(f field) error {
 }
 
 func readBandwidth(to *int64) func(field) error {
-	return readQuantity(to, units.Bandwidth, simkernel.MinBps, 1e15)
+	return readSpeed(to, simkernel.MinBps, 1e15)
 }
 
 func readDelay(to *int64) func(field) error { return readQuantity(to, units.Duration, 0, 1e12) }

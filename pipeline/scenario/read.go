@@ -152,8 +152,8 @@ func (s *Scenario) readClos(f field) error {
 		"planes":           readInt(&c.Planes, 1, most),
 		"spines_per_plane": readInt(&c.SpinesPerPlane, 1, most),
 		"oversubscription": readFloat(&c.Oversubscription, false, "a number above 0", over),
-		"host_bandwidth":   readQuantity(&c.HostBps, units.Bandwidth, simkernel.MinBps, 1e15),
-		"fabric_bandwidth": readQuantity(&c.FabricBps, units.Bandwidth, simkernel.MinBps, 1e15),
+		"host_bandwidth":   readSpeed(&c.HostBps, simkernel.MinBps, 1e15),
+		"fabric_bandwidth": readSpeed(&c.FabricBps, simkernel.MinBps, 1e15),
 		"host_delay":       readQuantity(&c.HostDelayNS, units.Duration, 0, 1e12),
 		"fabric_delay":     readQuantity(&c.FabricDelayNS, units.Duration, 0, 1e12),
 	})

@@ -86,7 +86,7 @@ func readKey(k simkernel.Key) func(field) error {
 func readRate(to *float64, lo, hi int64) func(field) error {
 	return func(f field) error {
 		var bps int64
-		err := readQuantity(&bps, units.Bandwidth, lo, hi)(f)
+		err := readSpeed(&bps, lo, hi)(f)
 		if err == nil {
 			*to = float64(bps)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 
 	"parsimon/pipeline/units"
+	"parsimon/stages/topology"
 )
 
 // A field is a value in a YAML file with the place it stands at, so that every error can name the
@@ -246,10 +247,20 @@ func readParsed[T any](to *T, parse func(string) (T, error)) func(field) error {
 
 // readQuantity reads a number with a unit that must be lo to hi, in the base unit.
 func readQuantity(to *int64, of []units.Unit, lo, hi int64) func(field) error {
+	return readBounded(to, func(text string) (int64, error) { return units.Parse(text, of) }, lo, hi, units.Base(of))
+}
+
+// readSpeed reads a bandwidth that must be lo to hi, in bps.
+func readSpeed(to *int64, lo, hi int64) func(field) error {
+	return readBounded(to, topology.ParseSpeed, lo, hi, "bps")
+}
+
+// readBounded reads a value that must be lo to hi, in the base unit.
+func readBounded(to *int64, parse func(string) (int64, error), lo, hi int64, base string) func(field) error {
 	return readParsed(to, func(text string) (int64, error) {
-		v, err := units.Parse(text, of)
+		v, err := parse(text)
 		if err == nil && (v < lo || v > hi) {
-			err = fmt.Errorf("is %s, must be %d to %d %s", text, lo, hi, units.Base(of))
+			err = fmt.Errorf("is %s, must be %d to %d %s", text, lo, hi, base)
 		}
 		return v, err
 	})

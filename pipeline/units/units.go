@@ -1,4 +1,4 @@
-// Package units reads and prints quantities with units: bandwidths, times, sizes and shares.
+// Package units reads and prints quantities with units: times, sizes and shares. Bandwidths: topology.ParseSpeed.
 package units
 
 import (
@@ -17,9 +17,8 @@ type Unit struct {
 
 // Units that Parse accepts, the largest first.
 var (
-	Bandwidth = []Unit{{"Tbps", 1e12}, {"Gbps", 1e9}, {"Mbps", 1e6}, {"Kbps", 1e3}, {"bps", 1}}
-	Duration  = []Unit{{"ns", 1}, {"us", 1e3}, {"µs", 1e3}, {"μs", 1e3}, {"ms", 1e6}, {"s", 1e9}}
-	Bytes     = []Unit{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10},
+	Duration = []Unit{{"ns", 1}, {"us", 1e3}, {"µs", 1e3}, {"μs", 1e3}, {"ms", 1e6}, {"s", 1e9}}
+	Bytes    = []Unit{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10},
 		{"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"KB", 1e3}, {"B", 1}}
 )
 
@@ -34,7 +33,7 @@ func Parse(text string, units []Unit) (int64, error) {
 			break
 		}
 	}
-	example := map[string]string{"Tbps": "10Gbps", "ns": "1.5us", "TiB": "30KB"}[units[0].Suffix]
+	example := map[string]string{"ns": "1.5us", "TiB": "30KB"}[units[0].Suffix]
 	x, err := strconv.ParseFloat(number, 64)
 	if err != nil || math.IsNaN(x) {
 		return 0, fmt.Errorf("is %q, want a number with a unit such as %s", text, example)
@@ -84,9 +83,6 @@ func ParseSeed(text string) (uint64, error) {
 	}
 	return x, nil
 }
-
-// ParseBandwidth reads a bandwidth such as 40Gbps, in bps.
-func ParseBandwidth(text string) (int64, error) { return Parse(text, Bandwidth) }
 
 // Human writes a number with three digits and a Unit prefix.
 func Human(x float64) string {

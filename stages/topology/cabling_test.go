@@ -100,7 +100,7 @@ func TestCablingFaults(t *testing.T) {
 		"10 parallel a second cable between leaf2 and spine1",
 		"11 self-loop leaf1:Ethernet51 and leaf1:Ethernet52",
 		"12 unknown-speed leaf2:Ethernet51 – spine2:Ethernet1 has no speed",
-		`13 format speed "100" has no unit: write 100M or 100G`,
+		`13 format speed is "100", which has no unit: write 100M or 100G`,
 		"14 similar-names Spine2 is also written spine2",
 		"15 island db1, db2, leaf9",
 		`16 format length is "3 parsecs"`,

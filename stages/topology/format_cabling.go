@@ -163,7 +163,7 @@ func (r *cablingReader) speed(i int, at place) int64 {
 	}
 	bps, mbps, err := parseSpeed(text)
 	if err != nil {
-		r.fault(at, FaultFormat, "%v", err)
+		r.fault(at, FaultFormat, "speed %v", err)
 		return unknownBps
 	}
 	if mbps {

@@ -111,16 +111,16 @@ func (r *yamlReader) clos(t *tree) {
 }
 
 func (r *yamlReader) bandwidth(t *tree, path string) (int64, bool) {
-	return r.quantity(t, path, bandwidthUnits, simkernel.MinBps, maxBps)
+	return r.quantity(t, path, ParseSpeed, simkernel.MinBps, maxBps)
 }
 
 func (r *yamlReader) delay(t *tree, path string) (int64, bool) {
-	return r.quantity(t, path, durationUnits, 0, maxDelayNS)
+	return r.quantity(t, path, ParseDelay, 0, maxDelayNS)
 }
 
 // quantity reads a number with a unit; lo and hi bound it in the base unit.
-func (r *yamlReader) quantity(t *tree, path string, units []unit, lo, hi int64) (int64, bool) {
-	v, err := parseQuantity(t.text, units)
+func (r *yamlReader) quantity(t *tree, path string, parse func(string) (int64, error), lo, hi int64) (int64, bool) {
+	v, err := parse(t.text)
 	if err == nil && (v < lo || v > hi) {
 		err = fmt.Errorf("is %s, must be %d to %d in the base unit", t.text, lo, hi)
 	}

@@ -49,9 +49,9 @@ func ParseSpeedRule(text string) (SpeedRule, error) {
 	if !hasPort {
 		port = "*"
 	}
-	bps, _, err := parseSpeed(text[at+1:])
+	bps, err := ParseSpeed(text[at+1:])
 	if err != nil {
-		return SpeedRule{}, fmt.Errorf("speed rule %q: %w", text, err)
+		return SpeedRule{}, fmt.Errorf("speed rule %q: the speed %w", text, err)
 	}
 	return SpeedRule{strings.TrimSpace(device), strings.TrimSpace(port), bps}, nil
 }

@@ -57,16 +57,13 @@ func parseUnits(text string, units []unit, plain float64) (float64, error) {
 }
 
 func exampleOf(units []unit) string {
-	switch units[0].suffix {
-	case "Tbps":
-		return "10Gbps"
-	case "ns":
+	if units[0].suffix == "ns" {
 		return "1.5us"
 	}
 	return "5m"
 }
 
-var speedText = regexp.MustCompile(`(?i)^([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(?:b|bps|b/s|bit/s|bits/s|e|be|base.*)?$`)
+var speedText = regexp.MustCompile(`(?i)^([0-9]+(?:\.[0-9]+)?(?:e[0-9]+)?)\s*([kmgt]?)(?:b|bps|b/s|bit/s|bits/s|e|be|base.*)?$`)
 
 // Plain numbers of speed: below the first bound they could be Mbps or Gbps, from the second on they
 // are bps (10,000,000 Mbps would be 10 Tbps).
@@ -75,17 +72,23 @@ const (
 	leastPlainBps  = 10_000_000
 )
 
-// parseSpeed reads a speed as cabling lists write it: 10G, 100Gbps, 25GE, 100gbase-sr4, or a plain
-// number, which is Mbps from 1,000 and bps from 10,000,000. mbps reports the former.
+// ParseSpeed reads a speed as people and cabling lists write it, in bps: 10G, 100Gbps, 25GE, 100gbase-sr4, or a plain
+// number, which is Mbps from 1,000 and bps from 10,000,000.
+func ParseSpeed(text string) (bps int64, err error) {
+	bps, _, err = parseSpeed(text)
+	return bps, err
+}
+
+// parseSpeed is ParseSpeed; mbps says that a plain number was taken as Mbps.
 func parseSpeed(text string) (bps int64, mbps bool, err error) {
 	text = strings.TrimSpace(text)
 	m := speedText.FindStringSubmatch(text)
 	if m == nil {
-		return 0, false, fmt.Errorf("speed %q: want a number with a unit, such as 10G or 100Gbps", text)
+		return 0, false, fmt.Errorf("is %q, want a number with a unit such as 10G or 100Gbps", text)
 	}
 	x, err := strconv.ParseFloat(m[1], 64)
 	if err != nil {
-		return 0, false, fmt.Errorf("speed %q: %w", text, errors.Unwrap(err))
+		return 0, false, fmt.Errorf("is %q: %w", text, errors.Unwrap(err))
 	}
 	switch {
 	case m[2] == "" && strings.Contains(strings.ToLower(text), "base"): // 1000base-t counts in Mbps
@@ -93,7 +96,7 @@ func parseSpeed(text string) (bps int64, mbps bool, err error) {
 	case m[1] == text:
 		switch {
 		case x < leastPlainMbps:
-			return 0, false, fmt.Errorf("speed %q has no unit: write %sM or %sG", text, text, text)
+			return 0, false, fmt.Errorf("is %q, which has no unit: write %sM or %sG", text, text, text)
 		case x < leastPlainBps:
 			x, mbps = x*1e6, true
 		}
@@ -109,7 +112,7 @@ func parseSpeed(text string) (bps int64, mbps bool, err error) {
 		x *= 1e12
 	}
 	if x < 1 || x > 1<<53 {
-		return 0, false, fmt.Errorf("speed %q is out of range", text)
+		return 0, false, fmt.Errorf("is %q, which is out of range", text)
 	}
 	return int64(math.Round(x)), mbps, nil
 }

@@ -46,8 +46,8 @@ estimated first.
 
   parsimon what-if small --lake lake --fail pod0-fabric0:plane0-spine2
   parsimon what-if small --lake lake --fail random:2 --tier fabric-spine --draw 7
-  parsimon what-if small --lake lake --bandwidth fabric-spine=20Gbps --scale web=1.5 --by service
-  parsimon what-if day --lake lake --scale db=1.5,storage=+50% --add-cable leaf1:spine3=100Gbps
+  parsimon what-if small --lake lake --bandwidth fabric-spine=20G --scale web=1.5 --by service
+  parsimon what-if day --lake lake --scale db=1.5,storage=+50% --add-cable leaf1:spine3=100G
   parsimon what-if small --lake lake --fail pod0-fabric0:plane0-spine2 --screen
   parsimon what-if large --lake lake --fail random:2 --tier fabric-spine --within 2% --of p99
 

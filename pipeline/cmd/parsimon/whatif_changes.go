@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"parsimon/pipeline/scenario"
-	"parsimon/pipeline/units"
 	"parsimon/stages/topology"
 	"parsimon/stages/workload"
 )
@@ -24,10 +23,10 @@ type changeFlags struct {
 
 func (c *changeFlags) declare(f *pflag.FlagSet) {
 	f.StringArrayVar(&c.fail, "fail", nil, "take a cable down: A:B (ids or names), or random:K, K cables of --tier; may be repeated")
-	f.StringArrayVar(&c.add, "add-cable", nil, "install a cable: A:B=100Gbps or A:B=100Gbps,500ns; A:B or planned, for one or all of the planned cables of the cabling list; may be repeated")
+	f.StringArrayVar(&c.add, "add-cable", nil, "install a cable: A:B=100G or A:B=100G,500ns; A:B or planned, for one or all of the planned cables of the cabling list; may be repeated")
 	f.StringVar(&c.tier, "tier", "", "tier of the cables of random:K, e.g. fabric-spine or tor-fabric,fabric-spine")
 	f.Uint64Var(&c.draw, "draw", 1, "which random:K: another number, other cables")
-	f.StringArrayVar(&c.bandwidth, "bandwidth", nil, "change a bandwidth: A:B=100Gbps for a cable, TIER=100Gbps for all of a tier; may be repeated")
+	f.StringArrayVar(&c.bandwidth, "bandwidth", nil, "change a bandwidth: A:B=100G for a cable, TIER=100G for all of a tier; may be repeated")
 	f.StringArrayVar(&c.scale, "scale", nil, "multiply services' flows: SERVICE=1.5, SERVICE=+50% or db=1.5,storage=2 (0 to 16); may be repeated")
 	f.StringArrayVar(&c.move, "move", nil, "put a service into other racks: SERVICE=4-7 or SERVICE=0,2,5; may be repeated")
 	f.StringVar(&c.name, "name", "", "name of the new scenario in the lake; default: the base's, and what was changed")
@@ -58,7 +57,7 @@ func (c *changeFlags) changes() (scenario.Changes, error) {
 		if err != nil {
 			return out, usagef("--bandwidth %q: %v", b, err)
 		}
-		bps, err := units.ParseBandwidth(value)
+		bps, err := topology.ParseSpeed(value)
 		if err != nil {
 			return out, usagef("--bandwidth %q: %v", b, err)
 		}
@@ -100,7 +99,7 @@ func (c *changeFlags) changes() (scenario.Changes, error) {
 func parseAddition(text string) (a scenario.CableAddition, err error) {
 	if text == scenario.PlannedCables || !strings.Contains(text, "=") {
 		if text != scenario.PlannedCables && !strings.Contains(text, ":") {
-			return a, fmt.Errorf("want A:B=100Gbps, A:B or planned")
+			return a, fmt.Errorf("want A:B=100G, A:B or planned")
 		}
 		return scenario.CableAddition{Ends: text}, nil
 	}
@@ -110,7 +109,7 @@ func parseAddition(text string) (a scenario.CableAddition, err error) {
 	}
 	bandwidth, delay, hasDelay := strings.Cut(value, ",")
 	a = scenario.CableAddition{Ends: ends, DelayNS: topology.DefaultDelayNS}
-	if a.BPS, err = units.ParseBandwidth(bandwidth); err != nil {
+	if a.BPS, err = topology.ParseSpeed(bandwidth); err != nil {
 		return a, err
 	}
 	if hasDelay {
