@@ -33,7 +33,11 @@ func (m *method) linkTasks(loads *stages.Loads, want func(int32) bool, prior []e
 	}
 	tasks := make([]engine.Task, len(prior))
 	for n, p := range prior {
-		tasks[n] = rangeTask(loads, want, p.Lo, min(p.Hi, int64(len(loads.Links))))
+		tasks[n] = rangeTask(loads, want, p.Lo, p.Hi)
+	}
+	links := int64(len(loads.Links))
+	if end := prior[len(prior)-1].Hi; end < links { // those of added cables
+		tasks = append(tasks, rangeTask(loads, want, end, links))
 	}
 	return tasks
 }

@@ -15,8 +15,8 @@ options=()
 [ -z "${HOSTS:-}" ] || options+=(--hosts "$HOSTS")
 [ -z "${LABELS:-}" ] || options+=(--labels "$LABELS")
 
-"$parsimon" ingest "$LOGS/$day" --format "${FORMAT:-vpc}" --topology "$TOPOLOGY" --workload "day-$day" "${options[@]}" \
-  --max-rejects "${MAX_REJECTS:-1%}" --output json --metrics-file "$metrics/parsimon-ingest.prom" "${common[@]}" >"$LAKE/ingest-$day.json"
+"$parsimon" ingest "$LOGS/$day" --format "${FORMAT:-vpc},json" --topology "$TOPOLOGY" --workload "day-$day" "${options[@]}" \
+  --max-rejects "${MAX_REJECTS:-1%}" --metrics-file "$metrics/parsimon-ingest.prom" "${common[@]}" >"$LAKE/ingest-$day.json"
 
 # A day that does not fit a simulation: FROM and TO cut out a part, such as T09:00:00Z to T09:10:00Z.
 part=()

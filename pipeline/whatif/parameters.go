@@ -90,9 +90,9 @@ func SweepParameters(ctx context.Context, plan ParameterPlan, o Settings) (*Para
 	p.Name = p.name(plan.Scenario)
 	for i := range p.Runs {
 		if err := p.run(ctx, i, plan, o); err != nil {
-			return nil, fmt.Errorf("run %d of %d (%s): %w", i+1, len(p.Runs), p.settings(i), err)
+			return nil, fmt.Errorf("run %d of %d (%s): %w", i+1, len(p.Runs), p.SettingsOf(i), err)
 		}
-		line := o.Log.Info().Int("run", i+1).Int("of", len(p.Runs)).Str("settings", p.settings(i))
+		line := o.Log.Info().Int("run", i+1).Int("of", len(p.Runs)).Str("settings", p.SettingsOf(i))
 		line.Float64("p99", p.Runs[i].P99).Msg("sweep")
 	}
 	p.Seconds = time.Since(began).Seconds()
@@ -192,8 +192,8 @@ func cableName(n *topology.Network, c [2]int32) string {
 	return a.Name + ":" + b.Name
 }
 
-// settings are those of a run, in the order of the axes.
-func (p *Parameters) settings(i int) string {
+// SettingsOf are the settings of a run, in the order of the axes.
+func (p *Parameters) SettingsOf(i int) string {
 	var said []string
 	for _, a := range p.Axes {
 		said = append(said, a.Key+"="+p.Runs[i].Settings[a.Key])

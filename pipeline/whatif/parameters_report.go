@@ -21,7 +21,7 @@ func (p *Parameters) publish(e *pipeline.Estimation, i int) error {
 	run, rows := &p.Runs[i], columns.NewRows(schema.SweepRuns)
 	for _, a := range p.Axes {
 		row := columns.Row{
-			"sweep": p.Name, "settings": p.settings(i), "parameter": a.Key, "value": run.Settings[a.Key],
+			"sweep": p.Name, "settings": p.SettingsOf(i), "parameter": a.Key, "value": run.Settings[a.Key],
 			"value_number": numberOf(run.Settings[a.Key]), "flows": run.Flows, "seconds": run.Seconds,
 			"p50_slowdown": run.P50, "p90_slowdown": run.P90, "p99_slowdown": run.P99, "p999_slowdown": run.P999,
 		}

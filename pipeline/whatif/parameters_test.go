@@ -48,7 +48,7 @@ func TestCombine(t *testing.T) {
 		t.Fatalf("%d runs", len(p.Runs))
 	}
 	for i, r := range p.Runs {
-		if got := p.settings(i); got != "workload.flows_count="+want[i] || !strings.HasSuffix(r.scenario.Name, got) {
+		if got := p.SettingsOf(i); got != "workload.flows_count="+want[i] || !strings.HasSuffix(r.scenario.Name, got) {
 			t.Errorf("run %d: scenario %q with %q, want %q", i, r.scenario.Name, got, want[i])
 		}
 	}

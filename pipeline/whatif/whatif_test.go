@@ -90,6 +90,35 @@ func testWhatIfIsTheRun(t *testing.T, file string, by stages.Estimator) {
 	}
 }
 
+// Flows cross an added cable, and its links have cases, although the base has no task for them: the rows are those of
+// an estimate whose tasks are cut anew.
+func TestAddedCable(t *testing.T) {
+	t.Parallel()
+	for _, by := range []stages.Estimator{stages.Independent, stages.Flow} {
+		var made [2]*pipeline.Estimation
+		for i, partitions := range []int{0, 7} {
+			o := settings(t, by)
+			base := estimate(t, mustLoad(t, fixture.Services(t)), o)
+			o.Partitions = partitions
+			changes := scenario.Changes{Add: []scenario.CableAddition{{Ends: "pod0-tor0:pod1-tor0", BPS: 40e9, DelayNS: 500}}}
+			w, err := WhatIf(t.Context(), base, changes, o, CompareOptions{Links: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			made[i] = readOnly(t, o.Lake, w.Other.Scenario, o.Variant)
+			if got := ask(t, o.Lake, "SELECT count(DISTINCT link_id) FROM link_stats WHERE flows > 0 AND scenario = '"+w.Other.Scenario+
+				"' AND link_id >= (SELECT count(*) FROM links WHERE scenario = '"+base+"')"); got != "2" {
+				t.Errorf("%s: %s added links carry flows", by, got)
+			}
+		}
+		for _, table := range []schema.Table{schema.Slowdowns, schema.LinkStats} {
+			if tableRows(t, made[0], table, "cached") != tableRows(t, made[1], table, "cached") {
+				t.Errorf("%s: table %s depends on how the links are cut", by, table.Name)
+			}
+		}
+	}
+}
+
 // A testFlow is a row of table flows.
 type testFlow struct {
 	src, dst    int32

@@ -61,9 +61,10 @@ type Checker struct {
 	params simkernel.Params
 	early  earlyCheck
 	late   *lateCheck // nil: not checked
-	lastNS int64
-	flows  int64
-	trip   trip
+	// Times count from the start of the first flow: in ps, those of a trace, from 1970 on, would not fit.
+	firstNS, lastNS int64
+	flows           int64
+	trip            trip
 }
 
 // New returns a checker for estimates of a network.
@@ -88,12 +89,17 @@ func (c *Checker) Add(f *Flow) error {
 			return fmt.Errorf("flow row %d crosses link %d of %d", f.Row, id, len(c.net.Links))
 		}
 	}
+	if c.flows == 0 {
+		c.firstNS = f.StartNS
+	}
 	c.lastNS = f.StartNS
 	c.flows++
 	c.trip.set(c.net, &c.params, f.SizeBytes, f.Path)
-	c.early.add(f, &c.trip)
+	since := *f
+	since.StartNS -= c.firstNS
+	c.early.add(&since, &c.trip)
 	if c.late != nil {
-		c.late.add(f, &c.trip)
+		c.late.add(&since, &c.trip)
 	}
 	return nil
 }

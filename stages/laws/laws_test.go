@@ -24,12 +24,23 @@ func star(t *testing.T, n int32) *topology.Network {
 	return net
 }
 
+// report checks flows, and that they are judged the same if they start at the time of a trace.
 func report(t *testing.T, n *topology.Network, p simkernel.Params, flows []Flow) Report {
+	t.Helper()
+	r := reportAt(t, n, p, flows, 0)
+	if then := reportAt(t, n, p, flows, 1_769_850_000e9); then != r {
+		t.Errorf("%+v, and %+v for the times of a trace", r, then)
+	}
+	return r
+}
+
+func reportAt(t *testing.T, n *topology.Network, p simkernel.Params, flows []Flow, startNS int64) Report {
 	t.Helper()
 	c := New(n, p)
 	for i := range flows {
-		flows[i].Row = int64(i)
-		if err := c.Add(&flows[i]); err != nil {
+		f := flows[i]
+		f.Row, f.StartNS = int64(i), f.StartNS+startNS
+		if err := c.Add(&f); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -41,7 +41,7 @@ func ingestDay(ctx context.Context, b *bench) {
 	}
 	lake := b.lake()
 	text, processor := b.parsimon(ctx, "ingest", b.tmp+"/logs", "--format", "vpc", "--hosts", b.file("hosts.csv", hosts),
-		"--topology", "small-2to1", "--max-rejects", "2%", "--lake", lake, "--output", "json")
+		"--topology", "small-2to1", "--max-rejects", "2%", "--lake", lake, "--format", "json")
 	var report struct{ Rows, Flows, Merged, Rejects int64 }
 	b.decode(text, &report)
 	if report.Rows != d.records || report.Rows != report.Flows+report.Merged+report.Rejects {

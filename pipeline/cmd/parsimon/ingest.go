@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"strings"
 	"time"
@@ -48,13 +47,14 @@ next day's files, with the same options, are added to it.`,
 		var r runFlags
 		var t workloads.Trace
 		var options topologyOptions
-		var format, mapping, show, maxRejects, output string
+		var mapping, show, maxRejects string
+		var formats []string
 		var idle time.Duration
 		r.declareLake(f)
 		f.StringVar(&t.Topology, "topology", "", "topology: a file or directory (parsimon help topology), or the name of one that ships (required)")
 		options.declare(f)
 		f.StringVar(&t.Workload, "workload", "", "name of the workload; default: a hash of everything but the sources")
-		f.StringVar(&format, "format", "", strings.Join(ingest.Formats(), ", ")+"; default: by the files' names")
+		f.StringSliceVar(&formats, "format", nil, "format of the sources: "+strings.Join(ingest.Formats(), ", ")+"; default: by the files' names. json: the report as JSON; both: --format vpc,json")
 		f.StringVar(&mapping, "mapping", "", "a format of your own: an SQL file")
 		f.StringVar(&show, "show-mapping", "", "print a built-in format, and do nothing else")
 		f.StringVar(&t.Hosts, "hosts", "", "table address, node: a file, CSV or Parquet")
@@ -64,8 +64,6 @@ next day's files, with the same options, are added to it.`,
 		f.DurationVar(&idle, "idle", time.Duration(ingest.DefaultIdleNS), "a connection without packets for so long has ended: what follows is another flow")
 		f.Float64Var(&t.GapSigma, "gap-sigma", ingest.DefaultGapSigma, "shape of the log-normal gaps between starts that are drawn")
 		f.Uint64Var(&t.Seed, "seed", 1, "seed of the starts that are drawn, and of the paths in the forecast")
-		f.StringVar(&output, "output", "text", "form of the report: text or json")
-		e.metrics.declare(f)
 		r.declareWorkers(f)
 		f.StringVar(&r.memory, "memory-limit", "512MiB", "memory for DuckDB; beyond it, it spills to disk")
 		return func(ctx context.Context, args []string) (err error) {
@@ -77,7 +75,10 @@ next day's files, with the same options, are added to it.`,
 				_, err = io.WriteString(e.stdout, m.Text)
 				return err
 			}
+			format, form, err := ingestFormats(formats)
 			switch {
+			case err != nil:
+				return err
 			case len(args) == 0:
 				return usagef("no source given")
 			case t.Topology == "":
@@ -88,8 +89,6 @@ next day's files, with the same options, are added to it.`,
 				return usagef("--gap-sigma %v: must be above 0 and at most 2", t.GapSigma)
 			case idle <= 0:
 				return usagef("--idle %v: must be above 0", idle)
-			case output != "text" && output != "json":
-				return usagef("--output %q: must be text or json", output)
 			case t.Seed > 1<<63-1:
 				return usagef("--seed %d: must be below 2^63", t.Seed)
 			}
@@ -102,7 +101,7 @@ next day's files, with the same options, are added to it.`,
 			}
 			if format != "" {
 				if t.Mapping, err = ingest.FormatMapping(format); err != nil {
-					return usagef("--format: %v", err)
+					return usagef("--format: %v; or, for the report, json", err)
 				}
 			}
 			if mapping != "" {
@@ -124,10 +123,25 @@ next day's files, with the same options, are added to it.`,
 				return err
 			}
 			e.metrics.ingest(report)
-			if output == "json" {
-				return json.NewEncoder(e.stdout).Encode(report)
+			if form == "json" {
+				return writeJSON(e.stdout, report)
 			}
 			return report.Write(e.stdout)
 		}
 	},
+}
+
+// ingestFormats divides the values of --format: at most one format of the sources, and a form of the report.
+func ingestFormats(values []string) (sources, report string, err error) {
+	for _, v := range values {
+		to := &sources
+		if v == "text" || v == "json" {
+			to = &report
+		}
+		if *to != "" && *to != v {
+			return "", "", usagef("--format %s and %s stand in place of each other", *to, v)
+		}
+		*to = v
+	}
+	return sources, report, nil
 }

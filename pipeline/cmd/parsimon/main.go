@@ -56,7 +56,8 @@ type command struct {
 	args    string // what stands behind the name in the usage line
 	summary string // one line
 	help    string // the manual page, without usage and flags
-	// writes says that the command commits tables: at its end the lake's views are brought up to date.
+	// writes says that the command commits tables: at its end the lake's views are brought up to date, and it has
+	// --metrics-file.
 	writes bool
 	// setup declares the flags and answers what runs the command with the arguments left over.
 	setup func(e *env, f *pflag.FlagSet) func(ctx context.Context, args []string) error
@@ -235,6 +236,9 @@ func (e *env) flags(cmd *command) (*pflag.FlagSet, func(context.Context, []strin
 	f.Usage = func() {}
 	f.SortFlags = false
 	run := cmd.setup(e, f)
+	if cmd.writes {
+		e.metrics.declare(f)
+	}
 	f.StringVar(&e.logLevel, "log-level", "info", "least severe log line on stderr: debug, info, warn or error")
 	f.StringVar(&e.logFormat, "log-format", "auto", "form of log lines: json, console for people, or auto: console on a terminal, else json")
 	f.BoolVarP(&e.quiet, "quiet", "q", false, "no progress and no log lines but warnings")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -84,12 +85,7 @@ func (m *metrics) estimate(run *pipeline.Estimation, r *summary.Result) error {
 	m.add("packet_hops", "Packet-hops by where their results come from.", float64(r.Cases.PacketHops), "from", "simulation")
 	m.add("packet_hops", "", float64(r.Cases.CachedHops), "from", "cache")
 	for _, p := range r.Percentiles {
-		for _, q := range []struct {
-			name  string
-			value float64
-		}{{"0.5", p.P50}, {"0.9", p.P90}, {"0.99", p.P99}, {"0.999", p.P999}} {
-			m.add("slowdown", "Percentiles of slowdown by flow size.", q.value, "size_bin", p.SizeBin, "quantile", q.name)
-		}
+		m.slowdowns("slowdown", "Percentiles of slowdown by flow size.", []string{"size_bin", p.SizeBin}, []float64{p.P50, p.P90, p.P99, p.P999})
 	}
 	for _, v := range r.Gates {
 		m.add("gate_failed", "1 for a condition of --fail-if that is true.", flag(v.Failed), "condition", v.Gate)
@@ -159,6 +155,44 @@ func (m *metrics) write(command string, code int) error {
 		return errors.Join(fmt.Errorf("--metrics-file: %w", err), os.Remove(f.Name()))
 	}
 	return nil
+}
+
+// parameters adds the runs of a sweep of parameters.
+func (m *metrics) parameters(p *whatif.Parameters) {
+	m.labels = labelText([]string{"sweep", p.Name})
+	m.add("sweep_runs", "Scenarios of the sweep.", float64(len(p.Runs)))
+	for i, r := range p.Runs {
+		of := []string{"scenario", r.ScenarioID, "settings", p.SettingsOf(i)}
+		m.slowdowns("slowdown", "Percentiles of slowdown of all flows.", of, []float64{r.P50, r.P90, r.P99, r.P999})
+	}
+}
+
+// failures adds the cables of a sweep of failures that were estimated in full.
+func (m *metrics) failures(s *whatif.Sweep) {
+	m.labels = labelText([]string{"base", s.Base, "variant", s.Variant})
+	m.add("sweep_runs", "Scenarios of the sweep.", float64(len(s.Cables)))
+	for _, c := range s.Cables {
+		if of, full := c.Full[s.Plan.Service]; full {
+			cable := []string{"cable", c.NameA + ":" + c.NameB, "service", s.Plan.Service}
+			m.slowdowns("slowdown", "Percentiles of slowdown with the cable down.", cable, of.Slowdowns)
+		}
+	}
+}
+
+// validation adds the errors of an estimate.
+func (m *metrics) validation(scenario, variant string, v *whatif.Validation) {
+	m.labels = labelText([]string{"scenario", scenario, "variant", variant, "truth", v.Truth})
+	m.add("flows_with_truth_ratio", "Share of the flows that have a truth.", v.Matched)
+	for _, r := range v.Rows {
+		m.add("slowdown_error", "Error of the percentiles of slowdown, relative to the truth.", r.Error, "size_bin", r.Name, "quantile", strconv.FormatFloat(r.Quantile, 'g', -1, 64))
+	}
+}
+
+// slowdowns adds one sample for each of pipeline.Quantiles.
+func (m *metrics) slowdowns(name, help string, of []string, values []float64) {
+	for i, q := range pipeline.Quantiles {
+		m.add(name, help, values[i], slices.Concat(of, []string{"quantile", strconv.FormatFloat(q, 'g', -1, 64)})...)
+	}
 }
 
 // comparison adds the changes of percentiles.

@@ -59,7 +59,6 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 		f.BoolVar(&r.keep, "keep", false, "keep the temporary tables hop_observations, feedback and sender_feedback, most of what a run writes; without it they are removed as soon as no stage needs them. Does not change the results")
 		declareFormat(f, &form)
 		declareGates(f, &gates)
-		e.metrics.declare(f)
 		within.declare(f)
 		f.BoolVar(&exact, "exact", false, "also simulate the whole network, packet by packet, and hold the estimate against it (slow)")
 		return func(ctx context.Context, args []string) error {

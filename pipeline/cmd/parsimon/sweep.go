@@ -93,6 +93,7 @@ that was interrupted continues when it is given again.`,
 			if err != nil {
 				return err
 			}
+			e.metrics.failures(s)
 			if form == "json" {
 				return writeJSON(e.stdout, s)
 			}
@@ -133,6 +134,7 @@ func sweepParameters(ctx context.Context, e *env, r *runFlags, plan whatif.Param
 	if err != nil {
 		return err
 	}
+	e.metrics.parameters(p)
 	if form == "json" {
 		return writeJSON(e.stdout, p)
 	}

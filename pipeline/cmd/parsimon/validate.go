@@ -91,6 +91,7 @@ func validate(ctx context.Context, e *env, run *pipeline.Estimation, truthFile s
 	if err != nil {
 		return err
 	}
+	e.metrics.validation(string(run.ID()), run.Variant().String(), v)
 	if form == "json" {
 		return writeJSON(e.stdout, v)
 	}

@@ -81,7 +81,6 @@ the interval of the change of the percentile of --of is within ± that share, or
 		cmp.declare(f)
 		declareFormat(f, &form)
 		declareGates(f, &gates)
-		e.metrics.declare(f)
 		r.declareEstimate(f)
 		return func(ctx context.Context, args []string) error {
 			if len(args) != 1 {
