@@ -34,6 +34,9 @@ type Settings struct {
 	NS3        *ns3.Simulator // the program behind backend ns3
 	Wait       time.Duration  // while another process works on the scenario
 	Ephemeral  bool           // the scenario is deleted after the estimate: no intervals, no views
+	// Donor is a scenario of the lake with the same flows (scenario.FlowsKey), whose files a new scenario shares, and
+	// whose other results where they depend on the same; empty: none.
+	Donor lake.ScenarioID
 }
 
 // DefaultMemory is the default memory limit of an estimate.

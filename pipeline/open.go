@@ -13,6 +13,7 @@ import (
 	"parsimon/pipeline/scenario"
 	"parsimon/queries"
 	"parsimon/stages"
+	"parsimon/stages/workload"
 )
 
 // Begin opens a scenario for an estimate from its beginning, in the lake in a directory, which is made if there is
@@ -43,11 +44,20 @@ func Begin(ctx context.Context, dir string, s *scenario.Scenario, v Variant, o S
 	if err != nil {
 		return nil, err
 	}
+	if o.Donor != "" {
+		_, incomplete := engine.Complete(l, generated(l, o.Donor), methodVersion)
+		if incomplete != nil || o.Donor == spec.ScenarioID {
+			o.Donor = ""
+		}
+	}
+	o.Base = o.Donor
 	e, err := newEstimation(ctx, model, v, o)
 	if err != nil {
 		return nil, err
 	}
-	e.source = sourceOf(model, e.Settings, s)
+	if e.source = sourceOf(model, e.Settings, s); o.Donor != "" {
+		e.source = &derivedFlows{model, generated(l, o.Donor), workload.FlowChanges{}}
+	}
 	return e, writeSpec(e)
 }
 

@@ -119,7 +119,7 @@ func createCatalog(ctx context.Context, root, path string, all []view) (err erro
 func macros() []string {
 	return []string{
 		sizeBinMacro(), percentileCellMacro, percentileWithinMacro, percentilesMacro(), percentilesAndWholeMacro(),
-		flowGroupsMacro,
+		percentilesOfMacro, flowGroupsMacro,
 	}
 }
 

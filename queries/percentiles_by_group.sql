@@ -10,19 +10,31 @@ WITH chosen AS NOT MATERIALIZED (
     FROM slowdowns
     WHERE ($scenario = '' OR scenario = $scenario)
       AND ($variant = '' OR variant = $variant)
+), named AS MATERIALIZED (
+    -- As a list unnested, so that DuckDB estimates that these rows are few, and joins accordingly.
+    SELECT unnest(list(m), recursive := true) FROM flow_groups(chosen, $groups) AS m
+), pairs AS MATERIALIZED (
+    SELECT DISTINCT scenario, variant, service, vnet, pair_id FROM named
+), members AS MATERIALIZED (
+    SELECT scenario, variant, pair_id AS flow_group, group_id AS of_group FROM named
 ), picked AS NOT MATERIALIZED (
-    SELECT s.scenario, s.variant, {service: m.group_service, vnet: m.group_vnet} AS flow_group, s.slowdown AS value
+    SELECT s.scenario, s.variant, p.pair_id AS flow_group, s.slowdown AS value
     FROM chosen AS s
-    JOIN flow_groups(chosen, $groups) AS m ON m.scenario = s.scenario AND m.variant = s.variant AND m.service = s.service AND m.vnet = s.vnet
+    JOIN pairs AS p ON p.scenario = s.scenario AND p.variant = s.variant AND p.service = s.service AND p.vnet = s.vnet
 ), known AS (
     SELECT scenario, variant, service, vnet, quantile, lo, hi
     FROM intervals
     WHERE size_bin = 'all'
       AND ($scenario = '' OR scenario = $scenario)
       AND ($variant = '' OR variant = $variant)
+), names AS (
+    SELECT DISTINCT scenario, variant, group_id, group_service, group_vnet FROM named
 ), groups AS (
-    SELECT scenario, variant, flow_group.service AS service, flow_group.vnet AS vnet, flows, unnest(q) AS slowdown, unnest([0.5, 0.9, 0.99, 0.999]) AS quantile
-    FROM percentiles(picked, [0.5, 0.9, 0.99, 0.999])
+    SELECT
+        p.scenario, p.variant, n.group_service AS service, n.group_vnet AS vnet, p.flows,
+        unnest(p.q) AS slowdown, unnest([0.5, 0.9, 0.99, 0.999]) AS quantile
+    FROM percentiles_of(picked, members, [0.5, 0.9, 0.99, 0.999]) AS p
+    JOIN names AS n ON n.scenario = p.scenario AND n.variant = p.variant AND n.group_id = p.of_group
 )
 SELECT
     g.scenario, g.variant, g.service, g.vnet, g.flows, CAST(g.quantile AS DOUBLE) AS quantile, g.slowdown, k.lo, k.hi

@@ -14,34 +14,47 @@ WITH chosen AS NOT MATERIALIZED (
     FROM slowdowns
     WHERE ($scenario = '' OR scenario = $scenario)
       AND ($variant = '' OR variant = $variant)
-), spans AS NOT MATERIALIZED (
+), named AS MATERIALIZED (
+    -- As a list unnested, so that DuckDB estimates that these rows are few, and joins accordingly.
+    SELECT unnest(list(m), recursive := true) FROM flow_groups(chosen, $groups) AS m
+), spans AS (
     SELECT scenario, variant, min(start_ns) AS first_ns, (max(start_ns) - min(start_ns)) // $slots + 1 AS slot_ns
     FROM slowdowns
     WHERE ($scenario = '' OR scenario = $scenario)
       AND ($variant = '' OR variant = $variant)
     GROUP BY scenario, variant
+), pairs AS MATERIALIZED (
+    SELECT DISTINCT n.scenario, n.variant, n.service, n.vnet, n.pair_id, x.first_ns, x.slot_ns
+    FROM named AS n
+    JOIN spans AS x ON x.scenario = n.scenario AND x.variant = n.variant
+), placed AS NOT MATERIALIZED (
+    SELECT s.scenario, s.variant, p.pair_id * 100001 + (s.start_ns - p.first_ns) // p.slot_ns AS flow_group, s.size_bytes, s.slowdown
+    FROM chosen AS s
+    JOIN pairs AS p ON p.scenario = s.scenario AND p.variant = s.variant AND p.service = s.service AND p.vnet = s.vnet
 ), picked AS NOT MATERIALIZED (
-    SELECT s.scenario, s.variant, m.group_id * 100001 + (s.start_ns - x.first_ns) // x.slot_ns AS flow_group, s.slowdown AS value
-    FROM chosen AS s
-    JOIN spans AS x ON x.scenario = s.scenario AND x.variant = s.variant
-    JOIN flow_groups(chosen, $groups) AS m ON m.scenario = s.scenario AND m.variant = s.variant AND m.service = s.service AND m.vnet = s.vnet
+    SELECT scenario, variant, flow_group, slowdown AS value FROM placed
+), sent AS MATERIALIZED (
+    SELECT scenario, variant, flow_group, CAST(sum(size_bytes) AS BIGINT) AS bytes FROM placed GROUP BY ALL
+), members AS MATERIALIZED (
+    SELECT s.scenario, s.variant, s.flow_group, m.group_id * 100001 + s.flow_group % 100001 AS of_group, s.bytes
+    FROM sent AS s
+    JOIN named AS m ON m.scenario = s.scenario AND m.variant = s.variant AND m.pair_id = s.flow_group // 100001
 ), offered AS (
-    SELECT
-        s.scenario, s.variant, m.group_id * 100001 + (s.start_ns - x.first_ns) // x.slot_ns AS flow_group,
-        any_value(m.group_service) AS service, any_value(m.group_vnet) AS vnet, any_value((s.start_ns - x.first_ns) // x.slot_ns) AS slot,
-        any_value(x.first_ns) AS first_ns, any_value(x.slot_ns) AS slot_ns, CAST(sum(s.size_bytes) AS BIGINT) AS bytes
-    FROM chosen AS s
-    JOIN spans AS x ON x.scenario = s.scenario AND x.variant = s.variant
-    JOIN flow_groups(chosen, $groups) AS m ON m.scenario = s.scenario AND m.variant = s.variant AND m.service = s.service AND m.vnet = s.vnet
-    GROUP BY ALL
+    SELECT scenario, variant, of_group, CAST(sum(bytes) AS BIGINT) AS bytes FROM members GROUP BY ALL
+), groups AS (
+    SELECT DISTINCT n.scenario, n.variant, n.group_id, n.group_service, n.group_vnet, p.first_ns, p.slot_ns
+    FROM named AS n
+    JOIN pairs AS p ON p.scenario = n.scenario AND p.variant = n.variant AND p.pair_id = n.pair_id
 )
 SELECT
-    o.scenario, o.variant, o.service, o.vnet,
-    o.first_ns + o.slot * o.slot_ns AS from_ns, o.first_ns + (o.slot + 1) * o.slot_ns AS to_ns, o.slot * o.slot_ns / 1e9 AS time_s,
-    p.flows, o.bytes, o.bytes * 8.0 / o.slot_ns AS offered_gbps,
+    p.scenario, p.variant, g.group_service AS service, g.group_vnet AS vnet,
+    g.first_ns + p.of_group % 100001 * g.slot_ns AS from_ns, g.first_ns + (p.of_group % 100001 + 1) * g.slot_ns AS to_ns,
+    p.of_group % 100001 * g.slot_ns / 1e9 AS time_s,
+    p.flows, o.bytes, o.bytes * 8.0 / g.slot_ns AS offered_gbps,
     CASE WHEN p.flows >= $min_flows THEN p.q[1] END AS p50_slowdown,
     CASE WHEN p.flows >= $min_flows THEN p.q[2] END AS p90_slowdown,
     CASE WHEN p.flows >= $min_flows THEN p.q[3] END AS p99_slowdown
-FROM percentiles(picked, [0.5, 0.9, 0.99]) AS p
-JOIN offered AS o ON o.scenario = p.scenario AND o.variant = p.variant AND o.flow_group = p.flow_group
-ORDER BY o.scenario, o.variant, o.service NULLS FIRST, o.vnet NULLS FIRST, o.slot
+FROM percentiles_of(picked, members, [0.5, 0.9, 0.99]) AS p
+JOIN offered AS o ON o.scenario = p.scenario AND o.variant = p.variant AND o.of_group = p.of_group
+JOIN groups AS g ON g.scenario = p.scenario AND g.variant = p.variant AND g.group_id = p.of_group // 100001
+ORDER BY p.scenario, p.variant, service NULLS FIRST, vnet NULLS FIRST, from_ns

@@ -128,6 +128,11 @@ func (e *Executor) inherit(j *job) error {
 		if err := inheritStats(j.stage, &shared); err != nil {
 			return err
 		}
+		if j.stage.Share != nil {
+			if err := j.stage.Share(e.session, &base, rec.Task-1, n); err != nil {
+				return err
+			}
+		}
 		if err := e.session.WriteState(j.stage.StatePath(recordName(n)), &shared); err != nil {
 			return err
 		}

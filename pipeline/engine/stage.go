@@ -40,6 +40,9 @@ type Stage struct {
 	// Inherit returns the statistics of a task whose files were shared, from those of the task that wrote them.
 	// nil keeps them.
 	Inherit func(stats []byte) (any, error)
+	// Share makes what else than files a task has left, as state of base, that of a scenario which shares the files; task
+	// is its number there, as that of the new task is there. nil: nothing is left.
+	Share func(session *lake.Session, base *Stage, baseTask, task int) error
 	// Program names what outside this program the stage's files come from. nil: nothing.
 	Program func(in *Inputs) (string, error)
 	// Check reports a complete stage whose results the settings of this run do not accept.

@@ -198,6 +198,23 @@ func (s *Scenario) ID() (string, error) {
 	return IDOf(c), nil
 }
 
+// FlowsKey identifies what the flows depend on: everything but failed cables and the transport.
+func (s *Scenario) FlowsKey() (string, error) {
+	intact := *s
+	intact.Fail = nil
+	canonical, err := intact.Canonical()
+	if err != nil {
+		return "", err
+	}
+	var c canonicalScenario
+	if err := json.Unmarshal(canonical, &c); err != nil {
+		return "", err
+	}
+	c.Transport = nil
+	key, err := json.Marshal(c)
+	return BytesDigest(key), err
+}
+
 // IDOf returns the id of a scenario with that canonical form (Scenario.Canonical): 16 hexadecimal digits, which
 // lake.ParseScenarioID accepts.
 func IDOf(canonical []byte) string {

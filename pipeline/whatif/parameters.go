@@ -1,6 +1,7 @@
 package whatif
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"parsimon/pipeline"
+	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
 	"parsimon/stages/topology"
 )
@@ -79,8 +81,9 @@ type ParameterRun struct {
 	scenario *scenario.Scenario
 }
 
-// SweepParameters estimates every combination. All scenarios are checked before the first run. A sweep that was
-// interrupted continues: runs that are complete are only read.
+// SweepParameters estimates every combination. All scenarios are checked before the first run. Runs with the same flows
+// share them, and their paths where the network is the same. A sweep that was interrupted continues: runs that are
+// complete are only read.
 func SweepParameters(ctx context.Context, plan ParameterPlan, o Settings) (*Parameters, error) {
 	began := time.Now()
 	p := &Parameters{Axes: plan.Axes}
@@ -88,15 +91,32 @@ func SweepParameters(ctx context.Context, plan ParameterPlan, o Settings) (*Para
 		return nil, err
 	}
 	p.Name = p.name(plan.Scenario)
+	donors := map[string]lake.ScenarioID{} // the first run with these flows, and with these hops
 	for i := range p.Runs {
-		if err := p.run(ctx, i, plan, o); err != nil {
+		flows, hops, err := sharedKeys(p.Runs[i].scenario)
+		if err == nil {
+			o.Donor = cmp.Or(donors[hops], donors[flows])
+			err = p.run(ctx, i, plan, o)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("run %d of %d (%s): %w", i+1, len(p.Runs), p.SettingsOf(i), err)
+		}
+		for _, key := range []string{flows, hops} {
+			donors[key] = cmp.Or(donors[key], lake.ScenarioID(p.Runs[i].ScenarioID))
 		}
 		line := o.Log.Info().Int("run", i+1).Int("of", len(p.Runs)).Str("settings", p.SettingsOf(i))
 		line.Float64("p99", p.Runs[i].P99).Msg("sweep")
 	}
 	p.Seconds = time.Since(began).Seconds()
 	return p, nil
+}
+
+// sharedKeys identify the flows of a scenario and, since these also depend on failures and on the sizes of packets, its
+// hops.
+func sharedKeys(s *scenario.Scenario) (flows, hops string, err error) {
+	flows, err = s.FlowsKey()
+	p := s.Params()
+	return flows, fmt.Sprint(flows, s.Fail, p.PayloadBytes, p.HeaderBytes, p.AckBytes), err
 }
 
 // combine makes and checks the scenario of every combination.

@@ -3,14 +3,18 @@ package whatif
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
+	"parsimon/pipeline"
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/pipeline/internal/rows"
+	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
+	"parsimon/schema"
 	"parsimon/stages"
 )
 
@@ -171,5 +175,52 @@ func TestSweepParametersChecksFirst(t *testing.T) {
 	}
 	if files := mustList(t, o.Lake); len(files) > 0 {
 		t.Errorf("the lake has %q before anything ran", files)
+	}
+}
+
+// Runs of a sweep that differ in the transport share flows, and hops where packets have the same sizes; a failed cable
+// shares the flows. Their rows are those of a run on its own, and a what-if of one shares its link cases.
+func TestSweepShares(t *testing.T) {
+	t.Parallel()
+	file, o := fixture.Services(t), settings(t, stages.Independent)
+	p, err := SweepParameters(t.Context(), ParameterPlan{Scenario: file, MaxRuns: 40, FailTier: "fabric-spine",
+		Axes: []Axis{{"transport.kind", []string{"timely", "swift"}}, {"workload.flows_count", []string{"300"}}}}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cables := len(p.Runs) / 2
+	inode := func(run int, table schema.Table) os.FileInfo {
+		info, err := os.Stat(filepath.Join(o.Lake, lake.Of(lake.ScenarioID(p.Runs[run].ScenarioID)).File(table, 0)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info
+	}
+	for i := range p.Runs {
+		if !os.SameFile(inode(0, schema.Flows), inode(i, schema.Flows)) {
+			t.Errorf("run %d has flows of its own", i)
+		}
+		if i >= cables && !os.SameFile(inode(i-cables, schema.Hops), inode(i, schema.Hops)) {
+			t.Errorf("run %d has hops of its own", i)
+		}
+	}
+	last := p.Runs[len(p.Runs)-1]
+	alone := settings(t, stages.Independent)
+	if id := estimate(t, last.scenario, alone); id != last.ScenarioID {
+		t.Fatalf("the last run is %s, alone %s", last.ScenarioID, id)
+	}
+	shared, single := readOnly(t, o.Lake, last.ScenarioID, o.Variant), readOnly(t, alone.Lake, last.ScenarioID, o.Variant)
+	for _, table := range []schema.Table{schema.Scenarios, schema.Nodes, schema.Links, schema.Flows, schema.Hops, schema.LinkLoads,
+		schema.LinkStats, schema.Slowdowns, schema.Intervals} {
+		if tableRows(t, shared, table, "cached") != tableRows(t, single, table, "cached") {
+			t.Errorf("table %s differs from that of the run alone", table.Name)
+		}
+	}
+	w, err := WhatIf(t.Context(), last.ScenarioID, scenario.Changes{Fail: []string{"pod1-tor0:pod1-fabric1"}}, o, CompareOptions{Links: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cases, err := w.changed.Cases(pipeline.CaseStages(w.changed.Plan())...); err != nil || cases.CachedCases == 0 {
+		t.Errorf("%+v, %v: a what-if of a run that shares hops shares no link cases", cases, err)
 	}
 }
