@@ -149,7 +149,7 @@ func (w *WeaknessFinder) Weaknesses(moved *Movement, intervals []Interval) []Wea
 	if w.estimator == Flow {
 		out = append(append(append(out, disagreements(intervals)...), w.refuted()...), w.unsettled(moved)...)
 	}
-	return append(append(out, w.links.overloads(w.net)...), w.links.transportRange(w.transport)...)
+	return append(append(out, w.links.overloads(w.net)...), w.links.transportRange(w.net, w.transport)...)
 }
 
 // WeaknessRecord returns the rows as a batch of table warnings, which the caller releases.

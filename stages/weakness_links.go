@@ -71,9 +71,9 @@ func (t *linkTraffic) overloads(n *topology.Network) []Weakness {
 		}
 		l := &n.Links[id]
 		out = append(out, Weakness{"overload", load, overload, l.ID, fmt.Sprintf(
-			"link %d, %s, is offered %.0f%% of what it can send, headers included: its queue does not settle "+
+			"%s (link %d) is offered %.0f%% of what it can send, headers included: its queue does not settle "+
 				"within the workload, and percentiles depend on the workload's length and its idle start",
-			l.ID, n.LinkName(l.ID), 100*load)})
+			n.LinkName(l.ID), l.ID, 100*load)})
 	}
 	slices.SortStableFunc(out, func(a, b Weakness) int { return cmp.Compare(b.Measure, a.Measure) })
 	return out
@@ -81,7 +81,7 @@ func (t *linkTraffic) overloads(n *topology.Network) []Weakness {
 
 // transportRange returns a row if the transport was not compared with packet simulations of such a network. Errors
 // that were measured all the same are named.
-func (t *linkTraffic) transportRange(transport simkernel.Transport) []Weakness {
+func (t *linkTraffic) transportRange(n *topology.Network, transport simkernel.Transport) []Weakness {
 	if transport == simkernel.DCTCP || t.slowestLink < 0 {
 		return nil
 	}
@@ -94,5 +94,5 @@ func (t *linkTraffic) transportRange(transport simkernel.Transport) []Weakness {
 		known = "p99 was 37% too high in the one such network that was compared with a packet simulation"
 	}
 	return []Weakness{{"transport", ratio, equalSpeeds, t.slowestLink, fmt.Sprintf(
-		"%s where hosts send %.3g times as fast as link %d: %s", transport, ratio, t.slowestLink, known)}}
+		"%s where hosts send %.3g times as fast as %s (link %d): %s", transport, ratio, n.LinkName(t.slowestLink), t.slowestLink, known)}}
 }

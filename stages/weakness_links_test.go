@@ -68,7 +68,7 @@ func TestOverload(t *testing.T) {
 	if _, of := kindsOf(rows); len(of) != 2 || of[0] != 7 || of[1] != 3 {
 		t.Fatalf("overloaded: %+v", rows)
 	}
-	if want := "link 7, tor 4 → host 3, is offered 120% of what it can send"; !strings.HasPrefix(rows[0].Warning, want) {
+	if want := "tor 4 → host 3 (link 7) is offered 120% of what it can send"; !strings.HasPrefix(rows[0].Warning, want) {
 		t.Errorf("%q, want %q", rows[0].Warning, want)
 	}
 }
@@ -98,15 +98,15 @@ func TestTransportRange(t *testing.T) {
 		{simkernel.DCQCN, 10e9, ""},
 		{simkernel.DCQCN, 40e9, "p99 was 37% too high"},
 		{simkernel.TIMELY, 10e9, ""},
-		{simkernel.TIMELY, 40e9, "hosts send 4 times as fast as link "},
-		{simkernel.HPCC, 25e9, "hosts send 2.5 times as fast as link "},
+		{simkernel.TIMELY, 40e9, "hosts send 4 times as fast as "},
+		{simkernel.HPCC, 25e9, "hosts send 2.5 times as fast as "},
 	} {
 		n, p := mixedSpeeds(t, c.bps), simkernel.ParamsOf(c.transport)
 		links, err := readLinkTraffic(n, &p, linkTable(t, n, zero, zero))
 		if err != nil {
 			t.Fatal(err)
 		}
-		rows := links.transportRange(c.transport)
+		rows := links.transportRange(n, c.transport)
 		if len(rows) != min(1, len(c.want)) || len(rows) == 1 && !strings.Contains(rows[0].Warning, c.want) {
 			t.Errorf("%s with %d bps: %+v, want %q", c.transport, c.bps, rows, c.want)
 		}

@@ -79,10 +79,9 @@ func (w *WeaknessFinder) refuted() (out []Weakness) {
 		if share <= refutedShare {
 			return
 		}
-		l := &w.net.Links[f.WorstLink]
 		out = append(out, Weakness{kind, share, refutedShare, f.WorstLink, fmt.Sprintf(
-			"%d of %d flows %s by more than %.0f%%; most at link %d, %d → %d: by %.0f%%",
-			f.Flows, r.Flows, why, 100*laws.MaterialShare, f.WorstLink, l.Src, l.Dst, 100*f.WorstShare)})
+			"%d of %d flows %s by more than %.0f%%; most at %s (link %d): by %.0f%%",
+			f.Flows, r.Flows, why, 100*laws.MaterialShare, w.net.LinkName(f.WorstLink), f.WorstLink, 100*f.WorstShare)})
 	}
 	row("too early", r.Early, "are estimated to end earlier than the links of their paths can send them beside the others,")
 	row("too late", r.Late, "are estimated to be present for longer than their link has packets to send,")

@@ -88,7 +88,7 @@ func writeCases(p *text.Printer, e *pipeline.Estimation) {
 	}
 	if all.LongestCaseNS > 0 {
 		link := e.Network.Links[all.LongestLink]
-		p.Linef("longest link case: link %d (%s, %s), %.3f s: no number of cores makes its pass shorter", link.ID, e.Network.LinkName(link.ID), link.Tier, float64(all.LongestCaseNS)/1e9)
+		p.Linef("longest link case: %s (link %d, %s), %.3f s: no number of cores makes its pass shorter", e.Network.LinkName(link.ID), link.ID, link.Tier, float64(all.LongestCaseNS)/1e9)
 	}
 	if all.CachedHops > 0 {
 		p.Linef("%s packet-hops found in the cache at %.2f ns each:", units.Human(float64(all.CachedHops)), float64(all.CachedNS)/float64(all.CachedHops))

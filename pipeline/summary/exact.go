@@ -36,7 +36,7 @@ func WriteExact(w io.Writer, e *pipeline.Estimation, x pipeline.Exact) error {
 		p.Linef("switch buffers of %d bytes, alpha %g: %d of %d packets dropped, %d discarded out of order, %d sent again; %d NACKs, %d timeouts",
 			x.Buffer.SwitchBytes, x.Buffer.Alpha, l.Dropped, l.Sent, l.Discarded, l.Again, l.NACKs, l.Timeouts)
 		if l.Dropped > 0 {
-			p.Linef("most drops, %d, before link %d (%s); link cases have unlimited buffers: the estimate does not model drops", s.MostDropped, s.MostDroppedLink, e.Network.LinkName(s.MostDroppedLink))
+			p.Linef("most drops, %d, before %s (link %d); link cases have unlimited buffers: the estimate does not model drops", s.MostDropped, e.Network.LinkName(s.MostDroppedLink), s.MostDroppedLink)
 		}
 	}
 	p.Linef("")

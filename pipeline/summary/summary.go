@@ -56,7 +56,7 @@ func Write(ctx context.Context, w io.Writer, e *pipeline.Estimation) (err error)
 	table("Most loaded links", queries.HottestLinks, map[string]string{"n": "5"})
 	table("Load of the network", queries.LoadTop10, nil)
 	if g.ExpectedMaxLoad > 0 {
-		p.Linef("expected load of the most loaded link, from the matrices: %.4f (link %d, %s)", g.ExpectedMaxLoad, g.ExpectedMaxLink, e.Network.LinkName(g.ExpectedMaxLink))
+		p.Linef("expected load of the most loaded link, from the matrices: %.4f (%s, link %d)", g.ExpectedMaxLoad, e.Network.LinkName(g.ExpectedMaxLink), g.ExpectedMaxLink)
 	}
 	WriteCost(p, e)
 	shell := pipeline.ShellName(e.Lake, e.ID())
