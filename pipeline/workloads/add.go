@@ -1,0 +1,173 @@
+package workloads
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"parsimon/pipeline/lake"
+	"parsimon/pipeline/lake/parquet"
+	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/stages/ingest"
+)
+
+// add reads the new files, makes the flows of all records, and commits.
+func (in *ingestion) add(ctx context.Context, fresh []Source) (err error) {
+	ingester, err := ingest.NewIngester(ctx, in.net, in.options)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, ingester.Close()) }()
+	in.progress.Begin("ingest", "files", int64(len(fresh)))
+	for i := range fresh {
+		if err = in.addFile(ctx, ingester, &fresh[i]); err != nil {
+			break
+		}
+		in.progress.Add(1)
+	}
+	in.progress.End()
+	if err != nil {
+		return err
+	}
+	in.state.Sources = append(in.state.Sources, fresh...)
+	slices.SortFunc(in.state.Sources, func(a, b Source) int { return cmp.Compare(a.N, b.N) })
+	if err := in.checkRejects(); err != nil { // before the long work
+		return err
+	}
+	in.progress.Begin("merge", "flows", 0)
+	err = in.merge(ctx, ingester)
+	in.progress.End()
+	if err != nil {
+		return err
+	}
+	if err := in.checkRejects(); err != nil {
+		return err
+	}
+	if in.state.Merge.Flows == 0 {
+		return in.noFlows()
+	}
+	return in.session.WriteStateDurably(in.place().WorkloadPath(), in.state)
+}
+
+// noFlows is the error of a workload whose rows are all rejected, such as the log of an idle interface.
+func (in *ingestion) noFlows() error {
+	rows, _, setAside, reasons := in.state.counts()
+	why := make([]string, len(reasons))
+	for i, r := range reasons {
+		why[i] = fmt.Sprintf("%d × %s", r.Rows, r.Reason)
+	}
+	return fmt.Errorf("workload %s has no flow that can be simulated: all of its %d rows are rejected, %d of them no flows by their own account (%s)",
+		in.state.ID, rows, setAside, strings.Join(why, ", "))
+}
+
+func (in *ingestion) checkRejects() error {
+	rows, rejects, setAside, reasons := in.state.counts()
+	return ingest.CheckRejects("workload "+string(in.state.ID), rows, rejects, setAside, in.trace.MaxRejects, reasons)
+}
+
+// addFile brings one file into tables records and rejects.
+func (in *ingestion) addFile(ctx context.Context, ingester *ingest.Ingester, s *Source) error {
+	stats, err := ingester.File(ctx, s.File, s.N)
+	if err != nil {
+		return err
+	}
+	s.Rows, s.Records, s.Rejects, s.SetAside = stats.Rows, stats.Records, stats.Rejects, stats.SetAside
+	s.Reasons, s.AnyFlowID = stats.Reasons, stats.AnyFlowID
+	p, err := in.adopt(schema.Records, stats.RecordsFile, int(s.N))
+	if err != nil {
+		return err
+	}
+	s.Files = append(s.Files, p)
+	if s.Rejects > 0 {
+		if p, err = in.adopt(schema.Rejects, stats.RejectsFile, int(s.N)); err != nil {
+			return err
+		}
+		s.Files = append(s.Files, p)
+	}
+	return nil
+}
+
+// adopt writes a file that DuckDB left as data file n of a table.
+func (in *ingestion) adopt(t schema.Table, file string, n int) (lake.DataFile, error) {
+	w, err := in.session.Create(t, in.place().File(t, n))
+	if err != nil {
+		return lake.DataFile{}, err
+	}
+	defer w.Abandon()
+	rows := parquet.OpenFile(t, file)
+	if err := columns.Consume(rows, w.Write); err != nil {
+		return lake.DataFile{}, err
+	}
+	d, err := w.Commit()
+	return d, errors.Join(err, os.Remove(file))
+}
+
+// merge makes the flows, and the tables that go with them. Their data files get numbers above those of the present
+// state, which readers see until the new one is committed.
+func (in *ingestion) merge(ctx context.Context, ingester *ingest.Ingester) error {
+	var sources []ingest.MergeSource
+	for _, s := range in.state.Sources {
+		for _, f := range lake.FilesOf(s.Files, schema.Records) {
+			sources = append(sources, ingest.MergeSource{N: s.N, File: s.File, Records: filepath.Join(in.session.Path(), f.Path),
+				Rows: s.Rows, AnyFlowID: s.AnyFlowID})
+		}
+	}
+	stats, err := ingester.Merge(ctx, sources)
+	if err != nil {
+		return err
+	}
+	m := Merged{Flows: stats.Flows, Merged: stats.Merged, Rejects: stats.Rejects, SyntheticStarts: stats.SyntheticStarts,
+		FirstStartNS: stats.FirstStartNS, LastStartNS: stats.LastStartNS, Reasons: stats.Reasons, Next: in.state.Merge.Next}
+	if stats.Rejects > 0 {
+		d, err := in.adopt(schema.Rejects, stats.RejectsFile, mergeRejects+m.Next)
+		if err != nil {
+			return err
+		}
+		m.Files = append(m.Files, d)
+	}
+	chunks := lake.NewFlowWriter(in.session, in.place(), m.Next, in.progress.Add)
+	defer chunks.Abandon()
+	rows := parquet.OpenFile(schema.Flows, stats.FlowsFile)
+	if err := columns.Consume(rows, chunks.Write); err != nil {
+		return err
+	}
+	flows, err := chunks.Finish()
+	if err != nil {
+		return err
+	}
+	m.Files = append(m.Files, flows...)
+	in.state.Merge = m
+	if err := in.tables(ctx); err != nil {
+		return err
+	}
+	in.state.Merge.Next += max(1, len(flows))
+	return nil
+}
+
+// mergeRejects is added to the number of the data file of the rejects of merging, since those of the sources have the
+// sources' numbers.
+const mergeRejects = 50_000
+
+// removeOthers removes the workload's data files that neither a state nor the manifest names.
+func (in *ingestion) removeOthers(s *State) error {
+	keep := map[string]bool{}
+	m, _, err := in.session.ReadManifest(in.place())
+	if err != nil {
+		return err
+	}
+	for _, f := range m.Files {
+		keep[f.Path] = true
+	}
+	if s != nil {
+		for _, f := range s.files() {
+			keep[f.Path] = true
+		}
+	}
+	return in.session.RemoveUnlisted(in.place(), func(path string) bool { return keep[path] })
+}
