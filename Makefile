@@ -25,7 +25,7 @@ run: build ## build, estimate the 256-host example, print its summary and one mo
 	@$(BIN)/parsimon query slowdown_by_service --lake $(LAKE)
 
 build: setup ## build bin/parsimon
-	@go build -buildvcs=false -o $(BIN)/parsimon ./pipeline/cmd/parsimon
+	@go build -buildvcs=false -ldflags "$$(.ci/version)" -o $(BIN)/parsimon ./pipeline/cmd/parsimon
 
 beam: setup ## build bin/parsimon-beam for Apache Beam runners, and its boot program
 	@cd pipeline/cmd/parsimon-beam && go build -buildvcs=false -o ../../../$(BIN)/parsimon-beam . && \

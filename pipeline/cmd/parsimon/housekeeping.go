@@ -206,8 +206,9 @@ type version struct {
 	Method  int    `json:"method_version"`
 }
 
-// builtFrom is the commit of a build without a repository at hand: go build -ldflags "-X main.builtFrom=COMMIT".
-var builtFrom string
+// builtFrom and builtAt are the commit of the build and its time: go build -ldflags "-X main.builtFrom=COMMIT", as .ci/version
+// prints it.
+var builtFrom, builtAt string
 
 // buildVersion is from the build information that Go stores, or from builtFrom where the sources were no repository.
 func buildVersion() version {
@@ -228,6 +229,9 @@ func buildVersion() version {
 	if builtFrom != "" {
 		v.Commit = builtFrom
 	}
+	if builtAt != "" {
+		v.Time = builtAt
+	}
 	return v
 }
 
@@ -246,5 +250,6 @@ func checkFormat(form string) error {
 func writeJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", " ")
+	enc.SetEscapeHTML(false) // "<10 KB" is no HTML
 	return enc.Encode(v)
 }
