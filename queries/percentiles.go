@@ -15,9 +15,9 @@ import "fmt"
 //
 // A cell is a range of values: percentile_cell(value) is its number, which never decreases with the value.
 // The memory is that of the counts, which DuckDB can spill. For thousands of groups of few values each,
-// quantile_cont is faster.
+// quantile_cont is faster. Macro percentiles_of, below, is for groups that have values in common.
 //
-// Both macros have the parameters (relation, fractions). Macro percentiles_of is for groups that have values in common. The relation is the name of a view or of a common
+// Both macros have the parameters (relation, fractions). The relation is the name of a view or of a common
 // table expression with the columns scenario, variant, flow_group (of any type) and value. It is read twice,
 // so a common table expression must say NOT MATERIALIZED. Fractions is a list of numbers from 0 to 1. The
 // result has one row per group, with the columns
@@ -156,7 +156,8 @@ WITH cells AS (
     SELECT r.scenario, r.variant, r.flow_group, o.cell, r.value, count(*) AS n
     FROM query_table(relation) AS r
     JOIN opened AS o
-      ON o.scenario = r.scenario AND o.variant = r.variant AND o.flow_group = r.flow_group AND o.cell = percentile_cell(r.value)
+      ON o.scenario = r.scenario AND o.variant = r.variant AND o.flow_group = r.flow_group
+     AND o.cell = percentile_cell(r.value)
     GROUP BY ALL
 ), counted AS (
     SELECT

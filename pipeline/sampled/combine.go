@@ -89,8 +89,8 @@ func writeRecord(to schema.Sink, rec arrow.Record) error {
 func intervalsRecord(rows []Row) arrow.Record {
 	all := make([]stages.Interval, len(rows))
 	for i, r := range rows {
-		all[i] = stages.Interval{By: r.Key.By, Service: r.Key.Label, VNet: r.Key.Label, SizeBin: r.SizeBin, Flows: r.Flows, Quantile: r.Quantile,
-			Estimate: r.Estimate, Lo: r.Lo, Hi: r.Hi, Warning: r.Warning}
+		all[i] = stages.Interval{By: r.Key.By, Service: r.Key.Label, VNet: r.Key.Label, SizeBin: r.SizeBin,
+			Flows: r.Flows, Quantile: r.Quantile, Estimate: r.Estimate, Lo: r.Lo, Hi: r.Hi, Warning: r.Warning}
 	}
 	return stages.IntervalsRecord(all)
 }
