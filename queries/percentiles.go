@@ -141,7 +141,8 @@ WITH cells AS (
         FROM (
             SELECT c.scenario, c.variant, m.of_group, c.cell, CAST(sum(c.n) AS BIGINT) AS n, max(c.most) AS most
             FROM cells AS c
-            JOIN query_table(members) AS m ON m.scenario = c.scenario AND m.variant = c.variant AND m.flow_group = c.flow_group
+            JOIN query_table(members) AS m
+              ON m.scenario = c.scenario AND m.variant = c.variant AND m.flow_group = c.flow_group
             GROUP BY ALL
         )
         WINDOW own AS (PARTITION BY scenario, variant, of_group)
@@ -165,7 +166,8 @@ WITH cells AS (
         max(p.before) AS before, max(p.flows) AS flows, max(p.max_value) AS max_value
     FROM found AS f
     JOIN query_table(members) AS m ON m.scenario = f.scenario AND m.variant = f.variant AND m.flow_group = f.flow_group
-    JOIN placed AS p ON p.scenario = f.scenario AND p.variant = f.variant AND p.of_group = m.of_group AND p.cell = f.cell
+    JOIN placed AS p
+      ON p.scenario = f.scenario AND p.variant = f.variant AND p.of_group = m.of_group AND p.cell = f.cell
     GROUP BY ALL
 ), ranked AS (
     SELECT *, before + CAST(sum(n) OVER cell_values AS BIGINT) AS upto
