@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"parsimon/pipeline"
+	"parsimon/pipeline/internal/estimates"
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/pipeline/internal/rows"
 	"parsimon/pipeline/lake"
@@ -209,7 +210,7 @@ func TestSweepShares(t *testing.T) {
 	if id := estimate(t, last.scenario, alone); id != last.ScenarioID {
 		t.Fatalf("the last run is %s, alone %s", last.ScenarioID, id)
 	}
-	shared, single := readOnly(t, o.Lake, last.ScenarioID, o.Variant), readOnly(t, alone.Lake, last.ScenarioID, o.Variant)
+	shared, single := estimates.Open(t, o.Lake, last.ScenarioID, o.Variant), estimates.Open(t, alone.Lake, last.ScenarioID, o.Variant)
 	for _, table := range []schema.Table{schema.Scenarios, schema.Nodes, schema.Links, schema.Flows, schema.Hops, schema.LinkLoads,
 		schema.LinkStats, schema.Slowdowns, schema.Intervals} {
 		if tableRows(t, shared, table, "cached") != tableRows(t, single, table, "cached") {
@@ -220,7 +221,7 @@ func TestSweepShares(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cases, err := w.changed.Cases(pipeline.CaseStages(w.changed.Plan())...); err != nil || cases.CachedCases == 0 {
+	if cases, err := pipeline.Cases(w.changed.Lake, pipeline.CaseStages(w.changed.Plan())...); err != nil || cases.CachedCases == 0 {
 		t.Errorf("%+v, %v: a what-if of a run that shares hops shares no link cases", cases, err)
 	}
 }

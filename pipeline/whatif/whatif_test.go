@@ -105,9 +105,9 @@ func TestAddedCable(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			made[i] = readOnly(t, o.Lake, w.Other.Scenario, o.Variant)
-			if got := ask(t, o.Lake, "SELECT count(DISTINCT link_id) FROM link_stats WHERE flows > 0 AND scenario = '"+w.Other.Scenario+
-				"' AND link_id >= (SELECT count(*) FROM links WHERE scenario = '"+base+"')"); got != "2" {
+			made[i] = estimates.Open(t, o.Lake, w.Other.Scenario, o.Variant)
+			if got := rows.Ask(t, o.Lake, "SELECT count(DISTINCT link_id) FROM link_stats WHERE flows > 0 AND scenario = '"+w.Other.Scenario+
+				"' AND link_id >= (SELECT count(*) FROM links WHERE scenario = '"+base+"')"); got != "[2]" {
 				t.Errorf("%s: %s added links carry flows", by, got)
 			}
 		}
