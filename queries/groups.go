@@ -5,9 +5,9 @@ package queries
 //
 // A flow belongs to up to four groups: all flows, its service, its network, and both. The answer has a row for each
 // service and network that flows have together and each group that these flows belong to: scenario, variant, service,
-// vnet, group_service and group_vnet (null: any), and the numbers pair_id of the service and network and group_id of the
-// group, from 1 within a scenario and variant. Of services, of
-// networks and of pairs, those with the most flows are groups, up to most of each.
+// vnet, group_service and group_vnet (null: any), and the numbers pair_id of the service and network and group_id of
+// the group, from 1 within a scenario and variant. Of services, of networks and of pairs, those with the most flows are
+// groups, up to most of each.
 const flowGroupsMacro = `flow_groups(relation, most) AS TABLE
 SELECT
     scenario, variant, service, vnet, group_service, group_vnet,

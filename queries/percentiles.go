@@ -15,9 +15,9 @@ import "fmt"
 //
 // A cell is a range of values: percentile_cell(value) is its number, which never decreases with the value.
 // The memory is that of the counts, which DuckDB can spill. For thousands of groups of few values each,
-// quantile_cont is faster.
+// quantile_cont is faster. Macro percentiles_of, below, is for groups that have values in common.
 //
-// Both macros have the parameters (relation, fractions). Macro percentiles_of is for groups that have values in common. The relation is the name of a view or of a common
+// Both macros have the parameters (relation, fractions). The relation is the name of a view or of a common
 // table expression with the columns scenario, variant, flow_group (of any type) and value. It is read twice,
 // so a common table expression must say NOT MATERIALIZED. Fractions is a list of numbers from 0 to 1. The
 // result has one row per group, with the columns
@@ -141,7 +141,8 @@ WITH cells AS (
         FROM (
             SELECT c.scenario, c.variant, m.of_group, c.cell, CAST(sum(c.n) AS BIGINT) AS n, max(c.most) AS most
             FROM cells AS c
-            JOIN query_table(members) AS m ON m.scenario = c.scenario AND m.variant = c.variant AND m.flow_group = c.flow_group
+            JOIN query_table(members) AS m
+              ON m.scenario = c.scenario AND m.variant = c.variant AND m.flow_group = c.flow_group
             GROUP BY ALL
         )
         WINDOW own AS (PARTITION BY scenario, variant, of_group)
@@ -156,7 +157,8 @@ WITH cells AS (
     SELECT r.scenario, r.variant, r.flow_group, o.cell, r.value, count(*) AS n
     FROM query_table(relation) AS r
     JOIN opened AS o
-      ON o.scenario = r.scenario AND o.variant = r.variant AND o.flow_group = r.flow_group AND o.cell = percentile_cell(r.value)
+      ON o.scenario = r.scenario AND o.variant = r.variant AND o.flow_group = r.flow_group
+     AND o.cell = percentile_cell(r.value)
     GROUP BY ALL
 ), counted AS (
     SELECT
@@ -164,7 +166,8 @@ WITH cells AS (
         max(p.before) AS before, max(p.flows) AS flows, max(p.max_value) AS max_value
     FROM found AS f
     JOIN query_table(members) AS m ON m.scenario = f.scenario AND m.variant = f.variant AND m.flow_group = f.flow_group
-    JOIN placed AS p ON p.scenario = f.scenario AND p.variant = f.variant AND p.of_group = m.of_group AND p.cell = f.cell
+    JOIN placed AS p
+      ON p.scenario = f.scenario AND p.variant = f.variant AND p.of_group = m.of_group AND p.cell = f.cell
     GROUP BY ALL
 ), ranked AS (
     SELECT *, before + CAST(sum(n) OVER cell_values AS BIGINT) AS upto

@@ -56,7 +56,8 @@ func (x *Intervals) Rows() []Interval {
 			}
 			g.accumulate()
 			for _, q := range IntervalQuantiles() {
-				row := Interval{By: set.by, Service: set.labels.service, VNet: set.labels.vnet, SizeBin: bins[b].Name, Flows: g.flows, Quantile: q}
+				row := Interval{By: set.by, Service: set.labels.service, VNet: set.labels.vnet, SizeBin: bins[b].Name,
+					Flows: g.flows, Quantile: q}
 				x.interval(g, &row)
 				x.addMethod(b, &row)
 				out = append(out, row)

@@ -19,7 +19,7 @@ import (
 
 // variant names the estimate in the lake: the variant of the windows, how many, and what else its intervals depend on.
 func (s *sampler) variant() string {
-	name := s.base.Variant().String() + pipeline.SampledPart + fmt.Sprintf("%d-warmup-%v", len(s.counts), ns(s.warmup.NS))
+	name := s.base.Variant().String() + pipeline.SampledPart + fmt.Sprint(len(s.counts))
 	if s.ask.Confidence != 0.95 {
 		name += fmt.Sprintf("-confidence-%g%%", math.Round(s.ask.Confidence*1e4)/100)
 	}
@@ -89,8 +89,8 @@ func writeRecord(to schema.Sink, rec arrow.Record) error {
 func intervalsRecord(rows []Row) arrow.Record {
 	all := make([]stages.Interval, len(rows))
 	for i, r := range rows {
-		all[i] = stages.Interval{By: r.Key.By, Service: r.Key.Label, VNet: r.Key.Label, SizeBin: r.SizeBin, Flows: r.Flows, Quantile: r.Quantile,
-			Estimate: r.Estimate, Lo: r.Lo, Hi: r.Hi, Warning: r.Warning}
+		all[i] = stages.Interval{By: r.Key.By, Service: r.Key.Label, VNet: r.Key.Label, SizeBin: r.SizeBin,
+			Flows: r.Flows, Quantile: r.Quantile, Estimate: r.Estimate, Lo: r.Lo, Hi: r.Hi, Warning: r.Warning}
 	}
 	return stages.IntervalsRecord(all)
 }

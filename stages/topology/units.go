@@ -63,7 +63,8 @@ func exampleOf(units []unit) string {
 	return "5m"
 }
 
-var speedText = regexp.MustCompile(`(?i)^([0-9]+(?:\.[0-9]+)?(?:e[0-9]+)?)\s*([kmgt]?)(?:b|bps|b/s|bit/s|bits/s|e|be|base.*)?$`)
+var speedText = regexp.MustCompile(`(?i)^([0-9]+(?:\.[0-9]+)?(?:e[0-9]+)?)\s*([kmgt]?)` +
+	`(?:b|bps|b/s|bit/s|bits/s|e|be|base.*)?$`)
 
 // Plain numbers of speed: below the first bound they could be Mbps or Gbps, from the second on they
 // are bps (10,000,000 Mbps would be 10 Tbps).

@@ -75,7 +75,11 @@ func TestFirstHour(t *testing.T) {
 	writeFiles(t, map[string]string{"hosts.csv": string(text) + "203.0.113.0/24,web24\n"})
 	contains(t, must(t, ingest...), "1500 rows in = ", "storage", "infra", "run --workload day --lake")
 
-	contains(t, must(t, "run", "--workload", "day", "--lake", "lake", "--passes", "1", "-q"), "(day), variant flow-1", "p99_fct_ms")
+	summary := must(t, "run", "--workload", "day", "--lake", "lake", "--passes", "1", "-q")
+	contains(t, summary, "(day), variant flow-1", "p99_fct_ms")
+	if strings.Contains(summary, "too early") || strings.Contains(summary, "too late") {
+		t.Errorf("an estimate contradicts the conservation laws at the times of a log:\n%s", summary)
+	}
 	contains(t, must(t, "query", "slowdown_by_service", "--lake", "lake", "--param", "scenario=day"), "storage", "p99_fct_ms")
 	contains(t, must(t, "query", "slowdown_by_service_vnet", "--lake", "lake", "--param", "scenario=day"), "infra")
 	contains(t, must(t, "query", "p99_links", "--lake", "lake", "--param", "scenario=day", "--param", "service=storage"), " → ")
@@ -87,6 +91,8 @@ func TestFirstHour(t *testing.T) {
 		return append([]string{"what-if", "day", "--lake", "lake", "--passes", "1", "-q"}, flags...)
 	}
 	contains(t, must(t, change("--fail", "leaf8:spine1")...), "(day, leaf8:spine1 down)")
+	contains(t, must(t, change("--add-cable", "leaf1:leaf2=100G", "--bandwidth", "leaf3:spine1=40000")...),
+		"(day, leaf1:leaf2 added at 100 Gbps, leaf3:spine1 at 40 Gbps)")
 	contains(t, must(t, change("--scale", "db=1.5,storage=+50%", "--add-cable", "planned")...),
 		"(day, leaf7:leaf8 added at 100 Gbps, db ×1.5, storage ×1.5)")
 	contains(t, must(t, "compare", "day", "day, leaf8:spine1 down", "--lake", "lake"), "flows are in both")

@@ -206,8 +206,8 @@ type version struct {
 	Method  int    `json:"method_version"`
 }
 
-// builtFrom and builtAt are the commit of the build and its time: go build -ldflags "-X main.builtFrom=COMMIT", as .ci/version
-// prints it.
+// builtFrom and builtAt are the commit of the build and its time: go build -ldflags "-X main.builtFrom=COMMIT", as
+// .ci/version prints it.
 var builtFrom, builtAt string
 
 // buildVersion is from the build information that Go stores, or from builtFrom where the sources were no repository.

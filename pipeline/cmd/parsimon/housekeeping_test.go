@@ -149,6 +149,14 @@ func TestSweepJSON(t *testing.T) {
 	if len(ids) != 4 {
 		t.Errorf("scenarios %v", ids)
 	}
+	metrics := filepath.Join(t.TempDir(), "sweep.prom")
+	must(t, append(args, "--metrics-file", metrics)...)
+	text, err := os.ReadFile(metrics)
+	if err != nil {
+		t.Fatal(err)
+	}
+	contains(t, string(text), "parsimon_sweep_runs{", `settings="workload.max_load=40%, workload.flows_count=600",quantile="0.99"} `,
+		`parsimon_exit_code{command="sweep"} 0`)
 	// The table of the same sweep, whose runs are complete, names the report of its slowest run.
 	table := must(t, args...)
 	_, next, found := strings.Cut(table, "Next:\n  parsimon report ")
