@@ -104,7 +104,7 @@ func TestOverloadIsNamed(t *testing.T) {
 	if err := Write(t.Context(), &summary, run); err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Count(summary.String(), "warning: overload: link "); got != shownOfAKind {
+	if got := strings.Count(summary.String(), "warning: overload: "); got != shownOfAKind {
 		t.Errorf("the summary has %d overloaded links:\n%s", got, summary.String())
 	}
 	if !strings.Contains(summary.String(), " more: parsimon query --lake ") {
@@ -115,7 +115,7 @@ func TestOverloadIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := strings.Join(result.Warnings, "\n")
-	if got := rows.Ask(t, dir, "SELECT count(*) FROM warnings WHERE kind = 'overload'"); got != fmt.Sprintf("[%d]", strings.Count(all, "overload: link ")) {
+	if got := rows.Ask(t, dir, "SELECT count(*) FROM warnings WHERE kind = 'overload'"); got != fmt.Sprintf("[%d]", strings.Count(all, "overload: ")) {
 		t.Errorf("the result has not %s overloaded links:\n%s", got, all)
 	}
 	if want := "p99: only 4 flows beyond it (10000 flows needed); p99.9: "; !strings.Contains(all, want) {
