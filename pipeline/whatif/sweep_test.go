@@ -61,7 +61,8 @@ func TestSweep(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if all := w.Rows[len(w.Rows)-4:]; all[1].Other != c.Full["all"].Slowdowns[1] {
+			// Equal but for the last bit: DuckDB interpolates the one, the bootstrap the other.
+			if all := w.Rows[len(w.Rows)-4:]; math.Abs(all[1].Other/c.Full["all"].Slowdowns[1]-1) > 1e-14 {
 				t.Errorf("p90 is %v, of the what-if %v", c.Full["all"].Slowdowns[1], all[1].Other)
 			}
 		}
