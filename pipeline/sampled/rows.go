@@ -125,9 +125,9 @@ func (s *sampler) row(k Key, q float64) (row Row, ok bool) {
 	return row, true
 }
 
-// windowError is a bound of the error of windows that are estimated without the rest of the workload, where it was
-// measured (pipeline/sampling/README.md).
-const windowError = 0.005
+// windowError is about the error of windows that are estimated without the rest of the workload, where it was measured
+// (pipeline/sampling/README.md).
+const windowError = 0.01
 
 // widen combines the parts of an interval: what twice the warm-up changes is a bias, and is added; the method's error,
 // where it was measured, is an error of its own that does not depend on which windows were drawn. Its half width and
