@@ -39,6 +39,9 @@ type prepared struct {
 	world
 	old, done snapshot
 	took      time.Duration
+	// staleViews: views may name removed files until the next command. A removal that finds no space for the views
+	// goes on, since it frees space, and writes them again at its end.
+	staleViews bool
 }
 
 // prepare prepares a job, once for all tests.
@@ -95,7 +98,7 @@ func (p prepared) recovers(w world) error {
 	if err := seen.between(p.old, p.done); err != nil {
 		return fmt.Errorf("readers after the fault: %w", err)
 	}
-	if err := w.viewsWork(); err != nil {
+	if err := w.viewsWork(); err != nil && !p.staleViews {
 		return fmt.Errorf("views after the fault: %w", err)
 	}
 	err = w.do(nil, p.args...)
