@@ -61,7 +61,8 @@ func Begin(ctx context.Context, dir string, s *scenario.Scenario, v Variant, o S
 	return e, writeSpec(e)
 }
 
-// Resume opens a scenario that the lake holds (see OpenModel) for an estimate or single stages.
+// Resume opens a scenario that the lake holds (see OpenModel) for an estimate or single stages. AutoPasses are as many
+// as the lake holds an estimate with.
 func Resume(ctx context.Context, dir, name string, v Variant, o Settings) (*Estimation, error) {
 	l, err := lake.Open(dir, false)
 	if err != nil {
@@ -73,6 +74,11 @@ func Resume(ctx context.Context, dir, name string, v Variant, o Settings) (*Esti
 	}
 	if err := checkVariant(v); err != nil {
 		return nil, err
+	}
+	if v.Passes == AutoPasses {
+		if v.Passes, err = mostPasses(model, v); err != nil {
+			return nil, err
+		}
 	}
 	e, err := newEstimation(ctx, model, v, o)
 	if err != nil {

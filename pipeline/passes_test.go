@@ -33,6 +33,12 @@ func TestAutoPasses(t *testing.T) {
 	if again != 1 {
 		t.Errorf("one more pass made %d", again)
 	}
+	o.Variant = flowOf(AutoPasses)
+	most := resume(t, o)
+	defer most.Close()
+	if got := most.Variant().Passes; got != passes+1 {
+		t.Errorf("the lake has an estimate of %d passes, opened is that of %d", passes+1, got)
+	}
 }
 
 // Names of variants can be parsed again, and no others.

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -261,4 +262,21 @@ func BestVariant(model *Model) (best Variant, err error) {
 		return best, fmt.Errorf("scenario %s has not been estimated: run it (parsimon run)", model.ID())
 	}
 	return best, nil
+}
+
+// mostPasses is the number of passes of the estimate with the most, among those that the lake holds of a scenario with
+// these settings; DefaultPasses if there is none.
+func mostPasses(model *Model, like Variant) (int, error) {
+	names, err := model.Lake.Variants(model.ID())
+	most := 0
+	for _, name := range names {
+		v, err := ParseVariant(name)
+		if err != nil || v.Passes <= most || v.String() != like.pass(v.Passes).String() {
+			continue // a whole-network simulation, or another way
+		}
+		if _, err := ReadOnly(model, v, Settings{}).Records(schema.Slowdowns); err == nil {
+			most = v.Passes
+		}
+	}
+	return cmp.Or(most, DefaultPasses), err
 }

@@ -45,15 +45,16 @@ func (r *runFlags) declareLake(f *pflag.FlagSet) {
 // declareEstimator declares what names a variant, but for clustering; see variant.
 func (r *runFlags) declareEstimator(f *pflag.FlagSet) {
 	f.StringVar(&r.estimator, "estimator", stages.Flow.String(), "how link cases become slowdowns: flow (each flow's own packets, in passes) or independent (the paper's)")
-	f.StringVar(&r.passes, "passes", strconv.Itoa(pipeline.DefaultPasses), "passes of estimator flow over all link cases: a number, or auto: 3, and more while link cases disagree or waits move")
+	f.StringVar(&r.passes, "passes", strconv.Itoa(pipeline.DefaultPasses), "passes of estimator flow over all link cases")
 	f.StringVar(&r.ablation, "ablate", "", "ingredients of estimator flow to leave out, to see what they are worth: "+strings.Join(stages.AblationNames(), ", ")+"; several joined by +")
 	r.declareLinkBackend(f)
 }
 
-// defaultAutoPasses is for commands that may choose the number of passes.
-func (r *runFlags) defaultAutoPasses(f *pflag.FlagSet) {
+// defaultAutoPasses is for commands that choose the number of passes unless one is given.
+func (r *runFlags) defaultAutoPasses(f *pflag.FlagSet, usage string) {
 	r.passes = autoPasses
-	f.Lookup("passes").DefValue = r.passes
+	flag := f.Lookup("passes")
+	flag.DefValue, flag.Usage = r.passes, usage
 }
 
 // autoPasses as --passes leaves the number to the estimate.

@@ -35,6 +35,7 @@ sample.`,
 		r.declareLake(f)
 		r.declareScenario(f)
 		r.declareEstimator(f)
+		r.defaultAutoPasses(f, "passes of the estimate; auto: the most that the lake holds")
 		r.declareCluster(f)
 		r.declareExact(f)
 		f.StringVar(&truth, "truth", "exact", "exact, or a Parquet file with flow_id and fct_ns")
