@@ -138,8 +138,8 @@ func (s *Sampler) readHops(f, hops int, sizeBytes int64) error {
 //	(wₕ / Σ w)²  ·  wₕ / (wₕ + round trip without waits)
 //
 // where w is the flow's mean wait. The first factor is the square of the part of the waits that is at the hop: where
-// several hops are loaded, none of their cases is right, and with the part itself cases had p99.9 9% too low on a network
-// of 40G hosts and 10G links. The second is the estimate of how much the queue reacts that also damps feedback (see
+// several hops are loaded, none of their cases is right, and with the part itself p99.9 was 9% too low on a network of
+// 40G hosts and 10G links. The second is the estimate of how much the queue reacts that also damps feedback (see
 // damped). The replay has the rest.
 func (s *Sampler) blend(replayNS int64) int64 {
 	hops := s.replay.hops
