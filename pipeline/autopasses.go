@@ -21,7 +21,7 @@ func estimateUntilSettled(ctx context.Context, e *Estimation) error {
 			return err
 		}
 		e.Log.Info().Int("passes", e.variant.Passes).Float64("disagreement", found.Disagreement).
-			Bool("unsettled", found.Unsettled).Msg("two more passes")
+			Bool("warned", found.Warned).Msg("two more passes")
 	}
 }
 

@@ -3,6 +3,7 @@ package stages
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"parsimon/schema/sizebin"
 	"parsimon/stages/laws"
@@ -13,8 +14,9 @@ type PassesStats struct {
 	// Disagreement is the largest difference, of p50, p90 and p99 of all flows, between the estimate and the link cases
 	// where flows wait longest, as a fraction; 0 where it is not known.
 	Disagreement float64 `json:"disagreement"`
-	// Unsettled is whether the last pass still moved the waits.
-	Unsettled bool `json:"unsettled"`
+	// Warned is whether the estimate has a warning that more passes may remove: the last pass still moved the waits, or
+	// link cases disagree by more than disagreement, about a size bin too.
+	Warned bool `json:"warned"`
 }
 
 // passesDisagreement is a disagreement that calls for more passes: the largest error that an estimate may have without
@@ -22,7 +24,7 @@ type PassesStats struct {
 const passesDisagreement = 0.05
 
 // MorePasses reports whether more passes may change the estimate by more than its error.
-func (p PassesStats) MorePasses() bool { return p.Unsettled || p.Disagreement >= passesDisagreement }
+func (p PassesStats) MorePasses() bool { return p.Warned || p.Disagreement >= passesDisagreement }
 
 // NewPassesStats returns the statistics of an estimate with these intervals and warnings.
 func NewPassesStats(intervals []Interval, warnings []Weakness) (p PassesStats) {
@@ -32,7 +34,7 @@ func NewPassesStats(intervals []Interval, warnings []Weakness) (p PassesStats) {
 		}
 	}
 	for i := range warnings {
-		p.Unsettled = p.Unsettled || warnings[i].Kind == unsettledKind || warnings[i].Kind == tailUnsettledKind
+		p.Warned = p.Warned || slices.Contains([]string{unsettledKind, tailUnsettledKind, disagreementKind}, warnings[i].Kind)
 	}
 	return p
 }
@@ -62,7 +64,7 @@ func disagreements(intervals []Interval) []Weakness {
 	if by < 0 {
 		side = "high"
 	}
-	return []Weakness{{"disagreement", math.Abs(by), disagreement, -1, fmt.Sprintf(
+	return []Weakness{{disagreementKind, math.Abs(by), disagreement, -1, fmt.Sprintf(
 		"p%g of all %s is estimated at %.3f, and is %.3f by the link cases where they wait longest (%+.0f%%): "+
 			"the estimate is probably too %s there (--exact measures it)",
 		math.Round(1000*worst.Quantile)/10, flows, worst.Estimate, worst.Estimate*(1+by), 100*by, side)}}
@@ -92,6 +94,7 @@ func (w *WeaknessFinder) refuted() (out []Weakness) {
 const (
 	unsettledKind     = "unsettled"
 	tailUnsettledKind = "tail unsettled"
+	disagreementKind  = "disagreement"
 )
 
 // unsettled returns the rows about passes that ended too early. moved is as for Weaknesses.
