@@ -93,6 +93,9 @@ func newScenario() *Scenario {
 	}
 }
 
+// ErrNoFile is Load's error for what is neither a file nor a shipped scenario.
+var ErrNoFile = errors.New("there is no such file, nor does a scenario of that name ship")
+
 // Load reads a scenario file, or a shipped scenario by its name (datasets.Scenarios). Paths
 // in a file are relative to it. Errors name the file, the line and the key (*FieldError).
 func Load(path string) (*Scenario, error) {
@@ -105,7 +108,8 @@ func Load(path string) (*Scenario, error) {
 		if folder {
 			return nil, fmt.Errorf("scenario %s: is a directory, and no scenario of that name ships (%s)", path, strings.Join(datasets.Names(datasets.Scenarios), ", "))
 		}
-		return nil, fmt.Errorf("scenario %s: there is no such file, nor does a scenario of that name ship (%s)", path, strings.Join(datasets.Names(datasets.Scenarios), ", "))
+		return nil, fmt.Errorf("scenario %s: %w (%s)", path, ErrNoFile,
+			strings.Join(datasets.Names(datasets.Scenarios), ", "))
 	}
 	data, err := topology.ReadFile(path)
 	if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -9,7 +10,10 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"parsimon/pipeline"
+	"parsimon/pipeline/lake"
 	"parsimon/pipeline/report"
+	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/whatif"
 )
 
@@ -131,6 +135,14 @@ func sweepParameters(ctx context.Context, e *env, r *runFlags, plan whatif.Param
 	}
 	defer done()
 	p, err := whatif.SweepParameters(ctx, plan, o)
+	if errors.Is(err, scenario.ErrNoFile) {
+		if l, lost := lake.Open(o.Lake, false); lost == nil {
+			if model, unknown := pipeline.OpenModel(l, plan.Scenario); unknown == nil {
+				return fmt.Errorf("scenario %s (%s) is in the lake, but --set changes keys of a scenario file: name the file "+
+					"that it was made from", model.ID(), model.Spec.Name)
+			}
+		}
+	}
 	if err != nil {
 		return err
 	}
