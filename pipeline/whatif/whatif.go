@@ -24,7 +24,8 @@ type Answer struct {
 	changed *pipeline.Estimation
 }
 
-// WhatIf estimates a scenario of the lake, if that is not done yet, and what changes make of it, and compares the two.
+// WhatIf estimates a scenario of the lake, if that is not done yet, and what changes make of it in the same way, and
+// compares the two. AutoPasses are as many as the lake holds an estimate of the base with.
 func WhatIf(ctx context.Context, base string, c scenario.Changes, o Settings, how CompareOptions) (*Answer, error) {
 	if err := pipeline.CheckChanges(o.Lake, base, c); err != nil {
 		return nil, err
@@ -38,7 +39,7 @@ func WhatIf(ctx context.Context, base string, c scenario.Changes, o Settings, ho
 	if err != nil {
 		return nil, err
 	}
-	changed, err := pipeline.Derive(ctx, o.Lake, string(before.ID()), c, o.Variant, o.Settings)
+	changed, err := pipeline.Derive(ctx, o.Lake, string(before.ID()), c, before.Variant(), o.Settings)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +49,6 @@ func WhatIf(ctx context.Context, base string, c scenario.Changes, o Settings, ho
 		return nil, err
 	}
 	how.MemoryBytes = o.MemoryBytes
-	how.Across = true // with AutoPasses the numbers of passes may differ
 	compared, err := Compare(ctx, before.Lake, SideOf(before), SideOf(changed), how)
 	return &Answer{compared, changed}, err
 }

@@ -264,3 +264,19 @@ func TestCompareRefuses(t *testing.T) {
 		t.Error("grouped by colour")
 	}
 }
+
+// Without a number of passes, both sides have as many as the estimate of the base that has the most.
+func TestWhatIfPasses(t *testing.T) {
+	t.Parallel()
+	o := settings(t, stages.Flow)
+	o.Variant.Passes = 2
+	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
+	o.Variant.Passes = pipeline.AutoPasses
+	w, err := WhatIf(t.Context(), base, scenario.Changes{Fail: []string{"pod0-tor0:pod0-fabric1"}}, o, CompareOptions{Links: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "flow-2"; w.Base.Variant != want || w.Other.Variant != want {
+		t.Errorf("compares %s and %s, want %s", w.Base.Variant, w.Other.Variant, want)
+	}
+}

@@ -156,7 +156,7 @@ func whatIfWithin(
 	if err := before.Generate(ctx); err != nil {
 		return err
 	}
-	changed, err := pipeline.Derive(ctx, o.Lake, string(before.ID()), c, o.Variant, o.Settings)
+	changed, err := pipeline.Derive(ctx, o.Lake, string(before.ID()), c, before.Variant(), o.Settings)
 	if err != nil {
 		return err
 	}
