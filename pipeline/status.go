@@ -244,39 +244,43 @@ func readStageStatus(l *lake.Lake, s *engine.Stage, thorough bool) StageStatus {
 // BestVariant is the best estimate that the lake holds of a scenario: of estimator flow with the most passes or, if
 // there is none, the paper's; of the same passes, preferably without clustering.
 func BestVariant(model *Model) (best Variant, err error) {
-	names, err := model.Lake.Variants(model.ID())
-	if err != nil {
-		return best, err
-	}
+	all, err := estimatesOf(model)
 	found := false
-	for _, name := range names {
-		v, err := ParseVariant(name)
-		if err != nil || v.Ablation != 0 || found && !v.better(best) {
-			continue // a whole-network simulation, an ablation, or a lesser estimate
-		}
-		if _, err := ReadOnly(model, v, Settings{}).Records(schema.Slowdowns); err == nil {
+	for _, v := range all {
+		if v.Ablation == 0 && (!found || v.better(best)) {
 			best, found = v, true
 		}
 	}
-	if !found {
-		return best, fmt.Errorf("scenario %s has not been estimated: run it (parsimon run)", model.ID())
+	if err == nil && !found {
+		err = fmt.Errorf("scenario %s has not been estimated: run it (parsimon run)", model.ID())
 	}
-	return best, nil
+	return best, err
 }
 
 // mostPasses is the number of passes of the estimate with the most, among those that the lake holds of a scenario with
 // these settings; DefaultPasses if there is none.
 func mostPasses(model *Model, like Variant) (int, error) {
-	names, err := model.Lake.Variants(model.ID())
+	all, err := estimatesOf(model)
 	most := 0
-	for _, name := range names {
-		v, err := ParseVariant(name)
-		if err != nil || v.Passes <= most || v.String() != like.pass(v.Passes).String() {
-			continue // a whole-network simulation, or another way
-		}
-		if _, err := ReadOnly(model, v, Settings{}).Records(schema.Slowdowns); err == nil {
-			most = v.Passes
+	for _, v := range all {
+		if v.String() == like.pass(v.Passes).String() {
+			most = max(most, v.Passes)
 		}
 	}
 	return cmp.Or(most, DefaultPasses), err
+}
+
+// estimatesOf are the ways in which the lake holds complete estimates of a scenario.
+func estimatesOf(model *Model) (all []Variant, err error) {
+	names, err := model.Lake.Variants(model.ID())
+	for _, name := range names {
+		v, notEstimate := ParseVariant(name) // a whole-network simulation, or from windows
+		if notEstimate != nil {
+			continue
+		}
+		if _, incomplete := ReadOnly(model, v, Settings{}).Records(schema.Slowdowns); incomplete == nil {
+			all = append(all, v)
+		}
+	}
+	return all, err
 }
