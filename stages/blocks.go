@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 
 	"parsimon/simkernel"
 )
@@ -16,11 +17,17 @@ import (
 //
 // A zero block takes one byte, a flow that observed nothing takes none.
 
+// maxBlockBytes is the longest encoding of a block: four numbers of up to 5 bytes.
+const maxBlockBytes = 20
+
 // appendBlocks appends the encoding of one flow's blocks at one hop.
 func appendBlocks(b []byte, blocks []simkernel.Block) []byte {
 	for len(blocks) > 0 && blocks[len(blocks)-1] == (simkernel.Block{}) {
 		blocks = blocks[:len(blocks)-1]
 	}
+	n := len(b)
+	b = grow(b, maxBlockBytes*len(blocks))
+	b = b[:cap(b)]
 	for i := range blocks {
 		x := &blocks[i]
 		head := uint64(x.WaitNS) << 3
@@ -33,56 +40,88 @@ func appendBlocks(b []byte, blocks []simkernel.Block) []byte {
 		if x.Marks != 0 || x.Hint != 0 {
 			head |= 1
 		}
-		if head < 0x80 { // the common case
-			b = append(b, byte(head))
-		} else {
-			b = binary.AppendUvarint(b, head)
+		n = putUvarint(b, n, head)
+		if head&7 == 0 {
+			continue
 		}
-		if x.UpstreamNS != 0 {
-			b = binary.AppendUvarint(b, uint64(x.UpstreamNS))
+		if head&4 != 0 {
+			n = putUvarint(b, n, uint64(x.UpstreamNS))
 		}
-		if x.NICWaitNS != 0 {
-			b = binary.AppendUvarint(b, uint64(x.NICWaitNS))
+		if head&2 != 0 {
+			n = putUvarint(b, n, uint64(x.NICWaitNS))
 		}
 		if head&1 != 0 {
-			b = binary.AppendUvarint(b, uint64(x.Hint)<<16|uint64(x.Marks))
+			n = putUvarint(b, n, uint64(x.Hint)<<16|uint64(x.Marks))
 		}
 	}
-	return b
+	return b[:n]
+}
+
+// putUvarint writes a number at b[n] and returns where it ends.
+func putUvarint(b []byte, n int, v uint64) int {
+	for v >= 0x80 {
+		b[n] = byte(v) | 0x80
+		v >>= 7
+		n++
+	}
+	b[n] = byte(v)
+	return n + 1
 }
 
 var errBlocks = errors.New("damaged: column observed cannot be decoded")
 
 // readBlocks appends the blocks that b encodes. Zero blocks at the end are not restored.
 func readBlocks(blocks []simkernel.Block, b []byte) ([]simkernel.Block, error) {
-	for i := 0; i < len(b); {
-		var head, upstream, nicWait, marks uint64
+	n := len(blocks)
+	blocks = grow(blocks, len(b)) // a block takes at least a byte
+	blocks = blocks[:n+len(b)]
+	for i := 0; i < len(b); n++ {
+		x := &blocks[n]
+		*x = simkernel.Block{}
+		if b[i] == 0 {
+			i++
+			continue
+		}
+		var head, more uint64
 		head, i = uvarint(b, i)
-		if head&4 != 0 {
-			upstream, i = uvarint(b, i)
+		damaged := head > math.MaxInt32<<3|7
+		x.WaitNS = int32(head >> 3)
+		if head&7 != 0 {
+			if head&4 != 0 {
+				more, i = uvarint(b, i)
+				damaged = damaged || more > math.MaxInt32
+				x.UpstreamNS = int32(more)
+			}
+			if head&2 != 0 {
+				more, i = uvarint(b, i)
+				damaged = damaged || more > math.MaxInt32
+				x.NICWaitNS = int32(more)
+			}
+			if head&1 != 0 {
+				more, i = uvarint(b, i)
+				damaged = damaged || more > math.MaxUint32
+				x.Marks, x.Hint = uint16(more), uint16(more>>16)
+			}
 		}
-		if head&2 != 0 {
-			nicWait, i = uvarint(b, i)
+		if damaged || i > len(b) {
+			return blocks[:n], errBlocks
 		}
-		if head&1 != 0 {
-			marks, i = uvarint(b, i)
-		}
-		if i > len(b) || head > math.MaxInt32<<3|7 || upstream > math.MaxInt32 || nicWait > math.MaxInt32 ||
-			marks > math.MaxUint32 {
-			return blocks, errBlocks
-		}
-		blocks = append(blocks, simkernel.Block{
-			WaitNS: int32(head >> 3), UpstreamNS: int32(upstream), NICWaitNS: int32(nicWait),
-			Marks: uint16(marks & math.MaxUint16), Hint: uint16(marks >> 16),
-		})
 	}
-	return blocks, nil
+	return blocks[:n], nil
 }
 
 // uvarint decodes the number that begins at b[i] and returns where it ends; beyond b if it is damaged.
 func uvarint(b []byte, i int) (v uint64, end int) {
-	if i < len(b) && b[i] < 0x80 { // the common case, inlined
-		return uint64(b[i]), i + 1
+	if i+4 > len(b) {
+		return longUvarint(b, i)
+	}
+	switch w := uint64(binary.LittleEndian.Uint32(b[i:])); { // the common lengths
+	case w&0x80 == 0:
+		return w & 0x7f, i + 1
+	case w&0x8000 == 0:
+		return w&0x7f | w>>1&0x3f80, i + 2
+	case w&0x800000 == 0:
+		return w&0x7f | w>>1&0x3f80 | w>>2&0x1fc000, i + 3
 	}
 	return longUvarint(b, i)
 }
@@ -94,4 +133,12 @@ func longUvarint(b []byte, i int) (v uint64, end int) {
 		}
 	}
 	return 0, len(b) + 1
+}
+
+// grow returns s with room for n more elements. It doubles the memory, so that growing takes little time.
+func grow[T any](s []T, n int) []T {
+	if cap(s)-len(s) < n {
+		s = slices.Grow(s, max(n, len(s)))
+	}
+	return s
 }

@@ -2,6 +2,7 @@ package stages
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/zeebo/xxh3"
 
@@ -100,10 +101,13 @@ func (s *Simulator) caseKey(link topology.Link) CaseKey {
 		m.number(uint64(link.DelayNS))
 	}
 	m.number(uint64(len(c.Feedback)))
-	for i := range c.Feedback {
-		b := &c.Feedback[i]
-		m.number(uint64(uint32(b.NICWaitNS))<<32 | uint64(uint32(b.WaitNS)))
-		m.number(uint64(uint32(b.UpstreamNS))<<32 | uint64(b.Hint)<<16 | uint64(b.Marks))
+	for part := range slices.Chunk(c.Feedback, digestRows) {
+		at := m.room(16 * len(part))
+		for i := range part {
+			b := &part[i]
+			binary.LittleEndian.PutUint64(at[16*i:], uint64(uint32(b.NICWaitNS))<<32|uint64(uint32(b.WaitNS)))
+			binary.LittleEndian.PutUint64(at[16*i+8:], uint64(uint32(b.UpstreamNS))<<32|uint64(b.Hint)<<16|uint64(b.Marks))
+		}
 		m.hashPending()
 	}
 	_, _ = m.hash.Write(m.pending) // never fails
@@ -112,11 +116,24 @@ func (s *Simulator) caseKey(link topology.Link) CaseKey {
 
 func (m *caseCache) number(v uint64) { m.pending = binary.LittleEndian.AppendUint64(m.pending, v) }
 
+// digestRows is how many values are hashed at a time.
+const digestRows = 1 << 10
+
+// room appends so many bytes to the pending ones and returns them.
+func (m *caseCache) room(bytes int) []byte {
+	had := len(m.pending)
+	m.pending = slices.Grow(m.pending, bytes)[:had+bytes]
+	return m.pending[had:]
+}
+
 // digestColumn adds a column to the digest, with the offset subtracted from its values.
 func digestColumn[T int16 | int32 | int64 | uint64](m *caseCache, values []T, offset T) {
 	m.number(uint64(len(values)))
-	for _, v := range values {
-		m.number(uint64(v - offset))
+	for part := range slices.Chunk(values, digestRows) {
+		at := m.room(8 * len(part))
+		for i, v := range part {
+			binary.LittleEndian.PutUint64(at[8*i:], uint64(v-offset))
+		}
 		m.hashPending()
 	}
 }

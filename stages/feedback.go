@@ -229,7 +229,7 @@ func (x *FeedbackBuilder) sumDownstream(longest int) {
 		sums := x.downstream[(h-1)*longest : h*longest]
 		copy(sums, x.downstream[h*longest:])
 		for b := range x.hops[h] {
-			sums[b] = sums[b].add(&x.hops[h][b], x.params.Transport)
+			x.add(&sums[b], &x.hops[h][b])
 		}
 	}
 }
@@ -256,7 +256,7 @@ func (x *FeedbackBuilder) networkFeedback(row int64, f, longest int) {
 	for h := 1; h < len(x.hops); h++ {
 		if h > 1 {
 			for b := range x.hops[h-1] {
-				x.upstream[b] = x.upstream[b].add(&x.hops[h-1][b], x.params.Transport)
+				x.add(&x.upstream[b], &x.hops[h-1][b])
 			}
 		}
 		if !x.isSimulated(f, h) {
@@ -264,7 +264,7 @@ func (x *FeedbackBuilder) networkFeedback(row int64, f, longest int) {
 		}
 		x.blocks = resize(x.blocks, longest)
 		for b := range x.blocks {
-			x.blocks[b] = x.feedback(b, x.upstream[b], x.downstream[h*longest+b])
+			x.setFeedback(&x.blocks[b], b, &x.upstream[b], &x.downstream[h*longest+b])
 		}
 		x.out.append(x.path[h], row, int16(h), x.blocks)
 	}

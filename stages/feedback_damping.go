@@ -14,20 +14,25 @@ type blockSum struct {
 	marks, hint uint16
 }
 
-func (s blockSum) add(b *simkernel.Block, t simkernel.Transport) blockSum {
-	return blockSum{s.waitNS + int64(b.WaitNS), s.marks | b.Marks, t.JoinHints(s.hint, b.Hint)}
+// add adds what the packets of the block observed at another hop.
+func (x *FeedbackBuilder) add(s *blockSum, b *simkernel.Block) {
+	s.waitNS += int64(b.WaitNS)
+	s.marks |= b.Marks
+	s.hint = x.joinHints(s.hint, b.Hint)
 }
 
-// feedback returns the feedback for block b of the current flow at a hop behind hop 0, given the sums over the
+// setFeedback sets out to the feedback for block b of the current flow at a hop behind hop 0, given the sums over the
 // hops before and behind that hop.
-func (x *FeedbackBuilder) feedback(b int, upstream, downstream blockSum) simkernel.Block {
-	out := simkernel.Block{
-		UpstreamNS: clampNS(upstream.waitNS), WaitNS: clampNS(downstream.waitNS),
-		Marks: upstream.marks | downstream.marks, Hint: x.params.Transport.JoinHints(upstream.hint, downstream.hint),
-	}
+func (x *FeedbackBuilder) setFeedback(out *simkernel.Block, b int, upstream, downstream *blockSum) {
+	out.NICWaitNS, out.UpstreamNS, out.WaitNS = 0, clampNS(upstream.waitNS), clampNS(downstream.waitNS)
+	out.Marks = upstream.marks | downstream.marks
+	out.Hint = x.joinHints(upstream.hint, downstream.hint)
 	if b < len(x.hops[0]) { // the only wait at a host's uplink is the NIC wait
 		out.NICWaitNS = x.hops[0][b].WaitNS
 		out.Marks |= x.hops[0][b].Marks
+	}
+	if x.ablation == 0 {
+		return
 	}
 	if x.ablation&AblateNICWaits != 0 {
 		out.NICWaitNS = 0
@@ -38,7 +43,14 @@ func (x *FeedbackBuilder) feedback(b int, upstream, downstream blockSum) simkern
 	if x.ablation&AblateMarks != 0 {
 		out.Marks = 0
 	}
-	return out
+}
+
+// joinHints joins the hints of two hops; there are none with most transports.
+func (x *FeedbackBuilder) joinHints(a, b uint16) uint16 {
+	if a|b == 0 {
+		return 0
+	}
+	return x.params.Transport.JoinHints(a, b)
 }
 
 // damped replaces block b of hop h, which the packets observed, by what the hop sends.

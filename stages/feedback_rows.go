@@ -2,7 +2,6 @@ package stages
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
@@ -25,7 +24,7 @@ type observationIndex struct {
 	hop   []int16
 	count []int16
 	links []int32
-	delay []int64 // ns; -1: the table does not say
+	delay []int64 // ns; -1 and beyond its end: the table does not say
 }
 
 // readObservations reads the chunk's rows of table hop_observations.
@@ -57,13 +56,14 @@ func (a *observationIndex) read(firstRow, rows int64, in schema.Batches) error {
 				continue
 			}
 			a.encoded.AddAll(observed, from, to)
-			a.row, a.hop = append(a.row, row[from:to]...), append(a.hop, hop[from:to]...)
-			a.links = append(a.links, link[from:to]...)
-			a.count = append(a.count, hops[from:to]...)
+			a.row, a.hop = append(grow(a.row, to-from), row[from:to]...), append(grow(a.hop, to-from), hop[from:to]...)
+			a.links = append(grow(a.links, to-from), link[from:to]...)
+			a.count = append(grow(a.count, to-from), hops[from:to]...)
 			if delay != nil {
+				for len(a.delay) < len(a.row)-(to-from) {
+					a.delay = append(a.delay, -1)
+				}
 				a.delay = append(a.delay, delay[from:to]...)
-			} else {
-				a.delay = append(a.delay, slices.Repeat([]int64{-1}, to-from)...)
 			}
 			from = to
 		}
@@ -115,7 +115,12 @@ func (a *observationIndex) at(f, hop int) []byte {
 }
 
 // delayNS returns the delay of a flow by the case of a hop, which must have a row; -1 if there is none.
-func (a *observationIndex) delayNS(f, hop int) int64 { return a.delay[a.place[f*a.width+hop]] }
+func (a *observationIndex) delayNS(f, hop int) int64 {
+	if i := int(a.place[f*a.width+hop]); i < len(a.delay) {
+		return a.delay[i]
+	}
+	return -1
+}
 
 // link returns the link of a flow's hop, which must have a row.
 func (a *observationIndex) link(f, hop int) int32 { return a.links[a.place[f*a.width+hop]] }

@@ -66,9 +66,12 @@ func (e *Executor) isComplete(s *Stage) bool {
 // collect removes a stage's files of a table.
 func (e *Executor) collect(s *Stage, t schema.Table) error {
 	for again := true; again; {
-		r, err := Complete(e.lake, s, e.Method)
-		if err != nil {
-			return err
+		r, ok := e.known[s.StatePath()]
+		if !ok {
+			var err error
+			if r, err = Complete(e.lake, s, e.Method); err != nil {
+				return err
+			}
 		}
 		marked, err := e.markCollected(s, t, r)
 		if err != nil {
@@ -104,9 +107,6 @@ func (e *Executor) markCollected(s *Stage, t schema.Table, r Records) (marked bo
 			return marked, err
 		}
 		marked = true
-	}
-	if marked {
-		delete(e.known, s.StatePath())
 	}
 	return marked, nil
 }

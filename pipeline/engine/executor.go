@@ -155,6 +155,9 @@ func (e *Executor) runStage(ctx context.Context, s *Stage) error {
 		return err
 	}
 	delete(e.known, s.StatePath())
+	if r := job.records(); !e.shared() && r.Complete(e.Method) {
+		e.known[s.StatePath()] = r
+	}
 	critical := 0.0
 	for _, rec := range job.done {
 		if rec == nil { // another process's task

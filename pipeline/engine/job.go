@@ -11,6 +11,7 @@ import (
 // A job is a stage whose tasks are settled.
 type job struct {
 	stage   *Stage
+	layout  layout
 	in      *Inputs
 	tasks   []Task
 	keys    []string // nil: none
@@ -54,7 +55,14 @@ func (e *Executor) prepare(s *Stage) (j *job, err error) {
 		j.release()
 		return nil, err
 	}
+	j.layout = l
 	return j, nil
+}
+
+// records are what is recorded of the stage when its tasks are done.
+func (j *job) records() Records {
+	return Records{Stage: j.stage, Tasks: j.tasks, Done: j.done, Program: j.layout.Program, method: j.layout.Method,
+		first: j.first}
 }
 
 // prior is how a stage was cut by this version of the method, in this scenario or the base.

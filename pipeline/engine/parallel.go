@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"runtime/pprof"
 	"sync"
 )
 
@@ -19,6 +20,7 @@ func Parallel(ctx context.Context, workers, n int,
 	var wg sync.WaitGroup
 	for range min(workers, n) {
 		wg.Go(func() {
+			pprof.SetGoroutineLabels(ctx) // of the context: --cpu-profile
 			do, err := newWorker()
 			for i := range queue {
 				if err == nil && ctx.Err() == nil {

@@ -11,8 +11,8 @@ import (
 // range of links is worth reading from every file. It is part of the lake's layout, not a setting: the tasks of
 // different runs must be the same.
 func chunkRows(n int) int64 {
-	const first, most = 1 << 16, 1 << 20
-	return min(most, int64(first)<<min(n/16, 4))
+	const first, most = 1 << 15, 1 << 20
+	return min(most, int64(first)<<min(n/16, 5))
 }
 
 // A FlowWriter writes table flows, chunkRows(n) rows to data file n. It is a schema.Sink.

@@ -31,7 +31,11 @@ func (a *Arena) AddAll(column *array.Binary, from, to int) {
 	offsets := column.ValueOffsets()
 	first, all := offsets[0], column.ValueBytes()
 	base := len(a.Bytes) - int(offsets[from]-first)
-	a.Bytes = append(a.Bytes, all[offsets[from]-first:offsets[to]-first]...)
+	items := all[offsets[from]-first : offsets[to]-first]
+	if free := cap(a.Bytes) - len(a.Bytes); free < len(items) { // twice the memory, so that growing takes little time
+		a.Bytes = slices.Grow(a.Bytes, max(len(items), len(a.Bytes)))
+	}
+	a.Bytes = append(a.Bytes, items...)
 	a.ends = slices.Grow(a.ends, to-from)
 	for _, o := range offsets[from+1 : to+1] {
 		a.ends = append(a.ends, base+int(o-first))
