@@ -8,21 +8,34 @@ import (
 	"parsimon/stages"
 )
 
-// estimateUntilSettled makes DefaultPasses passes, and two more at a time while the estimate itself says that more may
-// change it (stages.PassesStats), maxAutoPasses at most. One pass alone would not do: waits that react to each other
-// swing, so what an odd number of passes finds is compared with an odd one.
+// autoPasses are the numbers of passes that AutoPasses tries in turn. From three on they are odd: waits that react to
+// each other swing, so what an odd number of passes finds is compared with an odd one.
+var autoPasses = []int{2, 3, 5, 7}
+
+// estimateUntilSettled makes the first of autoPasses, and more while the estimate itself says that more may change it
+// (stages.PassesStats). Until that is known it keeps the temporary tables that the next pass reads.
 func estimateUntilSettled(ctx context.Context, e *Estimation) error {
-	for e.variant.Passes = DefaultPasses; ; e.variant.Passes += 2 {
-		if err := e.run(ctx); err != nil {
+	for i, passes := range autoPasses {
+		e.variant.Passes = passes
+		if i+1 == len(autoPasses) {
+			break
+		}
+		longer := e.variant
+		longer.Passes = autoPasses[i+1]
+		if err := e.run(ctx, e.method(longer).plan()); err != nil {
 			return err
 		}
 		found, err := passesStats(e)
-		if err != nil || !found.MorePasses() || e.variant.Passes+2 > maxAutoPasses {
+		if err != nil {
 			return err
 		}
-		e.Log.Info().Int("passes", e.variant.Passes).Float64("disagreement", found.Disagreement).
-			Bool("warned", found.Warned).Msg("two more passes")
+		if !found.MorePasses(passes) {
+			return e.Collect()
+		}
+		e.Log.Info().Int("passes", passes).Float64("disagreement", found.Disagreement).Bool("warned", found.Suspect).
+			Int("next", longer.Passes).Msg("more passes")
 	}
+	return e.run(ctx)
 }
 
 // passesStats returns what the last stage found out about passes.

@@ -60,9 +60,9 @@ func (e *Estimation) Estimate(ctx context.Context) error {
 	return e.run(ctx)
 }
 
-// run runs the plan of the variant.
-func (e *Estimation) run(ctx context.Context) error {
-	if err := e.exec.Run(ctx, e.Plan()); err != nil {
+// run runs the plan of the variant, and keeps what plans that may follow read.
+func (e *Estimation) run(ctx context.Context, following ...engine.Plan) error {
+	if err := e.exec.Run(ctx, e.Plan(), following...); err != nil {
 		return e.forgetUnborn(err)
 	}
 	return e.Publish()

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,7 +15,7 @@ func TestAutoPasses(t *testing.T) {
 	o := options{Lake: t.TempDir(), Variant: flowOf(AutoPasses), Keep: true}
 	auto := estimate(t, topology, flows, o)
 	passes := auto.Variant().Passes
-	if passes < 2 || passes >= maxAutoPasses || auto.Variant().String() != "flow-"+string(rune('0'+passes)) {
+	if !slices.Contains(autoPasses[:len(autoPasses)-1], passes) || auto.Variant().String() != "flow-"+string(rune('0'+passes)) {
 		t.Fatalf("ended after %d passes, as variant %s", passes, auto.Variant())
 	}
 	o.Variant = flowOf(passes)

@@ -13,14 +13,12 @@ import (
 
 // Passes of estimator flow.
 const (
-	// DefaultPasses is where further passes stop paying: datasets/ACCURACY.md.
+	// DefaultPasses is where further passes stop paying on most networks: datasets/ACCURACY.md.
 	DefaultPasses = 3
-	// AutoPasses makes DefaultPasses passes, and more while the estimate says that they may change it.
+	// AutoPasses makes as many passes as the estimate asks for: autoPasses.
 	AutoPasses = -1
 	// MaxPasses is the most that can be asked for.
 	MaxPasses = 99
-
-	maxAutoPasses = 7
 )
 
 // methodVersion changes whenever the same scenario would get other numbers than before. Results of another version do

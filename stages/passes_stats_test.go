@@ -27,8 +27,16 @@ func TestMorePasses(t *testing.T) {
 		{"waits of the slowest move", nil, tailUnsettledKind, true},
 		{"a warning about a bin", row("<10 KB", 0.99, 0.11), disagreementKind, true},
 	} {
-		if got := NewPassesStats(c.intervals, []Weakness{{Kind: c.kind}}).MorePasses(); got != c.want {
-			t.Errorf("%s: %t", c.name, got)
+		var warnings []Weakness
+		if c.kind != "" {
+			warnings = []Weakness{{Kind: c.kind}}
+		}
+		p := NewPassesStats(c.intervals, warnings)
+		if got := p.MorePasses(3); got != c.want {
+			t.Errorf("%s: %t after three passes", c.name, got)
+		}
+		if got, want := p.MorePasses(2), c.want || c.kind != ""; got != want {
+			t.Errorf("%s: %t after two passes, want %t", c.name, got, want)
 		}
 	}
 }

@@ -96,15 +96,15 @@ func (e *Executor) Records(s *Stage) (Records, error) {
 }
 
 // Run runs all stages of a plan in order, first repairing what it needs, and removes temporary tables as soon as no
-// stage of the plan needs them.
-func (e *Executor) Run(ctx context.Context, p Plan) error {
+// stage of the plan needs them. What a plan that may follow reads stays.
+func (e *Executor) Run(ctx context.Context, p Plan, following ...Plan) error {
 	e.whole = true
 	defer func() { e.whole = false }()
 	if err := e.Repair(p); err != nil {
 		return err
 	}
 	for {
-		err := e.runStages(ctx, p)
+		err := e.runStages(ctx, p, following)
 		again, rerr := e.restore(p, err)
 		if rerr != nil || !again {
 			return errors.Join(rerr, err)
@@ -113,12 +113,12 @@ func (e *Executor) Run(ctx context.Context, p Plan) error {
 }
 
 // runStages runs the stages of a plan in order, and collects after each.
-func (e *Executor) runStages(ctx context.Context, p Plan) error {
+func (e *Executor) runStages(ctx context.Context, p Plan, following []Plan) error {
 	for _, s := range p {
 		if err := e.runStage(ctx, s); err != nil {
 			return err
 		}
-		if err := e.Collect(p); err != nil {
+		if err := e.Collect(p, following...); err != nil {
 			return err
 		}
 	}
