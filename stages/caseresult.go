@@ -40,16 +40,39 @@ func (s *Simulator) encodeResult(b []byte) []byte {
 		}
 	}
 	if c.Record {
-		block := int64(0)
-		for _, size := range c.SizeBytes {
-			n := s.params.Layout().Blocks(s.params.Packets(size))
-			s.cache.pending = appendBlocks(s.cache.pending[:0], r.Observed[block:block+n])
-			b = binary.AppendUvarint(b, uint64(len(s.cache.pending)))
-			b = append(b, s.cache.pending...)
-			block += n
+		s.encodeObservations()
+		for i := range c.SizeBytes {
+			observed := s.observed.At(i)
+			b = binary.AppendUvarint(b, uint64(len(observed)))
+			b = append(b, observed...)
 		}
 	}
 	return b
+}
+
+// encodeObservations sets s.observed to the encoded observations of each flow of the current case, once.
+func (s *Simulator) encodeObservations() {
+	if s.encoded {
+		return
+	}
+	s.encoded = true
+	s.observed.Reset()
+	layout, at := s.params.Layout(), int64(0)
+	for _, size := range s.c.SizeBytes {
+		n := min(layout.Blocks(s.params.Packets(size)), int64(len(s.result.Observed))-at)
+		s.observed.Bytes = appendBlocks(s.observed.Bytes, s.result.Observed[at:at+n])
+		s.observed.Done()
+		at += n
+	}
+}
+
+// observeNothing sets s.observed to that of so many flows which observed nothing.
+func (s *Simulator) observeNothing(flows int) {
+	s.encoded = true
+	s.observed.Reset()
+	for range flows {
+		s.observed.Done()
+	}
 }
 
 var errResult = errors.New("not the result of this link case")
@@ -110,6 +133,7 @@ func (s *Simulator) decodeResult(b []byte) error {
 // decodeObservations decodes the blocks of all flows into s.result.Observed.
 func (s *Simulator) decodeObservations(in *resultReader) error {
 	r := &s.result
+	s.observed.Reset()
 	for _, size := range s.c.SizeBytes {
 		length := in.next()
 		if in.failed || length < 0 || length > int64(len(in.b)) {
@@ -123,7 +147,9 @@ func (s *Simulator) decodeObservations(in *resultReader) error {
 		had := len(r.Observed)
 		r.Observed = slices.Grow(r.Observed, end-had)[:end]
 		clear(r.Observed[had:])
+		s.observed.Add(in.b[:length])
 		in.b = in.b[length:]
 	}
+	s.encoded = true
 	return nil
 }

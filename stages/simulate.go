@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/simkernel"
 	"parsimon/stages/topology"
 )
@@ -71,6 +72,9 @@ type Simulator struct {
 	cache  caseCache
 	c      simkernel.Case // the current case
 	result simkernel.Result
+
+	observed columns.Arena // by flow of the current case: its observations, encoded; valid if encoded
+	encoded  bool
 
 	delays       delayRows
 	stats        statRows
@@ -230,7 +234,7 @@ func (s *Simulator) run(ctx context.Context, lo, hi int32, hops, feedback schema
 		from, to := s.input.starts[id-lo], s.input.starts[id-lo+1]
 		rows := s.input.order[from:to]
 		if s.onlyUplinks && !s.net.FromHost(id) {
-			s.result.Observed = s.result.Observed[:0]
+			s.observeNothing(len(rows))
 			if err := r.done(link, rows, false); err != nil {
 				return stats, err
 			}

@@ -32,6 +32,7 @@ func newCaseBuilder(links int) caseBuilder {
 func (s *Simulator) buildCase(link topology.Link, from, to int) error {
 	r, c, b := &s.input.rows, &s.c, &s.build
 	resetCase(c)
+	s.encoded = false
 	b.caseNo++
 	b.sources = b.sources[:0]
 	c.Record = s.estimator == Flow

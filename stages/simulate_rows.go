@@ -141,15 +141,13 @@ func (w *observationRows) reset() {
 
 // add appends what the packets of the current case observed.
 func (w *observationRows) add(s *Simulator, link topology.Link, rows []int32) {
-	in, at := &s.input.rows, int64(0)
+	in := &s.input.rows
+	s.encodeObservations()
+	w.observed.AddArena(&s.observed)
 	for k, i := range rows {
 		if !s.onlyUplinks {
 			w.delayNS = append(w.delayNS, s.result.FCTNS[k]-s.result.IdealNS[k])
 		}
-		n := min(s.params.Layout().Blocks(s.params.Packets(in.size[i])), int64(len(s.result.Observed))-at)
-		w.observed.Bytes = appendBlocks(w.observed.Bytes, s.result.Observed[at:at+n])
-		w.observed.Done()
-		at += n
 		w.append(in.flowRow[i], in.hop[i], in.hops[i], link.ID)
 	}
 }

@@ -42,6 +42,15 @@ func (a *Arena) AddAll(column *array.Binary, from, to int) {
 	}
 }
 
+// AddArena appends all strings of another arena.
+func (a *Arena) AddArena(b *Arena) {
+	base := len(a.Bytes)
+	a.Bytes = append(a.Bytes, b.Bytes...)
+	for _, end := range b.ends {
+		a.ends = append(a.ends, base+end)
+	}
+}
+
 // At returns string i, valid until the arena changes.
 func (a *Arena) At(i int) []byte {
 	from := 0
