@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"slices"
 
 	"parsimon/pipeline/engine"
 	"parsimon/schema"
@@ -12,16 +13,21 @@ import (
 // each other swing, so what an odd number of passes finds is compared with an odd one.
 var autoPasses = []int{2, 3, 5, 7}
 
-// estimateUntilSettled makes the first of autoPasses, and more while the estimate itself says that more may change it
-// (stages.PassesStats). Until that is known it keeps the temporary tables that the next pass reads.
+// estimateUntilSettled makes the first of autoPasses, at least Settings.LeastPasses, and more while the estimate itself
+// says that more may change it (stages.PassesStats). Until that is known it keeps the temporary tables that the next
+// pass reads.
 func estimateUntilSettled(ctx context.Context, e *Estimation) error {
-	for i, passes := range autoPasses {
+	tried := slices.DeleteFunc(slices.Clone(autoPasses), func(n int) bool { return n <= e.LeastPasses })
+	if e.LeastPasses > 0 {
+		tried = slices.Insert(tried, 0, e.LeastPasses)
+	}
+	for i, passes := range tried {
 		e.variant.Passes = passes
-		if i+1 == len(autoPasses) {
+		if i+1 == len(tried) {
 			break
 		}
 		longer := e.variant
-		longer.Passes = autoPasses[i+1]
+		longer.Passes = tried[i+1]
 		if err := e.run(ctx, e.method(longer).plan()); err != nil {
 			return err
 		}

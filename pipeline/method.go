@@ -33,7 +33,9 @@ type Settings struct {
 	Cache      *cache.Cache   // of link-case results; nil: none
 	NS3        *ns3.Simulator // the program behind backend ns3
 	Wait       time.Duration  // while another process works on the scenario
-	Ephemeral  bool           // the scenario is deleted after the estimate: no intervals, no views
+	// LeastPasses is the least number of passes that AutoPasses makes; 0: as few as it finds enough.
+	LeastPasses int
+	Ephemeral   bool // the scenario is deleted after the estimate: no intervals, no views
 	// Donor is a scenario of the lake with the same flows (scenario.FlowsKey), whose files a new scenario shares, and
 	// whose other results where they depend on the same; empty: none.
 	Donor lake.ScenarioID

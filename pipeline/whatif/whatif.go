@@ -25,7 +25,8 @@ type Answer struct {
 }
 
 // WhatIf estimates a scenario of the lake, if that is not done yet, and what changes make of it in the same way, and
-// compares the two. AutoPasses are as many as the lake holds an estimate of the base with.
+// compares the two. AutoPasses are at least as many as the lake holds an estimate of the base with; where what changed
+// asks for more, both take as many.
 func WhatIf(ctx context.Context, base string, c scenario.Changes, o Settings, how CompareOptions) (*Answer, error) {
 	if err := pipeline.CheckChanges(o.Lake, base, c); err != nil {
 		return nil, err
@@ -34,23 +35,37 @@ func WhatIf(ctx context.Context, base string, c scenario.Changes, o Settings, ho
 	if err != nil {
 		return nil, err
 	}
-	err = before.Estimate(ctx)
-	before.Close()
+	if err := finish(ctx, before); err != nil {
+		return nil, err
+	}
+	same, settings := before.Variant(), o.Settings
+	if o.Variant.Passes == pipeline.AutoPasses {
+		settings.LeastPasses, same.Passes = same.Passes, pipeline.AutoPasses
+	}
+	changed, err := pipeline.Derive(ctx, o.Lake, string(before.ID()), c, same, settings)
 	if err != nil {
 		return nil, err
 	}
-	changed, err := pipeline.Derive(ctx, o.Lake, string(before.ID()), c, before.Variant(), o.Settings)
-	if err != nil {
+	if err := finish(ctx, changed); err != nil {
 		return nil, err
 	}
-	err = changed.Estimate(ctx)
-	changed.Close()
-	if err != nil {
-		return nil, err
+	if changed.Variant().String() != before.Variant().String() {
+		if before, err = pipeline.Resume(ctx, o.Lake, string(before.ID()), changed.Variant(), o.Settings); err != nil {
+			return nil, err
+		}
+		if err := finish(ctx, before); err != nil {
+			return nil, err
+		}
 	}
 	how.MemoryBytes = o.MemoryBytes
 	compared, err := Compare(ctx, before.Lake, SideOf(before), SideOf(changed), how)
 	return &Answer{compared, changed}, err
+}
+
+// finish makes an estimate and closes it.
+func finish(ctx context.Context, e *pipeline.Estimation) error {
+	defer e.Close()
+	return e.Estimate(ctx)
 }
 
 // Write writes the comparison, and what it took to estimate what changed.
