@@ -95,7 +95,7 @@ sampling-test: ## estimates from windows: changes by common windows, and a trace
 
 ##@ Measure (minutes to hours; ARGS="--short" tries one, ARGS="--write" replaces its section of a page)
 MEASUREMENTS := accuracy ablation own-accuracy transport-accuracy large-exact honesty m3-table bench-kernel bench-run \
-	bench-transports large growth clustering what-if failures coverage ingest-bench ns3-backend faults durability
+	bench-transports large growth clustering what-if failures coverage sampled-growth sampled-day ingest-bench ns3-backend faults durability
 .PHONY: $(MEASUREMENTS)
 accuracy: ## estimators against ns-3 on the shared scenarios (needs ../shared)
 ablation: ## what each ingredient of estimator flow contributes, against ns-3 (needs ../shared)
@@ -113,6 +113,8 @@ clustering: ## savings and errors of --cluster, against ns-3 (needs ../shared)
 what-if: ## a what-if, a screening and a sweep against runs from nothing
 failures: ## errors with one random cable down, against --exact
 coverage: ## how often the intervals of run --within hold the value of the whole, and of what-if --within
+sampled-growth: ## p99 within 2% of 10^7 to 10^8 flows of 6,144 hosts; ARGS=FLOWS
+sampled-day: ## a day ingested by the hour and asked for p99 within 2% every 6 hours; ARGS=FLOWS
 ingest-bench: ## a synthetic day of flow logs, 10 million records, against its truth
 faults: ## killed processes, failing disks, damaged bytes, commands at once (3 h; PARSIMON_FAULTS_TIME=)
 durability: ## what fsync and digests cost, against a program without them, alternating

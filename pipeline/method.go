@@ -89,15 +89,34 @@ func (m *method) readLoads(in *engine.Inputs) (*stages.Loads, error) {
 		return nil, err
 	}
 	if m.Spec.Windows != nil {
-		// The rate of ACKs is that of the whole workload, estimated from the windows: over all of their time, also on a link
-		// whose flows are all in one of them.
-		for i, x := range loads.Links {
-			loads.Links[i].LastStartNS = x.FirstStartNS + m.Spec.Windows.ActiveNS
+		if err := m.spread(loads); err != nil {
+			return nil, err
 		}
-		loads.LastStartNS = loads.FirstStartNS + m.Spec.Windows.ActiveNS
 	}
 	m.loads, m.loadsOf = loads, digest
 	return loads, nil
+}
+
+// spread spreads the loads of windows over their time, also on a link whose flows are all in one of them, for the rates
+// of ACKs to be about those of the whole workload. Flows that outlast their window have bytes that are not sent in it.
+func (m *method) spread(loads *stages.Loads) error {
+	r, err := engine.Complete(m.Lake, m.generateStage(), methodVersion)
+	if err != nil {
+		return err
+	}
+	g, err := generateStats(r)
+	if err != nil {
+		return err
+	}
+	spanNS := m.Spec.Windows.ActiveNS
+	if g.SentShare > 0 {
+		spanNS = int64(min(float64(maxSpanNS), float64(spanNS)/g.SentShare))
+	}
+	for i, x := range loads.Links {
+		loads.Links[i].LastStartNS = x.FirstStartNS + spanNS
+	}
+	loads.LastStartNS = loads.FirstStartNS + m.Spec.Windows.ActiveNS
+	return nil
 }
 
 // representatives returns, by link id, the link whose case stands for it; nil without clustering.

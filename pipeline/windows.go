@@ -124,7 +124,10 @@ func (w *windowFlows) flows(ctx context.Context, t *engine.Attempt, out *lake.Fl
 			return nil, err
 		}
 	}
-	return g, c.begin(math.MaxInt64, g, out)
+	err = c.begin(math.MaxInt64, g, out)
+	c.end(math.MaxInt64)
+	g.SentShare = c.sent / max(1, c.bytes)
+	return g, err
 }
 
 // accessBandwidths are the greatest bandwidths of a link out of each host.
@@ -140,9 +143,12 @@ func accessBandwidths(n *topology.Network) map[int32]int64 {
 type carrier struct {
 	windows   Windows
 	parts     [][2]int64
-	next      int    // the first part that has not begun
-	fluid     *fluid // of the whole workload
-	simulated *fluid // of what is simulated: flows that outlast a part are alone after it, and end early
+	next      int     // the first part that has not begun
+	fluid     *fluid  // of the whole workload
+	simulated *fluid  // of what is simulated: flows that outlast a part are alone after it, and end early
+	ended     int     // parts that have ended
+	bytes     float64 // of the flows that are passed on
+	sent      float64 // of these, within the parts, in the fluid
 }
 
 // A carried flow is in the fluid.
@@ -183,6 +189,7 @@ func (c *carrier) batch(rec arrow.Record, g *GenerateStats, out *lake.FlowWriter
 	starts := columns.Int64s(rec, "start_ns")
 	at := 0
 	for at < len(starts) {
+		c.end(starts[at])
 		if err := c.begin(starts[at], g, out); err != nil {
 			return err
 		}
@@ -190,7 +197,8 @@ func (c *carrier) batch(rec arrow.Record, g *GenerateStats, out *lake.FlowWriter
 			end, _ := slices.BinarySearch(starts, c.parts[n][1])
 			part := rec.NewSlice(int64(at), int64(end))
 			g.count(part, starts[at], starts[end-1])
-			c.pour(rec, at, end, c.fluid, c.simulated)
+			bytes := c.pour(rec, at, end, c.fluid, c.simulated)
+			c.bytes, c.sent = c.bytes+bytes, c.sent+bytes
 			err := out.Write(part)
 			part.Release()
 			if err != nil {
@@ -209,8 +217,8 @@ func (c *carrier) batch(rec arrow.Record, g *GenerateStats, out *lake.FlowWriter
 	return nil
 }
 
-// pour adds the flows of rows to fluids.
-func (*carrier) pour(rec arrow.Record, from, to int, fluids ...*fluid) {
+// pour adds the flows of rows to fluids and returns their bytes.
+func (*carrier) pour(rec arrow.Record, from, to int, fluids ...*fluid) (sum float64) {
 	id, start, bytes := columns.Int64s(rec, "flow_id"), columns.Int64s(rec, "start_ns"), columns.Int64s(rec, "size_bytes")
 	src, dst := columns.Int32s(rec, "src"), columns.Int32s(rec, "dst")
 	service, vnet := columns.Text(rec, "service"), columns.Text(rec, "vnet")
@@ -221,6 +229,17 @@ func (*carrier) pour(rec arrow.Record, from, to int, fluids ...*fluid) {
 		for _, to := range fluids {
 			to.add(start[i], f)
 		}
+		sum += f.remaining
+	}
+	return sum
+}
+
+// end ends the parts that end before or at a time: what their flows have left is not sent within them.
+func (c *carrier) end(ns int64) {
+	for c.ended < c.next && c.parts[c.ended][1] <= ns {
+		c.simulated.advance(c.parts[c.ended][1])
+		c.simulated.each(func(x *carried) { c.sent -= x.remaining })
+		c.ended++
 	}
 }
 
@@ -247,10 +266,14 @@ func (c *carrier) begin(ns int64, g *GenerateStats, out *lake.FlowWriter) error 
 // carry returns the flows that are active at a time and begin a part, by id. A flow of an earlier part is carried over
 // again, unless its simulation goes on.
 func (c *carrier) carry(ns int64) (flows []carried) {
+	c.end(ns)
 	c.fluid.advance(ns)
 	c.simulated.advance(ns)
 	goesOn := map[int64]bool{}
-	c.simulated.each(func(x *carried) { goesOn[x.id] = true })
+	c.simulated.each(func(x *carried) {
+		goesOn[x.id] = true
+		c.sent += x.remaining // less what it has left at the end of this part
+	})
 	c.fluid.each(func(x *carried) {
 		if !goesOn[x.id] {
 			flows = append(flows, *x)
@@ -259,6 +282,7 @@ func (c *carrier) carry(ns int64) (flows []carried) {
 	slices.SortFunc(flows, func(a, b carried) int { return cmp.Compare(a.id, b.id) })
 	for _, x := range flows {
 		c.simulated.add(ns, x)
+		c.bytes, c.sent = c.bytes+x.remaining, c.sent+x.remaining
 	}
 	return flows
 }

@@ -88,7 +88,7 @@ func (k *known) repeat(key Key, q float64, rounds int, within float64) (c covera
 	var pool sampling.Stratum
 	pool.Slots, pool.Drawn = 1, []*sampling.Counts{k.whole[key]}
 	truth, _ := sampling.Sample{pool}.Quantile(q, 0.95)
-	together := k.together(key, q)
+	pooled := together(k, k.counts, key, q)
 	for seed := range *coverageSeeds {
 		s := &sampler{index: k.index, design: sampling.NewDesign(k.index.slots, uint64(seed), int64(*coverageLoad)), counts: k.counts}
 		s.longer, s.ask.Confidence, s.windowError = k.longer, 0.95, k.windowError
@@ -110,7 +110,7 @@ func (k *known) repeat(key Key, q float64, rounds int, within float64) (c covera
 		if row.Lo <= truth.Value && truth.Value <= row.Hi {
 			c.covered += 1 / float64(*coverageSeeds)
 		}
-		if row.SamplingLo <= together && together <= row.SamplingHi {
+		if row.SamplingLo <= pooled && pooled <= row.SamplingHi {
 			c.pooled += 1 / float64(*coverageSeeds)
 		}
 		if row.Estimate > 0 {
@@ -187,7 +187,7 @@ func (k *known) estimate(ctx context.Context, dir, scenario string, warmupNS int
 	defer base.Close()
 	s := &sampler{base: base, index: k.index}
 	k.windowError = windowError
-	const scenarios = 10
+	const scenarios = 30
 	for first := range scenarios {
 		var slots []int
 		for n := first; n < len(k.index.slots); n += scenarios {
@@ -209,23 +209,30 @@ func (k *known) estimate(ctx context.Context, dir, scenario string, warmupNS int
 }
 
 // together is a percentile of the windows of all slots.
-func (k *known) together(key Key, q float64) float64 {
+func together(k *known, of map[int]counts, key Key, q float64) float64 {
 	s := &sampler{index: k.index, design: sampling.NewDesign(k.index.slots, 1, 0)}
 	for _, stratum := range s.design.Strata {
 		s.drawn = append(s.drawn, len(stratum))
 	}
-	e, _ := s.sampleFrom(key, k.counts).Quantile(q, 0.95)
+	e, _ := s.sampleFrom(key, of).Quantile(q, 0.95)
 	return e.Value
 }
 
-// printError prints how far the windows of all slots together are from the whole.
+// printError prints how far the windows of all slots together are from the whole, and how far if cut flows were
+// sustained.
 func (k *known) printError() {
-	fmt.Print("All windows together:")
-	for _, q := range pipeline.Quantiles {
-		truth, _ := sampling.Sample{{Slots: 1, Drawn: []*sampling.Counts{k.whole[all]}}}.Quantile(q, 0.95)
-		fmt.Printf(" %s %+.2f%%", percentileName(q), 100*(k.together(all, q)/truth.Value-1))
+	for _, key := range k.index.order {
+		if key.By != stages.ByNothing || k.index.totals[key] == 0 {
+			continue
+		}
+		fmt.Printf("All windows together, %s:", key.binName())
+		for _, q := range pipeline.Quantiles {
+			truth, _ := sampling.Sample{{Slots: 1, Drawn: []*sampling.Counts{k.whole[key]}}}.Quantile(q, 0.95)
+			fmt.Printf(" %s %+.2f%% (%+.2f%%)", percentileName(q), 100*(together(k, k.counts, key, q)/truth.Value-1),
+				100*(together(k, k.longer, key, q)/truth.Value-1))
+		}
+		fmt.Println()
 	}
-	fmt.Println()
 }
 
 // read takes the slots that begin in a range of time from an estimate.

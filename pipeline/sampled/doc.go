@@ -14,11 +14,11 @@
 // # Warm-up
 //
 // The first warm-up is a quarter of the time in which a flow of the size that divides the workload's bytes in halves
-// is sent. It is then measured: the first window of every other stratum is estimated again with twice the warm-up. If
-// an asked percentile of all these flows differs significantly (jackknife over windows, 95%) and by more than a quarter
-// of the asked precision, the warm-up is doubled and the workload is cut again. A significant difference that is left
-// widens the intervals. Flows that began before the warm-up and are still active in a fluid model of the hosts' links
-// begin with it, with the bytes that they have left there.
+// is sent. It is then measured: the first window of every other stratum is estimated again with half of the warm-up.
+// If that changes an asked percentile of all these flows significantly (jackknife over windows, 95%) and by more than
+// a quarter of the asked precision, the warm-up is doubled and the workload is cut again. A significant change that is
+// left widens the intervals. Flows that began before the warm-up and are still active in a fluid model of the hosts'
+// links begin with it, with the bytes that they have left there.
 //
 // Windows are short, a warm-up on average, because the load changes slowly: most of the variance is between windows,
 // and a few long ones say less than many short ones with as many flows. A cool-down as long as a warm-up follows.

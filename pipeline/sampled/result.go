@@ -120,7 +120,7 @@ func (r *Result) writeParts(p *text.Printer) {
 	if r.Stopped != Whole {
 		r.writeGoals(p)
 		p.Linef("Parts of the intervals of all flows: %d windows instead of the whole; warm-up %v before each window and "+
-			"cool-down %v after it\nagainst twice as much, in %d windows; the method.", r.Windows, ns(r.Warmup.NS),
+			"cool-down %v after it\nagainst half as much, in %d windows; the method.", r.Windows, ns(r.Warmup.NS),
 			ns(cooldown*r.Warmup.NS), r.Warmup.Windows)
 	} else {
 		p.Linef("Parts of the intervals of all flows: the method.")

@@ -30,7 +30,7 @@ func TestWiden(t *testing.T) {
 		t.Errorf("with an error of windows of 2%% p90 is from %v to %v", lo, hi)
 	}
 	s.windowError = 0
-	// What twice the warm-up changes is added.
+	// What half of the warm-up changes is added.
 	if wider, _ := s.widen(e, 0.99, 0.01); math.Abs(wider-4.9*0.99) > 1e-9 {
 		t.Errorf("with a warm-up of 1%% p99 is from %v", wider)
 	}

@@ -12,13 +12,13 @@ import (
 	"parsimon/pipeline/sampling"
 )
 
-// warmupState has a name of its own for every change of parts or fluid.
-const warmupState = "warmup-2.json"
+// warmupState has a name of its own for every change of parts or fluid, and of the test.
+const warmupState = "warmup-3.json"
 
 const (
 	minWarmup = int64(1e6)
 	maxWarmup = int64(1024e6)
-	// An asked percentile is settled if twice the warm-up changes it by less than this, or than this share of the asked
+	// An asked percentile is settled if half of the warm-up changes it by less than this, or than this share of the asked
 	// precision.
 	warmupTolerance = 0.0025
 	warmupShare     = 0.25
@@ -35,11 +35,11 @@ const (
 	maxSlots     = 100_000
 )
 
-// A Warmup is how long windows are warmed up, and what twice as long changes.
+// A Warmup is how long windows are warmed up, and what half as long changes.
 type Warmup struct {
 	NS      int64         `json:"warmup_ns"`
-	Windows int           `json:"windows"` // measured with twice the warm-up; 0: none, the whole is estimated
-	Effect  []MethodError `json:"effect"`  // of the warm-up instead of twice the warm-up
+	Windows int           `json:"windows"` // measured with half of the warm-up; 0: none, the whole is estimated
+	Effect  []MethodError `json:"effect"`  // of half of the warm-up instead of the warm-up
 }
 
 // change is the effect on a quantile that the interval is widened by: 0 if it is not significant.
@@ -52,7 +52,7 @@ func (w Warmup) change(q float64) float64 {
 	return 0
 }
 
-// settled reports whether twice the warm-up changes nothing that matters for the ask.
+// settled reports whether half of the warm-up changes nothing that matters for the ask.
 func (w Warmup) settled(a Ask) bool {
 	tolerance := max(warmupTolerance, warmupShare*a.Within)
 	return !slices.ContainsFunc(a.Of, func(q float64) bool { return w.change(q) > tolerance })
@@ -97,7 +97,7 @@ func slotFlows(g pipeline.GenerateStats, warmupNS int64) int64 {
 }
 
 // measureWarmup finds the warm-up, the slots and their design: it estimates the first round, and the first window of
-// every other stratum with twice the warm-up.
+// every other stratum with half of the warm-up.
 func (s *sampler) measureWarmup(ctx context.Context) error {
 	g, err := s.base.Generated()
 	if err != nil {
@@ -134,31 +134,33 @@ func (s *sampler) cut(g pipeline.GenerateStats) {
 	s.design = sampling.NewDesign(s.index.slots, s.base.Spec.Seed, loadWarmups*s.warmup.NS)
 }
 
-// measure compares estimates of the same windows with the warm-up and with twice as long.
+// measure compares estimates of the same windows with the warm-up and with half of it. The error of a warm-up that
+// falls by half or more with each doubling is at most what the last doubling changed. Half of it costs less than half
+// of what twice as long does.
 func (s *sampler) measure(ctx context.Context, first []int) error {
 	var some []int
 	for h := 0; h < len(s.design.Strata); h += 2 {
 		some = append(some, s.design.Strata[h][0])
 	}
 	slices.Sort(some)
-	short, err := s.estimated(ctx, first, s.warmup.NS)
+	whole, err := s.estimated(ctx, first, s.warmup.NS)
 	if err != nil && !errors.Is(err, errPrepared) {
 		return err
 	}
-	long, errLong := s.estimated(ctx, some, 2*s.warmup.NS)
-	if err := errors.Join(err, errLong); err != nil { // both are prepared at once
+	half, errHalf := s.estimated(ctx, some, s.warmup.NS/2)
+	if err := errors.Join(err, errHalf); err != nil { // both are prepared at once
 		return err
 	}
 	var pairs []checkPair
 	for _, n := range some {
-		pairs = append(pairs, checkPair{*short[n][all], *long[n][all]})
+		pairs = append(pairs, checkPair{*half[n][all], *whole[n][all]})
 	}
 	s.warmup.Windows, s.warmup.Effect = len(some), methodErrors(pairs, 0.95)
 	log := s.base.Log.Info().Dur("warmup", ns(s.warmup.NS))
 	for _, m := range s.warmup.Effect {
 		log = log.Floats64(percentileName(m.Quantile), []float64{round4(m.Error), round4(m.ErrorLo), round4(m.ErrorHi)})
 	}
-	log.Msg("effect of the warm-up")
+	log.Msg("effect of half the warm-up")
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // A bench is what all measurements share: the settings of the command line, a temporary directory, and the output.
@@ -20,9 +21,10 @@ type bench struct {
 	short, write               bool
 	args                       []string
 
-	tmp string
-	out strings.Builder // the Markdown that was printed
-	err error
+	tmp  string
+	peak float64         // bytes of memory of the last process
+	out  strings.Builder // the Markdown that was printed
+	err  error
 }
 
 // fail records the first error. After it nothing is run or printed, and all values are zero.
@@ -133,6 +135,9 @@ func (b *bench) execute(ctx context.Context, env []string, program string, args 
 	if err := cmd.Run(); err != nil {
 		b.fail(fmt.Errorf("%s %s: %w\n%s", program, strings.Join(args, " "), err, log.String()))
 		return "", 0
+	}
+	if used, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		b.peak = float64(used.Maxrss) * 1024
 	}
 	return out.String(), (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
 }

@@ -80,32 +80,40 @@ func (b *bench) lines(text, prefix string) {
 	}
 }
 
-// coverageDay writes the flows of a day: hours that are generated one by one, with loads of a sine from 25% to 65% and
-// a burst hour of 80%.
+// coverageColumns is the head of the flow files of a coverageDay.
+const coverageColumns = "src,dst,size_bytes,start_ns,service,vnet\n"
+
+// coverageDay writes the flows of a day.
 func (b *bench) coverageDay(ctx context.Context) string {
 	var all strings.Builder
-	all.WriteString("src,dst,size_bytes,start_ns,service,vnet\n")
+	all.WriteString(coverageColumns)
 	for hour := range coverageHours {
-		load := 45 - 20*math.Cos(2*math.Pi*float64(hour)/coverageHours)
-		if hour == coverageBurst {
-			load = 80
-		}
-		scenario := fmt.Sprintf("name: hour%d\nseed: %d\ntopology: {name: small-2to1}\nworkload:\n  max_load: %.0f%%\n  duration: %dms\n  services:\n",
-			hour, hour+1, load, coverageHourMS)
-		for _, s := range [][4]string{
-			{"w0", "storage", "database", "cachefollower"}, {"w1", "frontend", "webserver", "webserver"},
-			{"w2", "analytics", "hadoop", "hadoop"},
-		} {
-			scenario += fmt.Sprintf("    - {name: %s, vnet: %s, matrix: %s, sizes: %s, sigma: 2, share: 1}\n", s[0], s[1], s[2], s[3])
-		}
-		lake := b.tmp + "/hour"
-		b.fail(os.RemoveAll(lake))
-		// The run commits the flows.
-		b.parsimon(ctx, "run", b.file("hour.yaml", scenario), "--lake", lake, "--estimator", "independent")
-		text, _ := b.parsimon(ctx, "query", "--lake", lake, "--format", "csv", "--sql", "SELECT src, dst, size_bytes, start_ns + "+
-			strconv.Itoa(hour*coverageHourMS*1e6)+" AS start_ns, service, vnet FROM flows ORDER BY start_ns, flow_id")
-		_, rows, _ := strings.Cut(text, "\n")
-		all.WriteString(rows)
+		all.WriteString(b.coverageHour(ctx, hour, coverageHourMS))
 	}
 	return b.file("day.csv", all.String())
+}
+
+// coverageHour generates an hour of a day with loads of a sine from 25% to 65% and a burst hour of 80%, as CSV without
+// a head.
+func (b *bench) coverageHour(ctx context.Context, hour, hourMS int) string {
+	load := 45 - 20*math.Cos(2*math.Pi*float64(hour)/coverageHours)
+	if hour == coverageBurst {
+		load = 80
+	}
+	scenario := fmt.Sprintf("name: hour%d\nseed: %d\ntopology: {name: small-2to1}\nworkload:\n  max_load: %.0f%%\n  duration: %dms\n  services:\n",
+		hour, hour+1, load, hourMS)
+	for _, s := range [][4]string{
+		{"w0", "storage", "database", "cachefollower"}, {"w1", "frontend", "webserver", "webserver"},
+		{"w2", "analytics", "hadoop", "hadoop"},
+	} {
+		scenario += fmt.Sprintf("    - {name: %s, vnet: %s, matrix: %s, sizes: %s, sigma: 2, share: 1}\n", s[0], s[1], s[2], s[3])
+	}
+	lake := b.tmp + "/hour"
+	b.fail(os.RemoveAll(lake))
+	// The run commits the flows.
+	b.parsimon(ctx, "run", b.file("hour.yaml", scenario), "--lake", lake, "--estimator", "independent")
+	text, _ := b.parsimon(ctx, "query", "--lake", lake, "--format", "csv", "--sql", "SELECT src, dst, size_bytes, start_ns + "+
+		strconv.Itoa(hour*hourMS*1e6)+" AS start_ns, service, vnet FROM flows ORDER BY start_ns, flow_id")
+	_, rows, _ := strings.Cut(text, "\n")
+	return rows
 }

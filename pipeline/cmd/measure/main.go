@@ -43,6 +43,8 @@ func measurements() []measurement {
 		{"what-if", whatIfPage, "SCENARIO", "a what-if, a screening and a sweep against runs from nothing", whatIf},
 		{"failures", whatIfPage, "SCENARIO", "errors with one random cable down, against --exact", failures},
 		{"coverage", "pipeline/sampling/README.md", "REPETITIONS", "how often intervals of estimates from windows hold the whole's value", coverage},
+		{"sampled-growth", "pipeline/sampling/README.md", "FLOWS", "p99 within 2% of more and more flows of 6,144 hosts", sampledGrowth},
+		{"sampled-day", "pipeline/sampling/README.md", "FLOWS", "a day ingested by the hour and asked for p99 within 2%", sampledDay},
 		{"ingest-bench", "stages/ingest/README.md", "RECORDS", "a synthetic day of flow logs against its truth", ingestDay},
 		{"ns3-backend", "stages/ns3/README.md", "TRANSPORT", "link cases in ns-3 against the link kernel", ns3Backend},
 		{"faults", "pipeline/OPERATORS.md", "", "killed processes, failing disks, damaged bytes: what a lake survives", faults},
