@@ -4,8 +4,8 @@ package pipeline
 // average, which stands for the delays of the path, and ends at a step.
 const fluidStepNS = int64(20_000)
 
-// fluidRounds is how many times hosts divide among others what flows cannot use on their other side. With 3 rounds flows
-// have 0.9% more bytes left than with 8 (scenario small).
+// fluidRounds is how many times hosts divide among others what flows cannot use on their other side. With 3 rounds
+// flows have 0.8% more bytes left than with 8 (scenario small).
 const fluidRounds = 6
 
 // fluidVersion is part of the id of a scenario of windows: its carried flows and rates of ACKs depend on the fluid.

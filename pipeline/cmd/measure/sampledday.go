@@ -44,7 +44,8 @@ func (a sampledAnswer) p99() string {
 
 // within asks for p99 within 2%.
 func (b *bench) within(ctx context.Context, lake string, args ...string) (a sampledAnswer) {
-	text, cost := b.measured(ctx, append([]string{"run", "--lake", lake, "--within", "2%", "--of", "p99", "--format", "json"}, args...)...)
+	ask := []string{"run", "--lake", lake, "--within", "2%", "--of", "p99", "--format", "json"}
+	text, cost := b.measured(ctx, append(ask, args...)...)
 	b.decode(text, &a)
 	a.cost = cost
 	return a
@@ -53,8 +54,8 @@ func (b *bench) within(ctx context.Context, lake string, args ...string) (a samp
 // sampledGrowth asks for p99 within 2% of workloads of scenario large with more and more flows, whose flows are in the
 // lake before, and extends the costs of the two largest to a day of 10⁹ flows.
 func sampledGrowth(ctx context.Context, b *bench) {
-	b.header("flows", "generate: time, s", "processor, s", "ask: time, s", "processor, s", "memory, GB", "windows", "share of flows",
-		"p99", "stopped")
+	b.header("flows", "generate: time, s", "processor, s", "ask: time, s", "processor, s", "memory, GB", "windows",
+		"share of flows", "p99", "stopped")
 	var flows, generate, ask []float64
 	for _, name := range b.names([]string{"3e6"}, []string{"1e7", "3.405e7", "1e8"}) {
 		lake := b.lake()
@@ -81,8 +82,8 @@ func sampledDay(ctx context.Context, b *bench) {
 	hourMS := max(1, int(flows/coverageHours/dayFlowsPerMS))
 	lake := b.lake()
 	var ingest spent
-	b.header("after hour", "flows", "ingest since: time, s", "processor, s", "memory, GB", "ask: time, s", "processor, s", "memory, GB",
-		"windows", "share of flows", "p99", "stopped")
+	b.header("after hour", "flows", "ingest since: time, s", "processor, s", "memory, GB", "ask: time, s",
+		"processor, s", "memory, GB", "windows", "share of flows", "p99", "stopped")
 	for hour := range coverageHours {
 		file := b.file(fmt.Sprintf("hour%d.csv", hour), coverageColumns+b.coverageHour(ctx, hour, hourMS))
 		_, cost := b.measured(ctx, "ingest", file, "--topology", "small-2to1", "--workload", "day", "--lake", lake)
