@@ -131,8 +131,8 @@ const windowError = 0.01
 
 // widen combines the parts of an interval: what half of the warm-up changes is a bias, and is added; the method's
 // error, where it was measured, is an error of its own that does not depend on which windows were drawn. Its half width
-// and that of the sampling part are added in quadrature, as logarithms. With a relative error e of the method, the truth
-// is the estimate divided by 1 + e. The sum holds the sampling part.
+// and that of the sampling part are added in quadrature, as logarithms. With a relative error e of the method, the
+// truth is the estimate divided by 1 + e. The sum holds the sampling part.
 func (s *sampler) widen(e sampling.Estimate, q, warmup float64) (lo, hi float64) {
 	down, up := math.Hypot(math.Log(e.Value/e.Lo), s.windowError), math.Hypot(math.Log(e.Hi/e.Value), s.windowError)
 	for _, m := range s.method {
