@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	mathrand "math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -60,7 +61,7 @@ type damage struct {
 }
 
 // damaged flips a byte of a file, or cuts it.
-func (c *campaign) damaged(w world, path string) (*damage, error) {
+func damaged(w world, path string, rng *mathrand.Rand) (*damage, error) {
 	d := &damage{world: w, path: path}
 	file := w.path("lake/" + path)
 	var err error
@@ -70,11 +71,11 @@ func (c *campaign) damaged(w world, path string) (*damage, error) {
 	if d.before, err = os.ReadFile(file); err != nil {
 		return nil, err
 	}
-	data, at := bytes.Clone(d.before), c.rng.IntN(len(d.before))
-	if c.rng.IntN(4) == 0 {
+	data, at := bytes.Clone(d.before), rng.IntN(len(d.before))
+	if rng.IntN(4) == 0 {
 		data, d.what = data[:at], fmt.Sprintf("%s cut to %d of %d bytes", path, at, len(data))
 	} else {
-		mask := byte(1 + c.rng.IntN(255))
+		mask := byte(1 + rng.IntN(255))
 		data[at] ^= mask
 		d.what = fmt.Sprintf("%s: byte %d of %d changed by %#x", path, at, len(data), mask)
 	}
@@ -150,7 +151,7 @@ func (d *damage) readersNotice(want snapshot) error {
 }
 
 // commandsRepair reports commands that fail without naming the file, or leave other rows.
-func (d *damage) commandsRepair(t *testing.T, want snapshot) error {
+func (d *damage) commandsRepair(t testing.TB, want snapshot) error {
 	w := copyOf(t, d.world)
 	for _, args := range [][]string{runOf("tiny.yaml"), runOf("other.yaml", "--keep"), ingestOf("day0.log")} {
 		if err := w.do(nil, args...); err != nil {
@@ -196,19 +197,22 @@ func TestDamagedBytes(t *testing.T) {
 		t.Errorf("only %d kinds of files: %v", len(names), names)
 	}
 	c.rng.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-	c.rounds(rounds, func(i int) (string, error) {
-		files := kinds[names[i%len(names)]]
-		d, err := c.damaged(w, files[c.rng.IntN(len(files))])
+	worlds := make(chan world, workers) // of rounds that run at once
+	for range workers {
+		worlds <- copyOf(t, w)
+	}
+	c.rounds(rounds, func(r round) (string, error) {
+		w := <-worlds
+		defer func() { worlds <- w }()
+		files := kinds[names[r.number%len(names)]]
+		d, err := damaged(w, files[r.rng.IntN(len(files))], r.rng)
 		if err != nil {
-			t.Fatal(err)
+			return "", err
 		}
 		err = errors.Join(d.statusNames(), d.readersNotice(want))
-		if i%(rounds/repairs) == 0 {
-			err = errors.Join(err, d.commandsRepair(t, want))
+		if r.number%(rounds/repairs) == 0 {
+			err = errors.Join(err, d.commandsRepair(r, want))
 		}
-		if err := d.undo(); err != nil {
-			t.Fatal(err)
-		}
-		return d.what, err
+		return d.what, errors.Join(err, d.undo())
 	})
 }

@@ -211,9 +211,9 @@ func TestHostileLakes(t *testing.T) {
 			}
 		}
 	}
-	c.rounds(len(attacks), func(i int) (string, error) {
-		a := attacks[i]
-		return a.name + ", " + a.args[0], a.trap.attack(newWorld(t), a.args)
+	c.rounds(len(attacks), func(r round) (string, error) {
+		a := attacks[r.number]
+		return a.name + ", " + a.args[0], a.trap.attack(newWorld(r), a.args)
 	})
 }
 

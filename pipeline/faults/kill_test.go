@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -45,7 +46,7 @@ type prepared struct {
 }
 
 // prepare prepares a job, once for all tests.
-func prepare(t *testing.T, j job) prepared {
+func prepare(t testing.TB, j job) prepared {
 	t.Helper()
 	once, _ := preparations.LoadOrStore(j.name, sync.OnceValues(func() (prepared, error) { return preparation(j) }))
 	p, err := once.(func() (prepared, error))()
@@ -62,7 +63,7 @@ func preparation(j job) (p prepared, err error) {
 	if err != nil {
 		return p, err
 	}
-	dir := filepath.Join(scratch, strings.ReplaceAll(j.name, " ", "-"))
+	dir := filepath.Join(worlds, strings.ReplaceAll(j.name, " ", "-"))
 	p = prepared{job: j, world: world{dir}}
 	if err := os.CopyFS(dir, os.DirFS(from.dir)); err != nil {
 		return p, err
@@ -158,21 +159,21 @@ func TestKilled(t *testing.T) {
 	for i, j := range some {
 		all[i] = prepare(t, j)
 	}
-	atWork := 0
-	c.rounds(rounds, func(i int) (string, error) {
-		p := all[i%len(all)]
-		w := copyOf(t, p.world)
-		after := time.Duration(c.rng.Float64() * 1.05 * float64(p.took))
+	var atWork atomic.Int64
+	c.rounds(rounds, func(r round) (string, error) {
+		p := all[r.number%len(all)]
+		w := copyOf(r, p.world)
+		after := time.Duration(r.rng.Float64() * 1.05 * float64(p.took))
 		killed, err := p.killed(w, after)
 		if killed {
-			atWork++
+			atWork.Add(1)
 		}
 		if err == nil {
 			err = p.recovers(w)
 		}
 		return fmt.Sprintf("%s killed after %v of %v", p.name, after, p.took), err
 	})
-	if atWork < c.tried/3 {
-		t.Errorf("only %d of %d were still at work", atWork, c.tried)
+	if n := int(atWork.Load()); n < c.tried/3 {
+		t.Errorf("only %d of %d were still at work", n, c.tried)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -36,19 +37,43 @@ func built(name string) (string, error) {
 	return path, nil
 }
 
-// scratch is a directory for all tests.
-var scratch string
+// scratch and worlds are directories for all tests, of programs and of worlds. Worlds are in memory where there is room:
+// what a process has written survives its death there too, and fsync costs nothing.
+var scratch, worlds string
+
+const (
+	memoryDir  = "/dev/shm"
+	worldBytes = 1 << 30 // for all worlds at one time
+)
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
 		var err error
-		if scratch, err = os.MkdirTemp("", "parsimon-faults-"); err != nil {
+		if text := os.Getenv("PARSIMON_FAULTS_WORKERS"); text != "" {
+			if workers, err = strconv.Atoi(text); err != nil || workers < 1 {
+				fmt.Fprintf(os.Stderr, "PARSIMON_FAULTS_WORKERS=%s: want a number from 1\n", text)
+				return 1
+			}
+		}
+		if scratch, err = os.MkdirTemp("", "parsimon-faults-"); err == nil {
+			defer func() { _ = os.RemoveAll(scratch) }()
+			worlds, err = os.MkdirTemp(worldsParent(), "parsimon-faults-worlds-")
+		}
+		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		defer func() { _ = os.RemoveAll(scratch) }()
+		defer func() { _ = os.RemoveAll(worlds) }()
 		return m.Run()
 	}())
+}
+
+func worldsParent() string {
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(memoryDir, &s); err == nil && s.Bavail*uint64(s.Bsize) >= worldBytes {
+		return memoryDir
+	}
+	return scratch
 }
 
 // A campaign is the rounds of one kind of fault.
@@ -58,10 +83,26 @@ type campaign struct {
 	seed uint64
 	rng  *mathrand.Rand
 	// survived are the rounds, from 0, that the table has of earlier runs.
-	survived      map[int]bool
-	planned       int
+	survived map[int]bool
+	planned  int
+
+	mu            sync.Mutex // of what follows
 	tried, failed int
 }
+
+// A round has what one round draws from, and removes the worlds that it makes.
+type round struct {
+	testing.TB
+	number   int // from 0
+	rng      *mathrand.Rand
+	cleanups *[]func()
+}
+
+// Cleanup calls f at the end of the round.
+func (r round) Cleanup(f func()) { *r.cleanups = append(*r.cleanups, f) }
+
+// workers is the number of rounds that run at once.
+var workers = 1
 
 // newCampaign begins a campaign. One that the table has already goes on with its seed.
 func newCampaign(t *testing.T, kind string) *campaign {
@@ -88,34 +129,43 @@ func newCampaign(t *testing.T, kind string) *campaign {
 }
 
 // complete reports whether the table has all rounds already.
-func (c *campaign) complete() bool { return c.planned > 0 && len(c.survived) == c.planned }
+func (c *campaign) complete() bool {
+	done := c.planned > 0 && len(c.survived) == c.planned
+	if done {
+		shares.end(c.kind)
+	}
+	return done
+}
 
-// rounds does rounds 0 to n-1 but for those that the table has, until the share of the time that the kind of fault has
-// is over. What a round draws depends on the seed and its number alone. do returns what was done and what went wrong.
-func (c *campaign) rounds(n int, do func(i int) (what string, err error)) {
+// rounds does rounds 0 to n-1 but for those that the table has, several at once, until the share of the time that the
+// kind of fault has is over. What a round draws depends on the seed and its number alone. do returns what was done and
+// what went wrong.
+func (c *campaign) rounds(n int, do func(r round) (what string, err error)) {
 	c.t.Helper()
 	c.planned = n
-	inTime, end := shares.begin(c.kind)
-	defer end()
+	inTime := shares.begin(c.kind)
+	defer shares.end(c.kind)
 	left := 0
+	numbers := make(chan int)
+	var working sync.WaitGroup
+	for range workers {
+		working.Go(func() {
+			for i := range numbers {
+				c.round(i, do)
+			}
+		})
+	}
 	for i := range n {
 		switch {
 		case c.survived[i]:
 		case !inTime():
 			left++
 		default:
-			c.rng = mathrand.New(mathrand.NewPCG(c.seed, 1000+uint64(i)))
-			what, err := do(i)
-			c.tried++
-			if err != nil {
-				c.failed++
-				c.t.Errorf("seed %d, round %d, %s: %v", c.seed, i, what, err)
-			}
-			if err := c.writeTable(i, what, err); err != nil {
-				c.t.Error(err)
-			}
+			numbers <- i
 		}
 	}
+	close(numbers)
+	working.Wait()
 	fmt.Printf("faults: %s: seed %d, %d of %d rounds, %d failed", c.kind, c.seed, c.tried, n, c.failed)
 	if len(c.survived) > 0 {
 		fmt.Printf(", %d were done before", len(c.survived))
@@ -124,4 +174,23 @@ func (c *campaign) rounds(n int, do func(i int) (what string, err error)) {
 		fmt.Printf(", no time for %d", left)
 	}
 	fmt.Println()
+}
+
+// round does one round.
+func (c *campaign) round(i int, do func(r round) (what string, err error)) {
+	r := round{c.t, i, mathrand.New(mathrand.NewPCG(c.seed, 1000+uint64(i))), new([]func())}
+	what, err := do(r)
+	for _, f := range *r.cleanups {
+		f()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tried++
+	if err != nil {
+		c.failed++
+		c.t.Errorf("seed %d, round %d, %s: %v", c.seed, i, what, err)
+	}
+	if err := c.writeTable(i, what, err); err != nil {
+		c.t.Error(err)
+	}
 }

@@ -13,7 +13,7 @@ import (
 var operationJobs = []string{"run", "what-if", "ingest of a second day", "rm"}
 
 // operations runs the job on a copy of its world and returns its file operations in order.
-func (p prepared) operations(t *testing.T) []string {
+func (p prepared) operations(t testing.TB) []string {
 	t.Helper()
 	w := copyOf(t, p.world)
 	log := w.path("operations.log")
@@ -94,10 +94,10 @@ func TestEveryOperation(t *testing.T) {
 				return
 			}
 			all := c.operations(f.verbs)
-			c.rounds(len(all), func(i int) (string, error) {
-				o := all[i]
+			c.rounds(len(all), func(r round) (string, error) {
+				o := all[r.number]
 				o.staleViews = f.fault == "ENOSPC" && o.name == "rm" // the disk stays full
-				w := copyOf(t, o.world)
+				w := copyOf(r, o.world)
 				err := o.fails(w, fmt.Sprintf("%s:%d", f.fault, o.n))
 				if err == nil {
 					err = o.recovers(w)
@@ -173,8 +173,9 @@ func TestCommitIsDurable(t *testing.T) {
 	if !long {
 		some = some[:1]
 	}
-	c.rounds(len(some), func(i int) (string, error) {
-		return some[i].name, durable(prepare(t, some[i]).operations(t))
+	c.rounds(len(some), func(r round) (string, error) {
+		j := some[r.number]
+		return j.name, durable(prepare(t, j).operations(r))
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // busy is the exit code of a command that finds another one at work on the same scenario or workload.
@@ -43,9 +44,12 @@ func allowed(j job, err error) error {
 	return fmt.Errorf("%s: %w", j.name, err)
 }
 
+// readerPause is how long readers wait before they look again: enough for the commands to get the processor.
+const readerPause = 5 * time.Millisecond
+
 // atOnce runs commands at once and readers throughout, and reports a reader that sees anything but what each of the
 // commands alone leaves.
-func (w world) atOnce(t *testing.T, jobs []job, units map[string]map[string]bool) error {
+func (w world) atOnce(jobs []job, units map[string]map[string]bool) error {
 	errs := make([]error, len(jobs))
 	var running, reading sync.WaitGroup
 	for i, j := range jobs {
@@ -79,7 +83,7 @@ func (w world) atOnce(t *testing.T, jobs []job, units map[string]map[string]bool
 			select {
 			case <-done:
 				return
-			default:
+			case <-time.After(readerPause):
 			}
 		}
 	}()
@@ -176,9 +180,9 @@ func TestTogether(t *testing.T) {
 			add(after)
 		}
 	}
-	c.rounds(rounds*len(pairs), func(i int) (string, error) {
-		pair, w := pairs[i%len(pairs)], newWorld(t)
-		err := w.atOnce(t, pair[:], units)
+	c.rounds(rounds*len(pairs), func(r round) (string, error) {
+		pair, w := pairs[r.number%len(pairs)], newWorld(r)
+		err := w.atOnce(pair[:], units)
 		for _, j := range pair {
 			err = errors.Join(err, allowed(j, w.do(nil, j.args...)))
 		}

@@ -2,22 +2,35 @@ package faults
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"os"
+	"sync"
+	"sync/atomic"
 
 	"parsimon/queries"
 	"parsimon/queries/duckdb"
 )
 
+// readerOfViews is a user's DuckDB, one for all tests: to open one takes longer than to read the views.
+var readerOfViews = sync.OnceValues(func() (*sql.DB, error) {
+	db, err := duckdb.Open(context.Background(), duckdb.Options{Threads: 1})
+	if err == nil {
+		_, err = db.Exec("SET GLOBAL enable_external_file_cache = false") // each lake is read from its files
+	}
+	return db, err
+})
+
+var catalogs atomic.Int64 // that were attached: names of databases are global
+
 // viewsWork reports a catalog of views that a user of DuckDB cannot read.
 func (w world) viewsWork() (err error) {
 	ctx := context.Background()
-	db, err := duckdb.Open(ctx, duckdb.Options{Threads: 1})
+	db, err := readerOfViews()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
 	conn, err := db.Conn(ctx) // file_search_path belongs to one connection
 	if err != nil {
 		return err
@@ -27,13 +40,23 @@ func (w world) viewsWork() (err error) {
 	if _, err := os.Stat(catalog); err != nil {
 		return err
 	}
+	name := fmt.Sprintf("views_%d", catalogs.Add(1))
 	for _, text := range []string{
 		"SET file_search_path = " + duckdb.Quote(w.path("lake")),
-		"ATTACH " + duckdb.Quote(catalog) + " AS views (READ_ONLY)", "USE views",
+		"ATTACH " + duckdb.Quote(catalog) + " AS " + name + " (READ_ONLY)",
 	} {
 		if _, err := conn.ExecContext(ctx, text); err != nil {
 			return err
 		}
+	}
+	defer func() {
+		for _, text := range []string{"USE memory", "DETACH " + name} {
+			_, detached := conn.ExecContext(ctx, text)
+			err = errors.Join(err, detached)
+		}
+	}()
+	if _, err := conn.ExecContext(ctx, "USE "+name); err != nil {
+		return err
 	}
 	for _, view := range []string{"slowdowns", "hops", "link_stats", "workload_flows"} {
 		var n int64
