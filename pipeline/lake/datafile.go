@@ -346,7 +346,7 @@ func (s *Session) Share(d DataFile, path string) (DataFile, error) {
 // RemoveTable removes the place's files of a table.
 func (s *Session) RemoveTable(t schema.Table, p Place) error { return s.root.RemoveAll(p.Dir(t)) }
 
-// RemovePlace removes all tables and the state of a scenario or workload: the manifests first, so that no reader sees a
+// RemovePlace removes all files and the state of a scenario or workload: the manifests first, so that no reader sees a
 // part of it, and what it is known by last, so that a killed removal can be repeated. The lock goes with that, so that
 // no other process begins it again meanwhile.
 func (s *Session) RemovePlace(p Place) error {
@@ -367,9 +367,12 @@ func (s *Session) RemovePlace(p Place) error {
 			errs = errors.Join(errs, s.root.RemoveAll(p.StatePath(name)))
 		}
 	}
+	// Unfinished files go before it: who repeats a removal that was killed later finds nothing, and writes nothing.
+	errs = errors.Join(errs, s.root.RemoveAll(filepath.Join(tmpDir, p.owner())))
 	if errs != nil {
 		return errs
 	}
+	_ = s.root.Remove(tmpDir) // unless another session writes
 	return s.root.RemoveAll(p.StatePath())
 }
 

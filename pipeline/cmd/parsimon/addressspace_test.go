@@ -2,8 +2,10 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -18,5 +20,22 @@ func TestLimitedAddressSpace(t *testing.T) {
 			!strings.HasPrefix(string(out), "parsimon: the address space is limited to ") {
 			t.Errorf("ulimit -v %s: %v\n%s", kib, err, out)
 		}
+	}
+}
+
+// The default memory limit fits into a limited address space. 2 GiB more than parsimon needs to start leave 3 GiB beside
+// what it reserves at rest.
+func TestMemoryOfAddressSpace(t *testing.T) {
+	const child = "PARSIMON_TEST_ADDRESS_SPACE"
+	if os.Getenv(child) != "" {
+		fmt.Println("default", defaultMemory(t.TempDir()))
+		return
+	}
+	kib := fmt.Sprint(4<<20 + runtime.NumCPU()*(512<<10))
+	c := exec.Command("sh", "-c", `ulimit -v "$0" && exec "$1" -test.run "$2"`, kib, os.Args[0], "^"+t.Name()+"$")
+	c.Env = append(os.Environ(), child+"=1")
+	out, err := c.CombinedOutput()
+	if want := fmt.Sprintf("default %d\n", 3<<29); err != nil || !strings.HasPrefix(string(out), want) {
+		t.Errorf("%v, %s, want %s", err, out, want)
 	}
 }

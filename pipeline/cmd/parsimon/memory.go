@@ -1,10 +1,13 @@
 package main
 
 import (
+	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/units"
@@ -16,7 +19,7 @@ const minMemory = 128 << 20
 // autoMemory as --memory-limit is the default: defaultMemory.
 const autoMemory = "auto"
 
-const autoMemoryDoc = "auto: 4GiB, or three quarters of what the control group (container) allows if that is less"
+const autoMemoryDoc = "auto: 4GiB, or less where the control group (container) or ulimit -v leaves less"
 
 // parseMemory reads --memory-limit.
 func parseMemory(text string) (int64, error) {
@@ -37,7 +40,17 @@ func defaultMemory(root string) int64 {
 	if allowed := cgroupLimit(root); allowed > 0 {
 		limit = min(limit, allowed/4*3)
 	}
+	var space syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_AS, &space); err == nil && space.Cur < math.MaxInt64 {
+		limit = min(limit, memoryWithin(int64(space.Cur), runtime.NumCPU()))
+	}
 	return max(limit, minMemory)
+}
+
+// memoryWithin is what a command may use of an address space. What it reserves at rest, 2.0 GB on two cores in "run
+// small", is not available. Of the rest it may use half: the stages' heap stays reserved when DuckDB begins.
+func memoryWithin(addressSpace int64, cores int) int64 {
+	return (addressSpace - 1<<30 - int64(cores)*(512<<20)) / 2
 }
 
 // cgroupLimit is the least memory limit of the control groups of this process, of version 2 or 1; 0: none.
