@@ -1,7 +1,9 @@
 package pipeline
 
 import (
+	"maps"
 	"slices"
+	"strings"
 
 	"parsimon/pipeline/catalog"
 	"parsimon/pipeline/engine"
@@ -62,7 +64,10 @@ func (e *Estimation) commit() (named map[string]bool, replaced bool, err error) 
 			committed[s.Place] = append(committed[s.Place], lasting(r)...)
 		}
 	}
-	for p, files := range committed {
+	places := slices.Collect(maps.Keys(committed))
+	slices.SortFunc(places, func(a, b lake.Place) int { return strings.Compare(a.String(), b.String()) })
+	for _, p := range places {
+		files := committed[p]
 		old, _, err := e.Lake.ReadManifest(p)
 		if err == nil {
 			before = append(before, old.Files...)

@@ -28,7 +28,7 @@ func (p prepared) operations(t testing.TB) []string {
 }
 
 // numbers are the parts of an operation's path that differ between operations of one kind.
-var numbers = regexp.MustCompile(`[0-9a-f]{16}|[0-9]+|writing-[A-Z2-7]+`)
+var numbers = regexp.MustCompile(`[0-9a-f]{16}|[0-9]+|[A-Z2-7]{26}`)
 
 // kinds returns the number, from 1, of one operation of each kind, drawn by pick.
 func kinds(operations []string, pick func(n int) int) []int {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -149,7 +150,7 @@ func (s *Session) Commit(p Place, files []DataFile) error {
 			dirs[dir] = true
 		}
 	}
-	for dir := range dirs {
+	for _, dir := range slices.Sorted(maps.Keys(dirs)) {
 		if err := s.root.Sync(dir); err != nil {
 			return err
 		}
