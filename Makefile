@@ -116,7 +116,7 @@ coverage: ## how often the intervals of run --within hold the value of the whole
 sampled-growth: ## p99 within 2% of 10^7 to 10^8 flows of 6,144 hosts; ARGS=FLOWS
 sampled-day: ## a day ingested by the hour and asked for p99 within 2% every 6 hours; ARGS=FLOWS
 ingest-bench: ## a synthetic day of flow logs, 10 million records, against its truth
-faults: ## killed processes, failing disks, damaged bytes, commands at once (3 h; PARSIMON_FAULTS_TIME=)
+faults: ## killed processes, failing disks, damaged bytes, commands at once (an hour or two; PARSIMON_FAULTS_TIME=)
 durability: ## what fsync and digests cost, against a program without them, alternating
 ns3-backend: ## link cases in ns-3 against the link kernel (needs ../shared)
 $(MEASUREMENTS): build

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"sync"
 	"syscall"
@@ -49,12 +50,6 @@ const (
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
 		var err error
-		if text := os.Getenv("PARSIMON_FAULTS_WORKERS"); text != "" {
-			if workers, err = strconv.Atoi(text); err != nil || workers < 1 {
-				fmt.Fprintf(os.Stderr, "PARSIMON_FAULTS_WORKERS=%s: want a number from 1\n", text)
-				return 1
-			}
-		}
 		if scratch, err = os.MkdirTemp("", "parsimon-faults-"); err == nil {
 			defer func() { _ = os.RemoveAll(scratch) }()
 			worlds, err = os.MkdirTemp(worldsParent(), "parsimon-faults-worlds-")
@@ -101,8 +96,13 @@ type round struct {
 // Cleanup calls f at the end of the round.
 func (r round) Cleanup(f func()) { *r.cleanups = append(*r.cleanups, f) }
 
-// workers is the number of rounds that run at once.
-var workers = 1
+// workers is the number of rounds of one kind that run at once. By default, the kinds run beside each other.
+var workers = func() int {
+	if long {
+		return runtime.NumCPU()
+	}
+	return 1
+}()
 
 // newCampaign begins a campaign. One that the table has already goes on with its seed.
 func newCampaign(t *testing.T, kind string) *campaign {

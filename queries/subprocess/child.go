@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime"
 	"runtime/debug"
 	"syscall"
 
@@ -64,8 +63,8 @@ func serve(source Source) error {
 		os.Exit(exitOrphaned)
 	}()
 	if r.MemoryBytes > 0 {
-		if err := limitMemory(r.MemoryBytes + allowance(r.Threads)); err != nil {
-			return fmt.Errorf("limit the memory of the query process: %w", err)
+		if _, err := (duckdb.Options{MemoryBytes: r.MemoryBytes, Threads: r.Threads}).LimitProcess(); err != nil {
+			return err
 		}
 		debug.SetMemoryLimit(heapBytes)
 	}
@@ -74,15 +73,6 @@ func serve(source Source) error {
 
 // heapBytes is the size of Go's heap at which the garbage collector works harder. Formats hold batches of rows.
 const heapBytes = 96 << 20
-
-// allowance returns how much more memory than DuckDB the process may have: for Go's heap, the code and data of
-// the program, what DuckDB does not count in an ordinary query, and the stacks and malloc arenas of the threads.
-func allowance(threads int) int64 {
-	if threads == 0 {
-		threads = runtime.NumCPU()
-	}
-	return 192<<20 + int64(threads)*(16<<20)
-}
 
 // answer runs the query and writes its answer.
 func answer(ctx context.Context, source Source, r Request) (err error) {

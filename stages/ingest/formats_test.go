@@ -2,9 +2,11 @@ package ingest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -248,6 +250,37 @@ func TestOwnMapping(t *testing.T) {
 		if _, err := run(query); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: error %v, want %q", query, err, want)
 		}
+	}
+}
+
+// The SQL of an own mapping cannot take more memory than the limit, not even where DuckDB does not count it.
+func TestOwnMappingMemory(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the process is limited on Linux only")
+	}
+	dir := t.TempDir()
+	mapping, data := filepath.Join(dir, "mine.sql"), filepath.Join(dir, "mine.csv")
+	ingest := func(bytes string) error {
+		err := errors.Join(os.WriteFile(data, []byte("a,b\n0,1\n1,2\n"), 0o644), os.WriteFile(mapping, []byte(
+			"-- rows: flows\n-- reads: csv\n-- column: a\n-- column: b\n\n"+
+				`SELECT "row", a AS src, b AS dst, `+bytes+` AS size_bytes, 0 AS start_ns FROM source`), 0o644))
+		if err != nil {
+			return err
+		}
+		m, err := ReadMapping(mapping)
+		if err == nil {
+			_, err = File(t.Context(), topologytest.SmallNetwork(t), data, Options{Mapping: m, TmpDir: t.TempDir()})
+		}
+		return err
+	}
+	for _, bytes := range []string{"len(range(2000000000))", `len(range(2000000000 + "row"))`} {
+		err := ingest(bytes)
+		if err == nil || !strings.Contains(err.Error(), "needs more memory than its limit") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v", bytes, err)
+		}
+	}
+	if err := ingest("len(range(1000000))"); err != nil { // the limit is lifted
+		t.Error(err)
 	}
 }
 

@@ -33,11 +33,7 @@ func NewIngester(ctx context.Context, n *topology.Network, o Options) (_ *Ingest
 	if in.o.GapSigma <= 0 {
 		in.o.GapSigma = DefaultGapSigma
 	}
-	in.db, err = duckdb.Open(ctx, duckdb.Options{
-		MemoryBytes: max(128<<20, in.o.MemoryBytes), Threads: max(1, in.o.Threads),
-		SpillDir: filepath.Join(in.o.TmpDir, "duckdb"),
-	})
-	if err != nil {
+	if in.db, err = duckdb.Open(ctx, in.limits()); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -58,6 +54,13 @@ func NewIngester(ctx context.Context, n *topology.Network, o Options) (_ *Ingest
 		return nil, err
 	}
 	return in, nil
+}
+
+func (in *Ingester) limits() duckdb.Options {
+	return duckdb.Options{
+		MemoryBytes: max(128<<20, in.o.MemoryBytes), Threads: max(1, in.o.Threads),
+		SpillDir: filepath.Join(in.o.TmpDir, "duckdb"),
+	}
 }
 
 // readBook reads the hosts and labels tables.

@@ -43,6 +43,7 @@ type Mapping struct {
 	widths  []int      // of words: how many words a line may have; nil: as many as names
 	count   bool       // of words: the first line is the number of rows
 	query   string
+	foreign bool // not part of the program: its SQL is bounded by more than DuckDB
 }
 
 type mappingColumn struct {
@@ -56,7 +57,11 @@ func ReadMapping(file string) (*Mapping, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mapping: %w", err)
 	}
-	return parseMapping(file, string(text))
+	m, err := parseMapping(file, string(text))
+	if err == nil {
+		m.foreign = true
+	}
+	return m, err
 }
 
 var (

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,11 +21,32 @@ var canonical = []canonicalColumn{
 	{"sampled", "BOOLEAN"}, {"service", "VARCHAR"}, {"vnet", "VARCHAR"}, {"set_aside", "VARCHAR"},
 }
 
+// bounded calls do, which runs the SQL of the mapping. Where that is the user's own, the process has no more memory
+// meanwhile than the limit.
+func (in *Ingester) bounded(do func() error) error {
+	if !in.o.Mapping.foreign {
+		return do()
+	}
+	undo, err := in.limits().LimitProcess()
+	if err != nil {
+		return err
+	}
+	err = do()
+	if duckdb.IsOutOfMemory(err) {
+		err = fmt.Errorf("it needs more memory than its limit: %w", err)
+	}
+	return errors.Join(err, undo())
+}
+
 // typed runs the mapping and writes the canonical columns with their types; NULL where a value is not of the type.
 // Another column, has_id, says whether there is a value for flow_id.
 func (in *Ingester) typed(ctx context.Context, out string) (anyFlowID bool, err error) {
 	m := in.o.Mapping
-	have, err := in.mappingColumns(ctx)
+	var have map[string]flowColumn
+	err = in.bounded(func() (err error) {
+		have, err = in.mappingColumns(ctx)
+		return err
+	})
 	if err != nil {
 		return false, fmt.Errorf("mapping %s: %w", m.Name, err)
 	}
@@ -42,7 +64,10 @@ func (in *Ingester) typed(ctx context.Context, out string) (anyFlowID bool, err 
 			list = append(list, fmt.Sprintf("%v AS has_id", ok))
 		}
 	}
-	if err := in.copy(ctx, "SELECT "+strings.Join(list, ", ")+" FROM ("+m.query+")", out, false); err != nil {
+	err = in.bounded(func() error {
+		return in.copy(ctx, "SELECT "+strings.Join(list, ", ")+" FROM ("+m.query+")", out, false)
+	})
+	if err != nil {
 		return false, fmt.Errorf("mapping %s: %w", m.Name, err)
 	}
 	err = in.query(ctx, "SELECT coalesce(bool_or(has_id), false) FROM "+duckdb.ScanParquet(out), &anyFlowID)

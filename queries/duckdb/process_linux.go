@@ -1,4 +1,4 @@
-package subprocess
+package duckdb
 
 import (
 	"fmt"
@@ -8,20 +8,21 @@ import (
 	"syscall"
 )
 
-// limitMemory lets the process allocate so many more bytes than it has now. It limits RLIMIT_DATA, private writable
-// memory, and not RLIMIT_AS, which also counts what Go's runtime and malloc reserve and never use.
+// limitData lets the process allocate so many more bytes than it has now, until undo. It limits RLIMIT_DATA, private
+// writable memory, and not RLIMIT_AS, which also counts what Go's runtime and malloc reserve and never use.
 // A limit that is already lower stays.
-func limitMemory(more int64) error {
+func limitData(more int64) (undo func() error, err error) {
 	now, err := dataBytes()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_DATA, &limit); err != nil {
-		return err
+	var was syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_DATA, &was); err != nil {
+		return nil, err
 	}
+	limit := was
 	limit.Cur = min(limit.Cur, limit.Max, uint64(now+more))
-	return syscall.Setrlimit(syscall.RLIMIT_DATA, &limit)
+	return func() error { return syscall.Setrlimit(syscall.RLIMIT_DATA, &was) }, syscall.Setrlimit(syscall.RLIMIT_DATA, &limit)
 }
 
 // dataBytes returns the size of the process's private writable memory.
