@@ -22,7 +22,8 @@ func limitData(more int64) (undo func() error, err error) {
 	}
 	limit := was
 	limit.Cur = min(limit.Cur, limit.Max, uint64(now+more))
-	return func() error { return syscall.Setrlimit(syscall.RLIMIT_DATA, &was) }, syscall.Setrlimit(syscall.RLIMIT_DATA, &limit)
+	undo = func() error { return syscall.Setrlimit(syscall.RLIMIT_DATA, &was) }
+	return undo, syscall.Setrlimit(syscall.RLIMIT_DATA, &limit)
 }
 
 // dataBytes returns the size of the process's private writable memory.
