@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -130,7 +131,7 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// Flows go to files of 65,536 rows at first, whatever the batches; the files hold all rows in order.
+// Flows go to files of 32,768 rows at first, whatever the batches; the files hold all rows in order.
 func TestFlowWriter(t *testing.T) {
 	l := openLake(t)
 	s := lock(t, l, at)
@@ -155,7 +156,7 @@ func TestFlowWriter(t *testing.T) {
 			t.Errorf("file %d is %s", n, f.Path)
 		}
 	}
-	if len(sizes) != 3 || sizes[0] != 1<<16 || sizes[1] != 1<<16 || sizes[2] != 150_000-1<<17 {
+	if want := []int64{1 << 15, 1 << 15, 1 << 15, 1 << 15, 150_000 - 1<<17}; !slices.Equal(sizes, want) {
 		t.Errorf("files of %v rows", sizes)
 	}
 	if n, err := count(l, schema.Flows, files...); n != 150_000 || err != nil {
