@@ -3,11 +3,14 @@ package queries
 import (
 	"context"
 	"database/sql"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/zeebo/xxh3"
 
 	"parsimon/queries/duckdb"
 )
@@ -94,7 +97,7 @@ func createCatalog(ctx context.Context, root, path string, all []view) (err erro
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	for _, s := range []string{
 		"SET file_search_path = " + duckdb.Quote(root),
-		"ATTACH " + duckdb.Quote(path) + " AS catalog_file", "USE catalog_file",
+		"ATTACH " + duckdb.Quote(path) + " AS catalog_file", "USE catalog_file", "BEGIN",
 	} {
 		if _, err := conn.ExecContext(ctx, s); err != nil {
 			return err
@@ -107,12 +110,29 @@ func createCatalog(ctx context.Context, root, path string, all []view) (err erro
 		return err
 	}
 	// The checkpoint leaves no log beside the file.
-	for _, s := range []string{"CHECKPOINT catalog_file", "USE memory", "DETACH catalog_file"} {
+	for _, s := range []string{"COMMIT", "CHECKPOINT catalog_file", "USE memory", "DETACH catalog_file"} {
 		if _, err := conn.ExecContext(ctx, s); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// CatalogDigest returns a digest of the catalog's views over the files: while it is the same, so are the views.
+func CatalogDigest(files []File) (string, error) {
+	all, err := views(files, "")
+	if err != nil {
+		return "", err
+	}
+	h := xxh3.New()
+	for _, m := range macros() {
+		_, _ = h.WriteString(m + "\x00") // a hash takes everything
+	}
+	for _, v := range all {
+		_, _ = h.WriteString(v.name + "\x00" + v.sql + "\x00")
+	}
+	sum := h.Sum128().Bytes()
+	return hex.EncodeToString(sum[:]), nil
 }
 
 // macros returns the macros of the catalog, which views use.

@@ -5,6 +5,7 @@ package catalog
 import (
 	"errors"
 	"fmt"
+	"os"
 
 	"parsimon/pipeline/lake"
 	"parsimon/queries"
@@ -41,8 +42,8 @@ func committed(l *lake.Lake) ([]queries.File, map[string]lake.DataFile, error) {
 	return files, byPath, err
 }
 
-// Write brings the lake's views up to date with the manifests. Commands do so at their end, once: views take longer to
-// write than a small estimate.
+// Write brings the lake's views up to date with the manifests. Commands do so at their end: views take longer to write
+// than a small estimate, so those that are up to date are not written again.
 func Write(l *lake.Lake) error {
 	lock, err := l.LockCatalog()
 	if err != nil {
@@ -56,8 +57,13 @@ func Write(l *lake.Lake) error {
 	if err != nil {
 		return err
 	}
+	digest, err := queries.CatalogDigest(files)
+	if err != nil || upToDate(l, digest) {
+		return err
+	}
 	err = queries.WriteCatalog(l.Path(), files)
 	if err == nil {
+		noteWritten(l, digest)
 		return nil
 	}
 	for _, f := range byPath { // a view cannot be made of a damaged file, and DuckDB does not name it
@@ -66,4 +72,44 @@ func Write(l *lake.Lake) error {
 		}
 	}
 	return err
+}
+
+// writtenFile is the state file that says which views LAKE/parsimon.duckdb has: their digest, and the size and the
+// modification time of the file.
+const writtenFile = "_state/views"
+
+// stamp is what writtenFile says while the catalog has the views of a digest; empty where there is no catalog.
+func stamp(root *os.Root, digest string) string {
+	info, err := root.Lstat(queries.CatalogFile)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%s %d %d\n", digest, info.Size(), info.ModTime().UnixNano())
+}
+
+// upToDate reports whether the catalog has the views of a digest and was not changed since it was written.
+func upToDate(l *lake.Lake, digest string) bool {
+	root, err := os.OpenRoot(l.Path())
+	if err != nil {
+		return false
+	}
+	defer func() { _ = root.Close() }() // only read
+	written, err := root.ReadFile(writtenFile)
+	return err == nil && len(written) > 0 && string(written) == stamp(root, digest)
+}
+
+// noteWritten notes that the catalog has the views of a digest. Where that fails, the next command writes it again.
+func noteWritten(l *lake.Lake, digest string) {
+	root, err := os.OpenRoot(l.Path())
+	if err != nil {
+		return
+	}
+	defer func() { _ = root.Close() }()
+	_ = root.Remove(writtenFile) // it may be a link
+	f, err := root.OpenFile(writtenFile, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return
+	}
+	_, _ = f.WriteString(stamp(root, digest))
+	_ = f.Close()
 }
