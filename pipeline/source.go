@@ -2,9 +2,7 @@ package pipeline
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -114,24 +112,12 @@ func (f *flowFile) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowW
 
 // copyBatches writes a stream to a sink and closes the stream.
 func copyBatches(ctx context.Context, in schema.Batches, out schema.Sink) error {
-	defer func() { _ = in.Close() }() // read to its end, or an error is reported
-	for {
+	return columns.Consume(in, func(rec arrow.Record) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		rec, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		err = out.Write(rec)
-		rec.Release()
-		if err != nil {
-			return err
-		}
-	}
+		return out.Write(rec)
+	})
 }
 
 // ingestedFlows are the flows of an ingested workload that start from fromNS until toNS, excluded.

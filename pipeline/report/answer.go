@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -27,20 +26,18 @@ func ask(ctx context.Context, db *queries.DB, q queries.Query, params map[string
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	a := &answer{columns: rows.Columns()}
-	for {
-		row, err := rows.Next()
-		if errors.Is(err, io.EOF) {
-			return a, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("query %s: %w", q.Name, err)
-		}
+	err = rows.Each(func(row []any) error {
 		kept := make([]any, len(row))
 		for i, v := range row {
 			kept[i] = plain(v)
 		}
 		a.rows = append(a.rows, kept)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("query %s: %w", q.Name, err)
 	}
+	return a, nil
 }
 
 // plain turns the values of queries.Rows into the few types of an answer.

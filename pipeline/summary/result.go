@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"parsimon/pipeline"
@@ -89,16 +88,11 @@ func warnings(ctx context.Context, e *pipeline.Estimation, db *queries.DB) (_ []
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	all := []string{}
-	for {
-		row, err := rows.Next()
-		if errors.Is(err, io.EOF) {
-			return all, nil
-		}
-		if err != nil {
-			return nil, err
-		}
+	err = rows.Each(func(row []any) error {
 		all = append(all, fmt.Sprintf("%v: %v", row[0], row[1]))
-	}
+		return nil
+	})
+	return all, err
 }
 
 // percentilesBySize reads the percentiles of every size bin, and of all flows.
@@ -115,14 +109,7 @@ func percentilesBySize(ctx context.Context, e *pipeline.Estimation, db *queries.
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	names := rows.Columns()
-	for {
-		row, err := rows.Next()
-		if errors.Is(err, io.EOF) {
-			return all, nil
-		}
-		if err != nil {
-			return nil, err
-		}
+	err = rows.Each(func(row []any) error {
 		var p PercentilesResult
 		numbers := map[string]*float64{"p50_slowdown": &p.P50, "p90_slowdown": &p.P90, "p99_slowdown": &p.P99,
 			"p999_slowdown": &p.P999}
@@ -148,7 +135,9 @@ func percentilesBySize(ctx context.Context, e *pipeline.Estimation, db *queries.
 			}
 		}
 		all = append(all, p)
-	}
+		return nil
+	})
+	return all, err
 }
 
 // Judge holds gates on slowdowns against the estimate.

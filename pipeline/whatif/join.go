@@ -1,6 +1,7 @@
 package whatif
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -159,13 +160,7 @@ func (c *cursor) next() error {
 
 // compare orders two rows by start and flow id.
 func (c *cursor) compare(o *cursor) int {
-	if s, t := c.start[c.at], o.start[o.at]; s != t {
-		if s < t {
-			return -1
-		}
-		return 1
-	}
-	return int(min(1, max(-1, c.id[c.at]-o.id[o.at])))
+	return cmp.Or(cmp.Compare(c.start[c.at], o.start[o.at]), cmp.Compare(c.id[c.at], o.id[o.at]))
 }
 
 func (c *cursor) close() {

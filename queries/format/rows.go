@@ -98,6 +98,22 @@ func (r *Rows) Next() ([]any, error) {
 	return r.values, nil
 }
 
+// Each calls do with each row that is left, as Next returns it. It stops at the first error.
+func (r *Rows) Each(do func(row []any) error) error {
+	for {
+		row, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = do(row)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
 // Close frees the answer and its connection. It may be called more than once.
 func (r *Rows) Close() error {
 	err := r.rows.Close()

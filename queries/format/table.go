@@ -2,10 +2,10 @@ package format
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -58,18 +58,13 @@ func (r *Rows) writeTable(w io.Writer) error {
 
 // first reads all rows and returns the first n of them, and how many there are.
 func (r *Rows) first(n int) (rows [][]any, total int, err error) {
-	for ; ; total++ {
-		row, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return rows, total, nil
+	err = r.Each(func(row []any) error {
+		if total++; total <= n {
+			rows = append(rows, slices.Clone(row))
 		}
-		if err != nil {
-			return nil, 0, err
-		}
-		if total < n {
-			rows = append(rows, append([]any(nil), row...))
-		}
-	}
+		return nil
+	})
+	return rows, total, err
 }
 
 func writeLine(out *bufio.Writer, line []string, widths []int, right []bool) {

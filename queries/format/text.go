@@ -105,20 +105,14 @@ func (r *Rows) writeCSV(w io.Writer) error {
 		return err
 	}
 	record := make([]string, len(r.columns))
-	for {
-		row, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return err
-		}
+	err := r.Each(func(row []any) error {
 		for i, v := range row {
 			record[i] = text(v, r.types[i])
 		}
-		if err := out.Write(record); err != nil {
-			return err
-		}
+		return out.Write(record)
+	})
+	if err != nil {
+		return err
 	}
 	out.Flush()
 	return out.Error()
@@ -132,15 +126,10 @@ func (r *Rows) writeJSON(w io.Writer) error {
 		keys[i] = append(jsonString(c), ':')
 	}
 	_, _ = out.WriteString("[")
-	for separator := "\n{"; ; separator = ",\n{" {
-		row, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return errors.Join(err, out.Flush())
-		}
+	separator := "\n{"
+	err := r.Each(func(row []any) error {
 		_, _ = out.WriteString(separator)
+		separator = ",\n{"
 		for i, v := range row {
 			if i > 0 {
 				_ = out.WriteByte(',')
@@ -150,7 +139,10 @@ func (r *Rows) writeJSON(w io.Writer) error {
 				return err
 			}
 		}
-		_ = out.WriteByte('}')
+		return out.WriteByte('}')
+	})
+	if err != nil {
+		return errors.Join(err, out.Flush())
 	}
 	_, _ = out.WriteString("\n]\n")
 	return out.Flush()

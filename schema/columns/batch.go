@@ -19,8 +19,11 @@ const BatchRows = 65_536
 func ForEach(in schema.Batches, f func(arrow.Record) error) error {
 	for {
 		rec, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
 		if err != nil {
-			return IgnoreEOF(err)
+			return err
 		}
 		err = f(rec)
 		rec.Release()
@@ -35,14 +38,6 @@ func Consume(in schema.Batches, f func(arrow.Record) error) error {
 	err := ForEach(in, f)
 	if closeErr := in.Close(); err == nil {
 		err = closeErr
-	}
-	return err
-}
-
-// IgnoreEOF returns nil for io.EOF and other errors unchanged.
-func IgnoreEOF(err error) error {
-	if errors.Is(err, io.EOF) {
-		return nil
 	}
 	return err
 }

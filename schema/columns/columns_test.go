@@ -148,9 +148,6 @@ func TestViewsOfBuilders(t *testing.T) {
 	if got := columns.False(2); got.String() != "[false false]" {
 		t.Errorf("False: %v", got)
 	}
-	if err := columns.IgnoreEOF(fmt.Errorf("end: %w", io.EOF)); err != nil {
-		t.Errorf("IgnoreEOF: %v", err)
-	}
 }
 
 // A row is checked against its table: nothing is left out or written to a column of another type.

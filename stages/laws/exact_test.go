@@ -37,7 +37,11 @@ func TestExactKeepsTheLaws(t *testing.T) {
 	}
 	for _, path := range found {
 		dir := filepath.Dir(path)
-		n, err := topology.Read(filepath.Join(dir, "topology.json"))
+		l, err := topology.Load(filepath.Join(dir, "topology.json"), topology.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := l.Usable()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -89,17 +89,8 @@ type Loaded struct {
 	Hosts, Switches, Cables int
 }
 
-// Read reads a network from a path as Files accepts it. The error joins all faults; each names its
-// file and line. Parts that no cable joins are accepted: flows between them are unreachable.
-func Read(path string) (*Network, error) {
-	l, err := Load(path, Options{})
-	if err != nil {
-		return nil, err
-	}
-	return l.Usable()
-}
-
-// Usable returns the network. The error joins all faults but islands, which a network may have.
+// Usable returns the network. The error joins all faults, each with its file and line, but islands, which a network may
+// have: flows between them are unreachable.
 func (l *Loaded) Usable() (*Network, error) {
 	if l.Network == nil {
 		return nil, joinFaults(slices.DeleteFunc(slices.Clone(l.Faults), func(f Fault) bool { return f.Kind == FaultIsland }))

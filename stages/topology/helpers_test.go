@@ -85,6 +85,15 @@ func MustRouter(t testing.TB, n *Network, seed uint64) *Router {
 	return r
 }
 
+// Read reads a network without options.
+func Read(path string) (*Network, error) {
+	l, err := Load(path, Options{})
+	if err != nil {
+		return nil, err
+	}
+	return l.Usable()
+}
+
 // ChiSquare fails if the counts of equally likely cells deviate from even, in either direction, more
 // than chance does about once in a million (Wilson and Hilferty's normal approximation).
 func ChiSquare(t *testing.T, what string, counts []int, total int) {

@@ -68,11 +68,6 @@ func (e *EndpointError) Error() string {
 	return fmt.Sprintf("flow %d from node %d to node %d: %s", e.FlowID, e.Src, e.Dst, e.What)
 }
 
-// MemoryBytes estimates the size of the tables.
-func (r *Router) MemoryBytes() int64 {
-	return int64(len(r.hosts))*20 + int64(len(r.switchOf))*4 + int64(len(r.dist))*6 + int64(len(r.setLink))*12
-}
-
 // Path returns the ids of the links that the flow crosses, in order, in buf[:0]. It does not allocate
 // if buf has the capacity. The error is an *EndpointError where src or dst is not a host or both are
 // the same, and an *UnreachableError where no path joins them.

@@ -44,7 +44,7 @@ of slowdown and FCT.
 		f.StringVar(&size, "size", "", "flow size, e.g. 1500 or 100KB (required)")
 		f.IntVar(&q.N, "n", 10_000, "flows to draw")
 		f.Uint64Var(&q.Seed, "seed", 1, "seed of the draws")
-		f.StringVar(&format, "format", "table", "table, csv or json")
+		declareTable(f, &format, "csv")
 		return func(ctx context.Context, args []string) error {
 			var err error
 			if q.SizeBytes, err = units.Parse(size, units.Bytes); err != nil {
@@ -55,8 +55,6 @@ of slowdown and FCT.
 				return usagef("--src and --dst are required")
 			case q.SizeBytes < 1 || q.SizeBytes > 1<<50:
 				return usagef("--size %q: must be 1 to 2^50 bytes", size)
-			case format != "table" && format != "csv" && format != "json":
-				return usagef("--format %q: must be table, csv or json", format)
 			}
 			if q.N < 1 || q.N > 10_000_000 {
 				return usagef("--n %d: must be 1 to 10,000,000", q.N)

@@ -61,9 +61,6 @@ base does not change the scenarios that were made from it. The cache stays (pars
 			case r.KeepLast < 0 || r.KeepLast > 0 && older == "":
 				return usagef("--keep-last %d: goes with --older-than, and must not be negative", r.KeepLast)
 			}
-			if err := checkFormat(form); err != nil {
-				return err
-			}
 			l, err := lake.Open(dir, false)
 			if err != nil {
 				return err
@@ -138,9 +135,6 @@ largest tables. The total counts shared files once.`,
 			if dir == "" || len(args) > 0 {
 				return usagef("--lake is required, and nothing else")
 			}
-			if err := checkFormat(form); err != nil {
-				return err
-			}
 			l, err := lake.Open(dir, false)
 			if err != nil {
 				return err
@@ -183,9 +177,6 @@ lake's schema and of the method: results of other versions do not count.`,
 		var form string
 		declareFormat(f, &form)
 		return func(context.Context, []string) error {
-			if err := checkFormat(form); err != nil {
-				return err
-			}
 			v := buildVersion()
 			if form == "json" {
 				return writeJSON(e.stdout, v)
@@ -233,18 +224,6 @@ func buildVersion() version {
 		v.Time = builtAt
 	}
 	return v
-}
-
-// declareFormat declares --format of commands that write text for people or JSON for scripts.
-func declareFormat(f *pflag.FlagSet, form *string) {
-	f.StringVar(form, "format", "text", "form of the answer: text, or json for scripts")
-}
-
-func checkFormat(form string) error {
-	if form != "text" && form != "json" {
-		return usagef("--format %q: must be text or json", form)
-	}
-	return nil
 }
 
 func writeJSON(w io.Writer, v any) error {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -49,7 +48,7 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 		var r runFlags
 		var exact bool
 		var form string
-		var gates []string
+		var gates []gate.Gate
 		var within withinFlags
 		r.declareLake(f)
 		s.declare(f)
@@ -58,7 +57,7 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 		r.declareExact(f)
 		f.BoolVar(&r.keep, "keep", false, "keep the temporary tables hop_observations, feedback and sender_feedback, most of what a run writes; without it they are removed as soon as no stage needs them. Does not change the results")
 		declareFormat(f, &form)
-		declareGates(f, &gates)
+		declareGates(f, &gates, false)
 		within.declare(f)
 		f.BoolVar(&exact, "exact", false, "also simulate the whole network, packet by packet, and hold the estimate against it (slow)")
 		return func(ctx context.Context, args []string) error {
@@ -67,13 +66,6 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 			}
 			x, err := r.exact()
 			if err != nil {
-				return err
-			}
-			conditions, err := parseGates(gates, false)
-			if err != nil {
-				return err
-			}
-			if err := checkFormat(form); err != nil {
 				return err
 			}
 			ask, sampling, err := within.ask()
@@ -95,7 +87,7 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 				return err
 			}
 			if sampling {
-				return within.runWithin(ctx, e, run, ask, conditions, form)
+				return within.runWithin(ctx, e, run, ask, gates, form)
 			}
 			if err := run.Estimate(ctx); err != nil {
 				return err
@@ -105,7 +97,7 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 					return err
 				}
 			}
-			return answer(ctx, e, run, conditions, form, exact, x)
+			return answer(ctx, e, run, gates, form, exact, x)
 		}
 	},
 }
@@ -153,26 +145,6 @@ func answer(ctx context.Context, e *env, run *pipeline.Estimation, gates []gate.
 		}
 	}
 	return failed
-}
-
-// declareGates declares --fail-if.
-func declareGates(f *pflag.FlagSet, gates *[]string) {
-	f.StringArrayVar(gates, "fail-if", nil, "exit with 3 if a condition is true, such as 'service=storage p99_slowdown > 5'; may be repeated. Selects flows by "+strings.Join(gate.Columns(), ", "))
-}
-
-// parseGates reads the conditions. Those on changes need a base.
-func parseGates(texts []string, base bool) (gates []gate.Gate, err error) {
-	for _, text := range texts {
-		g, err := gate.Parse(text)
-		if err != nil {
-			return nil, usagef("--fail-if %v", err)
-		}
-		if g.Change && !base {
-			return nil, usagef("--fail-if %q: a change needs a base, which what-if and compare have", text)
-		}
-		gates = append(gates, g)
-	}
-	return gates, nil
 }
 
 // begin opens a scenario for an estimate from its beginning.

@@ -24,13 +24,10 @@ every byte of every file that should be there. Exits 5 if anything is damaged.`,
 	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
 		var dir, format string
 		f.StringVar(&dir, "lake", "", "directory of the lake (required)")
-		f.StringVar(&format, "format", "table", "table or json")
+		declareTable(f, &format)
 		return func(_ context.Context, args []string) error {
 			if dir == "" || len(args) > 0 {
 				return usagef("--lake is required, and nothing else")
-			}
-			if format != "table" && format != "json" {
-				return usagef("--format %q: must be table or json", format)
 			}
 			l, err := lake.Open(dir, false)
 			if err != nil {

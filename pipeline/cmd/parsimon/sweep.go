@@ -66,9 +66,6 @@ that was interrupted continues when it is given again.`,
 			if len(args) != 1 {
 				return usagef("name one scenario")
 			}
-			if err := checkFormat(form); err != nil {
-				return err
-			}
 			var each bool
 			if plan.Tier, each = strings.CutPrefix(fail, "each:"); fail != "" && (!each || plan.Tier == "") {
 				return usagef("--fail %q: want each:TIER", fail)

@@ -78,7 +78,7 @@ type topologyFlags struct {
 }
 
 func (t *topologyFlags) declare(f *pflag.FlagSet) {
-	f.StringVar(&t.format, "format", "table", "table or json")
+	declareTable(f, &t.format)
 	t.topologyOptions.declare(f)
 	f.StringVar(&t.dot, "dot", "", "write a Graphviz picture to this `file`; - is stdout")
 	f.StringVar(&t.write, "write", "", "write nodes.csv and links.csv to this `directory`")
@@ -86,10 +86,7 @@ func (t *topologyFlags) declare(f *pflag.FlagSet) {
 }
 
 func (t *topologyFlags) check() error {
-	switch {
-	case t.format != "table" && t.format != "json":
-		return usagef("--format %q: must be table or json", t.format)
-	case t.dot == "-" && t.format == "json":
+	if t.dot == "-" && t.format == "json" {
 		return usagef("--dot - and --format json both write to stdout")
 	}
 	return nil

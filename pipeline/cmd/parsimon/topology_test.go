@@ -84,8 +84,11 @@ func TestTopologyWrite(t *testing.T) {
 	picture := filepath.Join(t.TempDir(), "net.dot")
 	args := []string{"topology", topologyFixture(t, "layer1_topology.json"), "--speed", "spine*=100G", "--speed", "*=25G", "--write", dir, "--dot", picture, "--default-delay", "500ns"}
 	must(t, args...)
-	n, err := topology.Read(dir)
-	if err != nil || len(n.Hosts()) != 4 || n.Links[0].DelayNS != 500 {
+	l, err := topology.Load(dir, topology.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := l.Usable(); err != nil || len(n.Hosts()) != 4 || n.Links[0].DelayNS != 500 {
 		t.Errorf("%+v, %v", n, err)
 	}
 	if dot, err := os.ReadFile(picture); err != nil || !strings.HasPrefix(string(dot), "graph topology {") {

@@ -43,9 +43,6 @@ sample.`,
 		f.DurationVar(&warmup, "warmup", 0, "simulated before the stretch but not compared; 0: as long as the stretch")
 		declareFormat(f, &form)
 		return func(ctx context.Context, args []string) error {
-			if err := checkFormat(form); err != nil {
-				return err
-			}
 			switch {
 			case r.switchBuffer != "" && truth != "exact":
 				return usagef("--switch-buffer goes with --truth exact")

@@ -72,7 +72,7 @@ the interval of the change of the percentile of --of is within ± that share, or
 		var cmp compareFlags
 		var screen bool
 		var form string
-		var gates []string
+		var gates []gate.Gate
 		var within withinFlags
 		r.declareLake(f)
 		c.declare(f)
@@ -80,7 +80,7 @@ the interval of the change of the percentile of --of is within ± that share, or
 		f.BoolVar(&screen, "screen", false, "a first answer only, and quickly; for --fail alone")
 		cmp.declare(f)
 		declareFormat(f, &form)
-		declareGates(f, &gates)
+		declareGates(f, &gates, true)
 		r.declareEstimate(f)
 		r.defaultAutoPasses(f, "passes of both estimates; auto: the most that the lake holds of BASE")
 		return func(ctx context.Context, args []string) error {
@@ -89,13 +89,6 @@ the interval of the change of the percentile of --of is within ± that share, or
 			}
 			changes, err := c.changes()
 			if err != nil {
-				return err
-			}
-			conditions, err := parseGates(gates, true)
-			if err != nil {
-				return err
-			}
-			if err := checkFormat(form); err != nil {
 				return err
 			}
 			how, err := cmp.options()
@@ -112,7 +105,7 @@ the interval of the change of the percentile of --of is within ± that share, or
 			}
 			defer done()
 			if sampling {
-				return whatIfWithin(ctx, e, args[0], changes, o, ask, conditions, form)
+				return whatIfWithin(ctx, e, args[0], changes, o, ask, gates, form)
 			}
 			if screen {
 				if len(c.add)+len(c.bandwidth)+len(c.scale)+len(c.move) > 0 || c.name != "" || len(cmp.by) > 0 {
@@ -131,7 +124,7 @@ the interval of the change of the percentile of --of is within ± that share, or
 			if err != nil {
 				return err
 			}
-			return writeComparison(ctx, e, w.Comparison, w, conditions, form)
+			return writeComparison(ctx, e, w.Comparison, w, gates, form)
 		}
 	},
 }
@@ -156,7 +149,7 @@ With --within, both scenarios are estimated from the same windows of time, in th
 		var r runFlags
 		var across bool
 		var form string
-		var gates []string
+		var gates []gate.Gate
 		var cmp compareFlags
 		var within withinFlags
 		r.declareLake(f)
@@ -166,7 +159,7 @@ With --within, both scenarios are estimated from the same windows of time, in th
 		r.declareWorkers(f)
 		r.declareMemory(f)
 		declareFormat(f, &form)
-		declareGates(f, &gates)
+		declareGates(f, &gates, true)
 		f.BoolVar(&across, "across", false, "compare although the ways of estimating differ")
 		return func(ctx context.Context, args []string) error {
 			if len(args) != 2 {
@@ -174,13 +167,6 @@ With --within, both scenarios are estimated from the same windows of time, in th
 			}
 			dir, err := r.lakePath()
 			if err != nil {
-				return err
-			}
-			conditions, err := parseGates(gates, true)
-			if err != nil {
-				return err
-			}
-			if err := checkFormat(form); err != nil {
 				return err
 			}
 			o, err := cmp.options()
@@ -193,7 +179,7 @@ With --within, both scenarios are estimated from the same windows of time, in th
 				return err
 			}
 			if sampling {
-				return r.compareWindows(ctx, e, args, ask, conditions, form)
+				return r.compareWindows(ctx, e, args, ask, gates, form)
 			}
 			l, err := lake.Open(dir, false)
 			if err != nil {
@@ -203,7 +189,7 @@ With --within, both scenarios are estimated from the same windows of time, in th
 			if err != nil {
 				return err
 			}
-			return writeComparison(ctx, e, c, c, conditions, form)
+			return writeComparison(ctx, e, c, c, gates, form)
 		}
 	},
 }

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"parsimon/pipeline/gate"
+)
+
+// A choice is the value of a flag that is one of some names.
+type choice struct {
+	to    *string
+	names []string
+}
+
+func (c choice) String() string { return *c.to }
+func (choice) Type() string     { return "string" }
+
+// Set takes one of the names.
+func (c choice) Set(text string) error {
+	if !slices.Contains(c.names, text) {
+		return errors.New("must be " + c.list())
+	}
+	*c.to = text
+	return nil
+}
+
+func (c choice) list() string {
+	last := len(c.names) - 1
+	return strings.Join(c.names[:last], ", ") + " or " + c.names[last]
+}
+
+// declareTable declares --format of commands whose answer is a table.
+func declareTable(f *pflag.FlagSet, form *string, others ...string) {
+	*form = "table"
+	c := choice{form, slices.Concat([]string{"table"}, others, []string{"json"})}
+	f.Var(c, "format", c.list())
+}
+
+// declareFormat declares --format of commands that write text for people or JSON for scripts.
+func declareFormat(f *pflag.FlagSet, form *string) {
+	*form = "text"
+	f.Var(choice{form, []string{"text", "json"}}, "format", "form of the answer: text, or json for scripts")
+}
+
+// gateValue is the value of --fail-if. Conditions on changes need a base.
+type gateValue struct {
+	to   *[]gate.Gate
+	base bool
+}
+
+func (gateValue) String() string { return "" }
+func (gateValue) Type() string   { return "stringArray" }
+
+// Set adds a condition.
+func (v gateValue) Set(text string) error {
+	g, err := gate.Parse(text)
+	if err != nil {
+		return err
+	}
+	if g.Change && !v.base {
+		return errors.New("a change needs a base, which what-if and compare have")
+	}
+	*v.to = append(*v.to, g)
+	return nil
+}
+
+// declareGates declares --fail-if.
+func declareGates(f *pflag.FlagSet, gates *[]gate.Gate, base bool) {
+	f.Var(gateValue{gates, base}, "fail-if", "exit with 3 if a condition is true, such as 'service=storage p99_slowdown > 5'; may be repeated. Selects flows by "+strings.Join(gate.Columns(), ", "))
+}
