@@ -92,7 +92,7 @@ func (g *graphReader) readNodes(kind string, names []field) error {
 func (g *graphReader) readCable(item field) (err error) {
 	c := topology.Cable{BandwidthBps: g.bandwidthBps, DelayNS: g.delayNS}
 	ends := func(f field) error { return g.readEnds(f, &c) }
-	if item.isObject() {
+	if _, object := item.pairs(); object {
 		err = item.object(map[string]func(field) error{
 			"ends": ends, "bandwidth": readBandwidth(&c.BandwidthBps), "delay": readDelay(&c.DelayNS),
 		})

@@ -144,7 +144,7 @@ func (r *scenarioReader) readMatrix(f field, s *serviceSpec) error {
 		s.matrix, err = workload.ReadMatrix(path)
 		return err
 	}
-	if f.isObject() {
+	if _, object := f.pairs(); object {
 		return f.object(map[string]func(field) error{"kind": kind, "file": file, "seed": readParsed(&s.matrixSeed, units.ParseSeed)})
 	}
 	text, err := f.text()

@@ -96,13 +96,8 @@ func lineOf(n ast.Node, otherwise int) int {
 
 // object reads each key's value with its reader. A key without a reader and a repeated key are errors.
 func (f field) object(keys map[string]func(field) error) error {
-	var values []*ast.MappingValueNode
-	switch n := f.node.(type) {
-	case *ast.MappingNode:
-		values = n.Values
-	case *ast.MappingValueNode:
-		values = []*ast.MappingValueNode{n}
-	default:
+	values, ok := f.pairs()
+	if !ok {
 		return f.failf("is %s, want keys and values", describe(f.node))
 	}
 	seen := map[string]bool{}
@@ -138,13 +133,7 @@ func (f field) object(keys map[string]func(field) error) error {
 
 // value is a key's value, if the field has the key.
 func (f field) value(key string) (field, bool) {
-	var values []*ast.MappingValueNode
-	switch n := f.node.(type) {
-	case *ast.MappingNode:
-		values = n.Values
-	case *ast.MappingValueNode:
-		values = []*ast.MappingValueNode{n}
-	}
+	values, _ := f.pairs()
 	for _, v := range values {
 		if name, ok := v.Key.(*ast.StringNode); ok && name.Value == key {
 			return field{file: f.file, key: f.key + "." + key, line: lineOf(v.Key, f.line), node: v.Value}, true
@@ -153,12 +142,15 @@ func (f field) value(key string) (field, bool) {
 	return field{}, false
 }
 
-func (f field) isObject() bool {
-	switch f.node.(type) {
-	case *ast.MappingNode, *ast.MappingValueNode:
-		return true
+// pairs are the keys and values of an object; ok is false for everything else.
+func (f field) pairs() (values []*ast.MappingValueNode, ok bool) {
+	switch n := f.node.(type) {
+	case *ast.MappingNode:
+		return n.Values, true
+	case *ast.MappingValueNode:
+		return []*ast.MappingValueNode{n}, true
 	}
-	return false
+	return nil, false
 }
 
 // list is the values of a sequence.
