@@ -10,7 +10,33 @@
 //
 // A Model is a scenario of a lake with its network and router. A Variant says how it is estimated. plan.go turns both
 // into the list of stages, each in a file of its own (stage_*.go). An Estimation holds a model, a variant and the
-// executor that runs the plan; open.go makes one, reads.go is what other packages read of it. Packages above it ask
-// questions of estimates: summary (one), newflows (flows that are not in the workload), sampled (windows of time),
-// whatif (two or many).
+// executor that runs the plan; open.go makes one, reads.go is what other packages read of it.
+//
+// Files:
+//
+//	plan, stage_*, method             the plans of both estimators; one stage each; what the stages share
+//	variant, autopasses               how an estimate is made, and the name of its tables; passes until they settle
+//	model, source, changes            a scenario of the lake; where its flows come from; changes of a base scenario
+//	open, estimation, reads           an estimate: opened, run, read
+//	partition, keys                   tasks of about the same cost; tasks taken over from a base scenario
+//	publish, resolve                  the commit of tables; scenarios by name
+//	exact                             simulation of the whole network, as truth
+//	windows, fluid                    scenarios of windows of time; which flows are active when a window begins
+//	status, housekeeping              what a lake holds, how far it is, how much it takes; removal
+//
+// Packages below this folder. Those further down know nothing of those further up:
+//
+//	cmd/parsimon, cmd/parsimon-beam   the programs; cmd/measure repeats the figures of the pages
+//	report, summary                   an estimate as an HTML page; as text or JSON
+//	whatif, sampled, newflows         questions: two or many estimates; windows of time; flows not in the workload
+//	pipeline                          this package
+//	cache                             results of link cases by content
+//	workloads                         ingested traces
+//	scenario                          scenario files and ids
+//	catalog                           the views of the lake
+//	engine                            tasks of any plan: workers, shards, resuming, repair
+//	lake                              data files, manifests, locks
+//	sampling, histogram, gate         statistics; conditions of --fail-if
+//	units, text                       quantities; text for people
+//	faults, internal                  tests of killed processes and failing disks; helpers of tests
 package pipeline

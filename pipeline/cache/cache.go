@@ -1,4 +1,11 @@
-// Package cache keeps the results of link cases, by the digest of what they depend on.
+// Package cache keeps the results of link cases, by the digest of what they depend on. Runs with the same link cases,
+// such as a scenario and the same one with a failed cable, then simulate only what differs.
+//
+//	link case ─► key (stages.CaseKey) ─► Lookup ─┬─ found: result
+//	                                             └─ not found: simulate ─► Store ─► pack being written ─► packs
+//
+// A cache never changes a result: it may be lost, shared, pruned or damaged. cache.go has the index and the format of
+// packs, pack.go their files, prune.go their removal.
 package cache
 
 import (

@@ -1,5 +1,8 @@
 // Package catalog turns the manifests of a lake into the files that queries read, and keeps the views in
 // LAKE/parsimon.duckdb up to date with them.
+//
+//	manifests ─► committed files ─┬─► Options ─► queries.Open, which verifies each file before it reads it
+//	                              └─► Write ─► LAKE/parsimon.duckdb, and its digest in LAKE/_state/views
 package catalog
 
 import (

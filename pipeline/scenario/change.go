@@ -1,4 +1,14 @@
 // Package scenario reads scenario files, checks them, and applies changes to them.
+//
+//	YAML file, --set, flags ─► field (value with its line) ─► Scenario ─┬─► Network, Workload, Params
+//	topology + flow file, ingested workload ────────────────────────────┘└─► Canonical (JSON) ─► IDOf: scenario id
+//	base scenario ─► Changes.Apply ─► changed network and canonical form ─► id of the changed scenario
+//
+// The id is a digest of the canonical form, which holds what the rows of the results depend on and nothing else: two
+// spellings of a scenario have one id. Every error names the file, the line and the key.
+//
+// Files: read, topology, graph, service, vnets, transport, switches: the parts of a scenario file; yaml: values with
+// their lines; override: --set; change, addition: what-if; id: canonical form.
 package scenario
 
 import (

@@ -1,5 +1,10 @@
 // Package summary says what an estimate found: Write for people, a Result for scripts, verdicts of conditions
 // (Judge), and what the estimate cost. It reads a complete estimate and the lake's queries, and writes no table.
+//
+//	estimate ─┬─ question slowdown_by_size, tables intervals, warnings ─► Result ─► JSON
+//	          ├─ the same, questions hottest_links …, exact (if there is one) ─► Write: text
+//	          ├─ quantile of the flows that a gate selects ─► Judge
+//	          └─ records of the stages ─► cost: time, memory, link cases found in the cache
 package summary
 
 import (

@@ -1,4 +1,16 @@
-// Package workloads ingests logs of flows into the lake and holds what came of them.
+// Package workloads ingests logs of flows into the lake and holds what came of them. A workload is kept apart from
+// scenarios: a run takes a range of its time (scenario.FromWorkload), and more files can be added to it.
+//
+//	log files ─ ingest.Ingester ─► records, addresses, rejects   one set of data files per source     (add.go)
+//	                                  │ merge of all sources
+//	                                  ▼
+//	                               flows, rejects                 rows = flows + merged + rejected
+//	                                  │ routed on the network
+//	                                  ▼
+//	                               Report: load of each link, work of a simulation                     (forecast.go)
+//
+// State names the sources by digest, so that a file counts once, and all data files. It is written after them and
+// before the manifest; the next ingest removes what a killed one left.
 package workloads
 
 import (

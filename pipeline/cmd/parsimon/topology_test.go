@@ -114,7 +114,7 @@ func TestTopologyUsage(t *testing.T) {
 		args []string
 	}{
 		{exitUsage, "want one topology", nil},
-		{exitUsage, `--format "xml"`, []string{file, "--format", "xml"}},
+		{exitUsage, `"xml" for "--format"`, []string{file, "--format", "xml"}},
 		{exitUsage, "both write to stdout", []string{file, "--format", "json", "--dot", "-"}},
 		{exitUsage, `speed rule "leaf"`, []string{file, "--speed", "leaf"}},
 		{exitUsage, "--default-delay is", []string{file, "--default-delay", "soon"}},
