@@ -1,0 +1,42 @@
+package report_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"strings"
+
+	"parsimon/pipeline"
+	"parsimon/pipeline/report"
+	"parsimon/pipeline/scenario"
+	"parsimon/stages"
+)
+
+// A report is one HTML file, which makes no request.
+func Example() {
+	ctx := context.Background()
+	dir, err := os.MkdirTemp("", "lake")
+	check(err)
+	defer func() { check(os.RemoveAll(dir)) }()
+	s, err := scenario.LoadWith("parking-lot/short", []scenario.Setting{{Key: "workload.duration", Value: "10ms"}})
+	check(err)
+	e, err := pipeline.Begin(ctx, dir, s, pipeline.Variant{Estimator: stages.Independent}, pipeline.Settings{})
+	check(err)
+	check(e.Estimate(ctx))
+	e.Close()
+
+	var page bytes.Buffer
+	check(report.Write(ctx, &page, dir, report.Options{Scenario: string(e.ID()) + "@independent"}))
+	text := page.String()
+	fmt.Println(strings.HasPrefix(text, "<!DOCTYPE html>"), strings.Contains(text, string(e.ID())), strings.Contains(text, `src="http`))
+	// Output:
+	// true true false
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}

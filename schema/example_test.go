@@ -1,0 +1,29 @@
+package schema_test
+
+import (
+	"fmt"
+	"strings"
+
+	"parsimon/schema"
+)
+
+// A table says what a row is, what identifies it, how it is partitioned, and the unit of every column.
+func Example() {
+	t := schema.Slowdowns
+	fmt.Println(t.Name, "per", t.Grain, t.Key)
+	for _, v := range t.Views() {
+		fmt.Printf("LAKE/%s/%s=…\n", t.Name, strings.Join(v.Hive, "=…/"))
+	}
+	for _, c := range t.Columns {
+		if c.Unit != "" {
+			fmt.Println(c.Name, c.Type, c.Unit)
+		}
+	}
+	// Output:
+	// slowdowns per flow [flow_id]
+	// LAKE/slowdowns/scenario=…/variant=…
+	// size_bytes int64 bytes
+	// start_ns int64 ns
+	// ideal_ns int64 ns
+	// fct_ns int64 ns
+}
