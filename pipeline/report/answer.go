@@ -151,6 +151,7 @@ func (a *answer) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]any{"columns": columns, "values": values})
 }
 
+// column is a column as MarshalJSON writes it. A column with one text is written as texts throughout.
 func (a *answer) column(i int) any {
 	texts := slices.ContainsFunc(a.rows, func(row []any) bool { _, ok := row[i].(string); return ok })
 	if !texts {

@@ -120,6 +120,7 @@ func (s *Scenario) Canonical() ([]byte, error) {
 	return json.Marshal(c)
 }
 
+// canonicalTopology names files by the digest of their content, in the order in which the topology lists them.
 func (s *Scenario) canonicalTopology() (c canonicalTopology, err error) {
 	if s.topology.graph != nil {
 		c.Graph = s.topology.graph.canonical()

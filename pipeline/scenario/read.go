@@ -141,6 +141,7 @@ func (s *Scenario) parseTopologyFile(file string, data []byte) error {
 	return err
 }
 
+// readClos reads a three-tier network: spines_per_plane, or oversubscription, from which it follows.
 func (s *Scenario) readClos(f field) error {
 	c := topology.ClosSpec{}
 	const most = 1 << 22
@@ -169,6 +170,8 @@ func (s *Scenario) readClos(f field) error {
 	return nil
 }
 
+// readWorkload reads key workload: a flow file, or what to generate flows from, but not both. The load is the expected
+// one of the most loaded link; exactly one of duration and flows_count says when to stop.
 func (r *scenarioReader) readWorkload(f field) error {
 	w := &r.workload
 	var generated []string // keys that only generated workloads have

@@ -124,6 +124,8 @@ func readArrivals(f field, s *serviceSpec) error {
 var matrixKinds = []string{workload.MatrixUniform, workload.MatrixDatabase, workload.MatrixWebServer,
 	workload.MatrixHadoop}
 
+// readMatrix reads the traffic matrix of a service: a kind, which is made for the scenario's network, or a .csv or
+// .json file of weights, [sending rack][receiving rack]; as text, or as an object with a seed of the kind.
 func (r *scenarioReader) readMatrix(f field, s *serviceSpec) error {
 	kind := func(f field) error {
 		text, err := f.text()
@@ -157,6 +159,8 @@ func (r *scenarioReader) readMatrix(f field, s *serviceSpec) error {
 	return kind(f)
 }
 
+// readSizes reads the flow sizes of a service: a distribution that ships, one size for all flows, or a file with a
+// cumulative distribution. A name that ships comes before a file of the same name.
 func (r *scenarioReader) readSizes(f field, s *serviceSpec) error {
 	text, err := f.text()
 	if err != nil {
@@ -183,6 +187,8 @@ func (r *scenarioReader) readSizes(f field, s *serviceSpec) error {
 	return err
 }
 
+// readRacks reads the numbers of the racks that a service is limited to, each once. Whether the network has them is
+// checked later (Workload), with racksAt for the message.
 func readRacks(f field, s *serviceSpec) error {
 	list, err := f.list()
 	if err != nil {

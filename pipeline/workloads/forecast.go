@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
@@ -86,6 +85,7 @@ func (f *forecast) label(k labelKey) *LabelCount {
 	return l
 }
 
+// addLoads is the load of two sets of flows together; one without flows has no start times.
 func addLoads(a, b stages.LinkLoad) stages.LinkLoad {
 	switch {
 	case a.Flows == 0:
@@ -99,18 +99,16 @@ func addLoads(a, b stages.LinkLoad) stages.LinkLoad {
 	}
 }
 
+// forecastFile routes the flows of one data file as stage route will, and adds them to the counts of labels and links.
+// A flow without a path counts as unreachable; whether that is an error is for the run to say.
 func (in *ingestion) forecastFile(router *topology.Router, params *simkernel.Params, d lake.DataFile,
 	f *forecast) error {
 	rows := in.session.Read(schema.Flows, []lake.DataFile{d}, nil, nil)
 	var path []int32
 	return columns.Consume(rows, func(rec arrow.Record) error {
-		ids := rec.Column(schema.Flows.Index("flow_id")).(*array.Int64).Int64Values()
-		src := rec.Column(schema.Flows.Index("src")).(*array.Int32).Int32Values()
-		dst := rec.Column(schema.Flows.Index("dst")).(*array.Int32).Int32Values()
-		size := rec.Column(schema.Flows.Index("size_bytes")).(*array.Int64).Int64Values()
-		start := rec.Column(schema.Flows.Index("start_ns")).(*array.Int64).Int64Values()
-		service := rec.Column(schema.Flows.Index("service")).(*array.String)
-		vnet := rec.Column(schema.Flows.Index("vnet")).(*array.String)
+		ids, src, dst := columns.Int64s(rec, "flow_id"), columns.Int32s(rec, "src"), columns.Int32s(rec, "dst")
+		size, start := columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns")
+		service, vnet := columns.Text(rec, "service"), columns.Text(rec, "vnet")
 		for i, id := range ids {
 			l := f.label(labelKey{service.Value(i), vnet.Value(i)})
 			l.Flows++

@@ -25,8 +25,8 @@ const reportFD = 3
 // Exit codes of a child. Others come from a crash.
 const (
 	exitAnswered = 0
-	exitReported = 3
-	exitOrphaned = 4
+	exitReported = 3 // an error, on reportFD
+	exitOrphaned = 4 // the parent is gone
 )
 
 // Source returns the data files of a lake to read, with the given limits, and a function that is called when the query

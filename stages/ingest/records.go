@@ -47,6 +47,8 @@ func inFile(file string, err error) error {
 	return fmt.Errorf("flow file %s: %w", file, err)
 }
 
+// file takes one source file through the steps of the package comment: stage, typed, addresses, judge. Records and
+// rejects are left in TmpDir; what is between goes to a directory that is removed.
 func (in *Ingester) file(ctx context.Context, file string, n int32) (stats FileStats, err error) {
 	if err := checkFile(ctx, "flow file", file); err != nil {
 		return stats, err

@@ -55,6 +55,8 @@ func newLateCheck(n *topology.Network, p simkernel.Params) *lateCheck {
 	return c
 }
 
+// add begins a flow: events up to its start are handled first, then it joins every link of its path and, with its ACKs,
+// of the way back. Flows come in order of their starts.
 func (c *lateCheck) add(f *Flow, t *trip) {
 	now := f.StartNS * psPerNS
 	c.until(now)

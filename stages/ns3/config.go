@@ -10,7 +10,7 @@ import (
 	"parsimon/simkernel"
 )
 
-// Values of CC_MODE, ns-3's number of the transport.
+// Values of CC_MODE in a configuration of the HPCC simulator, its number of the transport (branch parsimon).
 const (
 	modeDCQCN  = 1
 	modeHPCC   = 3

@@ -75,6 +75,7 @@ func FromTables(nodes, links schema.Batches) (*Network, error) {
 	return n, nil
 }
 
+// nodesOf reads table nodes. A null pod or rack is -1.
 func nodesOf(nodes schema.Batches) (list []Node, err error) {
 	err = columns.ForEach(nodes, func(rec arrow.Record) error {
 		id := columns.Int32s(rec, "node_id")

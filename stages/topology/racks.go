@@ -11,6 +11,7 @@ import (
 // their lowest host. Rack numbers without hosts are left out. The slices belong to the network.
 func (n *Network) Racks() [][]int32 { return n.racks }
 
+// findRacks groups the hosts as Racks documents.
 func (n *Network) findRacks() [][]int32 {
 	groups := map[string][]int32{}
 	var keys []string

@@ -35,6 +35,7 @@ func (n *Network) Select(selector string) ([][2]int32, error) {
 	return found, nil
 }
 
+// selectOne resolves one part of a selector. A tier comes before a cable.
 func (n *Network) selectOne(selector string) ([][2]int32, error) {
 	var found [][2]int32
 	tiers := map[string]bool{}

@@ -76,6 +76,8 @@ func drawPair(seed uint64, kind, i, j int) rng.Stream {
 	return rng.New(seed, rng.Matrix, uint64(kind), uint64(min(i, j)), uint64(max(i, j)))
 }
 
+// databaseCell returns the weights of matrix A, described at NewMatrixOf. A cell depends on the seed and its two racks
+// alone, so that a matrix of more racks has the same cells for the first ones.
 func databaseCell(seed uint64) func(i, j int) float64 {
 	idle := func(i int) bool {
 		s := rng.New(seed, rng.Matrix, 1, uint64(i))
@@ -99,6 +101,8 @@ func databaseCell(seed uint64) func(i, j int) float64 {
 	}
 }
 
+// webServerCell returns the weights of matrix B, described at NewMatrixOf. The place of a rack in its pod decides its
+// role; with one pod, it has all roles.
 func webServerCell(pods, racksPerPod int, seed uint64) func(i, j int) float64 {
 	const web, cache, other = 0, 1, 2
 	role := func(i int) int {

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -15,7 +14,6 @@ import (
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/units"
-	"parsimon/simkernel"
 	"parsimon/stages"
 	"parsimon/stages/ns3"
 )
@@ -23,13 +21,11 @@ import (
 // runFlags are the flags of every command that works on a scenario.
 type runFlags struct {
 	lake, scenario, estimator, memory string
-	switchBuffer, passes, ablation    string
-	switchAlpha                       float64
-	retransmit                        time.Duration
+	passes, ablation                  string
 	cache, cluster, shard             string
 	linkBackend, ns3                  string
 	ns3Timeout                        time.Duration
-	workers, partitions, exactWorkers int
+	workers, partitions               int
 	wait                              time.Duration
 	keep, cached                      bool // cached: the command uses a cache
 }
@@ -124,14 +120,6 @@ func (r *runFlags) declareMemory(f *pflag.FlagSet) {
 		"and fewer tasks run at once where they are large. Does not change the results")
 }
 
-// declareExact declares the flag of the commands that can simulate the whole network.
-func (r *runFlags) declareExact(f *pflag.FlagSet) {
-	f.IntVar(&r.exactWorkers, "exact-workers", 1, "goroutines that share the whole-network simulation; more than 1 pays only on cores that are idle. Does not change the results")
-	f.StringVar(&r.switchBuffer, "switch-buffer", "", "buffer that the ports of a switch share, e.g. 12MB, or topology: as the SONiC configurations of the topology state it; in the whole-network simulation, which then drops packets and recovers (go-back-N) on one core; the estimate does not model this; default: unlimited")
-	f.Float64Var(&r.switchAlpha, "switch-alpha", simkernel.DefaultAlpha, "with --switch-buffer: how much of what is free in a switch one port may hold (dynamic threshold)")
-	f.DurationVar(&r.retransmit, "retransmit-timeout", 0, "with --switch-buffer: how long senders wait for an ACK before they send again; 0: as long as the slowest packet can take")
-}
-
 // declareScenario is for commands that work on a scenario that the lake holds.
 func (r *runFlags) declareScenario(f *pflag.FlagSet) {
 	f.StringVar(&r.scenario, "scenario", "", "scenario id, or the beginning of it; default: the one last worked on")
@@ -191,50 +179,6 @@ func (r *runFlags) variant() (v pipeline.Variant, err error) {
 		}
 	}
 	return v, nil
-}
-
-// exact is what to simulate packet by packet, without its window.
-func (r *runFlags) exact() (x pipeline.Exact, err error) {
-	x.Workers = r.exactWorkers
-	if r.exactWorkers < 0 || r.exactWorkers > 1024 {
-		return x, usagef("--exact-workers %d: must be 0 to 1024", r.exactWorkers)
-	}
-	if r.switchBuffer == "" {
-		if r.retransmit != 0 {
-			return x, usagef("--retransmit-timeout goes with --switch-buffer")
-		}
-		return x, nil
-	}
-	bytes, err := units.Parse(r.switchBuffer, units.Bytes)
-	if r.switchBuffer == topologyBuffer {
-		bytes, err = 1, nil // bufferOf replaces it
-	}
-	switch {
-	case err != nil || bytes < 1:
-		return x, usagef("--switch-buffer %q: want a size such as 12MB, or topology", r.switchBuffer)
-	case r.retransmit < 0:
-		return x, usagef("--retransmit-timeout %v: must be 0 or more", r.retransmit)
-	case !(r.switchAlpha >= 1.0/1024 && r.switchAlpha <= 1024):
-		return x, usagef("--switch-alpha %v: must be 1/1024 to 1024", r.switchAlpha)
-	}
-	x.Buffer = simkernel.BufferParams{SwitchBytes: bytes, Alpha: r.switchAlpha, RetransmitNS: r.retransmit.Nanoseconds()}
-	return x, nil
-}
-
-// topologyBuffer as --switch-buffer is what the configurations of the switches state.
-const topologyBuffer = "topology"
-
-// bufferOf completes the buffers of the whole-network simulation by what is known of the scenario's switches.
-func (r *runFlags) bufferOf(run *pipeline.Estimation, x *pipeline.Exact) error {
-	if r.switchBuffer != topologyBuffer {
-		return nil
-	}
-	b := run.Spec.Buffer
-	if b == nil {
-		return fmt.Errorf("--switch-buffer topology: the topology of scenario %s has no SONiC configurations with a BUFFER_POOL", run.Spec.Name)
-	}
-	x.Buffer.SwitchBytes, x.Buffer.Alpha = b.Bytes, b.Alpha
-	return nil
 }
 
 // memoryBytes reads --memory-limit; 0 if the command has no such flag.

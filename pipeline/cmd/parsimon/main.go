@@ -42,11 +42,11 @@ import (
 // Exit codes, as "parsimon help" explains them.
 const (
 	exitOK        = 0
-	exitFailed    = 1
-	exitUsage     = 2
-	exitGate      = 3
-	exitBusy      = 4
-	exitDamaged   = 5
+	exitFailed    = 1 // the work
+	exitUsage     = 2 // of the command line; nothing was done
+	exitGate      = 3 // a condition of --fail-if is true
+	exitBusy      = 4 // another process works on the scenario or workload
+	exitDamaged   = 5 // files of the lake
 	exitInterrupt = 130
 )
 

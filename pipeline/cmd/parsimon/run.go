@@ -46,6 +46,7 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
 		var s scenarioFlags
 		var r runFlags
+		var whole exactFlags
 		var exact bool
 		var form string
 		var gates []gate.Gate
@@ -54,17 +55,17 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 		s.declare(f)
 		r.declareEstimate(f)
 		r.defaultAutoPasses(f, "passes of estimator flow over all link cases: a number, or auto: 2, and 3, 5 or 7 while warnings or link cases speak against the estimate")
-		r.declareExact(f)
+		whole.declare(f)
 		f.BoolVar(&r.keep, "keep", false, "keep the temporary tables hop_observations, feedback and sender_feedback, most of what a run writes; without it they are removed as soon as no stage needs them. Does not change the results")
 		declareFormat(f, &form)
 		declareGates(f, &gates, false)
 		within.declare(f)
 		f.BoolVar(&exact, "exact", false, "also simulate the whole network, packet by packet, and hold the estimate against it (slow)")
 		return func(ctx context.Context, args []string) error {
-			if r.switchBuffer != "" && !exact {
+			if whole.switchBuffer != "" && !exact {
 				return usagef("--switch-buffer goes with --exact: link cases have unlimited buffers and model no drops")
 			}
-			x, err := r.exact()
+			x, err := whole.exact()
 			if err != nil {
 				return err
 			}
@@ -83,7 +84,7 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 				return err
 			}
 			defer done()
-			if err := r.bufferOf(run, &x); err != nil {
+			if err := whole.bufferOf(run, &x); err != nil {
 				return err
 			}
 			if sampling {

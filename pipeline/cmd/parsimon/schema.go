@@ -54,6 +54,7 @@ func tablePaths(v schema.View, t schema.Table) string {
 	return t.Name + "/" + strings.Join(v.Hive, "=…/") + "=…/part-NNNNN.parquet"
 }
 
+// writeSchema writes the tables for people: what a row is, key, order, views, and each column with its type and unit.
 func writeSchema(w io.Writer, tables []schema.Table) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "schema version %d\n", schema.Version)

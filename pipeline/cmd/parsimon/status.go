@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -61,11 +60,10 @@ every byte of every file that should be there. Exits 5 if anything is damaged.`,
 	},
 }
 
+// writeStatus writes one line for each stage and workload, the damage below it.
 func writeStatus(w io.Writer, status *pipeline.Status, format string) error {
 	if format == "json" {
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", " ")
-		return enc.Encode(status)
+		return writeJSON(w, status)
 	}
 	var b strings.Builder
 	if len(status.Scenarios)+len(status.Workloads) == 0 {

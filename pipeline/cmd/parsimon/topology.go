@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -256,8 +255,5 @@ func writeTopologyJSON(w io.Writer, l *topology.Loaded, d *topology.Description)
 	if out.Repaired == nil {
 		out.Repaired = map[topology.FaultKind]int{}
 	}
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", " ")
-	return enc.Encode(out)
+	return writeJSON(w, out)
 }

@@ -30,6 +30,7 @@ warm-up, and compares the flows that start in the stretch. The interval states t
 sample.`,
 	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
 		var r runFlags
+		var whole exactFlags
 		var truth, form string
 		var sample, warmup time.Duration
 		r.declareLake(f)
@@ -37,14 +38,14 @@ sample.`,
 		r.declareEstimator(f)
 		r.defaultAutoPasses(f, "passes of the estimate; auto: the most that the lake holds")
 		r.declareCluster(f)
-		r.declareExact(f)
+		whole.declare(f)
 		f.StringVar(&truth, "truth", "exact", "exact, or a Parquet file with flow_id and fct_ns")
 		f.DurationVar(&sample, "sample", 0, "length of the stretch to simulate whole, e.g. 20ms; 0: all of the trace")
 		f.DurationVar(&warmup, "warmup", 0, "simulated before the stretch but not compared; 0: as long as the stretch")
 		declareFormat(f, &form)
 		return func(ctx context.Context, args []string) error {
 			switch {
-			case r.switchBuffer != "" && truth != "exact":
+			case whole.switchBuffer != "" && truth != "exact":
 				return usagef("--switch-buffer goes with --truth exact")
 			case sample < 0 || warmup < 0:
 				return usagef("--sample and --warmup must not be negative")
@@ -53,7 +54,7 @@ sample.`,
 			case warmup > 0 && sample == 0:
 				return usagef("--warmup goes with --sample")
 			}
-			x, err := r.exact()
+			x, err := whole.exact()
 			if err != nil {
 				return err
 			}
@@ -62,7 +63,7 @@ sample.`,
 				return err
 			}
 			defer done()
-			if err := r.bufferOf(run, &x); err != nil {
+			if err := whole.bufferOf(run, &x); err != nil {
 				return err
 			}
 			if truth != "exact" {
