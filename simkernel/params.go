@@ -15,7 +15,7 @@ type Params struct {
 	HeaderBytes         int64   // added to every payload on the wire
 	AckBytes            int64   // an ACK on the wire
 	WindowBytes         int64   // payload in flight at line rate; scales with rate / line rate
-	Gain                float64 // DCTCP: g (Alizadeh et al., SIGCOMM'10, §3.1)
+	Gain                float64 // DCTCP: g (Alizadeh et al., SIGCOMM'10, §3.1); defaults in dctcp.go
 	AdditiveIncreaseBps float64 // DCTCP: added to the rate once per window
 	MinRateBps          float64 // the rate is never cut below this (nor exceeds line rate)
 	MarkBytesPerGbps    int64   // DCTCP: marking threshold per Gbps of a link's total bandwidth

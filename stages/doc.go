@@ -27,14 +27,18 @@
 //	loads                             what each link carries; the bandwidth that ACKs leave
 //	cluster, cluster_features         which links are similar; contention: processor sharing as their measure
 //	simulate, simulate_input, _case, _rows    link cases: reading, building, running, writing
+//	settled                           links whose cases the next pass omits
 //	backend                           what solves a link case in place of the link kernel
 //	casecache, caseresult             results of link cases by content
 //	impute, impute_donors             observations of links that are not simulated
 //	feedback, feedback_damping, _rows; blocks    from observations to feedback; their encoding
+//	roundtrip, slowest                constants of a path: round trips, the slowest hop
 //	bucket, draw, contributions       estimator Independent: distributions and draws
 //	sample, sample_replay             slowdowns, by either estimator
 //	convergence                       how far the last pass changed the waits
-//	intervals, interval_rows, bootstrap; weakness    how accurate the estimate is
+//	intervals, interval_rows, bootstrap    confidence intervals of percentiles
+//	caseslowdowns                     how far replay and link cases disagree: the method's own error
+//	weakness, _flows, _links, _rows   conditions of lower accuracy: table warnings
 //
 // and outside of the estimate:
 //

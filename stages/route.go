@@ -50,9 +50,9 @@ func RouteColumns() []string {
 	return []string{"flow_id", "src", "dst", "size_bytes", "start_ns"}
 }
 
-// Route chooses the paths of one chunk of the workload. in is table flows, at least its RouteColumns; the first
-// row is row firstRow of the table. Route writes table hops, by link and flow_row, and table link_loads, what
-// each link carries of this chunk, by link.
+// Route lists the hops of one chunk of the workload; the router chooses the paths (stages/topology/ecmp.go). in is
+// table flows, at least its RouteColumns; the first row is row firstRow of the table. Route writes table hops, by
+// link and flow_row, and table link_loads, what each link carries of this chunk, by link.
 //
 // It holds the chunk in memory: about 50 bytes per flow and 30 per hop. Errors name the flow: a source or
 // destination that is not a host, a source that is the destination, a size below 1, and a pair of hosts
