@@ -92,6 +92,26 @@ func TestCarryAgain(t *testing.T) {
 	}
 }
 
+// What a flow has left when its part ends is not sent in it, and what it sends until the next one begins is in none.
+func TestSentInParts(t *testing.T) {
+	const bps, step = 8_000_000_000 * 1.048, float64(fluidStepNS) // a byte of payload per ns
+	hosts := map[int32]int64{1: bps, 2: bps}
+	c := carrier{fluid: newFluid(hosts), simulated: newFluid(hosts), parts: [][2]int64{{100_000, 600_000}, {800_000, 900_000}}}
+	c.fluid.add(0, carried{id: 1, src: 1, dst: 2, remaining: 1e6})
+	c.next = 1
+	if flows := c.carry(100_000); len(flows) != 1 {
+		t.Fatalf("%d flows begin the first part, want 1", len(flows))
+	}
+	c.next = 2
+	if flows := c.carry(800_000); len(flows) != 0 {
+		t.Fatalf("%d flows begin the second part, want none: the simulation goes on", len(flows))
+	}
+	c.end(math.MaxInt64)
+	if math.Abs(c.bytes-9e5) > 2*step || math.Abs(c.sent-6e5) > 2*step {
+		t.Errorf("%.0f of %.0f bytes are sent in parts, want about 600,000 of 900,000", c.sent, c.bytes)
+	}
+}
+
 var (
 	fluidLake     = flag.String("fluid-lake", "", "compare the fluid with the whole estimate that this lake holds")
 	fluidScenario = flag.String("fluid-scenario", "", "scenario of the lake")
