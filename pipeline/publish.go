@@ -49,6 +49,9 @@ func (e *Estimation) commit() (named map[string]bool, replaced bool, err error) 
 	named = map[string]bool{}
 	for _, s := range all {
 		r, found, err := engine.ReadRecords(e.Lake, s)
+		if lake.IsReadError(err) {
+			return nil, false, err
+		}
 		if err != nil || !found {
 			continue // status reports it
 		}
@@ -69,6 +72,9 @@ func (e *Estimation) commit() (named map[string]bool, replaced bool, err error) 
 	for _, p := range places {
 		files := committed[p]
 		old, _, err := e.Lake.ReadManifest(p)
+		if lake.IsReadError(err) {
+			return nil, false, err
+		}
 		if err == nil {
 			before = append(before, old.Files...)
 			for _, f := range old.Files {

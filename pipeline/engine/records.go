@@ -83,7 +83,7 @@ func Stats[T any](r Records) ([]T, error) {
 }
 
 // ReadRecords reads what is recorded of a stage. found is false for a stage that was never begun. A damaged record
-// counts as a task that is not done.
+// counts as a task that is not done; an error of the disk does not.
 func ReadRecords(l *lake.Lake, s *Stage) (r Records, found bool, err error) {
 	var p layout
 	found, err = l.ReadState(s.StatePath("plan.json"), &p)
@@ -93,19 +93,24 @@ func ReadRecords(l *lake.Lake, s *Stage) (r Records, found bool, err error) {
 	}
 	r.Done = make([]*Record, len(p.Tasks))
 	for n := range p.Tasks {
-		r.Done[n] = readRecord(l, s, n)
+		if r.Done[n], err = readRecord(l, s, n); err != nil {
+			return r, true, err
+		}
 	}
 	return r, true, nil
 }
 
 // readRecord reads the record of a task; nil if there is none, it is damaged, or it is that of another task.
-func readRecord(l *lake.Lake, s *Stage, n int) *Record {
+func readRecord(l *lake.Lake, s *Stage, n int) (*Record, error) {
 	var rec Record
 	ok, err := l.ReadState(s.StatePath(recordName(n)), &rec)
-	if err != nil || !ok || rec.Task != 0 && rec.Task != n+1 {
-		return nil
+	if lake.IsReadError(err) {
+		return nil, err
 	}
-	return &rec
+	if err != nil || !ok || rec.Task != 0 && rec.Task != n+1 {
+		return nil, nil
+	}
+	return &rec, nil
 }
 
 // An IncompleteError is the error of reading from a stage whose tasks are not all done.

@@ -13,6 +13,9 @@ import (
 func (e *Executor) Repair(p Plan) error {
 	for i := len(p) - 1; i >= 0; i-- { // a writer that runs again is itself a reader of earlier stages
 		r, _, err := ReadRecords(e.lake, p[i])
+		if lake.IsReadError(err) {
+			return err
+		}
 		damaged, derr := e.damaged(p[i], r)
 		if derr != nil {
 			return derr
@@ -90,6 +93,9 @@ func isDamage(err error) bool {
 // invalidate makes a stage do those of its tasks again whose files of a table were collected.
 func (e *Executor) invalidate(s *Stage, o Output) error {
 	r, found, err := ReadRecords(e.lake, s)
+	if lake.IsReadError(err) {
+		return err
+	}
 	if err != nil || !found {
 		return nil // it runs again in any case
 	}

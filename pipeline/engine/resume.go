@@ -52,7 +52,10 @@ func (e *Executor) resume(s *Stage, l layout, mine []bool) ([]*Record, error) {
 		if !mine[n] {
 			continue
 		}
-		rec := readRecord(e.lake, s, n)
+		rec, err := readRecord(e.lake, s, n)
+		if err != nil {
+			return nil, err
+		}
 		if rec == nil {
 			continue
 		}

@@ -185,8 +185,8 @@ func (e *Executor) installable(s *Stage, n int) error {
 // written the record may be about to find that they are not there; recorded waits for that.
 func (e *Executor) recorded(s *Stage, n int) (*Record, bool) {
 	for range 50 {
-		rec := readRecord(e.lake, s, n)
-		if rec == nil {
+		rec, err := readRecord(e.lake, s, n)
+		if err != nil || rec == nil {
 			return nil, false
 		}
 		if !slices.ContainsFunc(rec.Files, func(f lake.DataFile) bool { return !f.Collected && e.lake.CheckSize(f) != nil }) {

@@ -109,21 +109,31 @@ func TestEveryOperation(t *testing.T) {
 }
 
 // An I/O error while a committed file is read is no damage: the command fails, and nothing is given up. A what-if cannot
-// make the flows of its base again.
+// make the flows of its base again, and a run whose records cannot be read does not commit without them.
 func TestReadErrorIsNoDamage(t *testing.T) {
 	t.Parallel()
-	i := slices.IndexFunc(jobs, func(j job) bool { return j.name == "what-if" })
-	p := prepare(t, jobs[i])
-	n := slices.IndexFunc(p.operations(t), func(op string) bool { return strings.HasPrefix(op, "open links/") })
-	if n < 0 {
-		t.Fatal("no operation opens a file of links")
-	}
-	w := copyOf(t, p.world)
-	if err := w.do([]string{fmt.Sprintf("PARSIMON_FAULT=EIO:%d", n+1)}, p.args...); err == nil || !strings.Contains(err.Error(), "input/output error") {
-		t.Errorf("error %v", err)
-	}
-	if err := p.recovers(w); err != nil {
-		t.Error(err)
+	for _, c := range []struct{ job, prefix, suffix string }{
+		{"what-if", "open links/", ""},
+		{"run", "open _state/", "/route/task-00000.json"},
+	} {
+		p := prepare(t, jobs[slices.IndexFunc(jobs, func(j job) bool { return j.name == c.job })])
+		last := 0 // from 1; of those before the commit, since what follows only reports
+		for i, op := range p.operations(t) {
+			if strings.HasPrefix(op, "rename _state/") && strings.HasSuffix(op, "/manifest.json") {
+				break
+			}
+			if strings.HasPrefix(op, c.prefix) && strings.HasSuffix(op, c.suffix) {
+				last = i + 1
+			}
+		}
+		w := copyOf(t, p.world)
+		err := w.do([]string{fmt.Sprintf("PARSIMON_FAULT=EIO:%d", last)}, p.args...)
+		if err == nil || !strings.Contains(err.Error(), "input/output error") {
+			t.Errorf("%s, operation %d: error %v", c.job, last, err)
+		}
+		if err := p.recovers(w); err != nil {
+			t.Errorf("%s, operation %d: %v", c.job, last, err)
+		}
 	}
 }
 

@@ -129,6 +129,12 @@ type DamageError struct{ Path, Why string }
 // Error names the file.
 func (e *DamageError) Error() string { return e.Path + ": " + e.Why }
 
+// IsReadError reports whether an error is one of the disk or of permissions, which says nothing about the file.
+func IsReadError(err error) bool {
+	var errno syscall.Errno
+	return errors.As(err, &errno)
+}
+
 func digestOf(f *os.File) (string, error) {
 	hash := xxh3.New()
 	if _, err := f.WriteTo(hash); err != nil {
@@ -213,7 +219,10 @@ type encoder interface {
 // Create starts the file that Commit installs at a lake-relative path or, if the manifest names that file, beside it:
 // what readers see is not overwritten.
 func (s *Session) Create(t schema.Table, path string) (*Writer, error) {
-	path = s.unlisted(path)
+	path, err := s.unlisted(path)
+	if err != nil {
+		return nil, err
+	}
 	extension := filepath.Ext(path)
 	f, tmp, err := s.createTemp(t.Name, strings.TrimPrefix(extension, "."))
 	if err != nil {
@@ -306,8 +315,11 @@ func (s *Session) WriteFile(t schema.Table, path string, recs ...arrow.Record) (
 // Share makes a committed file also the file at another lake-relative path. It takes no space where the file system has
 // hard links, and stays when either place is removed. Like Create it overwrites no file that a manifest names.
 func (s *Session) Share(d DataFile, path string) (DataFile, error) {
-	path = s.unlisted(path)
 	fail := func(err error) (DataFile, error) { return DataFile{}, fmt.Errorf("sharing %s: %w", d.Path, err) }
+	path, err := s.unlisted(path)
+	if err != nil {
+		return fail(err)
+	}
 	in, err := s.openRegular(d.Path)
 	if err != nil {
 		return fail(err)

@@ -25,17 +25,20 @@ func (l *listedFiles) forget(p Place) {
 
 // unlisted returns a lake-relative path of a data file or, if the manifest of its place names the file that is there,
 // the path of another one beside it: part-00003.parquet becomes part-00003~1.parquet.
-func (s *Session) unlisted(path string) string {
+func (s *Session) unlisted(path string) (string, error) {
 	p, ok := placeOf(path)
 	if !ok {
-		return path
+		return path, nil
 	}
 	s.listed.mu.Lock()
 	defer s.listed.mu.Unlock()
 	listed, known := s.listed.of[p]
 	if !known {
 		listed = map[string]bool{}
-		m, _, _ := s.ReadManifest(p) // no reader sees the files of a damaged one
+		m, _, err := s.ReadManifest(p) // no reader sees the files of a damaged one
+		if IsReadError(err) {
+			return "", err
+		}
 		for _, f := range m.Files {
 			listed[f.Path] = true
 		}
@@ -49,7 +52,7 @@ func (s *Session) unlisted(path string) string {
 	for n := 1; listed[other]; n++ {
 		other = fmt.Sprintf("%s~%d%s", strings.TrimSuffix(path, extension), n, extension)
 	}
-	return other
+	return other, nil
 }
 
 var suffix = regexp.MustCompile(`~[0-9]+(\.[a-z]+)$`)

@@ -122,7 +122,7 @@ func (l *Lake) Manifests() (all []Manifest, err error) {
 // manifest, but not one of another schema version.
 func (s *Session) Commit(p Place, files []DataFile) error {
 	old, found, err := s.ReadManifest(p)
-	if other := (*VersionError)(nil); errors.As(err, &other) {
+	if other := (*VersionError)(nil); errors.As(err, &other) || IsReadError(err) {
 		return err
 	}
 	known := map[string]DataFile{}
