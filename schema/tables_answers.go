@@ -79,8 +79,8 @@ var (
 		Doc:   "What speaks against the estimate, with the reason. No row means nothing known.",
 		Grain: "kind of weakness × link", Key: []string{"kind", "link_id"}, Sort: []string{}, Variant: true,
 		Columns: []Column{
-			{"kind", str, false, "", "disagreement, too early, too late, unsettled, tail unsettled, overload, transport or (independent) loaded twice"},
-			{"measure", f64, true, "", "measured share or, for transport, ratio of bandwidths; null if nothing could be measured"},
+			{"kind", str, false, "", "disagreement, too early, too late, unsettled, tail unsettled, spread, overload, transport or (independent) loaded twice"},
+			{"measure", f64, true, "", "measured share; for transport, a ratio of bandwidths, for spread, a number of links; null if nothing could be measured"},
 			{"threshold", f64, true, "", "measure from which there is a warning"},
 			{"link_id", i32, true, "", "link concerned; null if there is no single one"},
 			{"warning", str, false, "", "the reason"},

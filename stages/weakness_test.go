@@ -132,6 +132,32 @@ func TestWeaknesses(t *testing.T) {
 	}
 }
 
+// Slow flows that wait at three links on average are named; NIC waits do not count.
+func TestSpread(t *testing.T) {
+	for _, c := range []struct {
+		delays []float64
+		want   string
+	}{
+		{[]float64{90, 50, 50, 50}, "spread: the slowest 1% of flows wait at 3.0 links"},
+		{[]float64{90, 50, 50}, ""},
+		{[]float64{90, 0, 70, 1, 1}, ""},
+		{[]float64{90}, ""},
+		{nil, ""},
+	} {
+		w := &WeaknessFinder{}
+		for range 5 {
+			w.addSpread(c.delays)
+		}
+		got := ""
+		for _, x := range w.spreadOut() {
+			got = x.Kind + ": " + x.Warning
+		}
+		if (c.want == "") != (got == "") || !strings.HasPrefix(got, c.want) {
+			t.Errorf("%v: %q, want %q", c.delays, got, c.want)
+		}
+	}
+}
+
 // A pass that reduces all waits in switches by a quarter has moved them by a third of their new sum. Hosts' uplinks do
 // not count.
 func TestMoved(t *testing.T) {
