@@ -27,8 +27,8 @@ const passesDisagreement = 0.05
 
 // fewPasses are enough where nothing speaks against the estimate: the waits of the second pass are the first that know
 // of other links, and on the networks of datasets/ACCURACY.md where an estimate of two passes has no warning and its
-// cases agree, a third moves p50, p90 and p99 by 2% at most. Elsewhere a third pass may halve the error even if the
-// warning is about something that passes do not remove, such as overload.
+// cases agree, a third moves p50, p90 and p99 by 2% at most. Elsewhere more passes may reduce the error even if the
+// warning is about something that they do not remove, such as overload.
 const fewPasses = 2
 
 // MorePasses reports whether more passes than were made may change the estimate by more than its error.
