@@ -78,8 +78,8 @@ exact-accuracy: ## the whole-network simulation against ns-3, several seeds and 
 question-accuracy: ## flows outside the trace, leave-one-out against ns-3 (minutes; needs ../shared)
 	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run TestQuestionAccuracy -v ./pipeline/newflows
 
-race: setup ## the race detector over all tests (an hour)
-	@go test -race -timeout 3h ./...
+race: setup ## the race detector over all tests in their short forms (hours)
+	@go test -race -short -timeout 3h ./...
 
 # Each importer, the scenario file, the state of lakes and packs: arbitrary input, FUZZTIME each.
 FUZZTIME := 30s
