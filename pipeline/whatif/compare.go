@@ -113,6 +113,8 @@ func Compare(ctx context.Context, l *lake.Lake, base, other Side, o CompareOptio
 		return nil, fmt.Errorf("%s as %s and %s as %s: %w (--across compares them all the same)", base.Scenario, base.Variant, other.Scenario, other.Variant, ErrDifferentWays)
 	}
 	c := &Comparison{Base: base, Other: other, by: o.By}
+	reading := l.LockForReading()
+	defer reading.Close()
 	j, err := openJoin(l, base, other)
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 
@@ -21,36 +22,72 @@ func SideOf(e *pipeline.Estimation) Side { return Side{string(e.ID()), e.Variant
 
 // A join is two estimates whose flows are joined. Both tables slowdowns are sorted by start and flow id: one pass over
 // both finds the flows that are in both.
-type join struct{ base, other *pipeline.Estimation }
+type join struct{ base, other *side }
 
-func openJoin(l *lake.Lake, base, other Side) (*join, error) {
-	var opened [2]*pipeline.Estimation
-	for i, side := range []Side{base, other} {
-		model, err := pipeline.OpenModel(l, side.Scenario)
-		if err != nil {
-			return nil, err
-		}
-		v, err := pipeline.ParseVariant(side.Variant)
-		if err != nil {
-			return nil, err
-		}
-		opened[i] = pipeline.ReadOnly(model, v, pipeline.Settings{})
-		if _, err := opened[i].Records(schema.Slowdowns); err != nil {
-			return nil, err
+// A side is an estimate as it was committed when it was opened: another process that works on the scenario meanwhile
+// may do stages again.
+type side struct {
+	*pipeline.Estimation
+	committed []lake.DataFile
+}
+
+func openJoin(l *lake.Lake, base, other Side) (j *join, err error) {
+	j = &join{}
+	if j.base, err = openSide(l, base); err == nil {
+		j.other, err = openSide(l, other)
+	}
+	return j, err
+}
+
+func openSide(l *lake.Lake, s Side) (*side, error) {
+	model, err := pipeline.OpenModel(l, s.Scenario)
+	if err != nil {
+		return nil, err
+	}
+	v, err := pipeline.ParseVariant(s.Variant)
+	if err != nil {
+		return nil, err
+	}
+	m, _, err := l.ReadManifest(lake.Place{Scenario: model.ID(), Variant: s.Variant})
+	if err != nil {
+		return nil, err
+	}
+	opened := &side{pipeline.ReadOnly(model, v, pipeline.Settings{}), m.Files}
+	_, err = opened.Files(schema.Slowdowns)
+	return opened, err
+}
+
+// Files are the committed data files of a table, verified.
+func (s *side) Files(t schema.Table) ([]lake.DataFile, error) {
+	files := lake.FilesOf(s.committed, t)
+	if len(files) == 0 {
+		return nil, fmt.Errorf("scenario %s has no table %s of variant %s: run it again", s.ID(), t.Name, s.Variant())
+	}
+	for _, f := range files {
+		if err := s.Lake.Check(f); err != nil {
+			return nil, fmt.Errorf("scenario %s, variant %s: %w: run it again to repair it", s.ID(), s.Variant(), err)
 		}
 	}
-	return &join{opened[0], opened[1]}, nil
+	return files, nil
+}
+
+// Read streams columns of a table. The caller closes the stream.
+func (s *side) Read(t schema.Table, names []string) (schema.Batches, error) {
+	files, err := s.Files(t)
+	if err != nil {
+		return nil, err
+	}
+	return s.Lake.Read(t, files, names, nil), nil
 }
 
 // flows are the flows of either side that have an estimate.
 func (j *join) flows() (base, other int64) {
-	for _, side := range []struct {
-		e *pipeline.Estimation
+	for _, of := range []struct {
+		s *side
 		n *int64
 	}{{j.base, &base}, {j.other, &other}} {
-		files, _ := side.e.Files(schema.Slowdowns) // openJoin has read them
-		for _, f := range files {
-			*side.n += f.Rows
+		for _, f := range lake.FilesOf(of.s.committed, schema.Slowdowns) {
+			*of.n += f.Rows
 		}
 	}
 	return base, other
@@ -118,9 +155,9 @@ type cursor struct {
 	service, vnet *array.String
 }
 
-func newCursor(e *pipeline.Estimation) (*cursor, error) {
+func newCursor(e *side) (*cursor, error) {
 	in, err := e.Read(schema.Slowdowns,
-		[]string{"flow_id", "flow_row", "service", "vnet", "size_bytes", "start_ns", "hops", "slowdown"}, nil)
+		[]string{"flow_id", "flow_row", "service", "vnet", "size_bytes", "start_ns", "hops", "slowdown"})
 	if err != nil {
 		return nil, err
 	}
@@ -173,9 +210,9 @@ func (c *cursor) close() {
 
 // tailDelays adds up, by link id, what each link contributes to the FCTs of some flows, given by ascending row, in ns.
 // Sums are of whole 1/1000 ns: they are the same in any order.
-func tailDelays(ctx context.Context, e *pipeline.Estimation, rows []int64) ([]float64, error) {
+func tailDelays(ctx context.Context, e *side, rows []int64) ([]float64, error) {
 	sums := make([]int64, len(e.Network.Links))
-	in, err := e.Read(schema.HopContributions, []string{"flow_row", "link_id", "delay_ns"}, nil)
+	in, err := e.Read(schema.HopContributions, []string{"flow_row", "link_id", "delay_ns"})
 	if err != nil {
 		return nil, err
 	}
@@ -201,9 +238,9 @@ func tailDelays(ctx context.Context, e *pipeline.Estimation, rows []int64) ([]fl
 }
 
 // linkLoads are the loads of all links, by link id.
-func linkLoads(e *pipeline.Estimation) ([]float64, error) {
+func linkLoads(e *side) ([]float64, error) {
 	loads := make([]float64, len(e.Network.Links))
-	in, err := e.Read(schema.LinkStats, []string{"link_id", "load"}, nil)
+	in, err := e.Read(schema.LinkStats, []string{"link_id", "load"})
 	if err != nil {
 		return nil, err
 	}

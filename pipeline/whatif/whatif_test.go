@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -289,5 +290,36 @@ func TestWhatIfPasses(t *testing.T) {
 	}
 	if w.Base.Variant != w.Other.Variant || w.Base.Variant < "flow-4" {
 		t.Errorf("compares %s and %s, want 4 passes or more", w.Base.Variant, w.Other.Variant)
+	}
+}
+
+// What is compared is what was committed, also while another process repeats a stage of one side.
+func TestCompareCommitted(t *testing.T) {
+	t.Parallel()
+	o := settings(t, stages.Flow)
+	o.Variant.Passes = 1
+	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
+	how := CompareOptions{Links: 1}
+	want, err := WhatIf(t.Context(), base, scenario.Changes{Fail: []string{"pod0-tor0:pod0-fabric1"}}, o, how)
+	if err != nil {
+		t.Fatal(err)
+	}
+	records, err := filepath.Glob(filepath.Join(o.Lake, "_state", "scenario="+base, "variant=flow-1", "simulate", "task-*.json"))
+	if err != nil || len(records) == 0 {
+		t.Fatalf("%v, %v", records, err)
+	}
+	if err := os.Remove(records[0]); err != nil { // as a run with more passes does to repeat the first
+		t.Fatal(err)
+	}
+	l, err := lake.Open(o.Lake, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Compare(t.Context(), l, want.Base, want.Other, how)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got.Rows, want.Rows) || !reflect.DeepEqual(got.Links, want.Links) || len(got.Links) != 1 {
+		t.Errorf("%+v, %+v; want %+v, %+v", got.Rows, got.Links, want.Rows, want.Links)
 	}
 }
