@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
@@ -157,6 +158,9 @@ const gcPercent = 200
 // are no part of it.
 func LimitHeap(bytes int64) (undo func()) {
 	was, percent := debug.SetMemoryLimit(-1), debug.SetGCPercent(gcPercent)
+	if os.Getenv("GOGC") != "" { // the user's choice
+		debug.SetGCPercent(percent)
+	}
 	bytes -= bytes / 16
 	if bytes < was {
 		debug.SetMemoryLimit(bytes)

@@ -17,20 +17,29 @@ import (
 //
 // A zero block takes one byte, a flow that observed nothing takes none.
 
-// maxBlockBytes is the longest encoding of a block: four numbers of up to 5 bytes.
-const maxBlockBytes = 20
+const (
+	maxBlockBytes = 20  // the longest encoding of a block: four numbers of up to 5 bytes
+	blockPiece    = 256 // blocks for which memory is reserved at a time
+)
 
 // appendBlocks appends the encoding of one flow's blocks at one hop.
 func appendBlocks(b []byte, blocks []simkernel.Block) []byte {
 	for len(blocks) > 0 && blocks[len(blocks)-1] == (simkernel.Block{}) {
 		blocks = blocks[:len(blocks)-1]
 	}
-	n := len(b)
-	b = grow(b, maxBlockBytes*len(blocks))
-	b = b[:cap(b)]
+	for piece := range slices.Chunk(blocks, blockPiece) {
+		b = grow(b, maxBlockBytes*len(piece))
+		b = b[:putBlocks(b[:cap(b)], len(b), piece)]
+	}
+	return b
+}
+
+// putBlocks writes the encoding of blocks at b[n] and returns where it ends. Negative numbers, which no case observes,
+// are encoded as ones that the reader refuses.
+func putBlocks(b []byte, n int, blocks []simkernel.Block) int {
 	for i := range blocks {
 		x := &blocks[i]
-		head := uint64(x.WaitNS) << 3
+		head := uint64(uint32(x.WaitNS)) << 3
 		if x.UpstreamNS != 0 {
 			head |= 4
 		}
@@ -45,16 +54,16 @@ func appendBlocks(b []byte, blocks []simkernel.Block) []byte {
 			continue
 		}
 		if head&4 != 0 {
-			n = putUvarint(b, n, uint64(x.UpstreamNS))
+			n = putUvarint(b, n, uint64(uint32(x.UpstreamNS)))
 		}
 		if head&2 != 0 {
-			n = putUvarint(b, n, uint64(x.NICWaitNS))
+			n = putUvarint(b, n, uint64(uint32(x.NICWaitNS)))
 		}
 		if head&1 != 0 {
 			n = putUvarint(b, n, uint64(x.Hint)<<16|uint64(x.Marks))
 		}
 	}
-	return b[:n]
+	return n
 }
 
 // putUvarint writes a number at b[n] and returns where it ends.
@@ -73,9 +82,11 @@ var errBlocks = errors.New("damaged: column observed cannot be decoded")
 // readBlocks appends the blocks that b encodes. Zero blocks at the end are not restored.
 func readBlocks(blocks []simkernel.Block, b []byte) ([]simkernel.Block, error) {
 	n := len(blocks)
-	blocks = grow(blocks, len(b)) // a block takes at least a byte
-	blocks = blocks[:n+len(b)]
 	for i := 0; i < len(b); n++ {
+		if n == len(blocks) {
+			piece := min(blockPiece, len(b)-i) // a block takes at least a byte
+			blocks = grow(blocks, piece)[:n+piece]
+		}
 		x := &blocks[n]
 		*x = simkernel.Block{}
 		if b[i] == 0 {

@@ -101,6 +101,10 @@ func TestCachedResultsAreTheSame(t *testing.T) {
 			func(b []byte) []byte { return b[:len(b)/2] },
 			func(b []byte) []byte { return append(b, 0) },
 			func([]byte) []byte { return nil },
+			func(b []byte) []byte { // can be decoded up to its last byte, with other observations
+				clear(b[len(b)/2:])
+				return append(b, 0)
+			},
 		} {
 			store.damage = damage
 			out, stats, done = run(true, 0)
@@ -108,6 +112,9 @@ func TestCachedResultsAreTheSame(t *testing.T) {
 			if done.CachedCases != 0 {
 				t.Errorf("%s: %d damaged results were taken", by, done.CachedCases)
 			}
+			store.damage = nil
+			out, stats, _ = run(true, 0)
+			same("stored after damage", out, stats)
 		}
 	}
 }

@@ -127,6 +127,7 @@ func (s *Simulator) decodeResult(b []byte) error {
 	if in.failed || len(in.b) > 0 {
 		return errResult
 	}
+	s.encoded = c.Record
 	return nil
 }
 
@@ -150,6 +151,5 @@ func (s *Simulator) decodeObservations(in *resultReader) error {
 		s.observed.Add(in.b[:length])
 		in.b = in.b[length:]
 	}
-	s.encoded = true
 	return nil
 }

@@ -129,10 +129,11 @@ type DamageError struct{ Path, Why string }
 // Error names the file.
 func (e *DamageError) Error() string { return e.Path + ": " + e.Why }
 
-// IsReadError reports whether an error is one of the disk or of permissions, which says nothing about the file.
+// IsReadError reports whether an error is one of the disk or of permissions, which says nothing about the file. That its
+// path leads nowhere, as that of a link to itself, does say something.
 func IsReadError(err error) bool {
 	var errno syscall.Errno
-	return errors.As(err, &errno)
+	return errors.As(err, &errno) && errno != syscall.ELOOP && errno != syscall.ENOTDIR && errno != syscall.ENAMETOOLONG
 }
 
 func digestOf(f *os.File) (string, error) {
