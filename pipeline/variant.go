@@ -13,7 +13,8 @@ import (
 
 // Passes of estimator flow.
 const (
-	// DefaultPasses is where further passes stop paying on most networks: datasets/ACCURACY.md.
+	// DefaultPasses is used where the number must be known beforehand: sweeps, estimates from windows, single stages, Beam.
+	// parsimon run uses AutoPasses.
 	DefaultPasses = 3
 	// AutoPasses makes as many passes as the estimate asks for: autoPasses.
 	AutoPasses = -1

@@ -17,7 +17,8 @@ const (
 	LoadTop10      = "load_top10"
 )
 
-// Query is one question of the library. To add one, add a file NAME.sql to this folder: parseQuery describes it.
+// Query is one question of the library. To add one, add a file NAME.sql to this folder: parseQuery describes it, and
+// questions_test.go needs its answer.
 type Query struct {
 	Name     string // the file's name without .sql, and the name of the view
 	Question string // the question in words

@@ -4,7 +4,8 @@
 //	LAKE/<table>/scenario=<id>/variant=<name>/part-NNNNN.arrow       temporary tables, which only stages read
 //	LAKE/<table>/workload=<id>/part-NNNNN.parquet                    ingested traces
 //	LAKE/parsimon.duckdb                                             views over the tables
-//	LAKE/_state/scenario=<id>[/variant=<name>]/...                   what is committed (JSON with a digest)
+//	LAKE/_state/scenario=<id>[/variant=<name>]/manifest.json         data files that readers see (manifest.go)
+//	LAKE/_state/scenario=<id>[/variant=<name>]/...                   tasks that are done; all state is JSON with a digest (state.go)
 //	LAKE/_tmp/scenario=<id>/                                         files that are being written
 //
 // A data file is written below _tmp and renamed to its place when it is complete, so that a reader never

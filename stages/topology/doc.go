@@ -16,7 +16,7 @@
 // A Network holds nodes by ascending id and links by id. The links of cable c are 2c (A to B) and
 // 2c+1 (B to A). A Router picks a shortest path for every flow by ECMP.
 //
-// To add a format, write one file with a reader (format_batfish.go is a short example) and add one
+// To add a format, write one file with a reader (format_containerlab.go is an example) and add one
 // line to the table in formats.go. The reader reports what it finds to a draft or as sightings; the
 // common code does the checks, the repairs and the help text.
 //
