@@ -9,10 +9,10 @@ import (
 	"parsimon/stages"
 )
 
-// autoPasses are the numbers of passes that AutoPasses tries in turn. Where two do not suffice, a third alone halves the
-// error at best, and the fourth and fifth cost half of a pass each: they simulate only links that matter to others.
-// From there on the numbers are odd: waits that react to each other swing, so what an odd number of passes finds is
-// compared with an odd one.
+// autoPasses are the numbers of passes that AutoPasses tries in turn. Where two do not suffice, a third alone halves
+// the error at best, and the fourth and fifth cost half of a pass each: they simulate only links that matter to
+// others. From there on the numbers are odd: waits that react to each other swing, so what an odd number of passes
+// finds is compared with an odd one.
 var autoPasses = []int{2, 5, 7}
 
 // estimateUntilSettled makes the first of autoPasses, at least Settings.LeastPasses, and more while the estimate itself

@@ -13,8 +13,8 @@ import (
 
 // Passes of estimator flow.
 const (
-	// DefaultPasses is used where the number must be known beforehand: sweeps, estimates from windows, single stages, Beam.
-	// parsimon run uses AutoPasses.
+	// DefaultPasses is used where the number must be known beforehand: sweeps, estimates from windows, single stages,
+	// Beam. parsimon run uses AutoPasses.
 	DefaultPasses = 3
 	// AutoPasses makes as many passes as the estimate asks for: autoPasses.
 	AutoPasses = -1

@@ -1,8 +1,8 @@
 package simkernel
 
-// DCTCP is the default transport: DCTCP with a rate in place of the window, as a rate-based NIC runs it
-// (Alizadeh et al., SIGCOMM'10, and the paper's ns-3). Its constants are fields of Params; a scenario file may set them,
-// as small.yaml does.
+// DCTCP is the default transport: DCTCP with a rate in place of the window, as a rate-based NIC runs it (Alizadeh et
+// al., SIGCOMM'10, and the paper's ns-3). Its constants are fields of Params; a scenario file may set them, as
+// small.yaml does.
 const DCTCP Transport = 0
 
 var dctcpSpec = transportSpec{

@@ -146,8 +146,8 @@ func (w *WeaknessFinder) Watch(firstRow, rows int64, slowdowns, contributions sc
 	return nil
 }
 
-// addSpread adds the number of links at which a flow waits: (Σ delay)² / Σ delay², which is n for equal delays at n links.
-// The host's uplink does not count, where flows wait for those of their own host.
+// addSpread adds the number of links at which a flow waits: (Σ delay)² / Σ delay², which is n for equal delays at n
+// links. The host's uplink does not count, where flows wait for those of their own host.
 func (w *WeaknessFinder) addSpread(delayNS []float64) {
 	var sum, squares float64
 	for _, ns := range delayNS[min(1, len(delayNS)):] {

@@ -129,8 +129,8 @@ type DamageError struct{ Path, Why string }
 // Error names the file.
 func (e *DamageError) Error() string { return e.Path + ": " + e.Why }
 
-// IsReadError reports whether an error is one of the disk or of permissions, which says nothing about the file. That its
-// path leads nowhere, as that of a link to itself, does say something.
+// IsReadError reports whether an error is one of the disk or of permissions, which says nothing about the file. That
+// its path leads nowhere, as that of a link to itself, does say something.
 func IsReadError(err error) bool {
 	var errno syscall.Errno
 	return errors.As(err, &errno) && errno != syscall.ELOOP && errno != syscall.ENOTDIR && errno != syscall.ENAMETOOLONG

@@ -5,7 +5,7 @@
 //	LAKE/<table>/workload=<id>/part-NNNNN.parquet                    ingested traces
 //	LAKE/parsimon.duckdb                                             views over the tables
 //	LAKE/_state/scenario=<id>[/variant=<name>]/manifest.json         data files that readers see (manifest.go)
-//	LAKE/_state/scenario=<id>[/variant=<name>]/...                   tasks that are done; all state is JSON with a digest (state.go)
+//	LAKE/_state/scenario=<id>[/variant=<name>]/...                   done tasks; state is JSON with a digest (state.go)
 //	LAKE/_tmp/scenario=<id>/                                         files that are being written
 //
 // A data file is written below _tmp and renamed to its place when it is complete, so that a reader never
