@@ -97,8 +97,12 @@ func upToDate(l *lake.Lake, digest string) bool {
 		return false
 	}
 	defer func() { _ = root.Close() }() // only read
+	want := stamp(root, digest)
+	if info, err := root.Lstat(writtenFile); err != nil || !info.Mode().IsRegular() || info.Size() != int64(len(want)) {
+		return false // a pipe, for example, would block
+	}
 	written, err := root.ReadFile(writtenFile)
-	return err == nil && len(written) > 0 && string(written) == stamp(root, digest)
+	return err == nil && want != "" && string(written) == want
 }
 
 // noteWritten notes that the catalog has the views of a digest. Where that fails, the next command writes it again.

@@ -106,7 +106,8 @@ func (d *damage) harmless() bool {
 }
 
 // statusNames reports damage that status passes over although the time of the file did not change. Bytes of the cache,
-// of the views and of what only records tasks change no answer: a task that is not recorded is done again.
+// of the views, of their digest, and of what only records tasks change no answer: a task that is not recorded is done
+// again.
 func (d *damage) statusNames() error {
 	l, err := lake.Open(d.world.path("lake"), false)
 	if err != nil {
@@ -119,7 +120,7 @@ func (d *damage) statusNames() error {
 	text := fmt.Sprintf("%+v", status)
 	partial := slices.ContainsFunc(status.Scenarios, func(s pipeline.ScenarioStatus) bool { return s.State != pipeline.StateComplete })
 	switch top, rest, _ := strings.Cut(d.path, "/"); {
-	case top == "_cache" || !strings.Contains(d.path, "/"):
+	case top == "_cache" || !strings.Contains(d.path, "/") || d.path == "_state/views":
 		return nil
 	case top == "_state" && d.harmless():
 		return nil

@@ -116,6 +116,7 @@ var traps = []trap{
 	}},
 	{"spec that is a pipe", func(w world, state string) error { return w.pipe(state + "/spec.json") }},
 	{"manifest that is a pipe", func(w world, state string) error { return w.pipe(state + "/manifest.json") }},
+	{"digest of the views that is a pipe", func(w world, _ string) error { return w.pipe("_state/views") }},
 	{"lock that is a pipe", func(w world, state string) error { return w.pipe(state + "/lock") }},
 	{"data file that is a pipe", func(w world, _ string) error {
 		path, err := w.one("slowdowns/*/*/part-*")
