@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"parsimon/schema/columns"
 	"parsimon/simkernel"
 )
 
@@ -28,7 +29,7 @@ func appendBlocks(b []byte, blocks []simkernel.Block) []byte {
 		blocks = blocks[:len(blocks)-1]
 	}
 	for piece := range slices.Chunk(blocks, blockPiece) {
-		b = grow(b, maxBlockBytes*len(piece))
+		b = columns.Grow(b, maxBlockBytes*len(piece))
 		b = b[:putBlocks(b[:cap(b)], len(b), piece)]
 	}
 	return b
@@ -85,7 +86,7 @@ func readBlocks(blocks []simkernel.Block, b []byte) ([]simkernel.Block, error) {
 	for i := 0; i < len(b); n++ {
 		if n == len(blocks) {
 			piece := min(blockPiece, len(b)-i) // a block takes at least a byte
-			blocks = grow(blocks, piece)[:n+piece]
+			blocks = columns.Grow(blocks, piece)[:n+piece]
 		}
 		x := &blocks[n]
 		*x = simkernel.Block{}
@@ -144,12 +145,4 @@ func longUvarint(b []byte, i int) (v uint64, end int) {
 		}
 	}
 	return 0, len(b) + 1
-}
-
-// grow returns s with room for n more elements. It doubles the memory, so that growing takes little time.
-func grow[T any](s []T, n int) []T {
-	if cap(s)-len(s) < n {
-		s = slices.Grow(s, max(n, len(s)))
-	}
-	return s
 }

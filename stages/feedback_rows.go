@@ -56,9 +56,10 @@ func (a *observationIndex) read(firstRow, rows int64, in schema.Batches) error {
 				continue
 			}
 			a.encoded.AddAll(observed, from, to)
-			a.row, a.hop = append(grow(a.row, to-from), row[from:to]...), append(grow(a.hop, to-from), hop[from:to]...)
-			a.links = append(grow(a.links, to-from), link[from:to]...)
-			a.count = append(grow(a.count, to-from), hops[from:to]...)
+			a.row = append(columns.Grow(a.row, to-from), row[from:to]...)
+			a.hop = append(columns.Grow(a.hop, to-from), hop[from:to]...)
+			a.links = append(columns.Grow(a.links, to-from), link[from:to]...)
+			a.count = append(columns.Grow(a.count, to-from), hops[from:to]...)
 			if delay != nil {
 				for len(a.delay) < len(a.row)-(to-from) {
 					a.delay = append(a.delay, -1)

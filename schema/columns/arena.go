@@ -7,6 +7,14 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/array"
 )
 
+// Grow returns s with room for n more elements. It doubles the memory, so that growing takes little time.
+func Grow[T any](s []T, n int) []T {
+	if cap(s)-len(s) < n {
+		s = slices.Grow(s, max(n, len(s)))
+	}
+	return s
+}
+
 // Arena holds many byte strings in one allocation, numbered from 0 in the order in which they were added.
 // A string is added as a whole (Add), or by appending to Bytes and then calling Done.
 type Arena struct {
@@ -32,10 +40,7 @@ func (a *Arena) AddAll(column *array.Binary, from, to int) {
 	first, all := offsets[0], column.ValueBytes()
 	base := len(a.Bytes) - int(offsets[from]-first)
 	items := all[offsets[from]-first : offsets[to]-first]
-	if free := cap(a.Bytes) - len(a.Bytes); free < len(items) { // twice the memory, so that growing takes little time
-		a.Bytes = slices.Grow(a.Bytes, max(len(items), len(a.Bytes)))
-	}
-	a.Bytes = append(a.Bytes, items...)
+	a.Bytes = append(Grow(a.Bytes, len(items)), items...)
 	a.ends = slices.Grow(a.ends, to-from)
 	for _, o := range offsets[from+1 : to+1] {
 		a.ends = append(a.ends, base+int(o-first))
