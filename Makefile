@@ -95,7 +95,7 @@ sampling-test: ## estimates from windows: changes by common windows, and a trace
 
 ##@ Measure (minutes to hours; ARGS="--short" tries one, ARGS="--write" replaces its section of a page)
 MEASUREMENTS := accuracy ablation own-accuracy transport-accuracy large-exact honesty m3-table bench-kernel bench-run \
-	bench-transports large growth clustering what-if failures coverage sampled-growth sampled-day ingest-bench ns3-backend faults durability
+	bench-transports large growth clustering what-if warm failures coverage sampled-growth sampled-day sampled-groups ingest-bench ns3-backend faults durability
 .PHONY: $(MEASUREMENTS)
 accuracy: ## estimators against ns-3 on the shared scenarios (needs ../shared)
 ablation: ## what each ingredient of estimator flow contributes, against ns-3 (needs ../shared)
@@ -111,10 +111,12 @@ large: ## 6,144 hosts for 1 s and 5 s: time, memory, disk
 growth: ## cost by hosts and duration, and a picture of it
 clustering: ## savings and errors of --cluster, against ns-3 (needs ../shared)
 what-if: ## a what-if, a screening and a sweep against runs from nothing
+warm: ## warm what-ifs against cold ones: time and percentiles
 failures: ## errors with one random cable down, against --exact
 coverage: ## how often the intervals of run --within hold the value of the whole, and of what-if --within
 sampled-growth: ## p99 within 2% of 10^7 to 10^8 flows of 6,144 hosts; ARGS=FLOWS
-sampled-day: ## a day ingested by the hour and asked for p99 within 2% every 6 hours; ARGS=FLOWS
+sampled-day: ## a day ingested by the hour and asked for p99 within 2% every 3 hours; ARGS=FLOWS
+sampled-groups: ## link cases that are left out for one group: what that saves and changes
 ingest-bench: ## a synthetic day of flow logs, 10 million records, against its truth
 faults: ## killed processes, failing disks, damaged bytes, commands at once (an hour or two; PARSIMON_FAULTS_TIME=)
 durability: ## what fsync and digests cost, against a program without them, alternating

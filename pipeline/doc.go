@@ -1,7 +1,9 @@
 // Package pipeline estimates the scenarios of a lake: it declares the stages of the two estimators as plans and runs
 // them with package engine.
 //
-//	generate ─► route ─► [cluster] ─┬─► simulate ─► bucket ─► [draw] ─► sample ─► intervals       estimator independent
+//	generate ─► route ─► overlaps ─► [cluster]
+//	                                │
+//	                                ├─► simulate ─► bucket ─► [draw] ─► sample ─► intervals       estimator independent
 //	                                └─► simulate 1 ─► [impute] ─► feedback 1 ─► simulate 2 ─► …   estimator flow
 //	                                     … ─► sender-feedback ─► replay ─► sample ─► intervals
 //
@@ -22,6 +24,7 @@
 //	publish, resolve                  the commit of tables; scenarios by name
 //	exact                             simulation of the whole network, as truth
 //	windows, fluid                    scenarios of windows of time; which flows are active when a window begins
+//	group                             windows for one group of flows: which link cases they leave out
 //	status, housekeeping              what a lake holds, how far it is, how much it takes; removal
 //
 // Packages below this folder. Those further down know nothing of those further up:

@@ -25,6 +25,7 @@ type Estimation struct {
 	*Model
 	Settings
 	variant  Variant
+	tried    int    // passes of the estimate that AutoPasses made before this variant's; 0: none
 	source   source // where the flows come from; nil: the lake holds them
 	exec     *engine.Executor
 	existed  bool // the lake knew the scenario before
@@ -40,7 +41,11 @@ func (e *Estimation) Plan() engine.Plan { return e.method(e.variant).plan() }
 
 // method makes the stages of a variant.
 func (e *Estimation) method(v Variant) *method {
-	return &method{Model: e.Model, variant: v, Settings: e.Settings, source: e.source}
+	m := &method{Model: e.Model, variant: v, Settings: e.Settings, source: e.source}
+	if e.tried > 0 && v == e.variant {
+		m.earlier = e.method(v.pass(e.tried)).plan().Writer(schema.Intervals)
+	}
+	return m
 }
 
 // Executor runs the plan.
@@ -61,12 +66,20 @@ func (e *Estimation) Estimate(ctx context.Context) error {
 	return e.run(ctx)
 }
 
-// run runs the plan of the variant, and keeps what plans that may follow read.
-func (e *Estimation) run(ctx context.Context, following ...engine.Plan) error {
+// run runs the plan of the variant and commits its tables.
+func (e *Estimation) run(ctx context.Context) error {
+	if err := e.runStages(ctx); err != nil {
+		return err
+	}
+	return e.Publish()
+}
+
+// runStages runs the plan of the variant, and keeps what plans that may follow read.
+func (e *Estimation) runStages(ctx context.Context, following ...engine.Plan) error {
 	if err := e.exec.Run(ctx, e.Plan(), following...); err != nil {
 		return e.forgetUnborn(err)
 	}
-	return e.Publish()
+	return nil
 }
 
 // Generate runs stage generate alone.
@@ -154,14 +167,14 @@ func (e *Estimation) duckOptions() duckdb.Options {
 // processor time than with Go's default on an estimate of 200,000 flows.
 const gcPercent = 200
 
-// LimitHeap bounds the memory of Go's heap until undo: to a little less than all, since the program and DuckDB at rest
-// are no part of it.
+// LimitHeap bounds the memory of Go's heap until undo: to a tenth less than all, since the program, DuckDB at rest and
+// what the collector is late with are no part of it.
 func LimitHeap(bytes int64) (undo func()) {
 	was, percent := debug.SetMemoryLimit(-1), debug.SetGCPercent(gcPercent)
 	if os.Getenv("GOGC") != "" { // the user's choice
 		debug.SetGCPercent(percent)
 	}
-	bytes -= bytes / 16
+	bytes -= bytes / 10
 	if bytes < was {
 		debug.SetMemoryLimit(bytes)
 	}

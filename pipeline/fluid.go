@@ -8,8 +8,8 @@ const fluidStepNS = int64(20_000)
 // flows have 0.8% more bytes left than with 8 (scenario small).
 const fluidRounds = 6
 
-// fluidVersion is part of the id of a scenario of windows: its carried flows and rates of ACKs depend on the fluid.
-const fluidVersion = 5
+// fluidVersion is part of the id of a scenario of windows: its carried flows and their starts depend on the fluid.
+const fluidVersion = 8
 
 // goodput is the share of a link's capacity that carries payload: 1,000 of 1,048 bytes of a packet.
 const goodput = 1000.0 / 1048

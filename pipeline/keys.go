@@ -11,6 +11,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"parsimon/pipeline/engine"
+	"parsimon/pipeline/lake"
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/stages"
@@ -81,10 +82,22 @@ func digestsName(n int) string { return fmt.Sprintf("digests-%05d.json", n) }
 
 // linkDigests are the digests of every link's hops in all chunks; nil where some are missing.
 func (m *method) linkDigests(in *engine.Inputs) []uint64 {
-	all := make([]uint64, len(m.Network.Links))
-	for n := range in.Records(m.route).Tasks {
+	all := routeDigests(m.Lake, in.Records(m.route))
+	if len(all) != len(m.Network.Links) {
+		return nil
+	}
+	return all
+}
+
+// routeDigests are the digests of every link's hops that a complete stage route has left; nil where some are missing.
+func routeDigests(l *lake.Lake, route engine.Records) (all []uint64) {
+	for n := range route.Tasks {
 		var raw []byte
-		if ok, err := m.Lake.ReadState(m.route.StatePath(digestsName(n)), &raw); err != nil || !ok || len(raw) != 8*len(all) {
+		ok, err := l.ReadState(route.Stage.StatePath(digestsName(n)), &raw)
+		if n == 0 {
+			all = make([]uint64, len(raw)/8)
+		}
+		if err != nil || !ok || len(raw) != 8*len(all) {
 			return nil
 		}
 		for id := range all {

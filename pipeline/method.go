@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"fmt"
+	"sync"
 	"time"
 
 	"parsimon/pipeline/cache"
@@ -19,10 +20,13 @@ type method struct {
 	Settings
 	source source // of the flows; nil: the lake holds them
 
-	route   *engine.Stage
-	cluster *engine.Stage // nil without clustering
+	route    *engine.Stage
+	overlaps *engine.Stage
+	cluster  *engine.Stage // nil without clustering
+	earlier  *engine.Stage // intervals of the estimate with fewer passes that AutoPasses made before; nil: none
 
-	loadsOf string // digest of the files that loads was read from
+	mu      sync.Mutex // of what follows: Beam opens stages at the same time
+	loadsOf string     // digest of the files that loads was read from
 	loads   *stages.Loads
 }
 
@@ -46,6 +50,9 @@ const DefaultMemory = 4 << 30
 
 // command is the command line that runs a stage alone.
 func (m *method) command(name string, v Variant) string {
+	if v.Warm != nil { // its stages do not run alone
+		return fmt.Sprintf("parsimon what-if %s --lake %s --warm", v.Warm.Base, m.Lake.Path())
+	}
 	return m.baseCommand(name) + " " + v.Flags()
 }
 
@@ -74,49 +81,38 @@ func byChunk(flows engine.Output) func(*engine.Inputs, []engine.Task) ([]engine.
 
 // readLoads reads what each link carries.
 func (m *method) readLoads(in *engine.Inputs) (*stages.Loads, error) {
-	files := in.Files(m.route.Output(schema.LinkLoads))
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	digest := ""
-	for _, f := range files {
-		digest += f.Digest
+	for _, table := range m.loadTables() {
+		for _, f := range in.Files(table) {
+			digest += f.Digest
+		}
 	}
 	if m.loads != nil && m.loadsOf == digest {
 		return m.loads, nil
 	}
-	rows := in.Read(m.route.Output(schema.LinkLoads), nil, nil)
-	defer func() { _ = rows.Close() }() // read to its end, or an error is reported
-	loads, err := stages.ReadLoads(m.Network, rows)
+	loads, err := m.routedLoads(in)
 	if err != nil {
 		return nil, err
 	}
-	if m.Spec.Windows != nil {
-		if err := m.spread(loads); err != nil {
-			return nil, err
-		}
+	rows := in.Read(m.overlaps.Output(schema.LinkOverlaps), nil, nil)
+	defer func() { _ = rows.Close() }() // read to its end, or an error is reported
+	if err := loads.ReadOverlaps(rows); err != nil {
+		return nil, err
+	}
+	if w := m.Spec.Windows; w != nil { // loads are relative to the time of the windows
+		loads.LastStartNS = loads.FirstStartNS + w.activeNS()
 	}
 	m.loads, m.loadsOf = loads, digest
 	return loads, nil
 }
 
-// spread spreads the loads of windows over their time, also on a link whose flows are all in one of them, for the rates
-// of ACKs to be about those of the whole workload. Flows that outlast their window have bytes that are not sent in it.
-func (m *method) spread(loads *stages.Loads) error {
-	r, err := engine.Complete(m.Lake, m.generateStage(), methodVersion)
-	if err != nil {
-		return err
-	}
-	g, err := generateStats(r)
-	if err != nil {
-		return err
-	}
-	spanNS := m.Spec.Windows.ActiveNS
-	if g.SentShare > 0 {
-		spanNS = int64(min(float64(maxSpanNS), float64(spanNS)/g.SentShare))
-	}
-	for i, x := range loads.Links {
-		loads.Links[i].LastStartNS = x.FirstStartNS + spanNS
-	}
-	loads.LastStartNS = loads.FirstStartNS + m.Spec.Windows.ActiveNS
-	return nil
+// routedLoads reads what each link carries, as route knows it.
+func (m *method) routedLoads(in *engine.Inputs) (*stages.Loads, error) {
+	rows := in.Read(m.route.Output(schema.LinkLoads), nil, nil)
+	defer func() { _ = rows.Close() }() // read to its end, or an error is reported
+	return stages.ReadLoads(m.Network, rows)
 }
 
 // representatives returns, by link id, the link whose case stands for it; nil without clustering.

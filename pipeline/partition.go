@@ -54,9 +54,14 @@ func rangeTask(loads *stages.Loads, want func(int32) bool, lo, hi int64) engine.
 	return t
 }
 
-// cutLinks cuts the wanted links into at least so many ranges of about the same cost. The ranges depend on nothing but
-// the workload, so that runs with other settings find each other's results.
+// cutLinks cuts the wanted links into as many ranges as are asked for, or at least so many.
 func (m *method) cutLinks(loads *stages.Loads, want func(int32) bool, least int64) []engine.Task {
+	return cutLinks(loads, want, int64(m.Partitions), least)
+}
+
+// cutLinks cuts the wanted links into a number of ranges of about the same cost; 0: by size, at least so many. Then the
+// ranges depend on nothing but the workload, so that runs with other settings find each other's results.
+func cutLinks(loads *stages.Loads, want func(int32) bool, ranges, least int64) []engine.Task {
 	var rows, packets int64
 	for id, l := range loads.Links {
 		if want(int32(id)) {
@@ -64,7 +69,6 @@ func (m *method) cutLinks(loads *stages.Loads, want func(int32) bool, least int6
 			packets += l.Packets
 		}
 	}
-	ranges := int64(m.Partitions)
 	if ranges <= 0 {
 		size := min(max(partitionRows, rows/manyPartitions), maxPartitionRows)
 		ranges = max(least, (rows+size-1)/size)

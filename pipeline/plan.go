@@ -9,7 +9,10 @@ import (
 
 // plan is the list of stages of an estimate, in order.
 func (m *method) plan() engine.Plan {
-	if m.variant.Estimator == stages.Flow {
+	switch {
+	case m.variant.Warm != nil:
+		return m.warmPlan()
+	case m.variant.Estimator == stages.Flow:
 		return m.flowPlan()
 	}
 	return m.independentPlan()
@@ -19,8 +22,7 @@ func (m *method) plan() engine.Plan {
 // distribution, independently.
 func (m *method) independentPlan() engine.Plan {
 	generate := m.generateStage()
-	m.route = m.routeStage(generate)
-	plan := engine.Plan{generate, m.route}
+	plan := append(engine.Plan{generate}, m.routeStages(generate)...)
 	// barrier: a link case needs all of its flows
 	if m.variant.Cluster != nil {
 		m.cluster = m.clusterStage(m.variant)
@@ -47,8 +49,7 @@ func (m *method) independentPlan() engine.Plan {
 // replayed with complete feedback.
 func (m *method) flowPlan() engine.Plan {
 	generate := m.generateStage()
-	m.route = m.routeStage(generate)
-	plan := engine.Plan{generate, m.route}
+	plan := append(engine.Plan{generate}, m.routeStages(generate)...)
 	// barrier: a link case needs all of its flows
 	if m.variant.Cluster != nil {
 		m.cluster = m.clusterStage(m.variant.pass(1)) // links are alike in all passes
@@ -56,8 +57,9 @@ func (m *method) flowPlan() engine.Plan {
 	}
 	var simulates []*engine.Stage
 	var observed []engine.Output // after the last pass
+	needed := m.relevanceOf(generate)
 	uplinks := m.uplinkStage()
-	nicWaits := m.uplinkFeedbackStage(generate, uplinks)
+	nicWaits := m.uplinkFeedbackStage(generate, uplinks, needed)
 	plan = append(plan, uplinks, nicWaits)
 	given := nicWaits.Output(schema.UplinkFeedback) // to the next pass
 	var feedback *engine.Stage                      // after the last pass; nil before the first
@@ -66,11 +68,14 @@ func (m *method) flowPlan() engine.Plan {
 		if n > 1 && m.cluster == nil {
 			before = simulates[n-2]
 		}
-		simulate := m.passStage(n, given, before)
+		simulate := m.passStage(n, given, before, needed)
 		simulates = append(simulates, simulate)
 		plan = append(plan, simulate)
 		if before == nil {
 			observed = nil
+		}
+		if before == nil && needed != nil { // uplinks whose cases are left out
+			observed = []engine.Output{uplinks.Output(schema.UplinkObservations)}
 		}
 		observed = append([]engine.Output{simulate.Output(schema.HopObservations)}, observed...) // the newest first
 		if m.cluster != nil {
@@ -84,13 +89,13 @@ func (m *method) flowPlan() engine.Plan {
 			if m.cluster != nil {
 				settling = nil
 			}
-			feedback = m.feedbackStage(n, generate, observed, feedback, settling)
+			feedback = m.feedbackStage(n, generate, observed, feedback, settling, needed)
 			plan = append(plan, feedback)
 			given = feedback.Output(schema.Feedback)
 		}
 	}
-	sender := m.senderFeedbackStage(generate, observed)
-	replay := m.replayStage(sender)
+	sender := m.senderFeedbackStage(generate, observed, needed.silent())
+	replay := m.replayStage(sender, needed.silent())
 	sample := m.sampleReplaysStage(generate, observed, replay)
 	plan = append(plan, sender, replay, sample)
 	if !m.Ephemeral {

@@ -71,7 +71,7 @@ func TestKilledRunContinues(t *testing.T) {
 		{independent, 66_000, []kill{{"generate", 1}, {"route", 1}, {"sample", 1}}},
 		{independent, 8000, []kill{{"simulate", 1}, {"simulate", 20}, {"bucket", 4}}},
 		{flow, 66_000, []kill{{"feedback", 1}, {"sample", 1}}},
-		{flow, 8000, []kill{{"uplinks", 2}, {"simulate", 20}, {"sender-feedback", 1}, {"replay", 3}, {"intervals", 1}}},
+		{flow, 8000, []kill{{"overlaps", 3}, {"uplinks", 2}, {"simulate", 20}, {"sender-feedback", 1}, {"replay", 3}, {"intervals", 1}}},
 	} {
 		topology, flows := fixture.Trace(t, c.flows)
 		undisturbed := options{Lake: t.TempDir(), Variant: c.variant, Workers: 2, Partitions: 9}
@@ -134,7 +134,7 @@ func TestStagesOneByOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	run.Close()
-	for i, name := range []string{"simulate", "route", "bucket", "simulate", "bucket", "sample", "intervals"} {
+	for i, name := range []string{"simulate", "route", "bucket", "overlaps", "simulate", "bucket", "sample", "intervals"} {
 		run := resume(t, o)
 		err := run.RunStage(t.Context(), name)
 		if missing := i == 0 || i == 2; missing != (err != nil) || err != nil && !strings.Contains(err.Error(), `is not complete: run "parsimon `) {

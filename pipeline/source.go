@@ -130,13 +130,17 @@ type ingestedFlows struct {
 func (*ingestedFlows) reads() []engine.Output              { return nil }
 func (*ingestedFlows) accept(GenerateStats, float64) error { return nil }
 
-func (w *ingestedFlows) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*GenerateStats, error) {
-	files, err := workloads.FlowFiles(w.Lake, lake.WorkloadID(w.workload.ID))
+func (w *ingestedFlows) flows(ctx context.Context, _ *engine.Attempt, out *lake.FlowWriter) (*GenerateStats, error) {
+	files, chunks, err := workloads.FlowFiles(w.Lake, lake.WorkloadID(w.workload.ID))
 	if err != nil {
 		return nil, err
 	}
 	g := &GenerateStats{FirstStartNS: -1}
-	rows := w.Lake.Read(schema.Flows, files, nil, &lake.Range{Column: "start_ns", Lo: w.fromNS, Hi: w.toNS})
+	shared, err := w.share(files, chunks, g, out)
+	if err != nil {
+		return nil, err
+	}
+	rows := w.Lake.Read(schema.Flows, files[shared:], nil, &lake.Range{Column: "start_ns", Lo: w.fromNS, Hi: w.toNS})
 	err = columns.Consume(rows, func(rec arrow.Record) error {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -159,6 +163,27 @@ func (w *ingestedFlows) flows(ctx context.Context, t *engine.Attempt, out *lake.
 		return nil, fmt.Errorf("workload %s has no flow in the part that was asked for", w.workload.ID)
 	}
 	return g, checkSpan(w.workload.ID, g)
+}
+
+// share makes the first data files of the workload also those of the scenario, as far as all of their flows are in its
+// time. It returns how many.
+func (w *ingestedFlows) share(files []lake.DataFile, chunks []workloads.Chunk, g *GenerateStats,
+	out *lake.FlowWriter) (int, error) {
+	for i, c := range chunks {
+		if c.FirstStartNS < w.fromNS || c.LastStartNS >= w.toNS {
+			return i, nil
+		}
+		if done, err := out.Share(files[i]); err != nil || !done {
+			return i, err
+		}
+		if i == 0 {
+			g.FirstStartNS = c.FirstStartNS
+		}
+		g.LastStartNS = c.LastStartNS
+		g.Flows += files[i].Rows
+		g.SyntheticStarts += c.SyntheticStarts
+	}
+	return len(chunks), nil
 }
 
 // count adds a batch of flows, whose first and last start are given.

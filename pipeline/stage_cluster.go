@@ -20,7 +20,7 @@ func (m *method) clusterStage(v Variant) *engine.Stage {
 	hops := m.route.Output(schema.Hops)
 	s := &engine.Stage{
 		Name: "cluster", Place: v.place(m.ID()), Unit: "links", Command: m.command("cluster", m.variant),
-		Reads:  []engine.Output{hops, m.route.Output(schema.LinkLoads)},
+		Reads:  append(m.loadTables(), hops),
 		Writes: []schema.Table{schema.LinkClusters},
 		Cut:    func(*engine.Inputs, []engine.Task) ([]engine.Task, error) { return []engine.Task{{}}, nil },
 	}

@@ -14,15 +14,18 @@ import (
 )
 
 // uplinkFeedbackStage turns the NIC waits of the uplinks on their own into the feedback that pass 1 is given.
-func (m *method) uplinkFeedbackStage(generate, uplinks *engine.Stage) *engine.Stage {
+func (m *method) uplinkFeedbackStage(generate, uplinks *engine.Stage, needed *relevance) *engine.Stage {
 	observed := []engine.Output{uplinks.Output(schema.UplinkObservations)}
+	flows := generate.Output(schema.Flows)
 	s := m.feedbackOf("uplink-feedback", m.variant.pass(1), 0, generate, observed)
 	s.Writes, s.Reads = []schema.Table{schema.UplinkFeedback}, m.withCluster(s.Reads...)
-	s.Open = m.feedbackWork(0, nil, func(builder *stages.FeedbackBuilder) engine.Worker {
+	omitted := needed.leftOut(omission{})
+	s.Reads = append(s.Reads, omitted.reads...)
+	s.Open = m.feedbackWork(0, omitted, nil, func(builder *stages.FeedbackBuilder) engine.Worker {
 		return func(ctx context.Context, t *engine.Attempt) error {
 			defer t.Add(t.Cost)
-			return builder.Build(ctx, stages.UplinkScope, t.Lo, t.Hi-t.Lo, readObserved(t, observed), nil,
-				t.Sink(schema.UplinkFeedback), nil)
+			return builder.BuildUplink(ctx, m.Router, t.Lo, t.Hi-t.Lo, t.ReadChunk(flows, stages.UplinkFlowColumns()),
+				readObserved(t, observed), t.Sink(schema.UplinkFeedback))
 		}
 	})
 	return s
@@ -32,19 +35,20 @@ func (m *method) uplinkFeedbackStage(generate, uplinks *engine.Stage) *engine.St
 // flows a task. previous is the stage that did so after the pass before; nil for the first. settling is the stage of
 // pass n, which tells the links that pass n + 1 omits; nil if it omits none.
 func (m *method) feedbackStage(n int, generate *engine.Stage, observed []engine.Output,
-	previous, settling *engine.Stage) *engine.Stage {
+	previous, settling *engine.Stage, needed *relevance) *engine.Stage {
 	v := m.variant.pass(n)
 	s := m.feedbackOf("feedback", v, n, generate, observed)
 	s.Pass, s.Writes = n, []schema.Table{schema.Feedback, schema.SentObservations}
 	if previous != nil {
 		s.Reads = append(s.Reads, previous.Output(schema.SentObservations))
 	}
-	if settling != nil {
-		s.Reads = append(s.Reads, settling.Output(schema.LinkStats))
-	}
-	s.Reads = m.withCluster(s.Reads...)
-	s.Open = m.feedbackWork(n, settling, func(builder *stages.FeedbackBuilder) engine.Worker {
+	omitted := needed.leftOut(m.settled(n+1, settling))
+	s.Reads = m.withCluster(append(append(s.Reads, m.routedPaths()...), omitted.reads...)...)
+	s.Open = m.feedbackWork(n, omitted, needed, func(builder *stages.FeedbackBuilder) engine.Worker {
 		return func(ctx context.Context, t *engine.Attempt) error {
+			if err := m.follow(builder, t); err != nil {
+				return err
+			}
 			var before schema.Batches
 			if previous != nil {
 				before = t.ReadChunk(previous.Output(schema.SentObservations), stages.ObservationColumns())
@@ -58,37 +62,50 @@ func (m *method) feedbackStage(n int, generate *engine.Stage, observed []engine.
 }
 
 // feedbackWork opens the builders of a stage that gives feedback to all links whose cases the next pass simulates.
-func (m *method) feedbackWork(pass int, settling *engine.Stage,
+func (m *method) feedbackWork(pass int, omitted omission, needed *relevance,
 	work func(*stages.FeedbackBuilder) engine.Worker) engine.Opener {
 	return func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
 		of, err := m.representatives(in)
 		if err != nil {
 			return nil, err
 		}
-		settled, err := m.settled(in, pass+1, settling)
+		settled, err := omitted.links(in)
+		if err != nil {
+			return nil, err
+		}
+		leftOut, err := needed.leftOut(omission{}).links(in)
 		return func() (engine.Worker, error) {
-			builder := stages.NewFeedbackBuilder(m.Network, &m.Spec.Params, m.Spec.Seed, pass, m.variant.Ablation)
+			ablation := m.variant.Ablation
+			if m.variant.Warm != nil {
+				ablation |= stages.AblateDamping // see warmPlan
+			}
+			builder := stages.NewFeedbackBuilder(m.Network, &m.Spec.Params, m.Spec.Seed, pass, ablation)
 			builder.Represent(of)
 			builder.Settle(settled)
+			if needed != nil {
+				builder.LeaveOut(leftOut)
+			}
 			return work(builder), nil
 		}, err
 	}
 }
 
-// senderFeedbackStage turns the observations of the last pass into the feedback for each flow's host uplink.
-func (m *method) senderFeedbackStage(generate *engine.Stage, observed []engine.Output) *engine.Stage {
+// senderFeedbackStage turns the observations of the last pass into the feedback for each flow's host uplink, but those
+// that the replay omits.
+func (m *method) senderFeedbackStage(generate *engine.Stage, observed []engine.Output, omitted omission) *engine.Stage {
 	s := m.feedbackOf("sender-feedback", m.variant, 0, generate, observed)
 	s.Writes = []schema.Table{schema.SenderFeedback}
-	s.Open = func(context.Context, *engine.Inputs) (engine.NewWorker, error) {
-		return func() (engine.Worker, error) {
-			builder := stages.NewFeedbackBuilder(m.Network, &m.Spec.Params, m.Spec.Seed, m.variant.Passes, m.variant.Ablation)
-			return func(ctx context.Context, t *engine.Attempt) error {
-				defer t.Add(t.Cost)
-				return builder.Build(ctx, stages.SenderScope, t.Lo, t.Hi-t.Lo, readObserved(t, observed), nil,
-					t.Sink(schema.SenderFeedback), nil)
-			}, nil
-		}, nil
-	}
+	s.Reads = m.withCluster(append(append(s.Reads, m.routedPaths()...), omitted.reads...)...)
+	s.Open = m.feedbackWork(m.variant.Passes, omitted, nil, func(builder *stages.FeedbackBuilder) engine.Worker {
+		return func(ctx context.Context, t *engine.Attempt) error {
+			if err := m.follow(builder, t); err != nil {
+				return err
+			}
+			defer t.Add(t.Cost)
+			return builder.Build(ctx, stages.SenderScope, t.Lo, t.Hi-t.Lo, readObserved(t, observed), nil,
+				t.Sink(schema.SenderFeedback), nil)
+		}
+	})
 	return s
 }
 
@@ -109,7 +126,8 @@ func readObserved(t *engine.Attempt, observed []engine.Output) schema.Batches {
 	return readObservations(t, observed, stages.ObservationColumns())
 }
 
-// readObservedDelays is readObserved with the delays by link cases; imputed observations have none.
+// readObservedDelays is readObserved with the delays by link cases; imputed observations, and those of uplinks on their
+// own, have none.
 func readObservedDelays(t *engine.Attempt, observed []engine.Output) schema.Batches {
 	return readObservations(t, observed, stages.ObservedDelayColumns())
 }
@@ -119,7 +137,7 @@ func readObservations(t *engine.Attempt, observed []engine.Output, simulated []s
 	var all inTurn
 	for _, o := range observed {
 		columns := simulated
-		if o.Table.Name == schema.ImputedObservations.Name {
+		if o.Table.Name != schema.HopObservations.Name {
 			columns = stages.ObservationColumns()
 		}
 		all = append(all, t.Read(o, columns, rows))

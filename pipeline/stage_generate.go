@@ -26,8 +26,6 @@ type GenerateStats struct {
 	LastStartNS     int64                `json:"last_start_ns"`
 	ExpectedMaxLoad float64              `json:"expected_max_load"` // of the most loaded link, from the matrices; 0 for traces
 	ExpectedMaxLink int32                `json:"expected_max_link"`
-	// SentShare is the share of the bytes of windows' flows that are sent within the windows, with warm-up and cool-down.
-	SentShare float64 `json:"sent_share,omitempty"`
 }
 
 // generateStage writes the topology and the flows of the scenario. It is one task: the flows are one stream in start

@@ -21,7 +21,7 @@ func (m *method) imputeStage(n int, simulate *engine.Stage) *engine.Stage {
 	v := m.variant.pass(n)
 	s := &engine.Stage{
 		Name: "impute", Pass: n, Place: v.place(m.ID()), Unit: "packet-hops", Command: m.command("impute", v),
-		Reads:       m.withCluster(hops, m.route.Output(schema.LinkLoads), observed),
+		Reads:       m.withCluster(append(m.loadTables(), hops, observed)...),
 		Writes:      []schema.Table{schema.ImputedObservations},
 		BytesPerRow: 250,
 		Cut: func(in *engine.Inputs, _ []engine.Task) ([]engine.Task, error) {

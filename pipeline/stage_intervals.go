@@ -6,12 +6,13 @@ import (
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
 	"parsimon/schema"
-	"parsimon/schema/sizebin"
 	"parsimon/stages"
+	"parsimon/stages/topology"
 )
 
 // intervalsStage writes the intervals of the percentiles of slowdown and the warnings. It is one task, which reads the
-// estimate twice, a chunk of flows at a time. simulates are the stages that wrote link_stats, one a pass.
+// estimate twice, a chunk of flows at a time; the second time, it reads a chunk while the one before is checked.
+// simulates are the stages that wrote link_stats, one a pass.
 func (m *method) intervalsStage(generate, sample, contributions *engine.Stage,
 	simulates []*engine.Stage) *engine.Stage {
 	last := simulates[len(simulates)-1]
@@ -36,6 +37,9 @@ func (m *method) intervalsStage(generate, sample, contributions *engine.Stage,
 		before = simulates[len(simulates)-2]
 		s.Reads = append(s.Reads, before.Output(schema.LinkStats))
 	}
+	if m.earlier != nil {
+		s.Reads = append(s.Reads, m.earlier.Output(schema.Intervals))
+	}
 	s.Open = func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
 		work := func(ctx context.Context, t *engine.Attempt) error {
 			r := estimateReader{m, in, t, chunkTasks(in.Files(generate.Output(schema.Flows))), sample.Output(schema.Slowdowns),
@@ -48,7 +52,13 @@ func (m *method) intervalsStage(generate, sample, contributions *engine.Stage,
 			if err != nil {
 				return err
 			}
-			t.SetStats(stages.NewPassesStats(intervals, found))
+			earlier, err := m.earlierPasses(in)
+			if err != nil {
+				return err
+			}
+			found = append(found, stages.MovedPercentile(m.variant.Passes, intervals, earlier)...)
+			found = append(found, m.warmWarning()...)
+			t.SetStats(stages.NewPassesStats(m.variant.Passes, intervals, found, earlier))
 			rows := stages.IntervalsRecord(intervals)
 			defer rows.Release()
 			if err := t.Sink(schema.Intervals).Write(rows); err != nil {
@@ -61,6 +71,18 @@ func (m *method) intervalsStage(generate, sample, contributions *engine.Stage,
 		return func() (engine.Worker, error) { return work, nil }, nil
 	}
 	return s
+}
+
+// earlierPasses are the statistics of the estimate that this one is compared with; nil if there is none.
+func (m *method) earlierPasses(in *engine.Inputs) (*stages.PassesStats, error) {
+	if m.earlier == nil {
+		return nil, nil
+	}
+	all, err := engine.Stats[stages.PassesStats](in.Records(m.earlier))
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	return &all[0], nil
 }
 
 // An estimateReader reads the slowdowns and contributions of all flows, a chunk at a time.
@@ -115,10 +137,12 @@ func (r *estimateReader) weaknesses(ctx context.Context, intervals []stages.Inte
 	last, before *engine.Stage) ([]stages.Weakness, error) {
 	stats := r.in.Read(last.Output(schema.LinkStats), nil, nil)
 	defer func() { _ = stats.Close() }() // read to its end, or an error is reported
-	finder, err := stages.NewWeaknessFinder(r.Network, r.Spec.Params, r.variant.Estimator, slowest(intervals), stats)
+	tails := stages.TailsOf(intervals)
+	finder, err := stages.NewWeaknessFinder(r.Network, r.Spec.Params, r.variant.Estimator, tails, stats)
 	if err != nil {
 		return nil, err
 	}
+	defer finder.Close()
 	err = r.eachChunk(ctx, stages.TailColumns(), func(c engine.Task, slowdowns schema.Batches) error {
 		hops := r.in.Read(r.contributions, stages.TailHopColumns(), &lake.Range{Column: "flow_row", Lo: c.Lo, Hi: c.Hi})
 		defer func() { _ = hops.Close() }() // likewise
@@ -130,22 +154,17 @@ func (r *estimateReader) weaknesses(ctx context.Context, intervals []stages.Inte
 	if before == nil {
 		return finder.Weaknesses(nil, intervals), nil
 	}
-	then := r.in.Read(before.Output(schema.LinkStats), stages.MovedColumns(), nil)
-	now := r.in.Read(last.Output(schema.LinkStats), stages.MovedColumns(), nil)
-	defer func() { _, _ = then.Close(), now.Close() }() // likewise
-	moved, err := stages.Moved(r.Network, then, now)
+	moved, err := movedBy(r.in, r.Network, before, last)
 	if err != nil {
 		return nil, err
 	}
 	return finder.Weaknesses(&moved, intervals), nil
 }
 
-// slowest is the slowdown from which on a flow is one of the slowest 1%.
-func slowest(intervals []stages.Interval) float64 {
-	for _, i := range intervals {
-		if i.By == stages.ByNothing && i.SizeBin == sizebin.All && i.Quantile == 0.99 {
-			return i.Estimate
-		}
-	}
-	return 0
+// movedBy is how a sweep over links changed their waits.
+func movedBy(in *engine.Inputs, n *topology.Network, before, after *engine.Stage) (stages.Movement, error) {
+	then := in.Read(before.Output(schema.LinkStats), stages.MovedColumns(), nil)
+	now := in.Read(after.Output(schema.LinkStats), stages.MovedColumns(), nil)
+	defer func() { _, _ = then.Close(), now.Close() }() // read to their ends, or an error is reported
+	return stages.Moved(n, then, now)
 }

@@ -15,7 +15,7 @@ func linkRange(lo, hi int64) *lake.Range { return &lake.Range{Column: "link_id",
 
 // simulateStage runs the case of every link once, for estimator independent.
 func (m *method) simulateStage() *engine.Stage {
-	s := m.caseStage("simulate", m.variant, engine.Output{}, nil, schema.HopDelays)
+	s := m.caseStage("simulate", m.variant, engine.Output{}, omission{}, schema.HopDelays)
 	s.Writes = []schema.Table{schema.HopDelays, schema.LinkStats}
 	s.Keys, s.Inherit = m.caseKeys, inheritCases
 	s.Program = func(in *engine.Inputs) (string, error) { return m.caseProgram(s, in) }
@@ -24,27 +24,27 @@ func (m *method) simulateStage() *engine.Stage {
 
 // uplinkStage runs the cases of the hosts' uplinks once, before the first pass of estimator flow.
 func (m *method) uplinkStage() *engine.Stage {
-	s := m.caseStage("uplinks", m.variant.pass(1), engine.Output{}, nil, schema.UplinkObservations)
+	s := m.caseStage("uplinks", m.variant.pass(1), engine.Output{}, omission{}, schema.UplinkObservations)
 	s.Writes = []schema.Table{schema.UplinkObservations}
 	s.Keys, s.Inherit = m.caseKeys, inheritCases
 	return s
 }
 
 // passStage runs the case of every link once, in pass n of estimator flow, given the feedback; but not those that have
-// settled by the pass before (nil for the first).
-func (m *method) passStage(n int, feedback engine.Output, before *engine.Stage) *engine.Stage {
-	s := m.caseStage("simulate", m.variant.pass(n), feedback, before, schema.HopObservations)
+// settled by the pass before (nil for the first), nor those that are not needed.
+func (m *method) passStage(n int, feedback engine.Output, before *engine.Stage, needed *relevance) *engine.Stage {
+	s := m.caseStage("simulate", m.variant.pass(n), feedback, needed.leftOut(m.settled(n, before)), schema.HopObservations)
 	s.Pass, s.Writes = n, []schema.Table{schema.HopObservations, schema.LinkStats}
 	return s
 }
 
 // caseStage is the common part of the stages that run link cases, a range of links a task.
-func (m *method) caseStage(name string, v Variant, feedback engine.Output, before *engine.Stage,
+func (m *method) caseStage(name string, v Variant, feedback engine.Output, omitted omission,
 	out schema.Table) *engine.Stage {
 	hops := m.route.Output(schema.Hops)
 	s := &engine.Stage{
 		Name: name, Place: v.place(m.ID()), Unit: "packet-hops", Command: m.command(name, v),
-		Reads:       m.withCluster(hops, m.route.Output(schema.LinkLoads)),
+		Reads:       m.withCluster(append(m.loadTables(), hops)...),
 		BytesPerRow: 250,
 		Cut: func(in *engine.Inputs, prior []engine.Task) ([]engine.Task, error) {
 			loads, err := m.readLoads(in)
@@ -58,9 +58,7 @@ func (m *method) caseStage(name string, v Variant, feedback engine.Output, befor
 	if feedback.Stage != nil {
 		s.Reads = append(s.Reads, feedback)
 	}
-	if before != nil {
-		s.Reads = append(s.Reads, before.Output(schema.LinkStats))
-	}
+	s.Reads = append(s.Reads, omitted.reads...)
 	s.Open = func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
 		loads, err := m.readLoads(in)
 		if err != nil {
@@ -70,7 +68,7 @@ func (m *method) caseStage(name string, v Variant, feedback engine.Output, befor
 		if err != nil {
 			return nil, err
 		}
-		settled, err := m.settled(in, s.Pass, before)
+		settled, err := omitted.links(in)
 		if err != nil {
 			return nil, err
 		}
@@ -90,14 +88,31 @@ func (m *method) caseStage(name string, v Variant, feedback engine.Output, befor
 	return s
 }
 
-// settled returns the links that pass n omits, given the stage of the pass before; none if that is nil.
-func (m *method) settled(in *engine.Inputs, n int, before *engine.Stage) (stages.Settled, error) {
-	if before == nil {
+// An omission says which links a stage does not simulate, whose observations of an earlier stage stand. The zero value
+// omits none.
+type omission struct {
+	reads []engine.Output
+	find  func(in *engine.Inputs) (stages.Settled, error)
+}
+
+func (o omission) links(in *engine.Inputs) (stages.Settled, error) {
+	if o.find == nil {
 		return nil, nil
 	}
-	stats := in.Read(before.Output(schema.LinkStats), nil, nil)
-	defer func() { _ = stats.Close() }() // read to its end, or an error is reported
-	return stages.ReadSettled(m.Network, n, stats)
+	return o.find(in)
+}
+
+// settled are the links that pass n omits, given the stage of the pass before; none if that is nil.
+func (m *method) settled(n int, before *engine.Stage) omission {
+	if before == nil {
+		return omission{}
+	}
+	stats := before.Output(schema.LinkStats)
+	return omission{[]engine.Output{stats}, func(in *engine.Inputs) (stages.Settled, error) {
+		rows := in.Read(stats, nil, nil)
+		defer func() { _ = rows.Close() }() // read to its end, or an error is reported
+		return stages.ReadSettled(m.Network, n, rows)
+	}}
 }
 
 // inheritCases counts the cases of a shared task as found, not as simulated.

@@ -156,11 +156,13 @@ func begunStages(l *lake.Lake, model *Model) (all []*engine.Stage, estimated boo
 	}
 	generate := generated(l, model.ID())
 	add(generate)
-	route := (&method{Model: model}).routeStage(generate)
+	routed := (&method{Model: model}).routeStages(generate)
 	windowsOnly := len(names) > 0 && !slices.ContainsFunc(names,
 		func(name string) bool { return !strings.Contains(name, SampledPart) })
-	if !windowsOnly || route.Begun(l) {
-		add(route)
+	for i, s := range routed {
+		if i == 0 && !windowsOnly || s.Begun(l) { // the exact simulation needs the first only
+			add(s)
+		}
 	}
 	for _, name := range names {
 		if name == exactName || strings.HasPrefix(name, exactName+"-") {
@@ -182,8 +184,8 @@ func begunStages(l *lake.Lake, model *Model) (all []*engine.Stage, estimated boo
 		whole := replay == nil || replay.Begun(l)
 		estimated = estimated || whole
 		if v.Estimator == stages.Flow { // stages towards another pass
-			for _, s := range (&method{Model: model, variant: v.pass(v.Passes + 1)}).plan() {
-				if s.Pass == v.Passes && plan.Find(s.Name, s.Pass) == nil && s.Begun(l) {
+			for _, s := range (&method{Model: model, variant: v.longer()}).plan() {
+				if s.Pass == v.sweeps() && plan.Find(s.Name, s.Pass) == nil && s.Begun(l) {
 					plan = append(plan, s)
 				}
 			}

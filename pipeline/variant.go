@@ -24,7 +24,7 @@ const (
 
 // methodVersion changes whenever the same scenario would get other numbers than before. Results of another version do
 // not count.
-const methodVersion = 10
+const methodVersion = 12
 
 // A Variant says how an estimate is made: everything but the scenario that its rows depend on.
 type Variant struct {
@@ -33,13 +33,15 @@ type Variant struct {
 	Ablation  stages.Ablation // parts of estimator flow that are left out
 	Cluster   *stages.Clustering
 	Backend   stages.Backend // what simulates the link cases
+	Warm      *WarmStart     // nil: from nothing
 }
 
 // Names of variants: "flow-3", "flow-2-ablate-waits+marks", "independent", "independent-ns3", each with "-cluster-10%"
-// where links were clustered. What N passes found is the same whatever follows: a run with more passes begins where one
-// with fewer ended.
+// where links were clustered; "flow-3-warm-ID-2", in two steps from what scenario ID observed in three passes. What N
+// passes found is the same whatever follows: a run with more passes begins where one with fewer ended.
 const (
 	flowPrefix  = "flow-"
+	warmPart    = "-warm-"
 	ablatePart  = "-ablate-"
 	clusterPart = "-cluster-"
 )
@@ -52,7 +54,8 @@ const SampledPart = "-sampled-"
 func CombineStage(id lake.ScenarioID, variant string) *engine.Stage {
 	return &engine.Stage{
 		Name: "combine", Place: lake.Place{Scenario: id, Variant: variant}, Unit: "flows",
-		Command: "parsimon run --within", Writes: []schema.Table{schema.Intervals, schema.Windows, schema.SampledSlowdowns},
+		Command: "parsimon run --within",
+		Writes:  []schema.Table{schema.Intervals, schema.Windows, schema.SampledSlowdowns, schema.SampledIntervals},
 	}
 }
 
@@ -61,6 +64,9 @@ func (v Variant) String() string {
 	name := v.Estimator.String()
 	if v.Estimator == stages.Flow {
 		name = flowPrefix + strconv.Itoa(v.Passes)
+	}
+	if v.Warm != nil {
+		name += fmt.Sprintf("%s%s-%d", warmPart, v.Warm.Base, v.Warm.Steps)
 	}
 	if v.Ablation != 0 {
 		name += ablatePart + v.Ablation.String()
@@ -78,6 +84,34 @@ func (v Variant) String() string {
 func (v Variant) pass(n int) Variant {
 	v.Passes = n
 	return v
+}
+
+// step is the variant of the same settings with n steps from a warm start, where the tables of step n are stored.
+func (v Variant) step(n int) Variant {
+	v.Warm = &WarmStart{v.Warm.Base, n}
+	return v
+}
+
+// Cold is the variant that a warm estimate starts from.
+func (v Variant) Cold() Variant {
+	v.Warm = nil
+	return v
+}
+
+// sweeps is how often the variant's plan simulates links: its passes or steps.
+func (v Variant) sweeps() int {
+	if v.Warm != nil {
+		return v.Warm.Steps
+	}
+	return v.Passes
+}
+
+// longer is the variant of the same settings with one sweep more, which begins where this one ends.
+func (v Variant) longer() Variant {
+	if v.Warm != nil {
+		return v.step(v.Warm.Steps + 1)
+	}
+	return v.pass(v.Passes + 1)
 }
 
 // place is where the variant's tables of a scenario are stored.
@@ -108,11 +142,31 @@ func ParseVariant(name string) (v Variant, err error) {
 	}
 	number, ablation, _ := strings.Cut(rest, ablatePart)
 	v.Estimator = stages.Flow
+	number, warm, isWarm := strings.Cut(number, warmPart)
+	if isWarm {
+		if v.Warm, err = parseWarmStart(warm); err != nil {
+			return v, fmt.Errorf("no variant %q: %w", name, err)
+		}
+	}
 	if v.Passes, err = strconv.Atoi(number); err != nil || v.Passes < 1 || v.Passes > MaxPasses {
 		return v, fmt.Errorf("no variant %q", name)
 	}
 	v.Ablation, err = stages.ParseAblation(ablation)
 	return v, err
+}
+
+// parseWarmStart reads ID-STEPS.
+func parseWarmStart(text string) (*WarmStart, error) {
+	base, steps, _ := strings.Cut(text, "-")
+	id, err := lake.ParseScenarioID(base)
+	if err != nil {
+		return nil, err
+	}
+	n, err := strconv.Atoi(steps)
+	if err != nil || n < 1 || n > MaxPasses {
+		return nil, fmt.Errorf("%q is not a number of steps", steps)
+	}
+	return &WarmStart{id, n}, nil
 }
 
 // Flags are the command-line flags that name the variant.
@@ -133,12 +187,14 @@ func (v Variant) Flags() string {
 	return flags
 }
 
-// better reports whether a variant is to be preferred to another for answering questions: estimator flow, more passes,
-// no clustering.
+// better reports whether a variant is to be preferred to another for answering questions: estimator flow, not from a
+// warm start, more passes, no clustering.
 func (v Variant) better(than Variant) bool {
 	switch {
 	case v.Estimator != than.Estimator:
 		return v.Estimator == stages.Flow
+	case (v.Warm == nil) != (than.Warm == nil):
+		return v.Warm == nil
 	case v.Estimator == stages.Flow && v.Passes != than.Passes:
 		return v.Passes > than.Passes
 	}
@@ -149,12 +205,12 @@ func (v Variant) better(than Variant) bool {
 // last pass that only further passes read, of one pass more. The stage is nil if the variant has none of that name.
 func stageOf(of func(Variant) *method, v Variant, name string) (engine.Plan, *engine.Stage) {
 	plan := of(v).plan()
-	if s := plan.Find(name, 0); s != nil && (s.Pass == 0 || s.Pass == v.Passes) {
+	if s := plan.Find(name, 0); s != nil && (s.Pass == 0 || s.Pass == v.sweeps()) {
 		return plan, s
 	}
 	if v.Estimator != stages.Flow {
 		return nil, nil
 	}
-	plan = of(v.pass(v.Passes + 1)).plan()
-	return plan, plan.Find(name, v.Passes)
+	plan = of(v.longer()).plan()
+	return plan, plan.Find(name, v.sweeps())
 }

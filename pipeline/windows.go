@@ -19,6 +19,7 @@ import (
 	"parsimon/pipeline/scenario"
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/stages/rng"
 	"parsimon/stages/topology"
 )
 
@@ -26,7 +27,7 @@ import (
 //
 //	    warm-up         span            cool-down
 //	|──────────────|════════════════|──────────────|      time ─►
-//	^ flows that began earlier and are still active begin here, with the bytes that they have left
+//	|─────| flows that began earlier and are still active begin here, with the bytes that they have left
 //
 // Flows that start in a span count. Flows of the warm-up and the cool-down are simulated for their effect on those that
 // count. Parts that overlap are one.
@@ -37,12 +38,26 @@ type Windows struct {
 	// LongestBytes is the size of the workload's largest flow, which says how long before a window flows are looked
 	// for that are still active.
 	LongestBytes int64 `json:"longest_bytes"`
+	// Only is the group that they are estimated for; nil: all flows.
+	Only *OnlyGroup `json:"only,omitempty"`
 }
+
+// WindowsVersion changes whenever windows of the same scenario would get other numbers than before.
+func WindowsVersion() string { return fmt.Sprintf("%d-%d", methodVersion, fluidVersion) }
 
 // A WindowsSpec marks the scenario of some windows of another one.
 type WindowsSpec struct {
-	Of       lake.ScenarioID `json:"of"`
-	ActiveNS int64           `json:"active_ns"` // the time of all parts, warm-up and cool-down included
+	Of    lake.ScenarioID `json:"of"`
+	Parts [][2]int64      `json:"parts"` // of the time, in ns: see Windows.Parts
+	Only  *OnlyGroup      `json:"only,omitempty"`
+}
+
+// activeNS is the time of all parts, warm-up and cool-down included.
+func (w *WindowsSpec) activeNS() (sum int64) {
+	for _, p := range w.Parts {
+		sum += p[1] - p[0]
+	}
+	return sum
 }
 
 // Parts are the simulated parts of the time, ascending and apart, within the workload's starts.
@@ -65,22 +80,23 @@ func DeriveWindows(ctx context.Context, base *Estimation, w Windows, o Settings)
 	if err != nil {
 		return nil, err
 	}
-	spec := base.Spec
+	spec, rule := base.Spec, 0
+	if w.Only != nil {
+		rule = relevanceVersion
+	}
 	spec.Canonical, err = json.Marshal(struct {
 		WindowsOf lake.ScenarioID `json:"windows_of"`
 		Windows   Windows         `json:"windows"`
 		Fluid     int             `json:"fluid"`
-	}{base.ID(), w, fluidVersion})
+		Relevance int             `json:"relevance,omitempty"`
+	}{base.ID(), w, fluidVersion, rule})
 	if err != nil {
 		return nil, err
 	}
 	spec.ScenarioID = lake.ScenarioID(scenario.IDOf(spec.Canonical))
 	spec.Name = fmt.Sprintf("%s, %d windows", base.Spec.Name, len(w.Spans))
 	spec.Aliases, spec.Planned = nil, nil
-	spec.Windows = &WindowsSpec{Of: base.ID()}
-	for _, p := range w.Parts(g.FirstStartNS, g.LastStartNS) {
-		spec.Windows.ActiveNS += p[1] - p[0]
-	}
+	spec.Windows = &WindowsSpec{Of: base.ID(), Only: w.Only, Parts: w.Parts(g.FirstStartNS, g.LastStartNS)}
 	model := &Model{base.Lake, spec, base.Network, base.Router}
 	o.Base, o.Ephemeral = base.ID(), true
 	e, err := newEstimation(ctx, model, base.variant, o)
@@ -112,6 +128,7 @@ func (w *windowFlows) flows(ctx context.Context, t *engine.Attempt, out *lake.Fl
 	}
 	bps := accessBandwidths(w.Network)
 	c := carrier{windows: w.windows, fluid: newFluid(bps), simulated: newFluid(bps)}
+	c.key = rng.New(w.Spec.Seed, rng.Carried).Key()
 	c.parts = w.windows.Parts(of.FirstStartNS, of.LastStartNS)
 	g := &GenerateStats{FirstStartNS: -1}
 	files := base.Files(schema.Flows)
@@ -124,9 +141,7 @@ func (w *windowFlows) flows(ctx context.Context, t *engine.Attempt, out *lake.Fl
 			return nil, err
 		}
 	}
-	err = c.begin(math.MaxInt64, g, out)
-	c.end(math.MaxInt64)
-	g.SentShare = c.sent / max(1, c.bytes)
+	err = errors.Join(c.begin(math.MaxInt64, g, out), c.write(math.MaxInt64, g, out))
 	return g, err
 }
 
@@ -143,12 +158,13 @@ func accessBandwidths(n *topology.Network) map[int32]int64 {
 type carrier struct {
 	windows   Windows
 	parts     [][2]int64
-	next      int     // the first part that has not begun
-	fluid     *fluid  // of the whole workload
-	simulated *fluid  // of what is simulated: flows that outlast a part are alone after it, and end early
-	ended     int     // parts that have ended
-	bytes     float64 // of the flows that are passed on
-	sent      float64 // of these, within the parts, in the fluid
+	key       uint64     // of the times at which active flows begin
+	next      int        // the first part that has not begun
+	fluid     *fluid     // of the whole workload
+	simulated *fluid     // of what is simulated: flows that outlast a part are alone after it, and end early
+	due       []dueFlow  // flows that are to begin in the present part, by time
+	held      []heldFlow // rows of the present part that are not written yet
+	heldToNS  int64      // rows that start earlier are held
 }
 
 // A carried flow is in the fluid.
@@ -187,108 +203,177 @@ func (c *carrier) reads() (all [][2]int64) {
 // batch passes on the flows of a batch that are in a part, and holds those that are active when one begins.
 func (c *carrier) batch(rec arrow.Record, g *GenerateStats, out *lake.FlowWriter) error {
 	starts := columns.Int64s(rec, "start_ns")
+	flowAt := flowsOf(rec)
 	at := 0
 	for at < len(starts) {
-		c.end(starts[at])
 		if err := c.begin(starts[at], g, out); err != nil {
 			return err
 		}
-		if n := c.next - 1; n >= 0 && starts[at] < c.parts[n][1] { // inside part n
-			end, _ := slices.BinarySearch(starts, c.parts[n][1])
-			part := rec.NewSlice(int64(at), int64(end))
-			g.count(part, starts[at], starts[end-1])
-			bytes := c.pour(rec, at, end, c.fluid, c.simulated)
-			c.bytes, c.sent = c.bytes+bytes, c.sent+bytes
-			err := out.Write(part)
-			part.Release()
-			if err != nil {
+		if starts[at] >= c.heldToNS || len(c.held) > mostHeld {
+			if err := c.write(min(starts[at], c.heldToNS), g, out); err != nil {
 				return err
 			}
-			at = end
-			continue
 		}
-		end := len(starts) // of a gap
-		if c.next < len(c.parts) {
-			end, _ = slices.BinarySearch(starts, c.parts[c.next][0])
+		end := len(starts)                                         // of a gap
+		if n := c.next - 1; n >= 0 && starts[at] < c.parts[n][1] { // inside part n
+			to := c.parts[n][1]
+			if starts[at] < c.heldToNS {
+				to = min(to, c.heldToNS)
+			}
+			end, _ = slices.BinarySearch(starts, to)
+			if starts[at] < c.heldToNS {
+				end = min(end, at+mostHeld)
+			}
+			for i := at; i < end; i++ {
+				c.drain(starts[i])
+				c.simulate(starts[i], flowAt(i))
+			}
+			if starts[at] >= c.heldToNS {
+				if err := c.pass(rec.NewSlice(int64(at), int64(end)), g, out); err != nil {
+					return err
+				}
+			}
+		} else {
+			if c.next < len(c.parts) {
+				end, _ = slices.BinarySearch(starts, c.parts[c.next][0])
+			}
+			for i := at; i < end; i++ {
+				c.fluid.add(starts[i], flowAt(i))
+			}
 		}
-		c.pour(rec, at, end, c.fluid)
 		at = end
 	}
 	return nil
 }
 
-// pour adds the flows of rows to fluids and returns their bytes.
-func (*carrier) pour(rec arrow.Record, from, to int, fluids ...*fluid) (sum float64) {
-	id, start, bytes := columns.Int64s(rec, "flow_id"), columns.Int64s(rec, "start_ns"), columns.Int64s(rec, "size_bytes")
+// pass writes flows of a part.
+func (*carrier) pass(flows arrow.Record, g *GenerateStats, out *lake.FlowWriter) error {
+	defer flows.Release()
+	starts := columns.Int64s(flows, "start_ns")
+	g.count(flows, starts[0], starts[len(starts)-1])
+	return out.Write(flows)
+}
+
+// simulate begins a flow of a part.
+func (c *carrier) simulate(ns int64, f carried) {
+	c.fluid.add(ns, f)
+	c.include(ns, f)
+}
+
+// include adds a flow to those that are simulated, and holds it while others may begin before it.
+func (c *carrier) include(ns int64, f carried) {
+	c.simulated.add(ns, f)
+	if ns < c.heldToNS {
+		c.held = append(c.held, heldFlow{ns, f})
+	}
+}
+
+// flowsOf returns a function that returns the flow of a row of table flows.
+func flowsOf(rec arrow.Record) func(i int) carried {
+	id, bytes := columns.Int64s(rec, "flow_id"), columns.Int64s(rec, "size_bytes")
 	src, dst := columns.Int32s(rec, "src"), columns.Int32s(rec, "dst")
 	service, vnet := columns.Text(rec, "service"), columns.Text(rec, "vnet")
 	synthetic := columns.Named(rec, "synthetic_start").(*array.Boolean)
-	for i := from; i < to; i++ {
-		f := carried{id: id[i], src: src[i], dst: dst[i], service: strings.Clone(service.Value(i)),
+	return func(i int) carried {
+		return carried{id: id[i], src: src[i], dst: dst[i], service: strings.Clone(service.Value(i)),
 			vnet: strings.Clone(vnet.Value(i)), synthetic: synthetic.Value(i), remaining: float64(bytes[i])}
-		for _, to := range fluids {
-			to.add(start[i], f)
-		}
-		sum += f.remaining
-	}
-	return sum
-}
-
-// end ends the parts that end before or at a time: what their flows have left is not sent within them.
-func (c *carrier) end(ns int64) {
-	for c.ended < c.next && c.parts[c.ended][1] <= ns {
-		c.simulated.advance(c.parts[c.ended][1])
-		c.simulated.each(func(x *carried) { c.sent -= x.remaining })
-		c.ended++
 	}
 }
 
-// begin begins the parts that begin before or at a time, each with the flows that are active then.
+// begin begins the parts that begin before or at a time. The flows that are active then are due in the first half of
+// the warm-up.
+//
+// If they all began with the part, the first windows of all of them would meet in the queues, which takes longer than
+// a warm-up to pass where flows are long. Each has its own time (a hash of seed and id), and begins with the bytes that
+// it has left then, if any.
 func (c *carrier) begin(ns int64, g *GenerateStats, out *lake.FlowWriter) error {
 	for c.next < len(c.parts) && c.parts[c.next][0] <= ns {
-		start := c.parts[c.next][0]
-		c.next++
-		flows := c.carry(start)
-		if len(flows) == 0 {
-			continue
-		}
-		rec := carriedRecord(start, flows)
-		g.count(rec, start, start)
-		err := out.Write(rec)
-		rec.Release()
-		if err != nil {
+		if err := c.write(math.MaxInt64, g, out); err != nil {
 			return err
 		}
+		part := c.parts[c.next]
+		c.next++
+		spreadNS := min(c.windows.WarmupNS/2, part[1]-part[0]-1)
+		c.heldToNS = part[0] + spreadNS + 1
+		for _, id := range c.carry(part[0]) {
+			offsetNS := rng.Below32(uint32(rng.Hash(c.key, uint64(id))), int(spreadNS+1))
+			c.due = append(c.due, dueFlow{part[0] + int64(offsetNS), id})
+		}
+		slices.SortFunc(c.due, func(a, b dueFlow) int { return cmp.Or(cmp.Compare(a.ns, b.ns), cmp.Compare(a.id, b.id)) })
 	}
 	return nil
 }
 
-// carry returns the flows that are active at a time and begin a part, by id. A flow of an earlier part is carried over
+// A dueFlow is to begin at a time, if it is active then.
+type dueFlow struct{ ns, id int64 }
+
+// A heldFlow begins at a time.
+type heldFlow struct {
+	ns int64
+	carried
+}
+
+// drain begins the flows that are due until a time. The fluid knows what they have left at each of its steps.
+func (c *carrier) drain(ns int64) {
+	for len(c.due) > 0 && c.due[0].ns <= ns {
+		c.fluid.advance(c.due[0].ns)
+		step, starts := c.due[0].ns/fluidStepNS, map[int64]int64{}
+		for len(c.due) > 0 && c.due[0].ns <= ns && c.due[0].ns/fluidStepNS == step {
+			starts[c.due[0].id] = c.due[0].ns
+			c.due = c.due[1:]
+		}
+		var begins []heldFlow
+		c.fluid.each(func(x *carried) {
+			if start, ok := starts[x.id]; ok {
+				begins = append(begins, heldFlow{start, *x})
+			}
+		})
+		sortHeld(begins)
+		for _, x := range begins {
+			c.include(x.ns, x.carried)
+		}
+	}
+}
+
+func sortHeld(flows []heldFlow) {
+	slices.SortFunc(flows, func(a, b heldFlow) int { return cmp.Or(cmp.Compare(a.ns, b.ns), cmp.Compare(a.id, b.id)) })
+}
+
+// mostHeld is about the largest number of flows that are held.
+const mostHeld = 1 << 16
+
+// write begins the flows that are due before a time, and writes those that are held and begin before it.
+func (c *carrier) write(beforeNS int64, g *GenerateStats, out *lake.FlowWriter) error {
+	c.drain(beforeNS - 1)
+	sortHeld(c.held)
+	n, _ := slices.BinarySearchFunc(c.held, beforeNS, func(x heldFlow, ns int64) int { return cmp.Compare(x.ns, ns) })
+	if n == 0 {
+		return nil
+	}
+	rec := heldRecord(c.held[:n])
+	c.held = slices.Delete(c.held, 0, n)
+	return c.pass(rec, g, out)
+}
+
+// carry returns the ids of the flows that are active when a part begins. A flow of an earlier part is carried over
 // again, unless its simulation goes on.
-func (c *carrier) carry(ns int64) (flows []carried) {
-	c.end(ns)
+func (c *carrier) carry(ns int64) (ids []int64) {
 	c.fluid.advance(ns)
 	c.simulated.advance(ns)
 	goesOn := map[int64]bool{}
 	c.simulated.each(func(x *carried) {
 		goesOn[x.id] = true
-		c.sent += x.remaining // less what it has left at the end of this part
 	})
 	c.fluid.each(func(x *carried) {
 		if !goesOn[x.id] {
-			flows = append(flows, *x)
+			ids = append(ids, x.id)
 		}
 	})
-	slices.SortFunc(flows, func(a, b carried) int { return cmp.Compare(a.id, b.id) })
-	for _, x := range flows {
-		c.simulated.add(ns, x)
-		c.bytes, c.sent = c.bytes+x.remaining, c.sent+x.remaining
-	}
-	return flows
+	return ids
 }
 
-// carriedRecord is a batch of table flows of flows that start at a time.
-func carriedRecord(startNS int64, flows []carried) arrow.Record {
+// heldRecord is a batch of table flows.
+func heldRecord(flows []heldFlow) arrow.Record {
 	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.Flows.Arrow())
 	defer b.Release()
 	field := func(name string) array.Builder { return b.Field(schema.Flows.Index(name)) }
@@ -296,7 +381,7 @@ func carriedRecord(startNS int64, flows []carried) arrow.Record {
 	for _, f := range flows {
 		number("flow_id", f.id)
 		number("size_bytes", int64(f.remaining))
-		number("start_ns", startNS)
+		number("start_ns", f.ns)
 		field("src").(*array.Int32Builder).Append(f.src)
 		field("dst").(*array.Int32Builder).Append(f.dst)
 		field("service").(*array.StringBuilder).Append(f.service)

@@ -6,11 +6,15 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
+	"parsimon/pipeline/internal/fixture"
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/stages"
@@ -78,37 +82,103 @@ func TestCarryAgain(t *testing.T) {
 	c.fluid.add(0, first) // in the first part
 	c.simulated.add(0, first)
 	c.fluid.add(100_000, carried{id: 2, src: 1, dst: 3, remaining: 1e6}) // after it
-	ids := func(ns int64) (ids []int64) {
-		for _, x := range c.carry(ns) {
-			ids = append(ids, x.id)
-		}
-		return ids
-	}
-	if got := ids(500_000); !slices.Equal(got, []int64{2}) {
+	if got := c.carry(500_000); !slices.Equal(got, []int64{2}) {
 		t.Errorf("flows %v begin the second part, want 2: 1 goes on", got)
 	}
-	if got := ids(1_700_000); !slices.Equal(got, []int64{1}) {
+	c.due = []dueFlow{{500_000, 2}}
+	c.drain(500_000)
+	if got := c.carry(1_700_000); !slices.Equal(got, []int64{1}) {
 		t.Errorf("flows %v begin the third part, want 1: 2 goes on", got)
 	}
 }
 
-// What a flow has left when its part ends is not sent in it, and what it sends until the next one begins is in none.
-func TestSentInParts(t *testing.T) {
-	const bps, step = 8_000_000_000 * 1.048, float64(fluidStepNS) // a byte of payload per ns
-	hosts := map[int32]int64{1: bps, 2: bps}
-	c := carrier{fluid: newFluid(hosts), simulated: newFluid(hosts), parts: [][2]int64{{100_000, 600_000}, {800_000, 900_000}}}
-	c.fluid.add(0, carried{id: 1, src: 1, dst: 2, remaining: 1e6})
-	c.next = 1
-	if flows := c.carry(100_000); len(flows) != 1 {
-		t.Fatalf("%d flows begin the first part, want 1", len(flows))
+// Flows that are active when a part begins begin at times of their own in the first half of the warm-up, with what they
+// have left then. Those that have ended by then do not.
+func TestCarriedFlowsBeginApart(t *testing.T) {
+	const bps, warmupNS = 8_000_000_000 * 1.048, int64(2_000_000) // a byte of payload per ns
+	hosts := map[int32]int64{}
+	c := carrier{windows: Windows{WarmupNS: warmupNS}, parts: [][2]int64{{1_000_000, 6_000_000}}}
+	for i := range int32(200) {
+		hosts[i] = bps
 	}
-	c.next = 2
-	if flows := c.carry(800_000); len(flows) != 0 {
-		t.Fatalf("%d flows begin the second part, want none: the simulation goes on", len(flows))
+	c.fluid, c.simulated = newFluid(hosts), newFluid(hosts)
+	for i := range int32(100) {
+		bytes := 5e6
+		if i%2 == 1 {
+			bytes = 1_500_000 // has ended at 1,520,000 ns
+		}
+		c.fluid.add(0, carried{id: int64(i), src: i, dst: 100 + i, remaining: bytes})
 	}
-	c.end(math.MaxInt64)
-	if math.Abs(c.bytes-9e5) > 2*step || math.Abs(c.sent-6e5) > 2*step {
-		t.Errorf("%.0f of %.0f bytes are sent in parts, want about 600,000 of 900,000", c.sent, c.bytes)
+	if err := c.begin(1_000_000, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	c.drain(c.heldToNS)
+	short, mean := 0, 0.0
+	for _, x := range c.held {
+		if x.ns < 1_000_000 || x.ns > 2_000_000 {
+			t.Errorf("flow %d begins at %d ns", x.id, x.ns)
+		}
+		want := 5e6
+		if x.id%2 == 1 {
+			short, want = short+1, 1.5e6
+		}
+		if want -= float64(x.ns); math.Abs(x.remaining-want) > 2.1*float64(fluidStepNS) {
+			t.Errorf("flow %d has %.0f bytes at %d ns, want about %.0f", x.id, x.remaining, x.ns, want)
+		}
+		mean += float64(x.ns) / float64(len(c.held))
+	}
+	if n := len(c.held); n-short != 50 || short < 15 || short > 35 || math.Abs(mean-1.45e6) > 0.1e6 {
+		t.Errorf("%d flows begin, %d of them short, on average at %.0f ns", n, short, mean)
+	}
+}
+
+// Rows are written in the order of their starts, also where nothing starts while active flows begin.
+func TestWindowsKeepTheOrder(t *testing.T) {
+	lines := []string{"src,dst,size_bytes,start_ns,service,vnet"}
+	for burst := range 40 {
+		for i := range 30 {
+			lines = append(lines, fmt.Sprintf("%d,%d,%d,%d,,", i%4, 4+(i*3)%4, 1000+i*500, burst*2_000_000+i*5000))
+		}
+		lines = append(lines, fmt.Sprintf("%d,%d,6000000,%d,,", burst%4, 4+burst%4, burst*2_000_000+1000))
+	}
+	flows := filepath.Join(t.TempDir(), "flows.csv")
+	if err := os.WriteFile(flows, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	topology, _ := fixture.Trace(t, 100)
+	o := options{Lake: t.TempDir(), Variant: flowOf(2)}
+	base := estimate(t, topology, flows, o)
+	w := Windows{WarmupNS: 800_000, CooldownNS: 500_000, LongestBytes: 6_000_000}
+	for k := range int64(12) {
+		w.Spans = append(w.Spans, [2]int64{(3 + 6*k) * 1_000_000, (4 + 6*k) * 1_000_000})
+	}
+	derived, err := DeriveWindows(t.Context(), base, w, Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer derived.Close()
+	if err := derived.Estimate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	in, err := derived.Read(schema.Flows, []string{"start_ns", "size_bytes"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, rows, carried := int64(0), 0, 0
+	err = columns.Consume(in, func(rec arrow.Record) error {
+		size := columns.Int64s(rec, "size_bytes")
+		for i, ns := range columns.Int64s(rec, "start_ns") {
+			if ns < last {
+				t.Errorf("row %d starts at %d ns, after one that starts at %d ns", rows, ns, last)
+			}
+			if last, rows = ns, rows+1; size[i] > 100_000 && size[i] != 6_000_000 {
+				carried++
+			}
+		}
+		return nil
+	})
+	if err != nil || carried == 0 {
+		t.Errorf("%v, %d of %d rows are carried", err, carried, rows)
 	}
 }
 

@@ -79,7 +79,7 @@ var (
 		Doc:   "What speaks against the estimate, with the reason. No row means nothing known.",
 		Grain: "kind of weakness × link", Key: []string{"kind", "link_id"}, Sort: []string{}, Variant: true,
 		Columns: []Column{
-			{"kind", str, false, "", "disagreement, too early, too late, unsettled, tail unsettled, spread, overload, transport or (independent) loaded twice"},
+			{"kind", str, false, "", "disagreement, too early, too late, unsettled, tail unsettled, percentile unsettled, spread, overload, transport or (independent) loaded twice"},
 			{"measure", f64, true, "", "measured share; for transport, a ratio of bandwidths, for spread, a number of links; null if nothing could be measured"},
 			{"threshold", f64, true, "", "measure from which there is a warning"},
 			{"link_id", i32, true, "", "link concerned; null if there is no single one"},
@@ -105,18 +105,19 @@ var (
 			{"weight", f64, false, "", "stratum_slots / stratum_drawn: how many flows of the workload a flow of the window represents"},
 			{"from_ns", i64, false, "ns", "beginning of the window"},
 			{"to_ns", i64, false, "ns", "end of the window, excluded"},
-			{"warmup_ns", i64, false, "ns", "time simulated before the window; four times as much after it"},
+			{"warmup_ns", i64, false, "ns", "time simulated before the window, and after it"},
 			{"flows", i64, false, "", "number of flows that start in the window"},
 			{"bytes", i64, false, "bytes", "their bytes"},
 		},
 	}
 	SampledSlowdowns = Table{
-		Name: "sampled_slowdowns", Doc: "Estimates of the flows of the windows, with their weights: percentiles are weighted ones.",
+		Name: "sampled_slowdowns", Doc: "Estimates of the flows of the windows, with their weights: percentiles are weighted ones. " +
+			"Where one service or virtual network was asked for, windows after the first round may have its flows only.",
 		Grain: "flow", Key: []string{"flow_id"}, Sort: []string{}, Variant: true,
 		Columns: []Column{
 			{"flow_id", i64, false, "", "flow"},
 			{"window", i32, false, "", "window in which the flow starts"},
-			{"weight", f64, false, "", "as in windows"},
+			{"weight", f64, false, "", "as in windows; if rounds after the first are of one group, that of the first round for other flows"},
 			{"src", i32, false, "", "sending host"},
 			{"dst", i32, false, "", "receiving host"},
 			{"service", str, false, "", "as in flows"},
@@ -126,6 +127,33 @@ var (
 			{"ideal_ns", i64, false, "ns", "FCT of the flow alone in the network, on this path"},
 			{"fct_ns", i64, false, "ns", "estimated FCT"},
 			{"slowdown", f64, false, "", "fct_ns / ideal_ns, at least 1"},
+		},
+	}
+	SampledIntervals = Table{
+		Name: "sampled_intervals", Doc: "Percentiles of slowdown of the whole workload after each round of windows, with the parts of their " +
+			"intervals. After the last round, of all groups of table intervals; before it, not of sizes of a service.",
+		Grain: "group of flows × quantile × round", Key: []string{"service", "vnet", "size_bin", "quantile", "round"},
+		Sort: []string{}, Variant: true,
+		Columns: []Column{
+			{"service", str, true, "", "service of the flows; null for all"},
+			{"vnet", str, true, "", "virtual network of the flows; null for all"},
+			{"size_bin", str, false, "", "size bin of the flows, or all"},
+			{"quantile", f64, false, "", "0.5, 0.9, 0.99 or 0.999"},
+			{"round", i32, false, "", "round of drawing, from 1"},
+			{"windows", i32, false, "", "windows of this round and those before that have flows of the group: if rounds after the first are of one group, others have those of the first"},
+			{"sampled_flows", i64, false, "", "flows of the group in these windows"},
+			{"estimate", f64, false, "", "slowdown at the quantile"},
+			{"lo", f64, false, "", "lower bound of the interval, of all parts"},
+			{"hi", f64, false, "", "upper bound of the interval, of all parts"},
+			{"confidence", f64, false, "", "of the intervals, such as 0.95"},
+			{"sampling_lo", f64, false, "", "lower bound of the part that is due to estimating windows instead of the whole"},
+			{"sampling_hi", f64, false, "", "upper bound of that part"},
+			{"cutoff_error", f64, false, "", "error of windows that are estimated without the rest of the workload, ± relative to the estimate"},
+			{"warmup_error", f64, false, "", "what half of the warm-up changes, ± relative to the estimate; 0 if that is not significant"},
+			{"left_out_error", f64, false, "", "bound on what link cases that were left out for the group change, ± relative to the estimate; 0 if none was"},
+			{"sustained", f64, false, "", "estimate, if flows that outlast their window went on as slowly as such flows go in windows"},
+			{"method_lo", f64, true, "", "lower bound of the part that is the method's own error, for all flows; null if it was not measured (--check)"},
+			{"method_hi", f64, true, "", "upper bound of that part"},
 		},
 	}
 )

@@ -9,6 +9,7 @@ import (
 // Tables of the method: what its stages pass to each other. Paths of flows:
 //
 //	flows ─ route ─→ hops, link_loads
+//	hops ─ overlaps ─→ link_overlaps
 var (
 	Hops = Table{
 		Name: "hops", Doc: "One row for each link that a flow crosses: the input of the link cases.",
@@ -46,6 +47,16 @@ var (
 			{"packets", i64, false, "", "their packets"},
 			{"first_start_ns", i64, false, "ns", "start time of the first of them"},
 			{"last_start_ns", i64, false, "ns", "start time of the last of them"},
+		},
+	}
+	LinkOverlaps = Table{
+		Name: "link_overlaps",
+		Doc: "How far the two directions of a cable send at the same times, known after routing: the share of ACKs in " +
+			"the bandwidth of a link follows from it. Cables that carry flows in one direction only have no rows.",
+		Grain: "link", Key: []string{"link_id"}, Sort: []string{"link_id"},
+		Columns: []Column{
+			{"link_id", i32, false, "", "link"},
+			{"both_busy_share", f64, false, "", "part of the time in which the link sends, in which the reverse link sends too"},
 		},
 	}
 	LinkClusters = Table{
@@ -150,7 +161,7 @@ var (
 	UplinkObservations = Table{
 		Name: "uplink_observations",
 		Doc: "Observations before the first pass: NIC waits of hosts' uplinks, whose cases do not depend on other " +
-			"links without feedback. The other hops have no blocks.",
+			"links without feedback. Flows without NIC waits have no rows.",
 		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"},
 		Variant: true, Temporary: true,
 		Columns: observationColumns,
@@ -176,7 +187,7 @@ var (
 	}
 	UplinkFeedback = Table{
 		Name:  "uplink_feedback",
-		Doc:   "Feedback for the link cases of the first pass: NIC waits of each flow's packets.",
+		Doc:   "Feedback for the link cases of the first pass: NIC waits of each flow's packets, where there are any.",
 		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"link_id", "flow_row"},
 		Variant: true, Temporary: true,
 		Columns: Feedback.Columns,

@@ -171,6 +171,9 @@ func (k *Kernel) advanceBlock(f *flow) {
 
 // recordBlock records the mean wait of the present block, which has that many packets.
 func (k *Kernel) recordBlock(f *flow, packets uint32) {
+	if f.waitPS == 0 {
+		return // nothing to record: Observed is zero
+	}
 	if len(k.r.Observed) > 0 && packets > 0 {
 		k.recordWait(f.block, f.waitPS, int64(packets))
 	}
@@ -179,5 +182,9 @@ func (k *Kernel) recordBlock(f *flow, packets uint32) {
 
 // recordWait records the mean wait of a block with that many packets, whose waits sum up to sumPS.
 func (k *Kernel) recordWait(block uint32, sumPS, packets int64) {
-	k.r.Observed[block].WaitNS = int32(min((sumPS/psPerNS+packets/2)/packets, math.MaxInt32))
+	mean := sumPS / psPerNS
+	if packets > 1 {
+		mean = (mean + packets/2) / packets
+	}
+	k.r.Observed[block].WaitNS = int32(min(mean, math.MaxInt32))
 }

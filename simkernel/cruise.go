@@ -29,8 +29,12 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 		f := &k.flows[s.planned]
 		if s.feeder >= 0 {
 			if at := k.feed(s, now); at > now {
-				root = p.replace(s, p.key(s, at))
-				continue
+				key := p.key(s, at)
+				if key >= min(keys[p.front+1], p.stop) {
+					root = p.replace(s, key)
+					continue
+				}
+				now, keys[p.front] = at, key // it is still the next to arrive
 			}
 		} else {
 			f.upPassedPS = now
@@ -109,7 +113,7 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 		if !plain || arrival > p.far {
 			s.known = false
 			s.plain = false
-			return now, departPS-now > t.shallowPS
+			return now, t.deep(departPS-now, now)
 		}
 		s.sendPS = at
 		s.fed = false
@@ -126,7 +130,7 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 		p.back++
 		keys[p.back] = noKey
 		root = keys[p.front]
-		if departPS-now > t.shallowPS {
+		if t.deep(departPS-now, now) {
 			return now, true
 		}
 	}

@@ -169,6 +169,7 @@ func (k *Kernel) runQueue() {
 		if !p.many && k.traits.embedded && p.back-p.front != 1 {
 			if now, deep := k.cruise(); deep {
 				k.target.onDeepQueue(k.acks, k.r.Observed, now)
+				continue
 			}
 		}
 		root := p.least()
@@ -287,7 +288,7 @@ func (k *Kernel) forward(s *source, now int64) bool {
 	t.freePS = departPS
 	if k.watchesService {
 		k.drawMark(f, f.head, now)
-	} else if departPS-now > t.shallowPS {
+	} else if t.deep(departPS-now, now) {
 		t.onDeepQueue(k.acks, k.r.Observed, now)
 	}
 

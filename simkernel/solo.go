@@ -23,7 +23,50 @@ func (k *Kernel) solo(s *source, now int64) (key int64, ok bool) {
 	freePS := t.freePS
 	maybeTrain := false
 	idle := int64(0) // packets that found the target idle and are not in its counters yet
+	runStopPS, feederPS := min(stopPS, horizonPS-servicePS), int64(0)
+	if s.feeder >= 0 {
+		feederPS = k.feeders[s.feeder].wire.ps(wire)
+	}
+	leastPS := max(servicePS, feederPS, f.upWire.ps(wire), downFullPS)
 	for left > full && head-tail <= mask {
+		// A run: packets of the block that leave everyPS after each other and find every link idle, as long as no ACK that
+		// is back by the next one has a flag, and the next one does not wait for its window. The last goes on below.
+		if everyPS := gapPS + nicWaitPS; f.nextBlockAt-head > 1 && marks == 0 && freePS <= now &&
+			now == sendPS+reachPS+upstreamPS && wire <= t.maxBytes && downPassedPS+downFullPS <= now+servicePS &&
+			everyPS >= leastPS && everyPS <= reachPS+upstreamPS+ackPS && window <= int64(mask) {
+			before := head
+		run:
+			for head+1 != f.nextBlockAt && left-full > full && now+everyPS < runStopPS {
+				nextPS, read := sendPS+everyPS, tail
+				for read != head {
+					a := &acks[base+read&mask]
+					if a.at > nextPS {
+						break
+					}
+					if a.flags&ackFlags != 0 || int64(head+1-read) >= window && a.at+nicWaitPS > nextPS {
+						break run
+					}
+					read++
+				}
+				if int64(head+1-read) >= window {
+					break
+				}
+				acks[base+head&mask] = ack{now + servicePS + ackPS + downstreamPS, endsWindow | downstreamPS<<ackShift}
+				endsWindow = 0
+				tail, sendPS = read, nextPS
+				now += everyPS
+				left -= full
+				head++
+			}
+			if head != before {
+				idle += int64(head - before)
+				freePS = now - everyPS + servicePS
+				downPassedPS, upPassedPS = freePS, now
+				if s.feeder >= 0 {
+					k.feeders[s.feeder].freePS = now + feederPS
+				}
+			}
+		}
 		// The packet passes the target.
 		departPS := max(now, freePS) + servicePS
 		if departPS > horizonPS {
@@ -59,7 +102,7 @@ func (k *Kernel) solo(s *source, now int64) (key int64, ok bool) {
 			departPS + ackPS + behindPS,
 			endsWindow | marks>>(place%markBits)&ackMarked | behindPS<<ackShift,
 		}
-		if idle == 0 && departPS-now > t.shallowPS {
+		if idle == 0 && t.deep(departPS-now, now) {
 			t.onDeepQueue(acks, k.r.Observed, now)
 		}
 		freePS = departPS

@@ -18,7 +18,7 @@ type target struct {
 	busyPS    int64
 	waitPS    int64
 	waitNS    int64 // whole ns moved out of waitPS, so that it cannot overflow
-	shallowPS int64 // an arrival with at most this much work in the queue decides nothing
+	shallowPS int64 // an arrival with at most this much work in the queue decides nothing: see deep
 	log       []logEntry
 	logMask   uint64
 	arrived   uint64 // number of packets that have arrived
@@ -33,6 +33,8 @@ type target struct {
 	marked    int64
 	maxBytes  int64
 	maxAtPS   int64
+	// A queue of at most so many packets is not longer than maxBytes; 0: unknown.
+	maxPackets uint64
 
 	red   redMark  // with random marks
 	draws []uint64 // with random marks: by packet, parallel to log
@@ -82,6 +84,14 @@ func (t *target) least(bytes int64) int64 {
 	return max(-1, min(maxShallowPS, t.wire.ps(bytes)-bytes/(t.header+1)-2))
 }
 
+// deep reports whether the packet logged last, which arrives now and finds workPS of work including itself, may decide
+// something: a mark, or the maximum queue. More than maxPackets packets are in the queue only if the packet that many
+// before it is still in service, so that the next one has not started.
+func (t *target) deep(workPS, now int64) bool {
+	return workPS > t.shallowPS && (workPS > t.markPS || t.maxPackets == 0 ||
+		t.log[(t.arrived-t.maxPackets)&t.logMask].startPS > now)
+}
+
 // onDeepQueue decides what the packet that has just arrived changes: marks of packets ahead of it, and the
 // maximum queue. It sets the marks in acks and, if it is not empty, in observed.
 func (t *target) onDeepQueue(acks []ack, observed []Block, now int64) {
@@ -95,6 +105,7 @@ func (t *target) onDeepQueue(acks []ack, observed []Block, now int64) {
 		t.maxBytes = queue
 		t.maxAtPS = now
 		t.shallowPS = min(t.markPS, t.least(queue-t.wireMax))
+		t.maxPackets = uint64(queue / t.wireMax)
 	}
 	m := max(w, t.unmarked)
 	for m+1 < t.arrived {

@@ -66,15 +66,6 @@ func (s *Simulator) encodeObservations() {
 	}
 }
 
-// observeNothing sets s.observed to that of so many flows which observed nothing.
-func (s *Simulator) observeNothing(flows int) {
-	s.encoded = true
-	s.observed.Reset()
-	for range flows {
-		s.observed.Done()
-	}
-}
-
 var errResult = errors.New("not the result of this link case")
 
 // resultReader decodes numbers until the first error.

@@ -223,6 +223,22 @@ func (d *Detours) movesOf(link, failure int32) []move {
 	return all[from:to]
 }
 
+// availableAfter returns the available bandwidth of a link under a failure, given the loads without. The part of its
+// time in which the reverse link sends changes as what that carries.
+func (d *Detours) availableAfter(link topology.Link, failure int32, loads *Loads) int64 {
+	reverse := topology.Reverse(link.ID)
+	was := loads.Links[reverse]
+	is := d.loadAfter(reverse, failure, was)
+	busyNS, bothBusy := is.busyNS(link.BandwidthBps, d.params), 0.0
+	if was.Flows > 0 {
+		bothBusy = loads.bothBusy(d.params, link) * busyNS / was.busyNS(link.BandwidthBps, d.params)
+	}
+	if was.Flows == 0 || loads.Links[link.ID].Flows == 0 { // nothing is known of both
+		bothBusy = busyNS / max(1, float64(loads.LastStartNS-loads.FirstStartNS))
+	}
+	return availableBps(link.BandwidthBps, is, min(1, bothBusy), d.params)
+}
+
 // loadAfter returns what a link carries under a failure, given what it carries without. The time from the first
 // start to the last is not shortened by flows that leave.
 func (d *Detours) loadAfter(link, failure int32, load LinkLoad) LinkLoad {

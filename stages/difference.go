@@ -51,8 +51,7 @@ func (s *Simulator) Differences(ctx context.Context, lo, hi int32, hops schema.B
 // linkDifferences appends the differences of one link, which the given rows cross without failures.
 func (s *Simulator) linkDifferences(ctx context.Context, d *Detours, link topology.Link, rows []int32, moves []move,
 	stats []SimulateStats, out []Difference) ([]Difference, error) {
-	reverse := topology.Reverse(link.ID)
-	delays, err := s.caseDelays(ctx, link, rows, s.loads.Links[reverse], &stats[moves[0].failure])
+	delays, err := s.caseDelays(ctx, link, rows, s.loads.AvailableBps(&s.params, link), &stats[moves[0].failure])
 	if err != nil {
 		return out, err
 	}
@@ -69,8 +68,7 @@ func (s *Simulator) linkDifferences(ctx context.Context, d *Detours, link topolo
 		}
 		var after []int32
 		after, out = s.applyMoves(d, link, rows, before, moves[:n], out)
-		delays, err := s.caseDelays(ctx, link, after, d.loadAfter(reverse, failure, s.loads.Links[reverse]),
-			&stats[failure])
+		delays, err := s.caseDelays(ctx, link, after, d.availableAfter(link, failure, s.loads), &stats[failure])
 		if err != nil {
 			return out, fmt.Errorf("%w, with failure %d", err, failure)
 		}
@@ -135,9 +133,9 @@ func (h *caseRows) appendDetour(d *Detours, link topology.Link, f *detour, hop i
 	h.hop, h.hops = append(h.hop, hop), append(h.hops, int16(f.hops))
 }
 
-// caseDelays simulates a link with the given rows, its reverse link carrying the given load, and returns the
-// delay of each: its FCT less its ideal FCT there. The result is valid until the next case.
-func (s *Simulator) caseDelays(ctx context.Context, link topology.Link, rows []int32, reverse LinkLoad,
+// caseDelays simulates a link of the given available bandwidth with the given rows, and returns the delay of each: its
+// FCT less its ideal FCT there. The result is valid until the next case.
+func (s *Simulator) caseDelays(ctx context.Context, link topology.Link, rows []int32, availableBps int64,
 	stats *SimulateStats) ([]int64, error) {
 	if len(rows) == 0 {
 		return nil, nil
@@ -147,7 +145,7 @@ func (s *Simulator) caseDelays(ctx context.Context, link topology.Link, rows []i
 	if err := s.buildCase(link, 0, len(rows)); err != nil {
 		return nil, err
 	}
-	s.c.TargetBps = availableBps(link.BandwidthBps, reverse, &s.params)
+	s.c.TargetBps = availableBps
 	s.c.Record = false
 	if err := s.simulateCase(ctx, link, rows); err != nil {
 		return nil, fmt.Errorf("link %d (%s): %w", link.ID, s.net.LinkName(link.ID), err)

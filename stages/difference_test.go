@@ -131,10 +131,14 @@ func TestDifferencesAreThoseOfTheFailure(t *testing.T) {
 				}
 			}
 		}
-		for l := range loads2.Links { // see loadAfter
-			if was, is := loads.Links[l], &loads2.Links[l]; was.Flows > 0 && is.Flows > 0 {
-				is.FirstStartNS, is.LastStartNS = min(is.FirstStartNS, was.FirstStartNS),
-					max(is.LastStartNS, was.LastStartNS)
+		loads2.BothBusy = make([]float64, len(n.Links)) // see availableAfter
+		for l, link := range failed.Links {
+			was, is := loads.Links[topology.Reverse(int32(l))], loads2.Links[topology.Reverse(int32(l))]
+			switch busy := is.busyNS(link.BandwidthBps, &p); {
+			case was.Flows > 0 && loads.Links[l].Flows > 0:
+				loads2.BothBusy[l] = min(1, loads.bothBusy(&p, link)*busy/was.busyNS(link.BandwidthBps, &p))
+			default:
+				loads2.BothBusy[l] = min(1, busy/float64(loads.LastStartNS-loads.FirstStartNS))
 			}
 		}
 		after := ownDelays(t, failed, &p, hops2, loads2)

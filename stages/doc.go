@@ -24,10 +24,12 @@
 // Files, in the order of the method:
 //
 //	route, route_rows                 paths and hops of a chunk of flows
+//	overlaps                          when both directions of a cable send
 //	loads                             what each link carries; the bandwidth that ACKs leave
 //	cluster, cluster_features         which links are similar; contention: processor sharing as their measure
 //	simulate, simulate_input, _case, _rows    link cases: reading, building, running, writing
 //	settled                           links whose cases the next pass omits
+//	relevance                         links whose cases an estimate of one group of flows leaves out
 //	backend                           what solves a link case in place of the link kernel
 //	casecache, caseresult             results of link cases by content
 //	impute, impute_donors             observations of links that are not simulated

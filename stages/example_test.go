@@ -45,7 +45,7 @@ func Example() {
 	observed, feedback := &captured{}, &captured{}
 	_, err = simulator.SimulateUplinks(ctx, 0, links, hops.rewound(), observed, nil)
 	check(err)
-	check(NewFeedbackBuilder(net, &p, 1, 0, 0).Build(ctx, UplinkScope, 0, 2, observed.rewound(), nil, feedback, nil))
+	check(NewFeedbackBuilder(net, &p, 1, 0, 0).BuildUplink(ctx, router, 0, 2, flows.rewound(), observed.rewound(), feedback))
 	observed = &captured{}
 	_, err = simulator.Simulate(ctx, 0, links, hops.rewound(), feedback.rewound(), observed, &captured{}, nil)
 	check(err)

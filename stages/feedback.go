@@ -3,6 +3,7 @@ package stages
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"parsimon/schema"
 	"parsimon/simkernel"
@@ -13,11 +14,8 @@ import (
 type FeedbackScope uint8
 
 const (
-	// UplinkScope writes table uplink_feedback, the input of the first pass, from table uplink_observations: the
-	// NIC waits, whole.
-	UplinkScope FeedbackScope = iota
 	// PassScope writes table feedback, the input of the next pass: feedback for every hop of every flow, damped.
-	PassScope
+	PassScope FeedbackScope = iota
 	// SenderScope writes table sender_feedback, the input of the replay: feedback for hop 0 of every flow, whole.
 	SenderScope
 )
@@ -54,6 +52,7 @@ type FeedbackBuilder struct {
 	pass      int
 	ablation  Ablation
 	simulated []bool // by link id: whether its case reads feedback; nil: all do
+	leftOut   []bool // by link id: whether no pass runs its case; nil: none
 	trips     roundTrips
 
 	observed observationIndex // of this pass
@@ -102,6 +101,19 @@ func (x *FeedbackBuilder) Settle(links Settled) {
 	}
 }
 
+// LeaveOut makes Build skip flows that cross only these links, of which no pass runs the cases. It goes with Follow:
+// the links have no observations.
+func (x *FeedbackBuilder) LeaveOut(links Settled) {
+	x.leftOut = make([]bool, len(x.net.Links))
+	for link := range links {
+		x.leftOut[link] = true
+	}
+}
+
+// Follow makes Build take observations that were made on other paths for those of the given ones, which are of the same
+// chunk. A hop of which nothing is known gives no feedback.
+func (x *FeedbackBuilder) Follow(p *Paths) { x.observed.paths = p }
+
 // ObservationColumns names the columns of table hop_observations that Build reads.
 func ObservationColumns() []string { return []string{"flow_row", "hop", "hops", "link_id", "observed"} }
 
@@ -112,8 +124,8 @@ func ObservedDelayColumns() []string { return append(ObservationColumns(), "dela
 func FeedbackColumns() []string { return []string{"link_id", "flow_row", "hop", "observed"} }
 
 // Build writes the feedback of one chunk of flows, rows firstRow to firstRow+rows-1 of table flows, by link
-// and flow, in the order of table hops. For PassScope it also writes, unless sent is nil, table
-// sent_observations, by flow_row and hop.
+// and flow, in the order of table hops; hops without feedback have no rows. For PassScope it also writes, unless
+// sent is nil, table sent_observations, by flow_row and hop.
 //
 // observed is the table of the pass that the scope names. Where it has several rows of a flow and hop, the first
 // counts. previous is table sent_observations after the pass before, nil after the first pass; only PassScope
@@ -121,6 +133,17 @@ func FeedbackColumns() []string { return []string{"link_id", "flow_row", "hop", 
 // are not all in observed is an error that names its row.
 func (x *FeedbackBuilder) Build(ctx context.Context, scope FeedbackScope, firstRow, rows int64,
 	observed, previous schema.Batches, out, sent schema.Sink) error {
+	x.observed.wanted = nil
+	switch {
+	case x.observed.paths == nil:
+	case sent == nil:
+		x.ask(scope, int(rows), x.isSimulated)
+	case x.leftOut != nil: // what the other flows' hops send is for all passes to come
+		x.ask(scope, int(rows), func(link int32) bool { return !x.leftOut[link] })
+	}
+	if x.observed.wanted != nil && !slices.Contains(x.observed.wanted, true) {
+		return nil
+	}
 	if err := x.observed.readObservations(firstRow, rows, observed); err != nil {
 		return err
 	}
@@ -150,13 +173,13 @@ func (x *FeedbackBuilder) Build(ctx context.Context, scope FeedbackScope, firstR
 
 // table returns the table that the scope writes.
 func (s FeedbackScope) table() schema.Table {
-	return [...]schema.Table{schema.UplinkFeedback, schema.Feedback, schema.SenderFeedback}[s]
+	return [...]schema.Table{schema.Feedback, schema.SenderFeedback}[s]
 }
 
 // flow appends the feedback of flow f of the chunk, and what its hops send.
 func (x *FeedbackBuilder) flow(scope FeedbackScope, firstRow int64, f int, keep bool) error {
 	count, err := x.observed.hopsOf(f, firstRow)
-	if err != nil || count == 0 {
+	if err != nil || count == 0 || !x.observed.wants(f) {
 		return err
 	}
 	for len(x.hopBlocks) < count {
@@ -179,11 +202,11 @@ func (x *FeedbackBuilder) flow(scope FeedbackScope, firstRow int64, f int, keep 
 		longest = max(longest, len(x.hops[h]))
 	}
 	x.sumDownstream(longest)
-	if x.isSimulated(f, 0) {
+	if x.isSimulated(x.path[0]) {
 		x.senderFeedback(firstRow+int64(f), longest)
 	}
 	if scope != SenderScope {
-		x.networkFeedback(firstRow+int64(f), f, longest)
+		x.networkFeedback(firstRow+int64(f), longest)
 	}
 	return nil
 }
@@ -216,9 +239,21 @@ func (x *FeedbackBuilder) damp(firstRow int64, f int, keep bool) (err error) {
 	return nil
 }
 
-// isSimulated reports whether the case of a flow's hop reads feedback.
-func (x *FeedbackBuilder) isSimulated(f, h int) bool {
-	return x.simulated == nil || x.simulated[x.observed.link(f, h)]
+// isSimulated reports whether the case of a link reads feedback.
+func (x *FeedbackBuilder) isSimulated(link int32) bool {
+	return x.simulated == nil || x.simulated[link]
+}
+
+// ask marks the flows of the given paths that cross a link for which is holds; no other observations are read.
+func (x *FeedbackBuilder) ask(scope FeedbackScope, flows int, is func(link int32) bool) {
+	x.observed.wanted = resize(x.observed.wanted, flows)
+	for f := range x.observed.wanted {
+		path := x.observed.paths.of(f)
+		if scope == SenderScope {
+			path = path[:min(len(path), 1)]
+		}
+		x.observed.wanted[f] = slices.ContainsFunc(path, is)
+	}
 }
 
 // sumDownstream sums, for each hop, what the flow's packets observed at the hops behind it.
@@ -250,7 +285,7 @@ func (x *FeedbackBuilder) senderFeedback(row int64, longest int) {
 }
 
 // networkFeedback appends the feedback of the hops behind hop 0.
-func (x *FeedbackBuilder) networkFeedback(row int64, f, longest int) {
+func (x *FeedbackBuilder) networkFeedback(row int64, longest int) {
 	x.upstream = resize(x.upstream, longest)
 	clear(x.upstream)
 	for h := 1; h < len(x.hops); h++ {
@@ -259,7 +294,7 @@ func (x *FeedbackBuilder) networkFeedback(row int64, f, longest int) {
 				x.add(&x.upstream[b], &x.hops[h-1][b])
 			}
 		}
-		if !x.isSimulated(f, h) {
+		if !x.isSimulated(x.path[h]) {
 			continue
 		}
 		x.blocks = resize(x.blocks, longest)

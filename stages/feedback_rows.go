@@ -13,6 +13,8 @@ import (
 // observationIndex holds the encoded blocks of a chunk of flows, by flow and hop. Flows are numbered from 0
 // within the chunk.
 type observationIndex struct {
+	paths   *Paths // of the chunk, where the rows may be of other paths; nil: they are of the paths
+	wanted  []bool // by flow: whether its rows are read; nil: all are
 	encoded columns.Arena
 	place   []int32 // flow × width + hop → row below; -1: none
 	width   int     // most hops of a flow
@@ -46,7 +48,7 @@ func (a *observationIndex) read(firstRow, rows int64, in schema.Batches) error {
 		}
 		for from := 0; from < len(row); from++ {
 			to := from // rows from..to-1 belong to the chunk
-			for ; to < len(row) && row[to] >= firstRow && row[to] < firstRow+rows; to++ {
+			for ; to < len(row) && row[to] >= firstRow && row[to] < firstRow+rows && a.wants(int(row[to]-firstRow)); to++ {
 				if hop[to] < 0 || hop[to] >= hops[to] {
 					return fmt.Errorf("flow row %d has hop %d, which is not on its path", row[to], hop[to])
 				}
@@ -76,8 +78,13 @@ func (a *observationIndex) read(firstRow, rows int64, in schema.Batches) error {
 	return err
 }
 
+func (a *observationIndex) wants(f int) bool { return a.wanted == nil || a.wanted[f] }
+
 // index fills place, hops and found from the rows. Of several rows of a flow and hop it takes the first.
 func (a *observationIndex) index(firstRow int64, flows int) {
+	if a.paths != nil {
+		a.width = a.paths.width
+	}
 	a.place = resize(a.place, flows*a.width)
 	for i := range a.place {
 		a.place[i] = -1
@@ -86,8 +93,13 @@ func (a *observationIndex) index(firstRow int64, flows int) {
 	clear(a.hops)
 	clear(a.found)
 	for i, r := range a.row {
-		f := int(r - firstRow)
-		if place := &a.place[f*a.width+int(a.hop[i])]; *place < 0 {
+		f, hop := int(r-firstRow), int(a.hop[i])
+		if a.paths != nil {
+			if hop = a.paths.hopAt(f, a.links[i], a.hop[i]); hop < 0 {
+				continue
+			}
+		}
+		if place := &a.place[f*a.width+hop]; *place < 0 {
 			*place = int32(i)
 			a.found[f]++
 			a.hops[f] = a.count[i]
@@ -95,8 +107,12 @@ func (a *observationIndex) index(firstRow int64, flows int) {
 	}
 }
 
-// hopsOf returns the length of a flow's path. It is an error if a hop of the path has no row.
+// hopsOf returns the length of a flow's path. Unless the rows may be of other paths, it is an error if a hop of the
+// path has no row.
 func (a *observationIndex) hopsOf(f int, firstRow int64) (int, error) {
+	if a.paths != nil {
+		return int(a.paths.hops[f]), nil
+	}
 	if a.found[f] != a.hops[f] {
 		return 0, fmt.Errorf("hop_observations: flow row %d has %d of its %d hops", firstRow+int64(f), a.found[f],
 			a.hops[f])
@@ -115,16 +131,21 @@ func (a *observationIndex) at(f, hop int) []byte {
 	return nil
 }
 
-// delayNS returns the delay of a flow by the case of a hop, which must have a row; -1 if there is none.
+// delayNS returns the delay of a flow by the case of a hop; -1 if there is none.
 func (a *observationIndex) delayNS(f, hop int) int64 {
-	if i := int(a.place[f*a.width+hop]); i < len(a.delay) {
+	if i := int(a.place[f*a.width+hop]); i >= 0 && i < len(a.delay) {
 		return a.delay[i]
 	}
 	return -1
 }
 
-// link returns the link of a flow's hop, which must have a row.
-func (a *observationIndex) link(f, hop int) int32 { return a.links[a.place[f*a.width+hop]] }
+// link returns the link of a flow's hop, which must have a row if the rows are of the paths.
+func (a *observationIndex) link(f, hop int) int32 {
+	if a.paths != nil {
+		return a.paths.links[f*a.paths.width+hop]
+	}
+	return a.links[a.place[f*a.width+hop]]
+}
 
 // feedbackRows are the rows of table feedback, uplink_feedback or sender_feedback under construction.
 type feedbackRows struct {
@@ -143,8 +164,13 @@ func (r *feedbackRows) reset() {
 	r.link, r.row, r.hop = r.link[:0], r.row[:0], r.hop[:0]
 }
 
+// append appends a row, unless all blocks are zero: who reads the table takes what has no row as zero.
 func (r *feedbackRows) append(link int32, row int64, hop int16, blocks []simkernel.Block) {
+	before := len(r.observed.Bytes)
 	r.observed.Bytes = appendBlocks(r.observed.Bytes, blocks)
+	if len(r.observed.Bytes) == before {
+		return
+	}
 	r.observed.Done()
 	r.link, r.row, r.hop = append(r.link, link), append(r.row, row), append(r.hop, hop)
 }

@@ -3,8 +3,12 @@ package stages
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
@@ -129,9 +133,33 @@ func TestFeedbackOfThreeHops(t *testing.T) {
 	if len(none[0]) != 0 {
 		t.Errorf("with all feedback left out, link 0 receives %+v", none[0])
 	}
-	first, _ := built(t, x, UplinkScope, observationTable([]simkernel.Block{{WaitNS: 100}}, nil, nil), nil)
-	if b := first[0][0]; b != (simkernel.Block{NICWaitNS: 100}) {
-		t.Errorf("in the first pass link 0 receives %+v", b)
+}
+
+// Before the first pass the hops behind a host's uplink are given its NIC waits. Flows without any have no rows.
+func TestUplinkFeedback(t *testing.T) {
+	n := lineNetwork(t)
+	none := columns.Strings([]string{"", "", ""})
+	flows := array.NewRecord(schema.Flows.Arrow(), []arrow.Array{columns.Of([]int64{1, 2, 3}), columns.Of([]int32{0, 1, 1}),
+		columns.Of([]int32{1, 0, 0}), columns.Of([]int64{9, 9, 9}), columns.Of([]int64{0, 0, 0}), none, none, columns.False(3)}, 3)
+	build := func(x *FeedbackBuilder) map[int32][]simkernel.Block {
+		var out captured
+		if err := x.BuildUplink(context.Background(), testRouter(t, n), 6, 3, &captured{recs: []arrow.Record{flows}},
+			observationTable([]simkernel.Block{{}, {WaitNS: 100}}), &out); err != nil {
+			t.Fatal(err)
+		}
+		return feedbackOf(t, &out)
+	}
+	waits := []simkernel.Block{{}, {NICWaitNS: 100}}
+	if got := build(NewFeedbackBuilder(n, dctcpParams(), 1, 0, 0)); len(got) != 2 || !slices.Equal(got[0], waits) || !slices.Equal(got[2], waits) {
+		t.Errorf("in the first pass the flow's hops receive %+v", got)
+	}
+	settled := NewFeedbackBuilder(n, dctcpParams(), 1, 0, 0)
+	settled.Settle(Settled{2: {}})
+	if got := build(settled); len(got) != 1 || !slices.Equal(got[0], waits) {
+		t.Errorf("without a case for link 2, the hops receive %+v", got)
+	}
+	if got := build(NewFeedbackBuilder(n, dctcpParams(), 1, 0, AblateNICWaits)); len(got) != 0 {
+		t.Errorf("without NIC waits the hops receive %+v", got)
 	}
 }
 

@@ -104,18 +104,25 @@ func randomFlows(n *topology.Network, rng *rand.Rand, count int) arrow.Record {
 		int64(count))
 }
 
-// routed routes flows in memory.
-func routed(t *testing.T, n *topology.Network, p *simkernel.Params,
-	flows arrow.Record) (hops *captured, loads *Loads) {
+// testRouter is a router with seed 1.
+func testRouter(t *testing.T, n *topology.Network) *topology.Router {
 	t.Helper()
 	r, err := topology.NewRouter(n, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return r
+}
+
+// routed routes flows in memory.
+func routed(t *testing.T, n *topology.Network, p *simkernel.Params,
+	flows arrow.Record) (hops *captured, loads *Loads) {
+	t.Helper()
 	var loadRows captured
 	hops = &captured{}
-	if _, err := Route(context.Background(), r, p, &captured{recs: []arrow.Record{flows}}, 0, 0, hops, &loadRows,
-		RouteOptions{}); err != nil {
+	_, err := Route(context.Background(), testRouter(t, n), p, &captured{recs: []arrow.Record{flows}}, 0, 0, hops, &loadRows,
+		RouteOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
 	if loads, err = ReadLoads(n, &loadRows); err != nil {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"sort"
+	"sync"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
@@ -47,6 +48,8 @@ type MethodPart struct {
 // the order in which the labels first came. Read must not be called afterwards.
 func (x *Intervals) Rows() []Interval {
 	var out []Interval
+	var of []*intervalGroup // by row of out
+	var binOf []int
 	bins := append(sizebin.Bins(), sizebin.Bin{Name: sizebin.All})
 	for _, set := range x.order {
 		for b := range set.bins {
@@ -56,13 +59,23 @@ func (x *Intervals) Rows() []Interval {
 			}
 			g.accumulate()
 			for _, q := range IntervalQuantiles() {
-				row := Interval{By: set.by, Service: set.labels.service, VNet: set.labels.vnet, SizeBin: bins[b].Name,
-					Flows: g.flows, Quantile: q}
-				x.interval(g, &row)
-				x.addMethod(b, &row)
-				out = append(out, row)
+				out = append(out, Interval{By: set.by, Service: set.labels.service, VNet: set.labels.vnet,
+					SizeBin: bins[b].Name, Flows: g.flows, Quantile: q})
+				of, binOf = append(of, g), append(binOf, b)
 			}
 		}
+	}
+	var both sync.WaitGroup
+	for half := range 2 { // the rows do not depend on each other
+		both.Go(func() {
+			for i := half; i < len(out); i += 2 {
+				x.interval(of[i], &out[i])
+			}
+		})
+	}
+	both.Wait()
+	for i := range out {
+		x.addMethod(binOf[i], &out[i])
 	}
 	return out
 }

@@ -18,6 +18,11 @@ type LinkLoad struct {
 	FirstStartNS, LastStartNS int64
 }
 
+// busyNS returns the time in which a link of a bandwidth sends what it carries, with headers.
+func (x *LinkLoad) busyNS(bps int64, p *simkernel.Params) float64 {
+	return float64(x.Bytes+x.Packets*p.HeaderBytes) * 8e9 / float64(bps)
+}
+
 // add adds the flows of y.
 func (x *LinkLoad) add(y LinkLoad) {
 	if x.Flows == 0 {
@@ -34,6 +39,9 @@ func (x *LinkLoad) add(y LinkLoad) {
 type Loads struct {
 	Links                     []LinkLoad
 	FirstStartNS, LastStartNS int64
+	// BothBusy is, by link id, the part of the time in which a link sends, in which its reverse link sends too. Without
+	// it the two are taken to be independent.
+	BothBusy []float64
 }
 
 // ReadLoads reads table link_loads and adds up the rows of all chunks. A link id that the topology does not have
@@ -57,6 +65,24 @@ func ReadLoads(n *topology.Network, in schema.Batches) (*Loads, error) {
 	return l, err
 }
 
+// ReadOverlaps reads table link_overlaps.
+func (l *Loads) ReadOverlaps(in schema.Batches) error {
+	l.BothBusy = make([]float64, len(l.Links))
+	return columns.ForEach(in, func(rec arrow.Record) error {
+		share := columns.Float64s(rec, "both_busy_share")
+		for i, id := range columns.Int32s(rec, "link_id") {
+			if id < 0 || int(id) >= len(l.Links) {
+				return fmt.Errorf("link_overlaps: link %d is not in the topology, which has %d links", id, len(l.Links))
+			}
+			if !(share[i] >= 0 && share[i] <= 1) {
+				return fmt.Errorf("link_overlaps: link %d is busy with its reverse link in a part of %v, want 0 to 1", id, share[i])
+			}
+			l.BothBusy[id] = share[i]
+		}
+		return nil
+	})
+}
+
 // Load returns the link's offered load, as the paper measures it: the bytes of its flows, without headers,
 // relative to what it could carry from the workload's first start to its last; 0 if these are the same.
 func (l *Loads) Load(link topology.Link) float64 {
@@ -72,25 +98,33 @@ func (l *Loads) Load(link topology.Link) float64 {
 // does not model. The minimum keeps such a case solvable.
 const minAvailable = 0.1
 
-// AvailableBps returns the link's bandwidth less that of the ACKs on it (paper, §3.2, "Correcting for ACK
-// traffic"): one ACK for each packet of the flows on the reverse link, spread over the time from the first start
-// of these flows to the last. A burst is not acknowledged faster than the reverse link sends it, so that time is
-// at least the transmission time of the packets.
+// AvailableBps returns the link's bandwidth less that of the ACKs on it: one ACK for each packet of the flows on the
+// reverse link, which come while that sends. The paper (§3.2, "Correcting for ACK traffic") subtracts their mean rate.
+// Here it is their rate while the link itself sends: its packets wait for no ACKs of other times, and where both
+// directions of a cable are busy at the same times, as in rounds of an all-to-all, for more than the mean.
 func (l *Loads) AvailableBps(p *simkernel.Params, link topology.Link) int64 {
-	return availableBps(link.BandwidthBps, l.Links[topology.Reverse(link.ID)], p)
+	return availableBps(link.BandwidthBps, l.Links[topology.Reverse(link.ID)], l.bothBusy(p, link), p)
 }
 
-// availableBps is AvailableBps for a link whose reverse link has the given load. Both directions of a cable have
-// the same bandwidth.
-func availableBps(bps int64, reverse LinkLoad, p *simkernel.Params) int64 {
+// bothBusy returns the part of the time in which a link sends, in which its reverse link sends too. Without BothBusy
+// that is the part of all time: its flows are spread from the first start to the last, but not sent faster than it can.
+func (l *Loads) bothBusy(p *simkernel.Params, link topology.Link) float64 {
+	if l.BothBusy != nil {
+		return l.BothBusy[link.ID]
+	}
+	reverse := &l.Links[topology.Reverse(link.ID)]
+	busyNS := reverse.busyNS(link.BandwidthBps, p)
+	return busyNS / max(1, busyNS, float64(reverse.LastStartNS-reverse.FirstStartNS))
+}
+
+// availableBps is AvailableBps for a link whose reverse link carries the given load, and sends in a part of the time in
+// which the link does. Both directions of a cable have the same bandwidth.
+func availableBps(bps int64, reverse LinkLoad, bothBusy float64, p *simkernel.Params) int64 {
 	if reverse.Flows == 0 {
 		return bps
 	}
-	bw := float64(bps)
-	wireBytes := float64(reverse.Bytes + reverse.Packets*p.HeaderBytes)
-	spanNS := max(float64(reverse.LastStartNS-reverse.FirstStartNS), wireBytes*8e9/bw)
-	ackBps := math.Round(float64(reverse.Packets*p.AckBytes) * 8e9 / spanNS)
-	return max(simkernel.MinBps, int64(max(bw-ackBps, bw*minAvailable)))
+	ackBps := math.Round(float64(reverse.Packets*p.AckBytes) * 8e9 / reverse.busyNS(bps, p) * bothBusy)
+	return max(simkernel.MinBps, int64(max(float64(bps)-ackBps, float64(bps)*minAvailable)))
 }
 
 // sources returns a function that caches the available bandwidths of hosts' uplinks, by link id.

@@ -41,7 +41,7 @@ func replays(t *testing.T, n *topology.Network, p simkernel.Params, flows arrow.
 			t.Fatal(err)
 		}
 	}
-	if err := NewFeedbackBuilder(n, &p, 1, 0, 0).Build(ctx, UplinkScope, 0, rows, observed.rewound(), nil, given, nil); err != nil {
+	if err := NewFeedbackBuilder(n, &p, 1, 0, 0).BuildUplink(ctx, testRouter(t, n), 0, rows, &captured{recs: []arrow.Record{flows}}, observed.rewound(), given); err != nil {
 		t.Fatal(err)
 	}
 	for pass := range passes {
@@ -262,25 +262,34 @@ func TestWindowIsChargedOnce(t *testing.T) {
 	}
 }
 
-// ACK correction, by hand: 1,000 packets in 1 ms on the reverse link take 60 B each of this one.
+// ACK correction, by hand: 1,000 packets of 1,048 bytes on the wire keep a link busy for 838,400 ns.
 func TestAvailableBandwidth(t *testing.T) {
 	n, p := topologytest.SmallNetwork(t), simkernel.DefaultParams()
 	l := &Loads{Links: make([]LinkLoad, len(n.Links))}
-	l.Links[1] = LinkLoad{Flows: 10, Packets: 1000, Bytes: 1_000_000, FirstStartNS: 5, LastStartNS: 1_000_005}
-	if got, want := l.AvailableBps(&p, n.Links[0]), int64(1e10-1000*60*8*1000); got != want {
-		t.Errorf("available %d bps, want %d", got, want)
+	available := func() float64 { return float64(l.AvailableBps(&p, n.Links[0])) }
+	if got := available(); got != 1e10 {
+		t.Errorf("no reverse flows, yet %v bps available", got)
 	}
-	if got := l.AvailableBps(&p, n.Links[1]); got != 1e10 {
-		t.Errorf("no reverse flows, yet %d bps available", got)
-	}
-	// One burst: its ACKs cannot come faster than its packets, 1,048 wire bytes to 60.
-	l.Links[1] = LinkLoad{Flows: 1, Packets: 1000, Bytes: 1_000_000, FirstStartNS: 5, LastStartNS: 5}
-	if got, want := float64(l.AvailableBps(&p, n.Links[0])), 1e10*(1-60.0/1048); math.Abs(got-want) > 1 {
-		t.Errorf("available %v bps after a burst, want %v", got, want)
+	for _, c := range []struct {
+		spanNS   int64
+		bothBusy []float64
+		want     float64
+	}{
+		{1e6, nil, 1e10 - 1000*60*8*1000}, // independent: the mean
+		{0, nil, 1e10 * (1 - 60.0/1048)},  // a burst is not acknowledged faster than it is sent
+		{1e6, []float64{0}, 1e10},         // the directions take turns
+		{1e6, []float64{1}, 1e10 * (1 - 60.0/1048)},
+		{1e6, []float64{0.5}, 1e10 * (1 - 30.0/1048)},
+	} {
+		l.Links[1] = LinkLoad{Flows: 10, Packets: 1000, Bytes: 1_000_000, FirstStartNS: 5, LastStartNS: 5 + c.spanNS}
+		l.BothBusy = c.bothBusy
+		if got := available(); math.Abs(got-c.want) > 1 {
+			t.Errorf("span %d ns, both busy %v: available %v bps, want %v", c.spanNS, c.bothBusy, got, c.want)
+		}
 	}
 	// One-byte packets: their ACKs outweigh them.
-	l.Links[1] = LinkLoad{Flows: 1, Packets: 1000, Bytes: 1000, FirstStartNS: 5, LastStartNS: 5}
-	if got := l.AvailableBps(&p, n.Links[0]); got != 1e9 {
-		t.Errorf("available %d bps, want the floor", got)
+	l.Links[1], l.BothBusy = LinkLoad{Flows: 1, Packets: 1000, Bytes: 1000}, nil
+	if got := available(); got != 1e9 {
+		t.Errorf("available %v bps, want the floor", got)
 	}
 }

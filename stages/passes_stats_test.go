@@ -1,6 +1,7 @@
 package stages
 
 import (
+	"math"
 	"testing"
 
 	"parsimon/schema/sizebin"
@@ -31,12 +32,54 @@ func TestMorePasses(t *testing.T) {
 		if c.kind != "" {
 			warnings = []Weakness{{Kind: c.kind}}
 		}
-		p := NewPassesStats(c.intervals, warnings)
+		p := NewPassesStats(2, c.intervals, warnings, nil)
 		if got := p.MorePasses(3); got != c.want {
 			t.Errorf("%s: %t after three passes", c.name, got)
+		}
+		if p.MorePasses(7) {
+			t.Errorf("%s: more than seven passes although no percentile moved", c.name)
 		}
 		if got, want := p.MorePasses(2), c.want || c.kind != ""; got != want {
 			t.Errorf("%s: %t after two passes, want %t", c.name, got, want)
 		}
+	}
+}
+
+// A percentile that further passes moved is a warning, and calls for more: of all flows, and p99 of a size bin with
+// enough flows.
+func TestMovedPercentile(t *testing.T) {
+	rows := func(all, bin, few float64) []Interval {
+		m := &MethodPart{}
+		return []Interval{
+			{SizeBin: sizebin.All, Flows: 9000, Quantile: 0.5, Estimate: all, Method: m},
+			{SizeBin: "<10 KB", Flows: 2000, Quantile: 0.99, Estimate: bin, Method: m},
+			{SizeBin: ">1 MB", Flows: 900, Quantile: 0.99, Estimate: few, Method: m},
+		}
+	}
+	earlier := NewPassesStats(2, rows(2, 5, 5), nil, nil)
+	for _, c := range []struct {
+		name      string
+		intervals []Interval
+		want      float64
+	}{
+		{"settled", rows(2.09, 5, 9), 0},
+		{"p50", rows(2.2, 5.1, 5), 0.1},
+		{"a bin", rows(2, 4, 5), 0.2},
+	} {
+		found := MovedPercentile(5, c.intervals, &earlier)
+		var measure float64
+		if len(found) > 0 {
+			measure = found[0].Measure
+		}
+		if math.Abs(measure-c.want) > 1e-9 || len(found) > 1 {
+			t.Errorf("%s: %+v, want one of %g", c.name, found, c.want)
+		}
+		p := NewPassesStats(5, c.intervals, found, &earlier)
+		if more := c.want > 0; p.MorePasses(5) != more || p.MorePasses(9) != more || p.Compared != 2 {
+			t.Errorf("%s: %+v", c.name, p)
+		}
+	}
+	if found := MovedPercentile(2, rows(9, 9, 9), nil); len(found) > 0 {
+		t.Errorf("compared with nothing: %+v", found)
 	}
 }

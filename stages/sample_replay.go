@@ -78,6 +78,10 @@ func (s *Sampler) SampleReplays(ctx context.Context, firstRow, rows int64, flows
 	return stats, x.out.flush(contributions)
 }
 
+// Follow makes SampleReplays take observations that were made on other paths for those of the given ones, which are of
+// the same chunk. A hop of which nothing is known has no wait.
+func (s *Sampler) Follow(p *Paths) { s.replay.observed.paths = p }
+
 // readSenders reads the chunk's rows of table sender_fcts.
 func (x *replayIndex) readSenders(firstRow, rows int64, senders schema.Batches) error {
 	x.fctNS, x.idealNS = resize(x.fctNS, int(rows)), resize(x.idealNS, int(rows))
@@ -117,6 +121,9 @@ func (s *Sampler) readHops(f, hops int, sizeBytes int64) error {
 		}
 		var sum int64
 		for i := range x.blocks {
+			if x.blocks[i] == (simkernel.Block{}) {
+				continue
+			}
 			sum += layout.Packets(packets, int64(i)) * int64(x.blocks[i].WaitNS)
 			hop.marks += int64(bits.OnesCount16(x.blocks[i].Marks))
 		}

@@ -46,6 +46,9 @@ func (s *Simulator) feedbackShare(rows []int32) float64 {
 		for b := range layout.Blocks(packets) {
 			o := &s.result.Observed[at]
 			at++
+			if o.WaitNS == 0 && o.Marks == 0 {
+				continue
+			}
 			// The conversion keeps compilers from fusing the product and the sum: same bits on every machine.
 			sum += float64(float64(layout.Packets(packets, b))*float64(o.WaitNS)) +
 				float64(trip*float64(bits.OnesCount16(o.Marks)))
@@ -65,6 +68,32 @@ type Settled map[int32]linkCounters
 // ReadSettled returns the links that pass n omits: those that matter so little to others that their feedback_share is
 // up to settledLimit, and hosts' uplinks if runsUplinks says so. stats is table link_stats of the pass before.
 func ReadSettled(n *topology.Network, pass int, stats schema.Batches) (Settled, error) {
+	return ReadOmitted(stats, func(link int32, share float64) bool {
+		if n.FromHost(link) {
+			return !runsUplinks(pass)
+		}
+		return share <= settledLimit(pass)
+	})
+}
+
+// Omit returns links as settled ones without counters, for what writes no table link_stats.
+func Omit(n *topology.Network, omit func(link int32) bool) Settled {
+	settled := Settled{}
+	for id := range n.Links {
+		if omit(int32(id)) {
+			settled[int32(id)] = linkCounters{}
+		}
+	}
+	return settled
+}
+
+// MattersToOthers reports whether a pass simulates a link again for what it contributes to the feedback of others:
+// feedback_share, of table link_stats.
+func MattersToOthers(share float64) bool { return share > settledShare }
+
+// ReadOmitted returns those of the links that omit selects by their feedback_share, and that carried packets. stats is
+// table link_stats of an earlier pass.
+func ReadOmitted(stats schema.Batches, omit func(link int32, share float64) bool) (Settled, error) {
 	settled := Settled{}
 	return settled, columns.ForEach(stats, func(rec arrow.Record) error {
 		share, cached := columns.Float64s(rec, "feedback_share"), columns.Named(rec, "cached").(*array.Boolean)
@@ -73,11 +102,7 @@ func ReadSettled(n *topology.Network, pass int, stats schema.Batches) (Settled, 
 		queue, at := columns.Int64s(rec, "max_queue_bytes"), columns.Int64s(rec, "max_queue_at_ns")
 		meanQueue, meanWait := columns.Float64s(rec, "mean_queue_packets"), columns.Float64s(rec, "mean_wait_ns")
 		for i, link := range columns.Int32s(rec, "link_id") {
-			omitted := share[i] <= settledLimit(pass)
-			if n.FromHost(link) {
-				omitted = !runsUplinks(pass)
-			}
-			if sent[i] > 0 && omitted {
+			if sent[i] > 0 && omit(link, share[i]) {
 				settled[link] = linkCounters{sent[i], marked[i], busy[i], queue[i], at[i], meanQueue[i], meanWait[i],
 					share[i], cached.Value(i)}
 			}

@@ -63,7 +63,8 @@ type Simulator struct {
 	ablation       Ablation
 	kernel         *simkernel.Kernel
 	settled        Settled
-	onlyUplinks    bool       // other links have no case, and observe nothing
+	onlyUplinks    bool       // the tables are those of SimulateUplinks
+	replays        bool       // cases observe nothing
 	solver         CaseSolver // in place of the kernel; nil: the kernel
 	representative []int32    // by link id; nil: every link is its own
 
@@ -161,15 +162,14 @@ func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, feedback s
 }
 
 // SimulateUplinks runs the link cases of the hosts' uplinks in [lo, hi) without feedback and writes table
-// uplink_observations, by flow_row and hop: NIC waits. For the other links in [lo, hi) it writes rows without
-// blocks, so that the table has every hop of every path. It reads hops as Simulate does.
+// uplink_observations, by flow_row: NIC waits, of flows that have any. It reads hops as Simulate does.
 func (s *Simulator) SimulateUplinks(ctx context.Context, lo, hi int32, hops schema.Batches, out schema.Sink,
 	progress func(packetHops int64)) (SimulateStats, error) {
 	s.observations.reset()
 	s.onlyUplinks = true
 	defer func() { s.onlyUplinks = false }()
 	done, err := s.run(ctx, lo, hi, hops, nil, caseRun{
-		wants: func(int32) bool { return true },
+		wants: s.net.FromHost,
 		done: func(link topology.Link, rows []int32, _ bool) error {
 			s.observations.add(s, link, rows)
 			return nil
@@ -185,12 +185,18 @@ func (s *Simulator) SimulateUplinks(ctx context.Context, lo, hi int32, hops sche
 
 // Replay runs the link cases of the hosts' uplinks in [lo, hi) with the feedback of the last pass (table
 // sender_feedback) and writes table sender_fcts by flow_row: the FCT of each flow, as its sender observes it
-// when the waits and marks of the whole path act on it. It reads hops as Simulate does.
+// when the waits and marks of the whole path act on it. It omits links that have settled. It reads hops as Simulate
+// does.
 func (s *Simulator) Replay(ctx context.Context, lo, hi int32, hops, feedback schema.Batches, out schema.Sink,
 	progress func(packetHops int64)) (SimulateStats, error) {
 	s.senders.reset()
+	s.replays = true
+	defer func() { s.replays = false }()
 	done, err := s.run(ctx, lo, hi, hops, feedback, caseRun{
-		wants: s.net.FromHost,
+		wants: func(id int32) bool {
+			_, settled := s.settled[id]
+			return s.net.FromHost(id) && !settled
+		},
 		done: func(_ topology.Link, rows []int32, _ bool) error {
 			s.senders.add(s, rows)
 			return nil
@@ -233,13 +239,6 @@ func (s *Simulator) run(ctx context.Context, lo, hi int32, hops, feedback schema
 		}
 		from, to := s.input.starts[id-lo], s.input.starts[id-lo+1]
 		rows := s.input.order[from:to]
-		if s.onlyUplinks && !s.net.FromHost(id) {
-			s.observeNothing(len(rows))
-			if err := r.done(link, rows, false); err != nil {
-				return stats, err
-			}
-			continue
-		}
 		began, packets := time.Now(), s.loads.Links[id].Packets
 		cached, err := s.solve(ctx, link, int(from), int(to), packets)
 		if err != nil {

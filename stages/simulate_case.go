@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"parsimon/schema/columns"
 	"parsimon/simkernel"
 	"parsimon/stages/topology"
 )
@@ -35,7 +36,7 @@ func (s *Simulator) buildCase(link topology.Link, from, to int) error {
 	s.encoded = false
 	b.caseNo++
 	b.sources = b.sources[:0]
-	c.Record = s.estimator == Flow
+	c.Record = s.estimator == Flow && !s.replays
 	c.Kind = simkernel.Behind
 	if from < to && r.hop[s.input.order[from]] == 0 {
 		c.Kind = simkernel.FirstHop
@@ -127,27 +128,29 @@ func (s *Simulator) addFeedback(from, to int) error {
 	if len(in.feedbackAt) == 0 {
 		return nil
 	}
+	none := true
+	for _, place := range in.feedbackAt[from:to] {
+		none = none && place < 0
+	}
+	if none {
+		return nil // the same case as with zero blocks, but the kernel is faster without feedback
+	}
+	layout := s.params.Layout()
 	for at := from; at < to; at++ {
-		i := in.order[at]
-		had := int64(len(c.Feedback))
-		var err error
-		if c.Feedback, err = readBlocks(c.Feedback, in.feedback.At(int(in.feedbackAt[at]))); err != nil {
-			return fmt.Errorf("flow row %d: %w", in.rows.flowRow[i], err)
+		i, had := in.order[at], len(c.Feedback)
+		want := had + int(layout.Blocks(s.params.Packets(in.rows.size[i])))
+		if place := in.feedbackAt[at]; place >= 0 {
+			var err error
+			if c.Feedback, err = readBlocks(c.Feedback, in.feedback.At(int(place))); err != nil {
+				return fmt.Errorf("flow row %d: %w", in.rows.flowRow[i], err)
+			}
+			if had = len(c.Feedback); had > want {
+				return fmt.Errorf("flow row %d: %w", in.rows.flowRow[i], errBlocks)
+			}
 		}
-		want := had + s.params.Layout().Blocks(s.params.Packets(in.rows.size[i]))
-		if int64(len(c.Feedback)) > want {
-			return fmt.Errorf("flow row %d: %w", in.rows.flowRow[i], errBlocks)
-		}
-		for int64(len(c.Feedback)) < want {
-			c.Feedback = append(c.Feedback, simkernel.Block{})
-		}
+		c.Feedback = columns.Grow(c.Feedback, want-had)[:want]
+		clear(c.Feedback[had:])
 	}
-	for i := range c.Feedback {
-		if c.Feedback[i] != (simkernel.Block{}) {
-			return nil
-		}
-	}
-	c.Feedback = c.Feedback[:0] // the same case, but the kernel is faster without feedback
 	return nil
 }
 

@@ -17,7 +17,7 @@ type caseInput struct {
 	starts []int32 // by link - lo: its first place in order; one more at the end
 
 	feedback   columns.Arena // as encoded in the table
-	feedbackAt []int32       // by place in order: place in feedback; empty: no feedback
+	feedbackAt []int32       // by place in order: place in feedback, -1 if there is none; empty: no feedback
 }
 
 // readInput reads the rows of the wanted links in [lo, hi) and sorts them by link (a stable counting sort).
@@ -32,11 +32,13 @@ func (s *Simulator) readInput(lo, hi int32, hops schema.Batches, want func(int32
 	in.rows.reset()
 	in.rows.reserve(int(expected), s.estimator)
 	counts := make([]int32, hi-lo+1)
-	err := columns.ForEach(hops, func(rec arrow.Record) error {
-		return in.addBatch(rec, s.estimator, lo, hi, want, counts)
-	})
-	if err != nil {
-		return err
+	if expected > 0 {
+		err := columns.ForEach(hops, func(rec arrow.Record) error {
+			return in.addBatch(rec, s.estimator, lo, hi, want, counts)
+		})
+		if err != nil {
+			return err
+		}
 	}
 	in.starts = append(in.starts[:0], 0)
 	for i, n := range counts[:hi-lo] {
@@ -87,39 +89,41 @@ func (in *caseInput) addBatch(rec arrow.Record, e Estimator, lo, hi int32, want 
 	return nil
 }
 
-// readFeedback reads the feedback of the wanted links in [lo, hi). There must be a row for every row of the
-// input; nil stands for no feedback.
+// readFeedback reads the feedback of the wanted links in [lo, hi), rows of the input in its order. What has no row has
+// no feedback; nil stands for none at all.
 func (in *caseInput) readFeedback(lo, hi int32, feedback schema.Batches, want func(int32) bool) error {
 	in.feedback.Reset()
 	in.feedbackAt = in.feedbackAt[:0]
-	if feedback == nil {
+	if feedback == nil || len(in.order) == 0 {
 		return nil
 	}
 	next := slices.Clone(in.starts[:hi-lo])
 	in.feedbackAt = resize(in.feedbackAt, len(in.order))
+	for i := range in.feedbackAt {
+		in.feedbackAt[i] = -1
+	}
 	n := 0
-	err := columns.ForEach(feedback, func(rec arrow.Record) error {
+	return columns.ForEach(feedback, func(rec arrow.Record) error {
 		link, row := columns.Int32s(rec, "link_id"), columns.Int64s(rec, "flow_row")
 		observed := columns.Bytes(rec, "observed")
 		for i, id := range link {
 			if id < lo || id >= hi || !want(id) {
 				continue
 			}
-			at := next[id-lo]
-			if at >= in.starts[id-lo+1] || in.rows.flowRow[in.order[at]] != row[i] {
+			at, end := next[id-lo], in.starts[id-lo+1]
+			for at < end && in.rows.flowRow[in.order[at]] < row[i] {
+				at++
+			}
+			if at == end || in.rows.flowRow[in.order[at]] != row[i] {
 				return fmt.Errorf("feedback: flow row %d is on link %d, which is not so in table hops", row[i], id)
 			}
-			next[id-lo]++
+			next[id-lo] = at + 1
 			in.feedbackAt[at] = int32(n)
 			in.feedback.Add(observed.Value(i))
 			n++
 		}
 		return nil
 	})
-	if err == nil && n != len(in.order) {
-		err = fmt.Errorf("feedback: %d rows for links %d to %d, table hops has %d", n, lo, hi-1, len(in.order))
-	}
-	return err
 }
 
 // caseRows are the columns of table hops that link cases need. prevLink, pathSend, upBps and downBps are read

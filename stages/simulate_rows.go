@@ -143,11 +143,18 @@ func (w *observationRows) reset() {
 func (w *observationRows) add(s *Simulator, link topology.Link, rows []int32) {
 	in := &s.input.rows
 	s.encodeObservations()
+	if s.onlyUplinks {
+		for k, i := range rows {
+			if waits := s.observed.At(k); len(waits) > 0 {
+				w.observed.Add(waits)
+				w.append(in.flowRow[i], in.hop[i], in.hops[i], link.ID)
+			}
+		}
+		return
+	}
 	w.observed.AddArena(&s.observed)
 	for k, i := range rows {
-		if !s.onlyUplinks {
-			w.delayNS = append(w.delayNS, s.result.FCTNS[k]-s.result.IdealNS[k])
-		}
+		w.delayNS = append(w.delayNS, s.result.FCTNS[k]-s.result.IdealNS[k])
 		w.append(in.flowRow[i], in.hop[i], in.hops[i], link.ID)
 	}
 }

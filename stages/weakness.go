@@ -8,6 +8,7 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/memory"
 
 	"parsimon/schema"
+	"parsimon/schema/sizebin"
 	"parsimon/simkernel"
 	"parsimon/stages/laws"
 	"parsimon/stages/topology"
@@ -43,10 +44,15 @@ const (
 	// 0.6 of that: at the threshold by 3%, as much as an estimate may be off in the networks it was made for.
 	tailUnsettledShare = 0.05
 
-	// Mean number of links at which one of the slowest 1% of flows waits (spread) from which on it is a warning. Where
-	// a slow flow waits at one link, that link's case knows its delay. Where it waits at many, the delay is a sum of waits
-	// that each case knows only as means over blocks of what happens at the others. On the scenarios of
-	// datasets/ACCURACY.md it is 1.0 to 1.8, and 2.6 on the chain of six links, whose p99.9 is off by more than 10%.
+	// Change of a percentile of slowdown by the passes since the estimate that AutoPasses made before. A pass halves what
+	// is left of the error or better where passes converge, so two more passes leave at most a third of what they moved.
+	// Where bursts meet on long paths they converge more slowly, and to blocks of packets.
+	percentileUnsettledShare = 0.05
+
+	// Mean number of links at which one of the slowest 1% of flows, of all or of a size bin, waits (spread) from which on
+	// it is a warning. Where a slow flow waits at one link, that link's case knows its delay. Where it waits at many, the
+	// delay is a sum of waits that each case knows only as means over blocks of what happens at the others. On the
+	// scenarios of datasets/ACCURACY.md it is 1.0 to 1.9, and 3.3 on the chain of six links, whose p99.9 is off by 10%.
 	spreadLinks = 2
 )
 
@@ -60,32 +66,31 @@ type Weakness struct {
 }
 
 // WeaknessFinder measures, on the flows of an estimate, the conditions under which estimates are less accurate, and
-// holds them against the conservation laws. It reads the flows a chunk at a time, in start order, and is used by one
-// goroutine at a time.
+// holds them against the conservation laws. It reads the flows a chunk at a time, in start order, while goroutines of
+// its own check those of the chunk before. It is used by one goroutine at a time.
 type WeaknessFinder struct {
-	net         *topology.Network
-	estimator   Estimator
-	transport   simkernel.Transport
-	links       *linkTraffic
-	laws        *laws.Checker // nil: estimator Independent, which draws FCTs of flows of a kind, not of these flows
-	minSlowdown float64       // of the slowest flows
+	net       *topology.Network
+	estimator Estimator
+	transport simkernel.Transport
+	links     *linkTraffic
+	laws      *laws.Checker // nil: estimator Independent, which draws FCTs of flows of a kind, not of these flows
+	tails     Tails         // slowdowns of the slowest flows
 
 	flows, loadedTwice int64
 	slowestNS          float64 // delay of the slowest flows
-	slowest            int64   // those that are delayed behind their host's uplink
-	spread             float64 // over them: sum of the numbers of links at which they wait
 	slowestNSOfLink    []float64
+	spread             [sizebin.Count + 1]spread // of the slowest flows of each size bin, and of all
 
-	chunk watchedFlows
+	chunk, checked watchedFlows // the one that is read; the one before, which the laws may still be checking
 }
 
-// NewWeaknessFinder returns a finder for an estimate whose slowest flows have at least the given slowdown.
-// stats is table link_stats.
-func NewWeaknessFinder(n *topology.Network, p simkernel.Params, e Estimator, minSlowdown float64,
+// NewWeaknessFinder returns a finder for an estimate with these tails. stats is table link_stats. The caller closes the
+// finder.
+func NewWeaknessFinder(n *topology.Network, p simkernel.Params, e Estimator, tails Tails,
 	stats schema.Batches) (*WeaknessFinder, error) {
 	links, err := readLinkTraffic(n, &p, stats)
 	w := &WeaknessFinder{
-		net: n, transport: p.Transport, estimator: e, minSlowdown: minSlowdown, links: links,
+		net: n, transport: p.Transport, estimator: e, tails: tails, links: links,
 		slowestNSOfLink: make([]float64, len(n.Links)),
 	}
 	if e == Flow {
@@ -103,10 +108,12 @@ func TailColumns() []string {
 func TailHopColumns() []string { return []string{"flow_row", "hop", "hops", "link_id", "delay_ns"} }
 
 // Watch reads one chunk of flows, rows firstRow to firstRow+rows-1 of table flows: their rows of tables
-// slowdowns, in start order, and hop_contributions, in any order. Rows of other flows are skipped.
+// slowdowns, in start order, and hop_contributions, in any order. Rows of other flows are skipped. It returns when both
+// are read.
 func (w *WeaknessFinder) Watch(firstRow, rows int64, slowdowns, contributions schema.Batches) error {
+	w.chunk, w.checked = w.checked, w.chunk
 	c := &w.chunk
-	if err := c.readFlows(firstRow, rows, w.minSlowdown, slowdowns); err != nil {
+	if err := c.readFlows(firstRow, rows, &w.tails, slowdowns); err != nil {
 		return err
 	}
 	if err := c.readHops(firstRow, rows, contributions); err != nil {
@@ -129,46 +136,72 @@ func (w *WeaknessFinder) Watch(firstRow, rows int64, slowdowns, contributions sc
 				w.slowestNSOfLink[id] += c.delayNS[f*c.width+h]
 			}
 		}
-		if c.slowest[f] {
-			w.addSpread(c.delayNS[f*c.width:][:len(path)])
-		}
+		w.addSpread(c.slowest[f], c.slowestOfBin[f], c.flows[f].SizeBytes, c.delayNS[f*c.width:][:len(path)])
 		w.flows++
 		if loaded > 1 {
 			w.loadedTwice++
 		}
-		if c.flows[f].Path = path; w.laws == nil {
-			continue
-		}
-		if err := w.laws.Add(&c.flows[f]); err != nil {
-			return fmt.Errorf("slowdowns: %w", err)
-		}
+		c.flows[f].Path = path
+	}
+	if w.laws == nil {
+		return nil
+	}
+	if err := w.laws.Begin(c.flows); err != nil {
+		return fmt.Errorf("slowdowns: %w", err)
 	}
 	return nil
 }
 
-// addSpread adds the number of links at which a flow waits: (Σ delay)² / Σ delay², which is n for equal delays at n
-// links. The host's uplink does not count, where flows wait for those of their own host.
-func (w *WeaknessFinder) addSpread(delayNS []float64) {
+// Close waits for goroutines that check the last chunk.
+func (w *WeaknessFinder) Close() {
+	if w.laws != nil {
+		w.laws.Wait()
+	}
+}
+
+// spread is over some of the slowest flows.
+type spread struct {
+	flows int64   // those that are delayed behind their host's uplink
+	links float64 // sum of the numbers of links at which they wait
+}
+
+// addSpread adds the number of links at which one of the slowest flows waits: (Σ delay)² / Σ delay², which is n for
+// equal delays at n links. The host's uplink does not count, where flows wait for those of their own host.
+func (w *WeaknessFinder) addSpread(ofAll, ofBin bool, sizeBytes int64, delayNS []float64) {
+	if !ofAll && !ofBin {
+		return
+	}
 	var sum, squares float64
 	for _, ns := range delayNS[min(1, len(delayNS)):] {
 		sum += ns
 		squares += float64(ns * ns)
 	}
-	if sum > 0 {
-		w.slowest++
-		w.spread += float64(sum*sum) / squares
+	if sum == 0 {
+		return
+	}
+	add := func(s *spread) { s.flows, s.links = s.flows+1, s.links+float64(sum*sum)/squares }
+	if ofAll {
+		add(&w.spread[sizebin.Count])
+	}
+	if ofBin {
+		add(&w.spread[sizebin.Of(sizeBytes)])
 	}
 }
 
-// spreadOut returns a row if the slowest flows wait at many links.
+// spreadOut returns a row if the slowest flows of all or of a size bin wait at many links.
 func (w *WeaknessFinder) spreadOut() []Weakness {
-	links := w.spread / float64(max(1, w.slowest))
-	if links <= spreadLinks {
+	most, of := 0.0, ""
+	for i, bin := range append(sizebin.Bins(), sizebin.Bin{Name: sizebin.All}) {
+		if links := w.spread[i].links / float64(max(1, w.spread[i].flows)); links > most {
+			most, of = links, ofBin(bin.Name)
+		}
+	}
+	if most <= spreadLinks {
 		return nil
 	}
-	return []Weakness{{"spread", links, spreadLinks, -1, fmt.Sprintf(
-		"the slowest 1%% of flows wait at %.1f links of their paths, in the mean: what many link cases add up to is known less "+
-			"well, and percentiles of size bins and beyond p99 may be off by more than 10%% (--exact measures it)", links)}}
+	return []Weakness{{"spread", most, spreadLinks, -1, fmt.Sprintf(
+		"the slowest 1%% of flows%s wait at %.1f links of their paths, in the mean: what many link cases add up to is known less "+
+			"well, and percentiles of size bins and beyond p99 may be off by more than 10%% (--exact measures it)", of, most)}}
 }
 
 // Weaknesses returns the conditions that exceed their thresholds. moved compares the last two passes; nil if there

@@ -2,26 +2,63 @@ package stages
 
 import (
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/sizebin"
 	"parsimon/stages/laws"
 )
 
 // watchedFlows are the flows of a chunk, in start order, and their paths.
 type watchedFlows struct {
 	flows   []laws.Flow
-	slowest []bool
+	slowest []bool  // of all flows
 	at      []int32 // by row of the chunk: place in flows; -1: no estimate
 	width   int     // hops of the longest path
 	link    []int32 // flow × width + hop; -1: no such hop
 	delayNS []float64
+
+	slowestOfBin []bool
 }
 
-func (c *watchedFlows) readFlows(firstRow, rows int64, minSlowdown float64, in schema.Batches) error {
-	c.flows, c.slowest, c.at = c.flows[:0], c.slowest[:0], resize(c.at, int(rows))
+// Tails are the slowdowns from which on flows are among the slowest 1%.
+type Tails struct {
+	All  float64
+	Bins [sizebin.Count]float64 // +Inf for size bins with few flows
+}
+
+// fewInBin is the number of flows up to which the slowest 1% of a size bin say nothing.
+const fewInBin = 1000
+
+// TailsOf returns the p99 of slowdown of all flows and of each size bin.
+func TailsOf(intervals []Interval) Tails {
+	var t Tails
+	for b := range t.Bins {
+		t.Bins[b] = math.Inf(1)
+	}
+	for i := range intervals {
+		r := &intervals[i]
+		if r.By != ByNothing || r.Quantile != 0.99 {
+			continue
+		}
+		bin := slices.IndexFunc(sizebin.Bins(), func(b sizebin.Bin) bool { return b.Name == r.SizeBin })
+		switch {
+		case bin < 0:
+			t.All = r.Estimate
+		case r.Flows > fewInBin:
+			t.Bins[bin] = r.Estimate
+		}
+	}
+	return t
+}
+
+func (c *watchedFlows) readFlows(firstRow, rows int64, tails *Tails, in schema.Batches) error {
+	c.flows, c.slowest, c.slowestOfBin = c.flows[:0], c.slowest[:0], c.slowestOfBin[:0]
+	c.at = resize(c.at, int(rows))
 	for i := range c.at {
 		c.at[i] = -1
 	}
@@ -34,7 +71,9 @@ func (c *watchedFlows) readFlows(firstRow, rows int64, minSlowdown float64, in s
 			}
 			c.at[row-firstRow] = int32(len(c.flows))
 			c.flows = append(c.flows, laws.Flow{Row: row, StartNS: start[i], FCTNS: fct[i], SizeBytes: size[i]})
-			c.slowest = append(c.slowest, slowdown[i] >= minSlowdown && slowdown[i] > 1)
+			late := slowdown[i] > 1
+			c.slowest = append(c.slowest, late && slowdown[i] >= tails.All)
+			c.slowestOfBin = append(c.slowestOfBin, late && slowdown[i] >= tails.Bins[sizebin.Of(size[i])])
 		}
 		return nil
 	})

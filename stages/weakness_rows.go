@@ -17,8 +17,22 @@ type PassesStats struct {
 	// Warned is whether the estimate has a warning that more passes may remove: the last pass still moved the waits, or
 	// link cases disagree by more than disagreement, about a size bin too.
 	Warned bool `json:"warned"`
+	// Moved is whether a percentile still moved (percentile unsettled).
+	Moved bool `json:"moved,omitempty"`
 	// Suspect is whether the estimate has any warning.
 	Suspect bool `json:"suspect"`
+	// Passes is how many passes the estimate has, and Compared how many the one has that it was compared with; 0: none.
+	Passes   int `json:"passes"`
+	Compared int `json:"compared,omitempty"`
+	// Percentiles are those whose change by more passes counts.
+	Percentiles []PassesPercentile `json:"percentiles,omitempty"`
+}
+
+// A PassesPercentile is a percentile of slowdown of an estimate.
+type PassesPercentile struct {
+	SizeBin  string  `json:"size_bin"`
+	Quantile float64 `json:"quantile"`
+	Slowdown float64 `json:"slowdown"`
 }
 
 // passesDisagreement is a disagreement that calls for more passes: the largest error that an estimate may have without
@@ -31,28 +45,85 @@ const passesDisagreement = 0.05
 // warning is about something that they do not remove, such as overload.
 const fewPasses = 2
 
+// manyPasses are as many as any disagreement is worth: what link cases still disagree about then, they disagree about
+// at the fixed point. Beyond, passes are made while they move percentiles.
+const manyPasses = 7
+
 // MorePasses reports whether more passes than were made may change the estimate by more than its error.
 func (p PassesStats) MorePasses(made int) bool {
+	if made >= manyPasses {
+		return p.Moved
+	}
 	return p.Warned || p.Disagreement >= passesDisagreement || p.Suspect && made <= fewPasses
 }
 
-// NewPassesStats returns the statistics of an estimate with these intervals and warnings.
-func NewPassesStats(intervals []Interval, warnings []Weakness) (p PassesStats) {
+// NewPassesStats returns the statistics of an estimate of that many passes, with these intervals and warnings, that was
+// compared with an earlier one of fewer passes; nil if there is none.
+func NewPassesStats(passes int, intervals []Interval, warnings []Weakness, earlier *PassesStats) PassesStats {
+	p := PassesStats{Passes: passes, Suspect: len(warnings) > 0}
+	if earlier != nil {
+		p.Compared = earlier.Passes
+	}
 	for i := range intervals {
-		if r := &intervals[i]; r.disagrees() && r.SizeBin == sizebin.All && r.Quantile <= 0.99 {
+		r := &intervals[i]
+		if !r.disagrees() {
+			continue
+		}
+		p.Percentiles = append(p.Percentiles, PassesPercentile{r.SizeBin, r.Quantile, r.Estimate})
+		if r.SizeBin == sizebin.All && r.Quantile <= 0.99 {
 			p.Disagreement = max(p.Disagreement, math.Abs(r.Method.Disagreement))
 		}
 	}
-	p.Suspect = len(warnings) > 0
+	mends := []string{unsettledKind, tailUnsettledKind, percentileUnsettledKind, disagreementKind}
 	for i := range warnings {
-		p.Warned = p.Warned || slices.Contains([]string{unsettledKind, tailUnsettledKind, disagreementKind}, warnings[i].Kind)
+		p.Warned = p.Warned || slices.Contains(mends, warnings[i].Kind)
+		p.Moved = p.Moved || warnings[i].Kind == percentileUnsettledKind
 	}
 	return p
 }
 
+// MovedPercentile returns a row if the passes since an earlier estimate, nil if there is none, changed a percentile by
+// percentileUnsettledShare or more.
+func MovedPercentile(passes int, intervals []Interval, earlier *PassesStats) []Weakness {
+	if earlier == nil {
+		return nil
+	}
+	var worst *Interval
+	var most float64 // change of worst, a fraction
+	for i := range intervals {
+		r := &intervals[i]
+		at := slices.IndexFunc(earlier.Percentiles, func(p PassesPercentile) bool {
+			return p.SizeBin == r.SizeBin && p.Quantile == r.Quantile
+		})
+		if at < 0 || !r.disagrees() {
+			continue
+		}
+		if change := r.Estimate/earlier.Percentiles[at].Slowdown - 1; math.Abs(change) > math.Abs(most) {
+			worst, most = r, change
+		}
+	}
+	if math.Abs(most) < percentileUnsettledShare {
+		return nil
+	}
+	return []Weakness{{percentileUnsettledKind, math.Abs(most), percentileUnsettledShare, -1, fmt.Sprintf(
+		"passes %d to %d moved p%g of %s by %+.0f%%, to %.3f: further passes may move it on (--exact measures its error)",
+		earlier.Passes+1, passes, math.Round(1000*worst.Quantile)/10, worst.flowsName(), 100*most, worst.Estimate)}}
+}
+
+// flowsName names the flows of a row.
+func (r *Interval) flowsName() string { return "all flows" + ofBin(r.SizeBin) }
+
+// ofBin names the size of flows; nothing for those of all sizes.
+func ofBin(name string) string {
+	if name == sizebin.All {
+		return ""
+	}
+	return " of " + name
+}
+
 // disagrees reports whether a row's disagreement counts: of all flows, or of p99 of a size bin, with enough flows.
 func (r *Interval) disagrees() bool {
-	shown := r.SizeBin == sizebin.All || r.Quantile == 0.99 && r.Flows > 1000
+	shown := r.SizeBin == sizebin.All || r.Quantile == 0.99 && r.Flows > fewInBin
 	return r.By == ByNothing && shown && r.Method != nil && float64(r.Flows)*(1-r.Quantile) >= fewDisagree
 }
 
@@ -68,17 +139,14 @@ func disagreements(intervals []Interval) []Weakness {
 	if worst == nil || math.Abs(worst.Method.Disagreement) < disagreement {
 		return nil
 	}
-	by, flows, side := worst.Method.Disagreement, "flows", "low"
-	if worst.SizeBin != sizebin.All {
-		flows = "flows of " + worst.SizeBin
-	}
+	by, side := worst.Method.Disagreement, "low"
 	if by < 0 {
 		side = "high"
 	}
 	return []Weakness{{disagreementKind, math.Abs(by), disagreement, -1, fmt.Sprintf(
-		"p%g of all %s is estimated at %.3f, and is %.3f by the link cases where they wait longest (%+.0f%%): "+
+		"p%g of %s is estimated at %.3f, and is %.3f by the link cases where they wait longest (%+.0f%%): "+
 			"the estimate is probably too %s there (--exact measures it)",
-		math.Round(1000*worst.Quantile)/10, flows, worst.Estimate, worst.Estimate*(1+by), 100*by, side)}}
+		math.Round(1000*worst.Quantile)/10, worst.flowsName(), worst.Estimate, worst.Estimate*(1+by), 100*by, side)}}
 }
 
 // fewDisagree is the number of flows beyond a percentile below which a disagreement about it may be chance.
@@ -103,9 +171,10 @@ func (w *WeaknessFinder) refuted() (out []Weakness) {
 
 // Kinds of warnings that more passes may remove.
 const (
-	unsettledKind     = "unsettled"
-	tailUnsettledKind = "tail unsettled"
-	disagreementKind  = "disagreement"
+	unsettledKind           = "unsettled"
+	tailUnsettledKind       = "tail unsettled"
+	percentileUnsettledKind = "percentile unsettled"
+	disagreementKind        = "disagreement"
 )
 
 // unsettled returns the rows about passes that ended too early. moved is as for Weaknesses.

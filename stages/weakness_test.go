@@ -44,7 +44,7 @@ func watched(t *testing.T, e Estimator, load func(int32) float64, first func(i i
 	delays func(i int) [2]float64) *WeaknessFinder {
 	t.Helper()
 	n := topologytest.SmallNetwork(t)
-	w, err := NewWeaknessFinder(n, simkernel.DefaultParams(), e, 5, linkTable(t, n, load, zero))
+	w, err := NewWeaknessFinder(n, simkernel.DefaultParams(), e, Tails{All: 5}, linkTable(t, n, load, zero))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,18 +135,21 @@ func TestWeaknesses(t *testing.T) {
 // Slow flows that wait at three links on average are named; NIC waits do not count.
 func TestSpread(t *testing.T) {
 	for _, c := range []struct {
-		delays []float64
-		want   string
+		delays       []float64
+		ofAll, ofBin bool
+		want         string
 	}{
-		{[]float64{90, 50, 50, 50}, "spread: the slowest 1% of flows wait at 3.0 links"},
-		{[]float64{90, 50, 50}, ""},
-		{[]float64{90, 0, 70, 1, 1}, ""},
-		{[]float64{90}, ""},
-		{nil, ""},
+		{[]float64{90, 50, 50, 50}, true, false, "spread: the slowest 1% of flows wait at 3.0 links"},
+		{[]float64{90, 50, 50, 50}, false, true, "spread: the slowest 1% of flows of 10-100 KB wait at 3.0 links"},
+		{[]float64{90, 50, 50, 50}, false, false, ""},
+		{[]float64{90, 50, 50}, true, true, ""},
+		{[]float64{90, 0, 70, 1, 1}, true, true, ""},
+		{[]float64{90}, true, true, ""},
+		{nil, true, true, ""},
 	} {
 		w := &WeaknessFinder{}
 		for range 5 {
-			w.addSpread(c.delays)
+			w.addSpread(c.ofAll, c.ofBin, 50_000, c.delays)
 		}
 		got := ""
 		for _, x := range w.spreadOut() {
@@ -195,7 +198,7 @@ func TestRefutedEstimates(t *testing.T) {
 		{"all in time", "", 100 * 9000 * 2},
 		{"half the time that the link needs", "too early: 47 of 100 flows are estimated to end earlier than the links", 100 * 9000 / 2},
 	} {
-		w, err := NewWeaknessFinder(n, simkernel.DefaultParams(), Flow, 5, linkTable(t, n, zero, zero))
+		w, err := NewWeaknessFinder(n, simkernel.DefaultParams(), Flow, Tails{All: 5}, linkTable(t, n, zero, zero))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"parsimon/pipeline/lake"
@@ -31,6 +32,9 @@ func (e *Executor) Repair(p Plan) error {
 		}
 		delete(e.known, p[i].StatePath())
 		for _, o := range p[i].Reads {
+			if !slices.ContainsFunc(p, func(s *Stage) bool { return same(s, o.Stage) }) {
+				continue // of another scenario, which this session does not own
+			}
 			if err := e.invalidate(o.Stage, o); err != nil {
 				return err
 			}

@@ -21,6 +21,7 @@ type FlowWriter struct {
 	place   Place
 	add     func(rows int64)
 	first   int // number of the first file
+	kept    int // files that were there before
 	open    *Writer
 	rows    int64 // in the open file
 	files   []DataFile
@@ -32,11 +33,39 @@ func NewFlowWriter(s *Session, p Place, first int, add func(rows int64)) *FlowWr
 	return &FlowWriter{session: s, place: p, first: first, add: add}
 }
 
+// Full reports whether data file n of some flows, counted from 0, is as long as a FlowWriter makes it, so that no later
+// flow belongs into it.
+func Full(n int, d DataFile) bool { return d.Rows == chunkRows(n) }
+
+// Keep makes files that are there already the first ones. All of them are Full, and nothing was written yet.
+func (c *FlowWriter) Keep(files []DataFile) {
+	c.files = append(c.files, files...)
+	c.kept = len(c.files)
+}
+
+// Share makes a committed file of another place the next one, if it is Full and none is open.
+func (c *FlowWriter) Share(d DataFile) (done bool, err error) {
+	if c.open != nil || !Full(len(c.files), d) {
+		return false, nil
+	}
+	if d, err = c.session.Share(d, c.path()); err != nil {
+		return false, err
+	}
+	c.files = append(c.files, d)
+	c.add(d.Rows)
+	return true, nil
+}
+
+// path is that of the next file.
+func (c *FlowWriter) path() string {
+	return c.place.File(schema.Flows, c.first+len(c.files)-c.kept)
+}
+
 // Write appends a batch, across files where it must.
 func (c *FlowWriter) Write(rec arrow.Record) error {
 	for at := int64(0); at < rec.NumRows(); {
 		if c.open == nil {
-			w, err := c.session.Create(schema.Flows, c.place.File(schema.Flows, c.first+len(c.files)))
+			w, err := c.session.Create(schema.Flows, c.path())
 			if err != nil {
 				return err
 			}
@@ -71,7 +100,7 @@ func (c *FlowWriter) closeFile() error {
 	return nil
 }
 
-// Finish commits the last file and returns all of them.
+// Finish commits the last file and returns all of them, with those that were kept.
 func (c *FlowWriter) Finish() ([]DataFile, error) {
 	if c.open != nil {
 		if err := c.closeFile(); err != nil {

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -138,27 +140,48 @@ func (s *Session) Commit(p Place, files []DataFile) error {
 	if len(files) == 0 && !found {
 		return nil
 	}
+	var changed []string
 	dirs := map[string]bool{}
 	for _, f := range files {
 		if k, ok := known[f.Path]; ok && k.Digest == f.Digest && k.Identity == f.Identity {
 			continue
 		}
-		if err := s.root.Sync(f.Path); err != nil {
-			return err
-		}
+		changed = append(changed, f.Path)
 		for dir := filepath.Dir(f.Path); dir != "."; dir = filepath.Dir(dir) {
 			dirs[dir] = true
 		}
 	}
-	for _, dir := range slices.Sorted(maps.Keys(dirs)) {
-		if err := s.root.Sync(dir); err != nil {
-			return err
-		}
+	if err := s.syncAll(changed); err != nil {
+		return err
+	}
+	if err := s.syncAll(slices.Sorted(maps.Keys(dirs))); err != nil {
+		return err
 	}
 	m := Manifest{SchemaVersion: schema.Version, Scenario: p.Scenario, Variant: p.Variant, Workload: p.Workload,
 		Files: files}
 	s.listed.forget(p)
 	return s.WriteStateDurably(p.StatePath(manifestFile), m)
+}
+
+// syncsAtOnce is how many files are made durable at a time: the file system writes them to the disk together.
+const syncsAtOnce = 8
+
+// syncAll makes files, or the entries of directories, durable.
+func (s *Session) syncAll(paths []string) error {
+	errs := make([]error, len(paths))
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range min(syncsAtOnce, len(paths)) {
+		all.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(paths)); i = next.Add(1) - 1 {
+				if errs[i] = s.root.Sync(paths[i]); errs[i] != nil {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
 }
 
 // Withdraw removes the manifests of a scenario, of all its variants, or of a workload: no reader sees it any more. Its

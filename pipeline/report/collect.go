@@ -82,6 +82,9 @@ var (
 
 // collect asks every question.
 func (r *reader) collect(ctx context.Context) (*content, error) {
+	if r.estimate.Windows > 0 {
+		return r.collectSampled(ctx)
+	}
 	c := &content{lake: r.lake, estimate: r.estimate, base: r.base, answers: map[string]*answer{},
 		asked: map[string]map[string]string{}}
 	own := map[string]string{"scenario": r.estimate.Scenario, "variant": r.estimate.Variant}

@@ -33,7 +33,11 @@ type figureChart struct {
 // outline lists the sections and charts that have something to show, in the order of the page.
 func (c *content) outline() ([]section, error) {
 	var out []section
-	for _, p := range c.plan() {
+	plan := c.plan
+	if c.estimate.Windows > 0 {
+		plan = c.sampledPlan
+	}
+	for _, p := range plan() {
 		s := p.section
 		for _, f := range p.charts {
 			chart, err := c.chart(f)

@@ -37,6 +37,9 @@ type pageData struct {
 	Warnings                []warning
 	Verdict                 *verdict
 	Sections                []section
+	Sampled                 string   // what all numbers were estimated from; empty for an estimate of every flow
+	Confidence              string   // of its intervals
+	LeftOut                 []string // what the page does not show, and why
 	Services, Vnets         []string
 	Facts                   []Fact
 	Stages                  []StageCost
@@ -62,7 +65,8 @@ func writePage(w io.Writer, c *content, o Options) error {
 		Title: c.estimate.Name, Estimate: c.estimate, Base: c.base, Summary: c.summary(),
 		Figures: c.figures(), Sentences: c.sentences(), Warnings: c.warnings(), Verdict: c.verdict(), Sections: sections,
 		Services: c.labels("service"), Vnets: c.labels("vnet"), Facts: c.facts(o), Stages: o.Stages, Spec: c.spec(),
-		Data: template.JS(data),
+		Data:    template.JS(data),
+		Sampled: c.sampledFrom(), Confidence: c.confidence(), LeftOut: c.leftOut(),
 	}
 	for _, s := range o.Stages {
 		p.Seconds += s.Seconds

@@ -109,7 +109,7 @@
   // The rows of a figure's table under the filter.
   function filtered(figure, all) {
     if (figure.dataset.filtered !== 'true') return all;
-    if (figure.dataset.chart === 'percentiles_by_group') {
+    if (figure.dataset.chart === 'percentiles_by_group' || figure.dataset.chart === 'sampled_percentiles') {
       return all.filter(r => (filter.service === null || r.service === filter.service) && (filter.vnet === null || r.vnet === filter.vnet));
     }
     return all.filter(r => r.service === filter.service && r.vnet === filter.vnet);

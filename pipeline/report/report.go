@@ -12,7 +12,8 @@ import (
 // Options say what to report.
 type Options struct {
 	// Scenario is an id, the first four or more characters of one, or a name; SCENARIO@VARIANT
-	// names a variant too. Without one, it is the variant of estimator flow with the most passes, or else the first.
+	// names a variant too. Without one, it is the variant of estimator flow with the most passes, or else the first; one
+	// from windows of time only if there is none of every flow, that of the most windows.
 	Scenario string
 	// Compare is the scenario that this one is compared with, the base, written in the same way. Empty: none.
 	// The lake has to hold the comparison (tables comparisons and comparison_links).
@@ -49,14 +50,11 @@ func Write(ctx context.Context, w io.Writer, lake string, o Options) (err error)
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	r := &reader{db: db, lake: lake}
-	if r.estimate, err = resolve(ctx, db, o.Scenario); err != nil {
+	var base Estimate
+	if r.estimate, base, err = resolveBoth(ctx, db, o); err != nil {
 		return err
 	}
 	if o.Compare != "" {
-		base, err := resolveBase(ctx, db, o.Compare, r.estimate.Variant)
-		if err != nil {
-			return err
-		}
 		if base == r.estimate {
 			return fmt.Errorf("scenario %s, variant %s, is compared with itself", base.Scenario, base.Variant)
 		}

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 type Estimate struct {
 	Scenario, Variant string
 	Name              string // of the scenario; need not be unique
+	Windows           int64  // of time that it was estimated from; 0: every flow was estimated
 }
 
 // Resolve finds the estimates that Options.Scenario and Options.Compare mean; base is the zero Estimate without
@@ -25,15 +27,25 @@ func Resolve(ctx context.Context, lake string, o Options) (scenario, base Estima
 		return scenario, base, err
 	}
 	defer func() { _ = db.Close() }() // nothing was written
-	if scenario, err = resolve(ctx, db, o.Scenario); err == nil && o.Compare != "" {
-		base, err = resolveBase(ctx, db, o.Compare, scenario.Variant)
+	return resolveBoth(ctx, db, o)
+}
+
+// resolveBoth is Resolve in an open lake.
+func resolveBoth(ctx context.Context, db *queries.DB, o Options) (scenario, base Estimate, err error) {
+	if scenario, err = resolve(ctx, db, o.Scenario); err != nil || o.Compare == "" {
+		return scenario, base, err
+	}
+	if base, err = resolveBase(ctx, db, o.Compare, scenario.Variant); err == nil && scenario.Windows+base.Windows > 0 {
+		err = errCompareSampled
 	}
 	return scenario, base, err
 }
 
 // estimatesQuery lists what the lake holds.
-var estimatesQuery = queries.Query{Name: "estimates", SQL: `SELECT x.scenario, s.variant, x.name
-	FROM (SELECT DISTINCT scenario, variant FROM slowdowns) AS s JOIN scenarios AS x ON x.scenario = s.scenario
+var estimatesQuery = queries.Query{Name: "estimates", SQL: `SELECT x.scenario, s.variant, x.name, s.windows
+	FROM (SELECT scenario, variant, 0 AS windows FROM slowdowns GROUP BY scenario, variant
+		UNION ALL SELECT scenario, variant, count(*) FROM windows GROUP BY scenario, variant) AS s
+	JOIN scenarios AS x ON x.scenario = s.scenario
 	ORDER BY x.name, x.scenario, s.variant`}
 
 // resolve finds the estimate that SCENARIO[@VARIANT] means.
@@ -49,10 +61,11 @@ func resolveBase(ctx context.Context, db *queries.DB, text, prefer string) (Esti
 	}
 	var all []Estimate
 	for i := range rows.Len() {
-		all = append(all, Estimate{rows.Text(i, "scenario"), rows.Text(i, "variant"), rows.Text(i, "name")})
+		all = append(all, Estimate{rows.Text(i, "scenario"), rows.Text(i, "variant"), rows.Text(i, "name"),
+			rows.Int(i, "windows")})
 	}
 	if len(all) == 0 {
-		return Estimate{}, errors.New("the lake holds no estimate of every flow yet (parsimon query sampled_percentiles has those of run --within)")
+		return Estimate{}, errors.New("the lake holds no estimate yet")
 	}
 	scenario, variant, _ := strings.Cut(text, "@")
 	matches := []func(e Estimate) bool{
@@ -92,7 +105,23 @@ func chooseVariant(found []Estimate, variant, prefer, text string) (Estimate, er
 			return Estimate{}, fmt.Errorf("scenario %s has no estimate %q; it has %s", found[0].Scenario, variant, list(found))
 		}
 	}
-	return slices.MaxFunc(found, func(a, b Estimate) int { return passes(a.Variant) - passes(b.Variant) }), nil
+	return slices.MaxFunc(found, compareEstimates), nil
+}
+
+// compareEstimates orders those of a scenario: from windows for one group, from windows for all flows, the more windows
+// the better, then of every flow by passes.
+func compareEstimates(a, b Estimate) int {
+	kind := func(e Estimate) int {
+		switch {
+		case e.Windows == 0:
+			return 2
+		case !strings.Contains(e.Variant, groupPart):
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(cmp.Compare(kind(a), kind(b)), cmp.Compare(a.Windows, b.Windows),
+		cmp.Compare(passes(a.Variant), passes(b.Variant)))
 }
 
 // passes is the number of passes of a variant of estimator flow, plainly named, and 0 of any other.

@@ -19,15 +19,21 @@ type warning struct {
 	Items        []string
 }
 
+// percentileFigures are the percentiles among the large numbers.
+var percentileFigures = []struct{ column, label, note string }{
+	{"p50", "p50 slowdown", "half of the flows are slower"},
+	{"p99", "p99 slowdown", "1 flow in 100 is slower"},
+	{"p999", "p99.9 slowdown", "1 flow in 1,000 is slower"},
+}
+
 // figures are the large numbers.
 func (c *content) figures() []figure {
+	if c.estimate.Windows > 0 {
+		return c.sampledFigures()
+	}
 	h := c.answers["headline"]
 	out := []figure{}
-	for _, p := range []struct{ column, label, note string }{
-		{"p50", "p50 slowdown", "half of the flows are slower"},
-		{"p99", "p99 slowdown", "1 flow in 100 is slower"},
-		{"p999", "p99.9 slowdown", "1 flow in 1,000 is slower"},
-	} {
+	for _, p := range percentileFigures {
 		note := p.note
 		if !h.Null(0, p.column+"_lo") {
 			note = fmt.Sprintf("95%% interval %s to %s; %s", times(h.Float(0, p.column+"_lo")), times(h.Float(0,
@@ -66,6 +72,9 @@ func (c *content) summary() string {
 
 // sentences are the answers to the first questions: how slow, which service, where, and how sure.
 func (c *content) sentences() []string {
+	if c.estimate.Windows > 0 {
+		return c.sampledSentences()
+	}
 	var out []string
 	h := c.answers["headline"]
 	out = append(out, fmt.Sprintf("One flow in a hundred takes at least %s as long as it would take alone in the "+
@@ -170,8 +179,11 @@ const mostAlikeWarnings = 3
 
 // warnings are what a reader has to beware of.
 func (c *content) warnings() []warning {
+	if c.estimate.Windows > 0 {
+		return c.sampledWarnings()
+	}
 	var out []warning
-	w, short, synthetic := c.answers["warnings"], c.answers["short"], c.answers["synthetic_share"]
+	w, synthetic := c.answers["warnings"], c.answers["synthetic_share"]
 	for i := range w.rows { // in the order of their kinds
 		last := len(out) - 1
 		head := "Against the estimate, " + w.Text(i, "kind") + "."
@@ -186,31 +198,49 @@ func (c *content) warnings() []warning {
 			out[i].Items = append(out[i].Items[:mostAlikeWarnings], fmt.Sprintf("And %d more of this kind (table warnings).", more))
 		}
 	}
-	if short.Len() > 0 {
-		var parts []string
-		for i := range short.rows {
-			bin := "all flows"
-			if b := short.Text(i, "size_bin"); b != "all" {
-				bin = "flows of " + b
-			}
-			parts = append(parts, bin+": "+longNumber.ReplaceAllStringFunc(short.Text(i, "warning"), grouped))
-		}
-		out = append(out, warning{"short", "The workload is too short to be sure of some percentiles.", parts})
-	}
+	out = append(out, c.shortWarnings("The workload is too short to be sure of some percentiles.")...)
 	var made, flows int64
 	for i := range synthetic.rows {
 		made, flows = made+synthetic.Int(i, "synthetic_flows"), flows+synthetic.Int(i, "flows")
 	}
-	if made > 0 {
-		out = append(out, warning{"weak", fmt.Sprintf("%s of the flows have starts that the trace does not give exactly "+
-			"and that were drawn: so far the estimate is of a workload like the trace.",
-			percent(float64(made)/float64(flows))), nil})
+	return append(append(out, syntheticWarnings(made, flows)...), c.rejectWarnings()...)
+}
+
+// shortWarnings list the percentiles of all flows, by size, that too few flows are known of.
+func (c *content) shortWarnings(head string) []warning {
+	short := c.answers["short"]
+	if short.Len() == 0 {
+		return nil
 	}
-	if n := c.answers["scenario"].Int(0, "rejects"); n > 0 {
-		out = append(out, warning{"short", fmt.Sprintf("%s rows of the flow file could not be simulated and are left "+
-			"out (table rejects).", thousands(n)), nil})
+	var parts []string
+	for i := range short.rows {
+		bin := "all flows"
+		if b := short.Text(i, "size_bin"); b != "all" {
+			bin = "flows of " + b
+		}
+		parts = append(parts, bin+": "+longNumber.ReplaceAllStringFunc(short.Text(i, "warning"), grouped))
 	}
-	return out
+	return []warning{{"short", head, parts}}
+}
+
+// syntheticWarnings say that some flows have starts that were drawn.
+func syntheticWarnings(made, flows int64) []warning {
+	if made == 0 {
+		return nil
+	}
+	return []warning{{"weak", fmt.Sprintf("%s of the flows have starts that the trace does not give exactly "+
+		"and that were drawn: so far the estimate is of a workload like the trace.",
+		percent(float64(made)/float64(flows))), nil}}
+}
+
+// rejectWarnings say that rows of the flow file are left out.
+func (c *content) rejectWarnings() []warning {
+	n := c.answers["scenario"].Int(0, "rejects")
+	if n == 0 {
+		return nil
+	}
+	return []warning{{"short", fmt.Sprintf("%s rows of the flow file could not be simulated and are left "+
+		"out (table rejects).", thousands(n)), nil}}
 }
 
 // tier explains a tier of links.

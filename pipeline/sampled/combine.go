@@ -26,7 +26,7 @@ func (s *sampler) variant() string {
 	if s.ask.Check > 0 {
 		name += "-check-" + s.ask.Check.String()
 	}
-	return name
+	return name + s.suffix()
 }
 
 // combine writes the tables and the answer.
@@ -61,17 +61,23 @@ func (s *sampler) write(ctx context.Context, t *engine.Attempt, rows []Row, outp
 	if err := writeRecord(t.Sink(schema.Intervals), intervalsRecord(rows)); err != nil {
 		return err
 	}
+	if err := writeRecord(t.Sink(schema.SampledIntervals), s.roundsRecord(rows)); err != nil {
+		return err
+	}
 	if err := writeRecord(t.Sink(schema.Windows), s.windowsRecord()); err != nil {
 		return err
 	}
-	weights := s.weights()
+	weights, first := s.weights(s.drawn), map[int]float64{}
+	if s.only != nil {
+		first = s.weights(s.first)
+	}
 	for i, r := range s.rounds {
 		err := columns.ForEach(t.Read(outputs[i], nil, nil), func(rec arrow.Record) error {
 			t.Add(rec.NumRows())
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			return writeRecord(t.Sink(schema.SampledSlowdowns), s.sampledRecord(rec, r.slots, weights))
+			return writeRecord(t.Sink(schema.SampledSlowdowns), s.sampledRecord(rec, r.slots, weights, first))
 		})
 		if err != nil {
 			return err
@@ -95,12 +101,12 @@ func intervalsRecord(rows []Row) arrow.Record {
 	return stages.IntervalsRecord(all)
 }
 
-// weights are those of the drawn slots.
-func (s *sampler) weights() map[int]float64 {
+// weights are those of the drawn slots, so many of each stratum.
+func (s *sampler) weights(drawn []int) map[int]float64 {
 	weights := map[int]float64{}
 	for h, slots := range s.design.Strata {
-		for _, n := range slots[:s.drawn[h]] {
-			weights[n] = float64(len(slots)) / float64(s.drawn[h])
+		for _, n := range slots[:drawn[h]] {
+			weights[n] = float64(len(slots)) / float64(drawn[h])
 		}
 	}
 	return weights
@@ -142,18 +148,27 @@ func (s *sampler) windowsRecord() arrow.Record {
 	return b.NewRecord()
 }
 
-// sampledRecord is the batch of table sampled_slowdowns of those rows of table slowdowns that are in windows.
-func (s *sampler) sampledRecord(rec arrow.Record, slots []int, weights map[int]float64) arrow.Record {
+// sampledRecord is the batch of table sampled_slowdowns of those rows of table slowdowns that are in windows. Where
+// later rounds are for one group, first are the weights of the other flows.
+func (s *sampler) sampledRecord(rec arrow.Record, slots []int, weights, first map[int]float64) arrow.Record {
 	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.SampledSlowdowns.Arrow())
 	defer b.Release()
 	start := columns.Int64s(rec, "start_ns")
 	var rows []int
+	var of []bool // the group's flows
+	if s.only != nil {
+		of = s.only.Of(rec)
+	}
 	for i := range start {
 		n, counted := s.slotOf(start[i], slots)
 		if counted {
 			rows = append(rows, i)
 			b.Field(schema.SampledSlowdowns.Index("window")).(*array.Int32Builder).Append(int32(n))
-			b.Field(schema.SampledSlowdowns.Index("weight")).(*array.Float64Builder).Append(weights[n])
+			weight := weights[n]
+			if of != nil && !of[i] {
+				weight = first[n]
+			}
+			b.Field(schema.SampledSlowdowns.Index("weight")).(*array.Float64Builder).Append(weight)
 		}
 	}
 	for at, c := range schema.SampledSlowdowns.Columns {

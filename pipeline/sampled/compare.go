@@ -24,7 +24,7 @@ func Compare(ctx context.Context, base, other *pipeline.Estimation, ask Ask) (*C
 	if ask.Check > 0 {
 		return nil, errors.New("a comparison of windows does not measure the method's error")
 	}
-	s, err := start(ctx, base, ask)
+	s, err := start(ctx, base, ask, nil)
 	if err != nil {
 		return nil, err
 	}

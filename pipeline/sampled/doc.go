@@ -9,7 +9,13 @@
 //
 // Rounds do not depend on the precision that is asked for, unless it needs a longer warm-up: a more precise run takes
 // over the rounds of a less precise one, and the answer depends on the scenario, the variant, the warm-up and the
-// number of rounds only. A round that was interrupted continues.
+// number of rounds only. A round that was interrupted continues. Its stages can be done by other processes: prepared,
+// in shards (Prepare), or by an executor such as that of Beam (RunOn).
+//
+// Where one service or virtual network is asked for, rounds after the first are of its flows only, and leave out link
+// cases that hardly matter to it (group.go): they are scenarios of their own, which other questions do not take over.
+// The answer then also depends on the group and on the power of ten of the asked precision. Percentiles of other flows
+// are those of the first round.
 //
 // # Warm-up
 //
@@ -18,7 +24,7 @@
 // If that changes an asked percentile of all these flows significantly (jackknife over windows, 95%) and by more than
 // a quarter of the asked precision, the warm-up is doubled and the workload is cut again. A significant change that is
 // left widens the intervals. Flows that began before the warm-up and are still active in a fluid model of the hosts'
-// links begin with it, with the bytes that they have left there.
+// links begin in the first half of it, each at a time of its own, with the bytes that they have left then.
 //
 // Windows are short, a warm-up on average, because the load changes slowly: most of the variance is between windows,
 // and a few long ones say less than many short ones with as many flows. A cool-down as long as a warm-up follows.

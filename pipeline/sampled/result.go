@@ -17,7 +17,7 @@ import (
 // of Rows.
 type Result struct {
 	*summary.Result
-	SampledShare float64       `json:"sampled_share"` // of the flows
+	SampledShare float64       `json:"sampled_share"` // of the flows, that are in windows
 	Windows      int           `json:"windows"`
 	Stopped      string        `json:"stopped"`    // Precise, Spent or Whole
 	Confidence   float64       `json:"confidence"` // of all intervals
@@ -26,8 +26,10 @@ type Result struct {
 	Warmup       Warmup        `json:"warmup"`
 	MethodErrors []MethodError `json:"method_errors,omitempty"` // of all flows
 	Rows         []Row         `json:"intervals"`
+	LeftOut      *LeftOut      `json:"left_out,omitempty"` // if one group was asked for and link cases were left out for it
 
 	check time.Duration
+	of    Key // whose parts of the intervals are written
 }
 
 func (s *sampler) result(rows []Row, stopped string, seconds float64) *Result {
@@ -40,6 +42,10 @@ func (s *sampler) result(rows []Row, stopped string, seconds float64) *Result {
 		SampledShare: s.sampledShare(), Windows: len(s.counts), Stopped: stopped,
 		Confidence: s.ask.Confidence, Within: s.ask.Within,
 		Goals: s.goals(), Warmup: s.warmup, MethodErrors: s.method, Rows: rows, check: s.ask.Check,
+		LeftOut: s.leftOut, of: all,
+	}
+	if s.only != nil {
+		r.of = s.asked()[0] // the one group, of all sizes
 	}
 	if s.ask.Check == 0 {
 		r.Warnings = append(r.Warnings, "the intervals leave out the method's own error (--check measures it)")
@@ -111,6 +117,7 @@ func (r *Result) Write(w io.Writer) error {
 	}
 	r.writeParts(p)
 	p.Linef("\n%.1f s, %s", r.Seconds, stopText(r))
+	p.Linef("\nNext:\n  parsimon report %s@%s --lake %s", r.ScenarioID, r.Variant, r.Lake)
 	return p.Err
 }
 
@@ -119,14 +126,15 @@ func (r *Result) writeParts(p *text.Printer) {
 	p.Linef("")
 	if r.Stopped != Whole {
 		r.writeGoals(p)
-		p.Linef("Parts of the intervals of all flows: %d windows instead of the whole; warm-up %v before each window and "+
-			"cool-down %v after it\nagainst half as much, in %d windows; the method.", r.Windows, ns(r.Warmup.NS),
+		r.LeftOut.write(p)
+		p.Linef("Parts of the intervals of %s: %d windows instead of the whole; warm-up %v before each window and "+
+			"cool-down %v after it\nagainst half as much, in %d windows of all flows; the method.", flowsText(r.of), r.Windows, ns(r.Warmup.NS),
 			ns(cooldown*r.Warmup.NS), r.Warmup.Windows)
 	} else {
 		p.Linef("Parts of the intervals of all flows: the method.")
 	}
 	for _, row := range r.Rows {
-		if row.Key == all {
+		if row.Key == r.of {
 			p.Linef("  %-6s %.3f  %s", percentileName(row.Quantile), row.Estimate, r.parts(row))
 		}
 	}
@@ -148,7 +156,7 @@ func (r *Result) writeGoals(p *text.Printer) {
 	}
 }
 
-// parts are the parts of a row's interval, in percent of the estimate.
+// parts are the parts of the interval of a row of r.of, in percent of the estimate.
 func (r *Result) parts(row Row) string {
 	percent := func(lo, hi float64) string { return fmt.Sprintf("%+.2f%% to %+.2f%%", 100*lo, 100*hi) }
 	var parts []string
@@ -161,6 +169,9 @@ func (r *Result) parts(row Row) string {
 					percent(m.ErrorLo, m.ErrorHi)))
 			}
 		}
+		if r.LeftOut != nil && r.LeftOut.Bound > 0 {
+			parts = append(parts, fmt.Sprintf("link cases left out ±%.2g%%", 100*r.LeftOut.Bound))
+		}
 		parts = append(parts, fmt.Sprintf("flows that outlast the cool-down up to %+.2f%%", 100*(row.Sustained/row.Estimate-1)))
 	}
 	method := "method not measured"
@@ -171,6 +182,14 @@ func (r *Result) parts(row Row) string {
 		}
 	}
 	return strings.Join(append(parts, method), "; ")
+}
+
+// flowsText names a group's flows.
+func flowsText(k Key) string {
+	if k == all {
+		return "all flows"
+	}
+	return groupName(k)
 }
 
 func groupName(k Key) string {

@@ -21,6 +21,7 @@ type round struct {
 	slots []int // numbers, ascending
 	run   *pipeline.Estimation
 	parts [][2]int64 // that are simulated; nil: all of the time
+	bound float64    // on what link cases that are left out change; 0: none is
 }
 
 // counts are the slowdowns of a slot, by group.
@@ -51,6 +52,13 @@ func (s *sampler) estimateWindows(
 	if err != nil {
 		return nil, err
 	}
+	if s.execute != nil && !estimated(run) {
+		if run, err = s.executed(ctx, run, func() (*pipeline.Estimation, error) {
+			return pipeline.DeriveWindows(ctx, s.base, w, how)
+		}); err != nil {
+			return nil, err
+		}
+	}
 	defer run.Close()
 	if s.prepared != nil && !estimated(run) {
 		*s.prepared = append(*s.prepared, string(run.ID()))
@@ -71,7 +79,7 @@ func (s *sampler) estimateWindows(
 	}
 	s.cases.Add(cases)
 	g, err := s.base.Generated()
-	return &round{slots, run, w.Parts(g.FirstStartNS, g.LastStartNS)}, err
+	return &round{slots: slots, run: run, parts: w.Parts(g.FirstStartNS, g.LastStartNS)}, err
 }
 
 // errPrepared says that windows are prepared and not estimated.
@@ -115,6 +123,7 @@ func (s *sampler) slotOf(startNS int64, slots []int) (int, bool) {
 // A flow of a slot. Its texts are those of a batch, whose memory is used again.
 type flow struct {
 	id, bytes     int64
+	src           int32
 	service, vnet string
 	slowdown      float64
 	cut           *cut // nil for a flow that ends in its simulated part
@@ -122,7 +131,7 @@ type flow struct {
 
 // each calls do with the flows of a round's slots.
 func (s *sampler) each(ctx context.Context, r *round, do func(slot int, f flow)) error {
-	names := []string{"flow_id", "service", "vnet", "size_bytes", "start_ns", "fct_ns", "slowdown"}
+	names := []string{"flow_id", "src", "service", "vnet", "size_bytes", "start_ns", "fct_ns", "slowdown"}
 	in, err := r.run.Read(schema.Slowdowns, names, nil)
 	if err != nil {
 		return err
@@ -130,10 +139,11 @@ func (s *sampler) each(ctx context.Context, r *round, do func(slot int, f flow))
 	return columns.Consume(in, func(rec arrow.Record) error {
 		service, vnet := columns.Text(rec, "service"), columns.Text(rec, "vnet")
 		id, size, start := columns.Int64s(rec, "flow_id"), columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns")
-		fct := columns.Int64s(rec, "fct_ns")
+		fct, src := columns.Int64s(rec, "fct_ns"), columns.Int32s(rec, "src")
 		for i, slowdown := range columns.Float64s(rec, "slowdown") {
 			if slot, counted := s.slotOf(start[i], r.slots); counted {
-				f := flow{id: id[i], bytes: size[i], service: service.Value(i), vnet: vnet.Value(i), slowdown: slowdown}
+				f := flow{id: id[i], src: src[i], bytes: size[i], service: service.Value(i), vnet: vnet.Value(i),
+					slowdown: slowdown}
 				if c, ok := r.cutOf(start[i], fct[i], slowdown); ok {
 					f.cut = &c
 				}
@@ -197,9 +207,13 @@ func (s *sampler) read(ctx context.Context, r *round) (*reading, error) {
 // sampleFrom is the sample of a group from counts of the drawn slots.
 func (s *sampler) sampleFrom(k Key, of map[int]counts) sampling.Sample {
 	sample := make(sampling.Sample, len(s.design.Strata))
+	drawn := s.drawn
+	if !s.answers(k) {
+		drawn = s.first
+	}
 	for h, slots := range s.design.Strata {
 		sample[h].Slots = len(slots)
-		for _, n := range slots[:s.drawn[h]] {
+		for _, n := range slots[:drawn[h]] {
 			sample[h].Drawn = append(sample[h].Drawn, of[n][k])
 		}
 	}

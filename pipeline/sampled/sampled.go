@@ -37,18 +37,29 @@ type sampler struct {
 	longer  map[int]counts // by slot, if cut flows were sustained
 	outlast map[Key]int64  // cut flows
 
+	only    *pipeline.OnlyGroup // that rounds after the first are estimated for; nil: all flows
+	first   []int               // drawn in the first round
+	leftOut *LeftOut            // nil if only is
+
 	windowError float64 // 0 if the whole is estimated
 	method      []MethodError
 	cases       stages.SimulateStats
 	stages      []engine.Report
 
 	prepared *[]string // ids of windows' scenarios that are not estimated, if they are not to be
+	execute  Execute   // nil: this process estimates windows
 }
 
 // Run estimates a scenario, whose flows are generated if they are not, from windows. The variant has a number of
 // passes.
 func Run(ctx context.Context, base *pipeline.Estimation, ask Ask) (*Result, error) {
-	s, err := start(ctx, base, ask)
+	return RunOn(ctx, base, ask, nil)
+}
+
+// RunOn is Run with windows that execute estimates, unless it is nil. The error is ErrWhole if execute should estimate
+// the base, which this process holds: RunOn may then be called again and takes that estimate over.
+func RunOn(ctx context.Context, base *pipeline.Estimation, ask Ask, execute Execute) (*Result, error) {
+	s, err := start(ctx, base, ask, execute)
 	if err != nil {
 		return nil, err
 	}
@@ -63,11 +74,12 @@ func Run(ctx context.Context, base *pipeline.Estimation, ask Ask) (*Result, erro
 }
 
 // start generates and reads the workload and finds its warm-up.
-func start(ctx context.Context, base *pipeline.Estimation, ask Ask) (*sampler, error) {
+func start(ctx context.Context, base *pipeline.Estimation, ask Ask, execute Execute) (*sampler, error) {
 	s, err := newSampler(ctx, base, ask)
 	if err != nil {
 		return nil, err
 	}
+	s.execute = execute
 	return s, s.measureWarmup(ctx)
 }
 
@@ -106,7 +118,9 @@ func (s *sampler) draw(ctx context.Context) (stopped string, err error) {
 		s.drawn = next
 		slots := without(s.design.Drawn(next), known)
 		began := time.Now()
-		r, err := s.estimate(ctx, slots, s.warmup.NS, nil)
+		w := s.windowsOf(slots, s.warmup.NS)
+		w.Only = s.only
+		r, err := s.estimateWindows(ctx, slots, w, nil)
 		if err != nil {
 			return "", err
 		}
@@ -120,6 +134,11 @@ func (s *sampler) draw(ctx context.Context) (stopped string, err error) {
 		next = s.design.Next(s.drawn)
 		if s.overBudget(s.design.Drawn(next), took) {
 			return Spent, nil
+		}
+		if len(s.rounds) == 1 {
+			if err := s.restrict(ctx, r); err != nil {
+				return "", err
+			}
 		}
 	}
 }
@@ -159,17 +178,22 @@ func (s *sampler) take(ctx context.Context, r *round) error {
 	}
 	for _, c := range x.cuts {
 		for _, k := range c.groups {
-			s.outlast[k]++
+			if s.answers(k) {
+				s.outlast[k]++
+			}
 		}
 	}
 	s.rounds = append(s.rounds, r)
-	return nil
+	return s.countLeftOut(r)
 }
 
 // whole estimates the whole workload: every slot is drawn.
 func (s *sampler) whole(ctx context.Context) error {
 	if s.prepared != nil {
 		return errors.New("windows would be most of the workload: share the stages of its whole estimate among processes instead")
+	}
+	if s.execute != nil && !estimated(s.base) {
+		return ErrWhole
 	}
 	if err := s.base.Estimate(ctx); err != nil {
 		return err
@@ -182,7 +206,7 @@ func (s *sampler) whole(ctx context.Context) error {
 		s.drawn[h] = len(stratum)
 	}
 	s.rounds, s.counts, s.longer, s.outlast = nil, map[int]counts{}, map[int]counts{}, map[Key]int64{}
-	s.warmup.Effect, s.windowError = nil, 0
+	s.warmup.Effect, s.windowError, s.only, s.leftOut = nil, 0, nil, nil
 	return s.take(ctx, &round{slots: every, run: s.base})
 }
 

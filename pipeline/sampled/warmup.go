@@ -12,8 +12,8 @@ import (
 	"parsimon/pipeline/sampling"
 )
 
-// warmupState has a name of its own for every change of parts or fluid, and of the test.
-const warmupState = "warmup-3.json"
+// warmupState has a name of its own for every change of the windows, and of the test.
+var warmupState = "warmup-4-" + pipeline.WindowsVersion() + ".json"
 
 const (
 	minWarmup = int64(1e6)

@@ -13,6 +13,10 @@ import (
 // interval, the 3rd and the 98th of 100.
 const replicates = 100
 
+// weightsPerDraw weights come from 64 random bits. With 16 bits each, the probability of a weight is off by less than
+// 2^-16.
+const weightsPerDraw = 4
+
 // A quantileRow compares one quantile of two sets of slowdowns of the same flows.
 type quantileRow struct {
 	Name        string  `json:"size_bin"`
@@ -45,12 +49,16 @@ func (s *sample) compare() []quantileRow {
 	n := len(s.estimate)
 	byEstimate, byTruth := ranked(s.estimate), ranked(s.tru)
 	errorsOf := make([][]float64, len(pipeline.Quantiles))
-	weight := make([]uint8, n)
+	weight, random := make([]uint8, n), make([]uint64, n)
 	for rep := range replicates {
 		total := 0
 		for i, row := range s.rows {
-			u := rng.New(uint64(rep), rng.Bootstrap, uint64(row))
-			weight[i] = stages.PoissonOne(u.Uint64())
+			if rep%weightsPerDraw == 0 {
+				u := rng.New(uint64(rep), rng.Bootstrap, uint64(row))
+				random[i] = u.Uint64()
+			}
+			weight[i] = stages.PoissonOne(random[i])
+			random[i] <<= 64 / weightsPerDraw
 			total += int(weight[i])
 		}
 		est, tru := weighted(s.estimate, byEstimate, weight, total), weighted(s.tru, byTruth, weight, total)

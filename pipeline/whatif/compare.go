@@ -48,6 +48,7 @@ type Comparison struct {
 	OtherName string           `json:"other_name"`
 	BaseFlows int64            `json:"base_flows"`
 	Flows     int64            `json:"flows"`
+	Warm      bool             `json:"warm,omitempty"` // Other is a warm estimate
 	Both      int64            `json:"flows_in_both"`
 	Rows      []ComparisonRow  `json:"percentiles"`
 	TailFlows int64            `json:"tail_flows"`
@@ -109,10 +110,13 @@ func Compare(ctx context.Context, l *lake.Lake, base, other Side, o CompareOptio
 	if base == other {
 		return nil, fmt.Errorf("scenario %s, variant %s, is compared with itself", base.Scenario, base.Variant)
 	}
-	if base.Variant != other.Variant && !o.Across {
+	if !o.Across && !sameWay(base, other) {
 		return nil, fmt.Errorf("%s as %s and %s as %s: %w (--across compares them all the same)", base.Scenario, base.Variant, other.Scenario, other.Variant, ErrDifferentWays)
 	}
 	c := &Comparison{Base: base, Other: other, by: o.By}
+	if v, notEstimate := pipeline.ParseVariant(other.Variant); notEstimate == nil {
+		c.Warm = v.Warm != nil
+	}
 	reading := l.LockForReading()
 	defer reading.Close()
 	j, err := openJoin(l, base, other)
@@ -130,6 +134,14 @@ func Compare(ctx context.Context, l *lake.Lake, base, other Side, o CompareOptio
 		return nil, fmt.Errorf("comparing %s with %s by link: %w", other.Scenario, base.Scenario, err)
 	}
 	return c, c.write(ctx, l)
+}
+
+// sameWay reports whether two estimates are of the same variant, or the other one is a warm estimate that starts from
+// the base.
+func sameWay(base, other Side) bool {
+	v, err := pipeline.ParseVariant(other.Variant)
+	return base.Variant == other.Variant ||
+		err == nil && v.Warm != nil && string(v.Warm.Base) == base.Scenario && v.Cold().String() == base.Variant
 }
 
 // chooseVariants fills in what estimates are meant.

@@ -2,6 +2,7 @@ package whatif
 
 import (
 	"context"
+	"errors"
 	"io"
 
 	"parsimon/pipeline"
@@ -9,6 +10,7 @@ import (
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/summary"
 	"parsimon/pipeline/text"
+	"parsimon/schema"
 )
 
 // Settings say how the estimates are made and worked on.
@@ -16,6 +18,7 @@ type Settings struct {
 	pipeline.Settings
 	Lake    string // directory
 	Variant pipeline.Variant
+	Warm    bool // WhatIf: the estimate of what changed starts from the base's observations
 }
 
 // An Answer is the comparison of a what-if and the estimate of what changed.
@@ -26,7 +29,7 @@ type Answer struct {
 
 // WhatIf estimates a scenario of the lake, if that is not done yet, and what changes make of it in the same way, and
 // compares the two. AutoPasses are at least as many as the lake holds an estimate of the base with; where what changed
-// asks for more, both take as many.
+// asks for more, both take as many. A warm estimate has the base's passes.
 func WhatIf(ctx context.Context, base string, c scenario.Changes, o Settings, how CompareOptions) (*Answer, error) {
 	if err := pipeline.CheckChanges(o.Lake, base, c); err != nil {
 		return nil, err
@@ -34,6 +37,9 @@ func WhatIf(ctx context.Context, base string, c scenario.Changes, o Settings, ho
 	before, err := pipeline.Resume(ctx, o.Lake, base, o.Variant, o.Settings)
 	if err != nil {
 		return nil, err
+	}
+	if o.Warm {
+		return warmWhatIf(ctx, before, c, o, how)
 	}
 	if err := finish(ctx, before); err != nil {
 		return nil, err
@@ -62,6 +68,35 @@ func WhatIf(ctx context.Context, base string, c scenario.Changes, o Settings, ho
 	return &Answer{compared, changed}, err
 }
 
+// warmWhatIf compares the base with a warm estimate. It holds the base until that is made.
+func warmWhatIf(ctx context.Context, before *pipeline.Estimation, c scenario.Changes, o Settings,
+	how CompareOptions) (*Answer, error) {
+	defer before.Close()
+	if len(c.Scale)+len(c.Move) > 0 {
+		return nil, errors.New("a warm estimate needs the base's flows: not with changes of services")
+	}
+	warm, err := before.Variant().WarmFrom(before.ID())
+	if err != nil {
+		return nil, err
+	}
+	changed, err := pipeline.Derive(ctx, o.Lake, string(before.ID()), c, warm, o.Settings)
+	if err != nil {
+		return nil, err
+	}
+	if _, incomplete := changed.Records(schema.Intervals); incomplete != nil {
+		if err := before.SupplyWarm(ctx); err != nil {
+			changed.Close()
+			return nil, err
+		}
+	}
+	if err := finish(ctx, changed); err != nil {
+		return nil, err
+	}
+	how.MemoryBytes = o.MemoryBytes
+	compared, err := Compare(ctx, before.Lake, SideOf(before), SideOf(changed), how)
+	return &Answer{compared, changed}, err
+}
+
 // finish makes an estimate and closes it.
 func finish(ctx context.Context, e *pipeline.Estimation) error {
 	defer e.Close()
@@ -78,6 +113,9 @@ func (a *Answer) Write(w io.Writer) error {
 	l := a.changed.Lake
 	base := pipeline.ShellName(l, lake.ScenarioID(a.Base.Scenario))
 	other := pipeline.ShellName(l, lake.ScenarioID(a.Other.Scenario))
+	if a.Warm { // there may be other estimates, and the two have none in common
+		base, other = base+"@"+a.Base.Variant, other+"@"+a.Other.Variant
+	}
 	p.Linef("\nNext:\n  parsimon compare %s %s --by service,size_bin --lake %s\n  parsimon report %s --compare %s --lake %s",
 		base, other, l.Path(), other, base, l.Path())
 	return p.Err

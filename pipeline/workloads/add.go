@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -41,7 +40,7 @@ func (in *ingestion) add(ctx context.Context, fresh []Source) (err error) {
 		return err
 	}
 	in.progress.Begin("merge", "flows", 0)
-	err = in.merge(ctx, ingester)
+	err = in.merge(ctx, ingester, fresh)
 	in.progress.End()
 	if err != nil {
 		return err
@@ -107,52 +106,6 @@ func (in *ingestion) adopt(t schema.Table, file string, n int) (lake.DataFile, e
 	d, err := w.Commit()
 	return d, errors.Join(err, os.Remove(file))
 }
-
-// merge makes the flows, and the tables that go with them. Their data files get numbers above those of the present
-// state, which readers see until the new one is committed.
-func (in *ingestion) merge(ctx context.Context, ingester *ingest.Ingester) error {
-	var sources []ingest.MergeSource
-	for _, s := range in.state.Sources {
-		for _, f := range lake.FilesOf(s.Files, schema.Records) {
-			sources = append(sources, ingest.MergeSource{N: s.N, File: s.File, Records: filepath.Join(in.session.Path(), f.Path),
-				Rows: s.Rows, AnyFlowID: s.AnyFlowID})
-		}
-	}
-	stats, err := ingester.Merge(ctx, sources)
-	if err != nil {
-		return err
-	}
-	m := Merged{Flows: stats.Flows, Merged: stats.Merged, Rejects: stats.Rejects, SyntheticStarts: stats.SyntheticStarts,
-		FirstStartNS: stats.FirstStartNS, LastStartNS: stats.LastStartNS, Reasons: stats.Reasons, Next: in.state.Merge.Next}
-	if stats.Rejects > 0 {
-		d, err := in.adopt(schema.Rejects, stats.RejectsFile, mergeRejects+m.Next)
-		if err != nil {
-			return err
-		}
-		m.Files = append(m.Files, d)
-	}
-	chunks := lake.NewFlowWriter(in.session, in.place(), m.Next, in.progress.Add)
-	defer chunks.Abandon()
-	rows := parquet.OpenFile(schema.Flows, stats.FlowsFile)
-	if err := columns.Consume(rows, chunks.Write); err != nil {
-		return err
-	}
-	flows, err := chunks.Finish()
-	if err != nil {
-		return err
-	}
-	m.Files = append(m.Files, flows...)
-	in.state.Merge = m
-	if err := in.tables(ctx); err != nil {
-		return err
-	}
-	in.state.Merge.Next += max(1, len(flows))
-	return nil
-}
-
-// mergeRejects is added to the number of the data file of the rejects of merging, since those of the sources have the
-// sources' numbers.
-const mergeRejects = 50_000
 
 // removeOthers removes the workload's data files that neither a state nor the manifest names.
 func (in *ingestion) removeOthers(s *State) error {

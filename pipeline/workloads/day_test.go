@@ -282,7 +282,7 @@ func (d *day) compare(t *testing.T, dir string, id lake.WorkloadID) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := FlowFiles(l, id)
+	files, _, err := FlowFiles(l, id)
 	if err != nil {
 		t.Fatal(err)
 	}

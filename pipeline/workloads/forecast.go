@@ -1,11 +1,15 @@
 package workloads
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"math"
+	"slices"
 	"strings"
-	"sync"
 
 	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
@@ -18,61 +22,37 @@ import (
 
 type labelKey struct{ service, vnet string }
 
-// A forecast adds up what one worker has routed.
+// A forecast adds up what one worker has routed: a Chunk with its link loads.
 type forecast struct {
-	links       []stages.LinkLoad
-	labels      map[labelKey]*LabelCount
-	unreachable int64
-	packetHops  int64
+	Chunk
+	links  []stages.LinkLoad
+	labels map[labelKey]*LabelCount
 }
 
-// forecastFlows routes all flows of the workload on their paths, and adds up what crosses each link.
-func (in *ingestion) forecastFlows(ctx context.Context) (*forecast, error) {
-	if in.forecast != nil {
-		return in.forecast, nil
-	}
+// routeChunks routes the flows of new data files on their paths, and writes what crosses each link.
+func (in *ingestion) routeChunks(ctx context.Context, m *Merged, files []lake.DataFile) ([]lake.DataFile, error) {
 	router, err := topology.NewRouter(in.net, in.trace.Seed)
 	if err != nil {
 		return nil, err
 	}
 	params := simkernel.DefaultParams()
-	files := lake.FilesOf(in.state.Merge.Files, schema.Flows)
-	all := in.newForecast()
-	var mu sync.Mutex
-	err = engine.Parallel(ctx, in.workers, len(files), func() (func(context.Context, int) error, error) {
+	first := len(m.Chunks)
+	m.Chunks = append(m.Chunks, make([]Chunk, len(files))...)
+	loads := make([]lake.DataFile, len(files))
+	return loads, engine.Parallel(ctx, in.workers, len(files), func() (func(context.Context, int) error, error) {
 		return func(_ context.Context, i int) error {
-			f := in.newForecast()
+			f := &forecast{links: make([]stages.LinkLoad, len(in.net.Links)), labels: map[labelKey]*LabelCount{}}
 			if err := in.forecastFile(router, &params, files[i], f); err != nil {
 				return err
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			all.add(f)
-			return nil
+			f.sortLabels()
+			m.Chunks[first+i] = f.Chunk
+			rec := loadsRecord(f, first+i)
+			defer rec.Release()
+			loads[i], err = in.session.WriteFile(schema.LinkLoads, in.place().File(schema.LinkLoads, m.Next+i), rec)
+			return err
 		}, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	in.forecast = all
-	return all, nil
-}
-
-func (in *ingestion) newForecast() *forecast {
-	return &forecast{links: make([]stages.LinkLoad, len(in.net.Links)), labels: map[labelKey]*LabelCount{}}
-}
-
-func (f *forecast) add(g *forecast) {
-	f.unreachable += g.unreachable
-	f.packetHops += g.packetHops
-	for id, x := range g.links {
-		f.links[id] = addLoads(f.links[id], x)
-	}
-	for k, x := range g.labels {
-		l := f.label(k)
-		l.Flows += x.Flows
-		l.Bytes += x.Bytes
-	}
 }
 
 func (f *forecast) label(k labelKey) *LabelCount {
@@ -83,6 +63,16 @@ func (f *forecast) label(k labelKey) *LabelCount {
 		f.labels[k] = l
 	}
 	return l
+}
+
+// sortLabels puts the counts of labels into the chunk.
+func (f *forecast) sortLabels() {
+	for _, l := range f.labels {
+		f.Labels = append(f.Labels, *l)
+	}
+	slices.SortFunc(f.Labels, func(a, b LabelCount) int {
+		return cmp.Or(cmp.Compare(a.Service, b.Service), cmp.Compare(a.VNet, b.VNet))
+	})
 }
 
 // addLoads is the load of two sets of flows together; one without flows has no start times.
@@ -105,21 +95,27 @@ func (in *ingestion) forecastFile(router *topology.Router, params *simkernel.Par
 	f *forecast) error {
 	rows := in.session.Read(schema.Flows, []lake.DataFile{d}, nil, nil)
 	var path []int32
+	f.FirstStartNS = math.MaxInt64
 	return columns.Consume(rows, func(rec arrow.Record) error {
 		ids, src, dst := columns.Int64s(rec, "flow_id"), columns.Int32s(rec, "src"), columns.Int32s(rec, "dst")
 		size, start := columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns")
 		service, vnet := columns.Text(rec, "service"), columns.Text(rec, "vnet")
+		synthetic := columns.Named(rec, "synthetic_start").(*array.Boolean)
 		for i, id := range ids {
+			f.FirstStartNS, f.LastStartNS = min(f.FirstStartNS, start[i]), start[i]
+			if synthetic.Value(i) {
+				f.SyntheticStarts++
+			}
 			l := f.label(labelKey{service.Value(i), vnet.Value(i)})
 			l.Flows++
 			l.Bytes += size[i]
 			var err error
 			if path, err = router.Path(id, src[i], dst[i], path[:0]); err != nil {
-				f.unreachable++
+				f.UnreachableFlows++
 				continue
 			}
 			packets := params.Packets(size[i])
-			f.packetHops += packets * int64(len(path))
+			f.PacketHops += packets * int64(len(path))
 			for _, link := range path {
 				f.links[link] = addLoads(f.links[link],
 					stages.LinkLoad{Flows: 1, Bytes: size[i], Packets: packets, FirstStartNS: start[i], LastStartNS: start[i]})
@@ -129,39 +125,32 @@ func (in *ingestion) forecastFile(router *topology.Router, params *simkernel.Par
 	})
 }
 
-// tables writes what else is known of the workload: topology, source files, what every link will
-// carry.
-func (in *ingestion) tables(ctx context.Context) error {
-	f, err := in.forecastFlows(ctx)
-	if err != nil {
+// tables adds what else is known of the workload: its source files and the topology, which is that of the merge before.
+func (in *ingestion) tables(m, before *Merged) error {
+	add := func(t schema.Table, record func() arrow.Record) error {
+		rec := record()
+		defer rec.Release()
+		p, err := in.session.WriteFile(t, in.place().File(t, m.Next), rec)
+		m.Files = append(m.Files, p)
 		return err
 	}
-	nodes, links := in.net.NodesRecord(), in.net.LinksRecord()
-	defer nodes.Release()
-	defer links.Release()
-	loads := in.loadsRecord(f)
-	defer loads.Release()
-	sources := in.sourcesRecord()
-	defer sources.Release()
-	for _, t := range []struct {
-		table schema.Table
-		rec   arrow.Record
-	}{{schema.Nodes, nodes}, {schema.Links, links}, {schema.LinkLoads, loads}, {schema.Workloads, sources}} {
-		p, err := in.session.WriteFile(t.table, in.place().File(t.table, in.state.Merge.Next), t.rec)
-		if err != nil {
-			return err
-		}
-		in.state.Merge.Files = append(in.state.Merge.Files, p)
+	if err := add(schema.Workloads, in.sourcesRecord); err != nil {
+		return err
 	}
-	return nil
+	topology := append(lake.FilesOf(before.Files, schema.Nodes), lake.FilesOf(before.Files, schema.Links)...)
+	if len(topology) > 0 {
+		m.Files = append(m.Files, topology...)
+		return nil
+	}
+	return errors.Join(add(schema.Nodes, in.net.NodesRecord), add(schema.Links, in.net.LinksRecord))
 }
 
-func (in *ingestion) loadsRecord(f *forecast) arrow.Record {
+func loadsRecord(f *forecast, chunk int) arrow.Record {
 	rows := columns.NewRows(schema.LinkLoads)
 	for id, l := range f.links {
 		if l.Flows > 0 {
 			rows.Add(columns.Row{
-				"link_id": int32(id), "chunk": int32(0), "flows": l.Flows, "bytes": l.Bytes, "packets": l.Packets,
+				"link_id": int32(id), "chunk": int32(chunk), "flows": l.Flows, "bytes": l.Bytes, "packets": l.Packets,
 				"first_start_ns": l.FirstStartNS, "last_start_ns": l.LastStartNS,
 			})
 		}

@@ -61,13 +61,13 @@ type ingestion struct {
 	log      zerolog.Logger
 	progress engine.Progress
 	report   *Report
-	forecast *forecast // nil: not worked out yet
 }
 
 // Ingest brings a trace into the lake: its rows become table records, the records flows, and the load of every link is
-// worked out. Files that the workload already holds, by their content, are passed over. Others are added to it, and the
-// flows are made again of all records, so that it does not matter in how many steps a trace comes. Rows that cannot be
-// used go to table rejects; more of them than t.MaxRejects fail the call. A call that fails changes nothing.
+// worked out. Files that the workload already holds, by their content, are passed over. Others are added to it. Flows
+// that start before the first that they add or change stay; the others are made again, so that it does not matter in
+// how many steps a trace comes. Rows that cannot be used go to table rejects; more of them than t.MaxRejects fail the
+// call. A call that fails changes nothing.
 func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 	if err := queries.CheckLakePath(o.Lake); err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 	if err := in.removeOthers(before); err != nil { // files of a killed call
 		return nil, err
 	}
-	if len(fresh)+in.report.DamagedFiles > 0 || in.damage(in.state.Merge.Files) != nil {
+	if len(fresh)+in.report.DamagedFiles > 0 || !in.state.Merge.described() || in.damage(in.state.Merge.Files) != nil {
 		if err := in.add(ctx, fresh); err != nil {
 			return nil, errors.Join(err, in.removeOthers(before))
 		}
@@ -114,7 +114,7 @@ func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 	if err := in.removeOthers(&in.state); err != nil { // what the new state replaces, when no view names it
 		return nil, err
 	}
-	return in.report, in.finish(ctx)
+	return in.report, in.finish()
 }
 
 // place is where the workload's tables are stored.

@@ -297,7 +297,7 @@ func TestFlippedByteInFlows(t *testing.T) {
 	l, files := d.open(t)
 	file := lake.FilesOf(files, schema.Flows)[0]
 	flip(t, filepath.Join(l.Path(), file.Path))
-	if _, err := FlowFiles(l, "days"); !isDamage(err, file.Path) {
+	if _, _, err := FlowFiles(l, "days"); !isDamage(err, file.Path) {
 		t.Errorf("flow files: %v", err)
 	}
 }
@@ -350,7 +350,7 @@ func TestKilledIngestIsInvisible(t *testing.T) {
 	if s := ReadStatus(l, "days", true); s.State != "complete" || s.Sources != 1 || s.Flows != 100 {
 		t.Errorf("status %+v", s)
 	}
-	if _, err := FlowFiles(l, "days"); err != nil {
+	if _, _, err := FlowFiles(l, "days"); err != nil {
 		t.Error(err)
 	}
 	d.ingest(t, 0, 1)

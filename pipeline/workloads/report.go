@@ -2,15 +2,18 @@ package workloads
 
 import (
 	"cmp"
-	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"time"
 
+	"parsimon/pipeline/lake"
 	"parsimon/pipeline/text"
 	"parsimon/pipeline/units"
+	"parsimon/schema"
 	"parsimon/simkernel"
+	"parsimon/stages"
 	"parsimon/stages/ingest"
 	"parsimon/stages/rng"
 	"parsimon/stages/workload"
@@ -71,30 +74,54 @@ type LinkForecast struct {
 }
 
 // finish makes the report of what the workload holds now.
-func (in *ingestion) finish(ctx context.Context) error {
+func (in *ingestion) finish() error {
 	r, m := in.report, &in.state.Merge
 	r.Workload, r.Lake, r.Workers = string(in.state.ID), in.session.Path(), in.workers
 	r.Rows, r.Rejects, r.SetAside, r.Reasons = in.state.counts()
 	r.Flows, r.Merged, r.SyntheticStarts = m.Flows, m.Merged, m.SyntheticStarts
 	r.FirstStartNS, r.LastStartNS = m.FirstStartNS, m.LastStartNS
-	f, err := in.forecastFlows(ctx)
-	if err != nil {
-		return err
+	labels := map[labelKey]LabelCount{}
+	for _, c := range m.Chunks {
+		r.UnreachableFlows += c.UnreachableFlows
+		r.PacketHops += c.PacketHops
+		for _, l := range c.Labels {
+			k := labelKey{l.Service, l.VNet}
+			l.Flows, l.Bytes = l.Flows+labels[k].Flows, l.Bytes+labels[k].Bytes
+			labels[k] = l
+		}
 	}
-	r.UnreachableFlows, r.PacketHops = f.unreachable, f.packetHops
-	for _, l := range f.labels {
-		r.Labels = append(r.Labels, *l)
+	for _, l := range labels {
+		r.Labels = append(r.Labels, l)
 		r.Bytes += l.Bytes
 	}
 	slices.SortFunc(r.Labels, func(a, b LabelCount) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Service, b.Service), cmp.Compare(a.VNet, b.VNet))
 	})
+	err := in.reportLinks()
+	if err != nil {
+		return err
+	}
+	if r.PacketHopNS, err = timeKernel(); err != nil {
+		return err
+	}
+	r.SimulateSeconds = float64(r.PacketHops) * r.PacketHopNS / 1e9 / float64(max(1, r.Workers))
+	return nil
+}
+
+// reportLinks adds the loads of the links.
+func (in *ingestion) reportLinks() error {
+	r := in.report
+	loads := in.session.Read(schema.LinkLoads, lake.FilesOf(in.state.Merge.Files, schema.LinkLoads), nil, nil)
+	all, err := stages.ReadLoads(in.net, loads)
+	if err := errors.Join(err, loads.Close()); err != nil {
+		return err
+	}
 	span := float64(r.LastStartNS - r.FirstStartNS)
 	names := map[int32]string{}
 	for _, n := range in.net.Nodes {
 		names[n.ID] = n.Name
 	}
-	for id, l := range f.links {
+	for id, l := range all.Links {
 		if l.Flows == 0 {
 			continue
 		}
@@ -110,10 +137,6 @@ func (in *ingestion) finish(ctx context.Context) error {
 	slices.SortFunc(r.Links, func(a, b LinkForecast) int {
 		return cmp.Or(cmp.Compare(b.Load, a.Load), cmp.Compare(a.LinkID, b.LinkID))
 	})
-	if r.PacketHopNS, err = timeKernel(); err != nil {
-		return err
-	}
-	r.SimulateSeconds = float64(r.PacketHops) * r.PacketHopNS / 1e9 / float64(max(1, r.Workers))
 	return nil
 }
 

@@ -4,8 +4,8 @@
 //	log files ─ ingest.Ingester ─► records, addresses, rejects   one set of data files per source     (add.go)
 //	                                  │ merge of all sources
 //	                                  ▼
-//	                               flows, rejects                 rows = flows + merged + rejected
-//	                                  │ routed on the network
+//	                               flows, rejects                 rows = flows + merged + rejected    (merge.go)
+//	                                  │ routed on the network, one data file at a time
 //	                                  ▼
 //	                               Report: load of each link, work of a simulation                     (forecast.go)
 //
@@ -84,6 +84,28 @@ type Merged struct {
 	Reasons         []ingest.RejectCount `json:"reasons"`
 	Next            int                  `json:"next"` // number of the first data file of the next merge
 	Files           []lake.DataFile      `json:"files"`
+	Chunks          []Chunk              `json:"chunks,omitempty"`  // of table flows, as they are in Files
+	Version         int                  `json:"version,omitempty"` // mergeVersion; another one's merge is not continued
+}
+
+// mergeVersion is raised when the same records give other flows, or chunks say something else.
+const mergeVersion = 1
+
+// A Chunk is what is known of one data file of table flows, beside its link_loads.
+type Chunk struct {
+	FirstStartNS     int64        `json:"first_start_ns"`
+	LastStartNS      int64        `json:"last_start_ns"`
+	SyntheticStarts  int64        `json:"synthetic_starts"`
+	UnreachableFlows int64        `json:"unreachable_flows"`
+	PacketHops       int64        `json:"packet_hops"`
+	Labels           []LabelCount `json:"labels"` // by service and virtual network
+}
+
+// described reports whether the merge says of every data file what a Chunk says.
+func (m *Merged) described() bool {
+	n := len(m.Chunks)
+	return m.Version == mergeVersion && n > 0 && len(lake.FilesOf(m.Files, schema.Flows)) == n &&
+		len(lake.FilesOf(m.Files, schema.LinkLoads)) == n
 }
 
 // digests name what the flows come from, whatever the order of the files.
@@ -201,22 +223,26 @@ func (s *State) Ingested() scenario.Ingested {
 	return scenario.Ingested{ID: string(s.ID), Digests: s.digests()}
 }
 
-// FlowFiles are the verified data files of a workload's flows.
-func FlowFiles(l *lake.Lake, id lake.WorkloadID) ([]lake.DataFile, error) {
+// FlowFiles are the verified data files of a workload's flows. Chunks describe them; there are none if another version
+// of the program ingested the workload.
+func FlowFiles(l *lake.Lake, id lake.WorkloadID) (files []lake.DataFile, chunks []Chunk, err error) {
 	s, found, err := Read(l, id)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if !found {
-		return nil, fmt.Errorf("no workload %q in %s", id, l.Path())
+		return nil, nil, fmt.Errorf("no workload %q in %s", id, l.Path())
 	}
-	files := lake.FilesOf(s.Merge.Files, schema.Flows)
+	files = lake.FilesOf(s.Merge.Files, schema.Flows)
 	for _, f := range files {
 		if err := l.Check(f); err != nil {
-			return nil, fmt.Errorf("workload %s is damaged: %w: ingest it again", id, err)
+			return nil, nil, fmt.Errorf("workload %s is damaged: %w: ingest it again", id, err)
 		}
 	}
-	return files, nil
+	if s.Merge.described() {
+		chunks = s.Merge.Chunks
+	}
+	return files, chunks, nil
 }
 
 // files are all data files of the workload.

@@ -2,8 +2,11 @@ package ingest
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
+	"math"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"parsimon/queries/duckdb"
@@ -22,48 +25,166 @@ func (in *Ingester) passes(rows int64) int64 {
 	return 1 + rows/max(10_000, in.o.MemoryBytes/passBytes)
 }
 
-// mergeRecords merges records to flows, one part of the pairs of hosts at a time, and then draws starts, one part of
-// the seconds at a time. A record begins another flow of its connection if it starts more than IdleNS after the end
-// of all records before it. A flow has the size that its best observer counted.
-func (in *Ingester) mergeRecords(ctx context.Context, records, out string, rows int64) error {
-	records, err := in.oneSampler(ctx, records)
+// flowLogs makes flows of records of flow logs. Held flows that start before the first that changes stay.
+func (m *merging) flowLogs(ctx context.Context, total int64) error {
+	records := m.records(func(MergeSource) bool { return true })
+	from, several, err := m.oneSampler(ctx, duckdb.ScanParquet(records...))
 	if err != nil {
 		return err
 	}
-	passes := in.passes(rows)
-	var merged []string
-	for p := range passes {
-		file := filepath.Join(in.o.TmpDir, fmt.Sprintf("merged-%d.parquet", p))
-		query := fmt.Sprintf(`
+	first := int64(0)                      // all starts are later
+	if len(m.held.Files) > 0 && !several { // another sampler may change any flow
+		if first, err = m.firstChange(ctx); err != nil {
+			return err
+		}
+	}
+	rest := m.keepBefore(first)
+	number := m.keptRows()
+	if first > 0 && len(rest) > 0 {
+		staying := m.tmp("staying.parquet")
+		query := fmt.Sprintf("SELECT * FROM %s WHERE start_ns < %d", duckdb.ScanParquet(rest...), first)
+		if err := m.exec(ctx, copyTo(schema.Flows, query, staying)); err != nil {
+			return err
+		}
+		m.stats.FlowsFiles = append(m.stats.FlowsFiles, staying)
+		var rows int64
+		if err := m.count(ctx, "SELECT count(*) FROM "+duckdb.ScanParquet(staying), &rows); err != nil {
+			return err
+		}
+		number += rows
+	}
+	if first > 0 { // records that end earlier neither start nor continue a flow that is made
+		from = fmt.Sprintf("(SELECT * FROM %s WHERE end_ns >= %d)", from, first-m.o.IdleNS)
+		if err := m.count(ctx, "SELECT count(*) FROM "+from, &total); err != nil {
+			return err
+		}
+	}
+	out := m.tmp("flows.parquet")
+	m.stats.FlowsFiles = append(m.stats.FlowsFiles, out)
+	return m.mergeRecords(ctx, from, out, total, first, number)
+}
+
+// maxDrawnAcross is how often firstChange goes back by a resolution before it gives up. Starts that are multiples of
+// their resolution need one step; others may lead back to the first flow.
+const maxDrawnAcross = 100
+
+// firstChange returns the logged start before which no flow changes because of the new records, so that every flow
+// that starts before it is in the held flows as it is, and drawn before it; 0 where all flows are to be made.
+func (m *merging) firstChange(ctx context.Context) (first int64, err error) {
+	held, fresh := duckdb.ScanParquet(m.records(isHeld)...), duckdb.ScanParquet(m.records(isFresh)...)
+	var begin, earliest, resolution sql.NullInt64
+	err = m.query(ctx, "SELECT (SELECT min(start_ns) FROM "+fresh+"), (SELECT min(start_ns) FROM "+held+
+		"), (SELECT max(resolution_ns) FROM "+held+")", &begin, &earliest, &resolution)
+	if err != nil || !begin.Valid {
+		return math.MaxInt64 / 2, err // there is no new record
+	}
+	if first, err = m.continued(ctx, held, fresh, begin.Int64, earliest.Int64); err != nil {
+		return 0, err
+	}
+	for range maxDrawnAcross { // until no held flow may have been drawn across it
+		var across sql.NullInt64
+		err := m.query(ctx, fmt.Sprintf("SELECT min(start_ns) FROM %[1]s WHERE start_ns < %[2]d AND start_ns > %[3]d "+
+			"AND start_ns + resolution_ns > %[2]d", held, first, first-resolution.Int64), &across)
+		if err != nil || !across.Valid {
+			return first, err
+		}
+		first = across.Int64
+	}
+	return 0, nil
+}
+
+// continued returns the start of the first flow that has a new record: begin, the start of the first of these, or that
+// of a held flow that they continue. Flows are looked for farther and farther back.
+func (m *merging) continued(ctx context.Context, held, fresh string, begin, earliest int64) (int64, error) {
+	err := m.exec(ctx, fmt.Sprintf(`
+CREATE OR REPLACE TEMP TABLE continued AS
+SELECT %[1]s FROM %[2]s WHERE end_ns >= %[4]d INTERSECT SELECT %[1]s FROM %[3]s`,
+		connection, held, fresh, begin-m.o.IdleNS))
+	if err != nil {
+		return 0, err
+	}
+	of := func(records, where, fresh string) string {
+		return fmt.Sprintf(`SELECT r.src, r.dst, r.protocol, r.src_port, r.dst_port, r.start_ns, r.end_ns, %s AS fresh
+FROM %s AS r SEMI JOIN continued AS c ON r.src = c.src AND r.dst = c.dst AND r.protocol IS NOT DISTINCT FROM c.protocol
+  AND r.src_port IS NOT DISTINCT FROM c.src_port AND r.dst_port IS NOT DISTINCT FROM c.dst_port
+%s`, fresh, records, where)
+	}
+	for back := 4 * m.o.IdleNS; ; back *= 4 {
+		horizon := begin - back
+		var rows int64
+		err := m.exec(ctx, "CREATE OR REPLACE TEMP TABLE chains AS "+
+			of(held, fmt.Sprintf("WHERE end_ns >= %d", horizon-m.o.IdleNS), "false")+" UNION ALL "+of(fresh, "", "true"))
+		if err != nil {
+			return 0, err
+		}
+		if err := m.count(ctx, "SELECT count(*) FROM chains", &rows); err != nil {
+			return 0, err
+		}
+		if m.passes(rows) > 1 { // more than fits the memory: all flows are made
+			return 0, nil
+		}
+		var first sql.NullInt64
+		err = m.query(ctx, numberedRecords(m.o.IdleNS, "chains", "true")+`
+SELECT min(start_ns) FROM (
+  SELECT min(start_ns) AS start_ns FROM numbered GROUP BY `+connection+`, flow HAVING bool_or(fresh))`, &first)
+		if err != nil {
+			return 0, err
+		}
+		from := begin
+		if first.Valid {
+			from = min(from, first.Int64)
+		}
+		if from >= horizon || horizon <= earliest {
+			return from, nil
+		}
+	}
+}
+
+// numberedRecords is the WITH clause that numbers the flows of each connection. A record begins another flow of its
+// connection if it starts more than idleNS after the end of all records before it.
+func numberedRecords(idleNS int64, records, where string) string {
+	return fmt.Sprintf(`
 WITH marked AS (
   SELECT *, CASE WHEN start_ns > max(end_ns) OVER before + %[3]d THEN 1 ELSE 0 END AS begins
-  FROM %[2]s WHERE (src * 7919 + dst) %% %[5]d = %[6]d
+  FROM %[2]s WHERE %[4]s
   WINDOW before AS (PARTITION BY %[1]s ORDER BY start_ns, end_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 ), numbered AS (
   SELECT *, sum(begins) OVER (PARTITION BY %[1]s ORDER BY start_ns, end_ns ROWS UNBOUNDED PRECEDING) AS flow
   FROM marked
-), observed AS (
+)`, connection, records, idleNS, where)
+}
+
+// mergeRecords merges records to flows, one part of the pairs of hosts at a time, and then draws starts, one part of
+// the seconds at a time. Flows that start before first are left out; the others are numbered from number on. A flow has
+// the size that its best observer counted.
+func (in *Ingester) mergeRecords(ctx context.Context, records, out string, rows, first, number int64) error {
+	passes := in.passes(rows)
+	var merged []string
+	for p := range passes {
+		file := filepath.Join(in.o.TmpDir, fmt.Sprintf("merged-%d.parquet", p))
+		query := numberedRecords(in.o.IdleNS, records, fmt.Sprintf("(src * 7919 + dst) %% %d = %d", passes, p)) +
+			fmt.Sprintf(`, observed AS (
   SELECT
     %[1]s, flow, observer, CAST(sum(size_bytes) AS HUGEINT) AS size_bytes, min(start_ns) AS start_ns,
     min(resolution_ns) AS resolution_ns, bool_or(sampled) AS sampled, max(service) AS service, max(vnet) AS vnet
   FROM numbered GROUP BY %[1]s, flow, observer
 )
 SELECT
-  %[1]s, CAST(least(max(size_bytes), %[4]d) AS BIGINT) AS size_bytes, min(start_ns) AS start_ns,
+  %[1]s, CAST(least(max(size_bytes), %[2]d) AS BIGINT) AS size_bytes, min(start_ns) AS start_ns,
   min(resolution_ns) AS resolution_ns, bool_or(sampled) AS sampled, max(service) AS service, max(vnet) AS vnet
-FROM observed GROUP BY %[1]s, flow`, connection, records, in.o.IdleNS, maxFlowBytes, passes, p)
+FROM observed GROUP BY %[1]s, flow HAVING min(start_ns) >= %[3]d`, connection, maxFlowBytes, first)
 		if err := in.copy(ctx, query, file, false); err != nil {
 			return err
 		}
 		merged = append(merged, file)
 	}
-	return in.drawStarts(ctx, duckdb.ScanParquet(merged...), passes, out)
+	return in.drawStarts(ctx, duckdb.ScanParquet(merged...), passes, number, out)
 }
 
 // drawStarts draws the starts that are not known exactly, sorts the flows by start and numbers them. The flows that
 // a host starts within one resolution are put in random order; their gaps, and one more at the end, are scaled to
 // the resolution.
-func (in *Ingester) drawStarts(ctx context.Context, merged string, passes int64, out string) error {
+func (in *Ingester) drawStarts(ctx context.Context, merged string, passes, number int64, out string) error {
 	var drawn []string
 	for p := range passes {
 		file := filepath.Join(in.o.TmpDir, fmt.Sprintf("placed-%d.parquet", p))
@@ -101,18 +222,18 @@ FROM %s ORDER BY start_ns, %s, logged_ns`, duckdb.ScanParquet(drawn...), connect
 	if err := in.copy(ctx, query, sorted, true); err != nil {
 		return err
 	}
-	flows := `SELECT file_row_number AS flow_id, src, dst, size_bytes, start_ns, service, vnet, synthetic_start
+	flows := "SELECT file_row_number + " + strconv.FormatInt(number, 10) + ` AS flow_id, src, dst, size_bytes, start_ns,
+  service, vnet, synthetic_start
 FROM read_parquet(` + duckdb.Quote(duckdb.EscapeGlob(sorted)) + ", hive_partitioning=false, file_row_number=true)"
 	return in.exec(ctx, copyTo(schema.Flows, flows, out))
 }
 
-// oneSampler restricts sampled records to those of one observer for each pair of hosts.
-func (in *Ingester) oneSampler(ctx context.Context, records string) (string, error) {
-	var several bool
-	err := in.query(ctx, "SELECT count(DISTINCT observer) > 1 FROM (SELECT DISTINCT observer FROM "+records+
+// oneSampler restricts sampled records to those of one observer for each pair of hosts, if there are several.
+func (in *Ingester) oneSampler(ctx context.Context, records string) (chosen string, several bool, err error) {
+	err = in.query(ctx, "SELECT count(DISTINCT observer) > 1 FROM (SELECT DISTINCT observer FROM "+records+
 		" WHERE sampled LIMIT 2)", &several)
 	if err != nil || !several {
-		return records, err
+		return records, several, err
 	}
 	err = in.exec(ctx, `
 CREATE OR REPLACE TEMP TABLE samplers AS
@@ -121,5 +242,5 @@ FROM (SELECT src, dst, observer, sum(size_bytes) AS size_bytes FROM `+records+` 
 GROUP BY ALL`)
 	return strings.Join([]string{"(SELECT r.* FROM", records,
 		"AS r LEFT JOIN samplers AS s ON r.src = s.src AND r.dst = s.dst",
-		"WHERE NOT r.sampled OR r.observer = s.sampler)"}, " "), err
+		"WHERE NOT r.sampled OR r.observer = s.sampler)"}, " "), several, err
 }

@@ -31,12 +31,12 @@ func File(ctx context.Context, n *topology.Network, file string, o Options) (sta
 		return stats, err
 	}
 	source := MergeSource{N: 1, File: file, Records: f.RecordsFile, Rows: f.Rows, AnyFlowID: f.AnyFlowID}
-	merged, err := in.Merge(ctx, []MergeSource{source})
+	merged, err := in.Merge(ctx, []MergeSource{source}, HeldFlows{})
 	if err != nil {
 		return stats, inFile(file, err)
 	}
 	stats = Stats{
-		FlowsFile: merged.FlowsFile, Rows: f.Rows, Flows: merged.Flows, Merged: merged.Merged, SetAside: f.SetAside,
+		FlowsFile: merged.FlowsFiles[0], Rows: f.Rows, Flows: merged.Flows, Merged: merged.Merged, SetAside: f.SetAside,
 		SyntheticStarts: merged.SyntheticStarts, FirstStartNS: merged.FirstStartNS, LastStartNS: merged.LastStartNS,
 	}
 	stats.Rejects = f.Rejects + merged.Rejects

@@ -4,7 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"math"
 	"path/filepath"
+	"slices"
 
 	"parsimon/queries/duckdb"
 	"parsimon/schema"
@@ -17,16 +19,35 @@ type MergeSource struct {
 	Records   string // Parquet file of its records
 	Rows      int64  // of the source
 	AnyFlowID bool   // as in FileStats
+	Held      bool   // its records are in the flows that an earlier merge made
+}
+
+// HeldFlows are the results of an earlier merge, of the sources that are Held. Their numbers are below those of the
+// others.
+type HeldFlows struct {
+	Files   []HeldFile // in start order
+	Rejects []string   // Parquet files of table rejects
+}
+
+// A HeldFile is a Parquet file of table flows.
+type HeldFile struct {
+	Path        string
+	Rows        int64
+	LastStartNS int64
+	Fixed       bool // it may stay as it is if none of its flows changes
 }
 
 // MergeStats counts what became of the records of some sources: records = Flows + Merged + Rejects.
 type MergeStats struct {
-	// FlowsFile and RejectsFile are Parquet files of tables flows and rejects, in TmpDir. RejectsFile exists only if
-	// there are rejects.
-	FlowsFile, RejectsFile    string
+	// Kept is how many of the first held files stay as they are. FlowsFiles are Parquet files of the flows after
+	// these, in order, and RejectsFile of the rejects beside the held ones, in TmpDir. RejectsFile is empty if there are
+	// none.
+	Kept                      int
+	FlowsFiles                []string
+	RejectsFile               string
 	Flows, Merged, Rejects    int64
-	SyntheticStarts           int64
-	FirstStartNS, LastStartNS int64
+	SyntheticStarts           int64 // of FlowsFiles
+	FirstStartNS, LastStartNS int64 // of FlowsFiles
 	Reasons                   []RejectCount
 }
 
@@ -41,73 +62,168 @@ type MergeStats struct {
 // of hosts: the one that counted the most bytes between them. A start that is known to a second, say, is drawn within
 // that second: the flows that a host starts in it follow each other after log-normal gaps, scaled to fill it, in
 // random order. Flows are numbered in start order.
-func (in *Ingester) Merge(ctx context.Context, sources []MergeSource) (stats MergeStats, err error) {
-	stats.FlowsFile = filepath.Join(in.o.TmpDir, "flows.parquet")
-	stats.RejectsFile = filepath.Join(in.o.TmpDir, "merge-rejects.parquet")
-	var files []string
-	for _, s := range sources {
-		files = append(files, s.Records)
-	}
-	records := duckdb.ScanParquet(files...)
+//
+// With the flows of an earlier merge the result is the same, and only the flows that start at or after the first that
+// the other sources add or change are made.
+func (in *Ingester) Merge(ctx context.Context, sources []MergeSource, held HeldFlows) (stats MergeStats, err error) {
+	m := &merging{Ingester: in, sources: sources, held: held, stats: &stats}
+	all := duckdb.ScanParquet(m.records(func(MergeSource) bool { return true })...)
 	var total int64
-	if err := in.count(ctx, "SELECT count(*) FROM "+records, &total); err != nil {
+	if err := in.count(ctx, "SELECT count(*) FROM "+all, &total); err != nil {
 		return stats, err
 	}
 	if in.o.Mapping.Records {
-		err = in.mergeRecords(ctx, records, stats.FlowsFile, total)
+		err = m.flowLogs(ctx, total)
 	} else {
-		err = in.wholeFlows(ctx, records, sources, &stats)
+		err = m.wholeFlows(ctx)
 	}
 	if err != nil {
 		return stats, err
 	}
 	var first, last sql.NullInt64
 	err = in.query(ctx, "SELECT count(*), count(*) FILTER (synthetic_start), min(start_ns), max(start_ns) FROM "+
-		duckdb.ScanParquet(stats.FlowsFile), &stats.Flows, &stats.SyntheticStarts, &first, &last)
+		duckdb.ScanParquet(stats.FlowsFiles...), &stats.Flows, &stats.SyntheticStarts, &first, &last)
+	stats.Flows += m.keptRows()
 	stats.FirstStartNS, stats.LastStartNS = first.Int64, last.Int64
 	stats.Merged = total - stats.Flows - stats.Rejects
 	return stats, err
 }
 
-// wholeFlows makes each record a flow.
-func (in *Ingester) wholeFlows(ctx context.Context, records string, sources []MergeSource, stats *MergeStats) error {
+// A merging is one call of Merge at work.
+type merging struct {
+	*Ingester
+	sources []MergeSource
+	held    HeldFlows
+	stats   *MergeStats
+}
+
+// records are the files of the records of some sources.
+func (m *merging) records(of func(MergeSource) bool) (files []string) {
+	for _, s := range m.sources {
+		if of(s) {
+			files = append(files, s.Records)
+		}
+	}
+	return files
+}
+
+func isHeld(s MergeSource) bool  { return s.Held }
+func isFresh(s MergeSource) bool { return !s.Held }
+
+// keepBefore keeps the held files whose flows all start before a time, and returns the others.
+func (m *merging) keepBefore(ns int64) (rest []string) {
+	files := m.held.Files
+	for m.stats.Kept < len(files) && files[m.stats.Kept].Fixed && files[m.stats.Kept].LastStartNS < ns {
+		m.stats.Kept++
+	}
+	for _, f := range files[m.stats.Kept:] {
+		rest = append(rest, f.Path)
+	}
+	return rest
+}
+
+func (m *merging) keptRows() (n int64) {
+	for _, f := range m.held.Files[:m.stats.Kept] {
+		n += f.Rows
+	}
+	return n
+}
+
+// tmp is the path of a result file.
+func (m *merging) tmp(name string) string { return filepath.Join(m.o.TmpDir, name) }
+
+// wholeFlows makes each record a flow. Held flows do not change; those from the first new one on are written again
+// with the new ones among them.
+func (m *merging) wholeFlows(ctx context.Context) error {
 	id, offset, anyID := "CASE source", int64(0), false
-	for _, s := range sources {
+	for _, s := range m.sources {
 		id += fmt.Sprintf(" WHEN %d THEN %d", s.N, offset)
 		offset += s.Rows
 		anyID = anyID || s.AnyFlowID
 	}
 	id = "coalesce(flow_id, " + id + ` END + "row" - 1)`
-	flows := "SELECT * REPLACE (" + id + " AS flow_id) FROM " + records
+	fresh := duckdb.ScanParquet(m.records(isFresh)...)
+	flows := "SELECT * REPLACE (" + id + " AS flow_id) FROM " + fresh
+	var err error
 	if anyID {
-		var err error
-		if flows, err = in.rejectRepeatedIDs(ctx, flows, sources, stats); err != nil {
+		if flows, err = m.rejectRepeatedIDs(ctx, flows); err != nil {
 			return err
 		}
 	}
 	query := `
 SELECT flow_id, src, dst, size_bytes, start_ns, service, vnet, resolution_ns > 0 OR sampled AS synthetic_start
-FROM (` + flows + ") ORDER BY start_ns, flow_id"
-	return in.exec(ctx, copyTo(schema.Flows, query, stats.FlowsFile))
+FROM (` + flows + ")"
+	if len(m.held.Files) > 0 {
+		var first sql.NullInt64
+		if err := m.query(ctx, "SELECT min(start_ns) FROM "+fresh, &first); err != nil {
+			return err
+		}
+		from := int64(math.MaxInt64) // all of the new rows may be rejected
+		if first.Valid {
+			from = first.Int64
+		}
+		if rest := m.keepBefore(from); len(rest) > 0 {
+			query += " UNION ALL BY NAME SELECT * FROM " + duckdb.ScanParquet(rest...)
+		}
+	}
+	m.stats.FlowsFiles = []string{m.tmp("flows.parquet")}
+	return m.exec(ctx, copyTo(schema.Flows, query+" ORDER BY start_ns, flow_id", m.stats.FlowsFiles[0]))
 }
 
 // rejectRepeatedIDs rejects flows whose id an earlier row has, and returns the query of the others.
-func (in *Ingester) rejectRepeatedIDs(ctx context.Context, flows string, sources []MergeSource,
-	stats *MergeStats) (string, error) {
-	var repeated int64
-	err := in.count(ctx, "SELECT count(*) - count(DISTINCT flow_id) FROM ("+flows+")", &repeated)
-	if err != nil || repeated == 0 {
-		return flows, err
+func (m *merging) rejectRepeatedIDs(ctx context.Context, flows string) (string, error) {
+	ids := `SELECT flow_id, source, "row" FROM (` + flows + ")"
+	if len(m.held.Files) > 0 {
+		var paths []string
+		for _, f := range m.held.Files {
+			paths = append(paths, f.Path)
+		}
+		var lo, hi sql.NullInt64
+		if err := m.query(ctx, "SELECT min(flow_id), max(flow_id) FROM ("+flows+")", &lo, &hi); err != nil {
+			return "", err
+		}
+		// Row groups with other ids are not read. Sources are numbered from 1: held flows are earlier.
+		ids += fmt.Sprintf(` UNION ALL SELECT flow_id, 0 AS source, 0 AS "row" FROM %s
+WHERE flow_id BETWEEN %d AND %d AND flow_id IN (SELECT flow_id FROM (%s))`,
+			duckdb.ScanParquet(paths...), lo.Int64, hi.Int64, flows)
 	}
-	err = in.exec(ctx, `
-CREATE OR REPLACE TEMP TABLE firsts AS
-SELECT flow_id, arg_min(source, (source, "row")) AS source, arg_min("row", (source, "row")) AS "row"
-FROM (`+flows+`) GROUP BY flow_id HAVING count(*) > 1`)
-	if err != nil {
+	var repeated int64
+	if err := m.count(ctx, "SELECT count(*) - count(DISTINCT flow_id) FROM ("+ids+")", &repeated); err != nil {
 		return "", err
 	}
+	rejects := slices.Clone(m.held.Rejects)
+	if repeated > 0 {
+		if err := m.rejectRepeated(ctx, flows, ids); err != nil {
+			return "", err
+		}
+		rejects = append(rejects, m.stats.RejectsFile)
+		flows = `SELECT k.* FROM (` + flows + `) AS k LEFT JOIN firsts AS f ON k.flow_id = f.flow_id
+WHERE f.flow_id IS NULL OR k.source = f.source AND k."row" = f."row"`
+	}
+	if len(rejects) == 0 {
+		return flows, nil
+	}
+	from := duckdb.ScanParquet(rejects...)
+	if err := m.count(ctx, "SELECT count(*) FROM "+from, &m.stats.Rejects); err != nil {
+		return "", err
+	}
+	var err error
+	m.stats.Reasons, err = m.reasons(ctx, from)
+	return flows, err
+}
+
+// rejectRepeated creates table firsts, of the rows that keep an id that several have, and writes table rejects of the
+// others.
+func (m *merging) rejectRepeated(ctx context.Context, flows, ids string) error {
+	err := m.exec(ctx, `
+CREATE OR REPLACE TEMP TABLE firsts AS
+SELECT flow_id, arg_min(source, (source, "row")) AS source, arg_min("row", (source, "row")) AS "row"
+FROM (`+ids+`) GROUP BY flow_id HAVING count(*) > 1`)
+	if err != nil {
+		return err
+	}
 	file := "CASE k.source"
-	for _, s := range sources {
+	for _, s := range m.sources {
 		file += fmt.Sprintf(" WHEN %d THEN %s", s.N, duckdb.Quote(s.File))
 	}
 	query := `
@@ -116,14 +232,6 @@ SELECT ` + file + ` END AS file, k."row", 'flow_id stands in an earlier row' AS 
 FROM (` + flows + `) AS k JOIN firsts AS f ON k.flow_id = f.flow_id
 WHERE k.source <> f.source OR k."row" <> f."row"
 ORDER BY k.source, k."row"`
-	if err := in.exec(ctx, copyTo(schema.Rejects, query, stats.RejectsFile)); err != nil {
-		return "", err
-	}
-	rejects := duckdb.ScanParquet(stats.RejectsFile)
-	if err := in.count(ctx, "SELECT count(*) FROM "+rejects, &stats.Rejects); err != nil {
-		return "", err
-	}
-	stats.Reasons, err = in.reasons(ctx, rejects)
-	return `SELECT k.* FROM (` + flows + `) AS k LEFT JOIN firsts AS f ON k.flow_id = f.flow_id
-WHERE f.flow_id IS NULL OR k.source = f.source AND k."row" = f."row"`, err
+	m.stats.RejectsFile = m.tmp("merge-rejects.parquet")
+	return m.exec(ctx, copyTo(schema.Rejects, query, m.stats.RejectsFile))
 }

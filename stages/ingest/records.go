@@ -173,10 +173,10 @@ func (in *Ingester) checkRows(ctx context.Context, src rowSource, typed int64, r
 	return nil
 }
 
-// reasons counts rejects by reason, most frequent first.
+// reasons counts rejects by reason, most frequent first. The example is the same in whatever files the rejects are.
 func (in *Ingester) reasons(ctx context.Context, from string) (list []RejectCount, err error) {
 	rows, err := in.conn.QueryContext(ctx, `
-SELECT reason, count(*), 'row ' || min("row") || ': ' || arg_min(raw, "row")
+SELECT reason, count(*), 'row ' || min("row") || ': ' || arg_min(raw, ("row", file, raw))
 FROM `+from+` GROUP BY reason ORDER BY 2 DESC, 1`)
 	if err != nil {
 		return nil, duckdb.FirstLine(err)

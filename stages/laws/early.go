@@ -3,18 +3,21 @@ package laws
 import (
 	"math"
 
+	"parsimon/simkernel"
 	"parsimon/stages/topology"
 )
 
 // earlyCheck sends the flows of each link in the order of their estimated ends.
 type earlyCheck struct {
+	trip  trip
 	links []schedule
 	found Finding
 	late  map[int64]bool // rows of flows that end later than estimated at some link
 }
 
-func newEarlyCheck(n *topology.Network) earlyCheck {
-	return earlyCheck{links: make([]schedule, len(n.Links)), found: Finding{WorstLink: -1}, late: map[int64]bool{}}
+func newEarlyCheck(n *topology.Network, p simkernel.Params) earlyCheck {
+	return earlyCheck{trip: newTrip(n, p), links: make([]schedule, len(n.Links)), found: Finding{WorstLink: -1},
+		late: map[int64]bool{}}
 }
 
 // schedule is what one link has sent up to now, and has yet to send.
@@ -28,7 +31,9 @@ type schedule struct {
 // job is a flow at a link, in ps.
 type job struct{ end, work, fct, row int64 }
 
-func (c *earlyCheck) add(f *Flow, t *trip) {
+func (c *earlyCheck) add(f *Flow) {
+	t := &c.trip
+	t.set(f.SizeBytes, f.Path)
 	start := f.StartNS * psPerNS
 	release, behind := start, int64(0)
 	for h := range f.Path {

@@ -61,13 +61,17 @@ func TestExactKeepsTheLaws(t *testing.T) {
 			return cmp.Or(cmp.Compare(rows[a.FlowID].Start, rows[b.FlowID].Start), cmp.Compare(a.FlowID, b.FlowID))
 		})
 		c := New(n, simkernel.DefaultParams())
+		var flows []Flow
 		for _, f := range fcts {
 			row := rows[f.FlowID]
 			route, err := r.Path(f.FlowID, row.Src, row.Dst, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := c.Add(&Flow{f.FlowID, row.Start, f.FCT, row.Size, route}); err != nil {
+			flows = append(flows, Flow{f.FlowID, row.Start, f.FCT, row.Size, route})
+		}
+		for run := range slices.Chunk(flows, 10_000) {
+			if err := c.Begin(run); err != nil {
 				t.Fatal(err)
 			}
 		}

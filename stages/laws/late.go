@@ -10,8 +10,7 @@ import (
 
 // lateCheck follows which flows are present at each link, by their estimates.
 type lateCheck struct {
-	net    *topology.Network
-	params simkernel.Params
+	trip   trip
 	links  []presence
 	flows  []pending
 	free   []int32 // places of flows that are over
@@ -48,7 +47,7 @@ const (
 )
 
 func newLateCheck(n *topology.Network, p simkernel.Params) *lateCheck {
-	c := &lateCheck{net: n, params: p, links: make([]presence, len(n.Links)), found: Finding{WorstLink: -1}}
+	c := &lateCheck{trip: newTrip(n, p), links: make([]presence, len(n.Links)), found: Finding{WorstLink: -1}}
 	for i := range c.links {
 		c.links[i].sincePS = -1
 	}
@@ -57,7 +56,9 @@ func newLateCheck(n *topology.Network, p simkernel.Params) *lateCheck {
 
 // add begins a flow: events up to its start are handled first, then it joins every link of its path and, with its ACKs,
 // of the way back. Flows come in order of their starts.
-func (c *lateCheck) add(f *Flow, t *trip) {
+func (c *lateCheck) add(f *Flow) {
+	t := &c.trip
+	t.set(f.SizeBytes, f.Path)
 	now := f.StartNS * psPerNS
 	c.until(now)
 	if len(c.free) == 0 {
@@ -90,7 +91,7 @@ func (c *lateCheck) add(f *Flow, t *trip) {
 
 // ackWork is the time to send ACKs of that many packets on a link.
 func (c *lateCheck) ackWork(link int32, packets int64) int64 {
-	return packets * sendPS(c.params.AckBytes, c.net.Links[link].BandwidthBps)
+	return packets * c.trip.links[link].ack
 }
 
 // until handles the events up to a time.

@@ -2,6 +2,7 @@ package laws
 
 import (
 	"fmt"
+	"sync"
 
 	"parsimon/simkernel"
 	"parsimon/stages/topology"
@@ -55,7 +56,7 @@ type Report struct {
 }
 
 // A Checker holds the flows of an estimate against the laws. Its memory grows with the flows that are active at a time.
-// It is used by one goroutine at a time: Add for every flow, then Report.
+// It is used by one goroutine at a time: Begin for every run of flows, then Report.
 type Checker struct {
 	net    *topology.Network
 	params simkernel.Params
@@ -64,22 +65,64 @@ type Checker struct {
 	// Times count from the start of the first flow: in ps, those of a trace, from 1970 on, would not fit.
 	firstNS, lastNS int64
 	flows           int64
-	trip            trip
+	checks          sync.WaitGroup // of the flows of the last Begin
 }
 
 // New returns a checker for estimates of a network.
 func New(n *topology.Network, p simkernel.Params) *Checker {
-	c := &Checker{net: n, params: p, early: newEarlyCheck(n)}
+	c := &Checker{net: n, params: p, early: newEarlyCheck(n, p)}
 	if p.Transport != simkernel.DCQCN {
 		c.late = newLateCheck(n, p)
 	}
 	return c
 }
 
-// Add checks one flow. Flows come in start order.
-func (c *Checker) Add(f *Flow) error {
-	if c.flows > 0 && f.StartNS < c.lastNS {
-		return fmt.Errorf("flow row %d starts at %d ns, before the flow ahead of it (%d ns)", f.Row, f.StartNS, c.lastNS)
+// Begin checks flows, which come in start order. The laws are independent: each is checked by a goroutine of its own,
+// which Wait, Report and the next Begin wait for. Until then the flows must not change. If a flow is not valid, none of
+// them is checked.
+func (c *Checker) Begin(flows []Flow) error {
+	lastNS := c.lastNS
+	for i := range flows {
+		if err := c.valid(&flows[i], c.flows+int64(i) > 0, lastNS); err != nil {
+			return err
+		}
+		lastNS = flows[i].StartNS
+	}
+	c.Wait()
+	if len(flows) == 0 {
+		return nil
+	}
+	if c.flows == 0 {
+		c.firstNS = flows[0].StartNS
+	}
+	c.lastNS = lastNS
+	c.flows += int64(len(flows))
+	c.check(flows, c.early.add)
+	if c.late != nil {
+		c.check(flows, c.late.add)
+	}
+	return nil
+}
+
+// check gives the flows to one check, with times since the first start.
+func (c *Checker) check(flows []Flow, add func(*Flow)) {
+	firstNS := c.firstNS
+	c.checks.Go(func() {
+		for i := range flows {
+			since := flows[i]
+			since.StartNS -= firstNS
+			add(&since)
+		}
+	})
+}
+
+// Wait returns when the flows of the last Begin are checked.
+func (c *Checker) Wait() { c.checks.Wait() }
+
+// valid checks a flow that begins not before lastNS, if it is not the first.
+func (c *Checker) valid(f *Flow, notFirst bool, lastNS int64) error {
+	if notFirst && f.StartNS < lastNS {
+		return fmt.Errorf("flow row %d starts at %d ns, before the flow ahead of it (%d ns)", f.Row, f.StartNS, lastNS)
 	}
 	if f.FCTNS < 0 || f.SizeBytes <= 0 || len(f.Path) == 0 {
 		return fmt.Errorf("flow row %d has %d bytes, an FCT of %d ns and %d hops", f.Row, f.SizeBytes, f.FCTNS, len(f.Path))
@@ -89,23 +132,12 @@ func (c *Checker) Add(f *Flow) error {
 			return fmt.Errorf("flow row %d crosses link %d of %d", f.Row, id, len(c.net.Links))
 		}
 	}
-	if c.flows == 0 {
-		c.firstNS = f.StartNS
-	}
-	c.lastNS = f.StartNS
-	c.flows++
-	c.trip.set(c.net, &c.params, f.SizeBytes, f.Path)
-	since := *f
-	since.StartNS -= c.firstNS
-	c.early.add(&since, &c.trip)
-	if c.late != nil {
-		c.late.add(&since, &c.trip)
-	}
 	return nil
 }
 
 // Report ends the check.
 func (c *Checker) Report() Report {
+	c.Wait()
 	r := Report{Flows: c.flows, Early: c.early.finish(), Late: Finding{WorstLink: -1}}
 	if c.late != nil {
 		r.Late = c.late.finish()

@@ -1,6 +1,7 @@
 package laws
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,11 +37,13 @@ func report(t *testing.T, n *topology.Network, p simkernel.Params, flows []Flow)
 
 func reportAt(t *testing.T, n *topology.Network, p simkernel.Params, flows []Flow, startNS int64) Report {
 	t.Helper()
-	c := New(n, p)
+	flows = slices.Clone(flows)
 	for i := range flows {
-		f := flows[i]
-		f.Row, f.StartNS = int64(i), f.StartNS+startNS
-		if err := c.Add(&f); err != nil {
+		flows[i].Row, flows[i].StartNS = int64(i), flows[i].StartNS+startNS
+	}
+	c := New(n, p)
+	for run := range slices.Chunk(flows, 5) { // the checks go on from one run to the next
+		if err := c.Begin(run); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -137,12 +140,18 @@ func TestFaults(t *testing.T) {
 		{Flow{Row: 9, StartNS: 5, FCTNS: 9, SizeBytes: 1, Path: []int32{0, 4}}, "flow row 9 crosses link 4 of 4"},
 	} {
 		checker := New(n, simkernel.DefaultParams())
-		err := checker.Add(&Flow{StartNS: 5, FCTNS: 9_999, SizeBytes: 1, Path: []int32{0, 3}})
-		if err != nil {
+		first := Flow{StartNS: 5, FCTNS: 9_999, SizeBytes: 1, Path: []int32{0, 3}}
+		if err := checker.Begin([]Flow{first, c.flow}); err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%v, want %q", err, c.want)
+		}
+		if err := checker.Begin([]Flow{first}); err != nil {
 			t.Fatal(err)
 		}
-		if err = checker.Add(&c.flow); err == nil || !strings.HasPrefix(err.Error(), c.want) {
-			t.Errorf("%v, want %q", err, c.want)
+		if err := checker.Begin([]Flow{c.flow}); err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("in a run of its own: %v, want %q", err, c.want)
+		}
+		if r := checker.Report(); r.Flows != 1 {
+			t.Errorf("%d flows checked beside an invalid one", r.Flows)
 		}
 	}
 }

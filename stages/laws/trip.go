@@ -7,6 +7,10 @@ import (
 
 // trip is what the packets of a flow need on its path, in ps.
 type trip struct {
+	net    *topology.Network
+	params simkernel.Params
+	links  []linkTimes
+
 	packets    int64
 	full, last []int64 // by hop: to send a full packet, the last packet; the same for a flow of one packet
 	delay      []int64 // by hop: propagation
@@ -15,23 +19,39 @@ type trip struct {
 	parts      int64   // its k
 }
 
-func (t *trip) set(n *topology.Network, p *simkernel.Params, sizeBytes int64, path []int32) {
+// linkTimes are the times to send a packet of the largest size, an ACK, and an ACK behind such a packet.
+type linkTimes struct{ largest, ack, both int64 }
+
+func newTrip(n *topology.Network, p simkernel.Params) trip {
+	t := trip{net: n, params: p, links: make([]linkTimes, len(n.Links))}
+	largest := p.PayloadBytes + p.HeaderBytes
+	for i := range n.Links {
+		bps := n.Links[i].BandwidthBps
+		t.links[i] = linkTimes{sendPS(largest, bps), sendPS(p.AckBytes, bps), sendPS(p.AckBytes+largest, bps)}
+	}
+	return t
+}
+
+func (t *trip) set(sizeBytes int64, path []int32) {
+	p := &t.params
 	t.packets = p.Packets(sizeBytes)
 	largest := p.PayloadBytes + p.HeaderBytes
-	full, last := largest, sizeBytes-(t.packets-1)*p.PayloadBytes+p.HeaderBytes
-	if t.packets == 1 {
-		full = last
-	}
+	lastBytes := sizeBytes - (t.packets-1)*p.PayloadBytes + p.HeaderBytes
 	t.full, t.last, t.delay, t.oneWay = t.full[:0], t.last[:0], t.delay[:0], 0
 	back := int64(0)
 	for _, id := range path {
-		l := &n.Links[id]
-		t.full, t.last = append(t.full, sendPS(full, l.BandwidthBps)), append(t.last, sendPS(last, l.BandwidthBps))
-		t.delay = append(t.delay, l.DelayNS*psPerNS)
-		t.oneWay += sendPS(full, l.BandwidthBps) + l.DelayNS*psPerNS
-		back += sendPS(p.AckBytes+largest, l.BandwidthBps) + l.DelayNS*psPerNS
+		l := &t.net.Links[id]
+		last := sendPS(lastBytes, l.BandwidthBps)
+		full := last
+		if t.packets > 1 {
+			full = t.links[id].largest
+		}
+		delay := l.DelayNS * psPerNS
+		t.full, t.last, t.delay = append(t.full, full), append(t.last, last), append(t.delay, delay)
+		t.oneWay += full + delay
+		back += t.links[id].both + delay
 	}
-	line := float64(n.Links[path[0]].BandwidthBps)
+	line := float64(t.net.Links[path[0]].BandwidthBps)
 	rate := min(p.MinRateBps, line)
 	gap := int64(float64(8*largest) * 1e12 / rate)
 	window := max(1, int64(float64(p.WindowBytes)*rate/line))

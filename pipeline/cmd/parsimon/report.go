@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -31,6 +32,9 @@ model. The file is complete, at most 1.5 MB, and works offline in any current br
   parsimon report small --lake lake
   parsimon report mixed@flow-3 --lake lake --output mixed.html
   parsimon report "small, fail 288:292" --compare small --lake lake
+
+The report of an estimate from windows of time (run --within) says so beside every percentile: it has the windows
+over the load, the parts of the intervals, and how these closed. It leaves out what needs every flow.
 
 --compare adds what changed over another scenario, and why nothing changed where nothing did. A comparison
 that the lake does not hold yet is made first, as "parsimon compare" makes it.`,
@@ -115,8 +119,35 @@ func prepareReport(ctx context.Context, e *env, l *lake.Lake, limits duckdb.Opti
 			}
 		}
 	}
-	o.Stages, err = stageCosts(l, scenario)
+	if scenario.Windows == 0 {
+		o.Stages, err = stageCosts(l, scenario)
+		return err
+	}
+	ids, err := report.WindowScenarios(ctx, l.Path(), scenario, o.Query)
+	if err != nil {
+		return err
+	}
+	o.Stages, err = windowCosts(l, ids)
 	return err
+}
+
+// windowCosts reads what the stages of the windows of an estimate cost, all rounds together.
+func windowCosts(l *lake.Lake, ids []string) (out []report.StageCost, err error) {
+	for _, id := range ids {
+		s, err := pipeline.ReadScenarioStatus(l, lake.ScenarioID(id), false)
+		if err != nil {
+			return nil, err
+		}
+		for _, st := range s.Stages {
+			at := slices.IndexFunc(out, func(c report.StageCost) bool { return c.Stage == st.Stage && c.Variant == st.Variant })
+			if at < 0 {
+				at, out = len(out), append(out, report.StageCost{Stage: st.Stage, Variant: st.Variant})
+			}
+			c := &out[at]
+			c.Tasks, c.Seconds, c.Rows, c.Bytes = c.Tasks+st.Done, c.Seconds+st.Seconds, c.Rows+st.Rows, c.Bytes+st.Bytes
+		}
+	}
+	return out, nil
 }
 
 // stageCosts reads what the stages of an estimate cost, those of its passes too.

@@ -1,7 +1,11 @@
 package main
 
 import (
+	"bytes"
+	"encoding/csv"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -61,6 +65,33 @@ workload: {max_load: 40%, flows_count: 3000, services: [{name: only, sizes: webs
 	return lake
 }
 
+// sampledLake is a lake with a scenario that was estimated from windows of time only, in several rounds. Services and
+// networks have hostile names.
+func sampledLake(t *testing.T) (lake string) {
+	t.Helper()
+	dir, random := t.TempDir(), rand.New(rand.NewPCG(1, 1))
+	var text bytes.Buffer
+	w := csv.NewWriter(&text)
+	rows := [][]string{{"src", "dst", "size_bytes", "start_ns", "service", "vnet"}}
+	for range 60_000 {
+		src := random.IntN(32)
+		rows = append(rows, []string{fmt.Sprint(src), fmt.Sprint((src + 1 + random.IntN(31)) % 32), fmt.Sprint(1000 + random.IntN(15_000)),
+			fmt.Sprint(random.Int64N(600e6)), []string{hostileScript, hostileImage, "etl"}[random.IntN(3)],
+			[]string{"blue", hostileText}[random.IntN(2)]})
+	}
+	path, lake := filepath.Join(dir, "sampled.csv"), filepath.Join(dir, "lake")
+	if err := errors.Join(w.WriteAll(rows), os.WriteFile(path, text.Bytes(), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	must(t, "run", "--topology", "small-2to1", "--flows", path, "--lake", lake, "--estimator", "independent", "--within", "4%",
+		"--of", "p99", "--by", "service", "--check", "40ms", "--quiet")
+	return lake
+}
+
+// sampledCharts are those of the report of an estimate from windows.
+var sampledCharts = []string{"sampled_percentiles", "sampled_percentiles.sizes", "sampled_cdf", "sampled_over_time",
+	"sampled_interval_parts", "sampled_rounds"}
+
 // Every chart of every kind of report is drawn, without an error and without a request, on a screen and on a
 // phone; filters, zoom, tables and the dark page work; and no name of a trace becomes code.
 func TestReportInBrowser(t *testing.T) {
@@ -76,6 +107,9 @@ func TestReportInBrowser(t *testing.T) {
 	}
 	plain, compared, graph := file("report", "report"), file("compare", "failed", "--compare", "report"), file("graph", "graph, load.max=40%, transport.kind=hpcc")
 
+	sampled := filepath.Join(dir, "sampled.html")
+	must(t, "report", "sampled", "--lake", sampledLake(t), "--output", sampled, "--quiet")
+
 	t.Run("charts", func(t *testing.T) {
 		for name, want := range map[string][]string{
 			plain: {"slowdown_cdf", "slowdown_vs_size_by_group", "percentiles_by_group", "slowdown_and_load_over_time", "tail_by_tier", "link_load_and_tail",
@@ -83,6 +117,7 @@ func TestReportInBrowser(t *testing.T) {
 			compared: {"compare_cdf", "what_changed", "explaining_links", "load_changes", "slowdown_cdf", "tail_by_tier", "link_load_and_tail.network"},
 			graph: {"slowdown_cdf", "percentiles_by_group", "tail_by_tier", "link_load_and_tail.network", "parameter_sweep",
 				"parameter_sweep_pairs", "parameter_sweep.effects", "parameter_sweep.error"},
+			sampled: sampledCharts,
 		} {
 			base := strings.TrimSuffix(filepath.Base(name), ".html")
 			for _, size := range []struct {
@@ -101,7 +136,8 @@ func TestReportInBrowser(t *testing.T) {
 			}
 		}
 	})
-	t.Run("hostile names", func(t *testing.T) { checkHostile(t, plain) })
+	t.Run("hostile names", func(t *testing.T) { checkHostile(t, plain, "percentiles_by_group") })
+	t.Run("hostile names of windows", func(t *testing.T) { checkHostile(t, sampled, "sampled_percentiles") })
 	t.Run("filters", func(t *testing.T) { checkFilters(t, openTab(t, plain, 1280, 900, false)) })
 	t.Run("tables", func(t *testing.T) { checkTables(t, openTab(t, plain, 1280, 900, false)) })
 	t.Run("zoom and dark", func(t *testing.T) { checkZoom(t, openTab(t, plain, 1280, 900, false)) })
@@ -134,6 +170,42 @@ func TestReportPage(t *testing.T) {
 	b.quiet(t)
 }
 
+// The report of an estimate from windows says so beside every number, has its charts and no others, is the same when it
+// is made again, and lets no name of a trace become code.
+func TestReportSampled(t *testing.T) {
+	t.Parallel()
+	lake, dir := sampledLake(t), t.TempDir()
+	path := filepath.Join(dir, "sampled.html")
+	must(t, "report", "sampled", "--lake", lake, "--output", path, "--quiet")
+	first, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	must(t, "report", "sampled", "--lake", lake, "--output", path, "--quiet")
+	if again, err := os.ReadFile(path); err != nil || !bytes.Equal(first, again) {
+		t.Errorf("the same report differs: %v", err)
+	}
+	mustFail(t, failure{exitFailed, "parsimon compare --within answers what changed",
+		[]string{"report", "sampled", "--compare", "sampled", "--lake", lake, "--output", path}})
+	b := openTab(t, path, 375, 700, true)
+	checkCharts(t, b, sampledCharts)
+	if n := eval[int](t, b, `document.querySelectorAll('figure[data-chart]').length`); n != len(sampledCharts) {
+		t.Errorf("%d charts, want %d", n, len(sampledCharts))
+	}
+	said := eval[[]int](t, b, `['.figure .note', 'figcaption .badge'].map(s => [...document.querySelectorAll(s)].filter(x => /sampled, \d+ windows, [0-9.]+% of flows/.test(x.textContent)).length)`)
+	if said[0] != 3 || said[1] != len(sampledCharts) {
+		t.Errorf("%d percentiles and %d charts say what they were estimated from, want 3 and %d", said[0], said[1], len(sampledCharts))
+	}
+	text := eval[string](t, b, `document.querySelector('main').textContent`)
+	contains(t, text, "95% interval", "The interval of p99 has these parts: windows drawn", "windows’ part of the interval of p99 was ±",
+		"Charts of links, of racks", "leave out the method’s own error")
+	if over := eval[int](t, b, "document.documentElement.scrollWidth - innerWidth"); over > 0 {
+		t.Errorf("the page is %d px too wide", over)
+	}
+	b.quiet(t)
+	checkHostile(t, path, "sampled_percentiles")
+}
+
 // checkCharts fails unless each of the charts is there and has marks, and no other chart is empty.
 func checkCharts(t *testing.T, b *tab, want []string) {
 	t.Helper()
@@ -151,7 +223,9 @@ func checkCharts(t *testing.T, b *tab, want []string) {
 	}
 }
 
-func checkHostile(t *testing.T, path string) {
+// checkHostile looks at a page with hostile names of services, which a chart shows.
+func checkHostile(t *testing.T, path, chart string) {
+	t.Helper()
 	b := openTab(t, path, 1280, 900, false)
 	names := eval[[]string](t, b, `[...document.querySelectorAll('#filter-service option')].map(o => o.dataset.name || '')`)
 	for _, want := range []string{hostileScript, hostileImage} {
@@ -164,7 +238,7 @@ func checkHostile(t *testing.T, path string) {
 	}
 	// A tooltip is made of the row's texts.
 	at := eval[[]float64](t, b, `(() => {
-		const marks = document.querySelectorAll('figure[data-chart="percentiles_by_group"] .mark-symbol.role-mark path'), mark = marks[marks.length - 1];
+		const marks = document.querySelectorAll('figure[data-chart="`+chart+`"] .mark-symbol.role-mark path'), mark = marks[marks.length - 1];
 		mark.scrollIntoView({block: 'center', behavior: 'instant'});
 		const box = mark.getBoundingClientRect();
 		return [box.x + box.width / 2, box.y + box.height / 2];

@@ -54,7 +54,7 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 		r.declareLake(f)
 		s.declare(f)
 		r.declareEstimate(f)
-		r.defaultAutoPasses(f, "passes of estimator flow over all link cases: a number, or auto: 2, and 5 or 7 while warnings or link cases speak against the estimate")
+		r.defaultAutoPasses(f, "passes of estimator flow over all link cases: a number, or auto: 2, and 5 to 11 while warnings or link cases speak against the estimate or its percentiles move")
 		whole.declare(f)
 		f.BoolVar(&r.keep, "keep", false, "keep the temporary tables hop_observations, feedback and sender_feedback, most of what a run writes; without it they are removed as soon as no stage needs them. Does not change the results")
 		declareFormat(f, &form)

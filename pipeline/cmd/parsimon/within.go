@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 	"parsimon/pipeline/gate"
 	"parsimon/pipeline/sampled"
 	"parsimon/pipeline/scenario"
-	"parsimon/pipeline/units"
 	"parsimon/pipeline/whatif"
 )
 
@@ -32,7 +30,7 @@ type withinFlags struct {
 // declare declares the flags of run.
 func (w *withinFlags) declare(f *pflag.FlagSet) {
 	w.declareCommon(f)
-	f.StringVar(&w.by, "by", "", "with --within: groups whose percentiles have to be precise: service, vnet or size_bin, or one group such as service=storage; default: all flows together")
+	f.StringVar(&w.by, "by", "", "with --within: groups whose percentiles have to be precise: service, vnet or size_bin, or one group such as service=storage, which leaves out link cases that hardly matter to it; default: all flows together")
 	f.DurationVar(&w.check, "check", 0, "with --within: simulate so much of the workload packet by packet, e.g. 20ms, and add the method's error to the intervals (slow)")
 	f.BoolVar(&w.prepare, "prepare", false, "with --within: write the flows of the next windows into scenarios of their own and print the ids of these, for stages in shards (--scenario ID --shard I/N); the same command without --prepare takes the windows over")
 }
@@ -59,33 +57,9 @@ func (w *withinFlags) ask() (a sampled.Ask, ok bool, err error) {
 		}
 		return a, false, nil
 	}
-	if a.Within, err = units.ParseShare(w.within); err != nil {
-		return a, false, usagef("--within %q: want a share such as 2%%", w.within)
-	}
-	if a.Confidence, err = units.ParseShare(w.confidence); err != nil {
-		return a, false, usagef("--confidence %q: want a share such as 95%%", w.confidence)
-	}
-	for _, text := range w.of {
-		percent, err := strconv.ParseFloat(strings.TrimPrefix(text, "p"), 64)
-		if err != nil {
-			return a, false, usagef("--of %q: want p50, p90, p99 or p99.9", text)
-		}
-		q := 0.0
-		for _, known := range pipeline.Quantiles {
-			if diff := known*100 - percent; diff > -1e-6 && diff < 1e-6 {
-				q = known
-			}
-		}
-		if q == 0 {
-			return a, false, usagef("--of %q: want p50, p90, p99 or p99.9", text)
-		}
-		a.Of = append(a.Of, q)
-	}
-	if w.budget < 0 || w.check < 0 {
-		return a, false, usagef("--budget and --check must be 0 or more")
-	}
-	a.By, a.Budget, a.Check = w.by, w.budget, w.check
-	if err := a.Validate(); err != nil {
+	text := sampled.AskText{Within: w.within, Confidence: w.confidence, By: w.by, Of: w.of, Budget: w.budget,
+		Check: w.check}
+	if a, err = text.Parse(); err != nil {
 		return a, false, usagef("%v", err)
 	}
 	return a, true, nil

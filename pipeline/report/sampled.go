@@ -1,0 +1,354 @@
+package report
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"parsimon/queries"
+)
+
+// A scenario that was estimated from windows of time has no rows of every flow. Its report asks questions of its own,
+// whose answers are of the whole workload by the windows' weights, and leaves out what needs every flow.
+
+// mostSampledGroups is how many services, and how many virtual networks, those with the most flows, a page shows.
+const mostSampledGroups = 24
+
+// errCompareSampled says why a report does not compare estimates from windows.
+var errCompareSampled = errors.New("a report compares estimates of every flow, and one of these is from windows of time " +
+	"(run --within): parsimon compare --within answers what changed, from the same windows of both")
+
+// Questions of the report of an estimate from windows, in the order they are asked.
+var sampledQuestions = []string{"sampled_percentiles", "sampled_interval_parts", "sampled_rounds", "sampled_over_time"}
+
+// sampledHeadlineQuery has the columns of question headline that are known, and what was sampled.
+var sampledHeadlineQuery = queries.Query{Name: "headline", Params: estimateParams,
+	SQL: `WITH whole AS (
+			SELECT count(*) AS flows, CAST(sum(size_bytes) AS BIGINT) AS bytes, max(start_ns) - min(start_ns) AS span_ns,
+				count(DISTINCT service) AS services, count(DISTINCT vnet) AS vnets,
+				count(*) FILTER (WHERE synthetic_start) AS synthetic_flows
+			FROM flows WHERE scenario = $scenario
+		), drawn AS (
+			SELECT count(*) AS windows, CAST(sum(flows) AS BIGINT) AS sampled_flows, max(round) AS rounds,
+				CAST(median(to_ns - from_ns) AS BIGINT) AS window_ns, max(warmup_ns) AS warmup_ns
+			FROM windows WHERE scenario = $scenario AND variant = $variant
+		), percentiles AS (` + sampledHeadlineColumns() + `
+			FROM intervals
+			WHERE scenario = $scenario AND variant = $variant AND service IS NULL AND vnet IS NULL AND size_bin = 'all'
+		)
+		SELECT * FROM whole, drawn, percentiles`}
+
+// sampledHeadlineColumns selects the percentiles of all flows as columns.
+func sampledHeadlineColumns() string {
+	var columns []string
+	for _, p := range [][2]string{{"p50", "0.5"}, {"p90", "0.9"}, {"p99", "0.99"}, {"p999", "0.999"}} {
+		for _, c := range [][2]string{{"estimate", "_slowdown"}, {"lo", "_lo"}, {"hi", "_hi"}} {
+			columns = append(columns, fmt.Sprintf("max(%s) FILTER (quantile = %s) AS %s%s", c[0], p[1], p[0], c[1]))
+		}
+	}
+	return "SELECT " + strings.Join(columns, ", ")
+}
+
+// collectSampled asks every question about an estimate from windows.
+func (r *reader) collectSampled(ctx context.Context) (*content, error) {
+	c := &content{lake: r.lake, estimate: r.estimate, answers: map[string]*answer{}, asked: map[string]map[string]string{}}
+	own := map[string]string{"scenario": r.estimate.Scenario, "variant": r.estimate.Variant}
+	for _, q := range []queries.Query{scenarioQuery, shortQuery, sampledHeadlineQuery} {
+		a, err := ask(ctx, r.db, q, own)
+		if err != nil {
+			return nil, err
+		}
+		c.answers[q.Name] = a
+	}
+	for _, name := range sampledQuestions {
+		if err := r.put(ctx, c, name, nil); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.curves(ctx, c, "sampled_cdf", map[string]string{}); err != nil {
+		return nil, err
+	}
+	c.keepSampledGroups()
+	return c, nil
+}
+
+// keepSampledGroups leaves out groups with few flows where there are many, but not the group that later rounds are of,
+// and sizes where no chart has them. Services and networks are put where other reports have them, for the filter and
+// for sentences.
+func (c *content) keepSampledGroups() {
+	all, asked := c.answers["sampled_percentiles"], map[string]string{}
+	if g, ok := c.forGroup(); ok {
+		asked[g.column] = g.label
+	}
+	kept := func(column string) map[string]bool {
+		rows := all.where(func(i int) bool {
+			return !all.Null(i, column) && all.Text(i, "size_bin") == "all" && all.Float(i, "quantile") == 0.5
+		})
+		order := make([]int, rows.Len())
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortStableFunc(order, func(i, j int) int { return int(rows.Int(j, "flows") - rows.Int(i, "flows")) })
+		names := map[string]bool{}
+		for _, i := range order[:min(mostSampledGroups, len(order))] {
+			names[rows.Text(i, column)] = true
+		}
+		if label, ok := asked[column]; ok {
+			names[label] = true
+		}
+		return names
+	}
+	services, vnets := kept("service"), kept("vnet")
+	for _, name := range []string{"sampled_percentiles", "sampled_interval_parts", "sampled_rounds"} {
+		a := c.answers[name]
+		c.answers[name] = a.where(func(i int) bool {
+			return (a.Null(i, "service") || services[a.Text(i, "service")]) && (a.Null(i, "vnet") || vnets[a.Text(i, "vnet")]) &&
+				(name == "sampled_percentiles" || a.Text(i, "size_bin") == "all")
+		})
+	}
+	a := c.answers["sampled_percentiles"]
+	c.answers["percentiles_by_group"] = a.where(func(i int) bool { return a.Text(i, "size_bin") == "all" })
+}
+
+// sampledPlan lists the sections of the report of an estimate from windows.
+func (c *content) sampledPlan() []planned {
+	sections := []planned{
+		{section{ID: "slow", Title: "How slow", Intro: "Slowdown is the time that a flow takes over the time that it would take " +
+			"alone in the network: 1× is ideal. All percentiles are of the whole workload."}, []figureChart{
+			{ID: "sampled_percentiles", Title: "Percentiles by service and virtual network", Wide: true},
+			{ID: "sampled_percentiles.sizes", Title: "Percentiles by flow size"},
+			{ID: "sampled_cdf", Title: "Distribution of slowdown"},
+		}},
+		{section{ID: "windows", Title: "Which windows", Intro: c.windowsText()}, []figureChart{
+			{ID: "sampled_over_time", Title: "Windows and offered load over time", Wide: true},
+		}},
+		{section{ID: "sure", Title: "How sure"}, []figureChart{
+			{ID: "sampled_interval_parts", Title: "What the intervals are made of"},
+		}},
+	}
+	if c.answers["headline"].Int(0, "rounds") > 1 {
+		sure := &sections[len(sections)-1]
+		sure.charts = append(sure.charts, figureChart{ID: "sampled_rounds", Title: "How the intervals closed, round by round"})
+	}
+	return sections
+}
+
+// sampledFrom says what the windows of all rounds hold; "" for an estimate of every flow.
+func (c *content) sampledFrom() string {
+	if c.estimate.Windows == 0 {
+		return ""
+	}
+	if c.sampledShare() == 1 {
+		return "not sampled"
+	}
+	return fmt.Sprintf("sampled, %d windows, %.3g%% of flows", c.answers["headline"].Int(0, "windows"), 100*c.sampledShare())
+}
+
+// groupPart is in the names of variants whose rounds of windows after the first are of one group of flows.
+const groupPart = "-only-"
+
+// laterRounds is the group that rounds of windows after the first are of.
+type laterRounds struct {
+	column, label string // "service" or "vnet", and which
+	others        string // what the percentiles of other flows are estimated from
+}
+
+// String names the group.
+func (l laterRounds) String() string {
+	if l.column == "service" {
+		return "service " + service(l.label)
+	}
+	return "virtual network " + l.label
+}
+
+// forGroup says which group the rounds after the first are of; ok is false if all rounds are of all flows.
+func (c *content) forGroup() (l laterRounds, ok bool) {
+	if !strings.Contains(c.estimate.Variant, groupPart) {
+		return l, false
+	}
+	h, rounds := c.answers["headline"], c.answers["sampled_rounds"]
+	for i := range rounds.Len() { // the last row of each is that of the last round
+		switch {
+		case rounds.Null(i, "service") && rounds.Null(i, "vnet"):
+			if rounds.Text(i, "size_bin") == "all" {
+				l.others = fmt.Sprintf("sampled, %d windows, %.3g%% of flows", rounds.Int(i, "windows"),
+					100*rounds.Float(i, "sampled_flows")/h.Float(0, "flows"))
+			}
+		case rounds.Int(i, "windows") != h.Int(0, "windows"):
+		case rounds.Null(i, "vnet"):
+			l.column, l.label = "service", rounds.Text(i, "service")
+		default:
+			l.column, l.label = "vnet", rounds.Text(i, "vnet")
+		}
+	}
+	return l, l.others != "" && l.column != ""
+}
+
+// variantConfidence is the confidence of intervals that are not 95%, in the name of a variant.
+var variantConfidence = regexp.MustCompile(`-confidence-([0-9.]+%)`)
+
+// confidence is that of the intervals.
+func (c *content) confidence() string {
+	if found := variantConfidence.FindStringSubmatch(c.estimate.Variant); found != nil {
+		return found[1]
+	}
+	return "95%"
+}
+
+// sampledInterval writes an interval of all flows and what it was estimated from.
+func (c *content) sampledInterval(lo, hi float64) string {
+	from := c.sampledFrom()
+	if l, ok := c.forGroup(); ok {
+		from = l.others
+	}
+	return fmt.Sprintf("%s interval %s to %s; %s", c.confidence(), times(lo), times(hi), from)
+}
+
+// sampledFigures are the large numbers.
+func (c *content) sampledFigures() []figure {
+	h := c.answers["headline"]
+	out := []figure{}
+	for _, p := range percentileFigures {
+		out = append(out, figure{p.label, times(h.Float(0, p.column+"_slowdown")),
+			c.sampledInterval(h.Float(0, p.column+"_lo"), h.Float(0, p.column+"_hi")) + "; " + p.note})
+	}
+	return append(out, figure{"flows that were estimated", fmt.Sprintf("%.3g%%", 100*c.sampledShare()), fmt.Sprintf("%s of %s flows, in %s windows",
+		thousands(h.Int(0, "sampled_flows")), thousands(h.Int(0, "flows")), thousands(h.Int(0, "windows")))})
+}
+
+// sampledShare is the share of the flows that start in windows.
+func (c *content) sampledShare() float64 {
+	h := c.answers["headline"]
+	return h.Float(0, "sampled_flows") / h.Float(0, "flows")
+}
+
+// windowsText says how windows were drawn.
+func (c *content) windowsText() string {
+	h := c.answers["headline"]
+	if c.sampledShare() == 1 {
+		return "Windows would have been most of the workload, so all of it was estimated."
+	}
+	rounds := "one round"
+	if n := h.Int(0, "rounds"); n > 1 {
+		rounds = fmt.Sprintf("%d rounds", n)
+	}
+	return fmt.Sprintf("%s windows, half of them at most %s long, were drawn at random in %s, from strata by time and load. Each was "+
+		"simulated with %s before it and after it.", thousands(h.Int(0, "windows")), spanText(h.Int(0, "window_ns")), rounds,
+		spanText(h.Int(0, "warmup_ns")))
+}
+
+// sampledSentences are the answers to the first questions.
+func (c *content) sampledSentences() []string {
+	h := c.answers["headline"]
+	out := []string{fmt.Sprintf("One flow in a hundred of the whole workload takes at least %s as long as it would take alone in "+
+		"the network (%s); the median flow takes %s.", times(h.Float(0, "p99_slowdown")),
+		c.sampledInterval(h.Float(0, "p99_lo"), h.Float(0, "p99_hi")), times(h.Float(0, "p50_slowdown")))}
+	out = append(out, c.worstService()...)
+	return append(append(out, c.partsText()...), c.roundsText()...)
+}
+
+// partsText says what the interval of p99 is made of.
+func (c *content) partsText() []string {
+	parts := c.answers["sampled_interval_parts"]
+	var said []string
+	for i := range parts.rows {
+		if !parts.Null(i, "service") || !parts.Null(i, "vnet") || parts.Float(i, "quantile") != 0.99 || parts.Int(i, "place") == 0 {
+			continue
+		}
+		lo, hi := parts.Float(i, "lo"), parts.Float(i, "hi")
+		switch {
+		case parts.Null(i, "lo"):
+			said = append(said, parts.Text(i, "part")+" not measured")
+		case signed(lo) != "0.0%" || signed(hi) != "0.0%":
+			said = append(said, fmt.Sprintf("%s %s to %s", parts.Text(i, "part"), signed(lo), signed(hi)))
+		}
+	}
+	if len(said) == 0 {
+		return nil
+	}
+	return []string{"The interval of p99 has these parts: " + strings.Join(said, "; ") + "."}
+}
+
+// roundsText says how the interval of p99 closed.
+func (c *content) roundsText() []string {
+	all := c.answers["sampled_rounds"]
+	rows := all.where(func(i int) bool {
+		return all.Null(i, "service") && all.Null(i, "vnet") && all.Float(i, "quantile") == 0.99
+	})
+	last := rows.Len() - 1
+	if last < 1 || rows.Int(0, "windows") == rows.Int(last, "windows") { // one round, or later ones are of a group
+		return nil
+	}
+	return []string{fmt.Sprintf("The windows’ part of the interval of p99 was ±%.1f%% after %s windows, and is ±%.1f%% after %s.",
+		100*rows.Float(0, "half_width"), thousands(rows.Int(0, "windows")), 100*rows.Float(last, "half_width"),
+		thousands(rows.Int(last, "windows")))}
+}
+
+// sampledWarnings are what a reader has to beware of.
+func (c *content) sampledWarnings() []warning {
+	var out []warning
+	if left := c.withoutMethod(); len(left) > 0 {
+		out = append(out, warning{"weak", fmt.Sprintf("The intervals of %s leave out the method’s own error, which was not measured "+
+			"(parsimon run --within … --check 20ms measures it; more time, the higher percentiles).", strings.Join(left, ", ")), nil})
+	}
+	if l, ok := c.forGroup(); ok {
+		out = append(out, warning{"short", fmt.Sprintf("Windows after the first round are of %s only: percentiles of other flows are "+
+			"%s.", l, l.others), nil})
+	}
+	out = append(out, c.shortWarnings("Windows have too few flows to be sure of some percentiles, or too many that outlast them.")...)
+	h := c.answers["headline"]
+	out = append(out, syntheticWarnings(h.Int(0, "synthetic_flows"), h.Int(0, "flows"))...)
+	return append(out, c.rejectWarnings()...)
+}
+
+// withoutMethod are the percentiles of all flows whose intervals leave out the method's own error.
+func (c *content) withoutMethod() (names []string) {
+	parts := c.answers["sampled_interval_parts"]
+	for i := range parts.Len() {
+		if parts.Text(i, "part") == "method" && parts.Null(i, "lo") && parts.Null(i, "service") && parts.Null(i, "vnet") {
+			names = append(names, quantileName(parts.Float(i, "quantile")))
+		}
+	}
+	return names
+}
+
+// leftOut says what the report of an estimate from windows does not show, and why.
+func (c *content) leftOut() []string {
+	if c.estimate.Windows == 0 {
+		return nil
+	}
+	out := []string{"Charts of links, of racks and of the whole network are left out, because they need the delays of every flow at " +
+		"every link, and windows have those of some flows: parsimon run without --within estimates every flow."}
+	if c.answers["sampled_interval_parts"].Len() == 0 {
+		out = append(out, "The parts of the intervals and their rounds are left out, because the lake’s estimate is of an earlier "+
+			"version of the program, which did not write them.")
+	}
+	return out
+}
+
+// WindowScenarios are the hidden scenarios in which the windows of an estimate were estimated; none for an estimate of
+// every flow.
+func WindowScenarios(ctx context.Context, lake string, of Estimate, opt queries.Options) (ids []string, err error) {
+	if of.Windows == 0 {
+		return nil, nil
+	}
+	db, err := queries.Open(ctx, lake, opt)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	a, err := ask(ctx, db, queries.Query{Name: "window_scenarios", Params: estimateParams,
+		SQL: `SELECT window_scenario, min(round) AS round FROM windows WHERE scenario = $scenario AND variant = $variant
+			GROUP BY window_scenario ORDER BY round, window_scenario`},
+		map[string]string{"scenario": of.Scenario, "variant": of.Variant})
+	if err != nil {
+		return nil, err
+	}
+	for i := range a.rows {
+		ids = append(ids, a.Text(i, "window_scenario"))
+	}
+	return ids, nil
+}

@@ -1,0 +1,263 @@
+package stages
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/simkernel"
+	"parsimon/stages/topology"
+)
+
+// OverlapColumns names the columns of table hops that Overlaps reads.
+func OverlapColumns() []string {
+	return []string{"link_id", "size_bytes", "start_ns", "first_link", "delay_to_link_ns", "upstream_bps"}
+}
+
+// Overlaps writes table link_overlaps for the cables of links lo to hi. Both are even: the links of a cable are 2n and
+// 2n + 1. hops are rows of table hops, at least those of these links, by start time for each link.
+//
+// It is a fluid model: a flow arrives at a link at the rate of the slowest link before it. Flows of one host to the
+// same link arrive one after the other. Small flows are left out (see smallest). Flows wait for nothing but each other;
+// that congestion spreads them over a longer time is not known yet. If the workload has parts with nothing between
+// them, such as windows, what is sent after a part does not count.
+func Overlaps(n *topology.Network, p *simkernel.Params, lo, hi int32, parts [][2]int64, hops schema.Batches,
+	out schema.Sink) error {
+	o := &overlaps{net: n, params: p, lo: lo, parts: parts, freeNS: map[int32]float64{}}
+	o.flows = make([][]arrivingFlow, hi-lo)
+	if err := columns.ForEach(hops, o.add); err != nil {
+		return err
+	}
+	var link []int32
+	var share []float64
+	for id := lo; id+1 < hi; id += 2 {
+		if shares, ok := o.cable(id); ok {
+			link, share = append(link, id, id+1), append(share, shares[0], shares[1])
+		}
+	}
+	if len(link) == 0 {
+		return nil
+	}
+	return columns.Write(out, schema.LinkOverlaps, len(link), columns.Of(link), columns.Of(share))
+}
+
+// overlaps is one call of Overlaps at work.
+type overlaps struct {
+	net     *topology.Network
+	params  *simkernel.Params
+	lo      int32
+	parts   [][2]int64       // in ns, from and to (excluded), ascending; nil: all time
+	flows   [][]arrivingFlow // by link - lo
+	freeNS  map[int32]float64
+	changes []rateChange
+}
+
+// An arrivingFlow is a flow that arrives at a link.
+type arrivingFlow struct {
+	startNS, wireBytes int64
+	bps                int64 // of the slowest link before, or the link's own if it is the first
+	firstLink          int32
+}
+
+func (o *overlaps) add(rec arrow.Record) error {
+	link, first := columns.Int32s(rec, "link_id"), columns.Int32s(rec, "first_link")
+	size, start := columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns")
+	delay, up := columns.Int64s(rec, "delay_to_link_ns"), columns.Int64s(rec, "upstream_bps")
+	for i, id := range link {
+		if id < o.lo || int(id-o.lo) >= len(o.flows) {
+			continue
+		}
+		if size[i] < 1 || first[i] < 0 || int(first[i]) >= len(o.net.Links) || up[i] < 0 {
+			return fmt.Errorf("hops: link %d: a flow of %d bytes from link %d, of %d links", id, size[i], first[i], len(o.net.Links))
+		}
+		bps := up[i]
+		if bps == 0 {
+			bps = o.net.Links[first[i]].BandwidthBps
+		}
+		wireBytes := size[i] + o.params.Packets(size[i])*o.params.HeaderBytes
+		o.flows[id-o.lo] = append(o.flows[id-o.lo], arrivingFlow{start[i] + delay[i], wireBytes, bps, first[i]})
+	}
+	return nil
+}
+
+// cable returns the shares of the two links of a cable, and whether both carry flows.
+func (o *overlaps) cable(id int32) (shares [2]float64, ok bool) {
+	sides := o.flows[id-o.lo : id-o.lo+2]
+	if len(sides[0]) == 0 || len(sides[1]) == 0 {
+		return shares, false
+	}
+	o.changes = o.changes[:0]
+	from := min(sides[0][0].startNS, sides[1][0].startNS)
+	for side, flows := range sides {
+		o.appendChanges(flows, side, from, float64(o.net.Links[id].BandwidthBps))
+	}
+	slices.SortFunc(o.changes, func(a, b rateChange) int { return cmp.Compare(a.atNS, b.atNS) })
+	within := [][2]float64{busyTime(o.changes)}
+	if o.parts != nil {
+		within = within[:0]
+		for _, p := range o.parts {
+			within = append(within, [2]float64{float64(p[0] - from), float64(p[1] - from)})
+		}
+	}
+	return bothBusyShares(o.changes, within), true
+}
+
+// appendChanges appends when flows begin and end to arrive at a link.
+func (o *overlaps) appendChanges(flows []arrivingFlow, side int, fromNS int64, linkBps float64) {
+	clear(o.freeNS)
+	least := smallest(flows)
+	for _, f := range flows {
+		if f.wireBytes < least {
+			continue
+		}
+		bps := float64(f.bps)
+		at := max(float64(f.startNS-fromNS), o.freeNS[f.firstLink])
+		end := at + float64(f.wireBytes)*8e9/bps
+		o.freeNS[f.firstLink] = end
+		o.changes = append(o.changes, rateChange{at, bps / linkBps, side}, rateChange{end, -bps / linkBps, side})
+	}
+}
+
+// smallFlows is the part of a link's bytes up to which its smallest flows are left out: most flows are small, and carry
+// little. It changes the shares by less.
+const smallFlows = 0.05
+
+// smallest returns the size, a power of two, from which on flows count.
+func smallest(flows []arrivingFlow) int64 {
+	var bytes [64]int64
+	var all int64
+	for _, f := range flows {
+		bytes[bits.Len64(uint64(f.wireBytes))] += f.wireBytes
+		all += f.wireBytes
+	}
+	k := 0
+	for small := bytes[0]; float64(small) <= smallFlows*float64(all); small += bytes[k] {
+		k++
+	}
+	return 1 << max(0, k-1)
+}
+
+// A rateChange is a flow that begins or ends to arrive at a link of a cable.
+type rateChange struct {
+	atNS float64
+	rate float64 // relative to the bandwidth; below 0 if the flow ends
+	side int     // of the cable
+}
+
+// bothBusyShares returns the part of the bytes of each side of a cable that it sends while the other side sends too:
+// the integral of the product of the rates at which they send, relative to that of its own, within some spans of time.
+// A link sends what arrives; what arrives beyond its bandwidth waits. changes and spans are in the order of time.
+func bothBusyShares(changes []rateChange, within [][2]float64) (shares [2]float64) {
+	var sides [2]fluidLink
+	both, nowNS := 0.0, math.Inf(-1)
+	for i := 0; len(within) > 0; {
+		in := nowNS >= within[0][0]
+		next := within[0][0]
+		if in {
+			next = within[0][1]
+		}
+		if i < len(changes) {
+			next = min(next, changes[i].atNS)
+		}
+		if ns := next - nowNS; ns > 0 && !math.IsInf(ns, 0) {
+			both += passNS(&sides, ns, in)
+		}
+		nowNS = next
+		for i < len(changes) && changes[i].atNS <= nowNS {
+			sides[changes[i].side].change(changes[i].rate)
+			i++
+		}
+		if nowNS >= within[0][1] {
+			within = within[1:]
+		}
+	}
+	for i := range sides {
+		if sides[i].sentNS > 0 {
+			shares[i] = min(1, both/sides[i].sentNS)
+		}
+	}
+	return shares
+}
+
+// busyTime is the time that counts: until the last flow begins to arrive. Afterwards both sides fall idle, which few of
+// the flows see. If most flows begin at once, it lasts until half of the bytes of each side have arrived.
+func busyTime(changes []rateChange) [2]float64 {
+	var allNS, arrivedNS, rate [2]float64
+	endNS := 0.0
+	for _, ch := range changes {
+		allNS[ch.side] -= float64(ch.rate * ch.atNS)
+		if ch.rate > 0 {
+			endNS = ch.atNS
+		}
+	}
+	beforeNS := 0.0
+	for _, ch := range changes {
+		for side := range rate {
+			more := float64(rate[side] * (ch.atNS - beforeNS))
+			if half := allNS[side] / 2; arrivedNS[side] < half && arrivedNS[side]+more >= half {
+				endNS = max(endNS, beforeNS+(half-arrivedNS[side])/rate[side])
+			}
+			arrivedNS[side] += more
+		}
+		beforeNS = ch.atNS
+		rate[ch.side] += ch.rate
+	}
+	return [2]float64{0, endNS}
+}
+
+// A fluidLink is a link at which flows arrive at constant rates.
+type fluidLink struct {
+	rate      float64 // at which bytes arrive, relative to the bandwidth
+	flows     int     // that arrive
+	backlogNS float64 // time that it needs for what waits
+	sentNS    float64 // time that it needed for what it has sent
+}
+
+func (l *fluidLink) change(rate float64) {
+	l.rate += rate
+	if rate > 0 {
+		l.flows++
+	} else if l.flows--; l.flows == 0 {
+		l.rate = 0 // without what rounding has left
+	}
+}
+
+// sends is the rate at which the link sends.
+func (l *fluidLink) sends() float64 {
+	if l.backlogNS > 0 {
+		return 1
+	}
+	return min(1, l.rate)
+}
+
+// passNS lets a time pass, and returns the part of it in which both links send. If it counts, what they send is added
+// up.
+func passNS(sides *[2]fluidLink, ns float64, counts bool) (both float64) {
+	for ns > 0 {
+		step := ns
+		for i := range sides {
+			if l := &sides[i]; l.backlogNS > 0 && l.rate < 1 {
+				step = min(step, l.backlogNS/(1-l.rate))
+			}
+		}
+		if counts {
+			both += float64(sides[0].sends() * sides[1].sends() * step)
+			sides[0].sentNS += float64(sides[0].sends() * step)
+			sides[1].sentNS += float64(sides[1].sends() * step)
+		}
+		for i := range sides {
+			l := &sides[i]
+			if l.backlogNS += float64((l.rate - 1) * step); l.backlogNS < 1e-3 {
+				l.backlogNS = 0
+			}
+		}
+		ns -= step
+	}
+	return both
+}
