@@ -1,11 +1,9 @@
 // Package pipeline estimates the scenarios of a lake: it declares the stages of the two estimators as plans and runs
 // them with package engine.
 //
-//	generate ─► route ─► overlaps ─► [cluster]
-//	                                │
-//	                                ├─► simulate ─► bucket ─► [draw] ─► sample ─► intervals       estimator independent
-//	                                └─► simulate 1 ─► [impute] ─► feedback 1 ─► simulate 2 ─► …   estimator flow
-//	                                     … ─► sender-feedback ─► replay ─► sample ─► intervals
+//	generate ─► route ─┬─► [cluster] ─► simulate ─► bucket ─► [draw] ─► sample ─► intervals       estimator independent
+//	                   └─► overlaps ─► [cluster] ─► uplinks ─► uplink-feedback ─► simulate 1 ─►   estimator flow
+//	                       [impute] ─► feedback 1 ─► simulate 2 ─► … ─► sender-feedback ─► replay ─► sample ─► intervals
 //
 // Two barriers hold work back: a link case needs all of its flows (simulate reads from every task of route), and a flow
 // needs all of its hops (feedback, sample). Everything else streams.

@@ -197,11 +197,11 @@ var temporaryTables = slices.DeleteFunc(schema.Tables(), func(t schema.Table) bo
 // digestOf hashes every row of the tables of an estimate whose order does not depend on partitions.
 func digestOf(t testing.TB, dir string, by stages.Estimator) string {
 	t.Helper()
-	tables := []schema.Table{schema.Scenarios, schema.Nodes, schema.Links, schema.Flows, schema.Hops, schema.LinkLoads, schema.LinkOverlaps, schema.LinkStats, schema.Slowdowns}
+	tables := []schema.Table{schema.Scenarios, schema.Nodes, schema.Links, schema.Flows, schema.Hops, schema.LinkLoads, schema.LinkStats, schema.Slowdowns}
 	if by == stages.Independent {
 		tables = append(tables, schema.HopDelays, schema.DelayBuckets)
 	} else {
-		tables = append(tables, schema.HopContributions)
+		tables = append(tables, schema.LinkOverlaps, schema.HopContributions)
 		if rows.Files(t, dir, schema.Feedback) > 0 { // kept
 			tables = append(tables, schema.Feedback)
 		}

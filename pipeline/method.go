@@ -21,7 +21,7 @@ type method struct {
 	source source // of the flows; nil: the lake holds them
 
 	route    *engine.Stage
-	overlaps *engine.Stage
+	overlaps *engine.Stage // nil: estimator independent, which takes ACKs at their mean rate, as the paper does
 	cluster  *engine.Stage // nil without clustering
 	earlier  *engine.Stage // intervals of the estimate with fewer passes that AutoPasses made before; nil: none
 
@@ -96,10 +96,12 @@ func (m *method) readLoads(in *engine.Inputs) (*stages.Loads, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows := in.Read(m.overlaps.Output(schema.LinkOverlaps), nil, nil)
-	defer func() { _ = rows.Close() }() // read to its end, or an error is reported
-	if err := loads.ReadOverlaps(rows); err != nil {
-		return nil, err
+	if m.overlaps != nil {
+		rows := in.Read(m.overlaps.Output(schema.LinkOverlaps), nil, nil)
+		defer func() { _ = rows.Close() }() // read to its end, or an error is reported
+		if err := loads.ReadOverlaps(rows); err != nil {
+			return nil, err
+		}
 	}
 	if w := m.Spec.Windows; w != nil { // loads are relative to the time of the windows
 		loads.LastStartNS = loads.FirstStartNS + w.activeNS()

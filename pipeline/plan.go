@@ -22,7 +22,8 @@ func (m *method) plan() engine.Plan {
 // distribution, independently.
 func (m *method) independentPlan() engine.Plan {
 	generate := m.generateStage()
-	plan := append(engine.Plan{generate}, m.routeStages(generate)...)
+	m.route = m.routeStage(generate)
+	plan := engine.Plan{generate, m.route}
 	// barrier: a link case needs all of its flows
 	if m.variant.Cluster != nil {
 		m.cluster = m.clusterStage(m.variant)
@@ -49,7 +50,7 @@ func (m *method) independentPlan() engine.Plan {
 // replayed with complete feedback.
 func (m *method) flowPlan() engine.Plan {
 	generate := m.generateStage()
-	plan := append(engine.Plan{generate}, m.routeStages(generate)...)
+	plan := append(engine.Plan{generate}, m.flowRoutes(generate)...)
 	// barrier: a link case needs all of its flows
 	if m.variant.Cluster != nil {
 		m.cluster = m.clusterStage(m.variant.pass(1)) // links are alike in all passes

@@ -90,8 +90,8 @@ func Loads(e *Estimation) (*stages.Loads, error) {
 	}
 	defer func() { _ = in.Close() }() // read to its end, or an error is reported
 	loads, err := stages.ReadLoads(e.Network, in)
-	if err != nil {
-		return nil, err
+	if err != nil || e.Plan().Writer(schema.LinkOverlaps) == nil {
+		return loads, err
 	}
 	overlaps, err := e.Read(schema.LinkOverlaps, nil, nil)
 	if err != nil {

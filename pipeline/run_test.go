@@ -134,7 +134,7 @@ func TestStagesOneByOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	run.Close()
-	for i, name := range []string{"simulate", "route", "bucket", "overlaps", "simulate", "bucket", "sample", "intervals"} {
+	for i, name := range []string{"simulate", "route", "bucket", "simulate", "bucket", "sample", "intervals"} {
 		run := resume(t, o)
 		err := run.RunStage(t.Context(), name)
 		if missing := i == 0 || i == 2; missing != (err != nil) || err != nil && !strings.Contains(err.Error(), `is not complete: run "parsimon `) {

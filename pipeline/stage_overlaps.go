@@ -54,11 +54,15 @@ func (m *method) overlapsStage() *engine.Stage {
 
 // loadTables are the tables that readLoads reads.
 func (m *method) loadTables() []engine.Output {
-	return []engine.Output{m.route.Output(schema.LinkLoads), m.overlaps.Output(schema.LinkOverlaps)}
+	tables := []engine.Output{m.route.Output(schema.LinkLoads)}
+	if m.overlaps != nil {
+		tables = append(tables, m.overlaps.Output(schema.LinkOverlaps))
+	}
+	return tables
 }
 
-// routeStages are the stages that find the paths of the flows, and what follows from them for each link.
-func (m *method) routeStages(generate *engine.Stage) engine.Plan {
+// flowRoutes are the first stages of estimator flow: the paths of the flows, and when both directions of a cable send.
+func (m *method) flowRoutes(generate *engine.Stage) engine.Plan {
 	m.route = m.routeStage(generate)
 	m.overlaps = m.overlapsStage()
 	return engine.Plan{m.route, m.overlaps}

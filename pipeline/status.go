@@ -156,11 +156,11 @@ func begunStages(l *lake.Lake, model *Model) (all []*engine.Stage, estimated boo
 	}
 	generate := generated(l, model.ID())
 	add(generate)
-	routed := (&method{Model: model}).routeStages(generate)
+	routed := (&method{Model: model}).flowRoutes(generate)
 	windowsOnly := len(names) > 0 && !slices.ContainsFunc(names,
 		func(name string) bool { return !strings.Contains(name, SampledPart) })
 	for i, s := range routed {
-		if i == 0 && !windowsOnly || s.Begun(l) { // the exact simulation needs the first only
+		if i == 0 && !windowsOnly || s.Begun(l) { // only estimator flow needs the others
 			add(s)
 		}
 	}

@@ -68,7 +68,7 @@ func warmBaseOf(l *lake.Lake, base lake.ScenarioID, v Variant) warmBase {
 // observe are the same.
 func (m *method) warmPlan() engine.Plan {
 	generate := m.generateStage()
-	plan := append(engine.Plan{generate}, m.routeStages(generate)...)
+	plan := append(engine.Plan{generate}, m.flowRoutes(generate)...)
 	// barrier: a link case needs all of its flows
 	base := warmBaseOf(m.Lake, m.variant.Warm.Base, m.variant.Cold())
 	observed, simulates := base.observed, []*engine.Stage{base.last}

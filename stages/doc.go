@@ -24,7 +24,7 @@
 // Files, in the order of the method:
 //
 //	route, route_rows                 paths and hops of a chunk of flows
-//	overlaps                          when both directions of a cable send
+//	overlaps                          when both directions of a cable send (estimator Flow)
 //	loads                             what each link carries; the bandwidth that ACKs leave
 //	cluster, cluster_features         which links are similar; contention: processor sharing as their measure
 //	simulate, simulate_input, _case, _rows    link cases: reading, building, running, writing

@@ -39,8 +39,8 @@ func (x *LinkLoad) add(y LinkLoad) {
 type Loads struct {
 	Links                     []LinkLoad
 	FirstStartNS, LastStartNS int64
-	// BothBusy is, by link id, the part of the time in which a link sends, in which its reverse link sends too. Without
-	// it the two are taken to be independent.
+	// BothBusy is, by link id, the part of the time in which a link sends, in which its reverse link sends too. nil: the
+	// two are taken to be independent, as in the paper's estimator.
 	BothBusy []float64
 }
 
@@ -99,9 +99,10 @@ func (l *Loads) Load(link topology.Link) float64 {
 const minAvailable = 0.1
 
 // AvailableBps returns the link's bandwidth less that of the ACKs on it: one ACK for each packet of the flows on the
-// reverse link, which come while that sends. The paper (§3.2, "Correcting for ACK traffic") subtracts their mean rate.
-// Here it is their rate while the link itself sends: its packets wait for no ACKs of other times, and where both
-// directions of a cable are busy at the same times, as in rounds of an all-to-all, for more than the mean.
+// reverse link, which come while that sends. The paper (§3.2, "Correcting for ACK traffic") subtracts their mean rate,
+// and so does estimator independent. With BothBusy it is their rate while the link itself sends: its packets wait for no
+// ACKs of other times, and where both directions of a cable are busy at the same times, as in rounds of an all-to-all,
+// for more than the mean.
 func (l *Loads) AvailableBps(p *simkernel.Params, link topology.Link) int64 {
 	return availableBps(link.BandwidthBps, l.Links[topology.Reverse(link.ID)], l.bothBusy(p, link), p)
 }

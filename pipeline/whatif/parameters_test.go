@@ -212,7 +212,6 @@ func TestSweepShares(t *testing.T) {
 	}
 	shared, single := estimates.Open(t, o.Lake, last.ScenarioID, o.Variant), estimates.Open(t, alone.Lake, last.ScenarioID, o.Variant)
 	for _, table := range []schema.Table{schema.Scenarios, schema.Nodes, schema.Links, schema.Flows, schema.Hops, schema.LinkLoads,
-		schema.LinkOverlaps,
 		schema.LinkStats, schema.Slowdowns, schema.Intervals} {
 		if tableRows(t, shared, table, "cached") != tableRows(t, single, table, "cached") {
 			t.Errorf("table %s differs from that of the run alone", table.Name)

@@ -18,8 +18,8 @@ var stageCommands = []command{
 Reads flows, chooses each flow's shortest path by ECMP (seeded, salted per node, consistent under
 failures), and writes hops, one row per flow and link, sorted by link, and link_loads.`,
 		stageFlags{(*runFlags).declareShard}),
-	stageCommand("overlaps", "after stage 2: in which part of the time both directions of each cable send", `
-Reads hops and link_loads and writes link_overlaps: for each link the part of the time in which it
+	stageCommand("overlaps", "after stage 2 of estimator flow: in which part of the time both directions of each cable send", `
+Estimator flow. Reads hops and link_loads and writes link_overlaps: for each link the part of the time in which it
 sends, in which its reverse link sends too. The bandwidth that ACKs take follows from it.`,
 		stageFlags{(*runFlags).declareShard}),
 	stageCommand("cluster", "before stage 3, with --cluster: find links that are alike", `
