@@ -100,9 +100,9 @@ const minAvailable = 0.1
 
 // AvailableBps returns the link's bandwidth less that of the ACKs on it: one ACK for each packet of the flows on the
 // reverse link, which come while that sends. The paper (§3.2, "Correcting for ACK traffic") subtracts their mean rate,
-// and so does estimator independent. With BothBusy it is their rate while the link itself sends: its packets wait for no
-// ACKs of other times, and where both directions of a cable are busy at the same times, as in rounds of an all-to-all,
-// for more than the mean.
+// and so does estimator independent. With BothBusy it is their rate while the link itself sends: its packets wait for
+// no ACKs of other times, and where both directions of a cable are busy at the same times, as in rounds of an
+// all-to-all, for more than the mean.
 func (l *Loads) AvailableBps(p *simkernel.Params, link topology.Link) int64 {
 	return availableBps(link.BandwidthBps, l.Links[topology.Reverse(link.ID)], l.bothBusy(p, link), p)
 }
