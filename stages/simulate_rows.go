@@ -206,9 +206,13 @@ func (w *senderRows) flush(out schema.Sink) error {
 	})
 }
 
-// inBatches calls write with columns.BatchRows rows at a time.
+// exchangeRows is how many rows of a table that only stages exchange are written at a time. A reader takes whole batches,
+// and those that hold rows of several ranges of links or flows are read once for each.
+const exchangeRows = 4_096
+
+// inBatches calls write with exchangeRows rows at a time.
 func inBatches(rows []int32, write func(rows []int32) error) error {
-	for batch := range slices.Chunk(rows, columns.BatchRows) {
+	for batch := range slices.Chunk(rows, exchangeRows) {
 		if err := write(batch); err != nil {
 			return err
 		}
