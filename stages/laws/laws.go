@@ -97,10 +97,10 @@ func (c *Checker) Begin(flows []Flow) error {
 	}
 	c.lastNS = lastNS
 	c.flows += int64(len(flows))
-	c.check(flows, c.early.add)
-	if c.late != nil {
+	if c.late != nil { // first, since it takes the longest
 		c.check(flows, c.late.add)
 	}
+	c.check(flows, c.early.add)
 	return nil
 }
 
