@@ -206,8 +206,8 @@ func (w *senderRows) flush(out schema.Sink) error {
 	})
 }
 
-// exchangeRows is how many rows of a table that only stages exchange are written at a time. A reader takes whole batches,
-// and those that hold rows of several ranges of links or flows are read once for each.
+// exchangeRows is how many rows of a table that only stages exchange are written at a time. A reader takes whole
+// batches, and those that hold rows of several ranges of links or flows are read once for each.
 const exchangeRows = 4_096
 
 // inBatches calls write with exchangeRows rows at a time.
