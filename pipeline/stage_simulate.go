@@ -59,6 +59,9 @@ func (m *method) caseStage(name string, v Variant, feedback engine.Output, omitt
 		s.Reads = append(s.Reads, feedback)
 	}
 	s.Reads = append(s.Reads, omitted.reads...)
+	s.Work = func(in *engine.Inputs, tasks []engine.Task) ([]int64, error) {
+		return m.caseWork(in, tasks, feedback, omitted, out)
+	}
 	s.Open = func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
 		loads, err := m.readLoads(in)
 		if err != nil {
@@ -86,6 +89,38 @@ func (m *method) caseStage(name string, v Variant, feedback engine.Output, omitt
 		}, err
 	}
 	return s
+}
+
+// caseWork is about how long the link cases of each task take, in packets behind the first hop. A packet of a host's
+// uplink takes half of that with feedback, and a twelfth without.
+func (m *method) caseWork(in *engine.Inputs, tasks []engine.Task, feedback engine.Output, omitted omission,
+	out schema.Table) ([]int64, error) {
+	loads, err := m.readLoads(in)
+	if err != nil {
+		return nil, err
+	}
+	settled, err := omitted.links(in)
+	if err != nil {
+		return nil, err
+	}
+	ofUplink := int64(12)
+	if feedback.Table.Name == schema.Feedback.Name {
+		ofUplink = 2
+	}
+	work := make([]int64, len(tasks))
+	for n, t := range tasks {
+		for id := int32(t.Lo); id < int32(t.Hi); id++ {
+			_, left := settled[id]
+			switch fromHost := m.Network.FromHost(id); {
+			case left:
+			case fromHost:
+				work[n] += loads.Links[id].Packets / ofUplink
+			case out.Name != schema.UplinkObservations.Name:
+				work[n] += loads.Links[id].Packets
+			}
+		}
+	}
+	return work, nil
 }
 
 // An omission says which links a stage does not simulate, whose observations of an earlier stage stand. The zero value

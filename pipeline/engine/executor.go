@@ -176,7 +176,7 @@ func (e *Executor) RunStage(ctx context.Context, p Plan, s *Stage) error {
 	return e.endShard(p, s)
 }
 
-// runStage does the tasks of a stage that are not done, the costliest first. A failed task stops the others before
+// runStage does the tasks of a stage that are not done, the longest first. A failed task stops the others before
 // their next task; what was committed stays.
 func (e *Executor) runStage(ctx context.Context, s *Stage) error {
 	began, cpu := time.Now(), ProcessorSeconds()

@@ -14,6 +14,7 @@ type job struct {
 	layout  layout
 	in      *Inputs
 	tasks   []Task
+	work    []int64  // by task: about how long it takes, in any unit
 	keys    []string // nil: none
 	mine    []bool   // tasks that this process does
 	others  int      // tasks that it does not
@@ -29,6 +30,9 @@ func (e *Executor) prepare(s *Stage) (j *job, err error) {
 		return nil, err
 	}
 	if j.tasks, err = s.Cut(j.in, e.prior(s)); err != nil {
+		return nil, err
+	}
+	if j.work, err = work(s, j.in, j.tasks); err != nil {
 		return nil, err
 	}
 	l := layout{Stage: s.Name, Method: e.Method, Tasks: j.tasks}
@@ -59,6 +63,18 @@ func (e *Executor) prepare(s *Stage) (j *job, err error) {
 	return j, nil
 }
 
+// work is about how long each task of a stage takes.
+func work(s *Stage, in *Inputs, tasks []Task) ([]int64, error) {
+	if s.Work != nil {
+		return s.Work(in, tasks)
+	}
+	out := make([]int64, len(tasks))
+	for n, t := range tasks {
+		out[n] = t.Cost
+	}
+	return out, nil
+}
+
 // records are what is recorded of the stage when its tasks are done.
 func (j *job) records() Records {
 	return Records{Stage: j.stage, Tasks: j.tasks, Done: j.done, Program: j.layout.Program, method: j.layout.Method,
@@ -79,7 +95,7 @@ func (e *Executor) prior(s *Stage) []Task {
 	return r.Tasks
 }
 
-// todo are the tasks that are left to this process, the costliest first, and their cost.
+// todo are the tasks that are left to this process, the longest first, and their cost.
 func (j *job) todo() (todo []int, total int64) {
 	for n, rec := range j.done {
 		if j.mine[n] && rec == nil {
@@ -87,7 +103,7 @@ func (j *job) todo() (todo []int, total int64) {
 			total += j.tasks[n].Cost
 		}
 	}
-	slices.SortStableFunc(todo, func(a, b int) int { return cmp.Compare(j.tasks[b].Cost, j.tasks[a].Cost) })
+	slices.SortStableFunc(todo, func(a, b int) int { return cmp.Compare(j.work[b], j.work[a]) })
 	return todo, total
 }
 

@@ -34,6 +34,8 @@ type Stage struct {
 	// made from; nil if it was not.
 	Cut  func(in *Inputs, prior []Task) ([]Task, error)
 	Open Opener
+	// Work is about how long each task takes, in any unit: the longest begin first. nil: Task.Cost.
+	Work func(in *Inputs, tasks []Task) ([]int64, error)
 	// Keys are digests of all that each task's files depend on. Tasks with equal keys have equal files, which a scenario
 	// made from another shares. A nil Keys, and nil digests, share nothing.
 	Keys func(in *Inputs, tasks []Task) ([]string, error)
