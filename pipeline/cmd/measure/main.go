@@ -31,6 +31,7 @@ func measurements() []measurement {
 		{"ablation", accuracyPage, "SCENARIO", "what each ingredient of estimator flow contributes", ablation},
 		{"own-accuracy", accuracyPage, "SCENARIO", "estimators against --exact on the shipped scenarios", ownAccuracy},
 		{"transport-accuracy", accuracyPage, "TRANSPORT", "every transport against --exact", transportAccuracy},
+		{"transport-networks", accuracyPage, "SCENARIO", "other transports against --exact, on networks of several kinds", transportNetworks},
 		{"large-exact", accuracyPage, "", "0.2 s of 6,144 hosts against --exact", largeExact},
 		{"honesty", accuracyPage, "SCENARIO", "warnings and intervals of the default against its errors", honesty},
 		{"m3-table", accuracyPage, "all|MIX", "scenarios of m3's table against its ns-3", m3Table},
@@ -77,7 +78,7 @@ func command(ctx context.Context, args []string) (err error) {
 	flags.StringVar(&b.keep, "lake", "", "a lake to use and keep; default: temporary ones")
 	flags.StringVar(&b.how, "ways", "", "flags of the estimates to measure, separated by semicolons, "+
 		"e.g. \"independent;flow --passes 2\"; the first word is the estimator")
-	flags.IntVar(&b.rounds, "rounds", 0, "rounds, pairs or draws; 0: the measurement's own number")
+	flags.IntVar(&b.rounds, "rounds", 0, "rounds, pairs or draws, or times the flows of m3-table; 0: the measurement's own number")
 	flags.BoolVar(&b.short, "short", false, "a small part of the measurement, to try it")
 	flags.BoolVar(&b.write, "write", false, "replace the section of the page")
 	flags.Usage = func() { fmt.Fprint(os.Stderr, usage(flags)) }
