@@ -65,8 +65,8 @@ func m3Table(ctx context.Context, b *bench) {
 }
 
 // m3Flows is how many flows a mix needs for its p99 to be stable: sizes of Hadoop have 63% of their bytes in flows
-// above 50 MB. --rounds N takes N times as many: at 73% load (mix 184) p99 of this many still differs by 10% from draw to
-// draw.
+// above 50 MB. --rounds N takes N times as many: at 73% load (mix 184) p99 of this many still differs by 10% from draw
+// to draw.
 var m3Flows = map[string]int{"webserver": 300_000, "hadoop": 500_000, "cachefollower": 200_000}
 
 // generatedGbps returns the byte rate of the only scenario of a lake, whose flows have been generated.
