@@ -127,9 +127,7 @@ func (t *honestyTally) print(b *bench) {
 		len(t.named)+len(t.unnamed), namesOf("; without one: ", t.unnamed))
 	b.printf("- Warnings in %d scenarios; with all errors below %.0f%%: %d%s.", len(t.alarms), 100*harmlessError, len(t.harmless),
 		namesOf(" (", t.harmless, ")"))
-	if t.intervals > 0 {
-		b.printf("- Intervals that hold the truth: %d of %d; of the workload's part alone: %d.", t.both, t.intervals, t.workload)
-	}
+	b.printf("- Intervals that hold the truth: %d of %d; of the workload's part alone: %d.", t.both, t.intervals, t.workload)
 	if slices.Sort(t.weak); len(t.weak) > 0 {
 		b.printf("- Errors of %.0f%% and more somewhere: %s.", 50*namedError, strings.Join(t.weak, ", "))
 	}
