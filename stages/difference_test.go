@@ -2,6 +2,7 @@ package stages
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -228,5 +229,43 @@ func TestDifferencesOfALostHost(t *testing.T) {
 	}
 	if want == 0 || lost != want || d.Lost()[0] != want {
 		t.Errorf("%d flows lost, counted %d, want %d", lost, d.Lost()[0], want)
+	}
+}
+
+// Bandwidth after a failure, by hand. Without it the reverse link carries ten flows of 100 full packets, and sends in half
+// of the time in which the link does; ACKs then take 60 of 1,048 bytes. Flows are gained and lost.
+func TestAvailableAfter(t *testing.T) {
+	n, p := topologytest.SmallNetwork(t), simkernel.DefaultParams()
+	link, reverse := n.Links[0], topology.Reverse(0)
+	for _, c := range []struct {
+		name     string
+		flows    int64 // of the reverse link, without the failure
+		bothBusy float64
+		hops     []int16 // of the flows that come and go
+		share    float64 // of the link's time in which ACKs come
+	}{
+		{"nothing moves", 10, 0.5, nil, 0.5},
+		{"two of ten leave", 10, 0.5, []int16{leaves, leaves}, 0.4},
+		{"five come", 10, 0.5, []int16{1, 2, 1, 1, 1}, 0.75},
+		{"at most all of the time", 10, 0.8, []int16{1, 1, 1, 1, 1}, 1},
+		{"all leave", 10, 0.5, []int16{leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves}, 0},
+		// 100 packets of 838.4 ns in 200,000 ns
+		{"one comes where there was none", 0, 0, []int16{1}, 0.4192},
+	} {
+		loads := &Loads{Links: make([]LinkLoad, len(n.Links)), LastStartNS: 200_000, BothBusy: make([]float64, len(n.Links))}
+		loads.Links[0] = LinkLoad{Flows: 1, Bytes: 1000, Packets: 1}
+		loads.Links[reverse] = LinkLoad{Flows: c.flows, Bytes: c.flows * 100_000, Packets: c.flows * 100}
+		loads.BothBusy[0] = c.bothBusy
+		d := &Detours{params: &p, flows: []detour{{size: 100_000}}, moveAt: make([]int32, len(n.Links)+1)}
+		for _, hop := range c.hops {
+			d.moves = append(d.moves, move{link: reverse, hop: hop})
+		}
+		for id := reverse + 1; int(id) < len(d.moveAt); id++ {
+			d.moveAt[id] = int32(len(d.moves))
+		}
+		want := 1e10 * (1 - c.share*60/1048)
+		if got := float64(d.availableAfter(link, 0, loads)); math.Abs(got-want) > 1 {
+			t.Errorf("%s: %v bps available, want %v", c.name, got, want)
+		}
 	}
 }
