@@ -2,6 +2,8 @@ package pipeline
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"parsimon/pipeline/engine"
@@ -98,8 +100,7 @@ func (r *relevance) omitting(o omission, set func(*stages.Relevance) stages.Sett
 	if r == nil {
 		return o
 	}
-	reads := append(append([]engine.Output{}, o.reads...), r.reads()...)
-	return omission{reads, func(in *engine.Inputs) (stages.Settled, error) {
+	return omission{slices.Concat(o.reads, r.reads()), func(in *engine.Inputs) (stages.Settled, error) {
 		all, err := o.links(in)
 		if err != nil {
 			return nil, err
@@ -111,9 +112,7 @@ func (r *relevance) omitting(o omission, set func(*stages.Relevance) stages.Sett
 		if all == nil {
 			all = stages.Settled{}
 		}
-		for link, counters := range set(x) {
-			all[link] = counters
-		}
+		maps.Copy(all, set(x))
 		return all, nil
 	}}
 }

@@ -99,11 +99,15 @@ func (m *method) caseWork(in *engine.Inputs, tasks []engine.Task, feedback engin
 	if err != nil {
 		return nil, err
 	}
+	of, err := m.representatives(in)
+	if err != nil {
+		return nil, err
+	}
 	settled, err := omitted.links(in)
 	if err != nil {
 		return nil, err
 	}
-	ofUplink := int64(12)
+	want, ofUplink := simulated(of), int64(12)
 	if feedback.Table.Name == schema.Feedback.Name {
 		ofUplink = 2
 	}
@@ -112,7 +116,7 @@ func (m *method) caseWork(in *engine.Inputs, tasks []engine.Task, feedback engin
 		for id := int32(t.Lo); id < int32(t.Hi); id++ {
 			_, left := settled[id]
 			switch fromHost := m.Network.FromHost(id); {
-			case left:
+			case left || !want(id):
 			case fromHost:
 				work[n] += loads.Links[id].Packets / ofUplink
 			case out.Name != schema.UplinkObservations.Name:

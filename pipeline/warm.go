@@ -144,7 +144,9 @@ func (m *method) omitsAll(in *engine.Inputs, omitted omission) (bool, error) {
 func (m *method) warmPassStage(n int, feedback *engine.Stage, omitted omission) *engine.Stage {
 	s := m.caseStage("simulate", m.variant.step(n), feedback.Output(schema.Feedback), omitted, schema.HopObservations)
 	s.Pass, s.Writes = n, []schema.Table{schema.HopObservations, schema.LinkStats}
-	s.Cut = func(in *engine.Inputs, _ []engine.Task) ([]engine.Task, error) { // few links are not omitted
+	s.Work = nil // tasks cost what they simulate
+	// few links are not omitted
+	s.Cut = func(in *engine.Inputs, _ []engine.Task) ([]engine.Task, error) {
 		loads, err := m.readLoads(in)
 		if err != nil {
 			return nil, err

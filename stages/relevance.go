@@ -136,11 +136,11 @@ func FindRelevance(n *topology.Network, p *simkernel.Params, g FlowGroup, flows,
 	return r, nil
 }
 
-// runsOf is in how many passes a link is likely to be simulated (ReadSettled).
+// runsOf is in how many passes a link is likely to be simulated.
 func runsOf(n *topology.Network, link int32, share float64, passes int) int {
 	runs := 1
 	for pass := 2; pass <= passes; pass++ {
-		if n.FromHost(link) && runsUplinks(pass) || !n.FromHost(link) && share > settledLimit(pass) {
+		if !omits(n, pass, link, share) {
 			runs++
 		}
 	}

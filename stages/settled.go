@@ -33,6 +33,14 @@ func settledLimit(pass int) float64 {
 // passes but the first are the last one of some estimate.
 func runsUplinks(pass int) bool { return pass == 1 || pass%2 == 0 }
 
+// omits reports whether pass n, after the first, omits the case of a link with such a feedback_share.
+func omits(n *topology.Network, pass int, link int32, share float64) bool {
+	if n.FromHost(link) {
+		return !runsUplinks(pass)
+	}
+	return share <= settledLimit(pass)
+}
+
 // feedbackShare returns how much the current case contributes to the feedback of its flows' other hops: the mean over
 // the packets of wait / round trip without waits, plus the share of marked packets.
 func (s *Simulator) feedbackShare(rows []int32) float64 {
@@ -69,10 +77,7 @@ type Settled map[int32]linkCounters
 // up to settledLimit, and hosts' uplinks if runsUplinks says so. stats is table link_stats of the pass before.
 func ReadSettled(n *topology.Network, pass int, stats schema.Batches) (Settled, error) {
 	return ReadOmitted(stats, func(link int32, share float64) bool {
-		if n.FromHost(link) {
-			return !runsUplinks(pass)
-		}
-		return share <= settledLimit(pass)
+		return omits(n, pass, link, share)
 	})
 }
 

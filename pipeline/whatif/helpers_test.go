@@ -1,7 +1,9 @@
 package whatif
 
 import (
+	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -49,6 +51,27 @@ func mustLoad(t testing.TB, file string) *scenario.Scenario {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// sixteenHosts is a scenario of so many flows between 16 hosts.
+func sixteenHosts(t testing.TB, flows int, transport string) *scenario.Scenario {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "s.yaml")
+	err := os.WriteFile(file, fmt.Appendf(nil, `
+seed: 1
+topology:
+  clos: {pods: 2, racks_per_pod: 2, hosts_per_rack: 4, planes: 2, oversubscription: 2,
+         host_bandwidth: 10Gbps, fabric_bandwidth: 40Gbps, host_delay: 1us, fabric_delay: 1us}
+workload:
+  max_load: 45%%
+  flows_count: %d
+  services: [{name: all, sizes: webserver, sigma: 1}]
+transport: {kind: %s}
+`, flows, transport), 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mustLoad(t, file)
 }
 
 // estimate estimates a scenario and returns its id.

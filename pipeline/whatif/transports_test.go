@@ -3,12 +3,9 @@ package whatif
 import (
 	"context"
 	"math"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"parsimon/pipeline"
-	"parsimon/pipeline/scenario"
 	"parsimon/simkernel"
 	"parsimon/stages"
 )
@@ -22,25 +19,7 @@ func TestTransportsEstimate(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	for _, kind := range simkernel.Transports() {
-		file := filepath.Join(t.TempDir(), "s.yaml")
-		err := os.WriteFile(file, []byte(`
-seed: 1
-topology:
-  clos: {pods: 2, racks_per_pod: 2, hosts_per_rack: 4, planes: 2, oversubscription: 2,
-         host_bandwidth: 10Gbps, fabric_bandwidth: 40Gbps, host_delay: 1us, fabric_delay: 1us}
-workload:
-  max_load: 45%
-  flows_count: 20000
-  services: [{name: all, sizes: webserver, sigma: 1}]
-transport: {kind: `+kind+`}
-`), 0o644)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := scenario.Load(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := sixteenHosts(t, 20_000, kind)
 		run, err := pipeline.Begin(t.Context(), t.TempDir(), s, pipeline.Variant{Estimator: stages.Flow}, pipeline.Settings{})
 		if err != nil {
 			t.Fatal(err)

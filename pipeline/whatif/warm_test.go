@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"math"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -18,24 +16,9 @@ import (
 	"parsimon/stages/workload"
 )
 
-// warmScenario has 10,000 flows between 16 hosts.
 func warmScenario(t *testing.T) *scenario.Scenario {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "s.yaml")
-	err := os.WriteFile(file, []byte(`
-seed: 1
-topology:
-  clos: {pods: 2, racks_per_pod: 2, hosts_per_rack: 4, planes: 2, oversubscription: 2,
-         host_bandwidth: 10Gbps, fabric_bandwidth: 40Gbps, host_delay: 1us, fabric_delay: 1us}
-workload:
-  max_load: 45%
-  flows_count: 10000
-  services: [{name: all, sizes: webserver, sigma: 1}]
-`), 0o644)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return mustLoad(t, file)
+	return sixteenHosts(t, 10_000, "dctcp")
 }
 
 // warmly makes a warm what-if in a new lake, with a base whose observations were removed.
