@@ -48,7 +48,7 @@ func (m *method) intervalsStage(generate, sample, contributions *engine.Stage,
 			if err != nil {
 				return err
 			}
-			found, err := r.weaknesses(ctx, intervals, last, before)
+			found, busyTail, err := r.weaknesses(ctx, intervals, last, before)
 			if err != nil {
 				return err
 			}
@@ -58,7 +58,7 @@ func (m *method) intervalsStage(generate, sample, contributions *engine.Stage,
 			}
 			found = append(found, stages.MovedPercentile(m.variant.Passes, intervals, earlier)...)
 			found = append(found, m.warmWarning()...)
-			t.SetStats(stages.NewPassesStats(m.variant.Passes, intervals, found, earlier))
+			t.SetStats(stages.NewPassesStats(m.variant.Passes, intervals, found, busyTail, earlier))
 			rows := stages.IntervalsRecord(intervals)
 			defer rows.Release()
 			if err := t.Sink(schema.Intervals).Write(rows); err != nil {
@@ -132,15 +132,16 @@ func (r *estimateReader) intervals(ctx context.Context, generate *engine.Stage) 
 	return x.Rows(), err
 }
 
-// weaknesses finds what speaks against the estimate. last and before wrote link_stats of the last two passes.
+// weaknesses finds what speaks against the estimate, and which part of the slowest flows' delay is at busy links. last and
+// before wrote link_stats of the last two passes.
 func (r *estimateReader) weaknesses(ctx context.Context, intervals []stages.Interval,
-	last, before *engine.Stage) ([]stages.Weakness, error) {
+	last, before *engine.Stage) (found []stages.Weakness, busyTail float64, err error) {
 	stats := r.in.Read(last.Output(schema.LinkStats), nil, nil)
 	defer func() { _ = stats.Close() }() // read to its end, or an error is reported
 	tails := stages.TailsOf(intervals)
 	finder, err := stages.NewWeaknessFinder(r.Network, r.Spec.Params, r.variant.Estimator, tails, stats)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer finder.Close()
 	err = r.eachChunk(ctx, stages.TailColumns(), func(c engine.Task, slowdowns schema.Batches) error {
@@ -149,16 +150,16 @@ func (r *estimateReader) weaknesses(ctx context.Context, intervals []stages.Inte
 		return finder.Watch(c.Lo, c.Hi-c.Lo, slowdowns, hops)
 	})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if before == nil {
-		return finder.Weaknesses(nil, intervals), nil
+		return finder.Weaknesses(nil, intervals), finder.BusyTail(), nil
 	}
 	moved, err := movedBy(r.in, r.Network, before, last)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return finder.Weaknesses(&moved, intervals), nil
+	return finder.Weaknesses(&moved, intervals), finder.BusyTail(), nil
 }
 
 // movedBy is how a sweep over links changed their waits.

@@ -32,7 +32,7 @@ func TestMorePasses(t *testing.T) {
 		if c.kind != "" {
 			warnings = []Weakness{{Kind: c.kind}}
 		}
-		p := NewPassesStats(2, c.intervals, warnings, nil)
+		p := NewPassesStats(2, c.intervals, warnings, 0, nil)
 		if got := p.MorePasses(3); got != c.want {
 			t.Errorf("%s: %t after three passes", c.name, got)
 		}
@@ -42,6 +42,34 @@ func TestMorePasses(t *testing.T) {
 		if got, want := p.MorePasses(2), c.want || c.kind != ""; got != want {
 			t.Errorf("%s: %t after two passes, want %t", c.name, got, want)
 		}
+	}
+}
+
+// Where much of the slowest flows' delay is at busy links, two passes are too few, and five are enough.
+func TestMorePassesAtBusyLinks(t *testing.T) {
+	for _, c := range []struct {
+		busyTail float64
+		want     bool
+	}{{0.2, false}, {0.3, true}} {
+		p := NewPassesStats(2, nil, nil, c.busyTail, nil)
+		if got := p.MorePasses(2); got != c.want {
+			t.Errorf("%g of the delay: %t after two passes", c.busyTail, got)
+		}
+		if p.MorePasses(5) {
+			t.Errorf("%g of the delay: more than five passes", c.busyTail)
+		}
+	}
+}
+
+// BusyTail is a part of the delay of the slowest flows, by the offered load of its links.
+func TestBusyTail(t *testing.T) {
+	w := &WeaknessFinder{slowestNS: 100, slowestNSOfLink: []float64{40, 35, 25},
+		links: &linkTraffic{offered: []float64{0.79, 0.8, 1.2}}}
+	if got := w.BusyTail(); math.Abs(got-0.6) > 1e-12 {
+		t.Errorf("%g, want 0.6", got)
+	}
+	if got := (&WeaknessFinder{links: &linkTraffic{}}).BusyTail(); got != 0 {
+		t.Errorf("%g without delays", got)
 	}
 }
 
@@ -56,7 +84,7 @@ func TestMovedPercentile(t *testing.T) {
 			{SizeBin: ">1 MB", Flows: 900, Quantile: 0.99, Estimate: few, Method: m},
 		}
 	}
-	earlier := NewPassesStats(2, rows(2, 5, 5), nil, nil)
+	earlier := NewPassesStats(2, rows(2, 5, 5), nil, 0, nil)
 	for _, c := range []struct {
 		name      string
 		intervals []Interval
@@ -74,7 +102,7 @@ func TestMovedPercentile(t *testing.T) {
 		if math.Abs(measure-c.want) > 1e-9 || len(found) > 1 {
 			t.Errorf("%s: %+v, want one of %g", c.name, found, c.want)
 		}
-		p := NewPassesStats(5, c.intervals, found, &earlier)
+		p := NewPassesStats(5, c.intervals, found, 0, &earlier)
 		if more := c.want > 0; p.MorePasses(5) != more || p.MorePasses(9) != more || p.Compared != 2 {
 			t.Errorf("%s: %+v", c.name, p)
 		}
