@@ -132,8 +132,8 @@ func (r *estimateReader) intervals(ctx context.Context, generate *engine.Stage) 
 	return x.Rows(), err
 }
 
-// weaknesses finds what speaks against the estimate, and which part of the slowest flows' delay is at busy links. last and
-// before wrote link_stats of the last two passes.
+// weaknesses finds what speaks against the estimate, and which part of the slowest flows' delay is at busy links. last
+// and before wrote link_stats of the last two passes.
 func (r *estimateReader) weaknesses(ctx context.Context, intervals []stages.Interval,
 	last, before *engine.Stage) (found []stages.Weakness, busyTail float64, err error) {
 	stats := r.in.Read(last.Output(schema.LinkStats), nil, nil)

@@ -9,14 +9,15 @@ import (
 	"parsimon/stages"
 )
 
-// overlapsStage works out how far the two directions of each cable are busy at the same times, a range of links a task.
+// overlapsStage works out how far the two directions of each cable are busy at the same times, and what ACKs delay each
+// flow by if it is alone; a range of links a task.
 func (m *method) overlapsStage() *engine.Stage {
 	hops, routed := m.route.Output(schema.Hops), m.route.Output(schema.LinkLoads)
 	s := &engine.Stage{
 		Name: "overlaps", Place: m.base(), Unit: "links", Command: m.baseCommand("overlaps"),
 		Reads:       []engine.Output{hops, routed},
-		Writes:      []schema.Table{schema.LinkOverlaps},
-		BytesPerRow: 100,
+		Writes:      []schema.Table{schema.LinkOverlaps, schema.AckDelays},
+		BytesPerRow: 150,
 		Cut: func(in *engine.Inputs, _ []engine.Task) ([]engine.Task, error) {
 			loads, err := m.routedLoads(in)
 			if err != nil {
@@ -45,7 +46,7 @@ func (m *method) overlapsStage() *engine.Stage {
 				defer func() { _ = rows.Close() }() // read to its end, or an error is reported
 				t.Add(t.Hi - t.Lo)
 				return stages.Overlaps(m.Network, &m.Spec.Params, int32(t.Lo), int32(t.Hi), parts, rows,
-					t.Sink(schema.LinkOverlaps))
+					t.Sink(schema.LinkOverlaps), t.Sink(schema.AckDelays))
 			}, nil
 		}, nil
 	}

@@ -30,6 +30,8 @@ func (m *method) sampleReplaysStage(generate *engine.Stage, observed []engine.Ou
 	for _, r := range replays {
 		s.Reads = append(s.Reads, r.Output(schema.SenderFCTs))
 	}
+	acks := m.overlaps.Output(schema.AckDelays)
+	s.Reads = append(s.Reads, acks)
 	s.Writes = []schema.Table{schema.Slowdowns, schema.HopContributions}
 	s.Open = m.samplers(func(ctx context.Context, sampler *stages.Sampler, t *engine.Attempt) (stages.SampleStats, error) {
 		if err := m.follow(sampler, t); err != nil {
@@ -43,7 +45,7 @@ func (m *method) sampleReplaysStage(generate *engine.Stage, observed []engine.Ou
 			fcts = append(fcts, t.Read(r.Output(schema.SenderFCTs), nil, t.Range("flow_row")))
 		}
 		return sampler.SampleReplays(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(flows, nil), readObservedDelays(t, observed),
-			&fcts,
+			&fcts, t.Read(acks, stages.AckDelayColumns(), t.Range("flow_row")),
 			t.Sink(schema.Slowdowns), t.Sink(schema.HopContributions))
 	})
 	return s

@@ -122,7 +122,7 @@ func (t Table) Index(column string) int {
 // Tables returns all tables of a lake.
 func Tables() []Table {
 	return []Table{
-		Scenarios, Nodes, Links, Flows, Rejects, Hops, LinkLoads, LinkOverlaps, LinkClusters, LinkStats, HopDelays,
+		Scenarios, Nodes, Links, Flows, Rejects, Hops, LinkLoads, LinkOverlaps, AckDelays, LinkClusters, LinkStats, HopDelays,
 		DelayBuckets, HopObservations, ImputedObservations, UplinkObservations, SentObservations,
 		Feedback, UplinkFeedback, SenderFeedback, SenderFCTs,
 		HopContributions, Slowdowns, Intervals, Warnings, Windows, SampledSlowdowns, SampledIntervals,

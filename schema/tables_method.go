@@ -59,6 +59,17 @@ var (
 			{"both_busy_share", f64, false, "", "part of the time in which the link sends, in which the reverse link sends too"},
 		},
 	}
+	AckDelays = Table{
+		Name: "ack_delays",
+		Doc: "How much longer a flow takes alone on its path because ACKs of the reverse link's traffic share a link with it, " +
+			"known after routing. Hops with less than 0.1% of the flow's time alone have no row.",
+		Grain: "flow × hop", Key: []string{"flow_row", "link_id"}, Sort: []string{"flow_row"},
+		Columns: []Column{
+			{"flow_row", i64, false, "", "row of the flow in flows, from 0"},
+			{"link_id", i32, false, "", "link that the ACKs share"},
+			{"delay_ns", i64, false, "ns", "time by which its FCT alone exceeds the ideal FCT"},
+		},
+	}
 	LinkClusters = Table{
 		Name: "link_clusters",
 		Doc: "With --cluster, the link whose link case represents each link that carries flows. " +

@@ -38,6 +38,10 @@ func Example() {
 	loads, err := ReadLoads(net, loadRows)
 	check(err)
 
+	// overlaps: hops → what ACKs take of the links
+	acks, err := overlapping(net, &p, hops, loads)
+	check(err)
+
 	// passes: hops and feedback → observations → feedback
 	links := int32(len(net.Links))
 	simulator, err := NewSimulator(net, p, loads, Flow, 0)
@@ -64,8 +68,8 @@ func Example() {
 
 	// sample: FCTs → slowdowns
 	slowdowns := &captured{}
-	_, err = NewSampler(net, p).SampleReplays(ctx, 0, 2, flows.rewound(), observed.rewound(), senders, slowdowns,
-		&captured{})
+	_, err = NewSampler(net, p).SampleReplays(ctx, 0, 2, flows.rewound(), observed.rewound(), senders, acks,
+		slowdowns, &captured{})
 	check(err)
 	for _, rec := range slowdowns.recs {
 		for i, id := range columns.Int64s(rec, "flow_id") {

@@ -23,6 +23,10 @@ func replays(t *testing.T, n *topology.Network, p simkernel.Params, flows arrow.
 	t.Helper()
 	ctx := context.Background()
 	hops, loads := routed(t, n, &p, flows)
+	acks, err := overlapping(n, &p, hops, loads)
+	if err != nil {
+		t.Fatal(err)
+	}
 	links, rows := len(n.Links), flows.NumRows()
 	first := func(i int) int32 { return int32(i * links / partitions) }
 	sim, err := NewSimulator(n, p, loads, Flow, 0)
@@ -72,7 +76,7 @@ func replays(t *testing.T, n *topology.Network, p simkernel.Params, flows arrow.
 	}
 	contributions, slowdowns = &captured{}, &captured{}
 	s, err := NewSampler(n, p).SampleReplays(ctx, 0, rows, &captured{recs: []arrow.Record{flows}}, observed.rewound(),
-		senders, slowdowns, contributions)
+		senders, acks, slowdowns, contributions)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,18 +17,19 @@ import (
 
 // OverlapColumns names the columns of table hops that Overlaps reads.
 func OverlapColumns() []string {
-	return []string{"link_id", "size_bytes", "start_ns", "first_link", "delay_to_link_ns", "upstream_bps"}
+	return []string{"link_id", "flow_row", "size_bytes", "start_ns", "first_link", "delay_to_link_ns", "upstream_bps",
+		"downstream_bps"}
 }
 
-// Overlaps writes table link_overlaps for the cables of links lo to hi. Both are even: the links of a cable are 2n and
-// 2n + 1. hops are rows of table hops, at least those of these links, by start time for each link.
+// Overlaps writes tables link_overlaps and ack_delays for the cables of links lo to hi. Both are even: the links of a
+// cable are 2n and 2n + 1. hops are rows of table hops, at least those of these links, by start time for each link.
 //
 // It is a fluid model: a flow arrives at a link at the rate of the slowest link before it. Flows of one host to the
 // same link arrive one after the other. Small flows are left out (see smallest). Flows wait for nothing but each other;
 // that congestion spreads them over a longer time is not known yet. If the workload has parts with nothing between
 // them, such as windows, what is sent after a part does not count.
 func Overlaps(n *topology.Network, p *simkernel.Params, lo, hi int32, parts [][2]int64, hops schema.Batches,
-	out schema.Sink) error {
+	out, delays schema.Sink) error {
 	o := &overlaps{net: n, params: p, lo: lo, parts: parts, freeNS: map[int32]float64{}}
 	o.flows = make([][]arrivingFlow, hi-lo)
 	if err := columns.ForEach(hops, o.add); err != nil {
@@ -41,10 +42,12 @@ func Overlaps(n *topology.Network, p *simkernel.Params, lo, hi int32, parts [][2
 			link, share = append(link, id, id+1), append(share, shares[0], shares[1])
 		}
 	}
-	if len(link) == 0 {
-		return nil
+	if len(link) > 0 {
+		if err := columns.Write(out, schema.LinkOverlaps, len(link), columns.Of(link), columns.Of(share)); err != nil {
+			return err
+		}
 	}
-	return columns.Write(out, schema.LinkOverlaps, len(link), columns.Of(link), columns.Of(share))
+	return o.delays.flush(delays)
 }
 
 // overlaps is one call of Overlaps at work.
@@ -56,24 +59,28 @@ type overlaps struct {
 	flows   [][]arrivingFlow // by link - lo
 	freeNS  map[int32]float64
 	changes []rateChange
+	spans   []sendSpan
+	delays  ackDelayRows
 }
 
 // An arrivingFlow is a flow that arrives at a link.
 type arrivingFlow struct {
-	startNS, wireBytes int64
-	bps                int64 // of the slowest link before, or the link's own if it is the first
-	firstLink          int32
+	row, startNS, wireBytes int64
+	bps                     int64 // of the slowest link before, or the link's own if it is the first
+	downstreamBps           int64 // of the slowest link behind; 0: none
+	firstLink               int32
 }
 
 func (o *overlaps) add(rec arrow.Record) error {
 	link, first := columns.Int32s(rec, "link_id"), columns.Int32s(rec, "first_link")
 	size, start := columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns")
 	delay, up := columns.Int64s(rec, "delay_to_link_ns"), columns.Int64s(rec, "upstream_bps")
+	row, down := columns.Int64s(rec, "flow_row"), columns.Int64s(rec, "downstream_bps")
 	for i, id := range link {
 		if id < o.lo || int(id-o.lo) >= len(o.flows) {
 			continue
 		}
-		if size[i] < 1 || first[i] < 0 || int(first[i]) >= len(o.net.Links) || up[i] < 0 {
+		if size[i] < 1 || first[i] < 0 || int(first[i]) >= len(o.net.Links) || up[i] < 0 || down[i] < 0 {
 			return fmt.Errorf("hops: link %d: a flow of %d bytes from link %d, of %d links", id, size[i], first[i], len(o.net.Links))
 		}
 		bps := up[i]
@@ -81,7 +88,8 @@ func (o *overlaps) add(rec arrow.Record) error {
 			bps = o.net.Links[first[i]].BandwidthBps
 		}
 		wireBytes := size[i] + o.params.Packets(size[i])*o.params.HeaderBytes
-		o.flows[id-o.lo] = append(o.flows[id-o.lo], arrivingFlow{start[i] + delay[i], wireBytes, bps, first[i]})
+		of := &o.flows[id-o.lo]
+		*of = append(*of, arrivingFlow{row[i], start[i] + delay[i], wireBytes, bps, down[i], first[i]})
 	}
 	return nil
 }
@@ -105,7 +113,75 @@ func (o *overlaps) cable(id int32) (shares [2]float64, ok bool) {
 			within = append(within, [2]float64{float64(p[0] - from), float64(p[1] - from)})
 		}
 	}
-	return bothBusyShares(o.changes, within), true
+	o.spans = appendSendSpans(o.spans[:0], o.changes)
+	for side, flows := range sides {
+		o.addDelays(id+int32(side), flows, side, from)
+	}
+	return bothBusyShares(o.spans, within), true
+}
+
+// addDelays adds rows of table ack_delays for the flows of one side of a cable.
+//
+// A flow alone keeps the slowest link of its path busy. If the reverse link sends meanwhile, ACKs of what that carries
+// take a part of the link, and the flow's packets, which have no gaps there, take longer by as much. The part is taken
+// over the time that the flow takes alone.
+func (o *overlaps) addDelays(link int32, flows []arrivingFlow, side int, fromNS int64) {
+	own, back := o.net.Links[link].BandwidthBps, o.net.Links[link^1].BandwidthBps
+	wireAck := float64(o.params.AckBytes) / float64(o.params.PayloadBytes+o.params.HeaderBytes)
+	acks := wireAck * (float64(back) / float64(own)) // relative to the link's bandwidth, while the reverse link sends
+	for i := range flows {
+		f := &flows[i]
+		slowest := min(f.bps, own)
+		if f.downstreamBps > 0 {
+			slowest = min(slowest, f.downstreamBps)
+		}
+		bits := 8e9 * float64(f.wireBytes)
+		beginNS, aloneNS, sendNS := float64(f.startNS-fromNS), bits/float64(slowest), bits/float64(own)
+		share := min(1, acks*sentShare(o.spans, 1-side, beginNS, beginNS+aloneNS))
+		if delayNS := sendNS + float64(share*sendNS) - aloneNS; delayNS >= leastAckDelay*aloneNS && delayNS >= 1 {
+			o.delays.append(f.row, link, int64(math.Round(delayNS)))
+		}
+	}
+}
+
+// leastAckDelay is the part of a flow's time alone from which on its delay by ACKs has a row.
+const leastAckDelay = 0.001
+
+// sentShare returns the mean rate at which a side sends from one time to another.
+func sentShare(spans []sendSpan, side int, fromNS, toNS float64) float64 {
+	first, _ := slices.BinarySearchFunc(spans, fromNS, func(s sendSpan, ns float64) int { return cmp.Compare(s.toNS, ns) })
+	sentNS := 0.0
+	for _, s := range spans[first:] {
+		if s.fromNS >= toNS {
+			break
+		}
+		if ns := min(s.toNS, toNS) - max(s.fromNS, fromNS); ns > 0 {
+			sentNS += float64(ns * s.rates[side])
+		}
+	}
+	return sentNS / (toNS - fromNS)
+}
+
+// ackDelayRows are rows of table ack_delays.
+type ackDelayRows struct {
+	row, delayNS []int64
+	link         []int32
+	sorter       sorter
+}
+
+func (w *ackDelayRows) append(row int64, link int32, delayNS int64) {
+	w.row, w.link, w.delayNS = append(w.row, row), append(w.link, link), append(w.delayNS, delayNS)
+}
+
+// flush writes the rows by flow_row; those of a flow by link.
+func (w *ackDelayRows) flush(out schema.Sink) error {
+	if len(w.row) == 0 {
+		return nil
+	}
+	return inBatches(w.sorter.byFlow(w.row, nil), func(rows []int32) error {
+		return columns.Write(out, schema.AckDelays, len(rows), columns.Take(w.row, rows), columns.Take(w.link, rows),
+			columns.Take(w.delayNS, rows))
+	})
 }
 
 // appendChanges appends when flows begin and end to arrive at a link.
@@ -150,36 +226,65 @@ type rateChange struct {
 	side int     // of the cable
 }
 
-// bothBusyShares returns the part of the bytes of each side of a cable that it sends while the other side sends too:
-// the integral of the product of the rates at which they send, relative to that of its own, within some spans of time.
-// A link sends what arrives; what arrives beyond its bandwidth waits. changes and spans are in the order of time.
-func bothBusyShares(changes []rateChange, within [][2]float64) (shares [2]float64) {
+// A sendSpan is a time in which both links of a cable send at constant rates, relative to their bandwidths.
+type sendSpan struct {
+	fromNS, toNS float64
+	rates        [2]float64
+}
+
+// appendSendSpans appends when the links of a cable send, ascending, without the times at which neither does. A link
+// sends what arrives; what arrives beyond its bandwidth waits. changes are in the order of time.
+func appendSendSpans(spans []sendSpan, changes []rateChange) []sendSpan {
 	var sides [2]fluidLink
-	both, nowNS := 0.0, math.Inf(-1)
-	for i := 0; len(within) > 0; {
-		in := nowNS >= within[0][0]
-		next := within[0][0]
-		if in {
-			next = within[0][1]
-		}
+	nowNS := 0.0
+	for i := 0; ; {
+		nextNS := math.Inf(1)
 		if i < len(changes) {
-			next = min(next, changes[i].atNS)
+			nextNS = changes[i].atNS
 		}
-		if ns := next - nowNS; ns > 0 && !math.IsInf(ns, 0) {
-			both += passNS(&sides, ns, in)
+		for nowNS < nextNS && (sides[0].sends() > 0 || sides[1].sends() > 0) {
+			stepNS := min(nextNS-nowNS, sides[0].drainsNS(), sides[1].drainsNS())
+			spans = append(spans, sendSpan{nowNS, nowNS + stepNS, [2]float64{sides[0].sends(), sides[1].sends()}})
+			for k := range sides {
+				sides[k].pass(stepNS)
+			}
+			nowNS += stepNS
 		}
-		nowNS = next
+		if i == len(changes) {
+			return spans
+		}
+		nowNS = nextNS
 		for i < len(changes) && changes[i].atNS <= nowNS {
 			sides[changes[i].side].change(changes[i].rate)
 			i++
 		}
-		if nowNS >= within[0][1] {
+	}
+}
+
+// bothBusyShares returns the part of the bytes of each side of a cable that it sends while the other side sends too:
+// the integral of the product of the rates at which they send, relative to that of its own, within some spans of time.
+// spans and within are in the order of time.
+func bothBusyShares(spans []sendSpan, within [][2]float64) (shares [2]float64) {
+	var sentNS [2]float64
+	both := 0.0
+	for _, s := range spans {
+		for len(within) > 0 && within[0][1] <= s.fromNS {
 			within = within[1:]
 		}
+		for _, w := range within {
+			if w[0] >= s.toNS {
+				break
+			}
+			ns := max(0, min(s.toNS, w[1])-max(s.fromNS, w[0]))
+			both += float64(s.rates[0] * s.rates[1] * ns)
+			for side, rate := range s.rates {
+				sentNS[side] += float64(rate * ns)
+			}
+		}
 	}
-	for i := range sides {
-		if sides[i].sentNS > 0 {
-			shares[i] = min(1, both/sides[i].sentNS)
+	for side := range shares {
+		if sentNS[side] > 0 {
+			shares[side] = min(1, both/sentNS[side])
 		}
 	}
 	return shares
@@ -216,7 +321,6 @@ type fluidLink struct {
 	rate      float64 // at which bytes arrive, relative to the bandwidth
 	flows     int     // that arrive
 	backlogNS float64 // time that it needs for what waits
-	sentNS    float64 // time that it needed for what it has sent
 }
 
 func (l *fluidLink) change(rate float64) {
@@ -236,28 +340,17 @@ func (l *fluidLink) sends() float64 {
 	return min(1, l.rate)
 }
 
-// passNS lets a time pass, and returns the part of it in which both links send. If it counts, what they send is added
-// up.
-func passNS(sides *[2]fluidLink, ns float64, counts bool) (both float64) {
-	for ns > 0 {
-		step := ns
-		for i := range sides {
-			if l := &sides[i]; l.backlogNS > 0 && l.rate < 1 {
-				step = min(step, l.backlogNS/(1-l.rate))
-			}
-		}
-		if counts {
-			both += float64(sides[0].sends() * sides[1].sends() * step)
-			sides[0].sentNS += float64(sides[0].sends() * step)
-			sides[1].sentNS += float64(sides[1].sends() * step)
-		}
-		for i := range sides {
-			l := &sides[i]
-			if l.backlogNS += float64((l.rate - 1) * step); l.backlogNS < 1e-3 {
-				l.backlogNS = 0
-			}
-		}
-		ns -= step
+// drainsNS is the time until what waits is sent, at the rate of now.
+func (l *fluidLink) drainsNS() float64 {
+	if l.backlogNS > 0 && l.rate < 1 {
+		return l.backlogNS / (1 - l.rate)
 	}
-	return both
+	return math.Inf(1)
+}
+
+// pass lets a time pass.
+func (l *fluidLink) pass(ns float64) {
+	if l.backlogNS += float64((l.rate - 1) * ns); l.backlogNS < 1e-3 {
+		l.backlogNS = 0
+	}
 }

@@ -8,6 +8,10 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+
+	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
 	"parsimon/stages/topology"
@@ -47,7 +51,7 @@ func TestBothBusy(t *testing.T) {
 		{"the time after the last start does not count", []arrival{{0, 0, 100, 1}, {1, 20, 400, 1}, {0, 320, 40, 1}}, [2]float64{0.8, 0.8 / 3}},
 	} {
 		changes := rateChanges(c.flows)
-		got := bothBusyShares(changes, [][2]float64{busyTime(changes)})
+		got := bothBusyShares(appendSendSpans(nil, changes), [][2]float64{busyTime(changes)})
 		if math.Abs(got[0]-c.want[0])+math.Abs(got[1]-c.want[1]) > 1e-9 {
 			t.Errorf("%s: %v, want %v", c.what, got, c.want)
 		}
@@ -67,7 +71,7 @@ func TestBothBusyInParts(t *testing.T) {
 		{[][2]float64{{60, 140}, {300, 400}}, [2]float64{}},
 		{nil, [2]float64{}},
 	} {
-		if got := bothBusyShares(changes, c.parts); math.Abs(got[0]-c.want[0])+math.Abs(got[1]-c.want[1]) > 1e-9 {
+		if got := bothBusyShares(appendSendSpans(nil, changes), c.parts); math.Abs(got[0]-c.want[0])+math.Abs(got[1]-c.want[1]) > 1e-9 {
 			t.Errorf("parts %v: %v, want %v", c.parts, got, c.want)
 		}
 	}
@@ -106,7 +110,7 @@ func TestBothBusyAgainstSteps(t *testing.T) {
 			both += sends[0] * sends[1] * stepNS
 		}
 		changes := rateChanges(flows)
-		for side, got := range bothBusyShares(changes, [][2]float64{busyTime(changes)}) {
+		for side, got := range bothBusyShares(appendSendSpans(nil, changes), [][2]float64{busyTime(changes)}) {
 			if want := both / max(stepNS, sent[side]); math.Abs(got-want) > 0.02 {
 				t.Errorf("%d flows, side %d: %v, in small steps %v", len(flows), side, got, want)
 			}
@@ -132,7 +136,7 @@ func TestOverlaps(t *testing.T) {
 		out := &captured{}
 		for lo := int32(0); lo < int32(len(n.Links)); lo += step {
 			in := &captured{recs: hops.recs}
-			if err := Overlaps(n, &p, lo, min(lo+step, int32(len(n.Links))), nil, in, out); err != nil {
+			if err := Overlaps(n, &p, lo, min(lo+step, int32(len(n.Links))), nil, in, out, &captured{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -156,6 +160,82 @@ func TestOverlaps(t *testing.T) {
 	rounds := shares(func(ns int64) int64 { return 20*ns - ns%1_000_000*19 }, int32(len(n.Links)))
 	if a, b := meanOf(whole), meanOf(rounds); b < 2*a {
 		t.Errorf("mean share %v in rounds, %v at random", b, a)
+	}
+}
+
+// A flow of 1 MB between two hosts of a rack, and one in the other direction that begins after three quarters of it: ACKs
+// take 60 bytes beside each packet of 1,048 for a quarter of its time. The other's packets share the link for as long.
+func TestAckDelays(t *testing.T) {
+	n := testClos(t)
+	p := simkernel.DefaultParams()
+	hosts := n.Hosts()
+	const sendNS = 1000 * 1048 * 0.8
+	for _, c := range []struct {
+		what    string
+		laterNS int64
+		sizes   [2]int64
+		want    []int64
+	}{
+		{"at once", 0, [2]int64{1e6, 1e6}, []int64{48_000, 48_000}},
+		{"a quarter", int64(0.75 * sendNS), [2]int64{1e6, 1e6}, []int64{12_000, 12_000}},
+		{"half of the longer", 0, [2]int64{1e6, 500_000}, []int64{24_000, 24_000}},
+		{"one after the other", 2 * sendNS, [2]int64{1e6, 1e6}, nil},
+		{"a small one delays nobody by 0.1%", 0, [2]int64{1e6, 10_000}, []int64{480}},
+	} {
+		none := columns.Strings([]string{"", ""})
+		flows := array.NewRecord(schema.Flows.Arrow(), []arrow.Array{
+			columns.Of([]int64{1, 2}), columns.Of([]int32{hosts[0], hosts[1]}), columns.Of([]int32{hosts[1], hosts[0]}),
+			columns.Of(c.sizes[:]), columns.Of([]int64{0, c.laterNS}), none, none, columns.False(2)}, 2)
+		hops, loads := routed(t, n, &p, flows)
+		acks, err := overlapping(n, &p, hops, loads)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[int64]int64{} // by flow, the longest delay
+		for _, rec := range acks.recs {
+			for i, row := range columns.Int64s(rec, "flow_row") {
+				got[row] = max(got[row], columns.Int64s(rec, "delay_ns")[i])
+			}
+		}
+		if len(got) != len(c.want) {
+			t.Errorf("%s: %v, want %v", c.what, got, c.want)
+			continue
+		}
+		flow := int64(2 - len(c.want))
+		for i, want := range c.want { // the other direction arrives at the first link 2 µs later
+			if d := got[flow+int64(i)]; d < want-200 || d > want+200 {
+				t.Errorf("%s: flow row %d: %d ns, want %d", c.what, flow+int64(i), d, want)
+			}
+		}
+	}
+}
+
+// Flows that nothing delays but ACKs have the FCT of the whole-network simulation: two hosts send to each other, for
+// different times. ACKs also wait for the data packet that is being sent, which makes round trips longer and is left out:
+// 0.9% where the window hardly covers a long path.
+func TestAckDelaysAgainstExact(t *testing.T) {
+	n := testClos(t)
+	hosts := n.Hosts()
+	none := columns.Strings([]string{"", "", "", ""})
+	flows := array.NewRecord(schema.Flows.Arrow(), []arrow.Array{
+		columns.Of([]int64{1, 2, 3, 4}), columns.Of([]int32{hosts[0], hosts[13], hosts[2], hosts[3]}),
+		columns.Of([]int32{hosts[13], hosts[0], hosts[3], hosts[2]}), columns.Of([]int64{2_000_000, 500_000, 1_000_000, 1_000_000}),
+		columns.Of([]int64{0, 100_000, 200_000, 200_000}), none, none, columns.False(4)}, 4)
+	_, _, slowdowns := replays(t, n, simkernel.DefaultParams(), flows, 1, 2)
+	exact, _, _ := simulateExactly(t, n, []arrow.Record{flows}, ExactOptions{Domains: 1})
+	truth := map[int64]float64{}
+	for _, rec := range exact.recs {
+		for i, id := range columns.Int64s(rec, "flow_id") {
+			truth[id] = columns.Float64s(rec, "slowdown")[i]
+		}
+	}
+	for _, rec := range slowdowns.recs {
+		for i, id := range columns.Int64s(rec, "flow_id") {
+			got, want := columns.Float64s(rec, "slowdown")[i], truth[id]
+			if math.Abs(got/want-1) > 0.01 || want < 1.015 {
+				t.Errorf("flow %d: slowdown %.4f, by the whole network %.4f", id, got, want)
+			}
+		}
 	}
 }
 

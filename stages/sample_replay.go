@@ -18,6 +18,7 @@ import (
 type replayIndex struct {
 	observed       observationIndex
 	fctNS, idealNS []int64 // by flow, of the replay; fctNS -1: none
+	ackNS          []int64 // by flow: its delay by ACKs if it is alone on its path
 	trips          roundTrips
 
 	blocks []simkernel.Block
@@ -34,21 +35,26 @@ type hopOfFlow struct {
 }
 
 // SampleReplays is Sample for estimator Flow. It reads, for the chunk, table hop_observations of the last
-// pass and table sender_fcts of the replay, in any order; rows of other flows are skipped. SampleStats.Cases has what
-// another link case says of each flow: that of the hop where its last packet waits longest.
+// pass, table sender_fcts of the replay and table ack_delays, in any order; rows of other flows are skipped.
+// SampleStats.Cases has what another link case says of each flow: that of the hop where its last packet waits longest.
 //
-// A flow's delay is that of its replay and of its link cases (see blend). It is divided among the hops, for
+// A flow's delay is that of its replay and of its link cases (see blend), and at least that of table ack_delays.
+// Link cases leave the latter out: their delays are relative to the flow alone on what ACKs leave of the links. A flow
+// that is delayed by more has gaps for the ACKs, so the two are not added. The delay is divided among the hops, for
 // table hop_contributions: each hop contributes the wait of the flow's last packet there. The rest, which
 // the sender lost by reducing its rate, is divided in proportion to the hops' marks; if there are none, it
 // belongs to hop 0, where the host's other flows compete with it.
-func (s *Sampler) SampleReplays(ctx context.Context, firstRow, rows int64, flows, observed, senders schema.Batches,
-	out, contributions schema.Sink) (SampleStats, error) {
+func (s *Sampler) SampleReplays(ctx context.Context, firstRow, rows int64, flows, observed, senders,
+	acks schema.Batches, out, contributions schema.Sink) (SampleStats, error) {
 	x := &s.replay
 	x.out.reset()
 	if err := x.observed.readObservations(firstRow, rows, observed); err != nil {
 		return SampleStats{}, err
 	}
 	if err := x.readSenders(firstRow, rows, senders); err != nil {
+		return SampleStats{}, err
+	}
+	if err := x.readAckDelays(firstRow, rows, acks); err != nil {
 		return SampleStats{}, err
 	}
 	stats, err := s.each(ctx, firstRow, rows, flows, out, func(f int, sizeBytes int64) ([]int32, int64, error) {
@@ -62,8 +68,8 @@ func (s *Sampler) SampleReplays(ctx context.Context, firstRow, rows int64, flows
 		if err := s.readHops(f, hops, sizeBytes); err != nil {
 			return nil, 0, err
 		}
-		delay := s.blend(x.fctNS[f] - x.idealNS[f])
-		s.caseNS = s.longestWaitCase(delay)
+		delay := max(s.blend(x.fctNS[f]-x.idealNS[f]), x.ackNS[f])
+		s.caseNS = max(s.longestWaitCase(delay), x.ackNS[f])
 		s.attribute(firstRow+int64(f), delay)
 		if len(x.out.flowRow) >= columns.BatchRows {
 			if err := x.out.flush(contributions); err != nil {
@@ -100,6 +106,28 @@ func (x *replayIndex) readSenders(firstRow, rows int64, senders schema.Batches) 
 					fct[i], ideal[i])
 			}
 			x.fctNS[f], x.idealNS[f] = fct[i], ideal[i]
+		}
+		return nil
+	})
+}
+
+// AckDelayColumns names the columns of table ack_delays that SampleReplays reads.
+func AckDelayColumns() []string { return []string{"flow_row", "delay_ns"} }
+
+// readAckDelays reads the chunk's rows of table ack_delays. Packets that ACKs hold up at one link have gaps at the
+// next, so the longest delay of a flow counts.
+func (x *replayIndex) readAckDelays(firstRow, rows int64, acks schema.Batches) error {
+	x.ackNS = resize(x.ackNS, int(rows))
+	clear(x.ackNS)
+	return columns.ForEach(acks, func(rec arrow.Record) error {
+		delay := columns.Int64s(rec, "delay_ns")
+		for i, row := range columns.Int64s(rec, "flow_row") {
+			if delay[i] < 0 {
+				return fmt.Errorf("ack_delays: flow row %d has a delay of %d ns", row, delay[i])
+			}
+			if f := row - firstRow; f >= 0 && f < rows {
+				x.ackNS[f] = max(x.ackNS[f], delay[i])
+			}
 		}
 		return nil
 	})

@@ -70,8 +70,8 @@ func (p PassesStats) MorePasses(made int) bool {
 		(p.Suspect || p.BusyTail >= busyTailShare) && made <= fewPasses
 }
 
-// NewPassesStats returns the statistics of an estimate of that many passes, with these intervals and warnings and such a
-// BusyTail, that was compared with an earlier one of fewer passes; nil if there is none.
+// NewPassesStats returns the statistics of an estimate of that many passes, with these intervals and warnings and such
+// a BusyTail, that was compared with an earlier one of fewer passes; nil if there is none.
 func NewPassesStats(passes int, intervals []Interval, warnings []Weakness, busyTail float64,
 	earlier *PassesStats) PassesStats {
 	p := PassesStats{Passes: passes, Suspect: len(warnings) > 0, BusyTail: busyTail}

@@ -20,7 +20,8 @@ failures), and writes hops, one row per flow and link, sorted by link, and link_
 		stageFlags{(*runFlags).declareShard}),
 	stageCommand("overlaps", "after stage 2 of estimator flow: in which part of the time both directions of each cable send", `
 Estimator flow. Reads hops and link_loads and writes link_overlaps: for each link the part of the time in which it
-sends, in which its reverse link sends too. The bandwidth that ACKs take follows from it.`,
+sends, in which its reverse link sends too. The bandwidth that ACKs take follows from it. Also writes ack_delays: how
+much longer each flow takes because of ACKs if it is alone on its path.`,
 		stageFlags{(*runFlags).declareShard}),
 	stageCommand("cluster", "before stage 3, with --cluster: find links that are alike", `
 Reads hops and link_loads, works out what each link's delays depend on, and writes link_clusters: for
