@@ -10,14 +10,13 @@ type feeder struct {
 
 // feed returns when the source's planned packet, which reaches its feeder now, arrives at the target. The first
 // call enters the packet into the feeder; later calls for the same packet return the same time.
-func (k *Kernel) feed(s *source, now int64) int64 {
-	f := &k.flows[s.planned]
+func (k *Kernel) feed(s *source, f *flow, now, wireBytes int64) int64 {
 	if s.fed {
 		return f.openPS
 	}
 	fd := &k.feeders[s.feeder]
 	at := max(now, fd.freePS)
-	fd.freePS = at + fd.wire.ps(min(k.params.PayloadBytes, f.left)+k.params.HeaderBytes)
+	fd.freePS = at + fd.wire.ps(wireBytes)
 	s.fed = true
 	f.openPS = at
 	f.upPassedPS = now

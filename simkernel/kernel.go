@@ -183,22 +183,23 @@ func (k *Kernel) runQueue() {
 		now := p.base + root>>p.bits
 		s := &k.sources[root&p.mask]
 		if s.known {
+			f := &k.flows[s.planned]
 			if s.feeder >= 0 {
-				if at := k.feed(s, now); at > now {
+				if at := k.feed(s, f, now, min(k.params.PayloadBytes, f.left)+k.params.HeaderBytes); at > now {
 					p.replace(s, p.key(s, at))
 					continue
 				}
 			}
 			last, sent := now, false
 			if p.lone() && s.count == 1 && k.traits.embedded {
-				if last, sent = k.train(s, now); !sent {
-					if key, ok := k.solo(s, now); ok {
+				if last, sent = k.train(s, f, now); !sent {
+					if key, ok := k.solo(s, f, now); ok {
 						p.replace(s, key)
 						continue
 					}
 				}
 			}
-			if !sent && !k.forward(s, now) {
+			if !sent && !k.forward(s, f, now) {
 				return
 			}
 			if s.count == 0 {
@@ -243,9 +244,8 @@ func (k *Kernel) startNext(root int64) {
 
 // forward passes the source's planned packet, which arrives now, through the target. It returns false if the
 // packet would leave the target after the horizon.
-func (k *Kernel) forward(s *source, now int64) bool {
+func (k *Kernel) forward(s *source, f *flow, now int64) bool {
 	t := &k.target
-	f := &k.flows[s.planned]
 	payload := min(k.params.PayloadBytes, f.left)
 	wire := payload + k.params.HeaderBytes
 	startPS := max(now, t.freePS)

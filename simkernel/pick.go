@@ -66,8 +66,12 @@ func (p *picker) replace(s *source, key int64) int64 {
 		p.tournament.set(s.row, key)
 		return p.tournament.nodes[1]
 	}
-	keys := &p.keys
-	i := p.back
+	return p.push(key)
+}
+
+// push is replace for keys in order.
+func (p *picker) push(key int64) int64 {
+	keys, i := &p.keys, p.back
 	// The key that is replaced is not greater, and ends the loop.
 	for keys[i-1] > key {
 		keys[i] = keys[i-1]

@@ -7,8 +7,8 @@ package simkernel
 // It does what forward and plan do, for DCTCP. It ends before the flow's last packet, before a packet that does
 // not fit in the target's log or in the ring of ACKs, where startNext is due, where plan finds a mark undecided, and
 // at the end of a window where a train may begin.
-func (k *Kernel) solo(s *source, now int64) (key int64, ok bool) {
-	t, p, f := &k.target, &k.picker, &k.flows[s.planned]
+func (k *Kernel) solo(s *source, f *flow, now int64) (key int64, ok bool) {
+	t, p := &k.target, &k.picker
 	acks := k.acks
 	full := k.params.PayloadBytes
 	wire := full + k.params.HeaderBytes

@@ -19,6 +19,7 @@ type target struct {
 	waitPS    int64
 	waitNS    int64 // whole ns moved out of waitPS, so that it cannot overflow
 	shallowPS int64 // an arrival with at most this much work in the queue decides nothing: see deep
+	deepPS    int64 // an arrival with more than that may: markPS once maxPackets is known, before that shallowPS
 	log       []logEntry
 	logMask   uint64
 	arrived   uint64 // number of packets that have arrived
@@ -73,6 +74,7 @@ func (t *target) reset(c *Case, p *Params) {
 	}
 	t.markPS = t.least(t.markBytes)
 	t.shallowPS = min(t.markPS, t.least(0))
+	t.deepPS = t.shallowPS
 }
 
 // least returns a lower bound of the time to send that many bytes in packets of any size, limited to
@@ -86,10 +88,10 @@ func (t *target) least(bytes int64) int64 {
 
 // deep reports whether the packet logged last, which arrives now and finds workPS of work including itself, may decide
 // something: a mark, or the maximum queue. More than maxPackets packets are in the queue only if the packet that many
-// before it is still in service, so that the next one has not started.
+// before it is still in service, so that the next one has not started. The rare conditions come first: a branch that
+// depends on shallowPS alone cannot be predicted.
 func (t *target) deep(workPS, now int64) bool {
-	return workPS > t.shallowPS && (workPS > t.markPS || t.maxPackets == 0 ||
-		t.log[(t.arrived-t.maxPackets)&t.logMask].startPS > now)
+	return workPS > t.deepPS || t.log[(t.arrived-t.maxPackets)&t.logMask].startPS > now && workPS > t.shallowPS
 }
 
 // onDeepQueue decides what the packet that has just arrived changes: marks of packets ahead of it, and the
@@ -105,7 +107,9 @@ func (t *target) onDeepQueue(acks []ack, observed []Block, now int64) {
 		t.maxBytes = queue
 		t.maxAtPS = now
 		t.shallowPS = min(t.markPS, t.least(queue-t.wireMax))
-		t.maxPackets = uint64(queue / t.wireMax)
+		if t.maxPackets = uint64(queue / t.wireMax); t.maxPackets > 0 {
+			t.deepPS = t.markPS
+		}
 	}
 	m := max(w, t.unmarked)
 	for m+1 < t.arrived {
@@ -146,9 +150,11 @@ func (t *target) passIdle(packets, wireBytes, servicePS, departPS int64) {
 // trimLog drops packets that no longer wait from the log, or doubles the log. It keeps the last packet that does
 // not wait, which may be in service.
 func (t *target) trimLog(now int64) {
-	for t.waiting != t.arrived && t.log[t.waiting&t.logMask].startPS <= now {
-		t.waiting++
+	waiting := t.arrived
+	for waiting != t.waiting && t.log[(waiting-1)&t.logMask].startPS > now {
+		waiting--
 	}
+	t.waiting = waiting
 	if t.arrived-t.waiting > uint64(len(t.log))/2 {
 		log := make([]logEntry, 2*len(t.log))
 		for i := t.waiting - min(t.waiting, 1); i != t.arrived; i++ {

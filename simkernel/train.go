@@ -9,9 +9,8 @@ package simkernel
 // after the same time. If the packets in flight have the same spacing and the window does not bind at line
 // rate, the only further event is the end of a window once per round trip. Nothing is marked, and the
 // rate stays at line rate.
-func (k *Kernel) train(s *source, now int64) (last int64, ok bool) {
+func (k *Kernel) train(s *source, f *flow, now int64) (last int64, ok bool) {
 	t := &k.target
-	f := &k.flows[s.planned]
 	payload := k.params.PayloadBytes
 	full := payload + k.params.HeaderBytes
 	if f.dctcp.rateBps != f.dctcp.lineBps || t.freePS > now || t.wire > s.wire {
