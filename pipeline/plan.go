@@ -89,6 +89,10 @@ func (m *method) flowPlan() engine.Plan {
 			settling := simulate
 			if m.cluster != nil {
 				settling = nil
+			} else if stages.RenewsNICWaits(n) {
+				nicWaits := m.nicWaitStage(n, given, needed)
+				plan = append(plan, nicWaits)
+				observed = append([]engine.Output{nicWaits.Output(schema.UplinkObservations)}, observed...)
 			}
 			feedback = m.feedbackStage(n, generate, observed, feedback, settling, needed)
 			plan = append(plan, feedback)

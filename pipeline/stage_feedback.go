@@ -42,7 +42,7 @@ func (m *method) feedbackStage(n int, generate *engine.Stage, observed []engine.
 	if previous != nil {
 		s.Reads = append(s.Reads, previous.Output(schema.SentObservations))
 	}
-	omitted := needed.leftOut(m.settled(n+1, settling))
+	omitted := needed.leftOut(m.unfed(n+1, settling))
 	s.Reads = m.withCluster(append(append(s.Reads, m.routedPaths()...), omitted.reads...)...)
 	s.Open = m.feedbackWork(n, omitted, needed, func(builder *stages.FeedbackBuilder) engine.Worker {
 		return func(ctx context.Context, t *engine.Attempt) error {

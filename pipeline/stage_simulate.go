@@ -9,6 +9,7 @@ import (
 	"parsimon/pipeline/lake"
 	"parsimon/schema"
 	"parsimon/stages"
+	"parsimon/stages/topology"
 )
 
 func linkRange(lo, hi int64) *lake.Range { return &lake.Range{Column: "link_id", Lo: lo, Hi: hi} }
@@ -27,6 +28,17 @@ func (m *method) uplinkStage() *engine.Stage {
 	s := m.caseStage("uplinks", m.variant.pass(1), engine.Output{}, omission{}, schema.UplinkObservations)
 	s.Writes = []schema.Table{schema.UplinkObservations}
 	s.Keys, s.Inherit = m.caseKeys, inheritCases
+	return s
+}
+
+// nicWaitStage runs the cases of the hosts' uplinks again after pass n, given the feedback of that pass, for the passes
+// that follow.
+func (m *method) nicWaitStage(n int, feedback engine.Output, needed *relevance) *engine.Stage {
+	others := omission{find: func(*engine.Inputs) (stages.Settled, error) {
+		return stages.Omit(m.Network, func(link int32) bool { return !m.Network.FromHost(link) }), nil
+	}}
+	s := m.caseStage("nic-waits", m.variant.pass(n), feedback, needed.leftOut(others), schema.UplinkObservations)
+	s.Pass, s.Writes = n, []schema.Table{schema.UplinkObservations}
 	return s
 }
 
@@ -142,7 +154,13 @@ func (o omission) links(in *engine.Inputs) (stages.Settled, error) {
 }
 
 // settled are the links that pass n omits, given the stage of the pass before; none if that is nil.
-func (m *method) settled(n int, before *engine.Stage) omission {
+func (m *method) settled(n int, before *engine.Stage) omission { return m.omitted(n, before, stages.ReadSettled) }
+
+// unfed are the links that need no feedback in pass n, likewise.
+func (m *method) unfed(n int, before *engine.Stage) omission { return m.omitted(n, before, stages.ReadUnfed) }
+
+func (m *method) omitted(n int, before *engine.Stage,
+	read func(*topology.Network, int, schema.Batches) (stages.Settled, error)) omission {
 	if before == nil {
 		return omission{}
 	}
@@ -150,7 +168,7 @@ func (m *method) settled(n int, before *engine.Stage) omission {
 	return omission{[]engine.Output{stats}, func(in *engine.Inputs) (stages.Settled, error) {
 		rows := in.Read(stats, nil, nil)
 		defer func() { _ = rows.Close() }() // read to its end, or an error is reported
-		return stages.ReadSettled(m.Network, n, rows)
+		return read(m.Network, n, rows)
 	}}
 }
 
@@ -175,7 +193,7 @@ func (m *method) runCases(ctx context.Context, sim *stages.Simulator, t *engine.
 	lo, hi := int32(t.Lo), int32(t.Hi)
 	var stats stages.SimulateStats
 	if out.Name == schema.UplinkObservations.Name {
-		stats, err = sim.SimulateUplinks(ctx, lo, hi, cases, t.Sink(out), t.Add)
+		stats, err = sim.SimulateUplinks(ctx, lo, hi, cases, given, t.Sink(out), t.Add)
 	} else {
 		stats, err = sim.Simulate(ctx, lo, hi, cases, given, t.Sink(out), t.Sink(schema.LinkStats), t.Add)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
@@ -50,8 +51,12 @@ func warmBaseOf(l *lake.Lake, base lake.ScenarioID, v Variant) warmBase {
 	m := &method{Model: &Model{Lake: l, Spec: Spec{ScenarioID: base}}, variant: v}
 	b := warmBase{plan: m.flowPlan()}
 	b.route = m.route
-	for n := v.Passes; n >= 1; n-- {
-		b.observed = append(b.observed, b.plan.Find("simulate", n).Output(schema.HopObservations))
+	for _, s := range slices.Backward(b.plan) {
+		if s.WritesTable(schema.HopObservations) {
+			b.observed = append(b.observed, s.Output(schema.HopObservations))
+		} else if s.WritesTable(schema.UplinkObservations) && s.Pass > 0 {
+			b.observed = append(b.observed, s.Output(schema.UplinkObservations))
+		}
 	}
 	b.last, b.replay = b.observed[0].Stage, b.plan.Writer(schema.SenderFCTs)
 	return b

@@ -47,7 +47,7 @@ func Example() {
 	simulator, err := NewSimulator(net, p, loads, Flow, 0)
 	check(err)
 	observed, feedback := &captured{}, &captured{}
-	_, err = simulator.SimulateUplinks(ctx, 0, links, hops.rewound(), observed, nil)
+	_, err = simulator.SimulateUplinks(ctx, 0, links, hops.rewound(), nil, observed, nil)
 	check(err)
 	check(NewFeedbackBuilder(net, &p, 1, 0, 0).BuildUplink(ctx, router, 0, 2, flows.rewound(), observed.rewound(), feedback))
 	observed = &captured{}

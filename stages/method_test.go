@@ -41,7 +41,7 @@ func replays(t *testing.T, n *topology.Network, p simkernel.Params, flows arrow.
 		return c.rewound()
 	}
 	for i := range partitions {
-		if _, err := sim.SimulateUplinks(ctx, first(i), first(i+1), hops.rewound(), observed, nil); err != nil {
+		if _, err := sim.SimulateUplinks(ctx, first(i), first(i+1), hops.rewound(), nil, observed, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -27,18 +27,15 @@ func settledLimit(pass int) float64 {
 	return settledShare
 }
 
-// runsUplinks reports whether pass n simulates the cases of hosts' uplinks. What other hosts do reaches an uplink only
-// through the rates and windows of its flows, so its NIC waits change less than the waits of other links. The
-// first pass has the observations of stage uplinks, the last one's would be of no use (the replay follows), and all
-// passes but the first are the last one of some estimate.
-func runsUplinks(pass int) bool { return pass == 1 || pass%2 == 0 }
+// RenewsNICWaits reports whether hosts' uplinks are simulated again after pass n, with the feedback of that pass, if
+// another follows (SimulateUplinks). What other hosts do reaches an uplink only through the rates and windows of its
+// flows, so its NIC waits change less than the waits of other links, and every other pass is enough. The passes themselves
+// leave uplinks out: the last one's would be of no use, because the replay follows.
+func RenewsNICWaits(pass int) bool { return pass%2 == 0 }
 
 // omits reports whether pass n, after the first, omits the case of a link with such a feedback_share.
 func omits(n *topology.Network, pass int, link int32, share float64) bool {
-	if n.FromHost(link) {
-		return !runsUplinks(pass)
-	}
-	return share <= settledLimit(pass)
+	return n.FromHost(link) || share <= settledLimit(pass)
 }
 
 // feedbackShare returns how much the current case contributes to the feedback of its flows' other hops: the mean over
@@ -74,10 +71,18 @@ func (s *Simulator) feedbackShare(rows []int32) float64 {
 type Settled map[int32]linkCounters
 
 // ReadSettled returns the links that pass n omits: those that matter so little to others that their feedback_share is
-// up to settledLimit, and hosts' uplinks if runsUplinks says so. stats is table link_stats of the pass before.
+// up to settledLimit, and hosts' uplinks. stats is table link_stats of the pass before.
 func ReadSettled(n *topology.Network, pass int, stats schema.Batches) (Settled, error) {
 	return ReadOmitted(stats, func(link int32, share float64) bool {
 		return omits(n, pass, link, share)
+	})
+}
+
+// ReadUnfed returns the links that need no feedback in pass n: those that it omits, but for uplinks whose NIC waits are
+// renewed with it. stats is table link_stats of the pass before.
+func ReadUnfed(n *topology.Network, pass int, stats schema.Batches) (Settled, error) {
+	return ReadOmitted(stats, func(link int32, share float64) bool {
+		return omits(n, pass, link, share) && !(n.FromHost(link) && RenewsNICWaits(pass))
 	})
 }
 

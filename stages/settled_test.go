@@ -47,7 +47,7 @@ func TestSettle(t *testing.T) {
 		}
 		flows, share := columns.Int64s(r, "flows"), columns.Float64s(r, "feedback_share")
 		for k, link := range columns.Int32s(r, "link_id") {
-			omitted := flows[k] > 0 && share[k] <= settledShare && !n.FromHost(link)
+			omitted := flows[k] > 0 && (share[k] <= settledShare || n.FromHost(link))
 			if omitted {
 				settled++
 			}
@@ -61,7 +61,7 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// Later passes omit links of twice the share, and run hosts' uplinks every other time.
+// Later passes omit links of twice the share, and hosts' uplinks. These get the feedback of every other pass all the same.
 func TestReadSettledByPass(t *testing.T) {
 	n := testClos(t)
 	var rows statRows
@@ -77,13 +77,18 @@ func TestReadSettledByPass(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		unfed, err := ReadUnfed(n, pass, stats.rewound())
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, link := range n.Links {
-			want := link.ID%3 == 0 || pass > 2 && link.ID%3 == 1
-			if n.FromHost(link.ID) {
-				want = pass == 3 || pass == 5
-			}
-			if _, omitted := settled[link.ID]; omitted != want {
+			uplink := n.FromHost(link.ID)
+			omit := uplink || link.ID%3 == 0 || pass > 2 && link.ID%3 == 1
+			if _, omitted := settled[link.ID]; omitted != omit {
 				t.Errorf("pass %d omits link %d (%s): %v", pass, link.ID, link.Tier, omitted)
+			}
+			if _, without := unfed[link.ID]; without != (omit && !(uplink && pass%2 == 0)) {
+				t.Errorf("pass %d: link %d (%s) without feedback: %v", pass, link.ID, link.Tier, without)
 			}
 		}
 	}

@@ -64,6 +64,7 @@ type Simulator struct {
 	kernel         *simkernel.Kernel
 	settled        Settled
 	onlyUplinks    bool       // the tables are those of SimulateUplinks
+	allFlows       bool       // they have rows of flows without NIC waits, too
 	replays        bool       // cases observe nothing
 	solver         CaseSolver // in place of the kernel; nil: the kernel
 	representative []int32    // by link id; nil: every link is its own
@@ -161,15 +162,19 @@ func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, feedback s
 	return done, s.stats.flush(stats)
 }
 
-// SimulateUplinks runs the link cases of the hosts' uplinks in [lo, hi) without feedback and writes table
-// uplink_observations, by flow_row: NIC waits, of flows that have any. It reads hops as Simulate does.
-func (s *Simulator) SimulateUplinks(ctx context.Context, lo, hi int32, hops schema.Batches, out schema.Sink,
+// SimulateUplinks runs the link cases of the hosts' uplinks in [lo, hi) and writes table uplink_observations, by
+// flow_row: NIC waits. Without feedback (nil) flows that have none get no row. It omits links that have settled. It reads
+// hops and feedback as Simulate does.
+func (s *Simulator) SimulateUplinks(ctx context.Context, lo, hi int32, hops, feedback schema.Batches, out schema.Sink,
 	progress func(packetHops int64)) (SimulateStats, error) {
 	s.observations.reset()
-	s.onlyUplinks = true
+	s.onlyUplinks, s.allFlows = true, feedback != nil
 	defer func() { s.onlyUplinks = false }()
-	done, err := s.run(ctx, lo, hi, hops, nil, caseRun{
-		wants: s.net.FromHost,
+	done, err := s.run(ctx, lo, hi, hops, feedback, caseRun{
+		wants: func(id int32) bool {
+			_, settled := s.settled[id]
+			return s.net.FromHost(id) && !settled
+		},
 		done: func(link topology.Link, rows []int32, _ bool) error {
 			s.observations.add(s, link, rows)
 			return nil

@@ -43,6 +43,12 @@ flow it is the pass that --passes names. It reads uplink_feedback in the first p
 on the feedback of the pass before.`,
 		stageFlags{(*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declarePartitions,
 			(*runFlags).declareCache, (*runFlags).declareShard}),
+	stageCommand("nic-waits", "after passes 2, 4, …, if another follows: simulate hosts' uplinks with their feedback", `
+Estimator flow. Runs the link cases of the hosts' uplinks with the feedback that the pass that --passes
+names was given, and writes uplink_observations: how long each flow's packets wait at its host. Stage
+feedback of the same pass reads it. Not with --cluster, where simulate runs these cases.`,
+		stageFlags{(*runFlags).declareEstimator, (*runFlags).declarePartitions, (*runFlags).declareCache,
+			(*runFlags).declareShard}),
 	stageCommand("impute", "after stage 3 of estimator flow, with --cluster: observations for links without a case", `
 Estimator flow with --cluster. Reads hops, link_clusters and the hop_observations of the pass that
 --passes names and writes imputed_observations: for each flow at each link that was not simulated, the
