@@ -15,8 +15,8 @@ import (
 func TestCollection(t *testing.T) {
 	topology, flows := fixture.Trace(t, 3000)
 	kept, collected := t.TempDir(), t.TempDir()
-	estimate(t, topology, flows, options{Lake: kept, Variant: flowOf(2), Keep: true})
-	o := options{Lake: collected, Variant: flowOf(2), Cache: lake.CachePath(collected)}
+	estimate(t, topology, flows, options{Lake: kept, Variant: flowOf(3), Keep: true})
+	o := options{Lake: collected, Variant: flowOf(3), Cache: lake.CachePath(collected)}
 	estimate(t, topology, flows, o)
 	for _, table := range schema.Tables() {
 		want := rows.Files(t, kept, table)

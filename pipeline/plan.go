@@ -63,7 +63,7 @@ func (m *method) flowPlan() engine.Plan {
 	nicWaits := m.uplinkFeedbackStage(generate, uplinks, needed)
 	plan = append(plan, uplinks, nicWaits)
 	given := nicWaits.Output(schema.UplinkFeedback) // to the next pass
-	var feedback *engine.Stage                      // after the last pass; nil before the first
+	var sent []engine.Output                        // what the next feedback stage reads of the pass before
 	for n := 1; n <= m.variant.Passes; n++ {
 		var before *engine.Stage // whose observations stand for the links that have settled
 		if n > 1 && m.cluster == nil {
@@ -94,9 +94,12 @@ func (m *method) flowPlan() engine.Plan {
 				plan = append(plan, nicWaits)
 				observed = append([]engine.Output{nicWaits.Output(schema.UplinkObservations)}, observed...)
 			}
-			feedback = m.feedbackStage(n, generate, observed, feedback, settling, needed)
+			feedback := m.feedbackStage(n, generate, observed, sent, settling, needed)
 			plan = append(plan, feedback)
 			given = feedback.Output(schema.Feedback)
+			if sent = observed; n > 1 {
+				sent = []engine.Output{feedback.Output(schema.SentObservations)}
+			}
 		}
 	}
 	sender := m.senderFeedbackStage(generate, observed, needed.silent())

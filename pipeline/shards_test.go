@@ -89,7 +89,7 @@ var lastReader = map[engine.Step][]schema.Table{
 	{Stage: "simulate", Pass: 1}: {schema.UplinkFeedback},
 	{Stage: "simulate", Pass: 2}: {schema.Feedback},
 	{Stage: "replay"}:            {schema.SenderFeedback},
-	{Stage: "sample"}:            {schema.HopObservations, schema.SentObservations},
+	{Stage: "sample"}:            {schema.HopObservations},
 }
 
 // shard does a shard of a stage in a process of its own, which is killed when it reports progress for the after-th

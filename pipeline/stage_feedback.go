@@ -32,15 +32,16 @@ func (m *method) uplinkFeedbackStage(generate, uplinks *engine.Stage, needed *re
 }
 
 // feedbackStage turns the observations of pass n into the feedback that pass n + 1 is given at every hop, a chunk of
-// flows a task. previous is the stage that did so after the pass before; nil for the first. settling is the stage of
-// pass n, which tells the links that pass n + 1 omits; nil if it omits none.
-func (m *method) feedbackStage(n int, generate *engine.Stage, observed []engine.Output,
-	previous, settling *engine.Stage, needed *relevance) *engine.Stage {
+// flows a task. previous is what was observed in the first pass, where n is 2, and what the hops sent after the pass
+// before, where it is more. settling is the stage of pass n, which tells the links that pass n + 1 omits; nil if it
+// omits none. What hops send after the first pass is not written: most estimates make two passes, and do not read it.
+func (m *method) feedbackStage(n int, generate *engine.Stage, observed, previous []engine.Output,
+	settling *engine.Stage, needed *relevance) *engine.Stage {
 	v := m.variant.pass(n)
 	s := m.feedbackOf("feedback", v, n, generate, observed)
-	s.Pass, s.Writes = n, []schema.Table{schema.Feedback, schema.SentObservations}
-	if previous != nil {
-		s.Reads = append(s.Reads, previous.Output(schema.SentObservations))
+	s.Pass, s.Writes, s.Reads = n, []schema.Table{schema.Feedback}, append(s.Reads, previous...)
+	if n > 1 {
+		s.Writes = append(s.Writes, schema.SentObservations)
 	}
 	omitted := needed.leftOut(m.unfed(n+1, settling))
 	s.Reads = m.withCluster(append(append(s.Reads, m.routedPaths()...), omitted.reads...)...)
@@ -50,12 +51,13 @@ func (m *method) feedbackStage(n int, generate *engine.Stage, observed []engine.
 				return err
 			}
 			var before schema.Batches
-			if previous != nil {
-				before = t.ReadChunk(previous.Output(schema.SentObservations), stages.ObservationColumns())
+			var sent schema.Sink
+			if n > 1 {
+				before, sent = readObserved(t, previous), t.Sink(schema.SentObservations)
 			}
 			defer t.Add(t.Cost)
 			return builder.Build(ctx, stages.PassScope, t.Lo, t.Hi-t.Lo, readObserved(t, observed), before,
-				t.Sink(schema.Feedback), t.Sink(schema.SentObservations))
+				t.Sink(schema.Feedback), sent)
 		}
 	})
 	return s

@@ -178,8 +178,9 @@ var (
 		Columns: observationColumns,
 	}
 	SentObservations = Table{
-		Name:  "sent_observations",
-		Doc:   "Contribution of each hop to the feedback of the other hops: its observations of all passes so far, damped.",
+		Name: "sent_observations",
+		Doc: "Contribution of each hop to the feedback of the other hops: its observations of all passes so far, damped; " +
+			"not written after the first pass, whose hop_observations say it.",
 		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"},
 		Variant: true, Temporary: true,
 		Columns: observationColumns,

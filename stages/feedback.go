@@ -39,7 +39,7 @@ const (
 // and what they waited before it in UpstreamNS (simkernel.Case.DownstreamBps).
 //
 // Link cases react against the sense of a change: longer waits at other links make the queue of this link
-// shorter. Undamped feedback therefore overshoots, so each hop sends damped observations (see damped), and the
+// shorter. Undamped feedback therefore overshoots, so each hop sends damped observations (see dampFirst), and the
 // feedback of a hop is the sum over what the other hops send. The replay receives the last observations
 // undamped, because a host's uplink has no queue that other hosts fill.
 //
@@ -56,7 +56,7 @@ type FeedbackBuilder struct {
 	trips     roundTrips
 
 	observed observationIndex // of this pass
-	previous observationIndex // what the hops sent after the pass before
+	previous observationIndex // what the hops sent after the pass before; in pass 2, what was observed in the first
 	again    bool             // whether there was one
 
 	path       []int32             // of the current flow
@@ -128,9 +128,9 @@ func FeedbackColumns() []string { return []string{"link_id", "flow_row", "hop", 
 // sent is nil, table sent_observations, by flow_row and hop.
 //
 // observed is the table of the pass that the scope names. Where it has several rows of a flow and hop, the first
-// counts. previous is table sent_observations after the pass before, nil after the first pass; only PassScope
-// reads it. Both may hold rows of other flows, which are skipped, and may come in any order. A flow whose hops
-// are not all in observed is an error that names its row.
+// counts. previous is what was observed in the pass before, where that is the first, later table sent_observations
+// after that pass; nil after the first pass. Only PassScope reads it. Both may hold rows of other flows, which are
+// skipped, and may come in any order. A flow whose hops are not all in observed is an error that names its row.
 func (x *FeedbackBuilder) Build(ctx context.Context, scope FeedbackScope, firstRow, rows int64,
 	observed, previous schema.Batches, out, sent schema.Sink) error {
 	x.observed.wanted = nil
@@ -218,17 +218,22 @@ func (x *FeedbackBuilder) damp(firstRow int64, f int, keep bool) (err error) {
 		x.was = x.was[:0]
 		if x.again {
 			if x.was, err = readBlocks(x.was, x.previous.at(f, h)); err != nil {
-				return fmt.Errorf("sent_observations: flow row %d, hop %d: %w", row, h, err)
+				return fmt.Errorf("observations of the pass before: flow row %d, hop %d: %w", row, h, err)
 			}
 		}
 		for len(x.hops[h]) < len(x.was) {
 			x.hops[h] = append(x.hops[h], simkernel.Block{})
 		}
 		x.hopBlocks[h] = x.hops[h]
-		if x.ablation&AblateDamping == 0 {
-			for b := range x.hops[h] {
-				x.damped(row, h, b, trip)
-			}
+		switch {
+		case x.ablation&AblateDamping != 0:
+		case !x.again:
+			x.dampFirst(x.hops[h], row, h, trip)
+		case x.pass == 2:
+			x.dampFirst(x.was, row, h, trip)
+			x.dampLater(row, h)
+		default:
+			x.dampLater(row, h)
 		}
 		if keep {
 			x.sent.observed.Bytes = appendBlocks(x.sent.observed.Bytes, x.hops[h])

@@ -53,49 +53,57 @@ func (x *FeedbackBuilder) joinHints(a, b uint16) uint16 {
 	return x.params.Transport.JoinHints(a, b)
 }
 
-// damped replaces block b of hop h, which the packets observed, by what the hop sends.
+// dampFirst replaces the blocks that the packets observed at hop h in the first pass by what the hop sends.
 //
-// After the first pass, a wait w is damped by w's own share of the round trip. The reason: with persistent flows whose
-// windows bind, a queue shrinks by as much as waits at other links grow, since the packets in flight are given. If two
-// links send each other such waits whole, both queues vanish in the next pass and return in the one after; if they
-// send halves, both are right at once. A wait that is short against the round trip is of packets that do not fill
-// a window, and does not react. So a hop sends w / (1 + s), where s = w / (w + round trip without waits) estimates how
-// much the queue reacts. NIC waits are sent whole: the first pass had them already.
-//
-// After later passes a hop sends a mean: one third of what it sent before, two thirds of what the packets observed.
-// Equal parts converge from one side on most networks, so they are too cautious; the observations whole make queues
-// of synchronised flows swing. Marks cannot be averaged: they are taken with the probability of the weight that the
-// wait has.
-func (x *FeedbackBuilder) damped(row int64, h, b int, roundTripNS int64) {
-	now := &x.hops[h][b]
-	if !x.again {
-		if h > 0 && now.WaitNS > 0 {
-			w := uint64(now.WaitNS)
-			part, whole := w+uint64(roundTripNS), 2*w+uint64(roundTripNS)
-			hi, lo := bits.Mul64(w, part)
-			sent, _ := bits.Div64(hi, lo, whole)
-			if now.Marks != 0 && !x.takes(row, b, float64(part)/float64(whole)) {
-				now.Marks = 0
-			}
-			now.WaitNS = int32(sent)
-		}
+// A wait w is damped by w's own share of the round trip. The reason: with persistent flows whose windows bind, a queue
+// shrinks by as much as waits at other links grow, since the packets in flight are given. If two links send each other
+// such waits whole, both queues vanish in the next pass and return in the one after; if they send halves, both are
+// right at once. A wait that is short against the round trip is of packets that do not fill a window, and does not
+// react. So a hop sends w / (1 + s), where s = w / (w + round trip without waits) estimates how much the queue reacts.
+// NIC waits are sent whole: the first pass had them already.
+func (x *FeedbackBuilder) dampFirst(blocks []simkernel.Block, row int64, h int, roundTripNS int64) {
+	if h == 0 {
 		return
 	}
-	var was simkernel.Block
-	if b < len(x.was) {
-		was = x.was[b]
+	for b := range blocks {
+		now := &blocks[b]
+		if now.WaitNS == 0 {
+			continue
+		}
+		w := uint64(now.WaitNS)
+		part, whole := w+uint64(roundTripNS), 2*w+uint64(roundTripNS)
+		hi, lo := bits.Mul64(w, part)
+		sent, _ := bits.Div64(hi, lo, whole)
+		if now.Marks != 0 && !x.takes(1, row, b, float64(part)/float64(whole)) {
+			now.Marks = 0
+		}
+		now.WaitNS = int32(sent)
 	}
-	now.WaitNS = int32((2*int64(now.WaitNS) + int64(was.WaitNS) + 1) / 3) // rounded
-	if now.Marks != was.Marks && !x.takes(row, b, 2.0/3) {
-		now.Marks = was.Marks
+}
+
+// dampLater replaces the blocks that the packets observed at hop h in a later pass by what the hop sends: a mean of one
+// third of what it sent before and two thirds of what the packets observed. Equal parts converge from one side on most
+// networks, so they are too cautious; the observations whole make queues of synchronised flows swing. Marks cannot be
+// averaged: they are taken with the probability of the weight that the wait has.
+func (x *FeedbackBuilder) dampLater(row int64, h int) {
+	for b := range x.hops[h] {
+		now := &x.hops[h][b]
+		var was simkernel.Block
+		if b < len(x.was) {
+			was = x.was[b]
+		}
+		now.WaitNS = int32((2*int64(now.WaitNS) + int64(was.WaitNS) + 1) / 3) // rounded
+		if now.Marks != was.Marks && !x.takes(x.pass, row, b, 2.0/3) {
+			now.Marks = was.Marks
+		}
 	}
 }
 
 func clampNS(ns int64) int32 { return int32(min(ns, math.MaxInt32)) }
 
-// takes reports, with that probability, whether block b of a flow takes the marks of this pass. All hops and all
+// takes reports, with that probability, whether block b of a flow takes the marks of a pass. All hops and all
 // blocks of a window share one random number, because a sender reacts once per window to marks.
-func (x *FeedbackBuilder) takes(row int64, b int, probability float64) bool {
-	s := rng.New(x.seed, rng.Feedback, uint64(x.pass), uint64(row), uint64(x.layout.Window(b)))
+func (x *FeedbackBuilder) takes(pass int, row int64, b int, probability float64) bool {
+	s := rng.New(x.seed, rng.Feedback, uint64(pass), uint64(row), uint64(x.layout.Window(b)))
 	return float64(s.Uint64()>>11)/(1<<53) < probability
 }

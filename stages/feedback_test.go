@@ -116,10 +116,12 @@ func TestFeedbackOfThreeHops(t *testing.T) {
 		t.Errorf("link 0 receives %+v", b)
 	}
 	empty := observationTable(nil, nil, nil)
-	x = NewFeedbackBuilder(n, dctcpParams(), 1, 2, 0)
-	got, _ = built(t, x, PassScope, empty, sent)
-	if b := got[0][0]; b != (simkernel.Block{NICWaitNS: 33, UpstreamNS: (long + 1) / 3}) {
-		t.Errorf("after a pass without waits link 0 receives %+v", b)
+	for pass, previous := range map[int]*captured{2: observed, 3: sent} {
+		x = NewFeedbackBuilder(n, dctcpParams(), 1, pass, 0)
+		got, _ = built(t, x, PassScope, empty, previous)
+		if b := got[0][0]; b != (simkernel.Block{NICWaitNS: 33, UpstreamNS: (long + 1) / 3}) {
+			t.Errorf("pass %d: after a pass without waits link 0 receives %+v", pass, b)
+		}
 	}
 	whole, _ := built(t, NewFeedbackBuilder(n, dctcpParams(), 1, 1, AblateDamping), PassScope, observed, nil)
 	if b := whole[0][0]; b != (simkernel.Block{NICWaitNS: 100, UpstreamNS: 1_000_000}) {
@@ -182,10 +184,10 @@ func TestMarksAreTakenByWeight(t *testing.T) {
 	for _, probability := range []float64{0, 0.5, 0.75, 1} {
 		taken := 0
 		for row := range int64(10_000) {
-			if x.takes(row, 3, probability) {
+			if x.takes(1, row, 3, probability) {
 				taken++
 			}
-			if x.takes(row, 3, probability) != x.takes(row, 15, probability) {
+			if x.takes(1, row, 3, probability) != x.takes(1, row, 15, probability) {
 				t.Fatal("blocks of one window take marks of different passes")
 			}
 		}
