@@ -154,10 +154,14 @@ func (o omission) links(in *engine.Inputs) (stages.Settled, error) {
 }
 
 // settled are the links that pass n omits, given the stage of the pass before; none if that is nil.
-func (m *method) settled(n int, before *engine.Stage) omission { return m.omitted(n, before, stages.ReadSettled) }
+func (m *method) settled(n int, before *engine.Stage) omission {
+	return m.omitted(n, before, stages.ReadSettled)
+}
 
 // unfed are the links that need no feedback in pass n, likewise.
-func (m *method) unfed(n int, before *engine.Stage) omission { return m.omitted(n, before, stages.ReadUnfed) }
+func (m *method) unfed(n int, before *engine.Stage) omission {
+	return m.omitted(n, before, stages.ReadUnfed)
+}
 
 func (m *method) omitted(n int, before *engine.Stage,
 	read func(*topology.Network, int, schema.Batches) (stages.Settled, error)) omission {
