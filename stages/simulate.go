@@ -163,8 +163,8 @@ func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, feedback s
 }
 
 // SimulateUplinks runs the link cases of the hosts' uplinks in [lo, hi) and writes table uplink_observations, by
-// flow_row: NIC waits. Without feedback (nil) flows that have none get no row. It omits links that have settled. It reads
-// hops and feedback as Simulate does.
+// flow_row: NIC waits. Without feedback (nil) flows that have none get no row. It omits links that have settled. It
+// reads hops and feedback as Simulate does.
 func (s *Simulator) SimulateUplinks(ctx context.Context, lo, hi int32, hops, feedback schema.Batches, out schema.Sink,
 	progress func(packetHops int64)) (SimulateStats, error) {
 	s.observations.reset()

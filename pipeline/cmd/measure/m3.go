@@ -68,10 +68,10 @@ func m3Table(ctx context.Context, b *bench) {
 // m3Flows is how many flows a mix has at first. Sizes of Hadoop have 63% of their bytes in flows above 50 MB.
 var m3Flows = map[string]int{"webserver": 300_000, "hadoop": 500_000, "cachefollower": 200_000}
 
-// m3Draw is how far p99 may differ between workloads of the same kind. Their table has 10 million flows; other ones of the
-// kind have nearly the same p99. Ours has fewer, and at 73% load (mix 184) p99 of half a million differs by 10% from draw
-// to draw. So a mix whose estimate states a wider interval is estimated again with m3More times the flows, which halves
-// it; --rounds 1 leaves that out.
+// m3Draw is how far p99 may differ between workloads of the same kind. Their table has 10 million flows; others of the
+// kind have nearly the same p99. Ours has fewer, and at 73% load (mix 184) p99 of half a million differs by 10% from
+// draw to draw. So a mix whose estimate states a wider interval is estimated again with m3More times the flows, which
+// halves it; --rounds 1 leaves that out.
 const (
 	m3Draw = 0.02
 	m3More = 4
