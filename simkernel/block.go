@@ -28,6 +28,9 @@ type Block struct {
 	//     to compensate for it.)
 	// JoinHints combines the hints of two links.
 	Hint uint16
+	// SentAt is when the block's first packet left its host: the time since its flow's start, in units of sentUnitPS,
+	// plus 1. 0: unknown. Only with Transport.FeedbackByTime; see leaveAt.
+	SentAt uint32
 }
 
 const (
@@ -153,7 +156,7 @@ func MarkBit(n int64) int { return int(n & (markBits - 1)) }
 // loadBlock reads the feedback of the flow's next packets, block f.block.
 func (k *Kernel) loadBlock(f *flow) {
 	f.nextBlockAt = k.layout.end(f.head)
-	if len(k.c.Feedback) > 0 {
+	if len(k.c.Feedback) > 0 && (!f.byTime || f.block == f.firstBlock) {
 		b := &k.c.Feedback[f.block]
 		f.nicWaitPS = int64(b.NICWaitNS) * psPerNS
 		f.upstreamPS = int64(b.UpstreamNS) * psPerNS

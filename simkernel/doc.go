@@ -39,6 +39,7 @@
 //	source.go flow.go feeder.go        its hosts, active flows, links before the target
 //	target.go mark.go                  its queue, random marks
 //	kernel_sender.go                   its senders of transports other than DCTCP
+//	bytime.go                          their feedback by time
 //	firsthop.go                        its first hops
 //	cruise.go solo.go train.go         its fast paths: single packets, one active flow, a packet train
 //	solo_firsthop.go                   the same for first hops: one flow,

@@ -63,6 +63,7 @@ func (k *Kernel) sendFirstHop(s *source, slot int32, at int64) bool {
 		k.growRing(f)
 	}
 	if !k.traits.embedded {
+		k.leaveAt(f, at)
 		k.onSend(f, at)
 	}
 	place := f.head & f.mask
@@ -73,6 +74,7 @@ func (k *Kernel) sendFirstHop(s *source, slot int32, at int64) bool {
 	f.endsWindow = 0
 	s.freePS = leavePS
 	f.readyPS = at + f.gapPS
+	k.expectNICWait(f, f.readyPS)
 	f.alonePS = f.readyPS
 	s.next = f.nextSlot
 	s.served = f.row

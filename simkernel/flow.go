@@ -40,7 +40,8 @@ type flow struct {
 	marks        uint16 // feedback of the block: marks
 	slot         int32
 	firstBlock   uint32
-	_            [2]byte // to 256 bytes: see source
+	byTime       bool    // the flow's feedback is by time: see leaveAt
+	_            [1]byte // to 256 bytes: see source
 
 	// The flow alone at the slowest links before and behind the target: when its last packet has passed the
 	// link, and how fast the link is; 0 if there is none.
@@ -92,6 +93,7 @@ func (k *Kernel) start(s *source, startPS int64) {
 	full := k.params.PayloadBytes + k.params.HeaderBytes
 	f.upPassedPS, f.downPassedPS = startPS-f.upWire.ps(full), startPS-f.downWire.ps(full) // no packet before
 	f.block, f.firstBlock = k.nextBlock, k.nextBlock
+	f.byTime = k.hasTimes(k.nextBlock, k.blocksEnd(row))
 	k.loadBlock(f)
 	k.startSender(f, slot, float64(c.SourceBps[s.row]))
 	s.add(k.flows, slot)
@@ -122,10 +124,15 @@ func (f *flow) behindTarget(departPS, wireBytes int64) int64 {
 	return f.downPassedPS - departPS + f.downstreamPS
 }
 
+// blocksEnd returns the end of the blocks of the next flow, which is that row.
+func (k *Kernel) blocksEnd(row int) uint32 {
+	return k.nextBlock + uint32(k.layout.Blocks(k.params.Packets(k.c.SizeBytes[row])))
+}
+
 // advanceStart moves to the next flow of the case. Flows that start after the horizon are never started.
 func (k *Kernel) advanceStart() {
 	if k.blocks {
-		k.nextBlock += uint32(k.layout.Blocks(k.params.Packets(k.c.SizeBytes[k.nextRow])))
+		k.nextBlock = k.blocksEnd(k.nextRow)
 	}
 	k.nextRow++
 	k.nextPS = unbounded

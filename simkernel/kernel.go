@@ -291,9 +291,9 @@ func (k *Kernel) forward(s *source, f *flow, now int64) bool {
 	} else if t.deep(departPS-now, now) {
 		t.onDeepQueue(k.acks, k.r.Observed, now)
 	}
-
 	s.freePS = s.sendPS + s.wire.ps(wire)
 	f.readyPS = s.sendPS + f.gapPS // only a flow's last packet is shorter
+	k.expectNICWait(f, f.readyPS)
 	f.head++
 	if f.head == f.nextBlockAt && k.blocks && f.left > 0 {
 		k.advanceBlock(f)

@@ -33,7 +33,8 @@ func (k *Kernel) startSender(f *flow, slot int32, lineBps float64) {
 		k.reductions[slot] = reductionMean{}
 	}
 	k.senders[slot].start(&k.params, lineBps, hops)
-	k.clocks[slot] = senderClock{tickPS: k.senders[slot].nextTick(), markKey: markKey}
+	k.clocks[slot] = senderClock{tickPS: k.senders[slot].nextTick(), markKey: markKey,
+		endBlock: k.blocksEnd(int(f.row))}
 	k.updateRate(f)
 }
 
@@ -42,6 +43,8 @@ type senderClock struct {
 	tickPS    int64  // an ACK from here on is passed to the sender in any case
 	lastAckPS int64  // time of the last ACK read
 	markKey   uint64 // of random marks
+	endBlock  uint32 // the end of its blocks of feedback
+	given     uint32 // place of the block that was in use last: see blocksAt
 }
 
 // flowKey returns the key of the flow's random marks at this link.
@@ -138,6 +141,9 @@ type stamp struct {
 // packet.
 func (k *Kernel) onSend(f *flow, atPS int64) {
 	k.stamps[f.base+f.head&f.mask].sentPS = atPS
+	if k.traits.byTime && len(k.r.Observed) > 0 && f.head == k.layout.start(f.head) {
+		k.r.Observed[f.block].SentAt = k.sinceStart(f, atPS)
+	}
 	clock := &k.clocks[f.slot]
 	if atPS < clock.tickPS {
 		return

@@ -148,6 +148,23 @@ func randomFeedback(rng *rand.Rand, p *Params, c *Case) {
 			c.Feedback = append(c.Feedback, b)
 		}
 	}
+	if p.Transport.FeedbackByTime() && rng.IntN(3) > 0 {
+		randomTimes(rng, p, c)
+	}
+}
+
+// randomTimes adds times to the feedback of most flows, at a pace of their own.
+func randomTimes(rng *rand.Rand, p *Params, c *Case) {
+	first := 0
+	for _, size := range c.SizeBytes {
+		end := first + int(p.Layout().Blocks(p.Packets(size)))
+		pace, at := uint32(1+rng.IntN(300)), uint32(1)
+		for b := first; b < end && rng.IntN(500) > 0; b++ {
+			c.Feedback[b].SentAt = at
+			at += rng.Uint32N(pace)
+		}
+		first = end
+	}
 }
 
 // agreeWithTwin reports the first difference between the kernel's result and the twin's.

@@ -32,6 +32,7 @@ func (k *Kernel) plan(s *source, now int64) int64 {
 	s.planned = slot
 	s.sendPS = at
 	f := &k.flows[slot]
+	k.leaveAt(f, at)
 	payload := min(k.params.PayloadBytes, f.left)
 	if !known && s.count > 1 {
 		payload = 1 // no packet of another flow arrives earlier, whatever the ACKs carry

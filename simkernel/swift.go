@@ -10,7 +10,7 @@ import (
 const Swift Transport = 4
 
 var swiftSpec = transportSpec{
-	name: "swift", version: 1, headerBytes: 8,
+	name: "swift", version: 2, headerBytes: 8,
 	defaults:  func(p *Params) { p.Swift = DefaultSwift() },
 	constants: func(p *Params) any { return &p.Swift },
 	keys: func(p *Params) []Key {
@@ -35,7 +35,7 @@ var swiftSpec = transportSpec{
 	},
 	newSender: func() sender { return &swift{} },
 	steadyRTT: func(p *Params, rttPS int64) bool { return rttPS < p.Swift.BaseTargetNS*psPerNS },
-	traits:    traits{delayBased: true, usesHops: true},
+	traits:    traits{delayBased: true, byTime: true, usesHops: true},
 }
 
 // SwiftParams are the constants of Swift.

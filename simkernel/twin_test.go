@@ -68,6 +68,7 @@ type slowFlow struct {
 	alone                         int64   // when the target would be done with the flow's packets so far, alone
 	block                         int64   // first of its blocks
 	waits                         []int64 // by packet
+	sentAt                        []int64 // by packet
 	marks                         []bool
 	uses                          []float64 // how far the target slows it, as of the ACK of each packet; HPCC
 	sender                        sender
@@ -139,7 +140,7 @@ func runLinkTwin(p Params, c *Case) *linkTwin {
 		r.FCTNS[row] = -1
 		packets := p.Packets(c.SizeBytes[row])
 		f := &slowFlow{row: row, source: s, path: c.PathDelayNS[row] * psPerNS, size: c.SizeBytes[row], block: blocks}
-		f.waits, f.marks, f.uses = make([]int64, packets), make([]bool, packets), make([]float64, packets)
+		f.waits, f.marks, f.uses, f.sentAt = make([]int64, packets), make([]bool, packets), make([]float64, packets), make([]int64, packets)
 		for i := range f.uses {
 			f.uses[i] = -1
 		}
@@ -195,6 +196,11 @@ func runLinkTwin(p Params, c *Case) *linkTwin {
 		r.Observed = make([]Block, blocks)
 		for _, f := range t.flows {
 			f.record(r.Observed[f.block:], int(t.singles()), int(t.together()), c.Kind == Behind && p.Transport == TIMELY)
+			for n := range f.sentAt {
+				if b := t.blockOf(int64(n)); p.Transport.FeedbackByTime() && r.Observed[f.block+b].SentAt == 0 && f.sentAt[n] >= f.start && f.sent > int64(n)*p.PayloadBytes {
+					r.Observed[f.block+b].SentAt = slowTime(f.sentAt[n] - f.start)
+				}
+			}
 		}
 	}
 	r.BusyNS = t.busy / psPerNS
@@ -219,12 +225,76 @@ func (t *linkTwin) feedback(f *slowFlow) *slowFeedback {
 	if len(t.c.Feedback) == 0 || f.sent == f.size {
 		return &slowFeedback{}
 	}
-	b := n
-	if n >= t.singles() {
-		b = t.singles() + (n-t.singles())/t.together()
+	e := t.c.Feedback[f.block+t.blockOf(n)]
+	if at := f.paced; t.byTime(f) && n > 0 { // else its first block
+		e.NICWaitNS = t.interpolate(f, at, func(b *Block) int32 { return b.NICWaitNS })
 	}
-	e := t.c.Feedback[f.block+b]
 	return &slowFeedback{e, e.Marks>>(n%16)&1 == 1}
+}
+
+// blockOf returns the block of a packet of a flow.
+func (t *linkTwin) blockOf(n int64) int64 {
+	if n < t.singles() {
+		return n
+	}
+	return t.singles() + (n-t.singles())/t.together()
+}
+
+// blocksOf returns the flow's feedback.
+func (t *linkTwin) blocksOf(f *slowFlow) []Block {
+	return t.c.Feedback[f.block : f.block+t.blockOf((f.size-1)/t.p.PayloadBytes)+1]
+}
+
+// byTime says whether the flow's feedback is by time.
+func (t *linkTwin) byTime(f *slowFlow) bool {
+	if !t.p.Transport.FeedbackByTime() || len(t.c.Feedback) == 0 {
+		return false
+	}
+	blocks := t.blocksOf(f)
+	return blocks[0].SentAt > 0 && blocks[len(blocks)-1].SentAt > 0
+}
+
+// slowTime returns a time since a flow's start in units of 8 ns, from 1; 0 if it is too late.
+func slowTime(ps int64) uint32 {
+	if n := ps / 8000; n < math.MaxUint32 {
+		return uint32(n + 1)
+	}
+	return 0
+}
+
+// interpolate returns one of the waits in the flow's feedback at a time.
+func (t *linkTwin) interpolate(f *slowFlow, now int64, of func(b *Block) int32) int32 {
+	blocks, at := t.blocksOf(f), int64(slowTime(now-f.start))
+	if at == 0 {
+		at = math.MaxUint32
+	}
+	centre := func(i int) int64 {
+		from, n, length := int64(blocks[i].SentAt), int64(1), int64(0)
+		if int64(i) >= t.singles() {
+			n = t.together()
+			length = from - int64(blocks[i-1].SentAt)
+		}
+		if i+1 < len(blocks) {
+			length = int64(blocks[i+1].SentAt) - from
+		}
+		return from + length*(n-1)/(2*n)
+	}
+	i := 0
+	for i+1 < len(blocks) && int64(blocks[i+1].SentAt) <= at {
+		i++
+	}
+	o := i
+	if at < centre(i) {
+		o = max(0, i-1)
+	} else if at > centre(i) {
+		o = min(i+1, len(blocks)-1)
+	}
+	share := 0.0
+	if centre(o) != centre(i) {
+		share = float64(at-centre(i)) / float64(centre(o)-centre(i))
+	}
+	share = max(0, min(1, share))
+	return of(&blocks[i]) + int32(float64(share*float64(of(&blocks[o])-of(&blocks[i]))))
 }
 
 // singles returns how many packets of a flow have a block of their own.
@@ -348,6 +418,11 @@ func (t *linkTwin) send(now int64, source int) {
 		if now < max(f.paced, f.opened)+feedback.nicWait() || open <= 0 {
 			continue
 		}
+		if t.byTime(f) {
+			feedback.WaitNS = t.interpolate(f, now, func(b *Block) int32 { return b.WaitNS })
+			feedback.UpstreamNS = t.interpolate(f, now, func(b *Block) int32 { return b.UpstreamNS })
+			feedback.Hint = math.MaxUint16 // unused
+		}
 		payload := min(t.p.PayloadBytes, f.size-f.sent) // the window says whether, never how much
 		pk := &slowPacket{flow: f, payload: payload, wire: payload + t.p.HeaderBytes, n: f.sent / t.p.PayloadBytes,
 			marked: feedback.marked, feedback: float64(feedback.Hint) / shareUnit}
@@ -367,6 +442,7 @@ func (t *linkTwin) send(now int64, source int) {
 		f.window = t.p.windowAt(rateBps, lineBps)
 		f.paced = now + newWireTime(rateBps).ps(pk.wire)
 		pk.sentAt = now
+		f.sentAt[pk.n] = now
 		t.free[source] = leave
 		t.served[source] = f.row
 		t.at(leave, slowSend, source, nil, nil)

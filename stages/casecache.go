@@ -110,6 +110,12 @@ func (s *Simulator) caseKey(link topology.Link) CaseKey {
 		}
 		m.hashPending()
 	}
+	if s.params.Transport.FeedbackByTime() {
+		for i := range c.Feedback {
+			m.number(uint64(c.Feedback[i].SentAt))
+			m.hashPending()
+		}
+	}
 	_, _ = m.hash.Write(m.pending) // never fails
 	return m.hash.Sum128().Bytes()
 }

@@ -33,7 +33,7 @@
 //	backend                           what solves a link case in place of the link kernel
 //	casecache, caseresult             results of link cases by content
 //	impute, impute_donors             observations of links that are not simulated
-//	feedback, feedback_damping, _rows; blocks    from observations to feedback; their encoding
+//	feedback, feedback_damping, _times, _rows; blocks    from observations to feedback; their encoding
 //	roundtrip, slowest                constants of a path: round trips, the slowest hop
 //	bucket, draw, contributions       estimator Independent: distributions and draws
 //	sample, sample_replay             slowdowns, by either estimator

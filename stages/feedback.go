@@ -38,6 +38,8 @@ const (
 // Hop 0 is the exception: what its packets waited at the slowest link of the path and behind it is in WaitNS,
 // and what they waited before it in UpstreamNS (simkernel.Case.DownstreamBps).
 //
+// With Swift, feedback is by time instead of by number of packet: see align.
+//
 // Link cases react against the sense of a change: longer waits at other links make the queue of this link
 // shorter. Undamped feedback therefore overshoots, so each hop sends damped observations (see dampFirst), and the
 // feedback of a hop is the sum over what the other hops send. The replay receives the last observations
@@ -64,8 +66,10 @@ type FeedbackBuilder struct {
 	hopBlocks  [][]simkernel.Block
 	was        []simkernel.Block // what the current hop sent before
 	blocks     []simkernel.Block // feedback of the current hop
-	upstream   []blockSum        // by block: hops 1 to h-1
-	downstream []blockSum        // by hop and block: all hops behind it
+	common     []simkernel.Block // the blocks whose times that feedback has: see align
+	sampled    []simkernel.Block
+	upstream   []blockSum // by block: hops 1 to h-1
+	downstream []blockSum // by hop and block: all hops behind it
 
 	out  feedbackRows
 	sent observationRows
@@ -197,6 +201,7 @@ func (x *FeedbackBuilder) flow(scope FeedbackScope, firstRow int64, f int, keep 
 			return err
 		}
 	}
+	x.align()
 	longest := 0
 	for h := range count {
 		longest = max(longest, len(x.hops[h]))
@@ -221,6 +226,13 @@ func (x *FeedbackBuilder) damp(firstRow int64, f int, keep bool) (err error) {
 				return fmt.Errorf("observations of the pass before: flow row %d, hop %d: %w", row, h, err)
 			}
 		}
+		if x.again && x.pass == 2 && x.ablation&AblateDamping == 0 {
+			x.dampFirst(x.was, row, h, trip)
+		}
+		if hasTimes(x.was) && hasTimes(x.hops[h]) {
+			x.sampled = x.sample(x.sampled[:0], x.was, x.hops[h])
+			x.was = append(x.was[:0], x.sampled...)
+		}
 		for len(x.hops[h]) < len(x.was) {
 			x.hops[h] = append(x.hops[h], simkernel.Block{})
 		}
@@ -229,9 +241,6 @@ func (x *FeedbackBuilder) damp(firstRow int64, f int, keep bool) (err error) {
 		case x.ablation&AblateDamping != 0:
 		case !x.again:
 			x.dampFirst(x.hops[h], row, h, trip)
-		case x.pass == 2:
-			x.dampFirst(x.was, row, h, trip)
-			x.dampLater(row, h)
 		default:
 			x.dampLater(row, h)
 		}
@@ -284,7 +293,7 @@ func (x *FeedbackBuilder) senderFeedback(row int64, longest int) {
 			s.marks = 0
 		}
 		x.blocks[b] = simkernel.Block{UpstreamNS: clampNS(s.waitNS - behind), WaitNS: clampNS(behind), Marks: s.marks,
-			Hint: s.hint}
+			Hint: s.hint, SentAt: x.sentAt(b)}
 	}
 	x.out.append(x.path[0], row, 0, x.blocks)
 }

@@ -26,7 +26,7 @@ func (x *FeedbackBuilder) add(s *blockSum, b *simkernel.Block) {
 func (x *FeedbackBuilder) setFeedback(out *simkernel.Block, b int, upstream, downstream *blockSum) {
 	out.NICWaitNS, out.UpstreamNS, out.WaitNS = 0, clampNS(upstream.waitNS), clampNS(downstream.waitNS)
 	out.Marks = upstream.marks | downstream.marks
-	out.Hint = x.joinHints(upstream.hint, downstream.hint)
+	out.Hint, out.SentAt = x.joinHints(upstream.hint, downstream.hint), x.sentAt(b)
 	if b < len(x.hops[0]) { // the only wait at a host's uplink is the NIC wait
 		out.NICWaitNS = x.hops[0][b].WaitNS
 		out.Marks |= x.hops[0][b].Marks

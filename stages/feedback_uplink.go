@@ -3,6 +3,7 @@ package stages
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
@@ -65,6 +66,9 @@ func (x *FeedbackBuilder) uplinkFeedback(row int64, observed []byte) (err error)
 		if x.ablation&AblateNICWaits != 0 {
 			o.NICWaitNS = 0
 		}
+	}
+	if !slices.ContainsFunc(x.blocks, func(b simkernel.Block) bool { return b != simkernel.Block{} }) {
+		return nil // the packets left at once, and only their times are known
 	}
 	for h, link := range x.path {
 		if h > 0 && (x.simulated == nil || x.simulated[link]) {

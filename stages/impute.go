@@ -220,7 +220,7 @@ func resample(layout simkernel.BlockLayout, blocks, donated []simkernel.Block,
 			wait += int64(d.WaitNS)
 			x.Marks |= d.Marks >> simkernel.MarkBit(p) & 1 << simkernel.MarkBit(packet)
 			if k == 0 {
-				x.Hint = d.Hint
+				x.Hint, x.SentAt = d.Hint, d.SentAt
 			}
 			packet++
 		}
