@@ -70,11 +70,16 @@ func (m *method) flowPlan() engine.Plan {
 			before = simulates[n-2]
 		}
 		simulate := m.passStage(n, given, before, needed)
-		simulates = append(simulates, simulate)
-		plan = append(plan, simulate)
 		if before == nil {
 			observed = nil
 		}
+		if before != nil && n < m.variant.Passes && stages.RenewsNICWaits(n) {
+			nicWaits := m.nicWaitStage(n, given, needed)
+			plan = append(plan, nicWaits)
+			observed = append([]engine.Output{nicWaits.Output(schema.UplinkObservations)}, observed...)
+		}
+		simulates = append(simulates, simulate)
+		plan = append(plan, simulate)
 		if before == nil && needed != nil { // uplinks whose cases are left out
 			observed = []engine.Output{uplinks.Output(schema.UplinkObservations)}
 		}
@@ -89,10 +94,6 @@ func (m *method) flowPlan() engine.Plan {
 			settling := simulate
 			if m.cluster != nil {
 				settling = nil
-			} else if stages.RenewsNICWaits(n) {
-				nicWaits := m.nicWaitStage(n, given, needed)
-				plan = append(plan, nicWaits)
-				observed = append([]engine.Output{nicWaits.Output(schema.UplinkObservations)}, observed...)
 			}
 			feedback := m.feedbackStage(n, generate, observed, sent, settling, needed)
 			plan = append(plan, feedback)

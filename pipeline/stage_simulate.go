@@ -31,8 +31,8 @@ func (m *method) uplinkStage() *engine.Stage {
 	return s
 }
 
-// nicWaitStage runs the cases of the hosts' uplinks again after pass n, given the feedback of that pass, for the passes
-// that follow.
+// nicWaitStage runs the cases of the hosts' uplinks again, given the feedback of pass n, for the passes that follow. It
+// stands before the pass, which is the last to read the feedback in an estimate of n passes.
 func (m *method) nicWaitStage(n int, feedback engine.Output, needed *relevance) *engine.Stage {
 	others := omission{find: func(*engine.Inputs) (stages.Settled, error) {
 		return stages.Omit(m.Network, func(link int32) bool { return !m.Network.FromHost(link) }), nil

@@ -171,8 +171,8 @@ var (
 	}
 	UplinkObservations = Table{
 		Name: "uplink_observations",
-		Doc: "NIC waits of hosts' uplinks. Before the first pass, without feedback, flows that have none have no rows; after " +
-			"even passes that others follow, with the feedback of the pass, all flows have.",
+		Doc: "NIC waits of hosts' uplinks. Before the first pass, without feedback, flows that have none have no rows; with " +
+			"the feedback of even passes that others follow, all flows have.",
 		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"},
 		Variant: true, Temporary: true,
 		Columns: observationColumns,

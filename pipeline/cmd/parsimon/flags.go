@@ -62,6 +62,11 @@ func (r *runFlags) declareIndependent(f *pflag.FlagSet) {
 	r.declareLinkBackend(f)
 }
 
+// declareFlow is for commands that are about estimator flow, whatever its passes.
+func (r *runFlags) declareFlow(*pflag.FlagSet) {
+	r.estimator, r.passes = stages.Flow.String(), strconv.Itoa(pipeline.DefaultPasses)
+}
+
 // declareLinkBackend declares the part of the variant that says which program simulates link cases.
 func (r *runFlags) declareLinkBackend(f *pflag.FlagSet) {
 	f.StringVar(&r.linkBackend, "link-backend", stages.Kernel.String(), "what runs the link cases: kernel, or ns3: the paper's ns-3, a process a case (estimator independent)")

@@ -22,7 +22,7 @@ failures), and writes hops, one row per flow and link, sorted by link, and link_
 Estimator flow. Reads hops and link_loads and writes link_overlaps: for each link the part of the time in which it
 sends, in which its reverse link sends too. The bandwidth that ACKs take follows from it. Also writes ack_delays: how
 much longer each flow takes because of ACKs if it is alone on its path.`,
-		stageFlags{(*runFlags).declareShard}),
+		stageFlags{(*runFlags).declareFlow, (*runFlags).declareShard}),
 	stageCommand("cluster", "before stage 3, with --cluster: find links that are alike", `
 Reads hops and link_loads, works out what each link's delays depend on, and writes link_clusters: for
 each link the one whose case stands for it, in all passes of estimator flow.`,
@@ -43,9 +43,9 @@ flow it is the pass that --passes names. It reads uplink_feedback in the first p
 on the feedback of the pass before.`,
 		stageFlags{(*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declarePartitions,
 			(*runFlags).declareCache, (*runFlags).declareShard}),
-	stageCommand("nic-waits", "after passes 2, 4, …, if another follows: simulate hosts' uplinks with their feedback", `
+	stageCommand("nic-waits", "before passes 2, 4, … of stage 3, if another follows: simulate hosts' uplinks", `
 Estimator flow. Runs the link cases of the hosts' uplinks with the feedback that the pass that --passes
-names was given, and writes uplink_observations: how long each flow's packets wait at its host. Stage
+names is given, and writes uplink_observations: how long each flow's packets wait at its host. Stage
 feedback of the same pass reads it. Not with --cluster, where simulate runs these cases.`,
 		stageFlags{(*runFlags).declareEstimator, (*runFlags).declarePartitions, (*runFlags).declareCache,
 			(*runFlags).declareShard}),
