@@ -27,8 +27,8 @@ func settledLimit(pass int) float64 {
 	return settledShare
 }
 
-// RenewsNICWaits reports whether hosts' uplinks are simulated again with the feedback of pass n, if another pass follows
-// (SimulateUplinks). What other hosts do reaches an uplink only through the rates and windows of its
+// RenewsNICWaits reports whether hosts' uplinks are simulated again with the feedback of pass n, if another pass
+// follows (SimulateUplinks). What other hosts do reaches an uplink only through the rates and windows of its
 // flows, so its NIC waits change less than the waits of other links, and every other pass is enough. The passes
 // themselves leave uplinks out: the last one's would be of no use, because the replay follows.
 func RenewsNICWaits(pass int) bool { return pass%2 == 0 }
