@@ -72,11 +72,10 @@ func (m *method) flowPlan() engine.Plan {
 		simulate := m.passStage(n, given, before, needed)
 		if before == nil {
 			observed = nil
-		}
-		if before != nil && n < m.variant.Passes && stages.RenewsNICWaits(n) {
-			nicWaits := m.nicWaitStage(n, given, needed)
-			plan = append(plan, nicWaits)
-			observed = append([]engine.Output{nicWaits.Output(schema.UplinkObservations)}, observed...)
+		} else if n < m.variant.Passes && stages.RenewsNICWaits(n) {
+			renewed := m.nicWaitStage(n, given, needed)
+			plan = append(plan, renewed)
+			observed = append([]engine.Output{renewed.Output(schema.UplinkObservations)}, observed...)
 		}
 		simulates = append(simulates, simulate)
 		plan = append(plan, simulate)
