@@ -58,7 +58,7 @@ func estimateUntilSettled(ctx context.Context, e *Estimation) error {
 
 // byTime reports whether the estimate needs more passes for its transport. In the second pass, senders that react to
 // delay still have feedback from senders that knew of no other link and sent at other times. With Swift on an incast,
-// p99 of one flow size is 16% too low after it (datasets/ACCURACY.md).
+// p99 of one flow size was 16% too low after it.
 func byTime(e *Estimation, passes int) bool {
 	return passes < timedPasses && e.Spec.Params.Transport.FeedbackByTime()
 }

@@ -65,9 +65,10 @@ const (
 	markBits     = 1 << maxBlockBits // bits of Block.Marks
 	maxSingles   = 256
 
-	// Blocks of a transport that reacts to differences of consecutive RTTs, which a mean over a window hides: on a chain
-	// of six links at 60% load, TIMELY's p99 is 23% too low with blocks of 16 packets, 16% with 8, 9% with 4, 7% with 1.
-	differenceBits = 2
+	// Blocks of a transport that reacts to differences of consecutive RTTs, which a mean over a window hides. With TIMELY,
+	// blocks of two packets instead of four take 1.5 times the memory and 1.25 times the processor time on an incast of
+	// 36 M packets; single packets 2.3 times and 1.8 times, and are hardly more accurate (datasets/ACCURACY.md).
+	differenceBits = 1
 )
 
 // A BlockLayout divides the packets of a flow into blocks. The first packets have one block each, later ones
@@ -156,7 +157,7 @@ func MarkBit(n int64) int { return int(n & (markBits - 1)) }
 // loadBlock reads the feedback of the flow's next packets, block f.block.
 func (k *Kernel) loadBlock(f *flow) {
 	f.nextBlockAt = k.layout.end(f.head)
-	if len(k.c.Feedback) > 0 && (!f.byTime || f.block == f.firstBlock) {
+	if len(k.c.Feedback) > 0 && f.head < f.timedFrom {
 		b := &k.c.Feedback[f.block]
 		f.nicWaitPS = int64(b.NICWaitNS) * psPerNS
 		f.upstreamPS = int64(b.UpstreamNS) * psPerNS

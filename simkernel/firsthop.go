@@ -74,7 +74,6 @@ func (k *Kernel) sendFirstHop(s *source, slot int32, at int64) bool {
 	f.endsWindow = 0
 	s.freePS = leavePS
 	f.readyPS = at + f.gapPS
-	k.expectNICWait(f, f.readyPS)
 	f.alonePS = f.readyPS
 	s.next = f.nextSlot
 	s.served = f.row
@@ -82,6 +81,7 @@ func (k *Kernel) sendFirstHop(s *source, slot int32, at int64) bool {
 	if f.head == f.nextBlockAt && k.blocks && f.left > 0 {
 		k.advanceBlock(f)
 	}
+	k.expectNICWait(f, f.readyPS)
 	if f.left == 0 {
 		k.finish(s, slot, leavePS+downstreamPS, 0)
 		k.retire(slot, 0)

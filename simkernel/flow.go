@@ -40,8 +40,7 @@ type flow struct {
 	marks        uint16 // feedback of the block: marks
 	slot         int32
 	firstBlock   uint32
-	byTime       bool    // the flow's feedback is by time: see leaveAt
-	_            [1]byte // to 256 bytes: see source
+	timedFrom    uint32 // the first packet that is given feedback by time: see leaveAt
 
 	// The flow alone at the slowest links before and behind the target: when its last packet has passed the
 	// link, and how fast the link is; 0 if there is none.
@@ -93,7 +92,7 @@ func (k *Kernel) start(s *source, startPS int64) {
 	full := k.params.PayloadBytes + k.params.HeaderBytes
 	f.upPassedPS, f.downPassedPS = startPS-f.upWire.ps(full), startPS-f.downWire.ps(full) // no packet before
 	f.block, f.firstBlock = k.nextBlock, k.nextBlock
-	f.byTime = k.hasTimes(k.nextBlock, k.blocksEnd(row))
+	f.timedFrom = k.timedFrom(k.nextBlock, k.blocksEnd(row))
 	k.loadBlock(f)
 	k.startSender(f, slot, float64(c.SourceBps[s.row]))
 	s.add(k.flows, slot)

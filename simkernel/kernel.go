@@ -293,11 +293,11 @@ func (k *Kernel) forward(s *source, f *flow, now int64) bool {
 	}
 	s.freePS = s.sendPS + s.wire.ps(wire)
 	f.readyPS = s.sendPS + f.gapPS // only a flow's last packet is shorter
-	k.expectNICWait(f, f.readyPS)
 	f.head++
 	if f.head == f.nextBlockAt && k.blocks && f.left > 0 {
 		k.advanceBlock(f)
 	}
+	k.expectNICWait(f, f.readyPS)
 	s.next = f.nextSlot
 	s.served = f.row
 	if f.left == 0 {

@@ -45,6 +45,8 @@ type senderClock struct {
 	markKey   uint64 // of random marks
 	endBlock  uint32 // the end of its blocks of feedback
 	given     uint32 // place of the block that was in use last: see blocksAt
+
+	deviationPS int64 // of the block in use: see stamp
 }
 
 // flowKey returns the key of the flow's random marks at this link.
@@ -63,9 +65,7 @@ func (k *Kernel) onAckExternal(f *flow, flags int64) {
 	st := &k.stamps[f.base+(f.tail-1)&f.mask]
 	clock := &k.clocks[f.slot]
 	h.nowPS, h.rttPS = clock.lastAckPS, clock.lastAckPS-st.sentPS
-	if k.traits.hint == hintFirstWait && len(k.c.Feedback) > 0 {
-		h.rttPS += k.c.Feedback[k.blockOf(f, f.tail-1)].deviationPS()
-	}
+	h.rttPS += st.deviationPS
 	h.sentBytes, h.marked = k.sent(f), flags&ackMarked != 0
 	h.ackedBytes = h.sentBytes - int64(f.head-f.tail)*k.params.PayloadBytes
 	ticked := s.tick(&k.params, h.nowPS)
@@ -133,14 +133,22 @@ func (k *Kernel) recordReduction(f *flow, share float64) {
 
 // A stamp is what external senders need to know of a packet.
 type stamp struct {
-	sentPS int64
+	sentPS      int64
+	deviationPS int64 // of its wait at other hops from the mean of its block, with hintFirstWait
 	telemetry
 }
 
 // onSend notifies an external sender of a packet that the host sends at atPS. It precedes all other effects of the
 // packet.
 func (k *Kernel) onSend(f *flow, atPS int64) {
-	k.stamps[f.base+f.head&f.mask].sentPS = atPS
+	st := &k.stamps[f.base+f.head&f.mask]
+	st.sentPS = atPS
+	if k.traits.hint == hintFirstWait && len(k.c.Feedback) > 0 {
+		st.deviationPS = k.clocks[f.slot].deviationPS
+		if f.head < f.timedFrom {
+			st.deviationPS = k.c.Feedback[f.block].deviationPS()
+		}
+	}
 	if k.traits.byTime && len(k.r.Observed) > 0 && f.head == k.layout.start(f.head) {
 		k.r.Observed[f.block].SentAt = k.sinceStart(f, atPS)
 	}

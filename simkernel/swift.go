@@ -10,7 +10,7 @@ import (
 const Swift Transport = 4
 
 var swiftSpec = transportSpec{
-	name: "swift", version: 2, headerBytes: 8,
+	name: "swift", version: 3, headerBytes: 8,
 	defaults:  func(p *Params) { p.Swift = DefaultSwift() },
 	constants: func(p *Params) any { return &p.Swift },
 	keys: func(p *Params) []Key {

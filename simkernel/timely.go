@@ -7,7 +7,7 @@ import "fmt"
 const TIMELY Transport = 2
 
 var timelySpec = transportSpec{
-	name: "timely", version: 1, headerBytes: 8,
+	name: "timely", version: 2, headerBytes: 8,
 	defaults:  func(p *Params) { p.TIMELY = DefaultTIMELY() },
 	constants: func(p *Params) any { return &p.TIMELY },
 	keys: func(p *Params) []Key {
@@ -31,7 +31,7 @@ var timelySpec = transportSpec{
 	},
 	newSender: func() sender { return &timely{} },
 	steadyRTT: func(p *Params, rttPS int64) bool { return rttPS <= p.TIMELY.HighNS*psPerNS },
-	traits:    traits{delayBased: true, hint: hintFirstWait},
+	traits:    traits{delayBased: true, byTime: true, hint: hintFirstWait},
 }
 
 // TIMELYParams are the constants of TIMELY.

@@ -63,7 +63,7 @@ type traits struct {
 	// ignoresWindowEnds: the sender changes nothing at the first ACK beyond the snd_nxt noted last.
 	ignoresWindowEnds bool
 	// byTime: link cases are given feedback by time instead of by number of packet (FeedbackByTime). Only with
-	// delayBased. TIMELY, which reacts to differences of delays, is better by number: interpolation smooths them.
+	// delayBased.
 	byTime bool
 	// usesHops: the sender depends on the number of links of its path.
 	usesHops bool

@@ -226,8 +226,8 @@ func (t *linkTwin) feedback(f *slowFlow) *slowFeedback {
 		return &slowFeedback{}
 	}
 	e := t.c.Feedback[f.block+t.blockOf(n)]
-	if at := f.paced; t.byTime(f) && n > 0 { // else its first block
-		e.NICWaitNS = t.interpolate(f, at, func(b *Block) int32 { return b.NICWaitNS })
+	if t.byTime(f) {
+		e.NICWaitNS = t.interpolate(f, f.paced, func(b *Block) int32 { return b.NICWaitNS })
 	}
 	return &slowFeedback{e, e.Marks>>(n%16)&1 == 1}
 }
@@ -245,9 +245,9 @@ func (t *linkTwin) blocksOf(f *slowFlow) []Block {
 	return t.c.Feedback[f.block : f.block+t.blockOf((f.size-1)/t.p.PayloadBytes)+1]
 }
 
-// byTime says whether the flow's feedback is by time.
+// byTime says whether the feedback of the flow's next packet is by time.
 func (t *linkTwin) byTime(f *slowFlow) bool {
-	if !t.p.Transport.FeedbackByTime() || len(t.c.Feedback) == 0 {
+	if !t.p.Transport.FeedbackByTime() || len(t.c.Feedback) == 0 || f.sent == 0 {
 		return false
 	}
 	blocks := t.blocksOf(f)
@@ -264,6 +264,12 @@ func slowTime(ps int64) uint32 {
 
 // interpolate returns one of the waits in the flow's feedback at a time.
 func (t *linkTwin) interpolate(f *slowFlow, now int64, of func(b *Block) int32) int32 {
+	a, b, share := t.around(f, now)
+	return of(a) + int32(float64(share*float64(of(b)-of(a))))
+}
+
+// around returns the two blocks of the flow's feedback around a time, and how near that is to the second.
+func (t *linkTwin) around(f *slowFlow, now int64) (a, b *Block, share float64) {
 	blocks, at := t.blocksOf(f), int64(slowTime(now-f.start))
 	if at == 0 {
 		at = math.MaxUint32
@@ -289,12 +295,10 @@ func (t *linkTwin) interpolate(f *slowFlow, now int64, of func(b *Block) int32) 
 	} else if at > centre(i) {
 		o = min(i+1, len(blocks)-1)
 	}
-	share := 0.0
 	if centre(o) != centre(i) {
 		share = float64(at-centre(i)) / float64(centre(o)-centre(i))
 	}
-	share = max(0, min(1, share))
-	return of(&blocks[i]) + int32(float64(share*float64(of(&blocks[o])-of(&blocks[i]))))
+	return &blocks[i], &blocks[o], max(0, min(1, share))
 }
 
 // singles returns how many packets of a flow have a block of their own.
@@ -304,7 +308,7 @@ func (t *linkTwin) singles() int64 { return min(256, (2*t.p.Packets(t.p.WindowBy
 func (t *linkTwin) together() int64 {
 	most := int64(16)
 	if t.p.Transport == TIMELY {
-		most = 4
+		most = 2
 	}
 	for most > t.p.Packets(t.p.WindowBytes) {
 		most /= 2
@@ -418,17 +422,21 @@ func (t *linkTwin) send(now int64, source int) {
 		if now < max(f.paced, f.opened)+feedback.nicWait() || open <= 0 {
 			continue
 		}
+		deviates := feedback.Block // its block, for TIMELY
 		if t.byTime(f) {
 			feedback.WaitNS = t.interpolate(f, now, func(b *Block) int32 { return b.WaitNS })
 			feedback.UpstreamNS = t.interpolate(f, now, func(b *Block) int32 { return b.UpstreamNS })
-			feedback.Hint = math.MaxUint16 // unused
+			a, b, share := t.around(f, now)
+			if deviates = *a; share > 0.5 {
+				deviates = *b
+			}
 		}
 		payload := min(t.p.PayloadBytes, f.size-f.sent) // the window says whether, never how much
 		pk := &slowPacket{flow: f, payload: payload, wire: payload + t.p.HeaderBytes, n: f.sent / t.p.PayloadBytes,
 			marked: feedback.marked, feedback: float64(feedback.Hint) / shareUnit}
 		if t.p.Transport == TIMELY {
-			pk.deviation = (int64(feedback.Hint)*16 - int64(feedback.WaitNS) - int64(feedback.UpstreamNS)) * psPerNS
-			if feedback.Hint == math.MaxUint16 {
+			pk.deviation = (int64(deviates.Hint)*16 - int64(deviates.WaitNS) - int64(deviates.UpstreamNS)) * psPerNS
+			if deviates.Hint == math.MaxUint16 {
 				pk.deviation = 0
 			}
 		}

@@ -38,7 +38,7 @@ const (
 // Hop 0 is the exception: what its packets waited at the slowest link of the path and behind it is in WaitNS,
 // and what they waited before it in UpstreamNS (simkernel.Case.DownstreamBps).
 //
-// With Swift, feedback is by time instead of by number of packet: see align.
+// With TIMELY and Swift, feedback is by time instead of by number of packet: see align.
 //
 // Link cases react against the sense of a change: longer waits at other links make the queue of this link
 // shorter. Undamped feedback therefore overshoots, so each hop sends damped observations (see dampFirst), and the

@@ -17,7 +17,8 @@ func (x *FeedbackBuilder) sentAt(b int) uint32 {
 
 // align replaces what the hops send, with a transport that has feedback by time, by what they send at common times:
 // those of the hop whose case sends the flow's last packets latest, so that the times of all cases are covered. Hops
-// without times, which ones that are imputed may be, stay as they are.
+// without times, which ones that are imputed may be, stay as they are. The first blocks are taken by number
+// (simkernel.BlockLayout.ByNumber).
 func (x *FeedbackBuilder) align() {
 	x.common = x.common[:0]
 	if !x.params.Transport.FeedbackByTime() {
@@ -29,7 +30,7 @@ func (x *FeedbackBuilder) align() {
 			latest = h
 		}
 	}
-	if latest < 0 {
+	if latest < 0 || x.layout.ByNumber(len(x.hops[latest])-1) {
 		return
 	}
 	x.common = append(x.common, x.hops[latest]...)
@@ -45,8 +46,8 @@ func (x *FeedbackBuilder) align() {
 // endOf returns when the last block was sent.
 func endOf(blocks []simkernel.Block) uint32 { return blocks[len(blocks)-1].SentAt }
 
-// sample appends what the blocks say of the times of others, by interpolation of waits; both have times. Beyond the
-// first and the last it is what those say.
+// sample appends what the blocks say of the times of others, by interpolation of waits; both have times. After the last
+// it is what that says. What is by number is appended as it is.
 func (x *FeedbackBuilder) sample(out, blocks, times []simkernel.Block) []simkernel.Block {
 	at, centre := 0, x.layout.Centre(blocks, 0)
 	next := int64(0)
@@ -54,6 +55,11 @@ func (x *FeedbackBuilder) sample(out, blocks, times []simkernel.Block) []simkern
 		next = x.layout.Centre(blocks, 1)
 	}
 	for b := range times {
+		if x.layout.ByNumber(b) && b < len(blocks) {
+			out = append(out, blocks[b])
+			out[len(out)-1].SentAt = times[b].SentAt
+			continue
+		}
 		t := x.layout.Centre(times, b)
 		for at+1 < len(blocks) && next <= t {
 			at, centre = at+1, next
