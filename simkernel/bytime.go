@@ -2,7 +2,6 @@ package simkernel
 
 import "math"
 
-
 // Feedback by time, with transports that react to the length of delays. Such a sender soon sends at other times than
 // the sender of another link case of its flow, so that its packet n meets what another packet of that case met. Its
 // feedback therefore says when it was observed (Block.SentAt), and a packet is given the waits of the time when it
