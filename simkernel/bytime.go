@@ -13,9 +13,9 @@ import "math"
 //	                 ×────    before the first and after the last: constant
 //	       ──────────────── time since the flow's start
 //
-// A packet's NIC wait, on which the time when it leaves depends, is that of the time when pacing allows it to leave. A
-// flow's first packet leaves when the flow starts and is given what first packets observed. A flow whose feedback has no
-// times has it by number of packet.
+// A packet's NIC wait, on which the time when it leaves depends, is that of the time when pacing allows it to leave.
+// A flow's first packet leaves when the flow starts and is given what first packets observed. A flow whose feedback has
+// no times has it by number of packet.
 //
 // To add the observations of several link cases, whoever makes the feedback needs them at common times. There the
 // single packets of a BlockLayout, those of the first two windows, are taken by number (ByNumber). In all cases they
