@@ -45,7 +45,7 @@ func (m *method) nicWaitStage(n int, feedback engine.Output, needed *relevance) 
 // passStage runs the case of every link once, in pass n of estimator flow, given the feedback; but not those that have
 // settled by the pass before (nil for the first), nor those that are not needed.
 func (m *method) passStage(n int, feedback engine.Output, before *engine.Stage, needed *relevance) *engine.Stage {
-	s := m.caseStage("simulate", m.variant.pass(n), feedback, needed.leftOut(m.settled(n, before)), schema.HopObservations)
+	s := m.caseStage("simulate", m.variant.pass(n), feedback, needed.leftOut(m.settled(before)), schema.HopObservations)
 	s.Pass, s.Writes = n, []schema.Table{schema.HopObservations, schema.LinkStats}
 	return s
 }
@@ -153,18 +153,20 @@ func (o omission) links(in *engine.Inputs) (stages.Settled, error) {
 	return o.find(in)
 }
 
-// settled are the links that pass n omits, given the stage of the pass before; none if that is nil.
-func (m *method) settled(n int, before *engine.Stage) omission {
-	return m.omitted(n, before, stages.ReadSettled)
+// settled are the links that a pass omits, given the stage of the pass before; none if that is nil.
+func (m *method) settled(before *engine.Stage) omission {
+	return m.omitted(before, stages.ReadSettled)
 }
 
 // unfed are the links that need no feedback in pass n, likewise.
 func (m *method) unfed(n int, before *engine.Stage) omission {
-	return m.omitted(n, before, stages.ReadUnfed)
+	return m.omitted(before, func(net *topology.Network, stats schema.Batches) (stages.Settled, error) {
+		return stages.ReadUnfed(net, n, stats)
+	})
 }
 
-func (m *method) omitted(n int, before *engine.Stage,
-	read func(*topology.Network, int, schema.Batches) (stages.Settled, error)) omission {
+func (m *method) omitted(before *engine.Stage,
+	read func(*topology.Network, schema.Batches) (stages.Settled, error)) omission {
 	if before == nil {
 		return omission{}
 	}
@@ -172,7 +174,7 @@ func (m *method) omitted(n int, before *engine.Stage,
 	return omission{[]engine.Output{stats}, func(in *engine.Inputs) (stages.Settled, error) {
 		rows := in.Read(stats, nil, nil)
 		defer func() { _ = rows.Close() }() // read to its end, or an error is reported
-		return read(m.Network, n, rows)
+		return read(m.Network, rows)
 	}}
 }
 

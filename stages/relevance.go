@@ -122,7 +122,13 @@ func FindRelevance(n *topology.Network, p *simkernel.Params, g FlowGroup, flows,
 		}
 	}
 	// The most work for the least influence; sorting is stable, so links with equal ones are in order.
-	perWork := func(id int32) float64 { return influence[id] / (x.on[id] * float64(runsOf(n, id, shares[id], passes))) }
+	perWork := func(id int32) float64 {
+		runs := 1
+		if !omits(n, id, shares[id]) {
+			runs = passes
+		}
+		return influence[id] / (x.on[id] * float64(runs))
+	}
 	slices.SortStableFunc(candidates, func(a, b int32) int { return cmp.Compare(perWork(a), perWork(b)) })
 	for _, id := range candidates {
 		if !(r.Bound+influence[id] <= tolerance) {
@@ -134,17 +140,6 @@ func FindRelevance(n *topology.Network, p *simkernel.Params, g FlowGroup, flows,
 		r.LeftOutPacketHops += int64(x.on[id])
 	}
 	return r, nil
-}
-
-// runsOf is in how many passes a link is likely to be simulated.
-func runsOf(n *topology.Network, link int32, share float64, passes int) int {
-	runs := 1
-	for pass := 2; pass <= passes; pass++ {
-		if !omits(n, pass, link, share) {
-			runs++
-		}
-	}
-	return runs
 }
 
 // crossings are the rows of table hops, and the packets of links.
