@@ -21,7 +21,7 @@ import "math"
 // single packets of a BlockLayout, those of the first two windows, are taken by number (ByNumber). In all cases they
 // leave at nearly the same times, as two bursts, each of which makes a queue of its own. A mean of the waits at the end
 // of the first, the longest, and at the start of the second is of no packet: TIMELY, which reacts to the difference
-// between the two, had 20 to 40% too long p99 of 10-100 KB on a chain of six links at 60% load.
+// between the two, had a p99 of 10-100 KB almost 20% too high on a chain of six links at 60% load.
 
 // sentUnitPS is the unit of Block.SentAt.
 const sentUnitPS = 8 * psPerNS
