@@ -14,8 +14,8 @@ import (
 // settledShare is the feedback_share up to which a link's case is not simulated again after the first pass. Another
 // simulation could change the round trips of the link's flows by at most this share, and the second pass changes waits
 // by 0.6 to 0.8 of it on networks at 40% to 80% load. Half of it costs 6% more processor time of link cases on scenario
-// 47 and moves p50 to p99.9 by 0.3% at most there, on 95 and on 1001. The converse, to omit links whose feedback did not
-// change, does not work: waits react to small changes of feedback by much where they are long.
+// 47 and moves p50 to p99.9 by 0.3% at most there, on 95 and on 1001. The converse, to omit links whose feedback did
+// not change, does not work: waits react to small changes of feedback by much where they are long.
 const settledShare = 0.02
 
 // RenewsNICWaits reports whether hosts' uplinks are simulated again with the feedback of pass n, if another pass
