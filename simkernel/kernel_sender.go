@@ -142,7 +142,7 @@ type stamp struct {
 // packet.
 func (k *Kernel) onSend(f *flow, atPS int64) {
 	st := &k.stamps[f.base+f.head&f.mask]
-	st.sentPS = atPS
+	st.sentPS, st.deviationPS = atPS, 0
 	if k.traits.hint == hintFirstWait && len(k.c.Feedback) > 0 {
 		st.deviationPS = k.clocks[f.slot].deviationPS
 		if f.head < f.timedFrom {

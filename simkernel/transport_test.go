@@ -298,3 +298,31 @@ func TestIdentity(t *testing.T) {
 		seen[id] = true
 	}
 }
+
+// A kernel that has simulated a case with feedback simulates one without as a new kernel does.
+func TestKernelForgetsFeedback(t *testing.T) {
+	for kind := range transports {
+		for seed := range uint64(50) {
+			rng := rand.New(rand.NewPCG(seed, 21))
+			p, c := randomCaseOf(kind, rng)
+			if len(c.Feedback) == 0 {
+				randomFeedback(rng, &p, c)
+			}
+			k := mustKernel(t, p)
+			var with, again, fresh Result
+			if err := k.Simulate(c, &with); err != nil {
+				t.Fatal(err)
+			}
+			c.Feedback = nil
+			if err := k.Simulate(c, &again); err != nil {
+				t.Fatal(err)
+			}
+			if err := mustKernel(t, p).Simulate(c, &fresh); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(again.FCTNS, fresh.FCTNS) {
+				t.Fatalf("%v, seed %d: FCTs %v after a case with feedback, %v in a new kernel", kind, seed, again.FCTNS, fresh.FCTNS)
+			}
+		}
+	}
+}
