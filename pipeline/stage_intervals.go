@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"sync"
 
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
@@ -44,21 +45,36 @@ func (m *method) intervalsStage(generate, sample, contributions *engine.Stage,
 		work := func(ctx context.Context, t *engine.Attempt) error {
 			r := estimateReader{m, in, t, chunkTasks(in.Files(generate.Output(schema.Flows))), sample.Output(schema.Slowdowns),
 				contributions.Output(schema.HopContributions)}
-			intervals, err := r.intervals(ctx, generate)
+			groups, err := r.groups(ctx, generate)
 			if err != nil {
 				return err
 			}
-			found, busyTail, err := r.weaknesses(ctx, intervals, last, before)
+			tails := groups.Tails()
+			var intervals []stages.Interval
+			var bootstrap sync.WaitGroup // while the flows are read again
+			bootstrap.Go(func() { intervals = groups.Rows() })
+			finder, err := r.watch(ctx, tails, last)
+			bootstrap.Wait()
 			if err != nil {
 				return err
+			}
+			defer finder.Close()
+			var moved *stages.Movement
+			if before != nil {
+				by, err := movedBy(in, m.Network, before, last)
+				if err != nil {
+					return err
+				}
+				moved = &by
 			}
 			earlier, err := m.earlierPasses(in)
 			if err != nil {
 				return err
 			}
+			found := finder.Weaknesses(moved, intervals)
 			found = append(found, stages.MovedPercentile(m.variant.Passes, intervals, earlier)...)
 			found = append(found, m.warmWarning()...)
-			t.SetStats(stages.NewPassesStats(m.variant.Passes, intervals, found, busyTail, earlier))
+			t.SetStats(stages.NewPassesStats(m.variant.Passes, intervals, found, finder.BusyTail(), earlier))
 			rows := stages.IntervalsRecord(intervals)
 			defer rows.Release()
 			if err := t.Sink(schema.Intervals).Write(rows); err != nil {
@@ -113,7 +129,8 @@ func (r *estimateReader) eachChunk(ctx context.Context, columns []string,
 	return nil
 }
 
-func (r *estimateReader) intervals(ctx context.Context, generate *engine.Stage) ([]stages.Interval, error) {
+// groups counts the slowdowns of the groups that have intervals.
+func (r *estimateReader) groups(ctx context.Context, generate *engine.Stage) (*stages.Intervals, error) {
 	g, err := generateStats(r.in.Records(generate))
 	if err != nil {
 		return nil, err
@@ -127,39 +144,29 @@ func (r *estimateReader) intervals(ctx context.Context, generate *engine.Stage) 
 		cases.Add(chunks[i].Cases)
 	}
 	x := stages.NewIntervals(g.FirstStartNS, g.LastStartNS, cases)
-	err = r.eachChunk(ctx, stages.IntervalColumns(),
+	return x, r.eachChunk(ctx, stages.IntervalColumns(),
 		func(_ engine.Task, slowdowns schema.Batches) error { return x.Read(slowdowns) })
-	return x.Rows(), err
 }
 
-// weaknesses finds what speaks against the estimate, and which part of the slowest flows' delay is at busy links. last
-// and before wrote link_stats of the last two passes.
-func (r *estimateReader) weaknesses(ctx context.Context, intervals []stages.Interval,
-	last, before *engine.Stage) (found []stages.Weakness, busyTail float64, err error) {
-	stats := r.in.Read(last.Output(schema.LinkStats), nil, nil)
+// watch has a finder watch all flows. simulate wrote link_stats of the last pass.
+func (r *estimateReader) watch(ctx context.Context, tails stages.Tails,
+	simulate *engine.Stage) (*stages.WeaknessFinder, error) {
+	stats := r.in.Read(simulate.Output(schema.LinkStats), nil, nil)
 	defer func() { _ = stats.Close() }() // read to its end, or an error is reported
-	tails := stages.TailsOf(intervals)
 	finder, err := stages.NewWeaknessFinder(r.Network, r.Spec.Params, r.variant.Estimator, tails, stats)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	defer finder.Close()
 	err = r.eachChunk(ctx, stages.TailColumns(), func(c engine.Task, slowdowns schema.Batches) error {
 		hops := r.in.Read(r.contributions, stages.TailHopColumns(), &lake.Range{Column: "flow_row", Lo: c.Lo, Hi: c.Hi})
 		defer func() { _ = hops.Close() }() // likewise
 		return finder.Watch(c.Lo, c.Hi-c.Lo, slowdowns, hops)
 	})
 	if err != nil {
-		return nil, 0, err
+		finder.Close()
+		return nil, err
 	}
-	if before == nil {
-		return finder.Weaknesses(nil, intervals), finder.BusyTail(), nil
-	}
-	moved, err := movedBy(r.in, r.Network, before, last)
-	if err != nil {
-		return nil, 0, err
-	}
-	return finder.Weaknesses(&moved, intervals), finder.BusyTail(), nil
+	return finder, nil
 }
 
 // movedBy is how a sweep over links changed their waits.

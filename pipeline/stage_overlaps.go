@@ -41,12 +41,12 @@ func (m *method) overlapsStage() *engine.Stage {
 			return nil, fmt.Errorf("scenario %s of windows has no parts: ask for an estimate of %s again", m.ID(), w.Of)
 		}
 		return func() (engine.Worker, error) {
+			overlaps := stages.NewOverlaps(m.Network, &m.Spec.Params, parts)
 			return func(_ context.Context, t *engine.Attempt) error {
 				rows := t.Read(hops, stages.OverlapColumns(), linkRange(t.Lo, t.Hi))
 				defer func() { _ = rows.Close() }() // read to its end, or an error is reported
 				t.Add(t.Hi - t.Lo)
-				return stages.Overlaps(m.Network, &m.Spec.Params, int32(t.Lo), int32(t.Hi), parts, rows,
-					t.Sink(schema.LinkOverlaps), t.Sink(schema.AckDelays))
+				return overlaps.Write(int32(t.Lo), int32(t.Hi), rows, t.Sink(schema.LinkOverlaps), t.Sink(schema.AckDelays))
 			}, nil
 		}, nil
 	}

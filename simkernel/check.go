@@ -120,8 +120,10 @@ func (k *Kernel) checkFeedback(c *Case) (blocks int64, err error) {
 			return 0, fmt.Errorf("flow row %d: the case has more than %d blocks of packets", i, int64(MaxBlocks))
 		}
 		for b := blocks; b < min(blocks+n, int64(len(c.Feedback))); b++ {
-			if err := c.Feedback[b].check(); err != nil {
-				return 0, fmt.Errorf("flow row %d: block %d: %w", i, b-blocks, err)
+			f := &c.Feedback[b]
+			if f.NICWaitNS|f.UpstreamNS|f.WaitNS < 0 { // any of them
+				return 0, fmt.Errorf("flow row %d: block %d: NIC wait is %d ns, upstream wait %d ns, wait %d ns: must not be negative",
+					i, b-blocks, f.NICWaitNS, f.UpstreamNS, f.WaitNS)
 			}
 		}
 		blocks += n
@@ -130,16 +132,6 @@ func (k *Kernel) checkFeedback(c *Case) (blocks int64, err error) {
 		return 0, fmt.Errorf("the flows have %d blocks of packets, Feedback has %d", blocks, len(c.Feedback))
 	}
 	return blocks, nil
-}
-
-// check validates one block of feedback.
-func (b *Block) check() error {
-	switch {
-	case b.NICWaitNS < 0 || b.UpstreamNS < 0 || b.WaitNS < 0:
-		return fmt.Errorf("NIC wait is %d ns, upstream wait %d ns, wait %d ns: must not be negative",
-			b.NICWaitNS, b.UpstreamNS, b.WaitNS)
-	}
-	return nil
 }
 
 // checkSlowest validates UpstreamBps or DownstreamBps of that many flows.

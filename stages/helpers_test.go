@@ -134,7 +134,7 @@ func routed(t *testing.T, n *topology.Network, p *simkernel.Params,
 // overlapping brings loads up to date with what Overlaps finds, and returns table ack_delays.
 func overlapping(n *topology.Network, p *simkernel.Params, hops *captured, loads *Loads) (*captured, error) {
 	overlaps, acks := &captured{}, &captured{}
-	if err := Overlaps(n, p, 0, int32(len(n.Links)), nil, hops.rewound(), overlaps, acks); err != nil {
+	if err := NewOverlaps(n, p, nil).Write(0, int32(len(n.Links)), hops.rewound(), overlaps, acks); err != nil {
 		return nil, err
 	}
 	return acks, loads.ReadOverlaps(overlaps)

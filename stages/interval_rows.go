@@ -44,6 +44,25 @@ type MethodPart struct {
 	Disagreement           float64 // percentile by the link cases where flows wait longest / by the estimate, less 1
 }
 
+// Tails returns the p99 of slowdown of all flows and of each size bin. Read must not be called afterwards.
+func (x *Intervals) Tails() Tails {
+	even := slices.Repeat([]uint8{1}, intervalBlocks)
+	p99 := func(bin int, least int64) float64 {
+		g := &x.all.bins[bin]
+		if g.flows <= least {
+			return math.Inf(1)
+		}
+		g.accumulate()
+		cell, _ := g.quantile(0.99, even)
+		return cellEdge(cell, 0.5)
+	}
+	t := Tails{All: p99(sizebin.Count, 0)}
+	for b := range t.Bins {
+		t.Bins[b] = p99(b, fewInBin)
+	}
+	return t
+}
+
 // Rows returns the intervals of the groups that have flows: those of all flows, then those of the labels, in
 // the order in which the labels first came. Read must not be called afterwards.
 func (x *Intervals) Rows() []Interval {
@@ -135,8 +154,11 @@ func (x *Intervals) addMethod(bin int, row *Interval) {
 	row.Method = m
 }
 
-// accumulate turns counts into the number of flows up to and including each cell.
+// accumulate turns counts, once, into the number of flows up to and including each cell.
 func (g *intervalGroup) accumulate() {
+	if g.cells > 0 {
+		return
+	}
 	for b := range g.counts {
 		for c := 1; c < len(g.counts[b]); c++ {
 			g.counts[b][c] += g.counts[b][c-1]

@@ -50,7 +50,7 @@ const (
 // long congestion lasts, two lengths are used and the wider interval is reported.
 //
 // Memory grows with the number of groups, blocks and cells, not with the number of flows. An Intervals is
-// used by one goroutine at a time: Read, then Rows.
+// used by one goroutine at a time: Read, then Tails, then Rows.
 type Intervals struct {
 	firstNS, spanNS int64
 	all             *intervalSet
@@ -76,7 +76,7 @@ type intervalSet struct {
 type intervalGroup struct {
 	flows  int64
 	counts [intervalBlocks][]uint32
-	cells  int
+	cells  int // of the longest of counts; 0: not cumulative yet
 }
 
 // NewIntervals returns an Intervals for flows that start from firstNS to lastNS. cases is what other link cases say of

@@ -21,17 +21,36 @@ func OverlapColumns() []string {
 		"downstream_bps"}
 }
 
-// Overlaps writes tables link_overlaps and ack_delays for the cables of links lo to hi. Both are even: the links of a
-// cable are 2n and 2n + 1. hops are rows of table hops, at least those of these links, by start time for each link.
+// Overlaps works out how far the two links of a cable send at the same times, and how ACKs delay flows.
 //
 // It is a fluid model: a flow arrives at a link at the rate of the slowest link before it. Flows of one host to the
 // same link arrive one after the other. Small flows are left out (see smallest). Flows wait for nothing but each other;
 // that congestion spreads them over a longer time is not known yet. If the workload has parts with nothing between
 // them, such as windows, what is sent after a part does not count.
-func Overlaps(n *topology.Network, p *simkernel.Params, lo, hi int32, parts [][2]int64, hops schema.Batches,
-	out, delays schema.Sink) error {
-	o := &overlaps{net: n, params: p, lo: lo, parts: parts, freeNS: map[int32]float64{}}
-	o.flows = make([][]arrivingFlow, hi-lo)
+//
+// It keeps its memory from one range of links to the next, and is used by one goroutine at a time.
+type Overlaps struct {
+	net     *topology.Network
+	params  *simkernel.Params
+	lo      int32
+	parts   [][2]int64       // in ns, from and to (excluded), ascending; nil: all time
+	flows   [][]arrivingFlow // by link - lo
+	freeNS  map[int32]float64
+	changes []rateChange
+	spans   []sendSpan
+	delays  ackDelayRows
+}
+
+// NewOverlaps returns an Overlaps for a network. parts are the parts of the workload, in ns, from and to (excluded),
+// ascending; nil: it has none.
+func NewOverlaps(n *topology.Network, p *simkernel.Params, parts [][2]int64) *Overlaps {
+	return &Overlaps{net: n, params: p, parts: parts, freeNS: map[int32]float64{}}
+}
+
+// Write writes tables link_overlaps and ack_delays for the cables of links lo to hi. Both are even: the links of a
+// cable are 2n and 2n + 1. hops are rows of table hops, at least those of these links, by start time for each link.
+func (o *Overlaps) Write(lo, hi int32, hops schema.Batches, out, delays schema.Sink) error {
+	o.begin(lo, hi)
 	if err := columns.ForEach(hops, o.add); err != nil {
 		return err
 	}
@@ -50,17 +69,17 @@ func Overlaps(n *topology.Network, p *simkernel.Params, lo, hi int32, parts [][2
 	return o.delays.flush(delays)
 }
 
-// overlaps is one call of Overlaps at work.
-type overlaps struct {
-	net     *topology.Network
-	params  *simkernel.Params
-	lo      int32
-	parts   [][2]int64       // in ns, from and to (excluded), ascending; nil: all time
-	flows   [][]arrivingFlow // by link - lo
-	freeNS  map[int32]float64
-	changes []rateChange
-	spans   []sendSpan
-	delays  ackDelayRows
+func (o *Overlaps) begin(lo, hi int32) {
+	o.lo = lo
+	o.delays.clear()
+	o.flows = o.flows[:cap(o.flows)]
+	for len(o.flows) < int(hi-lo) {
+		o.flows = append(o.flows, nil)
+	}
+	o.flows = o.flows[:hi-lo]
+	for i := range o.flows {
+		o.flows[i] = o.flows[i][:0]
+	}
 }
 
 // An arrivingFlow is a flow that arrives at a link.
@@ -71,7 +90,7 @@ type arrivingFlow struct {
 	firstLink               int32
 }
 
-func (o *overlaps) add(rec arrow.Record) error {
+func (o *Overlaps) add(rec arrow.Record) error {
 	link, first := columns.Int32s(rec, "link_id"), columns.Int32s(rec, "first_link")
 	size, start := columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns")
 	delay, up := columns.Int64s(rec, "delay_to_link_ns"), columns.Int64s(rec, "upstream_bps")
@@ -95,7 +114,7 @@ func (o *overlaps) add(rec arrow.Record) error {
 }
 
 // cable returns the shares of the two links of a cable, and whether both carry flows.
-func (o *overlaps) cable(id int32) (shares [2]float64, ok bool) {
+func (o *Overlaps) cable(id int32) (shares [2]float64, ok bool) {
 	sides := o.flows[id-o.lo : id-o.lo+2]
 	if len(sides[0]) == 0 || len(sides[1]) == 0 {
 		return shares, false
@@ -125,7 +144,7 @@ func (o *overlaps) cable(id int32) (shares [2]float64, ok bool) {
 // A flow alone keeps the slowest link of its path busy. If the reverse link sends meanwhile, ACKs of what that carries
 // take a part of the link, and the flow's packets, which have no gaps there, take longer by as much. The part is taken
 // over the time that the flow takes alone.
-func (o *overlaps) addDelays(link int32, flows []arrivingFlow, side int, fromNS int64) {
+func (o *Overlaps) addDelays(link int32, flows []arrivingFlow, side int, fromNS int64) {
 	own, back := o.net.Links[link].BandwidthBps, o.net.Links[link^1].BandwidthBps
 	wireAck := float64(o.params.AckBytes) / float64(o.params.PayloadBytes+o.params.HeaderBytes)
 	acks := wireAck * (float64(back) / float64(own)) // relative to the link's bandwidth, while the reverse link sends
@@ -137,6 +156,9 @@ func (o *overlaps) addDelays(link int32, flows []arrivingFlow, side int, fromNS 
 		}
 		bits := 8e9 * float64(f.wireBytes)
 		beginNS, aloneNS, sendNS := float64(f.startNS-fromNS), bits/float64(slowest), bits/float64(own)
+		if sendNS+float64(min(1, acks)*sendNS) < aloneNS {
+			continue // a slower link of its path delays it more
+		}
 		share := min(1, acks*sentShare(o.spans, 1-side, beginNS, beginNS+aloneNS))
 		if delayNS := sendNS + float64(share*sendNS) - aloneNS; delayNS >= leastAckDelay*aloneNS && delayNS >= 1 {
 			o.delays.append(f.row, link, int64(math.Round(delayNS)))
@@ -173,6 +195,8 @@ func (w *ackDelayRows) append(row int64, link int32, delayNS int64) {
 	w.row, w.link, w.delayNS = append(w.row, row), append(w.link, link), append(w.delayNS, delayNS)
 }
 
+func (w *ackDelayRows) clear() { w.row, w.link, w.delayNS = w.row[:0], w.link[:0], w.delayNS[:0] }
+
 // flush writes the rows by flow_row; those of a flow by link.
 func (w *ackDelayRows) flush(out schema.Sink) error {
 	if len(w.row) == 0 {
@@ -185,7 +209,7 @@ func (w *ackDelayRows) flush(out schema.Sink) error {
 }
 
 // appendChanges appends when flows begin and end to arrive at a link.
-func (o *overlaps) appendChanges(flows []arrivingFlow, side int, fromNS int64, linkBps float64) {
+func (o *Overlaps) appendChanges(flows []arrivingFlow, side int, fromNS int64, linkBps float64) {
 	clear(o.freeNS)
 	least := smallest(flows)
 	for _, f := range flows {

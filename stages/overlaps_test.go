@@ -133,10 +133,10 @@ func TestOverlaps(t *testing.T) {
 			ns = append(ns, starts(start))
 		}
 		hops, _ := routed(t, n, &p, withStarts(flows, ns))
-		out := &captured{}
+		out, overlaps := &captured{}, NewOverlaps(n, &p, nil)
 		for lo := int32(0); lo < int32(len(n.Links)); lo += step {
 			in := &captured{recs: hops.recs}
-			if err := Overlaps(n, &p, lo, min(lo+step, int32(len(n.Links))), nil, in, out, &captured{}); err != nil {
+			if err := overlaps.Write(lo, min(lo+step, int32(len(n.Links))), in, out, &captured{}); err != nil {
 				t.Fatal(err)
 			}
 		}

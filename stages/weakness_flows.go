@@ -2,8 +2,6 @@ package stages
 
 import (
 	"fmt"
-	"math"
-	"slices"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
@@ -33,28 +31,6 @@ type Tails struct {
 
 // fewInBin is the number of flows up to which the slowest 1% of a size bin say nothing.
 const fewInBin = 1000
-
-// TailsOf returns the p99 of slowdown of all flows and of each size bin.
-func TailsOf(intervals []Interval) Tails {
-	var t Tails
-	for b := range t.Bins {
-		t.Bins[b] = math.Inf(1)
-	}
-	for i := range intervals {
-		r := &intervals[i]
-		if r.By != ByNothing || r.Quantile != 0.99 {
-			continue
-		}
-		bin := slices.IndexFunc(sizebin.Bins(), func(b sizebin.Bin) bool { return b.Name == r.SizeBin })
-		switch {
-		case bin < 0:
-			t.All = r.Estimate
-		case r.Flows > fewInBin:
-			t.Bins[bin] = r.Estimate
-		}
-	}
-	return t
-}
 
 func (c *watchedFlows) readFlows(firstRow, rows int64, tails *Tails, in schema.Batches) error {
 	c.flows, c.slowest, c.slowestOfBin = c.flows[:0], c.slowest[:0], c.slowestOfBin[:0]

@@ -41,7 +41,7 @@ func (a *Arena) AddAll(column *array.Binary, from, to int) {
 	base := len(a.Bytes) - int(offsets[from]-first)
 	items := all[offsets[from]-first : offsets[to]-first]
 	a.Bytes = append(Grow(a.Bytes, len(items)), items...)
-	a.ends = slices.Grow(a.ends, to-from)
+	a.ends = Grow(a.ends, to-from)
 	for _, o := range offsets[from+1 : to+1] {
 		a.ends = append(a.ends, base+int(o-first))
 	}

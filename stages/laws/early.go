@@ -31,7 +31,7 @@ type schedule struct {
 // job is a flow at a link, in ps.
 type job struct{ end, work, fct, row int64 }
 
-func (c *earlyCheck) add(f *Flow) {
+func (c *earlyCheck) add(f Flow) {
 	t := &c.trip
 	t.set(f.SizeBytes, f.Path)
 	start := f.StartNS * psPerNS

@@ -56,7 +56,7 @@ func newLateCheck(n *topology.Network, p simkernel.Params) *lateCheck {
 
 // add begins a flow: events up to its start are handled first, then it joins every link of its path and, with its ACKs,
 // of the way back. Flows come in order of their starts.
-func (c *lateCheck) add(f *Flow) {
+func (c *lateCheck) add(f Flow) {
 	t := &c.trip
 	t.set(f.SizeBytes, f.Path)
 	now := f.StartNS * psPerNS

@@ -105,13 +105,13 @@ func (c *Checker) Begin(flows []Flow) error {
 }
 
 // check gives the flows to one check, with times since the first start.
-func (c *Checker) check(flows []Flow, add func(*Flow)) {
+func (c *Checker) check(flows []Flow, add func(Flow)) {
 	firstNS := c.firstNS
 	c.checks.Go(func() {
 		for i := range flows {
 			since := flows[i]
 			since.StartNS -= firstNS
-			add(&since)
+			add(since)
 		}
 	})
 }
