@@ -76,12 +76,16 @@ func (m *method) feedbackWork(pass int, omitted omission, needed *relevance,
 			return nil, err
 		}
 		leftOut, err := needed.leftOut(omission{}).links(in)
+		if err != nil {
+			return nil, err
+		}
+		loads, err := m.readLoads(in)
 		return func() (engine.Worker, error) {
 			ablation := m.variant.Ablation
 			if m.variant.Warm != nil {
 				ablation |= stages.AblateDamping // see warmPlan
 			}
-			builder := stages.NewFeedbackBuilder(m.Network, &m.Spec.Params, m.Spec.Seed, pass, ablation)
+			builder := stages.NewFeedbackBuilder(m.Network, &m.Spec.Params, loads, m.Spec.Seed, pass, ablation)
 			builder.Represent(of)
 			builder.Settle(settled)
 			if needed != nil {
@@ -117,7 +121,7 @@ func (m *method) feedbackOf(name string, v Variant, pass int, generate *engine.S
 	flows := generate.Output(schema.Flows)
 	return &engine.Stage{
 		Name: name, Pass: pass, Place: v.place(m.ID()), Unit: "flows", Command: m.command(name, v),
-		Reads:       append([]engine.Output{flows}, observed...),
+		Reads:       append(append(m.loadTables(), flows), observed...),
 		BytesPerRow: 1300,
 		Cut:         byChunk(flows),
 	}

@@ -195,6 +195,7 @@ var (
 			{"flow_row", i64, false, "", "row of the flow in table flows"},
 			{"hop", i16, false, "", "index of the link on the path, from 0"},
 			{"observed", bin, false, "", "NIC waits, queueing waits and marks of the packets, encoded in blocks"},
+			{"ack_wait_ns", i32, false, "ns", "what an ACK of the flow waits on its way back, in the mean"},
 		},
 	}
 	UplinkFeedback = Table{

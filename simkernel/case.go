@@ -54,7 +54,7 @@ type Case struct {
 	Feeder    []int32
 	FeederBps []int64
 	// ReturnNS is, by flow, the time to send a full packet and its ACK on the links of the path that the case
-	// does not simulate. It is part of the round trip only, not of the FCT.
+	// does not simulate, and what the ACK waits. It is part of the round trip only, not of the FCT.
 	ReturnNS []int64
 	// UpstreamBps is, by flow, the bandwidth of the slowest link between the source's own and the target, and
 	// DownstreamBps of the slowest link behind the target; 0 if the flow's packets never wait for each other

@@ -49,19 +49,19 @@ func Example() {
 	observed, feedback := &captured{}, &captured{}
 	_, err = simulator.SimulateUplinks(ctx, 0, links, hops.rewound(), nil, observed, nil)
 	check(err)
-	check(NewFeedbackBuilder(net, &p, 1, 0, 0).BuildUplink(ctx, router, 0, 2, flows.rewound(), observed.rewound(), feedback))
+	check(NewFeedbackBuilder(net, &p, loads, 1, 0, 0).BuildUplink(ctx, router, 0, 2, flows.rewound(), observed.rewound(), feedback))
 	observed = &captured{}
 	_, err = simulator.Simulate(ctx, 0, links, hops.rewound(), feedback.rewound(), observed, &captured{}, nil)
 	check(err)
 	feedback = &captured{}
-	check(NewFeedbackBuilder(net, &p, 1, 1, 0).Build(ctx, PassScope, 0, 2, observed.rewound(), nil, feedback, nil))
+	check(NewFeedbackBuilder(net, &p, loads, 1, 1, 0).Build(ctx, PassScope, 0, 2, observed.rewound(), nil, feedback, nil))
 	observed = &captured{}
 	_, err = simulator.Simulate(ctx, 0, links, hops.rewound(), feedback.rewound(), observed, &captured{}, nil)
 	check(err)
 
 	// replay: hosts' uplinks with complete feedback → FCTs
 	senderFeedback, senders := &captured{}, &captured{}
-	check(NewFeedbackBuilder(net, &p, 1, 2, 0).Build(ctx, SenderScope, 0, 2, observed.rewound(), nil,
+	check(NewFeedbackBuilder(net, &p, loads, 1, 2, 0).Build(ctx, SenderScope, 0, 2, observed.rewound(), nil,
 		senderFeedback, nil))
 	_, err = simulator.Replay(ctx, 0, links, hops.rewound(), senderFeedback, senders, nil)
 	check(err)

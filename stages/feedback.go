@@ -38,6 +38,9 @@ const (
 // Hop 0 is the exception: what its packets waited at the slowest link of the path and behind it is in WaitNS,
 // and what they waited before it in UpstreamNS (simkernel.Case.DownstreamBps).
 //
+// With it comes what the flow's ACKs wait on their way back (ackWaits): it makes round trips longer, and senders whose
+// windows are open slower.
+//
 // With TIMELY and Swift, feedback is by time instead of by number of packet: see align.
 //
 // Link cases react against the sense of a change: longer waits at other links make the queue of this link
@@ -56,6 +59,7 @@ type FeedbackBuilder struct {
 	simulated []bool // by link id: whether its case reads feedback; nil: all do
 	leftOut   []bool // by link id: whether no pass runs its case; nil: none
 	trips     roundTrips
+	ackWaits  []float64 // by link id, in ns; nil: not known
 
 	observed observationIndex // of this pass
 	previous observationIndex // what the hops sent after the pass before; in pass 2, what was observed in the first
@@ -77,10 +81,10 @@ type FeedbackBuilder struct {
 
 // NewFeedbackBuilder returns a builder for the observations of the given pass, counted from 1. The seed keys
 // the random bits that select marks.
-func NewFeedbackBuilder(n *topology.Network, p *simkernel.Params, seed uint64, pass int,
+func NewFeedbackBuilder(n *topology.Network, p *simkernel.Params, loads *Loads, seed uint64, pass int,
 	a Ablation) *FeedbackBuilder {
 	return &FeedbackBuilder{net: n, params: p, layout: p.Layout(), seed: seed, pass: pass, ablation: a,
-		trips: newRoundTrips(n, p)}
+		trips: newRoundTrips(n, p), ackWaits: ackWaits(n, p, loads)}
 }
 
 // Represent omits the feedback of links whose cases are not simulated. of is the representative of each
@@ -125,7 +129,9 @@ func ObservationColumns() []string { return []string{"flow_row", "hop", "hops", 
 func ObservedDelayColumns() []string { return append(ObservationColumns(), "delay_ns") }
 
 // FeedbackColumns names the columns of tables feedback and sender_feedback.
-func FeedbackColumns() []string { return []string{"link_id", "flow_row", "hop", "observed"} }
+func FeedbackColumns() []string {
+	return []string{"link_id", "flow_row", "hop", "observed", "ack_wait_ns"}
+}
 
 // Build writes the feedback of one chunk of flows, rows firstRow to firstRow+rows-1 of table flows, by link
 // and flow, in the order of table hops; hops without feedback have no rows. For PassScope it also writes, unless
@@ -295,13 +301,14 @@ func (x *FeedbackBuilder) senderFeedback(row int64, longest int) {
 		x.blocks[b] = simkernel.Block{UpstreamNS: clampNS(s.waitNS - behind), WaitNS: clampNS(behind), Marks: s.marks,
 			Hint: s.hint, SentAt: x.sentAt(b)}
 	}
-	x.out.append(x.path[0], row, 0, x.blocks)
+	x.out.append(x.path[0], row, 0, x.ackWaitNS(), x.blocks)
 }
 
 // networkFeedback appends the feedback of the hops behind hop 0.
 func (x *FeedbackBuilder) networkFeedback(row int64, longest int) {
 	x.upstream = resize(x.upstream, longest)
 	clear(x.upstream)
+	ackWaitNS := x.ackWaitNS()
 	for h := 1; h < len(x.hops); h++ {
 		if h > 1 {
 			for b := range x.hops[h-1] {
@@ -315,6 +322,6 @@ func (x *FeedbackBuilder) networkFeedback(row int64, longest int) {
 		for b := range x.blocks {
 			x.setFeedback(&x.blocks[b], b, &x.upstream[b], &x.downstream[h*longest+b])
 		}
-		x.out.append(x.path[h], row, int16(h), x.blocks)
+		x.out.append(x.path[h], row, int16(h), ackWaitNS, x.blocks)
 	}
 }

@@ -153,6 +153,7 @@ type feedbackRows struct {
 	link     []int32
 	row      []int64
 	hop      []int16
+	ackWait  []int32 // ns
 
 	starts []int32 // by link: its first place in order
 	order  []int32
@@ -161,11 +162,11 @@ type feedbackRows struct {
 
 func (r *feedbackRows) reset() {
 	r.observed.Reset()
-	r.link, r.row, r.hop = r.link[:0], r.row[:0], r.hop[:0]
+	r.link, r.row, r.hop, r.ackWait = r.link[:0], r.row[:0], r.hop[:0], r.ackWait[:0]
 }
 
 // append appends a row, unless all blocks are zero: who reads the table takes what has no row as zero.
-func (r *feedbackRows) append(link int32, row int64, hop int16, blocks []simkernel.Block) {
+func (r *feedbackRows) append(link int32, row int64, hop int16, ackWaitNS int32, blocks []simkernel.Block) {
 	before := len(r.observed.Bytes)
 	r.observed.Bytes = appendBlocks(r.observed.Bytes, blocks)
 	if len(r.observed.Bytes) == before {
@@ -173,6 +174,7 @@ func (r *feedbackRows) append(link int32, row int64, hop int16, blocks []simkern
 	}
 	r.observed.Done()
 	r.link, r.row, r.hop = append(r.link, link), append(r.row, row), append(r.hop, hop)
+	r.ackWait = append(r.ackWait, ackWaitNS)
 }
 
 // flush writes the rows by link; the rows of a link stay in the order of the flows.
@@ -192,7 +194,6 @@ func (r *feedbackRows) flush(t schema.Table, links int, out schema.Sink) error {
 	}
 	return inBatches(r.order, func(rows []int32) error {
 		return columns.Write(out, t, len(rows), columns.Take(r.link, rows), columns.Take(r.row, rows),
-			columns.Take(r.hop, rows),
-			r.column.Of(&r.observed, rows))
+			columns.Take(r.hop, rows), r.column.Of(&r.observed, rows), columns.Take(r.ackWait, rows))
 	})
 }

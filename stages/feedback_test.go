@@ -101,7 +101,7 @@ func TestFeedbackOfThreeHops(t *testing.T) {
 		[]simkernel.Block{{WaitNS: 100}},           // hop 0, link 4: NIC wait
 		[]simkernel.Block{{WaitNS: 1_000_000}, {}}, // hop 1, link 2
 		[]simkernel.Block{{WaitNS: 60}, {WaitNS: 8, Marks: 2}})
-	x := NewFeedbackBuilder(n, dctcpParams(), 1, 1, 0)
+	x := NewFeedbackBuilder(n, dctcpParams(), &Loads{}, 1, 1, 0)
 	got, sent := built(t, x, PassScope, observed, nil)
 	// The round trip is 6 ns of propagation, 838 + 2 × 210 ns for the packet and 48 + 2 × 12 ns for its ACK.
 	const trip = 6 + 838 + 2*210 + 48 + 2*12
@@ -117,13 +117,13 @@ func TestFeedbackOfThreeHops(t *testing.T) {
 	}
 	empty := observationTable(nil, nil, nil)
 	for pass, previous := range map[int]*captured{2: observed, 3: sent} {
-		x = NewFeedbackBuilder(n, dctcpParams(), 1, pass, 0)
+		x = NewFeedbackBuilder(n, dctcpParams(), &Loads{}, 1, pass, 0)
 		got, _ = built(t, x, PassScope, empty, previous)
 		if b := got[0][0]; b != (simkernel.Block{NICWaitNS: 33, UpstreamNS: (long + 1) / 3}) {
 			t.Errorf("pass %d: after a pass without waits link 0 receives %+v", pass, b)
 		}
 	}
-	whole, _ := built(t, NewFeedbackBuilder(n, dctcpParams(), 1, 1, AblateDamping), PassScope, observed, nil)
+	whole, _ := built(t, NewFeedbackBuilder(n, dctcpParams(), &Loads{}, 1, 1, AblateDamping), PassScope, observed, nil)
 	if b := whole[0][0]; b != (simkernel.Block{NICWaitNS: 100, UpstreamNS: 1_000_000}) {
 		t.Errorf("undamped, link 0 receives %+v", b)
 	}
@@ -131,7 +131,7 @@ func TestFeedbackOfThreeHops(t *testing.T) {
 	if len(last) != 1 || last[4][0] != (simkernel.Block{WaitNS: 1_000_060}) || last[4][1] != (simkernel.Block{WaitNS: 8, Marks: 2}) {
 		t.Errorf("for the replay link 4 receives %+v", last)
 	}
-	none, _ := built(t, NewFeedbackBuilder(n, dctcpParams(), 1, 1, AblateNICWaits|AblateWaits|AblateMarks), PassScope, observed, nil)
+	none, _ := built(t, NewFeedbackBuilder(n, dctcpParams(), &Loads{}, 1, 1, AblateNICWaits|AblateWaits|AblateMarks), PassScope, observed, nil)
 	if len(none[0]) != 0 {
 		t.Errorf("with all feedback left out, link 0 receives %+v", none[0])
 	}
@@ -152,15 +152,15 @@ func TestUplinkFeedback(t *testing.T) {
 		return feedbackOf(t, &out)
 	}
 	waits := []simkernel.Block{{}, {NICWaitNS: 100}}
-	if got := build(NewFeedbackBuilder(n, dctcpParams(), 1, 0, 0)); len(got) != 2 || !slices.Equal(got[0], waits) || !slices.Equal(got[2], waits) {
+	if got := build(NewFeedbackBuilder(n, dctcpParams(), &Loads{}, 1, 0, 0)); len(got) != 2 || !slices.Equal(got[0], waits) || !slices.Equal(got[2], waits) {
 		t.Errorf("in the first pass the flow's hops receive %+v", got)
 	}
-	settled := NewFeedbackBuilder(n, dctcpParams(), 1, 0, 0)
+	settled := NewFeedbackBuilder(n, dctcpParams(), &Loads{}, 1, 0, 0)
 	settled.Settle(Settled{2: {}})
 	if got := build(settled); len(got) != 1 || !slices.Equal(got[0], waits) {
 		t.Errorf("without a case for link 2, the hops receive %+v", got)
 	}
-	if got := build(NewFeedbackBuilder(n, dctcpParams(), 1, 0, AblateNICWaits)); len(got) != 0 {
+	if got := build(NewFeedbackBuilder(n, dctcpParams(), &Loads{}, 1, 0, AblateNICWaits)); len(got) != 0 {
 		t.Errorf("without NIC waits the hops receive %+v", got)
 	}
 }
@@ -172,7 +172,7 @@ func TestFeedbackTakesTheFirstRow(t *testing.T) {
 	for _, c := range []*captured{newer, older} {
 		both.recs = append(both.recs, c.recs...)
 	}
-	got, _ := built(t, NewFeedbackBuilder(lineNetwork(t), dctcpParams(), 1, 1, 0), SenderScope, &both, nil)
+	got, _ := built(t, NewFeedbackBuilder(lineNetwork(t), dctcpParams(), &Loads{}, 1, 1, 0), SenderScope, &both, nil)
 	if b := got[4][0]; b != (simkernel.Block{WaitNS: 75}) {
 		t.Errorf("link 4 receives %+v", b)
 	}
@@ -180,7 +180,7 @@ func TestFeedbackTakesTheFirstRow(t *testing.T) {
 
 // Marks are taken with the given probability, and the blocks of one window share the choice.
 func TestMarksAreTakenByWeight(t *testing.T) {
-	x := NewFeedbackBuilder(testClos(t), dctcpParams(), 1, 1, 0)
+	x := NewFeedbackBuilder(testClos(t), dctcpParams(), &Loads{}, 1, 1, 0)
 	for _, probability := range []float64{0, 0.5, 0.75, 1} {
 		taken := 0
 		for row := range int64(10_000) {
@@ -209,7 +209,7 @@ func TestFeedbackErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, observed := range []*captured{missing, &c} {
-		err := NewFeedbackBuilder(n, dctcpParams(), 1, 1, 0).Build(context.Background(), PassScope, 7, 1, observed.rewound(), nil, &captured{}, nil)
+		err := NewFeedbackBuilder(n, dctcpParams(), &Loads{}, 1, 1, 0).Build(context.Background(), PassScope, 7, 1, observed.rewound(), nil, &captured{}, nil)
 		if err == nil || !strings.Contains(err.Error(), "flow row 7") {
 			t.Errorf("error %v", err)
 		}
@@ -245,7 +245,7 @@ func TestFeedbackIsItsTwin(t *testing.T) {
 	for _, transport := range []simkernel.Transport{simkernel.DCTCP, simkernel.TIMELY} {
 		for range 500 {
 			p := simkernel.ParamsOf(transport)
-			x := NewFeedbackBuilder(lineNetwork(t), &p, 1, 2, AblateDamping)
+			x := NewFeedbackBuilder(lineNetwork(t), &p, &Loads{}, 1, 2, AblateDamping)
 			hops := make([][]simkernel.Block, 1+random.IntN(3))
 			for h := range hops {
 				hops[h] = make([]simkernel.Block, random.IntN(5))

@@ -25,7 +25,7 @@ func TestFeedbackIsTakenAtCommonTimes(t *testing.T) {
 	fast := after(simkernel.Block{SentAt: 1, WaitNS: 100}, []simkernel.Block{{SentAt: 101, WaitNS: 300}, {SentAt: 201, WaitNS: 200}}...)
 	slow := after(simkernel.Block{SentAt: 51, WaitNS: 10}, []simkernel.Block{{SentAt: 151, WaitNS: 20}, {SentAt: 401, WaitNS: 40}}...)
 	nic := after(simkernel.Block{SentAt: 1, WaitNS: 1}, []simkernel.Block{{SentAt: 101, WaitNS: 5}, {SentAt: 201}}...)
-	x := NewFeedbackBuilder(lineNetwork(t), &p, 1, 2, AblateDamping)
+	x := NewFeedbackBuilder(lineNetwork(t), &p, &Loads{}, 1, 2, AblateDamping)
 	got, _ := built(t, x, PassScope, observationsOf(nic, fast, slow), nil)
 	want := map[int32][]simkernel.Block{
 		0: after(simkernel.Block{SentAt: 51, NICWaitNS: 1, UpstreamNS: 100},
@@ -48,7 +48,7 @@ func TestFeedbackWithoutTimes(t *testing.T) {
 	p, after := timed()
 	times := after(simkernel.Block{SentAt: 1, WaitNS: 10}, simkernel.Block{SentAt: 151, WaitNS: 20})
 	none := after(simkernel.Block{WaitNS: 100}, []simkernel.Block{{WaitNS: 300}, {WaitNS: 7}}...)
-	x := NewFeedbackBuilder(lineNetwork(t), &p, 1, 2, AblateDamping)
+	x := NewFeedbackBuilder(lineNetwork(t), &p, &Loads{}, 1, 2, AblateDamping)
 	got, _ := built(t, x, PassScope, observationsOf(nil, none, times), nil)
 	if want := after(simkernel.Block{SentAt: 1, UpstreamNS: 100},
 		[]simkernel.Block{{SentAt: 151, UpstreamNS: 300}, {UpstreamNS: 7}}...); !slices.Equal(got[0], want) {
@@ -65,7 +65,7 @@ func TestFeedbackWithoutTimes(t *testing.T) {
 func TestDampingIsByTime(t *testing.T) {
 	p, after := timed()
 	first := simkernel.Block{SentAt: 1, WaitNS: 300}
-	x := NewFeedbackBuilder(lineNetwork(t), &p, 1, 3, 0)
+	x := NewFeedbackBuilder(lineNetwork(t), &p, &Loads{}, 1, 3, 0)
 	was := observationsOf(nil, after(first, simkernel.Block{SentAt: 201, WaitNS: 900}), nil)
 	now := observationsOf(nil, after(first, []simkernel.Block{{SentAt: 101, WaitNS: 300}, {SentAt: 201, WaitNS: 300}}...), nil)
 	got, _ := built(t, x, PassScope, now, was)

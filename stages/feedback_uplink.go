@@ -70,9 +70,10 @@ func (x *FeedbackBuilder) uplinkFeedback(row int64, observed []byte) (err error)
 	if !slices.ContainsFunc(x.blocks, func(b simkernel.Block) bool { return b != simkernel.Block{} }) {
 		return nil // the packets left at once, and only their times are known
 	}
+	ackWaitNS := x.ackWaitNS()
 	for h, link := range x.path {
 		if h > 0 && (x.simulated == nil || x.simulated[link]) {
-			x.out.append(link, row, int16(h), x.blocks)
+			x.out.append(link, row, int16(h), ackWaitNS, x.blocks)
 		}
 	}
 	return nil

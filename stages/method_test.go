@@ -45,7 +45,7 @@ func replays(t *testing.T, n *topology.Network, p simkernel.Params, flows arrow.
 			t.Fatal(err)
 		}
 	}
-	if err := NewFeedbackBuilder(n, &p, 1, 0, 0).BuildUplink(ctx, testRouter(t, n), 0, rows, &captured{recs: []arrow.Record{flows}}, observed.rewound(), given); err != nil {
+	if err := NewFeedbackBuilder(n, &p, loads, 1, 0, 0).BuildUplink(ctx, testRouter(t, n), 0, rows, &captured{recs: []arrow.Record{flows}}, observed.rewound(), given); err != nil {
 		t.Fatal(err)
 	}
 	for pass := range passes {
@@ -57,7 +57,7 @@ func replays(t *testing.T, n *topology.Network, p simkernel.Params, flows arrow.
 			}
 		}
 		next, sends := &captured{}, &captured{}
-		builder := NewFeedbackBuilder(n, &p, 1, pass+1, 0)
+		builder := NewFeedbackBuilder(n, &p, loads, 1, pass+1, 0)
 		if pass == passes-1 {
 			err = builder.Build(ctx, SenderScope, 0, rows, observed.rewound(), nil, next, nil)
 		} else {

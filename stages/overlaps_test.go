@@ -211,8 +211,8 @@ func TestAckDelays(t *testing.T) {
 }
 
 // Flows that nothing delays but ACKs have the FCT of the whole-network simulation: two hosts send to each other, for
-// different times. ACKs also wait for the data packet that is being sent, which makes round trips longer and is left out:
-// 0.9% where the window hardly covers a long path.
+// different times. ACKs also wait for the data packet that is being sent, which is left out where a flow meets nothing else
+// (ackWaits): 0.9% where the window hardly covers a long path.
 func TestAckDelaysAgainstExact(t *testing.T) {
 	n := testClos(t)
 	hosts := n.Hosts()

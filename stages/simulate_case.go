@@ -44,7 +44,8 @@ func (s *Simulator) buildCase(link topology.Link, from, to int) error {
 	c.TargetBps = s.loads.AvailableBps(&s.params, link)
 	c.MarkBytes, c.MaxMarkBytes = s.params.MarkBytes(link.BandwidthBps), s.params.MaxMarkBytes(link.BandwidthBps)
 	c.MarkKey = simkernel.MarkKey(s.params.Seed, link.ID)
-	for _, i := range s.input.order[from:to] {
+	for at := from; at < to; at++ {
+		i := s.input.order[at]
 		source := s.sourceOf(i)
 		c.Source = append(c.Source, source)
 		c.SizeBytes = append(c.SizeBytes, r.size[i])
@@ -53,7 +54,7 @@ func (s *Simulator) buildCase(link topology.Link, from, to int) error {
 		c.StartNS = append(c.StartNS, r.start[i])
 		c.PathDelayNS = append(c.PathDelayNS, max(r.pathDelay[i], c.SourceDelayNS[source]))
 		if s.estimator == Flow && s.ablation&AblateRoundTrip == 0 {
-			c.ReturnNS = append(c.ReturnNS, s.returnNS(link, r.firstLink[i], r.pathSend[i]))
+			c.ReturnNS = append(c.ReturnNS, s.returnNS(link, r.firstLink[i], r.pathSend[i])+s.input.ackWaitNS(at))
 		}
 		if s.estimator == Flow {
 			c.UpstreamBps, c.DownstreamBps = append(c.UpstreamBps, r.upBps[i]), append(c.DownstreamBps, r.downBps[i])
