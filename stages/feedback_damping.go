@@ -85,15 +85,26 @@ func (x *FeedbackBuilder) dampFirst(blocks []simkernel.Block, row int64, h int, 
 // third of what it sent before and two thirds of what the packets observed. Equal parts converge from one side on most
 // networks, so they are too cautious; the observations whole make queues of synchronised flows swing. Marks cannot be
 // averaged: they are taken with the probability of the weight that the wait has.
+//
+// NIC waits are new after every other pass (RenewsNICWaits) and count once. From pass 6 on they count less and less: 2 of
+// n + 1 parts. The reason: where hosts send to many at once, as in an all-to-all, renewed NIC waits make packets arrive at
+// the queues behind less evenly, and those make the next ones less even. With two thirds such queues grow from pass to
+// pass, to twice their length in 15 passes.
 func (x *FeedbackBuilder) dampLater(row int64, h int) {
+	parts, of := int64(2), int64(3)
+	if h == 0 && !RenewsNICWaits(x.pass) {
+		parts = 0
+	} else if h == 0 && x.pass > 4 {
+		of = int64(x.pass) + 1
+	}
 	for b := range x.hops[h] {
 		now := &x.hops[h][b]
 		var was simkernel.Block
 		if b < len(x.was) {
 			was = x.was[b]
 		}
-		now.WaitNS = int32((2*int64(now.WaitNS) + int64(was.WaitNS) + 1) / 3) // rounded
-		if now.Marks != was.Marks && !x.takes(x.pass, row, b, 2.0/3) {
+		now.WaitNS = int32((parts*int64(now.WaitNS) + (of-parts)*int64(was.WaitNS) + of/2) / of) // rounded
+		if now.Marks != was.Marks && !x.takes(x.pass, row, b, float64(parts)/float64(of)) {
 			now.Marks = was.Marks
 		}
 	}
