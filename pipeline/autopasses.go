@@ -44,7 +44,7 @@ func estimateUntilSettled(ctx context.Context, e *Estimation) error {
 		if err != nil {
 			return err
 		}
-		if !found.MorePasses(passes) && !byTime(e, passes) {
+		if !found.MorePasses(passes, e.Spec.Params.Transport) {
 			return e.Collect()
 		}
 		if err := e.Publish(); err != nil {
@@ -55,16 +55,6 @@ func estimateUntilSettled(ctx context.Context, e *Estimation) error {
 	}
 	return e.run(ctx)
 }
-
-// byTime reports whether the estimate needs more passes for its transport. In the second pass, senders that react to
-// delay still have feedback from senders that knew of no other link and sent at other times. With Swift on an incast,
-// p99 of one flow size was 16% too low after it.
-func byTime(e *Estimation, passes int) bool {
-	return passes < timedPasses && e.Spec.Params.Transport.FeedbackByTime()
-}
-
-// timedPasses are the least passes with transports that have feedback by time.
-const timedPasses = 5
 
 // compareAgain makes stage intervals run again if the lake has it from an estimate that was not compared with the one
 // that AutoPasses made before: it was asked for by its number of passes.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"parsimon/schema/sizebin"
+	"parsimon/simkernel"
 )
 
 // More passes are made where cases disagree about p50, p90 or p99 of all flows, or where a warning says that passes may
@@ -33,14 +34,27 @@ func TestMorePasses(t *testing.T) {
 			warnings = []Weakness{{Kind: c.kind}}
 		}
 		p := NewPassesStats(2, c.intervals, warnings, 0, nil)
-		if got := p.MorePasses(3); got != c.want {
+		if got := p.MorePasses(3, simkernel.DCTCP); got != c.want {
 			t.Errorf("%s: %t after three passes", c.name, got)
 		}
-		if p.MorePasses(7) {
+		if p.MorePasses(7, simkernel.DCTCP) {
 			t.Errorf("%s: more than seven passes although no percentile moved", c.name)
 		}
-		if got, want := p.MorePasses(2), c.want || c.kind != ""; got != want {
+		if got, want := p.MorePasses(2, simkernel.DCTCP), c.want || c.kind != ""; got != want {
 			t.Errorf("%s: %t after two passes, want %t", c.name, got, want)
+		}
+	}
+}
+
+// Senders that react to delay need five passes even if nothing speaks against the estimate.
+func TestMorePassesByTime(t *testing.T) {
+	var p PassesStats
+	for transport, want := range map[simkernel.Transport]bool{simkernel.DCTCP: false, simkernel.Swift: true, simkernel.TIMELY: true} {
+		if got := p.MorePasses(2, transport); got != want {
+			t.Errorf("%v: %t after two passes, want %t", transport, got, want)
+		}
+		if p.MorePasses(5, transport) {
+			t.Errorf("%v: more than five passes", transport)
 		}
 	}
 }
@@ -52,10 +66,10 @@ func TestMorePassesAtBusyLinks(t *testing.T) {
 		want     bool
 	}{{0.2, false}, {0.3, true}} {
 		p := NewPassesStats(2, nil, nil, c.busyTail, nil)
-		if got := p.MorePasses(2); got != c.want {
+		if got := p.MorePasses(2, simkernel.DCTCP); got != c.want {
 			t.Errorf("%g of the delay: %t after two passes", c.busyTail, got)
 		}
-		if p.MorePasses(5) {
+		if p.MorePasses(5, simkernel.DCTCP) {
 			t.Errorf("%g of the delay: more than five passes", c.busyTail)
 		}
 	}
@@ -103,7 +117,7 @@ func TestMovedPercentile(t *testing.T) {
 			t.Errorf("%s: %+v, want one of %g", c.name, found, c.want)
 		}
 		p := NewPassesStats(5, c.intervals, found, 0, &earlier)
-		if more := c.want > 0; p.MorePasses(5) != more || p.MorePasses(9) != more || p.Compared != 2 {
+		if more := c.want > 0; p.MorePasses(5, simkernel.DCTCP) != more || p.MorePasses(9, simkernel.DCTCP) != more || p.Compared != 2 {
 			t.Errorf("%s: %+v", c.name, p)
 		}
 	}
