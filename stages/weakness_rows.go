@@ -62,9 +62,9 @@ const (
 // at the fixed point. Beyond, passes are made while they move percentiles.
 const manyPasses = 7
 
-// timedPasses are the least with transports that have feedback by time: senders that react to delay. In the second pass
-// they still have feedback from senders that knew of no other link and sent at other times. With Swift on an incast, p99
-// of one flow size was 16% too low after it.
+// timedPasses are the least with transports that have feedback by time: senders that react to delay. In the second
+// pass they still have feedback from senders that knew of no other link and sent at other times. With Swift on an
+// incast, p99 of one flow size was 16% too low after it.
 const timedPasses = 5
 
 // MorePasses reports whether more passes than were made may change the estimate by more than its error.
