@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"parsimon/pipeline/engine"
@@ -45,27 +46,14 @@ func (m *method) intervalsStage(generate, sample, contributions *engine.Stage,
 		work := func(ctx context.Context, t *engine.Attempt) error {
 			r := estimateReader{m, in, t, chunkTasks(in.Files(generate.Output(schema.Flows))), sample.Output(schema.Slowdowns),
 				contributions.Output(schema.HopContributions)}
-			groups, err := r.groups(ctx, generate)
-			if err != nil {
-				return err
-			}
-			tails := groups.Tails()
-			var intervals []stages.Interval
-			var bootstrap sync.WaitGroup // while the flows are read again
-			bootstrap.Go(func() { intervals = groups.Rows() })
-			finder, err := r.watch(ctx, tails, last)
-			bootstrap.Wait()
+			intervals, finder, err := r.intervals(ctx, generate, last)
 			if err != nil {
 				return err
 			}
 			defer finder.Close()
-			var moved *stages.Movement
-			if before != nil {
-				by, err := movedBy(in, m.Network, before, last)
-				if err != nil {
-					return err
-				}
-				moved = &by
+			moved, err := lastMoved(in, m.Network, before, last)
+			if err != nil {
+				return err
 			}
 			earlier, err := m.earlierPasses(in)
 			if err != nil {
@@ -75,14 +63,10 @@ func (m *method) intervalsStage(generate, sample, contributions *engine.Stage,
 			found = append(found, stages.MovedPercentile(m.variant.Passes, intervals, earlier)...)
 			found = append(found, m.warmWarning()...)
 			t.SetStats(stages.NewPassesStats(m.variant.Passes, intervals, found, finder.BusyTail(), earlier))
-			rows := stages.IntervalsRecord(intervals)
+			rows, warnings := stages.IntervalsRecord(intervals), stages.WeaknessRecord(found)
 			defer rows.Release()
-			if err := t.Sink(schema.Intervals).Write(rows); err != nil {
-				return err
-			}
-			warnings := stages.WeaknessRecord(found)
 			defer warnings.Release()
-			return t.Sink(schema.Warnings).Write(warnings)
+			return errors.Join(t.Sink(schema.Intervals).Write(rows), t.Sink(schema.Warnings).Write(warnings))
 		}
 		return func() (engine.Worker, error) { return work, nil }, nil
 	}
@@ -129,6 +113,22 @@ func (r *estimateReader) eachChunk(ctx context.Context, columns []string,
 	return nil
 }
 
+// intervals returns the intervals of the percentiles, and a finder that has watched all flows. simulate wrote
+// link_stats of the last pass.
+func (r *estimateReader) intervals(ctx context.Context, generate, simulate *engine.Stage) (rows []stages.Interval,
+	finder *stages.WeaknessFinder, err error) {
+	groups, err := r.groups(ctx, generate)
+	if err != nil {
+		return nil, nil, err
+	}
+	tails := groups.Tails()
+	var bootstrap sync.WaitGroup // while the flows are read again
+	bootstrap.Go(func() { rows = groups.Rows() })
+	finder, err = r.watch(ctx, tails, simulate)
+	bootstrap.Wait()
+	return rows, finder, err
+}
+
 // groups counts the slowdowns of the groups that have intervals.
 func (r *estimateReader) groups(ctx context.Context, generate *engine.Stage) (*stages.Intervals, error) {
 	g, err := generateStats(r.in.Records(generate))
@@ -167,6 +167,15 @@ func (r *estimateReader) watch(ctx context.Context, tails stages.Tails,
 		return nil, err
 	}
 	return finder, nil
+}
+
+// lastMoved is how the last pass changed the waits of links; nil if there was no pass before.
+func lastMoved(in *engine.Inputs, n *topology.Network, before, last *engine.Stage) (*stages.Movement, error) {
+	if before == nil {
+		return nil, nil
+	}
+	by, err := movedBy(in, n, before, last)
+	return &by, err
 }
 
 // movedBy is how a sweep over links changed their waits.
