@@ -46,15 +46,13 @@ type MethodPart struct {
 
 // Tails returns the p99 of slowdown of all flows and of each size bin. Read must not be called afterwards.
 func (x *Intervals) Tails() Tails {
-	even := slices.Repeat([]uint8{1}, intervalBlocks)
 	p99 := func(bin int, least int64) float64 {
 		g := &x.all.bins[bin]
 		if g.flows <= least {
 			return math.Inf(1)
 		}
 		g.accumulate()
-		cell, _ := g.quantile(0.99, even)
-		return cellEdge(cell, 0.5)
+		return cellEdge(g.cellOfAll(0.99), 0.5)
 	}
 	t := Tails{All: p99(sizebin.Count, 0)}
 	for b := range t.Bins {
@@ -101,8 +99,7 @@ func (x *Intervals) Rows() []Interval {
 
 // interval sets the estimate, the interval and the warning of a row.
 func (x *Intervals) interval(g *intervalGroup, row *Interval) {
-	even := slices.Repeat([]uint8{1}, intervalBlocks)
-	at, _ := g.quantile(row.Quantile, even)
+	at := g.cellOfAll(row.Quantile)
 	lo, hi := at, at
 	for from := 0; from < len(x.weights); from += bootstraps {
 		var cells []int
@@ -182,6 +179,12 @@ func (g *intervalGroup) quantile(p float64, weights []uint8) (cell int, ok bool)
 	total := g.upTo(g.cells, weights)
 	want := int64(math.Ceil(p * float64(total)))
 	return sort.Search(g.cells-1, func(c int) bool { return g.upTo(c, weights) >= want }), total > 0
+}
+
+// cellOfAll returns the cell of a quantile of the flows as they are, of which there are some.
+func (g *intervalGroup) cellOfAll(p float64) int {
+	cell, _ := g.quantile(p, slices.Repeat([]uint8{1}, intervalBlocks))
+	return cell
 }
 
 // intervalWarning says why the workload is too short for a percentile; "" if it is not.
