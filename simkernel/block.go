@@ -26,10 +26,12 @@ type Block struct {
 	//   - TIMELY, which reacts to differences of RTTs: the wait of the block's first packet, in units of hintNS.
 	//     (Swift works better with means: with the first packet's wait, each packet of the block would have
 	//     to compensate for it.)
+	//   - DCQCN, whose ACKs wait in queues: how long, at all links of the way back, in units of hintNS. Only in feedback,
+	//     for whoever knows these queues (Result.Queue).
 	// JoinHints combines the hints of two links.
 	Hint uint16
 	// SentAt is when the block's first packet left its host: the time since its flow's start, in units of sentUnitPS,
-	// plus 1. 0: unknown. Only with Transport.FeedbackByTime; see leaveAt.
+	// plus 1. 0: unknown. Only with Transport.FeedbackByTime, see leaveAt, and in observations with Transport.AcksQueue.
 	SentAt uint32
 }
 
@@ -45,6 +47,7 @@ const (
 	hintNone      hintKind = iota
 	hintReduction          // the share of the line rate that the link denied the flow
 	hintFirstWait          // the wait of the block's first packet
+	hintAckWait            // what ACKs wait
 )
 
 // JoinHints combines the Block.Hint of two links: the sum of waits, or the maximum of shares.
@@ -58,6 +61,17 @@ func (t Transport) JoinHints(a, b uint16) uint16 {
 // waitHint returns the Block.Hint for a wait.
 func waitHint(waitPS int64) uint16 {
 	return uint16(min(math.MaxUint16, (waitPS/psPerNS+hintNS/2)/hintNS))
+}
+
+// AckWaitHint returns the Block.Hint for what an ACK waits, with Transport.AcksQueue.
+func AckWaitHint(waitNS int64) uint16 { return waitHint(waitNS * psPerNS) }
+
+// ackWaitPS returns what the ACK of the flow's next packet waits.
+func (k *Kernel) ackWaitPS(f *flow) int64 {
+	if k.traits.hint != hintAckWait || len(k.c.Feedback) == 0 {
+		return 0
+	}
+	return int64(k.c.Feedback[f.block].Hint) * hintNS * psPerNS
 }
 
 const (

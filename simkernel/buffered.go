@@ -378,7 +378,7 @@ func (h *eventHeap) pop() event {
 }
 
 // sharesQueue reports whether ACKs share one queue with data at switches.
-func (n *BufferedNetwork) sharesQueue() bool { return n.params.Transport.spec().randomMarks }
+func (n *BufferedNetwork) sharesQueue() bool { return n.params.Transport.spec().acksQueue }
 
 // threshold returns how many bytes may wait at a port of a node.
 func (n *BufferedNetwork) threshold(node int32) float64 {

@@ -6,7 +6,7 @@ import "fmt"
 const DCQCN Transport = 1
 
 var dcqcnSpec = transportSpec{
-	name: "dcqcn", version: 1,
+	name: "dcqcn", version: 2,
 	defaults:  func(p *Params) { p.DCQCN = DefaultDCQCN() },
 	constants: func(p *Params) any { return &p.DCQCN },
 	keys: func(p *Params) []Key {
@@ -32,7 +32,7 @@ var dcqcnSpec = transportSpec{
 	},
 	newSender: func() sender { return &dcqcn{} },
 	markBytes: func(p *Params) (lo, hi int64) { return p.DCQCN.MinMarkPerGbps, p.DCQCN.MaxMarkPerGbps },
-	traits:    traits{randomMarks: true, ignoresWindowEnds: true},
+	traits:    traits{randomMarks: true, acksQueue: true, ignoresWindowEnds: true, hint: hintAckWait},
 }
 
 // DCQCNParams are the constants of DCQCN.

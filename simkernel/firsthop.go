@@ -69,7 +69,7 @@ func (k *Kernel) sendFirstHop(s *source, slot int32, at int64) bool {
 	place := f.head & f.mask
 	downstreamPS := f.upstreamPS + f.behindTarget(leavePS+f.upstreamPS, wire)
 	marked := int64(f.marks>>(place%markBits)) & ackMarked
-	k.acks[f.base+place] = ack{leavePS + f.ackPS + downstreamPS, f.endsWindow | marked}
+	k.acks[f.base+place] = ack{leavePS + f.ackPS + downstreamPS + k.ackWaitPS(f), f.endsWindow | marked}
 	f.waitPS += at - max(f.alonePS, f.openPS)
 	f.endsWindow = 0
 	s.freePS = leavePS

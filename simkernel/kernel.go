@@ -72,6 +72,8 @@ type Kernel struct {
 
 	hostFlows []hostFlow // of a first hop
 	busyPS    int64      // of a first hop
+
+	nextSample int64 // of Result.Queue
 }
 
 // NewKernel validates the constants and returns a kernel for cases that share them.
@@ -98,6 +100,9 @@ func (k *Kernel) Simulate(c *Case, r *Result) error {
 			k.runQueue()
 			if k.watchesService {
 				k.advanceService(unbounded)
+			}
+			if k.traits.acksQueue && c.Record {
+				k.sampleQueue(k.target.freePS)
 			}
 			k.target.count(r, k.firstNS)
 		}
@@ -138,6 +143,7 @@ func (k *Kernel) prepare(c *Case, r *Result) error {
 	k.c, k.r = c, r
 	k.finished = 0
 	k.busyPS = 0
+	r.Queue, k.nextSample = r.Queue[:0], 0
 	k.nextRow, k.nextBlock = 0, 0
 	k.nextPS = unbounded
 	if n > 0 {
@@ -270,7 +276,8 @@ func (k *Kernel) forward(s *source, f *flow, now int64) bool {
 	entry := f.base + place
 	downstreamPS := f.behindTarget(departPS, wire)
 	marked := int64(f.marks>>(place%markBits)) & ackMarked
-	k.acks[entry] = ack{departPS + f.ackPS + downstreamPS, f.endsWindow | marked | downstreamPS<<ackShift}
+	heldPS := downstreamPS + k.ackWaitPS(f)
+	k.acks[entry] = ack{departPS + f.ackPS + heldPS, f.endsWindow | marked | heldPS<<ackShift}
 	alonePS := max(now, f.alonePS)
 	f.alonePS = alonePS + departPS - startPS
 	f.waitPS += startPS - alonePS
@@ -285,6 +292,9 @@ func (k *Kernel) forward(s *source, f *flow, now int64) bool {
 	t.append(logEntry{startPS, t.bytes, entry, f.block}, wire)
 	t.busyPS += departPS - startPS
 	t.waitPS += startPS - now
+	if k.traits.acksQueue && k.c.Record {
+		k.sampleQueue(now)
+	}
 	t.freePS = departPS
 	if k.watchesService {
 		k.drawMark(f, f.head, now)

@@ -149,7 +149,7 @@ func (k *Kernel) onSend(f *flow, atPS int64) {
 			st.deviationPS = k.c.Feedback[f.block].deviationPS()
 		}
 	}
-	if k.traits.byTime && len(k.r.Observed) > 0 && f.head == k.layout.start(f.head) {
+	if (k.traits.byTime || k.traits.acksQueue) && len(k.r.Observed) > 0 && f.head == k.layout.start(f.head) {
 		k.r.Observed[f.block].SentAt = k.sinceStart(f, atPS)
 	}
 	clock := &k.clocks[f.slot]

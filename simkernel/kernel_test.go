@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"unsafe"
@@ -185,6 +186,9 @@ func agreeWithTwin(k *Kernel, c *Case) (*linkTwin, error) {
 		if r.Unfinished == 0 && r.Observed[i] != want.Observed[i] {
 			return nil, fmt.Errorf("block %d is %+v, twin %+v", i, r.Observed[i], want.Observed[i])
 		}
+	}
+	if r.Unfinished == 0 && !slices.Equal(r.Queue, want.Queue) {
+		return nil, fmt.Errorf("queue %v, twin %v", r.Queue, want.Queue)
 	}
 	if r.Unfinished != want.Unfinished {
 		return nil, fmt.Errorf("%d unfinished, twin %d", r.Unfinished, want.Unfinished)

@@ -41,7 +41,7 @@ type netMail struct {
 
 func (d *netDomain) init(n *Network, id int32) {
 	d.net, d.id, d.ports = n, id, n.ports
-	d.shared, d.telemetry = n.params.Transport.spec().randomMarks, n.params.Transport.spec().telemetry
+	d.shared, d.telemetry = n.params.Transport.spec().acksQueue, n.params.Transport.spec().telemetry
 	d.outbox[0] = make([][]netMail, len(n.domains))
 	d.outbox[1] = make([][]netMail, len(n.domains))
 	d.scheduleShift = uint(bits.Len(uint(len(n.ports)-1) / 64))

@@ -52,9 +52,10 @@ type traits struct {
 	// embedded: the sender is the dctcp struct inside flow and netSender. Only DCTCP: it is the default
 	// and the fast paths of Kernel (cruise, train, runRounds) rely on its rules.
 	embedded bool
-	// randomMarks: switches mark at random between two thresholds (redMark) instead of at one, and ACKs
-	// wait in the same FIFO as data there, instead of one with priority.
+	// randomMarks: switches mark at random between two thresholds (redMark) instead of at one.
 	randomMarks bool
+	// acksQueue: at switches ACKs wait in the same FIFO as data, instead of one with priority.
+	acksQueue bool
 	// telemetry: switches write their state into every packet, for ackInfo.links.
 	telemetry bool
 	// delayBased: the sender uses only round-trip times, which the link kernel knows when the packet
@@ -112,6 +113,13 @@ func (t *Transport) UnmarshalText(text []byte) (err error) {
 // RandomMarks reports whether results depend on Params.Seed, Case.MarkKey, Case.FlowKey and
 // Case.MaxMarkBytes.
 func (t Transport) RandomMarks() bool { return t.spec().randomMarks }
+
+// AcksQueue reports whether ACKs wait behind data at switches. Then link cases record their queue (Result.Queue) and
+// when packets left their hosts (Block.SentAt), and feedback says what ACKs wait (Block.Hint).
+func (t Transport) AcksQueue() bool { return t.spec().acksQueue }
+
+// ReactsByTimer reports whether a sender reacts to marks at the ticks of a timer, whatever its window.
+func (t Transport) ReactsByTimer() bool { return t.spec().ignoresWindowEnds }
 
 // UsesHops reports whether results depend on Case.Hops.
 func (t Transport) UsesHops() bool { return t.spec().usesHops }

@@ -50,6 +50,7 @@ type slowPacket struct {
 	sentAt        int64
 	upstream      int64 // FirstHop: wait before the slowest link
 	acked         int64 // when its ACK is at the host, but for earlier ones
+	ackWait       int64 // of its ACK at other links
 	marked, fed   bool
 	late          bool  // it waits for its flow's packet before to have passed the slowest link
 	deviation     int64 // of its wait at other hops from its block's mean
@@ -96,6 +97,7 @@ type linkTwin struct {
 	busy    int64
 	sent    int64 // wire bytes the target has sent
 	waits   int64
+	passed  [][2]int64 // when each packet arrived at the target and when it left
 }
 
 func (t *linkTwin) at(at int64, kind slowKind, source int, packet *slowPacket, flow *slowFlow) {
@@ -197,15 +199,39 @@ func runLinkTwin(p Params, c *Case) *linkTwin {
 		for _, f := range t.flows {
 			f.record(r.Observed[f.block:], int(t.singles()), int(t.together()), c.Kind == Behind && p.Transport == TIMELY)
 			for n := range f.sentAt {
-				if b := t.blockOf(int64(n)); p.Transport.FeedbackByTime() && r.Observed[f.block+b].SentAt == 0 && f.sentAt[n] >= f.start && f.sent > int64(n)*p.PayloadBytes {
+				times := p.Transport.FeedbackByTime() || p.Transport.AcksQueue()
+				if b := t.blockOf(int64(n)); times && r.Observed[f.block+b].SentAt == 0 && f.sentAt[n] >= f.start && f.sent > int64(n)*p.PayloadBytes {
 					r.Observed[f.block+b].SentAt = slowTime(f.sentAt[n] - f.start)
 				}
 			}
 		}
 	}
+	if c.Record && c.Kind == Behind && p.Transport.AcksQueue() {
+		r.Queue = t.queueSamples()
+	}
 	r.BusyNS = t.busy / psPerNS
 	r.WaitSumNS = t.waits / psPerNS
 	return t
+}
+
+// queueSamples returns what a byte would wait at the target every 4096 ns, if it would.
+func (t *linkTwin) queueSamples() (samples []QueueSample) {
+	step, n, free := int64(0), 0, int64(0)
+	for n < len(t.passed) || step*4_096_000 < free {
+		if n < len(t.passed) && free <= step*4_096_000 {
+			step = max(step, t.passed[n][0]/4_096_000) // nothing waits before
+		}
+		at := step * 4_096_000
+		for n < len(t.passed) && t.passed[n][0] < at {
+			free = t.passed[n][1]
+			n++
+		}
+		if free-at >= psPerNS {
+			samples = append(samples, QueueSample{step, (free - at) / psPerNS})
+		}
+		step++
+	}
+	return samples
 }
 
 // onAck passes an ACK to the flow's sender.
@@ -442,7 +468,9 @@ func (t *linkTwin) send(now int64, source int) {
 		}
 		nicWait := now - max(f.paced, f.opened)
 		wait := int64(feedback.WaitNS) * psPerNS
-		pk.acked = wait
+		if pk.acked = wait; t.p.Transport.AcksQueue() {
+			pk.ackWait = int64(feedback.Hint) * 16 * psPerNS
+		}
 		leave := now + newWireTime(float64(t.c.SourceBps[source])).ps(pk.wire)
 		f.sent += payload
 		f.sender.tick(&t.p, now)
@@ -537,11 +565,12 @@ func (t *linkTwin) through(pk *slowPacket, began, now, delay int64) {
 	t.r.PacketsSent++
 	t.busy += now - began
 	t.waits += began - pk.arrived
+	t.passed = append(t.passed, [2]int64{pk.arrived, now})
 	reached := now + pk.upstream
 	f.down = max(reached, f.down+t.gap(t.c.DownstreamBps, pk))
 	pk.acked += f.down - now
 	wait := pk.acked
-	pk.acked += now - delay + 2*f.path
+	pk.acked += now - delay + 2*f.path + pk.ackWait
 	if len(t.c.ReturnNS) > 0 {
 		pk.acked += t.c.ReturnNS[f.row] * psPerNS
 	}
