@@ -37,9 +37,10 @@ type relevance struct {
 	found    *stages.Relevance
 }
 
-// relevanceOf is that of a scenario of windows for one group; nil for others.
+// relevanceOf is that of a scenario of windows for one group; nil for others. Where ACKs wait in the queues of links that
+// the group's data does not cross, all link cases are needed.
 func (m *method) relevanceOf(generate *engine.Stage) *relevance {
-	if m.only() == nil {
+	if m.only() == nil || m.Spec.Params.Transport.AcksQueue() {
 		return nil
 	}
 	like := &method{Model: &Model{Lake: m.Lake, Spec: Spec{ScenarioID: m.only().Like}}, variant: m.variant}

@@ -49,6 +49,7 @@ func (m *method) independentPlan() engine.Plan {
 // flowPlan is waveform relaxation over the link cases: passes exchange observations until the hosts' uplinks are
 // replayed with complete feedback.
 func (m *method) flowPlan() engine.Plan {
+	m.queues = nil
 	generate := m.generateStage()
 	plan := append(engine.Plan{generate}, m.flowRoutes(generate)...)
 	// barrier: a link case needs all of its flows

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
@@ -47,7 +48,7 @@ func (m *method) feedbackStage(n int, generate *engine.Stage, observed, previous
 	s.Reads = m.withCluster(append(append(s.Reads, m.routedPaths()...), omitted.reads...)...)
 	s.Open = m.feedbackWork(n, omitted, needed, func(builder *stages.FeedbackBuilder) engine.Worker {
 		return func(ctx context.Context, t *engine.Attempt) error {
-			if err := m.follow(builder, t); err != nil {
+			if err := m.prepare(builder, t, generate); err != nil {
 				return err
 			}
 			var before schema.Batches
@@ -66,6 +67,7 @@ func (m *method) feedbackStage(n int, generate *engine.Stage, observed, previous
 // feedbackWork opens the builders of a stage that gives feedback to all links whose cases the next pass simulates.
 func (m *method) feedbackWork(pass int, omitted omission, needed *relevance,
 	work func(*stages.FeedbackBuilder) engine.Worker) engine.Opener {
+	passes := m.queues // so far
 	return func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
 		of, err := m.representatives(in)
 		if err != nil {
@@ -79,6 +81,10 @@ func (m *method) feedbackWork(pass int, omitted omission, needed *relevance,
 		if err != nil {
 			return nil, err
 		}
+		queues, err := m.readQueues(in, passes)
+		if err != nil {
+			return nil, err
+		}
 		loads, err := m.readLoads(in)
 		return func() (engine.Worker, error) {
 			ablation := m.variant.Ablation
@@ -88,6 +94,7 @@ func (m *method) feedbackWork(pass int, omitted omission, needed *relevance,
 			builder := stages.NewFeedbackBuilder(m.Network, &m.Spec.Params, loads, m.Spec.Seed, pass, ablation)
 			builder.Represent(of)
 			builder.Settle(settled)
+			builder.UseQueues(queues)
 			if needed != nil {
 				builder.LeaveOut(leftOut)
 			}
@@ -104,7 +111,7 @@ func (m *method) senderFeedbackStage(generate *engine.Stage, observed []engine.O
 	s.Reads = m.withCluster(append(append(s.Reads, m.routedPaths()...), omitted.reads...)...)
 	s.Open = m.feedbackWork(m.variant.Passes, omitted, nil, func(builder *stages.FeedbackBuilder) engine.Worker {
 		return func(ctx context.Context, t *engine.Attempt) error {
-			if err := m.follow(builder, t); err != nil {
+			if err := m.prepare(builder, t, generate); err != nil {
 				return err
 			}
 			defer t.Add(t.Cost)
@@ -121,10 +128,34 @@ func (m *method) feedbackOf(name string, v Variant, pass int, generate *engine.S
 	flows := generate.Output(schema.Flows)
 	return &engine.Stage{
 		Name: name, Pass: pass, Place: v.place(m.ID()), Unit: "flows", Command: m.command(name, v),
-		Reads:       append(append(m.loadTables(), flows), observed...),
+		Reads:       slices.Concat(m.loadTables(), []engine.Output{flows}, observed, m.queues),
 		BytesPerRow: 1300,
 		Cut:         byChunk(flows),
 	}
+}
+
+// readQueues reads the queues that ACKs wait in; nil if there are none.
+func (m *method) readQueues(in *engine.Inputs, passes []engine.Output) (*stages.LinkQueues, error) {
+	if len(passes) == 0 {
+		return nil, nil
+	}
+	var rows []schema.Batches
+	for _, o := range passes {
+		of := in.Read(o, nil, nil)
+		defer func() { _ = of.Close() }() // read to its end, or an error is reported
+		rows = append(rows, of)
+	}
+	return stages.ReadLinkQueues(m.Network, rows...)
+}
+
+// prepare makes a builder ready for a task.
+func (m *method) prepare(builder *stages.FeedbackBuilder, t *engine.Attempt, generate *engine.Stage) error {
+	if m.Spec.Params.Transport.AcksQueue() {
+		if err := builder.ReadStarts(t.ReadChunk(generate.Output(schema.Flows), stages.FlowStartColumns())); err != nil {
+			return err
+		}
+	}
+	return m.follow(builder, t)
 }
 
 // readObserved streams the observations of the task's flows: those of links with cases of their own, then imputed ones.

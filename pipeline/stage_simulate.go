@@ -46,8 +46,17 @@ func (m *method) nicWaitStage(n int, feedback engine.Output, needed *relevance) 
 // settled by the pass before (nil for the first), nor those that are not needed.
 func (m *method) passStage(n int, feedback engine.Output, before *engine.Stage, needed *relevance) *engine.Stage {
 	s := m.caseStage("simulate", m.variant.pass(n), feedback, needed.leftOut(m.settled(before)), schema.HopObservations)
-	s.Pass, s.Writes = n, []schema.Table{schema.HopObservations, schema.LinkStats}
+	m.writePass(s, n)
 	return s
+}
+
+// writePass sets what a stage writes that runs the cases of pass n.
+func (m *method) writePass(s *engine.Stage, n int) {
+	s.Pass, s.Writes = n, []schema.Table{schema.HopObservations, schema.LinkStats}
+	if m.Spec.Params.Transport.AcksQueue() {
+		s.Writes = append(s.Writes, schema.LinkQueues)
+		m.queues = append([]engine.Output{s.Output(schema.LinkQueues)}, m.queues...)
+	}
 }
 
 // caseStage is the common part of the stages that run link cases, a range of links a task.
@@ -201,7 +210,11 @@ func (m *method) runCases(ctx context.Context, sim *stages.Simulator, t *engine.
 	if out.Name == schema.UplinkObservations.Name {
 		stats, err = sim.SimulateUplinks(ctx, lo, hi, cases, given, t.Sink(out), t.Add)
 	} else {
-		stats, err = sim.Simulate(ctx, lo, hi, cases, given, t.Sink(out), t.Sink(schema.LinkStats), t.Add)
+		var queues schema.Sink
+		if out.Name == schema.HopObservations.Name && m.Spec.Params.Transport.AcksQueue() {
+			queues = t.Sink(schema.LinkQueues)
+		}
+		stats, err = sim.Simulate(ctx, lo, hi, cases, given, t.Sink(out), t.Sink(schema.LinkStats), queues, t.Add)
 	}
 	t.SetStats(stats)
 	t.SetCritical(stats.LongestCaseNS)

@@ -44,13 +44,14 @@ type warmBase struct {
 	last     *engine.Stage // the last pass
 	replay   *engine.Stage
 	observed []engine.Output // of all passes, the newest first
+	queues   []engine.Output // link_queues of all passes, likewise
 }
 
-// warmBaseOf returns the base's stages of a cold variant, for reading what they wrote.
-func warmBaseOf(l *lake.Lake, base lake.ScenarioID, v Variant) warmBase {
-	m := &method{Model: &Model{Lake: l, Spec: Spec{ScenarioID: base}}, variant: v}
-	b := warmBase{plan: m.flowPlan()}
-	b.route = m.route
+// warmBaseOf returns the base's stages of a cold variant, for reading what they wrote. Its transport is that of m.
+func (m *Model) warmBaseOf(base lake.ScenarioID, v Variant) warmBase {
+	of := &method{Model: &Model{Lake: m.Lake, Spec: Spec{ScenarioID: base, Params: m.Spec.Params}}, variant: v}
+	b := warmBase{plan: of.flowPlan()}
+	b.route, b.queues = of.route, of.queues
 	for _, s := range slices.Backward(b.plan) {
 		if s.WritesTable(schema.HopObservations) {
 			b.observed = append(b.observed, s.Output(schema.HopObservations))
@@ -61,6 +62,9 @@ func warmBaseOf(l *lake.Lake, base lake.ScenarioID, v Variant) warmBase {
 	b.last, b.replay = b.observed[0].Stage, b.plan.Writer(schema.SenderFCTs)
 	return b
 }
+
+// reads are the temporary tables that a warm estimate reads.
+func (b *warmBase) reads() []engine.Output { return slices.Concat(b.observed, b.queues) }
 
 // warmPlan starts from the base's observations (see WarmStart).
 //
@@ -75,8 +79,9 @@ func (m *method) warmPlan() engine.Plan {
 	generate := m.generateStage()
 	plan := append(engine.Plan{generate}, m.flowRoutes(generate)...)
 	// barrier: a link case needs all of its flows
-	base := warmBaseOf(m.Lake, m.variant.Warm.Base, m.variant.Cold())
+	base := m.warmBaseOf(m.variant.Warm.Base, m.variant.Cold())
 	observed, simulates := base.observed, []*engine.Stage{base.last}
+	m.queues = base.queues
 	for n := 1; n <= m.variant.Warm.Steps; n++ {
 		omitted := m.unaffected(n, base, simulates)
 		feedback := m.warmFeedbackStage(n, generate, observed, omitted)
@@ -101,7 +106,7 @@ func (m *method) warmFeedbackStage(n int, generate *engine.Stage, observed []eng
 	s.Reads = append(append(s.Reads, m.routedPaths()...), omitted.reads...)
 	build := m.feedbackWork(m.variant.Passes+n, omitted, nil, func(builder *stages.FeedbackBuilder) engine.Worker {
 		return func(ctx context.Context, t *engine.Attempt) error {
-			if err := m.follow(builder, t); err != nil {
+			if err := m.prepare(builder, t, generate); err != nil {
 				return err
 			}
 			defer t.Add(t.Cost)
@@ -148,7 +153,7 @@ func (m *method) omitsAll(in *engine.Inputs, omitted omission) (bool, error) {
 // warmPassStage simulates the links of step n.
 func (m *method) warmPassStage(n int, feedback *engine.Stage, omitted omission) *engine.Stage {
 	s := m.caseStage("simulate", m.variant.step(n), feedback.Output(schema.Feedback), omitted, schema.HopObservations)
-	s.Pass, s.Writes = n, []schema.Table{schema.HopObservations, schema.LinkStats}
+	m.writePass(s, n)
 	s.Work = nil // tasks cost what they simulate
 	// few links are not omitted
 	s.Cut = func(in *engine.Inputs, _ []engine.Task) ([]engine.Task, error) {
@@ -198,7 +203,8 @@ func (m *method) warmWarning() []stages.Weakness {
 // SupplyWarm makes the estimate of a base and brings back what warm estimates read of it, if that was removed. It stays
 // in the lake until another run of the variant.
 func (e *Estimation) SupplyWarm(ctx context.Context) error {
-	if err := e.exec.Supply(ctx, e.Plan(), warmBaseOf(e.Lake, e.ID(), e.variant).observed); err != nil {
+	base := e.warmBaseOf(e.ID(), e.variant)
+	if err := e.exec.Supply(ctx, e.Plan(), base.reads()); err != nil {
 		return e.forgetUnborn(err)
 	}
 	return e.Publish()

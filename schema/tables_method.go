@@ -185,6 +185,18 @@ var (
 		Variant: true, Temporary: true,
 		Columns: observationColumns,
 	}
+	LinkQueues = Table{
+		Name: "link_queues",
+		Doc: "Queues over time in one pass, with transports whose ACKs wait in the queues of switches (dcqcn). A row every " +
+			"4,096 ns while there is a queue, after one at the first start of the link's flows.",
+		Grain: "link × time", Key: []string{"link_id", "at_ns"}, Sort: []string{"link_id", "at_ns"},
+		Variant: true, Temporary: true,
+		Columns: []Column{
+			{"link_id", i32, false, "", "link"},
+			{"at_ns", i64, false, "ns", "time"},
+			{"wait_ns", i64, false, "ns", "how long a byte would wait that comes at the link then"},
+		},
+	}
 	Feedback = Table{
 		Name:  "feedback",
 		Doc:   "Feedback for the link cases of the next pass: observations of each flow's packets at its other hops.",

@@ -23,8 +23,10 @@ import "math"
 // of the first, the longest, and at the start of the second is of no packet: TIMELY, which reacts to the difference
 // between the two, had a p99 of 10-100 KB almost 20% too high on a chain of six links at 60% load.
 
-// sentUnitPS is the unit of Block.SentAt.
-const sentUnitPS = 8 * psPerNS
+// SentUnitNS is the unit of Block.SentAt.
+const SentUnitNS = 8
+
+const sentUnitPS = SentUnitNS * psPerNS
 
 // FeedbackByTime reports whether link cases of the transport say when they observed something, and are given feedback
 // by time.

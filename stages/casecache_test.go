@@ -66,7 +66,7 @@ func TestCachedResultsAreTheSame(t *testing.T) {
 				}
 			}
 			var out, stats captured
-			done, err := sim.Simulate(context.Background(), 0, int32(len(n.Links)), hops, nil, &out, &stats, nil)
+			done, err := sim.Simulate(context.Background(), 0, int32(len(n.Links)), hops, nil, &out, &stats, nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

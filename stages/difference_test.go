@@ -25,7 +25,7 @@ func ownDelays(t *testing.T, n *topology.Network, p *simkernel.Params, hops *cap
 	}
 	var delays, stats captured
 	if _, err := sim.Simulate(context.Background(), 0, int32(len(n.Links)), hops.rewound(), nil, &delays, &stats,
-		nil); err != nil {
+		nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	own := map[[2]int64]int64{}

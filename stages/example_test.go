@@ -51,12 +51,12 @@ func Example() {
 	check(err)
 	check(NewFeedbackBuilder(net, &p, loads, 1, 0, 0).BuildUplink(ctx, router, 0, 2, flows.rewound(), observed.rewound(), feedback))
 	observed = &captured{}
-	_, err = simulator.Simulate(ctx, 0, links, hops.rewound(), feedback.rewound(), observed, &captured{}, nil)
+	_, err = simulator.Simulate(ctx, 0, links, hops.rewound(), feedback.rewound(), observed, &captured{}, nil, nil)
 	check(err)
 	feedback = &captured{}
 	check(NewFeedbackBuilder(net, &p, loads, 1, 1, 0).Build(ctx, PassScope, 0, 2, observed.rewound(), nil, feedback, nil))
 	observed = &captured{}
-	_, err = simulator.Simulate(ctx, 0, links, hops.rewound(), feedback.rewound(), observed, &captured{}, nil)
+	_, err = simulator.Simulate(ctx, 0, links, hops.rewound(), feedback.rewound(), observed, &captured{}, nil, nil)
 	check(err)
 
 	// replay: hosts' uplinks with complete feedback → FCTs

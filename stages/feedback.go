@@ -39,7 +39,8 @@ const (
 // and what they waited before it in UpstreamNS (simkernel.Case.DownstreamBps).
 //
 // With it comes what the flow's ACKs wait on their way back (ackWaits): it makes round trips longer, and senders whose
-// windows are open slower.
+// windows are open slower. With a transport whose ACKs wait in the queues of switches, it is what these queues were at
+// the time (UseQueues).
 //
 // With TIMELY and Swift, feedback is by time instead of by number of packet: see align.
 //
@@ -60,6 +61,11 @@ type FeedbackBuilder struct {
 	leftOut   []bool // by link id: whether no pass runs its case; nil: none
 	trips     roundTrips
 	ackWaits  []float64 // by link id, in ns; nil: not known
+	of        []int32   // by link id: the representative; nil: each is its own
+
+	queues   *LinkQueues // nil: ACKs wait in none
+	startNS  []int64     // of the chunk's flows
+	ackHints []uint16    // by block of the current flow; empty: not known
 
 	observed observationIndex // of this pass
 	previous observationIndex // what the hops sent after the pass before; in pass 2, what was observed in the first
@@ -90,6 +96,7 @@ func NewFeedbackBuilder(n *topology.Network, p *simkernel.Params, loads *Loads, 
 // Represent omits the feedback of links whose cases are not simulated. of is the representative of each
 // link (ReadClusters). Hosts' uplinks always receive feedback, because the replay simulates all of them.
 func (x *FeedbackBuilder) Represent(of []int32) {
+	x.of = of
 	x.simulated = nil
 	for id := range of {
 		x.simulated = append(x.simulated, !isImputed(of, int32(id)) || x.net.FromHost(int32(id)))
@@ -208,6 +215,9 @@ func (x *FeedbackBuilder) flow(scope FeedbackScope, firstRow int64, f int, keep 
 		}
 	}
 	x.align()
+	if err := x.queueAcks(f); err != nil {
+		return err
+	}
 	longest := 0
 	for h := range count {
 		longest = max(longest, len(x.hops[h]))
@@ -235,7 +245,7 @@ func (x *FeedbackBuilder) damp(firstRow int64, f int, keep bool) (err error) {
 		if x.again && x.pass == 2 && x.ablation&AblateDamping == 0 {
 			x.dampFirst(x.was, row, h, trip)
 		}
-		if hasTimes(x.was) && hasTimes(x.hops[h]) {
+		if x.params.Transport.FeedbackByTime() && hasTimes(x.was) && hasTimes(x.hops[h]) {
 			x.sampled = x.sample(x.sampled[:0], x.was, x.hops[h])
 			x.was = append(x.was[:0], x.sampled...)
 		}
@@ -299,7 +309,7 @@ func (x *FeedbackBuilder) senderFeedback(row int64, longest int) {
 			s.marks = 0
 		}
 		x.blocks[b] = simkernel.Block{UpstreamNS: clampNS(s.waitNS - behind), WaitNS: clampNS(behind), Marks: s.marks,
-			Hint: s.hint, SentAt: x.sentAt(b)}
+			Hint: x.hint(b, s.hint), SentAt: x.sentAt(b)}
 	}
 	x.out.append(x.path[0], row, 0, x.ackWaitNS(), x.blocks)
 }

@@ -26,7 +26,7 @@ func (x *FeedbackBuilder) add(s *blockSum, b *simkernel.Block) {
 func (x *FeedbackBuilder) setFeedback(out *simkernel.Block, b int, upstream, downstream *blockSum) {
 	out.NICWaitNS, out.UpstreamNS, out.WaitNS = 0, clampNS(upstream.waitNS), clampNS(downstream.waitNS)
 	out.Marks = upstream.marks | downstream.marks
-	out.Hint, out.SentAt = x.joinHints(upstream.hint, downstream.hint), x.sentAt(b)
+	out.Hint, out.SentAt = x.hint(b, x.joinHints(upstream.hint, downstream.hint)), x.sentAt(b)
 	if b < len(x.hops[0]) { // the only wait at a host's uplink is the NIC wait
 		out.NICWaitNS = x.hops[0][b].WaitNS
 		out.Marks |= x.hops[0][b].Marks
@@ -114,8 +114,13 @@ func (x *FeedbackBuilder) dampLater(row int64, h int) {
 func clampNS(ns int64) int32 { return int32(min(ns, math.MaxInt32)) }
 
 // takes reports, with that probability, whether block b of a flow takes the marks of a pass. All hops and all
-// blocks of a window share one random number, because a sender reacts once per window to marks.
+// blocks of a window share one random number, because a sender reacts once per window to marks. A sender that reacts by
+// a timer has one for all: windows of two passes in turn would have marks in more periods of the timer than either.
 func (x *FeedbackBuilder) takes(pass int, row int64, b int, probability float64) bool {
-	s := rng.New(x.seed, rng.Feedback, uint64(pass), uint64(row), uint64(x.layout.Window(b)))
+	window := 0
+	if !x.params.Transport.ReactsByTimer() {
+		window = x.layout.Window(b)
+	}
+	s := rng.New(x.seed, rng.Feedback, uint64(pass), uint64(row), uint64(window))
 	return float64(s.Uint64()>>11)/(1<<53) < probability
 }

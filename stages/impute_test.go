@@ -128,7 +128,7 @@ func TestImpute(t *testing.T) {
 	}
 	ctx, links := context.Background(), int32(len(n.Links))
 	var observed, stats captured
-	if _, err := sim.Simulate(ctx, 0, links, hops.rewound(), nil, &observed, &stats, nil); err != nil {
+	if _, err := sim.Simulate(ctx, 0, links, hops.rewound(), nil, &observed, &stats, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	of := make([]int32, links)

@@ -52,7 +52,7 @@ func replays(t *testing.T, n *topology.Network, p simkernel.Params, flows arrow.
 		observed, stats = &captured{}, &captured{}
 		for i := range partitions {
 			if _, err := sim.Simulate(ctx, first(i), first(i+1), hops.rewound(), batches(given), observed, stats,
-				nil); err != nil {
+				nil, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -103,7 +103,7 @@ func method(t *testing.T, n *topology.Network, flows arrow.Record,
 	for i := range partitions {
 		var d, buckets captured
 		if _, err := sim.Simulate(ctx, int32(i*links/partitions), int32((i+1)*links/partitions), hops.rewound(), nil,
-			&d, stats, nil); err != nil {
+			&d, stats, nil, nil); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := b.Bucket(ctx, d.rewound(), &buckets, &contributions); err != nil {

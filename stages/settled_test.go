@@ -21,7 +21,7 @@ func TestSettle(t *testing.T) {
 	}
 	links := int32(len(n.Links))
 	var first, second, observed captured
-	if _, err := sim.Simulate(ctx, 0, links, hops.rewound(), nil, &captured{}, &first, nil); err != nil {
+	if _, err := sim.Simulate(ctx, 0, links, hops.rewound(), nil, &captured{}, &first, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	omits, err := ReadSettled(n, first.rewound())
@@ -29,7 +29,7 @@ func TestSettle(t *testing.T) {
 		t.Fatal(err)
 	}
 	sim.Settle(omits)
-	if _, err := sim.Simulate(ctx, 0, links, hops.rewound(), nil, &observed, &second, nil); err != nil {
+	if _, err := sim.Simulate(ctx, 0, links, hops.rewound(), nil, &observed, &second, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	simulated := map[int32]bool{}

@@ -80,6 +80,7 @@ type Simulator struct {
 
 	delays       delayRows
 	stats        statRows
+	queues       queueRows
 	observations observationRows
 	senders      senderRows
 }
@@ -122,14 +123,15 @@ func (s *Simulator) Represent(of []int32) { s.representative = of }
 // link must come in the order of flow_row. For Flow it also reads feedback, the same rows of table
 // feedback; nil for the first pass. It writes table link_stats, one row for every link in [lo, hi), and to
 // out, for Independent, table hop_delays by link and flow_row, or, for Flow, table hop_observations by
-// flow_row and hop.
+// flow_row and hop, and, if queues is not nil, table link_queues, which is for transports whose ACKs wait in queues.
 //
 // The result of a link is a function of its own rows and of the loads, so it does not depend on the range
 // or the worker. progress, if not nil, is called with the packet-hops of each finished case. Errors name
 // the link.
-func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, feedback schema.Batches, out, stats schema.Sink,
-	progress func(packetHops int64)) (SimulateStats, error) {
+func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, feedback schema.Batches,
+	out, stats, queues schema.Sink, progress func(packetHops int64)) (SimulateStats, error) {
 	s.delays.reset()
+	s.queues = queueRows{}
 	s.stats = statRows{}
 	s.observations.reset()
 	done, err := s.run(ctx, lo, hi, hops, feedback, caseRun{
@@ -143,6 +145,9 @@ func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, feedback s
 				return s.addDelays(link, rows, out)
 			}
 			s.observations.add(s, link, rows)
+			if queues != nil {
+				s.queues.add(s, link)
+			}
 			return nil
 		},
 		omitted: func(link topology.Link) {
@@ -155,6 +160,9 @@ func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, feedback s
 		err = s.delays.flush(out)
 	} else if err == nil {
 		err = s.observations.flush(schema.HopObservations, out)
+	}
+	if err == nil && queues != nil {
+		err = s.queues.flush(queues)
 	}
 	if err != nil {
 		return done, err
