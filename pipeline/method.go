@@ -21,10 +21,10 @@ type method struct {
 	source source // of the flows; nil: the lake holds them
 
 	route    *engine.Stage
-	overlaps *engine.Stage // nil: estimator independent, which takes ACKs at their mean rate, as the paper does
-	cluster  *engine.Stage // nil without clustering
+	overlaps *engine.Stage   // nil: estimator independent, which takes ACKs at their mean rate, as the paper does
+	cluster  *engine.Stage   // nil without clustering
 	queues   []engine.Output // link_queues of the passes so far, the newest first; empty where ACKs wait in none
-	earlier  *engine.Stage // intervals of the estimate with fewer passes that AutoPasses made before; nil: none
+	earlier  *engine.Stage   // intervals of the estimate with fewer passes that AutoPasses made before; nil: none
 
 	mu      sync.Mutex // of what follows: Beam opens stages at the same time
 	loadsOf string     // digest of the files that loads was read from

@@ -42,9 +42,14 @@ func TestCachedResultsAreTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := simkernel.DefaultParams()
-	for _, by := range []Estimator{Independent, Flow} {
+	dcqcn := simkernel.ParamsOf(simkernel.DCQCN)
+	for _, of := range []struct {
+		by Estimator
+		p  simkernel.Params
+	}{{Independent, simkernel.DefaultParams()}, {Flow, simkernel.DefaultParams()}, {Flow, dcqcn}} {
+		by, p := of.by, of.p
 		store := &mapStore{results: map[CaseKey][]byte{}}
+		var queues captured
 		run := func(useCache bool, shiftNS int64) (*captured, *captured, SimulateStats) {
 			flows := randomFlows(n, rand.New(rand.NewPCG(5, 6)), 3000)
 			if shiftNS > 0 {
@@ -66,16 +71,21 @@ func TestCachedResultsAreTheSame(t *testing.T) {
 				}
 			}
 			var out, stats captured
-			done, err := sim.Simulate(context.Background(), 0, int32(len(n.Links)), hops, nil, &out, &stats, nil, nil)
+			queues = captured{}
+			done, err := sim.Simulate(context.Background(), 0, int32(len(n.Links)), hops, nil, &out, &stats, &queues, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return &out, &stats, done
 		}
 		wantOut, wantStats, _ := run(false, 0)
+		wantQueues := queues
+		if rows := len(ints64(&queues, "wait_ns")); p.Transport.AcksQueue() && rows < 1000 {
+			t.Errorf("%d samples of queues: the test tests little", rows)
+		}
 		same := func(what string, out, stats *captured) {
 			t.Helper()
-			for _, pair := range [][2]*captured{{out, wantOut}, {stats, wantStats}} {
+			for _, pair := range [][2]*captured{{out, wantOut}, {stats, wantStats}, {&queues, &wantQueues}} {
 				for i, rec := range pair[0].recs {
 					for c := range int(rec.NumCols()) {
 						if name := rec.ColumnName(c); name != "cached" &&

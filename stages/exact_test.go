@@ -18,12 +18,18 @@ import (
 func simulateExactly(t *testing.T, n *topology.Network, flows []arrow.Record,
 	o ExactOptions) (fcts, hops *captured, stats ExactStats) {
 	t.Helper()
+	return simulateExactlyWith(t, n, simkernel.DefaultParams(), flows, o)
+}
+
+func simulateExactlyWith(t *testing.T, n *topology.Network, p simkernel.Params, flows []arrow.Record,
+	o ExactOptions) (fcts, hops *captured, stats ExactStats) {
+	t.Helper()
 	r, err := topology.NewRouter(n, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	fcts, hops = &captured{}, &captured{}
-	stats, err = Exact(context.Background(), n, r, simkernel.DefaultParams(), &captured{recs: flows}, o, fcts, hops,
+	stats, err = Exact(context.Background(), n, r, p, &captured{recs: flows}, o, fcts, hops,
 		nil)
 	if err != nil {
 		t.Fatal(err)

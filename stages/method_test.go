@@ -34,6 +34,7 @@ func replays(t *testing.T, n *topology.Network, p simkernel.Params, flows arrow.
 		t.Fatal(err)
 	}
 	given, sent, observed := &captured{}, (*captured)(nil), &captured{}
+	var queues []*captured // of the passes, the newest first
 	batches := func(c *captured) schema.Batches {
 		if c == nil {
 			return nil
@@ -50,14 +51,18 @@ func replays(t *testing.T, n *topology.Network, p simkernel.Params, flows arrow.
 	}
 	for pass := range passes {
 		observed, stats = &captured{}, &captured{}
+		queues = append([]*captured{{}}, queues...)
 		for i := range partitions {
 			if _, err := sim.Simulate(ctx, first(i), first(i+1), hops.rewound(), batches(given), observed, stats,
-				nil, nil); err != nil {
+				queues[0], nil); err != nil {
 				t.Fatal(err)
 			}
 		}
 		next, sends := &captured{}, &captured{}
 		builder := NewFeedbackBuilder(n, &p, loads, 1, pass+1, 0)
+		if p.Transport.AcksQueue() {
+			useQueues(t, builder, n, queues, flows)
+		}
 		if pass == passes-1 {
 			err = builder.Build(ctx, SenderScope, 0, rows, observed.rewound(), nil, next, nil)
 		} else {

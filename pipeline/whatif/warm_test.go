@@ -24,8 +24,13 @@ func warmScenario(t *testing.T) *scenario.Scenario {
 // warmly makes a warm what-if in a new lake, with a base whose observations were removed.
 func warmly(t *testing.T, c scenario.Changes, o Settings) (*Answer, Settings) {
 	t.Helper()
+	return warmlyWith(t, warmScenario(t), c, o)
+}
+
+func warmlyWith(t *testing.T, of *scenario.Scenario, c scenario.Changes, o Settings) (*Answer, Settings) {
+	t.Helper()
 	o.Lake, o.Variant, o.Warm = t.TempDir(), pipeline.Variant{Estimator: stages.Flow, Passes: 2}, true
-	base := estimate(t, warmScenario(t), o)
+	base := estimate(t, of, o)
 	w, err := WhatIf(t.Context(), base, c, o, CompareOptions{Links: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -84,6 +89,23 @@ func TestWarmWhatIf(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// With DCQCN it also starts from the base's queues.
+func TestWarmQueues(t *testing.T) {
+	t.Parallel()
+	change := scenario.Changes{Fail: []string{"pod0-fabric0:plane0-spine0"}}
+	w, o := warmlyWith(t, sixteenHosts(t, 10_000, "dcqcn"), change, Settings{})
+	o.Warm = false
+	cold, err := WhatIf(t.Context(), w.Base.Scenario, change, o, CompareOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range cold.Rows {
+		if off := w.Rows[i].Other/r.Other - 1; math.Abs(off) > 0.05 && r.Quantile < 0.999 {
+			t.Errorf("p%g is %.3f, cold %.3f (%+.1f%%)", 100*r.Quantile, w.Rows[i].Other, r.Other, 100*off)
+		}
 	}
 }
 
