@@ -37,8 +37,8 @@ type relevance struct {
 	found    *stages.Relevance
 }
 
-// relevanceOf is that of a scenario of windows for one group; nil for others. Where ACKs wait in the queues of links that
-// the group's data does not cross, all link cases are needed.
+// relevanceOf is that of a scenario of windows for one group; nil for others, and where ACKs wait in the queues of
+// links that the group's data does not cross.
 func (m *method) relevanceOf(generate *engine.Stage) *relevance {
 	if m.only() == nil || m.Spec.Params.Transport.AcksQueue() {
 		return nil

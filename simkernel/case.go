@@ -105,8 +105,8 @@ type Result struct {
 // QueueStepNS is the time between two samples of a queue: less than a round trip, the time in which senders change it.
 const QueueStepNS = 4096
 
-// A QueueSample says that a byte that came at a queue at Step × QueueStepNS after the case's first start would wait, and
-// how long. At steps without a sample it would not.
+// A QueueSample says how long a byte would wait that came at a queue at Step × QueueStepNS after the first start of the
+// case. At steps without a sample it would not wait.
 type QueueSample struct{ Step, WaitNS int64 }
 
 // sampleQueue samples the target's queue up to a time, with what arrived before it.

@@ -49,7 +49,8 @@ type flow struct {
 }
 
 // An ack is one ACK: the time when the host receives it, its flags in the lowest bits, and above them the ps that
-// its packet waited behind the target, and itself on its way back. at − that wait − ackPS is when the packet left the target.
+// its packet waited behind the target, and itself on its way back. at − that wait − ackPS is when the packet left the
+// target.
 type ack struct {
 	at    int64
 	flags int64

@@ -263,10 +263,7 @@ func (k *Kernel) forward(s *source, f *flow, now int64) bool {
 		k.growRing(f)
 	}
 	if !k.traits.embedded {
-		k.onSend(f, s.sendPS)
-		if k.watchesService {
-			k.advanceService(now)
-		}
+		k.arriveExternal(f, s.sendPS, now)
 	}
 	if s.feeder < 0 {
 		f.upPassedPS = now
@@ -292,9 +289,6 @@ func (k *Kernel) forward(s *source, f *flow, now int64) bool {
 	t.append(logEntry{startPS, t.bytes, entry, f.block}, wire)
 	t.busyPS += departPS - startPS
 	t.waitPS += startPS - now
-	if k.traits.acksQueue && k.c.Record {
-		k.sampleQueue(now)
-	}
 	t.freePS = departPS
 	if k.watchesService {
 		k.drawMark(f, f.head, now)

@@ -138,6 +138,17 @@ type stamp struct {
 	telemetry
 }
 
+// arriveExternal precedes the effects of a packet that its host sent at sentPS and that arrives now.
+func (k *Kernel) arriveExternal(f *flow, sentPS, now int64) {
+	k.onSend(f, sentPS)
+	if k.watchesService {
+		k.advanceService(now)
+	}
+	if k.traits.acksQueue && k.c.Record {
+		k.sampleQueue(now)
+	}
+}
+
 // onSend notifies an external sender of a packet that the host sends at atPS. It precedes all other effects of the
 // packet.
 func (k *Kernel) onSend(f *flow, atPS int64) {

@@ -21,7 +21,8 @@ type LinkQueues struct {
 	links [][]queueTimeline // by link id; at most two
 }
 
-// A queueTimeline is what a byte would wait at a link at times fromNS + step × simkernel.QueueStepNS; nothing at others.
+// A queueTimeline is what a byte would wait at a link at times fromNS + step × simkernel.QueueStepNS; nothing at
+// others.
 type queueTimeline struct {
 	fromNS int64
 	steps  []int64 // ascending

@@ -11,10 +11,10 @@ import (
 // if it is not known when the reverse links send (Loads.BothBusy).
 //
 // ACKs come before all data (package simkernel), so an ACK waits at most for the packet that is being sent. At switches
-// with DCQCN, where they do not, LinkQueues has what they wait. If one is being sent, which has the probability BothBusy, and the
-// ACK comes at any time, the rest of a full packet takes half of its time in the mean (Kleinrock, Queueing Systems 1,
-// §5.2: residual life). It is more where an ACK follows the same packet from link to link. Flows without feedback are
-// not given the wait: they meet no queue but that of one case.
+// with DCQCN, where they do not, LinkQueues has what they wait. If one is being sent, which has the probability
+// BothBusy, and the ACK comes at any time, the rest of a full packet takes half of its time in the mean (Kleinrock,
+// Queueing Systems 1, §5.2: residual life). It is more where an ACK follows the same packet from link to link. Flows
+// without feedback are not given the wait: they meet no queue but that of one case.
 func ackWaits(n *topology.Network, p *simkernel.Params, loads *Loads) []float64 {
 	if loads.BothBusy == nil {
 		return nil
