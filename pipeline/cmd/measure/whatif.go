@@ -90,8 +90,8 @@ func failures(ctx context.Context, b *bench) {
 		w, _ := b.whatIf(ctx, append([]string{base.Scenario, "--lake", lake, "--fail", "random:1",
 			"--tier", ecmpTiers, "--draw", fmt.Sprint(draw)}, how...)...)
 		p := b.validate(ctx, lake, w.Other, how, "exact")["all"].errors
-		_, cable, _ := strings.Cut(w.Name, ", fail ")
-		b.row(draw, cable, p)
+		cable := strings.TrimSuffix(w.Name[strings.LastIndex(w.Name, ", ")+1:], " down")
+		b.row(draw, strings.TrimSpace(cable), p)
 		errors.add("", abs(p.p99()))
 	}
 	median, least, greatest := errors.spread()
