@@ -83,7 +83,7 @@ func (t *linkTraffic) overloads(n *topology.Network) []Weakness {
 // and 10G links (datasets/ACCURACY.md, "Other transports on networks of other kinds": fasthosts-60).
 var fastHostErrors = map[simkernel.Transport]string{
 	simkernel.TIMELY: "right within 1%, of one flow size 17% too high",
-	simkernel.DCQCN:  "2% too low, of one flow size 18%",
+	simkernel.DCQCN:  "1% too low, of one flow size 6%",
 	simkernel.HPCC:   "4% too high, of one flow size 5%",
 	simkernel.Swift:  "right within 1%, of one flow size 6% too high",
 }
