@@ -145,18 +145,8 @@ func TestAckQueuesAgainstExact(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var id, size, start []int64
-	var src, dst []int32
-	var none []string
-	for round := range int64(25) {
-		for i, pair := range [][2]int32{{5, 1}, {6, 2}, {7, 3}, {0, 4}} {
-			id, size, none = append(id, int64(len(id))), append(size, 200_000), append(none, "")
-			start = append(start, 1_500_000*round+int64(i)*(300+700*round))
-			src, dst = append(src, pair[0]), append(dst, pair[1])
-		}
-	}
-	flows := array.NewRecord(schema.Flows.Arrow(), []arrow.Array{columns.Of(id), columns.Of(src), columns.Of(dst),
-		columns.Of(size), columns.Of(start), columns.Strings(none), columns.Strings(none), columns.False(len(id))}, int64(len(id)))
+	pairs := [][2]int32{{5, 1}, {6, 2}, {7, 3}, {0, 4}}
+	flows := inRounds(pairs, 25, 200_000, 1_500_000, func(round int64) int64 { return 300 + 700*round })
 	p := simkernel.ParamsOf(simkernel.DCQCN)
 	_, _, slowdowns := replays(t, n, p, flows, 1, 5)
 	exact, _, _ := simulateExactlyWith(t, n, p, []arrow.Record{flows}, ExactOptions{Domains: 1})

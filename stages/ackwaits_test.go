@@ -82,18 +82,7 @@ func TestAckWaitsAgainstExact(t *testing.T) {
 		{"the shared link in both directions", [][2]int32{{0, 4}, {1, 5}, {6, 2}, {7, 3}}, 0.02},
 		{"hosts in both directions", [][2]int32{{0, 4}, {1, 5}, {4, 0}, {5, 1}}, 0.05},
 	} {
-		var id, size, start []int64
-		var src, dst []int32
-		var none []string
-		for round := range int64(10) {
-			for i, pair := range c.pairs {
-				id, size, none = append(id, int64(len(id))), append(size, 1_000_000), append(none, "")
-				start = append(start, 3_000_000*round+int64(i)*(500+400*round))
-				src, dst = append(src, pair[0]), append(dst, pair[1])
-			}
-		}
-		flows := array.NewRecord(schema.Flows.Arrow(), []arrow.Array{columns.Of(id), columns.Of(src), columns.Of(dst),
-			columns.Of(size), columns.Of(start), columns.Strings(none), columns.Strings(none), columns.False(len(id))}, int64(len(id)))
+		flows := inRounds(c.pairs, 10, 1_000_000, 3_000_000, func(round int64) int64 { return 500 + 400*round })
 		_, _, slowdowns := replays(t, n, simkernel.DefaultParams(), flows, 1, 2)
 		exact, _, _ := simulateExactly(t, n, []arrow.Record{flows}, ExactOptions{Domains: 1})
 		got, want := meanSlowdown(slowdowns), meanSlowdown(exact)
@@ -101,6 +90,23 @@ func TestAckWaitsAgainstExact(t *testing.T) {
 			t.Errorf("%s: mean slowdown %.3f, by the whole network %.3f", c.what, got, want)
 		}
 	}
+}
+
+// inRounds returns flows of one size: in each round one from the first to the second host of every pair, one after the
+// other, as far apart as apartNS says.
+func inRounds(pairs [][2]int32, rounds, sizeBytes, everyNS int64, apartNS func(round int64) int64) arrow.Record {
+	var id, size, start []int64
+	var src, dst []int32
+	var none []string
+	for round := range rounds {
+		for i, pair := range pairs {
+			id, size, none = append(id, int64(len(id))), append(size, sizeBytes), append(none, "")
+			start = append(start, everyNS*round+int64(i)*apartNS(round))
+			src, dst = append(src, pair[0]), append(dst, pair[1])
+		}
+	}
+	return array.NewRecord(schema.Flows.Arrow(), []arrow.Array{columns.Of(id), columns.Of(src), columns.Of(dst),
+		columns.Of(size), columns.Of(start), columns.Strings(none), columns.Strings(none), columns.False(len(id))}, int64(len(id)))
 }
 
 func meanSlowdown(rows *captured) float64 {
