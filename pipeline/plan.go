@@ -67,13 +67,11 @@ func (m *method) flowPlan() engine.Plan {
 	var sent []engine.Output                        // what the next feedback stage reads of the pass before
 	for n := 1; n <= m.variant.Passes; n++ {
 		var before *engine.Stage // whose observations stand for the links that have settled
-		if n > 1 && m.cluster == nil {
+		if n > 1 {
 			before = simulates[n-2]
 		}
 		simulate := m.passStage(n, given, before, needed)
-		if before == nil {
-			observed = nil
-		} else if n < m.variant.Passes && stages.RenewsNICWaits(n) {
+		if before != nil && n < m.variant.Passes && stages.RenewsNICWaits(n) {
 			renewed := m.nicWaitStage(n, given, needed)
 			plan = append(plan, renewed)
 			observed = append([]engine.Output{renewed.Output(schema.UplinkObservations)}, observed...)
@@ -85,17 +83,13 @@ func (m *method) flowPlan() engine.Plan {
 		}
 		observed = append([]engine.Output{simulate.Output(schema.HopObservations)}, observed...) // the newest first
 		if m.cluster != nil {
-			impute := m.imputeStage(n, simulate)
+			impute := m.imputeStage(n, simulate, before)
 			plan = append(plan, impute)
-			observed = append(observed, impute.Output(schema.ImputedObservations))
+			observed = append([]engine.Output{impute.Output(schema.ImputedObservations)}, observed...)
 		}
 		// barrier: a flow needs all of its hops
 		if n < m.variant.Passes {
-			settling := simulate
-			if m.cluster != nil {
-				settling = nil
-			}
-			feedback := m.feedbackStage(n, generate, observed, sent, settling, needed)
+			feedback := m.feedbackStage(n, generate, observed, sent, simulate, needed)
 			plan = append(plan, feedback)
 			given = feedback.Output(schema.Feedback)
 			if sent = observed; n > 1 {

@@ -34,17 +34,16 @@ func (m *method) uplinkFeedbackStage(generate, uplinks *engine.Stage, needed *re
 
 // feedbackStage turns the observations of pass n into the feedback that pass n + 1 is given at every hop, a chunk of
 // flows a task. previous is what was observed in the first pass, where n is 2, and what the hops sent after the pass
-// before, where it is more. settling is the stage of pass n, which tells the links that pass n + 1 omits; nil if it
-// omits none. What hops send after the first pass is not written: most estimates make two passes, and do not read it.
+// before, where it is more. simulate is the stage of pass n, which tells the links that pass n + 1 omits. What hops send after the first pass is not written: most estimates make two passes, and do not read it.
 func (m *method) feedbackStage(n int, generate *engine.Stage, observed, previous []engine.Output,
-	settling *engine.Stage, needed *relevance) *engine.Stage {
+	simulate *engine.Stage, needed *relevance) *engine.Stage {
 	v := m.variant.pass(n)
 	s := m.feedbackOf("feedback", v, n, generate, observed)
 	s.Pass, s.Writes, s.Reads = n, []schema.Table{schema.Feedback}, append(s.Reads, previous...)
 	if n > 1 {
 		s.Writes = append(s.Writes, schema.SentObservations)
 	}
-	omitted := needed.leftOut(m.unfed(n+1, settling))
+	omitted := needed.leftOut(m.unfed(n+1, simulate))
 	s.Reads = m.withCluster(append(append(s.Reads, m.routedPaths()...), omitted.reads...)...)
 	s.Open = m.feedbackWork(n, omitted, needed, func(builder *stages.FeedbackBuilder) engine.Worker {
 		return func(ctx context.Context, t *engine.Attempt) error {

@@ -15,13 +15,13 @@ import (
 const minImputeTasks = 2
 
 // imputeStage gives the flows of links that were not simulated the observations of donors on the links that stand for
-// them, in pass n.
-func (m *method) imputeStage(n int, simulate *engine.Stage) *engine.Stage {
+// them, in pass n. Where such a link has settled by the pass before (nil for the first), what was imputed then stands.
+func (m *method) imputeStage(n int, simulate, before *engine.Stage) *engine.Stage {
 	hops, observed := m.route.Output(schema.Hops), simulate.Output(schema.HopObservations)
-	v := m.variant.pass(n)
+	v, settled := m.variant.pass(n), m.settled(before)
 	s := &engine.Stage{
 		Name: "impute", Pass: n, Place: v.place(m.ID()), Unit: "packet-hops", Command: m.command("impute", v),
-		Reads:       m.withCluster(append(m.loadTables(), hops, observed)...),
+		Reads:       m.withCluster(append(append(m.loadTables(), hops, observed), settled.reads...)...),
 		Writes:      []schema.Table{schema.ImputedObservations},
 		BytesPerRow: 250,
 		Cut: func(in *engine.Inputs, _ []engine.Task) ([]engine.Task, error) {
@@ -39,8 +39,13 @@ func (m *method) imputeStage(n int, simulate *engine.Stage) *engine.Stage {
 			return nil, err
 		}
 		of, err := m.representatives(in)
+		if err != nil {
+			return nil, err
+		}
+		links, err := settled.links(in)
 		return func() (engine.Worker, error) {
 			imputer := stages.NewImputer(m.Network, m.Spec.Params, loads, of)
+			imputer.Settle(links)
 			return func(ctx context.Context, t *engine.Attempt) error {
 				donors, files := donorFiles(imputer, of, t.Task, in.Records(simulate))
 				defer t.Add(t.Cost)

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"parsimon/pipeline/engine"
@@ -62,7 +63,7 @@ func (m *method) intervalsStage(generate, sample, contributions *engine.Stage,
 			found := finder.Weaknesses(moved, intervals)
 			found = append(found, stages.MovedPercentile(m.variant.Passes, intervals, earlier)...)
 			found = append(found, m.warmWarning()...)
-			t.SetStats(stages.NewPassesStats(m.variant.Passes, intervals, found, finder.BusyTail(), earlier))
+			t.SetStats(stages.NewPassesStats(m.variant.Passes, intervals, m.removable(found), finder.BusyTail(), earlier))
 			rows, warnings := stages.IntervalsRecord(intervals), stages.WeaknessRecord(found)
 			defer rows.Release()
 			defer warnings.Release()
@@ -184,4 +185,13 @@ func movedBy(in *engine.Inputs, n *topology.Network, before, after *engine.Stage
 	now := in.Read(after.Output(schema.LinkStats), stages.MovedColumns(), nil)
 	defer func() { _, _ = then.Close(), now.Close() }() // read to their ends, or an error is reported
 	return stages.Moved(n, then, now)
+}
+
+// removable returns the warnings that more passes may remove. With clusters they are not those of laws: flows that are
+// given what others waited refute some at any number of passes.
+func (m *method) removable(found []stages.Weakness) []stages.Weakness {
+	if m.variant.Cluster == nil {
+		return found
+	}
+	return slices.DeleteFunc(slices.Clone(found), func(w stages.Weakness) bool { return w.Refutes() })
 }

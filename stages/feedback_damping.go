@@ -86,8 +86,7 @@ func (x *FeedbackBuilder) dampFirst(blocks []simkernel.Block, row int64, h int, 
 // networks, so they are too cautious; the observations whole make queues of synchronised flows swing. Marks cannot be
 // averaged: they are taken with the probability of the weight that the wait has.
 //
-// NIC waits are new after every other pass (RenewsNICWaits) and count once; with clusters they are new after every
-// pass, and those of odd passes do not count. From pass 6 on they count less and less: 2 of n + 1 parts. The reason:
+// NIC waits are new after every other pass (RenewsNICWaits) and count once. From pass 6 on they count less and less: 2 of n + 1 parts. The reason:
 // where hosts send to many at once, as in an all-to-all, renewed NIC waits make packets arrive at the queues behind
 // less evenly, and those make the next ones less even. With two thirds such queues grow from pass to pass, to twice
 // their length in 15 passes.

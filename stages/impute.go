@@ -33,6 +33,7 @@ type Imputer struct {
 	params         simkernel.Params
 	loads          *Loads
 	representative []int32 // by link id
+	settled        Settled // representatives that were not simulated in this pass
 
 	receivers, donors linkRows // rows of the links to impute; of their representatives
 	donor             []int32  // by place in receivers.order: place in donors.order
@@ -57,13 +58,18 @@ func ImputeColumns() []string {
 	return []string{"link_id", "flow_row", "hop", "hops", "size_bytes", "start_ns", "first_link"}
 }
 
-// IsImputed reports whether a link has another link as representative.
-func (l *Imputer) IsImputed(id int32) bool { return isImputed(l.representative, id) }
+// Settle makes the imputer skip links whose representatives have settled.
+func (l *Imputer) Settle(links Settled) { l.settled = links }
+
+// IsImputed reports whether a link has another link as representative, one that has not settled.
+func (l *Imputer) IsImputed(id int32) bool {
+	_, settled := l.settled[l.representative[id]]
+	return isImputed(l.representative, id) && !settled
+}
 
 func isImputed(of []int32, id int32) bool { return of != nil && of[id] >= 0 && of[id] != id }
 
-// Impute writes table imputed_observations for those links in [lo, hi) that have another link as
-// representative: rows as in table hop_observations, by flow_row and hop.
+// Impute writes table imputed_observations for those links in [lo, hi) that IsImputed selects: rows as in table hop_observations, by flow_row and hop.
 //
 // hops has the rows of table hops of these links, donorHops those of their representatives, and observations
 // the representatives' rows of table hop_observations; rows of other links are skipped. The result for a

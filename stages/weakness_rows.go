@@ -187,10 +187,19 @@ func (w *WeaknessFinder) refuted() (out []Weakness) {
 			"%d of %d flows %s by more than %.0f%%; most at %s (link %d): by %.0f%%",
 			f.Flows, r.Flows, why, 100*laws.MaterialShare, w.net.LinkName(f.WorstLink), f.WorstLink, 100*f.WorstShare)})
 	}
-	row("too early", r.Early, "are estimated to end earlier than the links of their paths can send them beside the others,")
-	row("too late", r.Late, "are estimated to be present for longer than their link has packets to send,")
+	row(tooEarlyKind, r.Early, "are estimated to end earlier than the links of their paths can send them beside the others,")
+	row(tooLateKind, r.Late, "are estimated to be present for longer than their link has packets to send,")
 	return out
 }
+
+// Refutes reports whether the warning is about flows that conservation laws refute.
+func (w *Weakness) Refutes() bool { return w.Kind == tooEarlyKind || w.Kind == tooLateKind }
+
+// Kinds of warnings about conservation laws.
+const (
+	tooEarlyKind = "too early"
+	tooLateKind  = "too late"
+)
 
 // Kinds of warnings that more passes may remove.
 const (
