@@ -34,7 +34,8 @@ func (m *method) uplinkFeedbackStage(generate, uplinks *engine.Stage, needed *re
 
 // feedbackStage turns the observations of pass n into the feedback that pass n + 1 is given at every hop, a chunk of
 // flows a task. previous is what was observed in the first pass, where n is 2, and what the hops sent after the pass
-// before, where it is more. simulate is the stage of pass n, which tells the links that pass n + 1 omits. What hops send after the first pass is not written: most estimates make two passes, and do not read it.
+// before, where it is more. simulate is the stage of pass n, which tells the links that pass n + 1 omits. What hops
+// send after the first pass is not written: most estimates make two passes, and do not read it.
 func (m *method) feedbackStage(n int, generate *engine.Stage, observed, previous []engine.Output,
 	simulate *engine.Stage, needed *relevance) *engine.Stage {
 	v := m.variant.pass(n)

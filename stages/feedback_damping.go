@@ -86,10 +86,10 @@ func (x *FeedbackBuilder) dampFirst(blocks []simkernel.Block, row int64, h int, 
 // networks, so they are too cautious; the observations whole make queues of synchronised flows swing. Marks cannot be
 // averaged: they are taken with the probability of the weight that the wait has.
 //
-// NIC waits are new after every other pass (RenewsNICWaits) and count once. From pass 6 on they count less and less: 2 of n + 1 parts. The reason:
-// where hosts send to many at once, as in an all-to-all, renewed NIC waits make packets arrive at the queues behind
-// less evenly, and those make the next ones less even. With two thirds such queues grow from pass to pass, to twice
-// their length in 15 passes.
+// NIC waits are new after every other pass (RenewsNICWaits) and count once. From pass 6 on they count less and less: 2
+// of n + 1 parts. The reason: where hosts send to many at once, as in an all-to-all, renewed NIC waits make packets
+// arrive at the queues behind less evenly, and those make the next ones less even. With two thirds such queues grow
+// from pass to pass, to twice their length in 15 passes.
 func (x *FeedbackBuilder) dampLater(row int64, h int) {
 	parts, of := int64(2), int64(3)
 	if h == 0 && !RenewsNICWaits(x.pass) {

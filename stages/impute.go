@@ -69,7 +69,8 @@ func (l *Imputer) IsImputed(id int32) bool {
 
 func isImputed(of []int32, id int32) bool { return of != nil && of[id] >= 0 && of[id] != id }
 
-// Impute writes table imputed_observations for those links in [lo, hi) that IsImputed selects: rows as in table hop_observations, by flow_row and hop.
+// Impute writes table imputed_observations for those links in [lo, hi) that IsImputed selects: rows as in table
+// hop_observations, by flow_row and hop.
 //
 // hops has the rows of table hops of these links, donorHops those of their representatives, and observations
 // the representatives' rows of table hop_observations; rows of other links are skipped. The result for a
