@@ -164,7 +164,8 @@ var (
 	ImputedObservations = Table{
 		Name: "imputed_observations",
 		Doc: "With --cluster, hop_observations of links that were not simulated: " +
-			"each flow has the observations of a donor flow on the representative link.",
+			"each flow has the observations of a donor flow on the representative link. Where that was not simulated again, " +
+			"those of an earlier pass stand.",
 		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"},
 		Variant: true, Temporary: true,
 		Columns: observationColumns,

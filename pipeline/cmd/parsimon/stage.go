@@ -25,7 +25,8 @@ much longer each flow takes because of ACKs if it is alone on its path.`,
 		stageFlags{(*runFlags).declareFlow, (*runFlags).declareShard}),
 	stageCommand("cluster", "before stage 3, with --cluster: find links that are alike", `
 Reads hops and link_loads, works out what each link's delays depend on, and writes link_clusters: for
-each link the one whose case stands for it, in all passes of estimator flow.`,
+each link the one whose case stands for it, in all passes of estimator flow. There hosts' uplinks stand for
+themselves.`,
 		stageFlags{(*runFlags).declareEstimator, (*runFlags).declareCluster}),
 	stageCommand("uplinks", "before stage 3 of estimator flow: simulate each host's uplink alone", `
 Estimator flow. Runs the link cases of the hosts' uplinks without feedback and writes
@@ -46,13 +47,14 @@ on the feedback of the pass before.`,
 	stageCommand("nic-waits", "before passes 2, 4, … of stage 3, if another follows: simulate hosts' uplinks", `
 Estimator flow. Runs the link cases of the hosts' uplinks with the feedback that the pass that --passes
 names is given, and writes uplink_observations: how long each flow's packets wait at its host. Stage
-feedback of the same pass reads it. Not with --cluster, where simulate runs these cases.`,
-		stageFlags{(*runFlags).declareEstimator, (*runFlags).declarePartitions, (*runFlags).declareCache,
-			(*runFlags).declareShard}),
+feedback of the same pass reads it.`,
+		stageFlags{(*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declarePartitions,
+			(*runFlags).declareCache, (*runFlags).declareShard}),
 	stageCommand("impute", "after stage 3 of estimator flow, with --cluster: observations for links without a case", `
 Estimator flow with --cluster. Reads hops, link_clusters and the hop_observations of the pass that
 --passes names and writes imputed_observations: for each flow at each link that was not simulated, the
-observations of a donor, a flow of its size under similar contention on the link that stands for it.`,
+observations of a donor, a flow of its size under similar contention on the link that stands for it.
+Where that link was not simulated again, what was imputed before stands.`,
 		stageFlags{(*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declarePartitions,
 			(*runFlags).declareShard}),
 	stageCommand("feedback", "between passes: what each hop is given of the others", `
