@@ -180,6 +180,16 @@ func TestImpute(t *testing.T) {
 		!strings.Contains(err.Error(), "hop_observations") {
 		t.Errorf("without hop_observations: %v", err)
 	}
+	l.Settle(Settled{hosts[0]: {}})
+	var none captured
+	if err := l.Impute(ctx, 0, links, hops.rewound(), hops.rewound(), &captured{}, &none); err != nil {
+		t.Errorf("its representative has settled: %v", err)
+	}
+	for _, r := range none.recs {
+		if r.NumRows() > 0 {
+			t.Errorf("its representative has settled: %d rows", r.NumRows())
+		}
+	}
 }
 
 // impute returns column observed of the rows that Impute writes.
