@@ -68,7 +68,7 @@ func (t *distributedJob) do(steps []engine.Step) (did int) {
 		if err := errors.Join(errs...); err != nil {
 			t.Fatalf("%s: %v", step, err)
 		}
-		for _, table := range []schema.Table{schema.ImputedObservations, schema.UplinkFeedback, schema.Feedback, schema.SenderFeedback} {
+		for _, table := range []schema.Table{schema.UplinkFeedback, schema.Feedback, schema.SenderFeedback} {
 			if n := t.passesWith(table); n > 2 {
 				t.Errorf("after %s there is %s of %d passes", step, table.Name, n)
 			}
