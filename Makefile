@@ -94,12 +94,13 @@ sampling-test: ## estimates from windows: changes by common windows, and a trace
 	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run 'TestCompareCoverage|TestHourlyIngest' -v ./pipeline/sampling ./pipeline/cmd/parsimon
 
 ##@ Measure (minutes to hours; ARGS="--short" tries one, ARGS="--write" replaces its section of a page)
-MEASUREMENTS := accuracy ablation own-accuracy transport-accuracy transport-networks large-exact honesty m3-table bench-kernel bench-run \
+MEASUREMENTS := accuracy ablation own-accuracy constants transport-accuracy transport-networks large-exact honesty m3-table bench-kernel bench-run \
 	bench-transports large growth clustering what-if warm failures coverage sampled-growth sampled-day sampled-groups ingest-bench ns3-backend faults durability
 .PHONY: $(MEASUREMENTS)
 accuracy: ## estimators against ns-3 on the shared scenarios (needs ../shared)
 ablation: ## what each ingredient of estimator flow contributes, against ns-3 (needs ../shared)
 own-accuracy: ## estimators against --exact on the shipped scenarios
+constants: ## unusual transport constants, against --exact
 transport-accuracy: ## every transport against --exact (needs ../shared)
 transport-networks: ## other transports than DCTCP against --exact, on networks of several kinds (needs ../shared)
 large-exact: ## 0.2 s of 6,144 hosts against --exact

@@ -30,6 +30,7 @@ func measurements() []measurement {
 		{"accuracy", accuracyPage, "SCENARIO", "estimators against ns-3 on the shared scenarios", accuracy},
 		{"ablation", accuracyPage, "SCENARIO", "what each ingredient of estimator flow contributes", ablation},
 		{"own-accuracy", accuracyPage, "SCENARIO", "estimators against --exact on the shipped scenarios", ownAccuracy},
+		{"constants", accuracyPage, "SCENARIO", "unusual transport constants, against --exact", constantsAccuracy},
 		{"transport-accuracy", accuracyPage, "TRANSPORT", "every transport against --exact", transportAccuracy},
 		{"transport-networks", accuracyPage, "SCENARIO", "other transports against --exact, on networks of several kinds", transportNetworks},
 		{"large-exact", accuracyPage, "", "0.2 s of 6,144 hosts against --exact", largeExact},

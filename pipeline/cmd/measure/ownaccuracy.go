@@ -10,20 +10,34 @@ import (
 // ownAccuracy compares estimators with the simulation of the whole network on the shipped scenarios made for it
 // (accuracy/*, all flows) and on the paper's microbenchmarks (parking-lot/*, their service main).
 func ownAccuracy(ctx context.Context, b *bench) {
-	var all []string
-	for _, folder := range []string{"accuracy", "parking-lot"} {
+	b.compareWithExact(ctx, b.names([]string{"parking-lot/short-correlated"}, b.shipped("accuracy", "parking-lot")),
+		b.ways("independent", "flow --passes 2", "flow"))
+}
+
+// constantsAccuracy does the same on the shipped scenarios with transport constants far from the default ones.
+func constantsAccuracy(ctx context.Context, b *bench) {
+	b.compareWithExact(ctx, b.names([]string{"constants/jumbo-9000"}, b.shipped("constants")), b.ways("flow"))
+}
+
+// shipped returns the names of the shipped scenarios in some folders.
+func (b *bench) shipped(folders ...string) (names []string) {
+	for _, folder := range folders {
 		files, err := filepath.Glob("datasets/scenarios/" + folder + "/*.yaml")
 		b.fail(err)
 		for _, f := range files {
-			all = append(all, folder+"/"+strings.TrimSuffix(filepath.Base(f), ".yaml"))
+			names = append(names, folder+"/"+strings.TrimSuffix(filepath.Base(f), ".yaml"))
 		}
 	}
-	ways := b.ways("independent", "flow --passes 2", "flow")
+	return names
+}
+
+// compareWithExact prints the errors of estimates of shipped scenarios, each in several ways.
+func (b *bench) compareWithExact(ctx context.Context, scenarios, ways []string) {
 	b.printf("Errors of p50 / p90 / p99 / p99.9 of slowdown.")
 	b.header(append([]string{"scenario", "busiest link"}, ways...)...)
 	tallies := make([]tally, len(ways))
 	var bySize, byService [][]any
-	for _, name := range b.names([]string{"parking-lot/short-correlated"}, all) {
+	for _, name := range scenarios {
 		lake := b.lake()
 		row, sizes, services := []any{name, ""}, []any{name}, [][]any{}
 		for i, way := range ways {
