@@ -20,22 +20,39 @@ func honesty(ctx context.Context, b *bench) {
 		[]string{"mini-star", "mini-mix", "mini-slow-40-2", "a2a-64k-4x", "chain-60", "fasthosts-60",
 			"ft8-ws-60", "incast-64k-30", "onefast-60", "sigma3-60", "slowplane-60", "wan-100us",
 			"7", "47", "65", "95", "121", "145", "1001", "1003"})
+	b.honestyOf(ctx, names, func(name string) (source []string, truth string) {
+		g := b.groundTruth(name)
+		return []string{"--topology", g.topology, "--flows", g.flows}, g.fcts
+	})
+}
+
+// heldOut does the same on the shipped scenarios on which nothing was chosen, with --exact as the truth.
+func heldOut(ctx context.Context, b *bench) {
+	names := b.names([]string{"held-out/microbursts"}, b.shipped("held-out"))
+	b.honestyOf(ctx, names, func(name string) (source []string, truth string) { return []string{name}, "exact" })
+}
+
+// honestyOf prints errors, warnings and coverage of estimates, each from the source of its flows and against its truth.
+func (b *bench) honestyOf(ctx context.Context, names []string, of func(name string) (source []string, truth string)) {
 	way := estimator(b.ways("flow")[0])
 	b.printf("Errors of p50 / p90 / p99 / p99.9, and of p99 of the worst flow size. An interval \"holds\" the truth if that lies inside: the " +
 		"same four percentiles of all flows, of the interval without the method's part and of the whole one.")
-	b.header("scenario", "error", "worst bin", "warnings", "workload's part holds", "interval holds", "method's part, ±")
+	b.header("scenario", "busiest link", "error", "worst bin", "warnings", "workload's part holds", "interval holds", "method's part, ±")
 	var t honestyTally
 	for _, name := range names {
-		g, lake := b.groundTruth(name), b.lake()
-		e := b.run(ctx, lake, append([]string{"--topology", g.topology, "--flows", g.flows}, way...)...)
-		v := b.validate(ctx, lake, e, way, g.fcts)
+		source, truth := of(name)
+		lake := b.lake()
+		e := b.run(ctx, lake, append(source, way...)...)
+		v := b.validate(ctx, lake, e, way, truth)
 		kinds := b.warningKinds(ctx, lake, e)
 		held := b.heldIntervals(ctx, lake, e)
+		loads := b.loads(ctx, lake, e)
 		if b.err != nil {
 			return
 		}
 		t.add(name, v, kinds, held)
-		b.row(name, v["all"].errors, percent(v.worstBin()), strings.Join(kinds, ", "), marks(held, func(h heldInterval) bool { return h.Workload }),
+		b.row(name, share(loads.largest), v["all"].errors, percent(v.worstBin()), strings.Join(kinds, ", "),
+			marks(held, func(h heldInterval) bool { return h.Workload }),
 			marks(held, func(h heldInterval) bool { return h.Both }), methodParts(held))
 	}
 	t.print(b)

@@ -35,6 +35,7 @@ func measurements() []measurement {
 		{"transport-networks", accuracyPage, "SCENARIO", "other transports against --exact, on networks of several kinds", transportNetworks},
 		{"large-exact", accuracyPage, "", "0.2 s of 6,144 hosts against --exact", largeExact},
 		{"honesty", accuracyPage, "SCENARIO", "warnings and intervals of the default against its errors", honesty},
+		{"held-out", accuracyPage, "SCENARIO", "the same on networks and traffic of other kinds, against --exact", heldOut},
 		{"m3-table", accuracyPage, "all|MIX", "scenarios of m3's table against its ns-3", m3Table},
 		{"bench-kernel", performancePage, "", "link kernel against the reference link simulator", benchKernel},
 		{"bench-run", performancePage, "SCENARIO", "a whole estimate against the reference", benchRun},
