@@ -5,7 +5,7 @@ package simkernel
 const HPCC Transport = 3
 
 var hpccSpec = transportSpec{
-	name: "hpcc", version: 1, headerBytes: 42,
+	name: "hpcc", version: 2, headerBytes: 42,
 	defaults:  func(p *Params) { p.HPCC = DefaultHPCC() },
 	constants: func(p *Params) any { return &p.HPCC },
 	keys: func(p *Params) []Key {
@@ -49,10 +49,16 @@ type telemetry struct {
 // A link case has the telemetry of its own link only. The other links' effect comes as feedback: the share of
 // the line rate that they deny the flow, which bounds the rate. This is a rate that was computed where those
 // links' queues were simulated; their utilisations would not respond to any queue here.
+//
+// Where the others' links bound the rate, the case's own link reports what it would allow without them: by algorithm 1
+// the reference rate times η / U, which is the others' rate on a link that is busy, and more on one that is not. The
+// rate that it computes is only a step above the reference rate, which is theirs: reported, it would bound them in the
+// next pass, and rates could fall from pass to pass but not rise.
 type hpcc struct {
 	rateBps, lineBps float64
 	refBps           float64     // the rate of W^c
 	ownBps           float64     // the rate that the links in the telemetry allow
+	aloneBps         float64     // the rate that they would allow if others did not bound it
 	use              float64     // U: smoothed utilisation; initially 1, as in the authors' simulator
 	last             []telemetry // by link, of the last ACK
 	windowEnd        int64       // lastUpdateSeq
@@ -60,7 +66,7 @@ type hpcc struct {
 }
 
 func (d *hpcc) start(_ *Params, lineBps float64, _ int) {
-	*d = hpcc{rateBps: lineBps, lineBps: lineBps, refBps: lineBps, ownBps: lineBps, use: 1, last: d.last[:0]}
+	*d = hpcc{rateBps: lineBps, lineBps: lineBps, refBps: lineBps, ownBps: lineBps, aloneBps: lineBps, use: 1, last: d.last[:0]}
 }
 
 func (d *hpcc) tick(*Params, int64) bool { return false }
@@ -84,7 +90,12 @@ func (d *hpcc) onAck(p *Params, h *ackInfo) (rateChanged bool) {
 	if known {
 		d.compute(p, update)
 	}
-	d.rateBps = max(p.floorBps(d.lineBps), min(d.ownBps, float64(d.lineBps*(1-h.feedback))))
+	othersBps := float64(d.lineBps * (1 - h.feedback))
+	d.rateBps = max(p.floorBps(d.lineBps), min(d.ownBps, othersBps))
+	d.aloneBps = d.ownBps
+	if othersBps < d.ownBps {
+		d.aloneBps = min(d.lineBps, max(d.ownBps, d.refBps*(p.HPCC.Target/d.use)))
+	}
 	if update {
 		d.refBps = d.rateBps
 	}
@@ -134,4 +145,4 @@ func (d *hpcc) measure(p *Params, h *ackInfo) (known bool) {
 }
 
 // reduction returns the share of the line rate that the links in the telemetry deny the flow.
-func (d *hpcc) reduction() float64 { return 1 - d.ownBps/d.lineBps }
+func (d *hpcc) reduction() float64 { return 1 - d.aloneBps/d.lineBps }

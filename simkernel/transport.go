@@ -118,6 +118,9 @@ func (t Transport) RandomMarks() bool { return t.spec().randomMarks }
 // when packets left their hosts (Block.SentAt), and feedback says what ACKs wait (Block.Hint).
 func (t Transport) AcksQueue() bool { return t.spec().acksQueue }
 
+// HasTelemetry reports whether switches write their state into packets, for the senders.
+func (t Transport) HasTelemetry() bool { return t.spec().telemetry }
+
 // ReactsByTimer reports whether a sender reacts to marks at the ticks of a timer, whatever its window.
 func (t Transport) ReactsByTimer() bool { return t.spec().ignoresWindowEnds }
 

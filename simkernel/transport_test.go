@@ -299,6 +299,31 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
+// A link that could send more than the others allow says so: it does not report their rate as its own, which would bound
+// them in the next pass.
+func TestHPCCReportsWhatItsLinkAllows(t *testing.T) {
+	p := ParamsOf(HPCC)
+	c := incast(&p, 1, 2_000_000)
+	c.Record = true
+	blocks := p.Layout().Blocks(p.Packets(c.SizeBytes[0]))
+	for range blocks {
+		c.Feedback = append(c.Feedback, Block{Hint: shareUnit / 2})
+	}
+	var r Result
+	if err := mustKernel(t, p).Simulate(c, &r); err != nil {
+		t.Fatal(err)
+	}
+	if slowdown := float64(r.FCTNS[0]) / float64(r.IdealNS[0]); slowdown < 1.9 {
+		t.Fatalf("a flow that others allow half the line rate has slowdown %.2f", slowdown)
+	}
+	for b := blocks / 2; b < blocks-1; b++ {
+		// The link is half busy: algorithm 1 allows the flow η / (1/2) times its rate.
+		if got := float64(r.Observed[b].Hint) / shareUnit; got > 1-p.HPCC.Target+0.02 {
+			t.Fatalf("block %d of %d: the link denies %.3f of the line rate, want at most what is beyond the target", b, blocks, got)
+		}
+	}
+}
+
 // A kernel that has simulated a case with feedback simulates one without as a new kernel does.
 func TestKernelForgetsFeedback(t *testing.T) {
 	for kind := range transports {
