@@ -66,7 +66,9 @@ type hpcc struct {
 }
 
 func (d *hpcc) start(_ *Params, lineBps float64, _ int) {
-	*d = hpcc{rateBps: lineBps, lineBps: lineBps, refBps: lineBps, ownBps: lineBps, aloneBps: lineBps, use: 1, last: d.last[:0]}
+	*d = hpcc{
+		rateBps: lineBps, lineBps: lineBps, refBps: lineBps, ownBps: lineBps, aloneBps: lineBps, use: 1, last: d.last[:0],
+	}
 }
 
 func (d *hpcc) tick(*Params, int64) bool { return false }

@@ -84,7 +84,7 @@ func (t *linkTraffic) overloads(n *topology.Network) []Weakness {
 var fastHostErrors = map[simkernel.Transport]string{
 	simkernel.TIMELY: "right within 1%, of one flow size 17% too high",
 	simkernel.DCQCN:  "1% too low, of one flow size 6%",
-	simkernel.HPCC:   "4% too high, of one flow size 5%",
+	simkernel.HPCC:   "right within 1%, of one flow size 3% too low",
 	simkernel.Swift:  "right within 1%, of one flow size 6% too high",
 }
 

@@ -62,10 +62,10 @@ const (
 // at the fixed point. Beyond, passes are made while they move percentiles.
 const manyPasses = 7
 
-// leastPasses are the least with transports whose senders react to more than marks: to the length of delays (feedback by
-// time) or to telemetry. In the second pass they still have feedback from senders that knew of no other link and sent
-// at other times and rates. After it p99 of one flow size was 16% too low with Swift on an incast, and p99 of all flows
-// 9% too low with HPCC on a random graph, where five passes made it 4%.
+// leastPasses are the least with transports whose senders react to more than marks: to the length of delays (feedback
+// by time) or to telemetry. In the second pass they still have feedback from senders that knew of no other link and
+// sent at other times and rates. After it p99 of one flow size was 16% too low with Swift on an incast, and p99 of all
+// flows 9% too low with HPCC on a random graph, where five passes made it 4%.
 const leastPasses = 5
 
 // MorePasses reports whether more passes than were made may change the estimate by more than its error.

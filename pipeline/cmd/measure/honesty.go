@@ -35,9 +35,10 @@ func heldOut(ctx context.Context, b *bench) {
 // honestyOf prints errors, warnings and coverage of estimates, each from the source of its flows and against its truth.
 func (b *bench) honestyOf(ctx context.Context, names []string, of func(name string) (source []string, truth string)) {
 	way := estimator(b.ways("flow")[0])
-	b.printf("Errors of p50 / p90 / p99 / p99.9, and of p99 of the worst flow size. An interval \"holds\" the truth if that lies inside: the " +
-		"same four percentiles of all flows, of the interval without the method's part and of the whole one.")
-	b.header("scenario", "busiest link", "error", "worst bin", "warnings", "workload's part holds", "interval holds", "method's part, ±")
+	b.printf("Errors of p50 / p90 / p99 / p99.9, and of p99 of the worst flow size. An interval \"holds\" the truth if that " +
+		"lies inside: the same four percentiles of all flows, of the interval without the method's part and of the whole one.")
+	b.header("scenario", "busiest link", "error", "worst bin", "warnings", "workload's part holds", "interval holds",
+		"method's part, ±")
 	var t honestyTally
 	for _, name := range names {
 		source, truth := of(name)
