@@ -58,10 +58,13 @@ func (e *Estimation) Took() (seconds, cpuSeconds float64) {
 
 // Estimate runs the plan of the variant: flows become hops, hops become link cases, every link case is simulated on its
 // own, and each flow's delays are put together. With AutoPasses it repeats that with more passes while they may change
-// the estimate.
+// the estimate. With Auto it may simulate the whole network instead.
 func (e *Estimation) Estimate(ctx context.Context) error {
-	if e.variant.Passes == AutoPasses && e.variant.Estimator == stages.Flow {
-		return estimateUntilSettled(ctx, e)
+	switch v := e.variant; {
+	case v.Auto:
+		return estimateAuto(ctx, e)
+	case v.Passes == AutoPasses && v.Estimator == stages.Flow:
+		return estimateUntilSettled(ctx, e, v, nil)
 	}
 	return e.run(ctx)
 }

@@ -29,7 +29,11 @@ type Exact struct {
 }
 
 // Names of variants of whole-network simulations: "exact" or, of a window, "exact-FROM-TO", with the switch buffers.
+// "exact" is also the estimator's name (stages.WholeNetwork): its estimates have the simulation's tables beside their own.
 const exactName = "exact"
+
+// isEstimate reports whether an estimate follows from the simulation: of all flows, with the queues that estimates have.
+func (x Exact) isEstimate() bool { return x.Variant() == exactName }
 
 // Variant is the name under which the results are stored in the lake.
 func (x Exact) Variant() string {
@@ -47,28 +51,39 @@ func (x Exact) Variant() string {
 }
 
 // exactStage simulates the whole network packet by packet, every flow of the window over every hop of the path that
-// route gave it. It is one task: a network can be divided in space only, which is what its workers do.
-func (m *method) exactStage(x Exact) *engine.Stage {
-	generate := m.generateStage()
-	m.route = m.routeStage(generate)
+// stage route gave it, which m.route must be. It is one task: a network can be divided in space only, which is what its
+// workers do.
+func (m *method) exactStage(generate *engine.Stage, x Exact) *engine.Stage {
 	flows := generate.Output(schema.Flows)
 	s := &engine.Stage{
 		Name: exactName, Place: lake.Place{Scenario: m.ID(), Variant: x.Variant()}, Unit: "packet-hops",
 		Command: fmt.Sprintf("parsimon validate --lake %s --scenario %s --truth exact", m.Lake.Path(), m.ID()),
-		Reads:   []engine.Output{flows, m.route.Output(schema.LinkLoads)},
+		Reads:   append(m.loadTables(), flows),
 		Writes:  []schema.Table{schema.ExactFCTs, schema.ExactHops},
 		Cut: func(in *engine.Inputs, _ []engine.Task) ([]engine.Task, error) {
 			routed, err := RouteStats(in.Records(m.route))
 			return []engine.Task{{Lo: x.FromNS, Hi: x.ToNS, Cost: routed.PacketHops}}, err
 		},
 	}
-	s.Open = func(context.Context, *engine.Inputs) (engine.NewWorker, error) {
+	if x.isEstimate() {
+		s.Writes = append(s.Writes, schema.LinkStats)
+	}
+	s.Open = func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
+		loads, err := m.readLoads(in)
+		if err != nil {
+			return nil, err
+		}
 		work := func(ctx context.Context, t *engine.Attempt) error {
+			out := stages.ExactTables{FCTs: t.Sink(schema.ExactFCTs), Hops: t.Sink(schema.ExactHops)}
+			if x.isEstimate() {
+				out.Links = t.Sink(schema.LinkStats)
+			}
 			stats, err := stages.Exact(ctx, m.Network, m.Router, m.Spec.Params, t.Read(flows, nil, nil), stages.ExactOptions{
 				Domains: max(1, x.Workers), FromNS: x.FromNS, ToNS: x.ToNS, WarmupNS: x.WarmupNS,
 				AllowUnreachable: m.Spec.AllowUnreachable,
 				Buffer:           x.Buffer,
-			}, t.Sink(schema.ExactFCTs), t.Sink(schema.ExactHops), t.Add)
+				Loads:            loads,
+			}, out, t.Add)
 			t.SetStats(stats)
 			return err
 		}
@@ -80,15 +95,22 @@ func (m *method) exactStage(x Exact) *engine.Stage {
 // Exact simulates the whole network packet by packet, or finds that it was. The estimate need not exist, but stage
 // route must be complete. The results are tables exact_fcts and exact_hops of variant x.Variant().
 func (e *Estimation) Exact(ctx context.Context, x Exact) error {
-	if err := e.exec.RunStage(ctx, nil, e.method(e.variant).exactStage(x)); err != nil {
+	if err := e.exec.RunStage(ctx, nil, e.exactStage(x)); err != nil {
 		return err
 	}
 	return e.Publish()
 }
 
+func (e *Estimation) exactStage(x Exact) *engine.Stage {
+	m := &method{Model: e.Model, Settings: e.Settings, source: e.source}
+	generate := m.generateStage()
+	m.route = m.routeStage(generate)
+	return m.exactStage(generate, x)
+}
+
 // ExactRecords are the records of a complete whole-network simulation.
 func (e *Estimation) ExactRecords(x Exact) (engine.Records, error) {
-	return e.exec.Records(e.method(e.variant).exactStage(x))
+	return e.exec.Records(e.exactStage(x))
 }
 
 // Middle is a window of that length in the middle of the workload, with a warm-up of the same length unless another is

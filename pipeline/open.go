@@ -62,7 +62,7 @@ func Begin(ctx context.Context, dir string, s *scenario.Scenario, v Variant, o S
 }
 
 // Resume opens a scenario that the lake holds (see OpenModel) for an estimate or single stages. AutoPasses are as many
-// as the lake holds an estimate with.
+// as the lake holds an estimate with; with Auto, an estimate of the whole network comes first.
 func Resume(ctx context.Context, dir, name string, v Variant, o Settings) (*Estimation, error) {
 	l, err := lake.Open(dir, false)
 	if err != nil {
@@ -75,10 +75,8 @@ func Resume(ctx context.Context, dir, name string, v Variant, o Settings) (*Esti
 	if err := checkVariant(v); err != nil {
 		return nil, err
 	}
-	if v.Passes == AutoPasses {
-		if v.Passes, err = mostPasses(model, v); err != nil {
-			return nil, err
-		}
+	if v, err = held(model, v); err != nil {
+		return nil, err
 	}
 	e, err := newEstimation(ctx, model, v, o)
 	if err != nil {
@@ -153,7 +151,12 @@ func (e *Estimation) Forget() error {
 }
 
 // checkVariant reports settings that do not go together.
-func checkVariant(v Variant) error { return stages.CheckBackend(v.Backend, v.Estimator) }
+func checkVariant(v Variant) error {
+	if v.Estimator == stages.WholeNetwork && v.Cluster != nil {
+		return errors.New("estimator exact runs no link cases, and has nothing to cluster")
+	}
+	return stages.CheckBackend(v.Backend, v.Estimator)
+}
 
 func withDefaults(o Settings) Settings {
 	if o.MemoryBytes <= 0 {
@@ -165,7 +168,7 @@ func withDefaults(o Settings) Settings {
 
 // newEstimation locks the scenario and makes the executor.
 func newEstimation(ctx context.Context, model *Model, v Variant, o Settings) (*Estimation, error) {
-	if v.Passes == 0 {
+	if v.Passes == 0 && v.Estimator != stages.WholeNetwork {
 		v.Passes = DefaultPasses
 	}
 	o = withDefaults(o)

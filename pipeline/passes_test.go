@@ -44,7 +44,7 @@ func TestAutoPasses(t *testing.T) {
 
 // Names of variants can be parsed again, and no others.
 func TestVariants(t *testing.T) {
-	for _, name := range []string{"independent", "independent-ns3", "independent-cluster-0.05", "independent-ns3-cluster-paper", "flow-1", "flow-12", "flow-2-ablate-feeder", "flow-3-ablate-waits+marks", "independent-cluster-paper", "flow-3-cluster-0.05", "flow-2-ablate-feeder-cluster-code", "flow-2-warm-0123456789abcdef-3", "flow-5-warm-0123456789abcdef-1-ablate-marks"} {
+	for _, name := range []string{"exact", "independent", "independent-ns3", "independent-cluster-0.05", "independent-ns3-cluster-paper", "flow-1", "flow-12", "flow-2-ablate-feeder", "flow-3-ablate-waits+marks", "independent-cluster-paper", "flow-3-cluster-0.05", "flow-2-ablate-feeder-cluster-code", "flow-2-warm-0123456789abcdef-3", "flow-5-warm-0123456789abcdef-1-ablate-marks"} {
 		v, err := ParseVariant(name)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -54,7 +54,7 @@ func TestVariants(t *testing.T) {
 			t.Errorf("%s becomes %s", name, v)
 		}
 	}
-	for _, name := range []string{"", "flow", "flow-", "flow-0", "flow-x", "flow-100", "flow-2-ablate-everything", "exact", "independent-", "independent-ns4", "independent-ns3x", "flow-2-warm-", "flow-2-warm-0123-3", "flow-2-warm-0123456789abcdef", "flow-2-warm-0123456789abcdef-0", "flow-x-warm-0123456789abcdef-1"} {
+	for _, name := range []string{"", "flow", "flow-", "flow-0", "flow-x", "flow-100", "flow-2-ablate-everything", "exact-ns3", "exact-cluster-paper", "exact-0-5", "independent-", "independent-ns4", "independent-ns3x", "flow-2-warm-", "flow-2-warm-0123-3", "flow-2-warm-0123456789abcdef", "flow-2-warm-0123456789abcdef-0", "flow-x-warm-0123456789abcdef-1"} {
 		if v, err := ParseVariant(name); err == nil {
 			t.Errorf("%q is taken for %+v", name, v)
 		} else if !strings.Contains(err.Error(), "no ") {

@@ -14,6 +14,8 @@ func (m *method) plan() engine.Plan {
 		return m.warmPlan()
 	case m.variant.Estimator == stages.Flow:
 		return m.flowPlan()
+	case m.variant.Estimator == stages.WholeNetwork:
+		return m.exactPlan()
 	}
 	return m.independentPlan()
 }
@@ -103,6 +105,19 @@ func (m *method) flowPlan() engine.Plan {
 	plan = append(plan, sender, replay, sample)
 	if !m.Ephemeral {
 		plan = append(plan, m.intervalsStage(generate, sample, sample, simulates))
+	}
+	return plan
+}
+
+// exactPlan simulates the whole network, without link cases.
+func (m *method) exactPlan() engine.Plan {
+	generate := m.generateStage()
+	m.route = m.routeStage(generate)
+	exact := m.exactStage(generate, Exact{})
+	sample := m.sampleExactStage(generate, exact)
+	plan := engine.Plan{generate, m.route, exact, sample}
+	if !m.Ephemeral {
+		plan = append(plan, m.intervalsStage(generate, sample, sample, []*engine.Stage{exact}))
 	}
 	return plan
 }

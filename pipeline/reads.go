@@ -110,7 +110,7 @@ func FlowChunks(e *Estimation) ([]engine.Task, []lake.DataFile, error) {
 // CaseStages are the stages of a plan that run link cases. Their statistics are stages.SimulateStats.
 func CaseStages(p engine.Plan) (all []*engine.Stage) {
 	for _, s := range p {
-		if s.WritesTable(schema.LinkStats) || s.WritesTable(schema.SenderFCTs) {
+		if s.WritesTable(schema.LinkStats) && s.Name != exactName || s.WritesTable(schema.SenderFCTs) {
 			all = append(all, s)
 		}
 	}

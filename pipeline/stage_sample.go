@@ -51,7 +51,20 @@ func (m *method) sampleReplaysStage(generate *engine.Stage, observed []engine.Ou
 	return s
 }
 
-// sampleOf is the common part of both: a chunk of flows a task.
+// sampleExactStage takes each flow's FCT from the simulation of the whole network, for estimator exact.
+func (m *method) sampleExactStage(generate, exact *engine.Stage) *engine.Stage {
+	flows, fcts, hops := generate.Output(schema.Flows), exact.Output(schema.ExactFCTs), exact.Output(schema.ExactHops)
+	s := m.sampleOf(flows)
+	s.Reads, s.Writes = append(s.Reads, fcts, hops), []schema.Table{schema.Slowdowns, schema.HopContributions}
+	s.Open = m.samplers(func(ctx context.Context, sampler *stages.Sampler, t *engine.Attempt) (stages.SampleStats, error) {
+		return sampler.SampleExact(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(flows, nil),
+			t.Read(fcts, stages.ExactFCTColumns(), t.Range("flow_row")), t.Read(hops, stages.ExactHopColumns(), t.Range("flow_row")),
+			t.Sink(schema.Slowdowns), t.Sink(schema.HopContributions))
+	})
+	return s
+}
+
+// sampleOf is the common part of all: a chunk of flows a task.
 func (m *method) sampleOf(flows engine.Output) *engine.Stage {
 	return &engine.Stage{
 		Name: "sample", Place: m.variant.place(m.ID()), Unit: "flows", Command: m.command("sample", m.variant),

@@ -165,7 +165,7 @@ func begunStages(l *lake.Lake, model *Model) (all []*engine.Stage, estimated boo
 		}
 	}
 	for _, name := range names {
-		if name == exactName || strings.HasPrefix(name, exactName+"-") {
+		if strings.HasPrefix(name, exactName+"-") {
 			add(&engine.Stage{Name: exactName, Place: lake.Place{Scenario: model.ID(), Variant: name}})
 			continue
 		}
@@ -180,8 +180,12 @@ func begunStages(l *lake.Lake, model *Model) (all []*engine.Stage, estimated boo
 			return nil, false, fmt.Errorf("%s: %w", lake.Place{Scenario: model.ID(), Variant: name}, err)
 		}
 		plan := (&method{Model: model, variant: v}).plan()
-		replay := plan.Writer(schema.SenderFCTs) // of passes: tables of fewer passes may be there without it
-		whole := replay == nil || replay.Begun(l)
+		// Tables of fewer passes may be there without a replay, and a whole-network simulation without an estimate.
+		last := plan.Writer(schema.SenderFCTs)
+		if v.Estimator == stages.WholeNetwork {
+			last = plan.Writer(schema.Slowdowns)
+		}
+		whole := last == nil || last.Begun(l)
 		estimated = estimated || whole
 		if v.Estimator == stages.Flow { // stages towards another pass
 			for _, s := range (&method{Model: model, variant: v.longer()}).plan() {
@@ -245,8 +249,9 @@ func readStageStatus(l *lake.Lake, s *engine.Stage, thorough bool) StageStatus {
 	return out
 }
 
-// BestVariant is the best estimate that the lake holds of a scenario: of estimator flow with the most passes or, if
-// there is none, the paper's; of the same passes, preferably without clustering.
+// BestVariant is the best estimate that the lake holds of a scenario: that of the whole network or, if there is none, of
+// estimator flow with the most passes or, if there is none, the paper's; of the same passes, preferably without
+// clustering.
 func BestVariant(model *Model) (best Variant, err error) {
 	all, err := estimatesOf(model)
 	found := false
@@ -261,24 +266,32 @@ func BestVariant(model *Model) (best Variant, err error) {
 	return best, err
 }
 
-// mostPasses is the number of passes of the estimate with the most, among those that the lake holds of a scenario with
-// these settings; DefaultPasses if there is none.
-func mostPasses(model *Model, like Variant) (int, error) {
+// held is a variant with what it leaves open settled by the estimates that the lake holds of a scenario with the same
+// settings: with Auto that of the whole network if there is one; else with AutoPasses that with the most passes,
+// DefaultPasses if there is none.
+func held(model *Model, like Variant) (Variant, error) {
+	if like.Passes != AutoPasses {
+		return like, nil
+	}
 	all, err := estimatesOf(model)
 	most := 0
 	for _, v := range all {
+		if like.Auto && v.Estimator == stages.WholeNetwork {
+			return v, err
+		}
 		if v.String() == like.pass(v.Passes).String() {
 			most = max(most, v.Passes)
 		}
 	}
-	return cmp.Or(most, DefaultPasses), err
+	like.Auto = false
+	return like.pass(cmp.Or(most, DefaultPasses)), err
 }
 
 // estimatesOf are the ways in which the lake holds complete estimates of a scenario.
 func estimatesOf(model *Model) (all []Variant, err error) {
 	names, err := model.Lake.Variants(model.ID())
 	for _, name := range names {
-		v, notEstimate := ParseVariant(name) // a whole-network simulation, or from windows
+		v, notEstimate := ParseVariant(name) // a simulation of a window, or from windows
 		if notEstimate != nil {
 			continue
 		}

@@ -24,7 +24,7 @@ const (
 
 // methodVersion changes whenever the same scenario would get other numbers than before. Results of another version do
 // not count.
-const methodVersion = 18
+const methodVersion = 19
 
 // A Variant says how an estimate is made: everything but the scenario that its rows depend on.
 type Variant struct {
@@ -34,10 +34,13 @@ type Variant struct {
 	Cluster   *stages.Clustering
 	Backend   stages.Backend // what simulates the link cases
 	Warm      *WarmStart     // nil: from nothing
+	// Auto is set while it is not known whether the estimate is by estimator Flow, with AutoPasses, or WholeNetwork: the
+	// estimate chooses.
+	Auto bool
 }
 
-// Names of variants: "flow-3", "flow-2-ablate-waits+marks", "independent", "independent-ns3", each with "-cluster-10%"
-// where links were clustered; "flow-3-warm-ID-2", in two steps from what scenario ID observed in three passes. What N
+// Names of variants: "exact", and "flow-3", "flow-2-ablate-waits+marks", "independent", "independent-ns3", each with
+// "-cluster-10%" where links were clustered; "flow-3-warm-ID-2", in two steps from what scenario ID observed in three passes. What N
 // passes found is the same whatever follows: a run with more passes begins where one with fewer ended.
 const (
 	flowPrefix  = "flow-"
@@ -119,8 +122,8 @@ func (v Variant) place(id lake.ScenarioID) lake.Place {
 	return lake.Place{Scenario: id, Variant: v.String()}
 }
 
-// ParseVariant is the inverse of String. Names of whole-network simulations and of estimates from windows are no
-// variants, and errors.
+// ParseVariant is the inverse of String. Names of whole-network simulations of windows or with switch buffers, and of
+// estimates from windows, are no variants, and errors.
 func ParseVariant(name string) (v Variant, err error) {
 	whole, setting, clustered := strings.Cut(name, clusterPart)
 	if clustered {
@@ -135,7 +138,7 @@ func ParseVariant(name string) (v Variant, err error) {
 			v.Backend = stages.NS3Backend
 		}
 		v.Estimator, err = stages.ParseEstimator(estimator)
-		if err != nil || v.Estimator == stages.Flow || byNS3 && v.Estimator != stages.Independent {
+		if err != nil || v.Estimator == stages.Flow || checkVariant(v) != nil {
 			return v, fmt.Errorf("no variant %q", name)
 		}
 		return v, nil
@@ -187,12 +190,12 @@ func (v Variant) Flags() string {
 	return flags
 }
 
-// better reports whether a variant is to be preferred to another for answering questions: estimator flow, not from a
-// warm start, more passes, no clustering.
+// better reports whether a variant is to be preferred to another for answering questions: the whole network, estimator
+// flow, not from a warm start, more passes, no clustering.
 func (v Variant) better(than Variant) bool {
 	switch {
 	case v.Estimator != than.Estimator:
-		return v.Estimator == stages.Flow
+		return v.Estimator > than.Estimator
 	case (v.Warm == nil) != (than.Warm == nil):
 		return v.Warm == nil
 	case v.Estimator == stages.Flow && v.Passes != than.Passes:

@@ -22,8 +22,9 @@ var (
 	}
 	LinkStats = Table{
 		Name: "link_stats",
-		Doc: "Traffic of each link and statistics of its link case. The statistics are 0 for a link that was not " +
-			"simulated (see link_clusters) and with ns-3, which reports FCTs only.",
+		Doc: "Traffic of each link and statistics of its link case or, with estimator exact, of the link in the whole " +
+			"network. The statistics are 0 for a link that was not simulated (see link_clusters) and with ns-3, which " +
+			"reports FCTs only.",
 		Grain: "link", Key: []string{"link_id"}, Sort: []string{"link_id"}, Variant: true,
 		Columns: []Column{
 			{"link_id", i32, false, "", "link"},
@@ -32,7 +33,7 @@ var (
 			{"tier", str, false, "", "as in links"},
 			{"bandwidth_bps", i64, false, "bps", "bandwidth of the link"},
 			{"available_bps", i64, false, "bps",
-				"bandwidth of the link case: that of the link less the ACKs that it carries"},
+				"bandwidth of the link case: that of the link less the ACKs that it carries; with estimator exact, of the link"},
 			{"flows", i64, false, "", "number of flows that cross the link"},
 			{"bytes", i64, false, "bytes", "their bytes, without headers"},
 			{"packets", i64, false, "", "their packets, ⌈size/payload⌉ each: the packet-hops of the case"},
@@ -177,7 +178,7 @@ var (
 		},
 	}
 	ExactHops = Table{
-		Name: "exact_hops", Doc: "Queueing waits of each flow of exact_fcts at each hop.",
+		Name: "exact_hops", Doc: "Queueing waits and marks of each flow of exact_fcts at each hop.",
 		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{}, Variant: true,
 		Columns: []Column{
 			{"flow_row", i64, false, "", "row of the flow in table flows"},
@@ -187,6 +188,7 @@ var (
 				"sum of the queueing waits of the flow's packets; 0 at hop 0, where packets are created when " +
 					"they are sent"},
 			{"last_wait_ns", i64, false, "ns", "queueing wait of the flow's last packet"},
+			{"packets_marked", i32, false, "", "number of the flow's packets that the link marked (ECN)"},
 		},
 	}
 	Validations = Table{

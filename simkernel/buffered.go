@@ -229,6 +229,7 @@ func (n *BufferedNetwork) finish() {
 			r.WaitNS = append(r.WaitNS, f.waitPS[h]/psPerNS)
 			r.LastWaitNS = append(r.LastWaitNS, f.lastPS[h]/psPerNS)
 		}
+		r.Marks = append(r.Marks, f.marks...)
 		r.HopEnds = append(r.HopEnds, int32(len(r.WaitNS)))
 	}
 	n.finished = n.finished[:0]
@@ -267,7 +268,7 @@ func (n *BufferedNetwork) admitNext() error {
 	f.idealNS = n.ideal.FCTNS(size)
 	f.packets = n.params.Packets(size)
 	f.timeoutPS = n.timeoutPS(path, idlePS)
-	f.waitPS, f.lastPS = make([]int64, len(path)), make([]int64, len(path))
+	f.waitPS, f.lastPS, f.marks = make([]int64, len(path)), make([]int64, len(path)), make([]int32, len(path))
 	n.starting = f
 	n.push(event{atPS: f.startPS, rank: rankStart + uint64(n.rows)})
 	n.rows++

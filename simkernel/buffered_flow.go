@@ -33,6 +33,7 @@ type bufferedFlow struct {
 	nackPS   int64 // and when
 
 	waitPS, lastPS []int64 // by hop
+	marks          []int32 // by hop
 }
 
 // maxBackoff bounds how often a timeout is doubled.

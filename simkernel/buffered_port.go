@@ -134,6 +134,7 @@ func (n *BufferedNetwork) send(port int32, p *bufferedPort, nowPS int64) {
 		n.used[p.node] -= k.wire
 		if n.marks(p, k, left) {
 			k.marked = true
+			k.flow.marks[k.hop]++
 			p.counters.PacketsMarked++
 		}
 		if n.params.Transport.spec().telemetry {
@@ -158,7 +159,7 @@ func (n *BufferedNetwork) bytesBehind(p *bufferedPort, k *bufferedPacket, nowPS 
 	for i := len(p.data.items) - 1; i >= p.data.head && p.data.items[i].atPS == nowPS; i-- {
 		left -= p.data.items[i].wire
 	}
-	p.counters.MaxQueueBytes = max(p.counters.MaxQueueBytes, left+k.wire)
+	p.counters.queued(left+k.wire, nowPS)
 	return left
 }
 

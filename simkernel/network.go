@@ -103,18 +103,20 @@ type NetResults struct {
 	HopEnds    []int32
 	WaitNS     []int64 // sum over the flow's packets of their waits in the hop's queue
 	LastWaitNS []int64 // wait of its last packet
+	Marks      []int32 // number of its packets that the hop marked; 0 at hop 0
 }
 
 // Reset removes all rows and keeps the memory.
 func (r *NetResults) Reset() {
 	r.Row, r.FCTNS, r.IdealNS = r.Row[:0], r.FCTNS[:0], r.IdealNS[:0]
-	r.HopEnds, r.WaitNS, r.LastWaitNS = r.HopEnds[:0], r.WaitNS[:0], r.LastWaitNS[:0]
+	r.HopEnds, r.WaitNS, r.LastWaitNS, r.Marks = r.HopEnds[:0], r.WaitNS[:0], r.LastWaitNS[:0], r.Marks[:0]
 }
 
 // NetCounters describe the queue of a switch's port; a NIC's are 0.
 type NetCounters struct {
 	PacketsMarked int64
 	MaxQueueBytes int64 // maximum of wire bytes of data in the queue at service starts, packet in service included
+	MaxQueueAtNS  int64 // first time of the maximum
 }
 
 // Counters returns the counters of the sending end of a link. It must not be called during a window.

@@ -31,7 +31,7 @@ type netSender struct {
 
 // netFlowTable holds the flows in the network by slot. A slot is taken when its flow starts and freed when its
 // last ACK is received, both between windows. During a window each entry has one owner: senders the source's
-// domain, undelivered the destination's, hops[...].waitPS and lastPS that of the hop's port. Everything else only
+// domain, undelivered the destination's, hops[...].waitPS, lastPS and marks that of the hop's port. Everything else only
 // changes between windows.
 type netFlowTable struct {
 	senders     []netSender
@@ -43,6 +43,7 @@ type netFlowTable struct {
 	shift       uint // of the slices below: a flow's entries begin at slot << shift
 	hops        []netHop
 	lastPS      []int64  // wait of the flow's last packet for that hop
+	marks       []int32  // number of the flow's packets that the hop marked
 	crossed     []uint32 // random marks, telemetry: number of the flow's packets sent on that hop
 	keys        []uint64 // of flows, in random marks
 	kind        Transport
@@ -92,6 +93,7 @@ func (t *netFlowTable) take() int32 {
 	t.hopsOf = append(t.hopsOf, 0)
 	t.hops = append(t.hops, make([]netHop, 1<<t.shift)...)
 	t.lastPS = append(t.lastPS, make([]int64, 1<<t.shift)...)
+	t.marks = append(t.marks, make([]int32, 1<<t.shift)...)
 	t.crossed = append(t.crossed, make([]uint32, 1<<t.shift)...)
 	return slot
 }
@@ -101,10 +103,12 @@ func (n *Network) widen(shift uint) {
 	t := &n.flows
 	hops := make([]netHop, len(t.rows)<<shift)
 	lastPS := make([]int64, len(t.rows)<<shift)
+	marks := make([]int32, len(t.rows)<<shift)
 	crossed := make([]uint32, len(t.rows)<<shift)
 	for s := range t.rows {
 		copy(hops[s<<shift:], t.hops[s<<t.shift:(s+1)<<t.shift])
 		copy(lastPS[s<<shift:], t.lastPS[s<<t.shift:(s+1)<<t.shift])
+		copy(marks[s<<shift:], t.marks[s<<t.shift:(s+1)<<t.shift])
 		copy(crossed[s<<shift:], t.crossed[s<<t.shift:(s+1)<<t.shift])
 	}
 	move := func(it *netItem) { it.hop = it.hop>>t.shift<<shift + it.hop&(1<<t.shift-1) }
@@ -125,7 +129,7 @@ func (n *Network) widen(shift uint) {
 			}
 		}
 	}
-	t.hops, t.lastPS, t.crossed, t.shift = hops, lastPS, crossed, shift
+	t.hops, t.lastPS, t.marks, t.crossed, t.shift = hops, lastPS, marks, crossed, shift
 }
 
 func (t *netFlowTable) free(slot int32) { t.unused = append(t.unused, slot) }
@@ -139,6 +143,7 @@ func (t *netFlowTable) result(f netFinish, r *NetResults) {
 	for h := base; h < base+int(t.hopsOf[f.slot]); h++ {
 		r.WaitNS = append(r.WaitNS, t.hops[h].waitPS/psPerNS)
 		r.LastWaitNS = append(r.LastWaitNS, t.lastPS[h]/psPerNS)
+		r.Marks = append(r.Marks, t.marks[h])
 	}
 	r.HopEnds = append(r.HopEnds, int32(len(r.WaitNS)))
 }
@@ -200,6 +205,7 @@ func (n *Network) admit() error {
 		after = l ^ 1
 	}
 	clear(t.lastPS[base:][:len(path)])
+	clear(t.marks[base:][:len(path)])
 	clear(t.crossed[base:][:len(path)])
 	if t.keys[slot] = uint64(n.rows); c.Key != nil {
 		t.keys[slot] = c.Key[i]

@@ -137,12 +137,20 @@ func (d *netDomain) startData(p *netPort, it *netItem, nowPS int64) {
 		leftBytes += next.payloadBytes() + header
 		arrived++
 	}
-	p.counters.MaxQueueBytes = max(p.counters.MaxQueueBytes, leftBytes)
+	p.counters.queued(leftBytes, nowPS)
 	leftBytes -= own
 	p.leftBytes, p.arrived = leftBytes, arrived
 	if leftBytes > p.markBytes {
 		it.flags |= netMarked
+		d.net.flows.marks[it.hop]++
 		p.counters.PacketsMarked++
+	}
+}
+
+// queued counts the bytes in the queue when a service starts.
+func (c *NetCounters) queued(bytes, nowPS int64) {
+	if bytes > c.MaxQueueBytes {
+		c.MaxQueueBytes, c.MaxQueueAtNS = bytes, nowPS/psPerNS
 	}
 }
 

@@ -31,6 +31,7 @@ func (d *netDomain) runSharedPort(u int32, p *netPort) {
 		key := mixKey(p.markKey, t.keys[it.hop>>t.shift])
 		if left > p.red.minBytes && p.red.marks(left, mixKey(key, uint64(packet))) {
 			it.flags |= netMarked
+			t.marks[it.hop]++
 			p.counters.PacketsMarked++
 		}
 		if waitPS := nowPS - it.atPS; waitPS != 0 {
@@ -63,7 +64,7 @@ func (d *netDomain) leftBehind(p *netPort, it *netItem, nowPS int64) int64 {
 		p.leftBytes += d.wireBytes(next)
 		p.arrived++
 	}
-	p.counters.MaxQueueBytes = max(p.counters.MaxQueueBytes, p.leftBytes)
+	p.counters.queued(p.leftBytes, nowPS)
 	p.leftBytes -= own
 	return p.leftBytes
 }

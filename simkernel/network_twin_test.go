@@ -33,6 +33,7 @@ type twinFlow struct {
 	window           int64
 	finishPS         int64
 	waitPS, lastPS   []int64
+	marks            []int32
 }
 
 type twinPacket struct {
@@ -114,6 +115,7 @@ func runTwin(params Params, links []NetLink, hosts []bool, flows *NetFlows) *net
 			startPS: flows.StartNS[i] * psPerNS}
 		begin = end
 		f.waitPS, f.lastPS = make([]int64, len(f.path)), make([]int64, len(f.path))
+		f.marks = make([]int32, len(f.path))
 		f.sender = newSender(params.Transport)
 		f.sender.start(&params, float64(links[f.path[0]].BandwidthBps), len(f.path))
 		f.window = params.windowAt(f.sender.rate())
@@ -222,7 +224,10 @@ func (w *netTwin) send(port int32, nowPS int64) {
 			w.transmit(port, to, k, w.params.AckBytes, nowPS)
 			return
 		}
-		k.marked = k.marked || w.marks(port, k, left)
+		if w.marks(port, k, left) {
+			k.marked = true
+			k.flow.marks[k.hop]++
+		}
 		k.links, k.bps = append(k.links, telemetry{nowPS, p.sent, left}), append(k.bps, float64(link.BandwidthBps))
 	}
 	k.flow.waitPS[k.hop] += nowPS - k.atPS
@@ -417,6 +422,7 @@ func runExample(t testing.TB, e *netExample, domainOf []int32, chunk int) *NetRe
 		}
 		all.WaitNS = append(all.WaitNS, r.WaitNS...)
 		all.LastWaitNS = append(all.LastWaitNS, r.LastWaitNS...)
+		all.Marks = append(all.Marks, r.Marks...)
 		return nil
 	})
 	if err != nil {
@@ -481,6 +487,9 @@ func agree(t testing.TB, e *netExample) error {
 			if sum != f.waitPS[h]/psPerNS || last != f.lastPS[h]/psPerNS {
 				return fmt.Errorf("flow %d hop %d: waits %d, last %d; twin %d, %d", row, h, sum, last,
 					f.waitPS[h]/psPerNS, f.lastPS[h]/psPerNS)
+			}
+			if marks := r.Marks[int(begin)+h]; marks != f.marks[h] {
+				return fmt.Errorf("flow %d hop %d: %d marks, twin %d", row, h, marks, f.marks[h])
 			}
 		}
 		begin = r.HopEnds[i]

@@ -36,12 +36,17 @@ func ParseBackend(name string) (Backend, error) {
 var errNS3Estimator = errors.New("ns-3 does not report the wait of each packet, which estimator flow needs: " +
 	"use --link-backend ns3 with --estimator independent")
 
+var errNoCases = errors.New("estimator exact runs no link cases: --link-backend does nothing there")
+
 // CheckBackend returns an error if an estimator needs more than a backend yields.
 func CheckBackend(b Backend, e Estimator) error {
-	if b == NS3Backend && e != Independent {
-		return errNS3Estimator
+	switch {
+	case b == Kernel || e == Independent:
+		return nil
+	case e == WholeNetwork:
+		return errNoCases
 	}
-	return nil
+	return errNS3Estimator
 }
 
 // CaseSolver simulates one link case in place of the link kernel. It sets the FCTs and ideal FCTs of r and

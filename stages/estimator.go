@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Estimator says how the results of link cases become the slowdowns of flows.
+// Estimator says how the slowdowns of flows are found.
 type Estimator uint8
 
 const (
@@ -19,9 +19,12 @@ const (
 	// other; a rate that several links reduce at the same time is reduced once, because one sender reacts to
 	// all marks; and the wait for the host's NIC and the limit of the window count once.
 	Flow
+	// WholeNetwork simulates every packet of every flow over all hops (Exact). It has no error of its own, but one
+	// simulation cannot be divided into link cases: it takes longer than a few passes where there are many cores.
+	WholeNetwork
 )
 
-var estimatorNames = []string{"independent", "flow"}
+var estimatorNames = []string{"independent", "flow", "exact"}
 
 // String returns the estimator's name, as in --estimator and in the lake.
 func (e Estimator) String() string { return estimatorNames[e] }

@@ -25,6 +25,14 @@ type ExactOptions struct {
 	// Buffer is the packet buffer of switches; the zero value is unlimited. With a limited buffer the
 	// simulation has one domain.
 	Buffer simkernel.BufferParams
+	// Loads is what each link carries. Only table link_stats needs it.
+	Loads *Loads
+}
+
+// ExactTables are the tables that a whole-network simulation writes.
+type ExactTables struct {
+	FCTs, Hops schema.Sink // exact_fcts and exact_hops
+	Links      schema.Sink // link_stats; nil: not written
 }
 
 // ExactStats counts what a whole-network simulation did.
@@ -47,18 +55,18 @@ type ExactStats struct {
 
 // Exact simulates every packet of every flow on the path that Route chooses, through all hops at once. It
 // writes table exact_fcts, in the order in which flows finish, and table exact_hops, the waits of each flow at
-// each hop. Estimates are compared with it; simkernel.Network says what is modelled.
+// each hop. Estimates are compared with it, and it is estimator WholeNetwork; simkernel.Network says what is modelled.
 //
 // flows is table flows in start order. Memory grows with the number of flows that are active at a time, not
 // with the workload. progress, if not nil, is called with the packet-hops of flows that finish.
 func Exact(ctx context.Context, n *topology.Network, r *topology.Router, p simkernel.Params, flows schema.Batches,
-	o ExactOptions, fcts, hops schema.Sink, progress func(int64)) (ExactStats, error) {
+	o ExactOptions, out ExactTables, progress func(int64)) (ExactStats, error) {
 	if o.ToNS == 0 {
 		o.ToNS = math.MaxInt64
 	}
 	x := &exact{
-		net: n, router: r, params: p, in: flows, options: o, fcts: fcts, hops: hops, progress: progress,
-		active: map[int64]exactFlow{},
+		net: n, router: r, params: p, in: flows, options: o, out: out, progress: progress,
+		active: map[int64]exactFlow{}, waitNS: make([]int64, len(n.Links)),
 	}
 	simulate := x.unbuffered
 	if o.Buffer != (simkernel.BufferParams{}) {
@@ -70,25 +78,32 @@ func Exact(ctx context.Context, n *topology.Network, r *topology.Router, p simke
 	if len(x.active) > 0 {
 		return x.stats, fmt.Errorf("whole-network simulation: %d flows did not finish", len(x.active))
 	}
+	if out.Links != nil {
+		if err := x.writeLinks(); err != nil {
+			return x.stats, err
+		}
+	}
 	return x.stats, x.flush()
 }
 
 // exact is one whole-network simulation. The engine numbers flows in the order in which it receives them and
 // counts time from the start of the first.
 type exact struct {
-	net        *topology.Network
-	router     *topology.Router
-	params     simkernel.Params
-	in         schema.Batches
-	options    ExactOptions
-	fcts, hops schema.Sink
-	progress   func(int64)
-	stats      ExactStats
+	net      *topology.Network
+	router   *topology.Router
+	params   simkernel.Params
+	in       schema.Batches
+	options  ExactOptions
+	out      ExactTables
+	progress func(int64)
+	stats    ExactStats
 
 	row      int64 // rows of table flows that have been read
 	started  int64 // flows that the engine has received
 	originNS int64
 	active   map[int64]exactFlow // by the engine's number
+	waitNS   []int64             // by link: sum of the waits of its packets
+	counters func(link int32) simkernel.NetCounters
 	outFCT   exactRows
 	outHops  exactHopRows
 }
@@ -159,6 +174,9 @@ func (x *exact) take(r *simkernel.NetResults) error {
 		delete(x.active, row)
 		packetHops := x.params.Packets(f.size) * int64(len(f.path))
 		x.stats.PacketHops += packetHops
+		for h := from; h < to; h++ {
+			x.waitNS[f.path[h-from]] += r.WaitNS[h]
+		}
 		if x.progress != nil {
 			x.progress(packetHops)
 		}
@@ -168,7 +186,7 @@ func (x *exact) take(r *simkernel.NetResults) error {
 			x.stats.Flows++
 			x.outFCT.append(f, r.FCTNS[i], r.IdealNS[i])
 			for h := from; h < to; h++ {
-				x.outHops.append(f, h-from, r.WaitNS[h], r.LastWaitNS[h])
+				x.outHops.append(f, h-from, r.WaitNS[h], r.LastWaitNS[h], r.Marks[h])
 			}
 		}
 		from = to
@@ -181,10 +199,32 @@ func (x *exact) take(r *simkernel.NetResults) error {
 }
 
 func (x *exact) flush() error {
-	if err := x.outFCT.flush(x.fcts); err != nil {
+	if err := x.outFCT.flush(x.out.FCTs); err != nil {
 		return err
 	}
-	return x.outHops.flush(x.hops)
+	return x.outHops.flush(x.out.Hops)
+}
+
+// writeLinks writes table link_stats: what each link carried, and its queue. Everything is of data packets; ACKs are
+// simulated and not subtracted, so a link has all of its bandwidth.
+func (x *exact) writeLinks() error {
+	var rows statRows
+	for _, l := range x.net.Links {
+		carried, c := x.options.Loads.Links[l.ID], linkCounters{}
+		if carried.Packets > 0 {
+			queue, busyNS := x.counters(l.ID), int64(carried.busyNS(l.BandwidthBps, &x.params))
+			c = linkCounters{
+				sent: carried.Packets, marked: queue.PacketsMarked, busyNS: busyNS, maxQueueBytes: queue.MaxQueueBytes,
+				meanQueue:  float64(x.waitNS[l.ID]) / float64(max(1, busyNS)), // Little's law, as in countersOf
+				meanWaitNS: float64(x.waitNS[l.ID]) / float64(carried.Packets),
+			}
+			if queue.MaxQueueBytes > 0 {
+				c.maxQueueAtNS = x.originNS + queue.MaxQueueAtNS
+			}
+		}
+		rows.append(l, carried, l.BandwidthBps, x.options.Loads.Load(l), c)
+	}
+	return rows.flush(x.out.Links)
 }
 
 // exactRows are rows of table exact_fcts under construction.
@@ -216,12 +256,12 @@ func (c *exactRows) flush(out schema.Sink) error {
 type exactHopRows struct {
 	row, wait, last []int64
 	hop             []int16
-	link            []int32
+	link, marks     []int32
 }
 
-func (c *exactHopRows) append(f exactFlow, hop int32, waitNS, lastWaitNS int64) {
+func (c *exactHopRows) append(f exactFlow, hop int32, waitNS, lastWaitNS int64, marks int32) {
 	c.row, c.hop, c.link = append(c.row, f.row), append(c.hop, int16(hop)), append(c.link, f.path[hop])
-	c.wait, c.last = append(c.wait, waitNS), append(c.last, lastWaitNS)
+	c.wait, c.last, c.marks = append(c.wait, waitNS), append(c.last, lastWaitNS), append(c.marks, marks)
 }
 
 func (c *exactHopRows) flush(out schema.Sink) error {
@@ -229,7 +269,8 @@ func (c *exactHopRows) flush(out schema.Sink) error {
 		return nil
 	}
 	err := columns.Write(out, schema.ExactHops, len(c.row), columns.Of(c.row), columns.Of(c.hop), columns.Of(c.link),
-		columns.Of(c.wait), columns.Of(c.last))
-	c.row, c.hop, c.link, c.wait, c.last = c.row[:0], c.hop[:0], c.link[:0], c.wait[:0], c.last[:0]
+		columns.Of(c.wait), columns.Of(c.last), columns.Of(c.marks))
+	c.row, c.hop, c.link, c.marks = c.row[:0], c.hop[:0], c.link[:0], c.marks[:0]
+	c.wait, c.last = c.wait[:0], c.last[:0]
 	return err
 }

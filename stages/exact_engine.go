@@ -19,11 +19,20 @@ func (x *exact) unbuffered(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	x.counters = engine.Counters
 	if err := x.run(ctx, engine); err != nil {
 		return err
 	}
 	x.findDeepest(engine)
 	return nil
+}
+
+// CheckWholeNetwork returns an error if Exact cannot simulate a network, whatever its flows: a link without a delay, for
+// example.
+func CheckWholeNetwork(n *topology.Network, p simkernel.Params) error {
+	links, hosts, _ := (&exact{net: n}).engineTopology(1)
+	_, err := simkernel.NewNetwork(p, links, hosts, nil, func() (*simkernel.NetFlows, error) { return nil, nil })
+	return err
 }
 
 // buffered simulates switches with limited buffers.
@@ -33,6 +42,7 @@ func (x *exact) buffered(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	x.counters = engine.Counters
 	err = engine.Run(func(r *simkernel.NetResults) error {
 		return errors.Join(ctx.Err(), x.take(r))
 	})

@@ -29,8 +29,7 @@ func simulateExactlyWith(t *testing.T, n *topology.Network, p simkernel.Params, 
 		t.Fatal(err)
 	}
 	fcts, hops = &captured{}, &captured{}
-	stats, err = Exact(context.Background(), n, r, p, &captured{recs: flows}, o, fcts, hops,
-		nil)
+	stats, err = Exact(context.Background(), n, r, p, &captured{recs: flows}, o, ExactTables{FCTs: fcts, Hops: hops}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,10 +46,11 @@ func TestMorePasses(t *testing.T) {
 	}
 }
 
-// Senders that react to delay or telemetry need five passes even if nothing speaks against the estimate.
+// Senders that react to delay or telemetry, or whose ACKs wait behind data, need five passes even if nothing speaks
+// against the estimate.
 func TestMorePassesOfTransports(t *testing.T) {
 	var p PassesStats
-	for transport, want := range map[simkernel.Transport]bool{simkernel.DCTCP: false, simkernel.DCQCN: false,
+	for transport, want := range map[simkernel.Transport]bool{simkernel.DCTCP: false, simkernel.DCQCN: true,
 		simkernel.Swift: true, simkernel.TIMELY: true, simkernel.HPCC: true} {
 		if got := p.MorePasses(2, transport); got != want {
 			t.Errorf("%v: %t after two passes, want %t", transport, got, want)

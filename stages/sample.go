@@ -32,6 +32,7 @@ type Sampler struct {
 	only   *FlowGroup        // nil: all flows
 	hops   contributionIndex // for Independent
 	replay replayIndex       // for Flow
+	exact  exactIndex        // for WholeNetwork
 	path   []int32           // of the current flow
 	caseNS int64             // its delay by the link case where it waits longest; -1: not known
 }

@@ -205,8 +205,11 @@ func (w *WeaknessFinder) spreadOut() []Weakness {
 }
 
 // Weaknesses returns the conditions that exceed their thresholds. moved compares the last two passes; nil if there
-// was one pass only. Estimator Independent ignores it.
+// was one pass only. Estimator Independent ignores it. WholeNetwork has none: it is what estimates are held against.
 func (w *WeaknessFinder) Weaknesses(moved *Movement, intervals []Interval) []Weakness {
+	if w.estimator == WholeNetwork {
+		return nil
+	}
 	var out []Weakness
 	share := float64(w.loadedTwice) / float64(max(1, w.flows))
 	if w.estimator == Independent && share > loadedTwice {

@@ -50,8 +50,8 @@ func readLinkTraffic(n *topology.Network, p *simkernel.Params, stats schema.Batc
 			if flows[i] == 0 || bytes[i] == 0 || available[i] == 0 {
 				continue
 			}
-			wire := 1 + float64(packets[i]*p.HeaderBytes)/float64(bytes[i])
-			t.offered[link] = load[i] * wire * float64(bandwidth[i]) / float64(available[i])
+			o := linkOffer{load[i], bytes[i], packets[i], bandwidth[i], available[i]}
+			t.offered[link] = o.offered(p)
 			if n.FromHost(link) {
 				t.uplinkBps = max(t.uplinkBps, bandwidth[i])
 			} else if bandwidth[i] < t.slowestBps {
@@ -60,6 +60,34 @@ func readLinkTraffic(n *topology.Network, p *simkernel.Params, stats schema.Batc
 		}
 		return nil
 	})
+}
+
+// offered returns what is offered to a link, headers included, as a fraction of what ACKs leave of its capacity.
+func (p *linkOffer) offered(params *simkernel.Params) float64 {
+	if p.bytes == 0 || p.availableBps == 0 {
+		return 0
+	}
+	wire := 1 + float64(p.packets*params.HeaderBytes)/float64(p.bytes)
+	return p.load * wire * float64(p.bandwidthBps) / float64(p.availableBps)
+}
+
+// A linkOffer is what a link carries, as in table link_stats.
+type linkOffer struct {
+	load                       float64
+	bytes, packets             int64
+	bandwidthBps, availableBps int64
+}
+
+// Overloaded reports whether a link is offered so much that an estimate by link cases has warning overload.
+func (l *Loads) Overloaded(n *topology.Network, p *simkernel.Params) bool {
+	for _, link := range n.Links {
+		x := l.Links[link.ID]
+		o := linkOffer{l.Load(link), x.Bytes, x.Packets, link.BandwidthBps, l.AvailableBps(p, link)}
+		if o.offered(p) >= overload {
+			return true
+		}
+	}
+	return false
 }
 
 // overloads returns a row for each overloaded link, the most loaded first.

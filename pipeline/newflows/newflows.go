@@ -4,8 +4,8 @@
 //	question: src, dst, size ─► N draws, each a path (ECMP) and a moment
 //	draw ─► at each link of its path, the delay of a flow that was there ─► + ideal FCT ─► quantiles of slowdown
 //
-// How the delays are drawn depends on the estimator: aligned in time for Flow (aligned.go), independently for
-// Independent (§3.4 of the paper).
+// How the delays are drawn depends on the estimator: aligned in time for Flow and WholeNetwork (aligned.go),
+// independently for Independent (§3.4 of the paper).
 package newflows
 
 import (
@@ -53,8 +53,8 @@ type AnswerQuantile struct {
 type asker struct{ *pipeline.Estimation }
 
 // Ask estimates flows outside the workload of a complete estimate: each draw takes a path by ECMP, meets at every link
-// what flows of the workload met there, and adds the ideal FCT. For estimator Flow the draws are aligned in time; for
-// Independent they are the paper's (§3.4): a packet-normalised delay from each link's bucket for the flow's size,
+// what flows of the workload met there, and adds the ideal FCT. For estimators Flow and WholeNetwork the draws are aligned
+// in time; for Independent they are the paper's (§3.4): a packet-normalised delay from each link's bucket for the flow's size,
 // times packets. A link that no flow of the workload crosses adds nothing. The answer depends on the estimate and the
 // question only. Hosts without a path between them, and a size or a number of draws that is not positive, are errors.
 func Ask(ctx context.Context, estimate *pipeline.Estimation, q Question) (*Answer, error) {
@@ -94,7 +94,7 @@ func Ask(ctx context.Context, estimate *pipeline.Estimation, q Question) (*Answe
 		draws[i] = draw{path: path, sizeBytes: q.SizeBytes, row: int64(moment.IntN(int(g.Flows))), except: -1}
 	}
 	switch estimator := e.Variant().Estimator; estimator {
-	case stages.Flow:
+	case stages.Flow, stages.WholeNetwork:
 		err = e.meet(ctx, draws)
 	case stages.Independent:
 		err = e.meetIndependently(q, draws)

@@ -91,6 +91,9 @@ func newSampler(ctx context.Context, base *pipeline.Estimation, ask Ask) (*sampl
 	if base.Variant().Passes == pipeline.AutoPasses {
 		return nil, errors.New("windows need a number of passes, the same for all")
 	}
+	if base.Variant().Estimator == stages.WholeNetwork {
+		return nil, errors.New("windows are estimated by link cases: by estimator flow or independent, not exact")
+	}
 	s := &sampler{base: base, ask: ask, began: time.Now(), counts: map[int]counts{}, longer: map[int]counts{},
 		outlast: map[Key]int64{}, windowError: windowError}
 	if err := base.Generate(ctx); err != nil {

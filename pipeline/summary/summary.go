@@ -24,6 +24,7 @@ import (
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/schema/sizebin"
+	"parsimon/stages"
 )
 
 // Write writes what an estimate found: its slowdowns by size bin and how far to trust them, the most loaded
@@ -147,7 +148,7 @@ func summarizeIntervals(p *text.Printer, e *pipeline.Estimation) error {
 	if err != nil {
 		return err
 	}
-	writeIntervals(p, line, workload, method)
+	writeIntervals(p, line, workload, method, e.Variant().Estimator)
 	for _, bin := range append(sizebin.Bins(), sizebin.Bin{Name: sizebin.All}) {
 		if reasons := short[bin.Name]; reasons != nil {
 			p.Linef("warning: the trace is short, %s: %s", bin.Name, strings.Join(reasons, "; "))
@@ -157,13 +158,16 @@ func summarizeIntervals(p *text.Printer, e *pipeline.Estimation) error {
 }
 
 // writeIntervals writes the intervals of all flows, then their two parts if the method's is known.
-func writeIntervals(p *text.Printer, both, workload, method []string) {
+func writeIntervals(p *text.Printer, both, workload, method []string, by stages.Estimator) {
 	if len(both) == 0 {
 		return
 	}
 	if len(method) == 0 {
-		p.Linef("95%% intervals of all flows: %s (what other flows of the same kind might give; not the method's own error)",
-			strings.Join(both, ", "))
+		part := "not the method's own error"
+		if by == stages.WholeNetwork {
+			part = "every packet was simulated"
+		}
+		p.Linef("95%% intervals of all flows: %s (what other flows of the same kind might give; %s)", strings.Join(both, ", "), part)
 		return
 	}
 	p.Linef("95%% intervals of all flows: %s", strings.Join(both, ", "))

@@ -178,12 +178,13 @@ func chooseVariants(l *lake.Lake, base, other *Side) error {
 			common = append(common, v)
 		}
 	}
-	usual := pipeline.Variant{Estimator: stages.Flow, Passes: pipeline.DefaultPasses}.String()
-	switch {
-	case len(common) == 1 || slices.Contains(common, usual):
-		if len(common) > 1 {
-			common[0] = usual
+	for _, usual := range []pipeline.Variant{{Estimator: stages.Flow, Passes: pipeline.DefaultPasses}, {Estimator: stages.WholeNetwork}} {
+		if slices.Contains(common, usual.String()) {
+			common = []string{usual.String()}
 		}
+	}
+	switch {
+	case len(common) == 1:
 		base.Variant, other.Variant = common[0], common[0]
 	case len(common) > 1:
 		return fmt.Errorf("scenarios %s and %s have several estimates in common, say which as ID@VARIANT: %s", base.Scenario, other.Scenario, strings.Join(common, ", "))

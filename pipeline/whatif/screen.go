@@ -117,6 +117,7 @@ func Screen(ctx context.Context, base string, c scenario.Changes, o Settings) (*
 	if o.Variant.Estimator != stages.Flow {
 		return nil, errors.New("only an estimate by flow can be screened: others draw a flow's delays and do not know its own")
 	}
+	o.Variant.Auto = false
 	e, err := pipeline.Resume(ctx, o.Lake, base, o.Variant, o.Settings)
 	if err != nil {
 		return nil, err

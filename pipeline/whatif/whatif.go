@@ -11,6 +11,7 @@ import (
 	"parsimon/pipeline/summary"
 	"parsimon/pipeline/text"
 	"parsimon/schema"
+	"parsimon/stages"
 )
 
 // Settings say how the estimates are made and worked on.
@@ -29,10 +30,14 @@ type Answer struct {
 
 // WhatIf estimates a scenario of the lake, if that is not done yet, and what changes make of it in the same way, and
 // compares the two. AutoPasses are at least as many as the lake holds an estimate of the base with; where what changed
-// asks for more, both take as many. A warm estimate has the base's passes.
+// asks for more, both take as many. With Auto, both are of the whole network if the lake holds such an estimate of the
+// base. A warm estimate has the base's passes.
 func WhatIf(ctx context.Context, base string, c scenario.Changes, o Settings, how CompareOptions) (*Answer, error) {
 	if err := pipeline.CheckChanges(o.Lake, base, c); err != nil {
 		return nil, err
+	}
+	if o.Warm {
+		o.Variant.Auto = false // it starts from observations of link cases
 	}
 	before, err := pipeline.Resume(ctx, o.Lake, base, o.Variant, o.Settings)
 	if err != nil {
@@ -45,7 +50,7 @@ func WhatIf(ctx context.Context, base string, c scenario.Changes, o Settings, ho
 		return nil, err
 	}
 	same, settings := before.Variant(), o.Settings
-	if o.Variant.Passes == pipeline.AutoPasses {
+	if o.Variant.Passes == pipeline.AutoPasses && same.Estimator == stages.Flow {
 		settings.LeastPasses, same.Passes = same.Passes, pipeline.AutoPasses
 	}
 	changed, err := pipeline.Derive(ctx, o.Lake, string(before.ID()), c, same, settings)

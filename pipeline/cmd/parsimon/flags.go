@@ -40,21 +40,23 @@ func (r *runFlags) declareLake(f *pflag.FlagSet) {
 
 // declareEstimator declares what names a variant, but for clustering; see variant.
 func (r *runFlags) declareEstimator(f *pflag.FlagSet) {
-	f.StringVar(&r.estimator, "estimator", stages.Flow.String(), "how link cases become slowdowns: flow (each flow's own packets, in passes) or independent (the paper's)")
+	f.StringVar(&r.estimator, "estimator", stages.Flow.String(), "how slowdowns are found: flow (link cases that follow each flow's packets, in passes), independent (link cases as in the paper) or exact (every packet in the whole network, on one core)")
 	f.StringVar(&r.passes, "passes", strconv.Itoa(pipeline.DefaultPasses), "passes of estimator flow over all link cases")
 	f.StringVar(&r.ablation, "ablate", "", "ingredients of estimator flow to leave out, to see what they are worth: "+strings.Join(stages.AblationNames(), ", ")+"; several joined by +")
 	r.declareLinkBackend(f)
 }
 
-// defaultAutoPasses is for commands that choose the number of passes unless one is given.
-func (r *runFlags) defaultAutoPasses(f *pflag.FlagSet, usage string) {
-	r.passes = autoPasses
-	flag := f.Lookup("passes")
-	flag.DefValue, flag.Usage = r.passes, usage
+// defaultAuto is for commands that choose the estimator and the number of passes unless they are given. how says how.
+func (r *runFlags) defaultAuto(f *pflag.FlagSet, how, passes string) {
+	r.estimator, r.passes = auto, auto
+	flag := f.Lookup("estimator")
+	flag.DefValue, flag.Usage = auto, flag.Usage+"; auto: "+how
+	flag = f.Lookup("passes")
+	flag.DefValue, flag.Usage = auto, passes
 }
 
-// autoPasses as --passes leaves the number to the estimate.
-const autoPasses = "auto"
+// auto as --estimator or --passes leaves the choice to the estimate.
+const auto = "auto"
 
 // declareIndependent is for commands that know the paper's estimator only.
 func (r *runFlags) declareIndependent(f *pflag.FlagSet) {
@@ -152,12 +154,15 @@ func (r *runFlags) lakePath() (string, error) {
 
 // variant is how the estimate is made.
 func (r *runFlags) variant() (v pipeline.Variant, err error) {
-	if r.estimator != "" {
+	switch {
+	case r.estimator == auto:
+		v.Estimator, v.Auto = stages.Flow, r.passes == auto && r.ablation == "" && r.cluster == ""
+	case r.estimator != "":
 		if v.Estimator, err = stages.ParseEstimator(r.estimator); err != nil {
 			return v, usagef("--estimator: %v", err)
 		}
 	}
-	if r.passes == autoPasses {
+	if r.passes == auto {
 		v.Passes = pipeline.AutoPasses
 	} else if r.passes != "" {
 		if v.Passes, err = strconv.Atoi(r.passes); err != nil || v.Passes < 1 || v.Passes > pipeline.MaxPasses {
@@ -166,6 +171,9 @@ func (r *runFlags) variant() (v pipeline.Variant, err error) {
 	}
 	if v.Ablation, err = stages.ParseAblation(r.ablation); err != nil {
 		return v, usagef("--ablate: %v", err)
+	}
+	if v.Estimator == stages.WholeNetwork {
+		v.Passes = 0
 	}
 	if v.Ablation != 0 && v.Estimator != stages.Flow {
 		return v, usagef("--ablate is about estimator flow")

@@ -22,6 +22,10 @@ var runCommand = command{
 Runs all stages in order on one scenario, and writes a summary:
 slowdown percentiles by flow size, the most loaded links, and what each stage took.
 
+Link cases, one simulation for each link direction, are the method for workloads that one core cannot
+simulate whole. What one core can is simulated whole where that takes no longer, or where the link
+cases speak against their estimate (--estimator auto, the default): the summary names the variant.
+
 A scenario is a YAML file (or the name of one that ships: small, mixed, failed-cable, large), a
 topology and a flow file, or a topology and a workload of the lake (parsimon ingest):
 
@@ -54,7 +58,8 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 		r.declareLake(f)
 		s.declare(f)
 		r.declareEstimate(f)
-		r.defaultAutoPasses(f, "passes of estimator flow over all link cases: a number, or auto: 2, and 5 to 11 while warnings or link cases speak against the estimate or its percentiles move")
+		r.defaultAuto(f, "exact for a workload of up to 20 million packet-hops (packets times links of their paths); up to 1 billion also with another transport than DCTCP, and where two passes of flow do not suffice; else flow",
+			"passes of estimator flow over all link cases: a number, or auto: 2, and 5 to 11 while warnings or link cases speak against the estimate or its percentiles move")
 		whole.declare(f)
 		f.BoolVar(&r.keep, "keep", false, "keep the temporary tables hop_observations, feedback and sender_feedback, most of what a run writes; without it they are removed as soon as no stage needs them. Does not change the results")
 		declareFormat(f, &form)
@@ -76,7 +81,7 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 			if sampling && !f.Changed("passes") {
 				r.passes = strconv.Itoa(pipeline.DefaultPasses) // the same for all windows
 			}
-			if sampling && (exact || r.passes == autoPasses) {
+			if sampling && (exact || r.passes == auto) {
 				return usagef("--within goes neither with --exact (see --check) nor with --passes auto")
 			}
 			run, done, err := begin(ctx, e, &s, &r, args)

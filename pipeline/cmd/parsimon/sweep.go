@@ -82,7 +82,7 @@ that was interrupted continues when it is given again.`,
 				return usagef("--quantile %v: must be one of %v", plan.Quantile, whatif.SweepQuantiles())
 			case plan.Worst < 0 || show < 0:
 				return usagef("--worst and --show must not be negative")
-			case r.passes == autoPasses:
+			case r.passes == auto:
 				return usagef("--passes auto: a sweep needs a number, the same for all")
 			}
 			o, done, err := r.whatIf(e)

@@ -90,7 +90,7 @@ the interval of the change of the percentile of --of is within ± that share, or
 		declareFormat(f, &form)
 		declareGates(f, &gates, true)
 		r.declareEstimate(f)
-		r.defaultAutoPasses(f, "passes of both estimates; auto: the most that the lake holds of BASE, and more where the changed scenario asks for them")
+		r.defaultAuto(f, "exact if the lake holds such an estimate of BASE, else flow", "passes of both estimates; auto: the most that the lake holds of BASE, and more where the changed scenario asks for them")
 		return func(ctx context.Context, args []string) error {
 			if len(args) != 1 {
 				return usagef("name one scenario of the lake")

@@ -122,6 +122,7 @@ func whatIfWithin(
 	ctx context.Context, e *env, base string, c scenario.Changes, o whatif.Settings, a sampled.Ask, gates []gate.Gate,
 	form string,
 ) error {
+	o.Variant.Auto = false // windows are estimated by link cases
 	before, err := pipeline.Resume(ctx, o.Lake, base, o.Variant, o.Settings)
 	if err != nil {
 		return err
