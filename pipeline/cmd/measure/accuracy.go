@@ -65,7 +65,7 @@ func (b *bench) groundTruths() (names []string) {
 // accuracy compares estimators with the paper's ns-3: errors of the slowdown percentiles of all flows, and of p99 of
 // the flow size where it is worst.
 func accuracy(ctx context.Context, b *bench) {
-	againstNS3(ctx, b, b.names([]string{"95"}, b.groundTruths()), b.ways("independent", "flow"))
+	againstNS3(ctx, b, b.names([]string{"95"}, b.groundTruths()), b.ways("independent", "flow", "auto"))
 }
 
 // ablation is accuracy of estimator flow without one of its ingredients.

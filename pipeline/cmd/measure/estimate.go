@@ -93,6 +93,12 @@ func (v validation) bins() string {
 
 // validate compares an estimate, made with the flags how, with a truth: exact or a Parquet file.
 func (b *bench) validate(ctx context.Context, lake string, e estimate, how []string, truth string) validation {
+	if slices.Contains(how, "auto") { // what it chose
+		how = []string{"--estimator", e.Variant}
+		if passes, ok := strings.CutPrefix(e.Variant, "flow-"); ok {
+			how = []string{"--estimator", "flow", "--passes", passes}
+		}
+	}
 	b.parsimon(ctx, append([]string{"validate", "--lake", lake, "--scenario", e.Scenario, "--truth", truth}, how...)...)
 	v := validation{}
 	for _, r := range query[struct {

@@ -32,31 +32,47 @@ func heldOut(ctx context.Context, b *bench) {
 	b.honestyOf(ctx, names, func(name string) (source []string, truth string) { return []string{name}, "exact" })
 }
 
-// honestyOf prints errors, warnings and coverage of estimates, each from the source of its flows and against its truth.
+// honestyOf prints errors, warnings and coverage of estimates, each from the source of its flows and against its truth,
+// and what a run chooses by default beside them.
 func (b *bench) honestyOf(ctx context.Context, names []string, of func(name string) (source []string, truth string)) {
 	way := estimator(b.ways("flow")[0])
 	b.printf("Errors of p50 / p90 / p99 / p99.9, and of p99 of the worst flow size. An interval \"holds\" the truth if that " +
 		"lies inside: the same four percentiles of all flows, of the interval without the method's part and of the whole one.")
-	b.header("scenario", "busiest link", "error", "worst bin", "warnings", "workload's part holds", "interval holds",
-		"method's part, ±")
-	var t honestyTally
+	b.header("scenario", "busiest link", "flow: error", "worst bin", "warnings", "workload's part holds", "interval holds",
+		"method's part, ±", "default", "error", "worst bin", "warnings")
+	var t, byDefault honestyTally
 	for _, name := range names {
 		source, truth := of(name)
 		lake := b.lake()
-		e := b.run(ctx, lake, append(source, way...)...)
-		v := b.validate(ctx, lake, e, way, truth)
-		kinds := b.warningKinds(ctx, lake, e)
-		held := b.heldIntervals(ctx, lake, e)
-		loads := b.loads(ctx, lake, e)
+		j := b.judge(ctx, lake, source, way, truth)
+		d := b.judge(ctx, lake, source, estimator("auto"), truth)
+		loads := b.loads(ctx, lake, j.estimate)
 		if b.err != nil {
 			return
 		}
-		t.add(name, v, kinds, held)
-		b.row(name, share(loads.largest), v["all"].errors, percent(v.worstBin()), strings.Join(kinds, ", "),
-			marks(held, func(h heldInterval) bool { return h.Workload }),
-			marks(held, func(h heldInterval) bool { return h.Both }), methodParts(held))
+		t.add(name, j)
+		byDefault.add(name, d)
+		b.row(name, share(loads.largest), j.errors["all"].errors, percent(j.errors.worstBin()), strings.Join(j.warnings, ", "),
+			marks(j.held, func(h heldInterval) bool { return h.Workload }),
+			marks(j.held, func(h heldInterval) bool { return h.Both }), methodParts(j.held),
+			d.Variant, d.errors["all"].errors, percent(d.errors.worstBin()), strings.Join(d.warnings, ", "))
 	}
-	t.print(b)
+	t.print(b, "flow")
+	byDefault.print(b, "default")
+}
+
+// A judged estimate is held against a truth.
+type judged struct {
+	estimate
+	errors   validation
+	warnings []string
+	held     []heldInterval
+}
+
+// judge estimates the flows of a source in a way and holds that against the truth.
+func (b *bench) judge(ctx context.Context, lake string, source, way []string, truth string) judged {
+	e := b.run(ctx, lake, append(slices.Clone(source), way...)...)
+	return judged{e, b.validate(ctx, lake, e, way, truth), b.warningKinds(ctx, lake, e), b.heldIntervals(ctx, lake, e)}
 }
 
 // warningKinds lists the kinds of warnings of an estimate.
@@ -109,9 +125,9 @@ type honestyTally struct {
 	weak                             []string
 }
 
-func (t *honestyTally) add(name string, v validation, kinds []string, held []heldInterval) {
-	worst := abs(v.worstBin())
-	for _, x := range v["all"].errors {
+func (t *honestyTally) add(name string, j judged) {
+	worst, kinds := abs(j.errors.worstBin()), j.warnings
+	for _, x := range j.errors["all"].errors {
 		worst = max(worst, abs(x))
 	}
 	switch {
@@ -128,7 +144,7 @@ func (t *honestyTally) add(name string, v validation, kinds []string, held []hel
 	if worst >= namedError/2 {
 		t.weak = append(t.weak, fmt.Sprintf("%s %.0f%%", name, 100*worst))
 	}
-	for _, h := range held {
+	for _, h := range j.held {
 		t.intervals++
 		if h.Workload {
 			t.workload++
@@ -139,8 +155,8 @@ func (t *honestyTally) add(name string, v validation, kinds []string, held []hel
 	}
 }
 
-func (t *honestyTally) print(b *bench) {
-	b.printf("")
+func (t *honestyTally) print(b *bench, title string) {
+	b.printf("\n%s:\n", title)
 	b.printf("- Errors of %.0f%% and more: %d of %d scenarios are named by a warning%s.", 100*namedError, len(t.named),
 		len(t.named)+len(t.unnamed), namesOf("; without one: ", t.unnamed))
 	b.printf("- Warnings in %d scenarios; with all errors below %.0f%%: %d%s.", len(t.alarms), 100*harmlessError, len(t.harmless),

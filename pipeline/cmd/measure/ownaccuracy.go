@@ -11,12 +11,12 @@ import (
 // (accuracy/*, all flows) and on the paper's microbenchmarks (parking-lot/*, their service main).
 func ownAccuracy(ctx context.Context, b *bench) {
 	b.compareWithExact(ctx, b.names([]string{"parking-lot/short-correlated"}, b.shipped("accuracy", "parking-lot")),
-		b.ways("independent", "flow --passes 2", "flow"))
+		b.ways("independent", "flow --passes 2", "flow", "auto"))
 }
 
 // constantsAccuracy does the same on the shipped scenarios with transport constants far from the default ones.
 func constantsAccuracy(ctx context.Context, b *bench) {
-	b.compareWithExact(ctx, b.names([]string{"constants/jumbo-9000"}, b.shipped("constants")), b.ways("flow"))
+	b.compareWithExact(ctx, b.names([]string{"constants/jumbo-9000"}, b.shipped("constants")), b.ways("flow", "auto"))
 }
 
 // shipped returns the names of the shipped scenarios in some folders.
