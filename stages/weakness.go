@@ -220,7 +220,7 @@ func (w *WeaknessFinder) Weaknesses(moved *Movement, intervals []Interval) []Wea
 	}
 	if w.estimator == Flow {
 		out = append(append(append(out, disagreements(intervals)...), w.refuted()...), w.unsettled(moved)...)
-		out = append(out, w.spreadOut()...)
+		out = append(append(out, w.spreadOut()...), w.links.ackRange()...)
 	}
 	return append(append(out, w.links.overloads(w.net)...), w.links.transportRange(w.net, w.transport)...)
 }

@@ -1,9 +1,15 @@
 package stages
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+
+	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/simkernel"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/topologytest"
@@ -70,6 +76,35 @@ func TestOverload(t *testing.T) {
 	}
 	if want := "tor 4 → host 3 (link 7) is offered 120% of what it can send"; !strings.HasPrefix(rows[0].Warning, want) {
 		t.Errorf("%q, want %q", rows[0].Warning, want)
+	}
+}
+
+// Large ACKs are named where they share a link with data.
+func TestLargeACKs(t *testing.T) {
+	n := topologytest.SmallNetwork(t)
+	for _, c := range []struct {
+		ack, payload int64
+		shared       bool
+		want         int
+	}{{60, 1000, true, 0}, {500, 1000, true, 1}, {500, 1000, false, 0}, {60, 256, true, 1}} {
+		p := simkernel.DefaultParams()
+		p.AckBytes, p.PayloadBytes = c.ack, c.payload
+		table := linkTable(t, n, func(int32) float64 { return 0.3 }, zero)
+		if c.shared { // the ACKs leave less than the bandwidth
+			rec := table.recs[0]
+			cols := slices.Clone(rec.Columns())
+			left := slices.Clone(columns.Int64s(rec, "bandwidth_bps"))
+			left[2] /= 2
+			cols[schema.LinkStats.Index("available_bps")] = columns.Of(left)
+			table = &captured{recs: []arrow.Record{array.NewRecord(rec.Schema(), cols, rec.NumRows())}}
+		}
+		links, err := readLinkTraffic(n, &p, table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rows := links.ackRange(); len(rows) != c.want {
+			t.Errorf("%+v: %+v", c, rows)
+		}
 	}
 }
 
