@@ -94,7 +94,7 @@ sampling-test: ## estimates from windows: changes by common windows, and a trace
 	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run 'TestCompareCoverage|TestHourlyIngest' -v ./pipeline/sampling ./pipeline/cmd/parsimon
 
 ##@ Measure (minutes to hours; ARGS="--short" tries one, ARGS="--write" replaces its section of a page)
-MEASUREMENTS := accuracy ablation own-accuracy constants transport-accuracy transport-networks large-exact honesty held-out m3-table bench-kernel bench-run \
+MEASUREMENTS := accuracy ablation own-accuracy constants transport-accuracy transport-networks exact-ns3 large-exact honesty held-out m3-table bench-kernel bench-run \
 	bench-transports large growth clustering what-if warm failures coverage sampled-growth sampled-day sampled-groups ingest-bench ns3-backend faults durability
 .PHONY: $(MEASUREMENTS)
 accuracy: ## estimators against ns-3 on the shared scenarios (needs ../shared)
@@ -103,6 +103,7 @@ own-accuracy: ## estimators against --exact on the shipped scenarios
 constants: ## unusual transport constants, against --exact
 transport-accuracy: ## every transport against --exact (needs ../shared)
 transport-networks: ## other transports than DCTCP against --exact, on networks of several kinds (needs ../shared)
+exact-ns3: ## the whole-network simulation against ns-3, on networks of several kinds (needs ../shared)
 large-exact: ## 0.2 s of 6,144 hosts against --exact
 honesty: ## warnings and intervals of the default against its errors (needs ../shared)
 held-out: ## the same on networks and traffic of other kinds, on which nothing was chosen, against --exact

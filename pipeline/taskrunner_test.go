@@ -170,9 +170,11 @@ func publish(t testing.TB, o options) {
 	}
 }
 
-// The steps must be known before the first.
+// The steps must be known before the first, and there must be some to share out.
 func TestTaskRunnerNeedsPasses(t *testing.T) {
-	if _, err := NewTaskRunner(t.TempDir(), "", flowOf(AutoPasses), Settings{}); err == nil {
-		t.Error("steps of an unknown number of passes")
+	for _, v := range []Variant{flowOf(AutoPasses), choose, whole} {
+		if _, err := NewTaskRunner(t.TempDir(), "", v, Settings{}); err == nil {
+			t.Errorf("steps of %+v", v)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -109,7 +110,7 @@ func chooseVariant(found []Estimate, variant, prefer, text string) (Estimate, er
 }
 
 // compareEstimates orders those of a scenario: from windows for one group, from windows for all flows, the more windows
-// the better, then of every flow by passes.
+// the better, then of every flow by passes, then of the whole network.
 func compareEstimates(a, b Estimate) int {
 	kind := func(e Estimate) int {
 		switch {
@@ -124,8 +125,15 @@ func compareEstimates(a, b Estimate) int {
 		cmp.Compare(passes(a.Variant), passes(b.Variant)))
 }
 
-// passes is the number of passes of a variant of estimator flow, plainly named, and 0 of any other.
+// exactVariant is the variant of estimator exact, which simulates the whole network.
+const exactVariant = "exact"
+
+// passes is the number of passes of a variant of estimator flow, plainly named, more than any for estimator exact, and 0
+// of any other.
 func passes(variant string) int {
+	if variant == exactVariant {
+		return math.MaxInt
+	}
 	n, err := strconv.Atoi(strings.TrimPrefix(variant, "flow-"))
 	if err != nil {
 		return 0

@@ -170,6 +170,10 @@ func (c *content) trust() string {
 				intervalOf(signed(e.Float(i, "error_lo")), signed(e.Float(i, "error_hi"))))
 		}
 	}
+	if c.estimate.Variant == exactVariant {
+		return "Every packet of every flow was simulated in the whole network: the intervals say what other flows of the same " +
+			"kind might give."
+	}
 	return "The estimate was not compared with a simulation of the whole network (parsimon validate does it). The " +
 		"intervals say what other flows of the same kind might give, and for estimator flow how far its link cases disagree."
 }

@@ -39,6 +39,9 @@ func WriteExact(w io.Writer, e *pipeline.Estimation, x pipeline.Exact) error {
 			p.Linef("most drops, %d, before %s (link %d); link cases have unlimited buffers: the estimate does not model drops", s.MostDropped, e.Network.LinkName(s.MostDroppedLink), s.MostDroppedLink)
 		}
 	}
+	if e.Variant().Estimator == stages.WholeNetwork && x.Variant() == e.Variant().String() {
+		p.Linef("the estimate is this simulation, and its errors below are 0: --estimator flow holds link cases against it")
+	}
 	p.Linef("")
 	return p.Err
 }

@@ -33,6 +33,7 @@ func measurements() []measurement {
 		{"constants", accuracyPage, "SCENARIO", "unusual transport constants, against --exact", constantsAccuracy},
 		{"transport-accuracy", accuracyPage, "TRANSPORT", "every transport against --exact", transportAccuracy},
 		{"transport-networks", accuracyPage, "SCENARIO", "other transports against --exact, on networks of several kinds", transportNetworks},
+		{"exact-ns3", accuracyPage, "SCENARIO", "the whole-network simulation against ns-3, on networks of several kinds", exactNS3},
 		{"large-exact", accuracyPage, "", "0.2 s of 6,144 hosts against --exact", largeExact},
 		{"honesty", accuracyPage, "SCENARIO", "warnings and intervals of the default against its errors", honesty},
 		{"held-out", accuracyPage, "SCENARIO", "the same on networks and traffic of other kinds, against --exact", heldOut},
