@@ -94,7 +94,7 @@ sampling-test: ## estimates from windows: changes by common windows, and a trace
 	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run 'TestCompareCoverage|TestHourlyIngest' -v ./pipeline/sampling ./pipeline/cmd/parsimon
 
 ##@ Measure (minutes to hours; ARGS="--short" tries one, ARGS="--write" replaces its section of a page)
-MEASUREMENTS := accuracy ablation own-accuracy constants transport-accuracy transport-networks exact-ns3 large-exact honesty held-out m3-table bench-kernel bench-run \
+MEASUREMENTS := accuracy ablation own-accuracy constants transport-accuracy transport-networks exact-ns3 large-exact honesty held-out m3-table bench-kernel bench-run bench-exact \
 	bench-transports large growth clustering what-if warm failures coverage sampled-growth sampled-day sampled-groups ingest-bench ns3-backend faults durability
 .PHONY: $(MEASUREMENTS)
 accuracy: ## estimators against ns-3 on the shared scenarios (needs ../shared)
@@ -110,6 +110,7 @@ held-out: ## the same on networks and traffic of other kinds, on which nothing w
 m3-table: ## 24 scenarios of m3's published table against its ns-3; ARGS=all for all 96 (needs ../shared)
 bench-kernel: ## link kernel against the reference link simulator, alternating (needs ../shared)
 bench-run: ## a whole estimate against the reference's, alternating (needs ../shared)
+bench-exact: ## link cases in passes against the whole network, alternating (needs ../shared)
 bench-transports: ## cost of each transport in the link kernel
 large: ## 6,144 hosts for 1 s and 5 s: time, memory, disk
 growth: ## cost by hosts and duration, and a picture of it

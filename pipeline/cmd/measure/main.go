@@ -40,6 +40,7 @@ func measurements() []measurement {
 		{"m3-table", accuracyPage, "all|MIX", "scenarios of m3's table against its ns-3", m3Table},
 		{"bench-kernel", performancePage, "", "link kernel against the reference link simulator", benchKernel},
 		{"bench-run", performancePage, "SCENARIO", "a whole estimate against the reference", benchRun},
+		{"bench-exact", performancePage, "SCENARIO", "estimates by link cases against the whole-network simulation", benchExact},
 		{"bench-transports", performancePage, "", "cost of each transport in the link kernel", benchTransports},
 		{"large", performancePage, "DURATION", "6,144 hosts: time, memory, disk", large},
 		{"growth", performancePage, "HOSTS", "cost by hosts and duration, and pipeline/growth.svg", growth},
