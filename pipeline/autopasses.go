@@ -28,26 +28,12 @@ const (
 )
 
 // estimateAuto makes the estimate of a variant that chooses: of the whole network at once where that takes no longer
-// than two passes, or where more than two would be needed anyway; else of link cases, and of the whole network after all
-// if these ask for more passes. The choice depends on the scenario and on the estimate only, not on the machine.
+// than two passes, or where more than two would be needed anyway; else of link cases, and of the whole network after
+// all if these ask for more passes. The choice depends on the scenario and on the estimate only, not on the machine.
 func estimateAuto(ctx context.Context, e *Estimation) error {
-	e.variant.Auto = false
 	flow, whole := e.variant, Variant{Estimator: stages.WholeNetwork}
-	e.variant = whole
-	plan := e.Plan()
-	route := plan.Writer(schema.LinkLoads)
-	if err := e.exec.Run(ctx, plan[:slices.Index(plan, route)+1]); err != nil {
-		return e.forgetUnborn(err)
-	}
-	records, err := e.exec.Records(route)
-	if err != nil {
-		return err
-	}
-	routed, err := RouteStats(records)
-	if err != nil {
-		return err
-	}
-	loads, err := Loads(e)
+	flow.Auto, e.variant = false, whole
+	hops, loads, err := route(ctx, e)
 	if err != nil {
 		return err
 	}
@@ -56,12 +42,29 @@ func estimateAuto(ctx context.Context, e *Estimation) error {
 	switch unable := stages.CheckWholeNetwork(e.Network, *params); {
 	case unable != nil:
 		e.Log.Info().Err(unable).Msg("link cases only: the whole network cannot be simulated")
-	case routed.PacketHops <= directHops, routed.PacketHops <= wholeNetworkHops && morePasses:
+	case hops <= directHops, hops <= wholeNetworkHops && morePasses:
 		return e.run(ctx)
-	case routed.PacketHops <= wholeNetworkHops:
+	case hops <= wholeNetworkHops:
 		return estimateUntilSettled(ctx, e, flow, &whole)
 	}
 	return estimateUntilSettled(ctx, e, flow, nil)
+}
+
+// route runs the first stages of the plan, up to route, and returns the packet-hops of the workload and what each link
+// carries.
+func route(ctx context.Context, e *Estimation) (packetHops int64, loads *stages.Loads, err error) {
+	plan := e.Plan()
+	last := plan.Writer(schema.LinkLoads)
+	if err := e.exec.Run(ctx, plan[:slices.Index(plan, last)+1]); err != nil {
+		return 0, nil, e.forgetUnborn(err)
+	}
+	if loads, err = Loads(e); err != nil {
+		return 0, nil, err
+	}
+	for _, l := range loads.Links {
+		packetHops += l.Packets
+	}
+	return packetHops, loads, nil
 }
 
 // estimateUntilSettled makes the first of autoPasses, at least Settings.LeastPasses, and more while the estimate itself

@@ -249,8 +249,8 @@ func readStageStatus(l *lake.Lake, s *engine.Stage, thorough bool) StageStatus {
 	return out
 }
 
-// BestVariant is the best estimate that the lake holds of a scenario: that of the whole network or, if there is none, of
-// estimator flow with the most passes or, if there is none, the paper's; of the same passes, preferably without
+// BestVariant is the best estimate that the lake holds of a scenario: that of the whole network or, if there is none,
+// of estimator flow with the most passes or, if there is none, the paper's; of the same passes, preferably without
 // clustering.
 func BestVariant(model *Model) (best Variant, err error) {
 	all, err := estimatesOf(model)

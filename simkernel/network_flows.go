@@ -31,8 +31,8 @@ type netSender struct {
 
 // netFlowTable holds the flows in the network by slot. A slot is taken when its flow starts and freed when its
 // last ACK is received, both between windows. During a window each entry has one owner: senders the source's
-// domain, undelivered the destination's, hops[...].waitPS, lastPS and marks that of the hop's port. Everything else only
-// changes between windows.
+// domain, undelivered the destination's, hops[...].waitPS, lastPS and marks that of the hop's port. Everything else
+// only changes between windows.
 type netFlowTable struct {
 	senders     []netSender
 	undelivered []int64 // bytes not delivered yet

@@ -27,8 +27,8 @@ func (x *exact) unbuffered(ctx context.Context) error {
 	return nil
 }
 
-// CheckWholeNetwork returns an error if Exact cannot simulate a network, whatever its flows: a link without a delay, for
-// example.
+// CheckWholeNetwork returns an error if Exact cannot simulate a network, whatever its flows: a link without a delay,
+// for example.
 func CheckWholeNetwork(n *topology.Network, p simkernel.Params) error {
 	links, hosts, _ := (&exact{net: n}).engineTopology(1)
 	_, err := simkernel.NewNetwork(p, links, hosts, nil, func() (*simkernel.NetFlows, error) { return nil, nil })

@@ -64,8 +64,9 @@ const manyPasses = 7
 
 // leastPasses are the fewest with transports whose senders react to more than marks: to the length of delays (feedback
 // by time) or to telemetry; or whose ACKs wait in queues, which are means of two passes. In the second pass they still
-// have feedback from senders that knew of no other link and sent at other times and rates. After it p99 of one flow size was 16% too low with Swift on an incast, and p99 of all
-// flows 9% too low with HPCC on a random graph, where five passes made it 4%.
+// have feedback from senders that knew of no other link and sent at other times and rates. After it p99 of one flow
+// size was 16% too low with Swift on an incast, and p99 of all flows 9% too low with HPCC on a random graph, where five
+// passes made it 4%.
 const leastPasses = 5
 
 // FewestPasses are the fewest passes that an estimate with a transport is worth anything with.

@@ -53,10 +53,11 @@ type AnswerQuantile struct {
 type asker struct{ *pipeline.Estimation }
 
 // Ask estimates flows outside the workload of a complete estimate: each draw takes a path by ECMP, meets at every link
-// what flows of the workload met there, and adds the ideal FCT. For estimators Flow and WholeNetwork the draws are aligned
-// in time; for Independent they are the paper's (§3.4): a packet-normalised delay from each link's bucket for the flow's size,
-// times packets. A link that no flow of the workload crosses adds nothing. The answer depends on the estimate and the
-// question only. Hosts without a path between them, and a size or a number of draws that is not positive, are errors.
+// what flows of the workload met there, and adds the ideal FCT. For estimators Flow and WholeNetwork the draws are
+// aligned in time; for Independent they are the paper's (§3.4): a packet-normalised delay from each link's bucket for
+// the flow's size, times packets. A link that no flow of the workload crosses adds nothing. The answer depends on the
+// estimate and the question only. Hosts without a path between them, and a size or a number of draws that is not
+// positive, are errors.
 func Ask(ctx context.Context, estimate *pipeline.Estimation, q Question) (*Answer, error) {
 	e := asker{estimate}
 	switch {

@@ -128,8 +128,8 @@ func compareEstimates(a, b Estimate) int {
 // exactVariant is the variant of estimator exact, which simulates the whole network.
 const exactVariant = "exact"
 
-// passes is the number of passes of a variant of estimator flow, plainly named, more than any for estimator exact, and 0
-// of any other.
+// passes is the number of passes of a variant of estimator flow, plainly named, more than any for estimator exact, and
+// 0 of any other.
 func passes(variant string) int {
 	if variant == exactVariant {
 		return math.MaxInt

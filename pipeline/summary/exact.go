@@ -12,17 +12,25 @@ import (
 	"parsimon/stages"
 )
 
-// WriteExact writes what the whole-network simulation did and cost.
-func WriteExact(w io.Writer, e *pipeline.Estimation, x pipeline.Exact) error {
+// exactCost is what a complete whole-network simulation did, and how long it took.
+func exactCost(e *pipeline.Estimation, x pipeline.Exact) (did stages.ExactStats, seconds float64, err error) {
 	r, err := e.ExactRecords(x)
 	if err != nil {
-		return err
+		return did, 0, err
 	}
 	all, err := engine.Stats[stages.ExactStats](r)
+	if err != nil || len(all) == 0 {
+		return did, 0, err
+	}
+	return all[0], r.Done[0].Seconds, nil
+}
+
+// WriteExact writes what the whole-network simulation did and cost.
+func WriteExact(w io.Writer, e *pipeline.Estimation, x pipeline.Exact) error {
+	s, seconds, err := exactCost(e, x)
 	if err != nil {
 		return err
 	}
-	s, seconds := all[0], r.Done[0].Seconds
 	workers, buffered := max(1, x.Workers), x.Buffer != simkernel.BufferParams{}
 	if buffered {
 		workers = 1

@@ -178,9 +178,11 @@ func chooseVariants(l *lake.Lake, base, other *Side) error {
 			common = append(common, v)
 		}
 	}
-	for _, usual := range []pipeline.Variant{{Estimator: stages.Flow, Passes: pipeline.DefaultPasses}, {Estimator: stages.WholeNetwork}} {
+	for _, usual := range []pipeline.Variant{{Estimator: stages.WholeNetwork},
+		{Estimator: stages.Flow, Passes: pipeline.DefaultPasses}} {
 		if slices.Contains(common, usual.String()) {
 			common = []string{usual.String()}
+			break
 		}
 	}
 	switch {

@@ -12,8 +12,8 @@ func transportNetworks(ctx context.Context, b *bench) {
 		[]string{"mini-mix", "mini-slow-40-2", "fasthosts-60", "chain-60", "a2a-64k-4x", "slowplane-60", "incast-64k-30"})
 	way := estimator(b.ways("flow")[0])
 	b.printf("Errors of p50 / p90 / p99 / p99.9, and of p99 of the worst flow size.")
-	b.header("scenario", "transport", "flow: error", "worst bin", "warnings", "interval holds", "default", "error", "worst bin",
-		"warnings")
+	b.header("scenario", "transport", "flow: error", "worst bin", "warnings", "interval holds", "default", "error",
+		"worst bin", "warnings")
 	var t, byDefault honestyTally
 	for _, name := range names {
 		g := b.groundTruth(name)
