@@ -32,7 +32,7 @@ type Exact struct {
 // "exact" is also the estimator's name (stages.WholeNetwork): its estimates have the simulation's tables beside their own.
 const exactName = "exact"
 
-// isEstimate reports whether an estimate follows from the simulation: of all flows, with queues like those of estimates.
+// isEstimate reports whether an estimate follows from the simulation: it has all flows, and queues without limit.
 func (x Exact) isEstimate() bool { return x.Variant() == exactName }
 
 // Variant is the name under which the results are stored in the lake.
