@@ -150,17 +150,61 @@ func (k *Kernel) checkSlowest(bps []int64, flows int) error {
 	return nil
 }
 
-// slowestPS returns, for a first hop, the FCT of a flow alone without propagation as far as its slowest link
-// determines it: packets leave that link at intervals of their transmission times.
-func (k *Kernel) slowestPS(c *Case, row int) int64 {
-	packets := k.params.Packets(c.SizeBytes[row])
-	if c.Kind != FirstHop || packets == 1 {
-		return 0
+// aloneTimes are how long a flow's full packets take at the links that space them in a case; 0 for those that it lacks.
+type aloneTimes struct {
+	source, upstream, feeder, target, downstream wireTime
+}
+
+// longestPS returns the longest time of a packet.
+func (a *aloneTimes) longestPS(bytes int64) int64 {
+	return max(a.source.ps(bytes), a.upstream.ps(bytes), a.feeder.ps(bytes), a.target.ps(bytes), a.downstream.ps(bytes))
+}
+
+// of makes the times those of a flow; target stays.
+func (a *aloneTimes) of(k *Kernel, c *Case, row int) {
+	s := &k.sources[c.Source[row]]
+	a.source, a.downstream = s.wire, slowestWire(c.DownstreamBps, row)
+	if c.Kind == FirstHop {
+		return
 	}
-	full := k.params.PayloadBytes + k.params.HeaderBytes
-	last := c.SizeBytes[row] - (packets-1)*k.params.PayloadBytes + k.params.HeaderBytes
-	w := slowestWire(c.DownstreamBps, row)
-	return k.sources[0].wire.ps(full) + (packets-2)*w.ps(full) + w.ps(last)
+	a.upstream, a.feeder = slowestWire(c.UpstreamBps, row), 0
+	if s.feeder >= 0 {
+		a.feeder = k.feeders[s.feeder].wire
+	}
+}
+
+// fctPS returns the FCT without propagation of a flow alone whose window never binds: n packets, all full but the last.
+// Full packets come at the longest of their times at the links that they have passed; the last one follows from that.
+func (a *aloneTimes) fctPS(n, fullBytes, lastBytes int64) int64 {
+	if n == 1 {
+		return a.source.ps(lastBytes) + a.target.ps(lastBytes)
+	}
+	sourcePS, targetPS, downPS := a.source.ps(fullBytes), a.target.ps(fullBytes), a.downstream.ps(fullBytes)
+	enterPS := max(sourcePS, a.upstream.ps(fullBytes)) // between packets that reach the feeder
+	arrivePS := max(enterPS, a.feeder.ps(fullBytes))   // and the target
+	before := n - 2                                    // packets between the first and the last
+
+	at := sourcePS + before*sourcePS + a.source.ps(lastBytes)
+	arrived := sourcePS + before*arrivePS // the packet before the last, at the target
+	if a.upstream > 0 {
+		entered := max(sourcePS+before*enterPS, sourcePS+max(0, before-1)*arrivePS)
+		if a.feeder == 0 {
+			entered = arrived
+		}
+		at = max(at, entered+a.upstream.ps(lastBytes))
+	}
+	if a.feeder > 0 {
+		at = max(at, arrived+a.feeder.ps(fullBytes))
+	}
+	departPS := arrivePS
+	if a.target > 0 {
+		departPS = max(arrivePS, targetPS)
+		at = max(at, sourcePS+targetPS+before*departPS) + a.target.ps(lastBytes)
+	}
+	if a.downstream > 0 {
+		at = max(at, sourcePS+targetPS+before*max(departPS, downPS)+downPS) // see behindTarget
+	}
+	return at
 }
 
 // checkBps validates a bandwidth.
@@ -182,13 +226,11 @@ func (k *Kernel) checkFlows(c *Case, idealNS []int64) error {
 			return err
 		}
 	}
-	p := &k.ideal
-	p.Reset(&k.params)
-	p.hops = append(p.hops, 0)
-	if c.Kind == Behind {
-		p.hops = append(p.hops, newWireTime(float64(c.TargetBps)))
-	}
 	full := k.params.PayloadBytes + k.params.HeaderBytes
+	var times aloneTimes
+	if c.Kind == Behind {
+		times.target = newWireTime(float64(c.TargetBps))
+	}
 	previous := int64(0)
 	for i, start := range c.StartNS {
 		if start < previous {
@@ -209,16 +251,12 @@ func (k *Kernel) checkFlows(c *Case, idealNS []int64) error {
 			return fmt.Errorf("flow row %d: path delay_ns is %d, must be at least its source's %d and at most 2^40",
 				i, delay, c.SourceDelayNS[row])
 		}
-		p.hops[0] = k.sources[row].wire
-		slowest := p.hops[0].ps(full)
-		if c.Kind == Behind {
-			slowest = max(slowest, p.hops[1].ps(full))
-		} else {
-			slowest = max(slowest, slowestWire(c.DownstreamBps, i).ps(full))
-		}
 		idealNS[i] = -1
-		if float64(k.params.Packets(size)+2)*float64(slowest) < 2*horizonPS {
-			if ps := max(p.fctPS(size), k.slowestPS(c, i)) + delay*psPerNS; ps <= horizonPS {
+		times.of(k, c, i)
+		packets := k.params.Packets(size)
+		if float64(packets+2)*float64(times.longestPS(full)) < 2*horizonPS {
+			last := size - (packets-1)*k.params.PayloadBytes + k.params.HeaderBytes
+			if ps := times.fctPS(packets, full, last) + delay*psPerNS; ps <= horizonPS {
 				idealNS[i] = ceilNS(ps)
 			}
 		}

@@ -55,4 +55,4 @@ package simkernel
 
 // Version is part of Params.AppendIdentity. It must change whenever Kernel computes a different Result from the
 // same Case and Params.
-const Version = 3
+const Version = 4

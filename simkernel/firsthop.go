@@ -67,7 +67,7 @@ func (k *Kernel) sendFirstHop(s *source, slot int32, at int64) bool {
 		k.onSend(f, at)
 	}
 	place := f.head & f.mask
-	downstreamPS := f.upstreamPS + f.behindTarget(leavePS+f.upstreamPS, wire)
+	downstreamPS := f.upstreamPS + f.behindTarget(leavePS+f.upstreamPS, k.params.PayloadBytes+k.params.HeaderBytes)
 	marked := int64(f.marks>>(place%markBits)) & ackMarked
 	k.acks[f.base+place] = ack{leavePS + f.ackPS + downstreamPS + k.ackWaitPS(f), f.endsWindow | marked}
 	f.waitPS += at - max(f.alonePS, f.openPS)
@@ -128,6 +128,8 @@ func (k *Kernel) windowNeverBinds() bool {
 type hostFlow struct {
 	row  int32
 	left int64 // payload to send
+
+	leftPS int64 // when the packet before left the host; 0: none has
 
 	// For Result.Observed: the number of the next packet, the time when it could be sent if the flow were
 	// alone, and index and sum of NIC waits of the present block.
@@ -215,13 +217,19 @@ func (k *Kernel) runRounds() {
 		k.addWaits(f, 1, free, fullPS, 1)
 		free = leave
 		at++
-		if f.left -= size; f.left == 0 {
+		if f.left -= size; f.left > 0 {
+			f.leftPS = leave
+		} else {
 			at--
 			row := f.row
 			if k.inBlock(f) {
 				k.recordHostBlock(f)
 			}
-			k.record(row, leave+c.PathDelayNS[row]*psPerNS, 0)
+			passed := leave
+			if down := slowestWire(c.DownstreamBps, int(row)); down > 0 && f.leftPS > 0 { // see behindTarget
+				passed = max(leave, f.leftPS+down.ps(payload+header))
+			}
+			k.record(row, passed+c.PathDelayNS[row]*psPerNS, 0)
 			hostFlows = append(hostFlows[:at], hostFlows[at+1:]...)
 			steps = 0
 		}
@@ -246,8 +254,9 @@ func (k *Kernel) serveRounds(hostFlows []hostFlow, at int, freePS, fullPS int64)
 	k.countFirstHop(freePS, rounds*n, payload+k.params.HeaderBytes, rounds*n*fullPS)
 	for i := range hostFlows {
 		hostFlows[i].left -= rounds * payload
-		place := (int64(i-at) + n) % n
-		k.addWaits(&hostFlows[i], rounds, freePS+place*fullPS, fullPS, n)
+		startPS := freePS + (int64(i-at)+n)%n*fullPS
+		hostFlows[i].leftPS = startPS + (rounds-1)*n*fullPS + fullPS
+		k.addWaits(&hostFlows[i], rounds, startPS, fullPS, n)
 	}
 	return rounds
 }

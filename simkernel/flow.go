@@ -42,8 +42,8 @@ type flow struct {
 	firstBlock   uint32
 	timedFrom    uint32 // the first packet that is given feedback by time: see leaveAt
 
-	// The flow alone at the slowest links before and behind the target: when its last packet has passed the
-	// link, and how fast the link is; 0 if there is none.
+	// The flow alone at the slowest links before and behind the target: when its last packet has passed the link
+	// before the target, and when the one behind began to send it; and how fast the link is, 0 if there is none.
 	upPassedPS, downPassedPS int64
 	upWire, downWire         wireTime
 }
@@ -118,9 +118,11 @@ func slowestWire(bps []int64, row int) wireTime {
 }
 
 // behindTarget returns how much longer a packet that leaves the target at departPS needs to its destination than
-// propagation alone: it follows the flow's packets at the slowest link, and waits for those of other flows.
-func (f *flow) behindTarget(departPS, wireBytes int64) int64 {
-	f.downPassedPS = max(departPS, f.downPassedPS+f.downWire.ps(wireBytes))
+// propagation alone: it follows the flow's packets at the slowest link, and waits for those of other flows. The slowest
+// link begins to send it when it has sent the packet before, which is full, whatever the size of this one: a short last
+// packet may come later by what it is shorter, and not be late.
+func (f *flow) behindTarget(departPS, fullBytes int64) int64 {
+	f.downPassedPS = max(departPS, f.downPassedPS+f.downWire.ps(fullBytes))
 	return f.downPassedPS - departPS + f.downstreamPS
 }
 

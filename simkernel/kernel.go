@@ -68,7 +68,6 @@ type Kernel struct {
 
 	target target
 	picker picker
-	ideal  IdealPath
 
 	hostFlows []hostFlow // of a first hop
 	busyPS    int64      // of a first hop
@@ -271,7 +270,7 @@ func (k *Kernel) forward(s *source, f *flow, now int64) bool {
 	f.left -= payload
 	place := f.head & f.mask
 	entry := f.base + place
-	downstreamPS := f.behindTarget(departPS, wire)
+	downstreamPS := f.behindTarget(departPS, k.params.PayloadBytes+k.params.HeaderBytes)
 	marked := int64(f.marks>>(place%markBits)) & ackMarked
 	heldPS := downstreamPS + k.ackWaitPS(f)
 	k.acks[entry] = ack{departPS + f.ackPS + heldPS, f.endsWindow | marked | heldPS<<ackShift}

@@ -119,25 +119,9 @@ func runLinkTwin(p Params, c *Case) *linkTwin {
 	blocks := int64(0)
 	for row := range n {
 		s := int(c.Source[row])
-		var ideal IdealPath
-		ideal.Reset(&p)
-		ideal.Add(c.SourceBps[s], c.PathDelayNS[row])
-		if c.Kind == Behind {
-			ideal.Add(c.TargetBps, 0)
-		}
-		if r.IdealNS[row] = ideal.FCTNS(c.SizeBytes[row]); r.IdealNS[row] > horizonPS/psPerNS {
-			r.IdealNS[row] = -1
-		}
-		if c.Kind == FirstHop && len(c.DownstreamBps) > 0 && r.IdealNS[row] >= 0 {
-			at, left := int64(0), c.SizeBytes[row]
-			for n := int64(0); left > 0; n++ {
-				pk := &slowPacket{flow: &slowFlow{row: row}, n: n, wire: min(p.PayloadBytes, left) + p.HeaderBytes}
-				if at += t.gap(c.DownstreamBps, pk); n == 0 {
-					at = newWireTime(float64(c.SourceBps[s])).ps(pk.wire)
-				}
-				left -= pk.wire - p.HeaderBytes
-			}
-			r.IdealNS[row] = max(r.IdealNS[row], ceilNS(at+c.PathDelayNS[row]*psPerNS))
+		r.IdealNS[row] = -1
+		if alone := t.alone(row); alone >= 0 && alone+c.PathDelayNS[row]*psPerNS <= horizonPS {
+			r.IdealNS[row] = ceilNS(alone + c.PathDelayNS[row]*psPerNS)
 		}
 		r.FCTNS[row] = -1
 		packets := p.Packets(c.SizeBytes[row])
@@ -381,6 +365,47 @@ func (f *slowFlow) record(blocks []Block, singles, together int, first bool) {
 	}
 }
 
+// alone returns the FCT of a flow alone in the case, without propagation and feedback, packet by packet; -1 if it
+// exceeds the horizon.
+func (t *linkTwin) alone(row int) int64 {
+	c, p := t.c, &t.p
+	s, feeder := c.Source[row], int32(-1)
+	if len(c.Feeder) > 0 {
+		feeder = c.Feeder[s]
+	}
+	ps := func(bps, wire int64) int64 { return newWireTime(float64(bps)).ps(wire) }
+	var sent, entered, arrived, feederFree, targetFree, down, at int64
+	for n, left := int64(0), c.SizeBytes[row]; left > 0; n++ {
+		pk := &slowPacket{flow: &slowFlow{row: row}, n: n, wire: min(p.PayloadBytes, left) + p.HeaderBytes}
+		left -= pk.wire - p.HeaderBytes
+		sent += ps(c.SourceBps[s], pk.wire)
+		at = sent
+		if c.Kind == Behind {
+			at = max(at, entered+t.gap(c.UpstreamBps, pk), arrived)
+			entered = at
+			if feeder >= 0 {
+				at = max(at, feederFree)
+				feederFree = at + ps(c.FeederBps[feeder], pk.wire)
+			}
+			arrived = at
+			at = max(at, targetFree) + ps(c.TargetBps, pk.wire)
+			targetFree = at
+		}
+		at = max(at, down+t.fullGap(c.DownstreamBps, pk))
+		if down = at; at > horizonPS {
+			return -1
+		}
+	}
+	return at
+}
+
+// fullGap is gap of a full packet: what a link sends before its next packet.
+func (t *linkTwin) fullGap(bps []int64, pk *slowPacket) int64 {
+	before := *pk
+	before.wire = t.p.PayloadBytes + t.p.HeaderBytes
+	return t.gap(bps, &before)
+}
+
 // gap returns the transmission time of a packet on its flow's link of that column; nothing precedes the first.
 func (t *linkTwin) gap(bps []int64, pk *slowPacket) int64 {
 	if len(bps) == 0 || bps[pk.flow.row] == 0 || pk.n == 0 {
@@ -567,7 +592,7 @@ func (t *linkTwin) through(pk *slowPacket, began, now, delay int64) {
 	t.waits += began - pk.arrived
 	t.passed = append(t.passed, [2]int64{pk.arrived, now})
 	reached := now + pk.upstream
-	f.down = max(reached, f.down+t.gap(t.c.DownstreamBps, pk))
+	f.down = max(reached, f.down+t.fullGap(t.c.DownstreamBps, pk))
 	pk.acked += f.down - now
 	wait := pk.acked
 	pk.acked += now - delay + 2*f.path + pk.ackWait
