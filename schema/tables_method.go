@@ -33,6 +33,8 @@ var (
 				"slowest link between the uplink and the link before this one; 0 if none is slower than the uplink"},
 			{"downstream_bps", i64, false, "bps",
 				"slowest link behind this one; 0 if none is slower than this one (hop 0: if there is none)"},
+			{"between_ps", i32, false, "ps",
+				"transmission time of a byte on all links between the uplink and this one (hop 0: and the last of the slowest)"},
 		},
 	}
 	LinkLoads = Table{

@@ -65,6 +65,11 @@ type Case struct {
 	// With DownstreamBps in a FirstHop case, UpstreamNS of the feedback is the wait before that link, and WaitNS
 	// the wait at and behind it.
 	UpstreamBps, DownstreamBps []int64
+	// BetweenPS is, by flow, the time per byte, in ps, of all links together between the source's own and the target, the
+	// feeder among them, that store and forward each packet. A case leaves these times out, as they are the same for all
+	// full packets. A shorter last packet arrives earlier by what it is shorter, but not before it was sent, nor before
+	// the packets ahead of it. In a FirstHop case, of the links before that of DownstreamBps.
+	BetweenPS []int32
 	// Feedback is what the flows' packets met at the other hops: Params.Layout().Blocks(packets) blocks per flow, flow
 	// after flow. A packet leaves its host NICWaitNS later, arrives at the target UpstreamNS later, and is acknowledged
 	// and delivered WaitNS later. It counts as marked if Marks has its bit.

@@ -155,7 +155,7 @@ type aloneTimes struct {
 	source, upstream, feeder, target, downstream wireTime
 }
 
-// longestPS returns the longest time of a packet.
+// longestPS returns the longest time of a packet of that size.
 func (a *aloneTimes) longestPS(bytes int64) int64 {
 	return max(a.source.ps(bytes), a.upstream.ps(bytes), a.feeder.ps(bytes), a.target.ps(bytes), a.downstream.ps(bytes))
 }
@@ -173,19 +173,20 @@ func (a *aloneTimes) of(k *Kernel, c *Case, row int) {
 	}
 }
 
-// fctPS returns the FCT without propagation of a flow alone whose window never binds: n packets, all full but the last.
-// Full packets come at the longest of their times at the links that they have passed; the last one follows from that.
-func (a *aloneTimes) fctPS(n, fullBytes, lastBytes int64) int64 {
+// fctPS returns the FCT without propagation of a flow alone whose window never binds: n packets, all full but the last,
+// which arrives earlyPS earlier than a full one. Full packets come at the longest of their times at the links that they
+// have passed; the last one follows from that.
+func (a *aloneTimes) fctPS(n, fullBytes, lastBytes, earlyPS int64) int64 {
 	if n == 1 {
-		return a.source.ps(lastBytes) + a.target.ps(lastBytes)
+		return a.source.ps(lastBytes) - earlyPS + a.target.ps(lastBytes)
 	}
 	sourcePS, targetPS, downPS := a.source.ps(fullBytes), a.target.ps(fullBytes), a.downstream.ps(fullBytes)
 	enterPS := max(sourcePS, a.upstream.ps(fullBytes)) // between packets that reach the feeder
 	arrivePS := max(enterPS, a.feeder.ps(fullBytes))   // and the target
 	before := n - 2                                    // packets between the first and the last
 
-	at := sourcePS + before*sourcePS + a.source.ps(lastBytes)
 	arrived := sourcePS + before*arrivePS // the packet before the last, at the target
+	at := max(arrived, sourcePS+before*sourcePS+a.source.ps(lastBytes)-earlyPS)
 	if a.upstream > 0 {
 		entered := max(sourcePS+before*enterPS, sourcePS+max(0, before-1)*arrivePS)
 		if a.feeder == 0 {
@@ -194,7 +195,7 @@ func (a *aloneTimes) fctPS(n, fullBytes, lastBytes int64) int64 {
 		at = max(at, entered+a.upstream.ps(lastBytes))
 	}
 	if a.feeder > 0 {
-		at = max(at, arrived+a.feeder.ps(fullBytes))
+		at = max(at, arrived+a.feeder.ps(lastBytes)) // see feed
 	}
 	departPS := arrivePS
 	if a.target > 0 {
@@ -221,6 +222,9 @@ func (k *Kernel) checkBps(bps int64) error {
 // checkFlows validates the flows and computes their ideal FCTs: -1 if the flow could not finish within the
 // horizon even when alone.
 func (k *Kernel) checkFlows(c *Case, idealNS []int64) error {
+	if len(c.BetweenPS) > 0 && len(c.BetweenPS) != len(c.StartNS) {
+		return fmt.Errorf("columns of flows differ in length: %d starts, %d times per byte", len(c.StartNS), len(c.BetweenPS))
+	}
 	for _, column := range [][]int64{c.UpstreamBps, c.DownstreamBps} {
 		if err := k.checkSlowest(column, len(c.StartNS)); err != nil {
 			return err
@@ -228,6 +232,8 @@ func (k *Kernel) checkFlows(c *Case, idealNS []int64) error {
 	}
 	full := k.params.PayloadBytes + k.params.HeaderBytes
 	var times aloneTimes
+	early := int64(0)
+	k.earlyPS, k.earliestPS = k.earlyPS[:0], 0
 	if c.Kind == Behind {
 		times.target = newWireTime(float64(c.TargetBps))
 	}
@@ -251,12 +257,18 @@ func (k *Kernel) checkFlows(c *Case, idealNS []int64) error {
 			return fmt.Errorf("flow row %d: path delay_ns is %d, must be at least its source's %d and at most 2^40",
 				i, delay, c.SourceDelayNS[row])
 		}
+		if len(c.BetweenPS) > 0 {
+			if c.BetweenPS[i] < 0 {
+				return fmt.Errorf("flow row %d: the links before the target take %d ps per byte, must not be negative", i, c.BetweenPS[i])
+			}
+			early = k.early(c, i)
+			k.earlyPS, k.earliestPS = append(k.earlyPS, early), max(k.earliestPS, early)
+		}
 		idealNS[i] = -1
 		times.of(k, c, i)
 		packets := k.params.Packets(size)
 		if float64(packets+2)*float64(times.longestPS(full)) < 2*horizonPS {
-			last := size - (packets-1)*k.params.PayloadBytes + k.params.HeaderBytes
-			if ps := times.fctPS(packets, full, last) + delay*psPerNS; ps <= horizonPS {
+			if ps := times.fctPS(packets, full, k.lastBytes(size), early) + delay*psPerNS; ps <= horizonPS {
 				idealNS[i] = ceilNS(ps)
 			}
 		}

@@ -111,7 +111,7 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 		reachPS, next := f.reachPS, wire
 		if left < full {
 			next = left + header
-			reachPS = s.wire.ps(next) + s.delayPS
+			reachPS = s.wire.ps(next) + s.delayPS - k.earlyOf(f.row)
 		}
 		arrival := max(at+reachPS+upstreamPS, f.upPassedPS+f.upWire.ps(next), now) - p.base
 		if arrival > p.far {

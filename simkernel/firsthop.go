@@ -66,8 +66,12 @@ func (k *Kernel) sendFirstHop(s *source, slot int32, at int64) bool {
 		k.leaveAt(f, at)
 		k.onSend(f, at)
 	}
+	upstreamPS := f.upstreamPS
+	if f.left == 0 {
+		upstreamPS -= k.earlyOf(f.row)
+	}
 	place := f.head & f.mask
-	downstreamPS := f.upstreamPS + f.behindTarget(leavePS+f.upstreamPS, k.params.PayloadBytes+k.params.HeaderBytes)
+	downstreamPS := upstreamPS + f.behindTarget(leavePS+upstreamPS, k.params.PayloadBytes+k.params.HeaderBytes)
 	marked := int64(f.marks>>(place%markBits)) & ackMarked
 	k.acks[f.base+place] = ack{leavePS + f.ackPS + downstreamPS + k.ackWaitPS(f), f.endsWindow | marked}
 	f.waitPS += at - max(f.alonePS, f.openPS)
@@ -225,9 +229,9 @@ func (k *Kernel) runRounds() {
 			if k.inBlock(f) {
 				k.recordHostBlock(f)
 			}
-			passed := leave
-			if down := slowestWire(c.DownstreamBps, int(row)); down > 0 && f.leftPS > 0 { // see behindTarget
-				passed = max(leave, f.leftPS+down.ps(payload+header))
+			passed := leave - k.earlyOf(row)
+			if f.leftPS > 0 { // see behindTarget
+				passed = max(passed, f.leftPS+slowestWire(c.DownstreamBps, int(row)).ps(payload+header))
 			}
 			k.record(row, passed+c.PathDelayNS[row]*psPerNS, 0)
 			hostFlows = append(hostFlows[:at], hostFlows[at+1:]...)

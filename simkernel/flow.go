@@ -91,7 +91,7 @@ func (k *Kernel) start(s *source, startPS int64) {
 	f.alonePS, f.openPS = startPS, startPS
 	f.upWire, f.downWire = slowestWire(c.UpstreamBps, row), slowestWire(c.DownstreamBps, row)
 	full := k.params.PayloadBytes + k.params.HeaderBytes
-	f.upPassedPS, f.downPassedPS = startPS-f.upWire.ps(full), startPS-f.downWire.ps(full) // no packet before
+	f.upPassedPS, f.downPassedPS = startPS-f.upWire.ps(full), startPS-f.downWire.ps(full)-pathPS // no packet before
 	f.block, f.firstBlock = k.nextBlock, k.nextBlock
 	f.timedFrom = k.timedFrom(k.nextBlock, k.blocksEnd(row))
 	k.loadBlock(f)
@@ -107,6 +107,31 @@ func (k *Kernel) returnPS(row int) int64 {
 		return 0
 	}
 	return k.c.ReturnNS[row] * psPerNS
+}
+
+// earlyOf returns by how much the last packet of a flow arrives earlier than a full one would: see Case.BetweenPS.
+func (k *Kernel) earlyOf(row int32) int64 {
+	if len(k.earlyPS) == 0 {
+		return 0
+	}
+	return k.earlyPS[row]
+}
+
+// early computes earlyOf.
+func (k *Kernel) early(c *Case, row int) int64 {
+	last := k.lastBytes(c.SizeBytes[row])
+	s := &k.sources[c.Source[row]]
+	farthestPS := s.delayPS
+	if c.Kind == FirstHop {
+		farthestPS = c.PathDelayNS[row] * psPerNS
+	}
+	shorter := k.params.PayloadBytes + k.params.HeaderBytes - last
+	return min(int64(c.BetweenPS[row])*shorter, farthestPS+s.wire.ps(last))
+}
+
+// lastBytes returns the size on the wire of the last packet of a flow.
+func (k *Kernel) lastBytes(sizeBytes int64) int64 {
+	return sizeBytes - (k.params.Packets(sizeBytes)-1)*k.params.PayloadBytes + k.params.HeaderBytes
 }
 
 // slowestWire returns the wireTime of a flow's link of that column; 0 if there is none.

@@ -69,6 +69,9 @@ type Kernel struct {
 	target target
 	picker picker
 
+	earlyPS    []int64 // by row: see earlyOf; empty if the case has no BetweenPS
+	earliestPS int64   // the longest of them
+
 	hostFlows []hostFlow // of a first hop
 	busyPS    int64      // of a first hop
 

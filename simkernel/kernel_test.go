@@ -114,6 +114,7 @@ func randomCaseOf(t Transport, rng *rand.Rand) (Params, *Case) {
 		for range c.StartNS {
 			c.DownstreamBps = append(c.DownstreamBps, pick(rng, 0, same, bps()))
 			c.UpstreamBps = append(c.UpstreamBps, pick(rng, 0, same, bps()))
+			c.BetweenPS = append(c.BetweenPS, pick[int32](rng, 0, 200, 1800, rng.Int32N(100_000)))
 		}
 	}
 	if c.Kind == Behind && rng.IntN(3) == 0 {
@@ -444,9 +445,10 @@ func TestFlowAloneIsIdeal(t *testing.T) {
 	var r Result
 	for range 2000 {
 		_, c := randomCase(rng)
-		c.Feedback, c.ReturnNS, c.Feeder, c.UpstreamBps, c.DownstreamBps = nil, nil, nil, nil, nil
+		c.Feedback, c.ReturnNS, c.Feeder, c.UpstreamBps, c.DownstreamBps, c.BetweenPS = nil, nil, nil, nil, nil, nil
 		if c.Kind == FirstHop { // the ideal FCT of other cases is that of the links that they simulate
 			c.DownstreamBps = []int64{pick[int64](rng, 0, 1e9, 1e10, 4e10)}
+			c.BetweenPS = []int32{pick[int32](rng, 0, 200, 800, 8000)}
 		}
 		c.MarkBytes = 1 << 40
 		c.Source, c.StartNS, c.PathDelayNS = c.Source[:1], c.StartNS[:1], c.PathDelayNS[:1]

@@ -145,7 +145,7 @@ func (k *Kernel) solo(s *source, f *flow, now int64) (key int64, ok bool) {
 		sendPS = at
 		next := min(full, left) + k.params.HeaderBytes
 		if left < full {
-			at += s.wire.ps(next) - fullPS
+			at += s.wire.ps(next) - fullPS - k.earlyOf(f.row)
 		}
 		at = max(at+reachPS+upstreamPS, upPassedPS+f.upWire.ps(next), now)
 		fed = false
@@ -155,8 +155,8 @@ func (k *Kernel) solo(s *source, f *flow, now int64) (key int64, ok bool) {
 		if s.feeder >= 0 {
 			fd := &k.feeders[s.feeder]
 			upPassedPS = at
-			at = max(at, fd.freePS)
-			fd.freePS = at + fd.wire.ps(next)
+			at = max(at, fd.freePS-(feederPS-fd.wire.ps(next))) // see feed
+			fd.freePS = at + feederPS
 			fed = true
 			if at >= stopPS {
 				break

@@ -33,11 +33,14 @@ func (k *Kernel) plan(s *source, now int64) int64 {
 	s.sendPS = at
 	f := &k.flows[slot]
 	k.leaveAt(f, at)
-	payload := min(k.params.PayloadBytes, f.left)
-	if !known && s.count > 1 {
-		payload = 1 // no packet of another flow arrives earlier, whatever the ACKs carry
+	payload, earlyPS := min(k.params.PayloadBytes, f.left), int64(0)
+	if payload == f.left {
+		earlyPS = k.earlyOf(f.row)
 	}
-	at += s.wire.ps(payload+k.params.HeaderBytes) + s.delayPS
+	if !known && s.count > 1 {
+		payload, earlyPS = 1, k.earliestPS // no packet of another flow arrives earlier, whatever the ACKs carry
+	}
+	at += max(0, s.wire.ps(payload+k.params.HeaderBytes)+s.delayPS-earlyPS)
 	if known || s.count == 1 {
 		at = max(at+f.upstreamPS, f.upPassedPS+f.upWire.ps(payload+k.params.HeaderBytes))
 	}

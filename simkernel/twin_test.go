@@ -120,7 +120,7 @@ func runLinkTwin(p Params, c *Case) *linkTwin {
 	for row := range n {
 		s := int(c.Source[row])
 		r.IdealNS[row] = -1
-		if alone := t.alone(row); alone >= 0 && alone+c.PathDelayNS[row]*psPerNS <= horizonPS {
+		if alone := t.alone(row); alone+c.PathDelayNS[row]*psPerNS <= horizonPS {
 			r.IdealNS[row] = ceilNS(alone + c.PathDelayNS[row]*psPerNS)
 		}
 		r.FCTNS[row] = -1
@@ -365,8 +365,8 @@ func (f *slowFlow) record(blocks []Block, singles, together int, first bool) {
 	}
 }
 
-// alone returns the FCT of a flow alone in the case, without propagation and feedback, packet by packet; -1 if it
-// exceeds the horizon.
+// alone returns the FCT of a flow alone in the case, without propagation and feedback, packet by packet; beyond
+// the horizon, some time there.
 func (t *linkTwin) alone(row int) int64 {
 	c, p := t.c, &t.p
 	s, feeder := c.Source[row], int32(-1)
@@ -380,23 +380,50 @@ func (t *linkTwin) alone(row int) int64 {
 		left -= pk.wire - p.HeaderBytes
 		sent += ps(c.SourceBps[s], pk.wire)
 		at = sent
+		if left == 0 {
+			at -= t.early(row, pk.wire)
+		}
 		if c.Kind == Behind {
-			at = max(at, entered+t.gap(c.UpstreamBps, pk), arrived)
+			if n > 0 {
+				at = max(at, entered+t.gap(c.UpstreamBps, pk), arrived)
+			}
 			entered = at
 			if feeder >= 0 {
-				at = max(at, feederFree)
-				feederFree = at + ps(c.FeederBps[feeder], pk.wire)
+				full := ps(c.FeederBps[feeder], p.PayloadBytes+p.HeaderBytes)
+				if n > 0 {
+					at = max(at, feederFree-full+ps(c.FeederBps[feeder], pk.wire))
+				}
+				feederFree = at + full
 			}
-			arrived = at
-			at = max(at, targetFree) + ps(c.TargetBps, pk.wire)
+			if arrived = at; n > 0 {
+				at = max(at, targetFree)
+			}
+			at += ps(c.TargetBps, pk.wire)
 			targetFree = at
 		}
-		at = max(at, down+t.fullGap(c.DownstreamBps, pk))
+		if n > 0 {
+			at = max(at, down+t.fullGap(c.DownstreamBps, pk))
+		}
 		if down = at; at > horizonPS {
-			return -1
+			break
 		}
 	}
 	return at
+}
+
+// early is by how much a flow's last packet arrives before a full one would.
+func (t *linkTwin) early(row int, wire int64) int64 {
+	if len(t.c.BetweenPS) == 0 {
+		return 0
+	}
+	s := t.c.Source[row]
+	latest := newWireTime(float64(t.c.SourceBps[s])).ps(wire)
+	if t.c.Kind == FirstHop {
+		latest += t.c.PathDelayNS[row] * psPerNS
+	} else {
+		latest += t.c.SourceDelayNS[s] * psPerNS
+	}
+	return min(latest, (t.p.PayloadBytes+t.p.HeaderBytes-wire)*int64(t.c.BetweenPS[row]))
 }
 
 // fullGap is gap of a full packet: what a link sends before its next packet.
@@ -449,8 +476,10 @@ func (t *linkTwin) enter(now int64, pk *slowPacket) {
 	}
 	pk.flow.up = now
 	f := t.c.Feeder[pk.flow.source]
-	at := max(now, t.feeder[f])
-	t.feeder[f] = at + newWireTime(float64(t.c.FeederBps[f])).ps(pk.wire)
+	wire := newWireTime(float64(t.c.FeederBps[f]))
+	full := wire.ps(t.p.PayloadBytes + t.p.HeaderBytes)
+	at := max(now, t.feeder[f]-full+wire.ps(pk.wire))
+	t.feeder[f] = at + full
 	pk.fed = true
 	t.at(at, slowArrive, pk.flow.source, pk, nil)
 }
@@ -511,12 +540,16 @@ func (t *linkTwin) send(now int64, source int) {
 		if f.sent == f.size {
 			t.active[source] = slices.DeleteFunc(flows, func(g *slowFlow) bool { return g == f })
 		}
+		early := int64(0)
+		if f.sent == f.size {
+			early = t.early(f.row, pk.wire)
+		}
 		if t.c.Kind == Behind {
 			if len(t.c.Feeder) == 0 || t.c.Feeder[source] < 0 { // else when it enters the feeder
 				t.reached[source] = max(t.reached[source], f.up+t.gap(t.c.UpstreamBps, pk))
 			}
 			t.reached[source] = max(t.reached[source],
-				leave+(t.c.SourceDelayNS[source]+int64(feedback.UpstreamNS))*psPerNS)
+				leave-early+(t.c.SourceDelayNS[source]+int64(feedback.UpstreamNS))*psPerNS)
 			if len(t.c.Feeder) == 0 || t.c.Feeder[source] < 0 {
 				f.up = t.reached[source]
 			}
@@ -524,7 +557,7 @@ func (t *linkTwin) send(now int64, source int) {
 		} else if leave <= horizonPS {
 			t.deepest(pk.wire, now)
 			pk.arrived = now
-			pk.upstream = int64(feedback.UpstreamNS) * psPerNS
+			pk.upstream = int64(feedback.UpstreamNS)*psPerNS - early
 			f.waits[pk.n] = nicWait
 			t.through(pk, now, leave, 0)
 		}
@@ -592,7 +625,9 @@ func (t *linkTwin) through(pk *slowPacket, began, now, delay int64) {
 	t.waits += began - pk.arrived
 	t.passed = append(t.passed, [2]int64{pk.arrived, now})
 	reached := now + pk.upstream
-	f.down = max(reached, f.down+t.fullGap(t.c.DownstreamBps, pk))
+	if f.down += t.fullGap(t.c.DownstreamBps, pk); pk.n == 0 || f.down < reached {
+		f.down = reached
+	}
 	pk.acked += f.down - now
 	wait := pk.acked
 	pk.acked += now - delay + 2*f.path + pk.ackWait

@@ -89,6 +89,7 @@ func (s *Simulator) caseKey(link topology.Link) CaseKey {
 	digestColumn(m, c.ReturnNS, 0)
 	digestColumn(m, c.UpstreamBps, 0)
 	digestColumn(m, c.DownstreamBps, 0)
+	digestColumn(m, c.BetweenPS, 0)
 	if s.params.Transport.RandomMarks() {
 		m.number(uint64(c.MaxMarkBytes))
 		m.number(c.MarkKey)

@@ -130,6 +130,7 @@ func (h *caseRows) appendDetour(d *Detours, link topology.Link, f *detour, hop i
 	h.pathSend = append(h.pathSend, f.pathSend)
 	up, down := slowestLinks(path, int(hop), func(l int32) int64 { return d.net.Links[l].BandwidthBps })
 	h.upBps, h.downBps = append(h.upBps, up), append(h.downBps, down)
+	h.betweenPS = append(h.betweenPS, between(path, int(hop), func(l int32) int64 { return d.net.Links[l].BandwidthBps }))
 	h.hop, h.hops = append(h.hop, hop), append(h.hops, int16(f.hops))
 }
 

@@ -116,6 +116,7 @@ type chunkFlow struct {
 type chunkHop struct {
 	delayToNS        int64 // propagation before the link
 	upBps, downBps   int64 // see slowestLinks
+	betweenPS        int32 // see between
 	flow, link, prev int32
 	hop              int16
 }
@@ -203,6 +204,7 @@ func (c *routeChunk) sortByLink() {
 			l := &c.links[id]
 			h.link, h.hop = id, int16(hop)
 			h.upBps, h.downBps = slowestLinks(path, hop, bps)
+			h.betweenPS = between(path, hop, bps)
 			c.hops[l.nextHop] = h
 			l.nextHop++
 			h.delayToNS += l.delayNS

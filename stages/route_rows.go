@@ -9,7 +9,7 @@ import (
 
 // hopBatch has the columns of a batch of table hops.
 type hopBatch struct {
-	link, firstLink, prevLink                    []int32
+	link, firstLink, prevLink, betweenPS         []int32
 	flowRow, id, size, start, delayTo, pathDelay []int64
 	pathSend, upBps, downBps                     []int64
 	hop, hops                                    []int16
@@ -20,6 +20,7 @@ func (o *hopBatch) resize(n int) {
 	o.flowRow, o.id, o.size = resize(o.flowRow, n), resize(o.id, n), resize(o.size, n)
 	o.start, o.delayTo, o.pathDelay = resize(o.start, n), resize(o.delayTo, n), resize(o.pathDelay, n)
 	o.pathSend, o.upBps, o.downBps = resize(o.pathSend, n), resize(o.upBps, n), resize(o.downBps, n)
+	o.betweenPS = resize(o.betweenPS, n)
 	o.hop, o.hops = resize(o.hop, n), resize(o.hops, n)
 }
 
@@ -49,11 +50,12 @@ func (c *routeChunk) writeHops(ctx context.Context, firstRow int64, hops schema.
 			o.size[k], o.start[k] = f.sizeBytes, f.startNS
 			o.delayTo[k], o.pathDelay[k] = h.delayToNS, f.pathDelayNS
 			o.pathSend[k], o.upBps[k], o.downBps[k] = f.pathSendNS, h.upBps, h.downBps
+			o.betweenPS[k] = h.betweenPS
 		}
 		err := columns.Write(hops, schema.Hops, len(rows), columns.Of(o.link), columns.Of(o.flowRow), columns.Of(o.id),
 			columns.Of(o.hop), columns.Of(o.hops), columns.Of(o.size), columns.Of(o.start), columns.Of(o.firstLink),
 			columns.Of(o.prevLink), columns.Of(o.delayTo), columns.Of(o.pathDelay), columns.Of(o.pathSend),
-			columns.Of(o.upBps), columns.Of(o.downBps))
+			columns.Of(o.upBps), columns.Of(o.downBps), columns.Of(o.betweenPS))
 		if err != nil {
 			return err
 		}

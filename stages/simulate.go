@@ -92,7 +92,7 @@ func HopColumns(e Estimator) []string {
 		"path_delay_ns",
 	}
 	if e == Flow {
-		columns = append(columns, "prev_link", "path_send_ns", "upstream_bps", "downstream_bps")
+		columns = append(columns, "prev_link", "path_send_ns", "upstream_bps", "downstream_bps", "between_ps")
 	}
 	return columns
 }

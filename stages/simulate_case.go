@@ -58,6 +58,7 @@ func (s *Simulator) buildCase(link topology.Link, from, to int) error {
 		}
 		if s.estimator == Flow {
 			c.UpstreamBps, c.DownstreamBps = append(c.UpstreamBps, r.upBps[i]), append(c.DownstreamBps, r.downBps[i])
+			c.BetweenPS = append(c.BetweenPS, r.betweenPS[i])
 		}
 	}
 	return s.addFeedback(from, to)
@@ -68,7 +69,7 @@ func resetCase(c *simkernel.Case) {
 	c.Source, c.SizeBytes, c.StartNS, c.PathDelayNS = c.Source[:0], c.SizeBytes[:0], c.StartNS[:0], c.PathDelayNS[:0]
 	c.Feeder, c.FeederBps, c.ReturnNS, c.Feedback = c.Feeder[:0], c.FeederBps[:0], c.ReturnNS[:0], c.Feedback[:0]
 	c.FlowKey, c.Hops = c.FlowKey[:0], c.Hops[:0]
-	c.UpstreamBps, c.DownstreamBps = c.UpstreamBps[:0], c.DownstreamBps[:0]
+	c.UpstreamBps, c.DownstreamBps, c.BetweenPS = c.UpstreamBps[:0], c.DownstreamBps[:0], c.BetweenPS[:0]
 }
 
 // A caseSource is a source of a case for estimator Flow: packets of one host that reach the target over the same

@@ -139,10 +139,11 @@ func (in *caseInput) ackWaitNS(at int) int64 {
 	return int64(in.ackWait[in.feedbackAt[at]])
 }
 
-// caseRows are the columns of table hops that link cases need. prevLink, pathSend, upBps and downBps are read
+// caseRows are the columns of table hops that link cases need. prevLink, pathSend, upBps, downBps and betweenPS are read
 // for Flow only.
 type caseRows struct {
 	link, firstLink, prevLink        []int32
+	betweenPS                        []int32
 	flowRow, flowID, size, start     []int64
 	delayToLink, pathDelay, pathSend []int64
 	upBps, downBps                   []int64
@@ -157,13 +158,14 @@ func (h *caseRows) truncate(n int) {
 	h.flowRow, h.flowID, h.size, h.start = h.flowRow[:n], h.flowID[:n], h.size[:n], h.start[:n]
 	h.delayToLink, h.pathDelay, h.pathSend = h.delayToLink[:n], h.pathDelay[:n], h.pathSend[:min(n, len(h.pathSend))]
 	h.upBps, h.downBps = h.upBps[:min(n, len(h.upBps))], h.downBps[:min(n, len(h.downBps))]
+	h.betweenPS = h.betweenPS[:min(n, len(h.betweenPS))]
 	h.hop, h.hops = h.hop[:n], h.hops[:n]
 }
 
 // reserve allocates memory for so many more rows.
 func (h *caseRows) reserve(rows int, e Estimator) {
-	for _, column := range []*[]int32{&h.link, &h.firstLink, &h.prevLink} {
-		if column != &h.prevLink || e == Flow {
+	for _, column := range []*[]int32{&h.link, &h.firstLink, &h.prevLink, &h.betweenPS} {
+		if column != &h.prevLink && column != &h.betweenPS || e == Flow {
 			*column = slices.Grow(*column, rows)
 		}
 	}
@@ -188,6 +190,7 @@ func caseRowsOf(rec arrow.Record, e Estimator) caseRows {
 	if e == Flow {
 		h.prevLink, h.pathSend = columns.Int32s(rec, "prev_link"), columns.Int64s(rec, "path_send_ns")
 		h.upBps, h.downBps = columns.Int64s(rec, "upstream_bps"), columns.Int64s(rec, "downstream_bps")
+		h.betweenPS = columns.Int32s(rec, "between_ps")
 	}
 	return h
 }
@@ -206,6 +209,7 @@ func (h *caseRows) append(in *caseRows, from, to int) {
 		h.prevLink = append(h.prevLink, in.prevLink[from:to]...)
 		h.pathSend = append(h.pathSend, in.pathSend[from:to]...)
 		h.upBps, h.downBps = append(h.upBps, in.upBps[from:to]...), append(h.downBps, in.downBps[from:to]...)
+		h.betweenPS = append(h.betweenPS, in.betweenPS[from:to]...)
 	}
 	h.hop = append(h.hop, in.hop[from:to]...)
 	h.hops = append(h.hops, in.hops[from:to]...)

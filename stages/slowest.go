@@ -1,5 +1,7 @@
 package stages
 
+import "math"
+
 // slowestHop returns the last hop of least bandwidth behind hop 0; 0 if the path has one hop only.
 func slowestHop(path []int32, bps func(link int32) int64) int {
 	slowest := min(1, len(path)-1)
@@ -9,6 +11,19 @@ func slowestHop(path []int32, bps func(link int32) int64) int {
 		}
 	}
 	return slowest
+}
+
+// between returns the time per byte, in ps, of the links between hop 0 and a hop, as simkernel.Case.BetweenPS; for hop 0,
+// between it and the slowest hop.
+func between(path []int32, hop int, bps func(link int32) int64) int32 {
+	if hop == 0 {
+		hop = slowestHop(path, bps)
+	}
+	var ps float64
+	for h := 1; h < hop; h++ {
+		ps += 8e12 / float64(bps(path[h]))
+	}
+	return int32(min(math.Round(ps), math.MaxInt32))
 }
 
 // slowestLinks returns the bandwidths of the slowest link before and of the slowest link behind a hop, as
