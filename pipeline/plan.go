@@ -113,7 +113,7 @@ func (m *method) flowPlan() engine.Plan {
 func (m *method) exactPlan() engine.Plan {
 	generate := m.generateStage()
 	m.route = m.routeStage(generate)
-	exact := m.exactStage(generate, Exact{})
+	exact := m.exactStage(generate, Exact{Workers: m.ExactWorkers})
 	sample := m.sampleExactStage(generate, exact)
 	plan := engine.Plan{generate, m.route, exact, sample}
 	if !m.Ephemeral {

@@ -9,7 +9,7 @@
 WITH both_fcts AS (
     SELECT s.scenario, s.variant, t.variant AS truth, s.service, s.slowdown AS estimate, t.fct_ns / s.ideal_ns AS true_slowdown
     FROM slowdowns AS s
-    JOIN exact_fcts AS t ON t.scenario = s.scenario AND t.flow_row = s.flow_row
+    JOIN exact_fcts AS t ON t.scenario = s.scenario AND t.flow_row = s.flow_row AND t.variant <> s.variant
     WHERE ($scenario = '' OR (s.scenario = $scenario AND t.scenario = $scenario))
       AND ($variant = '' OR s.variant = $variant)
 ), groups AS (

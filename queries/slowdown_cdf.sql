@@ -23,7 +23,7 @@ WITH counted AS (
         s.scenario, s.variant, t.variant AS source, s.service, s.vnet, size_bin_of(s.size_bytes) AS bin,
         CAST(ceil(log10(greatest(t.fct_ns / s.ideal_ns, 1)) * $steps) AS INTEGER) AS cell, count(*) AS n
     FROM slowdowns AS s
-    JOIN exact_fcts AS t ON t.scenario = s.scenario AND t.flow_row = s.flow_row
+    JOIN exact_fcts AS t ON t.scenario = s.scenario AND t.flow_row = s.flow_row AND t.variant <> s.variant
     WHERE ($scenario = '' OR (s.scenario = $scenario AND t.scenario = $scenario))
       AND ($variant = '' OR s.variant = $variant)
     GROUP BY ALL

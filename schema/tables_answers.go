@@ -33,7 +33,7 @@ var (
 			{"tier", str, false, "", "as in links"},
 			{"bandwidth_bps", i64, false, "bps", "bandwidth of the link"},
 			{"available_bps", i64, false, "bps",
-				"bandwidth of the link case: that of the link less the ACKs that it carries; with estimator exact, of the link"},
+				"bandwidth of the link case: that of the link less the ACKs that it carries"},
 			{"flows", i64, false, "", "number of flows that cross the link"},
 			{"bytes", i64, false, "bytes", "their bytes, without headers"},
 			{"packets", i64, false, "", "their packets, ⌈size/payload⌉ each: the packet-hops of the case"},
@@ -80,7 +80,7 @@ var (
 		Doc:   "What speaks against the estimate, with the reason. No row means nothing known.",
 		Grain: "kind of weakness × link", Key: []string{"kind", "link_id"}, Sort: []string{}, Variant: true,
 		Columns: []Column{
-			{"kind", str, false, "", "disagreement, too early, too late, unsettled, tail unsettled, percentile unsettled, spread, overload, transport or (independent) loaded twice"},
+			{"kind", str, false, "", "disagreement, too early, too late, unsettled, tail unsettled, percentile unsettled, spread, overload, acks, transport or (independent) loaded twice"},
 			{"measure", f64, true, "", "measured share; for transport, a ratio of bandwidths, for spread, a number of links; null if nothing could be measured"},
 			{"threshold", f64, true, "", "measure from which there is a warning"},
 			{"link_id", i32, true, "", "link concerned; null if there is no single one"},

@@ -131,6 +131,9 @@ type netFinish struct {
 // netHorizonPS bounds simulated time, so that no sum of times overflows: 26 days.
 const netHorizonPS = math.MaxInt64 / 4
 
+// MaxNetworkNS is the latest start of a flow in a Network, from the first: 13 days.
+const MaxNetworkNS = netHorizonPS / 2 / psPerNS
+
 // netNever is later than any time of a simulation.
 const netNever = math.MaxInt64
 
@@ -324,7 +327,7 @@ func (n *Network) fill() error {
 
 func (n *Network) checkStart(startNS int64) error {
 	switch {
-	case startNS < 0 || startNS > netHorizonPS/2/psPerNS:
+	case startNS < 0 || startNS > MaxNetworkNS:
 		return fmt.Errorf("flow row %d: start_ns is %d, must be 0 to 13 days", n.rows, startNS)
 	case startNS < n.lastNS:
 		return fmt.Errorf("flow row %d: start_ns is %d, before the flow above it (%d)", n.rows, startNS, n.lastNS)
@@ -339,8 +342,8 @@ func (n *Network) checkPath(path []int32) error {
 	if len(path) == 0 {
 		return errPathEmpty
 	}
-	if len(path) > netMaxHops {
-		return fmt.Errorf("the path has %d hops, at most %d can be simulated", len(path), netMaxHops)
+	if len(path) > MaxNetworkHops {
+		return fmt.Errorf("the path has %d hops, at most %d can be simulated", len(path), MaxNetworkHops)
 	}
 	for i, l := range path {
 		if l < 0 || int(l) >= len(n.links) {

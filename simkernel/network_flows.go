@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// netMaxHops bounds the hops of a path, and with it the memory per flow.
-const netMaxHops = 250
+// MaxNetworkHops is the most links that a path in a Network can have. It bounds the memory per flow.
+const MaxNetworkHops = 250
 
 // netHop is the state of a flow at one hop. A flow with H hops has H + 1 of them: data that waits for hop h is at
 // entry h, delivered data at H; its ACK starts at H, waits for the reverse of hop h at entry h + 1, and

@@ -133,7 +133,7 @@ func TestCachedResultsAreTheSame(t *testing.T) {
 func TestDigestCoversTheInput(t *testing.T) {
 	for typ, want := range map[reflect.Type]string{
 		reflect.TypeFor[simkernel.Case](): "Kind TargetBps MarkBytes MaxMarkBytes MarkKey FlowKey Hops SourceBps SourceDelayNS " +
-			"Source SizeBytes StartNS PathDelayNS Feeder FeederBps ReturnNS UpstreamBps DownstreamBps Feedback Record",
+			"Source SizeBytes StartNS PathDelayNS Feeder FeederBps ReturnNS UpstreamBps DownstreamBps BetweenPS Feedback Record",
 		reflect.TypeFor[simkernel.Block]():    "NICWaitNS UpstreamNS WaitNS Hint Marks SentAt",
 		reflect.TypeFor[simkernel.Counters](): "PacketsSent PacketsMarked BusyNS MaxQueueBytes MaxQueueAtNS WaitSumNS",
 	} {

@@ -21,7 +21,7 @@ func linkFlows(t *testing.T, sizes, starts []int64) *LinkFlows {
 	err := columns.Write(&hops, schema.Hops, n, columns.Of(links), columns.Of(rows), columns.Of(rows),
 		columns.Of(small), columns.Of(small), columns.Of(sizes), columns.Of(starts),
 		columns.Of(links), columns.Of(links), columns.Of(zeros), columns.Of(zeros), columns.Of(zeros),
-		columns.Of(zeros), columns.Of(zeros))
+		columns.Of(zeros), columns.Of(zeros), columns.Of(links))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -205,8 +205,7 @@ func (x *exact) flush() error {
 	return x.outHops.flush(x.out.Hops)
 }
 
-// writeLinks writes table link_stats: what each link carried, and its queue. Everything is of data packets; ACKs are
-// simulated and not subtracted, so a link has all of its bandwidth.
+// writeLinks writes table link_stats: what each link carried, and its queue. Everything is of data packets.
 func (x *exact) writeLinks() error {
 	var rows statRows
 	for _, l := range x.net.Links {
@@ -222,7 +221,7 @@ func (x *exact) writeLinks() error {
 				c.maxQueueAtNS = x.originNS + queue.MaxQueueAtNS
 			}
 		}
-		rows.append(l, carried, l.BandwidthBps, x.options.Loads.Load(l), c)
+		rows.append(l, carried, x.options.Loads.AvailableBps(&x.params, l), x.options.Loads.Load(l), c)
 	}
 	return rows.flush(x.out.Links)
 }

@@ -3,6 +3,7 @@ package stages
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"runtime"
 	"sync"
@@ -27,9 +28,15 @@ func (x *exact) unbuffered(ctx context.Context) error {
 	return nil
 }
 
-// CheckWholeNetwork returns an error if Exact cannot simulate a network, whatever its flows: a link without a delay,
-// for example.
-func CheckWholeNetwork(n *topology.Network, p simkernel.Params) error {
+// CheckWholeNetwork returns an error if Exact cannot simulate flows that were routed so, and carry such loads: over a
+// link without a delay, for example.
+func CheckWholeNetwork(n *topology.Network, p simkernel.Params, routed RouteStats, loads *Loads) error {
+	if routed.LongestPath > simkernel.MaxNetworkHops {
+		return fmt.Errorf("the longest path has %d links, more than %d", routed.LongestPath, simkernel.MaxNetworkHops)
+	}
+	if span := loads.LastStartNS - loads.FirstStartNS; span > simkernel.MaxNetworkNS {
+		return fmt.Errorf("the flows start within %d s, more than %d", span/1e9, simkernel.MaxNetworkNS/int64(1e9))
+	}
 	links, hosts, _ := (&exact{net: n}).engineTopology(1)
 	_, err := simkernel.NewNetwork(p, links, hosts, nil, func() (*simkernel.NetFlows, error) { return nil, nil })
 	return err

@@ -23,10 +23,11 @@ type RouteOptions struct {
 
 // RouteStats counts what Route did.
 type RouteStats struct {
-	Flows       int64 `json:"flows"`       // with a path or not
-	Hops        int64 `json:"hops"`        // rows of table hops
-	PacketHops  int64 `json:"packet_hops"` // packets × links crossed, the cost of the link cases
-	Unreachable int64 `json:"unreachable"` // flows without a path; they have no hops
+	Flows       int64 `json:"flows"`        // with a path or not
+	Hops        int64 `json:"hops"`         // rows of table hops
+	PacketHops  int64 `json:"packet_hops"`  // packets × links crossed, the cost of the link cases
+	LongestPath int64 `json:"longest_path"` // links
+	Unreachable int64 `json:"unreachable"`  // flows without a path; they have no hops
 	// UnreachableExamples are the first few flows without a path.
 	UnreachableExamples []*topology.UnreachableError `json:"unreachable_examples,omitempty"`
 }
@@ -39,6 +40,7 @@ func (s *RouteStats) Add(t RouteStats) {
 	s.Flows += t.Flows
 	s.Hops += t.Hops
 	s.PacketHops += t.PacketHops
+	s.LongestPath = max(s.LongestPath, t.LongestPath)
 	s.Unreachable += t.Unreachable
 	room := max(0, unreachableExamples-len(s.UnreachableExamples))
 	s.UnreachableExamples = append(s.UnreachableExamples,
@@ -181,6 +183,7 @@ func (c *routeChunk) add(r *topology.Router, p *simkernel.Params, rec arrow.Reco
 		stats.Flows++
 		stats.Hops += int64(len(path))
 		stats.PacketHops += int64(len(path)) * packets
+		stats.LongestPath = max(stats.LongestPath, int64(len(path)))
 	}
 	return nil
 }

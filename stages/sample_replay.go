@@ -38,9 +38,8 @@ type hopOfFlow struct {
 // pass, table sender_fcts of the replay and table ack_delays, in any order; rows of other flows are skipped.
 // SampleStats.Cases has what another link case says of each flow: that of the hop where its last packet waits longest.
 //
-// A flow's delay is that of its replay and of its link cases (see blend), and at least that of table ack_delays.
-// Link cases leave the latter out: their delays are relative to the flow alone on what ACKs leave of the links. A flow
-// that is delayed by more has gaps for the ACKs, so the two are not added. The delay is divided among the hops, for
+// A flow's delay is that of its replay and of its link cases (see blend), plus that of table ack_delays. Link cases
+// leave the latter out: their delays are relative to the flow alone on what ACKs leave of the links. The delay is divided among the hops, for
 // table hop_contributions: each hop contributes the wait of the flow's last packet there. The rest, which
 // the sender lost by reducing its rate, is divided in proportion to the hops' marks; if there are none, it
 // belongs to hop 0, where the host's other flows compete with it.
@@ -68,8 +67,9 @@ func (s *Sampler) SampleReplays(ctx context.Context, firstRow, rows int64, flows
 		if err := s.readHops(f, hops, sizeBytes); err != nil {
 			return nil, 0, err
 		}
-		delay := max(s.blend(x.fctNS[f]-x.idealNS[f]), x.ackNS[f])
-		s.caseNS = max(s.longestWaitCase(delay), x.ackNS[f])
+		replayed := s.blend(x.fctNS[f] - x.idealNS[f])
+		delay := replayed + x.ackNS[f]
+		s.caseNS = s.longestWaitCase(replayed) + x.ackNS[f]
 		s.attribute(firstRow+int64(f), delay)
 		if len(x.out.flowRow) >= columns.BatchRows {
 			if err := x.out.flush(contributions); err != nil {

@@ -205,10 +205,11 @@ func (w *WeaknessFinder) spreadOut() []Weakness {
 }
 
 // Weaknesses returns the conditions that exceed their thresholds. moved compares the last two passes; nil if there
-// was one pass only. Estimator Independent ignores it. WholeNetwork has none: it is what estimates are held against.
+// was one pass only. Estimator Independent ignores it. WholeNetwork is what estimates are held against: what it has is
+// about the workload.
 func (w *WeaknessFinder) Weaknesses(moved *Movement, intervals []Interval) []Weakness {
 	if w.estimator == WholeNetwork {
-		return nil
+		return w.links.overloads(w.net, fullLoad)
 	}
 	var out []Weakness
 	share := float64(w.loadedTwice) / float64(max(1, w.flows))
@@ -222,7 +223,7 @@ func (w *WeaknessFinder) Weaknesses(moved *Movement, intervals []Interval) []Wea
 		out = append(append(append(out, disagreements(intervals)...), w.refuted()...), w.unsettled(moved)...)
 		out = append(append(out, w.spreadOut()...), w.links.ackRange()...)
 	}
-	return append(append(out, w.links.overloads(w.net)...), w.links.transportRange(w.net, w.transport)...)
+	return append(append(out, w.links.overloads(w.net, overload)...), w.links.transportRange(w.net, w.transport)...)
 }
 
 // WeaknessRecord returns the rows as a batch of table warnings, which the caller releases.

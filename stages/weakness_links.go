@@ -19,6 +19,9 @@ const (
 	// its start grows with 1 / (1 - load)²: at 95% it is 400 times that of an idle link, at 60% 6 times.
 	overload = 0.95
 
+	// Load from which a link's queue grows as long as the workload lasts, whoever simulates it.
+	fullLoad = 1
+
 	// The accuracy of transports other than DCTCP was measured at loads below overload and, but for one scenario
 	// (fastHostErrors), in networks in which no host is faster than a link on its flows' paths.
 	equalSpeeds = 1.0
@@ -100,15 +103,15 @@ func (l *Loads) Overloaded(n *topology.Network, p *simkernel.Params) bool {
 	return false
 }
 
-// overloads returns a row for each overloaded link, the most loaded first.
-func (t *linkTraffic) overloads(n *topology.Network) []Weakness {
+// overloads returns a row for each link that is offered that load or more, the most loaded first.
+func (t *linkTraffic) overloads(n *topology.Network, least float64) []Weakness {
 	var out []Weakness
 	for id, load := range t.offered {
-		if load < overload {
+		if load < least {
 			continue
 		}
 		l := &n.Links[id]
-		out = append(out, Weakness{"overload", load, overload, l.ID, fmt.Sprintf(
+		out = append(out, Weakness{"overload", load, least, l.ID, fmt.Sprintf(
 			"%s (link %d) is offered %.0f%% of what it can send, headers included: its queue does not settle "+
 				"within the workload, and percentiles depend on the workload's length and its idle start",
 			n.LinkName(l.ID), l.ID, 100*load)})

@@ -70,7 +70,10 @@ func TestOverload(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := links.overloads(n)
+	if _, of := kindsOf(links.overloads(n, fullLoad)); len(of) != 1 || of[0] != 7 {
+		t.Fatalf("offered more than they can send: %v", of)
+	}
+	rows := links.overloads(n, overload)
 	if _, of := kindsOf(rows); len(of) != 2 || of[0] != 7 || of[1] != 3 {
 		t.Fatalf("overloaded: %+v", rows)
 	}

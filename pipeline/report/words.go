@@ -158,6 +158,10 @@ func (c *content) tailPlace() []string {
 
 // trust says what the estimate was compared with.
 func (c *content) trust() string {
+	if c.estimate.Variant == exactVariant {
+		return "Every packet of every flow was simulated in the whole network: the intervals say what other flows of the same " +
+			"kind might give."
+	}
 	e := c.answers["estimate_error"]
 	for i := range e.rows {
 		if e.Text(i, "size_bin") == "all" && e.Float(i, "quantile") == 0.99 {
@@ -169,10 +173,6 @@ func (c *content) trust() string {
 				100*math.Abs(e.Float(i, "error")), way,
 				intervalOf(signed(e.Float(i, "error_lo")), signed(e.Float(i, "error_hi"))))
 		}
-	}
-	if c.estimate.Variant == exactVariant {
-		return "Every packet of every flow was simulated in the whole network: the intervals say what other flows of the same " +
-			"kind might give."
 	}
 	return "The estimate was not compared with a simulation of the whole network (parsimon validate does it). The " +
 		"intervals say what other flows of the same kind might give, and for estimator flow how far its link cases disagree."

@@ -31,9 +31,9 @@ func WriteCost(p *text.Printer, e *pipeline.Estimation) {
 	p.Linef("%-15s %9.3f %9.3f %14.3f  (%d workers; unlimited: every link case and chunk on a core of its own)", "all", seconds+other, cpu+otherCPU, critical+other, e.Workers)
 	writeCases(p, e)
 	if e.Variant().Estimator == stages.WholeNetwork {
-		if did, seconds, err := exactCost(e, pipeline.Exact{}); err == nil {
-			p.Linef("whole network: %s packet-hops at %.0f ns each, on one core; no switch held more than %d bytes", units.Human(float64(did.PacketHops)),
-				seconds*1e9/float64(max(1, did.PacketHops)), did.DeepestSwitchBytes)
+		if did, seconds, err := exactCost(e, pipeline.Exact{}); err == nil && did.PacketHops > 0 {
+			p.Linef("whole network: %s packet-hops at %.0f ns each; no switch held more than %d bytes", units.Human(float64(did.PacketHops)),
+				seconds*1e9/float64(did.PacketHops), did.DeepestSwitchBytes)
 		}
 	}
 	writeDisk(p, e)

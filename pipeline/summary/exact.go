@@ -47,8 +47,12 @@ func WriteExact(w io.Writer, e *pipeline.Estimation, x pipeline.Exact) error {
 			p.Linef("most drops, %d, before %s (link %d); link cases have unlimited buffers: the estimate does not model drops", s.MostDropped, e.Network.LinkName(s.MostDroppedLink), s.MostDroppedLink)
 		}
 	}
-	if e.Variant().Estimator == stages.WholeNetwork && x.Variant() == e.Variant().String() {
-		p.Linef("the estimate is this simulation, and its errors below are 0: --estimator flow holds link cases against it")
+	if e.Variant().Estimator == stages.WholeNetwork && !buffered {
+		what := "is this simulation, and its errors below are 0"
+		if x.Window != (pipeline.Window{}) {
+			what = "is such a simulation of all flows: differences come from the start of the stretch"
+		}
+		p.Linef("the estimate %s (--estimator flow holds link cases against it)", what)
 	}
 	p.Linef("")
 	return p.Err

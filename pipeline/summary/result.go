@@ -25,6 +25,7 @@ type Result struct {
 	Warnings    []string             `json:"warnings"`
 	Stages      []engine.Report      `json:"stages"`
 	Cases       stages.SimulateStats `json:"link_cases"`
+	WholeHops   int64                `json:"whole_network_packet_hops,omitempty"` // of estimator exact
 	Gates       []gate.Verdict       `json:"gates,omitempty"`
 	Seconds     float64              `json:"seconds"`
 }
@@ -60,6 +61,13 @@ func ReadResult(ctx context.Context, e *pipeline.Estimation) (_ *Result, err err
 	r.Seconds, _ = e.Took()
 	if r.Cases, err = pipeline.Cases(e.Lake, pipeline.CaseStages(e.Plan())...); err != nil {
 		return nil, err
+	}
+	if e.Variant().Estimator == stages.WholeNetwork {
+		did, _, err := exactCost(e, pipeline.Exact{})
+		if err != nil {
+			return nil, err
+		}
+		r.WholeHops = did.PacketHops
 	}
 	db, err := e.OpenQueries(ctx)
 	if err != nil {

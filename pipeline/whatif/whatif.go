@@ -31,7 +31,7 @@ type Answer struct {
 // WhatIf estimates a scenario of the lake, if that is not done yet, and what changes make of it in the same way, and
 // compares the two. AutoPasses are at least as many as the lake holds an estimate of the base with; where what changed
 // asks for more, both take as many. With Auto, both are of the whole network if the lake holds such an estimate of the
-// base. A warm estimate has the base's passes.
+// base, and if what changed can be simulated so. A warm estimate has the base's passes.
 func WhatIf(ctx context.Context, base string, c scenario.Changes, o Settings, how CompareOptions) (*Answer, error) {
 	if err := pipeline.CheckChanges(o.Lake, base, c); err != nil {
 		return nil, err
@@ -56,6 +56,16 @@ func WhatIf(ctx context.Context, base string, c scenario.Changes, o Settings, ho
 	changed, err := pipeline.Derive(ctx, o.Lake, string(before.ID()), c, same, settings)
 	if err != nil {
 		return nil, err
+	}
+	if o.Variant.Auto && same.Estimator == stages.WholeNetwork {
+		if ok, err := changed.CanBeWhole(ctx); err != nil || !ok {
+			changed.Close()
+			if err != nil {
+				return nil, err
+			}
+			o.Variant.Auto = false
+			return WhatIf(ctx, base, c, o, how)
+		}
 	}
 	if err := finish(ctx, changed); err != nil {
 		return nil, err

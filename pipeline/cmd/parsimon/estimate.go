@@ -36,7 +36,7 @@ of slowdown and FCT.
 		r.declareLake(f)
 		r.declareScenario(f)
 		r.declareEstimator(f)
-		f.Lookup("estimator").DefValue = "what the lake holds, flow before independent"
+		f.Lookup("estimator").DefValue = "what the lake holds: exact before flow before independent"
 		f.Lookup("passes").DefValue = "the most that the lake holds"
 		r.declareCluster(f)
 		f.StringVar(&src, "src", "", "sending host, by name or id (required)")

@@ -25,9 +25,10 @@ type runFlags struct {
 	cache, cluster, shard             string
 	linkBackend, ns3                  string
 	ns3Timeout                        time.Duration
-	workers, partitions               int
+	workers, partitions, exactWorkers int
 	wait                              time.Duration
 	keep, cached                      bool // cached: the command uses a cache
+	chooses                           bool // the command knows --estimator auto
 }
 
 // Each command declares the flags that do something there.
@@ -48,7 +49,7 @@ func (r *runFlags) declareEstimator(f *pflag.FlagSet) {
 
 // defaultAuto is for commands that choose the estimator and the number of passes unless they are given. how says how.
 func (r *runFlags) defaultAuto(f *pflag.FlagSet, how, passes string) {
-	r.estimator, r.passes = auto, auto
+	r.estimator, r.passes, r.chooses = auto, auto, true
 	flag := f.Lookup("estimator")
 	flag.DefValue, flag.Usage = auto, flag.Usage+"; auto: "+how
 	flag = f.Lookup("passes")
@@ -155,7 +156,7 @@ func (r *runFlags) lakePath() (string, error) {
 // variant is how the estimate is made.
 func (r *runFlags) variant() (v pipeline.Variant, err error) {
 	switch {
-	case r.estimator == auto:
+	case r.estimator == auto && r.chooses:
 		v.Estimator, v.Auto = stages.Flow, r.passes == auto && r.ablation == "" && r.cluster == ""
 	case r.estimator != "":
 		if v.Estimator, err = stages.ParseEstimator(r.estimator); err != nil {
@@ -173,6 +174,9 @@ func (r *runFlags) variant() (v pipeline.Variant, err error) {
 		return v, usagef("--ablate: %v", err)
 	}
 	if v.Estimator == stages.WholeNetwork {
+		if r.chooses && r.passes != auto {
+			return v, usagef("--passes is about estimator flow")
+		}
 		v.Passes = 0
 	}
 	if v.Ablation != 0 && v.Estimator != stages.Flow {
@@ -216,6 +220,7 @@ func (r *runFlags) settings(e *env) (o pipeline.Settings, done func(), err error
 		return o, done, usagef("--ns3 goes with --link-backend ns3")
 	}
 	o.Workers, o.Partitions, o.Keep, o.Wait = r.workers, r.partitions, r.keep, r.wait
+	o.ExactWorkers = r.exactWorkers
 	o.NS3 = &ns3.Simulator{Path: r.ns3, Timeout: r.ns3Timeout}
 	if r.shard != "" {
 		if o.Shard, err = engine.ParseShard(r.shard); err != nil {

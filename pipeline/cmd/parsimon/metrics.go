@@ -82,7 +82,7 @@ func (m *metrics) estimate(run *pipeline.Estimation, r *summary.Result) error {
 	}
 	m.add("link_cases", "Link cases by where their results come from.", float64(r.Cases.Cases), "from", "simulation")
 	m.add("link_cases", "", float64(r.Cases.CachedCases), "from", "cache")
-	m.add("packet_hops", "Packet-hops by where their results come from.", float64(r.Cases.PacketHops), "from", "simulation")
+	m.add("packet_hops", "Packet-hops by where their results come from.", float64(r.Cases.PacketHops+r.WholeHops), "from", "simulation")
 	m.add("packet_hops", "", float64(r.Cases.CachedHops), "from", "cache")
 	for _, p := range r.Percentiles {
 		m.slowdowns("slowdown", "Percentiles of slowdown by flow size.", []string{"size_bin", p.SizeBin}, []float64{p.P50, p.P90, p.P99, p.P999})

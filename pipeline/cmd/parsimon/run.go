@@ -12,6 +12,7 @@ import (
 	"parsimon/pipeline/gate"
 	"parsimon/pipeline/summary"
 	"parsimon/pipeline/whatif"
+	"parsimon/stages"
 )
 
 var runCommand = command{
@@ -78,12 +79,16 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 			if err != nil {
 				return err
 			}
+			if sampling && r.estimator == stages.WholeNetwork.String() {
+				return usagef("--within estimates windows by link cases: not by --estimator exact")
+			}
 			if sampling && !f.Changed("passes") {
 				r.passes = strconv.Itoa(pipeline.DefaultPasses) // the same for all windows
 			}
 			if sampling && (exact || r.passes == auto) {
 				return usagef("--within goes neither with --exact (see --check) nor with --passes auto")
 			}
+			r.exactWorkers = x.Workers
 			run, done, err := begin(ctx, e, &s, &r, args)
 			if err != nil {
 				return err
