@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -94,6 +95,28 @@ func TestExactWindow(t *testing.T) {
 	rows := slices.Sorted(slices.Values(ints64(fcts, "flow_row")))
 	if stats.Flows != 1000 || stats.Warmup != 400 || rows[0] != 1000 || rows[999] != 1999 {
 		t.Errorf("%d flows, %d of warm-up, rows %d to %d", stats.Flows, stats.Warmup, rows[0], rows[len(rows)-1])
+	}
+}
+
+// What cannot be simulated whole is known before.
+func TestCheckWholeNetwork(t *testing.T) {
+	n, p := testClos(t), simkernel.DefaultParams()
+	for _, c := range []struct {
+		hops, spanNS int64
+		want         string
+	}{
+		{250, simkernel.MaxNetworkNS, ""}, {251, 0, "251 links"}, {6, simkernel.MaxNetworkNS + 1, "flows start within"},
+	} {
+		err := CheckWholeNetwork(n, p, RouteStats{LongestPath: c.hops}, &Loads{LastStartNS: c.spanNS})
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	for i := range n.Links[:2] {
+		n.Links[i].DelayNS = 0
+	}
+	if err := CheckWholeNetwork(n, p, RouteStats{}, &Loads{}); err == nil || !strings.Contains(err.Error(), "delay") {
+		t.Errorf("a link without delay: %v", err)
 	}
 }
 

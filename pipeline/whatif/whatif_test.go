@@ -293,6 +293,32 @@ func TestWhatIfPasses(t *testing.T) {
 	}
 }
 
+// A base that was simulated whole makes what changed so too, unless that cannot be: then both sides are by link cases. A
+// warm start is of link cases.
+func TestWhatIfOfWholeNetwork(t *testing.T) {
+	t.Parallel()
+	o := settings(t, stages.Flow)
+	o.Variant.Passes, o.Variant.Auto = pipeline.AutoPasses, true
+	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
+	for want, how := range map[string]struct {
+		change scenario.Changes
+		warm   bool
+	}{
+		"exact": {scenario.Changes{Fail: []string{"pod0-tor0:pod0-fabric1"}}, false},
+		"flow":  {scenario.Changes{Add: []scenario.CableAddition{{Ends: "pod0-tor0:pod1-tor0", BPS: 10e9}}}, false},
+		"warm":  {scenario.Changes{Fail: []string{"pod0-tor1:pod0-fabric1"}}, true},
+	} {
+		o.Warm = how.warm
+		w, err := WhatIf(t.Context(), base, how.change, o, CompareOptions{Links: 1})
+		if err != nil {
+			t.Fatalf("%s: %v", want, err)
+		}
+		if !strings.Contains(w.Other.Variant, want) || (w.Base.Variant == "exact") != (want == "exact") {
+			t.Errorf("%s: compares %s and %s", want, w.Base.Variant, w.Other.Variant)
+		}
+	}
+}
+
 // What is compared is what was committed, also while another process repeats a stage of one side.
 func TestCompareCommitted(t *testing.T) {
 	t.Parallel()
