@@ -40,7 +40,7 @@ type Settings struct {
 	Wait       time.Duration  // while another process works on the scenario
 	// LeastPasses is the least number of passes that AutoPasses makes; 0: as few as it finds enough.
 	LeastPasses int
-	// ExactWorkers is the number of goroutines that share the simulation of the whole network, for estimator exact; 0: one.
+	// ExactWorkers is the number of goroutines that share the simulation of estimator exact; 0: one.
 	ExactWorkers int
 	Ephemeral    bool // the scenario is deleted after the estimate: no intervals, no views
 	// Donor is a scenario of the lake with the same flows (scenario.FlowsKey), whose files a new scenario shares, and

@@ -39,10 +39,10 @@ type hopOfFlow struct {
 // SampleStats.Cases has what another link case says of each flow: that of the hop where its last packet waits longest.
 //
 // A flow's delay is that of its replay and of its link cases (see blend), plus that of table ack_delays. Link cases
-// leave the latter out: their delays are relative to the flow alone on what ACKs leave of the links. The delay is divided among the hops, for
-// table hop_contributions: each hop contributes the wait of the flow's last packet there. The rest, which
-// the sender lost by reducing its rate, is divided in proportion to the hops' marks; if there are none, it
-// belongs to hop 0, where the host's other flows compete with it.
+// leave the latter out: their delays are relative to the flow alone on what ACKs leave of the links. The delay is
+// divided among the hops, for table hop_contributions: each hop contributes the wait of the flow's last packet there.
+// The rest, which the sender lost by reducing its rate, is divided in proportion to the hops' marks; if there are none,
+// it belongs to hop 0, where the host's other flows compete with it.
 func (s *Sampler) SampleReplays(ctx context.Context, firstRow, rows int64, flows, observed, senders,
 	acks schema.Batches, out, contributions schema.Sink) (SampleStats, error) {
 	x := &s.replay

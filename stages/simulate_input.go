@@ -139,8 +139,8 @@ func (in *caseInput) ackWaitNS(at int) int64 {
 	return int64(in.ackWait[in.feedbackAt[at]])
 }
 
-// caseRows are the columns of table hops that link cases need. prevLink, pathSend, upBps, downBps and betweenPS are read
-// for Flow only.
+// caseRows are the columns of table hops that link cases need. prevLink, pathSend, upBps, downBps and betweenPS are
+// read for Flow only.
 type caseRows struct {
 	link, firstLink, prevLink        []int32
 	betweenPS                        []int32

@@ -13,8 +13,8 @@ func slowestHop(path []int32, bps func(link int32) int64) int {
 	return slowest
 }
 
-// between returns the time per byte, in ps, of the links between hop 0 and a hop, as simkernel.Case.BetweenPS; for hop 0,
-// between it and the slowest hop.
+// between returns the time per byte, in ps, of the links between hop 0 and a hop, as simkernel.Case.BetweenPS; for
+// hop 0, between it and the slowest hop.
 func between(path []int32, hop int, bps func(link int32) int64) int32 {
 	if hop == 0 {
 		hop = slowestHop(path, bps)

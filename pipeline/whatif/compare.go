@@ -86,8 +86,8 @@ type LinkDifference struct {
 var ErrDifferentWays = errors.New("estimated in different ways")
 
 // Compare holds two estimates of a lake against each other, flow by flow: a flow is in both if its id, size and start
-// are. Where a side names no variant, it is the one that both have; of several, that of estimator exact, or else of flow with
-// three passes. The comparison also goes to tables comparisons and comparison_links of the other scenario.
+// are. Where a side names no variant, it is the one that both have; of several, that of estimator exact, or else of
+// flow with three passes. The comparison also goes to tables comparisons and comparison_links of the other scenario.
 func Compare(ctx context.Context, l *lake.Lake, base, other Side, o CompareOptions) (*Comparison, error) {
 	for _, g := range o.By {
 		if !slices.Contains(ComparisonGroups(), g) {
