@@ -51,14 +51,17 @@ func estimateAuto(ctx context.Context, e *Estimation) error {
 // A firstLook is what is known of a workload when it is routed.
 type firstLook struct {
 	unable     error // why the whole network cannot be simulated; nil if it can
-	hops       int64 // packet-hops, as many of links with a delay of windowDelay as take the same time
+	hops       int64 // packet-hops, as many with longer delays as take the same time
 	morePasses bool  // two passes of link cases do not suffice
 }
 
 // windowDelayNS is the shortest delay of a network in which the simulation costs what it does with longer ones. It is
 // cut into windows as long as the shortest delay, and each costs some: with delays of 5 ns, 50 ns and 1 µs, 15 M
-// packet-hops took 294, 157 and 100 ns each.
-const windowDelayNS = 300
+// packet-hops took 294, 157 and 100 ns each. They are taken to cost shortDelayCost times as much at most.
+const (
+	windowDelayNS  = 300
+	shortDelayCost = 4
+)
 
 // look runs the first stages of the plan, up to route.
 func look(ctx context.Context, e *Estimation) (firstLook, error) {
@@ -85,7 +88,7 @@ func look(ctx context.Context, e *Estimation) (firstLook, error) {
 	}
 	return firstLook{
 		unable:     stages.CheckWholeNetwork(e.Network, *params, routed, loads),
-		hops:       routed.PacketHops * windowDelayNS / shortestNS,
+		hops:       routed.PacketHops * min(shortDelayCost, windowDelayNS/shortestNS),
 		morePasses: stages.FewestPasses(params.Transport) > autoPasses[0] || loads.Overloaded(e.Network, params),
 	}, nil
 }
