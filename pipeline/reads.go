@@ -147,7 +147,7 @@ func NewTaskRunner(dir, scenario string, v Variant, o Settings) (*engine.TaskRun
 		return nil, errors.New("with passes made until the percentiles settle, the steps are not known in advance: ask for a number of passes")
 	}
 	if v.Estimator == stages.WholeNetwork {
-		return nil, errors.New("estimator exact is one task, on one core: parsimon run does it")
+		return nil, errors.New("estimator exact is one task: parsimon run does it")
 	}
 	l, err := lake.Open(dir, false)
 	if err != nil {

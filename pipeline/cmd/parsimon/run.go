@@ -80,7 +80,7 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 				return err
 			}
 			if sampling && r.estimator == stages.WholeNetwork.String() {
-				return usagef("--within estimates windows by link cases: not by --estimator exact")
+				return errWithinExact
 			}
 			if sampling && !f.Changed("passes") {
 				r.passes = strconv.Itoa(pipeline.DefaultPasses) // the same for all windows

@@ -116,7 +116,7 @@ the interval of the change of the percentile of --of is within ± that share, or
 				return usagef("--warm goes with estimator flow, and without --screen, --within, --cluster, --scale and --move")
 			}
 			if sampling && o.Variant.Estimator == stages.WholeNetwork {
-				return usagef("--within estimates windows by link cases: not by --estimator exact")
+				return errWithinExact
 			}
 			if sampling {
 				return whatIfWithin(ctx, e, args[0], changes, o, ask, gates, form)
