@@ -268,7 +268,7 @@ func (k *Kernel) checkFlows(c *Case, idealNS []int64) error {
 		times.of(k, c, i)
 		packets := k.params.Packets(size)
 		if float64(packets+2)*float64(times.longestPS(full)) < 2*horizonPS {
-			if ps := times.fctPS(packets, full, k.lastBytes(size), early) + delay*psPerNS; ps <= horizonPS {
+			if ps := times.fctPS(packets, full, k.params.lastBytes(size), early) + delay*psPerNS; ps <= horizonPS {
 				idealNS[i] = ceilNS(ps)
 			}
 		}

@@ -119,7 +119,7 @@ func (k *Kernel) earlyOf(row int32) int64 {
 
 // early computes earlyOf.
 func (k *Kernel) early(c *Case, row int) int64 {
-	last := k.lastBytes(c.SizeBytes[row])
+	last := k.params.lastBytes(c.SizeBytes[row])
 	s := &k.sources[c.Source[row]]
 	farthestPS := s.delayPS
 	if c.Kind == FirstHop {
@@ -127,11 +127,6 @@ func (k *Kernel) early(c *Case, row int) int64 {
 	}
 	shorter := k.params.PayloadBytes + k.params.HeaderBytes - last
 	return min(int64(c.BetweenPS[row])*shorter, farthestPS+s.wire.ps(last))
-}
-
-// lastBytes returns the size on the wire of the last packet of a flow.
-func (k *Kernel) lastBytes(sizeBytes int64) int64 {
-	return sizeBytes - (k.params.Packets(sizeBytes)-1)*k.params.PayloadBytes + k.params.HeaderBytes
 }
 
 // slowestWire returns the wireTime of a flow's link of that column; 0 if there is none.

@@ -35,7 +35,7 @@ func (p *IdealPath) FCTNS(sizeBytes int64) int64 {
 
 func (p *IdealPath) fctPS(sizeBytes int64) int64 {
 	n := p.params.Packets(sizeBytes)
-	last := sizeBytes - (n-1)*p.params.PayloadBytes + p.params.HeaderBytes
+	last := p.params.lastBytes(sizeBytes)
 	var lastSum int64
 	for _, h := range p.hops {
 		lastSum += h.ps(last)

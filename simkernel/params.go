@@ -134,6 +134,11 @@ func (p *Params) Packets(sizeBytes int64) int64 {
 	return (sizeBytes + p.PayloadBytes - 1) / p.PayloadBytes
 }
 
+// lastBytes returns the size on the wire of the last packet of a flow.
+func (p *Params) lastBytes(sizeBytes int64) int64 {
+	return sizeBytes - (p.Packets(sizeBytes)-1)*p.PayloadBytes + p.HeaderBytes
+}
+
 // SendNS returns the time to send wireBytes at a bandwidth, rounded to ns.
 func (p *Params) SendNS(wireBytes, bandwidthBps int64) int64 {
 	return (newWireTime(float64(bandwidthBps)).ps(wireBytes) + psPerNS/2) / psPerNS
