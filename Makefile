@@ -73,7 +73,7 @@ browser-test: setup chromium ## every kind of report in Chromium on a screen and
 	@PARSIMON_LONG=1 go test -timeout 30m -count 1 -run 'TestReport' -v ./pipeline/cmd/parsimon
 
 exact-accuracy: ## the whole-network simulation against ns-3, several seeds and transports (minutes; needs ../shared)
-	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run 'TestNetworkAgainstNS3|TestTransportsAgainstNS3' -v ./simkernel
+	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run 'TestNetworkAgainstNS3|TestTransportsAgainstNS3' -v ./simkernel/network
 
 question-accuracy: ## flows outside the trace, leave-one-out against ns-3 (minutes; needs ../shared)
 	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run TestQuestionAccuracy -v ./pipeline/newflows

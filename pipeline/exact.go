@@ -8,7 +8,7 @@ import (
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
 	"parsimon/schema"
-	"parsimon/simkernel"
+	"parsimon/simkernel/network"
 	"parsimon/stages"
 )
 
@@ -25,7 +25,7 @@ type Exact struct {
 	// that are idle.
 	Workers int
 	// Buffer is what switches have to hold packets in; its zero value: without limit.
-	Buffer simkernel.BufferParams
+	Buffer network.BufferParams
 }
 
 // Names of variants of whole-network simulations: "exact" or, of a window, "exact-FROM-TO", with the switch buffers.
@@ -41,7 +41,7 @@ func (x Exact) Variant() string {
 	if x.Window != (Window{}) {
 		name += fmt.Sprintf("-%d-%d", x.FromNS, x.ToNS)
 	}
-	if b := x.Buffer; b != (simkernel.BufferParams{}) {
+	if b := x.Buffer; b != (network.BufferParams{}) {
 		name += fmt.Sprintf("-buffer-%d-alpha-%g", b.SwitchBytes, b.Alpha)
 		if b.RetransmitNS > 0 {
 			name += fmt.Sprintf("-retransmit-%d", b.RetransmitNS)

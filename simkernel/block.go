@@ -18,65 +18,57 @@ type Block struct {
 	// is the wait behind the target, in observations of a FirstHop the NIC wait. Waits for packets of the same
 	// flow are excluded: the flow has them alone in the network too, so the ideal FCT includes them.
 	WaitNS int32
-	// Marks has bit n mod markBits set if packet n of the flow was marked.
+	// Marks has bit n mod MarkBits set if packet n of the flow was marked.
 	Marks uint16
 	// Hint is an additional value that some transports need:
 	//   - HPCC: the share of the line rate that the link denied the flow, as computed by its sender, in units of
-	//     1/shareUnit; the mean over the block.
-	//   - TIMELY, which reacts to differences of RTTs: the wait of the block's first packet, in units of hintNS.
+	//     1/ShareUnit; the mean over the block.
+	//   - TIMELY, which reacts to differences of RTTs: the wait of the block's first packet, in units of HintNS.
 	//     (Swift works better with means: with the first packet's wait, each packet of the block would have
 	//     to compensate for it.)
-	//   - DCQCN, whose ACKs wait in queues: how long, at all links of the way back, in units of hintNS. Only in feedback,
+	//   - DCQCN, whose ACKs wait in queues: how long, at all links of the way back, in units of HintNS. Only in feedback,
 	//     for whoever knows these queues (Result.Queue).
 	// JoinHints combines the hints of two links.
 	Hint uint16
-	// SentAt is when the block's first packet left its host: the time since its flow's start, in units of sentUnitPS,
+	// SentAt is when the block's first packet left its host: the time since its flow's start, in units of SentUnitPS,
 	// plus 1. 0: unknown. Only with Transport.FeedbackByTime, see leaveAt, and in observations with Transport.AcksQueue.
 	SentAt uint32
 }
 
 const (
-	shareUnit = 65_535
-	hintNS    = 16
+	ShareUnit = 65_535
+	HintNS    = 16
 )
 
-// A hintKind is a content of Block.Hint.
-type hintKind uint8
+// A HintKind is a content of Block.Hint.
+type HintKind uint8
 
 const (
-	hintNone      hintKind = iota
-	hintReduction          // the share of the line rate that the link denied the flow
-	hintFirstWait          // the wait of the block's first packet
-	hintAckWait            // what ACKs wait
+	HintNone      HintKind = iota
+	HintReduction          // the share of the line rate that the link denied the flow
+	HintFirstWait          // the wait of the block's first packet
+	HintAckWait            // what ACKs wait
 )
 
 // JoinHints combines the Block.Hint of two links: the sum of waits, or the maximum of shares.
 func (t Transport) JoinHints(a, b uint16) uint16 {
-	if t.spec().hint == hintFirstWait {
+	if t.spec().Hint == HintFirstWait {
 		return uint16(min(math.MaxUint16, uint32(a)+uint32(b)))
 	}
 	return max(a, b)
 }
 
-// waitHint returns the Block.Hint for a wait.
-func waitHint(waitPS int64) uint16 {
-	return uint16(min(math.MaxUint16, (waitPS/psPerNS+hintNS/2)/hintNS))
+// WaitHint returns the Block.Hint for a wait.
+func WaitHint(waitPS int64) uint16 {
+	return uint16(min(math.MaxUint16, (waitPS/PSPerNS+HintNS/2)/HintNS))
 }
 
 // AckWaitHint returns the Block.Hint for what an ACK waits, with Transport.AcksQueue.
-func AckWaitHint(waitNS int64) uint16 { return waitHint(waitNS * psPerNS) }
-
-// ackWaitPS returns what the ACK of the flow's next packet waits.
-func (k *Kernel) ackWaitPS(f *flow) int64 {
-	if k.traits.hint != hintAckWait || len(k.c.Feedback) == 0 {
-		return 0
-	}
-	return int64(k.c.Feedback[f.block].Hint) * hintNS * psPerNS
-}
+func AckWaitHint(waitNS int64) uint16 { return WaitHint(waitNS * PSPerNS) }
 
 const (
-	maxBlockBits = 4
-	markBits     = 1 << maxBlockBits // bits of Block.Marks
+	MaxBlockBits = 4
+	MarkBits     = 1 << MaxBlockBits // bits of Block.Marks
 	maxSingles   = 256
 
 	// Blocks of a transport that reacts to differences of consecutive RTTs, which a mean over a window hides. With TIMELY,
@@ -95,11 +87,11 @@ const (
 // other flows that start at the same time. The packets of the second leave as the ACKs of the first return,
 // which ends that queue. Within these two windows waits differ from packet to packet by more than their mean,
 // so they are described singly. Afterwards a mean over a window is the resolution at which senders react: a block is
-// the largest power of two that is not above a window, at most markBits packets (differenceBits for TIMELY), so a flow
+// the largest power of two that is not above a window, at most MarkBits packets (differenceBits for TIMELY), so a flow
 // of a million packets needs 1/16 of the memory. At most maxSingles packets are single: a window of more packets fills
 // long paths rather than queues.
 //
-// A flow's number of single packets is a multiple of markBits, so that the packets of a block have different
+// A flow's number of single packets is a multiple of MarkBits, so that the packets of a block have different
 // bits in Block.Marks.
 type BlockLayout struct {
 	singles uint32
@@ -109,9 +101,9 @@ type BlockLayout struct {
 // Layout returns how flows of these parameters are divided into blocks.
 func (p *Params) Layout() BlockLayout {
 	window := p.Packets(p.WindowBytes)
-	singles := (2*window + markBits - 1) &^ (markBits - 1)
-	most := maxBlockBits
-	if p.Transport.spec().hint == hintFirstWait {
+	singles := (2*window + MarkBits - 1) &^ (MarkBits - 1)
+	most := MaxBlockBits
+	if p.Transport.spec().Hint == HintFirstWait {
 		most = differenceBits
 	}
 	return BlockLayout{uint32(min(singles, maxSingles)), uint8(min(bits.Len64(uint64(window))-1, most))}
@@ -141,24 +133,24 @@ func (l BlockLayout) Of(n int64) int64 {
 	return int64(l.singles) + (n-int64(l.singles))>>l.bits
 }
 
-// Window returns which group of markBits consecutive packets of a flow block b is in.
+// Window returns which group of MarkBits consecutive packets of a flow block b is in.
 func (l BlockLayout) Window(b int) int {
 	if b < int(l.singles) {
-		return b >> maxBlockBits
+		return b >> MaxBlockBits
 	}
-	return (b-int(l.singles))>>(maxBlockBits-l.bits) + int(l.singles)>>maxBlockBits
+	return (b-int(l.singles))>>(MaxBlockBits-l.bits) + int(l.singles)>>MaxBlockBits
 }
 
-// start returns the number of the first packet in the block of packet n.
-func (l BlockLayout) start(n uint32) uint32 {
+// Start returns the number of the first packet in the block of packet n.
+func (l BlockLayout) Start(n uint32) uint32 {
 	if n < l.singles {
 		return n
 	}
 	return n &^ (1<<l.bits - 1)
 }
 
-// end returns the number of the first packet after the block of packet n.
-func (l BlockLayout) end(n uint32) uint32 {
+// End returns the number of the first packet after the block of packet n.
+func (l BlockLayout) End(n uint32) uint32 {
 	if n < l.singles {
 		return n + 1
 	}
@@ -166,43 +158,4 @@ func (l BlockLayout) end(n uint32) uint32 {
 }
 
 // MarkBit returns the bit of Block.Marks for packet n of a flow, from 0.
-func MarkBit(n int64) int { return int(n & (markBits - 1)) }
-
-// loadBlock reads the feedback of the flow's next packets, block f.block.
-func (k *Kernel) loadBlock(f *flow) {
-	f.nextBlockAt = k.layout.end(f.head)
-	if len(k.c.Feedback) > 0 && f.head < f.timedFrom {
-		b := &k.c.Feedback[f.block]
-		f.nicWaitPS = int64(b.NICWaitNS) * psPerNS
-		f.upstreamPS = int64(b.UpstreamNS) * psPerNS
-		f.downstreamPS = int64(b.WaitNS) * psPerNS
-		f.marks = b.Marks
-	}
-}
-
-// advanceBlock ends a block, whose last packet has just been sent, and begins the next one.
-func (k *Kernel) advanceBlock(f *flow) {
-	k.recordBlock(f, f.nextBlockAt-k.layout.start(f.nextBlockAt-1))
-	f.block++
-	k.loadBlock(f)
-}
-
-// recordBlock records the mean wait of the present block, which has that many packets.
-func (k *Kernel) recordBlock(f *flow, packets uint32) {
-	if f.waitPS == 0 {
-		return // nothing to record: Observed is zero
-	}
-	if len(k.r.Observed) > 0 && packets > 0 {
-		k.recordWait(f.block, f.waitPS, int64(packets))
-	}
-	f.waitPS = 0
-}
-
-// recordWait records the mean wait of a block with that many packets, whose waits sum up to sumPS.
-func (k *Kernel) recordWait(block uint32, sumPS, packets int64) {
-	mean := sumPS / psPerNS
-	if packets > 1 {
-		mean = (mean + packets/2) / packets
-	}
-	k.r.Observed[block].WaitNS = int32(min(mean, math.MaxInt32))
-}
+func MarkBit(n int64) int { return int(n & (MarkBits - 1)) }

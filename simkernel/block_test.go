@@ -8,7 +8,7 @@ func TestBlocks(t *testing.T) {
 	for _, window := range []int64{1, 5_000, 18_000, 1 << 30} {
 		p.WindowBytes = window
 		l := p.Layout()
-		if l.singles%markBits != 0 || int64(l.singles) < min(2*p.Packets(window), maxSingles) {
+		if l.singles%MarkBits != 0 || int64(l.singles) < min(2*p.Packets(window), maxSingles) {
 			t.Fatalf("window of %d bytes: %d single packets", window, l.singles)
 		}
 		for packets := int64(1); packets < 400; packets++ {
@@ -21,19 +21,19 @@ func checkLayout(t *testing.T, l BlockLayout, packets int64) {
 	t.Helper()
 	n, at := int64(0), uint32(0)
 	for int64(at) < packets {
-		if l.start(at) != at {
+		if l.Start(at) != at {
 			t.Fatalf("packet %d does not begin a block", at)
 		}
-		if got, want := l.Packets(packets, n), min(int64(l.end(at)), packets)-int64(at); got != want {
+		if got, want := l.Packets(packets, n), min(int64(l.End(at)), packets)-int64(at); got != want {
 			t.Fatalf("%d packets: block %d has %d, want %d", packets, n, got, want)
 		}
-		if got := l.Of(min(int64(l.end(at)), packets) - 1); got != n {
+		if got := l.Of(min(int64(l.End(at)), packets) - 1); got != n {
 			t.Fatalf("%d packets: the last packet of block %d is in block %d", packets, n, got)
 		}
-		if window := l.Window(int(n)); window != int(at)/markBits {
-			t.Fatalf("block %d is in window %d, its packet %d in %d", n, window, at, at/markBits)
+		if window := l.Window(int(n)); window != int(at)/MarkBits {
+			t.Fatalf("block %d is in window %d, its packet %d in %d", n, window, at, at/MarkBits)
 		}
-		n, at = n+1, l.end(at)
+		n, at = n+1, l.End(at)
 	}
 	if got := l.Blocks(packets); got != n {
 		t.Fatalf("%d packets have %d blocks, want %d", packets, got, n)

@@ -30,9 +30,9 @@ var dcqcnSpec = transportSpec{
 		}
 		return nil
 	},
-	newSender: func() sender { return &dcqcn{} },
+	newSender: func() Sender { return &dcqcn{} },
 	markBytes: func(p *Params) (lo, hi int64) { return p.DCQCN.MinMarkPerGbps, p.DCQCN.MaxMarkPerGbps },
-	traits:    traits{randomMarks: true, acksQueue: true, ignoresWindowEnds: true, hint: hintAckWait},
+	Traits:    Traits{RandomMarks: true, AcksQueue: true, IgnoresWindowEnds: true, Hint: HintAckWait},
 }
 
 // DCQCNParams are the constants of DCQCN.
@@ -86,33 +86,33 @@ type dcqcn struct {
 // alphaGone is so small that a cut by half of it changes no rate.
 const alphaGone = 1.0 / (1 << 60)
 
-func (d *dcqcn) start(_ *Params, lineBps float64, _ int) {
+func (d *dcqcn) Start(_ *Params, lineBps float64, _ int) {
 	*d = dcqcn{
 		rateBps: lineBps, lineBps: lineBps, targetBps: lineBps,
 		alphaPS: never, decreasePS: never, increasePS: never, firstPS: never,
 	}
 }
 
-func (d *dcqcn) rate() (rateBps, lineBps float64) { return d.rateBps, d.lineBps }
+func (d *dcqcn) Rate() (rateBps, lineBps float64) { return d.rateBps, d.lineBps }
 
-func (d *dcqcn) nextTick() int64 { return d.firstPS }
+func (d *dcqcn) NextTick() int64 { return d.firstPS }
 
-func (d *dcqcn) onAck(p *Params, h *ackInfo) (rateChanged bool) {
-	if !h.marked {
+func (d *dcqcn) OnAck(p *Params, h *AckInfo) (rateChanged bool) {
+	if !h.Marked {
 		return false
 	}
 	d.cnpAlpha, d.cnpCut = true, true
 	if d.alphaPS == never {
 		d.alpha, d.cnpAlpha = 1, false
 		d.targetBps = d.rateBps
-		d.alphaPS = h.nowPS + p.DCQCN.AlphaNS*psPerNS
-		d.decreasePS = h.nowPS + (p.DCQCN.DecreaseNS+1)*psPerNS
+		d.alphaPS = h.NowPS + p.DCQCN.AlphaNS*PSPerNS
+		d.decreasePS = h.NowPS + (p.DCQCN.DecreaseNS+1)*PSPerNS
 		d.firstPS = min(d.alphaPS, d.decreasePS)
 	}
 	return false
 }
 
-func (d *dcqcn) tick(p *Params, nowPS int64) (rateChanged bool) {
+func (d *dcqcn) Tick(p *Params, nowPS int64) (rateChanged bool) {
 	before := d.rateBps
 	for d.firstPS <= nowPS {
 		switch d.firstPS {
@@ -130,7 +130,7 @@ func (d *dcqcn) tick(p *Params, nowPS int64) (rateChanged bool) {
 
 func (d *dcqcn) tickAlpha(p *Params, nowPS int64) {
 	c := &p.DCQCN
-	everyPS := c.AlphaNS * psPerNS
+	everyPS := c.AlphaNS * PSPerNS
 	d.alpha = float64((1 - c.Gain) * d.alpha)
 	if d.cnpAlpha {
 		d.alpha += c.Gain
@@ -144,7 +144,7 @@ func (d *dcqcn) tickAlpha(p *Params, nowPS int64) {
 
 func (d *dcqcn) tickDecrease(p *Params, nowPS int64) {
 	c := &p.DCQCN
-	everyPS := c.DecreaseNS * psPerNS
+	everyPS := c.DecreaseNS * PSPerNS
 	if !d.cnpCut { // and none will by nowPS
 		d.decreasePS = lastTick(d.decreasePS, everyPS, nowPS) + everyPS
 		return
@@ -155,13 +155,13 @@ func (d *dcqcn) tickDecrease(p *Params, nowPS int64) {
 	}
 	d.rateBps = max(p.floorBps(d.lineBps), float64(d.rateBps*(1-d.alpha/2)))
 	d.stage = 0
-	d.increasePS = d.decreasePS + c.IncreaseNS*psPerNS
+	d.increasePS = d.decreasePS + c.IncreaseNS*PSPerNS
 	d.decreasePS += everyPS
 }
 
 func (d *dcqcn) tickIncrease(p *Params, nowPS int64) {
 	c := &p.DCQCN
-	everyPS := c.IncreaseNS * psPerNS
+	everyPS := c.IncreaseNS * PSPerNS
 	rate, target := d.rateBps, d.targetBps
 	switch {
 	case d.stage == 1:

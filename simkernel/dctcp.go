@@ -15,16 +15,16 @@ var dctcpSpec = transportSpec{
 			{Name: "mark_per_gbps", Unit: Bytes, Int: &p.MarkBytesPerGbps, Max: maxMark},
 		}
 	},
-	newSender: func() sender { return &dctcp{} },
+	newSender: func() Sender { return &DCTCPSender{} },
 	markBytes: func(p *Params) (lo, hi int64) { return p.MarkBytesPerGbps, p.MarkBytesPerGbps },
-	traits:    traits{embedded: true},
+	Traits:    Traits{Embedded: true},
 }
 
-// dctcp is the sender of one flow. update is onAck without the parts of ackInfo that DCTCP does not
+// DCTCPSender is the sender of one flow. Update is OnAck without the parts of AckInfo that DCTCP does not
 // use; it may be skipped for ACKs that are neither marked nor beyond windowEnd.
-type dctcp struct {
-	rateBps   float64 // in [min(MinRateBps, lineBps), lineBps]
-	lineBps   float64
+type DCTCPSender struct {
+	RateBps   float64 // in [min(MinRateBps, lineBps), lineBps]
+	LineBps   float64
 	alpha     float64 // smoothed share of marked packets, initially 1
 	windowEnd int64   // snd_nxt at the end of the last window; an ACK beyond it ends the next one
 	cutEnd    int64   // snd_nxt at the last cut: no further cut until an ACK is beyond it
@@ -33,23 +33,23 @@ type dctcp struct {
 	cut       bool    // between a cut and the ACK beyond cutEnd
 }
 
-// start sets the sender to line rate.
-func (d *dctcp) start(_ *Params, lineBps float64, _ int) {
-	*d = dctcp{rateBps: lineBps, lineBps: lineBps, alpha: 1}
+// Start sets the sender to line rate.
+func (d *DCTCPSender) Start(_ *Params, lineBps float64, _ int) {
+	*d = DCTCPSender{RateBps: lineBps, LineBps: lineBps, alpha: 1}
 }
 
-func (d *dctcp) onAck(p *Params, h *ackInfo) bool {
-	return d.update(p, h.ackedBytes, h.sentBytes, h.marked)
+func (d *DCTCPSender) OnAck(p *Params, h *AckInfo) bool {
+	return d.Update(p, h.AckedBytes, h.SentBytes, h.Marked)
 }
 
-func (d *dctcp) tick(*Params, int64) bool { return false }
+func (d *DCTCPSender) Tick(*Params, int64) bool { return false }
 
-func (d *dctcp) nextTick() int64 { return never }
+func (d *DCTCPSender) NextTick() int64 { return never }
 
-func (d *dctcp) rate() (rateBps, lineBps float64) { return d.rateBps, d.lineBps }
+func (d *DCTCPSender) Rate() (rateBps, lineBps float64) { return d.RateBps, d.LineBps }
 
-// update processes one ACK.
-func (d *dctcp) update(p *Params, ackedBytes, sentBytes int64, marked bool) (rateChanged bool) {
+// Update processes one ACK.
+func (d *DCTCPSender) Update(p *Params, ackedBytes, sentBytes int64, marked bool) (rateChanged bool) {
 	if marked {
 		d.marked++
 	}
@@ -69,18 +69,18 @@ func (d *dctcp) update(p *Params, ackedBytes, sentBytes int64, marked bool) (rat
 	if d.cut && ackedBytes > d.cutEnd {
 		d.cut = false
 	}
-	before := d.rateBps
+	before := d.RateBps
 	if !d.cut {
 		if marked {
-			d.rateBps = max(p.floorBps(d.lineBps), float64(d.rateBps*(1-d.alpha/2)))
+			d.RateBps = max(p.floorBps(d.LineBps), float64(d.RateBps*(1-d.alpha/2)))
 			d.cut = true
 			d.cutEnd = sentBytes
 		} else if windowEnds {
-			d.rateBps = min(d.lineBps, d.rateBps+p.AdditiveIncreaseBps)
+			d.RateBps = min(d.LineBps, d.RateBps+p.AdditiveIncreaseBps)
 		}
 	}
-	return d.rateBps != before
+	return d.RateBps != before
 }
 
-// window returns how much payload may be in flight at the present rate.
-func (d *dctcp) window(p *Params) int64 { return p.windowAt(d.rateBps, d.lineBps) }
+// Window returns how much payload may be in flight at the present rate.
+func (d *DCTCPSender) Window(p *Params) int64 { return p.WindowAt(d.RateBps, d.LineBps) }

@@ -17,8 +17,8 @@ var hpccSpec = transportSpec{
 			{Name: "base_rtt", Unit: Nanoseconds, Int: &c.BaseRTTNS, Min: 1, Max: maxTimeNS},
 		}
 	},
-	newSender: func() sender { return &hpcc{} },
-	traits:    traits{telemetry: true, hint: hintReduction},
+	newSender: func() Sender { return &hpcc{} },
+	Traits:    Traits{Telemetry: true, Hint: HintReduction},
 }
 
 // HPCCParams are the constants of HPCC.
@@ -36,10 +36,10 @@ func DefaultHPCC() HPCCParams {
 }
 
 // A telemetry is what a switch writes into a packet when its service starts (HPCC, §3.1 and §4.1).
-type telemetry struct {
-	atPS      int64
-	sentBytes int64 // on the wire, by that link, before the packet
-	leftBytes int64 // on the wire, left behind in the queue
+type Telemetry struct {
+	AtPS      int64
+	SentBytes int64 // on the wire, by that link, before the packet
+	LeftBytes int64 // on the wire, left behind in the queue
 }
 
 // hpcc is the sender of one flow: HPCC (Li et al., SIGCOMM'19, algorithm 1) with the rate in place of the window,
@@ -60,30 +60,30 @@ type hpcc struct {
 	ownBps           float64     // the rate that the links in the telemetry allow
 	aloneBps         float64     // the rate that they would allow if others did not bound it
 	use              float64     // U: smoothed utilisation; initially 1, as in the authors' simulator
-	last             []telemetry // by link, of the last ACK
+	last             []Telemetry // by link, of the last ACK
 	windowEnd        int64       // lastUpdateSeq
 	stage            int64
 }
 
-func (d *hpcc) start(_ *Params, lineBps float64, _ int) {
+func (d *hpcc) Start(_ *Params, lineBps float64, _ int) {
 	*d = hpcc{
 		rateBps: lineBps, lineBps: lineBps, refBps: lineBps, ownBps: lineBps, aloneBps: lineBps, use: 1, last: d.last[:0],
 	}
 }
 
-func (d *hpcc) tick(*Params, int64) bool { return false }
+func (d *hpcc) Tick(*Params, int64) bool { return false }
 
-func (d *hpcc) nextTick() int64 { return 0 }
+func (d *hpcc) NextTick() int64 { return 0 }
 
-func (d *hpcc) rate() (rateBps, lineBps float64) { return d.rateBps, d.lineBps }
+func (d *hpcc) Rate() (rateBps, lineBps float64) { return d.rateBps, d.lineBps }
 
-func (d *hpcc) onAck(p *Params, h *ackInfo) (rateChanged bool) {
+func (d *hpcc) OnAck(p *Params, h *AckInfo) (rateChanged bool) {
 	first := d.windowEnd == 0
 	known := d.measure(p, h)
-	d.last = append(d.last[:0], h.links...)
-	update := h.ackedBytes > d.windowEnd
+	d.last = append(d.last[:0], h.Links...)
+	update := h.AckedBytes > d.windowEnd
 	if update {
-		d.windowEnd = h.sentBytes
+		d.windowEnd = h.SentBytes
 	}
 	if first {
 		return false
@@ -92,7 +92,7 @@ func (d *hpcc) onAck(p *Params, h *ackInfo) (rateChanged bool) {
 	if known {
 		d.compute(p, update)
 	}
-	othersBps := float64(d.lineBps * (1 - h.feedback))
+	othersBps := float64(d.lineBps * (1 - h.Feedback))
 	d.rateBps = max(p.floorBps(d.lineBps), min(d.ownBps, othersBps))
 	d.aloneBps = d.ownBps
 	if othersBps < d.ownBps {
@@ -122,18 +122,18 @@ func (d *hpcc) compute(p *Params, update bool) {
 
 // measure is the paper's MeasureInflight: it updates U by the ACK's telemetry: of each link the queue, in round
 // trips, plus its utilisation since the last ACK. It returns false if there is no telemetry.
-func (d *hpcc) measure(p *Params, h *ackInfo) (known bool) {
-	roundPS := float64(p.HPCC.BaseRTTNS * psPerNS)
+func (d *hpcc) measure(p *Params, h *AckInfo) (known bool) {
+	roundPS := float64(p.HPCC.BaseRTTNS * PSPerNS)
 	use, tauPS := -1.0, 0.0
-	for i := range min(len(d.last), len(h.links)) {
-		now, was := &h.links[i], &d.last[i]
-		took := float64(now.atPS - was.atPS)
+	for i := range min(len(d.last), len(h.Links)) {
+		now, was := &h.Links[i], &d.last[i]
+		took := float64(now.AtPS - was.AtPS)
 		if took <= 0 {
 			continue
 		}
-		bytesPerPS := h.bps[i] / 8e12
-		queue := float64(min(now.leftBytes, was.leftBytes)) / (bytesPerPS * roundPS)
-		u := queue + float64(now.sentBytes-was.sentBytes)/(took*bytesPerPS)
+		bytesPerPS := h.Bps[i] / 8e12
+		queue := float64(min(now.LeftBytes, was.LeftBytes)) / (bytesPerPS * roundPS)
+		u := queue + float64(now.SentBytes-was.SentBytes)/(took*bytesPerPS)
 		if u > use {
 			use, tauPS = u, min(roundPS, took)
 		}
@@ -146,5 +146,5 @@ func (d *hpcc) measure(p *Params, h *ackInfo) (known bool) {
 	return true
 }
 
-// reduction returns the share of the line rate that the links in the telemetry deny the flow.
-func (d *hpcc) reduction() float64 { return 1 - d.aloneBps/d.lineBps }
+// Reduction returns the share of the line rate that the links in the telemetry deny the flow.
+func (d *hpcc) Reduction() float64 { return 1 - d.aloneBps/d.lineBps }

@@ -11,7 +11,7 @@ package simkernel
 // is an empty path; Reset and Add build one without allocating.
 type IdealPath struct {
 	params Params
-	hops   []wireTime
+	hops   []WireTime
 	propPS int64
 }
 
@@ -24,21 +24,21 @@ func (p *IdealPath) Reset(params *Params) {
 
 // Add appends a link to the path.
 func (p *IdealPath) Add(bandwidthBps, delayNS int64) {
-	p.hops = append(p.hops, newWireTime(float64(bandwidthBps)))
-	p.propPS += delayNS * psPerNS
+	p.hops = append(p.hops, NewWireTime(float64(bandwidthBps)))
+	p.propPS += delayNS * PSPerNS
 }
 
 // FCTNS returns the ideal FCT in ns, rounded up, of a flow of sizeBytes > 0 whose window never binds.
 func (p *IdealPath) FCTNS(sizeBytes int64) int64 {
-	return ceilNS(p.fctPS(sizeBytes))
+	return CeilNS(p.fctPS(sizeBytes))
 }
 
 func (p *IdealPath) fctPS(sizeBytes int64) int64 {
 	n := p.params.Packets(sizeBytes)
-	last := p.params.lastBytes(sizeBytes)
+	last := p.params.LastBytes(sizeBytes)
 	var lastSum int64
 	for _, h := range p.hops {
-		lastSum += h.ps(last)
+		lastSum += h.PS(last)
 	}
 	if n == 1 {
 		return p.propPS + lastSum
@@ -46,16 +46,16 @@ func (p *IdealPath) fctPS(sizeBytes int64) int64 {
 	full := p.params.PayloadBytes + p.params.HeaderBytes
 	var best, fullSum, fullMax int64
 	for _, h := range p.hops {
-		f := h.ps(full)
+		f := h.PS(full)
 		fullSum += f
 		fullMax = max(fullMax, f)
 		best = max(best, fullSum+(n-2)*fullMax+lastSum)
-		lastSum -= h.ps(last)
+		lastSum -= h.PS(last)
 	}
 	return p.propPS + best
 }
 
-// ceilNS rounds a duration up to whole ns. FCTs and ideals use the same rule, which keeps FCT >= ideal.
-func ceilNS(ps int64) int64 {
-	return (ps + psPerNS - 1) / psPerNS
+// CeilNS rounds a duration up to whole ns. FCTs and ideals use the same rule, which keeps FCT >= ideal.
+func CeilNS(ps int64) int64 {
+	return (ps + PSPerNS - 1) / PSPerNS
 }

@@ -52,8 +52,8 @@ func ParamsOf(t Transport) Params {
 // Validate reports the first constant that cannot be simulated. It checks those that all transports
 // share, and those of p.Transport.
 func (p *Params) Validate() error {
-	if p.Transport >= transports {
-		return fmt.Errorf("transport is %d, must be below %d", p.Transport, transports)
+	if p.Transport >= TransportCount {
+		return fmt.Errorf("transport is %d, must be below %d", p.Transport, TransportCount)
 	}
 	spec := p.Transport.spec()
 	for _, k := range p.sharedKeys() {
@@ -134,12 +134,12 @@ func (p *Params) Packets(sizeBytes int64) int64 {
 	return (sizeBytes + p.PayloadBytes - 1) / p.PayloadBytes
 }
 
-// lastBytes returns the size on the wire of the last packet of a flow.
-func (p *Params) lastBytes(sizeBytes int64) int64 {
+// LastBytes returns the size on the wire of the last packet of a flow.
+func (p *Params) LastBytes(sizeBytes int64) int64 {
 	return sizeBytes - (p.Packets(sizeBytes)-1)*p.PayloadBytes + p.HeaderBytes
 }
 
 // SendNS returns the time to send wireBytes at a bandwidth, rounded to ns.
 func (p *Params) SendNS(wireBytes, bandwidthBps int64) int64 {
-	return (newWireTime(float64(bandwidthBps)).ps(wireBytes) + psPerNS/2) / psPerNS
+	return (NewWireTime(float64(bandwidthBps)).PS(wireBytes) + PSPerNS/2) / PSPerNS
 }

@@ -33,9 +33,9 @@ var swiftSpec = transportSpec{
 		}
 		return nil
 	},
-	newSender: func() sender { return &swift{} },
-	steadyRTT: func(p *Params, rttPS int64) bool { return rttPS < p.Swift.BaseTargetNS*psPerNS },
-	traits:    traits{delayBased: true, byTime: true, usesHops: true},
+	newSender: func() Sender { return &swift{} },
+	steadyRTT: func(p *Params, rttPS int64) bool { return rttPS < p.Swift.BaseTargetNS*PSPerNS },
+	Traits:    Traits{DelayBased: true, ByTime: true, UsesHops: true},
 }
 
 // SwiftParams are the constants of Swift.
@@ -72,37 +72,37 @@ type swift struct {
 	cut              bool  // there was a cut
 }
 
-func (d *swift) start(_ *Params, lineBps float64, hops int) {
+func (d *swift) Start(_ *Params, lineBps float64, hops int) {
 	*d = swift{rateBps: lineBps, lineBps: lineBps, hops: hops}
 }
 
-func (d *swift) tick(*Params, int64) bool { return false }
+func (d *swift) Tick(*Params, int64) bool { return false }
 
-func (d *swift) nextTick() int64 { return 0 }
+func (d *swift) NextTick() int64 { return 0 }
 
-func (d *swift) rate() (rateBps, lineBps float64) { return d.rateBps, d.lineBps }
+func (d *swift) Rate() (rateBps, lineBps float64) { return d.rateBps, d.lineBps }
 
 // targetPS returns the target delay for a window of that many packets.
-func (c *SwiftParams) targetPS(packets float64, hops int) float64 {
+func (c *SwiftParams) TargetPS(packets float64, hops int) float64 {
 	target := float64(c.BaseTargetNS + int64(hops)*c.PerHopNS)
 	alpha := float64(c.ScalingNS) / (1/math.Sqrt(c.MinScaling) - 1/math.Sqrt(c.MaxScaling))
 	target += max(0, min(float64(c.ScalingNS), alpha/math.Sqrt(packets)-alpha/math.Sqrt(c.MaxScaling)))
-	return target * psPerNS
+	return target * PSPerNS
 }
 
-func (d *swift) onAck(p *Params, h *ackInfo) (rateChanged bool) {
+func (d *swift) OnAck(p *Params, h *AckInfo) (rateChanged bool) {
 	c := &p.Swift
 	before := d.rateBps
 	lineWindow := float64(p.WindowBytes) / float64(p.PayloadBytes) // packets, at line rate
 	window := lineWindow * d.rateBps / d.lineBps
-	targetPS := c.targetPS(window, d.hops)
-	rtt := float64(h.rttPS)
+	targetPS := c.TargetPS(window, d.hops)
+	rtt := float64(h.RTTPS)
 	switch {
 	case rtt < targetPS:
 		window += c.Additive / max(1, window)
-	case !d.cut || h.nowPS-d.cutPS >= h.rttPS:
+	case !d.cut || h.NowPS-d.cutPS >= h.RTTPS:
 		window *= max(1-float64(c.Decrease*(rtt-targetPS)/rtt), 1-c.MaxDecrease)
-		d.cut, d.cutPS = true, h.nowPS
+		d.cut, d.cutPS = true, h.NowPS
 	default:
 		return false
 	}

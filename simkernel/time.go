@@ -2,26 +2,26 @@ package simkernel
 
 import "math"
 
-// Inside the package time is an integer number of picoseconds: a full packet takes 838.4 ns at 10 Gbps,
+// Inside the simulators time is an integer number of picoseconds: a full packet takes 838.4 ns at 10 Gbps,
 // and rounding to 838 ns would make every link 0.05% faster.
-const psPerNS = 1000
+const PSPerNS = 1000
 
-// A wireTime converts bytes on the wire to the time that a link of one bandwidth needs to send them. It is a
+// A WireTime converts bytes on the wire to the time that a link of one bandwidth needs to send them. It is a
 // fixed-point number, picoseconds per byte times 2^16, which saves divisions in the loops. Its relative error
 // is below 1e-5 up to 100 Tbps.
-type wireTime int64
+type WireTime int64
 
 const wireTimeBits = 16
 
 // MinBps is the least bandwidth that can be expressed without overflow for packets of up to 69 KB.
 const MinBps = 10_000
 
-// newWireTime returns the wireTime of a bandwidth of at least MinBps.
-func newWireTime(bps float64) wireTime {
-	return wireTime(math.Round(8e12 * (1 << wireTimeBits) / bps))
+// NewWireTime returns the WireTime of a bandwidth of at least MinBps.
+func NewWireTime(bps float64) WireTime {
+	return WireTime(math.Round(8e12 * (1 << wireTimeBits) / bps))
 }
 
-// ps returns the time to send wireBytes, in ps.
-func (w wireTime) ps(wireBytes int64) int64 {
+// PS returns the time to send wireBytes, in ps.
+func (w WireTime) PS(wireBytes int64) int64 {
 	return (wireBytes*int64(w) + 1<<(wireTimeBits-1)) >> wireTimeBits
 }

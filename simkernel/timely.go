@@ -29,9 +29,9 @@ var timelySpec = transportSpec{
 		}
 		return nil
 	},
-	newSender: func() sender { return &timely{} },
-	steadyRTT: func(p *Params, rttPS int64) bool { return rttPS <= p.TIMELY.HighNS*psPerNS },
-	traits:    traits{delayBased: true, byTime: true, hint: hintFirstWait},
+	newSender: func() Sender { return &timely{} },
+	steadyRTT: func(p *Params, rttPS int64) bool { return rttPS <= p.TIMELY.HighNS*PSPerNS },
+	Traits:    Traits{DelayBased: true, ByTime: true, Hint: HintFirstWait},
 }
 
 // TIMELYParams are the constants of TIMELY.
@@ -64,33 +64,33 @@ type timely struct {
 	increases        int64 // in a row
 }
 
-func (d *timely) start(_ *Params, lineBps float64, _ int) {
+func (d *timely) Start(_ *Params, lineBps float64, _ int) {
 	*d = timely{rateBps: lineBps, lineBps: lineBps}
 }
 
-func (d *timely) tick(*Params, int64) bool { return false }
+func (d *timely) Tick(*Params, int64) bool { return false }
 
-func (d *timely) nextTick() int64 { return never }
+func (d *timely) NextTick() int64 { return never }
 
-func (d *timely) rate() (rateBps, lineBps float64) { return d.rateBps, d.lineBps }
+func (d *timely) Rate() (rateBps, lineBps float64) { return d.rateBps, d.lineBps }
 
-func (d *timely) onAck(p *Params, h *ackInfo) (rateChanged bool) {
-	if h.ackedBytes <= d.windowEnd {
+func (d *timely) OnAck(p *Params, h *AckInfo) (rateChanged bool) {
+	if h.AckedBytes <= d.windowEnd {
 		return false
 	}
 	first := d.windowEnd == 0
 	before, lastPS := d.rateBps, d.lastPS
-	d.windowEnd, d.lastPS = h.sentBytes, h.rttPS
+	d.windowEnd, d.lastPS = h.SentBytes, h.RTTPS
 	if first {
 		return false
 	}
 	c := &p.TIMELY
-	d.diffPS = float64((1-c.Smoothing)*d.diffPS) + float64(c.Smoothing*float64(h.rttPS-lastPS))
-	gradient := d.diffPS / float64(c.MinRTTNS*psPerNS)
+	d.diffPS = float64((1-c.Smoothing)*d.diffPS) + float64(c.Smoothing*float64(h.RTTPS-lastPS))
+	gradient := d.diffPS / float64(c.MinRTTNS*PSPerNS)
 	switch {
-	case h.rttPS >= c.LowNS*psPerNS && h.rttPS > c.HighNS*psPerNS:
-		d.cut(p, 1-c.Decrease*(1-float64(c.HighNS*psPerNS)/float64(h.rttPS)))
-	case h.rttPS >= c.LowNS*psPerNS && gradient > 0:
+	case h.RTTPS >= c.LowNS*PSPerNS && h.RTTPS > c.HighNS*PSPerNS:
+		d.cut(p, 1-c.Decrease*(1-float64(c.HighNS*PSPerNS)/float64(h.RTTPS)))
+	case h.RTTPS >= c.LowNS*PSPerNS && gradient > 0:
 		d.cut(p, max(0, 1-float64(c.Decrease*gradient)))
 	default:
 		stepBps := c.AdditiveBps

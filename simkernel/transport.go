@@ -25,7 +25,8 @@ var registry = [...]*transportSpec{
 	Swift:  &swiftSpec,
 }
 
-const transports = Transport(len(registry))
+// TransportCount is the number of transports: all are below it.
+const TransportCount = Transport(len(registry))
 
 // A transportSpec is all that the simulators and the scenario reader know of one transport.
 type transportSpec struct {
@@ -37,47 +38,59 @@ type transportSpec struct {
 	constants func(p *Params) any            // pointer to its struct in Params; nil: Params' own fields
 	keys      func(p *Params) []Key          // its constants as keys of a scenario file
 	check     func(p *Params) error          // relations between constants, beyond the ranges of keys; may be nil
-	newSender func() sender                  // one per flow
+	newSender func() Sender                  // one per flow
 	markBytes func(p *Params) (lo, hi int64) // marking thresholds in bytes per Gbps; nil: switches do not mark
 
 	// steadyRTT reports whether a constant round-trip time of rttPS, without marks, leaves the rate at
 	// line rate. May be nil: it always does.
 	steadyRTT func(p *Params, rttPS int64) bool
 
-	traits
+	Traits
 }
 
-// traits are what the simulators do for a transport besides calling its sender.
-type traits struct {
-	// embedded: the sender is the dctcp struct inside flow and netSender. Only DCTCP: it is the default
+// Traits are what the simulators do for a transport besides calling its sender.
+type Traits struct {
+	// Embedded: the sender is the DCTCPSender struct inside the flow. Only DCTCP: it is the default
 	// and the fast paths of Kernel (cruise, train, runRounds) rely on its rules.
-	embedded bool
-	// randomMarks: switches mark at random between two thresholds (redMark) instead of at one.
-	randomMarks bool
-	// acksQueue: at switches ACKs wait in the same FIFO as data, instead of one with priority.
-	acksQueue bool
-	// telemetry: switches write their state into every packet, for ackInfo.links.
-	telemetry bool
-	// delayBased: the sender uses only round-trip times, which the link kernel knows when the packet
+	Embedded bool
+	// RandomMarks: switches mark at random between two thresholds (RedMark) instead of at one.
+	RandomMarks bool
+	// AcksQueue: at switches ACKs wait in the same FIFO as data, instead of one with priority.
+	AcksQueue bool
+	// Telemetry: switches write their state into every packet, for AckInfo.Links.
+	Telemetry bool
+	// DelayBased: the sender uses only round-trip times, which the link kernel knows when the packet
 	// reaches the target, and no property of the packet that is decided later.
-	delayBased bool
-	// ignoresWindowEnds: the sender changes nothing at the first ACK beyond the snd_nxt noted last.
-	ignoresWindowEnds bool
-	// byTime: link cases are given feedback by time instead of by number of packet (FeedbackByTime). Only with
-	// delayBased.
-	byTime bool
-	// usesHops: the sender depends on the number of links of its path.
-	usesHops bool
-	// hint selects the content of Block.Hint.
-	hint hintKind
+	DelayBased bool
+	// IgnoresWindowEnds: the sender changes nothing at the first ACK beyond the snd_nxt noted last.
+	IgnoresWindowEnds bool
+	// ByTime: link cases are given feedback by time instead of by number of packet (FeedbackByTime). Only with
+	// DelayBased.
+	ByTime bool
+	// UsesHops: the sender depends on the number of links of its path.
+	UsesHops bool
+	// Hint selects the content of Block.Hint.
+	Hint HintKind
 }
 
 // spec returns the transport's registration, which Params.Validate has checked to exist.
 func (t Transport) spec() *transportSpec { return registry[t] }
 
+// Traits returns what the simulators do for a transport besides calling its sender.
+func (t Transport) Traits() Traits { return t.spec().Traits }
+
+// SteadyRTT reports whether a constant round-trip time of rttPS, without marks, leaves the rate at line rate.
+func (p *Params) SteadyRTT(rttPS int64) bool {
+	of := p.Transport.spec().steadyRTT
+	return of == nil || of(p, rttPS)
+}
+
+// A Reducer is a sender that knows what share of the line rate the links in the telemetry deny its flow.
+type Reducer interface{ Reduction() float64 }
+
 // Transports returns the names of all transports.
 func Transports() []string {
-	names := make([]string, transports)
+	names := make([]string, TransportCount)
 	for i, s := range registry {
 		names[i] = s.name
 	}
@@ -95,7 +108,7 @@ func ParseTransport(name string) (Transport, error) {
 
 // String returns the transport's name.
 func (t Transport) String() string {
-	if t >= transports {
+	if t >= TransportCount {
 		return fmt.Sprintf("transport %d", uint8(t))
 	}
 	return registry[t].name
@@ -112,64 +125,64 @@ func (t *Transport) UnmarshalText(text []byte) (err error) {
 
 // RandomMarks reports whether results depend on Params.Seed, Case.MarkKey, Case.FlowKey and
 // Case.MaxMarkBytes.
-func (t Transport) RandomMarks() bool { return t.spec().randomMarks }
+func (t Transport) RandomMarks() bool { return t.spec().RandomMarks }
 
 // AcksQueue reports whether ACKs wait behind data at switches. Then link cases record their queue (Result.Queue) and
 // when packets left their hosts (Block.SentAt), and feedback says what ACKs wait (Block.Hint).
-func (t Transport) AcksQueue() bool { return t.spec().acksQueue }
+func (t Transport) AcksQueue() bool { return t.spec().AcksQueue }
 
 // HasTelemetry reports whether switches write their state into packets, for the senders.
-func (t Transport) HasTelemetry() bool { return t.spec().telemetry }
+func (t Transport) HasTelemetry() bool { return t.spec().Telemetry }
 
 // ReactsByTimer reports whether a sender reacts to marks at the ticks of a timer, whatever its window.
-func (t Transport) ReactsByTimer() bool { return t.spec().ignoresWindowEnds }
+func (t Transport) ReactsByTimer() bool { return t.spec().IgnoresWindowEnds }
 
 // UsesHops reports whether results depend on Case.Hops.
-func (t Transport) UsesHops() bool { return t.spec().usesHops }
+func (t Transport) UsesHops() bool { return t.spec().UsesHops }
 
-// A sender is the congestion control of one flow. A simulator calls start once, and then onAck for
+// A sender is the congestion control of one flow. A simulator calls start once, and then OnAck for
 // every ACK of the flow, in order, until the flow has sent its last byte; later ACKs have no effect.
 //
 // If the transport has timers, the simulator calls tick(now) before it uses the rate at a time now:
-// just before onAck, and when a packet is sent. Additional calls in between change nothing. onAck and
+// just before OnAck, and when a packet is sent. Additional calls in between change nothing. OnAck and
 // tick report whether the rate changed.
 //
 // The window is computed at an ACK or when a packet is sent and is valid until the next such event: a
 // timer between them neither opens nor closes it, because a NIC looks at a flow only then.
-type sender interface {
-	start(p *Params, lineBps float64, hops int) // hops: number of links of the path
-	onAck(p *Params, h *ackInfo) (rateChanged bool)
-	tick(p *Params, nowPS int64) (rateChanged bool)
-	// nextTick returns a time before which tick does nothing, and before which onAck changes nothing
+type Sender interface {
+	Start(p *Params, lineBps float64, hops int) // hops: number of links of the path
+	OnAck(p *Params, h *AckInfo) (rateChanged bool)
+	Tick(p *Params, nowPS int64) (rateChanged bool)
+	// NextTick returns a time before which tick does nothing, and before which OnAck changes nothing
 	// unless the ACK is marked or the first beyond the snd_nxt at the last such ACK.
-	nextTick() int64
-	rate() (rateBps, lineBps float64)
+	NextTick() int64
+	Rate() (rateBps, lineBps float64)
 }
 
-// ackInfo describes one ACK to a sender.
-type ackInfo struct {
-	nowPS      int64
-	rttPS      int64 // since the packet was sent
-	ackedBytes int64 // payload acknowledged so far, this ACK included
-	sentBytes  int64 // payload sent so far (snd_nxt)
-	marked     bool
+// AckInfo describes one ACK to a sender.
+type AckInfo struct {
+	NowPS      int64
+	RTTPS      int64 // since the packet was sent
+	AckedBytes int64 // payload acknowledged so far, this ACK included
+	SentBytes  int64 // payload sent so far (snd_nxt)
+	Marked     bool
 
 	// With telemetry: what each link that writes telemetry wrote into the packet, and its bandwidth.
-	links []telemetry
-	bps   []float64
+	Links []Telemetry
+	Bps   []float64
 	// The share of the line rate that the path's other links deny the flow, from Block.Hint; 0 in a
 	// whole network, where all links are in links.
-	feedback float64
+	Feedback float64
 }
 
 // never is later than any simulated time.
-const never = unbounded
+const never = math.MaxInt64
 
-// newSender returns a sender of the transport, to be started.
-func newSender(t Transport) sender { return t.spec().newSender() }
+// NewSender returns a sender of the transport, to be started.
+func NewSender(t Transport) Sender { return t.spec().newSender() }
 
-// windowAt returns how much payload may be in flight at a rate.
-func (p *Params) windowAt(rateBps, lineBps float64) int64 {
+// WindowAt returns how much payload may be in flight at a rate.
+func (p *Params) WindowAt(rateBps, lineBps float64) int64 {
 	return max(1, int64(float64(p.WindowBytes)*rateBps/lineBps))
 }
 

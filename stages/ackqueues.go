@@ -10,6 +10,7 @@ import (
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
+	"parsimon/simkernel/linkcase"
 	"parsimon/stages/topology"
 )
 
@@ -21,7 +22,7 @@ type LinkQueues struct {
 	links [][]queueTimeline // by link id; at most two
 }
 
-// A queueTimeline is what a byte would wait at a link at times fromNS + step × simkernel.QueueStepNS; nothing at
+// A queueTimeline is what a byte would wait at a link at times fromNS + step × linkcase.QueueStepNS; nothing at
 // others.
 type queueTimeline struct {
 	fromNS int64
@@ -66,7 +67,7 @@ func ReadLinkQueues(n *topology.Network, passes ...schema.Batches) (*LinkQueues,
 }
 
 func (t *queueTimeline) append(atNS, waitNS int64) error {
-	step := (atNS - t.fromNS) / simkernel.QueueStepNS
+	step := (atNS - t.fromNS) / linkcase.QueueStepNS
 	if n := len(t.steps); waitNS < 0 || step < 0 || n > 0 && step <= t.steps[n-1] {
 		return fmt.Errorf("a wait of %d ns at %d ns, after %d samples", waitNS, atNS, n)
 	}
@@ -80,7 +81,7 @@ func (t *queueTimeline) waitNS(atNS int64) int64 {
 	if since < 0 {
 		return 0
 	}
-	step, rest := since/simkernel.QueueStepNS, since%simkernel.QueueStepNS
+	step, rest := since/linkcase.QueueStepNS, since%linkcase.QueueStepNS
 	i, found := slices.BinarySearch(t.steps, step)
 	var before, after int64
 	if found {
@@ -90,7 +91,7 @@ func (t *queueTimeline) waitNS(atNS int64) int64 {
 	if i < len(t.steps) && t.steps[i] == step+1 {
 		after = t.waits[i]
 	}
-	return before + (after-before)*rest/simkernel.QueueStepNS
+	return before + (after-before)*rest/linkcase.QueueStepNS
 }
 
 // waitNS is what something that comes at a link's switch at that time waits.
@@ -205,13 +206,13 @@ type queueRows struct {
 
 // add appends the queue of the current case, after a row of its first start.
 func (w *queueRows) add(s *Simulator, link topology.Link) {
-	if len(s.c.StartNS) == 0 || s.c.Kind == simkernel.FirstHop {
+	if len(s.c.StartNS) == 0 || s.c.Kind == linkcase.FirstHop {
 		return
 	}
 	from := s.c.StartNS[0]
 	w.append(link.ID, from, 0)
 	for _, q := range s.result.Queue {
-		w.append(link.ID, from+q.Step*simkernel.QueueStepNS, q.WaitNS)
+		w.append(link.ID, from+q.Step*linkcase.QueueStepNS, q.WaitNS)
 	}
 }
 

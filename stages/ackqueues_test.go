@@ -11,6 +11,7 @@ import (
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
+	"parsimon/simkernel/linkcase"
 	"parsimon/stages/topology"
 )
 
@@ -44,7 +45,7 @@ func queueTable(link int32, atNS, waitNS []int64) *captured {
 	return &c
 }
 
-const step = simkernel.QueueStepNS
+const step = linkcase.QueueStepNS
 
 // Hand-computed: between samples by interpolation, nothing at steps without a sample; the mean of the last two passes that
 // have the link.

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/linkcase"
 )
 
 // Backend is what simulates link cases.
@@ -52,6 +53,6 @@ func CheckBackend(b Backend, e Estimator) error {
 // CaseSolver simulates one link case in place of the link kernel. It sets the FCTs and ideal FCTs of r and
 // leaves its counters zero. It is safe for use by several goroutines.
 type CaseSolver interface {
-	Simulate(ctx context.Context, c *simkernel.Case, targetDelayNS int64, p *simkernel.Params,
-		r *simkernel.Result) error
+	Simulate(ctx context.Context, c *linkcase.Case, targetDelayNS int64, p *simkernel.Params,
+		r *linkcase.Result) error
 }

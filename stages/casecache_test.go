@@ -12,6 +12,7 @@ import (
 
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
+	"parsimon/simkernel/linkcase"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/topologytest"
 )
@@ -132,10 +133,10 @@ func TestCachedResultsAreTheSame(t *testing.T) {
 // A new field of the kernel's input must be in the digest (caseKey) if results depend on it.
 func TestDigestCoversTheInput(t *testing.T) {
 	for typ, want := range map[reflect.Type]string{
-		reflect.TypeFor[simkernel.Case](): "Kind TargetBps MarkBytes MaxMarkBytes MarkKey FlowKey Hops SourceBps SourceDelayNS " +
+		reflect.TypeFor[linkcase.Case](): "Kind TargetBps MarkBytes MaxMarkBytes MarkKey FlowKey Hops SourceBps SourceDelayNS " +
 			"Source SizeBytes StartNS PathDelayNS Feeder FeederBps ReturnNS UpstreamBps DownstreamBps BetweenPS Feedback Record",
-		reflect.TypeFor[simkernel.Block]():    "NICWaitNS UpstreamNS WaitNS Hint Marks SentAt",
-		reflect.TypeFor[simkernel.Counters](): "PacketsSent PacketsMarked BusyNS MaxQueueBytes MaxQueueAtNS WaitSumNS",
+		reflect.TypeFor[simkernel.Block]():   "NICWaitNS UpstreamNS WaitNS Hint Marks SentAt",
+		reflect.TypeFor[linkcase.Counters](): "PacketsSent PacketsMarked BusyNS MaxQueueBytes MaxQueueAtNS WaitSumNS",
 	} {
 		var have []string
 		for i := range typ.NumField() {

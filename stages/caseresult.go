@@ -5,7 +5,7 @@ import (
 	"errors"
 	"slices"
 
-	"parsimon/simkernel"
+	"parsimon/simkernel/linkcase"
 )
 
 // A stored result of a link case:
@@ -13,12 +13,12 @@ import (
 //	result   := counters time* queue? observations*
 //	counters := uvarint × 6      MaxQueueAtNS relative to the first start; 0 if nothing was queued
 //	time     := uvarint(ideal) uvarint(fct - ideal) uvarint(wait)      by flow; only fct - ideal without hasTimes
-//	queue    := uvarint(length) (uvarint(steps since the sample before) uvarint(wait))*      see simkernel.Result.Queue
+//	queue    := uvarint(length) (uvarint(steps since the sample before) uvarint(wait))*      see linkcase.Result.Queue
 //	observations := uvarint(length) block*      by flow, if the case records them; encoded as in blocks.go
 
 // hasTimes reports whether the results of the current case have FCTs, ideal FCTs and waits. Of a case that records
 // observations only a host's uplink does: of the others, the difference of the FCTs is used.
-func (s *Simulator) hasTimes() bool { return !s.c.Record || s.c.Kind == simkernel.FirstHop }
+func (s *Simulator) hasTimes() bool { return !s.c.Record || s.c.Kind == linkcase.FirstHop }
 
 // encodeResult appends s.result.
 func (s *Simulator) encodeResult(b []byte) []byte {
@@ -61,7 +61,7 @@ func (s *Simulator) encodeResult(b []byte) []byte {
 
 // recordsQueue reports whether results of the current case have the queue over time.
 func (s *Simulator) recordsQueue() bool {
-	return s.c.Record && s.c.Kind == simkernel.Behind && s.params.Transport.AcksQueue()
+	return s.c.Record && s.c.Kind == linkcase.Behind && s.params.Transport.AcksQueue()
 }
 
 // decodeQueue decodes the queue into s.result.Queue.
@@ -69,7 +69,7 @@ func (s *Simulator) decodeQueue(in *resultReader) error {
 	at := int64(0)
 	for range in.next() {
 		at += in.next()
-		q := simkernel.QueueSample{Step: at, WaitNS: in.next()}
+		q := linkcase.QueueSample{Step: at, WaitNS: in.next()}
 		if in.failed || q.WaitNS < 0 || q.Step < 0 {
 			return errResult
 		}
@@ -115,7 +115,7 @@ func (r *resultReader) next() int64 {
 // decodeResult sets s.result to what b encodes. Bytes that are no result of the current case are an error.
 func (s *Simulator) decodeResult(b []byte) error {
 	r, c, in := &s.result, &s.c, resultReader{b: b}
-	r.Counters = simkernel.Counters{
+	r.Counters = linkcase.Counters{
 		PacketsSent: in.next(), PacketsMarked: in.next(), BusyNS: in.next(),
 		MaxQueueBytes: in.next(), MaxQueueAtNS: in.next(), WaitSumNS: in.next(),
 	}

@@ -10,6 +10,7 @@ import (
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
+	"parsimon/simkernel/network"
 	"parsimon/stages/topology"
 )
 
@@ -24,7 +25,7 @@ type ExactOptions struct {
 	AllowUnreachable bool
 	// Buffer is the packet buffer of switches; the zero value is unlimited. With a limited buffer the
 	// simulation has one domain.
-	Buffer simkernel.BufferParams
+	Buffer network.BufferParams
 	// Loads is what each link carries. Only table link_stats needs it.
 	Loads *Loads
 }
@@ -48,14 +49,14 @@ type ExactStats struct {
 	DeepestSwitchBytes int64 `json:"deepest_switch_bytes"`
 
 	// With a limited buffer.
-	Losses          simkernel.Losses `json:"losses"`
-	MostDroppedLink int32            `json:"most_dropped_link"` // meaningless if MostDropped is 0
-	MostDropped     int64            `json:"most_dropped"`
+	Losses          network.Losses `json:"losses"`
+	MostDroppedLink int32          `json:"most_dropped_link"` // meaningless if MostDropped is 0
+	MostDropped     int64          `json:"most_dropped"`
 }
 
 // Exact simulates every packet of every flow on the path that Route chooses, through all hops at once. It
 // writes table exact_fcts, in the order in which flows finish, and table exact_hops, the waits of each flow at
-// each hop. Estimates are compared with it, and it is estimator WholeNetwork; simkernel.Network says what is modelled.
+// each hop. Estimates are compared with it, and it is estimator WholeNetwork; network.Network says what is modelled.
 //
 // flows is table flows in start order. Memory grows with the number of flows that are active at a time, not
 // with the workload. progress, if not nil, is called with the packet-hops of flows that finish.
@@ -69,7 +70,7 @@ func Exact(ctx context.Context, n *topology.Network, r *topology.Router, p simke
 		active: map[int64]exactFlow{}, waitNS: make([]int64, len(n.Links)),
 	}
 	simulate := x.unbuffered
-	if o.Buffer != (simkernel.BufferParams{}) {
+	if o.Buffer != (network.BufferParams{}) {
 		simulate = x.buffered
 	}
 	if err := simulate(ctx); err != nil {
@@ -103,7 +104,7 @@ type exact struct {
 	originNS int64
 	active   map[int64]exactFlow // by the engine's number
 	waitNS   []int64             // by link: sum of the waits of its packets
-	counters func(link int32) simkernel.NetCounters
+	counters func(link int32) network.Counters
 	outFCT   exactRows
 	outHops  exactHopRows
 }
@@ -115,7 +116,7 @@ type exactFlow struct {
 }
 
 // nextFlows returns the next flows to simulate; nil after the last.
-func (x *exact) nextFlows() (*simkernel.NetFlows, error) {
+func (x *exact) nextFlows() (*network.Flows, error) {
 	for {
 		rec, err := x.in.Next()
 		if errors.Is(err, io.EOF) {
@@ -134,8 +135,8 @@ func (x *exact) nextFlows() (*simkernel.NetFlows, error) {
 }
 
 // flowsOf routes those flows of a batch that are to be simulated.
-func (x *exact) flowsOf(id []int64, src, dst []int32, size, start []int64) (*simkernel.NetFlows, error) {
-	chunk := &simkernel.NetFlows{}
+func (x *exact) flowsOf(id []int64, src, dst []int32, size, start []int64) (*network.Flows, error) {
+	chunk := &network.Flows{}
 	var path []int32
 	for i := range id {
 		row := x.row
@@ -167,7 +168,7 @@ func (x *exact) flowsOf(id []int64, src, dst []int32, size, start []int64) (*sim
 }
 
 // take writes the flows that have finished.
-func (x *exact) take(r *simkernel.NetResults) error {
+func (x *exact) take(r *network.Results) error {
 	from := int32(0)
 	for i, row := range r.Row {
 		f, to := x.active[row], r.HopEnds[i]

@@ -10,13 +10,14 @@ import (
 	"sync/atomic"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/network"
 	"parsimon/stages/topology"
 )
 
 // unbuffered simulates switches that never drop packets.
 func (x *exact) unbuffered(ctx context.Context) error {
 	links, hosts, domains := x.engineTopology(x.options.Domains)
-	engine, err := simkernel.NewNetwork(x.params, links, hosts, domains, x.nextFlows)
+	engine, err := network.New(x.params, links, hosts, domains, x.nextFlows)
 	if err != nil {
 		return err
 	}
@@ -31,26 +32,26 @@ func (x *exact) unbuffered(ctx context.Context) error {
 // CheckWholeNetwork returns an error if Exact cannot simulate flows that were routed so, and carry such loads: over a
 // link without a delay, for example.
 func CheckWholeNetwork(n *topology.Network, p simkernel.Params, routed RouteStats, loads *Loads) error {
-	if routed.LongestPath > simkernel.MaxNetworkHops {
-		return fmt.Errorf("the longest path has %d links, more than %d", routed.LongestPath, simkernel.MaxNetworkHops)
+	if routed.LongestPath > network.MaxHops {
+		return fmt.Errorf("the longest path has %d links, more than %d", routed.LongestPath, network.MaxHops)
 	}
-	if span := loads.LastStartNS - loads.FirstStartNS; span > simkernel.MaxNetworkNS {
-		return fmt.Errorf("the flows start within %d s, more than %d", span/1e9, simkernel.MaxNetworkNS/int64(1e9))
+	if span := loads.LastStartNS - loads.FirstStartNS; span > network.MaxNS {
+		return fmt.Errorf("the flows start within %d s, more than %d", span/1e9, network.MaxNS/int64(1e9))
 	}
 	links, hosts, _ := (&exact{net: n}).engineTopology(1)
-	_, err := simkernel.NewNetwork(p, links, hosts, nil, func() (*simkernel.NetFlows, error) { return nil, nil })
+	_, err := network.New(p, links, hosts, nil, func() (*network.Flows, error) { return nil, nil })
 	return err
 }
 
 // buffered simulates switches with limited buffers.
 func (x *exact) buffered(ctx context.Context) error {
 	links, hosts, _ := x.engineTopology(1)
-	engine, err := simkernel.NewBufferedNetwork(x.params, x.options.Buffer, links, hosts, x.nextFlows)
+	engine, err := network.NewBuffered(x.params, x.options.Buffer, links, hosts, x.nextFlows)
 	if err != nil {
 		return err
 	}
 	x.counters = engine.Counters
-	err = engine.Run(func(r *simkernel.NetResults) error {
+	err = engine.Run(func(r *network.Results) error {
 		return errors.Join(ctx.Err(), x.take(r))
 	})
 	if err != nil {
@@ -72,7 +73,7 @@ func (x *exact) buffered(ctx context.Context) error {
 
 // findDeepest finds the switch that may have held the most bytes. The length of a queue is recorded when a
 // packet starts to be sent, so each port may have held one more packet.
-func (x *exact) findDeepest(engine *simkernel.Network) {
+func (x *exact) findDeepest(engine *network.Network) {
 	held := map[int32]int64{}
 	for _, l := range x.net.Links {
 		if v, _ := x.net.Node(l.Src); v.Kind != topology.KindHost {
@@ -90,19 +91,19 @@ func (x *exact) findDeepest(engine *simkernel.Network) {
 
 // engineTopology returns the network as the engine expects it, with places of nodes instead of ids, and, for
 // more than one domain, the domain of each node.
-func (x *exact) engineTopology(parts int) (links []simkernel.NetLink, hosts []bool, domains []int32) {
+func (x *exact) engineTopology(parts int) (links []network.Link, hosts []bool, domains []int32) {
 	place := make(map[int32]int32, len(x.net.Nodes))
 	hosts = make([]bool, len(x.net.Nodes))
 	for i, v := range x.net.Nodes {
 		place[v.ID], hosts[i] = int32(i), v.Kind == topology.KindHost
 	}
 	for _, l := range x.net.Links {
-		links = append(links, simkernel.NetLink{
+		links = append(links, network.Link{
 			SrcNode: place[l.Src], DstNode: place[l.Dst], BandwidthBps: l.BandwidthBps, DelayNS: l.DelayNS,
 		})
 	}
 	if parts > 1 {
-		domains = simkernel.PartitionNodes(links, hosts, parts)
+		domains = network.Partition(links, hosts, parts)
 	}
 	return links, hosts, domains
 }
@@ -110,7 +111,7 @@ func (x *exact) engineTopology(parts int) (links []simkernel.NetLink, hosts []bo
 // run advances the engine window by window. Each domain has a goroutine that simulates its part of the window
 // and then waits for the next one. A window is a microsecond of simulated time and takes some ten to compute,
 // too short for goroutines to be suspended: they spin, and yield their core when that takes long.
-func (x *exact) run(ctx context.Context, engine *simkernel.Network) error {
+func (x *exact) run(ctx context.Context, engine *network.Network) error {
 	const stop = math.MaxInt64
 	var window, done atomic.Int64 // windows begun; domains that have finished the current one
 	var wg sync.WaitGroup

@@ -13,6 +13,7 @@ import (
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
+	"parsimon/simkernel/network"
 	"parsimon/stages/topology"
 )
 
@@ -105,7 +106,7 @@ func TestCheckWholeNetwork(t *testing.T) {
 		hops, spanNS int64
 		want         string
 	}{
-		{250, simkernel.MaxNetworkNS, ""}, {251, 0, "251 links"}, {6, simkernel.MaxNetworkNS + 1, "flows start within"},
+		{250, network.MaxNS, ""}, {251, 0, "251 links"}, {6, network.MaxNS + 1, "flows start within"},
 	} {
 		err := CheckWholeNetwork(n, p, RouteStats{LongestPath: c.hops}, &Loads{LastStartNS: c.spanNS})
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
@@ -152,13 +153,13 @@ func TestExactSwitchBuffer(t *testing.T) {
 	same := func(a, b *captured) bool {
 		return slices.EqualFunc(a.recs, b.recs, func(x, y arrow.Record) bool { return array.RecordEqual(x, y) })
 	}
-	large := ExactOptions{Buffer: simkernel.BufferParams{SwitchBytes: stats.DeepestSwitchBytes, Alpha: 1024}}
+	large := ExactOptions{Buffer: network.BufferParams{SwitchBytes: stats.DeepestSwitchBytes, Alpha: 1024}}
 	fcts, hops, did := simulateExactly(t, n, []arrow.Record{flows}, large)
 	if !same(fcts, wantFCTs) || !same(hops, wantHops) || did.Losses.Dropped != 0 ||
 		did.DeepestSwitchBytes > stats.DeepestSwitchBytes {
 		t.Errorf("buffer of the most that a switch can have held: %+v, unlimited: %+v", did, stats)
 	}
-	small := ExactOptions{Buffer: simkernel.BufferParams{SwitchBytes: 8000, Alpha: 1}}
+	small := ExactOptions{Buffer: network.BufferParams{SwitchBytes: 8000, Alpha: 1}}
 	fcts, _, did = simulateExactly(t, n, []arrow.Record{flows}, small)
 	if l := did.Losses; l.Dropped == 0 || l.Sent != l.Delivered+l.Dropped+l.Discarded || did.MostDropped == 0 ||
 		did.Flows != stats.Flows || did.DeepestSwitchBytes > 8000 {

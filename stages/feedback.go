@@ -36,7 +36,7 @@ const (
 // 1982) with queues instead of circuits. A simulation of the whole network is a fixed point of it.
 //
 // Hop 0 is the exception: what its packets waited at the slowest link of the path and behind it is in WaitNS,
-// and what they waited before it in UpstreamNS (simkernel.Case.DownstreamBps).
+// and what they waited before it in UpstreamNS (linkcase.Case.DownstreamBps).
 //
 // With it comes what the flow's ACKs wait on their way back (ackWaits): it makes round trips longer, and senders whose
 // windows are open slower. With a transport whose ACKs wait in the queues of switches, it is what these queues were at

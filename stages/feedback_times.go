@@ -1,6 +1,8 @@
 package stages
 
-import "parsimon/simkernel"
+import (
+	"parsimon/simkernel"
+)
 
 // hasTimes reports whether it is known when the packets of these blocks of a flow left their host.
 func hasTimes(blocks []simkernel.Block) bool {

@@ -8,6 +8,7 @@ import (
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
+	"parsimon/simkernel/linkcase"
 	"parsimon/stages/topology"
 )
 
@@ -61,7 +62,7 @@ type Simulator struct {
 	loads          *Loads
 	estimator      Estimator
 	ablation       Ablation
-	kernel         *simkernel.Kernel
+	kernel         *linkcase.Kernel
 	settled        Settled
 	onlyUplinks    bool       // the tables are those of SimulateUplinks
 	allFlows       bool       // they have rows of flows without NIC waits, too
@@ -72,8 +73,8 @@ type Simulator struct {
 	input  caseInput
 	build  caseBuilder
 	cache  caseCache
-	c      simkernel.Case // the current case
-	result simkernel.Result
+	c      linkcase.Case // the current case
+	result linkcase.Result
 
 	observed columns.Arena // by flow of the current case: its observations, encoded; valid if encoded
 	encoded  bool
@@ -101,7 +102,7 @@ func HopColumns(e Estimator) []string {
 // for Flow also with the link before the target, with the part of the round trip that the case leaves out,
 // and with feedback, less what the ablation omits.
 func NewSimulator(n *topology.Network, p simkernel.Params, loads *Loads, e Estimator, a Ablation) (*Simulator, error) {
-	k, err := simkernel.NewKernel(p)
+	k, err := linkcase.NewKernel(p)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
+	"parsimon/simkernel/linkcase"
 	"parsimon/stages/topology"
 )
 
@@ -37,9 +38,9 @@ func (s *Simulator) buildCase(link topology.Link, from, to int) error {
 	b.caseNo++
 	b.sources = b.sources[:0]
 	c.Record = s.estimator == Flow && !s.replays
-	c.Kind = simkernel.Behind
+	c.Kind = linkcase.Behind
 	if from < to && r.hop[s.input.order[from]] == 0 {
-		c.Kind = simkernel.FirstHop
+		c.Kind = linkcase.FirstHop
 	}
 	c.TargetBps = s.loads.AvailableBps(&s.params, link)
 	c.MarkBytes, c.MaxMarkBytes = s.params.MarkBytes(link.BandwidthBps), s.params.MaxMarkBytes(link.BandwidthBps)
@@ -64,7 +65,7 @@ func (s *Simulator) buildCase(link topology.Link, from, to int) error {
 	return s.addFeedback(from, to)
 }
 
-func resetCase(c *simkernel.Case) {
+func resetCase(c *linkcase.Case) {
 	c.SourceBps, c.SourceDelayNS = c.SourceBps[:0], c.SourceDelayNS[:0]
 	c.Source, c.SizeBytes, c.StartNS, c.PathDelayNS = c.Source[:0], c.SizeBytes[:0], c.StartNS[:0], c.PathDelayNS[:0]
 	c.Feeder, c.FeederBps, c.ReturnNS, c.Feedback = c.Feeder[:0], c.FeederBps[:0], c.ReturnNS[:0], c.Feedback[:0]
@@ -105,7 +106,7 @@ func (s *Simulator) sourceOf(row int32) int32 {
 	b.sources = append(b.sources, caseSource{prev, delay, other})
 	c.SourceBps = append(c.SourceBps, s.availableBps(first))
 	c.SourceDelayNS = append(c.SourceDelayNS, delay)
-	if s.estimator == Flow && c.Kind == simkernel.Behind && s.ablation&AblateFeeder == 0 {
+	if s.estimator == Flow && c.Kind == linkcase.Behind && s.ablation&AblateFeeder == 0 {
 		c.Feeder = append(c.Feeder, s.feederOf(prev, first))
 	}
 	return b.source[first]

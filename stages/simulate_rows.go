@@ -7,7 +7,7 @@ import (
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
-	"parsimon/simkernel"
+	"parsimon/simkernel/linkcase"
 	"parsimon/stages/topology"
 )
 
@@ -82,7 +82,7 @@ type linkCounters struct {
 }
 
 // countersOf returns the columns that describe the result of a case.
-func countersOf(c *simkernel.Counters, feedbackShare float64, cached bool) linkCounters {
+func countersOf(c *linkcase.Counters, feedbackShare float64, cached bool) linkCounters {
 	return linkCounters{
 		c.PacketsSent, c.PacketsMarked, c.BusyNS, c.MaxQueueBytes, c.MaxQueueAtNS,
 		// Little's law: the sum of waits is the number of waiting packets, integrated over time.

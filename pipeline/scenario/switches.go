@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/network"
 	"parsimon/stages/topology"
 )
 
@@ -117,7 +118,7 @@ func (s *Scenario) takeBuffer(l *topology.Loaded) {
 		return
 	}
 	bytes, n := mostCommon(sizes)
-	s.switchBuffer = &SwitchBuffer{Bytes: bytes, Alpha: simkernel.DefaultAlpha}
+	s.switchBuffer = &SwitchBuffer{Bytes: bytes, Alpha: network.DefaultAlpha}
 	alpha := fmt.Sprintf("alpha %g, the default", s.switchBuffer.Alpha)
 	if len(thresholds) > 0 {
 		th, n := mostCommon(thresholds)

@@ -8,7 +8,7 @@ import (
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/text"
 	"parsimon/pipeline/units"
-	"parsimon/simkernel"
+	"parsimon/simkernel/network"
 	"parsimon/stages"
 )
 
@@ -31,7 +31,7 @@ func WriteExact(w io.Writer, e *pipeline.Estimation, x pipeline.Exact) error {
 	if err != nil {
 		return err
 	}
-	workers, buffered := max(1, x.Workers), x.Buffer != simkernel.BufferParams{}
+	workers, buffered := max(1, x.Workers), x.Buffer != network.BufferParams{}
 	if buffered {
 		workers = 1
 	}

@@ -13,6 +13,7 @@ import (
 	"parsimon/pipeline/units"
 	"parsimon/schema"
 	"parsimon/simkernel"
+	"parsimon/simkernel/linkcase"
 	"parsimon/stages"
 	"parsimon/stages/ingest"
 	"parsimon/stages/rng"
@@ -143,11 +144,11 @@ func (in *ingestion) reportLinks() error {
 // timeKernel measures what a packet-hop takes on this machine: a link at half load, 40 sources, for
 // about a tenth of a second.
 func timeKernel() (ns float64, err error) {
-	k, err := simkernel.NewKernel(simkernel.DefaultParams())
+	k, err := linkcase.NewKernel(simkernel.DefaultParams())
 	if err != nil {
 		return 0, err
 	}
-	c := simkernel.Case{Kind: simkernel.Behind, TargetBps: 10e9, MarkBytes: 30_000}
+	c := linkcase.Case{Kind: linkcase.Behind, TargetBps: 10e9, MarkBytes: 30_000}
 	for range 40 {
 		c.SourceBps = append(c.SourceBps, 10e9)
 		c.SourceDelayNS = append(c.SourceDelayNS, 1000)
@@ -164,7 +165,7 @@ func timeKernel() (ns float64, err error) {
 		hops += params.Packets(size)
 		at += 32_000 // 20 KB every 32 us: 5 Gbps
 	}
-	var result simkernel.Result
+	var result linkcase.Result
 	began, runs := time.Now(), 0
 	for time.Since(began) < 100*time.Millisecond {
 		if err := k.Simulate(&c, &result); err != nil {

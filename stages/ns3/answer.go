@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strconv"
 
-	"parsimon/simkernel"
+	"parsimon/simkernel/linkcase"
 )
 
 // read reads the FCTs from the file that ns-3 wrote:
@@ -17,7 +17,7 @@ import (
 //	flow source destination port port size start FCT ideal
 //
 // The ideal in the file is ns-3's own and is not used. An FCT that is impossible for the case is an error.
-func (n *netCase) read(dir string, r *simkernel.Result) error {
+func (n *netCase) read(dir string, r *linkcase.Result) error {
 	text, err := os.ReadFile(filepath.Join(dir, fctFile))
 	if err != nil {
 		return fmt.Errorf("ns-3: %w", err)
@@ -45,7 +45,7 @@ func (n *netCase) read(dir string, r *simkernel.Result) error {
 }
 
 // readLine sets the FCT of one flow.
-func (n *netCase) readLine(fields [][]byte, r *simkernel.Result) error {
+func (n *netCase) readLine(fields [][]byte, r *linkcase.Result) error {
 	if len(fields) < 8 {
 		return fmt.Errorf("%d fields, want 9", len(fields))
 	}
@@ -81,13 +81,13 @@ func lines(text []byte) func(yield func(int, [][]byte) bool) {
 
 // setIdeals sets the ideal FCT of each flow in the network of the case (simkernel.IdealPath has the formula), with
 // transmission times truncated to whole ns as in ns-3.
-func (n *netCase) setIdeals(r *simkernel.Result) {
+func (n *netCase) setIdeals(r *linkcase.Result) {
 	c, p := n.c, n.p
 	for i, size := range c.SizeBytes {
 		s := c.Source[i]
 		hops := append(make([]int64, 0, 3), c.SourceBps[s])
 		propagationNS := c.SourceDelayNS[s] + n.target.delayNS
-		if c.Kind != simkernel.FirstHop {
+		if c.Kind != linkcase.FirstHop {
 			hops = append(hops, n.target.bps)
 		}
 		if n.behind {

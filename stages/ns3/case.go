@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/linkcase"
 )
 
 // Files of a case, in the directory in which the program runs.
@@ -36,7 +37,7 @@ type cable struct {
 
 // netCase is a link case as a network of ns-3.
 type netCase struct {
-	c        *simkernel.Case
+	c        *linkcase.Case
 	p        *simkernel.Params
 	config   []byte
 	nodes    int
@@ -67,7 +68,7 @@ func (n *netCase) cable(l cable) cable {
 }
 
 // newNetCase lays out the network of a case whose target has the given propagation delay.
-func newNetCase(c *simkernel.Case, targetDelayNS int64, p *simkernel.Params) (*netCase, error) {
+func newNetCase(c *linkcase.Case, targetDelayNS int64, p *simkernel.Params) (*netCase, error) {
 	for i, size := range c.SizeBytes {
 		if size > maxSizeBytes {
 			return nil, fmt.Errorf("flow row %d of the case has %d bytes, ns-3 allows at most %d", i, size,
@@ -78,7 +79,7 @@ func newNetCase(c *simkernel.Case, targetDelayNS int64, p *simkernel.Params) (*n
 	for range c.SourceBps {
 		n.sources = append(n.sources, n.node())
 	}
-	if c.Kind == simkernel.FirstHop {
+	if c.Kind == linkcase.FirstHop {
 		n.behind = true
 		n.target = n.cable(cable{n.sources[0], n.newSwitch(), c.SourceBps[0], targetDelayNS})
 	} else {

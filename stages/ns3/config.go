@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/linkcase"
 )
 
 // Values of CC_MODE in a configuration of the HPCC simulator, its number of the transport (branch parsimon).
@@ -155,7 +156,7 @@ func (n *netCase) marking() (low, high, most []any) {
 	low, high, most = []any{len(rates)}, []any{len(rates)}, []any{len(rates)}
 	for i, bps := range rates {
 		from, to := int64(noMarkKB), int64(noMarkKB)
-		if i == 0 && n.c.Kind != simkernel.FirstHop {
+		if i == 0 && n.c.Kind != linkcase.FirstHop {
 			from, to = kb(n.c.MarkBytes), kb(n.c.MaxMarkBytes)
 		}
 		low, high = append(low, bps, from), append(high, bps, to)

@@ -16,6 +16,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/linkcase"
 )
 
 // Simulator simulates link cases, each in a process. It is safe for use by several goroutines.
@@ -53,8 +54,8 @@ const version = 1
 // Simulate sets the FCTs and ideal FCTs of r; its counters and waits become 0. targetDelayNS is the propagation
 // delay of the target. Transports and constants that ns-3 cannot be configured for are an error, as are an ns-3
 // that fails, takes longer than the timeout or does not report each flow once.
-func (n *Simulator) Simulate(ctx context.Context, c *simkernel.Case, targetDelayNS int64, p *simkernel.Params,
-	r *simkernel.Result) error {
+func (n *Simulator) Simulate(ctx context.Context, c *linkcase.Case, targetDelayNS int64, p *simkernel.Params,
+	r *linkcase.Result) error {
 	flows := len(c.StartNS)
 	resetResult(r, flows)
 	if flows == 0 {
@@ -89,13 +90,13 @@ func (n *Simulator) Simulate(ctx context.Context, c *simkernel.Case, targetDelay
 	return err
 }
 
-func resetResult(r *simkernel.Result, flows int) {
+func resetResult(r *linkcase.Result, flows int) {
 	r.FCTNS = slices.Grow(r.FCTNS[:0], flows)[:flows]
 	r.IdealNS = slices.Grow(r.IdealNS[:0], flows)[:flows]
 	r.WaitNS = slices.Grow(r.WaitNS[:0], flows)[:flows]
 	clear(r.WaitNS)
 	r.Observed = r.Observed[:0]
-	r.Unfinished, r.Counters = 0, simkernel.Counters{}
+	r.Unfinished, r.Counters = 0, linkcase.Counters{}
 }
 
 // poll is the interval at which the file of FCTs is checked.

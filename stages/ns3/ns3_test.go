@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/linkcase"
 )
 
 // fakeNS3 returns a simulator that runs a shell script in place of ns-3.
@@ -34,10 +35,10 @@ func answer(filter string) string {
 }
 
 // smallCase has two sources and three flows, to destinations 1 µs and 3 µs behind a target of 1 µs.
-func smallCase() *simkernel.Case {
+func smallCase() *linkcase.Case {
 	p := simkernel.DefaultParams()
-	return &simkernel.Case{
-		Kind: simkernel.Behind, TargetBps: 40e9, MarkBytes: p.MarkBytes(40e9), MaxMarkBytes: p.MaxMarkBytes(40e9),
+	return &linkcase.Case{
+		Kind: linkcase.Behind, TargetBps: 40e9, MarkBytes: p.MarkBytes(40e9), MaxMarkBytes: p.MaxMarkBytes(40e9),
 		SourceBps: []int64{10e9, 9_970_000_000}, SourceDelayNS: []int64{1000, 2000},
 		Source: []int32{0, 1, 1}, SizeBytes: []int64{500, 1000, 2500},
 		StartNS:     []int64{5_000_000_000, 5_000_000_001, 5_000_001_000},
@@ -49,11 +50,11 @@ func smallCase() *simkernel.Case {
 func TestNS3Files(t *testing.T) {
 	middle, last, first := smallCase(), smallCase(), smallCase()
 	last.PathDelayNS = []int64{2000, 3000, 3000}
-	first.Kind, first.TargetBps = simkernel.FirstHop, 0
+	first.Kind, first.TargetBps = linkcase.FirstHop, 0
 	first.SourceBps, first.SourceDelayNS, first.Source = first.SourceBps[1:], []int64{0}, []int32{0, 0, 0}
 	for _, c := range []struct {
 		name            string
-		c               *simkernel.Case
+		c               *linkcase.Case
 		topology, flows string
 	}{
 		{"middle", middle, `
@@ -134,7 +135,7 @@ func TestNS3Answers(t *testing.T) {
 	} {
 		n := fakeNS3(t, script)
 		p, c := simkernel.DefaultParams(), smallCase()
-		var r simkernel.Result
+		var r linkcase.Result
 		began := time.Now()
 		if err := n.Simulate(context.Background(), c, 1000, &p, &r); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -183,7 +184,7 @@ func TestNS3Failures(t *testing.T) {
 			n.Timeout = 100 * time.Millisecond
 		}
 		p := simkernel.DefaultParams()
-		err := n.Simulate(context.Background(), smallCase(), 1000, &p, &simkernel.Result{})
+		err := n.Simulate(context.Background(), smallCase(), 1000, &p, &linkcase.Result{})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
@@ -194,7 +195,7 @@ func TestNS3Failures(t *testing.T) {
 		t.Errorf("missing program: %v", err)
 	}
 	p := simkernel.DefaultParams()
-	if err := missing.Simulate(context.Background(), smallCase(), 1000, &p, &simkernel.Result{}); err == nil ||
+	if err := missing.Simulate(context.Background(), smallCase(), 1000, &p, &linkcase.Result{}); err == nil ||
 		!strings.Contains(err.Error(), "no such file") {
 		t.Errorf("missing program: %v", err)
 	}
@@ -216,7 +217,7 @@ func TestNS3Stops(t *testing.T) {
 	}()
 	p := simkernel.DefaultParams()
 	if err := n.Simulate(ctx, smallCase(), 1000, &p,
-		&simkernel.Result{}); err != context.Canceled { //nolint:errorlint // the cause itself, not wrapped
+		&linkcase.Result{}); err != context.Canceled { //nolint:errorlint // the cause itself, not wrapped
 		t.Errorf("stopped: %v", err)
 	}
 }
@@ -225,36 +226,36 @@ func TestNS3Stops(t *testing.T) {
 func TestNS3Refuses(t *testing.T) {
 	n := fakeNS3(t, answerAll)
 	for name, c := range map[string]struct {
-		change func(p *simkernel.Params, c *simkernel.Case)
+		change func(p *simkernel.Params, c *linkcase.Case)
 		want   string
 	}{
-		"swift": {func(p *simkernel.Params, _ *simkernel.Case) { *p = simkernel.ParamsOf(simkernel.Swift) },
+		"swift": {func(p *simkernel.Params, _ *linkcase.Case) { *p = simkernel.ParamsOf(simkernel.Swift) },
 			"no transport swift"},
-		"header": {func(p *simkernel.Params, _ *simkernel.Case) { p.HeaderBytes = 40 }, "have headers of 48 bytes"},
-		"timer": {func(p *simkernel.Params, _ *simkernel.Case) {
+		"header": {func(p *simkernel.Params, _ *linkcase.Case) { p.HeaderBytes = 40 }, "have headers of 48 bytes"},
+		"timer": {func(p *simkernel.Params, _ *linkcase.Case) {
 			*p = simkernel.ParamsOf(simkernel.DCQCN)
 			p.DCQCN.AlphaNS = 50_001
 		}, "in whole µs"},
-		"timely": {func(p *simkernel.Params, _ *simkernel.Case) {
+		"timely": {func(p *simkernel.Params, _ *linkcase.Case) {
 			*p = simkernel.ParamsOf(simkernel.TIMELY)
 			p.TIMELY.LowNS = 1
 		}, "timely's constants"},
-		"hpcc": {func(p *simkernel.Params, _ *simkernel.Case) { *p = simkernel.ParamsOf(simkernel.HPCC) },
+		"hpcc": {func(p *simkernel.Params, _ *linkcase.Case) { *p = simkernel.ParamsOf(simkernel.HPCC) },
 			"one of 40000000000 bps"},
-		"size":     {func(_ *simkernel.Params, c *simkernel.Case) { c.SizeBytes[1] = 1 << 32 }, "flow row 1"},
-		"sources":  {func(_ *simkernel.Params, c *simkernel.Case) { manySources(c) }, "the case has 300 sources"},
-		"accepted": {func(*simkernel.Params, *simkernel.Case) {}, ""},
+		"size":     {func(_ *simkernel.Params, c *linkcase.Case) { c.SizeBytes[1] = 1 << 32 }, "flow row 1"},
+		"sources":  {func(_ *simkernel.Params, c *linkcase.Case) { manySources(c) }, "the case has 300 sources"},
+		"accepted": {func(*simkernel.Params, *linkcase.Case) {}, ""},
 	} {
 		p, lc := simkernel.DefaultParams(), smallCase()
 		c.change(&p, lc)
-		err := n.Simulate(context.Background(), lc, 1000, &p, &simkernel.Result{})
+		err := n.Simulate(context.Background(), lc, 1000, &p, &linkcase.Result{})
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
 }
 
-func manySources(c *simkernel.Case) {
+func manySources(c *linkcase.Case) {
 	for len(c.SourceBps) < 300 {
 		c.SourceBps, c.SourceDelayNS = append(c.SourceBps, 10e9), append(c.SourceDelayNS, 1000)
 	}
@@ -286,10 +287,10 @@ func TestNS3LoneFlow(t *testing.T) {
 				case 1:
 					c.PathDelayNS[0] = 3000 // ends at the target
 				case 2:
-					c.Kind = simkernel.FirstHop
+					c.Kind = linkcase.FirstHop
 					c.SourceBps, c.SourceDelayNS, c.Source[0] = c.SourceBps[1:], []int64{0}, 0
 				}
-				var r simkernel.Result
+				var r linkcase.Result
 				if err := n.Simulate(context.Background(), c, 1000, &p, &r); err != nil {
 					t.Fatalf("%v, %d bytes: %v", kind, size, err)
 				}
@@ -313,7 +314,7 @@ func TestNS3AgainstKernel(t *testing.T) {
 		if kind == simkernel.HPCC {
 			bps, p.WindowBytes = 25e9, 45_000
 		}
-		c := &simkernel.Case{Kind: simkernel.Behind, TargetBps: bps}
+		c := &linkcase.Case{Kind: linkcase.Behind, TargetBps: bps}
 		c.MarkBytes, c.MaxMarkBytes = p.MarkBytes(c.TargetBps), p.MaxMarkBytes(c.TargetBps)
 		for s := range 8 {
 			c.SourceBps, c.SourceDelayNS = append(c.SourceBps, bps), append(c.SourceDelayNS, 1000+1000*int64(s%2))
@@ -326,11 +327,11 @@ func TestNS3AgainstKernel(t *testing.T) {
 			c.PathDelayNS = append(c.PathDelayNS, c.SourceDelayNS[s]+1000)
 			start += int64(rng.ExpFloat64() * 25_000 * 10e9 / float64(bps)) // 50%
 		}
-		k, err := simkernel.NewKernel(p)
+		k, err := linkcase.NewKernel(p)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var own, theirs simkernel.Result
+		var own, theirs linkcase.Result
 		if err := k.Simulate(c, &own); err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/linkcase"
 )
 
 // Fail takes the cable between two nodes down, in both directions. A cable may fail twice.
@@ -27,7 +28,7 @@ func (n *Network) SetBandwidth(a, b int32, bps int64) error {
 	if !ok {
 		return fmt.Errorf("no cable joins %s and %s", n.Name(a), n.Name(b))
 	}
-	if bps < simkernel.MinBps || bps > simkernel.MaxBps {
+	if bps < simkernel.MinBps || bps > linkcase.MaxBps {
 		return fmt.Errorf("bandwidth is %d bps, must be 10,000 to 10^14", bps)
 	}
 	n.Links[2*c].BandwidthBps, n.Links[2*c+1].BandwidthBps = bps, bps

@@ -63,14 +63,14 @@ func benchRun(ctx context.Context, b *bench) {
 	}
 }
 
-// benchTransports times the link kernel with each transport on one loaded link (BenchmarkTransports of simkernel). The
+// benchTransports times the link kernel with each transport on one loaded link (BenchmarkTransports of simkernel/linkcase). The
 // transports take turns, and the least time of each counts: other work on the machine only adds to it.
 func benchTransports(ctx context.Context, b *bench) {
 	program, duration := filepath.Join(b.tmp, "kernel.test"), "0.3s"
 	if b.short {
 		duration = "1x"
 	}
-	b.execute(ctx, nil, "go", "test", "-c", "-o", program, "./simkernel")
+	b.execute(ctx, nil, "go", "test", "-c", "-o", program, "./simkernel/linkcase")
 	times := map[string]*tally{"dctcp": {}}
 	order := []string{"dctcp"}
 	result := regexp.MustCompile(`(?m)^BenchmarkTransports/([a-z]+)\S*\s.*?([\d.]+) ns/packet-hop`)

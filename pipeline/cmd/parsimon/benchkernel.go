@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/linkcase"
 	"parsimon/stages/topology"
 )
 
@@ -30,7 +31,7 @@ import (
 type linkCase struct {
 	name    string // file name without .txt
 	flowIDs []int64
-	c       simkernel.Case
+	c       linkcase.Case
 	answers []linkAnswer
 }
 
@@ -54,7 +55,7 @@ func benchKernel(dir, outCSV string, stdout io.Writer) (err error) {
 		return err
 	}
 	params := simkernel.DefaultParams()
-	kernel, err := simkernel.NewKernel(params)
+	kernel, err := linkcase.NewKernel(params)
 	if err != nil {
 		return err
 	}
@@ -71,7 +72,7 @@ func benchKernel(dir, outCSV string, stdout io.Writer) (err error) {
 		}
 	}
 
-	var result simkernel.Result
+	var result linkcase.Result
 	var hops, flows, unfinished int64
 	var spent time.Duration
 	for i := range cases {
@@ -104,7 +105,7 @@ func benchKernel(dir, outCSV string, stdout io.Writer) (err error) {
 	return err
 }
 
-func writeLinkAnswers(out *bufio.Writer, lc *linkCase, r *simkernel.Result) error {
+func writeLinkAnswers(out *bufio.Writer, lc *linkCase, r *linkcase.Result) error {
 	var line []byte
 	for i, id := range lc.flowIDs {
 		line = append(line[:0], lc.name...)
@@ -216,9 +217,9 @@ func parseLinkCase(text []byte, named bool) (lc linkCase, line int, err error) {
 		}
 		lc.answers = append(lc.answers, linkAnswer{v[0], v[1], v[2]})
 	}
-	lc.c.Kind = simkernel.Behind
+	lc.c.Kind = linkcase.Behind
 	if sources == 1 && lc.c.SourceDelayNS[0] == 0 && (named || lc.c.TargetBps >= standInBps) {
-		lc.c.Kind = simkernel.FirstHop
+		lc.c.Kind = linkcase.FirstHop
 	}
 	return lc, 0, nil
 }

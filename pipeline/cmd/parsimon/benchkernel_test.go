@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/linkcase"
 )
 
 const smallLinkCase = `10000000000 30000 2 3
@@ -116,12 +117,12 @@ func TestKernelAgreesWithReference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kernel, err := simkernel.NewKernel(simkernel.DefaultParams())
+	kernel, err := linkcase.NewKernel(simkernel.DefaultParams())
 	if err != nil {
 		t.Fatal(err)
 	}
 	var all, allTheirs []float64
-	var r simkernel.Result
+	var r linkcase.Result
 	for i := range cases {
 		lc := &cases[i]
 		if err := kernel.Simulate(&lc.c, &r); err != nil {

@@ -8,7 +8,7 @@ import (
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/units"
-	"parsimon/simkernel"
+	"parsimon/simkernel/network"
 )
 
 // exactFlags say how the whole network is simulated.
@@ -22,7 +22,7 @@ type exactFlags struct {
 func (x *exactFlags) declare(f *pflag.FlagSet) {
 	f.IntVar(&x.workers, "exact-workers", 1, "goroutines that share the whole-network simulation; more than 1 pays only on cores that are idle. Does not change the results")
 	f.StringVar(&x.switchBuffer, "switch-buffer", "", "buffer that the ports of a switch share, e.g. 12MB, or topology: as the SONiC configurations of the topology state it; in the whole-network simulation, which then drops packets and recovers (go-back-N) on one core; the estimate does not model this; default: unlimited")
-	f.Float64Var(&x.switchAlpha, "switch-alpha", simkernel.DefaultAlpha, "with --switch-buffer: how much of what is free in a switch one port may hold (dynamic threshold)")
+	f.Float64Var(&x.switchAlpha, "switch-alpha", network.DefaultAlpha, "with --switch-buffer: how much of what is free in a switch one port may hold (dynamic threshold)")
 	f.DurationVar(&x.retransmit, "retransmit-timeout", 0, "with --switch-buffer: how long senders wait for an ACK before they send again; 0: as long as the slowest packet can take")
 }
 
@@ -50,7 +50,7 @@ func (x *exactFlags) exact() (e pipeline.Exact, err error) {
 	case !(x.switchAlpha >= 1.0/1024 && x.switchAlpha <= 1024):
 		return e, usagef("--switch-alpha %v: must be 1/1024 to 1024", x.switchAlpha)
 	}
-	e.Buffer = simkernel.BufferParams{SwitchBytes: bytes, Alpha: x.switchAlpha, RetransmitNS: x.retransmit.Nanoseconds()}
+	e.Buffer = network.BufferParams{SwitchBytes: bytes, Alpha: x.switchAlpha, RetransmitNS: x.retransmit.Nanoseconds()}
 	return e, nil
 }
 

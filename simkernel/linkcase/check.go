@@ -1,0 +1,279 @@
+package linkcase
+
+import (
+	"fmt"
+	"slices"
+
+	"parsimon/simkernel"
+)
+
+// Limits of a case. They keep every sum of times within an int64.
+const (
+	MaxBps       = 100_000_000_000_000 // of any link: 100 Tbps
+	MaxDelayNS   = 1 << 40             // of a path: 18 minutes
+	MaxSizeBytes = 1 << 50             // of a flow
+	MaxSources   = 1 << 24             // of a case
+	MaxFlows     = 1<<31 - 1           // of a case
+	MaxBlocks    = 1<<32 - 1           // of a case, where blocks are counted
+)
+
+// checkSources validates all columns that are not per flow, and sets up k.sources.
+func (k *Kernel) checkSources(c *Case) error {
+	n := len(c.SourceBps)
+	switch {
+	case len(c.SourceDelayNS) != n:
+		return fmt.Errorf("columns of sources differ in length: %d bandwidths, %d delays", n, len(c.SourceDelayNS))
+	case len(c.Source) != len(c.StartNS) || len(c.SizeBytes) != len(c.StartNS) || len(c.PathDelayNS) != len(c.StartNS):
+		return fmt.Errorf("columns of flows differ in length: %d sources, %d sizes, %d starts, %d path delays",
+			len(c.Source), len(c.SizeBytes), len(c.StartNS), len(c.PathDelayNS))
+	case n > MaxSources:
+		return fmt.Errorf("%d sources, the limit is %d", n, MaxSources)
+	case len(c.Hops) > 0 && len(c.Hops) != len(c.StartNS):
+		return fmt.Errorf("columns of flows differ in length: %d starts, %d hops", len(c.StartNS), len(c.Hops))
+	case len(c.StartNS) > MaxFlows:
+		return fmt.Errorf("%d flows, the limit is %d", len(c.StartNS), MaxFlows)
+	}
+	switch c.Kind {
+	case FirstHop:
+		if n != 1 {
+			return fmt.Errorf("a first hop has one source, this case has %d", n)
+		}
+		if c.SourceDelayNS[0] != 0 {
+			return fmt.Errorf("source 0: delay_ns is %d, a first hop is its own source and needs 0", c.SourceDelayNS[0])
+		}
+	case Behind:
+		if err := k.checkBps(c.TargetBps); err != nil {
+			return fmt.Errorf("target: %w", err)
+		}
+		if c.MarkBytes < 0 {
+			return fmt.Errorf("target: mark_bytes is %d, must not be negative", c.MarkBytes)
+		}
+		if k.traits.RandomMarks && c.MaxMarkBytes < c.MarkBytes {
+			return fmt.Errorf("target: max_mark_bytes is %d, less than mark_bytes, %d", c.MaxMarkBytes, c.MarkBytes)
+		}
+		if len(c.FlowKey) > 0 && len(c.FlowKey) != len(c.StartNS) {
+			return fmt.Errorf("columns of flows differ in length: %d starts, %d keys", len(c.StartNS), len(c.FlowKey))
+		}
+	default:
+		return fmt.Errorf("unknown kind of case %d", c.Kind)
+	}
+	k.sources = slices.Grow(k.sources[:0], n)
+	for i, bps := range c.SourceBps {
+		if err := k.checkBps(bps); err != nil {
+			return fmt.Errorf("source %d: %w", i, err)
+		}
+		d := c.SourceDelayNS[i]
+		if d < 0 || d > MaxDelayNS {
+			return fmt.Errorf("source %d: delay_ns is %d, must be 0 to 2^40", i, d)
+		}
+		k.sources = append(k.sources, source{
+			delayPS: d * simkernel.PSPerNS,
+			wire:    simkernel.NewWireTime(float64(bps)),
+			row:     int32(i),
+			served:  -1,
+			feeder:  -1,
+		})
+	}
+	return k.checkFeeders(c)
+}
+
+// checkFeeders validates the links before the target and sets up k.feeders.
+func (k *Kernel) checkFeeders(c *Case) error {
+	k.feeders = k.feeders[:0]
+	if len(c.Feeder) == 0 {
+		return nil
+	}
+	if len(c.Feeder) != len(c.SourceBps) {
+		return fmt.Errorf("columns of sources differ in length: %d bandwidths, %d feeders", len(c.SourceBps),
+			len(c.Feeder))
+	}
+	for i, bps := range c.FeederBps {
+		if err := k.checkBps(bps); err != nil {
+			return fmt.Errorf("feeder %d: %w", i, err)
+		}
+		k.feeders = append(k.feeders, feeder{wire: simkernel.NewWireTime(float64(bps))})
+	}
+	for i, f := range c.Feeder {
+		if f < -1 || int(f) >= len(c.FeederBps) || f >= 0 && c.Kind == FirstHop {
+			return fmt.Errorf("source %d: feeder is %d of %d; a first hop has none", i, f, len(c.FeederBps))
+		}
+		k.sources[i].feeder = f
+	}
+	return nil
+}
+
+// checkFeedback validates the feedback and ReturnNS, and returns the number of blocks of all flows.
+func (k *Kernel) checkFeedback(c *Case) (blocks int64, err error) {
+	if len(c.ReturnNS) > 0 && len(c.ReturnNS) != len(c.StartNS) {
+		return 0, fmt.Errorf("columns of flows differ in length: %d starts, %d returns", len(c.StartNS),
+			len(c.ReturnNS))
+	}
+	for i, ns := range c.ReturnNS {
+		if ns < 0 || ns > MaxDelayNS {
+			return 0, fmt.Errorf("flow row %d: return_ns is %d, must be 0 to 2^40", i, ns)
+		}
+	}
+	if !c.Record && len(c.Feedback) == 0 {
+		return 0, nil
+	}
+	for i, size := range c.SizeBytes {
+		n := k.layout.Blocks(k.params.Packets(size))
+		if blocks+n > MaxBlocks {
+			return 0, fmt.Errorf("flow row %d: the case has more than %d blocks of packets", i, int64(MaxBlocks))
+		}
+		for b := blocks; b < min(blocks+n, int64(len(c.Feedback))); b++ {
+			f := &c.Feedback[b]
+			if f.NICWaitNS|f.UpstreamNS|f.WaitNS < 0 { // any of them
+				return 0, fmt.Errorf("flow row %d: block %d: NIC wait is %d ns, upstream wait %d ns, wait %d ns: must not be negative",
+					i, b-blocks, f.NICWaitNS, f.UpstreamNS, f.WaitNS)
+			}
+		}
+		blocks += n
+	}
+	if len(c.Feedback) > 0 && int64(len(c.Feedback)) != blocks {
+		return 0, fmt.Errorf("the flows have %d blocks of packets, Feedback has %d", blocks, len(c.Feedback))
+	}
+	return blocks, nil
+}
+
+// checkSlowest validates UpstreamBps or DownstreamBps of that many flows.
+func (k *Kernel) checkSlowest(bps []int64, flows int) error {
+	if len(bps) > 0 && len(bps) != flows {
+		return fmt.Errorf("columns of flows differ in length: %d starts, %d slowest links", flows, len(bps))
+	}
+	for i, b := range bps {
+		if b == 0 {
+			continue
+		}
+		if err := k.checkBps(b); err != nil {
+			return fmt.Errorf("flow row %d: slowest link: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// aloneTimes are how long a flow's full packets take at the links that space them in a case; 0 for those that it lacks.
+type aloneTimes struct {
+	source, upstream, feeder, target, downstream simkernel.WireTime
+}
+
+// longestPS returns the longest time of a packet of that size.
+func (a *aloneTimes) longestPS(bytes int64) int64 {
+	return max(a.source.PS(bytes), a.upstream.PS(bytes), a.feeder.PS(bytes), a.target.PS(bytes), a.downstream.PS(bytes))
+}
+
+// of makes the times those of a flow; target stays.
+func (a *aloneTimes) of(k *Kernel, c *Case, row int) {
+	s := &k.sources[c.Source[row]]
+	a.source, a.downstream = s.wire, slowestWire(c.DownstreamBps, row)
+	if c.Kind == FirstHop {
+		return
+	}
+	a.upstream, a.feeder = slowestWire(c.UpstreamBps, row), 0
+	if s.feeder >= 0 {
+		a.feeder = k.feeders[s.feeder].wire
+	}
+}
+
+// fctPS returns the FCT without propagation of a flow alone whose window never binds: n packets, all full but the last,
+// which arrives earlyPS earlier than a full one. Full packets come at the longest of their times at the links that they
+// have passed; the last one follows from that.
+func (a *aloneTimes) fctPS(n, fullBytes, lastBytes, earlyPS int64) int64 {
+	if n == 1 {
+		return a.source.PS(lastBytes) - earlyPS + a.target.PS(lastBytes)
+	}
+	sourcePS, targetPS, downPS := a.source.PS(fullBytes), a.target.PS(fullBytes), a.downstream.PS(fullBytes)
+	enterPS := max(sourcePS, a.upstream.PS(fullBytes)) // between packets that reach the feeder
+	arrivePS := max(enterPS, a.feeder.PS(fullBytes))   // and the target
+	before := n - 2                                    // packets between the first and the last
+
+	arrived := sourcePS + before*arrivePS // the packet before the last, at the target
+	at := max(arrived, sourcePS+before*sourcePS+a.source.PS(lastBytes)-earlyPS)
+	if a.upstream > 0 {
+		entered := max(sourcePS+before*enterPS, sourcePS+max(0, before-1)*arrivePS)
+		if a.feeder == 0 {
+			entered = arrived
+		}
+		at = max(at, entered+a.upstream.PS(lastBytes))
+	}
+	if a.feeder > 0 {
+		at = max(at, arrived+a.feeder.PS(lastBytes)) // see feed
+	}
+	departPS := arrivePS
+	if a.target > 0 {
+		departPS = max(arrivePS, targetPS)
+		at = max(at, sourcePS+targetPS+before*departPS) + a.target.PS(lastBytes)
+	}
+	if a.downstream > 0 {
+		at = max(at, sourcePS+targetPS+before*max(departPS, downPS)+downPS) // see behindTarget
+	}
+	return at
+}
+
+// checkBps validates a bandwidth.
+func (k *Kernel) checkBps(bps int64) error {
+	if bps < simkernel.MinBps || bps > MaxBps {
+		return fmt.Errorf("bandwidth_bps is %d, must be 10,000 to 10^14", bps)
+	}
+	if simkernel.NewWireTime(float64(bps)).PS(1+k.params.HeaderBytes) < 1 {
+		return fmt.Errorf("bandwidth_bps is %d: a packet of %d bytes would take no time", bps, 1+k.params.HeaderBytes)
+	}
+	return nil
+}
+
+// checkFlows validates the flows and computes their ideal FCTs: -1 if the flow could not finish within the
+// horizon even when alone.
+func (k *Kernel) checkFlows(c *Case, idealNS []int64) error {
+	if len(c.BetweenPS) > 0 && len(c.BetweenPS) != len(c.StartNS) {
+		return fmt.Errorf("columns of flows differ in length: %d starts, %d times per byte", len(c.StartNS), len(c.BetweenPS))
+	}
+	for _, column := range [][]int64{c.UpstreamBps, c.DownstreamBps} {
+		if err := k.checkSlowest(column, len(c.StartNS)); err != nil {
+			return err
+		}
+	}
+	full := k.params.PayloadBytes + k.params.HeaderBytes
+	var times aloneTimes
+	early := int64(0)
+	k.earlyPS, k.earliestPS = k.earlyPS[:0], 0
+	if c.Kind == Behind {
+		times.target = simkernel.NewWireTime(float64(c.TargetBps))
+	}
+	previous := int64(0)
+	for i, start := range c.StartNS {
+		if start < previous {
+			return fmt.Errorf("flow row %d: start_ns is %d, after one of %d: starts must be sorted and not negative",
+				i, start, previous)
+		}
+		previous = start
+		row := c.Source[i]
+		if row < 0 || int(row) >= len(k.sources) {
+			return fmt.Errorf("flow row %d: source is %d of %d", i, row, len(k.sources))
+		}
+		size := c.SizeBytes[i]
+		if size < 1 || size > MaxSizeBytes {
+			return fmt.Errorf("flow row %d: size_bytes is %d, must be 1 to 2^50", i, size)
+		}
+		delay := c.PathDelayNS[i]
+		if delay < c.SourceDelayNS[row] || delay > MaxDelayNS {
+			return fmt.Errorf("flow row %d: path delay_ns is %d, must be at least its source's %d and at most 2^40",
+				i, delay, c.SourceDelayNS[row])
+		}
+		if len(c.BetweenPS) > 0 {
+			if c.BetweenPS[i] < 0 {
+				return fmt.Errorf("flow row %d: the links before the target take %d ps per byte, must not be negative", i, c.BetweenPS[i])
+			}
+			early = k.early(c, i)
+			k.earlyPS, k.earliestPS = append(k.earlyPS, early), max(k.earliestPS, early)
+		}
+		idealNS[i] = -1
+		times.of(k, c, i)
+		packets := k.params.Packets(size)
+		if float64(packets+2)*float64(times.longestPS(full)) < 2*horizonPS {
+			if ps := times.fctPS(packets, full, k.params.LastBytes(size), early) + delay*simkernel.PSPerNS; ps <= horizonPS {
+				idealNS[i] = simkernel.CeilNS(ps)
+			}
+		}
+	}
+	return nil
+}

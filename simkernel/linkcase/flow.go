@@ -1,0 +1,300 @@
+package linkcase
+
+import (
+	"math/bits"
+
+	"parsimon/simkernel"
+)
+
+// A flow is the state of an active flow and, with transport DCTCP, its sender.
+//
+// The window decides whether a flow may send, never how much: the last packet may exceed it, as in ns-3. So
+// every packet but the flow's last is full, packets in flight can be counted, and the window is closed from
+// ceil(window / payload) packets on.
+//
+// The ACKs of the flow's packets are written to a ring as soon as the packets have passed the target, and are
+// read when the host next needs to know whether the flow may send. Most ACKs only open the window; flags
+// mark the others.
+type flow struct {
+	readyPS       int64  // the flow cannot send before
+	ackPS         int64  // from a packet's departure from the target to its ACK at the host
+	left          int64  // payload to send
+	windowPackets int64  // the window is closed with so many packets in flight
+	gapPS         int64  // pacing: from a full packet's start to the next packet's
+	reachPS       int64  // from a full packet's start at the host to its arrival at the target
+	base          uint32 // the ring is acks[base : base+mask+1]
+	mask          uint32
+	head          uint32 // number of the next packet, modulo 2^32
+	tail          uint32 // number of the first packet whose ACK has not been read
+	endsWindow    int64  // ackEndsWindow if the ACK of the next packet ends a window
+
+	row      int32
+	nextSlot int32
+	prevSlot int32
+	dctcp    simkernel.DCTCPSender
+
+	nicWaitPS    int64  // feedback of the block: NIC wait of each packet
+	upstreamPS   int64  // feedback of the block: wait before the target
+	downstreamPS int64  // feedback of the block: wait behind the target
+	waitPS       int64  // sum of the waits of the block's packets here
+	alonePS      int64  // when the target would be done with the flow alone; FirstHop: earliest send by pacing
+	openPS       int64  // FirstHop: when the window last opened; Behind: when the planned packet leaves the feeder
+	nextBlockAt  uint32 // number of the first packet of the next block
+	block        uint32 // index of Case.Feedback and Result.Observed
+	marks        uint16 // feedback of the block: marks
+	slot         int32
+	firstBlock   uint32
+	timedFrom    uint32 // the first packet that is given feedback by time: see leaveAt
+
+	// The flow alone at the slowest links before and behind the target: when its last packet has passed the link
+	// before the target, and when the one behind began to send it; and how fast the link is, 0 if there is none.
+	upPassedPS, downPassedPS int64
+	upWire, downWire         simkernel.WireTime
+}
+
+// An ack is one ACK: the time when the host receives it, its flags in the lowest bits, and above them the ps that
+// its packet waited behind the target, and itself on its way back. at − that wait − ackPS is when the packet left the
+// target.
+type ack struct {
+	at    int64
+	flags int64
+}
+
+const (
+	ackMarked     = 1 // the packet was marked
+	ackEndsWindow = 2 // the packet is the first beyond the noted snd_nxt: its ACK ends a window
+	ackFlags      = ackMarked | ackEndsWindow
+	ackShift      = 2
+)
+
+// A retiredSlot is the slot of a flow that has sent all its bytes. Its last packet, and so its ring, can be
+// marked until that packet's service starts.
+type retiredSlot struct {
+	slot    int32
+	startPS int64
+}
+
+// start starts the next flow of the case, at startPS, at source s.
+func (k *Kernel) start(s *source, startPS int64) {
+	row := k.nextRow
+	c := k.c
+	slot := k.slot(startPS)
+	f := &k.flows[slot]
+	pathPS := c.PathDelayNS[row] * simkernel.PSPerNS
+	base, mask := f.base, f.mask
+	*f = flow{
+		readyPS:    startPS,
+		ackPS:      2*pathPS - s.delayPS + k.returnPS(row),
+		left:       c.SizeBytes[row],
+		reachPS:    s.wire.PS(k.params.PayloadBytes+k.params.HeaderBytes) + s.delayPS,
+		base:       base,
+		mask:       mask,
+		endsWindow: ackEndsWindow,
+		row:        int32(row),
+	}
+	f.alonePS, f.openPS = startPS, startPS
+	f.upWire, f.downWire = slowestWire(c.UpstreamBps, row), slowestWire(c.DownstreamBps, row)
+	full := k.params.PayloadBytes + k.params.HeaderBytes
+	f.upPassedPS, f.downPassedPS = startPS-f.upWire.PS(full), startPS-f.downWire.PS(full)-pathPS // no packet before
+	f.block, f.firstBlock = k.nextBlock, k.nextBlock
+	f.timedFrom = k.timedFrom(k.nextBlock, k.blocksEnd(row))
+	k.loadBlock(f)
+	k.startSender(f, slot, float64(c.SourceBps[s.row]))
+	s.add(k.flows, slot)
+
+	k.advanceStart()
+}
+
+// returnPS returns the part of a flow's round trip that the case does not simulate.
+func (k *Kernel) returnPS(row int) int64 {
+	if len(k.c.ReturnNS) == 0 {
+		return 0
+	}
+	return k.c.ReturnNS[row] * simkernel.PSPerNS
+}
+
+// earlyOf returns by how much the last packet of a flow arrives earlier than a full one would: see Case.BetweenPS.
+func (k *Kernel) earlyOf(row int32) int64 {
+	if len(k.earlyPS) == 0 {
+		return 0
+	}
+	return k.earlyPS[row]
+}
+
+// early computes earlyOf.
+func (k *Kernel) early(c *Case, row int) int64 {
+	last := k.params.LastBytes(c.SizeBytes[row])
+	s := &k.sources[c.Source[row]]
+	farthestPS := s.delayPS
+	if c.Kind == FirstHop {
+		farthestPS = c.PathDelayNS[row] * simkernel.PSPerNS
+	}
+	shorter := k.params.PayloadBytes + k.params.HeaderBytes - last
+	return min(int64(c.BetweenPS[row])*shorter, farthestPS+s.wire.PS(last))
+}
+
+// slowestWire returns the WireTime of a flow's link of that column; 0 if there is none.
+func slowestWire(bps []int64, row int) simkernel.WireTime {
+	if len(bps) == 0 || bps[row] == 0 {
+		return 0
+	}
+	return simkernel.NewWireTime(float64(bps[row]))
+}
+
+// behindTarget returns how much longer a packet that leaves the target at departPS needs to its destination than
+// propagation alone: it follows the flow's packets at the slowest link, and waits for those of other flows. The slowest
+// link begins to send it when it has sent the packet before, which is full, whatever the size of this one: a short last
+// packet may come later by what it is shorter, and not be late.
+func (f *flow) behindTarget(departPS, fullBytes int64) int64 {
+	f.downPassedPS = max(departPS, f.downPassedPS+f.downWire.PS(fullBytes))
+	return f.downPassedPS - departPS + f.downstreamPS
+}
+
+// blocksEnd returns the end of the blocks of the next flow, which is that row.
+func (k *Kernel) blocksEnd(row int) uint32 {
+	return k.nextBlock + uint32(k.layout.Blocks(k.params.Packets(k.c.SizeBytes[row])))
+}
+
+// advanceStart moves to the next flow of the case. Flows that start after the horizon are never started.
+func (k *Kernel) advanceStart() {
+	if k.blocks {
+		k.nextBlock = k.blocksEnd(k.nextRow)
+	}
+	k.nextRow++
+	k.nextPS = unbounded
+	if starts := k.c.StartNS; k.nextRow < len(starts) {
+		if ns := starts[k.nextRow] - k.firstNS; ns <= horizonPS/simkernel.PSPerNS {
+			k.nextPS = ns * simkernel.PSPerNS
+		}
+	}
+}
+
+// ready returns the earliest time from free on at which the flow can send, and reads the ACKs due by then. If one
+// of them belongs to a packet whose service had not started by now, its mark is undecided: then known is
+// false and the time is a lower bound. In either case the time is kept in readyPS until the flow sends, because a
+// call for an earlier time would find ACKs read that are not back yet.
+func (k *Kernel) ready(f *flow, free, now int64) (at int64, known bool) {
+	at = max(free, f.readyPS+f.nicWaitPS)
+	decided := now + f.ackPS
+	if k.traits.DelayBased {
+		decided = unbounded
+	}
+	for {
+		for f.tail != f.head {
+			a := &k.acks[f.base+f.tail&f.mask]
+			if a.at > at {
+				break
+			}
+			if a.at-a.flags>>ackShift > decided {
+				f.readyPS = at - f.nicWaitPS
+				return at, false
+			}
+			if int64(f.head-f.tail) >= f.windowPackets {
+				f.openPS = max(f.openPS, a.at)
+				at = max(at, a.at+f.nicWaitPS)
+			}
+			f.tail++
+			if flags := a.flags & ackFlags; !k.traits.Embedded {
+				c := &k.clocks[f.slot]
+				if c.lastAckPS = max(c.lastAckPS, a.at); flags != 0 || c.lastAckPS >= c.tickPS {
+					k.onAckExternal(f, flags)
+				}
+			} else if flags != 0 {
+				k.onAckEmbedded(f, flags)
+			}
+		}
+		if int64(f.head-f.tail) < f.windowPackets {
+			f.readyPS = at - f.nicWaitPS
+			return at, true
+		}
+		// The window is closed, so packets are in flight.
+		at = max(at, k.acks[f.base+f.tail&f.mask].at)
+	}
+}
+
+// onAckEmbedded passes the ACK read last, which ends a window or carries a mark, to the flow's dctcp. Other ACKs
+// change nothing: the end of a cut matters only together with a mark or the end of a window.
+func (k *Kernel) onAckEmbedded(f *flow, flags int64) {
+	sent := k.sent(f)
+	acked := sent - int64(f.head-f.tail)*k.params.PayloadBytes
+	if f.dctcp.Update(&k.params, acked, sent, flags&ackMarked != 0) {
+		k.setRate(f)
+	}
+	if flags&ackEndsWindow != 0 {
+		f.endsWindow = ackEndsWindow
+	}
+}
+
+// sent returns the payload that the flow has sent.
+func (k *Kernel) sent(f *flow) int64 { return k.c.SizeBytes[f.row] - f.left }
+
+// setRate adopts the rate of the flow's dctcp.
+func (k *Kernel) setRate(f *flow) {
+	f.gapPS = simkernel.NewWireTime(f.dctcp.RateBps).PS(k.params.PayloadBytes + k.params.HeaderBytes)
+	f.windowPackets = k.params.Packets(f.dctcp.Window(&k.params))
+}
+
+// growRing moves the flow's ring to the end of acks, with twice the size, and updates the target's log.
+func (k *Kernel) growRing(f *flow) {
+	oldBase, oldMask := f.base, f.mask
+	f.base = uint32(len(k.acks))
+	f.mask = 2*oldMask + 1
+	k.acks = append(k.acks, make([]ack, f.mask+1)...)
+	// The ring is full: each old place belongs to exactly one packet.
+	moved := func(old uint32) uint32 { return f.tail + (old-oldBase-f.tail)&oldMask }
+	if len(k.stamps) > 0 {
+		k.stamps = append(k.stamps, make([]stamp, f.mask+1)...)
+		for i := range oldMask + 1 {
+			k.stamps[f.base+moved(oldBase+i)&f.mask] = k.stamps[oldBase+i]
+		}
+	}
+	for i := range oldMask + 1 {
+		k.acks[f.base+moved(oldBase+i)&f.mask] = k.acks[oldBase+i]
+	}
+	t := &k.target
+	for i := t.waiting; i != t.arrived; i++ {
+		e := &t.log[i&t.logMask]
+		if e.entry >= oldBase && e.entry <= oldBase+oldMask {
+			e.entry = f.base + moved(e.entry)&f.mask
+		}
+	}
+}
+
+// slot returns a free slot for a flow that starts now.
+func (k *Kernel) slot(now int64) int32 {
+	for k.retiredAt < len(k.retired) && k.retired[k.retiredAt].startPS <= now {
+		k.free = append(k.free, k.retired[k.retiredAt].slot)
+		k.retiredAt++
+	}
+	if k.retiredAt == len(k.retired) {
+		k.retired, k.retiredAt = k.retired[:0], 0
+	}
+	if n := len(k.free); n > 0 {
+		slot := k.free[n-1]
+		k.free = k.free[:n-1]
+		return slot
+	}
+	packets := uint64(k.params.Packets(k.params.WindowBytes))
+	// At least one block, so that a packet's place in the ring gives its bit of Block.Marks.
+	ring := uint32(1) << min(6, max(simkernel.MaxBlockBits, bits.Len64(packets-1)))
+	k.flows = append(k.flows, flow{base: uint32(len(k.acks)), mask: ring - 1})
+	k.acks = append(k.acks, make([]ack, ring)...)
+	if !k.traits.Embedded {
+		k.stamps = append(k.stamps, make([]stamp, ring)...)
+	}
+	return int32(len(k.flows) - 1)
+}
+
+// retire returns the slot of a flow whose last packet's service starts at startPS.
+func (k *Kernel) retire(slot int32, startPS int64) {
+	k.retired = append(k.retired, retiredSlot{slot, startPS})
+}
+
+// freeSlots returns all slots, the least on top.
+func (k *Kernel) freeSlots() {
+	k.retired, k.retiredAt = k.retired[:0], 0
+	k.free = k.free[:0]
+	for i := len(k.flows) - 1; i >= 0; i-- {
+		k.free = append(k.free, int32(i))
+	}
+}

@@ -1,0 +1,335 @@
+package linkcase
+
+import (
+	"math"
+	"slices"
+
+	"parsimon/simkernel"
+)
+
+// Order of events. Kernel computes exactly what a simulator with one global event queue would compute that
+// processes events by (time in ps, kind, source, sequence number), where the kinds are, in this order:
+//
+//  1. Service end: the target finishes a packet and starts the next one. The next one's mark is decided
+//     here, so a packet that arrives at this very time does not count as left behind.
+//  2. ACK: a host receives an ACK. ACKs of one host come in the order in which their packets left the target.
+//  3. Flow start: a host takes up a flow, in row order.
+//  4. Send: a host whose link is free sends a packet, round robin: of the sendable flows, the first by row
+//     after the flow served last, wrapping around. A flow is sendable if its pacing time has come and
+//     less than its window is in flight. It sends a full packet, or what it has left.
+//  5. Arrival: a packet arrives at the target, by source row. At an idle target its service starts at once,
+//     unmarked.
+//
+// A packet takes at least 1 ps on every link, so no event causes one before it in this order.
+// twin_test.go contains that simulator. Kernel must agree with it in every bit.
+//
+// Kernel itself has one kind of event only: the next packet of a source arrives at the target. What
+// determines this time (ACKs, pacing, the window) depends on packets that left the target earlier, and is
+// evaluated when needed. See Kernel.runQueue.
+
+// horizonPS is the length of a case, from its first flow start (26.7 days). A packet that would leave the
+// target (FirstHop: the host) later is not sent, and flows with undelivered bytes are unfinished. The limit
+// keeps every sum of times within an int64.
+const horizonPS = 1 << 61
+
+// unbounded is later than every time of a case.
+const unbounded = math.MaxInt64
+
+// A Kernel simulates link cases, one at a time. It owns scratch memory that grows to the needs of the largest
+// case so far and is reused: in steady state nothing is allocated. Kernels share nothing; use one per
+// worker.
+type Kernel struct {
+	params simkernel.Params
+	traits simkernel.Traits // of params.Transport
+	layout simkernel.BlockLayout
+
+	// The present case.
+	c        *Case
+	r        *Result
+	firstNS  int64 // start of the first flow; the case's clock counts from here
+	nextRow  int   // the next flow to start
+	nextPS   int64 // its start; unbounded if there is none
+	finished int64
+	// Blocks, and the slowest links of flows, are tracked only in cases that have them or record.
+	blocks    bool
+	nextBlock uint32 // first block of the next flow
+
+	sources        []source
+	feeders        []feeder
+	flows          []flow // active and retired flows, by slot
+	free           []int32
+	retired        []retiredSlot      // slots whose last packet had not started service when it was sent, oldest first
+	retiredAt      int                // index of the first of them
+	acks           []ack              // the ACK rings of all slots
+	senders        []simkernel.Sender // by slot; unused if the sender is embedded in flow
+	clocks         []senderClock      // parallel to senders
+	stamps         []stamp            // parallel to acks: what else senders need of a packet; unused likewise
+	reductions     []reductionMean    // by slot; for hintReduction
+	watchesService bool               // service starts decide marks or telemetry: see advanceService
+	ackScratch     simkernel.AckInfo
+
+	target target
+	picker picker
+
+	earlyPS    []int64 // by row: see earlyOf; empty if the case has no BetweenPS
+	earliestPS int64   // the longest of them
+
+	hostFlows []hostFlow // of a first hop
+	busyPS    int64      // of a first hop
+
+	nextSample int64 // of Result.Queue
+}
+
+// NewKernel validates the constants and returns a kernel for cases that share them.
+func NewKernel(p simkernel.Params) (*Kernel, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	t := p.Transport.Traits()
+	return &Kernel{params: p, traits: t, layout: p.Layout(), watchesService: t.RandomMarks || t.Telemetry}, nil
+}
+
+// Simulate simulates a case and writes the result to r, whose slices it reuses. An invalid column yields an
+// error that names the source or flow row (from 0); r is then undefined. The result is a pure function of the
+// case and the kernel's Params.
+func (k *Kernel) Simulate(c *Case, r *Result) error {
+	if err := k.prepare(c, r); err != nil {
+		return err
+	}
+	if len(c.StartNS) > 0 {
+		if c.Kind == FirstHop {
+			k.runFirstHop()
+			r.BusyNS = k.busyPS / simkernel.PSPerNS
+		} else {
+			k.runQueue()
+			if k.watchesService {
+				k.advanceService(unbounded)
+			}
+			if k.traits.AcksQueue && c.Record {
+				k.sampleQueue(k.target.freePS)
+			}
+			k.target.count(r, k.firstNS)
+		}
+	}
+	r.Unfinished = int64(len(c.StartNS)) - k.finished
+	k.c, k.r = nil, nil
+	return nil
+}
+
+// prepare validates the case, computes the ideal FCTs, and sets the clock to the first flow's start.
+func (k *Kernel) prepare(c *Case, r *Result) error {
+	if err := k.checkSources(c); err != nil {
+		return err
+	}
+	n := len(c.StartNS)
+	r.FCTNS = resize(r.FCTNS, n)
+	r.IdealNS = resize(r.IdealNS, n)
+	r.WaitNS = resize(r.WaitNS, n)
+	r.Unfinished = 0
+	r.Counters = Counters{}
+	if err := k.checkFlows(c, r.IdealNS); err != nil {
+		return err
+	}
+	blocks, err := k.checkFeedback(c)
+	if err != nil {
+		return err
+	}
+	k.blocks = c.Record || len(c.Feedback) > 0 || len(c.UpstreamBps) > 0 || len(c.DownstreamBps) > 0
+	r.Observed = r.Observed[:0]
+	if c.Record {
+		r.Observed = resize(r.Observed, int(blocks))
+		clear(r.Observed)
+	}
+	for i := range n {
+		r.FCTNS[i] = -1
+		r.WaitNS[i] = 0
+	}
+	k.c, k.r = c, r
+	k.finished = 0
+	k.busyPS = 0
+	r.Queue, k.nextSample = r.Queue[:0], 0
+	k.nextRow, k.nextBlock = 0, 0
+	k.nextPS = unbounded
+	if n > 0 {
+		k.firstNS = c.StartNS[0]
+		k.nextPS = 0
+	}
+	k.freeSlots()
+	return nil
+}
+
+// resize returns s with length n. Elements beyond the old length have arbitrary values.
+func resize[T any](s []T, n int) []T {
+	return slices.Grow(s, max(0, n-len(s)))[:n]
+}
+
+// runQueue simulates a case whose target is a queue behind the sources' links.
+//
+// Every source with active flows has a key: the time when its next packet arrives at the target. The least
+// key is the next arrival of all, so everything that the target does before it is final: departures, and
+// the marks of packets in service by then. The ACKs that the source's host receives before it sends its
+// following packet belong to such packets, so the key of that packet can be computed at once. Where it
+// cannot (the queue is so long that the mark of a needed ACK is undecided), the key is a lower bound at which
+// the source is planned again.
+func (k *Kernel) runQueue() {
+	k.target.reset(k.c, &k.params)
+	p := &k.picker
+	p.reset(len(k.c.SourceBps))
+	for {
+		if !p.many && k.traits.Embedded && p.back-p.front != 1 {
+			if now, deep := k.cruise(); deep {
+				k.target.onDeepQueue(k.acks, k.r.Observed, now)
+				continue
+			}
+		}
+		root := p.least()
+		if root >= p.stop {
+			if k.nextPS == unbounded && root == noKey {
+				return
+			}
+			k.startNext(root)
+			continue
+		}
+		now := p.base + root>>p.bits
+		s := &k.sources[root&p.mask]
+		if s.known {
+			f := &k.flows[s.planned]
+			if s.feeder >= 0 {
+				if at := k.feed(s, f, now, min(k.params.PayloadBytes, f.left)+k.params.HeaderBytes); at > now {
+					p.replace(s, p.key(s, at))
+					continue
+				}
+			}
+			last, sent := now, false
+			if p.lone() && s.count == 1 && k.traits.Embedded {
+				if last, sent = k.train(s, f, now); !sent {
+					if key, ok := k.solo(s, f, now); ok {
+						p.replace(s, key)
+						continue
+					}
+				}
+			}
+			if !sent && !k.forward(s, f, now) {
+				return
+			}
+			if s.count == 0 {
+				p.drop(s)
+				continue
+			}
+			now = max(now, last)
+		}
+		p.replace(s, k.plan(s, now))
+	}
+}
+
+// startNext starts the next flow if that is the next event, and otherwise moves the picker's base.
+func (k *Kernel) startNext(root int64) {
+	p := &k.picker
+	startPS := k.nextPS
+	now := startPS
+	if root != noKey {
+		now = p.base + root>>p.bits
+	}
+	if root == noKey || startPS > now {
+		p.rebase(now, startPS)
+		if startPS > now {
+			return
+		}
+	}
+	if k.watchesService {
+		k.advanceService(startPS)
+	}
+	sourceRow := k.c.Source[k.nextRow]
+	s := &k.sources[sourceRow]
+	active := s.count > 0
+	// A packet that the host sends before the flow starts is not affected by it.
+	unaffected := active && s.known && s.sendPS < startPS
+	k.start(s, startPS)
+	s.plain = false
+	if !unaffected {
+		p.put(s, active, k.plan(s, startPS))
+	}
+	p.next(k.nextPS)
+}
+
+// forward passes the source's planned packet, which arrives now, through the target. It returns false if the
+// packet would leave the target after the horizon.
+func (k *Kernel) forward(s *source, f *flow, now int64) bool {
+	t := &k.target
+	payload := min(k.params.PayloadBytes, f.left)
+	wire := payload + k.params.HeaderBytes
+	startPS := max(now, t.freePS)
+	departPS := startPS + t.wire.PS(wire)
+	if departPS > horizonPS {
+		return false
+	}
+	if f.head-f.tail > f.mask {
+		k.growRing(f)
+	}
+	if !k.traits.Embedded {
+		k.arriveExternal(f, s.sendPS, now)
+	}
+	if s.feeder < 0 {
+		f.upPassedPS = now
+	}
+	f.left -= payload
+	place := f.head & f.mask
+	entry := f.base + place
+	downstreamPS := f.behindTarget(departPS, k.params.PayloadBytes+k.params.HeaderBytes)
+	marked := int64(f.marks>>(place%simkernel.MarkBits)) & ackMarked
+	heldPS := downstreamPS + k.ackWaitPS(f)
+	k.acks[entry] = ack{departPS + f.ackPS + heldPS, f.endsWindow | marked | heldPS<<ackShift}
+	alonePS := max(now, f.alonePS)
+	f.alonePS = alonePS + departPS - startPS
+	f.waitPS += startPS - alonePS
+	if k.traits.Hint == simkernel.HintFirstWait && len(k.r.Observed) > 0 && f.head == k.layout.Start(f.head) {
+		k.r.Observed[f.block].Hint = simkernel.WaitHint(startPS - alonePS)
+	}
+	f.endsWindow = 0
+
+	if t.arrived == t.full {
+		t.trimLog(now)
+	}
+	t.append(logEntry{startPS, t.bytes, entry, f.block}, wire)
+	t.busyPS += departPS - startPS
+	t.waitPS += startPS - now
+	t.freePS = departPS
+	if k.watchesService {
+		k.drawMark(f, f.head, now)
+	} else if t.deep(departPS-now, now) {
+		t.onDeepQueue(k.acks, k.r.Observed, now)
+	}
+	s.freePS = s.sendPS + s.wire.PS(wire)
+	f.readyPS = s.sendPS + f.gapPS // only a flow's last packet is shorter
+	f.head++
+	if f.head == f.nextBlockAt && k.blocks && f.left > 0 {
+		k.advanceBlock(f)
+	}
+	k.expectNICWait(f, f.readyPS)
+	s.next = f.nextSlot
+	s.served = f.row
+	if f.left == 0 {
+		k.finish(s, s.planned, departPS+downstreamPS, startPS-now)
+		k.retire(s.planned, startPS)
+	}
+	return true
+}
+
+// finish removes a flow whose last packet left the target at departPS from its source.
+func (k *Kernel) finish(s *source, slot int32, departPS, waitPS int64) {
+	f := &k.flows[slot]
+	if k.blocks {
+		k.recordBlock(f, f.head-k.layout.Start(f.head-1))
+	}
+	k.record(f.row, departPS+k.c.PathDelayNS[f.row]*simkernel.PSPerNS-s.delayPS, waitPS)
+	s.remove(k.flows, slot)
+}
+
+// record writes the result of a flow whose last byte is delivered at endPS. FCTs are rounded up, like the
+// ideal FCT, and waits down, so that no wait exceeds the delay that it is part of.
+func (k *Kernel) record(row int32, endPS, waitPS int64) {
+	startPS := (k.c.StartNS[row] - k.firstNS) * simkernel.PSPerNS
+	k.r.FCTNS[row] = simkernel.CeilNS(endPS - startPS)
+	k.r.WaitNS[row] = waitPS / simkernel.PSPerNS
+	k.finished++
+}

@@ -1,0 +1,242 @@
+package linkcase
+
+import (
+	"math"
+
+	"parsimon/simkernel"
+)
+
+// This file connects Kernel to senders that are not embedded in flow. Their flows take the general path
+// (forward and plan): cruise, train and runRounds assume DCTCP.
+
+// startSender starts the sender of a new flow.
+func (k *Kernel) startSender(f *flow, slot int32, lineBps float64) {
+	f.slot = slot
+	if k.traits.Embedded {
+		f.dctcp.Start(&k.params, lineBps, 0)
+		k.setRate(f)
+		return
+	}
+	if k.traits.IgnoresWindowEnds {
+		f.endsWindow = 0
+	}
+	markKey := uint64(0)
+	if k.traits.RandomMarks {
+		markKey = k.flowKey(f.row)
+	}
+	for int(slot) >= len(k.senders) {
+		k.senders = append(k.senders, simkernel.NewSender(k.params.Transport))
+		k.clocks = append(k.clocks, senderClock{})
+	}
+	hops := 0
+	if len(k.c.Hops) > 0 {
+		hops = int(k.c.Hops[f.row])
+	}
+	if k.traits.Hint == simkernel.HintReduction {
+		k.reductions = resize(k.reductions, max(len(k.reductions), int(slot)+1))
+		k.reductions[slot] = reductionMean{}
+	}
+	k.senders[slot].Start(&k.params, lineBps, hops)
+	k.clocks[slot] = senderClock{tickPS: k.senders[slot].NextTick(), markKey: markKey,
+		endBlock: k.blocksEnd(int(f.row))}
+	k.updateRate(f)
+}
+
+// A senderClock is what a flow with an external sender needs besides.
+type senderClock struct {
+	tickPS    int64  // an ACK from here on is passed to the sender in any case
+	lastAckPS int64  // time of the last ACK read
+	markKey   uint64 // of random marks
+	endBlock  uint32 // the end of its blocks of feedback
+	given     uint32 // place of the block that was in use last: see blocksAt
+
+	deviationPS int64 // of the block in use: see stamp
+}
+
+// flowKey returns the key of the flow's random marks at this link.
+func (k *Kernel) flowKey(row int32) uint64 {
+	key := uint64(row)
+	if len(k.c.FlowKey) > 0 {
+		key = k.c.FlowKey[row]
+	}
+	return simkernel.MixKey(k.c.MarkKey, key)
+}
+
+// onAckExternal passes the ACK read last, received at its clock's lastAckPS, to the flow's sender.
+func (k *Kernel) onAckExternal(f *flow, flags int64) {
+	s := k.senders[f.slot]
+	h := &k.ackScratch
+	st := &k.stamps[f.base+(f.tail-1)&f.mask]
+	clock := &k.clocks[f.slot]
+	h.NowPS, h.RTTPS = clock.lastAckPS, clock.lastAckPS-st.sentPS
+	h.RTTPS += st.deviationPS
+	h.SentBytes, h.Marked = k.sent(f), flags&ackMarked != 0
+	h.AckedBytes = h.SentBytes - int64(f.head-f.tail)*k.params.PayloadBytes
+	ticked := s.Tick(&k.params, h.NowPS)
+	if k.traits.Telemetry {
+		k.telemetry(f, st)
+	}
+	changed := s.OnAck(&k.params, h)
+	if k.traits.Hint == simkernel.HintReduction && len(k.r.Observed) > 0 {
+		k.recordReduction(f, s.(simkernel.Reducer).Reduction())
+	}
+	if changed || ticked {
+		k.updateRate(f)
+	}
+	clock.tickPS = s.NextTick()
+	if flags&ackEndsWindow != 0 {
+		f.endsWindow = ackEndsWindow
+	}
+}
+
+// deviationPS returns how much longer the block's first packet waited than the mean of its packets.
+func deviationPS(b *simkernel.Block) int64 {
+	if b.Hint == math.MaxUint16 {
+		return 0 // unknown
+	}
+	return (int64(b.Hint)*simkernel.HintNS - int64(b.UpstreamNS) - int64(b.WaitNS)) * simkernel.PSPerNS
+}
+
+// telemetry sets the telemetry of k.ackScratch: the target's, as of the packet whose ACK was read last, and the
+// reduction by other links.
+func (k *Kernel) telemetry(f *flow, st *stamp) {
+	h := &k.ackScratch
+	h.Links, h.Bps = h.Links[:0], h.Bps[:0]
+	if k.c.Kind == Behind {
+		h.Links = append(h.Links, st.telemetry)
+		h.Bps = append(h.Bps, float64(k.c.TargetBps))
+	}
+	h.Feedback = 0
+	if len(k.c.Feedback) > 0 {
+		h.Feedback = float64(k.c.Feedback[k.blockOf(f, f.tail-1)].Hint) / simkernel.ShareUnit
+	}
+}
+
+// blockOf returns the block of a packet of the flow, an index of Case.Feedback and Result.Observed.
+func (k *Kernel) blockOf(f *flow, packet uint32) uint32 {
+	return f.firstBlock + uint32(k.layout.Of(int64(packet)))
+}
+
+// A reductionMean is the mean of hpcc.reduction over the ACKs of a flow's block so far.
+type reductionMean struct {
+	sum   float64
+	count uint32
+	block uint32
+}
+
+// recordReduction records by how much the target reduces the flow's rate, as of the last ACK.
+func (k *Kernel) recordReduction(f *flow, share float64) {
+	m, block := &k.reductions[f.slot], k.blockOf(f, f.tail-1)
+	if m.block != block {
+		*m = reductionMean{block: block}
+	}
+	m.sum += share
+	m.count++
+	k.r.Observed[block].Hint = uint16(m.sum/float64(m.count)*simkernel.ShareUnit + 0.5)
+}
+
+// A stamp is what external senders need to know of a packet.
+type stamp struct {
+	sentPS      int64
+	deviationPS int64 // of its wait at other hops from the mean of its block, with hintFirstWait
+	telemetry   simkernel.Telemetry
+}
+
+// arriveExternal precedes the effects of a packet that its host sent at sentPS and that arrives now.
+func (k *Kernel) arriveExternal(f *flow, sentPS, now int64) {
+	k.onSend(f, sentPS)
+	if k.watchesService {
+		k.advanceService(now)
+	}
+	if k.traits.AcksQueue && k.c.Record {
+		k.sampleQueue(now)
+	}
+}
+
+// onSend notifies an external sender of a packet that the host sends at atPS. It precedes all other effects of the
+// packet.
+func (k *Kernel) onSend(f *flow, atPS int64) {
+	st := &k.stamps[f.base+f.head&f.mask]
+	st.sentPS, st.deviationPS = atPS, 0
+	if k.traits.Hint == simkernel.HintFirstWait && len(k.c.Feedback) > 0 {
+		st.deviationPS = k.clocks[f.slot].deviationPS
+		if f.head < f.timedFrom {
+			st.deviationPS = deviationPS(&k.c.Feedback[f.block])
+		}
+	}
+	if (k.traits.ByTime || k.traits.AcksQueue) && len(k.r.Observed) > 0 && f.head == k.layout.Start(f.head) {
+		k.r.Observed[f.block].SentAt = k.sinceStart(f, atPS)
+	}
+	clock := &k.clocks[f.slot]
+	if atPS < clock.tickPS {
+		return
+	}
+	s := k.senders[f.slot]
+	if s.Tick(&k.params, atPS) {
+		k.updateRate(f)
+	}
+	clock.tickPS = s.NextTick()
+}
+
+// updateRate adopts the rate of an external sender.
+func (k *Kernel) updateRate(f *flow) {
+	rateBps, lineBps := k.senders[f.slot].Rate()
+	f.gapPS = simkernel.NewWireTime(rateBps).PS(k.params.PayloadBytes + k.params.HeaderBytes)
+	f.windowPackets = k.params.Packets(k.params.WindowAt(rateBps, lineBps))
+}
+
+// advanceService decides the marks and the telemetry of packets whose service has started by now. It must be
+// called before an arrival is counted, so that what has arrived is what these packets leave behind.
+func (k *Kernel) advanceService(now int64) {
+	t := &k.target
+	for ; t.waiting != t.arrived; t.waiting++ {
+		e := &t.log[t.waiting&t.logMask]
+		if e.startPS > now {
+			return
+		}
+		left := int64(0)
+		if t.waiting+1 != t.arrived {
+			left = t.bytes - t.log[(t.waiting+1)&t.logMask].before
+		}
+		if k.traits.Telemetry {
+			k.stamps[e.entry].telemetry = simkernel.Telemetry{AtPS: e.startPS, SentBytes: e.before, LeftBytes: left}
+			continue
+		}
+		if left <= t.red.MinBytes || !t.red.Marks(left, t.draws[t.waiting&t.logMask]) {
+			continue
+		}
+		k.acks[e.entry].flags |= ackMarked
+		if len(k.r.Observed) > 0 {
+			k.r.Observed[e.block].Marks |= 1 << (e.entry % simkernel.MarkBits)
+		}
+		t.marked++
+	}
+}
+
+// drawMark stores the random number of the packet logged last, and updates the maximum queue.
+func (k *Kernel) drawMark(f *flow, packet uint32, now int64) {
+	t := &k.target
+	if len(t.draws) < len(t.log) {
+		t.growDraws()
+	}
+	last := t.arrived - 1
+	t.draws[last&t.logMask] = simkernel.MixKey(k.clocks[f.slot].markKey, uint64(packet))
+	first := last // in service
+	if t.log[last&t.logMask].startPS > now {
+		first = t.waiting - 1
+	}
+	if queue := t.bytes - t.log[first&t.logMask].before; queue > t.maxBytes {
+		t.maxBytes, t.maxAtPS = queue, now
+	}
+}
+
+// growDraws extends draws to the length of the log.
+func (t *target) growDraws() {
+	draws := make([]uint64, len(t.log))
+	if old := uint64(len(t.draws)); old > 0 {
+		for i := t.waiting; i != t.arrived; i++ {
+			draws[i&t.logMask] = t.draws[i&(old-1)]
+		}
+	}
+	t.draws = draws
+}

@@ -1,0 +1,669 @@
+package linkcase
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"parsimon/simkernel"
+	"parsimon/simkernel/kerneltest"
+)
+
+// randomCase makes a small case of any awkward sort: ties, tiny windows, slow links, incast, zero
+// delays, flows of a byte and of many packets.
+func randomCase(rng *rand.Rand) (simkernel.Params, *Case) { return randomCaseOf(simkernel.DCTCP, rng) }
+
+func randomCaseOf(t simkernel.Transport, rng *rand.Rand) (simkernel.Params, *Case) {
+	p := simkernel.ParamsOf(t)
+	switch rng.IntN(4) {
+	case 0:
+		p.WindowBytes = kerneltest.Pick[int64](rng, 1, 60, 500, 999, 1000, 1500, 2500, 17_999, 100_000)
+	case 1:
+		p.WindowBytes = 1 + rng.Int64N(40_000)
+	}
+	if rng.IntN(8) == 0 {
+		p.PayloadBytes = kerneltest.Pick[int64](rng, 1, 7, 100, 9000)
+	}
+	if rng.IntN(8) == 0 {
+		p.HeaderBytes = kerneltest.Pick[int64](rng, 0, 1, 100)
+	}
+	if rng.IntN(4) == 0 {
+		p.MinRateBps = kerneltest.Pick(rng, 1e8, 1e6, 1e10)
+		p.AdditiveIncreaseBps = kerneltest.Pick(rng, 0, 1e7, 5e9)
+		p.Gain = kerneltest.Pick(rng, 1, 0.5, 0.01)
+	}
+	c := &Case{Kind: Behind}
+	bps := func() int64 {
+		return kerneltest.Pick[int64](rng, 10_000_000_000, 10_000_000_000, 9_876_543_210, 40_000_000_000, 1_000_000_000,
+			1_000_000, 8_000_000_000_000)
+	}
+	sources := kerneltest.Pick(rng, 1, 1, 2, 3, 8, 40)
+	if rng.IntN(5) == 0 {
+		c.Kind, sources = FirstHop, 1
+	} else {
+		c.TargetBps = bps()
+		c.MarkBytes = kerneltest.Pick[int64](rng, 30_000, 0, 1, 1048, 3144, 10_000)
+	}
+	same := bps()
+	sameDelay := kerneltest.Pick[int64](rng, 0, 1, 1000, 4000)
+	for range sources {
+		b, d := same, sameDelay
+		if rng.IntN(3) == 0 {
+			b = bps()
+		}
+		if rng.IntN(3) == 0 {
+			d = kerneltest.Pick[int64](rng, 0, 1000, rng.Int64N(20_000))
+		}
+		if c.Kind == FirstHop {
+			d = 0
+		}
+		c.SourceBps = append(c.SourceBps, b)
+		c.SourceDelayNS = append(c.SourceDelayNS, d)
+	}
+	gap := kerneltest.Pick[int64](rng, 0, 1, 100, 1000, 20_000, 1_000_000)
+	start := rng.Int64N(1_000_000)
+	beyond := kerneltest.Pick[int64](rng, 0, 1000, 5000)
+	packets := kerneltest.Pick[int64](rng, 1, 5, 30, 100)
+	flows := 1 + rng.IntN(60)
+	for range flows {
+		s := rng.IntN(sources)
+		size := 1 + rng.Int64N(packets*p.PayloadBytes)
+		switch rng.IntN(6) {
+		case 0:
+			size = 1
+		case 1:
+			size = p.PayloadBytes * (1 + rng.Int64N(packets))
+		}
+		delay := c.SourceDelayNS[s] + beyond
+		if rng.IntN(4) == 0 {
+			delay = c.SourceDelayNS[s] + rng.Int64N(10_000)
+		}
+		c.Source = append(c.Source, int32(s))
+		c.SizeBytes = append(c.SizeBytes, size)
+		c.StartNS = append(c.StartNS, start)
+		c.PathDelayNS = append(c.PathDelayNS, delay)
+		if gap > 0 && rng.IntN(3) > 0 {
+			start += rng.Int64N(gap)
+		}
+	}
+	c.Record = rng.IntN(2) == 0
+	if t != simkernel.DCTCP {
+		kerneltest.RandomConstants(rng, &p)
+		c.MaxMarkBytes = c.MarkBytes + kerneltest.Pick[int64](rng, 0, 1000, 20_000, 120_000)
+		c.MarkKey = rng.Uint64()
+		if rng.IntN(2) == 0 {
+			for range c.StartNS {
+				c.Hops = append(c.Hops, int16(rng.IntN(6)))
+			}
+		}
+	}
+	if rng.IntN(3) == 0 {
+		for range c.StartNS {
+			c.ReturnNS = append(c.ReturnNS, rng.Int64N(4000))
+		}
+	}
+	if rng.IntN(3) == 0 {
+		randomFeedback(rng, &p, c)
+	}
+	if rng.IntN(3) == 0 {
+		for range c.StartNS {
+			c.DownstreamBps = append(c.DownstreamBps, kerneltest.Pick(rng, 0, same, bps()))
+			c.UpstreamBps = append(c.UpstreamBps, kerneltest.Pick(rng, 0, same, bps()))
+			c.BetweenPS = append(c.BetweenPS, kerneltest.Pick[int32](rng, 0, 200, 1800, rng.Int32N(100_000)))
+		}
+	}
+	if c.Kind == Behind && rng.IntN(3) == 0 {
+		for range 1 + rng.IntN(4) {
+			c.FeederBps = append(c.FeederBps, kerneltest.Pick(rng, same, bps()))
+		}
+		for range sources {
+			c.Feeder = append(c.Feeder, int32(rng.IntN(len(c.FeederBps)+1))-1)
+		}
+	}
+	return p, c
+}
+
+// randomFeedback adds random feedback to the case.
+func randomFeedback(rng *rand.Rand, p *simkernel.Params, c *Case) {
+	longest := kerneltest.Pick[int32](rng, 1, 1000, 1000, 50_000)
+	often := 1 + rng.IntN(4)
+	for _, size := range c.SizeBytes {
+		for range p.Layout().Blocks(p.Packets(size)) {
+			var b simkernel.Block
+			if rng.IntN(often) == 0 {
+				b = simkernel.Block{NICWaitNS: rng.Int32N(longest), WaitNS: rng.Int32N(longest)}
+				if rng.IntN(2) == 0 {
+					b.UpstreamNS = rng.Int32N(longest)
+				}
+			}
+			if rng.IntN(2*often) == 0 {
+				b.Marks = uint16(rng.Uint32())
+			}
+			if rng.IntN(often) == 0 {
+				b.Hint = uint16(rng.Uint32N(60_000))
+			}
+			c.Feedback = append(c.Feedback, b)
+		}
+	}
+	if p.Transport.FeedbackByTime() && rng.IntN(3) > 0 {
+		randomTimes(rng, p, c)
+	}
+}
+
+// randomTimes adds times to the feedback of most flows, at a pace of their own.
+func randomTimes(rng *rand.Rand, p *simkernel.Params, c *Case) {
+	first := 0
+	for _, size := range c.SizeBytes {
+		end := first + int(p.Layout().Blocks(p.Packets(size)))
+		pace, at := uint32(1+rng.IntN(300)), uint32(1)
+		for b := first; b < end && rng.IntN(500) > 0; b++ {
+			c.Feedback[b].SentAt = at
+			at += rng.Uint32N(pace)
+		}
+		first = end
+	}
+}
+
+// agreeWithTwin reports the first difference between the kernel's result and the twin's.
+func agreeWithTwin(k *Kernel, c *Case) (*linkTwin, error) {
+	var r Result
+	if err := k.Simulate(c, &r); err != nil {
+		return nil, err
+	}
+	t := runLinkTwin(k.params, c)
+	want := t.r
+	for i := range r.FCTNS {
+		if r.FCTNS[i] != want.FCTNS[i] || r.IdealNS[i] != want.IdealNS[i] || r.WaitNS[i] != want.WaitNS[i] {
+			return nil, fmt.Errorf("flow row %d: FCT %d, ideal %d, wait %d; twin %d, %d, %d",
+				i, r.FCTNS[i], r.IdealNS[i], r.WaitNS[i], want.FCTNS[i], want.IdealNS[i], want.WaitNS[i])
+		}
+	}
+	for i := range r.Observed {
+		if r.Unfinished == 0 && r.Observed[i] != want.Observed[i] {
+			return nil, fmt.Errorf("block %d is %+v, twin %+v", i, r.Observed[i], want.Observed[i])
+		}
+	}
+	if r.Unfinished == 0 && !slices.Equal(r.Queue, want.Queue) {
+		return nil, fmt.Errorf("queue %v, twin %v", r.Queue, want.Queue)
+	}
+	if r.Unfinished != want.Unfinished {
+		return nil, fmt.Errorf("%d unfinished, twin %d", r.Unfinished, want.Unfinished)
+	}
+	// A case that is cut off at the horizon counts only what has left by then.
+	if r.Unfinished == 0 && r.Counters != want.Counters {
+		return nil, fmt.Errorf("counters %+v, twin %+v", r.Counters, want.Counters)
+	}
+	return t, nil
+}
+
+func mustKernel(t testing.TB, p simkernel.Params) *Kernel {
+	t.Helper()
+	k, err := NewKernel(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func TestKernelAgreesWithTwin(t *testing.T) {
+	cases := 6000
+	if testing.Short() {
+		cases = 600
+	}
+	for kind := range simkernel.TransportCount {
+		marked := 0
+		cases := cases
+		if kind != simkernel.DCTCP {
+			cases /= 6
+		}
+		for seed := range uint64(cases) {
+			p, c := randomCaseOf(kind, rand.New(rand.NewPCG(seed, 1)))
+			twin, err := agreeWithTwin(mustKernel(t, p), c)
+			if err != nil {
+				t.Fatalf("%v, seed %d: %v\nparams %+v\ncase %+v", kind, seed, err, p, c)
+			}
+			if twin.r.PacketsMarked > 0 {
+				marked++
+			}
+		}
+		if (kind == simkernel.DCTCP || kind == simkernel.DCQCN) && marked < cases/10 {
+			t.Errorf("%v: only %d of %d cases have a mark: the test tests little", kind, marked, cases)
+		}
+	}
+}
+
+// Keys that reach too far ahead for the picker are cut and looked at again; its base must move.
+func TestKernelAgreesWithTwinFarAhead(t *testing.T) {
+	for seed := range uint64(600) {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		p, c := randomCaseOf(simkernel.Transport(seed)%simkernel.TransportCount, rng)
+		if rng.IntN(2) == 0 {
+			shift := int64(0)
+			for i := range c.StartNS {
+				if rng.IntN(10) == 0 {
+					shift += rng.Int64N(1 << 40)
+				}
+				c.StartNS[i] += shift
+			}
+		}
+		k := mustKernel(t, p)
+		k.picker.leastBits = kerneltest.Pick[uint](rng, 28, 34, 38)
+		if _, err := agreeWithTwin(k, c); err != nil {
+			t.Fatalf("seed %d, %d bits: %v\nparams %+v\ncase %+v", seed, k.picker.leastBits, err, p, c)
+		}
+	}
+}
+
+// longFlows makes a case of few long flows with sparse feedback, as most packets are in: the cases for trains, solo
+// and roundsFirstHop.
+func longFlows(rng *rand.Rand) (simkernel.Params, *Case) {
+	p := simkernel.DefaultParams()
+	p.WindowBytes = kerneltest.Pick[int64](rng, 18_000, 18_000, 18_000, 30_000, 5000)
+	c := &Case{Kind: Kind(rng.IntN(2)), Record: rng.IntN(2) == 0}
+	sources := kerneltest.Pick(rng, 1, 1, 2, 3)
+	if c.Kind == FirstHop {
+		sources = 1
+	} else {
+		c.TargetBps = kerneltest.Pick[int64](rng, 9_900_000_000, 10_000_000_000, 40_000_000_000)
+		c.MarkBytes = kerneltest.Pick[int64](rng, 30_000, 3144)
+	}
+	for range sources {
+		c.SourceBps = append(c.SourceBps, kerneltest.Pick[int64](rng, 10_000_000_000, 9_950_000_000))
+		c.SourceDelayNS = append(c.SourceDelayNS, int64(c.Kind)*kerneltest.Pick[int64](rng, 0, 1000, 3000))
+	}
+	if c.Kind == Behind && rng.IntN(2) == 0 {
+		c.FeederBps = []int64{kerneltest.Pick[int64](rng, 40_000_000_000, 9_800_000_000)}
+		for range sources {
+			c.Feeder = append(c.Feeder, int32(rng.IntN(2)-1))
+		}
+	}
+	start, beyond := int64(0), kerneltest.Pick[int64](rng, 1000, 3000, 6000)
+	for range 1 + rng.IntN(8) {
+		s := rng.IntN(sources)
+		c.Source = append(c.Source, int32(s))
+		c.SizeBytes = append(c.SizeBytes, 1+rng.Int64N(kerneltest.Pick[int64](rng, 20_000, 300_000, 600_000)))
+		c.StartNS = append(c.StartNS, start)
+		c.PathDelayNS = append(c.PathDelayNS, c.SourceDelayNS[s]+beyond)
+		start += rng.Int64N(kerneltest.Pick[int64](rng, 1, 5000, 100_000, 400_000))
+	}
+	if rng.IntN(4) == 0 {
+		return p, c
+	}
+	often, longest := kerneltest.Pick(rng, 2, 10, 50), kerneltest.Pick[int32](rng, 100, 1000, 20_000)
+	for _, size := range c.SizeBytes {
+		for range p.Layout().Blocks(p.Packets(size)) {
+			var b simkernel.Block
+			if rng.IntN(often) == 0 {
+				b.WaitNS = rng.Int32N(longest)
+			}
+			if c.Kind == Behind && rng.IntN(2*often) == 0 {
+				b.UpstreamNS = rng.Int32N(longest)
+			}
+			if rng.IntN(4*often) == 0 {
+				b.NICWaitNS = rng.Int32N(longest)
+			}
+			if rng.IntN(8*often) == 0 {
+				b.Marks = uint16(1) << rng.IntN(16)
+			}
+			c.Feedback = append(c.Feedback, b)
+		}
+	}
+	return p, c
+}
+
+func TestKernelAgreesWithTwinOnLongFlows(t *testing.T) {
+	cases := uint64(2000)
+	if testing.Short() {
+		cases = 300
+	}
+	for seed := range cases {
+		p, c := longFlows(rand.New(rand.NewPCG(seed, 13)))
+		if _, err := agreeWithTwin(mustKernel(t, p), c); err != nil {
+			t.Fatalf("seed %d: %v\nparams %+v\ncase %+v", seed, err, p, c)
+		}
+	}
+}
+
+// columns makes a case of flows that all have the same path and size.
+func columns(kind Kind, sources, flows int, sizeBytes, gapNS int64) *Case {
+	c := &Case{Kind: kind, TargetBps: 10_000_000_000, MarkBytes: 30_000}
+	for range sources {
+		c.SourceBps = append(c.SourceBps, 10_000_000_000)
+		c.SourceDelayNS = append(c.SourceDelayNS, int64(kind)*1000)
+	}
+	for i := range flows {
+		c.Source = append(c.Source, int32(i%sources))
+		c.SizeBytes = append(c.SizeBytes, sizeBytes)
+		c.StartNS = append(c.StartNS, int64(i)*gapNS)
+		c.PathDelayNS = append(c.PathDelayNS, 4000)
+	}
+	return c
+}
+
+func TestKernelAgreesWithTwinOnExtremes(t *testing.T) {
+	payload64K := simkernel.DefaultParams()
+	payload64K.PayloadBytes = 1 << 16
+	payload64K.WindowBytes = 1 << 20
+	slow := columns(Behind, 3, 6, 1<<32, 0)
+	slow.TargetBps = simkernel.MinBps
+	slowHost := columns(FirstHop, 1, 3, 1<<32, 0)
+	slowHost.SourceBps[0] = simkernel.MinBps
+	slowPath := columns(FirstHop, 1, 3, 1<<32, 0)
+	slowPath.SourceBps[0] = simkernel.MinBps
+	slowPath.PathDelayNS[1] = MaxDelayNS
+	late := columns(Behind, 2, 4, 50_000, horizonPS/simkernel.PSPerNS/2-20_000)
+	fat := simkernel.DefaultParams()
+	fat.WindowBytes = 1 << 22
+	for _, example := range []struct {
+		name string
+		p    simkernel.Params
+		c    *Case
+		long bool
+	}{
+		{name: "incast of 3,000 sources", p: simkernel.DefaultParams(), c: columns(Behind, 3000, 3000, 30_000, 0)},
+		{name: "3,000 sources by and by", p: simkernel.DefaultParams(), c: columns(Behind, 3000, 6000, 20_000, 12_000)},
+		{name: "1,000 flows of one source", p: simkernel.DefaultParams(), c: columns(Behind, 1, 1000, 12_345, 10)},
+		{name: "1,000 flows of a first hop", p: simkernel.DefaultParams(), c: columns(FirstHop, 1, 1000, 12_345, 10)},
+		{name: "a window of 4 MB", p: fat, c: columns(Behind, 4, 4, 20_000_000, 0), long: true},
+		{name: "1 GB alone", p: simkernel.DefaultParams(), c: columns(Behind, 1, 1, 1_000_000_000, 0), long: true},
+		{name: "1 GB on a first hop", p: simkernel.DefaultParams(), c: columns(FirstHop, 1, 1, 1_000_000_000, 0), long: true},
+		{name: "does not drain", p: payload64K, c: slow},
+		{name: "does not drain from a first hop", p: payload64K, c: slowHost},
+		{name: "does not drain from a first hop with windows", p: payload64K, c: slowPath},
+		{name: "starts at the horizon", p: simkernel.DefaultParams(), c: late},
+	} {
+		t.Run(example.name, func(t *testing.T) {
+			if example.long && testing.Short() {
+				t.Skip("long")
+			}
+			if _, err := agreeWithTwin(mustKernel(t, example.p), example.c); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestKernelReportsFlowsThatDoNotDrain(t *testing.T) {
+	c := columns(Behind, 2, 2, MaxSizeBytes, 0)
+	c.TargetBps = simkernel.MinBps
+	c.SizeBytes[0] = 1
+	var r Result
+	if err := mustKernel(t, simkernel.DefaultParams()).Simulate(c, &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.FCTNS[0] < r.IdealNS[0] || r.FCTNS[1] != -1 || r.IdealNS[1] != -1 || r.Unfinished != 1 {
+		t.Errorf("FCT %v, ideal %v, %d unfinished", r.FCTNS, r.IdealNS, r.Unfinished)
+	}
+}
+
+func FuzzKernelAgainstTwin(f *testing.F) {
+	for seed := range uint64(20) {
+		f.Add(seed, uint8(0))
+	}
+	f.Add(uint64(3), uint8(40))
+	f.Fuzz(func(t *testing.T, seed uint64, keyBits uint8) {
+		p, c := randomCaseOf(simkernel.Transport(seed)%simkernel.TransportCount, rand.New(rand.NewPCG(seed, 3)))
+		k := mustKernel(t, p)
+		k.picker.leastBits = uint(min(keyBits, 36))
+		if _, err := agreeWithTwin(k, c); err != nil {
+			t.Fatalf("%v\nparams %+v\ncase %+v", err, p, c)
+		}
+	})
+}
+
+// No window, pacing or queue makes a flow faster than alone on its path: all send the same packets.
+func TestFCTIsAtLeastIdeal(t *testing.T) {
+	var r Result
+	for seed := range uint64(20_000) {
+		p, c := randomCaseOf(simkernel.Transport(seed)%simkernel.TransportCount, rand.New(rand.NewPCG(seed, 4)))
+		if err := mustKernel(t, p).Simulate(c, &r); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		packets := int64(0)
+		for row, size := range c.SizeBytes {
+			if r.FCTNS[row] < r.IdealNS[row] {
+				t.Fatalf("seed %d: flow row %d has FCT %d, ideal %d", seed, row, r.FCTNS[row], r.IdealNS[row])
+			}
+			packets += p.Packets(size)
+		}
+		if r.PacketsSent != packets {
+			t.Fatalf("seed %d: %d packets sent, the flows have %d", seed, r.PacketsSent, packets)
+		}
+	}
+}
+
+func TestFlowAloneIsIdeal(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 5))
+	p := simkernel.DefaultParams()
+	p.WindowBytes = 1 << 30
+	k := mustKernel(t, p)
+	var r Result
+	for range 2000 {
+		_, c := randomCase(rng)
+		c.Feedback, c.ReturnNS, c.Feeder, c.UpstreamBps, c.DownstreamBps, c.BetweenPS = nil, nil, nil, nil, nil, nil
+		if c.Kind == FirstHop { // the ideal FCT of other cases is that of the links that they simulate
+			c.DownstreamBps = []int64{kerneltest.Pick[int64](rng, 0, 1e9, 1e10, 4e10)}
+			c.BetweenPS = []int32{kerneltest.Pick[int32](rng, 0, 200, 800, 8000)}
+		}
+		c.MarkBytes = 1 << 40
+		c.Source, c.StartNS, c.PathDelayNS = c.Source[:1], c.StartNS[:1], c.PathDelayNS[:1]
+		c.SizeBytes = []int64{1 + rng.Int64N(kerneltest.Pick[int64](rng, 1, 3000, 1_000_000))}
+		if err := k.Simulate(c, &r); err != nil {
+			t.Fatal(err)
+		}
+		if r.FCTNS[0] != r.IdealNS[0] {
+			t.Fatalf("FCT %d, ideal %d\n%+v", r.FCTNS[0], r.IdealNS[0], c)
+		}
+	}
+}
+
+// Bytes in are bytes out, and the target sends one packet after the other. (That it never idles with
+// a packet waiting is the twin's every step.)
+func TestTargetConservesBytes(t *testing.T) {
+	for seed := range uint64(2000) {
+		p, c := randomCase(rand.New(rand.NewPCG(seed, 6)))
+		if c.Kind != Behind {
+			continue
+		}
+		k := mustKernel(t, p)
+		k.target.log = make([]logEntry, 1<<17) // none is dropped
+		var r Result
+		if err := k.Simulate(c, &r); err != nil {
+			t.Fatal(err)
+		}
+		sum := int64(0)
+		for _, size := range c.SizeBytes {
+			sum += size
+		}
+		g := &k.target
+		if g.bytes != sum+r.PacketsSent*p.HeaderBytes {
+			t.Fatalf("seed %d: %d bytes through the target, %d payload in %d packets", seed, g.bytes, sum,
+				r.PacketsSent)
+		}
+		if g.arrived > uint64(len(g.log)) {
+			continue
+		}
+		for i := uint64(0); i+1 < g.arrived; i++ {
+			wire := g.log[i+1].before - g.log[i].before
+			if wire > 0 && g.log[i+1].startPS < g.log[i].startPS+g.wire.PS(wire) {
+				t.Fatalf("seed %d: packet %d starts before the one ahead of it has left", seed, i+1)
+			}
+		}
+	}
+}
+
+func TestCaseAloneEqualsCaseAfterOthers(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 7))
+	p := simkernel.DefaultParams()
+	shared := mustKernel(t, p)
+	var after Result
+	for i := range 500 {
+		of, c := randomCase(rng)
+		if of != p {
+			c.Feedback = nil
+		}
+		if err := shared.Simulate(c, &after); err != nil {
+			t.Fatal(err)
+		}
+		alone := Result{Observed: []simkernel.Block{}}
+		if after.Observed == nil {
+			after.Observed = alone.Observed
+		}
+		if err := mustKernel(t, p).Simulate(c, &alone); err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(after, alone) {
+			t.Fatalf("case %d differs", i)
+		}
+		// A refused case leaves nothing behind.
+		broken := *c
+		broken.TargetBps, broken.SourceBps = 0, []int64{0}
+		if shared.Simulate(&broken, &after) == nil {
+			t.Fatal("a broken case was accepted")
+		}
+	}
+}
+
+func TestSimulateDoesNotAllocate(t *testing.T) {
+	for kind := range simkernel.TransportCount {
+		p := simkernel.ParamsOf(kind)
+		k := mustKernel(t, p)
+		var cases []*Case
+		for seed := range uint64(100) {
+			of, c := randomCaseOf(kind, rand.New(rand.NewPCG(seed, 8)))
+			if of != p {
+				c.Feedback = nil
+			}
+			cases = append(cases, c)
+		}
+		cases = append(cases, columns(Behind, 500, 1000, 50_000, 1000))
+		cases[len(cases)-1].MaxMarkBytes = 100_000
+		var r Result
+		all := func() {
+			for _, c := range cases {
+				if err := k.Simulate(c, &r); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		all()
+		if n := testing.AllocsPerRun(3, all); n != 0 {
+			t.Errorf("%v: %v allocations", kind, n)
+		}
+	}
+}
+
+func TestSimulateRefuses(t *testing.T) {
+	for _, example := range []struct {
+		change func(c *Case)
+		want   string
+	}{
+		{func(c *Case) { c.Kind = 7 }, "unknown kind"},
+		{func(c *Case) { c.Kind = FirstHop }, "one source"},
+		{func(c *Case) { c.TargetBps = 0 }, "target: bandwidth_bps is 0"},
+		{func(c *Case) { c.MarkBytes = -1 }, "mark_bytes is -1"},
+		{func(c *Case) { c.SourceBps[1] = MaxBps + 1 }, "source 1: bandwidth_bps"},
+		{func(c *Case) { c.SourceDelayNS[1] = -1 }, "source 1: delay_ns is -1"},
+		{func(c *Case) { c.SourceDelayNS = c.SourceDelayNS[1:] }, "columns of sources differ in length"},
+		{func(c *Case) { c.SizeBytes = c.SizeBytes[1:] }, "columns of flows differ in length"},
+		{func(c *Case) { c.SizeBytes[2] = 0 }, "flow row 2: size_bytes is 0"},
+		{func(c *Case) { c.StartNS[2] = 0 }, "flow row 2: start_ns is 0"},
+		{func(c *Case) { c.StartNS[0] = -1 }, "flow row 0: start_ns is -1"},
+		{func(c *Case) { c.Source[2] = 2 }, "flow row 2: source is 2 of 2"},
+		{func(c *Case) { c.Source[2] = -1 }, "flow row 2: source is -1"},
+		{func(c *Case) { c.PathDelayNS[2] = 999 }, "flow row 2: path delay_ns is 999"},
+		{func(c *Case) { c.PathDelayNS[2] = MaxDelayNS + 1 }, "flow row 2: path delay_ns"},
+	} {
+		c := columns(Behind, 2, 3, 1000, 10)
+		example.change(c)
+		err := mustKernel(t, simkernel.DefaultParams()).Simulate(c, new(Result))
+		if err == nil || !strings.Contains(err.Error(), example.want) {
+			t.Errorf("error %v, want one with %q", err, example.want)
+		}
+	}
+	if _, err := NewKernel(simkernel.Params{}); err == nil {
+		t.Error("empty params accepted")
+	}
+	empty := &Case{Kind: Behind, TargetBps: simkernel.MinBps}
+	if err := mustKernel(t, simkernel.DefaultParams()).Simulate(empty, new(Result)); err != nil {
+		t.Error(err)
+	}
+}
+
+// BenchmarkKernel runs a loaded middle link: 100 sources of 10G and a target of 40G, sizes from a
+// few packets to a megabyte, 70% load.
+func BenchmarkKernel(b *testing.B) { benchmarkKernel(b, simkernel.DCTCP) }
+
+// BenchmarkTransports does so for every transport.
+func BenchmarkTransports(b *testing.B) {
+	for kind := range simkernel.TransportCount {
+		b.Run(kind.String(), func(b *testing.B) { benchmarkKernel(b, kind) })
+	}
+}
+
+func benchmarkKernel(b *testing.B, kind simkernel.Transport) {
+	rng := rand.New(rand.NewPCG(1, 9))
+	p := simkernel.ParamsOf(kind)
+	c := columns(Behind, 100, 0, 0, 0)
+	c.TargetBps = 40_000_000_000
+	c.MarkBytes, c.MaxMarkBytes = p.MarkBytes(c.TargetBps), p.MaxMarkBytes(c.TargetBps)
+	start, hops := 0.0, int64(0)
+	for range 5000 {
+		size := int64(100 * math.Exp(rng.Float64()*math.Log(10_000)))
+		hops += p.Packets(size)
+		c.Source = append(c.Source, int32(rng.IntN(100)))
+		c.SizeBytes = append(c.SizeBytes, size)
+		c.StartNS = append(c.StartNS, int64(start))
+		c.PathDelayNS = append(c.PathDelayNS, 6000)
+		start += rng.ExpFloat64() * 108_000 * 8 / 40 / 0.7
+	}
+	k := mustKernel(b, p)
+	var r Result
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := k.Simulate(c, &r); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(hops), "ns/packet-hop")
+}
+
+// BenchmarkFeedback runs a link with few long flows, without feedback and with feedback that differs from block to
+// block: the fast paths for one active flow.
+func BenchmarkFeedback(b *testing.B) {
+	for _, feedback := range []bool{false, true} {
+		b.Run(fmt.Sprint(feedback), func(b *testing.B) {
+			rng := rand.New(rand.NewPCG(1, 14))
+			p := simkernel.DefaultParams()
+			c := columns(Behind, 4, 40, 1_000_000, 1_200_000)
+			c.Record = true
+			packets := p.Packets(c.SizeBytes[0])
+			for range p.Layout().Blocks(packets) * int64(len(c.StartNS)) {
+				if feedback {
+					c.Feedback = append(c.Feedback, simkernel.Block{WaitNS: rng.Int32N(2000), UpstreamNS: rng.Int32N(500)})
+				}
+			}
+			k := mustKernel(b, p)
+			var r Result
+			for b.Loop() {
+				if err := k.Simulate(c, &r); err != nil {
+					b.Fatal(err)
+				}
+			}
+			all := float64(packets) * float64(len(c.StartNS))
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/all, "ns/packet-hop")
+		})
+	}
+}
+
+// The hot loop finds sources and flows by shifts, not multiplications.
+func TestHotStructsArePowersOfTwo(t *testing.T) {
+	if a, b := unsafe.Sizeof(source{}), unsafe.Sizeof(flow{}); a != 64 || b != 256 {
+		t.Errorf("a source has %d bytes, a flow %d", a, b)
+	}
+}

@@ -1,0 +1,179 @@
+package linkcase
+
+import (
+	"math/bits"
+
+	"parsimon/simkernel"
+)
+
+// A target is the queue under study, a FIFO. It holds no packets: the departure of a packet is known when it
+// arrives. It keeps a log of arrivals, because marks are decided when a packet's service starts, by the number
+// of bytes that have arrived behind it.
+//
+// Only an arrival that finds more than the marking threshold in the queue can cause a mark, and only one that
+// finds nearly the maximum queue so far can make a new maximum. All other arrivals are shallow: they cost one
+// comparison and a log entry.
+type target struct {
+	wire      simkernel.WireTime
+	freePS    int64 // departure of the last packet so far
+	bytes     int64 // wire bytes that have arrived
+	busyPS    int64
+	waitPS    int64
+	waitNS    int64 // whole ns moved out of waitPS, so that it cannot overflow
+	shallowPS int64 // an arrival with at most this much work in the queue decides nothing: see deep
+	deepPS    int64 // an arrival with more than that may: markPS once maxPackets is known, before that shallowPS
+	log       []logEntry
+	logMask   uint64
+	arrived   uint64 // number of packets that have arrived
+	full      uint64 // number of the packet for which the log has no space
+	waiting   uint64 // no packet before this number is still waiting
+	unmarked  uint64 // no packet before this number can still be marked
+
+	markBytes int64
+	markPS    int64 // a queue with at most this much work has at most markBytes behind any packet
+	header    int64
+	wireMax   int64
+	marked    int64
+	maxBytes  int64
+	maxAtPS   int64
+	// A queue of at most so many packets is not longer than maxBytes; 0: unknown.
+	maxPackets uint64
+
+	red   simkernel.RedMark // with random marks
+	draws []uint64          // with random marks: by packet, parallel to log
+}
+
+// A logEntry is the arrival of one packet.
+type logEntry struct {
+	startPS int64  // when its service starts
+	before  int64  // wire bytes that arrived before it
+	entry   uint32 // its ACK, an index of Kernel.acks
+	block   uint32 // index of Result.Observed
+}
+
+// maxShallowPS bounds the waits that are summed without a check for overflow.
+const maxShallowPS = 1 << 31
+
+func (t *target) reset(c *Case, p *simkernel.Params) {
+	log := t.log
+	if log == nil {
+		log = make([]logEntry, 256)
+	}
+	draws := t.draws
+	*t = target{
+		wire:      simkernel.NewWireTime(float64(c.TargetBps)),
+		log:       log,
+		logMask:   uint64(len(log) - 1),
+		full:      uint64(len(log) - 1),
+		markBytes: c.MarkBytes,
+		wireMax:   p.PayloadBytes + p.HeaderBytes,
+		header:    p.HeaderBytes,
+		red:       simkernel.RedMark{MinBytes: c.MarkBytes, MaxBytes: c.MaxMarkBytes, Share: p.DCQCN.MaxMarking},
+		draws:     draws,
+	}
+	if !p.Transport.Traits().Embedded {
+		t.markBytes = unbounded // Kernel.advanceService decides marks
+	}
+	t.markPS = t.least(t.markBytes)
+	t.shallowPS = min(t.markPS, t.least(0))
+	t.deepPS = t.shallowPS
+}
+
+// least returns a lower bound of the time to send that many bytes in packets of any size, limited to
+// maxShallowPS. Rounding to ps shortens a packet by at most half a ps.
+func (t *target) least(bytes int64) int64 {
+	if hi, _ := bits.Mul64(uint64(max(bytes, 0)), uint64(t.wire)); hi != 0 {
+		return maxShallowPS
+	}
+	return max(-1, min(maxShallowPS, t.wire.PS(bytes)-bytes/(t.header+1)-2))
+}
+
+// deep reports whether the packet logged last, which arrives now and finds workPS of work including itself, may decide
+// something: a mark, or the maximum queue. More than maxPackets packets are in the queue only if the packet that many
+// before it is still in service, so that the next one has not started. The rare conditions come first: a branch that
+// depends on shallowPS alone cannot be predicted.
+func (t *target) deep(workPS, now int64) bool {
+	return workPS > t.deepPS || t.log[(t.arrived-t.maxPackets)&t.logMask].startPS > now && workPS > t.shallowPS
+}
+
+// onDeepQueue decides what the packet that has just arrived changes: marks of packets ahead of it, and the
+// maximum queue. It sets the marks in acks and, if it is not empty, in observed.
+func (t *target) onDeepQueue(acks []ack, observed []simkernel.Block, now int64) {
+	w := t.waiting
+	for w != t.arrived && t.log[w&t.logMask].startPS <= now {
+		w++
+	}
+	t.waiting = w
+	// The packet before the first waiting one is in service. It exists: an idle target starts service at once.
+	if queue := t.bytes - t.log[(w-1)&t.logMask].before; queue > t.maxBytes {
+		t.maxBytes = queue
+		t.maxAtPS = now
+		t.shallowPS = min(t.markPS, t.least(queue-t.wireMax))
+		if t.maxPackets = uint64(queue / t.wireMax); t.maxPackets > 0 {
+			t.deepPS = t.markPS
+		}
+	}
+	m := max(w, t.unmarked)
+	for m+1 < t.arrived {
+		if t.bytes-t.log[(m+1)&t.logMask].before <= t.markBytes {
+			break
+		}
+		e := &t.log[m&t.logMask]
+		acks[e.entry].flags |= ackMarked
+		if len(observed) > 0 {
+			observed[e.block].Marks |= 1 << (e.entry % simkernel.MarkBits)
+		}
+		t.marked++
+		m++
+	}
+	t.unmarked = m
+	t.waitNS += t.waitPS / simkernel.PSPerNS
+	t.waitPS %= simkernel.PSPerNS
+}
+
+// append logs an arrival.
+func (t *target) append(e logEntry, wireBytes int64) {
+	t.log[t.arrived&t.logMask] = e
+	t.arrived++
+	t.bytes += wireBytes
+}
+
+// passIdle passes packets of equal size each of which finds the target idle; the last of them departs at departPS.
+func (t *target) passIdle(packets, wireBytes, servicePS, departPS int64) {
+	t.arrived += uint64(packets)
+	t.waiting = t.arrived
+	t.full = t.waiting + t.logMask
+	t.bytes += packets * wireBytes
+	t.busyPS += packets * servicePS
+	t.freePS = departPS
+	t.log[(t.arrived-1)&t.logMask] = logEntry{startPS: departPS - servicePS, before: t.bytes - wireBytes}
+}
+
+// trimLog drops packets that no longer wait from the log, or doubles the log. It keeps the last packet that does
+// not wait, which may be in service.
+func (t *target) trimLog(now int64) {
+	waiting := t.arrived
+	for waiting != t.waiting && t.log[(waiting-1)&t.logMask].startPS > now {
+		waiting--
+	}
+	t.waiting = waiting
+	if t.arrived-t.waiting > uint64(len(t.log))/2 {
+		log := make([]logEntry, 2*len(t.log))
+		for i := t.waiting - min(t.waiting, 1); i != t.arrived; i++ {
+			log[i&uint64(len(log)-1)] = t.log[i&t.logMask]
+		}
+		t.log = log
+		t.logMask = uint64(len(log) - 1)
+	}
+	t.full = t.waiting + t.logMask
+}
+
+// count writes the case's counters.
+func (t *target) count(r *Result, firstNS int64) {
+	r.PacketsSent = int64(t.arrived)
+	r.PacketsMarked = t.marked
+	r.BusyNS = t.busyPS / simkernel.PSPerNS
+	r.MaxQueueBytes = t.maxBytes
+	r.MaxQueueAtNS = firstNS + t.maxAtPS/simkernel.PSPerNS
+	r.WaitSumNS = t.waitNS + t.waitPS/simkernel.PSPerNS
+}

@@ -1,0 +1,654 @@
+package linkcase
+
+import (
+	"cmp"
+	"container/heap"
+	"math"
+	"slices"
+
+	"parsimon/simkernel"
+)
+
+type slowKind int
+
+const (
+	slowDepart slowKind = iota
+	slowAck
+	slowStart
+	slowSend
+	slowArrive // or enters the feeder
+)
+
+type slowEvent struct {
+	at     int64
+	kind   slowKind
+	source int
+	seq    int
+	packet *slowPacket
+	flow   *slowFlow
+}
+
+type slowEvents []slowEvent
+
+func (h slowEvents) Len() int      { return len(h) }
+func (h slowEvents) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *slowEvents) Push(x any)   { *h = append(*h, x.(slowEvent)) }
+func (h *slowEvents) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
+func (h slowEvents) Less(i, j int) bool {
+	a, b := h[i], h[j]
+	return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.kind, b.kind), cmp.Compare(a.source, b.source),
+		cmp.Compare(a.seq, b.seq)) < 0
+}
+
+type slowPacket struct {
+	flow          *slowFlow
+	payload, wire int64
+	n             int64 // number in its flow
+	arrived       int64
+	sentAt        int64
+	upstream      int64 // FirstHop: wait before the slowest link
+	acked         int64 // when its ACK is at the host, but for earlier ones
+	ackWait       int64 // of its ACK at other links
+	marked, fed   bool
+	late          bool  // it waits for its flow's packet before to have passed the slowest link
+	deviation     int64 // of its wait at other hops from its block's mean
+	links         []simkernel.Telemetry
+	bps           []float64
+	feedback      float64
+}
+
+type slowFlow struct {
+	row, source                   int
+	start, path, size             int64
+	sent, delivered, acked, paced int64
+	opened                        int64 // when the last ACK came that found the window closed
+	lastAck                       int64
+	up, down                      int64   // when its last packet has passed the slowest links before and behind the target
+	alone                         int64   // when the target would be done with the flow's packets so far, alone
+	block                         int64   // first of its blocks
+	waits                         []int64 // by packet
+	sentAt                        []int64 // by packet
+	marks                         []bool
+	uses                          []float64 // how far the target slows it, as of the ACK of each packet; HPCC
+	sender                        simkernel.Sender
+	window                        int64
+}
+
+// A linkTwin is the slow, obvious twin of Kernel: one heap of events in the order that kernel.go
+// states, one struct per packet, no cleverness. It shares the transport (dctcp), the arithmetic of
+// time and the ideal with Kernel, and nothing else.
+type linkTwin struct {
+	p       simkernel.Params
+	c       *Case
+	r       *Result
+	flows   []*slowFlow
+	events  slowEvents
+	seq     int
+	active  [][]*slowFlow   // by source, in row order
+	served  []int           // row served last, by source
+	free    []int64         // when the host's link is free, by source
+	queue   []*slowPacket   // at the target; the first is in service
+	reached []int64         // by source: when its last packet reaches the target or the feeder
+	feeder  []int64         // when each feeder is free
+	feed    [][]*slowPacket // by source: the first is in the feeder
+	bytes   int64           // of queue
+	busy    int64
+	sent    int64 // wire bytes the target has sent
+	waits   int64
+	passed  [][2]int64 // when each packet arrived at the target and when it left
+}
+
+func (t *linkTwin) at(at int64, kind slowKind, source int, packet *slowPacket, flow *slowFlow) {
+	t.seq++
+	heap.Push(&t.events, slowEvent{at, kind, source, t.seq, packet, flow})
+}
+
+// runLinkTwin simulates the case, slowly.
+func runLinkTwin(p simkernel.Params, c *Case) *linkTwin {
+	n, hosts := len(c.StartNS), len(c.SourceBps)
+	r := &Result{FCTNS: make([]int64, n), IdealNS: make([]int64, n), WaitNS: make([]int64, n), Unfinished: int64(n)}
+	t := &linkTwin{p: p, c: c, r: r, active: make([][]*slowFlow, hosts), served: make([]int, hosts),
+		free: make([]int64, hosts)}
+	for i := range t.served {
+		t.served[i] = -1
+	}
+	t.reached = make([]int64, hosts)
+	t.feeder, t.feed = make([]int64, len(c.FeederBps)), make([][]*slowPacket, hosts)
+	blocks := int64(0)
+	for row := range n {
+		s := int(c.Source[row])
+		r.IdealNS[row] = -1
+		if alone := t.alone(row); alone+c.PathDelayNS[row]*simkernel.PSPerNS <= horizonPS {
+			r.IdealNS[row] = simkernel.CeilNS(alone + c.PathDelayNS[row]*simkernel.PSPerNS)
+		}
+		r.FCTNS[row] = -1
+		packets := p.Packets(c.SizeBytes[row])
+		f := &slowFlow{row: row, source: s, path: c.PathDelayNS[row] * simkernel.PSPerNS, size: c.SizeBytes[row], block: blocks}
+		f.waits, f.marks, f.uses, f.sentAt = make([]int64, packets), make([]bool, packets), make([]float64, packets), make([]int64, packets)
+		for i := range f.uses {
+			f.uses[i] = -1
+		}
+		blocks += p.Layout().Blocks(packets)
+		t.flows = append(t.flows, f)
+		if start := c.StartNS[row] - c.StartNS[0]; start <= horizonPS/simkernel.PSPerNS {
+			f.start = start * simkernel.PSPerNS
+			t.at(f.start, slowStart, s, nil, f)
+		}
+	}
+	for len(t.events) > 0 && t.events[0].at <= horizonPS {
+		e := heap.Pop(&t.events).(slowEvent)
+		if p.Transport == simkernel.DCQCN { // the only one with timers
+			for _, flows := range t.active {
+				for _, f := range flows {
+					f.sender.Tick(&t.p, e.at) // more often than needed: it must not matter
+				}
+			}
+		}
+		switch e.kind {
+		case slowDepart:
+			t.depart(e.at)
+		case slowAck:
+			if e.flow.window <= e.flow.sent-e.flow.acked {
+				e.flow.opened = max(e.flow.opened, e.packet.acked)
+				t.at(max(e.at, e.flow.opened+t.feedback(e.flow).nicWait()), slowSend, e.source, nil, nil)
+			}
+			e.flow.acked += e.packet.payload
+			if e.flow.sent < e.flow.size {
+				e.flow.sender.Tick(&t.p, e.at)
+				t.onAck(e.flow, e.packet, e.at)
+				e.flow.window = t.p.WindowAt(e.flow.sender.Rate())
+				t.at(e.at, slowSend, e.source, nil, nil)
+			}
+		case slowStart:
+			e.flow.sender = simkernel.NewSender(p.Transport)
+			hops := 0
+			if len(c.Hops) > 0 {
+				hops = int(c.Hops[e.flow.row])
+			}
+			e.flow.sender.Start(&t.p, float64(c.SourceBps[e.source]), hops)
+			e.flow.window = t.p.WindowAt(e.flow.sender.Rate())
+			e.flow.paced, e.flow.opened = e.at, e.at
+			t.active[e.source] = append(t.active[e.source], e.flow)
+			t.at(e.at+t.feedback(e.flow).nicWait(), slowSend, e.source, nil, nil)
+		case slowSend:
+			t.send(e.at, e.source)
+		case slowArrive:
+			t.reach(e.at, e.packet)
+		}
+	}
+	if c.Record {
+		r.Observed = make([]simkernel.Block, blocks)
+		for _, f := range t.flows {
+			f.record(r.Observed[f.block:], int(t.singles()), int(t.together()), c.Kind == Behind && p.Transport == simkernel.TIMELY)
+			for n := range f.sentAt {
+				times := p.Transport.FeedbackByTime() || p.Transport.AcksQueue()
+				if b := t.blockOf(int64(n)); times && r.Observed[f.block+b].SentAt == 0 && f.sentAt[n] >= f.start && f.sent > int64(n)*p.PayloadBytes {
+					r.Observed[f.block+b].SentAt = slowTime(f.sentAt[n] - f.start)
+				}
+			}
+		}
+	}
+	if c.Record && c.Kind == Behind && p.Transport.AcksQueue() {
+		r.Queue = t.queueSamples()
+	}
+	r.BusyNS = t.busy / simkernel.PSPerNS
+	r.WaitSumNS = t.waits / simkernel.PSPerNS
+	return t
+}
+
+// queueSamples returns what a byte would wait at the target every 4096 ns, if it would.
+func (t *linkTwin) queueSamples() (samples []QueueSample) {
+	step, n, free := int64(0), 0, int64(0)
+	for n < len(t.passed) || step*4_096_000 < free {
+		if n < len(t.passed) && free <= step*4_096_000 {
+			step = max(step, t.passed[n][0]/4_096_000) // nothing waits before
+		}
+		at := step * 4_096_000
+		for n < len(t.passed) && t.passed[n][0] < at {
+			free = t.passed[n][1]
+			n++
+		}
+		if free-at >= simkernel.PSPerNS {
+			samples = append(samples, QueueSample{step, (free - at) / simkernel.PSPerNS})
+		}
+		step++
+	}
+	return samples
+}
+
+// OnAck passes an ACK to the flow's sender.
+func (t *linkTwin) onAck(f *slowFlow, pk *slowPacket, now int64) {
+	f.sender.OnAck(&t.p, &simkernel.AckInfo{
+		NowPS: now, RTTPS: now - pk.sentAt + pk.deviation, AckedBytes: f.acked, SentBytes: f.sent, Marked: pk.marked,
+		Links: pk.links, Bps: pk.bps, Feedback: pk.feedback,
+	})
+	if d, ok := f.sender.(simkernel.Reducer); ok {
+		f.uses[pk.n] = d.Reduction()
+	}
+}
+
+// feedback returns the feedback of the flow's next packet.
+func (t *linkTwin) feedback(f *slowFlow) *slowFeedback {
+	n := (f.sent + t.p.PayloadBytes - 1) / t.p.PayloadBytes
+	if len(t.c.Feedback) == 0 || f.sent == f.size {
+		return &slowFeedback{}
+	}
+	e := t.c.Feedback[f.block+t.blockOf(n)]
+	if t.byTime(f) {
+		e.NICWaitNS = t.interpolate(f, f.paced, func(b *simkernel.Block) int32 { return b.NICWaitNS })
+	}
+	return &slowFeedback{e, e.Marks>>(n%16)&1 == 1}
+}
+
+// blockOf returns the block of a packet of a flow.
+func (t *linkTwin) blockOf(n int64) int64 {
+	if n < t.singles() {
+		return n
+	}
+	return t.singles() + (n-t.singles())/t.together()
+}
+
+// blocksOf returns the flow's feedback.
+func (t *linkTwin) blocksOf(f *slowFlow) []simkernel.Block {
+	return t.c.Feedback[f.block : f.block+t.blockOf((f.size-1)/t.p.PayloadBytes)+1]
+}
+
+// byTime says whether the feedback of the flow's next packet is by time.
+func (t *linkTwin) byTime(f *slowFlow) bool {
+	if !t.p.Transport.FeedbackByTime() || len(t.c.Feedback) == 0 || f.sent == 0 {
+		return false
+	}
+	blocks := t.blocksOf(f)
+	return blocks[0].SentAt > 0 && blocks[len(blocks)-1].SentAt > 0
+}
+
+// slowTime returns a time since a flow's start in units of 8 ns, from 1; 0 if it is too late.
+func slowTime(ps int64) uint32 {
+	if n := ps / 8000; n < math.MaxUint32 {
+		return uint32(n + 1)
+	}
+	return 0
+}
+
+// interpolate returns one of the waits in the flow's feedback at a time.
+func (t *linkTwin) interpolate(f *slowFlow, now int64, of func(b *simkernel.Block) int32) int32 {
+	a, b, share := t.around(f, now)
+	return of(a) + int32(float64(share*float64(of(b)-of(a))))
+}
+
+// around returns the two blocks of the flow's feedback around a time, and how near that is to the second.
+func (t *linkTwin) around(f *slowFlow, now int64) (a, b *simkernel.Block, share float64) {
+	blocks, at := t.blocksOf(f), int64(slowTime(now-f.start))
+	if at == 0 {
+		at = math.MaxUint32
+	}
+	centre := func(i int) int64 {
+		from, n, length := int64(blocks[i].SentAt), int64(1), int64(0)
+		if int64(i) >= t.singles() {
+			n = t.together()
+			length = from - int64(blocks[i-1].SentAt)
+		}
+		if i+1 < len(blocks) {
+			length = int64(blocks[i+1].SentAt) - from
+		}
+		return from + length*(n-1)/(2*n)
+	}
+	i := 0
+	for i+1 < len(blocks) && int64(blocks[i+1].SentAt) <= at {
+		i++
+	}
+	o := i
+	if at < centre(i) {
+		o = max(0, i-1)
+	} else if at > centre(i) {
+		o = min(i+1, len(blocks)-1)
+	}
+	if centre(o) != centre(i) {
+		share = float64(at-centre(i)) / float64(centre(o)-centre(i))
+	}
+	return &blocks[i], &blocks[o], max(0, min(1, share))
+}
+
+// singles returns how many packets of a flow have a block of their own.
+func (t *linkTwin) singles() int64 { return min(256, (2*t.p.Packets(t.p.WindowBytes)+15)/16*16) }
+
+// together returns how many of the other packets share a block.
+func (t *linkTwin) together() int64 {
+	most := int64(16)
+	if t.p.Transport == simkernel.TIMELY {
+		most = 2
+	}
+	for most > t.p.Packets(t.p.WindowBytes) {
+		most /= 2
+	}
+	return most
+}
+
+type slowFeedback struct {
+	simkernel.Block
+	marked bool
+}
+
+func (e *slowFeedback) nicWait() int64 { return int64(e.NICWaitNS) * simkernel.PSPerNS }
+
+// record sums the flow's packets up in blocks.
+func (f *slowFlow) record(blocks []simkernel.Block, singles, together int, first bool) {
+	for n := 0; n < len(f.waits); {
+		b, end := n, n+1
+		if n >= singles {
+			b, end = singles+(n-singles)/together, min(n+together, len(f.waits))
+		}
+		sum := int64(0)
+		for i := n; i < end; i++ {
+			sum += f.waits[i]
+			if f.marks[i] {
+				blocks[b].Marks |= 1 << (i % 16)
+			}
+		}
+		if first {
+			blocks[b].Hint = uint16(min(math.MaxUint16, (f.waits[n]/simkernel.PSPerNS+8)/16))
+		}
+		uses, acked := 0.0, 0
+		for i := n; i < end; i++ {
+			if f.uses[i] >= 0 {
+				uses += f.uses[i]
+				acked++
+			}
+		}
+		if acked > 0 {
+			blocks[b].Hint = uint16(uses/float64(acked)*simkernel.ShareUnit + 0.5)
+		}
+		blocks[b].WaitNS = int32(min(math.MaxInt32, (sum/simkernel.PSPerNS+int64(end-n)/2)/int64(end-n)))
+		n = end
+	}
+}
+
+// alone returns the FCT of a flow alone in the case, without propagation and feedback, packet by packet; beyond
+// the horizon, some time there.
+func (t *linkTwin) alone(row int) int64 {
+	c, p := t.c, &t.p
+	s, feeder := c.Source[row], int32(-1)
+	if len(c.Feeder) > 0 {
+		feeder = c.Feeder[s]
+	}
+	ps := func(bps, wire int64) int64 { return simkernel.NewWireTime(float64(bps)).PS(wire) }
+	var sent, entered, arrived, feederFree, targetFree, down, at int64
+	for n, left := int64(0), c.SizeBytes[row]; left > 0; n++ {
+		pk := &slowPacket{flow: &slowFlow{row: row}, n: n, wire: min(p.PayloadBytes, left) + p.HeaderBytes}
+		left -= pk.wire - p.HeaderBytes
+		sent += ps(c.SourceBps[s], pk.wire)
+		at = sent
+		if left == 0 {
+			at -= t.early(row, pk.wire)
+		}
+		if c.Kind == Behind {
+			if n > 0 {
+				at = max(at, entered+t.gap(c.UpstreamBps, pk), arrived)
+			}
+			entered = at
+			if feeder >= 0 {
+				full := ps(c.FeederBps[feeder], p.PayloadBytes+p.HeaderBytes)
+				if n > 0 {
+					at = max(at, feederFree-full+ps(c.FeederBps[feeder], pk.wire))
+				}
+				feederFree = at + full
+			}
+			if arrived = at; n > 0 {
+				at = max(at, targetFree)
+			}
+			at += ps(c.TargetBps, pk.wire)
+			targetFree = at
+		}
+		if n > 0 {
+			at = max(at, down+t.fullGap(c.DownstreamBps, pk))
+		}
+		if down = at; at > horizonPS {
+			break
+		}
+	}
+	return at
+}
+
+// early is by how much a flow's last packet arrives before a full one would.
+func (t *linkTwin) early(row int, wire int64) int64 {
+	if len(t.c.BetweenPS) == 0 {
+		return 0
+	}
+	s := t.c.Source[row]
+	latest := simkernel.NewWireTime(float64(t.c.SourceBps[s])).PS(wire)
+	if t.c.Kind == FirstHop {
+		latest += t.c.PathDelayNS[row] * simkernel.PSPerNS
+	} else {
+		latest += t.c.SourceDelayNS[s] * simkernel.PSPerNS
+	}
+	return min(latest, (t.p.PayloadBytes+t.p.HeaderBytes-wire)*int64(t.c.BetweenPS[row]))
+}
+
+// fullGap is gap of a full packet: what a link sends before its next packet.
+func (t *linkTwin) fullGap(bps []int64, pk *slowPacket) int64 {
+	before := *pk
+	before.wire = t.p.PayloadBytes + t.p.HeaderBytes
+	return t.gap(bps, &before)
+}
+
+// gap returns the transmission time of a packet on its flow's link of that column; nothing precedes the first.
+func (t *linkTwin) gap(bps []int64, pk *slowPacket) int64 {
+	if len(bps) == 0 || bps[pk.flow.row] == 0 || pk.n == 0 {
+		return 0
+	}
+	return simkernel.NewWireTime(float64(bps[pk.flow.row])).PS(pk.wire)
+}
+
+// reach takes a packet to the feeder, or on from it to the target.
+func (t *linkTwin) reach(now int64, pk *slowPacket) {
+	s := pk.flow.source
+	if len(t.c.Feeder) == 0 || t.c.Feeder[s] < 0 {
+		t.arrive(now, pk)
+		return
+	}
+	if pk.late {
+		pk.late = false
+		t.enter(now, pk)
+		return
+	}
+	if pk.fed {
+		t.arrive(now, pk)
+		t.feed[s] = t.feed[s][1:]
+		if len(t.feed[s]) > 0 {
+			t.enter(now, t.feed[s][0])
+		}
+		return
+	}
+	t.feed[s] = append(t.feed[s], pk)
+	if len(t.feed[s]) == 1 {
+		t.enter(now, pk)
+	}
+}
+
+// enter lets a packet into its source's feeder.
+func (t *linkTwin) enter(now int64, pk *slowPacket) {
+	if at := pk.flow.up + t.gap(t.c.UpstreamBps, pk); now < at {
+		pk.late = true
+		t.at(at, slowArrive, pk.flow.source, pk, nil)
+		return
+	}
+	pk.flow.up = now
+	f := t.c.Feeder[pk.flow.source]
+	wire := simkernel.NewWireTime(float64(t.c.FeederBps[f]))
+	full := wire.PS(t.p.PayloadBytes + t.p.HeaderBytes)
+	at := max(now, t.feeder[f]-full+wire.PS(pk.wire))
+	t.feeder[f] = at + full
+	pk.fed = true
+	t.at(at, slowArrive, pk.flow.source, pk, nil)
+}
+
+// send lets the host, if its link is free, send a packet of the first sendable flow after the one
+// served last.
+func (t *linkTwin) send(now int64, source int) {
+	if now < t.free[source] {
+		return
+	}
+	flows := t.active[source]
+	turn := 0
+	for turn < len(flows) && flows[turn].row <= t.served[source] {
+		turn++
+	}
+	for i := range flows {
+		f := flows[(turn+i)%len(flows)]
+		open := f.window - (f.sent - f.acked)
+		feedback := t.feedback(f)
+		if now < max(f.paced, f.opened)+feedback.nicWait() || open <= 0 {
+			continue
+		}
+		deviates := feedback.Block // its block, for TIMELY
+		if t.byTime(f) {
+			feedback.WaitNS = t.interpolate(f, now, func(b *simkernel.Block) int32 { return b.WaitNS })
+			feedback.UpstreamNS = t.interpolate(f, now, func(b *simkernel.Block) int32 { return b.UpstreamNS })
+			a, b, share := t.around(f, now)
+			if deviates = *a; share > 0.5 {
+				deviates = *b
+			}
+		}
+		payload := min(t.p.PayloadBytes, f.size-f.sent) // the window says whether, never how much
+		pk := &slowPacket{flow: f, payload: payload, wire: payload + t.p.HeaderBytes, n: f.sent / t.p.PayloadBytes,
+			marked: feedback.marked, feedback: float64(feedback.Hint) / simkernel.ShareUnit}
+		if t.p.Transport == simkernel.TIMELY {
+			pk.deviation = (int64(deviates.Hint)*16 - int64(deviates.WaitNS) - int64(deviates.UpstreamNS)) * simkernel.PSPerNS
+			if deviates.Hint == math.MaxUint16 {
+				pk.deviation = 0
+			}
+		}
+		nicWait := now - max(f.paced, f.opened)
+		wait := int64(feedback.WaitNS) * simkernel.PSPerNS
+		if pk.acked = wait; t.p.Transport.AcksQueue() {
+			pk.ackWait = int64(feedback.Hint) * 16 * simkernel.PSPerNS
+		}
+		leave := now + simkernel.NewWireTime(float64(t.c.SourceBps[source])).PS(pk.wire)
+		f.sent += payload
+		f.sender.Tick(&t.p, now)
+		rateBps, lineBps := f.sender.Rate()
+		f.window = t.p.WindowAt(rateBps, lineBps)
+		f.paced = now + simkernel.NewWireTime(rateBps).PS(pk.wire)
+		pk.sentAt = now
+		f.sentAt[pk.n] = now
+		t.free[source] = leave
+		t.served[source] = f.row
+		t.at(leave, slowSend, source, nil, nil)
+		t.at(f.paced+t.feedback(f).nicWait(), slowSend, source, nil, nil)
+		if f.sent == f.size {
+			t.active[source] = slices.DeleteFunc(flows, func(g *slowFlow) bool { return g == f })
+		}
+		early := int64(0)
+		if f.sent == f.size {
+			early = t.early(f.row, pk.wire)
+		}
+		if t.c.Kind == Behind {
+			if len(t.c.Feeder) == 0 || t.c.Feeder[source] < 0 { // else when it enters the feeder
+				t.reached[source] = max(t.reached[source], f.up+t.gap(t.c.UpstreamBps, pk))
+			}
+			t.reached[source] = max(t.reached[source],
+				leave-early+(t.c.SourceDelayNS[source]+int64(feedback.UpstreamNS))*simkernel.PSPerNS)
+			if len(t.c.Feeder) == 0 || t.c.Feeder[source] < 0 {
+				f.up = t.reached[source]
+			}
+			t.at(t.reached[source], slowArrive, source, pk, nil)
+		} else if leave <= horizonPS {
+			t.deepest(pk.wire, now)
+			pk.arrived = now
+			pk.upstream = int64(feedback.UpstreamNS)*simkernel.PSPerNS - early
+			f.waits[pk.n] = nicWait
+			t.through(pk, now, leave, 0)
+		}
+		return
+	}
+}
+
+// arrive puts a packet into the target's queue.
+func (t *linkTwin) arrive(now int64, pk *slowPacket) {
+	pk.arrived = now
+	t.queue = append(t.queue, pk)
+	t.bytes += pk.wire
+	t.deepest(t.bytes, now)
+	if len(t.queue) == 1 {
+		t.serve(now)
+	}
+}
+
+// serve starts to send the first packet of the target's queue.
+func (t *linkTwin) serve(now int64) {
+	pk := t.queue[0]
+	alone := max(pk.arrived, pk.flow.alone)
+	pk.flow.waits[pk.n] = now - alone
+	pk.flow.alone = alone + simkernel.NewWireTime(float64(t.c.TargetBps)).PS(pk.wire)
+	if t.marks(pk, t.bytes-pk.wire) {
+		pk.marked = true
+		pk.flow.marks[pk.n] = true
+		t.r.PacketsMarked++
+	}
+	pk.links = []simkernel.Telemetry{{AtPS: now, SentBytes: t.sent, LeftBytes: t.bytes - pk.wire}}
+	pk.bps = []float64{float64(t.c.TargetBps)}
+	t.sent += pk.wire
+	t.at(now+simkernel.NewWireTime(float64(t.c.TargetBps)).PS(pk.wire), slowDepart, 0, nil, nil)
+}
+
+// marks says whether the target marks a packet that leaves so much behind.
+func (t *linkTwin) marks(pk *slowPacket, left int64) bool {
+	switch t.p.Transport {
+	case simkernel.DCTCP:
+		return left > t.c.MarkBytes
+	case simkernel.DCQCN:
+		red := simkernel.RedMark{MinBytes: t.c.MarkBytes, MaxBytes: t.c.MaxMarkBytes, Share: t.p.DCQCN.MaxMarking}
+		return red.Marks(left, simkernel.MixKey(simkernel.MixKey(t.c.MarkKey, uint64(pk.flow.row)), uint64(pk.n)))
+	}
+	return false
+}
+
+// depart ends the service of the first packet of the target's queue.
+func (t *linkTwin) depart(now int64) {
+	pk := t.queue[0]
+	t.queue = t.queue[1:]
+	t.bytes -= pk.wire
+	began := now - simkernel.NewWireTime(float64(t.c.TargetBps)).PS(pk.wire)
+	t.through(pk, began, now, t.c.SourceDelayNS[pk.flow.source]*simkernel.PSPerNS)
+	if len(t.queue) > 0 {
+		t.serve(now)
+	}
+}
+
+// through takes a packet that the case's link has sent, after a propagation of delay on its way.
+func (t *linkTwin) through(pk *slowPacket, began, now, delay int64) {
+	f := pk.flow
+	t.r.PacketsSent++
+	t.busy += now - began
+	t.waits += began - pk.arrived
+	t.passed = append(t.passed, [2]int64{pk.arrived, now})
+	reached := now + pk.upstream
+	if f.down += t.fullGap(t.c.DownstreamBps, pk); pk.n == 0 || f.down < reached {
+		f.down = reached
+	}
+	pk.acked += f.down - now
+	wait := pk.acked
+	pk.acked += now - delay + 2*f.path + pk.ackWait
+	if len(t.c.ReturnNS) > 0 {
+		pk.acked += t.c.ReturnNS[f.row] * simkernel.PSPerNS
+	}
+	f.lastAck = max(f.lastAck, pk.acked)
+	t.at(f.lastAck, slowAck, f.source, pk, f)
+	if f.delivered += pk.payload; f.delivered == f.size {
+		t.r.FCTNS[f.row] = simkernel.CeilNS(now - delay + f.path + wait - f.start)
+		t.r.WaitNS[f.row] = (began - pk.arrived) / simkernel.PSPerNS
+		t.r.Unfinished--
+	}
+}
+
+// deepest notes the depth of the queue.
+func (t *linkTwin) deepest(bytes, now int64) {
+	if bytes > t.r.MaxQueueBytes {
+		t.r.MaxQueueBytes = bytes
+		t.r.MaxQueueAtNS = t.c.StartNS[0] + now/simkernel.PSPerNS
+	}
+}

@@ -1,0 +1,392 @@
+package network
+
+import (
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"math/rand/v2"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+
+	"parsimon/simkernel"
+	"parsimon/simkernel/kerneltest"
+	"parsimon/simkernel/linkcase"
+)
+
+// A lone flow takes exactly its ideal, on any path and with any transport, when its window never binds
+// and its transport takes nothing amiss: neither the queue that it makes at a slower link, nor a long
+// way there and back.
+func TestNetworkLoneFlowTakesItsIdeal(t *testing.T) {
+	for seed := range uint64(500) {
+		e := randomNetworkOf(simkernel.Transport(seed)%simkernel.TransportCount, seed)
+		p := &e.params
+		p.WindowBytes, p.MarkBytesPerGbps = 1<<40, 1<<30
+		p.DCQCN.MinMarkPerGbps, p.DCQCN.MaxMarkPerGbps = 1<<30, 1<<30
+		p.TIMELY.LowNS, p.TIMELY.HighNS = 1e12, 1e12
+		p.HPCC.Target, p.HPCC.MaxStage, p.HPCC.BaseRTTNS = 2, 1e9, 1e12
+		p.Swift.BaseTargetNS = 1e12
+		for i, size := range e.flows.SizeBytes {
+			begin := int32(0)
+			if i > 0 {
+				begin = e.flows.PathEnds[i-1]
+			}
+			path := e.flows.PathLinks[begin:e.flows.PathEnds[i]]
+			lone := e
+			lone.flows = Flows{SizeBytes: []int64{size}, StartNS: e.flows.StartNS[i : i+1],
+				PathEnds: []int32{int32(len(path))}, PathLinks: path}
+			n := newExampleNetwork(t, &lone, nil, 1)
+			if err := n.Run(nil); err != nil {
+				t.Fatal(err)
+			}
+			r := n.Results
+			if r.FCTNS[0] != r.IdealNS[0] {
+				t.Fatalf("seed %d flow %d: FCT %d ns, ideal %d", seed, i, r.FCTNS[0], r.IdealNS[0])
+			}
+		}
+	}
+}
+
+// No flow beats its ideal, no wait is negative, and a flow of one packet loses at least its waits.
+func TestNetworkNeverBeatsTheIdeal(t *testing.T) {
+	waited := false
+	for seed := range uint64(300) {
+		e := randomNetworkOf(simkernel.Transport(seed)%simkernel.TransportCount, seed)
+		r := runExample(t, &e, nil, 1000)
+		begin := int32(0)
+		for i, row := range r.Row {
+			if r.FCTNS[i] < r.IdealNS[i] {
+				t.Fatalf("seed %d flow %d: FCT %d ns, ideal %d", seed, row, r.FCTNS[i], r.IdealNS[i])
+			}
+			sum := int64(0)
+			for h := begin; h < r.HopEnds[i]; h++ {
+				if r.WaitNS[h] < r.LastWaitNS[h] || r.LastWaitNS[h] < 0 {
+					t.Fatalf("seed %d flow %d: waits %d, last %d", seed, row, r.WaitNS[h], r.LastWaitNS[h])
+				}
+				sum += r.LastWaitNS[h]
+			}
+			waited = waited || sum > 0
+			if slack := r.FCTNS[i] - r.IdealNS[i] - sum; e.flows.SizeBytes[row] <= e.params.PayloadBytes && slack < -1 {
+				t.Fatalf("seed %d flow %d: FCT %d ns, ideal %d, but waited %d", seed, row, r.FCTNS[i], r.IdealNS[i],
+					sum)
+			}
+			begin = r.HopEnds[i]
+		}
+	}
+	if !waited {
+		t.Error("no flow ever waited: the examples test nothing")
+	}
+}
+
+// Every byte sent is delivered, and acknowledged, once; nothing is left in the network.
+func TestNetworkConservesBytes(t *testing.T) {
+	marked := int64(0)
+	for seed := range uint64(300) {
+		e := randomNetworkOf(simkernel.Transport(seed)%simkernel.TransportCount, seed)
+		n := newExampleNetwork(t, &e, nil, 1000)
+		if err := n.Run(nil); err != nil {
+			t.Fatal(err)
+		}
+		for slot, s := range n.flows.senders {
+			if s.sentBytes != s.sizeBytes || s.ackedBytes != s.sizeBytes || n.flows.undelivered[slot] != 0 {
+				t.Fatalf("seed %d slot %d: of %d bytes sent %d, acknowledged %d, to come %d",
+					seed, slot, s.sizeBytes, s.sentBytes, s.ackedBytes, n.flows.undelivered[slot])
+			}
+		}
+		for l := range n.ports {
+			p := &n.ports[l]
+			marked += n.Counters(int32(l)).PacketsMarked
+			left := uint32(0)
+			for _, r := range []*netRing{&p.rings[0], &p.rings[1], &p.transit} {
+				left += r.tail - r.head
+			}
+			if left != 0 || p.leftBytes != 0 {
+				t.Fatalf("seed %d link %d: %d items, %d bytes are left", seed, l, left, p.leftBytes)
+			}
+		}
+		if n.flows.live() != 0 || len(n.Results.Row) != len(e.flows.StartNS) {
+			t.Fatalf("seed %d: %d flows are left, %d finished", seed, n.flows.live(), len(n.Results.Row))
+		}
+	}
+	if marked == 0 {
+		t.Error("no packet was ever marked: the examples test nothing")
+	}
+}
+
+// The results do not depend on how nodes are spread over domains, in which order or how parallel the
+// domains run, nor on the chunks in which the flows come.
+func TestNetworkIsTheSameForAnyDomains(t *testing.T) {
+	for seed := range uint64(120) {
+		e := randomNetworkOf(simkernel.Transport(seed)%simkernel.TransportCount, seed)
+		want := runExample(t, &e, nil, 1000)
+		rng := rand.New(rand.NewPCG(seed, 6))
+		for _, domains := range []int{1, 2, 4} {
+			domainOf := Partition(e.links, e.hosts, domains)
+			if rng.IntN(2) == 0 {
+				for node := range domainOf {
+					domainOf[node] = int32(rng.IntN(domains)) % int32(len(domainOf))
+				}
+			}
+			n := newExampleNetwork(t, &e, domainOf, 1+rng.IntN(5))
+			for {
+				more, err := n.Advance()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !more {
+					break
+				}
+				if seed%4 == 0 { // at once
+					var all sync.WaitGroup
+					for d := range n.Domains() {
+						all.Go(func() { n.RunDomain(d) })
+					}
+					all.Wait()
+				} else { // in any order
+					for _, d := range rng.Perm(n.Domains()) {
+						n.RunDomain(d)
+					}
+				}
+			}
+			if !reflect.DeepEqual(*want, n.Results) {
+				t.Fatalf("seed %d: %d domains yield other results than one", seed, domains)
+			}
+		}
+	}
+}
+
+// Paths longer than the flow table was laid out for move everything in the network.
+func TestNetworkWidensForLongPaths(t *testing.T) {
+	e := netExample{params: simkernel.DefaultParams(), hosts: make([]bool, 42)}
+	e.hosts[0], e.hosts[1] = true, true
+	cable := func(a, b int32) int32 {
+		e.links = append(e.links, Link{a, b, 10e9, 1000}, Link{b, a, 10e9, 1000})
+		return int32(len(e.links) - 2)
+	}
+	first, last := cable(0, 2), cable(2, 1)
+	long := []int32{first}
+	for s := int32(2); s < 41; s++ {
+		long = append(long, cable(s, s+1))
+	}
+	long = append(long, cable(41, 2)) // round, and through the first switch again
+	e.flows = Flows{
+		SizeBytes: []int64{200_000, 50_000, 30_000},
+		StartNS:   []int64{0, 20_000, 21_000},
+		PathEnds:  []int32{2, 2 + int32(len(long)) + 1, 4 + int32(len(long)) + 1},
+	}
+	e.flows.PathLinks = append([]int32{first, last}, append(append(long, last), first, last)...)
+	if err := agree(t, &e); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A network of one queue is a link case and yields the same results, flow by flow.
+func TestNetworkOfOneQueueIsTheLinkKernel(t *testing.T) {
+	marked := int64(0)
+	for seed := range uint64(300) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		p := simkernel.ParamsOf(simkernel.Transport(seed) % simkernel.TransportCount)
+		kerneltest.RandomConstants(rng, &p)
+		p.Seed = seed
+		p.AckBytes = 0 // the link kernel's ACKs take no bandwidth
+		if seed%4 == 0 {
+			p.WindowBytes = 1 + rng.Int64N(40_000)
+		}
+		c, e := oneQueue(rng, p)
+		k, err := linkcase.NewKernel(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want linkcase.Result
+		if err := k.Simulate(&c, &want); err != nil {
+			t.Fatal(err)
+		}
+		marked += want.PacketsMarked
+		got := runExample(t, &e, nil, 100)
+		if len(got.Row) != len(want.FCTNS) {
+			t.Fatalf("seed %d: %d flows finished, %d in the kernel", seed, len(got.Row), len(want.FCTNS))
+		}
+		for i, row := range got.Row {
+			if got.FCTNS[i] != want.FCTNS[row] || got.IdealNS[i] != want.IdealNS[row] {
+				t.Fatalf("seed %d kind %d flow %d: FCT %d ns, ideal %d; the kernel's %d, %d",
+					seed, c.Kind, row, got.FCTNS[i], got.IdealNS[i], want.FCTNS[row], want.IdealNS[row])
+			}
+			if wait := got.LastWaitNS[got.HopEnds[i]-1]; wait != want.WaitNS[row] {
+				t.Fatalf("seed %d flow %d: last wait %d ns, the kernel's %d", seed, row, wait, want.WaitNS[row])
+			}
+		}
+	}
+	if marked == 0 {
+		t.Error("no packet was ever marked: the examples test little")
+	}
+}
+
+// oneQueue makes the same case for both: sources with their own cables to one switch, whose link to
+// the one destination is the target (Behind), or two hosts and a cable (FirstHop).
+func oneQueue(rng *rand.Rand, p simkernel.Params) (linkcase.Case, netExample) {
+	pick := func(of ...int64) int64 { return of[rng.IntN(len(of))] }
+	e := netExample{params: p}
+	c := linkcase.Case{Kind: linkcase.Behind}
+	sources := 1 + rng.IntN(6)
+	targetDelayNS := pick(500, 1000, 3001)
+	if rng.IntN(4) == 0 {
+		c.Kind, sources = linkcase.FirstHop, 1
+		c.SourceBps, c.SourceDelayNS = []int64{10e9}, []int64{0}
+		e.hosts = []bool{true, true}
+		e.links = []Link{{0, 1, 10e9, targetDelayNS}, {1, 0, 10e9, targetDelayNS}}
+	} else {
+		c.TargetBps = pick(5e9, 10e9, 40e9)
+		c.MarkBytes, c.MaxMarkBytes = p.MarkBytes(c.TargetBps), p.MaxMarkBytes(c.TargetBps)
+		c.MarkKey = simkernel.MarkKey(p.Seed, int32(2*sources))
+		e.hosts = make([]bool, sources+2) // the sources, the destination, the switch
+		for s := range sources + 1 {
+			e.hosts[s] = true
+		}
+		middle, dst := int32(sources+1), int32(sources)
+		for s := range sources {
+			bps, delayNS := pick(5e9, 10e9, 9_999_999_937), pick(500, 1000, 1000, 2003)
+			c.SourceBps, c.SourceDelayNS = append(c.SourceBps, bps), append(c.SourceDelayNS, delayNS)
+			e.links = append(e.links, Link{int32(s), middle, bps, delayNS}, Link{middle, int32(s), bps, delayNS})
+		}
+		e.links = append(e.links, Link{middle, dst, c.TargetBps, targetDelayNS}, Link{dst, middle, c.TargetBps,
+			targetDelayNS})
+	}
+	startNS := rng.Int64N(1e6)
+	for range 1 + rng.IntN(60) {
+		s := int32(rng.IntN(sources))
+		c.Source = append(c.Source, s)
+		c.StartNS = append(c.StartNS, startNS)
+		c.SizeBytes = append(c.SizeBytes, 1+rng.Int64N(p.PayloadBytes*pick(1, 5, 50, 300)))
+		c.PathDelayNS = append(c.PathDelayNS, c.SourceDelayNS[s]+targetDelayNS)
+		e.flows.PathLinks = append(e.flows.PathLinks, 2*s)
+		if c.Kind == linkcase.Behind {
+			e.flows.PathLinks = append(e.flows.PathLinks, int32(2*sources))
+		}
+		e.flows.PathEnds = append(e.flows.PathEnds, int32(len(e.flows.PathLinks)))
+		c.Hops = append(c.Hops, int16(1+int(c.Kind)))
+		startNS += pick(0, 1, 900, 10_000) * rng.Int64N(4)
+	}
+	e.flows.SizeBytes, e.flows.StartNS = c.SizeBytes, c.StartNS
+	return c, e
+}
+
+// The memory of a network follows the flows in it: a long trace of short flows needs a few slots.
+func TestNetworkForgetsFlows(t *testing.T) {
+	e := netExample{params: simkernel.DefaultParams(), hosts: []bool{true, true}}
+	e.links = []Link{{0, 1, 10e9, 1000}, {1, 0, 10e9, 1000}}
+	for i := range int64(20_000) {
+		e.flows.SizeBytes = append(e.flows.SizeBytes, 1000+i%2000)
+		e.flows.StartNS = append(e.flows.StartNS, i*4000)
+		e.flows.PathLinks = append(e.flows.PathLinks, 0)
+		e.flows.PathEnds = append(e.flows.PathEnds, int32(i+1))
+	}
+	n := newExampleNetwork(t, &e, nil, 100)
+	if err := n.Run(func(*Results) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if slots := len(n.flows.rows); slots > 8 {
+		t.Errorf("%d slots for flows that hardly overlap", slots)
+	}
+	if places := cap(n.nics[0].places); places > 200 {
+		t.Errorf("room for %d flows at a NIC that has one or two", places)
+	}
+}
+
+func TestNetworkRefusesBadInput(t *testing.T) {
+	hosts := []bool{true, false, true}
+	links := func() []Link {
+		return []Link{{0, 1, 10e9, 1000}, {1, 0, 10e9, 1000}, {1, 2, 10e9, 1000}, {2, 1, 10e9, 1000}}
+	}
+	flow := func(size, start int64, path ...int32) *Flows {
+		return &Flows{SizeBytes: []int64{size}, StartNS: []int64{start}, PathEnds: []int32{int32(len(path))},
+			PathLinks: path}
+	}
+	boom := errors.New("the file is torn")
+	for name, c := range map[string]struct {
+		links   func(l []Link) []Link
+		domains []int32
+		flows   *Flows
+		err     error
+		want    string
+	}{
+		"odd links":         {links: func(l []Link) []Link { return l[:3] }, want: "two for every cable"},
+		"node out of range": {links: func(l []Link) []Link { l[2].DstNode = 3; return l }, want: "link 2"},
+		"not reverse":       {links: func(l []Link) []Link { l[1] = l[3]; return l }, want: "other direction"},
+		"no bandwidth": {links: func(l []Link) []Link { l[1].BandwidthBps = 0; return l },
+			want: "link 1: bandwidth_bps is 0"},
+		"no delay": {links: func(l []Link) []Link { l[3].DelayNS = 0; return l },
+			want: "link 3: delay_ns is 0"},
+		"bad domain":       {domains: []int32{0, -1, 0}, want: "node 1 is in domain -1"},
+		"domain column":    {domains: []int32{0}, want: "domains for 1 nodes"},
+		"no bytes":         {flows: flow(0, 0, 0, 2), want: "flow row 0: size_bytes is 0"},
+		"too many bytes":   {flows: flow(1<<62, 0, 0, 2), want: "flow row 0: size_bytes"},
+		"negative start":   {flows: flow(1, -1, 0, 2), want: "flow row 0: start_ns is -1"},
+		"late start":       {flows: flow(1, 1<<62, 0, 2), want: "flow row 0: start_ns"},
+		"no path":          {flows: flow(1, 0), want: "flow row 0: the path is empty"},
+		"no such link":     {flows: flow(1, 0, 0, 4), want: "flow row 0: hop 1 is link 4"},
+		"broken path":      {flows: flow(1, 0, 0, 3), want: "hop 1 starts at node 2, but hop 0 ends at node 1"},
+		"path from switch": {flows: flow(1, 0, 2), want: "starts at node 1, which is no host"},
+		"path to switch":   {flows: flow(1, 0, 0), want: "ends at node 1, which is no host"},
+		"path over host":   {flows: flow(1, 0, 0, 2, 3), want: "host 2 before the path does"},
+		"unsorted": {flows: &Flows{SizeBytes: []int64{1, 1}, StartNS: []int64{5, 4}, PathEnds: []int32{2,
+			4}, PathLinks: []int32{0, 2, 0, 2}}, want: "flow row 1: start_ns is 4, before"},
+		"short column": {flows: &Flows{SizeBytes: []int64{1, 1}, StartNS: []int64{5}, PathEnds: []int32{2},
+			PathLinks: []int32{0, 2}}, want: "columns differ"},
+		"path rows": {flows: &Flows{SizeBytes: []int64{1}, StartNS: []int64{5}, PathEnds: []int32{3},
+			PathLinks: []int32{0, 2}}, want: "flow row 0: its path is rows 0 to 3 of 2"},
+		"source fails": {err: boom, want: "torn"},
+	} {
+		l := links()
+		if c.links != nil {
+			l = c.links(l)
+		}
+		n, err := New(simkernel.DefaultParams(), l, hosts, c.domains, func() (*Flows, error) {
+			f := c.flows
+			c.flows = nil
+			return f, c.err
+		})
+		if err == nil {
+			if err = n.Run(nil); err != nil {
+				if _, again := n.Advance(); again == nil || again.Error() != err.Error() {
+					t.Errorf("%s: error %q, and then %v", name, err, again)
+				}
+			}
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want one with %q", name, err, c.want)
+		}
+	}
+}
+
+// The engine starts no goroutine and takes no lock: its caller owns the workers.
+func TestNetworkHasNoGoroutines(t *testing.T) {
+	files, err := filepath.Glob("network*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no files", err)
+	}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range f.Imports {
+			switch i.Path.Value {
+			case `"sync"`, `"sync/atomic"`, `"time"`, `"os"`, `"runtime"`:
+				t.Errorf("%s imports %s", name, i.Path.Value)
+			}
+		}
+		ast.Inspect(f, func(node ast.Node) bool {
+			switch node.(type) {
+			case *ast.GoStmt, *ast.ChanType, *ast.SelectStmt:
+				t.Errorf("%s has a go statement or a channel", name)
+			}
+			return true
+		})
+	}
+}

@@ -1,0 +1,383 @@
+package network
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow/go/v17/arrow/array"
+	"github.com/apache/arrow/go/v17/arrow/memory"
+	"github.com/apache/arrow/go/v17/parquet/file"
+	"github.com/apache/arrow/go/v17/parquet/pqarrow"
+
+	"parsimon/simkernel"
+)
+
+// The paper's own ns-3 runs, found beside the repository.
+const referenceDir = "../../shared/reference"
+
+// scenario is a reference workload with ns-3's results for one transport: trueFCT and trueIdeal are -1 where ns-3
+// has none.
+type scenario struct {
+	params             simkernel.Params
+	links              []Link
+	hosts              []bool
+	src, dst           []int64
+	sizeBytes, startNS []int64
+	trueFCT, trueIdeal []int64
+}
+
+func loadScenario(t testing.TB, id int, kind simkernel.Transport) *scenario {
+	t.Helper()
+	dir := filepath.Join(referenceDir, "scenarios", strconv.Itoa(id))
+	raw, err := os.ReadFile(filepath.Join(dir, "scenario.json"))
+	if os.IsNotExist(err) {
+		t.Skipf("no ns-3 ground truth here: %s is missing", dir)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var about struct{ Topology string }
+	if err := json.Unmarshal(raw, &about); err != nil {
+		t.Fatal(err)
+	}
+	s := &scenario{params: simkernel.ParamsOf(kind)}
+	s.readTopology(t, filepath.Join(referenceDir, "topologies", about.Topology+".json"))
+	flows := readColumns(t, filepath.Join(dir, "flows.parquet"))
+	answers := "ns3.parquet"
+	if kind != simkernel.DCTCP {
+		answers = "ns3_" + kind.String() + ".parquet"
+	}
+	truth := readColumns(t, filepath.Join(dir, answers))
+	answer := map[int64]int{}
+	for i, id := range truth["flow_id"] {
+		answer[id] = i
+	}
+	for i, size := range flows["size_bytes"] {
+		if size == 0 {
+			continue
+		}
+		s.src = append(s.src, flows["src"][i])
+		s.dst = append(s.dst, flows["dst"][i])
+		s.sizeBytes = append(s.sizeBytes, size)
+		s.startNS = append(s.startNS, flows["start_ns"][i])
+		fct, ideal := int64(-1), int64(-1)
+		if row, ok := answer[flows["flow_id"][i]]; ok {
+			fct, ideal = truth["fct_ns"][row], truth["ideal_ns"][row]
+		}
+		s.trueFCT = append(s.trueFCT, fct)
+		s.trueIdeal = append(s.trueIdeal, ideal)
+	}
+	return s
+}
+
+func (s *scenario) readTopology(t testing.TB, path string) {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type node struct{ ID int32 }
+	type cable struct {
+		A, B      int32
+		Bandwidth int64
+		Delay     int64
+	}
+	var top struct {
+		Planes [][]node
+		Pods   []struct {
+			Fabs  []node
+			Racks []struct {
+				Tor      node
+				Hosts    []node
+				Host2Tor []cable
+			}
+			Tor2Fab []cable
+		}
+		Fab2Spine []cable
+	}
+	if err := json.Unmarshal(raw, &top); err != nil {
+		t.Fatal(err)
+	}
+	var hosts []node
+	cables := top.Fab2Spine
+	for _, pod := range top.Pods {
+		cables = append(cables, pod.Tor2Fab...)
+		for _, rack := range pod.Racks {
+			hosts = append(hosts, rack.Hosts...)
+			cables = append(cables, rack.Host2Tor...)
+		}
+	}
+	nodes := int32(0)
+	for _, c := range cables {
+		s.links = append(s.links, Link{c.A, c.B, c.Bandwidth, c.Delay}, Link{c.B, c.A, c.Bandwidth, c.Delay})
+		nodes = max(nodes, c.A+1, c.B+1)
+	}
+	s.hosts = make([]bool, nodes)
+	for _, h := range hosts {
+		s.hosts[h.ID] = true
+	}
+}
+
+func readColumns(t testing.TB, path string) map[string][]int64 {
+	t.Helper()
+	rd, err := file.OpenParquetFile(path, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = rd.Close() }()
+	ar, err := pqarrow.NewFileReader(rd, pqarrow.ArrowReadProperties{}, memory.DefaultAllocator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tab, err := ar.ReadTable(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tab.Release()
+	columns := map[string][]int64{}
+	for i := range int(tab.NumCols()) {
+		c := tab.Column(i)
+		var values []int64
+		for _, chunk := range c.Data().Chunks() {
+			switch v := chunk.(type) {
+			case *array.Int64:
+				values = append(values, v.Int64Values()...)
+			case *array.Int32:
+				for _, x := range v.Int32Values() {
+					values = append(values, int64(x))
+				}
+			default:
+				t.Fatalf("%s: column %s has type %s", path, c.Name(), chunk.DataType())
+			}
+		}
+		columns[c.Name()] = values
+	}
+	return columns
+}
+
+// route gives every flow a shortest path, each node choosing by its own salted hash of the flow.
+func (s *scenario) route(seed uint64) *Flows {
+	links := make([][]int32, len(s.hosts)) // leaving each node
+	for l, link := range s.links {
+		links[link.SrcNode] = append(links[link.SrcNode], int32(l))
+	}
+	toward := map[int32][][]int32{} // per destination's switch: the choices at each node
+	f := &Flows{SizeBytes: s.sizeBytes, StartNS: s.startNS}
+	for i := range s.src {
+		up, down := links[s.src[i]][0], links[s.dst[i]][0]^1
+		at, end := s.links[up].DstNode, s.links[down].SrcNode
+		if toward[end] == nil {
+			toward[end] = s.choices(links, end)
+		}
+		f.PathLinks = append(f.PathLinks, up)
+		for at != end {
+			of := toward[end][at]
+			l := of[mix(mix(seed, uint64(at)), uint64(i))%uint64(len(of))]
+			f.PathLinks = append(f.PathLinks, l)
+			at = s.links[l].DstNode
+		}
+		f.PathLinks = append(f.PathLinks, down)
+		f.PathEnds = append(f.PathEnds, int32(len(f.PathLinks)))
+	}
+	return f
+}
+
+func (s *scenario) choices(links [][]int32, end int32) [][]int32 {
+	far := make([]int, len(s.hosts))
+	of := make([][]int32, len(s.hosts))
+	queue := []int32{end}
+	far[end] = 1
+	for len(queue) > 0 {
+		at := queue[0]
+		queue = queue[1:]
+		for _, l := range links[at] {
+			next := s.links[l].DstNode
+			if s.hosts[next] {
+				continue
+			}
+			if far[next] == 0 {
+				far[next] = far[at] + 1
+				queue = append(queue, next)
+			}
+			if far[next] == far[at]+1 {
+				of[next] = append(of[next], l^1)
+			}
+		}
+	}
+	return of
+}
+
+// mix is splitmix64's finalizer over a sum (Steele et al., OOPSLA'14).
+func mix(a, b uint64) uint64 {
+	z := a + (b+1)*0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+func (f *Flows) packetHops(p *simkernel.Params) (sum int64) {
+	begin := int32(0)
+	for i, end := range f.PathEnds {
+		sum += p.Packets(f.SizeBytes[i]) * int64(end-begin)
+		begin = end
+	}
+	return sum
+}
+
+// fcts runs the scenario on the paths of one seed.
+func (s *scenario) fcts(t testing.TB, seed uint64) (fcts []int64, nsPerPacketHop float64) {
+	t.Helper()
+	flows := s.route(seed)
+	fcts = make([]int64, len(s.src))
+	params := s.params
+	params.Seed = seed
+	n, err := New(params, s.links, s.hosts, nil, chunks(flows, 10_000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	err = n.Run(func(r *Results) error {
+		for i, row := range r.Row {
+			fcts[row] = r.FCTNS[i]
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fcts, float64(time.Since(begin).Nanoseconds()) / float64(flows.packetHops(&params))
+}
+
+var netSizeBins = []int64{10_000, 100_000, 1_000_000, math.MaxInt64}
+
+// slowdowns sorts the slowdowns of the flows with sizes in [low, high).
+func (s *scenario) slowdowns(fcts []int64, low, high int64) []float64 {
+	var x []float64
+	for i, size := range s.sizeBytes {
+		if size >= low && size < high && s.trueIdeal[i] > 0 {
+			x = append(x, float64(fcts[i])/float64(s.trueIdeal[i]))
+		}
+	}
+	slices.Sort(x)
+	return x
+}
+
+func quantile(sorted []float64, q float64) float64 {
+	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
+}
+
+// TestNetworkAgainstNS3 compares Network with the paper's ns-3: on one scenario and one draw of the
+// paths; with PARSIMON_LONG=1 on three, and on PARSIMON_SEEDS (3) draws of each, which takes
+// minutes; with PARSIMON_LONG=47,1001 on some of them.
+func TestNetworkAgainstNS3(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	long, seeds := os.Getenv("PARSIMON_LONG"), 3
+	ids := []int{47, 95, 1001}
+	if long == "" {
+		ids, seeds = []int{95}, 1
+	} else if long != "1" {
+		ids = nil
+		for _, word := range strings.Split(long, ",") {
+			id, err := strconv.Atoi(word)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, id)
+		}
+	}
+	if k, err := strconv.Atoi(os.Getenv("PARSIMON_SEEDS")); err == nil {
+		seeds = max(1, k)
+	}
+	for _, id := range ids {
+		t.Run(strconv.Itoa(id), func(t *testing.T) {
+			loadScenario(t, id, simkernel.DCTCP).against(t, seeds)
+		})
+	}
+}
+
+// TestTransportsAgainstNS3 does so for the other transports: on the beginning of a scenario; with
+// PARSIMON_LONG=1 on all of two, and on PARSIMON_SEEDS (1) draws of the paths.
+func TestTransportsAgainstNS3(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	ids, seeds, flows := []int{169}, 1, 5000
+	if os.Getenv("PARSIMON_LONG") == "1" {
+		ids, flows = []int{169, 47}, math.MaxInt
+	}
+	if k, err := strconv.Atoi(os.Getenv("PARSIMON_SEEDS")); err == nil {
+		seeds = max(1, k)
+	}
+	for _, kind := range []simkernel.Transport{simkernel.DCQCN, simkernel.TIMELY} {
+		for _, id := range ids {
+			t.Run(fmt.Sprintf("%v/%d", kind, id), func(t *testing.T) {
+				s := loadScenario(t, id, kind)
+				s.cut(flows)
+				s.against(t, seeds)
+			})
+		}
+	}
+}
+
+// cut keeps that many flows, and the results of those that hardly overlap with later ones.
+func (s *scenario) cut(flows int) {
+	if flows >= len(s.src) {
+		return
+	}
+	s.src, s.dst, s.sizeBytes, s.startNS = s.src[:flows], s.dst[:flows], s.sizeBytes[:flows], s.startNS[:flows]
+	for i := flows * 9 / 10; i < flows; i++ {
+		s.trueIdeal[i] = -1
+	}
+}
+
+// against compares Network's results, for several random choices of paths, with ns-3's.
+func (s *scenario) against(t *testing.T, seeds int) {
+	var mean []float64
+	for seed := range seeds {
+		fcts, ns := s.fcts(t, uint64(seed))
+		names, limits, errs := s.compare(fcts)
+		line := fmt.Sprintf("seed %d, %.0f ns per packet-hop:", seed, ns)
+		mean = append(mean, make([]float64, len(errs)-len(mean))...)
+		for i, e := range errs {
+			line += fmt.Sprintf(" %s %+.1f%%", names[i], 100*e)
+			mean[i] += e / float64(seeds)
+			if seed == seeds-1 && math.Abs(mean[i]) > limits[i] {
+				t.Errorf("%s is %+.1f%% off, over %d seeds", names[i], 100*mean[i], seeds)
+			}
+		}
+		t.Log(line)
+	}
+}
+
+// compare gives the relative errors of the slowdowns' quantiles, and how large they may be. ns-3
+// chose its own equal-cost paths, one draw of many, so limits are meant for the mean over seeds.
+func (s *scenario) compare(fcts []int64) (names []string, limits, errs []float64) {
+	add := func(name string, limit, q float64, low, high int64) {
+		x, y := s.slowdowns(fcts, low, high), s.slowdowns(s.trueFCT, low, high)
+		if len(y) > 1000 && float64(len(y))*(1-q) >= 10 {
+			names, limits = append(names, name), append(limits, limit)
+			errs = append(errs, quantile(x, q)/quantile(y, q)-1)
+		}
+	}
+	add("p50", 0.025, 0.5, 0, math.MaxInt64)
+	add("p90", 0.025, 0.9, 0, math.MaxInt64)
+	add("p99", 0.025, 0.99, 0, math.MaxInt64)
+	add("p99.9", 0.05, 0.999, 0, math.MaxInt64)
+	low := int64(0)
+	for _, high := range netSizeBins {
+		add(fmt.Sprintf("p99 from %d bytes", low), 0.05, 0.99, low, high)
+		low = high
+	}
+	return names, limits, errs
+}
