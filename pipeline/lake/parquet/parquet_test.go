@@ -113,7 +113,7 @@ func TestParquetRoundTrip(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if list, ok := all.(*array.List); ok { // pqarrow names the items otherwise
+				if list, ok := all.(*array.List); ok { // the names of the items may differ
 					w := want.(*array.List)
 					if !slices.Equal(w.Offsets(), list.Offsets()) || !array.Equal(w.ListValues(), list.ListValues()) {
 						t.Errorf("column %s differs after the round trip", c.Name)

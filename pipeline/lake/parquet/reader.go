@@ -1,37 +1,56 @@
 package parquet
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strconv"
+	"sync"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
-	"github.com/apache/arrow/go/v17/arrow/memory"
-	"github.com/apache/arrow/go/v17/parquet/metadata"
-	"github.com/apache/arrow/go/v17/parquet/pqarrow"
+	"github.com/parquet-go/parquet-go"
 
 	"parsimon/schema"
 )
 
-// A Range keeps the row groups whose column may hold a value in [lo, hi). It prunes; it does not
-// filter: rows outside the range can still come along.
+// A Range selects the rows whose value of a column is in [Lo, Hi). Row groups without such rows are not read. Of a
+// table that is sorted by the column, no other rows are returned; of other tables, other rows can be.
 type Range struct {
 	Column string
 	Lo, Hi int64
 }
 
+// An Opener opens a file for reading.
+type Opener func(path string) (*os.File, error)
+
 // NewReader streams the given columns (all if nil) of Parquet files of one table, file after file. Footers that
 // are nil are read with every file.
 func NewReader(t schema.Table, open Opener, files, columns []string, keep *Range, f *Footers) schema.Batches {
-	return &reader{table: t, opener: open, files: files, columns: columns, keep: keep, footers: f}
+	return newReader(t, open, files, columns, keep, f)
 }
 
 // OpenFile streams all columns of one file of a table outside the lake.
 func OpenFile(t schema.Table, path string) schema.Batches {
-	return NewReader(t, os.Open, []string{path}, nil, nil, nil)
+	return newReader(t, os.Open, []string{path}, nil, nil, nil)
+}
+
+// OpenForeign is OpenFile for a file that another program wrote with a table's columns.
+func OpenForeign(t schema.Table, path string) schema.Batches {
+	r := newReader(t, os.Open, []string{path}, nil, nil, nil)
+	r.foreign = true
+	return r
+}
+
+// Rows is the number of rows of a table's Parquet file, by its footer.
+func Rows(path string, open Opener, t schema.Table) (int64, error) {
+	r := newReader(t, open, []string{path}, nil, nil, nil)
+	defer func() { _ = r.Close() }() // only read
+	if err := r.openNext(); err != nil {
+		return 0, err
+	}
+	return r.meta.NumRows(), nil
 }
 
 type reader struct {
@@ -40,228 +59,200 @@ type reader struct {
 	foreign bool // not a file of a lake
 	files   []string
 	footers *Footers // nil: read every time
-	columns []string
-	keep    *Range
-	open    *parquetFile
-	groups  []int // of the open file, wanted and not read yet
-	indices []int // of the open file's columns
+	columns []schema.Column
 	schema  *arrow.Schema
-	decoder columnReader
-	records pqarrow.RecordReader // for files that a columnReader cannot read
+	keep    *Range
+	decoder decoder
 	err     error
+
+	// Of the open file:
+	file   *os.File
+	meta   *parquet.File
+	groups []parquet.RowGroup // not read yet
 }
 
-func (r *reader) Next() (arrow.Record, error) {
-	for r.err == nil {
-		if r.open == nil {
-			if len(r.files) == 0 {
-				r.err = io.EOF
-				break
-			}
-			r.err = r.openNext()
-			continue
+func newReader(t schema.Table, open Opener, files, columns []string, keep *Range, f *Footers) *reader {
+	r := &reader{table: t, opener: open, files: files, keep: keep, footers: f, columns: t.Columns}
+	if columns != nil {
+		r.columns = nil
+		for _, name := range columns {
+			r.columns = append(r.columns, t.Columns[t.Index(name)])
 		}
-		rec, err := r.read()
+	}
+	fields := make([]arrow.Field, len(r.columns))
+	for i, c := range r.columns {
+		fields[i] = arrow.Field{Name: c.Name, Type: c.Type, Nullable: c.Nullable}
+	}
+	r.schema = arrow.NewSchema(fields, nil)
+	return r
+}
+
+func (r *reader) Next() (rec arrow.Record, err error) {
+	for r.err == nil {
 		switch {
-		case err == nil && rec.NumRows() > 0:
-			return rec, nil
-		case err == nil:
-			rec.Release()
-		case !errors.Is(err, io.EOF):
-			r.err = fmt.Errorf("%s: %w", r.files[0], err)
-		default:
+		case len(r.groups) > 0:
+			rec, err = r.readGroup(r.groups[0])
+			r.groups = r.groups[1:]
+			if err == nil && rec.NumRows() > 0 {
+				return rec, nil
+			}
+			if r.err = err; err == nil {
+				rec.Release()
+			}
+		case r.file != nil:
 			r.err = r.closeFile()
 			r.files = r.files[1:]
+		case len(r.files) == 0:
+			r.err = io.EOF
+		default:
+			r.err = r.openNext()
 		}
 	}
 	return nil, r.err
 }
 
-// read takes the next batch of the open file, which may be empty. Decoders panic on some damaged pages;
-// that becomes an error like any other.
-func (r *reader) read() (rec arrow.Record, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("damaged Parquet file: %v", p)
-		}
-	}()
-	if r.records != nil {
-		if rec, err = r.records.Read(); err == nil {
-			rec.Retain() // the reader releases its own hold at the next Read
-		}
-		return rec, err
-	}
-	if len(r.groups) == 0 {
-		return nil, io.EOF
-	}
-	group := r.groups[0]
-	r.groups = r.groups[1:]
-	return r.readGroup(group)
-}
-
-// readGroup decodes the wanted rows of a row group: where the file is sorted by what the range is of, no
-// others.
-func (r *reader) readGroup(group int) (arrow.Record, error) {
-	from, to := 0, int(r.open.MetaData().RowGroup(group).NumRows())
-	if r.keep != nil && sorted(r.table, r.keep.Column) {
-		lo, hi, ok, err := r.bounds(r.open, group)
-		if err != nil {
+// readGroup decodes the wanted rows of a row group.
+func (r *reader) readGroup(g parquet.RowGroup) (rec arrow.Record, err error) {
+	defer r.named(&err)
+	from, to := int64(0), g.NumRows()
+	if r.keep != nil && len(r.table.Sort) > 0 && r.table.Sort[0] == r.keep.Column {
+		if from, to, err = r.rowsInRange(g); err != nil {
 			return nil, err
 		}
-		if !ok || lo < r.keep.Lo || hi >= r.keep.Hi {
-			at := r.table.Index(r.keep.Column)
-			keys, err := r.decoder.read(r.open, group, r.open.MetaData().Schema.ColumnIndexByName(r.keep.Column), from, to,
-				r.table.Columns[at].Type)
-			if err != nil {
-				return nil, err
-			}
-			from, to, err = SortedRange(keys, r.keep.Lo, r.keep.Hi)
-			keys.Release()
-			if err != nil {
-				return nil, err
-			}
-		}
 	}
-	columns := make([]arrow.Array, 0, len(r.indices))
+	columns := make([]arrow.Array, 0, len(r.columns))
 	defer func() {
 		for _, c := range columns {
 			c.Release()
 		}
 	}()
-	for i, index := range r.indices {
-		c, err := r.decoder.read(r.open, group, index, from, max(from, to), r.schema.Field(i).Type)
+	for _, c := range r.columns {
+		column, err := r.readColumn(g, c, from, to)
 		if err != nil {
 			return nil, err
 		}
-		columns = append(columns, c)
+		columns = append(columns, column)
 	}
-	return array.NewRecord(r.schema, columns, int64(max(0, to-from))), nil
+	return array.NewRecord(r.schema, columns, max(0, to-from)), nil
 }
 
-// openNext opens the first of the files and, unless no row group of it is wanted, its records.
+func (r *reader) readColumn(g parquet.RowGroup, c schema.Column, from, to int64) (arrow.Array, error) {
+	leaf, _ := r.leaf(c)
+	column, err := r.decoder.read(r.file, g.ColumnChunks()[leaf.ColumnIndex].(*parquet.FileColumnChunk), c, from, to)
+	if err != nil {
+		return nil, fmt.Errorf("column %s: %w", c.Name, err)
+	}
+	return column, nil
+}
+
+// rowsInRange finds the wanted rows of a row group that is sorted by the column of the range.
+func (r *reader) rowsInRange(g parquet.RowGroup) (from, to int64, err error) {
+	lo, hi, ok := r.bounds(g)
+	if ok && lo >= r.keep.Lo && hi < r.keep.Hi {
+		return 0, g.NumRows(), nil
+	}
+	keys, err := r.readColumn(g, r.table.Columns[r.table.Index(r.keep.Column)], 0, g.NumRows())
+	if err != nil {
+		return 0, 0, err
+	}
+	defer keys.Release()
+	first, last, err := SortedRange(keys, r.keep.Lo, r.keep.Hi)
+	return int64(first), int64(last), err
+}
+
+// openNext opens the first of the files and finds the row groups that may hold wanted rows.
 func (r *reader) openNext() (err error) {
-	path := r.files[0]
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%s: damaged Parquet file: %v", path, p)
-		}
-	}()
-	f, err := r.footers.open(path, r.opener)
+	defer r.named(&err)
+	f, err := r.opener(r.files[0])
 	if err != nil {
 		return err
 	}
-	r.open = f
-	if !r.foreign {
-		if err := checkTable(path, f.MetaData(), r.table); err != nil {
-			return err
+	r.file = f
+	if r.meta, err = r.footers.of(r.files[0], f); err != nil {
+		return err
+	}
+	if err := r.checkTable(); err != nil {
+		return err
+	}
+	for _, g := range r.meta.RowGroups() {
+		if r.keep != nil {
+			if lo, hi, ok := r.bounds(g); ok && (hi < r.keep.Lo || lo >= r.keep.Hi) {
+				continue
+			}
 		}
-	}
-	if r.groups, err = r.rowGroups(f); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	if len(r.groups) == 0 {
-		r.files = r.files[1:]
-		return r.closeFile()
-	}
-	simple, err := r.chooseColumns(f)
-	if err == nil && !simple {
-		err = r.openRecords(f)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		r.groups = append(r.groups, g)
 	}
 	return nil
 }
 
-// chooseColumns sets the columns to read and their schema. It reports whether the columnReader can read all of them.
-func (r *reader) chooseColumns(f *parquetFile) (simple bool, err error) {
-	names := r.columns
-	if names == nil {
-		for _, c := range r.table.Columns {
-			names = append(names, c.Name)
-		}
+// named adds the file's name to an error, and makes an error of a panic of the library over damaged bytes.
+func (r *reader) named(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("damaged Parquet file: %v", p)
 	}
-	r.indices = r.indices[:0]
-	fields := make([]arrow.Field, len(names))
-	simple = true
-	for i, name := range names {
-		index := f.MetaData().Schema.ColumnIndexByName(leafName(r.table, name))
-		fields[i] = r.table.Arrow().Field(r.table.Index(name))
-		r.indices = append(r.indices, index)
-		simple = simple && flat(f, index, fields[i].Type)
-		// pqarrow looks at column chunks on goroutines of its own, where a panic over damage could not be
-		// caught: look at them here first.
-		for _, g := range r.groups {
-			if _, err := f.MetaData().RowGroup(g).ColumnChunk(index); err != nil {
-				return false, err
-			}
-			simple = simple && flatPages(f, g, index)
-		}
+	if errors.Is(*err, io.EOF) {
+		*err = io.ErrUnexpectedEOF // not the end of the stream
 	}
-	if simple {
-		r.schema = arrow.NewSchema(fields, nil)
+	if *err != nil {
+		*err = fmt.Errorf("%s: %w", r.files[0], *err)
 	}
-	return simple, nil
 }
 
-// openRecords opens the file with pqarrow, which reads every kind of column.
-func (r *reader) openRecords(f *parquetFile) error {
-	if r.columns == nil { // all that the file has
-		r.indices = r.indices[:0]
-		for i := range f.MetaData().Schema.NumColumns() {
-			r.indices = append(r.indices, i)
+// checkTable holds a file to the table it should be: schema version, table name, columns.
+func (r *reader) checkTable() error {
+	if !r.foreign {
+		version, _ := r.meta.Lookup(schema.VersionKey)
+		if want := strconv.Itoa(schema.Version); version != want {
+			return fmt.Errorf("schema version %q, this program reads and writes version %s: estimate the scenario again in a new lake, or use the program the lake was made with", version, want)
+		}
+		if name, _ := r.meta.Lookup(schema.TableKey); name != r.table.Name {
+			return fmt.Errorf("holds table %q, not %s", name, r.table.Name)
 		}
 	}
-	fr, err := pqarrow.NewFileReader(f.Reader, pqarrow.ArrowReadProperties{BatchSize: 65_536}, memory.DefaultAllocator)
-	if err == nil {
-		r.records, err = fr.GetRecordReader(context.Background(), r.indices, r.groups)
+	for _, c := range r.table.Columns {
+		leaf, ok := r.leaf(c)
+		if !ok {
+			return fmt.Errorf("column %s is missing", c.Name)
+		}
+		if kind := leaf.Node.Type().Kind(); kind != kinds[c.Type.ID()] {
+			return fmt.Errorf("column %s is of type %s, not %s", c.Name, kind, c.Type)
+		}
 	}
-	return err
+	return nil
 }
 
-// rowGroups lists the row groups that may hold wanted rows.
-func (r *reader) rowGroups(f *parquetFile) ([]int, error) {
-	var groups []int
-	for i := range f.NumRowGroups() {
-		if r.keep != nil {
-			lo, hi, ok, err := r.bounds(f, i)
-			if err != nil {
-				return nil, err
-			}
-			if ok && (hi < r.keep.Lo || lo >= r.keep.Hi) {
-				continue
-			}
-		}
-		groups = append(groups, i)
+// leaf finds a table's column in the open file.
+func (r *reader) leaf(c schema.Column) (parquet.LeafColumn, bool) {
+	if c.Type.ID() == arrow.LIST {
+		return r.meta.Schema().Lookup(c.Name, "list", "element")
 	}
-	return groups, nil
+	return r.meta.Schema().Lookup(c.Name)
 }
 
 // bounds are the least and the greatest key of a row group, if they are known.
-func (r *reader) bounds(f *parquetFile, group int) (lo, hi int64, ok bool, err error) {
-	chunk, err := f.MetaData().RowGroup(group).ColumnChunk(f.MetaData().Schema.ColumnIndexByName(r.keep.Column))
-	if err != nil {
-		return 0, 0, false, err
+func (r *reader) bounds(g parquet.RowGroup) (lo, hi int64, ok bool) {
+	c := r.table.Columns[r.table.Index(r.keep.Column)]
+	leaf, _ := r.leaf(c)
+	least, greatest, ok := g.ColumnChunks()[leaf.ColumnIndex].(*parquet.FileColumnChunk).Bounds()
+	if !ok || c.Nullable {
+		return 0, 0, false
 	}
-	stats, err := chunk.Statistics()
-	if err != nil {
-		return 0, 0, false, err
+	switch least.Kind() {
+	case parquet.Int32:
+		return int64(least.Int32()), int64(greatest.Int32()), true
+	case parquet.Int64:
+		return least.Int64(), greatest.Int64(), true
 	}
-	lo, hi, ok = intBounds(stats)
-	return lo, hi, ok, nil
+	return 0, 0, false
 }
 
 func (r *reader) closeFile() error {
-	if r.records != nil {
-		r.records.Release()
-		r.records = nil
-	}
-	r.groups = nil
-	if r.open == nil {
+	r.groups, r.meta = nil, nil
+	if r.file == nil {
 		return nil
 	}
-	err := r.open.Close()
-	r.open = nil
+	err := r.file.Close()
+	r.file = nil
 	return err
 }
 
@@ -272,23 +263,82 @@ func (r *reader) Close() error {
 	return r.closeFile()
 }
 
-// intBounds are the least and greatest value of an integer column chunk.
-func intBounds(s metadata.TypedStatistics) (lo, hi int64, ok bool) {
-	if s == nil || !s.HasMinMax() {
-		return 0, 0, false
+// SortedRange finds the rows of an ascending key column whose keys are in [lo, hi).
+func SortedRange(keys arrow.Array, lo, hi int64) (from, to int, err error) {
+	switch a := keys.(type) {
+	case *array.Int32:
+		return rangeOf(a.Int32Values(), lo, hi)
+	case *array.Int64:
+		return rangeOf(a.Int64Values(), lo, hi)
 	}
-	switch s := s.(type) {
-	case *metadata.Int32Statistics:
-		return int64(s.Min()), int64(s.Max()), true
-	case *metadata.Int64Statistics:
-		return s.Min(), s.Max(), true
-	}
-	return 0, 0, false
+	return 0, keys.Len(), nil
 }
 
-// OpenForeign streams all columns of a Parquet file that another program wrote with a table's columns.
-func OpenForeign(t schema.Table, path string) schema.Batches {
-	r := NewReader(t, os.Open, []string{path}, nil, nil, nil).(*reader)
-	r.foreign = true
-	return r
+func rangeOf[T int32 | int64](keys []T, lo, hi int64) (from, to int, err error) {
+	for i, k := range keys {
+		if i > 0 && k < keys[i-1] {
+			return 0, 0, errors.New("its rows are not in order")
+		}
+		if int64(k) < lo {
+			from = i + 1
+		}
+		if int64(k) < hi {
+			to = i + 1
+		}
+	}
+	return from, to, nil
+}
+
+// Footers keeps the footers of Parquet files that one run reads many times: every partition of links
+// reads from every file of table hops. A file is known by its name, size and time, so that one that
+// is made again is read again. Safe for any number of goroutines.
+type Footers struct {
+	mu    sync.Mutex
+	known map[string]footer
+	bytes int64
+}
+
+type footer struct {
+	size, modified int64
+	file           *parquet.File
+}
+
+// maxFooterBytes bounds the memory for Footers, by the files' row groups and columns: beyond it, footers
+// are read every time.
+const maxFooterBytes = 256 << 20
+
+// of returns the footer of an open file. A nil Footers knows none.
+func (c *Footers) of(path string, f *os.File) (*parquet.File, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	now := footer{size: info.Size(), modified: info.ModTime().UnixNano()}
+	if c != nil {
+		c.mu.Lock()
+		was := c.known[path]
+		c.mu.Unlock()
+		if was.file != nil && was.size == now.size && was.modified == now.modified {
+			return was.file, nil
+		}
+	}
+	now.file, err = parquet.OpenFile(f, now.size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	if err != nil {
+		return nil, fmt.Errorf("not a readable Parquet file: %w", err)
+	}
+	if c == nil {
+		return now.file, nil
+	}
+	const perColumnChunk = 600 // bytes, measured
+	bytes := int64(len(now.file.RowGroups())) * int64(len(now.file.Schema().Columns())) * perColumnChunk
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.bytes+bytes <= maxFooterBytes {
+		if c.known == nil {
+			c.known = map[string]footer{}
+		}
+		c.known[path] = now
+		c.bytes += bytes
+	}
+	return now.file, nil
 }

@@ -1,3 +1,4 @@
+// Package parquet writes tables to Parquet files and reads them, by parquet-go.
 package parquet
 
 import (
