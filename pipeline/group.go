@@ -52,10 +52,7 @@ func (m *method) relevanceOf(generate *engine.Stage) *relevance {
 
 // only is the group that windows are estimated for; nil for all flows.
 func (m *method) only() *OnlyGroup {
-	if m.Spec.Windows == nil {
-		return nil
-	}
-	return m.Spec.Windows.Only
+	return nil
 }
 
 func (r *relevance) reads() []engine.Output { return []engine.Output{r.flows, r.hops, r.stats} }

@@ -38,8 +38,6 @@ type Windows struct {
 	// LongestBytes is the size of the workload's largest flow, which says how long before a window flows are looked
 	// for that are still active.
 	LongestBytes int64 `json:"longest_bytes"`
-	// Only is the group that they are estimated for; nil: all flows.
-	Only *OnlyGroup `json:"only,omitempty"`
 }
 
 // WindowsVersion changes whenever windows of the same scenario would get other numbers than before.
@@ -49,7 +47,6 @@ func WindowsVersion() string { return fmt.Sprintf("%d-%d", methodVersion, fluidV
 type WindowsSpec struct {
 	Of    lake.ScenarioID `json:"of"`
 	Parts [][2]int64      `json:"parts"` // of the time, in ns: see Windows.Parts
-	Only  *OnlyGroup      `json:"only,omitempty"`
 }
 
 // activeNS is the time of all parts, warm-up and cool-down included.
@@ -80,23 +77,19 @@ func DeriveWindows(ctx context.Context, base *Estimation, w Windows, o Settings)
 	if err != nil {
 		return nil, err
 	}
-	spec, rule := base.Spec, 0
-	if w.Only != nil {
-		rule = relevanceVersion
-	}
+	spec := base.Spec
 	spec.Canonical, err = json.Marshal(struct {
 		WindowsOf lake.ScenarioID `json:"windows_of"`
 		Windows   Windows         `json:"windows"`
 		Fluid     int             `json:"fluid"`
-		Relevance int             `json:"relevance,omitempty"`
-	}{base.ID(), w, fluidVersion, rule})
+	}{base.ID(), w, fluidVersion})
 	if err != nil {
 		return nil, err
 	}
 	spec.ScenarioID = lake.ScenarioID(scenario.IDOf(spec.Canonical))
 	spec.Name = fmt.Sprintf("%s, %d windows", base.Spec.Name, len(w.Spans))
 	spec.Aliases, spec.Planned = nil, nil
-	spec.Windows = &WindowsSpec{Of: base.ID(), Only: w.Only, Parts: w.Parts(g.FirstStartNS, g.LastStartNS)}
+	spec.Windows = &WindowsSpec{Of: base.ID(), Parts: w.Parts(g.FirstStartNS, g.LastStartNS)}
 	model := &Model{base.Lake, spec, base.Network, base.Router}
 	o.Base, o.Ephemeral = base.ID(), true
 	e, err := newEstimation(ctx, model, base.variant, o)

@@ -4,14 +4,7 @@
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
 -- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
 
-WITH rounds AS (
-    SELECT
-        *,
-        max(round) OVER (PARTITION BY scenario, variant) AS last_round
-    FROM sampled_intervals
-    WHERE ($scenario = '' OR scenario = $scenario)
-      AND ($variant = '' OR variant = $variant)
-), parts AS (
+WITH parts AS (
     SELECT
         scenario, variant, service, vnet, size_bin, quantile, estimate,
         unnest([
@@ -19,12 +12,12 @@ WITH rounds AS (
             {'place': 1, 'part': 'windows drawn', 'lo': sampling_lo / estimate - 1, 'hi': sampling_hi / estimate - 1},
             {'place': 2, 'part': 'cut off around windows', 'lo': -cutoff_error, 'hi': cutoff_error},
             {'place': 3, 'part': 'warm-up', 'lo': -warmup_error, 'hi': warmup_error},
-            {'place': 4, 'part': 'link cases left out', 'lo': -left_out_error, 'hi': left_out_error},
-            {'place': 5, 'part': 'flows that outlast a window', 'lo': 0.0, 'hi': sustained / estimate - 1},
-            {'place': 6, 'part': 'method', 'lo': method_lo / estimate - 1, 'hi': method_hi / estimate - 1}
+            {'place': 4, 'part': 'flows that outlast a window', 'lo': 0.0, 'hi': sustained / estimate - 1},
+            {'place': 5, 'part': 'method', 'lo': method_lo / estimate - 1, 'hi': method_hi / estimate - 1}
         ], recursive := true)
-    FROM rounds
-    WHERE round = last_round
+    FROM sampled_intervals
+    WHERE ($scenario = '' OR scenario = $scenario)
+      AND ($variant = '' OR variant = $variant)
 )
 SELECT p.scenario, p.variant, p.service, p.vnet, p.size_bin, p.quantile, p.estimate AS slowdown, p.place, p.part, p.lo, p.hi
 FROM parts AS p

@@ -131,17 +131,15 @@ var (
 		},
 	}
 	SampledIntervals = Table{
-		Name: "sampled_intervals", Doc: "Percentiles of slowdown of the whole workload after each round of windows, with the parts of their " +
-			"intervals. After the last round, of all groups of table intervals; before it, not of sizes of a service.",
-		Grain: "group of flows × quantile × round", Key: []string{"service", "vnet", "size_bin", "quantile", "round"},
+		Name: "sampled_intervals", Doc: "Percentiles of slowdown of the whole workload, estimated from windows, with the parts of their intervals.",
+		Grain: "group of flows × quantile", Key: []string{"service", "vnet", "size_bin", "quantile"},
 		Sort: []string{}, Variant: true,
 		Columns: []Column{
 			{"service", str, true, "", "service of the flows; null for all"},
 			{"vnet", str, true, "", "virtual network of the flows; null for all"},
 			{"size_bin", str, false, "", "size bin of the flows, or all"},
 			{"quantile", f64, false, "", "0.5, 0.9, 0.99 or 0.999"},
-			{"round", i32, false, "", "round of drawing, from 1"},
-			{"windows", i32, false, "", "windows of this round and those before that have flows of the group: if rounds after the first are of one group, others have those of the first"},
+			{"windows", i32, false, "", "drawn windows"},
 			{"sampled_flows", i64, false, "", "flows of the group in these windows"},
 			{"estimate", f64, false, "", "slowdown at the quantile"},
 			{"lo", f64, false, "", "lower bound of the interval, of all parts"},
@@ -151,7 +149,6 @@ var (
 			{"sampling_hi", f64, false, "", "upper bound of that part"},
 			{"cutoff_error", f64, false, "", "error of windows that are estimated without the rest of the workload, ± relative to the estimate"},
 			{"warmup_error", f64, false, "", "what half of the warm-up changes, ± relative to the estimate; 0 if that is not significant"},
-			{"left_out_error", f64, false, "", "bound on what link cases that were left out for the group change, ± relative to the estimate; 0 if none was"},
 			{"sustained", f64, false, "", "estimate, if flows that outlast their window went on as slowly as such flows go in windows"},
 			{"method_lo", f64, true, "", "lower bound of the part that is the method's own error, for all flows; null if it was not measured (--check)"},
 			{"method_hi", f64, true, "", "upper bound of that part"},

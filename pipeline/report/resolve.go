@@ -109,14 +109,11 @@ func chooseVariant(found []Estimate, variant, prefer, text string) (Estimate, er
 	return slices.MaxFunc(found, compareEstimates), nil
 }
 
-// compareEstimates orders those of a scenario: from windows for one group, from windows for all flows, the more windows
-// the better, then of every flow by passes, then of the whole network.
+// compareEstimates orders those of a scenario: from windows, the more the better, then of every flow by passes, then of
+// the whole network.
 func compareEstimates(a, b Estimate) int {
 	kind := func(e Estimate) int {
-		switch {
-		case e.Windows == 0:
-			return 2
-		case !strings.Contains(e.Variant, groupPart):
+		if e.Windows == 0 {
 			return 1
 		}
 		return 0

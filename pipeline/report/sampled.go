@@ -22,7 +22,7 @@ var errCompareSampled = errors.New("a report compares estimates of every flow, a
 	"(run --within): parsimon compare --within answers what changed, from the same windows of both")
 
 // Questions of the report of an estimate from windows, in the order they are asked.
-var sampledQuestions = []string{"sampled_percentiles", "sampled_interval_parts", "sampled_rounds", "sampled_over_time"}
+var sampledQuestions = []string{"sampled_percentiles", "sampled_interval_parts", "sampled_over_time"}
 
 // sampledHeadlineQuery has the columns of question headline that are known, and what was sampled.
 var sampledHeadlineQuery = queries.Query{Name: "headline", Params: estimateParams,
@@ -75,14 +75,11 @@ func (r *reader) collectSampled(ctx context.Context) (*content, error) {
 	return c, nil
 }
 
-// keepSampledGroups leaves out groups with few flows where there are many, but not the group that later rounds are of,
-// and sizes where no chart has them. Services and networks are put where other reports have them, for the filter and
+// keepSampledGroups leaves out groups with few flows where there are many and sizes where no
+// chart has them. Services and networks are put where other reports have them, for the filter and
 // for sentences.
 func (c *content) keepSampledGroups() {
-	all, asked := c.answers["sampled_percentiles"], map[string]string{}
-	if g, ok := c.forGroup(); ok {
-		asked[g.column] = g.label
-	}
+	all := c.answers["sampled_percentiles"]
 	kept := func(column string) map[string]bool {
 		rows := all.where(func(i int) bool {
 			return !all.Null(i, column) && all.Text(i, "size_bin") == "all" && all.Float(i, "quantile") == 0.5
@@ -96,13 +93,10 @@ func (c *content) keepSampledGroups() {
 		for _, i := range order[:min(mostSampledGroups, len(order))] {
 			names[rows.Text(i, column)] = true
 		}
-		if label, ok := asked[column]; ok {
-			names[label] = true
-		}
 		return names
 	}
 	services, vnets := kept("service"), kept("vnet")
-	for _, name := range []string{"sampled_percentiles", "sampled_interval_parts", "sampled_rounds"} {
+	for _, name := range []string{"sampled_percentiles", "sampled_interval_parts"} {
 		a := c.answers[name]
 		c.answers[name] = a.where(func(i int) bool {
 			return (a.Null(i, "service") || services[a.Text(i, "service")]) && (a.Null(i, "vnet") || vnets[a.Text(i, "vnet")]) &&
@@ -115,7 +109,7 @@ func (c *content) keepSampledGroups() {
 
 // sampledPlan lists the sections of the report of an estimate from windows.
 func (c *content) sampledPlan() []planned {
-	sections := []planned{
+	return []planned{
 		{section{ID: "slow", Title: "How slow", Intro: "Slowdown is the time that a flow takes over the time that it would take " +
 			"alone in the network: 1× is ideal. All percentiles are of the whole workload."}, []figureChart{
 			{ID: "sampled_percentiles", Title: "Percentiles by service and virtual network", Wide: true},
@@ -129,11 +123,6 @@ func (c *content) sampledPlan() []planned {
 			{ID: "sampled_interval_parts", Title: "What the intervals are made of"},
 		}},
 	}
-	if c.answers["headline"].Int(0, "rounds") > 1 {
-		sure := &sections[len(sections)-1]
-		sure.charts = append(sure.charts, figureChart{ID: "sampled_rounds", Title: "How the intervals closed, round by round"})
-	}
-	return sections
 }
 
 // sampledFrom says what the windows of all rounds hold; "" for an estimate of every flow.
@@ -145,46 +134,6 @@ func (c *content) sampledFrom() string {
 		return "not sampled"
 	}
 	return fmt.Sprintf("sampled, %d windows, %.3g%% of flows", c.answers["headline"].Int(0, "windows"), 100*c.sampledShare())
-}
-
-// groupPart is in the names of variants whose rounds of windows after the first are of one group of flows.
-const groupPart = "-only-"
-
-// laterRounds is the group that rounds of windows after the first are of.
-type laterRounds struct {
-	column, label string // "service" or "vnet", and which
-	others        string // what the percentiles of other flows are estimated from
-}
-
-// String names the group.
-func (l laterRounds) String() string {
-	if l.column == "service" {
-		return "service " + service(l.label)
-	}
-	return "virtual network " + l.label
-}
-
-// forGroup says which group the rounds after the first are of; ok is false if all rounds are of all flows.
-func (c *content) forGroup() (l laterRounds, ok bool) {
-	if !strings.Contains(c.estimate.Variant, groupPart) {
-		return l, false
-	}
-	h, rounds := c.answers["headline"], c.answers["sampled_rounds"]
-	for i := range rounds.Len() { // the last row of each is that of the last round
-		switch {
-		case rounds.Null(i, "service") && rounds.Null(i, "vnet"):
-			if rounds.Text(i, "size_bin") == "all" {
-				l.others = fmt.Sprintf("sampled, %d windows, %.3g%% of flows", rounds.Int(i, "windows"),
-					100*rounds.Float(i, "sampled_flows")/h.Float(0, "flows"))
-			}
-		case rounds.Int(i, "windows") != h.Int(0, "windows"):
-		case rounds.Null(i, "vnet"):
-			l.column, l.label = "service", rounds.Text(i, "service")
-		default:
-			l.column, l.label = "vnet", rounds.Text(i, "vnet")
-		}
-	}
-	return l, l.others != "" && l.column != ""
 }
 
 // variantConfidence is the confidence of intervals that are not 95%, in the name of a variant.
@@ -200,11 +149,7 @@ func (c *content) confidence() string {
 
 // sampledInterval writes an interval of all flows and what it was estimated from.
 func (c *content) sampledInterval(lo, hi float64) string {
-	from := c.sampledFrom()
-	if l, ok := c.forGroup(); ok {
-		from = l.others
-	}
-	return fmt.Sprintf("%s interval %s to %s; %s", c.confidence(), times(lo), times(hi), from)
+	return fmt.Sprintf("%s interval %s to %s; %s", c.confidence(), times(lo), times(hi), c.sampledFrom())
 }
 
 // sampledFigures are the large numbers.
@@ -247,7 +192,7 @@ func (c *content) sampledSentences() []string {
 		"the network (%s); the median flow takes %s.", times(h.Float(0, "p99_slowdown")),
 		c.sampledInterval(h.Float(0, "p99_lo"), h.Float(0, "p99_hi")), times(h.Float(0, "p50_slowdown")))}
 	out = append(out, c.worstService()...)
-	return append(append(out, c.partsText()...), c.roundsText()...)
+	return append(out, c.partsText()...)
 }
 
 // partsText says what the interval of p99 is made of.
@@ -272,31 +217,12 @@ func (c *content) partsText() []string {
 	return []string{"The interval of p99 has these parts: " + strings.Join(said, "; ") + "."}
 }
 
-// roundsText says how the interval of p99 closed.
-func (c *content) roundsText() []string {
-	all := c.answers["sampled_rounds"]
-	rows := all.where(func(i int) bool {
-		return all.Null(i, "service") && all.Null(i, "vnet") && all.Float(i, "quantile") == 0.99
-	})
-	last := rows.Len() - 1
-	if last < 1 || rows.Int(0, "windows") == rows.Int(last, "windows") { // one round, or later ones are of a group
-		return nil
-	}
-	return []string{fmt.Sprintf("The windows’ part of the interval of p99 was ±%.1f%% after %s windows, and is ±%.1f%% after %s.",
-		100*rows.Float(0, "half_width"), thousands(rows.Int(0, "windows")), 100*rows.Float(last, "half_width"),
-		thousands(rows.Int(last, "windows")))}
-}
-
 // sampledWarnings are what a reader has to beware of.
 func (c *content) sampledWarnings() []warning {
 	var out []warning
 	if left := c.withoutMethod(); len(left) > 0 {
 		out = append(out, warning{"weak", fmt.Sprintf("The intervals of %s leave out the method’s own error, which was not measured "+
 			"(parsimon run --within … --check 20ms measures it; more time, the higher percentiles).", strings.Join(left, ", ")), nil})
-	}
-	if l, ok := c.forGroup(); ok {
-		out = append(out, warning{"short", fmt.Sprintf("Windows after the first round are of %s only: percentiles of other flows are "+
-			"%s.", l, l.others), nil})
 	}
 	out = append(out, c.shortWarnings("Windows have too few flows to be sure of some percentiles, or too many that outlast them.")...)
 	h := c.answers["headline"]

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 )
@@ -15,20 +14,18 @@ func sampledContent() *content {
 		{nil, nil, "all", 0.99, int64(0), "whole interval", -0.05, 0.06}, {nil, nil, "all", 0.99, int64(1), "windows drawn", -0.04, 0.05},
 		{nil, nil, "all", 0.99, int64(3), "warm-up", 0.0, 0.0}, {nil, nil, "all", 0.99, int64(5), "method", nil, nil},
 		{"web", nil, "all", 0.99, int64(1), "windows drawn", -0.5, 0.5}}}
-	rounds := &answer{columns: []string{"service", "vnet", "size_bin", "quantile", "windows", "half_width"}, rows: [][]any{
-		{nil, nil, "all", 0.99, int64(32), 0.081}, {nil, nil, "all", 0.99, int64(48), 0.045}, {nil, nil, "<10 KB", 0.99, int64(48), 0.5}}}
 	headline := &answer{columns: []string{"flows", "sampled_flows", "windows", "rounds", "window_ns", "warmup_ns", "p50_slowdown",
 		"p99_slowdown", "p99_lo", "p99_hi", "synthetic_flows"},
 		rows: [][]any{{int64(1000), int64(125), int64(48), int64(2), int64(2e6), int64(1e6), 1.0, 4.0, 3.8, 4.24, int64(0)}}}
 	c := &content{estimate: Estimate{Variant: "flow-3-sampled-48-confidence-90%", Windows: 48}, answers: map[string]*answer{
-		"headline": headline, "sampled_percentiles": percentiles, "sampled_interval_parts": parts, "sampled_rounds": rounds,
+		"headline": headline, "sampled_percentiles": percentiles, "sampled_interval_parts": parts,
 		"short": {}, "scenario": {columns: []string{"rejects"}, rows: [][]any{{int64(0)}}}}}
 	c.keepSampledGroups()
 	return c
 }
 
 // The report of an estimate from windows says beside each percentile what it was estimated from, what its interval is
-// made of, how that closed, and what is not known.
+// made of, and what is not known.
 func TestSampledInWords(t *testing.T) {
 	c := sampledContent()
 	for _, f := range c.sampledFigures()[:3] {
@@ -39,8 +36,7 @@ func TestSampledInWords(t *testing.T) {
 	text := strings.Join(c.sentences(), "\n")
 	for _, want := range []string{
 		"at least 4.00× as long as it would take alone in the network (90% interval 3.80× to 4.24×; sampled, 48 windows",
-		"The interval of p99 has these parts: windows drawn −4.0% to +5.0%; method not measured.",
-		"was ±8.1% after 32 windows, and is ±4.5% after 48."} {
+		"The interval of p99 has these parts: windows drawn −4.0% to +5.0%; method not measured."} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q lacks %q", text, want)
 		}
@@ -61,50 +57,10 @@ func TestSampledInWords(t *testing.T) {
 	}
 }
 
-// Where rounds after the first are of one group, percentiles of all flows say that they are of the first, and the group
-// is shown, even if many others have more flows.
-func TestSampledForGroup(t *testing.T) {
-	c := sampledContent()
-	if _, ok := c.forGroup(); ok {
-		t.Error("an estimate for all flows is for a group")
-	}
-	c.estimate.Variant = "flow-3-sampled-48-only-0a1b2c3d"
-	rounds := &answer{columns: []string{"service", "vnet", "size_bin", "quantile", "windows", "sampled_flows", "half_width"},
-		rows: [][]any{{nil, nil, "<10 KB", 0.99, int64(32), int64(70), 0.1}, {nil, nil, "all", 0.99, int64(32), int64(83), 0.1},
-			{nil, nil, ">1 MB", 0.99, int64(32), int64(13), 0.1}, {"few", nil, "all", 0.99, int64(32), int64(8), 0.2},
-			{"few", nil, "all", 0.99, int64(48), int64(12), 0.1}}}
-	percentiles := c.answers["sampled_percentiles"]
-	from := percentiles.Text(0, "estimated_from")
-	percentiles.rows = append(percentiles.rows, []any{"few", nil, "all", int64(20), 0.5, 1.0, 1.0, 1.01, from})
-	for i := range mostSampledGroups + 2 {
-		name := fmt.Sprint("web-", i)
-		rounds.rows = append(rounds.rows, []any{name, nil, "all", 0.99, int64(32), int64(75), 0.1})
-		percentiles.rows = append(percentiles.rows, []any{name, nil, "all", int64(100 - i), 0.5, 1.0, 1.0, 1.01, from})
-	}
-	c.answers["sampled_rounds"] = rounds
-	c.keepSampledGroups()
-	for name, rows := range map[string]int{"sampled_percentiles": 1, "percentiles_by_group": 1, "sampled_rounds": 2} {
-		a := c.answers[name]
-		of := func(service string) int {
-			return a.where(func(i int) bool { return a.Text(i, "service") == service }).Len()
-		}
-		if of("few") != rows || of("web-0") != 1 || of(fmt.Sprint("web-", mostSampledGroups)) != 0 {
-			t.Errorf("%s: %v, want service few and those with the most flows", name, a.rows)
-		}
-	}
-	if note := c.sampledFigures()[1].Note; !strings.Contains(note, "95% interval 3.80× to 4.24×; sampled, 32 windows, 8.3% of flows") {
-		t.Errorf("p99 of all flows: %q", note)
-	}
-	want := "Windows after the first round are of service few only: percentiles of other flows are sampled, 32 windows, 8.3% of flows."
-	if w := c.warnings(); len(w) != 2 || w[1].Text != want {
-		t.Errorf("warnings %+v", w)
-	}
-}
-
 // An estimate of every flow is preferred to one from windows, more passes to fewer, and more windows to fewer.
 func TestChooseVariant(t *testing.T) {
 	of := func(variant string, windows int64) Estimate { return Estimate{"id", variant, "name", windows} }
-	some := []Estimate{of("flow-3-sampled-48", 48), of("flow-3-sampled-32", 32), of("flow-3-sampled-72-only-0a1b2c3d", 72)}
+	some := []Estimate{of("flow-3-sampled-48", 48), of("flow-3-sampled-32", 32)}
 	for want, found := range map[string][]Estimate{
 		"flow-3-sampled-48": some,
 		"independent":       append(some, of("independent", 0)),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -26,7 +27,7 @@ func (s *sampler) variant() string {
 	if s.ask.Check > 0 {
 		name += "-check-" + s.ask.Check.String()
 	}
-	return name + s.suffix()
+	return name
 }
 
 // combine writes the tables and the answer.
@@ -61,23 +62,20 @@ func (s *sampler) write(ctx context.Context, t *engine.Attempt, rows []Row, outp
 	if err := writeRecord(t.Sink(schema.Intervals), intervalsRecord(rows)); err != nil {
 		return err
 	}
-	if err := writeRecord(t.Sink(schema.SampledIntervals), s.roundsRecord(rows)); err != nil {
+	if err := writeRecord(t.Sink(schema.SampledIntervals), s.partsRecord(rows)); err != nil {
 		return err
 	}
 	if err := writeRecord(t.Sink(schema.Windows), s.windowsRecord()); err != nil {
 		return err
 	}
-	weights, first := s.weights(s.drawn), map[int]float64{}
-	if s.only != nil {
-		first = s.weights(s.first)
-	}
+	weights := s.weights(s.drawn)
 	for i, r := range s.rounds {
 		err := columns.ForEach(t.Read(outputs[i], nil, nil), func(rec arrow.Record) error {
 			t.Add(rec.NumRows())
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			return writeRecord(t.Sink(schema.SampledSlowdowns), s.sampledRecord(rec, r.slots, weights, first))
+			return writeRecord(t.Sink(schema.SampledSlowdowns), s.sampledRecord(rec, r.slots, weights))
 		})
 		if err != nil {
 			return err
@@ -125,50 +123,56 @@ func (s *sampler) windowsRecord() arrow.Record {
 			round[n] = i
 		}
 	}
-	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.Windows.Arrow())
-	defer b.Release()
-	field := func(name string) array.Builder { return b.Field(schema.Windows.Index(name)) }
-	small := func(name string, x int) { field(name).(*array.Int32Builder).Append(int32(x)) }
-	number := func(name string, x int64) { field(name).(*array.Int64Builder).Append(x) }
+	out := columns.NewRows(schema.Windows)
 	for _, n := range s.design.Drawn(s.drawn) {
 		x, h := s.index.slots[n], stratum[n]
-		small("window", n)
-		small("round", round[n]+1)
-		field("window_scenario").(*array.StringBuilder).Append(string(s.rounds[round[n]].run.ID()))
-		small("stratum", h)
-		small("stratum_slots", len(s.design.Strata[h]))
-		small("stratum_drawn", s.drawn[h])
-		field("weight").(*array.Float64Builder).Append(float64(len(s.design.Strata[h])) / float64(s.drawn[h]))
-		number("from_ns", x.FromNS)
-		number("to_ns", x.ToNS)
-		number("warmup_ns", s.warmup.NS)
-		number("flows", x.Flows)
-		number("bytes", x.Bytes)
+		slots, drawn := len(s.design.Strata[h]), s.drawn[h]
+		out.Add(columns.Row{
+			"window": int32(n), "round": int32(round[n] + 1), "window_scenario": string(s.rounds[round[n]].run.ID()),
+			"stratum": int32(h), "stratum_slots": int32(slots), "stratum_drawn": int32(drawn),
+			"weight": float64(slots) / float64(drawn), "from_ns": x.FromNS, "to_ns": x.ToNS, "warmup_ns": s.warmup.NS,
+			"flows": x.Flows, "bytes": x.Bytes,
+		})
 	}
-	return b.NewRecord()
+	return out.Record()
 }
 
-// sampledRecord is the batch of table sampled_slowdowns of those rows of table slowdowns that are in windows. Where
-// later rounds are for one group, first are the weights of the other flows.
-func (s *sampler) sampledRecord(rec arrow.Record, slots []int, weights, first map[int]float64) arrow.Record {
+// partsRecord is the batch of table sampled_intervals.
+func (s *sampler) partsRecord(rows []Row) arrow.Record {
+	out := columns.NewRows(schema.SampledIntervals)
+	for _, r := range rows {
+		row := columns.Row{
+			"size_bin": r.SizeBin, "quantile": r.Quantile, "windows": int32(len(s.counts)), "sampled_flows": r.Sampled,
+			"estimate": r.Estimate, "lo": r.Lo, "hi": r.Hi, "confidence": s.ask.Confidence,
+			"sampling_lo": r.SamplingLo, "sampling_hi": r.SamplingHi, "cutoff_error": s.windowError,
+			"warmup_error": s.warmup.change(r.Quantile), "sustained": r.Sustained,
+		}
+		if r.Service != nil {
+			row["service"] = *r.Service
+		}
+		if r.VNet != nil {
+			row["vnet"] = *r.VNet
+		}
+		if slices.ContainsFunc(s.method, func(m MethodError) bool { return m.Quantile == r.Quantile }) {
+			row["method_lo"], row["method_hi"] = r.MethodLo, r.MethodHi
+		}
+		out.Add(row)
+	}
+	return out.Record()
+}
+
+// sampledRecord is the batch of table sampled_slowdowns of those rows of table slowdowns that are in windows.
+func (s *sampler) sampledRecord(rec arrow.Record, slots []int, weights map[int]float64) arrow.Record {
 	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.SampledSlowdowns.Arrow())
 	defer b.Release()
 	start := columns.Int64s(rec, "start_ns")
 	var rows []int
-	var of []bool // the group's flows
-	if s.only != nil {
-		of = s.only.Of(rec)
-	}
 	for i := range start {
 		n, counted := s.slotOf(start[i], slots)
 		if counted {
 			rows = append(rows, i)
 			b.Field(schema.SampledSlowdowns.Index("window")).(*array.Int32Builder).Append(int32(n))
-			weight := weights[n]
-			if of != nil && !of[i] {
-				weight = first[n]
-			}
-			b.Field(schema.SampledSlowdowns.Index("weight")).(*array.Float64Builder).Append(weight)
+			b.Field(schema.SampledSlowdowns.Index("weight")).(*array.Float64Builder).Append(weights[n])
 		}
 	}
 	for at, c := range schema.SampledSlowdowns.Columns {

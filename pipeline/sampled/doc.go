@@ -12,11 +12,6 @@
 // number of rounds only. A round that was interrupted continues. Its stages can be done by other processes: prepared,
 // in shards (Prepare), or by an executor such as that of Beam (RunOn).
 //
-// Where one service or virtual network is asked for, rounds after the first are of its flows only, and leave out link
-// cases that hardly matter to it (group.go): they are scenarios of their own, which other questions do not take over.
-// The answer then also depends on the group and on the power of ten of the asked precision. Percentiles of other flows
-// are those of the first round.
-//
 // # Warm-up
 //
 // The first warm-up is a quarter of the time in which a flow of the size that divides the workload's bytes in halves

@@ -26,7 +26,6 @@ type Result struct {
 	Warmup       Warmup        `json:"warmup"`
 	MethodErrors []MethodError `json:"method_errors,omitempty"` // of all flows
 	Rows         []Row         `json:"intervals"`
-	LeftOut      *LeftOut      `json:"left_out,omitempty"` // if one group was asked for and link cases were left out for it
 
 	check time.Duration
 	of    Key // whose parts of the intervals are written
@@ -42,10 +41,7 @@ func (s *sampler) result(rows []Row, stopped string, seconds float64) *Result {
 		SampledShare: s.sampledShare(), Windows: len(s.counts), Stopped: stopped,
 		Confidence: s.ask.Confidence, Within: s.ask.Within,
 		Goals: s.goals(), Warmup: s.warmup, MethodErrors: s.method, Rows: rows, check: s.ask.Check,
-		LeftOut: s.leftOut, of: all,
-	}
-	if s.only != nil {
-		r.of = s.asked()[0] // the one group, of all sizes
+		of: all,
 	}
 	if s.ask.Check == 0 {
 		r.Warnings = append(r.Warnings, "the intervals leave out the method's own error (--check measures it)")
@@ -126,7 +122,6 @@ func (r *Result) writeParts(p *text.Printer) {
 	p.Linef("")
 	if r.Stopped != Whole {
 		r.writeGoals(p)
-		r.LeftOut.write(p)
 		p.Linef("Parts of the intervals of %s: %d windows instead of the whole; warm-up %v before each window and "+
 			"cool-down %v after it\nagainst half as much, in %d windows of all flows; the method.", flowsText(r.of), r.Windows, ns(r.Warmup.NS),
 			ns(cooldown*r.Warmup.NS), r.Warmup.Windows)
@@ -168,9 +163,6 @@ func (r *Result) parts(row Row) string {
 				parts = append(parts, fmt.Sprintf("warm-up ±%.2f%% (measured %s)", 100*r.Warmup.change(m.Quantile),
 					percent(m.ErrorLo, m.ErrorHi)))
 			}
-		}
-		if r.LeftOut != nil && r.LeftOut.Bound > 0 {
-			parts = append(parts, fmt.Sprintf("link cases left out ±%.2g%%", 100*r.LeftOut.Bound))
 		}
 		parts = append(parts, fmt.Sprintf("flows that outlast the cool-down up to %+.2f%%", 100*(row.Sustained/row.Estimate-1)))
 	}

@@ -21,7 +21,6 @@ type round struct {
 	slots []int // numbers, ascending
 	run   *pipeline.Estimation
 	parts [][2]int64 // that are simulated; nil: all of the time
-	bound float64    // on what link cases that are left out change; 0: none is
 }
 
 // counts are the slowdowns of a slot, by group.
@@ -40,12 +39,7 @@ func (s *sampler) windowsOf(slots []int, warmupNS int64) pipeline.Windows {
 func (s *sampler) estimate(
 	ctx context.Context, slots []int, warmupNS int64, do func(*pipeline.Estimation) error,
 ) (*round, error) {
-	return s.estimateWindows(ctx, slots, s.windowsOf(slots, warmupNS), do)
-}
-
-func (s *sampler) estimateWindows(
-	ctx context.Context, slots []int, w pipeline.Windows, do func(*pipeline.Estimation) error,
-) (*round, error) {
+	w := s.windowsOf(slots, warmupNS)
 	how := s.base.Settings
 	how.Log = how.Log.Level(zerolog.WarnLevel)
 	run, err := pipeline.DeriveWindows(ctx, s.base, w, how)
@@ -207,13 +201,9 @@ func (s *sampler) read(ctx context.Context, r *round) (*reading, error) {
 // sampleFrom is the sample of a group from counts of the drawn slots.
 func (s *sampler) sampleFrom(k Key, of map[int]counts) sampling.Sample {
 	sample := make(sampling.Sample, len(s.design.Strata))
-	drawn := s.drawn
-	if !s.answers(k) {
-		drawn = s.first
-	}
 	for h, slots := range s.design.Strata {
 		sample[h].Slots = len(slots)
-		for _, n := range slots[:drawn[h]] {
+		for _, n := range slots[:s.drawn[h]] {
 			sample[h].Drawn = append(sample[h].Drawn, of[n][k])
 		}
 	}

@@ -113,7 +113,7 @@ func (s *sampler) row(k Key, q float64) (row Row, ok bool) {
 	}
 	up, _ := s.sampleFrom(k, s.longer).Quantile(q, s.ask.Confidence)
 	row.Sustained = max(e.Value, up.Value)
-	row.Lo, row.Hi = s.widen(e, q, s.warmup.change(q)+s.bound(k))
+	row.Lo, row.Hi = s.widen(e, q, s.warmup.change(q))
 	row.Hi *= row.Sustained / e.Value
 	row.MethodLo, row.MethodHi = s.methodPart(e.Value, q)
 	switch cut := float64(s.outlast[k]) / float64(row.Sampled); {

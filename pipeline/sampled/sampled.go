@@ -37,10 +37,6 @@ type sampler struct {
 	longer  map[int]counts // by slot, if cut flows were sustained
 	outlast map[Key]int64  // cut flows
 
-	only    *pipeline.OnlyGroup // that rounds after the first are estimated for; nil: all flows
-	first   []int               // drawn in the first round
-	leftOut *LeftOut            // nil if only is
-
 	windowError float64 // 0 if the whole is estimated
 	method      []MethodError
 	cases       stages.SimulateStats
@@ -121,9 +117,7 @@ func (s *sampler) draw(ctx context.Context) (stopped string, err error) {
 		s.drawn = next
 		slots := without(s.design.Drawn(next), known)
 		began := time.Now()
-		w := s.windowsOf(slots, s.warmup.NS)
-		w.Only = s.only
-		r, err := s.estimateWindows(ctx, slots, w, nil)
+		r, err := s.estimate(ctx, slots, s.warmup.NS, nil)
 		if err != nil {
 			return "", err
 		}
@@ -137,11 +131,6 @@ func (s *sampler) draw(ctx context.Context) (stopped string, err error) {
 		next = s.design.Next(s.drawn)
 		if s.overBudget(s.design.Drawn(next), took) {
 			return Spent, nil
-		}
-		if len(s.rounds) == 1 {
-			if err := s.restrict(ctx, r); err != nil {
-				return "", err
-			}
 		}
 	}
 }
@@ -181,13 +170,11 @@ func (s *sampler) take(ctx context.Context, r *round) error {
 	}
 	for _, c := range x.cuts {
 		for _, k := range c.groups {
-			if s.answers(k) {
-				s.outlast[k]++
-			}
+			s.outlast[k]++
 		}
 	}
 	s.rounds = append(s.rounds, r)
-	return s.countLeftOut(r)
+	return nil
 }
 
 // whole estimates the whole workload: every slot is drawn.
@@ -209,7 +196,7 @@ func (s *sampler) whole(ctx context.Context) error {
 		s.drawn[h] = len(stratum)
 	}
 	s.rounds, s.counts, s.longer, s.outlast = nil, map[int]counts{}, map[int]counts{}, map[Key]int64{}
-	s.warmup.Effect, s.windowError, s.only, s.leftOut = nil, 0, nil, nil
+	s.warmup.Effect, s.windowError = nil, 0
 	return s.take(ctx, &round{slots: every, run: s.base})
 }
 

@@ -60,9 +60,7 @@ func TestWarmupOfLake(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		w := s.windowsOf(slots, int64(c[0]))
-		w.CooldownNS = int64(c[1])
-		r, err := s.estimateWindows(ctx, slots, w, nil)
+		r, err := s.estimate(ctx, slots, int64(c[0]), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

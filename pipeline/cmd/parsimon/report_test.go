@@ -90,7 +90,7 @@ func sampledLake(t *testing.T) (lake string) {
 
 // sampledCharts are those of the report of an estimate from windows.
 var sampledCharts = []string{"sampled_percentiles", "sampled_percentiles.sizes", "sampled_cdf", "sampled_over_time",
-	"sampled_interval_parts", "sampled_rounds"}
+	"sampled_interval_parts"}
 
 // Every chart of every kind of report is drawn, without an error and without a request, on a screen and on a
 // phone; filters, zoom, tables and the dark page work; and no name of a trace becomes code.

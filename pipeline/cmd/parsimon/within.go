@@ -30,7 +30,7 @@ type withinFlags struct {
 // declare declares the flags of run.
 func (w *withinFlags) declare(f *pflag.FlagSet) {
 	w.declareCommon(f)
-	f.StringVar(&w.by, "by", "", "with --within: groups whose percentiles have to be precise: service, vnet or size_bin, or one group such as service=storage, which leaves out link cases that hardly matter to it; default: all flows together")
+	f.StringVar(&w.by, "by", "", "with --within: groups whose percentiles have to be precise: service, vnet or size_bin, or one group such as service=storage; default: all flows together")
 	f.DurationVar(&w.check, "check", 0, "with --within: simulate so much of the workload packet by packet, e.g. 20ms, and add the method's error to the intervals (slow)")
 	f.BoolVar(&w.prepare, "prepare", false, "with --within: write the flows of the next windows into scenarios of their own and print the ids of these, for stages in shards (--scenario ID --shard I/N); the same command without --prepare takes the windows over")
 }
