@@ -69,6 +69,11 @@ func (e *Estimation) Estimate(ctx context.Context) error {
 	return e.run(ctx)
 }
 
+// MakeAnswer makes the estimate the answer of its scenario: what views show.
+func (e *Estimation) MakeAnswer() error {
+	return e.exec.Session().SetAnswer(e.ID(), e.variant.String())
+}
+
 // run runs the plan of the variant and commits its tables.
 func (e *Estimation) run(ctx context.Context) error {
 	if err := e.runStages(ctx); err != nil {

@@ -6,8 +6,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/zeebo/xxh3"
@@ -21,10 +23,9 @@ const CatalogFile = "parsimon.duckdb"
 // catalogTemp is the pattern of the folders that catalogs are written in.
 const catalogTemp = ".catalog-*"
 
-// WriteCatalog writes LAKE/parsimon.duckdb with views over exactly the given files. Paths in it are
-// relative to the lake, so that `cd LAKE && duckdb parsimon.duckdb` works and a lake can be moved. To open it
-// from another directory, set DuckDB's file_search_path to the lake. The file is replaced by one rename:
-// readers see the old catalog or the new one.
+// WriteCatalog writes LAKE/parsimon.duckdb with views over exactly the given files. Paths in it are absolute, so that
+// it can be opened from any directory. Where the lake is moved, it must be written again. The file is replaced by one
+// rename: readers see the old catalog or the new one.
 //
 // The catalog must be written again whenever files are added or removed. A process that is killed meanwhile leaves a
 // folder .catalog-* in the lake.
@@ -38,7 +39,7 @@ func WriteCatalog(lake string, files []File) (err error) {
 	if err := CheckLakePath(root); err != nil {
 		return err
 	}
-	all, err := views(files, "")
+	all, err := views(files, root+string(filepath.Separator))
 	if err != nil {
 		return fmt.Errorf("lake %s: %w", lake, err)
 	}
@@ -53,7 +54,7 @@ func WriteCatalog(lake string, files []File) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	path := filepath.Join(dir, CatalogFile)
-	if err := createCatalog(context.Background(), root, path, all); err != nil {
+	if err := createCatalog(context.Background(), path, all); err != nil {
 		return fmt.Errorf("write the catalog: %w", duckdb.FirstLine(err))
 	}
 	if err := replace(path, filepath.Join(root, CatalogFile)); err != nil {
@@ -83,20 +84,19 @@ func flush(path string) error {
 }
 
 // createCatalog writes a database with the macros and views.
-func createCatalog(ctx context.Context, root, path string, all []view) (err error) {
+func createCatalog(ctx context.Context, path string, all []view) (err error) {
 	// The database is attached: the driver would look for options in a path to open.
 	db, err := duckdb.Open(ctx, duckdb.Options{})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	conn, err := db.Conn(ctx) // file_search_path belongs to one connection
+	conn, err := db.Conn(ctx) // USE belongs to one connection
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	for _, s := range []string{
-		"SET file_search_path = " + duckdb.Quote(root),
 		"ATTACH " + duckdb.Quote(path) + " AS catalog_file", "USE catalog_file", "BEGIN",
 	} {
 		if _, err := conn.ExecContext(ctx, s); err != nil {
@@ -109,6 +109,9 @@ func createCatalog(ctx context.Context, root, path string, all []view) (err erro
 	if err := createViews(ctx, conn, all); err != nil {
 		return err
 	}
+	if err := commentViews(ctx, conn, all); err != nil {
+		return err
+	}
 	// The checkpoint leaves no log beside the file.
 	for _, s := range []string{"COMMIT", "CHECKPOINT catalog_file", "USE memory", "DETACH catalog_file"} {
 		if _, err := conn.ExecContext(ctx, s); err != nil {
@@ -118,9 +121,30 @@ func createCatalog(ctx context.Context, root, path string, all []view) (err erro
 	return nil
 }
 
+// commentViews says in the catalog what each view and column is.
+func commentViews(ctx context.Context, conn *sql.Conn, all []view) error {
+	for _, v := range all {
+		name := duckdb.Ident(v.name)
+		comments := []string{"COMMENT ON VIEW " + name + " IS " + duckdb.Quote(v.comment)}
+		for _, column := range slices.Sorted(maps.Keys(v.columns)) {
+			comments = append(comments, "COMMENT ON COLUMN "+name+"."+duckdb.Ident(column)+" IS "+duckdb.Quote(v.columns[column]))
+		}
+		for _, text := range comments {
+			if _, err := conn.ExecContext(ctx, text); err != nil {
+				return fmt.Errorf("view %s: %w", v.name, err)
+			}
+		}
+	}
+	return nil
+}
+
 // CatalogDigest returns a digest of the catalog's views over the files: while it is the same, so are the views.
-func CatalogDigest(files []File) (string, error) {
-	all, err := views(files, "")
+func CatalogDigest(lake string, files []File) (string, error) {
+	root, err := lakeRoot(lake)
+	if err != nil {
+		return "", err
+	}
+	all, err := views(files, root+string(filepath.Separator))
 	if err != nil {
 		return "", err
 	}
@@ -129,7 +153,7 @@ func CatalogDigest(files []File) (string, error) {
 		_, _ = h.WriteString(m + "\x00") // a hash takes everything
 	}
 	for _, v := range all {
-		_, _ = h.WriteString(v.name + "\x00" + v.sql + "\x00")
+		_, _ = h.WriteString(v.name + "\x00" + v.sql + "\x00" + v.comment + "\x00")
 	}
 	sum := h.Sum128().Bytes()
 	return hex.EncodeToString(sum[:]), nil

@@ -175,45 +175,6 @@ aaa,own,web,2.5,x,0,0,0`},
 aaa,own,1,2,4,h1 → t0,host-tor,1,h1,host,0,1,2,t0,tor,0,,10000000000,false,4,1500,0.75,4000,1,400,0.36363636363636365
 aaa,own,2,1,0,h0 → t0,host-tor,0,h0,host,0,0,2,t0,tor,0,,10000000000,false,4,1000,0.5,2000,3,400,0.36363636363636365
 aaa,own,3,3,2,t0 → s0,tor-spine,2,t0,tor,0,,3,s0,spine,,,10000000000,false,4,500,0.25,3000,2,300,0.2727272727272727`},
-	// h0 sends four flows to h1, and gets three.
-	{"rack_matrix", map[string]string{"min_flows": "1"}, `scenario,variant,level,src,dst,src_name,dst_name,flows,bytes,p50_slowdown,p99_slowdown
-aaa,own,rack,0,1,rack 0,rack 1,4,1103000,3.5,5.97
-aaa,own,rack,1,0,rack 1,rack 0,3,1020000,4,9.88`},
-	// Pass 1: (10·10 + 20·1) / 30 packets. Pass 2: (10·6 + 20·1) / 30, moved by 10·4 of 80.
-	{"convergence", map[string]string{"scenario": "ppp", "variant": "flow-2"}, `scenario,variant,pass,tier,packets,mean_wait_ns,change
-ppp,flow-2,1,host-tor,30,4,
-ppp,flow-2,2,host-tor,30,2.6666666666666665,0.5`},
-	// As in table validations, in order of the bins.
-	{"estimate_error", nil, `scenario,variant,truth,size_bin,quantile,flows,estimate,true_slowdown,error,error_lo,error_hi
-aaa,own,exact,<10 KB,0.99,3,3,2.5,0.2,0.1,0.3
-aaa,own,exact,all,0.99,7,9.5,10,-0.05,-0.1,0.1`},
-	// The base is the same estimate with every slowdown one higher.
-	{"compare_cdf", map[string]string{"base_scenario": "aaa", "base_variant": "paper", "min_flows": "3", "steps": "2"}, `scenario,variant,base_scenario,base_variant,side,service,vnet,flows,slowdown,share,slower_share
-aaa,own,aaa,paper,base,,,7,3.1622776601683795,0.2857142857142857,0.7142857142857143
-aaa,own,aaa,paper,base,,,7,10,0.8571428571428571,0.1428571428571429
-aaa,own,aaa,paper,base,,,7,31.622776601683793,1,0
-aaa,own,aaa,paper,base,,red,5,3.1622776601683795,0.4,0.6
-aaa,own,aaa,paper,base,,red,5,10,0.8,0.19999999999999996
-aaa,own,aaa,paper,base,,red,5,31.622776601683793,1,0
-aaa,own,aaa,paper,base,db,,3,10,1,0
-aaa,own,aaa,paper,base,web,,4,3.1622776601683795,0.5,0.5
-aaa,own,aaa,paper,base,web,,4,10,0.75,0.25
-aaa,own,aaa,paper,base,web,,4,31.622776601683793,1,0
-aaa,own,aaa,paper,base,web,red,3,3.1622776601683795,0.6666666666666666,0.33333333333333337
-aaa,own,aaa,paper,base,web,red,3,31.622776601683793,1,0
-aaa,own,aaa,paper,change,,,7,1,0.14285714285714285,0.8571428571428572
-aaa,own,aaa,paper,change,,,7,3.1622776601683795,0.42857142857142855,0.5714285714285714
-aaa,own,aaa,paper,change,,,7,10,1,0
-aaa,own,aaa,paper,change,,red,5,1,0.2,0.8
-aaa,own,aaa,paper,change,,red,5,3.1622776601683795,0.4,0.6
-aaa,own,aaa,paper,change,,red,5,10,1,0
-aaa,own,aaa,paper,change,db,,3,10,1,0
-aaa,own,aaa,paper,change,web,,4,1,0.25,0.75
-aaa,own,aaa,paper,change,web,,4,3.1622776601683795,0.75,0.25
-aaa,own,aaa,paper,change,web,,4,10,1,0
-aaa,own,aaa,paper,change,web,red,3,1,0.3333333333333333,0.6666666666666667
-aaa,own,aaa,paper,change,web,red,3,3.1622776601683795,0.6666666666666666,0.33333333333333337
-aaa,own,aaa,paper,change,web,red,3,10,1,0`},
 	// As what_changed_links, with names.
 	{"explaining_links", map[string]string{"base_scenario": "007"}, `scenario,variant,base_scenario,base_variant,place,link_id,link,tier,failed,base_load,load,tail_flows,base_delay_ns,delay_ns,difference_ns
 aaa,own,007,own,1,4,h1 → t0,host-tor,false,0.5,0.75,3,100,350.5,250.5

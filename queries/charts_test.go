@@ -123,7 +123,7 @@ func TestBadCharts(t *testing.T) {
 	if _, err := GetChart("x"); err == nil {
 		t.Error("chart x exists")
 	}
-	if c, err := GetChart("rack_matrix.p99"); err != nil || c.Question != "rack_matrix" {
+	if c, err := GetChart("link_load_and_tail.network"); err != nil || c.Question != "link_load_and_tail" {
 		t.Errorf("got %+v, %v", c, err)
 	}
 }

@@ -2,7 +2,7 @@
 -- grain: one row per scenario, variant, truth and service (and one per truth over all services)
 -- units: slowdown is FCT / ideal FCT, no unit; errors are estimate / truth - 1
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
 
 -- Both slowdowns are relative to the estimate's ideal FCT, as in table validations. Flows that were not
 -- simulated, such as those outside the simulated time range, are left out.

@@ -2,7 +2,7 @@
 -- grain: one row per scenario, variant, base it was compared with and link, the largest difference first
 -- units: delay in ns, a mean over the flows above the p99 of either scenario; loads are fractions of what the link could carry
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
 -- param: base_scenario text = '' : scenario id of the base; empty means every base, each on its own rows
 -- param: base_variant text = '' : variant of the base; empty means every variant
 -- param: n count = 10 : number of links to list

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -22,6 +24,8 @@ type File struct {
 	Variant  string // empty for a table that has none
 	Workload string // empty for a table of a scenario
 	Path     string // relative to the lake, with slashes
+	// Answer says that the variant is the answer of its scenario: what views without _all show.
+	Answer bool
 }
 
 // id returns the value of one of the columns scenario, variant and workload.
@@ -79,6 +83,9 @@ func FindFiles(lake string) ([]File, error) {
 	var files []File
 	for _, t := range schema.Tables() {
 		for _, v := range t.Views() {
+			if v.Answer { // its files are among those of the view of all variants
+				continue
+			}
 			found, err := findFiles(lake, File{Table: t.Name, Path: t.Name}, v.Hive)
 			if err != nil {
 				return nil, fmt.Errorf("table %s: %w", t.Name, err)
@@ -86,7 +93,46 @@ func FindFiles(lake string) ([]File, error) {
 			files = append(files, found...)
 		}
 	}
+	MarkAnswers(files, nil)
 	return files, nil
+}
+
+// MarkAnswers sets Answer of the files of each scenario's answer: the given variant if it has the tables of an estimate,
+// or else the best that has: of the whole network, of the most passes, of every flow.
+func MarkAnswers(files []File, answerOf map[string]string) {
+	best := map[string]string{}
+	for _, f := range files {
+		if f.Table != schema.Slowdowns.Name && f.Table != schema.SampledSlowdowns.Name {
+			continue
+		}
+		known, found := best[f.Scenario]
+		if asked := answerOf[f.Scenario]; !found || f.Variant == asked || known != asked && better(f.Variant, known) {
+			best[f.Scenario] = f.Variant
+		}
+	}
+	for i := range files {
+		variant, found := best[files[i].Scenario]
+		files[i].Answer = found && files[i].Variant == variant
+	}
+}
+
+// better orders variants by their names.
+func better(variant, than string) bool {
+	rank := func(name string) int {
+		passes, isFlow := strings.CutPrefix(name, "flow-")
+		n, err := strconv.Atoi(passes)
+		switch {
+		case name == "exact":
+			return math.MaxInt
+		case isFlow && err == nil:
+			return 2 + n
+		case strings.Contains(name, "-sampled-"):
+			return 0
+		}
+		return 1
+	}
+	a, b := rank(variant), rank(than)
+	return a > b || a == b && variant < than
 }
 
 // findFiles returns the files below the folder at.Path, with the ids of at and those of the folders for the

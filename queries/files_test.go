@@ -12,7 +12,7 @@ import (
 )
 
 // ids lists the ids of all rows of slowdowns with their number.
-const ids = "SELECT scenario, variant, count(*) AS n FROM slowdowns GROUP BY ALL ORDER BY ALL"
+const ids = "SELECT scenario, variant, count(*) AS n FROM slowdowns_all GROUP BY ALL ORDER BY ALL"
 
 const knownIDs = "scenario,variant,n\n007,own,4\naaa,own,7\naaa,paper,7\n"
 
@@ -42,7 +42,7 @@ func TestFoldersAboveTheLake(t *testing.T) {
 		if err := writeCatalog(lake); err != nil {
 			t.Fatal(err)
 		}
-		catalog := openCatalog(t, filepath.Join(lake, CatalogFile), lake)
+		catalog := openCatalog(t, filepath.Join(lake, CatalogFile))
 		if n := count(t, catalog, "SELECT count(*) FROM slowdowns WHERE scenario = 'aaa' AND variant = 'own'"); n != 7 {
 			t.Errorf("below %s: the catalog has %d rows", parent, n)
 		}
@@ -65,8 +65,8 @@ func TestFindFiles(t *testing.T) {
 		t.Errorf("%d files, want %d", len(files), len(knownLake))
 	}
 	for _, want := range []File{
-		{"flows", "aaa", "", "", "flows/scenario=aaa/part-00001.parquet"},
-		{"slowdowns", "007", "own", "", "slowdowns/scenario=007/variant=own/part-00000.parquet"},
+		{Table: "flows", Scenario: "aaa", Path: "flows/scenario=aaa/part-00001.parquet"},
+		{Table: "slowdowns", Scenario: "007", Variant: "own", Answer: true, Path: "slowdowns/scenario=007/variant=own/part-00000.parquet"},
 	} {
 		if !slices.Contains(files, want) {
 			t.Errorf("no %+v", want)
@@ -85,8 +85,8 @@ func TestListedFiles(t *testing.T) {
 	lake := makeKnownLake(t)
 	shared := "slowdowns/scenario=007/variant=own/part-00000.parquet"
 	files := []File{
-		{"slowdowns", "one", "own", "", shared}, {"slowdowns", "two", "flow'2", "", shared},
-		{"scenarios", "one", "", "", "scenarios/scenario=007/part-00000.parquet"},
+		{Table: "slowdowns", Scenario: "one", Variant: "own", Answer: true, Path: shared}, {Table: "slowdowns", Scenario: "two", Variant: "flow'2", Answer: true, Path: shared},
+		{Table: "scenarios", Scenario: "one", Path: "scenarios/scenario=007/part-00000.parquet"},
 	}
 	db := open(t, lake, Options{Files: files})
 	want := "scenario,variant,n\none,own,4\ntwo,flow'2,4\n"
@@ -99,7 +99,7 @@ func TestListedFiles(t *testing.T) {
 	if err := WriteCatalog(lake, files); err != nil {
 		t.Fatal(err)
 	}
-	catalog := openCatalog(t, filepath.Join(lake, CatalogFile), lake)
+	catalog := openCatalog(t, filepath.Join(lake, CatalogFile))
 	defer catalog.Close()
 	if n := count(t, catalog, "SELECT 100 * count(*) + count(*) FILTER (WHERE scenario = 'two') FROM slowdowns"); n != 804 {
 		t.Errorf("the catalog has %d", n)
@@ -113,7 +113,7 @@ func TestListedFilesAreChecked(t *testing.T) {
 		"slowdowns/./x.parquet": "clean path inside", "slowdowns/*.parquet": "must not have", "s3://x/y": "clean path inside",
 		"s3:x": "must not have", "a\nb": "must not have", "a[b]": "must not have",
 	} {
-		files := []File{{"slowdowns", "a", "b", "", path}}
+		files := []File{{Table: "slowdowns", Scenario: "a", Variant: "b", Path: path}}
 		if err := WriteCatalog(lake, files); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("catalog of %q: want %q, got %v", path, want, err)
 		}
@@ -121,7 +121,7 @@ func TestListedFilesAreChecked(t *testing.T) {
 			t.Errorf("database of %q: want %q, got %v", path, want, err)
 		}
 	}
-	if _, err := Open(t.Context(), lake, Options{Files: []File{{"no_table", "a", "b", "", "x.parquet"}}}); err == nil {
+	if _, err := Open(t.Context(), lake, Options{Files: []File{{Table: "no_table", Scenario: "a", Variant: "b", Path: "x.parquet"}}}); err == nil {
 		t.Error("a file of an unknown table was accepted")
 	}
 }
@@ -133,7 +133,7 @@ func TestThousandsOfFiles(t *testing.T) {
 	var files []File
 	for i := range scenarios {
 		for range parts {
-			files = append(files, File{"slowdowns", fmt.Sprintf("s%04d", i), "own", "", "slowdowns/scenario=007/variant=own/part-00000.parquet"})
+			files = append(files, File{Table: "slowdowns", Scenario: fmt.Sprintf("s%04d", i), Variant: "own", Answer: true, Path: "slowdowns/scenario=007/variant=own/part-00000.parquet"})
 		}
 	}
 	db := open(t, lake, Options{Files: files})
@@ -147,7 +147,7 @@ func TestThousandsOfFiles(t *testing.T) {
 	if err := WriteCatalog(lake, files); err != nil {
 		t.Fatal(err)
 	}
-	catalog := openCatalog(t, filepath.Join(lake, CatalogFile), lake)
+	catalog := openCatalog(t, filepath.Join(lake, CatalogFile))
 	defer catalog.Close()
 	if n := count(t, catalog, "SELECT count(*) FROM slowdowns WHERE scenario = 's0499'"); n != parts*4 {
 		t.Errorf("the catalog has %d rows", n)

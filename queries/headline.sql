@@ -2,7 +2,7 @@
 -- grain: one row per scenario and variant
 -- units: slowdown is FCT / ideal FCT, no unit; lo and hi are the ends of its 95% interval; bytes without headers; span in ns; loads are fractions of what a link could carry
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
 
 WITH picked AS NOT MATERIALIZED (
     SELECT scenario, variant, 'all' AS flow_group, slowdown AS value

@@ -2,7 +2,7 @@
 -- grain: one row per scenario, variant, link and service, for the n most loaded links
 -- units: bytes without headers; delays in ns, the part of the flows' FCTs that the link adds; shares are fractions of the link's bytes and delay
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
 -- param: n count = 5 : number of links to list
 
 WITH hot AS (

@@ -2,7 +2,7 @@
 -- grain: one row per scenario, variant and link, the n first by load and the n first by share of the tail
 -- units: bandwidth in bits per second; bytes without headers; load is a fraction of what the link could carry; delay in ns, summed over the tail's flows; tail_share is a fraction of all delay of the tail
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
 -- param: quantile fraction = 0.99 : flows whose slowdown is at least this quantile are the tail
 -- param: n count = 20 : number of links to list, by load and by share
 

@@ -2,7 +2,7 @@
 -- grain: one row per scenario, variant, base and link, the n with the largest difference of load and those that failed
 -- units: loads are fractions of what the link could carry; bytes without headers; changed_links is the number of links, of all, whose load differs by more than 0.01
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
 -- param: base_scenario text = '' : scenario id of the base; empty means the one that the scenario was made from
 -- param: base_variant text = '' : variant of the base; empty means the same variant
 -- param: n count = 10 : number of links to list

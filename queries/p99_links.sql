@@ -2,7 +2,7 @@
 -- grain: one row per scenario, variant, link and service, for the n links with the largest share
 -- units: delay in ns, a sum over the flows of the tail; shares are fractions of the total delay of the tail
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
 -- param: service text = '' : service whose tail it is; empty means the flows of all services
 -- param: vnet text = '' : virtual network whose tail it is; empty means the flows of all
 -- param: quantile fraction = 0.99 : the tail is the flows whose slowdown is above this quantile

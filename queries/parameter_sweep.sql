@@ -2,7 +2,7 @@
 -- grain: one row per scenario, variant, sweep and parameter
 -- units: slowdown is FCT / ideal FCT, no unit; exact is the same by whole-network simulation, null if it was not run
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
 -- param: sweep text = '' : name of the sweep; empty means all sweeps of the lake
 
 -- parameter_place orders the parameters of a run as its settings do, value_place the values of a parameter. name is

@@ -2,7 +2,7 @@
 -- grain: one row per scenario, variant, service, virtual network and quantile
 -- units: slowdown is FCT / ideal FCT, no unit; lo and hi are the ends of its 95% interval, null where none is known; service, vnet null: flows of all
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
 -- param: groups count = 24 : services and virtual networks, those with the most flows, that have rows of their own
 
 WITH chosen AS NOT MATERIALIZED (

@@ -34,7 +34,7 @@ func TestPercentilesAreQuantileCont(t *testing.T) {
 		writePart(t, raw, lake, "slowdowns", "scenario=a/variant=x", rows)
 		writePart(t, raw, lake, "slowdowns", "scenario=a/variant=y", rows+" WHERE i <= 1000")
 	}
-	const with = "WITH picked AS NOT MATERIALIZED (SELECT scenario, variant, nullif(service, '') AS flow_group, slowdown AS value FROM slowdowns) "
+	const with = "WITH picked AS NOT MATERIALIZED (SELECT scenario, variant, nullif(service, '') AS flow_group, slowdown AS value FROM slowdowns_all) "
 	const rows = `SELECT scenario, variant, %s AS whole, %s AS flow_group, count(*) AS flows, quantile_cont(value, %s) AS q, max(value) AS max_value FROM picked GROUP BY ALL`
 	for _, threads := range []int{1, 4} {
 		db := open(t, lake, limits(threads, 0))

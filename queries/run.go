@@ -22,6 +22,9 @@ func (db *DB) Run(ctx context.Context, query Query, params map[string]string) (*
 	if err != nil {
 		return nil, fmt.Errorf("query %s: %w", query.Name, err)
 	}
+	if params["variant"] != "" {
+		query = query.ofAllVariants()
+	}
 	conn, err := db.sql.Conn(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("query %s: %w", query.Name, err)

@@ -2,7 +2,7 @@
 -- grain: one row per scenario, variant, group of flows, quantile and part of the interval
 -- units: lo and hi are the ends of the part over the slowdown, less 1; null for a method's error that was not measured (--check); the parts are in the order in which they are combined, the whole interval is the first
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
 
 WITH parts AS (
     SELECT

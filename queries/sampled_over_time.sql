@@ -2,7 +2,7 @@
 -- grain: one row per scenario, variant, kind (load: a slot of the whole workload's time; window: a window that was drawn) and beginning
 -- units: from_ns and to_ns in ns, from_ns included and to_ns not; time_s and end_s are both after the workload's first start, in s; offered_gbps is the bytes of the flows that start between them, without headers, over the time; slowdown is FCT / ideal FCT, no unit, of the window's flows without their weights, but for flows of no weight: those of other groups, if rounds after the first are of one group; round, weight and slowdowns are null for load
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
 -- param: slots count = 200 : slots of equal length that the workload's time is cut into for the load
 -- param: min_flows count = 20 : windows with fewer flows have no percentiles: they would say little
 

@@ -2,7 +2,7 @@
 -- grain: one row per scenario, variant, group of flows and quantile
 -- units: slowdown is FCT / ideal FCT, no unit, of the whole workload; lo and hi are the ends of its interval; sampled_share is that of the group's flows
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
 
 WITH drawn AS (
     SELECT scenario, variant, count(*) AS windows, CAST(sum(flows) AS BIGINT) AS sampled_flows

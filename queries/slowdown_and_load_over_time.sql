@@ -2,7 +2,7 @@
 -- grain: one row per scenario, variant, service, virtual network and slot of start times
 -- units: from_ns and to_ns in ns, from_ns included and to_ns not; time_s is from_ns after the first start, in s; offered_gbps is the bytes of the flows that start in the slot, without headers, over its length; slowdown is FCT / ideal FCT, no unit; service, vnet null: flows of all
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
 -- param: slots count = 60 : slots that the workload's span is cut into
 -- param: groups count = 12 : services and virtual networks, those with the most flows, that have rows of their own
 -- param: min_flows count = 20 : slots with fewer flows have no percentiles: they would say little

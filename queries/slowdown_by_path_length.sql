@@ -2,7 +2,7 @@
 -- grain: one row per scenario, variant and path length
 -- units: slowdown is FCT / ideal FCT, no unit
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
 
 WITH picked AS NOT MATERIALIZED (
     SELECT scenario, variant, hops AS flow_group, slowdown AS value

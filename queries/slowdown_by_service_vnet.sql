@@ -2,7 +2,7 @@
 -- grain: one row per scenario, variant, service and virtual network
 -- units: slowdown is FCT / ideal FCT, no unit; percentiles of the FCT itself in ms; shares are fractions of all flows and bytes; p99_over_all is the ratio of the p99 to that of all flows; lo and hi are the bounds of its 95% confidence interval, null for a part of the time
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
 -- param: from_ns time = 0 : start of the time range in ns, included
 -- param: to_ns time = 9223372036854775807 : end of the time range in ns, excluded
 

@@ -2,7 +2,7 @@
 -- grain: one row per scenario, variant and size bin (and one over all sizes)
 -- units: sizes in bytes; slowdown is FCT / ideal FCT, no unit; percentiles of the FCT itself in ms; lo and hi are the bounds of its 95% confidence interval
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
 
 -- Each flow counts in its own bin of size_bins and in bin 'all'.
 WITH picked AS NOT MATERIALIZED (

@@ -2,7 +2,7 @@
 -- grain: one row per scenario, variant and virtual network
 -- units: slowdown is FCT / ideal FCT, no unit; lo and hi are the bounds of its 95% confidence interval
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
 
 WITH picked AS NOT MATERIALIZED (
     SELECT scenario, variant, vnet AS flow_group, slowdown AS value

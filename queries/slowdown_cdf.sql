@@ -2,7 +2,7 @@
 -- grain: one row per scenario, variant, source (the estimate or the variant of the truth), service, virtual network, size bin and step of the curve
 -- units: slowdown is FCT / ideal FCT, no unit; shares are fractions of the group's flows; service, vnet null: flows of all
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
 -- param: groups count = 12 : services and virtual networks, those with the most flows, that have curves of their own
 -- param: steps count = 50 : steps of a curve for each factor of 10 in slowdown
 -- param: min_flows count = 100 : leave out groups with fewer flows

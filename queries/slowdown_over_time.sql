@@ -2,7 +2,7 @@
 -- grain: one row per scenario, variant and interval of start times
 -- units: from_ns (included) and to_ns (excluded) in ns; slowdown is FCT / ideal FCT, no unit
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
 -- param: interval_ms positive = 100 : length of an interval in ms, rounded to whole ns
 
 WITH picked AS NOT MATERIALIZED (

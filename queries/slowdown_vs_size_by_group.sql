@@ -2,12 +2,12 @@
 -- grain: one row per scenario, variant, service, virtual network and size bin
 -- units: sizes in bytes, size_bytes the geometric middle of the bin; slowdown is FCT / ideal FCT, no unit; service, vnet null: flows of all
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
 -- param: bins count = 20 : number of bins
 -- param: groups count = 12 : services and virtual networks, those with the most flows, that have rows of their own
 -- param: min_flows count = 20 : leave out bins with fewer flows: their percentiles say little
 
--- The bins are those of question slowdown_vs_size: equally many flows of the whole workload, flows of one
+-- The bins: equally many flows of the whole workload, flows of one
 -- size together. The flows of a service or network are in the bins of the whole workload. A group of the
 -- percentiles is a number: that of the group of flows times 100,001, which is more than bins there can be, and the bin.
 WITH chosen AS NOT MATERIALIZED (

@@ -2,7 +2,7 @@
 -- grain: one row per scenario, variant, service and tier of links
 -- units: delay in ns, a sum over the flows of the tail; note says where there is no tail to explain; share is the fraction of the total delay of the service's tail; slowdown is FCT / ideal FCT
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
 -- param: service text = '' : service; empty means all services, with separate rows for each
 -- param: vnet text = '' : virtual network; empty means the flows of all
 -- param: quantile fraction = 0.99 : the tail is the flows whose slowdown is at least this quantile of their service

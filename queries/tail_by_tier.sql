@@ -2,7 +2,7 @@
 -- grain: one row per scenario, variant, service (null: all flows) and tier of links, every tier of the network
 -- units: delay in ns, summed over the tail's flows; share is the fraction of all delay of the tail, 1 over all tiers; slowdown is FCT / ideal FCT
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
 -- param: quantile fraction = 0.99 : flows whose slowdown is at least this quantile of their service's, or of all flows, are the tail
 -- param: groups count = 12 : services with rows of their own, those with the most flows
 

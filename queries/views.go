@@ -3,6 +3,7 @@ package queries
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -16,13 +17,24 @@ type view struct {
 	name, sql string
 	empty     string   // for a view of a table: SQL with the same columns and types and without rows
 	needs     []string // names of the views that the SQL reads
+	comment   string   // of the view, and of its columns by name
+	columns   map[string]string
 	firsts    []string // for a view of a table: the first file of each group, absolute or relative to the lake
 	files     []string // for a view of a table: all files
 }
 
-// intervalsByGroup is the view intervals_by_group: one row per group of flows, with the 95% intervals of its
-// percentiles in columns, and with all warnings that concern the group in one text.
-const intervalsByGroup = `SELECT
+// intervalsByGroup is the view intervals_by_group. It reads the views intervals and warnings, followed by suffix.
+func intervalsByGroup(suffix string) view {
+	return view{
+		name: "intervals_by_group" + suffix, needs: []string{"intervals" + suffix, "warnings" + suffix},
+		comment: "One row per group of flows: the 95% intervals of its percentiles in columns, and all warnings that " +
+			"concern the group in one text." + ofVariants(suffix == ""),
+		sql: strings.NewReplacer("FROM intervals", "FROM intervals"+suffix, "FROM warnings", "FROM warnings"+suffix).
+			Replace(intervalsByGroupSQL),
+	}
+}
+
+const intervalsByGroupSQL = `SELECT
     i.scenario, i.variant, i.service, i.vnet, i.size_bin, max(i.flows) AS flows,
     max(i.lo) FILTER (WHERE i.quantile = 0.5) AS p50_lo, max(i.hi) FILTER (WHERE i.quantile = 0.5) AS p50_hi,
     max(i.lo) FILTER (WHERE i.quantile = 0.9) AS p90_lo, max(i.hi) FILTER (WHERE i.quantile = 0.9) AS p90_hi,
@@ -41,6 +53,7 @@ GROUP BY i.scenario, i.variant, i.service, i.vnet, i.size_bin`
 // size_bins and intervals_by_group, then those of the questions. base precedes the paths of the files:
 // empty, or the lake with a slash. A table without files is an empty view with the columns and types of the table.
 func views(files []File, base string) ([]view, error) {
+	answers := map[string]string{}
 	byView := map[string][]File{}
 	for _, f := range files {
 		if err := f.check(); err != nil {
@@ -51,6 +64,10 @@ func views(files []File, base string) ([]view, error) {
 			name += " of workload"
 		}
 		byView[name] = append(byView[name], f)
+		if f.Answer {
+			answers[f.Scenario] = f.Variant
+			byView["answer of "+name] = append(byView["answer of "+name], f)
+		}
 	}
 	var all []view
 	for _, t := range schema.Tables() {
@@ -59,11 +76,14 @@ func views(files []File, base string) ([]view, error) {
 			if v.Hive[0] == "workload" {
 				name += " of workload"
 			}
-			all = append(all, tableView(t, v, byView[name], base))
+			if v.Answer {
+				name = "answer of " + name
+			}
+			all = append(all, tableView(t, v, byView[name], base, answers))
 		}
 	}
-	all = append(all, view{name: "size_bins", sql: sizeBinsView()},
-		view{name: "intervals_by_group", sql: intervalsByGroup, needs: []string{"intervals", "warnings"}})
+	all = append(all, view{name: "size_bins", sql: sizeBinsView(), comment: "The size bins of answers, and all sizes."},
+		intervalsByGroup(""), intervalsByGroup(schema.AllVariants))
 	for _, q := range List() {
 		all = append(all, questionView(q))
 	}
@@ -75,9 +95,13 @@ func views(files []File, base string) ([]view, error) {
 //	SELECT columns of the table, 'ID' AS scenario, 'NAME' AS variant FROM read_parquet([files])
 //
 // and UNION ALL between them. DuckDB pushes conditions on the ids into every group, finds most of them false
-// and does not open their files.
-func tableView(t schema.Table, v schema.View, files []File, base string) view {
-	result := view{name: v.Name, empty: emptyTable(t, v.Hive)}
+// and does not open their files. The view scenarios also has column answer.
+func tableView(t schema.Table, v schema.View, files []File, base string, answers map[string]string) view {
+	hive := v.Hive
+	if t.Name == schema.Scenarios.Name {
+		hive = append(slices.Clone(hive), answerColumn)
+	}
+	result := view{name: v.Name, empty: emptyTable(t, hive), comment: tableComment(t, v), columns: columnComments(t, hive)}
 	if len(files) == 0 {
 		result.sql = result.empty
 		return result
@@ -86,8 +110,15 @@ func tableView(t schema.Table, v schema.View, files []File, base string) view {
 	paths := map[string][]string{} // by ids
 	for _, f := range files {
 		var group string
-		for _, column := range v.Hive {
-			group += ", " + duckdb.Quote(f.id(column)) + " AS " + duckdb.Ident(column)
+		for _, column := range hive {
+			value := duckdb.Quote(f.id(column))
+			if column == answerColumn {
+				value = "CAST(NULL AS VARCHAR)"
+				if answer, estimated := answers[f.Scenario]; estimated {
+					value = duckdb.Quote(answer)
+				}
+			}
+			group += ", " + value + " AS " + duckdb.Ident(column)
 		}
 		if _, known := paths[group]; !known {
 			ids = append(ids, group)
@@ -106,6 +137,45 @@ func tableView(t schema.Table, v schema.View, files []File, base string) view {
 	}
 	result.sql = unionAll(scans)
 	return result
+}
+
+// answerColumn is the column of view scenarios that names the variant that views without _all show.
+const answerColumn = "answer"
+
+// tableComment describes the view of a table.
+func tableComment(t schema.Table, v schema.View) string {
+	text := t.Doc + " One row per " + t.Grain + "."
+	if t.OfAnswer() {
+		text += ofVariants(v.Answer)
+	}
+	return text
+}
+
+// ofVariants says which variants a view has.
+func ofVariants(answer bool) string {
+	if answer {
+		return " Of each scenario, the variant that its last run ended with (scenarios.answer); the view of the same name " +
+			"with _all has all variants."
+	}
+	return " All variants of each scenario."
+}
+
+// columnComments describes the columns of the views of a table, with their units.
+func columnComments(t schema.Table, hive []string) map[string]string {
+	docs := map[string]string{}
+	for _, column := range hive {
+		docs[column] = map[string]string{
+			"scenario": "id of the scenario", "variant": "how the estimate was made", "workload": "id of the workload",
+			answerColumn: "variant that the last run ended with, which views without _all show; null: not estimated",
+		}[column]
+	}
+	for _, c := range t.Columns {
+		docs[c.Name] = c.Doc
+		if c.Unit != "" {
+			docs[c.Name] += " [" + c.Unit + "]"
+		}
+	}
+	return docs
 }
 
 // unionAll joins SELECTs as a balanced tree: DuckDB's parser and planner recurse into the operands of a union, and
@@ -177,5 +247,18 @@ func questionView(q Query) view {
 		}
 		panic("queries: " + q.Name + " uses " + use) // excluded by parseQuery
 	})
-	return view{name: q.Name, sql: text, needs: q.reads()}
+	return view{name: q.Name, sql: text, needs: q.reads(),
+		comment: q.Question + " One row per " + strings.TrimPrefix(q.Grain, "one row per ") + ". Units: " + q.Units + "."}
+}
+
+// ofAllVariants returns the question over all variants of each scenario instead of its answer.
+func (q Query) ofAllVariants() Query {
+	q.SQL = relationName.ReplaceAllStringFunc(q.SQL, func(text string) string {
+		name := text[strings.LastIndexByte(text, ' ')+1:]
+		if t, err := schema.ByName(name); err == nil && t.OfAnswer() || name == "intervals_by_group" {
+			return text + schema.AllVariants
+		}
+		return text
+	})
+	return q
 }

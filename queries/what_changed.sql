@@ -2,7 +2,7 @@
 -- grain: one row per scenario, variant, base of the comparison and group of flows
 -- units: slowdown is FCT / ideal FCT, no unit; change is slowdown / base slowdown - 1, change_lo and change_hi are the bounds of its 95% confidence interval
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
 
 SELECT
     scenario, variant, base_scenario, base_variant, service, vnet, size_bin, hops, flows, quantile,

@@ -2,7 +2,7 @@
 -- grain: one row per scenario, variant, base of the comparison and link, the largest difference first
 -- units: delay in ns, a mean over the flows above the p99 in either scenario; loads are fractions of the link's capacity
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
 -- param: n count = 10 : number of links to list
 
 SELECT

@@ -2,7 +2,7 @@
 -- grain: one row per scenario, variant, service and minute of start times, worst first
 -- units: slowdown is FCT / ideal FCT, no unit; from_ns (included) and to_ns (excluded) in ns
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
--- param: variant text = '' : variant of the estimate; empty means all variants of the lake, with separate rows for each
+-- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
 -- param: service text = '' : service; empty means all services, with separate rows for each
 -- param: n count = 5 : number of rows for each service
 -- param: min_flows count = 100 : least number of flows; percentiles of fewer are not reliable

@@ -12,7 +12,7 @@ func Example() {
 	t := schema.Slowdowns
 	fmt.Println(t.Name, "per", t.Grain, t.Key)
 	for _, v := range t.Views() {
-		fmt.Printf("LAKE/%s/%s=…\n", t.Name, strings.Join(v.Hive, "=…/"))
+		fmt.Printf("%s: LAKE/%s/%s=…\n", v.Name, t.Name, strings.Join(v.Hive, "=…/"))
 	}
 	for _, c := range t.Columns {
 		if c.Unit != "" {
@@ -21,7 +21,8 @@ func Example() {
 	}
 	// Output:
 	// slowdowns per flow [flow_id]
-	// LAKE/slowdowns/scenario=…/variant=…
+	// slowdowns: LAKE/slowdowns/scenario=…/variant=…
+	// slowdowns_all: LAKE/slowdowns/scenario=…/variant=…
 	// size_bytes int64 bytes
 	// start_ns int64 ns
 	// ideal_ns int64 ns

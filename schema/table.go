@@ -78,22 +78,39 @@ type View struct {
 	// Hive are the names of the partition columns, in the order of the folders NAME=VALUE in a file's
 	// path: scenario, or scenario and variant, or workload.
 	Hive []string
+	// Answer is set if the view has one variant of each scenario, its answer: the one that its last run ended with.
+	Answer bool
 }
 
-// Views returns the views of the table: one for each scope that it has, none if it is temporary.
+// AllVariants is what follows the name of a table in the name of the view that has all variants of each scenario.
+const AllVariants = "_all"
+
+// OfAnswer reports whether a reader of the table means one variant of each scenario. Tables that a command publishes
+// say themselves which estimates they are about, and those of whole-network simulations are no estimates.
+func (t Table) OfAnswer() bool {
+	return t.Variant && !t.Temporary && !t.Published && t.Name != ExactFCTs.Name && t.Name != ExactHops.Name
+}
+
+// Views returns the views of the table: one for each scope that it has, none if it is temporary; if it is OfAnswer, one
+// of the answers and one of all variants.
 func (t Table) Views() []View {
 	if t.Temporary {
 		return nil
 	}
-	scenario := View{t.Name, []string{"scenario"}}
+	scenario := View{Name: t.Name, Hive: []string{"scenario"}}
 	if t.Variant {
 		scenario.Hive = append(scenario.Hive, "variant")
 	}
-	switch t.Scope {
-	case OfWorkload:
-		return []View{{t.Name, []string{"workload"}}}
-	case OfBoth:
-		return []View{scenario, {"workload_" + t.Name, []string{"workload"}}}
+	switch {
+	case t.OfAnswer():
+		all := scenario
+		all.Name += AllVariants
+		scenario.Answer = true
+		return []View{scenario, all}
+	case t.Scope == OfWorkload:
+		return []View{{Name: t.Name, Hive: []string{"workload"}}}
+	case t.Scope == OfBoth:
+		return []View{scenario, {Name: "workload_" + t.Name, Hive: []string{"workload"}}}
 	}
 	return []View{scenario}
 }

@@ -27,7 +27,11 @@ func Options(l *lake.Lake, limits duckdb.Options) (queries.Options, error) {
 func committed(l *lake.Lake) ([]queries.File, map[string]lake.DataFile, error) {
 	manifests, err := l.Manifests()
 	files, byPath := []queries.File{}, map[string]lake.DataFile{}
+	answers := map[string]string{}
 	for _, m := range manifests {
+		if m.Variant == "" && m.Scenario != "" {
+			answers[string(m.Scenario)] = l.Answer(m.Scenario)
+		}
 		for _, f := range m.Files {
 			t, terr := f.Table()
 			if terr != nil {
@@ -42,6 +46,7 @@ func committed(l *lake.Lake) ([]queries.File, map[string]lake.DataFile, error) {
 			byPath[f.Path] = f
 		}
 	}
+	queries.MarkAnswers(files, answers)
 	return files, byPath, err
 }
 
@@ -60,7 +65,7 @@ func Write(l *lake.Lake) error {
 	if err != nil {
 		return err
 	}
-	digest, err := queries.CatalogDigest(files)
+	digest, err := queries.CatalogDigest(l.Path(), files)
 	if err != nil || upToDate(l, digest) {
 		return err
 	}

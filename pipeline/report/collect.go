@@ -29,7 +29,7 @@ type content struct {
 }
 
 // baseQuestions need a comparison.
-var baseQuestions = []string{"compare_cdf", "what_changed", "explaining_links", "load_changes"}
+var baseQuestions = []string{"what_changed", "explaining_links", "load_changes"}
 
 // Questions of the report, in the order they are asked, with parameters that are not the defaults.
 var reportQuestions = []struct {
@@ -38,9 +38,8 @@ var reportQuestions = []struct {
 }{
 	{"headline", nil}, {"percentiles_by_group", nil}, {"slowdown_vs_size_by_group", nil},
 	{"slowdown_and_load_over_time", nil},
-	{"tail_by_tier", nil}, {"link_load_and_tail", map[string]string{"n": "100000"}}, {"rack_matrix", nil},
-	{"convergence", nil},
-	{"estimate_error", nil}, {"worst_failures", map[string]string{"n": "25"}}, {"synthetic_share", nil},
+	{"tail_by_tier", nil}, {"link_load_and_tail", map[string]string{"n": "100000"}},
+	{"worst_failures", map[string]string{"n": "25"}}, {"synthetic_share", nil},
 }
 
 // Questions of the report's own, about the estimate in words.
@@ -58,6 +57,9 @@ var (
 		SQL: `SELECT sweep, count(*) AS runs FROM sweep_runs
 			WHERE variant = $variant AND sweep IN (SELECT sweep FROM sweep_runs WHERE scenario = $scenario AND variant = $variant)
 			GROUP BY sweep ORDER BY runs DESC, sweep LIMIT 1`}
+	truthQuery = queries.Query{Name: "truth", Params: estimateParams,
+		SQL: `SELECT truth, error, error_lo, error_hi FROM validations
+			WHERE scenario = $scenario AND variant = $variant AND size_bin = 'all' AND quantile = 0.99 ORDER BY truth LIMIT 1`}
 	// The tail of a service, link by link, in the way of question link_load_and_tail.
 	serviceLinksQuery = queries.Query{Name: "service_links",
 		Params: append(estimateParams, queries.Param{Name: "service", Type: "text"},
@@ -88,7 +90,7 @@ func (r *reader) collect(ctx context.Context) (*content, error) {
 	c := &content{lake: r.lake, estimate: r.estimate, base: r.base, answers: map[string]*answer{},
 		asked: map[string]map[string]string{}}
 	own := map[string]string{"scenario": r.estimate.Scenario, "variant": r.estimate.Variant}
-	for _, q := range []queries.Query{scenarioQuery, warningsQuery, shortQuery, sweepQuery} {
+	for _, q := range []queries.Query{scenarioQuery, warningsQuery, shortQuery, sweepQuery, truthQuery} {
 		a, err := ask(ctx, r.db, q, own)
 		if err != nil {
 			return nil, err
@@ -145,22 +147,15 @@ func (r *reader) put(ctx context.Context, c *content, name string, more map[stri
 	return nil
 }
 
-// Bounds of the points of curves, which are most of a page's data: without a comparison, and beside one.
-const (
-	mostCurveRows         = 4_500
-	mostComparedCurveRows = 2_200
-)
+// mostCurveRows bounds the points of curves, which are most of a page's data.
+const mostCurveRows = 4_500
 
 // curves asks a question about curves. Where all groups of flows would make the page too large, it asks for fewer.
 func (r *reader) curves(ctx context.Context, c *content, name string, params map[string]string) error {
-	most := mostCurveRows
-	if r.base != nil {
-		most = mostComparedCurveRows
-	}
 	for groups := 12; ; groups /= 2 {
 		params["groups"] = strconv.Itoa(groups)
 		err := r.put(ctx, c, name, params)
-		if err != nil || groups == 1 || c.answers[name].Len() <= most {
+		if err != nil || groups == 1 || c.answers[name].Len() <= mostCurveRows {
 			return err
 		}
 	}
@@ -185,19 +180,15 @@ func (r *reader) sweep(ctx context.Context, c *content) error {
 	if c.answers["sweep"].Len() == 0 {
 		return nil
 	}
-	params := map[string]string{"scenario": "", "sweep": c.answers["sweep"].Text(0, "sweep")}
-	for _, name := range []string{"parameter_sweep", "parameter_sweep_pairs"} {
-		q, err := queries.Get(name)
-		if err != nil {
-			return err
-		}
-		all := maps.Clone(params)
-		all["variant"] = r.estimate.Variant
-		if c.answers[name], err = ask(ctx, r.db, q, all); err != nil {
-			return err
-		}
-		c.asked[name] = all
+	params := map[string]string{"scenario": "", "variant": r.estimate.Variant, "sweep": c.answers["sweep"].Text(0, "sweep")}
+	q, err := queries.Get("parameter_sweep")
+	if err != nil {
+		return err
 	}
+	if c.answers[q.Name], err = ask(ctx, r.db, q, params); err != nil {
+		return err
+	}
+	c.asked[q.Name] = params
 	c.answers["parameter_sweep_runs"] = pivot(c.answers["parameter_sweep"])
 	return nil
 }
@@ -205,21 +196,13 @@ func (r *reader) sweep(ctx context.Context, c *content) error {
 // compare asks the questions about the comparison.
 func (r *reader) compare(ctx context.Context, c *content) error {
 	against := map[string]string{"base_scenario": r.base.Scenario, "base_variant": r.base.Variant}
-	for _, name := range []string{"compare_cdf", "explaining_links", "load_changes"} {
-		params := map[string]string{}
-		for k, v := range against {
-			params[k] = v
-		}
-		if name == "load_changes" {
-			params["n"] = "100000"
-		}
-		put := r.put
-		if name == "compare_cdf" {
-			put = r.curves
-		}
-		if err := put(ctx, c, name, params); err != nil {
-			return err
-		}
+	if err := r.put(ctx, c, "explaining_links", against); err != nil {
+		return err
+	}
+	against = maps.Clone(against)
+	against["n"] = "100000"
+	if err := r.put(ctx, c, "load_changes", against); err != nil {
+		return err
 	}
 	if err := r.put(ctx, c, "what_changed", nil); err != nil {
 		return err

@@ -22,7 +22,6 @@ type figureChart struct {
 	Caption  string
 	Note     string // where it differs from the question's answer
 	Wide     bool   // spans the page; others stand side by side where there is room
-	Square   bool
 	Filtered bool
 	Zooms    bool
 	Table    string // data set whose rows the table has
@@ -69,8 +68,6 @@ func (c *content) plan() []planned {
 	return []planned{
 		{section{ID: "changed", Title: "What changed", Intro: "The flows that both scenarios have, flow by flow."},
 			[]figureChart{
-				{ID: "compare_cdf", Title: "Slowdown in the base and after the change", Filtered: true},
-				{ID: "load_changes", Title: "Links whose load changed most"},
 				{ID: "what_changed", Title: "Change of the percentiles"},
 				{ID: "explaining_links", Title: "Links that explain the difference"},
 			}},
@@ -88,21 +85,12 @@ func (c *content) plan() []planned {
 			{ID: "tail_by_tier", Title: "Where the tail’s time goes, by tier of links", Wide: true},
 			{ID: "link_load_and_tail", Title: "Links by load and by share of the tail", Wide: true},
 			{ID: "link_load_and_tail.network", Title: "The network", Wide: true},
-			{ID: "rack_matrix.bytes", Title: "Bytes between racks", Square: true},
-			{ID: "rack_matrix.p99", Title: "p99 slowdown between racks", Square: true},
-		}},
-		{section{ID: "sure", Title: "How sure"}, []figureChart{
-			{ID: "estimate_error", Title: "Error of the estimate"},
-			{ID: "convergence", Title: "Do the passes settle?"},
 		}},
 		{section{ID: "sweep", Title: "What if a cable fails"}, []figureChart{
 			{ID: "worst_failures", Title: "The worst failures of one cable", Wide: true},
 		}},
 		{section{ID: "parameters", Title: "Sweep of parameters", Intro: c.sweptText()}, []figureChart{
 			{ID: "parameter_sweep", Title: "Combinations by p99", Wide: true},
-			{ID: "parameter_sweep_pairs", Title: "Pairs of parameters", Wide: true},
-			{ID: "parameter_sweep.effects", Title: "Each parameter"},
-			{ID: "parameter_sweep.error", Title: "Error of the estimate, by parameter"},
 		}},
 	}
 }
@@ -114,9 +102,6 @@ func (c *content) chart(f figureChart) (*figureChart, error) {
 		return nil, err
 	}
 	rows := c.answers[chart.Question]
-	if f.ID == "parameter_sweep.error" {
-		rows = rows.where(func(i int) bool { return !rows.Null(i, "p99_exact") })
-	}
 	if rows.Len() == 0 {
 		return nil, nil
 	}
@@ -127,13 +112,8 @@ func (c *content) chart(f figureChart) (*figureChart, error) {
 	f.Caption, f.Filtered = chart.Caption, chart.Filtered
 	f.Zooms = strings.Contains(string(chart.Spec), `"scales"`)
 	f.SQL, f.Command = q.SQL, c.command(q.Name)
-	switch f.ID {
-	case "link_load_and_tail.network":
+	if f.ID == "link_load_and_tail.network" {
 		f.Caption += " Drawn is " + c.layout + "."
-	case "rack_matrix.bytes", "rack_matrix.p99":
-		if rows.Text(0, "level") == "pod" {
-			f.Title = strings.Replace(f.Title, "racks", "pods", 1)
-		}
 	}
 	f.Table = q.Name
 	if q.Name == "parameter_sweep" {

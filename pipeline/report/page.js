@@ -66,10 +66,6 @@
       if (id === 'slowdown_cdf') config.legend.columns = 2;
       Object.assign(config.legend, { labelFontSize: 11, titleFontSize: 11, columnPadding: 8, titleOrient: 'top' });
     }
-    if (id === 'parameter_sweep_pairs') {
-      const columns = new Set(rows(id).map(r => r.place_b)).size;
-      if ((width - 110) / columns < 95) Object.assign(spec.encoding.x.axis, { labelAngle: -50, labelOverlap: false, labelExpr: "replace(datum.label, '=', ' ')" });
-    }
     return { spec: spec, config: config };
   }
 

@@ -12,8 +12,7 @@ import (
 // Options say what to report.
 type Options struct {
 	// Scenario is an id, the first four or more characters of one, or a name; SCENARIO@VARIANT
-	// names a variant too. Without one, it is that of estimator exact, or else of flow with the most passes, or else the
-	// first; one from windows of time only if there is none of every flow, that of the most windows.
+	// names a variant too. Without one, it is the scenario's answer.
 	Scenario string
 	// Compare is the scenario that this one is compared with, the base, written in the same way. Empty: none.
 	// The lake has to hold the comparison (tables comparisons and comparison_links).

@@ -1,13 +1,10 @@
 package report
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"parsimon/queries"
@@ -18,6 +15,7 @@ type Estimate struct {
 	Scenario, Variant string
 	Name              string // of the scenario; need not be unique
 	Windows           int64  // of time that it was estimated from; 0: every flow was estimated
+	answer            bool   // of the scenario
 }
 
 // Resolve finds the estimates that Options.Scenario and Options.Compare mean; base is the zero Estimate without
@@ -43,9 +41,9 @@ func resolveBoth(ctx context.Context, db *queries.DB, o Options) (scenario, base
 }
 
 // estimatesQuery lists what the lake holds.
-var estimatesQuery = queries.Query{Name: "estimates", SQL: `SELECT x.scenario, s.variant, x.name, s.windows
-	FROM (SELECT scenario, variant, 0 AS windows FROM slowdowns GROUP BY scenario, variant
-		UNION ALL SELECT scenario, variant, count(*) FROM windows GROUP BY scenario, variant) AS s
+var estimatesQuery = queries.Query{Name: "estimates", SQL: `SELECT x.scenario, s.variant, x.name, s.windows, s.variant = x.answer AS answer
+	FROM (SELECT scenario, variant, 0 AS windows FROM slowdowns_all GROUP BY scenario, variant
+		UNION ALL SELECT scenario, variant, count(*) FROM windows_all GROUP BY scenario, variant) AS s
 	JOIN scenarios AS x ON x.scenario = s.scenario
 	ORDER BY x.name, x.scenario, s.variant`}
 
@@ -63,7 +61,7 @@ func resolveBase(ctx context.Context, db *queries.DB, text, prefer string) (Esti
 	var all []Estimate
 	for i := range rows.Len() {
 		all = append(all, Estimate{rows.Text(i, "scenario"), rows.Text(i, "variant"), rows.Text(i, "name"),
-			rows.Int(i, "windows")})
+			rows.Int(i, "windows"), rows.Is(i, "answer")})
 	}
 	if len(all) == 0 {
 		return Estimate{}, errors.New("the lake holds no estimate yet")
@@ -106,37 +104,11 @@ func chooseVariant(found []Estimate, variant, prefer, text string) (Estimate, er
 			return Estimate{}, fmt.Errorf("scenario %s has no estimate %q; it has %s", found[0].Scenario, variant, list(found))
 		}
 	}
-	return slices.MaxFunc(found, compareEstimates), nil
-}
-
-// compareEstimates orders those of a scenario: from windows, the more the better, then of every flow by passes, then of
-// the whole network.
-func compareEstimates(a, b Estimate) int {
-	kind := func(e Estimate) int {
-		if e.Windows == 0 {
-			return 1
-		}
-		return 0
-	}
-	return cmp.Or(cmp.Compare(kind(a), kind(b)), cmp.Compare(a.Windows, b.Windows),
-		cmp.Compare(passes(a.Variant), passes(b.Variant)))
+	return found[max(0, slices.IndexFunc(found, func(e Estimate) bool { return e.answer }))], nil
 }
 
 // exactVariant is the variant of estimator exact, which simulates the whole network.
 const exactVariant = "exact"
-
-// passes is the number of passes of a variant of estimator flow, plainly named, more than any for estimator exact, and
-// 0 of any other.
-func passes(variant string) int {
-	if variant == exactVariant {
-		return math.MaxInt
-	}
-	n, err := strconv.Atoi(strings.TrimPrefix(variant, "flow-"))
-	if err != nil {
-		return 0
-	}
-	return n
-}
 
 // list writes what exists for an error message.
 func list(all []Estimate) string {

@@ -75,9 +75,8 @@ func (r *reader) collectSampled(ctx context.Context) (*content, error) {
 	return c, nil
 }
 
-// keepSampledGroups leaves out groups with few flows where there are many and sizes where no
-// chart has them. Services and networks are put where other reports have them, for the filter and
-// for sentences.
+// keepSampledGroups leaves out groups with few flows where there are many, and sizes where no chart has them. Services
+// and networks are put where other reports have them, for the filter and for sentences.
 func (c *content) keepSampledGroups() {
 	all := c.answers["sampled_percentiles"]
 	kept := func(column string) map[string]bool {
@@ -113,14 +112,10 @@ func (c *content) sampledPlan() []planned {
 		{section{ID: "slow", Title: "How slow", Intro: "Slowdown is the time that a flow takes over the time that it would take " +
 			"alone in the network: 1× is ideal. All percentiles are of the whole workload."}, []figureChart{
 			{ID: "sampled_percentiles", Title: "Percentiles by service and virtual network", Wide: true},
-			{ID: "sampled_percentiles.sizes", Title: "Percentiles by flow size"},
 			{ID: "sampled_cdf", Title: "Distribution of slowdown"},
 		}},
 		{section{ID: "windows", Title: "Which windows", Intro: c.windowsText()}, []figureChart{
 			{ID: "sampled_over_time", Title: "Windows and offered load over time", Wide: true},
-		}},
-		{section{ID: "sure", Title: "How sure"}, []figureChart{
-			{ID: "sampled_interval_parts", Title: "What the intervals are made of"},
 		}},
 	}
 }
@@ -249,7 +244,7 @@ func (c *content) leftOut() []string {
 	out := []string{"Charts of links, of racks and of the whole network are left out, because they need the delays of every flow at " +
 		"every link, and windows have those of some flows: parsimon run without --within estimates every flow."}
 	if c.answers["sampled_interval_parts"].Len() == 0 {
-		out = append(out, "The parts of the intervals and their rounds are left out, because the lake’s estimate is of an earlier "+
+		out = append(out, "The parts of the intervals are left out, because the lake’s estimate is of an earlier "+
 			"version of the program, which did not write them.")
 	}
 	return out

@@ -57,17 +57,18 @@ func TestSampledInWords(t *testing.T) {
 	}
 }
 
-// An estimate of every flow is preferred to one from windows, more passes to fewer, and more windows to fewer.
+// Without a variant, the answer of the scenario is meant.
 func TestChooseVariant(t *testing.T) {
-	of := func(variant string, windows int64) Estimate { return Estimate{"id", variant, "name", windows} }
-	some := []Estimate{of("flow-3-sampled-48", 48), of("flow-3-sampled-32", 32)}
-	for want, found := range map[string][]Estimate{
-		"flow-3-sampled-48": some,
-		"independent":       append(some, of("independent", 0)),
-		"flow-5":            append(some, of("flow-3", 0), of("flow-5", 0), of("independent", 0)),
-	} {
-		if got, err := chooseVariant(found, "", "", "name"); err != nil || got.Variant != want {
+	of := func(variant string, answer bool) Estimate {
+		return Estimate{Scenario: "id", Variant: variant, Name: "name", answer: answer}
+	}
+	found := []Estimate{of("exact", false), of("flow-2", true), of("flow-2-sampled-48", false)}
+	for variant, want := range map[string]string{"": "flow-2", "exact": "exact"} {
+		if got, err := chooseVariant(found, variant, "", "name"); err != nil || got.Variant != want {
 			t.Errorf("%v, %v, want %s", got, err, want)
 		}
+	}
+	if got, err := chooseVariant(found, "", "exact", "name"); err != nil || got.Variant != "exact" {
+		t.Errorf("%v, %v, want the variant of what it is compared with", got, err)
 	}
 }

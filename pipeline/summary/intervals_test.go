@@ -27,8 +27,9 @@ func flow(passes int) pipeline.Variant {
 // A run of either estimator reports in tables, views and summary how certain it is.
 func TestIntervalsOfARun(t *testing.T) {
 	network, flows := fixture.Trace(t, 6000)
-	dir := t.TempDir()
+	var dir string
 	for _, v := range []pipeline.Variant{flow(1), flow(pipeline.DefaultPasses), {}} {
+		dir = t.TempDir()
 		run := estimates.Of(t, dir, estimates.Trace(t, network, flows), v, pipeline.Settings{})
 		where := " WHERE variant = '" + v.String() + "'"
 		// All flows and those of three services, in five bins or those that have flows, and two virtual networks.

@@ -86,9 +86,9 @@ func ReadResult(ctx context.Context, e *pipeline.Estimation) (_ *Result, err err
 func warnings(ctx context.Context, e *pipeline.Estimation, db *queries.DB) (_ []string, err error) {
 	of := fmt.Sprintf("scenario = %s AND variant = %s", duckdb.Quote(string(e.ID())), duckdb.Quote(e.Variant().String()))
 	rows, err := db.SQL(ctx, `SELECT kind, warning FROM (
-			SELECT 0 AS part, kind, link_id, warning FROM warnings WHERE `+of+`
+			SELECT 0 AS part, kind, link_id, warning FROM warnings_all WHERE `+of+`
 			UNION ALL
-			SELECT 1, 'few flows', NULL, size_bin || ': ' || string_agg(warning, '; ' ORDER BY quantile) FROM intervals
+			SELECT 1, 'few flows', NULL, size_bin || ': ' || string_agg(warning, '; ' ORDER BY quantile) FROM intervals_all
 			WHERE `+of+` AND service IS NULL AND vnet IS NULL AND warning <> '' GROUP BY size_bin)
 		ORDER BY part, kind, link_id, warning`)
 	if err != nil {
@@ -177,7 +177,7 @@ func quantile(ctx context.Context, e *pipeline.Estimation, db *queries.DB, g gat
 			said = append(said, name+"="+value)
 		}
 	}
-	rows, err := db.SQL(ctx, fmt.Sprintf("SELECT quantile_cont(slowdown, %v) FROM slowdowns WHERE %s", g.Quantile, where))
+	rows, err := db.SQL(ctx, fmt.Sprintf("SELECT quantile_cont(slowdown, %v) FROM slowdowns_all WHERE %s", g.Quantile, where))
 	if err != nil {
 		return 0, err
 	}

@@ -194,7 +194,7 @@ func summarizeWarnings(p *text.Printer, e *pipeline.Estimation) error {
 		}
 	})
 	if more > 0 {
-		p.Linef("and %d more: parsimon query --lake %s --sql \"SELECT * FROM warnings WHERE scenario = '%s' AND variant = '%s'\"",
+		p.Linef("and %d more: parsimon query --lake %s --sql \"SELECT * FROM warnings_all WHERE scenario = '%s' AND variant = '%s'\"",
 			more, e.Lake.Path(), e.ID(), e.Variant())
 	}
 	return err

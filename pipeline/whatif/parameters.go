@@ -233,6 +233,9 @@ func (p *Parameters) run(ctx context.Context, i int, plan ParameterPlan, o Setti
 	if err := e.Estimate(ctx); err != nil {
 		return err
 	}
+	if err := e.MakeAnswer(); err != nil {
+		return err
+	}
 	all, err := servicePercentiles(ctx, e)
 	if err != nil {
 		return err

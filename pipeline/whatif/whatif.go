@@ -67,7 +67,7 @@ func WhatIf(ctx context.Context, base string, c scenario.Changes, o Settings, ho
 			return WhatIf(ctx, base, c, o, how)
 		}
 	}
-	if err := finish(ctx, changed); err != nil {
+	if err := finish(ctx, changed, (*pipeline.Estimation).MakeAnswer); err != nil {
 		return nil, err
 	}
 	if changed.Variant().String() != before.Variant().String() {
@@ -104,7 +104,7 @@ func warmWhatIf(ctx context.Context, before *pipeline.Estimation, c scenario.Cha
 			return nil, err
 		}
 	}
-	if err := finish(ctx, changed); err != nil {
+	if err := finish(ctx, changed, (*pipeline.Estimation).MakeAnswer); err != nil {
 		return nil, err
 	}
 	how.MemoryBytes = o.MemoryBytes
@@ -112,10 +112,18 @@ func warmWhatIf(ctx context.Context, before *pipeline.Estimation, c scenario.Cha
 	return &Answer{compared, changed}, err
 }
 
-// finish makes an estimate and closes it.
-func finish(ctx context.Context, e *pipeline.Estimation) error {
+// finish makes an estimate, does what follows, and closes it.
+func finish(ctx context.Context, e *pipeline.Estimation, then ...func(*pipeline.Estimation) error) error {
 	defer e.Close()
-	return e.Estimate(ctx)
+	if err := e.Estimate(ctx); err != nil {
+		return err
+	}
+	for _, do := range then {
+		if err := do(e); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Write writes the comparison, and what it took to estimate what changed.

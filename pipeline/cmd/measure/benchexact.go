@@ -53,5 +53,5 @@ func benchExact(ctx context.Context, b *bench) {
 // packetHops returns the packets that the links of an estimate carry, together.
 func (b *bench) packetHops(ctx context.Context, lake string, e estimate) float64 {
 	return queryRow[struct{ Packets float64 }](ctx, b, lake, fmt.Sprintf(
-		"SELECT sum(packets)::DOUBLE AS packets FROM link_stats WHERE scenario = '%s' AND variant = '%s'", e.Scenario, e.Variant)).Packets
+		"SELECT sum(packets)::DOUBLE AS packets FROM link_stats_all WHERE scenario = '%s' AND variant = '%s'", e.Scenario, e.Variant)).Packets
 }

@@ -23,7 +23,7 @@ func clustering(ctx context.Context, b *bench) {
 			simulated := queryRow[struct{ Cases, Packets float64 }](ctx, b, lake, fmt.Sprintf(`
 				SELECT count(*) FILTER (packets_sent > 0) / count(*) AS cases,
 					(sum(packets) FILTER (packets_sent > 0) / sum(packets))::DOUBLE AS packets
-				FROM link_stats WHERE variant = '%s' AND flows > 0`, e.Variant))
+				FROM link_stats_all WHERE variant = '%s' AND flows > 0`, e.Variant))
 			b.row(name, "`"+way+"`", share(simulated.Cases), share(simulated.Packets), decimal(e.processor), p)
 			errors[i].add(name, p.p99())
 			cases[i].add(name, simulated.Cases)

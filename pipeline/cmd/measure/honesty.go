@@ -78,7 +78,7 @@ func (b *bench) judge(ctx context.Context, lake string, source, way []string, tr
 // warningKinds lists the kinds of warnings of an estimate.
 func (b *bench) warningKinds(ctx context.Context, lake string, e estimate) (kinds []string) {
 	for _, r := range query[struct{ Kind string }](ctx, b, lake, fmt.Sprintf(
-		"SELECT DISTINCT kind FROM warnings WHERE scenario = '%s' AND variant = '%s' ORDER BY kind", e.Scenario, e.Variant)) {
+		"SELECT DISTINCT kind FROM warnings_all WHERE scenario = '%s' AND variant = '%s' ORDER BY kind", e.Scenario, e.Variant)) {
 		kinds = append(kinds, r.Kind)
 	}
 	return kinds
@@ -97,7 +97,7 @@ func (b *bench) heldIntervals(ctx context.Context, lake string, e estimate) []he
 	return query[heldInterval](ctx, b, lake, fmt.Sprintf(`
 		SELECT v.true_slowdown BETWEEN coalesce(i.workload_lo, i.lo) / 1.002 AND coalesce(i.workload_hi, i.hi) * 1.002 AS workload,
 			v.true_slowdown BETWEEN i.lo / 1.002 AND i.hi * 1.002 AS both, coalesce(i.method_error, 0) AS method
-		FROM intervals i JOIN validations v USING (scenario, variant, size_bin, quantile)
+		FROM intervals_all i JOIN validations v USING (scenario, variant, size_bin, quantile)
 		WHERE i.scenario = '%s' AND i.variant = '%s' AND i.size_bin = 'all' AND i.service IS NULL AND i.vnet IS NULL
 		ORDER BY quantile`, e.Scenario, e.Variant))
 }

@@ -146,7 +146,7 @@ func (b *bench) m3Run(ctx context.Context, s *m3Scenarios, m m3Mix, flows int) m
 		Bin *int    `json:"bin"`
 		P99 float64 `json:"p99"`
 	}](ctx, b, lake, fmt.Sprintf(`
-		WITH f AS (SELECT *, (size_bytes >= 1000)::INT + (size_bytes >= 10000)::INT + (size_bytes >= 50000)::INT AS bin FROM slowdowns
+		WITH f AS (SELECT *, (size_bytes >= 1000)::INT + (size_bytes >= 10000)::INT + (size_bytes >= 50000)::INT AS bin FROM slowdowns_all
 			WHERE scenario = '%s' AND variant = '%s'),
 		kept AS (SELECT * FROM f WHERE start_ns >= (SELECT min(start_ns) + max(size_bytes) * %d / %d FROM f))
 		SELECT NULL AS bin, quantile_cont(slowdown, 0.99) AS p99 FROM kept
@@ -162,7 +162,7 @@ func (b *bench) m3Run(ctx context.Context, s *m3Scenarios, m m3Mix, flows int) m
 		b.fail(fmt.Errorf("mix %s has no flows of some size after its warm-up: %v", strconv.Itoa(m.ID), r.p99))
 	}
 	r.draw = queryRow[struct{ Draw float64 }](ctx, b, lake, fmt.Sprintf(`
-		SELECT (coalesce(workload_hi, hi) - coalesce(workload_lo, lo)) / 2 / estimate AS draw FROM intervals
+		SELECT (coalesce(workload_hi, hi) - coalesce(workload_lo, lo)) / 2 / estimate AS draw FROM intervals_all
 		WHERE scenario = '%s' AND variant = '%s' AND size_bin = 'all' AND quantile = 0.99 AND service IS NULL AND vnet IS NULL`,
 		e.Scenario, e.Variant)).Draw
 	return r

@@ -54,7 +54,7 @@ func (b *bench) threeBins(ctx context.Context, lake string, e estimate) string {
 	for _, r := range query[struct{ Error float64 }](ctx, b, lake, fmt.Sprintf(`
 		SELECT (e.size_bytes >= 10000)::INT + (e.size_bytes > 1000000)::INT AS bin,
 			quantile_cont(e.slowdown, 0.99) / quantile_cont(x.slowdown, 0.99) - 1 AS error
-		FROM slowdowns e JOIN exact_fcts x USING (scenario, flow_id)
+		FROM slowdowns_all e JOIN exact_fcts x USING (scenario, flow_id)
 		WHERE e.Scenario = '%s' AND e.Variant = '%s' AND x.variant = 'exact'
 		GROUP BY bin ORDER BY bin`, e.Scenario, e.Variant)) {
 		text = append(text, fmt.Sprintf("%+.1f", 100*r.Error))

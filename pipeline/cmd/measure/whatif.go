@@ -74,7 +74,7 @@ type rows struct {
 func (b *bench) rowsOf(ctx context.Context, lake string, e estimate) rows {
 	return queryRow[rows](ctx, b, lake, fmt.Sprintf(`
 		SELECT count(*) AS n, sum(hash(flow_id, fct_ns, ideal_ns, hops))::VARCHAR AS digest
-		FROM slowdowns WHERE scenario = '%s' AND variant = '%s'`, e.Scenario, e.Variant))
+		FROM slowdowns_all WHERE scenario = '%s' AND variant = '%s'`, e.Scenario, e.Variant))
 }
 
 // failures repeats the paper's failure experiment (appendix "Link failures"): errors of the estimate with one random

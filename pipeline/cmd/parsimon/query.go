@@ -37,7 +37,9 @@ Answers a question of the library by name, or any single SELECT, about the table
 There is one view per table (parsimon query --lake DIR --sql "SHOW TABLES" lists them) and one per
 question. A query cannot write anything and cannot read outside the lake. It runs in a process of its
 own, which ends with an error when it exceeds --memory-limit or --timeout. The file LAKE/parsimon.duckdb
-has the same views for DuckDB itself: cd LAKE && duckdb parsimon.duckdb.`,
+has the same views for DuckDB itself: duckdb LAKE/parsimon.duckdb. Tables of estimates show one
+variant of each scenario, that of its last run (scenarios.answer); views named like slowdowns_all show
+all variants, and --param variant=NAME asks a question about another one.`,
 	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
 		q := queryFlags{}
 		f.StringVar(&q.lake, "lake", "", "directory of the lake (required)")

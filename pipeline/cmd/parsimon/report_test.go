@@ -89,8 +89,7 @@ func sampledLake(t *testing.T) (lake string) {
 }
 
 // sampledCharts are those of the report of an estimate from windows.
-var sampledCharts = []string{"sampled_percentiles", "sampled_percentiles.sizes", "sampled_cdf", "sampled_over_time",
-	"sampled_interval_parts"}
+var sampledCharts = []string{"sampled_percentiles", "sampled_cdf", "sampled_over_time"}
 
 // Every chart of every kind of report is drawn, without an error and without a request, on a screen and on a
 // phone; filters, zoom, tables and the dark page work; and no name of a trace becomes code.
@@ -113,11 +112,10 @@ func TestReportInBrowser(t *testing.T) {
 	t.Run("charts", func(t *testing.T) {
 		for name, want := range map[string][]string{
 			plain: {"slowdown_cdf", "slowdown_vs_size_by_group", "percentiles_by_group", "slowdown_and_load_over_time", "tail_by_tier", "link_load_and_tail",
-				"link_load_and_tail.network", "rack_matrix.bytes", "rack_matrix.p99", "convergence", "estimate_error", "worst_failures"},
-			compared: {"compare_cdf", "what_changed", "explaining_links", "load_changes", "slowdown_cdf", "tail_by_tier", "link_load_and_tail.network"},
-			graph: {"slowdown_cdf", "percentiles_by_group", "tail_by_tier", "link_load_and_tail.network", "parameter_sweep",
-				"parameter_sweep_pairs", "parameter_sweep.effects", "parameter_sweep.error"},
-			sampled: sampledCharts,
+				"link_load_and_tail.network", "worst_failures"},
+			compared: {"what_changed", "explaining_links", "slowdown_cdf", "tail_by_tier", "link_load_and_tail.network"},
+			graph:    {"slowdown_cdf", "percentiles_by_group", "tail_by_tier", "link_load_and_tail.network", "parameter_sweep"},
+			sampled:  sampledCharts,
 		} {
 			base := strings.TrimSuffix(filepath.Base(name), ".html")
 			for _, size := range []struct {
@@ -197,7 +195,7 @@ func TestReportSampled(t *testing.T) {
 		t.Errorf("%d percentiles and %d charts say what they were estimated from, want 3 and %d", said[0], said[1], len(sampledCharts))
 	}
 	text := eval[string](t, b, `document.querySelector('main').textContent`)
-	contains(t, text, "95% interval", "The interval of p99 has these parts: windows drawn", "windows’ part of the interval of p99 was ±",
+	contains(t, text, "95% interval", "The interval of p99 has these parts: windows drawn",
 		"Charts of links, of racks", "leave out the method’s own error")
 	if over := eval[int](t, b, "document.documentElement.scrollWidth - innerWidth"); over > 0 {
 		t.Errorf("the page is %d px too wide", over)
@@ -249,7 +247,7 @@ func checkHostile(t *testing.T, path, chart string) {
 		t.Error("a name of the trace became part of a tooltip")
 	}
 	eval[bool](t, b, `document.querySelectorAll('details').forEach(d => { d.open = true; }) || true`)
-	b.wait(t, "the tables", `document.querySelectorAll('figure table').length > 5`)
+	b.wait(t, "the tables", `document.querySelectorAll('figure table').length > 2`)
 	if eval[bool](t, b, `'hacked' in window || document.querySelector('img') !== null`) {
 		t.Error("a name of the trace became part of the page")
 	}

@@ -103,6 +103,9 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 			if err := run.Estimate(ctx); err != nil {
 				return err
 			}
+			if err := run.MakeAnswer(); err != nil {
+				return err
+			}
 			if exact {
 				if err := run.Exact(ctx, x); err != nil {
 					return err

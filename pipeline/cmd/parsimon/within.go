@@ -85,6 +85,9 @@ func (w *withinFlags) runWithin(
 	if err != nil {
 		return err
 	}
+	if err := run.Executor().Session().SetAnswer(run.ID(), result.Variant); err != nil {
+		return err
+	}
 	return judged(e, result, result.Judge(gates), form)
 }
 
