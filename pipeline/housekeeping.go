@@ -92,7 +92,7 @@ func ReadUsage(l *lake.Lake) (*Usage, error) {
 
 // A Removal says which scenarios and workloads to remove.
 type Removal struct {
-	Scenarios []string // ids, beginnings of ids or names
+	Scenarios []string // ids or names
 	Workloads []lake.WorkloadID
 	OlderThan time.Duration // scenarios last worked on before that; 0: none
 	KeepLast  int           // of those, so many of the newest stay
@@ -109,7 +109,7 @@ func Remove(ctx context.Context, l *lake.Lake, r Removal) ([]OwnerUsage, error) 
 	}
 	var places []lake.Place
 	for _, name := range r.Scenarios {
-		id, err := Resolve(l, name)
+		id, err := ResolveWhole(l, name)
 		if err != nil {
 			return nil, err
 		}

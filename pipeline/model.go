@@ -51,10 +51,12 @@ func newModel(l *lake.Lake, spec Spec, n *topology.Network) (*Model, error) {
 	return &Model{l, spec, n, router}, nil
 }
 
-// OpenModel opens a scenario that the lake holds: by its id, the beginning of the id or its name; the one last worked
-// on if scenario is empty.
+// OpenModel opens a scenario that the lake holds (see Resolve); the one last worked on if none is named.
 func OpenModel(l *lake.Lake, scenario string) (*Model, error) {
-	id, err := Resolve(l, scenario)
+	id, err := LastWorkedOn(l)
+	if scenario != "" {
+		id, err = Resolve(l, scenario)
+	}
 	if err != nil {
 		return nil, err
 	}

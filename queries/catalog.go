@@ -44,7 +44,7 @@ func WriteCatalog(lake string, files []File) (err error) {
 		return fmt.Errorf("lake %s: %w", lake, err)
 	}
 	for _, f := range files {
-		if err := checkRegular([]string{filepath.Join(root, filepath.FromSlash(f.Path))}); err != nil {
+		if err := checkInside(root, []string{filepath.Join(root, filepath.FromSlash(f.Path))}); err != nil {
 			return fmt.Errorf("write the catalog: %w", err)
 		}
 	}

@@ -36,13 +36,12 @@ type DB struct {
 }
 
 // Open opens a lake for reading. The database is in memory, has the views of the catalog (the file
-// LAKE/parsimon.duckdb is not needed) and is locked: it cannot read outside the lake, write, load extensions or
-// change settings. It reads the data files that exist now; files committed later are not seen.
+// LAKE/parsimon.duckdb is not needed) and is locked: it reads no file but the data files, writes none, loads no extensions
+// and changes no settings. It reads the data files that exist now; files committed later are not seen.
 //
 // A view is created when a statement first reads it, because DuckDB then opens a file of every scenario.
 //
-// Errors: the lake is missing, is not a directory, has no data file, has a symbolic link that leads outside,
-// or has a path that CheckLakePath refuses; limits that duckdb.Open refuses.
+// Errors: the lake is missing, is not a directory, has no data file, or has a path that CheckLakePath refuses; limits that duckdb.Open refuses.
 func Open(ctx context.Context, lake string, o Options) (_ *DB, err error) {
 	root, err := lakeRoot(lake)
 	if err != nil {
@@ -50,9 +49,6 @@ func Open(ctx context.Context, lake string, o Options) (_ *DB, err error) {
 	}
 	if err := CheckLakePath(root); err != nil {
 		return nil, err
-	}
-	if err := checkLinks(root); err != nil {
-		return nil, fmt.Errorf("lake %s: %w", lake, err)
 	}
 	files := o.Files
 	if files == nil {
@@ -88,7 +84,11 @@ func (db *DB) prepare(ctx context.Context) (err error) {
 	if err := createMacros(ctx, conn); err != nil {
 		return err
 	}
-	return duckdb.Lock(ctx, db.sql, db.root)
+	var paths []string
+	for _, f := range db.files {
+		paths = append(paths, filepath.Join(db.root, filepath.FromSlash(f.Path)))
+	}
+	return duckdb.Lock(ctx, db.sql, paths...)
 }
 
 // Close frees the database. Rows that are still open become unusable.
@@ -106,7 +106,7 @@ func (db *DB) require(ctx context.Context, conn *sql.Conn, names []string) error
 		}
 	}
 	for _, v := range missing {
-		if err := checkRegular(v.files); err != nil {
+		if err := checkInside(db.root, v.files); err != nil {
 			return err
 		}
 	}
@@ -158,7 +158,10 @@ func (db *DB) create(ctx context.Context, conn *sql.Conn, missing []view) error 
 // closure returns the views of the given names and those that they read, directly or not, in an order in
 // which they can be created.
 func (db *DB) closure(names []string) []view {
-	wanted := set(names...)
+	wanted := map[string]bool{}
+	for _, name := range names {
+		wanted[name] = true
+	}
 	var found []view
 	for _, v := range slices.Backward(db.views) { // a view reads only views before it
 		if wanted[v.name] {

@@ -65,12 +65,22 @@ func (f File) check() error {
 	return nil
 }
 
-// checkRegular returns an error for a path of something else than a regular file. DuckDB would wait for the writer of a
-// named pipe. A file that is not there is left to DuckDB.
-func checkRegular(paths []string) error {
+// checkInside returns an error for a path of something else than a regular file, since DuckDB would wait for the writer
+// of a named pipe, and for one that leads out of the lake over a symbolic link: DuckDB compares paths as strings. A file
+// that is not there is left to DuckDB.
+func checkInside(root string, paths []string) error {
 	for _, path := range paths {
-		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		info, err := os.Stat(path)
+		if err != nil {
+			continue
+		}
+		if !info.Mode().IsRegular() {
 			return fmt.Errorf("%s: not a regular file", path)
+		}
+		target, err := filepath.EvalSymlinks(path)
+		if err != nil || !strings.HasPrefix(target, root+string(filepath.Separator)) {
+			return fmt.Errorf("%s leads out of the lake over a symbolic link, to %s, where queries may not read: "+
+				"move the files into the lake", path, target)
 		}
 	}
 	return nil

@@ -65,32 +65,3 @@ func lakeRoot(lake string) (string, error) {
 	}
 	return root, nil
 }
-
-// checkLinks returns an error if the lake has a symbolic link that leads outside: DuckDB compares paths as
-// strings and would follow it. Links within the lake are allowed. A link that is made while a database is open
-// is not seen, but whoever can make it can read what the owner of the lake can read.
-func checkLinks(root string) error {
-	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // a temporary file that was removed meanwhile
-		}
-		if err != nil {
-			return err
-		}
-		if d.Type()&fs.ModeSymlink == 0 {
-			return nil
-		}
-		target, err := filepath.EvalSymlinks(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // the target does not exist
-		}
-		if err != nil {
-			return err
-		}
-		if target != root && !strings.HasPrefix(target, root+string(filepath.Separator)) {
-			return fmt.Errorf("%s is a symbolic link that leads out of the lake, to %s, where queries may not read: "+
-				"move the files into the lake", path, target)
-		}
-		return nil
-	})
-}

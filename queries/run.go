@@ -69,9 +69,8 @@ func (q Query) bind(params map[string]string) ([]any, error) {
 	return args, nil
 }
 
-// SQL runs the text if it is a single SELECT that reads nothing outside the lake. Errors for any other text
-// wrap ErrRefused. Tables and questions are views of their own names. Files inside the lake can be read by
-// absolute path. The caller closes the rows.
+// SQL runs the text if it is a single SELECT. Errors for any other text wrap ErrRefused. Tables and questions are views of
+// their own names. DuckDB opens no file but the data files of the lake. The caller closes the rows.
 func (db *DB) SQL(ctx context.Context, text string) (*format.Rows, error) {
 	conn, err := db.sql.Conn(ctx)
 	if err != nil {
@@ -88,15 +87,15 @@ func (db *DB) SQL(ctx context.Context, text string) (*format.Rows, error) {
 
 // admit checks a statement, creates the views that it reads, and returns their names.
 func (db *DB) admit(ctx context.Context, conn *sql.Conn, text string) (names []string, err error) {
-	s, err := checkTree(ctx, conn, db.root, text)
+	s, err := duckdb.InspectSelect(ctx, conn, text, relationMacros...)
 	if err != nil {
 		return nil, err
 	}
-	names = slices.Sorted(maps.Keys(s.relations))
+	names = slices.Sorted(maps.Keys(s.Relations))
 	all := db.viewNames()
-	unknown := func(name string) bool { return !s.defined[name] && !slices.Contains(all, name) }
+	unknown := func(name string) bool { return !s.Defined[name] && !slices.Contains(all, name) }
 	create := names
-	if s.metadata || slices.ContainsFunc(names, unknown) { // the latter for DuckDB's "Did you mean"
+	if s.Metadata || slices.ContainsFunc(names, unknown) { // the latter for DuckDB's "Did you mean"
 		create = all
 	}
 	if err := db.require(ctx, conn, create); err != nil {

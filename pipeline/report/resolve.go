@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"parsimon/queries"
+	"parsimon/schema/names"
 )
 
 // Estimate is one estimate of the lake.
@@ -67,33 +68,25 @@ func resolveBase(ctx context.Context, db *queries.DB, text, prefer string) (Esti
 		return Estimate{}, errors.New("the lake holds no estimate yet")
 	}
 	scenario, variant, _ := strings.Cut(text, "@")
-	matches := []func(e Estimate) bool{
-		func(e Estimate) bool { return e.Scenario == scenario },
-		func(e Estimate) bool { return len(scenario) >= 4 && strings.HasPrefix(e.Scenario, scenario) },
-		func(e Estimate) bool { return e.Name == scenario },
-	}
 	if slices.ContainsFunc(all, func(e Estimate) bool { return e.Name == text }) { // a name may have an @
 		scenario, variant = text, ""
 	}
-	for _, match := range matches {
-		var found []Estimate
-		for _, e := range all {
-			if match(e) {
-				found = append(found, e)
-			}
-		}
-		if len(found) > 0 {
-			return chooseVariant(found, variant, prefer, text)
+	var things []names.Thing
+	for _, e := range all {
+		if !slices.ContainsFunc(things, func(t names.Thing) bool { return t.ID == e.Scenario }) {
+			things = append(things, names.Thing{ID: e.Scenario, Names: []string{e.Name}})
 		}
 	}
-	return Estimate{}, fmt.Errorf("no estimated scenario %q in the lake; it holds %s", scenario, list(all))
+	at, err := names.Find("estimated scenario", scenario, "the lake", things, false)
+	if err != nil {
+		return Estimate{}, err
+	}
+	found := slices.DeleteFunc(all, func(e Estimate) bool { return e.Scenario != things[at].ID })
+	return chooseVariant(found, variant, prefer)
 }
 
-// chooseVariant picks one of the estimates that a scenario's name or id matches.
-func chooseVariant(found []Estimate, variant, prefer, text string) (Estimate, error) {
-	if slices.ContainsFunc(found, func(e Estimate) bool { return e.Scenario != found[0].Scenario }) {
-		return Estimate{}, fmt.Errorf("%q may be any of %s: give the id", text, list(found))
-	}
+// chooseVariant picks one of the estimates of a scenario.
+func chooseVariant(found []Estimate, variant, prefer string) (Estimate, error) {
 	for _, want := range []string{variant, prefer} {
 		for _, e := range found {
 			if want != "" && e.Variant == want {

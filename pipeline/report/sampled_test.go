@@ -64,11 +64,11 @@ func TestChooseVariant(t *testing.T) {
 	}
 	found := []Estimate{of("exact", false), of("flow-2", true), of("flow-2-sampled-48", false)}
 	for variant, want := range map[string]string{"": "flow-2", "exact": "exact"} {
-		if got, err := chooseVariant(found, variant, "", "name"); err != nil || got.Variant != want {
+		if got, err := chooseVariant(found, variant, ""); err != nil || got.Variant != want {
 			t.Errorf("%v, %v, want %s", got, err, want)
 		}
 	}
-	if got, err := chooseVariant(found, "", "exact", "name"); err != nil || got.Variant != "exact" {
+	if got, err := chooseVariant(found, "", "exact"); err != nil || got.Variant != "exact" {
 		t.Errorf("%v, %v, want the variant of what it is compared with", got, err)
 	}
 }

@@ -14,13 +14,11 @@
 package workloads
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
@@ -165,9 +163,9 @@ func Read(l *lake.Lake, id lake.WorkloadID) (s *State, found bool, err error) {
 	return s, found, err
 }
 
-// Resolve reads an ingested workload; see ResolveID.
+// Resolve reads the ingested workload that a user names: by its name or, where the name is a hash, the beginning of it.
 func Resolve(l *lake.Lake, name string) (*State, error) {
-	id, err := ResolveID(l, name)
+	id, err := resolve(l, name, false)
 	if err != nil {
 		return nil, err
 	}
@@ -175,47 +173,24 @@ func Resolve(l *lake.Lake, name string) (*State, error) {
 	return s, err
 }
 
-// ResolveID finds an ingested workload by its id or the beginning of it (at least 4 characters), if only one has it.
-func ResolveID(l *lake.Lake, name string) (lake.WorkloadID, error) {
-	all, err := l.Workloads()
+// ResolveWhole checks that the lake holds a workload of a whole name. The error lists those that it holds.
+func ResolveWhole(l *lake.Lake, name string) (lake.WorkloadID, error) { return resolve(l, name, true) }
+
+func resolve(l *lake.Lake, name string, whole bool) (lake.WorkloadID, error) {
+	ids, err := l.Workloads()
 	if err != nil {
 		return "", err
 	}
-	var found []lake.WorkloadID
-	for _, id := range all {
-		if string(id) == name {
-			found = []lake.WorkloadID{id}
-			break
-		}
-		if len(name) >= 4 && strings.HasPrefix(string(id), name) {
-			found = append(found, id)
-		}
-	}
-	if len(found) != 1 {
-		if len(found) > 1 {
-			return "", fmt.Errorf("%q may be any of workloads %s in %s", name, list(found), l.Path())
-		}
-		sorted := slices.Clone(all)
-		slices.SortStableFunc(sorted, func(a, b lake.WorkloadID) int {
-			return cmp.Compare(names.Distance(name, string(a)), names.Distance(name, string(b)))
-		})
-		return "", fmt.Errorf("no workload %q in %s; it holds %s", name, l.Path(), list(sorted))
-	}
-	return found[0], nil
-}
-
-// list writes workloads for an error message.
-func list(ids []lake.WorkloadID) string {
-	const most = 20
-	var texts []string
+	all := make([]names.Thing, len(ids))
 	for i, id := range ids {
-		if i == most {
-			texts = append(texts, fmt.Sprintf("%d more", len(ids)-i))
-			break
-		}
-		texts = append(texts, string(id))
+		_, chosen := lake.ParseScenarioID(string(id)) // hashes have the form of scenario ids
+		all[i] = names.Thing{ID: string(id), Chosen: chosen != nil}
 	}
-	return cmp.Or(strings.Join(texts, ", "), "none")
+	at, err := names.Find("workload", name, l.Path(), all, whole)
+	if err != nil {
+		return "", err
+	}
+	return ids[at], nil
 }
 
 // Ingested names the workload and what its flows come from.

@@ -57,7 +57,7 @@ func TestLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if err := Lock(t.Context(), db, inside); err != nil {
+	if err := Lock(t.Context(), db, file); err != nil {
 		t.Fatal(err)
 	}
 	var text string

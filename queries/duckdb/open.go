@@ -72,11 +72,12 @@ func Open(ctx context.Context, o Options) (_ *sql.DB, err error) {
 	return db, nil
 }
 
-// Lock restricts the database, for all connections and for good: it reads files below the given
-// absolute directories only, writes none, and no setting can be changed.
-func Lock(ctx context.Context, db *sql.DB, dirs ...string) error {
+// Lock restricts the database, for all connections and for good: statements reach no file but those of the given
+// absolute paths and what spills, install and load nothing, and change no setting. DuckDB compares whole paths: unlike
+// allowed_directories, which DIR/./x/../../secret passes (DuckDB 1.4.1), allowed_paths have no way around.
+func Lock(ctx context.Context, db *sql.DB, paths ...string) error {
 	for _, s := range []string{
-		"SET GLOBAL allowed_directories = [" + quoteList(dirs) + "]",
+		"SET GLOBAL allowed_paths = [" + quoteList(paths) + "]",
 		"SET GLOBAL enable_external_access = false",
 		"SET GLOBAL lock_configuration = true", // last: nothing can be set after it
 	} {

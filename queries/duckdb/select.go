@@ -11,124 +11,132 @@ import (
 	"strings"
 )
 
-// computing are the table functions that open no file and have no side effect.
-var computing = []string{"unnest", "range", "generate_series"}
+// ErrRefused is wrapped by the error for a statement that may not run. Errors for a statement that is wrong or that
+// fails do not wrap it.
+var ErrRefused = errors.New("refused: only a single SELECT from views may run")
 
-// acting are the scalar functions that do more than compute: the first two bind the statement in their argument, and so
-// open files; the others change state.
+// Lock keeps a statement from all files but those that it lists. What else a SELECT can do is a matter of the functions
+// that it calls (DuckDB 1.4.1: FROM enable_logging(storage = 'file', …) makes directories, arrow_scan reads any memory),
+// so those that InspectSelect accepts are listed here.
+var tableFunctions = []string{
+	"range", "generate_series", "unnest", "repeat", "repeat_row", "json_each", "json_tree",
+	"duckdb_columns", "duckdb_functions", "duckdb_keywords", "duckdb_tables", "duckdb_types",
+	"duckdb_views", "pragma_table_info", "pragma_version",
+}
+
+// acting are the scalar functions that do more than compute: the first two bind the statement in their argument, the
+// others change state.
 var acting = []string{"json_serialize_plan", "json_execute_serialized_sql", "write_log", "nextval", "setval"}
 
-// CheckSelect returns an error unless text is one SELECT that reads nothing but the given relations and its own common
-// table expressions, and calls no function that opens a file or has a side effect. It parses the text and does not bind
-// it. The statement type SELECT alone does not suffice: FROM read_text('…') and FROM enable_logging(…) are SELECTs.
-func CheckSelect(ctx context.Context, conn *sql.Conn, text string, relations ...string) error {
-	if strings.ContainsRune(text, 0) { // DuckDB's C interface ends a text there
-		return errors.New("the statement has a zero byte")
-	}
-	tree, err := Parse(ctx, conn, text)
-	switch {
-	case err != nil:
-		return FirstLine(err)
-	case tree.Error:
-		return errors.New(tree.Message)
-	case len(tree.Statements) != 1:
-		return fmt.Errorf("want one SELECT, got %d statements", len(tree.Statements))
-	}
-	check := selectCheck{relations: slices.Clone(relations)}
-	check.defineAll(tree.Statements[0])
-	return check.all(tree.Statements[0])
+// A Select is what a SELECT reads, in lower case.
+type Select struct {
+	Relations map[string]bool // names of tables and views, without catalog and schema
+	Defined   map[string]bool // names of its common table expressions
+	Metadata  bool            // it lists or describes views (SHOW, DESCRIBE, duckdb_views(), …)
 }
 
-// A ParseTree is what DuckDB's own parser makes of a text. If Error is set, Type and Message say why it makes nothing.
-type ParseTree struct {
-	Error      bool   `json:"error"`
-	Type       string `json:"error_type"`
-	Message    string `json:"error_message"`
-	Statements []any  `json:"statements"`
-}
-
-// ErrParseTree is wrapped by the error for a parse tree that cannot be read.
-var ErrParseTree = errors.New("its parse tree cannot be read")
-
-// Parse returns the parse tree of a text. It does not bind it: no file is opened.
-func Parse(ctx context.Context, conn *sql.Conn, text string) (*ParseTree, error) {
+// InspectSelect returns what a text reads. It returns an error unless the text is one SELECT that calls no function with
+// side effects. macros are table macros that it may call, whose first argument is the name of a relation. The text is
+// parsed and not bound: no file is opened.
+func InspectSelect(ctx context.Context, conn *sql.Conn, text string, macros ...string) (*Select, error) {
+	if strings.ContainsRune(text, 0) {
+		// DuckDB's C interface ends a text at a zero byte. The text that is checked must be the one that runs.
+		return nil, fmt.Errorf("%w: the text has a zero byte", ErrRefused)
+	}
 	var data string
 	err := conn.QueryRowContext(ctx, "SELECT CAST(json_serialize_sql(CAST(? AS VARCHAR)) AS VARCHAR)", text).Scan(&data)
 	if err != nil {
-		return nil, fmt.Errorf("parse the statement: %w", err)
+		return nil, fmt.Errorf("parse the statement: %w", FirstLine(err))
 	}
-	var tree ParseTree
+	var tree struct {
+		Error      bool   `json:"error"`
+		Type       string `json:"error_type"`
+		Message    string `json:"error_message"`
+		Statements []any  `json:"statements"`
+	}
 	decoder := json.NewDecoder(strings.NewReader(data))
 	decoder.UseNumber()
-	if err := decoder.Decode(&tree); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrParseTree, err)
+	switch err := decoder.Decode(&tree); {
+	case err != nil:
+		return nil, fmt.Errorf("%w: its parse tree cannot be read: %w", ErrRefused, err)
+	case tree.Error && tree.Type == "not implemented":
+		return nil, fmt.Errorf("%w (a PIVOT needs its values: PIVOT … ON column IN (…))", ErrRefused)
+	case tree.Error:
+		return nil, fmt.Errorf("%s error: %s", tree.Type, tree.Message)
+	case len(tree.Statements) != 1:
+		return nil, fmt.Errorf("%w; these are %d statements", ErrRefused, len(tree.Statements))
 	}
-	return &tree, nil
+	s := &Select{Relations: map[string]bool{}, Defined: map[string]bool{}}
+	return s, s.walk(tree.Statements[0], macros)
 }
 
-// A selectCheck walks a parse tree, every object of it whatever it is part of.
-type selectCheck struct{ relations []string }
-
-// defineAll adds the common table expressions to the relations.
-func (c *selectCheck) defineAll(node any) {
-	each(node, func(child any) { c.defineAll(child) })
-	n, _ := node.(map[string]any)
-	ctes, _ := n["cte_map"].(map[string]any)
-	entries, _ := ctes["map"].([]any)
-	for _, e := range entries {
-		entry, _ := e.(map[string]any)
-		if name, ok := entry["key"].(string); ok {
-			c.relations = append(c.relations, name)
+// walk visits every object of a parse tree, whatever it is part of, in a fixed order. A kind of node that a later
+// version of DuckDB adds is walked too.
+func (s *Select) walk(node any, macros []string) error {
+	switch n := node.(type) {
+	case []any:
+		for _, child := range n {
+			if err := s.walk(child, macros); err != nil {
+				return err
+			}
 		}
-	}
-}
-
-func (c *selectCheck) all(node any) (err error) {
-	if n, ok := node.(map[string]any); ok {
-		err = c.one(n)
-	}
-	each(node, func(child any) {
-		if err == nil {
-			err = c.all(child)
+	case map[string]any:
+		if err := s.visit(n, macros); err != nil {
+			return err
 		}
-	})
-	return err
-}
-
-func (c *selectCheck) one(n map[string]any) error {
-	text := func(key string) string { s, _ := n[key].(string); return strings.ToLower(s) }
-	switch n["type"] {
-	case "TABLE_FUNCTION":
-		f, _ := n["function"].(map[string]any)
-		name, _ := f["function_name"].(string)
-		if !slices.Contains(computing, strings.ToLower(name)) {
-			return fmt.Errorf("table function %q is not allowed", name)
-		}
-	case "BASE_TABLE": // FROM 'file' is a table name to the parser
-		known := slices.ContainsFunc(c.relations, func(r string) bool { return strings.EqualFold(r, text("table_name")) })
-		if !known || text("schema_name") != "" || text("catalog_name") != "" {
-			return fmt.Errorf("table %q is not allowed", n["table_name"])
-		}
-	case "SHOW_REF":
-		return errors.New("SHOW and DESCRIBE are not allowed")
-	case "FUNCTION":
-		if slices.Contains(acting, text("function_name")) {
-			return fmt.Errorf("function %s is not allowed", text("function_name"))
+		for _, key := range slices.Sorted(maps.Keys(n)) {
+			if err := s.walk(n[key], macros); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// each calls do for the children of a node of a parse tree, in a fixed order.
-func each(node any, do func(child any)) {
-	switch n := node.(type) {
-	case []any:
-		for _, child := range n {
-			do(child)
+// visit checks one object of the parse tree.
+func (s *Select) visit(n map[string]any, macros []string) error {
+	switch n["type"] {
+	case "TABLE_FUNCTION":
+		f, _ := n["function"].(map[string]any)
+		name := lower(f, "function_name")
+		arguments, _ := f["children"].([]any)
+		switch {
+		case slices.Contains(macros, name) && len(arguments) > 0:
+			s.Relations[relationOf(arguments[0])] = true
+		case !slices.Contains(tableFunctions, name):
+			return fmt.Errorf("%w; table function %q is not allowed", ErrRefused, name)
 		}
-	case map[string]any:
-		for _, key := range slices.Sorted(maps.Keys(n)) {
-			do(n[key])
+		s.Metadata = s.Metadata || strings.HasPrefix(name, "duckdb_") || strings.HasPrefix(name, "pragma_")
+	case "BASE_TABLE": // FROM 'file' is a table name to the parser
+		s.Relations[lower(n, "table_name")] = true
+	case "SHOW_REF":
+		s.Metadata = true
+	case "FUNCTION":
+		if name := lower(n, "function_name"); slices.Contains(acting, name) {
+			return fmt.Errorf("%w; function %s is not allowed", ErrRefused, name)
 		}
 	}
+	ctes, _ := n["cte_map"].(map[string]any)
+	entries, _ := ctes["map"].([]any)
+	for _, e := range entries {
+		entry, _ := e.(map[string]any)
+		s.Defined[lower(entry, "key")] = true
+	}
+	return nil
+}
+
+// relationOf is the name in the argument of a table macro, a plain name or a string literal.
+func relationOf(argument any) string {
+	a, _ := argument.(map[string]any)
+	if names, _ := a["column_names"].([]any); len(names) == 1 {
+		name, _ := names[0].(string)
+		return strings.ToLower(name)
+	}
+	value, _ := a["value"].(map[string]any)
+	return lower(value, "value")
+}
+
+func lower(n map[string]any, key string) string {
+	text, _ := n[key].(string)
+	return strings.ToLower(text)
 }

@@ -74,9 +74,26 @@ func (in *Ingester) typed(ctx context.Context, out string) (anyFlowID bool, err 
 	return anyFlowID, err
 }
 
+// checkMapping returns an error unless the mapping is one SELECT from view source.
+func (in *Ingester) checkMapping(ctx context.Context) error {
+	reads, err := duckdb.InspectSelect(ctx, in.conn, in.o.Mapping.query)
+	if err != nil {
+		return err
+	}
+	for name := range reads.Relations {
+		if name != "source" && !reads.Defined[name] || strings.ContainsAny(name, "./") {
+			return fmt.Errorf("table %q is not allowed", name)
+		}
+	}
+	if reads.Metadata {
+		return errors.New("SHOW and DESCRIBE are not allowed")
+	}
+	return nil
+}
+
 // mappingColumns returns the columns that the mapping yields, by name in lower case.
 func (in *Ingester) mappingColumns(ctx context.Context) (map[string]flowColumn, error) {
-	if err := duckdb.CheckSelect(ctx, in.conn, in.o.Mapping.query, "source"); err != nil {
+	if err := in.checkMapping(ctx); err != nil {
 		return nil, err
 	}
 	columns, err := in.columns(ctx, "SELECT * FROM ("+in.o.Mapping.query+")")

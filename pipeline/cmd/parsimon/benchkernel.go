@@ -61,11 +61,11 @@ func benchKernel(dir, outCSV string, stdout io.Writer) (err error) {
 	}
 	var out *bufio.Writer
 	if outCSV != "" {
-		f, err := os.Create(outCSV)
+		f, err := openOutput(outCSV)
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, f.Close()) }()
+		defer func() { err = errors.Join(err, f.commit()) }()
 		out = bufio.NewWriterSize(f, 1<<20)
 		if _, err := out.WriteString("case,flow_id,fct_ns,ideal_ns\n"); err != nil {
 			return err

@@ -27,8 +27,8 @@ var removeCommand = command{
 	writes:  true,
 	summary: "remove scenarios and workloads",
 	help: `
-Removes scenarios, named by id, the beginning of an id or name, or those last worked on longer ago
-than --older-than; and ingested workloads. Files that another scenario shares stay there: removing a
+Removes scenarios, named by whole id or name, or those last worked on longer ago than --older-than;
+and ingested workloads. Files that another scenario shares stay there: removing a
 base does not change the scenarios that were made from it. The cache stays (parsimon cache prune).
 
   parsimon rm small --lake lake
@@ -40,7 +40,7 @@ base does not change the scenarios that were made from it. The cache stays (pars
 		f.StringVar(&dir, "lake", "", "directory of the lake (required)")
 		f.StringVar(&older, "older-than", "", "scenarios last worked on longer ago, e.g. 30d or 12h")
 		f.IntVar(&r.KeepLast, "keep-last", 0, "with --older-than: so many of the newest scenarios stay")
-		f.StringArrayVar(&ingested, "workload", nil, "an ingested workload, by its name or the first letters of it; may be repeated")
+		f.StringArrayVar(&ingested, "workload", nil, "an ingested workload, by its name; may be repeated")
 		f.BoolVar(&r.OldWorkloads, "workloads", false, "with --older-than: ingested workloads too; scenarios have their flows and stay")
 		f.BoolVar(&r.DryRun, "dry-run", false, "say what would be removed, and remove nothing")
 		declareFormat(f, &form)
@@ -66,7 +66,7 @@ base does not change the scenarios that were made from it. The cache stays (pars
 				return err
 			}
 			for _, name := range ingested {
-				id, err := workloads.ResolveID(l, name)
+				id, err := workloads.ResolveWhole(l, name)
 				if err != nil {
 					return err
 				}

@@ -50,7 +50,7 @@ func TestUsageAndRemove(t *testing.T) {
 	removed := parse[[]struct {
 		ID  string `json:"id"`
 		Own int64  `json:"own_bytes"`
-	}](t, "rm", r.id[:6], "--lake", r.lake, "--format", "json")
+	}](t, "rm", r.id, "--lake", r.lake, "--format", "json")
 	if len(removed) != 1 || removed[0].ID != r.id || removed[0].Own != u.Scenarios[0].Own {
 		t.Errorf("removed %+v, du said %+v", removed, u)
 	}

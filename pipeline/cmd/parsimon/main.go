@@ -124,9 +124,12 @@ func (e *env) main(ctx context.Context, args []string) int {
 		printManual(e.stdout, cmd, flags)
 		return exitOK
 	}
+	if err == nil {
+		err = checkGiven(flags)
+	}
 	if err != nil {
 		err = usageError{err}
-	} else {
+	} else if err = e.metrics.check(); err == nil {
 		err = e.profiled(func() error { return run(ctx, flags.Args()) })
 		if cmd.writes {
 			err = updateViews(flags, err)
@@ -168,16 +171,16 @@ func (e *env) profiled(run func() error) (err error) {
 	if e.cpuProfile == "" {
 		return run()
 	}
-	f, err := os.Create(e.cpuProfile)
+	f, err := openOutput(e.cpuProfile)
+	if err == nil {
+		err = pprof.StartCPUProfile(f)
+	}
 	if err != nil {
 		return fmt.Errorf("--cpu-profile: %w", err)
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	if err := pprof.StartCPUProfile(f); err != nil {
-		return fmt.Errorf("--cpu-profile: %w", err)
-	}
-	defer pprof.StopCPUProfile()
-	return run()
+	err = run()
+	pprof.StopCPUProfile()
+	return errors.Join(err, f.commit())
 }
 
 // exit reports an error and answers the exit code it stands for.

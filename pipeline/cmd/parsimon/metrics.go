@@ -1,10 +1,8 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -128,7 +126,19 @@ func flag(x bool) float64 {
 	return 0
 }
 
-// write replaces the file by one rename, so that a collector never reads half of it.
+// check returns an error if the file cannot be written.
+func (m *metrics) check() error {
+	if m.file == "" {
+		return nil
+	}
+	err := checkOutput("metrics-file", m.file)
+	if err != nil {
+		m.file = "" // there is nothing to write at the end
+	}
+	return err
+}
+
+// write writes the file whole, so that a collector never reads half of it.
 func (m *metrics) write(command string, code int) error {
 	if m.file == "" {
 		return nil
@@ -142,17 +152,12 @@ func (m *metrics) write(command string, code int) error {
 	for _, name := range m.order {
 		fmt.Fprintf(&b, "# HELP parsimon_%[1]s %[2]s\n# TYPE parsimon_%[1]s gauge\n%[3]s\n", name, m.help[name], strings.Join(m.lines[name], "\n"))
 	}
-	f, err := os.CreateTemp(filepath.Dir(m.file), ".parsimon-metrics-*")
+	_, err := writeOutput(m.file, func(w io.Writer) error {
+		_, err := io.WriteString(w, b.String())
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("--metrics-file: %w", err)
-	}
-	_, err = f.WriteString(b.String())
-	err = errors.Join(err, f.Chmod(0o644), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), m.file)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("--metrics-file: %w", err), os.Remove(f.Name()))
 	}
 	return nil
 }

@@ -202,6 +202,9 @@ func parseParams(params []string) (map[string]string, error) {
 		if !ok || name == "" {
 			return nil, usagef("--param %q: must be name=value", p)
 		}
+		if value == "" && (strings.HasSuffix(name, "scenario") || strings.HasSuffix(name, "variant")) {
+			return nil, usagef("--param %s is empty: is a variable not set?", name)
+		}
 		if _, twice := values[name]; twice {
 			return nil, usagef("--param %s is given twice", name)
 		}

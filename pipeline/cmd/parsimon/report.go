@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -44,7 +42,7 @@ that the lake does not hold yet is made first, as "parsimon compare" makes it.`,
 		output := "report.html"
 		f.StringVar(&dir, "lake", "", "directory of the lake (required)")
 		f.StringVar(&o.Compare, "compare", "", "scenario to compare with, the base")
-		f.StringVarP(&output, "output", "o", output, "file to write; it is replaced in one step")
+		f.StringVarP(&output, "output", "o", output, "file to write; a regular file is replaced in one step")
 		f.StringVar(&memory, "memory-limit", "4GiB", "memory DuckDB may use; it spills beyond it")
 		return func(ctx context.Context, args []string) error {
 			limit, err := units.Parse(memory, units.Bytes)
@@ -53,10 +51,11 @@ that the lake does not hold yet is made first, as "parsimon compare" makes it.`,
 				return usagef("name one scenario of the lake")
 			case dir == "":
 				return usagef("--lake is required")
-			case output == "":
-				return usagef("--output: name a file")
 			case err != nil || limit < minMemory:
 				return usagef("--memory-limit %q: want a size of at least %dMiB, such as 2GB", memory, minMemory>>20)
+			}
+			if err := checkOutput("output", output); err != nil {
+				return err
 			}
 			o.Scenario = args[0]
 			o.Command = "parsimon report " + strings.Join(quoteAll(os.Args[min(2, len(os.Args)):]), " ")
@@ -78,7 +77,7 @@ that the lake does not hold yet is made first, as "parsimon compare" makes it.`,
 			if o.Query, err = catalog.Options(l, limits); err != nil {
 				return err
 			}
-			size, err := writeAtomically(output, func(w io.Writer) error { return report.Write(ctx, w, dir, o) })
+			size, err := writeOutput(output, func(w io.Writer) error { return report.Write(ctx, w, dir, o) })
 			if err != nil {
 				return err
 			}
@@ -167,34 +166,6 @@ func stageCosts(l *lake.Lake, of report.Estimate) ([]report.StageCost, error) {
 		}
 	}
 	return out, nil
-}
-
-// writeAtomically writes a file that is there whole or not at all.
-func writeAtomically(path string, write func(io.Writer) error) (size int64, err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return 0, fmt.Errorf("write %s: %w", path, err)
-	}
-	defer func() {
-		if err != nil {
-			_ = f.Close() // closed already, or of no use
-			_ = os.Remove(f.Name())
-		}
-	}()
-	if err := write(f); err != nil {
-		return 0, err
-	}
-	info, err := f.Stat()
-	if err == nil {
-		err = errors.Join(f.Chmod(0o644), f.Sync(), f.Close())
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return 0, fmt.Errorf("write %s: %w", path, err)
-	}
-	return info.Size(), nil
 }
 
 // quoteAll quotes words for a shell where they need it.

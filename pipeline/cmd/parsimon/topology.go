@@ -223,15 +223,8 @@ func writeDot(stdout io.Writer, file string, n *topology.Network) error {
 	if file == "-" {
 		return topology.WriteDot(stdout, n)
 	}
-	f, err := os.Create(file)
-	if err != nil {
-		return err
-	}
-	if err := topology.WriteDot(f, n); err != nil {
-		_ = f.Close()
-		return err
-	}
-	return f.Close()
+	_, err := writeOutput(file, func(w io.Writer) error { return topology.WriteDot(w, n) })
+	return err
 }
 
 // writeTopologyJSON writes all faults, not only the first of each kind as the table does.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -31,6 +32,21 @@ func (c choice) Set(text string) error {
 func (c choice) list() string {
 	last := len(c.names) - 1
 	return strings.Join(c.names[:last], ", ") + " or " + c.names[last]
+}
+
+// checkGiven refuses arguments and values of flags that are given and empty, as those of a script are where a variable
+// is not set: "parsimon rm ”" must not mean another scenario.
+func checkGiven(f *pflag.FlagSet) (err error) {
+	if slices.Contains(f.Args(), "") {
+		return errors.New("an argument is empty: is a variable not set?")
+	}
+	f.Visit(func(one *pflag.Flag) {
+		several, isList := one.Value.(pflag.SliceValue)
+		if one.Value.Type() == "string" && one.Value.String() == "" || isList && slices.Contains(several.GetSlice(), "") {
+			err = fmt.Errorf("--%s is empty: is a variable not set?", one.Name)
+		}
+	})
+	return err
 }
 
 // declareTable declares --format of commands whose answer is a table.
