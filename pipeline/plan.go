@@ -112,6 +112,9 @@ func (m *method) flowPlan() engine.Plan {
 // exactPlan simulates the whole network, without link cases.
 func (m *method) exactPlan() engine.Plan {
 	generate := m.generateStage()
+	if m.Spec.Windows != nil {
+		return engine.Plan{generate, m.exactWindowsStage(generate)}
+	}
 	m.route = m.routeStage(generate)
 	exact := m.exactStage(generate, Exact{Workers: m.ExactWorkers})
 	sample := m.sampleExactStage(generate, exact)

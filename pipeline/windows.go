@@ -19,6 +19,7 @@ import (
 	"parsimon/pipeline/scenario"
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/stages"
 	"parsimon/stages/rng"
 	"parsimon/stages/topology"
 )
@@ -38,6 +39,8 @@ type Windows struct {
 	// LongestBytes is the size of the workload's largest flow, which says how long before a window flows are looked
 	// for that are still active.
 	LongestBytes int64 `json:"longest_bytes"`
+	// Alone says that each part is simulated without the others: flows that outlast a part begin again in the next one.
+	Alone bool `json:"alone,omitempty"`
 }
 
 // WindowsVersion changes whenever windows of the same scenario would get other numbers than before.
@@ -47,6 +50,7 @@ func WindowsVersion() string { return fmt.Sprintf("%d-%d", methodVersion, fluidV
 type WindowsSpec struct {
 	Of    lake.ScenarioID `json:"of"`
 	Parts [][2]int64      `json:"parts"` // of the time, in ns: see Windows.Parts
+	Spans [][2]int64      `json:"spans"` // see Windows
 }
 
 // activeNS is the time of all parts, warm-up and cool-down included.
@@ -77,6 +81,7 @@ func DeriveWindows(ctx context.Context, base *Estimation, w Windows, o Settings)
 	if err != nil {
 		return nil, err
 	}
+	w.Alone = base.variant.Estimator == stages.WholeNetwork
 	spec := base.Spec
 	spec.Canonical, err = json.Marshal(struct {
 		WindowsOf lake.ScenarioID `json:"windows_of"`
@@ -89,7 +94,7 @@ func DeriveWindows(ctx context.Context, base *Estimation, w Windows, o Settings)
 	spec.ScenarioID = lake.ScenarioID(scenario.IDOf(spec.Canonical))
 	spec.Name = fmt.Sprintf("%s, %d windows", base.Spec.Name, len(w.Spans))
 	spec.Aliases, spec.Planned = nil, nil
-	spec.Windows = &WindowsSpec{Of: base.ID(), Parts: w.Parts(g.FirstStartNS, g.LastStartNS)}
+	spec.Windows = &WindowsSpec{Of: base.ID(), Parts: w.Parts(g.FirstStartNS, g.LastStartNS), Spans: w.Spans}
 	model := &Model{base.Lake, spec, base.Network, base.Router}
 	o.Base, o.Ephemeral = base.ID(), true
 	e, err := newEstimation(ctx, model, base.variant, o)
@@ -354,9 +359,11 @@ func (c *carrier) carry(ns int64) (ids []int64) {
 	c.fluid.advance(ns)
 	c.simulated.advance(ns)
 	goesOn := map[int64]bool{}
-	c.simulated.each(func(x *carried) {
-		goesOn[x.id] = true
-	})
+	if !c.windows.Alone {
+		c.simulated.each(func(x *carried) {
+			goesOn[x.id] = true
+		})
+	}
 	c.fluid.each(func(x *carried) {
 		if !goesOn[x.id] {
 			ids = append(ids, x.id)

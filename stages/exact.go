@@ -21,6 +21,9 @@ type ExactOptions struct {
 	// Flows that start in [FromNS, ToNS) are reported. Those that start up to WarmupNS earlier are simulated
 	// too, so that the first reported flow finds queues in place. ToNS 0 means no bound.
 	FromNS, ToNS, WarmupNS int64
+	// Counts selects the flows that are reported, by their start, of those in [FromNS, ToNS); the simulation ends when
+	// these have finished, whatever else is under way. nil: all are, and it ends when no flow is left.
+	Counts func(startNS int64) bool
 	// AllowUnreachable counts flows without a path instead of refusing them.
 	AllowUnreachable bool
 	// Buffer is the packet buffer of switches; the zero value is unlimited. With a limited buffer the
@@ -32,7 +35,7 @@ type ExactOptions struct {
 
 // ExactTables are the tables that a whole-network simulation writes.
 type ExactTables struct {
-	FCTs, Hops schema.Sink // exact_fcts and exact_hops
+	FCTs, Hops schema.Sink // exact_fcts and exact_hops; Hops nil: not written
 	Links      schema.Sink // link_stats; nil: not written
 }
 
@@ -73,10 +76,12 @@ func Exact(ctx context.Context, n *topology.Network, r *topology.Router, p simke
 	if o.Buffer != (network.BufferParams{}) {
 		simulate = x.buffered
 	}
-	if err := simulate(ctx); err != nil {
+	err := simulate(ctx)
+	ended := errors.Is(err, errCounted)
+	if err != nil && !ended {
 		return x.stats, fmt.Errorf("whole-network simulation: %w", err)
 	}
-	if len(x.active) > 0 {
+	if len(x.active) > 0 && !ended {
 		return x.stats, fmt.Errorf("whole-network simulation: %d flows did not finish", len(x.active))
 	}
 	if out.Links != nil {
@@ -100,6 +105,8 @@ type exact struct {
 	stats    ExactStats
 
 	row      int64 // rows of table flows that have been read
+	awaited  int   // flows that count and have not finished, of those that were read
+	allRead  bool
 	started  int64 // flows that the engine has received
 	originNS int64
 	active   map[int64]exactFlow // by the engine's number
@@ -120,6 +127,7 @@ func (x *exact) nextFlows() (*network.Flows, error) {
 	for {
 		rec, err := x.in.Next()
 		if errors.Is(err, io.EOF) {
+			x.allRead = true
 			return nil, nil
 		}
 		if err != nil {
@@ -163,6 +171,9 @@ func (x *exact) flowsOf(id []int64, src, dst []int32, size, start []int64) (*net
 		x.active[x.started] = exactFlow{row, id[i], size[i], start[i],
 			chunk.PathLinks[len(chunk.PathLinks)-len(path):]}
 		x.started++
+		if x.options.Counts != nil && x.options.Counts(start[i]) {
+			x.awaited++
+		}
 	}
 	return chunk, nil
 }
@@ -181,23 +192,30 @@ func (x *exact) take(r *network.Results) error {
 		if x.progress != nil {
 			x.progress(packetHops)
 		}
-		if f.start < x.options.FromNS {
+		if f.start < x.options.FromNS || x.options.Counts != nil && !x.options.Counts(f.start) {
 			x.stats.Warmup++
 		} else {
 			x.stats.Flows++
+			x.awaited--
 			x.outFCT.append(f, r.FCTNS[i], r.IdealNS[i])
-			for h := from; h < to; h++ {
+			for h := from; h < to && x.out.Hops != nil; h++ {
 				x.outHops.append(f, h-from, r.WaitNS[h], r.LastWaitNS[h], r.Marks[h])
 			}
 		}
 		from = to
 	}
 	r.Reset()
+	if x.options.Counts != nil && x.allRead && x.awaited == 0 {
+		return errCounted
+	}
 	if len(x.outFCT.row) < columns.BatchRows && len(x.outHops.row) < columns.BatchRows {
 		return nil
 	}
 	return x.flush()
 }
+
+// errCounted ends a simulation whose flows that count have finished.
+var errCounted = errors.New("all flows that count have finished")
 
 func (x *exact) flush() error {
 	if err := x.outFCT.flush(x.out.FCTs); err != nil {

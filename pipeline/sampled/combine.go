@@ -153,7 +153,7 @@ func (s *sampler) partsRecord(rows []Row) arrow.Record {
 		if r.VNet != nil {
 			row["vnet"] = *r.VNet
 		}
-		if slices.ContainsFunc(s.method, func(m MethodError) bool { return m.Quantile == r.Quantile }) {
+		if s.exact() || slices.ContainsFunc(s.method, func(m MethodError) bool { return m.Quantile == r.Quantile }) {
 			row["method_lo"], row["method_hi"] = r.MethodLo, r.MethodHi
 		}
 		out.Add(row)

@@ -24,6 +24,10 @@ func Compare(ctx context.Context, base, other *pipeline.Estimation, ask Ask) (*C
 	if ask.Check > 0 {
 		return nil, errors.New("a comparison of windows does not measure the method's error")
 	}
+	base.ChooseForWindows()
+	if other.ChooseForWindows(); base.Variant().String() != other.Variant().String() {
+		return nil, errors.New("the whole network of one scenario only can be simulated: compare by --estimator flow")
+	}
 	s, err := start(ctx, base, ask, nil)
 	if err != nil {
 		return nil, err

@@ -28,7 +28,8 @@ type Result struct {
 	Rows         []Row         `json:"intervals"`
 
 	check time.Duration
-	of    Key // whose parts of the intervals are written
+	of    Key  // whose parts of the intervals are written
+	exact bool // the method has no error
 }
 
 func (s *sampler) result(rows []Row, stopped string, seconds float64) *Result {
@@ -43,7 +44,8 @@ func (s *sampler) result(rows []Row, stopped string, seconds float64) *Result {
 		Goals: s.goals(), Warmup: s.warmup, MethodErrors: s.method, Rows: rows, check: s.ask.Check,
 		of: all,
 	}
-	if s.ask.Check == 0 {
+	r.exact = s.exact()
+	if s.ask.Check == 0 && !r.exact {
 		r.Warnings = append(r.Warnings, "the intervals leave out the method's own error (--check measures it)")
 	}
 	if n := len(s.method); s.ask.Check > 0 && n < len(pipeline.Quantiles) {
@@ -167,6 +169,9 @@ func (r *Result) parts(row Row) string {
 		parts = append(parts, fmt.Sprintf("flows that outlast the cool-down up to %+.2f%%", 100*(row.Sustained/row.Estimate-1)))
 	}
 	method := "method not measured"
+	if r.exact {
+		method = "no error of the method: every packet is simulated"
+	}
 	for _, m := range r.MethodErrors {
 		if m.Quantile == row.Quantile {
 			method = fmt.Sprintf("method %s (estimate %+.2f%% from %d flows in %v simulated packet by packet)",

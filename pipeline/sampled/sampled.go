@@ -84,11 +84,12 @@ func newSampler(ctx context.Context, base *pipeline.Estimation, ask Ask) (*sampl
 	if err := ask.Validate(); err != nil {
 		return nil, err
 	}
+	base.ChooseForWindows()
 	if base.Variant().Passes == pipeline.AutoPasses {
 		return nil, errors.New("windows need a number of passes, the same for all")
 	}
-	if base.Variant().Estimator == stages.WholeNetwork {
-		return nil, errors.New("windows are estimated by link cases: by estimator flow or independent, not exact")
+	if ask.Check > 0 && base.Variant().Estimator == stages.WholeNetwork {
+		return nil, errors.New("windows are simulated packet by packet: there is no error of the method to check")
 	}
 	s := &sampler{base: base, ask: ask, began: time.Now(), counts: map[int]counts{}, longer: map[int]counts{},
 		outlast: map[Key]int64{}, windowError: windowError}
@@ -104,6 +105,9 @@ func newSampler(ctx context.Context, base *pipeline.Estimation, ask Ask) (*sampl
 	}
 	return s, nil
 }
+
+// exact reports whether windows are simulated packet by packet.
+func (s *sampler) exact() bool { return s.base.Variant().Estimator == stages.WholeNetwork }
 
 // draw estimates round after round until the intervals are narrow, and says why it ended.
 func (s *sampler) draw(ctx context.Context) (stopped string, err error) {

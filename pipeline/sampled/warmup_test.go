@@ -16,19 +16,24 @@ import (
 var (
 	warmupLake     = flag.String("warmup-lake", "", "measure the effect of warm-ups on the whole estimate that this lake holds; adds hidden scenarios to it")
 	warmupScenario = flag.String("warmup-scenario", "", "scenario of the lake")
-	warmupRounds   = flag.Int("warmup-rounds", 2, "rounds of windows")
-	warmupTimes    = flag.String("warmup-times", "1ms+2ms,2ms+8ms,8ms+32ms", "warm-ups and cool-downs")
-	warmupSlots    = flag.Int("warmup-slots", 1000, "slots of the workload")
+	warmupVariant  = flag.String("warmup-variant", "exact", "variant of the whole estimate and of the windows")
+	warmupTimes    = flag.String("warmup-times", "1ms,5ms,20ms", "warm-ups")
+	warmupWindows  = flag.Int("warmup-windows", 8, "windows, evenly over the time")
+	warmupSlots    = flag.Int("warmup-slots", 100, "slots of the workload, of which windows are some")
 )
 
-// TestWarmupOfLake prints the warm-up table of README.md: how far estimates of windows are from the whole estimate,
-// for the same flows.
+// TestWarmupOfLake prints how far windows are from the whole estimate, for the same flows: as they are, and without the
+// flows that are in progress when a window begins.
 func TestWarmupOfLake(t *testing.T) {
 	if *warmupLake == "" {
 		t.Skip("needs a lake with a whole estimate: -warmup-lake")
 	}
 	ctx := context.Background()
-	base, err := pipeline.Resume(ctx, *warmupLake, *warmupScenario, pipeline.Variant{Estimator: 1, Passes: 3}, pipeline.Settings{})
+	variant, err := pipeline.ParseVariant(*warmupVariant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, err := pipeline.Resume(ctx, *warmupLake, *warmupScenario, variant, pipeline.Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,35 +48,39 @@ func TestWarmupOfLake(t *testing.T) {
 	}
 	s.index.cut(g.Flows / int64(*warmupSlots))
 	s.design = sampling.NewDesign(s.index.slots, 1, 0)
-	drawn := s.design.First()
-	for range *warmupRounds - 1 {
-		drawn = s.design.Next(drawn)
+	var slots []int
+	for i := range *warmupWindows {
+		slots = append(slots, (2*i+1)*len(s.index.slots)/(2**warmupWindows))
 	}
-	slots := s.design.Drawn(drawn)
 	whole, err := s.read(ctx, &round{slots: slots, run: base})
 	if err != nil {
 		t.Fatal(err)
 	}
-	fmt.Println("| warm-up | cool-down | flows | | p50 | p90 | p99 | p99.9 |\n|---|---|---|---|---|---|---|---|")
+	longest := s.index.longestBytes
+	fmt.Println("| warm-up | flows in progress | flows | p50 | p90 | p99 | p99.9 |\n|---|---|---|---|---|---|---|")
 	for text := range strings.SplitSeq(*warmupTimes, ",") {
-		var c [2]time.Duration
-		for i, word := range strings.SplitN(text, "+", 2) {
-			if c[i], err = time.ParseDuration(word); err != nil {
+		warmup, err := time.ParseDuration(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, enter := range []bool{false, true} {
+			s.index.longestBytes = 0 // none is looked for
+			if enter {
+				s.index.longestBytes = longest
+			}
+			r, err := s.estimate(ctx, slots, int64(warmup), nil)
+			if err != nil {
 				t.Fatal(err)
 			}
-		}
-		r, err := s.estimate(ctx, slots, int64(c[0]), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		part, err := s.read(ctx, r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, k := range s.index.order {
-			if k.By == stages.ByNothing && s.index.totals[k] > 0 {
-				fmt.Printf("| %v | %v | %s | simulated |%s\n", c[0], c[1], k.binName(), errorsOf(slots, part.found, whole.found, k))
-				fmt.Printf("| %v | %v | %s | sustained |%s\n", c[0], c[1], k.binName(), errorsOf(slots, part.sustained, whole.found, k))
+			part, err := s.read(ctx, r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, k := range s.index.order {
+				if k.By == stages.ByNothing && s.index.totals[k] > 0 {
+					fmt.Printf("| %v | %s | %s |%s\n", warmup, map[bool]string{false: "left out", true: "enter"}[enter], k.binName(),
+						errorsOf(slots, part.found, whole.found, k))
+				}
 			}
 		}
 	}

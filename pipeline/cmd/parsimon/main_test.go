@@ -58,7 +58,6 @@ func TestExitCodes(t *testing.T) {
 		{exitUsage, "--estimator", []string{"run", "small", "--lake", lake, "--estimator", "guess"}},
 		{exitUsage, "goes with --exact", []string{"run", "small", "--lake", lake, "--switch-buffer", "12MB"}},
 		{exitUsage, "--passes is about estimator flow", []string{"run", "small", "--lake", lake, "--estimator", "exact", "--passes", "5"}},
-		{exitUsage, "not by --estimator exact", []string{"run", "small", "--lake", lake, "--estimator", "exact", "--within", "2%"}},
 		{exitUsage, `no estimator "auto"`, []string{"simulate", "--lake", lake, "--estimator", "auto"}},
 		{exitFailed, "nothing to cluster", []string{"run", "small", "--lake", lake, "--estimator", "exact", "--cluster"}},
 		{exitUsage, "goes with --switch-buffer",

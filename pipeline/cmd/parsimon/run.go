@@ -12,7 +12,6 @@ import (
 	"parsimon/pipeline/gate"
 	"parsimon/pipeline/summary"
 	"parsimon/pipeline/whatif"
-	"parsimon/stages"
 )
 
 var runCommand = command{
@@ -79,13 +78,10 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 			if err != nil {
 				return err
 			}
-			if sampling && r.estimator == stages.WholeNetwork.String() {
-				return errWithinExact
-			}
-			if sampling && !f.Changed("passes") {
+			if sampling && r.estimator != auto && !f.Changed("passes") {
 				r.passes = strconv.Itoa(pipeline.DefaultPasses) // the same for all windows
 			}
-			if sampling && (exact || r.passes == auto) {
+			if sampling && (exact || f.Changed("passes") && r.passes == auto) {
 				return usagef("--within goes neither with --exact (see --check) nor with --passes auto")
 			}
 			r.exactWorkers = x.Workers

@@ -115,9 +115,6 @@ the interval of the change of the percentile of --of is within ± that share, or
 			if warm && (screen || sampling || len(c.scale)+len(c.move) > 0 || r.cluster != "" || o.Variant.Estimator != stages.Flow) {
 				return usagef("--warm goes with estimator flow, and without --screen, --within, --cluster, --scale and --move")
 			}
-			if sampling && o.Variant.Estimator == stages.WholeNetwork {
-				return errWithinExact
-			}
 			if sampling {
 				return whatIfWithin(ctx, e, args[0], changes, o, ask, gates, form)
 			}

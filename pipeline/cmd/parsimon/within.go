@@ -120,20 +120,17 @@ func (w *withinFlags) askChange(by []string, others ...string) (sampled.Ask, boo
 	return w.ask()
 }
 
-// errWithinExact is known from the command line, before a scenario is begun (package sampled refuses it too).
-var errWithinExact = usagef("--within estimates windows by link cases: not by --estimator exact")
-
 // whatIfWithin compares a scenario with what changes make of it by the same windows of both.
 func whatIfWithin(
 	ctx context.Context, e *env, base string, c scenario.Changes, o whatif.Settings, a sampled.Ask, gates []gate.Gate,
 	form string,
 ) error {
-	o.Variant.Auto = false // windows are estimated by link cases
 	before, err := pipeline.Resume(ctx, o.Lake, base, o.Variant, o.Settings)
 	if err != nil {
 		return err
 	}
 	defer before.Close()
+	before.ChooseForWindows()
 	if err := before.Generate(ctx); err != nil {
 		return err
 	}

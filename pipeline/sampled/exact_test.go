@@ -1,0 +1,87 @@
+package sampled
+
+import (
+	"context"
+	"math"
+	"slices"
+	"testing"
+
+	"parsimon/pipeline"
+	"parsimon/pipeline/engine"
+	"parsimon/pipeline/scenario"
+	"parsimon/stages"
+)
+
+// exactTrace opens the scenario of a trace whose windows are simulated packet by packet, because the estimate chooses.
+func exactTrace(t *testing.T, flows string, workers int) *pipeline.Estimation {
+	t.Helper()
+	s, err := scenario.FromFiles("small-2to1", flows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := pipeline.Variant{Estimator: stages.Flow, Passes: pipeline.AutoPasses, Auto: true}
+	e, err := pipeline.Begin(context.Background(), t.TempDir(), s, v, pipeline.Settings{Settings: engine.Settings{Workers: workers}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	return e
+}
+
+// Windows of a workload of short flows have the percentiles that the simulation of the whole has for their flows, and
+// the same rows for any number of workers. There is no error of the method to measure.
+func TestExactWindows(t *testing.T) {
+	ctx, flows := context.Background(), writeTrace(t, 20_000)
+	ask := Ask{Within: 0.3, Of: []float64{0.9}, Confidence: 0.95}
+	one := exactTrace(t, flows, 1)
+	r, err := Run(ctx, one, ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	more, err := Run(ctx, exactTrace(t, flows, 3), ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Stopped != Precise || one.Variant().Estimator != stages.WholeNetwork || len(r.Warnings) > 0 && r.Warnings[0][:4] != "size" {
+		t.Fatalf("%s by %s, %v", r.Stopped, one.Variant(), r.Warnings)
+	}
+	same := func(a, b Row) bool { return a.Estimate == b.Estimate && a.Lo == b.Lo && a.Hi == b.Hi }
+	if !slices.EqualFunc(r.Rows, more.Rows, same) {
+		t.Error("three workers find other rows than one")
+	}
+	s, err := newSampler(ctx, one, ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.measureWarmup(ctx); err != nil {
+		t.Fatal(err)
+	}
+	slots := s.design.Drawn(s.design.First())
+	part, err := s.estimated(ctx, slots, s.warmup.NS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := one.Estimate(ctx); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := s.read(ctx, &round{slots: slots, run: one})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pairs []checkPair
+	for _, n := range slots {
+		if got, want := part[n][all].Flows(), whole.found[n][all].Flows(); got != want {
+			t.Errorf("window %d has %d flows of %d", n, got, want)
+		}
+		pairs = append(pairs, checkPair{*part[n][all], *whole.found[n][all]})
+	}
+	for _, m := range methodErrors(pairs, 0.95) {
+		if math.Abs(m.Error) > 0.005 {
+			t.Errorf("%s of windows is %+.2f%% off", percentileName(m.Quantile), 100*m.Error)
+		}
+	}
+	ask.Check = 1
+	if _, err := newSampler(ctx, one, ask); err == nil {
+		t.Error("--check of exact windows is accepted")
+	}
+}
