@@ -10,6 +10,7 @@ import (
 	"parsimon/schema"
 	"parsimon/simkernel"
 	"parsimon/stages/topology"
+	"parsimon/stages/topology/format"
 )
 
 // A Spec is what the lake keeps of a scenario beside its tables, so that every stage can run on what the lake holds.
@@ -26,7 +27,7 @@ type Spec struct {
 	// Aliases are names under which the scenario was asked for later. Name is the first one, as in table scenarios.
 	Aliases []string                `json:"aliases,omitempty"`
 	Buffer  *scenario.SwitchBuffer  `json:"switch_buffer,omitempty"` // as the configurations of the switches state it
-	Planned []topology.PlannedCable `json:"planned,omitempty"`       // cables that the topology lists and that are not installed
+	Planned []format.PlannedCable `json:"planned,omitempty"`       // cables that the topology lists and that are not installed
 }
 
 // A Model is a scenario of a lake, ready to be estimated.

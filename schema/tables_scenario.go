@@ -28,6 +28,7 @@ var (
 			{"kind", str, false, "", "host, tor, fabric, spine or switch"},
 			{"pod", i32, true, "", "pod, from 0; null if the topology has no pods"},
 			{"rack", i32, true, "", "rack, from 0 over the whole network; null if the topology has no racks"},
+			{"rack_name", str, true, "", "name of the rack: the topology's, or that of its switches; null outside racks"},
 		},
 	}
 	Links = Table{
@@ -41,6 +42,8 @@ var (
 			{"delay_ns", i64, false, "ns", "propagation delay"},
 			{"tier", str, false, "", "kinds of the two nodes, e.g. host-tor, fabric-spine"},
 			{"failed", boo, false, "", "whether the cable is down in this scenario"},
+			{"src_port", str, true, "", "port of the sending node; of a LAG its members' joined by commas; null if unknown"},
+			{"dst_port", str, true, "", "port of the receiving node, likewise"},
 		},
 	}
 	Flows = Table{

@@ -6,10 +6,11 @@ import (
 	"strings"
 
 	"parsimon/stages/topology"
+	"parsimon/stages/topology/format"
 )
 
 // addCables installs cables.
-func (c *Changes) addCables(n *topology.Network, planned []topology.PlannedCable,
+func (c *Changes) addCables(n *topology.Network, planned []format.PlannedCable,
 	canonical *canonicalScenario) (said []string, err error) {
 	if len(c.Add) == 0 {
 		return nil, nil
@@ -42,7 +43,7 @@ func (c *Changes) addCables(n *topology.Network, planned []topology.PlannedCable
 
 // cables are the cables that an addition means.
 func (a CableAddition) cables(n *topology.Network,
-	planned []topology.PlannedCable) (cables []topology.Cable, err error) {
+	planned []format.PlannedCable) (cables []topology.Cable, err error) {
 	if a.Ends != PlannedCables && a.BPS > 0 {
 		x, y, err := n.Pair(a.Ends)
 		if err != nil {

@@ -20,6 +20,7 @@ import (
 	"strings"
 
 	"parsimon/stages/topology"
+	"parsimon/stages/topology/format"
 	"parsimon/stages/workload"
 )
 
@@ -75,7 +76,7 @@ type canonicalFlowChange struct {
 
 // Apply makes the changes to a network and to the canonical form of its scenario. It returns the new canonical
 // form, a description of each change, and the cables that are down, by the ids of their ends.
-func (c *Changes) Apply(n *topology.Network, planned []topology.PlannedCable, canonical []byte,
+func (c *Changes) Apply(n *topology.Network, planned []format.PlannedCable, canonical []byte,
 	seed uint64) (changed []byte, said []string, failed [][2]int32, err error) {
 	var s canonicalScenario
 	if err := json.Unmarshal(canonical, &s); err != nil {

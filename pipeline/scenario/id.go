@@ -14,6 +14,7 @@ import (
 	"slices"
 
 	"parsimon/stages/topology"
+	"parsimon/stages/topology/format"
 	"parsimon/stages/workload"
 )
 
@@ -132,7 +133,7 @@ func (s *Scenario) canonicalTopology() (c canonicalTopology, err error) {
 			k.HostDelayNS, k.FabricDelayNS}
 		return c, nil
 	}
-	files, err := topology.Files(s.topology.file)
+	files, err := format.Files(s.topology.file)
 	if err != nil {
 		return c, err
 	}

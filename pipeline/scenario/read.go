@@ -10,6 +10,7 @@ import (
 	"parsimon/pipeline/units"
 	"parsimon/simkernel"
 	"parsimon/stages/topology"
+	"parsimon/stages/topology/format"
 )
 
 // A scenarioReader reads one file into a scenario.
@@ -74,7 +75,7 @@ func (r *scenarioReader) path(f field) (string, error) {
 }
 
 // readTopology reads one of four: a shipped topology by name, a file, a Clos network by its numbers, or a graph of
-// named nodes and cables. The options that complete a file (topology.Options) go with a file only.
+// named nodes and cables. The options that complete a file (format.Options) go with a file only.
 func (r *scenarioReader) readTopology(f field) error {
 	ways := 0
 	keys := r.topologyOptionKeys()

@@ -16,6 +16,7 @@ import (
 	"parsimon/pipeline/units"
 	"parsimon/simkernel"
 	"parsimon/stages/topology"
+	"parsimon/stages/topology/format"
 	"parsimon/stages/workload"
 )
 
@@ -35,7 +36,7 @@ type Scenario struct {
 	MaxRejects float64
 
 	topology topologySpec
-	loaded   *topology.Loaded // what the topology file holds, once it was read
+	loaded   *format.Loaded // what the topology file holds, once it was read
 	// What was taken from the configurations of its switches.
 	switchNotes  []string
 	switchBuffer *SwitchBuffer

@@ -10,6 +10,7 @@ import (
 	"parsimon/simkernel"
 	"parsimon/simkernel/network"
 	"parsimon/stages/topology"
+	"parsimon/stages/topology/format"
 )
 
 // A SwitchBuffer is what the configurations of the switches say of their packet memory, for simulations of the whole
@@ -21,7 +22,7 @@ type SwitchBuffer struct {
 
 // takeSettings makes constants of the transport and of the switches from the configurations of the switches: of each
 // kind of value the one that most switches have. It notes what was taken from where and what was not.
-func (s *Scenario) takeSettings(l *topology.Loaded) {
+func (s *Scenario) takeSettings(l *format.Loaded) {
 	if len(l.Settings) == 0 || l.Network == nil {
 		return
 	}
@@ -44,7 +45,7 @@ func (s *Scenario) settingsNotef(format string, args ...any) {
 
 // takeMarking sets the marking thresholds, which the switches state in bytes and the model in bytes per Gbps, unless
 // the scenario file has its own.
-func (s *Scenario) takeMarking(l *topology.Loaded) {
+func (s *Scenario) takeMarking(l *format.Loaded) {
 	type thresholds struct{ min, max, percent int64 }
 	var all []thresholds
 	for _, of := range l.Settings {
@@ -95,10 +96,10 @@ func (s *Scenario) takeMarking(l *topology.Loaded) {
 
 // takeBuffer notes the packet memory of the switches: the largest pool, and the dynamic threshold of most profiles of
 // it.
-func (s *Scenario) takeBuffer(l *topology.Loaded) {
+func (s *Scenario) takeBuffer(l *format.Loaded) {
 	var sizes, thresholds []int64
 	for _, of := range l.Settings {
-		var largest topology.BufferPool
+		var largest format.BufferPool
 		for _, p := range of.Pools {
 			if p.SizeBytes > largest.SizeBytes {
 				largest = p
@@ -130,7 +131,7 @@ func (s *Scenario) takeBuffer(l *topology.Loaded) {
 }
 
 // origin says where a value stands first.
-func origin(l *topology.Loaded, name string, value int64) string {
+func origin(l *format.Loaded, name string, value int64) string {
 	for _, of := range l.Settings {
 		for _, k := range of.Taken {
 			if k.Name == name && k.Value == fmt.Sprint(value) {

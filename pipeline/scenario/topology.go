@@ -7,19 +7,20 @@ import (
 
 	"parsimon/datasets"
 	"parsimon/stages/topology"
+	"parsimon/stages/topology/format"
 )
 
 // A topologySpec is a file or, if that is empty, a graph or, without one, the numbers of a clos.
 type topologySpec struct {
 	file    string
-	options topology.Options // of the file
+	options format.Options // of the file
 	graph   *graphSpec
 	clos    topology.ClosSpec
 }
 
 // setTopology takes a topology file, or one that ships, by its name.
 func (s *Scenario) setTopology(name string) error {
-	_, err := topology.Files(name)
+	_, err := format.Files(name)
 	if err == nil {
 		s.topology.file = name
 		return nil
@@ -32,17 +33,17 @@ func (s *Scenario) setTopology(name string) error {
 }
 
 // SetTopologyOptions adds what a topology file does not say: hosts, speeds, delays and the faults to repair.
-func (s *Scenario) SetTopologyOptions(o topology.Options) {
+func (s *Scenario) SetTopologyOptions(o format.Options) {
 	s.topology.options, s.loaded = o, nil
 }
 
 // readTopologyFile takes a topology file of any format.
 func (r *scenarioReader) readTopologyFile(path string) error {
-	if _, err := topology.Files(path); err != nil {
+	if _, err := format.Files(path); err != nil {
 		return err
 	}
 	ext := strings.ToLower(filepath.Ext(path))
-	if (ext == ".yaml" || ext == ".yml") && topology.FormatOf(path) != "containerlab" {
+	if (ext == ".yaml" || ext == ".yml") && format.Of(path) != "containerlab" {
 		data, err := topology.ReadFile(path)
 		if err != nil {
 			return err
@@ -66,7 +67,7 @@ func (r *scenarioReader) topologyOptionKeys() map[string]func(field) error {
 			return err
 		},
 		"speeds": readTexts(func(f field, text string) error {
-			rule, err := topology.ParseSpeedRule(text)
+			rule, err := format.ParseSpeedRule(text)
 			if err != nil {
 				return f.fail(err)
 			}
@@ -82,7 +83,7 @@ func (r *scenarioReader) topologyOptionKeys() map[string]func(field) error {
 			return err
 		},
 		"repair": readTexts(func(f field, text string) error {
-			kind, err := topology.ParseRepair(text)
+			kind, err := format.ParseRepair(text)
 			if err != nil {
 				return f.fail(err)
 			}
@@ -132,11 +133,11 @@ func (s *Scenario) IntactNetwork() (*topology.Network, error) {
 }
 
 // load reads the topology file, once.
-func (s *Scenario) load() (*topology.Loaded, error) {
+func (s *Scenario) load() (*format.Loaded, error) {
 	if s.loaded != nil {
 		return s.loaded, nil
 	}
-	l, err := topology.Load(s.topology.file, s.topology.options)
+	l, err := format.Load(s.topology.file, s.topology.options)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +161,7 @@ func (s *Scenario) SwitchBuffer() *SwitchBuffer { return s.switchBuffer }
 
 // PlannedCables are the cables that the topology file lists and that are not installed. It is empty until the network
 // was built.
-func (s *Scenario) PlannedCables() []topology.PlannedCable {
+func (s *Scenario) PlannedCables() []format.PlannedCable {
 	if s.loaded == nil {
 		return nil
 	}
@@ -171,7 +172,7 @@ func (s *Scenario) PlannedCables() []topology.PlannedCable {
 type canonicalOptions struct {
 	HostPatterns   []string             `json:"host_patterns,omitempty"`
 	NodeList       string               `json:"node_list,omitempty"` // digest
-	Speeds         []topology.SpeedRule `json:"speeds,omitempty"`
+	Speeds         []format.SpeedRule `json:"speeds,omitempty"`
 	DefaultDelayNS int64                `json:"default_delay_ns,omitempty"`
 	Repair         []topology.FaultKind `json:"repair,omitempty"`
 }
@@ -179,7 +180,7 @@ type canonicalOptions struct {
 func (s *Scenario) canonicalOptions() (*canonicalOptions, error) {
 	o := s.topology.options
 	c := &canonicalOptions{HostPatterns: o.HostPatterns, Speeds: o.Speeds, Repair: slices.Sorted(slices.Values(o.Repair))}
-	if o.DefaultDelayNS != topology.DefaultDelayNS {
+	if o.DefaultDelayNS != format.DefaultDelayNS {
 		c.DefaultDelayNS = o.DefaultDelayNS
 	}
 	var err error

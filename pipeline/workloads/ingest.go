@@ -20,13 +20,14 @@ import (
 	"parsimon/queries"
 	"parsimon/stages/ingest"
 	"parsimon/stages/topology"
+	"parsimon/stages/topology/format"
 )
 
 // A Trace is what to bring into a lake as a workload.
 type Trace struct {
 	Sources  []string // files, directories and patterns
 	Topology string   // as for scenario.FromFiles
-	Options  topology.Options
+	Options  format.Options
 	// Workload names the workload; empty for a name made of everything but the sources, so that the next day's files are
 	// added to the same one.
 	Workload      string

@@ -26,6 +26,7 @@ import (
 	"parsimon/schema/names"
 	"parsimon/stages/ingest"
 	"parsimon/stages/topology"
+	"parsimon/stages/topology/format"
 )
 
 // A State is what the lake keeps of a workload beside its tables.
@@ -54,7 +55,7 @@ type Setting struct {
 // A TopologyFile is a topology and what was said beside it.
 type TopologyFile struct {
 	Path    string           `json:"path"` // absolute, or the name of a topology that ships
-	Options topology.Options `json:"options"`
+	Options format.Options `json:"options"`
 }
 
 // A Source is a log file that was ingested, and what was read from it.

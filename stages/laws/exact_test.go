@@ -11,6 +11,7 @@ import (
 
 	"parsimon/simkernel"
 	"parsimon/stages/topology"
+	"parsimon/stages/topology/format"
 )
 
 type flowRow struct {
@@ -37,7 +38,7 @@ func TestExactKeepsTheLaws(t *testing.T) {
 	}
 	for _, path := range found {
 		dir := filepath.Dir(path)
-		l, err := topology.Load(filepath.Join(dir, "topology.json"), topology.Options{})
+		l, err := format.Load(filepath.Join(dir, "topology.json"), format.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,17 +15,56 @@ const (
 	maxDelayNS = int64(1e12) // 1,000 s
 )
 
+// A FaultKind classifies what is wrong with a topology. Package format says which kinds it can repair.
+type FaultKind string
+
+// The kinds of faults.
+const (
+	FaultFormat        FaultKind = "format"        // not readable as its format: syntax, a missing column
+	FaultRange         FaultKind = "range"         // a number outside the limits
+	FaultRole          FaultKind = "role"          // an unknown kind of node
+	FaultStatus        FaultKind = "status"        // an unknown status, or not a network cable
+	FaultUnknownNode   FaultKind = "unknown-node"  // a cable end that no node has
+	FaultUncabled      FaultKind = "uncabled"      // a host without a cable
+	FaultNoHost        FaultKind = "no-host"       // no node is a host
+	FaultUnknownSpeed  FaultKind = "unknown-speed" // a cable without a speed
+	FaultOneSided      FaultKind = "one-sided"     // a cable that only one of its two ends reports
+	FaultDoubled       FaultKind = "doubled"       // the same cable or node listed twice
+	FaultContradictory FaultKind = "contradictory" // two different speeds, delays or roles for one cable or node
+	FaultSharedPort    FaultKind = "shared-port"   // one port at the end of two cables
+	FaultParallel      FaultKind = "parallel"      // several cables between the same two nodes
+	FaultSelfLoop      FaultKind = "self-loop"     // a cable from a node to itself
+	FaultIsland        FaultKind = "island"        // a part that no cable joins to the rest
+	FaultSimilarNames  FaultKind = "similar-names" // two names that differ in upper and lower case only
+)
+
 // An Error is a node or a cable that cannot be part of a network.
 type Error struct {
 	Node  int // index in the list of nodes, or -1
 	Cable int // index in the list of cables, or -1
 	What  string
 	Kind  FaultKind
-
-	id int32 // of the host without a cable
 }
 
 func (e *Error) Error() string { return e.What }
+
+// Check returns everything that is wrong with nodes and the cables between them. It sets empty kinds to "switch".
+func Check(nodes []Node, cables []Cable) []*Error {
+	faults := checkNodes(nodes)
+	n := &Network{Nodes: slices.Clone(nodes)} // each id once
+	slices.SortStableFunc(n.Nodes, func(a, b Node) int { return cmp.Compare(a.ID, b.ID) })
+	n.Nodes = slices.CompactFunc(n.Nodes, func(a, b Node) bool { return a.ID == b.ID })
+	n.Nodes = slices.DeleteFunc(n.Nodes, func(v Node) bool { return v.ID < 0 })
+	n.index = newNodeIndex(n.Nodes)
+	uncabled := checkCables(n, cables)
+	for _, e := range uncabled {
+		if e.Node >= 0 { // from the place in n to that in nodes
+			id := n.Nodes[e.Node].ID
+			e.Node = slices.IndexFunc(nodes, func(v Node) bool { return v.ID == id })
+		}
+	}
+	return append(faults, uncabled...)
+}
 
 // checkNodes sets empty kinds to "switch" and returns everything that is wrong with the nodes.
 func checkNodes(nodes []Node) (faults []*Error) {
@@ -104,7 +143,7 @@ func checkCables(n *Network, cables []Cable) (faults []*Error) {
 				name = fmt.Sprintf("%s %d", v.Kind, v.ID)
 			}
 			what := fmt.Sprintf("host %d (%s) has no cable", v.ID, name)
-			faults = append(faults, &Error{Node: -1, Cable: -1, What: what, Kind: FaultUncabled, id: v.ID})
+			faults = append(faults, &Error{Node: i, Cable: -1, What: what, Kind: FaultUncabled})
 		}
 	}
 	return faults

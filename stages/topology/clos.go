@@ -25,8 +25,8 @@ type ClosSpec struct {
 	FabricDelayNS int64
 }
 
-// maxNodes bounds what a few numbers in a scenario file can ask for.
-const maxNodes = 4 << 20
+// MaxNodes bounds what a few numbers in a scenario file can ask for.
+const MaxNodes = 4 << 20
 
 // Resolved checks the description and replaces the oversubscription by the number of spines.
 func (c ClosSpec) Resolved() (ClosSpec, error) {
@@ -34,8 +34,8 @@ func (c ClosSpec) Resolved() (ClosSpec, error) {
 		name string
 		n    int
 	}{{"pods", c.Pods}, {"racks_per_pod", c.RacksPerPod}, {"hosts_per_rack", c.HostsPerRack}, {"planes", c.Planes}} {
-		if f.n < 1 || f.n > maxNodes {
-			return c, fmt.Errorf("clos: %s is %d, must be 1 to %d", f.name, f.n, maxNodes)
+		if f.n < 1 || f.n > MaxNodes {
+			return c, fmt.Errorf("clos: %s is %d, must be 1 to %d", f.name, f.n, MaxNodes)
 		}
 	}
 	switch {
@@ -45,22 +45,22 @@ func (c ClosSpec) Resolved() (ClosSpec, error) {
 		return c, fmt.Errorf("clos: spines_per_plane and oversubscription determine each other; give one")
 	case c.SpinesPerPlane == 0:
 		spines := float64(c.RacksPerPod) / c.Oversubscription
-		if !(spines >= 1) || spines > maxNodes || math.Abs(spines-math.Round(spines)) > 1e-9*spines {
+		if !(spines >= 1) || spines > MaxNodes || math.Abs(spines-math.Round(spines)) > 1e-9*spines {
 			return c, fmt.Errorf("clos: oversubscription of %v with %d racks per pod needs %v spines per plane, "+
 				"which is not a whole number of at least 1", c.Oversubscription, c.RacksPerPod, spines)
 		}
 		c.SpinesPerPlane = int(math.Round(spines))
 		c.Oversubscription = 0
-	case c.SpinesPerPlane < 1 || c.SpinesPerPlane > maxNodes:
-		return c, fmt.Errorf("clos: spines_per_plane is %d, must be 1 to %d", c.SpinesPerPlane, maxNodes)
+	case c.SpinesPerPlane < 1 || c.SpinesPerPlane > MaxNodes:
+		return c, fmt.Errorf("clos: spines_per_plane is %d, must be 1 to %d", c.SpinesPerPlane, MaxNodes)
 	}
 	racks := float64(c.Pods) * float64(c.RacksPerPod)
 	fabrics, spines := float64(c.Pods)*float64(c.Planes), float64(c.Planes)*float64(c.SpinesPerPlane)
 	nodes := racks*float64(c.HostsPerRack+1) + fabrics + spines
 	cables := racks*float64(c.HostsPerRack+c.Planes) + fabrics*float64(c.SpinesPerPlane)
-	if nodes > maxNodes || cables > 8*maxNodes {
+	if nodes > MaxNodes || cables > 8*MaxNodes {
 		return c, fmt.Errorf("clos: %.0f nodes and %.0f cables are more than %d and %d",
-			nodes, cables, maxNodes, 8*maxNodes)
+			nodes, cables, MaxNodes, 8*MaxNodes)
 	}
 	return c, nil
 }
@@ -72,33 +72,33 @@ func Clos(spec ClosSpec) (*Network, error) {
 	if err != nil {
 		return nil, err
 	}
-	return NewNetwork(c.parts())
+	return NewNetwork(c.Parts())
 }
 
-// parts lists the nodes and the cables of a resolved description.
-func (c *ClosSpec) parts() (nodes []Node, cables []Cable) {
+// Parts lists the nodes and the cables of a resolved description.
+func (c *ClosSpec) Parts() (nodes []Node, cables []Cable) {
 	racks := c.Pods * c.RacksPerPod
 	tor0 := racks * c.HostsPerRack
 	fabric0 := tor0 + racks
 	spine0 := fabric0 + c.Pods*c.Planes
 	for r := range racks {
 		for h := range c.HostsPerRack {
-			name := closHostName(r/c.RacksPerPod, r%c.RacksPerPod, h)
+			name := ClosHostName(r/c.RacksPerPod, r%c.RacksPerPod, h)
 			nodes = append(nodes, Node{int32(r*c.HostsPerRack + h), name, KindHost, int32(r / c.RacksPerPod), int32(r)})
 		}
 	}
 	for r := range racks {
-		name := closTorName(r/c.RacksPerPod, r%c.RacksPerPod)
+		name := ClosTorName(r/c.RacksPerPod, r%c.RacksPerPod)
 		nodes = append(nodes, Node{int32(tor0 + r), name, KindTor, int32(r / c.RacksPerPod), int32(r)})
 	}
 	for p := range c.Pods {
 		for f := range c.Planes {
-			nodes = append(nodes, Node{int32(fabric0 + p*c.Planes + f), closFabricName(p, f), KindFabric, int32(p), -1})
+			nodes = append(nodes, Node{int32(fabric0 + p*c.Planes + f), ClosFabricName(p, f), KindFabric, int32(p), -1})
 		}
 	}
 	for f := range c.Planes {
 		for s := range c.SpinesPerPlane {
-			nodes = append(nodes, Node{int32(spine0 + f*c.SpinesPerPlane + s), closSpineName(f, s), KindSpine, -1, -1})
+			nodes = append(nodes, Node{int32(spine0 + f*c.SpinesPerPlane + s), ClosSpineName(f, s), KindSpine, -1, -1})
 		}
 	}
 	for p := range c.Pods {
@@ -130,12 +130,18 @@ func (c *ClosSpec) podCables(cables []Cable, p, tor0, fabric0 int) []Cable {
 	return cables
 }
 
-// The names of a Clos network's nodes. Racks count within their pod, hosts within their rack.
-func closHostName(pod, rack, host int) string {
+// ClosHostName is the name of a host of a Clos network. Racks count within their pod, hosts within their rack.
+func ClosHostName(pod, rack, host int) string {
 	return fmt.Sprintf("pod%d-rack%d-host%d", pod, rack, host)
 }
-func closTorName(pod, rack int) string     { return fmt.Sprintf("pod%d-tor%d", pod, rack) }
-func closFabricName(pod, plane int) string { return fmt.Sprintf("pod%d-fabric%d", pod, plane) }
-func closSpineName(plane, spine int) string {
+
+// ClosTorName is the name of a top-of-rack switch.
+func ClosTorName(pod, rack int) string { return fmt.Sprintf("pod%d-tor%d", pod, rack) }
+
+// ClosFabricName is the name of a fabric switch.
+func ClosFabricName(pod, plane int) string { return fmt.Sprintf("pod%d-fabric%d", pod, plane) }
+
+// ClosSpineName is the name of a spine switch.
+func ClosSpineName(plane, spine int) string {
 	return fmt.Sprintf("plane%d-spine%d", plane, spine)
 }

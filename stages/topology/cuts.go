@@ -93,7 +93,7 @@ func (d *Description) findCuts(r *Router) {
 			d.CutCables = append(d.CutCables, Cut{a.Name + " – " + b.Name, lost})
 		}
 	}
-	byHosts := func(a, b Cut) int { return cmp.Or(cmp.Compare(b.Hosts, a.Hosts), compareNatural(a.Name, b.Name)) }
+	byHosts := func(a, b Cut) int { return cmp.Or(cmp.Compare(b.Hosts, a.Hosts), CompareNatural(a.Name, b.Name)) }
 	slices.SortFunc(d.CutSwitches, byHosts)
 	slices.SortFunc(d.CutCables, byHosts)
 }

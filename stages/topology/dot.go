@@ -24,7 +24,7 @@ func WriteDot(w io.Writer, n *Network) error {
 		for i, rack := range n.racks {
 			first, _ := n.Node(rack[0])
 			name := fmt.Sprintf("rack%d", i)
-			label := fmt.Sprintf("%s\n%s …", count(len(rack), "host"), first.Name)
+			label := fmt.Sprintf("%s\n%s …", Count(len(rack), "host"), first.Name)
 			fmt.Fprintf(b, "  %s [label=%s, shape=folder];\n", name, quoteDot(label))
 			for _, h := range rack {
 				box[h] = name

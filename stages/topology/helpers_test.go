@@ -4,7 +4,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"strconv"
 	"testing"
 )
 
@@ -85,15 +84,6 @@ func MustRouter(t testing.TB, n *Network, seed uint64) *Router {
 	return r
 }
 
-// Read reads a network without options.
-func Read(path string) (*Network, error) {
-	l, err := Load(path, Options{})
-	if err != nil {
-		return nil, err
-	}
-	return l.Usable()
-}
-
 // ChiSquare fails if the counts of equally likely cells deviate from even, in either direction, more
 // than chance does about once in a million (Wilson and Hilferty's normal approximation).
 func ChiSquare(t *testing.T, what string, counts []int, total int) {
@@ -122,32 +112,3 @@ func Repository(t testing.TB) string {
 		}
 	}
 }
-
-// parseJSON reads a JSON topology as Read does.
-func parseJSON(file string, data []byte) (*Network, error) {
-	d := parseJSONTopology(file, data)
-	if n := d.finish([]string{file}, &Options{}); n != nil {
-		return n, nil
-	}
-	return nil, joinFaults(d.faults)
-}
-
-// checkDraft finishes a draft: it has a network that can be routed, or faults.
-func checkDraft(t *testing.T, d *draft, o *Options) {
-	t.Helper()
-	n := d.finish([]string{"file"}, o)
-	if n == nil {
-		if len(d.faults) == 0 {
-			t.Fatal("neither a network nor a fault")
-		}
-		return
-	}
-	if len(n.Nodes) > 200 {
-		return
-	}
-	if _, err := NewRouter(n, 1); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func itoa(n int) string { return strconv.Itoa(n) }

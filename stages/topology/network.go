@@ -1,9 +1,12 @@
 package topology
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"sort"
 	"strconv"
+	"strings"
 )
 
 // Kinds of nodes. Only hosts send and receive flows. The other kinds are switches; they differ in
@@ -43,8 +46,8 @@ type Link struct {
 }
 
 // A Network is a checked topology: every cable joins two different known nodes, no two cables join
-// the same two nodes, every host has a cable, and every number is in range. Only Fail, SetBandwidth
-// and AddCable change it; they must not run while others read it.
+// the same two nodes, every host has a cable, and every number is in range. Only the Set and
+// Fail methods and AddCable change it; they must not run while others read it.
 type Network struct {
 	Nodes []Node // by id
 	Links []Link // by id
@@ -54,6 +57,9 @@ type Network struct {
 	byName  map[string]int32   // name → node id; -1 where several nodes have the name
 	hosts   []int32
 	racks   [][]int32
+
+	ports     []Ports          // by cable; nil or shorter where the topology names none
+	rackLabel map[int32]string // by Node.Rack, where the topology names it
 }
 
 // NewNetwork checks a topology and builds it. The order of the cables gives the links their ids; the
@@ -129,7 +135,7 @@ func Reverse(link int32) int32 { return link ^ 1 }
 // Clone returns a network that can be changed without changing n.
 func (n *Network) Clone() *Network {
 	c := *n
-	c.Links, c.cableOf = slices.Clone(n.Links), maps.Clone(n.cableOf)
+	c.Links, c.cableOf, c.ports = slices.Clone(n.Links), maps.Clone(n.cableOf), slices.Clone(n.ports)
 	return &c
 }
 
@@ -150,3 +156,176 @@ func (n *Network) FromHost(link int32) bool {
 
 // Hosts returns the ids of all hosts, ascending. The slice belongs to the network.
 func (n *Network) Hosts() []int32 { return n.hosts }
+
+// A nodeIndex maps a node id to the node's index in Network.Nodes. Ids are usually dense; then the
+// map is an array.
+type nodeIndex struct {
+	dense  []int32
+	sparse map[int32]int32
+}
+
+// newNodeIndex expects nodes in ascending order of id.
+func newNodeIndex(nodes []Node) nodeIndex {
+	var x nodeIndex
+	if len(nodes) == 0 {
+		return x
+	}
+	top := int(nodes[len(nodes)-1].ID)
+	if top < 4*len(nodes)+1<<16 {
+		x.dense = make([]int32, top+1)
+		for i := range x.dense {
+			x.dense[i] = -1
+		}
+		for i, v := range nodes {
+			x.dense[v.ID] = int32(i)
+		}
+		return x
+	}
+	x.sparse = make(map[int32]int32, len(nodes))
+	for i, v := range nodes {
+		x.sparse[v.ID] = int32(i)
+	}
+	return x
+}
+
+// of returns the index of the node with that id, or -1.
+func (x *nodeIndex) of(id int32) int32 {
+	if x.dense != nil {
+		if uint(id) < uint(len(x.dense)) {
+			return x.dense[id]
+		}
+		return -1
+	}
+	if i, ok := x.sparse[id]; ok {
+		return i
+	}
+	return -1
+}
+
+// Racks returns the ids of each rack's hosts, by rack number, as traffic matrices count them. Hosts
+// without a rack number form a rack per set of neighbours, after the numbered racks and in order of
+// their lowest host. Rack numbers without hosts are left out. The slices belong to the network.
+func (n *Network) Racks() [][]int32 { return n.racks }
+
+// findRacks groups the hosts as Racks documents.
+func (n *Network) findRacks() [][]int32 {
+	groups := map[string][]int32{}
+	var keys []string
+	add := func(key string, host int32) {
+		if _, known := groups[key]; !known {
+			keys = append(keys, key)
+		}
+		groups[key] = append(groups[key], host)
+	}
+	unnumbered := false
+	for _, h := range n.hosts {
+		v := n.Nodes[n.index.of(h)]
+		if v.Rack < 0 {
+			unnumbered = true
+		} else {
+			add(fmt.Sprintf("rack %010d", v.Rack), h)
+		}
+	}
+	sort.Strings(keys) // numbered racks first, in order of their number
+	if unnumbered {
+		neighbours := map[int32][]int32{}
+		for _, l := range n.Links {
+			neighbours[l.Src] = append(neighbours[l.Src], l.Dst)
+		}
+		for _, h := range n.hosts {
+			if v := n.Nodes[n.index.of(h)]; v.Rack < 0 {
+				s := neighbours[h]
+				slices.Sort(s)
+				add(fmt.Sprint(s), h)
+			}
+		}
+	}
+	racks := make([][]int32, len(keys))
+	for i, k := range keys {
+		racks[i] = groups[k]
+	}
+	return racks
+}
+
+// SetRackNames names racks by the number that their nodes have.
+func (n *Network) SetRackNames(names map[int32]string) { n.rackLabel = names }
+
+// RackNames returns the name of each rack of Racks: as the topology names it, else after the switches of its hosts,
+// "leaf1" or "leaf1+leaf2"; "rack 3" where hosts have no or more switches, or where two racks would have one name.
+func (n *Network) RackNames() []string {
+	switches := map[int32][]int32{}
+	for i := range n.Links {
+		if l := &n.Links[i]; n.FromHost(l.ID) {
+			switches[l.Src] = append(switches[l.Src], l.Dst)
+		}
+	}
+	names, uses := make([]string, len(n.racks)), map[string]int{}
+	for i, hosts := range n.racks {
+		v, _ := n.Node(hosts[0])
+		if names[i] = n.rackLabel[v.Rack]; names[i] == "" {
+			names[i] = n.attachmentName(hosts, switches)
+		}
+		uses[names[i]]++
+	}
+	for i := range names {
+		if names[i] == "" || uses[names[i]] > 1 {
+			names[i] = fmt.Sprintf("rack %d", i)
+		}
+	}
+	return names
+}
+
+// attachmentName joins the names of the switches of hosts, if all have the same one or two.
+func (n *Network) attachmentName(hosts []int32, switches map[int32][]int32) string {
+	var name string
+	for i, h := range hosts {
+		var at []string
+		for _, s := range switches[h] {
+			at = append(at, n.Name(s))
+		}
+		slices.SortFunc(at, CompareNatural)
+		joined := strings.Join(at, "+")
+		if len(at) > 2 || i > 0 && joined != name {
+			return ""
+		}
+		name = joined
+	}
+	return name
+}
+
+// RackList finds racks by name, or by place in Racks: "R1,R7", "4-7" or "0,2,5". Names come before places.
+func (n *Network) RackList(text string) (places []int, err error) {
+	all := n.RackNames()
+	for piece := range strings.SplitSeq(text, ",") {
+		piece = strings.TrimSpace(piece)
+		if at := slices.Index(all, piece); at >= 0 {
+			places = append(places, at)
+			continue
+		}
+		lo, hi, isRange := strings.Cut(piece, "-")
+		from, err := strconv.Atoi(lo)
+		to := from
+		if err == nil && isRange {
+			to, err = strconv.Atoi(hi)
+		}
+		switch {
+		case err != nil || from < 0 || to < from:
+			return nil, fmt.Errorf("no rack is named %q, and it is no place such as 4-7 or 0,2,5; the racks are %s", piece, listed(all))
+		case to >= len(n.racks):
+			return nil, fmt.Errorf("rack %d: the topology has racks 0 to %d", to, len(n.racks)-1)
+		}
+		for r := from; r <= to; r++ {
+			places = append(places, r)
+		}
+	}
+	return places, nil
+}
+
+// Pods returns the number of pods that have hosts; it is 1 where the topology names none.
+func (n *Network) Pods() int {
+	pods := map[int32]bool{}
+	for _, h := range n.hosts {
+		pods[n.Nodes[n.index.of(h)].Pod] = true
+	}
+	return max(1, len(pods))
+}

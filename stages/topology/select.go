@@ -13,10 +13,11 @@ import (
 	"parsimon/stages/rng"
 )
 
-// Select returns the cables that a selector names: one cable "A:B", all cables of a tier
-// ("fabric-spine" and "spine-fabric" are the same cables), or several of these separated by commas.
-// A cable is its lower and its higher node id. Each cable occurs once, in order of the selector and
-// then of the cables.
+// Select returns the cables that a selector names: a tier ("fabric-spine" and "spine-fabric" are the same cables), one
+// cable "A:B" by the names or ids of its ends, all cables of a node "A", or patterns with * and ?: "wan*:leaf?" are the
+// cables between nodes with such names, "leaf*:Ethernet4*" those with such a port, "wan*" all with an end there. Several
+// are separated by commas. A cable is its lower and its higher node id. Each cable occurs once, in order of the selector
+// and then of the cables.
 func (n *Network) Select(selector string) ([][2]int32, error) {
 	var found [][2]int32
 	seen := map[[2]int32]bool{}
@@ -35,26 +36,52 @@ func (n *Network) Select(selector string) ([][2]int32, error) {
 	return found, nil
 }
 
-// selectOne resolves one part of a selector. A tier comes before a cable.
+// selectOne resolves one part of a selector: the first of tier, cable, node, patterns that it can be.
 func (n *Network) selectOne(selector string) ([][2]int32, error) {
-	var found [][2]int32
 	tiers := map[string]bool{}
-	for i := 0; i < len(n.Links); i += 2 {
-		l := &n.Links[i]
+	found := n.cablesWhere(func(l *Link) bool {
 		tiers[l.Tier] = true
-		if l.Tier == selector || n.Links[i+1].Tier == selector {
-			found = append(found, [2]int32{min(l.Src, l.Dst), max(l.Src, l.Dst)})
-		}
-	}
+		return l.Tier == selector
+	})
 	if found != nil {
 		return found, nil
 	}
-	if !strings.Contains(selector, ":") {
-		return nil, fmt.Errorf("no cables are of tier %q; the tiers are %s", selector,
-			strings.Join(slices.Sorted(maps.Keys(tiers)), ", "))
-	}
 	a, b, err := n.Cable(selector)
-	return [][2]int32{{a, b}}, err
+	if err == nil {
+		return [][2]int32{{a, b}}, nil
+	}
+	if id, unknown := n.find(selector); unknown == nil {
+		found = n.cablesWhere(func(l *Link) bool { return l.Src == id })
+	} else {
+		near, far, pair := strings.Cut(selector, ":")
+		found = n.cablesWhere(func(l *Link) bool {
+			if !MatchPattern(near, n.Name(l.Src)) {
+				return false
+			}
+			ports, _ := n.portsOf(l.ID)
+			matches := func(name string) bool { return MatchPattern(far, name) }
+			return !pair || matches(n.Name(l.Dst)) || slices.ContainsFunc(ports, matches)
+		})
+	}
+	switch {
+	case found != nil:
+		return found, nil
+	case strings.Contains(selector, ":") && !strings.ContainsAny(selector, "*?"):
+		return nil, err
+	}
+	return nil, fmt.Errorf("no cables are of %q: want a tier, A:B, a node, or patterns of these with * and ?; the tiers are %s",
+		selector, strings.Join(slices.Sorted(maps.Keys(tiers)), ", "))
+}
+
+// cablesWhere returns the cables of which a direction is accepted.
+func (n *Network) cablesWhere(accept func(l *Link) bool) (found [][2]int32) {
+	for i := 0; i < len(n.Links); i += 2 {
+		forth, back := accept(&n.Links[i]), accept(&n.Links[i+1])
+		if forth || back {
+			found = append(found, cableKey(n.Links[i].Src, n.Links[i].Dst))
+		}
+	}
+	return found
 }
 
 // DrawCables draws k different cables of a tier that are up. The draw depends on seed and draw only,
@@ -120,17 +147,13 @@ func (n *Network) Cable(ends string) (a, b int32, err error) {
 
 // neighbours names the nodes that cables join to a node.
 func (n *Network) neighbours(id int32) string {
-	const most = 20
 	var list []string
 	for i := range n.Links {
 		if l := &n.Links[i]; l.Src == id {
 			list = append(list, n.Name(l.Dst))
 		}
 	}
-	if more := len(list) - most; more > 0 {
-		list = append(list[:most], fmt.Sprintf("%d more", more))
-	}
-	return strings.Join(list, ", ")
+	return listed(list)
 }
 
 // find returns the id of the node with that name or, where no node has the name, with that id.

@@ -1,9 +1,13 @@
 package topology
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"math"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -76,12 +80,12 @@ const (
 // ParseSpeed reads a speed as people and cabling lists write it, in bps: 10G, 100Gbps, 25GE, 100gbase-sr4, or a plain
 // number, which is Mbps from 1,000 and bps from 10,000,000.
 func ParseSpeed(text string) (bps int64, err error) {
-	bps, _, err = parseSpeed(text)
+	bps, _, err = ParsePlainSpeed(text)
 	return bps, err
 }
 
-// parseSpeed is ParseSpeed; mbps says that a plain number was taken as Mbps.
-func parseSpeed(text string) (bps int64, mbps bool, err error) {
+// ParsePlainSpeed is ParseSpeed; mbps says that a plain number was taken as Mbps.
+func ParsePlainSpeed(text string) (bps int64, mbps bool, err error) {
 	text = strings.TrimSpace(text)
 	m := speedText.FindStringSubmatch(text)
 	if m == nil {
@@ -121,8 +125,8 @@ func parseSpeed(text string) (bps int64, mbps bool, err error) {
 // nsPerMetre is the propagation delay of copper and of fibre, at about two thirds of the speed of light.
 const nsPerMetre = 5
 
-// lengthDelay returns the propagation delay of a length; a plain number counts in the unit.
-func lengthDelay(text, lengthUnit string) (int64, error) {
+// LengthDelay returns the propagation delay of a length; a plain number counts in the unit.
+func LengthDelay(text, lengthUnit string) (int64, error) {
 	plain := 1000.0
 	if lengthUnit != "" {
 		plain = 0
@@ -162,4 +166,93 @@ func ParseDelay(text string) (int64, error) {
 		err = fmt.Errorf("is %s, must be 0 to 1,000 s", text)
 	}
 	return v, err
+}
+
+// MatchPattern reports whether a name matches a pattern in which * stands for any text, slashes
+// included, and ? for one character.
+func MatchPattern(pattern, name string) bool {
+	star, back := -1, 0
+	i, k := 0, 0
+	for i < len(name) {
+		switch {
+		case k < len(pattern) && pattern[k] == '*':
+			star, back = k, i
+			k++
+		case k < len(pattern) && (pattern[k] == '?' || pattern[k] == name[i]):
+			i++
+			k++
+		case star >= 0:
+			back++
+			i, k = back, star+1
+		default:
+			return false
+		}
+	}
+	return strings.Trim(pattern[k:], "*") == ""
+}
+
+// maxFileBytes bounds the files that are read whole: topologies, scenarios, sizes and matrices.
+const maxFileBytes = 512 << 20
+
+// ReadFile reads a file of at most 512 MiB that is no device: such as /dev/zero never ends.
+func ReadFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // only read
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode()&fs.ModeDevice != 0 {
+		return nil, fmt.Errorf("%s: a device, want a file", path)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+	if err == nil && len(data) > maxFileBytes {
+		err = fmt.Errorf("%s: more than %d MiB", path, maxFileBytes>>20)
+	}
+	return data, err
+}
+
+// CompareNatural orders names with numbers in them by value: leaf2 before leaf10.
+func CompareNatural(a, b string) int {
+	x, y := a, b
+	for x != "" && y != "" {
+		nx, restX := leadingDigits(x)
+		ny, restY := leadingDigits(y)
+		if nx != "" && ny != "" {
+			zx, zy := strings.TrimLeft(nx, "0"), strings.TrimLeft(ny, "0")
+			if c := cmp.Or(cmp.Compare(len(zx), len(zy)), strings.Compare(zx, zy)); c != 0 {
+				return c
+			}
+			x, y = restX, restY
+			continue
+		}
+		if x[0] != y[0] {
+			return cmp.Compare(x[0], y[0])
+		}
+		x, y = x[1:], y[1:]
+	}
+	return cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(a, b))
+}
+
+func leadingDigits(s string) (digits, rest string) {
+	i := 0
+	for i < len(s) && s[i] >= '0' && s[i] <= '9' {
+		i++
+	}
+	return s[:i], s[i:]
+}
+
+// Count writes a number of things: "1 cable", "3 switches".
+func Count(n int, thing string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(thing, "ch"):
+		thing += "es"
+	default:
+		thing += "s"
+	}
+	return strconv.Itoa(n) + " " + thing
 }

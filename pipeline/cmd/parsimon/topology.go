@@ -12,6 +12,7 @@ import (
 
 	"parsimon/datasets"
 	"parsimon/stages/topology"
+	"parsimon/stages/topology/format"
 )
 
 var topologyCommand = command{
@@ -39,7 +40,7 @@ inferred or set by default. All faults are listed at once with file and line; th
 Nothing is repaired unless --repair names the kind of fault:
 
 `)
-	for _, r := range topology.Repairs() {
+	for _, r := range format.Repairs() {
 		fmt.Fprintf(&b, "  %-14s %s\n", r.Kind, r.Doc)
 	}
 	b.WriteString(`
@@ -63,7 +64,7 @@ fault is its row.
 
 Formats, in order of detection:
 `)
-	for _, d := range topology.FormatDocs() {
+	for _, d := range format.FormatDocs() {
 		fmt.Fprintf(&b, "\n%s\n%s\n", strings.ToUpper(d[0]), d[1])
 	}
 	return b.String()
@@ -119,11 +120,11 @@ func (t *topologyOptions) given() bool {
 	return slices.ContainsFunc([]string{"host-pattern", "nodes", "speed", "default-delay", "repair"}, t.flagSet.Changed)
 }
 
-// options are those of topology.Load. A speed, delay or kind of fault that cannot be read is a usageError.
-func (t *topologyOptions) options() (o topology.Options, err error) {
+// options are those of format.Load. A speed, delay or kind of fault that cannot be read is a usageError.
+func (t *topologyOptions) options() (o format.Options, err error) {
 	o.HostPatterns, o.NodeList = t.hostPatterns, t.nodes
 	for _, text := range t.speeds {
-		rule, err := topology.ParseSpeedRule(text)
+		rule, err := format.ParseSpeedRule(text)
 		if err != nil {
 			return o, usageError{err}
 		}
@@ -133,7 +134,7 @@ func (t *topologyOptions) options() (o topology.Options, err error) {
 		return o, usagef("--default-delay %v", err)
 	}
 	for _, text := range t.repair {
-		kind, err := topology.ParseRepair(text)
+		kind, err := format.ParseRepair(text)
 		if err != nil {
 			return o, usagef("--repair %v", err)
 		}
@@ -186,7 +187,7 @@ func (t *topologyFlags) run(w io.Writer, path string) error {
 }
 
 // topologyFaults is the error of a topology with faults.
-func topologyFaults(l *topology.Loaded, t *topologyFlags) error {
+func topologyFaults(l *format.Loaded, t *topologyFlags) error {
 	text := "1 fault"
 	if n := len(l.Faults); n > 1 {
 		text = fmt.Sprintf("%d faults", n)
@@ -204,14 +205,14 @@ func topologyFaults(l *topology.Loaded, t *topologyFlags) error {
 }
 
 // loadTopology reads a path or, where there is none, the shipped topology of that name.
-func loadTopology(path string, o topology.Options) (*topology.Loaded, error) {
-	l, err := topology.Load(path, o)
+func loadTopology(path string, o format.Options) (*format.Loaded, error) {
+	l, err := format.Load(path, o)
 	if err == nil {
 		return l, nil
 	}
 	if _, missing := os.Stat(path); missing != nil {
 		if shipped, e := datasets.Read(datasets.Topologies, path); e == nil {
-			return topology.LoadData(path+".yaml", shipped, o)
+			return format.LoadData(path+".yaml", shipped, o)
 		}
 		names := strings.Join(datasets.Names(datasets.Topologies), ", ")
 		return nil, fmt.Errorf("%w; shipped topologies: %s", err, names)
@@ -228,22 +229,22 @@ func writeDot(stdout io.Writer, file string, n *topology.Network) error {
 }
 
 // writeTopologyJSON writes all faults, not only the first of each kind as the table does.
-func writeTopologyJSON(w io.Writer, l *topology.Loaded, d *topology.Description) error {
+func writeTopologyJSON(w io.Writer, l *format.Loaded, d *topology.Description) error {
 	out := struct {
 		Hosts       int                        `json:"hosts"`
 		Switches    int                        `json:"switches"`
 		Cables      int                        `json:"cables"`
-		Faults      []topology.Fault           `json:"faults"`
+		Faults      []format.Fault           `json:"faults"`
 		Format      string                     `json:"format"`
 		Files       []string                   `json:"files"`
 		Notes       []string                   `json:"notes"`
 		Repaired    map[topology.FaultKind]int `json:"repaired"`
-		Planned     []topology.PlannedCable    `json:"planned"`
-		Settings    []topology.SwitchSettings  `json:"settings"`
+		Planned     []format.PlannedCable    `json:"planned"`
+		Settings    []format.SwitchSettings  `json:"settings"`
 		Description *topology.Description      `json:"description,omitempty"`
 	}{l.Hosts, l.Switches, l.Cables, l.Faults, l.Format, l.Files, l.Notes, l.Repaired, l.Planned, l.Settings, d}
 	if out.Faults == nil {
-		out.Faults = []topology.Fault{}
+		out.Faults = []format.Fault{}
 	}
 	if out.Repaired == nil {
 		out.Repaired = map[topology.FaultKind]int{}

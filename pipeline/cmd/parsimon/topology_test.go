@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"parsimon/stages/topology"
+	"parsimon/stages/topology/format"
 )
 
 func topologyFixture(t *testing.T, name string) string {
@@ -56,7 +57,7 @@ func TestTopologyFaults(t *testing.T) {
 	code, out, _ = parsimon(t, "topology", file, "--format", "json")
 	var answer struct {
 		Hosts, Switches, Cables int
-		Faults                  []topology.Fault
+		Faults                  []format.Fault
 		Description             *topology.Description
 	}
 	if err := json.Unmarshal([]byte(out), &answer); err != nil || code != exitFailed {
@@ -84,7 +85,7 @@ func TestTopologyWrite(t *testing.T) {
 	picture := filepath.Join(t.TempDir(), "net.dot")
 	args := []string{"topology", topologyFixture(t, "layer1_topology.json"), "--speed", "spine*=100G", "--speed", "*=25G", "--write", dir, "--dot", picture, "--default-delay", "500ns"}
 	must(t, args...)
-	l, err := topology.Load(dir, topology.Options{})
+	l, err := format.Load(dir, format.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +128,7 @@ func TestTopologyUsage(t *testing.T) {
 		}
 	}
 	out := must(t, "help", "topology")
-	for _, d := range topology.FormatDocs() {
+	for _, d := range format.FormatDocs() {
 		if !strings.Contains(out, strings.ToUpper(d[0])) || !strings.Contains(out, d[1]) {
 			t.Errorf("the manual does not document %s", d[0])
 		}

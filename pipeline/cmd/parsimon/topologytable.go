@@ -9,6 +9,7 @@ import (
 
 	"parsimon/pipeline/text"
 	"parsimon/stages/topology"
+	"parsimon/stages/topology/format"
 )
 
 // A topologyTable writes what was read for people.
@@ -18,7 +19,7 @@ type topologyTable struct {
 
 // writeTopologyTable writes what a topology file holds: counts, tiers, paths, weak points, and at most maxFaults of
 // each kind of fault (0: all). d is nil for a topology with faults, which has no network to describe.
-func writeTopologyTable(w io.Writer, path string, l *topology.Loaded, d *topology.Description, maxFaults int) error {
+func writeTopologyTable(w io.Writer, path string, l *format.Loaded, d *topology.Description, maxFaults int) error {
 	t := topologyTable{tabwriter.NewWriter(text.Writer{W: w}, 0, 8, 2, ' ', 0)}
 	files := ""
 	if len(l.Files) > 1 {
@@ -61,7 +62,7 @@ func (t topologyTable) section(title string, columns ...string) {
 }
 
 // notes writes what was assumed or repaired while reading.
-func (t topologyTable) notes(l *topology.Loaded) {
+func (t topologyTable) notes(l *format.Loaded) {
 	notes := l.AllNotes()
 	if len(notes) == 0 {
 		return
@@ -177,7 +178,7 @@ func nameList(names []string) string {
 }
 
 // planned writes the cables that are listed but not installed.
-func (t topologyTable) planned(list []topology.PlannedCable) {
+func (t topologyTable) planned(list []format.PlannedCable) {
 	if len(list) == 0 {
 		return
 	}
@@ -205,10 +206,10 @@ func endName(device, port string) string {
 }
 
 // settings lists each distinct value once, with the number of switches that have it.
-func (t topologyTable) settings(list []topology.SwitchSettings) {
+func (t topologyTable) settings(list []format.SwitchSettings) {
 	type value struct{ name, text, unit, key string }
 	count := map[value]int{}
-	first := map[value]topology.TakenSetting{}
+	first := map[value]format.TakenSetting{}
 	var order []value
 	for _, s := range list {
 		for _, k := range s.Taken {
@@ -230,15 +231,15 @@ func (t topologyTable) settings(list []topology.SwitchSettings) {
 }
 
 // faults writes, kind by kind, the first so many faults (0: all) and the repair that --repair offers.
-func (t topologyTable) faults(list []topology.Fault, most int) {
+func (t topologyTable) faults(list []format.Fault, most int) {
 	if len(list) == 0 {
 		return
 	}
 	repairable := map[topology.FaultKind]string{}
-	for _, r := range topology.Repairs() {
+	for _, r := range format.Repairs() {
 		repairable[r.Kind] = r.Doc
 	}
-	byKind := map[topology.FaultKind][]topology.Fault{}
+	byKind := map[topology.FaultKind][]format.Fault{}
 	var kinds []topology.FaultKind
 	for _, f := range list {
 		if byKind[f.Kind] == nil {

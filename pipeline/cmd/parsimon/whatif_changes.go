@@ -10,6 +10,7 @@ import (
 
 	"parsimon/pipeline/scenario"
 	"parsimon/stages/topology"
+	"parsimon/stages/topology/format"
 	"parsimon/stages/workload"
 )
 
@@ -108,7 +109,7 @@ func parseAddition(text string) (a scenario.CableAddition, err error) {
 		return a, err
 	}
 	bandwidth, delay, hasDelay := strings.Cut(value, ",")
-	a = scenario.CableAddition{Ends: ends, DelayNS: topology.DefaultDelayNS}
+	a = scenario.CableAddition{Ends: ends, DelayNS: format.DefaultDelayNS}
 	if a.BPS, err = topology.ParseSpeed(bandwidth); err != nil {
 		return a, err
 	}

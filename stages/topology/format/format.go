@@ -1,4 +1,4 @@
-package topology
+package format
 
 import (
 	"cmp"
@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"parsimon/stages/topology"
 )
 
 // A format is one way to describe a topology.
@@ -21,17 +23,16 @@ type format struct {
 	read func(s *source, o *Options) (*draft, error)
 }
 
-// formats lists every format in order of detection. To add one, write format_NAME.go and add its line here; if it is a
-// directory or has a new file extension, also to Files.
+// formats lists every format in order of detection.
 func formats() []format {
 	return []format{
 		{"tables", tablesDoc, detectTables, readTables},
 		{"cabling", cablingDoc, detectCabling, readCabling},
+		{"sonic", sonicDoc, detectSONiC, readSONiC},
 		{"hpcc", hpccDoc, detectHPCC, readHPCC},
 		{"containerlab", containerlabDoc, detectContainerlab, readContainerlab},
 		{"yaml", yamlDoc, detectYAML, readYAML},
 		{"batfish", batfishDoc, detectBatfish, readBatfish},
-		{"sonic", sonicDoc, detectSONiC, readSONiC},
 		{"json", jsonDoc, detectJSON, readJSON},
 	}
 }
@@ -47,20 +48,70 @@ func FormatDocs() (docs [][2]string) {
 // Options add what a file does not say about the network it describes. The zero value adds nothing.
 type Options struct {
 	// HostPatterns match the names of hosts, with * and ?. Without patterns and a node list, hosts
-	// are what the format says, else the devices with one cable.
+	// are what the format says, else they are guessed (see findHosts).
 	HostPatterns []string
 	// NodeList is a CSV or Parquet file of devices with their role, pod and rack.
 	NodeList string
+	// Exclude matches the names of devices that are no part of the network, with * and ?.
+	Exclude []string `json:",omitempty"`
 	// Speeds give cables a speed that the file does not; the first rule that matches an end applies.
 	Speeds []SpeedRule
+	// DefaultSpeedBps is the bandwidth of a cable with neither speed nor rule, and whose ports' names do not say it; 0: none.
+	DefaultSpeedBps int64 `json:",omitempty"`
 	// DefaultDelayNS is the propagation delay of a cable with neither delay nor length; 0 is 1,000 ns.
 	DefaultDelayNS int64
+	// Delays change the propagation delay of cables, whatever the file says.
+	Delays []topology.DelayRule `json:",omitempty"`
 	// Repair lists the kinds of faults to repair rather than to report.
-	Repair []FaultKind
+	Repair []topology.FaultKind
 }
 
 // DefaultDelayNS is the propagation delay of a cable with neither delay nor length, unless Options say another.
 const DefaultDelayNS = 1000
+
+// A SpeedRule gives a speed to the cables with an end at a matching device and port.
+type SpeedRule struct {
+	Device, Port string // patterns
+	BandwidthBps int64
+}
+
+func (r SpeedRule) String() string {
+	return fmt.Sprintf("%s:%s=%s", r.Device, r.Port, strings.ReplaceAll(topology.FormatBps(r.BandwidthBps), " ", ""))
+}
+
+// ParseSpeedRule reads DEVICE=SPEED or DEVICE:PORT=SPEED, with * and ? in the patterns, for example
+// leaf*:Ethernet*=25G.
+func ParseSpeedRule(text string) (SpeedRule, error) {
+	at := strings.LastIndex(text, "=")
+	if at < 1 {
+		return SpeedRule{}, fmt.Errorf("speed rule %q: want DEVICE:PORT=SPEED, such as leaf*:Ethernet*=25G", text)
+	}
+	device, port, hasPort := strings.Cut(text[:at], ":")
+	if !hasPort {
+		port = "*"
+	}
+	bps, err := topology.ParseSpeed(text[at+1:])
+	if err != nil {
+		return SpeedRule{}, fmt.Errorf("speed rule %q: the speed %w", text, err)
+	}
+	return SpeedRule{strings.TrimSpace(device), strings.TrimSpace(port), bps}, nil
+}
+
+func (r SpeedRule) matches(e end) bool {
+	return topology.MatchPattern(r.Device, e.device) && topology.MatchPattern(r.Port, e.port)
+}
+
+func (o *Options) defaultDelay() int64 { return cmp.Or(o.DefaultDelayNS, DefaultDelayNS) }
+
+// excluded reports whether a device is left out.
+func (o *Options) excluded(device string) bool {
+	return slices.ContainsFunc(o.Exclude, func(p string) bool { return topology.MatchPattern(p, device) })
+}
+
+func (o *Options) noteExcluded(d *draft, devices, cables int) {
+	d.noteCount(devices, "device", "excluded: %s matching %s, with %s", strings.Join(o.Exclude, ", "),
+		topology.Count(cables, "cable"))
+}
 
 // A PlannedCable is listed in the topology but not installed. It is not part of the network.
 type PlannedCable struct {
@@ -78,11 +129,11 @@ type PlannedCable struct {
 type Loaded struct {
 	Format  string
 	Files   []string
-	Network *Network // nil where faults other than islands remain
-	Faults  []Fault  // in order of file and line
-	Notes   []string // what was inferred and which defaults apply
+	Network *topology.Network // nil where faults other than islands remain
+	Faults  []Fault           // in order of file and line
+	Notes   []string          // what was inferred and which defaults apply
 	// Repaired counts the repairs that Options.Repair allowed, by kind.
-	Repaired map[FaultKind]int
+	Repaired map[topology.FaultKind]int
 	Planned  []PlannedCable
 	Settings []SwitchSettings // SONiC only
 	// Hosts, Switches and Cables count what the file describes, faulty or not.
@@ -91,15 +142,16 @@ type Loaded struct {
 
 // Usable returns the network. The error joins all faults, each with its file and line, but islands, which a network may
 // have: flows between them are unreachable.
-func (l *Loaded) Usable() (*Network, error) {
+func (l *Loaded) Usable() (*topology.Network, error) {
 	if l.Network == nil {
-		return nil, joinFaults(slices.DeleteFunc(slices.Clone(l.Faults), func(f Fault) bool { return f.Kind == FaultIsland }))
+		return nil, joinFaults(slices.DeleteFunc(slices.Clone(l.Faults),
+			func(f Fault) bool { return f.Kind == topology.FaultIsland }))
 	}
 	return l.Network, nil
 }
 
 // Load reads a topology and reports everything that is wrong with it. The error is for what cannot
-// be read at all: a missing file, an unknown format.
+// be read at all, a missing file or an unknown format, and for delay rules that no cable matches.
 func Load(path string, o Options) (*Loaded, error) {
 	files, err := Files(path)
 	if err != nil {
@@ -113,8 +165,8 @@ func LoadData(name string, data []byte, o Options) (*Loaded, error) {
 	return load(&source{path: name, files: []string{name}, data: map[string][]byte{name: data}}, &o)
 }
 
-// FormatOf returns the name of the format of a path; empty where it is unknown.
-func FormatOf(path string) string {
+// Of returns the name of the format of a path; empty where it is unknown.
+func Of(path string) string {
 	files, err := Files(path)
 	if err != nil {
 		return ""
@@ -138,7 +190,13 @@ func load(s *source, o *Options) (*Loaded, error) {
 			return nil, fmt.Errorf("topology: %w", err)
 		}
 		l := &Loaded{Format: f.name, Files: s.files}
-		l.Network = d.finish(s.files, o)
+		if l.Network = d.finish(s.files, o); l.Network != nil {
+			said, err := l.Network.SetDelays(o.Delays)
+			if err != nil {
+				return nil, fmt.Errorf("topology %s: %w", s.path, err)
+			}
+			d.notes = append(d.notes, said...)
+		}
 		l.take(d)
 		return l, nil
 	}
@@ -162,7 +220,7 @@ func (l *Loaded) take(d *draft) {
 	})
 	l.Faults, l.Notes, l.Planned, l.Settings, l.Repaired = d.faults, d.notes, d.planned, d.settings, d.repaired
 	for _, v := range d.nodes {
-		if v.Kind == KindHost {
+		if v.Kind == topology.KindHost {
 			l.Hosts++
 		}
 	}
@@ -178,9 +236,12 @@ func unknownFormat(path string) error {
 		path, strings.Join(names, ", "))
 }
 
+// extensions are those of single files.
+var extensions = []string{".json", ".jsonl", ".txt", ".csv", ".tsv", ".parquet", ".yaml", ".yml", ".xml"}
+
 // Files returns the files of a topology: the file itself, two files separated by a comma (nodes, then
 // links), or the files of a directory: nodes and links as .csv or .parquet, a Batfish snapshot, one
-// containerlab file, or one SONiC configuration per switch.
+// containerlab file, or the files of SONiC switches.
 func Files(path string) ([]string, error) {
 	if nodes, links, pair := strings.Cut(path, ","); pair {
 		if _, err := os.Stat(path); err != nil {
@@ -192,7 +253,7 @@ func Files(path string) ([]string, error) {
 		return nil, fmt.Errorf("topology: %w", err)
 	}
 	if !info.IsDir() {
-		if slices.Contains([]string{".json", ".txt", ".csv", ".parquet", ".yaml", ".yml"}, extension(path)) {
+		if slices.Contains(extensions, extension(path)) {
 			return []string{path}, nil
 		}
 		return nil, unknownFormat(path)
@@ -202,11 +263,25 @@ func Files(path string) ([]string, error) {
 			return files, err
 		}
 	}
-	return nil, fmt.Errorf("topology %s: the directory holds neither nodes and links (.csv or .parquet), "+
-		"nor layer1_topology.json, nor a *.clab.yml file, nor SONiC *.json files", path)
+	return nil, fmt.Errorf("topology %s: the directory holds neither nodes and links (.csv or .parquet), nor layer1_topology.json, "+
+		"nor a *.clab.yml file, nor files of SONiC switches (config_db.json, minigraph.xml, lldp.json)", path)
 }
 
 func extension(path string) string { return strings.ToLower(filepath.Ext(path)) }
+
+// glob lists the files of a directory that match one of some patterns, in order of name.
+func glob(dir string, patterns ...string) (files []string, err error) {
+	escaped := strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
+	for _, pattern := range patterns {
+		found, err := filepath.Glob(filepath.Join(escaped, pattern))
+		if err != nil {
+			return nil, fmt.Errorf("topology %s: %w", dir, err)
+		}
+		files = append(files, found...)
+	}
+	slices.Sort(files)
+	return slices.Compact(files), nil
+}
 
 // A source is the files of one topology, each read once.
 type source struct {
@@ -220,7 +295,7 @@ func (s *source) read(file string) ([]byte, error) {
 	if data, known := s.data[file]; known {
 		return data, nil
 	}
-	data, err := ReadFile(file)
+	data, err := topology.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
@@ -242,3 +317,8 @@ func (s *source) content(file string) []byte {
 
 // release forgets a file's content.
 func (s *source) release(file string) { delete(s.data, file) }
+
+// single reports whether the topology is one file with one of the extensions.
+func (s *source) single(extensions ...string) bool {
+	return len(s.files) == 1 && slices.Contains(extensions, extension(s.files[0]))
+}

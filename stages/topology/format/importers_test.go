@@ -1,4 +1,4 @@
-package topology
+package format
 
 import (
 	"bytes"
@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"parsimon/stages/topology"
+	"parsimon/stages/topology/topologytest"
 )
 
 func fixture(t testing.TB, parts ...string) []byte {
@@ -45,14 +48,14 @@ func TestSONiC(t *testing.T) {
 	if l.Format != "sonic" || l.Hosts != 4 || l.Switches != 4 || l.Cables != 8 {
 		t.Errorf("%s: %d hosts, %d switches, %d cables", l.Format, l.Hosts, l.Switches, l.Cables)
 	}
-	for id, want := range map[int32]Node{0: {0, "server1", KindHost, -1, 0}, 4: {4, "leaf01", KindFabric, -1, -1}, 7: {7, "tor02", KindTor, -1, 1}} {
+	for id, want := range map[int32]topology.Node{0: {ID: 0, Name: "server1", Kind: topology.KindHost, Pod: -1, Rack: 0}, 4: {ID: 4, Name: "leaf01", Kind: topology.KindFabric, Pod: -1, Rack: -1}, 7: {ID: 7, Name: "tor02", Kind: topology.KindTor, Pod: -1, Rack: 1}} {
 		if v, _ := l.Network.Node(id); v != want {
 			t.Errorf("node %+v, want %+v", v, want)
 		}
 	}
 	for _, k := range l.Network.Links {
 		want := [2]int64{100e9, 200}
-		if strings.Contains(k.Tier, KindHost) {
+		if strings.Contains(k.Tier, topology.KindHost) {
 			want = [2]int64{25e9, 25}
 		}
 		if k.BandwidthBps != want[0] || k.DelayNS != want[1] {
@@ -118,7 +121,7 @@ func TestSONiCFaults(t *testing.T) {
 			for _, want := range c.want {
 				kind, text, _ := strings.Cut(want, " ")
 				if !slices.ContainsFunc(l.Faults, func(f Fault) bool {
-					return f.Kind == FaultKind(kind) && strings.Contains(f.Text, text) && f.Line > 0 && strings.HasSuffix(f.File, ".json")
+					return f.Kind == topology.FaultKind(kind) && strings.Contains(f.Text, text) && f.Line > 0 && strings.HasSuffix(f.File, ".json")
 				}) {
 					t.Errorf("no fault %q in %v", want, l.Faults)
 				}
@@ -126,7 +129,7 @@ func TestSONiCFaults(t *testing.T) {
 		})
 	}
 	l, err := Load(sonicCopy(t, map[string][2]string{"leaf01": {`"local_port": "Ethernet4"`, `"local_port": "Ethernet44"`}}), Options{
-		Repair: []FaultKind{FaultOneSided, FaultSharedPort, FaultParallel}, Speeds: parseSpeedRules(t, "leaf*=100G")})
+		Repair: []topology.FaultKind{topology.FaultOneSided, topology.FaultSharedPort, topology.FaultParallel}, Speeds: parseSpeedRules(t, "leaf*=100G")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +170,7 @@ func FuzzSONiC(f *testing.F) {
 
 func TestBatfish(t *testing.T) {
 	l := loadFixture(t, "layer1_topology.json", Options{})
-	if l.Format != "batfish" || len(l.Faults) != 8 || l.Faults[0].Kind != FaultUnknownSpeed {
+	if l.Format != "batfish" || len(l.Faults) != 8 || l.Faults[0].Kind != topology.FaultUnknownSpeed {
 		t.Fatalf("%s: %v", l.Format, l.Faults)
 	}
 	o := Options{Speeds: parseSpeedRules(t, "spine*=100G", "*=25G")}
@@ -270,7 +273,7 @@ func TestYAML(t *testing.T) {
 	}
 	clos := "clos: {pods: 2, racks_per_pod: 16, hosts_per_rack: 8, planes: 2, oversubscription: 4,\n" +
 		"  host_bandwidth: 10Gbps, fabric_bandwidth: 40Gbps, host_delay: 1us, fabric_delay: 1us}\n"
-	sameNetwork(t, "clos", loadText(t, "clos.yaml", clos, Options{}).Network, MustClos(t, SmallClos(4)))
+	sameNetwork(t, "clos", loadText(t, "clos.yaml", clos, Options{}).Network, topologytest.MustClos(t, topologytest.SmallClos(4)))
 	graph := string(fixture(t, "graph.yaml"))
 	for _, c := range []struct{ text, old, new, want string }{
 		{clos, "oversubscription: 4", "oversubscription: 3", "1 format clos: oversubscription of 3"},

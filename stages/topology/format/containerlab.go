@@ -1,10 +1,11 @@
-package topology
+package format
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
+
+	"parsimon/stages/topology"
 )
 
 const containerlabDoc = `
@@ -36,31 +37,19 @@ func isContainerlabName(name string) bool {
 // containerlabFiles returns the one lab of a directory. Several are an error: a guess could take a
 // network for another.
 func containerlabFiles(dir string) ([]string, error) {
-	var files []string
-	for _, pattern := range []string{"*.clab.yml", "*.clab.yaml"} {
-		found, err := filepath.Glob(filepath.Join(escapeGlob(dir), pattern))
-		if err != nil {
-			return nil, fmt.Errorf("topology %s: %w", dir, err)
-		}
-		files = append(files, found...)
+	files, err := glob(dir, "*.clab.yml", "*.clab.yaml")
+	if err != nil {
+		return nil, err
 	}
 	if len(files) > 1 {
-		slices.Sort(files)
 		return nil, fmt.Errorf("topology %s: holds several containerlab files: %s", dir, strings.Join(files, ", "))
 	}
 	return files, nil
 }
 
-// escapeGlob makes a path stand for itself in a pattern of filepath.Glob.
-func escapeGlob(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
-}
-
-func isYAML(file string) bool { return extension(file) == ".yaml" || extension(file) == ".yml" }
-
 // detectContainerlab accepts containerlab's file name, or any YAML file with the key topology.
 func detectContainerlab(s *source) bool {
-	if len(s.files) != 1 || !isYAML(s.files[0]) {
+	if !s.single(".yaml", ".yml") {
 		return false
 	}
 	if isContainerlabName(s.files[0]) {
@@ -88,17 +77,14 @@ func readContainerlab(s *source, o *Options) (*draft, error) {
 	r := &containerlabReader{treeReader: treeReader{draft: d, file: file}, known: map[string]bool{}}
 	lab := t.get("topology")
 	if lab == nil || !r.object(lab, "topology") {
-		d.fault(place{file: file, line: t.line}, FaultFormat, "has no key topology with nodes and links")
+		d.fault(place{file: file, line: t.line}, topology.FaultFormat, "has no key topology with nodes and links")
 		return d, nil
 	}
 	r.nodes(lab)
-	r.sightings.reports = nil
 	for i, link := range r.list(lab.get("links"), "topology.links") {
 		r.link(link, fmt.Sprintf("topology.links[%d]", i))
 	}
-	if r.special > 0 {
-		d.note("links: %s to the lab's own machine left out", count(r.special, "link"))
-	}
+	d.noteCount(r.special, "link", "links: %s to the lab's own machine left out")
 	r.sightings.assemble(d, o)
 	return d, nil
 }
@@ -130,19 +116,11 @@ func (r *containerlabReader) nodes(lab *tree) {
 			continue // the lab's own machine
 		case "", "linux": // a host if it has one link
 		default:
-			v.kind = KindSwitch
+			v.kind = topology.KindSwitch
 		}
 		r.known[name] = true
 		r.sightings.devices = append(r.sightings.devices, v)
 	}
-}
-
-// scalar returns the text of a value; empty where it is missing or not a scalar.
-func scalar(t *tree) string {
-	if t == nil {
-		return ""
-	}
-	return t.text
 }
 
 // link reads one link in the brief or the extended format.
@@ -174,7 +152,7 @@ func (r *containerlabReader) link(t *tree, path string) {
 			return
 		}
 		if !r.known[e.device] {
-			r.fault(r.place(t, path), FaultUnknownNode, "no node has the name %q", e.device)
+			r.fault(r.place(t, path), topology.FaultUnknownNode, "no node has the name %q", e.device)
 			return
 		}
 	}

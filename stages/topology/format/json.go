@@ -1,8 +1,10 @@
-package topology
+package format
 
 import (
 	"fmt"
 	"strings"
+
+	"parsimon/stages/topology"
 )
 
 const jsonDoc = `
@@ -15,7 +17,7 @@ spine, switch; name, pod and rack are optional.
    "links": [{"a": 0, "b": 2, "bandwidth": 10000000000, "delay": 1000},
              {"a": 1, "b": 2, "bandwidth": 10000000000, "delay": 1000}]}`
 
-func detectJSON(s *source) bool { return len(s.files) == 1 && extension(s.files[0]) == ".json" }
+func detectJSON(s *source) bool { return s.single(".json") }
 
 func readJSON(s *source, _ *Options) (*draft, error) {
 	data, err := s.read(s.files[0])
@@ -42,13 +44,13 @@ func parseJSONTopology(file string, data []byte) *draft {
 	}
 	for f, plane := range r.list(t.get("planes"), "planes") {
 		for s, v := range r.list(plane, fmt.Sprintf("planes[%d]", f)) {
-			spine := Node{Kind: KindSpine, Name: closSpineName(f, s), Pod: -1, Rack: -1}
+			spine := topology.Node{Kind: topology.KindSpine, Name: topology.ClosSpineName(f, s), Pod: -1, Rack: -1}
 			r.node(v, fmt.Sprintf("planes[%d][%d]", f, s), spine)
 		}
 	}
 	r.cables(t.get("fab2spine"), "fab2spine")
 	for i, v := range r.list(t.get("nodes"), "nodes") {
-		r.node(v, fmt.Sprintf("nodes[%d]", i), Node{Pod: -1, Rack: -1})
+		r.node(v, fmt.Sprintf("nodes[%d]", i), topology.Node{Pod: -1, Rack: -1})
 	}
 	r.cables(t.get("links"), "links")
 	return r.draft
@@ -71,11 +73,11 @@ func (r *jsonReader) pod(pod *tree, p int, rack *int32) {
 			continue
 		}
 		for h, v := range r.list(t.get("hosts"), in("racks[%d].hosts", k)) {
-			host := Node{Kind: KindHost, Name: closHostName(p, k, h), Pod: int32(p), Rack: *rack}
+			host := topology.Node{Kind: topology.KindHost, Name: topology.ClosHostName(p, k, h), Pod: int32(p), Rack: *rack}
 			r.node(v, in("racks[%d].hosts[%d]", k, h), host)
 		}
 		if tor := t.get("tor"); tor != nil {
-			v := Node{Kind: KindTor, Name: closTorName(p, k), Pod: int32(p), Rack: *rack}
+			v := topology.Node{Kind: topology.KindTor, Name: topology.ClosTorName(p, k), Pod: int32(p), Rack: *rack}
 			r.node(tor, in("racks[%d].tor", k), v)
 		} else {
 			r.bad(t, in("racks[%d]", k), "has no tor")
@@ -84,14 +86,14 @@ func (r *jsonReader) pod(pod *tree, p int, rack *int32) {
 		*rack++
 	}
 	for f, v := range r.list(pod.get("fabs"), in("fabs")) {
-		r.node(v, in("fabs[%d]", f), Node{Kind: KindFabric, Name: closFabricName(p, f), Pod: int32(p), Rack: -1})
+		r.node(v, in("fabs[%d]", f), topology.Node{Kind: topology.KindFabric, Name: topology.ClosFabricName(p, f), Pod: int32(p), Rack: -1})
 	}
 	r.cables(pod.get("tor2fab"), in("tor2fab"))
 }
 
 // node reads a node. v holds what its place in the file says; an empty kind leaves kind, name, pod
 // and rack to the node itself.
-func (r *jsonReader) node(t *tree, path string, v Node) {
+func (r *jsonReader) node(t *tree, path string, v topology.Node) {
 	if !r.object(t, path, "id", "kind", "name", "pod", "rack") {
 		return
 	}
@@ -111,7 +113,7 @@ func (r *jsonReader) node(t *tree, path string, v Node) {
 			v.Name, ok = r.stringOf(name, path+".name", ok)
 		}
 		v.Pod, v.Rack = r.position(t.get("pod"), path+".pod"), r.position(t.get("rack"), path+".rack")
-	} else if kind != "" && kind != v.Kind && (kind != KindSwitch || v.Kind == KindHost) {
+	} else if kind != "" && kind != v.Kind && (kind != topology.KindSwitch || v.Kind == topology.KindHost) {
 		r.bad(t, path, "node %d is a %q where a %s belongs", v.ID, kind, v.Kind)
 	}
 	if ok {
@@ -160,7 +162,7 @@ func (r *jsonReader) cables(list *tree, path string) {
 			complete = complete && ok
 		}
 		if complete {
-			r.addCable(Cable{int32(v[0]), int32(v[1]), v[2], v[3]}, false, r.place(t, at))
+			r.addCable(topology.Cable{A: int32(v[0]), B: int32(v[1]), BandwidthBps: v[2], DelayNS: v[3]}, false, r.place(t, at))
 		}
 	}
 }

@@ -1,10 +1,11 @@
-package topology
+package format
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
+
+	"parsimon/stages/topology"
 )
 
 const hpccDoc = `
@@ -21,7 +22,7 @@ the cables is ignored.
 // maxHPCCNodes bounds what three numbers in a file can ask for.
 const maxHPCCNodes = 1 << 24
 
-func detectHPCC(s *source) bool { return len(s.files) == 1 && extension(s.files[0]) == ".txt" }
+func detectHPCC(s *source) bool { return s.single(".txt") }
 
 func readHPCC(s *source, _ *Options) (*draft, error) {
 	data, err := s.read(s.files[0])
@@ -48,7 +49,7 @@ type hpccReader struct {
 }
 
 func (r *hpccReader) bad(format string, args ...any) bool {
-	r.fault(place{file: r.file, line: r.line}, FaultFormat, format, args...)
+	r.fault(place{file: r.file, line: r.line}, topology.FaultFormat, format, args...)
 	return false
 }
 
@@ -94,16 +95,16 @@ func (r *hpccReader) nodeList() (links int, ok bool) {
 			if err != nil || id < 0 || id >= len(kinds) {
 				return 0, r.bad("switch %q is not one of the nodes 0 to %d", f, len(kinds)-1)
 			}
-			kinds[id] = KindSwitch
+			kinds[id] = topology.KindSwitch
 		}
 		left -= len(fields)
 	}
 	for i, kind := range kinds {
 		if kind == "" {
-			kind = KindHost
+			kind = topology.KindHost
 		}
 		at := place{file: r.file, line: 1, path: fmt.Sprintf("node %d", i)}
-		r.addNode(Node{ID: int32(i), Kind: kind, Pod: -1, Rack: -1}, at)
+		r.addNode(topology.Node{ID: int32(i), Kind: kind, Pod: -1, Rack: -1}, at)
 	}
 	return counts[2], true
 }
@@ -116,35 +117,26 @@ func (r *hpccReader) cable() bool {
 	}
 	a, errA := strconv.ParseInt(fields[0], 10, 32)
 	b, errB := strconv.ParseInt(fields[1], 10, 32)
-	bps, okRate := withUnit(fields[2], []unit{{"Gbps", 1e9}, {"Mbps", 1e6}, {"Kbps", 1e3}, {"kbps", 1e3}, {"bps", 1}})
-	ns, okDelay := withUnit(fields[3], []unit{{"ms", 1e6}, {"us", 1e3}, {"ns", 1}, {"s", 1e9}})
+	bps, errRate := topology.ParseSpeed(fields[2])
+	ns, errDelay := topology.ParseDelay(fields[3])
+	plain := func(text string) bool { return strings.Trim(text, "0123456789.e") == "" }
 	loss, errLoss := strconv.ParseFloat(fields[4], 64)
 	switch {
 	case errA != nil || errB != nil:
 		r.bad("%q and %q are not two node ids", fields[0], fields[1])
-	case !okRate:
+	case plain(fields[2]):
 		r.bad("rate %q: want a number with its unit, such as 100Gbps", fields[2])
-	case !okDelay:
+	case plain(fields[3]):
 		r.bad("delay %q: want a number with its unit, such as 0.001ms", fields[3])
+	case errRate != nil:
+		r.bad("rate %v", errRate)
+	case errDelay != nil:
+		r.bad("delay %v", errDelay)
 	case errLoss != nil || loss != 0:
 		r.bad("error rate %q: losses are not simulated, want 0", fields[4])
 	default:
-		c := Cable{A: int32(a), B: int32(b), BandwidthBps: bps, DelayNS: ns}
+		c := topology.Cable{A: int32(a), B: int32(b), BandwidthBps: bps, DelayNS: ns}
 		r.addCable(c, false, place{file: r.file, line: r.line})
 	}
 	return true
-}
-
-// withUnit reads a number that has one of the units.
-func withUnit(text string, units []unit) (int64, bool) {
-	for _, u := range units {
-		number, ok := strings.CutSuffix(text, u.suffix)
-		if !ok {
-			continue
-		}
-		x, err := strconv.ParseFloat(number, 64)
-		x = math.Round(x * u.factor)
-		return int64(x), err == nil && x >= 0 && x < 1<<62
-	}
-	return 0, false
 }

@@ -1,4 +1,4 @@
-package topology
+package format
 
 import (
 	"os"
@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"parsimon/stages/topology"
+	"parsimon/stages/topology/topologytest"
 )
 
 // loadText loads a file of the given name and content.
@@ -74,8 +77,8 @@ func TestCablingList(t *testing.T) {
 		t.Errorf("%d hosts, %d switches, %d cables, %d planned", l.Hosts, l.Switches, l.Cables, len(l.Planned))
 	}
 	n := l.Network
-	for id, want := range map[int32]Node{
-		0: {0, "web01", KindHost, -1, 0}, 11: {11, "web12", KindHost, -1, 3}, 12: {12, "leaf1", KindTor, -1, 0}, 17: {17, "spine2", KindSpine, -1, -1},
+	for id, want := range map[int32]topology.Node{
+		0: {ID: 0, Name: "web01", Kind: topology.KindHost, Pod: -1, Rack: 0}, 11: {ID: 11, Name: "web12", Kind: topology.KindHost, Pod: -1, Rack: 3}, 12: {ID: 12, Name: "leaf1", Kind: topology.KindTor, Pod: -1, Rack: 0}, 17: {ID: 17, Name: "spine2", Kind: topology.KindSpine, Pod: -1, Rack: -1},
 	} {
 		if v, _ := n.Node(id); v != want {
 			t.Errorf("node %+v, want %+v", v, want)
@@ -119,24 +122,24 @@ func TestCablingRepairs(t *testing.T) {
 	base := "h1,e,s1,p1,10G\nh2,e,s2,p1,10G\ns1,p2,s2,p2,40G\n"
 	for _, c := range []struct {
 		name, rows string
-		repair     FaultKind
+		repair     topology.FaultKind
 		fault      string
 		cables     int
 		bps        int64 // of s1–s2
 	}{
-		{"doubled", "s1,p2,s2,p2,40G\n", FaultDoubled, "5 doubled", 3, 40e9},
-		{"contradictory", "s1,p2,s2,p2,25G\n", FaultContradictory, "5 contradictory", 3, 25e9},
-		{"parallel", "s1,p3,s2,p3,40G\n", FaultParallel, "5 parallel", 3, 80e9},
-		{"shared port", "s1,p2,s3,p1,10G\ns2,p7,s3,p2,10G\n", FaultSharedPort, "5 shared-port", 5, 40e9},
-		{"self-loop", "s1,p8,s1,p9,40G\n", FaultSelfLoop, "5 self-loop", 3, 40e9},
-		{"island", "h8,e,s8,p1,10G\n", FaultIsland, "5 island", 3, 40e9},
-		{"similar names", "S1,p5,s3,p1,10G\ns2,p7,s3,p2,10G\n", FaultSimilarNames, "5 similar-names", 5, 40e9},
+		{"doubled", "s1,p2,s2,p2,40G\n", topology.FaultDoubled, "5 doubled", 3, 40e9},
+		{"contradictory", "s1,p2,s2,p2,25G\n", topology.FaultContradictory, "5 contradictory", 3, 25e9},
+		{"parallel", "s1,p3,s2,p3,25G\n", topology.FaultParallel, "5 parallel", 3, 65e9},
+		{"shared port", "s1,p2,s3,p1,10G\ns2,p7,s3,p2,10G\n", topology.FaultSharedPort, "5 shared-port", 5, 40e9},
+		{"self-loop", "s1,p8,s1,p9,40G\n", topology.FaultSelfLoop, "5 self-loop", 3, 40e9},
+		{"island", "h8,e,s8,p1,10G\n", topology.FaultIsland, "5 island", 3, 40e9},
+		{"similar names", "S1,p5,s3,p1,10G\ns2,p7,s3,p2,10G\n", topology.FaultSimilarNames, "5 similar-names", 5, 40e9},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			text := strings.NewReplacer("pa", "port_a", "pb", "port_b").Replace(header) + base + c.rows
 			o := Options{HostPatterns: []string{"h*"}}
 			wantFaults(t, loadText(t, "c.csv", text, o), c.fault)
-			o.Repair = []FaultKind{c.repair}
+			o.Repair = []topology.FaultKind{c.repair}
 			l := loadText(t, "c.csv", text, o)
 			wantFaults(t, l)
 			if l.Cables != c.cables || l.Repaired[c.repair] != 1 {
@@ -158,7 +161,7 @@ func TestCablingFromBothEnds(t *testing.T) {
 	text := "local_device,local_port,remote_device,remote_port,speed\n" +
 		"s1,p1,h1,e,10G\nh1,e,s1,p1,10G\ns1,p2,h2,e,10G\nh2,e,s1,p2,10G\ns1,p3,h3,e,10G\n"
 	wantFaults(t, loadText(t, "lldp.csv", text, Options{}), "6 one-sided s1:p3 reports a cable to h3:e")
-	l := loadText(t, "lldp.csv", text, Options{Repair: []FaultKind{FaultOneSided}})
+	l := loadText(t, "lldp.csv", text, Options{Repair: []topology.FaultKind{topology.FaultOneSided}})
 	wantFaults(t, l)
 	wantNotes(t, l, "listed from both ends (2 of 3)")
 	if l.Cables != 3 || l.Hosts != 3 {
@@ -170,8 +173,8 @@ func TestCablingFromBothEnds(t *testing.T) {
 func TestCablingWithoutPorts(t *testing.T) {
 	text := "source,target,bandwidth\nh1,s1,10G\nh2,s1,10000\nh2,s1,10G\n"
 	wantFaults(t, loadText(t, "c.csv", text, Options{}), "4 doubled without ports")
-	for kind, bps := range map[FaultKind]int64{FaultDoubled: 10e9, FaultParallel: 20e9} {
-		l := loadText(t, "c.csv", text, Options{Repair: []FaultKind{kind}})
+	for kind, bps := range map[topology.FaultKind]int64{topology.FaultDoubled: 10e9, topology.FaultParallel: 20e9} {
+		l := loadText(t, "c.csv", text, Options{Repair: []topology.FaultKind{kind}})
 		wantFaults(t, l)
 		wantNotes(t, l, "1 cable has a plain number, read as Mbps")
 		if got := l.Network.Links[2].BandwidthBps; got != bps {
@@ -210,7 +213,7 @@ func TestCablingNodeList(t *testing.T) {
 	l := loadText(t, "c.csv", text, Options{NodeList: nodes})
 	wantFaults(t, l)
 	wantNotes(t, l, "1 device listed without a cable")
-	for _, want := range []Node{{0, "x1", KindHost, 0, 1}, {1, "x2", KindHost, 0, 0}, {2, "c1", KindSpine, -1, -1}, {3, "t1", KindTor, 0, 0}} {
+	for _, want := range []topology.Node{{ID: 0, Name: "x1", Kind: topology.KindHost, Pod: 0, Rack: 1}, {ID: 1, Name: "x2", Kind: topology.KindHost, Pod: 0, Rack: 0}, {ID: 2, Name: "c1", Kind: topology.KindSpine, Pod: -1, Rack: -1}, {ID: 3, Name: "t1", Kind: topology.KindTor, Pod: 0, Rack: 0}} {
 		if v, _ := l.Network.Node(want.ID); v != want {
 			t.Errorf("node %+v, want %+v", v, want)
 		}
@@ -230,7 +233,7 @@ func TestCablingSpellings(t *testing.T) {
 	l := loadText(t, "c.csv", "\ufeffDevice A;Device-B;Speed_Gbps;Delay;Status\r\n7;100;25;1.5us;\r\n8;100;25;;FAILED;\r\n", Options{})
 	wantFaults(t, l)
 	n := l.Network
-	if v, _ := n.Node(100); v.Kind != KindTor || v.Name != "tor 100" {
+	if v, _ := n.Node(100); v.Kind != topology.KindTor || v.Name != "tor 100" {
 		t.Errorf("node 100 is %+v", v)
 	}
 	if n.Links[0].DelayNS != 1500 || n.Links[0].BandwidthBps != 25e9 || !n.Links[2].Failed || n.Links[2].DelayNS != 1000 {
@@ -244,16 +247,28 @@ func TestCablingSpellings(t *testing.T) {
 		"2 format has 4 columns", "3 format names no device", "4 format")
 }
 
-// Multi-homed hosts count as switches unless the options say otherwise; a note warns of them.
+// Hosts with several cables are guessed from the names of hosts with one, from words, or from the names of their ports.
 func TestCablingMultiHomed(t *testing.T) {
-	text := "a,b,speed\nweb1,t1,10G\nweb2,t1,10G\nweb2,t2,10G\nweb3,t2,10G\n"
-	l := loadText(t, "c.csv", text, Options{})
+	l := loadText(t, "c.csv", "a,b,speed\nweb1,t1,10G\nweb2,t1,10G\nweb2,t2,10G\nweb3,t2,10G\n", Options{})
 	wantFaults(t, l)
-	wantNotes(t, l, "1 device named like hosts, with several cables, counted as switches (web2)")
-	l = loadText(t, "c.csv", text, Options{HostPatterns: []string{"web*"}})
-	wantNotes(t, l, "3 devices matching web*")
+	wantNotes(t, l, "1 device with several cables, named or cabled like hosts, such as web2")
 	if l.Hosts != 3 || len(l.Network.Racks()) != 3 {
 		t.Errorf("%d hosts, racks %v", l.Hosts, l.Network.Racks())
+	}
+	for _, c := range []struct {
+		rows  string
+		hosts int
+	}{
+		{"db1,,t1,\ndb1,,t2,\ndb2,,t1,\ndb2,,t2,\nt1,,t2,\n", 2},                                      // a word
+		{"x1,eth0,a1,p1\nx1,eth1,a2,p1\nx2,eth0,a1,p2\nx2,eth1,a2,p2\na1,p9,s1,p1\na2,p9,s1,p2\n", 2}, // ports
+		{"h1,e,t1,p1\nh2,e,t2,p1\nt1,p2,sw1,e1\nt2,p2,sw1,e2\nt1,p3,sw2,e1\nt2,p3,sw2,e2\n", 2},       // switches
+		{"h1,e,t1,p1\nh2,e,t2,p1\nt1,p2,t2,p2\nwan1,e0,t1,p9\n", 2},                                   // a router with one cable
+		{"web1,eth0,web2,eth0\nh1,e,web1,eth1\nh2,e,web2,eth2\n", 2},                                  // routers in spite of their names
+	} {
+		l := loadText(t, "c.csv", "a,port_a,b,port_b,speed\n"+strings.ReplaceAll(c.rows, "\n", ",10G\n"), Options{})
+		if l.Hosts != c.hosts {
+			t.Errorf("%q: %d hosts, want %d: %v", c.rows, l.Hosts, c.hosts, l.Notes)
+		}
 	}
 }
 
@@ -275,7 +290,7 @@ func TestCablingParquet(t *testing.T) {
 	if text := l.Faults[0].Error(); !strings.Contains(text, "cables.parquet: row 3: ") {
 		t.Error(text)
 	}
-	l, err = Load(file, Options{Repair: []FaultKind{FaultSelfLoop}})
+	l, err = Load(file, Options{Repair: []topology.FaultKind{topology.FaultSelfLoop}})
 	if err != nil || l.Network == nil || l.Network.Links[0].BandwidthBps != 1e9 {
 		t.Errorf("%+v, %v", l, err)
 	}
@@ -283,7 +298,7 @@ func TestCablingParquet(t *testing.T) {
 
 // Pods are what a three-tier network falls into without its spines.
 func TestCablingPods(t *testing.T) {
-	want := MustClos(t, ClosSpec{Pods: 2, RacksPerPod: 2, HostsPerRack: 2, Planes: 2, SpinesPerPlane: 1, HostBps: 10e9, FabricBps: 40e9, HostDelayNS: 1000, FabricDelayNS: 1000})
+	want := topologytest.MustClos(t, topology.ClosSpec{Pods: 2, RacksPerPod: 2, HostsPerRack: 2, Planes: 2, SpinesPerPlane: 1, HostBps: 10e9, FabricBps: 40e9, HostDelayNS: 1000, FabricDelayNS: 1000})
 	var b strings.Builder
 	b.WriteString("a,b,speed\n")
 	for i := 0; i < len(want.Links); i += 2 {
@@ -324,13 +339,13 @@ func fuzzFormat(t *testing.T, name string, data []byte, repair bool) {
 	if err != nil {
 		return
 	}
-	if (l.Network == nil) == (len(l.Faults) == 0) && !slices.ContainsFunc(l.Faults, func(f Fault) bool { return f.Kind == FaultIsland }) {
+	if (l.Network == nil) == (len(l.Faults) == 0) && !slices.ContainsFunc(l.Faults, func(f Fault) bool { return f.Kind == topology.FaultIsland }) {
 		t.Fatalf("network %v, faults %v", l.Network, l.Faults)
 	}
 	if l.Network == nil || len(l.Network.Nodes) > 300 {
 		return
 	}
-	if _, err := Describe(l.Network); err != nil {
+	if _, err := topology.Describe(l.Network); err != nil {
 		t.Fatal(err)
 	}
 }

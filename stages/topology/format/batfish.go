@@ -1,4 +1,4 @@
-package topology
+package format
 
 import (
 	"os"
@@ -33,7 +33,7 @@ func batfishFiles(dir string) ([]string, error) {
 
 // detectBatfish accepts the file name that Batfish prescribes, or any JSON file with edges.
 func detectBatfish(s *source) bool {
-	if len(s.files) != 1 || extension(s.files[0]) != ".json" {
+	if !s.single(".json") {
 		return false
 	}
 	return filepath.Base(s.files[0]) == batfishFile || slices.Contains(topLevelKeys(s.content(s.files[0])), "edges")

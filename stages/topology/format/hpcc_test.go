@@ -1,4 +1,4 @@
-package topology
+package format
 
 import (
 	"os"
@@ -8,7 +8,7 @@ import (
 )
 
 func TestReadHPCCTopology(t *testing.T) {
-	fixture := filepath.Join("..", "ingest", "testdata", "hpcc_topology.txt")
+	fixture := filepath.Join("..", "..", "ingest", "testdata", "hpcc_topology.txt")
 	n, err := Read(fixture)
 	if err != nil {
 		t.Fatal(err)

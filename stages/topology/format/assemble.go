@@ -1,0 +1,512 @@
+package format
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"parsimon/simkernel"
+	"parsimon/stages/topology"
+)
+
+// An end is a port of a device. The port is empty where the format has none.
+type end struct{ device, port string }
+
+func (e end) String() string {
+	if e.port == "" {
+		return e.device
+	}
+	return e.device + ":" + e.port
+}
+
+// A sighting is one statement that two ports are joined, made at a or about a.
+type sighting struct {
+	a, b    end
+	bps     int64 // 0: not stated
+	delayNS int64 // -1: not stated
+	down    bool
+	at      place
+}
+
+// ends is the cable that the sighting is about: its ends in a fixed order.
+func (s *sighting) ends() [2]end {
+	if s.a.device < s.b.device || s.a.device == s.b.device && s.a.port <= s.b.port {
+		return [2]end{s.a, s.b}
+	}
+	return [2]end{s.b, s.a}
+}
+
+// A device is a node as a file names it, with what the file says about it.
+type device struct {
+	name      string
+	at        place
+	kind      string // "" unknown; "switch" for a switch of unknown role
+	stated    bool   // the kind is what the file says, even if it is "switch"
+	pod, rack string // "" unknown
+}
+
+// A sightings is all that a file says, in order. assemble processes it:
+//
+//	exclude      without the devices that are no part of the network
+//	unifyNames   one spelling for each device
+//	group        sightings of the same two ports are one cable
+//	findStyle    is every cable to be listed from both ends?
+//	cables       check the reports and the ports of each cable, settle speed and delay,
+//	             join the members of link aggregation groups
+//	build        find hosts, roles, racks, pods and ids; fill the draft
+type sightings struct {
+	list []sighting
+	// devices that the file describes apart from their cables.
+	devices []device
+	// reports says that a device reports its own cables; nil where cables are listed once, or where
+	// it depends on the list (see bothEnds).
+	reports func(device string) bool
+	// foldCase takes names that differ in case only as the same.
+	foldCase bool
+}
+
+// A cableGroup is one cable: the sightings of the same two ends.
+type cableGroup struct {
+	ends       [2]end
+	sightings  []int // indexes in sightings.list; the first defines the cable's direction
+	sharedPort bool  // another cable has one of its ports
+}
+
+// A namedCable is a cable whose ends are devices.
+type namedCable struct {
+	a, b    end
+	bps     int64 // 0: unknown, which is a fault
+	delayNS int64
+	failed  bool
+	at      place
+
+	members topology.Ports // of a LAG, and of a single cable, in the direction from a to b; none where a port is unknown
+	each    int64          // bandwidth of each member; 0 where they differ
+}
+
+// assemble turns sightings into the nodes and cables of a draft.
+func (s *sightings) assemble(d *draft, o *Options) {
+	a := &assembler{sightings: s, d: d, o: o, ports: map[end]int{}, usedRules: make([]bool, len(o.Speeds))}
+	a.exclude()
+	a.unifyNames()
+	a.group()
+	a.findStyle()
+	a.build(a.cables())
+}
+
+// An assembler holds what assemble has found so far.
+type assembler struct {
+	*sightings
+	d         *draft
+	o         *Options
+	groups    []cableGroup
+	bothEnds  bool        // every cable is to be listed from both ends
+	ports     map[end]int // by port: the first group that ends there
+	usedRules []bool      // by speed rule
+	counts    assemblyCounts
+}
+
+// exclude leaves out the devices that Options.Exclude matches, with their cables.
+func (s *assembler) exclude() {
+	if len(s.o.Exclude) == 0 {
+		return
+	}
+	gone, cables := map[string]bool{}, map[[2]end]bool{}
+	drop := func(name string) bool {
+		if !s.o.excluded(name) {
+			return false
+		}
+		gone[name] = true
+		return true
+	}
+	s.devices = slices.DeleteFunc(s.devices, func(v device) bool { return drop(v.name) })
+	s.list = slices.DeleteFunc(s.list, func(v sighting) bool {
+		a, b := drop(v.a.device), drop(v.b.device)
+		if a || b {
+			cables[v.ends()] = true
+		}
+		return a || b
+	})
+	if len(gone) == 0 {
+		s.d.note("excluded: no device matches %s", strings.Join(s.o.Exclude, ", "))
+	}
+	s.o.noteExcluded(s.d, len(gone), len(cables))
+}
+
+// unifyNames finds devices whose names differ in case only.
+func (s *assembler) unifyNames() {
+	spelling := map[string]string{}
+	reported := map[string]bool{}
+	unify := func(name *string, at place) {
+		folded := strings.ToLower(*name)
+		first, known := spelling[folded]
+		switch {
+		case !known:
+			spelling[folded] = *name
+		case first == *name:
+		case s.foldCase:
+			*name = first
+		case reported[*name]:
+			if slices.Contains(s.o.Repair, topology.FaultSimilarNames) {
+				*name = first
+			}
+		default:
+			reported[*name] = true
+			if s.d.repair(s.o, topology.FaultSimilarNames) {
+				*name = first
+				return
+			}
+			s.d.fault(at, topology.FaultSimilarNames, "%s is also written %s: one device or two?", *name, first)
+		}
+	}
+	for i := range s.devices {
+		unify(&s.devices[i].name, s.devices[i].at)
+	}
+	for i := range s.list {
+		unify(&s.list[i].a.device, s.list[i].at)
+		unify(&s.list[i].b.device, s.list[i].at)
+	}
+}
+
+// group collects the sightings of each cable, in order of its first sighting, without self-loops.
+func (s *assembler) group() {
+	known := make(map[[2]end]int, len(s.list))
+	for i := range s.list {
+		v := &s.list[i]
+		if v.a.device == v.b.device {
+			if !s.d.repair(s.o, topology.FaultSelfLoop) {
+				s.d.fault(v.at, topology.FaultSelfLoop, "%s and %s are the same device", v.a, v.b)
+			}
+			continue
+		}
+		key := v.ends()
+		g, again := known[key]
+		if !again {
+			g = len(s.groups)
+			known[key] = g
+			s.groups = append(s.groups, cableGroup{ends: key})
+		}
+		s.groups[g].sightings = append(s.groups[g].sightings, i)
+	}
+}
+
+// findStyle decides whether cables are to be listed from both ends. Where the format does not say,
+// the list does: they are if at least half of its cables are.
+func (s *assembler) findStyle() {
+	if s.reports != nil {
+		s.bothEnds = true
+		return
+	}
+	twice := 0
+	for _, g := range s.groups {
+		first := s.list[g.sightings[0]].a
+		if slices.ContainsFunc(g.sightings, func(i int) bool { return s.list[i].a != first }) {
+			twice++
+		}
+	}
+	if s.bothEnds = twice > 0 && 2*twice >= len(s.groups); s.bothEnds {
+		s.d.note("cables: listed from both ends (%d of %d)", twice, len(s.groups))
+	}
+}
+
+// cables checks the groups and makes one cable of each, or of those that are parallel.
+func (s *assembler) cables() (cables []namedCable) {
+	for i := range s.groups {
+		s.checkReports(&s.groups[i])
+		s.checkPorts(i)
+	}
+	parallel := map[[2]string]int{}
+	for i := range s.groups {
+		g := &s.groups[i]
+		c := s.resolve(g)
+		pair := [2]string{g.ends[0].device, g.ends[1].device}
+		if k, again := parallel[pair]; !again {
+			parallel[pair] = len(cables)
+		} else if s.mergeParallel(&cables[k], c, g) {
+			continue
+		}
+		cables = append(cables, c)
+	}
+	s.counts.report(s.d, s.o, s.usedRules)
+	return cables
+}
+
+// checkReports finds cables that are listed too often or, where both ends should list them, by one
+// end only.
+func (s *assembler) checkReports(g *cableGroup) {
+	first := s.list[g.sightings[0]]
+	seen := map[end]place{first.a: first.at}
+	for _, i := range g.sightings[1:] {
+		v := s.list[i]
+		from := v.a
+		if !s.bothEnds {
+			from = first.a
+		}
+		at, again := seen[from]
+		if !again {
+			seen[from] = v.at
+			continue
+		}
+		switch {
+		case s.sums(g) || contradict(first, v): // resolve adds the bandwidth, or reports the contradiction
+		case s.d.repair(s.o, topology.FaultDoubled):
+		case first.a.port == "" && first.b.port == "":
+			s.d.fault(v.at, topology.FaultDoubled,
+				"%s – %s is listed before (%s), and without ports it is unknown whether these are two cables: "+
+					"--repair doubled makes it one, --repair parallel one of the summed bandwidth", v.a, v.b, at.from(v.at))
+		default:
+			s.d.fault(v.at, topology.FaultDoubled, "%s – %s is listed before (%s)", v.a, v.b, at.from(v.at))
+		}
+	}
+	if !s.bothEnds || len(seen) > 1 {
+		return
+	}
+	other := first.b
+	if s.reports != nil && !s.reports(other.device) {
+		return
+	}
+	if !s.d.repair(s.o, topology.FaultOneSided) {
+		s.d.fault(first.at, topology.FaultOneSided, "%s reports a cable to %s, which does not report it", first.a, other)
+	}
+}
+
+// sums reports whether repeated listings of a cable without ports count as parallel cables.
+func (s *assembler) sums(g *cableGroup) bool {
+	return g.ends[0].port == "" && g.ends[1].port == "" && slices.Contains(s.o.Repair, topology.FaultParallel) &&
+		!slices.Contains(s.o.Repair, topology.FaultDoubled)
+}
+
+// contradict reports whether two sightings of a cable state different speeds or delays.
+func contradict(a, b sighting) bool {
+	return a.bps != b.bps && a.bps > 0 && b.bps > 0 || a.delayNS != b.delayNS && a.delayNS >= 0 && b.delayNS >= 0
+}
+
+// checkPorts finds ports that several cables end at.
+func (s *assembler) checkPorts(number int) {
+	g := &s.groups[number]
+	first := s.list[g.sightings[0]]
+	for _, e := range g.ends {
+		if e.port == "" {
+			continue
+		}
+		k, taken := s.ports[e]
+		if !taken {
+			s.ports[e] = number
+			continue
+		}
+		before := &s.groups[k]
+		before.sharedPort, g.sharedPort = true, true
+		other := before.ends[0]
+		if other == e {
+			other = before.ends[1]
+		}
+		if !s.d.repair(s.o, topology.FaultSharedPort) {
+			s.d.fault(first.at, topology.FaultSharedPort, "port %s is cabled to %s as well (%s)",
+				e, other, s.list[before.sightings[0]].at.from(first.at))
+		}
+	}
+}
+
+// assemblyCounts counts where speeds and delays come from.
+type assemblyCounts struct {
+	ruled, byPort, defaultSpeed, defaulted, failed, lags, members int
+	firstLAG                                                      string
+}
+
+func (c *assemblyCounts) report(d *draft, o *Options, usedRules []bool) {
+	d.noteCount(c.ruled, "cable", "speeds: %s from --speed rules")
+	for i, used := range usedRules {
+		if !used {
+			d.note("speeds: rule %s applies to no cable", o.Speeds[i])
+		}
+	}
+	d.noteCount(c.byPort, "cable", "speeds: %s by the names of their ports")
+	d.noteCount(c.defaultSpeed, "cable", "speeds: %s without a speed: %s by default (--default-speed)",
+		topology.FormatBps(o.DefaultSpeedBps))
+	d.noteCount(c.defaulted, "cable", "delays: %s without delay or length: %d ns by default", o.defaultDelay())
+	d.noteCount(c.failed, "cable", "status: %s down")
+	d.noteCount(c.lags, "link aggregation group", "lag: %s of %d parallel cables, each one link of the summed bandwidth (%s)",
+		c.members, c.firstLAG)
+}
+
+// resolve settles the speed and the delay of a cable.
+func (s *assembler) resolve(g *cableGroup) namedCable {
+	first := s.list[g.sightings[0]]
+	c := namedCable{a: first.a, b: first.b, delayNS: -1, at: first.at}
+	sum := s.sums(g)
+	for _, i := range g.sightings {
+		v := s.list[i]
+		c.failed = c.failed || v.down
+		switch {
+		case v.bps == 0 || v.bps == c.bps && !sum:
+		case c.bps == 0:
+			c.bps = v.bps
+		case sum && v.a == first.a:
+			c.bps += v.bps
+			s.d.repair(s.o, topology.FaultParallel)
+		case sum:
+		default:
+			if !s.d.repair(s.o, topology.FaultContradictory) {
+				s.d.fault(v.at, topology.FaultContradictory, "%s – %s has %s here and %s before (%s)",
+					v.a, v.b, topology.FormatBps(v.bps), topology.FormatBps(c.bps), first.at.from(v.at))
+			}
+			c.bps = min(c.bps, v.bps)
+		}
+		if v.delayNS >= 0 && c.delayNS >= 0 && v.delayNS != c.delayNS && !s.d.repair(s.o, topology.FaultContradictory) {
+			s.d.fault(v.at, topology.FaultContradictory, "%s – %s has a delay of %d ns here and %d ns before (%s)",
+				v.a, v.b, v.delayNS, c.delayNS, first.at.from(v.at))
+		}
+		c.delayNS = max(c.delayNS, v.delayNS)
+	}
+	c.applyRules(s.o, s.usedRules, &s.counts)
+	if c.bps == 0 {
+		s.d.fault(c.at, topology.FaultUnknownSpeed,
+			"%s – %s has no speed; give one with --speed, such as --speed '%s=25G', or all with --default-speed",
+			c.a, c.b, c.a.device)
+	}
+	if c.delayNS < 0 {
+		c.delayNS = s.o.defaultDelay()
+		s.counts.defaulted++
+	}
+	if c.failed {
+		s.counts.failed++
+	}
+	if c.each = c.bps; c.a.port != "" && c.b.port != "" {
+		c.members = topology.Ports{A: []string{c.a.port}, B: []string{c.b.port}}
+	}
+	return c
+}
+
+// applyRules gives a cable without a speed that of the first rule that matches, else what its ports' names say, else the
+// default.
+func (c *namedCable) applyRules(o *Options, usedRules []bool, counts *assemblyCounts) {
+	if c.bps > 0 {
+		return
+	}
+	for i, r := range o.Speeds {
+		if r.matches(c.a) || r.matches(c.b) {
+			usedRules[i] = true
+			c.bps = r.BandwidthBps
+			counts.ruled++
+			return
+		}
+	}
+	a, b := portSpeed(c.a.port), portSpeed(c.b.port)
+	if c.bps = min(a, b); c.bps == 0 {
+		c.bps = max(a, b)
+	}
+	switch {
+	case c.bps > 0:
+		counts.byPort++
+	case o.DefaultSpeedBps > 0:
+		c.bps = o.DefaultSpeedBps
+		counts.defaultSpeed++
+	}
+}
+
+// Names of ports that say their speed in Gbps: 100GE1/0/1, TwentyFiveGigE1/0/1 and short forms (Cisco, Huawei, SONiC
+// aliases), xe-0/0/1 (Junos, whose et- are 25 to 400 Gbps and say nothing).
+var (
+	portName   = regexp.MustCompile(`(?i)^(?:(\d+)(?:ge|gbe|gige)|([a-z]*?)(gige|gigabitethernet)?)-?\d`)
+	portCounts = map[string]int64{"": 1, "ten": 10, "twentyfive": 25, "forty": 40, "fifty": 50, "hundred": 100, "twohundred": 200,
+		"fourhundred": 400, "eighthundred": 800}
+	portWords = map[string]int64{"ge": 1, "gi": 1, "te": 10, "xe": 10, "twe": 25, "fo": 40, "hu": 100}
+)
+
+// portSpeed is the speed that the name of a port says, in bps; 0 where it says none.
+func portSpeed(name string) int64 {
+	m := portName.FindStringSubmatch(name)
+	switch {
+	case m == nil:
+		return 0
+	case m[1] != "":
+		gbps, err := strconv.ParseInt(m[1], 10, 64)
+		if err != nil || gbps > 1600 {
+			return 0
+		}
+		return gbps * 1e9
+	case m[3] != "":
+		return portCounts[strings.ToLower(m[2])] * 1e9
+	}
+	return portWords[strings.ToLower(m[2])] * 1e9
+}
+
+// mergeParallel adds a cable to an earlier one between the same devices: the members of a LAG, with ports of their own and
+// one speed, and other parallel cables where the options allow it. Else it returns false, with a fault.
+func (s *assembler) mergeParallel(into *namedCable, c namedCable, g *cableGroup) bool {
+	lag := len(into.members.A) > 0 && len(c.members.A) > 0 && into.each == c.each && c.each > 0 && !g.sharedPort
+	switch {
+	case lag:
+		if len(into.members.A) == 1 {
+			s.counts.lags++
+			s.counts.members++
+		}
+		s.counts.members++
+		if s.counts.firstLAG == "" {
+			s.counts.firstLAG = c.a.device + " – " + c.b.device
+		}
+	case !s.d.repair(s.o, topology.FaultParallel):
+		s.d.fault(c.at, topology.FaultParallel, "%s – %s: a second cable between %s and %s (the first: %s)",
+			c.a, c.b, c.a.device, c.b.device, into.at.from(c.at))
+		return false
+	}
+	members := c.members
+	if c.a.device != into.a.device {
+		members = topology.Ports{A: members.B, B: members.A}
+	}
+	switch {
+	case into.bps == 0 || c.bps == 0: // a fault already
+	case into.failed && !c.failed:
+		into.bps, into.failed, into.members, into.each = c.bps, false, members, c.each
+	case into.failed == c.failed:
+		into.bps += c.bps
+		if into.members.A = append(into.members.A, members.A...); into.each != c.each || len(members.A) == 0 {
+			into.members, into.each = topology.Ports{}, 0
+			break
+		}
+		into.members.B = append(into.members.B, members.B...)
+	}
+	into.delayNS = max(into.delayNS, c.delayNS)
+	return true
+}
+
+// build infers roles, racks and pods, numbers the devices, and fills the draft.
+func (s *assembler) build(cables []namedCable) {
+	p := newPlan(s.sightings, s.d, s.o, cables)
+	p.inferRoles(s.d)
+	p.inferRacks(s.d)
+	p.inferPods(s.d)
+	ids := p.number(s.d)
+	order := make([]int, len(p.devices))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return int(int64(ids[a]) - int64(ids[b])) })
+	for _, i := range order {
+		v := p.devices[i]
+		name := v.name
+		if p.numeric {
+			name = ""
+		}
+		if v.rack != "" {
+			s.d.nameRack(p.rack[i], v.rack)
+		}
+		s.d.addNode(topology.Node{ID: ids[i], Name: name, Kind: v.kind, Pod: p.pod[i], Rack: p.rack[i]}, v.at)
+	}
+	parallel := map[[2]int32]bool{}
+	for i, c := range cables {
+		a, b := ids[p.ends[i][0]], ids[p.ends[i][1]]
+		key := [2]int32{min(a, b), max(a, b)}
+		if parallel[key] {
+			s.d.unmerged++
+			continue
+		}
+		parallel[key] = true
+		if c.bps == 0 {
+			c.bps = simkernel.MinBps // a fault already; the cable still joins its ends
+		}
+		s.d.addCable(topology.Cable{A: a, B: b, BandwidthBps: c.bps, DelayNS: c.delayNS}, c.failed, c.at)
+		s.d.cables[len(s.d.cables)-1].ports = c.members
+	}
+}

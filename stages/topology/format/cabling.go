@@ -1,0 +1,311 @@
+package format
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"parsimon/stages/topology"
+)
+
+const cablingDoc = `
+A cabling list, .csv or .tsv (comma, semicolon or tab), .parquet, or JSON rows (.jsonl, or a list of objects in .json), one row
+per cable; also NetBox's cable and interface-connection exports. Columns, in any order and spelling of "Device A", "device_a",
+"device-a":
+  device_a, device_b  or a/b, src/dst, source/target, from/to, local_device/remote_device,
+                      side_a_device/side_b_device, node1/node2: names, or ids where all are numbers;
+                      without columns of ports also DEVICE:PORT
+  port_a, port_b      optional; or interface_a, termination_a, side_a_name, local_port, …
+  speed               or bandwidth, rate: 10G, 100Gbps, 25GE, 100gbase-sr4; a plain number is Mbps from
+                      1,000 and bps from 10,000,000. speed_bps, speed_mbps, speed_gbps take plain numbers;
+                      empty, n/a, -, auto or unknown is no speed: --speed, the port's name (xe-0/0/1, TwentyFiveGigE1/0/1,
+                      100GE1/0/1) or --default-speed says it
+  delay               optional: 500ns, 1.2us; a plain number is ns
+  length              optional: 30m, 12ft; a plain number is in length_unit, else metres. 5 ns/m
+  status              optional: connected, active; planned (not part of the network, but listed);
+                      failed, offline, down (part of it, and down); decommissioning (part of it)
+A cable with neither delay nor length has a delay of 1,000 ns (--default-delay). A list may give each
+cable once, or once from each end as LLDP does. Left out and counted: cables that end at power, console and management
+ports, by the type of the end, of the cable or the port's name, and rows with one end only, where they are unused ports.
+
+  device_a,port_a,device_b,port_b,speed,length,status
+  web1,eth0,leaf1,Ethernet1,25G,3m,connected
+  leaf1,Ethernet49,spine1,Ethernet1,100G,30m,connected
+  leaf1,Ethernet50,spine2,Ethernet1,100G,30m,planned`
+
+// The columns of a cabling list.
+var (
+	cablingDeviceA = &column{required: true, several: true, names: []string{
+		"device_a", "a_device", "side_a_device", "a", "src", "source", "src_device", "source_device",
+		"src_node", "from", "from_device", "local_device", "local_host", "local_hostname", "node1",
+		"node_a", "device1", "host_a", "switch_a", "end_a", "a_end", "endpoint_a", "side_a",
+	}}
+	cablingDeviceB = &column{required: true, several: true, names: []string{
+		"device_b", "b_device", "side_b_device", "b", "dst", "dest", "target", "destination", "dst_device",
+		"target_device", "destination_device", "dst_node", "to", "to_device", "remote_device",
+		"remote_host", "remote_hostname", "neighbor", "neighbour", "node2", "node_b", "device2", "host_b",
+		"switch_b", "end_b", "b_end", "endpoint_b", "side_b",
+	}}
+	cablingPortA = &column{several: true, names: []string{
+		"port_a", "a_port", "side_a_name", "interface_a", "termination_a", "a_interface", "src_port",
+		"source_port", "src_interface", "from_port", "local_port", "local_interface", "interface1", "port1",
+	}}
+	cablingPortB = &column{several: true, names: []string{
+		"port_b", "b_port", "side_b_name", "interface_b", "termination_b", "b_interface", "dst_port",
+		"dest_port", "target_port", "destination_port", "dst_interface", "to_port", "remote_port",
+		"remote_interface", "neighbor_port", "interface2", "port2",
+	}}
+	cablingSpeed = &column{names: []string{"speed", "bandwidth", "rate", "capacity", "speed_bps", "bandwidth_bps", "speed_mbps",
+		"bandwidth_mbps", "speed_gbps", "bandwidth_gbps"}}
+	cablingDelay = &column{names: []string{"delay", "delay_ns", "latency", "latency_ns", "propagation_delay",
+		"propagation_delay_ns"}}
+	cablingLength     = &column{names: []string{"length", "cable_length", "length_m"}}
+	cablingLengthUnit = &column{names: []string{"length_unit"}}
+	cablingStatus     = &column{names: []string{"status", "state", "cable_status"}, several: true}
+	cablingTypeA      = &column{names: []string{"side_a_type", "termination_a_type", "type_a"}, several: true}
+	cablingTypeB      = &column{names: []string{"side_b_type", "termination_b_type", "type_b"}, several: true}
+	cablingMedium     = &column{names: []string{"type", "media", "cable_type"}, several: true}
+)
+
+// detectCabling accepts every table, and JSON files of a list of objects.
+func detectCabling(s *source) bool {
+	if len(s.files) != 1 || !s.single(".json") {
+		return len(s.files) == 1 && tabular(s.files[0])
+	}
+	rest, isList := bytes.CutPrefix(bytes.TrimSpace(s.content(s.files[0])), []byte("["))
+	return isList && bytes.HasPrefix(bytes.TrimSpace(rest), []byte("{"))
+}
+
+func readCabling(s *source, o *Options) (*draft, error) {
+	data, err := s.read(s.files[0])
+	if err != nil {
+		return nil, err
+	}
+	d := &draft{}
+	r := cablingReader{o: o, leftOut: map[string]int{}, deviceA: cablingDeviceA, deviceB: cablingDeviceB,
+		portA: cablingPortA, portB: cablingPortB}
+	required := []*column{r.deviceA, r.deviceB}
+	if header, _, _ := bytes.Cut(data, []byte("\n")); !hasAny(header, r.deviceA) && hasAny(header, r.portA) {
+		a, b := *r.portA, *r.portB // DEVICE:PORT under the header of a port
+		a.required, b.required = true, true
+		r.deviceA, r.deviceB, r.portA, r.portB = &a, &b, &column{}, &column{}
+		required = []*column{r.deviceA, r.deviceB}
+	}
+	r.table = openTable(d, s.files[0], data, append(required, r.portA, r.portB, cablingSpeed, cablingDelay, cablingLength,
+		cablingLengthUnit, cablingStatus, cablingTypeA, cablingTypeB, cablingMedium)...)
+	s.release(s.files[0])
+	if r.table == nil {
+		return d, nil
+	}
+	r.joined = r.header(r.portA) == "" && r.header(r.portB) == ""
+	for i := range r.rows {
+		r.row(i)
+	}
+	r.report()
+	r.sightings.assemble(d, o)
+	return d, nil
+}
+
+// hasAny reports whether a header line of text has a column.
+func hasAny(header []byte, c *column) bool {
+	sep := string(separator(header))
+	return slices.ContainsFunc(strings.Split(string(header), sep), func(name string) bool {
+		return slices.Contains(c.names, normalise(strings.Trim(strings.TrimSpace(name), `"`)))
+	})
+}
+
+// A cablingReader turns the rows of a list into sightings and counts what the notes report.
+type cablingReader struct {
+	*table
+	o                              *Options
+	deviceA, deviceB, portA, portB *column
+	joined                         bool // there is no column of ports: a cell may be DEVICE:PORT
+	sightings                      sightings
+
+	plainMbps, lengths, decommissioning, plans, noSpeed int
+	leftOut                                             map[string]int // rows by reason
+}
+
+// end reads one end of a row.
+func (r *cablingReader) end(i int, device, port *column) end {
+	e := end{r.cell(i, device), r.cell(i, port)}
+	if r.joined {
+		if name, port, both := strings.Cut(e.device, ":"); both && name != "" && port != "" {
+			return end{strings.TrimSpace(name), strings.TrimSpace(port)}
+		}
+	}
+	return e
+}
+
+// row reads one row: a sighting, a planned cable, a row that is left out and counted, or a fault. Rows of patch panels are
+// faults, because leaving them out could hide a cable of the network.
+func (r *cablingReader) row(i int) {
+	at := r.place(i)
+	s := sighting{at: at, a: r.end(i, r.deviceA, r.portA), b: r.end(i, r.deviceB, r.portB)}
+	types := []string{r.cell(i, cablingTypeA), r.cell(i, cablingTypeB)}
+	if kind := otherNetwork(types, r.cell(i, cablingMedium), s.a.port, s.b.port); kind != "" {
+		r.leftOut[kind+" cables"]++
+		return
+	}
+	if s.a.device == "" || s.b.device == "" {
+		// An export lists ports that nothing is plugged into; elsewhere a port without its peer is one.
+		export := r.header(cablingTypeA) != "" || r.header(cablingTypeB) != ""
+		unused := s.b == end{} && s.a.port != "" || s.a == end{} && s.b.port != ""
+		if (export || unused) && s.a != s.b {
+			r.leftOut["unused ports, with one end only"]++
+			return
+		}
+		r.fault(at, topology.FaultFormat, "names no device at one end")
+		return
+	}
+	for _, kind := range types {
+		if kind != "" && !strings.HasSuffix(strings.ToLower(kind), "interface") {
+			r.fault(at, topology.FaultStatus,
+				"ends at a %s, not at an interface; export interface connections, or leave the row out", kind)
+			return
+		}
+	}
+	s.bps, s.delayNS = r.speed(i, at), r.delay(i, at)
+	switch status := strings.ToLower(r.cell(i, cablingStatus)); status {
+	case "", "connected", "active", "installed", "up", "in use", "reachable":
+	case "decommissioning":
+		r.decommissioning++
+	case "failed", "offline", "down", "broken":
+		s.down = true
+	case "planned":
+		r.plan(s)
+		return
+	default:
+		r.fault(at, topology.FaultStatus, "status %q is unknown (connected, planned, decommissioning, failed)", status)
+		return
+	}
+	r.sightings.list = append(r.sightings.list, s)
+}
+
+// Words of the types of cable ends and of cables, and names of ports, that are not of the network that carries traffic.
+var (
+	otherTypes = [][2]string{{"power", "power"}, {"outlet", "power"}, {"console", "console"},
+		{"management", "management"}, {"mgmt", "management"}}
+	otherPorts = []struct {
+		name *regexp.Regexp
+		kind string
+	}{
+		{regexp.MustCompile(`(?i)^(mgmt|management|oob|ipmi|idrac|ilo|bmc|ma\d|me\d|fxp\d)`), "management"},
+		{regexp.MustCompile(`(?i)^(console|con\d|aux\d|ttys)`), "console"},
+		{regexp.MustCompile(`(?i)^(psu|pdu|power|outlet)`), "power"},
+	}
+)
+
+// otherNetwork says what a cable is that is not of the network: power, console or management; empty for other cables.
+func otherNetwork(types []string, medium string, ports ...string) string {
+	for _, text := range append(types, medium) {
+		for _, t := range otherTypes {
+			if strings.Contains(strings.ToLower(text), t[0]) {
+				return t[1]
+			}
+		}
+	}
+	for _, port := range ports {
+		for _, p := range otherPorts {
+			if p.name.MatchString(port) {
+				return p.kind
+			}
+		}
+	}
+	return ""
+}
+
+// plan lists a cable that is not part of the network.
+func (r *cablingReader) plan(s sighting) {
+	if r.o.excluded(s.a.device) || r.o.excluded(s.b.device) {
+		r.leftOut["planned cables of excluded devices"]++
+		return
+	}
+	c := namedCable{a: s.a, b: s.b, bps: s.bps}
+	c.applyRules(r.o, make([]bool, len(r.o.Speeds)), &assemblyCounts{})
+	p := PlannedCable{A: s.a.device, PortA: s.a.port, B: s.b.device, PortB: s.b.port, BandwidthBps: c.bps,
+		DelayNS: s.delayNS, File: s.at.file, Line: s.at.line}
+	if p.DelayNS < 0 {
+		p.DelayNS = r.o.defaultDelay()
+	}
+	r.draft.planned = append(r.draft.planned, p)
+	r.plans++
+}
+
+// unknownBps stands for a speed that is a fault already.
+const unknownBps = 1e10
+
+// speed returns a row's speed in bps; 0 where it has none, unknownBps where it is a fault.
+func (r *cablingReader) speed(i int, at place) int64 {
+	text := r.cell(i, cablingSpeed)
+	switch strings.ToLower(strings.Trim(text, "<>()")) {
+	case "":
+		return 0
+	case "n/a", "na", "-", "--", "auto", "none", "null", "nil", "unknown", "unspecified", "?", "tbd":
+		r.noSpeed++
+		return 0
+	}
+	_, unit, _ := strings.Cut(r.header(cablingSpeed), "_") // speed_mbps takes plain numbers
+	if unit != "" && strings.Trim(text, "0123456789.") == "" {
+		text += unit
+	}
+	bps, mbps, err := topology.ParsePlainSpeed(text)
+	if err != nil {
+		r.fault(at, topology.FaultFormat, "speed %v", err)
+		return unknownBps
+	}
+	if mbps {
+		r.plainMbps++
+	}
+	return bps
+}
+
+// delay returns a row's propagation delay in ns; -1 where it has none or a fault.
+func (r *cablingReader) delay(i int, at place) int64 {
+	text, length := r.cell(i, cablingDelay), r.cell(i, cablingLength)
+	var ns int64
+	var err error
+	switch {
+	case text != "":
+		if ns, err = topology.ParseDelay(text); err != nil {
+			err = fmt.Errorf("delay %w", err)
+		}
+	case length != "":
+		r.lengths++
+		ns, err = topology.LengthDelay(length, r.cell(i, cablingLengthUnit))
+	default:
+		return -1
+	}
+	if err != nil {
+		r.fault(at, topology.FaultFormat, "%v", err)
+		return -1
+	}
+	return ns
+}
+
+// report notes how speeds, delays and statuses were read, and which rows were left out.
+func (r *cablingReader) report() {
+	for _, note := range []struct {
+		n         int
+		one, many string
+		text      string
+	}{
+		{r.plainMbps, "has", "have", "speeds: %s %s a plain number, read as Mbps"},
+		{r.noSpeed, "states", "state", "speeds: %s %s none (n/a, -, auto or unknown)"},
+		{r.lengths, "has", "have", "delays: %s %s a length, at 5 ns/m"},
+		{r.plans, "is", "are", "planned: %s %s a plan and not part of the network"},
+		{r.decommissioning, "is", "are", "status: %s %s being decommissioned, still part of the network"},
+	} {
+		verb := note.many
+		if note.n == 1 {
+			verb = note.one
+		}
+		r.noteCount(note.n, "cable", note.text, verb)
+	}
+	for _, what := range sortedKeys(r.leftOut) {
+		r.noteCount(r.leftOut[what], "row", "left out: %s: %s", what)
+	}
+	r.noteUnused()
+}

@@ -1,0 +1,18 @@
+// Package format reads networks from files of any of the formats that "parsimon help topology" documents.
+//
+//	cabling list: CSV, JSON, Parquet ─┐
+//	SONiC: config_db.json, minigraph, │ sightings ─ assemble ─┐
+//	  LLDP neighbours                 │ (one per cable end)   │
+//	Batfish layer-1 JSON              │                       │
+//	containerlab YAML                ─┘                       ▼
+//	JSON, HPCC, nodes + links,      ──────────────────────► draft ─ finish ─► topology.Network
+//	clos and graph YAML               (nodes, cables, lines)    └─► faults (file, line, text)
+//
+// A sighting is one statement that two ports are joined. Assemble turns sightings into cables: it matches the two ends,
+// resolves speeds and delays, joins the members of link aggregation groups, and infers hosts, roles, racks and pods
+// (infer.go). Finish checks the draft of any format. A Network exists only if no fault but islands remains; Load reports all
+// faults at once, Loaded.Usable returns them as one error.
+//
+// JSON and YAML are trees of values with the line of each (tree.go). Tables are rows of text under columns, each column a
+// list of the headers that it may have (table.go).
+package format

@@ -1,0 +1,375 @@
+package format
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"parsimon/stages/topology"
+)
+
+// A Repair is what Options.Repair does about the faults of one kind.
+type Repair struct {
+	Kind topology.FaultKind
+	Doc  string
+}
+
+// Repairs lists the kinds of faults that can be repaired, in the order of the help text.
+func Repairs() []Repair {
+	return []Repair{
+		{topology.FaultOneSided, "keep the cable, as its one end reports it"},
+		{topology.FaultDoubled, "keep the first of the two"},
+		{topology.FaultContradictory, "keep the lower speed and the longer delay of a cable, and the first row of a node"},
+		{topology.FaultSharedPort, "keep all cables of the port"},
+		{topology.FaultParallel, "make one cable of the summed bandwidth (a link aggregation group)"},
+		{topology.FaultSelfLoop, "leave the cable out"},
+		{topology.FaultIsland, "leave out all parts but the one with the most hosts"},
+		{topology.FaultSimilarNames, "take the names as one, in the first spelling"},
+	}
+}
+
+// ParseRepair reads a kind of fault that has a repair.
+func ParseRepair(text string) (topology.FaultKind, error) {
+	var kinds []string
+	for _, r := range Repairs() {
+		if string(r.Kind) == text {
+			return r.Kind, nil
+		}
+		kinds = append(kinds, string(r.Kind))
+	}
+	return "", fmt.Errorf("%q: must be of %s", text, strings.Join(kinds, ", "))
+}
+
+// A Fault is one thing that is wrong with a topology.
+type Fault struct {
+	File string             `json:"file"`
+	Line int                `json:"line"` // from 1; the row of a Parquet file; 0 where the whole file is to blame
+	Text string             `json:"text"`
+	Kind topology.FaultKind `json:"kind"`
+}
+
+func (f Fault) Error() string {
+	switch {
+	case f.Line == 0:
+		return fmt.Sprintf("topology %s: %s", f.File, f.Text)
+	case extension(f.File) == ".parquet":
+		return fmt.Sprintf("topology %s: row %d: %s", f.File, f.Line, f.Text)
+	}
+	return fmt.Sprintf("topology %s: line %d: %s", f.File, f.Line, f.Text)
+}
+
+// maxErrors bounds the lines of the error that Usable returns.
+const maxErrors = 50
+
+// joinFaults makes one error of faults; nil for none.
+func joinFaults(faults []Fault) error {
+	var errs []error
+	for i, f := range faults {
+		if i == maxErrors {
+			errs = append(errs, fmt.Errorf("and %d more faults; \"parsimon topology\" lists all", len(faults)-i))
+			break
+		}
+		errs = append(errs, f)
+	}
+	return errors.Join(errs...)
+}
+
+// syntaxFault is the fault of a file that cannot be parsed.
+func syntaxFault(file string, line int, format string, args ...any) *Fault {
+	return &Fault{File: file, Line: line, Text: fmt.Sprintf(format, args...), Kind: topology.FaultFormat}
+}
+
+// A draft is a network as a file describes it, before it is checked.
+type draft struct {
+	nodes    []topology.Node
+	nodeAt   []place
+	racks    map[int32]string // names of racks, by the number that nodes have
+	cables   []draftCable
+	faults   []Fault
+	notes    []string
+	planned  []PlannedCable
+	settings []SwitchSettings
+	repaired map[topology.FaultKind]int
+	unmerged int // cables that are not in cables because they are parallel to one
+}
+
+type draftCable struct {
+	topology.Cable
+	failed bool
+	ports  topology.Ports
+	at     place
+}
+
+// A place locates a node or a cable: a line of a file, and a path within a JSON or YAML document.
+type place struct {
+	file string
+	line int
+	path string
+}
+
+// from names the place for a message about another place: by its line, and by its file where that
+// is another one.
+func (p place) from(other place) string {
+	if p.file == other.file {
+		return fmt.Sprintf("line %d", p.line)
+	}
+	return fmt.Sprintf("%s:%d", filepath.Base(p.file), p.line)
+}
+
+func (d *draft) fault(at place, kind topology.FaultKind, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if at.path != "" {
+		text = at.path + ": " + text
+	}
+	d.faults = append(d.faults, Fault{File: at.file, Line: at.line, Text: text, Kind: kind})
+}
+
+// repair reports whether the options repair faults of this kind, and counts the repair.
+func (d *draft) repair(o *Options, kind topology.FaultKind) bool {
+	if !slices.Contains(o.Repair, kind) {
+		return false
+	}
+	if d.repaired == nil {
+		d.repaired = map[topology.FaultKind]int{}
+	}
+	d.repaired[kind]++
+	return true
+}
+
+// note records what was inferred or set by default, for the user to confirm.
+func (d *draft) note(format string, args ...any) {
+	d.notes = append(d.notes, fmt.Sprintf(format, args...))
+}
+
+// noteCount is note where n is above 0; the format's first verb is n things.
+func (d *draft) noteCount(n int, thing, format string, args ...any) {
+	if n > 0 {
+		d.note(format, append([]any{topology.Count(n, thing)}, args...)...)
+	}
+}
+
+func (d *draft) addNode(v topology.Node, at place) {
+	d.nodes = append(d.nodes, v)
+	d.nodeAt = append(d.nodeAt, at)
+}
+
+func (d *draft) addCable(c topology.Cable, failed bool, at place) {
+	d.cables = append(d.cables, draftCable{Cable: c, failed: failed, at: at})
+}
+
+// finish repairs and checks the draft and builds the network. It returns nil where faults remain,
+// except islands: a network in parts can be routed, and only flows between the parts are lost.
+//
+// The order matters. Repairs come first, so that the checks see what remains. Islands come before the
+// checks, since removing an island also removes its hosts without cables. The checks run on the whole
+// draft, so that one run of the command shows every fault.
+func (d *draft) finish(files []string, o *Options) *topology.Network {
+	d.exclude(o)
+	d.repairCables(o)
+	d.checkIslands(o)
+	unreadable := len(d.nodes) == 0 && len(d.faults) > 0
+	cables := make([]topology.Cable, len(d.cables))
+	for i, c := range d.cables {
+		cables[i] = c.Cable
+	}
+	for _, e := range topology.Check(d.nodes, cables) {
+		at := place{file: files[0]}
+		switch {
+		case e.Kind == topology.FaultNoHost && unreadable:
+			continue
+		case e.Node >= 0:
+			at = d.nodeAt[e.Node]
+		case e.Cable >= 0:
+			at = d.cables[e.Cable].at
+		}
+		d.fault(at, e.Kind, "%s", e.What)
+	}
+	if slices.ContainsFunc(d.faults, func(f Fault) bool { return f.Kind != topology.FaultIsland }) {
+		return nil
+	}
+	n, err := topology.NewNetwork(d.nodes, cables)
+	if err != nil {
+		d.fault(place{file: files[0]}, topology.FaultFormat, "%v", err)
+		return nil
+	}
+	for i, c := range d.cables {
+		n.Links[2*i].Failed, n.Links[2*i+1].Failed = c.failed, c.failed
+		if len(c.ports.A) > 0 {
+			n.SetPorts(i, c.ports)
+		}
+	}
+	if len(d.racks) > 0 {
+		n.SetRackNames(d.racks)
+	}
+	return n
+}
+
+// exclude leaves out the nodes that Options.Exclude matches and that a reader has not left out itself.
+func (d *draft) exclude(o *Options) {
+	drop := map[int32]bool{}
+	for _, v := range d.nodes {
+		if o.excluded(v.Name) {
+			drop[v.ID] = true
+		}
+	}
+	if len(drop) > 0 {
+		before := len(d.cables)
+		d.dropNodes(drop)
+		o.noteExcluded(d, len(drop), before-len(d.cables))
+	}
+}
+
+// repairCables drops self-loops and merges cables that join the same two nodes again.
+func (d *draft) repairCables(o *Options) {
+	if !slices.Contains(o.Repair, topology.FaultSelfLoop) && !slices.Contains(o.Repair, topology.FaultParallel) {
+		return
+	}
+	first := make(map[[2]int32]int, len(d.cables))
+	kept := d.cables[:0]
+	for _, c := range d.cables {
+		key := [2]int32{min(c.A, c.B), max(c.A, c.B)}
+		if c.A == c.B && d.repair(o, topology.FaultSelfLoop) {
+			continue
+		}
+		if i, again := first[key]; again && c.A != c.B && d.repair(o, topology.FaultParallel) {
+			k := &kept[i]
+			k.BandwidthBps, k.DelayNS = k.BandwidthBps+c.BandwidthBps, max(k.DelayNS, c.DelayNS)
+			continue
+		}
+		first[key] = len(kept)
+		kept = append(kept, c)
+	}
+	d.cables = kept
+}
+
+// A unionFind holds disjoint sets of the integers below its length.
+type unionFind []int32
+
+func newUnionFind(n int) unionFind {
+	u := make(unionFind, n)
+	for i := range u {
+		u[i] = int32(i)
+	}
+	return u
+}
+
+// find returns the representative of the set that holds i, and shortens the way there.
+func (u unionFind) find(i int32) int32 {
+	for u[i] != i {
+		u[i] = u[u[i]]
+		i = u[i]
+	}
+	return i
+}
+
+// join makes one set of two; the lower representative stays.
+func (u unionFind) join(a, b int32) {
+	a, b = u.find(a), u.find(b)
+	u[max(a, b)] = min(a, b)
+}
+
+// An island is a set of nodes that no cable joins to the rest. Failed cables count as cables: a
+// failure is a state, an island is a mistake in the description.
+type island struct {
+	nodes []int // indexes in the draft
+	hosts int
+}
+
+// checkIslands reports every part of the network but the one with the most hosts, or removes it.
+func (d *draft) checkIslands(o *Options) {
+	islands := d.islands()
+	if len(islands) < 2 {
+		return
+	}
+	main := 0
+	for i, s := range islands {
+		m := islands[main]
+		if s.hosts > m.hosts || s.hosts == m.hosts && len(s.nodes) > len(m.nodes) {
+			main = i
+		}
+	}
+	drop := map[int32]bool{}
+	for i, s := range islands {
+		switch {
+		case i == main:
+		case d.repair(o, topology.FaultIsland):
+			for _, k := range s.nodes {
+				drop[d.nodes[k].ID] = true
+			}
+		case len(s.nodes) == 1 && s.hosts == 1: // the checks report a host without a cable
+		default:
+			them := "them"
+			if len(s.nodes) == 1 {
+				them = "it"
+			}
+			d.fault(d.nodeAt[s.nodes[0]], topology.FaultIsland, "%s: no cable joins %s to the other %d nodes",
+				d.nameList(s.nodes), them, len(d.nodes)-len(s.nodes))
+		}
+	}
+	if len(drop) > 0 {
+		d.dropNodes(drop)
+	}
+}
+
+// islands returns the connected parts, in order of their first node.
+func (d *draft) islands() []island {
+	at := make(map[int32]int32, len(d.nodes))
+	for i, v := range d.nodes {
+		at[v.ID] = int32(i)
+	}
+	sets := newUnionFind(len(d.nodes))
+	for _, c := range d.cables {
+		a, knownA := at[c.A]
+		b, knownB := at[c.B]
+		if knownA && knownB {
+			sets.join(a, b)
+		}
+	}
+	var list []island
+	number := map[int32]int{}
+	for i, v := range d.nodes {
+		root := sets.find(at[v.ID]) // of two nodes with one id the cables are those of the last
+		k, known := number[root]
+		if !known {
+			k = len(list)
+			number[root] = k
+			list = append(list, island{})
+		}
+		list[k].nodes = append(list[k].nodes, i)
+		if v.Kind == topology.KindHost {
+			list[k].hosts++
+		}
+	}
+	return list
+}
+
+// nameList names up to three nodes of a draft and counts the rest.
+func (d *draft) nameList(nodes []int) string {
+	var names []string
+	for i, k := range nodes {
+		if i == 3 && len(nodes) > 4 {
+			return fmt.Sprintf("%s and %d more", strings.Join(names, ", "), len(nodes)-i)
+		}
+		name := d.nodes[k].Name
+		if name == "" {
+			name = fmt.Sprintf("node %d", d.nodes[k].ID)
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// dropNodes removes nodes and their cables.
+func (d *draft) dropNodes(drop map[int32]bool) {
+	kept := 0
+	for i, v := range d.nodes {
+		if !drop[v.ID] {
+			d.nodes[kept], d.nodeAt[kept] = v, d.nodeAt[i]
+			kept++
+		}
+	}
+	d.nodes, d.nodeAt = d.nodes[:kept], d.nodeAt[:kept]
+	d.cables = slices.DeleteFunc(d.cables, func(c draftCable) bool { return drop[c.A] || drop[c.B] })
+}

@@ -1,0 +1,57 @@
+package format
+
+import (
+	"strconv"
+	"testing"
+
+	"parsimon/stages/topology"
+)
+
+// Read reads a network without options.
+func Read(path string) (*topology.Network, error) {
+	l, err := Load(path, Options{})
+	if err != nil {
+		return nil, err
+	}
+	return l.Usable()
+}
+
+// parseJSON reads a JSON topology as Read does.
+func parseJSON(file string, data []byte) (*topology.Network, error) {
+	d := parseJSONTopology(file, data)
+	if n := d.finish([]string{file}, &Options{}); n != nil {
+		return n, nil
+	}
+	return nil, joinFaults(d.faults)
+}
+
+// checkDraft finishes a draft: it has a network that can be routed, or faults.
+func checkDraft(t *testing.T, d *draft, o *Options) {
+	t.Helper()
+	n := d.finish([]string{"file"}, o)
+	if n == nil {
+		if len(d.faults) == 0 {
+			t.Fatal("neither a network nor a fault")
+		}
+		return
+	}
+	if len(n.Nodes) > 200 {
+		return
+	}
+	if _, err := topology.NewRouter(n, 1); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+func TestSpeedRules(t *testing.T) {
+	if r := parseSpeedRules(t, "leaf*:Ethernet*=25G")[0]; r.String() != "leaf*:Ethernet*=25Gbps" || !r.matches(end{"leaf3", "Ethernet7"}) || r.matches(end{"leaf3", "mgmt"}) {
+		t.Errorf("rule %s", r)
+	}
+	for _, bad := range []string{"", "leaf*", "=10G", "leaf*=fast"} {
+		if _, err := ParseSpeedRule(bad); err == nil {
+			t.Errorf("rule %q: no error", bad)
+		}
+	}
+}

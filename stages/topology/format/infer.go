@@ -1,0 +1,403 @@
+package format
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"parsimon/stages/topology"
+)
+
+// A plan infers from the cables what devices are: hosts and switches, the switches' distance to the
+// hosts, racks and pods.
+type plan struct {
+	devices   []device
+	ends      [][2]int32 // by cable: indexes in devices
+	adjacent  [][]int32  // by device: its neighbours
+	nics      []int      // by device: its ports that are named like those of a host; -1 where another is not
+	level     []int      // by device: cables to the nearest host; -1 where none is reached
+	top       int        // the highest level of a device in a tier
+	pod, rack []int32    // by device; -1: none
+	numeric   bool       // device names are ids
+}
+
+// nicName matches ports of hosts, as Linux and hypervisors name them.
+var nicName = regexp.MustCompile(`(?i)^(eth\d|en[ops]\d|em\d|p\dp\d|bond|ib\d|mlx|hca|nic|vmnic|net\d)`)
+
+// newPlan collects the devices of the cables, applies the node list, and finds the hosts.
+func newPlan(s *sightings, d *draft, o *Options, cables []namedCable) *plan {
+	p := &plan{devices: slices.Clone(s.devices)}
+	index := make(map[string]int32, len(p.devices))
+	for i, v := range p.devices {
+		index[v.name] = int32(i)
+	}
+	of := func(name string, at place) int32 {
+		i, known := index[name]
+		if !known {
+			i = int32(len(p.devices))
+			index[name] = i
+			p.devices = append(p.devices, device{name: name, at: at})
+		}
+		return i
+	}
+	for _, c := range cables {
+		p.ends = append(p.ends, [2]int32{of(c.a.device, c.at), of(c.b.device, c.at)})
+	}
+	listed := p.applyNodeList(d, o, index)
+	p.adjacent, p.nics = make([][]int32, len(p.devices)), make([]int, len(p.devices))
+	for i, e := range p.ends {
+		for k, port := range [2]string{cables[i].a.port, cables[i].b.port} {
+			p.adjacent[e[k]] = append(p.adjacent[e[k]], e[1-k])
+			if at := &p.nics[e[k]]; !nicName.MatchString(port) {
+				*at = -1
+			} else if *at >= 0 {
+				*at++
+			}
+		}
+	}
+	p.findHosts(d, o, listed)
+	p.measure()
+	return p
+}
+
+// findHosts decides which devices are hosts: those of the node list, else those that match a
+// pattern, else those that the format calls hosts, and of the devices of which it says nothing those with
+// one cable and those that guessHosts finds.
+func (p *plan) findHosts(d *draft, o *Options, listed bool) {
+	matched, single, stated := 0, 0, 0
+	for i := range p.devices {
+		v := &p.devices[i]
+		switch {
+		case listed:
+			if v.kind == "" {
+				v.kind = topology.KindSwitch
+			}
+		case len(o.HostPatterns) > 0:
+			isHost := slices.ContainsFunc(o.HostPatterns, func(p string) bool { return topology.MatchPattern(p, v.name) })
+			if isHost {
+				v.kind = topology.KindHost
+				matched++
+			} else if v.kind == topology.KindHost || v.kind == "" {
+				v.kind = topology.KindSwitch
+			}
+		case v.kind == topology.KindHost:
+			stated++
+		case v.kind == "" && len(p.adjacent[i]) == 1 && !named(v.name, routerWords):
+			v.kind = topology.KindHost
+			single++
+		}
+	}
+	switch {
+	case listed:
+		d.note("hosts: as listed in %s", o.NodeList)
+	case len(o.HostPatterns) > 0:
+		d.note("hosts: %s matching %s", topology.Count(matched, "device"), strings.Join(o.HostPatterns, ", "))
+	default:
+		d.noteCount(stated, "device", "hosts: %s that the file calls hosts")
+		d.noteCount(single, "device", "hosts: %s with one cable (inferred; --host-pattern or --nodes decides otherwise)")
+		p.guessHosts(d)
+	}
+}
+
+// Words in the names of devices.
+var (
+	hostWords = []string{"host", "server", "srv", "node", "compute", "storage", "stor", "web", "db", "app", "gpu", "worker", "vm", "hv",
+		"esx", "esxi", "kvm", "ceph", "hadoop", "client"}
+	switchWords = []string{"switch", "sw", "leaf", "spine", "tor", "agg", "aggregation", "core", "fabric", "superspine", "dist", "access",
+		"oob", "mgmt"}
+	// routerWords name what forwards and is no part of the data centre's tiers.
+	routerWords = []string{"router", "rtr", "wan", "border", "gw", "gateway", "firewall", "fw", "isp", "internet", "dci"}
+)
+
+// named reports whether one of the words is in a name, between digits and other signs.
+func named(name string, words []string) bool {
+	letters := func(r rune) bool { return r < 'a' || r > 'z' }
+	return slices.ContainsFunc(strings.FieldsFunc(strings.ToLower(name), letters), func(w string) bool { return slices.Contains(words, w) })
+}
+
+// guessHosts finds hosts with several cables among the devices of which nothing says what they are. Devices whose names
+// begin alike, up to the first digit, are taken together. They are hosts if none is cabled to another of them or to a host,
+// nothing in their name says switch or router, and they are named like hosts (like the hosts with one cable, or with a word
+// that says so) or all their ports are. All others are switches.
+func (p *plan) guessHosts(d *draft) {
+	like := map[string]bool{} // stems of the hosts so far
+	groups := map[string][]int{}
+	var order []string
+	for i, v := range p.devices {
+		switch s := stem(v.name); {
+		case v.kind == topology.KindHost:
+			like[s] = true
+		case v.kind == "":
+			if groups[s] == nil {
+				order = append(order, s)
+			}
+			groups[s] = append(groups[s], i)
+		}
+	}
+	var guessed []int
+	for _, s := range order {
+		nics := true
+		cabled := false
+		for _, i := range groups[s] {
+			nics = nics && p.nics[i] > 0
+			cabled = cabled || slices.ContainsFunc(p.adjacent[i], func(k int32) bool {
+				return p.devices[k].kind == topology.KindHost || stem(p.devices[k].name) == s
+			})
+		}
+		first := p.devices[groups[s][0]].name
+		isHost := s != "" && !cabled && !named(first, switchWords) && !named(first, routerWords) &&
+			(like[s] || named(first, hostWords) || nics)
+		if isHost {
+			guessed = append(guessed, groups[s]...)
+		}
+	}
+	for i := range p.devices {
+		if v := &p.devices[i]; v.kind == "" {
+			v.kind = topology.KindSwitch
+		}
+	}
+	for _, i := range guessed {
+		p.devices[i].kind = topology.KindHost
+	}
+	if len(guessed) > 0 {
+		d.note("hosts: %s with several cables, named or cabled like hosts, such as %s (guessed; --host-pattern or --nodes decides "+
+			"otherwise)", topology.Count(len(guessed), "device"), p.devices[guessed[0]].name)
+	}
+}
+
+// stem is a name up to its first digit.
+func stem(name string) string {
+	if i := strings.IndexAny(name, "0123456789"); i >= 0 {
+		return name[:i]
+	}
+	return name
+}
+
+// untiered reports whether a switch is in no tier: by what is stated, or by its name.
+func (v *device) untiered() bool {
+	return v.kind == topology.KindSwitch && (v.stated || named(v.name, routerWords))
+}
+
+// measure computes each device's distance to the nearest host.
+func (p *plan) measure() {
+	p.level = make([]int, len(p.devices))
+	var queue []int32
+	for i, v := range p.devices {
+		p.level[i] = -1
+		if v.kind == topology.KindHost {
+			p.level[i] = 0
+			queue = append(queue, int32(i))
+		}
+	}
+	for k := 0; k < len(queue); k++ {
+		for _, next := range p.adjacent[queue[k]] {
+			if p.level[next] < 0 {
+				p.level[next] = p.level[queue[k]] + 1
+				queue = append(queue, next)
+			}
+		}
+	}
+	for i := range p.devices {
+		if !p.devices[i].untiered() {
+			p.top = max(p.top, p.level[i])
+		}
+	}
+}
+
+// inferRoles names the switches whose role is unknown by their distance to the hosts: the nearest are
+// tor, the farthest spine, those between fabric. Switches stay without a tier where the tier's devices are
+// stated, and where their names say that they are routers.
+func (p *plan) inferRoles(d *draft) {
+	stated, inferred := map[string]bool{}, map[string]int{}
+	for _, v := range p.devices {
+		stated[v.kind] = stated[v.kind] || v.stated
+	}
+	untiered, example := 0, ""
+	for i := range p.devices {
+		v := &p.devices[i]
+		if v.kind != topology.KindSwitch || v.stated || p.level[i] < 0 {
+			continue
+		}
+		kind := topology.KindFabric
+		switch p.level[i] {
+		case 1:
+			kind = topology.KindTor
+		case p.top:
+			kind = topology.KindSpine
+		}
+		if v.untiered() || stated[kind] {
+			untiered++
+			example = cmp.Or(example, v.name)
+			continue
+		}
+		v.kind = kind
+		inferred[kind]++
+	}
+	var parts []string
+	farthest := "farthest, " + topology.Count(p.top, "cable") + " away"
+	for _, k := range []struct{ kind, where string }{
+		{topology.KindTor, "next to hosts"}, {topology.KindFabric, "between"}, {topology.KindSpine, farthest},
+	} {
+		if inferred[k.kind] > 0 {
+			parts = append(parts, strconv.Itoa(inferred[k.kind])+" "+k.kind+" ("+k.where+")")
+		}
+	}
+	if len(parts) > 0 {
+		d.note("roles: %s, inferred from the distance to the hosts", strings.Join(parts, ", "))
+	}
+	d.noteCount(untiered, "device", "roles: %s in no tier, such as %s: named like a router, or the tier's devices are stated; "+
+		"--nodes gives roles", example)
+}
+
+// number gives every device an id: its name where all names are numbers, else hosts and then
+// switches, each in natural order of their names.
+func (p *plan) number(d *draft) []int32 {
+	ids := make([]int32, len(p.devices))
+	p.numeric = len(p.devices) > 0
+	for i, v := range p.devices {
+		id, err := strconv.ParseInt(v.name, 10, 32)
+		if err != nil || id < 0 || strconv.FormatInt(id, 10) != v.name {
+			p.numeric = false
+			break
+		}
+		ids[i] = int32(id)
+	}
+	if p.numeric {
+		d.note("ids: the devices are named by their ids")
+		return ids
+	}
+	for id, i := range p.naturalOrder() {
+		ids[i] = int32(id)
+	}
+	return ids
+}
+
+// naturalOrder lists the hosts and then the switches by name.
+func (p *plan) naturalOrder() []int {
+	order := make([]int, len(p.devices))
+	for i := range order {
+		order[i] = i
+	}
+	isSwitch := func(i int) int {
+		if p.devices[i].kind == topology.KindHost {
+			return 0
+		}
+		return 1
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(isSwitch(a), isSwitch(b)), topology.CompareNatural(p.devices[a].name, p.devices[b].name))
+	})
+	return order
+}
+
+// inferRacks numbers the racks: as the node list names them, else hosts with the same neighbours
+// make a rack. A tor belongs to the rack of its hosts if they all are of one.
+func (p *plan) inferRacks(d *draft) {
+	p.rack = p.labelled(func(v *device) string { return v.rack })
+	if slices.ContainsFunc(p.rack, func(r int32) bool { return r >= 0 }) {
+		return
+	}
+	numbers := map[string]int32{}
+	for _, i := range p.naturalOrder() {
+		if p.devices[i].kind != topology.KindHost {
+			break
+		}
+		near := slices.Clone(p.adjacent[i])
+		slices.Sort(near)
+		key := fmt.Sprint(near)
+		r, known := numbers[key]
+		if !known {
+			r = int32(len(numbers))
+			numbers[key] = r
+		}
+		p.rack[i] = r
+	}
+	if len(numbers) > 0 {
+		d.note("racks: %d, hosts with the same neighbours (inferred)", len(numbers))
+	}
+	for i, v := range p.devices {
+		if v.kind != topology.KindHost && p.level[i] == 1 {
+			p.rack[i] = p.rackOf(i)
+		}
+	}
+}
+
+// rackOf returns the rack of a switch's hosts; -1 where they are of several.
+func (p *plan) rackOf(i int) int32 {
+	rack := int32(-1)
+	for _, k := range p.adjacent[i] {
+		if p.devices[k].kind != topology.KindHost {
+			continue
+		}
+		if rack >= 0 && p.rack[k] != rack {
+			return -1
+		}
+		rack = p.rack[k]
+	}
+	return rack
+}
+
+// inferPods numbers the pods: as the node list names them, else the parts into which a network of
+// three or more tiers falls without its top tier and what is in no tier.
+func (p *plan) inferPods(d *draft) {
+	p.pod = p.labelled(func(v *device) string { return v.pod })
+	if p.top < 3 || slices.ContainsFunc(p.pod, func(r int32) bool { return r >= 0 }) {
+		return
+	}
+	below := func(i int32) bool { return p.level[i] >= 0 && p.level[i] < p.top && !p.devices[i].untiered() }
+	sets := newUnionFind(len(p.devices))
+	for _, e := range p.ends {
+		if below(e[0]) && below(e[1]) {
+			sets.join(e[0], e[1])
+		}
+	}
+	numbers := map[int32]int32{}
+	for _, i := range p.naturalOrder() {
+		if !below(int32(i)) {
+			continue
+		}
+		root := sets.find(int32(i))
+		pod, known := numbers[root]
+		if !known {
+			pod = int32(len(numbers))
+			numbers[root] = pod
+		}
+		p.pod[i] = pod
+	}
+	if len(numbers) > 0 {
+		d.note("pods: %d, the parts below the top tier (inferred)", len(numbers))
+	}
+}
+
+// labelled numbers what devices are labelled with: by the number where all labels are numbers, else in
+// natural order. It is -1 for a device without a label.
+func (p *plan) labelled(label func(v *device) string) []int32 {
+	number := make([]int32, len(p.devices))
+	var labels []string
+	numeric := true
+	for i := range p.devices {
+		number[i] = -1
+		if text := label(&p.devices[i]); text != "" {
+			n, err := strconv.ParseInt(text, 10, 32)
+			numeric = numeric && err == nil && n >= 0
+			labels = append(labels, text)
+		}
+	}
+	slices.SortFunc(labels, topology.CompareNatural)
+	labels = slices.Compact(labels)
+	for i := range p.devices {
+		text := label(&p.devices[i])
+		switch n, err := strconv.ParseInt(text, 10, 32); {
+		case text == "":
+		case numeric && err == nil:
+			number[i] = int32(n)
+		default:
+			at, _ := slices.BinarySearchFunc(labels, text, topology.CompareNatural)
+			number[i] = int32(at)
+		}
+	}
+	return number
+}

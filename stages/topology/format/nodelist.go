@@ -1,0 +1,120 @@
+package format
+
+import (
+	"slices"
+	"strings"
+
+	"parsimon/stages/topology"
+)
+
+// The columns of a list of devices.
+var (
+	listDevice = &column{names: []string{"device", "node", "name", "hostname", "host", "node_id", "id"}, required: true, several: true}
+	listRole   = &column{names: []string{"role", "kind", "device_role", "type"}, several: true}
+	listPod    = &column{names: []string{"pod"}}
+	listRack   = &column{names: []string{"rack"}}
+)
+
+// roleNames maps what people call roles to kinds of nodes. A router, a firewall and the like are switches of no tier: they
+// forward, and are no part of the data centre's tiers.
+var roleNames = map[string]string{
+	"host": topology.KindHost, "server": topology.KindHost, "compute": topology.KindHost, "storage": topology.KindHost,
+	"vm": topology.KindHost, "gpu": topology.KindHost,
+	"tor": topology.KindTor, "leaf": topology.KindTor, "access": topology.KindTor, "edge": topology.KindTor,
+	"top-of-rack": topology.KindTor,
+	"fabric":      topology.KindFabric, "aggregation": topology.KindFabric, "agg": topology.KindFabric,
+	"distribution": topology.KindFabric,
+	"spine":        topology.KindSpine, "core": topology.KindSpine, "superspine": topology.KindSpine,
+	"super-spine": topology.KindSpine,
+	"switch":      "", "router": topology.KindSwitch, "wan": topology.KindSwitch, "border": topology.KindSwitch,
+	"gateway": topology.KindSwitch, "firewall": topology.KindSwitch, "load-balancer": topology.KindSwitch,
+}
+
+// applyNodeList reads the list of devices that the options name into the plan, and reports whether
+// there is one.
+func (p *plan) applyNodeList(d *draft, o *Options, index map[string]int32) bool {
+	if o.NodeList == "" {
+		return false
+	}
+	data, err := topology.ReadFile(o.NodeList)
+	if err != nil {
+		d.faults = append(d.faults, *syntaxFault(o.NodeList, 0, "%v", err))
+		return true
+	}
+	t := openTable(d, o.NodeList, data, listDevice, listRole, listPod, listRack)
+	if t == nil {
+		return true
+	}
+	hasRole := t.header(listRole) != ""
+	if !hasRole {
+		d.note("nodes: %s has no column role; every device in it is a host", t.file)
+	}
+	listed := map[string]int{}
+	uncabled := 0
+	for i := range t.rows {
+		v := device{name: t.cell(i, listDevice), at: t.place(i), kind: topology.KindHost, stated: hasRole,
+			pod: t.cell(i, listPod), rack: t.cell(i, listRack)}
+		switch {
+		case v.name == "":
+			d.fault(v.at, topology.FaultFormat, "names no device")
+			continue
+		case o.excluded(v.name):
+			continue
+		case hasRole:
+			v.kind, v.stated = t.role(i)
+		}
+		if row, again := listed[v.name]; again {
+			p.checkAgain(d, o, p.devices[index[v.name]], v, t.line[row])
+			continue
+		}
+		listed[v.name] = i
+		k, cabled := index[v.name]
+		if !cabled {
+			uncabled++
+			if v.kind != topology.KindHost {
+				continue
+			}
+			k = int32(len(p.devices))
+			index[v.name] = k
+			p.devices = append(p.devices, v)
+			continue
+		}
+		v.at = p.devices[k].at
+		p.devices[k] = v
+	}
+	d.noteCount(uncabled, "device", "nodes: %s listed without a cable")
+	return true
+}
+
+// role maps a role of the list to a kind of node. stated says that it is one; a switch without more is not.
+func (t *table) role(i int) (kind string, stated bool) {
+	text := t.cell(i, listRole)
+	kind, known := roleNames[strings.ToLower(strings.ReplaceAll(text, " ", "-"))]
+	if text != "" && !known {
+		t.fault(t.place(i), topology.FaultRole, "role %q is unknown (%s)", text, strings.Join(sortedKeys(roleNames), ", "))
+	}
+	if kind == "" {
+		return topology.KindSwitch, false
+	}
+	return kind, true
+}
+
+// checkAgain compares a device's second row with its first.
+func (p *plan) checkAgain(d *draft, o *Options, first, again device, line int) {
+	kind, text := topology.FaultDoubled, "%s is listed before (line %d)"
+	if first.kind != again.kind || first.pod != again.pod || first.rack != again.rack {
+		kind, text = topology.FaultContradictory, "%s has another role, pod or rack here than before (line %d)"
+	}
+	if !d.repair(o, kind) {
+		d.fault(again.at, kind, text, again.name, line)
+	}
+}
+
+// sortedKeys lists the keys of a map in order.
+func sortedKeys[V any](m map[string]V) (keys []string) {
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,385 @@
+package format
+
+import (
+	"bytes"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"parsimon/stages/topology"
+)
+
+const sonicDoc = `
+SONiC switches: a directory with the files of each switch (leaf1.json, or leaf1/config_db.json), or one such file. Cables come
+from DEVICE_NEIGHBOR of config_db.json, with either the local port or the neighbour as the key; where it is missing from
+minigraph.xml, else from LLDP neighbours: the output of lldpctl -f json, show lldp table or show lldp neighbors, as
+leaf1/minigraph.xml, leaf1/lldp.json or leaf1/lldp.txt (or leaf1_lldp.json). Speeds come from PORT, in Mbps; delays from
+CABLE_LENGTH at 5 ns/m; roles from DEVICE_METADATA and DEVICE_NEIGHBOR_METADATA (type Server is a host). A cable between two
+switches of the directory must be in the files of both. WRED_PROFILE, BUFFER_POOL, BUFFER_PROFILE and PORT_QOS_MAP
+(PFC) are listed as switch settings. A run takes the marking thresholds from them (dctcp, dcqcn; unless
+its scenario file states them), --switch-buffer topology the buffers; log lines say from which key of
+which file.
+
+  {"DEVICE_METADATA": {"localhost": {"hostname": "leaf1", "type": "ToRRouter"}},
+   "PORT": {"Ethernet0": {"speed": "25000"}, "Ethernet48": {"speed": "100000"}},
+   "DEVICE_NEIGHBOR": {"Ethernet0":  {"name": "web1", "port": "eth0"},
+                       "Ethernet48": {"name": "spine1", "port": "Ethernet0"}},
+   "DEVICE_NEIGHBOR_METADATA": {"web1": {"type": "Server"}, "spine1": {"type": "LeafRouter"}},
+   "CABLE_LENGTH": {"AZURE": {"Ethernet0": "5m", "Ethernet48": "40m"}},
+   "WRED_PROFILE": {"AZURE_LOSSLESS": {"ecn": "ecn_all", "green_min_threshold": "250000",
+     "green_max_threshold": "1048576", "green_drop_probability": "5"}}}`
+
+// sonicTables are the tables of a configuration that are read; the others are skipped unparsed.
+var sonicTables = []string{"DEVICE_METADATA", "DEVICE_NEIGHBOR", "DEVICE_NEIGHBOR_METADATA", "PORT", "CABLE_LENGTH",
+	"WRED_PROFILE", "QUEUE", "BUFFER_POOL", "BUFFER_PROFILE", "PORT_QOS_MAP", "lldp"}
+
+// sonicKinds maps SONiC's device types to kinds of nodes. Every other type is a switch.
+var sonicKinds = map[string]string{
+	"server": topology.KindHost, "torrouter": topology.KindTor, "backendtorrouter": topology.KindTor,
+	"leafrouter": topology.KindFabric, "backendleafrouter": topology.KindFabric, "spinerouter": topology.KindSpine,
+}
+
+func sonicKind(text string) string {
+	if text == "" {
+		return ""
+	}
+	if kind := sonicKinds[strings.ToLower(text)]; kind != "" {
+		return kind
+	}
+	return topology.KindSwitch
+}
+
+func sonicFiles(dir string) ([]string, error) {
+	return glob(dir, "*.json", "*.xml", "*.txt", "*/*config_db.json", "*/*minigraph.xml", "*/*lldp*.json", "*/*lldp*.txt")
+}
+
+// A sonicFile is a kind of file of a switch, in order of precedence: neighbours come from the first kind that has some.
+type sonicFile int
+
+const (
+	sonicConfig sonicFile = iota
+	sonicMinigraph
+	sonicLLDP
+	sonicLLDPText
+	noSONiCFile
+)
+
+func kindOfSONiC(file string, data []byte) sonicFile {
+	switch extension(file) {
+	case ".json":
+		keys := topLevelKeys(data)
+		has := func(key string) bool { return slices.Contains(keys, key) }
+		switch {
+		case has("lldp"):
+			return sonicLLDP
+		case has("DEVICE_NEIGHBOR") || has("DEVICE_METADATA") || has("PORT"):
+			return sonicConfig
+		}
+	case ".xml":
+		if bytes.Contains(data, []byte("DeviceMiniGraph")) {
+			return sonicMinigraph
+		}
+	case ".txt":
+		if bytes.Contains(data, []byte("LocalPort")) || bytes.Contains(data, []byte("LLDP neighbors:")) {
+			return sonicLLDPText
+		}
+	}
+	return noSONiCFile
+}
+
+// detectSONiC looks at the first file for what a switch with neighbours has.
+func detectSONiC(s *source) bool {
+	return len(s.files) > 0 && kindOfSONiC(s.files[0], s.content(s.files[0])) != noSONiCFile
+}
+
+// readSONiC reads one file at a time and releases it, since a directory may hold a thousand: the configurations, then
+// what has neighbours that they do not list.
+func readSONiC(s *source, o *Options) (*draft, error) {
+	r := &sonicReader{draft: &draft{}, switches: map[string]*sonicSwitch{}, byFile: map[string]*sonicSwitch{}}
+	kinds := map[sonicFile][]string{}
+	for _, file := range s.files {
+		data, err := s.read(file)
+		if err != nil {
+			return nil, err
+		}
+		switch kind := kindOfSONiC(file, data); {
+		case kind == sonicConfig || kind == noSONiCFile && extension(file) == ".json":
+			r.config(file, data)
+		default:
+			kinds[kind] = append(kinds[kind], file)
+		}
+		s.release(file)
+	}
+	for kind := sonicMinigraph; kind < noSONiCFile; kind++ {
+		for _, file := range kinds[kind] {
+			data, err := s.read(file)
+			if err != nil {
+				return nil, err
+			}
+			switch kind {
+			case sonicMinigraph:
+				r.minigraph(file, data)
+			case sonicLLDP:
+				r.lldpJSON(file, data)
+			default:
+				r.lldpText(file, data)
+			}
+			s.release(file)
+		}
+	}
+	if n := len(kinds[noSONiCFile]); n > 0 {
+		r.note("files: %s without neighbours not used, such as %s", topology.Count(n, "file"), kinds[noSONiCFile][0])
+	}
+	r.combine(o)
+	return r.draft, nil
+}
+
+// A sonicSwitch is a switch with at least one file.
+type sonicSwitch struct {
+	name       string
+	kind       string
+	at         place
+	configured bool
+	ports      map[string]sonicPort
+	alias      map[string]string // alias → port
+	neighbors  []sonicNeighbor
+	from       sonicFile // of the neighbors
+}
+
+type sonicPort struct {
+	bps     int64
+	delayNS int64 // -1: unknown
+	down    bool
+}
+
+type sonicNeighbor struct {
+	local, device, port string
+	bps                 int64 // 0: that of the port
+	at                  place
+}
+
+type sonicReader struct {
+	*draft
+	switches map[string]*sonicSwitch
+	byFile   map[string]*sonicSwitch // by the name that a file's path gives
+	order    []*sonicSwitch
+	kinds    []device   // neighbours with a type
+	others   []sighting // cables between devices without files
+	leftOut  int        // cables of the management and console networks
+}
+
+// of returns the switch that a file without a host name is about.
+func (r *sonicReader) of(name string, at place) *sonicSwitch {
+	if v := r.byFile[name]; v != nil {
+		return v
+	}
+	v := r.switches[name]
+	if v == nil {
+		v = &sonicSwitch{name: name, at: at, ports: map[string]sonicPort{}, alias: map[string]string{}}
+		r.switches[name] = v
+		r.order = append(r.order, v)
+	}
+	return v
+}
+
+// take adds a neighbour of a kind of file, unless the switch has neighbours of a kind that precedes.
+func (v *sonicSwitch) take(n sonicNeighbor, from sonicFile) {
+	if len(v.neighbors) == 0 {
+		v.from = from
+	}
+	if v.from == from {
+		v.neighbors = append(v.neighbors, n)
+	}
+}
+
+// config reads one configuration.
+func (r *sonicReader) config(file string, data []byte) {
+	t, fault := parseJSONTree(file, data, func(key string) bool { return slices.Contains(sonicTables, key) })
+	if fault != nil {
+		r.faults = append(r.faults, *fault)
+		return
+	}
+	reader := &treeReader{draft: r.draft, file: file}
+	if t.get("DEVICE_METADATA") == nil && t.get("DEVICE_NEIGHBOR") == nil {
+		reader.bad(t, "", "is not a SONiC configuration: it has neither DEVICE_METADATA nor DEVICE_NEIGHBOR")
+		return
+	}
+	local := t.get("DEVICE_METADATA").get("localhost")
+	name := strings.TrimSpace(scalar(local.get("hostname")))
+	if name == "" {
+		name = sonicFileName(file)
+	}
+	at := place{file: file, line: t.line}
+	if first := r.switches[name]; first != nil {
+		r.fault(at, topology.FaultDoubled, "hostname %s is that of %s", name, first.at.file)
+		return
+	}
+	v := r.of(name, at)
+	v.kind, v.configured = sonicKind(scalar(local.get("type"))), true
+	r.byFile[sonicFileName(file)] = v
+	v.readPorts(reader, t)
+	v.readNeighbors(reader, t.get("DEVICE_NEIGHBOR"))
+	if kinds := t.get("DEVICE_NEIGHBOR_METADATA"); kinds != nil && reader.object(kinds, "DEVICE_NEIGHBOR_METADATA") {
+		for i, name := range kinds.keys {
+			r.kind(name, scalar(kinds.items[i].get("type")), place{file: file, line: kinds.items[i].line})
+		}
+	}
+	if settings := readSettings(reader, v.name, t); settings != nil {
+		r.settings = append(r.settings, *settings)
+	}
+}
+
+// kind keeps the role that a switch states of a neighbour.
+func (r *sonicReader) kind(name, text string, at place) {
+	if kind := sonicKind(text); kind != "" {
+		r.kinds = append(r.kinds, device{name: name, kind: kind, at: at})
+	}
+}
+
+// sonicFileName is the name of a switch by its file: leaf1.json, leaf1_config_db.json or
+// leaf1/config_db.json.
+func sonicFileName(file string) string {
+	base := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
+	for _, kind := range []string{"config_db", "minigraph", "lldp", "lldp_table", "lldp_neighbors", "lldpctl"} {
+		if base == kind {
+			return filepath.Base(filepath.Dir(file))
+		}
+		if name, ok := strings.CutSuffix(base, kind); ok && strings.ContainsAny(name[max(0, len(name)-1):], "_-.") {
+			return name[:len(name)-1]
+		}
+	}
+	return base
+}
+
+// readPorts reads the speed, the status and the cable length of each port.
+func (v *sonicSwitch) readPorts(r *treeReader, t *tree) {
+	if ports := t.get("PORT"); ports != nil && r.object(ports, "PORT") {
+		for i, name := range ports.keys {
+			p := sonicPort{delayNS: -1}
+			item := ports.items[i]
+			if speed := item.get("speed"); speed != nil {
+				mbps, err := strconv.ParseInt(strings.TrimSuffix(speed.text, "M"), 10, 64)
+				if err != nil || mbps < 1 || mbps > 10_000_000 {
+					r.bad(speed, "PORT."+name+".speed", "is %s, want a speed in Mbps", speed)
+					mbps = unknownBps / 1e6
+				}
+				p.bps = mbps * 1e6
+			}
+			p.down = strings.EqualFold(scalar(item.get("admin_status")), "down")
+			v.ports[name] = p
+			if alias := scalar(item.get("alias")); alias != "" {
+				v.alias[alias] = name
+			}
+		}
+	}
+	lengths := t.get("CABLE_LENGTH")
+	if lengths == nil || !r.object(lengths, "CABLE_LENGTH") {
+		return
+	}
+	for i, profile := range lengths.keys {
+		for k, name := range lengths.items[i].keys {
+			p, known := v.ports[name]
+			length := lengths.items[i].items[k]
+			delay, err := topology.LengthDelay(length.text, "")
+			if err != nil {
+				r.bad(length, "CABLE_LENGTH."+profile+"."+name, "%v", err)
+				continue
+			}
+			if known && delay > 0 { // 0m stands for a port without a cable
+				p.delayNS = delay
+				v.ports[name] = p
+			}
+		}
+	}
+}
+
+// readNeighbors reads DEVICE_NEIGHBOR, whose keys are local ports ({name, port}) or neighbours
+// ({local_port, port}).
+func (v *sonicSwitch) readNeighbors(r *treeReader, t *tree) {
+	if t == nil || !r.object(t, "DEVICE_NEIGHBOR") {
+		return
+	}
+	for i, key := range t.keys {
+		item := t.items[i]
+		n := sonicNeighbor{local: key, device: scalar(item.get("name")), port: scalar(item.get("port")),
+			at: place{file: r.file, line: item.line}}
+		if local := scalar(item.get("local_port")); local != "" {
+			n.local = local
+			if n.device == "" {
+				n.device = key
+			}
+		}
+		if n.device = strings.TrimSpace(n.device); n.device == "" {
+			r.bad(item, "DEVICE_NEIGHBOR."+key, "has neither name nor local_port")
+			continue
+		}
+		v.take(n, sonicConfig)
+	}
+}
+
+// combine makes sightings of the neighbours of all files. A neighbour may name the far port by its
+// alias; where the far switch has a file, the alias is replaced by the port's name, so that the two
+// ends match. A switch with a file is never a host, whatever its number of cables.
+func (r *sonicReader) combine(o *Options) {
+	s := sightings{list: r.others, reports: func(device string) bool { return r.switches[device] != nil }}
+	neighbor := map[string]bool{}
+	by := map[sonicFile]int{}
+	for _, v := range r.order {
+		kind := v.kind
+		if kind == "" || kind == topology.KindHost {
+			kind = topology.KindSwitch
+		}
+		s.devices = append(s.devices, device{name: v.name, kind: kind, stated: kind != topology.KindSwitch, at: v.at})
+		if len(v.neighbors) == 0 && !o.excluded(v.name) {
+			r.fault(v.at, topology.FaultFormat, "%s has no neighbours (DEVICE_NEIGHBOR), so that its cables are unknown: put its "+
+				"minigraph.xml, or the output of lldpctl -f json (lldp.json) or of show lldp table (lldp.txt) beside it, as %s/lldp.json",
+				v.name, v.name)
+		}
+		by[v.from]++
+		for _, n := range v.neighbors {
+			neighbor[n.device] = true
+			s.list = append(s.list, r.sighting(v, n))
+		}
+	}
+	for _, n := range r.others {
+		neighbor[n.a.device], neighbor[n.b.device] = true, true
+	}
+	kinds := map[string]string{}
+	for _, k := range r.kinds {
+		switch first := kinds[k.name]; {
+		case r.switches[k.name] != nil || !neighbor[k.name]: // its own file says, or it has no cable
+		case first == "":
+			kinds[k.name] = k.kind
+			k.stated = k.kind != topology.KindSwitch
+			s.devices = append(s.devices, k)
+		case first != k.kind && !r.repair(o, topology.FaultContradictory):
+			r.fault(k.at, topology.FaultContradictory, "%s is a %s here and a %s in another file", k.name, k.kind, first)
+		}
+	}
+	r.noteCount(len(r.order)-by[sonicMinigraph]-by[sonicLLDP]-by[sonicLLDPText], "switch", "switches: %s with a configuration")
+	r.noteCount(by[sonicMinigraph], "switch", "switches: %s with neighbours from minigraph.xml")
+	r.noteCount(by[sonicLLDP]+by[sonicLLDPText], "switch", "switches: %s with neighbours from LLDP")
+	r.noteCount(r.leftOut, "cable", "left out: %s of the management and console networks")
+	s.assemble(r.draft, o)
+}
+
+// sighting is the cable of a neighbour, with what the port of the switch says of it.
+func (r *sonicReader) sighting(v *sonicSwitch, n sonicNeighbor) sighting {
+	port, known := v.ports[n.local]
+	if name, isAlias := v.alias[n.local]; !known && isAlias {
+		n.local, port, known = name, v.ports[name], true
+	}
+	if !known {
+		port.delayNS = -1
+	}
+	if port.bps == 0 {
+		port.bps = n.bps
+	}
+	if far := r.switches[n.device]; far != nil {
+		if _, has := far.ports[n.port]; !has && far.alias[n.port] != "" {
+			n.port = far.alias[n.port]
+		}
+	}
+	return sighting{a: end{v.name, n.local}, b: end{n.device, n.port}, bps: port.bps, delayNS: port.delayNS, down: port.down, at: n.at}
+}

@@ -1,0 +1,335 @@
+package format
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+
+	"parsimon/stages/topology"
+)
+
+// A column is one meaning that a column of a table can have.
+type column struct {
+	names    []string // headers of this meaning, normalised; the first is the documented one
+	required bool
+	// several headers of this meaning may be there: the first of names counts. Otherwise two are a fault, since either
+	// could be meant.
+	several bool
+}
+
+// A table is rows as text, from CSV, JSON rows or Parquet. An empty cell is a null.
+type table struct {
+	*draft
+	file    string
+	headers []string // normalised: lower case, with _ between words
+	column  map[string]int
+	rows    [][]string
+	line    []int // by row: the line of a text file, the row of a Parquet file
+	used    map[string]bool
+}
+
+func tabular(file string) bool {
+	return slices.Contains([]string{".csv", ".tsv", ".jsonl", ".parquet"}, extension(file))
+}
+
+// openTable reads a table and checks that it has the required columns, and one column of each meaning. Faulty rows are
+// faults of the draft and left out. It is nil where there is no such table.
+func openTable(d *draft, file string, data []byte, columns ...*column) *table {
+	var t *table
+	var fault *Fault
+	switch extension(file) {
+	case ".csv", ".tsv":
+		t, fault = parseCSV(d, file, data)
+	case ".json", ".jsonl":
+		t, fault = parseJSONRows(d, file, data)
+	case ".parquet":
+		t, fault = parseParquet(d, file, data)
+	default:
+		fault = syntaxFault(file, 0, "want .csv, .tsv, .jsonl or .parquet")
+	}
+	if fault != nil {
+		d.faults = append(d.faults, *fault)
+		return nil
+	}
+	complete := true
+	for _, c := range columns {
+		var found []string
+		for _, name := range c.names {
+			if _, has := t.column[name]; has {
+				found = append(found, name)
+			}
+		}
+		switch {
+		case len(found) == 0 && c.required:
+			d.fault(place{file: file, line: 1}, topology.FaultFormat, "has no column %s", columnList(c.names))
+			complete = false
+		case len(found) > 1 && !c.several:
+			d.fault(place{file: file, line: 1}, topology.FaultFormat, "columns %s mean the same: keep one of them",
+				strings.Join(found, " and "))
+		}
+	}
+	if !complete {
+		return nil
+	}
+	return t
+}
+
+// normalise makes one spelling of "Device A", "device-a" and "device_a".
+func normalise(header string) string {
+	header = strings.ToLower(strings.TrimSpace(strings.TrimPrefix(header, "\ufeff")))
+	return strings.NewReplacer(" ", "_", "-", "_", ".", "_").Replace(header)
+}
+
+// newTable names the columns. Two columns of one name are a fault: a value could come from either.
+func newTable(d *draft, file string, header []string) *table {
+	t := &table{draft: d, file: file, column: map[string]int{}, used: map[string]bool{}}
+	for i, name := range header {
+		name = normalise(name)
+		t.headers = append(t.headers, name)
+		if _, twice := t.column[name]; twice && name != "" {
+			d.fault(place{file: file, line: 1}, topology.FaultFormat, "two columns are named %q", name)
+		}
+		t.column[name] = i
+	}
+	return t
+}
+
+// add keeps a row, unless all of its cells are empty.
+func (t *table) add(row []string, line int) {
+	if slices.ContainsFunc(row, func(cell string) bool { return strings.TrimSpace(cell) != "" }) {
+		t.rows, t.line = append(t.rows, row), append(t.line, line)
+	}
+}
+
+// separator is the comma, semicolon or tab that separates the columns of a header line.
+func separator(data []byte) rune {
+	var header []byte
+	for line := range bytes.SplitSeq(data, []byte("\n")) {
+		if header = line; len(bytes.TrimSpace(line)) > 0 && line[0] != '#' {
+			break
+		}
+	}
+	best, most := ',', 0
+	for _, r := range ",;\t" {
+		if n := bytes.Count(header, []byte(string(r))); n > most {
+			best, most = r, n
+		}
+	}
+	return best
+}
+
+// parseCSV reads a list as spreadsheets write it: with a byte order mark, any of three separators, lines that begin with
+// # as comments, which are counted, and rows whose empty last cells are missing or surplus. A row with surplus content is
+// a fault, since its cells may be shifted.
+func parseCSV(d *draft, file string, data []byte) (*table, *Fault) {
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	if n := bytes.Count(append([]byte("\n"), data...), []byte("\n#")); n > 0 {
+		d.noteCount(n, "line", "comments: %s that begin with #")
+	}
+	r := csv.NewReader(bytes.NewReader(data))
+	r.Comma = separator(data)
+	r.TrimLeadingSpace = r.Comma != '\t'
+	r.Comment = '#'
+	r.FieldsPerRecord = -1
+	header, err := r.Read()
+	if errors.Is(err, io.EOF) {
+		return nil, syntaxFault(file, 1, "is empty, want a header line")
+	}
+	if err != nil {
+		return nil, csvFault(file, err)
+	}
+	t := newTable(d, file, header)
+	for {
+		row, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			return t, nil
+		}
+		if err != nil {
+			d.faults = append(d.faults, *csvFault(file, err))
+			continue
+		}
+		line, _ := r.FieldPos(0)
+		if len(row) != len(header) {
+			// Spreadsheets write trailing empty cells, or leave them out.
+			extra := slices.ContainsFunc(row[min(len(row), len(header)):],
+				func(cell string) bool { return strings.TrimSpace(cell) != "" })
+			if extra || len(row) < 2 && len(header) > 1 {
+				d.fault(place{file: file, line: line}, topology.FaultFormat,
+					"has %d columns, the header has %d", len(row), len(header))
+				continue
+			}
+			row = append(row, make([]string, max(0, len(header)-len(row)))...)[:len(header)]
+		}
+		t.add(row, line)
+	}
+}
+
+// csvFault is the fault of a row that is not CSV.
+func csvFault(file string, err error) *Fault {
+	var bad *csv.ParseError
+	if errors.As(err, &bad) {
+		return syntaxFault(file, bad.Line, "%v (column %d)", bad.Err, bad.Column)
+	}
+	return syntaxFault(file, 1, "%v", err)
+}
+
+// parseJSONRows reads a list of objects, or one object per line. Values that are objects count by their name or display
+// (NetBox), and lists and other objects as nothing.
+func parseJSONRows(d *draft, file string, data []byte) (*table, *Fault) {
+	if extension(file) == ".jsonl" {
+		lines := bytes.Split(bytes.TrimSpace(data), []byte("\n"))
+		data = slices.Concat([]byte("["), bytes.Join(lines, []byte(",\n")), []byte("]"))
+	}
+	root, fault := parseJSONTree(file, data, nil)
+	if fault != nil {
+		return nil, fault
+	}
+	var header []string
+	at := map[string]int{}
+	for _, row := range root.items {
+		for _, key := range row.keys {
+			if _, known := at[key]; !known {
+				at[key] = len(header)
+				header = append(header, key)
+			}
+		}
+	}
+	t := newTable(d, file, header)
+	for _, row := range root.items {
+		if row.kind != treeObject {
+			d.fault(place{file: file, line: row.line}, topology.FaultFormat, "is %s, want an object", row)
+			continue
+		}
+		cells := make([]string, len(header))
+		for i, key := range row.keys {
+			cells[at[key]] = scalar(row.items[i])
+			for _, name := range []string{"display", "name", "value"} {
+				if v := row.items[i].get(name); v != nil {
+					cells[at[key]] = v.text
+				}
+			}
+		}
+		t.add(cells, row.line)
+	}
+	return t, nil
+}
+
+// parseParquet reads all columns as text; nested columns have dotted names.
+func parseParquet(d *draft, file string, data []byte) (t *table, fault *Fault) {
+	// The Parquet reader panics on some damaged files; to the user that is a damaged file.
+	defer func() {
+		if p := recover(); p != nil {
+			t, fault = nil, syntaxFault(file, 0, "is not a valid Parquet file: %v", p)
+		}
+	}()
+	f, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		return nil, syntaxFault(file, 0, "is not a valid Parquet file: %v", err)
+	}
+	var header []string
+	for _, path := range f.Schema().Columns() {
+		header = append(header, strings.Join(path, "."))
+	}
+	t = newTable(d, file, header)
+	for _, group := range f.RowGroups() {
+		if err := t.addParquet(group.Rows()); err != nil {
+			return nil, syntaxFault(file, 0, "is not a valid Parquet file: %v", err)
+		}
+	}
+	return t, nil
+}
+
+func (t *table) addParquet(rows parquet.Rows) error {
+	buf := make([]parquet.Row, 256)
+	for {
+		n, err := rows.ReadRows(buf)
+		for _, row := range buf[:n] {
+			cells := make([]string, len(t.headers))
+			for _, v := range row {
+				if !v.IsNull() && v.Column() >= 0 && v.Column() < len(cells) {
+					cells[v.Column()] = v.String()
+				}
+			}
+			t.rows = append(t.rows, cells)
+			t.line = append(t.line, len(t.rows))
+		}
+		if errors.Is(err, io.EOF) || err == nil && n == 0 {
+			return rows.Close()
+		}
+		if err != nil {
+			return errors.Join(err, rows.Close())
+		}
+	}
+}
+
+func (t *table) place(row int) place { return place{file: t.file, line: t.line[row]} }
+
+// header returns the header that a column has in this table; empty where it has none.
+func (t *table) header(c *column) string {
+	for _, name := range c.names {
+		if _, has := t.column[name]; has {
+			t.used[name] = true
+			return name
+		}
+	}
+	return ""
+}
+
+// cell returns the text of a row in a column; empty where the table has no such column.
+func (t *table) cell(row int, c *column) string {
+	name := t.header(c)
+	if name == "" {
+		return ""
+	}
+	return strings.TrimSpace(t.rows[row][t.column[name]])
+}
+
+// integer reads a whole number. An empty cell is a fault where the column is required, and not ok.
+func (t *table) integer(row, bits int, c *column) (v int64, ok bool) {
+	text := t.cell(row, c)
+	v, err := strconv.ParseInt(text, 10, bits)
+	switch {
+	case text == "" && c.required:
+		t.fault(t.place(row), topology.FaultFormat, "%s is empty", c.names[0])
+	case text != "" && err != nil:
+		t.fault(t.place(row), topology.FaultFormat, "%s is %q, want a whole number of %d bits", c.names[0], text, bits)
+	}
+	return v, err == nil
+}
+
+// position reads the number of a pod or of a rack; -1 where there is none.
+func (t *table) position(row int, c *column) int32 {
+	v, ok := t.integer(row, 32, c)
+	if !ok {
+		return -1
+	}
+	return int32(v)
+}
+
+// noteUnused lists the columns that nothing has asked for.
+func (t *table) noteUnused() {
+	var unused []string
+	for _, name := range t.headers {
+		if !t.used[name] && name != "" {
+			unused = append(unused, name)
+		}
+	}
+	if len(unused) > 0 {
+		t.note("columns not used: %s", strings.Join(unused, ", "))
+	}
+}
+
+// columnList names a column and its alternatives, for messages.
+func columnList(names []string) string {
+	if len(names) == 1 {
+		return names[0]
+	}
+	return fmt.Sprintf("%s (or %s)", names[0], strings.Join(names[1:], ", "))
+}

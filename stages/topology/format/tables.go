@@ -1,0 +1,160 @@
+package format
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"parsimon/stages/topology"
+)
+
+const tablesDoc = `
+Two tables, nodes and links, as .csv or .parquet: a directory that holds both, or NODES,LINKS. Columns
+of nodes: node_id, kind (host, tor, fabric, spine or switch) and optionally name, pod, rack, rack_name. Columns
+of links: src_node and dst_node (or a and b), bandwidth_bps, delay_ns, and optionally failed, src_port and dst_port. A
+cable has one row, or one row per direction as in table links of a lake. Other columns are ignored.
+
+  nodes.csv                 links.csv
+  node_id,name,kind,rack    a,b,bandwidth_bps,delay_ns
+  0,web1,host,0             0,2,10000000000,1000
+  1,web2,host,0             1,2,10000000000,1000
+  2,leaf1,tor,0`
+
+// The columns of the two tables.
+var (
+	idColumn        = &column{names: []string{"node_id", "id"}, required: true}
+	kindColumn      = &column{names: []string{"kind"}, required: true}
+	nameColumn      = &column{names: []string{"name"}}
+	podColumn       = &column{names: []string{"pod"}}
+	rackColumn      = &column{names: []string{"rack"}}
+	rackNameColumn  = &column{names: []string{"rack_name"}}
+	srcColumn       = &column{names: []string{"src_node", "a"}, required: true}
+	dstColumn       = &column{names: []string{"dst_node", "b"}, required: true}
+	bandwidthColumn = &column{names: []string{"bandwidth_bps", "bandwidth"}, required: true}
+	delayColumn     = &column{names: []string{"delay_ns", "delay"}, required: true}
+	failedColumn    = &column{names: []string{"failed"}}
+	srcPortColumn   = &column{names: []string{"src_port"}}
+	dstPortColumn   = &column{names: []string{"dst_port"}}
+)
+
+// tableFiles returns the nodes and links files of a directory; none where it holds neither.
+func tableFiles(dir string) ([]string, error) {
+	files := make([]string, 2)
+	for i, table := range []string{"nodes", "links"} {
+		for _, ext := range []string{".csv", ".parquet"} {
+			name := filepath.Join(dir, table+ext)
+			if _, err := os.Stat(name); err != nil {
+				continue
+			}
+			if files[i] != "" {
+				return nil, fmt.Errorf("topology %s: holds both %s and %s", dir, filepath.Base(files[i]), filepath.Base(name))
+			}
+			files[i] = name
+		}
+	}
+	switch {
+	case files[0] == "" && files[1] == "":
+		return nil, nil
+	case files[0] == "":
+		return nil, fmt.Errorf("topology %s: holds links, and neither nodes.csv nor nodes.parquet", dir)
+	case files[1] == "":
+		return nil, fmt.Errorf("topology %s: holds nodes, and neither links.csv nor links.parquet", dir)
+	}
+	return files, nil
+}
+
+func detectTables(s *source) bool {
+	return len(s.files) == 2 && tabular(s.files[0]) && tabular(s.files[1])
+}
+
+func readTables(s *source, _ *Options) (*draft, error) {
+	d := &draft{}
+	nodes, err := s.read(s.files[0])
+	if err != nil {
+		return nil, err
+	}
+	links, err := s.read(s.files[1])
+	if err != nil {
+		return nil, err
+	}
+	d.readTables(s.files, nodes, links)
+	return d, nil
+}
+
+// readTables fills the draft from the two tables.
+func (d *draft) readTables(files []string, nodeData, linkData []byte) {
+	nodes := openTable(d, files[0], nodeData, idColumn, kindColumn, nameColumn, podColumn, rackColumn, rackNameColumn)
+	links := openTable(d, files[1], linkData, srcColumn, dstColumn, bandwidthColumn, delayColumn, failedColumn,
+		srcPortColumn, dstPortColumn)
+	if nodes == nil || links == nil {
+		return
+	}
+	for i := range nodes.rows {
+		id, ok := nodes.integer(i, 32, idColumn)
+		v := topology.Node{ID: int32(id), Kind: strings.ToLower(nodes.cell(i, kindColumn)), Name: nodes.cell(i, nameColumn),
+			Pod: nodes.position(i, podColumn), Rack: nodes.position(i, rackColumn)}
+		if name := nodes.cell(i, rackNameColumn); name != "" && v.Rack >= 0 {
+			d.nameRack(v.Rack, name)
+		}
+		if ok {
+			d.addNode(v, nodes.place(i))
+		}
+	}
+	directions := map[[2]int32]*tableCable{}
+	for i := range links.rows {
+		links.cable(i, directions)
+	}
+}
+
+// nameRack keeps the first name of a rack.
+func (d *draft) nameRack(rack int32, name string) {
+	if d.racks == nil {
+		d.racks = map[int32]string{}
+	}
+	if d.racks[rack] == "" {
+		d.racks[rack] = name
+	}
+}
+
+// A tableCable is a cable by the direction that the table lists first.
+type tableCable struct {
+	cable    int
+	reversed bool // the other direction is listed too
+}
+
+// cable adds a cable, or the other direction of a cable that the table has listed. A row in the
+// same direction again stays a cable of its own, which the checks report as parallel.
+func (t *table) cable(i int, directions map[[2]int32]*tableCable) {
+	a, okA := t.integer(i, 32, srcColumn)
+	b, okB := t.integer(i, 32, dstColumn)
+	bps, okBps := t.integer(i, 64, bandwidthColumn)
+	delay, okDelay := t.integer(i, 64, delayColumn)
+	text := t.cell(i, failedColumn)
+	failed, err := strconv.ParseBool(text)
+	if err != nil && text != "" {
+		t.fault(t.place(i), topology.FaultFormat, "failed is %q, want true or false", text)
+	}
+	if !okA || !okB || !okBps || !okDelay {
+		return
+	}
+	c := topology.Cable{A: int32(a), B: int32(b), BandwidthBps: bps, DelayNS: delay}
+	if first := directions[[2]int32{c.B, c.A}]; first != nil && !first.reversed {
+		first.reversed = true
+		k := &t.cables[first.cable]
+		if k.BandwidthBps != c.BandwidthBps || k.DelayNS != c.DelayNS {
+			t.fault(t.place(i), topology.FaultContradictory,
+				"the link %d → %d differs in bandwidth or delay from its other direction (line %d); "+
+					"a cable has the same both ways",
+				c.A, c.B, k.at.line)
+		}
+		k.failed = k.failed || failed
+		return
+	}
+	directions[[2]int32{c.A, c.B}] = &tableCable{cable: len(t.cables)}
+	t.addCable(c, failed, t.place(i))
+	if src, dst := t.cell(i, srcPortColumn), t.cell(i, dstPortColumn); src != "" || dst != "" {
+		t.cables[len(t.cables)-1].ports = topology.Ports{A: strings.Split(src, ","), B: strings.Split(dst, ",")}
+	}
+}

@@ -1,0 +1,208 @@
+package topology
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Ports names the ports at the two ends of a cable, A in the direction of its first link. A cable with several ports is
+// a link aggregation group (LAG): its members have the same bandwidth, and one can fail alone.
+type Ports struct{ A, B []string }
+
+// SetPorts names the ports of a cable: of the links 2 × cable and 2 × cable + 1. Both ends have as many. Names that table
+// links cannot hold, which joins them with commas, are dropped.
+func (n *Network) SetPorts(cable int, p Ports) {
+	comma := func(name string) bool { return strings.Contains(name, ",") }
+	if len(p.A) != len(p.B) || slices.ContainsFunc(p.A, comma) || slices.ContainsFunc(p.B, comma) {
+		return
+	}
+	if n.ports == nil {
+		n.ports = make([]Ports, len(n.Links)/2)
+	}
+	for len(n.ports) < len(n.Links)/2 {
+		n.ports = append(n.ports, Ports{})
+	}
+	n.ports[cable] = p
+}
+
+// portsOf returns the ports at the source and at the destination of a link; none where the topology names none.
+func (n *Network) portsOf(link int32) (src, dst []string) {
+	if int(link/2) >= len(n.ports) {
+		return nil, nil
+	}
+	p := n.ports[link/2]
+	if link%2 == 0 {
+		return p.A, p.B
+	}
+	return p.B, p.A
+}
+
+// A Failure is what has failed of one cable, by the ids of its ends, the lower first.
+type Failure struct {
+	Ends         [2]int32
+	BandwidthBps int64 // what is left, where a member of a LAG failed; 0 where the cable is down
+}
+
+// FailNamed takes down what a text names: a cable "A:B", all cables of a node "A", or what is plugged into a port
+// "DEVICE:PORT": a cable, or one member of a LAG, whose bandwidth the cable loses. Nodes are names or ids.
+func (n *Network) FailNamed(text string) ([]Failure, error) {
+	a, b, err := n.Cable(text)
+	if err == nil {
+		return []Failure{{Ends: [2]int32{a, b}}}, n.Fail(a, b)
+	}
+	if id, unknown := n.find(text); unknown == nil {
+		return n.failNode(id)
+	}
+	for i, r := range text {
+		if r != ':' {
+			continue
+		}
+		id, unknown := n.find(text[:i])
+		if unknown != nil {
+			continue
+		}
+		f, failed := n.failPort(id, strings.TrimSpace(text[i+1:]))
+		if failed == nil {
+			return []Failure{f}, nil
+		}
+		if _, _, isPair := n.Pair(text); isPair != nil {
+			err = failed
+		}
+	}
+	if !strings.Contains(text, ":") {
+		_, err = n.find(text)
+	}
+	return nil, err
+}
+
+// failNode takes all cables of a node down.
+func (n *Network) failNode(id int32) (all []Failure, err error) {
+	for i := range n.Links {
+		if l := &n.Links[i]; l.Src == id {
+			all = append(all, Failure{Ends: cableKey(l.Src, l.Dst)})
+		}
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%s has no cable", n.Name(id))
+	}
+	for _, f := range all {
+		if err := n.Fail(f.Ends[0], f.Ends[1]); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// failPort takes down what is plugged into a port of a node.
+func (n *Network) failPort(id int32, port string) (f Failure, err error) {
+	var known []string
+	for i := range n.Links {
+		l := &n.Links[i]
+		if l.Src != id {
+			continue
+		}
+		src, _ := n.portsOf(l.ID)
+		known = append(known, src...)
+		at := slices.IndexFunc(src, func(p string) bool { return strings.EqualFold(p, port) })
+		if at < 0 {
+			continue
+		}
+		f.Ends = cableKey(l.Src, l.Dst)
+		if len(src) == 1 {
+			return f, n.Fail(l.Src, l.Dst)
+		}
+		left := float64(l.BandwidthBps) * float64(len(src)-1) / float64(len(src))
+		f.BandwidthBps = int64(math.Round(left))
+		p := n.ports[l.ID/2]
+		n.ports[l.ID/2] = Ports{slices.Delete(slices.Clone(p.A), at, at+1), slices.Delete(slices.Clone(p.B), at, at+1)}
+		return f, n.SetBandwidth(l.Src, l.Dst, f.BandwidthBps)
+	}
+	if len(known) == 0 {
+		return f, fmt.Errorf("%s:%s: neither is %q a node, nor does the topology name ports of %s", n.Name(id), port, port, n.Name(id))
+	}
+	slices.SortFunc(known, CompareNatural)
+	return f, fmt.Errorf("%s has neither a port nor a neighbour %q; its ports with cables are %s", n.Name(id), port, listed(known))
+}
+
+// listed joins names with commas, up to twenty of them.
+func listed(names []string) string {
+	const most = 20
+	if more := len(names) - most; more > 0 {
+		names = append(slices.Clone(names[:most]), fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(names, ", ")
+}
+
+// A DelayRule gives the cables of a selector (see Select) a propagation delay.
+type DelayRule struct {
+	Selector string
+	DelayNS  int64
+}
+
+// ParseDelayRule reads SELECTOR=DELAY, such as tor-spine=500ns or wan*:*=2ms.
+func ParseDelayRule(text string) (r DelayRule, err error) {
+	at := strings.LastIndex(text, "=")
+	if at < 1 {
+		return r, fmt.Errorf("%q: want CABLES=DELAY, such as tor-spine=500ns or 'wan*:*=2ms'", text)
+	}
+	r.Selector = strings.TrimSpace(text[:at])
+	if r.DelayNS, err = ParseDelay(text[at+1:]); err != nil {
+		err = fmt.Errorf("%q: the delay %w", text, err)
+	}
+	return r, err
+}
+
+// SetDelays applies rules in order and describes each. A rule that no cable matches is an error.
+func (n *Network) SetDelays(rules []DelayRule) (said []string, err error) {
+	for _, r := range rules {
+		cables, err := n.Select(r.Selector)
+		if err != nil {
+			return nil, fmt.Errorf("delay %s: %w", r.Selector, err)
+		}
+		for _, c := range cables {
+			if err := n.SetDelay(c[0], c[1], r.DelayNS); err != nil {
+				return nil, err
+			}
+		}
+		said = append(said, fmt.Sprintf("delays: %s of %s have %d ns (%s)", Count(len(cables), "cable"), r.Selector, r.DelayNS,
+			n.EndsList(cables, 3)))
+	}
+	return said, nil
+}
+
+// EndsList names up to so many cables, and says how many more there are.
+func (n *Network) EndsList(cables [][2]int32, most int) string {
+	var names []string
+	for i, c := range cables {
+		if i == most {
+			names = append(names, fmt.Sprintf("%d more", len(cables)-most))
+			break
+		}
+		names = append(names, n.Ends(c[0], c[1]))
+	}
+	return strings.Join(names, ", ")
+}
+
+// SetDelay changes the propagation delay of the cable between two nodes, in both directions.
+func (n *Network) SetDelay(a, b int32, ns int64) error {
+	c, ok := n.cableOf[cableKey(a, b)]
+	if !ok {
+		return fmt.Errorf("no cable joins %s and %s", n.Name(a), n.Name(b))
+	}
+	if ns < 0 || ns > maxDelayNS {
+		return fmt.Errorf("delay is %d ns, must be 0 to 10^12", ns)
+	}
+	n.Links[2*c].DelayNS, n.Links[2*c+1].DelayNS = ns, ns
+	return nil
+}
+
+// BandwidthOf returns the bandwidth and the delay of the cable between two nodes; ok is false where no cable joins them.
+func (n *Network) BandwidthOf(a, b int32) (bps, delayNS int64, ok bool) {
+	c, ok := n.cableOf[cableKey(a, b)]
+	if !ok {
+		return 0, 0, false
+	}
+	return n.Links[2*c].BandwidthBps, n.Links[2*c].DelayNS, true
+}
