@@ -17,20 +17,22 @@ import (
 	"parsimon/schema/names"
 )
 
-// CheckChanges reports what is wrong with changes of a scenario that the lake holds, before any work.
-func CheckChanges(dir, base string, c scenario.Changes) error {
+// CheckChanges reports what is wrong with changes of a scenario that the lake holds, before any work, and returns the
+// cables that they change.
+func CheckChanges(dir, base string, c scenario.Changes) ([]scenario.CableChange, error) {
 	l, err := lake.Open(dir, false)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	from, err := OpenModel(l, base)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if _, _, _, err := c.Apply(from.Network, from.Spec.Planned, from.Spec.Canonical, from.Spec.Seed); err != nil {
-		return fmt.Errorf("scenario %s (%s): %w", from.ID(), from.Spec.Name, err)
+	applied, err := c.Apply(from.Network, from.Spec.Planned, from.Spec.Canonical, from.Spec.Seed)
+	if err != nil {
+		return nil, fmt.Errorf("scenario %s (%s): %w", from.ID(), from.Spec.Name, err)
 	}
-	return from.checkServices(slices.Concat(slices.Collect(maps.Keys(c.Scale)), slices.Collect(maps.Keys(c.Move))))
+	return applied.Cables, from.checkServices(slices.Concat(slices.Collect(maps.Keys(c.Scale)), slices.Collect(maps.Keys(c.Move))))
 }
 
 // checkServices reports services without flows. It reads flows until it has found one of each.

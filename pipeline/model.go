@@ -25,9 +25,9 @@ type Spec struct {
 	Canonical        json.RawMessage  `json:"canonical"`
 	Windows          *WindowsSpec     `json:"windows,omitempty"` // of a scenario of windows of another
 	// Aliases are names under which the scenario was asked for later. Name is the first one, as in table scenarios.
-	Aliases []string                `json:"aliases,omitempty"`
-	Buffer  *scenario.SwitchBuffer  `json:"switch_buffer,omitempty"` // as the configurations of the switches state it
-	Planned []format.PlannedCable `json:"planned,omitempty"`       // cables that the topology lists and that are not installed
+	Aliases []string               `json:"aliases,omitempty"`
+	Buffer  *scenario.SwitchBuffer `json:"switch_buffer,omitempty"` // as the configurations of the switches state it
+	Planned []format.PlannedCable  `json:"planned,omitempty"`       // cables that the topology lists and that are not installed
 }
 
 // A Model is a scenario of a lake, ready to be estimated.

@@ -105,18 +105,18 @@ func Derive(ctx context.Context, dir, base string, c scenario.Changes, v Variant
 		return nil, err
 	}
 	spec := from.Spec
-	canonical, said, _, err := c.Apply(from.Network, spec.Planned, spec.Canonical, spec.Seed)
+	applied, err := c.Apply(from.Network, spec.Planned, spec.Canonical, spec.Seed)
 	if err != nil {
 		return nil, fmt.Errorf("scenario %s (%s): %w", from.ID(), from.Spec.Name, err)
 	}
 	spec.Aliases = nil
-	spec.Canonical, spec.ScenarioID = canonical, lake.ScenarioID(scenario.IDOf(canonical))
+	spec.Canonical, spec.ScenarioID = applied.Canonical, lake.ScenarioID(scenario.IDOf(applied.Canonical))
 	if spec.ScenarioID == from.ID() {
 		return nil, fmt.Errorf("nothing would change in scenario %s", from.ID())
 	}
 	spec.AllowUnreachable = spec.AllowUnreachable || c.AllowUnreachable
 	if spec.Name = c.Name; spec.Name == "" {
-		spec.Name = from.Spec.Name + ", " + strings.Join(said, ", ")
+		spec.Name = from.Spec.Name + ", " + strings.Join(applied.Said, ", ")
 	}
 	model, err := newModel(l, spec, from.Network)
 	if err != nil {

@@ -28,7 +28,7 @@ func TestFoldersAboveTheLake(t *testing.T) {
 			t.Fatal(err)
 		}
 		raw := rawDB(t)
-		writePart(t, raw, lake, "nodes", "workload=w1", "VALUES (9, 'h9', 'host', 0, 0)")
+		writePart(t, raw, lake, "nodes", "workload=w1", "VALUES (9, 'h9', 'host', 0, 0, NULL)")
 		db := open(t, lake, Options{})
 		if got := sqlCSV(t, db, ids); got != knownIDs {
 			t.Errorf("below %s: got\n%s", parent, got)

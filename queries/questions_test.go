@@ -57,9 +57,9 @@ aaa,own,web,all,4,2.5,7.9,9.79,9.979,10,2,3,,,,,,,"see warnings: fan-in, loaded 
 aaa,own,exact,db,3,5,5,5,5,0.0,0.15999999999999992,0.19600000000000017,0.1996
 aaa,own,exact,web,3,2,3.6,3.96,3.996,0.0,-0.22222222222222232,-0.24747474747474751,-0.24974974974974973
 aaa,own,exact,all,6,4,5,5,5,-0.125,0.10000000000000009,0.18999999999999995,0.19900000000000007`},
-	{"slowdown_by_source_rack", nil, `scenario,variant,pod,rack,flows,` + percentiles + `
-aaa,own,0,0,4,3.5,5.7,5.97,5.997,6
-aaa,own,0,1,3,4,8.8,9.88,9.988,10`},
+	{"slowdown_by_source_rack", nil, `scenario,variant,pod,rack,rack_name,flows,` + percentiles + `
+aaa,own,0,0,t0,4,3.5,5.7,5.97,5.997,6
+aaa,own,0,1,rack 1,3,4,8.8,9.88,9.988,10`},
 	{"slowdown_by_path_length", nil, `scenario,variant,hops,flows,` + percentiles + `
 aaa,own,2,2,5.5,9.1,9.91,9.991,10
 aaa,own,4,2,2.5,2.9,2.99,2.999,3
@@ -107,9 +107,9 @@ aaa,own,web,red,2,0.3333333333333333,0.0026714182292237,1.5,1.9,1.99,1.999,2,0.0
 aaa,own,1,4,h1 → t0,1,2,host-tor,0.75,web,1,1000001,1,1,400,400
 aaa,own,2,0,h0 → t0,0,2,host-tor,0.5,web,2,1001001,0.4764400397715184,0.9999996995001202,500000049.75,990000000.995
 aaa,own,2,0,h0 → t0,0,2,host-tor,0.5,db,2,1100000,0.5235599602284815,0.00000030049987980004807,150.25,199.495`},
-	{"worst_racks_of_service", map[string]string{"service": "web", "min_flows": "2"}, `scenario,variant,service,place,pod,rack,flows,p50_slowdown,p99_slowdown,max_slowdown
-aaa,own,web,1,0,1,2,6.5,9.93,10
-aaa,own,web,2,0,0,2,1.5,1.99,2`},
+	{"worst_racks_of_service", map[string]string{"service": "web", "min_flows": "2"}, `scenario,variant,service,place,pod,rack,rack_name,flows,p50_slowdown,p99_slowdown,max_slowdown
+aaa,own,web,1,0,1,rack 1,2,6.5,9.93,10
+aaa,own,web,2,0,0,t0,2,1.5,1.99,2`},
 	{"worst_pairs_of_service", map[string]string{"n": "1", "min_flows": "1"}, `scenario,variant,service,place,src_rack,dst_rack,flows,p50_slowdown,p99_slowdown,max_slowdown
 aaa,own,db,1,0,1,2,5.5,5.99,6
 aaa,own,web,1,1,0,2,6.5,9.93,10`},
@@ -146,8 +146,8 @@ aaa,own,red,5,5,8.4,9.84,9.984,10,,,,,9,10,,,"p99: short; see warnings: fan-in, 
 aaa,paper,blue,2,4.5,4.9,4.99,4.999,5,,,,,,,,,
 aaa,paper,red,5,6,9.4,10.84,10.984,11,,,,,,,,,`},
 	// A rack that is not in the lake.
-	{"slowdown_by_source_rack", map[string]string{"scenario": "007"}, `scenario,variant,pod,rack,flows,` + percentiles + `
-007,own,,,4,2.5,3.7,3.97,3.997,4`},
+	{"slowdown_by_source_rack", map[string]string{"scenario": "007"}, `scenario,variant,pod,rack,rack_name,flows,` + percentiles + `
+007,own,,,,4,2.5,3.7,3.97,3.997,4`},
 }
 
 func TestKnownAnswers(t *testing.T) {

@@ -6,7 +6,7 @@
 
 WITH groups AS (
     SELECT
-        s.scenario, s.variant, n.pod, n.rack,
+        s.scenario, s.variant, n.pod, n.rack, any_value(n.rack_name) AS rack_name,
         count(*) AS flows,
         quantile_cont(s.slowdown, [0.5, 0.9, 0.99, 0.999]) AS q,
         max(s.slowdown) AS max_slowdown
@@ -17,7 +17,7 @@ WITH groups AS (
     GROUP BY s.scenario, s.variant, n.pod, n.rack
 )
 SELECT
-    scenario, variant, pod, rack, flows,
+    scenario, variant, pod, rack, rack_name, flows,
     q[1] AS p50_slowdown, q[2] AS p90_slowdown, q[3] AS p99_slowdown, q[4] AS p999_slowdown,
     max_slowdown
 FROM groups

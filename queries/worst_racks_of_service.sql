@@ -11,7 +11,7 @@
 
 WITH groups AS (
     SELECT
-        s.scenario, s.variant, s.service, a.pod, a.rack,
+        s.scenario, s.variant, s.service, a.pod, a.rack, a.rack_name,
         count(*) AS flows,
         quantile_cont(s.slowdown, [0.5, 0.99]) AS q,
         max(s.slowdown) AS max_slowdown
@@ -29,7 +29,7 @@ WITH groups AS (
     FROM groups
 )
 SELECT
-    scenario, variant, service, place, pod, rack, flows,
+    scenario, variant, service, place, pod, rack, rack_name, flows,
     q[1] AS p50_slowdown, q[2] AS p99_slowdown, max_slowdown
 FROM ranked
 WHERE place <= $n

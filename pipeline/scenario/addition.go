@@ -15,9 +15,6 @@ func (c *Changes) addCables(n *topology.Network, planned []format.PlannedCable,
 	if len(c.Add) == 0 {
 		return nil, nil
 	}
-	if canonical.Changes == nil {
-		canonical.Changes = &canonicalChanges{}
-	}
 	add := func(cable topology.Cable) error {
 		if err := n.AddCable(cable); err != nil {
 			return fmt.Errorf("add-cable: %w", err)

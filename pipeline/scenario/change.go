@@ -6,9 +6,6 @@
 //
 // The id is a digest of the canonical form, which holds what the rows of the results depend on and nothing else: two
 // spellings of a scenario have one id. Every error names the file, the line and the key.
-//
-// Files: read, topology, graph, service, vnets, transport, switches: the parts of a scenario file; yaml: values with
-// their lines; override: --set; change, addition: what-if; id: canonical form.
 package scenario
 
 import (
@@ -16,7 +13,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"parsimon/stages/topology"
@@ -26,7 +22,7 @@ import (
 
 // Changes make one scenario out of another.
 type Changes struct {
-	// Fail lists cables that go down, "A:B" by ids or names of their ends.
+	// Fail lists what goes down, as Scenario.Fail.
 	Fail []string
 	// FailRandom takes so many cables of tier FailTier down that are up, drawn by the scenario's seed
 	// and Draw: another Draw, other cables.
@@ -35,14 +31,20 @@ type Changes struct {
 	Draw       uint64
 	// Add lists cables that are installed: "A:B", between nodes that no cable joins.
 	Add []CableAddition
-	// Bandwidth changes that of the selected cables: one, "A:B", or all of a tier.
+	// Bandwidth and Delay change those of the selected cables (topology.Network.Select).
 	Bandwidth []BandwidthChange
+	Delay     []topology.DelayRule
+	// MoveTo says by service where it goes, as names or places of racks: "R1,R7" or "4-7". Apply puts it into Move.
+	MoveTo map[string]string
 	// Flows that change; the base's are shared where none does.
 	workload.FlowChanges
 
 	Name             string // of the scenario that comes of it; empty: the base's, and what was changed
 	AllowUnreachable bool
 }
+
+// ChangesFlows reports whether flows change, not only the network.
+func (c *Changes) ChangesFlows() bool { return len(c.Scale)+len(c.Move)+len(c.MoveTo) > 0 }
 
 // A BandwidthChange sets the bandwidth of cables.
 type BandwidthChange struct {
@@ -66,6 +68,7 @@ const PlannedCables = "planned"
 type canonicalChanges struct {
 	Cables    [][4]int64            `json:"cables,omitempty"`    // added: ends, bps, ns, by ends
 	Bandwidth [][3]int64            `json:"bandwidth,omitempty"` // ends and bps, by ends
+	Delays    [][3]int64            `json:"delays,omitempty"`    // ends and ns, by ends
 	Flows     []canonicalFlowChange `json:"flows,omitempty"`
 }
 
@@ -74,73 +77,178 @@ type canonicalFlowChange struct {
 	Move  map[string][]int   `json:"move,omitempty"`
 }
 
-// Apply makes the changes to a network and to the canonical form of its scenario. It returns the new canonical
-// form, a description of each change, and the cables that are down, by the ids of their ends.
-func (c *Changes) Apply(n *topology.Network, planned []format.PlannedCable, canonical []byte,
-	seed uint64) (changed []byte, said []string, failed [][2]int32, err error) {
-	var s canonicalScenario
-	if err := json.Unmarshal(canonical, &s); err != nil {
-		return nil, nil, nil, err
-	}
-	if said, err = c.addCables(n, planned, &s); err != nil {
-		return nil, nil, nil, err
-	}
-	more, err := c.apply(n, &s, seed)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	changed, err = json.Marshal(s)
-	return changed, append(said, more...), s.Fail, err
+func (c *canonicalChanges) empty() bool {
+	return len(c.Cables)+len(c.Bandwidth)+len(c.Delays)+len(c.Flows) == 0
 }
 
-// apply makes the changes and describes them.
-func (c *Changes) apply(n *topology.Network, canonical *canonicalScenario, seed uint64) (said []string, err error) {
-	if said, err = c.failCables(n, canonical, seed); err != nil {
+// Applied is what Apply has done.
+type Applied struct {
+	Canonical []byte        // form of the changed scenario
+	Said      []string      // a description of each change
+	Failed    [][2]int32    // the cables that are down, by the ids of their ends
+	Cables    []CableChange // every cable that is not as it was
+}
+
+// A CableChange says how a cable differs from what it was.
+type CableChange struct {
+	Cable              string `json:"cable"`          // A:B by the names of its ends
+	Down               bool   `json:"down,omitempty"` // it was up
+	Added              bool   `json:"added,omitempty"`
+	BeforeBandwidthBps int64  `json:"before_bandwidth_bps"`
+	BandwidthBps       int64  `json:"bandwidth_bps"`
+	BeforeDelayNS      int64  `json:"before_delay_ns"`
+	DelayNS            int64  `json:"delay_ns"`
+}
+
+// Apply makes the changes to a network and to the canonical form of its scenario.
+func (c *Changes) Apply(n *topology.Network, planned []format.PlannedCable, canonical []byte, seed uint64) (*Applied, error) {
+	var s canonicalScenario
+	if err := json.Unmarshal(canonical, &s); err != nil {
 		return nil, err
 	}
-	canonical.settle()
-	if canonical.Changes == nil {
-		canonical.Changes = &canonicalChanges{}
+	if s.Changes == nil {
+		s.Changes = &canonicalChanges{}
 	}
-	more := canonical.Changes
+	before := slices.Clone(n.Links)
+	a := &Applied{}
+	for _, step := range []func() ([]string, error){
+		func() ([]string, error) { return c.addCables(n, planned, &s) },
+		func() ([]string, error) { return c.failCables(n, &s, seed) },
+		func() ([]string, error) { return c.changeCables(n, s.Changes) },
+		func() ([]string, error) { return c.changeFlows(n, s.Changes) },
+	} {
+		said, err := step()
+		if err != nil {
+			return nil, err
+		}
+		a.Said = append(a.Said, said...)
+	}
+	s.settle()
+	a.Failed, a.Cables = s.Fail, changedCables(n, before)
+	var err error
+	a.Canonical, err = json.Marshal(s)
+	return a, err
+}
+
+// changedCables compares a network with its links before.
+func changedCables(n *topology.Network, before []topology.Link) (list []CableChange) {
+	for i := 0; i < len(n.Links); i += 2 {
+		l := n.Links[i]
+		c := CableChange{Cable: n.Ends(l.Src, l.Dst), BandwidthBps: l.BandwidthBps, DelayNS: l.DelayNS, Added: i >= len(before)}
+		if !c.Added {
+			was := before[i]
+			if was == l {
+				continue
+			}
+			c.BeforeBandwidthBps, c.BeforeDelayNS, c.Down = was.BandwidthBps, was.DelayNS, l.Failed && !was.Failed
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// String is one line for people.
+func (c CableChange) String() string {
+	switch {
+	case c.Added:
+		return fmt.Sprintf("%s added at %s", c.Cable, topology.FormatBps(c.BandwidthBps))
+	case c.Down:
+		return c.Cable + " down"
+	}
+	var parts []string
+	if c.BandwidthBps != c.BeforeBandwidthBps {
+		parts = append(parts, topology.FormatBps(c.BeforeBandwidthBps)+" → "+topology.FormatBps(c.BandwidthBps))
+	}
+	if c.DelayNS != c.BeforeDelayNS {
+		parts = append(parts, fmt.Sprintf("%d ns → %d ns", c.BeforeDelayNS, c.DelayNS))
+	}
+	return c.Cable + " " + strings.Join(parts, ", ")
+}
+
+// changeCables sets bandwidths and delays.
+func (c *Changes) changeCables(n *topology.Network, more *canonicalChanges) (said []string, err error) {
 	for _, change := range c.Bandwidth {
-		if err := change.apply(n, more); err != nil {
+		cables, err := n.Select(change.Selector)
+		if err != nil {
 			return nil, fmt.Errorf("bandwidth: %w", err)
+		}
+		for _, cable := range cables {
+			if err := n.SetBandwidth(cable[0], cable[1], change.BPS); err != nil {
+				return nil, fmt.Errorf("bandwidth: %w", err)
+			}
+			more.Bandwidth = setCable(more.Bandwidth, cable, change.BPS)
 		}
 		said = append(said, change.Selector+" at "+topology.FormatBps(change.BPS))
 	}
-	slices.SortFunc(more.Bandwidth, func(a, b [3]int64) int { return slices.Compare(a[:], b[:]) })
+	for _, rule := range c.Delay {
+		cables, err := n.Select(rule.Selector)
+		if err != nil {
+			return nil, fmt.Errorf("delay: %w", err)
+		}
+		for _, cable := range cables {
+			if err := n.SetDelay(cable[0], cable[1], rule.DelayNS); err != nil {
+				return nil, fmt.Errorf("delay: %w", err)
+			}
+			more.Delays = setCable(more.Delays, cable, rule.DelayNS)
+		}
+		said = append(said, fmt.Sprintf("%s at %d ns", rule.Selector, rule.DelayNS))
+	}
+	return said, nil
+}
+
+// changeFlows notes the changes of services and finds the racks that they move to.
+func (c *Changes) changeFlows(n *topology.Network, more *canonicalChanges) (said []string, err error) {
 	for _, name := range slices.Sorted(maps.Keys(c.Scale)) {
 		if x := c.Scale[name]; !(x >= 0 && x <= workload.MaxScale) {
 			return nil, fmt.Errorf("scale: service %q by %v: must be 0 to %d", name, x, workload.MaxScale)
 		}
 		said = append(said, fmt.Sprintf("%s ×%v", name, c.Scale[name]))
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.Move)) {
-		said = append(said, fmt.Sprintf("%s to racks %s", name, strings.Trim(fmt.Sprint(c.Move[name]), "[]")))
+	move := maps.Clone(c.Move)
+	if move == nil {
+		move = map[string][]int{}
+	}
+	for name, text := range c.MoveTo {
+		if move[name], err = n.RackList(text); err != nil {
+			return nil, fmt.Errorf("move %s: %w", name, err)
+		}
+	}
+	racks := n.RackNames()
+	for _, name := range slices.Sorted(maps.Keys(move)) {
+		var names []string
+		for _, r := range move[name] {
+			if r >= 0 && r < len(racks) {
+				names = append(names, racks[r])
+			}
+		}
+		said = append(said, fmt.Sprintf("%s to %s", name, strings.Join(names, " ")))
+	}
+	if c.Move = nil; len(move) > 0 {
+		c.Move = move
 	}
 	if len(c.Scale)+len(c.Move) > 0 {
 		more.Flows = append(more.Flows, canonicalFlowChange{c.Scale, c.Move})
 	}
-	if len(more.Cables)+len(more.Bandwidth)+len(more.Flows) == 0 {
-		canonical.Changes = nil
-	}
 	return said, nil
 }
 
-// failCables takes down the cables that are named, then those that are drawn.
-func (c *Changes) failCables(n *topology.Network, canonical *canonicalScenario,
-	seed uint64) (said []string, err error) {
-	var down [][2]int32
-	for _, ends := range c.Fail {
-		a, b, err := n.Cable(ends)
-		if err == nil {
-			down = append(down, [2]int32{a, b})
-			err = n.Fail(a, b)
-		}
+// failCables takes down what is named, then the cables that are drawn.
+func (c *Changes) failCables(n *topology.Network, canonical *canonicalScenario, seed uint64) (said []string, err error) {
+	for _, text := range c.Fail {
+		failures, err := n.FailNamed(text)
 		if err != nil {
 			return nil, fmt.Errorf("fail: %w", err)
 		}
+		for _, f := range failures {
+			canonical.failed(f)
+		}
+		what := text
+		if a, b, isCable := n.Cable(text); isCable == nil {
+			what = n.Ends(a, b)
+		} else if len(failures) > 1 {
+			what += " with " + topology.Count(len(failures), "cable")
+		}
+		said = append(said, what+" down")
 	}
 	if c.FailRandom > 0 {
 		drawn, err := n.DrawCables(c.FailTier, c.FailRandom, seed, c.Draw)
@@ -151,49 +259,9 @@ func (c *Changes) failCables(n *topology.Network, canonical *canonicalScenario,
 			if err := n.Fail(cable[0], cable[1]); err != nil {
 				return nil, err
 			}
+			canonical.failed(topology.Failure{Ends: cable})
+			said = append(said, n.Ends(cable[0], cable[1])+" down")
 		}
-		down = append(down, drawn...)
-	}
-	for _, cable := range down {
-		canonical.Fail = append(canonical.Fail, cable)
-		said = append(said, n.Ends(cable[0], cable[1])+" down")
 	}
 	return said, nil
-}
-
-// apply sets the bandwidth of the selected cables, in place of a former change of theirs.
-func (change BandwidthChange) apply(n *topology.Network, more *canonicalChanges) error {
-	cables, err := n.Select(change.Selector)
-	if err != nil {
-		return err
-	}
-	for _, cable := range cables {
-		if err := n.SetBandwidth(cable[0], cable[1], change.BPS); err != nil {
-			return err
-		}
-		a, b := int64(cable[0]), int64(cable[1])
-		more.Bandwidth = slices.DeleteFunc(more.Bandwidth, func(c [3]int64) bool { return c[0] == a && c[1] == b })
-		more.Bandwidth = append(more.Bandwidth, [3]int64{a, b, change.BPS})
-	}
-	return nil
-}
-
-// ParseRacks reads places of racks: "4-7" or "0,2,5".
-func ParseRacks(text string) ([]int, error) {
-	var racks []int
-	for _, piece := range strings.Split(text, ",") {
-		lo, hi, isRange := strings.Cut(strings.TrimSpace(piece), "-")
-		from, err := strconv.Atoi(lo)
-		to := from
-		if err == nil && isRange {
-			to, err = strconv.Atoi(hi)
-		}
-		if err != nil || from < 0 || to < from || to >= maxRacks {
-			return nil, fmt.Errorf("%q: want racks such as 4-7 or 0,2,5", text)
-		}
-		for r := from; r <= to; r++ {
-			racks = append(racks, r)
-		}
-	}
-	return racks, nil
 }

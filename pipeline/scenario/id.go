@@ -96,17 +96,16 @@ func (s *Scenario) Canonical() ([]byte, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	n, err := s.Network()
+	n, failures, err := s.failedNetwork()
 	if err != nil {
 		return nil, err
 	}
-	c := canonicalScenario{Version: canonicalVersion, Seed: s.Seed, Fail: [][2]int32{}}
-	for _, ends := range s.Fail {
-		a, b, err := n.Cable(ends)
-		if err != nil {
-			return nil, err
-		}
-		c.Fail = append(c.Fail, [2]int32{a, b})
+	c := canonicalScenario{Version: canonicalVersion, Seed: s.Seed, Fail: [][2]int32{}, Changes: &canonicalChanges{}}
+	for _, f := range failures {
+		c.failed(f)
+	}
+	if c.Changes.Delays, err = s.canonicalDelays(n); err != nil {
+		return nil, err
 	}
 	if c.Topology, err = s.canonicalTopology(); err != nil {
 		return nil, err
@@ -123,12 +122,11 @@ func (s *Scenario) Canonical() ([]byte, error) {
 
 // canonicalTopology names files by the digest of their content, in the order in which the topology lists them.
 func (s *Scenario) canonicalTopology() (c canonicalTopology, err error) {
-	if s.topology.graph != nil {
-		c.Graph = s.topology.graph.canonical()
+	if g := s.topology.generated; g != nil && g.Clos == nil {
+		c.Graph = canonicalGraphOf(g)
 		return c, nil
-	}
-	if s.topology.file == "" {
-		k := s.topology.clos
+	} else if g != nil {
+		k := g.Clos
 		c.Clos = &canonicalClos{k.Pods, k.RacksPerPod, k.HostsPerRack, k.Planes, k.SpinesPerPlane, k.HostBps, k.FabricBps,
 			k.HostDelayNS, k.FabricDelayNS}
 		return c, nil
@@ -148,14 +146,69 @@ func (s *Scenario) canonicalTopology() (c canonicalTopology, err error) {
 	return c, err
 }
 
+func canonicalGraphOf(g *format.Generated) *canonicalGraph {
+	c := &canonicalGraph{}
+	for _, v := range g.Nodes {
+		if v.Kind == topology.KindHost {
+			c.Hosts = append(c.Hosts, v.Name)
+		} else {
+			c.Switches = append(c.Switches, v.Name)
+		}
+	}
+	for _, v := range g.Cables {
+		c.Cables = append(c.Cables, [4]int64{int64(v.A), int64(v.B), v.BandwidthBps, v.DelayNS})
+	}
+	return c
+}
+
+// canonicalDelays are the delays that rules have given cables of the network, by ends.
+func (s *Scenario) canonicalDelays(n *topology.Network) (delays [][3]int64, err error) {
+	for _, r := range s.topology.options.Delays {
+		cables, err := n.Select(r.Selector)
+		if err != nil {
+			return nil, fmt.Errorf("delay %s: %w", r.Selector, err)
+		}
+		for _, cable := range cables {
+			delays = setCable(delays, cable, r.DelayNS)
+		}
+	}
+	return delays, nil
+}
+
+// setCable gives a cable a value, in place of a former one. The list is by ends.
+func setCable(list [][3]int64, ends [2]int32, value int64) [][3]int64 {
+	row := [3]int64{int64(ends[0]), int64(ends[1]), value}
+	at, found := slices.BinarySearchFunc(list, row, func(a, b [3]int64) int { return slices.Compare(a[:2], b[:2]) })
+	if found {
+		list[at] = row
+		return list
+	}
+	return slices.Insert(list, at, row)
+}
+
 // TopologyKey is the topology's part of the canonical form: equal for two scenarios exactly if their networks are,
 // before anything fails. Files count by their content.
 func (s *Scenario) TopologyKey() (json.RawMessage, error) {
 	c, err := s.canonicalTopology()
+	if err != nil || len(s.topology.options.Delays) == 0 {
+		return marshal(c, err)
+	}
+	n, err := s.IntactNetwork()
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(c)
+	delays, err := s.canonicalDelays(n)
+	return marshal(struct {
+		canonicalTopology
+		Delays [][3]int64 `json:"delays"`
+	}{c, delays}, err)
+}
+
+func marshal(v any, err error) ([]byte, error) {
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(v)
 }
 
 func (s *Scenario) canonicalWorkload(n *topology.Network) (c canonicalWorkload, err error) {
@@ -180,10 +233,22 @@ func (s *Scenario) canonicalWorkload(n *topology.Network) (c canonicalWorkload, 
 	return c, nil
 }
 
+// failed keeps what has failed of a cable.
+func (c *canonicalScenario) failed(f topology.Failure) {
+	if f.BandwidthBps > 0 {
+		c.Changes.Bandwidth = setCable(c.Changes.Bandwidth, f.Ends, f.BandwidthBps)
+		return
+	}
+	c.Fail = append(c.Fail, f.Ends)
+}
+
 // settle puts failures in order and says what follows from them.
 func (c *canonicalScenario) settle() {
 	slices.SortFunc(c.Fail, func(a, b [2]int32) int { return slices.Compare(a[:], b[:]) })
 	c.Fail = slices.Compact(c.Fail)
+	if c.Changes != nil && c.Changes.empty() {
+		c.Changes = nil
+	}
 	c.LoadOf = ""
 	if len(c.Fail) > 0 && len(c.Workload.Services) > 0 {
 		c.LoadOf = "intact"

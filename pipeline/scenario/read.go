@@ -8,8 +8,6 @@ import (
 
 	"parsimon/datasets"
 	"parsimon/pipeline/units"
-	"parsimon/simkernel"
-	"parsimon/stages/topology"
 	"parsimon/stages/topology/format"
 )
 
@@ -74,8 +72,7 @@ func (r *scenarioReader) path(f field) (string, error) {
 	return strings.Join(parts, ","), nil
 }
 
-// readTopology reads one of four: a shipped topology by name, a file, a Clos network by its numbers, or a graph of
-// named nodes and cables. The options that complete a file (format.Options) go with a file only.
+// readTopology reads a shipped topology by name, a file, or a network under one of format.GeneratedKeys. The options that complete a file (format.Options) go with a file only.
 func (r *scenarioReader) readTopology(f field) error {
 	ways := 0
 	keys := r.topologyOptionKeys()
@@ -100,24 +97,23 @@ func (r *scenarioReader) readTopology(f field) error {
 			}
 			return r.readTopologyFile(path)
 		},
-		"clos": func(f field) error {
-			ways++
-			return r.readClos(f)
-		},
-		"graph": func(f field) error {
-			ways++
-			return r.readGraph(f)
-		},
 	})
+	for _, key := range format.GeneratedKeys() {
+		keys[key] = func(f field) error {
+			ways++
+			return r.readGenerated(f)
+		}
+	}
 	err := f.object(keys)
 	switch options := r.topology.options; {
 	case err != nil:
 		return err
 	case ways != 1:
-		return f.failf("needs one of name, file, clos and graph")
-	case r.topology.file == "" && (len(options.HostPatterns)+len(options.Speeds)+len(options.Repair) > 0 ||
-		options.NodeList != "" || options.DefaultDelayNS != 0):
-		return f.failf("host_patterns, nodes, speeds, default_delay and repair go with a file that is not clos or graph")
+		return f.failf("needs one of name, file, %s", listAnd(format.GeneratedKeys()))
+	case r.topology.file == "" && (len(options.HostPatterns)+len(options.Exclude)+len(options.Speeds)+len(options.Repair) > 0 ||
+		options.NodeList != "" || options.DefaultSpeedBps+options.DefaultDelayNS != 0):
+		return f.failf("host_patterns, nodes, exclude, speeds, default_speed, default_delay and repair go with a file that is not %s",
+			strings.Join(format.GeneratedKeys(), " or "))
 	}
 	return nil
 }
@@ -129,46 +125,24 @@ func (s *Scenario) parseTopologyFile(file string, data []byte) error {
 		return err
 	}
 	ways := 0
-	count := func(read func(field) error) func(field) error {
-		return func(f field) error {
+	keys := map[string]func(field) error{}
+	for _, key := range format.GeneratedKeys() {
+		keys[key] = func(f field) error {
 			ways++
-			return read(f)
+			return s.readGenerated(f)
 		}
 	}
-	err = top.object(map[string]func(field) error{"clos": count(s.readClos), "graph": count(s.readGraph)})
+	err = top.object(keys)
 	if err == nil && ways != 1 {
-		return top.failf("needs one of clos and graph")
+		return top.failf("needs one of %s", listAnd(format.GeneratedKeys()))
 	}
 	return err
 }
 
-// readClos reads a three-tier network: spines_per_plane, or oversubscription, from which it follows.
-func (s *Scenario) readClos(f field) error {
-	c := topology.ClosSpec{}
-	const most = 1 << 22
-	over := func(x float64) bool { return x > 0 && x <= most }
-	err := f.object(map[string]func(field) error{
-		"pods":             readInt(&c.Pods, 1, most),
-		"racks_per_pod":    readInt(&c.RacksPerPod, 1, most),
-		"hosts_per_rack":   readInt(&c.HostsPerRack, 1, most),
-		"planes":           readInt(&c.Planes, 1, most),
-		"spines_per_plane": readInt(&c.SpinesPerPlane, 1, most),
-		"oversubscription": readFloat(&c.Oversubscription, false, "a number above 0", over),
-		"host_bandwidth":   readSpeed(&c.HostBps, simkernel.MinBps, 1e15),
-		"fabric_bandwidth": readSpeed(&c.FabricBps, simkernel.MinBps, 1e15),
-		"host_delay":       readQuantity(&c.HostDelayNS, units.Duration, 0, 1e12),
-		"fabric_delay":     readQuantity(&c.FabricDelayNS, units.Duration, 0, 1e12),
-	})
-	if err != nil {
-		return err
-	}
-	if c.HostBps == 0 || c.FabricBps == 0 {
-		return f.failf("needs host_bandwidth and fabric_bandwidth")
-	}
-	if s.topology.clos, err = c.Resolved(); err != nil {
-		return f.fail(err)
-	}
-	return nil
+// listAnd writes "a, b and c".
+func listAnd(names []string) string {
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
 // readWorkload reads key workload: a flow file, or what to generate flows from, but not both. The load is the expected
@@ -232,9 +206,6 @@ func (r *scenarioReader) readFail(f field) error {
 		var cable string
 		if err := readText(&cable)(item); err != nil {
 			return err
-		}
-		if !strings.Contains(cable, ":") {
-			return item.failf("is %q, want the two ends of a cable as A:B", cable)
 		}
 		r.Fail = append(r.Fail, cable)
 		r.failAt[cable] = item

@@ -28,15 +28,16 @@ import (
 type Scenario struct {
 	Name string // changes no result
 	Seed uint64 // below 2^63
-	// Fail lists the cables that are down, "A:B" by ids or names of their ends.
+	// Fail lists what is down, by ids or names: cables "A:B", nodes "A" with all of their cables, ports "DEVICE:PORT".
 	Fail []string
 	// AllowUnreachable counts flows between hosts that no path joins, instead of refusing them.
 	AllowUnreachable bool
 	// MaxRejects is the share of the flow file's rows that may be unusable, 0 to 1.
 	MaxRejects float64
 
-	topology topologySpec
-	loaded   *format.Loaded // what the topology file holds, once it was read
+	topology   topologySpec
+	loaded     *format.Loaded // what the topology file holds, once it was read
+	delaysSaid []string       // which cables of another topology have other delays
 	// What was taken from the configurations of its switches.
 	switchNotes  []string
 	switchBuffer *SwitchBuffer
@@ -250,25 +251,27 @@ func (s *Scenario) SetDuration(text string) error {
 	return nil
 }
 
-// Network builds the topology, with the failed cables down.
+// Network builds the topology, with what fails down.
 func (s *Scenario) Network() (*topology.Network, error) {
-	n, err := s.IntactNetwork()
-	if err != nil {
-		return nil, err
+	n, _, err := s.failedNetwork()
+	return n, err
+}
+
+func (s *Scenario) failedNetwork() (n *topology.Network, all []topology.Failure, err error) {
+	if n, err = s.IntactNetwork(); err != nil {
+		return nil, nil, err
 	}
-	for _, ends := range s.Fail {
-		a, b, err := n.Cable(ends)
-		if err == nil {
-			err = n.Fail(a, b)
-		}
-		if at, inFile := s.failAt[ends]; err != nil && inFile {
-			return nil, at.fail(err)
+	for _, text := range s.Fail {
+		failures, err := n.FailNamed(text)
+		if at, inFile := s.failAt[text]; err != nil && inFile {
+			return nil, nil, at.fail(err)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("fail: %w", err)
+			return nil, nil, fmt.Errorf("fail: %w", err)
 		}
+		all = append(all, failures...)
 	}
-	return n, nil
+	return n, all, nil
 }
 
 // Workload is what to generate on the network, whose racks the matrices are made for: by pods if

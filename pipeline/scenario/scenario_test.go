@@ -184,10 +184,10 @@ func TestScenarioErrorsNameThePlace(t *testing.T) {
 		{"matrix: m.csv", "matrix: bad.csv", "workload.services[0].matrix: matrix "},
 		{"matrix: m.csv", "matrix: {kind: blob}", "workload.services[0].matrix.kind: is \"blob\""},
 		{"pods: 1", "pods: 0", "tiny.yaml:5: topology.clos.pods: is 0, must be 1 to"},
-		{"spines_per_plane: 1", "oversubscription: 2", "topology.clos: clos: oversubscription of 2"},
+		{"spines_per_plane: 1", "oversubscription: 2", "topology.clos: oversubscription of 2"},
 		{"10Gbps", "10Gx", `topology.clos.host_bandwidth: is "10Gx", want a number with a unit such as 10G or 100Gbps`},
 		{"10Gbps", "1Kbps", "topology.clos.host_bandwidth: is 1Kbps, must be 10000 to"},
-		{"fail: []", "fail: [1]", "tiny.yaml:20: fail[0]: is \"1\", want the two ends"},
+		{"fail: []", "fail: [[1]]", "tiny.yaml:20: fail[0]: is a list"},
 		{"fail: []", "transport: {kind: tcp}", "transport.kind: is \"tcp\", must be one of"},
 		{"fail: []", "transport: {gain: 0}", "transport.gain: is 0, must be above 0"},
 		{"fail: []", "max_rejects: 101%", "max_rejects: is 101%, must be 0 to 1"},
@@ -247,7 +247,7 @@ func TestScenarioErrorsAgainstTheTopology(t *testing.T) {
 
 func TestScenarioFailures(t *testing.T) {
 	s := mustLoad(t, tinyFiles(t, tinyScenario))
-	for _, bad := range []string{"0:1", "0:99", "nobody:0", "0"} {
+	for _, bad := range []string{"0:1", "0:99", "nobody:0", "99", ""} {
 		s.Fail = []string{bad}
 		if _, err := s.Network(); err == nil || !strings.Contains(err.Error(), "fail: ") {
 			t.Errorf("failing %s: %v", bad, err)
@@ -323,6 +323,8 @@ func TestScenarioID(t *testing.T) {
 	differ("a delay", with("1500", "1600"))
 	differ("a window", with("fail: []", "transport: {window: 10KB}"))
 	differ("a failure", with("fail: []", `fail: ["6:9"]`))
+	differ("a switch down", with("fail: []", `fail: ["pod0-tor0"]`))
+	differ("a delay", with("topology:\n", "topology:\n  delays: [tor-fabric=5us]\n"))
 	differ("two failures", with("fail: []", `fail: ["6:9", "7:9"]`))
 	differ("a flow file", with("max_load: 40%", "flows: flows.csv", "  duration: 2ms\n", "", tinyScenario[strings.Index(tinyScenario, "  services:"):strings.Index(tinyScenario, "fail:")], ""))
 	s := with()

@@ -70,12 +70,12 @@ func TestGraphScenario(t *testing.T) {
 
 func TestGraphScenarioErrors(t *testing.T) {
 	for _, c := range []struct{ old, new, want string }{
-		{"hosts: [a, b, c, d]", "hosts: [a, b, c, a]", `graph.yaml:4: topology.graph.hosts[3]: is "a", want a name of its own`},
+		{"hosts: [a, b, c, d]", "hosts: [a, b, c, a]", `graph.yaml:4: topology.graph.hosts[3]: is "a", want a name that no other node has`},
 		{"switches: [left, right]", `switches: [left, "ri:ght"]`, "without a colon"},
 		{"- a:left", "- a:nowhere", `graph.yaml:9: topology.graph.cables[0]: is "a:nowhere", want the names of two nodes`},
-		{"- a:left", "- {bandwidth: 1Gbps}", "topology.graph.cables[0]: cable 0:0: both ends are the same node"},
+		{"- a:left", "- {bandwidth: 1Gbps}", "topology.graph.cables[0]: has no ends"},
 		{"- left:right", "- right:d", "topology.graph.cables[4]: cable 5:3: the two nodes are joined twice"},
-		{"- a:left", "", "topology.graph: host 0 (a) has no cable"},
+		{"- a:left", "", "topology.graph.hosts[0]: host 0 (a) has no cable"},
 		{"    bandwidth: 10Gbps\n", "", "topology.graph.cables[0]: has no bandwidth"},
 		{"delay: 1us", "delay: 1Gbps", "topology.graph.delay: is \"1Gbps\""},
 		{"  graph:", "  name: small-1to1\n  graph:", "topology: needs one of name, file, clos and graph"},

@@ -8,7 +8,7 @@ import (
 	"parsimon/simkernel"
 )
 
-const sonicFixture = "../../stages/topology/testdata/sonic"
+const sonicFixture = "../../stages/topology/format/testdata/sonic"
 
 // Marking thresholds, buffers and PFC of SONiC switches: what becomes a constant, from where, and what does not.
 func TestSwitchSettings(t *testing.T) {

@@ -1,21 +1,22 @@
 package scenario
 
 import (
+	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"parsimon/datasets"
+	"parsimon/simkernel"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/format"
 )
 
-// A topologySpec is a file or, if that is empty, a graph or, without one, the numbers of a clos.
+// A topologySpec is a file or, if that is empty, a network that the scenario file describes.
 type topologySpec struct {
-	file    string
-	options format.Options // of the file
-	graph   *graphSpec
-	clos    topology.ClosSpec
+	file      string
+	options   format.Options // of the file; delays go with both
+	generated *format.Generated
 }
 
 // setTopology takes a topology file, or one that ships, by its name.
@@ -32,9 +33,15 @@ func (s *Scenario) setTopology(name string) error {
 	return s.parseTopologyFile(name+" (shipped)", shipped)
 }
 
-// SetTopologyOptions adds what a topology file does not say: hosts, speeds, delays and the faults to repair.
+// SetTopologyOptions adds what a topology file does not say: hosts, what to leave out, speeds, delays and the faults to
+// repair. Only delays are for networks that are no file.
 func (s *Scenario) SetTopologyOptions(o format.Options) {
 	s.topology.options, s.loaded = o, nil
+}
+
+// TopologyOptions are what was added to the topology so far, and whether it is a file.
+func (s *Scenario) TopologyOptions() (o format.Options, isFile bool) {
+	return s.topology.options, s.topology.file != ""
 }
 
 // readTopologyFile takes a topology file of any format.
@@ -74,14 +81,20 @@ func (r *scenarioReader) topologyOptionKeys() map[string]func(field) error {
 			o.Speeds = append(o.Speeds, rule)
 			return nil
 		}),
-		"default_delay": func(f field) error {
-			text, err := f.text()
+		"exclude": readTexts(func(_ field, text string) error {
+			o.Exclude = append(o.Exclude, text)
+			return nil
+		}),
+		"default_speed": readSpeed(&o.DefaultSpeedBps, simkernel.MinBps, 1e15),
+		"default_delay": readParsed(&o.DefaultDelayNS, topology.ParseDelay),
+		"delays": readTexts(func(f field, text string) error {
+			rule, err := topology.ParseDelayRule(text)
 			if err != nil {
-				return err
+				return f.fail(err)
 			}
-			o.DefaultDelayNS, err = topology.ParseDelay(text)
-			return err
-		},
+			o.Delays = append(o.Delays, rule)
+			return nil
+		}),
 		"repair": readTexts(func(f field, text string) error {
 			kind, err := format.ParseRepair(text)
 			if err != nil {
@@ -91,6 +104,20 @@ func (r *scenarioReader) topologyOptionKeys() map[string]func(field) error {
 			return nil
 		}),
 	}
+}
+
+// readGenerated takes a network that the file describes under one of format.GeneratedKeys.
+func (s *Scenario) readGenerated(f field) error {
+	g, faults := format.ReadGenerated(f.file, f.key, f.line, f.node)
+	if len(faults) == 0 {
+		s.topology.generated = g
+		return nil
+	}
+	key, text := f.key, faults[0].Text
+	if place, rest, ok := strings.Cut(text, ": "); ok && strings.HasPrefix(place, f.key) {
+		key, text = place, rest
+	}
+	return &FieldError{f.file, max(1, faults[0].Line), key, errors.New(text)}
 }
 
 // readTexts reads a list of texts.
@@ -115,8 +142,7 @@ func readTexts(each func(f field, text string) error) func(field) error {
 
 // IntactNetwork builds the topology as it is before anything fails.
 func (s *Scenario) IntactNetwork() (*topology.Network, error) {
-	switch {
-	case s.topology.file != "":
+	if s.topology.file != "" {
 		l, err := s.load()
 		if err != nil {
 			return nil, err
@@ -126,10 +152,12 @@ func (s *Scenario) IntactNetwork() (*topology.Network, error) {
 			return nil, err
 		}
 		return n.Clone(), nil
-	case s.topology.graph != nil:
-		return topology.NewNetwork(s.topology.graph.nodes, s.topology.graph.cables)
 	}
-	return topology.Clos(s.topology.clos)
+	n, err := s.topology.generated.Network()
+	if err == nil {
+		s.delaysSaid, err = n.SetDelays(s.topology.options.Delays)
+	}
+	return n, err
 }
 
 // load reads the topology file, once.
@@ -150,7 +178,7 @@ func (s *Scenario) load() (*format.Loaded, error) {
 // until the network was built.
 func (s *Scenario) TopologyNotes() []string {
 	if s.loaded == nil {
-		return nil
+		return s.delaysSaid
 	}
 	return append(s.loaded.AllNotes(), s.switchNotes...)
 }
@@ -170,16 +198,19 @@ func (s *Scenario) PlannedCables() []format.PlannedCable {
 
 // canonicalOptions are the options of a topology file that change its network; nil where none is set.
 type canonicalOptions struct {
-	HostPatterns   []string             `json:"host_patterns,omitempty"`
-	NodeList       string               `json:"node_list,omitempty"` // digest
-	Speeds         []format.SpeedRule `json:"speeds,omitempty"`
-	DefaultDelayNS int64                `json:"default_delay_ns,omitempty"`
-	Repair         []topology.FaultKind `json:"repair,omitempty"`
+	HostPatterns    []string             `json:"host_patterns,omitempty"`
+	NodeList        string               `json:"node_list,omitempty"` // digest
+	Exclude         []string             `json:"exclude,omitempty"`
+	Speeds          []format.SpeedRule   `json:"speeds,omitempty"`
+	DefaultSpeedBps int64                `json:"default_speed_bps,omitempty"`
+	DefaultDelayNS  int64                `json:"default_delay_ns,omitempty"`
+	Repair          []topology.FaultKind `json:"repair,omitempty"`
 }
 
 func (s *Scenario) canonicalOptions() (*canonicalOptions, error) {
 	o := s.topology.options
-	c := &canonicalOptions{HostPatterns: o.HostPatterns, Speeds: o.Speeds, Repair: slices.Sorted(slices.Values(o.Repair))}
+	c := &canonicalOptions{HostPatterns: o.HostPatterns, Exclude: o.Exclude, Speeds: o.Speeds,
+		DefaultSpeedBps: o.DefaultSpeedBps, Repair: slices.Sorted(slices.Values(o.Repair))}
 	if o.DefaultDelayNS != format.DefaultDelayNS {
 		c.DefaultDelayNS = o.DefaultDelayNS
 	}
@@ -189,7 +220,8 @@ func (s *Scenario) canonicalOptions() (*canonicalOptions, error) {
 			return nil, err
 		}
 	}
-	if len(c.HostPatterns)+len(c.Speeds)+len(c.Repair) == 0 && c.NodeList == "" && c.DefaultDelayNS == 0 {
+	if len(c.HostPatterns)+len(c.Exclude)+len(c.Speeds)+len(c.Repair) == 0 && c.NodeList == "" && c.DefaultSpeedBps == 0 &&
+		c.DefaultDelayNS == 0 {
 		return nil, nil
 	}
 	return c, nil

@@ -14,6 +14,7 @@ import (
 	"parsimon/pipeline"
 	"parsimon/pipeline/gate"
 	"parsimon/pipeline/lake"
+	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/units"
 	"parsimon/schema/sizebin"
 	"parsimon/stages"
@@ -35,6 +36,8 @@ type CompareOptions struct {
 	Links int
 	// MemoryBytes is what the comparison may hold; 0: pipeline.DefaultMemory.
 	MemoryBytes int64
+
+	changed []scenario.CableChange // of a what-if
 }
 
 // ComparisonGroups lists what flows can be grouped by.
@@ -54,8 +57,11 @@ type Comparison struct {
 	TailFlows int64            `json:"tail_flows"`
 	Links     []LinkDifference `json:"links"`
 	Gates     []gate.Verdict   `json:"gates,omitempty"`
-	by        []string
-	joined    *join
+	// Changed are the cables that a what-if changes.
+	Changed []scenario.CableChange `json:"changed_cables,omitempty"`
+
+	by     []string
+	joined *join
 }
 
 // ComparisonRow compares one quantile of the slowdowns of one group of flows, those in both.
@@ -113,7 +119,7 @@ func Compare(ctx context.Context, l *lake.Lake, base, other Side, o CompareOptio
 	if !o.Across && !sameWay(base, other) {
 		return nil, fmt.Errorf("%s as %s and %s as %s: %w (--across compares them all the same)", base.Scenario, base.Variant, other.Scenario, other.Variant, ErrDifferentWays)
 	}
-	c := &Comparison{Base: base, Other: other, by: o.By}
+	c := &Comparison{Base: base, Other: other, by: o.By, Changed: o.changed}
 	if v, notEstimate := pipeline.ParseVariant(other.Variant); notEstimate == nil {
 		c.Warm = v.Warm != nil
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
@@ -12,6 +13,7 @@ import (
 	"parsimon/pipeline/text"
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/stages/topology"
 )
 
 // write puts the comparison into the lake.
@@ -66,6 +68,17 @@ func (c *Comparison) Write(w io.Writer) error {
 		p.Linef("other is a warm estimate: it starts from what another scenario's link cases observed, and a run may give other percentiles")
 	}
 	p.Linef("%d flows are in both (of %d and %d)", c.Both, c.BaseFlows, c.Flows)
+	if n := len(c.Changed); n > 0 {
+		const most = 8
+		var first []string
+		for _, cable := range c.Changed[:min(n, most)] {
+			first = append(first, cable.String())
+		}
+		if n > most {
+			first = append(first, fmt.Sprintf("%d more (--format json lists all)", n-most))
+		}
+		p.Linef("%s changed: %s", topology.Count(n, "cable"), strings.Join(first, "; "))
+	}
 	p.Linef("\nSlowdown of the flows in both; change with its 95%% bootstrap interval")
 	head := ""
 	for _, g := range ComparisonGroups() {

@@ -111,7 +111,7 @@ type Screening struct {
 // base's estimate, which must be by estimator flow, plus what the cases of the links whose flows change add. Only
 // cables can change.
 func Screen(ctx context.Context, base string, c scenario.Changes, o Settings) (*Screening, error) {
-	if len(c.Add)+len(c.Bandwidth)+len(c.Scale)+len(c.Move) > 0 {
+	if len(c.Add)+len(c.Bandwidth)+len(c.Delay) > 0 || c.ChangesFlows() {
 		return nil, errors.New("only a failure of cables can be screened")
 	}
 	if o.Variant.Estimator != stages.Flow {
@@ -129,11 +129,12 @@ func Screen(ctx context.Context, base string, c scenario.Changes, o Settings) (*
 	failing := *e.Network
 	failing.Links = slices.Clone(e.Network.Links)
 	s := &Screening{Base: string(e.ID()), Variant: e.Variant().String()}
-	var all [][2]int32
-	if _, s.said, all, err = c.Apply(&failing, nil, e.Spec.Canonical, e.Spec.Seed); err != nil {
+	applied, err := c.Apply(&failing, nil, e.Spec.Canonical, e.Spec.Seed)
+	if err != nil {
 		return nil, err
 	}
-	for _, cable := range all { // without those that are down in the base
+	s.said = applied.Said
+	for _, cable := range applied.Failed { // without those that are down in the base
 		if up(e, cable) {
 			s.Cables = append(s.Cables, cable)
 		}

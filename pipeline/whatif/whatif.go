@@ -33,9 +33,11 @@ type Answer struct {
 // asks for more, both take as many. With Auto, both are of the whole network if the lake holds such an estimate of the
 // base, and if what changed can be simulated so. A warm estimate has the base's passes.
 func WhatIf(ctx context.Context, base string, c scenario.Changes, o Settings, how CompareOptions) (*Answer, error) {
-	if err := pipeline.CheckChanges(o.Lake, base, c); err != nil {
+	cables, err := pipeline.CheckChanges(o.Lake, base, c)
+	if err != nil {
 		return nil, err
 	}
+	how.changed = cables
 	if o.Warm {
 		o.Variant.Auto = false // it starts from observations of link cases
 	}
@@ -87,7 +89,7 @@ func WhatIf(ctx context.Context, base string, c scenario.Changes, o Settings, ho
 func warmWhatIf(ctx context.Context, before *pipeline.Estimation, c scenario.Changes, o Settings,
 	how CompareOptions) (*Answer, error) {
 	defer before.Close()
-	if len(c.Scale)+len(c.Move) > 0 {
+	if c.ChangesFlows() {
 		return nil, errors.New("a warm estimate needs the base's flows: not with changes of services")
 	}
 	warm, err := before.Variant().WarmFrom(before.ID())

@@ -25,7 +25,6 @@ import (
 	"parsimon/schema"
 	"parsimon/schema/names"
 	"parsimon/stages/ingest"
-	"parsimon/stages/topology"
 	"parsimon/stages/topology/format"
 )
 
@@ -54,7 +53,7 @@ type Setting struct {
 
 // A TopologyFile is a topology and what was said beside it.
 type TopologyFile struct {
-	Path    string           `json:"path"` // absolute, or the name of a topology that ships
+	Path    string         `json:"path"` // absolute, or the name of a topology that ships
 	Options format.Options `json:"options"`
 }
 

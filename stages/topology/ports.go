@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"parsimon/schema/names"
 )
 
 // Ports names the ports at the two ends of a cable, A in the direction of its first link. A cable with several ports is
@@ -97,14 +99,14 @@ func (n *Network) failNode(id int32) (all []Failure, err error) {
 
 // failPort takes down what is plugged into a port of a node.
 func (n *Network) failPort(id int32, port string) (f Failure, err error) {
-	var known []string
+	var known, near []string
 	for i := range n.Links {
 		l := &n.Links[i]
 		if l.Src != id {
 			continue
 		}
 		src, _ := n.portsOf(l.ID)
-		known = append(known, src...)
+		known, near = append(known, src...), append(near, n.Name(l.Dst))
 		at := slices.IndexFunc(src, func(p string) bool { return strings.EqualFold(p, port) })
 		if at < 0 {
 			continue
@@ -120,19 +122,21 @@ func (n *Network) failPort(id int32, port string) (f Failure, err error) {
 		return f, n.SetBandwidth(l.Src, l.Dst, f.BandwidthBps)
 	}
 	if len(known) == 0 {
-		return f, fmt.Errorf("%s:%s: neither is %q a node, nor does the topology name ports of %s", n.Name(id), port, port, n.Name(id))
+		return f, fmt.Errorf("no cable joins %s and %q%s, and the topology names no ports of %s", n.Name(id), port,
+			names.DidYouMean(port, near), n.Name(id))
 	}
 	slices.SortFunc(known, CompareNatural)
-	return f, fmt.Errorf("%s has neither a port nor a neighbour %q; its ports with cables are %s", n.Name(id), port, listed(known))
+	return f, fmt.Errorf("%s has neither a port nor a neighbour %q%s; its ports with cables are %s", n.Name(id), port,
+		names.DidYouMean(port, append(near, known...)), listed(known))
 }
 
 // listed joins names with commas, up to twenty of them.
-func listed(names []string) string {
+func listed(all []string) string {
 	const most = 20
-	if more := len(names) - most; more > 0 {
-		names = append(slices.Clone(names[:most]), fmt.Sprintf("%d more", more))
+	if more := len(all) - most; more > 0 {
+		all = append(slices.Clone(all[:most]), fmt.Sprintf("%d more", more))
 	}
-	return strings.Join(names, ", ")
+	return strings.Join(all, ", ")
 }
 
 // A DelayRule gives the cables of a selector (see Select) a propagation delay.

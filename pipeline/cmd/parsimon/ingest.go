@@ -93,7 +93,7 @@ next day's files, with the same options, are added to it.`,
 				return usagef("--seed %d: must be below 2^63", t.Seed)
 			}
 			t.Sources, t.IdleNS = args, idle.Nanoseconds()
-			if t.Options, err = options.options(); err != nil {
+			if t.Options, err = options.alone(); err != nil {
 				return err
 			}
 			if t.MaxRejects, err = parseRejects(maxRejects); err != nil {

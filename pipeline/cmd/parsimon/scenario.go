@@ -41,7 +41,7 @@ func (s *scenarioFlags) declare(f *pflag.FlagSet) {
 	f.StringVar(&s.duration, "duration", "", "simulated time to generate, e.g. 500ms, instead of the scenario file's")
 	f.StringVar(&s.maxLoad, "max-load", "", "expected load of the most loaded link, e.g. 50%, instead of the scenario file's")
 	f.StringVar(&s.transport, "transport", "", "congestion control of all senders, with its default constants: "+strings.Join(simkernel.Transports(), ", ")+"; default: the scenario file's, or dctcp")
-	f.StringArrayVar(&s.fail, "fail", nil, "take the cable between two nodes down, A:B (ids or names); may be repeated")
+	f.StringArrayVar(&s.fail, "fail", nil, "take down a cable A:B (ids or names), all cables of a SWITCH, or what is plugged into DEVICE:PORT; may be repeated")
 	f.BoolVar(&s.allowUnreachable, "allow-unreachable", false, "count flows without a path instead of refusing them")
 	f.StringVar(&s.maxRejects, "max-rejects", "1%", "share of the flow file's rows that may be rejected before the run fails")
 }
@@ -113,15 +113,20 @@ func (s *scenarioFlags) override(sc *scenario.Scenario) (err error) {
 
 // giveTopologyOptions adds what the flags say of the topology.
 func (s *scenarioFlags) giveTopologyOptions(sc *scenario.Scenario) error {
-	if !s.options.given() {
+	given := s.options.given()
+	if len(given) == 0 && len(s.options.delays) == 0 {
 		return nil
 	}
-	if s.topology == "" {
-		return usagef("--host-pattern, --nodes, --speed, --default-delay and --repair go with --topology; a scenario file has keys for them")
+	options, isFile := sc.TopologyOptions()
+	if !isFile && len(given) > 0 {
+		return usagef("%s: goes with a topology file, and this topology is none", strings.Join(given, ", "))
 	}
-	options, err := s.options.options()
+	options, err := s.options.options(options)
 	if err != nil {
 		return err
+	}
+	if !isFile {
+		options.DefaultDelayNS = 0
 	}
 	sc.SetTopologyOptions(options)
 	return nil

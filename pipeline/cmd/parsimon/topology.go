@@ -56,7 +56,11 @@ in a directory, which every command takes as --topology.
 A node list (--nodes) has the columns device (or node, name, id), role (host, server, tor, leaf, fabric,
 aggregation, spine, core, switch, …), rack and pod. With a list, only the listed hosts are hosts.
 Devices that are not listed are switches. Roles that nothing states are inferred from the distance to
-the nearest host: tor, fabric, spine.
+the nearest host: tor, fabric, spine; not for devices named like routers (wan1, border-gw, fw2), nor where
+the list states the devices of that tier. Racks have the names of the list, else those of their switches.
+
+Parallel cables with ports of their own and one speed are a link aggregation group: one link of the
+summed bandwidth, of which --fail DEVICE:PORT takes one member down.
 
 JSON has the keys hosts, switches, cables, faults (file, line, text, kind), format, files, notes,
 repaired, planned, settings, and description unless there are faults. In a Parquet file the line of a
@@ -94,44 +98,81 @@ func (t *topologyFlags) check() error {
 
 // topologyOptions say what a topology file does not.
 type topologyOptions struct {
-	hostPatterns []string
-	nodes        string
-	speeds       []string
-	defaultDelay string
-	repair       []string
-	flagSet      *pflag.FlagSet
+	hostPatterns, exclude      []string
+	nodes                      string
+	speeds, delays             []string
+	defaultSpeed, defaultDelay string
+	repair                     []string
+	flagSet                    *pflag.FlagSet
 }
 
 func (t *topologyOptions) declare(f *pflag.FlagSet) {
 	t.flagSet = f
 	f.StringSliceVar(&t.hostPatterns, "host-pattern", nil,
-		"names of hosts, with * and ? (repeatable); without it, devices with one cable")
+		"names of hosts, with * and ? (repeatable); without it, devices with one cable and what looks like a host")
+	f.StringSliceVar(&t.exclude, "exclude", nil,
+		"names of devices that are no part of the network, with * and ?, such as 'oob-*' (repeatable)")
 	f.StringVar(&t.nodes, "nodes", "",
 		"CSV or Parquet `file` of devices: device, role, pod, rack; without role, the hosts")
 	f.StringArrayVar(&t.speeds, "speed", nil,
 		"`DEVICE[:PORT]=SPEED` for cables without a speed, such as 'leaf*:Ethernet*=25G' "+
 			"(repeatable; the first match applies)")
+	f.StringVar(&t.defaultSpeed, "default-speed", "",
+		"bandwidth of cables of which neither the file nor --speed nor the name of a port says one")
+	f.StringArrayVar(&t.delays, "delay", nil, "`CABLES=DELAY`, whatever the file says, such as 'wan*:*=2ms' or tor-spine=500ns "+
+		"(repeatable): a tier, A:B, DEVICE:PORT, with * and ?")
 	f.StringVar(&t.defaultDelay, "default-delay", "1us", "propagation delay of cables with neither delay nor length")
 	f.StringSliceVar(&t.repair, "repair", nil, "kinds of faults to repair, separated by commas (parsimon help topology)")
 }
 
-// given says that one of the flags is.
-func (t *topologyOptions) given() bool {
-	return slices.ContainsFunc([]string{"host-pattern", "nodes", "speed", "default-delay", "repair"}, t.flagSet.Changed)
+// given lists the flags that are, but for --delay, which goes with every topology.
+func (t *topologyOptions) given() (flags []string) {
+	for _, name := range []string{"host-pattern", "exclude", "nodes", "speed", "default-speed", "default-delay", "repair"} {
+		if t.flagSet.Changed(name) {
+			flags = append(flags, "--"+name)
+		}
+	}
+	return flags
 }
 
-// options are those of format.Load. A speed, delay or kind of fault that cannot be read is a usageError.
-func (t *topologyOptions) options() (o format.Options, err error) {
-	o.HostPatterns, o.NodeList = t.hostPatterns, t.nodes
+// alone are the options of format.Load that the flags say.
+func (t *topologyOptions) alone() (format.Options, error) { return t.options(format.Options{}) }
+
+// options are those of format.Load: o, with what the flags say in place of it. What cannot be read is a usageError.
+func (t *topologyOptions) options(o format.Options) (format.Options, error) {
+	if t.hostPatterns != nil {
+		o.HostPatterns = t.hostPatterns
+	}
+	if t.nodes != "" {
+		o.NodeList = t.nodes
+	}
+	o.Exclude = slices.Concat(o.Exclude, t.exclude)
+	var speeds []format.SpeedRule
 	for _, text := range t.speeds {
 		rule, err := format.ParseSpeedRule(text)
 		if err != nil {
 			return o, usageError{err}
 		}
-		o.Speeds = append(o.Speeds, rule)
+		speeds = append(speeds, rule)
 	}
-	if o.DefaultDelayNS, err = topology.ParseDelay(t.defaultDelay); err != nil {
-		return o, usagef("--default-delay %v", err)
+	o.Speeds = append(speeds, o.Speeds...) // the first that matches applies
+	for _, text := range t.delays {
+		rule, err := topology.ParseDelayRule(text)
+		if err != nil {
+			return o, usagef("--delay %v", err)
+		}
+		o.Delays = append(o.Delays, rule)
+	}
+	var err error
+	if t.defaultSpeed != "" {
+		if o.DefaultSpeedBps, err = topology.ParseSpeed(t.defaultSpeed); err != nil {
+			return o, usagef("--default-speed %v", err)
+		}
+	}
+	if o.DefaultDelayNS == 0 || t.flagSet.Changed("default-delay") {
+		if o.DefaultDelayNS, err = topology.ParseDelay(t.defaultDelay); err != nil {
+			return o, usagef("--default-delay %v", err)
+		}
 	}
 	for _, text := range t.repair {
 		kind, err := format.ParseRepair(text)
@@ -149,7 +190,7 @@ func (t *topologyFlags) run(w io.Writer, path string) error {
 	if err := t.check(); err != nil {
 		return err
 	}
-	o, err := t.options()
+	o, err := t.alone()
 	if err != nil {
 		return err
 	}
@@ -234,13 +275,13 @@ func writeTopologyJSON(w io.Writer, l *format.Loaded, d *topology.Description) e
 		Hosts       int                        `json:"hosts"`
 		Switches    int                        `json:"switches"`
 		Cables      int                        `json:"cables"`
-		Faults      []format.Fault           `json:"faults"`
+		Faults      []format.Fault             `json:"faults"`
 		Format      string                     `json:"format"`
 		Files       []string                   `json:"files"`
 		Notes       []string                   `json:"notes"`
 		Repaired    map[topology.FaultKind]int `json:"repaired"`
-		Planned     []format.PlannedCable    `json:"planned"`
-		Settings    []format.SwitchSettings  `json:"settings"`
+		Planned     []format.PlannedCable      `json:"planned"`
+		Settings    []format.SwitchSettings    `json:"settings"`
 		Description *topology.Description      `json:"description,omitempty"`
 	}{l.Hosts, l.Switches, l.Cables, l.Faults, l.Format, l.Files, l.Notes, l.Repaired, l.Planned, l.Settings, d}
 	if out.Faults == nil {

@@ -13,7 +13,7 @@ import (
 
 func topologyFixture(t *testing.T, name string) string {
 	t.Helper()
-	path, err := filepath.Abs(filepath.Join("..", "..", "..", "stages", "topology", "testdata", name))
+	path, err := filepath.Abs(filepath.Join("..", "..", "..", "stages", "topology", "format", "testdata", name))
 	if err != nil {
 		t.Fatal(err)
 	}

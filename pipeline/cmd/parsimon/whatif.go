@@ -35,7 +35,7 @@ func (c *compareFlags) options() (whatif.CompareOptions, error) {
 
 var whatIfCommand = command{
 	name:    "what-if",
-	args:    "BASE --lake DIR --fail A:B|random:K|--add-cable ...|--bandwidth ...|--scale ...|--move ...",
+	args:    "BASE --lake DIR --fail WHAT|--add-cable ...|--bandwidth ...|--delay ...|--scale ...|--move ...",
 	writes:  true,
 	summary: "change a scenario of the lake, run what that changes, and compare",
 	help: `
@@ -46,6 +46,8 @@ them; link cases that are as they were come from the cache. A base that is not e
 estimated first.
 
   parsimon what-if small --lake lake --fail pod0-fabric0:plane0-spine2
+  parsimon what-if day --lake lake --fail spine1
+  parsimon what-if day --lake lake --fail leaf1:Ethernet49 --delay 'wan*:*=5ms'
   parsimon what-if small --lake lake --fail random:2 --tier fabric-spine --draw 7
   parsimon what-if small --lake lake --bandwidth fabric-spine=20G --scale web=1.5 --by service
   parsimon what-if day --lake lake --scale db=1.5,storage=+50% --add-cable leaf1:spine3=100G
@@ -119,7 +121,7 @@ the interval of the change of the percentile of --of is within ± that share, or
 				return whatIfWithin(ctx, e, args[0], changes, o, ask, gates, form)
 			}
 			if screen {
-				if len(c.add)+len(c.bandwidth)+len(c.scale)+len(c.move) > 0 || c.name != "" || len(cmp.by) > 0 {
+				if len(c.add)+len(c.bandwidth)+len(c.delay)+len(c.scale)+len(c.move) > 0 || c.name != "" || len(cmp.by) > 0 {
 					return usagef("--screen goes with --fail alone, and makes no scenario")
 				}
 				if len(gates) > 0 || form == "json" {

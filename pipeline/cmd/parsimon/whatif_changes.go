@@ -16,25 +16,26 @@ import (
 
 // changeFlags say how one scenario is made from another.
 type changeFlags struct {
-	fail, add, bandwidth, scale, move []string
-	tier, name                        string
-	draw                              uint64
-	allowUnreachable                  bool
+	fail, add, bandwidth, delay, scale, move []string
+	tier, name                               string
+	draw                                     uint64
+	allowUnreachable                         bool
 }
 
 func (c *changeFlags) declare(f *pflag.FlagSet) {
-	f.StringArrayVar(&c.fail, "fail", nil, "take a cable down: A:B (ids or names), or random:K, K cables of --tier; may be repeated")
+	f.StringArrayVar(&c.fail, "fail", nil, "take down a cable A:B (ids or names), all cables of a SWITCH, what is plugged into DEVICE:PORT (one member of a LAG), or random:K, K cables of --tier; may be repeated")
 	f.StringArrayVar(&c.add, "add-cable", nil, "install a cable: A:B=100G or A:B=100G,500ns; A:B or planned, for one or all of the planned cables of the cabling list; may be repeated")
 	f.StringVar(&c.tier, "tier", "", "tier of the cables of random:K, e.g. fabric-spine or tor-fabric,fabric-spine")
 	f.Uint64Var(&c.draw, "draw", 1, "which random:K: another number, other cables")
-	f.StringArrayVar(&c.bandwidth, "bandwidth", nil, "change a bandwidth: A:B=100G for a cable, TIER=100G for all of a tier; may be repeated")
+	f.StringArrayVar(&c.bandwidth, "bandwidth", nil, "change a bandwidth: A:B=100G for a cable, TIER=100G for all of a tier, or a pattern such as 'leaf*:spine1=40G'; may be repeated")
+	f.StringArrayVar(&c.delay, "delay", nil, "change a propagation delay, of cables as in --bandwidth: 'wan*:*=2ms' or tor-spine=500ns; may be repeated")
 	f.StringArrayVar(&c.scale, "scale", nil, "multiply services' flows: SERVICE=1.5, SERVICE=+50% or db=1.5,storage=2 (0 to 16); may be repeated")
-	f.StringArrayVar(&c.move, "move", nil, "put a service into other racks: SERVICE=4-7 or SERVICE=0,2,5; may be repeated")
+	f.StringArrayVar(&c.move, "move", nil, "put a service into other racks, by their names or places: SERVICE=leaf3,leaf4, SERVICE=4-7 or SERVICE=0,2,5; may be repeated")
 	f.StringVar(&c.name, "name", "", "name of the new scenario in the lake; default: the base's, and what was changed")
 	f.BoolVar(&c.allowUnreachable, "allow-unreachable", false, "count flows without a path instead of refusing them")
 }
 
-// changes are what --fail, --add-cable, --bandwidth, --scale and --move say, in no scenario yet: names of nodes, tiers
+// changes are what --fail, --add-cable, --bandwidth, --delay, --scale and --move say, in no scenario yet: names of nodes, tiers
 // and services are checked against the base by scenario.Changes.Apply. At least one change is required.
 func (c *changeFlags) changes() (scenario.Changes, error) {
 	out := scenario.Changes{Draw: c.draw, Name: c.name, AllowUnreachable: c.allowUnreachable, FailTier: c.tier}
@@ -64,6 +65,13 @@ func (c *changeFlags) changes() (scenario.Changes, error) {
 		}
 		out.Bandwidth = append(out.Bandwidth, scenario.BandwidthChange{Selector: selector, BPS: bps})
 	}
+	for _, d := range c.delay {
+		rule, err := topology.ParseDelayRule(d)
+		if err != nil {
+			return out, usagef("--delay %v", err)
+		}
+		out.Delay = append(out.Delay, rule)
+	}
 	for _, a := range c.add {
 		addition, err := parseAddition(a)
 		if err != nil {
@@ -81,17 +89,16 @@ func (c *changeFlags) changes() (scenario.Changes, error) {
 		if err != nil {
 			return out, usagef("--move %q: %v", m, err)
 		}
-		racks, err := scenario.ParseRacks(value)
-		if _, twice := out.Move[service]; err != nil || twice {
-			return out, usagef("--move %q: want racks such as 4-7 or 0,2,5, once for a service", m)
+		if _, twice := out.MoveTo[service]; twice || value == "" {
+			return out, usagef("--move %q: want racks such as leaf3,leaf4 or 4-7, once for a service", m)
 		}
-		if out.Move == nil {
-			out.Move = map[string][]int{}
+		if out.MoveTo == nil {
+			out.MoveTo = map[string]string{}
 		}
-		out.Move[service] = racks
+		out.MoveTo[service] = value
 	}
-	if len(out.Fail)+out.FailRandom+len(out.Add)+len(out.Bandwidth)+len(out.Scale)+len(out.Move) == 0 {
-		return out, usagef("say what changes: --fail, --add-cable, --bandwidth, --scale or --move")
+	if len(out.Fail)+out.FailRandom+len(out.Add)+len(out.Bandwidth)+len(out.Delay)+len(out.Scale)+len(out.MoveTo) == 0 {
+		return out, usagef("say what changes: --fail, --add-cable, --bandwidth, --delay, --scale or --move")
 	}
 	return out, nil
 }

@@ -51,7 +51,7 @@ func sonicKind(text string) string {
 }
 
 func sonicFiles(dir string) ([]string, error) {
-	return glob(dir, "*.json", "*.xml", "*.txt", "*/*config_db.json", "*/*minigraph.xml", "*/*lldp*.json", "*/*lldp*.txt")
+	return glob(dir, "*.json", "*.xml", "*lldp*.txt", "*/*config_db.json", "*/*minigraph.xml", "*/*lldp*.json", "*/*lldp*.txt")
 }
 
 // A sonicFile is a kind of file of a switch, in order of precedence: neighbours come from the first kind that has some.

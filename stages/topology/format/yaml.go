@@ -2,7 +2,7 @@ package format
 
 import (
 	"fmt"
-	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -63,7 +63,7 @@ func ReadGenerated(file, path string, line int, value ast.Node) (*Generated, []F
 	if len(r.faults) == 0 && g != nil {
 		r.finish([]string{file}, &Options{})
 	}
-	return g, r.faults
+	return g, slices.DeleteFunc(r.faults, func(f Fault) bool { return f.Kind == topology.FaultIsland })
 }
 
 func detectYAML(s *source) bool { return s.single(".yaml", ".yml") }
@@ -182,7 +182,7 @@ func (r *yamlReader) clos(t *tree, path string) (c topology.ClosSpec) {
 	}
 	c, err := c.Resolved()
 	if err != nil {
-		r.bad(t, strings.TrimSuffix(strings.TrimSuffix(path, "clos"), "."), "%v", err)
+		r.bad(t, path, "%s", strings.TrimPrefix(err.Error(), "clos: "))
 	}
 	return c
 }
@@ -190,8 +190,8 @@ func (r *yamlReader) clos(t *tree, path string) (c topology.ClosSpec) {
 // quantity reads a number with a unit; lo and hi bound it in the base unit.
 func (r *yamlReader) quantity(t *tree, path string, parse func(string) (int64, error), lo, hi int64, base string) int64 {
 	v, err := parse(t.text)
-	if x, e := strconv.ParseFloat(t.text, 64); e == nil && (math.IsInf(x, 0) || math.IsNaN(x)) {
-		err = fmt.Errorf("is %s, which is not a finite number", t)
+	if _, e := strconv.ParseFloat(t.text, 64); e != nil && t.kind == treeNumber && strings.HasPrefix(strings.TrimLeft(t.text, "+-"), ".") {
+		err = fmt.Errorf("is %s, which is not a finite number", t) // .inf and .nan
 	} else if err == nil && (v < lo || v > hi) {
 		err = fmt.Errorf("is %s, must be %d to %d %s", t.text, lo, hi, base)
 	}
