@@ -69,8 +69,8 @@ func (n *Network) selectOne(selector string) ([][2]int32, error) {
 	case strings.Contains(selector, ":") && !strings.ContainsAny(selector, "*?"):
 		return nil, err
 	}
-	return nil, fmt.Errorf("no cables are of %q: want a tier, A:B, a node, or patterns of these with * and ?; the tiers are %s",
-		selector, strings.Join(slices.Sorted(maps.Keys(tiers)), ", "))
+	return nil, fmt.Errorf("no cables are of tier %q, and no node matches it; the tiers are %s", selector,
+		strings.Join(slices.Sorted(maps.Keys(tiers)), ", "))
 }
 
 // cablesWhere returns the cables of which a direction is accepted.

@@ -93,8 +93,8 @@ func detectSONiC(s *source) bool {
 	return len(s.files) > 0 && kindOfSONiC(s.files[0], s.content(s.files[0])) != noSONiCFile
 }
 
-// readSONiC reads one file at a time and releases it, since a directory may hold a thousand: the configurations, then
-// what has neighbours that they do not list.
+// readSONiC reads the configurations one by one, since a directory may hold a thousand large ones, and then what has
+// neighbours that they do not list.
 func readSONiC(s *source, o *Options) (*draft, error) {
 	r := &sonicReader{draft: &draft{}, switches: map[string]*sonicSwitch{}, byFile: map[string]*sonicSwitch{}}
 	kinds := map[sonicFile][]string{}
@@ -106,10 +106,10 @@ func readSONiC(s *source, o *Options) (*draft, error) {
 		switch kind := kindOfSONiC(file, data); {
 		case kind == sonicConfig || kind == noSONiCFile && extension(file) == ".json":
 			r.config(file, data)
+			s.release(file)
 		default:
 			kinds[kind] = append(kinds[kind], file)
 		}
-		s.release(file)
 	}
 	for kind := sonicMinigraph; kind < noSONiCFile; kind++ {
 		for _, file := range kinds[kind] {

@@ -1,0 +1,253 @@
+package format
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"parsimon/stages/topology"
+)
+
+// An operator's list: dual-homed hosts, a LAG of two members, an MLAG peer link, a WAN router, missing speeds, ports of
+// other networks, and unused ports.
+const operatorList = `local_device,local_port,remote_device,remote_port,speed,length
+db1,ens1,leaf1,TwentyFiveGigE1/0/1,n/a,3m
+db1,ens2,leaf2,TwentyFiveGigE1/0/1,-,3m
+db2,ens1,leaf1,TwentyFiveGigE1/0/2,auto,3m
+db2,ens2,leaf2,TwentyFiveGigE1/0/2,25G,3m
+leaf1,Ethernet49,spine1,Ethernet1,100G,30m
+leaf1,Ethernet50,spine1,Ethernet2,100G,30m
+leaf2,Ethernet49,spine1,Ethernet3,100G,30m
+leaf1,Ethernet47,leaf2,Ethernet47,100G,1m
+leaf1,Ethernet48,leaf2,Ethernet48,100G,1m
+spine1,Ethernet60,wan1,xe-0/0/1,,
+leaf1,mgmt0,oob-sw1,p1,1G,
+leaf2,Ethernet46,oob-sw1,p2,1G,
+leaf2,Ethernet30,,,,
+db1,psu1,pdu7,outlet3,,
+`
+
+func TestOperatorList(t *testing.T) {
+	rules, err := topology.ParseDelayRule("wan*:*=2ms")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := loadText(t, "cables.csv", operatorList, Options{Exclude: []string{"oob-*"}, Delays: []topology.DelayRule{rules}})
+	wantFaults(t, l)
+	if l.Hosts != 2 || l.Switches != 4 || l.Cables != 8 {
+		t.Errorf("%d hosts, %d switches, %d cables", l.Hosts, l.Switches, l.Cables)
+	}
+	wantNotes(t, l, "3 cables state none (n/a, -, auto or unknown)", "4 cables by the names of their ports",
+		"2 link aggregation groups of 4 parallel cables", "2 devices with several cables", "excluded: 1 device matching oob-*, with 1 cable",
+		"left out: 1 row: management cables", "left out: 1 row: unused ports, with one end only", "left out: 1 row: power cables",
+		"1 device in no tier, such as wan1", "delays: 1 cable of wan*:* have 2000000 ns (spine1:wan1)")
+	n := l.Network
+	if got := n.RackNames(); !slices.Equal(got, []string{"leaf1+leaf2"}) {
+		t.Errorf("racks %q", got)
+	}
+	// The WAN cable is in no tier of the others.
+	cables, err := n.Select("tor-spine")
+	if err != nil || len(cables) != 2 {
+		t.Errorf("tor-spine: %v, %v", cables, err)
+	}
+	for _, c := range []struct {
+		fail string
+		want topology.Failure
+	}{{"leaf1:Ethernet49", topology.Failure{BandwidthBps: 100e9}}, {"spine1:ethernet3", topology.Failure{}}, {"leaf1:leaf2", topology.Failure{}}} {
+		f, err := n.Clone().FailNamed(c.fail)
+		if err != nil || len(f) != 1 || f[0].BandwidthBps != c.want.BandwidthBps {
+			t.Errorf("%s: %v, %v", c.fail, f, err)
+		}
+	}
+	if f, err := n.Clone().FailNamed("leaf2"); err != nil || len(f) != 4 {
+		t.Errorf("leaf2: %v, %v", f, err)
+	}
+	for _, bad := range []string{"leaf9", "leaf1:Ethernet99", "", ":"} {
+		if f, err := n.Clone().FailNamed(bad); err == nil {
+			t.Errorf("%q fails %v", bad, f)
+		}
+	}
+	// One member fails, then the other: the cable is down, as if both had failed at once.
+	x := n.Clone()
+	for i, port := range []string{"leaf1:Ethernet49", "spine1:Ethernet2"} {
+		f, err := x.FailNamed(port)
+		if err != nil || len(f) != 1 || (f[0].BandwidthBps == 0) != (i == 1) {
+			t.Errorf("%s: %v, %v", port, f, err)
+		}
+	}
+}
+
+// A cable list with other networks' cables by type, unused ports, DEVICE:PORT in one column, and JSON rows.
+func TestCablingShapes(t *testing.T) {
+	netbox := "side_a_device,side_a_type,side_a_name,side_b_device,side_b_type,side_b_name,speed\n" +
+		"a1,dcim.interface,eth0,sw,dcim.interface,1,10G\na2,dcim.interface,eth0,sw,dcim.interface,2,10G\n" +
+		"a1,dcim.powerport,p,pdu,dcim.poweroutlet,1,\na1,dcim.consoleport,c,cons,dcim.consoleserverport,1,\nsw,dcim.interface,3,,,,\n"
+	l := loadText(t, "c.csv", netbox, Options{})
+	wantFaults(t, l)
+	wantNotes(t, l, "1 row: power cables", "1 row: console cables", "1 row: unused ports")
+	joined := loadText(t, "c.csv", "a,b,speed\na1:eth0,sw:1,10G\na2:eth0,sw:2,10G\n", Options{})
+	ports := loadText(t, "c.tsv", "port_a\tport_b\tspeed\na1:eth0\tsw:1\t10G\na2:eth0\tsw:2\t10G\n", Options{})
+	rows := loadText(t, "c.json", `[{"device_a": "a1", "port_a": "eth0", "device_b": {"id": 7, "name": "sw"}, "port_b": 1, "speed": "10G"},
+		{"device_a": "a2", "port_a": "eth0", "device_b": "sw", "port_b": 2, "speed": "10G"}]`, Options{})
+	for name, other := range map[string]*Loaded{"a:p": joined, "ports": ports, "JSON": rows} {
+		wantFaults(t, other)
+		sameNetwork(t, name, other.Network, l.Network)
+		if f, err := other.Network.FailNamed("sw:2"); err != nil || len(f) != 1 {
+			t.Errorf("%s: %v, %v", name, f, err)
+		}
+	}
+	wantFaults(t, loadText(t, "c.csv", "a,b,speed,rate\nx,y,1G,1G\nz,y,1G,1G\n", Options{}), "1 format columns speed and rate mean the same")
+	wantFaults(t, loadText(t, "c.csv", "a,b\nx,y\nz,y\n", Options{DefaultSpeedBps: 1e10}))
+	wantNotes(t, loadText(t, "c.csv", "# site 1\na,b,speed\nx,y,1G\n# later\nz,y,1G\n", Options{}), "comments: 2 lines that begin with #")
+}
+
+// Roles that a list states are kept, and others are not guessed into its tiers.
+func TestStatedRoles(t *testing.T) {
+	nodes := filepath.Join(t.TempDir(), "nodes.csv")
+	list := "device,role,rack\nh1,server,R-17\nh2,server,R-18\nleaf1,leaf,\nleaf2,leaf,\nspine1,spine,\nedge7,router,\n"
+	if err := os.WriteFile(nodes, []byte(list), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text := "a,b,speed\nh1,leaf1,10G\nh2,leaf2,10G\nleaf1,spine1,40G\nleaf2,spine1,40G\nleaf1,edge7,10G\nleaf1,extra,10G\n"
+	l := loadText(t, "c.csv", text, Options{NodeList: nodes})
+	wantFaults(t, l)
+	wantNotes(t, l, "1 device in no tier, such as extra")
+	if cables, err := l.Network.Select("tor-spine"); err != nil || len(cables) != 2 {
+		t.Errorf("%v, %v", cables, err)
+	}
+	places, err := l.Network.RackList("R-18")
+	if err != nil || !slices.Equal(places, []int{1}) || !slices.Equal(l.Network.RackNames(), []string{"R-17", "R-18"}) {
+		t.Errorf("%v, %v, %q", places, err, l.Network.RackNames())
+	}
+	if _, err := l.Network.RackList("R-19"); err == nil {
+		t.Error("a rack that is not there")
+	}
+}
+
+func TestPortSpeed(t *testing.T) {
+	for name, gbps := range map[string]int64{
+		"100GE1/0/1": 100, "TwentyFiveGigE1/0/1": 25, "TenGigabitEthernet1/1": 10, "GigabitEthernet0/1": 1, "Gi1/0/1": 1, "xe-0/0/1": 10,
+		"ge-0/0/1": 1, "et-0/0/1": 0, "Hu0/0/0/1": 100, "HundredGigE0/1": 100, "fortyGigE0/4": 40, "Ethernet49": 0, "eth0": 0, "e1-49": 0,
+		"swp1": 0, "t1": 0, "": 0, "1": 0, "9999GE1": 0,
+	} {
+		if got := portSpeed(name); got != gbps*1e9 {
+			t.Errorf("%s: %d bps", name, got)
+		}
+	}
+}
+
+const lldpctl = `{"lldp": {"interface": [
+ {"eth0": {"chassis": {"oob1": {"id": {"type": "mac", "value": "x"}}}, "port": {"id": {"type": "ifname", "value": "p1"}}}},
+ {"Ethernet0": {"chassis": {"web1": {"id": {"type": "mac", "value": "x"}, "capability": [{"type": "Bridge", "enabled": false},
+   {"type": "Station", "enabled": true}]}}, "port": {"id": {"type": "mac", "value": "00:01"}, "descr": "ens3",
+   "auto-negotiation": {"current": "25GbaseCR - long"}}}},
+ {"Ethernet48": {"chassis": {"spine1.dc.example": {"id": {"type": "mac", "value": "x"}}},
+   "port": {"id": {"type": "local", "value": "etp1"}, "descr": "Ethernet0"}}}]}}`
+
+const lldpTable = `Capability codes: (R) Router, (B) Bridge, (O) Other
+LocalPort    RemoteDevice    RemotePortID    Capability    RemotePortDescr
+-----------  --------------  --------------  ------------  -----------------
+Ethernet0    leaf1           etp49           BR            Ethernet48
+Ethernet4    leaf2           etp49           BR            Ethernet48
+--------------------------------------------------
+Total entries displayed:  2
+`
+
+const lldpNeighbors = `-------------------------------------------------------------------------------
+LLDP neighbors:
+-------------------------------------------------------------------------------
+Interface:    Ethernet0, via: LLDP, RID: 1, Time: 0 day, 00:00:21
+  Chassis:
+    SysName:      web2
+    Capability:   Bridge, off
+    Capability:   Station, on
+  Port:
+    PortID:       mac 00:02
+    PortDescr:    ens3
+-------------------------------------------------------------------------------
+Interface:    Ethernet48, via: LLDP, RID: 2, Time: 0 day, 00:00:21
+  Chassis:
+    SysName:      spine1
+    Capability:   Bridge, on
+  Port:
+    PortID:       ifname Ethernet4
+-------------------------------------------------------------------------------
+`
+
+const minigraph = `<DeviceMiniGraph xmlns="Microsoft.Search.Autopilot.Evolution" xmlns:i="http://www.w3.org/2001/XMLSchema-instance">
+ <PngDec><DeviceInterfaceLinks>
+  <DeviceLinkBase><ElementType>DeviceInterfaceLink</ElementType><EndDevice>leaf1</EndDevice><EndPort>Ethernet0</EndPort>
+   <StartDevice>web1</StartDevice><StartPort>ens3</StartPort><Bandwidth>25000</Bandwidth></DeviceLinkBase>
+  <DeviceLinkBase><ElementType>DeviceInterfaceLink</ElementType><EndDevice>spine1</EndDevice><EndPort>Ethernet0</EndPort>
+   <StartDevice>leaf1</StartDevice><StartPort>Ethernet48</StartPort><Bandwidth>100000</Bandwidth></DeviceLinkBase>
+  <DeviceLinkBase><ElementType>DeviceMgmtLink</ElementType><EndDevice>m0</EndDevice><EndPort>p</EndPort>
+   <StartDevice>leaf1</StartDevice><StartPort>Management0</StartPort></DeviceLinkBase>
+  </DeviceInterfaceLinks>
+  <Devices><Device i:type="Server"><Hostname>web1</Hostname></Device><Device i:type="LeafRouter"><Hostname>spine1</Hostname></Device></Devices>
+ </PngDec><Hostname>leaf1</Hostname></DeviceMiniGraph>`
+
+func writeFiles(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// Cables of SONiC switches whose configurations list no neighbours come from minigraph.xml, else from LLDP.
+func TestSONiCNeighbours(t *testing.T) {
+	config := func(name string) string {
+		return `{"DEVICE_METADATA": {"localhost": {"hostname": "` + name + `"}}, "PORT": {"Ethernet0": {"speed": "25000"},
+			"Ethernet4": {"speed": "100000"}, "Ethernet48": {"speed": "100000"}}}`
+	}
+	o := Options{Repair: []topology.FaultKind{topology.FaultContradictory}}
+	for name, files := range map[string]map[string]string{
+		"LLDP": {"leaf1/lldp.json": lldpctl, "leaf2/lldp.txt": lldpNeighbors, "spine1/lldp.txt": lldpTable},
+		"minigraph": {"leaf1/minigraph.xml": minigraph, "leaf1/lldp.json": "{\"lldp\": {\"interface\": {}}}", "leaf2/lldp.txt": lldpNeighbors,
+			"spine1/lldp.txt": lldpTable},
+	} {
+		for _, switchName := range []string{"leaf1", "leaf2", "spine1"} {
+			files[switchName+"/config_db.json"] = config(switchName)
+		}
+		l, err := Load(writeFiles(t, files), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantFaults(t, l)
+		if l.Format != "sonic" || l.Hosts != 2 || l.Switches != 3 || l.Cables != 4 {
+			t.Errorf("%s: %s, %d hosts, %d switches, %d cables: %v", name, l.Format, l.Hosts, l.Switches, l.Cables, l.Notes)
+		}
+		wantNotes(t, l, "from LLDP", "left out: 1 cable of the management and console networks")
+	}
+	l, err := Load(writeFiles(t, map[string]string{"leaf1.json": config("leaf1")}), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(l.Faults) != 2 || !strings.Contains(l.Faults[1].Text, "as leaf1/lldp.json") {
+		t.Errorf("no neighbours: %v", l.Faults)
+	}
+	for name, text := range map[string]string{"x.xml": minigraph[:len(minigraph)-20], "lldp.txt": "LocalPort\n", "a_lldp.json": `{"lldp": {}}`} {
+		if l := loadText(t, name, text, o); len(l.Faults) == 0 || l.Faults[0].Line == 0 {
+			t.Errorf("%s: %v", name, l.Faults)
+		}
+	}
+}
+
+func FuzzLLDP(f *testing.F) {
+	f.Add([]byte(lldpTable), 0)
+	f.Add([]byte(lldpNeighbors), 0)
+	f.Add([]byte(lldpctl), 1)
+	f.Add([]byte(minigraph), 2)
+	f.Fuzz(func(t *testing.T, data []byte, kind int) {
+		fuzzFormat(t, []string{"lldp.txt", "a_lldp.json", "minigraph.xml"}[uint(kind)%3], data, kind%2 == 0)
+	})
+}
