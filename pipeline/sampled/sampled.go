@@ -84,9 +84,6 @@ func newSampler(ctx context.Context, base *pipeline.Estimation, ask Ask) (*sampl
 	if err := ask.Validate(); err != nil {
 		return nil, err
 	}
-	if base.Variant().Passes == pipeline.AutoPasses {
-		return nil, errors.New("windows need a number of passes, the same for all")
-	}
 	if base.Variant().Estimator == stages.WholeNetwork {
 		return nil, errors.New("windows are estimated by link cases: by estimator flow or independent, not exact")
 	}
