@@ -25,7 +25,6 @@ type Estimation struct {
 	*Model
 	Settings
 	variant  Variant
-	tried    int    // passes of the estimate that AutoPasses made before this variant's; 0: none
 	source   source // where the flows come from; nil: the lake holds them
 	exec     *engine.Executor
 	existed  bool // the lake knew the scenario before
@@ -41,11 +40,7 @@ func (e *Estimation) Plan() engine.Plan { return e.method(e.variant).plan() }
 
 // method makes the stages of a variant.
 func (e *Estimation) method(v Variant) *method {
-	m := &method{Model: e.Model, variant: v, Settings: e.Settings, source: e.source}
-	if e.tried > 0 && v == e.variant {
-		m.earlier = e.method(v.pass(e.tried)).plan().Writer(schema.Intervals)
-	}
-	return m
+	return &method{Model: e.Model, variant: v, Settings: e.Settings, source: e.source}
 }
 
 // Executor runs the plan.
@@ -57,37 +52,21 @@ func (e *Estimation) Took() (seconds, cpuSeconds float64) {
 }
 
 // Estimate runs the plan of the variant: flows become hops, hops become link cases, every link case is simulated on its
-// own, and each flow's delays are put together. With AutoPasses it repeats that with more passes while they may change
-// the estimate. With Auto it may simulate the whole network instead.
+// own, and each flow's delays are put together. With Auto it chooses between two passes and the whole network.
 func (e *Estimation) Estimate(ctx context.Context) error {
-	switch v := e.variant; {
-	case v.Auto:
-		return estimateAuto(ctx, e)
-	case v.Passes == AutoPasses && v.Estimator == stages.Flow:
-		return estimateUntilSettled(ctx, e, v, nil)
+	estimate := e.run
+	if e.variant.Auto {
+		estimate = func(ctx context.Context) error { return estimateAuto(ctx, e) }
 	}
-	return e.run(ctx)
-}
-
-// MakeAnswer makes the estimate the answer of its scenario: what views show.
-func (e *Estimation) MakeAnswer() error {
-	return e.exec.Session().SetAnswer(e.ID(), e.variant.String())
+	return estimate(ctx)
 }
 
 // run runs the plan of the variant and commits its tables.
 func (e *Estimation) run(ctx context.Context) error {
-	if err := e.runStages(ctx); err != nil {
-		return err
-	}
-	return e.Publish()
-}
-
-// runStages runs the plan of the variant, and keeps what plans that may follow read.
-func (e *Estimation) runStages(ctx context.Context, following ...engine.Plan) error {
-	if err := e.exec.Run(ctx, e.Plan(), following...); err != nil {
+	if err := e.exec.Run(ctx, e.Plan()); err != nil {
 		return e.forgetUnborn(err)
 	}
-	return nil
+	return e.Publish()
 }
 
 // Generate runs stage generate alone.
@@ -113,7 +92,12 @@ func (e *Estimation) forgetUnborn(err error) error {
 
 // RunStage runs one stage alone, by its name. Stages of one pass run for the variant's number of passes.
 func (e *Estimation) RunStage(ctx context.Context, name string) error {
-	plan, s := stageOf(e.method, e.variant, name)
+	plan := e.Plan()
+	s := plan.Find(name, 0)
+	if e.variant.Estimator == stages.Flow && (s == nil || s.Pass > 0) { // the feedback of pass 1 is for pass 2
+		plan = e.method(e.variant.pass(MaxPasses)).plan()
+		s = plan.Find(name, e.variant.Passes)
+	}
 	if s == nil {
 		how := "estimator " + e.variant.Estimator.String()
 		if e.variant.Cluster == nil {
@@ -130,7 +114,8 @@ func (e *Estimation) RunStage(ctx context.Context, name string) error {
 	return nil
 }
 
-// Collect removes the temporary tables of a complete estimate, unless they are kept, and commits the others.
+// Collect removes the temporary tables of a complete estimate that other processes have made, unless they are kept, and
+// commits the others.
 func (e *Estimation) Collect() error {
 	if err := e.exec.Collect(e.Plan()); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -8,14 +9,13 @@ import (
 
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/pipeline/internal/rows"
-	"parsimon/pipeline/scenario"
 	"parsimon/schema"
 	"parsimon/stages"
 )
 
 var (
 	whole  = Variant{Estimator: stages.WholeNetwork}
-	choose = Variant{Estimator: stages.Flow, Passes: AutoPasses, Auto: true}
+	choose = Variant{Estimator: stages.Flow, Auto: true}
 )
 
 // The estimate of the whole network has the FCTs that --exact compares with, whatever works on it, and is an estimate
@@ -52,12 +52,13 @@ func TestWholeNetwork(t *testing.T) {
 		t.Errorf("only simulated: state %s, variants %v", state, status.Scenarios[0].Variants)
 	}
 	o.Variant = whole
-	for _, r := range estimate(t, topology, flows, o).Executor().Reports {
+	last := estimate(t, topology, flows, o)
+	for _, r := range last.Executor().Reports {
 		if reused := r.Reused == r.Tasks; reused != (r.Stage == "generate" || r.Stage == "route" || r.Stage == "exact") {
 			t.Errorf("stage %s: %d of %d tasks are reused", r.Stage, r.Reused, r.Tasks)
 		}
 	}
-	best, err := BestVariant(run.Model)
+	best, err := BestVariant(last.Model)
 	if err != nil || best.String() != "exact" {
 		t.Errorf("the best estimate is %s, %v", best, err)
 	}
@@ -100,35 +101,75 @@ func TestAutoChooses(t *testing.T) {
 	}
 }
 
-// Where two passes ask for more, the whole network takes their place: passes stay complete, without temporary tables.
+// Where two passes do not suffice, and that is not known before, the whole network takes their place: the passes leave
+// nothing unless temporary tables are kept, and are not made again.
 func TestWholeNetworkInsteadOfPasses(t *testing.T) {
 	topology, flows := fixture.Trace(t, 4000)
-	s, err := scenario.FromFiles(topology, flows)
-	if err != nil {
-		t.Fatal(err)
+	for _, keep := range []bool{false, true} {
+		o := options{Lake: t.TempDir(), Variant: choose, Keep: keep}
+		run := begin(t, topology, flows, o)
+		run.variant = flowOf(1) // which always has a warning
+		if err := errors.Join(run.throughPasses(t.Context(), true), run.MakeAnswer()); err != nil {
+			t.Fatal(err)
+		}
+		run.Close()
+		if got := run.Variant().String(); got != "exact" {
+			t.Fatalf("variant %s", got)
+		}
+		estimates := []string{"exact"}
+		if keep {
+			estimates = append(estimates, "flow-1")
+		}
+		state, status := stateOf(t, o.Lake)
+		if got := status.Scenarios[0].Variants; state != StateComplete || !slices.Equal(got, estimates) {
+			t.Errorf("keep %v: state %s, estimates %v", keep, state, got)
+		}
+		names, err := run.Lake.Variants(run.ID())
+		if err != nil || !keep && len(names) != 1 || rows.Files(t, o.Lake, schema.HopObservations) > 0 != keep {
+			t.Errorf("keep %v: variants %v, %v", keep, names, err)
+		}
+		again := begin(t, topology, flows, o)
+		first, err := look(t.Context(), again)
+		again.Close()
+		if err != nil || !first.insufficient || run.Lake.Answer(run.ID()) != "exact" || run.Lake.Exists(run.base().StatePath(stepState)) {
+			t.Errorf("keep %v: %+v, %v", keep, first, err)
+		}
 	}
-	if err := s.SetTransport("swift"); err != nil { // two passes never suffice
-		t.Fatal(err)
+}
+
+// An estimate that was asked for is no step towards another answer.
+func TestAnswer(t *testing.T) {
+	topology, flows := fixture.Trace(t, 2000)
+	o := options{Lake: t.TempDir()}
+	for _, v := range []Variant{flowOf(2), choose} {
+		o.Variant = v
+		run := begin(t, topology, flows, o)
+		if err := errors.Join(run.Estimate(t.Context()), run.MakeAnswer()); err != nil {
+			t.Fatal(err)
+		}
+		run.Close()
+		if got := run.Lake.Answer(run.ID()); got != run.Variant().String() {
+			t.Errorf("the answer is %q, want %q", got, run.Variant())
+		}
 	}
-	o := options{Lake: t.TempDir(), Variant: flowOf(AutoPasses)}
-	run, err := Begin(t.Context(), o.Lake, s, o.Variant, o.must(t))
-	if err != nil {
-		t.Fatal(err)
+	if _, status := stateOf(t, o.Lake); !slices.Equal(status.Scenarios[0].Variants, []string{"exact", "flow-2"}) {
+		t.Errorf("estimates %v", status.Scenarios[0].Variants)
 	}
-	defer run.Close()
-	if err := estimateUntilSettled(t.Context(), run, o.Variant, &whole); err != nil {
-		t.Fatal(err)
+}
+
+// The model of processor time has the network whole where it is small, and grows with all that it counts.
+func TestWorkModel(t *testing.T) {
+	small := workSize{hosts: 256, flows: 50_000, packetHops: 29_000_000, flowHops: 300_000}
+	if !small.affordable() {
+		t.Error("a small network is not affordable")
 	}
-	if got := run.Variant().String(); got != "exact" {
-		t.Errorf("variant %s", got)
-	}
-	state, status := stateOf(t, o.Lake)
-	if got := status.Scenarios[0].Variants; state != StateComplete || !slices.Equal(got, []string{"exact", "flow-2"}) {
-		t.Errorf("state %s, estimates %v", state, got)
-	}
-	for _, table := range temporaryTables {
-		if n := rows.Files(t, o.Lake, table); n > 0 {
-			t.Errorf("%d files of %s are left", n, table.Name)
+	for _, more := range []workSize{
+		{6144, small.flows, small.packetHops, small.flowHops},
+		{256, 2 * small.flows, small.packetHops, small.flowHops},
+		{256, small.flows, 2 * small.packetHops, small.flowHops},
+	} {
+		if more.exactNS() <= small.exactNS() {
+			t.Errorf("%+v costs no more", more)
 		}
 	}
 }

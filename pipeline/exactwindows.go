@@ -142,7 +142,7 @@ func (e *Estimation) ChooseForWindows() {
 	e.variant.Auto = false
 	if err := stages.CheckWholeNetwork(e.Network, e.Spec.Params, stages.RouteStats{}, &stages.Loads{}); err != nil {
 		e.Log.Info().Err(err).Msg("windows by link cases: the whole network cannot be simulated")
-		e.variant.Passes = DefaultPasses
+		e.variant = Variant{Estimator: stages.Flow, Passes: MaxPasses}
 		return
 	}
 	e.variant = Variant{Estimator: stages.WholeNetwork}

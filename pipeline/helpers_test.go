@@ -133,7 +133,7 @@ func (o options) must(t testing.TB) Settings {
 
 // flow and independent are the estimators with their usual settings; flowOf has another number of passes.
 var (
-	flow        = flowOf(DefaultPasses)
+	flow        = flowOf(MaxPasses)
 	independent = Variant{}
 )
 

@@ -137,7 +137,7 @@ func (m *method) caseKeys(in *engine.Inputs, tasks []engine.Task) ([]string, err
 		k := caseKey{m: m, loads: loads, h: xxh3.New()}
 		_, _ = k.h.Write(params) // a hash takes everything
 		_, _ = k.h.WriteString(program)
-		k.add(methodVersion, int64(m.variant.Estimator), int64(m.variant.Ablation), loads.FirstStartNS, loads.LastStartNS)
+		k.add(methodVersion, int64(m.variant.Estimator), loads.FirstStartNS, loads.LastStartNS)
 		for id := range m.Network.Links {
 			if m.Network.FromHost(int32(id)) { // the sources of all cases
 				k.bandwidths(int32(id))

@@ -21,10 +21,8 @@ type method struct {
 	source source // of the flows; nil: the lake holds them
 
 	route    *engine.Stage
-	overlaps *engine.Stage   // nil: estimator independent, which takes ACKs at their mean rate, as the paper does
-	cluster  *engine.Stage   // nil without clustering
-	queues   []engine.Output // link_queues of the passes so far, the newest first; empty where ACKs wait in none
-	earlier  *engine.Stage   // intervals of the estimate with fewer passes that AutoPasses made before; nil: none
+	overlaps *engine.Stage // nil: estimator independent, which takes ACKs at their mean rate, as the paper does
+	cluster  *engine.Stage // nil without clustering
 
 	mu      sync.Mutex // of what follows: Beam opens stages at the same time
 	loadsOf string     // digest of the files that loads was read from
@@ -38,8 +36,9 @@ type Settings struct {
 	Cache      *cache.Cache   // of link-case results; nil: none
 	NS3        *ns3.Simulator // the program behind backend ns3
 	Wait       time.Duration  // while another process works on the scenario
-	// LeastPasses is the least number of passes that AutoPasses makes; 0: as few as it finds enough.
-	LeastPasses int
+	// ExactLimit is the number of packet-hops up to which an estimate that chooses (Variant.Auto) is of the whole
+	// network where two passes do not suffice; 0: DefaultExactLimit.
+	ExactLimit int64
 	// ExactWorkers is the number of goroutines that share the simulation of estimator exact; 0: one.
 	ExactWorkers int
 	Ephemeral    bool // the scenario is deleted after the estimate: no intervals, no views
@@ -53,9 +52,6 @@ const DefaultMemory = 4 << 30
 
 // command is the command line that runs a stage alone.
 func (m *method) command(name string, v Variant) string {
-	if v.Warm != nil { // its stages do not run alone
-		return fmt.Sprintf("parsimon what-if %s --lake %s --warm", v.Warm.Base, m.Lake.Path())
-	}
 	return m.baseCommand(name) + " " + v.Flags()
 }
 
@@ -130,16 +126,17 @@ func (m *method) representatives(in *engine.Inputs) ([]int32, error) {
 	return stages.ReadClusters(m.Network, rows)
 }
 
-// simulator prepares one worker's simulator.
-func (m *method) simulator(loads *stages.Loads, program string) (*stages.Simulator, error) {
-	sim, err := stages.NewSimulator(m.Network, m.Spec.Params, loads, m.variant.Estimator, m.variant.Ablation)
-	if err == nil && m.variant.Backend == stages.NS3Backend {
-		sim.UseSolver(m.NS3)
+// simulatorOptions are those of stages that run link cases.
+func (m *method) simulatorOptions(loads *stages.Loads, program string) stages.SimulatorOptions {
+	o := stages.SimulatorOptions{Network: m.Network, Params: m.Spec.Params, Loads: loads,
+		Estimator: m.variant.Estimator, Program: program}
+	if m.variant.Backend == stages.NS3Backend {
+		o.Solver = m.NS3
 	}
-	if err == nil && m.Cache != nil {
-		err = sim.UseCache(m.Cache, program)
+	if m.Cache != nil {
+		o.Cache = m.Cache
 	}
-	return sim, err
+	return o
 }
 
 // withCluster adds the table of clusters to what a stage reads.

@@ -58,11 +58,11 @@ func Begin(ctx context.Context, dir string, s *scenario.Scenario, v Variant, o S
 	if e.source = sourceOf(model, e.Settings, s); o.Donor != "" {
 		e.source = &derivedFlows{model, generated(l, o.Donor), workload.FlowChanges{}}
 	}
-	return e, writeSpec(e)
+	return e, e.begin()
 }
 
-// Resume opens a scenario that the lake holds (see OpenModel) for an estimate or single stages. AutoPasses are as many
-// as the lake holds an estimate with; with Auto, an estimate of the whole network comes first.
+// Resume opens a scenario that the lake holds (see OpenModel) for an estimate or single stages. With Auto, the variant is
+// the answer of the last run if the lake still has it.
 func Resume(ctx context.Context, dir, name string, v Variant, o Settings) (*Estimation, error) {
 	l, err := lake.Open(dir, false)
 	if err != nil {
@@ -75,21 +75,18 @@ func Resume(ctx context.Context, dir, name string, v Variant, o Settings) (*Esti
 	if err := checkVariant(v); err != nil {
 		return nil, err
 	}
-	if v, err = held(model, v); err != nil {
-		return nil, err
-	}
-	e, err := newEstimation(ctx, model, v, o)
+	e, err := newEstimation(ctx, model, held(model, v), o)
 	if err != nil {
 		return nil, err
 	}
-	return e, writeSpec(e) // the scenario last worked on
+	return e, e.begin() // the scenario last worked on
 }
 
 // ReadOnly opens an estimate of a model for reading. It neither locks nor writes.
 func ReadOnly(model *Model, v Variant, o Settings) *Estimation {
 	exec := engine.Reader(model.Lake, withDefaults(o).Settings)
 	o.Settings = exec.Settings
-	return &Estimation{Model: model, Settings: o, variant: v, exec: exec, existed: true}
+	return &Estimation{Model: model, Settings: o, variant: v.withDefaults(), exec: exec, existed: true}
 }
 
 // Derive opens a scenario made from one that the lake holds, for an estimate from its beginning. Its flows are those of
@@ -134,7 +131,7 @@ func Derive(ctx context.Context, dir, base string, c scenario.Changes, v Variant
 			return nil, err
 		}
 	}
-	return e, writeSpec(e)
+	return e, e.begin()
 }
 
 // ephemeralState marks a scenario that a sweep has made and will delete. What a user has made of the same changes
@@ -152,8 +149,8 @@ func (e *Estimation) Forget() error {
 
 // checkVariant reports settings that do not go together.
 func checkVariant(v Variant) error {
-	if v.Estimator == stages.WholeNetwork && v.Cluster != nil {
-		return errors.New("estimator exact runs no link cases, and has nothing to cluster")
+	if v.Cluster != nil && v.Estimator != stages.Independent {
+		return errors.New("links are clustered for estimator independent only")
 	}
 	return stages.CheckBackend(v.Backend, v.Estimator)
 }
@@ -168,10 +165,7 @@ func withDefaults(o Settings) Settings {
 
 // newEstimation locks the scenario and makes the executor.
 func newEstimation(ctx context.Context, model *Model, v Variant, o Settings) (*Estimation, error) {
-	if v.Passes == 0 && v.Estimator != stages.WholeNetwork {
-		v.Passes = DefaultPasses
-	}
-	o = withDefaults(o)
+	o, v = withDefaults(o), v.withDefaults()
 	lock := model.Lake.Lock
 	if o.Shard.Count > 0 {
 		lock = model.Lake.LockShared
@@ -200,9 +194,9 @@ func newEstimation(ctx context.Context, model *Model, v Variant, o Settings) (*E
 	}, nil
 }
 
-// writeSpec makes the scenario known, and the one last worked on. A scenario keeps its first name, which table
-// scenarios has too; another one becomes an alias.
-func writeSpec(e *Estimation) error {
+// begin makes the scenario known, and the one last worked on. A scenario keeps its first name, which table scenarios has
+// too; another one becomes an alias.
+func (e *Estimation) begin() error {
 	if known, err := ReadSpec(e.Lake, e.ID()); err == nil {
 		e.Spec.Aliases = known.Aliases
 		if name := e.Spec.Name; name != known.Name && !slices.Contains(known.Aliases, name) {
@@ -210,9 +204,9 @@ func writeSpec(e *Estimation) error {
 		}
 		e.Spec.Name = known.Name
 	}
-	if err := e.exec.Session().WriteState(e.base().SpecPath(), e.Spec); err != nil {
+	err := e.exec.Session().WriteState(e.base().SpecPath(), e.Spec)
+	if err != nil {
 		e.Close()
-		return err
 	}
-	return nil
+	return err
 }

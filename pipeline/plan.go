@@ -9,12 +9,10 @@ import (
 
 // plan is the list of stages of an estimate, in order.
 func (m *method) plan() engine.Plan {
-	switch {
-	case m.variant.Warm != nil:
-		return m.warmPlan()
-	case m.variant.Estimator == stages.Flow:
+	switch m.variant.Estimator {
+	case stages.Flow:
 		return m.flowPlan()
-	case m.variant.Estimator == stages.WholeNetwork:
+	case stages.WholeNetwork:
 		return m.exactPlan()
 	}
 	return m.independentPlan()
@@ -28,7 +26,7 @@ func (m *method) independentPlan() engine.Plan {
 	plan := engine.Plan{generate, m.route}
 	// barrier: a link case needs all of its flows
 	if m.variant.Cluster != nil {
-		m.cluster = m.clusterStage(m.variant)
+		m.cluster = m.clusterStage()
 		plan = append(plan, m.cluster)
 	}
 	simulate := m.simulateStage()
@@ -48,63 +46,32 @@ func (m *method) independentPlan() engine.Plan {
 	return plan
 }
 
-// flowPlan is waveform relaxation over the link cases: passes exchange observations until the hosts' uplinks are
+// flowPlan is waveform relaxation over the link cases: two passes exchange observations, then the hosts' uplinks are
 // replayed with complete feedback.
 func (m *method) flowPlan() engine.Plan {
-	m.queues = nil
 	generate := m.generateStage()
 	plan := append(engine.Plan{generate}, m.flowRoutes(generate)...)
 	// barrier: a link case needs all of its flows
-	if m.variant.Cluster != nil {
-		m.cluster = m.clusterStage(m.variant.pass(1)) // links are alike in all passes
-		plan = append(plan, m.cluster)
-	}
-	var simulates []*engine.Stage
-	var observed []engine.Output // after the last pass
-	needed := m.relevanceOf(generate)
 	uplinks := m.uplinkStage()
-	nicWaits := m.uplinkFeedbackStage(generate, uplinks, needed)
-	plan = append(plan, uplinks, nicWaits)
-	given := nicWaits.Output(schema.UplinkFeedback) // to the next pass
-	var sent []engine.Output                        // what the next feedback stage reads of the pass before
-	for n := 1; n <= m.variant.Passes; n++ {
-		var before *engine.Stage // whose observations stand for the links that have settled
-		if n > 1 {
-			before = simulates[n-2]
-		}
-		simulate := m.passStage(n, given, before, needed)
-		if before != nil && n < m.variant.Passes && stages.RenewsNICWaits(n) {
-			renewed := m.nicWaitStage(n, given, needed)
-			plan = append(plan, renewed)
-			observed = append([]engine.Output{renewed.Output(schema.UplinkObservations)}, observed...)
-		}
-		simulates = append(simulates, simulate)
-		plan = append(plan, simulate)
-		if before == nil && needed != nil { // uplinks whose cases are left out
-			observed = []engine.Output{uplinks.Output(schema.UplinkObservations)}
-		}
-		observed = append([]engine.Output{simulate.Output(schema.HopObservations)}, observed...) // the newest first
-		if m.cluster != nil {
-			impute := m.imputeStage(n, simulate, before)
-			plan = append(plan, impute)
-			observed = append([]engine.Output{impute.Output(schema.ImputedObservations)}, observed...)
-		}
+	nicWaits := m.uplinkFeedbackStage(generate, uplinks)
+	first := m.passStage(1, nicWaits.Output(schema.UplinkFeedback), nil)
+	plan = append(plan, uplinks, nicWaits, first)
+	passes, observed := []*engine.Stage{first}, []engine.Output{first.Output(schema.HopObservations)}
+	if m.variant.Passes > 1 {
 		// barrier: a flow needs all of its hops
-		if n < m.variant.Passes {
-			feedback := m.feedbackStage(n, generate, observed, sent, simulate, needed)
-			plan = append(plan, feedback)
-			given = feedback.Output(schema.Feedback)
-			if sent = observed; n > 1 {
-				sent = []engine.Output{feedback.Output(schema.SentObservations)}
-			}
-		}
+		feedback := m.feedbackStage(generate, first)
+		second := m.passStage(2, feedback.Output(schema.Feedback), first)
+		plan = append(plan, feedback, second)
+		passes = append(passes, second)
+		observed = append([]engine.Output{second.Output(schema.HopObservations)}, observed...) // the newest first
 	}
-	sender := m.senderFeedbackStage(generate, observed, needed.silent())
-	replay := m.replayStage(sender, needed.silent())
+	// barrier: a flow needs all of its hops
+	sender := m.senderFeedbackStage(generate, observed)
+	replay := m.replayStage(sender)
 	sample := m.sampleReplaysStage(generate, observed, replay)
 	plan = append(plan, sender, replay, sample)
 	if !m.Ephemeral {
-		plan = append(plan, m.intervalsStage(generate, sample, sample, simulates))
+		plan = append(plan, m.intervalsStage(generate, sample, sample, passes))
 	}
 	return plan
 }

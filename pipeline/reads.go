@@ -77,11 +77,6 @@ func (e *Estimation) Generated() (GenerateStats, error) {
 	return generateStats(r)
 }
 
-// NewSimulator prepares one worker's simulator of link cases.
-func NewSimulator(e *Estimation, loads *stages.Loads) (*stages.Simulator, error) {
-	return e.method(e.variant).simulator(loads, "")
-}
-
 // Loads is what each link of an estimate carries: flows, bytes and packets by link id, summed over the chunks of route.
 func Loads(e *Estimation) (*stages.Loads, error) {
 	in, err := e.Read(schema.LinkLoads, nil, nil)
@@ -143,8 +138,8 @@ const MethodVersion = methodVersion
 
 // NewTaskRunner makes a task runner for a scenario whose flows the lake holds.
 func NewTaskRunner(dir, scenario string, v Variant, o Settings) (*engine.TaskRunner, error) {
-	if v.Passes == AutoPasses {
-		return nil, errors.New("with passes made until the percentiles settle, the steps are not known in advance: ask for a number of passes")
+	if v.Auto {
+		return nil, errors.New("an estimate that chooses its estimator has no steps that are known in advance: name one")
 	}
 	if v.Estimator == stages.WholeNetwork {
 		return nil, errors.New("estimator exact is one task: parsimon run does it")

@@ -11,9 +11,7 @@ import (
 	"testing"
 
 	"parsimon/pipeline/internal/fixture"
-	"parsimon/pipeline/internal/rows"
 	"parsimon/pipeline/lake"
-	"parsimon/pipeline/scenario"
 	"parsimon/schema"
 	"parsimon/stages"
 )
@@ -42,42 +40,6 @@ func sameRows(t *testing.T, v Variant) {
 	estimate(t, topology, flows, first)
 	if got := digestOf(t, first.Lake, v.Estimator); got != want {
 		t.Errorf("cut anew in the same lake: %s, want %s", got, want)
-	}
-}
-
-// With DCQCN passes also exchange the queues of links, in any partition, and with clusters. A warm estimate reads those of
-// its base.
-func TestSameRowsWithQueues(t *testing.T) {
-	topology, flows := fixture.Trace(t, 5000)
-	three, clustered := flow, flow
-	three.Passes = 3
-	var err error
-	if clustered.Cluster, err = stages.ParseClustering("0.1"); err != nil {
-		t.Fatal(err)
-	}
-	for _, v := range []Variant{three, clustered} {
-		want := ""
-		for _, o := range []options{{Workers: 1, Partitions: 1}, {Workers: 2, Partitions: 7}, {}} {
-			s, err := scenario.FromFiles(topology, flows)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := s.SetTransport("dcqcn"); err != nil {
-				t.Fatal(err)
-			}
-			o.Lake, o.Variant, o.Keep = t.TempDir(), v, true
-			estimateScenario(t, s, o)
-			if rows.Files(t, o.Lake, schema.LinkQueues) == 0 {
-				t.Fatal("no queues")
-			}
-			got := digestOf(t, o.Lake, v.Estimator)
-			if want == "" {
-				want = got
-			}
-			if got != want {
-				t.Errorf("%+v, %d workers, %d partitions: %s, want %s", v, o.Workers, o.Partitions, got, want)
-			}
-		}
 	}
 }
 

@@ -16,10 +16,10 @@ type ClusterStats struct {
 
 // clusterStage finds links that are alike and, for each such cluster, the link whose case stands for all of them. It is
 // one task, which uses all workers.
-func (m *method) clusterStage(v Variant) *engine.Stage {
+func (m *method) clusterStage() *engine.Stage {
 	hops := m.route.Output(schema.Hops)
 	s := &engine.Stage{
-		Name: "cluster", Place: v.place(m.ID()), Unit: "links", Command: m.command("cluster", m.variant),
+		Name: "cluster", Place: m.variant.place(m.ID()), Unit: "links", Command: m.command("cluster", m.variant),
 		Reads:  append(m.loadTables(), hops),
 		Writes: []schema.Table{schema.LinkClusters},
 		Cut:    func(*engine.Inputs, []engine.Task) ([]engine.Task, error) { return []engine.Task{{}}, nil },
@@ -63,8 +63,7 @@ func (m *method) features(ctx context.Context, t *engine.Attempt, in *engine.Inp
 			rows := in.Read(m.route.Output(schema.Hops), stages.FeatureColumns(), linkRange(lo, hi))
 			defer func() { _ = rows.Close() }() // read to its end, or an error is reported
 			t.Add(hi - lo)
-			return m.variant.Cluster.Features(ctx, m.Network, &m.Spec.Params, loads, m.variant.Estimator, int32(lo), int32(hi),
-				rows, features)
+			return m.variant.Cluster.Features(ctx, m.Network, &m.Spec.Params, loads, int32(lo), int32(hi), rows, features)
 		}, nil
 	})
 	return features, err

@@ -3,7 +3,6 @@ package pipeline
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 
 	"parsimon/pipeline/engine"
@@ -40,9 +39,6 @@ func (m *method) intervalsStage(generate, sample, contributions *engine.Stage,
 		before = simulates[len(simulates)-2]
 		s.Reads = append(s.Reads, before.Output(schema.LinkStats))
 	}
-	if m.earlier != nil {
-		s.Reads = append(s.Reads, m.earlier.Output(schema.Intervals))
-	}
 	s.Open = func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
 		work := func(ctx context.Context, t *engine.Attempt) error {
 			r := estimateReader{m, in, t, chunkTasks(in.Files(generate.Output(schema.Flows))), sample.Output(schema.Slowdowns),
@@ -56,14 +52,8 @@ func (m *method) intervalsStage(generate, sample, contributions *engine.Stage,
 			if err != nil {
 				return err
 			}
-			earlier, err := m.earlierPasses(in)
-			if err != nil {
-				return err
-			}
 			found := finder.Weaknesses(moved, intervals)
-			found = append(found, stages.MovedPercentile(m.variant.Passes, intervals, earlier)...)
-			found = append(found, m.warmWarning()...)
-			t.SetStats(stages.NewPassesStats(m.variant.Passes, intervals, m.removable(found), finder.BusyTail(), earlier))
+			t.SetStats(stages.NewPassesStats(intervals, found, finder.BusyTail()))
 			rows, warnings := stages.IntervalsRecord(intervals), stages.WeaknessRecord(found)
 			defer rows.Release()
 			defer warnings.Release()
@@ -72,18 +62,6 @@ func (m *method) intervalsStage(generate, sample, contributions *engine.Stage,
 		return func() (engine.Worker, error) { return work, nil }, nil
 	}
 	return s
-}
-
-// earlierPasses are the statistics of the estimate that this one is compared with; nil if there is none.
-func (m *method) earlierPasses(in *engine.Inputs) (*stages.PassesStats, error) {
-	if m.earlier == nil {
-		return nil, nil
-	}
-	all, err := engine.Stats[stages.PassesStats](in.Records(m.earlier))
-	if err != nil || len(all) == 0 {
-		return nil, err
-	}
-	return &all[0], nil
 }
 
 // An estimateReader reads the slowdowns and contributions of all flows, a chunk at a time.
@@ -175,23 +153,9 @@ func lastMoved(in *engine.Inputs, n *topology.Network, before, last *engine.Stag
 	if before == nil {
 		return nil, nil
 	}
-	by, err := movedBy(in, n, before, last)
-	return &by, err
-}
-
-// movedBy is how a sweep over links changed their waits.
-func movedBy(in *engine.Inputs, n *topology.Network, before, after *engine.Stage) (stages.Movement, error) {
 	then := in.Read(before.Output(schema.LinkStats), stages.MovedColumns(), nil)
-	now := in.Read(after.Output(schema.LinkStats), stages.MovedColumns(), nil)
+	now := in.Read(last.Output(schema.LinkStats), stages.MovedColumns(), nil)
 	defer func() { _, _ = then.Close(), now.Close() }() // read to their ends, or an error is reported
-	return stages.Moved(n, then, now)
-}
-
-// removable returns the warnings that more passes may remove. With clusters they are not those of laws: flows that are
-// given what others waited refute some at any number of passes.
-func (m *method) removable(found []stages.Weakness) []stages.Weakness {
-	if m.variant.Cluster == nil {
-		return found
-	}
-	return slices.DeleteFunc(slices.Clone(found), func(w stages.Weakness) bool { return w.Refutes() })
+	by, err := stages.Moved(n, then, now)
+	return &by, err
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // replayStage runs the cases of the hosts' uplinks with complete feedback, which yields each flow's FCT.
-func (m *method) replayStage(sender *engine.Stage, omitted omission) *engine.Stage {
+func (m *method) replayStage(sender *engine.Stage) *engine.Stage {
 	hops, feedback := m.route.Output(schema.Hops), sender.Output(schema.SenderFeedback)
 	s := &engine.Stage{
 		Name: "replay", Place: m.variant.place(m.ID()), Unit: "packet-hops", Command: m.command("replay", m.variant),
@@ -24,19 +24,16 @@ func (m *method) replayStage(sender *engine.Stage, omitted omission) *engine.Sta
 			return m.linkTasks(loads, m.Network.FromHost, prior), nil
 		},
 	}
-	s.Reads = append(s.Reads, omitted.reads...)
 	s.Open = func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
 		loads, err := m.readLoads(in)
 		if err != nil {
 			return nil, err
 		}
-		settled, err := omitted.links(in)
 		return func() (engine.Worker, error) {
-			sim, err := m.simulator(loads, "")
+			sim, err := stages.NewSimulator(m.simulatorOptions(loads, ""))
 			if err != nil {
 				return nil, err
 			}
-			sim.Settle(settled)
 			return func(ctx context.Context, t *engine.Attempt) error {
 				links := t.Range("link_id")
 				stats, err := sim.Replay(ctx, int32(t.Lo), int32(t.Hi), t.Read(hops, stages.HopColumns(m.variant.Estimator), links),
@@ -45,7 +42,7 @@ func (m *method) replayStage(sender *engine.Stage, omitted omission) *engine.Sta
 				t.SetCritical(stats.LongestCaseNS)
 				return err
 			}, nil
-		}, err
+		}, nil
 	}
 	return s
 }

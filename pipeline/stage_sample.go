@@ -21,32 +21,16 @@ func (m *method) sampleStage(generate, simulate, contributions *engine.Stage) *e
 }
 
 // sampleReplaysStage takes each flow's FCT from the replay of its host's uplink, and divides the delay among its hops
-// by their observations, for estimator flow. Of several replays of a flow the last one counts.
-func (m *method) sampleReplaysStage(generate *engine.Stage, observed []engine.Output,
-	replays ...*engine.Stage) *engine.Stage {
-	flows := generate.Output(schema.Flows)
+// by their observations, for estimator flow.
+func (m *method) sampleReplaysStage(generate *engine.Stage, observed []engine.Output, replay *engine.Stage) *engine.Stage {
+	flows, fcts, acks := generate.Output(schema.Flows), replay.Output(schema.SenderFCTs), m.overlaps.Output(schema.AckDelays)
 	s := m.sampleOf(flows)
-	s.Reads = append(append(s.Reads, observed...), m.routedPaths()...)
-	for _, r := range replays {
-		s.Reads = append(s.Reads, r.Output(schema.SenderFCTs))
-	}
-	acks := m.overlaps.Output(schema.AckDelays)
-	s.Reads = append(s.Reads, acks)
+	s.Reads = append(append(s.Reads, observed...), fcts, acks)
 	s.Writes = []schema.Table{schema.Slowdowns, schema.HopContributions}
 	s.Open = m.samplers(func(ctx context.Context, sampler *stages.Sampler, t *engine.Attempt) (stages.SampleStats, error) {
-		if err := m.follow(sampler, t); err != nil {
-			return stages.SampleStats{}, err
-		}
-		if of := m.only(); of != nil {
-			sampler.Only(of.FlowGroup)
-		}
-		var fcts inTurn
-		for _, r := range replays {
-			fcts = append(fcts, t.Read(r.Output(schema.SenderFCTs), nil, t.Range("flow_row")))
-		}
-		return sampler.SampleReplays(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(flows, nil), readObservedDelays(t, observed),
-			&fcts, t.Read(acks, stages.AckDelayColumns(), t.Range("flow_row")),
-			t.Sink(schema.Slowdowns), t.Sink(schema.HopContributions))
+		return sampler.SampleReplays(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(flows, nil),
+			readObservations(t, observed, stages.ObservedDelayColumns()), t.Read(fcts, nil, t.Range("flow_row")),
+			t.Read(acks, stages.AckDelayColumns(), t.Range("flow_row")), t.Sink(schema.Slowdowns), t.Sink(schema.HopContributions))
 	})
 	return s
 }

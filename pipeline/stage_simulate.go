@@ -9,7 +9,6 @@ import (
 	"parsimon/pipeline/lake"
 	"parsimon/schema"
 	"parsimon/stages"
-	"parsimon/stages/topology"
 )
 
 func linkRange(lo, hi int64) *lake.Range { return &lake.Range{Column: "link_id", Lo: lo, Hi: hi} }
@@ -31,32 +30,12 @@ func (m *method) uplinkStage() *engine.Stage {
 	return s
 }
 
-// nicWaitStage runs the cases of the hosts' uplinks again, given the feedback of pass n, for the passes that follow. It
-// stands before the pass, which is the last to read the feedback in an estimate of n passes.
-func (m *method) nicWaitStage(n int, feedback engine.Output, needed *relevance) *engine.Stage {
-	others := omission{find: func(*engine.Inputs) (stages.Settled, error) {
-		return stages.Omit(m.Network, func(link int32) bool { return !m.Network.FromHost(link) }), nil
-	}}
-	s := m.caseStage("nic-waits", m.variant.pass(n), feedback, needed.leftOut(others), schema.UplinkObservations)
-	s.Pass, s.Writes = n, []schema.Table{schema.UplinkObservations}
-	return s
-}
-
-// passStage runs the case of every link once, in pass n of estimator flow, given the feedback; but not those that have
-// settled by the pass before (nil for the first), nor those that are not needed.
-func (m *method) passStage(n int, feedback engine.Output, before *engine.Stage, needed *relevance) *engine.Stage {
-	s := m.caseStage("simulate", m.variant.pass(n), feedback, needed.leftOut(m.settled(before)), schema.HopObservations)
-	m.writePass(s, n)
-	return s
-}
-
-// writePass sets what a stage writes that runs the cases of pass n.
-func (m *method) writePass(s *engine.Stage, n int) {
+// passStage runs the cases of links, given the feedback, in pass n of estimator flow: in pass 1 of every link, in pass 2
+// not of those whose observations of stage first can stand.
+func (m *method) passStage(n int, feedback engine.Output, first *engine.Stage) *engine.Stage {
+	s := m.caseStage("simulate", m.variant.pass(n), feedback, m.omitted(first), schema.HopObservations)
 	s.Pass, s.Writes = n, []schema.Table{schema.HopObservations, schema.LinkStats}
-	if m.Spec.Params.Transport.AcksQueue() {
-		s.Writes = append(s.Writes, schema.LinkQueues)
-		m.queues = append([]engine.Output{s.Output(schema.LinkQueues)}, m.queues...)
-	}
+	return s
 }
 
 // caseStage is the common part of the stages that run link cases, a range of links a task.
@@ -92,18 +71,18 @@ func (m *method) caseStage(name string, v Variant, feedback engine.Output, omitt
 		if err != nil {
 			return nil, err
 		}
-		settled, err := omitted.links(in)
+		left, err := omitted.links(in)
 		if err != nil {
 			return nil, err
 		}
 		program, err := m.program(s, in)
+		o := m.simulatorOptions(loads, program)
+		o.Representative, o.Omitted = of, left
 		return func() (engine.Worker, error) {
-			sim, err := m.simulator(loads, program)
+			sim, err := stages.NewSimulator(o)
 			if err != nil {
 				return nil, err
 			}
-			sim.Represent(of)
-			sim.Settle(settled)
 			return func(ctx context.Context, t *engine.Attempt) error {
 				return m.runCases(ctx, sim, t, hops, feedback, out)
 			}, nil
@@ -124,7 +103,7 @@ func (m *method) caseWork(in *engine.Inputs, tasks []engine.Task, feedback engin
 	if err != nil {
 		return nil, err
 	}
-	settled, err := omitted.links(in)
+	left, err := omitted.links(in)
 	if err != nil {
 		return nil, err
 	}
@@ -135,9 +114,9 @@ func (m *method) caseWork(in *engine.Inputs, tasks []engine.Task, feedback engin
 	work := make([]int64, len(tasks))
 	for n, t := range tasks {
 		for id := int32(t.Lo); id < int32(t.Hi); id++ {
-			_, left := settled[id]
+			_, omitted := left[id]
 			switch fromHost := m.Network.FromHost(id); {
-			case left || !want(id):
+			case omitted || !want(id):
 			case fromHost:
 				work[n] += loads.Links[id].Packets / ofUplink
 			case out.Name != schema.UplinkObservations.Name:
@@ -152,38 +131,26 @@ func (m *method) caseWork(in *engine.Inputs, tasks []engine.Task, feedback engin
 // omits none.
 type omission struct {
 	reads []engine.Output
-	find  func(in *engine.Inputs) (stages.Settled, error)
+	find  func(in *engine.Inputs) (stages.Omitted, error)
 }
 
-func (o omission) links(in *engine.Inputs) (stages.Settled, error) {
+func (o omission) links(in *engine.Inputs) (stages.Omitted, error) {
 	if o.find == nil {
 		return nil, nil
 	}
 	return o.find(in)
 }
 
-// settled are the links that a pass omits, given the stage of the pass before; none if that is nil.
-func (m *method) settled(before *engine.Stage) omission {
-	return m.omitted(before, stages.ReadSettled)
-}
-
-// unfed are the links that need no feedback in pass n, likewise.
-func (m *method) unfed(n int, before *engine.Stage) omission {
-	return m.omitted(before, func(net *topology.Network, stats schema.Batches) (stages.Settled, error) {
-		return stages.ReadUnfed(net, n, stats)
-	})
-}
-
-func (m *method) omitted(before *engine.Stage,
-	read func(*topology.Network, schema.Batches) (stages.Settled, error)) omission {
-	if before == nil {
+// omitted are the links that pass 2 omits, given the stage of pass 1; none if that is nil.
+func (m *method) omitted(first *engine.Stage) omission {
+	if first == nil {
 		return omission{}
 	}
-	stats := before.Output(schema.LinkStats)
-	return omission{[]engine.Output{stats}, func(in *engine.Inputs) (stages.Settled, error) {
+	stats := first.Output(schema.LinkStats)
+	return omission{[]engine.Output{stats}, func(in *engine.Inputs) (stages.Omitted, error) {
 		rows := in.Read(stats, nil, nil)
 		defer func() { _ = rows.Close() }() // read to its end, or an error is reported
-		return read(m.Network, rows)
+		return stages.ReadOmitted(m.Network, rows)
 	}}
 }
 
@@ -208,13 +175,9 @@ func (m *method) runCases(ctx context.Context, sim *stages.Simulator, t *engine.
 	lo, hi := int32(t.Lo), int32(t.Hi)
 	var stats stages.SimulateStats
 	if out.Name == schema.UplinkObservations.Name {
-		stats, err = sim.SimulateUplinks(ctx, lo, hi, cases, given, t.Sink(out), t.Add)
+		stats, err = sim.SimulateUplinks(ctx, lo, hi, cases, t.Sink(out), t.Add)
 	} else {
-		var queues schema.Sink
-		if out.Name == schema.HopObservations.Name && m.Spec.Params.Transport.AcksQueue() {
-			queues = t.Sink(schema.LinkQueues)
-		}
-		stats, err = sim.Simulate(ctx, lo, hi, cases, given, t.Sink(out), t.Sink(schema.LinkStats), queues, t.Add)
+		stats, err = sim.Simulate(ctx, lo, hi, cases, given, t.Sink(out), t.Sink(schema.LinkStats), t.Add)
 	}
 	t.SetStats(stats)
 	t.SetCritical(stats.LongestCaseNS)

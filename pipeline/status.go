@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -187,11 +186,10 @@ func begunStages(l *lake.Lake, model *Model) (all []*engine.Stage, estimated boo
 		}
 		whole := last == nil || last.Begun(l)
 		estimated = estimated || whole
-		if v.Estimator == stages.Flow { // stages towards another pass
-			for _, s := range (&method{Model: model, variant: v.longer()}).plan() {
-				if s.Pass == v.sweeps() && plan.Find(s.Name, s.Pass) == nil && s.Begun(l) {
-					plan = append(plan, s)
-				}
+		if v.Estimator == stages.Flow && v.Passes == 1 { // its feedback is for pass 2
+			two := (&method{Model: model, variant: v.pass(2)}).plan()
+			if s := two.Find("feedback", 1); s.Begun(l) {
+				plan = append(plan, s)
 			}
 		}
 		for _, s := range plan {
@@ -249,14 +247,17 @@ func readStageStatus(l *lake.Lake, s *engine.Stage, thorough bool) StageStatus {
 	return out
 }
 
-// BestVariant is the best estimate that the lake holds of a scenario: that of the whole network or, if there is none,
-// of estimator flow with the most passes or, if there is none, the paper's; of the same passes, preferably without
-// clustering.
+// BestVariant is the answer of the last run or, if the lake does not have it any more, the best estimate that it holds
+// of a scenario: that of the whole network or, if there is none, of estimator flow with the most passes or, if there is
+// none, the paper's, preferably without clustering.
 func BestVariant(model *Model) (best Variant, err error) {
 	all, err := estimatesOf(model)
-	found := false
+	answer, found := model.Lake.Answer(model.ID()), false
 	for _, v := range all {
-		if v.Ablation == 0 && (!found || v.better(best)) {
+		if v.String() == answer {
+			return v, nil
+		}
+		if !found || v.better(best) {
 			best, found = v, true
 		}
 	}
@@ -266,25 +267,22 @@ func BestVariant(model *Model) (best Variant, err error) {
 	return best, err
 }
 
-// held is a variant with what it leaves open settled by the estimates that the lake holds of a scenario with the same
-// settings: with Auto that of the whole network if there is one; else with AutoPasses that with the most passes,
-// DefaultPasses if there is none.
-func held(model *Model, like Variant) (Variant, error) {
-	if like.Passes != AutoPasses {
-		return like, nil
+// held is a variant with what it leaves open settled by the answer of the scenario's last run, if that is one of those
+// that an estimate may choose.
+func held(model *Model, like Variant) Variant {
+	if !like.Auto {
+		return like
 	}
-	all, err := estimatesOf(model)
-	most := 0
-	for _, v := range all {
-		if like.Auto && v.Estimator == stages.WholeNetwork {
-			return v, err
+	answer := model.Lake.Answer(model.ID())
+	for _, of := range []Variant{{Estimator: stages.WholeNetwork}, {Estimator: stages.Flow, Passes: MaxPasses}} {
+		if of.String() != answer {
+			continue
 		}
-		if v.String() == like.pass(v.Passes).String() {
-			most = max(most, v.Passes)
+		if _, incomplete := ReadOnly(model, of, Settings{}).Records(schema.Slowdowns); incomplete == nil {
+			return of
 		}
 	}
-	like.Auto = false
-	return like.pass(cmp.Or(most, DefaultPasses)), err
+	return like
 }
 
 // estimatesOf are the ways in which the lake holds complete estimates of a scenario.

@@ -94,20 +94,11 @@ func (t *distributedJob) complete(when string, want bool) {
 // again.
 func TestTaskRunner(t *testing.T) {
 	topology, flows := fixture.Trace(t, 3000)
-	for name, cluster := range map[string]string{"plain": "", "clustered": "5%"} {
-		t.Run(name, func(t *testing.T) { testTaskRunner(t, topology, flows, cluster) })
-	}
+	testTaskRunner(t, topology, flows)
 }
 
-func testTaskRunner(tt *testing.T, topology, flows, cluster string) {
-	o := options{Lake: tt.TempDir(), Variant: flowOf(3), Workers: 2, Partitions: 4}
-	if cluster != "" {
-		c, err := stages.ParseClustering(cluster)
-		if err != nil {
-			tt.Fatal(err)
-		}
-		o.Cluster = c
-	}
+func testTaskRunner(tt *testing.T, topology, flows string) {
+	o := options{Lake: tt.TempDir(), Variant: flowOf(2), Workers: 2, Partitions: 4}
 	estimate(tt, topology, flows, o)
 	want := digestOf(tt, o.Lake, stages.Flow)
 
@@ -123,7 +114,7 @@ func testTaskRunner(tt *testing.T, topology, flows, cluster string) {
 		t.Fatal(err)
 	}
 	steps := t.runner.Steps()
-	half := steps[:len(steps)-4] // up to the last pass's simulate or impute
+	half := steps[:len(steps)-4] // up to the last pass's simulate
 	t.do(half)
 	if n := t.passesWith(schema.Feedback) + t.passesWith(schema.UplinkFeedback); n != 0 {
 		t.Errorf("%d passes have files of feedback after the last pass", n)
@@ -172,7 +163,7 @@ func publish(t testing.TB, o options) {
 
 // The steps must be known before the first, and there must be some to share out.
 func TestTaskRunnerNeedsPasses(t *testing.T) {
-	for _, v := range []Variant{flowOf(AutoPasses), choose, whole} {
+	for _, v := range []Variant{choose, whole} {
 		if _, err := NewTaskRunner(t.TempDir(), "", v, Settings{}); err == nil {
 			t.Errorf("steps of %+v", v)
 		}

@@ -102,7 +102,7 @@ func DeriveWindows(ctx context.Context, base *Estimation, w Windows, o Settings)
 		return nil, err
 	}
 	e.source = &windowFlows{model, generated(base.Lake, base.ID()), w}
-	return e, writeSpec(e)
+	return e, e.begin()
 }
 
 // windowFlows are the flows of a base scenario in windows.

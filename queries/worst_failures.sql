@@ -1,6 +1,6 @@
 -- question: Which cable failures increase slowdown most, according to parsimon sweep?
 -- grain: one row per scenario, variant, tier, service and cable, the n cables with the highest p99
--- units: estimated is screening where the values are those of the screening, which are less certain; slowdown is FCT / ideal FCT, no unit; a change is the slowdown divided by that of the base, - 1
+-- units: estimated is the variant; slowdown is FCT / ideal FCT, no unit; a change is the slowdown divided by that of the base, - 1
 -- param: scenario text = '' : scenario id of the base; empty means all scenarios of the lake, with separate rows for each
 -- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
 -- param: service text = all : service; all means the flows of all services

@@ -140,7 +140,7 @@ func (t Table) Index(column string) int {
 func Tables() []Table {
 	return []Table{
 		Scenarios, Nodes, Links, Flows, Rejects, Hops, LinkLoads, LinkOverlaps, AckDelays, LinkClusters, LinkStats, HopDelays,
-		DelayBuckets, HopObservations, ImputedObservations, UplinkObservations, SentObservations, LinkQueues,
+		DelayBuckets, HopObservations, UplinkObservations,
 		Feedback, UplinkFeedback, SenderFeedback, SenderFCTs,
 		HopContributions, Slowdowns, Intervals, Warnings, Windows, SampledSlowdowns, SampledIntervals,
 		ExactFCTs, ExactHops, Validations, Workloads, Records,

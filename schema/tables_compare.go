@@ -59,9 +59,7 @@ var Sweeps = Table{
 		{"service", str, false, "", "service of the flows, or all"},
 		{"flows", i64, false, "", "number of flows of the service that have a path"},
 		{"unreachable", i64, false, "", "number of flows, of all services, without a path"},
-		{"estimated", str, false, "",
-			"variant of the complete estimate, which the worst cables have; screening for the others: " +
-				"the estimate of the base, changed by the cases of the changed links"},
+		{"estimated", str, false, "", "variant of the estimate"},
 		{"p50_slowdown", f64, false, "", "median slowdown with the cable down"},
 		{"p90_slowdown", f64, false, "", "p90 of slowdown"},
 		{"p99_slowdown", f64, false, "", "p99 of slowdown"},
@@ -70,8 +68,7 @@ var Sweeps = Table{
 		{"p90_change", f64, false, "", "p90_slowdown divided by that of the base, - 1"},
 		{"p99_change", f64, false, "", "p99_slowdown divided by that of the base, - 1"},
 		{"p999_change", f64, false, "", "p999_slowdown divided by that of the base, - 1"},
-		{"simulated_cases", i64, false, "",
-			"number of link cases simulated for the cable, by screening and by the complete estimate"},
+		{"simulated_cases", i64, false, "", "number of link cases simulated for the cable"},
 		{"cached_cases", i64, false, "", "number of link cases found in the cache"},
 	},
 }

@@ -148,11 +148,11 @@ var observationColumns = []Column{
 	{"observed", bin, false, "", "waits and marks of the packets, encoded in blocks; at hop 0 the NIC waits"},
 }
 
-// Tables of estimator flow: what the link cases exchange in each pass, and the final replay. All but the last are
+// Tables of estimator flow: what the link cases exchange in two passes, and the final replay. All but the last are
 // temporary.
 //
 //	hops           ─ uplinks  ─→ uplink_observations ─ uplink-feedback ─→ uplink_feedback   of the first pass
-//	hops, feedback ─ simulate ─→ hop_observations ─ feedback ─→ feedback, sent_observations of the next pass
+//	hops, feedback ─ simulate ─→ hop_observations ─ feedback ─→ feedback of the second pass
 //	               last pass:    hop_observations ─→ sender_feedback ─ replay ─→ sender_fcts
 var (
 	HopObservations = Table{
@@ -163,46 +163,16 @@ var (
 		Columns: append(slices.Clone(observationColumns),
 			Column{"delay_ns", i64, false, "ns", "FCT of the flow in the link's case less its ideal FCT there: what the case says of the whole path"}),
 	}
-	ImputedObservations = Table{
-		Name: "imputed_observations",
-		Doc: "With --cluster, hop_observations of links that were not simulated: " +
-			"each flow has the observations of a donor flow on the representative link. Where that was not simulated again, " +
-			"those of an earlier pass stand.",
-		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"},
-		Variant: true, Temporary: true,
-		Columns: observationColumns,
-	}
 	UplinkObservations = Table{
-		Name: "uplink_observations",
-		Doc: "NIC waits of hosts' uplinks. Before the first pass, without feedback, flows that have none have no rows; with " +
-			"the feedback of even passes that others follow, all flows have.",
+		Name:  "uplink_observations",
+		Doc:   "NIC waits of hosts' uplinks on their own, before the first pass. Flows that have none have no rows.",
 		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"},
 		Variant: true, Temporary: true,
 		Columns: observationColumns,
-	}
-	SentObservations = Table{
-		Name: "sent_observations",
-		Doc: "Contribution of each hop to the feedback of the other hops: its observations of all passes so far, damped; " +
-			"not written after the first pass, whose hop_observations say it.",
-		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"},
-		Variant: true, Temporary: true,
-		Columns: observationColumns,
-	}
-	LinkQueues = Table{
-		Name: "link_queues",
-		Doc: "Queues over time in one pass, with transports whose ACKs wait in the queues of switches (dcqcn). A row every " +
-			"4,096 ns while there is a queue, after one at the first start of the link's flows.",
-		Grain: "link × time", Key: []string{"link_id", "at_ns"}, Sort: []string{"link_id", "at_ns"},
-		Variant: true, Temporary: true,
-		Columns: []Column{
-			{"link_id", i32, false, "", "link"},
-			{"at_ns", i64, false, "ns", "time"},
-			{"wait_ns", i64, false, "ns", "how long a byte would wait that comes at the link then"},
-		},
 	}
 	Feedback = Table{
 		Name:  "feedback",
-		Doc:   "Feedback for the link cases of the next pass: observations of each flow's packets at its other hops.",
+		Doc:   "Feedback for the link cases of the second pass: observations of each flow's packets at its other hops.",
 		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"link_id", "flow_row"},
 		Variant: true, Temporary: true,
 		Columns: []Column{

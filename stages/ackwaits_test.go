@@ -20,10 +20,10 @@ func TestAckWaitsInFeedback(t *testing.T) {
 	loads := &Loads{BothBusy: make([]float64, len(n.Links))}
 	loads.BothBusy[2], loads.BothBusy[4] = 0.5, 0.25
 	observed := observationTable([]simkernel.Block{{WaitNS: 100}}, []simkernel.Block{{WaitNS: 1000}}, nil)
-	for scope, rows := range map[FeedbackScope]int{PassScope: 3, SenderScope: 1} {
-		x := NewFeedbackBuilder(n, dctcpParams(), loads, 1, 1, 0)
+	for scope, rows := range map[FeedbackScope]int{PassScope: 2, SenderScope: 1} {
+		x := NewFeedbackBuilder(n, dctcpParams(), loads, 1, nil)
 		var out captured
-		if err := x.Build(t.Context(), scope, 7, 1, observed.rewound(), nil, &out, nil); err != nil {
+		if err := x.Build(t.Context(), scope, 7, 1, observed.rewound(), &out); err != nil {
 			t.Fatal(err)
 		}
 		found := 0

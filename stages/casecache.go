@@ -6,6 +6,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"parsimon/simkernel"
 	"parsimon/stages/topology"
 )
 
@@ -27,18 +28,6 @@ type CaseStore interface {
 // of simulating them.
 const minCachedPackets = 1000
 
-// UseCache makes the simulator look up link cases in a store before it simulates them, and store what it has
-// simulated. program is the identity of the solver; "" for the link kernel. Results of different programs
-// are kept apart.
-func (s *Simulator) UseCache(store CaseStore, program string) error {
-	head, err := s.params.AppendIdentity(nil)
-	if err != nil {
-		return err
-	}
-	s.cache = caseCache{store: store, hash: xxh3.New(), head: append(head, program...)}
-	return nil
-}
-
 // caseCache is a Simulator's access to a CaseStore.
 type caseCache struct {
 	store   CaseStore // nil: no cache
@@ -46,6 +35,12 @@ type caseCache struct {
 	head    []byte // first bytes of every case's digest
 	pending []byte // bytes that are not hashed yet
 	value   []byte
+}
+
+// newCaseCache returns the access to a store for cases of a transport that are solved by a program.
+func newCaseCache(store CaseStore, p *simkernel.Params, program string) (caseCache, error) {
+	head, err := p.AppendIdentity(nil)
+	return caseCache{store: store, hash: xxh3.New(), head: append(head, program...)}, err
 }
 
 // cachedResult sets s.result to the stored result of the current case and reports whether there is one.
@@ -110,12 +105,6 @@ func (s *Simulator) caseKey(link topology.Link) CaseKey {
 			binary.LittleEndian.PutUint64(at[16*i+8:], uint64(uint32(b.UpstreamNS))<<32|uint64(b.Hint)<<16|uint64(b.Marks))
 		}
 		m.hashPending()
-	}
-	if s.params.Transport.FeedbackByTime() {
-		for i := range c.Feedback {
-			m.number(uint64(c.Feedback[i].SentAt))
-			m.hashPending()
-		}
 	}
 	_, _ = m.hash.Write(m.pending) // never fails
 	return m.hash.Sum128().Bytes()

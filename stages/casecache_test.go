@@ -43,14 +43,12 @@ func TestCachedResultsAreTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dcqcn := simkernel.ParamsOf(simkernel.DCQCN)
 	for _, of := range []struct {
 		by Estimator
 		p  simkernel.Params
-	}{{Independent, simkernel.DefaultParams()}, {Flow, simkernel.DefaultParams()}, {Flow, dcqcn}} {
+	}{{Independent, simkernel.DefaultParams()}, {Flow, simkernel.DefaultParams()}} {
 		by, p := of.by, of.p
 		store := &mapStore{results: map[CaseKey][]byte{}}
-		var queues captured
 		run := func(useCache bool, shiftNS int64) (*captured, *captured, SimulateStats) {
 			flows := randomFlows(n, rand.New(rand.NewPCG(5, 6)), 3000)
 			if shiftNS > 0 {
@@ -62,31 +60,25 @@ func TestCachedResultsAreTheSame(t *testing.T) {
 				flows = withStarts(flows, moved)
 			}
 			hops, loads := routed(t, n, &p, flows)
-			sim, err := NewSimulator(n, p, loads, by, 0)
+			o := SimulatorOptions{Network: n, Params: p, Loads: loads, Estimator: by}
+			if useCache {
+				o.Cache = store
+			}
+			sim, err := NewSimulator(o)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if useCache {
-				if err := sim.UseCache(store, ""); err != nil {
-					t.Fatal(err)
-				}
-			}
 			var out, stats captured
-			queues = captured{}
-			done, err := sim.Simulate(context.Background(), 0, int32(len(n.Links)), hops, nil, &out, &stats, &queues, nil)
+			done, err := sim.Simulate(context.Background(), 0, int32(len(n.Links)), hops, nil, &out, &stats, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return &out, &stats, done
 		}
 		wantOut, wantStats, _ := run(false, 0)
-		wantQueues := queues
-		if rows := len(ints64(&queues, "wait_ns")); p.Transport.AcksQueue() && rows < 1000 {
-			t.Errorf("%d samples of queues: the test tests little", rows)
-		}
 		same := func(what string, out, stats *captured) {
 			t.Helper()
-			for _, pair := range [][2]*captured{{out, wantOut}, {stats, wantStats}, {&queues, &wantQueues}} {
+			for _, pair := range [][2]*captured{{out, wantOut}, {stats, wantStats}} {
 				for i, rec := range pair[0].recs {
 					for c := range int(rec.NumCols()) {
 						if name := rec.ColumnName(c); name != "cached" &&

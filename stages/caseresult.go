@@ -10,10 +10,9 @@ import (
 
 // A stored result of a link case:
 //
-//	result   := counters time* queue? observations*
+//	result   := counters time* observations*
 //	counters := uvarint × 6      MaxQueueAtNS relative to the first start; 0 if nothing was queued
 //	time     := uvarint(ideal) uvarint(fct - ideal) uvarint(wait)      by flow; only fct - ideal without hasTimes
-//	queue    := uvarint(length) (uvarint(steps since the sample before) uvarint(wait))*      see linkcase.Result.Queue
 //	observations := uvarint(length) block*      by flow, if the case records them; encoded as in blocks.go
 
 // hasTimes reports whether the results of the current case have FCTs, ideal FCTs and waits. Of a case that records
@@ -40,14 +39,6 @@ func (s *Simulator) encodeResult(b []byte) []byte {
 			b = binary.AppendUvarint(b, uint64(r.WaitNS[i]))
 		}
 	}
-	if s.recordsQueue() {
-		b = binary.AppendUvarint(b, uint64(len(r.Queue)))
-		at := int64(0)
-		for _, q := range r.Queue {
-			b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(q.Step-at)), uint64(q.WaitNS))
-			at = q.Step
-		}
-	}
 	if c.Record {
 		s.encodeObservations()
 		for i := range c.SizeBytes {
@@ -57,25 +48,6 @@ func (s *Simulator) encodeResult(b []byte) []byte {
 		}
 	}
 	return b
-}
-
-// recordsQueue reports whether results of the current case have the queue over time.
-func (s *Simulator) recordsQueue() bool {
-	return s.c.Record && s.c.Kind == linkcase.Behind && s.params.Transport.AcksQueue()
-}
-
-// decodeQueue decodes the queue into s.result.Queue.
-func (s *Simulator) decodeQueue(in *resultReader) error {
-	at := int64(0)
-	for range in.next() {
-		at += in.next()
-		q := linkcase.QueueSample{Step: at, WaitNS: in.next()}
-		if in.failed || q.WaitNS < 0 || q.Step < 0 {
-			return errResult
-		}
-		s.result.Queue = append(s.result.Queue, q)
-	}
-	return nil
 }
 
 // encodeObservations sets s.observed to the encoded observations of each flow of the current case, once.
@@ -136,12 +108,6 @@ func (s *Simulator) decodeResult(b []byte) error {
 		r.FCTNS[i] = r.IdealNS[i] + in.next()
 		if times {
 			r.WaitNS[i] = in.next()
-		}
-	}
-	r.Queue = r.Queue[:0]
-	if s.recordsQueue() && !in.failed {
-		if err := s.decodeQueue(&in); err != nil {
-			return err
 		}
 	}
 	if c.Record && !in.failed {

@@ -34,10 +34,7 @@ func FeatureColumns() []string {
 
 // Features computes the features of the links in [lo, hi) and stores them in features, by link id. It reads
 // the links' rows of table hops; those of a link must come in start order.
-//
-// With estimator Flow every host's uplink has a class of its own: the replay simulates all of them, and without other
-// links' feedback they cost little.
-func (c *Clustering) Features(ctx context.Context, n *topology.Network, p *simkernel.Params, loads *Loads, e Estimator,
+func (c *Clustering) Features(ctx context.Context, n *topology.Network, p *simkernel.Params, loads *Loads,
 	lo, hi int32, hops schema.Batches, features []LinkFeatures) error {
 	flows := make([][]featureFlow, hi-lo)
 	err := columns.ForEach(hops, func(rec arrow.Record) error {
@@ -63,10 +60,7 @@ func (c *Clustering) Features(ctx context.Context, n *topology.Network, p *simke
 		}
 		link := n.Links[id]
 		f.Load, f.Class = loads.Load(link), 2*link.BandwidthBps
-		switch uplink := of[0].firstLink == id; {
-		case uplink && e == Flow:
-			f.Class = -1 - int64(id)
-		case uplink:
+		if of[0].firstLink == id {
 			f.Class++
 		}
 		if c.Error == 0 {

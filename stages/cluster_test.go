@@ -107,11 +107,11 @@ func TestExpectedFeatures(t *testing.T) {
 	hops, loads := routed(t, n, &p, randomFlows(n, rand.New(rand.NewPCG(1, 2)), 4000))
 	whole, parts := make([]LinkFeatures, len(n.Links)), make([]LinkFeatures, len(n.Links))
 	ctx := context.Background()
-	if err := c.Features(ctx, n, &p, loads, Independent, 0, int32(len(n.Links)), hops.rewound(), whole); err != nil {
+	if err := c.Features(ctx, n, &p, loads, 0, int32(len(n.Links)), hops.rewound(), whole); err != nil {
 		t.Fatal(err)
 	}
 	for lo := 0; lo < len(n.Links); lo += 5 {
-		if err := c.Features(ctx, n, &p, loads, Independent, int32(lo), int32(min(lo+5, len(n.Links))), hops.rewound(),
+		if err := c.Features(ctx, n, &p, loads, int32(lo), int32(min(lo+5, len(n.Links))), hops.rewound(),
 			parts); err != nil {
 			t.Fatal(err)
 		}
@@ -123,52 +123,6 @@ func TestExpectedFeatures(t *testing.T) {
 		}
 		if (loads.Links[i].Flows > 0) != (whole[i].Values != nil) {
 			t.Errorf("link %d with %d flows has features %v", i, loads.Links[i].Flows, whole[i].Values)
-		}
-	}
-	ofFlow := make([]LinkFeatures, len(n.Links))
-	if err := c.Features(ctx, n, &p, loads, Flow, 0, int32(len(n.Links)), hops.rewound(), ofFlow); err != nil {
-		t.Fatal(err)
-	}
-	wide, err := ParseClustering("1000%")
-	if err != nil {
-		t.Fatal(err)
-	}
-	clusters, err := wide.Cluster(ctx, ofFlow)
-	if err != nil {
-		t.Fatal(err)
-	}
-	shared := 0
-	for _, l := range clusters {
-		if uplink := n.FromHost(l.Link); uplink && l.Members != 1 {
-			t.Errorf("estimator flow: uplink %d is in a cluster of %d", l.Link, l.Members)
-		} else if l.Members > 1 {
-			shared++
-		}
-	}
-	if shared == 0 {
-		t.Error("estimator flow: no link is in a cluster with another")
-	}
-	var even, bursts []featureFlow
-	for i := range int64(4000) {
-		even = append(even, featureFlow{size: 5000, start: i * 8000, pathDelay: 4000})
-		bursts = append(bursts, featureFlow{size: 5000, start: i / 20 * 160_000, pathDelay: 4000})
-	}
-	features := func(flows []featureFlow) []float32 {
-		var x featureBuilder
-		x.contention.reset(&p, 10e9)
-		for _, f := range flows {
-			x.contention.add(f.size, f.start, 10e9)
-		}
-		return x.expected(flows)
-	}
-	calm, bursty := features(even), features(bursts)
-	if calm[0] != 0 || bursty[2] <= calm[2] || c.distance(&LinkFeatures{Values: calm},
-		&LinkFeatures{Values: bursty}) < 1 {
-		t.Errorf("calm %v, bursty %v", calm, bursty)
-	}
-	for _, bad := range []string{"", "0", "-1%", "x", "1e9", "NaN"} {
-		if _, err := ParseClustering(bad); err == nil {
-			t.Errorf("%q is accepted", bad)
 		}
 	}
 }

@@ -35,9 +35,6 @@ type flowContention struct {
 	ahead          float64 // shares of the flows present at its start; above 1 there is a queue
 }
 
-// stretchFactor is the flow's duration relative to that without other flows.
-func (c *flowContention) stretchFactor() float64 { return (c.endNS - c.startNS) / c.aloneNS }
-
 // departure is a present flow and the value of contention.served at which it ends.
 type departure struct {
 	served float64

@@ -44,25 +44,25 @@ func Example() {
 
 	// passes: hops and feedback → observations → feedback
 	links := int32(len(net.Links))
-	simulator, err := NewSimulator(net, p, loads, Flow, 0)
+	simulator, err := NewSimulator(SimulatorOptions{Network: net, Params: p, Loads: loads, Estimator: Flow})
 	check(err)
 	observed, feedback := &captured{}, &captured{}
-	_, err = simulator.SimulateUplinks(ctx, 0, links, hops.rewound(), nil, observed, nil)
+	_, err = simulator.SimulateUplinks(ctx, 0, links, hops.rewound(), observed, nil)
 	check(err)
-	check(NewFeedbackBuilder(net, &p, loads, 1, 0, 0).BuildUplink(ctx, router, 0, 2, flows.rewound(), observed.rewound(), feedback))
+	check(NewFeedbackBuilder(net, &p, loads, 1, nil).BuildUplink(ctx, router, 0, 2, flows.rewound(), observed.rewound(), feedback))
 	observed = &captured{}
-	_, err = simulator.Simulate(ctx, 0, links, hops.rewound(), feedback.rewound(), observed, &captured{}, nil, nil)
+	_, err = simulator.Simulate(ctx, 0, links, hops.rewound(), feedback.rewound(), observed, &captured{}, nil)
 	check(err)
 	feedback = &captured{}
-	check(NewFeedbackBuilder(net, &p, loads, 1, 1, 0).Build(ctx, PassScope, 0, 2, observed.rewound(), nil, feedback, nil))
+	check(NewFeedbackBuilder(net, &p, loads, 1, nil).Build(ctx, PassScope, 0, 2, observed.rewound(), feedback))
 	observed = &captured{}
-	_, err = simulator.Simulate(ctx, 0, links, hops.rewound(), feedback.rewound(), observed, &captured{}, nil, nil)
+	_, err = simulator.Simulate(ctx, 0, links, hops.rewound(), feedback.rewound(), observed, &captured{}, nil)
 	check(err)
 
 	// replay: hosts' uplinks with complete feedback → FCTs
 	senderFeedback, senders := &captured{}, &captured{}
-	check(NewFeedbackBuilder(net, &p, loads, 1, 2, 0).Build(ctx, SenderScope, 0, 2, observed.rewound(), nil,
-		senderFeedback, nil))
+	check(NewFeedbackBuilder(net, &p, loads, 1, nil).Build(ctx, SenderScope, 0, 2, observed.rewound(),
+		senderFeedback))
 	_, err = simulator.Replay(ctx, 0, links, hops.rewound(), senderFeedback, senders, nil)
 	check(err)
 
@@ -86,12 +86,6 @@ func ExampleParseClustering() {
 	c, err := ParseClustering("5%")
 	fmt.Println(c, err)
 	// Output: 0.05 <nil>
-}
-
-func ExampleAblation() {
-	a, err := ParseAblation("waits+marks")
-	fmt.Println(a == AblateWaits|AblateMarks, a, err)
-	// Output: true waits+marks <nil>
 }
 
 func check(err error) {

@@ -3,10 +3,16 @@ package stages
 import (
 	"context"
 	"fmt"
+	"math"
+	"math/bits"
 	"slices"
 
+	"github.com/apache/arrow/go/v17/arrow"
+
 	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/simkernel"
+	"parsimon/stages/rng"
 	"parsimon/stages/topology"
 )
 
@@ -14,7 +20,7 @@ import (
 type FeedbackScope uint8
 
 const (
-	// PassScope writes table feedback, the input of the next pass: feedback for every hop of every flow, damped.
+	// PassScope writes table feedback, the input of pass 2: feedback for every hop of every flow, damped.
 	PassScope FeedbackScope = iota
 	// SenderScope writes table sender_feedback, the input of the replay: feedback for hop 0 of every flow, whole.
 	SenderScope
@@ -39,95 +45,41 @@ const (
 // and what they waited before it in UpstreamNS (linkcase.Case.DownstreamBps).
 //
 // With it comes what the flow's ACKs wait on their way back (ackWaits): it makes round trips longer, and senders whose
-// windows are open slower. With a transport whose ACKs wait in the queues of switches, it is what these queues were at
-// the time (UseQueues).
-//
-// With TIMELY and Swift, feedback is by time instead of by number of packet: see align.
+// windows are open slower.
 //
 // Link cases react against the sense of a change: longer waits at other links make the queue of this link
-// shorter. Undamped feedback therefore overshoots, so each hop sends damped observations (see dampFirst), and the
+// shorter. Undamped feedback therefore overshoots, so each hop sends damped observations (see damp), and the
 // feedback of a hop is the sum over what the other hops send. The replay receives the last observations
 // undamped, because a host's uplink has no queue that other hosts fill.
 //
 // A FeedbackBuilder is used by one goroutine at a time.
 type FeedbackBuilder struct {
-	net       *topology.Network
-	params    *simkernel.Params
-	layout    simkernel.BlockLayout
-	seed      uint64
-	pass      int
-	ablation  Ablation
-	simulated []bool // by link id: whether its case reads feedback; nil: all do
-	leftOut   []bool // by link id: whether no pass runs its case; nil: none
-	trips     roundTrips
-	ackWaits  []float64 // by link id, in ns; nil: not known
-	of        []int32   // by link id: the representative; nil: each is its own
-
-	queues   *LinkQueues // nil: ACKs wait in none
-	startNS  []int64     // of the chunk's flows
-	ackHints []uint16    // by block of the current flow; empty: not known
+	net      *topology.Network
+	params   *simkernel.Params
+	layout   simkernel.BlockLayout
+	seed     uint64
+	omitted  Omitted // links whose cases the next pass omits
+	trips    roundTrips
+	ackWaits []float64 // by link id, in ns; nil: not known
 
 	observed observationIndex // of this pass
-	previous observationIndex // what the hops sent after the pass before; in pass 2, what was observed in the first
-	again    bool             // whether there was one
 
 	path       []int32             // of the current flow
-	hops       [][]simkernel.Block // observations of the current flow, in the memory of hopBlocks; then what it sends
-	hopBlocks  [][]simkernel.Block
-	was        []simkernel.Block // what the current hop sent before
-	blocks     []simkernel.Block // feedback of the current hop
-	common     []simkernel.Block // the blocks whose times that feedback has: see align
-	sampled    []simkernel.Block
-	upstream   []blockSum // by block: hops 1 to h-1
-	downstream []blockSum // by hop and block: all hops behind it
+	hops       [][]simkernel.Block // observations of the current flow; then what its hops send
+	blocks     []simkernel.Block   // feedback of the current hop
+	upstream   []blockSum          // by block: hops 1 to h-1
+	downstream []blockSum          // by hop and block: all hops behind it
 
-	out  feedbackRows
-	sent observationRows
+	out feedbackRows
 }
 
-// NewFeedbackBuilder returns a builder for the observations of the given pass, counted from 1. The seed keys
-// the random bits that select marks.
-func NewFeedbackBuilder(n *topology.Network, p *simkernel.Params, loads *Loads, seed uint64, pass int,
-	a Ablation) *FeedbackBuilder {
-	return &FeedbackBuilder{net: n, params: p, layout: p.Layout(), seed: seed, pass: pass, ablation: a,
+// NewFeedbackBuilder returns a builder. The seed keys the random bits that select marks. omitted are links that need no
+// feedback from Build with PassScope.
+func NewFeedbackBuilder(n *topology.Network, p *simkernel.Params, loads *Loads, seed uint64,
+	omitted Omitted) *FeedbackBuilder {
+	return &FeedbackBuilder{net: n, params: p, layout: p.Layout(), seed: seed, omitted: omitted,
 		trips: newRoundTrips(n, p), ackWaits: ackWaits(n, p, loads)}
 }
-
-// Represent omits the feedback of links whose cases are not simulated. of is the representative of each
-// link (ReadClusters). Hosts' uplinks always receive feedback, because the replay simulates all of them.
-func (x *FeedbackBuilder) Represent(of []int32) {
-	x.of = of
-	x.simulated = nil
-	for id := range of {
-		x.simulated = append(x.simulated, !isImputed(of, int32(id)) || x.net.FromHost(int32(id)))
-	}
-}
-
-// Settle omits the feedback of links whose cases the next pass omits.
-func (x *FeedbackBuilder) Settle(links Settled) {
-	if x.simulated == nil {
-		x.simulated = make([]bool, len(x.net.Links))
-		for id := range x.simulated {
-			x.simulated[id] = true
-		}
-	}
-	for link := range links {
-		x.simulated[link] = false
-	}
-}
-
-// LeaveOut makes Build skip flows that cross only these links, of which no pass runs the cases. It goes with Follow:
-// the links have no observations.
-func (x *FeedbackBuilder) LeaveOut(links Settled) {
-	x.leftOut = make([]bool, len(x.net.Links))
-	for link := range links {
-		x.leftOut[link] = true
-	}
-}
-
-// Follow makes Build take observations that were made on other paths for those of the given ones, which are of the same
-// chunk. A hop of which nothing is known gives no feedback.
-func (x *FeedbackBuilder) Follow(p *Paths) { x.observed.paths = p }
 
 // ObservationColumns names the columns of table hop_observations that Build reads.
 func ObservationColumns() []string { return []string{"flow_row", "hop", "hops", "link_id", "observed"} }
@@ -141,47 +93,22 @@ func FeedbackColumns() []string {
 }
 
 // Build writes the feedback of one chunk of flows, rows firstRow to firstRow+rows-1 of table flows, by link
-// and flow, in the order of table hops; hops without feedback have no rows. For PassScope it also writes, unless
-// sent is nil, table sent_observations, by flow_row and hop.
+// and flow, in the order of table hops; hops without feedback have no rows.
 //
-// observed is the table of the pass that the scope names. Where it has several rows of a flow and hop, the first
-// counts. previous is what was observed in the pass before, where that is the first, later table sent_observations
-// after that pass; nil after the first pass. Only PassScope reads it. Both may hold rows of other flows, which are
-// skipped, and may come in any order. A flow whose hops are not all in observed is an error that names its row.
+// observed is table hop_observations. Where it has several rows of a flow and hop, the first counts. It may hold rows
+// of other flows, which are skipped, and may come in any order. A flow whose hops are not all in observed is an error
+// that names its row.
 func (x *FeedbackBuilder) Build(ctx context.Context, scope FeedbackScope, firstRow, rows int64,
-	observed, previous schema.Batches, out, sent schema.Sink) error {
-	x.observed.wanted = nil
-	switch {
-	case x.observed.paths == nil:
-	case sent == nil:
-		x.ask(scope, int(rows), x.isSimulated)
-	case x.leftOut != nil: // what the other flows' hops send is for all passes to come
-		x.ask(scope, int(rows), func(link int32) bool { return !x.leftOut[link] })
-	}
-	if x.observed.wanted != nil && !slices.Contains(x.observed.wanted, true) {
-		return nil
-	}
+	observed schema.Batches, out schema.Sink) error {
 	if err := x.observed.readObservations(firstRow, rows, observed); err != nil {
 		return err
 	}
-	x.again = scope == PassScope && previous != nil
-	if x.again {
-		if err := x.previous.readObservations(firstRow, rows, previous); err != nil {
-			return err
-		}
-	}
 	x.out.reset()
-	x.sent.reset()
 	for f := range int(rows) {
 		if f%1024 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err := x.flow(scope, firstRow, f, sent != nil); err != nil {
-			return err
-		}
-	}
-	if sent != nil {
-		if err := x.sent.flush(schema.SentObservations, sent); err != nil {
+		if err := x.flow(scope, firstRow, f); err != nil {
 			return err
 		}
 	}
@@ -193,97 +120,35 @@ func (s FeedbackScope) table() schema.Table {
 	return [...]schema.Table{schema.Feedback, schema.SenderFeedback}[s]
 }
 
-// flow appends the feedback of flow f of the chunk, and what its hops send.
-func (x *FeedbackBuilder) flow(scope FeedbackScope, firstRow int64, f int, keep bool) error {
+// flow appends the feedback of flow f of the chunk.
+func (x *FeedbackBuilder) flow(scope FeedbackScope, firstRow int64, f int) error {
 	count, err := x.observed.hopsOf(f, firstRow)
-	if err != nil || count == 0 || !x.observed.wants(f) {
+	if err != nil || count == 0 {
 		return err
 	}
-	for len(x.hopBlocks) < count {
-		x.hopBlocks = append(x.hopBlocks, nil)
-	}
-	x.hops, x.path = x.hopBlocks[:count], x.path[:0]
-	for h := range count {
-		if x.hops[h], err = readBlocks(x.hops[h][:0], x.observed.at(f, h)); err != nil {
-			return fmt.Errorf("hop_observations: flow row %d, hop %d: %w", firstRow+int64(f), h, err)
-		}
-		x.path = append(x.path, x.observed.link(f, h))
-	}
-	if scope == PassScope {
-		if err := x.damp(firstRow, f, keep); err != nil {
-			return err
-		}
-	}
-	x.align()
-	if err := x.queueAcks(f); err != nil {
-		return err
-	}
+	row := firstRow + int64(f)
+	x.path = x.path[:0]
+	x.hops = columns.Grow(x.hops[:0], count)[:count]
 	longest := 0
 	for h := range count {
+		if x.hops[h], err = readBlocks(x.hops[h][:0], x.observed.at(f, h)); err != nil {
+			return fmt.Errorf("hop_observations: flow row %d, hop %d: %w", row, h, err)
+		}
+		x.path = append(x.path, x.observed.link(f, h))
 		longest = max(longest, len(x.hops[h]))
 	}
+	if scope == PassScope {
+		for h, trip := 1, x.trips.of(x.path); h < count; h++ {
+			x.damp(x.hops[h], row, trip)
+		}
+	}
 	x.sumDownstream(longest)
-	if x.isSimulated(x.path[0]) {
-		x.senderFeedback(firstRow+int64(f), longest)
+	if scope == SenderScope {
+		x.senderFeedback(row, longest)
+		return nil
 	}
-	if scope != SenderScope {
-		x.networkFeedback(firstRow+int64(f), longest)
-	}
+	x.networkFeedback(row, longest)
 	return nil
-}
-
-// damp replaces the observations of flow f by what its hops send, and appends that if it is to be kept.
-func (x *FeedbackBuilder) damp(firstRow int64, f int, keep bool) (err error) {
-	row, trip := firstRow+int64(f), x.trips.of(x.path)
-	for h := range x.hops {
-		x.was = x.was[:0]
-		if x.again {
-			if x.was, err = readBlocks(x.was, x.previous.at(f, h)); err != nil {
-				return fmt.Errorf("observations of the pass before: flow row %d, hop %d: %w", row, h, err)
-			}
-		}
-		if x.again && x.pass == 2 && x.ablation&AblateDamping == 0 {
-			x.dampFirst(x.was, row, h, trip)
-		}
-		if x.params.Transport.FeedbackByTime() && hasTimes(x.was) && hasTimes(x.hops[h]) {
-			x.sampled = x.sample(x.sampled[:0], x.was, x.hops[h])
-			x.was = append(x.was[:0], x.sampled...)
-		}
-		for len(x.hops[h]) < len(x.was) {
-			x.hops[h] = append(x.hops[h], simkernel.Block{})
-		}
-		x.hopBlocks[h] = x.hops[h]
-		switch {
-		case x.ablation&AblateDamping != 0:
-		case !x.again:
-			x.dampFirst(x.hops[h], row, h, trip)
-		default:
-			x.dampLater(row, h)
-		}
-		if keep {
-			x.sent.observed.Bytes = appendBlocks(x.sent.observed.Bytes, x.hops[h])
-			x.sent.observed.Done()
-			x.sent.append(row, int16(h), int16(len(x.hops)), x.path[h])
-		}
-	}
-	return nil
-}
-
-// isSimulated reports whether the case of a link reads feedback.
-func (x *FeedbackBuilder) isSimulated(link int32) bool {
-	return x.simulated == nil || x.simulated[link]
-}
-
-// ask marks the flows of the given paths that cross a link for which is holds; no other observations are read.
-func (x *FeedbackBuilder) ask(scope FeedbackScope, flows int, is func(link int32) bool) {
-	x.observed.wanted = resize(x.observed.wanted, flows)
-	for f := range x.observed.wanted {
-		path := x.observed.paths.of(f)
-		if scope == SenderScope {
-			path = path[:min(len(path), 1)]
-		}
-		x.observed.wanted[f] = slices.ContainsFunc(path, is)
-	}
 }
 
 // sumDownstream sums, for each hop, what the flow's packets observed at the hops behind it.
@@ -305,11 +170,8 @@ func (x *FeedbackBuilder) senderFeedback(row int64, longest int) {
 	x.blocks = resize(x.blocks, longest)
 	for b, s := range x.downstream[:longest] {
 		behind := x.downstream[max(0, slowest-1)*longest+b].waitNS
-		if x.ablation&AblateMarks != 0 {
-			s.marks = 0
-		}
 		x.blocks[b] = simkernel.Block{UpstreamNS: clampNS(s.waitNS - behind), WaitNS: clampNS(behind), Marks: s.marks,
-			Hint: x.hint(b, s.hint), SentAt: x.sentAt(b)}
+			Hint: s.hint}
 	}
 	x.out.append(x.path[0], row, 0, x.ackWaitNS(), x.blocks)
 }
@@ -325,7 +187,7 @@ func (x *FeedbackBuilder) networkFeedback(row int64, longest int) {
 				x.add(&x.upstream[b], &x.hops[h-1][b])
 			}
 		}
-		if !x.isSimulated(x.path[h]) {
+		if _, omitted := x.omitted[x.path[h]]; omitted {
 			continue
 		}
 		x.blocks = resize(x.blocks, longest)
@@ -334,4 +196,139 @@ func (x *FeedbackBuilder) networkFeedback(row int64, longest int) {
 		}
 		x.out.append(x.path[h], row, int16(h), ackWaitNS, x.blocks)
 	}
+}
+
+// blockSum is what the packets of one block observed at several hops.
+type blockSum struct {
+	waitNS      int64
+	marks, hint uint16
+}
+
+// add adds what the packets of the block observed at another hop.
+func (x *FeedbackBuilder) add(s *blockSum, b *simkernel.Block) {
+	s.waitNS += int64(b.WaitNS)
+	s.marks |= b.Marks
+	s.hint = x.joinHints(s.hint, b.Hint)
+}
+
+// setFeedback sets out to the feedback for block b of the current flow at a hop behind hop 0, given the sums over the
+// hops before and behind that hop.
+func (x *FeedbackBuilder) setFeedback(out *simkernel.Block, b int, upstream, downstream *blockSum) {
+	out.NICWaitNS, out.UpstreamNS, out.WaitNS = 0, clampNS(upstream.waitNS), clampNS(downstream.waitNS)
+	out.Marks = upstream.marks | downstream.marks
+	out.Hint = x.joinHints(upstream.hint, downstream.hint)
+	if b < len(x.hops[0]) { // the only wait at a host's uplink is the NIC wait
+		out.NICWaitNS = x.hops[0][b].WaitNS
+		out.Marks |= x.hops[0][b].Marks
+	}
+}
+
+// joinHints joins the hints of two hops; there are none with most transports.
+func (x *FeedbackBuilder) joinHints(a, b uint16) uint16 {
+	if a|b == 0 {
+		return 0
+	}
+	return x.params.Transport.JoinHints(a, b)
+}
+
+// damp replaces the blocks that the packets of a flow observed at a hop behind their host's uplink by what the hop sends.
+//
+// A wait w is damped by w's own share of the round trip. The reason: with persistent flows whose windows bind, a queue
+// shrinks by as much as waits at other links grow, since the packets in flight are given. If two links send each other
+// such waits whole, both queues vanish in the next pass and return in the one after; if they send halves, both are
+// right at once. A wait that is short against the round trip is of packets that do not fill a window, and does not
+// react. So a hop sends w / (1 + s), where s = w / (w + round trip without waits) estimates how much the queue reacts.
+// NIC waits are sent whole: the first pass had them already (BuildUplink).
+func (x *FeedbackBuilder) damp(blocks []simkernel.Block, row int64, roundTripNS int64) {
+	for b := range blocks {
+		now := &blocks[b]
+		if now.WaitNS == 0 {
+			continue
+		}
+		w := uint64(now.WaitNS)
+		part, whole := w+uint64(roundTripNS), 2*w+uint64(roundTripNS)
+		hi, lo := bits.Mul64(w, part)
+		sent, _ := bits.Div64(hi, lo, whole)
+		if now.Marks != 0 && !x.takes(row, b, float64(part)/float64(whole)) {
+			now.Marks = 0
+		}
+		now.WaitNS = int32(sent)
+	}
+}
+
+func clampNS(ns int64) int32 { return int32(min(ns, math.MaxInt32)) }
+
+// takes reports, with that probability, whether block b of a flow keeps its marks. All hops and all blocks of a window
+// share one random number, because a sender reacts once per window to marks. A sender that reacts by a timer has one
+// for all its windows.
+func (x *FeedbackBuilder) takes(row int64, b int, probability float64) bool {
+	window := 0
+	if !x.params.Transport.ReactsByTimer() {
+		window = x.layout.Window(b)
+	}
+	s := rng.New(x.seed, rng.Feedback, 1, uint64(row), uint64(window))
+	return float64(s.Uint64()>>11)/(1<<53) < probability
+}
+
+// UplinkFlowColumns names the columns of table flows that BuildUplink reads.
+func UplinkFlowColumns() []string { return []string{"flow_id", "src", "dst"} }
+
+// BuildUplink writes table uplink_feedback, the input of the first pass, of one chunk of flows: rows firstRow to
+// firstRow+rows-1 of table flows. Every hop behind a host's uplink is given the NIC waits there, whole. observed is
+// table uplink_observations. Flows without NIC waits have no rows in either; of the others, r says the paths.
+func (x *FeedbackBuilder) BuildUplink(ctx context.Context, r *topology.Router, firstRow, rows int64,
+	flows, observed schema.Batches, out schema.Sink) error {
+	if err := x.observed.readObservations(firstRow, rows, observed); err != nil {
+		return err
+	}
+	x.out.reset()
+	f := 0
+	err := columns.ForEach(flows, func(rec arrow.Record) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		id, src, dst := columns.Int64s(rec, "flow_id"), columns.Int32s(rec, "src"), columns.Int32s(rec, "dst")
+		if int64(f+len(id)) > rows {
+			return fmt.Errorf("flows: the chunk at row %d has more flows than the %d that were routed", firstRow, rows)
+		}
+		for i := range id {
+			if len(x.observed.at(f, 0)) > 0 {
+				path, err := r.AppendPath(id[i], src[i], dst[i], x.path[:0])
+				if err != nil {
+					return err
+				}
+				x.path = path
+				if err := x.uplinkFeedback(firstRow+int64(f), x.observed.at(f, 0)); err != nil {
+					return err
+				}
+			}
+			f++
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return x.out.flush(schema.UplinkFeedback, len(x.net.Links), out)
+}
+
+// uplinkFeedback appends the feedback of the current path, of a flow with these NIC waits.
+func (x *FeedbackBuilder) uplinkFeedback(row int64, observed []byte) (err error) {
+	if x.blocks, err = readBlocks(x.blocks[:0], observed); err != nil {
+		return fmt.Errorf("uplink_observations: flow row %d: %w", row, err)
+	}
+	for b := range x.blocks {
+		o := &x.blocks[b]
+		*o = simkernel.Block{NICWaitNS: o.WaitNS}
+	}
+	if !slices.ContainsFunc(x.blocks, func(b simkernel.Block) bool { return b != simkernel.Block{} }) {
+		return nil // the packets left at once, and only their times are known
+	}
+	ackWaitNS := x.ackWaitNS()
+	for h, link := range x.path {
+		if h > 0 {
+			x.out.append(link, row, int16(h), ackWaitNS, x.blocks)
+		}
+	}
+	return nil
 }

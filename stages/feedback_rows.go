@@ -13,8 +13,6 @@ import (
 // observationIndex holds the encoded blocks of a chunk of flows, by flow and hop. Flows are numbered from 0
 // within the chunk.
 type observationIndex struct {
-	paths   *Paths // of the chunk, where the rows may be of other paths; nil: they are of the paths
-	wanted  []bool // by flow: whether its rows are read; nil: all are
 	encoded columns.Arena
 	place   []int32 // flow × width + hop → row below; -1: none
 	width   int     // most hops of a flow
@@ -31,10 +29,6 @@ type observationIndex struct {
 
 // readObservations reads the chunk's rows of table hop_observations.
 func (a *observationIndex) readObservations(firstRow, rows int64, in schema.Batches) error {
-	return a.read(firstRow, rows, in)
-}
-
-func (a *observationIndex) read(firstRow, rows int64, in schema.Batches) error {
 	a.encoded.Reset()
 	a.links, a.row, a.hop, a.count, a.delay = a.links[:0], a.row[:0], a.hop[:0], a.count[:0], a.delay[:0]
 	a.width = 0
@@ -48,7 +42,7 @@ func (a *observationIndex) read(firstRow, rows int64, in schema.Batches) error {
 		}
 		for from := 0; from < len(row); from++ {
 			to := from // rows from..to-1 belong to the chunk
-			for ; to < len(row) && row[to] >= firstRow && row[to] < firstRow+rows && a.wants(int(row[to]-firstRow)); to++ {
+			for ; to < len(row) && row[to] >= firstRow && row[to] < firstRow+rows; to++ {
 				if hop[to] < 0 || hop[to] >= hops[to] {
 					return fmt.Errorf("flow row %d has hop %d, which is not on its path", row[to], hop[to])
 				}
@@ -78,13 +72,8 @@ func (a *observationIndex) read(firstRow, rows int64, in schema.Batches) error {
 	return err
 }
 
-func (a *observationIndex) wants(f int) bool { return a.wanted == nil || a.wanted[f] }
-
 // index fills place, hops and found from the rows. Of several rows of a flow and hop it takes the first.
 func (a *observationIndex) index(firstRow int64, flows int) {
-	if a.paths != nil {
-		a.width = a.paths.width
-	}
 	a.place = resize(a.place, flows*a.width)
 	for i := range a.place {
 		a.place[i] = -1
@@ -94,11 +83,6 @@ func (a *observationIndex) index(firstRow int64, flows int) {
 	clear(a.found)
 	for i, r := range a.row {
 		f, hop := int(r-firstRow), int(a.hop[i])
-		if a.paths != nil {
-			if hop = a.paths.hopAt(f, a.links[i], a.hop[i]); hop < 0 {
-				continue
-			}
-		}
 		if place := &a.place[f*a.width+hop]; *place < 0 {
 			*place = int32(i)
 			a.found[f]++
@@ -107,12 +91,8 @@ func (a *observationIndex) index(firstRow int64, flows int) {
 	}
 }
 
-// hopsOf returns the length of a flow's path. Unless the rows may be of other paths, it is an error if a hop of the
-// path has no row.
+// hopsOf returns the length of a flow's path. It is an error if a hop of the path has no row.
 func (a *observationIndex) hopsOf(f int, firstRow int64) (int, error) {
-	if a.paths != nil {
-		return int(a.paths.hops[f]), nil
-	}
 	if a.found[f] != a.hops[f] {
 		return 0, fmt.Errorf("hop_observations: flow row %d has %d of its %d hops", firstRow+int64(f), a.found[f],
 			a.hops[f])
@@ -139,11 +119,8 @@ func (a *observationIndex) delayNS(f, hop int) int64 {
 	return -1
 }
 
-// link returns the link of a flow's hop, which must have a row if the rows are of the paths.
+// link returns the link of a flow's hop, which must have a row.
 func (a *observationIndex) link(f, hop int) int32 {
-	if a.paths != nil {
-		return a.paths.links[f*a.paths.width+hop]
-	}
 	return a.links[a.place[f*a.width+hop]]
 }
 
@@ -165,7 +142,7 @@ func (r *feedbackRows) reset() {
 	r.link, r.row, r.hop, r.ackWait = r.link[:0], r.row[:0], r.hop[:0], r.ackWait[:0]
 }
 
-// append appends a row, unless all blocks are zero: who reads the table takes what has no row as zero.
+// append appends a row, unless all blocks are zero. A reader takes a missing row as zero blocks.
 func (r *feedbackRows) append(link int32, row int64, hop int16, ackWaitNS int32, blocks []simkernel.Block) {
 	before := len(r.observed.Bytes)
 	r.observed.Bytes = appendBlocks(r.observed.Bytes, blocks)

@@ -39,7 +39,7 @@ func observationTableOf(of int, observed [][]simkernel.Block) *captured {
 		all.Add(appendBlocks(nil, blocks))
 		order[h] = int32(h)
 	}
-	if err := columns.Write(&c, schema.SentObservations, n, columns.Of(rows), columns.Of(hop), columns.Of(hops), columns.Of(link[:n]), new(columns.Binary).Of(&all, order)); err != nil {
+	if err := columns.Write(&c, schema.UplinkObservations, n, columns.Of(rows), columns.Of(hop), columns.Of(hops), columns.Of(link[:n]), new(columns.Binary).Of(&all, order)); err != nil {
 		panic(err)
 	}
 	return &c
@@ -77,69 +77,44 @@ func lineNetwork(t *testing.T) *topology.Network {
 	return n
 }
 
-// built runs a builder over the flow in row 7 and returns the feedback by link, and what the hops sent.
-func built(t *testing.T, x *FeedbackBuilder, scope FeedbackScope, observed, previous *captured) (map[int32][]simkernel.Block, *captured) {
+// built runs a builder over the flow in row 7 and returns the feedback by link.
+func built(t *testing.T, x *FeedbackBuilder, scope FeedbackScope, observed *captured) map[int32][]simkernel.Block {
 	t.Helper()
 	var out captured
-	sent := &captured{}
-	var before schema.Batches
-	if previous != nil {
-		before = previous.rewound()
-	}
-	if err := x.Build(context.Background(), scope, 7, 1, observed.rewound(), before, &out, sent); err != nil {
+	if err := x.Build(context.Background(), scope, 7, 1, observed.rewound(), &out); err != nil {
 		t.Fatal(err)
 	}
-	return feedbackOf(t, &out), sent
+	return feedbackOf(t, &out)
 }
 
-// Hand-computed: after the first pass hops send w (w + r) / (2 w + r) of a wait w, where r is the round trip, and NIC
-// waits whole; after the second a third of that and two thirds of what is observed then, and so on, but for NIC waits:
-// they stand after odd passes, and less than two thirds of new ones are taken from pass 6 on. The replay receives everything
-// whole. Hop 0 receives the wait at the slowest link and behind it apart from that before it.
+func testBuilder(n *topology.Network, omitted Omitted) *FeedbackBuilder {
+	return NewFeedbackBuilder(n, dctcpParams(), &Loads{}, 1, omitted)
+}
+
+// Hand-computed: hops send w (w + r) / (2 w + r) of a wait w, where r is the round trip, and NIC waits whole. The replay
+// receives everything whole. Hop 0 receives the wait at the slowest link and behind it apart from that before it.
 func TestFeedbackOfThreeHops(t *testing.T) {
 	n := lineNetwork(t)
 	observed := observationTable(
 		[]simkernel.Block{{WaitNS: 100}},           // hop 0, link 4: NIC wait
 		[]simkernel.Block{{WaitNS: 1_000_000}, {}}, // hop 1, link 2
 		[]simkernel.Block{{WaitNS: 60}, {WaitNS: 8, Marks: 2}})
-	x := NewFeedbackBuilder(n, dctcpParams(), &Loads{}, 1, 1, 0)
-	got, sent := built(t, x, PassScope, observed, nil)
+	got := built(t, testBuilder(n, nil), PassScope, observed)
 	// The round trip is 6 ns of propagation, 838 + 2 × 210 ns for the packet and 48 + 2 × 12 ns for its ACK.
 	const trip = 6 + 838 + 2*210 + 48 + 2*12
 	long, short := int32(1_000_000*(1_000_000+trip)/(2_000_000+trip)), int32(60*(60+trip)/(120+trip))
-	if b := got[4][0]; b != (simkernel.Block{WaitNS: long + short}) {
-		t.Errorf("link 4 receives %+v", b)
-	}
 	if b := got[2][0]; b != (simkernel.Block{NICWaitNS: 100, WaitNS: short}) {
 		t.Errorf("link 2 receives %+v", b)
 	}
-	if b := got[0][0]; b != (simkernel.Block{NICWaitNS: 100, UpstreamNS: long}) {
-		t.Errorf("link 0 receives %+v", b)
+	if b := got[0][0]; b != (simkernel.Block{NICWaitNS: 100, UpstreamNS: long}) || len(got) != 2 {
+		t.Errorf("link 0 receives %+v, of %d links", b, len(got))
 	}
-	empty := observationTable(nil, nil, nil)
-	nic := map[int]int32{2: 33, 3: 100, 4: 33, 5: 100, 6: 71, 7: 100, 8: 78} // uplinks run again after each even pass
-	for pass, ns := range nic {
-		previous := sent
-		if pass == 2 {
-			previous = observed
-		}
-		x = NewFeedbackBuilder(n, dctcpParams(), &Loads{}, 1, pass, 0)
-		got, _ = built(t, x, PassScope, empty, previous)
-		if b := got[0][0]; b != (simkernel.Block{NICWaitNS: ns, UpstreamNS: (long + 1) / 3}) {
-			t.Errorf("pass %d: after a pass without waits link 0 receives %+v", pass, b)
-		}
+	if got := built(t, testBuilder(n, Omitted{2: {}}), PassScope, observed); len(got) != 1 || len(got[0]) == 0 {
+		t.Errorf("where the case of link 2 is omitted, links receive %+v", got)
 	}
-	whole, _ := built(t, NewFeedbackBuilder(n, dctcpParams(), &Loads{}, 1, 1, AblateDamping), PassScope, observed, nil)
-	if b := whole[0][0]; b != (simkernel.Block{NICWaitNS: 100, UpstreamNS: 1_000_000}) {
-		t.Errorf("undamped, link 0 receives %+v", b)
-	}
-	last, _ := built(t, x, SenderScope, observed, nil)
+	last := built(t, testBuilder(n, nil), SenderScope, observed)
 	if len(last) != 1 || last[4][0] != (simkernel.Block{WaitNS: 1_000_060}) || last[4][1] != (simkernel.Block{WaitNS: 8, Marks: 2}) {
 		t.Errorf("for the replay link 4 receives %+v", last)
-	}
-	none, _ := built(t, NewFeedbackBuilder(n, dctcpParams(), &Loads{}, 1, 1, AblateNICWaits|AblateWaits|AblateMarks), PassScope, observed, nil)
-	if len(none[0]) != 0 {
-		t.Errorf("with all feedback left out, link 0 receives %+v", none[0])
 	}
 }
 
@@ -158,16 +133,8 @@ func TestUplinkFeedback(t *testing.T) {
 		return feedbackOf(t, &out)
 	}
 	waits := []simkernel.Block{{}, {NICWaitNS: 100}}
-	if got := build(NewFeedbackBuilder(n, dctcpParams(), &Loads{}, 1, 0, 0)); len(got) != 2 || !slices.Equal(got[0], waits) || !slices.Equal(got[2], waits) {
+	if got := build(testBuilder(n, nil)); len(got) != 2 || !slices.Equal(got[0], waits) || !slices.Equal(got[2], waits) {
 		t.Errorf("in the first pass the flow's hops receive %+v", got)
-	}
-	settled := NewFeedbackBuilder(n, dctcpParams(), &Loads{}, 1, 0, 0)
-	settled.Settle(Settled{2: {}})
-	if got := build(settled); len(got) != 1 || !slices.Equal(got[0], waits) {
-		t.Errorf("without a case for link 2, the hops receive %+v", got)
-	}
-	if got := build(NewFeedbackBuilder(n, dctcpParams(), &Loads{}, 1, 0, AblateNICWaits)); len(got) != 0 {
-		t.Errorf("without NIC waits the hops receive %+v", got)
 	}
 }
 
@@ -178,7 +145,7 @@ func TestFeedbackTakesTheFirstRow(t *testing.T) {
 	for _, c := range []*captured{newer, older} {
 		both.recs = append(both.recs, c.recs...)
 	}
-	got, _ := built(t, NewFeedbackBuilder(lineNetwork(t), dctcpParams(), &Loads{}, 1, 1, 0), SenderScope, &both, nil)
+	got := built(t, testBuilder(lineNetwork(t), nil), SenderScope, &both)
 	if b := got[4][0]; b != (simkernel.Block{WaitNS: 75}) {
 		t.Errorf("link 4 receives %+v", b)
 	}
@@ -186,14 +153,14 @@ func TestFeedbackTakesTheFirstRow(t *testing.T) {
 
 // Marks are taken with the given probability, and the blocks of one window share the choice.
 func TestMarksAreTakenByWeight(t *testing.T) {
-	x := NewFeedbackBuilder(testClos(t), dctcpParams(), &Loads{}, 1, 1, 0)
+	x := testBuilder(testClos(t), nil)
 	for _, probability := range []float64{0, 0.5, 0.75, 1} {
 		taken := 0
 		for row := range int64(10_000) {
-			if x.takes(1, row, 3, probability) {
+			if x.takes(row, 3, probability) {
 				taken++
 			}
-			if x.takes(1, row, 3, probability) != x.takes(1, row, 15, probability) {
+			if x.takes(row, 3, probability) != x.takes(row, 15, probability) {
 				t.Fatal("blocks of one window take marks of different passes")
 			}
 		}
@@ -210,19 +177,19 @@ func TestFeedbackErrors(t *testing.T) {
 	var c captured
 	var damaged columns.Arena
 	damaged.Add([]byte{0x80})
-	if err := columns.Write(&c, schema.SentObservations, 1, columns.Of([]int64{7}), columns.Of([]int16{0}), columns.Of([]int16{1}), columns.Of([]int32{1}),
+	if err := columns.Write(&c, schema.UplinkObservations, 1, columns.Of([]int64{7}), columns.Of([]int16{0}), columns.Of([]int16{1}), columns.Of([]int32{1}),
 		new(columns.Binary).Of(&damaged, []int32{0})); err != nil {
 		t.Fatal(err)
 	}
 	for _, observed := range []*captured{missing, &c} {
-		err := NewFeedbackBuilder(n, dctcpParams(), &Loads{}, 1, 1, 0).Build(context.Background(), PassScope, 7, 1, observed.rewound(), nil, &captured{}, nil)
+		err := testBuilder(n, nil).Build(context.Background(), PassScope, 7, 1, observed.rewound(), &captured{})
 		if err == nil || !strings.Contains(err.Error(), "flow row 7") {
 			t.Errorf("error %v", err)
 		}
 	}
 }
 
-// others computes the feedback of hop h for block b directly from what every other hop sends.
+// others computes the feedback of hop h for block b directly from what every other hop observed.
 func others(transport simkernel.Transport, hops [][]simkernel.Block, h, b, slowest int) (out simkernel.Block) {
 	for j := range hops {
 		if j == h || b >= len(hops[j]) {
@@ -251,7 +218,9 @@ func TestFeedbackIsItsTwin(t *testing.T) {
 	for _, transport := range []simkernel.Transport{simkernel.DCTCP, simkernel.TIMELY} {
 		for range 500 {
 			p := simkernel.ParamsOf(transport)
-			x := NewFeedbackBuilder(lineNetwork(t), &p, &Loads{}, 1, 2, AblateDamping)
+			n := lineNetwork(t)
+			x := NewFeedbackBuilder(n, &p, &Loads{}, 1, nil)
+			trip := x.trips.of([]int32{4, 2, 0})
 			hops := make([][]simkernel.Block, 1+random.IntN(3))
 			for h := range hops {
 				hops[h] = make([]simkernel.Block, random.IntN(5))
@@ -261,15 +230,29 @@ func TestFeedbackIsItsTwin(t *testing.T) {
 					b.Marks, b.Hint = uint16(random.IntN(3)*random.IntN(1<<16)), uint16(random.IntN(2)*random.IntN(1<<16))
 				}
 			}
-			got, _ := built(t, x, PassScope, observationsOf(hops...), nil)
+			sender := built(t, x, SenderScope, observationsOf(hops...))
+			got := map[int32][]simkernel.Block{}
+			if len(hops) == 3 { // of another length the round trip is another
+				got = built(t, x, PassScope, observationsOf(hops...))
+			}
+			sent := slices.Clone(hops)
+			for h := 1; h < len(hops); h++ {
+				sent[h] = slices.Clone(hops[h])
+				x.damp(sent[h], 7, trip)
+			}
 			for h := range hops {
-				given := got[[]int32{4, 2, 0}[h]]
+				given, from := got[[]int32{4, 2, 0}[h]], sent
+				if h == 0 {
+					given, from = sender[4], hops
+				} else if len(hops) < 3 {
+					continue
+				}
 				for b := range 6 {
 					var have simkernel.Block
 					if b < len(given) {
 						have = given[b]
 					}
-					if want := others(transport, hops, h, b, min(1, len(hops)-1)); have != want {
+					if want := others(transport, from, h, b, min(1, len(hops)-1)); have != want {
 						t.Fatalf("hop %d of %d, block %d: %+v, want %+v", h, len(hops), b, have, want)
 					}
 				}

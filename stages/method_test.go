@@ -29,49 +29,35 @@ func replays(t *testing.T, n *topology.Network, p simkernel.Params, flows arrow.
 	}
 	links, rows := len(n.Links), flows.NumRows()
 	first := func(i int) int32 { return int32(i * links / partitions) }
-	sim, err := NewSimulator(n, p, loads, Flow, 0)
+	options := SimulatorOptions{Network: n, Params: p, Loads: loads, Estimator: Flow}
+	sim, err := NewSimulator(options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	given, sent, observed := &captured{}, (*captured)(nil), &captured{}
-	var queues []*captured // of the passes, the newest first
-	batches := func(c *captured) schema.Batches {
-		if c == nil {
-			return nil
-		}
-		return c.rewound()
-	}
+	given, observed := &captured{}, &captured{}
 	for i := range partitions {
-		if _, err := sim.SimulateUplinks(ctx, first(i), first(i+1), hops.rewound(), nil, observed, nil); err != nil {
+		if _, err := sim.SimulateUplinks(ctx, first(i), first(i+1), hops.rewound(), observed, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := NewFeedbackBuilder(n, &p, loads, 1, 0, 0).BuildUplink(ctx, testRouter(t, n), 0, rows, &captured{recs: []arrow.Record{flows}}, observed.rewound(), given); err != nil {
+	if err := NewFeedbackBuilder(n, &p, loads, 1, nil).BuildUplink(ctx, testRouter(t, n), 0, rows, &captured{recs: []arrow.Record{flows}}, observed.rewound(), given); err != nil {
 		t.Fatal(err)
 	}
 	for pass := range passes {
 		observed, stats = &captured{}, &captured{}
-		queues = append([]*captured{{}}, queues...)
 		for i := range partitions {
-			if _, err := sim.Simulate(ctx, first(i), first(i+1), hops.rewound(), batches(given), observed, stats,
-				queues[0], nil); err != nil {
+			if _, err := sim.Simulate(ctx, first(i), first(i+1), hops.rewound(), given.rewound(), observed, stats, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
-		next, sends := &captured{}, &captured{}
-		builder := NewFeedbackBuilder(n, &p, loads, 1, pass+1, 0)
-		if p.Transport.AcksQueue() {
-			useQueues(t, builder, n, queues, flows)
-		}
+		scope := PassScope
 		if pass == passes-1 {
-			err = builder.Build(ctx, SenderScope, 0, rows, observed.rewound(), nil, next, nil)
-		} else {
-			err = builder.Build(ctx, PassScope, 0, rows, observed.rewound(), batches(sent), next, sends)
+			scope = SenderScope
 		}
-		if err != nil {
+		given = &captured{}
+		if err := NewFeedbackBuilder(n, &p, loads, 1, nil).Build(ctx, scope, 0, rows, observed.rewound(), given); err != nil {
 			t.Fatal(err)
 		}
-		given, sent = next, sends
 	}
 	senders := &captured{}
 	for i := range partitions {
@@ -99,7 +85,7 @@ func method(t *testing.T, n *topology.Network, flows arrow.Record,
 	var contributions captured
 	delays, stats, slowdowns = &captured{}, &captured{}, &captured{}
 	hops, loads := routed(t, n, &p, flows)
-	sim, err := NewSimulator(n, p, loads, Independent, 0)
+	sim, err := NewSimulator(SimulatorOptions{Network: n, Params: p, Loads: loads, Estimator: Independent})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +94,7 @@ func method(t *testing.T, n *topology.Network, flows arrow.Record,
 	for i := range partitions {
 		var d, buckets captured
 		if _, err := sim.Simulate(ctx, int32(i*links/partitions), int32((i+1)*links/partitions), hops.rewound(), nil,
-			&d, stats, nil, nil); err != nil {
+			&d, stats, nil); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := b.Bucket(ctx, d.rewound(), &buckets, &contributions); err != nil {

@@ -215,3 +215,9 @@ func (c *routeChunk) sortByLink() {
 		}
 	}
 }
+
+// isUnreachable reports whether an error says that a flow has no path.
+func isUnreachable(err error) bool {
+	var unreachable *topology.UnreachableError
+	return errors.As(err, &unreachable)
+}

@@ -29,16 +29,12 @@ type Sampler struct {
 	params simkernel.Params
 	ideal  simkernel.IdealPath
 
-	only   *FlowGroup        // nil: all flows
 	hops   contributionIndex // for Independent
 	replay replayIndex       // for Flow
 	exact  exactIndex        // for WholeNetwork
 	path   []int32           // of the current flow
 	caseNS int64             // its delay by the link case where it waits longest; -1: not known
 }
-
-// Only makes the sampler skip flows that are not of a group.
-func (s *Sampler) Only(g FlowGroup) { s.only = &g }
 
 // ContributionColumns names the columns of table hop_contributions that Sample reads.
 func ContributionColumns() []string {
@@ -114,14 +110,7 @@ func (s *Sampler) estimate(rec arrow.Record, chunkRow int64, at int, delayOf del
 		idealNS, fctNS = make([]int64, 0, n), make([]int64, 0, n)
 		slowdown       = make([]float64, 0, n)
 	)
-	var of []bool // whether the flow is wanted; nil: all are
-	if s.only != nil {
-		of = s.only.Of(rec)
-	}
 	for i := range n {
-		if of != nil && !of[i] {
-			continue
-		}
 		path, delayNS, err := delayOf(at+i, size[i])
 		if err != nil {
 			return fmt.Errorf("flow %d: %w", id[i], err)

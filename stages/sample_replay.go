@@ -84,10 +84,6 @@ func (s *Sampler) SampleReplays(ctx context.Context, firstRow, rows int64, flows
 	return stats, x.out.flush(contributions)
 }
 
-// Follow makes SampleReplays take observations that were made on other paths for those of the given ones, which are of
-// the same chunk. A hop of which nothing is known has no wait.
-func (s *Sampler) Follow(p *Paths) { s.replay.observed.paths = p }
-
 // readSenders reads the chunk's rows of table sender_fcts.
 func (x *replayIndex) readSenders(firstRow, rows int64, senders schema.Batches) error {
 	x.fctNS, x.idealNS = resize(x.fctNS, int(rows)), resize(x.idealNS, int(rows))
@@ -175,7 +171,7 @@ func (s *Sampler) readHops(f, hops int, sizeBytes int64) error {
 // where w is the flow's mean wait. The first factor is the square of the part of the waits that is at the hop: where
 // several hops are loaded, none of their cases is right, and with the part itself p99.9 was 9% too low on a network of
 // 40G hosts and 10G links. The second is the estimate of how much the queue reacts that also damps feedback (see
-// damped). The replay has the rest.
+// damp). The replay has the rest.
 func (s *Sampler) blend(replayNS int64) int64 {
 	hops := s.replay.hops
 	var waits float64

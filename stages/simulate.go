@@ -61,11 +61,9 @@ type Simulator struct {
 	params         simkernel.Params
 	loads          *Loads
 	estimator      Estimator
-	ablation       Ablation
 	kernel         *linkcase.Kernel
-	settled        Settled
+	omitted        Omitted
 	onlyUplinks    bool       // the tables are those of SimulateUplinks
-	allFlows       bool       // they have rows of flows without NIC waits, too
 	replays        bool       // cases observe nothing
 	solver         CaseSolver // in place of the kernel; nil: the kernel
 	representative []int32    // by link id; nil: every link is its own
@@ -81,7 +79,6 @@ type Simulator struct {
 
 	delays       delayRows
 	stats        statRows
-	queues       queueRows
 	observations observationRows
 	senders      senderRows
 }
@@ -98,47 +95,62 @@ func HopColumns(e Estimator) []string {
 	return columns
 }
 
-// NewSimulator returns a simulator that builds link cases for an estimator: for Independent as in the paper;
-// for Flow also with the link before the target, with the part of the round trip that the case leaves out,
-// and with feedback, less what the ablation omits.
-func NewSimulator(n *topology.Network, p simkernel.Params, loads *Loads, e Estimator, a Ablation) (*Simulator, error) {
-	k, err := linkcase.NewKernel(p)
+// SimulatorOptions say which link cases a Simulator builds and what solves them.
+type SimulatorOptions struct {
+	Network *topology.Network
+	Params  simkernel.Params
+	Loads   *Loads
+	// Estimator says how cases are built: for Independent as in the paper; for Flow also with the link before the target,
+	// with the part of the round trip that the case leaves out, and with feedback.
+	Estimator Estimator
+	// Solver replaces the link kernel, for example by ns-3; nil: the kernel. CheckBackend says for which estimators.
+	Solver CaseSolver
+	// Cache stores results of link cases; nil: none. Program is the identity of the solver, "" for the link kernel:
+	// results of different programs are kept apart.
+	Cache   CaseStore
+	Program string
+	// Representative is the representative of each link, by link id (ReadClusters); nil: each is its own. Simulate runs
+	// only the cases of representatives.
+	Representative []int32
+	// Omitted are links whose cases Simulate omits; their rows of table link_stats are those of the pass before.
+	Omitted Omitted
+}
+
+// NewSimulator returns a simulator.
+func NewSimulator(o SimulatorOptions) (*Simulator, error) {
+	k, err := linkcase.NewKernel(o.Params)
 	if err != nil {
 		return nil, err
 	}
-	return &Simulator{
-		net: n, params: p, loads: loads, estimator: e, ablation: a, kernel: k, build: newCaseBuilder(len(n.Links)),
-	}, nil
+	s := &Simulator{
+		net: o.Network, params: o.Params, loads: o.Loads, estimator: o.Estimator, kernel: k, omitted: o.Omitted,
+		solver: o.Solver, representative: o.Representative, build: newCaseBuilder(len(o.Network.Links)),
+	}
+	if o.Cache != nil {
+		s.cache, err = newCaseCache(o.Cache, &s.params, o.Program)
+	}
+	return s, err
 }
-
-// UseSolver replaces the link kernel, for example by ns-3. CheckBackend says for which estimators.
-func (s *Simulator) UseSolver(c CaseSolver) { s.solver = c }
-
-// Represent omits the cases of links that have another link as representative. of is the representative of
-// each link (ReadClusters).
-func (s *Simulator) Represent(of []int32) { s.representative = of }
 
 // Simulate runs the link case of every link in [lo, hi) that carries flows.
 //
 // It reads hops, the rows of table hops of these links; rows of other links are skipped, and the rows of a
 // link must come in the order of flow_row. For Flow it also reads feedback, the same rows of table
-// feedback; nil for the first pass. It writes table link_stats, one row for every link in [lo, hi), and to
-// out, for Independent, table hop_delays by link and flow_row, or, for Flow, table hop_observations by
-// flow_row and hop, and, if queues is not nil, table link_queues, which is for transports whose ACKs wait in queues.
+// uplink_feedback or feedback; nil for none. It writes table link_stats, one row for every link in [lo, hi), and to
+// out, for Independent, table hop_delays by link and flow_row, or, for Flow, table hop_observations by flow_row and hop.
 //
 // The result of a link is a function of its own rows and of the loads, so it does not depend on the range
 // or the worker. progress, if not nil, is called with the packet-hops of each finished case. Errors name
 // the link.
 func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, feedback schema.Batches,
-	out, stats, queues schema.Sink, progress func(packetHops int64)) (SimulateStats, error) {
+	out, stats schema.Sink, progress func(packetHops int64)) (SimulateStats, error) {
 	s.delays.reset()
-	s.queues = queueRows{}
 	s.stats = statRows{}
 	s.observations.reset()
 	done, err := s.run(ctx, lo, hi, hops, feedback, caseRun{
 		wants: func(id int32) bool {
-			_, settled := s.settled[id]
-			return !settled && !isImputed(s.representative, id)
+			_, omitted := s.omitted[id]
+			return !omitted && (s.representative == nil || s.representative[id] < 0 || s.representative[id] == id)
 		},
 		done: func(link topology.Link, rows []int32, cached bool) error {
 			s.addStats(link, rows, cached)
@@ -146,14 +158,11 @@ func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, feedback s
 				return s.addDelays(link, rows, out)
 			}
 			s.observations.add(s, link, rows)
-			if queues != nil {
-				s.queues.add(s, link)
-			}
 			return nil
 		},
 		omitted: func(link topology.Link) {
 			s.stats.append(link, s.loads.Links[link.ID], s.loads.AvailableBps(&s.params, link), s.loads.Load(link),
-				s.settled[link.ID]) // zero if it is not settled
+				s.omitted[link.ID]) // zero for a link without flows
 		},
 		progress: progress,
 	})
@@ -162,28 +171,21 @@ func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, feedback s
 	} else if err == nil {
 		err = s.observations.flush(schema.HopObservations, out)
 	}
-	if err == nil && queues != nil {
-		err = s.queues.flush(queues)
-	}
 	if err != nil {
 		return done, err
 	}
 	return done, s.stats.flush(stats)
 }
 
-// SimulateUplinks runs the link cases of the hosts' uplinks in [lo, hi) and writes table uplink_observations, by
-// flow_row: NIC waits. Without feedback (nil) flows that have none get no row. It omits links that have settled. It
-// reads hops and feedback as Simulate does.
-func (s *Simulator) SimulateUplinks(ctx context.Context, lo, hi int32, hops, feedback schema.Batches, out schema.Sink,
+// SimulateUplinks runs the link cases of the hosts' uplinks in [lo, hi) without feedback and writes table
+// uplink_observations, by flow_row: NIC waits. Flows that have none get no row. It reads hops as Simulate does.
+func (s *Simulator) SimulateUplinks(ctx context.Context, lo, hi int32, hops schema.Batches, out schema.Sink,
 	progress func(packetHops int64)) (SimulateStats, error) {
 	s.observations.reset()
-	s.onlyUplinks, s.allFlows = true, feedback != nil
+	s.onlyUplinks = true
 	defer func() { s.onlyUplinks = false }()
-	done, err := s.run(ctx, lo, hi, hops, feedback, caseRun{
-		wants: func(id int32) bool {
-			_, settled := s.settled[id]
-			return s.net.FromHost(id) && !settled
-		},
+	done, err := s.run(ctx, lo, hi, hops, nil, caseRun{
+		wants: s.net.FromHost,
 		done: func(link topology.Link, rows []int32, _ bool) error {
 			s.observations.add(s, link, rows)
 			return nil
@@ -199,18 +201,14 @@ func (s *Simulator) SimulateUplinks(ctx context.Context, lo, hi int32, hops, fee
 
 // Replay runs the link cases of the hosts' uplinks in [lo, hi) with the feedback of the last pass (table
 // sender_feedback) and writes table sender_fcts by flow_row: the FCT of each flow, as its sender observes it
-// when the waits and marks of the whole path act on it. It omits links that have settled. It reads hops as Simulate
-// does.
+// when the waits and marks of the whole path act on it. It reads hops as Simulate does.
 func (s *Simulator) Replay(ctx context.Context, lo, hi int32, hops, feedback schema.Batches, out schema.Sink,
 	progress func(packetHops int64)) (SimulateStats, error) {
 	s.senders.reset()
 	s.replays = true
 	defer func() { s.replays = false }()
 	done, err := s.run(ctx, lo, hi, hops, feedback, caseRun{
-		wants: func(id int32) bool {
-			_, settled := s.settled[id]
-			return s.net.FromHost(id) && !settled
-		},
+		wants: s.net.FromHost,
 		done: func(_ topology.Link, rows []int32, _ bool) error {
 			s.senders.add(s, rows)
 			return nil

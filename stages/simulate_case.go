@@ -54,10 +54,8 @@ func (s *Simulator) buildCase(link topology.Link, from, to int) error {
 		c.Hops = append(c.Hops, r.hops[i])
 		c.StartNS = append(c.StartNS, r.start[i])
 		c.PathDelayNS = append(c.PathDelayNS, max(r.pathDelay[i], c.SourceDelayNS[source]))
-		if s.estimator == Flow && s.ablation&AblateRoundTrip == 0 {
-			c.ReturnNS = append(c.ReturnNS, s.returnNS(link, r.firstLink[i], r.pathSend[i])+s.input.ackWaitNS(at))
-		}
 		if s.estimator == Flow {
+			c.ReturnNS = append(c.ReturnNS, s.returnNS(link, r.firstLink[i], r.pathSend[i])+s.input.ackWaitNS(at))
 			c.UpstreamBps, c.DownstreamBps = append(c.UpstreamBps, r.upBps[i]), append(c.DownstreamBps, r.downBps[i])
 			c.BetweenPS = append(c.BetweenPS, r.betweenPS[i])
 		}
@@ -106,7 +104,7 @@ func (s *Simulator) sourceOf(row int32) int32 {
 	b.sources = append(b.sources, caseSource{prev, delay, other})
 	c.SourceBps = append(c.SourceBps, s.availableBps(first))
 	c.SourceDelayNS = append(c.SourceDelayNS, delay)
-	if s.estimator == Flow && c.Kind == linkcase.Behind && s.ablation&AblateFeeder == 0 {
+	if s.estimator == Flow && c.Kind == linkcase.Behind {
 		c.Feeder = append(c.Feeder, s.feederOf(prev, first))
 	}
 	return b.source[first]

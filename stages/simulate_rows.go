@@ -145,7 +145,7 @@ func (w *observationRows) add(s *Simulator, link topology.Link, rows []int32) {
 	s.encodeObservations()
 	if s.onlyUplinks {
 		for k, i := range rows {
-			if waits := s.observed.At(k); len(waits) > 0 || s.allFlows {
+			if waits := s.observed.At(k); len(waits) > 0 {
 				w.observed.Add(waits)
 				w.append(in.flowRow[i], in.hop[i], in.hops[i], link.ID)
 			}

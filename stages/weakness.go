@@ -34,20 +34,14 @@ const (
 	// printed.
 	refutedShare = 0.001
 
-	// Change of the waits in switches by the last pass, relative to their sum. In the scenarios that were
-	// tried, a pass changes waits by a bit more than a third of the change of the pass before (22% then 8%,
-	// 12% then 5%, 6% then 2%), and so all later passes together by 0.6 of the last change: at the threshold,
-	// by 12% of the waits.
+	// Change of the waits in switches by the second pass, relative to their sum. In the scenarios that were tried, a pass
+	// changes waits by a bit more than a third of the change of the pass before (22% then 8%, 12% then 5%, 6% then 2%),
+	// and so all passes that could follow together by 0.6 of the last change: at the threshold, by 12% of the waits.
 	unsettledShare = 0.2
 
-	// Change of the delay of the slowest 1% of flows by the last pass. By the same rule, later passes change it by
-	// 0.6 of that: at the threshold by 3%, as much as an estimate may be off in the networks it was made for.
+	// Change of the delay of the slowest 1% of flows by the second pass. By the same rule, further passes would change it
+	// by 0.6 of that: at the threshold by 3%, as much as an estimate may be off in the networks it was made for.
 	tailUnsettledShare = 0.05
-
-	// Change of a percentile of slowdown by the passes since the estimate that AutoPasses made before. A pass halves what
-	// is left of the error or better where passes converge, so two more passes leave at most a third of what they moved.
-	// Where bursts meet on long paths they converge more slowly, and to blocks of packets.
-	percentileUnsettledShare = 0.05
 
 	// Mean number of links at which one of the slowest 1% of flows, of all or of a size bin, waits (spread) from which on
 	// it is a warning. Where a slow flow waits at one link, that link's case knows its delay. Where it waits at many, the
@@ -204,8 +198,8 @@ func (w *WeaknessFinder) spreadOut() []Weakness {
 			"well, and percentiles of size bins and beyond p99 may be off by more than 10%% (--exact measures it)", of, most)}}
 }
 
-// Weaknesses returns the conditions that exceed their thresholds. moved compares the last two passes; nil if there
-// was one pass only. Estimator Independent ignores it. WholeNetwork is what estimates are held against: what it has is
+// Weaknesses returns the conditions that exceed their thresholds. moved compares the two passes; nil if there
+// was one only. Estimator Independent ignores it. WholeNetwork is what estimates are held against: what it has is
 // about the workload.
 func (w *WeaknessFinder) Weaknesses(moved *Movement, intervals []Interval) []Weakness {
 	if w.estimator == WholeNetwork {

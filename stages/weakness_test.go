@@ -107,7 +107,7 @@ func TestWeaknesses(t *testing.T) {
 		{"both hops by the paper's method", Independent, hot(0, 3), every(10), even, 0.9, []string{"loaded twice: 10%"}},
 		{"one hop by the paper's method", Independent, hot(0), every(2), even, 0.9, nil},
 		{"unsettled", Flow, hot(), every(2), even, 0.3,
-			[]string{"unsettled: the last pass moved the waits in the switches by 30%"}},
+			[]string{"unsettled: the second pass moved the waits in the switches by 30%"}},
 		{"one pass", Flow, hot(), every(2), even, -1, []string{"unsettled: one pass only"}},
 		{"no tail", Flow, hot(), every(4), func(int) [2]float64 { return [2]float64{} }, 0, nil},
 	} {

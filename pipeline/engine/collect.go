@@ -13,16 +13,15 @@ import (
 // leaves files that no record counts on. A stage whose files were collected is complete for as long as no stage needs
 // them.
 
-// Collect removes the temporary tables of a plan that no stage still needs, of this plan or of one that may follow,
-// unless Settings.Keep.
-func (e *Executor) Collect(p Plan, following ...Plan) error {
+// Collect removes the temporary tables of a plan that no stage of it still needs, unless Settings.Keep.
+func (e *Executor) Collect(p Plan) error {
 	if e.Keep {
 		return nil
 	}
 	for _, s := range p {
 		for _, t := range s.Writes {
 			o := s.Output(t)
-			if !t.Temporary || !e.unneeded(o, p) || slices.ContainsFunc(following, func(f Plan) bool { return e.awaits(f, o) }) {
+			if !t.Temporary || !e.unneeded(o, p) {
 				continue
 			}
 			if err := e.collect(s, t); err != nil {
@@ -54,11 +53,6 @@ func (e *Executor) unneeded(o Output, p Plan) bool {
 		}
 	}
 	return len(readers) > 0 && e.isComplete(o.Stage)
-}
-
-// awaits reports whether a stage of the plan that is not complete reads a table.
-func (e *Executor) awaits(p Plan, o Output) bool {
-	return slices.ContainsFunc(p, func(s *Stage) bool { return s.reads(o) && !e.isComplete(s) })
 }
 
 // isComplete reports whether all tasks of a stage are done.

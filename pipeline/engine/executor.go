@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -97,66 +96,29 @@ func (e *Executor) Records(s *Stage) (Records, error) {
 }
 
 // Run runs all stages of a plan in order, first repairing what it needs, and removes temporary tables as soon as no
-// stage of the plan needs them. What a plan that may follow reads stays.
-func (e *Executor) Run(ctx context.Context, p Plan, following ...Plan) error {
+// stage of the plan needs them.
+func (e *Executor) Run(ctx context.Context, p Plan) error {
 	e.whole = true
 	defer func() { e.whole = false }()
 	if err := e.Repair(p); err != nil {
 		return err
 	}
 	for {
-		err := e.runStages(ctx, p, following)
+		err := e.runStages(ctx, p)
 		again, rerr := e.restore(p, err)
 		if rerr != nil || !again {
 			return errors.Join(rerr, err)
 		}
 	}
-}
-
-// Supply is Run for a plan whose temporary tables another scenario's estimate reads: it makes those again that were
-// removed, and does not remove them.
-func (e *Executor) Supply(ctx context.Context, p Plan, tables []Output) error {
-	if e.has(p, tables) {
-		return nil
-	}
-	reader := &Stage{Name: "reader", Place: p[len(p)-1].Place, Reads: tables} // never complete
-	e.whole = true
-	defer func() { e.whole = false }()
-	if err := e.Repair(append(slices.Clone(p), reader)); err != nil {
-		return err
-	}
-	for {
-		err := e.runStages(ctx, p, []Plan{{reader}})
-		again, rerr := e.restore(p, err)
-		if rerr != nil || !again {
-			return errors.Join(rerr, err)
-		}
-	}
-}
-
-// has reports whether the last stage of a plan is complete and the files of the tables are there.
-func (e *Executor) has(p Plan, tables []Output) bool {
-	for _, o := range append(slices.Clone(tables), Output{Stage: p[len(p)-1]}) {
-		r, err := Complete(e.lake, o.Stage, e.Method)
-		if err != nil {
-			return false
-		}
-		for _, rec := range r.Done {
-			if rec.collectedOf(o) || e.undamaged(rec) != nil {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // runStages runs the stages of a plan in order, and collects after each.
-func (e *Executor) runStages(ctx context.Context, p Plan, following []Plan) error {
+func (e *Executor) runStages(ctx context.Context, p Plan) error {
 	for _, s := range p {
 		if err := e.runStage(ctx, s); err != nil {
 			return err
 		}
-		if err := e.Collect(p, following...); err != nil {
+		if err := e.Collect(p); err != nil {
 			return err
 		}
 	}

@@ -184,11 +184,11 @@ func (s *Session) syncAll(paths []string) error {
 	return errors.Join(errs...)
 }
 
-// Withdraw removes the manifests of a scenario, of all its variants, or of a workload: no reader sees it any more. Its
-// files stay.
+// Withdraw removes the manifests of a scenario and all its variants, of one variant or of a workload: no reader sees it
+// any more. Its files stay.
 func (s *Session) Withdraw(p Place) error {
 	places := []Place{p}
-	if p.Scenario != "" {
+	if p.Scenario != "" && p.Variant == "" {
 		variants, err := s.Variants(p.Scenario)
 		if err != nil {
 			return err

@@ -164,7 +164,7 @@ func TestAlignedDrawsFollowBursts(t *testing.T) {
 	}
 	fixture.WriteFile(t, file, b.String())
 	dir := t.TempDir()
-	flow := pipeline.Variant{Estimator: stages.Flow, Passes: pipeline.DefaultPasses}
+	flow := pipeline.Variant{Estimator: stages.Flow, Passes: pipeline.MaxPasses}
 	run := estimates.Of(t, dir, estimates.Trace(t, topology, file), flow, pipeline.Settings{})
 	own, _, _, _ := slowdownsOf(t, run)
 	aligned, whole, normalised := leaveOneOut(t, run, drawAligned), leaveOneOut(t, run, drawWaitsWhole), leaveOneOut(t, run, drawNormalised)

@@ -24,7 +24,7 @@ func TestAsk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	independent, flow := pipeline.Variant{}, pipeline.Variant{Estimator: stages.Flow, Passes: pipeline.DefaultPasses}
+	independent, flow := pipeline.Variant{}, pipeline.Variant{Estimator: stages.Flow, Passes: pipeline.MaxPasses}
 	for _, v := range []pipeline.Variant{independent, flow, {Cluster: clustering}} {
 		t.Run(v.String(), func(t *testing.T) { testAsk(t, v) })
 	}

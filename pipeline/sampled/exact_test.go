@@ -19,7 +19,7 @@ func exactTrace(t *testing.T, flows string, workers int) *pipeline.Estimation {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := pipeline.Variant{Estimator: stages.Flow, Passes: pipeline.AutoPasses, Auto: true}
+	v := pipeline.Variant{Estimator: stages.Flow, Auto: true}
 	e, err := pipeline.Begin(context.Background(), t.TempDir(), s, v, pipeline.Settings{Settings: engine.Settings{Workers: workers}})
 	if err != nil {
 		t.Fatal(err)

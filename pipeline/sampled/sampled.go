@@ -85,9 +85,6 @@ func newSampler(ctx context.Context, base *pipeline.Estimation, ask Ask) (*sampl
 		return nil, err
 	}
 	base.ChooseForWindows()
-	if base.Variant().Passes == pipeline.AutoPasses {
-		return nil, errors.New("windows need a number of passes, the same for all")
-	}
 	if ask.Check > 0 && base.Variant().Estimator == stages.WholeNetwork {
 		return nil, errors.New("windows are simulated packet by packet: there is no error of the method to check")
 	}

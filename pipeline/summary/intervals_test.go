@@ -28,7 +28,7 @@ func flow(passes int) pipeline.Variant {
 func TestIntervalsOfARun(t *testing.T) {
 	network, flows := fixture.Trace(t, 6000)
 	var dir string
-	for _, v := range []pipeline.Variant{flow(1), flow(pipeline.DefaultPasses), {}} {
+	for _, v := range []pipeline.Variant{flow(1), flow(pipeline.MaxPasses), {}} {
 		dir = t.TempDir()
 		run := estimates.Of(t, dir, estimates.Trace(t, network, flows), v, pipeline.Settings{})
 		where := " WHERE variant = '" + v.String() + "'"
@@ -96,7 +96,7 @@ func TestOverloadIsNamed(t *testing.T) {
 	}
 	fixture.WriteFile(t, file, b.String())
 	dir := t.TempDir()
-	run := estimates.Of(t, dir, estimates.Trace(t, network, file), flow(pipeline.DefaultPasses), pipeline.Settings{})
+	run := estimates.Of(t, dir, estimates.Trace(t, network, file), flow(pipeline.MaxPasses), pipeline.Settings{})
 	uplinks := "SELECT count(*) FROM warnings JOIN links USING (scenario, link_id) WHERE kind = 'overload' AND src_node < 8"
 	if got := rows.Ask(t, dir, uplinks); got != "[8]" {
 		t.Errorf("%s overloaded uplinks of 8", got)

@@ -1,4 +1,4 @@
-// Package units reads and prints quantities with units: times, sizes and shares. Bandwidths: topology.ParseSpeed.
+// Package units reads and prints quantities with units: times, sizes, counts and shares. Bandwidths: topology.ParseSpeed.
 package units
 
 import (
@@ -20,6 +20,7 @@ var (
 	Duration = []Unit{{"ns", 1}, {"us", 1e3}, {"µs", 1e3}, {"μs", 1e3}, {"ms", 1e6}, {"s", 1e9}}
 	Bytes    = []Unit{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10},
 		{"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"KB", 1e3}, {"B", 1}}
+	Count = []Unit{{"G", 1e9}, {"M", 1e6}, {"K", 1e3}, {"", 1}}
 )
 
 // Parse reads a number with one of the units, or a plain number of the base unit. The
@@ -33,7 +34,7 @@ func Parse(text string, units []Unit) (int64, error) {
 			break
 		}
 	}
-	example := map[string]string{"ns": "1.5us", "TiB": "30KB"}[units[0].Suffix]
+	example := map[string]string{"ns": "1.5us", "TiB": "30KB", "G": "10G"}[units[0].Suffix]
 	x, err := strconv.ParseFloat(number, 64)
 	if err != nil || math.IsNaN(x) {
 		return 0, fmt.Errorf("is %q, want a number with a unit such as %s", text, example)

@@ -51,7 +51,6 @@ type Comparison struct {
 	OtherName string           `json:"other_name"`
 	BaseFlows int64            `json:"base_flows"`
 	Flows     int64            `json:"flows"`
-	Warm      bool             `json:"warm,omitempty"` // Other is a warm estimate
 	Both      int64            `json:"flows_in_both"`
 	Rows      []ComparisonRow  `json:"percentiles"`
 	TailFlows int64            `json:"tail_flows"`
@@ -93,7 +92,7 @@ var ErrDifferentWays = errors.New("estimated in different ways")
 
 // Compare holds two estimates of a lake against each other, flow by flow: a flow is in both if its id, size and start
 // are. Where a side names no variant, it is the one that both have; of several, that of estimator exact, or else of
-// flow with three passes. The comparison also goes to tables comparisons and comparison_links of the other scenario.
+// flow with two passes. The comparison also goes to tables comparisons and comparison_links of the other scenario.
 func Compare(ctx context.Context, l *lake.Lake, base, other Side, o CompareOptions) (*Comparison, error) {
 	for _, g := range o.By {
 		if !slices.Contains(ComparisonGroups(), g) {
@@ -116,13 +115,10 @@ func Compare(ctx context.Context, l *lake.Lake, base, other Side, o CompareOptio
 	if base == other {
 		return nil, fmt.Errorf("scenario %s, variant %s, is compared with itself", base.Scenario, base.Variant)
 	}
-	if !o.Across && !sameWay(base, other) {
+	if !o.Across && base.Variant != other.Variant {
 		return nil, fmt.Errorf("%s as %s and %s as %s: %w (--across compares them all the same)", base.Scenario, base.Variant, other.Scenario, other.Variant, ErrDifferentWays)
 	}
 	c := &Comparison{Base: base, Other: other, by: o.By, Changed: o.changed}
-	if v, notEstimate := pipeline.ParseVariant(other.Variant); notEstimate == nil {
-		c.Warm = v.Warm != nil
-	}
 	reading := l.LockForReading()
 	defer reading.Close()
 	j, err := openJoin(l, base, other)
@@ -140,14 +136,6 @@ func Compare(ctx context.Context, l *lake.Lake, base, other Side, o CompareOptio
 		return nil, fmt.Errorf("comparing %s with %s by link: %w", other.Scenario, base.Scenario, err)
 	}
 	return c, c.write(ctx, l)
-}
-
-// sameWay reports whether two estimates are of the same variant, or the other one is a warm estimate that starts from
-// the base.
-func sameWay(base, other Side) bool {
-	v, err := pipeline.ParseVariant(other.Variant)
-	return base.Variant == other.Variant ||
-		err == nil && v.Warm != nil && string(v.Warm.Base) == base.Scenario && v.Cold().String() == base.Variant
 }
 
 // chooseVariants fills in what estimates are meant.
@@ -185,7 +173,7 @@ func chooseVariants(l *lake.Lake, base, other *Side) error {
 		}
 	}
 	for _, usual := range []pipeline.Variant{{Estimator: stages.WholeNetwork},
-		{Estimator: stages.Flow, Passes: pipeline.DefaultPasses}} {
+		{Estimator: stages.Flow, Passes: pipeline.MaxPasses}} {
 		if slices.Contains(common, usual.String()) {
 			common = []string{usual.String()}
 			break

@@ -64,9 +64,6 @@ func (c *Comparison) Write(w io.Writer) error {
 	p := text.Printer{W: w}
 	p.Linef("base  %s (%s), variant %s", c.Base.Scenario, c.BaseName, c.Base.Variant)
 	p.Linef("other %s (%s), variant %s", c.Other.Scenario, c.OtherName, c.Other.Variant)
-	if c.Warm {
-		p.Linef("other is a warm estimate: it starts from what another scenario's link cases observed, and a run may give other percentiles")
-	}
 	p.Linef("%d flows are in both (of %d and %d)", c.Both, c.BaseFlows, c.Flows)
 	if n := len(c.Changed); n > 0 {
 		const most = 8

@@ -2,7 +2,6 @@ package whatif
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -24,7 +23,6 @@ type SweepPlan struct {
 	Tier     string  `json:"tier"`     // of the cables, in either direction, as topology.Network.Select takes it
 	Quantile float64 `json:"quantile"` // of slowdown: 0.5, 0.9, 0.99 or 0.999
 	Service  string  `json:"service"`  // whose flows count; empty: all
-	Worst    int     `json:"worst"`    // how many are estimated in full after the screening
 }
 
 // SweepQuantiles lists the quantiles a sweep can rank by.
@@ -38,11 +36,11 @@ type Sweep struct {
 	Base    string       `json:"base_scenario"`
 	Variant string       `json:"variant"`
 	Plan    SweepPlan    `json:"plan"`
-	Cables  []SweptCable `json:"cables"` // the worst first; those estimated in full before the others
-	Reused  int          `json:"reused"` // screenings and full estimates found done
+	Cables  []SweptCable `json:"cables"` // the worst first
+	Reused  int          `json:"reused"` // estimates found done
 	Seconds float64      `json:"seconds"`
 
-	before, screenedBefore percentilesOf // of the base; the latter to within histogram.Step, as Screened is
+	before percentilesOf // of the base
 }
 
 // A SweptCable is what the failure of one cable does.
@@ -52,8 +50,7 @@ type SweptCable struct {
 	NameA       string               `json:"name_a"`
 	NameB       string               `json:"name_b"`
 	Unreachable int64                `json:"unreachable"`
-	Screened    percentilesOf        `json:"screened"` // to within histogram.Step; nil for other estimators than flow
-	Full        percentilesOf        `json:"full"`     // nil unless among the worst
+	Full        percentilesOf        `json:"full"`
 	Cases       stages.SimulateStats `json:"link_cases"`
 	Seconds     float64              `json:"seconds"`
 }
@@ -76,15 +73,11 @@ type sweeper struct {
 	names map[int32]string
 }
 
-// RunSweep takes every cable of a tier that is up down, one at a time, and ranks them by what that does
-// to a percentile of slowdown. With estimator Flow all are screened (Run.screen), and the worst estimated
-// in full; with another all are estimated in full. Of each, only percentiles and, in the cache, link cases
-// stay. What is done stays done: the same sweep, given again, continues.
+// RunSweep takes every cable of a tier that is up down, one at a time, estimates what remains in the way of the base,
+// and ranks the cables by what that does to a percentile of slowdown. Of each, only percentiles and, in the cache, link
+// cases stay. What is done stays done: the same sweep, given again, continues.
 func RunSweep(ctx context.Context, base string, plan SweepPlan, o Settings) (*Sweep, error) {
 	began := time.Now()
-	if o.Variant.Passes == pipeline.AutoPasses {
-		return nil, errors.New("a sweep needs a number of passes, the same for all")
-	}
 	if !slices.Contains(pipeline.Quantiles, plan.Quantile) {
 		return nil, fmt.Errorf("quantile %v: must be one of %v", plan.Quantile, pipeline.Quantiles)
 	}
@@ -107,105 +100,18 @@ func RunSweep(ctx context.Context, base string, plan SweepPlan, o Settings) (*Sw
 	if _, ok := s.before[plan.Service]; !ok {
 		return nil, fmt.Errorf("no flow is of service %q; the services are %q", plan.Service, slices.Sorted(maps.Keys(s.before)))
 	}
+	s.o.Variant = run.Variant()
+	s.Variant = run.Variant().String()
 	for _, v := range s.base.Network.Nodes {
 		s.names[v.ID] = v.Name
 	}
 	s.dir = lake.Of(run.ID()).StatePath(fmt.Sprintf("sweep-%d", pipeline.MethodVersion), s.Variant)
-	if err := s.screen(ctx); err != nil {
+	if err := s.estimateEach(ctx); err != nil {
 		return nil, err
-	}
-	if err := s.confirm(ctx); err != nil {
-		return nil, err
-	}
-	s.Seconds = time.Since(began).Seconds()
-	return s.Sweep, s.write()
-}
-
-// screen looks at every cable's failure the quick way, some at a time.
-func (s *sweeper) screen(ctx context.Context) error {
-	cables, err := upCables(s.base.Network, s.Plan.Tier)
-	if err != nil {
-		return err
-	}
-	if s.o.Variant.Estimator != stages.Flow {
-		for _, c := range cables {
-			s.Cables = append(s.Cables, SweptCable{A: c[0], B: c[1], NameA: s.names[c[0]], NameB: s.names[c[1]]})
-		}
-		s.Plan.Worst = len(cables)
-		return nil
-	}
-	before, err := slowdownsByService(s.base)
-	if err != nil {
-		return err
-	}
-	s.screenedBefore = before.percentiles()
-	var left [][2]int32
-	for _, c := range cables {
-		var swept SweptCable
-		if ok, err := s.base.Lake.ReadState(s.screenedPath(c), &swept); err != nil || !ok {
-			left = append(left, c)
-			continue
-		}
-		s.Reused++
-		s.Cables = append(s.Cables, swept)
-	}
-	loads, err := pipeline.Loads(s.base)
-	if err != nil {
-		return err
-	}
-	s.base.Progress.Begin("sweep", "cables", int64(len(left)))
-	defer s.base.Progress.End()
-	for _, batch := range together(s.base, left, loads) {
-		failures := make([][][2]int32, len(batch))
-		for i := range batch {
-			failures[i] = batch[i : i+1]
-		}
-		found, err := screen(ctx, s.base, failures, before)
-		if err != nil {
-			return fmt.Errorf("screening cables %s and on: %w", s.base.Network.Ends(batch[0][0], batch[0][1]), err)
-		}
-		for i, x := range found {
-			a, b := batch[i][0], batch[i][1]
-			swept := SweptCable{A: a, B: b, NameA: s.names[a], NameB: s.names[b], Unreachable: x.unreachable,
-				Screened: x.slowdowns.percentiles(), Cases: x.cases, Seconds: x.seconds}
-			if err := s.base.Executor().Session().WriteState(s.screenedPath(batch[i]), swept); err != nil {
-				return err
-			}
-			s.Cables = append(s.Cables, swept)
-		}
-		s.base.Progress.Add(int64(len(batch)))
-		if err := ctx.Err(); err != nil {
-			return err
-		}
 	}
 	s.rank()
-	return nil
-}
-
-// together cuts the cables into those that are screened together.
-func together(e *pipeline.Estimation, cables [][2]int32, loads *stages.Loads) [][][2]int32 {
-	moved := map[[2]int32]int64{}
-	for id, l := range e.Network.Links {
-		moved[[2]int32{min(l.Src, l.Dst), max(l.Src, l.Dst)}] += loads.Links[id].Flows
-	}
-	var batches [][][2]int32
-	var flows int64
-	for _, c := range cables {
-		n := len(batches) - 1
-		if n < 0 || len(batches[n]) == screenedTogether || flows+moved[c] > movedTogether {
-			batches = append(batches, nil)
-			n++
-			flows = 0
-		}
-		batches[n] = append(batches[n], c)
-		flows += moved[c]
-	}
-	return batches
-}
-
-// screenedPath is where a sweep keeps what it found of a cable.
-func (s *sweeper) screenedPath(c [2]int32) string {
-	return s.dir + fmt.Sprintf("/screened-%d-%d.json", c[0], c[1])
+	s.Seconds = time.Since(began).Seconds()
+	return s.Sweep, s.write()
 }
 
 // upCables returns the cables of a tier that are up, by their ends.
@@ -227,26 +133,26 @@ func upCables(n *topology.Network, tier string) ([][2]int32, error) {
 	return cables, nil
 }
 
-// confirm estimates the worst in full.
-func (s *sweeper) confirm(ctx context.Context) error {
-	worst := s.Cables[:min(s.Plan.Worst, len(s.Cables))]
-	s.base.Progress.Begin("sweep: the worst", "cables", int64(len(worst)))
+// estimateEach estimates the failure of each cable.
+func (s *sweeper) estimateEach(ctx context.Context) error {
+	cables, err := upCables(s.base.Network, s.Plan.Tier)
+	if err != nil {
+		return err
+	}
+	s.base.Progress.Begin("sweep", "cables", int64(len(cables)))
 	defer s.base.Progress.End()
-	for i := range worst {
-		full, err := s.one(ctx, [2]int32{worst[i].A, worst[i].B})
+	for _, c := range cables {
+		swept, err := s.one(ctx, c)
 		if err != nil {
 			return err
 		}
-		worst[i].Full, worst[i].Unreachable = full.Full, full.Unreachable
-		worst[i].Cases.Add(full.Cases)
-		worst[i].Seconds += full.Seconds
+		s.Cables = append(s.Cables, swept)
 		s.base.Progress.Add(1)
 	}
-	s.rank()
 	return nil
 }
 
-// one estimates one cable's failure in full, or finds it done.
+// one estimates one cable's failure, or finds it done.
 func (s *sweeper) one(ctx context.Context, c [2]int32) (swept SweptCable, err error) {
 	began := time.Now()
 	record := s.dir + fmt.Sprintf("/cable-%d-%d.json", c[0], c[1])

@@ -2,7 +2,6 @@ package whatif
 
 import (
 	"cmp"
-	"fmt"
 	"io"
 	"maps"
 	"math"
@@ -19,38 +18,19 @@ import (
 
 // changeOf is what a cable's failure does to quantile q of a service; NaN if it has no flow left.
 func (s *Sweep) changeOf(c *SweptCable, service string, q int) float64 {
-	base := s.before
-	if c.Full == nil {
-		base = s.screenedBefore
-	}
-	now, _ := s.estimateOf(c)
-	before, ok := base[service]
-	after, still := now[service]
+	before, ok := s.before[service]
+	after, still := c.Full[service]
 	if !ok || !still {
 		return math.NaN()
 	}
 	return after.Slowdowns[q]/before.Slowdowns[q] - 1
 }
 
-// estimateOf is the best there is of a cable, and what it is called.
-func (s *Sweep) estimateOf(c *SweptCable) (percentilesOf, string) {
-	if c.Full == nil {
-		return c.Screened, screening
-	}
-	return c.Full, s.Variant
-}
-
 // rank puts the worst first: those without a path for some flows by how many, then by the change.
 func (s *Sweep) rank() {
 	q := slices.Index(pipeline.Quantiles, s.Plan.Quantile)
 	slices.SortStableFunc(s.Cables, func(a, b SweptCable) int {
-		full := func(c *SweptCable) int {
-			if c.Full != nil {
-				return 1
-			}
-			return 0
-		}
-		return cmp.Or(cmp.Compare(full(&b), full(&a)), cmp.Compare(b.Unreachable, a.Unreachable),
+		return cmp.Or(cmp.Compare(b.Unreachable, a.Unreachable),
 			cmp.Compare(s.changeOf(&b, s.Plan.Service, q), s.changeOf(&a, s.Plan.Service, q)))
 	})
 }
@@ -60,13 +40,13 @@ func (s *sweeper) write() error {
 	rows := columns.NewRows(schema.Sweeps)
 	for i := range s.Cables {
 		c := &s.Cables[i]
-		now, variant := s.estimateOf(c)
+		now := c.Full
 		for _, service := range slices.Sorted(maps.Keys(now)) {
 			if _, ok := s.before[service]; !ok {
 				continue
 			}
 			row := columns.Row{
-				"tier": s.Plan.Tier, "node_a": c.A, "node_b": c.B, "service": service, "estimated": variant,
+				"tier": s.Plan.Tier, "node_a": c.A, "node_b": c.B, "service": service, "estimated": s.Variant,
 				"flows": now[service].Flows, "unreachable": c.Unreachable,
 				"simulated_cases": c.Cases.Cases, "cached_cases": c.Cases.CachedCases,
 			}
@@ -88,28 +68,11 @@ func (s *Sweep) Write(w io.Writer, most int) error {
 	q := slices.Index(pipeline.Quantiles, s.Plan.Quantile)
 	p.Linef("base %s, each of %d cables of %s down, by what it does to quantile %g of slowdown (flows: %s)", s.Base, len(s.Cables), s.Plan.Tier, s.Plan.Quantile, s.Plan.Service)
 	p.Linef("base slowdown there: %.3f (%s)", s.before[s.Plan.Service].Slowdowns[q], s.Variant)
-	p.Linef("%5s  %-40s %-11s %9s %8s %10s %11s", "place", "cable", "estimated", "slowdown", "change", "no_path", "screened_as")
-	approximate := false
+	p.Linef("%5s  %-40s %9s %8s %10s", "place", "cable", "slowdown", "change", "no_path")
 	for i := range s.Cables[:min(most, len(s.Cables))] {
 		c := &s.Cables[i]
-		now, variant := s.estimateOf(c)
-		screened := *c
-		screened.Full = nil
-		first := ""
-		if c.Screened != nil {
-			first = fmt.Sprintf("%+.2f%%", 100*s.changeOf(&screened, s.Plan.Service, q))
-		}
-		about := ""
-		if c.Full == nil {
-			about = "≈"
-			approximate = true
-		}
-		p.Linef("%5d  %-40s %-11s %9s %8s %10d %11s", i+1, c.NameA+":"+c.NameB, variant,
-			fmt.Sprintf("%s%.3f", about, slowdownAt(now[s.Plan.Service], q)),
-			fmt.Sprintf("%s%+.2f%%", about, 100*s.changeOf(c, s.Plan.Service, q)), c.Unreachable, first)
-	}
-	if approximate {
-		p.Linef("≈: screened only; the order among them is better known than their values, and both are less certain than those estimated in full (--worst estimates more of them)")
+		p.Linef("%5d  %-40s %9.3f %+7.2f%% %10d", i+1, c.NameA+":"+c.NameB, slowdownAt(c.Full[s.Plan.Service], q),
+			100*s.changeOf(c, s.Plan.Service, q), c.Unreachable)
 	}
 	var cases stages.SimulateStats
 	var seconds float64

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -17,7 +16,7 @@ import (
 	"parsimon/stages"
 )
 
-// A sweep estimates the worst cables as a what-if of each does, and the others nearly so. It leaves no scenarios but
+// A sweep estimates cables as a what-if of each does. It leaves no scenarios but
 // those of the user. A sweep that is repeated does nothing; one that was interrupted continues. A cable whose failure
 // disconnects hosts comes first.
 func TestSweep(t *testing.T) {
@@ -33,7 +32,7 @@ func TestSweep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan := SweepPlan{Tier: "fabric-spine", Quantile: 0.9, Worst: 3}
+	plan := SweepPlan{Tier: "fabric-spine", Quantile: 0.9}
 	stopped, stop := context.WithCancel(ctx)
 	cut := o
 	cut.Progress = &stopper{Progress: engine.Silent, stop: stop, unit: "cables", after: 3}
@@ -44,20 +43,12 @@ func TestSweep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(s.Cables) != 8 || s.Reused < 8 {
+	if len(s.Cables) != 8 || s.Reused < 2 || s.Reused > 4 {
 		t.Errorf("%d cables, %d reused", len(s.Cables), s.Reused)
 	}
 	for i, c := range s.Cables {
-		if (c.Full != nil) != (i < 3) || c.Unreachable != 0 || c.Cases.Cases == 0 || (c.Cases.CachedCases > 0) != (i < 3) {
+		if c.Full == nil || c.Unreachable != 0 || c.Cases.CachedCases == 0 {
 			t.Errorf("place %d: %+v", i, c)
-		}
-		for q, x := range c.Screened["all"].Slowdowns {
-			if q == 3 { // p99.9 is of three flows
-				continue
-			}
-			if was := s.before["all"].Slowdowns[q]; c.Screened["all"].Flows != s.before["all"].Flows || math.Abs(x/was-1) > 0.2 {
-				t.Errorf("place %d: screened %+v, base %+v", i, c.Screened["all"], s.before["all"])
-			}
 		}
 		if i == 0 {
 			w, err := WhatIf(ctx, base, failing(c), o, CompareOptions{})
@@ -70,21 +61,12 @@ func TestSweep(t *testing.T) {
 			}
 		}
 	}
-	last := s.Cables[len(s.Cables)-1]
-	one, err := Screen(ctx, base, failing(last), o)
-	if err != nil || !reflect.DeepEqual(percentilesOf(one.After), last.Screened) {
-		t.Fatalf("screened alone: %+v, in a sweep %+v: %v", one, last.Screened, err)
-	}
-	var table bytes.Buffer
-	if err := one.Write(&table); err != nil || !strings.Contains(table.String(), last.NameA+":"+last.NameB+" down") {
-		t.Errorf("%v\n%s", err, table.String())
-	}
 	ids, err := rows.Open(t, o.Lake).Scenarios()
 	if err != nil || len(ids) > 3 || !strings.Contains(fmt.Sprint(ids), mine.Other.Scenario) {
 		t.Errorf("scenarios left: %v, %v", ids, err)
 	}
 	plan.Quantile, plan.Service = 0.5, "batch"
-	if s, err = RunSweep(ctx, base, plan, o); err != nil || s.Reused < 8 {
+	if s, err = RunSweep(ctx, base, plan, o); err != nil || s.Reused != 8 {
 		t.Fatalf("again, ranked otherwise: %+v, %v", s, err)
 	}
 	var text bytes.Buffer
@@ -92,13 +74,9 @@ func TestSweep(t *testing.T) {
 		t.Errorf("%v\n%s", err, text.String())
 	}
 	o.Variant.Estimator = stages.Independent
-	s, err = RunSweep(ctx, base, SweepPlan{Tier: "pod0-rack0-host0:pod0-tor0", Quantile: 0.99, Worst: 1}, o)
+	s, err = RunSweep(ctx, base, SweepPlan{Tier: "pod0-rack0-host0:pod0-tor0", Quantile: 0.99}, o)
 	if err != nil || s.Cables[0].Unreachable == 0 || s.Cables[0].Full == nil {
 		t.Errorf("hosts without a cable: %v", err)
-	}
-	_, err = Screen(ctx, base, scenario.Changes{Fail: []string{"pod0-fabric0:plane0-spine0"}}, o)
-	if err == nil || !strings.Contains(err.Error(), "by flow") {
-		t.Errorf("an independent estimate is screened: %v", err)
 	}
 	for _, bad := range []SweepPlan{
 		{Tier: "fabric-spine,nothing", Quantile: 0.9},

@@ -2,7 +2,6 @@ package whatif
 
 import (
 	"context"
-	"errors"
 	"io"
 
 	"parsimon/pipeline"
@@ -10,7 +9,6 @@ import (
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/summary"
 	"parsimon/pipeline/text"
-	"parsimon/schema"
 	"parsimon/stages"
 )
 
@@ -19,7 +17,6 @@ type Settings struct {
 	pipeline.Settings
 	Lake    string // directory
 	Variant pipeline.Variant
-	Warm    bool // WhatIf: the estimate of what changed starts from the base's observations
 }
 
 // An Answer is the comparison of a what-if and the estimate of what changed.
@@ -29,43 +26,41 @@ type Answer struct {
 }
 
 // WhatIf estimates a scenario of the lake, if that is not done yet, and what changes make of it in the same way, and
-// compares the two. AutoPasses are at least as many as the lake holds an estimate of the base with; where what changed
-// asks for more, both take as many. With Auto, both are of the whole network if the lake holds such an estimate of the
-// base, and if what changed can be simulated so. A warm estimate has the base's passes.
+// compares the two. With Auto, what changed is estimated as the base is, unless only one of the two can be of the whole
+// network: then both are by link cases. Where two passes suffice for one of them only, both are of the whole network.
 func WhatIf(ctx context.Context, base string, c scenario.Changes, o Settings, how CompareOptions) (*Answer, error) {
 	cables, err := pipeline.CheckChanges(o.Lake, base, c)
 	if err != nil {
 		return nil, err
 	}
 	how.changed = cables
-	if o.Warm {
-		o.Variant.Auto = false // it starts from observations of link cases
-	}
 	before, err := pipeline.Resume(ctx, o.Lake, base, o.Variant, o.Settings)
 	if err != nil {
 		return nil, err
 	}
-	if o.Warm {
-		return warmWhatIf(ctx, before, c, o, how)
+	var then []func(*pipeline.Estimation) error
+	if before.Lake.Answer(before.ID()) == "" { // a question does not change the answer of a run
+		then = append(then, (*pipeline.Estimation).MakeAnswer)
 	}
-	if err := finish(ctx, before); err != nil {
+	if err := finish(ctx, before, then...); err != nil {
 		return nil, err
 	}
-	same, settings := before.Variant(), o.Settings
-	if o.Variant.Passes == pipeline.AutoPasses && same.Estimator == stages.Flow {
-		settings.LeastPasses, same.Passes = same.Passes, pipeline.AutoPasses
+	same := before.Variant()
+	chosen := o.Variant.Auto && same.Estimator == stages.Flow
+	if chosen {
+		same = o.Variant // it may ask for the whole network
 	}
-	changed, err := pipeline.Derive(ctx, o.Lake, string(before.ID()), c, same, settings)
+	changed, err := pipeline.Derive(ctx, o.Lake, string(before.ID()), c, same, o.Settings)
 	if err != nil {
 		return nil, err
 	}
-	if o.Variant.Auto && same.Estimator == stages.WholeNetwork {
-		if ok, err := changed.CanBeWhole(ctx); err != nil || !ok {
+	if o.Variant.Auto && !chosen {
+		if ok, err := changed.CanBeExact(ctx); err != nil || !ok {
 			changed.Close()
 			if err != nil {
 				return nil, err
 			}
-			o.Variant.Auto = false
+			o.Variant = pipeline.Variant{Estimator: stages.Flow}
 			return WhatIf(ctx, base, c, o, how)
 		}
 	}
@@ -73,41 +68,8 @@ func WhatIf(ctx context.Context, base string, c scenario.Changes, o Settings, ho
 		return nil, err
 	}
 	if changed.Variant().String() != before.Variant().String() {
-		if before, err = pipeline.Resume(ctx, o.Lake, string(before.ID()), changed.Variant(), o.Settings); err != nil {
-			return nil, err
-		}
-		if err := finish(ctx, before); err != nil {
-			return nil, err
-		}
-	}
-	how.MemoryBytes = o.MemoryBytes
-	compared, err := Compare(ctx, before.Lake, SideOf(before), SideOf(changed), how)
-	return &Answer{compared, changed}, err
-}
-
-// warmWhatIf compares the base with a warm estimate. It holds the base until that is made.
-func warmWhatIf(ctx context.Context, before *pipeline.Estimation, c scenario.Changes, o Settings,
-	how CompareOptions) (*Answer, error) {
-	defer before.Close()
-	if c.ChangesFlows() {
-		return nil, errors.New("a warm estimate needs the base's flows: not with changes of services")
-	}
-	warm, err := before.Variant().WarmFrom(before.ID())
-	if err != nil {
-		return nil, err
-	}
-	changed, err := pipeline.Derive(ctx, o.Lake, string(before.ID()), c, warm, o.Settings)
-	if err != nil {
-		return nil, err
-	}
-	if _, incomplete := changed.Records(schema.Intervals); incomplete != nil {
-		if err := before.SupplyWarm(ctx); err != nil {
-			changed.Close()
-			return nil, err
-		}
-	}
-	if err := finish(ctx, changed, (*pipeline.Estimation).MakeAnswer); err != nil {
-		return nil, err
+		o.Variant = changed.Variant()
+		return WhatIf(ctx, base, c, o, how)
 	}
 	how.MemoryBytes = o.MemoryBytes
 	compared, err := Compare(ctx, before.Lake, SideOf(before), SideOf(changed), how)
@@ -138,9 +100,6 @@ func (a *Answer) Write(w io.Writer) error {
 	l := a.changed.Lake
 	base := pipeline.ShellName(l, lake.ScenarioID(a.Base.Scenario))
 	other := pipeline.ShellName(l, lake.ScenarioID(a.Other.Scenario))
-	if a.Warm { // there may be other estimates, and the two have none in common
-		base, other = base+"@"+a.Base.Variant, other+"@"+a.Other.Variant
-	}
 	p.Linef("\nNext:\n  parsimon compare %s %s --by service,size_bin --lake %s\n  parsimon report %s --compare %s --lake %s",
 		base, other, l.Path(), other, base, l.Path())
 	return p.Err

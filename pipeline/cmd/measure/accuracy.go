@@ -68,16 +68,6 @@ func accuracy(ctx context.Context, b *bench) {
 	againstNS3(ctx, b, b.names([]string{"95"}, b.groundTruths()), b.ways("independent", "flow", "auto"))
 }
 
-// ablation is accuracy of estimator flow without one of its ingredients.
-func ablation(ctx context.Context, b *bench) {
-	ways := []string{"flow", "flow --passes 1", "flow --passes 2"}
-	for _, part := range []string{"feeder", "round-trip", "nic-waits", "waits", "marks", "damping"} {
-		ways = append(ways, "flow --ablate "+part)
-	}
-	names := b.names([]string{"95"}, []string{"7", "47", "95", "145", "1001"})
-	againstNS3(ctx, b, names, b.ways(append(ways, "independent")...))
-}
-
 func againstNS3(ctx context.Context, b *bench, names, ways []string) {
 	head := []string{"scenario", "load of top 10%", "published: p50 / p90 / p99 / p99.9"}
 	for _, way := range ways {

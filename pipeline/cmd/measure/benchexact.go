@@ -5,12 +5,12 @@ import (
 	"fmt"
 )
 
-// benchExact compares what estimates by link cases cost with the simulation of the whole network, alternating, and
+// benchExact compares what estimates by link cases, in two passes, cost with the simulation of the whole network, alternating, and
 // with what a run chooses by default.
 func benchExact(ctx context.Context, b *bench) {
 	b.printf("Medians of whole runs, cache off. Ratios are of the same round: median, least and greatest.")
-	b.header("scenario", "packet-hops", "`flow --passes 2`", "`flow`", "`exact`", "default", "`flow` / `exact`", "processor, `flow` / `exact`")
-	ways := []string{"flow --passes 2", "flow", "exact", "auto"}
+	b.header("scenario", "packet-hops", "`flow`", "`exact`", "default", "`flow` / `exact`", "processor, `flow` / `exact`")
+	ways := []string{"flow", "exact", "auto"}
 	for _, name := range b.names([]string{"mini-mix"},
 		[]string{"chain-60", "slowplane-60", "ft8-ws-60", "95", "47", "7", "1001", "incast-64k-30"}) {
 		g := b.groundTruth(name)
@@ -29,15 +29,15 @@ func benchExact(ctx context.Context, b *bench) {
 			if b.err != nil {
 				return
 			}
-			last := len(seconds[1].values) - 1
-			ratio.add("", seconds[1].values[last]/seconds[2].values[last])
-			processor.add("", cpu[1]/cpu[2])
+			last := len(seconds[0].values) - 1
+			ratio.add("", seconds[0].values[last]/seconds[1].values[last])
+			processor.add("", cpu[0]/cpu[1])
 		}
 		cells := []any{name, si(hops)}
 		for i := range ways {
 			median, _, _ := seconds[i].spread()
 			cell := decimal(median) + " s"
-			if i%2 == 1 {
+			if ways[i] == "auto" {
 				cell += " (" + variants[i] + ")"
 			}
 			cells = append(cells, cell)

@@ -8,7 +8,7 @@ import (
 // clustering measures what --cluster saves and costs on the shared scenarios: the share of the link cases and of the
 // packet-hops that is simulated, processor time, and errors against ns-3.
 func clustering(ctx context.Context, b *bench) {
-	ways := b.ways("flow", "flow --cluster=10%", "independent", "independent --cluster=paper", "independent --cluster=10%")
+	ways := b.ways("independent", "independent --cluster=paper", "independent --cluster=10%")
 	b.header("scenario", "how", "cases", "packet-hops", "processor, s", "p50 / p90 / p99 / p99.9")
 	errors, cases := make([]tally, len(ways)), make([]tally, len(ways))
 	for _, name := range b.names([]string{"95"}, b.groundTruths()) {

@@ -28,7 +28,6 @@ func measurements() []measurement {
 	)
 	return []measurement{
 		{"accuracy", accuracyPage, "SCENARIO", "estimators against ns-3 on the shared scenarios", accuracy},
-		{"ablation", accuracyPage, "SCENARIO", "what each ingredient of estimator flow contributes", ablation},
 		{"own-accuracy", accuracyPage, "SCENARIO", "estimators against --exact on the shipped scenarios", ownAccuracy},
 		{"constants", accuracyPage, "SCENARIO", "unusual transport constants, against --exact", constantsAccuracy},
 		{"transport-accuracy", accuracyPage, "TRANSPORT", "every transport against --exact", transportAccuracy},
@@ -45,13 +44,11 @@ func measurements() []measurement {
 		{"large", performancePage, "DURATION", "6,144 hosts: time, memory, disk", large},
 		{"growth", performancePage, "HOSTS", "cost by hosts and duration, and pipeline/growth.svg", growth},
 		{"clustering", performancePage, "SCENARIO", "savings and errors of --cluster, against ns-3", clustering},
-		{"what-if", whatIfPage, "SCENARIO", "a what-if, a screening and a sweep against runs from nothing", whatIf},
-		{"warm", whatIfPage, "SCENARIO", "warm what-ifs against cold ones: time and percentiles", warm},
+		{"what-if", whatIfPage, "SCENARIO", "a what-if and a sweep against runs from nothing", whatIf},
 		{"failures", whatIfPage, "SCENARIO", "errors with one random cable down, against --exact", failures},
 		{"coverage", "pipeline/sampling/README.md", "REPETITIONS", "how often intervals of estimates from windows hold the whole's value", coverage},
 		{"sampled-growth", "pipeline/sampling/README.md", "FLOWS", "p99 within 2% of more and more flows of 6,144 hosts", sampledGrowth},
 		{"sampled-day", "pipeline/sampling/README.md", "FLOWS", "a day ingested by the hour and asked for p99 within 2%", sampledDay},
-		{"sampled-groups", "pipeline/sampling/README.md", "", "what leaving out link cases for one group saves and changes", sampledGroups},
 		{"ingest-bench", "stages/ingest/README.md", "RECORDS", "a synthetic day of flow logs against its truth", ingestDay},
 		{"ns3-backend", "stages/ns3/README.md", "TRANSPORT", "link cases in ns-3 against the link kernel", ns3Backend},
 		{"faults", "pipeline/OPERATORS.md", "", "killed processes, failing disks, damaged bytes: what a lake survives", faults},
@@ -81,7 +78,7 @@ func command(ctx context.Context, args []string) (err error) {
 	flags.StringVar(&b.shared, "shared", "../shared", "folder of the ground truth and of the reference's programs")
 	flags.StringVar(&b.keep, "lake", "", "a lake to use and keep; default: temporary ones")
 	flags.StringVar(&b.how, "ways", "", "flags of the estimates to measure, separated by semicolons, "+
-		"e.g. \"independent;flow --passes 2\"; the first word is the estimator")
+		"e.g. \"independent;flow --passes 1\"; the first word is the estimator")
 	flags.IntVar(&b.rounds, "rounds", 0, "rounds, pairs or draws, or times the flows of m3-table; 0: the measurement's own number")
 	flags.BoolVar(&b.short, "short", false, "a small part of the measurement, to try it")
 	flags.BoolVar(&b.write, "write", false, "replace the section of the page")

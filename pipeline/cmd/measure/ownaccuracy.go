@@ -11,7 +11,7 @@ import (
 // (accuracy/*, all flows) and on the paper's microbenchmarks (parking-lot/*, their service main).
 func ownAccuracy(ctx context.Context, b *bench) {
 	b.compareWithExact(ctx, b.names([]string{"parking-lot/short-correlated"}, b.shipped("accuracy", "parking-lot")),
-		b.ways("independent", "flow --passes 2", "flow", "auto"))
+		b.ways("independent", "flow", "auto"))
 }
 
 // constantsAccuracy does the same on the shipped scenarios with transport constants far from the default ones.

@@ -40,7 +40,6 @@ type Job struct {
 	Scenario   string // the id of a scenario whose flows the lake holds
 	Estimator  string
 	Passes     int
-	Ablation   string
 	Cluster    string // empty: none
 	Workers    int    // goroutines of steps of a single task
 	Partitions int
@@ -51,9 +50,6 @@ type Job struct {
 func (j Job) variant() (v pipeline.Variant, err error) {
 	v.Passes = j.Passes
 	if v.Estimator, err = stages.ParseEstimator(j.Estimator); err != nil {
-		return v, err
-	}
-	if v.Ablation, err = stages.ParseAblation(j.Ablation); err != nil {
 		return v, err
 	}
 	if j.Cluster != "" {

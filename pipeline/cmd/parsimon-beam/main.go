@@ -52,13 +52,13 @@ Flags:
 
 // flags are the flags of parsimon run that apply here. Beam adds its own.
 type flags struct {
-	lake, scenario, estimator, ablation, cluster string
-	duration, runner                             string
-	seed                                         uint64
-	passes, workers, partitions, resubmit        int
-	keep, quiet                                  bool
-	ask                                          sampled.AskText
-	set                                          *pflag.FlagSet
+	lake, scenario, estimator, cluster    string
+	duration, runner                      string
+	seed                                  uint64
+	passes, workers, partitions, resubmit int
+	keep, quiet                           bool
+	ask                                   sampled.AskText
+	set                                   *pflag.FlagSet
 }
 
 func (f *flags) declare(set *pflag.FlagSet) {
@@ -68,9 +68,8 @@ func (f *flags) declare(set *pflag.FlagSet) {
 	set.Uint64Var(&f.seed, "seed", 1, "seed of every random choice, instead of the scenario file's")
 	set.StringVar(&f.duration, "duration", "", "simulated time to generate, e.g. 500ms, instead of the scenario file's")
 	set.StringVar(&f.estimator, "estimator", stages.Flow.String(), "how link cases become slowdowns: flow or independent")
-	set.IntVar(&f.passes, "passes", pipeline.DefaultPasses, "passes of estimator flow over all link cases")
-	set.StringVar(&f.ablation, "ablate", "", "ingredients of estimator flow to leave out: "+strings.Join(stages.AblationNames(), ", "))
-	set.StringVar(&f.cluster, "cluster", "", "simulate one link of each cluster of similar links: paper, code, or the accepted error of a slowdown at a link, e.g. 5%")
+	set.IntVar(&f.passes, "passes", pipeline.MaxPasses, "passes of estimator flow over all link cases: 2, or 1 to see what feedback is worth")
+	set.StringVar(&f.cluster, "cluster", "", "with --estimator independent: simulate one link of each cluster of similar links: paper, code, or the accepted error of a slowdown at a link, e.g. 5%")
 	set.IntVar(&f.partitions, "partitions", 0, "tasks that the links are divided into; 0: by size. Should exceed the number of workers. Does not change the results")
 	set.IntVar(&f.workers, "workers", 0, "goroutines of a stage that is a single task; 0: one per core. Does not change the results")
 	set.BoolVar(&f.keep, "keep", false, "keep the temporary tables hop_observations, feedback and sender_feedback, which are removed otherwise as soon as no stage needs them")
@@ -165,7 +164,7 @@ func (f *flags) run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	defer run.Close()
-	if err := errors.Join(run.Collect(), catalog.Write(run.Lake)); err != nil {
+	if err := errors.Join(run.Collect(), run.MakeAnswer(), catalog.Write(run.Lake)); err != nil {
 		return err
 	}
 	return summary.Write(ctx, out, run)
@@ -217,7 +216,7 @@ func (f *flags) job() (j Job, err error) {
 	case f.lake == "":
 		return j, errors.New("--lake is required")
 	case f.passes < 1 || f.passes > pipeline.MaxPasses:
-		return j, fmt.Errorf("--passes %d: must be 1 to %d; how many \"auto\" would make is not known when the job is submitted", f.passes, pipeline.MaxPasses)
+		return j, fmt.Errorf("--passes %d: must be 1 or 2; where two passes do not suffice, use parsimon run --estimator exact", f.passes)
 	case f.partitions < 0 || f.partitions > 99_999:
 		return j, fmt.Errorf("--partitions %d: must be 0 to 99,999", f.partitions)
 	case f.resubmit < 0:
@@ -230,7 +229,7 @@ func (f *flags) job() (j Job, err error) {
 		return j, errors.New("--endpoint, HOST:PORT of the job service, is required with --runner " + f.runner)
 	}
 	lake, err := filepath.Abs(f.lake)
-	return Job{Lake: lake, Estimator: f.estimator, Passes: f.passes, Ablation: f.ablation, Cluster: f.cluster,
+	return Job{Lake: lake, Estimator: f.estimator, Passes: f.passes, Cluster: f.cluster,
 		Workers: f.workers, Partitions: f.partitions, Keep: f.keep}, err
 }
 

@@ -132,7 +132,7 @@ func TestWindowsAreJobs(t *testing.T) {
 	var ids []string
 	result, err := sampled.RunOn(t.Context(), e, ask, func(ctx context.Context, id lakes.ScenarioID) error {
 		ids = append(ids, string(id))
-		return f.complete(ctx, Job{Lake: lake, Scenario: string(id), Estimator: "independent", Passes: pipeline.DefaultPasses}, e.Log)
+		return f.complete(ctx, Job{Lake: lake, Scenario: string(id), Estimator: "independent", Passes: pipeline.MaxPasses}, e.Log)
 	})
 	if err != nil {
 		t.Fatal(err)

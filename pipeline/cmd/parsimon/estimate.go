@@ -37,7 +37,6 @@ of slowdown and FCT.
 		r.declareScenario(f)
 		r.declareEstimator(f)
 		f.Lookup("estimator").DefValue = "what the lake holds: exact before flow before independent"
-		f.Lookup("passes").DefValue = "the most that the lake holds"
 		r.declareCluster(f)
 		f.StringVar(&src, "src", "", "sending host, by name or id (required)")
 		f.StringVar(&dst, "dst", "", "receiving host, by name or id (required)")
@@ -70,9 +69,6 @@ of slowdown and FCT.
 			if err != nil {
 				return err
 			}
-			if v.Passes == pipeline.AutoPasses && f.Changed("estimator") {
-				return usagef("--passes auto: to take the most that the lake holds, leave --estimator and --passes out")
-			}
 			l, err := lake.Open(dir, false)
 			if err != nil {
 				return err
@@ -81,7 +77,7 @@ of slowdown and FCT.
 			if err != nil {
 				return err
 			}
-			if !f.Changed("estimator") && (!f.Changed("passes") || v.Passes == pipeline.AutoPasses) {
+			if !f.Changed("estimator") && !f.Changed("passes") && !f.Changed("cluster") {
 				if v, err = pipeline.BestVariant(model); err != nil {
 					return err
 				}

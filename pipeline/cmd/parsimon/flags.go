@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -21,7 +20,8 @@ import (
 // runFlags are the flags of every command that works on a scenario.
 type runFlags struct {
 	lake, scenario, estimator, memory string
-	passes, ablation                  string
+	exactLimit                        string
+	passes                            string
 	cache, cluster, shard             string
 	linkBackend, ns3                  string
 	ns3Timeout                        time.Duration
@@ -41,22 +41,20 @@ func (r *runFlags) declareLake(f *pflag.FlagSet) {
 
 // declareEstimator declares what names a variant, but for clustering; see variant.
 func (r *runFlags) declareEstimator(f *pflag.FlagSet) {
-	f.StringVar(&r.estimator, "estimator", stages.Flow.String(), "how slowdowns are found: flow (link cases that follow each flow's packets, in passes), independent (link cases as in the paper) or exact (every packet in the whole network, on one core)")
-	f.StringVar(&r.passes, "passes", strconv.Itoa(pipeline.DefaultPasses), "passes of estimator flow over all link cases")
-	f.StringVar(&r.ablation, "ablate", "", "ingredients of estimator flow to leave out, to see what they are worth: "+strings.Join(stages.AblationNames(), ", ")+"; several joined by +")
+	f.StringVar(&r.estimator, "estimator", stages.Flow.String(), "how slowdowns are found: flow (link cases that follow each flow's packets, in two passes), independent (link cases as in the paper) or exact (every packet in the whole network, on one core)")
+	f.StringVar(&r.passes, "passes", "", "passes of estimator flow over all link cases: 2, or 1 to see what feedback is worth (default 2)")
 	r.declareLinkBackend(f)
 }
 
-// defaultAuto is for commands that choose the estimator and the number of passes unless they are given. how says how.
-func (r *runFlags) defaultAuto(f *pflag.FlagSet, how, passes string) {
-	r.estimator, r.passes, r.chooses = auto, auto, true
+// defaultAuto is for commands that choose the estimator unless it is given. how says how.
+func (r *runFlags) defaultAuto(f *pflag.FlagSet, how string) {
+	r.estimator, r.chooses = auto, true
 	flag := f.Lookup("estimator")
 	flag.DefValue, flag.Usage = auto, flag.Usage+"; auto: "+how
-	flag = f.Lookup("passes")
-	flag.DefValue, flag.Usage = auto, passes
+	f.StringVar(&r.exactLimit, "exact-limit", "10G", "packet-hops (packets times links of their paths) up to which --estimator auto simulates the whole network")
 }
 
-// auto as --estimator or --passes leaves the choice to the estimate.
+// auto as --estimator leaves the choice to the estimate.
 const auto = "auto"
 
 // declareIndependent is for commands that know the paper's estimator only.
@@ -67,7 +65,7 @@ func (r *runFlags) declareIndependent(f *pflag.FlagSet) {
 
 // declareFlow is for commands that are about estimator flow, whatever its passes.
 func (r *runFlags) declareFlow(*pflag.FlagSet) {
-	r.estimator, r.passes = stages.Flow.String(), strconv.Itoa(pipeline.DefaultPasses)
+	r.estimator = stages.Flow.String()
 }
 
 // declareLinkBackend declares the part of the variant that says which program simulates link cases.
@@ -87,7 +85,7 @@ func (r *runFlags) declareWorkers(f *pflag.FlagSet) {
 
 // declareCluster declares --cluster, whose value may be left out: --cluster alone is --cluster=DefaultClusteringError.
 func (r *runFlags) declareCluster(f *pflag.FlagSet) {
-	f.StringVar(&r.cluster, "cluster", "", "simulate one link of each cluster of similar links: paper or code, the thresholds of the paper and of its public code, or the accepted error of a flow's slowdown at a link, e.g. 5%")
+	f.StringVar(&r.cluster, "cluster", "", "with --estimator independent, which it implies: simulate one link of each cluster of similar links: paper or code, the thresholds of the paper and of its public code, or the accepted error of a flow's slowdown at a link, e.g. 5%")
 	f.Lookup("cluster").NoOptDefVal = stages.DefaultClusteringError
 }
 
@@ -157,34 +155,30 @@ func (r *runFlags) lakePath() (string, error) {
 func (r *runFlags) variant() (v pipeline.Variant, err error) {
 	switch {
 	case r.estimator == auto && r.chooses:
-		v.Estimator, v.Auto = stages.Flow, r.passes == auto && r.ablation == "" && r.cluster == ""
+		v.Estimator, v.Auto = stages.Flow, r.passes == ""
+		if r.cluster != "" {
+			v.Estimator, v.Auto = stages.Independent, false
+		}
 	case r.estimator != "":
 		if v.Estimator, err = stages.ParseEstimator(r.estimator); err != nil {
 			return v, usagef("--estimator: %v", err)
 		}
 	}
-	if r.passes == auto {
-		v.Passes = pipeline.AutoPasses
-	} else if r.passes != "" {
-		if v.Passes, err = strconv.Atoi(r.passes); err != nil || v.Passes < 1 || v.Passes > pipeline.MaxPasses {
-			return v, usagef("--passes %q: must be 1 to %d, or auto", r.passes, pipeline.MaxPasses)
-		}
-	}
-	if v.Ablation, err = stages.ParseAblation(r.ablation); err != nil {
-		return v, usagef("--ablate: %v", err)
-	}
-	if v.Estimator == stages.WholeNetwork {
-		if r.chooses && r.passes != auto {
+	if r.passes != "" {
+		v.Passes, err = strconv.Atoi(r.passes)
+		switch {
+		case err != nil || v.Passes < 1 || v.Passes > pipeline.MaxPasses:
+			return v, usagef("--passes %q: must be 1 or 2; where two passes do not suffice, use --estimator exact", r.passes)
+		case v.Estimator != stages.Flow:
 			return v, usagef("--passes is about estimator flow")
 		}
-		v.Passes = 0
-	}
-	if v.Ablation != 0 && v.Estimator != stages.Flow {
-		return v, usagef("--ablate is about estimator flow")
 	}
 	if r.cluster != "" {
 		if v.Cluster, err = stages.ParseClustering(r.cluster); err != nil {
 			return v, usagef("--cluster: %v", err)
+		}
+		if v.Estimator != stages.Independent {
+			return v, usagef("--cluster goes with --estimator independent, not %s", v.Estimator)
 		}
 	}
 	if r.linkBackend != "" {
@@ -221,6 +215,11 @@ func (r *runFlags) settings(e *env) (o pipeline.Settings, done func(), err error
 	}
 	o.Workers, o.Partitions, o.Keep, o.Wait = r.workers, r.partitions, r.keep, r.wait
 	o.ExactWorkers = r.exactWorkers
+	if r.exactLimit != "" {
+		if o.ExactLimit, err = units.Parse(r.exactLimit, units.Count); err != nil || o.ExactLimit < 1 {
+			return o, done, usagef("--exact-limit %q: want a number of packet-hops such as 10G", r.exactLimit)
+		}
+	}
 	o.NS3 = &ns3.Simulator{Path: r.ns3, Timeout: r.ns3Timeout}
 	if r.shard != "" {
 		if o.Shard, err = engine.ParseShard(r.shard); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/spf13/pflag"
 
@@ -22,9 +21,10 @@ var runCommand = command{
 Runs all stages in order on one scenario, and writes a summary:
 slowdown percentiles by flow size, the most loaded links, and what each stage took.
 
-Link cases, one simulation for each link direction, are the method for workloads that one core cannot
-simulate whole. What one core can is simulated whole where that takes no longer, or where the link
-cases speak against their estimate (--estimator auto, the default): the summary names the variant.
+Every packet of the whole network is simulated (exact) where that is affordable. Link cases, one
+simulation for each link direction, are for workloads beyond that (flow, in two passes); where two passes
+do not suffice, the whole network is simulated up to --exact-limit. That is --estimator auto, the default:
+the summary names the variant.
 
 A scenario is a YAML file (or the name of one that ships: small, mixed, failed-cable, large), a
 topology and a flow file, or a topology and a workload of the lake (parsimon ingest):
@@ -35,8 +35,8 @@ topology and a flow file, or a topology and a workload of the lake (parsimon ing
 
 A run that was interrupted or killed continues when the same command is given again, and a complete
 scenario is only summarized. Temporary tables, which only the passes exchange, are removed when no
-stage needs them any more (--keep keeps them). If more passes are asked for later, or a table is found
-damaged, they are made again, from the cache. Stages that are run one by one remove nothing, unless
+stage needs them any more (--keep keeps them). If a table is found damaged, they are made again, from
+the cache. Stages that are run one by one remove nothing, unless
 they run in shards (--shard). The scenario's id is a hash of everything the results depend on. Rows of
 a flow file that cannot be simulated go to table rejects.
 
@@ -58,8 +58,7 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 		r.declareLake(f)
 		s.declare(f)
 		r.declareEstimate(f)
-		r.defaultAuto(f, "exact for a workload of up to 20 million packet-hops (packets times links of their paths); up to 1 billion also with another transport than DCTCP, and where two passes of flow do not suffice; else flow",
-			"passes of estimator flow over all link cases: a number, or auto: 2, and 5 to 11 while warnings or link cases speak against the estimate or its percentiles move")
+		r.defaultAuto(f, "exact where it takes a minute or at most twice as long as flow, and up to --exact-limit where two passes of flow do not suffice; else flow")
 		whole.declare(f)
 		f.BoolVar(&r.keep, "keep", false, "keep the temporary tables hop_observations, feedback and sender_feedback, most of what a run writes; without it they are removed as soon as no stage needs them. Does not change the results")
 		declareFormat(f, &form)
@@ -78,11 +77,8 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 			if err != nil {
 				return err
 			}
-			if sampling && r.estimator != auto && !f.Changed("passes") {
-				r.passes = strconv.Itoa(pipeline.DefaultPasses) // the same for all windows
-			}
-			if sampling && (exact || f.Changed("passes") && r.passes == auto) {
-				return usagef("--within goes neither with --exact (see --check) nor with --passes auto")
+			if sampling && exact {
+				return usagef("--within does not go with --exact (see --check)")
 			}
 			r.exactWorkers = x.Workers
 			run, done, err := begin(ctx, e, &s, &r, args)

@@ -25,52 +25,35 @@ much longer each flow takes because of ACKs if it is alone on its path.`,
 		stageFlags{(*runFlags).declareFlow, (*runFlags).declareShard}),
 	stageCommand("cluster", "before stage 3, with --cluster: find links that are alike", `
 Reads hops and link_loads, works out what each link's delays depend on, and writes link_clusters: for
-each link the one whose case stands for it, in all passes of estimator flow. There hosts' uplinks stand for
-themselves.`,
-		stageFlags{(*runFlags).declareEstimator, (*runFlags).declareCluster}),
+each link the one whose case stands for it. Estimator independent.`,
+		stageFlags{(*runFlags).declareIndependent, (*runFlags).declareCluster}),
 	stageCommand("uplinks", "before stage 3 of estimator flow: simulate each host's uplink alone", `
 Estimator flow. Runs the link cases of the hosts' uplinks without feedback and writes
 uplink_observations: how long each flow's packets wait at its host.`,
-		stageFlags{(*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declarePartitions,
+		stageFlags{(*runFlags).declareEstimator, (*runFlags).declarePartitions,
 			(*runFlags).declareCache, (*runFlags).declareShard}),
 	stageCommand("uplink-feedback", "after uplinks: what the first pass is given of the hosts", `
 Estimator flow. Reads uplink_observations and writes uplink_feedback: for each flow at each hop, the
 waits of its packets at its host. The first pass of simulate reads it.`,
-		stageFlags{(*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declareShardKeep}),
+		stageFlags{(*runFlags).declareEstimator, (*runFlags).declareShardKeep}),
 	stageCommand("simulate", "stage 3: simulate every link case", `
 Reads hops and link_loads, runs the link case of every link that carries flows, costliest ranges
 first, and writes link_stats and hop_delays (estimator independent) or hop_observations (flow). For
-flow it is the pass that --passes names. It reads uplink_feedback in the first pass, and from the second
-on the feedback of the pass before.`,
+flow it is the pass that --passes names. It reads uplink_feedback in pass 1, and feedback in pass 2.`,
 		stageFlags{(*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declarePartitions,
 			(*runFlags).declareCache, (*runFlags).declareShard}),
-	stageCommand("nic-waits", "before passes 2, 4, … of stage 3, if another follows: simulate hosts' uplinks", `
-Estimator flow. Runs the link cases of the hosts' uplinks with the feedback that the pass that --passes
-names is given, and writes uplink_observations: how long each flow's packets wait at its host. Stage
-feedback of the same pass reads it.`,
-		stageFlags{(*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declarePartitions,
-			(*runFlags).declareCache, (*runFlags).declareShard}),
-	stageCommand("impute", "after stage 3 of estimator flow, with --cluster: observations for links without a case", `
-Estimator flow with --cluster. Reads hops, link_clusters and the hop_observations of the pass that
---passes names and writes imputed_observations: for each flow at each link that was not simulated, the
-observations of a donor, a flow of its size under similar contention on the link that stands for it.
-Where that link was not simulated again, what was imputed before stands.`,
-		stageFlags{(*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declarePartitions,
-			(*runFlags).declareShard}),
-	stageCommand("feedback", "between passes: what each hop is given of the others", `
-Estimator flow. Reads hop_observations (and, with --cluster, imputed_observations) of the pass that
---passes names and writes feedback: for each flow at each hop, the observations of its packets at the
-other hops of its path. The next pass reads it.`,
-		stageFlags{(*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declareShardKeep}),
+	stageCommand("feedback", "between the passes: what each hop is given of the others", `
+Estimator flow, with --passes 1. Reads hop_observations of pass 1 and writes feedback: for each flow at
+each hop, the observations of its packets at the other hops of its path. Pass 2 reads it.`,
+		stageFlags{(*runFlags).declareEstimator, (*runFlags).declareShardKeep}),
 	stageCommand("sender-feedback", "after the last pass: complete feedback for each host's uplink", `
-Estimator flow. Reads hop_observations (and, with --cluster, imputed_observations) of the pass that
---passes names, the last, and writes sender_feedback: for each flow the observations of its packets
+Estimator flow. Reads hop_observations of the passes up to the one that --passes names, and writes sender_feedback: for each flow the observations of its packets
 behind its host's uplink. Stage replay reads it.`,
-		stageFlags{(*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declareShard}),
+		stageFlags{(*runFlags).declareEstimator, (*runFlags).declareShard}),
 	stageCommand("replay", "stage 4 of estimator flow: simulate each host's uplink with complete feedback", `
 Estimator flow. Runs the link cases of the hosts' uplinks with the feedback of all other hops, after
 the pass that --passes names, and writes sender_fcts, each flow's FCT.`,
-		stageFlags{(*runFlags).declareEstimator, (*runFlags).declareCluster, (*runFlags).declarePartitions,
+		stageFlags{(*runFlags).declareEstimator, (*runFlags).declarePartitions,
 			(*runFlags).declareCache, (*runFlags).declareShard}),
 	stageCommand("bucket", "stage 4 of estimator independent: delay distributions by link and flow size", `
 Reads hop_delays, groups each link's packet-normalised delays into buckets of flow sizes, and writes

@@ -18,27 +18,19 @@ func TestStageCommands(t *testing.T) {
 			must(t, append([]string{name, "--lake", dir, "--scenario", id, "--shard", shard}, flags...)...)
 		}
 	}
-	const passes = 3
 	of := func(pass int) []string { return []string{"--passes", strconv.Itoa(pass)} }
 	stage("route")
 	stage("overlaps")
 	stage("uplinks")
 	stage("uplink-feedback")
-	for pass := 1; pass <= passes; pass++ {
-		if pass > 1 {
-			stage("feedback", of(pass-1)...)
-		}
-		if pass == 2 {
-			stage("nic-waits", of(pass)...)
-		}
-		stage("simulate", of(pass)...)
+	stage("simulate", of(1)...)
+	stage("feedback", of(1)...)
+	for _, last := range []string{"simulate", "sender-feedback", "replay", "sample"} {
+		stage(last, of(2)...)
 	}
-	for _, last := range []string{"sender-feedback", "replay", "sample"} {
-		stage(last, of(passes)...)
-	}
-	must(t, append([]string{"intervals", "--lake", dir, "--scenario", id}, of(passes)...)...)
+	must(t, append([]string{"intervals", "--lake", dir, "--scenario", id}, of(2)...)...)
 	whole := filepath.Join(t.TempDir(), "lake")
-	must(t, "run", r.scenario, "--lake", whole, "--passes", strconv.Itoa(passes), "--quiet")
+	must(t, "run", r.scenario, "--lake", whole, "--estimator", "flow", "--quiet")
 	const sql = "SELECT flow_id, fct_ns FROM slowdowns ORDER BY flow_id"
 	got := must(t, "query", "--lake", dir, "--format", "csv", "--sql", sql)
 	if want := must(t, "query", "--lake", whole, "--format", "csv", "--sql", sql); got != want || len(got) < 1000 {

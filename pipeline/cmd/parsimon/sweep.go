@@ -23,10 +23,7 @@ var sweepCommand = command{
 	summary: "each cable of a tier down, one at a time (N-1); or every combination of parameters",
 	help: `
 With --fail each:TIER alone, takes every cable of a tier of BASE, a scenario of the lake, down, one at
-a time, and ranks them by what that does to a percentile of slowdown. All are screened: the cases of
-the links whose flows change are run as they are and as they would be, and the difference of each
-flow's delay is added to BASE's estimate. Then the worst are estimated in full. (With --estimator
-independent, which does not know a flow's own delays, all are estimated in full.)
+a time, estimates what remains, and ranks the cables by what that does to a percentile of slowdown.
 
   parsimon sweep small --lake lake --fail each:fabric-spine
   parsimon sweep small --lake lake --fail each:tor-fabric,fabric-spine --quantile 0.999 --service web
@@ -58,7 +55,6 @@ that was interrupted continues when it is given again.`,
 		f.IntVar(&maxRuns, "max-runs", 100, "with --set: refuse more combinations")
 		f.Float64Var(&plan.Quantile, "quantile", 0.99, "quantile of slowdown to rank by: 0.5, 0.9, 0.99 or 0.999")
 		f.StringVar(&plan.Service, "service", "", "service whose flows count; default: all flows")
-		f.IntVar(&plan.Worst, "worst", 10, "how many to estimate in full after the screening")
 		f.IntVar(&show, "show", 20, "how many to show")
 		declareFormat(f, &form)
 		r.declareEstimate(f)
@@ -80,10 +76,8 @@ that was interrupted continues when it is given again.`,
 			switch {
 			case !slices.Contains(whatif.SweepQuantiles(), plan.Quantile):
 				return usagef("--quantile %v: must be one of %v", plan.Quantile, whatif.SweepQuantiles())
-			case plan.Worst < 0 || show < 0:
-				return usagef("--worst and --show must not be negative")
-			case r.passes == auto:
-				return usagef("--passes auto: a sweep needs a number, the same for all")
+			case show < 0:
+				return usagef("--show must not be negative")
 			}
 			o, done, err := r.whatIf(e)
 			if err != nil {

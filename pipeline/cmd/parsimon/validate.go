@@ -36,7 +36,7 @@ sample.`,
 		r.declareLake(f)
 		r.declareScenario(f)
 		r.declareEstimator(f)
-		r.defaultAuto(f, "exact if the lake holds such an estimate, else flow", "passes of the estimate; auto: the most that the lake holds")
+		r.defaultAuto(f, "the answer of the last run")
 		r.declareCluster(f)
 		whole.declare(f)
 		f.StringVar(&truth, "truth", "exact", "exact, or a Parquet file with flow_id and fct_ns")

@@ -12,7 +12,6 @@ import (
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/sampled"
 	"parsimon/pipeline/whatif"
-	"parsimon/stages"
 )
 
 // compareFlags say how two estimates are compared.
@@ -51,7 +50,6 @@ estimated first.
   parsimon what-if small --lake lake --fail random:2 --tier fabric-spine --draw 7
   parsimon what-if small --lake lake --bandwidth fabric-spine=20G --scale web=1.5 --by service
   parsimon what-if day --lake lake --scale db=1.5,storage=+50% --add-cable leaf1:spine3=100G
-  parsimon what-if small --lake lake --fail pod0-fabric0:plane0-spine2 --screen
   parsimon what-if large --lake lake --fail random:2 --tier fabric-spine --within 2% --of p99
 
 --add-cable joins two nodes that no cable joins (others: --bandwidth), with a delay of 1us if none is
@@ -63,36 +61,23 @@ A cable that fails makes the scenario that "parsimon run ... --fail" makes, row 
 as it takes (the last time a share of its flows); below 1, a share of its flows stays. --move puts the
 hosts of each of the service's racks into the given racks in turn.
 
---warm starts from what the link cases of BASE observed, and simulates again only the links that the change
-affects by much: a third of the work of a run. Percentiles are close to those of a run, not equal; the answer says
-"warm estimate", and the lake keeps it as a variant of its own. The observations stay in the lake for the next
---warm, until BASE is run again with as many passes; if they are not there, BASE's passes are made again, from the
-cache where it has them. The flows must be BASE's: not with --scale or --move.
-
---screen gives a first answer to a failure in about a second, by service, and makes no scenario: what the
-cases of the links whose flows change add to BASE's estimate. It ranks failures, which "parsimon sweep"
-uses, but is not accurate to the last percent of their effect.
-
 --within estimates the same windows of time of both scenarios instead of the whole (see "parsimon run"), until
 the interval of the change of the percentile of --of is within ± that share, or the --budget is spent.`,
 	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
 		var r runFlags
 		var c changeFlags
 		var cmp compareFlags
-		var screen, warm bool
 		var form string
 		var gates []gate.Gate
 		var within withinFlags
 		r.declareLake(f)
 		c.declare(f)
 		within.declareCommon(f)
-		f.BoolVar(&warm, "warm", false, "start from what BASE's link cases observed, and simulate again only links that the change affects")
-		f.BoolVar(&screen, "screen", false, "a first answer only, and quickly; for --fail alone")
 		cmp.declare(f)
 		declareFormat(f, &form)
 		declareGates(f, &gates, true)
 		r.declareEstimate(f)
-		r.defaultAuto(f, "exact if the lake holds such an estimate of BASE, else flow", "passes of both estimates; auto: the most that the lake holds of BASE, and more where the changed scenario asks for them")
+		r.defaultAuto(f, "as BASE was estimated, if it was; else as run chooses")
 		return func(ctx context.Context, args []string) error {
 			if len(args) != 1 {
 				return usagef("name one scenario of the lake")
@@ -105,7 +90,7 @@ the interval of the change of the percentile of --of is within ± that share, or
 			if err != nil {
 				return err
 			}
-			ask, sampling, err := within.askChange(cmp.by, "screen", "links")
+			ask, sampling, err := within.askChange(cmp.by, "links")
 			if err != nil {
 				return err
 			}
@@ -114,26 +99,9 @@ the interval of the change of the percentile of --of is within ± that share, or
 				return err
 			}
 			defer done()
-			if warm && (screen || sampling || len(c.scale)+len(c.move) > 0 || r.cluster != "" || o.Variant.Estimator != stages.Flow) {
-				return usagef("--warm goes with estimator flow, and without --screen, --within, --cluster, --scale and --move")
-			}
 			if sampling {
 				return whatIfWithin(ctx, e, args[0], changes, o, ask, gates, form)
 			}
-			if screen {
-				if len(c.add)+len(c.bandwidth)+len(c.delay)+len(c.scale)+len(c.move) > 0 || c.name != "" || len(cmp.by) > 0 {
-					return usagef("--screen goes with --fail alone, and makes no scenario")
-				}
-				if len(gates) > 0 || form == "json" {
-					return usagef("--screen has neither --fail-if nor --format json: it gives the order of failures only")
-				}
-				s, err := whatif.Screen(ctx, args[0], changes, o)
-				if err != nil {
-					return err
-				}
-				return s.Write(e.stdout)
-			}
-			o.Warm = warm
 			w, err := whatif.WhatIf(ctx, args[0], changes, o, how)
 			if err != nil {
 				return err
@@ -157,8 +125,8 @@ what_changed and what_changed_links find it.
 Scenarios that were estimated in different ways are refused, unless --across: the difference is then
 also that of the ways. A variant is named as in the lake, e.g. small@independent.
 
-With --within, both scenarios are estimated from the same windows of time, in the way that --estimator and
---passes say, until the change is known to that precision.`,
+With --within, both scenarios are estimated from the same windows of time, in the way that --estimator
+says, until the change is known to that precision.`,
 	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
 		var r runFlags
 		var across bool

@@ -145,7 +145,7 @@ func whatIfWithin(
 // openBoth opens two scenarios of a lake to compare them.
 func openBoth(ctx context.Context, base, other string, o whatif.Settings) (a, b *pipeline.Estimation, err error) {
 	if strings.Contains(base+other, "@") {
-		return nil, nil, usagef("--within estimates both scenarios in the same way: name no variant, but --estimator and --passes")
+		return nil, nil, usagef("--within estimates both scenarios in the same way: name no variant, but --estimator")
 	}
 	if a, err = pipeline.Resume(ctx, o.Lake, base, o.Variant, o.Settings); err != nil {
 		return nil, nil, err

@@ -40,8 +40,5 @@ func Open(t testing.TB, dir, scenario string, v pipeline.Variant) *pipeline.Esti
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v.Passes == 0 {
-		v.Passes = pipeline.DefaultPasses
-	}
 	return pipeline.ReadOnly(model, v, pipeline.Settings{})
 }

@@ -1,0 +1,237 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"parsimon/pipeline/catalog"
+	"parsimon/pipeline/engine"
+	"parsimon/schema"
+	"parsimon/stages"
+	"parsimon/stages/topology"
+)
+
+// An estimate that chooses (Variant.Auto) is of the whole network, estimator exact, where that is affordable: it takes
+// up to a minute of processor time, or at most affordableRatio times as much as two passes of link cases. Beyond, it is
+// of link cases in two passes. Where these do not suffice it is exact up to Settings.ExactLimit packet-hops: at once
+// where that is known before, else after two passes, whose tables are then removed (MakeAnswer). Above the limit
+// the estimate is of two passes, with its warnings.
+//
+// The choice depends on the scenario and on the estimate only, not on the machine or what else the lake holds.
+const (
+	affordableNS    = 60e9
+	affordableRatio = 2
+)
+
+// DefaultExactLimit is the default of Settings.ExactLimit. 10 G packet-hops of 6,144 hosts are 13 minutes of processor
+// time.
+const DefaultExactLimit = 10_000_000_000
+
+// A workSize is what the processor time of an estimate depends on.
+type workSize struct {
+	hosts      int
+	flows      int64
+	packetHops int64 // packets × links of their paths
+	flowHops   int64 // flows × links of their paths
+}
+
+// Processor time of a simulation of the whole network (exact) and of two passes of link cases, in ns. Measured with
+// "make bench-auto" (pipeline/cmd/measure/auto.go), which holds the model against new measurements.
+//
+// A packet-hop of the whole network costs more with more hosts, because their state does not fit the caches: it grows
+// with the logarithm of the number of hosts between the two that were measured.
+const (
+	exactHopNS     = 60 // with smallHosts or fewer
+	exactHopMostNS = 80 // with largeHosts or more
+	smallHosts     = 256
+	largeHosts     = 6144
+	exactFlowNS    = 2500
+
+	passesHopNS     = 55
+	passesFlowHopNS = 3000
+)
+
+// exactNS is the processor time of a simulation of the whole network.
+func (w workSize) exactNS() float64 {
+	return float64(w.packetHops)*exactHopNSOf(w.hosts) + float64(w.flows)*exactFlowNS
+}
+
+// twoPassesNS is the processor time of two passes of link cases.
+func (w workSize) twoPassesNS() float64 {
+	return float64(w.packetHops)*passesHopNS + float64(w.flowHops)*passesFlowHopNS
+}
+
+// exactHopNSOf is what a packet-hop costs in a network of so many hosts.
+func exactHopNSOf(hosts int) float64 {
+	grown := math.Log(float64(max(1, hosts))/smallHosts) / math.Log(float64(largeHosts)/smallHosts)
+	return exactHopNS + min(1, max(0, grown))*(exactHopMostNS-exactHopNS)
+}
+
+// affordable reports whether the whole network is simulated without asking two passes.
+func (w workSize) affordable() bool {
+	return w.exactNS() <= max(affordableNS, affordableRatio*w.twoPassesNS())
+}
+
+// estimateAuto makes the estimate of a variant that chooses.
+func estimateAuto(ctx context.Context, e *Estimation) error {
+	e.variant = Variant{Estimator: stages.WholeNetwork}
+	first, err := look(ctx, e)
+	if err != nil {
+		return err
+	}
+	limit := cmp.Or(e.ExactLimit, DefaultExactLimit)
+	possible := first.unable == nil && first.packetHops <= limit
+	switch {
+	case first.unable != nil:
+		e.Log.Info().Err(first.unable).Msg("link cases only: the whole network cannot be simulated")
+	case !possible:
+		e.Log.Info().Int64("packet_hops", first.packetHops).Int64("exact_limit", limit).
+			Msg("link cases only: more packet-hops than --exact-limit")
+	case first.affordable() || first.insufficient:
+		return e.run(ctx)
+	}
+	e.variant = Variant{Estimator: stages.Flow, Passes: MaxPasses}
+	return e.throughPasses(ctx, possible)
+}
+
+// throughPasses makes the estimate of the variant, two passes, and where these do not suffice and it is possible, that
+// of the whole network.
+func (e *Estimation) throughPasses(ctx context.Context, possible bool) error {
+	if _, incomplete := e.Records(schema.Slowdowns); incomplete != nil && possible {
+		if err := e.exec.Session().WriteState(e.base().StatePath(stepState), e.variant.String()); err != nil {
+			return err
+		}
+	}
+	if err := e.run(ctx); err != nil {
+		return err
+	}
+	insufficient, err := e.insufficient()
+	if err != nil {
+		return err
+	}
+	if insufficient && possible {
+		if err := e.exec.Session().WriteState(e.base().StatePath(insufficientState), true); err != nil {
+			return err
+		}
+		e.Log.Info().Msg("two passes do not suffice: the whole network is simulated")
+		e.variant = Variant{Estimator: stages.WholeNetwork}
+		if err := e.run(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// insufficientState is the state file of a scenario whose two passes did not suffice, by version of the method.
+var insufficientState = fmt.Sprintf("two-passes-insufficient-%d.json", methodVersion)
+
+// A firstLook is what is known of a workload when it is routed.
+type firstLook struct {
+	workSize
+	unable       error // why the whole network cannot be simulated; nil if it can
+	insufficient bool  // two passes of link cases do not suffice
+}
+
+// look runs the first stages of the plan, up to route.
+func look(ctx context.Context, e *Estimation) (first firstLook, err error) {
+	plan := e.Plan()
+	route := plan.Writer(schema.LinkLoads)
+	if err := e.exec.Run(ctx, plan[:slices.Index(plan, route)+1]); err != nil {
+		return first, e.forgetUnborn(err)
+	}
+	records, err := e.exec.Records(route)
+	if err != nil {
+		return first, err
+	}
+	routed, err := RouteStats(records)
+	if err != nil {
+		return first, err
+	}
+	loads, err := Loads(e)
+	if err != nil {
+		return first, err
+	}
+	first.workSize = workSize{flows: routed.Flows, packetHops: routed.PacketHops, flowHops: routed.Hops}
+	for _, n := range e.Network.Nodes {
+		if n.Kind == topology.KindHost {
+			first.hosts++
+		}
+	}
+	first.unable = stages.CheckWholeNetwork(e.Network, e.Spec.Params, routed, loads)
+	first.insufficient = !stages.TwoPassesSuffice(e.Spec.Params.Transport) || loads.Overloaded(e.Network, &e.Spec.Params)
+	if !first.insufficient {
+		_, err = e.Lake.ReadState(e.base().StatePath(insufficientState), &first.insufficient)
+	}
+	return first, err
+}
+
+// CanBeExact reports whether an estimate that chooses could be of the whole network. It runs the first stages, up to
+// route.
+func (e *Estimation) CanBeExact(ctx context.Context) (bool, error) {
+	first, err := look(ctx, e)
+	return err == nil && first.unable == nil && first.packetHops <= cmp.Or(e.ExactLimit, DefaultExactLimit), err
+}
+
+// insufficient reports whether the estimate says that two passes do not suffice.
+func (e *Estimation) insufficient() (bool, error) {
+	records, err := e.Records(schema.Warnings)
+	if err != nil {
+		return false, err
+	}
+	all, err := engine.Stats[stages.PassesStats](records)
+	return len(all) > 0 && all[0].Insufficient, err
+}
+
+// stepState is the state file of a scenario that names a variant which a run has begun on its way to an answer.
+const stepState = "step.json"
+
+// MakeAnswer makes the estimate the answer of its scenario, which views show: it ends a run. A variant that was only a
+// step towards it is removed, unless temporary tables are kept.
+func (e *Estimation) MakeAnswer() error {
+	session, answer, step := e.exec.Session(), e.variant.String(), ""
+	if err := session.SetAnswer(e.ID(), answer); err != nil {
+		return err
+	}
+	found, err := e.Lake.ReadState(e.base().StatePath(stepState), &step)
+	if err != nil || !found {
+		return err
+	}
+	if step != answer && !e.Keep {
+		if err := e.removeStep(step); err != nil {
+			return err
+		}
+	}
+	return session.RemoveState(e.base().StatePath(stepState))
+}
+
+// removeStep removes a variant of estimator flow, and that of its first pass if it is no estimate.
+func (e *Estimation) removeStep(variant string) error {
+	v, err := ParseVariant(variant)
+	if err != nil {
+		return err
+	}
+	remove := []Variant{v}
+	if before := v.pass(1); v.Passes > 1 {
+		if _, incomplete := ReadOnly(e.Model, before, Settings{}).Records(schema.Slowdowns); incomplete != nil {
+			remove = append(remove, before)
+		}
+	}
+	session := e.exec.Session()
+	for _, v := range remove {
+		if err := session.Withdraw(v.place(e.ID())); err != nil {
+			return err
+		}
+	}
+	if err := catalog.Write(e.Lake); err != nil { // no view names files that are gone
+		return err
+	}
+	for _, v := range remove {
+		if err := session.RemoveState(v.place(e.ID()).StatePath()); err != nil {
+			return err
+		}
+	}
+	return e.Publish()
+}
