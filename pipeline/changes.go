@@ -32,7 +32,8 @@ func CheckChanges(dir, base string, c scenario.Changes) ([]scenario.CableChange,
 	if err != nil {
 		return nil, fmt.Errorf("scenario %s (%s): %w", from.ID(), from.Spec.Name, err)
 	}
-	return applied.Cables, from.checkServices(slices.Concat(slices.Collect(maps.Keys(c.Scale)), slices.Collect(maps.Keys(c.Move))))
+	services := slices.Concat(slices.Collect(maps.Keys(c.Scale)), slices.Collect(maps.Keys(c.Move)))
+	return applied.Cables, from.checkServices(services)
 }
 
 // checkServices reports services without flows. It reads flows until it has found one of each.

@@ -29,7 +29,8 @@ type Exact struct {
 }
 
 // Names of variants of whole-network simulations: "exact" or, of a window, "exact-FROM-TO", with the switch buffers.
-// "exact" is also the estimator's name (stages.WholeNetwork): its estimates have the simulation's tables beside their own.
+// "exact" is also the estimator's name (stages.WholeNetwork): its estimates have the simulation's tables beside their
+// own.
 const exactName = "exact"
 
 // isEstimate reports whether an estimate follows from the simulation: it has all flows, and queues without limit.

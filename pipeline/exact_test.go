@@ -97,7 +97,7 @@ func TestAutoChooses(t *testing.T) {
 	again = resume(t, o)
 	defer again.Close()
 	if got := again.Variant(); got != run.Variant() {
-		t.Errorf("opened again: %s, want %s", got, run.Variant())
+		t.Errorf("opened again: %+v, want %+v", got, run.Variant())
 	}
 }
 

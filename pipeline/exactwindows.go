@@ -60,7 +60,8 @@ func readPart(in schema.Batches, fromNS, toNS int64) (part []heldFlow, err error
 }
 
 // simulatePart simulates the flows of a part until those of the spans have finished, and writes the rows of these.
-func (m *method) simulatePart(ctx context.Context, part []heldFlow, toNS int64, out schema.Sink) (stages.ExactStats, error) {
+func (m *method) simulatePart(ctx context.Context, part []heldFlow, toNS int64,
+	out schema.Sink) (stages.ExactStats, error) {
 	if len(part) == 0 {
 		return stages.ExactStats{}, nil
 	}

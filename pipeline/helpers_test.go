@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -175,7 +176,7 @@ func estimateScenario(t testing.TB, s *scenario.Scenario, o options) *Estimation
 		t.Fatal(err)
 	}
 	defer run.Close()
-	if err := run.Estimate(t.Context()); err != nil {
+	if err := errors.Join(run.Estimate(t.Context()), run.MakeAnswer()); err != nil {
 		t.Fatal(err)
 	}
 	return run

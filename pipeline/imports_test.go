@@ -46,7 +46,7 @@ var mayImport = map[string][]string{
 	"pipeline/internal/fixture":    {"schema"},
 	"pipeline/internal/estimates":  {"pipeline", "pipeline/internal/rows", "pipeline/scenario"},
 	"pipeline/internal/rows":       {"schema/...", "queries/...", "pipeline/lake", "pipeline/catalog"},
-	"pipeline/report":              {"schema", "queries"},
+	"pipeline/report":              {"schema/...", "queries"},
 	"pipeline/sampling":            {"stages/rng"},
 	"pipeline/workloads":           append(below, "pipeline/scenario", "pipeline/engine", "pipeline/catalog"),
 	"pipeline":                     append(below, "pipeline/scenario", "pipeline/engine", "pipeline/catalog", "pipeline/cache", "pipeline/workloads"),

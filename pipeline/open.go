@@ -61,8 +61,8 @@ func Begin(ctx context.Context, dir string, s *scenario.Scenario, v Variant, o S
 	return e, e.begin()
 }
 
-// Resume opens a scenario that the lake holds (see OpenModel) for an estimate or single stages. With Auto, the variant is
-// the answer of the last run if the lake still has it.
+// Resume opens a scenario that the lake holds (see OpenModel) for an estimate or single stages. With Auto, the variant
+// is the answer of the last run if the lake still has it.
 func Resume(ctx context.Context, dir, name string, v Variant, o Settings) (*Estimation, error) {
 	l, err := lake.Open(dir, false)
 	if err != nil {
@@ -194,8 +194,8 @@ func newEstimation(ctx context.Context, model *Model, v Variant, o Settings) (*E
 	}, nil
 }
 
-// begin makes the scenario known, and the one last worked on. A scenario keeps its first name, which table scenarios has
-// too; another one becomes an alias.
+// begin makes the scenario known, and the one last worked on. A scenario keeps its first name, which table scenarios
+// has too; another one becomes an alias.
 func (e *Estimation) begin() error {
 	if known, err := ReadSpec(e.Lake, e.ID()); err == nil {
 		e.Spec.Aliases = known.Aliases

@@ -23,8 +23,8 @@ func (m *method) uplinkFeedbackStage(generate, uplinks *engine.Stage) *engine.St
 		})
 }
 
-// feedbackStage turns the observations of stage first, pass 1, into the feedback that pass 2 is given at every hop whose
-// case it does not omit.
+// feedbackStage turns the observations of stage first, pass 1, into the feedback that pass 2 is given at every hop
+// whose case it does not omit.
 func (m *method) feedbackStage(generate, first *engine.Stage) *engine.Stage {
 	observed := []engine.Output{first.Output(schema.HopObservations)}
 	s := m.feedbackOf("feedback", m.variant.pass(1), generate, observed, schema.Feedback, m.omitted(first),
@@ -44,8 +44,9 @@ func (m *method) senderFeedbackStage(generate *engine.Stage, observed []engine.O
 }
 
 // feedbackOf is the common part: a chunk of flows a task.
-func (m *method) feedbackOf(name string, v Variant, generate *engine.Stage, observed []engine.Output, writes schema.Table,
-	omitted omission, build func(context.Context, *stages.FeedbackBuilder, *engine.Attempt) error) *engine.Stage {
+func (m *method) feedbackOf(name string, v Variant, generate *engine.Stage, observed []engine.Output,
+	writes schema.Table, omitted omission,
+	build func(context.Context, *stages.FeedbackBuilder, *engine.Attempt) error) *engine.Stage {
 	flows := generate.Output(schema.Flows)
 	s := &engine.Stage{
 		Name: name, Place: v.place(m.ID()), Unit: "flows", Command: m.command(name, v),

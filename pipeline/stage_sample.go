@@ -22,8 +22,10 @@ func (m *method) sampleStage(generate, simulate, contributions *engine.Stage) *e
 
 // sampleReplaysStage takes each flow's FCT from the replay of its host's uplink, and divides the delay among its hops
 // by their observations, for estimator flow.
-func (m *method) sampleReplaysStage(generate *engine.Stage, observed []engine.Output, replay *engine.Stage) *engine.Stage {
-	flows, fcts, acks := generate.Output(schema.Flows), replay.Output(schema.SenderFCTs), m.overlaps.Output(schema.AckDelays)
+func (m *method) sampleReplaysStage(generate *engine.Stage, observed []engine.Output,
+	replay *engine.Stage) *engine.Stage {
+	flows, fcts := generate.Output(schema.Flows), replay.Output(schema.SenderFCTs)
+	acks := m.overlaps.Output(schema.AckDelays)
 	s := m.sampleOf(flows)
 	s.Reads = append(append(s.Reads, observed...), fcts, acks)
 	s.Writes = []schema.Table{schema.Slowdowns, schema.HopContributions}

@@ -30,8 +30,8 @@ func (m *method) uplinkStage() *engine.Stage {
 	return s
 }
 
-// passStage runs the cases of links, given the feedback, in pass n of estimator flow: in pass 1 of every link, in pass 2
-// not of those whose observations of stage first can stand.
+// passStage runs the cases of links, given the feedback, in pass n of estimator flow: in pass 1 of every link, in pass
+// 2 not of those whose observations of stage first can stand.
 func (m *method) passStage(n int, feedback engine.Output, first *engine.Stage) *engine.Stage {
 	s := m.caseStage("simulate", m.variant.pass(n), feedback, m.omitted(first), schema.HopObservations)
 	s.Pass, s.Writes = n, []schema.Table{schema.HopObservations, schema.LinkStats}

@@ -36,12 +36,13 @@ type DB struct {
 }
 
 // Open opens a lake for reading. The database is in memory, has the views of the catalog (the file
-// LAKE/parsimon.duckdb is not needed) and is locked: it reads no file but the data files, writes none, loads no extensions
-// and changes no settings. It reads the data files that exist now; files committed later are not seen.
+// LAKE/parsimon.duckdb is not needed) and is locked: it reads no file but the data files, writes none, loads no
+// extensions and changes no settings. It reads the data files that exist now; files committed later are not seen.
 //
 // A view is created when a statement first reads it, because DuckDB then opens a file of every scenario.
 //
-// Errors: the lake is missing, is not a directory, has no data file, or has a path that CheckLakePath refuses; limits that duckdb.Open refuses.
+// Errors: the lake is missing, is not a directory, has no data file, or has a path that CheckLakePath refuses; limits
+// that duckdb.Open refuses.
 func Open(ctx context.Context, lake string, o Options) (_ *DB, err error) {
 	root, err := lakeRoot(lake)
 	if err != nil {

@@ -16,10 +16,11 @@
 // Adding the file is all that the program needs (the tests also need its answer, questions_test.go). Every
 // question has the parameters scenario and variant. Without scenario the answer has separate rows for each scenario of
 // the lake. Without variant it is about the answer of each scenario (MarkAnswers), as the views of the tables are; with
-// one, the question reads the views of all variants, whose names end with _all. The catalog has a view of the same name for each question, with the
-// defaults of its parameters. A condition on scenario or variant around such a view reaches the scans, so that
-// other files are not opened. The exceptions are p99_links and tail_budget, which pass a list of flows between two
-// scans: only their parameters have that effect. A range of start_ns skips files and row groups outside it.
+// one, the question reads the views of all variants, whose names end with _all. The catalog has a view of the same
+// name for each question, with the defaults of its parameters. A condition on scenario or variant around such a view
+// reaches the scans, so that other files are not opened. The exceptions are p99_links and tail_budget, which pass a
+// list of flows between two scans: only their parameters have that effect. A range of start_ns skips files and row
+// groups outside it.
 //
 // # Percentiles
 //

@@ -66,8 +66,8 @@ func (f File) check() error {
 }
 
 // checkInside returns an error for a path of something else than a regular file, since DuckDB would wait for the writer
-// of a named pipe, and for one that leads out of the lake over a symbolic link: DuckDB compares paths as strings. A file
-// that is not there is left to DuckDB.
+// of a named pipe, and for one that leads out of the lake over a symbolic link: DuckDB compares paths as strings. A
+// file that is not there is left to DuckDB.
 func checkInside(root string, paths []string) error {
 	for _, path := range paths {
 		info, err := os.Stat(path)
@@ -107,8 +107,8 @@ func FindFiles(lake string) ([]File, error) {
 	return files, nil
 }
 
-// MarkAnswers sets Answer of the files of each scenario's answer: the given variant if it has the tables of an estimate,
-// or else the best that has: of the whole network, of the most passes, of every flow.
+// MarkAnswers sets Answer of the files of each scenario's answer: the given variant if it has the tables of an
+// estimate, or else the best that has: of the whole network, of the most passes, of every flow.
 func MarkAnswers(files []File, answerOf map[string]string) {
 	best := map[string]string{}
 	for _, f := range files {

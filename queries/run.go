@@ -69,8 +69,8 @@ func (q Query) bind(params map[string]string) ([]any, error) {
 	return args, nil
 }
 
-// SQL runs the text if it is a single SELECT. Errors for any other text wrap ErrRefused. Tables and questions are views of
-// their own names. DuckDB opens no file but the data files of the lake. The caller closes the rows.
+// SQL runs the text if it is a single SELECT. Errors for any other text wrap ErrRefused. Tables and questions are
+// views of their own names. DuckDB opens no file but the data files of the lake. The caller closes the rows.
 func (db *DB) SQL(ctx context.Context, text string) (*format.Rows, error) {
 	conn, err := db.sql.Conn(ctx)
 	if err != nil {

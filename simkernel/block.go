@@ -35,6 +35,7 @@ type Block struct {
 	SentAt uint32
 }
 
+// Units of Block.Hint: what a share of one is, and the nanoseconds of a wait of one.
 const (
 	ShareUnit = 65_535
 	HintNS    = 16
@@ -43,6 +44,7 @@ const (
 // A HintKind is a content of Block.Hint.
 type HintKind uint8
 
+// Contents of Block.Hint.
 const (
 	HintNone      HintKind = iota
 	HintReduction          // the share of the line rate that the link denied the flow
@@ -66,6 +68,7 @@ func WaitHint(waitPS int64) uint16 {
 // AckWaitHint returns the Block.Hint for what an ACK waits, with Transport.AcksQueue.
 func AckWaitHint(waitNS int64) uint16 { return WaitHint(waitNS * PSPerNS) }
 
+// Sizes of blocks.
 const (
 	MaxBlockBits = 4
 	MarkBits     = 1 << MaxBlockBits // bits of Block.Marks

@@ -38,14 +38,18 @@ func (d *DCTCPSender) Start(_ *Params, lineBps float64, _ int) {
 	*d = DCTCPSender{RateBps: lineBps, LineBps: lineBps, alpha: 1}
 }
 
+// OnAck implements Sender.
 func (d *DCTCPSender) OnAck(p *Params, h *AckInfo) bool {
 	return d.Update(p, h.AckedBytes, h.SentBytes, h.Marked)
 }
 
+// Tick implements Sender: DCTCP has no timer.
 func (d *DCTCPSender) Tick(*Params, int64) bool { return false }
 
+// NextTick implements Sender.
 func (d *DCTCPSender) NextTick() int64 { return never }
 
+// Rate implements Sender.
 func (d *DCTCPSender) Rate() (rateBps, lineBps float64) { return d.RateBps, d.LineBps }
 
 // Update processes one ACK.

@@ -35,7 +35,7 @@ func DefaultHPCC() HPCCParams {
 	return HPCCParams{Target: 0.95, MaxStage: 5, AdditiveBytes: 80, BaseRTTNS: 14_400}
 }
 
-// A telemetry is what a switch writes into a packet when its service starts (HPCC, §3.1 and §4.1).
+// Telemetry is what a switch writes into a packet when its service starts (HPCC, §3.1 and §4.1).
 type Telemetry struct {
 	AtPS      int64
 	SentBytes int64 // on the wire, by that link, before the packet

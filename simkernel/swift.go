@@ -82,7 +82,7 @@ func (d *swift) NextTick() int64 { return 0 }
 
 func (d *swift) Rate() (rateBps, lineBps float64) { return d.rateBps, d.lineBps }
 
-// targetPS returns the target delay for a window of that many packets.
+// TargetPS returns the target delay for a window of that many packets.
 func (c *SwiftParams) TargetPS(packets float64, hops int) float64 {
 	target := float64(c.BaseTargetNS + int64(hops)*c.PerHopNS)
 	alpha := float64(c.ScalingNS) / (1/math.Sqrt(c.MinScaling) - 1/math.Sqrt(c.MaxScaling))

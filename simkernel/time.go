@@ -2,8 +2,8 @@ package simkernel
 
 import "math"
 
-// Inside the simulators time is an integer number of picoseconds: a full packet takes 838.4 ns at 10 Gbps,
-// and rounding to 838 ns would make every link 0.05% faster.
+// PSPerNS is the resolution of time inside the simulators, an integer number of picoseconds: a full packet takes
+// 838.4 ns at 10 Gbps, and rounding to 838 ns would make every link 0.05% faster.
 const PSPerNS = 1000
 
 // A WireTime converts bytes on the wire to the time that a link of one bandwidth needs to send them. It is a

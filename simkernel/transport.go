@@ -140,7 +140,7 @@ func (t Transport) ReactsByTimer() bool { return t.spec().IgnoresWindowEnds }
 // UsesHops reports whether results depend on Case.Hops.
 func (t Transport) UsesHops() bool { return t.spec().UsesHops }
 
-// A sender is the congestion control of one flow. A simulator calls start once, and then OnAck for
+// A Sender is the congestion control of one flow. A simulator calls start once, and then OnAck for
 // every ACK of the flow, in order, until the flow has sent its last byte; later ACKs have no effect.
 //
 // If the transport has timers, the simulator calls tick(now) before it uses the rate at a time now:

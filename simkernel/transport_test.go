@@ -2,7 +2,6 @@ package simkernel
 
 import (
 	"math"
-
 	"strings"
 	"testing"
 )

@@ -10,8 +10,8 @@ import (
 // ackWaits returns, by link, what the ACKs of its packets wait for data on the reverse link, in ns and in the mean; nil
 // if it is not known when the reverse links send (Loads.BothBusy).
 //
-// ACKs come before all data (package simkernel), so an ACK waits at most for the packet that is being sent. (At switches
-// with DCQCN they do not, and this is less than they wait.) If one is being sent, which has the probability
+// ACKs come before all data (package simkernel), so an ACK waits at most for the packet that is being sent. (At
+// switches with DCQCN they do not, and this is less than they wait.) If one is being sent, which has the probability
 // BothBusy, and the ACK comes at any time, the rest of a full packet takes half of its time in the mean (Kleinrock,
 // Queueing Systems 1, §5.2: residual life). It is more where an ACK follows the same packet from link to link. Flows
 // without feedback are not given the wait: they meet no queue but that of one case.

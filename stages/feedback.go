@@ -231,7 +231,8 @@ func (x *FeedbackBuilder) joinHints(a, b uint16) uint16 {
 	return x.params.Transport.JoinHints(a, b)
 }
 
-// damp replaces the blocks that the packets of a flow observed at a hop behind their host's uplink by what the hop sends.
+// damp replaces the blocks that the packets of a flow observed at a hop behind their host's uplink by what the hop
+// sends.
 //
 // A wait w is damped by w's own share of the round trip. The reason: with persistent flows whose windows bind, a queue
 // shrinks by as much as waits at other links grow, since the packets in flight are given. If two links send each other

@@ -137,7 +137,8 @@ func NewSimulator(o SimulatorOptions) (*Simulator, error) {
 // It reads hops, the rows of table hops of these links; rows of other links are skipped, and the rows of a
 // link must come in the order of flow_row. For Flow it also reads feedback, the same rows of table
 // uplink_feedback or feedback; nil for none. It writes table link_stats, one row for every link in [lo, hi), and to
-// out, for Independent, table hop_delays by link and flow_row, or, for Flow, table hop_observations by flow_row and hop.
+// out, for Independent, table hop_delays by link and flow_row, or, for Flow, table hop_observations by flow_row and
+// hop.
 //
 // The result of a link is a function of its own rows and of the loads, so it does not depend on the range
 // or the worker. progress, if not nil, is called with the packet-hops of each finished case. Errors name

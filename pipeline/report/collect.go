@@ -180,7 +180,8 @@ func (r *reader) sweep(ctx context.Context, c *content) error {
 	if c.answers["sweep"].Len() == 0 {
 		return nil
 	}
-	params := map[string]string{"scenario": "", "variant": r.estimate.Variant, "sweep": c.answers["sweep"].Text(0, "sweep")}
+	params := map[string]string{"scenario": "", "variant": r.estimate.Variant,
+		"sweep": c.answers["sweep"].Text(0, "sweep")}
 	q, err := queries.Get("parameter_sweep")
 	if err != nil {
 		return err

@@ -123,7 +123,7 @@ func checkLake(t *testing.T, l *lake.Lake, r *Result) {
 	if err != nil || len(status.Scenarios) != 1 || status.Scenarios[0].State != pipeline.StateComplete {
 		t.Errorf("status %+v (%v), want one complete scenario", status, err)
 	}
-	if id, err := pipeline.Resolve(l, ""); err != nil || string(id) != r.ScenarioID {
+	if id, err := pipeline.LastWorkedOn(l); err != nil || string(id) != r.ScenarioID {
 		t.Errorf("the scenario last worked on is %s (%v), want %s", id, err, r.ScenarioID)
 	}
 }

@@ -101,7 +101,8 @@ type CableChange struct {
 }
 
 // Apply makes the changes to a network and to the canonical form of its scenario.
-func (c *Changes) Apply(n *topology.Network, planned []format.PlannedCable, canonical []byte, seed uint64) (*Applied, error) {
+func (c *Changes) Apply(n *topology.Network, planned []format.PlannedCable, canonical []byte,
+	seed uint64) (*Applied, error) {
 	var s canonicalScenario
 	if err := json.Unmarshal(canonical, &s); err != nil {
 		return nil, err
@@ -134,7 +135,8 @@ func (c *Changes) Apply(n *topology.Network, planned []format.PlannedCable, cano
 func changedCables(n *topology.Network, before []topology.Link) (list []CableChange) {
 	for i := 0; i < len(n.Links); i += 2 {
 		l := n.Links[i]
-		c := CableChange{Cable: n.Ends(l.Src, l.Dst), BandwidthBps: l.BandwidthBps, DelayNS: l.DelayNS, Added: i >= len(before)}
+		c := CableChange{Cable: n.Ends(l.Src, l.Dst), BandwidthBps: l.BandwidthBps, DelayNS: l.DelayNS,
+			Added: i >= len(before)}
 		if !c.Added {
 			was := before[i]
 			if was == l {
@@ -233,7 +235,8 @@ func (c *Changes) changeFlows(n *topology.Network, more *canonicalChanges) (said
 }
 
 // failCables takes down what is named, then the cables that are drawn.
-func (c *Changes) failCables(n *topology.Network, canonical *canonicalScenario, seed uint64) (said []string, err error) {
+func (c *Changes) failCables(n *topology.Network, canonical *canonicalScenario,
+	seed uint64) (said []string, err error) {
 	for _, text := range c.Fail {
 		failures, err := n.FailNamed(text)
 		if err != nil {

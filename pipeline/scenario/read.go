@@ -72,7 +72,8 @@ func (r *scenarioReader) path(f field) (string, error) {
 	return strings.Join(parts, ","), nil
 }
 
-// readTopology reads a shipped topology by name, a file, or a network under one of format.GeneratedKeys. The options that complete a file (format.Options) go with a file only.
+// readTopology reads a shipped topology by name, a file, or a network under one of format.GeneratedKeys. The options
+// that complete a file (format.Options) go with a file only.
 func (r *scenarioReader) readTopology(f field) error {
 	ways := 0
 	keys := r.topologyOptionKeys()

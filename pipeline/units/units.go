@@ -1,4 +1,5 @@
-// Package units reads and prints quantities with units: times, sizes, counts and shares. Bandwidths: topology.ParseSpeed.
+// Package units reads and prints quantities with units: times, sizes, counts and shares. Bandwidths:
+// topology.ParseSpeed.
 package units
 
 import (

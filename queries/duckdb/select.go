@@ -16,8 +16,8 @@ import (
 var ErrRefused = errors.New("refused: only a single SELECT from views may run")
 
 // Lock keeps a statement from all files but those that it lists. What else a SELECT can do is a matter of the functions
-// that it calls (DuckDB 1.4.1: FROM enable_logging(storage = 'file', …) makes directories, arrow_scan reads any memory),
-// so those that InspectSelect accepts are listed here.
+// that it calls (DuckDB 1.4.1: FROM enable_logging(storage = 'file', …) makes directories, arrow_scan reads any
+// memory), so those that InspectSelect accepts are listed here.
 var tableFunctions = []string{
 	"range", "generate_series", "unnest", "repeat", "repeat_row", "json_each", "json_tree",
 	"duckdb_columns", "duckdb_functions", "duckdb_keywords", "duckdb_tables", "duckdb_types",
@@ -35,9 +35,9 @@ type Select struct {
 	Metadata  bool            // it lists or describes views (SHOW, DESCRIBE, duckdb_views(), …)
 }
 
-// InspectSelect returns what a text reads. It returns an error unless the text is one SELECT that calls no function with
-// side effects. macros are table macros that it may call, whose first argument is the name of a relation. The text is
-// parsed and not bound: no file is opened.
+// InspectSelect returns what a text reads. It returns an error unless the text is one SELECT that calls no function
+// with side effects. macros are table macros that it may call, whose first argument is the name of a relation. The
+// text is parsed and not bound: no file is opened.
 func InspectSelect(ctx context.Context, conn *sql.Conn, text string, macros ...string) (*Select, error) {
 	if strings.ContainsRune(text, 0) {
 		// DuckDB's C interface ends a text at a zero byte. The text that is checked must be the one that runs.

@@ -29,7 +29,8 @@ func Find(kind, asked, where string, all []Thing, whole bool) (int, error) {
 		switch {
 		case t.ID == asked:
 			return i, nil
-		case slices.Contains(t.Names, asked), !whole && !t.Chosen && len(asked) >= leastPrefix && strings.HasPrefix(t.ID, asked):
+		case slices.Contains(t.Names, asked),
+			!whole && !t.Chosen && len(asked) >= leastPrefix && strings.HasPrefix(t.ID, asked):
 			found = append(found, i)
 		}
 	}

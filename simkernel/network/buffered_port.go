@@ -167,7 +167,8 @@ func (n *Buffered) bytesBehind(p *bufferedPort, k *bufferedPacket, nowPS int64) 
 
 func (n *Buffered) marks(p *bufferedPort, k *bufferedPacket, left int64) bool {
 	if n.params.Transport.RandomMarks() {
-		return left > p.red.MinBytes && p.red.Marks(left, simkernel.MixKey(simkernel.MixKey(p.markKey, k.flow.key), uint64(k.number)))
+		key := simkernel.MixKey(simkernel.MixKey(p.markKey, k.flow.key), uint64(k.number))
+		return left > p.red.MinBytes && p.red.Marks(left, key)
 	}
 	return left > p.markBytes
 }

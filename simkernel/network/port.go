@@ -164,6 +164,7 @@ func (d *netDomain) writeTelemetry(p *netPort, it *netItem, nowPS int64) {
 	packet := t.crossed[it.hop]
 	t.crossed[it.hop]++
 	o := t.senders[slot].external
-	o.telemetry[int(packet&o.telemetryMask)*o.hops+hop-1] = simkernel.Telemetry{AtPS: nowPS, SentBytes: p.sentBytes, LeftBytes: p.leftBytes}
+	o.telemetry[int(packet&o.telemetryMask)*o.hops+hop-1] = simkernel.Telemetry{
+		AtPS: nowPS, SentBytes: p.sentBytes, LeftBytes: p.leftBytes}
 	p.sentBytes += it.payloadBytes() + d.net.params.HeaderBytes
 }

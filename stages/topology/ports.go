@@ -13,8 +13,8 @@ import (
 // a link aggregation group (LAG): its members have the same bandwidth, and one can fail alone.
 type Ports struct{ A, B []string }
 
-// SetPorts names the ports of a cable: of the links 2 × cable and 2 × cable + 1. Both ends have as many. Names that table
-// links cannot hold, which joins them with commas, are dropped.
+// SetPorts names the ports of a cable: of the links 2 × cable and 2 × cable + 1. Both ends have as many. Names that
+// table links cannot hold, which joins them with commas, are dropped.
 func (n *Network) SetPorts(cable int, p Ports) {
 	comma := func(name string) bool { return strings.Contains(name, ",") }
 	if len(p.A) != len(p.B) || slices.ContainsFunc(p.A, comma) || slices.ContainsFunc(p.B, comma) {
@@ -202,7 +202,8 @@ func (n *Network) SetDelay(a, b int32, ns int64) error {
 	return nil
 }
 
-// BandwidthOf returns the bandwidth and the delay of the cable between two nodes; ok is false where no cable joins them.
+// BandwidthOf returns the bandwidth and the delay of the cable between two nodes; ok is false where no cable joins
+// them.
 func (n *Network) BandwidthOf(a, b int32) (bps, delayNS int64, ok bool) {
 	c, ok := n.cableOf[cableKey(a, b)]
 	if !ok {

@@ -15,9 +15,9 @@ import (
 
 // Select returns the cables that a selector names: a tier ("fabric-spine" and "spine-fabric" are the same cables), one
 // cable "A:B" by the names or ids of its ends, all cables of a node "A", or patterns with * and ?: "wan*:leaf?" are the
-// cables between nodes with such names, "leaf*:Ethernet4*" those with such a port, "wan*" all with an end there. Several
-// are separated by commas. A cable is its lower and its higher node id. Each cable occurs once, in order of the selector
-// and then of the cables.
+// cables between nodes with such names, "leaf*:Ethernet4*" those with such a port, "wan*" all with an end there.
+// Several are separated by commas. A cable is its lower and its higher node id. Each cable occurs once, in order of
+// the selector and then of the cables.
 func (n *Network) Select(selector string) ([][2]int32, error) {
 	var found [][2]int32
 	seen := map[[2]int32]bool{}

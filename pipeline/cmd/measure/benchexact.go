@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// benchExact compares what estimates by link cases, in two passes, cost with the simulation of the whole network, alternating, and
-// with what a run chooses by default.
+// benchExact compares what estimates by link cases, in two passes, cost with the simulation of the whole network,
+// alternating, and with what a run chooses by default.
 func benchExact(ctx context.Context, b *bench) {
 	b.printf("Medians of whole runs, cache off. Ratios are of the same round: median, least and greatest.")
 	b.header("scenario", "packet-hops", "`flow`", "`exact`", "default", "`flow` / `exact`", "processor, `flow` / `exact`")

@@ -63,8 +63,9 @@ func benchRun(ctx context.Context, b *bench) {
 	}
 }
 
-// benchTransports times the link kernel with each transport on one loaded link (BenchmarkTransports of simkernel/linkcase). The
-// transports take turns, and the least time of each counts: other work on the machine only adds to it.
+// benchTransports times the link kernel with each transport on one loaded link (BenchmarkTransports of
+// simkernel/linkcase). The transports take turns, and the least time of each counts: other work on the machine only
+// adds to it.
 func benchTransports(ctx context.Context, b *bench) {
 	program, duration := filepath.Join(b.tmp, "kernel.test"), "0.3s"
 	if b.short {

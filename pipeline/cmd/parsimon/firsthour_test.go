@@ -115,7 +115,7 @@ func TestFirstHour(t *testing.T) {
 func TestAliases(t *testing.T) {
 	t.Parallel()
 	r := copiedLake(t)
-	must(t, "run", r.scenario, "--lake", r.lake, "--passes", "3", "--name", "second", "-q")
+	must(t, "run", r.scenario, "--lake", r.lake, "--passes", "2", "--name", "second", "-q")
 	contains(t, must(t, "status", "--lake", r.lake), r.id+"  complete  tiny\n")
 	contains(t, must(t, "query", "slowdown_by_size", "--lake", r.lake, "--param", "scenario=second"), r.id)
 	contains(t, must(t, "rm", "second", "--lake", r.lake), "removed "+r.id+" tiny")

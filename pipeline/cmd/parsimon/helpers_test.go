@@ -139,7 +139,7 @@ func tinyLake(t *testing.T) tinyRun {
 		}
 		r := tinyRun{lake: filepath.Join(sharedDir, "lake"), scenario: filepath.Join(sharedDir, "tiny.yaml")}
 		writeFiles(t, map[string]string{r.scenario: tinyText})
-		r.summary = must(t, "run", r.scenario, "--lake", r.lake, "--passes", "3", "--quiet")
+		r.summary = must(t, "run", r.scenario, "--lake", r.lake, "--passes", "2", "--quiet")
 		r.id = strings.Fields(must(t, "query", "--lake", r.lake, "--format", "csv", "--sql",
 			"SELECT scenario_id FROM scenarios"))[1]
 		shared = r

@@ -96,7 +96,7 @@ func TestVersion(t *testing.T) {
 func TestGates(t *testing.T) {
 	t.Parallel()
 	r := tinyLake(t)
-	run := []string{"run", r.scenario, "--lake", r.lake, "--passes", "3", "-q", "--format", "json"}
+	run := []string{"run", r.scenario, "--lake", r.lake, "--passes", "2", "-q", "--format", "json"}
 	result := parse[summary.Result](t, append(run, "--fail-if", "p99_slowdown < 1")...)
 	if result.ScenarioID != r.id || result.Flows != 3000 || len(result.Percentiles) == 0 {
 		t.Errorf("result %+v", result)

@@ -198,7 +198,7 @@ func TestIngestUsage(t *testing.T) {
 			[]string{"ingest", file, "--topology", "net", "--lake", "l", "--format", "vpc", "--mapping", "x.sql"}},
 		{exitUsage, "--max-rejects", []string{"ingest", file, "--topology", "net", "--lake", "l", "--max-rejects", "2"}},
 		{exitUsage, "--from and --to go", []string{"run", "small", "--lake", "l", "--from", "3"}},
-		{exitUsage, "go with --topology", []string{"run", "small", "--lake", "l", "--repair", "doubled"}},
+		{exitUsage, "goes with a topology file", []string{"run", "small", "--lake", "l", "--repair", "doubled"}},
 	}...)
 }
 

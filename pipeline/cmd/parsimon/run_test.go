@@ -68,7 +68,7 @@ func TestDamagedLake(t *testing.T) {
 		t.Errorf("status: exit %d, %s", code, log)
 	}
 	contains(t, out, "damaged: ", "77 bytes")
-	again := must(t, "run", r.scenario, "--lake", r.lake, "--passes", "3", "--quiet")
+	again := must(t, "run", r.scenario, "--lake", r.lake, "--passes", "2", "--quiet")
 	contains(t, again, r.id, "reused")
 	contains(t, must(t, "status", "--lake", r.lake), r.id+"  complete")
 }

@@ -47,8 +47,8 @@ Estimator flow, with --passes 1. Reads hop_observations of pass 1 and writes fee
 each hop, the observations of its packets at the other hops of its path. Pass 2 reads it.`,
 		stageFlags{(*runFlags).declareEstimator, (*runFlags).declareShardKeep}),
 	stageCommand("sender-feedback", "after the last pass: complete feedback for each host's uplink", `
-Estimator flow. Reads hop_observations of the passes up to the one that --passes names, and writes sender_feedback: for each flow the observations of its packets
-behind its host's uplink. Stage replay reads it.`,
+Estimator flow. Reads hop_observations of the passes up to the one that --passes names, and writes
+sender_feedback: for each flow the observations of its packets behind its host's uplink. Stage replay reads it.`,
 		stageFlags{(*runFlags).declareEstimator, (*runFlags).declareShard}),
 	stageCommand("replay", "stage 4 of estimator flow: simulate each host's uplink with complete feedback", `
 Estimator flow. Runs the link cases of the hosts' uplinks with the feedback of all other hops, after

@@ -68,7 +68,7 @@ fault is its row.
 
 Formats, in order of detection:
 `)
-	for _, d := range format.FormatDocs() {
+	for _, d := range format.Docs() {
 		fmt.Fprintf(&b, "\n%s\n%s\n", strings.ToUpper(d[0]), d[1])
 	}
 	return b.String()
@@ -127,7 +127,8 @@ func (t *topologyOptions) declare(f *pflag.FlagSet) {
 
 // given lists the flags that are, but for --delay, which goes with every topology.
 func (t *topologyOptions) given() (flags []string) {
-	for _, name := range []string{"host-pattern", "exclude", "nodes", "speed", "default-speed", "default-delay", "repair"} {
+	for _, name := range []string{"host-pattern", "exclude", "nodes", "speed", "default-speed", "default-delay",
+		"repair"} {
 		if t.flagSet.Changed(name) {
 			flags = append(flags, "--"+name)
 		}

@@ -128,7 +128,7 @@ func TestTopologyUsage(t *testing.T) {
 		}
 	}
 	out := must(t, "help", "topology")
-	for _, d := range format.FormatDocs() {
+	for _, d := range format.Docs() {
 		if !strings.Contains(out, strings.ToUpper(d[0])) || !strings.Contains(out, d[1]) {
 			t.Errorf("the manual does not document %s", d[0])
 		}

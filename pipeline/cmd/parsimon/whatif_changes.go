@@ -35,24 +35,12 @@ func (c *changeFlags) declare(f *pflag.FlagSet) {
 	f.BoolVar(&c.allowUnreachable, "allow-unreachable", false, "count flows without a path instead of refusing them")
 }
 
-// changes are what --fail, --add-cable, --bandwidth, --delay, --scale and --move say, in no scenario yet: names of nodes, tiers
-// and services are checked against the base by scenario.Changes.Apply. At least one change is required.
+// changes are what --fail, --add-cable, --bandwidth, --delay, --scale and --move say, in no scenario yet: names of
+// nodes, tiers and services are checked against the base by scenario.Changes.Apply. At least one change is required.
 func (c *changeFlags) changes() (scenario.Changes, error) {
 	out := scenario.Changes{Draw: c.draw, Name: c.name, AllowUnreachable: c.allowUnreachable, FailTier: c.tier}
-	for _, f := range c.fail {
-		k, random := strings.CutPrefix(f, "random:")
-		if !random {
-			out.Fail = append(out.Fail, f)
-			continue
-		}
-		n, err := strconv.Atoi(k)
-		if err != nil || n < 1 || out.FailRandom > 0 {
-			return out, usagef("--fail %q: want random:K, once, with K at least 1", f)
-		}
-		out.FailRandom = n
-	}
-	if (out.FailRandom > 0) != (c.tier != "") {
-		return out, usagef("--tier goes with --fail random:K, and needs it")
+	if err := c.failures(&out); err != nil {
+		return out, err
 	}
 	for _, b := range c.bandwidth {
 		selector, value, err := cutValue(b)
@@ -101,6 +89,26 @@ func (c *changeFlags) changes() (scenario.Changes, error) {
 		return out, usagef("say what changes: --fail, --add-cable, --bandwidth, --delay, --scale or --move")
 	}
 	return out, nil
+}
+
+// failures adds what --fail and --tier say.
+func (c *changeFlags) failures(out *scenario.Changes) error {
+	for _, f := range c.fail {
+		k, random := strings.CutPrefix(f, "random:")
+		if !random {
+			out.Fail = append(out.Fail, f)
+			continue
+		}
+		n, err := strconv.Atoi(k)
+		if err != nil || n < 1 || out.FailRandom > 0 {
+			return usagef("--fail %q: want random:K, once, with K at least 1", f)
+		}
+		out.FailRandom = n
+	}
+	if (out.FailRandom > 0) != (c.tier != "") {
+		return usagef("--tier goes with --fail random:K, and needs it")
+	}
+	return nil
 }
 
 // parseAddition reads A:B=BANDWIDTH[,DELAY], A:B or planned.

@@ -20,7 +20,8 @@ type decoder struct {
 }
 
 // read reads rows from..to of a column chunk of an open file.
-func (d *decoder) read(in io.ReaderAt, chunk *parquet.FileColumnChunk, c schema.Column, from, to int64) (arrow.Array, error) {
+func (d *decoder) read(in io.ReaderAt, chunk *parquet.FileColumnChunk, c schema.Column,
+	from, to int64) (arrow.Array, error) {
 	b := array.NewBuilder(&Recycled, c.Type)
 	defer b.Release()
 	b.Reserve(int(min(to-from, rowGroupRows)))
@@ -193,5 +194,6 @@ func appendValue(b array.Builder, v parquet.Value) error {
 // kinds are the physical types of the tables' types of columns.
 var kinds = map[arrow.Type]parquet.Kind{
 	arrow.INT16: parquet.Int32, arrow.INT32: parquet.Int32, arrow.INT64: parquet.Int64, arrow.FLOAT64: parquet.Double,
-	arrow.BOOL: parquet.Boolean, arrow.STRING: parquet.ByteArray, arrow.BINARY: parquet.ByteArray, arrow.LIST: parquet.Double,
+	arrow.BOOL: parquet.Boolean, arrow.STRING: parquet.ByteArray,
+	arrow.BINARY: parquet.ByteArray, arrow.LIST: parquet.Double,
 }

@@ -378,8 +378,8 @@ func (s *assembler) resolve(g *cableGroup) namedCable {
 	return c
 }
 
-// applyRules gives a cable without a speed that of the first rule that matches, else what its ports' names say, else the
-// default.
+// applyRules gives a cable without a speed that of the first rule that matches, else what its ports' names say, else
+// the default.
 func (c *namedCable) applyRules(o *Options, usedRules []bool, counts *assemblyCounts) {
 	if c.bps > 0 {
 		return
@@ -409,8 +409,8 @@ func (c *namedCable) applyRules(o *Options, usedRules []bool, counts *assemblyCo
 // aliases), xe-0/0/1 (Junos, whose et- are 25 to 400 Gbps and say nothing).
 var (
 	portName   = regexp.MustCompile(`(?i)^(?:(\d+)(?:ge|gbe|gige)|([a-z]*?)(gige|gigabitethernet)?)-?\d`)
-	portCounts = map[string]int64{"": 1, "ten": 10, "twentyfive": 25, "forty": 40, "fifty": 50, "hundred": 100, "twohundred": 200,
-		"fourhundred": 400, "eighthundred": 800}
+	portCounts = map[string]int64{"": 1, "ten": 10, "twentyfive": 25, "forty": 40, "fifty": 50, "hundred": 100,
+		"twohundred": 200, "fourhundred": 400, "eighthundred": 800}
 	portWords = map[string]int64{"ge": 1, "gi": 1, "te": 10, "xe": 10, "twe": 25, "fo": 40, "hu": 100}
 )
 
@@ -432,8 +432,8 @@ func portSpeed(name string) int64 {
 	return portWords[strings.ToLower(m[2])] * 1e9
 }
 
-// mergeParallel adds a cable to an earlier one between the same devices: the members of a LAG, with ports of their own and
-// one speed, and other parallel cables where the options allow it. Else it returns false, with a fault.
+// mergeParallel adds a cable to an earlier one between the same devices: the members of a LAG, with ports of their own
+// and one speed, and other parallel cables where the options allow it. Else it returns false, with a fault.
 func (s *assembler) mergeParallel(into *namedCable, c namedCable, g *cableGroup) bool {
 	lag := len(into.members.A) > 0 && len(c.members.A) > 0 && into.each == c.each && c.each > 0 && !g.sharedPort
 	switch {

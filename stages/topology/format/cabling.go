@@ -11,17 +11,17 @@ import (
 )
 
 const cablingDoc = `
-A cabling list, .csv or .tsv (comma, semicolon or tab), .parquet, or JSON rows (.jsonl, or a list of objects in .json), one row
-per cable; also NetBox's cable and interface-connection exports. Columns, in any order and spelling of "Device A", "device_a",
-"device-a":
+A cabling list, .csv or .tsv (comma, semicolon or tab), .parquet, or JSON rows (.jsonl, or a list of
+objects in .json), one row per cable; also NetBox's cable and interface-connection exports. Columns, in
+any order and spelling of "Device A", "device_a", "device-a":
   device_a, device_b  or a/b, src/dst, source/target, from/to, local_device/remote_device,
                       side_a_device/side_b_device, node1/node2: names, or ids where all are numbers;
                       without columns of ports also DEVICE:PORT
   port_a, port_b      optional; or interface_a, termination_a, side_a_name, local_port, …
   speed               or bandwidth, rate: 10G, 100Gbps, 25GE, 100gbase-sr4; a plain number is Mbps from
                       1,000 and bps from 10,000,000. speed_bps, speed_mbps, speed_gbps take plain numbers;
-                      empty, n/a, -, auto or unknown is no speed: --speed, the port's name (xe-0/0/1, TwentyFiveGigE1/0/1,
-                      100GE1/0/1) or --default-speed says it
+                      empty, n/a, -, auto or unknown is no speed: --speed, the port's name (xe-0/0/1,
+                      TwentyFiveGigE1/0/1, 100GE1/0/1) or --default-speed says it
   delay               optional: 500ns, 1.2us; a plain number is ns
   length              optional: 30m, 12ft; a plain number is in length_unit, else metres. 5 ns/m
   status              optional: connected, active; planned (not part of the network, but listed);
@@ -57,8 +57,8 @@ var (
 		"dest_port", "target_port", "destination_port", "dst_interface", "to_port", "remote_port",
 		"remote_interface", "neighbor_port", "interface2", "port2",
 	}}
-	cablingSpeed = &column{names: []string{"speed", "bandwidth", "rate", "capacity", "speed_bps", "bandwidth_bps", "speed_mbps",
-		"bandwidth_mbps", "speed_gbps", "bandwidth_gbps"}}
+	cablingSpeed = &column{names: []string{"speed", "bandwidth", "rate", "capacity", "speed_bps", "bandwidth_bps",
+		"speed_mbps", "bandwidth_mbps", "speed_gbps", "bandwidth_gbps"}}
 	cablingDelay = &column{names: []string{"delay", "delay_ns", "latency", "latency_ns", "propagation_delay",
 		"propagation_delay_ns"}}
 	cablingLength     = &column{names: []string{"length", "cable_length", "length_m"}}
@@ -139,8 +139,8 @@ func (r *cablingReader) end(i int, device, port *column) end {
 	return e
 }
 
-// row reads one row: a sighting, a planned cable, a row that is left out and counted, or a fault. Rows of patch panels are
-// faults, because leaving them out could hide a cable of the network.
+// row reads one row: a sighting, a planned cable, a row that is left out and counted, or a fault. Rows of patch panels
+// are faults, because leaving them out could hide a cable of the network.
 func (r *cablingReader) row(i int) {
 	at := r.place(i)
 	s := sighting{at: at, a: r.end(i, r.deviceA, r.portA), b: r.end(i, r.deviceB, r.portB)}

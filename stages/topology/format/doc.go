@@ -10,9 +10,9 @@
 //
 // A sighting is one statement that two ports are joined. Assemble turns sightings into cables: it matches the two ends,
 // resolves speeds and delays, joins the members of link aggregation groups, and infers hosts, roles, racks and pods
-// (infer.go). Finish checks the draft of any format. A Network exists only if no fault but islands remains; Load reports all
-// faults at once, Loaded.Usable returns them as one error.
+// (infer.go). Finish checks the draft of any format. A Network exists only if no fault but islands remains; Load
+// reports all faults at once, Loaded.Usable returns them as one error.
 //
-// JSON and YAML are trees of values with the line of each (tree.go). Tables are rows of text under columns, each column a
-// list of the headers that it may have (table.go).
+// JSON and YAML are trees of values with the line of each (tree.go). Tables are rows of text under columns, each
+// column a list of the headers that it may have (table.go).
 package format

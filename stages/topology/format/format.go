@@ -37,8 +37,8 @@ func formats() []format {
 	}
 }
 
-// FormatDocs returns the name and the documentation, with an example, of every format.
-func FormatDocs() (docs [][2]string) {
+// Docs returns the name and the documentation, with an example, of every format.
+func Docs() (docs [][2]string) {
 	for _, f := range formats() {
 		docs = append(docs, [2]string{f.name, strings.TrimSpace(f.doc)})
 	}
@@ -56,7 +56,8 @@ type Options struct {
 	Exclude []string `json:",omitempty"`
 	// Speeds give cables a speed that the file does not; the first rule that matches an end applies.
 	Speeds []SpeedRule
-	// DefaultSpeedBps is the bandwidth of a cable with neither speed nor rule, and whose ports' names do not say it; 0: none.
+	// DefaultSpeedBps is the bandwidth of a cable with neither speed nor rule, and whose ports' names do not say it; 0:
+	// none.
 	DefaultSpeedBps int64 `json:",omitempty"`
 	// DefaultDelayNS is the propagation delay of a cable with neither delay nor length; 0 is 1,000 ns.
 	DefaultDelayNS int64

@@ -320,7 +320,7 @@ func FuzzHPCC(f *testing.F) {
 func TestFormatDocs(t *testing.T) {
 	files := map[string]string{"cabling": "x.csv", "hpcc": "x.txt", "containerlab": "x.clab.yml", "yaml": "x.yaml", "batfish": "x.json", "sonic": "x.json", "json": "x.json"}
 	o := Options{Speeds: parseSpeedRules(t, "*=10G")}
-	for _, d := range FormatDocs() {
+	for _, d := range Docs() {
 		name, doc := d[0], d[1]
 		_, example, ok := strings.Cut(doc, "\n\n")
 		if !ok {

@@ -104,10 +104,10 @@ func (p *plan) findHosts(d *draft, o *Options, listed bool) {
 
 // Words in the names of devices.
 var (
-	hostWords = []string{"host", "server", "srv", "node", "compute", "storage", "stor", "web", "db", "app", "gpu", "worker", "vm", "hv",
-		"esx", "esxi", "kvm", "ceph", "hadoop", "client"}
-	switchWords = []string{"switch", "sw", "leaf", "spine", "tor", "agg", "aggregation", "core", "fabric", "superspine", "dist", "access",
-		"oob", "mgmt"}
+	hostWords = []string{"host", "server", "srv", "node", "compute", "storage", "stor", "web", "db", "app",
+		"gpu", "worker", "vm", "hv", "esx", "esxi", "kvm", "ceph", "hadoop", "client"}
+	switchWords = []string{"switch", "sw", "leaf", "spine", "tor", "agg", "aggregation", "core", "fabric", "superspine",
+		"dist", "access", "oob", "mgmt"}
 	// routerWords name what forwards and is no part of the data centre's tiers.
 	routerWords = []string{"router", "rtr", "wan", "border", "gw", "gateway", "firewall", "fw", "isp", "internet", "dci"}
 )
@@ -115,22 +115,25 @@ var (
 // named reports whether one of the words is in a name, between digits and other signs.
 func named(name string, words []string) bool {
 	letters := func(r rune) bool { return r < 'a' || r > 'z' }
-	return slices.ContainsFunc(strings.FieldsFunc(strings.ToLower(name), letters), func(w string) bool { return slices.Contains(words, w) })
+	return slices.ContainsFunc(strings.FieldsFunc(strings.ToLower(name), letters), func(w string) bool {
+		return slices.Contains(words, w)
+	})
 }
 
 // guessHosts finds hosts with several cables among the devices of which nothing says what they are. Devices whose names
-// begin alike, up to the first digit, are taken together. They are hosts if none is cabled to another of them or to a host,
-// nothing in their name says switch or router, and they are named like hosts (like the hosts with one cable, or with a word
-// that says so) or all their ports are. All others are switches.
+// begin alike, up to the first digit, are taken together. They are hosts if none is cabled to another of them or to a
+// host, nothing in their name says switch or router, and they are named like hosts (like the hosts with one cable, or
+// with a word that says so) or all their ports are. All others are switches.
 func (p *plan) guessHosts(d *draft) {
 	like := map[string]bool{} // stems of the hosts so far
 	groups := map[string][]int{}
 	var order []string
 	for i, v := range p.devices {
-		switch s := stem(v.name); {
-		case v.kind == topology.KindHost:
+		s := stem(v.name)
+		switch v.kind {
+		case topology.KindHost:
 			like[s] = true
-		case v.kind == "":
+		case "":
 			if groups[s] == nil {
 				order = append(order, s)
 			}

@@ -47,8 +47,10 @@ func (r *sonicReader) minigraph(file string, data []byte) {
 	}
 }
 
-// element reads one element of minigraph.xml, if it is one that says something. local is the switch that the file is of.
-func (r *sonicReader) element(x *xml.Decoder, at xml.StartElement, depth int, where place, local *string) (bool, error) {
+// element reads one element of minigraph.xml, if it is one that says something. local is the switch that the file is
+// of.
+func (r *sonicReader) element(x *xml.Decoder, at xml.StartElement, depth int, where place,
+	local *string) (bool, error) {
 	switch at.Name.Local {
 	case "Hostname":
 		var name string

@@ -15,8 +15,8 @@ var (
 	listRack   = &column{names: []string{"rack"}}
 )
 
-// roleNames maps what people call roles to kinds of nodes. A router, a firewall and the like are switches of no tier: they
-// forward, and are no part of the data centre's tiers.
+// roleNames maps what people call roles to kinds of nodes. A router, a firewall and the like are switches of no tier:
+// they forward, and are no part of the data centre's tiers.
 var roleNames = map[string]string{
 	"host": topology.KindHost, "server": topology.KindHost, "compute": topology.KindHost, "storage": topology.KindHost,
 	"vm": topology.KindHost, "gpu": topology.KindHost,

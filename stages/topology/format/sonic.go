@@ -11,15 +11,16 @@ import (
 )
 
 const sonicDoc = `
-SONiC switches: a directory with the files of each switch (leaf1.json, or leaf1/config_db.json), or one such file. Cables come
-from DEVICE_NEIGHBOR of config_db.json, with either the local port or the neighbour as the key; where it is missing from
-minigraph.xml, else from LLDP neighbours: the output of lldpctl -f json, show lldp table or show lldp neighbors, as
-leaf1/minigraph.xml, leaf1/lldp.json or leaf1/lldp.txt (or leaf1_lldp.json). Speeds come from PORT, in Mbps; delays from
-CABLE_LENGTH at 5 ns/m; roles from DEVICE_METADATA and DEVICE_NEIGHBOR_METADATA (type Server is a host). A cable between two
-switches of the directory must be in the files of both. WRED_PROFILE, BUFFER_POOL, BUFFER_PROFILE and PORT_QOS_MAP
-(PFC) are listed as switch settings. A run takes the marking thresholds from them (dctcp, dcqcn; unless
-its scenario file states them), --switch-buffer topology the buffers; log lines say from which key of
-which file.
+SONiC switches: a directory with the files of each switch (leaf1.json, or leaf1/config_db.json), or one
+such file. Cables come from DEVICE_NEIGHBOR of config_db.json, with either the local port or the
+neighbour as the key; where it is missing from minigraph.xml, else from LLDP neighbours: the output of
+lldpctl -f json, show lldp table or show lldp neighbors, as leaf1/minigraph.xml, leaf1/lldp.json or
+leaf1/lldp.txt (or leaf1_lldp.json). Speeds come from PORT, in Mbps; delays from CABLE_LENGTH at 5 ns/m;
+roles from DEVICE_METADATA and DEVICE_NEIGHBOR_METADATA (type Server is a host). A cable between two
+switches of the directory must be in the files of both. WRED_PROFILE, BUFFER_POOL, BUFFER_PROFILE and
+PORT_QOS_MAP (PFC) are listed as switch settings. A run takes the marking thresholds from them (dctcp,
+dcqcn; unless its scenario file states them), --switch-buffer topology the buffers; log lines say from
+which key of which file.
 
   {"DEVICE_METADATA": {"localhost": {"hostname": "leaf1", "type": "ToRRouter"}},
    "PORT": {"Ethernet0": {"speed": "25000"}, "Ethernet48": {"speed": "100000"}},
@@ -51,7 +52,8 @@ func sonicKind(text string) string {
 }
 
 func sonicFiles(dir string) ([]string, error) {
-	return glob(dir, "*.json", "*.xml", "*lldp*.txt", "*/*config_db.json", "*/*minigraph.xml", "*/*lldp*.json", "*/*lldp*.txt")
+	return glob(dir, "*.json", "*.xml", "*lldp*.txt",
+		"*/*config_db.json", "*/*minigraph.xml", "*/*lldp*.json", "*/*lldp*.txt")
 }
 
 // A sonicFile is a kind of file of a switch, in order of precedence: neighbours come from the first kind that has some.
@@ -381,5 +383,6 @@ func (r *sonicReader) sighting(v *sonicSwitch, n sonicNeighbor) sighting {
 			n.port = far.alias[n.port]
 		}
 	}
-	return sighting{a: end{v.name, n.local}, b: end{n.device, n.port}, bps: port.bps, delayNS: port.delayNS, down: port.down, at: n.at}
+	return sighting{a: end{v.name, n.local}, b: end{n.device, n.port}, bps: port.bps,
+		delayNS: port.delayNS, down: port.down, at: n.at}
 }

@@ -125,9 +125,9 @@ func separator(data []byte) rune {
 	return best
 }
 
-// parseCSV reads a list as spreadsheets write it: with a byte order mark, any of three separators, lines that begin with
-// # as comments, which are counted, and rows whose empty last cells are missing or surplus. A row with surplus content is
-// a fault, since its cells may be shifted.
+// parseCSV reads a list as spreadsheets write it: with a byte order mark, any of three separators, lines that begin
+// with # as comments, which are counted, and rows whose empty last cells are missing or surplus. A row with surplus
+// content is a fault, since its cells may be shifted.
 func parseCSV(d *draft, file string, data []byte) (*table, *Fault) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	if n := bytes.Count(append([]byte("\n"), data...), []byte("\n#")); n > 0 {

@@ -188,9 +188,11 @@ func (r *yamlReader) clos(t *tree, path string) (c topology.ClosSpec) {
 }
 
 // quantity reads a number with a unit; lo and hi bound it in the base unit.
-func (r *yamlReader) quantity(t *tree, path string, parse func(string) (int64, error), lo, hi int64, base string) int64 {
+func (r *yamlReader) quantity(t *tree, path string, parse func(string) (int64, error), lo, hi int64,
+	base string) int64 {
 	v, err := parse(t.text)
-	if _, e := strconv.ParseFloat(t.text, 64); e != nil && t.kind == treeNumber && strings.HasPrefix(strings.TrimLeft(t.text, "+-"), ".") {
+	_, e := strconv.ParseFloat(t.text, 64)
+	if e != nil && t.kind == treeNumber && strings.HasPrefix(strings.TrimLeft(t.text, "+-"), ".") {
 		err = fmt.Errorf("is %s, which is not a finite number", t) // .inf and .nan
 	} else if err == nil && (v < lo || v > hi) {
 		err = fmt.Errorf("is %s, must be %d to %d %s", t.text, lo, hi, base)
