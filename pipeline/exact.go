@@ -21,9 +21,6 @@ type Window struct {
 // An Exact says what to simulate packet by packet.
 type Exact struct {
 	Window
-	// Workers share the simulation. They meet once every microsecond of simulated time: more than one pays only on cores
-	// that are idle.
-	Workers int
 	// Buffer is what switches have to hold packets in; its zero value: without limit.
 	Buffer network.BufferParams
 }
@@ -80,7 +77,7 @@ func (m *method) exactStage(generate *engine.Stage, x Exact) *engine.Stage {
 				out.Links = t.Sink(schema.LinkStats)
 			}
 			stats, err := stages.Exact(ctx, m.Network, m.Router, m.Spec.Params, t.Read(flows, nil, nil), stages.ExactOptions{
-				Domains: max(1, x.Workers), FromNS: x.FromNS, ToNS: x.ToNS, WarmupNS: x.WarmupNS,
+				Workers: m.Workers, FromNS: x.FromNS, ToNS: x.ToNS, WarmupNS: x.WarmupNS,
 				AllowUnreachable: m.Spec.AllowUnreachable,
 				Buffer:           x.Buffer,
 				Loads:            loads,

@@ -67,7 +67,7 @@ func (m *method) simulatePart(ctx context.Context, part []heldFlow, toNS int64,
 	}
 	found := partFCTs{fct: make([]int64, len(part)), ideal: make([]int64, len(part)), hops: make([]int16, len(part))}
 	stats, err := stages.Exact(ctx, m.Network, m.Router, m.Spec.Params, &oneBatch{heldRecord(part)}, stages.ExactOptions{
-		Domains: 1, ToNS: toNS, Counts: m.Spec.Windows.counts, AllowUnreachable: m.Spec.AllowUnreachable,
+		Workers: 1, ToNS: toNS, Counts: m.Spec.Windows.counts, AllowUnreachable: m.Spec.AllowUnreachable,
 	}, stages.ExactTables{FCTs: &found}, nil)
 	if err != nil {
 		return stats, err

@@ -39,9 +39,7 @@ type Settings struct {
 	// ExactLimit is the number of packet-hops up to which an estimate that chooses (Variant.Auto) is of the whole
 	// network where two passes do not suffice; 0: DefaultExactLimit.
 	ExactLimit int64
-	// ExactWorkers is the number of goroutines that share the simulation of estimator exact; 0: one.
-	ExactWorkers int
-	Ephemeral    bool // the scenario is deleted after the estimate: no intervals, no views
+	Ephemeral  bool // the scenario is deleted after the estimate: no intervals, no views
 	// Donor is a scenario of the lake with the same flows (scenario.FlowsKey), whose files a new scenario shares, and
 	// whose other results where they depend on the same; empty: none.
 	Donor lake.ScenarioID

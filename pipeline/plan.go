@@ -83,7 +83,7 @@ func (m *method) exactPlan() engine.Plan {
 		return engine.Plan{generate, m.exactWindowsStage(generate)}
 	}
 	m.route = m.routeStage(generate)
-	exact := m.exactStage(generate, Exact{Workers: m.ExactWorkers})
+	exact := m.exactStage(generate, Exact{})
 	sample := m.sampleExactStage(generate, exact)
 	plan := engine.Plan{generate, m.route, exact, sample}
 	if !m.Ephemeral {

@@ -84,7 +84,7 @@ func TestAckWaitsAgainstExact(t *testing.T) {
 	} {
 		flows := inRounds(c.pairs, 10, 1_000_000, 3_000_000, func(round int64) int64 { return 500 + 400*round })
 		_, _, slowdowns := replays(t, n, simkernel.DefaultParams(), flows, 1, 2)
-		exact, _, _ := simulateExactly(t, n, []arrow.Record{flows}, ExactOptions{Domains: 1})
+		exact, _, _ := simulateExactly(t, n, []arrow.Record{flows}, ExactOptions{Workers: 1})
 		got, want := meanSlowdown(slowdowns), meanSlowdown(exact)
 		if want < 1.5 || math.Abs(got/want-1) > c.off {
 			t.Errorf("%s: mean slowdown %.3f, by the whole network %.3f", c.what, got, want)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"sync"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
@@ -16,8 +17,9 @@ import (
 
 // ExactOptions bound a whole-network simulation.
 type ExactOptions struct {
-	// Domains are simulated in parallel, one goroutine each. The result does not depend on their number.
-	Domains int
+	// Workers simulate parts of the network at the same time; 0: one for each processor. The result does not depend on
+	// their number.
+	Workers int
 	// Flows that start in [FromNS, ToNS) are reported. Those that start up to WarmupNS earlier are simulated
 	// too, so that the first reported flow finds queues in place. ToNS 0 means no bound.
 	FromNS, ToNS, WarmupNS int64
@@ -26,11 +28,15 @@ type ExactOptions struct {
 	Counts func(startNS int64) bool
 	// AllowUnreachable counts flows without a path instead of refusing them.
 	AllowUnreachable bool
-	// Buffer is the packet buffer of switches; the zero value is unlimited. With a limited buffer the
-	// simulation has one domain.
+	// Buffer is the packet buffer of switches; the zero value is unlimited.
 	Buffer network.BufferParams
 	// Loads is what each link carries. Only table link_stats needs it.
 	Loads *Loads
+}
+
+// reports returns whether a flow that starts at a time is reported.
+func (o *ExactOptions) reports(startNS int64) bool {
+	return startNS >= o.FromNS && (o.Counts == nil || o.Counts(startNS))
 }
 
 // ExactTables are the tables that a whole-network simulation writes.
@@ -72,11 +78,7 @@ func Exact(ctx context.Context, n *topology.Network, r *topology.Router, p simke
 		net: n, router: r, params: p, in: flows, options: o, out: out, progress: progress,
 		active: map[int64]exactFlow{}, waitNS: make([]int64, len(n.Links)),
 	}
-	simulate := x.unbuffered
-	if o.Buffer != (network.BufferParams{}) {
-		simulate = x.buffered
-	}
-	err := simulate(ctx)
+	err := x.simulate(ctx)
 	ended := errors.Is(err, errCounted)
 	if err != nil && !ended {
 		return x.stats, fmt.Errorf("whole-network simulation: %w", err)
@@ -105,11 +107,14 @@ type exact struct {
 	stats    ExactStats
 
 	row      int64 // rows of table flows that have been read
-	awaited  int   // flows that count and have not finished, of those that were read
-	allRead  bool
 	started  int64 // flows that the engine has received
 	originNS int64
-	active   map[int64]exactFlow // by the engine's number
+	took     []exactFlow // the flows of the results at hand
+
+	mu      sync.Mutex          // of what follows: flows are read and results taken at the same time
+	active  map[int64]exactFlow // by the engine's number
+	awaited int                 // flows to report that have not finished, of those that were read
+	allRead bool
 	waitNS   []int64             // by link: sum of the waits of its packets
 	counters func(link int32) network.Counters
 	outFCT   exactRows
@@ -127,6 +132,8 @@ func (x *exact) nextFlows() (*network.Flows, error) {
 	for {
 		rec, err := x.in.Next()
 		if errors.Is(err, io.EOF) {
+			x.mu.Lock()
+			defer x.mu.Unlock()
 			x.allRead = true
 			return nil, nil
 		}
@@ -144,8 +151,10 @@ func (x *exact) nextFlows() (*network.Flows, error) {
 
 // flowsOf routes those flows of a batch that are to be simulated.
 func (x *exact) flowsOf(id []int64, src, dst []int32, size, start []int64) (*network.Flows, error) {
-	chunk := &network.Flows{}
+	chunk, first := &network.Flows{}, x.started
+	var flows []exactFlow
 	var path []int32
+	reported := 0
 	for i := range id {
 		row := x.row
 		x.row++
@@ -168,35 +177,49 @@ func (x *exact) flowsOf(id []int64, src, dst []int32, size, start []int64) (*net
 		chunk.Key = append(chunk.Key, uint64(row))
 		chunk.PathLinks = append(chunk.PathLinks, path...)
 		chunk.PathEnds = append(chunk.PathEnds, int32(len(chunk.PathLinks)))
-		x.active[x.started] = exactFlow{row, id[i], size[i], start[i],
-			chunk.PathLinks[len(chunk.PathLinks)-len(path):]}
+		flows = append(flows, exactFlow{row, id[i], size[i], start[i], chunk.PathLinks[len(chunk.PathLinks)-len(path):]})
 		x.started++
-		if x.options.Counts != nil && x.options.Counts(start[i]) {
-			x.awaited++
+		x.stats.PacketHops += x.params.Packets(size[i]) * int64(len(path))
+		if x.options.reports(start[i]) {
+			reported++
+		} else {
+			x.stats.Warmup++
 		}
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.awaited += reported
+	for i, f := range flows {
+		x.active[first+int64(i)] = f
 	}
 	return chunk, nil
 }
 
 // take writes the flows that have finished.
 func (x *exact) take(r *network.Results) error {
-	from := int32(0)
-	for i, row := range r.Row {
-		f, to := x.active[row], r.HopEnds[i]
+	x.took = x.took[:0]
+	x.mu.Lock()
+	for _, row := range r.Row {
+		f := x.active[row]
+		x.took = append(x.took, f)
 		delete(x.active, row)
-		packetHops := x.params.Packets(f.size) * int64(len(f.path))
-		x.stats.PacketHops += packetHops
+		if x.options.reports(f.start) {
+			x.awaited--
+		}
+	}
+	ended := x.options.Counts != nil && x.allRead && x.awaited == 0
+	x.mu.Unlock()
+	from := int32(0)
+	for i, f := range x.took {
+		to := r.HopEnds[i]
 		for h := from; h < to; h++ {
 			x.waitNS[f.path[h-from]] += r.WaitNS[h]
 		}
 		if x.progress != nil {
-			x.progress(packetHops)
+			x.progress(x.params.Packets(f.size) * int64(len(f.path)))
 		}
-		if f.start < x.options.FromNS || x.options.Counts != nil && !x.options.Counts(f.start) {
-			x.stats.Warmup++
-		} else {
+		if x.options.reports(f.start) {
 			x.stats.Flows++
-			x.awaited--
 			x.outFCT.append(f, r.FCTNS[i], r.IdealNS[i])
 			for h := from; h < to && x.out.Hops != nil; h++ {
 				x.outHops.append(f, h-from, r.WaitNS[h], r.LastWaitNS[h], r.Marks[h])
@@ -204,8 +227,7 @@ func (x *exact) take(r *network.Results) error {
 		}
 		from = to
 	}
-	r.Reset()
-	if x.options.Counts != nil && x.allRead && x.awaited == 0 {
+	if ended {
 		return errCounted
 	}
 	if len(x.outFCT.row) < columns.BatchRows && len(x.outHops.row) < columns.BatchRows {

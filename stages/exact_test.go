@@ -43,7 +43,7 @@ func simulateExactlyWith(t *testing.T, n *topology.Network, p simkernel.Params, 
 func TestExactLaws(t *testing.T) {
 	n := testClos(t)
 	flows := randomFlows(n, rand.New(rand.NewPCG(4, 4)), 4000)
-	fcts, hops, stats := simulateExactly(t, n, []arrow.Record{flows}, ExactOptions{Domains: 1})
+	fcts, hops, stats := simulateExactly(t, n, []arrow.Record{flows}, ExactOptions{Workers: 1})
 	if stats.Flows != 4000 || len(ints64(fcts, "flow_id")) != 4000 {
 		t.Fatalf("%d flows reported, %d rows", stats.Flows, len(ints64(fcts, "flow_id")))
 	}
@@ -70,7 +70,7 @@ func TestExactLaws(t *testing.T) {
 	}
 	for _, domains := range []int{2, 3, 8} {
 		f, h, _ := simulateExactly(t, n, []arrow.Record{flows.NewSlice(0, 7), flows.NewSlice(7, 3001),
-			flows.NewSlice(3001, 4000)}, ExactOptions{Domains: domains})
+			flows.NewSlice(3001, 4000)}, ExactOptions{Workers: domains})
 		if !slices.Equal(ints64(f, "fct_ns"), ints64(fcts, "fct_ns")) ||
 			!slices.Equal(ints64(f, "flow_row"), ints64(fcts, "flow_row")) ||
 			!slices.Equal(ints64(h, "wait_ns"), ints64(hops, "wait_ns")) {
@@ -91,7 +91,7 @@ func TestExactWindow(t *testing.T) {
 	cols := flows.Columns()
 	cols[schema.Flows.Index("start_ns")] = columns.Of(start)
 	flows = array.NewRecord(flows.Schema(), cols, flows.NumRows())
-	o := ExactOptions{Domains: 2, FromNS: start[1000], ToNS: start[2000], WarmupNS: start[1000] - start[600]}
+	o := ExactOptions{Workers: 2, FromNS: start[1000], ToNS: start[2000], WarmupNS: start[1000] - start[600]}
 	fcts, _, stats := simulateExactly(t, n, []arrow.Record{flows}, o)
 	rows := slices.Sorted(slices.Values(ints64(fcts, "flow_row")))
 	if stats.Flows != 1000 || stats.Warmup != 400 || rows[0] != 1000 || rows[999] != 1999 {

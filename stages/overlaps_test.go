@@ -222,7 +222,7 @@ func TestAckDelaysAgainstExact(t *testing.T) {
 		columns.Of([]int32{hosts[13], hosts[0], hosts[3], hosts[2]}), columns.Of([]int64{2_000_000, 500_000, 1_000_000, 1_000_000}),
 		columns.Of([]int64{0, 100_000, 200_000, 200_000}), none, none, columns.False(4)}, 4)
 	_, _, slowdowns := replays(t, n, simkernel.DefaultParams(), flows, 1, 2)
-	exact, _, _ := simulateExactly(t, n, []arrow.Record{flows}, ExactOptions{Domains: 1})
+	exact, _, _ := simulateExactly(t, n, []arrow.Record{flows}, ExactOptions{Workers: 1})
 	truth := map[int64]float64{}
 	for _, rec := range exact.recs {
 		for i, id := range columns.Int64s(rec, "flow_id") {

@@ -47,7 +47,7 @@ func (s *sampler) check(ctx context.Context, stopped string) error {
 			to := min(x.ToNS, x.FromNS+length)
 			// Flows after the part are simulated, too: the estimate has them.
 			w := pipeline.Window{FromNS: x.FromNS, ToNS: to + cooldown*s.warmup.NS, WarmupNS: s.warmup.NS}
-			if err := compare(ctx, run, pipeline.Exact{Window: w, Workers: 1}, to, &pairs[i]); err != nil {
+			if err := compare(ctx, run, pipeline.Exact{Window: w}, to, &pairs[i]); err != nil {
 				return err
 			}
 		}

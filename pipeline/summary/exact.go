@@ -31,14 +31,11 @@ func WriteExact(w io.Writer, e *pipeline.Estimation, x pipeline.Exact) error {
 	if err != nil {
 		return err
 	}
-	workers, buffered := max(1, x.Workers), x.Buffer != network.BufferParams{}
-	if buffered {
-		workers = 1
-	}
+	buffered := x.Buffer != network.BufferParams{}
 	p := text.Printer{W: w}
-	p.Linef("whole network: %d flows reported, %d of warm-up; %s packet-hops in %s, %.0f ns each (%d workers)", s.Flows, s.Warmup,
+	p.Linef("whole network: %d flows reported, %d of warm-up; %s packet-hops in %s, %.0f ns each", s.Flows, s.Warmup,
 		units.Human(float64(s.PacketHops)), time.Duration(seconds*1e9).Round(time.Millisecond),
-		seconds*1e9/float64(max(1, s.PacketHops)), workers)
+		seconds*1e9/float64(max(1, s.PacketHops)))
 	p.Linef("no switch held more than %d bytes (switch %d)", s.DeepestSwitchBytes, s.DeepestSwitch)
 	if l := s.Losses; buffered {
 		p.Linef("switch buffers of %d bytes, alpha %g: %d of %d packets dropped, %d discarded out of order, %d sent again; %d NACKs, %d timeouts",

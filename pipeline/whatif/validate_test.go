@@ -162,7 +162,7 @@ func TestExactEndToEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	sampled := g.Middle(4_000_000, 0)
-	for _, x := range []pipeline.Exact{{Workers: 2}, {Window: sampled, Workers: 2}} {
+	for _, x := range []pipeline.Exact{{}, {Window: sampled}} {
 		if err := run.Exact(t.Context(), x); err != nil {
 			t.Fatal(err)
 		}
@@ -184,7 +184,7 @@ func TestExactEndToEnd(t *testing.T) {
 			}
 		}
 	}
-	late := pipeline.Exact{Window: pipeline.Window{FromNS: 1 << 50, ToNS: 1<<50 + 1000}, Workers: 2}
+	late := pipeline.Exact{Window: pipeline.Window{FromNS: 1 << 50, ToNS: 1<<50 + 1000}}
 	if err := run.Exact(t.Context(), late); err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package network
 
 import (
+	"context"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -23,8 +24,9 @@ func runBuffered(t testing.TB, e *netExample, b BufferParams, chunk int) *Buffer
 	return n
 }
 
-// With buffers that never fill, results equal those of a Network in every bit, for all transports.
-func TestBufferedWithoutLossesIsTheNetwork(t *testing.T) {
+// With limited buffers the network agrees with a slow one with an event heap in every bit; without limits too, as long as
+// nothing is lost in the slow one.
+func TestBufferedAgreesWithTwin(t *testing.T) {
 	cases := uint64(300)
 	if testing.Short() {
 		cases = 60
@@ -32,21 +34,35 @@ func TestBufferedWithoutLossesIsTheNetwork(t *testing.T) {
 	for kind := range simkernel.TransportCount {
 		for seed := range cases {
 			e := randomNetworkOf(kind, seed)
-			kerneltest.RandomConstants(rand.New(rand.NewPCG(seed, 10)), &e.params)
-			n := newExampleNetwork(t, &e, nil, 1000)
-			if err := n.Run(nil); err != nil {
-				t.Fatal(err)
-			}
-			b := runBuffered(t, &e, BufferParams{SwitchBytes: 1 << 50, Alpha: 8}, 3)
-			if !reflect.DeepEqual(n.Results, b.Results) {
-				t.Fatalf("%v, seed %d:\n%+v\nbuffered:\n%+v", kind, seed, n.Results, b.Results)
-			}
-			if l := b.Losses; l.Sent != l.Delivered || l.Dropped+l.Discarded+l.Again+l.NACKs+l.Timeouts != 0 {
-				t.Fatalf("%v, seed %d: %+v", kind, seed, l)
-			}
-			for l := range e.links {
-				if own := n.Counters(int32(l)); own != b.Counters(int32(l)) {
-					t.Fatalf("%v, seed %d, link %d: %+v, buffered %+v", kind, seed, l, own, b.Counters(int32(l)))
+			rng := rand.New(rand.NewPCG(seed, 10))
+			kerneltest.RandomConstants(rng, &e.params)
+			packet := e.params.PayloadBytes + e.params.HeaderBytes
+			for _, b := range []BufferParams{{SwitchBytes: 1 << 50, Alpha: 8}, {
+				SwitchBytes:  packet * kerneltest.Pick[int64](rng, 2, 3, 5, 20, 60),
+				Alpha:        kerneltest.Pick(rng, 0.5, 1, 2, 8),
+				RetransmitNS: kerneltest.Pick[int64](rng, 0, 0, 20_000, 100_000),
+			}} {
+				want := runBuffered(t, &e, b, 3)
+				n, got := runIn(t, &e, b, nil, 1, 1000)
+				if !reflect.DeepEqual(got, &want.Results) || n.Losses() != want.Losses {
+					t.Fatalf("%v, seed %d, %+v:\n%+v\n%+v\ntwin:\n%+v\n%+v", kind, seed, b, got, n.Losses(), want.Results,
+						want.Losses)
+				}
+				for l := range int32(len(e.links)) {
+					if n.Counters(l) != want.Counters(l) || n.Dropped(l) != want.Dropped(l) {
+						t.Fatalf("%v, seed %d, link %d: %+v, twin %+v", kind, seed, l, n.Counters(l), want.Counters(l))
+					}
+				}
+				for node := range int32(len(e.hosts)) {
+					if n.MostBytes(node) != want.MostBytes(node) {
+						t.Fatalf("%v, seed %d, node %d: peak %d bytes, twin %d", kind, seed, node, n.MostBytes(node),
+							want.MostBytes(node))
+					}
+				}
+				if b.Alpha == 8 && b.SwitchBytes == 1<<50 {
+					if _, free := runIn(t, &e, BufferParams{}, nil, 1, 1000); !reflect.DeepEqual(free, got) {
+						t.Fatalf("%v, seed %d: unlimited buffers yield another result", kind, seed)
+					}
 				}
 			}
 		}
@@ -66,8 +82,7 @@ func TestBufferedLaws(t *testing.T) {
 			packet := e.params.PayloadBytes + e.params.HeaderBytes
 			b := BufferParams{SwitchBytes: packet * kerneltest.Pick[int64](rng, 2, 3, 5, 20), Alpha: kerneltest.Pick(rng, 0.5, 1, 2, 8),
 				RetransmitNS: kerneltest.Pick[int64](rng, 0, 0, 1000, 100_000)}
-			n := runBuffered(t, &e, b, 1000)
-			r := &n.Results
+			n, r := runIn(t, &e, b, nil, 1, 1000)
 			packets := int64(0)
 			for i, row := range r.Row {
 				packets += e.params.Packets(e.flows.SizeBytes[row])
@@ -80,14 +95,14 @@ func TestBufferedLaws(t *testing.T) {
 					t.Fatalf("%v, seed %d: of %d flows these finished: %v", kind, seed, len(e.flows.StartNS), r.Row)
 				}
 			}
-			l := n.Losses
+			l := n.Losses()
 			if l.Delivered != packets || l.Sent != l.Delivered+l.Dropped+l.Discarded || l.Again != l.Sent-packets {
 				t.Fatalf("%v, seed %d: %d packets: %+v", kind, seed, packets, l)
 			}
 			dropped := int64(0)
 			for link := range e.links {
 				dropped += n.Dropped(int32(link))
-				if p := &n.ports[link]; p.queueBytes != 0 || p.dataBytes != 0 || !p.data.empty() || !p.acks.empty() {
+				if p := &n.ports[link]; p.heldBytes != 0 || p.leftBytes != 0 || !p.data.empty() || !p.acks.empty() {
 					t.Fatalf("%v, seed %d: link %d is not empty: %+v", kind, seed, link, p)
 				}
 			}
@@ -95,13 +110,12 @@ func TestBufferedLaws(t *testing.T) {
 				t.Fatalf("%v, seed %d: links dropped %d packets, %d in all", kind, seed, dropped, l.Dropped)
 			}
 			for node := range e.hosts {
-				if n.MostBytes(int32(node)) > b.SwitchBytes || n.used[node] != 0 {
+				if n.MostBytes(int32(node)) > b.SwitchBytes || n.buffers[node].usedBytes != 0 {
 					t.Fatalf("%v, seed %d: node %d had up to %d of %d bytes, and has %d at the end", kind, seed, node,
-						n.MostBytes(int32(node)), b.SwitchBytes, n.used[node])
+						n.MostBytes(int32(node)), b.SwitchBytes, n.buffers[node].usedBytes)
 				}
 			}
-			if again := runBuffered(t, &e, b, 1+rng.IntN(4)); !reflect.DeepEqual(n.Results, again.Results) ||
-				n.Losses != again.Losses {
+			if m, again := runIn(t, &e, b, nil, 1, 1+rng.IntN(4)); !reflect.DeepEqual(r, again) || m.Losses() != l {
 				t.Fatalf("%v, seed %d: another result the second time", kind, seed)
 			}
 			all.Dropped += l.Dropped
@@ -130,10 +144,10 @@ func TestBufferedIncastByHand(t *testing.T) {
 	}
 	e.flows = Flows{SizeBytes: []int64{2000, 2000}, StartNS: []int64{0, 0}, PathEnds: []int32{2, 4},
 		PathLinks: []int32{0, 5, 2, 5}}
-	n := runBuffered(t, &e, BufferParams{SwitchBytes: 3 * 1048, Alpha: 1}, 10)
+	n, r := runIn(t, &e, BufferParams{SwitchBytes: 3 * 1048, Alpha: 1}, nil, 1, 10)
 	// The last packet of flow 1 is lost, and nothing comes after it: its timer goes off. It was set when
 	// the first packet was sent and again when its ACK came.
-	if l := n.Losses; l != (Losses{Sent: 5, Delivered: 4, Dropped: 1, Again: 1, Timeouts: 1}) {
+	if l := n.Losses(); l != (Losses{Sent: 5, Delivered: 4, Dropped: 1, Again: 1, Timeouts: 1}) {
 		t.Errorf("%+v", l)
 	}
 	if n.Dropped(5) != 1 || n.MostBytes(3) != 2*1048 {
@@ -145,14 +159,14 @@ func TestBufferedIncastByHand(t *testing.T) {
 	timeoutNS := 2*idleNS + 2*2*deepestNS
 	ackNS := 838.4*3 + 48*2 + 4*1000 // of flow 1's first packet, which waited for one
 	want := ackNS + timeoutNS + 2*(838.4+1000)
-	if got := float64(n.Results.FCTNS[slices.Index(n.Results.Row, 1)]); got < want-1 || got > want+1 {
+	if got := float64(r.FCTNS[slices.Index(r.Row, 1)]); got < want-1 || got > want+1 {
 		t.Errorf("FCT %v ns, want %v", got, want)
 	}
 
 	// With a third packet behind the lost one, that gives the loss away: the receiver asks for it.
 	e.flows.SizeBytes = []int64{2000, 4000}
-	n = runBuffered(t, &e, BufferParams{SwitchBytes: 3 * 1048, Alpha: 1}, 10)
-	if l := n.Losses; l.Dropped != 1 || l.NACKs != 1 || l.Timeouts != 0 || l.Discarded != 2 || l.Again != 3 {
+	n, _ = runIn(t, &e, BufferParams{SwitchBytes: 3 * 1048, Alpha: 1}, nil, 1, 10)
+	if l := n.Losses(); l.Dropped != 1 || l.NACKs != 1 || l.Timeouts != 0 || l.Discarded != 2 || l.Again != 3 {
 		t.Errorf("%+v", l)
 	}
 }
@@ -173,10 +187,10 @@ func TestBufferedAlpha(t *testing.T) {
 	}
 	peak := int64(0)
 	for _, alpha := range []float64{0.25, 1, 4} {
-		n := runBuffered(t, &e, BufferParams{SwitchBytes: 100_000, Alpha: alpha}, 100)
-		if limit := int64(alpha / (1 + alpha) * 100_000); n.Losses.Dropped == 0 || n.MostBytes(5) <= peak ||
+		n, _ := runIn(t, &e, BufferParams{SwitchBytes: 100_000, Alpha: alpha}, nil, 1, 100)
+		if limit := int64(alpha / (1 + alpha) * 100_000); n.Losses().Dropped == 0 || n.MostBytes(5) <= peak ||
 			n.MostBytes(5) > limit+1048 {
-			t.Errorf("alpha %v: dropped %d, peak %d (before: %d) of %d", alpha, n.Losses.Dropped, n.MostBytes(5), peak,
+			t.Errorf("alpha %v: dropped %d, peak %d (before: %d) of %d", alpha, n.Losses().Dropped, n.MostBytes(5), peak,
 				limit)
 		}
 		peak = n.MostBytes(5)
@@ -192,18 +206,17 @@ func TestBufferedRefuses(t *testing.T) {
 		"never admits a packet": {SwitchBytes: 1100, Alpha: 0.5},
 		"timeout":               {SwitchBytes: 1 << 20, Alpha: 1, RetransmitNS: -1},
 	} {
-		if _, err := NewBuffered(e.params, b, e.links, e.hosts, chunks(&e.flows, 1)); err == nil ||
+		if _, err := New(e.params, b, e.links, e.hosts, chunks(&e.flows, 1)); err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", b, err, want)
 		}
 	}
 	e.flows.SizeBytes[0] = 0
-	n, err := NewBuffered(e.params, BufferParams{SwitchBytes: 1 << 20, Alpha: 1}, e.links, e.hosts,
-		chunks(&e.flows, 1))
+	n, err := New(e.params, BufferParams{SwitchBytes: 1 << 20, Alpha: 1}, e.links, e.hosts, chunks(&e.flows, 1))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := n.Run(nil); err == nil || !strings.Contains(err.Error(), "flow row 0: size_bytes is 0") {
+	if err := n.Run(context.Background(), 1, nil); err == nil || !strings.Contains(err.Error(), "flow row 0: size_bytes is 0") {
 		t.Errorf("bad row: %v", err)
 	}
 }

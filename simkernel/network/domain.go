@@ -1,202 +1,338 @@
 package network
 
 import (
-	"math"
 	"math/bits"
+	"slices"
 )
 
-// netScheduleWindows is how many windows ahead work can be scheduled. Work farther ahead is scheduled for the last
-// of them and rescheduled there.
-const netScheduleWindows = 64
+// scheduleWindows is how many windows ahead a domain keeps work by window. Work farther ahead is in a heap.
+const scheduleWindows = 64
 
-// A netDomain is a subset of the network's nodes with their ports, simulated by one worker at a time.
-type netDomain struct {
-	net       *Network
-	id        int32
-	ports     []netPort
-	telemetry bool // switches write telemetry into packets
-	shared    bool // switches have one queue for ACKs and data
+// A domain is a part of the network's nodes with their ports, simulated by one worker at a time.
+type domain struct {
+	net   *Network
+	id    int32
+	low   int32  // its ports are net.ports[low:]
+	ports []port // those of switches, by node, and then those of hosts
+	first int32  // index in ports of the first of a host
+	nics  []nic
+
+	telemetry           bool   // switches write telemetry into packets
+	shared              bool   // switches have one queue for ACKs and data
+	limited             bool   // switches have limited buffers, and senders recover
+	againMask           uint32 // bits of items that are set in a packet that is sent again
+	numberShift         uint8
+	fullBytes, ackBytes int64
 
 	window, startPS, endPS, lengthPS int64 // the present window
 
-	// Ports with work: bit u%64 of scheduled[w%netScheduleWindows<<scheduleShift + u/64] for port u in window w.
-	// Superfluous bits are harmless. Bit w%netScheduleWindows of busy is set if any is set in window w.
-	scheduled     []uint64
-	scheduleShift uint
-	busy          uint64
-	far           [netScheduleWindows][]int32 // the same for far links that deliver packets in a window
+	// Work by window, in slot w % scheduleWindows. Bit w % scheduleWindows of busy is set if there is any.
+	busy      uint64
+	inbox     [scheduleWindows][]arrival // what arrives at its ports
+	scheduled [scheduleWindows][]uint64  // bit u: port u may have something to send; superfluous bits are harmless
+	far       [scheduleWindows][]int32   // far links that deliver packets
+	later     laterHeap                  // work after that
+	serial    int64
 
-	// outbox[step % 2][domain] are packets for ports of other domains. They are read in the next window, while this
-	// domain fills the other half.
-	outbox [2][][]netMail
+	heads []int32 // by port: 1 + the last of its arrivals in the present window; 0 if there is none
+	chain []int32 // by arrival: the one before it at the same port, likewise
 
-	finished []netFinish // flows delivered in this window
-	drained  []int32     // slots of flows whose last ACK was received in this window
+	// outbox[step % 2][domain] are packets for ports of other domains. They are read in the next step, while this
+	// domain fills the other half. mailPS is the earliest arrival among them.
+	outbox [2][][]arrival
+	mailPS int64
+
+	pool     flowPool
+	starting []start // flows of its hosts that start in this step
+	needHops int     // units of hop entries that they need
+	results  resultPart
+	finished []finish // with recovery: flows delivered in this step
+	late     []lateStat
+	gone     []int32 // with recovery: the slots of packets and ACKs that have left the network in this step
+	losses   Losses
+	work     int64 // items processed in this step
+
+	portArrivals, in, merged []arrival // scratch
+	active                   []int32
+	dataScratch, ackScratch  fifo
+	_                        [64]byte // the next domain is another worker's
 }
 
-type netMail struct {
-	item netItem
-	port int32
+type start struct {
+	flow *newFlow
+	path []int32
 }
 
-func (d *netDomain) init(n *Network, id int32) {
-	d.net, d.id, d.ports = n, id, n.ports
-	d.shared, d.telemetry = n.params.Transport.AcksQueue(), n.params.Transport.HasTelemetry()
-	d.outbox[0] = make([][]netMail, len(n.domains))
-	d.outbox[1] = make([][]netMail, len(n.domains))
-	d.scheduleShift = uint(bits.Len(uint(len(n.ports)-1) / 64))
-	d.scheduled = make([]uint64, netScheduleWindows<<d.scheduleShift)
-	d.window, d.lengthPS = -1, n.windowPS
-}
-
-// setWindow makes w the present window. No earlier window may have work left.
-func (d *netDomain) setWindow(w int64) {
-	d.window, d.startPS, d.endPS = w, w*d.lengthPS, (w+1)*d.lengthPS
-}
-
-// run simulates the present window.
-func (d *netDomain) run() {
-	n := d.net
-	out := d.outbox[n.step&1]
+// run simulates the domain from fromPS to toPS.
+func (d *domain) run(step, fromPS, toPS int64) {
+	d.setWindow(fromPS / d.lengthPS)
+	d.mailPS, d.work = never, 0
+	out := d.outbox[step&1]
 	for i := range out {
 		out[i] = out[i][:0]
 	}
-	for i := range n.domains {
-		for _, m := range n.domains[i].outbox[n.step&1^1][d.id] {
-			d.deliver(m.port, m.item)
+	for i := range d.net.domains {
+		for _, a := range d.net.domains[i].outbox[step&1^1][d.id] {
+			d.insert(a)
 		}
 	}
-	slot := uint64(d.window) % netScheduleWindows
-	if d.busy>>slot&1 == 0 {
-		return
+	for _, s := range d.starting {
+		d.admit(s.flow, s.path)
 	}
+	d.starting = d.starting[:0]
+	for {
+		nextPS := d.nextPS()
+		if nextPS >= toPS {
+			return
+		}
+		d.setWindow(nextPS / d.lengthPS)
+		d.runWindow()
+	}
+}
+
+// nextPS returns a time before which there is nothing to do, in the window of the first thing.
+func (d *domain) nextPS() int64 {
+	next := int64(never)
+	if d.busy != 0 {
+		ahead := bits.TrailingZeros64(bits.RotateLeft64(d.busy, -int(uint64(d.window)%scheduleWindows)))
+		next = (d.window + int64(ahead)) * d.lengthPS
+	}
+	if len(d.later) > 0 {
+		next = min(next, d.later[0].atPS)
+	}
+	return next
+}
+
+// setWindow makes w the present window. No earlier window may have work left. What is no longer too far ahead is scheduled
+// before anything that is inserted now, so that equal arrivals keep their order.
+func (d *domain) setWindow(w int64) {
+	d.window, d.startPS, d.endPS = w, w*d.lengthPS, (w+1)*d.lengthPS
+	for len(d.later) > 0 && d.later[0].atPS-d.startPS < scheduleWindows*d.lengthPS {
+		d.insertLater(d.later.pop())
+	}
+}
+
+// runWindow simulates the present window.
+func (d *domain) runWindow() {
+	slot := uint64(d.window) % scheduleWindows
+	arrivals, work := d.inbox[slot], d.scheduled[slot]
 	d.busy &^= 1 << slot
-	for i, word := range d.scheduled[slot<<d.scheduleShift:][:1<<d.scheduleShift] {
-		if word == 0 {
-			continue
-		}
-		d.scheduled[slot<<d.scheduleShift+uint64(i)] = 0
-		for ; word != 0; word &= word - 1 {
-			u := int32(i*64 + bits.TrailingZeros64(word))
-			if p := &d.ports[u]; p.nic < 0 && d.shared {
-				d.runSharedPort(u, p)
-			} else if p.nic < 0 {
-				d.runPort(u, p)
-			} else {
-				d.runNIC(u, p, &n.nics[p.nic])
+	d.work += int64(len(arrivals))
+	d.chain = slices.Grow(d.chain[:0], len(arrivals))[:len(arrivals)]
+	for i := range arrivals {
+		u := arrivals[i].port - d.low
+		d.chain[i] = d.heads[u]
+		d.heads[u] = int32(i + 1)
+		work[u/64] |= 1 << (u % 64)
+	}
+	if d.limited {
+		d.runNodes(arrivals, work)
+	} else {
+		for i := range work {
+			for word := work[i]; word != 0; word &= word - 1 {
+				u := int32(i*64 + bits.TrailingZeros64(word))
+				if p := &d.ports[u]; u < d.first {
+					d.runPort(u, p, d.arrivalsOf(u, arrivals))
+				} else {
+					d.runNIC(u, p, &d.nics[u-d.first], d.arrivalsOf(u, arrivals))
+				}
 			}
+			work[i] = 0
 		}
 	}
+	d.inbox[slot] = arrivals[:0]
 	for _, u := range d.far[slot] {
 		d.runFar(u)
 	}
 	d.far[slot] = d.far[slot][:0]
 }
 
-// nextWindow returns the first window after the present one with work for this domain or, because of it, for
-// another.
-func (d *netDomain) nextWindow() int64 {
-	for _, box := range d.outbox[d.net.step&1] {
-		if len(box) > 0 {
-			return d.window + 1
-		}
+// arrivalsOf returns what arrives at a port in the present window, in order. It is valid until the next call.
+func (d *domain) arrivalsOf(u int32, arrivals []arrival) []arrival {
+	s := d.portArrivals[:0]
+	for i := d.heads[u]; i != 0; i = d.chain[i-1] {
+		s = append(s, arrivals[i-1])
 	}
-	if d.busy == 0 {
-		return math.MaxInt64
-	}
-	next := d.window + 1
-	fromNext := bits.RotateLeft64(d.busy, -int(uint64(next)%netScheduleWindows))
-	return next + int64(bits.TrailingZeros64(fromNext))
+	d.heads[u] = 0
+	d.portArrivals = s
+	slices.Reverse(s)
+	sortArrivals(s)
+	return s
 }
 
-// scheduleSlot returns the slot of the window to schedule work for a time in, which is not before the present
-// window.
-func (d *netDomain) scheduleSlot(atPS int64) uint64 {
+// slotAt returns the slot of the window of a time, which is not before the present window; false if that is too far
+// ahead.
+func (d *domain) slotAt(atPS int64) (slot uint64, ok bool) {
 	ahead := atPS - d.startPS
-	if ahead >= 3*d.lengthPS {
-		return uint64(d.window+min(ahead/d.lengthPS, netScheduleWindows-1)) % netScheduleWindows
-	}
 	w := d.window
+	if ahead >= 3*d.lengthPS {
+		windows := ahead / d.lengthPS
+		if windows >= scheduleWindows {
+			return 0, false
+		}
+		return uint64(w+windows) % scheduleWindows, true
+	}
 	if ahead >= d.lengthPS {
 		w++
 	}
 	if ahead >= 2*d.lengthPS {
 		w++
 	}
-	return uint64(w) % netScheduleWindows
+	return uint64(w) % scheduleWindows, true
 }
 
 // schedule schedules work for a port at a time.
-func (d *netDomain) schedule(u int32, atPS int64) {
-	slot := d.scheduleSlot(atPS)
-	d.busy |= 1 << slot
-	d.scheduled[slot<<d.scheduleShift+uint64(u)/64] |= 1 << (uint64(u) % 64)
-}
-
-// deliver puts an item into the queue of a port of this domain, which it reaches at it.atPS.
-func (d *netDomain) deliver(u int32, it netItem) {
-	ring := it.flags & netAck
-	if d.shared && it.hop&(1<<d.net.flows.shift-1) != 0 { // at a switch
-		ring = 0
+func (d *domain) schedule(u int32, atPS int64) {
+	slot, ok := d.slotAt(atPS)
+	if !ok {
+		d.pushLater(arrival{item: item{atPS: atPS, hop: laterPort}, port: u})
+		return
 	}
-	d.ports[u].rings[ring].push(it, &d.net.flows)
-	d.schedule(u, it.atPS)
+	d.busy |= 1 << slot
+	d.scheduled[slot][uint64(u)/64] |= 1 << (uint64(u) % 64)
 }
 
-// forward sends an item that has left port u and reaches port to at it.atPS.
-func (d *netDomain) forward(u int32, p *netPort, to int32, it netItem) {
+// insert adds what will arrive at a port of this domain.
+func (d *domain) insert(a arrival) {
+	slot, ok := d.slotAt(a.atPS)
+	if !ok {
+		d.pushLater(a)
+		return
+	}
+	d.busy |= 1 << slot
+	d.inbox[slot] = append(d.inbox[slot], a)
+}
+
+// forward sends an item that has left port p and reaches port to at it.atPS.
+func (d *domain) forward(p *port, to int32, it item) {
+	a := arrival{it, to, p.link}
 	if p.near {
-		d.deliver(to, it)
+		d.insert(a)
 	} else {
-		d.forwardFar(u, p, to, it)
+		d.forwardFar(p, a)
 	}
 }
 
 // forwardFar is forward for a link that leaves the domain or is far.
-func (d *netDomain) forwardFar(u int32, p *netPort, to int32, it netItem) {
+func (d *domain) forwardFar(p *port, a arrival) {
 	if !p.farLink {
-		d.mail(p.farDomain, to, it)
+		d.mail(int32(p.farDomain), a)
 		return
 	}
-	p.transit.push(it, &d.net.flows)
-	if p.transit.tail-p.transit.head == 1 {
-		d.scheduleFar(u, it.atPS)
+	p.transit = append(p.transit, a)
+	if len(p.transit)-p.transitHead == 1 {
+		d.scheduleFar(d.net.portOf[p.link]-d.low, a.atPS)
 	}
 }
 
 // mail sends an item to a port of another domain.
-func (d *netDomain) mail(domain, to int32, it netItem) {
-	box := &d.outbox[d.net.step&1][domain]
-	*box = append(*box, netMail{it, to})
+func (d *domain) mail(to int32, a arrival) {
+	box := &d.outbox[d.net.step&1][to]
+	*box = append(*box, a)
+	d.mailPS = min(d.mailPS, a.atPS)
 }
 
-// scheduleFar schedules the delivery of a far link's first packet, which arrives at atPS: in the window before, the
-// link must deliver it.
-func (d *netDomain) scheduleFar(u int32, atPS int64) {
-	slot := d.scheduleSlot(atPS - d.lengthPS)
+// scheduleFar schedules the delivery of a far link's first packet, which arrives at atPS: one step before, the link
+// must deliver it.
+func (d *domain) scheduleFar(u int32, atPS int64) {
+	atPS -= d.net.stepPS
+	slot, ok := d.slotAt(atPS)
+	if !ok {
+		d.pushLater(arrival{item: item{atPS: atPS, hop: laterFar}, port: u})
+		return
+	}
 	d.busy |= 1 << slot
 	d.far[slot] = append(d.far[slot], u)
 }
 
-// runFar delivers the packets of a far link that arrive in the next window.
-func (d *netDomain) runFar(u int32) {
-	p, t := &d.ports[u], &d.net.flows
-	for ; p.transit.head != p.transit.tail; p.transit.head++ {
-		it := *p.transit.at(p.transit.head)
-		if it.atPS >= d.endPS+d.lengthPS {
-			d.scheduleFar(u, it.atPS)
-			return
+// runFar delivers the packets of a far link that arrive one step after this window.
+func (d *domain) runFar(u int32) {
+	p := &d.ports[u]
+	for ; p.transitHead < len(p.transit); p.transitHead++ {
+		a := p.transit[p.transitHead]
+		if a.atPS >= d.endPS+d.net.stepPS {
+			d.scheduleFar(u, a.atPS)
+			break
 		}
-		var to int32
-		if it.flags&netAck != 0 {
-			to = t.hops[it.hop+1].backward
+		if int32(p.farDomain) == d.id {
+			d.insert(a)
 		} else {
-			to = t.hops[it.hop-1].forward
+			d.mail(int32(p.farDomain), a)
 		}
-		if p.farDomain == d.id {
-			d.deliver(to, it)
-		} else {
-			d.mail(p.farDomain, to, it)
+	}
+	if n := len(p.transit); p.transitHead == n {
+		p.transit, p.transitHead = p.transit[:0], 0
+	} else if p.transitHead >= 32 && p.transitHead*2 > n {
+		p.transit = p.transit[:copy(p.transit, p.transit[p.transitHead:])]
+		p.transitHead = 0
+	}
+}
+
+// later is work far ahead: an arrival, or, with hop laterPort or laterFar, the time when port u has something to do.
+type later struct {
+	arrival
+	serial int64
+}
+
+const (
+	laterPort = -1
+	laterFar  = -2
+)
+
+func (d *domain) pushLater(a arrival) {
+	d.serial++
+	d.later.push(later{a, d.serial})
+}
+
+// insertLater schedules what was too far ahead.
+func (d *domain) insertLater(l later) {
+	switch l.hop {
+	case laterPort:
+		d.schedule(l.port, max(l.atPS, d.startPS))
+	case laterFar:
+		slot, _ := d.slotAt(max(l.atPS, d.startPS))
+		d.busy |= 1 << slot
+		d.far[slot] = append(d.far[slot], l.port)
+	default:
+		d.insert(l.arrival)
+	}
+}
+
+// A laterHeap is a binary heap by time; equal times in order of insertion.
+type laterHeap []later
+
+func (h laterHeap) less(i, j int) bool {
+	return h[i].atPS < h[j].atPS || h[i].atPS == h[j].atPS && h[i].serial < h[j].serial
+}
+
+func (h *laterHeap) push(l later) {
+	s := append(*h, l)
+	i := len(s) - 1
+	for up := (i - 1) / 2; i > 0 && s.less(i, up); up = (i - 1) / 2 {
+		s[i], s[up] = s[up], s[i]
+		i = up
+	}
+	*h = s
+}
+
+func (h *laterHeap) pop() later {
+	s := *h
+	top, last := s[0], len(s)-1
+	s[0] = s[last]
+	s = s[:last]
+	*h = s
+	for i := 0; ; {
+		down := 2*i + 1
+		if down >= last {
+			return top
 		}
+		if down+1 < last && s.less(down+1, down) {
+			down++
+		}
+		if !s.less(down, i) {
+			return top
+		}
+		s[i], s[down] = s[down], s[i]
+		i = down
 	}
 }

@@ -1,6 +1,7 @@
 package network_test
 
 import (
+	"context"
 	"fmt"
 
 	"parsimon/simkernel"
@@ -27,12 +28,12 @@ func ExampleNetwork_Run() {
 		return c, nil
 	}
 	hosts := []bool{true, true, true, false}
-	n, err := network.New(simkernel.DefaultParams(), links, hosts, nil, next)
+	n, err := network.New(simkernel.DefaultParams(), network.BufferParams{}, links, hosts, next)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	err = n.Run(func(r *network.Results) error {
+	err = n.Run(context.Background(), 2, func(r *network.Results) error {
 		for i, row := range r.Row {
 			last := r.HopEnds[i] - 1
 			fmt.Printf("flow %d: FCT %d ns, ideal %d ns, waited %d ns\n", row, r.FCTNS[i], r.IdealNS[i], r.WaitNS[last])

@@ -1,15 +1,11 @@
 package network
 
 import (
+	"context"
 	"errors"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"math/rand/v2"
-	"path/filepath"
 	"reflect"
 	"strings"
-	"sync"
 	"testing"
 
 	"parsimon/simkernel"
@@ -38,11 +34,7 @@ func TestNetworkLoneFlowTakesItsIdeal(t *testing.T) {
 			lone := e
 			lone.flows = Flows{SizeBytes: []int64{size}, StartNS: e.flows.StartNS[i : i+1],
 				PathEnds: []int32{int32(len(path))}, PathLinks: path}
-			n := newExampleNetwork(t, &lone, nil, 1)
-			if err := n.Run(nil); err != nil {
-				t.Fatal(err)
-			}
-			r := n.Results
+			r := runExample(t, &lone, 1)
 			if r.FCTNS[0] != r.IdealNS[0] {
 				t.Fatalf("seed %d flow %d: FCT %d ns, ideal %d", seed, i, r.FCTNS[0], r.IdealNS[0])
 			}
@@ -55,7 +47,7 @@ func TestNetworkNeverBeatsTheIdeal(t *testing.T) {
 	waited := false
 	for seed := range uint64(300) {
 		e := randomNetworkOf(simkernel.Transport(seed)%simkernel.TransportCount, seed)
-		r := runExample(t, &e, nil, 1000)
+		r := runExample(t, &e, 1000)
 		begin := int32(0)
 		for i, row := range r.Row {
 			if r.FCTNS[i] < r.IdealNS[i] {
@@ -86,29 +78,22 @@ func TestNetworkConservesBytes(t *testing.T) {
 	marked := int64(0)
 	for seed := range uint64(300) {
 		e := randomNetworkOf(simkernel.Transport(seed)%simkernel.TransportCount, seed)
-		n := newExampleNetwork(t, &e, nil, 1000)
-		if err := n.Run(nil); err != nil {
-			t.Fatal(err)
-		}
+		n, r := runIn(t, &e, BufferParams{}, nil, 1, 1000)
 		for slot, s := range n.flows.senders {
-			if s.sentBytes != s.sizeBytes || s.ackedBytes != s.sizeBytes || n.flows.undelivered[slot] != 0 {
-				t.Fatalf("seed %d slot %d: of %d bytes sent %d, acknowledged %d, to come %d",
-					seed, slot, s.sizeBytes, s.sentBytes, s.ackedBytes, n.flows.undelivered[slot])
+			if s.sentBytes != s.sizeBytes || s.ackedBytes != s.sizeBytes {
+				t.Fatalf("seed %d slot %d: of %d bytes sent %d, acknowledged %d",
+					seed, slot, s.sizeBytes, s.sentBytes, s.ackedBytes)
 			}
 		}
 		for l := range n.ports {
 			p := &n.ports[l]
-			marked += n.Counters(int32(l)).PacketsMarked
-			left := uint32(0)
-			for _, r := range []*netRing{&p.rings[0], &p.rings[1], &p.transit} {
-				left += r.tail - r.head
-			}
-			if left != 0 || p.leftBytes != 0 {
-				t.Fatalf("seed %d link %d: %d items, %d bytes are left", seed, l, left, p.leftBytes)
+			marked += p.marked
+			if !p.data.empty() || !p.acks.empty() || p.transitHead != len(p.transit) || p.leftBytes != 0 {
+				t.Fatalf("seed %d link %d: something is left: %+v", seed, p.link, p)
 			}
 		}
-		if n.flows.live() != 0 || len(n.Results.Row) != len(e.flows.StartNS) {
-			t.Fatalf("seed %d: %d flows are left, %d finished", seed, n.flows.live(), len(n.Results.Row))
+		if n.live() != 0 || len(r.Row) != len(e.flows.StartNS) {
+			t.Fatalf("seed %d: %d flows are left, %d finished", seed, n.live(), len(r.Row))
 		}
 	}
 	if marked == 0 {
@@ -116,43 +101,43 @@ func TestNetworkConservesBytes(t *testing.T) {
 	}
 }
 
-// The results do not depend on how nodes are spread over domains, in which order or how parallel the
-// domains run, nor on the chunks in which the flows come.
+// The results do not depend on how nodes are spread over domains, on the number of workers, nor on the chunks in which
+// the flows come; with limited buffers neither.
 func TestNetworkIsTheSameForAnyDomains(t *testing.T) {
-	for seed := range uint64(120) {
+	for seed := range uint64(240) {
 		e := randomNetworkOf(simkernel.Transport(seed)%simkernel.TransportCount, seed)
-		want := runExample(t, &e, nil, 1000)
 		rng := rand.New(rand.NewPCG(seed, 6))
+		var b BufferParams
+		if seed%2 == 0 {
+			packet := e.params.PayloadBytes + e.params.HeaderBytes
+			b = BufferParams{SwitchBytes: packet * kerneltest.Pick[int64](rng, 2, 5, 20), Alpha: 1,
+				RetransmitNS: kerneltest.Pick[int64](rng, 0, 20_000)}
+		}
+		one, want := runIn(t, &e, b, nil, 1, 1000)
 		for _, domains := range []int{1, 2, 4} {
-			domainOf := Partition(e.links, e.hosts, domains)
+			n := newExampleNetwork(t, &e, b, 1+rng.IntN(5))
+			domainOf := n.partition(domains)
 			if rng.IntN(2) == 0 {
 				for node := range domainOf {
-					domainOf[node] = int32(rng.IntN(domains)) % int32(len(domainOf))
+					domainOf[node] = int32(rng.IntN(domains))
 				}
 			}
-			n := newExampleNetwork(t, &e, domainOf, 1+rng.IntN(5))
-			for {
-				more, err := n.Advance()
-				if err != nil {
-					t.Fatal(err)
-				}
-				if !more {
-					break
-				}
-				if seed%4 == 0 { // at once
-					var all sync.WaitGroup
-					for d := range n.Domains() {
-						all.Go(func() { n.RunDomain(d) })
-					}
-					all.Wait()
-				} else { // in any order
-					for _, d := range rng.Perm(n.Domains()) {
-						n.RunDomain(d)
-					}
-				}
+			got := &Results{}
+			if err := n.run(context.Background(), 1+rng.IntN(4), domainOf, got.join); err != nil {
+				t.Fatal(err)
 			}
-			if !reflect.DeepEqual(*want, n.Results) {
+			if !reflect.DeepEqual(want, got) || n.Losses() != one.Losses() {
 				t.Fatalf("seed %d: %d domains yield other results than one", seed, domains)
+			}
+			for l := range e.links {
+				if n.Counters(int32(l)) != one.Counters(int32(l)) || n.Dropped(int32(l)) != one.Dropped(int32(l)) {
+					t.Fatalf("seed %d, link %d: %d domains yield other counters than one", seed, l, domains)
+				}
+			}
+			for node := range n.buffers {
+				if n.MostBytes(int32(node)) != one.MostBytes(int32(node)) {
+					t.Fatalf("seed %d, node %d: %d domains yield another peak than one", seed, node, domains)
+				}
 			}
 		}
 	}
@@ -205,7 +190,7 @@ func TestNetworkOfOneQueueIsTheLinkKernel(t *testing.T) {
 			t.Fatal(err)
 		}
 		marked += want.PacketsMarked
-		got := runExample(t, &e, nil, 100)
+		got := runExample(t, &e, 100)
 		if len(got.Row) != len(want.FCTNS) {
 			t.Fatalf("seed %d: %d flows finished, %d in the kernel", seed, len(got.Row), len(want.FCTNS))
 		}
@@ -283,14 +268,11 @@ func TestNetworkForgetsFlows(t *testing.T) {
 		e.flows.PathLinks = append(e.flows.PathLinks, 0)
 		e.flows.PathEnds = append(e.flows.PathEnds, int32(i+1))
 	}
-	n := newExampleNetwork(t, &e, nil, 100)
-	if err := n.Run(func(*Results) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
-	if slots := len(n.flows.rows); slots > 8 {
+	n, _ := runIn(t, &e, BufferParams{}, nil, 1, 100)
+	if slots := len(n.flows.info); slots > 200 {
 		t.Errorf("%d slots for flows that hardly overlap", slots)
 	}
-	if places := cap(n.nics[0].places); places > 200 {
+	if places := cap(n.domains[0].nics[0].places); places > 200 {
 		t.Errorf("room for %d flows at a NIC that has one or two", places)
 	}
 }
@@ -306,11 +288,10 @@ func TestNetworkRefusesBadInput(t *testing.T) {
 	}
 	boom := errors.New("the file is torn")
 	for name, c := range map[string]struct {
-		links   func(l []Link) []Link
-		domains []int32
-		flows   *Flows
-		err     error
-		want    string
+		links func(l []Link) []Link
+		flows *Flows
+		err   error
+		want  string
 	}{
 		"odd links":         {links: func(l []Link) []Link { return l[:3] }, want: "two for every cable"},
 		"node out of range": {links: func(l []Link) []Link { l[2].DstNode = 3; return l }, want: "link 2"},
@@ -319,8 +300,6 @@ func TestNetworkRefusesBadInput(t *testing.T) {
 			want: "link 1: bandwidth_bps is 0"},
 		"no delay": {links: func(l []Link) []Link { l[3].DelayNS = 0; return l },
 			want: "link 3: delay_ns is 0"},
-		"bad domain":       {domains: []int32{0, -1, 0}, want: "node 1 is in domain -1"},
-		"domain column":    {domains: []int32{0}, want: "domains for 1 nodes"},
 		"no bytes":         {flows: flow(0, 0, 0, 2), want: "flow row 0: size_bytes is 0"},
 		"too many bytes":   {flows: flow(1<<62, 0, 0, 2), want: "flow row 0: size_bytes"},
 		"negative start":   {flows: flow(1, -1, 0, 2), want: "flow row 0: start_ns is -1"},
@@ -343,50 +322,16 @@ func TestNetworkRefusesBadInput(t *testing.T) {
 		if c.links != nil {
 			l = c.links(l)
 		}
-		n, err := New(simkernel.DefaultParams(), l, hosts, c.domains, func() (*Flows, error) {
+		n, err := New(simkernel.DefaultParams(), BufferParams{}, l, hosts, func() (*Flows, error) {
 			f := c.flows
 			c.flows = nil
 			return f, c.err
 		})
 		if err == nil {
-			if err = n.Run(nil); err != nil {
-				if _, again := n.Advance(); again == nil || again.Error() != err.Error() {
-					t.Errorf("%s: error %q, and then %v", name, err, again)
-				}
-			}
+			err = n.Run(context.Background(), 2, nil)
 		}
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want one with %q", name, err, c.want)
 		}
-	}
-}
-
-// The engine starts no goroutine and takes no lock: its caller owns the workers.
-func TestNetworkHasNoGoroutines(t *testing.T) {
-	files, err := filepath.Glob("network*.go")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no files", err)
-	}
-	for _, name := range files {
-		if strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, i := range f.Imports {
-			switch i.Path.Value {
-			case `"sync"`, `"sync/atomic"`, `"time"`, `"os"`, `"runtime"`:
-				t.Errorf("%s imports %s", name, i.Path.Value)
-			}
-		}
-		ast.Inspect(f, func(node ast.Node) bool {
-			switch node.(type) {
-			case *ast.GoStmt, *ast.ChanType, *ast.SelectStmt:
-				t.Errorf("%s has a go statement or a channel", name)
-			}
-			return true
-		})
 	}
 }

@@ -6,28 +6,29 @@ import (
 	"parsimon/simkernel"
 )
 
-// A netNIC is the sending half of a host: the flows that have bytes to send, in start order, which is the order of
+// A nic is the sending half of a host port: the flows that have bytes to send, in start order, which is the order of
 // the round robin.
-type netNIC struct {
-	places    []netPlace
+type nic struct {
+	places    []nicPlace
 	open      []uint64 // bit per place: the flow has bytes to send and its window is open
 	nextPlace int      // the place after the one served last
 	vacated   int      // number of places whose flows have sent everything
 	fresh     bool     // sendPS and sendAt are valid
-	sendPS    int64    // when the next data packet can be sent; netNever if none
+	sendPS    int64    // when the next data packet can be sent; never if none
 	sendAt    int      // and the place of its flow
+	timers    []timer  // with recovery: a heap by time
 }
 
-// A netPlace is one flow of a NIC.
-type netPlace struct {
+// A nicPlace is one flow of a NIC.
+type nicPlace struct {
 	readyPS int64 // earliest time by pacing and by the ACK that opened the window
 	slot    int32
 }
 
 // add appends a flow to the round robin.
-func (c *netNIC) add(slot int32, nowPS int64) (place int32) {
+func (c *nic) add(slot int32, nowPS int64) (place int32) {
 	k := len(c.places)
-	c.places = append(c.places, netPlace{nowPS, slot})
+	c.places = append(c.places, nicPlace{nowPS, slot})
 	if k%64 == 0 {
 		c.open = append(c.open, 0)
 	}
@@ -36,14 +37,14 @@ func (c *netNIC) add(slot int32, nowPS int64) (place int32) {
 	return int32(k)
 }
 
-func (c *netNIC) isOpen(place int32) bool { return c.open[place/64]>>(place%64)&1 != 0 }
+func (c *nic) isOpen(place int32) bool { return c.open[place/64]>>(place%64)&1 != 0 }
 
-func (c *netNIC) close(place int32) {
+func (c *nic) close(place int32) {
 	c.open[place/64] &^= 1 << (place % 64)
 	c.fresh = false
 }
 
-func (c *netNIC) reopen(place int32, nowPS int64) {
+func (c *nic) reopen(place int32, nowPS int64) {
 	c.open[place/64] |= 1 << (place % 64)
 	c.places[place].readyPS = max(c.places[place].readyPS, nowPS)
 	c.fresh = false
@@ -51,9 +52,9 @@ func (c *netNIC) reopen(place int32, nowPS int64) {
 
 // choose selects the flow that sends next, and when, if the wire is free from freePS on: of the flows that are
 // ready first (all that are ready by freePS count as equal) the first after the one served last.
-func (c *netNIC) choose(freePS int64) {
+func (c *nic) choose(freePS int64) {
 	c.fresh = true
-	c.sendPS = netNever
+	c.sendPS = never
 	k := c.nextPlace / 64
 	rest := uint64(1)<<(c.nextPlace%64) - 1 // places before the one served last, in its word
 	for i := 0; i <= len(c.open); i++ {
@@ -85,7 +86,7 @@ func (c *netNIC) choose(freePS int64) {
 
 // compact removes the places of flows that have sent everything and keeps the order of the others. It calls moved
 // with the new place of each remaining slot.
-func (c *netNIC) compact(moved func(slot, place int32)) {
+func (c *nic) compact(moved func(slot, place int32)) {
 	kept, after := 0, -1
 	for i, p := range c.places {
 		if i == c.nextPlace {
@@ -115,143 +116,176 @@ func (c *netNIC) compact(moved func(slot, place int32)) {
 	c.fresh = false
 }
 
-// runNIC simulates a host's NIC to the end of the window. Arrivals at a time precede sends at that time.
-func (d *netDomain) runNIC(u int32, p *netPort, c *netNIC) {
-	t := &d.net.flows
-	data, in := &p.rings[0], &p.rings[1]
-	for {
-		inPS, ackPS := int64(netNever), int64(netNever)
-		if in.head != in.tail {
-			inPS = in.at(in.head).atPS
+// runNIC simulates a host's NIC to the end of the window. arrivals have reached it in the window, in order. At equal times
+// ACKs and data arrive first, flows start then, timers go off then, and what is sent follows.
+func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
+	in, acks := d.in[:0], &p.data
+	for i := range arrivals {
+		if a := &arrivals[i]; a.bits&flagAck != 0 {
+			in = append(in, *a)
+		} else if d.receiveData(&a.item) {
+			acks.push(a.item)
 		}
-		if data.head != data.tail {
-			ackPS = max(p.freePS, data.at(data.head).atPS)
+	}
+	d.in = in
+	hops := d.net.flows.hops
+	for {
+		inPS, ackPS, timerPS := int64(never), int64(never), int64(never)
+		if len(in) > 0 {
+			inPS = in[0].atPS
+		}
+		if !acks.empty() {
+			ackPS = max(p.freePS, acks.buf[acks.head].atPS)
+		}
+		if d.limited {
+			timerPS = d.nextTimer(c)
 		}
 		if !c.fresh {
 			c.choose(p.freePS)
 		}
 		outPS := min(ackPS, c.sendPS)
-		if next := min(inPS, outPS); next >= d.endPS {
-			for ; p.arrived != data.tail; d.delivered(p, p.arrived) {
-				if atPS := data.at(p.arrived).atPS; atPS >= d.endPS {
-					next = min(next, atPS)
-					break
-				}
-			}
-			if next != netNever {
+		if next := min(inPS, timerPS, outPS); next >= d.endPS {
+			if next != never {
 				d.schedule(u, next)
 			}
-			if data.head == data.tail {
-				data.head, data.tail, p.arrived = 0, 0, 0
-			}
-			if in.head == in.tail {
-				in.head, in.tail = 0, 0
-			}
+			acks.trim()
 			return
 		}
 		switch {
-		case inPS <= outPS:
-			it := in.at(in.head)
-			in.head++
-			d.receive(c, it)
+		case inPS <= min(timerPS, outPS):
+			d.receive(c, &in[0].item)
+			in = in[1:]
+		case timerPS <= outPS:
+			d.timeout(c)
 		case ackPS <= outPS:
-			it := *data.at(data.head)
-			d.delivered(p, data.head)
-			data.head++
+			it := acks.buf[acks.head]
+			acks.head++
 			p.freePS = ackPS + p.ackPS
 			c.fresh = false
 			it.atPS = p.freePS + p.delayPS
-			it.flags = netAck | it.flags&netMarked
-			to := t.hops[it.hop].backward
+			to := hops[it.hop].backward
 			it.hop--
-			d.forward(u, p, to, it)
+			d.forward(p, to, it)
 		default:
-			d.sendData(u, p, c)
+			d.sendNext(p, c)
 		}
 	}
 }
 
-// delivered counts the data packet at a position of ring 0, unless it has been counted already.
-func (d *netDomain) delivered(p *netPort, position uint32) {
-	if position != p.arrived {
-		return
+// receiveData processes a data packet at its destination and turns it into its ACK; false if it is not answered.
+func (d *domain) receiveData(it *item) bool {
+	if d.limited {
+		return d.receiveInOrder(it)
 	}
-	p.arrived++
-	t, it := &d.net.flows, p.rings[0].at(position)
-	slot := it.hop >> t.shift
-	t.undelivered[slot] -= it.payloadBytes()
-	if t.undelivered[slot] == 0 {
-		d.finished = append(d.finished, netFinish{it.atPS, slot})
+	if it.bits&flagLast != 0 { // packets stay in order
+		d.results.add(&d.net.flows, d.net.flows.hops[it.hop].flow, it.atPS)
 	}
+	it.bits |= flagAck
+	return true
 }
 
 // receive processes an ACK of a flow of this host, or the start of one.
-func (d *netDomain) receive(c *netNIC, it *netItem) {
-	t, params := &d.net.flows, &d.net.params
-	slot := it.hop >> t.shift
-	if it.flags&netStart != 0 {
+func (d *domain) receive(c *nic, it *item) {
+	t := &d.net.flows
+	slot := t.hops[it.hop].flow
+	s := &t.senders[slot]
+	if it.bits&flagStart != 0 {
 		if c.vacated > 32 && c.vacated*2 > len(c.places) {
 			c.compact(func(slot, place int32) { t.senders[slot].place = place })
 		}
-		t.senders[slot].place = c.add(slot, it.atPS)
+		s.place = c.add(slot, it.atPS)
 		return
 	}
-	s := &t.senders[slot]
-	s.ackedBytes += it.payloadBytes()
+	if d.limited {
+		d.receiveAck(c, slot, s, it)
+		return
+	}
+	last := it.bits&flagLast != 0
+	if last {
+		s.ackedBytes = s.sizeBytes
+		d.free(slot)
+		return
+	}
+	s.ackedBytes += d.net.params.PayloadBytes
 	if s.sentBytes == s.sizeBytes {
-		if s.ackedBytes == s.sizeBytes {
-			d.drained = append(d.drained, slot)
-		}
 		return
 	}
 	if s.external != nil {
-		s.onAckExternal(params, it)
-	} else if s.dctcp.Update(params, s.ackedBytes, s.sentBytes, it.flags&netMarked != 0) {
-		s.gap = simkernel.NewWireTime(s.dctcp.RateBps)
-		s.windowBytes = s.dctcp.Window(params)
+		number := s.external.acked
+		s.external.acked++
+		s.onAck(d, it, number, 0)
+	} else {
+		s.updateDCTCP(&d.net.params, it)
 	}
-	open := s.sentBytes-s.ackedBytes < s.windowBytes
-	if was := c.isOpen(s.place); open != was {
-		if open {
-			c.reopen(s.place, it.atPS)
-		} else {
-			c.close(s.place)
-		}
+	d.updateOpen(c, s, s.sentBytes-s.ackedBytes < s.windowBytes, it.atPS)
+}
+
+// updateDCTCP passes an ACK to the embedded sender.
+func (s *sender) updateDCTCP(p *simkernel.Params, it *item) {
+	if s.dctcp.Update(p, s.ackedBytes, s.sentBytes, it.bits&flagMarked != 0) {
+		s.gap = simkernel.NewWireTime(s.dctcp.RateBps)
+		s.windowBytes = s.dctcp.Window(p)
 	}
 }
 
-// sendData sends a packet of the chosen flow at the chosen time. The window decides whether a flow may send,
+// updateOpen opens or closes a flow at its NIC.
+func (d *domain) updateOpen(c *nic, s *sender, open bool, nowPS int64) {
+	if open == c.isOpen(s.place) {
+		return
+	}
+	if open {
+		c.reopen(s.place, nowPS)
+	} else {
+		c.close(s.place)
+	}
+}
+
+// vacate removes the place of a flow that sends nothing any more.
+func (c *nic) vacate(place int32) {
+	c.close(place)
+	c.places[place].slot = -1
+	c.vacated++
+	if c.vacated == len(c.places) {
+		c.places, c.open, c.nextPlace, c.vacated = c.places[:0], c.open[:0], 0, 0
+	}
+}
+
+// sendNext sends a packet of the chosen flow at the chosen time. The window decides whether a flow may send,
 // never how much: the last packet may exceed it, as in ns-3.
-func (d *netDomain) sendData(u int32, p *netPort, c *netNIC) {
+func (d *domain) sendNext(p *port, c *nic) {
 	t, params := &d.net.flows, &d.net.params
 	nowPS, place := c.sendPS, c.sendAt
 	slot := c.places[place].slot
 	s := &t.senders[slot]
-	payload := min(params.PayloadBytes, s.sizeBytes-s.sentBytes)
-	s.sentBytes += payload
-	if s.external != nil {
-		s.onSendExternal(params, nowPS)
+	base := t.info[slot].firstHop
+	number, attempt := s.next, uint32(0)
+	s.next++
+	var flags uint32
+	payload := params.PayloadBytes
+	if rest := s.sizeBytes - s.sentBytes; rest <= payload {
+		payload, flags = rest, flagLast
 	}
-
+	s.sentBytes += payload
+	if d.limited {
+		attempt = d.onSend(slot, number)
+	}
+	if s.external != nil {
+		s.onSend(params, number, attempt, nowPS)
+	}
 	c.nextPlace = place + 1
 	c.fresh = false
-	var flags uint8
-	if s.sentBytes == s.sizeBytes {
-		flags = netLast
+	c.places[place].readyPS = nowPS + s.gap.PS(payload+params.HeaderBytes)
+	if flags != 0 && !d.limited {
+		c.vacate(int32(place))
+	} else if flags != 0 || s.sentBytes-s.ackedBytes >= s.windowBytes {
 		c.close(int32(place))
-		c.places[place].slot = -1
-		c.vacated++
-		if c.vacated == len(c.places) {
-			c.places, c.open, c.nextPlace, c.vacated = c.places[:0], c.open[:0], 0, 0
-		}
-	} else {
-		if s.sentBytes-s.ackedBytes >= s.windowBytes {
-			c.close(int32(place))
-		}
-		c.places[place].readyPS = nowPS + s.gap.PS(payload+params.HeaderBytes)
 	}
-	p.freePS = nowPS + p.wirePS(params, payload)
-	hop := slot << t.shift
-	it := netItem{p.freePS + p.delayPS, hop + 1, uint16(payload - 1), flags}
-	d.forward(u, p, t.hops[hop].forward, it)
+	if d.limited {
+		d.armTimer(c, slot, nowPS)
+	}
+	it := item{0, base, number<<d.numberShift | attempt<<flagBits | flags}
+	p.freePS = nowPS + d.sendTime(p, &it)
+	it.atPS = p.freePS + p.delayPS
+	it.hop++
+	d.forward(p, t.hops[base].forward, it)
 }

@@ -2,169 +2,258 @@ package network
 
 import "parsimon/simkernel"
 
-// A netPort is the sending end of one link, at a switch or at a host (NIC).
+// A port is the sending end of one link, at a switch or at a host (NIC). Its first 64 bytes are all that most packets
+// need.
 //
-// A switch's port has the data to send in ring 0 and the ACKs in ring 1. A NIC has in ring 0 the data that arrives
-// over its cable; after its arrival an item stays there as the ACK to be sent. Ring 1 has the ACKs and the
-// starts of the host's own flows.
-type netPort struct {
-	rings [2]netRing // first: the 64 bytes that a delivery needs
-
+// A switch's port has the data to send in one FIFO and the ACKs in the other, or both in data (Transport.AcksQueue).
+// A NIC's has in data the ACKs to send.
+type port struct {
 	freePS    int64 // the wire is free from here on
+	data      fifo
+	leftBytes int64 // wire bytes of the data that has arrived
+	maxQueue  int64 // counters.MaxQueueBytes
+	link      int32 // its number in the input
+	farDomain uint16
+	near      bool // the far end is in this domain, and the link is not far
+	ackWaits  bool // acks is not empty
+
 	fullPS    int64 // time to send a full packet, and an ACK
 	ackPS     int64
 	delayPS   int64
-	leftBytes int64 // wire bytes of the data that has arrived
 	markBytes int64
-	arrived   uint32 // position in ring 0: the items before it have arrived
-	nic       int32  // index of the NIC, -1 at a switch
-	farDomain int32  // domain of the node at the far end
-	near      bool   // farDomain is this domain, and the link is not far
-
-	farLink   bool
-	domain    int32
 	wire      simkernel.WireTime
-	transit   netRing // packets on a far link
-	red       simkernel.RedMark
-	markKey   uint64 // of random marks
-	sentBytes int64  // on the wire so far: with telemetry, ACKs included, otherwise ACKs only
-	counters  Counters
+	sentBytes int64 // on the wire so far, for telemetry
+	maxAtPS   int64
+	marked    int64
+
+	acks      fifo
+	node      int32
+	nic       int32 // index of domain.nics; -1 at a switch
+	heldBytes int64 // with limited buffers: wire bytes of the data that waits
+	dropped   int64
+
+	farLink     bool
+	transit     []arrival // from transitHead on: what is on a far link
+	transitHead int
+	red         simkernel.RedMark
+	markKey     uint64 // of random marks
 }
 
-// netFarWindows: a link longer than this many windows keeps its packets itself until the window before they
-// arrive. Other links put them into the next queue at once; the few packets that arrive before them and
-// come later are inserted.
-const netFarWindows = 4
+// Counters describe the queue of a switch's port; a NIC's are 0.
+type Counters struct {
+	PacketsMarked int64
+	MaxQueueBytes int64 // maximum of wire bytes of data in the queue at service starts, packet in service included
+	MaxQueueAtNS  int64 // first time of the maximum
+}
 
-func (n *Network) initPort(l int32, domainOf []int32) {
-	p, link := &n.ports[l], n.links[l]
-	p.nic = -1
-	if n.host[link.SrcNode] {
-		p.nic = int32(len(n.nics))
-		n.nics = append(n.nics, netNIC{})
-	}
-	if domainOf != nil {
-		p.domain, p.farDomain = domainOf[link.SrcNode], domainOf[link.DstNode]
-	}
+func (p *port) init(n *Network, l int32) {
+	link := n.links[l]
+	p.link, p.node = l, link.SrcNode
 	p.wire = simkernel.NewWireTime(float64(link.BandwidthBps))
-	p.fullPS = p.wire.PS(n.params.PayloadBytes + n.params.HeaderBytes)
+	p.fullPS = p.wire.PS(n.fullBytes)
 	p.ackPS = p.wire.PS(n.params.AckBytes)
 	p.delayPS = link.DelayNS * simkernel.PSPerNS
 	p.markBytes = n.params.MarkBytes(link.BandwidthBps)
 	p.red = simkernel.RedMark{MinBytes: p.markBytes, MaxBytes: n.params.MaxMarkBytes(link.BandwidthBps),
 		Share: n.params.DCQCN.MaxMarking}
 	p.markKey = simkernel.MarkKey(n.params.Seed, l)
-	p.farLink = p.delayPS > netFarWindows*n.windowPS
-	p.near = p.domain == p.farDomain && !p.farLink
 }
 
-// wirePS returns the time to send a data packet with that payload.
-func (p *netPort) wirePS(params *simkernel.Params, payloadBytes int64) int64 {
-	if payloadBytes == params.PayloadBytes {
-		return p.fullPS
+// runPort simulates a switch's port to the end of the window. arrivals have reached it in the window, in order. What is
+// served in the window that it arrived in never touches the port's own queues.
+func (d *domain) runPort(u int32, p *port, arrivals []arrival) {
+	data, acks := &p.data, &p.acks
+	if data.empty() {
+		data = d.dataScratch.reset()
 	}
-	return p.wire.PS(payloadBytes + params.HeaderBytes)
+	if !p.ackWaits {
+		acks = d.ackScratch.reset()
+	}
+	for i := range arrivals {
+		if a := &arrivals[i]; a.bits&flagAck != 0 && !d.shared {
+			acks.push(a.item)
+		} else {
+			data.push(a.item)
+		}
+	}
+	nextPS := d.serve(p, data, acks, d.endPS)
+	if data != &p.data && !data.empty() {
+		p.data.take(data)
+	} else if data == &p.data {
+		data.trim()
+	}
+	if acks != &p.acks && !acks.empty() {
+		p.acks.take(acks)
+		p.ackWaits = true
+	} else if acks == &p.acks {
+		acks.trim()
+		p.ackWaits = !acks.empty()
+	}
+	if nextPS != never {
+		d.schedule(u, nextPS)
+	}
 }
 
-// runPort simulates a switch's port to the end of the window.
-func (d *netDomain) runPort(u int32, p *netPort) {
-	t, params := &d.net.flows, &d.net.params
-	data, acks := &p.rings[0], &p.rings[1]
+// serve starts the services of a switch's port before untilPS, and returns when the next one will start. Everything that
+// arrives before untilPS is in the queues.
+func (d *domain) serve(p *port, data, acks *fifo, untilPS int64) (nextPS int64) {
+	if d.shared {
+		return d.serveShared(p, data, untilPS)
+	}
+	hops := d.net.flows.hops
 	for {
-		dataPS, ackPS := int64(netNever), int64(netNever)
-		if acks.head != acks.tail {
-			ackPS = max(p.freePS, acks.at(acks.head).atPS)
+		dataPS, ackPS := int64(never), int64(never)
+		if !acks.empty() {
+			ackPS = max(p.freePS, acks.buf[acks.head].atPS)
 		}
-		if data.head != data.tail {
-			dataPS = max(p.freePS, data.at(data.head).atPS)
+		if !data.empty() {
+			dataPS = max(p.freePS, data.buf[data.head].atPS)
 		}
-		if nowPS := min(ackPS, dataPS); nowPS >= d.endPS {
-			if nowPS != netNever {
-				d.schedule(u, nowPS)
-			}
-			if data.head == data.tail {
-				data.head, data.tail, p.arrived = 0, 0, 0
-			}
-			if acks.head == acks.tail {
-				acks.head, acks.tail = 0, 0
-			}
-			return
+		if nowPS := min(ackPS, dataPS); nowPS >= untilPS {
+			return nowPS
 		}
 		if ackPS <= dataPS {
-			it := *acks.at(acks.head)
+			it := acks.buf[acks.head]
 			acks.head++
 			p.freePS = ackPS + p.ackPS
-			p.sentBytes += params.AckBytes
+			p.sentBytes += d.ackBytes
 			it.atPS = p.freePS + p.delayPS
-			to := t.hops[it.hop].backward
+			to := hops[it.hop].backward
 			it.hop--
-			d.forward(u, p, to, it)
+			d.forward(p, to, it)
 			continue
 		}
-		it := *data.at(data.head)
+		it := data.buf[data.head]
 		data.head++
-		d.startData(p, &it, dataPS)
+		leftBytes := d.leftBehind(p, data, &it, dataPS)
+		if leftBytes > p.markBytes {
+			d.mark(p, &it, dataPS)
+		}
 		if d.telemetry {
 			d.writeTelemetry(p, &it, dataPS)
 		}
+		d.sendData(p, it, dataPS)
+	}
+}
+
+// serveShared is serve for transports whose ACKs share one queue with data, and whose marks are random. An ACK counts
+// among the bytes left behind and is not marked itself.
+func (d *domain) serveShared(p *port, queue *fifo, untilPS int64) (nextPS int64) {
+	t := &d.net.flows
+	for {
+		if queue.empty() {
+			return never
+		}
+		it := queue.buf[queue.head]
+		nowPS := max(p.freePS, it.atPS)
+		if nowPS >= untilPS {
+			return nowPS
+		}
+		queue.head++
+		leftBytes := d.leftBehind(p, queue, &it, nowPS)
 		hop := &t.hops[it.hop]
-		if waitPS := dataPS - it.atPS; waitPS != 0 {
-			hop.waitPS += waitPS
-			if it.flags&netLast != 0 {
+		if it.bits&flagAck != 0 {
+			p.freePS = nowPS + p.ackPS
+			it.atPS = p.freePS + p.delayPS
+			it.hop--
+			d.forward(p, hop.backward, it)
+			continue
+		}
+		if leftBytes > p.red.MinBytes {
+			key := simkernel.MixKey(p.markKey, t.info[hop.flow].key)
+			if p.red.Marks(leftBytes, simkernel.MixKey(key, uint64(it.bits>>d.numberShift))) {
+				d.mark(p, &it, nowPS)
+			}
+		}
+		d.sendData(p, it, nowPS)
+	}
+}
+
+// leftBehind counts what has arrived before a service starts, and returns how many of the bytes stay behind. The
+// packet has been taken off the queue.
+func (d *domain) leftBehind(p *port, queue *fifo, it *item, nowPS int64) int64 {
+	own := d.wireBytes(it)
+	left, arrived := p.leftBytes, queue.arrived
+	if queue.head > arrived { // the packet itself has not been counted yet
+		arrived++
+		left += own
+	}
+	for int(arrived) != len(queue.buf) && queue.buf[arrived].atPS < nowPS {
+		left += d.wireBytes(&queue.buf[arrived])
+		arrived++
+	}
+	if left > p.maxQueue {
+		p.maxQueue, p.maxAtPS = left, nowPS
+	}
+	left -= own
+	p.leftBytes, queue.arrived = left, arrived
+	return left
+}
+
+// wireBytes returns the size of an item on the wire.
+func (d *domain) wireBytes(it *item) int64 {
+	switch {
+	case it.bits&flagAck != 0:
+		return d.ackBytes
+	case it.bits&flagLast != 0:
+		return int64(d.net.flows.hops[it.hop].lastWire)
+	}
+	return d.fullBytes
+}
+
+// sendTime returns the time to send a data packet.
+func (d *domain) sendTime(p *port, it *item) int64 {
+	if it.bits&flagLast != 0 {
+		return p.wire.PS(int64(d.net.flows.hops[it.hop].lastWire))
+	}
+	return p.fullPS
+}
+
+// mark marks a data packet.
+func (d *domain) mark(p *port, it *item, nowPS int64) {
+	it.bits |= flagMarked
+	p.marked++
+	if it.bits&d.againMask != 0 {
+		d.late = append(d.late, lateStat{item: *it, startPS: nowPS, mark: true})
+		return
+	}
+	d.net.flows.stats[it.hop].marks++
+}
+
+// sendData sends a data packet over a switch's port at nowPS, and counts how long it waited.
+func (d *domain) sendData(p *port, it item, nowPS int64) {
+	t := &d.net.flows
+	if waitPS := nowPS - it.atPS; waitPS != 0 {
+		if it.bits&d.againMask != 0 {
+			d.late = append(d.late, lateStat{item: it, startPS: nowPS})
+		} else {
+			t.stats[it.hop].waitPS += waitPS
+			if it.bits&flagLast != 0 {
 				t.lastPS[it.hop] = waitPS
 			}
 		}
-		p.freePS = dataPS + p.wirePS(params, it.payloadBytes())
-		it.atPS = p.freePS + p.delayPS
-		it.hop++
-		d.forward(u, p, hop.forward, it)
+	} else if it.bits&d.againMask != 0 && it.bits&flagLast != 0 {
+		d.late = append(d.late, lateStat{item: it, startPS: nowPS})
 	}
-}
-
-// startData counts what has arrived before a packet's service starts, and marks the packet if too much is left
-// behind. The packet has been taken off the queue.
-func (d *netDomain) startData(p *netPort, it *netItem, nowPS int64) {
-	header := d.net.params.HeaderBytes
-	own := it.payloadBytes() + header
-	data := &p.rings[0]
-	leftBytes, arrived := p.leftBytes, p.arrived
-	if data.head-arrived == 1 { // the packet itself has not been counted yet
-		arrived++
-		leftBytes += own
+	if d.limited {
+		bytes := d.wireBytes(&it)
+		p.heldBytes -= bytes
+		d.net.buffers[p.node].usedBytes -= bytes
 	}
-	for arrived != data.tail {
-		next := data.at(arrived)
-		if next.atPS >= nowPS {
-			break
-		}
-		leftBytes += next.payloadBytes() + header
-		arrived++
-	}
-	p.counters.queued(leftBytes, nowPS)
-	leftBytes -= own
-	p.leftBytes, p.arrived = leftBytes, arrived
-	if leftBytes > p.markBytes {
-		it.flags |= netMarked
-		d.net.flows.marks[it.hop]++
-		p.counters.PacketsMarked++
-	}
-}
-
-// queued counts the bytes in the queue when a service starts.
-func (c *Counters) queued(bytes, nowPS int64) {
-	if bytes > c.MaxQueueBytes {
-		c.MaxQueueBytes, c.MaxQueueAtNS = bytes, nowPS/simkernel.PSPerNS
-	}
+	p.freePS = nowPS + d.sendTime(p, &it)
+	it.atPS = p.freePS + p.delayPS
+	to := t.hops[it.hop].forward
+	it.hop++
+	d.forward(p, to, it)
 }
 
 // writeTelemetry writes the port's telemetry into a packet.
-func (d *netDomain) writeTelemetry(p *netPort, it *netItem, nowPS int64) {
+func (d *domain) writeTelemetry(p *port, it *item, nowPS int64) {
 	t := &d.net.flows
-	slot, hop := it.hop>>t.shift, int(it.hop)&(1<<t.shift-1)
-	packet := t.crossed[it.hop]
-	t.crossed[it.hop]++
+	slot := t.hops[it.hop].flow
+	hop := int(it.hop - t.info[slot].firstHop)
 	o := t.senders[slot].external
-	o.telemetry[int(packet&o.telemetryMask)*o.hops+hop-1] = simkernel.Telemetry{
-		AtPS: nowPS, SentBytes: p.sentBytes, LeftBytes: p.leftBytes}
-	p.sentBytes += it.payloadBytes() + d.net.params.HeaderBytes
+	d.telemetryOf(o, it.bits)[hop-1] = simkernel.Telemetry{AtPS: nowPS, SentBytes: p.sentBytes,
+		LeftBytes: p.leftBytes}
+	p.sentBytes += d.wireBytes(it)
 }

@@ -240,12 +240,12 @@ func (s *scenario) fcts(t testing.TB, seed uint64) (fcts []int64, nsPerPacketHop
 	fcts = make([]int64, len(s.src))
 	params := s.params
 	params.Seed = seed
-	n, err := New(params, s.links, s.hosts, nil, chunks(flows, 10_000))
+	n, err := New(params, BufferParams{}, s.links, s.hosts, chunks(flows, 10_000))
 	if err != nil {
 		t.Fatal(err)
 	}
 	begin := time.Now()
-	err = n.Run(func(r *Results) error {
+	err = n.Run(context.Background(), 1, func(r *Results) error {
 		for i, row := range r.Row {
 			fcts[row] = r.FCTNS[i]
 		}

@@ -7,82 +7,106 @@ import (
 	"parsimon/simkernel"
 )
 
-// An externalSender is the sender of a flow that is not embedded in netSender, with what it needs of the flow's
-// packets.
+// An externalSender is the sender of a flow that is not embedded in sender, with what it needs of the flow's packets.
 type externalSender struct {
 	simkernel.Sender
-	sentPS      []int64 // ring by packet number: when packets in flight were sent
-	sent, acked uint32  // number of packets
+	sentPS []int64 // when packets in flight were sent: rings by packet number, one for each attempt that there was
+	ring   uint32  // length of one of them, a power of two
+	acked  uint32  // number of the first packet that is not acknowledged
+	sent   uint32  // one more than the highest that was sent
 
-	// With telemetry: what switches wrote into the packets in flight, hops entries per packet, in a ring of constant
-	// size during a window: a switch writes into the packet that it sends, and the sender reads when the ACK
-	// is received, at least one window later.
-	telemetry     []simkernel.Telemetry
-	telemetryMask uint32
+	// With telemetry: what switches wrote into the packets in flight, in rings of constant size by packet number, with
+	// hops entries per packet; one ring for each attempt. A switch writes into the packet that it sends, and the sender
+	// reads when the ACK is received.
+	telemetry     [1 << attemptBits][]simkernel.Telemetry
+	telemetryRing uint32
 	hops          int
 	bps           []float64
 }
 
-// makeTelemetry makes space for as many packets as can be in flight.
-func (o *externalSender) makeTelemetry(p *simkernel.Params, sizeBytes int64, path []int32, links []Link) {
+// startTelemetry makes space for as many packets as can be in flight.
+func (o *externalSender) startTelemetry(p *simkernel.Params, sizeBytes int64, path []int32, links []Link) {
 	o.hops, o.bps = len(path)-1, o.bps[:0]
 	for _, l := range path[1:] {
 		o.bps = append(o.bps, float64(links[l].BandwidthBps))
 	}
-	packets := uint(min(p.Packets(sizeBytes), p.Packets(p.WindowBytes)))
-	ring := 1 << bits.Len(packets)
-	o.telemetryMask = uint32(ring - 1)
-	o.telemetry = slices.Grow(o.telemetry, max(0, ring*o.hops-len(o.telemetry)))[:ring*o.hops]
+	o.telemetryRing = 1 << bits.Len(uint(min(p.Packets(sizeBytes), p.Packets(p.WindowBytes))))
+	for a := range o.telemetry {
+		o.telemetry[a] = o.telemetry[a][:0]
+	}
+	o.makeTelemetry(0)
+}
+
+// makeTelemetry makes the ring of an attempt, unless there is one.
+func (o *externalSender) makeTelemetry(attempt uint32) {
+	if t := &o.telemetry[attempt]; len(*t) == 0 {
+		size := int(o.telemetryRing) * o.hops
+		*t = slices.Grow(*t, size)[:size]
+	}
+}
+
+// telemetryOf returns the telemetry of a packet.
+func (d *domain) telemetryOf(o *externalSender, itemBits uint32) []simkernel.Telemetry {
+	attempt := itemBits & d.againMask >> flagBits
+	place := itemBits >> d.numberShift & (o.telemetryRing - 1)
+	return o.telemetry[attempt][int(place)*o.hops:][:o.hops]
 }
 
 func (o *externalSender) start(p *simkernel.Params, lineBps float64, hops int) {
-	o.Sender.Start(p, lineBps, hops)
+	o.Start(p, lineBps, hops)
 	o.sent, o.acked = 0, 0
 }
 
-// onAckExternal passes a received ACK to the sender.
-func (s *netSender) onAckExternal(p *simkernel.Params, it *netItem) {
-	o := s.external
-	sentPS := o.sentPS[o.acked&uint32(len(o.sentPS)-1)]
-	packet := int(o.acked & o.telemetryMask)
-	o.acked++
+// onAck passes a received ACK or NACK to the sender. number and attempt are those of the packet that it answers.
+func (s *sender) onAck(d *domain, it *item, number, attempt uint32) {
+	o, p := s.external, &d.net.params
+	sentPS := o.sentPS[attempt*o.ring+number&(o.ring-1)]
 	ticked := o.Tick(p, it.atPS)
 	h := simkernel.AckInfo{
 		NowPS: it.atPS, RTTPS: it.atPS - sentPS,
-		AckedBytes: s.ackedBytes, SentBytes: s.sentBytes, Marked: it.flags&netMarked != 0,
+		AckedBytes: s.ackedBytes, SentBytes: s.sentBytes, Marked: it.bits&flagMarked != 0,
 	}
-	if len(o.telemetry) > 0 {
-		h.Links, h.Bps = o.telemetry[packet*o.hops:][:o.hops], o.bps
+	if d.telemetry {
+		h.Links, h.Bps = d.telemetryOf(o, it.bits), o.bps
 	}
 	if o.OnAck(p, &h) || ticked {
 		s.setRate(p)
 	}
 }
 
-// onSendExternal notifies the sender of a packet that is sent.
-func (s *netSender) onSendExternal(p *simkernel.Params, nowPS int64) {
+// onSend notifies the sender of a packet that is sent.
+func (s *sender) onSend(p *simkernel.Params, number, attempt uint32, nowPS int64) {
 	o := s.external
-	if int(o.sent-o.acked) == len(o.sentPS) {
-		o.grow()
+	if number-o.acked >= o.ring || int((attempt+1)*o.ring) > len(o.sentPS) {
+		o.grow(number, attempt)
 	}
-	o.sentPS[o.sent&uint32(len(o.sentPS)-1)] = nowPS
-	o.sent++
+	o.sentPS[attempt*o.ring+number&(o.ring-1)] = nowPS
+	o.sent = max(o.sent, number+1)
 	if o.Tick(p, nowPS) {
 		s.setRate(p)
 	}
 }
 
 // setRate adopts the rate of the flow's sender.
-func (s *netSender) setRate(p *simkernel.Params) {
+func (s *sender) setRate(p *simkernel.Params) {
 	rateBps, lineBps := s.external.Rate()
 	s.gap = simkernel.NewWireTime(rateBps)
 	s.windowBytes = p.WindowAt(rateBps, lineBps)
 }
 
-func (o *externalSender) grow() {
-	ring := make([]int64, max(8, 2*len(o.sentPS)))
-	for i := o.acked; i != o.sent; i++ {
-		ring[i&uint32(len(ring)-1)] = o.sentPS[i&uint32(len(o.sentPS)-1)]
+// grow makes space for a packet.
+func (o *externalSender) grow(number, attempt uint32) {
+	ring := max(8, o.ring)
+	for number-o.acked >= ring {
+		ring *= 2
 	}
-	o.sentPS = ring
+	old := o.sentPS
+	attempts := max(attempt+1, uint32(len(old))/max(1, o.ring))
+	o.sentPS = make([]int64, attempts*ring)
+	for a := range uint32(len(old)) / max(1, o.ring) {
+		for i := o.acked; i != o.sent; i++ {
+			o.sentPS[a*ring+i&(ring-1)] = old[a*o.ring+i&(o.ring-1)]
+		}
+	}
+	o.ring = ring
 }

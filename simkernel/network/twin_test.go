@@ -2,6 +2,7 @@ package network
 
 import (
 	"container/heap"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -403,36 +404,48 @@ func chunks(flows *Flows, size int) func() (*Flows, error) {
 	}
 }
 
-func newExampleNetwork(t testing.TB, e *netExample, domainOf []int32, chunk int) *Network {
+func newExampleNetwork(t testing.TB, e *netExample, b BufferParams, chunk int) *Network {
 	t.Helper()
-	n, err := New(e.params, e.links, e.hosts, domainOf, chunks(&e.flows, chunk))
+	n, err := New(e.params, b, e.links, e.hosts, chunks(&e.flows, chunk))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return n
 }
 
-func runExample(t testing.TB, e *netExample, domainOf []int32, chunk int) *Results {
+// runIn simulates an example with given domains (nil: one) and workers.
+func runIn(t testing.TB, e *netExample, b BufferParams, domainOf []int32, workers, chunk int) (*Network, *Results) {
 	t.Helper()
-	n := newExampleNetwork(t, e, domainOf, chunk)
+	n := newExampleNetwork(t, e, b, chunk)
+	if domainOf == nil {
+		domainOf = make([]int32, len(e.hosts))
+	}
 	all := &Results{}
-	err := n.Run(func(r *Results) error {
-		base := int32(len(all.WaitNS))
-		all.Row = append(all.Row, r.Row...)
-		all.FCTNS = append(all.FCTNS, r.FCTNS...)
-		all.IdealNS = append(all.IdealNS, r.IdealNS...)
-		for _, end := range r.HopEnds {
-			all.HopEnds = append(all.HopEnds, base+end)
-		}
-		all.WaitNS = append(all.WaitNS, r.WaitNS...)
-		all.LastWaitNS = append(all.LastWaitNS, r.LastWaitNS...)
-		all.Marks = append(all.Marks, r.Marks...)
-		return nil
-	})
-	if err != nil {
+	if err := n.run(context.Background(), workers, domainOf, all.join); err != nil {
 		t.Fatal(err)
 	}
-	return all
+	return n, all
+}
+
+func runExample(t testing.TB, e *netExample, chunk int) *Results {
+	t.Helper()
+	_, r := runIn(t, e, BufferParams{}, nil, 1, chunk)
+	return r
+}
+
+// join appends other results.
+func (r *Results) join(more *Results) error {
+	base := int32(len(r.WaitNS))
+	r.Row = append(r.Row, more.Row...)
+	r.FCTNS = append(r.FCTNS, more.FCTNS...)
+	r.IdealNS = append(r.IdealNS, more.IdealNS...)
+	for _, end := range more.HopEnds {
+		r.HopEnds = append(r.HopEnds, base+end)
+	}
+	r.WaitNS = append(r.WaitNS, more.WaitNS...)
+	r.LastWaitNS = append(r.LastWaitNS, more.LastWaitNS...)
+	r.Marks = append(r.Marks, more.Marks...)
+	return nil
 }
 
 func TestNetworkAgreesWithTwin(t *testing.T) {
@@ -476,7 +489,7 @@ func TestNetworkBusyHostAgreesWithTwin(t *testing.T) {
 
 func agree(t testing.TB, e *netExample) error {
 	w := runTwin(e.params, e.links, e.hosts, &e.flows)
-	r := runExample(t, e, nil, 1000)
+	r := runExample(t, e, 1000)
 	if len(r.Row) != len(w.flows) {
 		return fmt.Errorf("%d flows finished, twin %d", len(r.Row), len(w.flows))
 	}

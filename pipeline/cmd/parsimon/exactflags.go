@@ -13,25 +13,19 @@ import (
 
 // exactFlags say how the whole network is simulated.
 type exactFlags struct {
-	workers      int
 	switchBuffer string
 	switchAlpha  float64
 	retransmit   time.Duration
 }
 
 func (x *exactFlags) declare(f *pflag.FlagSet) {
-	f.IntVar(&x.workers, "exact-workers", 1, "goroutines that share the whole-network simulation; more than 1 pays only on cores that are idle. Does not change the results")
-	f.StringVar(&x.switchBuffer, "switch-buffer", "", "buffer that the ports of a switch share, e.g. 12MB, or topology: as the SONiC configurations of the topology state it; in the whole-network simulation, which then drops packets and recovers (go-back-N) on one core; the estimate does not model this; default: unlimited")
+	f.StringVar(&x.switchBuffer, "switch-buffer", "", "buffer that the ports of a switch share, e.g. 12MB, or topology: as the SONiC configurations of the topology state it; in the whole-network simulation, which then drops packets and recovers (go-back-N); the estimate does not model this; default: unlimited")
 	f.Float64Var(&x.switchAlpha, "switch-alpha", network.DefaultAlpha, "with --switch-buffer: how much of what is free in a switch one port may hold (dynamic threshold)")
 	f.DurationVar(&x.retransmit, "retransmit-timeout", 0, "with --switch-buffer: how long senders wait for an ACK before they send again; 0: as long as the slowest packet can take")
 }
 
 // exact is what to simulate packet by packet, without its window.
 func (x *exactFlags) exact() (e pipeline.Exact, err error) {
-	e.Workers = x.workers
-	if x.workers < 0 || x.workers > 1024 {
-		return e, usagef("--exact-workers %d: must be 0 to 1024", x.workers)
-	}
 	if x.switchBuffer == "" {
 		if x.retransmit != 0 {
 			return e, usagef("--retransmit-timeout goes with --switch-buffer")

@@ -25,7 +25,7 @@ type runFlags struct {
 	cache, cluster, shard             string
 	linkBackend, ns3                  string
 	ns3Timeout                        time.Duration
-	workers, partitions, exactWorkers int
+	workers, partitions               int
 	wait                              time.Duration
 	keep, cached                      bool // cached: the command uses a cache
 	chooses                           bool // the command knows --estimator auto
@@ -214,7 +214,6 @@ func (r *runFlags) settings(e *env) (o pipeline.Settings, done func(), err error
 		return o, done, usagef("--ns3 goes with --link-backend ns3")
 	}
 	o.Workers, o.Partitions, o.Keep, o.Wait = r.workers, r.partitions, r.keep, r.wait
-	o.ExactWorkers = r.exactWorkers
 	if r.exactLimit != "" {
 		if o.ExactLimit, err = units.Parse(r.exactLimit, units.Count); err != nil || o.ExactLimit < 1 {
 			return o, done, usagef("--exact-limit %q: want a number of packet-hops such as 10G", r.exactLimit)

@@ -80,7 +80,6 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 			if sampling && exact {
 				return usagef("--within does not go with --exact (see --check)")
 			}
-			r.exactWorkers = x.Workers
 			run, done, err := begin(ctx, e, &s, &r, args)
 			if err != nil {
 				return err

@@ -1,0 +1,184 @@
+package network
+
+import (
+	"cmp"
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"parsimon/simkernel"
+)
+
+// Limited buffers of switches: the data packets that wait at the ports of a switch share its buffer. Each takes its wire
+// bytes from its arrival until its service starts. A packet is dropped on arrival if the buffer is full or its port
+// above the dynamic threshold (BufferParams.Alpha). ACKs take no buffer and are never dropped (priority group 0 of the
+// HPCC simulator). At a switch where packets arrive and leave in the same ps, arrivals come first, by the link that
+// they came over.
+//
+// So the ports of a switch depend on each other, within a window too. But only where a packet may be dropped: in a window
+// in which everything that arrives fits, whatever leaves, they are simulated one by one, like ports without a
+// limit. Otherwise arrivals of all ports are admitted in order of time. Even then a port's services are simulated only
+// when the decision depends on them.
+
+// BufferParams are the buffers of switches, and how senders recover from losses.
+type BufferParams struct {
+	SwitchBytes int64 // shared by the ports of a switch; above 0
+	// Alpha is the parameter of dynamic thresholds (Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998): a packet is dropped
+	// if its port would then hold more than Alpha times the free bytes of the buffer.
+	Alpha float64
+	// RetransmitNS is the retransmission timeout: without an ACK for new data for this time, a sender resends from
+	// the first unacknowledged packet. It doubles with every timeout in a row. 0 chooses the longest time that a
+	// packet of the flow can take, so that only lost packets are resent (the rule of IRN's RTO_high: Mittal et
+	// al., SIGCOMM'18, §3.1).
+	RetransmitNS int64
+}
+
+// DefaultAlpha is the common setting of switches for lossy traffic.
+const DefaultAlpha = 1
+
+// validate reports the first value that cannot be simulated.
+func (b *BufferParams) validate(p *simkernel.Params) error {
+	switch {
+	case b.SwitchBytes < p.PayloadBytes+p.HeaderBytes:
+		return fmt.Errorf("switch buffer is %d bytes, must hold a packet of %d", b.SwitchBytes,
+			p.PayloadBytes+p.HeaderBytes)
+	case b.SwitchBytes > 1<<60:
+		return fmt.Errorf("switch buffer is %d bytes, must be at most 2^60", b.SwitchBytes)
+	case !(b.Alpha >= 1.0/1024 && b.Alpha <= 1024):
+		return fmt.Errorf("alpha of the switch buffers is %v, must be 1/1024 to 1024", b.Alpha)
+	case float64(p.PayloadBytes+p.HeaderBytes) > b.Alpha*float64(b.SwitchBytes):
+		return fmt.Errorf("switch buffer of %d bytes with alpha %v never admits a packet of %d bytes", b.SwitchBytes,
+			b.Alpha, p.PayloadBytes+p.HeaderBytes)
+	case b.RetransmitNS < 0 || b.RetransmitNS > 1e12:
+		return fmt.Errorf("retransmission timeout is %d ns, must be 0 to 1,000 s", b.RetransmitNS)
+	}
+	return nil
+}
+
+// A buffer is that of one switch.
+type buffer struct {
+	low, high int32 // its ports in domain.ports
+	usedBytes int64
+	peakBytes int64
+}
+
+// admits reports whether a data packet fits at a switch's port.
+func (n *Network) admits(b *buffer, p *port, wireBytes int64) bool {
+	return b.usedBytes+wireBytes <= n.buffer.SwitchBytes &&
+		float64(p.heldBytes+wireBytes) <= n.buffer.Alpha*float64(n.buffer.SwitchBytes-b.usedBytes)
+}
+
+// runNodes is the part of runWindow that depends on limited buffers: it runs the ports with work, switch by switch.
+func (d *domain) runNodes(arrivals []arrival, work []uint64) {
+	for i := range work {
+		for work[i] != 0 {
+			u := int32(i*64 + bits.TrailingZeros64(work[i]))
+			if u < d.first {
+				d.runNode(&d.net.buffers[d.ports[u].node], arrivals, work)
+				continue
+			}
+			work[i] &= work[i] - 1
+			d.runNIC(u, &d.ports[u], &d.nics[u-d.first], d.arrivalsOf(u, arrivals))
+		}
+	}
+}
+
+// runNode runs the ports of a switch that have work, and clears their bits.
+func (d *domain) runNode(b *buffer, arrivals []arrival, work []uint64) {
+	active := d.active[:0]
+	mostBytes := b.usedBytes
+	for i := b.low / 64; i <= (b.high-1)/64; i++ {
+		for word := work[i]; word != 0; word &= word - 1 {
+			u := i*64 + int32(bits.TrailingZeros64(word))
+			if u < b.low || u >= b.high {
+				continue
+			}
+			work[i] &^= 1 << (u % 64)
+			active = append(active, u)
+			for k := d.heads[u]; k != 0; k = d.chain[k-1] {
+				if a := &arrivals[k-1]; a.bits&flagAck == 0 {
+					mostBytes += d.wireBytes(&a.item)
+				}
+			}
+		}
+	}
+	d.active = active
+	if mostBytes > d.net.freeOfDrops || mostBytes > b.peakBytes {
+		d.runMerged(b, arrivals)
+		return
+	}
+	b.usedBytes = mostBytes
+	for _, u := range active {
+		p, in := &d.ports[u], d.arrivalsOf(u, arrivals)
+		for k := range in {
+			if in[k].bits&flagAck == 0 {
+				p.heldBytes += d.wireBytes(&in[k].item)
+			}
+		}
+		d.runPort(u, p, in)
+	}
+}
+
+// runMerged runs the active ports of a switch and admits what arrives in order of time.
+func (d *domain) runMerged(b *buffer, arrivals []arrival) {
+	all := d.merged[:0]
+	for _, u := range d.active {
+		all = append(all, d.arrivalsOf(u, arrivals)...)
+	}
+	d.merged = all
+	slices.SortStableFunc(all, func(a, b arrival) int {
+		return cmp.Or(cmp.Compare(a.atPS, b.atPS), cmp.Compare(a.link, b.link))
+	})
+	for i := range all {
+		a := &all[i]
+		p := &d.ports[a.port-d.low]
+		if a.bits&flagAck != 0 {
+			if d.shared {
+				p.data.push(a.item)
+			} else {
+				p.acks.push(a.item)
+			}
+			continue
+		}
+		bytes := d.wireBytes(&a.item)
+		// What has left since makes room only. So a packet that fits without it fits, and is no new maximum.
+		if !d.net.admits(b, p, bytes) || b.usedBytes+bytes > b.peakBytes {
+			d.serveActive(a.atPS)
+			if !d.net.admits(b, p, bytes) {
+				d.drop(p, a)
+				continue
+			}
+			b.peakBytes = max(b.peakBytes, b.usedBytes+bytes)
+		}
+		p.heldBytes += bytes
+		b.usedBytes += bytes
+		p.data.push(a.item)
+	}
+	d.serveActive(d.endPS)
+	for _, u := range d.active {
+		p := &d.ports[u]
+		p.data.trim()
+		p.acks.trim()
+		p.ackWaits = !p.acks.empty()
+		if nextPS := d.serve(p, &p.data, &p.acks, d.startPS); nextPS != never {
+			d.schedule(u, nextPS)
+		}
+	}
+}
+
+// serveActive starts the services of the active ports before untilPS.
+func (d *domain) serveActive(untilPS int64) {
+	for _, u := range d.active {
+		p := &d.ports[u]
+		if p.freePS < untilPS && (!p.data.empty() || !p.acks.empty()) {
+			d.serve(p, &p.data, &p.acks, untilPS)
+		}
+	}
+}
+
+// drop discards a packet that found no room.
+func (d *domain) drop(p *port, a *arrival) {
+	p.dropped++
+	d.losses.Dropped++
+	d.gone = append(d.gone, d.net.flows.hops[a.hop].flow)
+}

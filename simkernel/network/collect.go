@@ -1,0 +1,117 @@
+package network
+
+import (
+	"cmp"
+	"slices"
+	"sync/atomic"
+
+	"parsimon/simkernel"
+)
+
+// Results are results, one row per finished flow, by time and then row.
+type Results struct {
+	Row     []int64 // the flow's row in the workload, counted from 0 over all chunks
+	FCTNS   []int64 // from its start to the delivery of its last byte, rounded up
+	IdealNS []int64 // of the flow alone on the same path, with a window that never binds
+	// The waits of flow i are in rows HopEnds[i-1]:HopEnds[i], one per hop. Hop 0 is the NIC, whose wait is 0: a packet
+	// exists from the time when it is sent.
+	HopEnds    []int32
+	WaitNS     []int64 // sum over the flow's packets of their waits in the hop's queue
+	LastWaitNS []int64 // wait of its last packet
+	Marks      []int32 // number of its packets that the hop marked; 0 at hop 0
+}
+
+// Reset removes all rows and keeps the memory.
+func (r *Results) Reset() {
+	r.Row, r.FCTNS, r.IdealNS = r.Row[:0], r.FCTNS[:0], r.IdealNS[:0]
+	r.HopEnds, r.WaitNS, r.LastWaitNS, r.Marks = r.HopEnds[:0], r.WaitNS[:0], r.LastWaitNS[:0], r.Marks[:0]
+}
+
+// resultsAtOnce is how many flows are collected before they are passed on.
+const resultsAtOnce = 4096
+
+// A resultPart is the results of flows that were delivered in one domain.
+type resultPart struct {
+	Results
+	atPS []int64 // when the flows were delivered
+}
+
+// add appends a delivered flow.
+func (r *resultPart) add(t *flowTable, slot int32, atPS int64) {
+	info := &t.info[slot]
+	r.atPS = append(r.atPS, atPS)
+	r.Row = append(r.Row, info.row)
+	r.FCTNS = append(r.FCTNS, simkernel.CeilNS(atPS-info.startPS))
+	r.IdealNS = append(r.IdealNS, info.idealNS)
+	for h := info.firstHop; h < info.firstHop+info.hops; h++ {
+		r.WaitNS = append(r.WaitNS, t.stats[h].waitPS/simkernel.PSPerNS)
+		r.LastWaitNS = append(r.LastWaitNS, t.lastPS[h]/simkernel.PSPerNS)
+		r.Marks = append(r.Marks, t.stats[h].marks)
+	}
+	r.HopEnds = append(r.HopEnds, int32(len(r.WaitNS)))
+}
+
+// A collector orders results and passes them on, beside the simulation.
+type collector struct {
+	finished func(*Results) error
+	parts    chan []resultPart // one per domain
+	used     chan []resultPart // the same, to be filled again
+	failed   atomic.Bool        // finished has returned an error
+	out      Results
+	order    []resultRef
+}
+
+type resultRef struct {
+	atPS, row  int64
+	part, line int32
+}
+
+// run passes results on until parts is closed. It reads on after an error, which it returns.
+func (c *collector) run() error {
+	var err error
+	for parts := range c.parts {
+		if err == nil && c.finished != nil {
+			c.merge(parts)
+			err = c.finished(&c.out)
+			c.failed.Store(err != nil)
+		}
+		for i := range parts {
+			parts[i].Reset()
+			parts[i].atPS = parts[i].atPS[:0]
+		}
+		select {
+		case c.used <- parts:
+		default:
+		}
+	}
+	return err
+}
+
+// merge sorts the rows of several domains into out.
+func (c *collector) merge(parts []resultPart) {
+	c.order = c.order[:0]
+	for i := range parts {
+		for k, atPS := range parts[i].atPS {
+			c.order = append(c.order, resultRef{atPS, parts[i].Row[k], int32(i), int32(k)})
+		}
+	}
+	slices.SortFunc(c.order, func(a, b resultRef) int {
+		return cmp.Or(cmp.Compare(a.atPS, b.atPS), cmp.Compare(a.row, b.row))
+	})
+	r := &c.out
+	r.Reset()
+	for _, o := range c.order {
+		p, begin := &parts[o.part], int32(0)
+		if o.line > 0 {
+			begin = p.HopEnds[o.line-1]
+		}
+		end := p.HopEnds[o.line]
+		r.Row = append(r.Row, o.row)
+		r.FCTNS = append(r.FCTNS, p.FCTNS[o.line])
+		r.IdealNS = append(r.IdealNS, p.IdealNS[o.line])
+		r.WaitNS = append(r.WaitNS, p.WaitNS[begin:end]...)
+		r.LastWaitNS = append(r.LastWaitNS, p.LastWaitNS[begin:end]...)
+		r.Marks = append(r.Marks, p.Marks[begin:end]...)
+		r.HopEnds = append(r.HopEnds, int32(len(r.WaitNS)))
+	}
+}

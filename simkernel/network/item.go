@@ -1,0 +1,89 @@
+package network
+
+// An item is a packet or an ACK in flight or in a queue, or the start of a flow on its way to the source's NIC. It has
+// 16 bytes, because queues are most of the memory of a loaded network.
+//
+//	bits   31 … numberShift   number of the packet in its flow; of an ACK: of the packet that it answers
+//	       9 … 5              with recovery: in which attempt the packet was sent, 0 the first (recovery.go)
+//	       4 … 0              flags
+//
+// All packets of a flow are full but the last, so that the size on the wire follows from the flags (wireBytes).
+type item struct {
+	atPS int64  // when it is at the port: wholly received by the port's node
+	hop  int32  // index of flowTable.hops: its place on the data path (ACKs: on the reverse)
+	bits uint32 // see above
+}
+
+const (
+	flagAck    uint32 = 1 << iota // an ACK, on the reverse path
+	flagMarked                    // the packet has been marked (an ACK: the packet that it answers)
+	flagLast                      // the last packet of its flow
+	flagStart                     // not a packet: the flow starts
+	flagNack                      // with flagAck: the packet that it answers was not the expected one
+
+	flagBits    = 5
+	attemptBits = 5 // with recovery
+	attemptMask = (1<<attemptBits - 1) << flagBits
+)
+
+// An arrival is an item on its way to a port.
+type arrival struct {
+	item
+	port int32
+	link int32 // over which it comes, startLink for the start of a flow: the order of items with equal times
+}
+
+// startLink orders flow starts behind what arrives at the same time.
+const startLink = 1<<31 - 1
+
+// before is the order in which items arrive at a port. Items of one link with equal times keep their order.
+func (a *arrival) before(b *arrival) bool {
+	return a.atPS < b.atPS || a.atPS == b.atPS && a.link < b.link
+}
+
+// sortArrivals sorts a few arrivals and keeps the order of equals.
+func sortArrivals(s []arrival) {
+	for i := 1; i < len(s); i++ {
+		a := s[i]
+		k := i
+		for ; k > 0 && a.before(&s[k-1]); k-- {
+			s[k] = s[k-1]
+		}
+		s[k] = a
+	}
+}
+
+// A fifo is a queue of items in order of arrival.
+type fifo struct {
+	buf     []item
+	head    int32 // buf[head:] is the queue
+	arrived int32 // buf[head:arrived] is what port.leftBytes counts
+}
+
+func (f *fifo) empty() bool { return int(f.head) == len(f.buf) }
+
+func (f *fifo) push(it item) { f.buf = append(f.buf, it) }
+
+// trim removes what has been taken, if that is everything or most.
+func (f *fifo) trim() {
+	if n := len(f.buf); int(f.head) == n {
+		f.buf, f.head, f.arrived = f.buf[:0], 0, 0
+	} else if f.head >= 32 && int(f.head)*2 > n {
+		kept := copy(f.buf, f.buf[f.head:])
+		f.buf = f.buf[:kept]
+		f.arrived -= f.head
+		f.head = 0
+	}
+}
+
+// reset empties the queue.
+func (f *fifo) reset() *fifo {
+	f.buf, f.head, f.arrived = f.buf[:0], 0, 0
+	return f
+}
+
+// take moves the content of another queue into this one, which is empty.
+func (f *fifo) take(from *fifo) {
+	f.buf = append(f.buf[:0], from.buf[from.head:]...)
+	f.head, f.arrived = 0, from.arrived-from.head
+}

@@ -1,0 +1,250 @@
+package network
+
+import (
+	"math/bits"
+	"slices"
+
+	"parsimon/simkernel"
+)
+
+// Ports per domain: less is not worth the mail between domains.
+const (
+	domainsPerWorker = 4
+	leastPorts       = 16
+)
+
+// lookaheadPS is the least time from the start of a service at a link to the arrival of what it sends: propagation, and
+// the transmission of the smallest packet.
+func (n *Network) lookaheadPS(link Link) int64 {
+	least := min(n.params.AckBytes, n.params.HeaderBytes+1)
+	return link.DelayNS*simkernel.PSPerNS + simkernel.NewWireTime(float64(link.BandwidthBps)).PS(least)
+}
+
+// layOut divides the network into domains and sets up their ports, windows and steps. domainOf gives the domain of each
+// node, from 0; every domain is there.
+func (n *Network) layOut(domainOf []int32) {
+	n.domainOf = domainOf
+	domains := slices.Max(domainOf) + 1
+	n.domains = make([]domain, domains)
+	n.setWindows(domainOf)
+	n.ports, n.portOf = make([]port, len(n.links)), make([]int32, len(n.links))
+	order := make([]int32, len(n.links)) // links by domain, switches before hosts, by node
+	for l := range order {
+		order[l] = int32(l)
+	}
+	rank := func(l int32) (r int64) {
+		src := n.links[l].SrcNode
+		r = int64(domainOf[src])<<33 | int64(src)
+		if n.host[src] {
+			r |= 1 << 32
+		}
+		return r
+	}
+	slices.SortStableFunc(order, func(a, b int32) int { return int(min(1, max(-1, rank(a)-rank(b)))) })
+	for u, l := range order {
+		n.portOf[l] = int32(u)
+	}
+	at := 0
+	for i := range n.domains {
+		d := &n.domains[i]
+		d.low = int32(at)
+		for at < len(order) && domainOf[n.links[order[at]].SrcNode] == int32(i) {
+			at++
+		}
+		d.init(n, int32(i), order[d.low:at], domainOf)
+	}
+}
+
+// init sets up a domain whose ports are those of some links.
+func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
+	d.net, d.id, d.ports = n, id, n.ports[d.low:][:len(links)]
+	d.first = int32(len(links))
+	d.shared, d.telemetry, d.limited = n.traits.AcksQueue, n.traits.Telemetry, n.recovery != nil
+	d.fullBytes, d.ackBytes = n.fullBytes, n.params.AckBytes
+	d.numberShift = flagBits
+	if d.limited {
+		d.numberShift, d.againMask = recoveryShift, attemptMask
+	}
+	for u, l := range links {
+		p, link := &d.ports[u], n.links[l]
+		p.init(n, l)
+		p.farDomain = uint16(domainOf[link.DstNode])
+		p.farLink = p.delayPS > max(2*n.stepPS, scheduleWindows/4*d.lengthPS)
+		p.near = p.farDomain == uint16(id) && !p.farLink
+		if n.host[link.SrcNode] {
+			d.first = min(d.first, int32(u))
+			d.nics = append(d.nics, nic{})
+		} else if d.limited {
+			b := &n.buffers[link.SrcNode]
+			if b.high == 0 {
+				b.low = int32(u)
+			}
+			b.high = int32(u) + 1
+		}
+	}
+	for w := range d.scheduled {
+		d.scheduled[w] = make([]uint64, (len(links)+63)/64)
+	}
+	d.heads = make([]int32, len(links))
+	d.outbox[0], d.outbox[1] = make([][]arrival, len(n.domains)), make([][]arrival, len(n.domains))
+	d.mailPS = never
+}
+
+// stepWindows is how many windows a step has if nothing limits its length.
+const stepWindows = 8
+
+// setWindows sets the lengths of the steps and of the domains' windows. A step is not longer than the least lookahead
+// between domains, and a multiple of every domain's window, which is not longer than the least lookahead within it.
+func (n *Network) setWindows(domainOf []int32) {
+	between, within := int64(never), make([]int64, len(n.domains))
+	for i := range within {
+		within[i] = never
+	}
+	for _, link := range n.links {
+		a, b, ahead := domainOf[link.SrcNode], domainOf[link.DstNode], n.lookaheadPS(link)
+		if a != b {
+			between = min(between, ahead)
+		} else {
+			within[a] = min(within[a], ahead)
+		}
+	}
+	if between == never {
+		between = slices.Min(within) * stepWindows
+	}
+	shift, most := make([]int, len(within)), 0
+	for i, w := range within {
+		shift[i] = bits.Len64(uint64((between - 1) / w)) // the least power of two that is at least between / w
+		most = max(most, shift[i])
+	}
+	n.stepPS = between >> most << most
+	for i := range n.domains {
+		n.domains[i].lengthPS = n.stepPS >> shift[i]
+	}
+}
+
+// partition divides the nodes of a network into at most that many domains with about the same number of links. Hosts are in
+// the domain of their first switch, the ends of short links in the same one, and adjacent switches mostly: domains are
+// consecutive sections of one breadth-first search over groups of nodes. The division affects the speed of a Network,
+// never its results.
+func (n *Network) partition(domains int) []int32 {
+	groupOf := n.groups(domains)
+	groups := slices.Max(groupOf) + 1
+	nodes := make([][]int32, groups)
+	for v, g := range groupOf {
+		nodes[g] = append(nodes[g], int32(v))
+	}
+	out := make([][]int32, len(n.host)) // neighbours of each node
+	for _, l := range n.links {
+		out[l.SrcNode] = append(out[l.SrcNode], l.DstNode)
+	}
+	seen, domainOfGroup := make([]bool, groups), make([]int32, groups)
+	weight, used := 0, int32(-1)
+	last := -1
+	var queue []int32
+	visit := func(g int32) {
+		queue, seen[g] = append(queue, g), true
+	}
+	for first := range groups {
+		if !seen[first] {
+			visit(first)
+		}
+		for len(queue) > 0 {
+			g := queue[0]
+			queue = queue[1:]
+			if to := weight * domains / len(n.links); to > last { // domains without a group are left out
+				last = to
+				used++
+			}
+			domainOfGroup[g] = used
+			for _, v := range nodes[g] {
+				weight += len(out[v])
+				for _, next := range out[v] {
+					if !seen[groupOf[next]] {
+						visit(groupOf[next])
+					}
+				}
+			}
+		}
+	}
+	domainOf := make([]int32, len(n.host))
+	for v, g := range groupOf {
+		domainOf[v] = domainOfGroup[g]
+	}
+	return domainOf
+}
+
+// groups joins each host with its first switch, and the ends of links that are so short that they would determine the
+// steps. As many of the shortest links are joined as leave groups small enough to be spread over the domains.
+func (n *Network) groups(domains int) (groupOf []int32) {
+	joined := newUnion(len(n.host))
+	seen := make([]bool, len(n.host))
+	var order []int32
+	for l, link := range n.links {
+		if a, b := link.SrcNode, link.DstNode; n.host[a] && !seen[a] && !n.host[b] {
+			seen[a] = true
+			joined.join(a, b)
+		}
+		if l%2 == 0 {
+			order = append(order, int32(l))
+		}
+	}
+	ahead := func(l int32) int64 { return min(n.lookaheadPS(n.links[l]), n.lookaheadPS(n.links[l^1])) }
+	slices.SortStableFunc(order, func(a, b int32) int { return int(min(1, max(-1, ahead(a)-ahead(b)))) })
+	most := int32(len(n.host) / (2 * domains))
+	for i := 0; i < len(order) && domains > 1; {
+		next := slices.Clone(joined)
+		end := i
+		for ; end < len(order) && ahead(order[end]) < 2*ahead(order[i]); end++ {
+			next.join(n.links[order[end]].SrcNode, n.links[order[end]].DstNode)
+		}
+		if next.largest() > max(most, joined.largest()) {
+			break
+		}
+		joined, i = next, end
+	}
+	groupOf = make([]int32, len(n.host))
+	names := map[int32]int32{}
+	for v := range groupOf {
+		root := joined.root(int32(v))
+		if _, ok := names[root]; !ok {
+			names[root] = int32(len(names))
+		}
+		groupOf[v] = names[root]
+	}
+	return groupOf
+}
+
+// A union is a union-find structure: the parent of each node, or minus the size of its group.
+type union []int32
+
+func newUnion(nodes int) union {
+	u := make(union, nodes)
+	for i := range u {
+		u[i] = -1
+	}
+	return u
+}
+
+func (u union) root(v int32) int32 {
+	for u[v] >= 0 {
+		if u[u[v]] >= 0 {
+			u[v] = u[u[v]]
+		}
+		v = u[v]
+	}
+	return v
+}
+
+func (u union) join(a, b int32) {
+	a, b = u.root(a), u.root(b)
+	if a == b {
+		return
+	}
+	if u[a] > u[b] {
+		a, b = b, a
+	}
+	u[a] += u[b]
+	u[b] = a
+}
+
+func (u union) largest() int32 { return -slices.Min(u) }

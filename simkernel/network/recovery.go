@@ -1,0 +1,375 @@
+package network
+
+import (
+	"fmt"
+
+	"parsimon/simkernel"
+)
+
+// Recovery from losses is go-back-N, as in RDMA NICs and the HPCC simulator. A receiver accepts packets in order only, and
+// acknowledges them. It discards packets beyond the expected one and answers the first of them, and then one
+// per nackEveryNS without progress, by a NACK; the sender goes back to the expected packet. It also discards
+// duplicates. A timeout covers the loss of a flow's last packets. The transport processes a NACK like an ACK of
+// what was acknowledged before; losses have no other effect on it.
+//
+// An ACK or NACK carries the number of the packet that it answers. That of a NACK's expected packet is what the sender has
+// an ACK of already, because ACKs are never lost and stay in order.
+//
+// Copies of a packet that was sent again can be in the network when their flow has been delivered. What they meet is
+// counted between steps (lateStat), as long as their flow was not delivered; and a flow's slot is free only when
+// nothing of it is in the network.
+
+// nackEveryNS is the least time between two NACKs for the same packet (the HPCC simulator's default).
+const nackEveryNS = 500_000
+
+// maxBackoff bounds how often a timeout is doubled.
+const maxBackoff = 10
+
+// recovery is the state of senders and receivers that recover from losses, by slot of the flow.
+type recovery struct {
+	net       *Network
+	flows     []recoveryFlow
+	receivers []receiver
+}
+
+// A recoveryFlow belongs to the domain of the source, between steps to the coordinator.
+type recoveryFlow struct {
+	packets    int64
+	una        int64 // packets acknowledged
+	next       int64 // the next packet to send
+	maxSent    int64 // number of packets that have been sent at least once
+	timeoutPS  int64 // of the first timeout in a row
+	deadlinePS int64
+	deliverPS  int64 // when the last packet was delivered; never before
+	inNetwork  int32 // packets and ACKs
+	attempt    uint8 // of packets that are sent again: 1 to 2^attemptBits - 1, round and round
+	backoff    uint8 // timeouts in a row
+	timerSet   bool  // its NIC has a timer for it
+	done       bool
+}
+
+// A receiver belongs to the domain of the destination.
+type receiver struct {
+	expected int64 // packets received in order
+	nacked   int64 // 1 + the packet that the last NACK asked for
+	nackPS   int64 // and when
+}
+
+// A lateStat is what a packet that was sent again met at a hop: a mark, or its wait.
+type lateStat struct {
+	item
+	startPS int64
+	mark    bool
+}
+
+// A finish is a flow whose last packet was delivered.
+type finish struct {
+	atPS int64
+	slot int32
+}
+
+// Losses count packets. Sent = Delivered + Dropped + Discarded when all flows have finished.
+type Losses struct {
+	Sent      int64 // by hosts, retransmissions included
+	Delivered int64 // in order
+	Dropped   int64 // by switches
+	Discarded int64 // by receivers: out of order, or duplicate
+	Again     int64 // retransmissions
+	NACKs     int64 // sent by receivers
+	Timeouts  int64
+}
+
+func (l *Losses) add(o *Losses) {
+	l.Sent += o.Sent
+	l.Delivered += o.Delivered
+	l.Dropped += o.Dropped
+	l.Discarded += o.Discarded
+	l.Again += o.Again
+	l.NACKs += o.NACKs
+	l.Timeouts += o.Timeouts
+}
+
+// recoveryShift is where the number of a packet begins.
+const recoveryShift = flagBits + attemptBits
+
+// check returns an error if the packets in flight of a flow could not be told apart by their numbers.
+func (r *recovery) check(size int64) error {
+	p := &r.net.params
+	if most := min(p.Packets(size), p.Packets(p.WindowBytes)); most >= 1<<(31-recoveryShift) {
+		return fmt.Errorf("%d of its packets can be in flight, with limited buffers at most %d can be", most,
+			1<<(31-recoveryShift)-1)
+	}
+	return nil
+}
+
+// start sets up a new flow.
+func (r *recovery) start(slot int32, f *newFlow) {
+	r.flows[slot] = recoveryFlow{packets: r.net.params.Packets(f.size), timeoutPS: f.timeoutPS, deliverPS: never}
+	r.receivers[slot] = receiver{}
+}
+
+// timeoutPS returns the retransmission timeout of flows of a path. By default it covers a packet that waits behind
+// the largest possible queue (Alpha/(1+Alpha) of the buffer) at every switch, and whose ACK waits at each for one
+// packet and for as many ACKs as such a queue has packets.
+func (n *Network) timeoutPS(path []int32) int64 {
+	if n.buffer.RetransmitNS > 0 {
+		return n.buffer.RetransmitNS * simkernel.PSPerNS
+	}
+	deepest := n.buffer.Alpha / (1 + n.buffer.Alpha) * float64(n.buffer.SwitchBytes)
+	idlePS := int64(0)
+	for _, l := range path {
+		p, back := &n.ports[n.portOf[l]], &n.ports[n.portOf[l^1]]
+		idlePS += p.fullPS + back.ackPS + 2*p.delayPS
+	}
+	sum := 2 * float64(idlePS)
+	for _, l := range path {
+		slower := min(n.links[l].BandwidthBps, n.links[l^1].BandwidthBps)
+		sum += 2 * deepest * 8e12 / float64(slower)
+	}
+	return int64(min(sum, horizonPS/4))
+}
+
+// nearest returns the number closest to near whose lowest bits are those of an item's number.
+func nearest(near int64, itemBits uint32) int64 {
+	return near + int64(int32(itemBits-uint32(near)<<recoveryShift)>>recoveryShift)
+}
+
+// onSend counts a packet that is sent, and returns in which attempt.
+func (d *domain) onSend(slot int32, _ uint32) (attempt uint32) {
+	f := &d.net.recovery.flows[slot]
+	d.losses.Sent++
+	if f.next < f.maxSent {
+		d.losses.Again++
+		attempt = uint32(f.attempt)
+	}
+	f.next++
+	f.maxSent = max(f.maxSent, f.next)
+	f.inNetwork++
+	return attempt
+}
+
+// receiveInOrder processes a data packet at its destination and turns it into its ACK or NACK; false if there is none.
+func (d *domain) receiveInOrder(it *item) bool {
+	slot := d.net.flows.hops[it.hop].flow
+	r := &d.net.recovery.receivers[slot]
+	switch number := nearest(r.expected, it.bits); {
+	case number == r.expected:
+		r.expected++
+		d.losses.Delivered++
+		if it.bits&flagLast != 0 {
+			d.finished = append(d.finished, finish{it.atPS, slot})
+		}
+	case number < r.expected:
+		d.losses.Discarded++
+		d.gone = append(d.gone, slot)
+		return false
+	default:
+		d.losses.Discarded++
+		if r.nacked == r.expected+1 && it.atPS < r.nackPS+nackEveryNS*simkernel.PSPerNS {
+			d.gone = append(d.gone, slot)
+			return false
+		}
+		r.nacked, r.nackPS = r.expected+1, it.atPS
+		it.bits |= flagNack
+		d.losses.NACKs++
+	}
+	it.bits |= flagAck
+	return true
+}
+
+// receiveAck processes an ACK or a NACK at the source.
+func (d *domain) receiveAck(c *nic, slot int32, s *sender, it *item) {
+	f, p := &d.net.recovery.flows[slot], &d.net.params
+	f.inNetwork--
+	if f.done {
+		if f.inNetwork == 0 {
+			d.free(slot)
+		}
+		return
+	}
+	number := nearest(f.una, it.bits)
+	if it.bits&flagNack != 0 {
+		s.goBack(p, f)
+	} else if number >= f.una {
+		f.una = number + 1
+		f.backoff = 0
+		f.deadlinePS = it.atPS + f.timeoutPS
+		s.ackedBytes = min(s.sizeBytes, f.una*p.PayloadBytes)
+		if f.next < f.una { // it had gone back to before packets still in flight
+			s.setNext(p, f, f.una)
+		}
+	}
+	if f.una == f.packets {
+		f.done = true
+		c.vacate(s.place)
+		if f.inNetwork == 0 {
+			d.free(slot)
+		}
+		return
+	}
+	if f.next < f.packets { // later ACKs change nothing
+		if o := s.external; o != nil {
+			s.onAck(d, it, uint32(number), it.bits&attemptMask>>flagBits)
+			o.acked = uint32(f.una)
+		} else {
+			s.updateDCTCP(p, it)
+		}
+	}
+	d.updateOpen(c, s, f.open(s), it.atPS)
+}
+
+// open reports whether a flow has a packet to send and its window allows it.
+func (f *recoveryFlow) open(s *sender) bool {
+	return f.next < f.packets && s.sentBytes-s.ackedBytes < s.windowBytes
+}
+
+// goBack makes the sender send again from the first packet that is not acknowledged.
+func (s *sender) goBack(p *simkernel.Params, f *recoveryFlow) {
+	if f.next > f.una {
+		f.attempt = f.attempt%(1<<attemptBits-1) + 1
+		if s.external != nil {
+			s.external.makeTelemetry(uint32(f.attempt))
+		}
+	}
+	s.setNext(p, f, f.una)
+}
+
+func (s *sender) setNext(p *simkernel.Params, f *recoveryFlow, next int64) {
+	f.next, s.next = next, uint32(next)
+	s.sentBytes = min(s.sizeBytes, next*p.PayloadBytes)
+}
+
+// A timer is when the sender of a flow should look whether packets were lost, or later.
+type timer struct {
+	atPS int64
+	row  int64
+	slot int32
+}
+
+func (t *timer) before(o *timer) bool { return t.atPS < o.atPS || t.atPS == o.atPS && t.row < o.row }
+
+// armTimer sets the flow's timer when it sends, unless it is set.
+func (d *domain) armTimer(c *nic, slot int32, nowPS int64) {
+	if f := &d.net.recovery.flows[slot]; !f.timerSet {
+		d.setTimer(c, slot, f, nowPS)
+	}
+}
+
+func (d *domain) setTimer(c *nic, slot int32, f *recoveryFlow, nowPS int64) {
+	f.deadlinePS = nowPS + min(f.timeoutPS, horizonPS/4>>f.backoff)<<f.backoff
+	f.timerSet = true
+	s := append(c.timers, timer{f.deadlinePS, d.net.flows.info[slot].row, slot})
+	i := len(s) - 1
+	for up := (i - 1) / 2; i > 0 && s[i].before(&s[up]); up = (i - 1) / 2 {
+		s[i], s[up] = s[up], s[i]
+		i = up
+	}
+	c.timers = s
+}
+
+// sink restores the order of the heap after its first timer has changed.
+func (c *nic) sink() {
+	s := c.timers
+	for i := 0; ; {
+		down := 2*i + 1
+		if down >= len(s) {
+			return
+		}
+		if down+1 < len(s) && s[down+1].before(&s[down]) {
+			down++
+		}
+		if !s[down].before(&s[i]) {
+			return
+		}
+		s[i], s[down] = s[down], s[i]
+		i = down
+	}
+}
+
+// pop removes the first timer.
+func (c *nic) pop() {
+	last := len(c.timers) - 1
+	c.timers[0] = c.timers[last]
+	c.timers = c.timers[:last]
+	c.sink()
+}
+
+// nextTimer returns when the first timer of a NIC goes off.
+func (d *domain) nextTimer(c *nic) int64 {
+	for len(c.timers) > 0 {
+		t := &c.timers[0]
+		f := &d.net.recovery.flows[t.slot]
+		switch {
+		case f.done || d.net.flows.info[t.slot].row != t.row:
+			c.pop()
+		case f.deadlinePS > t.atPS:
+			t.atPS = f.deadlinePS
+			c.sink()
+		default:
+			return t.atPS
+		}
+	}
+	return never
+}
+
+// timeout processes the first timer of a NIC, which goes off: without progress for the timeout the sender goes back to
+// the first packet that is not acknowledged.
+func (d *domain) timeout(c *nic) {
+	t := c.timers[0]
+	c.pop()
+	f, s := &d.net.recovery.flows[t.slot], &d.net.flows.senders[t.slot]
+	f.timerSet = false
+	if f.next == f.una { // nothing is in flight: the next packet sets the timer
+		return
+	}
+	d.losses.Timeouts++
+	s.goBack(&d.net.params, f)
+	f.backoff = min(f.backoff+1, maxBackoff)
+	d.setTimer(c, t.slot, f, t.atPS)
+	d.updateOpen(c, s, f.open(s), t.atPS)
+}
+
+// settle counts between steps what concerns flows of several domains, and frees those that have left the network.
+func (r *recovery) settle() {
+	n := r.net
+	t := &n.flows
+	for i := range n.domains {
+		for _, e := range n.domains[i].finished {
+			r.flows[e.slot].deliverPS = e.atPS
+		}
+	}
+	for i := range n.domains {
+		d := &n.domains[i]
+		for k := range d.late {
+			l := &d.late[k]
+			if slot := t.hops[l.hop].flow; l.startPS > r.flows[slot].deliverPS {
+				continue
+			}
+			if l.mark {
+				t.stats[l.hop].marks++
+				continue
+			}
+			waitPS := l.startPS - l.atPS
+			t.stats[l.hop].waitPS += waitPS
+			if l.bits&flagLast != 0 {
+				t.lastPS[l.hop] = waitPS
+			}
+		}
+		d.late = d.late[:0]
+	}
+	for i := range n.domains {
+		d := &n.domains[i]
+		for _, e := range d.finished {
+			d.results.add(t, e.slot, e.atPS)
+		}
+		d.finished = d.finished[:0]
+		for _, slot := range d.gone {
+			f := &r.flows[slot]
+			f.inNetwork--
+			if f.done && f.inNetwork == 0 {
+				n.domains[t.info[slot].domain].free(slot)
+			}
+		}
+		d.gone = d.gone[:0]
+	}
+}

@@ -1,0 +1,177 @@
+package network
+
+import (
+	"context"
+	"fmt"
+	"sync"
+)
+
+// Run simulates the whole workload with at most that many workers at a time. It calls finished, if not nil, with a few
+// thousand flows at a time in the order of their delivery, from another goroutine but never from two at once; the
+// Results are valid until it returns. Invalid rows of the workload, errors of its source and of finished, and the end of
+// ctx end the simulation.
+func (n *Network) Run(ctx context.Context, workers int, finished func(*Results) error) error {
+	domains := 1
+	if workers > 1 {
+		domains = max(1, min(workers*domainsPerWorker, len(n.links)/leastPorts))
+	}
+	return n.run(ctx, workers, n.partition(domains), finished)
+}
+
+// run is Run with given domains of the nodes.
+func (n *Network) run(ctx context.Context, workers int, domainOf []int32, finished func(*Results) error) error {
+	n.layOut(domainOf)
+	var all sync.WaitGroup
+	stop := make(chan struct{})
+	f := &feed{net: n, batches: make(chan *batch, batchesAhead)}
+	all.Go(func() { f.run(stop) })
+	c := &collector{finished: finished, parts: make(chan []resultPart, 2), used: make(chan []resultPart, 4)}
+	var collectErr error
+	collected := make(chan struct{}) // closed when the collector has stopped
+	all.Go(func() {
+		defer close(collected)
+		collectErr = c.run()
+	})
+	err := n.steps(ctx, workers, f, c)
+	close(c.parts)
+	<-collected
+	close(stop)
+	all.Wait()
+	if err == nil {
+		err = collectErr
+	}
+	return err
+}
+
+// A pacer sets the steps of a simulation.
+type pacer struct {
+	net     *Network
+	feed    *feed
+	pending *batch // the present batch of flows; next is the next of them
+	next    int
+}
+
+// steps simulates step by step.
+func (n *Network) steps(ctx context.Context, workers int, f *feed, c *collector) error {
+	p := &pacer{net: n, feed: f}
+	w := n.startWorkers(workers)
+	defer w.stop()
+	for {
+		fromPS, err := p.advance()
+		if err != nil {
+			return err
+		}
+		if fromPS == never {
+			n.passOn(c, 1)
+			return nil
+		}
+		n.passOn(c, resultsAtOnce)
+		if c.failed.Load() {
+			return nil
+		}
+		if n.step%256 == 0 {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+		w.run(fromPS)
+		if n.recovery != nil {
+			n.recovery.settle()
+		}
+	}
+}
+
+// advance sets the next step and returns when it begins; never if every flow has finished and every ACK was received.
+func (p *pacer) advance() (fromPS int64, err error) {
+	n := p.net
+	if err := p.fill(); err != nil {
+		return 0, err
+	}
+	next := int64(never)
+	for i := range n.domains {
+		d := &n.domains[i]
+		next = min(next, d.mailPS, d.nextPS())
+	}
+	if p.pending != nil {
+		next = min(next, p.pending.flows[p.next].startPS)
+	}
+	if next == never {
+		if live := n.live(); live != 0 {
+			panic(fmt.Sprintf("network: idle with %d unfinished flows", live))
+		}
+		return never, nil
+	}
+	fromPS = next / n.stepPS * n.stepPS
+	if fromPS+n.stepPS > horizonPS {
+		return 0, fmt.Errorf("%d flows have not drained after 26 days of simulated time", n.live())
+	}
+	n.step++
+	for p.pending != nil && p.pending.flows[p.next].startPS < fromPS+n.stepPS {
+		p.start()
+		if err := p.fill(); err != nil {
+			return 0, err
+		}
+	}
+	for i := range n.domains {
+		if d := &n.domains[i]; len(d.starting) > 0 {
+			n.reserve(&d.pool, len(d.starting), d.needHops)
+			d.needHops = 0
+		}
+	}
+	return fromPS, nil
+}
+
+// start passes the next flow on to its source's domain.
+func (p *pacer) start() {
+	n, f := p.net, &p.pending.flows[p.next]
+	path := p.pending.links[f.path:f.pathEnd]
+	d := &n.domains[n.domainOf[n.links[path[0]].SrcNode]]
+	d.starting = append(d.starting, start{f, path})
+	d.needHops += units(len(path))
+	p.next++
+}
+
+// fill receives batches until pending contains the next flow; pending is nil after the last.
+func (p *pacer) fill() error {
+	for p.pending == nil || p.next == len(p.pending.flows) {
+		if p.pending != nil && (p.pending.err != nil || p.pending.last) {
+			err := p.pending.err
+			p.pending, p.next = nil, 0
+			p.feed = nil
+			return err
+		}
+		if p.feed == nil {
+			return nil
+		}
+		p.pending, p.next = <-p.feed.batches, 0
+	}
+	return nil
+}
+
+func (n *Network) live() (flows int64) {
+	for i := range n.domains {
+		flows += n.domains[i].pool.live
+	}
+	return flows
+}
+
+// passOn passes results on if there are at least so many.
+func (n *Network) passOn(c *collector, least int) {
+	rows := 0
+	for i := range n.domains {
+		rows += len(n.domains[i].results.Row)
+	}
+	if rows < least {
+		return
+	}
+	var parts []resultPart
+	select {
+	case parts = <-c.used:
+	default:
+		parts = make([]resultPart, len(n.domains))
+	}
+	for i := range n.domains {
+		parts[i], n.domains[i].results = n.domains[i].results, parts[i]
+	}
+	c.parts <- parts
+}
