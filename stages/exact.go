@@ -111,11 +111,11 @@ type exact struct {
 	originNS int64
 	took     []exactFlow // the flows of the results at hand
 
-	mu      sync.Mutex          // of what follows: flows are read and results taken at the same time
-	active  map[int64]exactFlow // by the engine's number
-	awaited int                 // flows to report that have not finished, of those that were read
-	allRead bool
-	waitNS   []int64             // by link: sum of the waits of its packets
+	mu       sync.Mutex          // of what follows: flows are read and results taken at the same time
+	active   map[int64]exactFlow // by the engine's number
+	awaited  int                 // flows to report that have not finished, of those that were read
+	allRead  bool
+	waitNS   []int64 // by link: sum of the waits of its packets
 	counters func(link int32) network.Counters
 	outFCT   exactRows
 	outHops  exactHopRows

@@ -9,17 +9,6 @@ import (
 	"parsimon/simkernel"
 )
 
-// Limited buffers of switches: the data packets that wait at the ports of a switch share its buffer. Each takes its wire
-// bytes from its arrival until its service starts. A packet is dropped on arrival if the buffer is full or its port
-// above the dynamic threshold (BufferParams.Alpha). ACKs take no buffer and are never dropped (priority group 0 of the
-// HPCC simulator). At a switch where packets arrive and leave in the same ps, arrivals come first, by the link that
-// they came over.
-//
-// So the ports of a switch depend on each other, within a window too. But only where a packet may be dropped: in a window
-// in which everything that arrives fits, whatever leaves, they are simulated one by one, like ports without a
-// limit. Otherwise arrivals of all ports are admitted in order of time. Even then a port's services are simulated only
-// when the decision depends on them.
-
 // BufferParams are the buffers of switches, and how senders recover from losses.
 type BufferParams struct {
 	SwitchBytes int64 // shared by the ports of a switch; above 0
@@ -67,6 +56,11 @@ func (n *Network) admits(b *buffer, p *port, wireBytes int64) bool {
 	return b.usedBytes+wireBytes <= n.buffer.SwitchBytes &&
 		float64(p.heldBytes+wireBytes) <= n.buffer.Alpha*float64(n.buffer.SwitchBytes-b.usedBytes)
 }
+
+// The ports of a switch with a limited buffer depend on each other, within a window too. But only where a packet may be
+// dropped: in a window in which everything that arrives fits, whatever leaves, they are simulated one by one, like
+// ports without a limit. Otherwise arrivals of all ports are admitted in order of time. Even then a port's services
+// are simulated only when the decision depends on them.
 
 // runNodes is the part of runWindow that depends on limited buffers: it runs the ports with work, switch by switch.
 func (d *domain) runNodes(arrivals []arrival, work []uint64) {

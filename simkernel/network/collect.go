@@ -56,7 +56,7 @@ type collector struct {
 	finished func(*Results) error
 	parts    chan []resultPart // one per domain
 	used     chan []resultPart // the same, to be filled again
-	failed   atomic.Bool        // finished has returned an error
+	failed   atomic.Bool       // finished has returned an error
 	out      Results
 	order    []resultRef
 }

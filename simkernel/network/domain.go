@@ -103,8 +103,8 @@ func (d *domain) nextPS() int64 {
 	return next
 }
 
-// setWindow makes w the present window. No earlier window may have work left. What is no longer too far ahead is scheduled
-// before anything that is inserted now, so that equal arrivals keep their order.
+// setWindow makes w the present window. No earlier window may have work left. What is no longer too far ahead is
+// scheduled before anything that is inserted now, so that equal arrivals keep their order.
 func (d *domain) setWindow(w int64) {
 	d.window, d.startPS, d.endPS = w, w*d.lengthPS, (w+1)*d.lengthPS
 	for len(d.later) > 0 && d.later[0].atPS-d.startPS < scheduleWindows*d.lengthPS {

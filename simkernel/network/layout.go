@@ -122,10 +122,10 @@ func (n *Network) setWindows(domainOf []int32) {
 	}
 }
 
-// partition divides the nodes of a network into at most that many domains with about the same number of links. Hosts are in
-// the domain of their first switch, the ends of short links in the same one, and adjacent switches mostly: domains are
-// consecutive sections of one breadth-first search over groups of nodes. The division affects the speed of a Network,
-// never its results.
+// partition divides the nodes of a network into at most that many domains with about the same number of links. Hosts
+// are in the domain of their first switch, the ends of short links in the same one, and adjacent switches mostly:
+// domains are consecutive sections of one breadth-first search over groups of nodes. The division affects the speed of
+// a Network, never its results.
 func (n *Network) partition(domains int) []int32 {
 	groupOf := n.groups(domains)
 	groups := slices.Max(groupOf) + 1

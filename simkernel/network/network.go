@@ -1,3 +1,61 @@
+// Package network simulates every packet of every flow at every hop of its path, on all cores. It consists of the same
+// transports (simkernel.Sender), link speeds (simkernel.WireTime), queues and ideal FCTs as the link kernel, composed
+// differently. twin_test.go has a slow, simple simulator that it must agree with in every bit.
+//
+// # Model
+//
+// Switches store and forward. Each port of a switch has two FIFOs, one for ACKs and one for data, with strict
+// priority for ACKs, without preemption. A data packet is marked if more than Params.MarkBytes(bandwidth) wire
+// bytes of data are left behind it when its service starts. (With Transport.RandomMarks there is one FIFO
+// for both, and marks are random.) Every data packet is acknowledged by one ACK of AckBytes, which returns over
+// the reverse links and through the destination's NIC. A NIC sends ACKs first, then serves its sendable
+// flows round robin, one packet each, and never marks. A flow with less than its window in flight is sendable
+// and sends a full packet even if that exceeds the window. Not modelled: PFC, several classes of data.
+//
+// Buffers of switches are unlimited, or the data packets that wait at the ports of a switch share one of limited size
+// (BufferParams). Each takes its wire bytes from its arrival until its service starts. A packet is dropped on arrival
+// if the buffer is full or its port above the dynamic threshold. ACKs take no buffer and are never dropped (priority
+// group 0 of the HPCC simulator). recovery.go describes how senders recover.
+//
+// Compared with ns-3, the ground truth: with times rounded down to whole ns as ns-3 does, small networks yield
+// its FCTs to the ns, marks and cuts included, with one exception. When several flows share a NIC after a cut,
+// ns-3 can let a paced flow wait until the next ACK, because it schedules its next send at the earliest
+// pacing time of all flows, including flows whose windows are closed. A Network does not.
+//
+// # Order of events
+//
+// Time is in ps. Items that reach a port in the same ps are ordered by the link that they came over; flows
+// that start in the same ps by row. A host first receives all ACKs of a time, then starts flows, then looks at timers,
+// and then sends. A switch that starts a service considers ACKs that arrive at this very time; data that does is not
+// left behind yet. At a switch with a limited buffer arrivals come before services. This is the link kernel's order:
+// a network of one queue yields its results bit by bit. Nothing else can tie: what leaves one port reaches the next
+// one later.
+//
+// # Domains, steps and windows
+//
+// The nodes are divided into domains (layout.go), and time into steps as long as the least time that a packet takes
+// from one domain to another. In a step workers simulate the domains in any order or at the same time (workers.go);
+// what leaves a domain is read by the other in the next step. A domain divides a step into windows as long as the least
+// time from one of its ports to the next. What reaches a port in a window left another port before the window began.
+// So each port processes its arrivals of a window alone, in one pass, without an event heap (domain.go).
+//
+//	feed ──► flows ──► step: domain 0 │ domain 1 │ … ──► results ──► finished
+//	(goroutine)               windows │ windows  │       (goroutine)
+//
+// Memory grows with the flows in the network and the packets in its queues, not with the workload.
+//
+// # Where what happens
+//
+//   - A flow starts: pacer.start passes it to its source's domain, domain.admit lays out its path, and domain.receive
+//     adds it to its NIC when its start is reached.
+//   - Its next hop is chosen once, in domain.admit (hop.forward, hop.backward); domain.sendData and the ACK's case of
+//     domain.serve and domain.runNIC read it.
+//   - A packet enters a switch's port in domain.runPort, or in domain.runMerged where a limited buffer may drop it
+//     (Network.admits, domain.drop).
+//   - It leaves a switch's port in domain.serve (domain.serveShared with one queue for ACKs and data), and a NIC in
+//     domain.sendNext.
+//   - Its last packet is delivered in domain.receiveData (with recovery: Network settles it after the step, in
+//     recovery.settle); the flow's slot is free when its source has received the last ACK (domain.free).
 package network
 
 import (

@@ -116,8 +116,8 @@ func (c *nic) compact(moved func(slot, place int32)) {
 	c.fresh = false
 }
 
-// runNIC simulates a host's NIC to the end of the window. arrivals have reached it in the window, in order. At equal times
-// ACKs and data arrive first, flows start then, timers go off then, and what is sent follows.
+// runNIC simulates a host's NIC to the end of the window. arrivals have reached it in the window, in order. At equal
+// times ACKs and data arrive first, flows start then, timers go off then, and what is sent follows.
 func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 	in, acks := d.in[:0], &p.data
 	for i := range arrivals {

@@ -28,7 +28,6 @@ type port struct {
 
 	acks      fifo
 	node      int32
-	nic       int32 // index of domain.nics; -1 at a switch
 	heldBytes int64 // with limited buffers: wire bytes of the data that waits
 	dropped   int64
 
@@ -94,8 +93,8 @@ func (d *domain) runPort(u int32, p *port, arrivals []arrival) {
 	}
 }
 
-// serve starts the services of a switch's port before untilPS, and returns when the next one will start. Everything that
-// arrives before untilPS is in the queues.
+// serve starts the services of a switch's port before untilPS, and returns when the next one will start. Everything
+// that arrives before untilPS is in the queues.
 func (d *domain) serve(p *port, data, acks *fifo, untilPS int64) (nextPS int64) {
 	if d.shared {
 		return d.serveShared(p, data, untilPS)

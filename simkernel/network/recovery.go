@@ -6,14 +6,14 @@ import (
 	"parsimon/simkernel"
 )
 
-// Recovery from losses is go-back-N, as in RDMA NICs and the HPCC simulator. A receiver accepts packets in order only, and
-// acknowledges them. It discards packets beyond the expected one and answers the first of them, and then one
+// Recovery from losses is go-back-N, as in RDMA NICs and the HPCC simulator. A receiver accepts packets in order only,
+// and acknowledges them. It discards packets beyond the expected one and answers the first of them, and then one
 // per nackEveryNS without progress, by a NACK; the sender goes back to the expected packet. It also discards
 // duplicates. A timeout covers the loss of a flow's last packets. The transport processes a NACK like an ACK of
 // what was acknowledged before; losses have no other effect on it.
 //
-// An ACK or NACK carries the number of the packet that it answers. That of a NACK's expected packet is what the sender has
-// an ACK of already, because ACKs are never lost and stay in order.
+// An ACK or NACK carries the number of the packet that it answers. That of a NACK's expected packet is what the sender
+// has an ACK of already, because ACKs are never lost and stay in order.
 //
 // Copies of a packet that was sent again can be in the network when their flow has been delivered. What they meet is
 // counted between steps (lateStat), as long as their flow was not delivered; and a flow's slot is free only when

@@ -8,8 +8,8 @@ import (
 
 // Run simulates the whole workload with at most that many workers at a time. It calls finished, if not nil, with a few
 // thousand flows at a time in the order of their delivery, from another goroutine but never from two at once; the
-// Results are valid until it returns. Invalid rows of the workload, errors of its source and of finished, and the end of
-// ctx end the simulation.
+// Results are valid until it returns. Invalid rows of the workload, errors of its source and of finished, and the end
+// of ctx end the simulation.
 func (n *Network) Run(ctx context.Context, workers int, finished func(*Results) error) error {
 	domains := 1
 	if workers > 1 {

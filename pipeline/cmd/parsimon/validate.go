@@ -39,6 +39,7 @@ sample.`,
 		r.defaultAuto(f, "the answer of the last run")
 		r.declareCluster(f)
 		whole.declare(f)
+		r.declareWorkers(f)
 		f.StringVar(&truth, "truth", "exact", "exact, or a Parquet file with flow_id and fct_ns")
 		f.DurationVar(&sample, "sample", 0, "length of the stretch to simulate whole, e.g. 20ms; 0: all of the trace")
 		f.DurationVar(&warmup, "warmup", 0, "simulated before the stretch but not compared; 0: as long as the stretch")
