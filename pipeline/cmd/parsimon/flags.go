@@ -41,7 +41,7 @@ func (r *runFlags) declareLake(f *pflag.FlagSet) {
 
 // declareEstimator declares what names a variant, but for clustering; see variant.
 func (r *runFlags) declareEstimator(f *pflag.FlagSet) {
-	f.StringVar(&r.estimator, "estimator", stages.Flow.String(), "how slowdowns are found: flow (link cases that follow each flow's packets, in two passes), independent (link cases as in the paper) or exact (every packet in the whole network, on one core)")
+	f.StringVar(&r.estimator, "estimator", stages.Flow.String(), "how slowdowns are found: flow (link cases that follow each flow's packets, in two passes), independent (link cases as in the paper) or exact (every packet in the whole network)")
 	f.StringVar(&r.passes, "passes", "", "passes of estimator flow over all link cases: 2, or 1 to see what feedback is worth (default 2)")
 	r.declareLinkBackend(f)
 }
