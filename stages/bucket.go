@@ -5,10 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/apache/arrow/go/v17/arrow/array"
-	"github.com/apache/arrow/go/v17/arrow/memory"
-
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
@@ -36,16 +32,14 @@ type Bucketer struct {
 	seed   uint64
 	sorter sorter
 
-	rows                  contributionRows // of all hops; delay is drawn
-	flowID, size, delayNS []int64          // of the same hops
-	normalised            []float64        // delays of one link by size, ascending within buckets
-	buckets               bucketRows
+	rows                  []contributionRow // of all hops; the delay is drawn
+	flowID, size, delayNS []int64           // of the same hops
+	normalised            []float64         // delays by size, ascending within buckets
+	buckets               []bucketRow       // their delays are parts of normalised
 }
 
 // BucketColumns names the columns of table hop_delays that Bucket reads.
-func BucketColumns() []string {
-	return []string{"link_id", "flow_row", "flow_id", "hop", "hops", "size_bytes", "fct_ns", "ideal_ns"}
-}
+func BucketColumns() []string { return columns.Names[hopDelays]() }
 
 // NewBucketer returns a bucketer. The seed keys the draws.
 func NewBucketer(p simkernel.Params, seed uint64) *Bucketer {
@@ -64,83 +58,82 @@ func (b *Bucketer) Bucket(ctx context.Context, in schema.Batches,
 	if err := b.read(in); err != nil {
 		return stats, err
 	}
-	link := b.rows.link
-	for from := 0; from < len(link); {
+	for from := 0; from < len(b.rows); {
 		if err := ctx.Err(); err != nil {
 			return stats, err
 		}
 		to := from + 1
-		for to < len(link) && link[to] == link[from] {
+		for to < len(b.rows) && b.rows[to].LinkID == b.rows[from].LinkID {
 			to++
 		}
-		stats.Buckets += int64(b.bucketLink(from, to))
+		b.bucketLink(from, to)
 		stats.Links++
-		if len(b.buckets.link) >= columns.BatchRows/16 {
-			if err := b.buckets.flush(buckets); err != nil {
+		if len(b.buckets) >= columns.BatchRows/16 || to == len(b.rows) {
+			stats.Buckets += int64(len(b.buckets))
+			if err := bucketTable.Write(buckets, b.buckets); err != nil {
 				return stats, err
 			}
+			b.buckets, b.normalised = b.buckets[:0], b.normalised[:0]
 		}
 		from = to
-	}
-	if err := b.buckets.flush(buckets); err != nil {
-		return stats, err
 	}
 	if contributions == nil {
 		return stats, nil
 	}
-	stats.Contributions = int64(len(link))
-	return stats, b.rows.writeByFlow(contributions)
+	stats.Contributions = int64(len(b.rows))
+	return stats, b.sorter.writeByFlow(contributions, b.rows)
+}
+
+// hopDelays is a view of table hop_delays.
+type hopDelays struct {
+	Link    []int32 `col:"link_id"`
+	FlowRow []int64 `col:"flow_row"`
+	FlowID  []int64 `col:"flow_id"`
+	Hop     []int16 `col:"hop"`
+	Hops    []int16 `col:"hops"`
+	Size    []int64 `col:"size_bytes"`
+	FCT     []int64 `col:"fct_ns"`
+	Ideal   []int64 `col:"ideal_ns"`
 }
 
 func (b *Bucketer) read(in schema.Batches) error {
-	r := &b.rows
-	r.reset()
-	b.flowID, b.size, b.delayNS = b.flowID[:0], b.size[:0], b.delayNS[:0]
-	err := columns.ForEach(in, func(rec arrow.Record) error {
-		link, id := columns.Int32s(rec, "link_id"), columns.Int64s(rec, "flow_id")
-		r.link, b.flowID = append(r.link, link...), append(b.flowID, id...)
-		r.flowRow = append(r.flowRow, columns.Int64s(rec, "flow_row")...)
-		r.hop = append(r.hop, columns.Int16s(rec, "hop")...)
-		r.hops = append(r.hops, columns.Int16s(rec, "hops")...)
-		b.size = append(b.size, columns.Int64s(rec, "size_bytes")...)
-		ideal := columns.Int64s(rec, "ideal_ns")
-		for i, fct := range columns.Int64s(rec, "fct_ns") {
-			if fct < ideal[i] {
+	b.rows, b.flowID, b.size, b.delayNS = b.rows[:0], b.flowID[:0], b.size[:0], b.delayNS[:0]
+	return columns.Each(in, func(v *hopDelays) error {
+		b.flowID, b.size = append(b.flowID, v.FlowID...), append(b.size, v.Size...)
+		for i, fct := range v.FCT {
+			if fct < v.Ideal[i] {
 				return fmt.Errorf("hop_delays: flow %d on link %d has an FCT of %d ns, below its ideal FCT of %d ns",
-					id[i], link[i], fct, ideal[i])
+					v.FlowID[i], v.Link[i], fct, v.Ideal[i])
 			}
-			b.delayNS = append(b.delayNS, fct-ideal[i])
+			b.delayNS = append(b.delayNS, fct-v.Ideal[i])
+			b.rows = append(b.rows, contributionRow{v.FlowRow[i], v.Hop[i], v.Hops[i], v.Link[i], 0, 0})
 		}
 		return nil
 	})
-	r.delay, r.wait = resize(r.delay, len(r.link)), resize(r.wait, len(r.link))
-	clear(r.wait)
-	return err
 }
 
-// bucketLink buckets the rows from..to-1, all of one link, and draws their contributions. It returns the
-// number of buckets.
-func (b *Bucketer) bucketLink(from, to int) int {
+// bucketLink buckets the rows from..to-1, all of one link, and draws their contributions.
+func (b *Bucketer) bucketLink(from, to int) {
 	size := b.size[from:to]
 	order := b.sorter.order(to-from, func(i int) uint64 { return uint64(size[i]) })
-	b.normalised = b.normalised[:0]
+	start := len(b.normalised)
 	for _, i := range order {
 		b.normalised = append(b.normalised, float64(b.delayNS[from+int(i)])/float64(b.params.Packets(size[i])))
 	}
-	n := 0
-	for first := 0; first < len(order); n++ {
+	normalised := b.normalised[start:]
+	for first, n := 0, int32(0); first < len(order); n++ {
 		end := first + bucketEnd(len(order)-first, func(i int) int64 { return size[order[first+i]] })
-		members, delays := order[first:end], b.normalised[first:end]
+		members, delays := order[first:end], normalised[first:end]
 		slices.Sort(delays)
 		for _, i := range members {
 			row := from + int(i)
-			b.rows.delay[row] = drawDelay(b.seed, b.flowID[row], b.rows.hop[row],
+			b.rows[row].DelayNS = drawDelay(b.seed, b.flowID[row], b.rows[row].Hop,
 				delays) * float64(b.params.Packets(b.size[row]))
 		}
-		b.buckets.append(b.rows.link[from], n, size[members[0]], size[members[len(members)-1]], delays)
+		b.buckets = append(b.buckets, bucketRow{b.rows[from].LinkID, n, size[members[0]], size[members[len(members)-1]],
+			int64(len(delays)), delays})
 		first = end
 	}
-	return n
 }
 
 // drawDelay draws the delay of a flow at a hop from those of its bucket, sorted. The draw is keyed by flow and
@@ -159,32 +152,4 @@ func bucketEnd(n int, size func(i int) int64) int {
 		}
 	}
 	return n
-}
-
-// bucketRows are rows of table delay_buckets under construction.
-type bucketRows struct {
-	link, bucket []int32
-	lo, hi, n    []int64
-	delays       *array.ListBuilder
-}
-
-func (c *bucketRows) append(link int32, bucket int, lo, hi int64, delays []float64) {
-	if c.delays == nil {
-		column := schema.DelayBuckets.Columns[schema.DelayBuckets.Index("delays")]
-		c.delays = array.NewListBuilderWithField(memory.DefaultAllocator, column.Type.(*arrow.ListType).ElemField())
-	}
-	c.link, c.bucket = append(c.link, link), append(c.bucket, int32(bucket))
-	c.lo, c.hi, c.n = append(c.lo, lo), append(c.hi, hi), append(c.n, int64(len(delays)))
-	c.delays.Append(true)
-	c.delays.ValueBuilder().(*array.Float64Builder).AppendValues(delays, nil)
-}
-
-func (c *bucketRows) flush(out schema.Sink) error {
-	if len(c.link) == 0 {
-		return nil
-	}
-	err := columns.Write(out, schema.DelayBuckets, len(c.link), columns.Of(c.link), columns.Of(c.bucket),
-		columns.Of(c.lo), columns.Of(c.hi), columns.Of(c.n), c.delays.NewArray())
-	c.link, c.bucket, c.lo, c.hi, c.n = c.link[:0], c.bucket[:0], c.lo[:0], c.hi[:0], c.n[:0]
-	return err
 }

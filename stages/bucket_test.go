@@ -8,7 +8,6 @@ import (
 	"sort"
 	"testing"
 
-	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/schema/columns"
@@ -74,17 +73,17 @@ func TestBucketRules(t *testing.T) {
 
 // delaysTable returns table hop_delays of some links.
 func delaysTable(rng *rand.Rand, links, flowsPerLink int) *captured {
-	var d delayRows
+	var rows []hopDelayRow
 	for l := range links {
 		for i := range flowsPerLink {
 			size := 1 + rng.Int64N(50_000)
 			ideal := 1000 + size
-			d.append(int32(l), int64(i*links+l), int64(1000+i*links+l), int16(l%3), 3, size, ideal+rng.Int64N(5000),
-				ideal, 0)
+			rows = append(rows, hopDelayRow{int32(l), int64(i*links + l), int64(1000 + i*links + l), int16(l % 3), 3, size,
+				ideal + rng.Int64N(5000), ideal, 0})
 		}
 	}
 	var c captured
-	if err := d.flush(&c); err != nil {
+	if err := hopDelayTable.Write(&c, rows); err != nil {
 		panic(err)
 	}
 	return &c
@@ -160,11 +159,15 @@ func TestBucketDrawsFromTheFlowsOwnBucket(t *testing.T) {
 				columns.Int64s(r, "flow_row")[i]}] = columns.Float64s(r, "delay_ns")[i]
 		}
 	}
-	rec := in.recs[0]
-	for from := int64(0); from < rec.NumRows(); from += 1500 {
-		var b, c captured
-		if _, err := NewBucketer(p, 42).Bucket(context.Background(),
-			&captured{recs: []arrow.Record{rec.NewSlice(from, from+1500)}}, &b, &c); err != nil {
+	for link := range int32(6) {
+		var one, b, c captured
+		for _, r := range in.recs { // each batch has rows of a few links
+			links := columns.Int32s(r, "link_id")
+			from, _ := slices.BinarySearch(links, link)
+			to, _ := slices.BinarySearch(links, link+1)
+			one.recs = append(one.recs, r.NewSlice(int64(from), int64(to)))
+		}
+		if _, err := NewBucketer(p, 42).Bucket(context.Background(), &one, &b, &c); err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range c.recs {
@@ -180,10 +183,8 @@ func TestBucketDrawsFromTheFlowsOwnBucket(t *testing.T) {
 
 // An FCT below the ideal FCT is an error.
 func TestBucketRefusesDelaysBelowIdeal(t *testing.T) {
-	var d delayRows
-	d.append(3, 0, 77, 0, 1, 100, 900, 1000, 0)
 	var c, b, out captured
-	if err := d.flush(&c); err != nil {
+	if err := hopDelayTable.Write(&c, []hopDelayRow{{3, 0, 77, 0, 1, 100, 900, 1000, 0}}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := NewBucketer(simkernel.DefaultParams(), 1).Bucket(context.Background(), &c, &b, &out)

@@ -58,9 +58,10 @@ func (c *Clustering) String() string { return c.name }
 
 // LinkCluster is one row of table link_clusters.
 type LinkCluster struct {
-	Link, Representative int32
-	Distance             float64 // from the representative, below 1; 0 for the representative itself
-	Members              int32   // links in the cluster
+	Link           int32   `col:"link_id"`
+	Representative int32   `col:"representative"`
+	Distance       float64 `col:"distance"` // from the representative, below 1; 0 for the representative itself
+	Members        int32   `col:"members"`  // links in the cluster
 }
 
 // Cluster groups links greedily (paper, appendix): in the order of link ids, the first link that is in no
@@ -183,14 +184,7 @@ func (c *Clustering) central(features []LinkFeatures, members []int32, first int
 
 // WriteClusters writes table link_clusters.
 func WriteClusters(clusters []LinkCluster, out schema.Sink) error {
-	var link, representative, members []int32
-	var distance []float64
-	for _, c := range clusters {
-		link, representative = append(link, c.Link), append(representative, c.Representative)
-		distance, members = append(distance, c.Distance), append(members, c.Members)
-	}
-	return columns.Write(out, schema.LinkClusters, len(link),
-		columns.Of(link), columns.Of(representative), columns.Of(distance), columns.Of(members))
+	return clusterTable.Write(out, clusters)
 }
 
 // ReadClusters reads table link_clusters and returns the representative of each link, by link id; -1 for

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/schema"
@@ -20,7 +19,8 @@ type Drawer struct {
 	seed           uint64
 	representative []int32 // by link id
 	buckets        map[int32][]drawBucket
-	rows           contributionRows
+	rows           []contributionRow
+	sorter         sorter
 }
 
 // drawBucket is one row of table delay_buckets.
@@ -34,13 +34,28 @@ func NewDrawer(p simkernel.Params, seed uint64, of []int32) *Drawer {
 	return &Drawer{params: p, seed: seed, representative: of}
 }
 
-// DrawColumns names the columns of table hops that Draw reads.
-func DrawColumns() []string {
-	return []string{"link_id", "flow_row", "flow_id", "hop", "hops", "size_bytes"}
+// drawHops is a view of table hops.
+type drawHops struct {
+	Link    []int32 `col:"link_id"`
+	FlowRow []int64 `col:"flow_row"`
+	FlowID  []int64 `col:"flow_id"`
+	Hop     []int16 `col:"hop"`
+	Hops    []int16 `col:"hops"`
+	Size    []int64 `col:"size_bytes"`
 }
 
+// drawBuckets is a view of table delay_buckets.
+type drawBuckets struct {
+	Link     []int32     `col:"link_id"`
+	MaxBytes []int64     `col:"size_max_bytes"`
+	Delays   *array.List `col:"delays"`
+}
+
+// DrawColumns names the columns of table hops that Draw reads.
+func DrawColumns() []string { return columns.Names[drawHops]() }
+
 // DrawBucketColumns names the columns of table delay_buckets that Draw reads.
-func DrawBucketColumns() []string { return []string{"link_id", "size_max_bytes", "delays"} }
+func DrawBucketColumns() []string { return columns.Names[drawBuckets]() }
 
 // Draw reads the rows of table hops of the links in [lo, hi) and all of table delay_buckets, by link and size,
 // and writes table hop_contributions by flow_row and hop: the same draws as Bucket makes, from the buckets of
@@ -49,12 +64,9 @@ func (d *Drawer) Draw(ctx context.Context, lo, hi int32, hops, buckets schema.Ba
 	if err := d.readBuckets(lo, hi, buckets); err != nil {
 		return err
 	}
-	d.rows.reset()
-	err := columns.ForEach(hops, func(rec arrow.Record) error {
-		row, id, size := columns.Int64s(rec, "flow_row"), columns.Int64s(rec, "flow_id"),
-			columns.Int64s(rec, "size_bytes")
-		hop, count := columns.Int16s(rec, "hop"), columns.Int16s(rec, "hops")
-		for i, l := range columns.Int32s(rec, "link_id") {
+	d.rows = d.rows[:0]
+	err := columns.Each(hops, func(v *drawHops) error {
+		for i, l := range v.Link {
 			if l < lo || l >= hi {
 				continue
 			}
@@ -63,21 +75,22 @@ func (d *Drawer) Draw(ctx context.Context, lo, hi int32, hops, buckets schema.Ba
 				return fmt.Errorf("link %d has representative %d, which has no rows in delay_buckets", l,
 					d.representative[l])
 			}
-			at, _ := slices.BinarySearchFunc(buckets, size[i], func(b drawBucket, s int64) int {
+			at, _ := slices.BinarySearchFunc(buckets, v.Size[i], func(b drawBucket, s int64) int {
 				if b.maxBytes < s {
 					return -1
 				}
 				return 1
 			})
-			delay := drawDelay(d.seed, id[i], hop[i], buckets[min(at, len(buckets)-1)].delays)
-			d.rows.append(row[i], hop[i], count[i], l, delay*float64(d.params.Packets(size[i])), 0)
+			delay := drawDelay(d.seed, v.FlowID[i], v.Hop[i], buckets[min(at, len(buckets)-1)].delays)
+			d.rows = append(d.rows, contributionRow{v.FlowRow[i], v.Hop[i], v.Hops[i], l,
+				delay * float64(d.params.Packets(v.Size[i])), 0})
 		}
 		return ctx.Err()
 	})
 	if err != nil {
 		return err
 	}
-	return d.rows.writeByFlow(out)
+	return d.sorter.writeByFlow(out, d.rows)
 }
 
 // readBuckets reads the buckets that the links in [lo, hi) draw from.
@@ -87,14 +100,12 @@ func (d *Drawer) readBuckets(lo, hi int32, in schema.Batches) error {
 	for l := lo; l < hi; l++ {
 		wanted[d.representative[l]] = true
 	}
-	return columns.ForEach(in, func(rec arrow.Record) error {
-		maxBytes := columns.Int64s(rec, "size_max_bytes")
-		lists := columns.Named(rec, "delays").(*array.List)
-		values := lists.ListValues().(*array.Float64).Float64Values()
-		for i, l := range columns.Int32s(rec, "link_id") {
+	return columns.Each(in, func(v *drawBuckets) error {
+		values := v.Delays.ListValues().(*array.Float64).Float64Values()
+		for i, l := range v.Link {
 			if wanted[l] {
-				from, to := lists.ValueOffsets(i)
-				d.buckets[l] = append(d.buckets[l], drawBucket{maxBytes[i], slices.Clone(values[from:to])})
+				from, to := v.Delays.ValueOffsets(i)
+				d.buckets[l] = append(d.buckets[l], drawBucket{v.MaxBytes[i], slices.Clone(values[from:to])})
 			}
 		}
 		return nil

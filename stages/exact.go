@@ -117,8 +117,8 @@ type exact struct {
 	allRead  bool
 	waitNS   []int64 // by link: sum of the waits of its packets
 	counters func(link int32) network.Counters
-	outFCT   exactRows
-	outHops  exactHopRows
+	outFCT   []exactRow
+	outHops  []exactHopRow
 }
 
 // exactFlow is what the engine does not store about a flow in the network.
@@ -220,9 +220,11 @@ func (x *exact) take(r *network.Results) error {
 		}
 		if x.options.reports(f.start) {
 			x.stats.Flows++
-			x.outFCT.append(f, r.FCTNS[i], r.IdealNS[i])
+			x.outFCT = append(x.outFCT, exactRow{f.id, f.row, f.size, f.start, int16(len(f.path)), r.IdealNS[i], r.FCTNS[i],
+				float64(r.FCTNS[i]) / float64(r.IdealNS[i])})
 			for h := from; h < to && x.out.Hops != nil; h++ {
-				x.outHops.append(f, h-from, r.WaitNS[h], r.LastWaitNS[h], r.Marks[h])
+				x.outHops = append(x.outHops, exactHopRow{f.row, int16(h - from), f.path[h-from], r.WaitNS[h], r.LastWaitNS[h],
+					r.Marks[h]})
 			}
 		}
 		from = to
@@ -230,7 +232,7 @@ func (x *exact) take(r *network.Results) error {
 	if ended {
 		return errCounted
 	}
-	if len(x.outFCT.row) < columns.BatchRows && len(x.outHops.row) < columns.BatchRows {
+	if len(x.outFCT) < columns.BatchRows && len(x.outHops) < columns.BatchRows {
 		return nil
 	}
 	return x.flush()
@@ -240,77 +242,33 @@ func (x *exact) take(r *network.Results) error {
 var errCounted = errors.New("all flows that count have finished")
 
 func (x *exact) flush() error {
-	if err := x.outFCT.flush(x.out.FCTs); err != nil {
-		return err
+	err := exactTable.Write(x.out.FCTs, x.outFCT)
+	if err == nil && x.out.Hops != nil {
+		err = exactHopTable.Write(x.out.Hops, x.outHops)
 	}
-	return x.outHops.flush(x.out.Hops)
+	x.outFCT, x.outHops = x.outFCT[:0], x.outHops[:0]
+	return err
 }
 
 // writeLinks writes table link_stats: what each link carried, and its queue. Everything is of data packets.
 func (x *exact) writeLinks() error {
-	var rows statRows
+	var rows []linkStatRow
 	for _, l := range x.net.Links {
 		carried, c := x.options.Loads.Links[l.ID], linkCounters{}
 		if carried.Packets > 0 {
 			queue, busyNS := x.counters(l.ID), int64(carried.busyNS(l.BandwidthBps, &x.params))
 			c = linkCounters{
-				sent: carried.Packets, marked: queue.PacketsMarked, busyNS: busyNS, maxQueueBytes: queue.MaxQueueBytes,
-				meanQueue:  float64(x.waitNS[l.ID]) / float64(max(1, busyNS)), // Little's law, as in countersOf
-				meanWaitNS: float64(x.waitNS[l.ID]) / float64(carried.Packets),
+				PacketsSent: carried.Packets, PacketsMarked: queue.PacketsMarked, BusyNS: busyNS,
+				MaxQueueBytes:    queue.MaxQueueBytes,
+				MeanQueuePackets: float64(x.waitNS[l.ID]) / float64(max(1, busyNS)), // Little's law, as in countersOf
+				MeanWaitNS:       float64(x.waitNS[l.ID]) / float64(carried.Packets),
 			}
 			if queue.MaxQueueBytes > 0 {
-				c.maxQueueAtNS = x.originNS + queue.MaxQueueAtNS
+				c.MaxQueueAtNS = x.originNS + queue.MaxQueueAtNS
 			}
 		}
-		rows.append(l, carried, x.options.Loads.AvailableBps(&x.params, l), x.options.Loads.Load(l), c)
+		available := x.options.Loads.AvailableBps(&x.params, l)
+		rows = append(rows, linkStat(l, carried, available, x.options.Loads.Load(l), c))
 	}
-	return rows.flush(x.out.Links)
-}
-
-// exactRows are rows of table exact_fcts under construction.
-type exactRows struct {
-	id, row, size, start, fct, ideal []int64
-	hops                             []int16
-	slowdown                         []float64
-}
-
-func (c *exactRows) append(f exactFlow, fctNS, idealNS int64) {
-	c.id, c.row = append(c.id, f.id), append(c.row, f.row)
-	c.size, c.start = append(c.size, f.size), append(c.start, f.start)
-	c.fct, c.ideal, c.hops = append(c.fct, fctNS), append(c.ideal, idealNS), append(c.hops, int16(len(f.path)))
-	c.slowdown = append(c.slowdown, float64(fctNS)/float64(idealNS))
-}
-
-func (c *exactRows) flush(out schema.Sink) error {
-	if len(c.row) == 0 {
-		return nil
-	}
-	err := columns.Write(out, schema.ExactFCTs, len(c.row), columns.Of(c.id), columns.Of(c.row), columns.Of(c.size),
-		columns.Of(c.start), columns.Of(c.hops), columns.Of(c.ideal), columns.Of(c.fct), columns.Of(c.slowdown))
-	c.id, c.row, c.size, c.start, c.fct, c.ideal = c.id[:0], c.row[:0], c.size[:0], c.start[:0], c.fct[:0], c.ideal[:0]
-	c.hops, c.slowdown = c.hops[:0], c.slowdown[:0]
-	return err
-}
-
-// exactHopRows are rows of table exact_hops under construction.
-type exactHopRows struct {
-	row, wait, last []int64
-	hop             []int16
-	link, marks     []int32
-}
-
-func (c *exactHopRows) append(f exactFlow, hop int32, waitNS, lastWaitNS int64, marks int32) {
-	c.row, c.hop, c.link = append(c.row, f.row), append(c.hop, int16(hop)), append(c.link, f.path[hop])
-	c.wait, c.last, c.marks = append(c.wait, waitNS), append(c.last, lastWaitNS), append(c.marks, marks)
-}
-
-func (c *exactHopRows) flush(out schema.Sink) error {
-	if len(c.row) == 0 {
-		return nil
-	}
-	err := columns.Write(out, schema.ExactHops, len(c.row), columns.Of(c.row), columns.Of(c.hop), columns.Of(c.link),
-		columns.Of(c.wait), columns.Of(c.last), columns.Of(c.marks))
-	c.row, c.hop, c.link, c.marks = c.row[:0], c.hop[:0], c.link[:0], c.marks[:0]
-	c.wait, c.last = c.wait[:0], c.last[:0]
-	return err
+	return linkStatTable.Write(x.out.Links, rows)
 }

@@ -5,11 +5,11 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
+	"github.com/apache/arrow/go/v17/arrow/memory"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
@@ -27,26 +27,9 @@ type captured struct {
 func (c *captured) Write(rec arrow.Record) error {
 	cols := make([]arrow.Array, rec.NumCols())
 	for i, col := range rec.Columns() {
-		switch col := col.(type) {
-		case *array.Int16:
-			cols[i] = columns.Of(slices.Clone(col.Int16Values()))
-		case *array.Int32:
-			cols[i] = columns.Of(slices.Clone(col.Int32Values()))
-		case *array.Int64:
-			cols[i] = columns.Of(slices.Clone(col.Int64Values()))
-		case *array.Float64:
-			cols[i] = columns.Of(slices.Clone(col.Float64Values()))
-		case *array.Binary:
-			var all columns.Arena
-			all.AddAll(col, 0, col.Len())
-			order := make([]int32, col.Len())
-			for k := range order {
-				order[k] = int32(k)
-			}
-			cols[i] = new(columns.Binary).Of(&all, order)
-		default:
-			col.Retain()
-			cols[i] = col
+		var err error
+		if cols[i], err = array.Concatenate([]arrow.Array{col}, memory.DefaultAllocator); err != nil {
+			return err
 		}
 	}
 	c.recs = append(c.recs, array.NewRecord(rec.Schema(), cols, rec.NumRows()))

@@ -96,7 +96,7 @@ type routeChunk struct {
 	hops  []chunkHop // sorted by link and flow
 
 	batchFlows []chunkFlow // by hop of a batch
-	out        hopBatch
+	out        []hopRow
 }
 
 // chunkLink is a link, and what the chunk's flows add to it.

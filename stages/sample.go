@@ -32,13 +32,21 @@ type Sampler struct {
 	hops   contributionIndex // for Independent
 	replay replayIndex       // for Flow
 	exact  exactIndex        // for WholeNetwork
+	rows   []slowdownRow     // of the current batch
 	path   []int32           // of the current flow
 	caseNS int64             // its delay by the link case where it waits longest; -1: not known
 }
 
 // ContributionColumns names the columns of table hop_contributions that Sample reads.
-func ContributionColumns() []string {
-	return []string{"flow_row", "hop", "hops", "link_id", "delay_ns"}
+func ContributionColumns() []string { return columns.Names[contributions]() }
+
+// contributions is a view of table hop_contributions.
+type contributions struct {
+	FlowRow []int64   `col:"flow_row"`
+	Hop     []int16   `col:"hop"`
+	Hops    []int16   `col:"hops"`
+	Link    []int32   `col:"link_id"`
+	Delay   []float64 `col:"delay_ns"`
 }
 
 // NewSampler returns a sampler for a scenario.
@@ -101,43 +109,39 @@ func (s *Sampler) each(ctx context.Context, firstRow, rows int64, flows schema.B
 // batch at row at of the chunk.
 func (s *Sampler) estimate(rec arrow.Record, chunkRow int64, at int, delayOf delayFunc, out schema.Sink,
 	stats *SampleStats) error {
-	n := int(rec.NumRows())
-	id, size := columns.Int64s(rec, "flow_id"), columns.Int64s(rec, "size_bytes")
-	var (
-		keep           = make([]int32, 0, n) // the batch's rows with an estimate
-		flowRow        = make([]int64, 0, n)
-		hops           = make([]int16, 0, n)
-		idealNS, fctNS = make([]int64, 0, n), make([]int64, 0, n)
-		slowdown       = make([]float64, 0, n)
-	)
-	for i := range n {
-		path, delayNS, err := delayOf(at+i, size[i])
+	var v sampledFlows
+	columns.ViewOf(rec, &v)
+	s.rows = s.rows[:0]
+	for i, id := range v.ID {
+		path, delayNS, err := delayOf(at+i, v.Size[i])
 		if err != nil {
-			return fmt.Errorf("flow %d: %w", id[i], err)
+			return fmt.Errorf("flow %d: %w", id, err)
 		}
 		if len(path) == 0 {
 			stats.Unreachable++
 			continue
 		}
-		ideal := s.idealNS(path, size[i])
+		ideal := s.idealNS(path, v.Size[i])
 		fct := ideal + delayNS
-		keep, hops = append(keep, int32(i)), append(hops, int16(len(path)))
-		idealNS, fctNS = append(idealNS, ideal), append(fctNS, fct)
-		flowRow = append(flowRow, chunkRow+int64(at+i))
-		slowdown = append(slowdown, float64(fct)/float64(ideal))
+		s.rows = append(s.rows, slowdownRow{id, chunkRow + int64(at+i), v.Src[i], v.Dst[i], v.Service.Value(i), v.VNet.Value(i),
+			v.Size[i], v.Start[i], int16(len(path)), ideal, fct, float64(fct) / float64(ideal)})
 		if s.caseNS >= 0 {
-			stats.Cases.count(size[i], float64(ideal+s.caseNS)/float64(ideal))
+			stats.Cases.count(v.Size[i], float64(ideal+s.caseNS)/float64(ideal))
 		}
 	}
-	stats.Flows += int64(len(keep))
-	if len(keep) == 0 {
-		return nil
-	}
-	return columns.Write(out, schema.Slowdowns, len(keep), rowsOf(id, keep), columns.Of(flowRow),
-		rowsOf(columns.Int32s(rec, "src"), keep), rowsOf(columns.Int32s(rec, "dst"), keep),
-		stringsOf(columns.Text(rec, "service"), keep), stringsOf(columns.Text(rec, "vnet"), keep),
-		rowsOf(size, keep), rowsOf(columns.Int64s(rec, "start_ns"), keep),
-		columns.Of(hops), columns.Of(idealNS), columns.Of(fctNS), columns.Of(slowdown))
+	stats.Flows += int64(len(s.rows))
+	return slowdownTable.Write(out, s.rows)
+}
+
+// sampledFlows is a view of table flows.
+type sampledFlows struct {
+	ID      []int64       `col:"flow_id"`
+	Src     []int32       `col:"src"`
+	Dst     []int32       `col:"dst"`
+	Size    []int64       `col:"size_bytes"`
+	Start   []int64       `col:"start_ns"`
+	Service *array.String `col:"service"`
+	VNet    *array.String `col:"vnet"`
 }
 
 // idealNS returns the ideal FCT of a flow on a path.
@@ -150,26 +154,6 @@ func (s *Sampler) idealNS(path []int32, sizeBytes int64) int64 {
 	return s.ideal.FCTNS(sizeBytes)
 }
 
-// rowsOf returns a column of the kept rows, without copying if these are all.
-func rowsOf[T int32 | int64](values []T, keep []int32) arrow.Array {
-	if len(keep) == len(values) {
-		return columns.Of(values)
-	}
-	return columns.Take(values, keep)
-}
-
-func stringsOf(column *array.String, keep []int32) arrow.Array {
-	if len(keep) == column.Len() {
-		column.Retain()
-		return column
-	}
-	values := make([]string, len(keep))
-	for i, row := range keep {
-		values[i] = column.Value(int(row))
-	}
-	return columns.Strings(values)
-}
-
 // contributionIndex holds the contributions of a chunk's hops by flow and hop: width places for each flow.
 type contributionIndex struct {
 	width int
@@ -178,51 +162,38 @@ type contributionIndex struct {
 	found []int16   // by flow: rows
 	want  []int16   // by flow: length of its path
 
-	rows contributionRows // as read
+	rows []contributionRow // as read
 }
 
 // read reads the chunk's rows of table hop_contributions.
 func (x *contributionIndex) read(firstRow, rows int64, in schema.Batches) error {
-	r := &x.rows
-	r.reset()
-	err := columns.ForEach(in, func(rec arrow.Record) error {
-		row := columns.Int64s(rec, "flow_row")
-		from, to := 0, len(row) // the table is sorted by flow: the chunk's rows are contiguous
-		for from < to && row[from] < firstRow {
-			from++
+	x.rows, x.width = x.rows[:0], 0
+	err := columns.Each(in, func(v *contributions) error {
+		for i, row := range v.FlowRow {
+			if row >= firstRow && row < firstRow+rows {
+				x.rows = append(x.rows, contributionRow{row, v.Hop[i], v.Hops[i], v.Link[i], v.Delay[i], 0})
+				x.width = max(x.width, int(v.Hops[i]))
+			}
 		}
-		for to > from && row[to-1] >= firstRow+rows {
-			to--
-		}
-		r.flowRow = append(r.flowRow, row[from:to]...)
-		r.hop = append(r.hop, columns.Int16s(rec, "hop")[from:to]...)
-		r.hops = append(r.hops, columns.Int16s(rec, "hops")[from:to]...)
-		r.link = append(r.link, columns.Int32s(rec, "link_id")[from:to]...)
-		r.delay = append(r.delay, columns.Float64s(rec, "delay_ns")[from:to]...)
 		return nil
 	})
 	if err != nil {
 		return err
-	}
-	x.width = 0
-	for _, h := range r.hops {
-		x.width = max(x.width, int(h))
 	}
 	n := int(rows)
 	x.link, x.delay = resize(x.link, n*x.width), resize(x.delay, n*x.width)
 	x.found, x.want = resize(x.found, n), resize(x.want, n)
 	clear(x.found)
 	clear(x.want)
-	for i, row := range r.flowRow {
-		f := row - firstRow
-		if f < 0 || f >= rows || r.hop[i] < 0 || r.hop[i] >= r.hops[i] {
-			return fmt.Errorf("hop_contributions is not sorted by flow, or flow row %d has hop %d of %d", row,
-				r.hop[i], r.hops[i])
+	for _, r := range x.rows {
+		if r.Hop < 0 || r.Hop >= r.Hops {
+			return fmt.Errorf("hop_contributions: flow row %d has hop %d of %d", r.FlowRow, r.Hop, r.Hops)
 		}
-		place := int(f)*x.width + int(r.hop[i])
-		x.link[place], x.delay[place] = r.link[i], r.delay[i]
+		f := r.FlowRow - firstRow
+		place := int(f)*x.width + int(r.Hop)
+		x.link[place], x.delay[place] = r.LinkID, r.DelayNS
 		x.found[f]++
-		x.want[f] = r.hops[i]
+		x.want[f] = r.Hops
 	}
 	return nil
 }

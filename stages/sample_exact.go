@@ -34,7 +34,7 @@ func ExactHopColumns() []string {
 func (s *Sampler) SampleExact(ctx context.Context, firstRow, rows int64, flows, fcts, hops schema.Batches,
 	out, contributions schema.Sink) (SampleStats, error) {
 	x := &s.exact
-	s.replay.out.reset()
+	s.replay.out = s.replay.out[:0]
 	s.caseNS = -1
 	if err := x.readFCTs(firstRow, rows, fcts); err != nil {
 		return SampleStats{}, err
@@ -64,17 +64,12 @@ func (s *Sampler) SampleExact(ctx context.Context, firstRow, rows int64, flows, 
 		}
 		delay := x.fctNS[f] - x.idealNS[f]
 		s.attribute(firstRow+int64(f), delay)
-		if len(s.replay.out.flowRow) >= columns.BatchRows {
-			if err := s.replay.out.flush(contributions); err != nil {
-				return nil, 0, err
-			}
-		}
-		return s.path, delay, nil
+		return s.path, delay, s.replay.flush(contributions, columns.BatchRows)
 	})
 	if err != nil {
 		return stats, err
 	}
-	return stats, s.replay.out.flush(contributions)
+	return stats, s.replay.flush(contributions, 0)
 }
 
 // readFCTs reads the chunk's rows of table exact_fcts.

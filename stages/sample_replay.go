@@ -23,7 +23,7 @@ type replayIndex struct {
 
 	blocks []simkernel.Block
 	hops   []hopOfFlow // of the current flow
-	out    contributionRows
+	out    []contributionRow
 }
 
 // hopOfFlow is what a flow's packets observed at a hop, and what the hop's link case says of the whole path.
@@ -46,7 +46,7 @@ type hopOfFlow struct {
 func (s *Sampler) SampleReplays(ctx context.Context, firstRow, rows int64, flows, observed, senders,
 	acks schema.Batches, out, contributions schema.Sink) (SampleStats, error) {
 	x := &s.replay
-	x.out.reset()
+	x.out = x.out[:0]
 	if err := x.observed.readObservations(firstRow, rows, observed); err != nil {
 		return SampleStats{}, err
 	}
@@ -71,17 +71,22 @@ func (s *Sampler) SampleReplays(ctx context.Context, firstRow, rows int64, flows
 		delay := replayed + x.ackNS[f]
 		s.caseNS = s.longestWaitCase(replayed) + x.ackNS[f]
 		s.attribute(firstRow+int64(f), delay)
-		if len(x.out.flowRow) >= columns.BatchRows {
-			if err := x.out.flush(contributions); err != nil {
-				return nil, 0, err
-			}
-		}
-		return s.path, delay, nil
+		return s.path, delay, x.flush(contributions, columns.BatchRows)
 	})
 	if err != nil {
 		return stats, err
 	}
-	return stats, x.out.flush(contributions)
+	return stats, x.flush(contributions, 0)
+}
+
+// flush writes the contributions if there are at least so many.
+func (x *replayIndex) flush(contributions schema.Sink, least int) error {
+	if len(x.out) < least {
+		return nil
+	}
+	err := contributionTable.Write(contributions, x.out)
+	x.out = x.out[:0]
+	return err
 }
 
 // readSenders reads the chunk's rows of table sender_fcts.
@@ -221,6 +226,6 @@ func (s *Sampler) attribute(row, delayNS int64) {
 			share = float64(rest)
 		}
 		wait := float64(hop.lastNS)
-		x.out.append(row, int16(h), int16(len(x.hops)), link, wait+share, wait)
+		x.out = append(x.out, contributionRow{row, int16(h), int16(len(x.hops)), link, wait + share, wait})
 	}
 }

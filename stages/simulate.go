@@ -77,10 +77,10 @@ type Simulator struct {
 	observed columns.Arena // by flow of the current case: its observations, encoded; valid if encoded
 	encoded  bool
 
-	delays       delayRows
-	stats        statRows
+	delays       []hopDelayRow
+	stats        []linkStatRow
 	observations observationRows
-	senders      senderRows
+	senders      []senderRow
 }
 
 // HopColumns names the columns of table hops that Simulate and Replay read; for Flow, all of them.
@@ -145,8 +145,7 @@ func NewSimulator(o SimulatorOptions) (*Simulator, error) {
 // the link.
 func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, feedback schema.Batches,
 	out, stats schema.Sink, progress func(packetHops int64)) (SimulateStats, error) {
-	s.delays.reset()
-	s.stats = statRows{}
+	s.delays, s.stats = s.delays[:0], s.stats[:0]
 	s.observations.reset()
 	done, err := s.run(ctx, lo, hi, hops, feedback, caseRun{
 		wants: func(id int32) bool {
@@ -162,20 +161,20 @@ func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, feedback s
 			return nil
 		},
 		omitted: func(link topology.Link) {
-			s.stats.append(link, s.loads.Links[link.ID], s.loads.AvailableBps(&s.params, link), s.loads.Load(link),
-				s.omitted[link.ID]) // zero for a link without flows
+			s.stats = append(s.stats, linkStat(link, s.loads.Links[link.ID], s.loads.AvailableBps(&s.params, link),
+				s.loads.Load(link), s.omitted[link.ID])) // zero for a link without flows
 		},
 		progress: progress,
 	})
 	if err == nil && s.estimator == Independent {
-		err = s.delays.flush(out)
+		err = s.flushDelays(out)
 	} else if err == nil {
-		err = s.observations.flush(schema.HopObservations, out)
+		err = s.observations.flush(hopObservations, out)
 	}
 	if err != nil {
 		return done, err
 	}
-	return done, s.stats.flush(stats)
+	return done, linkStatTable.Write(stats, s.stats)
 }
 
 // SimulateUplinks runs the link cases of the hosts' uplinks in [lo, hi) without feedback and writes table
@@ -197,7 +196,7 @@ func (s *Simulator) SimulateUplinks(ctx context.Context, lo, hi int32, hops sche
 	if err != nil {
 		return done, err
 	}
-	return done, s.observations.flush(schema.UplinkObservations, out)
+	return done, s.observations.flush(uplinkObservations, out)
 }
 
 // Replay runs the link cases of the hosts' uplinks in [lo, hi) with the feedback of the last pass (table
@@ -205,13 +204,13 @@ func (s *Simulator) SimulateUplinks(ctx context.Context, lo, hi int32, hops sche
 // when the waits and marks of the whole path act on it. It reads hops as Simulate does.
 func (s *Simulator) Replay(ctx context.Context, lo, hi int32, hops, feedback schema.Batches, out schema.Sink,
 	progress func(packetHops int64)) (SimulateStats, error) {
-	s.senders.reset()
+	s.senders = s.senders[:0]
 	s.replays = true
 	defer func() { s.replays = false }()
 	done, err := s.run(ctx, lo, hi, hops, feedback, caseRun{
 		wants: s.net.FromHost,
 		done: func(_ topology.Link, rows []int32, _ bool) error {
-			s.senders.add(s, rows)
+			s.addSenders(rows)
 			return nil
 		},
 		omitted:  func(topology.Link) {},
@@ -220,7 +219,9 @@ func (s *Simulator) Replay(ctx context.Context, lo, hi int32, hops, feedback sch
 	if err != nil {
 		return done, err
 	}
-	return done, s.senders.flush(out)
+	rows := s.senders
+	places := s.observations.sorter.byFlow(len(rows), func(i int) (int64, int16) { return rows[i].FlowRow, 0 })
+	return done, senderTable.WriteOrdered(out, rows, places, nil)
 }
 
 // caseRun says which cases to run and what to do with their results.

@@ -1,7 +1,5 @@
 package stages
 
-import "slices"
-
 // sorter sorts row numbers by integer keys, stably, in reused memory: a radix sort, least significant digit
 // first, 11 bits at a time. For the millions of rows of a partition it is several times faster than sorting by
 // comparison.
@@ -47,14 +45,19 @@ func (s *sorter) order(n int, key func(row int) uint64) []int32 {
 	return s.rows
 }
 
-// byFlow returns the row numbers in ascending order of flow row and, unless hop is nil, of hop. There must be a
-// row. The result is valid until the next call.
-func (s *sorter) byFlow(flowRow []int64, hop []int16) []int32 {
-	least := slices.Min(flowRow)
-	if hop == nil {
-		return s.order(len(flowRow), func(i int) uint64 { return uint64(flowRow[i] - least) })
+// byFlow returns the row numbers 0 to n-1 in ascending order of flow row and hop. The result is valid until the next
+// call.
+func (s *sorter) byFlow(n int, of func(i int) (flowRow int64, hop int16)) []int32 {
+	var least int64
+	for i := range n {
+		if row, _ := of(i); i == 0 || row < least {
+			least = row
+		}
 	}
-	return s.order(len(flowRow), func(i int) uint64 { return uint64(flowRow[i]-least)<<10 | uint64(hop[i]) })
+	return s.order(n, func(i int) uint64 {
+		row, hop := of(i)
+		return uint64(row-least)<<10 | uint64(hop)
+	})
 }
 
 // resize returns a slice of length n with unspecified contents, in the memory of s if it is large enough.

@@ -49,17 +49,17 @@ func watched(t *testing.T, e Estimator, load func(int32) float64, first func(i i
 		t.Fatal(err)
 	}
 	var hops captured
-	var out contributionRows
+	var out []contributionRow
 	for i := range 200 {
 		path := [2]int32{4, 7}
 		if first(i) {
 			path = [2]int32{0, 3}
 		}
 		for h, d := range delays(i) {
-			out.append(int64(i), int16(h), 2, path[h], d, 0)
+			out = append(out, contributionRow{int64(i), int16(h), 2, path[h], d, 0})
 		}
 	}
-	if err := out.flush(&hops); err != nil {
+	if err := contributionTable.Write(&hops, out); err != nil {
 		t.Fatal(err)
 	}
 	slow := made(t, func(i int) float64 {
@@ -203,7 +203,7 @@ func TestRefutedEstimates(t *testing.T) {
 			t.Fatal(err)
 		}
 		var slow, hops captured
-		var out contributionRows
+		var out []contributionRow
 		var row, start, size, ideal, fct []int64
 		var host []int32
 		var count []int16
@@ -212,8 +212,7 @@ func TestRefutedEstimates(t *testing.T) {
 			row, start, size, host = append(row, int64(i)), append(start, 0), append(size, 10_000), append(host, 0)
 			ideal, fct = append(ideal, 10_000), append(fct, c.fct+int64(i))
 			count, slowdown = append(count, 2), append(slowdown, float64(c.fct)/10_000)
-			out.append(int64(i), 0, 2, 0, 0, 0)
-			out.append(int64(i), 1, 2, 3, 0, 0)
+			out = append(out, contributionRow{int64(i), 0, 2, 0, 0, 0}, contributionRow{int64(i), 1, 2, 3, 0, 0})
 		}
 		text := columns.Strings(make([]string, 100))
 		text.Retain()
@@ -222,7 +221,7 @@ func TestRefutedEstimates(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := out.flush(&hops); err != nil {
+		if err := contributionTable.Write(&hops, out); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.Watch(0, 100, slow.rewound(), hops.rewound()); err != nil {

@@ -1,0 +1,113 @@
+package columns_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+
+	"parsimon/schema"
+	"parsimon/schema/columns"
+)
+
+type place struct {
+	Link int32 `col:"link_id"`
+}
+
+type observed struct {
+	place
+	Row     int64        `col:"flow_row"`
+	Hop     int16        `col:"hop"`
+	Hops    int16        `col:"hops"`
+	Blocks  columns.Item `col:"observed"`
+	DelayNS int64        `col:"delay_ns"`
+}
+
+// checker compares what is written, while it is valid, with what a view of it says.
+type checker struct {
+	t     *testing.T
+	rows  []observed
+	items *columns.Arena
+}
+
+type observedView struct {
+	Row    []int64       `col:"flow_row"`
+	Hop    []int16       `col:"hop"`
+	Link   []int32       `col:"link_id"`
+	Blocks *array.Binary `col:"observed"`
+}
+
+func (c *checker) Write(rec arrow.Record) error {
+	var v observedView
+	columns.ViewOf(rec, &v)
+	for i, row := range v.Row {
+		want := c.rows[0]
+		c.rows = c.rows[1:]
+		if row != want.Row || v.Hop[i] != want.Hop || v.Link[i] != want.Link ||
+			string(v.Blocks.Value(i)) != string(c.items.At(int(want.Blocks))) {
+			c.t.Fatalf("row %d is not %+v", row, want)
+		}
+	}
+	return nil
+}
+
+// Rows of a struct come back through a view of some of its columns, in their order or in the given one, whatever the
+// borders of batches.
+func TestTable(t *testing.T) {
+	table := columns.TableOf[observed](schema.HopObservations)
+	var items columns.Arena
+	var rows []observed
+	var places []int32
+	for i := range 10_001 {
+		items.Add(fmt.Appendf(nil, "%*d", i%7, i))
+		rows = append(rows, observed{place{int32(i % 5)}, int64(i), int16(i % 4), 4, columns.Item(i), -1})
+		places = append(places, int32((i*7)%10_001))
+	}
+	ordered := make([]observed, len(rows))
+	for i, p := range places {
+		ordered[i] = rows[p]
+	}
+	c := &checker{t, slices.Clone(ordered), &items}
+	if err := table.WriteOrdered(c, rows, places, &items); err != nil || len(c.rows) > 0 {
+		t.Errorf("%v, %d rows left", err, len(c.rows))
+	}
+	if got := columns.Names[observedView](); !slices.Equal(got, []string{"flow_row", "hop", "link_id", "observed"}) {
+		t.Errorf("columns of the view: %v", got)
+	}
+}
+
+type failing struct{}
+
+func (failing) Write(arrow.Record) error { return io.ErrShortWrite }
+
+// A struct without a field for a column, or with one of another type, is refused, and an error of the sink returned.
+func TestTableRefuses(t *testing.T) {
+	type short struct {
+		FlowRow int64 `col:"flow_row"`
+		FCTNS   int32 `col:"fct_ns"`
+		IdealNS int64 `col:"ideal_ns"`
+	}
+	for name, bind := range map[string]func(){
+		"missing": func() { columns.TableOf[place](schema.SenderFCTs) },
+		"type":    func() { columns.TableOf[short](schema.SenderFCTs) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: bound", name)
+				}
+			}()
+			bind()
+		}()
+	}
+	table := columns.TableOf[observed](schema.HopObservations)
+	var items columns.Arena
+	items.Add(nil)
+	if err := table.WriteOrdered(failing{}, make([]observed, 1), []int32{0}, &items); !errors.Is(err, io.ErrShortWrite) {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,277 @@
+package stages
+
+import (
+	"slices"
+
+	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/simkernel/linkcase"
+	"parsimon/stages/topology"
+)
+
+// Rows of the tables that stages write, in the order of the method. Columns, units and keys are those of package schema.
+
+type hopRow struct {
+	LinkID        int32 `col:"link_id"`
+	FlowRow       int64 `col:"flow_row"`
+	FlowID        int64 `col:"flow_id"`
+	Hop           int16 `col:"hop"`
+	Hops          int16 `col:"hops"`
+	SizeBytes     int64 `col:"size_bytes"`
+	StartNS       int64 `col:"start_ns"`
+	FirstLink     int32 `col:"first_link"`
+	PrevLink      int32 `col:"prev_link"`
+	DelayToLinkNS int64 `col:"delay_to_link_ns"`
+	PathDelayNS   int64 `col:"path_delay_ns"`
+	PathSendNS    int64 `col:"path_send_ns"`
+	UpstreamBps   int64 `col:"upstream_bps"`
+	DownstreamBps int64 `col:"downstream_bps"`
+	BetweenPS     int32 `col:"between_ps"`
+}
+
+type loadRow struct {
+	LinkID       int32 `col:"link_id"`
+	Chunk        int32 `col:"chunk"`
+	Flows        int64 `col:"flows"`
+	Bytes        int64 `col:"bytes"`
+	Packets      int64 `col:"packets"`
+	FirstStartNS int64 `col:"first_start_ns"`
+	LastStartNS  int64 `col:"last_start_ns"`
+}
+
+type hopDelayRow struct {
+	LinkID    int32 `col:"link_id"`
+	FlowRow   int64 `col:"flow_row"`
+	FlowID    int64 `col:"flow_id"`
+	Hop       int16 `col:"hop"`
+	Hops      int16 `col:"hops"`
+	SizeBytes int64 `col:"size_bytes"`
+	FCTNS     int64 `col:"fct_ns"`
+	IdealNS   int64 `col:"ideal_ns"`
+	WaitNS    int64 `col:"wait_ns"`
+}
+
+type bucketRow struct {
+	LinkID       int32     `col:"link_id"`
+	Bucket       int32     `col:"bucket"`
+	SizeMinBytes int64     `col:"size_min_bytes"`
+	SizeMaxBytes int64     `col:"size_max_bytes"`
+	N            int64     `col:"n"`
+	Delays       []float64 `col:"delays"` // ns per packet
+}
+
+type contributionRow struct {
+	FlowRow int64   `col:"flow_row"`
+	Hop     int16   `col:"hop"`
+	Hops    int16   `col:"hops"`
+	LinkID  int32   `col:"link_id"`
+	DelayNS float64 `col:"delay_ns"`
+	WaitNS  float64 `col:"wait_ns"`
+}
+
+type linkStatRow struct {
+	LinkID       int32   `col:"link_id"`
+	SrcNode      int32   `col:"src_node"`
+	DstNode      int32   `col:"dst_node"`
+	Tier         string  `col:"tier"`
+	BandwidthBps int64   `col:"bandwidth_bps"`
+	AvailableBps int64   `col:"available_bps"`
+	Flows        int64   `col:"flows"`
+	Bytes        int64   `col:"bytes"`
+	Packets      int64   `col:"packets"`
+	Load         float64 `col:"load"`
+	linkCounters
+}
+
+// linkCounters are the columns of table link_stats that come from the link's case.
+type linkCounters struct {
+	PacketsSent      int64   `col:"packets_sent"`
+	PacketsMarked    int64   `col:"packets_marked"`
+	BusyNS           int64   `col:"busy_ns"`
+	MaxQueueBytes    int64   `col:"max_queue_bytes"`
+	MaxQueueAtNS     int64   `col:"max_queue_at_ns"`
+	MeanQueuePackets float64 `col:"mean_queue_packets"`
+	MeanWaitNS       float64 `col:"mean_wait_ns"`
+	FeedbackShare    float64 `col:"feedback_share"`
+	Cached           bool    `col:"cached"`
+}
+
+// observationRow is a row of tables hop_observations or uplink_observations.
+type observationRow struct {
+	FlowRow  int64        `col:"flow_row"`
+	Hop      int16        `col:"hop"`
+	Hops     int16        `col:"hops"`
+	LinkID   int32        `col:"link_id"`
+	Observed columns.Item `col:"observed"`
+	DelayNS  int64        `col:"delay_ns"` // of table hop_observations only
+}
+
+type senderRow struct {
+	FlowRow int64 `col:"flow_row"`
+	FCTNS   int64 `col:"fct_ns"`
+	IdealNS int64 `col:"ideal_ns"`
+}
+
+type slowdownRow struct {
+	FlowID    int64   `col:"flow_id"`
+	FlowRow   int64   `col:"flow_row"`
+	Src       int32   `col:"src"`
+	Dst       int32   `col:"dst"`
+	Service   string  `col:"service"`
+	VNet      string  `col:"vnet"`
+	SizeBytes int64   `col:"size_bytes"`
+	StartNS   int64   `col:"start_ns"`
+	Hops      int16   `col:"hops"`
+	IdealNS   int64   `col:"ideal_ns"`
+	FCTNS     int64   `col:"fct_ns"`
+	Slowdown  float64 `col:"slowdown"`
+}
+
+type exactRow struct {
+	FlowID    int64   `col:"flow_id"`
+	FlowRow   int64   `col:"flow_row"`
+	SizeBytes int64   `col:"size_bytes"`
+	StartNS   int64   `col:"start_ns"`
+	Hops      int16   `col:"hops"`
+	IdealNS   int64   `col:"ideal_ns"`
+	FCTNS     int64   `col:"fct_ns"`
+	Slowdown  float64 `col:"slowdown"`
+}
+
+type exactHopRow struct {
+	FlowRow       int64 `col:"flow_row"`
+	Hop           int16 `col:"hop"`
+	LinkID        int32 `col:"link_id"`
+	WaitNS        int64 `col:"wait_ns"`
+	LastWaitNS    int64 `col:"last_wait_ns"`
+	PacketsMarked int32 `col:"packets_marked"`
+}
+
+var (
+	hopTable           = columns.TableOf[hopRow](schema.Hops)
+	loadTable          = columns.TableOf[loadRow](schema.LinkLoads)
+	clusterTable       = columns.TableOf[LinkCluster](schema.LinkClusters)
+	hopDelayTable      = columns.TableOf[hopDelayRow](schema.HopDelays)
+	bucketTable        = columns.TableOf[bucketRow](schema.DelayBuckets)
+	contributionTable  = columns.TableOf[contributionRow](schema.HopContributions)
+	linkStatTable      = columns.TableOf[linkStatRow](schema.LinkStats)
+	hopObservations    = columns.TableOf[observationRow](schema.HopObservations)
+	uplinkObservations = columns.TableOf[observationRow](schema.UplinkObservations)
+	senderTable        = columns.TableOf[senderRow](schema.SenderFCTs)
+	slowdownTable      = columns.TableOf[slowdownRow](schema.Slowdowns)
+	exactTable         = columns.TableOf[exactRow](schema.ExactFCTs)
+	exactHopTable      = columns.TableOf[exactHopRow](schema.ExactHops)
+)
+
+// countersOf returns the columns that describe the result of a case.
+func countersOf(c *linkcase.Counters, feedbackShare float64, cached bool) linkCounters {
+	return linkCounters{
+		c.PacketsSent, c.PacketsMarked, c.BusyNS, c.MaxQueueBytes, c.MaxQueueAtNS,
+		// Little's law: the sum of waits is the number of waiting packets, integrated over time.
+		float64(c.WaitSumNS) / float64(max(1, c.BusyNS)),
+		float64(c.WaitSumNS) / float64(max(1, c.PacketsSent)), feedbackShare, cached,
+	}
+}
+
+func linkStat(l topology.Link, carried LinkLoad, availableBps int64, load float64, c linkCounters) linkStatRow {
+	return linkStatRow{l.ID, l.Src, l.Dst, l.Tier, l.BandwidthBps, availableBps, carried.Flows, carried.Bytes,
+		carried.Packets, load, c}
+}
+
+// writeByFlow writes contributions by flow_row and hop.
+func (s *sorter) writeByFlow(out schema.Sink, rows []contributionRow) error {
+	places := s.byFlow(len(rows), func(i int) (int64, int16) { return rows[i].FlowRow, rows[i].Hop })
+	return contributionTable.WriteOrdered(out, rows, places, nil)
+}
+
+// addDelays appends the result of the current case to table hop_delays.
+func (s *Simulator) addDelays(link topology.Link, rows []int32, out schema.Sink) error {
+	r, res := &s.input.rows, &s.result
+	for k, i := range rows {
+		s.delays = append(s.delays, hopDelayRow{link.ID, r.flowRow[i], r.flowID[i], r.hop[i], r.hops[i], r.size[i],
+			res.FCTNS[k], res.IdealNS[k], res.WaitNS[k]})
+	}
+	if len(s.delays) < columns.BatchRows {
+		return nil
+	}
+	return s.flushDelays(out)
+}
+
+func (s *Simulator) flushDelays(out schema.Sink) error {
+	err := hopDelayTable.Write(out, s.delays)
+	s.delays = s.delays[:0]
+	return err
+}
+
+// addStats appends the counters of the current case to table link_stats.
+func (s *Simulator) addStats(link topology.Link, rows []int32, cached bool) {
+	counters := countersOf(&s.result.Counters, s.feedbackShare(rows), cached)
+	if len(rows) == 0 {
+		counters = linkCounters{}
+	}
+	s.stats = append(s.stats, linkStat(link, s.loads.Links[link.ID], s.c.TargetBps, s.loads.Load(link), counters))
+}
+
+// addSenders appends the FCTs of the current case to table sender_fcts.
+func (s *Simulator) addSenders(rows []int32) {
+	for k, i := range rows {
+		s.senders = append(s.senders, senderRow{s.input.rows.flowRow[i], s.result.FCTNS[k], s.result.IdealNS[k]})
+	}
+}
+
+// observationRows are rows of a table of observations under construction.
+type observationRows struct {
+	rows     []observationRow
+	observed columns.Arena // of the rows, in their order
+	sorter   sorter
+}
+
+func (w *observationRows) reset() {
+	w.observed.Reset()
+	w.rows = w.rows[:0]
+}
+
+// add appends what the packets of the current case observed.
+func (w *observationRows) add(s *Simulator, link topology.Link, rows []int32) {
+	in := &s.input.rows
+	s.encodeObservations()
+	if s.onlyUplinks {
+		for k, i := range rows {
+			if waits := s.observed.At(k); len(waits) > 0 {
+				w.observed.Add(waits)
+				w.append(in.flowRow[i], in.hop[i], in.hops[i], link.ID)
+			}
+		}
+		return
+	}
+	w.observed.AddArena(&s.observed)
+	for k, i := range rows {
+		w.append(in.flowRow[i], in.hop[i], in.hops[i], link.ID)
+		w.rows[len(w.rows)-1].DelayNS = s.result.FCTNS[k] - s.result.IdealNS[k]
+	}
+}
+
+// append appends a row whose blocks are the next string of w.observed.
+func (w *observationRows) append(row int64, hop, hops int16, link int32) {
+	w.rows = append(w.rows, observationRow{row, hop, hops, link, columns.Item(len(w.rows)), 0})
+}
+
+// flush writes the rows by flow_row and hop.
+func (w *observationRows) flush(t *columns.Table[observationRow], out schema.Sink) error {
+	places := w.sorter.byFlow(len(w.rows), func(i int) (int64, int16) { return w.rows[i].FlowRow, w.rows[i].Hop })
+	return t.WriteOrdered(out, w.rows, places, &w.observed)
+}
+
+// exchangeRows is how many rows of a table that only stages exchange are written at a time. A reader takes whole
+// batches, and those that hold rows of several ranges of links or flows are read once for each.
+const exchangeRows = 4_096
+
+// inBatches calls write with exchangeRows rows at a time.
+func inBatches(rows []int32, write func(rows []int32) error) error {
+	for batch := range slices.Chunk(rows, exchangeRows) {
+		if err := write(batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
