@@ -202,7 +202,8 @@ func (w *ackDelayRows) flush(out schema.Sink) error {
 	if len(w.row) == 0 {
 		return nil
 	}
-	return inBatches(w.sorter.byFlow(len(w.row), func(i int) (int64, int16) { return w.row[i], 0 }), func(rows []int32) error {
+	order := w.sorter.byFlow(len(w.row), func(i int) (int64, int16) { return w.row[i], 0 })
+	return inBatches(order, func(rows []int32) error {
 		return columns.Write(out, schema.AckDelays, len(rows), columns.Take(w.row, rows), columns.Take(w.link, rows),
 			columns.Take(w.delayNS, rows))
 	})

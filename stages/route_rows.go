@@ -25,8 +25,8 @@ func (c *routeChunk) writeHops(ctx context.Context, firstRow int64, hops schema.
 		}
 		for k := range rows {
 			h, f := &rows[k], &c.batchFlows[k]
-			c.out = append(c.out, hopRow{h.link, firstRow + int64(h.flow), f.id, h.hop, f.hops, f.sizeBytes, f.startNS, f.firstLink,
-				h.prev, h.delayToNS, f.pathDelayNS, f.pathSendNS, h.upBps, h.downBps, h.betweenPS})
+			c.out = append(c.out, hopRow{h.link, firstRow + int64(h.flow), f.id, h.hop, f.hops, f.sizeBytes, f.startNS,
+				f.firstLink, h.prev, h.delayToNS, f.pathDelayNS, f.pathSendNS, h.upBps, h.downBps, h.betweenPS})
 		}
 		err := hopTable.Write(hops, c.out)
 		if err != nil {

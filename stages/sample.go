@@ -123,8 +123,8 @@ func (s *Sampler) estimate(rec arrow.Record, chunkRow int64, at int, delayOf del
 		}
 		ideal := s.idealNS(path, v.Size[i])
 		fct := ideal + delayNS
-		s.rows = append(s.rows, slowdownRow{id, chunkRow + int64(at+i), v.Src[i], v.Dst[i], v.Service.Value(i), v.VNet.Value(i),
-			v.Size[i], v.Start[i], int16(len(path)), ideal, fct, float64(fct) / float64(ideal)})
+		s.rows = append(s.rows, slowdownRow{id, chunkRow + int64(at+i), v.Src[i], v.Dst[i], v.Service.Value(i),
+			v.VNet.Value(i), v.Size[i], v.Start[i], int16(len(path)), ideal, fct, float64(fct) / float64(ideal)})
 		if s.caseNS >= 0 {
 			stats.Cases.count(v.Size[i], float64(ideal+s.caseNS)/float64(ideal))
 		}

@@ -9,7 +9,7 @@ import (
 	"parsimon/stages/topology"
 )
 
-// Rows of the tables that stages write, in the order of the method. Columns, units and keys are those of package schema.
+// Rows of the tables that stages write, in the order of the method. Columns, units and keys: package schema.
 
 type hopRow struct {
 	LinkID        int32 `col:"link_id"`

@@ -19,7 +19,8 @@ import (
 // those that hold rows of several ranges of links or flows are read once for each.
 const writeRows = 4_096
 
-// A Table writes rows of a large table; of a small one, see Rows. A row is a struct of type T with a field for each column, tagged with its name:
+// A Table writes rows of a large table; of a small one, see Rows. A row is a struct of type T with a field for each
+// column, tagged with its name:
 //
 //	LinkID int32 `col:"link_id"`
 //
@@ -67,8 +68,8 @@ func TableOf[T any](t schema.Table) *Table[T] {
 
 var fieldTypes = map[arrow.Type]reflect.Type{
 	arrow.INT16: reflect.TypeFor[int16](), arrow.INT32: reflect.TypeFor[int32](), arrow.INT64: reflect.TypeFor[int64](),
-	arrow.FLOAT64: reflect.TypeFor[float64](), arrow.STRING: reflect.TypeFor[string](), arrow.BOOL: reflect.TypeFor[bool](),
-	arrow.BINARY: reflect.TypeFor[Item](), arrow.LIST: reflect.TypeFor[[]float64](),
+	arrow.FLOAT64: reflect.TypeFor[float64](), arrow.STRING: reflect.TypeFor[string](),
+	arrow.BOOL: reflect.TypeFor[bool](), arrow.BINARY: reflect.TypeFor[Item](), arrow.LIST: reflect.TypeFor[[]float64](),
 }
 
 // Write writes rows to a sink, in their order.
