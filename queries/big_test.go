@@ -53,11 +53,11 @@ func makeBigLake(t testing.TB, n int) string {
 	writePart(t, db, lake, "links", "scenario=big", `SELECT i, i % 257, (i + 1) % 257, 10000000000, 1000, 'x-y', false, NULL, NULL FROM range(512) AS r(i)`)
 	writePart(t, db, lake, "scenarios", "scenario=big", fmt.Sprintf(`VALUES ('big', 'big', 'big', 1, '{}', %d, 0, 0, 1, NULL)`, n))
 	writePart(t, db, lake, "validations", "scenario=big/variant=own", `SELECT 'exact', 'bin ' || i, 7, 0.99, 9.5, 10, -0.05, -0.1, 0.1, 0.2 FROM range(4) AS r(i)`)
-	writePart(t, db, lake, "sweep_runs", "scenario=big/variant=own", `SELECT 'small', 'seed=' || i, 'seed', i || '', i, 7, 1.5, NULL, 2.5, NULL, 3.5, NULL, 4.5, NULL, 1.0 FROM range(512) AS r(i)`)
-	writePart(t, db, lake, "sweep_runs", "scenario=big/variant=own", `SELECT 'grid', 'load.max=' || i || ', sigma=' || i, p, i || '', i, 7, 1.5, NULL, 2.5, NULL, 3.5, NULL, 4.5, NULL, 1.0 FROM range(512) AS r(i), (VALUES ('load.max'), ('sigma')) AS v(p)`)
-	writePart(t, db, lake, "comparisons", "scenario=big/variant=own", `SELECT 'small', 'own', 's' || i, 'all', 'all', 'all', i, 0.5, 2.0, 3.0, 0.5, 0.25, 0.75 FROM range(512) AS r(i)`)
+	writePart(t, db, lake, "sweep_runs", "scenario=big/variant=own", `SELECT 'small', 'seed=' || i, 'seed', i || '', i, 7, 1.5, NULL, 2.5, NULL, 3.5, NULL, 4.5, NULL, NULL, NULL, 1.0 FROM range(512) AS r(i)`)
+	writePart(t, db, lake, "sweep_runs", "scenario=big/variant=own", `SELECT 'grid', 'load.max=' || i || ', sigma=' || i, p, i || '', i, 7, 1.5, NULL, 2.5, NULL, 3.5, NULL, 4.5, NULL, NULL, NULL, 1.0 FROM range(512) AS r(i), (VALUES ('load.max'), ('sigma')) AS v(p)`)
+	writePart(t, db, lake, "comparisons", "scenario=big/variant=own", `SELECT 'small', 'own', 's' || i, 'all', 'all', 'all', i, 0.5, 2.0, 3.0, 0.5, 0.25, 0.75, 1.0, 1.0, 0.0, 0.0, 0.0 FROM range(512) AS r(i)`)
 	writePart(t, db, lake, "comparison_links", "scenario=big/variant=own", `SELECT 'small', 'own', i + 1, CAST(i AS INTEGER), 512, 0.5, 0.25, 50.0, 0.0 FROM range(512) AS r(i)`)
-	writePart(t, db, lake, "sweeps", "scenario=big/variant=own", `SELECT 'x', CAST(i AS INTEGER), CAST(i + 1 AS INTEGER), 'all', i, 0, 'flow-1', 1.0, 2.0, 3.0, 4.0, 0.0, 0.5, i / 512.0, 0.125, 3, 4 FROM range(512) AS r(i)`)
+	writePart(t, db, lake, "sweeps", "scenario=big/variant=own", `SELECT 'x', CAST(i AS INTEGER), CAST(i + 1 AS INTEGER), 'all', i, 0, 'flow-1', 1.0, 2.0, 3.0, 4.0, 0.0, 0.5, i / 512.0, 0.125, 1.0, 2.0, 3, 4 FROM range(512) AS r(i)`)
 	writePart(t, db, lake, "nodes", "scenario=big", `SELECT i, 'n' || i, 'host', i // 128, i // 8, 'rack ' || i // 8 FROM range(257) AS r(i)`)
 	return lake
 }

@@ -45,8 +45,8 @@ aaa,own-sampled-2,web,red,all,4,10,1,0
 aaa,own-sampled-2,web,red,<10 KB,3,1,0.42857142857142855,0.5714285714285714
 aaa,own-sampled-2,web,red,<10 KB,3,3.1622776601683795,1,0`},
 	// The most loaded link is 4; 150 ms lie between the first start and the last, less one ns.
-	{"headline", nil, `scenario,variant,flows,bytes,span_ns,services,vnets,p50_slowdown,p90_slowdown,p99_slowdown,p999_slowdown,max_slowdown,p50_lo,p50_hi,p90_lo,p90_hi,p99_lo,p99_hi,p999_lo,p999_hi,max_load,max_load_link,max_load_tier,max_load_src,max_load_dst
-aaa,own,7,2123000,149999999,2,2,4,7.600000000000001,9.759999999999998,9.975999999999999,10,3,5,7,9,8,10,9,11,0.75,4,host-tor,h1,t0`},
+	{"headline", nil, `scenario,variant,flows,bytes,span_ns,services,vnets,p50_slowdown,p90_slowdown,p99_slowdown,p999_slowdown,max_slowdown,p50_fct_ms,p99_fct_ms,p50_lo,p50_hi,p90_lo,p90_hi,p99_lo,p99_hi,p999_lo,p999_hi,max_load,max_load_link,max_load_tier,max_load_src,max_load_dst
+aaa,own,7,2123000,149999999,2,2,4,7.600000000000001,9.759999999999998,9.975999999999999,10,0.0004,0.000976,3,5,7,9,8,10,9,11,0.75,4,host-tor,h1,t0`},
 	// Two steps for a factor of 10: cells end at 1, 3.16 and 10. Flows of all sizes come first.
 	{"slowdown_cdf", map[string]string{"min_flows": "3", "steps": "2"}, `scenario,variant,source,service,vnet,size_bin,flows,slowdown,share,slower_share
 aaa,own,estimate,,,all,7,1,0.14285714285714285,0.8571428571428572

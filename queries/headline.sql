@@ -1,6 +1,6 @@
 -- question: What is the estimate in one line: how slow, how sure, how large and how loaded?
 -- grain: one row per scenario and variant
--- units: slowdown is FCT / ideal FCT, no unit; lo and hi are the ends of its 95% interval; bytes without headers; span in ns; loads are fractions of what a link could carry
+-- units: slowdown is FCT / ideal FCT, no unit; lo and hi are the ends of its 95% interval; percentiles of the FCT itself in ms; bytes without headers; span in ns; loads are fractions of what a link could carry
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
 -- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
 
@@ -9,6 +9,13 @@ WITH picked AS NOT MATERIALIZED (
     FROM slowdowns
     WHERE ($scenario = '' OR scenario = $scenario)
       AND ($variant = '' OR variant = $variant)
+), times AS NOT MATERIALIZED (
+    SELECT scenario, variant, 'all' AS flow_group, CAST(fct_ns AS DOUBLE) AS value
+    FROM slowdowns
+    WHERE ($scenario = '' OR scenario = $scenario)
+      AND ($variant = '' OR variant = $variant)
+), fcts AS (
+    SELECT scenario, variant, q FROM percentiles(times, [0.5, 0.99])
 ), totals AS (
     SELECT
         scenario, variant, CAST(sum(size_bytes) AS BIGINT) AS bytes, max(start_ns) - min(start_ns) AS span_ns,
@@ -39,9 +46,11 @@ WITH picked AS NOT MATERIALIZED (
 SELECT
     p.scenario, p.variant, p.flows, t.bytes, t.span_ns, t.services, t.vnets,
     p.q[1] AS p50_slowdown, p.q[2] AS p90_slowdown, p.q[3] AS p99_slowdown, p.q[4] AS p999_slowdown, p.max_value AS max_slowdown,
+    f.q[1] / 1e6 AS p50_fct_ms, f.q[2] / 1e6 AS p99_fct_ms,
     b.p50_lo, b.p50_hi, b.p90_lo, b.p90_hi, b.p99_lo, b.p99_hi, b.p999_lo, b.p999_hi,
     k.max_load, k.max_load_link, l.tier AS max_load_tier, x.name AS max_load_src, y.name AS max_load_dst
 FROM percentiles(picked, [0.5, 0.9, 0.99, 0.999]) AS p
+JOIN fcts AS f ON f.scenario = p.scenario AND f.variant = p.variant
 JOIN totals AS t ON t.scenario = p.scenario AND t.variant = p.variant
 LEFT JOIN bounds AS b ON b.scenario = p.scenario AND b.variant = p.variant
 LEFT JOIN busiest AS k ON k.scenario = p.scenario AND k.variant = p.variant

@@ -49,15 +49,15 @@ var knownLake = []struct{ table, path, rows string }{
 	{"exact_fcts", "scenario=aaa/variant=exact", `(10, 1, 1000, 0, 2, 100, 100, 1.0), (11, 2, 2000, 0, 4, 100, 200, 2.0), (12, 3, 9999, 1000000, 4, 100, 400, 4.0),
 		(13, 4, 10000, 5000000, 6, 100, 400, 4.0), (14, 5, 100000, 50000000, 6, 100, 500, 5.0), (15, 6, 1000000, 100000000, 6, 100, 500, 5.0)`},
 	{"exact_fcts", "scenario=007/variant=exact", `(0, 0, 500, 0, 2, 10, 10, 1.0)`},
-	{"comparisons", "scenario=aaa/variant=own", `('007', 'own', 'web', 'all', 'all', 'all', 4, 0.5, 2.0, 3.0, 0.5, 0.25, 0.75), ('007', 'own', 'all', 'all', 'all', 'all', 7, 0.5, 4.0, 4.0, 0.0, 0.0, 0.125)`},
+	{"comparisons", "scenario=aaa/variant=own", `('007', 'own', 'web', 'all', 'all', 'all', 4, 0.5, 2.0, 3.0, 0.5, 0.25, 0.75, 1000.0, 1000.0, 0.0, 0.0, 0.0), ('007', 'own', 'all', 'all', 'all', 'all', 7, 0.5, 4.0, 4.0, 0.0, 0.0, 0.125, 2000.0, 1000.0, -0.5, -0.75, -0.25)`},
 	{"comparison_links", "scenario=aaa/variant=own", `('007', 'own', 1, 4, 3, 0.5, 0.75, 100.0, 350.5), ('007', 'own', 2, 99, 3, 0.5, 0.25, 50.0, 0.0)`},
-	{"sweeps", "scenario=aaa/variant=own", `('x', 2, 3, 'all', 7, 0, 'flow-1', 1.0, 2.0, 3.0, 4.0, 0.0, 0.5, 0.25, 0.125, 3, 4), ('x', 0, 2, 'all', 7, 1, 'flow-2', 1.0, 2.0, 3.0, 4.0, 0.0, 0.5, 0.5, 0.125, 3, 4),
-		('x', 0, 2, 'web', 4, 1, 'flow-2', 1.0, 2.0, 3.0, 4.0, 0.0, 0.5, 0.5, 0.125, 3, 4)`},
-	{"sweep_runs", "scenario=aaa/variant=own", `('small', 'max_load=40%, seed=1', 'max_load', '40%', 0.4, 7, 4, 5, 8, 9, 9.5, 9, NULL, NULL, 1.5),
-		('small', 'max_load=40%, seed=1', 'seed', '1', 1, 7, 4, 5, 8, 9, 9.5, 9, NULL, NULL, 1.5), ('other', 'seed=2', 'seed', '2', 2, 7, 4, NULL, 8, NULL, 9.5, NULL, 10, NULL, 2)`},
+	{"sweeps", "scenario=aaa/variant=own", `('x', 2, 3, 'all', 7, 0, 'flow-1', 1.0, 2.0, 3.0, 4.0, 0.0, 0.5, 0.25, 0.125, 1000.0, 3000.0, 3, 4), ('x', 0, 2, 'all', 7, 1, 'flow-2', 1.0, 2.0, 3.0, 4.0, 0.0, 0.5, 0.5, 0.125, 1000.0, 3000.0, 3, 4),
+		('x', 0, 2, 'web', 4, 1, 'flow-2', 1.0, 2.0, 3.0, 4.0, 0.0, 0.5, 0.5, 0.125, 1000.0, 3000.0, 3, 4)`},
+	{"sweep_runs", "scenario=aaa/variant=own", `('small', 'max_load=40%, seed=1', 'max_load', '40%', 0.4, 7, 4, 5, 8, 9, 9.5, 9, NULL, NULL, 1000.0, 3000.0, 1.5),
+		('small', 'max_load=40%, seed=1', 'seed', '1', 1, 7, 4, 5, 8, 9, 9.5, 9, NULL, NULL, 1000.0, 3000.0, 1.5), ('other', 'seed=2', 'seed', '2', 2, 7, 4, NULL, 8, NULL, 9.5, NULL, 10, NULL, NULL, NULL, 2)`},
 	{"sweep_runs", "scenario=007/variant=own", "" +
-		`('grid', 'load.max=20%, transport.kind=hpcc', 'load.max', '20%', 0.2, 7, 1, NULL, 2, NULL, 3, NULL, 4, NULL, 1), ` +
-		`('grid', 'load.max=20%, transport.kind=hpcc', 'transport.kind', 'hpcc', NULL, 7, 1, NULL, 2, NULL, 3, NULL, 4, NULL, 1), ` +
+		`('grid', 'load.max=20%, transport.kind=hpcc', 'load.max', '20%', 0.2, 7, 1, NULL, 2, NULL, 3, NULL, 4, NULL, NULL, NULL, 1), ` +
+		`('grid', 'load.max=20%, transport.kind=hpcc', 'transport.kind', 'hpcc', NULL, 7, 1, NULL, 2, NULL, 3, NULL, 4, NULL, NULL, NULL, 1), ` +
 		gridRun(1, 4) + ", " + gridRun(2, 5)},
 	{"slowdowns", "scenario=aaa/variant=own", knownSlowdowns(0)},
 	{"intervals", "scenario=aaa/variant=own", `(NULL, NULL, 'all', 0.5, 7, 4, 3, 5, '', NULL, NULL, NULL), (NULL, NULL, 'all', 0.9, 7, 8, 7, 9, '', NULL, NULL, NULL),
@@ -80,7 +80,7 @@ func gridRun(seed, p99 int) string {
 	settings := fmt.Sprintf("load.max=40%%, transport.kind=dctcp, seed=%d", seed)
 	var rows []string
 	for _, p := range []string{"'load.max', '40%', 0.4", "'transport.kind', 'dctcp', NULL", fmt.Sprintf("'seed', '%d', %[1]d", seed)} {
-		rows = append(rows, fmt.Sprintf("('grid', '%s', %s, 7, 1, NULL, 2, NULL, %d, NULL, 6, NULL, 1)", settings, p, p99))
+		rows = append(rows, fmt.Sprintf("('grid', '%s', %s, 7, 1, NULL, 2, NULL, %d, NULL, 6, NULL, NULL, NULL, 1)", settings, p, p99))
 	}
 	return strings.Join(rows, ", ")
 }

@@ -12,9 +12,10 @@ import (
 
 // Names of the questions whose answers `parsimon run` prints when it is done.
 const (
-	SlowdownBySize = "slowdown_by_size"
-	HottestLinks   = "hottest_links"
-	LoadTop10      = "load_top10"
+	SlowdownBySize    = "slowdown_by_size"
+	SlowdownByService = "slowdown_by_service"
+	HottestLinks      = "hottest_links"
+	LoadTop10         = "load_top10"
 )
 
 // Query is one question of the library. To add one, add a file NAME.sql to this folder: parseQuery describes it, and

@@ -15,7 +15,8 @@ WITH ranked AS (
 )
 SELECT
     r.scenario, variant, tier, service, place, a.name || ':' || b.name AS cable, node_a, node_b, flows, unreachable, estimated,
-    p50_slowdown, p90_slowdown, p99_slowdown, p999_slowdown, p50_change, p90_change, p99_change, p999_change
+    p50_slowdown, p90_slowdown, p99_slowdown, p999_slowdown, p50_change, p90_change, p99_change, p999_change,
+    p50_fct_ns / 1e6 AS p50_fct_ms, p99_fct_ns / 1e6 AS p99_fct_ms
 FROM ranked AS r
 LEFT JOIN nodes AS a ON a.scenario = r.scenario AND a.node_id = r.node_a
 LEFT JOIN nodes AS b ON b.scenario = r.scenario AND b.node_id = r.node_b

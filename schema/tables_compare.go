@@ -5,7 +5,7 @@ package schema
 var (
 	Comparisons = Table{
 		Name:  "comparisons",
-		Doc:   "Comparison of two scenarios: percentiles of slowdown of the flows that are in both.",
+		Doc:   "Comparison of two scenarios: percentiles of slowdown and of FCT of the flows that are in both.",
 		Grain: "base × group of flows × quantile",
 		Key:   []string{"base_scenario", "base_variant", "service", "vnet", "size_bin", "hops", "quantile"},
 		Sort:  []string{}, Variant: true, Published: true,
@@ -24,6 +24,11 @@ var (
 			{"change_lo", f64, false, "",
 				"lower bound of the change's 95% bootstrap interval, with flows drawn in pairs"},
 			{"change_hi", f64, false, "", "upper bound of the change's 95% bootstrap interval"},
+			{"base_fct_ns", f64, false, "ns", "FCT at the quantile in the base"},
+			{"fct_ns", f64, false, "ns", "FCT at the quantile in the second scenario"},
+			{"fct_change", f64, false, "", "fct_ns / base_fct_ns - 1"},
+			{"fct_change_lo", f64, false, "", "lower bound of fct_change's 95% bootstrap interval"},
+			{"fct_change_hi", f64, false, "", "upper bound of fct_change's 95% bootstrap interval"},
 		},
 	}
 	ComparisonLinks = Table{
@@ -68,6 +73,8 @@ var Sweeps = Table{
 		{"p90_change", f64, false, "", "p90_slowdown divided by that of the base, - 1"},
 		{"p99_change", f64, false, "", "p99_slowdown divided by that of the base, - 1"},
 		{"p999_change", f64, false, "", "p999_slowdown divided by that of the base, - 1"},
+		{"p50_fct_ns", f64, false, "ns", "median FCT"},
+		{"p99_fct_ns", f64, false, "ns", "p99 of the FCT"},
 		{"simulated_cases", i64, false, "", "number of link cases simulated for the cable"},
 		{"cached_cases", i64, false, "", "number of link cases found in the cache"},
 	},
@@ -92,6 +99,8 @@ var SweepRuns = Table{
 		{"p99_exact", f64, true, "", "the same by whole-network simulation"},
 		{"p999_slowdown", f64, true, "", "p99.9 of slowdown"},
 		{"p999_exact", f64, true, "", "the same by whole-network simulation"},
+		{"p50_fct_ns", f64, true, "ns", "median FCT of all flows"},
+		{"p99_fct_ns", f64, true, "ns", "p99 of the FCT"},
 		{"seconds", f64, false, "s", "time that the run took when it was last asked for"},
 	},
 }

@@ -19,6 +19,7 @@ type Gate struct {
 	Text     string            // as it was given
 	Filter   map[string]string // by Columns: the flows that count; empty: all
 	Quantile float64           // 0.5, 0.9, 0.99 or 0.999
+	FCT      bool              // of the FCT, in ms, instead of the slowdown
 	Change   bool              // of the quantile against a base, as a share, instead of the quantile itself
 	operator string
 	limit    float64
@@ -28,30 +29,31 @@ type Gate struct {
 func Columns() []string { return []string{"service", "vnet", "size_bin"} }
 
 var (
-	condition = regexp.MustCompile(`^(.*?)\s*\b(p50|p90|p99|p999)_(slowdown|change)\s*` +
+	condition = regexp.MustCompile(`^(.*?)\s*\b(p50|p90|p99|p999)_(slowdown|fct_ms|change|fct_change)\s*` +
 		`(<=|>=|<|>)\s*([-+]?[0-9.eE]+)\s*(%?)\s*$`)
 	selection = regexp.MustCompile(`^(\w+)=("[^"]*"|\S+)\s*`)
 	quantiles = map[string]float64{"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
 )
 
-// Parse reads a gate: zero or more COLUMN=VALUE, then pNN_slowdown or pNN_change, then <, <=, > or >=, then a number,
-// which may have a % for a change.
+// Parse reads a gate: zero or more COLUMN=VALUE, then pNN_slowdown, pNN_fct_ms, pNN_change (of the slowdown) or
+// pNN_fct_change, then <, <=, > or >=, then a number, which may have a % for a change.
 func Parse(text string) (Gate, error) {
 	fail := func(why string) (Gate, error) {
-		return Gate{}, fmt.Errorf("%q: %s; want a condition such as 'service=storage p99_slowdown > 5' or 'p99_change > 10%%'", text, why)
+		return Gate{}, fmt.Errorf("%q: %s; want a condition such as 'service=storage p99_slowdown > 5', 'p99_fct_ms > 20' or 'p99_change > 10%%'", text, why)
 	}
 	m := condition.FindStringSubmatch(text)
 	if m == nil {
 		return fail("not a condition")
 	}
-	g := Gate{Text: text, Filter: map[string]string{}, Quantile: quantiles[m[2]], Change: m[3] == "change", operator: m[4]}
+	g := Gate{Text: text, Filter: map[string]string{}, Quantile: quantiles[m[2]], FCT: strings.HasPrefix(m[3], "fct_"),
+		Change: strings.HasSuffix(m[3], "change"), operator: m[4]}
 	var err error
 	if g.limit, err = strconv.ParseFloat(m[5], 64); err != nil {
 		return fail("the limit is no number")
 	}
 	if m[6] != "" {
 		if !g.Change {
-			return fail("a slowdown has no %")
+			return fail("only a change has a %")
 		}
 		g.limit /= 100
 	}

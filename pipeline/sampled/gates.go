@@ -11,6 +11,9 @@ import (
 
 // selected are the group and the size bin that a gate selects.
 func selected(g gate.Gate) (group, bin string, err error) {
+	if g.FCT {
+		return "", "", errors.New("estimates from windows have percentiles of slowdown only")
+	}
 	service, byService := g.Filter["service"]
 	vnet, byVNet := g.Filter["vnet"]
 	bin, bySize := g.Filter["size_bin"]

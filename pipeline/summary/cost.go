@@ -10,37 +10,38 @@ import (
 	"parsimon/stages"
 )
 
-// WriteCost writes what each stage took, and what it would take if every link case and chunk of flows had a core of its
+// AddCost adds what each stage took, and what it would take if every link case and chunk of flows had a core of its
 // own: the paper's Parsimon/inf, the longest piece plus what is not parallel.
-func WriteCost(p *text.Printer, e *pipeline.Estimation) {
+func AddCost(a *text.Answer, e *pipeline.Estimation) {
 	reports := e.Executor().Reports
 	if len(reports) == 0 {
 		return
 	}
-	p.Linef("\n%-15s %9s %9s %14s %7s %7s %9s", "stage", "seconds", "cpu_s", "unlimited_s", "tasks", "reused", "peak_mb")
+	a.Linef("\nTime and memory; unlimited_s: with every link case and chunk of flows on a core of its own (%d workers now)", e.Workers)
+	table := a.Table("stage", "seconds", "cpu_s", "unlimited_s", "tasks", "reused", "peak_mb")
 	var seconds, cpu, critical float64
 	for _, s := range reports {
-		p.Linef("%-15s %9.3f %9.3f %14.3f %7d %7d %9d", s.Stage, s.Seconds, s.CPUSeconds, s.CriticalSeconds, s.Tasks, s.Reused, s.PeakBytes/1e6)
+		table.Add(s.Stage, s.Seconds, s.CPUSeconds, s.CriticalSeconds, s.Tasks, s.Reused, s.PeakBytes/1e6)
 		seconds += s.Seconds
 		cpu += s.CPUSeconds
 		critical += s.CriticalSeconds
 	}
 	wall, process := e.Took()
 	other, otherCPU := max(0, wall-seconds), max(0, process-cpu)
-	p.Linef("%-15s %9.3f %9.3f %14.3f %15s %9d", "other", other, otherCPU, other, "", engine.PeakBytes()/1e6)
-	p.Linef("%-15s %9.3f %9.3f %14.3f  (%d workers; unlimited: every link case and chunk on a core of its own)", "all", seconds+other, cpu+otherCPU, critical+other, e.Workers)
-	writeCases(p, e)
+	table.Add("other", other, otherCPU, other, nil, nil, engine.PeakBytes()/1e6)
+	table.Add("all", seconds+other, cpu+otherCPU, critical+other, nil, nil, nil)
+	writeCases(a, e)
 	if e.Variant().Estimator == stages.WholeNetwork {
 		if did, seconds, err := exactCost(e, pipeline.Exact{}); err == nil && did.PacketHops > 0 {
-			p.Linef("whole network: %s packet-hops at %.0f ns each; no switch held more than %d bytes", units.Human(float64(did.PacketHops)),
+			a.Linef("whole network: %s packet-hops at %.0f ns each; no switch held more than %d bytes", units.Human(float64(did.PacketHops)),
 				seconds*1e9/float64(did.PacketHops), did.DeepestSwitchBytes)
 		}
 	}
-	writeDisk(p, e)
+	writeDisk(a, e)
 }
 
 // writeDisk writes how many bytes a flow costs: in the scenario's tables and in the cache, which all scenarios share.
-func writeDisk(p *text.Printer, e *pipeline.Estimation) {
+func writeDisk(a *text.Answer, e *pipeline.Estimation) {
 	g, err := e.Generated()
 	if err != nil || g.Flows == 0 {
 		return
@@ -49,7 +50,7 @@ func writeDisk(p *text.Printer, e *pipeline.Estimation) {
 	if e.Cache != nil {
 		line += fmt.Sprintf(", %d in the cache", e.Cache.Bytes()/g.Flows)
 	}
-	p.Linef("%s", line)
+	a.Linef("%s", line)
 }
 
 // TableBytes are the bytes of the tables that the plan wrote and that were not collected.
@@ -75,7 +76,7 @@ func TableBytes(e *pipeline.Estimation) (bytes int64) {
 
 // writeCases writes how many packet-hops were simulated and, stage by stage, how many link cases were found in the
 // cache.
-func writeCases(p *text.Printer, e *pipeline.Estimation) {
+func writeCases(a *text.Answer, e *pipeline.Estimation) {
 	var all stages.SimulateStats
 	var cached []string
 	for _, s := range pipeline.CaseStages(e.Plan()) {
@@ -90,16 +91,16 @@ func writeCases(p *text.Printer, e *pipeline.Estimation) {
 		}
 	}
 	if all.PacketHops > 0 {
-		p.Linef("%s packet-hops simulated at %.1f ns each", units.Human(float64(all.PacketHops)), float64(all.KernelNS)/float64(all.PacketHops))
+		a.Linef("%s packet-hops simulated at %.1f ns each", units.Human(float64(all.PacketHops)), float64(all.KernelNS)/float64(all.PacketHops))
 	}
 	if all.LongestCaseNS > 0 {
 		link := e.Network.Links[all.LongestLink]
-		p.Linef("longest link case: %s (link %d, %s), %.3f s: no number of cores makes its pass shorter", e.Network.LinkName(link.ID), link.ID, link.Tier, float64(all.LongestCaseNS)/1e9)
+		a.Linef("longest link case: %s (link %d, %s), %.3f s: no number of cores makes its pass shorter", e.Network.LinkName(link.ID), link.ID, link.Tier, float64(all.LongestCaseNS)/1e9)
 	}
 	if all.CachedHops > 0 {
-		p.Linef("%s packet-hops found in the cache at %.2f ns each:", units.Human(float64(all.CachedHops)), float64(all.CachedNS)/float64(all.CachedHops))
+		a.Linef("%s packet-hops found in the cache at %.2f ns each:", units.Human(float64(all.CachedHops)), float64(all.CachedNS)/float64(all.CachedHops))
 		for _, line := range cached {
-			p.Linef("  %s", line)
+			a.Linef("  %s", line)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package summary
 
 import (
-	"io"
 	"time"
 
 	"parsimon/pipeline"
@@ -25,23 +24,22 @@ func exactCost(e *pipeline.Estimation, x pipeline.Exact) (did stages.ExactStats,
 	return all[0], r.Done[0].Seconds, nil
 }
 
-// WriteExact writes what the whole-network simulation did and cost.
-func WriteExact(w io.Writer, e *pipeline.Estimation, x pipeline.Exact) error {
+// AddExact adds what the whole-network simulation did and cost.
+func AddExact(a *text.Answer, e *pipeline.Estimation, x pipeline.Exact) error {
 	s, seconds, err := exactCost(e, x)
 	if err != nil {
 		return err
 	}
 	buffered := x.Buffer != network.BufferParams{}
-	p := text.Printer{W: w}
-	p.Linef("whole network: %d flows reported, %d of warm-up; %s packet-hops in %s, %.0f ns each", s.Flows, s.Warmup,
+	a.Linef("whole network: %d flows reported, %d of warm-up; %s packet-hops in %s, %.0f ns each", s.Flows, s.Warmup,
 		units.Human(float64(s.PacketHops)), time.Duration(seconds*1e9).Round(time.Millisecond),
 		seconds*1e9/float64(max(1, s.PacketHops)))
-	p.Linef("no switch held more than %d bytes (switch %d)", s.DeepestSwitchBytes, s.DeepestSwitch)
+	a.Linef("no switch held more than %d bytes (switch %d)", s.DeepestSwitchBytes, s.DeepestSwitch)
 	if l := s.Losses; buffered {
-		p.Linef("switch buffers of %d bytes, alpha %g: %d of %d packets dropped, %d discarded out of order, %d sent again; %d NACKs, %d timeouts",
+		a.Linef("switch buffers of %d bytes, alpha %g: %d of %d packets dropped, %d discarded out of order, %d sent again; %d NACKs, %d timeouts",
 			x.Buffer.SwitchBytes, x.Buffer.Alpha, l.Dropped, l.Sent, l.Discarded, l.Again, l.NACKs, l.Timeouts)
 		if l.Dropped > 0 {
-			p.Linef("most drops, %d, before %s (link %d); link cases have unlimited buffers: the estimate does not model drops", s.MostDropped, e.Network.LinkName(s.MostDroppedLink), s.MostDroppedLink)
+			a.Linef("most drops, %d, before %s (link %d); link cases have unlimited buffers: the estimate does not model drops", s.MostDropped, e.Network.LinkName(s.MostDroppedLink), s.MostDroppedLink)
 		}
 	}
 	if e.Variant().Estimator == stages.WholeNetwork && !buffered {
@@ -49,8 +47,7 @@ func WriteExact(w io.Writer, e *pipeline.Estimation, x pipeline.Exact) error {
 		if x.Window != (pipeline.Window{}) {
 			what = "is such a simulation of all flows: differences come from the start of the stretch"
 		}
-		p.Linef("the estimate %s (--estimator flow holds link cases against it)", what)
+		a.Linef("the estimate %s (--estimator flow holds link cases against it)", what)
 	}
-	p.Linef("")
-	return p.Err
+	return nil
 }

@@ -1,9 +1,12 @@
 package summary
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"parsimon/pipeline"
@@ -22,22 +25,28 @@ type Result struct {
 	Lake        string               `json:"lake"`
 	Flows       int64                `json:"flows"`
 	Percentiles []PercentilesResult  `json:"percentiles"`
+	Services    []PercentilesResult  `json:"services"` // those with the most flows first
 	Warnings    []string             `json:"warnings"`
 	Stages      []engine.Report      `json:"stages"`
 	Cases       stages.SimulateStats `json:"link_cases"`
 	WholeHops   int64                `json:"whole_network_packet_hops,omitempty"` // of estimator exact
 	Gates       []gate.Verdict       `json:"gates,omitempty"`
+	Validation  any                  `json:"validation,omitempty"` // of --exact
 	Seconds     float64              `json:"seconds"`
 }
 
-// PercentilesResult are the percentiles of slowdown of one size bin, with their 95% intervals; all flows are bin "all".
+// PercentilesResult are the percentiles of slowdown, with their 95% intervals, and of FCT, of one size bin or of one
+// service; all flows are bin "all".
 type PercentilesResult struct {
-	SizeBin string   `json:"size_bin"`
+	SizeBin string   `json:"size_bin,omitempty"`
+	Service string   `json:"service"`
 	Flows   int64    `json:"flows"`
 	P50     float64  `json:"p50"`
 	P90     float64  `json:"p90"`
 	P99     float64  `json:"p99"`
 	P999    float64  `json:"p999"`
+	P50FCT  float64  `json:"p50_fct_ms"`
+	P99FCT  float64  `json:"p99_fct_ms"`
 	P50Lo   *float64 `json:"p50_lo"`
 	P50Hi   *float64 `json:"p50_hi"`
 	P90Lo   *float64 `json:"p90_lo"`
@@ -74,40 +83,75 @@ func ReadResult(ctx context.Context, e *pipeline.Estimation) (_ *Result, err err
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	if r.Percentiles, err = percentilesBySize(ctx, e, db); err != nil {
+	if r.Percentiles, err = percentiles(ctx, e, db, queries.SlowdownBySize); err != nil {
 		return nil, err
 	}
+	if r.Services, err = percentiles(ctx, e, db, queries.SlowdownByService); err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(r.Services, func(a, b PercentilesResult) int { return cmp.Compare(b.Flows, a.Flows) })
+	r.Services = r.Services[:min(mostServices, len(r.Services))]
 	r.Warnings, err = warnings(ctx, e, db)
 	return r, err
 }
 
-// warnings reads table warnings and, as kind "few flows", the percentiles for which the workload is too short, by size
-// bin.
+// warnings are what speaks against the estimate: a line for each cause, with how many links it concerns and what to do,
+// and one about the percentiles for which the workload is too short.
 func warnings(ctx context.Context, e *pipeline.Estimation, db *queries.DB) (_ []string, err error) {
 	of := fmt.Sprintf("scenario = %s AND variant = %s", duckdb.Quote(string(e.ID())), duckdb.Quote(e.Variant().String()))
-	rows, err := db.SQL(ctx, `SELECT kind, warning FROM (
-			SELECT 0 AS part, kind, link_id, warning FROM warnings_all WHERE `+of+`
-			UNION ALL
-			SELECT 1, 'few flows', NULL, size_bin || ': ' || string_agg(warning, '; ' ORDER BY quantile) FROM intervals_all
-			WHERE `+of+` AND service IS NULL AND vnet IS NULL AND warning <> '' GROUP BY size_bin)
-		ORDER BY part, kind, link_id, warning`)
+	rows, err := db.SQL(ctx, `SELECT kind, first(warning ORDER BY measure DESC NULLS LAST, link_id), count(*) FROM warnings_all WHERE `+of+`
+		GROUP BY kind ORDER BY kind`)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	all := []string{}
 	err = rows.Each(func(row []any) error {
-		all = append(all, fmt.Sprintf("%v: %v", row[0], row[1]))
+		line := fmt.Sprintf("%v: %v", row[0], row[1])
+		if n, _ := row[2].(int64); n > 1 {
+			line += fmt.Sprintf(" (the largest of %d; parsimon query --lake %s --sql \"SELECT * FROM warnings_all WHERE %s\" lists them)",
+				n, e.Lake.Path(), of)
+		}
+		all = append(all, line)
 		return nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	short, err := shortPercentiles(ctx, db, of)
+	if short != "" {
+		all = append(all, "few flows: the workload is too short to be sure of "+short+
+			". Estimate more time (--duration, or --from and --to), or use lower percentiles")
+	}
 	return all, err
 }
 
-// percentilesBySize reads the percentiles of every size bin, and of all flows.
-func percentilesBySize(ctx context.Context, e *pipeline.Estimation, db *queries.DB) (
+// shortPercentiles lists the percentiles, by size bin, for which there are too few flows.
+func shortPercentiles(ctx context.Context, db *queries.DB, of string) (text string, err error) {
+	rows, err := db.SQL(ctx, `SELECT string_agg(percentiles || CASE size_bin WHEN 'all' THEN ' of all flows' ELSE ' of ' || size_bin END, '; ' ORDER BY bin)
+		FROM (SELECT size_bin, any_value(b.bin) AS bin, string_agg('p' || replace(CAST(CAST(100 * quantile AS DECIMAL(4, 1)) AS VARCHAR), '.0', ''), ', ' ORDER BY quantile) AS percentiles
+			FROM intervals_all JOIN size_bins AS b USING (size_bin)
+			WHERE `+of+` AND service IS NULL AND vnet IS NULL AND warning <> '' GROUP BY size_bin)`)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	err = rows.Each(func(row []any) error {
+		text, _ = row[0].(string)
+		return nil
+	})
+	return text, err
+}
+
+// mostServices is how many services, those with the most flows, a result has.
+const mostServices = 1000
+
+// percentiles reads the answer of a question with percentiles: its columns are the fields of PercentilesResult, the
+// slowdowns without _slowdown in their names.
+func percentiles(ctx context.Context, e *pipeline.Estimation, db *queries.DB, question string) (
 	all []PercentilesResult, err error,
 ) {
-	q, err := queries.Get(queries.SlowdownBySize)
+	q, err := queries.Get(question)
 	if err != nil {
 		return nil, err
 	}
@@ -118,32 +162,16 @@ func percentilesBySize(ctx context.Context, e *pipeline.Estimation, db *queries.
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	names := rows.Columns()
 	err = rows.Each(func(row []any) error {
-		var p PercentilesResult
-		numbers := map[string]*float64{"p50_slowdown": &p.P50, "p90_slowdown": &p.P90, "p99_slowdown": &p.P99,
-			"p999_slowdown": &p.P999}
-		bounds := map[string]**float64{"p50_lo": &p.P50Lo, "p50_hi": &p.P50Hi, "p90_lo": &p.P90Lo, "p90_hi": &p.P90Hi,
-			"p99_lo": &p.P99Lo, "p99_hi": &p.P99Hi, "p999_lo": &p.P999Lo, "p999_hi": &p.P999Hi}
+		values := map[string]any{}
 		for i, name := range names {
-			switch x := row[i].(type) {
-			case string:
-				if name == "size_bin" {
-					p.SizeBin = x
-				}
-			case int64:
-				if name == "flows" {
-					p.Flows = x
-				}
-			case float64:
-				if to, ok := numbers[name]; ok {
-					*to = x
-				}
-				if to, ok := bounds[name]; ok {
-					*to = &x
-				}
-			}
+			values[strings.TrimSuffix(name, "_slowdown")] = row[i]
 		}
-		all = append(all, p)
-		return nil
+		data, err := json.Marshal(values)
+		if err != nil {
+			return err
+		}
+		all = append(all, PercentilesResult{})
+		return json.Unmarshal(data, &all[len(all)-1])
 	})
 	return all, err
 }
@@ -177,7 +205,11 @@ func quantile(ctx context.Context, e *pipeline.Estimation, db *queries.DB, g gat
 			said = append(said, name+"="+value)
 		}
 	}
-	rows, err := db.SQL(ctx, fmt.Sprintf("SELECT quantile_cont(slowdown, %v) FROM slowdowns_all WHERE %s", g.Quantile, where))
+	value := "slowdown"
+	if g.FCT {
+		value = "fct_ns / 1e6"
+	}
+	rows, err := db.SQL(ctx, fmt.Sprintf("SELECT quantile_cont(%s, %v) FROM slowdowns_all WHERE %s", value, g.Quantile, where))
 	if err != nil {
 		return 0, err
 	}

@@ -30,7 +30,7 @@ type quantileRow struct {
 	Wasserstein float64 `json:"w1_log"` // W1 of the logarithms of the slowdowns
 }
 
-// A sample is a group of flows with two slowdowns each.
+// A sample is a group of flows with two slowdowns each, or two FCTs.
 type sample struct {
 	name          string
 	most          int64 // largest size

@@ -45,17 +45,20 @@ func ComparisonGroups() []string { return []string{"service", "vnet", "size_bin"
 
 // A Comparison is two estimates side by side.
 type Comparison struct {
-	Base      Side             `json:"base"` // ids and variants
-	Other     Side             `json:"other"`
-	BaseName  string           `json:"base_name"`
-	OtherName string           `json:"other_name"`
-	BaseFlows int64            `json:"base_flows"`
-	Flows     int64            `json:"flows"`
-	Both      int64            `json:"flows_in_both"`
-	Rows      []ComparisonRow  `json:"percentiles"`
-	TailFlows int64            `json:"tail_flows"`
-	Links     []LinkDifference `json:"links"`
-	Gates     []gate.Verdict   `json:"gates,omitempty"`
+	Base      Side   `json:"base"` // ids and variants
+	Other     Side   `json:"other"`
+	BaseName  string `json:"base_name"`
+	OtherName string `json:"other_name"`
+	BaseFlows int64  `json:"base_flows"`
+	Flows     int64  `json:"flows"`
+	Both      int64  `json:"flows_in_both"`
+	// IdealChanged is of how many flows in both the ideal FCT differs: slowdowns then compare with another ideal.
+	IdealChanged int64               `json:"flows_with_another_ideal"`
+	Services     []ServiceComparison `json:"services"`
+	Rows         []ComparisonRow     `json:"percentiles"`
+	TailFlows    int64               `json:"tail_flows"`
+	Links        []LinkDifference    `json:"links"`
+	Gates        []gate.Verdict      `json:"gates,omitempty"`
 	// Changed are the cables that a what-if changes.
 	Changed []scenario.CableChange `json:"changed_cables,omitempty"`
 
@@ -73,7 +76,24 @@ type ComparisonRow struct {
 	Change   float64  `json:"change"`    // Other / Base - 1
 	Lo       float64  `json:"change_lo"` // its 95% bootstrap interval, flows drawn in pairs
 	Hi       float64  `json:"change_hi"`
+
+	BaseFCT   float64 `json:"base_fct_ms"` // the same quantile of the FCTs
+	OtherFCT  float64 `json:"other_fct_ms"`
+	FCTChange float64 `json:"fct_change"`
+	FCTLo     float64 `json:"fct_change_lo"`
+	FCTHi     float64 `json:"fct_change_hi"`
 }
+
+// A ServiceComparison has the percentiles of one service's flows that are in both, or of all flows (AllFlows).
+type ServiceComparison struct {
+	Service string             `json:"service"`
+	Flows   int64              `json:"flows"`
+	Base    ServicePercentiles `json:"base"`
+	Other   ServicePercentiles `json:"other"`
+}
+
+// mostServices is how many services, those with the most flows, a comparison that is asked for no groups has.
+const mostServices = 64
 
 // LinkDifference says what a link adds to the tail's flows in either, a mean over them.
 type LinkDifference struct {
@@ -192,25 +212,47 @@ func chooseVariants(l *lake.Lake, base, other *Side) error {
 	return nil
 }
 
-// percentiles fills in the rows. It holds 24 bytes for each flow and group it is in, and fails if that is more than the
+// A compared is a group of flows that are in both: their slowdowns and their FCTs in ms.
+type compared struct{ slowdowns, fcts sample }
+
+func (g *compared) add(p *pair) {
+	g.slowdowns.add(p.row, p.other, p.base)
+	g.fcts.estimate = append(g.fcts.estimate, float64(p.otherFCT)/1e6)
+	g.fcts.tru = append(g.fcts.tru, float64(p.baseFCT)/1e6)
+}
+
+// rows are those of table comparisons.
+func (g *compared) rows(key [4]string) (out []ComparisonRow) {
+	g.fcts.rows = g.slowdowns.rows
+	fcts := g.fcts.compare()
+	for i, v := range g.slowdowns.compare() {
+		f := fcts[i]
+		out = append(out, ComparisonRow{key[:], v.Flows, v.Quantile, v.True, v.Estimate, v.Error, v.ErrorLo, v.ErrorHi,
+			f.True, f.Estimate, f.Error, f.ErrorLo, f.ErrorHi})
+	}
+	return out
+}
+
+// percentiles fills in the rows. It holds 40 bytes for each flow and group it is in, and fails if that is more than the
 // memory limit.
 func (c *Comparison) percentiles(ctx context.Context, j *join, memoryBytes int64) error {
 	c.BaseFlows, c.Flows = j.flows()
-	const bytesPerFlow = 64 // values, ranks and weights of the bootstrap
+	const bytesPerFlow = 128 // values, ranks and weights of the bootstrap, of all flows and of groups
 	if need := bytesPerFlow * min(c.BaseFlows, c.Flows); need > memoryBytes {
 		return fmt.Errorf("needs about %s bytes of memory, the limit is %s: raise --memory-limit", units.Human(float64(need)), units.Human(float64(memoryBytes)))
 	}
-	const wildcard = "all"
-	all := &sample{}
-	groups := map[[4]string]*sample{}
+	all, groups, by := &compared{}, map[[4]string]*compared{}, c.by
+	if len(by) == 0 {
+		by = []string{"service"}
+	}
 	err := j.each(ctx, func(p *pair) {
-		all.add(p.row, p.other, p.base)
-		if len(c.by) == 0 {
-			return
+		all.add(p)
+		if p.baseIdeal != p.otherIdeal {
+			c.IdealChanged++
 		}
-		key := [4]string{wildcard, wildcard, wildcard, wildcard}
+		key := [4]string{AllFlows, AllFlows, AllFlows, AllFlows}
 		for i, value := range []string{p.service, p.vnet, sizeBin(p.sizeBytes), strconv.Itoa(int(p.hops))} {
-			if slices.Contains(c.by, ComparisonGroups()[i]) {
+			if slices.Contains(by, ComparisonGroups()[i]) {
 				key[i] = value
 			}
 		}
@@ -218,34 +260,59 @@ func (c *Comparison) percentiles(ctx context.Context, j *join, memoryBytes int64
 			for i := range key {
 				key[i] = strings.Clone(key[i]) // a batch's memory is used again
 			}
-			groups[key] = &sample{}
+			groups[key] = &compared{}
 		}
-		groups[key].add(p.row, p.other, p.base)
+		groups[key].add(p)
 	})
 	if err != nil {
 		return err
 	}
+	if c.Both = int64(len(all.fcts.tru)); c.Both == 0 {
+		return nil
+	}
+	keys := c.keys(groups)
+	for _, k := range keys {
+		rows := groups[k].rows(k)
+		if len(c.by) > 0 || len(keys) > 1 {
+			c.Rows = append(c.Rows, rows...)
+		}
+		if k[0] != AllFlows && k[1] == AllFlows && k[2] == AllFlows && k[3] == AllFlows {
+			c.Services = append(c.Services, serviceComparison(k[0], rows))
+		}
+	}
+	whole := all.rows([4]string{AllFlows, AllFlows, AllFlows, AllFlows})
+	c.Rows, c.Services = append(c.Rows, whole...), append(c.Services, serviceComparison(AllFlows, whole))
+	return nil
+}
+
+// serviceComparison has the values of a group's rows.
+func serviceComparison(service string, rows []ComparisonRow) ServiceComparison {
+	s := ServiceComparison{Service: service, Flows: rows[0].Flows}
+	s.Base.Flows, s.Other.Flows = s.Flows, s.Flows
+	for _, r := range rows {
+		s.Base.Slowdowns, s.Other.Slowdowns = append(s.Base.Slowdowns, r.Base), append(s.Other.Slowdowns, r.Other)
+		s.Base.FCTMS, s.Other.FCTMS = append(s.Base.FCTMS, r.BaseFCT), append(s.Other.FCTMS, r.OtherFCT)
+	}
+	return s
+}
+
+// keys are the groups to compare, in order: all if they were asked for, else the services with the most flows.
+func (c *Comparison) keys(groups map[[4]string]*compared) [][4]string {
 	keys := slices.Collect(maps.Keys(groups))
+	if len(c.by) == 0 {
+		slices.SortFunc(keys, func(a, b [4]string) int {
+			return cmp.Or(cmp.Compare(len(groups[b].fcts.tru), len(groups[a].fcts.tru)), strings.Compare(a[0], b[0]))
+		})
+		keys = keys[:min(mostServices, len(keys))]
+	}
 	slices.SortFunc(keys, func(a, b [4]string) int {
 		return cmp.Or(slices.Compare(a[:2], b[:2]), cmp.Compare(binOrder(a[2]), binOrder(b[2])),
 			cmp.Compare(len(a[3]), len(b[3])), strings.Compare(a[3], b[3]))
 	})
-	add := func(key [4]string, s *sample) {
-		for _, v := range s.compare() {
-			c.Rows = append(c.Rows,
-				ComparisonRow{key[:], v.Flows, v.Quantile, v.True, v.Estimate, v.Error, v.ErrorLo, v.ErrorHi})
-		}
-	}
-	for _, k := range keys {
-		add(k, groups[k])
-	}
-	if c.Both = int64(len(all.rows)); c.Both > 0 {
-		add([4]string{wildcard, wildcard, wildcard, wildcard}, all)
-	}
-	return nil
+	return keys
 }
 
-// Value is the value of a gate: a quantile of the slowdowns of the flows that are in both and that it selects, in the
+// Value is the value of a gate: a quantile of the slowdowns, or of the FCTs in ms, of the flows that are in both and that it selects, in the
 // other scenario, or its change.
 func (c *Comparison) Value(ctx context.Context, g gate.Gate) (float64, error) {
 	s := &sample{}
@@ -256,7 +323,11 @@ func (c *Comparison) Value(ctx context.Context, g gate.Gate) (float64, error) {
 				return
 			}
 		}
-		s.add(p.row, p.other, p.base)
+		if g.FCT {
+			s.add(p.row, float64(p.otherFCT)/1e6, float64(p.baseFCT)/1e6)
+		} else {
+			s.add(p.row, p.other, p.base)
+		}
 	})
 	if err != nil {
 		return 0, err

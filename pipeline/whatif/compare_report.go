@@ -3,13 +3,13 @@ package whatif
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"parsimon/pipeline/lake"
+	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/text"
 	"parsimon/schema"
 	"parsimon/schema/columns"
@@ -30,6 +30,8 @@ func (c *Comparison) write(ctx context.Context, l *lake.Lake) error {
 		row := columns.Row{
 			"base_scenario": c.Base.Scenario, "base_variant": c.Base.Variant, "flows": r.Flows, "quantile": r.Quantile,
 			"base_slowdown": r.Base, "slowdown": r.Other, "change": r.Change, "change_lo": r.Lo, "change_hi": r.Hi,
+			"base_fct_ns": r.BaseFCT * 1e6, "fct_ns": r.OtherFCT * 1e6, "fct_change": r.FCTChange,
+			"fct_change_lo": r.FCTLo, "fct_change_hi": r.FCTHi,
 		}
 		for i, group := range ComparisonGroups() {
 			row[group] = r.Group[i]
@@ -59,46 +61,72 @@ func (c *Comparison) write(ctx context.Context, l *lake.Lake) error {
 	return session.Publish(at, files...)
 }
 
-// Write writes the comparison as tables.
-func (c *Comparison) Write(w io.Writer) error {
-	p := text.Printer{W: w}
-	p.Linef("base  %s (%s), variant %s", c.Base.Scenario, c.BaseName, c.Base.Variant)
-	p.Linef("other %s (%s), variant %s", c.Other.Scenario, c.OtherName, c.Other.Variant)
-	p.Linef("%d flows are in both (of %d and %d)", c.Both, c.BaseFlows, c.Flows)
+// Text is the comparison for people. Where the ideal FCT of flows differs, the FCTs come first.
+func (c *Comparison) Text() *text.Answer {
+	a := &text.Answer{}
+	a.Linef("base  %s (%s), variant %s", c.Base.Scenario, c.BaseName, c.Base.Variant)
+	a.Linef("other %s (%s), variant %s", c.Other.Scenario, c.OtherName, c.Other.Variant)
+	a.Linef("%d flows are in both (of %d and %d); changes with their 95%% bootstrap intervals", c.Both, c.BaseFlows, c.Flows)
 	if n := len(c.Changed); n > 0 {
-		const most = 8
-		var first []string
-		for _, cable := range c.Changed[:min(n, most)] {
-			first = append(first, cable.String())
-		}
-		if n > most {
-			first = append(first, fmt.Sprintf("%d more (--format json lists all)", n-most))
-		}
-		p.Linef("%s changed: %s", topology.Count(n, "cable"), strings.Join(first, "; "))
+		a.Linef("%s changed: %s", topology.Count(n, "cable"), changedCables(c.Changed))
 	}
-	p.Linef("\nSlowdown of the flows in both; change with its 95%% bootstrap interval")
-	head := ""
+	if c.IdealChanged > 0 {
+		a.Linef("The ideal FCT of %d of these flows differs, because bandwidth, delay or length of their paths does. Their "+
+			"slowdown is relative to another ideal: compare the FCTs.", c.IdealChanged)
+	}
+	a.Linef("")
+	by := c.by
+	if len(by) == 0 && len(c.Services) > 1 {
+		by = []string{"service"}
+	}
+	var head []string
 	for _, g := range ComparisonGroups() {
-		if slices.Contains(c.by, g) {
-			head += fmt.Sprintf("%-12s ", g)
+		if slices.Contains(by, g) {
+			head = append(head, g)
 		}
 	}
-	p.Linef("%s%9s %8s %10s %10s %8s %19s", head, "flows", "quantile", "base", "other", "change", "interval")
+	fct := []string{"base_fct_ms", "fct_ms", "fct_change", "fct_change_lo", "fct_change_hi"}
+	slowdown := []string{"base_slowdown", "slowdown", "change", "change_lo", "change_hi"}
+	first, second := slowdown, fct[:3]
+	if c.IdealChanged > 0 {
+		first, second = fct, slowdown[:3]
+	}
+	table := a.Table(slices.Concat(head, []string{"flows", "quantile"}, first, second)...)
 	for _, r := range c.Rows {
-		label := ""
+		var row []any
 		for i, g := range ComparisonGroups() {
-			if slices.Contains(c.by, g) {
-				label += fmt.Sprintf("%-12s ", r.Group[i])
+			if slices.Contains(by, g) {
+				row = append(row, r.Group[i])
 			}
 		}
-		p.Linef("%s%9d %8g %10.3f %10.3f %+7.1f%% %+8.1f%% to %+6.1f%%", label, r.Flows, r.Quantile, r.Base, r.Other, 100*r.Change, 100*r.Lo, 100*r.Hi)
-	}
-	if len(c.Links) > 0 {
-		p.Linef("\nLinks that explain it: mean delay there, ns, of the %d flows above the p99 of either", c.TailFlows)
-		p.Linef("%8s  %-36s %-14s %9s %7s %12s %12s %12s", "link_id", "link", "tier", "base_load", "load", "base_delay", "delay", "difference")
-		for _, d := range c.Links {
-			p.Linef("%8d  %-36s %-14s %9.4f %7.4f %12.0f %12.0f %+12.0f", d.Link, d.Src+" → "+d.Dst, d.Tier, d.BaseLoad, d.Load, d.BaseDelayNS, d.DelayNS, d.DelayNS-d.BaseDelayNS)
+		row = append(row, r.Flows, r.Quantile)
+		fct := []any{r.BaseFCT, r.OtherFCT, text.Percent(r.FCTChange), text.Percent(r.FCTLo), text.Percent(r.FCTHi)}
+		slowdown := []any{r.Base, r.Other, text.Percent(r.Change), text.Percent(r.Lo), text.Percent(r.Hi)}
+		if c.IdealChanged > 0 {
+			table.Add(slices.Concat(row, fct, slowdown[:3])...)
+		} else {
+			table.Add(slices.Concat(row, slowdown, fct[:3])...)
 		}
 	}
-	return p.Err
+	if len(c.Links) > 0 {
+		a.Linef("\nLinks that explain it: mean delay there of the %d flows above the p99 slowdown of either", c.TailFlows)
+		table := a.Table("link_id", "link", "tier", "base_load", "load", "base_delay_ns", "delay_ns", "difference_ns")
+		for _, d := range c.Links {
+			table.Add(d.Link, d.Src+" → "+d.Dst, d.Tier, d.BaseLoad, d.Load, d.BaseDelayNS, d.DelayNS, d.DelayNS-d.BaseDelayNS)
+		}
+	}
+	return a
+}
+
+// changedCables lists the first cables that a what-if changes.
+func changedCables(changed []scenario.CableChange) string {
+	const most = 8
+	var first []string
+	for _, cable := range changed[:min(len(changed), most)] {
+		first = append(first, cable.String())
+	}
+	if n := len(changed) - most; n > 0 {
+		first = append(first, fmt.Sprintf("%d more (--format json lists all)", n))
+	}
+	return strings.Join(first, "; ")
 }

@@ -37,7 +37,7 @@ func TestComparisonValue(t *testing.T) {
 				filter += column + `="` + r.Group[i] + `" `
 			}
 		}
-		for metric, want := range map[string]float64{"slowdown": r.Other, "change": r.Change} {
+		for metric, want := range map[string]float64{"slowdown": r.Other, "change": r.Change, "fct_ms": r.OtherFCT, "fct_change": r.FCTChange} {
 			text := filter + names[r.Quantile] + "_" + metric + " > 0"
 			if got, err := value(text); err != nil || math.Abs(got-want) > 1e-12 {
 				t.Errorf("%s: value %v, %v, want %v", text, got, err, want)

@@ -103,8 +103,11 @@ type pair struct {
 	row, otherRow int64 // of table flows of either scenario
 	service, vnet string
 	sizeBytes     int64
-	hops          int16 // in the base
-	base, other   float64
+	hops          int16   // in the base
+	base, other   float64 // slowdowns
+
+	baseFCT, otherFCT     int64 // ns
+	baseIdeal, otherIdeal int64 // ns
 }
 
 // each calls do for every flow that is in both, in the order of the base's flows.
@@ -131,7 +134,7 @@ func (j *join) each(ctx context.Context, do func(p *pair)) error {
 		default:
 			if a.size[a.at] == b.size[b.at] {
 				do(&pair{a.row[a.at], b.row[b.at], a.service.Value(a.at), a.vnet.Value(a.at), a.size[a.at], a.hops[a.at],
-					a.slowdown[a.at], b.slowdown[b.at]})
+					a.slowdown[a.at], b.slowdown[b.at], a.fct[a.at], b.fct[b.at], a.ideal[a.at], b.ideal[b.at]})
 			}
 			if err = a.next(); err == nil {
 				err = b.next()
@@ -154,15 +157,15 @@ type cursor struct {
 	row  []int64
 	size []int64
 
-	start         []int64
-	hops          []int16
-	slowdown      []float64
-	service, vnet *array.String
+	start, fct, ideal []int64
+	hops              []int16
+	slowdown          []float64
+	service, vnet     *array.String
 }
 
 func newCursor(e *side) (*cursor, error) {
 	in, err := e.Read(schema.Slowdowns,
-		[]string{"flow_id", "flow_row", "service", "vnet", "size_bytes", "start_ns", "hops", "slowdown"})
+		[]string{"flow_id", "flow_row", "service", "vnet", "size_bytes", "start_ns", "hops", "slowdown", "fct_ns", "ideal_ns"})
 	if err != nil {
 		return nil, err
 	}
@@ -195,6 +198,7 @@ func (c *cursor) next() error {
 	c.rec, c.at = rec, 0
 	c.id, c.row = columns.Int64s(rec, "flow_id"), columns.Int64s(rec, "flow_row")
 	c.size, c.start = columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns")
+	c.fct, c.ideal = columns.Int64s(rec, "fct_ns"), columns.Int64s(rec, "ideal_ns")
 	c.hops, c.slowdown = columns.Int16s(rec, "hops"), columns.Float64s(rec, "slowdown")
 	c.service, c.vnet = columns.Text(rec, "service"), columns.Text(rec, "vnet")
 	return nil

@@ -75,6 +75,8 @@ type ParameterRun struct {
 	P90        float64           `json:"p90"`
 	P99        float64           `json:"p99"`
 	P999       float64           `json:"p999"`
+	P50FCT     float64           `json:"p50_fct_ms"`
+	P99FCT     float64           `json:"p99_fct_ms"`
 	Exact      []float64         `json:"exact,omitempty"` // the same percentiles of the whole-network simulation
 	Seconds    float64           `json:"seconds"`
 
@@ -243,6 +245,7 @@ func (p *Parameters) run(ctx context.Context, i int, plan ParameterPlan, o Setti
 	of := all[AllFlows]
 	run.ScenarioID, run.Variant, run.Flows = string(e.ID()), e.Variant().String(), of.Flows
 	run.P50, run.P90, run.P99, run.P999 = of.Slowdowns[0], of.Slowdowns[1], of.Slowdowns[2], of.Slowdowns[3]
+	run.P50FCT, run.P99FCT = of.FCTMS[0], of.FCTMS[2]
 	if plan.Exact {
 		if err := e.Exact(ctx, pipeline.Exact{}); err != nil {
 			return err

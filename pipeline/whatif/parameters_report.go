@@ -3,9 +3,7 @@ package whatif
 import (
 	"cmp"
 	"crypto/sha256"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 
@@ -24,6 +22,7 @@ func (p *Parameters) publish(e *pipeline.Estimation, i int) error {
 			"sweep": p.Name, "settings": p.SettingsOf(i), "parameter": a.Key, "value": run.Settings[a.Key],
 			"value_number": numberOf(run.Settings[a.Key]), "flows": run.Flows, "seconds": run.Seconds,
 			"p50_slowdown": run.P50, "p90_slowdown": run.P90, "p99_slowdown": run.P99, "p999_slowdown": run.P999,
+			"p50_fct_ns": run.P50FCT * 1e6, "p99_fct_ns": run.P99FCT * 1e6,
 		}
 		for q, x := range run.Exact { // nil: not simulated
 			row[[]string{"p50_exact", "p90_exact", "p99_exact", "p999_exact"}[q]] = x
@@ -55,48 +54,36 @@ func numberOf(value string) float64 {
 	return x
 }
 
-// Write writes the runs as a table, in the order of the combinations.
-func (p *Parameters) Write(w io.Writer) error {
-	if len(p.Runs) == 0 {
-		return errors.New("the sweep has no run")
+// Text has the runs for people, in the order of the combinations.
+func (p *Parameters) Text() *text.Answer {
+	a := &text.Answer{}
+	var head []string
+	for _, axis := range p.Axes {
+		head = append(head, axis.Key)
 	}
-	out := text.Printer{W: w}
-	head := ""
-	for _, a := range p.Axes {
-		head += fmt.Sprintf("%-*s  ", width(a), a.Key)
-	}
-	exact := p.Runs[0].Exact != nil
+	exact := len(p.Runs) > 0 && p.Runs[0].Exact != nil
 	if exact {
-		head += fmt.Sprintf("%10s %10s %10s %10s %10s  ", "exact_p50", "exact_p90", "exact_p99", "exact_p999", "error_p99")
+		head = append(head, "exact_p50", "exact_p90", "exact_p99", "exact_p999", "error_p99")
 	}
-	out.Linef("%s%10s %10s %10s %10s %9s  %s", head, "p50", "p90", "p99", "p999", "seconds", "scenario")
+	table := a.Table(append(head, "p50", "p90", "p99", "p999", "p50_fct_ms", "p99_fct_ms", "seconds", "scenario")...)
 	for _, r := range p.Runs {
-		line := ""
-		for _, a := range p.Axes {
-			line += fmt.Sprintf("%-*s  ", width(a), r.Settings[a.Key])
+		var row []any
+		for _, axis := range p.Axes {
+			row = append(row, r.Settings[axis.Key])
 		}
 		for _, x := range r.Exact {
-			line += fmt.Sprintf("%10.3f ", x)
+			row = append(row, x)
 		}
 		if exact {
-			line += fmt.Sprintf("%+9.1f%%  ", 100*(r.P99/r.Exact[2]-1))
+			row = append(row, text.Percent(r.P99/r.Exact[2]-1))
 		}
-		out.Linef("%s%10.3f %10.3f %10.3f %10.3f %9.1f  %s", line, r.P50, r.P90, r.P99, r.P999, r.Seconds, r.ScenarioID)
+		table.Add(append(row, r.P50, r.P90, r.P99, r.P999, r.P50FCT, r.P99FCT, r.Seconds, r.ScenarioID)...)
 	}
-	out.Linef("\n%d runs in %.1f s", len(p.Runs), p.Seconds)
-	return out.Err
+	a.Linef("\n%d runs in %.1f s", len(p.Runs), p.Seconds)
+	return a
 }
 
 // Slowest is the run with the highest p99.
 func (p *Parameters) Slowest() ParameterRun {
 	return slices.MaxFunc(p.Runs, func(a, b ParameterRun) int { return cmp.Compare(a.P99, b.P99) })
-}
-
-// width is the width of an axis' column.
-func width(a Axis) int {
-	n := len(a.Key)
-	for _, v := range a.Values {
-		n = max(n, len(v))
-	}
-	return n
 }

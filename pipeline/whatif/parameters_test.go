@@ -104,7 +104,7 @@ func TestSweepParameters(t *testing.T) {
 		t.Errorf("p99 does not grow with load: %+v", p.Runs)
 	}
 	var text bytes.Buffer
-	err = p.Write(&text)
+	err = p.Text().Write(&text, "text")
 	if err != nil || !strings.Contains(text.String(), p.Runs[1].ScenarioID) || !strings.Contains(text.String(), "exact_p99") {
 		t.Errorf("%v\n%s", err, text.String())
 	}

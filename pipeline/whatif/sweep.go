@@ -2,6 +2,7 @@ package whatif
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -58,10 +59,40 @@ type SweptCable struct {
 // percentilesOf are those of each service, and of AllFlows.
 type percentilesOf map[string]ServicePercentiles
 
-// ServicePercentiles are the slowdowns of a service's flows at p50, p90, p99 and p99.9.
+// ServicePercentiles are the slowdowns and FCTs of a service's flows at p50, p90, p99 and p99.9.
 type ServicePercentiles struct {
+	Flows     int64     // of the service
+	Slowdowns []float64 // at pipeline.Quantiles
+	FCTMS     []float64 // the same, in ms
+}
+
+// percentilesJSON has the percentiles by name.
+type percentilesJSON struct {
 	Flows     int64     `json:"flows"`
-	Slowdowns []float64 `json:"slowdowns"` // at pipeline.Quantiles
+	Slowdowns []float64 `json:"slowdowns"` // as in earlier versions
+	P50       float64   `json:"p50_slowdown"`
+	P90       float64   `json:"p90_slowdown"`
+	P99       float64   `json:"p99_slowdown"`
+	P999      float64   `json:"p999_slowdown"`
+	P50FCT    float64   `json:"p50_fct_ms"`
+	P90FCT    float64   `json:"p90_fct_ms"`
+	P99FCT    float64   `json:"p99_fct_ms"`
+	P999FCT   float64   `json:"p999_fct_ms"`
+}
+
+// MarshalJSON writes the percentiles by name.
+func (p ServicePercentiles) MarshalJSON() ([]byte, error) {
+	s, f := p.Slowdowns, p.FCTMS
+	return json.Marshal(percentilesJSON{p.Flows, s, s[0], s[1], s[2], s[3], f[0], f[1], f[2], f[3]})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (p *ServicePercentiles) UnmarshalJSON(data []byte) error {
+	var in percentilesJSON
+	err := json.Unmarshal(data, &in)
+	*p = ServicePercentiles{in.Flows, []float64{in.P50, in.P90, in.P99, in.P999},
+		[]float64{in.P50FCT, in.P90FCT, in.P99FCT, in.P999FCT}}
+	return err
 }
 
 // sweeper is a sweep at work. It keeps the base's scenario locked.
@@ -207,7 +238,8 @@ func servicePercentiles(ctx context.Context, e *pipeline.Estimation) (percentile
 	defer func() { _ = db.Close() }() // nothing was written
 	rows, err := db.QueryContext(ctx, fmt.Sprintf(`
 		SELECT CASE grouping(service) WHEN 1 THEN '%s' ELSE service END, count(*), quantile_cont(slowdown, 0.5), quantile_cont(slowdown, 0.9),
-			quantile_cont(slowdown, 0.99), quantile_cont(slowdown, 0.999)
+			quantile_cont(slowdown, 0.99), quantile_cont(slowdown, 0.999), quantile_cont(fct_ns / 1e6, 0.5),
+			quantile_cont(fct_ns / 1e6, 0.9), quantile_cont(fct_ns / 1e6, 0.99), quantile_cont(fct_ns / 1e6, 0.999)
 		FROM %s GROUP BY GROUPING SETS ((service), ())`, AllFlows, slowdowns))
 	if err != nil {
 		return nil, ingest.FirstLine(err)
@@ -216,9 +248,10 @@ func servicePercentiles(ctx context.Context, e *pipeline.Estimation) (percentile
 	out := percentilesOf{}
 	for rows.Next() {
 		var service string
-		p := ServicePercentiles{Slowdowns: make([]float64, len(pipeline.Quantiles))}
-		s := p.Slowdowns
-		if err := rows.Scan(&service, &p.Flows, &s[0], &s[1], &s[2], &s[3]); err != nil {
+		n := len(pipeline.Quantiles)
+		p := ServicePercentiles{Slowdowns: make([]float64, n), FCTMS: make([]float64, n)}
+		s, f := p.Slowdowns, p.FCTMS
+		if err := rows.Scan(&service, &p.Flows, &s[0], &s[1], &s[2], &s[3], &f[0], &f[1], &f[2], &f[3]); err != nil {
 			return nil, err
 		}
 		if old, ok := out[service]; !ok || p.Flows > old.Flows { // a service may be named like all

@@ -2,7 +2,6 @@ package whatif
 
 import (
 	"cmp"
-	"io"
 	"maps"
 	"math"
 	"slices"
@@ -53,6 +52,8 @@ func (s *sweeper) write() error {
 			for q, name := range []string{"p50", "p90", "p99", "p999"} {
 				row[name+"_slowdown"], row[name+"_change"] = now[service].Slowdowns[q], s.changeOf(c, service, q)
 			}
+			f := now[service].FCTMS
+			row["p50_fct_ns"], row["p99_fct_ns"] = f[0]*1e6, f[2]*1e6
 			rows.Add(row)
 		}
 	}
@@ -62,17 +63,21 @@ func (s *sweeper) write() error {
 	return session.PublishRecord(at, schema.Sweeps, fileSafe(s.Plan.Tier), rec)
 }
 
-// Write writes the ranking as a table.
-func (s *Sweep) Write(w io.Writer, most int) error {
-	p := text.Printer{W: w}
-	q := slices.Index(pipeline.Quantiles, s.Plan.Quantile)
-	p.Linef("base %s, each of %d cables of %s down, by what it does to quantile %g of slowdown (flows: %s)", s.Base, len(s.Cables), s.Plan.Tier, s.Plan.Quantile, s.Plan.Service)
-	p.Linef("base slowdown there: %.3f (%s)", s.before[s.Plan.Service].Slowdowns[q], s.Variant)
-	p.Linef("%5s  %-40s %9s %8s %10s", "place", "cable", "slowdown", "change", "no_path")
+// Text is the ranking for people, of the worst cables.
+func (s *Sweep) Text(most int) *text.Answer {
+	a, q := &text.Answer{}, slices.Index(pipeline.Quantiles, s.Plan.Quantile)
+	before := s.before[s.Plan.Service]
+	a.Linef("base %s, each of %d cables of %s down, by what it does to quantile %g of slowdown (flows: %s)",
+		s.Base, len(s.Cables), s.Plan.Tier, s.Plan.Quantile, s.Plan.Service)
+	a.Linef("there the base has slowdown %.3f, FCT %.4g ms (%s)", before.Slowdowns[q], before.FCTMS[q], s.Variant)
+	table := a.Table("place", "cable", "slowdown", "change", "fct_ms", "no_path")
 	for i := range s.Cables[:min(most, len(s.Cables))] {
 		c := &s.Cables[i]
-		p.Linef("%5d  %-40s %9.3f %+7.2f%% %10d", i+1, c.NameA+":"+c.NameB, slowdownAt(c.Full[s.Plan.Service], q),
-			100*s.changeOf(c, s.Plan.Service, q), c.Unreachable)
+		var slowdown, fct any
+		if p, ok := c.Full[s.Plan.Service]; ok {
+			slowdown, fct = p.Slowdowns[q], p.FCTMS[q]
+		}
+		table.Add(i+1, c.NameA+":"+c.NameB, slowdown, text.Percent(s.changeOf(c, s.Plan.Service, q)), fct, c.Unreachable)
 	}
 	var cases stages.SimulateStats
 	var seconds float64
@@ -80,14 +85,7 @@ func (s *Sweep) Write(w io.Writer, most int) error {
 		cases.Add(s.Cables[i].Cases)
 		seconds += s.Cables[i].Seconds
 	}
-	p.Linef("\n%d cables, %d answers found done; this time %.1f s, in all %.1f s, %.2f s a cable", len(s.Cables), s.Reused, s.Seconds, seconds, seconds/float64(len(s.Cables)))
-	p.Linef("link cases: %d simulated (%s packet-hops), %d found in the cache (%s)", cases.Cases, units.Human(float64(cases.PacketHops)), cases.CachedCases, units.Human(float64(cases.CachedHops)))
-	return p.Err
-}
-
-func slowdownAt(p ServicePercentiles, q int) float64 {
-	if p.Slowdowns == nil {
-		return math.NaN()
-	}
-	return p.Slowdowns[q]
+	a.Linef("\n%d cables, %d answers found done; this time %.1f s, in all %.1f s, %.2f s a cable", len(s.Cables), s.Reused, s.Seconds, seconds, seconds/float64(len(s.Cables)))
+	a.Linef("link cases: %d simulated (%s packet-hops), %d found in the cache (%s)", cases.Cases, units.Human(float64(cases.PacketHops)), cases.CachedCases, units.Human(float64(cases.CachedHops)))
+	return a
 }

@@ -70,7 +70,7 @@ func TestSweep(t *testing.T) {
 		t.Fatalf("again, ranked otherwise: %+v, %v", s, err)
 	}
 	var text bytes.Buffer
-	if err := s.Write(&text, 4); err != nil || !strings.Contains(text.String(), "flows: batch") {
+	if err := s.Text(4).Write(&text, "text"); err != nil || !strings.Contains(text.String(), "flows: batch") {
 		t.Errorf("%v\n%s", err, text.String())
 	}
 	o.Variant.Estimator = stages.Independent

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -280,22 +279,20 @@ func fileSafe(name string) string {
 	}, name)
 }
 
-// Write writes the comparison as a table.
-func (v *Validation) Write(w io.Writer) error {
-	p := text.Printer{W: w}
-	p.Linef("estimate against %s (slowdowns over the same ideal; error with its 95%% bootstrap interval); %.4g%% of the estimated flows have a truth", v.Truth, 100*v.Matched)
-	p.Linef("%-12s %9s %8s %10s %10s %8s %19s %8s", "size_bin", "flows", "quantile", "estimate", "truth", "error", "interval", "w1_log")
+// AddTo adds the comparison to an answer for people.
+func (v *Validation) AddTo(a *text.Answer) {
+	a.Linef("estimate against %s (slowdowns over the same ideal; error with its 95%% bootstrap interval); %.4g%% of the estimated flows have a truth", v.Truth, 100*v.Matched)
+	table := a.Table("size_bin", "flows", "quantile", "estimate", "truth", "error", "from", "to", "w1_log")
 	for _, r := range v.Rows {
-		p.Linef("%-12s %9d %8g %10.3f %10.3f %+7.1f%% %+8.1f%% to %+6.1f%% %8.4f", r.Name, r.Flows, r.Quantile, r.Estimate, r.True, 100*r.Error, 100*r.ErrorLo, 100*r.ErrorHi, r.Wasserstein)
+		table.Add(r.Name, r.Flows, r.Quantile, r.Estimate, r.True, text.Percent(r.Error), text.Percent(r.ErrorLo), text.Percent(r.ErrorHi), r.Wasserstein)
 	}
 	if len(v.Tiers) > 0 {
-		p.Linef("\nwait of a flow's last packet in the queues of each tier, ns")
-		p.Linef("%-14s %9s %14s %10s %14s %10s", "tier", "hops", "estimate_mean", "true_mean", "estimate_p99", "true_p99")
+		a.Linef("\nWait of a flow's last packet in the queues of each tier")
+		table := a.Table("tier", "hops", "estimate_mean_ns", "true_mean_ns", "estimate_p99_ns", "true_p99_ns")
 		for _, t := range v.Tiers {
-			p.Linef("%-14s %9d %14.0f %10.0f %14.0f %10.0f", t.Tier, t.Hops, t.EstimateMeanNS, t.TrueNS, t.EstimateP99NS, t.TrueP99NS)
+			table.Add(t.Tier, t.Hops, t.EstimateMeanNS, t.TrueNS, t.EstimateP99NS, t.TrueP99NS)
 		}
 	}
-	return p.Err
 }
 
 // scan is the SQL that reads data files.

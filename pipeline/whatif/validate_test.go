@@ -12,6 +12,7 @@ import (
 	"parsimon/pipeline"
 	"parsimon/pipeline/internal/estimates"
 	"parsimon/pipeline/internal/fixture"
+	"parsimon/pipeline/text"
 	"parsimon/stages"
 )
 
@@ -111,8 +112,10 @@ func TestValidateAgainstKnownErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b strings.Builder
+	var a text.Answer
+	v.AddTo(&a)
 	const share = "; 25% of the estimated flows have a truth\n"
-	if err := v.Write(&b); err != nil || v.Matched != 0.25 || !strings.Contains(b.String(), share) {
+	if err := a.Write(&b, "text"); err != nil || v.Matched != 0.25 || !strings.Contains(b.String(), share) {
 		t.Errorf("matched %v, %v: %s", v.Matched, err, b.String())
 	}
 	for file, want := range map[string]string{dir: "is a directory", filepath.Join(dir, "t1.parquet"): "t1.parquet: "} {

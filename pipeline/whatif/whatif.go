@@ -2,7 +2,6 @@ package whatif
 
 import (
 	"context"
-	"io"
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/lake"
@@ -90,17 +89,14 @@ func finish(ctx context.Context, e *pipeline.Estimation, then ...func(*pipeline.
 	return nil
 }
 
-// Write writes the comparison, and what it took to estimate what changed.
-func (a *Answer) Write(w io.Writer) error {
-	if err := a.Comparison.Write(w); err != nil {
-		return err
-	}
-	p := text.Printer{W: w}
-	summary.WriteCost(&p, a.changed)
+// Text is the comparison for people, and what it took to estimate what changed.
+func (a *Answer) Text() *text.Answer {
+	out := a.Comparison.Text()
+	summary.AddCost(out, a.changed)
 	l := a.changed.Lake
 	base := pipeline.ShellName(l, lake.ScenarioID(a.Base.Scenario))
 	other := pipeline.ShellName(l, lake.ScenarioID(a.Other.Scenario))
-	p.Linef("\nNext:\n  parsimon compare %s %s --by service,size_bin --lake %s\n  parsimon report %s --compare %s --lake %s",
+	out.Linef("\nNext:\n  parsimon compare %s %s --by service,size_bin --lake %s\n  parsimon report %s --compare %s --lake %s",
 		base, other, l.Path(), other, base, l.Path())
-	return p.Err
+	return out
 }

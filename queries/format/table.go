@@ -24,28 +24,8 @@ func (r *Rows) writeTable(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	lines := [][]string{make([]string, len(r.columns)), make([]string, len(r.columns))} // header and rule
-	for range rows {
-		lines = append(lines, make([]string, len(r.columns)))
-	}
-	widths := make([]int, len(r.columns))
-	right := make([]bool, len(r.columns))
-	for c, name := range r.columns {
-		right[c] = numeric(r.types[c])
-		name = forPeople(name, rows, c)
-		lines[0][c] = Escape(name)
-		widths[c] = utf8.RuneCountInString(lines[0][c])
-		format := floatFormat(rows, c)
-		for i, row := range rows {
-			lines[2+i][c] = cell(row[c], r.types[c], format)
-			widths[c] = max(widths[c], utf8.RuneCountInString(lines[2+i][c]))
-		}
-		lines[1][c] = strings.Repeat("-", widths[c])
-	}
 	out := bufio.NewWriter(w) // keeps its first error; Flush returns it
-	for _, line := range lines {
-		writeLine(out, line, widths, right)
-	}
+	align(out, r.columns, r.types, rows)
 	switch {
 	case total == 0:
 		_, _ = out.WriteString("(no rows)\n")
@@ -54,6 +34,47 @@ func (r *Rows) writeTable(w io.Writer) error {
 			len(rows), total)
 	}
 	return out.Flush()
+}
+
+// Align writes rows like the format table. Values are texts, whole numbers, floats, Stringers, which stand to the right,
+// and nil.
+func Align(w io.Writer, columns []string, rows [][]any) error {
+	types := make([]string, len(columns))
+	for c := range columns {
+		for _, row := range rows {
+			if _, isText := row[c].(string); row[c] != nil && !isText {
+				types[c] = "DOUBLE"
+			}
+		}
+	}
+	out := bufio.NewWriter(w)
+	align(out, columns, types, rows)
+	return out.Flush()
+}
+
+// align writes the names of columns of DuckDB's types, a rule and the rows.
+func align(out *bufio.Writer, columns, types []string, rows [][]any) {
+	lines := [][]string{make([]string, len(columns)), make([]string, len(columns))} // header and rule
+	for range rows {
+		lines = append(lines, make([]string, len(columns)))
+	}
+	widths := make([]int, len(columns))
+	right := make([]bool, len(columns))
+	for c, name := range columns {
+		right[c] = numeric(types[c])
+		name = forPeople(name, rows, c)
+		lines[0][c] = Escape(name)
+		widths[c] = utf8.RuneCountInString(lines[0][c])
+		format := floatFormat(rows, c)
+		for i, row := range rows {
+			lines[2+i][c] = cell(row[c], types[c], format)
+			widths[c] = max(widths[c], utf8.RuneCountInString(lines[2+i][c]))
+		}
+		lines[1][c] = strings.Repeat("-", widths[c])
+	}
+	for _, line := range lines {
+		writeLine(out, line, widths, right)
+	}
 }
 
 // first reads all rows and returns the first n of them, and how many there are.

@@ -45,7 +45,7 @@ func makeLake(t *testing.T) string {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	_, err = db.Exec("COPY (SELECT 1::INT AS node_id, 'h' AS name, 'host' AS kind, 0::INT AS pod, 0::INT AS rack) TO " +
+	_, err = db.Exec("COPY (SELECT 1::INT AS node_id, 'h' AS name, 'host' AS kind, 0::INT AS pod, 0::INT AS rack, 'r' AS rack_name) TO " +
 		duckdb.Quote(filepath.Join(dir, "part-00000.parquet")) + " (FORMAT parquet)")
 	if err != nil {
 		t.Fatal(err)

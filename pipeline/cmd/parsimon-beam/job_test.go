@@ -5,7 +5,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -138,7 +137,7 @@ func locally(t *testing.T, file string, args ...string) (run *pipeline.Estimatio
 	if err := run.Estimate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := summary.Write(t.Context(), io.Discard, run); err != nil {
+	if _, err := summary.Answer(t.Context(), run); err != nil {
 		t.Fatal(err)
 	}
 	if want = digests(t, lake); len(want) < 10 {

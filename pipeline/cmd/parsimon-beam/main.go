@@ -167,7 +167,11 @@ func (f *flags) run(ctx context.Context, args []string, out io.Writer) error {
 	if err := errors.Join(run.Collect(), run.MakeAnswer(), catalog.Write(run.Lake)); err != nil {
 		return err
 	}
-	return summary.Write(ctx, out, run)
+	a, err := summary.Answer(ctx, run)
+	if err != nil {
+		return err
+	}
+	return a.Write(out, "text")
 }
 
 // complete submits the job unless all of it is done.

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,6 +49,19 @@ func (m *metrics) add(name, help string, value float64, labels ...string) {
 		strconv.FormatFloat(value, 'g', -1, 64)))
 }
 
+// about says what the metrics that follow are about, in the labels of one metric, info. The others have label job only
+// and what they are of: their labels stay the same when the next night's scenario has another id and name.
+func (m *metrics) about(labels ...string) {
+	m.labels = labelText([]string{"job", m.job()})
+	m.add("info", "What the metrics of the job are about; always 1.", 1, labels...)
+}
+
+// job is the name of the file: what tells the metrics of several files apart.
+func (m *metrics) job() string {
+	name := filepath.Base(m.file)
+	return strings.TrimSuffix(name, filepath.Ext(name))
+}
+
 func joinLabels(a, b string) string {
 	if a != "" && b != "" {
 		return a + "," + b
@@ -67,7 +81,7 @@ func labelText(labels []string) string {
 
 // estimate adds what an estimate found and cost.
 func (m *metrics) estimate(run *pipeline.Estimation, r *summary.Result) error {
-	m.labels = labelText([]string{"scenario", r.ScenarioID, "name", r.Name, "variant", r.Variant})
+	m.about("scenario", r.ScenarioID, "name", r.Name, "variant", r.Variant)
 	g, err := run.Generated()
 	if err != nil {
 		return err
@@ -82,8 +96,13 @@ func (m *metrics) estimate(run *pipeline.Estimation, r *summary.Result) error {
 	m.add("link_cases", "", float64(r.Cases.CachedCases), "from", "cache")
 	m.add("packet_hops", "Packet-hops by where their results come from.", float64(r.Cases.PacketHops+r.WholeHops), "from", "simulation")
 	m.add("packet_hops", "", float64(r.Cases.CachedHops), "from", "cache")
-	for _, p := range r.Percentiles {
-		m.slowdowns("slowdown", "Percentiles of slowdown by flow size.", []string{"size_bin", p.SizeBin}, []float64{p.P50, p.P90, p.P99, p.P999})
+	for _, p := range slices.Concat(r.Percentiles, r.Services) {
+		of := []string{"service", "all", "size_bin", p.SizeBin}
+		if p.SizeBin == "" {
+			of = []string{"service", p.Service, "size_bin", "all"}
+		}
+		m.slowdowns("slowdown", "Percentiles of slowdown by flow size and by service.", of, []float64{p.P50, p.P90, p.P99, p.P999})
+		m.fcts(of, p.P50FCT, p.P99FCT)
 	}
 	for _, v := range r.Gates {
 		m.add("gate_failed", "1 for a condition of --fail-if that is true.", flag(v.Failed), "condition", v.Gate)
@@ -111,7 +130,7 @@ func passOf(all []engine.Report, s engine.Report) string {
 
 // ingest adds what an ingested workload holds.
 func (m *metrics) ingest(r *workloads.Report) {
-	m.labels = labelText([]string{"workload", r.Workload})
+	m.about("workload", r.Workload)
 	m.add("flows", "Flows of the workload.", float64(r.Flows))
 	m.add("flow_bytes", "Bytes of the flows.", float64(r.Bytes))
 	m.add("rejected_rows", "Rows of the trace that are no flows.", float64(r.Rejects))
@@ -143,7 +162,7 @@ func (m *metrics) write(command string, code int) error {
 	if m.file == "" {
 		return nil
 	}
-	m.labels = labelText([]string{"command", command})
+	m.labels = labelText([]string{"job", m.job(), "command", command})
 	m.add("exit_code", "Exit code of the command.", float64(code))
 	m.add("seconds", "Duration of the command.", time.Since(m.started).Seconds())
 	m.add("peak_memory_bytes", "Most memory that the process had resident.", float64(engine.PeakBytes()))
@@ -164,17 +183,18 @@ func (m *metrics) write(command string, code int) error {
 
 // parameters adds the runs of a sweep of parameters.
 func (m *metrics) parameters(p *whatif.Parameters) {
-	m.labels = labelText([]string{"sweep", p.Name})
+	m.about("sweep", p.Name)
 	m.add("sweep_runs", "Scenarios of the sweep.", float64(len(p.Runs)))
 	for i, r := range p.Runs {
-		of := []string{"scenario", r.ScenarioID, "settings", p.SettingsOf(i)}
+		of := []string{"settings", p.SettingsOf(i)}
+		m.fcts(of, r.P50FCT, r.P99FCT)
 		m.slowdowns("slowdown", "Percentiles of slowdown of all flows.", of, []float64{r.P50, r.P90, r.P99, r.P999})
 	}
 }
 
 // failures adds the cables of a sweep of failures that were estimated in full.
 func (m *metrics) failures(s *whatif.Sweep) {
-	m.labels = labelText([]string{"base", s.Base, "variant", s.Variant})
+	m.about("base", s.Base, "variant", s.Variant)
 	m.add("sweep_runs", "Scenarios of the sweep.", float64(len(s.Cables)))
 	for _, c := range s.Cables {
 		if of, full := c.Full[s.Plan.Service]; full {
@@ -185,12 +205,20 @@ func (m *metrics) failures(s *whatif.Sweep) {
 }
 
 // validation adds the errors of an estimate.
-func (m *metrics) validation(scenario, variant string, v *whatif.Validation) {
-	m.labels = labelText([]string{"scenario", scenario, "variant", variant, "truth", v.Truth})
+func (m *metrics) validation(v *whatif.Validation) {
+	m.about("truth", v.Truth)
 	m.add("flows_with_truth_ratio", "Share of the flows that have a truth.", v.Matched)
 	for _, r := range v.Rows {
 		m.add("slowdown_error", "Error of the percentiles of slowdown, relative to the truth.", r.Error, "size_bin", r.Name, "quantile", strconv.FormatFloat(r.Quantile, 'g', -1, 64))
 	}
+}
+
+const fctHelp = "Percentiles of the flow completion time."
+
+// fcts adds two percentiles, given in ms.
+func (m *metrics) fcts(of []string, p50, p99 float64) {
+	m.add("fct_seconds", fctHelp, p50/1e3, slices.Concat(of, []string{"quantile", "0.5"})...)
+	m.add("fct_seconds", fctHelp, p99/1e3, slices.Concat(of, []string{"quantile", "0.99"})...)
 }
 
 // slowdowns adds one sample for each of pipeline.Quantiles.
@@ -202,8 +230,7 @@ func (m *metrics) slowdowns(name, help string, of []string, values []float64) {
 
 // comparison adds the changes of percentiles.
 func (m *metrics) comparison(c *whatif.Comparison) {
-	m.labels = labelText([]string{"scenario", c.Other.Scenario, "name", c.OtherName,
-		"base", c.Base.Scenario, "base_name", c.BaseName})
+	m.about("scenario", c.Other.Scenario, "name", c.OtherName, "base", c.Base.Scenario, "base_name", c.BaseName)
 	for _, r := range c.Rows {
 		groups := []string{"quantile", strconv.FormatFloat(r.Quantile, 'g', -1, 64)}
 		for i, name := range whatif.ComparisonGroups() {
@@ -211,5 +238,7 @@ func (m *metrics) comparison(c *whatif.Comparison) {
 		}
 		m.add("slowdown", "Percentiles of slowdown of the flows in both scenarios.", r.Other, groups...)
 		m.add("slowdown_change", "Change of the percentiles of slowdown against the base.", r.Change, groups...)
+		m.add("fct_seconds", fctHelp, r.OtherFCT/1e3, groups...)
+		m.add("fct_change", "Change of the percentiles of the FCT against the base.", r.FCTChange, groups...)
 	}
 }

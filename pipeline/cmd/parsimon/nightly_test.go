@@ -90,8 +90,8 @@ func TestNightly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	contains(t, string(metrics), "# TYPE parsimon_flows gauge\nparsimon_flows{scenario=\""+result.ID+"\",name=\"2026-02-01\",variant=\"flow-1\"} ",
-		`parsimon_gate_failed{`, `parsimon_exit_code{command="run"} 3`, `stage="simulate",pass="1"`, `size_bin="all",quantile="0.99"`, `from="cache"`)
+	contains(t, string(metrics), "# TYPE parsimon_flows gauge\nparsimon_flows{job=\"parsimon-run\"} ", "parsimon_info{job=\"parsimon-run\",scenario=\""+result.ID+"\",name=\"2026-02-01\",variant=\"flow-1\"} 1",
+		`parsimon_gate_failed{`, `parsimon_exit_code{job="parsimon-run",command="run"} 3`, `stage="simulate",pass="1"`, `size_bin="all",quantile="0.99"`, `from="cache"`)
 	for _, line := range strings.Split(strings.TrimSpace(string(metrics)), "\n") {
 		if !strings.HasPrefix(line, "# HELP parsimon_") && !strings.HasPrefix(line, "# TYPE parsimon_") && !strings.HasPrefix(line, "parsimon_") {
 			t.Errorf("metrics: %q", line)

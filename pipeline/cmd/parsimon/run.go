@@ -10,6 +10,7 @@ import (
 	"parsimon/pipeline"
 	"parsimon/pipeline/gate"
 	"parsimon/pipeline/summary"
+	"parsimon/pipeline/text"
 	"parsimon/pipeline/whatif"
 )
 
@@ -61,7 +62,7 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 		r.defaultAuto(f, "exact where it takes a minute or at most twice as long as flow, and up to --exact-limit where two passes of flow do not suffice; else flow")
 		whole.declare(f)
 		f.BoolVar(&r.keep, "keep", false, "keep the temporary tables hop_observations, feedback and sender_feedback, most of what a run writes; without it they are removed as soon as no stage needs them. Does not change the results")
-		declareFormat(f, &form)
+		declareForms(f, &form)
 		declareGates(f, &gates, false)
 		within.declare(f)
 		f.BoolVar(&exact, "exact", false, "also simulate the whole network, packet by packet, and hold the estimate against it (slow)")
@@ -114,42 +115,30 @@ func answer(ctx context.Context, e *env, run *pipeline.Estimation, gates []gate.
 	if failed != nil && verdicts == nil {
 		return failed
 	}
-	var result *summary.Result
-	if form == "json" || e.metrics.file != "" {
-		var err error
-		if result, err = summary.ReadResult(ctx, run); err != nil {
-			return err
-		}
-		result.Gates = verdicts
-		if err := e.metrics.estimate(run, result); err != nil {
-			return err
-		}
-	}
-	if form == "json" {
-		if !exact {
-			return errors.Join(writeJSON(e.stdout, result), failed)
-		}
-		v, err := whatif.Validate(ctx, run, "", x)
-		if err != nil {
-			return err
-		}
-		return errors.Join(writeJSON(e.stdout, struct {
-			*summary.Result
-			Validation *whatif.Validation `json:"validation"`
-		}{result, v}), failed)
-	}
-	if err := summary.Write(ctx, e.stdout, run); err != nil {
+	result, err := summary.ReadResult(ctx, run)
+	if err != nil {
 		return err
 	}
-	if exact {
-		if _, err := fmt.Fprintln(e.stdout); err != nil {
-			return err
-		}
-		if err := validate(ctx, e, run, "", x, form); err != nil {
-			return err
-		}
+	result.Gates = verdicts
+	if err := e.metrics.estimate(run, result); err != nil {
+		return err
 	}
-	return failed
+	var v *whatif.Validation
+	if exact {
+		if v, err = whatif.Validate(ctx, run, "", x); err != nil {
+			return err
+		}
+		e.metrics.validation(v)
+		result.Validation = v
+	}
+	return errors.Join(e.write(form, result, func() (*text.Answer, error) {
+		a, err := summary.Answer(ctx, run)
+		if err == nil && exact {
+			a.Linef("")
+			err = addValidation(a, run, v, "", x)
+		}
+		return a, err
+	}), failed)
 }
 
 // begin opens a scenario for an estimate from its beginning.

@@ -14,6 +14,7 @@ import (
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/report"
 	"parsimon/pipeline/scenario"
+	"parsimon/pipeline/text"
 	"parsimon/pipeline/whatif"
 )
 
@@ -56,7 +57,7 @@ that was interrupted continues when it is given again.`,
 		f.Float64Var(&plan.Quantile, "quantile", 0.99, "quantile of slowdown to rank by: 0.5, 0.9, 0.99 or 0.999")
 		f.StringVar(&plan.Service, "service", "", "service whose flows count; default: all flows")
 		f.IntVar(&show, "show", 20, "how many to show")
-		declareFormat(f, &form)
+		declareForms(f, &form)
 		r.declareEstimate(f)
 		return func(ctx context.Context, args []string) error {
 			if len(args) != 1 {
@@ -89,13 +90,7 @@ that was interrupted continues when it is given again.`,
 				return err
 			}
 			e.metrics.failures(s)
-			if form == "json" {
-				return writeJSON(e.stdout, s)
-			}
-			if err := s.Write(e.stdout, show); err != nil {
-				return err
-			}
-			return nextReport(e, s.Base, r.lake)
+			return e.write(form, s, func() (*text.Answer, error) { return nextReport(s.Text(show), s.Base, r.lake), nil })
 		}
 	},
 }
@@ -138,17 +133,11 @@ func sweepParameters(ctx context.Context, e *env, r *runFlags, plan whatif.Param
 		return err
 	}
 	e.metrics.parameters(p)
-	if form == "json" {
-		return writeJSON(e.stdout, p)
-	}
-	if err := p.Write(e.stdout); err != nil {
-		return err
-	}
-	return nextReport(e, p.Slowest().ScenarioID, r.lake)
+	return e.write(form, p, func() (*text.Answer, error) { return nextReport(p.Text(), p.Slowest().ScenarioID, r.lake), nil })
 }
 
-// nextReport names the command that draws a sweep.
-func nextReport(e *env, scenario, lake string) error {
-	_, err := fmt.Fprintf(e.stdout, "\nNext:\n  parsimon report %s --lake %s\n", scenario, report.ShellQuote(lake))
-	return err
+// nextReport adds the command that draws a sweep.
+func nextReport(a *text.Answer, scenario, lake string) *text.Answer {
+	a.Linef("\nNext:\n  parsimon report %s --lake %s", scenario, report.ShellQuote(lake))
+	return a
 }

@@ -8,6 +8,7 @@ import (
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/summary"
+	"parsimon/pipeline/text"
 	"parsimon/pipeline/whatif"
 )
 
@@ -43,7 +44,7 @@ sample.`,
 		f.StringVar(&truth, "truth", "exact", "exact, or a Parquet file with flow_id and fct_ns")
 		f.DurationVar(&sample, "sample", 0, "length of the stretch to simulate whole, e.g. 20ms; 0: all of the trace")
 		f.DurationVar(&warmup, "warmup", 0, "simulated before the stretch but not compared; 0: as long as the stretch")
-		declareFormat(f, &form)
+		declareForms(f, &form)
 		return func(ctx context.Context, args []string) error {
 			switch {
 			case whole.switchBuffer != "" && truth != "exact":
@@ -91,14 +92,20 @@ func validate(ctx context.Context, e *env, run *pipeline.Estimation, truthFile s
 	if err != nil {
 		return err
 	}
-	e.metrics.validation(string(run.ID()), run.Variant().String(), v)
-	if form == "json" {
-		return writeJSON(e.stdout, v)
-	}
+	e.metrics.validation(v)
+	return e.write(form, v, func() (*text.Answer, error) {
+		a := &text.Answer{}
+		return a, addValidation(a, run, v, truthFile, x)
+	})
+}
+
+// addValidation adds a comparison with a truth to an answer for people.
+func addValidation(a *text.Answer, run *pipeline.Estimation, v *whatif.Validation, truthFile string, x pipeline.Exact) error {
 	if truthFile == "" {
-		if err := summary.WriteExact(e.stdout, run, x); err != nil {
+		if err := summary.AddExact(a, run, x); err != nil {
 			return err
 		}
 	}
-	return v.Write(e.stdout)
+	v.AddTo(a)
+	return nil
 }

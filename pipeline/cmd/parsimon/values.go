@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"parsimon/pipeline/gate"
+	"parsimon/pipeline/text"
 )
 
 // A choice is the value of a flag that is one of some names.
@@ -21,11 +22,11 @@ func (c choice) String() string { return *c.to }
 func (choice) Type() string     { return "string" }
 
 // Set takes one of the names.
-func (c choice) Set(text string) error {
-	if !slices.Contains(c.names, text) {
+func (c choice) Set(name string) error {
+	if !slices.Contains(c.names, name) {
 		return errors.New("must be " + c.list())
 	}
-	*c.to = text
+	*c.to = name
 	return nil
 }
 
@@ -62,6 +63,24 @@ func declareFormat(f *pflag.FlagSet, form *string) {
 	f.Var(choice{form, []string{"text", "json"}}, "format", "form of the answer: text, or json for scripts")
 }
 
+// declareForms declares --format of commands whose answer is a text.Answer: its first table is their CSV.
+func declareForms(f *pflag.FlagSet, form *string) {
+	*form = "text"
+	f.Var(choice{form, []string{"text", "csv", "json"}}, "format", "form of the answer: text, csv (its first table), or json for scripts")
+}
+
+// write writes an answer in one form: value is that for scripts, people's is made only where it is asked for.
+func (e *env) write(form string, value any, people func() (*text.Answer, error)) error {
+	if form == "json" {
+		return writeJSON(e.stdout, value)
+	}
+	a, err := people()
+	if err != nil {
+		return err
+	}
+	return a.Write(e.stdout, form)
+}
+
 // gateValue is the value of --fail-if. Conditions on changes need a base.
 type gateValue struct {
 	to   *[]gate.Gate
@@ -72,8 +91,8 @@ func (gateValue) String() string { return "" }
 func (gateValue) Type() string   { return "stringArray" }
 
 // Set adds a condition.
-func (v gateValue) Set(text string) error {
-	g, err := gate.Parse(text)
+func (v gateValue) Set(condition string) error {
+	g, err := gate.Parse(condition)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -11,6 +10,7 @@ import (
 	"parsimon/pipeline/gate"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/sampled"
+	"parsimon/pipeline/text"
 	"parsimon/pipeline/whatif"
 )
 
@@ -74,7 +74,7 @@ the interval of the change of the percentile of --of is within ± that share, or
 		c.declare(f)
 		within.declareCommon(f)
 		cmp.declare(f)
-		declareFormat(f, &form)
+		declareForms(f, &form)
 		declareGates(f, &gates, true)
 		r.declareEstimate(f)
 		r.defaultAuto(f, "as BASE was estimated, if it was; else as run chooses")
@@ -106,7 +106,7 @@ the interval of the change of the percentile of --of is within ± that share, or
 			if err != nil {
 				return err
 			}
-			return writeComparison(ctx, e, w.Comparison, w, gates, form)
+			return writeComparison(ctx, e, w.Comparison, w.Text, gates, form)
 		}
 	},
 }
@@ -140,7 +140,7 @@ says, until the change is known to that precision.`,
 		r.declareEstimator(f)
 		r.declareWorkers(f)
 		r.declareMemory(f)
-		declareFormat(f, &form)
+		declareForms(f, &form)
 		declareGates(f, &gates, true)
 		f.BoolVar(&across, "across", false, "compare although the ways of estimating differ")
 		return func(ctx context.Context, args []string) error {
@@ -171,7 +171,7 @@ says, until the change is known to that precision.`,
 			if err != nil {
 				return err
 			}
-			return writeComparison(ctx, e, c, c, gates, form)
+			return writeComparison(ctx, e, c, c.Text, gates, form)
 		}
 	},
 }
@@ -214,16 +214,13 @@ func (r *runFlags) whatIf(e *env) (o whatif.Settings, done func(), err error) {
 }
 
 // writeComparison writes a comparison and holds it against the gates.
-func writeComparison(ctx context.Context, e *env, c *whatif.Comparison, text interface{ Write(io.Writer) error },
-	gates []gate.Gate, form string) error {
+func writeComparison(ctx context.Context, e *env, c *whatif.Comparison, people func() *text.Answer, gates []gate.Gate,
+	form string) error {
 	verdicts, failed := gate.Judge(gates, func(g gate.Gate) (float64, error) { return c.Value(ctx, g) })
 	if failed != nil && verdicts == nil {
 		return failed
 	}
 	c.Gates = verdicts
 	e.metrics.comparison(c)
-	if form == "json" {
-		return errors.Join(writeJSON(e.stdout, c), failed)
-	}
-	return errors.Join(text.Write(e.stdout), failed)
+	return errors.Join(e.write(form, c, func() (*text.Answer, error) { return people(), nil }), failed)
 }

@@ -97,6 +97,9 @@ func judged(e *env, result interface{ Write(io.Writer) error }, failed error, fo
 	if gates := (*gate.Error)(nil); failed != nil && !errors.As(failed, &gates) {
 		return failed
 	}
+	if form == "csv" {
+		return usagef("--format csv does not go with --within")
+	}
 	if form == "json" {
 		return errors.Join(writeJSON(e.stdout, result), failed)
 	}

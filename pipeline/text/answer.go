@@ -1,0 +1,89 @@
+package text
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+
+	"parsimon/queries/format"
+)
+
+// An Answer is what a command says to people: lines and tables, in their order.
+type Answer struct{ parts []any } // string or *Table
+
+// A Table is a part of an answer. Its values are texts, whole numbers, floats, Percent, or nil for none.
+type Table struct {
+	columns []string
+	rows    [][]any
+}
+
+// A Percent is a share, written as a change in percent: +1.2%. CSV has the share.
+type Percent float64
+
+// String is the share in percent, with its sign.
+func (p Percent) String() string {
+	if math.IsNaN(float64(p)) {
+		return "-"
+	}
+	return fmt.Sprintf("%+.1f%%", 100*float64(p))
+}
+
+// Linef adds a line.
+func (a *Answer) Linef(format string, args ...any) {
+	a.parts = append(a.parts, fmt.Sprintf(format, args...))
+}
+
+// Table adds a table.
+func (a *Answer) Table(columns ...string) *Table {
+	t := &Table{columns: columns}
+	a.parts = append(a.parts, t)
+	return t
+}
+
+// Add adds a row.
+func (t *Table) Add(values ...any) { t.rows = append(t.rows, values) }
+
+// Write writes the answer as "text", or its first table as "csv".
+func (a *Answer) Write(w io.Writer, form string) error {
+	p := Printer{W: w}
+	for _, part := range a.parts {
+		switch part := part.(type) {
+		case string:
+			if form == "text" {
+				p.Linef("%s", part)
+			}
+		case *Table:
+			if form == "csv" {
+				return part.csv(w)
+			}
+			if p.Err == nil {
+				p.Err = format.Align(w, part.columns, part.rows)
+			}
+		}
+	}
+	return p.Err
+}
+
+func (t *Table) csv(w io.Writer) error {
+	out := csv.NewWriter(w)
+	_ = out.Write(t.columns) // errors are kept for Error
+	for _, row := range t.rows {
+		record := make([]string, len(row))
+		for i, v := range row {
+			switch v := v.(type) {
+			case nil:
+			case Percent:
+				record[i] = strconv.FormatFloat(float64(v), 'g', -1, 64)
+			case float64:
+				record[i] = strconv.FormatFloat(v, 'g', -1, 64)
+			default:
+				record[i] = fmt.Sprint(v)
+			}
+		}
+		_ = out.Write(record)
+	}
+	out.Flush()
+	return out.Error()
+}
