@@ -99,7 +99,8 @@ func ReadResult(ctx context.Context, e *pipeline.Estimation) (_ *Result, err err
 // and one about the percentiles for which the workload is too short.
 func warnings(ctx context.Context, e *pipeline.Estimation, db *queries.DB) (_ []string, err error) {
 	of := fmt.Sprintf("scenario = %s AND variant = %s", duckdb.Quote(string(e.ID())), duckdb.Quote(e.Variant().String()))
-	rows, err := db.SQL(ctx, `SELECT kind, first(warning ORDER BY measure DESC NULLS LAST, link_id), count(*) FROM warnings_all WHERE `+of+`
+	rows, err := db.SQL(ctx, `SELECT kind, first(warning ORDER BY measure DESC NULLS LAST, link_id), count(*)
+		FROM warnings_all WHERE `+of+`
 		GROUP BY kind ORDER BY kind`)
 	if err != nil {
 		return nil, err
@@ -128,7 +129,8 @@ func warnings(ctx context.Context, e *pipeline.Estimation, db *queries.DB) (_ []
 
 // shortPercentiles lists the percentiles, by size bin, for which there are too few flows.
 func shortPercentiles(ctx context.Context, db *queries.DB, of string) (text string, err error) {
-	rows, err := db.SQL(ctx, `SELECT string_agg(percentiles || CASE size_bin WHEN 'all' THEN ' of all flows' ELSE ' of ' || size_bin END, '; ' ORDER BY bin)
+	rows, err := db.SQL(ctx, `SELECT string_agg(percentiles
+			|| CASE size_bin WHEN 'all' THEN ' of all flows' ELSE ' of ' || size_bin END, '; ' ORDER BY bin)
 		FROM (SELECT size_bin, any_value(b.bin) AS bin, string_agg('p' || replace(CAST(CAST(100 * quantile AS DECIMAL(4, 1)) AS VARCHAR), '.0', ''), ', ' ORDER BY quantile) AS percentiles
 			FROM intervals_all JOIN size_bins AS b USING (size_bin)
 			WHERE `+of+` AND service IS NULL AND vnet IS NULL AND warning <> '' GROUP BY size_bin)`)

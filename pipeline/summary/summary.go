@@ -28,7 +28,7 @@ import (
 	"parsimon/stages"
 )
 
-// Answer is what an estimate found: its slowdowns and FCTs by size bin and how far to trust them, the most loaded links,
+// Answer is what an estimate found: its slowdowns and FCTs by size bin, how far to trust them, the most loaded links,
 // what each stage cost, and what to run next.
 func Answer(ctx context.Context, e *pipeline.Estimation) (_ *text.Answer, err error) {
 	g, err := e.Generated()

@@ -312,8 +312,8 @@ func (c *Comparison) keys(groups map[[4]string]*compared) [][4]string {
 	return keys
 }
 
-// Value is the value of a gate: a quantile of the slowdowns, or of the FCTs in ms, of the flows that are in both and that it selects, in the
-// other scenario, or its change.
+// Value is the value of a gate: a quantile of the slowdowns, or of the FCTs in ms, of the flows that are in both and
+// that it selects, in the other scenario, or its change.
 func (c *Comparison) Value(ctx context.Context, g gate.Gate) (float64, error) {
 	s := &sample{}
 	err := c.joined.each(ctx, func(p *pair) {

@@ -165,7 +165,8 @@ type cursor struct {
 
 func newCursor(e *side) (*cursor, error) {
 	in, err := e.Read(schema.Slowdowns,
-		[]string{"flow_id", "flow_row", "service", "vnet", "size_bytes", "start_ns", "hops", "slowdown", "fct_ns", "ideal_ns"})
+		[]string{"flow_id", "flow_row", "service", "vnet", "size_bytes", "start_ns", "hops", "slowdown",
+			"fct_ns", "ideal_ns"})
 	if err != nil {
 		return nil, err
 	}

@@ -284,7 +284,8 @@ func (v *Validation) AddTo(a *text.Answer) {
 	a.Linef("estimate against %s (slowdowns over the same ideal; error with its 95%% bootstrap interval); %.4g%% of the estimated flows have a truth", v.Truth, 100*v.Matched)
 	table := a.Table("size_bin", "flows", "quantile", "estimate", "truth", "error", "from", "to", "w1_log")
 	for _, r := range v.Rows {
-		table.Add(r.Name, r.Flows, r.Quantile, r.Estimate, r.True, text.Percent(r.Error), text.Percent(r.ErrorLo), text.Percent(r.ErrorHi), r.Wasserstein)
+		table.Add(r.Name, r.Flows, r.Quantile, r.Estimate, r.True, text.Percent(r.Error),
+			text.Percent(r.ErrorLo), text.Percent(r.ErrorHi), r.Wasserstein)
 	}
 	if len(v.Tiers) > 0 {
 		a.Linef("\nWait of a flow's last packet in the queues of each tier")

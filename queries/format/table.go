@@ -36,7 +36,7 @@ func (r *Rows) writeTable(w io.Writer) error {
 	return out.Flush()
 }
 
-// Align writes rows like the format table. Values are texts, whole numbers, floats, Stringers, which stand to the right,
+// Align writes rows like the format table. Values are texts, whole numbers, floats, Stringers, aligned to the right,
 // and nil.
 func Align(w io.Writer, columns []string, rows [][]any) error {
 	types := make([]string, len(columns))

@@ -133,7 +133,9 @@ func sweepParameters(ctx context.Context, e *env, r *runFlags, plan whatif.Param
 		return err
 	}
 	e.metrics.parameters(p)
-	return e.write(form, p, func() (*text.Answer, error) { return nextReport(p.Text(), p.Slowest().ScenarioID, r.lake), nil })
+	return e.write(form, p, func() (*text.Answer, error) {
+		return nextReport(p.Text(), p.Slowest().ScenarioID, r.lake), nil
+	})
 }
 
 // nextReport adds the command that draws a sweep.

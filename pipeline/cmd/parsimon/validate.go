@@ -100,7 +100,8 @@ func validate(ctx context.Context, e *env, run *pipeline.Estimation, truthFile s
 }
 
 // addValidation adds a comparison with a truth to an answer for people.
-func addValidation(a *text.Answer, run *pipeline.Estimation, v *whatif.Validation, truthFile string, x pipeline.Exact) error {
+func addValidation(a *text.Answer, run *pipeline.Estimation, v *whatif.Validation, truthFile string,
+	x pipeline.Exact) error {
 	if truthFile == "" {
 		if err := summary.AddExact(a, run, x); err != nil {
 			return err
