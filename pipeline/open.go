@@ -20,7 +20,7 @@ import (
 // none.
 func Begin(ctx context.Context, dir string, s *scenario.Scenario, v Variant, o Settings) (*Estimation, error) {
 	// What would fail after the work fails before it.
-	if err := errors.Join(queries.CheckLakePath(dir), queries.CheckVersion(ctx, dir), checkVariant(v)); err != nil {
+	if err := errors.Join(queries.CheckLakePath(dir), checkVariant(v)); err != nil {
 		return nil, err
 	}
 	n, err := s.Network()

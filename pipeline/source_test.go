@@ -36,7 +36,7 @@ func TestIngestedFlows(t *testing.T) {
 		t.Fatal(err)
 	}
 	lakeDir := filepath.Join(dir, "lake")
-	trace := workloads.Trace{Sources: []string{file}, Topology: "small-2to1", Workload: "day", Mapping: mapping, Seed: 1}
+	trace := workloads.Trace{Sources: []string{file}, Topology: "small-2to1", Workload: "day", Mappings: []*ingest.Mapping{mapping}, Seed: 1}
 	if _, err := workloads.Ingest(t.Context(), trace, workloads.Settings{Lake: lakeDir, Log: zerolog.Nop()}); err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -55,7 +54,7 @@ const (
 	StateComplete = "complete"
 	StatePartial  = "partial"
 	StateDamaged  = "damaged"
-	StateOther    = workloads.StateOther
+	StateOther    = "of another version of the method" // run it again for answers of this one
 )
 
 // ReadStatus looks at every scenario and workload of a lake and at every file it should hold: at its bytes if thorough,
@@ -117,20 +116,20 @@ func ReadScenarioStatus(l *lake.Lake, id lake.ScenarioID, thorough bool) (Scenar
 		if (s.WritesTable(schema.Slowdowns) || s.WritesTable(schema.SampledSlowdowns)) && st.State == StateComplete {
 			out.Variants = append(out.Variants, s.Place.Variant)
 		}
-		if st.State == StateDamaged || st.State == StatePartial && out.State == StateComplete {
+		if st.State != StateComplete && out.State != StateDamaged && (out.State != StateOther || st.State == StateDamaged) {
 			out.State = st.State
 		}
 	}
 	if !estimated && out.State == StateComplete {
 		out.State = StatePartial
 	}
+	if _, err := l.ReadAnswer(id); err != nil {
+		out.State, out.Damage = StateDamaged, append(out.Damage, err.Error())
+	}
 	names, err := l.Variants(id)
 	for _, name := range append(names, "") {
 		if _, _, err := l.ReadManifest(lake.Place{Scenario: id, Variant: name}); err != nil {
 			out.State, out.Damage = StateDamaged, append(out.Damage, err.Error())
-			if other := (*lake.VersionError)(nil); errors.As(err, &other) {
-				out.State = StateOther
-			}
 		}
 	}
 	if err != nil {
@@ -218,7 +217,7 @@ func readStageStatus(l *lake.Lake, s *engine.Stage, thorough bool) StageStatus {
 	out.Tasks = len(r.Tasks)
 	check := l.CheckSize
 	if thorough {
-		check = l.CheckBytes
+		check = l.Check
 	}
 	for _, rec := range r.Done {
 		if rec == nil {
@@ -241,6 +240,8 @@ func readStageStatus(l *lake.Lake, s *engine.Stage, thorough bool) StageStatus {
 	switch {
 	case out.Damage != nil:
 		out.State = StateDamaged
+	case !r.Of(methodVersion):
+		out.State = StateOther
 	case out.Done < out.Tasks:
 		out.State = StatePartial
 	}

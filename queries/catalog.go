@@ -20,18 +20,15 @@ import (
 // CatalogFile is the name of the catalog in a lake: a DuckDB database with views and macros only.
 const CatalogFile = "parsimon.duckdb"
 
-// catalogTemp is the pattern of the folders that catalogs are written in.
-const catalogTemp = ".catalog-*"
-
 // WriteCatalog writes LAKE/parsimon.duckdb with views over exactly the given files. Paths in it are absolute, so that
 // it can be opened from any directory. Where the lake is moved, it must be written again. The file is replaced by one
 // rename: readers see the old catalog or the new one.
 //
-// The catalog must be written again whenever files are added or removed. A process that is killed meanwhile leaves a
-// folder .catalog-* in the lake.
+// The catalog must be written again whenever files are added or removed. It is written in the
+// directory temp of the lake, which must not exist, and which a process that is killed meanwhile leaves.
 //
 // Errors: a lake that CheckLakePath refuses; a file outside the lake; a file that is not Parquet.
-func WriteCatalog(lake string, files []File) (err error) {
+func WriteCatalog(lake, temp string, files []File) (err error) {
 	root, err := lakeRoot(lake)
 	if err != nil {
 		return err
@@ -48,8 +45,8 @@ func WriteCatalog(lake string, files []File) (err error) {
 			return fmt.Errorf("write the catalog: %w", err)
 		}
 	}
-	dir, err := os.MkdirTemp(root, catalogTemp)
-	if err != nil {
+	dir := filepath.Join(root, temp)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(dir), 0o755), os.Mkdir(dir, 0o755)); err != nil {
 		return fmt.Errorf("write the catalog: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()

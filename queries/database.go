@@ -111,9 +111,6 @@ func (db *DB) require(ctx context.Context, conn *sql.Conn, names []string) error
 			return err
 		}
 	}
-	if err := checkVersions(ctx, conn, missing); err != nil {
-		return err
-	}
 	if err := db.verifyFiles(missing); err != nil {
 		return err
 	}

@@ -96,7 +96,7 @@ func TestListedFiles(t *testing.T) {
 	if got := sqlCSV(t, db, "SELECT count(*) AS n FROM flows"); got != "n\n0\n" {
 		t.Errorf("flows that are not listed: %s", got)
 	}
-	if err := WriteCatalog(lake, files); err != nil {
+	if err := WriteCatalog(lake, "_tmp/catalog", files); err != nil {
 		t.Fatal(err)
 	}
 	catalog := openCatalog(t, filepath.Join(lake, CatalogFile))
@@ -114,7 +114,7 @@ func TestListedFilesAreChecked(t *testing.T) {
 		"s3:x": "must not have", "a\nb": "must not have", "a[b]": "must not have",
 	} {
 		files := []File{{Table: "slowdowns", Scenario: "a", Variant: "b", Path: path}}
-		if err := WriteCatalog(lake, files); err == nil || !strings.Contains(err.Error(), want) {
+		if err := WriteCatalog(lake, "_tmp/catalog", files); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("catalog of %q: want %q, got %v", path, want, err)
 		}
 		if _, err := Open(t.Context(), lake, Options{Files: files}); err == nil || !strings.Contains(err.Error(), want) {
@@ -144,7 +144,7 @@ func TestThousandsOfFiles(t *testing.T) {
 	if !strings.Contains(got, "s0123,own,,24,2.5,") || strings.Count(got, "\n") != 2 {
 		t.Errorf("got %s", got)
 	}
-	if err := WriteCatalog(lake, files); err != nil {
+	if err := WriteCatalog(lake, "_tmp/catalog", files); err != nil {
 		t.Fatal(err)
 	}
 	catalog := openCatalog(t, filepath.Join(lake, CatalogFile))

@@ -8,7 +8,9 @@ package catalog
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 
 	"parsimon/pipeline/lake"
 	"parsimon/queries"
@@ -58,10 +60,16 @@ func Write(l *lake.Lake) error {
 		return err
 	}
 	defer lock.Close()
-	if err := l.RemoveUnfinishedCatalogs(); err != nil {
+	if err := l.RemoveCatalogTemp(); err != nil {
 		return err
 	}
 	files, byPath, err := committed(l)
+	if other := (*lake.VersionError)(nil); errors.As(err, &other) { // its views would name files that may be gone
+		if err = os.Remove(filepath.Join(l.Path(), queries.CatalogFile)); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		return err
+	}
 	if err != nil {
 		return err
 	}
@@ -69,7 +77,7 @@ func Write(l *lake.Lake) error {
 	if err != nil || upToDate(l, digest) {
 		return err
 	}
-	err = queries.WriteCatalog(l.Path(), files)
+	err = errors.Join(queries.WriteCatalog(l.Path(), lake.CatalogTemp, files), l.RemoveCatalogTemp())
 	if err == nil {
 		noteWritten(l, digest)
 		return nil

@@ -66,6 +66,9 @@ func (r Records) Complete(method int) bool {
 	return len(r.Tasks) > 0 && r.method == method && !slices.Contains(r.Done, nil)
 }
 
+// Of reports whether a version of the method made the stage.
+func (r Records) Of(method int) bool { return r.method == method }
+
 // Stats decodes the statistics of each task that is done.
 func Stats[T any](r Records) ([]T, error) {
 	var all []T
@@ -142,8 +145,11 @@ func Complete(l *lake.Lake, s *Stage, method int) (Records, error) {
 		return r, nil
 	}
 	incomplete := &IncompleteError{Stage: s}
-	if found && r.method == method {
+	switch {
+	case found && r.method == method:
 		incomplete.Why, incomplete.Shards = missing(l, r)
+	case found:
+		incomplete.Why = fmt.Sprintf("it was made by version %d of the method, and this program has version %d", r.method, method)
 	}
 	return r, incomplete
 }

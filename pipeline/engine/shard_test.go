@@ -225,7 +225,7 @@ func testDoubledAttempts(t *testing.T, table schema.Table) {
 			t.Fatal(err)
 		}
 		for _, f := range r.Files(table) {
-			if err := l.CheckBytes(f); err != nil {
+			if err := l.Check(f); err != nil {
 				t.Errorf("round %d: %v", round, err)
 			}
 			rows := int64(0)
@@ -289,7 +289,7 @@ func TestLateAttempts(t *testing.T) {
 		}
 		for n, rec := range r.Done {
 			for _, f := range rec.Files {
-				if err := l.CheckBytes(f); !f.Collected && err != nil {
+				if err := l.Check(f); !f.Collected && err != nil {
 					t.Errorf("%s, %s, task %d: %v", when, s, n, err)
 				}
 			}
@@ -380,7 +380,7 @@ func TestLateCommit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if f := r.Done[0].Files[0]; f.Collected != collected || !collected && l.CheckBytes(f) != nil {
+		if f := r.Done[0].Files[0]; f.Collected != collected || !collected && l.Check(f) != nil {
 			t.Errorf("collected %v: the record says %+v", collected, f)
 		}
 	}

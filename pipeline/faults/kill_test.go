@@ -26,7 +26,7 @@ var jobs = []job{
 	{"run of another pass", nil, runOf("tiny.yaml", "--passes", "2")},
 	{"run without a cache", nil, runOf("other.yaml", "--cache", "off")},
 	{"what-if", nil, whatIfOf("--fail", "pod0-tor0:pod0-fabric0")},
-	{"sweep", nil, []string{"sweep", "tiny", "--fail", "each:tor-fabric", "--worst", "1", "--passes", "1", "-q", "--lake", "lake"}},
+	{"sweep", nil, []string{"sweep", "tiny", "--fail", "each:tor-fabric", "--passes", "1", "-q", "--lake", "lake"}},
 	{"sweep of parameters", nil, []string{"sweep", "tiny.yaml", "--set", "workload.max_load=20%,30%", "--passes", "1", "-q", "--lake", "lake"}},
 	{"ingest of a second day", nil, ingestOf("day0.log", "day1.log")},
 	{"shard", [][]string{{"generate", "other.yaml", "-q", "--lake", "lake"}}, []string{"route", "--shard", "0/1", "-q", "--lake", "lake"}},

@@ -202,7 +202,7 @@ func digest(l *lake.Lake, t schema.Table, files []lake.DataFile) (string, error)
 	}
 	if known, ok := digests.Load(key); ok {
 		for _, f := range files {
-			if err := l.CheckBytes(f); err != nil {
+			if err := l.Check(f); err != nil {
 				return "", err
 			}
 		}

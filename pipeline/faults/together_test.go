@@ -21,7 +21,7 @@ var together = []job{
 	{"run", nil, runOf("other.yaml")},
 	{"run of another pass", nil, runOf("tiny.yaml", "--passes", "2")},
 	{"what-if", nil, whatIfOf("--fail", "pod0-tor0:pod0-fabric0")},
-	{"sweep", nil, []string{"sweep", "tiny", "--fail", "each:tor-fabric", "--worst", "1", "--passes", "1", "-q", "--lake", "lake"}},
+	{"sweep", nil, []string{"sweep", "tiny", "--fail", "each:tor-fabric", "--passes", "1", "-q", "--lake", "lake"}},
 	{"ingest of a second day", nil, ingestOf("day0.log", "day1.log")},
 	{"rm of a workload", nil, []string{"rm", "--workload", "days", "--lake", "lake"}},
 	{"cache prune", nil, []string{"cache", "prune", "--keep", "0", "--lake", "lake"}},

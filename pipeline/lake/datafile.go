@@ -30,7 +30,7 @@ type DataFile struct {
 	// Bounds are the least and the greatest value of the sort column in each record batch of an Arrow file.
 	Bounds [][2]int64 `json:"bounds,omitempty"`
 
-	// Identity shows without reading the file whether it is still the one with the digest.
+	// Identity shows whether the file at the path was replaced. It does not show whether its bytes are the same.
 	Identity Identity `json:"identity"`
 
 	file os.FileInfo // of the file that this process installed or described
@@ -64,7 +64,8 @@ func (e *CollectedError) Error() string {
 	return e.Path + " was removed when no stage needed it any more: run the stage that writes it again, or the scenario with --keep in another lake"
 }
 
-// Read streams columns (all if nil) of data files of one table, in order. With keep, batches whose rows all lie
+// Read streams columns (all if nil) of data files of one table, in order. Each file is checked before this process
+// reads it first, but for temporary ones, which whoever resumes a stage checks. With keep, batches whose rows all lie
 // outside the range are left out; rows outside it can still be returned.
 func (l *Lake) Read(t schema.Table, files []DataFile, columns []string, keep *Range) schema.Batches {
 	var paths []string
@@ -72,6 +73,9 @@ func (l *Lake) Read(t schema.Table, files []DataFile, columns []string, keep *Ra
 	for _, f := range files {
 		if f.Collected {
 			return failed{&CollectedError{f.Path}}
+		}
+		if err := l.verify(t, f); err != nil {
+			return failed{err}
 		}
 		if f.Rows > 0 {
 			paths = append(paths, f.Path)
@@ -92,20 +96,11 @@ type failed struct{ err error }
 func (f failed) Next() (arrow.Record, error) { return nil, f.err }
 func (f failed) Close() error                { return nil }
 
-// Check reports what is wrong with a committed file: not there, of another size or with other bytes. It reads the
-// bytes of a file whose identity has changed.
-func (l *Lake) Check(d DataFile) error { return l.check(d, true) }
-
-// CheckBytes is Check that reads the bytes of every file.
-func (l *Lake) CheckBytes(d DataFile) error { return l.check(d, false) }
-
-func (l *Lake) check(d DataFile, trusted bool) error {
-	if err := l.CheckSize(d); err != nil {
+// Check reports what is wrong with a committed file: not there, of another size or with other bytes. It reads all of
+// them, since a byte that rots changes neither size nor time of a file.
+func (l *Lake) Check(d DataFile) error {
+	if err := l.CheckSize(d); err != nil || !disk.Careful {
 		return err
-	}
-	if info, err := l.root.Stat(d.Path); trusted && err == nil && info.Mode().IsRegular() &&
-		identityOf(info) == d.Identity || !disk.Careful {
-		return nil
 	}
 	path := filepath.Join(l.path, d.Path)
 	f, err := l.openRegular(d.Path)
@@ -120,6 +115,19 @@ func (l *Lake) check(d DataFile, trusted bool) error {
 		return &DamageError{path, "its bytes are not those that were committed"}
 	}
 	return nil
+}
+
+// verify is Check of a file that this process neither wrote nor verified.
+func (l *Lake) verify(t schema.Table, d DataFile) error {
+	key := [2]string{d.Path, d.Digest}
+	if _, done := l.verified.Load(key); done || d.file != nil || t.Temporary {
+		return nil
+	}
+	err := l.Check(d)
+	if err == nil {
+		l.verified.Store(key, true)
+	}
+	return err
 }
 
 // A DamageError is the error of a file that is not as it was committed. Errors of another type, such as those of a disk

@@ -9,9 +9,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"parsimon/pipeline/lake/disk"
 	"parsimon/pipeline/lake/parquet"
+	"parsimon/schema"
 )
 
 const stateDir, tmpDir, cacheDir = "_state", "_tmp", "_cache"
@@ -21,13 +23,43 @@ const specFile = "spec.json"
 
 // A Lake reads the files of one directory. It is safe for any number of goroutines.
 type Lake struct {
-	path    string // absolute
-	root    disk.Root
-	footers *parquet.Footers
+	path     string // absolute
+	root     disk.Root
+	footers  *parquet.Footers
+	verified sync.Map // files by path and digest
 }
 
-// Open opens the lake in a directory. With create, Open makes the directory if there is none.
+// Open opens the lake in a directory. With create, Open makes the directory if there is none. The error for a lake that
+// a program of another schema version has written is a *VersionError.
 func Open(dir string, create bool) (*Lake, error) {
+	l, err := OpenAnyVersion(dir, create)
+	if err != nil {
+		return nil, err
+	}
+	return l, l.checkVersion()
+}
+
+// checkVersion looks at one manifest: all of a lake are of one version.
+func (l *Lake) checkVersion() error {
+	entries, err := l.readDir(stateDir)
+	for _, e := range entries {
+		var m Manifest
+		if p, ok := parseOwner(e.Name()); ok {
+			found, err := l.ReadState(p.StatePath(manifestFile), &m)
+			switch {
+			case !found || err != nil:
+				continue
+			case m.SchemaVersion != schema.Version:
+				return &VersionError{l.path, m.SchemaVersion}
+			}
+			return nil
+		}
+	}
+	return err
+}
+
+// OpenAnyVersion is Open for what works on files of any version: to list and to remove them.
+func OpenAnyVersion(dir string, create bool) (*Lake, error) {
 	if dir == "" {
 		return nil, errors.New("no lake given")
 	}

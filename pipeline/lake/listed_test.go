@@ -22,7 +22,7 @@ func TestListedFilesAreNotOverwritten(t *testing.T) {
 	for i := range 3 { // each replaces the one before, in two places by turns
 		old := files[0]
 		d := write(t, s, at, schema.Nodes, 3, 11+i)
-		if d.Path == old.Path || l.CheckBytes(old) != nil {
+		if d.Path == old.Path || l.Check(old) != nil {
 			t.Errorf("round %d: %s is overwritten", i, old.Path)
 		}
 		files = []DataFile{d}
@@ -35,7 +35,7 @@ func TestListedFilesAreNotOverwritten(t *testing.T) {
 		}
 	}
 	shared, err := s.Share(files[0], files[0].Path)
-	if err != nil || shared.Path == files[0].Path || l.CheckBytes(files[0]) != nil {
+	if err != nil || shared.Path == files[0].Path || l.Check(files[0]) != nil {
 		t.Errorf("shared as %s, %v", shared.Path, err)
 	}
 	if n, err := l.NextNumber(at, []schema.Table{schema.Nodes}); n != 4 || err != nil {

@@ -14,9 +14,6 @@ type Litter struct {
 	Bytes int64  `json:"bytes"`
 }
 
-// catalogTemp is the pattern of the directories in which catalogs of views are written.
-const catalogTemp = ".catalog-*"
-
 // Litter lists what killed processes left. What processes that are at work are writing is not among it.
 func (l *Lake) Litter() (all []Litter, err error) {
 	entries, err := l.readDir(tmpDir)
@@ -25,12 +22,13 @@ func (l *Lake) Litter() (all []Litter, err error) {
 	}
 	var paths []string
 	for _, e := range entries {
-		if !l.locked(stateDir + "/" + e.Name() + "/" + lockFile) {
+		lock := stateDir + "/" + e.Name() + "/" + lockFile
+		if tmpDir+"/"+e.Name() == CatalogTemp {
+			lock = catalogLock
+		}
+		if !l.locked(lock) {
 			paths = append(paths, tmpDir+"/"+e.Name())
 		}
-	}
-	if catalogs, _ := fs.Glob(l.root.FS(), catalogTemp); !l.locked(catalogLock) { // the pattern is correct
-		paths = append(paths, catalogs...)
 	}
 	for _, path := range paths {
 		left := Litter{Path: path}
@@ -55,14 +53,14 @@ func (l *Lake) Litter() (all []Litter, err error) {
 	return all, nil
 }
 
-// RemoveUnfinishedCatalogs removes what killed processes left while they wrote the catalog of views. The caller holds
-// LockCatalog.
-func (l *Lake) RemoveUnfinishedCatalogs() (errs error) {
-	catalogs, _ := fs.Glob(l.root.FS(), catalogTemp) // the pattern is correct
-	for _, path := range catalogs {
-		errs = errors.Join(errs, l.root.RemoveAll(path))
-	}
-	return errs
+// CatalogTemp is the lake-relative directory in which the catalog of views is written, by who holds LockCatalog.
+const CatalogTemp = tmpDir + "/catalog"
+
+// RemoveCatalogTemp removes CatalogTemp, as a killed process has left it.
+func (l *Lake) RemoveCatalogTemp() error {
+	err := l.root.RemoveAll(CatalogTemp)
+	_ = l.root.Remove(tmpDir) // unless a session writes
+	return err
 }
 
 // locked reports whether a process holds the lock at a lake-relative path. It takes the lock for a moment.

@@ -12,7 +12,8 @@ func TestLitter(t *testing.T) {
 	l := openLake(t)
 	writing := lock(t, l, at)
 	files := map[string]string{
-		".catalog-1/parsimon.duckdb":               "1",
+		"_tmp/catalog/parsimon.duckdb":             "1",
+		".catalog-1/mine":                          "of another program",
 		"_tmp/scenario=0123456789abcdef/new-1":     "22",
 		"_tmp/workload=day/deep/new-1":             "333",
 		"_tmp/" + at.owner() + "/new-1.of-at-work": "4444",
@@ -26,18 +27,21 @@ func TestLitter(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := []Litter{{"_tmp/scenario=0123456789abcdef", 2}, {"_tmp/workload=day", 3}, {".catalog-1", 1}}
+	want := []Litter{{"_tmp/catalog", 1}, {"_tmp/scenario=0123456789abcdef", 2}, {"_tmp/workload=day", 3}}
 	if all, err := l.Litter(); err != nil || !slices.Equal(all, want) {
 		t.Errorf("litter %v, %v, want %v", all, err, want)
 	}
 	lock(t, l, Place{Workload: "other"}).Close()
-	if all, err := l.Litter(); err != nil || !slices.Equal(all, want[2:]) {
+	if all, err := l.Litter(); err != nil || !slices.Equal(all, want[:1]) {
 		t.Errorf("after another session litter is %v, %v", all, err)
 	}
-	if err := l.RemoveUnfinishedCatalogs(); err != nil {
+	if err := l.RemoveCatalogTemp(); err != nil {
 		t.Error(err)
 	}
 	writing.Close()
+	if !l.Exists(".catalog-1/mine") {
+		t.Error("a directory of another program was removed")
+	}
 	if all, err := l.Litter(); err != nil || len(all) > 0 {
 		t.Errorf("after all sessions litter is %v, %v", all, err)
 	}

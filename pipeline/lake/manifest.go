@@ -45,7 +45,7 @@ func (m Manifest) check(p Place) error {
 		return fmt.Errorf("it is the manifest of %s", m.Place())
 	}
 	if m.SchemaVersion != schema.Version {
-		return &VersionError{m.SchemaVersion}
+		return &VersionError{p.String(), m.SchemaVersion}
 	}
 	for _, f := range m.Files {
 		t, err := f.Table()
@@ -59,13 +59,17 @@ func (m Manifest) check(p Place) error {
 	return nil
 }
 
-// A VersionError is the error of a manifest that a program of another schema version has written.
-type VersionError struct{ Version int }
+// A VersionError is the error of a lake or manifest that a program of another schema version has written.
+type VersionError struct {
+	Of      string
+	Version int
+}
 
 // Error says what to do.
 func (e *VersionError) Error() string {
-	return fmt.Sprintf("schema version %d, this program reads and writes version %d: make it again in a new lake, "+
-		"or use the program that wrote this one", e.Version, schema.Version)
+	return fmt.Sprintf("%s has schema version %d, this program reads and writes version %d: make it again in a new lake, "+
+		"or use the program that wrote it. Its Parquet files stay readable, and parsimon du and rm work", e.Of, e.Version,
+		schema.Version)
 }
 
 // ReadManifest reads the manifest of a place; found is false where there is none.
@@ -241,8 +245,7 @@ func (s *Session) PublishRecord(p Place, t schema.Table, name string, rec arrow.
 	return s.Publish(p, d)
 }
 
-// An Identity shows whether a file is the one that was verified: a file with the same identity and size has the same
-// bytes.
+// An Identity tells a file from others that had its path.
 type Identity struct {
 	Device     uint64 `json:"device"`
 	Inode      uint64 `json:"inode"`

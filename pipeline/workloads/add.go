@@ -23,6 +23,7 @@ func (in *ingestion) add(ctx context.Context, fresh []Source) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, ingester.Close()) }()
+	in.report.Notes = append(in.report.Notes, ingester.Notes...)
 	in.progress.Begin("ingest", "files", int64(len(fresh)))
 	for i := range fresh {
 		if err = in.addFile(ctx, ingester, &fresh[i]); err != nil {
@@ -72,12 +73,15 @@ func (in *ingestion) checkRejects() error {
 
 // addFile brings one file into tables records and rejects.
 func (in *ingestion) addFile(ctx context.Context, ingester *ingest.Ingester, s *Source) error {
-	stats, err := ingester.File(ctx, s.File, s.N)
+	stats, err := ingester.File(ctx, s.mapping, s.File, s.N)
 	if err != nil {
 		return err
 	}
 	s.Rows, s.Records, s.Rejects, s.SetAside = stats.Rows, stats.Records, stats.Rejects, stats.SetAside
 	s.Reasons, s.AnyFlowID = stats.Reasons, stats.AnyFlowID
+	if stats.OpenEnd {
+		in.report.Notes = append(in.report.Notes, ingest.OpenEnd(s.File))
+	}
 	p, err := in.adopt(schema.Records, stats.RecordsFile, int(s.N))
 	if err != nil {
 		return err

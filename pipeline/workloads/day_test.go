@@ -214,7 +214,7 @@ func (w *dayWriter) record(eni int, f dayFlow, size, startNS, endNS int64) {
 	w.records++
 	from, to := dayStart.Unix()+startNS/1e9, dayStart.Unix()+endNS/1e9
 	line := func(src, bytes string, from, to int64) {
-		w.line = fmt.Appendf(w.line[:0], "2 123456789010 eni-%08x %s %s %d %d 6 %d %s %d %d ACCEPT OK",
+		w.line = fmt.Appendf(w.line[:0], "2 123456789010 eni-%08x %s %s %d %d 17 %d %s %d %d ACCEPT OK",
 			eni, src, address(f.dst), f.sport, f.dport, (size+1447)/1448, bytes, from, to)
 	}
 	bytes := strconv.FormatInt(size, 10)
@@ -256,7 +256,7 @@ func TestIngestDay(t *testing.T) {
 	dir = filepath.Join(dir, "lake")
 	began := time.Now()
 	rssBefore := peakRSS(t)
-	report, err := Ingest(t.Context(), Trace{Sources: []string{d.log}, Topology: "small-2to1", Mapping: mapping,
+	report, err := Ingest(t.Context(), Trace{Sources: []string{d.log}, Topology: "small-2to1", Mappings: []*ingest.Mapping{mapping},
 		Hosts: d.hosts, MaxRejects: 0.02, Seed: 1, GapSigma: 1, IdleNS: ingest.DefaultIdleNS},
 		Settings{Lake: dir, Log: zerolog.Nop()})
 	if err != nil {

@@ -31,8 +31,8 @@ type Trace struct {
 	// Workload names the workload; empty for a name made of everything but the sources, so that the next day's files are
 	// added to the same one.
 	Workload      string
-	Mapping       *ingest.Mapping // nil: by the files' names
-	Hosts, Labels string          // tables, see ingest.Options
+	Mappings      []*ingest.Mapping // of several, each file has the one that fits it; none: by the files' names
+	Hosts, Labels string            // tables, see ingest.Options
 	LabelsFirst   bool
 	MaxRejects    float64 // share of the rows of all sources so far
 	Seed          uint64
@@ -94,7 +94,7 @@ func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 	}
 	defer in.session.Close()
 	in.options.TmpDir = in.session.TmpPath()
-	before, fresh, err := in.open(files)
+	before, fresh, err := in.open(ctx, files)
 	if err != nil {
 		return nil, err
 	}
@@ -130,17 +130,8 @@ func (in *ingestion) prepare(o Settings) (files []string, err error) {
 	if len(files) == 0 {
 		return nil, errors.New("no source given")
 	}
-	if t.Mapping == nil {
-		for _, f := range files {
-			m, err := ingest.DetectFormat(f)
-			if err != nil {
-				return nil, err
-			}
-			if t.Mapping != nil && m.Name != t.Mapping.Name {
-				return nil, fmt.Errorf("%s looks like %s, and %s like %s: give the format of all of them", files[0], t.Mapping.Name, f, m.Name)
-			}
-			t.Mapping = m
-		}
+	if err := t.setMappings(files); err != nil {
+		return nil, err
 	}
 	if in.scenario, err = scenario.OfTopology(t.Topology); err != nil {
 		return nil, err
@@ -157,12 +148,12 @@ func (in *ingestion) prepare(o Settings) (files []string, err error) {
 		memory = 512 << 20
 	}
 	in.options = ingest.Options{
-		Mapping: t.Mapping, Hosts: t.Hosts, Labels: t.Labels, LabelsFirst: t.LabelsFirst,
+		Mapping: t.Mappings[0], Hosts: t.Hosts, Labels: t.Labels, LabelsFirst: t.LabelsFirst,
 		MemoryBytes: memory, Threads: in.workers,
 		Seed: t.Seed, GapSigma: t.GapSigma, IdleNS: t.IdleNS,
 	}
-	set := Setting{Format: t.Mapping.Name, Mapping: scenario.BytesDigest([]byte(t.Mapping.Text)), Seed: t.Seed,
-		GapSigma: t.GapSigma, IdleNS: t.IdleNS, First: t.LabelsFirst}
+	set := Setting{Records: t.Mappings[0].Records, Seed: t.Seed, GapSigma: t.GapSigma, IdleNS: t.IdleNS,
+		First: t.LabelsFirst}
 	if set.Topology, err = in.scenario.TopologyKey(); err != nil {
 		return nil, err
 	}
@@ -184,6 +175,28 @@ func (in *ingestion) prepare(o Settings) (files []string, err error) {
 	return files, err
 }
 
+// setMappings finds the formats of files by their names if none are given. All rows are of one kind.
+func (t *Trace) setMappings(files []string) error {
+	if len(t.Mappings) == 0 {
+		for _, f := range files {
+			m, err := ingest.DetectFormat(f)
+			if err != nil {
+				return err
+			}
+			if !slices.ContainsFunc(t.Mappings, func(other *ingest.Mapping) bool { return other.Name == m.Name }) {
+				t.Mappings = append(t.Mappings, m)
+			}
+		}
+	}
+	for _, m := range t.Mappings {
+		if first := t.Mappings[0]; m.Records != first.Records {
+			return fmt.Errorf("format %s and format %s differ: one has records of flow logs, the other whole flows: "+
+				"make two workloads", m.Name, first.Name)
+		}
+	}
+	return nil
+}
+
 // absolute is the absolute path of what exists: names of shipped topologies stay.
 func absolute(path string) string {
 	if _, err := os.Stat(path); err != nil {
@@ -198,7 +211,7 @@ func absolute(path string) string {
 
 // open reads what the workload holds already, and finds which of the files are new. Records that are damaged are read
 // again if their source is among the files; otherwise open fails.
-func (in *ingestion) open(files []string) (before *State, fresh []Source, err error) {
+func (in *ingestion) open(ctx context.Context, files []string) (before *State, fresh []Source, err error) {
 	old, found, err := Read(in.session.Lake, in.state.ID)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: remove workload %s (parsimon rm --workload) and ingest all of its files again", err, in.state.ID)
@@ -206,7 +219,7 @@ func (in *ingestion) open(files []string) (before *State, fresh []Source, err er
 	digests := make([]string, len(files))
 	given := map[string]bool{}
 	for i, f := range files {
-		if digests[i], err = in.scenario.FileDigest(f); err != nil {
+		if digests[i], err = ingest.Digest(ctx, "flow file", f); err != nil {
 			return nil, nil, err
 		}
 		given[digests[i]] = true
@@ -247,22 +260,38 @@ func (in *ingestion) open(files []string) (before *State, fresh []Source, err er
 			n = next
 			next++
 		}
-		if slices.ContainsFunc(in.state.Sources, func(s Source) bool { return s.File == f }) {
-			in.report.ChangedFiles = append(in.report.ChangedFiles, f)
+		source := Source{N: n, File: f, Digest: digests[i]}
+		if err := in.setFormat(&source); err != nil {
+			return nil, nil, err
 		}
-		fresh = append(fresh, Source{N: n, File: f, Digest: digests[i]})
+		fresh = append(fresh, source)
 	}
 	in.report.NewFiles = len(fresh)
 	return before, fresh, nil
 }
 
+// setFormat finds the format of a new source.
+func (in *ingestion) setFormat(s *Source) (err error) {
+	if s.mapping, err = ingest.Choose(s.File, in.trace.Mappings); err != nil {
+		return err
+	}
+	s.Format, s.Mapping = s.mapping.Name, scenario.BytesDigest([]byte(s.mapping.Text))
+	for _, held := range in.state.Sources {
+		if held.Format == s.Format && held.Mapping != s.Mapping {
+			return fmt.Errorf("workload %s was ingested with another mapping %s: give the new one another name",
+				in.state.ID, s.Format)
+		}
+	}
+	return nil
+}
+
 // settingDifference says in words what differs.
 func settingDifference(a, b Setting) string {
 	switch {
-	case a.Format != b.Format:
-		return "format " + a.Format + ", not " + b.Format
-	case a.Mapping != b.Mapping:
-		return "another mapping"
+	case a.Records && !b.Records:
+		return "formats whose rows are records of flow logs, not whole flows"
+	case b.Records && !a.Records:
+		return "formats whose rows are whole flows, not records of flow logs"
 	case a.Hosts != b.Hosts:
 		return "another hosts table"
 	case a.Labels != b.Labels || a.First != b.First:

@@ -1,6 +1,7 @@
 package workloads
 
 import (
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -88,7 +89,7 @@ func (d traceDir) trace(days ...int) Trace {
 	if err != nil {
 		panic(err) // it is built in
 	}
-	tr := Trace{Topology: "small-2to1", Workload: "days", Mapping: mapping, Hosts: d.path("hosts.csv"),
+	tr := Trace{Topology: "small-2to1", Workload: "days", Mappings: []*ingest.Mapping{mapping}, Hosts: d.path("hosts.csv"),
 		Seed: 1, GapSigma: 1, IdleNS: ingest.DefaultIdleNS}
 	for _, day := range days {
 		tr.Sources = append(tr.Sources, d.path(fmt.Sprintf("day%d.log", day)))
@@ -221,24 +222,45 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// A source that has grown since it was ingested is named: its old rows count twice.
-func TestGrownSource(t *testing.T) {
+// Rows count once whatever files they stand in: in a log that has grown since it was ingested, in one that was
+// compressed, and in one that was cut in another way.
+func TestRowsCountOnce(t *testing.T) {
 	d := newTrace(t, 1)
-	if r := d.ingest(t, 0); len(r.ChangedFiles) != 0 {
-		t.Errorf("a new file has changed: %v", r.ChangedFiles)
-	}
-	file := d.path("day0.log")
-	text, err := os.ReadFile(file)
+	first := d.ingest(t, 0)
+	text, err := os.ReadFile(d.path("day0.log"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	row := "2 1 eni-9 10.0.0.1 10.0.0.2 40999 443 6 10 5000 1769819000 1769819001 ACCEPT OK\n"
 	d.write(t, "day0.log", string(text)+row)
-	r := d.ingest(t, 0)
-	var b strings.Builder
-	err = r.Write(&b)
-	if err != nil || !slices.Equal(r.ChangedFiles, []string{file}) || !strings.Contains(b.String(), file+" has changed") {
-		t.Errorf("%v, %v: %s", r.ChangedFiles, err, b.String())
+	grown := d.ingest(t, 0)
+	if grown.Flows != first.Flows+1 || grown.NewFiles != 1 || grown.Repeated == 0 || grown.Rows != 2*first.Rows+1 ||
+		grown.Rows != grown.Flows+grown.Merged+grown.Rejects {
+		t.Errorf("first %+v\ngrown %+v", first, grown)
+	}
+	flows := d.count(t)
+	if err := os.Remove(d.path("day0.log")); err != nil { // logrotate
+		t.Fatal(err)
+	}
+	f, err := os.Create(d.path("day0.log.1.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	z := gzip.NewWriter(f)
+	_, _ = z.Write([]byte(string(text) + row))
+	if err := errors.Join(z.Close(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	tr := d.trace()
+	tr.Sources = []string{d.path("day0.log.1.gz")}
+	again, err := Ingest(t.Context(), tr, Settings{Lake: d.path("lake"), Log: zerolog.Nop()})
+	if err != nil || again.NewFiles != 0 || again.KnownFiles != 1 {
+		t.Errorf("the compressed log: %+v, %v", again, err)
+	}
+	lines := strings.SplitAfter(string(text), "\n")
+	d.write(t, "day0.log", lines[0]+strings.Join(lines[len(lines)/2:], ""))
+	if half := d.ingest(t, 0); half.Flows != grown.Flows || d.count(t) != flows {
+		t.Errorf("half of the log again: %+v", half)
 	}
 }
 

@@ -23,6 +23,7 @@ func (in *ingestion) merge(ctx context.Context, ingester *ingest.Ingester, fresh
 	if err != nil {
 		return err
 	}
+	in.report.Repeated = stats.Repeated
 	m := Merged{Flows: stats.Flows, Merged: stats.Merged, Rejects: stats.Rejects, Reasons: stats.Reasons,
 		Next: before.Next, Version: mergeVersion, Chunks: before.Chunks[:stats.Kept:stats.Kept],
 		Files: lake.FilesOf(before.Files, schema.Rejects)}

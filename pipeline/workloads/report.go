@@ -28,8 +28,9 @@ type Report struct {
 	KnownFiles   int    `json:"known_files"`
 	HeldFiles    int    `json:"held_files"`
 	DamagedFiles int    `json:"damaged_files"` // their records are read again if they are among the sources
-	// ChangedFiles are new ones that have the path of one it held: rows that are in both count twice.
-	ChangedFiles []string `json:"changed_files,omitempty"`
+	// Notes are what else to know of the sources and tables. Repeated rows stand in an earlier file, too, and count once.
+	Notes    []string `json:"notes,omitempty"`
+	Repeated int64    `json:"repeated_rows"`
 	// Rows of all sources so far = Flows + Merged + Rejects.
 	Rows             int64                `json:"rows"`
 	Flows            int64                `json:"flows"`
@@ -183,9 +184,11 @@ const hottestShown = 5
 func (r *Report) Write(w io.Writer) error {
 	p := text.Printer{W: w}
 	p.Linef("workload %s: %d new files, %d it held already; lake %s", r.Workload, r.NewFiles, r.KnownFiles, r.Lake)
-	for _, f := range r.ChangedFiles {
-		p.Linef("warning: %s has changed since it was ingested, and is ingested as another file: rows that were in it "+
-			"before count twice; to replace it, remove the workload (parsimon rm --workload %s) and ingest all files again", f, r.Workload)
+	for _, note := range r.Notes {
+		p.Linef("warning: %s", note)
+	}
+	if r.Repeated > 0 {
+		p.Linef("%d rows stand in an earlier file, too: they count once, as merged", r.Repeated)
 	}
 	p.Linef("%d rows in = %d flows + %d merged + %d rejected (%d of them say themselves that they are no flows)", r.Rows, r.Flows, r.Merged, r.Rejects, r.SetAside)
 	for _, why := range r.Reasons {

@@ -19,6 +19,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
@@ -41,8 +42,7 @@ type State struct {
 // A Setting is everything but the sources that the flows of a workload depend on.
 type Setting struct {
 	Topology json.RawMessage `json:"topology"`
-	Mapping  string          `json:"mapping"` // digest
-	Format   string          `json:"format"`
+	Records  bool            `json:"records"` // of flow logs
 	Hosts    string          `json:"hosts"`
 	Labels   string          `json:"labels"`
 	First    bool            `json:"labels_first,omitempty"`
@@ -61,7 +61,9 @@ type TopologyFile struct {
 type Source struct {
 	N         int32                `json:"n"`
 	File      string               `json:"file"`
-	Digest    string               `json:"digest"`
+	Format    string               `json:"format"`
+	Mapping   string               `json:"mapping"` // digest
+	Digest    string               `json:"digest"`  // of the content, decompressed
 	Rows      int64                `json:"rows"`
 	Records   int64                `json:"records"`
 	Rejects   int64                `json:"rejects"`
@@ -69,6 +71,8 @@ type Source struct {
 	Reasons   []ingest.RejectCount `json:"reasons"`
 	AnyFlowID bool                 `json:"any_flow_id"`
 	Files     []lake.DataFile      `json:"files"` // of records and, if any, rejects
+
+	mapping *ingest.Mapping // of a file that is new
 }
 
 // Merged counts what the merge of all sources gave.
@@ -87,7 +91,7 @@ type Merged struct {
 }
 
 // mergeVersion is raised when the same records give other flows, or chunks say something else.
-const mergeVersion = 1
+const mergeVersion = 2
 
 // A Chunk is what is known of one data file of table flows, beside its link_loads.
 type Chunk struct {
@@ -104,6 +108,16 @@ func (m *Merged) described() bool {
 	n := len(m.Chunks)
 	return m.Version == mergeVersion && n > 0 && len(lake.FilesOf(m.Files, schema.Flows)) == n &&
 		len(lake.FilesOf(m.Files, schema.LinkLoads)) == n
+}
+
+// formats lists the formats of the sources.
+func (s *State) formats() string {
+	var names []string
+	for _, source := range s.Sources {
+		names = append(names, source.Format)
+	}
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), ",")
 }
 
 // digests name what the flows come from, whatever the order of the files.

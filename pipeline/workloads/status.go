@@ -1,15 +1,9 @@
 package workloads
 
-import (
-	"errors"
+import "parsimon/pipeline/lake"
 
-	"parsimon/pipeline/lake"
-)
-
-// StateOther is the state of a workload or scenario that this program neither reads nor replaces.
-const StateOther = "of another schema version"
-
-// Status says what an ingested workload holds. State is "complete", "damaged": ingest its sources again, or StateOther.
+// Status says what an ingested workload holds. State is "complete", or "damaged": ingest its
+// sources again.
 type Status struct {
 	ID      lake.WorkloadID `json:"workload"`
 	Format  string          `json:"format"`
@@ -31,11 +25,11 @@ func ReadStatus(l *lake.Lake, id lake.WorkloadID, thorough bool) Status {
 		out.State, out.Damage = "damaged", []string{err.Error()}
 		return out
 	}
-	out.Format, out.Sources, out.Flows, out.Merged = s.Setting.Format, len(s.Sources), s.Merge.Flows, s.Merge.Merged
+	out.Format, out.Sources, out.Flows, out.Merged = s.formats(), len(s.Sources), s.Merge.Flows, s.Merge.Merged
 	out.Rows, out.Rejects, _, _ = s.counts()
 	check := l.CheckSize
 	if thorough {
-		check = l.CheckBytes
+		check = l.Check
 	}
 	_, _, err = l.ReadManifest(lake.Place{Workload: id})
 	if err != nil {
@@ -45,9 +39,6 @@ func ReadStatus(l *lake.Lake, id lake.WorkloadID, thorough bool) Status {
 		if err := check(f); err != nil {
 			out.State, out.Damage = "damaged", append(out.Damage, err.Error())
 		}
-	}
-	if other := (*lake.VersionError)(nil); errors.As(err, &other) {
-		out.State = StateOther // which ingesting again does not mend
 	}
 	return out
 }

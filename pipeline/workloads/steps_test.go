@@ -129,8 +129,9 @@ func TestSteps(t *testing.T) {
 func (s stepped) add(t *testing.T, d traceDir, lakeName string, parts ...int) ([]lake.DataFile, *Report) {
 	t.Helper()
 	tr := d.trace(parts...)
-	var err error
-	if tr.Mapping, err = ingest.FormatMapping(s.format); err != nil {
+	mapping, err := ingest.FormatMapping(s.format)
+	tr.Mappings = []*ingest.Mapping{mapping}
+	if err != nil {
 		t.Fatal(err)
 	}
 	tr.MaxRejects = 0.5

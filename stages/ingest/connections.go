@@ -26,9 +26,11 @@ func (in *Ingester) passes(rows int64) int64 {
 }
 
 // flowLogs makes flows of records of flow logs. Held flows that start before the first that changes stay.
-func (m *merging) flowLogs(ctx context.Context, total int64) error {
-	records := m.records(func(MergeSource) bool { return true })
-	from, several, err := m.oneSampler(ctx, duckdb.ScanParquet(records...))
+func (m *merging) flowLogs(ctx context.Context) error {
+	from := m.allRecords()
+	var several bool // samplers
+	err := m.query(ctx, "SELECT count(DISTINCT observer) > 1 FROM (SELECT DISTINCT observer FROM "+from+
+		" WHERE sampled LIMIT 2)", &several)
 	if err != nil {
 		return err
 	}
@@ -55,9 +57,18 @@ func (m *merging) flowLogs(ctx context.Context, total int64) error {
 	}
 	if first > 0 { // records that end earlier neither start nor continue a flow that is made
 		from = fmt.Sprintf("(SELECT * FROM %s WHERE end_ns >= %d)", from, first-m.o.IdleNS)
-		if err := m.count(ctx, "SELECT count(*) FROM "+from, &total); err != nil {
+	}
+	if from, err = m.withoutRepeated(ctx, from, from); err != nil {
+		return err
+	}
+	if several {
+		if from, err = m.oneSampler(ctx, from); err != nil {
 			return err
 		}
+	}
+	var total int64
+	if err := m.count(ctx, "SELECT count(*) FROM "+from, &total); err != nil {
+		return err
 	}
 	out := m.tmp("flows.parquet")
 	m.stats.FlowsFiles = append(m.stats.FlowsFiles, out)
@@ -228,19 +239,14 @@ FROM read_parquet(` + duckdb.Quote(duckdb.EscapeGlob(sorted)) + ", hive_partitio
 	return in.exec(ctx, copyTo(schema.Flows, flows, out))
 }
 
-// oneSampler restricts sampled records to those of one observer for each pair of hosts, if there are several.
-func (in *Ingester) oneSampler(ctx context.Context, records string) (chosen string, several bool, err error) {
-	err = in.query(ctx, "SELECT count(DISTINCT observer) > 1 FROM (SELECT DISTINCT observer FROM "+records+
-		" WHERE sampled LIMIT 2)", &several)
-	if err != nil || !several {
-		return records, several, err
-	}
-	err = in.exec(ctx, `
+// oneSampler restricts sampled records to those of one observer for each pair of hosts.
+func (in *Ingester) oneSampler(ctx context.Context, records string) (string, error) {
+	err := in.exec(ctx, `
 CREATE OR REPLACE TEMP TABLE samplers AS
 SELECT src, dst, arg_max(observer, (size_bytes, observer)) AS sampler
 FROM (SELECT src, dst, observer, sum(size_bytes) AS size_bytes FROM `+records+` WHERE sampled GROUP BY ALL)
 GROUP BY ALL`)
 	return strings.Join([]string{"(SELECT r.* FROM", records,
 		"AS r LEFT JOIN samplers AS s ON r.src = s.src AND r.dst = s.dst",
-		"WHERE NOT r.sampled OR r.observer = s.sampler)"}, " "), several, err
+		"WHERE NOT r.sampled OR r.observer = s.sampler)"}, " "), err
 }

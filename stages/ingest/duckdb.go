@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,25 +11,43 @@ import (
 	"parsimon/schema"
 )
 
+// A duck is a connection to DuckDB, with its temporary tables.
+type duck struct{ conn *sql.Conn }
+
+// connect opens a database with the macros of mappings.
+func connect(ctx context.Context, o duckdb.Options) (_ *sql.DB, c duck, err error) {
+	db, err := duckdb.Open(ctx, o)
+	if err != nil {
+		return nil, c, err
+	}
+	if c.conn, err = db.Conn(ctx); err == nil {
+		err = c.exec(ctx, macros)
+	}
+	if err != nil {
+		return nil, c, errors.Join(err, db.Close())
+	}
+	return db, c, nil
+}
+
 // exec runs a statement. It returns the first line of an error, or the error of the context.
-func (in *Ingester) exec(ctx context.Context, query string) error {
+func (in duck) exec(ctx context.Context, query string) error {
 	_, err := in.conn.ExecContext(ctx, query)
 	return FirstLine(duckdb.OrCause(ctx, err))
 }
 
 // query scans the only row of a result.
-func (in *Ingester) query(ctx context.Context, query string, to ...any) error {
+func (in duck) query(ctx context.Context, query string, to ...any) error {
 	err := in.conn.QueryRowContext(ctx, query).Scan(to...)
 	return FirstLine(duckdb.OrCause(ctx, err))
 }
 
 // count scans a number.
-func (in *Ingester) count(ctx context.Context, query string, n *int64) error {
+func (in duck) count(ctx context.Context, query string, n *int64) error {
 	return in.query(ctx, query, n)
 }
 
 // copy writes the result of a query as Parquet. The order of rows is kept only if ordered.
-func (in *Ingester) copy(ctx context.Context, query, file string, ordered bool) error {
+func (in duck) copy(ctx context.Context, query, file string, ordered bool) error {
 	if err := in.exec(ctx, fmt.Sprintf("SET preserve_insertion_order=%v", ordered)); err != nil {
 		return err
 	}
@@ -40,7 +59,7 @@ func (in *Ingester) copy(ctx context.Context, query, file string, ordered bool) 
 type flowColumn struct{ name, typ string }
 
 // columns returns the columns of a query.
-func (in *Ingester) columns(ctx context.Context, query string) ([]flowColumn, error) {
+func (in duck) columns(ctx context.Context, query string) ([]flowColumn, error) {
 	rows, err := in.conn.QueryContext(ctx, query+" LIMIT 0")
 	if err != nil {
 		return nil, FirstLine(err)

@@ -21,12 +21,15 @@ func File(ctx context.Context, n *topology.Network, file string, o Options) (sta
 			}
 		}
 	}
+	if err := checkFile(ctx, "flow file", file); err != nil {
+		return stats, err
+	}
 	in, err := NewIngester(ctx, n, o)
 	if err != nil {
 		return stats, err
 	}
 	defer func() { err = errors.Join(err, in.Close()) }()
-	f, err := in.File(ctx, file, 1)
+	f, err := in.File(ctx, o.Mapping, file, 1)
 	if err != nil {
 		return stats, err
 	}

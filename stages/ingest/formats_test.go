@@ -43,7 +43,7 @@ func TestFormats(t *testing.T) {
 	}{
 		{"csv", "plain.csv", 5, 2, 0, 3, 0,
 			"0 2 1000 500 web, old|prod; 0 1 2000 600 |",
-			"3 broken line: missing columns; 4 dst is not a host of the topology; 5 size_bytes is not positive"},
+			"3 broken line: not 7 fields; 4 dst is not a host of the topology; 5 size_bytes is not positive"},
 		{"jsonl", "plain.jsonl", 5, 2, 0, 3, 0,
 			"0 2 1000 500 web|prod; 0 1 2000 600 web|",
 			"3 size_bytes is not an integer; 4 size_bytes is not an integer; 5 broken line: not JSON"},
@@ -106,7 +106,7 @@ func sortedList(s string) string {
 func TestFormatsCompressedAndAsLists(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "vpc.parquet")
 	data := parquetOf(t, `SELECT 2 AS version, '123456789010' AS account_id, eni AS interface_id, '10.0.0.1' AS srcaddr, '10.0.1.5' AS dstaddr, 49152 AS srcport, 443 AS dstport, 6 AS protocol,
-		CAST(20 AS BIGINT) AS packets, CAST(b AS BIGINT) AS bytes, CAST(s AS BIGINT) AS start, CAST(s + 60 AS BIGINT) AS "end", 'ACCEPT' AS action, 'OK' AS log_status
+		CAST(10 AS BIGINT) AS packets, CAST(b AS BIGINT) AS bytes, CAST(s AS BIGINT) AS start, CAST(s + 60 AS BIGINT) AS "end", 'ACCEPT' AS action, 'OK' AS log_status
 		FROM (VALUES ('eni-1', 4249, 1418530010), ('eni-1', 751, 1418530070), ('eni-2', 4200, 1418530010)) v(eni, b, s)
 		UNION ALL SELECT 2, '123456789010', 'eni-1', NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1418530010, 1418530070, NULL, 'NODATA'`)
 	if err := os.WriteFile(file, data, 0o644); err != nil {
@@ -467,7 +467,11 @@ func textRows(m *Mapping, text string) (n int64) {
 		if strings.TrimSpace(line) == "" {
 			continue
 		}
-		if _, is := headerOf(m, []byte(line)); !first || m.reads == "json" || !m.count && !is {
+		if first && m.reads == "csv" && strings.TrimSpace(line)[0] == '#' {
+			continue
+		}
+		is := m.reads == "csv" || headerOf(m, []byte(line)) != nil
+		if !first || m.reads == "json" || !m.count && !is {
 			n++
 		}
 		first = false

@@ -84,7 +84,7 @@ x,1,2,100,60,web,prod
 	got = askParquet(t, `SELECT "row" || ' ' || reason FROM read_parquet(%s)`, stats.RejectsFile)
 	want := "2 src and dst are the same host; 3 dst is not a host of the topology; 4 src is not a host of the topology; " +
 		"5 size_bytes is not positive; 6 size_bytes is not positive; 7 flow_id is not an integer; 8 size_bytes is not an integer; " +
-		"9 broken line: missing columns; 10 start_ns is negative or beyond 2^62; 12 flow_id stands in an earlier row; 13 size_bytes is beyond 2^50"
+		"9 broken line: not 7 fields; 10 start_ns is negative or beyond 2^62; 12 flow_id stands in an earlier row; 13 size_bytes is beyond 2^50"
 	if got != want {
 		t.Errorf("rejects\n got %s\nwant %s", got, want)
 	}

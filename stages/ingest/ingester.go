@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	duckdriver "github.com/marcboeker/go-duckdb/v2"
+
 	"parsimon/queries/duckdb"
 	"parsimon/stages/topology"
 )
@@ -17,10 +19,12 @@ import (
 // Ingester reads source files of one mapping into table records (File) and merges records to flows (Merge). It is used
 // by one goroutine at a time. The caller closes it.
 type Ingester struct {
+	duck
 	db   *sql.DB
-	conn *sql.Conn
 	o    Options
 	book *addressBook
+	// Notes are what a user should know of the tables.
+	Notes []string
 }
 
 // NewIngester opens DuckDB and reads the hosts and labels tables. The files that it writes remain in o.TmpDir after
@@ -33,7 +37,7 @@ func NewIngester(ctx context.Context, n *topology.Network, o Options) (_ *Ingest
 	if in.o.GapSigma <= 0 {
 		in.o.GapSigma = DefaultGapSigma
 	}
-	if in.db, err = duckdb.Open(ctx, in.limits()); err != nil {
+	if in.db, in.duck, err = connect(ctx, in.limits("duckdb")); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -41,12 +45,6 @@ func NewIngester(ctx context.Context, n *topology.Network, o Options) (_ *Ingest
 			err = errors.Join(err, in.Close())
 		}
 	}()
-	if in.conn, err = in.db.Conn(ctx); err != nil { // temporary tables belong to a connection
-		return nil, err
-	}
-	if err = in.exec(ctx, macros); err != nil {
-		return nil, err
-	}
 	if err = registerStartDraw(in.conn, in.o.Seed, in.o.GapSigma); err != nil {
 		return nil, err
 	}
@@ -56,10 +54,10 @@ func NewIngester(ctx context.Context, n *topology.Network, o Options) (_ *Ingest
 	return in, nil
 }
 
-func (in *Ingester) limits() duckdb.Options {
+func (in *Ingester) limits(spill string) duckdb.Options {
 	return duckdb.Options{
 		MemoryBytes: max(128<<20, in.o.MemoryBytes), Threads: max(1, in.o.Threads),
-		SpillDir: filepath.Join(in.o.TmpDir, "duckdb"),
+		SpillDir: filepath.Join(in.o.TmpDir, spill),
 	}
 }
 
@@ -101,70 +99,108 @@ func (in *Ingester) table(ctx context.Context, file, what string, want [][]strin
 	if err := checkFile(ctx, what, file); err != nil {
 		return err
 	}
-	path := duckdb.Quote(duckdb.EscapeGlob(file))
-	from := "read_csv(" + path + ", header=true, all_varchar=true, hive_partitioning=false)"
-	if isParquet(file) {
-		from = duckdb.ScanParquet(file)
+	m := &Mapping{reads: "csv"}
+	for _, names := range want {
+		for _, name := range names {
+			m.columns = append(m.columns, mappingColumn{name: name})
+		}
 	}
-	columns, err := in.columns(ctx, "SELECT * FROM "+from)
+	rows, header, err := in.tableRows(ctx, m, file, what)
 	if err != nil {
 		return wrong(err)
 	}
-	list := make([]string, len(want))
-	used := map[string]bool{}
-	for i, names := range want {
-		list[i] = "''"
-		if c := firstColumn(columns, names, used); c != "" {
-			list[i] = "coalesce(CAST(" + duckdb.Ident(c) + " AS VARCHAR), '')"
-		}
+	spaced := make([]string, len(header))
+	for i, name := range header {
+		spaced[i] = strings.ReplaceAll(strings.TrimSpace(name), " ", "_")
 	}
-	if slices.Contains(list[:required], "''") || len(used) < min(2, len(want)) {
-		return wrong(columnsError(columns, want))
-	}
-	rows, err := in.conn.QueryContext(ctx, "SELECT "+strings.Join(list, ", ")+" FROM "+from)
+	places, err := m.places(spaced)
 	if err != nil {
-		return wrong(duckdb.FirstLine(err))
+		return wrong(err)
 	}
-	defer rows.Close()
-	row, at := make([]string, len(want)), 0
-	ptrs := make([]any, len(want))
-	for i := range row {
-		ptrs[i] = &row[i]
-	}
-	for rows.Next() {
-		at++
-		if err := rows.Scan(ptrs...); err != nil {
-			return wrong(duckdb.FirstLine(err))
+	at, used, found := make([]int, len(want)), map[int]bool{}, 0
+	for i, names := range want {
+		at[i] = -1
+		for range names {
+			if place := places[0]; place >= 0 && at[i] < 0 && !used[place] {
+				at[i], used[place] = place, true
+				found++
+			}
+			places = places[1:]
 		}
-		if err := each(fmt.Sprintf("row %d", at), row); err != nil {
+	}
+	if slices.Contains(at[:required], -1) || found < min(2, len(want)) {
+		return wrong(columnsError(header, want))
+	}
+	row := make([]string, len(want))
+	for n, values := range rows {
+		if len(values) != len(header) {
+			return wrong(fmt.Errorf("row %d: %d fields, the header has %d", n+1, len(values), len(header)))
+		}
+		for i, place := range at {
+			if row[i] = ""; place >= 0 {
+				row[i] = values[place]
+			}
+		}
+		if err := each(fmt.Sprintf("row %d", n+1), row); err != nil {
 			return wrong(err)
 		}
-	}
-	if err := rows.Err(); err != nil {
-		return wrong(duckdb.FirstLine(err))
 	}
 	return nil
 }
 
-// firstColumn finds the column with the first of several names that the table has.
-func firstColumn(columns []flowColumn, names []string, used map[string]bool) string {
-	for _, name := range names {
-		for _, c := range columns {
-			if strings.ReplaceAll(columnName(c.name), " ", "_") == name && !used[c.name] {
-				used[c.name] = true
-				return c.name
-			}
+// tableRows reads all columns of a table, staged where it is CSV.
+func (in *Ingester) tableRows(ctx context.Context, m *Mapping, file, what string) (rows [][]string, header []string,
+	err error) {
+	query := "SELECT string_split(line, chr(31)), broken FROM "
+	if isParquet(file) {
+		columns, err := in.columns(ctx, "SELECT * FROM "+duckdb.ScanParquet(file))
+		if err != nil {
+			return nil, nil, err
 		}
+		var list []string
+		for _, c := range columns {
+			header = append(header, c.name)
+			list = append(list, "coalesce(CAST("+duckdb.Ident(c.name)+" AS VARCHAR), '')")
+		}
+		query = "SELECT [" + strings.Join(list, ", ") + "], '' FROM " + duckdb.ScanParquet(file)
+	} else {
+		staged := filepath.Join(in.o.TmpDir, "table.parquet")
+		text, err := readLines(ctx, m, file, staged)
+		if err != nil {
+			return nil, nil, err
+		}
+		if text.openEnd {
+			in.Notes = append(in.Notes, OpenEnd(what+" "+file))
+		}
+		header, query = text.header, query+duckdb.ScanParquet(staged)+` ORDER BY "row"`
 	}
-	return ""
+	result, err := in.conn.QueryContext(ctx, query)
+	if err != nil {
+		return nil, nil, duckdb.FirstLine(err)
+	}
+	defer result.Close()
+	for result.Next() {
+		var values duckdriver.Composite[[]string]
+		var broken string
+		if err := result.Scan(&values, &broken); err != nil {
+			return nil, nil, duckdb.FirstLine(err)
+		}
+		if broken != "" {
+			return nil, nil, fmt.Errorf("row %d: %s", len(rows)+1, broken)
+		}
+		rows = append(rows, values.Get())
+	}
+	return rows, header, duckdb.FirstLine(result.Err())
+}
+
+// OpenEnd says that the last line of a file has no line end.
+func OpenEnd(file string) string {
+	return file + " does not end with a line end: its last row may have been cut"
 }
 
 // columnsError says which columns a table has and which it should have.
-func columnsError(columns []flowColumn, want [][]string) error {
-	var has, wanted []string
-	for _, c := range columns {
-		has = append(has, c.name)
-	}
+func columnsError(has []string, want [][]string) error {
+	var wanted []string
 	for _, names := range want {
 		wanted = append(wanted, names[0]+" (or "+strings.Join(names[1:], ", ")+")")
 	}

@@ -87,7 +87,9 @@ CREATE OR REPLACE TEMP VIEW judged AS
 WITH joined AS (
   SELECT t.*, s.node AS src_node, d.node AS dst_node, s.class AS src_class, d.class AS dst_class,
     CAST(t.size_bytes AS HUGEINT) * coalesce(t.sampling_rate, 1) AS whole_bytes,
-    coalesce(t.end_ns, t.start_ns) AS last_ns
+    coalesce(t.end_ns, t.start_ns) AS last_ns,
+    coalesce(t.protocol = 6 AND t.size_bytes <= t.packets * CASE WHEN contains(t.src, ':') THEN %d ELSE %d END,
+      false) AS alone
   FROM %s AS t LEFT JOIN addresses AS s ON t.src = s.address LEFT JOIN addresses AS d ON t.dst = d.address
 ), labelled AS (
   SELECT j.*,
@@ -116,14 +118,23 @@ SELECT l.*, %d AS source,
     WHEN sampling_rate < 1 THEN 'sampling_rate is not positive'
     WHEN start_ns < 0 OR start_ns > %d THEN 'start_ns is negative or beyond 2^62'
     WHEN last_ns < start_ns THEN 'end_ns is before start_ns'
+    WHEN alone THEN %s
     WHEN start_ns < %d OR start_ns > %d OR last_ns > %d
       THEN 'start_ns is out of time: over 15 days from the middle of the file (is it in ns?)'
     WHEN start_resolution_ns < 0 OR start_resolution_ns > 86400000000000
       THEN 'start_resolution_ns is negative or over a day'
   END AS reason
-FROM labelled AS l`, from, in.labelOrder("service"), in.labelOrder("vnet"), n,
-		stats.AnyFlowID, duckdb.Quote(unknownSrc), duckdb.Quote(unknownDst), maxFlowBytes, maxStartNS, lo, hi, hi))
+FROM labelled AS l`, headerBytes+20, headerBytes, from, in.labelOrder("service"), in.labelOrder("vnet"), n,
+		stats.AnyFlowID, duckdb.Quote(unknownSrc), duckdb.Quote(unknownDst), maxFlowBytes, maxStartNS,
+		duckdb.Quote(acksAlone), lo, hi, hi))
 }
+
+// headerBytes is the most that a packet of TCP without data has: 20 bytes of IPv4 (IPv6: 40), 20 of TCP, and 20 of
+// options in the first packet of a connection (RFC 9293; timestamps, which all may have, are 12).
+const headerBytes = 60
+
+// acksAlone is why a record is no flow although it has bytes: the way back of a flow, which a simulation makes itself.
+const acksAlone = "TCP without data, such as ACKs alone"
 
 // labelOrder lists where the label of a row may come from, the first choice first.
 func (in *Ingester) labelOrder(name string) string {

@@ -28,6 +28,9 @@ func (b *addressBook) addLabel(at, address, port, service, vnet string) error {
 	place := len(b.labels) - 1
 	address = strings.TrimSpace(address)
 	if p, isRange := parseRange(address); isRange {
+		if err := b.checkOnce(at, address, l, b.labelRange[p]); err != nil {
+			return err
+		}
 		b.labelRange[p] = append(b.labelRange[p], place)
 		b.labelBits = withBits(b.labelBits, p.Bits())
 		return nil
@@ -35,8 +38,29 @@ func (b *addressBook) addLabel(at, address, port, service, vnet string) error {
 	if address == "" || strings.Contains(address, "/") {
 		return fmt.Errorf("%s: %q is neither an address, a CIDR nor a name", at, address)
 	}
+	if err := b.checkOnce(at, address, l, b.labelNames[address]); err != nil {
+		return err
+	}
 	b.labelNames[address] = append(b.labelNames[address], place)
 	return nil
+}
+
+// checkOnce returns an error if an address or range has another label of the same port already.
+func (b *addressBook) checkOnce(at, address string, l label, held []int) error {
+	for _, place := range held {
+		if other := b.labels[place]; other.port == l.port && other != l {
+			return fmt.Errorf("%s: %s, port %s, is service %q of network %q, and an earlier row says service %q of network %q", at,
+				address, portName(l.port), l.service, l.vnet, other.service, other.vnet)
+		}
+	}
+	return nil
+}
+
+func portName(port int32) string {
+	if port < 0 {
+		return "any"
+	}
+	return strconv.Itoa(int(port))
 }
 
 // class returns the number of the set of labels that apply to an address; 0 is the empty set.

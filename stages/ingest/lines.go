@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -61,120 +62,217 @@ func (w *lineWriter) flush() error {
 	return err
 }
 
-// readLines copies the lines of a text file, except for a header and blank lines, to a Parquet file of textLines.
-// header has the names of the columns, in lower case, if the file has a header.
-func readLines(ctx context.Context, m *Mapping, file, out string) (rows int64, header []string, err error) {
+// A textFile is a text file staged as textLines.
+type textFile struct {
+	rows    int64
+	header  []string // the names of the columns as the file has them; nil: it has no header
+	openEnd bool     // the last line has no line end: it may have been cut
+}
+
+// readLines copies the lines of a text file, except for a header, comments before it, and blank lines, to a Parquet
+// file of textLines. The fields of CSV and of words are divided by fieldEnd there.
+func readLines(ctx context.Context, m *Mapping, file, out string) (text textFile, err error) {
 	in, err := openText(file)
 	if err != nil {
-		return 0, nil, err
+		return text, err
 	}
 	defer func() { _ = in.Close() }() // read only
 	f, err := os.Create(out)
 	if err != nil {
-		return 0, nil, err
+		return text, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	w := &lineWriter{w: parquet.NewGenericWriter[textLine](f, parquet.MaxRowsPerRowGroup(122_880),
+	w := &lineWriter{w: parquet.NewGenericWriter[textLine](f, parquet.MaxRowsPerRowGroup(stagedRows),
 		parquet.DataPageStatistics(false))}
-	r := bufio.NewReaderSize(in, 1<<20)
+	r := &lineReader{r: bufio.NewReaderSize(in, 1<<20)}
 	if m.reads == "json" {
 		err = eachElement(ctx, r, w)
 	} else {
-		header, err = eachLine(ctx, m, r, w)
+		text.header, err = eachLine(ctx, m, r, w)
+		text.openEnd = r.openEnd
 	}
 	if err == nil {
 		err = w.flush()
 	}
-	return w.n, header, errors.Join(err, w.w.Close())
+	text.rows = w.n
+	return text, errors.Join(err, w.w.Close())
 }
 
+// stagedRows is how many lines a row group has: DuckDB's threads hold one each.
+const stagedRows = 20_480
+
 // eachLine adds the lines of a text. A first line with the number of rows limits them.
-func eachLine(ctx context.Context, m *Mapping, r *bufio.Reader, w *lineWriter) (header []string, err error) {
-	first, limit := true, int64(-1)
-	var buf []byte // of the line
-	for {
-		line, long, err := nextLine(r, buf)
-		buf = line
-		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("damaged: %w", err)
-		}
-		end := err != nil
-		if trimmed := bytes.TrimSpace(line); len(trimmed) > 0 || long {
-			taken := false
-			switch {
-			case first && m.count:
-				n, err := strconv.ParseInt(string(trimmed), 10, 64)
-				if err != nil || n < 0 {
-					return nil, fmt.Errorf("the first line is to be the number of rows, it is %.40q", trimmed)
-				}
-				limit, taken = n, true
-			case first && m.reads == "words":
-				header, taken = headerOf(m, trimmed)
+func eachLine(ctx context.Context, m *Mapping, r *lineReader, w *lineWriter) (header []string, err error) {
+	first, limit, ended := true, int64(-1), false
+	var split splitter = words
+	for r.next() {
+		line := bytes.TrimSpace(r.line)
+		switch {
+		case len(line) == 0 && !r.long, first && m.reads == "csv" && line[0] == '#':
+			continue
+		case first && m.count:
+			n, err := strconv.ParseInt(string(line), 10, 64)
+			if err != nil || n < 0 {
+				return nil, fmt.Errorf("the first line is to be the number of rows, it is %.40q", line)
+			}
+			limit, first = n, false
+			continue
+		case first && m.reads == "csv":
+			if r.long || bytes.IndexByte(line, '\r') >= 0 {
+				return nil, fmt.Errorf("line %d, the header, has a carriage return or is too long: lines end with LF or CR LF", r.number)
+			}
+			split = csvSplitter(string(line))
+			if header, err = split(line); err != nil {
+				return nil, fmt.Errorf("line %d, the header: %w", r.number, err)
 			}
 			first = false
-			broken := ""
-			switch {
-			case long:
-				broken = fmt.Sprintf("broken line: longer than %d MiB", maxLine>>20)
-			case limit >= 0 && w.n >= limit:
-				broken = afterCount
-			}
-			if !taken {
-				if err := w.add(trimmed, broken); err != nil {
-					return nil, err
-				}
+			continue
+		case first && m.reads == "words":
+			if header = headerOf(m, line); header != nil {
+				first = false
+				continue
 			}
 		}
-		if end {
-			if limit > w.n {
-				return nil, fmt.Errorf("is cut short: the first line says %d rows, there are %d", limit, w.n)
-			}
-			return header, ctx.Err()
+		first = false
+		ended = ended || m.end != "" && string(line) == m.end
+		broken := ""
+		switch {
+		case r.long:
+			broken = fmt.Sprintf("broken line: longer than %d MiB", maxLine>>20)
+		case limit >= 0 && w.n >= limit:
+			broken = afterCount
+		case ended:
+			broken = afterEnd
+		case m.reads != "json":
+			line, broken = fields(line, split)
+		}
+		if err := w.add(line, broken); err != nil {
+			return nil, err
 		}
 		if w.n%65_536 == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 	}
+	if r.err != nil {
+		return nil, fmt.Errorf("line %d: damaged: %w", r.number, r.err)
+	}
+	if limit > w.n {
+		return nil, fmt.Errorf("is cut short: the first line says %d rows, there are %d", limit, w.n)
+	}
+	return header, ctx.Err()
 }
 
-// afterCount is why lines beyond the number of rows in the first line are left out, as the program that the file is
-// made for does.
-const afterCount = "stands after the number of rows that the first line says"
+// afterCount and afterEnd are why lines are left out, as the program that the file is made for does.
+const (
+	afterCount = "stands after the number of rows that the first line says"
+	afterEnd   = "stands after the end of the rows"
+)
 
-// headerOf returns the names of a header line, which is a line that has a name of the mapping.
-func headerOf(m *Mapping, line []byte) (names []string, is bool) {
-	for _, word := range strings.Fields(string(line)) {
-		name := columnName(word)
-		names = append(names, name)
-		is = is || slices.ContainsFunc(m.columns, func(c mappingColumn) bool { return c.name == name })
+// headerOf returns the words of a header line, which is a line that has a name of the mapping; nil for others.
+func headerOf(m *Mapping, line []byte) []string {
+	names := strings.Fields(string(line))
+	if !slices.ContainsFunc(names, func(name string) bool {
+		return slices.ContainsFunc(m.columns, func(c mappingColumn) bool { return c.name == columnName(name) })
+	}) {
+		return nil
 	}
-	if !is {
-		return nil, false
-	}
-	return names, true
+	return names
 }
 
-// nextLine reads a line without its end into the memory of another one. Of a line that is too long it returns the
-// beginning.
-func nextLine(r *bufio.Reader, line []byte) (_ []byte, long bool, err error) {
-	line = line[:0]
+// fieldEnd divides the fields of a staged line.
+const fieldEnd = "\x1f"
+
+// A splitter divides a line into its fields.
+type splitter func(line []byte) ([]string, error)
+
+// words divides a line at white space.
+func words(line []byte) ([]string, error) { return strings.Fields(string(line)), nil }
+
+// csvSplitter divides lines of CSV, at the character of which the header has the most. Fields may be quoted, and a
+// quote in them is doubled (RFC 4180); a line end in them is not supported, so that a quote does not take the lines
+// after it.
+func csvSplitter(header string) splitter {
+	at := ","
+	for _, c := range []string{";", "\t", "|"} {
+		if strings.Count(header, c) > strings.Count(header, at) {
+			at = c
+		}
+	}
+	return func(line []byte) ([]string, error) {
+		if bytes.IndexByte(line, '"') < 0 {
+			return strings.Split(string(line), at), nil
+		}
+		r := csv.NewReader(bytes.NewReader(line))
+		r.Comma = rune(at[0])
+		names, err := r.Read()
+		var parse *csv.ParseError
+		if errors.As(err, &parse) {
+			err = parse.Err
+		}
+		return names, err
+	}
+}
+
+// fields divides a line for staging, or says why it is broken.
+func fields(line []byte, split splitter) (staged []byte, broken string) {
+	if bytes.IndexByte(line, '\r') >= 0 {
+		return line, "broken line: a carriage return within the line"
+	}
+	if bytes.IndexByte(line, fieldEnd[0]) >= 0 {
+		return line, "broken line: a control character"
+	}
+	list, err := split(line)
+	if err != nil {
+		return line, "broken line: " + err.Error()
+	}
+	return []byte(strings.Join(list, fieldEnd)), ""
+}
+
+// A lineReader reads lines.
+type lineReader struct {
+	r       *bufio.Reader
+	line    []byte // without its end; of one that is too long, the beginning
+	long    bool
+	number  int64
+	openEnd bool  // the last line has no end
+	err     error // but not io.EOF
+}
+
+// next reads a line. It is false at the end and after an error.
+func (r *lineReader) next() bool {
+	r.line, r.long = r.line[:0], false
+	if r.err != nil || r.openEnd {
+		return false
+	}
 	for {
-		part, err := r.ReadSlice('\n')
-		if !long {
-			line = append(line, part...)
-			if len(line) > maxLine {
-				line, long = line[:maxRaw], true
+		part, err := r.r.ReadSlice('\n')
+		if !r.long {
+			r.line = append(r.line, part...)
+			if len(r.line) > maxLine {
+				r.line, r.long = r.line[:maxRaw], true
 			}
 		}
-		if errors.Is(err, bufio.ErrBufferFull) {
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
 			continue
+		case errors.Is(err, io.EOF):
+			r.openEnd = len(r.line) > 0
+		case err != nil:
+			r.err = err
+			return false
 		}
-		return bytes.TrimRight(line, "\r\n"), long, err
+		r.number++
+		r.line = bytes.TrimSuffix(bytes.TrimSuffix(r.line, []byte("\n")), []byte("\r"))
+		if r.number == 1 {
+			r.line = bytes.TrimPrefix(r.line, []byte("\ufeff"))
+		}
+		return err == nil || r.openEnd
 	}
 }
 
 // eachElement adds JSON lines, or the elements of one JSON list.
-func eachElement(ctx context.Context, r *bufio.Reader, w *lineWriter) error {
+func eachElement(ctx context.Context, lines *lineReader, w *lineWriter) error {
+	r := lines.r
 	for {
 		b, err := r.ReadByte()
 		if err != nil {
@@ -187,7 +285,7 @@ func eachElement(ctx context.Context, r *bufio.Reader, w *lineWriter) error {
 			return err
 		}
 		if b != '[' {
-			_, err := eachLine(ctx, &Mapping{reads: "json"}, r, w)
+			_, err := eachLine(ctx, &Mapping{reads: "json"}, lines, w)
 			return err
 		}
 		break

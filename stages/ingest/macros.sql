@@ -21,6 +21,9 @@ CREATE TEMP MACRO rfc3339_ns(t) AS CASE
       + coalesce(TRY_CAST(rpad(regexp_extract(t, '\.[0-9]{6}([0-9]{1,3})', 1), 3, '0') AS BIGINT), 0)
 END;
 
+-- A date and a time of UTC as ns since 1970, such as 2026-01-31 09:00:00.123.
+CREATE TEMP MACRO datetime_ns(t) AS rfc3339_ns(replace(trim(t), ' ', 'T') || 'Z');
+
 -- The resolution in ns of a timestamp with that many digits in its fraction; 0 for more than 6.
 CREATE TEMP MACRO rfc3339_resolution_ns(t) AS CAST(
   CASE length(regexp_extract(t, '\.([0-9]+)', 1))

@@ -20,6 +20,7 @@ import (
 //	start_ns, end_ns      start, and end if known, in ns
 //	start_resolution_ns   the start is in [start_ns, start_ns + this); 0 or NULL: it is start_ns
 //	sampled               the row stands for sampled packets: the exact start is not known
+//	packets               packets that size_bytes counts, headers included: TCP without data is set aside
 //	sampling_rate         packets for which one sampled packet stands; size_bytes is multiplied by it
 //	flow_id               id, if rows are flows
 //	protocol, src_port, dst_port    distinguish connections of two hosts
@@ -42,6 +43,7 @@ type Mapping struct {
 	needs   [][]string // alternatives
 	widths  []int      // of words: how many words a line may have; nil: as many as names
 	count   bool       // of words: the first line is the number of rows
+	end     string     // a line that ends the rows
 	query   string
 	foreign bool // not part of the program: its SQL is bounded by more than DuckDB
 }
@@ -65,7 +67,7 @@ func ReadMapping(file string) (*Mapping, error) {
 }
 
 var (
-	mappingLine  = regexp.MustCompile(`^-- (format|title|from|rows|reads|names|widths|count|column|needs): (.+)$`)
+	mappingLine  = regexp.MustCompile(`^-- (format|title|from|rows|reads|names|widths|count|end|column|needs): (.+)$`)
 	sqlComment   = regexp.MustCompile(`(?m)--.*$`)
 	mappingField = regexp.MustCompile(`^([a-z_][a-z0-9_]*)(?: = (.+))?$`)
 )
@@ -82,6 +84,7 @@ var (
 //	-- names: a b c            of words without a header line: the columns in order
 //	-- widths: 6 7             of words: the numbers of words that a line may have
 //	-- count: 1                of words: the first line is the number of rows
+//	-- end: Summary            of CSV and words: this line and those after it are no rows
 //	-- needs: a|b c            columns that a file must have
 func parseMapping(file, text string) (*Mapping, error) {
 	m := &Mapping{Name: strings.TrimSuffix(filepath.Base(file), ".sql"), Text: text}
@@ -147,6 +150,8 @@ func (m *Mapping) setHeader(key, value string) error {
 		m.names = strings.Fields(value)
 	case "count":
 		m.count = value == "1"
+	case "end":
+		m.end = value
 	case "widths":
 		for _, w := range strings.Fields(value) {
 			n, err := strconv.Atoi(w)

@@ -46,6 +46,7 @@ type MergeStats struct {
 	FlowsFiles                []string
 	RejectsFile               string
 	Flows, Merged, Rejects    int64
+	Repeated                  int64 // of Merged: records that an earlier source has too, as far as this merge read them
 	SyntheticStarts           int64 // of FlowsFiles
 	FirstStartNS, LastStartNS int64 // of FlowsFiles
 	Reasons                   []RejectCount
@@ -67,13 +68,12 @@ type MergeStats struct {
 // the other sources add or change are made.
 func (in *Ingester) Merge(ctx context.Context, sources []MergeSource, held HeldFlows) (stats MergeStats, err error) {
 	m := &merging{Ingester: in, sources: sources, held: held, stats: &stats}
-	all := duckdb.ScanParquet(m.records(func(MergeSource) bool { return true })...)
 	var total int64
-	if err := in.count(ctx, "SELECT count(*) FROM "+all, &total); err != nil {
+	if err := in.count(ctx, "SELECT count(*) FROM "+m.allRecords(), &total); err != nil {
 		return stats, err
 	}
 	if in.o.Mapping.Records {
-		err = m.flowLogs(ctx, total)
+		err = m.flowLogs(ctx)
 	} else {
 		err = m.wholeFlows(ctx)
 	}
@@ -105,6 +105,47 @@ func (m *merging) records(of func(MergeSource) bool) (files []string) {
 		}
 	}
 	return files
+}
+
+// allRecords is the table function of the records of all sources.
+func (m *merging) allRecords() string {
+	return duckdb.ScanParquet(m.records(func(MergeSource) bool { return true })...)
+}
+
+// wholeRecord lists all that a record says, its place apart.
+const wholeRecord = connection + ", observer, size_bytes, start_ns, end_ns, resolution_ns, sampled, flow_id, service, vnet"
+
+// withoutRepeated returns records without those that a source with a lower number among others has, too: a log that is
+// ingested while it grows, and again when it is complete, counts once. Equal records of one source stay: of each record
+// the result has as many as the source that has the most.
+func (m *merging) withoutRepeated(ctx context.Context, records, among string) (string, error) {
+	if len(m.sources) < 2 {
+		return records, nil
+	}
+	err := m.exec(ctx, fmt.Sprintf(`CREATE OR REPLACE TEMP TABLE twice AS
+SELECT hash(%s) AS h, count(*) AS n FROM %s GROUP BY h HAVING min(source) < max(source)`, wholeRecord, among))
+	if err != nil {
+		return "", err
+	}
+	var rows int64
+	if err := m.count(ctx, "SELECT CAST(coalesce(sum(n), 0) AS BIGINT) FROM twice", &rows); err != nil || rows == 0 {
+		return records, err
+	}
+	err = m.exec(ctx, `CREATE OR REPLACE TEMP TABLE repeated (source INTEGER, "row" BIGINT)`)
+	for p, passes := int64(0), m.passes(rows); p < passes && err == nil; p++ {
+		err = m.exec(ctx, fmt.Sprintf(`INSERT INTO repeated
+WITH numbered AS (
+  SELECT *, row_number() OVER (PARTITION BY %[1]s, source ORDER BY "row") AS nth
+  FROM %[2]s WHERE hash(%[1]s) IN (SELECT h FROM twice WHERE h %% %[3]d = %[4]d)
+)
+SELECT source, "row" FROM numbered QUALIFY row_number() OVER (PARTITION BY %[1]s, nth ORDER BY source) > 1`,
+			wholeRecord, among, passes, p))
+	}
+	if err != nil {
+		return "", err
+	}
+	return `(SELECT r.* FROM ` + records + ` AS r ANTI JOIN repeated AS d ON r.source = d.source AND r."row" = d."row")`,
+		m.count(ctx, "SELECT count(*) FROM repeated", &m.stats.Repeated)
 }
 
 func isHeld(s MergeSource) bool  { return s.Held }
@@ -143,8 +184,12 @@ func (m *merging) wholeFlows(ctx context.Context) error {
 	}
 	id = "coalesce(flow_id, " + id + ` END + "row" - 1)`
 	fresh := duckdb.ScanParquet(m.records(isFresh)...)
+	fresh, err := m.withoutRepeated(ctx, fresh, fmt.Sprintf("(SELECT * FROM %s WHERE start_ns BETWEEN "+
+		"(SELECT min(start_ns) FROM %[2]s) AND (SELECT max(start_ns) FROM %[2]s))", m.allRecords(), fresh))
+	if err != nil {
+		return err
+	}
 	flows := "SELECT * REPLACE (" + id + " AS flow_id) FROM " + fresh
-	var err error
 	if anyID {
 		if flows, err = m.rejectRepeatedIDs(ctx, flows); err != nil {
 			return err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"parsimon/queries/duckdb"
@@ -24,12 +23,13 @@ type FileStats struct {
 	Reasons  []RejectCount // most frequent first
 	// AnyFlowID says whether rows have ids of their own.
 	AnyFlowID bool
+	OpenEnd   bool // the last line has no line end: it may have been cut
 }
 
-// File reads one source file, number n of the workload, through the mapping, and writes its rows as tables records
+// File reads one source file, number n of the workload, through a mapping, and writes its rows as tables records
 // and rejects. Errors name the file.
-func (in *Ingester) File(ctx context.Context, file string, n int32) (FileStats, error) {
-	stats, err := in.file(ctx, file, n)
+func (in *Ingester) File(ctx context.Context, m *Mapping, file string, n int32) (FileStats, error) {
+	stats, err := in.file(ctx, m, file, n)
 	if err != nil && ctx.Err() != nil {
 		return stats, ctx.Err()
 	}
@@ -49,30 +49,25 @@ func inFile(file string, err error) error {
 
 // file takes one source file through the steps of the package comment: stage, typed, addresses, judge. Records and
 // rejects are left in TmpDir; what is between goes to a directory that is removed.
-func (in *Ingester) file(ctx context.Context, file string, n int32) (stats FileStats, err error) {
-	if err := checkFile(ctx, "flow file", file); err != nil {
-		return stats, err
-	}
+func (in *Ingester) file(ctx context.Context, m *Mapping, file string, n int32) (stats FileStats, err error) {
 	dir := filepath.Join(in.o.TmpDir, fmt.Sprintf("source-%d", n))
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return stats, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	src, err := in.stage(ctx, file, dir)
+	src, err := in.stage(ctx, m, file, dir)
 	if err != nil {
 		return stats, err
 	}
-	stats.Rows = src.rows
+	stats.Rows, stats.OpenEnd = src.rows, src.openEnd
 	if stats.Rows == 0 {
 		return stats, errors.New("has no flows")
 	}
-	err = in.exec(ctx, "CREATE OR REPLACE TEMP VIEW staged AS "+src.relation+`;
-CREATE OR REPLACE TEMP VIEW source AS SELECT * EXCLUDE (raw, broken) FROM staged WHERE broken = ''`)
-	if err != nil {
+	if err := in.exec(ctx, "CREATE OR REPLACE TEMP VIEW staged AS "+src.relation); err != nil {
 		return stats, err
 	}
 	typed := filepath.Join(dir, "typed.parquet")
-	if stats.AnyFlowID, err = in.typed(ctx, typed); err != nil {
+	if stats.AnyFlowID, err = in.typed(ctx, m, src, typed); err != nil {
 		return stats, err
 	}
 	if err := in.addresses(ctx, typed); err != nil {
@@ -83,7 +78,7 @@ CREATE OR REPLACE TEMP VIEW source AS SELECT * EXCLUDE (raw, broken) FROM staged
 	}
 	stats.RecordsFile = filepath.Join(in.o.TmpDir, fmt.Sprintf("records-%d.parquet", n))
 	stats.RejectsFile = filepath.Join(in.o.TmpDir, fmt.Sprintf("rejects-%d.parquet", n))
-	typedRows, err := in.writeRecords(ctx, src, &stats)
+	typedRows, err := in.writeRecords(ctx, m, src, &stats)
 	if err != nil {
 		return stats, err
 	}
@@ -92,10 +87,12 @@ CREATE OR REPLACE TEMP VIEW source AS SELECT * EXCLUDE (raw, broken) FROM staged
 
 // writeRecords writes the rows of view judged that have no reason, and counts them. It returns the number of all
 // rows of the view.
-func (in *Ingester) writeRecords(ctx context.Context, src rowSource, stats *FileStats) (typed int64, err error) {
+func (in *Ingester) writeRecords(ctx context.Context, m *Mapping, src rowSource, stats *FileStats) (typed int64,
+	err error) {
 	err = in.exec(ctx, `
 CREATE OR REPLACE TEMP TABLE refused AS
-SELECT "row", reason, set_aside IS NOT NULL AS aside FROM judged WHERE reason IS NOT NULL`)
+SELECT "row", reason, set_aside IS NOT NULL OR reason = `+duckdb.Quote(acksAlone)+` AS aside
+FROM judged WHERE reason IS NOT NULL`)
 	if err != nil {
 		return 0, err
 	}
@@ -118,7 +115,7 @@ FROM judged WHERE reason IS NULL`
 	}
 	stats.Rejects = src.rows - stats.Records
 	typed = refused + stats.Records
-	return typed, in.checkRows(ctx, src, typed, stats.RecordsFile)
+	return typed, in.checkRows(ctx, m, src, typed, stats.RecordsFile)
 }
 
 // writeRejects writes the rows that are not records: refused, broken, or left out by a WHERE of the mapping.
@@ -142,7 +139,7 @@ FROM (` + rejects + `) ORDER BY "row"`
 	}
 	var beyond int64
 	from := duckdb.ScanParquet(stats.RejectsFile)
-	query = fmt.Sprintf("SELECT count(*) FROM %s WHERE reason = %s", from, duckdb.Quote(afterCount))
+	query = fmt.Sprintf("SELECT count(*) FROM %s WHERE reason IN (%s, %s)", from, duckdb.Quote(afterCount), duckdb.Quote(afterEnd))
 	err := in.count(ctx, query, &beyond)
 	if err != nil {
 		return err
@@ -155,9 +152,9 @@ FROM (` + rejects + `) ORDER BY "row"`
 }
 
 // checkRows returns an error if the mapping yields a row more than once. The built-in mappings do not.
-func (in *Ingester) checkRows(ctx context.Context, src rowSource, typed int64, records string) error {
+func (in *Ingester) checkRows(ctx context.Context, m *Mapping, src rowSource, typed int64, records string) error {
 	twice := typed+src.broken > src.rows
-	if !twice && !slices.Contains(Formats(), in.o.Mapping.Name) {
+	if !twice && m.foreign {
 		var distinct int64
 		err := in.count(ctx, `SELECT count(DISTINCT "row") FROM
 (SELECT "row" FROM refused UNION ALL SELECT "row" FROM `+duckdb.ScanParquet(records)+`)`, &distinct)
@@ -168,7 +165,7 @@ func (in *Ingester) checkRows(ctx context.Context, src rowSource, typed int64, r
 	}
 	if twice {
 		return fmt.Errorf("mapping %s: yields a row of the source more than once, or one that the source does not have",
-			in.o.Mapping.Name)
+			m.Name)
 	}
 	return nil
 }

@@ -5,10 +5,11 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -57,27 +58,45 @@ func findSource(arg string) ([]string, error) {
 	return FindSources(found)
 }
 
-// filesBelow lists the files below a directory.
+// filesBelow lists the files below a directory. Links to files and directories are followed, each directory once.
 func filesBelow(dir string) (files []string, err error) {
-	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		hidden := path != dir && (strings.HasPrefix(e.Name(), ".") || strings.HasPrefix(e.Name(), "_"))
-		switch {
-		case err != nil:
-			return err
-		case hidden && e.IsDir():
-			return fs.SkipDir
-		case !hidden && !e.IsDir():
-			files = append(files, path)
-		}
-		return nil
-	})
-	if err != nil {
+	if err := eachFileBelow(dir, map[string]bool{}, &files); err != nil {
 		return nil, fmt.Errorf("source %s: %w", dir, err)
 	}
 	if len(files) == 0 {
 		return nil, fmt.Errorf("source %s: has no files", dir)
 	}
 	return files, nil
+}
+
+func eachFileBelow(dir string, seen map[string]bool, files *[]string) error {
+	target, err := filepath.EvalSymlinks(dir)
+	if err != nil || seen[target] {
+		return err
+	}
+	seen[target] = true
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") || strings.HasPrefix(e.Name(), "_") {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		info, err := os.Stat(path)
+		switch {
+		case err != nil:
+			return err
+		case info.IsDir():
+			if err := eachFileBelow(path, seen, files); err != nil {
+				return err
+			}
+		default:
+			*files = append(*files, path)
+		}
+	}
+	return nil
 }
 
 // openText opens a text file for reading, compressed (.gz, .zst) or not.
@@ -115,35 +134,43 @@ func (c closeBoth) Close() error { return errors.Join(c.inner(), c.file.Close())
 // checkFile reports what DuckDB would not report, or not clearly: a missing or empty file, and compressed data that is
 // truncated or does not match its checksum.
 func checkFile(ctx context.Context, what, file string) error {
+	_, err := Digest(ctx, what, file)
+	return err
+}
+
+// Digest is the SHA-256 of a file's content, decompressed, so that it is the same before and after the file is
+// compressed. what names the file in errors: one that is missing or empty, and compressed data that is damaged.
+func Digest(ctx context.Context, what, file string) (string, error) {
 	info, err := os.Stat(file)
 	if err != nil {
-		return fmt.Errorf("%s: %w", what, err)
+		return "", fmt.Errorf("%s: %w", what, err)
 	}
 	if info.IsDir() {
-		return fmt.Errorf("%s %s: is a directory, want a file", what, file)
+		return "", fmt.Errorf("%s %s: is a directory, want a file", what, file)
 	}
-	if info.Size() == 0 {
-		return fmt.Errorf("%s %s: is empty", what, file)
+	if info.Size() == 0 && info.Mode().IsRegular() {
+		return "", fmt.Errorf("%s %s: is empty", what, file)
 	}
 	content, err := openText(file)
 	if err != nil {
-		return fmt.Errorf("%s %s: %w", what, file, err)
+		return "", fmt.Errorf("%s %s: %w", what, file, err)
 	}
 	defer func() { _ = content.Close() }() // read only
-	buf, blank := make([]byte, 1<<20), true
+	hash, buf, blank := sha256.New(), make([]byte, 1<<20), true
 	for ctx.Err() == nil {
 		n, err := content.Read(buf)
 		blank = blank && len(bytes.TrimSpace(buf[:n])) == 0
+		_, _ = hash.Write(buf[:n]) // it takes everything
 		switch {
 		case errors.Is(err, io.EOF) && blank:
-			return fmt.Errorf("%s %s: is empty", what, file)
-		case errors.Is(err, io.EOF), err == nil && !blank && !isGzip(file) && !isZstd(file):
-			return nil
+			return "", fmt.Errorf("%s %s: is empty", what, file)
+		case errors.Is(err, io.EOF):
+			return hex.EncodeToString(hash.Sum(nil)), nil
 		case err != nil:
-			return fmt.Errorf("%s %s: damaged: %w", what, file, err)
+			return "", fmt.Errorf("%s %s: damaged: %w", what, file, err)
 		}
 	}
-	return ctx.Err()
+	return "", ctx.Err()
 }
 
 func isGzip(file string) bool { return strings.EqualFold(filepath.Ext(file), ".gz") }

@@ -14,128 +14,158 @@ import (
 // which says why a row cannot be read.
 type rowSource struct {
 	relation string // SELECT
+	file     string // the Parquet file that it reads
 	rows     int64  // including broken ones
 	broken   int64
+	openEnd  bool // see textFile
 }
 
 // stage prepares a file so that it can be read several times, with row numbers.
-func (in *Ingester) stage(ctx context.Context, file, dir string) (rowSource, error) {
-	switch {
-	case isParquet(file):
-		return in.stageParquet(ctx, file)
-	case in.o.Mapping.reads == "csv":
-		return in.stageCSV(ctx, file, filepath.Join(dir, "rows.parquet"))
+func (in *Ingester) stage(ctx context.Context, m *Mapping, file, dir string) (src rowSource, err error) {
+	if isParquet(file) {
+		return in.stageParquet(ctx, m, file)
 	}
-	return in.stageLines(ctx, file, filepath.Join(dir, "lines.parquet"))
+	src.file = filepath.Join(dir, "lines.parquet")
+	text, err := readLines(ctx, m, file, src.file)
+	if err != nil {
+		return src, err
+	}
+	src.rows, src.openEnd = text.rows, text.openEnd
+	if m.reads == "json" {
+		src.relation = jsonRelation(m, src.file)
+	} else if src.relation, err = fieldsRelation(m, src.file, text.header); err != nil {
+		return src, err
+	}
+	return src, in.count(ctx, "SELECT count(*) FROM ("+src.relation+") WHERE broken <> ''", &src.broken)
 }
 
 // stageParquet reads a Parquet file where it is.
-func (in *Ingester) stageParquet(ctx context.Context, file string) (src rowSource, err error) {
-	read := "read_parquet(" + duckdb.Quote(duckdb.EscapeGlob(file)) + ", hive_partitioning=false"
-	columns, err := in.columns(ctx, "SELECT * FROM "+read+")")
+func (in *Ingester) stageParquet(ctx context.Context, m *Mapping, file string) (src rowSource, err error) {
+	src.file = file
+	read := duckdb.ScanParquet(file)
+	columns, err := in.columns(ctx, "SELECT * FROM "+read)
 	if err != nil {
 		return src, err
 	}
-	picked, raw, err := in.pick(columns)
+	names, texts := make([]string, len(columns)), make([]string, len(columns))
+	for i, c := range columns {
+		names[i], texts[i] = c.name, "coalesce(CAST("+duckdb.Ident(c.name)+" AS VARCHAR), '')"
+	}
+	places, err := m.places(names)
 	if err != nil {
 		return src, err
-	}
-	src.relation = fmt.Sprintf(`SELECT file_row_number + 1 AS "row", %s, %s AS raw, '' AS broken
-FROM %s, file_row_number=true)`, picked, raw, read)
-	return src, in.count(ctx, "SELECT count(*) FROM "+read+")", &src.rows)
-}
-
-// pick returns the SQL of the mapping's columns as text, and of the whole row for rejects.
-func (in *Ingester) pick(columns []flowColumn) (picked, raw string, err error) {
-	have := map[string]flowColumn{}
-	var names, texts []string
-	for _, c := range columns {
-		have[columnName(c.name)] = c
-		names = append(names, c.name)
-		texts = append(texts, "coalesce(CAST("+duckdb.Ident(c.name)+" AS VARCHAR), '')")
-	}
-	if err := in.needs(func(name string) bool { return have[name].name != "" }, names); err != nil {
-		return "", "", err
 	}
 	var list []string
-	for _, want := range in.o.Mapping.columns {
-		c, ok := have[want.name]
+	for i, want := range m.columns {
 		text := "CAST(NULL AS VARCHAR)"
-		if ok {
-			if text = asText(c); text == "" {
-				return "", "", fmt.Errorf("column %s is of type %s, want integers or text", c.name, c.typ)
+		if at := places[i]; at >= 0 {
+			if text = asText(columns[at]); text == "" {
+				return src, fmt.Errorf("column %s is of type %s, want integers or text", names[at], columns[at].typ)
 			}
 		}
 		list = append(list, text+" AS "+duckdb.Ident(want.name))
 	}
-	return strings.Join(list, ", "), "concat_ws(',', " + strings.Join(texts, ", ") + ")", nil
+	// A column of the file may have the name of DuckDB's row number; the order of rows is that of the file either way.
+	row := "file_row_number + 1"
+	if slices.Contains(names, "file_row_number") {
+		row = "row_number() OVER ()"
+	} else {
+		read = strings.TrimSuffix(read, ")") + ", file_row_number = true)"
+	}
+	src.relation = fmt.Sprintf(`SELECT %s AS "row", %s, concat_ws(',', %s) AS raw, '' AS broken FROM %s`,
+		row, strings.Join(list, ", "), strings.Join(texts, ", "), read)
+	return src, in.count(ctx, "SELECT count(*) FROM "+duckdb.ScanParquet(file), &src.rows)
 }
 
-// needs returns an error if a file lacks columns that the mapping requires.
-func (in *Ingester) needs(have func(string) bool, names []string) error {
+// places finds the mapping's columns among those of a file: -1 for one that it does not have. Two columns of one
+// meaning are an error, and so is the lack of one that the mapping needs.
+func (m *Mapping) places(names []string) ([]int, error) {
+	of := map[string]int{}
+	for i, name := range names {
+		key := columnName(name)
+		if !slices.ContainsFunc(m.columns, func(c mappingColumn) bool { return c.name == key }) {
+			continue
+		}
+		if first, twice := of[key]; twice {
+			return nil, fmt.Errorf("columns %d, %q, and %d, %q, have one meaning: which one counts?", first+1, names[first], i+1, name)
+		}
+		of[key] = i
+	}
 	var missing []string
-	for _, alternatives := range in.o.Mapping.needs {
-		if !slices.ContainsFunc(alternatives, have) {
+	for _, alternatives := range m.needs {
+		if !slices.ContainsFunc(alternatives, func(name string) bool { _, ok := of[name]; return ok }) {
 			missing = append(missing, strings.Join(alternatives, " or "))
 		}
 	}
 	if missing != nil {
-		return fmt.Errorf("no column %s (it has %s)", strings.Join(missing, ", "), strings.Join(names, ", "))
+		return nil, fmt.Errorf("no column %s (it has %s)", strings.Join(missing, ", "), strings.Join(names, ", "))
 	}
-	return nil
+	places := make([]int, len(m.columns))
+	for i, c := range m.columns {
+		places[i] = -1
+		if at, ok := of[c.name]; ok {
+			places[i] = at
+		}
+	}
+	return places, nil
 }
 
-// stageCSV copies a CSV file to Parquet with row numbers. Lines that do not have the right columns become broken rows.
-func (in *Ingester) stageCSV(ctx context.Context, file, out string) (src rowSource, err error) {
-	read := duckdb.Quote(duckdb.EscapeGlob(file)) + ", hive_partitioning=false, header=true, all_varchar=true"
-	if isGzip(file) {
-		read += ", compression='gzip'" // DuckDB recognises .gz in lower case only
+// jsonRelation returns the SQL that reads the columns of staged JSON objects. All paths are read in one pass.
+func jsonRelation(m *Mapping, staged string) string {
+	var paths, list []string
+	for _, c := range m.columns {
+		var values []string
+		for _, p := range c.paths {
+			paths = append(paths, duckdb.Quote(p))
+			values = append(values, fmt.Sprintf("nullif(found[%d], '')", len(paths)))
+		}
+		list = append(list, "coalesce("+strings.Join(values, ", ")+") AS "+duckdb.Ident(c.name))
 	}
-	if isZstd(file) {
-		read += ", compression='zstd'"
+	return fmt.Sprintf(`SELECT "row", %s, raw, broken FROM (
+  SELECT "row", line AS raw, broken, CASE WHEN broken = '' THEN json_extract_string(line, [%s]) END AS found FROM (
+    SELECT "row", line, CASE
+      WHEN broken <> '' THEN broken
+      WHEN NOT json_valid(line) THEN 'broken line: not JSON'
+      WHEN json_type(line) <> 'OBJECT' THEN 'broken line: not a JSON object'
+      ELSE ''
+    END AS broken
+    FROM %s))`, strings.Join(list, ", "), strings.Join(paths, ", "), duckdb.ScanParquet(staged))
+}
+
+// fieldsRelation returns the SQL that reads the columns of staged lines of fields. header is nil if the file has none.
+func fieldsRelation(m *Mapping, staged string, header []string) (string, error) {
+	names, widths, null := m.names, m.widths, "-"
+	if header != nil {
+		names, widths = header, nil
 	}
-	columns, err := in.columns(ctx, "SELECT * FROM read_csv("+read+", ignore_errors=true)")
+	if m.reads == "csv" {
+		null = ""
+	}
+	places, err := m.places(names)
 	if err != nil {
-		return src, err
+		return "", err
 	}
-	picked, raw, err := in.pick(columns)
-	if err != nil {
-		return src, err
+	if widths == nil {
+		widths = []int{len(names)}
 	}
-	if err := in.exec(ctx, "DROP TABLE IF EXISTS csv_errors; DROP TABLE IF EXISTS csv_scans"); err != nil {
-		return src, err
+	var list, counts []string
+	for i, c := range m.columns {
+		text := "CAST(NULL AS VARCHAR)"
+		if places[i] >= 0 {
+			text = fmt.Sprintf("nullif(fields[%d], '%s')", places[i]+1, null)
+		}
+		list = append(list, text+" AS "+duckdb.Ident(c.name))
 	}
-	// readable_row is not a name that a file is likely to have.
-	query := fmt.Sprintf(`SELECT row_number() OVER () AS readable_row, %s, %s AS raw
-FROM read_csv(%s, store_rejects=true, rejects_table='csv_errors', rejects_scan='csv_scans',
-  strict_mode=true, sample_size=20480)`, picked, raw, read)
-	if err := in.copy(ctx, query, out, true); err != nil {
-		return src, err
+	for _, w := range widths {
+		counts = append(counts, fmt.Sprint(w))
 	}
-	// A line can have several errors. The header is line 1, so line n is row n - 1. Before broken row b, the n-th
-	// one, there are b - n readable rows: those from b - n + 1 on are n rows further down in the file.
-	err = in.exec(ctx, `
-CREATE OR REPLACE TEMP TABLE broken_lines AS
-SELECT CAST(line AS BIGINT) - 1 AS "row", coalesce(min(csv_line), '') AS raw,
-  'broken line: ' || lower(CAST(min(error_type) AS VARCHAR)) AS broken
-FROM csv_errors GROUP BY line;
-CREATE OR REPLACE TEMP TABLE shifts AS
-SELECT "row" - n + 1 AS from_row, max(n) AS shift
-FROM (SELECT "row", row_number() OVER (ORDER BY "row") AS n FROM broken_lines) GROUP BY ALL`)
-	if err != nil {
-		return src, err
-	}
-	var readable int64
-	err = in.query(ctx, "SELECT count(*), (SELECT count(*) FROM "+duckdb.ScanParquet(out)+") FROM broken_lines",
-		&src.broken, &readable)
-	src.rows = readable + src.broken
-	src.relation = fmt.Sprintf(`SELECT readable_row AS "row", * EXCLUDE (readable_row), '' AS broken
-FROM %s`, duckdb.ScanParquet(out))
-	if src.broken > 0 {
-		src.relation = fmt.Sprintf(`
-SELECT readable_row + coalesce(shift, 0) AS "row", s.* EXCLUDE (readable_row), '' AS broken
-FROM %s AS s ASOF LEFT JOIN shifts ON s.readable_row >= shifts.from_row
-UNION ALL BY NAME SELECT "row", raw, broken FROM broken_lines`, duckdb.ScanParquet(out))
-	}
-	return src, err
+	return fmt.Sprintf(`SELECT "row", %s, replace(line, chr(31), %s) AS raw,
+  CASE
+    WHEN broken <> '' THEN broken
+    WHEN len(fields) NOT IN (%s) THEN 'broken line: not %s fields'
+    ELSE ''
+  END AS broken
+FROM (SELECT *, string_split(line, chr(31)) AS fields FROM %s)`,
+		strings.Join(list, ", "), map[string]string{"": "','", "-": "' '"}[null], strings.Join(counts, ", "),
+		strings.Join(counts, " or "), duckdb.ScanParquet(staged)), nil
 }

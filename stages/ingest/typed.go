@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -18,91 +19,86 @@ var canonical = []canonicalColumn{
 	{"row", "BIGINT"}, {"flow_id", "BIGINT"}, {"src", "VARCHAR"}, {"dst", "VARCHAR"}, {"protocol", "protocol"},
 	{"src_port", "INTEGER"}, {"dst_port", "INTEGER"}, {"observer", "VARCHAR"}, {"size_bytes", "BIGINT"},
 	{"sampling_rate", "BIGINT"}, {"start_ns", "BIGINT"}, {"end_ns", "BIGINT"}, {"start_resolution_ns", "BIGINT"},
-	{"sampled", "BOOLEAN"}, {"service", "VARCHAR"}, {"vnet", "VARCHAR"}, {"set_aside", "VARCHAR"},
-}
-
-// bounded calls do, which runs the SQL of the mapping. Where that is the user's own, the process has no more memory
-// meanwhile than the limit.
-func (in *Ingester) bounded(do func() error) error {
-	if !in.o.Mapping.foreign {
-		return do()
-	}
-	undo, err := in.limits().LimitProcess()
-	if err != nil {
-		return err
-	}
-	err = do()
-	if duckdb.IsOutOfMemory(err) {
-		err = fmt.Errorf("it needs more memory than its limit: %w", err)
-	}
-	return errors.Join(err, undo())
+	{"packets", "BIGINT"}, {"sampled", "BOOLEAN"}, {"service", "VARCHAR"}, {"vnet", "VARCHAR"}, {"set_aside", "VARCHAR"},
 }
 
 // typed runs the mapping and writes the canonical columns with their types; NULL where a value is not of the type.
-// Another column, has_id, says whether there is a value for flow_id.
-func (in *Ingester) typed(ctx context.Context, out string) (anyFlowID bool, err error) {
-	m := in.o.Mapping
-	var have map[string]flowColumn
-	err = in.bounded(func() (err error) {
-		have, err = in.mappingColumns(ctx)
-		return err
-	})
-	if err != nil {
-		return false, fmt.Errorf("mapping %s: %w", m.Name, err)
-	}
-	var list []string
-	for _, k := range canonical {
-		c, ok := have[k.name]
-		text, err := k.cast(c, ok)
-		if err != nil {
-			return false, fmt.Errorf("mapping %s: %w", m.Name, err)
-		}
-		list = append(list, text+" AS "+duckdb.Ident(k.name))
-		if k.name == "flow_id" && ok && c.typ == "VARCHAR" { // NULL and text that is not an id are different
-			list = append(list, "nullif(trim("+duckdb.Ident(c.name)+"), '') IS NOT NULL AS has_id")
-		} else if k.name == "flow_id" {
-			list = append(list, fmt.Sprintf("%v AS has_id", ok))
+// Another column, has_id, says whether there is a value for flow_id. The mapping runs in a database of its own, which
+// opens no file but the staged rows and the result: its SQL may be a user's.
+func (in *Ingester) typed(ctx context.Context, m *Mapping, src rowSource, out string) (anyFlowID bool, err error) {
+	undo := func() error { return nil }
+	if m.foreign { // DuckDB does not count all of its memory
+		if undo, err = in.limits("mapping").LimitProcess(); err != nil {
+			return false, err
 		}
 	}
-	err = in.bounded(func() error {
-		return in.copy(ctx, "SELECT "+strings.Join(list, ", ")+" FROM ("+m.query+")", out, false)
-	})
-	if err != nil {
+	err = in.runMapping(ctx, m, src, out)
+	if duckdb.IsOutOfMemory(err) {
+		err = fmt.Errorf("it needs more memory than its limit: %w", err)
+	}
+	if err = errors.Join(err, undo()); err != nil {
 		return false, fmt.Errorf("mapping %s: %w", m.Name, err)
 	}
 	err = in.query(ctx, "SELECT coalesce(bool_or(has_id), false) FROM "+duckdb.ScanParquet(out), &anyFlowID)
 	return anyFlowID, err
 }
 
-// checkMapping returns an error unless the mapping is one SELECT from view source.
-func (in *Ingester) checkMapping(ctx context.Context) error {
-	reads, err := duckdb.InspectSelect(ctx, in.conn, in.o.Mapping.query)
+func (in *Ingester) runMapping(ctx context.Context, m *Mapping, src rowSource, out string) (err error) {
+	db, c, err := connect(ctx, in.limits("mapping"))
 	if err != nil {
 		return err
 	}
-	for name := range reads.Relations {
-		if name != "source" && !reads.Defined[name] || strings.ContainsAny(name, "./") {
-			return fmt.Errorf("table %q is not allowed", name)
+	defer func() { err = errors.Join(err, c.conn.Close(), db.Close()) }()
+	err = c.exec(ctx, "CREATE TEMP VIEW source AS SELECT * EXCLUDE (raw, broken) FROM ("+src.relation+
+		") WHERE broken = ''; SET preserve_insertion_order=false")
+	if err != nil {
+		return err
+	}
+	staged, err := filepath.Abs(src.file)
+	if err != nil {
+		return err
+	}
+	err = duckdb.Lock(ctx, db, src.file, duckdb.EscapeGlob(src.file), staged, duckdb.EscapeGlob(staged), out)
+	if err != nil {
+		return err
+	}
+	have, err := c.mappingColumns(ctx, m)
+	if err != nil {
+		return err
+	}
+	var list []string
+	for _, k := range canonical {
+		column, ok := have[k.name]
+		text, err := k.cast(column, ok)
+		if err != nil {
+			return err
+		}
+		list = append(list, text+" AS "+duckdb.Ident(k.name))
+		if k.name == "flow_id" && ok && column.typ == "VARCHAR" { // NULL and text that is not an id are different
+			list = append(list, "nullif(trim("+duckdb.Ident(column.name)+"), '') IS NOT NULL AS has_id")
+		} else if k.name == "flow_id" {
+			list = append(list, fmt.Sprintf("%v AS has_id", ok))
 		}
 	}
-	if reads.Metadata {
-		return errors.New("SHOW and DESCRIBE are not allowed")
-	}
-	return nil
+	return c.exec(ctx, "COPY (SELECT "+strings.Join(list, ", ")+" FROM ("+m.query+")) TO "+duckdb.Quote(out)+
+		" (FORMAT parquet, COMPRESSION snappy)")
 }
 
 // mappingColumns returns the columns that the mapping yields, by name in lower case.
-func (in *Ingester) mappingColumns(ctx context.Context) (map[string]flowColumn, error) {
-	if err := in.checkMapping(ctx); err != nil {
+func (in duck) mappingColumns(ctx context.Context, m *Mapping) (map[string]flowColumn, error) {
+	if _, err := duckdb.InspectSelect(ctx, in.conn, m.query); err != nil {
 		return nil, err
 	}
-	columns, err := in.columns(ctx, "SELECT * FROM ("+in.o.Mapping.query+")")
+	columns, err := in.columns(ctx, "SELECT * FROM ("+m.query+")")
 	if err != nil {
 		return nil, err
 	}
 	have := map[string]flowColumn{}
 	for _, c := range columns {
 		name := strings.ToLower(c.name)
+		if _, twice := have[name]; twice {
+			return nil, fmt.Errorf("yields column %s twice", c.name)
+		}
 		have[name] = c
 		if !slices.ContainsFunc(canonical, func(k canonicalColumn) bool { return k.name == name }) {
 			return nil, fmt.Errorf("yields column %s, which is not a canonical column", c.name)

@@ -1,11 +1,16 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"parsimon/pipeline"
+	"parsimon/pipeline/lake"
+	"parsimon/schema"
 )
 
 // An empty name is an error of every command, as that of a variable that is not set.
@@ -92,4 +97,114 @@ func TestOutputs(t *testing.T) {
 		}
 	}
 	must(t, append(report, filepath.Join(r.lake, "report.html"))...) // beside the lake's own files
+}
+
+// rewrite changes a value in the state files of a lake whose names match, with the digests that belong to them.
+func rewrite(t *testing.T, dir, name, key string, value any) {
+	t.Helper()
+	l, err := lake.OpenAnyVersion(dir, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := l.Lock(t.Context(), lake.Place{Workload: "other"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	found := 0
+	for path := range files(t, filepath.Join(dir, "_state")) {
+		var state map[string]json.RawMessage
+		if path, err = filepath.Rel(dir, path); err != nil || filepath.Base(path) != name {
+			continue
+		}
+		if _, err := l.ReadState(path, &state); err != nil {
+			t.Fatal(err)
+		}
+		if state[key], err = json.Marshal(value); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.WriteState(path, state); err != nil {
+			t.Fatal(err)
+		}
+		found++
+	}
+	if found == 0 {
+		t.Fatalf("no %s in %s", name, dir)
+	}
+}
+
+// A lake of another schema version has one message; du and rm work on it.
+func TestOtherSchemaVersion(t *testing.T) {
+	t.Parallel()
+	r := copiedLake(t)
+	rewrite(t, r.lake, "manifest.json", "schema_version", schema.Version-1)
+	for _, args := range [][]string{
+		{"status"}, {"query", "slowdown_by_size"}, {"query", "--sql", "FROM scenarios"}, {"report", "tiny"},
+		{"run", r.scenario}, {"what-if", "tiny", "--scale", "web=2"}, {"compare", "tiny", "tiny"},
+		{"estimate", "--src", "0", "--dst", "1", "--size", "1KB"},
+	} {
+		mustFail(t, failure{exitFailed, "this program reads and writes version", append(args, "--lake", r.lake)})
+	}
+	contains(t, must(t, "du", "--lake", r.lake), r.id)
+	contains(t, must(t, "rm", "tiny", "--lake", r.lake), "removed 1,")
+	must(t, "run", r.scenario, "--lake", r.lake, "--passes", "1", "-q") // the lake is empty: it takes the new version
+}
+
+// A scenario of another version of the method is read with a notice, and is not taken for one of this version.
+func TestOtherMethodVersion(t *testing.T) {
+	t.Parallel()
+	r := copiedLake(t)
+	rewrite(t, r.lake, "plan.json", "method", pipeline.MethodVersion-1)
+	contains(t, must(t, "status", "--lake", r.lake), r.id+"  "+pipeline.StateOther)
+	for _, args := range [][]string{{"query", "slowdown_by_size"}, {"query", "slowdown_by_size", "--param", "scenario=tiny"},
+		{"report", "tiny", "--output", filepath.Join(t.TempDir(), "r.html")}} {
+		code, out, log := parsimon(t, append(args, "--lake", r.lake)...)
+		if code != exitOK || out == "" || !strings.Contains(log, pipeline.StateOther+": run it again") {
+			t.Errorf("%v: exit %d, %s", args, code, log)
+		}
+	}
+	mustFail(t,
+		failure{exitFailed, "was made by version", []string{"estimate", "--src", "0", "--dst", "1", "--size", "1KB", "--scenario", "tiny", "--lake", r.lake}},
+		failure{exitFailed, "was made by version", []string{"what-if", "tiny", "--scale", "web=2", "--lake", r.lake}})
+	must(t, "run", r.scenario, "--lake", r.lake, "--passes", "1", "-q")
+	contains(t, must(t, "status", "--lake", r.lake), r.id)
+	must(t, "rm", "tiny", "--lake", r.lake)
+}
+
+// A byte that rots in a file whose inode, time and size stay is damage for every reader, and a run makes it again.
+func TestRottenBytes(t *testing.T) {
+	t.Parallel()
+	r := copiedLake(t)
+	for _, table := range []string{"slowdowns", "flows", "nodes"} {
+		parts, err := filepath.Glob(filepath.Join(r.lake, table, "*", "*", "part-*.parquet"))
+		more, _ := filepath.Glob(filepath.Join(r.lake, table, "*", "part-*.parquet"))
+		if parts = append(parts, more...); err != nil || len(parts) == 0 {
+			t.Fatalf("no files of %s: %v", table, err)
+		}
+		info, err := os.Stat(parts[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.OpenFile(parts[0], os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		one := make([]byte, 1)
+		_, _ = f.ReadAt(one, info.Size()/2)
+		one[0] ^= 4
+		_, _ = f.WriteAt(one, info.Size()/2)
+		_ = f.Close()
+		if err := os.Chtimes(parts[0], info.ModTime(), info.ModTime()); err != nil {
+			t.Fatal(err)
+		}
+		if code, _, log := parsimon(t, "query", "--sql", "SELECT count(*) FROM "+table, "--lake", r.lake); code == exitOK ||
+			!strings.Contains(log, "its bytes are not those that were committed") {
+			t.Errorf("query of %s: exit %d, %s", table, code, log)
+		}
+		if code, _, log := parsimon(t, "what-if", "tiny", "--scale", "web=0.9", "--passes", "1", "-q", "--lake", r.lake); code == exitOK && table != "slowdowns" {
+			t.Errorf("what-if with damaged %s: exit %d, %s", table, code, log)
+		}
+		must(t, "run", r.scenario, "--lake", r.lake, "--passes", "2", "-q")
+	}
+	contains(t, must(t, "status", "--lake", r.lake), "complete  tiny")
 }

@@ -61,7 +61,7 @@ base does not change the scenarios that were made from it. The cache stays (pars
 			case r.KeepLast < 0 || r.KeepLast > 0 && older == "":
 				return usagef("--keep-last %d: goes with --older-than, and must not be negative", r.KeepLast)
 			}
-			l, err := lake.Open(dir, false)
+			l, err := lake.OpenAnyVersion(dir, false)
 			if err != nil {
 				return err
 			}
@@ -135,7 +135,7 @@ largest tables. The total counts shared files once.`,
 			if dir == "" || len(args) > 0 {
 				return usagef("--lake is required, and nothing else")
 			}
-			l, err := lake.Open(dir, false)
+			l, err := lake.OpenAnyVersion(dir, false)
 			if err != nil {
 				return err
 			}

@@ -54,7 +54,7 @@ next day's files, with the same options, are added to it.`,
 		f.StringVar(&t.Topology, "topology", "", "topology: a file or directory (parsimon help topology), or the name of one that ships (required)")
 		options.declare(f)
 		f.StringVar(&t.Workload, "workload", "", "name of the workload; default: a hash of everything but the sources")
-		f.StringSliceVar(&formats, "format", nil, "format of the sources: "+strings.Join(ingest.Formats(), ", ")+"; default: by the files' names. json: the report as JSON; both: --format vpc,json")
+		f.StringSliceVar(&formats, "format", nil, "formats of the sources: "+strings.Join(ingest.Formats(), ", ")+"; of several, such as vpc,gcp, each file has the one that fits; default: by the files' names. json: the report as JSON; both: --format vpc,json")
 		f.StringVar(&mapping, "mapping", "", "a format of your own: an SQL file")
 		f.StringVar(&show, "show-mapping", "", "print a built-in format, and do nothing else")
 		f.StringVar(&t.Hosts, "hosts", "", "table address, node: a file, CSV or Parquet")
@@ -75,7 +75,7 @@ next day's files, with the same options, are added to it.`,
 				_, err = io.WriteString(e.stdout, m.Text)
 				return err
 			}
-			format, form, err := ingestFormats(formats)
+			sources, form, err := ingestFormats(formats)
 			switch {
 			case err != nil:
 				return err
@@ -83,7 +83,7 @@ next day's files, with the same options, are added to it.`,
 				return usagef("no source given")
 			case t.Topology == "":
 				return usagef("--topology is required")
-			case format != "" && mapping != "":
+			case len(sources) > 0 && mapping != "":
 				return usagef("--format and --mapping stand in place of each other")
 			case !(t.GapSigma > 0 && t.GapSigma <= 2):
 				return usagef("--gap-sigma %v: must be above 0 and at most 2", t.GapSigma)
@@ -99,15 +99,19 @@ next day's files, with the same options, are added to it.`,
 			if t.MaxRejects, err = parseRejects(maxRejects); err != nil {
 				return err
 			}
-			if format != "" {
-				if t.Mapping, err = ingest.FormatMapping(format); err != nil {
+			for _, name := range sources {
+				m, err := ingest.FormatMapping(name)
+				if err != nil {
 					return usagef("--format: %v; or, for the report, json", err)
 				}
+				t.Mappings = append(t.Mappings, m)
 			}
 			if mapping != "" {
-				if t.Mapping, err = ingest.ReadMapping(mapping); err != nil {
+				m, err := ingest.ReadMapping(mapping)
+				if err != nil {
 					return err
 				}
+				t.Mappings = []*ingest.Mapping{m}
 			}
 			o, done, err := r.settings(e)
 			if err != nil {
@@ -131,17 +135,17 @@ next day's files, with the same options, are added to it.`,
 	},
 }
 
-// ingestFormats divides the values of --format: at most one format of the sources, and a form of the report.
-func ingestFormats(values []string) (sources, report string, err error) {
+// ingestFormats divides the values of --format: formats of the sources, and a form of the report.
+func ingestFormats(values []string) (sources []string, report string, err error) {
 	for _, v := range values {
-		to := &sources
-		if v == "text" || v == "json" {
-			to = &report
+		switch {
+		case v != "text" && v != "json":
+			sources = append(sources, v)
+		case report != "" && report != v:
+			return nil, "", usagef("--format %s and %s stand in place of each other", report, v)
+		default:
+			report = v
 		}
-		if *to != "" && *to != v {
-			return "", "", usagef("--format %s and %s stand in place of each other", *to, v)
-		}
-		*to = v
 	}
 	return sources, report, nil
 }

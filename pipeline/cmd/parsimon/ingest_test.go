@@ -220,7 +220,7 @@ func TestIngestFailures(t *testing.T) {
 		{exitFailed, "matches no file", append([]string{"ingest", filepath.Join(tr.dir, "*.none")}, bare...)},
 		{exitFailed, `row 1: node "99" is not a node of the topology`,
 			append([]string{"ingest", tr.first, "--format", "vpc", "--hosts", badHosts}, bare...)},
-		{exitFailed, "ingested with format vpc, not hpcc",
+		{exitFailed, "ingested with formats whose rows are records of flow logs, not whole flows",
 			append([]string{"ingest", tr.first, "--format", "hpcc", "--workload", id}, bare...)},
 		{exitFailed, "rows cannot be simulated, more than the accepted 0%",
 			append(tr.args(none, tr.first), "--max-rejects", "0")},

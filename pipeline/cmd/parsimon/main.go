@@ -160,6 +160,10 @@ func updateViews(flags *pflag.FlagSet, err error) error {
 		return err
 	}
 	l, lakeErr := lake.Open(dir, false)
+	var other *lake.VersionError
+	if err == nil && errors.As(lakeErr, &other) { // rm takes lakes of all versions
+		return nil
+	}
 	if lakeErr == nil {
 		lakeErr = catalog.Write(l)
 	}

@@ -176,6 +176,15 @@ func warnDamaged(e *env, dir, scenario string) error {
 		if s.State == pipeline.StateComplete {
 			continue
 		}
+		if s.State == pipeline.StateOther {
+			if scenario == "" || string(s.ScenarioID) == scenario {
+				_, err := fmt.Fprintf(e.stderr, "parsimon: scenario %s (%s) is %s: run it again for answers of this one\n", s.ScenarioID, format.Escape(s.Name), s.State)
+				if err != nil {
+					return err
+				}
+			}
+			continue
+		}
 		if string(s.ScenarioID) == scenario {
 			if s.State == pipeline.StatePartial && len(s.Variants) > 0 {
 				continue

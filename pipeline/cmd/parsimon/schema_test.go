@@ -4,7 +4,6 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -165,33 +164,5 @@ func (d duck) checkFile(t *testing.T, table schema.Table, file string) {
 		"FROM read_parquet('%[2]s', file_row_number = true)) WHERE back", row, file)
 	if got := d.ask(t, query); got != "0\n" {
 		t.Errorf("%s is not sorted by %s", file, row)
-	}
-}
-
-// A lake of another schema version is refused with both versions.
-func TestOtherSchemaVersion(t *testing.T) {
-	t.Parallel()
-	lake := copiedLake(t).lake
-	paths, err := filepath.Glob(filepath.Join(lake, "slowdowns", "*", "*", "part-*.parquet"))
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("no files: %v", err)
-	}
-	data, err := os.ReadFile(paths[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	entry := schema.VersionKey + "\x18\x01" // a Thrift string of one character follows
-	old := strings.Replace(string(data), fmt.Sprintf("%s%d", entry, schema.Version), entry+"9", 1)
-	if old == string(data) {
-		t.Fatal("the version is not where it was in the footer")
-	}
-	writeFiles(t, map[string]string{paths[0]: old})
-	for _, args := range [][]string{
-		{"query", "slowdown_by_size", "--lake", lake},
-		{"query", "--lake", lake, "--sql", "SELECT max(slowdown) FROM slowdowns"},
-	} {
-		mustFail(t,
-			failure{exitFailed, `schema version "9"`, args},
-			failure{exitFailed, "this program reads and writes version", args})
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"parsimon/pipeline"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/text"
-	"parsimon/pipeline/workloads"
 )
 
 var statusCommand = command{
@@ -40,17 +39,11 @@ every byte of every file that should be there. Exits 5 if anything is damaged.`,
 				return err
 			}
 			for _, s := range status.Scenarios {
-				if s.State == pipeline.StateOther {
-					return fmt.Errorf("scenario %s is %s", s.ScenarioID, s.State)
-				}
 				if s.State == "damaged" {
 					return damagedf("scenario %s is damaged: run it again, and what is damaged is made again", s.ScenarioID)
 				}
 			}
 			for _, s := range status.Workloads {
-				if s.State == workloads.StateOther {
-					return fmt.Errorf("workload %s is %s", s.ID, s.State)
-				}
 				if s.State == "damaged" {
 					return damagedf("workload %s is damaged: ingest it again, and what is damaged is made again", s.ID)
 				}

@@ -10,6 +10,7 @@
 -- column: protocol = $.jsonPayload.connection.protocol | $.connection.protocol
 -- column: reporter = $.jsonPayload.reporter | $.reporter
 -- column: bytes_sent = $.jsonPayload.bytes_sent | $.bytes_sent
+-- column: packets_sent = $.jsonPayload.packets_sent | $.packets_sent
 -- column: start_time = $.jsonPayload.start_time | $.start_time
 -- column: end_time = $.jsonPayload.end_time | $.end_time
 -- column: src_vpc = $.jsonPayload.src_vpc.vpc_name | $.src_vpc.vpc_name
@@ -26,6 +27,7 @@ SELECT "row",
   protocol,
   reporter AS observer,
   bytes_sent AS size_bytes,
+  packets_sent AS packets,
   rfc3339_ns(start_time) AS start_ns,
   rfc3339_ns(end_time) AS end_ns,
   rfc3339_resolution_ns(start_time) AS start_resolution_ns,

@@ -12,6 +12,7 @@
 -- column: sampler_address = $.sampler_address | $.SamplerAddress
 -- column: in_if = $.in_if | $.InIf
 -- column: bytes = $.bytes | $.Bytes
+-- column: packets = $.packets | $.Packets
 -- column: sampling_rate = $.sampling_rate | $.SamplingRate
 -- column: received_ns = $.time_received_ns
 -- column: start_ns = $.time_flow_start_ns
@@ -31,6 +32,7 @@ SELECT "row",
   proto AS protocol,
   concat_ws(' ', sampler_address, in_if) AS observer,
   bytes AS size_bytes,
+  CASE WHEN type <> 'SFLOW_5' THEN packets END AS packets,
   greatest(coalesce(TRY_CAST(sampling_rate AS BIGINT), 1), 1) AS sampling_rate,
   coalesce(whole(start_ns), whole(start_s) * 1000000000, whole(received_ns), whole(received_s) * 1000000000) AS start_ns,
   coalesce(whole(end_ns), whole(end_s) * 1000000000, whole(received_ns), whole(received_s) * 1000000000) AS end_ns,

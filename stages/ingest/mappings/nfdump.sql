@@ -1,0 +1,44 @@
+-- format: nfdump
+-- title: NetFlow and IPFIX as nfdump -o csv writes them, long names (ts, sa, ibyt) or short ones (firstSeen, srcAddr, bytes)
+-- from: https://github.com/phaag/nfdump (man nfdump, output format csv)
+-- rows: records
+-- reads: csv
+-- end: Summary
+-- column: ts
+-- column: te
+-- column: td
+-- column: sa
+-- column: da
+-- column: sp
+-- column: dp
+-- column: pr
+-- column: ipkt
+-- column: ibyt
+-- column: ra
+-- column: in
+-- column: firstseen
+-- column: duration
+-- column: proto
+-- column: srcaddr
+-- column: dstaddr
+-- column: srcport
+-- column: dstport
+-- column: packets
+-- column: bytes
+-- needs: sa|srcaddr da|dstaddr ts|firstseen ibyt|bytes
+
+-- Times have no zone: nfdump writes those of its own, which TZ=UTC nfdump makes UTC, as they are read here. Since a
+-- router ages its clock in ms, a flow's start is known to a ms, or to a second where the text has no fraction.
+SELECT "row",
+  coalesce(sa, srcaddr) AS src,
+  coalesce(da, dstaddr) AS dst,
+  coalesce(sp, srcport) AS src_port,
+  coalesce(dp, dstport) AS dst_port,
+  coalesce(pr, proto) AS protocol,
+  concat_ws(' ', ra, "in") AS observer,
+  coalesce(ibyt, bytes) AS size_bytes,
+  coalesce(ipkt, packets) AS packets,
+  datetime_ns(coalesce(ts, firstseen)) AS start_ns,
+  coalesce(datetime_ns(te), datetime_ns(coalesce(ts, firstseen)) + coalesce(seconds_ns(coalesce(duration, td)), 0)) AS end_ns,
+  rfc3339_resolution_ns(coalesce(ts, firstseen)) AS start_resolution_ns
+FROM source

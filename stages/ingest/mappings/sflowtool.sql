@@ -1,0 +1,42 @@
+-- format: sflowtool
+-- title: sFlow as sflowtool -L writes it, one sampled packet a row, under a header line of the fields' names
+-- from: https://github.com/sflow/sflowtool (README, options -l and -L)
+-- rows: records
+-- reads: csv
+-- column: unixsecondsutc
+-- column: srcip
+-- column: dstip
+-- column: srcip6
+-- column: dstip6
+-- column: ipprotocol
+-- column: ip_protocol
+-- column: tcpsrcport
+-- column: tcpdstport
+-- column: udpsrcport
+-- column: udpdstport
+-- column: src_port_or_icmp_type
+-- column: dst_port_or_icmp_code
+-- column: agent
+-- column: inputport
+-- column: sampledpacketsize
+-- column: packet_size
+-- column: meanskipcount
+-- column: sampling_rate
+-- needs: unixsecondsutc srcip|srcip6 dstip|dstip6 sampledpacketsize|packet_size meanskipcount|sampling_rate
+
+-- For example: sflowtool -r FILE -L unixSecondsUTC,agent,inputPort,srcIP,dstIP,IPProtocol,TCPSrcPort,TCPDstPort,
+-- sampledPacketSize,meanSkipCount, with these names as the first line. A row is one packet that stands for
+-- meanSkipCount of them, at a time that is known to a second.
+SELECT "row",
+  coalesce(srcip, srcip6) AS src,
+  coalesce(dstip, dstip6) AS dst,
+  coalesce(tcpsrcport, udpsrcport, src_port_or_icmp_type) AS src_port,
+  coalesce(tcpdstport, udpdstport, dst_port_or_icmp_code) AS dst_port,
+  coalesce(ipprotocol, ip_protocol) AS protocol,
+  concat_ws(' ', agent, inputport) AS observer,
+  coalesce(sampledpacketsize, packet_size) AS size_bytes,
+  greatest(coalesce(whole(meanskipcount), whole(sampling_rate), 1), 1) AS sampling_rate,
+  whole(unixsecondsutc) * 1000000000 AS start_ns,
+  1000000000 AS start_resolution_ns,
+  true AS sampled
+FROM source
