@@ -88,8 +88,8 @@ WITH joined AS (
   SELECT t.*, s.node AS src_node, d.node AS dst_node, s.class AS src_class, d.class AS dst_class,
     CAST(t.size_bytes AS HUGEINT) * coalesce(t.sampling_rate, 1) AS whole_bytes,
     coalesce(t.end_ns, t.start_ns) AS last_ns,
-    coalesce(t.protocol = 6 AND t.size_bytes <= t.packets * CASE WHEN contains(t.src, ':') THEN %d ELSE %d END,
-      false) AS alone
+    coalesce(t.protocol = 6 AND t.size_bytes BETWEEN 40 * t.packets
+      AND t.packets * CASE WHEN contains(t.src, ':') THEN %d ELSE %d END, false) AS alone
   FROM %s AS t LEFT JOIN addresses AS s ON t.src = s.address LEFT JOIN addresses AS d ON t.dst = d.address
 ), labelled AS (
   SELECT j.*,
