@@ -10,7 +10,6 @@ import (
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/pipeline/internal/rows"
 	"parsimon/pipeline/lake"
-	"parsimon/pipeline/scenario"
 	"parsimon/schema"
 	"parsimon/stages"
 	"parsimon/stages/ns3"
@@ -29,7 +28,7 @@ func TestLinkBackend(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s, err := scenario.FromFiles(topology, flows)
+	s, err := paperScenario(topology, flows)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +122,7 @@ func lineCount(t *testing.T, file string) int {
 // Estimator flow cannot go by what ns-3 answers.
 func TestLinkBackendOfFlow(t *testing.T) {
 	topology, flows := fixture.Trace(t, 10)
-	s, err := scenario.FromFiles(topology, flows)
+	s, err := paperScenario(topology, flows)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 
 	"parsimon/pipeline/cache"
 	"parsimon/pipeline/internal/fixture"
-	"parsimon/pipeline/scenario"
 	"parsimon/stages"
 )
 
@@ -85,7 +84,7 @@ func twoAtOnce(t *testing.T, topology, flows string, v Variant, want string) {
 	for _, dir := range dirs {
 		wg.Go(func() {
 			o := options{Lake: dir, Variant: v, Cache: shared, Workers: 1}
-			s, err := scenario.FromFiles(topology, flows)
+			s, err := paperScenario(topology, flows)
 			if err != nil {
 				t.Error(err)
 				return

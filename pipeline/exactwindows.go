@@ -65,7 +65,8 @@ func (m *method) simulatePart(ctx context.Context, part []heldFlow, toNS int64,
 	if len(part) == 0 {
 		return stages.ExactStats{}, nil
 	}
-	found := partFCTs{fct: make([]int64, len(part)), ideal: make([]int64, len(part)), hops: make([]int16, len(part))}
+	n := len(part)
+	found := partFCTs{make([]int64, n), make([]int64, n), make([]int64, n), make([]int16, n)}
 	stats, err := stages.Exact(ctx, m.Network, m.Router, m.Spec.Params, &oneBatch{heldRecord(part)}, stages.ExactOptions{
 		Workers: 1, ToNS: toNS, Counts: m.Spec.Windows.counts, AllowUnreachable: m.Spec.AllowUnreachable,
 	}, stages.ExactTables{FCTs: &found}, nil)
@@ -83,22 +84,23 @@ func (w *WindowsSpec) counts(ns int64) bool {
 
 // partFCTs are the results of the flows of a part, by row: hops is 0 for a flow that does not count or has no path.
 type partFCTs struct {
-	fct, ideal []int64
-	hops       []int16
+	fct, ideal, window []int64
+	hops               []int16
 }
 
 // Write takes a batch of table exact_fcts.
 func (f *partFCTs) Write(rec arrow.Record) error {
 	fct, ideal, hops := columns.Int64s(rec, "fct_ns"), columns.Int64s(rec, "ideal_ns"), columns.Int16s(rec, "hops")
+	window := columns.Int64s(rec, "window_ns")
 	for i, row := range columns.Int64s(rec, "flow_row") {
-		f.fct[row], f.ideal[row], f.hops[row] = fct[i], ideal[i], hops[i]
+		f.fct[row], f.ideal[row], f.window[row], f.hops[row] = fct[i], ideal[i], window[i], hops[i]
 	}
 	return nil
 }
 
 // write writes table slowdowns.
 func (f *partFCTs) write(part []heldFlow, out schema.Sink) error {
-	var id, row, size, start, ideal, fct []int64
+	var id, row, size, start, ideal, fct, window []int64
 	var src, dst []int32
 	var service, vnet []string
 	var hops []int16
@@ -111,6 +113,7 @@ func (f *partFCTs) write(part []heldFlow, out schema.Sink) error {
 		service, vnet = append(service, x.service), append(vnet, x.vnet)
 		size, start, hops = append(size, int64(x.remaining)), append(start, x.ns), append(hops, f.hops[i])
 		ideal, fct = append(ideal, f.ideal[i]), append(fct, f.fct[i])
+		window = append(window, f.window[i])
 		slowdown = append(slowdown, float64(f.fct[i])/float64(f.ideal[i]))
 	}
 	if len(id) == 0 {
@@ -118,7 +121,7 @@ func (f *partFCTs) write(part []heldFlow, out schema.Sink) error {
 	}
 	return columns.Write(out, schema.Slowdowns, len(id), columns.Of(id), columns.Of(row), columns.Of(src), columns.Of(dst),
 		columns.Strings(service), columns.Strings(vnet), columns.Of(size), columns.Of(start), columns.Of(hops),
-		columns.Of(ideal), columns.Of(fct), columns.Of(slowdown))
+		columns.Of(ideal), columns.Of(fct), columns.Of(window), columns.Of(slowdown))
 }
 
 // oneBatch is a stream of one batch.

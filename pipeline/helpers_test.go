@@ -57,7 +57,7 @@ func runChild(dir string) error {
 	if err != nil {
 		return err
 	}
-	s, err := scenario.FromFiles(filepath.Join(filepath.Dir(os.Getenv(childFlows)), "topology.json"), os.Getenv(childFlows))
+	s, err := paperScenario(filepath.Join(filepath.Dir(os.Getenv(childFlows)), "topology.json"), os.Getenv(childFlows))
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func flowOf(passes int) Variant { return Variant{Estimator: stages.Flow, Passes:
 // begin opens a trace for an estimate, until the end of the test or Close.
 func begin(t testing.TB, topology, flows string, o options) *Estimation {
 	t.Helper()
-	s, err := scenario.FromFiles(topology, flows)
+	s, err := paperScenario(topology, flows)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func begin(t testing.TB, topology, flows string, o options) *Estimation {
 // estimate estimates a trace. What it returns is closed and can be read.
 func estimate(t testing.TB, topology, flows string, o options) *Estimation {
 	t.Helper()
-	s, err := scenario.FromFiles(topology, flows)
+	s, err := paperScenario(topology, flows)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,4 +257,13 @@ func spoil(t testing.TB, dir string, p lake.Place, table schema.Table) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// paperScenario is scenario.FromFiles with the window of the paper, which references have.
+func paperScenario(topology, flows string) (*scenario.Scenario, error) {
+	s, err := scenario.FromFiles(topology, flows)
+	if err == nil {
+		err = s.SetSenderWindow("18KB")
+	}
+	return s, err
 }

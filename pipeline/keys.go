@@ -146,7 +146,7 @@ func (m *method) caseKeys(in *engine.Inputs, tasks []engine.Task) ([]string, err
 		for id := int32(t.Lo); id < int32(t.Hi); id++ {
 			k.add(int64(digests[id]))
 			k.bandwidths(id)
-			if m.variant.Estimator == stages.Flow { // whose cases have feeders
+			if m.variant.Estimator == stages.Flow || m.Spec.Params.NeedsPaths() { // cases have feeders, or paths have limits
 				for _, feeder := range into[m.Network.Links[id].Src] {
 					k.bandwidths(feeder)
 				}
@@ -174,5 +174,5 @@ func (k *caseKey) add(values ...int64) {
 
 func (k *caseKey) bandwidths(id int32) {
 	l := k.m.Network.Links[id]
-	k.add(int64(id), l.BandwidthBps, k.loads.AvailableBps(&k.m.Spec.Params, l))
+	k.add(int64(id), l.BandwidthBps, l.DelayNS, k.loads.AvailableBps(&k.m.Spec.Params, l))
 }

@@ -36,7 +36,7 @@ func (m *method) replayStage(sender *engine.Stage) *engine.Stage {
 			}
 			return func(ctx context.Context, t *engine.Attempt) error {
 				links := t.Range("link_id")
-				stats, err := sim.Replay(ctx, int32(t.Lo), int32(t.Hi), t.Read(hops, stages.HopColumns(m.variant.Estimator), links),
+				stats, err := sim.Replay(ctx, int32(t.Lo), int32(t.Hi), t.Read(hops, stages.HopColumns(), links),
 					t.Read(feedback, stages.FeedbackColumns(), links), t.Sink(schema.SenderFCTs), t.Add)
 				t.SetStats(stats)
 				t.SetCritical(stats.LongestCaseNS)

@@ -171,7 +171,7 @@ func (m *method) runCases(ctx context.Context, sim *stages.Simulator, t *engine.
 	if feedback.Stage != nil {
 		given = t.Read(feedback, stages.FeedbackColumns(), links)
 	}
-	cases := t.Read(hops, stages.HopColumns(m.variant.Estimator), links)
+	cases := t.Read(hops, stages.HopColumns(), links)
 	lo, hi := int32(t.Lo), int32(t.Hi)
 	var stats stages.SimulateStats
 	if out.Name == schema.UplinkObservations.Name {

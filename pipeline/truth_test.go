@@ -7,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-
-	"parsimon/pipeline/scenario"
 )
 
 // shared is the folder of ground truth beside the repository; tests that need it skip without it.
@@ -77,7 +75,7 @@ func TestFlowAgainstNS3(t *testing.T) {
 // relative errors of p50, p90, p99 and p99.9.
 func truthErrors(t *testing.T, topology, flows, truth string, v Variant, seed uint64) (errs [4]float64) {
 	t.Helper()
-	s, err := scenario.FromFiles(topology, flows)
+	s, err := paperScenario(topology, flows)
 	if err != nil {
 		t.Fatal(err)
 	}

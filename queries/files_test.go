@@ -181,7 +181,7 @@ func TestDamagedFileIsNamed(t *testing.T) {
 	raw, lake := rawDB(t), filepath.Join(t.TempDir(), "lake")
 	for i := range 3 {
 		writePart(t, raw, lake, "slowdowns", "scenario=a/variant=own", fmt.Sprintf(
-			"SELECT i, i, 0, 1, 'web ' || i, 'net', 1000 + hash(i) %% 9999, i * 1000, 2, 1000, 2000, 1 + hash(i) / 1e19 FROM range(%d, %d) AS r(i)", i*20000, (i+1)*20000))
+			"SELECT i, i, 0, 1, 'web ' || i, 'net', 1000 + hash(i) %% 9999, i * 1000, 2, 1000, 2000, 0, 1 + hash(i) / 1e19 FROM range(%d, %d) AS r(i)", i*20000, (i+1)*20000))
 	}
 	damaged := filepath.Join(lake, "slowdowns/scenario=a/variant=own/part-00001.parquet")
 	good, err := os.ReadFile(damaged)

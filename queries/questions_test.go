@@ -300,7 +300,7 @@ func TestThreads(t *testing.T) {
 // it is answered although another row group is damaged. A question without one is not.
 func TestWindowPrunes(t *testing.T) {
 	raw, lake := rawDB(t), filepath.Join(t.TempDir(), "lake")
-	writePart(t, raw, lake, "slowdowns", "scenario=a/variant=own", `SELECT i, i, 0, 1, 'web', 'net', 1000, i * 1000, 2, 1000, 2000, 2 + (i % 7) / 7 FROM range(500000) AS r(i)`)
+	writePart(t, raw, lake, "slowdowns", "scenario=a/variant=own", `SELECT i, i, 0, 1, 'web', 'net', 1000, i * 1000, 2, 1000, 2000, 0, 2 + (i % 7) / 7 FROM range(500000) AS r(i)`)
 	file := filepath.Join(lake, "slowdowns/scenario=a/variant=own/part-00000.parquet")
 	data, err := os.ReadFile(file)
 	if err != nil {

@@ -27,4 +27,5 @@ func Example() {
 	// start_ns int64 ns
 	// ideal_ns int64 ns
 	// fct_ns int64 ns
+	// window_ns int64 ns
 }

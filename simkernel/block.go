@@ -103,7 +103,7 @@ type BlockLayout struct {
 
 // Layout returns how flows of these parameters are divided into blocks.
 func (p *Params) Layout() BlockLayout {
-	window := p.Packets(p.WindowBytes)
+	window := p.Packets(p.NominalWindow())
 	singles := (2*window + MarkBits - 1) &^ (MarkBits - 1)
 	most := MaxBlockBits
 	if p.Transport.spec().Hint == HintFirstWait {

@@ -6,7 +6,7 @@ import "testing"
 func TestBlocks(t *testing.T) {
 	p := DefaultParams()
 	for _, window := range []int64{1, 5_000, 18_000, 1 << 30} {
-		p.WindowBytes = window
+		p.SetWindow(window)
 		l := p.Layout()
 		if l.singles%MarkBits != 0 || int64(l.singles) < min(2*p.Packets(window), maxSingles) {
 			t.Fatalf("window of %d bytes: %d single packets", window, l.singles)

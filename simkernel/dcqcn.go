@@ -86,9 +86,9 @@ type dcqcn struct {
 // alphaGone is so small that a cut by half of it changes no rate.
 const alphaGone = 1.0 / (1 << 60)
 
-func (d *dcqcn) Start(_ *Params, lineBps float64, _ int) {
+func (d *dcqcn) Start(_ *Params, l Limits) {
 	*d = dcqcn{
-		rateBps: lineBps, lineBps: lineBps, targetBps: lineBps,
+		rateBps: l.LineBps, lineBps: l.LineBps, targetBps: l.LineBps,
 		alphaPS: never, decreasePS: never, increasePS: never, firstPS: never,
 	}
 }

@@ -28,14 +28,16 @@ type DCTCPSender struct {
 	alpha     float64 // smoothed share of marked packets, initially 1
 	windowEnd int64   // snd_nxt at the end of the last window; an ACK beyond it ends the next one
 	cutEnd    int64   // snd_nxt at the last cut: no further cut until an ACK is beyond it
-	marked    int64   // marked ACKs since the last update of alpha
-	batch     int64   // number of packets of the present window
+	marked    uint32  // marked ACKs since the last update of alpha
+	batch     uint32  // number of packets of the present window
 	cut       bool    // between a cut and the ACK beyond cutEnd
+
+	atLine int64 // window at line rate, in bytes
 }
 
 // Start sets the sender to line rate.
-func (d *DCTCPSender) Start(_ *Params, lineBps float64, _ int) {
-	*d = DCTCPSender{RateBps: lineBps, LineBps: lineBps, alpha: 1}
+func (d *DCTCPSender) Start(_ *Params, l Limits) {
+	*d = DCTCPSender{RateBps: l.LineBps, LineBps: l.LineBps, alpha: 1, atLine: l.WindowBytes}
 }
 
 // OnAck implements Sender.
@@ -68,7 +70,7 @@ func (d *DCTCPSender) Update(p *Params, ackedBytes, sentBytes int64, marked bool
 			batchBytes -= ackedBytes
 		}
 		d.windowEnd = sentBytes
-		d.batch = batchBytes/p.PayloadBytes + 1
+		d.batch = uint32(batchBytes/p.PayloadBytes + 1)
 	}
 	if d.cut && ackedBytes > d.cutEnd {
 		d.cut = false
@@ -87,4 +89,4 @@ func (d *DCTCPSender) Update(p *Params, ackedBytes, sentBytes int64, marked bool
 }
 
 // Window returns how much payload may be in flight at the present rate.
-func (d *DCTCPSender) Window(p *Params) int64 { return p.WindowAt(d.RateBps, d.LineBps) }
+func (d *DCTCPSender) Window() int64 { return windowAt(d.atLine, d.RateBps, d.LineBps) }

@@ -30,7 +30,7 @@ type HPCCParams struct {
 }
 
 // DefaultHPCC returns the constants of HPCC's paper (§5.1: η 95%, maxStage 5, W_AI 80 bytes), except T, which is
-// that of the networks here: WindowBytes at 10 Gbps.
+// that of the networks here: 18,000 B at 10 Gbps.
 func DefaultHPCC() HPCCParams {
 	return HPCCParams{Target: 0.95, MaxStage: 5, AdditiveBytes: 80, BaseRTTNS: 14_400}
 }
@@ -63,11 +63,18 @@ type hpcc struct {
 	last             []Telemetry // by link, of the last ACK
 	windowEnd        int64       // lastUpdateSeq
 	stage            int64
+	roundPS          float64 // T: of the flow's own path, if the window is fitted to it
+	stepBps          float64 // what W_AI adds to the rate
 }
 
-func (d *hpcc) Start(_ *Params, lineBps float64, _ int) {
+func (d *hpcc) Start(p *Params, l Limits) {
+	lineBps := l.LineBps
 	*d = hpcc{
 		rateBps: lineBps, lineBps: lineBps, refBps: lineBps, ownBps: lineBps, aloneBps: lineBps, use: 1, last: d.last[:0],
+		roundPS: float64(p.HPCC.BaseRTTNS * PSPerNS), stepBps: lineBps * p.HPCC.AdditiveBytes / float64(l.WindowBytes),
+	}
+	if l.RoundTripNS > 0 {
+		d.roundPS = float64(l.RoundTripNS * PSPerNS)
 	}
 }
 
@@ -116,14 +123,14 @@ func (d *hpcc) compute(p *Params, update bool) {
 	} else if update {
 		d.stage++
 	}
-	bps += d.lineBps * c.AdditiveBytes / float64(p.WindowBytes)
+	bps += d.stepBps
 	d.ownBps = min(d.lineBps, max(p.floorBps(d.lineBps), bps))
 }
 
 // measure is the paper's MeasureInflight: it updates U by the ACK's telemetry: of each link the queue, in round
 // trips, plus its utilisation since the last ACK. It returns false if there is no telemetry.
 func (d *hpcc) measure(p *Params, h *AckInfo) (known bool) {
-	roundPS := float64(p.HPCC.BaseRTTNS * PSPerNS)
+	roundPS := d.roundPS
 	use, tauPS := -1.0, 0.0
 	for i := range min(len(d.last), len(h.Links)) {
 		now, was := &h.Links[i], &d.last[i]

@@ -13,20 +13,32 @@ type IdealPath struct {
 	params Params
 	hops   []WireTime
 	propPS int64
+	path   Path
 }
 
 // Reset empties the path.
 func (p *IdealPath) Reset(params *Params) {
 	p.params = *params
 	p.hops = p.hops[:0]
-	p.propPS = 0
+	p.propPS, p.path = 0, Path{}
 }
 
 // Add appends a link to the path.
 func (p *IdealPath) Add(bandwidthBps, delayNS int64) {
-	p.hops = append(p.hops, NewWireTime(float64(bandwidthBps)))
+	wire := NewWireTime(float64(bandwidthBps))
+	p.hops = append(p.hops, wire)
 	p.propPS += delayNS * PSPerNS
+	if p.path.Hops == 0 || bandwidthBps < p.path.SlowestBps {
+		p.path.SlowestBps = bandwidthBps
+	}
+	p.path.Hops++
+	p.path.RoundTripNS += 2*delayNS + wire.sendNS(p.params.PayloadBytes+p.params.HeaderBytes) +
+		wire.sendNS(p.params.AckBytes)
 }
+
+// Path returns what senders know of the path, given that both directions of its cables have the same bandwidth and
+// delay.
+func (p *IdealPath) Path() Path { return p.path }
 
 // FCTNS returns the ideal FCT in ns, rounded up, of a flow of sizeBytes > 0 whose window never binds.
 func (p *IdealPath) FCTNS(sizeBytes int64) int64 {

@@ -14,7 +14,9 @@ type Params struct {
 	PayloadBytes        int64   // largest payload of a packet
 	HeaderBytes         int64   // added to every payload on the wire
 	AckBytes            int64   // an ACK on the wire
-	WindowBytes         int64   // payload in flight at line rate; scales with rate / line rate
+	WindowBytes         int64   // payload in flight at line rate, which scales with rate / line rate; or AutoWindow
+	WANWindowBytes      int64   // the same for paths whose round trip is WANRoundTripNS or more
+	StatedMarks         bool    // thresholds of long links are those by bandwidth, too: see MarkBytes
 	Gain                float64 // DCTCP: g (Alizadeh et al., SIGCOMM'10, §3.1); defaults in dctcp.go
 	AdditiveIncreaseBps float64 // DCTCP: added to the rate once per window
 	MinRateBps          float64 // the rate is never cut below this (nor exceeds line rate)
@@ -37,8 +39,8 @@ func ParamsOf(t Transport) Params {
 		PayloadBytes: 1000,
 		HeaderBytes:  48,
 		AckBytes:     60,
-		WindowBytes:  18_000,
-		MinRateBps:   1e9,
+		WindowBytes:  18_000, WANWindowBytes: 18_000,
+		MinRateBps: 1e9,
 	}
 	for _, s := range registry { // of all, so that Params of different transports differ in little
 		s.defaults(&p)
@@ -61,6 +63,11 @@ func (p *Params) Validate() error {
 			return err
 		}
 	}
+	for _, w := range []int64{p.WindowBytes, p.WANWindowBytes} {
+		if w < 0 || w > MaxWindowBytes {
+			return fmt.Errorf("window is %d, must be 1 to %d bytes, or 0 to fit it to each path", w, int64(MaxWindowBytes))
+		}
+	}
 	for _, k := range spec.keys(p) {
 		if err := k.validate(); err != nil {
 			return fmt.Errorf("%s %w", spec.name, err)
@@ -72,13 +79,12 @@ func (p *Params) Validate() error {
 	return nil
 }
 
-// sharedKeys are the constants that every transport has.
+// sharedKeys are the constants that every transport has, besides the windows.
 func (p *Params) sharedKeys() []Key {
 	return []Key{
 		{Name: "payload", Unit: Bytes, Int: &p.PayloadBytes, Min: 1, Max: 1 << 16},
 		{Name: "header", Unit: Bytes, Int: &p.HeaderBytes, Max: 1 << 12},
 		{Name: "ack", Unit: Bytes, Int: &p.AckBytes, Max: 1 << 12},
-		{Name: "window", Unit: Bytes, Int: &p.WindowBytes, Min: 1, Max: 1 << 40},
 		{Name: "min_rate", Unit: BitsPerSec, Float: &p.MinRateBps, Min: MinBps, Max: maxBps},
 	}
 }
@@ -99,28 +105,23 @@ func (p Params) AppendIdentity(b []byte) ([]byte, error) {
 	return append(b, constants...), nil
 }
 
-// MarkBytes returns the marking threshold of a link with the given total bandwidth: a packet that leaves
-// more wire bytes behind in the queue when its service starts is marked (DCTCP: 3 KB per Gbps by
-// default, 30 KB at 10 Gbps) or may be marked (Transport.RandomMarks). It is out of reach for
-// transports without marks.
-func (p *Params) MarkBytes(bandwidthBps int64) int64 {
-	lo, _ := p.thresholds(bandwidthBps)
-	return lo
-}
-
-// MaxMarkBytes returns the threshold above which every packet is marked.
-func (p *Params) MaxMarkBytes(bandwidthBps int64) int64 {
-	_, hi := p.thresholds(bandwidthBps)
-	return hi
-}
-
-func (p *Params) thresholds(bandwidthBps int64) (lo, hi int64) {
+// MarkBytes returns the marking thresholds of a link with the given total bandwidth and propagation delay: a packet
+// that leaves more wire bytes than from behind in the queue when its service starts is marked (DCTCP: 3 KB per Gbps by
+// default, 30 KB at 10 Gbps) or may be marked (Transport.RandomMarks), with more than always it is marked. They are out
+// of reach for transports without marks. Where the windows of long paths are fitted to them, long links mark from
+// markRoundTrips on, unless StatedMarks.
+func (p *Params) MarkBytes(bandwidthBps, delayNS int64) (from, always int64) {
 	of := p.Transport.spec().markBytes
 	if of == nil {
 		return unreachable, unreachable
 	}
-	lo, hi = of(p)
-	return perGbps(lo, bandwidthBps), perGbps(hi, bandwidthBps)
+	from, always = of(p)
+	from, always = perGbps(from, bandwidthBps), perGbps(always, bandwidthBps)
+	if p.WANWindowBytes == AutoWindow && !p.StatedMarks {
+		long := int64(float64(bandwidthBps) / 8e9 * float64(2*delayNS) * markRoundTrips)
+		from, always = max(from, long), max(always, long)
+	}
+	return from, always
 }
 
 // perGbps scales a threshold per Gbps to a bandwidth.
@@ -141,5 +142,5 @@ func (p *Params) LastBytes(sizeBytes int64) int64 {
 
 // SendNS returns the time to send wireBytes at a bandwidth, rounded to ns.
 func (p *Params) SendNS(wireBytes, bandwidthBps int64) int64 {
-	return (NewWireTime(float64(bandwidthBps)).PS(wireBytes) + PSPerNS/2) / PSPerNS
+	return NewWireTime(float64(bandwidthBps)).sendNS(wireBytes)
 }

@@ -34,8 +34,10 @@ var swiftSpec = transportSpec{
 		return nil
 	},
 	newSender: func() Sender { return &swift{} },
-	steadyRTT: func(p *Params, rttPS int64) bool { return rttPS < p.Swift.BaseTargetNS*PSPerNS },
-	Traits:    Traits{DelayBased: true, ByTime: true, UsesHops: true},
+	steadyRTT: func(p *Params, l Limits, rttPS int64) bool {
+		return rttPS < (p.Swift.BaseTargetNS+l.moreNS())*PSPerNS
+	},
+	Traits: Traits{DelayBased: true, ByTime: true, UsesHops: true},
 }
 
 // SwiftParams are the constants of Swift.
@@ -63,17 +65,22 @@ func DefaultSwift() SwiftParams {
 }
 
 // swift is the sender of one flow: Swift (Kumar et al., SIGCOMM'20, algorithm 1) without delays in hosts, and with
-// the rate in place of the window, which follows from it. So WindowBytes and MinRateBps bound it like every
+// the rate in place of the window, which follows from it. So Limits and MinRateBps bound it like every
 // other transport here.
 type swift struct {
 	rateBps, lineBps float64
+	lineWindow       float64 // packets, at line rate
 	hops             int
-	cutPS            int64 // time of the last cut
-	cut              bool  // there was a cut
+	morePS           float64 // added to the target on long paths
+	cutPS            int64   // time of the last cut
+	cut              bool    // there was a cut
 }
 
-func (d *swift) Start(_ *Params, lineBps float64, hops int) {
-	*d = swift{rateBps: lineBps, lineBps: lineBps, hops: hops}
+func (d *swift) Start(p *Params, l Limits) {
+	*d = swift{
+		rateBps: l.LineBps, lineBps: l.LineBps, lineWindow: float64(l.WindowBytes) / float64(p.PayloadBytes),
+		hops: l.Hops, morePS: float64(l.moreNS() * PSPerNS),
+	}
 }
 
 func (d *swift) Tick(*Params, int64) bool { return false }
@@ -93,9 +100,8 @@ func (c *SwiftParams) TargetPS(packets float64, hops int) float64 {
 func (d *swift) OnAck(p *Params, h *AckInfo) (rateChanged bool) {
 	c := &p.Swift
 	before := d.rateBps
-	lineWindow := float64(p.WindowBytes) / float64(p.PayloadBytes) // packets, at line rate
-	window := lineWindow * d.rateBps / d.lineBps
-	targetPS := c.TargetPS(window, d.hops)
+	window := d.lineWindow * d.rateBps / d.lineBps
+	targetPS := c.TargetPS(window, d.hops) + d.morePS
 	rtt := float64(h.RTTPS)
 	switch {
 	case rtt < targetPS:
@@ -106,6 +112,6 @@ func (d *swift) OnAck(p *Params, h *AckInfo) (rateChanged bool) {
 	default:
 		return false
 	}
-	d.rateBps = min(d.lineBps, max(p.floorBps(d.lineBps), d.lineBps*window/lineWindow))
+	d.rateBps = min(d.lineBps, max(p.floorBps(d.lineBps), d.lineBps*window/d.lineWindow))
 	return d.rateBps != before
 }

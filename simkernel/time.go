@@ -25,3 +25,6 @@ func NewWireTime(bps float64) WireTime {
 func (w WireTime) PS(wireBytes int64) int64 {
 	return (wireBytes*int64(w) + 1<<(wireTimeBits-1)) >> wireTimeBits
 }
+
+// sendNS returns the time to send wireBytes, rounded to ns.
+func (w WireTime) sendNS(wireBytes int64) int64 { return (w.PS(wireBytes) + PSPerNS/2) / PSPerNS }

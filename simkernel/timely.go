@@ -30,7 +30,7 @@ var timelySpec = transportSpec{
 		return nil
 	},
 	newSender: func() Sender { return &timely{} },
-	steadyRTT: func(p *Params, rttPS int64) bool { return rttPS <= p.TIMELY.HighNS*PSPerNS },
+	steadyRTT: func(p *Params, l Limits, rttPS int64) bool { return rttPS <= (p.TIMELY.HighNS+l.moreNS())*PSPerNS },
 	Traits:    Traits{DelayBased: true, ByTime: true, Hint: HintFirstWait},
 }
 
@@ -62,10 +62,14 @@ type timely struct {
 	lastPS           int64 // RTT at the last update
 	diffPS           float64
 	increases        int64 // in a row
+	lowPS, highPS    int64 // thresholds on its path
 }
 
-func (d *timely) Start(_ *Params, lineBps float64, _ int) {
-	*d = timely{rateBps: lineBps, lineBps: lineBps}
+func (d *timely) Start(p *Params, l Limits) {
+	*d = timely{
+		rateBps: l.LineBps, lineBps: l.LineBps,
+		lowPS: (p.TIMELY.LowNS + l.moreNS()) * PSPerNS, highPS: (p.TIMELY.HighNS + l.moreNS()) * PSPerNS,
+	}
 }
 
 func (d *timely) Tick(*Params, int64) bool { return false }
@@ -88,9 +92,9 @@ func (d *timely) OnAck(p *Params, h *AckInfo) (rateChanged bool) {
 	d.diffPS = float64((1-c.Smoothing)*d.diffPS) + float64(c.Smoothing*float64(h.RTTPS-lastPS))
 	gradient := d.diffPS / float64(c.MinRTTNS*PSPerNS)
 	switch {
-	case h.RTTPS >= c.LowNS*PSPerNS && h.RTTPS > c.HighNS*PSPerNS:
-		d.cut(p, 1-c.Decrease*(1-float64(c.HighNS*PSPerNS)/float64(h.RTTPS)))
-	case h.RTTPS >= c.LowNS*PSPerNS && gradient > 0:
+	case h.RTTPS >= d.lowPS && h.RTTPS > d.highPS:
+		d.cut(p, 1-c.Decrease*(1-float64(d.highPS)/float64(h.RTTPS)))
+	case h.RTTPS >= d.lowPS && gradient > 0:
 		d.cut(p, max(0, 1-float64(c.Decrease*gradient)))
 	default:
 		stepBps := c.AdditiveBps

@@ -8,8 +8,8 @@ import (
 
 // A Transport is a congestion control algorithm. All senders of a simulation run the same one.
 //
-// Every transport limits a flow by a rate (pacing) and by a window, which is
-// Params.WindowBytes × rate / line rate. Flows start at line rate and receive one ACK per packet.
+// Every transport limits a flow by a rate (pacing) and by a window, which is Limits.WindowBytes × rate / line rate.
+// Flows start at line rate and receive one ACK per packet.
 //
 // To add a transport: write a file like swift.go, with its constants, its sender and its
 // transportSpec; add its constants to Params and the spec to registry.
@@ -43,7 +43,7 @@ type transportSpec struct {
 
 	// steadyRTT reports whether a constant round-trip time of rttPS, without marks, leaves the rate at
 	// line rate. May be nil: it always does.
-	steadyRTT func(p *Params, rttPS int64) bool
+	steadyRTT func(p *Params, l Limits, rttPS int64) bool
 
 	Traits
 }
@@ -80,9 +80,9 @@ func (t Transport) spec() *transportSpec { return registry[t] }
 func (t Transport) Traits() Traits { return t.spec().Traits }
 
 // SteadyRTT reports whether a constant round-trip time of rttPS, without marks, leaves the rate at line rate.
-func (p *Params) SteadyRTT(rttPS int64) bool {
+func (p *Params) SteadyRTT(l Limits, rttPS int64) bool {
 	of := p.Transport.spec().steadyRTT
-	return of == nil || of(p, rttPS)
+	return of == nil || of(p, l, rttPS)
 }
 
 // A Reducer is a sender that knows what share of the line rate the links in the telemetry deny its flow.
@@ -150,7 +150,7 @@ func (t Transport) UsesHops() bool { return t.spec().UsesHops }
 // The window is computed at an ACK or when a packet is sent and is valid until the next such event: a
 // timer between them neither opens nor closes it, because a NIC looks at a flow only then.
 type Sender interface {
-	Start(p *Params, lineBps float64, hops int) // hops: number of links of the path
+	Start(p *Params, l Limits)
 	OnAck(p *Params, h *AckInfo) (rateChanged bool)
 	Tick(p *Params, nowPS int64) (rateChanged bool)
 	// NextTick returns a time before which tick does nothing, and before which OnAck changes nothing
@@ -180,11 +180,6 @@ const never = math.MaxInt64
 
 // NewSender returns a sender of the transport, to be started.
 func NewSender(t Transport) Sender { return t.spec().newSender() }
-
-// WindowAt returns how much payload may be in flight at a rate.
-func (p *Params) WindowAt(rateBps, lineBps float64) int64 {
-	return max(1, int64(float64(p.WindowBytes)*rateBps/lineBps))
-}
 
 // floorBps returns the rate that a flow with the given line rate is never cut below.
 func (p *Params) floorBps(lineBps float64) float64 { return min(p.MinRateBps, lineBps) }

@@ -10,7 +10,7 @@ import (
 func TestDCQCNSleeps(t *testing.T) {
 	p := ParamsOf(DCQCN)
 	var d dcqcn
-	d.Start(&p, 10e9, 4)
+	d.Start(&p, p.Limits(10e9, Path{Hops: 4}))
 	d.OnAck(&p, &AckInfo{Marked: true})
 	d.Tick(&p, 24*3600*1e12)
 	if d.rateBps != 10e9 || d.alpha != 0 || d.NextTick() > 24*3600*1e12+60e6 {

@@ -93,6 +93,10 @@ func (s *Simulator) caseKey(link topology.Link) CaseKey {
 	if s.params.Transport.UsesHops() {
 		digestColumn(m, c.Hops, 0)
 	}
+	if s.params.NeedsPaths() {
+		digestColumn(m, c.SlowestBps, 0)
+		digestColumn(m, c.RoundTripNS, 0)
+	}
 	if s.solver != nil { // which also simulates the target's propagation delay
 		m.number(uint64(link.DelayNS))
 	}

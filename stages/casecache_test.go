@@ -125,7 +125,7 @@ func TestCachedResultsAreTheSame(t *testing.T) {
 // A new field of the kernel's input must be in the digest (caseKey) if results depend on it.
 func TestDigestCoversTheInput(t *testing.T) {
 	for typ, want := range map[reflect.Type]string{
-		reflect.TypeFor[linkcase.Case](): "Kind TargetBps MarkBytes MaxMarkBytes MarkKey FlowKey Hops SourceBps SourceDelayNS " +
+		reflect.TypeFor[linkcase.Case](): "Kind TargetBps MarkBytes MaxMarkBytes MarkKey FlowKey Hops SlowestBps RoundTripNS SourceBps SourceDelayNS " +
 			"Source SizeBytes StartNS PathDelayNS Feeder FeederBps ReturnNS UpstreamBps DownstreamBps BetweenPS Feedback Record",
 		reflect.TypeFor[simkernel.Block]():   "NICWaitNS UpstreamNS WaitNS Hint Marks SentAt",
 		reflect.TypeFor[linkcase.Counters](): "PacketsSent PacketsMarked BusyNS MaxQueueBytes MaxQueueAtNS WaitSumNS",

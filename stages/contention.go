@@ -105,7 +105,7 @@ func (x *contention) advance(untilNS float64) {
 // the link's rate, and half a packet of each of them.
 func (c *flowContention) expectedSlowdown(x *contention, pathDelayNS int64) float64 {
 	full := float64(x.params.PayloadBytes + x.params.HeaderBytes)
-	queue := (max(0, c.ahead-1)*float64(x.params.WindowBytes) + c.ahead*full/2) * 8e9 / x.bps
+	queue := (max(0, c.ahead-1)*float64(x.params.NominalWindow()) + c.ahead*full/2) * 8e9 / x.bps
 	alone := c.aloneNS + 2*float64(pathDelayNS)
 	return (alone + c.endNS - c.startNS - c.aloneNS + queue) / alone
 }

@@ -109,6 +109,7 @@ type exact struct {
 	row      int64 // rows of table flows that have been read
 	started  int64 // flows that the engine has received
 	originNS int64
+	ideal    simkernel.IdealPath
 	took     []exactFlow // the flows of the results at hand
 
 	mu       sync.Mutex          // of what follows: flows are read and results taken at the same time
@@ -221,7 +222,7 @@ func (x *exact) take(r *network.Results) error {
 		if x.options.reports(f.start) {
 			x.stats.Flows++
 			x.outFCT = append(x.outFCT, exactRow{f.id, f.row, f.size, f.start, int16(len(f.path)), r.IdealNS[i], r.FCTNS[i],
-				float64(r.FCTNS[i]) / float64(r.IdealNS[i])})
+				x.windowNS(f, r.FCTNS[i]-r.IdealNS[i]), float64(r.FCTNS[i]) / float64(r.IdealNS[i])})
 			for h := from; h < to && x.out.Hops != nil; h++ {
 				x.outHops = append(x.outHops, exactHopRow{f.row, int16(h - from), f.path[h-from], r.WaitNS[h], r.LastWaitNS[h],
 					r.Marks[h]})
@@ -236,6 +237,18 @@ func (x *exact) take(r *network.Results) error {
 		return nil
 	}
 	return x.flush()
+}
+
+// windowNS returns how much of a flow's delay is due to a window that is smaller than its path needs.
+func (x *exact) windowNS(f exactFlow, delayNS int64) int64 {
+	if x.params.WindowBytes == simkernel.AutoWindow && x.params.WANWindowBytes == simkernel.AutoWindow {
+		return 0
+	}
+	x.ideal.Reset(&x.params)
+	for _, l := range f.path {
+		x.ideal.Add(x.net.Links[l].BandwidthBps, x.net.Links[l].DelayNS)
+	}
+	return min(delayNS, x.params.WindowDelayNS(x.ideal.Path(), f.size))
 }
 
 // errCounted ends a simulation whose flows that count have finished.

@@ -240,7 +240,7 @@ func TestReplayLaws(t *testing.T) {
 // product takes as long as packets and ACKs on the whole path allow.
 func TestWindowIsChargedOnce(t *testing.T) {
 	n, p := testClos(t), simkernel.DefaultParams()
-	p.WindowBytes = 5000
+	p.SetWindow(5000)
 	hosts := n.Hosts()
 	flows := array.NewRecord(schema.Flows.Arrow(), []arrow.Array{columns.Of([]int64{1}), columns.Of(hosts[:1]),
 		columns.Of(hosts[len(hosts)-1:]),

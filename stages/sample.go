@@ -35,6 +35,7 @@ type Sampler struct {
 	rows   []slowdownRow     // of the current batch
 	path   []int32           // of the current flow
 	caseNS int64             // its delay by the link case where it waits longest; -1: not known
+	window int64             // the part of its delay that is the window's, in ns
 }
 
 // ContributionColumns names the columns of table hop_contributions that Sample reads.
@@ -69,13 +70,15 @@ func (s *Sampler) Sample(ctx context.Context, firstRow, rows int64, flows, contr
 		return SampleStats{}, err
 	}
 	s.caseNS = -1
-	return s.each(ctx, firstRow, rows, flows, out, func(f int, _ int64) ([]int32, int64, error) {
+	return s.each(ctx, firstRow, rows, flows, out, func(f int, sizeBytes int64) ([]int32, int64, error) {
 		links, delays, err := s.hops.of(f)
 		var sum float64
 		for _, d := range delays {
 			sum += d
 		}
-		return links, int64(math.Round(sum)), err
+		delay := int64(math.Round(sum))
+		s.window = min(s.windowNS(links, sizeBytes), delay)
+		return links, delay, err
 	})
 }
 
@@ -124,7 +127,7 @@ func (s *Sampler) estimate(rec arrow.Record, chunkRow int64, at int, delayOf del
 		ideal := s.idealNS(path, v.Size[i])
 		fct := ideal + delayNS
 		s.rows = append(s.rows, slowdownRow{id, chunkRow + int64(at+i), v.Src[i], v.Dst[i], v.Service.Value(i),
-			v.VNet.Value(i), v.Size[i], v.Start[i], int16(len(path)), ideal, fct, float64(fct) / float64(ideal)})
+			v.VNet.Value(i), v.Size[i], v.Start[i], int16(len(path)), ideal, fct, s.window, float64(fct) / float64(ideal)})
 		if s.caseNS >= 0 {
 			stats.Cases.count(v.Size[i], float64(ideal+s.caseNS)/float64(ideal))
 		}
@@ -144,14 +147,25 @@ type sampledFlows struct {
 	VNet    *array.String `col:"vnet"`
 }
 
-// idealNS returns the ideal FCT of a flow on a path.
-func (s *Sampler) idealNS(path []int32, sizeBytes int64) int64 {
+// alone makes s.ideal the path.
+func (s *Sampler) alone(path []int32) {
 	s.ideal.Reset(&s.params)
 	for _, l := range path {
 		link := &s.net.Links[l]
 		s.ideal.Add(link.BandwidthBps, link.DelayNS)
 	}
+}
+
+// idealNS returns the ideal FCT of a flow on a path.
+func (s *Sampler) idealNS(path []int32, sizeBytes int64) int64 {
+	s.alone(path)
 	return s.ideal.FCTNS(sizeBytes)
+}
+
+// windowNS returns by how much a window that is smaller than the path needs delays a flow that is alone there.
+func (s *Sampler) windowNS(path []int32, sizeBytes int64) int64 {
+	s.alone(path)
+	return s.params.WindowDelayNS(s.ideal.Path(), sizeBytes)
 }
 
 // contributionIndex holds the contributions of a chunk's hops by flow and hop: width places for each flow.

@@ -63,7 +63,7 @@ func (s *Sampler) SampleExact(ctx context.Context, firstRow, rows int64, flows, 
 				x.fctNS[f], x.idealNS[f], ideal)
 		}
 		delay := x.fctNS[f] - x.idealNS[f]
-		s.attribute(firstRow+int64(f), delay)
+		s.attribute(firstRow+int64(f), delay, sizeBytes)
 		return s.path, delay, s.replay.flush(contributions, columns.BatchRows)
 	})
 	if err != nil {

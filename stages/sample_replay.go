@@ -41,7 +41,8 @@ type hopOfFlow struct {
 // A flow's delay is that of its replay and of its link cases (see blend), plus that of table ack_delays. Link cases
 // leave the latter out: their delays are relative to the flow alone on what ACKs leave of the links. The delay is
 // divided among the hops, for table hop_contributions: each hop contributes the wait of the flow's last packet there.
-// The rest, which the sender lost by reducing its rate, is divided in proportion to the hops' marks; if there are none,
+// Of the rest, what a window costs that is smaller than the path needs belongs to no hop (column window_ns). What
+// remains, which the sender lost by reducing its rate, is divided in proportion to the hops' marks; if there are none,
 // it belongs to hop 0, where the host's other flows compete with it.
 func (s *Sampler) SampleReplays(ctx context.Context, firstRow, rows int64, flows, observed, senders,
 	acks schema.Batches, out, contributions schema.Sink) (SampleStats, error) {
@@ -70,7 +71,7 @@ func (s *Sampler) SampleReplays(ctx context.Context, firstRow, rows int64, flows
 		replayed := s.blend(x.fctNS[f] - x.idealNS[f])
 		delay := replayed + x.ackNS[f]
 		s.caseNS = s.longestWaitCase(replayed) + x.ackNS[f]
-		s.attribute(firstRow+int64(f), delay)
+		s.attribute(firstRow+int64(f), delay, sizeBytes)
 		return s.path, delay, x.flush(contributions, columns.BatchRows)
 	})
 	if err != nil {
@@ -208,8 +209,8 @@ func (s *Sampler) longestWaitCase(delayNS int64) int64 {
 	return delayNS
 }
 
-// attribute divides the delay of the current flow, a row of table flows, among its hops.
-func (s *Sampler) attribute(row, delayNS int64) {
+// attribute divides the delay of the current flow, a row of table flows, among its hops and its window.
+func (s *Sampler) attribute(row, delayNS, sizeBytes int64) {
 	x := &s.replay
 	rest, allMarks := delayNS, int64(0)
 	for h := range x.hops {
@@ -218,6 +219,8 @@ func (s *Sampler) attribute(row, delayNS int64) {
 		rest -= hop.lastNS
 		allMarks += hop.marks
 	}
+	s.window = min(s.windowNS(s.path, sizeBytes), rest)
+	rest -= s.window
 	for h, link := range s.path {
 		hop, share := &x.hops[h], 0.0
 		if allMarks > 0 {

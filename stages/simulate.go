@@ -83,16 +83,12 @@ type Simulator struct {
 	senders      []senderRow
 }
 
-// HopColumns names the columns of table hops that Simulate and Replay read; for Flow, all of them.
-func HopColumns(e Estimator) []string {
-	columns := []string{
-		"link_id", "flow_row", "flow_id", "hop", "hops", "size_bytes", "start_ns", "first_link", "delay_to_link_ns",
-		"path_delay_ns",
+// HopColumns names the columns of table hops that Simulate and Replay read: all of them.
+func HopColumns() []string {
+	return []string{
+		"link_id", "flow_row", "flow_id", "hop", "hops", "size_bytes", "start_ns", "first_link", "prev_link",
+		"delay_to_link_ns", "path_delay_ns", "path_send_ns", "upstream_bps", "downstream_bps", "between_ps",
 	}
-	if e == Flow {
-		columns = append(columns, "prev_link", "path_send_ns", "upstream_bps", "downstream_bps", "between_ps")
-	}
-	return columns
 }
 
 // SimulatorOptions say which link cases a Simulator builds and what solves them.

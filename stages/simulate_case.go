@@ -43,7 +43,7 @@ func (s *Simulator) buildCase(link topology.Link, from, to int) error {
 		c.Kind = linkcase.FirstHop
 	}
 	c.TargetBps = s.loads.AvailableBps(&s.params, link)
-	c.MarkBytes, c.MaxMarkBytes = s.params.MarkBytes(link.BandwidthBps), s.params.MaxMarkBytes(link.BandwidthBps)
+	c.MarkBytes, c.MaxMarkBytes = s.params.MarkBytes(link.BandwidthBps, link.DelayNS)
 	c.MarkKey = simkernel.MarkKey(s.params.Seed, link.ID)
 	for at := from; at < to; at++ {
 		i := s.input.order[at]
@@ -54,6 +54,10 @@ func (s *Simulator) buildCase(link topology.Link, from, to int) error {
 		c.Hops = append(c.Hops, r.hops[i])
 		c.StartNS = append(c.StartNS, r.start[i])
 		c.PathDelayNS = append(c.PathDelayNS, max(r.pathDelay[i], c.SourceDelayNS[source]))
+		if s.params.NeedsPaths() {
+			path := s.pathOf(i)
+			c.SlowestBps, c.RoundTripNS = append(c.SlowestBps, path.SlowestBps), append(c.RoundTripNS, path.RoundTripNS)
+		}
 		if s.estimator == Flow {
 			c.ReturnNS = append(c.ReturnNS, s.returnNS(link, r.firstLink[i], r.pathSend[i])+s.input.ackWaitNS(at))
 			c.UpstreamBps, c.DownstreamBps = append(c.UpstreamBps, r.upBps[i]), append(c.DownstreamBps, r.downBps[i])
@@ -68,7 +72,27 @@ func resetCase(c *linkcase.Case) {
 	c.Source, c.SizeBytes, c.StartNS, c.PathDelayNS = c.Source[:0], c.SizeBytes[:0], c.StartNS[:0], c.PathDelayNS[:0]
 	c.Feeder, c.FeederBps, c.ReturnNS, c.Feedback = c.Feeder[:0], c.FeederBps[:0], c.ReturnNS[:0], c.Feedback[:0]
 	c.FlowKey, c.Hops = c.FlowKey[:0], c.Hops[:0]
+	c.SlowestBps, c.RoundTripNS = c.SlowestBps[:0], c.RoundTripNS[:0]
 	c.UpstreamBps, c.DownstreamBps, c.BetweenPS = c.UpstreamBps[:0], c.DownstreamBps[:0], c.BetweenPS[:0]
+}
+
+// pathOf returns what the sender of a row knows of its path.
+func (s *Simulator) pathOf(row int32) simkernel.Path {
+	r := &s.input.rows
+	slowest := s.net.Links[r.link[row]].BandwidthBps
+	for _, id := range []int32{r.firstLink[row], r.prevLink[row]} {
+		if id >= 0 {
+			slowest = min(slowest, s.net.Links[id].BandwidthBps)
+		}
+	}
+	for _, bps := range []int64{r.upBps[row], r.downBps[row]} {
+		if bps > 0 {
+			slowest = min(slowest, bps)
+		}
+	}
+	return simkernel.Path{
+		Hops: int(r.hops[row]), SlowestBps: slowest, RoundTripNS: 2*r.pathDelay[row] + r.pathSend[row],
+	}
 }
 
 // A caseSource is a source of a case for estimator Flow: packets of one host that reach the target over the same

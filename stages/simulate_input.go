@@ -31,11 +31,11 @@ func (s *Simulator) readInput(lo, hi int32, hops schema.Batches, want func(int32
 	}
 	in := &s.input
 	in.rows.reset()
-	in.rows.reserve(int(expected), s.estimator)
+	in.rows.reserve(int(expected))
 	counts := make([]int32, hi-lo+1)
 	if expected > 0 {
 		err := columns.ForEach(hops, func(rec arrow.Record) error {
-			return in.addBatch(rec, s.estimator, lo, hi, want, counts)
+			return in.addBatch(rec, lo, hi, want, counts)
 		})
 		if err != nil {
 			return err
@@ -57,8 +57,7 @@ func (s *Simulator) readInput(lo, hi int32, hops schema.Batches, want func(int32
 
 // addBatch appends the rows of wanted links in a batch and counts them by link - lo. Within a file the rows
 // are sorted by link, so those of [lo, hi) are contiguous in the batch.
-func (in *caseInput) addBatch(rec arrow.Record, e Estimator, lo, hi int32, want func(int32) bool,
-	counts []int32) error {
+func (in *caseInput) addBatch(rec arrow.Record, lo, hi int32, want func(int32) bool, counts []int32) error {
 	link := columns.Int32s(rec, "link_id")
 	from, to := 0, len(link)
 	for from < to && link[from] < lo {
@@ -67,7 +66,7 @@ func (in *caseInput) addBatch(rec arrow.Record, e Estimator, lo, hi int32, want 
 	for to > from && link[to-1] >= hi {
 		to--
 	}
-	batch := caseRowsOf(rec, e)
+	batch := caseRowsOf(rec)
 	for from < to { // runs of rows that are all wanted or all not
 		wanted, end := want(link[from]), from
 		for ; end < to; end++ {
@@ -139,8 +138,7 @@ func (in *caseInput) ackWaitNS(at int) int64 {
 	return int64(in.ackWait[in.feedbackAt[at]])
 }
 
-// caseRows are the columns of table hops that link cases need. prevLink, pathSend, upBps, downBps and betweenPS are
-// read for Flow only.
+// caseRows are the columns of table hops.
 type caseRows struct {
 	link, firstLink, prevLink        []int32
 	betweenPS                        []int32
@@ -150,67 +148,67 @@ type caseRows struct {
 	hop, hops                        []int16
 }
 
+// columns returns the columns by type.
+func (h *caseRows) columns() ([]*[]int16, []*[]int32, []*[]int64) {
+	return []*[]int16{&h.hop, &h.hops}, []*[]int32{&h.link, &h.firstLink, &h.prevLink, &h.betweenPS},
+		[]*[]int64{&h.flowRow, &h.flowID, &h.size, &h.start, &h.delayToLink, &h.pathDelay, &h.pathSend, &h.upBps, &h.downBps}
+}
+
 func (h *caseRows) reset() { h.truncate(0) }
 
-// truncate keeps the first n rows, of the columns that were read.
+// truncate keeps the first n rows.
 func (h *caseRows) truncate(n int) {
-	h.link, h.firstLink, h.prevLink = h.link[:n], h.firstLink[:n], h.prevLink[:min(n, len(h.prevLink))]
-	h.flowRow, h.flowID, h.size, h.start = h.flowRow[:n], h.flowID[:n], h.size[:n], h.start[:n]
-	h.delayToLink, h.pathDelay, h.pathSend = h.delayToLink[:n], h.pathDelay[:n], h.pathSend[:min(n, len(h.pathSend))]
-	h.upBps, h.downBps = h.upBps[:min(n, len(h.upBps))], h.downBps[:min(n, len(h.downBps))]
-	h.betweenPS = h.betweenPS[:min(n, len(h.betweenPS))]
-	h.hop, h.hops = h.hop[:n], h.hops[:n]
+	int16s, int32s, int64s := h.columns()
+	truncate(int16s, n)
+	truncate(int32s, n)
+	truncate(int64s, n)
+}
+
+func truncate[T any](columns []*[]T, n int) {
+	for _, c := range columns {
+		*c = (*c)[:n]
+	}
 }
 
 // reserve allocates memory for so many more rows.
-func (h *caseRows) reserve(rows int, e Estimator) {
-	for _, column := range []*[]int32{&h.link, &h.firstLink, &h.prevLink, &h.betweenPS} {
-		if column != &h.prevLink && column != &h.betweenPS || e == Flow {
-			*column = slices.Grow(*column, rows)
-		}
+func (h *caseRows) reserve(rows int) {
+	int16s, int32s, int64s := h.columns()
+	reserve(int16s, rows)
+	reserve(int32s, rows)
+	reserve(int64s, rows)
+}
+
+func reserve[T any](columns []*[]T, rows int) {
+	for _, c := range columns {
+		*c = slices.Grow(*c, rows)
 	}
-	for _, column := range []*[]int64{&h.flowRow, &h.flowID, &h.size, &h.start, &h.delayToLink, &h.pathDelay,
-		&h.pathSend, &h.upBps, &h.downBps} {
-		if column != &h.pathSend && column != &h.upBps && column != &h.downBps || e == Flow {
-			*column = slices.Grow(*column, rows)
-		}
-	}
-	h.hop, h.hops = slices.Grow(h.hop, rows), slices.Grow(h.hops, rows)
 }
 
 // caseRowsOf returns the columns of a batch, valid until it is released.
-func caseRowsOf(rec arrow.Record, e Estimator) caseRows {
-	h := caseRows{
+func caseRowsOf(rec arrow.Record) caseRows {
+	return caseRows{
 		link: columns.Int32s(rec, "link_id"), firstLink: columns.Int32s(rec, "first_link"),
+		prevLink: columns.Int32s(rec, "prev_link"), betweenPS: columns.Int32s(rec, "between_ps"),
 		flowRow: columns.Int64s(rec, "flow_row"), flowID: columns.Int64s(rec, "flow_id"),
 		size: columns.Int64s(rec, "size_bytes"), start: columns.Int64s(rec, "start_ns"),
 		delayToLink: columns.Int64s(rec, "delay_to_link_ns"), pathDelay: columns.Int64s(rec, "path_delay_ns"),
-		hop: columns.Int16s(rec, "hop"), hops: columns.Int16s(rec, "hops"),
+		pathSend: columns.Int64s(rec, "path_send_ns"), upBps: columns.Int64s(rec, "upstream_bps"),
+		downBps: columns.Int64s(rec, "downstream_bps"),
+		hop:     columns.Int16s(rec, "hop"), hops: columns.Int16s(rec, "hops"),
 	}
-	if e == Flow {
-		h.prevLink, h.pathSend = columns.Int32s(rec, "prev_link"), columns.Int64s(rec, "path_send_ns")
-		h.upBps, h.downBps = columns.Int64s(rec, "upstream_bps"), columns.Int64s(rec, "downstream_bps")
-		h.betweenPS = columns.Int32s(rec, "between_ps")
-	}
-	return h
 }
 
 // append appends rows from..to-1 of a batch.
 func (h *caseRows) append(in *caseRows, from, to int) {
-	h.link = append(h.link, in.link[from:to]...)
-	h.firstLink = append(h.firstLink, in.firstLink[from:to]...)
-	h.flowRow = append(h.flowRow, in.flowRow[from:to]...)
-	h.flowID = append(h.flowID, in.flowID[from:to]...)
-	h.size = append(h.size, in.size[from:to]...)
-	h.start = append(h.start, in.start[from:to]...)
-	h.delayToLink = append(h.delayToLink, in.delayToLink[from:to]...)
-	h.pathDelay = append(h.pathDelay, in.pathDelay[from:to]...)
-	if in.prevLink != nil {
-		h.prevLink = append(h.prevLink, in.prevLink[from:to]...)
-		h.pathSend = append(h.pathSend, in.pathSend[from:to]...)
-		h.upBps, h.downBps = append(h.upBps, in.upBps[from:to]...), append(h.downBps, in.downBps[from:to]...)
-		h.betweenPS = append(h.betweenPS, in.betweenPS[from:to]...)
+	int16s, int32s, int64s := h.columns()
+	of16, of32, of64 := in.columns()
+	appendRows(int16s, of16, from, to)
+	appendRows(int32s, of32, from, to)
+	appendRows(int64s, of64, from, to)
+}
+
+func appendRows[T any](columns, in []*[]T, from, to int) {
+	for i, c := range columns {
+		*c = append(*c, (*in[i])[from:to]...)
 	}
-	h.hop = append(h.hop, in.hop[from:to]...)
-	h.hops = append(h.hops, in.hops[from:to]...)
 }

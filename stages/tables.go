@@ -124,6 +124,7 @@ type slowdownRow struct {
 	Hops      int16   `col:"hops"`
 	IdealNS   int64   `col:"ideal_ns"`
 	FCTNS     int64   `col:"fct_ns"`
+	WindowNS  int64   `col:"window_ns"`
 	Slowdown  float64 `col:"slowdown"`
 }
 
@@ -135,6 +136,7 @@ type exactRow struct {
 	Hops      int16   `col:"hops"`
 	IdealNS   int64   `col:"ideal_ns"`
 	FCTNS     int64   `col:"fct_ns"`
+	WindowNS  int64   `col:"window_ns"`
 	Slowdown  float64 `col:"slowdown"`
 }
 

@@ -65,7 +65,7 @@ type Weakness struct {
 type WeaknessFinder struct {
 	net       *topology.Network
 	estimator Estimator
-	transport simkernel.Transport
+	params    simkernel.Params
 	links     *linkTraffic
 	laws      *laws.Checker // nil: estimator Independent, which draws FCTs of flows of a kind, not of these flows
 	tails     Tails         // slowdowns of the slowest flows
@@ -73,6 +73,7 @@ type WeaknessFinder struct {
 	flows, loadedTwice int64
 	slowestNS          float64 // delay of the slowest flows
 	slowestNSOfLink    []float64
+	windows            windowLimits
 	spread             [sizebin.Count + 1]spread // of the slowest flows of each size bin, and of all
 
 	chunk, checked watchedFlows // the one that is read; the one before, which the laws may still be checking
@@ -84,7 +85,7 @@ func NewWeaknessFinder(n *topology.Network, p simkernel.Params, e Estimator, tai
 	stats schema.Batches) (*WeaknessFinder, error) {
 	links, err := readLinkTraffic(n, &p, stats)
 	w := &WeaknessFinder{
-		net: n, transport: p.Transport, estimator: e, tails: tails, links: links,
+		net: n, params: p, estimator: e, tails: tails, links: links,
 		slowestNSOfLink: make([]float64, len(n.Links)),
 	}
 	if e == Flow {
@@ -95,7 +96,7 @@ func NewWeaknessFinder(n *topology.Network, p simkernel.Params, e Estimator, tai
 
 // TailColumns names the columns of table slowdowns that Watch reads.
 func TailColumns() []string {
-	return []string{"flow_row", "size_bytes", "start_ns", "fct_ns", "slowdown"}
+	return []string{"flow_row", "size_bytes", "start_ns", "fct_ns", "window_ns", "slowdown"}
 }
 
 // TailHopColumns names the columns of table hop_contributions that Watch reads.
@@ -136,6 +137,7 @@ func (w *WeaknessFinder) Watch(firstRow, rows int64, slowdowns, contributions sc
 			w.loadedTwice++
 		}
 		c.flows[f].Path = path
+		w.windows.add(c.flows[f].FCTNS, c.windowNS[f], path)
 	}
 	if w.laws == nil {
 		return nil
@@ -202,10 +204,10 @@ func (w *WeaknessFinder) spreadOut() []Weakness {
 // was one only. Estimator Independent ignores it. WholeNetwork is what estimates are held against: what it has is
 // about the workload.
 func (w *WeaknessFinder) Weaknesses(moved *Movement, intervals []Interval) []Weakness {
+	out := w.windows.warnings(w.net, &w.params)
 	if w.estimator == WholeNetwork {
-		return w.links.overloads(w.net, fullLoad)
+		return append(out, w.links.overloads(w.net, fullLoad)...)
 	}
-	var out []Weakness
 	share := float64(w.loadedTwice) / float64(max(1, w.flows))
 	if w.estimator == Independent && share > loadedTwice {
 		out = append(out, Weakness{"loaded twice", share, loadedTwice, -1, fmt.Sprintf(
@@ -217,7 +219,7 @@ func (w *WeaknessFinder) Weaknesses(moved *Movement, intervals []Interval) []Wea
 		out = append(append(append(out, disagreements(intervals)...), w.refuted()...), w.unsettled(moved)...)
 		out = append(append(out, w.spreadOut()...), w.links.ackRange()...)
 	}
-	return append(append(out, w.links.overloads(w.net, overload)...), w.links.transportRange(w.net, w.transport)...)
+	return append(append(out, w.links.overloads(w.net, overload)...), w.links.transportRange(w.net, w.params.Transport)...)
 }
 
 // WeaknessRecord returns the rows as a batch of table warnings, which the caller releases.

@@ -13,12 +13,13 @@ import (
 
 // watchedFlows are the flows of a chunk, in start order, and their paths.
 type watchedFlows struct {
-	flows   []laws.Flow
-	slowest []bool  // of all flows
-	at      []int32 // by row of the chunk: place in flows; -1: no estimate
-	width   int     // hops of the longest path
-	link    []int32 // flow × width + hop; -1: no such hop
-	delayNS []float64
+	flows    []laws.Flow
+	windowNS []int64
+	slowest  []bool  // of all flows
+	at       []int32 // by row of the chunk: place in flows; -1: no estimate
+	width    int     // hops of the longest path
+	link     []int32 // flow × width + hop; -1: no such hop
+	delayNS  []float64
 
 	slowestOfBin []bool
 }
@@ -33,7 +34,7 @@ type Tails struct {
 const fewInBin = 1000
 
 func (c *watchedFlows) readFlows(firstRow, rows int64, tails *Tails, in schema.Batches) error {
-	c.flows, c.slowest, c.slowestOfBin = c.flows[:0], c.slowest[:0], c.slowestOfBin[:0]
+	c.flows, c.windowNS, c.slowest, c.slowestOfBin = c.flows[:0], c.windowNS[:0], c.slowest[:0], c.slowestOfBin[:0]
 	c.at = resize(c.at, int(rows))
 	for i := range c.at {
 		c.at[i] = -1
@@ -41,12 +42,14 @@ func (c *watchedFlows) readFlows(firstRow, rows int64, tails *Tails, in schema.B
 	return columns.ForEach(in, func(rec arrow.Record) error {
 		size, start := columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns")
 		fct, slowdown := columns.Int64s(rec, "fct_ns"), columns.Float64s(rec, "slowdown")
+		window := columns.Int64s(rec, "window_ns")
 		for i, row := range columns.Int64s(rec, "flow_row") {
 			if row < firstRow || row >= firstRow+rows {
 				continue
 			}
 			c.at[row-firstRow] = int32(len(c.flows))
 			c.flows = append(c.flows, laws.Flow{Row: row, StartNS: start[i], FCTNS: fct[i], SizeBytes: size[i]})
+			c.windowNS = append(c.windowNS, window[i])
 			late := slowdown[i] > 1
 			c.slowest = append(c.slowest, late && slowdown[i] >= tails.All)
 			c.slowestOfBin = append(c.slowestOfBin, late && slowdown[i] >= tails.Bins[sizebin.Of(size[i])])

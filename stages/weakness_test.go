@@ -217,7 +217,7 @@ func TestRefutedEstimates(t *testing.T) {
 		text := columns.Strings(make([]string, 100))
 		text.Retain()
 		err = columns.Write(&slow, schema.Slowdowns, 100, columns.Of(row), columns.Of(row), columns.Of(host), columns.Of(host), text, text,
-			columns.Of(size), columns.Of(start), columns.Of(count), columns.Of(ideal), columns.Of(fct), columns.Of(slowdown))
+			columns.Of(size), columns.Of(start), columns.Of(count), columns.Of(ideal), columns.Of(fct), columns.Of(make([]int64, 100)), columns.Of(slowdown))
 		if err != nil {
 			t.Fatal(err)
 		}

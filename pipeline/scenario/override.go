@@ -35,7 +35,7 @@ func (s Setting) FullKey() string {
 }
 
 // aliases are short names of keys.
-var aliases = map[string]string{"load.max": "workload.max_load"}
+var aliases = map[string]string{"load.max": "workload.max_load", "window": windowKey}
 
 // exclusive lists the keys of a mapping of which a file has one: setting one removes the others.
 var exclusive = [][]string{
@@ -45,7 +45,8 @@ var exclusive = [][]string{
 }
 
 // LoadWith reads a scenario file or a shipped scenario, as Load does, with some keys changed. A transport of another
-// kind has its default constants, unless settings before or after it change them. Errors name the setting.
+// kind has its default constants and the file's window, unless settings before or after it change them. Errors name the
+// setting.
 func LoadWith(path string, settings []Setting) (*Scenario, error) {
 	if len(settings) == 0 {
 		return Load(path)
@@ -93,8 +94,11 @@ func LoadWith(path string, settings []Setting) (*Scenario, error) {
 	return sc, err
 }
 
-// kindKey is the key of the transport's kind.
-const kindKey = "transport.kind"
+// kindKey is the key of the transport's kind, windowKey that of its window.
+const (
+	kindKey   = "transport.kind"
+	windowKey = "transport.window"
+)
 
 // kindFirst returns settings with those of the transport's kind first, since a new kind resets the constants.
 func kindFirst(settings []Setting) []Setting {
@@ -115,7 +119,11 @@ func kindFirst(settings []Setting) []Setting {
 func apply(top *yaml.MapSlice, s Setting) error {
 	key := s.FullKey()
 	if key == kindKey && fmt.Sprint(cmp.Or(value(*top, kindKey), any(simkernel.DefaultParams().Transport))) != s.Value {
-		if err := set(top, []string{"transport"}, yaml.MapSlice{}); err != nil {
+		kept := yaml.MapSlice{}
+		if window := value(*top, windowKey); window != nil {
+			kept = append(kept, yaml.MapItem{Key: "window", Value: window})
+		}
+		if err := set(top, []string{"transport"}, kept); err != nil {
 			return err
 		}
 	}

@@ -45,7 +45,7 @@ func TestLoadWith(t *testing.T) {
 			"fail: []", "fail: ['pod0-tor0:pod0-fabric0']\nallow_unreachable: true",
 		},
 		{"", []string{"transport.kind=timely"}, "fail: []", "transport: {kind: timely}"},
-		{"transport: {window: 9000}\n", []string{"transport.kind=timely"}, "{window: 9000}", "{kind: timely}"},
+		{"transport: {window: 9000}\n", []string{"transport.kind=timely"}, "{window: 9000}", "{kind: timely, window: 9000}"},
 		{"transport: {window: 9000}\n", []string{"transport.kind=dctcp"}, "", ""},
 		{
 			"transport: {window: 9000}\n", []string{"transport.kind=timely", "transport.window=12000"},

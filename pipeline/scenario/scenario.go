@@ -91,7 +91,7 @@ const (
 func newScenario() *Scenario {
 	return &Scenario{
 		Seed: 1, MaxRejects: 0.01,
-		params: simkernel.DefaultParams(),
+		params: paramsOf(simkernel.DCTCP),
 	}
 }
 

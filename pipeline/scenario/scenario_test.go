@@ -77,7 +77,7 @@ func scenarioID(t testing.TB, s *Scenario) string {
 
 func TestLoadScenario(t *testing.T) {
 	s := mustLoad(t, tinyFiles(t, tinyScenario))
-	if s.Name != "tiny" || s.Seed != 7 || s.MaxRejects != 0.01 || s.FlowFile() != "" || s.MaxLoad() != 0.4 || s.Params() != simkernel.DefaultParams() {
+	if s.Name != "tiny" || s.Seed != 7 || s.MaxRejects != 0.01 || s.FlowFile() != "" || s.MaxLoad() != 0.4 || s.Params() != paramsOf(simkernel.DCTCP) {
 		t.Errorf("%+v", s)
 	}
 	n, err := s.Network()
@@ -137,8 +137,10 @@ func TestShippedScenarios(t *testing.T) {
 		}
 		t.Logf("%s (%s): %d hosts, %.3g flows a second, most loaded: %s", name, scenarioID(t, s), len(n.Hosts()), flows, n.Links[p.MaxLink].Tier)
 	}
-	// The commented scenario says the defaults.
-	if s := mustLoad(t, "small"); s.Params() != simkernel.DefaultParams() || s.MaxRejects != 0.01 || s.Seed != 1 {
+	// The commented scenario says the defaults, with the paper's window.
+	paper := simkernel.DefaultParams()
+	paper.StatedMarks = true
+	if s := mustLoad(t, "small"); s.Params() != paper || s.MaxRejects != 0.01 || s.Seed != 1 {
 		t.Errorf("small does not say the defaults: %+v", s)
 	}
 	for _, name := range datasets.Names(datasets.Topologies) {
@@ -295,7 +297,7 @@ func TestScenarioID(t *testing.T) {
 		"how a share is said": with("40%", "0.4"),
 		"how spines are said": with("spines_per_plane: 1", "oversubscription: 3"),
 		"a default said":      with("sizes: s.txt", "sizes: s.txt\n      matrix: {kind: uniform, seed: 1}"),
-		"a default transport": with("fail: []", "transport: {kind: dctcp, window: 18KB, gain: 0.0625}"),
+		"a default transport": with("fail: []", "transport: {kind: dctcp, window: auto, gain: 0.0625}"),
 		"what is tolerated":   with("fail: []", "allow_unreachable: true\nmax_rejects: 50%"),
 	} {
 		if id := scenarioID(t, s); id != base {
@@ -322,6 +324,9 @@ func TestScenarioID(t *testing.T) {
 	differ("racks", with("[0, 2]", "[2, 0]"))
 	differ("a delay", with("1500", "1600"))
 	differ("a window", with("fail: []", "transport: {window: 10KB}"))
+	differ("a window of long paths", with("fail: []", "transport: {window: {wan: 10KB}}"))
+	differ("windows of both", with("fail: []", "transport: {window: {wan: 10KB, lan: 18KB}}"))
+	differ("a threshold that is stated", with("fail: []", "transport: {mark_per_gbps: 3KB}"))
 	differ("a failure", with("fail: []", `fail: ["6:9"]`))
 	differ("a switch down", with("fail: []", `fail: ["pod0-tor0"]`))
 	differ("a delay", with("topology:\n", "topology:\n  delays: [tor-fabric=5us]\n"))
@@ -349,7 +354,7 @@ func TestScenarioID(t *testing.T) {
 // Ids are forever: lakes are named by them.
 func TestScenarioIDIsFixed(t *testing.T) {
 	const want = "b02c6d523f9d3dd3"
-	if id := scenarioID(t, mustLoad(t, tinyFiles(t, tinyScenario))); id != want {
+	if id := scenarioID(t, transported(t, "{window: 18KB}")); id != want {
 		t.Errorf("id %s, want %s; if rows change too, raise canonicalVersion", id, want)
 	}
 }

@@ -27,7 +27,8 @@ func (s *Scenario) SetTransport(kind string) error {
 		return err
 	}
 	old, oldDefaults, p := s.params, simkernel.ParamsOf(s.params.Transport), simkernel.ParamsOf(t)
-	p.PayloadBytes, p.WindowBytes, p.MinRateBps = old.PayloadBytes, old.WindowBytes, old.MinRateBps
+	p.PayloadBytes, p.MinRateBps = old.PayloadBytes, old.MinRateBps
+	p.WindowBytes, p.WANWindowBytes = old.WindowBytes, old.WANWindowBytes
 	p.HeaderBytes += old.HeaderBytes - oldDefaults.HeaderBytes
 	p.AckBytes += old.AckBytes - oldDefaults.AckBytes
 	if err := p.Validate(); err != nil {
@@ -35,6 +36,55 @@ func (s *Scenario) SetTransport(kind string) error {
 	}
 	s.params = p
 	return nil
+}
+
+// SetSenderWindow changes the window of all flows: "auto", which fits it to each path, or a size ("18KB").
+func (s *Scenario) SetSenderWindow(text string) error {
+	bytes, err := parseWindow(text)
+	if err == nil {
+		s.params.SetWindow(bytes)
+	}
+	return err
+}
+
+// autoWindow is the value of key window that fits windows to paths.
+const autoWindow = "auto"
+
+func parseWindow(text string) (int64, error) {
+	if text == autoWindow {
+		return simkernel.AutoWindow, nil
+	}
+	bytes, err := units.Parse(text, units.Bytes)
+	if err == nil && (bytes < 1 || bytes > simkernel.MaxWindowBytes) {
+		err = fmt.Errorf("is %s, must be auto or 1 to %d bytes", text, int64(simkernel.MaxWindowBytes))
+	}
+	return bytes, err
+}
+
+// readWindow reads key window: a value for all paths, or one for each class of paths (simkernel.WANRoundTripNS); a
+// class that is not named has auto.
+func (r *scenarioReader) readWindow(f field) error {
+	p := &r.params
+	p.SetWindow(simkernel.AutoWindow)
+	if _, classes := f.pairs(); classes {
+		return f.object(map[string]func(field) error{
+			"lan": readParsed(&p.WindowBytes, parseWindow),
+			"wan": readParsed(&p.WANWindowBytes, parseWindow),
+		})
+	}
+	err := readParsed(&p.WindowBytes, parseWindow)(f)
+	p.WANWindowBytes = p.WindowBytes
+	return err
+}
+
+// markKeys are the keys of marking thresholds. Where a file has one, the thresholds of long links are those, too.
+var markKeys = []string{"mark_per_gbps", "min_mark_per_gbps", "max_mark_per_gbps"}
+
+// paramsOf returns the default constants for a transport in a scenario: windows are fitted to paths.
+func paramsOf(t simkernel.Transport) simkernel.Params {
+	p := simkernel.ParamsOf(t)
+	p.SetWindow(simkernel.AutoWindow)
+	return p
 }
 
 // readTransport reads the kind first, since it decides which other keys exist.
@@ -48,11 +98,16 @@ func (r *scenarioReader) readTransport(f field) error {
 		if err != nil {
 			return kind.fail(err)
 		}
-		r.params = simkernel.ParamsOf(t)
+		r.params = paramsOf(t)
 	}
-	keys := map[string]func(field) error{"kind": func(field) error { return nil }}
+	keys := map[string]func(field) error{"kind": func(field) error { return nil }, "window": r.readWindow}
 	for _, k := range r.params.Keys() {
 		keys[k.Name] = readKey(k)
+	}
+	for _, name := range markKeys {
+		if _, stated := f.value(name); stated {
+			r.params.StatedMarks = true
+		}
 	}
 	if err := f.object(keys); err != nil {
 		return err
@@ -116,6 +171,10 @@ type canonicalTransport simkernel.Params
 // MarshalJSON writes the canonical form.
 func (t canonicalTransport) MarshalJSON() ([]byte, error) {
 	p := simkernel.Params(t)
+	var wan *int64
+	if p.WANWindowBytes != p.WindowBytes {
+		wan = &p.WANWindowBytes
+	}
 	b, err := json.Marshal(struct {
 		Kind                string  `json:"kind"`
 		PayloadBytes        int64   `json:"payload_bytes"`
@@ -126,9 +185,13 @@ func (t canonicalTransport) MarshalJSON() ([]byte, error) {
 		AdditiveIncreaseBps float64 `json:"additive_increase_bps"`
 		MinRateBps          float64 `json:"min_rate_bps"`
 		MarkBytesPerGbps    int64   `json:"mark_bytes_per_gbps"`
+		// Later keys are left out where they say nothing, so that older scenarios keep their ids.
+		WANWindowBytes *int64 `json:"wan_window_bytes,omitempty"` // if it differs from the other
+		StatedMarks    bool   `json:"stated_marks,omitempty"`     // if windows of long paths are fitted to them
 	}{
 		p.Transport.String(), p.PayloadBytes, p.HeaderBytes, p.AckBytes, p.WindowBytes, p.Gain,
 		p.AdditiveIncreaseBps, p.MinRateBps, p.MarkBytesPerGbps,
+		wan, p.StatedMarks && p.WANWindowBytes == simkernel.AutoWindow,
 	})
 	constants := p.Constants()
 	if err != nil || constants == nil {

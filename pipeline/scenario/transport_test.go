@@ -22,6 +22,7 @@ func TestTransportKinds(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := simkernel.ParamsOf(of)
+		want.SetWindow(simkernel.AutoWindow)
 		if of == simkernel.DCQCN {
 			want.Seed = s.Seed
 		}
@@ -76,7 +77,8 @@ func TestTransportConstants(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := simkernel.ParamsOf(simkernel.TIMELY)
-	want.WindowBytes, want.HeaderBytes = 30_000, want.HeaderBytes+2
+	want.HeaderBytes += 2
+	want.SetWindow(30_000)
 	if s.Params() != want {
 		t.Errorf("%+v, want %+v", s.Params(), want)
 	}
@@ -93,6 +95,9 @@ func TestTransportRefuses(t *testing.T) {
 		"{kind: hpcc, target: 0}":                                "transport.target: is 0, must be above 0",
 		"{kind: swift, min_scaling: 200}":                        "transport: swift scales from 200 to 100 packets",
 		"{kind: swift, decrease: 2}":                             "transport.decrease: is 2, must be 0 to 1",
+		"{window: 0}":                                            "transport.window: is 0, must be auto or 1 to",
+		"{window: {wan: small}}":                                 "transport.window.wan: ",
+		"{window: {far: 1MB}}":                                   "transport.window.far: is no key here (lan, wan)",
 		"{kind: [swift]}":                                        "transport.kind: is a list",
 		"{kind: swift, kind: swift}":                             "already defined",
 		"{kind: timely, additive_increase: 5Mbps, header: 5000}": "transport.header: is 5000",

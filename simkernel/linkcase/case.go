@@ -47,6 +47,9 @@ type Case struct {
 	// Hops is, by flow, the number of links of its path (nil: 0). See Transport.UsesHops.
 	Hops []int16
 
+	// SlowestBps and RoundTripNS are, by flow, those of its path (simkernel.Path). With Params.NeedsPaths.
+	SlowestBps, RoundTripNS []int64
+
 	// The rest of the network. Each of these columns may be nil.
 
 	// Feeder is, by source, the link directly before the target on its path: an index of FeederBps, the

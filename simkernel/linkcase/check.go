@@ -136,6 +136,26 @@ func (k *Kernel) checkFeedback(c *Case) (blocks int64, err error) {
 	return blocks, nil
 }
 
+// checkPaths validates SlowestBps and RoundTripNS.
+func (k *Kernel) checkPaths(c *Case) error {
+	if !k.needsPaths {
+		return nil
+	}
+	if len(c.SlowestBps) != len(c.StartNS) || len(c.RoundTripNS) != len(c.StartNS) {
+		return fmt.Errorf("columns of flows differ in length: %d starts, %d slowest links, %d round trips: windows depend on them",
+			len(c.StartNS), len(c.SlowestBps), len(c.RoundTripNS))
+	}
+	for i, bps := range c.SlowestBps {
+		if err := k.checkBps(bps); err != nil {
+			return fmt.Errorf("flow row %d: slowest link: %w", i, err)
+		}
+		if ns := c.RoundTripNS[i]; ns < 1 || ns > 4*MaxDelayNS {
+			return fmt.Errorf("flow row %d: round_trip_ns is %d, must be 1 to 2^42", i, ns)
+		}
+	}
+	return nil
+}
+
 // checkSlowest validates UpstreamBps or DownstreamBps of that many flows.
 func (k *Kernel) checkSlowest(bps []int64, flows int) error {
 	if len(bps) > 0 && len(bps) != flows {
@@ -155,17 +175,25 @@ func (k *Kernel) checkSlowest(bps []int64, flows int) error {
 // aloneTimes are how long a flow's full packets take at the links that space them in a case; 0 for those that it lacks.
 type aloneTimes struct {
 	source, upstream, feeder, target, downstream simkernel.WireTime
+
+	pace simkernel.WireTime // between packets, at line rate, where that is below the source's bandwidth
 }
 
 // longestPS returns the longest time of a packet of that size.
 func (a *aloneTimes) longestPS(bytes int64) int64 {
-	return max(a.source.PS(bytes), a.upstream.PS(bytes), a.feeder.PS(bytes), a.target.PS(bytes), a.downstream.PS(bytes))
+	return max(a.source.PS(bytes), a.upstream.PS(bytes), a.feeder.PS(bytes), a.target.PS(bytes), a.downstream.PS(bytes),
+		a.pace.PS(bytes))
 }
 
 // of makes the times those of a flow; target stays.
 func (a *aloneTimes) of(k *Kernel, c *Case, row int) {
 	s := &k.sources[c.Source[row]]
-	a.source, a.downstream = s.wire, slowestWire(c.DownstreamBps, row)
+	a.source, a.downstream, a.pace = s.wire, slowestWire(c.DownstreamBps, row), 0
+	if k.needsPaths {
+		if limits := k.limitsOf(c, row); limits.LineBps < float64(c.SourceBps[c.Source[row]]) {
+			a.pace = simkernel.NewWireTime(limits.LineBps)
+		}
+	}
 	if c.Kind == FirstHop {
 		return
 	}
@@ -183,12 +211,13 @@ func (a *aloneTimes) fctPS(n, fullBytes, lastBytes, earlyPS int64) int64 {
 		return a.source.PS(lastBytes) - earlyPS + a.target.PS(lastBytes)
 	}
 	sourcePS, targetPS, downPS := a.source.PS(fullBytes), a.target.PS(fullBytes), a.downstream.PS(fullBytes)
-	enterPS := max(sourcePS, a.upstream.PS(fullBytes)) // between packets that reach the feeder
-	arrivePS := max(enterPS, a.feeder.PS(fullBytes))   // and the target
-	before := n - 2                                    // packets between the first and the last
+	gapPS := max(sourcePS, a.pace.PS(fullBytes))     // between packets that leave the host
+	enterPS := max(gapPS, a.upstream.PS(fullBytes))  // between packets that reach the feeder
+	arrivePS := max(enterPS, a.feeder.PS(fullBytes)) // and the target
+	before := n - 2                                  // packets between the first and the last
 
 	arrived := sourcePS + before*arrivePS // the packet before the last, at the target
-	at := max(arrived, sourcePS+before*sourcePS+a.source.PS(lastBytes)-earlyPS)
+	at := max(arrived, (before+1)*gapPS+a.source.PS(lastBytes)-earlyPS)
 	if a.upstream > 0 {
 		entered := max(sourcePS+before*enterPS, sourcePS+max(0, before-1)*arrivePS)
 		if a.feeder == 0 {
@@ -226,6 +255,9 @@ func (k *Kernel) checkBps(bps int64) error {
 func (k *Kernel) checkFlows(c *Case, idealNS []int64) error {
 	if len(c.BetweenPS) > 0 && len(c.BetweenPS) != len(c.StartNS) {
 		return fmt.Errorf("columns of flows differ in length: %d starts, %d times per byte", len(c.StartNS), len(c.BetweenPS))
+	}
+	if err := k.checkPaths(c); err != nil {
+		return err
 	}
 	for _, column := range [][]int64{c.UpstreamBps, c.DownstreamBps} {
 		if err := k.checkSlowest(column, len(c.StartNS)); err != nil {

@@ -17,10 +17,11 @@ func ExampleKernel_Simulate() {
 		return
 	}
 	const bps = 10_000_000_000
+	mark, _ := params.MarkBytes(bps, 1000)
 	c := linkcase.Case{
 		Kind:          linkcase.Behind,
 		TargetBps:     bps,
-		MarkBytes:     params.MarkBytes(bps),
+		MarkBytes:     mark,
 		SourceBps:     []int64{bps, bps},
 		SourceDelayNS: []int64{1000, 1000},
 		Source:        []int32{0, 1},

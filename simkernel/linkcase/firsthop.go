@@ -90,6 +90,7 @@ func (k *Kernel) sendFirstHop(s *source, slot int32, at int64) bool {
 		k.advanceBlock(f)
 	}
 	k.expectNICWait(f, f.readyPS)
+	k.rekey(s, slot)
 	if f.left == 0 {
 		k.finish(s, slot, leavePS+downstreamPS, 0)
 		k.retire(slot, 0)
@@ -117,19 +118,15 @@ func (k *Kernel) windowNeverBinds() bool {
 			return false
 		}
 	}
-	var delay, rest int64
-	for _, d := range k.c.PathDelayNS {
-		delay = max(delay, d)
-	}
-	for _, d := range k.c.ReturnNS {
-		rest = max(rest, d)
-	}
 	full := k.sources[0].wire.PS(p.PayloadBytes + p.HeaderBytes)
-	roundPS := (2*delay + rest) * simkernel.PSPerNS
-	if !p.SteadyRTT(roundPS + full) {
-		return false
+	for row, delayNS := range k.c.PathDelayNS {
+		limits, roundPS := k.limitsOf(k.c, row), 2*delayNS*simkernel.PSPerNS+k.returnPS(row)
+		if limits.LineBps < float64(k.c.SourceBps[0]) || !p.SteadyRTT(limits, roundPS+full) ||
+			roundPS/full+1 >= p.Packets(limits.WindowBytes) {
+			return false
+		}
 	}
-	return roundPS/full+1 < p.Packets(p.WindowBytes)
+	return true
 }
 
 // A hostFlow is the state of a flow of a first hop whose window never binds.

@@ -99,8 +99,9 @@ func (k *Kernel) start(s *source, startPS int64) {
 	f.block, f.firstBlock = k.nextBlock, k.nextBlock
 	f.timedFrom = k.timedFrom(k.nextBlock, k.blocksEnd(row))
 	k.loadBlock(f)
-	k.startSender(f, slot, float64(c.SourceBps[s.row]))
+	k.startSender(f, slot)
 	s.add(k.flows, slot)
+	k.joined(s, slot)
 
 	k.advanceStart()
 }
@@ -231,7 +232,7 @@ func (k *Kernel) sent(f *flow) int64 { return k.c.SizeBytes[f.row] - f.left }
 // setRate adopts the rate of the flow's dctcp.
 func (k *Kernel) setRate(f *flow) {
 	f.gapPS = simkernel.NewWireTime(f.dctcp.RateBps).PS(k.params.PayloadBytes + k.params.HeaderBytes)
-	f.windowPackets = k.params.Packets(f.dctcp.Window(&k.params))
+	f.windowPackets = k.params.Packets(f.dctcp.Window())
 }
 
 // growRing moves the flow's ring to the end of acks, with twice the size, and updates the target's log.
@@ -274,7 +275,7 @@ func (k *Kernel) slot(now int64) int32 {
 		k.free = k.free[:n-1]
 		return slot
 	}
-	packets := uint64(k.params.Packets(k.params.WindowBytes))
+	packets := uint64(k.params.Packets(k.params.NominalWindow()))
 	// At least one block, so that a packet's place in the ring gives its bit of Block.Marks.
 	ring := uint32(1) << min(6, max(simkernel.MaxBlockBits, bits.Len64(packets-1)))
 	k.flows = append(k.flows, flow{base: uint32(len(k.acks)), mask: ring - 1})

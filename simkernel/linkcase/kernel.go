@@ -71,6 +71,9 @@ type Kernel struct {
 	target target
 	picker picker
 
+	choosers   choosers
+	needsPaths bool // of params
+
 	earlyPS    []int64 // by row: see earlyOf; empty if the case has no BetweenPS
 	earliestPS int64   // the longest of them
 
@@ -86,7 +89,8 @@ func NewKernel(p simkernel.Params) (*Kernel, error) {
 		return nil, err
 	}
 	t := p.Transport.Traits()
-	return &Kernel{params: p, traits: t, layout: p.Layout(), watchesService: t.RandomMarks || t.Telemetry}, nil
+	return &Kernel{params: p, needsPaths: p.NeedsPaths(), traits: t, layout: p.Layout(),
+		watchesService: t.RandomMarks || t.Telemetry}, nil
 }
 
 // Simulate simulates a case and writes the result to r, whose slices it reuses. An invalid column yields an
@@ -154,6 +158,7 @@ func (k *Kernel) prepare(c *Case, r *Result) error {
 		k.firstNS = c.StartNS[0]
 		k.nextPS = 0
 	}
+	k.choosers.reset(len(c.SourceBps))
 	k.freeSlots()
 	return nil
 }
@@ -308,6 +313,7 @@ func (k *Kernel) forward(s *source, f *flow, now int64) bool {
 	k.expectNICWait(f, f.readyPS)
 	s.next = f.nextSlot
 	s.served = f.row
+	k.rekey(s, s.planned)
 	if f.left == 0 {
 		k.finish(s, s.planned, departPS+downstreamPS, startPS-now)
 		k.retire(s.planned, startPS)
@@ -323,6 +329,7 @@ func (k *Kernel) finish(s *source, slot int32, departPS, waitPS int64) {
 	}
 	k.record(f.row, departPS+k.c.PathDelayNS[f.row]*simkernel.PSPerNS-s.delayPS, waitPS)
 	s.remove(k.flows, slot)
+	k.left(s, slot)
 }
 
 // record writes the result of a flow whose last byte is delivered at endPS. FCTs are rounded up, like the

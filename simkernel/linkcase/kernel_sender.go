@@ -9,11 +9,24 @@ import (
 // This file connects Kernel to senders that are not embedded in flow. Their flows take the general path
 // (forward and plan): cruise, train and runRounds assume DCTCP.
 
+// limitsOf returns what bounds the sender of a flow, a row of the case.
+func (k *Kernel) limitsOf(c *Case, row int) simkernel.Limits {
+	path := simkernel.Path{}
+	if len(c.Hops) > 0 {
+		path.Hops = int(c.Hops[row])
+	}
+	if k.needsPaths {
+		path.SlowestBps, path.RoundTripNS = c.SlowestBps[row], c.RoundTripNS[row]
+	}
+	return k.params.Limits(float64(c.SourceBps[c.Source[row]]), path)
+}
+
 // startSender starts the sender of a new flow.
-func (k *Kernel) startSender(f *flow, slot int32, lineBps float64) {
+func (k *Kernel) startSender(f *flow, slot int32) {
 	f.slot = slot
+	limits := k.limitsOf(k.c, int(f.row))
 	if k.traits.Embedded {
-		f.dctcp.Start(&k.params, lineBps, 0)
+		f.dctcp.Start(&k.params, limits)
 		k.setRate(f)
 		return
 	}
@@ -28,22 +41,19 @@ func (k *Kernel) startSender(f *flow, slot int32, lineBps float64) {
 		k.senders = append(k.senders, simkernel.NewSender(k.params.Transport))
 		k.clocks = append(k.clocks, senderClock{})
 	}
-	hops := 0
-	if len(k.c.Hops) > 0 {
-		hops = int(k.c.Hops[f.row])
-	}
 	if k.traits.Hint == simkernel.HintReduction {
 		k.reductions = resize(k.reductions, max(len(k.reductions), int(slot)+1))
 		k.reductions[slot] = reductionMean{}
 	}
-	k.senders[slot].Start(&k.params, lineBps, hops)
-	k.clocks[slot] = senderClock{tickPS: k.senders[slot].NextTick(), markKey: markKey,
+	k.senders[slot].Start(&k.params, limits)
+	k.clocks[slot] = senderClock{limits: limits, tickPS: k.senders[slot].NextTick(), markKey: markKey,
 		endBlock: k.blocksEnd(int(f.row))}
 	k.updateRate(f)
 }
 
 // A senderClock is what a flow with an external sender needs besides.
 type senderClock struct {
+	limits    simkernel.Limits
 	tickPS    int64  // an ACK from here on is passed to the sender in any case
 	lastAckPS int64  // time of the last ACK read
 	markKey   uint64 // of random marks
@@ -180,9 +190,9 @@ func (k *Kernel) onSend(f *flow, atPS int64) {
 
 // updateRate adopts the rate of an external sender.
 func (k *Kernel) updateRate(f *flow) {
-	rateBps, lineBps := k.senders[f.slot].Rate()
+	rateBps, _ := k.senders[f.slot].Rate()
 	f.gapPS = simkernel.NewWireTime(rateBps).PS(k.params.PayloadBytes + k.params.HeaderBytes)
-	f.windowPackets = k.params.Packets(k.params.WindowAt(rateBps, lineBps))
+	f.windowPackets = k.params.Packets(k.clocks[f.slot].limits.WindowAt(rateBps))
 }
 
 // advanceService decides the marks and the telemetry of packets whose service has started by now. It must be

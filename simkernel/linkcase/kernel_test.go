@@ -22,9 +22,12 @@ func randomCaseOf(t simkernel.Transport, rng *rand.Rand) (simkernel.Params, *Cas
 	p := simkernel.ParamsOf(t)
 	switch rng.IntN(4) {
 	case 0:
-		p.WindowBytes = kerneltest.Pick[int64](rng, 1, 60, 500, 999, 1000, 1500, 2500, 17_999, 100_000)
+		p.SetWindow(kerneltest.Pick[int64](rng, 1, 60, 500, 999, 1000, 1500, 2500, 17_999, 100_000))
 	case 1:
-		p.WindowBytes = 1 + rng.Int64N(40_000)
+		p.SetWindow(1 + rng.Int64N(40_000))
+	case 2:
+		p.WindowBytes = kerneltest.Pick[int64](rng, simkernel.AutoWindow, 18_000)
+		p.WANWindowBytes = kerneltest.Pick[int64](rng, simkernel.AutoWindow, 50_000)
 	}
 	if rng.IntN(8) == 0 {
 		p.PayloadBytes = kerneltest.Pick[int64](rng, 1, 7, 100, 9000)
@@ -89,6 +92,12 @@ func randomCaseOf(t simkernel.Transport, rng *rand.Rand) (simkernel.Params, *Cas
 		c.PathDelayNS = append(c.PathDelayNS, delay)
 		if gap > 0 && rng.IntN(3) > 0 {
 			start += rng.Int64N(gap)
+		}
+	}
+	if p.NeedsPaths() {
+		for i, delay := range c.PathDelayNS {
+			c.SlowestBps = append(c.SlowestBps, kerneltest.Pick(rng, c.SourceBps[c.Source[i]], bps()))
+			c.RoundTripNS = append(c.RoundTripNS, 2*delay+1+rng.Int64N(kerneltest.Pick[int64](rng, 100, 20_000, 1_000_000)))
 		}
 	}
 	c.Record = rng.IntN(2) == 0
@@ -263,7 +272,7 @@ func TestKernelAgreesWithTwinFarAhead(t *testing.T) {
 // and roundsFirstHop.
 func longFlows(rng *rand.Rand) (simkernel.Params, *Case) {
 	p := simkernel.DefaultParams()
-	p.WindowBytes = kerneltest.Pick[int64](rng, 18_000, 18_000, 18_000, 30_000, 5000)
+	p.SetWindow(kerneltest.Pick[int64](rng, 18_000, 18_000, 18_000, 30_000, 5000))
 	c := &Case{Kind: Kind(rng.IntN(2)), Record: rng.IntN(2) == 0}
 	sources := kerneltest.Pick(rng, 1, 1, 2, 3)
 	if c.Kind == FirstHop {
@@ -329,6 +338,25 @@ func TestKernelAgreesWithTwinOnLongFlows(t *testing.T) {
 	}
 }
 
+// BenchmarkLongRoundTrips has one host's 155 flows over 2 ms, nearly all of which wait for a window of 18 packets at any
+// time.
+func BenchmarkLongRoundTrips(b *testing.B) {
+	for name, kind := range map[string]Kind{"uplink": FirstHop, "behind": Behind} {
+		b.Run(name, func(b *testing.B) {
+			c, k, r := columns(kind, 1, 155, 2_000_000, 100_000), mustKernel(b, simkernel.DefaultParams()), Result{}
+			for i := range c.PathDelayNS {
+				c.PathDelayNS[i] = 2_000_000
+			}
+			for range b.N {
+				if err := k.Simulate(c, &r); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(int64(b.N)*r.PacketsSent), "ns/packet-hop")
+		})
+	}
+}
+
 // columns makes a case of flows that all have the same path and size.
 func columns(kind Kind, sources, flows int, sizeBytes, gapNS int64) *Case {
 	c := &Case{Kind: kind, TargetBps: 10_000_000_000, MarkBytes: 30_000}
@@ -348,7 +376,7 @@ func columns(kind Kind, sources, flows int, sizeBytes, gapNS int64) *Case {
 func TestKernelAgreesWithTwinOnExtremes(t *testing.T) {
 	payload64K := simkernel.DefaultParams()
 	payload64K.PayloadBytes = 1 << 16
-	payload64K.WindowBytes = 1 << 20
+	payload64K.SetWindow(1 << 20)
 	slow := columns(Behind, 3, 6, 1<<32, 0)
 	slow.TargetBps = simkernel.MinBps
 	slowHost := columns(FirstHop, 1, 3, 1<<32, 0)
@@ -358,7 +386,7 @@ func TestKernelAgreesWithTwinOnExtremes(t *testing.T) {
 	slowPath.PathDelayNS[1] = MaxDelayNS
 	late := columns(Behind, 2, 4, 50_000, horizonPS/simkernel.PSPerNS/2-20_000)
 	fat := simkernel.DefaultParams()
-	fat.WindowBytes = 1 << 22
+	fat.SetWindow(1 << 22)
 	for _, example := range []struct {
 		name string
 		p    simkernel.Params
@@ -440,7 +468,7 @@ func TestFCTIsAtLeastIdeal(t *testing.T) {
 func TestFlowAloneIsIdeal(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 5))
 	p := simkernel.DefaultParams()
-	p.WindowBytes = 1 << 30
+	p.SetWindow(1 << 30)
 	k := mustKernel(t, p)
 	var r Result
 	for range 2000 {
@@ -611,7 +639,7 @@ func benchmarkKernel(b *testing.B, kind simkernel.Transport) {
 	p := simkernel.ParamsOf(kind)
 	c := columns(Behind, 100, 0, 0, 0)
 	c.TargetBps = 40_000_000_000
-	c.MarkBytes, c.MaxMarkBytes = p.MarkBytes(c.TargetBps), p.MaxMarkBytes(c.TargetBps)
+	c.MarkBytes, c.MaxMarkBytes = p.MarkBytes(c.TargetBps, 0)
 	start, hops := 0.0, int64(0)
 	for range 5000 {
 		size := int64(100 * math.Exp(rng.Float64()*math.Log(10_000)))

@@ -25,6 +25,7 @@ func (k *Kernel) roundsFirstHop(s *source) bool {
 	for i := range n {
 		f := &k.flows[slot]
 		k.sendRounds(f, s.freePS+i*fullPS, n*fullPS, fullPS, rounds)
+		k.rekey(s, slot)
 		s.served = f.row
 		slot = f.nextSlot
 	}

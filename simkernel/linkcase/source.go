@@ -60,6 +60,9 @@ func (k *Kernel) plan(s *source, now int64) int64 {
 // choose selects the source's next flow round robin: of the flows that can send first, the first after the one
 // served last. at and known are the result of ready for the flow s.next.
 func (k *Kernel) choose(s *source, now, at int64, known bool) (int32, int64, bool) {
+	if x := k.choosers.of[s.row]; x != nil && at > s.freePS {
+		return k.chooseFromMany(s, x, now)
+	}
 	slot := s.next
 	f := &k.flows[slot]
 	for i := f.nextSlot; i != s.next && at > s.freePS; i = f.nextSlot {

@@ -22,7 +22,7 @@ func (k *Kernel) train(s *source, f *flow, now int64) (last int64, ok bool) {
 		return 0, false
 	}
 	fullPS := s.wire.PS(full)
-	if max(f.upWire, f.downWire) > s.wire || now != s.sendPS+fullPS+s.delayPS {
+	if f.gapPS != fullPS || max(f.upWire, f.downWire) > s.wire || now != s.sendPS+fullPS+s.delayPS {
 		return 0, false
 	}
 	servicePS := t.wire.PS(full)

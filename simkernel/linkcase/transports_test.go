@@ -15,7 +15,7 @@ import (
 // of 10G, with an idle round trip of base.
 func incast(p *simkernel.Params, flows int, sizeBytes int64) *Case {
 	c := columns(Behind, flows, flows, sizeBytes, 20_000)
-	c.MarkBytes, c.MaxMarkBytes = p.MarkBytes(c.TargetBps), p.MaxMarkBytes(c.TargetBps)
+	c.MarkBytes, c.MaxMarkBytes = p.MarkBytes(c.TargetBps, 0)
 	for range c.StartNS {
 		c.Hops = append(c.Hops, 4)
 	}
@@ -35,7 +35,7 @@ func TestTransportsLoneFlow(t *testing.T) {
 		for range 300 {
 			c := columns(Behind, 1, 1, 1+rng.Int64N(kerneltest.Pick[int64](rng, 1000, 20_000, 2_000_000)), 0)
 			c.TargetBps = kerneltest.Pick[int64](rng, 10e9, 40e9)
-			c.MarkBytes, c.MaxMarkBytes = p.MarkBytes(c.TargetBps), p.MaxMarkBytes(c.TargetBps)
+			c.MarkBytes, c.MaxMarkBytes = p.MarkBytes(c.TargetBps, 0)
 			if err := k.Simulate(c, &r); err != nil {
 				t.Fatal(err)
 			}
@@ -189,8 +189,8 @@ func TestTransportsKeepTheirBounds(t *testing.T) {
 			kerneltest.RandomConstants(rng, &p)
 			lineBps := kerneltest.Pick(rng, 1e8, 10e9, 100e9)
 			s, often := simkernel.NewSender(kind), simkernel.NewSender(kind)
-			s.Start(&p, lineBps, 4)
-			often.Start(&p, lineBps, 4)
+			s.Start(&p, p.Limits(lineBps, simkernel.Path{Hops: 4}))
+			often.Start(&p, p.Limits(lineBps, simkernel.Path{Hops: 4}))
 			h := simkernel.AckInfo{SentBytes: 18_000, Links: make([]simkernel.Telemetry, 1), Bps: []float64{10e9}}
 			for range 300 {
 				was := h.NowPS

@@ -65,6 +65,7 @@ type slowFlow struct {
 	row, source                   int
 	start, path, size             int64
 	sent, delivered, acked, paced int64
+	limits                        simkernel.Limits
 	opened                        int64 // when the last ACK came that found the window closed
 	lastAck                       int64
 	up, down                      int64   // when its last packet has passed the slowest links before and behind the target
@@ -160,17 +161,14 @@ func runLinkTwin(p simkernel.Params, c *Case) *linkTwin {
 			if e.flow.sent < e.flow.size {
 				e.flow.sender.Tick(&t.p, e.at)
 				t.onAck(e.flow, e.packet, e.at)
-				e.flow.window = t.p.WindowAt(e.flow.sender.Rate())
+				e.flow.window = e.flow.limits.WindowAt(rateOf(e.flow.sender))
 				t.at(e.at, slowSend, e.source, nil, nil)
 			}
 		case slowStart:
 			e.flow.sender = simkernel.NewSender(p.Transport)
-			hops := 0
-			if len(c.Hops) > 0 {
-				hops = int(c.Hops[e.flow.row])
-			}
-			e.flow.sender.Start(&t.p, float64(c.SourceBps[e.source]), hops)
-			e.flow.window = t.p.WindowAt(e.flow.sender.Rate())
+			e.flow.limits = t.limits(e.flow.row)
+			e.flow.sender.Start(&t.p, e.flow.limits)
+			e.flow.window = e.flow.limits.WindowAt(rateOf(e.flow.sender))
 			e.flow.paced, e.flow.opened = e.at, e.at
 			t.active[e.source] = append(t.active[e.source], e.flow)
 			t.at(e.at+t.feedback(e.flow).nicWait(), slowSend, e.source, nil, nil)
@@ -313,8 +311,25 @@ func (t *linkTwin) around(f *slowFlow, now int64) (a, b *simkernel.Block, share 
 	return &blocks[i], &blocks[o], max(0, min(1, share))
 }
 
+// limits returns what bounds the sender of a flow.
+func (t *linkTwin) limits(row int) simkernel.Limits {
+	var path simkernel.Path
+	if len(t.c.Hops) > 0 {
+		path.Hops = int(t.c.Hops[row])
+	}
+	if len(t.c.SlowestBps) > 0 {
+		path.SlowestBps, path.RoundTripNS = t.c.SlowestBps[row], t.c.RoundTripNS[row]
+	}
+	return t.p.Limits(float64(t.c.SourceBps[t.c.Source[row]]), path)
+}
+
+func rateOf(s simkernel.Sender) float64 {
+	rateBps, _ := s.Rate()
+	return rateBps
+}
+
 // singles returns how many packets of a flow have a block of their own.
-func (t *linkTwin) singles() int64 { return min(256, (2*t.p.Packets(t.p.WindowBytes)+15)/16*16) }
+func (t *linkTwin) singles() int64 { return min(256, (2*t.p.Packets(t.p.NominalWindow())+15)/16*16) }
 
 // together returns how many of the other packets share a block.
 func (t *linkTwin) together() int64 {
@@ -322,7 +337,7 @@ func (t *linkTwin) together() int64 {
 	if t.p.Transport == simkernel.TIMELY {
 		most = 2
 	}
-	for most > t.p.Packets(t.p.WindowBytes) {
+	for most > t.p.Packets(t.p.NominalWindow()) {
 		most /= 2
 	}
 	return most
@@ -376,11 +391,13 @@ func (t *linkTwin) alone(row int) int64 {
 		feeder = c.Feeder[s]
 	}
 	ps := func(bps, wire int64) int64 { return simkernel.NewWireTime(float64(bps)).PS(wire) }
-	var sent, entered, arrived, feederFree, targetFree, down, at int64
+	pace := simkernel.NewWireTime(t.limits(row).LineBps)
+	var sent, paced, entered, arrived, feederFree, targetFree, down, at int64
 	for n, left := int64(0), c.SizeBytes[row]; left > 0; n++ {
 		pk := &slowPacket{flow: &slowFlow{row: row}, n: n, wire: min(p.PayloadBytes, left) + p.HeaderBytes}
 		left -= pk.wire - p.HeaderBytes
-		sent += ps(c.SourceBps[s], pk.wire)
+		start := max(sent, paced)
+		sent, paced = start+ps(c.SourceBps[s], pk.wire), start+pace.PS(pk.wire)
 		at = sent
 		if left == 0 {
 			at -= t.early(row, pk.wire)
@@ -530,8 +547,8 @@ func (t *linkTwin) send(now int64, source int) {
 		leave := now + simkernel.NewWireTime(float64(t.c.SourceBps[source])).PS(pk.wire)
 		f.sent += payload
 		f.sender.Tick(&t.p, now)
-		rateBps, lineBps := f.sender.Rate()
-		f.window = t.p.WindowAt(rateBps, lineBps)
+		rateBps := rateOf(f.sender)
+		f.window = f.limits.WindowAt(rateBps)
 		f.paced = now + simkernel.NewWireTime(rateBps).PS(pk.wire)
 		pk.sentAt = now
 		f.sentAt[pk.n] = now

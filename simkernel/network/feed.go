@@ -27,6 +27,7 @@ type newFlow struct {
 	idealNS   int64
 	key       uint64
 	timeoutPS int64 // with recovery
+	limits    simkernel.Limits
 	path      int32 // batch.links[path:pathEnd]
 	pathEnd   int32
 }
@@ -119,7 +120,8 @@ func (f *feed) add(b *batch, c *Flows, i int) error {
 		return fmt.Errorf("size_bytes is %d, must be above 0 and take under 13 days at %d bps", size, slowest)
 	}
 	flow := newFlow{row: f.rows, startPS: startNS * simkernel.PSPerNS, size: size, idealNS: f.ideal.FCTNS(size),
-		key: uint64(f.rows), path: begin, pathEnd: end}
+		key: uint64(f.rows), path: begin, pathEnd: end,
+		limits: n.params.Limits(float64(n.links[path[0]].BandwidthBps), f.ideal.Path())}
 	if c.Key != nil {
 		flow.key = c.Key[i]
 	}

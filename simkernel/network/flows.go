@@ -140,19 +140,18 @@ func (d *domain) startSender(slot int32, f *newFlow, path []int32) {
 	n := d.net
 	s := &n.flows.senders[slot]
 	*s = sender{sizeBytes: f.size, external: s.external}
-	lineBps := float64(n.links[path[0]].BandwidthBps)
 	if !n.traits.Embedded {
 		if s.external == nil {
 			s.external = &externalSender{Sender: simkernel.NewSender(n.params.Transport)}
 		}
-		s.external.start(&n.params, lineBps, len(path))
+		s.external.start(&n.params, f.limits)
 		if d.telemetry {
 			s.external.startTelemetry(&n.params, f.size, path, n.links)
 		}
 	}
-	s.dctcp.Start(&n.params, lineBps, len(path))
-	s.gap = n.ports[n.portOf[path[0]]].wire
-	s.windowBytes = s.dctcp.Window(&n.params)
+	s.dctcp.Start(&n.params, f.limits)
+	s.gap = simkernel.NewWireTime(f.limits.LineBps)
+	s.windowBytes = s.dctcp.Window()
 }
 
 // free frees a flow of this domain. Nothing of it is left in the network.

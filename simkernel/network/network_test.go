@@ -20,7 +20,8 @@ func TestNetworkLoneFlowTakesItsIdeal(t *testing.T) {
 	for seed := range uint64(500) {
 		e := randomNetworkOf(simkernel.Transport(seed)%simkernel.TransportCount, seed)
 		p := &e.params
-		p.WindowBytes, p.MarkBytesPerGbps = 1<<40, 1<<30
+		p.MarkBytesPerGbps = 1 << 30
+		p.SetWindow(1 << 40)
 		p.DCQCN.MinMarkPerGbps, p.DCQCN.MaxMarkPerGbps = 1<<30, 1<<30
 		p.TIMELY.LowNS, p.TIMELY.HighNS = 1e12, 1e12
 		p.HPCC.Target, p.HPCC.MaxStage, p.HPCC.BaseRTTNS = 2, 1e9, 1e12
@@ -178,7 +179,7 @@ func TestNetworkOfOneQueueIsTheLinkKernel(t *testing.T) {
 		p.Seed = seed
 		p.AckBytes = 0 // the link kernel's ACKs take no bandwidth
 		if seed%4 == 0 {
-			p.WindowBytes = 1 + rng.Int64N(40_000)
+			p.SetWindow(1 + rng.Int64N(40_000))
 		}
 		c, e := oneQueue(rng, p)
 		k, err := linkcase.NewKernel(p)
@@ -224,7 +225,7 @@ func oneQueue(rng *rand.Rand, p simkernel.Params) (linkcase.Case, netExample) {
 		e.links = []Link{{0, 1, 10e9, targetDelayNS}, {1, 0, 10e9, targetDelayNS}}
 	} else {
 		c.TargetBps = pick(5e9, 10e9, 40e9)
-		c.MarkBytes, c.MaxMarkBytes = p.MarkBytes(c.TargetBps), p.MaxMarkBytes(c.TargetBps)
+		c.MarkBytes, c.MaxMarkBytes = p.MarkBytes(c.TargetBps, 0)
 		c.MarkKey = simkernel.MarkKey(p.Seed, int32(2*sources))
 		e.hosts = make([]bool, sources+2) // the sources, the destination, the switch
 		for s := range sources + 1 {

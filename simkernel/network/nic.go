@@ -224,7 +224,7 @@ func (d *domain) receive(c *nic, it *item) {
 func (s *sender) updateDCTCP(p *simkernel.Params, it *item) {
 	if s.dctcp.Update(p, s.ackedBytes, s.sentBytes, it.bits&flagMarked != 0) {
 		s.gap = simkernel.NewWireTime(s.dctcp.RateBps)
-		s.windowBytes = s.dctcp.Window(p)
+		s.windowBytes = s.dctcp.Window()
 	}
 }
 

@@ -52,8 +52,9 @@ func (p *port) init(n *Network, l int32) {
 	p.fullPS = p.wire.PS(n.fullBytes)
 	p.ackPS = p.wire.PS(n.params.AckBytes)
 	p.delayPS = link.DelayNS * simkernel.PSPerNS
-	p.markBytes = n.params.MarkBytes(link.BandwidthBps)
-	p.red = simkernel.RedMark{MinBytes: p.markBytes, MaxBytes: n.params.MaxMarkBytes(link.BandwidthBps),
+	from, always := n.params.MarkBytes(link.BandwidthBps, link.DelayNS)
+	p.markBytes = from
+	p.red = simkernel.RedMark{MinBytes: from, MaxBytes: always,
 		Share: n.params.DCQCN.MaxMarking}
 	p.markKey = simkernel.MarkKey(n.params.Seed, l)
 }

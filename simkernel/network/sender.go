@@ -10,6 +10,7 @@ import (
 // An externalSender is the sender of a flow that is not embedded in sender, with what it needs of the flow's packets.
 type externalSender struct {
 	simkernel.Sender
+	limits simkernel.Limits
 	sentPS []int64 // when packets in flight were sent: rings by packet number, one for each attempt that there was
 	ring   uint32  // length of one of them, a power of two
 	acked  uint32  // number of the first packet that is not acknowledged
@@ -30,7 +31,7 @@ func (o *externalSender) startTelemetry(p *simkernel.Params, sizeBytes int64, pa
 	for _, l := range path[1:] {
 		o.bps = append(o.bps, float64(links[l].BandwidthBps))
 	}
-	o.telemetryRing = 1 << bits.Len(uint(min(p.Packets(sizeBytes), p.Packets(p.WindowBytes))))
+	o.telemetryRing = 1 << bits.Len(uint(min(p.Packets(sizeBytes), p.Packets(o.limits.WindowBytes))))
 	for a := range o.telemetry {
 		o.telemetry[a] = o.telemetry[a][:0]
 	}
@@ -52,8 +53,9 @@ func (d *domain) telemetryOf(o *externalSender, itemBits uint32) []simkernel.Tel
 	return o.telemetry[attempt][int(place)*o.hops:][:o.hops]
 }
 
-func (o *externalSender) start(p *simkernel.Params, lineBps float64, hops int) {
-	o.Start(p, lineBps, hops)
+func (o *externalSender) start(p *simkernel.Params, l simkernel.Limits) {
+	o.Start(p, l)
+	o.limits = l
 	o.sent, o.acked = 0, 0
 }
 
@@ -70,7 +72,7 @@ func (s *sender) onAck(d *domain, it *item, number, attempt uint32) {
 		h.Links, h.Bps = d.telemetryOf(o, it.bits), o.bps
 	}
 	if o.OnAck(p, &h) || ticked {
-		s.setRate(p)
+		s.setRate()
 	}
 }
 
@@ -83,15 +85,15 @@ func (s *sender) onSend(p *simkernel.Params, number, attempt uint32, nowPS int64
 	o.sentPS[attempt*o.ring+number&(o.ring-1)] = nowPS
 	o.sent = max(o.sent, number+1)
 	if o.Tick(p, nowPS) {
-		s.setRate(p)
+		s.setRate()
 	}
 }
 
 // setRate adopts the rate of the flow's sender.
-func (s *sender) setRate(p *simkernel.Params) {
-	rateBps, lineBps := s.external.Rate()
+func (s *sender) setRate() {
+	rateBps, _ := s.external.Rate()
 	s.gap = simkernel.NewWireTime(rateBps)
-	s.windowBytes = p.WindowAt(rateBps, lineBps)
+	s.windowBytes = s.external.limits.WindowAt(rateBps)
 }
 
 // grow makes space for a packet.

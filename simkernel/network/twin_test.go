@@ -31,6 +31,7 @@ type twinFlow struct {
 	sizeBytes        int64
 	startPS          int64
 	sender           simkernel.Sender
+	limits           simkernel.Limits
 	sent, acked, got int64
 	packets          uint64
 	readyPS          int64
@@ -121,8 +122,14 @@ func runTwin(params simkernel.Params, links []Link, hosts []bool, flows *Flows) 
 		f.waitPS, f.lastPS = make([]int64, len(f.path)), make([]int64, len(f.path))
 		f.marks = make([]int32, len(f.path))
 		f.sender = simkernel.NewSender(params.Transport)
-		f.sender.Start(&params, float64(links[f.path[0]].BandwidthBps), len(f.path))
-		f.window = params.WindowAt(f.sender.Rate())
+		var alone simkernel.IdealPath
+		alone.Reset(&params)
+		for _, l := range f.path {
+			alone.Add(links[l].BandwidthBps, links[l].DelayNS)
+		}
+		f.limits = params.Limits(float64(links[f.path[0]].BandwidthBps), alone.Path())
+		f.sender.Start(&params, f.limits)
+		f.window = f.limits.WindowAt(rateOf(f.sender))
 		w.flows = append(w.flows, f)
 		w.at(twinEvent{atPS: f.startPS, rank: 1<<32 + i, port: f.path[0], start: f})
 	}
@@ -143,6 +150,11 @@ func runTwin(params simkernel.Params, links []Link, hosts []bool, flows *Flows) 
 	return w
 }
 
+func rateOf(s simkernel.Sender) float64 {
+	rateBps, _ := s.Rate()
+	return rateBps
+}
+
 func (w *netTwin) arrive(port int32, k *twinPacket, nowPS int64) {
 	p, f := &w.ports[port], k.flow
 	k.atPS = nowPS
@@ -153,7 +165,7 @@ func (w *netTwin) arrive(port int32, k *twinPacket, nowPS int64) {
 			f.sender.Tick(&w.params, nowPS)
 			f.sender.OnAck(&w.params, &simkernel.AckInfo{NowPS: nowPS, RTTPS: nowPS - k.sentPS, AckedBytes: f.acked,
 				SentBytes: f.sent, Marked: k.marked, Links: k.links, Bps: k.bps})
-			f.window = w.params.WindowAt(f.sender.Rate())
+			f.window = f.limits.WindowAt(rateOf(f.sender))
 		}
 		w.look(port, max(nowPS, p.freePS, f.readyPS))
 		return
@@ -200,8 +212,8 @@ func (w *netTwin) send(port int32, nowPS int64) {
 		payload := min(w.params.PayloadBytes, f.sizeBytes-f.sent)
 		f.sent += payload
 		f.sender.Tick(&w.params, nowPS)
-		rateBps, lineBps := f.sender.Rate()
-		f.window = w.params.WindowAt(rateBps, lineBps)
+		rateBps := rateOf(f.sender)
+		f.window = f.limits.WindowAt(rateBps)
 		f.readyPS = nowPS + simkernel.NewWireTime(rateBps).PS(payload+w.params.HeaderBytes)
 		w.look(port, f.readyPS)
 		k = &twinPacket{flow: f, payload: payload, last: f.sent == f.sizeBytes, atPS: nowPS, sentPS: nowPS,
@@ -255,12 +267,12 @@ func (w *netTwin) wire(k *twinPacket) int64 {
 
 // marks says whether a port marks a packet that leaves so much behind.
 func (w *netTwin) marks(port int32, k *twinPacket, left int64) bool {
-	bandwidthBps := w.links[port].BandwidthBps
+	from, always := w.params.MarkBytes(w.links[port].BandwidthBps, w.links[port].DelayNS)
 	switch w.params.Transport {
 	case simkernel.DCTCP:
-		return left > w.params.MarkBytes(bandwidthBps)
+		return left > from
 	case simkernel.DCQCN:
-		red := simkernel.RedMark{MinBytes: w.params.MarkBytes(bandwidthBps), MaxBytes: w.params.MaxMarkBytes(bandwidthBps),
+		red := simkernel.RedMark{MinBytes: from, MaxBytes: always,
 			Share: w.params.DCQCN.MaxMarking}
 		return red.Marks(left, simkernel.MixKey(simkernel.MixKey(simkernel.MarkKey(w.params.Seed, port), uint64(k.flow.row)), k.n))
 	}
@@ -310,7 +322,10 @@ func randomNetworkOf(t simkernel.Transport, seed uint64) netExample {
 	pick := func(of ...int64) int64 { return of[rng.IntN(len(of))] }
 	e := netExample{params: simkernel.ParamsOf(t)}
 	e.params.Seed = seed
-	e.params.WindowBytes = pick(500, 2500, 18_000, 18_000, 100_000)
+	e.params.SetWindow(pick(simkernel.AutoWindow, 500, 2500, 18_000, 18_000, 100_000))
+	if rng.IntN(4) == 0 {
+		e.params.WANWindowBytes = pick(simkernel.AutoWindow, 40_000)
+	}
 	e.params.AckBytes = pick(0, 60, 60, 60)
 	e.params.MarkBytesPerGbps = pick(0, 300, 3000)
 	switches, hostCount := 1+rng.IntN(6), 2+rng.IntN(8)
@@ -467,7 +482,7 @@ func TestNetworkAgreesWithTwin(t *testing.T) {
 // A host with one long flow and hundreds of short ones: its list of flows is made compact.
 func TestNetworkBusyHostAgreesWithTwin(t *testing.T) {
 	e := netExample{params: simkernel.DefaultParams(), hosts: []bool{true, true, true, false}}
-	e.params.WindowBytes = 5000
+	e.params.SetWindow(5000)
 	for h := range int32(3) {
 		e.links = append(e.links, Link{h, 3, 10e9, 1000}, Link{3, h, 10e9, 1000})
 	}

@@ -10,6 +10,7 @@ type trip struct {
 	net    *topology.Network
 	params simkernel.Params
 	links  []linkTimes
+	alone  simkernel.IdealPath
 
 	packets    int64
 	full, last []int64 // by hop: to send a full packet, the last packet; the same for a flow of one packet
@@ -51,12 +52,22 @@ func (t *trip) set(sizeBytes int64, path []int32) {
 		t.oneWay += full + delay
 		back += t.links[id].both + delay
 	}
-	line := float64(t.net.Links[path[0]].BandwidthBps)
+	limits := p.Limits(float64(t.net.Links[path[0]].BandwidthBps), t.path(path))
+	line := limits.LineBps
 	rate := min(p.MinRateBps, line)
 	gap := int64(float64(8*largest) * 1e12 / rate)
-	window := max(1, int64(float64(p.WindowBytes)*rate/line))
+	window := max(1, int64(float64(limits.WindowBytes)*rate/line))
 	t.cycle = max(t.oneWay+back, gap)
 	t.parts = max(1, min((window+p.PayloadBytes-1)/p.PayloadBytes, t.cycle/gap))
+}
+
+// path returns what the sender knows of a path.
+func (t *trip) path(links []int32) simkernel.Path {
+	t.alone.Reset(&t.params)
+	for _, id := range links {
+		t.alone.Add(t.net.Links[id].BandwidthBps, t.net.Links[id].DelayNS)
+	}
+	return t.alone.Path()
 }
 
 // work is the time to send all packets at a hop.

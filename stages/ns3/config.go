@@ -168,6 +168,9 @@ func (n *netCase) marking() (low, high, most []any) {
 // checkParams returns an error for constants that ns-3 cannot be configured for.
 func (n *netCase) checkParams() error {
 	p := n.p
+	if p.NeedsPaths() {
+		return errors.New("ns-3 gives all flows of a link case one window: state it, as --window 18KB does")
+	}
 	defaults := simkernel.ParamsOf(p.Transport)
 	header := int64(headerBytes)
 	switch p.Transport {

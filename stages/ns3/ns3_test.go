@@ -36,9 +36,8 @@ func answer(filter string) string {
 
 // smallCase has two sources and three flows, to destinations 1 µs and 3 µs behind a target of 1 µs.
 func smallCase() *linkcase.Case {
-	p := simkernel.DefaultParams()
 	return &linkcase.Case{
-		Kind: linkcase.Behind, TargetBps: 40e9, MarkBytes: p.MarkBytes(40e9), MaxMarkBytes: p.MaxMarkBytes(40e9),
+		Kind: linkcase.Behind, TargetBps: 40e9, MarkBytes: 120_000, MaxMarkBytes: 120_000,
 		SourceBps: []int64{10e9, 9_970_000_000}, SourceDelayNS: []int64{1000, 2000},
 		Source: []int32{0, 1, 1}, SizeBytes: []int64{500, 1000, 2500},
 		StartNS:     []int64{5_000_000_000, 5_000_000_001, 5_000_001_000},
@@ -312,10 +311,11 @@ func TestNS3AgainstKernel(t *testing.T) {
 		p := simkernel.ParamsOf(kind)
 		bps := int64(10e9)
 		if kind == simkernel.HPCC {
-			bps, p.WindowBytes = 25e9, 45_000
+			bps = 25e9
+			p.SetWindow(45_000)
 		}
 		c := &linkcase.Case{Kind: linkcase.Behind, TargetBps: bps}
-		c.MarkBytes, c.MaxMarkBytes = p.MarkBytes(c.TargetBps), p.MaxMarkBytes(c.TargetBps)
+		c.MarkBytes, c.MaxMarkBytes = p.MarkBytes(c.TargetBps, 0)
 		for s := range 8 {
 			c.SourceBps, c.SourceDelayNS = append(c.SourceBps, bps), append(c.SourceDelayNS, 1000+1000*int64(s%2))
 		}

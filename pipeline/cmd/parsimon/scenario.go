@@ -21,6 +21,7 @@ type scenarioFlags struct {
 	seed                  uint64
 	duration              string
 	maxLoad, transport    string
+	window                string
 	fail                  []string
 	allowUnreachable      bool
 	maxRejects            string
@@ -42,6 +43,7 @@ func (s *scenarioFlags) declare(f *pflag.FlagSet) {
 	f.StringVar(&s.maxLoad, "max-load", "", "expected load of the most loaded link, e.g. 50%, instead of the scenario file's")
 	f.StringVar(&s.transport, "transport", "", "congestion control of all senders, with its default constants: "+strings.Join(simkernel.Transports(), ", ")+"; default: the scenario file's, or dctcp")
 	f.StringArrayVar(&s.fail, "fail", nil, "take down a cable A:B (ids or names), all cables of a SWITCH, or what is plugged into DEVICE:PORT; may be repeated")
+	f.StringVar(&s.window, "window", "auto", "what a sender may have in flight: auto, the bandwidth-delay product of each path, or a size for all, e.g. 18KB; default: the scenario file's, or auto")
 	f.BoolVar(&s.allowUnreachable, "allow-unreachable", false, "count flows without a path instead of refusing them")
 	f.StringVar(&s.maxRejects, "max-rejects", "1%", "share of the flow file's rows that may be rejected before the run fails")
 }
@@ -101,6 +103,11 @@ func (s *scenarioFlags) override(sc *scenario.Scenario) (err error) {
 			return usagef("--transport: %v", err)
 		}
 	}
+	if changed("window") {
+		if err := sc.SetSenderWindow(s.window); err != nil {
+			return usagef("--window: %v", err)
+		}
+	}
 	if changed("max-rejects") {
 		if sc.MaxRejects, err = parseRejects(s.maxRejects); err != nil {
 			return err
@@ -138,7 +145,7 @@ func (s *scenarioFlags) giveName(sc *scenario.Scenario) {
 		sc.Name = s.name
 		return
 	}
-	for _, name := range []string{"seed", "duration", "max-load", "transport"} {
+	for _, name := range []string{"seed", "duration", "max-load", "transport", "window"} {
 		if s.flagSet.Changed(name) {
 			sc.Name += ", " + name + " " + s.flagSet.Lookup(name).Value.String()
 		}

@@ -1,0 +1,125 @@
+package simkernel
+
+// AutoWindow as Params.WindowBytes or Params.WANWindowBytes fits the window of each flow to its path.
+const AutoWindow = 0
+
+const (
+	// WANRoundTripNS is the round trip from which on a path has WANWindowBytes: that of 20 km of fibre. Paths within a
+	// data centre have some 10 µs.
+	WANRoundTripNS = 200_000
+
+	// windowFactor is the window that fits a path, relative to its bandwidth-delay product. With 1 a flow alone fills
+	// its path and leaves no queue: more would add a queue and nothing else. It is the rule of HPCC's ns-3 (GLOBAL_T 0),
+	// and that of the paper's 18,000 B: 14.4 µs at 10 Gbps.
+	windowFactor = 1
+
+	// leastWindow is the least number of packets of such a window: as many as let a sender notice the loss of one
+	// (RFC 5681, §3.2: three later ones).
+	leastWindow = 4
+
+	// usualRoundTripNS is the round trip of the networks that the defaults of transports are for (the paper's).
+	usualRoundTripNS = 14_400
+
+	nominalWindow = 18_000
+
+	// MaxWindowBytes bounds a stated window.
+	MaxWindowBytes = 1 << 40
+
+	// A port marks from so many round trips over its link on, if that is more than its threshold by bandwidth: K > C ×
+	// RTT / 7 keeps a link busy (Alizadeh et al., SIGCOMM'10, §3.4, eq. 13). At 3 KB per Gbps, which is
+	// 24 µs, that is so from a delay of 84 µs on.
+	markRoundTrips = 1.0 / 7
+)
+
+// A Path is what matters to a sender of its flow's path when it is idle.
+type Path struct {
+	Hops        int
+	SlowestBps  int64 // bandwidth of the slowest link
+	RoundTripNS int64 // of a full packet and its ACK; sending, propagation and forwarding included
+}
+
+// Limits are what bounds a sender.
+type Limits struct {
+	LineBps     float64 // the rate never exceeds it, and begins there
+	WindowBytes int64   // payload in flight at LineBps
+	RoundTripNS int64   // of the idle path, if the window is fitted to it; else 0
+	Hops        int
+}
+
+// Limits returns the limits of a flow on a path, whose host's link has the bandwidth lineBps. A stated window goes with
+// the rate of the host's link, as in the paper. A window that is fitted to the path goes with the rate of its slowest
+// link: a burst at a higher rate would only queue there, and be marked. Constants that are delays (of TIMELY, HPCC and
+// Swift) are then relative to the path's round trip, too.
+func (p *Params) Limits(lineBps float64, path Path) Limits {
+	l := Limits{LineBps: lineBps, WindowBytes: p.statedWindow(path), Hops: path.Hops}
+	if l.WindowBytes == AutoWindow {
+		l.LineBps = min(lineBps, float64(path.SlowestBps))
+		l.WindowBytes = p.neededWindow(path)
+		l.RoundTripNS = path.RoundTripNS
+	}
+	return l
+}
+
+// WindowAt returns how much payload may be in flight at a rate.
+func (l *Limits) WindowAt(rateBps float64) int64 { return windowAt(l.WindowBytes, rateBps, l.LineBps) }
+
+func windowAt(atLine int64, rateBps, lineBps float64) int64 {
+	return max(1, int64(float64(atLine)*rateBps/lineBps))
+}
+
+// moreNS returns by how much thresholds of delay are higher on the path than on those that their defaults are for.
+func (l *Limits) moreNS() int64 { return max(0, l.RoundTripNS-usualRoundTripNS) }
+
+// NominalWindow is the window for which flows are divided into blocks, and with which queues are guessed; of windows
+// that are fitted to paths, that of a host of 10 Gbps.
+func (p *Params) NominalWindow() int64 {
+	if p.WindowBytes == AutoWindow {
+		return nominalWindow
+	}
+	return p.WindowBytes
+}
+
+// NeedsPaths reports whether windows depend on paths, which simulators must then be given.
+func (p *Params) NeedsPaths() bool {
+	return p.WindowBytes == AutoWindow || p.WANWindowBytes != p.WindowBytes
+}
+
+// SetWindow states one window for all paths, or AutoWindow.
+func (p *Params) SetWindow(bytes int64) { p.WindowBytes, p.WANWindowBytes = bytes, bytes }
+
+// statedWindow returns the window of flows on a path; AutoWindow if it is fitted.
+func (p *Params) statedWindow(path Path) int64 {
+	if path.RoundTripNS >= WANRoundTripNS {
+		return p.WANWindowBytes
+	}
+	return p.WindowBytes
+}
+
+// neededWindow returns the least window with which a flow alone on a path sends without pause, in whole packets.
+func (p *Params) neededWindow(path Path) int64 {
+	wire := NewWireTime(float64(path.SlowestBps))
+	fullPS := wire.PS(p.PayloadBytes + p.HeaderBytes)
+	packets := (windowFactor*path.RoundTripNS*PSPerNS + fullPS - 1) / fullPS
+	return max(leastWindow, packets) * p.PayloadBytes
+}
+
+// WindowDelayNS returns how much longer a flow alone on a path takes because its window is smaller than the path needs:
+// with w packets in flight, every w-th packet waits for an ACK, a round trip R after the packet w before it, where the
+// slowest link would have sent w packets in w·T.
+//
+//	⌊(n − 1) / w⌋ · max(0, R − w·T)
+func (p *Params) WindowDelayNS(path Path, sizeBytes int64) int64 {
+	window := p.statedWindow(path)
+	if window == AutoWindow {
+		return 0
+	}
+	w := p.Packets(window)
+	fullPS := NewWireTime(float64(path.SlowestBps)).PS(p.PayloadBytes + p.HeaderBytes)
+	if w > path.RoundTripNS*PSPerNS/fullPS {
+		return 0
+	}
+	return (p.Packets(sizeBytes) - 1) / w * (path.RoundTripNS - w*fullPS/PSPerNS)
+}
+
+// NeededWindow is the least window with which a flow alone on a path sends without pause.
+func (p *Params) NeededWindow(path Path) int64 { return p.neededWindow(path) }
