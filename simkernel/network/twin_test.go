@@ -313,10 +313,8 @@ type netExample struct {
 	flows  Flows
 }
 
-// randomNetwork makes a connected network of switches with hosts, one cable each, and flows on
+// randomNetworkOf makes a connected network of switches with hosts, one cable each, and flows on
 // shortest-by-chance paths. It leans towards collisions: equal times, equal speeds, tiny windows.
-func randomNetwork(seed uint64) netExample { return randomNetworkOf(simkernel.DCTCP, seed) }
-
 func randomNetworkOf(t simkernel.Transport, seed uint64) netExample {
 	rng := rand.New(rand.NewPCG(seed, 5))
 	pick := func(of ...int64) int64 { return of[rng.IntN(len(of))] }
