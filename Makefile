@@ -9,7 +9,7 @@ BIN := bin
 LAKE := lake
 SHARED := ../shared
 FLINK := $(CURDIR)/.cache/flink-jars
-# Flags and arguments of a measurement: --short to try it, --write to replace its section of a page.
+# Flags and arguments of a measurement: --short to try it, --write to write its page of datasets/results.
 ARGS :=
 
 .PHONY: help
@@ -93,7 +93,7 @@ fuzz: setup ## fuzz every reader of foreign files (FUZZTIME=30s each)
 sampling-test: ## estimates from windows: changes by common windows, and a trace that is asked every hour (a minute)
 	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run 'TestCompareCoverage|TestHourlyIngest' -v ./pipeline/sampling ./pipeline/cmd/parsimon
 
-##@ Measure (minutes to hours; ARGS="--short" tries one, ARGS="--write" replaces its section of a page)
+##@ Measure (minutes to hours; ARGS="--short" tries one, ARGS="--write" writes its page of datasets/results)
 MEASUREMENTS := accuracy own-accuracy constants transport-accuracy transport-networks exact-ns3 large-exact honesty held-out m3-table bench-kernel bench-run bench-exact \
 	bench-transports large growth clustering what-if failures coverage sampled-growth sampled-day ingest-bench ns3-backend faults durability
 .PHONY: $(MEASUREMENTS)

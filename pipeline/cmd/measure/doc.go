@@ -3,10 +3,6 @@
 //	go run ./pipeline/cmd/measure NAME [flags] [ARGUMENT …]
 //
 // Each measurement is one file with one function. It runs bin/parsimon (make build) as a user would, in lakes of its
-// own, and prints Markdown tables. With --write it also replaces its section of its page:
-//
-//	<!-- begin NAME: command -->
-//	Measured at commit, date, machine.
-//	| table | … |
-//	<!-- end NAME -->
+// own, and prints Markdown tables. With --write it also writes them to datasets/results/NAME.md, with commit, date and
+// machine.
 package main

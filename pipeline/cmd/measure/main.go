@@ -11,49 +11,43 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A measurement is one section of a page and the function that measures it.
+// A measurement is a page of results and the function that measures them.
 type measurement struct {
 	name    string
-	page    string // with the section NAME
 	args    string // what the arguments are; "" for none
 	summary string
 	run     func(ctx context.Context, b *bench)
 }
 
 func measurements() []measurement {
-	const (
-		accuracyPage    = "datasets/ACCURACY.md"
-		performancePage = "pipeline/PERFORMANCE.md"
-		whatIfPage      = "pipeline/whatif/README.md"
-	)
 	return []measurement{
-		{"accuracy", accuracyPage, "SCENARIO", "estimators against ns-3 on the shared scenarios", accuracy},
-		{"own-accuracy", accuracyPage, "SCENARIO", "estimators against --exact on the shipped scenarios", ownAccuracy},
-		{"constants", accuracyPage, "SCENARIO", "unusual transport constants, against --exact", constantsAccuracy},
-		{"transport-accuracy", accuracyPage, "TRANSPORT", "every transport against --exact", transportAccuracy},
-		{"transport-networks", accuracyPage, "SCENARIO", "other transports against --exact, on networks of several kinds", transportNetworks},
-		{"exact-ns3", accuracyPage, "SCENARIO", "the whole-network simulation against ns-3, on networks of several kinds", exactNS3},
-		{"large-exact", accuracyPage, "", "0.2 s of 6,144 hosts against --exact", largeExact},
-		{"honesty", accuracyPage, "SCENARIO", "warnings and intervals of the default against its errors", honesty},
-		{"held-out", accuracyPage, "SCENARIO", "the same on networks and traffic of other kinds, against --exact", heldOut},
-		{"m3-table", accuracyPage, "all|MIX", "scenarios of m3's table against its ns-3", m3Table},
-		{"bench-kernel", performancePage, "", "link kernel against the reference link simulator", benchKernel},
-		{"bench-run", performancePage, "SCENARIO", "a whole estimate against the reference", benchRun},
-		{"bench-exact", performancePage, "SCENARIO", "estimates by link cases against the whole-network simulation", benchExact},
-		{"bench-transports", performancePage, "", "cost of each transport in the link kernel", benchTransports},
-		{"large", performancePage, "DURATION", "6,144 hosts: time, memory, disk", large},
-		{"growth", performancePage, "HOSTS", "cost by hosts and duration, and pipeline/growth.svg", growth},
-		{"clustering", performancePage, "SCENARIO", "savings and errors of --cluster, against ns-3", clustering},
-		{"what-if", whatIfPage, "SCENARIO", "a what-if and a sweep against runs from nothing", whatIf},
-		{"failures", whatIfPage, "SCENARIO", "errors with one random cable down, against --exact", failures},
-		{"coverage", "pipeline/sampling/README.md", "REPETITIONS", "how often intervals of estimates from windows hold the whole's value", coverage},
-		{"sampled-growth", "pipeline/sampling/README.md", "FLOWS", "p99 within 2% of more and more flows of 6,144 hosts", sampledGrowth},
-		{"sampled-day", "pipeline/sampling/README.md", "FLOWS", "a day ingested by the hour and asked for p99 within 2%", sampledDay},
-		{"ingest-bench", "stages/ingest/README.md", "RECORDS", "a synthetic day of flow logs against its truth", ingestDay},
-		{"ns3-backend", "stages/ns3/README.md", "TRANSPORT", "link cases in ns-3 against the link kernel", ns3Backend},
-		{"faults", "pipeline/OPERATORS.md", "", "killed processes, failing disks, damaged bytes: what a lake survives", faults},
-		{"durability", performancePage, "DURATION", "what fsync and digests cost", durability},
-		{"digest", "", "LAKE", "rows and digest of every table of a lake", digest},
+		{"accuracy", "SCENARIO", "estimators against ns-3 on the shared scenarios", accuracy},
+		{"own-accuracy", "SCENARIO", "estimators against --exact on the shipped scenarios", ownAccuracy},
+		{"constants", "SCENARIO", "unusual transport constants, against --exact", constantsAccuracy},
+		{"transport-accuracy", "TRANSPORT", "every transport against --exact", transportAccuracy},
+		{"transport-networks", "SCENARIO", "other transports against --exact, on networks of several kinds", transportNetworks},
+		{"exact-ns3", "SCENARIO", "the whole-network simulation against ns-3, on networks of several kinds", exactNS3},
+		{"large-exact", "", "0.2 s of 6,144 hosts against --exact", largeExact},
+		{"honesty", "SCENARIO", "warnings and intervals of the default against its errors", honesty},
+		{"held-out", "SCENARIO", "the same on networks and traffic of other kinds, against --exact", heldOut},
+		{"m3-table", "all|MIX", "scenarios of m3's table against its ns-3", m3Table},
+		{"bench-kernel", "", "link kernel against the reference link simulator", benchKernel},
+		{"bench-run", "SCENARIO", "a whole estimate against the reference", benchRun},
+		{"bench-exact", "SCENARIO", "estimates by link cases against the whole-network simulation", benchExact},
+		{"bench-transports", "", "cost of each transport in the link kernel", benchTransports},
+		{"large", "DURATION", "6,144 hosts: time, memory, disk", large},
+		{"growth", "HOSTS", "cost by hosts and duration, and pipeline/growth.svg", growth},
+		{"clustering", "SCENARIO", "savings and errors of --cluster, against ns-3", clustering},
+		{"what-if", "SCENARIO", "a what-if and a sweep against runs from nothing", whatIf},
+		{"failures", "SCENARIO", "errors with one random cable down, against --exact", failures},
+		{"coverage", "REPETITIONS", "how often intervals of estimates from windows hold the whole's value", coverage},
+		{"sampled-growth", "FLOWS", "p99 within 2% of more and more flows of 6,144 hosts", sampledGrowth},
+		{"sampled-day", "FLOWS", "a day ingested by the hour and asked for p99 within 2%", sampledDay},
+		{"ingest-bench", "RECORDS", "a synthetic day of flow logs against its truth", ingestDay},
+		{"ns3-backend", "TRANSPORT", "link cases in ns-3 against the link kernel", ns3Backend},
+		{"faults", "", "killed processes, failing disks, damaged bytes: what a lake survives", faults},
+		{"durability", "DURATION", "what fsync and digests cost", durability},
+		{"digest", "LAKE", "rows and digest of every table of a lake", digest},
 	}
 }
 
@@ -81,7 +75,7 @@ func command(ctx context.Context, args []string) (err error) {
 		"e.g. \"independent;flow --passes 1\"; the first word is the estimator")
 	flags.IntVar(&b.rounds, "rounds", 0, "rounds, pairs or draws, or times the flows of m3-table; 0: the measurement's own number")
 	flags.BoolVar(&b.short, "short", false, "a small part of the measurement, to try it")
-	flags.BoolVar(&b.write, "write", false, "replace the section of the page")
+	flags.BoolVar(&b.write, "write", false, "write datasets/results/NAME.md")
 	flags.Usage = func() { fmt.Fprint(os.Stderr, usage(flags)) }
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -95,7 +89,7 @@ func command(ctx context.Context, args []string) (err error) {
 		if m.name != flags.Arg(0) {
 			continue
 		}
-		if b.write && (b.short || len(b.args) > 0 || b.how != "" || m.page == "") {
+		if b.write && (b.short || len(b.args) > 0 || b.how != "" || m.name == "digest") {
 			return errors.New("--write is for the whole measurement: without --short, --ways and arguments")
 		}
 		if b.tmp, err = os.MkdirTemp("", "measure-"); err != nil {
@@ -105,7 +99,7 @@ func command(ctx context.Context, args []string) (err error) {
 		if m.run(ctx, b); b.err != nil || !b.write {
 			return b.err
 		}
-		return writeSection(m.page, m.name, b.provenance(ctx)+"\n\n"+b.out.String())
+		return m.writeResult(b.provenance(ctx) + "\n\n" + b.out.String())
 	}
 	return fmt.Errorf("no measurement %q: \"measure\" lists them", flags.Arg(0))
 }

@@ -4,34 +4,18 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"strings"
 	"time"
 )
 
-// writeSection replaces what a page has between <!-- begin NAME: … --> and <!-- end NAME -->.
-func writeSection(page, name, content string) error {
-	text, err := os.ReadFile(page)
-	if err != nil {
-		return err
-	}
-	replaced, err := replaceSection(string(text), name, content)
-	if err != nil {
-		return fmt.Errorf("%s: %w", page, err)
-	}
-	return os.WriteFile(page, []byte(replaced), 0o644)
-}
-
-// replaceSection keeps the markers, which must be there once.
-func replaceSection(text, name, content string) (string, error) {
-	quoted := regexp.QuoteMeta(name)
-	begin := regexp.MustCompile(`<!-- begin `+quoted+`:[^>]*-->\n`).FindAllStringIndex(text, -1)
-	end := regexp.MustCompile(`<!-- end `+quoted+` -->`).FindAllStringIndex(text, -1)
-	if len(begin) != 1 || len(end) != 1 || end[0][0] < begin[0][1] {
-		return "", fmt.Errorf("want one <!-- begin %s: command --> with its <!-- end %s -->", name, name)
-	}
-	return text[:begin[0][1]] + strings.TrimSpace(content) + "\n" + text[end[0][0]:], nil
+// writeResult writes datasets/results/NAME.md.
+func (m *measurement) writeResult(content string) error {
+	text := fmt.Sprintf("# %s\n\n%s%s. Written by `make %s ARGS=--write`.\n\n%s\n", m.name,
+		strings.ToUpper(m.summary[:1]), m.summary[1:], m.name, strings.TrimSpace(content))
+	return os.WriteFile(filepath.Join("datasets", "results", m.name+".md"), []byte(text), 0o644)
 }
 
 // provenance says at which commit, when and where figures were measured.
