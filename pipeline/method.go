@@ -55,7 +55,7 @@ func (m *method) command(name string, v Variant) string {
 
 // baseCommand is the command line that runs a stage alone that does not depend on the variant.
 func (m *method) baseCommand(name string) string {
-	return fmt.Sprintf("parsimon %s --lake %s --scenario %s", name, m.Lake.Path(), m.ID())
+	return fmt.Sprintf("parsimon stage %s --lake %s --scenario %s", name, m.Lake.Path(), m.ID())
 }
 
 // chunkTasks are the chunks of table flows as tasks: one for each data file.

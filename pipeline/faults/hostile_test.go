@@ -190,7 +190,7 @@ var strangersCommands = [][]string{
 	{"status", "--lake", "lake"}, {"du", "--lake", "lake"},
 	{"query", "slowdown_by_size", "--lake", "lake"},
 	runOf("tiny.yaml"), whatIfOf("--fail", "pod0-tor0:pod0-fabric0"),
-	{"route", "-q", "--lake", "lake"}, {"sample", "--passes", "1", "-q", "--lake", "lake"},
+	{"stage", "route", "-q", "--lake", "lake"}, {"stage", "sample", "--passes", "1", "-q", "--lake", "lake"},
 	ingestOf("day0.log"), {"cache", "prune", "--keep", "0", "--lake", "lake"},
 	{"rm", "tiny", "--lake", "lake"}, {"rm", "--workload", "days", "--lake", "lake"},
 }

@@ -29,7 +29,7 @@ var jobs = []job{
 	{"sweep", nil, []string{"sweep", "tiny", "--fail", "each:tor-fabric", "--passes", "1", "-q", "--lake", "lake"}},
 	{"sweep of parameters", nil, []string{"sweep", "tiny.yaml", "--set", "workload.max_load=20%,30%", "--passes", "1", "-q", "--lake", "lake"}},
 	{"ingest of a second day", nil, ingestOf("day0.log", "day1.log")},
-	{"shard", [][]string{{"generate", "other.yaml", "-q", "--lake", "lake"}}, []string{"route", "--shard", "0/1", "-q", "--lake", "lake"}},
+	{"shard", [][]string{{"stage", "generate", "other.yaml", "-q", "--lake", "lake"}}, []string{"stage", "route", "--shard", "0/1", "-q", "--lake", "lake"}},
 	{"rm", [][]string{runOf("other.yaml")}, []string{"rm", "other", "--lake", "lake"}},
 	{"Beam job", nil, []string{beamProgram, "other.yaml", "--passes", "1", "--partitions", "4", "-q", "--lake", "lake"}},
 }

@@ -15,8 +15,8 @@ func clustering(ctx context.Context, b *bench) {
 		g, lake := b.groundTruth(name), b.lake()
 		source := []string{"--topology", g.topology, "--flows", g.flows}
 		// Generated and routed before, so that times are of estimates.
-		b.parsimon(ctx, append([]string{"generate", "--lake", lake}, source...)...)
-		b.parsimon(ctx, "route", "--lake", lake)
+		b.parsimon(ctx, append([]string{"stage", "generate", "--lake", lake}, source...)...)
+		b.parsimon(ctx, "stage", "route", "--lake", lake)
 		for i, way := range ways {
 			e := b.run(ctx, lake, append(append(source, "--cache", "off"), estimator(way)...)...)
 			p := b.validate(ctx, lake, e, estimator(way), g.fcts)["all"].errors

@@ -110,8 +110,8 @@ func (b *bench) coverageHour(ctx context.Context, hour, hourMS int) string {
 	}
 	lake := b.tmp + "/hour"
 	b.fail(os.RemoveAll(lake))
-	id, _ := b.parsimon(ctx, "generate", b.file("hour.yaml", scenario), "--lake", lake)
-	b.parsimon(ctx, "route", "--lake", lake, "--scenario", strings.TrimSpace(id)) // queries see the flows after it
+	id, _ := b.parsimon(ctx, "stage", "generate", b.file("hour.yaml", scenario), "--lake", lake)
+	b.parsimon(ctx, "stage", "route", "--lake", lake, "--scenario", strings.TrimSpace(id)) // queries see the flows after it
 	text, _ := b.parsimon(ctx, "query", "--lake", lake, "--format", "csv", "--sql", "SELECT src, dst, size_bytes, start_ns + "+
 		strconv.Itoa(hour*hourMS*1e6)+" AS start_ns, service, vnet FROM flows ORDER BY start_ns, flow_id")
 	_, rows, _ := strings.Cut(text, "\n")

@@ -133,7 +133,7 @@ func (b *bench) m3Run(ctx context.Context, s *m3Scenarios, m m3Mix, flows int) m
 	// change with it: the second load makes the byte rate that of the mix.
 	load *= ours / published
 	drawn := b.m3Scenario(m, flows, load)
-	b.parsimon(ctx, "generate", drawn, "--lake", lake)
+	b.parsimon(ctx, "stage", "generate", drawn, "--lake", lake)
 	gbps := b.generatedGbps(lake)
 	if b.err != nil {
 		return r

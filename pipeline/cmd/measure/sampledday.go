@@ -61,7 +61,7 @@ func sampledGrowth(ctx context.Context, b *bench) {
 	for _, name := range b.names([]string{"3e6"}, []string{"1e7", "3.405e7", "1e8"}) {
 		lake := b.lake()
 		duration := strconv.FormatFloat(b.parse(name)/growthFlowsPerSecond*1e3, 'f', 0, 64) + "ms"
-		_, made := b.measured(ctx, "generate", "large", "--duration", duration, "--lake", lake)
+		_, made := b.measured(ctx, "stage", "generate", "large", "--duration", duration, "--lake", lake)
 		a := b.within(ctx, lake, "large", "--duration", duration)
 		b.row(si(a.Flows), decimal(made.seconds), decimal(made.processor), decimal(a.cost.seconds), decimal(a.cost.processor),
 			fmt.Sprintf("%.2f", max(made.peak, a.cost.peak)/1e9), a.Windows, fmt.Sprintf("%.3g%%", 100*a.Share), a.p99(), a.Stopped)

@@ -40,7 +40,7 @@ Usage:
   parsimon-beam --scenario ID --lake DIR --within 2% [--of p99]
 
 The scenario is a file, the name of a shipped one, or the id of one whose flows are in the lake
-(parsimon generate makes it from other inputs). Its flows are generated here. All other stages run on
+(parsimon stage generate makes it from other inputs). Its flows are generated here. All other stages run on
 the workers of the runner, which need the lake under the same path. The rows are those of
 "parsimon run". The same command continues a job that failed. pipeline/OPERATORS.md describes setups.
 

@@ -20,7 +20,7 @@ func TestEmptyNames(t *testing.T) {
 	for _, args := range [][]string{
 		{"rm", ""}, {"rm", "--workload", ""}, {"rm", "tiny", ""}, {"what-if", "", "--scale", "web=2"},
 		{"compare", "", "tiny"}, {"compare", "tiny", ""}, {"report", ""}, {"report", "tiny", "--compare", ""},
-		{"validate", "--scenario", ""}, {"route", "--scenario", ""}, {"sweep", "", "--fail", "each:fabric-spine"},
+		{"validate", "--scenario", ""}, {"stage", "route", "--scenario", ""}, {"sweep", "", "--fail", "each:fabric-spine"},
 		{"run", "--workload", ""}, {"run", ""}, {"query", ""}, {"query", "slowdown_by_size", "--param", "scenario="},
 		{"ingest", "", "--topology", "x"}, {"ingest", "x", "--topology", ""},
 	} {

@@ -140,7 +140,7 @@ workload: {flows: flows.csv}
 `,
 	})
 	run := func(args ...string) string {
-		code, out, log := parsimon(t, append([]string{"generate", "--lake", in("lake")}, args...)...)
+		code, out, log := parsimon(t, append([]string{"stage", "generate", "--lake", in("lake")}, args...)...)
 		if code != exitOK {
 			t.Fatalf("%v: exit %d: %s", args, code, log)
 		}

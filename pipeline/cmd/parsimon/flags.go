@@ -43,7 +43,7 @@ func (r *runFlags) declareLake(f *pflag.FlagSet) {
 func (r *runFlags) declareEstimator(f *pflag.FlagSet) {
 	f.StringVar(&r.estimator, "estimator", stages.Flow.String(), "how slowdowns are found: flow (link cases that follow each flow's packets, in two passes), independent (link cases as in the paper) or exact (every packet in the whole network)")
 	f.StringVar(&r.passes, "passes", "", "passes of estimator flow over all link cases: 2, or 1 to see what feedback is worth (default 2)")
-	r.declareLinkBackend(f)
+	f.StringVar(&r.linkBackend, "link-backend", stages.Kernel.String(), "what runs the link cases: kernel, or ns3: the paper's ns-3, a process a case (estimator independent)")
 }
 
 // defaultAuto is for commands that choose the estimator unless it is given. how says how.
@@ -51,30 +51,18 @@ func (r *runFlags) defaultAuto(f *pflag.FlagSet, how string) {
 	r.estimator, r.chooses = auto, true
 	flag := f.Lookup("estimator")
 	flag.DefValue, flag.Usage = auto, flag.Usage+"; auto: "+how
-	f.StringVar(&r.exactLimit, "exact-limit", "10G", "packet-hops (packets times links of their paths) up to which --estimator auto simulates the whole network")
+	group(f, "Estimator", func() {
+		f.StringVar(&r.exactLimit, "exact-limit", "10G", "packet-hops (packets times links of their paths) up to which --estimator auto simulates the whole network")
+	})
 }
 
 // auto as --estimator leaves the choice to the estimate.
 const auto = "auto"
 
-// declareIndependent is for commands that know the paper's estimator only.
-func (r *runFlags) declareIndependent(f *pflag.FlagSet) {
-	r.estimator = stages.Independent.String()
-	r.declareLinkBackend(f)
-}
-
-// declareFlow is for commands that are about estimator flow, whatever its passes.
-func (r *runFlags) declareFlow(*pflag.FlagSet) {
-	r.estimator = stages.Flow.String()
-}
-
-// declareLinkBackend declares the part of the variant that says which program simulates link cases.
-func (r *runFlags) declareLinkBackend(f *pflag.FlagSet) {
-	f.StringVar(&r.linkBackend, "link-backend", stages.Kernel.String(), "what runs the link cases: kernel, or ns3: the paper's ns-3, a process a case (estimator independent)")
-}
-
-// declareNS3 is for commands that run link cases.
-func (r *runFlags) declareNS3(f *pflag.FlagSet) {
+// declareCache is for commands that run link cases and may find their results in a cache.
+func (r *runFlags) declareCache(f *pflag.FlagSet) {
+	r.cached = true
+	f.StringVar(&r.cache, "cache", "", "directory of link-case results found by earlier runs, which this one uses and adds to; off: none; default: _cache in the lake. Does not change the results")
 	f.StringVar(&r.ns3, "ns3", "", "with --link-backend ns3: the program, the HPCC simulator's branch parsimon")
 	f.DurationVar(&r.ns3Timeout, "ns3-timeout", time.Hour, "with --link-backend ns3: the longest that one link case may take; 0: no limit")
 }
@@ -89,25 +77,18 @@ func (r *runFlags) declareCluster(f *pflag.FlagSet) {
 	f.Lookup("cluster").NoOptDefVal = stages.DefaultClusteringError
 }
 
-// declareCache is for commands that run link cases and may find their results in a cache.
-func (r *runFlags) declareCache(f *pflag.FlagSet) {
-	r.cached = true
-	f.StringVar(&r.cache, "cache", "", "directory of link-case results found by earlier runs, which this one uses and adds to; off: none; default: _cache in the lake. Does not change the results")
-	r.declareNS3(f)
-}
-
 // declareEstimate declares the flags of the commands that run all stages of an estimate.
 func (r *runFlags) declareEstimate(f *pflag.FlagSet) {
-	r.declareEstimator(f)
-	r.declareCluster(f)
-	r.declareCache(f)
-	r.declareWorkers(f)
-	r.declarePartitions(f)
-	r.declareMemory(f)
-}
-
-func (r *runFlags) declarePartitions(f *pflag.FlagSet) {
-	f.IntVar(&r.partitions, "partitions", 0, "tasks that the links are divided into; 0: by size. Does not change the results")
+	group(f, "Estimator", func() {
+		r.declareEstimator(f)
+		r.declareCluster(f)
+	})
+	group(f, "Machine", func() {
+		r.declareCache(f)
+		r.declareWorkers(f)
+		f.IntVar(&r.partitions, "partitions", 0, "tasks that the links are divided into; 0: by size. Does not change the results")
+		r.declareMemory(f)
+	})
 }
 
 // declareShard is for stages of many tasks.
@@ -115,10 +96,9 @@ func (r *runFlags) declareShard(f *pflag.FlagSet) {
 	f.StringVar(&r.shard, "shard", "", "do shard I (0 to N - 1) of N of the stage's tasks, I/N, while other processes do the others on the same lake; the next stage needs all of them. Does not change the results")
 }
 
-// declareShardKeep is for the stages after which shards remove temporary tables.
-func (r *runFlags) declareShardKeep(f *pflag.FlagSet) {
-	r.declareShard(f)
-	f.BoolVar(&r.keep, "keep", false, "with --shard: keep the temporary tables hop_observations, feedback and sender_feedback, which are removed otherwise when the stage is complete and no later stage reads them. Does not change the results")
+// declareKeep is for commands after which temporary tables are removed.
+func (r *runFlags) declareKeep(f *pflag.FlagSet) {
+	f.BoolVar(&r.keep, "keep", false, "keep the temporary tables hop_observations, feedback and sender_feedback, most of what a run writes; without it they are removed as soon as no stage needs them (by stages that run alone: with --shard). Does not change the results")
 }
 
 func (r *runFlags) declareMemory(f *pflag.FlagSet) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -10,15 +11,11 @@ import (
 
 // commands lists the verbs in the order a newcomer needs them.
 func commands() []*command {
-	all := []*command{
+	return []*command{
 		&runCommand, &ingestCommand, &topologyCommand, &queryCommand, &whatIfCommand, &compareCommand, &sweepCommand,
 		&reportCommand, &statusCommand, &estimateCommand, &validateCommand,
-		&generateCommand,
+		&stageCommand, &schemaCommand, &removeCommand, &usageCommand, &cacheCommand, &versionCommand, &benchKernelCommand,
 	}
-	for i := range stageCommands {
-		all = append(all, &stageCommands[i])
-	}
-	return append(all, &schemaCommand, &removeCommand, &usageCommand, &cacheCommand, &versionCommand, &benchKernelCommand)
 }
 
 func find(name string) (*command, bool) {
@@ -48,7 +45,7 @@ Commands:
 	for _, c := range commands() {
 		fmt.Fprintf(&b, "  %-15s %s\n", c.name, c.summary)
 	}
-	b.WriteString(`  help COMMAND    the manual page of a command (also: parsimon COMMAND --help)
+	b.WriteString(`  help COMMAND    the manual page of a command (also: parsimon COMMAND --help; all flags: --help-all)
 
 First steps:
   parsimon run small --lake lake               the example that ships: 256 hosts
@@ -72,7 +69,65 @@ Exit codes:
 	_, _ = io.WriteString(w, b.String())
 }
 
-// printManual writes a command's manual page.
-func printManual(w io.Writer, c *command, f *pflag.FlagSet) {
-	_, _ = fmt.Fprintf(w, "parsimon %s: %s\n\nUsage:\n  %s\n\n%s\n\nFlags:\n%s", c.name, c.summary, usageLine(c), strings.TrimSpace(c.help), f.FlagUsagesWrapped(100))
+// groupKey is the annotation of a flag with the name of its group.
+const groupKey = "group"
+
+// group makes the flags that declare declares a group of the manual page.
+func group(f *pflag.FlagSet, name string, declare func()) {
+	before := map[string]bool{}
+	f.VisitAll(func(flag *pflag.Flag) { before[flag.Name] = true })
+	declare()
+	f.VisitAll(func(flag *pflag.Flag) {
+		if !before[flag.Name] && groupOf(flag) == "" {
+			flag.Annotations = map[string][]string{groupKey: {name}}
+		}
+	})
 }
+
+// groupOf is the name of a flag's group; empty: none.
+func groupOf(flag *pflag.Flag) string {
+	if of := flag.Annotations[groupKey]; of != nil {
+		return of[0]
+	}
+	return ""
+}
+
+// printManual writes a command's manual page. Where the command says which flags come first, the page has those, and all
+// by group if that is asked for.
+func printManual(w io.Writer, c *command, f *pflag.FlagSet, all bool) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "parsimon %s: %s\n\nUsage:\n  %s\n", c.name, c.summary, usageLine(c))
+	switch {
+	case c.first != nil && !all:
+		some := pflag.NewFlagSet(c.name, pflag.ContinueOnError)
+		some.SortFlags = false
+		for _, name := range c.first {
+			some.AddFlag(f.Lookup(name))
+		}
+		fmt.Fprintf(&b, "\nFlags (all: parsimon %s --help-all):\n%s\n%s\n", c.name, usages(some), strings.TrimSpace(c.help))
+	default:
+		fmt.Fprintf(&b, "\n%s\n", strings.TrimSpace(c.help))
+		printGroups(&b, f)
+	}
+	_, _ = io.WriteString(w, b.String())
+}
+
+// printGroups writes all flags by group, those of no group first.
+func printGroups(b *strings.Builder, f *pflag.FlagSet) {
+	groups, order := map[string]*pflag.FlagSet{}, []string{}
+	f.VisitAll(func(flag *pflag.Flag) {
+		name := groupOf(flag)
+		if groups[name] == nil {
+			groups[name] = pflag.NewFlagSet(name, pflag.ContinueOnError)
+			groups[name].SortFlags = false
+			order = append(order, name)
+		}
+		groups[name].AddFlag(flag)
+	})
+	for _, name := range order {
+		fmt.Fprintf(b, "\n%s:\n%s", cmp.Or(name, "Flags"), usages(groups[name]))
+	}
+}
+
+// usages are the lines of flags.
+func usages(f *pflag.FlagSet) string { return f.FlagUsagesWrapped(100) }

@@ -15,6 +15,7 @@ import (
 var ingestCommand = command{
 	name: "ingest", args: "SOURCE… --topology T --lake DIR",
 	writes:  true,
+	first:   []string{"lake", "topology", "format", "hosts", "labels", "workload", "mapping", "show-mapping", "max-rejects", "idle"},
 	summary: "bring a production trace into the lake, and say what is in it",
 	help: `
 Reads flow logs and flow lists: files, directories (hive-partitioned or not) and patterns, compressed
@@ -52,7 +53,7 @@ next day's files, with the same options, are added to it.`,
 		var idle time.Duration
 		r.declareLake(f)
 		f.StringVar(&t.Topology, "topology", "", "topology: a file or directory (parsimon help topology), or the name of one that ships (required)")
-		options.declare(f)
+		group(f, topologyGroup, func() { options.declare(f) })
 		f.StringVar(&t.Workload, "workload", "", "name of the workload; default: a hash of everything but the sources")
 		f.StringSliceVar(&formats, "format", nil, "formats of the sources: "+strings.Join(ingest.Formats(), ", ")+"; of several, such as vpc,gcp, each file has the one that fits; default: by the files' names. json: the report as JSON; both: --format vpc,json")
 		f.StringVar(&mapping, "mapping", "", "a format of your own: an SQL file")

@@ -6,7 +6,7 @@
 //	          stderr: log lines, progress, "parsimon CMD: error" ◄──┘─► exit code (env.exit)
 //
 // This package parses flags and prints; what a command does is in the package that its run function calls. A verb is
-// one value of type command, in the file of its name; stage.go makes a verb of each stage of the plan. A mistake in the
+// one value of type command, in the file of its name. A mistake in the
 // command line is a usageError and is found before any work: flags are checked, then the lake is opened. A command that
 // commits tables sets writes, and its lake's views are brought up to date even when it fails.
 package main
@@ -56,6 +56,8 @@ type command struct {
 	args    string // what stands behind the name in the usage line
 	summary string // one line
 	help    string // the manual page, without usage and flags
+	// first are the flags that --help lists; none: it lists all. --help-all lists all, by group.
+	first []string
 	// writes says that the command commits tables: at its end the lake's views are brought up to date, and it has
 	// --metrics-file.
 	writes bool
@@ -72,6 +74,7 @@ type env struct {
 	quiet          bool
 	metrics        metrics
 	cpuProfile     string
+	helpAll        bool
 }
 
 // usageError is a mistake in the command line.
@@ -121,7 +124,11 @@ func (e *env) main(ctx context.Context, args []string) int {
 		if topic := helpTopic(args[1:]); cmd.name == "query" && topic != "" {
 			return e.exit(cmd, helpQuery(e.stdout, topic))
 		}
-		printManual(e.stdout, cmd, flags)
+		printManual(e.stdout, cmd, flags, false)
+		return exitOK
+	}
+	if err == nil && e.helpAll {
+		printManual(e.stdout, cmd, flags, true)
 		return exitOK
 	}
 	if err == nil {
@@ -232,7 +239,7 @@ func (e *env) help(args []string) int {
 		return exitUsage
 	}
 	flags, _ := e.flags(cmd)
-	printManual(e.stdout, cmd, flags)
+	printManual(e.stdout, cmd, flags, false)
 	return exitOK
 }
 
@@ -243,14 +250,22 @@ func (e *env) flags(cmd *command) (*pflag.FlagSet, func(context.Context, []strin
 	f.Usage = func() {}
 	f.SortFlags = false
 	run := cmd.setup(e, f)
+	group(f, "Logs and metrics", func() { e.declareLogs(cmd, f) })
+	return f, run
+}
+
+// declareLogs declares the flags of every command.
+func (e *env) declareLogs(cmd *command, f *pflag.FlagSet) {
 	if cmd.writes {
 		e.metrics.declare(f)
+	}
+	if cmd.first != nil {
+		f.BoolVar(&e.helpAll, "help-all", false, "list all flags")
 	}
 	f.StringVar(&e.logLevel, "log-level", "info", "least severe log line on stderr: debug, info, warn or error")
 	f.StringVar(&e.logFormat, "log-format", "auto", "form of log lines: json, console for people, or auto: console on a terminal, else json")
 	f.BoolVarP(&e.quiet, "quiet", "q", false, "no progress and no log lines but warnings")
 	f.StringVar(&e.cpuProfile, "cpu-profile", "", "file for a profile of where processor time goes, for go tool pprof; samples carry the stage (-tagfocus)")
-	return f, run
 }
 
 // logger is where log lines go: readable on a terminal, otherwise JSON.

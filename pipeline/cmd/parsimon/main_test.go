@@ -22,6 +22,10 @@ func TestManuals(t *testing.T) {
 		if must(t, c.name, "--help") != page {
 			t.Errorf("%s: help and --help differ", c.name)
 		}
+		if c.first != nil {
+			contains(t, page, "\nFlags (all: parsimon "+c.name+" --help-all):\n      --lake")
+			page = must(t, c.name, "--help-all")
+		}
 		for _, want := range []string{"Usage:\n  parsimon " + c.name, "Flags:", "--quiet"} {
 			if !strings.Contains(page, want) {
 				t.Errorf("%s: the manual lacks %q", c.name, want)
@@ -58,7 +62,7 @@ func TestExitCodes(t *testing.T) {
 		{exitUsage, "--estimator", []string{"run", "small", "--lake", lake, "--estimator", "guess"}},
 		{exitUsage, "goes with --exact", []string{"run", "small", "--lake", lake, "--switch-buffer", "12MB"}},
 		{exitUsage, "--passes is about estimator flow", []string{"run", "small", "--lake", lake, "--estimator", "exact", "--passes", "2"}},
-		{exitUsage, `no estimator "auto"`, []string{"simulate", "--lake", lake, "--estimator", "auto"}},
+		{exitUsage, `no estimator "auto"`, []string{"stage", "simulate", "--lake", lake, "--estimator", "auto"}},
 		{exitUsage, "--cluster goes with --estimator independent", []string{"run", "small", "--lake", lake, "--estimator", "exact", "--cluster"}},
 		{exitUsage, "goes with --switch-buffer",
 			[]string{"run", "small", "--lake", lake, "--exact", "--retransmit-timeout", "1ms"}},
@@ -71,7 +75,7 @@ func TestExitCodes(t *testing.T) {
 		{exitUsage, "--topology and --flows", []string{"run", "--lake", lake}},
 		{exitUsage, "--max-rejects", []string{"run", "small", "--lake", lake, "--max-rejects", "110%"}},
 		{exitUsage, "--memory-limit", []string{"run", "small", "--lake", lake, "--memory-limit", "lots"}},
-		{exitUsage, "--shard", []string{"simulate", "--lake", lake, "--shard", "4/4"}},
+		{exitUsage, "--shard", []string{"stage", "simulate", "--lake", lake, "--shard", "4/4"}},
 		{exitUsage, "--log-level", []string{"run", "small", "--lake", lake, "--log-level", "loud"}},
 		{exitUsage, "one of the two", []string{"query", "--lake", lake}},
 		{exitUsage, "slowdown_by_size", []string{"query", "slowdown_by_siz", "--lake", lake}},
@@ -79,7 +83,7 @@ func TestExitCodes(t *testing.T) {
 		{exitFailed, "no-such.yaml", []string{"run", "no-such.yaml", "--lake", lake}},
 		{exitFailed, "no tables", []string{"query", "slowdown_by_size", "--lake", lake}},
 		{exitFailed, "missing", []string{"status", "--lake", filepath.Join(lake, "missing")}},
-		{exitFailed, "holds no scenario", []string{"route", "--lake", lake}},
+		{exitFailed, "holds no scenario", []string{"stage", "route", "--lake", lake}},
 		{exitFailed, "f.csv",
 			[]string{"run", "--lake", lake, "--topology", "no-topology.json", "--flows", "f.csv"}},
 		{exitFailed, "no-topology.json",

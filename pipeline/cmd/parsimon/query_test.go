@@ -58,7 +58,7 @@ func TestQueryUnknownScenario(t *testing.T) {
 func TestAnswersBesideAPartialEstimate(t *testing.T) {
 	t.Parallel()
 	lake := copiedLake(t)
-	must(t, "simulate", "--lake", lake.lake, "--scenario", lake.id, "--estimator", "independent", "--shard", "0/2", "--partitions", "4", "-q")
+	must(t, "stage", "simulate", "--lake", lake.lake, "--scenario", lake.id, "--estimator", "independent", "--shard", "0/2", "--partitions", "4", "-q")
 	contains(t, must(t, "status", "--lake", lake.lake), lake.id+"  partial")
 	out := must(t, "query", "slowdown_by_size", "--lake", lake.lake, "--param", "scenario="+lake.id, "--format", "csv")
 	if strings.Count(out, lake.id) != 5 {

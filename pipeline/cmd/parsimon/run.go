@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/spf13/pflag"
 
@@ -18,6 +17,7 @@ var runCommand = command{
 	name: "run", args: "[SCENARIO.yaml] --lake DIR",
 	writes:  true,
 	summary: "estimate a scenario: all stages, then a summary",
+	first:   []string{"lake", "topology", "flows", "workload", "fail", "estimator", "exact", "within", "format", "fail-if"},
 	help: `
 Runs all stages in order on one scenario, and writes a summary:
 slowdown percentiles by flow size, the most loaded links, and what each stage took.
@@ -60,12 +60,16 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 		s.declare(f)
 		r.declareEstimate(f)
 		r.defaultAuto(f, "exact where it takes a minute or at most twice as long as flow, and up to --exact-limit where two passes of flow do not suffice; else flow")
-		whole.declare(f)
-		f.BoolVar(&r.keep, "keep", false, "keep the temporary tables hop_observations, feedback and sender_feedback, most of what a run writes; without it they are removed as soon as no stage needs them. Does not change the results")
-		declareForms(f, &form)
-		declareGates(f, &gates, false)
-		within.declare(f)
-		f.BoolVar(&exact, "exact", false, "also simulate the whole network, packet by packet, and hold the estimate against it (slow)")
+		group(f, "Whole-network simulation beside the estimate", func() {
+			f.BoolVar(&exact, "exact", false, "also simulate the whole network, packet by packet, and hold the estimate against it (slow)")
+			whole.declare(f)
+		})
+		group(f, "Machine", func() { r.declareKeep(f) })
+		group(f, "Answer", func() {
+			declareForms(f, &form)
+			declareGates(f, &gates, false)
+		})
+		group(f, "Windows of time", func() { within.declare(f) })
 		return func(ctx context.Context, args []string) error {
 			if whole.switchBuffer != "" && !exact {
 				return usagef("--switch-buffer goes with --exact: link cases have unlimited buffers and model no drops")
@@ -186,33 +190,4 @@ func (r *runFlags) open(e *env, open func(string, pipeline.Variant, pipeline.Set
 		run.Close()
 		closeSettings()
 	}, nil
-}
-
-var generateCommand = command{
-	name: "generate", args: "[SCENARIO.yaml] --lake DIR",
-	writes:  true,
-	summary: "stage 1: put a scenario's topology and flows into the lake",
-	help: `
-Generates the flows of a scenario from its traffic matrices, or reads its flow file, and writes the
-tables scenarios, nodes, links, flows and rejects. Prints the scenario's id.`,
-	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
-		var s scenarioFlags
-		var r runFlags
-		r.declareLake(f)
-		s.declare(f)
-		r.declareWorkers(f)
-		r.declareMemory(f)
-		return func(ctx context.Context, args []string) error {
-			run, done, err := begin(ctx, e, &s, &r, args)
-			if err != nil {
-				return err
-			}
-			defer done()
-			if err := run.Generate(ctx); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintln(e.stdout, run.ID())
-			return err
-		}
-	},
 }

@@ -29,10 +29,20 @@ type scenarioFlags struct {
 	flagSet               *pflag.FlagSet
 }
 
+// Groups of flags that say what a scenario is made from.
+const (
+	scenarioGroup = "Scenario"
+	topologyGroup = "Topology"
+)
+
 func (s *scenarioFlags) declare(f *pflag.FlagSet) {
 	s.flagSet = f
+	group(f, scenarioGroup, func() { s.declareInput(f) })
+	group(f, topologyGroup, func() { s.options.declare(f) })
+}
+
+func (s *scenarioFlags) declareInput(f *pflag.FlagSet) {
 	f.StringVar(&s.topology, "topology", "", "topology: a file or directory (parsimon help topology), or the name of one that ships; instead of a scenario file")
-	s.options.declare(f)
 	f.StringVar(&s.flows, "flows", "", "flow file (.parquet, .jsonl or CSV with src, dst, size_bytes, start_ns and, if there, flow_id, service, vnet), with --topology; other formats: parsimon ingest")
 	f.StringVar(&s.workload, "workload", "", "workload that was ingested into the lake (parsimon ingest): its name, or the first letters of one that is a hash; on the topology of the ingest, or another --topology")
 	f.StringVar(&s.from, "from", "", "of a workload, flows that start from then on: ns, or a time such as 2026-01-31T09:00:00Z")

@@ -2,20 +2,55 @@ package main
 
 import (
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"parsimon/pipeline"
+	"parsimon/pipeline/lake"
+	"parsimon/stages"
 )
 
-// The commands of single stages, one after the other in two shards each, make the estimate of run (OPERATORS.md).
+// The page of stage lists the stages of all plans, and no others.
+func TestStageDocs(t *testing.T) {
+	r := tinyLake(t)
+	l, err := lake.Open(r.lake, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, err := pipeline.OpenModel(l, r.id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var have, listed []string
+	for _, v := range []pipeline.Variant{
+		{Estimator: stages.Flow, Passes: pipeline.MaxPasses}, {Estimator: stages.WholeNetwork},
+		{Estimator: stages.Independent, Cluster: &stages.Clustering{}},
+	} {
+		for _, s := range pipeline.ReadOnly(model, v, pipeline.Settings{}).Plan() {
+			have = append(have, s.Name)
+		}
+	}
+	for _, s := range stageDocs {
+		listed = append(listed, s.name)
+	}
+	slices.Sort(have)
+	slices.Sort(listed)
+	if have = slices.Compact(have); !slices.Equal(have, listed) {
+		t.Errorf("the plans have %q, the page %q", have, listed)
+	}
+}
+
+// The stages, one after the other in two shards each, make the estimate of run (OPERATORS.md).
 func TestStageCommands(t *testing.T) {
 	t.Parallel()
 	r := tinyLake(t)
 	dir := filepath.Join(t.TempDir(), "lake")
-	id := strings.TrimSpace(must(t, "generate", r.scenario, "--lake", dir, "--quiet"))
+	id := strings.TrimSpace(must(t, "stage", "generate", r.scenario, "--lake", dir, "--quiet"))
 	stage := func(name string, flags ...string) {
 		for _, shard := range []string{"0/2", "1/2"} {
-			must(t, append([]string{name, "--lake", dir, "--scenario", id, "--shard", shard}, flags...)...)
+			must(t, append([]string{"stage", name, "--lake", dir, "--scenario", id, "--shard", shard}, flags...)...)
 		}
 	}
 	of := func(pass int) []string { return []string{"--passes", strconv.Itoa(pass)} }
@@ -28,7 +63,7 @@ func TestStageCommands(t *testing.T) {
 	for _, last := range []string{"simulate", "sender-feedback", "replay", "sample"} {
 		stage(last, of(2)...)
 	}
-	must(t, append([]string{"intervals", "--lake", dir, "--scenario", id}, of(2)...)...)
+	must(t, append([]string{"stage", "intervals", "--lake", dir, "--scenario", id}, of(2)...)...)
 	whole := filepath.Join(t.TempDir(), "lake")
 	must(t, "run", r.scenario, "--lake", whole, "--estimator", "flow", "--quiet")
 	const sql = "SELECT flow_id, fct_ns FROM slowdowns ORDER BY flow_id"

@@ -37,6 +37,7 @@ var whatIfCommand = command{
 	args:    "BASE --lake DIR --fail WHAT|--add-cable ...|--bandwidth ...|--delay ...|--scale ...|--move ...",
 	writes:  true,
 	summary: "change a scenario of the lake, run what that changes, and compare",
+	first:   []string{"lake", "fail", "add-cable", "bandwidth", "delay", "scale", "move", "by", "within", "format", "fail-if"},
 	help: `
 Makes a scenario out of BASE (an id, the first letters of one, or a name), estimates it, and compares
 the two: percentiles of slowdown with the change and its interval, and the links that explain it.
@@ -71,11 +72,13 @@ the interval of the change of the percentile of --of is within ± that share, or
 		var gates []gate.Gate
 		var within withinFlags
 		r.declareLake(f)
-		c.declare(f)
-		within.declareCommon(f)
-		cmp.declare(f)
-		declareForms(f, &form)
-		declareGates(f, &gates, true)
+		group(f, "Changes", func() { c.declare(f) })
+		group(f, "Answer", func() {
+			cmp.declare(f)
+			declareForms(f, &form)
+			declareGates(f, &gates, true)
+		})
+		group(f, "Windows of time", func() { within.declareCommon(f) })
 		r.declareEstimate(f)
 		r.defaultAuto(f, "as BASE was estimated, if it was; else as run chooses")
 		return func(ctx context.Context, args []string) error {

@@ -116,7 +116,7 @@ func TestWhatIfWithin(t *testing.T) {
 			ScenarioID string `json:"scenario_id"`
 		} `json:"other"`
 	}
-	must(t, "generate", "--topology", "small-2to1", "--flows", flows, "--lake", dir)
+	must(t, "stage", "generate", "--topology", "small-2to1", "--flows", flows, "--lake", dir)
 	how := []string{"--lake", dir, "--estimator", "independent", "--within", "20%", "--format", "json"}
 	text := must(t, append([]string{"what-if", "flows", "--bandwidth", "tor-fabric=20Gbps"}, how...)...)
 	if err := json.Unmarshal([]byte(text), &out); err != nil {
