@@ -92,8 +92,8 @@ func groupOf(flag *pflag.Flag) string {
 	return ""
 }
 
-// printManual writes a command's manual page. Where the command says which flags come first, the page has those, and all
-// by group if that is asked for.
+// printManual writes a command's manual page. Where the command says which flags come first, the page has those, or all
+// by group.
 func printManual(w io.Writer, c *command, f *pflag.FlagSet, all bool) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "parsimon %s: %s\n\nUsage:\n  %s\n", c.name, c.summary, usageLine(c))

@@ -15,7 +15,8 @@ import (
 var ingestCommand = command{
 	name: "ingest", args: "SOURCE… --topology T --lake DIR",
 	writes:  true,
-	first:   []string{"lake", "topology", "format", "hosts", "labels", "workload", "mapping", "show-mapping", "max-rejects", "idle"},
+	first: []string{"lake", "topology", "format", "hosts", "labels", "workload", "mapping", "show-mapping", "max-rejects",
+		"idle"},
 	summary: "bring a production trace into the lake, and say what is in it",
 	help: `
 Reads flow logs and flow lists: files, directories (hive-partitioned or not) and patterns, compressed

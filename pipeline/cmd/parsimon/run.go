@@ -17,7 +17,8 @@ var runCommand = command{
 	name: "run", args: "[SCENARIO.yaml] --lake DIR",
 	writes:  true,
 	summary: "estimate a scenario: all stages, then a summary",
-	first:   []string{"lake", "topology", "flows", "workload", "fail", "estimator", "exact", "within", "format", "fail-if"},
+	first:   []string{"lake", "topology", "flows", "workload", "fail", "estimator", "exact", "within", "format",
+		"fail-if"},
 	help: `
 Runs all stages in order on one scenario, and writes a summary:
 slowdown percentiles by flow size, the most loaded links, and what each stage took.

@@ -11,7 +11,8 @@ import (
 	"parsimon/pipeline"
 )
 
-// A stageDoc says what a stage reads and writes, after the estimators that have it. stageDocs are the stages of the plans, in the order of the method.
+// A stageDoc says what a stage reads and writes, after the estimators that have it. stageDocs has all stages of the
+// plans, in the order of the method.
 type stageDoc struct{ name, doc string }
 
 var stageDocs = []stageDoc{
@@ -57,7 +58,8 @@ var stageCommand = command{
 	name: "stage", args: "NAME --lake DIR [--scenario ID]", writes: true,
 	summary: "one stage of an estimate, or a shard of it",
 	help:    stageHelp(),
-	first:   []string{"lake", "scenario", "shard", "estimator", "passes", "partitions", "workers", "memory-limit", "keep", "wait"},
+	first:   []string{"lake", "scenario", "shard", "estimator", "passes", "partitions", "workers",
+		"memory-limit", "keep", "wait"},
 	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
 		var s scenarioFlags
 		var r runFlags

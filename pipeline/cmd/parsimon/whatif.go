@@ -37,7 +37,8 @@ var whatIfCommand = command{
 	args:    "BASE --lake DIR --fail WHAT|--add-cable ...|--bandwidth ...|--delay ...|--scale ...|--move ...",
 	writes:  true,
 	summary: "change a scenario of the lake, run what that changes, and compare",
-	first:   []string{"lake", "fail", "add-cable", "bandwidth", "delay", "scale", "move", "by", "within", "format", "fail-if"},
+	first:   []string{"lake", "fail", "add-cable", "bandwidth", "delay", "scale", "move", "by", "within",
+		"format", "fail-if"},
 	help: `
 Makes a scenario out of BASE (an id, the first letters of one, or a name), estimates it, and compares
 the two: percentiles of slowdown with the change and its interval, and the links that explain it.
