@@ -14,7 +14,7 @@ import (
 
 var ingestCommand = command{
 	name: "ingest", args: "SOURCE… --topology T --lake DIR",
-	writes:  true,
+	writes: true,
 	first: []string{"lake", "topology", "format", "hosts", "labels", "workload", "mapping", "show-mapping", "max-rejects",
 		"idle"},
 	summary: "bring a production trace into the lake, and say what is in it",

@@ -17,7 +17,7 @@ var runCommand = command{
 	name: "run", args: "[SCENARIO.yaml] --lake DIR",
 	writes:  true,
 	summary: "estimate a scenario: all stages, then a summary",
-	first:   []string{"lake", "topology", "flows", "workload", "fail", "estimator", "exact", "within", "format",
+	first: []string{"lake", "topology", "flows", "workload", "fail", "estimator", "exact", "within", "format",
 		"fail-if"},
 	help: `
 Runs all stages in order on one scenario, and writes a summary:

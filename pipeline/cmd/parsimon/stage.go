@@ -58,7 +58,7 @@ var stageCommand = command{
 	name: "stage", args: "NAME --lake DIR [--scenario ID]", writes: true,
 	summary: "one stage of an estimate, or a shard of it",
 	help:    stageHelp(),
-	first:   []string{"lake", "scenario", "shard", "estimator", "passes", "partitions", "workers",
+	first: []string{"lake", "scenario", "shard", "estimator", "passes", "partitions", "workers",
 		"memory-limit", "keep", "wait"},
 	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
 		var s scenarioFlags

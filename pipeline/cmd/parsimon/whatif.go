@@ -37,7 +37,7 @@ var whatIfCommand = command{
 	args:    "BASE --lake DIR --fail WHAT|--add-cable ...|--bandwidth ...|--delay ...|--scale ...|--move ...",
 	writes:  true,
 	summary: "change a scenario of the lake, run what that changes, and compare",
-	first:   []string{"lake", "fail", "add-cable", "bandwidth", "delay", "scale", "move", "by", "within",
+	first: []string{"lake", "fail", "add-cable", "bandwidth", "delay", "scale", "move", "by", "within",
 		"format", "fail-if"},
 	help: `
 Makes a scenario out of BASE (an id, the first letters of one, or a name), estimates it, and compares
