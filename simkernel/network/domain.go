@@ -19,7 +19,8 @@ type domain struct {
 
 	telemetry           bool   // switches write telemetry into packets
 	shared              bool   // switches have one queue for ACKs and data
-	limited             bool   // switches have limited buffers, and senders recover
+	limited             bool   // switches have limited buffers
+	recovers            bool   // senders recover from losses
 	againMask           uint32 // bits of items that are set in a packet that is sent again
 	numberShift         uint8
 	fullBytes, ackBytes int64

@@ -59,10 +59,11 @@ func (n *Network) layOut(domainOf []int32) {
 func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 	d.net, d.id, d.ports = n, id, n.ports[d.low:][:len(links)]
 	d.first = int32(len(links))
-	d.shared, d.telemetry, d.limited = n.traits.AcksQueue, n.traits.Telemetry, n.recovery != nil
+	d.shared, d.telemetry = n.traits.AcksQueue, n.traits.Telemetry
+	d.limited, d.recovers = n.buffers != nil, n.recovery != nil
 	d.fullBytes, d.ackBytes = n.fullBytes, n.params.AckBytes
 	d.numberShift = flagBits
-	if d.limited {
+	if d.recovers {
 		d.numberShift, d.againMask = recoveryShift, attemptMask
 	}
 	for u, l := range links {

@@ -137,7 +137,7 @@ func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 		if !acks.empty() {
 			ackPS = max(p.freePS, acks.buf[acks.head].atPS)
 		}
-		if d.limited {
+		if d.recovers {
 			timerPS = d.nextTimer(c)
 		}
 		if !c.fresh {
@@ -174,7 +174,7 @@ func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 
 // receiveData processes a data packet at its destination and turns it into its ACK; false if it is not answered.
 func (d *domain) receiveData(it *item) bool {
-	if d.limited {
+	if d.recovers {
 		return d.receiveInOrder(it)
 	}
 	if it.bits&flagLast != 0 { // packets stay in order
@@ -196,7 +196,7 @@ func (d *domain) receive(c *nic, it *item) {
 		s.place = c.add(slot, it.atPS)
 		return
 	}
-	if d.limited {
+	if d.recovers {
 		d.receiveAck(c, slot, s, it)
 		return
 	}
@@ -266,7 +266,7 @@ func (d *domain) sendNext(p *port, c *nic) {
 		payload, flags = rest, flagLast
 	}
 	s.sentBytes += payload
-	if d.limited {
+	if d.recovers {
 		attempt = d.onSend(slot, number)
 	}
 	if s.external != nil {
@@ -275,12 +275,12 @@ func (d *domain) sendNext(p *port, c *nic) {
 	c.nextPlace = place + 1
 	c.fresh = false
 	c.places[place].readyPS = nowPS + s.gap.PS(payload+params.HeaderBytes)
-	if flags != 0 && !d.limited {
+	if flags != 0 && !d.recovers {
 		c.vacate(int32(place))
 	} else if flags != 0 || s.sentBytes-s.ackedBytes >= s.windowBytes {
 		c.close(int32(place))
 	}
-	if d.limited {
+	if d.recovers {
 		d.armTimer(c, slot, nowPS)
 	}
 	it := item{0, base, number<<d.numberShift | attempt<<flagBits | flags}
