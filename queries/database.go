@@ -118,6 +118,13 @@ func (db *DB) require(ctx context.Context, conn *sql.Conn, names []string) error
 }
 
 // verifyFiles verifies the files of the views.
+// ErrDamaged is wrapped by the errors of Options.Verify.
+var ErrDamaged = errors.New("a data file is damaged")
+
+type damaged struct{ error }
+
+func (d *damaged) Unwrap() []error { return []error{ErrDamaged, d.error} }
+
 func (db *DB) verifyFiles(views []view) error {
 	if db.verify == nil {
 		return nil
@@ -125,7 +132,7 @@ func (db *DB) verifyFiles(views []view) error {
 	for _, v := range views {
 		for _, f := range v.files {
 			if err := db.verify(strings.TrimPrefix(f, db.root+string(filepath.Separator))); err != nil {
-				return err
+				return &damaged{err}
 			}
 		}
 	}

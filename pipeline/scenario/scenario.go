@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -136,6 +137,8 @@ func FromFiles(topologyName, flowFile string) (*Scenario, error) {
 type Ingested struct {
 	ID      string
 	Digests []string // of everything that the flows come from
+
+	FirstStartNS, LastStartNS int64
 }
 
 // FromWorkload returns the scenario of a topology, as for FromFiles, and an ingested workload.
@@ -165,8 +168,9 @@ func (s *Scenario) Ingested() (w Ingested, fromNS, toNS int64, ok bool) {
 	return *s.workload.ingested, s.workload.fromNS, toNS, true
 }
 
-// SetWindow keeps of an ingested workload the flows that start from the one time on and before the
-// other: in ns, or as RFC 3339 timestamps; empty is its beginning or its end.
+// SetWindow keeps of an ingested workload the flows that start from the one time on and before the other: in ns, or as
+// RFC 3339 timestamps; empty is its beginning or its end. A part without flows is an error, and so is a beginning that
+// is not in ns.
 func (s *Scenario) SetWindow(from, to string) (err error) {
 	if s.workload.ingested == nil {
 		return errors.New("only of an ingested workload can a part be taken")
@@ -182,10 +186,34 @@ func (s *Scenario) SetWindow(from, to string) (err error) {
 			return err
 		}
 	}
-	if s.workload.toNS != 0 && s.workload.toNS <= s.workload.fromNS {
-		return fmt.Errorf("the part from %s to %s is empty", from, to)
+	w := s.workload.ingested
+	switch lo, hi := s.workload.fromNS, s.workload.toNS; {
+	case lo > w.LastStartNS, to != "" && hi <= w.FirstStartNS:
+		return fmt.Errorf("workload %s has %w that was asked for: its flows start %s", w.ID, ErrNoFlows, w.span())
+	case to != "" && hi <= lo:
+		return fmt.Errorf("the part from %s to %s is empty", cmp.Or(from, "its beginning"), to)
+	case lo > 0 && lo < w.FirstStartNS/aeons:
+		return fmt.Errorf("%s is long before the first flow: times are in ns since 1970, and the flows of workload %s start %s",
+			from, w.ID, w.span())
 	}
 	return nil
+}
+
+// ErrNoFlows is wrapped by the error for a part of a workload in which no flow starts.
+var ErrNoFlows = errors.New("no flow in the part")
+
+// aeons is how many times smaller a time is than the first of a workload if it is not in its unit: of ns and of the
+// next unit, µs, a thousand.
+const aeons = 500
+
+// span says when the flows start.
+func (w Ingested) span() string {
+	from, to := fmt.Sprintf("from %d ns", w.FirstStartNS), fmt.Sprintf("to %d ns", w.LastStartNS)
+	if w.FirstStartNS > 1e17 { // in this century
+		from += time.Unix(0, w.FirstStartNS).UTC().Format(" (2006-01-02T15:04:05.999999999Z)")
+		to += time.Unix(0, w.LastStartNS).UTC().Format(" (2006-01-02T15:04:05.999999999Z)")
+	}
+	return from + " " + to
 }
 
 func parseTime(text string) (int64, error) {

@@ -209,7 +209,8 @@ func resolve(l *lake.Lake, name string, whole bool) (lake.WorkloadID, error) {
 
 // Ingested names the workload and what its flows come from.
 func (s *State) Ingested() scenario.Ingested {
-	return scenario.Ingested{ID: string(s.ID), Digests: s.digests()}
+	return scenario.Ingested{ID: string(s.ID), Digests: s.digests(), FirstStartNS: s.Merge.FirstStartNS,
+		LastStartNS: s.Merge.LastStartNS}
 }
 
 // FlowFiles are the verified data files of a workload's flows. Chunks describe them; there are none if another version

@@ -37,6 +37,7 @@ const (
 	kindOther   = "other"
 	kindMemory  = "memory"
 	kindRefused = "refused"
+	kindDamaged = "damaged"
 	kindPipe    = "pipe" // the reader of the answer has closed it
 )
 
@@ -56,6 +57,8 @@ func reportOf(err error) report {
 		r = report{kindMemory, lines[0]}
 	case errors.Is(err, queries.ErrRefused):
 		r.Kind = kindRefused
+	case errors.Is(err, queries.ErrDamaged):
+		r.Kind = kindDamaged
 	case errors.Is(err, syscall.EPIPE):
 		r.Kind = kindPipe
 	}
@@ -78,6 +81,8 @@ func (r report) err() error {
 		return &MemoryError{r.Text}
 	case kindRefused:
 		return &reported{r.Text, queries.ErrRefused}
+	case kindDamaged:
+		return &reported{r.Text, queries.ErrDamaged}
 	case kindPipe:
 		return &reported{r.Text, syscall.EPIPE}
 	}

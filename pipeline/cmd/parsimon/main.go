@@ -36,6 +36,7 @@ import (
 	"parsimon/pipeline/gate"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/text"
+	"parsimon/queries"
 	"parsimon/queries/subprocess"
 )
 
@@ -222,7 +223,7 @@ func (e *env) exit(cmd *command, err error) int {
 		return exitGate
 	case errors.Is(err, lake.ErrBusy):
 		return exitBusy
-	case errors.As(err, &damage), errors.As(err, &damaged):
+	case errors.As(err, &damage), errors.As(err, &damaged), errors.Is(err, queries.ErrDamaged):
 		return exitDamaged
 	}
 	return exitFailed

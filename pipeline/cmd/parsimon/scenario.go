@@ -2,6 +2,8 @@ package main
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -197,7 +199,11 @@ func (s *scenarioFlags) loadWorkload(lakePath string, args []string) (*scenario.
 	}
 	sc.SetTopologyOptions(file.Options)
 	if s.from != "" || s.to != "" {
-		if err := sc.SetWindow(s.from, s.to); err != nil {
+		err := sc.SetWindow(s.from, s.to)
+		if errors.Is(err, scenario.ErrNoFlows) {
+			return nil, fmt.Errorf("--from, --to: %w", err)
+		}
+		if err != nil {
 			return nil, usagef("--from, --to: %v", err)
 		}
 	}
