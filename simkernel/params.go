@@ -130,6 +130,9 @@ func perGbps(bytes, bandwidthBps int64) int64 {
 	return bytes*(bandwidthBps/gbps) + bytes*(bandwidthBps%gbps)/gbps
 }
 
+// MaxPackets is how many packets a flow may have: its blocks take 400 MB in each link case (BlockLayout).
+const MaxPackets = 1 << 28
+
 // Packets returns the number of packets of a flow: all but the last are full.
 func (p *Params) Packets(sizeBytes int64) int64 {
 	return (sizeBytes + p.PayloadBytes - 1) / p.PayloadBytes

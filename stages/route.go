@@ -151,6 +151,11 @@ func (c *routeChunk) add(r *topology.Router, p *simkernel.Params, rec arrow.Reco
 		if sizes[i] < 1 {
 			return fmt.Errorf("flow %d: size of %d bytes, must be at least 1", id, sizes[i])
 		}
+		packets := p.Packets(sizes[i])
+		if packets > simkernel.MaxPackets {
+			return fmt.Errorf("flow %d: %d bytes are %d packets, and a simulation takes at most 2^28 (%d bytes) of one flow: "+
+				"leave it out, or divide it", id, sizes[i], packets, simkernel.MaxPackets*p.PayloadBytes)
+		}
 		before := len(c.paths)
 		paths, err := r.AppendPath(id, srcs[i], dsts[i], c.paths)
 		c.paths = paths
@@ -172,7 +177,6 @@ func (c *routeChunk) add(r *topology.Router, p *simkernel.Params, rec arrow.Reco
 		if len(path) > 0 {
 			f.firstLink = path[0]
 		}
-		packets := p.Packets(sizes[i])
 		for _, id := range path {
 			l := &c.links[id]
 			f.pathDelayNS += l.delayNS

@@ -304,6 +304,9 @@ func (k *Kernel) checkFlows(c *Case, idealNS []int64) error {
 		if float64(packets+2)*float64(times.longestPS(full)) < 2*horizonPS {
 			if ps := times.fctPS(packets, full, k.params.LastBytes(size), early) + delay*simkernel.PSPerNS; ps <= horizonPS {
 				idealNS[i] = simkernel.CeilNS(ps)
+				if packets > simkernel.MaxPackets {
+					return fmt.Errorf("flow row %d: %d bytes are %d packets, the limit is 2^28", i, size, packets)
+				}
 			}
 		}
 	}

@@ -41,9 +41,9 @@ type routeHost struct {
 const (
 	unreachableDist = math.MaxUint16
 	maxSwitches     = 1 << 20
-	maxHops         = math.MaxInt16 // hops are counted in 16 bits
-	setNone         = -1            // no path from here
-	setArrive       = -2            // the destination is attached to this switch
+	maxHops         = 250 // as network.MaxHops of the simulator
+	setNone         = -1  // no path from here
+	setArrive       = -2  // the destination is attached to this switch
 )
 
 // An UnreachableError says that no path joins two hosts over the cables that are up.
@@ -292,7 +292,7 @@ func (r *Router) search(at []int32, dist []uint16, out [][]int32, queue []int32)
 				continue
 			}
 			if dist[s] == maxHops-1 { // and one link more from the source to here
-				return nil, fmt.Errorf("a shortest path has more than %d links", maxHops)
+				return nil, fmt.Errorf("a shortest path has more than %d links, the most that can be simulated", maxHops)
 			}
 			dist[to] = dist[s] + 1
 			queue = append(queue, to)

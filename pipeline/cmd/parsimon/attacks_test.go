@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -207,4 +208,27 @@ func TestRottenBytes(t *testing.T) {
 		must(t, "run", r.scenario, "--lake", r.lake, "--passes", "2", "-q")
 	}
 	contains(t, must(t, "status", "--lake", r.lake), "complete  tiny")
+}
+
+// A flow of more packets than a simulation can count, and a path of more hops, are errors before the work.
+func TestTooLarge(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	chain := "Device A,Device B,Speed\nh1,s0,10G\nh2,s300,10G\n"
+	for i := range 300 {
+		chain += fmt.Sprintf("s%d,s%d,10G\n", i, i+1)
+	}
+	writeFiles(t, map[string]string{
+		filepath.Join(dir, "star.csv"):  "Device A,Device B,Speed\nh1,s,10G\nh2,s,10G\n",
+		filepath.Join(dir, "chain.csv"): chain,
+		filepath.Join(dir, "flows.csv"): "src,dst,size_bytes,start_ns\nh1,h2,4294967297000,0\n",
+	})
+	run := func(topology string, more ...string) []string {
+		return append([]string{"run", "--topology", filepath.Join(dir, topology), "--flows", filepath.Join(dir, "flows.csv"),
+			"--lake", filepath.Join(dir, "lake"), "-q"}, more...)
+	}
+	mustFail(t,
+		failure{exitFailed, "flow 0: 4294967297000 bytes are 4294967297 packets", run("star.csv", "--passes", "2")},
+		failure{exitFailed, "flow 0: 4294967297000 bytes are 4294967297 packets", run("star.csv", "--estimator", "exact")},
+		failure{exitFailed, "a shortest path has more than 250 links", run("chain.csv")})
 }
