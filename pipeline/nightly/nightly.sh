@@ -9,6 +9,7 @@ set -euo pipefail
 day=${1:-$(date -u -d yesterday +%F)}
 parsimon=${PARSIMON:-parsimon}
 metrics=${METRICS:-$LAKE}                       # textfile directory of node_exporter
+mkdir -p "$LAKE" "$metrics"
 common=(--lake "$LAKE" --log-format json --quiet --wait "${WAIT:-30m}")
 
 options=()

@@ -37,7 +37,7 @@ var nightlyDir, _ = filepath.Abs(filepath.Join("..", "..", "nightly"))
 // Two nights: the second one fails a gate. Scripts read the JSON, and Prometheus the metrics.
 func TestNightly(t *testing.T) {
 	writeTrial(t)
-	if err := os.Rename("logs", "2026-01-31"); err != nil {
+	if err := os.Symlink("logs", "2026-01-31"); err != nil { // as the days of a store that is mounted
 		t.Fatal(err)
 	}
 	log, err := os.ReadFile("2026-01-31/flows.log")
@@ -45,9 +45,6 @@ func TestNightly(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeFiles(t, map[string]string{"2026-02-01/flows.log": string(log[:len(log)/2])})
-	if err := os.Mkdir("lake", 0o755); err != nil {
-		t.Fatal(err)
-	}
 	if code := night(t, "2026-01-31", "GATES=p99_slowdown > 1000"); code != exitOK {
 		t.Fatalf("first night: exit %d", code)
 	}
