@@ -117,7 +117,6 @@ func (db *DB) require(ctx context.Context, conn *sql.Conn, names []string) error
 	return db.create(ctx, conn, missing)
 }
 
-// verifyFiles verifies the files of the views.
 // ErrDamaged is wrapped by the errors of Options.Verify.
 var ErrDamaged = errors.New("a data file is damaged")
 
@@ -125,6 +124,7 @@ type damaged struct{ error }
 
 func (d *damaged) Unwrap() []error { return []error{ErrDamaged, d.error} }
 
+// verifyFiles verifies the files of the views.
 func (db *DB) verifyFiles(views []view) error {
 	if db.verify == nil {
 		return nil

@@ -222,6 +222,55 @@ func TestAppend(t *testing.T) {
 	}
 }
 
+// Files of several formats are one workload, at once or one after the other; each file has the format that it fits.
+func TestSeveralFormats(t *testing.T) {
+	mappings := func(names ...string) (all []*ingest.Mapping) {
+		for _, name := range names {
+			m, err := ingest.FormatMapping(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, m)
+		}
+		return all
+	}
+	d := newTrace(t, 1)
+	d.write(t, "gcp.json", `{"jsonPayload":{"connection":{"src_ip":"10.0.0.1","dest_ip":"10.0.0.2","src_port":1,"dest_port":2,"protocol":6},`+
+		`"bytes_sent":"5000","packets_sent":"5","start_time":"2026-01-31T00:00:00.5Z","end_time":"2026-01-31T00:00:01Z"}}`)
+	d.write(t, "nfdump.csv", "firstSeen,duration,proto,srcAddr,srcPort,dstAddr,dstPort,packets,bytes\n"+
+		"2026-01-31 00:00:05.000,1.0,TCP,10.0.0.1,7,10.0.0.3,9,5,5000") // no line end
+	d.write(t, "other.txt", "one two\n")
+	run := func(names []string, files ...string) (*Report, error) {
+		tr := d.trace()
+		tr.Mappings = mappings(names...)
+		for _, f := range files {
+			tr.Sources = append(tr.Sources, d.path(f))
+		}
+		return Ingest(t.Context(), tr, d.settings())
+	}
+	if r, err := run([]string{"gcp", "vpc"}, "day0.log", "gcp.json"); err != nil || r.Flows != 101 || r.Rows != 201 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	r, err := run([]string{"nfdump", "vpc"}, "nfdump.csv", "day0.log")
+	if err != nil || r.Flows != 102 || r.NewFiles != 1 || r.KnownFiles != 1 ||
+		!slices.Equal(r.Notes, []string{ingest.OpenEnd(d.path("nfdump.csv"))}) {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	l, _ := d.open(t)
+	if s := ReadStatus(l, "days", true); s.Format != "gcp,nfdump,vpc" {
+		t.Errorf("%+v", s)
+	}
+	for want, c := range map[string][2]string{
+		"is none of gcp, vpc: leave it out":        {"gcp,vpc", "other.txt"},
+		"one has records of flow logs, the other ": {"csv,vpc", "day0.log"},
+		"records of flow logs, not whole flows":    {"csv", "other.txt"},
+	} {
+		if _, err := run(strings.Split(c[0], ","), c[1]); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v", c, err)
+		}
+	}
+}
+
 // Rows count once whatever files they stand in: in a log that has grown since it was ingested, in one that was
 // compressed, and in one that was cut in another way.
 func TestRowsCountOnce(t *testing.T) {

@@ -60,6 +60,16 @@ func TestFormats(t *testing.T) {
 		{"goflow2", "goflow2.jsonl", 10, 4, 2, 4, 0,
 			"0 2 300000 1681583295 batch|analytics~; 1 2 900 1681583290 batch|analytics~; 1 3 143 1681583291 batch|analytics~; 1 0 7000 1681583293 |~",
 			"7 size_bytes is not positive; 8 start_ns is not an integer; 9 src is missing; 10 broken line: not JSON"},
+		{"nfdump", "nfdump.csv", 9, 2, 1, 6, 4,
+			"0 2 10000 1769850000 web|prod~; 1 3 46 1769850003 batch|analytics~",
+			"3 TCP without data, such as ACKs alone; 5 start_ns is not an integer; 6 broken line: not 10 fields; 7 stands after the end of the rows; " +
+				"8 stands after the end of the rows; 9 stands after the end of the rows"},
+		{"nfdump", "nfdump_extended.csv", 3, 1, 1, 1, 0,
+			"0 2 9000 1769850000 web|prod~",
+			"3 src is not a host of the topology"},
+		{"sflowtool", "sflowtool.csv", 4, 2, 1, 1, 0,
+			"0 2 1289216 1769850000 web|prod~; 1 3 51200 1769850001 batch|analytics~",
+			"4 src is missing"},
 		{"hpcc", "hpcc_flow.txt", 7, 3, 0, 4, 2,
 			"0 1 200000000 2 |; 1 2 5000 2 |; 2 0 5000 2 |",
 			"4 src and dst are the same host; 5 size_bytes is not an integer; 6 stands after the number of rows that the first line says; 7 stands after the number of rows that the first line says"},
@@ -409,7 +419,8 @@ func TestDamagedFixtures(t *testing.T) {
 		rounds = 200
 	}
 	for format, files := range map[string][]string{"csv": {"plain.csv"}, "jsonl": {"plain.jsonl"}, "vpc": {"vpc_v2.log", "vpc_v5.log"}, "gcp": {"gcp.jsonl"},
-		"goflow2": {"goflow2.jsonl"}, "hpcc": {"hpcc_flow.txt", "hpcc_ids.txt"}, "reference": {"reference.json"}} {
+		"goflow2": {"goflow2.jsonl"}, "hpcc": {"hpcc_flow.txt", "hpcc_ids.txt"}, "nfdump": {"nfdump.csv", "nfdump_extended.csv"},
+		"sflowtool": {"sflowtool.csv"}, "reference": {"reference.json"}} {
 		for _, file := range files {
 			text, err := os.ReadFile(filepath.Join("testdata", file))
 			if err != nil {
