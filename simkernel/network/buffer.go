@@ -153,7 +153,7 @@ func (d *domain) runMerged(b *buffer, arrivals []arrival) {
 		p := &d.ports[u]
 		p.data.trim()
 		p.acks.trim()
-		p.ackWaits = !p.acks.empty()
+		p.noteAcks()
 		if nextPS := d.serve(p, &p.data, &p.acks, d.startPS); nextPS != never {
 			d.schedule(u, nextPS)
 		}

@@ -16,11 +16,13 @@ type domain struct {
 	ports []port // those of switches, by node, and then those of hosts
 	first int32  // index in ports of the first of a host
 	nics  []nic
+	kinds []portKind // net.kinds
 
 	telemetry           bool   // switches write telemetry into packets
 	shared              bool   // switches have one queue for ACKs and data
 	limited             bool   // switches have limited buffers
 	recovers            bool   // senders recover from losses
+	plain               bool   // neither telemetry nor shared
 	againMask           uint32 // bits of items that are set in a packet that is sent again
 	numberShift         uint8
 	fullBytes, ackBytes int64
@@ -28,12 +30,11 @@ type domain struct {
 	window, startPS, endPS, lengthPS int64 // the present window
 
 	// Work by window, in slot w % scheduleWindows. Bit w % scheduleWindows of busy is set if there is any.
-	busy      uint64
-	inbox     [scheduleWindows][]arrival // what arrives at its ports
-	scheduled [scheduleWindows][]uint64  // bit u: port u may have something to send; superfluous bits are harmless
-	far       [scheduleWindows][]int32   // far links that deliver packets
-	later     laterHeap                  // work after that
-	serial    int64
+	busy    uint64
+	windows [scheduleWindows]windowWork // with memory only where there is any
+	unused  []windowWork                // memory
+	later   laterHeap                   // work after that
+	serial  int64
 
 	heads []int32 // by port: 1 + the last of its arrivals in the present window; 0 if there is none
 	chain []int32 // by arrival: the one before it at the same port, likewise
@@ -57,6 +58,13 @@ type domain struct {
 	active                   []int32
 	dataScratch, ackScratch  fifo
 	_                        [64]byte // the next domain is another worker's
+}
+
+// windowWork is what a domain has to do in a window.
+type windowWork struct {
+	arrivals []arrival // at its ports
+	ports    []uint64  // bit u: port u may have something to send; superfluous bits are harmless
+	far      []int32   // far links that deliver packets
 }
 
 type start struct {
@@ -116,7 +124,11 @@ func (d *domain) setWindow(w int64) {
 // runWindow simulates the present window.
 func (d *domain) runWindow() {
 	slot := uint64(d.window) % scheduleWindows
-	arrivals, work := d.inbox[slot], d.scheduled[slot]
+	if d.busy>>slot&1 == 0 {
+		return
+	}
+	present := d.windows[slot]
+	arrivals, ports := present.arrivals, present.ports
 	d.busy &^= 1 << slot
 	d.work += int64(len(arrivals))
 	d.chain = slices.Grow(d.chain[:0], len(arrivals))[:len(arrivals)]
@@ -124,37 +136,44 @@ func (d *domain) runWindow() {
 		u := arrivals[i].port - d.low
 		d.chain[i] = d.heads[u]
 		d.heads[u] = int32(i + 1)
-		work[u/64] |= 1 << (u % 64)
+		ports[u/64] |= 1 << (u % 64)
 	}
 	if d.limited {
-		d.runNodes(arrivals, work)
+		d.runNodes(arrivals, ports)
 	} else {
-		for i := range work {
-			for word := work[i]; word != 0; word &= word - 1 {
+		for i, word := range ports {
+			ports[i] = 0
+			for ; word != 0; word &= word - 1 {
 				u := int32(i*64 + bits.TrailingZeros64(word))
-				if p := &d.ports[u]; u < d.first {
-					d.runPort(u, p, d.arrivalsOf(u, arrivals))
-				} else {
+				p := &d.ports[u]
+				if u >= d.first {
 					d.runNIC(u, p, &d.nics[u-d.first], d.arrivalsOf(u, arrivals))
+				} else {
+					d.runPort(u, p, d.arrivalsOf(u, arrivals))
 				}
 			}
-			work[i] = 0
 		}
 	}
-	d.inbox[slot] = arrivals[:0]
-	for _, u := range d.far[slot] {
+	for _, u := range present.far {
 		d.runFar(u)
 	}
-	d.far[slot] = d.far[slot][:0]
+	d.unused = append(d.unused, windowWork{arrivals[:0], ports, present.far[:0]})
 }
 
 // arrivalsOf returns what arrives at a port in the present window, in order. It is valid until the next call.
 func (d *domain) arrivalsOf(u int32, arrivals []arrival) []arrival {
-	s := d.portArrivals[:0]
-	for i := d.heads[u]; i != 0; i = d.chain[i-1] {
-		s = append(s, arrivals[i-1])
+	i := d.heads[u]
+	if i == 0 {
+		return nil
 	}
 	d.heads[u] = 0
+	if d.chain[i-1] == 0 {
+		return arrivals[i-1 : i]
+	}
+	s := d.portArrivals[:0]
+	for ; i != 0; i = d.chain[i-1] {
+		s = append(s, arrivals[i-1])
+	}
 	d.portArrivals = s
 	slices.Reverse(s)
 	sortArrivals(s)
@@ -164,14 +183,10 @@ func (d *domain) arrivalsOf(u int32, arrivals []arrival) []arrival {
 // slotAt returns the slot of the window of a time, which is not before the present window; false if that is too far
 // ahead.
 func (d *domain) slotAt(atPS int64) (slot uint64, ok bool) {
-	ahead := atPS - d.startPS
-	w := d.window
+	ahead, w := atPS-d.startPS, uint64(d.window)
 	if ahead >= 3*d.lengthPS {
-		windows := ahead / d.lengthPS
-		if windows >= scheduleWindows {
-			return 0, false
-		}
-		return uint64(w+windows) % scheduleWindows, true
+		windows := uint64(ahead / d.lengthPS)
+		return (w + windows) % scheduleWindows, windows < scheduleWindows
 	}
 	if ahead >= d.lengthPS {
 		w++
@@ -179,35 +194,50 @@ func (d *domain) slotAt(atPS int64) (slot uint64, ok bool) {
 	if ahead >= 2*d.lengthPS {
 		w++
 	}
-	return uint64(w) % scheduleWindows, true
+	return w % scheduleWindows, true
+}
+
+// workIn returns the work of a slot's window, to add to it.
+func (d *domain) workIn(slot uint64) *windowWork {
+	if d.busy>>slot&1 == 0 {
+		d.begin(slot)
+	}
+	return &d.windows[slot]
 }
 
 // schedule schedules work for a port at a time.
 func (d *domain) schedule(u int32, atPS int64) {
-	slot, ok := d.slotAt(atPS)
-	if !ok {
+	if slot, ok := d.slotAt(atPS); ok {
+		d.workIn(slot).ports[uint64(u)/64] |= 1 << (uint64(u) % 64)
+	} else {
 		d.pushLater(arrival{item: item{atPS: atPS, hop: laterPort}, port: u})
+	}
+}
+
+// begin gives a slot the memory that was used last, which is in the cache.
+func (d *domain) begin(slot uint64) {
+	d.busy |= 1 << slot
+	if last := len(d.unused) - 1; last >= 0 {
+		d.windows[slot], d.unused = d.unused[last], d.unused[:last]
 		return
 	}
-	d.busy |= 1 << slot
-	d.scheduled[slot][uint64(u)/64] |= 1 << (uint64(u) % 64)
+	d.windows[slot] = windowWork{ports: make([]uint64, (len(d.ports)+63)/64)}
 }
 
 // insert adds what will arrive at a port of this domain.
 func (d *domain) insert(a arrival) {
-	slot, ok := d.slotAt(a.atPS)
-	if !ok {
+	if slot, ok := d.slotAt(a.atPS); ok {
+		w := d.workIn(slot)
+		w.arrivals = append(w.arrivals, a)
+	} else {
 		d.pushLater(a)
-		return
 	}
-	d.busy |= 1 << slot
-	d.inbox[slot] = append(d.inbox[slot], a)
 }
 
 // forward sends an item that has left port p and reaches port to at it.atPS.
 func (d *domain) forward(p *port, to int32, it item) {
 	a := arrival{it, to, p.link}
-	if p.near {
+	if p.bits&portNear != 0 {
 		d.insert(a)
 	} else {
 		d.forwardFar(p, a)
@@ -236,14 +266,13 @@ func (d *domain) mail(to int32, a arrival) {
 // scheduleFar schedules the delivery of a far link's first packet, which arrives at atPS: one step before, the link
 // must deliver it.
 func (d *domain) scheduleFar(u int32, atPS int64) {
-	atPS -= d.net.stepPS
-	slot, ok := d.slotAt(atPS)
-	if !ok {
+	atPS = max(atPS-d.net.stepPS, d.startPS)
+	if slot, ok := d.slotAt(atPS); ok {
+		w := d.workIn(slot)
+		w.far = append(w.far, u)
+	} else {
 		d.pushLater(arrival{item: item{atPS: atPS, hop: laterFar}, port: u})
-		return
 	}
-	d.busy |= 1 << slot
-	d.far[slot] = append(d.far[slot], u)
 }
 
 // runFar delivers the packets of a far link that arrive one step after this window.
@@ -291,9 +320,7 @@ func (d *domain) insertLater(l later) {
 	case laterPort:
 		d.schedule(l.port, max(l.atPS, d.startPS))
 	case laterFar:
-		slot, _ := d.slotAt(max(l.atPS, d.startPS))
-		d.busy |= 1 << slot
-		d.far[slot] = append(d.far[slot], l.port)
+		d.scheduleFar(l.port, l.atPS+d.net.stepPS)
 	default:
 		d.insert(l.arrival)
 	}

@@ -28,6 +28,7 @@ func (n *Network) layOut(domainOf []int32) {
 	n.domains = make([]domain, domains)
 	n.setWindows(domainOf)
 	n.ports, n.portOf = make([]port, len(n.links)), make([]int32, len(n.links))
+	n.kindIndex = map[portKind]uint32{}
 	order := make([]int32, len(n.links)) // links by domain, switches before hosts, by node
 	for l := range order {
 		order[l] = int32(l)
@@ -53,6 +54,9 @@ func (n *Network) layOut(domainOf []int32) {
 		}
 		d.init(n, int32(i), order[d.low:at], domainOf)
 	}
+	for i := range n.domains {
+		n.domains[i].kinds = n.kinds
+	}
 }
 
 // init sets up a domain whose ports are those of some links.
@@ -62,16 +66,20 @@ func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 	d.shared, d.telemetry = n.traits.AcksQueue, n.traits.Telemetry
 	d.limited, d.recovers = n.buffers != nil, n.recovery != nil
 	d.fullBytes, d.ackBytes = n.fullBytes, n.params.AckBytes
+	d.plain = !d.shared && !d.telemetry
 	d.numberShift = flagBits
 	if d.recovers {
 		d.numberShift, d.againMask = recoveryShift, attemptMask
 	}
 	for u, l := range links {
 		p, link := &d.ports[u], n.links[l]
-		p.init(n, l)
+		p.link, p.node, p.markKey = l, link.SrcNode, simkernel.MarkKey(n.params.Seed, l)
+		p.bits = n.kindOf(link) << portBits
 		p.farDomain = uint16(domainOf[link.DstNode])
-		p.farLink = p.delayPS > max(2*n.stepPS, scheduleWindows/4*d.lengthPS)
-		p.near = p.farDomain == uint16(id) && !p.farLink
+		p.farLink = link.DelayNS*simkernel.PSPerNS > max(2*n.stepPS, scheduleWindows/4*d.lengthPS)
+		if p.farDomain == uint16(id) && !p.farLink {
+			p.bits |= portNear
+		}
 		if n.host[link.SrcNode] {
 			d.first = min(d.first, int32(u))
 			d.nics = append(d.nics, nic{})
@@ -82,9 +90,6 @@ func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 			}
 			b.high = int32(u) + 1
 		}
-	}
-	for w := range d.scheduled {
-		d.scheduled[w] = make([]uint64, (len(links)+63)/64)
 	}
 	d.heads = make([]int32, len(links))
 	d.outbox[0], d.outbox[1] = make([][]arrival, len(n.domains)), make([][]arrival, len(n.domains))

@@ -79,7 +79,9 @@ type Network struct {
 
 	fullBytes int64 // a full packet on the wire
 	ports     []port
-	portOf    []int32  // by link: its port
+	portOf    []int32 // by link: its port
+	kinds     []portKind
+	kindIndex map[portKind]uint32
 	buffers   []buffer // by node; empty if they are unlimited
 	// freeOfDrops is how many bytes can be in a switch's buffer so that no packet finds its port above the threshold.
 	freeOfDrops int64

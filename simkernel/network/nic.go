@@ -17,6 +17,7 @@ type nic struct {
 	sendPS    int64    // when the next data packet can be sent; never if none
 	sendAt    int      // and the place of its flow
 	timers    []timer  // with recovery: a heap by time
+	lookPS    int64    // when a look at them is scheduled
 }
 
 // A nicPlace is one flow of a NIC.
@@ -128,7 +129,6 @@ func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 		}
 	}
 	d.in = in
-	hops := d.net.flows.hops
 	for {
 		inPS, ackPS, timerPS := int64(never), int64(never), int64(never)
 		if len(in) > 0 {
@@ -145,8 +145,14 @@ func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 		}
 		outPS := min(ackPS, c.sendPS)
 		if next := min(inPS, timerPS, outPS); next >= d.endPS {
-			if next != never {
+			// A timer is far ahead, and mostly set anew before: it needs no look before one that is planned.
+			switch {
+			case next == never:
+			case next != timerPS:
 				d.schedule(u, next)
+			case c.lookPS < d.endPS || c.lookPS > next:
+				d.schedule(u, next)
+				c.lookPS = next
 			}
 			acks.trim()
 			return
@@ -160,12 +166,8 @@ func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 		case ackPS <= outPS:
 			it := acks.buf[acks.head]
 			acks.head++
-			p.freePS = ackPS + p.ackPS
 			c.fresh = false
-			it.atPS = p.freePS + p.delayPS
-			to := hops[it.hop].backward
-			it.hop--
-			d.forward(p, to, it)
+			d.sendAck(p, &d.kinds[p.kind()], it, ackPS)
 		default:
 			d.sendNext(p, c)
 		}
@@ -284,8 +286,9 @@ func (d *domain) sendNext(p *port, c *nic) {
 		d.armTimer(c, slot, nowPS)
 	}
 	it := item{0, base, number<<d.numberShift | attempt<<flagBits | flags}
-	p.freePS = nowPS + d.sendTime(p, &it)
-	it.atPS = p.freePS + p.delayPS
+	k := &d.kinds[p.kind()]
+	p.freePS = nowPS + d.sendTime(k, &it)
+	it.atPS = p.freePS + k.delayPS
 	it.hop++
 	d.forward(p, t.hops[base].forward, it)
 }

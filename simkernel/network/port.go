@@ -2,40 +2,49 @@ package network
 
 import "parsimon/simkernel"
 
-// A port is the sending end of one link, at a switch or at a host (NIC). Its first 64 bytes are all that most packets
-// need.
+// A port is the sending end of one link, at a switch or at a host (NIC). Its first 64 bytes are one cache line, and all
+// that most packets need.
 //
 // A switch's port has the data to send in one FIFO and the ACKs in the other, or both in data (Transport.AcksQueue).
 // A NIC's has in data the ACKs to send.
 type port struct {
 	freePS    int64 // the wire is free from here on
-	data      fifo
 	leftBytes int64 // wire bytes of the data that has arrived
-	maxQueue  int64 // counters.MaxQueueBytes
-	link      int32 // its number in the input
-	farDomain uint16
-	near      bool // the far end is in this domain, and the link is not far
-	ackWaits  bool // acks is not empty
+	maxQueue  int64 // Counters.MaxQueueBytes
+	data      fifo
+	link      int32  // its number in the input
+	bits      uint32 // index of Network.kinds << portBits, and flags
 
+	acks      fifo
+	marked    int64
+	maxAtPS   int64
+	sentBytes int64 // on the wire so far, for telemetry
+	heldBytes int64 // with limited buffers: wire bytes of the data that waits
+
+	dropped     int64
+	node        int32
+	farDomain   uint16
+	farLink     bool
+	transitHead int
+	transit     []arrival // from transitHead on: what is on a far link
+	markKey     uint64    // of random marks
+	_           [8]byte   // to whole cache lines
+}
+
+const (
+	portNear     = 1 << iota // the far end is in this domain, and the link is not far
+	portAckWaits             // acks is not empty
+	portBits     = 2
+)
+
+// A portKind is what the ports of links with one bandwidth and delay have in common.
+type portKind struct {
 	fullPS    int64 // time to send a full packet, and an ACK
 	ackPS     int64
 	delayPS   int64
 	markBytes int64
 	wire      simkernel.WireTime
-	sentBytes int64 // on the wire so far, for telemetry
-	maxAtPS   int64
-	marked    int64
-
-	acks      fifo
-	node      int32
-	heldBytes int64 // with limited buffers: wire bytes of the data that waits
-	dropped   int64
-
-	farLink     bool
-	transit     []arrival // from transitHead on: what is on a far link
-	transitHead int
-	red         simkernel.RedMark
-	markKey     uint64 // of random marks
+	red       simkernel.RedMark
 }
 
 // Counters describe the queue of a switch's port; a NIC's are 0.
@@ -45,28 +54,49 @@ type Counters struct {
 	MaxQueueAtNS  int64 // first time of the maximum
 }
 
-func (p *port) init(n *Network, l int32) {
-	link := n.links[l]
-	p.link, p.node = l, link.SrcNode
-	p.wire = simkernel.NewWireTime(float64(link.BandwidthBps))
-	p.fullPS = p.wire.PS(n.fullBytes)
-	p.ackPS = p.wire.PS(n.params.AckBytes)
-	p.delayPS = link.DelayNS * simkernel.PSPerNS
-	from, always := n.params.MarkBytes(link.BandwidthBps, link.DelayNS)
-	p.markBytes = from
-	p.red = simkernel.RedMark{MinBytes: from, MaxBytes: always,
-		Share: n.params.DCQCN.MaxMarking}
-	p.markKey = simkernel.MarkKey(n.params.Seed, l)
+// kindOf returns the index of the kind of a link's port.
+func (n *Network) kindOf(link Link) uint32 {
+	p := &n.params
+	from, always := p.MarkBytes(link.BandwidthBps, link.DelayNS)
+	k := portKind{wire: simkernel.NewWireTime(float64(link.BandwidthBps)), delayPS: link.DelayNS * simkernel.PSPerNS,
+		markBytes: from, red: simkernel.RedMark{MinBytes: from, MaxBytes: always, Share: p.DCQCN.MaxMarking}}
+	k.fullPS, k.ackPS = k.wire.PS(n.fullBytes), k.wire.PS(p.AckBytes)
+	i, ok := n.kindIndex[k]
+	if !ok {
+		i = uint32(len(n.kinds))
+		n.kindIndex[k] = i
+		n.kinds = append(n.kinds, k)
+	}
+	return i
+}
+
+func (p *port) kind() uint32 { return p.bits >> portBits }
+
+// idle reports whether nothing waits.
+func (p *port) idle() bool { return len(p.data.buf) == 0 && p.bits&portAckWaits == 0 }
+
+// noteAcks sets whether ACKs wait.
+func (p *port) noteAcks() {
+	p.bits &^= portAckWaits
+	if !p.acks.empty() {
+		p.bits |= portAckWaits
+	}
 }
 
 // runPort simulates a switch's port to the end of the window. arrivals have reached it in the window, in order. What is
 // served in the window that it arrived in never touches the port's own queues.
 func (d *domain) runPort(u int32, p *port, arrivals []arrival) {
+	if d.plain && p.idle() {
+		arrivals = arrivals[d.serveInTurn(p, arrivals):]
+		if len(arrivals) == 0 {
+			return
+		}
+	}
 	data, acks := &p.data, &p.acks
 	if data.empty() {
 		data = d.dataScratch.reset()
 	}
-	if !p.ackWaits {
+	if p.bits&portAckWaits == 0 {
 		acks = d.ackScratch.reset()
 	}
 	for i := range arrivals {
@@ -84,14 +114,45 @@ func (d *domain) runPort(u int32, p *port, arrivals []arrival) {
 	}
 	if acks != &p.acks && !acks.empty() {
 		p.acks.take(acks)
-		p.ackWaits = true
+		p.bits |= portAckWaits
 	} else if acks == &p.acks {
 		acks.trim()
-		p.ackWaits = !acks.empty()
+		p.noteAcks()
 	}
 	if nextPS != never {
 		d.schedule(u, nextPS)
 	}
+}
+
+// serveInTurn serves those first arrivals at a port at which nothing waits that find it without others: each is served
+// before the next one arrives. It returns how many.
+func (d *domain) serveInTurn(p *port, arrivals []arrival) int {
+	k := &d.kinds[p.kind()]
+	for i := range arrivals {
+		it := arrivals[i].item
+		nowPS := max(p.freePS, it.atPS)
+		if nowPS >= d.endPS || i+1 < len(arrivals) && arrivals[i+1].atPS <= nowPS {
+			return i
+		}
+		if it.bits&flagAck != 0 {
+			d.sendAck(p, k, it, nowPS)
+			continue
+		}
+		if bytes := d.wireBytes(&it); bytes > p.maxQueue {
+			p.maxQueue, p.maxAtPS = bytes, nowPS
+		}
+		d.sendData(p, k, it, nowPS)
+	}
+	return len(arrivals)
+}
+
+// sendAck sends an ACK over a port at nowPS.
+func (d *domain) sendAck(p *port, k *portKind, it item, nowPS int64) {
+	p.freePS = nowPS + k.ackPS
+	it.atPS = p.freePS + k.delayPS
+	to := d.net.flows.hops[it.hop].backward
+	it.hop--
+	d.forward(p, to, it)
 }
 
 // serve starts the services of a switch's port before untilPS, and returns when the next one will start. Everything
@@ -100,7 +161,7 @@ func (d *domain) serve(p *port, data, acks *fifo, untilPS int64) (nextPS int64) 
 	if d.shared {
 		return d.serveShared(p, data, untilPS)
 	}
-	hops := d.net.flows.hops
+	k := &d.kinds[p.kind()]
 	for {
 		dataPS, ackPS := int64(never), int64(never)
 		if !acks.empty() {
@@ -115,31 +176,29 @@ func (d *domain) serve(p *port, data, acks *fifo, untilPS int64) (nextPS int64) 
 		if ackPS <= dataPS {
 			it := acks.buf[acks.head]
 			acks.head++
-			p.freePS = ackPS + p.ackPS
-			p.sentBytes += d.ackBytes
-			it.atPS = p.freePS + p.delayPS
-			to := hops[it.hop].backward
-			it.hop--
-			d.forward(p, to, it)
+			if d.telemetry {
+				p.sentBytes += d.ackBytes
+			}
+			d.sendAck(p, k, it, ackPS)
 			continue
 		}
 		it := data.buf[data.head]
 		data.head++
 		leftBytes := d.leftBehind(p, data, &it, dataPS)
-		if leftBytes > p.markBytes {
+		if leftBytes > k.markBytes {
 			d.mark(p, &it, dataPS)
 		}
 		if d.telemetry {
 			d.writeTelemetry(p, &it, dataPS)
 		}
-		d.sendData(p, it, dataPS)
+		d.sendData(p, k, it, dataPS)
 	}
 }
 
 // serveShared is serve for transports whose ACKs share one queue with data, and whose marks are random. An ACK counts
 // among the bytes left behind and is not marked itself.
 func (d *domain) serveShared(p *port, queue *fifo, untilPS int64) (nextPS int64) {
-	t := &d.net.flows
+	t, k := &d.net.flows, &d.kinds[p.kind()]
 	for {
 		if queue.empty() {
 			return never
@@ -153,19 +212,16 @@ func (d *domain) serveShared(p *port, queue *fifo, untilPS int64) (nextPS int64)
 		leftBytes := d.leftBehind(p, queue, &it, nowPS)
 		hop := &t.hops[it.hop]
 		if it.bits&flagAck != 0 {
-			p.freePS = nowPS + p.ackPS
-			it.atPS = p.freePS + p.delayPS
-			it.hop--
-			d.forward(p, hop.backward, it)
+			d.sendAck(p, k, it, nowPS)
 			continue
 		}
-		if leftBytes > p.red.MinBytes {
+		if leftBytes > k.red.MinBytes {
 			key := simkernel.MixKey(p.markKey, t.info[hop.flow].key)
-			if p.red.Marks(leftBytes, simkernel.MixKey(key, uint64(it.bits>>d.numberShift))) {
+			if k.red.Marks(leftBytes, simkernel.MixKey(key, uint64(it.bits>>d.numberShift))) {
 				d.mark(p, &it, nowPS)
 			}
 		}
-		d.sendData(p, it, nowPS)
+		d.sendData(p, k, it, nowPS)
 	}
 }
 
@@ -202,11 +258,11 @@ func (d *domain) wireBytes(it *item) int64 {
 }
 
 // sendTime returns the time to send a data packet.
-func (d *domain) sendTime(p *port, it *item) int64 {
+func (d *domain) sendTime(k *portKind, it *item) int64 {
 	if it.bits&flagLast != 0 {
-		return p.wire.PS(int64(d.net.flows.hops[it.hop].lastWire))
+		return k.wire.PS(int64(d.net.flows.hops[it.hop].lastWire))
 	}
-	return p.fullPS
+	return k.fullPS
 }
 
 // mark marks a data packet.
@@ -221,7 +277,7 @@ func (d *domain) mark(p *port, it *item, nowPS int64) {
 }
 
 // sendData sends a data packet over a switch's port at nowPS, and counts how long it waited.
-func (d *domain) sendData(p *port, it item, nowPS int64) {
+func (d *domain) sendData(p *port, k *portKind, it item, nowPS int64) {
 	t := &d.net.flows
 	if waitPS := nowPS - it.atPS; waitPS != 0 {
 		if it.bits&d.againMask != 0 {
@@ -240,8 +296,8 @@ func (d *domain) sendData(p *port, it item, nowPS int64) {
 		p.heldBytes -= bytes
 		d.net.buffers[p.node].usedBytes -= bytes
 	}
-	p.freePS = nowPS + d.sendTime(p, &it)
-	it.atPS = p.freePS + p.delayPS
+	p.freePS = nowPS + d.sendTime(k, &it)
+	it.atPS = p.freePS + k.delayPS
 	to := t.hops[it.hop].forward
 	it.hop++
 	d.forward(p, to, it)

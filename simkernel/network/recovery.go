@@ -118,7 +118,7 @@ func (n *Network) timeoutPS(path []int32) int64 {
 	deepest := n.buffer.Alpha / (1 + n.buffer.Alpha) * float64(n.buffer.SwitchBytes)
 	idlePS := int64(0)
 	for _, l := range path {
-		p, back := &n.ports[n.portOf[l]], &n.ports[n.portOf[l^1]]
+		p, back := &n.kinds[n.ports[n.portOf[l]].kind()], &n.kinds[n.ports[n.portOf[l^1]].kind()]
 		idlePS += p.fullPS + back.ackPS + 2*p.delayPS
 	}
 	sum := 2 * float64(idlePS)

@@ -1,0 +1,138 @@
+package network
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"syscall"
+	"testing"
+
+	"parsimon/simkernel"
+)
+
+// clos is a network of pods of racks of 16 hosts: 10 Gbps to hosts, 40 Gbps between switches, 1 us everywhere.
+type clos struct {
+	links []Link
+	hosts []bool
+	pods  int
+	racks int // of a pod
+}
+
+const (
+	closHosts   = 16
+	closFabrics = 4 // of a pod: one for each plane
+	closSpines  = 8 // of a plane
+)
+
+func newClos(pods, racks int) *clos {
+	c := &clos{pods: pods, racks: racks}
+	hosts := pods * racks * closHosts
+	tor := func(pod, rack int) int32 { return int32(hosts + pod*racks + rack) }
+	fabric := func(pod, plane int) int32 { return int32(hosts + pods*racks + pod*closFabrics + plane) }
+	c.hosts = make([]bool, hosts+pods*racks+(pods+closSpines)*closFabrics)
+	cable := func(a, b int32, bps int64) {
+		c.links = append(c.links, Link{a, b, bps, 1000}, Link{b, a, bps, 1000})
+	}
+	for h := range hosts {
+		c.hosts[h] = true
+		cable(int32(h), int32(hosts+h/closHosts), 10e9)
+	}
+	for p := range pods {
+		for r := range racks {
+			for f := range closFabrics {
+				cable(tor(p, r), fabric(p, f), 40e9)
+			}
+		}
+	}
+	for p := range pods {
+		for f := range closFabrics {
+			for s := range closSpines {
+				cable(fabric(p, f), fabric(pods, 0)+int32(f*closSpines+s), 40e9)
+			}
+		}
+	}
+	return c
+}
+
+// path appends the links from one host to another over a plane and one of its spines.
+func (c *clos) path(path []int32, from, to, plane, spine int) []int32 {
+	hosts := c.pods * c.racks * closHosts
+	rackOf, podOf := from/closHosts, from/closHosts/c.racks
+	rackTo, podTo := to/closHosts, to/closHosts/c.racks
+	up := func(rack int) int32 { return int32(2 * (hosts + rack*closFabrics + plane)) }
+	top := func(pod int) int32 {
+		return int32(2 * (hosts + c.pods*c.racks*closFabrics + (pod*closFabrics+plane)*closSpines + spine))
+	}
+	path = append(path, int32(2*from))
+	if rackOf != rackTo {
+		path = append(path, up(rackOf))
+		if podOf != podTo {
+			path = append(path, top(podOf), top(podTo)^1)
+		}
+		path = append(path, up(rackTo)^1)
+	}
+	return append(path, int32(2*to+1))
+}
+
+// flows returns flows that start in a stretch of time, and their packet-hops. Sizes are log-uniform from 200 bytes to
+// 2 MB, and offer the hosts a share of their links.
+func (c *clos) flows(p *simkernel.Params, share, ns float64) (f *Flows, packetHops int64) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	hosts := c.pods * c.racks * closHosts
+	f = &Flows{}
+	gap := (2e6 - 200) / math.Log(1e4) * 8 / 10 / share / float64(hosts) // ns between starts
+	for at := rng.ExpFloat64() * gap; at < ns; at += rng.ExpFloat64() * gap {
+		from := rng.IntN(hosts)
+		to := (from + 1 + rng.IntN(hosts-1)) % hosts
+		size := int64(200 * math.Exp(rng.Float64()*math.Log(1e4)))
+		begin := len(f.PathLinks)
+		f.PathLinks = c.path(f.PathLinks, from, to, rng.IntN(closFabrics), rng.IntN(closSpines))
+		f.PathEnds = append(f.PathEnds, int32(len(f.PathLinks)))
+		f.SizeBytes, f.StartNS = append(f.SizeBytes, size), append(f.StartNS, int64(at))
+		packetHops += p.Packets(size) * int64(len(f.PathLinks)-begin)
+	}
+	return f, packetHops
+}
+
+// BenchmarkNetwork reports processor time and time per packet-hop.
+func BenchmarkNetwork(b *testing.B) {
+	for _, c := range []*clos{newClos(2, 8), newClos(8, 16), newClos(8, 48)} {
+		params := simkernel.DefaultParams()
+		hosts := c.pods * c.racks * closHosts
+		flows, packetHops := c.flows(&params, 0.2, 8e9/float64(hosts))
+		for _, limits := range []BufferParams{{}, {SwitchBytes: 12e6, Alpha: 1}} {
+			for _, workers := range []int{1, 2} {
+				b.Run(fmt.Sprintf("hosts=%d/buffer=%d/workers=%d", hosts, limits.SwitchBytes, workers), func(b *testing.B) {
+					var before, after syscall.Rusage
+					must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &before))
+					for range b.N {
+						n, err := New(params, limits, c.links, c.hosts, once(flows))
+						must(b, err)
+						must(b, n.Run(context.Background(), workers, nil))
+					}
+					must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &after))
+					cpu := after.Utime.Nano() - before.Utime.Nano() + after.Stime.Nano() - before.Stime.Nano()
+					work := float64(packetHops) * float64(b.N)
+					b.ReportMetric(float64(b.Elapsed().Nanoseconds())/work, "ns/hop")
+					b.ReportMetric(float64(cpu)/work, "cpu-ns/hop")
+					b.ReportMetric(float64(packetHops)/1e6, "Mhops")
+				})
+			}
+		}
+	}
+}
+
+func must(b *testing.B, err error) {
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// once is a source of one chunk.
+func once(f *Flows) func() (*Flows, error) {
+	return func() (*Flows, error) {
+		defer func() { f = nil }()
+		return f, nil
+	}
+}
