@@ -94,34 +94,26 @@ sampling-test: ## estimates from windows: changes by common windows, and a trace
 	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run 'TestCompareCoverage|TestHourlyIngest' -v ./pipeline/sampling ./pipeline/cmd/parsimon
 
 ##@ Measure (minutes to hours; ARGS="--short" tries one, ARGS="--write" writes its page of datasets/results)
-MEASUREMENTS := accuracy own-accuracy constants transport-accuracy transport-networks exact-ns3 large-exact honesty held-out m3-table bench-kernel bench-run bench-exact \
-	bench-transports large growth clustering what-if failures coverage sampled-growth sampled-day ingest-bench ns3-backend faults durability
+MEASUREMENTS := accuracy own-accuracy constants transport-accuracy exact-ns3 large-exact honesty held-out bench-kernel bench-run bench-exact \
+	bench-transports large what-if failures coverage sampled-growth faults
 .PHONY: $(MEASUREMENTS)
 accuracy: ## estimators against ns-3 on the shared scenarios (needs ../shared)
 own-accuracy: ## estimators against --exact on the shipped scenarios
 constants: ## unusual transport constants, against --exact
 transport-accuracy: ## every transport against --exact (needs ../shared)
-transport-networks: ## other transports than DCTCP against --exact, on networks of several kinds (needs ../shared)
 exact-ns3: ## the whole-network simulation against ns-3, on networks of several kinds (needs ../shared)
 large-exact: ## 0.2 s of 6,144 hosts against --exact
 honesty: ## warnings and intervals of the default against its errors (needs ../shared)
 held-out: ## the same on networks and traffic of other kinds, on which nothing was chosen, against --exact
-m3-table: ## 24 scenarios of m3's published table against its ns-3; ARGS=all for all 96 (needs ../shared)
 bench-kernel: ## link kernel against the reference link simulator, alternating (needs ../shared)
 bench-run: ## a whole estimate against the reference's, alternating (needs ../shared)
 bench-exact: ## two passes of link cases against the whole network, alternating (needs ../shared)
 bench-transports: ## cost of each transport in the link kernel
 large: ## 6,144 hosts for 1 s and 5 s: time, memory, disk
-growth: ## cost by hosts and duration, and a picture of it
-clustering: ## savings and errors of --cluster, against ns-3 (needs ../shared)
 what-if: ## a what-if and a sweep against runs from nothing
 failures: ## errors with one random cable down, against --exact
 coverage: ## how often the intervals of run --within hold the value of the whole, and of what-if --within
 sampled-growth: ## p99 within 2% of 10^7 to 10^8 flows of 6,144 hosts; ARGS=FLOWS
-sampled-day: ## a day ingested by the hour and asked for p99 within 2% every 3 hours; ARGS=FLOWS
-ingest-bench: ## a synthetic day of flow logs, 10 million records, against its truth
 faults: ## killed processes, failing disks, damaged bytes, commands at once (an hour or two; PARSIMON_FAULTS_TIME=)
-durability: ## what fsync and digests cost, against a program without them, alternating
-ns3-backend: ## link cases in ns-3 against the link kernel (needs ../shared)
 $(MEASUREMENTS): build
 	@go run ./pipeline/cmd/measure $@ --parsimon $(BIN)/parsimon --shared $(SHARED) $(ARGS)

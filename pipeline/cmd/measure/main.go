@@ -25,28 +25,20 @@ func measurements() []measurement {
 		{"own-accuracy", "SCENARIO", "estimators against --exact on the shipped scenarios", ownAccuracy},
 		{"constants", "SCENARIO", "unusual transport constants, against --exact", constantsAccuracy},
 		{"transport-accuracy", "TRANSPORT", "every transport against --exact", transportAccuracy},
-		{"transport-networks", "SCENARIO", "other transports against --exact, on networks of several kinds", transportNetworks},
 		{"exact-ns3", "SCENARIO", "the whole-network simulation against ns-3, on networks of several kinds", exactNS3},
 		{"large-exact", "", "0.2 s of 6,144 hosts against --exact", largeExact},
 		{"honesty", "SCENARIO", "warnings and intervals of the default against its errors", honesty},
 		{"held-out", "SCENARIO", "the same on networks and traffic of other kinds, against --exact", heldOut},
-		{"m3-table", "all|MIX", "scenarios of m3's table against its ns-3", m3Table},
 		{"bench-kernel", "", "link kernel against the reference link simulator", benchKernel},
 		{"bench-run", "SCENARIO", "a whole estimate against the reference", benchRun},
 		{"bench-exact", "SCENARIO", "estimates by link cases against the whole-network simulation", benchExact},
 		{"bench-transports", "", "cost of each transport in the link kernel", benchTransports},
 		{"large", "DURATION", "6,144 hosts: time, memory, disk", large},
-		{"growth", "HOSTS", "cost by hosts and duration, and pipeline/growth.svg", growth},
-		{"clustering", "SCENARIO", "savings and errors of --cluster, against ns-3", clustering},
 		{"what-if", "SCENARIO", "a what-if and a sweep against runs from nothing", whatIf},
 		{"failures", "SCENARIO", "errors with one random cable down, against --exact", failures},
 		{"coverage", "REPETITIONS", "how often intervals of estimates from windows hold the whole's value", coverage},
 		{"sampled-growth", "FLOWS", "p99 within 2% of more and more flows of 6,144 hosts", sampledGrowth},
-		{"sampled-day", "FLOWS", "a day ingested by the hour and asked for p99 within 2%", sampledDay},
-		{"ingest-bench", "RECORDS", "a synthetic day of flow logs against its truth", ingestDay},
-		{"ns3-backend", "TRANSPORT", "link cases in ns-3 against the link kernel", ns3Backend},
 		{"faults", "", "killed processes, failing disks, damaged bytes: what a lake survives", faults},
-		{"durability", "DURATION", "what fsync and digests cost", durability},
 		{"digest", "LAKE", "rows and digest of every table of a lake", digest},
 	}
 }
@@ -73,7 +65,7 @@ func command(ctx context.Context, args []string) (err error) {
 	flags.StringVar(&b.keep, "lake", "", "a lake to use and keep; default: temporary ones")
 	flags.StringVar(&b.how, "ways", "", "flags of the estimates to measure, separated by semicolons, "+
 		"e.g. \"independent;flow --passes 1\"; the first word is the estimator")
-	flags.IntVar(&b.rounds, "rounds", 0, "rounds, pairs or draws, or times the flows of m3-table; 0: the measurement's own number")
+	flags.IntVar(&b.rounds, "rounds", 0, "rounds, pairs or draws; 0: the measurement's own number")
 	flags.BoolVar(&b.short, "short", false, "a small part of the measurement, to try it")
 	flags.BoolVar(&b.write, "write", false, "write datasets/results/NAME.md")
 	flags.Usage = func() { fmt.Fprint(os.Stderr, usage(flags)) }

@@ -3,21 +3,17 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"strconv"
 	"time"
 )
 
 const (
 	growthFlowsPerSecond = 6_810_000 // of scenario large
-	dayFlowsPerMS        = 257       // of coverageDay's hours, on average
-	askEvery             = 3         // hours
 	plannedFlows         = 1e9
 )
 
 // A sampledAnswer is what run --within reports.
 type sampledAnswer struct {
-	Scenario    string `json:"scenario_id"`
 	Flows       float64
 	Windows     int
 	Share       float64 `json:"sampled_share"`
@@ -73,37 +69,6 @@ func sampledGrowth(ctx context.Context, b *bench) {
 		}
 		b.printf("\nThe last two rows continued to %s flows: %.0f processor seconds to generate, %.0f to ask.", si(plannedFlows),
 			planned(generate), planned(ask))
-	}
-}
-
-// sampledDay ingests a day of 24 hours, with a daily rhythm and a burst hour, hour by hour, and asks for p99 within 2%
-// of all hours so far.
-func sampledDay(ctx context.Context, b *bench) {
-	flows := b.parse(b.names([]string{"300000"}, []string{"1e8"})[0])
-	hourMS := max(1, int(flows/coverageHours/dayFlowsPerMS))
-	lake := b.lake()
-	b.header("after hour", "flows", "ingest of the hour: processor, s", "µs a flow of the hour", "memory, GB",
-		"ask: processor, s", "memory, GB", "windows", "share of flows", "p99", "stopped")
-	var held float64
-	for hour := range coverageHours {
-		file := b.file(fmt.Sprintf("hour%d.csv", hour), coverageColumns+b.coverageHour(ctx, hour, hourMS))
-		text, cost := b.measured(ctx, "ingest", file, "--topology", "small-2to1", "--workload", "day", "--lake", lake,
-			"--format", "csv,json")
-		b.fail(os.Remove(file))
-		var report struct{ Flows float64 }
-		b.decode(text, &report)
-		cells := []any{hour + 1, si(report.Flows), decimal(cost.processor),
-			fmt.Sprintf("%.2f", cost.processor*1e6/max(1, report.Flows-held)), fmt.Sprintf("%.2f", cost.peak/1e9)}
-		held = report.Flows
-		if (hour+1)%askEvery == 0 {
-			a := b.within(ctx, lake, "--workload", "day", "--topology", "small-2to1")
-			cells = append(cells, decimal(a.cost.processor), fmt.Sprintf("%.2f", a.cost.peak/1e9), a.Windows,
-				fmt.Sprintf("%.3g%%", 100*a.Share), a.p99(), a.Stopped)
-			b.parsimon(ctx, "rm", a.Scenario, "--lake", lake)
-		} else {
-			cells = append(cells, "", "", "", "", "", "")
-		}
-		b.row(cells...)
 	}
 }
 

@@ -1,6 +1,0 @@
-//go:build careless
-
-package disk
-
-// Careful is false.
-const Careful = false
