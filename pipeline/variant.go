@@ -44,7 +44,7 @@ func CombineStage(id lake.ScenarioID, variant string) *engine.Stage {
 	return &engine.Stage{
 		Name: "combine", Place: lake.Place{Scenario: id, Variant: variant}, Unit: "flows",
 		Command: "parsimon run --within",
-		Writes:  []schema.Table{schema.Intervals, schema.Windows, schema.SampledSlowdowns, schema.SampledIntervals},
+		Writes:  []schema.Table{schema.Intervals, schema.Windows, schema.SampledSlowdowns},
 	}
 }
 

@@ -48,7 +48,6 @@ func makeBigLake(t testing.TB, n int) string {
 	}
 	writePart(t, db, lake, "windows", "scenario=big/variant=own", `SELECT i, 1, 'w', 0, 4, 2, 2.0, i, i + 1, 1, 1, 1 FROM range(64) AS r(i)`)
 	writePart(t, db, lake, "sampled_slowdowns", "scenario=big/variant=own", `SELECT i, i // 100, 2.0, 0, 1, 'service ' || (i % 3), 'net ' || (i % 2), 1000 + i, i * 2500, 1000, 2000, 2.0 FROM range(6400) AS r(i)`)
-	writePart(t, db, lake, "sampled_intervals", "scenario=big/variant=own", `SELECT NULL, NULL, 'all', q, 64, 64, 2.0, 1.5, 2.5, 0.95, 1.6, 2.4, 0.01, 0.0, 2.0, NULL, NULL FROM (VALUES (0.5), (0.99)) AS r(q)`)
 	writePart(t, db, lake, "intervals", "scenario=big/variant=own", `SELECT NULL, NULL, 'all', q, 128, 2.0, 1.5, 2.5, '', 1.6, 2.4, 0.1 FROM (VALUES (0.5), (0.99)) AS r(q)`)
 	writePart(t, db, lake, "links", "scenario=big", `SELECT i, i % 257, (i + 1) % 257, 10000000000, 1000, 'x-y', false, NULL, NULL FROM range(512) AS r(i)`)
 	writePart(t, db, lake, "scenarios", "scenario=big", fmt.Sprintf(`VALUES ('big', 'big', 'big', 1, '{}', %d, 0, 0, 1, NULL)`, n))

@@ -2,19 +2,6 @@ package queries
 
 // Known answers of the questions that charts draw.
 var chartAnswers = []knownAnswer{
-	{"sampled_interval_parts", map[string]string{"variant": "own-sampled-2"}, `scenario,variant,service,vnet,size_bin,quantile,slowdown,place,part,lo,hi
-aaa,own-sampled-2,,,all,0.5,4,0,whole interval,-0.25,0.25
-aaa,own-sampled-2,,,all,0.5,4,1,windows drawn,-0.125,0.125
-aaa,own-sampled-2,,,all,0.5,4,2,cut off around windows,-0.01,0.01
-aaa,own-sampled-2,,,all,0.5,4,3,warm-up,-0.02,0.02
-aaa,own-sampled-2,,,all,0.5,4,4,flows that outlast a window,0,0.125
-aaa,own-sampled-2,,,all,0.5,4,5,method,-0.25,0.125
-aaa,own-sampled-2,db,,all,0.99,6,0,whole interval,-0.16666666666666663,0.25
-aaa,own-sampled-2,db,,all,0.99,6,1,windows drawn,-0.08333333333333337,0.25
-aaa,own-sampled-2,db,,all,0.99,6,2,cut off around windows,-0.01,0.01
-aaa,own-sampled-2,db,,all,0.99,6,3,warm-up,-0,0
-aaa,own-sampled-2,db,,all,0.99,6,4,flows that outlast a window,0,0
-aaa,own-sampled-2,db,,all,0.99,6,5,method,,`},
 	// Two slots of 75 ms: six flows with the one that is not simulated, 123,000 bytes, start in the first. The second
 	// window has the slowdowns 3, 4 and 10.
 	{"sampled_over_time", map[string]string{"variant": "own-sampled-2", "slots": "2", "min_flows": "3"}, `scenario,variant,kind,from_ns,to_ns,time_s,end_s,round,weight,flows,bytes,offered_gbps,p50_slowdown,p90_slowdown,p99_slowdown
@@ -22,28 +9,6 @@ aaa,own-sampled-2,load,0,75000000,0,0.075,,,6,123000,0.01312,,,
 aaa,own-sampled-2,load,75000000,150000000,0.075,0.15,,,2,2000001,0.21333344,,,
 aaa,own-sampled-2,window,0,100,0,1e-07,1,3,2,2000,160,,,
 aaa,own-sampled-2,window,400,500,4e-07,5e-07,1,1,3,3000,240,4,8.8,9.88`},
-	// Weighted, the five flows in windows are nine: 1 and 2 three times each, and 3, 4 and 10 once.
-	{"sampled_cdf", map[string]string{"variant": "own-sampled-2", "min_flows": "3", "steps": "2"}, `scenario,variant,service,vnet,size_bin,sampled_flows,slowdown,share,slower_share
-aaa,own-sampled-2,,,all,5,1,0.3333333333333333,0.6666666666666667
-aaa,own-sampled-2,,,all,5,3.1622776601683795,0.7777777777777778,0.2222222222222222
-aaa,own-sampled-2,,,all,5,10,1,0
-aaa,own-sampled-2,,,<10 KB,3,1,0.42857142857142855,0.5714285714285714
-aaa,own-sampled-2,,,<10 KB,3,3.1622776601683795,1,0
-aaa,own-sampled-2,,red,all,5,1,0.3333333333333333,0.6666666666666667
-aaa,own-sampled-2,,red,all,5,3.1622776601683795,0.7777777777777778,0.2222222222222222
-aaa,own-sampled-2,,red,all,5,10,1,0
-aaa,own-sampled-2,,red,<10 KB,3,1,0.42857142857142855,0.5714285714285714
-aaa,own-sampled-2,,red,<10 KB,3,3.1622776601683795,1,0
-aaa,own-sampled-2,web,,all,4,1,0.375,0.625
-aaa,own-sampled-2,web,,all,4,3.1622776601683795,0.875,0.125
-aaa,own-sampled-2,web,,all,4,10,1,0
-aaa,own-sampled-2,web,,<10 KB,3,1,0.42857142857142855,0.5714285714285714
-aaa,own-sampled-2,web,,<10 KB,3,3.1622776601683795,1,0
-aaa,own-sampled-2,web,red,all,4,1,0.375,0.625
-aaa,own-sampled-2,web,red,all,4,3.1622776601683795,0.875,0.125
-aaa,own-sampled-2,web,red,all,4,10,1,0
-aaa,own-sampled-2,web,red,<10 KB,3,1,0.42857142857142855,0.5714285714285714
-aaa,own-sampled-2,web,red,<10 KB,3,3.1622776601683795,1,0`},
 	// The most loaded link is 4; 150 ms lie between the first start and the last, less one ns.
 	{"headline", nil, `scenario,variant,flows,bytes,span_ns,services,vnets,p50_slowdown,p90_slowdown,p99_slowdown,p999_slowdown,max_slowdown,p50_fct_ms,p99_fct_ms,p50_lo,p50_hi,p90_lo,p90_hi,p99_lo,p99_hi,p999_lo,p999_hi,max_load,max_load_link,max_load_tier,max_load_src,max_load_dst
 aaa,own,7,2123000,149999999,2,2,4,7.600000000000001,9.759999999999998,9.975999999999999,10,0.0004,0.000976,3,5,7,9,8,10,9,11,0.75,4,host-tor,h1,t0`},

@@ -68,7 +68,6 @@ var knownLake = []struct{ table, path, rows string }{
 	{"windows", "scenario=aaa/variant=own-sampled-2", `(0, 1, 'bbb', 0, 3, 1, 3.0, 0, 100, 10, 2, 2000), (4, 1, 'bbb', 1, 1, 1, 1.0, 400, 500, 10, 3, 3000)`},
 	{"sampled_slowdowns", "scenario=aaa/variant=own-sampled-2", `(10, 0, 3.0, 0, 1, 'web', 'red', 1000, 0, 100, 100, 1.0), (11, 0, 3.0, 0, 1, 'web', 'red', 2000, 50, 100, 200, 2.0),
 		(12, 4, 1.0, 1, 0, 'web', 'red', 9999, 400, 100, 300, 3.0), (13, 4, 1.0, 1, 0, 'db', 'red', 10000, 450, 100, 400, 4.0), (14, 4, 1.0, 1, 0, 'web', 'red', 20000, 499, 100, 1000, 10.0)`},
-	{"sampled_intervals", "scenario=aaa/variant=own-sampled-2", `(NULL, NULL, 'all', 0.5, 2, 5, 4.0, 3.0, 5.0, 0.95, 3.5, 4.5, 0.01, 0.02, 4.5, 3.0, 4.5), ('db', NULL, 'all', 0.99, 2, 1, 6.0, 5.0, 7.5, 0.95, 5.5, 7.5, 0.01, 0.0, 6.0, NULL, NULL)`},
 	{"warnings", "scenario=aaa/variant=own", `('loaded twice', 0.3, 0.2, NULL, 'why'), ('fan-in', 0.6, 0.5, 4, 'why')`},
 	{"slowdowns", "scenario=aaa/variant=paper", knownSlowdowns(1)},
 	{"slowdowns", "scenario=007/variant=own", `(0, 0, 0, 1, 'web', '', 500, 0, 2, 10, 10, 0, 1.0), (1, 1, 0, 1, 'web', '', 500, 1, 2, 10, 20, 0, 2.0),

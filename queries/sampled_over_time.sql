@@ -1,6 +1,6 @@
 -- question: Which windows of time were drawn and estimated (run --within), how slow are flows in them, and how much is offered over all of the time?
 -- grain: one row per scenario, variant, kind (load: a slot of the whole workload's time; window: a window that was drawn) and beginning
--- units: from_ns and to_ns in ns, from_ns included and to_ns not; time_s and end_s are both after the workload's first start, in s; offered_gbps is the bytes of the flows that start between them, without headers, over the time; slowdown is FCT / ideal FCT, no unit, of the window's flows without their weights, but for flows of no weight: those of other groups, if rounds after the first are of one group; round, weight and slowdowns are null for load
+-- units: from_ns and to_ns in ns, from_ns included and to_ns not; time_s and end_s are both after the workload's first start, in s; offered_gbps is the bytes of the flows that start between them, without headers, over the time; slowdown is FCT / ideal FCT, no unit, of the window's flows without their weights; round, weight and slowdowns are null for load
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
 -- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
 -- param: slots count = 200 : slots of equal length that the workload's time is cut into for the load
@@ -30,7 +30,6 @@ WITH spans AS (
     FROM sampled_slowdowns
     WHERE ($scenario = '' OR scenario = $scenario)
       AND ($variant = '' OR variant = $variant)
-      AND weight > 0
 ), placed AS (
     SELECT
         e.scenario, e.variant, 'load' AS kind, x.first_ns + l.slot * x.slot_ns AS from_ns,

@@ -1,6 +1,6 @@
 -- question: How slow are the flows, according to estimates from windows of time (run --within), and how sure is that?
 -- grain: one row per scenario, variant, group of flows and quantile
--- units: slowdown is FCT / ideal FCT, no unit, of the whole workload; lo and hi are the ends of its interval; sampled_share is that of the group's flows
+-- units: slowdown is FCT / ideal FCT, no unit, of the whole workload; lo and hi are the ends of its interval; sampled_share is the share of all flows that are in windows
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
 -- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
 
@@ -18,23 +18,14 @@ WITH drawn AS (
     SELECT d.scenario, d.variant, d.windows, d.sampled_flows / w.flows AS sampled_share
     FROM drawn AS d
     JOIN whole AS w ON w.scenario = d.scenario AND w.variant = d.variant
-), of_group AS (
-    SELECT scenario, variant, service, vnet, size_bin, quantile, sampled_flows
-    FROM sampled_intervals
-    WHERE ($scenario = '' OR scenario = $scenario)
-      AND ($variant = '' OR variant = $variant)
 ), answers AS (
     SELECT
         i.*,
         s.sampled_share < 1 AS sampled,
         s.windows,
-        coalesce(l.sampled_flows / i.flows, s.sampled_share) AS sampled_share
+        s.sampled_share
     FROM intervals AS i
     JOIN shares AS s ON s.scenario = i.scenario AND s.variant = i.variant
-    LEFT JOIN of_group AS l
-        ON l.scenario = i.scenario AND l.variant = i.variant
-       AND l.service IS NOT DISTINCT FROM i.service AND l.vnet IS NOT DISTINCT FROM i.vnet
-       AND l.size_bin = i.size_bin AND l.quantile = i.quantile
 )
 SELECT
     scenario, variant, service, vnet, size_bin, flows, quantile, estimate AS slowdown, lo, hi, windows, sampled_share,

@@ -142,7 +142,7 @@ func Tables() []Table {
 		Scenarios, Nodes, Links, Flows, Rejects, Hops, LinkLoads, LinkOverlaps, AckDelays, LinkClusters, LinkStats, HopDelays,
 		DelayBuckets, HopObservations, UplinkObservations,
 		Feedback, UplinkFeedback, SenderFeedback, SenderFCTs,
-		HopContributions, Slowdowns, Intervals, Warnings, Windows, SampledSlowdowns, SampledIntervals,
+		HopContributions, Slowdowns, Intervals, Warnings, Windows, SampledSlowdowns,
 		ExactFCTs, ExactHops, Validations, Workloads, Records,
 		Comparisons, ComparisonLinks, Sweeps, SweepRuns,
 	}

@@ -91,7 +91,7 @@ var (
 )
 
 // Tables of an estimate from windows of time (run --within). Its variant is that of the windows' estimates, followed by
-// "-sampled-<windows>-warmup-<time>". It has table intervals, too, whose estimates and bounds are those of the whole
+// "-sampled-<windows>". It has table intervals, too, whose estimates and bounds are those of the whole
 // workload.
 var (
 	Windows = Table{
@@ -113,13 +113,12 @@ var (
 		},
 	}
 	SampledSlowdowns = Table{
-		Name: "sampled_slowdowns", Doc: "Estimates of the flows of the windows, with their weights: percentiles are weighted ones. " +
-			"Where one service or virtual network was asked for, windows after the first round may have its flows only.",
+		Name: "sampled_slowdowns", Doc: "Estimates of the flows of the windows, with their weights: percentiles are weighted ones. ",
 		Grain: "flow", Key: []string{"flow_id"}, Sort: []string{}, Variant: true,
 		Columns: []Column{
 			{"flow_id", i64, false, "", "flow"},
 			{"window", i32, false, "", "window in which the flow starts"},
-			{"weight", f64, false, "", "as in windows; if rounds after the first are of one group, that of the first round for other flows"},
+			{"weight", f64, false, "", "as in windows"},
 			{"src", i32, false, "", "sending host"},
 			{"dst", i32, false, "", "receiving host"},
 			{"service", str, false, "", "as in flows"},
@@ -129,30 +128,6 @@ var (
 			{"ideal_ns", i64, false, "ns", "FCT of the flow alone in the network, on this path, with a window that never binds"},
 			{"fct_ns", i64, false, "ns", "estimated FCT"},
 			{"slowdown", f64, false, "", "fct_ns / ideal_ns, at least 1"},
-		},
-	}
-	SampledIntervals = Table{
-		Name: "sampled_intervals", Doc: "Percentiles of slowdown of the whole workload, estimated from windows, with the parts of their intervals.",
-		Grain: "group of flows × quantile", Key: []string{"service", "vnet", "size_bin", "quantile"},
-		Sort: []string{}, Variant: true,
-		Columns: []Column{
-			{"service", str, true, "", "service of the flows; null for all"},
-			{"vnet", str, true, "", "virtual network of the flows; null for all"},
-			{"size_bin", str, false, "", "size bin of the flows, or all"},
-			{"quantile", f64, false, "", "0.5, 0.9, 0.99 or 0.999"},
-			{"windows", i32, false, "", "drawn windows"},
-			{"sampled_flows", i64, false, "", "flows of the group in these windows"},
-			{"estimate", f64, false, "", "slowdown at the quantile"},
-			{"lo", f64, false, "", "lower bound of the interval, of all parts"},
-			{"hi", f64, false, "", "upper bound of the interval, of all parts"},
-			{"confidence", f64, false, "", "of the intervals, such as 0.95"},
-			{"sampling_lo", f64, false, "", "lower bound of the part that is due to estimating windows instead of the whole"},
-			{"sampling_hi", f64, false, "", "upper bound of that part"},
-			{"cutoff_error", f64, false, "", "error of windows that are estimated without the rest of the workload, ± relative to the estimate"},
-			{"warmup_error", f64, false, "", "what half of the warm-up changes, ± relative to the estimate; 0 if that is not significant"},
-			{"sustained", f64, false, "", "estimate, if flows that outlast their window went on as slowly as such flows go in windows"},
-			{"method_lo", f64, true, "", "lower bound of the part that is the method's own error, for all flows; null if it was not measured (--check)"},
-			{"method_hi", f64, true, "", "upper bound of that part"},
 		},
 	}
 )

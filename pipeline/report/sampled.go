@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"parsimon/queries"
+	"parsimon/stages"
 )
 
 // A scenario that was estimated from windows of time has no rows of every flow. Its report asks questions of its own,
@@ -22,7 +23,7 @@ var errCompareSampled = errors.New("a report compares estimates of every flow, a
 	"(run --within): parsimon compare --within answers what changed, from the same windows of both")
 
 // Questions of the report of an estimate from windows, in the order they are asked.
-var sampledQuestions = []string{"sampled_percentiles", "sampled_interval_parts", "sampled_over_time"}
+var sampledQuestions = []string{"sampled_percentiles", "sampled_over_time"}
 
 // sampledHeadlineQuery has the columns of question headline that are known, and what was sampled.
 var sampledHeadlineQuery = queries.Query{Name: "headline", Params: estimateParams,
@@ -68,15 +69,11 @@ func (r *reader) collectSampled(ctx context.Context) (*content, error) {
 			return nil, err
 		}
 	}
-	if err := r.curves(ctx, c, "sampled_cdf", map[string]string{}); err != nil {
-		return nil, err
-	}
 	c.keepSampledGroups()
 	return c, nil
 }
 
-// keepSampledGroups leaves out groups with few flows where there are many, and sizes where no chart has them. Services
-// and networks are put where other reports have them, for the filter and for sentences.
+// keepSampledGroups leaves out groups with few flows where there are many. Services and networks are put where other reports have them, for the filter and for sentences.
 func (c *content) keepSampledGroups() {
 	all := c.answers["sampled_percentiles"]
 	kept := func(column string) map[string]bool {
@@ -95,15 +92,10 @@ func (c *content) keepSampledGroups() {
 		return names
 	}
 	services, vnets := kept("service"), kept("vnet")
-	for _, name := range []string{"sampled_percentiles", "sampled_interval_parts"} {
-		a := c.answers[name]
-		c.answers[name] = a.where(func(i int) bool {
-			return (a.Null(i, "service") || services[a.Text(i, "service")]) && (a.Null(i, "vnet") || vnets[a.Text(i, "vnet")]) &&
-				(name == "sampled_percentiles" || a.Text(i, "size_bin") == "all")
-		})
-	}
-	a := c.answers["sampled_percentiles"]
-	c.answers["percentiles_by_group"] = a.where(func(i int) bool { return a.Text(i, "size_bin") == "all" })
+	a := all.where(func(i int) bool {
+		return (all.Null(i, "service") || services[all.Text(i, "service")]) && (all.Null(i, "vnet") || vnets[all.Text(i, "vnet")])
+	})
+	c.answers["sampled_percentiles"], c.answers["percentiles_by_group"] = a, a.where(func(i int) bool { return a.Text(i, "size_bin") == "all" })
 }
 
 // sampledPlan lists the sections of the report of an estimate from windows.
@@ -112,7 +104,6 @@ func (c *content) sampledPlan() []planned {
 		{section{ID: "slow", Title: "How slow", Intro: "Slowdown is the time that a flow takes over the time that it would take " +
 			"alone in the network: 1× is ideal. All percentiles are of the whole workload."}, []figureChart{
 			{ID: "sampled_percentiles", Title: "Percentiles by service and virtual network", Wide: true},
-			{ID: "sampled_cdf", Title: "Distribution of slowdown"},
 		}},
 		{section{ID: "windows", Title: "Which windows", Intro: c.windowsText()}, []figureChart{
 			{ID: "sampled_over_time", Title: "Windows and offered load over time", Wide: true},
@@ -186,38 +177,15 @@ func (c *content) sampledSentences() []string {
 	out := []string{fmt.Sprintf("One flow in a hundred of the whole workload takes at least %s as long as it would take alone in "+
 		"the network (%s); the median flow takes %s.", times(h.Float(0, "p99_slowdown")),
 		c.sampledInterval(h.Float(0, "p99_lo"), h.Float(0, "p99_hi")), times(h.Float(0, "p50_slowdown")))}
-	out = append(out, c.worstService()...)
-	return append(out, c.partsText()...)
-}
-
-// partsText says what the interval of p99 is made of.
-func (c *content) partsText() []string {
-	parts := c.answers["sampled_interval_parts"]
-	var said []string
-	for i := range parts.rows {
-		if !parts.Null(i, "service") || !parts.Null(i, "vnet") || parts.Float(i, "quantile") != 0.99 || parts.Int(i, "place") == 0 {
-			continue
-		}
-		lo, hi := parts.Float(i, "lo"), parts.Float(i, "hi")
-		switch {
-		case parts.Null(i, "lo"):
-			said = append(said, parts.Text(i, "part")+" not measured")
-		case signed(lo) != "0.0%" || signed(hi) != "0.0%":
-			said = append(said, fmt.Sprintf("%s %s to %s", parts.Text(i, "part"), signed(lo), signed(hi)))
-		}
-	}
-	if len(said) == 0 {
-		return nil
-	}
-	return []string{"The interval of p99 has these parts: " + strings.Join(said, "; ") + "."}
+	return append(out, c.worstService()...)
 }
 
 // sampledWarnings are what a reader has to beware of.
 func (c *content) sampledWarnings() []warning {
 	var out []warning
-	if left := c.withoutMethod(); len(left) > 0 {
-		out = append(out, warning{"weak", fmt.Sprintf("The intervals of %s leave out the method’s own error, which was not measured "+
-			"(parsimon run --within … --check 20ms measures it; more time, the higher percentiles).", strings.Join(left, ", ")), nil})
+	if !strings.HasPrefix(c.estimate.Variant, stages.WholeNetwork.String()) {
+		out = append(out, warning{"weak", "The intervals leave out the error of link cases: without --estimator, windows are " +
+			"simulated packet by packet.", nil})
 	}
 	out = append(out, c.shortWarnings("Windows have too few flows to be sure of some percentiles, or too many that outlast them.")...)
 	h := c.answers["headline"]
@@ -225,29 +193,13 @@ func (c *content) sampledWarnings() []warning {
 	return append(out, c.rejectWarnings()...)
 }
 
-// withoutMethod are the percentiles of all flows whose intervals leave out the method's own error.
-func (c *content) withoutMethod() (names []string) {
-	parts := c.answers["sampled_interval_parts"]
-	for i := range parts.Len() {
-		if parts.Text(i, "part") == "method" && parts.Null(i, "lo") && parts.Null(i, "service") && parts.Null(i, "vnet") {
-			names = append(names, quantileName(parts.Float(i, "quantile")))
-		}
-	}
-	return names
-}
-
 // leftOut says what the report of an estimate from windows does not show, and why.
 func (c *content) leftOut() []string {
 	if c.estimate.Windows == 0 {
 		return nil
 	}
-	out := []string{"Charts of links, of racks and of the whole network are left out, because they need the delays of every flow at " +
+	return []string{"Charts of links, of racks and of the whole network are left out, because they need the delays of every flow at " +
 		"every link, and windows have those of some flows: parsimon run without --within estimates every flow."}
-	if c.answers["sampled_interval_parts"].Len() == 0 {
-		out = append(out, "The parts of the intervals are left out, because the lake’s estimate is of an earlier "+
-			"version of the program, which did not write them.")
-	}
-	return out
 }
 
 // WindowScenarios are the hidden scenarios in which the windows of an estimate were estimated; none for an estimate of

@@ -5,27 +5,21 @@ import (
 	"testing"
 )
 
-// sampledContent is a content of two rounds of windows, the method's error of whose p99 was not measured.
+// sampledContent is a content of two rounds of windows by link cases.
 func sampledContent() *content {
 	percentiles := &answer{columns: []string{"service", "vnet", "size_bin", "flows", "quantile", "slowdown", "lo", "hi", "estimated_from"},
 		rows: [][]any{{nil, nil, "all", int64(1000), 0.5, 1.0, 1.0, 1.01, "sampled, 48 windows, 12.5% of flows"}}}
-	parts := &answer{columns: []string{"service", "vnet", "size_bin", "quantile", "place", "part", "lo", "hi"}, rows: [][]any{
-		{nil, nil, "all", 0.5, int64(5), "method", -0.01, 0.02},
-		{nil, nil, "all", 0.99, int64(0), "whole interval", -0.05, 0.06}, {nil, nil, "all", 0.99, int64(1), "windows drawn", -0.04, 0.05},
-		{nil, nil, "all", 0.99, int64(3), "warm-up", 0.0, 0.0}, {nil, nil, "all", 0.99, int64(5), "method", nil, nil},
-		{"web", nil, "all", 0.99, int64(1), "windows drawn", -0.5, 0.5}}}
 	headline := &answer{columns: []string{"flows", "sampled_flows", "windows", "rounds", "window_ns", "warmup_ns", "p50_slowdown",
 		"p99_slowdown", "p99_lo", "p99_hi", "synthetic_flows"},
 		rows: [][]any{{int64(1000), int64(125), int64(48), int64(2), int64(2e6), int64(1e6), 1.0, 4.0, 3.8, 4.24, int64(0)}}}
 	c := &content{estimate: Estimate{Variant: "flow-3-sampled-48-confidence-90%", Windows: 48}, answers: map[string]*answer{
-		"headline": headline, "sampled_percentiles": percentiles, "sampled_interval_parts": parts,
+		"headline": headline, "sampled_percentiles": percentiles,
 		"short": {}, "scenario": {columns: []string{"rejects"}, rows: [][]any{{int64(0)}}}}}
 	c.keepSampledGroups()
 	return c
 }
 
-// The report of an estimate from windows says beside each percentile what it was estimated from, what its interval is
-// made of, and what is not known.
+// The report of an estimate from windows says beside each percentile what it was estimated from, and what is not known.
 func TestSampledInWords(t *testing.T) {
 	c := sampledContent()
 	for _, f := range c.sampledFigures()[:3] {
@@ -33,16 +27,13 @@ func TestSampledInWords(t *testing.T) {
 			t.Errorf("%s: %q", f.Label, f.Note)
 		}
 	}
-	text := strings.Join(c.sentences(), "\n")
-	for _, want := range []string{
-		"at least 4.00× as long as it would take alone in the network (90% interval 3.80× to 4.24×; sampled, 48 windows",
-		"The interval of p99 has these parts: windows drawn −4.0% to +5.0%; method not measured."} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q lacks %q", text, want)
-		}
+	text, want := strings.Join(c.sentences(), "\n"), "at least 4.00× as long as it would take alone in the network (90% interval "+
+		"3.80× to 4.24×; sampled, 48 windows"
+	if !strings.Contains(text, want) {
+		t.Errorf("%q lacks %q", text, want)
 	}
 	w := c.warnings()
-	if len(w) != 1 || !strings.Contains(w[0].Text, "The intervals of p99 leave out the method’s own error") {
+	if len(w) != 1 || !strings.Contains(w[0].Text, "The intervals leave out the error of link cases") {
 		t.Errorf("warnings %+v", w)
 	}
 	if got := c.windowsText(); !strings.HasPrefix(got, "48 windows, half of them at most 2 ms long, were drawn at random in 2 rounds") {
@@ -50,10 +41,6 @@ func TestSampledInWords(t *testing.T) {
 	}
 	if len(c.leftOut()) != 1 || len((&content{}).leftOut()) != 0 {
 		t.Error("what is left out is said of estimates from windows only")
-	}
-	c.answers["sampled_interval_parts"] = &answer{}
-	if left := c.leftOut(); len(left) != 2 || !strings.Contains(left[1], "earlier version") {
-		t.Errorf("without the parts of intervals: %q", left)
 	}
 }
 

@@ -2,11 +2,14 @@ package sampled
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"parsimon/pipeline"
+	"parsimon/pipeline/units"
 	"parsimon/schema/sizebin"
 	"parsimon/stages"
 )
@@ -18,7 +21,6 @@ type Ask struct {
 	By         string    // "", service, vnet or size_bin; with "=NAME" of one group only
 	Confidence float64   // of the intervals, such as 0.95
 	Budget     time.Duration
-	Check      time.Duration // of the workload, to be simulated packet by packet; 0: none
 }
 
 // Groups that By can name.
@@ -63,4 +65,44 @@ func (a Ask) wants(row Row) bool {
 		return row.Key.By == stages.ByNothing && (one && row.SizeBin == name || !one && row.SizeBin != sizebin.All)
 	}
 	return row.Key.By == stages.ByNothing && row.SizeBin == sizebin.All
+}
+
+// An AskText is an Ask as the flags of a command line have it.
+type AskText struct {
+	Within, Confidence, By string
+	Of                     []string
+	Budget                 time.Duration
+}
+
+// Parse is the Ask. Errors name the flag.
+func (t AskText) Parse() (a Ask, err error) {
+	if a.Within, err = units.ParseShare(t.Within); err != nil {
+		return a, fmt.Errorf("--within %q: want a share such as 2%%", t.Within)
+	}
+	if a.Confidence, err = units.ParseShare(t.Confidence); err != nil {
+		return a, fmt.Errorf("--confidence %q: want a share such as 95%%", t.Confidence)
+	}
+	for _, text := range t.Of {
+		q, err := parsePercentile(text)
+		if err != nil {
+			return a, err
+		}
+		a.Of = append(a.Of, q)
+	}
+	if t.Budget < 0 {
+		return a, fmt.Errorf("--budget must be 0 or more")
+	}
+	a.By, a.Budget = t.By, t.Budget
+	return a, a.Validate()
+}
+
+// parsePercentile reads a percentile such as p99.
+func parsePercentile(text string) (float64, error) {
+	percent, err := strconv.ParseFloat(strings.TrimPrefix(text, "p"), 64)
+	for _, known := range pipeline.Quantiles {
+		if err == nil && math.Abs(known*100-percent) < 1e-6 {
+			return known, nil
+		}
+	}
+	return 0, fmt.Errorf("--of %q: want p50, p90, p99 or p99.9", text)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -23,9 +22,6 @@ func (s *sampler) variant() string {
 	name := s.base.Variant().String() + pipeline.SampledPart + fmt.Sprint(len(s.counts))
 	if s.ask.Confidence != 0.95 {
 		name += fmt.Sprintf("-confidence-%g%%", math.Round(s.ask.Confidence*1e4)/100)
-	}
-	if s.ask.Check > 0 {
-		name += "-check-" + s.ask.Check.String()
 	}
 	return name
 }
@@ -60,9 +56,6 @@ func (s *sampler) combine(ctx context.Context, stopped string) (*Result, error) 
 
 func (s *sampler) write(ctx context.Context, t *engine.Attempt, rows []Row, outputs []engine.Output) error {
 	if err := writeRecord(t.Sink(schema.Intervals), intervalsRecord(rows)); err != nil {
-		return err
-	}
-	if err := writeRecord(t.Sink(schema.SampledIntervals), s.partsRecord(rows)); err != nil {
 		return err
 	}
 	if err := writeRecord(t.Sink(schema.Windows), s.windowsRecord()); err != nil {
@@ -133,30 +126,6 @@ func (s *sampler) windowsRecord() arrow.Record {
 			"weight": float64(slots) / float64(drawn), "from_ns": x.FromNS, "to_ns": x.ToNS, "warmup_ns": s.warmup.NS,
 			"flows": x.Flows, "bytes": x.Bytes,
 		})
-	}
-	return out.Record()
-}
-
-// partsRecord is the batch of table sampled_intervals.
-func (s *sampler) partsRecord(rows []Row) arrow.Record {
-	out := columns.NewRows(schema.SampledIntervals)
-	for _, r := range rows {
-		row := columns.Row{
-			"size_bin": r.SizeBin, "quantile": r.Quantile, "windows": int32(len(s.counts)), "sampled_flows": r.Sampled,
-			"estimate": r.Estimate, "lo": r.Lo, "hi": r.Hi, "confidence": s.ask.Confidence,
-			"sampling_lo": r.SamplingLo, "sampling_hi": r.SamplingHi, "cutoff_error": s.windowError,
-			"warmup_error": s.warmup.change(r.Quantile), "sustained": r.Sustained,
-		}
-		if r.Service != nil {
-			row["service"] = *r.Service
-		}
-		if r.VNet != nil {
-			row["vnet"] = *r.VNet
-		}
-		if s.exact() || slices.ContainsFunc(s.method, func(m MethodError) bool { return m.Quantile == r.Quantile }) {
-			row["method_lo"], row["method_hi"] = r.MethodLo, r.MethodHi
-		}
-		out.Add(row)
 	}
 	return out.Record()
 }

@@ -21,14 +21,11 @@ type comparer struct {
 // within ask.Within, or the time is spent. The flows of other are those of base, or made from them. Both estimates go
 // to the lake, as those of Run do.
 func Compare(ctx context.Context, base, other *pipeline.Estimation, ask Ask) (*Comparison, error) {
-	if ask.Check > 0 {
-		return nil, errors.New("a comparison of windows does not measure the method's error")
-	}
 	base.ChooseForWindows()
 	if other.ChooseForWindows(); base.Variant().String() != other.Variant().String() {
 		return nil, errors.New("the whole network of one scenario only can be simulated: compare by --estimator flow")
 	}
-	s, err := start(ctx, base, ask, nil)
+	s, err := start(ctx, base, ask)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +75,7 @@ func (c *comparer) draw(ctx context.Context) (stopped string, err error) {
 func (c *comparer) round(ctx context.Context, slots []int) error {
 	var both [2]*round
 	for i, s := range []*sampler{c.base, c.other} {
-		r, err := s.estimate(ctx, slots, s.warmup.NS, nil)
+		r, err := s.estimate(ctx, slots, s.warmup.NS)
 		if err != nil {
 			return err
 		}
@@ -147,7 +144,7 @@ func (c *comparer) changes(k Key) (all []Change) {
 			return all
 		}
 		x := Change{Key: k, Group: groupName(k), SizeBin: k.binName(), Quantile: q, Sampled: flowsOf(a), Base: d.Base,
-			Other: d.Other, Change: d.Change, Lo: d.Lo, Hi: d.Hi, SeparateLo: d.SeparateLo, SeparateHi: d.SeparateHi}
+			Other: d.Other, Change: d.Change, Lo: d.Lo, Hi: d.Hi}
 		e, _ := a.Quantile(q, c.base.ask.Confidence)
 		x.Known = e.Beyond >= fewBeyond || len(c.a) == len(c.base.index.slots)
 		all = append(all, x)

@@ -35,8 +35,7 @@ type Side struct {
 	Flows      int64  `json:"flows"`
 }
 
-// A Change is the change of a percentile of the flows that are in both scenarios, with its interval. The interval does
-// not contain the method's error.
+// A Change is the change of a percentile of the flows that are in both scenarios, with its interval.
 type Change struct {
 	Key      Key     `json:"-"`
 	Group    string  `json:"group"`
@@ -48,11 +47,8 @@ type Change struct {
 	Change   float64 `json:"change"` // other / base - 1
 	Lo       float64 `json:"change_lo"`
 	Hi       float64 `json:"change_hi"`
-	// The interval that windows drawn for each side on its own would give.
-	SeparateLo float64 `json:"separate_lo"`
-	SeparateHi float64 `json:"separate_hi"`
-	Known      bool    `json:"known"` // there are enough sampled flows beyond the percentile
-	Reached    bool    `json:"reached"`
+	Known    bool    `json:"known"` // there are enough sampled flows beyond the percentile
+	Reached  bool    `json:"reached"`
 }
 
 // halfWidth is half of the interval's width; infinite where there are too few flows.
@@ -96,8 +92,7 @@ func (r *Comparison) Write(w io.Writer) error {
 		sampled = "not sampled: all of both was estimated"
 	}
 	p.Linef("\nSlowdown of the flows of both, with %g%% intervals of the change (%s)", 100*r.Confidence, sampled)
-	p.Linef("%-24s %-12s %8s %10s %10s %9s  %-22s %s", "flows of", "size_bin", "quantile", "base", "other", "change", "interval",
-		"with separate windows")
+	p.Linef("%-24s %-12s %8s %10s %10s %9s  %s", "flows of", "size_bin", "quantile", "base", "other", "change", "interval")
 	for _, x := range r.Changes {
 		if x.SizeBin != sizebin.All && x.Group != groupName(all) {
 			continue
@@ -106,13 +101,13 @@ func (r *Comparison) Write(w io.Writer) error {
 		if !x.Known {
 			note = "  (few flows)"
 		}
-		p.Linef("%-24s %-12s %8g %10.3f %10.3f %+8.2f%%  %-22s %+.2f%% to %+.2f%%%s", x.Group, x.SizeBin, x.Quantile, x.Base, x.Other,
-			100*x.Change, fmt.Sprintf("%+.2f%% to %+.2f%%", 100*x.Lo, 100*x.Hi), 100*x.SeparateLo, 100*x.SeparateHi, note)
+		p.Linef("%-24s %-12s %8g %10.3f %10.3f %+8.2f%%  %+.2f%% to %+.2f%%%s", x.Group, x.SizeBin, x.Quantile, x.Base, x.Other,
+			100*x.Change, 100*x.Lo, 100*x.Hi, note)
 	}
 	p.Linef("\nAsked: changes within ±%g%%", 100*r.Within)
 	for _, x := range r.Goals {
 		p.Linef("  %s  %s", x, map[bool]string{true: "reached", false: "not reached"}[x.Reached])
 	}
-	p.Linef("\n%.1f s; the intervals leave out the method's own error", r.Seconds)
+	p.Linef("\n%.1f s", r.Seconds)
 	return p.Err
 }

@@ -37,9 +37,10 @@ type known struct {
 	whole  map[Key]*sampling.Counts
 
 	windowError float64
+	variant     pipeline.Variant // of the whole, and of windows
 }
 
-// TestCoverageOfLake prints the coverage tables of README.md. Windows are drawn from a workload whose every flow is
+// TestCoverageOfLake prints the coverage tables. Windows are drawn from a workload whose every flow is
 // known, so that the statistics are measured alone; or every slot is estimated as a window, with its errors.
 func TestCoverageOfLake(t *testing.T) {
 	if *coverageLake == "" {
@@ -147,7 +148,7 @@ func readKnown(dir string, scenarios []string, slots int) (*known, error) {
 			span := g.LastStartNS - g.FirstStartNS
 			from, to = g.FirstStartNS+span*2/5, g.FirstStartNS+span*3/5
 		}
-		if i == 0 {
+		if k.variant = v; i == 0 {
 			if k.index, err = readIndex(context.Background(), run); err != nil {
 				return nil, err
 			}
@@ -180,7 +181,7 @@ func readKnown(dir string, scenarios []string, slots int) (*known, error) {
 
 // estimate replaces the slots' answers by those of windows, in as few hidden scenarios as keeps windows apart.
 func (k *known) estimate(ctx context.Context, dir, scenario string, warmupNS int64) error {
-	base, err := pipeline.Resume(ctx, dir, scenario, pipeline.Variant{Estimator: stages.Flow, Passes: 3}, pipeline.Settings{})
+	base, err := pipeline.Resume(ctx, dir, scenario, k.variant, pipeline.Settings{})
 	if err != nil {
 		return err
 	}
@@ -193,7 +194,7 @@ func (k *known) estimate(ctx context.Context, dir, scenario string, warmupNS int
 		for n := first; n < len(k.index.slots); n += scenarios {
 			slots = append(slots, n)
 		}
-		r, err := s.estimate(ctx, slots, warmupNS, nil)
+		r, err := s.estimate(ctx, slots, warmupNS)
 		if err != nil {
 			return err
 		}

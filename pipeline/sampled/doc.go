@@ -9,8 +9,7 @@
 //
 // Rounds do not depend on the precision that is asked for, unless it needs a longer warm-up: a more precise run takes
 // over the rounds of a less precise one, and the answer depends on the scenario, the variant, the warm-up and the
-// number of rounds only. A round that was interrupted continues. Its stages can be done by other processes: prepared,
-// in shards (Prepare), or by an executor such as that of Beam (RunOn).
+// number of rounds only. A round that was interrupted continues.
 //
 // # Warm-up
 //

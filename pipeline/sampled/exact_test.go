@@ -29,7 +29,7 @@ func exactTrace(t *testing.T, flows string, workers int) *pipeline.Estimation {
 }
 
 // Windows of a workload of short flows have the percentiles that the simulation of the whole has for their flows, and
-// the same rows for any number of workers. There is no error of the method to measure.
+// the same rows for any number of workers.
 func TestExactWindows(t *testing.T) {
 	ctx, flows := context.Background(), writeTrace(t, 20_000)
 	ask := Ask{Within: 0.3, Of: []float64{0.9}, Confidence: 0.95}
@@ -49,11 +49,8 @@ func TestExactWindows(t *testing.T) {
 	if !slices.EqualFunc(r.Rows, more.Rows, same) {
 		t.Error("three workers find other rows than one")
 	}
-	s, err := newSampler(ctx, one, ask)
+	s, err := start(ctx, one, ask)
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.measureWarmup(ctx); err != nil {
 		t.Fatal(err)
 	}
 	slots := s.design.Drawn(s.design.First())
@@ -68,20 +65,16 @@ func TestExactWindows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var pairs []checkPair
+	var pairs []halfPair
 	for _, n := range slots {
 		if got, want := part[n][all].Flows(), whole.found[n][all].Flows(); got != want {
 			t.Errorf("window %d has %d flows of %d", n, got, want)
 		}
-		pairs = append(pairs, checkPair{*part[n][all], *whole.found[n][all]})
+		pairs = append(pairs, halfPair{*part[n][all], *whole.found[n][all]})
 	}
-	for _, m := range methodErrors(pairs, 0.95) {
+	for _, m := range effects(pairs, 0.95) {
 		if math.Abs(m.Error) > 0.005 {
 			t.Errorf("%s of windows is %+.2f%% off", percentileName(m.Quantile), 100*m.Error)
 		}
-	}
-	ask.Check = 1
-	if _, err := newSampler(ctx, one, ask); err == nil {
-		t.Error("--check of exact windows is accepted")
 	}
 }

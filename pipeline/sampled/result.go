@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
-	"parsimon/pipeline"
 	"parsimon/pipeline/summary"
 	"parsimon/pipeline/text"
 	"parsimon/schema/sizebin"
@@ -17,19 +15,14 @@ import (
 // of Rows.
 type Result struct {
 	*summary.Result
-	SampledShare float64       `json:"sampled_share"` // of the flows, that are in windows
-	Windows      int           `json:"windows"`
-	Stopped      string        `json:"stopped"`    // Precise, Spent or Whole
-	Confidence   float64       `json:"confidence"` // of all intervals
-	Within       float64       `json:"within"`     // asked for
-	Goals        []Goal        `json:"goals"`      // every asked percentile of every asked group
-	Warmup       Warmup        `json:"warmup"`
-	MethodErrors []MethodError `json:"method_errors,omitempty"` // of all flows
-	Rows         []Row         `json:"intervals"`
-
-	check time.Duration
-	of    Key  // whose parts of the intervals are written
-	exact bool // the method has no error
+	SampledShare float64 `json:"sampled_share"` // of the flows, that are in windows
+	Windows      int     `json:"windows"`
+	Stopped      string  `json:"stopped"`    // Precise, Spent or Whole
+	Confidence   float64 `json:"confidence"` // of all intervals
+	Within       float64 `json:"within"`     // asked for
+	Goals        []Goal  `json:"goals"`      // every asked percentile of every asked group
+	Warmup       Warmup  `json:"warmup"`
+	Rows         []Row   `json:"intervals"`
 }
 
 func (s *sampler) result(rows []Row, stopped string, seconds float64) *Result {
@@ -41,16 +34,11 @@ func (s *sampler) result(rows []Row, stopped string, seconds float64) *Result {
 		},
 		SampledShare: s.sampledShare(), Windows: len(s.counts), Stopped: stopped,
 		Confidence: s.ask.Confidence, Within: s.ask.Within,
-		Goals: s.goals(), Warmup: s.warmup, MethodErrors: s.method, Rows: rows, check: s.ask.Check,
-		of: all,
+		Goals: s.goals(), Warmup: s.warmup, Rows: rows,
 	}
-	r.exact = s.exact()
-	if s.ask.Check == 0 && !r.exact {
-		r.Warnings = append(r.Warnings, "the intervals leave out the method's own error (--check measures it)")
-	}
-	if n := len(s.method); s.ask.Check > 0 && n < len(pipeline.Quantiles) {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("--check %v has too few flows to measure the error of %s: its interval leaves it out", s.ask.Check,
-			percentileName(pipeline.Quantiles[n])))
+	if s.base.Variant().Estimator != stages.WholeNetwork {
+		r.Warnings = append(r.Warnings, "the intervals leave out the error of link cases: without --estimator, windows are "+
+			"simulated packet by packet")
 	}
 	for _, row := range rows {
 		if row.Warning != "" && row.Key.By == stages.ByNothing {
@@ -113,36 +101,23 @@ func (r *Result) Write(w io.Writer) error {
 		}
 		i = j
 	}
-	r.writeParts(p)
+	r.writeGoals(p)
+	for _, w := range r.Warnings {
+		p.Linef("warning: %s", w)
+	}
 	p.Linef("\n%.1f s, %s", r.Seconds, stopText(r))
 	p.Linef("\nNext:\n  parsimon report %s@%s --lake %s", r.ScenarioID, r.Variant, r.Lake)
 	return p.Err
 }
 
-// writeParts writes which goals were reached, and what the intervals consist of.
-func (r *Result) writeParts(p *text.Printer) {
-	p.Linef("")
-	if r.Stopped != Whole {
-		r.writeGoals(p)
-		p.Linef("Parts of the intervals of %s: %d windows instead of the whole; warm-up %v before each window and "+
-			"cool-down %v after it\nagainst half as much, in %d windows of all flows; the method.", flowsText(r.of), r.Windows, ns(r.Warmup.NS),
-			ns(cooldown*r.Warmup.NS), r.Warmup.Windows)
-	} else {
-		p.Linef("Parts of the intervals of all flows: the method.")
-	}
-	for _, row := range r.Rows {
-		if row.Key == r.of {
-			p.Linef("  %-6s %.3f  %s", percentileName(row.Quantile), row.Estimate, r.parts(row))
-		}
-	}
-	for _, w := range r.Warnings {
-		p.Linef("warning: %s", w)
-	}
-}
-
 // writeGoals writes how precise the asked percentiles are.
 func (r *Result) writeGoals(p *text.Printer) {
-	p.Linef("Asked: within ±%g%% (sampling part)", 100*r.Within)
+	if r.Stopped == Whole {
+		return
+	}
+	p.Linef("\nAsked: within ±%g%% for %d windows instead of the whole. The intervals above are wider: by ±%g%% for what is cut off around "+
+		"windows,\nby what half of the warm-up of %v changes (in %d windows), and up by flows that outlast the %v after a window.",
+		100*r.Within, r.Windows, 100*windowError, ns(r.Warmup.NS), r.Warmup.Windows, ns(cooldown*r.Warmup.NS))
 	for _, g := range r.Goals {
 		precision := "too few flows"
 		if g.Known {
@@ -151,42 +126,6 @@ func (r *Result) writeGoals(p *text.Printer) {
 		p.Linef("  %-24s %-12s %-6s %-13s %s", g.Group, g.SizeBin, percentileName(g.Quantile), precision,
 			map[bool]string{true: "reached", false: "not reached"}[g.Reached])
 	}
-}
-
-// parts are the parts of the interval of a row of r.of, in percent of the estimate.
-func (r *Result) parts(row Row) string {
-	percent := func(lo, hi float64) string { return fmt.Sprintf("%+.2f%% to %+.2f%%", 100*lo, 100*hi) }
-	var parts []string
-	if r.Stopped != Whole {
-		parts = append(parts, "windows "+percent(row.SamplingLo/row.Estimate-1, row.SamplingHi/row.Estimate-1)+
-			fmt.Sprintf(", ±%.1f%% for what is cut off around them", 100*windowError))
-		for _, m := range r.Warmup.Effect {
-			if m.Quantile == row.Quantile {
-				parts = append(parts, fmt.Sprintf("warm-up ±%.2f%% (measured %s)", 100*r.Warmup.change(m.Quantile),
-					percent(m.ErrorLo, m.ErrorHi)))
-			}
-		}
-		parts = append(parts, fmt.Sprintf("flows that outlast the cool-down up to %+.2f%%", 100*(row.Sustained/row.Estimate-1)))
-	}
-	method := "method not measured"
-	if r.exact {
-		method = "no error of the method: every packet is simulated"
-	}
-	for _, m := range r.MethodErrors {
-		if m.Quantile == row.Quantile {
-			method = fmt.Sprintf("method %s (estimate %+.2f%% from %d flows in %v simulated packet by packet)",
-				percent(row.MethodLo/row.Estimate-1, row.MethodHi/row.Estimate-1), 100*m.Error, m.Flows, r.check)
-		}
-	}
-	return strings.Join(append(parts, method), "; ")
-}
-
-// flowsText names a group's flows.
-func flowsText(k Key) string {
-	if k == all {
-		return "all flows"
-	}
-	return groupName(k)
 }
 
 func groupName(k Key) string {

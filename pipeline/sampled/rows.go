@@ -22,12 +22,9 @@ type Row struct {
 	Estimate float64 `json:"estimate"` // slowdown
 	Lo       float64 `json:"lo"`       // of all that is known to be uncertain
 	Hi       float64 `json:"hi"`
-	// The parts of the interval: what is due to estimating windows instead of the whole, and what is due to the method,
-	// for all flows together (the estimate, if --check did not measure it).
+	// The part of the interval that is due to which windows were drawn.
 	SamplingLo float64 `json:"sampling_lo"`
 	SamplingHi float64 `json:"sampling_hi"`
-	MethodLo   float64 `json:"method_lo"`
-	MethodHi   float64 `json:"method_hi"`
 	// The estimate, if flows that outlast their simulated part went on as slowly as such flows go in it.
 	Sustained float64 `json:"sustained"`
 	Warning   string  `json:"warning"` // few flows beyond it: the interval holds the value less often than it should
@@ -113,9 +110,8 @@ func (s *sampler) row(k Key, q float64) (row Row, ok bool) {
 	}
 	up, _ := s.sampleFrom(k, s.longer).Quantile(q, s.ask.Confidence)
 	row.Sustained = max(e.Value, up.Value)
-	row.Lo, row.Hi = s.widen(e, q, s.warmup.change(q))
+	row.Lo, row.Hi = s.widen(e, s.warmup.change(q))
 	row.Hi *= row.Sustained / e.Value
-	row.MethodLo, row.MethodHi = s.methodPart(e.Value, q)
 	switch cut := float64(s.outlast[k]) / float64(row.Sampled); {
 	case e.Beyond < fewBeyond && row.Sampled < row.Flows:
 		row.Warning = fmt.Sprintf("%s: only %d sampled flows beyond it", percentileName(q), e.Beyond)
@@ -129,36 +125,11 @@ func (s *sampler) row(k Key, q float64) (row Row, ok bool) {
 // (pipeline/sampling/README.md).
 const windowError = 0.01
 
-// widen combines the parts of an interval: what half of the warm-up changes is a bias, and is added; the method's
-// error, where it was measured, is an error of its own that does not depend on which windows were drawn. Its half width
-// and that of the sampling part are added in quadrature, as logarithms. With a relative error e of the method, the
-// truth is the estimate divided by 1 + e. The sum holds the sampling part.
-func (s *sampler) widen(e sampling.Estimate, q, warmup float64) (lo, hi float64) {
+// widen combines the parts of an interval: what is cut off around windows is an error of its own, and is added in
+// quadrature, as a logarithm; what half of the warm-up changes is a bias, and is added.
+func (s *sampler) widen(e sampling.Estimate, warmup float64) (lo, hi float64) {
 	down, up := math.Hypot(math.Log(e.Value/e.Lo), s.windowError), math.Hypot(math.Log(e.Hi/e.Value), s.windowError)
-	for _, m := range s.method {
-		if m.Quantile == q {
-			shift, half := m.logs()
-			down, up = max(down, math.Hypot(down, half)-shift), max(up, math.Hypot(up, half)+shift)
-		}
-	}
 	return max(1, e.Value*math.Exp(-down)*(1-warmup)), e.Value * math.Exp(up) * (1 + warmup)
-}
-
-// logs are the middle and half of the width of the interval of log(truth / estimate).
-func (m MethodError) logs() (shift, half float64) {
-	lo, hi := -math.Log1p(m.ErrorHi), -math.Log1p(max(-0.9, m.ErrorLo))
-	return (lo + hi) / 2, (hi - lo) / 2
-}
-
-// methodPart is the interval of the truth, given the estimate of the whole workload.
-func (s *sampler) methodPart(estimate, q float64) (lo, hi float64) {
-	for _, m := range s.method {
-		if m.Quantile == q {
-			shift, half := m.logs()
-			return max(1, estimate*math.Exp(shift-half)), estimate * math.Exp(shift+half)
-		}
-	}
-	return estimate, estimate
 }
 
 func flowsOf(s sampling.Sample) (n int64) {

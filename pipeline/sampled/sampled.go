@@ -2,7 +2,6 @@ package sampled
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -38,24 +37,14 @@ type sampler struct {
 	outlast map[Key]int64  // cut flows
 
 	windowError float64 // 0 if the whole is estimated
-	method      []MethodError
 	cases       stages.SimulateStats
 	stages      []engine.Report
-
-	prepared *[]string // ids of windows' scenarios that are not estimated, if they are not to be
-	execute  Execute   // nil: this process estimates windows
 }
 
 // Run estimates a scenario, whose flows are generated if they are not, from windows. The variant has a number of
 // passes.
 func Run(ctx context.Context, base *pipeline.Estimation, ask Ask) (*Result, error) {
-	return RunOn(ctx, base, ask, nil)
-}
-
-// RunOn is Run with windows that execute estimates, unless it is nil. The error is ErrWhole if execute should estimate
-// the base, which this process holds: RunOn may then be called again and takes that estimate over.
-func RunOn(ctx context.Context, base *pipeline.Estimation, ask Ask, execute Execute) (*Result, error) {
-	s, err := start(ctx, base, ask, execute)
+	s, err := start(ctx, base, ask)
 	if err != nil {
 		return nil, err
 	}
@@ -63,31 +52,15 @@ func RunOn(ctx context.Context, base *pipeline.Estimation, ask Ask, execute Exec
 	if err != nil {
 		return nil, err
 	}
-	if err := s.check(ctx, stopped); err != nil {
-		return nil, err
-	}
 	return s.combine(ctx, stopped)
 }
 
 // start generates and reads the workload and finds its warm-up.
-func start(ctx context.Context, base *pipeline.Estimation, ask Ask, execute Execute) (*sampler, error) {
-	s, err := newSampler(ctx, base, ask)
-	if err != nil {
-		return nil, err
-	}
-	s.execute = execute
-	return s, s.measureWarmup(ctx)
-}
-
-// newSampler generates and reads the workload.
-func newSampler(ctx context.Context, base *pipeline.Estimation, ask Ask) (*sampler, error) {
+func start(ctx context.Context, base *pipeline.Estimation, ask Ask) (*sampler, error) {
 	if err := ask.Validate(); err != nil {
 		return nil, err
 	}
 	base.ChooseForWindows()
-	if ask.Check > 0 && base.Variant().Estimator == stages.WholeNetwork {
-		return nil, errors.New("windows are simulated packet by packet: there is no error of the method to check")
-	}
 	s := &sampler{base: base, ask: ask, began: time.Now(), counts: map[int]counts{}, longer: map[int]counts{},
 		outlast: map[Key]int64{}, windowError: windowError}
 	if err := base.Generate(ctx); err != nil {
@@ -100,7 +73,7 @@ func newSampler(ctx context.Context, base *pipeline.Estimation, ask Ask) (*sampl
 	if len(s.asked()) == 0 {
 		return nil, fmt.Errorf("no flow is of %s", ask.By)
 	}
-	return s, nil
+	return s, s.measureWarmup(ctx)
 }
 
 // exact reports whether windows are simulated packet by packet.
@@ -118,7 +91,7 @@ func (s *sampler) draw(ctx context.Context) (stopped string, err error) {
 		s.drawn = next
 		slots := without(s.design.Drawn(next), known)
 		began := time.Now()
-		r, err := s.estimate(ctx, slots, s.warmup.NS, nil)
+		r, err := s.estimate(ctx, slots, s.warmup.NS)
 		if err != nil {
 			return "", err
 		}
@@ -180,12 +153,6 @@ func (s *sampler) take(ctx context.Context, r *round) error {
 
 // whole estimates the whole workload: every slot is drawn.
 func (s *sampler) whole(ctx context.Context) error {
-	if s.prepared != nil {
-		return errors.New("windows would be most of the workload: share the stages of its whole estimate among processes instead")
-	}
-	if s.execute != nil && !estimated(s.base) {
-		return ErrWhole
-	}
 	if err := s.base.Estimate(ctx); err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package sampled
 
 import (
 	"context"
-	"errors"
 	"math"
 	"math/bits"
 	"slices"
@@ -37,9 +36,9 @@ const (
 
 // A Warmup is how long windows are warmed up, and what half as long changes.
 type Warmup struct {
-	NS      int64         `json:"warmup_ns"`
-	Windows int           `json:"windows"` // measured with half of the warm-up; 0: none, the whole is estimated
-	Effect  []MethodError `json:"effect"`  // of half of the warm-up instead of the warm-up
+	NS      int64    `json:"warmup_ns"`
+	Windows int      `json:"windows"` // measured with half of the warm-up; 0: none, the whole is estimated
+	Effect  []Effect `json:"effect"`  // of half of the warm-up instead of the warm-up
 }
 
 // change is the effect on a quantile that the interval is widened by: 0 if it is not significant.
@@ -144,18 +143,18 @@ func (s *sampler) measure(ctx context.Context, first []int) error {
 	}
 	slices.Sort(some)
 	whole, err := s.estimated(ctx, first, s.warmup.NS)
-	if err != nil && !errors.Is(err, errPrepared) {
+	if err != nil {
 		return err
 	}
-	half, errHalf := s.estimated(ctx, some, s.warmup.NS/2)
-	if err := errors.Join(err, errHalf); err != nil { // both are prepared at once
+	half, err := s.estimated(ctx, some, s.warmup.NS/2)
+	if err != nil {
 		return err
 	}
-	var pairs []checkPair
+	var pairs []halfPair
 	for _, n := range some {
-		pairs = append(pairs, checkPair{*half[n][all], *whole[n][all]})
+		pairs = append(pairs, halfPair{*half[n][all], *whole[n][all]})
 	}
-	s.warmup.Windows, s.warmup.Effect = len(some), methodErrors(pairs, 0.95)
+	s.warmup.Windows, s.warmup.Effect = len(some), effects(pairs, 0.95)
 	log := s.base.Log.Info().Dur("warmup", ns(s.warmup.NS))
 	for _, m := range s.warmup.Effect {
 		log = log.Floats64(percentileName(m.Quantile), []float64{round4(m.Error), round4(m.ErrorLo), round4(m.ErrorHi)})
@@ -166,7 +165,7 @@ func (s *sampler) measure(ctx context.Context, first []int) error {
 
 // estimated are the slowdowns of some slots.
 func (s *sampler) estimated(ctx context.Context, slots []int, warmupNS int64) (map[int]counts, error) {
-	r, err := s.estimate(ctx, slots, warmupNS, nil)
+	r, err := s.estimate(ctx, slots, warmupNS)
 	if err != nil {
 		return nil, err
 	}
@@ -175,4 +174,65 @@ func (s *sampler) estimated(ctx context.Context, slots []int, warmupNS int64) (m
 		return nil, err
 	}
 	return x.found, nil
+}
+
+// fewMeasured is the least number of measured flows beyond a percentile for its error to be reported.
+const fewMeasured = 10
+
+// An Effect is what half of the warm-up changes in a percentile.
+type Effect struct {
+	Quantile float64 `json:"quantile"`
+	Flows    int64   `json:"flows"`
+	Error    float64 `json:"error"`    // with half of the warm-up / with the warm-up - 1
+	ErrorLo  float64 `json:"error_lo"` // jackknife interval over the windows, at the asked confidence
+	ErrorHi  float64 `json:"error_hi"`
+}
+
+// A halfPair are the slowdowns of the same flows with half of the warm-up and with the warm-up.
+type halfPair struct{ half, whole sampling.Counts }
+
+// effects are the errors of the percentiles of all pairs together. Their intervals are of the jackknife that
+// leaves out a window at a time (Efron and Stein, Annals of Statistics 9(3), 1981), with Student's t.
+func effects(pairs []halfPair, confidence float64) (out []Effect) {
+	of := func(p float64, without int) (relative float64, flows int64) {
+		var half, whole sampling.Stratum
+		for i := range pairs {
+			if i != without {
+				half.Drawn, whole.Drawn = append(half.Drawn, &pairs[i].half), append(whole.Drawn, &pairs[i].whole)
+				flows += pairs[i].whole.Flows()
+			}
+		}
+		half.Slots, whole.Slots = len(half.Drawn), len(whole.Drawn)
+		e, _ := sampling.Sample{half}.Quantile(p, confidence)
+		t, _ := sampling.Sample{whole}.Quantile(p, confidence)
+		return e.Value/t.Value - 1, flows
+	}
+	pairs = slices.DeleteFunc(slices.Clone(pairs), func(p halfPair) bool { return p.whole.Flows() == 0 })
+	if len(pairs) == 0 {
+		return nil
+	}
+	for _, p := range pipeline.Quantiles {
+		m := Effect{Quantile: p}
+		m.Error, m.Flows = of(p, -1)
+		if float64(m.Flows)*(1-p) < fewMeasured {
+			break // and of the greater ones fewer
+		}
+		half := math.Abs(m.Error) // one window has no variance
+		if n := float64(len(pairs)); n > 1 {
+			var left []float64
+			mean, squares := 0.0, 0.0
+			for i := range pairs {
+				e, _ := of(p, i)
+				left = append(left, e)
+				mean += e / n
+			}
+			for _, e := range left {
+				squares += (e - mean) * (e - mean)
+			}
+			half = sampling.StudentT(confidence, n-1) * math.Sqrt((n-1)/n*squares)
+		}
+		m.ErrorLo, m.ErrorHi = m.Error-half, m.Error+half
+		out = append(out, m)
+	}
+	return out
 }

@@ -14,8 +14,6 @@ const replicates = 200
 type Difference struct {
 	Base, Other    float64
 	Change, Lo, Hi float64 // Other / Base - 1
-	// The interval that windows drawn for each side on its own would give.
-	SeparateLo, SeparateHi float64
 }
 
 // HalfWidth is half of the interval's width.
@@ -26,7 +24,7 @@ func (d Difference) HalfWidth() float64 { return (d.Hi - d.Lo) / 2 }
 // The interval is of log(other/base), with the standard error of a bootstrap of the windows within their strata: a
 // replicate draws n−1 of the n windows of a stratum with replacement, the same for both sides, and rescales their
 // weights so that its variance is that of the design, without replacement (Rao and Wu, JASA 83, 1988; Rao, Wu and Yue,
-// Survey Methodology 18(2), 1992). What a window does to both sides cancels. Separate* take the sum of both variances.
+// Survey Methodology 18(2), 1992). What a window does to both sides cancels.
 // The degrees of freedom are those of Sample.variance, for what leaving out a window at a time changes.
 func Compare(base, other Sample, p, confidence float64, seed uint64) (d Difference, ok bool) {
 	weights := make([][]float64, len(base))
@@ -41,7 +39,7 @@ func Compare(base, other Sample, p, confidence float64, seed uint64) (d Differen
 	}
 	d.Base, d.Other, d.Change = a, b, b/a-1
 	middle := math.Log(b / a)
-	var common, separate float64
+	var common float64
 	for rep := range replicates {
 		random := rng.New(seed, rng.Bootstrap, uint64(rep))
 		base.resample(weights, &random)
@@ -50,14 +48,12 @@ func Compare(base, other Sample, p, confidence float64, seed uint64) (d Differen
 		if !okX || !okY {
 			continue
 		}
-		dx, dy := math.Log(x/a), math.Log(y/b)
-		common += (dy - dx) * (dy - dx) / replicates
-		separate += (dx*dx + dy*dy) / replicates
+		d := math.Log(y/b) - math.Log(x/a)
+		common += d * d / replicates
 	}
 	t := StudentT(confidence, max(1, freedom(base, other, p, weights)))
-	bound := func(variance, sign float64) float64 { return math.Exp(middle+sign*t*math.Sqrt(variance)) - 1 }
-	d.Lo, d.Hi = bound(common, -1), bound(common, 1)
-	d.SeparateLo, d.SeparateHi = bound(separate, -1), bound(separate, 1)
+	half := t * math.Sqrt(common)
+	d.Lo, d.Hi = math.Exp(middle-half)-1, math.Exp(middle+half)-1
 	return d, true
 }
 

@@ -84,12 +84,12 @@ func sampledLake(t *testing.T) (lake string) {
 		t.Fatal(err)
 	}
 	must(t, "run", "--topology", "small-2to1", "--flows", path, "--lake", lake, "--estimator", "independent", "--within", "4%",
-		"--of", "p99", "--by", "service", "--check", "40ms", "--quiet")
+		"--of", "p99", "--by", "service", "--quiet")
 	return lake
 }
 
 // sampledCharts are those of the report of an estimate from windows.
-var sampledCharts = []string{"sampled_percentiles", "sampled_cdf", "sampled_over_time"}
+var sampledCharts = []string{"sampled_percentiles", "sampled_over_time"}
 
 // Every chart of every kind of report is drawn, without an error and without a request, on a screen and on a
 // phone; filters, zoom, tables and the dark page work; and no name of a trace becomes code.

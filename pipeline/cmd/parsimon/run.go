@@ -84,7 +84,7 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 				return err
 			}
 			if sampling && exact {
-				return usagef("--within does not go with --exact (see --check)")
+				return usagef("--within does not go with --exact")
 			}
 			run, done, err := begin(ctx, e, &s, &r, args)
 			if err != nil {

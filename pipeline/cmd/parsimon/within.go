@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -22,8 +21,7 @@ import (
 type withinFlags struct {
 	within, confidence, by string
 	of                     []string
-	budget, check          time.Duration
-	prepare                bool
+	budget                 time.Duration
 	flags                  *pflag.FlagSet
 }
 
@@ -31,8 +29,6 @@ type withinFlags struct {
 func (w *withinFlags) declare(f *pflag.FlagSet) {
 	w.declareCommon(f)
 	f.StringVar(&w.by, "by", "", "with --within: groups whose percentiles have to be precise: service, vnet or size_bin, or one group such as service=storage; default: all flows together")
-	f.DurationVar(&w.check, "check", 0, "with --within: simulate so much of the workload packet by packet, e.g. 20ms, and add the method's error to the intervals (slow)")
-	f.BoolVar(&w.prepare, "prepare", false, "with --within: write the flows of the next windows into scenarios of their own and print the ids of these, for stages in shards (--scenario ID --shard I/N); the same command without --prepare takes the windows over")
 }
 
 // declareCommon declares the flags of run, what-if and compare.
@@ -47,7 +43,7 @@ func (w *withinFlags) declareCommon(f *pflag.FlagSet) {
 // ask is what the flags ask for; ok is false without --within.
 func (w *withinFlags) ask() (a sampled.Ask, ok bool, err error) {
 	if w.within == "" {
-		for _, name := range []string{"of", "confidence", "budget", "check", "prepare"} {
+		for _, name := range []string{"of", "confidence", "budget"} {
 			if w.flags.Changed(name) {
 				return a, false, usagef("--%s goes with --within", name)
 			}
@@ -57,30 +53,17 @@ func (w *withinFlags) ask() (a sampled.Ask, ok bool, err error) {
 		}
 		return a, false, nil
 	}
-	text := sampled.AskText{Within: w.within, Confidence: w.confidence, By: w.by, Of: w.of, Budget: w.budget,
-		Check: w.check}
+	text := sampled.AskText{Within: w.within, Confidence: w.confidence, By: w.by, Of: w.of, Budget: w.budget}
 	if a, err = text.Parse(); err != nil {
 		return a, false, usagef("%v", err)
 	}
 	return a, true, nil
 }
 
-// runWithin estimates a scenario from windows and writes the answer, or prepares the next windows.
+// runWithin estimates a scenario from windows and writes the answer.
 func (w *withinFlags) runWithin(
 	ctx context.Context, e *env, run *pipeline.Estimation, a sampled.Ask, gates []gate.Gate, form string,
 ) error {
-	if w.prepare {
-		ids, err := sampled.Prepare(ctx, run, a)
-		if err != nil {
-			return err
-		}
-		for _, id := range ids {
-			if _, err := fmt.Fprintln(e.stdout, id); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
 	result, err := sampled.Run(ctx, run, a)
 	if err != nil {
 		return err
