@@ -77,7 +77,7 @@ aaa,own,2,0,h0 → t0,0,2,host-tor,0.5,0.1991991991991992,web,1,99.5,0.199199199
 	{"sampled_percentiles", map[string]string{"variant": "own-sampled-2"}, `scenario,variant,service,vnet,size_bin,flows,quantile,slowdown,lo,hi,windows,sampled_share,estimated_from,warning
 aaa,own-sampled-2,,,all,20,0.5,4,3,5,2,0.25,"sampled, 2 windows, 25% of flows",
 aaa,own-sampled-2,,red,all,16,0.5,4,3,5,2,0.25,"sampled, 2 windows, 25% of flows",
-aaa,own-sampled-2,db,,all,8,0.99,6,5,7,2,0.125,"sampled, 2 windows, 12.5% of flows",few`},
+aaa,own-sampled-2,db,,all,8,0.99,6,5,7,2,0.25,"sampled, 2 windows, 25% of flows",few`},
 	{"what_changed", nil, `scenario,variant,base_scenario,base_variant,service,vnet,size_bin,hops,flows,quantile,base_slowdown,slowdown,change,change_lo,change_hi,base_fct_ms,fct_ms,fct_change,fct_change_lo,fct_change_hi
 aaa,own,007,own,all,all,all,all,7,0.5,4,4,0,0,0.125,0.002,0.001,-0.5,-0.75,-0.25
 aaa,own,007,own,web,all,all,all,4,0.5,2,3,0.5,0.25,0.75,0.001,0.001,0,0,0`},
