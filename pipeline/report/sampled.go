@@ -93,7 +93,8 @@ func (c *content) keepSampledGroups() {
 	}
 	services, vnets := kept("service"), kept("vnet")
 	a := all.where(func(i int) bool {
-		return (all.Null(i, "service") || services[all.Text(i, "service")]) && (all.Null(i, "vnet") || vnets[all.Text(i, "vnet")])
+		return (all.Null(i, "service") || services[all.Text(i, "service")]) &&
+			(all.Null(i, "vnet") || vnets[all.Text(i, "vnet")])
 	})
 	c.answers["sampled_percentiles"], c.answers["percentiles_by_group"] = a, a.where(func(i int) bool { return a.Text(i, "size_bin") == "all" })
 }
