@@ -73,7 +73,8 @@ func (r *reader) collectSampled(ctx context.Context) (*content, error) {
 	return c, nil
 }
 
-// keepSampledGroups leaves out groups with few flows where there are many. Services and networks are put where other reports have them, for the filter and for sentences.
+// keepSampledGroups leaves out groups with few flows where there are many. Services and networks are put where other
+// reports have them, for the filter and for sentences.
 func (c *content) keepSampledGroups() {
 	all := c.answers["sampled_percentiles"]
 	kept := func(column string) map[string]bool {
