@@ -2,12 +2,9 @@ package pipeline
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
-	"parsimon/pipeline/cache"
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/workloads"
@@ -85,17 +82,8 @@ func ReadStatus(l *lake.Lake, thorough bool) (*Status, error) {
 	if !thorough {
 		return status, nil
 	}
-	if status.Litter, err = l.Litter(); err != nil {
-		return nil, err
-	}
-	for _, name := range cache.Abandoned(lake.CachePath(l.Path())) {
-		left := lake.Litter{Path: "_cache/" + name}
-		if info, err := os.Stat(filepath.Join(l.Path(), left.Path)); err == nil {
-			left.Bytes = info.Size()
-		}
-		status.Litter = append(status.Litter, left)
-	}
-	return status, nil
+	status.Litter, err = l.Litter()
+	return status, err
 }
 
 // ReadScenarioStatus looks at one scenario; see ReadStatus.

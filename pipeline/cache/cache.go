@@ -2,21 +2,32 @@
 // such as a scenario and the same one with a failed cable, then simulate only what differs.
 //
 //	link case ─► key (stages.CaseKey) ─► Lookup ─┬─ found: result
-//	                                             └─ not found: simulate ─► Store ─► pack being written ─► packs
+//	                                             └─ not found: simulate ─► Store ─► the pack that this run writes
 //
-// A cache never changes a result: it may be lost, shared, pruned or damaged. cache.go has the index and the format of
-// packs, pack.go their files, prune.go their removal.
+// A cache never changes a result: it may be lost, shared, pruned or damaged. A pack is a file of many results:
+//
+//	pack   := "parsimon case pack 3\n" (header result)*
+//	header := key 16, length of the result 8, its xxh3 8, xxh3 of these 32 bytes 8        little-endian
+//
+// A result is found from when it was stored, by other runs from when they open the cache. What a killed run was writing
+// ends a pack, and is not read. A result whose bytes are not what was stored is not found. The modification time of a
+// pack is when a run last wrote it or found something in it.
 package cache
 
 import (
+	"cmp"
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -26,39 +37,47 @@ import (
 	"parsimon/stages"
 )
 
-// A Cache is a directory of results of link cases, by the digest of everything they depend on. Runs
-// share it, also at the same time, and lakes may. It holds packs, files of many results each:
-//
-//	pack    := "parsimon case pack 2\n" results index trailer
-//	index   := (key 16, offset 8, length 8, xxh3 of the result 8) ×        little-endian
-//	trailer := entries 8, xxh3 of the index 8, "parsimon case pack 2\n" 21
-//
-// A pack is written under a name of its own and renamed when it is whole, and never changed again; a
-// run that is killed loses the pack it was writing, no more. A result whose bytes are not what was
-// stored is not found. A pack's modification time is when a run last found something in it.
+const (
+	packSuffix  = ".pack"
+	packFamily  = "parsimon case pack " // what packs of all versions begin with
+	packMagic   = packFamily + "3\n"
+	headerBytes = 40
+
+	// packBytes is where a pack ends and the next begins, so that pruning can remove some.
+	packBytes = 64 << 20
+)
+
+// A Cache is a directory of packs. Runs share it, also at the same time, and lakes may.
 type Cache struct {
 	dir  string
 	root disk.Root
 	log  zerolog.Logger
 
 	mu      sync.Mutex
-	packs   []*pack // by name, which is by age
-	found   map[stages.CaseKey]cacheEntry
-	writing *packWriter
-	failed  bool // to write: nothing more is stored
+	packs   []*pack
+	found   map[stages.CaseKey]entry
+	writing *disk.File // of the last pack; nil: the next result begins a pack
+	size    int64      // of that pack
+	failed  bool       // to write: nothing more is stored
 	damaged int64
 }
 
-type cacheEntry struct {
-	pack           int32 // in Cache.packs; inWriting: in the pack being written
+// A pack is open from the first look into it on.
+type pack struct {
+	name string
+	file io.ReaderAt // nil: not open
+	used bool
+	gone bool
+}
+
+// An entry is where a result is.
+type entry struct {
+	pack           *pack
 	offset, length int64
 	digest         uint64
 }
 
-const inWriting = -1
-
-// Open opens the cache in a directory, and makes the directory if there is none. What killed runs were
-// writing is removed. Packs that are not whole are passed over, and logged.
+// Open opens the cache in a directory, and makes the directory if there is none.
 func Open(dir string, log zerolog.Logger) (*Cache, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("cache: %w", err)
@@ -67,42 +86,78 @@ func Open(dir string, log zerolog.Logger) (*Cache, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cache{dir: dir, root: root, log: log, found: map[stages.CaseKey]cacheEntry{}}
-	if err := removeAbandoned(root); err != nil {
-		log.Warn().Err(err).Msg("cache: what a killed run was writing cannot be removed")
-	}
-	names, err := packNames(root)
+	c := &Cache{dir: dir, root: root, log: log, found: map[stages.CaseKey]entry{}}
+	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cache: %w", err), root.Close())
 	}
-	for _, name := range names {
-		p := &pack{name: name}
-		if err := c.readIndex(p); err != nil {
-			log.Warn().Err(err).Msg("cache: a pack is damaged and not used; parsimon cache prune removes it")
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), packSuffix) || !e.Type().IsRegular() {
+			continue
+		}
+		if err := c.readHeaders(&pack{name: e.Name()}); err != nil && !errors.Is(err, fs.ErrNotExist) { // pruned meanwhile
+			log.Warn().Err(err).Str("pack", e.Name()).Msg("cache: a pack is damaged and not used from there on")
 		}
 	}
 	return c, nil
 }
 
-// readIndex takes up what a pack holds. A pack that has gone meanwhile is no error.
-func (c *Cache) readIndex(p *pack) error {
-	index, err := readPackIndex(c.root, p.name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+// openRoot opens the directory of a cache. A link is refused: a lake from a stranger could lead out of itself by it.
+func openRoot(dir string) (disk.Root, error) {
+	info, err := os.Lstat(dir)
+	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		err = fmt.Errorf("%s is a symbolic link: give the directory that it leads to (--cache)", dir)
+	}
+	var root disk.Root
+	if err == nil {
+		root, err = disk.OpenRoot(dir)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", filepath.Join(c.dir, p.name), err)
+		return root, fmt.Errorf("cache: %w", err)
 	}
-	at := int32(len(c.packs))
+	return root, nil
+}
+
+// readHeaders takes up what a pack holds, to its end or the first header that is not whole.
+func (c *Cache) readHeaders(p *pack) error {
+	f, err := c.root.Open(p.name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // only read
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if !begins(f, packMagic) {
+		return nil // of another program or version
+	}
 	c.packs = append(c.packs, p)
-	for ; len(index) > 0; index = index[indexEntry:] {
-		// What was stored twice was found damaged the first time: the later one stands.
-		c.found[stages.CaseKey(index[:16])] = cacheEntry{
-			at, int64(binary.LittleEndian.Uint64(index[16:])), int64(binary.LittleEndian.Uint64(index[24:])),
-			binary.LittleEndian.Uint64(index[32:]),
+	var header [headerBytes]byte
+	for at := int64(len(packMagic)); at+headerBytes <= info.Size(); {
+		if _, err := f.ReadAt(header[:], at); err != nil {
+			return err
 		}
+		length := binary.LittleEndian.Uint64(header[16:])
+		if xxh3.Hash(header[:32]) != binary.LittleEndian.Uint64(header[32:]) {
+			return fmt.Errorf("no header of a result at byte %d", at)
+		}
+		at += headerBytes
+		if length > uint64(info.Size()-at) {
+			return nil // a run was killed, or is writing it
+		}
+		// What was stored twice was found damaged the first time: the later one stands.
+		c.found[stages.CaseKey(header[:16])] = entry{p, at, int64(length), binary.LittleEndian.Uint64(header[24:])}
+		at += int64(length)
 	}
 	return nil
+}
+
+// begins reports whether a file begins with a text.
+func begins(f io.ReaderAt, text string) bool {
+	head := make([]byte, len(text))
+	_, err := f.ReadAt(head, 0)
+	return err == nil && string(head) == text
 }
 
 // Lookup appends the result stored under the key to to (stages.CaseStore).
@@ -113,14 +168,11 @@ func (c *Cache) Lookup(key stages.CaseKey, to []byte) (result []byte, ok bool) {
 		c.mu.Unlock()
 		return to, false
 	}
-	if e.pack == inWriting {
-		defer c.mu.Unlock()
-		return c.writing.read(e, to)
-	}
-	p := c.packs[e.pack]
+	p := e.pack
 	if p.file == nil && !p.gone {
-		var err error
-		if p.file, err = c.root.Open(p.name); err != nil { // pruned meanwhile, most likely
+		if f, err := c.root.Open(p.name); err == nil {
+			p.file = f
+		} else { // pruned meanwhile, most likely
 			p.gone = true
 		}
 	}
@@ -153,72 +205,58 @@ func (c *Cache) Lookup(key stages.CaseKey, to []byte) (result []byte, ok bool) {
 func (c *Cache) Store(key stages.CaseKey, result []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.failed {
+	if _, known := c.found[key]; c.failed || known { // another worker has been faster
 		return
 	}
-	if _, known := c.found[key]; known { // another worker has been faster
-		return
+	if err := c.write(key, result); err != nil {
+		c.failed = true
+		c.log.Warn().Err(err).Msg("cache: cannot be written; results are not remembered from here on")
 	}
-	var err error
+}
+
+func (c *Cache) write(key stages.CaseKey, result []byte) error {
 	if c.writing == nil {
-		c.writing, err = newPackWriter(c.root)
-	}
-	if err == nil {
-		var e cacheEntry
-		if e, err = c.writing.add(key, result); err == nil {
-			c.found[key] = e
+		if err := c.beginPack(); err != nil {
+			return err
 		}
 	}
-	if err == nil && c.writing.size >= packBytes {
-		err = c.commit()
-	}
-	if err != nil {
-		c.fail(err)
-	}
-}
-
-// fail gives up storing.
-func (c *Cache) fail(err error) {
-	c.failed = true
-	c.log.Warn().Err(err).Msg("cache: cannot be written; results are not remembered from here on")
-	if c.writing != nil {
-		for key, e := range c.found {
-			if e.pack == inWriting {
-				delete(c.found, key)
-			}
-		}
-		c.writing.abandon()
-		c.writing = nil
-	}
-}
-
-// commit makes the pack being written a pack among others.
-func (c *Cache) commit() error {
-	w := c.writing
-	p, err := w.commit()
-	if err != nil {
+	digest := xxh3.Hash(result)
+	b := make([]byte, 0, headerBytes+len(result))
+	b = binary.LittleEndian.AppendUint64(append(b, key[:]...), uint64(len(result)))
+	b = binary.LittleEndian.AppendUint64(b, digest)
+	b = append(binary.LittleEndian.AppendUint64(b, xxh3.Hash(b)), result...)
+	if _, err := c.writing.Write(b); err != nil {
 		return err
 	}
-	c.writing = nil
-	at := int32(len(c.packs))
-	c.packs = append(c.packs, p)
-	for _, key := range w.keys {
-		if e := c.found[key]; e.pack == inWriting {
-			e.pack = at
-			c.found[key] = e
-		}
+	c.found[key] = entry{c.packs[len(c.packs)-1], c.size + headerBytes, int64(len(result)), digest}
+	if c.size += int64(len(b)); c.size >= packBytes {
+		c.writing = nil
 	}
 	return nil
 }
 
-// Bytes is what the cache's packs take, with the one being written.
+// beginPack begins a pack, whose name no other has. Pruning knows by its lock that a run is writing it.
+func (c *Cache) beginPack() error {
+	p := &pack{name: fmt.Sprintf("%016x-%s%s", time.Now().UnixNano(), rand.Text(), packSuffix), used: true}
+	f, err := c.root.Create(p.name)
+	if err != nil {
+		return err
+	}
+	p.file = f
+	c.packs = append(c.packs, p)
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return err
+	}
+	c.writing, c.size = f, int64(len(packMagic))
+	_, err = f.Write([]byte(packMagic))
+	return err
+}
+
+// Bytes is what the cache's packs take.
 func (c *Cache) Bytes() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var sum int64
-	if c.writing != nil {
-		sum = c.writing.size
-	}
 	for _, p := range c.packs {
 		if info, err := c.root.Stat(p.name); err == nil {
 			sum += info.Size()
@@ -227,24 +265,88 @@ func (c *Cache) Bytes() int64 {
 	return sum
 }
 
-// Close commits what was stored and says which packs were of use. The cache cannot be used afterwards.
+// Close says which packs were of use. The cache cannot be used afterwards.
 func (c *Cache) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.writing != nil {
-		if err := c.commit(); err != nil {
-			c.fail(err)
-		}
-	}
 	now := time.Now()
 	for _, p := range c.packs {
-		if p.file != nil {
-			_ = p.file.Close() // it was only read
-			p.file = nil
+		if f, open := p.file.(io.Closer); open {
+			_ = f.Close() // what it holds is verified when it is read
 		}
 		if p.used {
 			_ = c.root.Chtimes(p.name, now, now) // it may be pruned meanwhile, or not be ours
 		}
 	}
 	_ = c.root.Close() // nothing is written through it
+}
+
+// A PruneReport says what pruning a cache left and took.
+type PruneReport struct {
+	Packs, Bytes               int64 // left
+	RemovedPacks, RemovedBytes int64
+}
+
+// Prune removes the packs of a cache that were of no use for longest, until those left have at most so many bytes, and
+// packs of other versions. It leaves those that a run is writing, and files of other programs.
+func Prune(dir string, mostBytes int64) (report PruneReport, err error) {
+	root, err := openRoot(dir)
+	if err != nil {
+		return report, err
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	entries, err := fs.ReadDir(root.FS(), ".")
+	if err != nil {
+		return report, fmt.Errorf("cache: %w", err)
+	}
+	var packs []fs.FileInfo
+	old := map[string]bool{}
+	for _, e := range entries {
+		info, err := e.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return report, fmt.Errorf("cache: %w", err)
+		}
+		if ours, current := prunable(root, info); ours {
+			packs = append(packs, info)
+			old[info.Name()] = !current
+		}
+	}
+	slices.SortFunc(packs, func(a, b fs.FileInfo) int {
+		return cmp.Or(b.ModTime().Compare(a.ModTime()), strings.Compare(b.Name(), a.Name()))
+	})
+	for _, p := range packs {
+		if !old[p.Name()] && report.Bytes+p.Size() <= mostBytes {
+			report.Packs++
+			report.Bytes += p.Size()
+			continue
+		}
+		if !old[p.Name()] {
+			mostBytes = report.Bytes // older ones do not stay either
+		}
+		if err := root.Remove(p.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return report, fmt.Errorf("cache: %w", err)
+		}
+		report.RemovedPacks++
+		report.RemovedBytes += p.Size()
+	}
+	return report, nil
+}
+
+// prunable reports whether a file is a pack, of any version, that no run is writing, and whether it is of this version.
+func prunable(root disk.Root, info fs.FileInfo) (ours, current bool) {
+	if !info.Mode().IsRegular() {
+		return false, false
+	}
+	f, err := root.Open(info.Name())
+	if err != nil {
+		return false, false
+	}
+	defer func() { _ = f.Close() }() // and with it the lock
+	if !begins(f, packFamily) || syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+		return false, false
+	}
+	return true, begins(f, packMagic)
 }

@@ -21,8 +21,8 @@ also at the same time. A result whose bytes have changed is not used and simulat
 
   parsimon cache prune --lake lake --keep 2GB
 
-removes what was of no use for longest until at most that much is left, besides what is damaged and
-what killed runs have left. Runs that are at work meanwhile simulate what they no longer find.`,
+removes what was of no use for longest until at most that much is left, and what programs of other
+versions have stored. Runs that are at work meanwhile simulate what they no longer find.`,
 	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
 		var lakePath, dir, keep string
 		f.StringVar(&lakePath, "lake", "", "directory of the lake whose own cache is meant")
