@@ -10,9 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml"
-
 	"parsimon/datasets"
+	"parsimon/schema/tree"
 	"parsimon/simkernel"
 	"parsimon/stages/topology"
 )
@@ -63,27 +62,23 @@ func LoadWith(path string, settings []Setting) (*Scenario, error) {
 		_, err := Load(path) // whose error lists what ships
 		return nil, err
 	}
-	if _, err := parse(path, dir, data); err != nil {
+	top, err := parseYAML(path, data)
+	if err != nil {
 		return nil, err
 	}
-	var top yaml.MapSlice
-	if err := yaml.UnmarshalWithOptions(data, &top, yaml.UseOrderedMap()); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	if _, err := read(top, dir); err != nil {
+		return nil, err
 	}
 	var said []string
 	for _, s := range settings {
 		said = append(said, s.String())
 	}
 	for _, s := range kindFirst(settings) {
-		if err := apply(&top, s); err != nil {
+		if err := apply(top.value, s); err != nil {
 			return nil, fmt.Errorf("%s: --set %s: %w", path, s, err)
 		}
 	}
-	changed, err := yaml.Marshal(top)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	sc, err := parse(path, dir, changed)
+	sc, err := read(top, dir)
 	var field *FieldError
 	if errors.As(err, &field) {
 		return nil, fmt.Errorf("%s with %s: %s: %w", path, strings.Join(said, ", "), field.Key, field.Err)
@@ -116,12 +111,13 @@ func kindFirst(settings []Setting) []Setting {
 }
 
 // apply changes one key.
-func apply(top *yaml.MapSlice, s Setting) error {
+func apply(top *tree.Value, s Setting) error {
 	key := s.FullKey()
-	if key == kindKey && fmt.Sprint(cmp.Or(value(*top, kindKey), any(simkernel.DefaultParams().Transport))) != s.Value {
-		kept := yaml.MapSlice{}
-		if window := value(*top, windowKey); window != nil {
-			kept = append(kept, yaml.MapItem{Key: "window", Value: window})
+	transport := top.Get("transport")
+	if key == kindKey && cmp.Or(transport.Get("kind").Scalar(), simkernel.DefaultParams().Transport.String()) != s.Value {
+		kept := &tree.Value{Kind: tree.Object}
+		if window := transport.Get("window"); window != nil {
+			kept.Keys, kept.Items = []string{"window"}, []*tree.Value{window}
 		}
 		if err := set(top, []string{"transport"}, kept); err != nil {
 			return err
@@ -137,70 +133,43 @@ func apply(top *yaml.MapSlice, s Setting) error {
 			}
 		}
 	}
-	var v any
-	if err := yaml.UnmarshalWithOptions([]byte(s.Value), &v, yaml.UseOrderedMap()); err != nil {
+	v, err := tree.YAML([]byte(s.Value))
+	if err != nil {
 		return fmt.Errorf("is no YAML value: %w", err)
 	}
 	return set(top, strings.Split(key, "."), v)
 }
 
-// value is the value of a key; nil if the file has none.
-func value(top yaml.MapSlice, key string) any {
-	var at any = top
-	for _, name := range strings.Split(key, ".") {
-		m, ok := at.(yaml.MapSlice)
-		if !ok {
-			return nil
-		}
-		i := index(m, name)
-		if i < 0 {
-			return nil
-		}
-		at = m[i].Value
-	}
-	return at
-}
-
-func index(m yaml.MapSlice, name string) int {
-	return slices.IndexFunc(m, func(item yaml.MapItem) bool { return item.Key == name })
-}
-
-// set gives the key below a mapping a value. Mappings on the way are made where they are missing; elements of lists
+// set gives the key below an object a value. Objects on the way are made where they are missing; elements of lists
 // must be there.
-func set(m *yaml.MapSlice, path []string, v any) error {
+func set(m *tree.Value, path []string, v *tree.Value) error {
 	name, at, err := element(path[0])
 	if err != nil {
 		return err
 	}
-	i := index(*m, name)
+	i := slices.Index(m.Keys, name)
 	if i < 0 {
 		if at >= 0 {
 			return fmt.Errorf("the file has no %s", name)
 		}
-		*m = append(*m, yaml.MapItem{Key: name, Value: yaml.MapSlice{}})
-		i = len(*m) - 1
+		i = len(m.Keys)
+		m.Keys, m.Items = append(m.Keys, name), append(m.Items, &tree.Value{Kind: tree.Object})
 	}
-	place := &(*m)[i].Value
+	place := &m.Items[i]
 	if at >= 0 {
-		list, ok := (*place).([]any)
-		if !ok || at >= len(list) {
+		if at >= len((*place).Items) || (*place).Kind != tree.List {
 			return fmt.Errorf("the file has no %s", path[0])
 		}
-		place = &list[at]
+		place = &(*place).Items[at]
 	}
 	if len(path) == 1 {
 		*place = v
 		return nil
 	}
-	below, ok := (*place).(yaml.MapSlice)
-	if !ok {
+	if (*place).Kind != tree.Object {
 		return fmt.Errorf("%s has no keys", path[0])
 	}
-	if err := set(&below, path[1:], v); err != nil {
-		return err
-	}
-	*place = below
-	return nil
+	return set(*place, path[1:], v)
 }
 
 // element reads NAME or NAME[I]; at is -1 for the former.
@@ -217,17 +186,13 @@ func element(text string) (name string, at int, err error) {
 	return name, at, nil
 }
 
-func remove(m *yaml.MapSlice, path []string) {
-	i := index(*m, path[0])
-	if i < 0 {
-		return
-	}
-	if len(path) == 1 {
-		*m = slices.Delete(*m, i, i+1)
-		return
-	}
-	if below, ok := (*m)[i].Value.(yaml.MapSlice); ok {
-		remove(&below, path[1:])
-		(*m)[i].Value = below
+func remove(m *tree.Value, path []string) {
+	i := slices.Index(m.Keys, path[0])
+	switch {
+	case i < 0:
+	case len(path) > 1:
+		remove(m.Items[i], path[1:])
+	default:
+		m.Keys, m.Items = slices.Delete(m.Keys, i, i+1), slices.Delete(m.Items, i, i+1)
 	}
 }

@@ -27,10 +27,15 @@ func parse(file, dir string, data []byte) (*Scenario, error) {
 	if err != nil {
 		return nil, err
 	}
+	return read(top, dir)
+}
+
+// read is parse of a file that was parsed as YAML.
+func read(top field, dir string) (*Scenario, error) {
 	r := &scenarioReader{newScenario(), dir, dir == ""}
-	r.Name = baseName(strings.TrimSuffix(file, " (shipped)"))
+	r.Name = baseName(strings.TrimSuffix(top.file, " (shipped)"))
 	var topology, workload bool
-	err = top.object(map[string]func(field) error{
+	err := top.object(map[string]func(field) error{
 		"name":              readText(&r.Name),
 		"seed":              readParsed(&r.Seed, units.ParseSeed),
 		"topology":          func(f field) error { topology = true; return r.readTopology(f) },

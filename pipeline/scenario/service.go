@@ -7,6 +7,7 @@ import (
 
 	"parsimon/datasets"
 	"parsimon/pipeline/units"
+	"parsimon/schema/tree"
 	"parsimon/stages/topology"
 	"parsimon/stages/workload"
 )
@@ -146,7 +147,7 @@ func (r *scenarioReader) readMatrix(f field, s *serviceSpec) error {
 		s.matrix, err = workload.ReadMatrix(path)
 		return err
 	}
-	if _, object := f.pairs(); object {
+	if f.is(tree.Object) {
 		return f.object(map[string]func(field) error{"kind": kind, "file": file, "seed": readParsed(&s.matrixSeed, units.ParseSeed)})
 	}
 	text, err := f.text()

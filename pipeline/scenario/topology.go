@@ -108,7 +108,7 @@ func (r *scenarioReader) topologyOptionKeys() map[string]func(field) error {
 
 // readGenerated takes a network that the file describes under one of format.GeneratedKeys.
 func (s *Scenario) readGenerated(f field) error {
-	g, faults := format.ReadGenerated(f.file, f.key, f.line, f.node)
+	g, faults := format.ReadGenerated(f.file, f.key, f.value)
 	if len(faults) == 0 {
 		s.topology.generated = g
 		return nil

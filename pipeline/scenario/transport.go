@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"parsimon/pipeline/units"
+	"parsimon/schema/tree"
 	"parsimon/simkernel"
 )
 
@@ -66,7 +67,7 @@ func parseWindow(text string) (int64, error) {
 func (r *scenarioReader) readWindow(f field) error {
 	p := &r.params
 	p.SetWindow(simkernel.AutoWindow)
-	if _, classes := f.pairs(); classes {
+	if f.is(tree.Object) {
 		return f.object(map[string]func(field) error{
 			"lan": readParsed(&p.WindowBytes, parseWindow),
 			"wan": readParsed(&p.WANWindowBytes, parseWindow),
@@ -89,7 +90,7 @@ func paramsOf(t simkernel.Transport) simkernel.Params {
 
 // readTransport reads the kind first, since it decides which other keys exist.
 func (r *scenarioReader) readTransport(f field) error {
-	if kind, ok := f.value("kind"); ok {
+	if kind := f.of("kind"); kind.value != nil {
 		name, err := kind.text()
 		if err != nil {
 			return err
@@ -105,7 +106,7 @@ func (r *scenarioReader) readTransport(f field) error {
 		keys[k.Name] = readKey(k)
 	}
 	for _, name := range markKeys {
-		if _, stated := f.value(name); stated {
+		if f.of(name).value != nil {
 			r.params.StatedMarks = true
 		}
 	}

@@ -3,25 +3,22 @@ package scenario
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
-
 	"parsimon/pipeline/units"
+	"parsimon/schema/tree"
 	"parsimon/stages/topology"
 )
 
-// A field is a value in a YAML file with the place it stands at, so that every error can name the
+// A field is a value in a YAML file with the key it stands under, so that every error can name the
 // file, the line and the key.
 type field struct {
-	file string
-	key  string // from the top: workload.services[1].sigma; empty for the whole file
-	line int
-	node ast.Node
+	file  string
+	key   string // from the top: workload.services[1].sigma; empty for the whole file
+	value *tree.Value
 }
 
 // A FieldError says what is wrong with one key of a scenario file.
@@ -47,79 +44,34 @@ func (f field) fail(err error) error {
 	if errors.As(err, &inner) {
 		return err
 	}
-	return &FieldError{f.file, f.line, f.key, err}
+	return &FieldError{f.file, f.value.Line, f.key, err}
 }
 
 func (f field) failf(format string, args ...any) error { return f.fail(fmt.Errorf(format, args...)) }
 
 // parseYAML reads a file of one document, a mapping.
-func parseYAML(file string, data []byte) (f field, err error) {
-	// The parser has panicked on malformed files; to the user that is a malformed file.
-	defer func() {
-		if p := recover(); p != nil {
-			err = &FieldError{file, 1, "", fmt.Errorf("not readable as YAML: %v", p)}
-		}
-	}()
+func parseYAML(file string, data []byte) (field, error) {
 	if len(data) > 1<<20 {
 		return field{}, &FieldError{file, 1, "", errors.New("a scenario file of more than 1 MiB")}
 	}
-	parsed, err := parser.ParseBytes(data, 0)
-	if err != nil {
-		line, what := 1, err
-		var syntax yaml.Error
-		if errors.As(err, &syntax) {
-			if t := syntax.GetToken(); t != nil && t.Position != nil {
-				line = t.Position.Line
-			}
-			what = errors.New(syntax.GetMessage())
-		}
-		return field{}, &FieldError{file, line, "", what}
+	value, bad := tree.YAML(data)
+	if bad != nil {
+		return field{}, &FieldError{file, bad.Line, "", bad}
 	}
-	if len(parsed.Docs) == 0 || parsed.Docs[0].Body == nil {
-		return field{}, &FieldError{file, 1, "", errors.New("is empty")}
-	}
-	if len(parsed.Docs) > 1 {
-		return field{}, &FieldError{file, lineOf(parsed.Docs[1].Body, 1), "", errors.New("holds more than one document")}
-	}
-	body := parsed.Docs[0].Body
-	return field{file: file, line: lineOf(body, 1), node: body}, nil
-}
-
-func lineOf(n ast.Node, otherwise int) int {
-	if n != nil {
-		if t := n.GetToken(); t != nil && t.Position != nil && t.Position.Line > 0 {
-			return t.Position.Line
-		}
-	}
-	return otherwise
+	return field{file: file, value: value}, nil
 }
 
 // object reads each key's value with its reader. A key without a reader and a repeated key are errors.
 func (f field) object(keys map[string]func(field) error) error {
-	values, ok := f.pairs()
-	if !ok {
-		return f.failf("is %s, want keys and values", describe(f.node))
+	if !f.is(tree.Object) {
+		return f.failf("is %s, want keys and values", f.describe())
 	}
 	seen := map[string]bool{}
-	for _, v := range values {
-		name, err := (field{file: f.file, key: f.key, line: lineOf(v.Key, f.line), node: v.Key}).text()
-		if err != nil {
-			return err
-		}
-		key := name
-		if f.key != "" {
-			key = f.key + "." + name
-		}
-		value := field{file: f.file, key: key, line: lineOf(v.Key, f.line), node: v.Value}
-		read, known := keys[name]
+	for _, name := range f.value.Keys {
+		value, read := f.of(name), keys[name]
 		switch {
-		case !known:
-			names := make([]string, 0, len(keys))
-			for k := range keys {
-				names = append(names, k)
-			}
-			slices.Sort(names)
-			return value.failf("is no key here (%s)", strings.Join(names, ", "))
+		case read == nil:
+			return value.failf("is no key here (%s)", strings.Join(slices.Sorted(maps.Keys(keys)), ", "))
 		case seen[name]:
 			return value.failf("stands there twice")
 		}
@@ -131,70 +83,50 @@ func (f field) object(keys map[string]func(field) error) error {
 	return nil
 }
 
-// value is a key's value, if the field has the key.
-func (f field) value(key string) (field, bool) {
-	values, _ := f.pairs()
-	for _, v := range values {
-		if name, ok := v.Key.(*ast.StringNode); ok && name.Value == key {
-			return field{file: f.file, key: f.key + "." + key, line: lineOf(v.Key, f.line), node: v.Value}, true
-		}
+// of is a key's value; its value is nil if the field lacks the key.
+func (f field) of(key string) field {
+	out := field{file: f.file, key: strings.TrimPrefix(f.key+"."+key, ".")}
+	if i := slices.Index(f.value.Keys, key); i >= 0 {
+		out.value = f.value.Items[i]
 	}
-	return field{}, false
+	return out
 }
 
-// pairs are the keys and values of an object; ok is false for everything else.
-func (f field) pairs() (values []*ast.MappingValueNode, ok bool) {
-	switch n := f.node.(type) {
-	case *ast.MappingNode:
-		return n.Values, true
-	case *ast.MappingValueNode:
-		return []*ast.MappingValueNode{n}, true
-	}
-	return nil, false
+// is reports whether the value is of a kind, and written without anchors and tags.
+func (f field) is(kinds ...tree.Kind) bool {
+	return f.value.Mark == "" && slices.Contains(kinds, f.value.Kind)
 }
 
 // list is the values of a sequence.
 func (f field) list() ([]field, error) {
-	n, ok := f.node.(*ast.SequenceNode)
-	if !ok {
-		return nil, f.failf("is %s, want a list", describe(f.node))
+	if !f.is(tree.List) {
+		return nil, f.failf("is %s, want a list", f.describe())
 	}
 	var out []field
-	for i, v := range n.Values {
-		out = append(out, field{f.file, fmt.Sprintf("%s[%d]", f.key, i), lineOf(v, f.line), v})
+	for i, v := range f.value.Items {
+		out = append(out, field{f.file, fmt.Sprintf("%s[%d]", f.key, i), v})
 	}
 	return out, nil
 }
 
 // text is a scalar as it is written.
 func (f field) text() (string, error) {
-	switch n := f.node.(type) {
-	case *ast.StringNode:
-		return n.Value, nil
-	case *ast.LiteralNode:
-		if n.Value != nil {
-			return n.Value.Value, nil
-		}
-	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
-		if t := n.GetToken(); t != nil {
-			return t.Value, nil
-		}
+	if !f.is(tree.String, tree.Number, tree.Bool) {
+		return "", f.failf("is %s, want a single value", f.describe())
 	}
-	return "", f.failf("is %s, want a single value", describe(f.node))
+	return f.value.Text, nil
 }
 
-func describe(n ast.Node) string {
-	switch n.(type) {
-	case nil, *ast.NullNode:
+func (f field) describe() string {
+	switch {
+	case f.value.Mark != "":
+		return f.value.Mark + ", which scenario files do without"
+	case f.value.Kind == tree.Null:
 		return "empty"
-	case *ast.MappingNode, *ast.MappingValueNode:
+	case f.value.Kind == tree.Object:
 		return "keys and values"
-	case *ast.SequenceNode:
+	case f.value.Kind == tree.List:
 		return "a list"
-	case *ast.AnchorNode, *ast.AliasNode:
-		return "an anchor or alias, which scenario files do without"
-	case *ast.TagNode:
-		return "tagged, which scenario files do without"
 	}
 	return "a single value"
 }
@@ -210,11 +142,12 @@ func readText(to *string) func(field) error {
 
 func readBool(to *bool) func(field) error {
 	return func(f field) error {
-		if n, ok := f.node.(*ast.BoolNode); ok {
-			*to = n.Value
-			return nil
+		v, err := strconv.ParseBool(f.value.Text)
+		if err != nil || !f.is(tree.Bool) {
+			return f.failf("want true or false")
 		}
-		return f.failf("want true or false")
+		*to = v
+		return nil
 	}
 }
 
@@ -224,8 +157,7 @@ func readParsed[T any](to *T, parse func(string) (T, error)) func(field) error {
 		if err != nil {
 			return err
 		}
-		switch f.node.(type) {
-		case *ast.InfinityNode, *ast.NanNode:
+		if !f.value.IsFinite() {
 			return f.failf("is %s, which is not a finite number", text)
 		}
 		v, err := parse(text)

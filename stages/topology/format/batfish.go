@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"parsimon/schema/tree"
 )
 
 const batfishDoc = `
@@ -42,44 +44,36 @@ func detectBatfish(s *source) bool {
 // readBatfish makes one sighting of each edge, seen from node1. Names are compared without case, as
 // Batfish does: it lower-cases all node names.
 func readBatfish(s *source, o *Options) (*draft, error) {
-	file := s.files[0]
-	data, err := s.read(file)
-	if err != nil {
-		return nil, err
+	r, t, err := s.tree(tree.JSON)
+	if err != nil || t == nil {
+		return r.draft, err
 	}
-	d := &draft{}
-	t, fault := parseJSONTree(file, data, nil)
-	if fault != nil {
-		d.faults = append(d.faults, *fault)
-		return d, nil
-	}
-	r := &treeReader{draft: d, file: file}
 	seen := sightings{foldCase: true}
 	if r.object(t, "") {
-		for _, edge := range r.list(t.get("edges"), "edges") {
+		for _, edge := range r.list(t.Get("edges"), "edges") {
 			if !r.object(edge, "edges") {
 				continue
 			}
 			a, okA := r.batfishEnd(edge, "node1")
 			b, okB := r.batfishEnd(edge, "node2")
 			if okA && okB {
-				seen.list = append(seen.list, sighting{a: a, b: b, delayNS: -1, at: place{file: file, line: edge.line}})
+				seen.list = append(seen.list, sighting{a: a, b: b, delayNS: -1, at: r.place(edge, "")})
 			}
 		}
 	}
-	seen.assemble(d, o)
-	return d, nil
+	seen.assemble(r.draft, o)
+	return r.draft, nil
 }
 
 // batfishEnd reads {hostname, interfaceName}. Both must be there: without interfaces, two edges between
 // the same nodes cannot be distinguished.
-func (r *treeReader) batfishEnd(edge *tree, key string) (e end, ok bool) {
-	t := edge.get(key)
+func (r *treeReader) batfishEnd(edge *tree.Value, key string) (e end, ok bool) {
+	t := edge.Get(key)
 	if t == nil {
 		r.bad(edge, "edges", "has no %s", key)
 		return e, false
 	}
-	host, port := t.get("hostname"), t.get("interfaceName")
+	host, port := t.Get("hostname"), t.Get("interfaceName")
 	if host == nil || port == nil {
 		r.bad(t, "edges."+key, "needs hostname and interfaceName")
 		return e, false

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"parsimon/schema/tree"
 	"parsimon/stages/topology"
 )
 
@@ -55,38 +56,31 @@ func detectContainerlab(s *source) bool {
 	if isContainerlabName(s.files[0]) {
 		return true
 	}
-	t, fault := parseYAMLTree(s.files[0], s.content(s.files[0]))
-	return fault == nil && t.get("topology") != nil
+	t, _ := tree.YAML(s.content(s.files[0]))
+	return t.Get("topology") != nil
 }
 
 // containerlabSpecial are names that stand for the machine that the lab runs on.
 var containerlabSpecial = []string{"host", "mgmt-net", "macvlan", "vxlan", "vxlan-stitch", "dummy"}
 
 func readContainerlab(s *source, o *Options) (*draft, error) {
-	file := s.files[0]
-	data, err := s.read(file)
-	if err != nil {
-		return nil, err
+	reader, t, err := s.tree(tree.YAML)
+	if err != nil || t == nil {
+		return reader.draft, err
 	}
-	d := &draft{}
-	t, fault := parseYAMLTree(file, data)
-	if fault != nil {
-		d.faults = append(d.faults, *fault)
-		return d, nil
-	}
-	r := &containerlabReader{treeReader: treeReader{draft: d, file: file}, known: map[string]bool{}}
-	lab := t.get("topology")
+	r := &containerlabReader{treeReader: reader, known: map[string]bool{}}
+	lab := t.Get("topology")
 	if lab == nil || !r.object(lab, "topology") {
-		d.fault(place{file: file, line: t.line}, topology.FaultFormat, "has no key topology with nodes and links")
-		return d, nil
+		r.bad(t, "", "has no key topology with nodes and links")
+		return r.draft, nil
 	}
 	r.nodes(lab)
-	for i, link := range r.list(lab.get("links"), "topology.links") {
+	for i, link := range r.list(lab.Get("links"), "topology.links") {
 		r.link(link, fmt.Sprintf("topology.links[%d]", i))
 	}
-	d.noteCount(r.special, "link", "links: %s to the lab's own machine left out")
-	r.sightings.assemble(d, o)
-	return d, nil
+	r.noteCount(r.special, "link", "links: %s to the lab's own machine left out")
+	r.sightings.assemble(r.draft, o)
+	return r.draft, nil
 }
 
 // A containerlabReader turns the links of a lab into sightings, each cable once.
@@ -99,18 +93,18 @@ type containerlabReader struct {
 
 // nodes reads the nodes with their kinds. Network operating systems are switches; a Linux container
 // may be a host or a software router, which the number of its links decides.
-func (r *containerlabReader) nodes(lab *tree) {
-	nodes := lab.get("nodes")
+func (r *containerlabReader) nodes(lab *tree.Value) {
+	nodes := lab.Get("nodes")
 	if nodes == nil || !r.object(nodes, "topology.nodes") {
 		return
 	}
-	defaultKind := scalar(lab.get("defaults").get("kind"))
-	for i, name := range nodes.keys {
-		kind := scalar(nodes.items[i].get("kind"))
+	defaultKind := lab.Get("defaults").Get("kind").Scalar()
+	for i, name := range nodes.Keys {
+		kind := nodes.Items[i].Get("kind").Scalar()
 		if kind == "" {
 			kind = defaultKind
 		}
-		v := device{name: name, at: place{file: r.file, line: nodes.items[i].line}}
+		v := device{name: name, at: r.place(nodes.Items[i], "")}
 		switch kind {
 		case "host":
 			continue // the lab's own machine
@@ -124,11 +118,11 @@ func (r *containerlabReader) nodes(lab *tree) {
 }
 
 // link reads one link in the brief or the extended format.
-func (r *containerlabReader) link(t *tree, path string) {
+func (r *containerlabReader) link(t *tree.Value, path string) {
 	if !r.object(t, path) {
 		return
 	}
-	if kind := scalar(t.get("type")); kind != "" && kind != "veth" {
+	if kind := t.Get("type").Scalar(); kind != "" && kind != "veth" {
 		if !slices.Contains(containerlabSpecial, kind) {
 			r.bad(t, path, "link type %q is unknown", kind)
 			return
@@ -136,7 +130,7 @@ func (r *containerlabReader) link(t *tree, path string) {
 		r.special++
 		return
 	}
-	ends := r.list(t.get("endpoints"), path+".endpoints")
+	ends := r.list(t.Get("endpoints"), path+".endpoints")
 	if len(ends) != 2 {
 		r.bad(t, path, "has %d endpoints, want 2", len(ends))
 		return
@@ -156,16 +150,15 @@ func (r *containerlabReader) link(t *tree, path string) {
 			return
 		}
 	}
-	at := place{file: r.file, line: t.line}
-	r.sightings.list = append(r.sightings.list, sighting{a: a, b: b, delayNS: -1, at: at})
+	r.sightings.list = append(r.sightings.list, sighting{a: a, b: b, delayNS: -1, at: r.place(t, "")})
 }
 
 // end reads "node:interface" or {node, interface}.
-func (r *containerlabReader) end(t *tree, path string) (e end, ok bool) {
-	if t.kind == treeObject {
-		e = end{scalar(t.get("node")), scalar(t.get("interface"))}
+func (r *containerlabReader) end(t *tree.Value, path string) (e end, ok bool) {
+	if t.Kind == tree.Object {
+		e = end{t.Get("node").Scalar(), t.Get("interface").Scalar()}
 	} else {
-		e.device, e.port, _ = strings.Cut(t.text, ":")
+		e.device, e.port, _ = strings.Cut(t.Text, ":")
 	}
 	if e.device == "" || e.port == "" {
 		r.bad(t, path, "endpoint %s, want node:interface", t)

@@ -18,7 +18,10 @@ func Read(path string) (*topology.Network, error) {
 
 // parseJSON reads a JSON topology as Read does.
 func parseJSON(file string, data []byte) (*topology.Network, error) {
-	d := parseJSONTopology(file, data)
+	d, err := readJSON(&source{files: []string{file}, data: map[string][]byte{file: data}}, nil)
+	if err != nil {
+		return nil, err
+	}
 	if n := d.finish([]string{file}, &Options{}); n != nil {
 		return n, nil
 	}

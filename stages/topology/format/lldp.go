@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"parsimon/schema/tree"
 	"parsimon/stages/topology"
 )
 
@@ -116,38 +117,38 @@ func (r *sonicReader) link(a, b end, mbps string, at place, local string) {
 
 // lldpJSON reads the output of lldpctl -f json: lldp.interface is a list of objects, or one object, by local port.
 func (r *sonicReader) lldpJSON(file string, data []byte) {
-	t, fault := parseJSONTree(file, data, nil)
-	if fault != nil {
-		r.faults = append(r.faults, *fault)
+	value, bad := tree.JSON(data)
+	t := r.parsed(file, value, bad)
+	if t == nil {
 		return
 	}
-	list := t.get("lldp").get("interface")
+	list := t.Get("lldp").Get("interface")
 	if list == nil {
 		r.faults = append(r.faults, *syntaxFault(file, 1, "lldp.interface is missing: no neighbour was found, or this is not lldpctl -f json"))
 		return
 	}
-	items := list.items
-	if list.kind == treeObject {
-		items = []*tree{list}
+	items := list.Items
+	if list.Kind == tree.Object {
+		items = []*tree.Value{list}
 	}
 	for _, item := range items {
-		for i, local := range item.keys {
-			chassis, port := item.items[i].get("chassis"), item.items[i].get("port")
-			n := lldpNeighbor{local: local, at: place{file: file, line: item.items[i].line}, device: scalar(chassis.get("name"))}
-			if n.device == "" && chassis.get("id") == nil && chassis != nil && len(chassis.keys) > 0 {
-				n.device = chassis.keys[0]
-				chassis = chassis.items[0]
+		for i, local := range item.Keys {
+			chassis, port := item.Items[i].Get("chassis"), item.Items[i].Get("port")
+			n := lldpNeighbor{local: local, at: place{file: file, line: item.Items[i].Line}, device: chassis.Get("name").Scalar()}
+			if n.device == "" && chassis.Get("id") == nil && chassis != nil && len(chassis.Keys) > 0 {
+				n.device = chassis.Keys[0]
+				chassis = chassis.Items[0]
 			}
-			id := port.get("id")
-			n.portType, n.port, n.descr = scalar(id.get("type")), scalar(id.get("value")), scalar(port.get("descr"))
-			n.speed = scalar(port.get("auto-negotiation").get("current"))
-			capabilities := chassis.get("capability")
-			if capabilities != nil && capabilities.kind == treeObject {
-				capabilities = &tree{kind: treeList, items: []*tree{capabilities}}
+			id := port.Get("id")
+			n.portType, n.port, n.descr = id.Get("type").Scalar(), id.Get("value").Scalar(), port.Get("descr").Scalar()
+			n.speed = port.Get("auto-negotiation").Get("current").Scalar()
+			capabilities := chassis.Get("capability")
+			if capabilities != nil && capabilities.Kind == tree.Object {
+				capabilities = &tree.Value{Kind: tree.List, Items: []*tree.Value{capabilities}}
 			}
 			if capabilities != nil {
-				for _, c := range capabilities.items {
-					n.capability(scalar(c.get("type")), scalar(c.get("enabled")) == "true")
+				for _, c := range capabilities.Items {
+					n.capability(c.Get("type").Scalar(), c.Get("enabled").Scalar() == "true")
 				}
 			}
 			r.lldp(n)

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"parsimon/schema/tree"
 	"parsimon/stages/topology"
 )
 
@@ -197,34 +198,34 @@ func (v *sonicSwitch) take(n sonicNeighbor, from sonicFile) {
 
 // config reads one configuration.
 func (r *sonicReader) config(file string, data []byte) {
-	t, fault := parseJSONTree(file, data, func(key string) bool { return slices.Contains(sonicTables, key) })
-	if fault != nil {
-		r.faults = append(r.faults, *fault)
+	value, bad := tree.JSONOf(data, func(key string) bool { return slices.Contains(sonicTables, key) })
+	t := r.parsed(file, value, bad)
+	if t == nil {
 		return
 	}
 	reader := &treeReader{draft: r.draft, file: file}
-	if t.get("DEVICE_METADATA") == nil && t.get("DEVICE_NEIGHBOR") == nil {
+	if t.Get("DEVICE_METADATA") == nil && t.Get("DEVICE_NEIGHBOR") == nil {
 		reader.bad(t, "", "is not a SONiC configuration: it has neither DEVICE_METADATA nor DEVICE_NEIGHBOR")
 		return
 	}
-	local := t.get("DEVICE_METADATA").get("localhost")
-	name := strings.TrimSpace(scalar(local.get("hostname")))
+	local := t.Get("DEVICE_METADATA").Get("localhost")
+	name := strings.TrimSpace(local.Get("hostname").Scalar())
 	if name == "" {
 		name = sonicFileName(file)
 	}
-	at := place{file: file, line: t.line}
+	at := place{file: file, line: t.Line}
 	if first := r.switches[name]; first != nil {
 		r.fault(at, topology.FaultDoubled, "hostname %s is that of %s", name, first.at.file)
 		return
 	}
 	v := r.of(name, at)
-	v.kind, v.configured = sonicKind(scalar(local.get("type"))), true
+	v.kind, v.configured = sonicKind(local.Get("type").Scalar()), true
 	r.byFile[sonicFileName(file)] = v
 	v.readPorts(reader, t)
-	v.readNeighbors(reader, t.get("DEVICE_NEIGHBOR"))
-	if kinds := t.get("DEVICE_NEIGHBOR_METADATA"); kinds != nil && reader.object(kinds, "DEVICE_NEIGHBOR_METADATA") {
-		for i, name := range kinds.keys {
-			r.kind(name, scalar(kinds.items[i].get("type")), place{file: file, line: kinds.items[i].line})
+	v.readNeighbors(reader, t.Get("DEVICE_NEIGHBOR"))
+	if kinds := t.Get("DEVICE_NEIGHBOR_METADATA"); kinds != nil && reader.object(kinds, "DEVICE_NEIGHBOR_METADATA") {
+		for i, name := range kinds.Keys {
+			r.kind(name, kinds.Items[i].Get("type").Scalar(), place{file: file, line: kinds.Items[i].Line})
 		}
 	}
 	if settings := readSettings(reader, v.name, t); settings != nil {
@@ -255,35 +256,35 @@ func sonicFileName(file string) string {
 }
 
 // readPorts reads the speed, the status and the cable length of each port.
-func (v *sonicSwitch) readPorts(r *treeReader, t *tree) {
-	if ports := t.get("PORT"); ports != nil && r.object(ports, "PORT") {
-		for i, name := range ports.keys {
+func (v *sonicSwitch) readPorts(r *treeReader, t *tree.Value) {
+	if ports := t.Get("PORT"); ports != nil && r.object(ports, "PORT") {
+		for i, name := range ports.Keys {
 			p := sonicPort{delayNS: -1}
-			item := ports.items[i]
-			if speed := item.get("speed"); speed != nil {
-				mbps, err := strconv.ParseInt(strings.TrimSuffix(speed.text, "M"), 10, 64)
+			item := ports.Items[i]
+			if speed := item.Get("speed"); speed != nil {
+				mbps, err := strconv.ParseInt(strings.TrimSuffix(speed.Text, "M"), 10, 64)
 				if err != nil || mbps < 1 || mbps > 10_000_000 {
 					r.bad(speed, "PORT."+name+".speed", "is %s, want a speed in Mbps", speed)
 					mbps = unknownBps / 1e6
 				}
 				p.bps = mbps * 1e6
 			}
-			p.down = strings.EqualFold(scalar(item.get("admin_status")), "down")
+			p.down = strings.EqualFold(item.Get("admin_status").Scalar(), "down")
 			v.ports[name] = p
-			if alias := scalar(item.get("alias")); alias != "" {
+			if alias := item.Get("alias").Scalar(); alias != "" {
 				v.alias[alias] = name
 			}
 		}
 	}
-	lengths := t.get("CABLE_LENGTH")
+	lengths := t.Get("CABLE_LENGTH")
 	if lengths == nil || !r.object(lengths, "CABLE_LENGTH") {
 		return
 	}
-	for i, profile := range lengths.keys {
-		for k, name := range lengths.items[i].keys {
+	for i, profile := range lengths.Keys {
+		for k, name := range lengths.Items[i].Keys {
 			p, known := v.ports[name]
-			length := lengths.items[i].items[k]
-			delay, err := topology.LengthDelay(length.text, "")
+			length := lengths.Items[i].Items[k]
+			delay, err := topology.LengthDelay(length.Text, "")
 			if err != nil {
 				r.bad(length, "CABLE_LENGTH."+profile+"."+name, "%v", err)
 				continue
@@ -298,15 +299,15 @@ func (v *sonicSwitch) readPorts(r *treeReader, t *tree) {
 
 // readNeighbors reads DEVICE_NEIGHBOR, whose keys are local ports ({name, port}) or neighbours
 // ({local_port, port}).
-func (v *sonicSwitch) readNeighbors(r *treeReader, t *tree) {
+func (v *sonicSwitch) readNeighbors(r *treeReader, t *tree.Value) {
 	if t == nil || !r.object(t, "DEVICE_NEIGHBOR") {
 		return
 	}
-	for i, key := range t.keys {
-		item := t.items[i]
-		n := sonicNeighbor{local: key, device: scalar(item.get("name")), port: scalar(item.get("port")),
-			at: place{file: r.file, line: item.line}}
-		if local := scalar(item.get("local_port")); local != "" {
+	for i, key := range t.Keys {
+		item := t.Items[i]
+		n := sonicNeighbor{local: key, device: item.Get("name").Scalar(), port: item.Get("port").Scalar(),
+			at: place{file: r.file, line: item.Line}}
+		if local := item.Get("local_port").Scalar(); local != "" {
 			n.local = local
 			if n.device == "" {
 				n.device = key

@@ -3,6 +3,8 @@ package format
 import (
 	"strconv"
 	"strings"
+
+	"parsimon/schema/tree"
 )
 
 // SwitchSettings are what a switch's configuration says about marking, buffers and flow control, in
@@ -73,15 +75,15 @@ type settingsReader struct {
 }
 
 // readSettings reads the settings of one configuration; nil where it has none.
-func readSettings(r *treeReader, name string, t *tree) *SwitchSettings {
+func readSettings(r *treeReader, name string, t *tree.Value) *SwitchSettings {
 	s := settingsReader{r, &SwitchSettings{Switch: name, File: r.file}}
 	queues := map[string][]string{}
-	s.each(t, "QUEUE", func(key string, item *tree) {
-		if profile := reference(scalar(item.get("wred_profile"))); profile != "" {
+	s.each(t, "QUEUE", func(key string, item *tree.Value) {
+		if profile := reference(item.Get("wred_profile").Scalar()); profile != "" {
 			queues[profile] = append(queues[profile], key)
 		}
 	})
-	s.each(t, "WRED_PROFILE", func(key string, item *tree) {
+	s.each(t, "WRED_PROFILE", func(key string, item *tree.Value) {
 		s.out.Marking = append(s.out.Marking, MarkingRule{
 			Profile: key, ECN: s.text(item, "WRED_PROFILE", key, "ecn", "marking"), Queues: queues[key],
 			MinBytes:   s.number(item, "WRED_PROFILE", key, "green_min_threshold", "marking_min", "bytes"),
@@ -89,27 +91,27 @@ func readSettings(r *treeReader, name string, t *tree) *SwitchSettings {
 			MaxPercent: s.number(item, "WRED_PROFILE", key, "green_drop_probability", "marking_max_probability", "%"),
 		})
 	})
-	s.each(t, "BUFFER_POOL", func(key string, item *tree) {
+	s.each(t, "BUFFER_POOL", func(key string, item *tree.Value) {
 		s.out.Pools = append(s.out.Pools, BufferPool{
-			Name: key, Direction: scalar(item.get("type")), Mode: scalar(item.get("mode")),
+			Name: key, Direction: item.Get("type").Scalar(), Mode: item.Get("mode").Scalar(),
 			SizeBytes: s.number(item, "BUFFER_POOL", key, "size", "pool_size", "bytes"),
 			XoffBytes: s.number(item, "BUFFER_POOL", key, "xoff", "pool_headroom", "bytes"),
 		})
 	})
-	s.each(t, "BUFFER_PROFILE", func(key string, item *tree) {
+	s.each(t, "BUFFER_PROFILE", func(key string, item *tree.Value) {
 		number := func(field, setting, unit string) int64 {
 			return s.number(item, "BUFFER_PROFILE", key, field, setting, unit)
 		}
 		p := BufferProfile{
-			Name: key, Pool: reference(scalar(item.get("pool"))), SizeBytes: number("size", "reserved", "bytes"),
+			Name: key, Pool: reference(item.Get("pool").Scalar()), SizeBytes: number("size", "reserved", "bytes"),
 			XonBytes: number("xon", "xon", "bytes"), XoffBytes: number("xoff", "xoff",
 				"bytes"), XonOffset: number("xon_offset", "xon_offset", "bytes"),
 		}
-		if item.get("dynamic_th") != nil {
+		if item.Get("dynamic_th") != nil {
 			v := number("dynamic_th", "dynamic_threshold", "log2")
 			p.DynamicTh = &v
 		}
-		if item.get("static_th") != nil {
+		if item.Get("static_th") != nil {
 			v := number("static_th", "static_threshold", "bytes")
 			p.StaticBytes = &v
 		}
@@ -123,8 +125,8 @@ func readSettings(r *treeReader, name string, t *tree) *SwitchSettings {
 }
 
 // readPFC reads the priorities with flow control of each group of ports.
-func (s *settingsReader) readPFC(t *tree) {
-	s.each(t, "PORT_QOS_MAP", func(key string, item *tree) {
+func (s *settingsReader) readPFC(t *tree.Value) {
+	s.each(t, "PORT_QOS_MAP", func(key string, item *tree.Value) {
 		text := s.text(item, "PORT_QOS_MAP", key, "pfc_enable", "pfc_priorities")
 		if text == "" {
 			return
@@ -143,14 +145,14 @@ func (s *settingsReader) readPFC(t *tree) {
 }
 
 // each calls f with the objects of a table.
-func (s *settingsReader) each(t *tree, table string, f func(key string, item *tree)) {
-	rows := t.get(table)
+func (s *settingsReader) each(t *tree.Value, table string, f func(key string, item *tree.Value)) {
+	rows := t.Get(table)
 	if rows == nil || !s.object(rows, table) {
 		return
 	}
-	for i, key := range rows.keys {
-		if rows.items[i].kind == treeObject {
-			f(key, rows.items[i])
+	for i, key := range rows.Keys {
+		if rows.Items[i].Kind == tree.Object {
+			f(key, rows.Items[i])
 		}
 	}
 }
@@ -165,27 +167,27 @@ func reference(text string) string {
 }
 
 // taken records where a value comes from.
-func (s *settingsReader) taken(t *tree, table, key, field, setting, unit string) {
-	s.out.Taken = append(s.out.Taken, TakenSetting{setting, t.text, unit, table + "|" + key + "|" + field, s.file,
-		t.line})
+func (s *settingsReader) taken(t *tree.Value, table, key, field, setting, unit string) {
+	s.out.Taken = append(s.out.Taken, TakenSetting{setting, t.Text, unit, table + "|" + key + "|" + field, s.file,
+		t.Line})
 }
 
-func (s *settingsReader) text(item *tree, table, key, field, setting string) string {
-	t := item.get(field)
+func (s *settingsReader) text(item *tree.Value, table, key, field, setting string) string {
+	t := item.Get(field)
 	if t == nil {
 		return ""
 	}
 	s.taken(t, table, key, field, setting, "")
-	return t.text
+	return t.Text
 }
 
 // number reads a whole number, which SONiC writes as a string; 0 where it is missing.
-func (s *settingsReader) number(item *tree, table, key, field, setting, unit string) int64 {
-	t := item.get(field)
+func (s *settingsReader) number(item *tree.Value, table, key, field, setting, unit string) int64 {
+	t := item.Get(field)
 	if t == nil {
 		return 0
 	}
-	v, err := strconv.ParseInt(t.text, 10, 64)
+	v, err := strconv.ParseInt(t.Text, 10, 64)
 	if err != nil {
 		s.bad(t, table+"."+key+"."+field, "is %s, want a whole number", t)
 		return 0

@@ -12,6 +12,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"parsimon/schema/tree"
 	"parsimon/stages/topology"
 )
 
@@ -187,14 +188,14 @@ func parseJSONRows(d *draft, file string, data []byte) (*table, *Fault) {
 		lines := bytes.Split(bytes.TrimSpace(data), []byte("\n"))
 		data = slices.Concat([]byte("["), bytes.Join(lines, []byte(",\n")), []byte("]"))
 	}
-	root, fault := parseJSONTree(file, data, nil)
-	if fault != nil {
-		return nil, fault
+	root, bad := tree.JSON(data)
+	if bad != nil {
+		return nil, syntaxFault(file, bad.Line, "%s", bad.Text)
 	}
 	var header []string
 	at := map[string]int{}
-	for _, row := range root.items {
-		for _, key := range row.keys {
+	for _, row := range root.Items {
+		for _, key := range row.Keys {
 			if _, known := at[key]; !known {
 				at[key] = len(header)
 				header = append(header, key)
@@ -202,21 +203,21 @@ func parseJSONRows(d *draft, file string, data []byte) (*table, *Fault) {
 		}
 	}
 	t := newTable(d, file, header)
-	for _, row := range root.items {
-		if row.kind != treeObject {
-			d.fault(place{file: file, line: row.line}, topology.FaultFormat, "is %s, want an object", row)
+	for _, row := range root.Items {
+		if row.Kind != tree.Object {
+			d.fault(place{file: file, line: row.Line}, topology.FaultFormat, "is %s, want an object", row)
 			continue
 		}
 		cells := make([]string, len(header))
-		for i, key := range row.keys {
-			cells[at[key]] = scalar(row.items[i])
+		for i, key := range row.Keys {
+			cells[at[key]] = row.Items[i].Scalar()
 			for _, name := range []string{"display", "name", "value"} {
-				if v := row.items[i].get(name); v != nil {
-					cells[at[key]] = v.text
+				if v := row.Items[i].Get(name); v != nil {
+					cells[at[key]] = v.Text
 				}
 			}
 		}
-		t.add(cells, row.line)
+		t.add(cells, row.Line)
 	}
 	return t, nil
 }

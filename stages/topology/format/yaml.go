@@ -6,8 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-
+	"parsimon/schema/tree"
 	"parsimon/simkernel"
 	"parsimon/stages/topology"
 )
@@ -50,15 +49,9 @@ func (g *Generated) parts() ([]topology.Node, []topology.Cable) {
 }
 
 // ReadGenerated reads the value of one of GeneratedKeys in a YAML file; path is where the key stands, such as
-// topology.clos, and line what a value without a line of its own gets. The network is sound where there is no fault.
-func ReadGenerated(file, path string, line int, value ast.Node) (*Generated, []Fault) {
-	y := yamlParser{anchors: map[string]*tree{}}
-	t := y.value(value, line, 0)
+// topology.clos. The network is sound where there is no fault.
+func ReadGenerated(file, path string, t *tree.Value) (*Generated, []Fault) {
 	r := yamlReader{treeReader{draft: &draft{}, file: file}}
-	if y.deep {
-		r.bad(t, path, "values are nested too deeply")
-		return nil, r.faults
-	}
 	g := r.generated(t, path)
 	if len(r.faults) == 0 && g != nil {
 		r.finish([]string{file}, &Options{})
@@ -69,25 +62,16 @@ func ReadGenerated(file, path string, line int, value ast.Node) (*Generated, []F
 func detectYAML(s *source) bool { return s.single(".yaml", ".yml") }
 
 func readYAML(s *source, _ *Options) (*draft, error) {
-	file := s.files[0]
-	data, err := s.read(file)
-	if err != nil {
-		return nil, err
+	reader, t, err := s.tree(tree.YAML)
+	r := yamlReader{reader}
+	if err != nil || t == nil || !r.object(t, "", GeneratedKeys()...) {
+		return r.draft, err
 	}
-	r := yamlReader{treeReader{draft: &draft{}, file: file}}
-	t, fault := parseYAMLTree(file, data)
-	if fault != nil {
-		r.faults = append(r.faults, *fault)
-		return r.draft, nil
-	}
-	if !r.object(t, "", GeneratedKeys()...) {
-		return r.draft, nil
-	}
-	if len(t.keys) != 1 || t.get(t.keys[0]) == nil {
+	if len(t.Keys) != 1 || t.Get(t.Keys[0]) == nil {
 		r.bad(t, "", "needs one of %s", strings.Join(GeneratedKeys(), " and "))
 		return r.draft, nil
 	}
-	r.generated(t.items[0], strings.ToLower(t.keys[0]))
+	r.generated(t.Items[0], strings.ToLower(t.Keys[0]))
 	return r.draft, nil
 }
 
@@ -95,7 +79,7 @@ type yamlReader struct{ treeReader }
 
 // generated reads the value of the key that path ends with, and adds its nodes and cables to the draft. It is nil where
 // it has a fault.
-func (r *yamlReader) generated(t *tree, path string) *Generated {
+func (r *yamlReader) generated(t *tree.Value, path string) *Generated {
 	if strings.HasSuffix(path, "graph") {
 		return r.graph(t, path)
 	}
@@ -118,11 +102,11 @@ func (r *yamlReader) generated(t *tree, path string) *Generated {
 // A yamlKey is a key of an object: the names of whole numbers, speeds, delays and other numbers that it may hold.
 type yamlKey struct {
 	name string
-	read func(r *yamlReader, t *tree, path string)
+	read func(r *yamlReader, t *tree.Value, path string)
 }
 
 func wholeKey(name string, to *int) yamlKey {
-	return yamlKey{name, func(r *yamlReader, t *tree, path string) {
+	return yamlKey{name, func(r *yamlReader, t *tree.Value, path string) {
 		v, ok := r.integer(t, path, 32)
 		if *to = int(v); ok && v < 1 {
 			r.bad(t, path, "is %d, must be 1 to %d", v, topology.MaxNodes)
@@ -131,19 +115,19 @@ func wholeKey(name string, to *int) yamlKey {
 }
 
 func speedKey(name string, to *int64) yamlKey {
-	return yamlKey{name, func(r *yamlReader, t *tree, path string) {
+	return yamlKey{name, func(r *yamlReader, t *tree.Value, path string) {
 		*to = r.quantity(t, path, topology.ParseSpeed, simkernel.MinBps, 1e15, "bps")
 	}}
 }
 
 func delayKey(name string, to *int64) yamlKey {
-	return yamlKey{name, func(r *yamlReader, t *tree, path string) {
+	return yamlKey{name, func(r *yamlReader, t *tree.Value, path string) {
 		*to = r.quantity(t, path, topology.ParseDelay, 0, 1e12, "ns")
 	}}
 }
 
 // keys reads the keys of an object; others and repeated ones are faults.
-func (r *yamlReader) keys(t *tree, path string, keys ...yamlKey) bool {
+func (r *yamlReader) keys(t *tree.Value, path string, keys ...yamlKey) bool {
 	names := make([]string, len(keys))
 	for i, k := range keys {
 		names[i] = k.name
@@ -153,7 +137,7 @@ func (r *yamlReader) keys(t *tree, path string, keys ...yamlKey) bool {
 	}
 	before := len(r.faults)
 	for _, k := range keys {
-		if item := t.get(k.name); item != nil {
+		if item := t.Get(k.name); item != nil {
 			k.read(r, item, path+"."+k.name)
 		}
 	}
@@ -161,9 +145,9 @@ func (r *yamlReader) keys(t *tree, path string, keys ...yamlKey) bool {
 }
 
 // clos reads a Clos description.
-func (r *yamlReader) clos(t *tree, path string) (c topology.ClosSpec) {
-	over := yamlKey{"oversubscription", func(r *yamlReader, t *tree, path string) {
-		v, err := strconv.ParseFloat(t.text, 64)
+func (r *yamlReader) clos(t *tree.Value, path string) (c topology.ClosSpec) {
+	over := yamlKey{"oversubscription", func(r *yamlReader, t *tree.Value, path string) {
+		v, err := strconv.ParseFloat(t.Text, 64)
 		if c.Oversubscription = v; err != nil || !(v > 0 && v <= topology.MaxNodes) {
 			r.bad(t, path, "is %s, must be a number above 0", t)
 		}
@@ -188,14 +172,13 @@ func (r *yamlReader) clos(t *tree, path string) (c topology.ClosSpec) {
 }
 
 // quantity reads a number with a unit; lo and hi bound it in the base unit.
-func (r *yamlReader) quantity(t *tree, path string, parse func(string) (int64, error), lo, hi int64,
+func (r *yamlReader) quantity(t *tree.Value, path string, parse func(string) (int64, error), lo, hi int64,
 	base string) int64 {
-	v, err := parse(t.text)
-	_, e := strconv.ParseFloat(t.text, 64)
-	if e != nil && t.kind == treeNumber && strings.HasPrefix(strings.TrimLeft(t.text, "+-"), ".") {
-		err = fmt.Errorf("is %s, which is not a finite number", t) // .inf and .nan
+	v, err := parse(t.Text)
+	if !t.IsFinite() {
+		err = fmt.Errorf("is %s, which is not a finite number", t)
 	} else if err == nil && (v < lo || v > hi) {
-		err = fmt.Errorf("is %s, must be %d to %d %s", t.text, lo, hi, base)
+		err = fmt.Errorf("is %s, must be %d to %d %s", t.Text, lo, hi, base)
 	}
 	if err != nil {
 		r.bad(t, path, "%v", err)
@@ -204,12 +187,12 @@ func (r *yamlReader) quantity(t *tree, path string, parse func(string) (int64, e
 }
 
 // graph reads named hosts, switches and cables. Ids count the hosts and then the switches, from 0.
-func (r *yamlReader) graph(t *tree, path string) *Generated {
+func (r *yamlReader) graph(t *tree.Value, path string) *Generated {
 	before := len(r.faults)
 	g := &Generated{}
 	ids := map[string]int32{}
 	names := func(key, kind string) yamlKey {
-		return yamlKey{key, func(r *yamlReader, t *tree, path string) {
+		return yamlKey{key, func(r *yamlReader, t *tree.Value, path string) {
 			for i, item := range r.list(t, path) {
 				at := fmt.Sprintf("%s[%d]", path, i)
 				name, ok := r.text(item, at)
@@ -224,7 +207,7 @@ func (r *yamlReader) graph(t *tree, path string) *Generated {
 		}}
 	}
 	var common topology.Cable
-	cables := yamlKey{"cables", func(r *yamlReader, t *tree, path string) {
+	cables := yamlKey{"cables", func(r *yamlReader, t *tree.Value, path string) {
 		for i, item := range r.list(t, path) {
 			at := fmt.Sprintf("%s[%d]", path, i)
 			if c, ok := r.graphCable(item, at, common, ids); ok {
@@ -242,11 +225,11 @@ func (r *yamlReader) graph(t *tree, path string) *Generated {
 }
 
 // graphCable reads "A:B", or {ends, bandwidth, delay}; c has the bandwidth and the delay of all cables.
-func (r *yamlReader) graphCable(t *tree, path string, c topology.Cable, ids map[string]int32) (topology.Cable, bool) {
+func (r *yamlReader) graphCable(t *tree.Value, path string, c topology.Cable, ids map[string]int32) (topology.Cable, bool) {
 	ends := t
-	if t.kind == treeObject {
+	if t.Kind == tree.Object {
 		ends = nil
-		keep := yamlKey{"ends", func(_ *yamlReader, t *tree, _ string) { ends = t }}
+		keep := yamlKey{"ends", func(_ *yamlReader, t *tree.Value, _ string) { ends = t }}
 		if !r.keys(t, path, keep, speedKey("bandwidth", &c.BandwidthBps), delayKey("delay", &c.DelayNS)) {
 			return c, false
 		}
