@@ -134,7 +134,8 @@ func (r *sonicReader) lldpJSON(file string, data []byte) {
 	for _, item := range items {
 		for i, local := range item.Keys {
 			chassis, port := item.Items[i].Get("chassis"), item.Items[i].Get("port")
-			n := lldpNeighbor{local: local, at: place{file: file, line: item.Items[i].Line}, device: chassis.Get("name").Scalar()}
+			at := place{file: file, line: item.Items[i].Line}
+			n := lldpNeighbor{local: local, at: at, device: chassis.Get("name").Scalar()}
 			if n.device == "" && chassis.Get("id") == nil && chassis != nil && len(chassis.Keys) > 0 {
 				n.device = chassis.Keys[0]
 				chassis = chassis.Items[0]

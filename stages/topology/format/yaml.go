@@ -225,7 +225,8 @@ func (r *yamlReader) graph(t *tree.Value, path string) *Generated {
 }
 
 // graphCable reads "A:B", or {ends, bandwidth, delay}; c has the bandwidth and the delay of all cables.
-func (r *yamlReader) graphCable(t *tree.Value, path string, c topology.Cable, ids map[string]int32) (topology.Cable, bool) {
+func (r *yamlReader) graphCable(t *tree.Value, path string, c topology.Cable,
+	ids map[string]int32) (topology.Cable, bool) {
 	ends := t
 	if t.Kind == tree.Object {
 		ends = nil
