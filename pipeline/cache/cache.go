@@ -2,7 +2,7 @@
 // such as a scenario and the same one with a failed cable, then simulate only what differs.
 //
 //	link case ─► key (stages.CaseKey) ─► Lookup ─┬─ found: result
-//	                                             └─ not found: simulate ─► Store ─► the pack that this run writes
+//	                                             └─ not found: simulate ─► Store ─► this run's pack
 //
 // A cache never changes a result: it may be lost, shared, pruned or damaged. A pack is a file of many results:
 //
@@ -192,7 +192,8 @@ func (c *Cache) Lookup(key stages.CaseKey, to []byte) (result []byte, ok bool) {
 	defer c.mu.Unlock()
 	c.damaged++
 	if c.damaged == 1 {
-		c.log.Warn().Str("pack", filepath.Join(c.dir, p.name)).Msg("cache: a result is damaged; its link case is simulated again, as are others like it")
+		c.log.Warn().Str("pack", filepath.Join(c.dir, p.name)).
+			Msg("cache: a result is damaged; its link case is simulated again, as are others like it")
 	}
 	if c.found[key] == e {
 		delete(c.found, key)

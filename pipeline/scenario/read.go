@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"reflect"
 	"strings"
 
 	"parsimon/datasets"
@@ -116,10 +117,9 @@ func (r *scenarioReader) readTopology(f field) error {
 		return err
 	case ways != 1:
 		return f.failf("needs one of name, file, %s", listAnd(format.GeneratedKeys()))
-	case r.topology.file == "" && (len(options.HostPatterns)+len(options.Exclude)+len(options.Speeds)+len(options.Repair) > 0 ||
-		options.NodeList != "" || options.DefaultSpeedBps+options.DefaultDelayNS != 0):
-		return f.failf("host_patterns, nodes, exclude, speeds, default_speed, default_delay and repair go with a file that is not %s",
-			strings.Join(format.GeneratedKeys(), " or "))
+	case r.topology.file == "" && !reflect.DeepEqual(options, format.Options{Delays: options.Delays}):
+		return f.failf("host_patterns, nodes, exclude, speeds, default_speed, default_delay and repair go with a file that "+
+			"is not %s", strings.Join(format.GeneratedKeys(), " or "))
 	}
 	return nil
 }

@@ -148,7 +148,8 @@ func (r *scenarioReader) readMatrix(f field, s *serviceSpec) error {
 		return err
 	}
 	if f.is(tree.Object) {
-		return f.object(map[string]func(field) error{"kind": kind, "file": file, "seed": readParsed(&s.matrixSeed, units.ParseSeed)})
+		seed := readParsed(&s.matrixSeed, units.ParseSeed)
+		return f.object(map[string]func(field) error{"kind": kind, "file": file, "seed": seed})
 	}
 	text, err := f.text()
 	if err != nil {
@@ -178,7 +179,8 @@ func (r *scenarioReader) readSizes(f field, s *serviceSpec) error {
 		return nil
 	}
 	if !strings.ContainsAny(text, `./\`) {
-		return f.failf("is %q, want %s, one size such as 10KB, or a file", text, strings.Join(datasets.Names(datasets.Sizes), ", "))
+		shipped := strings.Join(datasets.Names(datasets.Sizes), ", ")
+		return f.failf("is %q, want %s, one size such as 10KB, or a file", text, shipped)
 	}
 	path, err := r.path(f)
 	if err != nil {

@@ -49,7 +49,8 @@ versions have stored. Runs that are at work meanwhile simulate what they no long
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(e.stdout, "removed %d packs (%sB), left %d (%sB)\n", report.RemovedPacks, units.Human(float64(report.RemovedBytes)), report.Packs, units.Human(float64(report.Bytes)))
+			_, err = fmt.Fprintf(e.stdout, "removed %d packs (%sB), left %d (%sB)\n", report.RemovedPacks,
+				units.Human(float64(report.RemovedBytes)), report.Packs, units.Human(float64(report.Bytes)))
 			return err
 		}
 	},

@@ -74,7 +74,8 @@ func (r *jsonReader) pod(pod *tree.Value, p int, rack *int32) {
 		*rack++
 	}
 	for f, v := range r.list(pod.Get("fabs"), in("fabs")) {
-		r.node(v, in("fabs[%d]", f), topology.Node{Kind: topology.KindFabric, Name: topology.ClosFabricName(p, f), Pod: int32(p), Rack: -1})
+		fabric := topology.Node{Kind: topology.KindFabric, Name: topology.ClosFabricName(p, f), Pod: int32(p), Rack: -1}
+		r.node(v, in("fabs[%d]", f), fabric)
 	}
 	r.cables(pod.Get("tor2fab"), in("tor2fab"))
 }

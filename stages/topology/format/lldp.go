@@ -124,7 +124,8 @@ func (r *sonicReader) lldpJSON(file string, data []byte) {
 	}
 	list := t.Get("lldp").Get("interface")
 	if list == nil {
-		r.faults = append(r.faults, *syntaxFault(file, 1, "lldp.interface is missing: no neighbour was found, or this is not lldpctl -f json"))
+		r.faults = append(r.faults, *syntaxFault(file, 1, "lldp.interface is missing: no neighbour was found, or this is "+
+			"not lldpctl -f json"))
 		return
 	}
 	items := list.Items
@@ -185,7 +186,8 @@ func (r *sonicReader) lldp(n lldpNeighbor) {
 		r.fault(n.at, topology.FaultFormat, "the neighbour at %s has no system name: LLDP gives no name for it", n.local)
 		return
 	}
-	if label, _, _ := strings.Cut(n.device, "."); r.switches[n.device] == nil && (r.switches[label] != nil || r.byFile[label] != nil) {
+	label, _, _ := strings.Cut(n.device, ".")
+	if r.switches[n.device] == nil && (r.switches[label] != nil || r.byFile[label] != nil) {
 		n.device = r.of(label, n.at).name
 	}
 	// A port id may be an address or the alias of a port; then the description has its name, if it is one word.
@@ -251,7 +253,8 @@ func (r *sonicReader) lldpText(file string, data []byte) {
 	}
 	flush()
 	if found == 0 {
-		r.faults = append(r.faults, *syntaxFault(file, 1, "lists no neighbour: want the output of show lldp table or show lldp neighbors"))
+		r.faults = append(r.faults, *syntaxFault(file, 1, "lists no neighbour: want the output of show lldp table or "+
+			"show lldp neighbors"))
 	}
 }
 

@@ -335,9 +335,9 @@ func (r *sonicReader) combine(o *Options) {
 		}
 		s.devices = append(s.devices, device{name: v.name, kind: kind, stated: kind != topology.KindSwitch, at: v.at})
 		if len(v.neighbors) == 0 && !o.excluded(v.name) {
-			r.fault(v.at, topology.FaultFormat, "%s has no neighbours (DEVICE_NEIGHBOR), so that its cables are unknown: put its "+
-				"minigraph.xml, or the output of lldpctl -f json (lldp.json) or of show lldp table (lldp.txt) beside it, as %s/lldp.json",
-				v.name, v.name)
+			r.fault(v.at, topology.FaultFormat, "%s has no neighbours (DEVICE_NEIGHBOR), so that its cables are unknown: put "+
+				"its minigraph.xml, or the output of lldpctl -f json (lldp.json) or of show lldp table (lldp.txt) beside it, "+
+				"as %s/lldp.json", v.name, v.name)
 		}
 		by[v.from]++
 		for _, n := range v.neighbors {
@@ -360,7 +360,7 @@ func (r *sonicReader) combine(o *Options) {
 			r.fault(k.at, topology.FaultContradictory, "%s is a %s here and a %s in another file", k.name, k.kind, first)
 		}
 	}
-	r.noteCount(len(r.order)-by[sonicMinigraph]-by[sonicLLDP]-by[sonicLLDPText], "switch", "switches: %s with a configuration")
+	r.noteCount(by[sonicConfig], "switch", "switches: %s with a configuration")
 	r.noteCount(by[sonicMinigraph], "switch", "switches: %s with neighbours from minigraph.xml")
 	r.noteCount(by[sonicLLDP]+by[sonicLLDPText], "switch", "switches: %s with neighbours from LLDP")
 	r.noteCount(r.leftOut, "cable", "left out: %s of the management and console networks")
