@@ -1,0 +1,226 @@
+package network
+
+import (
+	"context"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"parsimon/simkernel"
+	"parsimon/simkernel/kerneltest"
+)
+
+func runBuffered(t testing.TB, e *netExample, b BufferParams, chunk int) *Buffered {
+	t.Helper()
+	n, err := NewBuffered(e.params, b, e.links, e.hosts, chunks(&e.flows, chunk))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Run(nil); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// With limited buffers the network agrees with a slow one with an event heap in every bit; without limits too, as long as
+// nothing is lost in the slow one.
+func TestBufferedAgreesWithTwin(t *testing.T) {
+	cases := uint64(300)
+	if testing.Short() {
+		cases = 60
+	}
+	for kind := range simkernel.TransportCount {
+		for seed := range cases {
+			e := randomNetworkOf(kind, seed)
+			rng := rand.New(rand.NewPCG(seed, 10))
+			kerneltest.RandomConstants(rng, &e.params)
+			rtts := int64(1) // of long paths, so that not every packet is sent many times
+			if slices.ContainsFunc(e.links, func(l Link) bool { return l.DelayNS >= 100_000 }) {
+				rtts = 100
+			}
+			packet := e.params.PayloadBytes + e.params.HeaderBytes
+			for _, b := range []BufferParams{{SwitchBytes: 1 << 50, Alpha: 8}, {
+				SwitchBytes:  packet * kerneltest.Pick[int64](rng, 4, 5, 20, 60),
+				Alpha:        kerneltest.Pick(rng, 0.5, 1, 2, 8),
+				RetransmitNS: kerneltest.Pick[int64](rng, 0, 0, 20_000, 100_000) * rtts,
+			}} {
+				want := runBuffered(t, &e, b, 3)
+				n, got := runIn(t, &e, b, nil, 1, 1000)
+				if !reflect.DeepEqual(got, &want.Results) || n.Losses() != want.Losses {
+					t.Fatalf("%v, seed %d, %+v:\n%+v\n%+v\ntwin:\n%+v\n%+v", kind, seed, b, got, n.Losses(), want.Results,
+						want.Losses)
+				}
+				for l := range int32(len(e.links)) {
+					if n.Counters(l) != want.Counters(l) || n.Dropped(l) != want.Dropped(l) {
+						t.Fatalf("%v, seed %d, link %d: %+v, twin %+v", kind, seed, l, n.Counters(l), want.Counters(l))
+					}
+				}
+				for node := range int32(len(e.hosts)) {
+					if n.MostBytes(node) != want.MostBytes(node) {
+						t.Fatalf("%v, seed %d, node %d: peak %d bytes, twin %d", kind, seed, node, n.MostBytes(node),
+							want.MostBytes(node))
+					}
+				}
+				if b.Alpha == 8 && b.SwitchBytes == 1<<50 {
+					if _, free := runIn(t, &e, BufferParams{}, nil, 1, 1000); !reflect.DeepEqual(free, got) {
+						t.Fatalf("%v, seed %d: unlimited buffers yield another result", kind, seed)
+					}
+				}
+			}
+		}
+	}
+}
+
+// With small buffers every flow finishes, not before its ideal; every packet is delivered in order once;
+// what was sent was delivered, dropped or discarded; no buffer ever holds more than it has; and the same
+// comes out again, in whatever chunks the flows come.
+func TestBufferedLaws(t *testing.T) {
+	var all Losses
+	for kind := range simkernel.TransportCount {
+		for seed := range uint64(120) {
+			e := randomNetworkOf(kind, seed)
+			rng := rand.New(rand.NewPCG(seed, 31))
+			kerneltest.RandomConstants(rng, &e.params)
+			packet := e.params.PayloadBytes + e.params.HeaderBytes
+			b := BufferParams{SwitchBytes: packet * kerneltest.Pick[int64](rng, 2, 3, 5, 20), Alpha: kerneltest.Pick(rng, 0.5, 1, 2, 8),
+				RetransmitNS: kerneltest.Pick[int64](rng, 0, 0, 1000, 100_000)}
+			n, r := runIn(t, &e, b, nil, 1, 1000)
+			packets := int64(0)
+			for i, row := range r.Row {
+				packets += e.params.Packets(e.flows.SizeBytes[row])
+				if r.FCTNS[i] < r.IdealNS[i] {
+					t.Fatalf("%v, seed %d, flow %d: FCT %d ns, ideal %d", kind, seed, row, r.FCTNS[i], r.IdealNS[i])
+				}
+			}
+			for i, row := range slices.Sorted(slices.Values(r.Row)) {
+				if int(row) != i || len(r.Row) != len(e.flows.StartNS) {
+					t.Fatalf("%v, seed %d: of %d flows these finished: %v", kind, seed, len(e.flows.StartNS), r.Row)
+				}
+			}
+			l := n.Losses()
+			if l.Delivered != packets || l.Sent != l.Delivered+l.Dropped+l.Discarded || l.Again != l.Sent-packets {
+				t.Fatalf("%v, seed %d: %d packets: %+v", kind, seed, packets, l)
+			}
+			dropped := int64(0)
+			for link := range e.links {
+				dropped += n.Dropped(int32(link))
+				if p := &n.ports[link]; p.heldBytes != 0 || p.leftBytes != 0 || !p.data.empty() || !p.acks.empty() {
+					t.Fatalf("%v, seed %d: link %d is not empty: %+v", kind, seed, link, p)
+				}
+			}
+			if dropped != l.Dropped {
+				t.Fatalf("%v, seed %d: links dropped %d packets, %d in all", kind, seed, dropped, l.Dropped)
+			}
+			for node := range e.hosts {
+				if n.MostBytes(int32(node)) > b.SwitchBytes || n.buffers[node].usedBytes != 0 {
+					t.Fatalf("%v, seed %d: node %d had up to %d of %d bytes, and has %d at the end", kind, seed, node,
+						n.MostBytes(int32(node)), b.SwitchBytes, n.buffers[node].usedBytes)
+				}
+			}
+			if m, again := runIn(t, &e, b, nil, 1, 1+rng.IntN(4)); !reflect.DeepEqual(r, again) || m.Losses() != l {
+				t.Fatalf("%v, seed %d: another result the second time", kind, seed)
+			}
+			all.Dropped += l.Dropped
+			all.NACKs += l.NACKs
+			all.Timeouts += l.Timeouts
+			all.Discarded += l.Discarded
+		}
+	}
+	if all.Dropped < 1000 || all.NACKs == 0 || all.Timeouts == 0 || all.Discarded == 0 {
+		t.Errorf("hardly anything is lost, the test tests nothing: %+v", all)
+	}
+}
+
+// Two hosts send to a third at once, over a switch with room for three packets and alpha 1: a port may
+// have half of that waiting, which is one packet. Each step is worked out by hand.
+//
+//	0        both begin; a packet takes 838.4 ns, on every link, and 1 µs on the way
+//	1,838.4  the first packets of both arrive: one is sent at once, the other waits
+//	2,676.8  the second of both arrive, as the wire gets free: the queue has the first of flow 1. There is
+//	         room for one packet beside it only if 2 × 1048 ≤ 3 × 1048 − 1048, which holds for the first
+//	         that comes and not for the second
+func TestBufferedIncastByHand(t *testing.T) {
+	e := netExample{params: simkernel.DefaultParams(), hosts: []bool{true, true, true, false}}
+	for h := range int32(3) {
+		e.links = append(e.links, Link{h, 3, 10e9, 1000}, Link{3, h, 10e9, 1000})
+	}
+	e.flows = Flows{SizeBytes: []int64{2000, 2000}, StartNS: []int64{0, 0}, PathEnds: []int32{2, 4},
+		PathLinks: []int32{0, 5, 2, 5}}
+	n, r := runIn(t, &e, BufferParams{SwitchBytes: 3 * 1048, Alpha: 1}, nil, 1, 10)
+	// The last packet of flow 1 is lost, and nothing comes after it: its timer goes off. It was set when
+	// the first packet was sent and again when its ACK came.
+	if l := n.Losses(); l != (Losses{Sent: 5, Delivered: 4, Dropped: 1, Again: 1, Timeouts: 1}) {
+		t.Errorf("%+v", l)
+	}
+	if n.Dropped(5) != 1 || n.MostBytes(3) != 2*1048 {
+		t.Errorf("dropped %d, peak %d bytes", n.Dropped(5), n.MostBytes(3))
+	}
+	// Idle, a packet and its ACK need 2 × (838.4 + 48 + 2,000) ns; the timer is twice that and, for each of
+	// the two links, what half of the buffer needs there and back.
+	idleNS, deepestNS := 2*(838.4+48+2000), 3*1048*8/10.0/2
+	timeoutNS := 2*idleNS + 2*2*deepestNS
+	ackNS := 838.4*3 + 48*2 + 4*1000 // of flow 1's first packet, which waited for one
+	want := ackNS + timeoutNS + 2*(838.4+1000)
+	if got := float64(r.FCTNS[slices.Index(r.Row, 1)]); got < want-1 || got > want+1 {
+		t.Errorf("FCT %v ns, want %v", got, want)
+	}
+
+	// With a third packet behind the lost one, that gives the loss away: the receiver asks for it.
+	e.flows.SizeBytes = []int64{2000, 4000}
+	n, _ = runIn(t, &e, BufferParams{SwitchBytes: 3 * 1048, Alpha: 1}, nil, 1, 10)
+	if l := n.Losses(); l.Dropped != 1 || l.NACKs != 1 || l.Timeouts != 0 || l.Discarded != 2 || l.Again != 3 {
+		t.Errorf("%+v", l)
+	}
+}
+
+// A smaller alpha leaves more free for others: a queue that is alone gets alpha / (1 + alpha) of the buffer.
+func TestBufferedAlpha(t *testing.T) {
+	e := netExample{params: simkernel.DefaultParams(), hosts: []bool{true, true, true, true, true, false}}
+	e.params.MarkBytesPerGbps = 1 << 20 // queues grow
+	for h := range int32(5) {
+		e.links = append(e.links, Link{h, 5, 10e9, 1000}, Link{5, h, 10e9, 1000})
+	}
+	for h := range int32(4) {
+		for range 4 {
+			e.flows.SizeBytes, e.flows.StartNS = append(e.flows.SizeBytes, 300_000), append(e.flows.StartNS, 0)
+			e.flows.PathLinks = append(e.flows.PathLinks, 2*h, 9)
+			e.flows.PathEnds = append(e.flows.PathEnds, int32(len(e.flows.PathLinks)))
+		}
+	}
+	peak := int64(0)
+	for _, alpha := range []float64{0.25, 1, 4} {
+		n, _ := runIn(t, &e, BufferParams{SwitchBytes: 100_000, Alpha: alpha}, nil, 1, 100)
+		if limit := int64(alpha / (1 + alpha) * 100_000); n.Losses().Dropped == 0 || n.MostBytes(5) <= peak ||
+			n.MostBytes(5) > limit+1048 {
+			t.Errorf("alpha %v: dropped %d, peak %d (before: %d) of %d", alpha, n.Losses().Dropped, n.MostBytes(5), peak,
+				limit)
+		}
+		peak = n.MostBytes(5)
+	}
+}
+
+func TestBufferedRefuses(t *testing.T) {
+	e := randomNetworkOf(simkernel.DCTCP, 1)
+	for want, b := range map[string]BufferParams{
+		"must hold a packet":    {SwitchBytes: 100, Alpha: 1},
+		"at most 2^60":          {SwitchBytes: 1 << 61, Alpha: 1},
+		"alpha":                 {SwitchBytes: 1 << 20},
+		"never admits a packet": {SwitchBytes: 1100, Alpha: 0.5},
+		"timeout":               {SwitchBytes: 1 << 20, Alpha: 1, RetransmitNS: -1},
+	} {
+		if _, err := New(e.params, b, e.links, e.hosts, chunks(&e.flows, 1)); err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", b, err, want)
+		}
+	}
+	e.flows.SizeBytes[0] = 0
+	n, err := New(e.params, BufferParams{SwitchBytes: 1 << 20, Alpha: 1}, e.links, e.hosts, chunks(&e.flows, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Run(context.Background(), 1, nil); err == nil || !strings.Contains(err.Error(), "flow row 0: size_bytes is 0") {
+		t.Errorf("bad row: %v", err)
+	}
+}

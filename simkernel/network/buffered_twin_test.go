@@ -1,0 +1,786 @@
+package network
+
+import (
+	"fmt"
+	"slices"
+
+	"parsimon/simkernel"
+)
+
+// A Buffered is a Network whose switches have finite buffers. As long as nothing is dropped its results are
+// identical.
+//
+// Buffers: the data packets that wait at the ports of a switch share its buffer. Each takes its wire bytes from
+// its arrival until its service starts. A packet is dropped on arrival if the buffer is full or its port above the
+// dynamic threshold (BufferParams.Alpha). ACKs take no buffer and are never dropped (priority group 0 of the HPCC
+// simulator).
+//
+// Recovery is go-back-N, as in RDMA NICs and the HPCC simulator. A receiver accepts packets in order only, and
+// acknowledges them. It discards packets beyond the expected one and answers the first of them, and then one
+// per nackEveryNS without progress, by a NACK that names the expected packet; the sender goes back to it. It
+// also discards duplicates. A timeout covers the loss of a flow's last packets. The transport processes a
+// NACK like an ACK of the same number; losses have no other effect on it.
+//
+// Order of events: as in Network, and at a switch where packets arrive and leave in the same ps, arrivals first,
+// by the link that they came over. Because the ports of a switch share state, time is not cut into windows:
+// there is one event heap and one goroutine.
+type Buffered struct {
+	params   simkernel.Params
+	buffer   BufferParams
+	links    []Link
+	host     []bool
+	feed     feed
+	batch    *batch
+	ports    []bufferedPort
+	used     []int64 // by node: bytes of its buffer in use
+	peak     []int64 // by node: maximum of used
+	heap     eventHeap
+	timeouts eventHeap // timeouts, apart because most are far ahead
+	serial   uint64
+
+	next        int
+	flows       int64 // in the network
+	rows        int64
+	lastNS      int64
+	packets     []*bufferedPacket // all packets, by id
+	freePackets []*bufferedPacket
+	starting    *bufferedFlow   // its start is in the heap
+	timers      []*bufferedFlow // owners of timers, by number
+	freeTimers  []int32         // numbers of free timers
+	slots       []*bufferedFlow // flows with bytes to send or unacknowledged, for the NICs
+	freeSlots   []int32
+	ideal       simkernel.IdealPath
+	finished    []bufferedFinish // at the present time
+	err         error
+
+	// Results are as in Network.
+	Results Results
+	// Losses count losses and their recovery so far.
+	Losses Losses
+}
+
+type bufferedFinish struct {
+	flow *bufferedFlow
+	atPS int64
+}
+
+// NewBuffered returns an idle network; for hosts and more see New.
+func NewBuffered(params simkernel.Params, buffer BufferParams, links []Link, hosts []bool,
+	more func() (*Flows, error)) (*Buffered, error) {
+	whole, err := New(params, BufferParams{}, links, hosts, more)
+	if err != nil {
+		return nil, err
+	}
+	if err := buffer.validate(&params); err != nil {
+		return nil, err
+	}
+	n := &Buffered{
+		params: params, buffer: buffer, links: slices.Clone(links), host: slices.Clone(hosts),
+		feed: feed{net: whole}, ports: make([]bufferedPort, len(links)),
+		used: make([]int64, len(hosts)), peak: make([]int64, len(hosts)),
+	}
+	for l, link := range links {
+		p := &n.ports[l]
+		p.wire = simkernel.NewWireTime(float64(link.BandwidthBps))
+		p.sendAtPS = never
+		p.isHost = hosts[link.SrcNode]
+		p.node = link.SrcNode
+		from, always := params.MarkBytes(link.BandwidthBps, link.DelayNS)
+		p.markBytes = from
+		p.red = simkernel.RedMark{MinBytes: from, MaxBytes: always, Share: params.DCQCN.MaxMarking}
+		p.markKey = simkernel.MarkKey(params.Seed, int32(l))
+	}
+	return n, nil
+}
+
+// Counters returns the counters of the sending end of a link.
+func (n *Buffered) Counters(link int32) Counters { return n.ports[link].counters }
+
+// Dropped returns the number of packets dropped at the sending end of a link.
+func (n *Buffered) Dropped(link int32) int64 { return n.ports[link].dropped }
+
+// MostBytes returns the maximum number of bytes in the buffer of a node.
+func (n *Buffered) MostBytes(node int32) int64 { return n.peak[node] }
+
+// Run simulates the whole workload. It calls finished, if not nil, whenever a few thousand flows are in n.Results,
+// and once more at the end; Results is reset after each call. Invalid rows and errors of more and finished end it.
+func (n *Buffered) Run(finished func(*Results) error) error {
+	if n.err == nil {
+		n.err = n.run(finished)
+	}
+	return n.err
+}
+
+func (n *Buffered) run(finished func(*Results) error) error {
+	if err := n.admitNext(); err != nil {
+		return err
+	}
+	emit := func(least int) error {
+		if finished == nil || len(n.Results.Row) < least {
+			return nil
+		}
+		err := finished(&n.Results)
+		n.Results.Reset()
+		return err
+	}
+	for len(n.heap)+len(n.timeouts) > 0 {
+		e := n.nextEvent()
+		if len(n.finished) > 0 && e.atPS > n.finished[0].atPS {
+			n.finish()
+			if err := emit(4096); err != nil {
+				return err
+			}
+		}
+		switch {
+		case e.rank >= rankSend:
+			if p := &n.ports[e.port]; p.sendAtPS == e.atPS {
+				p.sendAtPS = never
+				n.send(e.port, p, e.atPS)
+			}
+		case e.rank >= rankTimeout:
+			f := n.timers[e.item]
+			n.timers[e.item] = nil
+			n.freeTimers = append(n.freeTimers, e.item)
+			n.timeout(f, e.atPS)
+		case e.rank >= rankStart:
+			n.startFlow(n.starting, e.atPS)
+			if err := n.admitNext(); err != nil {
+				return err
+			}
+		default:
+			n.arrive(e.port, n.packets[e.item], e.atPS)
+		}
+		if e.atPS > horizonPS && n.flows > 0 {
+			return fmt.Errorf("%d flows have not drained after 26 days of simulated time", n.flows)
+		}
+	}
+	n.finish()
+	if n.flows != 0 {
+		panic("simkernel: buffered network is idle with unfinished flows")
+	}
+	return emit(1)
+}
+
+// nextEvent removes the first event.
+func (n *Buffered) nextEvent() event {
+	if len(n.heap) == 0 || len(n.timeouts) > 0 && n.timeouts[0].before(&n.heap[0]) {
+		return n.timeouts.pop()
+	}
+	return n.heap.pop()
+}
+
+// finish writes the results of the flows that were delivered at the present time, by row.
+func (n *Buffered) finish() {
+	slices.SortFunc(n.finished, func(a, b bufferedFinish) int { return int(min(1, max(-1, a.flow.row-b.flow.row))) })
+	r := &n.Results
+	for _, e := range n.finished {
+		f := e.flow
+		r.Row = append(r.Row, f.row)
+		r.FCTNS = append(r.FCTNS, simkernel.CeilNS(e.atPS-f.startPS))
+		r.IdealNS = append(r.IdealNS, f.idealNS)
+		for h := range f.path {
+			r.WaitNS = append(r.WaitNS, f.waitPS[h]/simkernel.PSPerNS)
+			r.LastWaitNS = append(r.LastWaitNS, f.lastPS[h]/simkernel.PSPerNS)
+		}
+		r.Marks = append(r.Marks, f.marks...)
+		r.HopEnds = append(r.HopEnds, int32(len(r.WaitNS)))
+	}
+	n.finished = n.finished[:0]
+}
+
+// admitNext reads the next flow of the workload and pushes its start.
+func (n *Buffered) admitNext() error {
+	for n.batch == nil || n.next == len(n.batch.flows) {
+		if n.batch != nil && (n.batch.err != nil || n.batch.last) {
+			return n.batch.err
+		}
+		n.batch, n.next = n.feed.next(), 0
+	}
+	c := n.batch.flows[n.next]
+	path := n.batch.links[c.path:c.pathEnd]
+	size, startNS := c.size, c.startPS/simkernel.PSPerNS
+	f := &bufferedFlow{row: n.rows, path: slices.Clone(path), size: size, startPS: startNS * simkernel.PSPerNS,
+		key: uint64(n.rows)}
+	f.key = c.key
+	n.ideal.Reset(&n.params)
+	idlePS := int64(0)
+	for _, l := range path {
+		link := n.links[l]
+		n.ideal.Add(link.BandwidthBps, link.DelayNS)
+		p, back := &n.ports[l], &n.ports[l^1]
+		idlePS += p.wire.PS(n.params.PayloadBytes+n.params.HeaderBytes) + back.wire.PS(n.params.AckBytes) +
+			2*link.DelayNS*simkernel.PSPerNS
+	}
+	f.idealNS = n.ideal.FCTNS(size)
+	f.limits = n.params.Limits(float64(n.links[path[0]].BandwidthBps), n.ideal.Path())
+	f.packets = n.params.Packets(size)
+	f.timeoutPS = n.timeoutPS(path, idlePS)
+	f.waitPS, f.lastPS, f.marks = make([]int64, len(path)), make([]int64, len(path)), make([]int32, len(path))
+	n.starting = f
+	n.push(event{atPS: f.startPS, rank: rankStart + uint64(n.rows)})
+	n.rows++
+	n.lastNS = startNS
+	n.next++
+	return nil
+}
+
+// timeoutPS returns the retransmission timeout of flows of a path. By default it covers a packet that waits behind
+// the largest possible queue (Alpha/(1+Alpha) of the buffer) at every switch, and whose ACK waits at each for one
+// packet and for as many ACKs as such a queue has packets.
+func (n *Buffered) timeoutPS(path []int32, idlePS int64) int64 {
+	if n.buffer.RetransmitNS > 0 {
+		return n.buffer.RetransmitNS * simkernel.PSPerNS
+	}
+	deepest := n.buffer.Alpha / (1 + n.buffer.Alpha) * float64(n.buffer.SwitchBytes)
+	sum := 2 * float64(idlePS)
+	for _, l := range path {
+		slower := min(n.links[l].BandwidthBps, n.links[l^1].BandwidthBps)
+		sum += 2 * deepest * 8e12 / float64(slower)
+	}
+	return int64(min(sum, horizonPS/4))
+}
+
+// An event is a flow start, a packet's arrival at a port, a timeout, or a send opportunity of a port. At equal
+// times arrivals come first, by the link that they came over, then starts by row, timeouts by row, and sends.
+type event struct {
+	atPS   int64
+	rank   uint64
+	serial uint64
+	port   int32
+	item   int32 // arrival: the packet's id; timeout: the timer's number
+}
+
+const (
+	rankStart   = uint64(1) << 32
+	rankTimeout = uint64(1) << 62
+	rankSend    = uint64(1) << 63
+)
+
+func (e *event) before(o *event) bool {
+	if e.atPS != o.atPS {
+		return e.atPS < o.atPS
+	}
+	if e.rank != o.rank {
+		return e.rank < o.rank
+	}
+	return e.serial < o.serial
+}
+
+func (n *Buffered) push(e event) {
+	n.serial++
+	e.serial = n.serial
+	n.heap.push(e)
+}
+
+// scheduleSend makes a port try to send at a time, unless it will try earlier.
+func (n *Buffered) scheduleSend(port int32, atPS int64) {
+	if p := &n.ports[port]; atPS < p.sendAtPS {
+		p.sendAtPS = atPS
+		n.push(event{atPS: atPS, rank: rankSend, port: port})
+	}
+}
+
+// An eventHeap is a binary heap.
+type eventHeap []event
+
+func (h *eventHeap) push(e event) {
+	s := append(*h, e)
+	i := len(s) - 1
+	for i > 0 {
+		up := (i - 1) / 2
+		if !e.before(&s[up]) {
+			break
+		}
+		s[i] = s[up]
+		i = up
+	}
+	s[i] = e
+	*h = s
+}
+
+func (h *eventHeap) pop() event {
+	s := *h
+	top, last := s[0], s[len(s)-1]
+	s = s[:len(s)-1]
+	*h = s
+	if len(s) == 0 {
+		return top
+	}
+	i := 0
+	for {
+		down := 2*i + 1
+		if down >= len(s) {
+			break
+		}
+		if down+1 < len(s) && s[down+1].before(&s[down]) {
+			down++
+		}
+		if !s[down].before(&last) {
+			break
+		}
+		s[i] = s[down]
+		i = down
+	}
+	s[i] = last
+	return top
+}
+
+// sharesQueue reports whether ACKs share one queue with data at switches.
+func (n *Buffered) sharesQueue() bool { return n.params.Transport.AcksQueue() }
+
+// threshold returns how many bytes may wait at a port of a node.
+func (n *Buffered) threshold(node int32) float64 {
+	return n.buffer.Alpha * float64(n.buffer.SwitchBytes-n.used[node])
+}
+
+// admits reports whether a data packet of that size fits at a switch's port.
+func (n *Buffered) admits(p *bufferedPort, wireBytes int64) bool {
+	return n.used[p.node]+wireBytes <= n.buffer.SwitchBytes && float64(p.dataBytes+wireBytes) <= n.threshold(p.node)
+}
+
+// A bufferedFlow is a flow in a buffered network, sender and receiver. Packets are counted; all but the last are
+// full.
+type bufferedFlow struct {
+	limits  simkernel.Limits
+	row     int64
+	path    []int32
+	size    int64
+	packets int64
+	startPS int64
+	idealNS int64
+	key     uint64 // in random marks
+
+	// Sender.
+	sender  simkernel.Sender
+	gap     simkernel.WireTime // pacing time per byte at the present rate
+	window  int64              // bytes
+	una     int64              // packets acknowledged
+	nxt     int64              // the next packet to send
+	maxSent int64              // number of packets that have been sent at least once
+	slot    int32
+	place   int32 // index of nic.places
+	done    bool
+	backoff uint // timeouts in a row
+
+	timeoutPS  int64 // of the first in a row
+	deadlinePS int64
+	timerSet   bool // there is an event for it
+
+	// Receiver.
+	expected int64 // packets received in order
+	nacked   int64 // 1 + the packet that the last NACK named
+	nackPS   int64 // and when
+
+	waitPS, lastPS []int64 // by hop
+	marks          []int32 // by hop
+}
+
+// bytes returns the payload of the flow's first packets.
+func (n *Buffered) bytes(f *bufferedFlow, packets int64) int64 {
+	return min(f.size, packets*n.params.PayloadBytes)
+}
+
+// setRate adopts the rate of the flow's sender.
+func (n *Buffered) setRate(f *bufferedFlow) {
+	rateBps, _ := f.sender.Rate()
+	f.gap = simkernel.NewWireTime(rateBps)
+	f.window = f.limits.WindowAt(rateBps)
+}
+
+// startFlow starts a flow at its host.
+func (n *Buffered) startFlow(f *bufferedFlow, nowPS int64) {
+	n.flows++
+	port := f.path[0]
+	p := &n.ports[port]
+	f.sender = simkernel.NewSender(n.params.Transport)
+	f.sender.Start(&n.params, f.limits)
+	n.setRate(f)
+	f.gap = simkernel.NewWireTime(f.limits.LineBps)
+	if k := len(n.freeSlots); k > 0 {
+		f.slot = n.freeSlots[k-1]
+		n.freeSlots = n.freeSlots[:k-1]
+		n.slots[f.slot] = f
+	} else {
+		f.slot = int32(len(n.slots))
+		n.slots = append(n.slots, f)
+	}
+	if c := &p.nic; c.vacated > 32 && c.vacated*2 > len(c.places) {
+		c.compact(func(slot, place int32) { n.slots[slot].place = place })
+	}
+	f.place = p.nic.add(f.slot, nowPS)
+	n.scheduleSend(port, max(nowPS, p.freePS))
+}
+
+// sendNext sends a packet of the flow that is next in the round robin, or schedules a send for when there is one.
+func (n *Buffered) sendNext(port int32, p *bufferedPort, nowPS int64) {
+	c := &p.nic
+	c.choose(p.freePS)
+	if c.sendPS > nowPS {
+		if c.sendPS != never {
+			n.scheduleSend(port, c.sendPS)
+		}
+		return
+	}
+	place := c.sendAt
+	f := n.slots[c.places[place].slot]
+	k := n.newPacket()
+	payload := n.bytes(f, f.nxt+1) - n.bytes(f, f.nxt)
+	k.flow, k.number, k.wire, k.atPS, k.sentPS = f, f.nxt, payload+n.params.HeaderBytes, nowPS, nowPS
+	if f.nxt < f.maxSent {
+		n.Losses.Again++
+	}
+	n.Losses.Sent++
+	f.nxt++
+	f.maxSent = max(f.maxSent, f.nxt)
+	if f.sender.Tick(&n.params, nowPS) {
+		n.setRate(f)
+	}
+	c.nextPlace = place + 1
+	c.places[place].readyPS = nowPS + f.gap.PS(k.wire)
+	if !n.open(f) {
+		c.close(int32(place))
+	}
+	if !f.timerSet {
+		n.arm(f, nowPS)
+	}
+	n.passData(port, p, k, nowPS)
+}
+
+// open reports whether a flow has a packet to send and its window allows it.
+func (n *Buffered) open(f *bufferedFlow) bool {
+	return f.nxt < f.packets && n.bytes(f, f.nxt)-n.bytes(f, f.una) < f.window
+}
+
+// receiveData processes a data packet at its destination and turns it into its ACK or NACK; false if there is none.
+func (n *Buffered) receiveData(k *bufferedPacket, nowPS int64) bool {
+	f := k.flow
+	switch {
+	case k.number == f.expected:
+		f.expected++
+		n.Losses.Delivered++
+		if f.expected == f.packets {
+			n.finished = append(n.finished, bufferedFinish{f, nowPS})
+		}
+	case k.number < f.expected:
+		n.Losses.Discarded++
+		return false
+	default:
+		n.Losses.Discarded++
+		if f.nacked == f.expected+1 && nowPS < f.nackPS+nackEveryNS*simkernel.PSPerNS {
+			return false
+		}
+		f.nacked, f.nackPS = f.expected+1, nowPS
+		k.nack = true
+		n.Losses.NACKs++
+	}
+	k.ack = true
+	k.number = f.expected
+	k.wire = n.params.AckBytes
+	k.hop--
+	return true
+}
+
+// receiveAck processes an ACK or a NACK at the source.
+func (n *Buffered) receiveAck(port int32, p *bufferedPort, k *bufferedPacket, nowPS int64) {
+	f := k.flow
+	if f.done {
+		n.release(k)
+		return
+	}
+	if k.number > f.una {
+		f.una = k.number
+		f.nxt = max(f.nxt, f.una) // it had gone back to before packets still in flight
+		f.backoff = 0
+		f.deadlinePS = nowPS + f.timeoutPS
+	}
+	if k.nack && k.number == f.una {
+		f.nxt = f.una
+	}
+	if f.una == f.packets {
+		n.endFlow(p, f)
+	} else {
+		if f.nxt < f.packets { // later ACKs change nothing
+			changed := f.sender.Tick(&n.params, nowPS)
+			h := simkernel.AckInfo{
+				NowPS: nowPS, RTTPS: nowPS - k.sentPS, AckedBytes: n.bytes(f, f.una), SentBytes: n.bytes(f, f.nxt),
+				Marked: k.marked, Links: k.links, Bps: k.bps,
+			}
+			if f.sender.OnAck(&n.params, &h) || changed {
+				n.setRate(f)
+			}
+		}
+		n.updateOpen(p, f, nowPS)
+		n.scheduleSend(port, max(nowPS, p.freePS))
+	}
+	n.release(k)
+}
+
+// updateOpen opens or closes a flow at its NIC.
+func (n *Buffered) updateOpen(p *bufferedPort, f *bufferedFlow, nowPS int64) {
+	c := &p.nic
+	c.fresh = false
+	if open := n.open(f); open != c.isOpen(f.place) {
+		if open {
+			c.reopen(f.place, nowPS)
+		} else {
+			c.close(f.place)
+		}
+	}
+}
+
+// endFlow removes a flow whose packets are all acknowledged from its NIC.
+func (n *Buffered) endFlow(p *bufferedPort, f *bufferedFlow) {
+	c := &p.nic
+	f.done = true
+	c.close(f.place)
+	c.places[f.place].slot = -1
+	c.vacated++
+	if c.vacated == len(c.places) {
+		c.places, c.open, c.nextPlace, c.vacated = c.places[:0], c.open[:0], 0, 0
+	}
+	n.slots[f.slot] = nil
+	n.freeSlots = append(n.freeSlots, f.slot)
+	f.sender = nil
+	n.flows--
+}
+
+// arm sets the flow's timer.
+func (n *Buffered) arm(f *bufferedFlow, nowPS int64) {
+	f.deadlinePS = nowPS + min(f.timeoutPS, horizonPS/4>>f.backoff)<<f.backoff
+	n.scheduleTimeout(f)
+}
+
+// scheduleTimeout pushes the event of the flow's timer.
+func (n *Buffered) scheduleTimeout(f *bufferedFlow) {
+	f.timerSet = true
+	item := int32(len(n.timers))
+	if k := len(n.freeTimers); k > 0 {
+		item = n.freeTimers[k-1]
+		n.freeTimers = n.freeTimers[:k-1]
+		n.timers[item] = f
+	} else {
+		n.timers = append(n.timers, f)
+	}
+	n.timeouts.push(event{atPS: f.deadlinePS, rank: rankTimeout + uint64(f.row), item: item})
+}
+
+// timeout processes the event of the flow's timer: after the timeout without progress the sender goes back to the
+// first unacknowledged packet.
+func (n *Buffered) timeout(f *bufferedFlow, nowPS int64) {
+	f.timerSet = false
+	switch {
+	case f.done:
+	case nowPS < f.deadlinePS:
+		n.scheduleTimeout(f)
+	case f.nxt == f.una: // nothing is in flight: the next packet sets the timer
+	default:
+		n.Losses.Timeouts++
+		f.nxt = f.una
+		f.backoff = min(f.backoff+1, maxBackoff)
+		n.arm(f, nowPS)
+		p := &n.ports[f.path[0]]
+		n.updateOpen(p, f, nowPS)
+		n.scheduleSend(f.path[0], max(nowPS, p.freePS))
+	}
+}
+
+// A bufferedPort is the sending end of one link.
+type bufferedPort struct {
+	isHost   bool
+	node     int32
+	wire     simkernel.WireTime
+	freePS   int64 // the wire is free from here on
+	sendAtPS int64 // time of its scheduled send; never if none
+
+	acks, data bufferedQueue
+	queueBytes int64 // wire bytes of the items in data
+	dataBytes  int64 // wire bytes of the data packets among them, which take buffer
+	nic        nic   // at a host
+
+	markBytes int64
+	red       simkernel.RedMark
+	markKey   uint64
+	sentBytes int64 // wire bytes so far, for telemetry
+	counters  Counters
+	dropped   int64
+}
+
+// A bufferedQueue is a FIFO.
+type bufferedQueue struct {
+	items []*bufferedPacket
+	head  int
+}
+
+func (q *bufferedQueue) empty() bool { return q.head == len(q.items) }
+
+func (q *bufferedQueue) put(k *bufferedPacket) { q.items = append(q.items, k) }
+
+func (q *bufferedQueue) take() *bufferedPacket {
+	k := q.items[q.head]
+	q.items[q.head] = nil
+	q.head++
+	if q.head == len(q.items) {
+		q.items, q.head = q.items[:0], 0
+	} else if q.head >= 64 && q.head*2 > len(q.items) {
+		kept := copy(q.items, q.items[q.head:])
+		clear(q.items[kept:])
+		q.items, q.head = q.items[:kept], 0
+	}
+	return k
+}
+
+// A bufferedPacket is a data packet in flight, and then the ACK or NACK that answers it.
+type bufferedPacket struct {
+	id     int32
+	flow   *bufferedFlow
+	number int64 // data: its number in the flow, from 0; ACK: of the next expected packet
+	hop    int   // the hop that it waits for or has come over; of an ACK on the reverse path
+	ack    bool
+	nack   bool
+	marked bool
+	atPS   int64 // arrival at the port
+	sentPS int64 // when the data packet left its host
+	wire   int64 // bytes
+	links  []simkernel.Telemetry
+	bps    []float64
+}
+
+func (n *Buffered) newPacket() *bufferedPacket {
+	if k := len(n.freePackets); k > 0 {
+		p := n.freePackets[k-1]
+		n.freePackets = n.freePackets[:k-1]
+		*p = bufferedPacket{id: p.id, links: p.links[:0], bps: p.bps[:0]}
+		return p
+	}
+	p := &bufferedPacket{id: int32(len(n.packets))}
+	n.packets = append(n.packets, p)
+	return p
+}
+
+func (n *Buffered) release(k *bufferedPacket) {
+	k.flow = nil
+	n.freePackets = append(n.freePackets, k)
+}
+
+// arrive processes a packet that arrives at a port's node.
+func (n *Buffered) arrive(port int32, k *bufferedPacket, nowPS int64) {
+	p := &n.ports[port]
+	k.atPS = nowPS
+	if k.ack && k.hop < 0 {
+		n.receiveAck(port, p, k, nowPS)
+		return
+	}
+	if !k.ack && k.hop == len(k.flow.path) {
+		if !n.receiveData(k, nowPS) {
+			n.release(k)
+			return
+		}
+	}
+	switch {
+	case k.ack && (p.isHost || !n.sharesQueue()):
+		p.acks.put(k)
+	case k.ack:
+		p.data.put(k)
+		p.queueBytes += k.wire
+	default:
+		if !n.admits(p, k.wire) {
+			p.dropped++
+			n.Losses.Dropped++
+			n.release(k)
+			return
+		}
+		p.data.put(k)
+		p.queueBytes += k.wire
+		p.dataBytes += k.wire
+		n.used[p.node] += k.wire
+		n.peak[p.node] = max(n.peak[p.node], n.used[p.node])
+	}
+	n.scheduleSend(port, max(nowPS, p.freePS))
+}
+
+// send sends what a port has to send now, if anything.
+func (n *Buffered) send(port int32, p *bufferedPort, nowPS int64) {
+	switch {
+	case p.freePS > nowPS:
+		n.scheduleSend(port, p.freePS)
+	case !p.acks.empty():
+		n.passACK(port, p, p.acks.take(), nowPS)
+	case p.isHost:
+		n.sendNext(port, p, nowPS)
+	case !p.data.empty():
+		k := p.data.take()
+		left := n.bytesBehind(p, k, nowPS)
+		if k.ack {
+			n.passACK(port, p, k, nowPS)
+			return
+		}
+		p.dataBytes -= k.wire
+		n.used[p.node] -= k.wire
+		if n.marks(p, k, left) {
+			k.marked = true
+			k.flow.marks[k.hop]++
+			p.counters.PacketsMarked++
+		}
+		if n.params.Transport.HasTelemetry() {
+			k.links = append(k.links, simkernel.Telemetry{AtPS: nowPS, SentBytes: p.sentBytes, LeftBytes: left})
+			k.bps = append(k.bps, float64(n.links[port].BandwidthBps))
+		}
+		f := k.flow
+		waitPS := nowPS - k.atPS
+		f.waitPS[k.hop] += waitPS
+		if k.number == f.packets-1 {
+			f.lastPS[k.hop] = waitPS
+		}
+		n.passData(port, p, k, nowPS)
+	}
+}
+
+// bytesBehind returns how many bytes a packet that has just been taken off the queue leaves behind: those of
+// packets that arrived before now.
+func (n *Buffered) bytesBehind(p *bufferedPort, k *bufferedPacket, nowPS int64) int64 {
+	p.queueBytes -= k.wire
+	left := p.queueBytes
+	for i := len(p.data.items) - 1; i >= p.data.head && p.data.items[i].atPS == nowPS; i-- {
+		left -= p.data.items[i].wire
+	}
+	if left+k.wire > p.counters.MaxQueueBytes {
+		p.counters.MaxQueueBytes, p.counters.MaxQueueAtNS = left+k.wire, nowPS/simkernel.PSPerNS
+	}
+	return left
+}
+
+func (n *Buffered) marks(p *bufferedPort, k *bufferedPacket, left int64) bool {
+	if n.params.Transport.RandomMarks() {
+		return left > p.red.MinBytes && p.red.Marks(left, simkernel.MixKey(simkernel.MixKey(p.markKey, k.flow.key), uint64(k.number)))
+	}
+	return left > p.markBytes
+}
+
+// passData sends a data packet over its hop.
+func (n *Buffered) passData(port int32, p *bufferedPort, k *bufferedPacket, nowPS int64) {
+	k.hop++
+	to := port ^ 1
+	if k.hop < len(k.flow.path) {
+		to = k.flow.path[k.hop]
+	}
+	n.transmit(port, to, p, k, k.wire, nowPS)
+}
+
+// passACK sends an ACK over its hop.
+func (n *Buffered) passACK(port int32, p *bufferedPort, k *bufferedPacket, nowPS int64) {
+	k.hop--
+	to := k.flow.path[0]
+	if k.hop >= 0 {
+		to = k.flow.path[k.hop] ^ 1
+	}
+	n.transmit(port, to, p, k, n.params.AckBytes, nowPS)
+}
+
+func (n *Buffered) transmit(port, to int32, p *bufferedPort, k *bufferedPacket, wireBytes, nowPS int64) {
+	p.sentBytes += wireBytes
+	p.freePS = nowPS + p.wire.PS(wireBytes)
+	if !p.acks.empty() || !p.data.empty() || p.isHost {
+		n.scheduleSend(port, p.freePS)
+	}
+	n.push(event{atPS: p.freePS + n.links[port].DelayNS*simkernel.PSPerNS, rank: uint64(port), port: to, item: k.id})
+}
