@@ -9,7 +9,7 @@ import (
 
 // Ports per domain: less is not worth the mail between domains.
 const (
-	domainsPerWorker = 4
+	domainsPerWorker = 2
 	leastPorts       = 16
 )
 

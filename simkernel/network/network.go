@@ -87,6 +87,7 @@ type Network struct {
 	freeOfDrops int64
 	recovery    *recovery // nil if nothing is lost
 
+	alone  bool // one worker simulates all domains of this step
 	stepPS int64
 	step   int64 // steps so far
 	flows  flowTable

@@ -19,7 +19,7 @@ const (
 	balanceEvery  = 64                    // steps
 	unbalanced    = 1.1                   // most of a worker over the mean, for domains to change hands
 	trialFor      = 3 * time.Millisecond  // to measure a number of workers
-	trialsBetween = 20                    // times trialFor, from one measurement of another number to the next
+	trialsBetween = 40                    // times trialFor, from one measurement of another number to the next
 )
 
 type workers struct {
@@ -83,7 +83,8 @@ func (w *workers) run(fromPS int64) {
 		work += n.domains[i].work
 		w.work[i] += n.domains[i].work
 	}
-	if active == 1 || work < leastWork {
+	n.alone = active == 1 || work < leastWork
+	if n.alone {
 		for i := range n.domains {
 			n.domains[i].run(n.step, fromPS, fromPS+n.stepPS)
 			w.claimed[i].Store(n.step)
