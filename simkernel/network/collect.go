@@ -12,19 +12,22 @@ import (
 type Results struct {
 	Row     []int64 // the flow's row in the workload, counted from 0 over all chunks
 	FCTNS   []int64 // from its start to the delivery of its last byte, rounded up
-	IdealNS []int64 // of the flow alone on the same path, with a window that never binds
+	IdealNS []int64 // of the flow alone on its first path, with a window that never binds; at most FCTNS
 	// The waits of flow i are in rows HopEnds[i-1]:HopEnds[i], one per hop. Hop 0 is the NIC, whose wait is 0: a packet
 	// exists from the time when it is sent.
 	HopEnds    []int32
 	WaitNS     []int64 // sum over the flow's packets of their waits in the hop's queue
 	LastWaitNS []int64 // wait of its last packet
 	Marks      []int32 // number of its packets that the hop marked; 0 at hop 0
+	// Where senders recover from losses: packets that were sent again, and packets received after one that was sent later.
+	Again, Reordered []int32
 }
 
 // Reset removes all rows and keeps the memory.
 func (r *Results) Reset() {
 	r.Row, r.FCTNS, r.IdealNS = r.Row[:0], r.FCTNS[:0], r.IdealNS[:0]
 	r.HopEnds, r.WaitNS, r.LastWaitNS, r.Marks = r.HopEnds[:0], r.WaitNS[:0], r.LastWaitNS[:0], r.Marks[:0]
+	r.Again, r.Reordered = r.Again[:0], r.Reordered[:0]
 }
 
 // resultsAtOnce is how many flows are collected before they are passed on.
@@ -113,5 +116,8 @@ func (c *collector) merge(parts []resultPart) {
 		r.LastWaitNS = append(r.LastWaitNS, p.LastWaitNS[begin:end]...)
 		r.Marks = append(r.Marks, p.Marks[begin:end]...)
 		r.HopEnds = append(r.HopEnds, int32(len(r.WaitNS)))
+		if len(p.Again) > 0 {
+			r.Again, r.Reordered = append(r.Again, p.Again[o.line]), append(r.Reordered, p.Reordered[o.line])
+		}
 	}
 }

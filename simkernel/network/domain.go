@@ -23,7 +23,9 @@ type domain struct {
 	limited             bool   // switches have limited buffers
 	recovers            bool   // senders recover from losses
 	plain               bool   // neither telemetry nor shared
+	moves               *moves // that of the network
 	againMask           uint32 // bits of items that are set in a packet that is sent again
+	lateMask, lateNot   uint32 // what packets with bits&lateMask != lateNot meet is counted between steps
 	numberShift         uint8
 	fullBytes, ackBytes int64
 
@@ -44,15 +46,17 @@ type domain struct {
 	outbox [2][][]arrival
 	mailPS int64
 
-	pool     flowPool
-	starting []start // flows of its hosts that start in this step
-	needHops int     // units of hop entries that they need
-	results  resultPart
-	finished []finish // with recovery: flows delivered in this step
-	late     []lateStat
-	gone     []int32 // with recovery: the slots of packets and ACKs that have left the network in this step
-	losses   Losses
-	work     int64 // items processed in this step
+	pool          flowPool
+	starting      []start // flows of its hosts that start in this step
+	needHops      int     // units of hop entries that they need
+	results       resultPart
+	finished      []finish // with recovery: flows delivered in this step
+	late          []lateStat
+	gone          []int32 // with recovery: the slots of packets and ACKs that have left the network in this step
+	losses        Losses
+	flowlets      map[flowletKey]flowlet
+	flowletsUntil int   // how many there can be until those that have ended are removed
+	work          int64 // items processed in this step
 
 	portArrivals, in, merged []arrival // scratch
 	active                   []int32
@@ -131,6 +135,9 @@ func (d *domain) runWindow() {
 	arrivals, ports := present.arrivals, present.ports
 	d.busy &^= 1 << slot
 	d.work += int64(len(arrivals))
+	if d.moves != nil {
+		arrivals = d.choosePorts(arrivals)
+	}
 	d.chain = slices.Grow(d.chain[:0], len(arrivals))[:len(arrivals)]
 	for i := range arrivals {
 		u := arrivals[i].port - d.low

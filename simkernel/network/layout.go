@@ -69,12 +69,18 @@ func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 	d.plain = !d.shared && !d.telemetry
 	d.numberShift = flagBits
 	if d.recovers {
-		d.numberShift, d.againMask = recoveryShift, attemptMask
+		d.numberShift, d.againMask, d.lateMask = recoveryShift, attemptMask, attemptMask
+	}
+	if d.moves = n.moves; d.moves != nil { // the packets of a flow meet ports of several domains at the same hop
+		d.lateMask, d.lateNot = flagAck, flagAck
 	}
 	for u, l := range links {
 		p, link := &d.ports[u], n.links[l]
 		p.link, p.node, p.markKey = l, link.SrcNode, simkernel.MarkKey(n.params.Seed, l)
 		p.bits = n.kindOf(link) << portBits
+		if n.moves != nil {
+			n.moves.initRates(n, p)
+		}
 		p.farDomain = uint16(domainOf[link.DstNode])
 		p.farLink = link.DelayNS*simkernel.PSPerNS > max(2*n.stepPS, scheduleWindows/4*d.lengthPS)
 		if p.farDomain == uint16(id) && !p.farLink {

@@ -49,7 +49,8 @@
 //   - A flow starts: pacer.start passes it to its source's domain, domain.admit lays out its path, and domain.receive
 //     adds it to its NIC when its start is reached.
 //   - Its next hop is chosen once, in domain.admit (hop.forward, hop.backward); domain.sendData and the ACK's case of
-//     domain.serve and domain.runNIC read it.
+//     domain.serve and domain.runNIC read it. Where paths move (Network.Move), it is chosen again when a packet has
+//     arrived, in domain.choosePort, which also removes what was lost on the link.
 //   - A packet enters a switch's port in domain.runPort, or in domain.runMerged where a limited buffer may drop it
 //     (Network.admits, domain.drop).
 //   - It leaves a switch's port in domain.serve (domain.serveShared with one queue for ACKs and data), and a NIC in
@@ -86,6 +87,7 @@ type Network struct {
 	// freeOfDrops is how many bytes can be in a switch's buffer so that no packet finds its port above the threshold.
 	freeOfDrops int64
 	recovery    *recovery // nil if nothing is lost
+	moves       *moves    // nil if every flow has one path
 
 	alone  bool // one worker simulates all domains of this step
 	stepPS int64

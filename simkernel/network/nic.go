@@ -156,6 +156,9 @@ func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 			}
 			acks.trim()
 			return
+		} else if p.bits&portRates != 0 && next >= p.rateAtPS {
+			d.changeRate(p)
+			continue
 		}
 		switch {
 		case inPS <= min(timerPS, outPS):
@@ -269,7 +272,7 @@ func (d *domain) sendNext(p *port, c *nic) {
 	}
 	s.sentBytes += payload
 	if d.recovers {
-		attempt = d.onSend(slot, number)
+		attempt = d.onSend(slot, nowPS)
 	}
 	if s.external != nil {
 		s.onSend(params, number, attempt, nowPS)
@@ -279,7 +282,7 @@ func (d *domain) sendNext(p *port, c *nic) {
 	c.places[place].readyPS = nowPS + s.gap.PS(payload+params.HeaderBytes)
 	if flags != 0 && !d.recovers {
 		c.vacate(int32(place))
-	} else if flags != 0 || s.sentBytes-s.ackedBytes >= s.windowBytes {
+	} else if s.sentBytes == s.sizeBytes || s.sentBytes-s.ackedBytes >= s.windowBytes {
 		c.close(int32(place))
 	}
 	if d.recovers {

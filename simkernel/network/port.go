@@ -28,13 +28,14 @@ type port struct {
 	transitHead int
 	transit     []arrival // from transitHead on: what is on a far link
 	markKey     uint64    // of random marks
-	_           [8]byte   // to whole cache lines
+	rateAtPS    int64     // with portRates: when its rate changes next
 }
 
 const (
 	portNear     = 1 << iota // the far end is in this domain, and the link is not far
 	portAckWaits             // acks is not empty
-	portBits     = 2
+	portRates                // its rate will change (Network.Move)
+	portBits     = 3
 )
 
 // A portKind is what the ports of links with one bandwidth and delay have in common.
@@ -54,13 +55,19 @@ type Counters struct {
 	MaxQueueAtNS  int64 // first time of the maximum
 }
 
-// kindOf returns the index of the kind of a link's port.
-func (n *Network) kindOf(link Link) uint32 {
+// kind returns the kind of a link's port.
+func (n *Network) kind(link Link) portKind {
 	p := &n.params
 	from, always := p.MarkBytes(link.BandwidthBps, link.DelayNS)
 	k := portKind{wire: simkernel.NewWireTime(float64(link.BandwidthBps)), delayPS: link.DelayNS * simkernel.PSPerNS,
 		markBytes: from, red: simkernel.RedMark{MinBytes: from, MaxBytes: always, Share: p.DCQCN.MaxMarking}}
 	k.fullPS, k.ackPS = k.wire.PS(n.fullBytes), k.wire.PS(p.AckBytes)
+	return k
+}
+
+// kindOf returns the index of the kind of a link's port.
+func (n *Network) kindOf(link Link) uint32 {
+	k := n.kind(link)
 	i, ok := n.kindIndex[k]
 	if !ok {
 		i = uint32(len(n.kinds))
@@ -72,8 +79,8 @@ func (n *Network) kindOf(link Link) uint32 {
 
 func (p *port) kind() uint32 { return p.bits >> portBits }
 
-// idle reports whether nothing waits.
-func (p *port) idle() bool { return len(p.data.buf) == 0 && p.bits&portAckWaits == 0 }
+// idle reports whether nothing waits, nor will the rate change.
+func (p *port) idle() bool { return len(p.data.buf) == 0 && p.bits&(portAckWaits|portRates) == 0 }
 
 // noteAcks sets whether ACKs wait.
 func (p *port) noteAcks() {
@@ -158,6 +165,11 @@ func (d *domain) sendAck(p *port, k *portKind, it item, nowPS int64) {
 // serve starts the services of a switch's port before untilPS, and returns when the next one will start. Everything
 // that arrives before untilPS is in the queues.
 func (d *domain) serve(p *port, data, acks *fifo, untilPS int64) (nextPS int64) {
+	for p.bits&portRates != 0 && p.rateAtPS < untilPS {
+		p.bits &^= portRates
+		d.serve(p, data, acks, p.rateAtPS)
+		d.changeRate(p)
+	}
 	if d.shared {
 		return d.serveShared(p, data, untilPS)
 	}
@@ -269,7 +281,7 @@ func (d *domain) sendTime(k *portKind, it *item) int64 {
 func (d *domain) mark(p *port, it *item, nowPS int64) {
 	it.bits |= flagMarked
 	p.marked++
-	if it.bits&d.againMask != 0 {
+	if it.bits&d.lateMask != d.lateNot {
 		d.late = append(d.late, lateStat{item: *it, startPS: nowPS, mark: true})
 		return
 	}
@@ -280,7 +292,7 @@ func (d *domain) mark(p *port, it *item, nowPS int64) {
 func (d *domain) sendData(p *port, k *portKind, it item, nowPS int64) {
 	t := &d.net.flows
 	if waitPS := nowPS - it.atPS; waitPS != 0 {
-		if it.bits&d.againMask != 0 {
+		if it.bits&d.lateMask != d.lateNot {
 			d.late = append(d.late, lateStat{item: it, startPS: nowPS})
 		} else {
 			t.stats[it.hop].waitPS += waitPS
@@ -288,7 +300,7 @@ func (d *domain) sendData(p *port, k *portKind, it item, nowPS int64) {
 				t.lastPS[it.hop] = waitPS
 			}
 		}
-	} else if it.bits&d.againMask != 0 && it.bits&flagLast != 0 {
+	} else if it.bits&d.lateMask != d.lateNot && it.bits&flagLast != 0 {
 		d.late = append(d.late, lateStat{item: it, startPS: nowPS})
 	}
 	if d.limited {

@@ -46,20 +46,25 @@ type recoveryFlow struct {
 	backoff    uint8 // timeouts in a row
 	timerSet   bool  // its NIC has a timer for it
 	done       bool
+	again      int32     // packets sent again before the last was delivered
+	acked      packetSet // if the receiver accepts packets in any order
 }
 
 // A receiver belongs to the domain of the destination.
 type receiver struct {
-	expected int64 // packets received in order
-	nacked   int64 // 1 + the packet that the last NACK asked for
-	nackPS   int64 // and when
+	got       packetSet // if it accepts packets in any order
+	highest   int64     // of the packets that were sent once, received so far
+	reordered int32     // of those, the packets that came after one with a higher number (RFC 4737)
+	expected  int64     // packets received in order
+	nacked    int64     // 1 + the packet that the last NACK asked for
+	nackPS    int64     // and when
 }
 
-// A lateStat is what a packet that was sent again met at a hop: a mark, or its wait.
+// A lateStat is what a packet that was sent again met at a hop: a mark, its wait, or that it was sent again.
 type lateStat struct {
 	item
-	startPS int64
-	mark    bool
+	startPS     int64
+	mark, again bool
 }
 
 // A finish is a flow whose last packet was delivered.
@@ -68,12 +73,13 @@ type finish struct {
 	slot int32
 }
 
-// Losses count packets. Sent = Delivered + Dropped + Discarded when all flows have finished.
+// Losses count packets. Sent = Delivered + Dropped + Discarded + Lost when all flows have finished.
 type Losses struct {
 	Sent      int64 // by hosts, retransmissions included
 	Delivered int64 // in order
 	Dropped   int64 // by switches
 	Discarded int64 // by receivers: out of order, or duplicate
+	Lost      int64 // on links that were down or lost packets, and where no route was left (Move)
 	Again     int64 // retransmissions
 	NACKs     int64 // sent by receivers
 	Timeouts  int64
@@ -84,6 +90,7 @@ func (l *Losses) add(o *Losses) {
 	l.Delivered += o.Delivered
 	l.Dropped += o.Dropped
 	l.Discarded += o.Discarded
+	l.Lost += o.Lost
 	l.Again += o.Again
 	l.NACKs += o.NACKs
 	l.Timeouts += o.Timeouts
@@ -104,8 +111,12 @@ func (r *recovery) check(size int64) error {
 
 // start sets up a new flow.
 func (r *recovery) start(slot int32, f *newFlow) {
-	r.flows[slot] = recoveryFlow{packets: r.net.params.Packets(f.size), timeoutPS: f.timeoutPS, deliverPS: never}
-	r.receivers[slot] = receiver{}
+	acked, got := r.flows[slot].acked, r.receivers[slot].got
+	acked.reset()
+	got.reset()
+	r.flows[slot] = recoveryFlow{packets: r.net.params.Packets(f.size), timeoutPS: f.timeoutPS, deliverPS: never,
+		acked: acked}
+	r.receivers[slot] = receiver{got: got}
 }
 
 // timeoutPS returns the retransmission timeout of flows of a path. By default it covers a packet that waits behind
@@ -115,16 +126,18 @@ func (n *Network) timeoutPS(path []int32) int64 {
 	if n.buffer.RetransmitNS > 0 {
 		return n.buffer.RetransmitNS * simkernel.PSPerNS
 	}
+	if n.buffers == nil {
+		return recoverNS * simkernel.PSPerNS
+	}
 	deepest := n.buffer.Alpha / (1 + n.buffer.Alpha) * float64(n.buffer.SwitchBytes)
 	idlePS := int64(0)
 	for _, l := range path {
-		p, back := &n.kinds[n.ports[n.portOf[l]].kind()], &n.kinds[n.ports[n.portOf[l^1]].kind()]
-		idlePS += p.fullPS + back.ackPS + 2*p.delayPS
+		idlePS += simkernel.NewWireTime(float64(n.slowestBps(l))).PS(n.fullBytes) +
+			simkernel.NewWireTime(float64(n.slowestBps(l^1))).PS(n.params.AckBytes) + 2*n.links[l].DelayNS*simkernel.PSPerNS
 	}
 	sum := 2 * float64(idlePS)
 	for _, l := range path {
-		slower := min(n.links[l].BandwidthBps, n.links[l^1].BandwidthBps)
-		sum += 2 * deepest * 8e12 / float64(slower)
+		sum += 2 * deepest * 8e12 / float64(min(n.slowestBps(l), n.slowestBps(l^1)))
 	}
 	return int64(min(sum, horizonPS/4))
 }
@@ -135,24 +148,55 @@ func nearest(near int64, itemBits uint32) int64 {
 }
 
 // onSend counts a packet that is sent, and returns in which attempt.
-func (d *domain) onSend(slot int32, _ uint32) (attempt uint32) {
+func (d *domain) onSend(slot int32, nowPS int64) (attempt uint32) {
 	f := &d.net.recovery.flows[slot]
 	d.losses.Sent++
 	if f.next < f.maxSent {
 		d.losses.Again++
 		attempt = uint32(f.attempt)
+		d.late = append(d.late, lateStat{item: item{hop: d.net.flows.info[slot].firstHop}, startPS: nowPS, again: true})
 	}
 	f.next++
 	f.maxSent = max(f.maxSent, f.next)
 	f.inNetwork++
+	d.skipAcked(slot, f)
 	return attempt
+}
+
+// skipAcked moves the next packet to send behind those that the receiver has.
+func (d *domain) skipAcked(slot int32, f *recoveryFlow) {
+	next := f.next
+	for next < f.maxSent && f.acked.has(next) {
+		next++
+	}
+	if next != f.next {
+		d.net.flows.senders[slot].setNext(&d.net.params, f, next)
+	}
 }
 
 // receiveInOrder processes a data packet at its destination and turns it into its ACK or NACK; false if there is none.
 func (d *domain) receiveInOrder(it *item) bool {
 	slot := d.net.flows.hops[it.hop].flow
 	r := &d.net.recovery.receivers[slot]
-	switch number := nearest(r.expected, it.bits); {
+	number := nearest(r.expected, it.bits)
+	if it.bits&attemptMask == 0 && number >= r.expected && !r.got.has(number) {
+		if number < r.highest {
+			r.reordered++
+		}
+		r.highest = max(r.highest, number)
+	}
+	switch {
+	case d.moves.selective():
+		if r.got.has(number) {
+			d.losses.Discarded++
+			break
+		}
+		r.got.add(number)
+		r.expected = r.got.base
+		d.losses.Delivered++
+		if r.expected == d.net.recovery.flows[slot].packets {
+			d.finished = append(d.finished, finish{it.atPS, slot})
+		}
 	case number == r.expected:
 		r.expected++
 		d.losses.Delivered++
@@ -161,8 +205,10 @@ func (d *domain) receiveInOrder(it *item) bool {
 		}
 	case number < r.expected:
 		d.losses.Discarded++
-		d.gone = append(d.gone, slot)
-		return false
+		if d.moves == nil { // its ACK was not lost
+			d.gone = append(d.gone, slot)
+			return false
+		}
 	default:
 		d.losses.Discarded++
 		if r.nacked == r.expected+1 && it.atPS < r.nackPS+nackEveryNS*simkernel.PSPerNS {
@@ -188,16 +234,27 @@ func (d *domain) receiveAck(c *nic, slot int32, s *sender, it *item) {
 		return
 	}
 	number := nearest(f.una, it.bits)
+	known := it.bits&flagNack == 0 && (number < f.una || d.moves.selective() && f.acked.has(number))
 	if it.bits&flagNack != 0 {
 		s.goBack(p, f)
-	} else if number >= f.una {
-		f.una = number + 1
-		f.backoff = 0
-		f.deadlinePS = it.atPS + f.timeoutPS
-		s.ackedBytes = min(s.sizeBytes, f.una*p.PayloadBytes)
+	} else if !known {
+		una := number + 1
+		if d.moves.selective() {
+			f.acked.add(number)
+			una = f.acked.base
+		}
+		if una > f.una {
+			f.una = una
+			f.backoff = 0
+			f.deadlinePS = it.atPS + f.timeoutPS
+			s.ackedBytes = min(s.sizeBytes, f.una*p.PayloadBytes)
+		} else if number == f.next-1 && !f.open(s) && f.next < f.packets {
+			s.goBack(p, f) // the window is full, its last packet is there, its first is not: that counts as lost
+		}
 		if f.next < f.una { // it had gone back to before packets still in flight
 			s.setNext(p, f, f.una)
 		}
+		d.skipAcked(slot, f)
 	}
 	if f.una == f.packets {
 		f.done = true
@@ -207,7 +264,7 @@ func (d *domain) receiveAck(c *nic, slot int32, s *sender, it *item) {
 		}
 		return
 	}
-	if f.next < f.packets { // later ACKs change nothing
+	if f.next < f.packets && !known { // later ACKs change nothing
 		if o := s.external; o != nil {
 			s.onAck(d, it, uint32(number), it.bits&attemptMask>>flagBits)
 			o.acked = uint32(f.una)
@@ -345,6 +402,10 @@ func (r *recovery) settle() {
 			if slot := t.hops[l.hop].flow; l.startPS > r.flows[slot].deliverPS {
 				continue
 			}
+			if l.again {
+				r.flows[t.hops[l.hop].flow].again++
+				continue
+			}
 			if l.mark {
 				t.stats[l.hop].marks++
 				continue
@@ -361,6 +422,12 @@ func (r *recovery) settle() {
 		d := &n.domains[i]
 		for _, e := range d.finished {
 			d.results.add(t, e.slot, e.atPS)
+			if r := &d.results; n.moves != nil { // packets that overtake each other, or a faster path
+				last := len(r.Row) - 1
+				r.IdealNS[last] = min(r.IdealNS[last], r.FCTNS[last])
+			}
+			d.results.Again = append(d.results.Again, r.flows[e.slot].again)
+			d.results.Reordered = append(d.results.Reordered, r.receivers[e.slot].reordered)
 		}
 		d.finished = d.finished[:0]
 		for _, slot := range d.gone {

@@ -458,6 +458,7 @@ func (r *Results) join(more *Results) error {
 	r.WaitNS = append(r.WaitNS, more.WaitNS...)
 	r.LastWaitNS = append(r.LastWaitNS, more.LastWaitNS...)
 	r.Marks = append(r.Marks, more.Marks...)
+	r.Again, r.Reordered = append(r.Again, more.Again...), append(r.Reordered, more.Reordered...)
 	return nil
 }
 

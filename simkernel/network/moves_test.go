@@ -1,0 +1,221 @@
+package network
+
+import (
+	"context"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+
+	"parsimon/simkernel"
+)
+
+// treeRoutes are the links of shortest paths, by searches from every host.
+type treeRoutes struct {
+	sets   [][]int32
+	links  []map[[2]int32]int32 // by state: the set at a node toward a host
+	starts []int64
+}
+
+// routesOf makes tables of a network in which some links are down, in each state from a time on.
+func routesOf(links []Link, hosts []bool, starts []int64, down ...[]int32) *treeRoutes {
+	r := &treeRoutes{starts: starts, sets: [][]int32{nil}}
+	for _, dead := range down {
+		table := map[[2]int32]int32{}
+		for h, host := range hosts {
+			if !host {
+				continue
+			}
+			far := distances(links, hosts, int32(h), dead)
+			for node := range hosts {
+				var set []int32
+				for l, link := range links {
+					if int(link.SrcNode) == node && !slices.Contains(dead, int32(l)) && far[node] > 0 &&
+						far[link.DstNode] == far[node]-1 {
+						set = append(set, int32(l))
+					}
+				}
+				at := slices.IndexFunc(r.sets, func(s []int32) bool { return slices.Equal(s, set) })
+				if at < 0 {
+					at = len(r.sets)
+					r.sets = append(r.sets, set)
+				}
+				table[[2]int32{int32(node), int32(h)}] = int32(at)
+			}
+		}
+		r.links = append(r.links, table)
+	}
+	return r
+}
+
+// distances are the links from each node to a host over switches; -1: none.
+func distances(links []Link, hosts []bool, host int32, dead []int32) []int {
+	far := make([]int, len(hosts))
+	for i := range far {
+		far[i] = -1
+	}
+	far[host] = 0
+	queue := []int32{host}
+	for len(queue) > 0 {
+		at := queue[0]
+		queue = queue[1:]
+		for l, link := range links {
+			if link.DstNode == at && far[link.SrcNode] < 0 && !slices.Contains(dead, int32(l)) && (at == host || !hosts[at]) {
+				far[link.SrcNode] = far[at] + 1
+				queue = append(queue, link.SrcNode)
+			}
+		}
+	}
+	return far
+}
+
+func (r *treeRoutes) Links(state int, node, host int32) (int32, []int32) {
+	set := r.links[state][[2]int32{node, host}]
+	return set, r.sets[set]
+}
+func (r *treeRoutes) Sets() int       { return len(r.sets) }
+func (r *treeRoutes) Starts() []int64 { return r.starts }
+
+// leafSpine is a random workload on leaves with three hosts each and equal spines; flows take shortest paths.
+func leafSpine(t simkernel.Transport, seed uint64) netExample {
+	rng := rand.New(rand.NewPCG(seed, 11))
+	pick := func(of ...int64) int64 { return of[rng.IntN(len(of))] }
+	leaves, spines := 2+rng.IntN(3), 2+rng.IntN(3)
+	e := netExample{params: simkernel.ParamsOf(t), hosts: make([]bool, leaves+spines)}
+	e.params.Seed = seed
+	e.params.SetWindow(pick(simkernel.AutoWindow, 18_000, 60_000))
+	cable := func(a, b int, bps int64) {
+		e.links = append(e.links, Link{int32(a), int32(b), bps, 1000}, Link{int32(b), int32(a), bps, 1000})
+	}
+	up := pick(10e9, 10e9, 40e9)
+	for l := range leaves {
+		for s := range spines {
+			cable(l, leaves+s, up)
+		}
+	}
+	var hosts []int
+	for l := range leaves {
+		for range 3 {
+			hosts = append(hosts, len(e.hosts))
+			cable(len(e.hosts), l, 10e9)
+			e.hosts = append(e.hosts, true)
+		}
+	}
+	routes := routesOf(e.links, e.hosts, []int64{0}, nil)
+	startNS := int64(0)
+	for range 30 + rng.IntN(60) {
+		src, dst := hosts[rng.IntN(len(hosts))], hosts[rng.IntN(len(hosts))]
+		if src == dst {
+			continue
+		}
+		for at := int32(src); at != int32(dst); {
+			_, next := routes.Links(0, at, int32(dst))
+			l := next[rng.IntN(len(next))]
+			e.flows.PathLinks = append(e.flows.PathLinks, l)
+			at = e.links[l].DstNode
+		}
+		e.flows.PathEnds = append(e.flows.PathEnds, int32(len(e.flows.PathLinks)))
+		e.flows.SizeBytes = append(e.flows.SizeBytes, 1+rng.Int64N(pick(1000, 30_000, 300_000)))
+		e.flows.StartNS = append(e.flows.StartNS, startNS)
+		startNS += rng.Int64N(pick(1, 3000, 20_000))
+	}
+	return e
+}
+
+// runMoving simulates an example whose paths move, with given domains (nil: one) and workers.
+func runMoving(t testing.TB, e *netExample, b BufferParams, m Moves, domainOf []int32, workers int) (*Network, *Results) {
+	t.Helper()
+	n := newExampleNetwork(t, e, b, 7)
+	if m.Routes == nil {
+		m.Routes = routesOf(e.links, e.hosts, []int64{0}, nil)
+	}
+	m.Seed = 5
+	if err := n.Move(m); err != nil {
+		t.Fatal(err)
+	}
+	if domainOf == nil {
+		domainOf = make([]int32, len(e.hosts))
+	}
+	all := &Results{}
+	if err := n.run(context.Background(), workers, domainOf, all.join); err != nil {
+		t.Fatal(err)
+	}
+	return n, all
+}
+
+// transportOf is one of those whose flows can move.
+func transportOf(seed uint64) simkernel.Transport {
+	if t := simkernel.Transport(seed) % simkernel.TransportCount; t != simkernel.HPCC {
+		return t
+	}
+	return simkernel.DCTCP
+}
+
+// Without events, ECMP and flowlets that never end are the network whose paths do not move, to the bit. So is a cable
+// that goes down where no flow is.
+func TestMovesThatChangeNothing(t *testing.T) {
+	for seed := range uint64(60) {
+		e := leafSpine(transportOf(seed), seed)
+		_, want := runIn(t, &e, BufferParams{}, nil, 1, 7)
+		late := e.flows.StartNS[len(e.flows.StartNS)-1] + 1e9
+		for i, m := range []Moves{{}, {Balance: Flowlet, GapNS: 1 << 62},
+			{Faults: []Fault{{0, late, late + 1e6, 1}, {3, 0, late, 1e-300}}, Rates: []Rate{{4, late, 1e9}, {5, 0, e.links[5].BandwidthBps}}}} {
+			_, got := runMoving(t, &e, BufferParams{}, m, nil, 1)
+			for _, again := range got.Again {
+				if again != 0 {
+					t.Fatalf("seed %d, %d: a packet was sent again", seed, i)
+				}
+			}
+			got.Again, got.Reordered = nil, nil
+			if !reflect.DeepEqual(want, got) {
+				t.Fatalf("seed %d, moves %d: the results differ", seed, i)
+			}
+		}
+	}
+}
+
+// Every balance, and events, yield the same results for any domains and workers, and lose or deliver every packet.
+func TestMovesAreTheSameForAnyDomains(t *testing.T) {
+	var lost, again, reordered int64
+	for seed := range uint64(120) {
+		e := leafSpine(transportOf(seed), seed)
+		rng := rand.New(rand.NewPCG(seed, 12))
+		var b BufferParams
+		if seed%3 == 0 {
+			b = BufferParams{SwitchBytes: 20_000, Alpha: 1}
+		}
+		m := Moves{Balance: Balance(rng.IntN(5)), GapNS: rng.Int64N(20_000)}
+		if seed%2 == 0 {
+			m.Faults = []Fault{{0, 10_000, 60_000, 1}, {1, 10_000, 60_000, 1}, {2, 0, 1 << 40, 0.01}}
+			m.Rates = []Rate{{5, 20_000, 2e9}, {5, 100_000, 1e9}}
+			m.Routes = routesOf(e.links, e.hosts, []int64{0, 30_000, 80_000}, nil, []int32{0, 1}, nil)
+		}
+		one, want := runMoving(t, &e, b, m, nil, 1)
+		if l := one.Losses(); l.Sent != l.Delivered+l.Dropped+l.Discarded+l.Lost {
+			t.Fatalf("seed %d: %+v", seed, l)
+		}
+		lost += one.Losses().Lost
+		for i := range want.Row {
+			again, reordered = again+int64(want.Again[i]), reordered+int64(want.Reordered[i])
+		}
+		if one.live() != 0 || len(want.Row) != len(e.flows.StartNS) {
+			t.Fatalf("seed %d: %d of %d flows finished, %d are left", seed, len(want.Row), len(e.flows.StartNS), one.live())
+		}
+		for _, domains := range []int{2, 4} {
+			domainOf := make([]int32, len(e.hosts))
+			for node := range domainOf {
+				domainOf[node] = int32((node*domains + rng.IntN(domains)) % domains)
+			}
+			for d := range domains {
+				domainOf[d] = int32(d)
+			}
+			n, got := runMoving(t, &e, b, m, domainOf, 1+rng.IntN(4))
+			if !reflect.DeepEqual(want, got) || n.Losses() != one.Losses() || !slices.Equal(n.moves.lost, one.moves.lost) {
+				t.Fatalf("seed %d: %d domains yield other results than one", seed, domains)
+			}
+		}
+	}
+	if lost == 0 || again == 0 || reordered == 0 {
+		t.Errorf("%d packets lost, %d sent again, %d reordered: the examples test little", lost, again, reordered)
+	}
+}
