@@ -44,8 +44,8 @@ const (
 
 // Routes are the routing tables of switches. They do not change during Run.
 type Routes interface {
-	// Links returns the links of a switch that lead nearer to a host, and the number of their set, 0 to Sets() - 1; sets of
-	// different links have different numbers. No links: there is no route.
+	// Links returns the links of a switch that lead nearer to a host, and the number of their set, 0 to Sets() - 1; sets
+	// of different links have different numbers. No links: there is no route.
 	Links(state int, node, host int32) (set int32, links []int32)
 	Sets() int
 	// Starts returns when the states come into force, in ascending order, the first at 0.
@@ -80,6 +80,8 @@ type moves struct {
 	busyPS  []int64 // Adaptive, by port: when it has sent all that has arrived, ACKs too
 	turns   []int32 // by set of links: the place of the next in turn
 	lost    []int64 // by link: data packets that did not arrive, or found no route behind it
+	sent    []int64 // by link: data packets that arrived or were lost
+	waitPS  []int64 // by link: sum of the waits of its data packets
 }
 
 // A flowlet is the last packet of a flow at a switch, and where it went.
@@ -99,8 +101,10 @@ func (n *Network) Move(m Moves) error {
 	if n.traits.Telemetry {
 		return fmt.Errorf("transport %v compares what switches report of one path: paths cannot move", n.params.Transport)
 	}
-	v := &moves{Moves: m, faults: make([][]Fault, len(n.links)), rates: make([][]Rate, len(n.links)),
-		lost: make([]int64, len(n.links)), busyPS: make([]int64, len(n.links)), turns: make([]int32, m.Routes.Sets())}
+	links := len(n.links)
+	v := &moves{Moves: m, faults: make([][]Fault, links), rates: make([][]Rate, links), busyPS: make([]int64, links),
+		lost: make([]int64, links), sent: make([]int64, links), waitPS: make([]int64, links),
+		turns: make([]int32, m.Routes.Sets())}
 	for _, ns := range m.Routes.Starts() {
 		v.startPS = append(v.startPS, psOf(ns))
 	}
@@ -138,13 +142,17 @@ func psOf(ns int64) int64 {
 	return ns * simkernel.PSPerNS
 }
 
-// Lost returns the number of data packets that were sent over a link and did not arrive, or found no route behind it,
-// after Run.
-func (n *Network) Lost(link int32) int64 {
-	if n.moves == nil {
-		return 0
-	}
-	return n.moves.lost[link]
+// LinkMoves counts the data packets of a link of a network with Moves.
+type LinkMoves struct {
+	Sent   int64
+	Lost   int64 // on the link, or because there was no route behind it
+	WaitNS int64 // sum of the waits for the link
+}
+
+// Moved returns what a link has sent, after Run of a network with Moves.
+func (n *Network) Moved(link int32) LinkMoves {
+	m := n.moves
+	return LinkMoves{m.sent[link], m.lost[link], m.waitPS[link] / simkernel.PSPerNS}
 }
 
 // selective reports whether receivers accept packets in any order, and senders resend only what was not received.
@@ -164,12 +172,15 @@ func (d *domain) choosePorts(arrivals []arrival) []arrival {
 	})
 	kept := arrivals[:0]
 	for _, a := range arrivals {
+		if a.bits&flagAck == 0 {
+			d.moves.sent[a.link]++
+		}
 		if a.link != startLink && !d.choosePort(&a) {
 			slot := d.net.flows.hops[a.hop].flow
 			d.gone = append(d.gone, slot)
 			if a.bits&flagAck == 0 {
 				d.losses.Lost++
-				d.net.moves.lost[a.link]++
+				d.moves.lost[a.link]++
 			}
 			continue
 		}

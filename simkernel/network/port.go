@@ -293,7 +293,7 @@ func (d *domain) sendData(p *port, k *portKind, it item, nowPS int64) {
 	t := &d.net.flows
 	if waitPS := nowPS - it.atPS; waitPS != 0 {
 		if it.bits&d.lateMask != d.lateNot {
-			d.late = append(d.late, lateStat{item: it, startPS: nowPS})
+			d.late = append(d.late, lateStat{item: it, startPS: nowPS, link: p.link})
 		} else {
 			t.stats[it.hop].waitPS += waitPS
 			if it.bits&flagLast != 0 {
@@ -301,7 +301,7 @@ func (d *domain) sendData(p *port, k *portKind, it item, nowPS int64) {
 			}
 		}
 	} else if it.bits&d.lateMask != d.lateNot && it.bits&flagLast != 0 {
-		d.late = append(d.late, lateStat{item: it, startPS: nowPS})
+		d.late = append(d.late, lateStat{item: it, startPS: nowPS, link: p.link})
 	}
 	if d.limited {
 		bytes := d.wireBytes(&it)

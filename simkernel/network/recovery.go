@@ -64,6 +64,7 @@ type receiver struct {
 type lateStat struct {
 	item
 	startPS     int64
+	link        int32 // where it waited
 	mark, again bool
 }
 
@@ -399,6 +400,9 @@ func (r *recovery) settle() {
 		d := &n.domains[i]
 		for k := range d.late {
 			l := &d.late[k]
+			if n.moves != nil && !l.mark && !l.again {
+				n.moves.waitPS[l.link] += l.startPS - l.atPS
+			}
 			if slot := t.hops[l.hop].flow; l.startPS > r.flows[slot].deliverPS {
 				continue
 			}
