@@ -141,9 +141,6 @@ func NewTaskRunner(dir, scenario string, v Variant, o Settings) (*engine.TaskRun
 	if v.Auto {
 		return nil, errors.New("an estimate that chooses its estimator has no steps that are known in advance: name one")
 	}
-	if v.Estimator == stages.WholeNetwork {
-		return nil, errors.New("estimator exact is one task: parsimon run does it")
-	}
 	l, err := lake.Open(dir, false)
 	if err != nil {
 		return nil, err
@@ -151,6 +148,9 @@ func NewTaskRunner(dir, scenario string, v Variant, o Settings) (*engine.TaskRun
 	model, err := OpenModel(l, scenario)
 	if err != nil {
 		return nil, err
+	}
+	if v.Estimator == stages.WholeNetwork && model.Spec.Windows == nil {
+		return nil, errors.New("estimator exact is one task: parsimon run does it")
 	}
 	e := ReadOnly(model, v, o)
 	return engine.NewTaskRunner(l, lake.Of(model.ID()), e.Plan(), e.Settings.Settings), nil

@@ -25,7 +25,7 @@ func Compare(ctx context.Context, base, other *pipeline.Estimation, ask Ask) (*C
 	if other.ChooseForWindows(); base.Variant().String() != other.Variant().String() {
 		return nil, errors.New("the whole network of one scenario only can be simulated: compare by --estimator flow")
 	}
-	s, err := start(ctx, base, ask)
+	s, err := start(ctx, base, ask, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package sampled
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sort"
@@ -43,7 +44,18 @@ func (s *sampler) estimate(ctx context.Context, slots []int, warmupNS int64) (*r
 	if err != nil {
 		return nil, err
 	}
+	if s.execute != nil && !estimated(run) {
+		if run, err = s.executed(ctx, run, func() (*pipeline.Estimation, error) {
+			return pipeline.DeriveWindows(ctx, s.base, w, how)
+		}); err != nil {
+			return nil, err
+		}
+	}
 	defer run.Close()
+	if s.prepared != nil && !estimated(run) {
+		*s.prepared = append(*s.prepared, string(run.ID()))
+		return nil, errors.Join(run.Generate(ctx), errPrepared)
+	}
 	if err := run.Estimate(ctx); err != nil {
 		return nil, fmt.Errorf("%d windows from %d ns on: %w", len(slots), s.index.slots[slots[0]].FromNS, err)
 	}
@@ -55,6 +67,35 @@ func (s *sampler) estimate(ctx context.Context, slots []int, warmupNS int64) (*r
 	s.cases.Add(cases)
 	g, err := s.base.Generated()
 	return &round{slots: slots, run: run, parts: w.Parts(g.FirstStartNS, g.LastStartNS)}, err
+}
+
+// errPrepared says that windows are prepared and not estimated.
+var errPrepared = errors.New("windows are prepared")
+
+// estimated reports whether an estimate is complete.
+func estimated(run *pipeline.Estimation) bool {
+	plan := run.Plan()
+	_, err := run.Executor().Records(plan[len(plan)-1])
+	return err == nil
+}
+
+// Prepare writes the flows of the windows that Run would estimate next into hidden scenarios, and returns their ids;
+// none if the windows that are there are enough. Processes that share the work then do the stages of each
+// (pipeline.Resume, Settings.Shard), and Run takes them over.
+func Prepare(ctx context.Context, base *pipeline.Estimation, ask Ask) (ids []string, err error) {
+	ids = []string{}
+	s, err := newSampler(ctx, base, ask)
+	if err != nil {
+		return nil, err
+	}
+	s.prepared = &ids
+	if err = s.measureWarmup(ctx); err == nil {
+		_, err = s.draw(ctx)
+	}
+	if errors.Is(err, errPrepared) {
+		err = nil
+	}
+	return ids, err
 }
 
 // slotOf is the drawn slot in which a flow starts; false for a flow of a warm-up, a cool-down or an earlier time.

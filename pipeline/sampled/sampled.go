@@ -2,6 +2,7 @@ package sampled
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -39,12 +40,21 @@ type sampler struct {
 	windowError float64 // 0 if the whole is estimated
 	cases       stages.SimulateStats
 	stages      []engine.Report
+
+	prepared *[]string // ids of windows' scenarios that are not estimated, if they are not to be
+	execute  Execute   // nil: this process estimates windows
 }
 
 // Run estimates a scenario, whose flows are generated if they are not, from windows. The variant has a number of
 // passes.
 func Run(ctx context.Context, base *pipeline.Estimation, ask Ask) (*Result, error) {
-	s, err := start(ctx, base, ask)
+	return RunOn(ctx, base, ask, nil)
+}
+
+// RunOn is Run with windows that execute estimates, unless it is nil. The error is ErrWhole if execute should estimate
+// the base, which this process holds: RunOn may then be called again and takes that estimate over.
+func RunOn(ctx context.Context, base *pipeline.Estimation, ask Ask, execute Execute) (*Result, error) {
+	s, err := start(ctx, base, ask, execute)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +66,17 @@ func Run(ctx context.Context, base *pipeline.Estimation, ask Ask) (*Result, erro
 }
 
 // start generates and reads the workload and finds its warm-up.
-func start(ctx context.Context, base *pipeline.Estimation, ask Ask) (*sampler, error) {
+func start(ctx context.Context, base *pipeline.Estimation, ask Ask, execute Execute) (*sampler, error) {
+	s, err := newSampler(ctx, base, ask)
+	if err != nil {
+		return nil, err
+	}
+	s.execute = execute
+	return s, s.measureWarmup(ctx)
+}
+
+// newSampler generates and reads the workload.
+func newSampler(ctx context.Context, base *pipeline.Estimation, ask Ask) (*sampler, error) {
 	if err := ask.Validate(); err != nil {
 		return nil, err
 	}
@@ -73,7 +93,7 @@ func start(ctx context.Context, base *pipeline.Estimation, ask Ask) (*sampler, e
 	if len(s.asked()) == 0 {
 		return nil, fmt.Errorf("no flow is of %s", ask.By)
 	}
-	return s, s.measureWarmup(ctx)
+	return s, nil
 }
 
 // exact reports whether windows are simulated packet by packet.
@@ -153,6 +173,12 @@ func (s *sampler) take(ctx context.Context, r *round) error {
 
 // whole estimates the whole workload: every slot is drawn.
 func (s *sampler) whole(ctx context.Context) error {
+	if s.prepared != nil {
+		return errors.New("windows would be most of the workload: share the stages of its whole estimate among processes instead")
+	}
+	if s.execute != nil && !estimated(s.base) {
+		return ErrWhole
+	}
 	if err := s.base.Estimate(ctx); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package sampled
 
 import (
 	"context"
+	"errors"
 	"math"
 	"math/bits"
 	"slices"
@@ -143,11 +144,11 @@ func (s *sampler) measure(ctx context.Context, first []int) error {
 	}
 	slices.Sort(some)
 	whole, err := s.estimated(ctx, first, s.warmup.NS)
-	if err != nil {
+	if err != nil && !errors.Is(err, errPrepared) {
 		return err
 	}
-	half, err := s.estimated(ctx, some, s.warmup.NS/2)
-	if err != nil {
+	half, errHalf := s.estimated(ctx, some, s.warmup.NS/2)
+	if err := errors.Join(err, errHalf); err != nil { // both are prepared at once
 		return err
 	}
 	var pairs []halfPair

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -22,6 +23,7 @@ type withinFlags struct {
 	within, confidence, by string
 	of                     []string
 	budget                 time.Duration
+	prepare                bool
 	flags                  *pflag.FlagSet
 }
 
@@ -29,6 +31,7 @@ type withinFlags struct {
 func (w *withinFlags) declare(f *pflag.FlagSet) {
 	w.declareCommon(f)
 	f.StringVar(&w.by, "by", "", "with --within: groups whose percentiles have to be precise: service, vnet or size_bin, or one group such as service=storage; default: all flows together")
+	f.BoolVar(&w.prepare, "prepare", false, "with --within: write the flows of the next windows into scenarios of their own and print the ids of these, for stages in shards (--scenario ID --shard I/N); the same command without --prepare takes the windows over")
 }
 
 // declareCommon declares the flags of run, what-if and compare.
@@ -43,7 +46,7 @@ func (w *withinFlags) declareCommon(f *pflag.FlagSet) {
 // ask is what the flags ask for; ok is false without --within.
 func (w *withinFlags) ask() (a sampled.Ask, ok bool, err error) {
 	if w.within == "" {
-		for _, name := range []string{"of", "confidence", "budget"} {
+		for _, name := range []string{"of", "confidence", "budget", "prepare"} {
 			if w.flags.Changed(name) {
 				return a, false, usagef("--%s goes with --within", name)
 			}
@@ -60,10 +63,22 @@ func (w *withinFlags) ask() (a sampled.Ask, ok bool, err error) {
 	return a, true, nil
 }
 
-// runWithin estimates a scenario from windows and writes the answer.
+// runWithin estimates a scenario from windows and writes the answer, or prepares the next windows.
 func (w *withinFlags) runWithin(
 	ctx context.Context, e *env, run *pipeline.Estimation, a sampled.Ask, gates []gate.Gate, form string,
 ) error {
+	if w.prepare {
+		ids, err := sampled.Prepare(ctx, run, a)
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			if _, err := fmt.Fprintln(e.stdout, id); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	result, err := sampled.Run(ctx, run, a)
 	if err != nil {
 		return err
