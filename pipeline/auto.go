@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"parsimon/pipeline/catalog"
-	"parsimon/pipeline/engine"
+	"parsimon/pipeline/lake"
 	"parsimon/schema"
 	"parsimon/stages"
 	"parsimon/stages/topology"
@@ -161,7 +161,7 @@ func look(ctx context.Context, e *Estimation) (first firstLook, err error) {
 		}
 	}
 	first.unable = stages.CheckWholeNetwork(e.Network, e.Spec.Params, routed, loads)
-	first.insufficient = !stages.TwoPassesSuffice(e.Spec.Params.Transport) || loads.Overloaded(e.Network, &e.Spec.Params)
+	first.insufficient = len(stages.ForeseenWarnings(e.Network, &e.Spec.Params, stages.Flow, loads)) > 0
 	if !first.insufficient {
 		_, err = e.Lake.ReadState(e.base().StatePath(insufficientState), &first.insufficient)
 	}
@@ -175,14 +175,10 @@ func (e *Estimation) CanBeExact(ctx context.Context) (bool, error) {
 	return err == nil && first.unable == nil && first.packetHops <= cmp.Or(e.ExactLimit, DefaultExactLimit), err
 }
 
-// insufficient reports whether the estimate says that two passes do not suffice.
+// insufficient reports whether two passes do not suffice: the estimate has warnings.
 func (e *Estimation) insufficient() (bool, error) {
-	records, err := e.Records(schema.Warnings)
-	if err != nil {
-		return false, err
-	}
-	all, err := engine.Stats[stages.PassesStats](records)
-	return len(all) > 0 && all[0].Insufficient, err
+	files, err := e.Files(schema.Warnings)
+	return slices.ContainsFunc(files, func(f lake.DataFile) bool { return f.Rows > 0 }), err
 }
 
 // stepState is the state file of a scenario that names a variant which a run has begun on its way to an answer.

@@ -1,9 +1,10 @@
-// Package pipeline estimates the scenarios of a lake: it declares the stages of the two estimators as plans and runs
+// Package pipeline estimates the scenarios of a lake: it declares the stages of the estimators as plans and runs
 // them with package engine.
 //
-//	generate ─► route ─┬─► [cluster] ─► simulate ─► bucket ─► [draw] ─► sample ─► intervals       estimator independent
-//	                   └─► overlaps ─► [cluster] ─► uplinks ─► uplink-feedback ─► simulate 1 ─►   estimator flow
-//	                       [impute] ─► feedback 1 ─► simulate 2 ─► … ─► sender-feedback ─► replay ─► sample ─► intervals
+//	generate ─► route ─┬─► [cluster] ─► simulate ─► bucket ─► [draw] ─► sample ─► intervals     estimator independent
+//	                   ├─► uplinks ─► uplink-feedback ─► simulate 1 ─► feedback ─► simulate 2     estimator flow
+//	                   │     ─► sender-feedback ─► replay ─► sample ─► intervals
+//	                   └─► exact ─► sample ─► intervals                                           estimator exact
 //
 // Two barriers hold work back: a link case needs all of its flows (simulate reads from every task of route), and a flow
 // needs all of its hops (feedback, sample). Everything else streams.
@@ -11,19 +12,6 @@
 // A Model is a scenario of a lake with its network and router. A Variant says how it is estimated. plan.go turns both
 // into the list of stages, each in a file of its own (stage_*.go). An Estimation holds a model, a variant and the
 // executor that runs the plan; open.go makes one, reads.go is what other packages read of it.
-//
-// Files:
-//
-//	plan, stage_*, method             the plans of both estimators; one stage each; what the stages share
-//	variant, autopasses               how an estimate is made, and the name of its tables; passes until they settle
-//	model, source, changes            a scenario of the lake; where its flows come from; changes of a base scenario
-//	open, estimation, reads           an estimate: opened, run, read
-//	partition, keys                   tasks of about the same cost; tasks taken over from a base scenario
-//	publish, resolve                  the commit of tables; scenarios by name
-//	exact                             simulation of the whole network, as truth
-//	windows, fluid                    scenarios of windows of time; which flows are active when a window begins
-//	group                             windows for one group of flows: which link cases they leave out
-//	status, housekeeping              what a lake holds, how far it is, how much it takes; removal
 //
 // Packages below this folder. Those further down know nothing of those further up:
 //

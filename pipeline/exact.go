@@ -56,7 +56,7 @@ func (m *method) exactStage(generate *engine.Stage, x Exact) *engine.Stage {
 	s := &engine.Stage{
 		Name: exactName, Place: lake.Place{Scenario: m.ID(), Variant: x.Variant()}, Unit: "packet-hops",
 		Command: fmt.Sprintf("parsimon validate --lake %s --scenario %s --truth exact", m.Lake.Path(), m.ID()),
-		Reads:   append(m.loadTables(), flows),
+		Reads:   []engine.Output{m.route.Output(schema.LinkLoads), flows},
 		Writes:  []schema.Table{schema.ExactFCTs, schema.ExactHops},
 		Cut: func(in *engine.Inputs, _ []engine.Task) ([]engine.Task, error) {
 			routed, err := RouteStats(in.Records(m.route))

@@ -202,7 +202,7 @@ func digestOf(t testing.TB, dir string, by stages.Estimator) string {
 	if by == stages.Independent {
 		tables = append(tables, schema.HopDelays, schema.DelayBuckets)
 	} else {
-		tables = append(tables, schema.LinkOverlaps, schema.HopContributions)
+		tables = append(tables, schema.HopContributions)
 		if rows.Files(t, dir, schema.Feedback) > 0 { // kept
 			tables = append(tables, schema.Feedback)
 		}

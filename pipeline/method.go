@@ -20,9 +20,8 @@ type method struct {
 	Settings
 	source source // of the flows; nil: the lake holds them
 
-	route    *engine.Stage
-	overlaps *engine.Stage // nil: estimator independent, which takes ACKs at their mean rate, as the paper does
-	cluster  *engine.Stage // nil without clustering
+	route   *engine.Stage
+	cluster *engine.Stage // nil without clustering
 
 	mu      sync.Mutex // of what follows: Beam opens stages at the same time
 	loadsOf string     // digest of the files that loads was read from
@@ -81,37 +80,23 @@ func (m *method) readLoads(in *engine.Inputs) (*stages.Loads, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	digest := ""
-	for _, table := range m.loadTables() {
-		for _, f := range in.Files(table) {
-			digest += f.Digest
-		}
+	for _, f := range in.Files(m.route.Output(schema.LinkLoads)) {
+		digest += f.Digest
 	}
 	if m.loads != nil && m.loadsOf == digest {
 		return m.loads, nil
 	}
-	loads, err := m.routedLoads(in)
+	rows := in.Read(m.route.Output(schema.LinkLoads), nil, nil)
+	defer func() { _ = rows.Close() }() // read to its end, or an error is reported
+	loads, err := stages.ReadLoads(m.Network, rows)
 	if err != nil {
 		return nil, err
-	}
-	if m.overlaps != nil {
-		rows := in.Read(m.overlaps.Output(schema.LinkOverlaps), nil, nil)
-		defer func() { _ = rows.Close() }() // read to its end, or an error is reported
-		if err := loads.ReadOverlaps(rows); err != nil {
-			return nil, err
-		}
 	}
 	if w := m.Spec.Windows; w != nil { // loads are relative to the time of the windows
 		loads.LastStartNS = loads.FirstStartNS + w.activeNS()
 	}
 	m.loads, m.loadsOf = loads, digest
 	return loads, nil
-}
-
-// routedLoads reads what each link carries, as route knows it.
-func (m *method) routedLoads(in *engine.Inputs) (*stages.Loads, error) {
-	rows := in.Read(m.route.Output(schema.LinkLoads), nil, nil)
-	defer func() { _ = rows.Close() }() // read to its end, or an error is reported
-	return stages.ReadLoads(m.Network, rows)
 }
 
 // representatives returns, by link id, the link whose case stands for it; nil without clustering.

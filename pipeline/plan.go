@@ -41,7 +41,7 @@ func (m *method) independentPlan() engine.Plan {
 	sample := m.sampleStage(generate, simulate, contributions)
 	plan = append(plan, sample)
 	if !m.Ephemeral {
-		plan = append(plan, m.intervalsStage(generate, sample, contributions, []*engine.Stage{simulate}))
+		plan = append(plan, m.intervalsStage(generate, sample, contributions))
 	}
 	return plan
 }
@@ -50,7 +50,8 @@ func (m *method) independentPlan() engine.Plan {
 // replayed with complete feedback.
 func (m *method) flowPlan() engine.Plan {
 	generate := m.generateStage()
-	plan := append(engine.Plan{generate}, m.flowRoutes(generate)...)
+	m.route = m.routeStage(generate)
+	plan := engine.Plan{generate, m.route}
 	// barrier: a link case needs all of its flows
 	uplinks := m.uplinkStage()
 	nicWaits := m.uplinkFeedbackStage(generate, uplinks)
@@ -71,7 +72,7 @@ func (m *method) flowPlan() engine.Plan {
 	sample := m.sampleReplaysStage(generate, observed, replay)
 	plan = append(plan, sender, replay, sample)
 	if !m.Ephemeral {
-		plan = append(plan, m.intervalsStage(generate, sample, sample, passes))
+		plan = append(plan, m.intervalsStage(generate, sample, sample, passes...))
 	}
 	return plan
 }
@@ -87,7 +88,7 @@ func (m *method) exactPlan() engine.Plan {
 	sample := m.sampleExactStage(generate, exact)
 	plan := engine.Plan{generate, m.route, exact, sample}
 	if !m.Ephemeral {
-		plan = append(plan, m.intervalsStage(generate, sample, sample, []*engine.Stage{exact}))
+		plan = append(plan, m.intervalsStage(generate, sample, sample))
 	}
 	return plan
 }

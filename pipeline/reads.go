@@ -84,16 +84,7 @@ func Loads(e *Estimation) (*stages.Loads, error) {
 		return nil, err
 	}
 	defer func() { _ = in.Close() }() // read to its end, or an error is reported
-	loads, err := stages.ReadLoads(e.Network, in)
-	if err != nil || e.Plan().Writer(schema.LinkOverlaps) == nil {
-		return loads, err
-	}
-	overlaps, err := e.Read(schema.LinkOverlaps, nil, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = overlaps.Close() }() // read to its end, or an error is reported
-	return loads, loads.ReadOverlaps(overlaps)
+	return stages.ReadLoads(e.Network, in)
 }
 
 // FlowChunks are the tasks of the stages that work on a data file of flows at a time, with the files.

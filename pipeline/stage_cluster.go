@@ -20,7 +20,7 @@ func (m *method) clusterStage() *engine.Stage {
 	hops := m.route.Output(schema.Hops)
 	s := &engine.Stage{
 		Name: "cluster", Place: m.variant.place(m.ID()), Unit: "links", Command: m.command("cluster", m.variant),
-		Reads:  append(m.loadTables(), hops),
+		Reads:  []engine.Output{m.route.Output(schema.LinkLoads), hops},
 		Writes: []schema.Table{schema.LinkClusters},
 		Cut:    func(*engine.Inputs, []engine.Task) ([]engine.Task, error) { return []engine.Task{{}}, nil },
 	}

@@ -13,7 +13,7 @@ func (m *method) drawStage(bucket *engine.Stage) *engine.Stage {
 	hops, buckets := m.route.Output(schema.Hops), bucket.Output(schema.DelayBuckets)
 	s := &engine.Stage{
 		Name: "draw", Place: m.variant.place(m.ID()), Unit: "hops", Command: m.command("draw", m.variant),
-		Reads:       m.withCluster(append(m.loadTables(), hops, buckets)...),
+		Reads:       m.withCluster(m.route.Output(schema.LinkLoads), hops, buckets),
 		Writes:      []schema.Table{schema.HopContributions},
 		BytesPerRow: 150,
 		Program:     func(in *engine.Inputs) (string, error) { return in.Records(bucket).Program, nil },

@@ -50,7 +50,7 @@ func (m *method) feedbackOf(name string, v Variant, generate *engine.Stage, obse
 	flows := generate.Output(schema.Flows)
 	s := &engine.Stage{
 		Name: name, Place: v.place(m.ID()), Unit: "flows", Command: m.command(name, v),
-		Reads:       slices.Concat(m.loadTables(), []engine.Output{flows}, observed, omitted.reads),
+		Reads:       slices.Concat([]engine.Output{flows}, observed, omitted.reads),
 		Writes:      []schema.Table{writes},
 		BytesPerRow: 1300,
 		Cut:         byChunk(flows),
@@ -60,14 +60,13 @@ func (m *method) feedbackOf(name string, v Variant, generate *engine.Stage, obse
 		if err != nil {
 			return nil, err
 		}
-		loads, err := m.readLoads(in)
 		return func() (engine.Worker, error) {
-			x := stages.NewFeedbackBuilder(m.Network, &m.Spec.Params, loads, m.Spec.Seed, left)
+			x := stages.NewFeedbackBuilder(m.Network, &m.Spec.Params, m.Spec.Seed, left)
 			return func(ctx context.Context, t *engine.Attempt) error {
 				defer t.Add(t.Cost)
 				return build(ctx, x, t)
 			}, nil
-		}, err
+		}, nil
 	}
 	return s
 }

@@ -13,15 +13,14 @@ import (
 )
 
 // intervalsStage writes the intervals of the percentiles of slowdown and the warnings. It is one task, which reads the
-// estimate twice, a chunk of flows at a time; the second time, it reads a chunk while the one before is checked.
-// simulates are the stages that wrote link_stats, one a pass.
+// estimate twice, a chunk of flows at a time. simulates are the stages that wrote link_stats in the passes of estimator
+// flow.
 func (m *method) intervalsStage(generate, sample, contributions *engine.Stage,
-	simulates []*engine.Stage) *engine.Stage {
-	last := simulates[len(simulates)-1]
+	simulates ...*engine.Stage) *engine.Stage {
 	s := &engine.Stage{
 		Name: "intervals", Place: m.variant.place(m.ID()), Unit: "flows", Command: m.command("intervals", m.variant),
 		Reads: []engine.Output{generate.Output(schema.Flows), sample.Output(schema.Slowdowns),
-			contributions.Output(schema.HopContributions), last.Output(schema.LinkStats)},
+			contributions.Output(schema.HopContributions), m.route.Output(schema.LinkLoads)},
 		Writes: []schema.Table{schema.Intervals, schema.Warnings},
 		Cut: func(in *engine.Inputs, _ []engine.Task) ([]engine.Task, error) {
 			all := engine.Task{}
@@ -34,32 +33,30 @@ func (m *method) intervalsStage(generate, sample, contributions *engine.Stage,
 	if m.variant.Backend != stages.Kernel {
 		s.Program = func(in *engine.Inputs) (string, error) { return in.Records(sample).Program, nil }
 	}
-	var before *engine.Stage
-	if len(simulates) > 1 {
-		before = simulates[len(simulates)-2]
-		s.Reads = append(s.Reads, before.Output(schema.LinkStats))
+	for _, pass := range simulates {
+		s.Reads = append(s.Reads, pass.Output(schema.LinkStats))
 	}
 	s.Open = func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
+		loads, err := m.readLoads(in)
+		if err != nil {
+			return nil, err
+		}
+		moved, err := secondMoved(in, m.Network, simulates)
 		work := func(ctx context.Context, t *engine.Attempt) error {
 			r := estimateReader{m, in, t, chunkTasks(in.Files(generate.Output(schema.Flows))), sample.Output(schema.Slowdowns),
 				contributions.Output(schema.HopContributions)}
-			intervals, finder, err := r.intervals(ctx, generate, last)
+			intervals, watch, err := r.intervals(ctx, generate, loads)
 			if err != nil {
 				return err
 			}
-			defer finder.Close()
-			moved, err := lastMoved(in, m.Network, before, last)
-			if err != nil {
-				return err
-			}
-			found := finder.Weaknesses(moved, intervals)
-			t.SetStats(stages.NewPassesStats(intervals, found, finder.BusyTail()))
-			rows, warnings := stages.IntervalsRecord(intervals), stages.WeaknessRecord(found)
+			found := stages.ForeseenWarnings(m.Network, &m.Spec.Params, m.variant.Estimator, loads)
+			found = append(watch.Warnings(m.variant.Estimator, moved, intervals), found...)
+			rows, warnings := stages.IntervalsRecord(intervals), stages.WarningsRecord(found)
 			defer rows.Release()
 			defer warnings.Release()
 			return errors.Join(t.Sink(schema.Intervals).Write(rows), t.Sink(schema.Warnings).Write(warnings))
 		}
-		return func() (engine.Worker, error) { return work, nil }, nil
+		return func() (engine.Worker, error) { return work, nil }, err
 	}
 	return s
 }
@@ -92,10 +89,9 @@ func (r *estimateReader) eachChunk(ctx context.Context, columns []string,
 	return nil
 }
 
-// intervals returns the intervals of the percentiles, and a finder that has watched all flows. simulate wrote
-// link_stats of the last pass.
-func (r *estimateReader) intervals(ctx context.Context, generate, simulate *engine.Stage) (rows []stages.Interval,
-	finder *stages.WeaknessFinder, err error) {
+// intervals returns the intervals of the percentiles, and what has watched all flows.
+func (r *estimateReader) intervals(ctx context.Context, generate *engine.Stage,
+	loads *stages.Loads) (rows []stages.Interval, watch *stages.TailWatch, err error) {
 	groups, err := r.groups(ctx, generate)
 	if err != nil {
 		return nil, nil, err
@@ -103,9 +99,9 @@ func (r *estimateReader) intervals(ctx context.Context, generate, simulate *engi
 	tails := groups.Tails()
 	var bootstrap sync.WaitGroup // while the flows are read again
 	bootstrap.Go(func() { rows = groups.Rows() })
-	finder, err = r.watch(ctx, tails, simulate)
+	watch, err = r.watch(ctx, tails, loads)
 	bootstrap.Wait()
-	return rows, finder, err
+	return rows, watch, err
 }
 
 // groups counts the slowdowns of the groups that have intervals.
@@ -127,34 +123,27 @@ func (r *estimateReader) groups(ctx context.Context, generate *engine.Stage) (*s
 		func(_ engine.Task, slowdowns schema.Batches) error { return x.Read(slowdowns) })
 }
 
-// watch has a finder watch all flows. simulate wrote link_stats of the last pass.
+// watch reads all flows again and, of an estimate by link cases, what their hops contribute.
 func (r *estimateReader) watch(ctx context.Context, tails stages.Tails,
-	simulate *engine.Stage) (*stages.WeaknessFinder, error) {
-	stats := r.in.Read(simulate.Output(schema.LinkStats), nil, nil)
-	defer func() { _ = stats.Close() }() // read to its end, or an error is reported
-	finder, err := stages.NewWeaknessFinder(r.Network, r.Spec.Params, r.variant.Estimator, tails, stats)
-	if err != nil {
-		return nil, err
-	}
-	err = r.eachChunk(ctx, stages.TailColumns(), func(c engine.Task, slowdowns schema.Batches) error {
-		hops := r.in.Read(r.contributions, stages.TailHopColumns(), &lake.Range{Column: "flow_row", Lo: c.Lo, Hi: c.Hi})
-		defer func() { _ = hops.Close() }() // likewise
-		return finder.Watch(c.Lo, c.Hi-c.Lo, slowdowns, hops)
+	loads *stages.Loads) (*stages.TailWatch, error) {
+	watch := stages.NewTailWatch(r.Network, loads, tails)
+	return watch, r.eachChunk(ctx, stages.TailColumns(), func(c engine.Task, slowdowns schema.Batches) error {
+		if r.variant.Estimator == stages.WholeNetwork {
+			return watch.Watch(c.Lo, c.Hi-c.Lo, slowdowns, nil)
+		}
+		hops := r.in.Read(r.contributions, stages.ContributionColumns(), &lake.Range{Column: "flow_row", Lo: c.Lo, Hi: c.Hi})
+		defer func() { _ = hops.Close() }() // read to its end, or an error is reported
+		return watch.Watch(c.Lo, c.Hi-c.Lo, slowdowns, hops)
 	})
-	if err != nil {
-		finder.Close()
-		return nil, err
-	}
-	return finder, nil
 }
 
-// lastMoved is how the last pass changed the waits of links; nil if there was no pass before.
-func lastMoved(in *engine.Inputs, n *topology.Network, before, last *engine.Stage) (*stages.Movement, error) {
-	if before == nil {
+// secondMoved is how the second pass changed the waits of links; nil if there was none.
+func secondMoved(in *engine.Inputs, n *topology.Network, passes []*engine.Stage) (*stages.Movement, error) {
+	if len(passes) < 2 {
 		return nil, nil
 	}
-	then := in.Read(before.Output(schema.LinkStats), stages.MovedColumns(), nil)
-	now := in.Read(last.Output(schema.LinkStats), stages.MovedColumns(), nil)
+	then := in.Read(passes[0].Output(schema.LinkStats), stages.MovedColumns(), nil)
+	now := in.Read(passes[1].Output(schema.LinkStats), stages.MovedColumns(), nil)
 	defer func() { _, _ = then.Close(), now.Close() }() // read to their ends, or an error is reported
 	by, err := stages.Moved(n, then, now)
 	return &by, err

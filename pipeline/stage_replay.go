@@ -13,7 +13,7 @@ func (m *method) replayStage(sender *engine.Stage) *engine.Stage {
 	hops, feedback := m.route.Output(schema.Hops), sender.Output(schema.SenderFeedback)
 	s := &engine.Stage{
 		Name: "replay", Place: m.variant.place(m.ID()), Unit: "packet-hops", Command: m.command("replay", m.variant),
-		Reads:       append(m.loadTables(), hops, feedback),
+		Reads:       []engine.Output{m.route.Output(schema.LinkLoads), hops, feedback},
 		Writes:      []schema.Table{schema.SenderFCTs},
 		BytesPerRow: 250,
 		Cut: func(in *engine.Inputs, prior []engine.Task) ([]engine.Task, error) {

@@ -25,14 +25,13 @@ func (m *method) sampleStage(generate, simulate, contributions *engine.Stage) *e
 func (m *method) sampleReplaysStage(generate *engine.Stage, observed []engine.Output,
 	replay *engine.Stage) *engine.Stage {
 	flows, fcts := generate.Output(schema.Flows), replay.Output(schema.SenderFCTs)
-	acks := m.overlaps.Output(schema.AckDelays)
 	s := m.sampleOf(flows)
-	s.Reads = append(append(s.Reads, observed...), fcts, acks)
+	s.Reads = append(append(s.Reads, observed...), fcts)
 	s.Writes = []schema.Table{schema.Slowdowns, schema.HopContributions}
 	s.Open = m.samplers(func(ctx context.Context, sampler *stages.Sampler, t *engine.Attempt) (stages.SampleStats, error) {
 		return sampler.SampleReplays(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(flows, nil),
 			readObservations(t, observed, stages.ObservedDelayColumns()), t.Read(fcts, nil, t.Range("flow_row")),
-			t.Read(acks, stages.AckDelayColumns(), t.Range("flow_row")), t.Sink(schema.Slowdowns), t.Sink(schema.HopContributions))
+			t.Sink(schema.Slowdowns), t.Sink(schema.HopContributions))
 	})
 	return s
 }

@@ -44,7 +44,7 @@ func (m *method) caseStage(name string, v Variant, feedback engine.Output, omitt
 	hops := m.route.Output(schema.Hops)
 	s := &engine.Stage{
 		Name: name, Place: v.place(m.ID()), Unit: "packet-hops", Command: m.command(name, v),
-		Reads:       m.withCluster(append(m.loadTables(), hops)...),
+		Reads:       m.withCluster(m.route.Output(schema.LinkLoads), hops),
 		BytesPerRow: 250,
 		Cut: func(in *engine.Inputs, prior []engine.Task) ([]engine.Task, error) {
 			loads, err := m.readLoads(in)

@@ -142,13 +142,10 @@ func begunStages(l *lake.Lake, model *Model) (all []*engine.Stage, estimated boo
 	}
 	generate := generated(l, model.ID())
 	add(generate)
-	routed := (&method{Model: model}).flowRoutes(generate)
 	windowsOnly := len(names) > 0 && !slices.ContainsFunc(names,
 		func(name string) bool { return !strings.Contains(name, SampledPart) })
-	for i, s := range routed {
-		if i == 0 && !windowsOnly || s.Begun(l) { // only estimator flow needs the others
-			add(s)
-		}
+	if route := (&method{Model: model}).routeStage(generate); !windowsOnly || route.Begun(l) {
+		add(route)
 	}
 	for _, name := range names {
 		if strings.HasPrefix(name, exactName+"-") {

@@ -78,11 +78,11 @@ var (
 	}
 	Warnings = Table{
 		Name:  "warnings",
-		Doc:   "What speaks against the estimate, with the reason. No row means nothing known.",
-		Grain: "kind of weakness × link", Key: []string{"kind", "link_id"}, Sort: []string{}, Variant: true,
+		Doc:   "Conditions under which the estimate is less accurate, each with the reason and what to do.",
+		Grain: "kind × link", Key: []string{"kind", "link_id"}, Sort: []string{}, Variant: true,
 		Columns: []Column{
-			{"kind", str, false, "", "disagreement, too early, too late, unsettled, tail unsettled, percentile unsettled, spread, overload, window, acks, transport or (independent) loaded twice"},
-			{"measure", f64, true, "", "measured share; for transport, a ratio of bandwidths, for spread, a number of links; null if nothing could be measured"},
+			{"kind", str, false, "", "overload, transport, window, disagreement, unsettled, spread or (independent) loaded twice"},
+			{"measure", f64, true, "", "what is compared with the threshold: a fraction; for spread, a number of links; null if nothing could be measured"},
 			{"threshold", f64, true, "", "measure from which there is a warning"},
 			{"link_id", i32, true, "", "link concerned; null if there is no single one"},
 			{"warning", str, false, "", "the reason"},

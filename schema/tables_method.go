@@ -9,7 +9,6 @@ import (
 // Tables of the method: what its stages pass to each other. Paths of flows:
 //
 //	flows ─ route ─→ hops, link_loads
-//	hops ─ overlaps ─→ link_overlaps
 var (
 	Hops = Table{
 		Name: "hops", Doc: "One row for each link that a flow crosses: the input of the link cases.",
@@ -49,27 +48,6 @@ var (
 			{"packets", i64, false, "", "their packets"},
 			{"first_start_ns", i64, false, "ns", "start time of the first of them"},
 			{"last_start_ns", i64, false, "ns", "start time of the last of them"},
-		},
-	}
-	LinkOverlaps = Table{
-		Name: "link_overlaps",
-		Doc: "How far the two directions of a cable send at the same times, known after routing: the share of ACKs in " +
-			"the bandwidth of a link follows from it. Cables that carry flows in one direction only have no rows.",
-		Grain: "link", Key: []string{"link_id"}, Sort: []string{"link_id"},
-		Columns: []Column{
-			{"link_id", i32, false, "", "link"},
-			{"both_busy_share", f64, false, "", "part of the time in which the link sends, in which the reverse link sends too"},
-		},
-	}
-	AckDelays = Table{
-		Name: "ack_delays",
-		Doc: "How much longer a flow takes alone on its path because ACKs of the reverse link's traffic share a link with it, " +
-			"known after routing. Hops with less than 0.1% of the flow's time alone have no row.",
-		Grain: "flow × hop", Key: []string{"flow_row", "link_id"}, Sort: []string{"flow_row"},
-		Columns: []Column{
-			{"flow_row", i64, false, "", "row of the flow in flows, from 0"},
-			{"link_id", i32, false, "", "link that the ACKs share"},
-			{"delay_ns", i64, false, "ns", "time by which its FCT alone exceeds the ideal FCT"},
 		},
 	}
 	LinkClusters = Table{
@@ -180,7 +158,6 @@ var (
 			{"flow_row", i64, false, "", "row of the flow in table flows"},
 			{"hop", i16, false, "", "index of the link on the path, from 0"},
 			{"observed", bin, false, "", "NIC waits, queueing waits and marks of the packets, encoded in blocks"},
-			{"ack_wait_ns", i32, false, "ns", "what an ACK of the flow waits on its way back, in the mean"},
 		},
 	}
 	UplinkFeedback = Table{

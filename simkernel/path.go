@@ -120,6 +120,3 @@ func (p *Params) WindowDelayNS(path Path, sizeBytes int64) int64 {
 	}
 	return (p.Packets(sizeBytes) - 1) / w * (path.RoundTripNS - w*fullPS/PSPerNS)
 }
-
-// NeededWindow is the least window with which a flow alone on a path sends without pause.
-func (p *Params) NeededWindow(path Path) int64 { return p.neededWindow(path) }

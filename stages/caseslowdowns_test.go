@@ -43,7 +43,7 @@ func TestMethodPart(t *testing.T) {
 			}
 		}
 		named := disagreements(rows)
-		if (len(named) > 0) != (c.off > disagreement) || c.off > 0 && !strings.Contains(named[0].Warning, "probably too low") {
+		if (len(named) > 0) != (c.off > disagreement) || c.off > 0 && !strings.Contains(named[0].Text, "probably too low") {
 			t.Errorf("%s: %+v", c.name, named)
 		}
 	}
@@ -76,7 +76,7 @@ func TestDisagreements(t *testing.T) {
 		{"of a service", []Interval{{By: ByService, SizeBin: sizebin.All, Flows: 9000, Quantile: 0.5, Method: &MethodPart{Disagreement: 1}}}, ""},
 	} {
 		got := disagreements(c.rows)
-		if len(got) != min(1, len(c.want)) || len(got) == 1 && !strings.HasPrefix(got[0].Warning, c.want) {
+		if len(got) != min(1, len(c.want)) || len(got) == 1 && !strings.HasPrefix(got[0].Text, c.want) {
 			t.Errorf("%s: %+v", c.name, got)
 		}
 	}

@@ -38,10 +38,6 @@ func Example() {
 	loads, err := ReadLoads(net, loadRows)
 	check(err)
 
-	// overlaps: hops → what ACKs take of the links
-	acks, err := overlapping(net, &p, hops, loads)
-	check(err)
-
 	// passes: hops and feedback → observations → feedback
 	links := int32(len(net.Links))
 	simulator, err := NewSimulator(SimulatorOptions{Network: net, Params: p, Loads: loads, Estimator: Flow})
@@ -49,26 +45,26 @@ func Example() {
 	observed, feedback := &captured{}, &captured{}
 	_, err = simulator.SimulateUplinks(ctx, 0, links, hops.rewound(), observed, nil)
 	check(err)
-	check(NewFeedbackBuilder(net, &p, loads, 1, nil).BuildUplink(ctx, router, 0, 2, flows.rewound(), observed.rewound(), feedback))
+	check(NewFeedbackBuilder(net, &p, 1, nil).BuildUplink(ctx, router, 0, 2, flows.rewound(), observed.rewound(), feedback))
 	observed = &captured{}
 	_, err = simulator.Simulate(ctx, 0, links, hops.rewound(), feedback.rewound(), observed, &captured{}, nil)
 	check(err)
 	feedback = &captured{}
-	check(NewFeedbackBuilder(net, &p, loads, 1, nil).Build(ctx, PassScope, 0, 2, observed.rewound(), feedback))
+	check(NewFeedbackBuilder(net, &p, 1, nil).Build(ctx, PassScope, 0, 2, observed.rewound(), feedback))
 	observed = &captured{}
 	_, err = simulator.Simulate(ctx, 0, links, hops.rewound(), feedback.rewound(), observed, &captured{}, nil)
 	check(err)
 
 	// replay: hosts' uplinks with complete feedback → FCTs
 	senderFeedback, senders := &captured{}, &captured{}
-	check(NewFeedbackBuilder(net, &p, loads, 1, nil).Build(ctx, SenderScope, 0, 2, observed.rewound(),
+	check(NewFeedbackBuilder(net, &p, 1, nil).Build(ctx, SenderScope, 0, 2, observed.rewound(),
 		senderFeedback))
 	_, err = simulator.Replay(ctx, 0, links, hops.rewound(), senderFeedback, senders, nil)
 	check(err)
 
 	// sample: FCTs → slowdowns
 	slowdowns := &captured{}
-	_, err = NewSampler(net, p).SampleReplays(ctx, 0, 2, flows.rewound(), observed.rewound(), senders, acks,
+	_, err = NewSampler(net, p).SampleReplays(ctx, 0, 2, flows.rewound(), observed.rewound(), senders,
 		slowdowns, &captured{})
 	check(err)
 	for _, rec := range slowdowns.recs {

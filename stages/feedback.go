@@ -44,9 +44,6 @@ const (
 // Hop 0 is the exception: what its packets waited at the slowest link of the path and behind it is in WaitNS,
 // and what they waited before it in UpstreamNS (linkcase.Case.DownstreamBps).
 //
-// With it comes what the flow's ACKs wait on their way back (ackWaits): it makes round trips longer, and senders whose
-// windows are open slower.
-//
 // Link cases react against the sense of a change: longer waits at other links make the queue of this link
 // shorter. Undamped feedback therefore overshoots, so each hop sends damped observations (see damp), and the
 // feedback of a hop is the sum over what the other hops send. The replay receives the last observations
@@ -54,13 +51,12 @@ const (
 //
 // A FeedbackBuilder is used by one goroutine at a time.
 type FeedbackBuilder struct {
-	net      *topology.Network
-	params   *simkernel.Params
-	layout   simkernel.BlockLayout
-	seed     uint64
-	omitted  Omitted // links whose cases the next pass omits
-	trips    roundTrips
-	ackWaits []float64 // by link id, in ns; nil: not known
+	net     *topology.Network
+	params  *simkernel.Params
+	layout  simkernel.BlockLayout
+	seed    uint64
+	omitted Omitted // links whose cases the next pass omits
+	trips   roundTrips
 
 	observed observationIndex // of this pass
 
@@ -75,10 +71,9 @@ type FeedbackBuilder struct {
 
 // NewFeedbackBuilder returns a builder. The seed keys the random bits that select marks. omitted are links that need no
 // feedback from Build with PassScope.
-func NewFeedbackBuilder(n *topology.Network, p *simkernel.Params, loads *Loads, seed uint64,
-	omitted Omitted) *FeedbackBuilder {
+func NewFeedbackBuilder(n *topology.Network, p *simkernel.Params, seed uint64, omitted Omitted) *FeedbackBuilder {
 	return &FeedbackBuilder{net: n, params: p, layout: p.Layout(), seed: seed, omitted: omitted,
-		trips: newRoundTrips(n, p), ackWaits: ackWaits(n, p, loads)}
+		trips: newRoundTrips(n, p)}
 }
 
 // ObservationColumns names the columns of table hop_observations that Build reads.
@@ -89,7 +84,7 @@ func ObservedDelayColumns() []string { return append(ObservationColumns(), "dela
 
 // FeedbackColumns names the columns of tables feedback and sender_feedback.
 func FeedbackColumns() []string {
-	return []string{"link_id", "flow_row", "hop", "observed", "ack_wait_ns"}
+	return []string{"link_id", "flow_row", "hop", "observed"}
 }
 
 // Build writes the feedback of one chunk of flows, rows firstRow to firstRow+rows-1 of table flows, by link
@@ -112,12 +107,7 @@ func (x *FeedbackBuilder) Build(ctx context.Context, scope FeedbackScope, firstR
 			return err
 		}
 	}
-	return x.out.flush(scope.table(), len(x.net.Links), out)
-}
-
-// table returns the table that the scope writes.
-func (s FeedbackScope) table() schema.Table {
-	return [...]schema.Table{schema.Feedback, schema.SenderFeedback}[s]
+	return x.out.flush(len(x.net.Links), out)
 }
 
 // flow appends the feedback of flow f of the chunk.
@@ -173,14 +163,13 @@ func (x *FeedbackBuilder) senderFeedback(row int64, longest int) {
 		x.blocks[b] = simkernel.Block{UpstreamNS: clampNS(s.waitNS - behind), WaitNS: clampNS(behind), Marks: s.marks,
 			Hint: s.hint}
 	}
-	x.out.append(x.path[0], row, 0, x.ackWaitNS(), x.blocks)
+	x.out.append(x.path[0], row, 0, x.blocks)
 }
 
 // networkFeedback appends the feedback of the hops behind hop 0.
 func (x *FeedbackBuilder) networkFeedback(row int64, longest int) {
 	x.upstream = resize(x.upstream, longest)
 	clear(x.upstream)
-	ackWaitNS := x.ackWaitNS()
 	for h := 1; h < len(x.hops); h++ {
 		if h > 1 {
 			for b := range x.hops[h-1] {
@@ -194,7 +183,7 @@ func (x *FeedbackBuilder) networkFeedback(row int64, longest int) {
 		for b := range x.blocks {
 			x.setFeedback(&x.blocks[b], b, &x.upstream[b], &x.downstream[h*longest+b])
 		}
-		x.out.append(x.path[h], row, int16(h), ackWaitNS, x.blocks)
+		x.out.append(x.path[h], row, int16(h), x.blocks)
 	}
 }
 
@@ -310,7 +299,7 @@ func (x *FeedbackBuilder) BuildUplink(ctx context.Context, r *topology.Router, f
 	if err != nil {
 		return err
 	}
-	return x.out.flush(schema.UplinkFeedback, len(x.net.Links), out)
+	return x.out.flush(len(x.net.Links), out)
 }
 
 // uplinkFeedback appends the feedback of the current path, of a flow with these NIC waits.
@@ -325,10 +314,9 @@ func (x *FeedbackBuilder) uplinkFeedback(row int64, observed []byte) (err error)
 	if !slices.ContainsFunc(x.blocks, func(b simkernel.Block) bool { return b != simkernel.Block{} }) {
 		return nil // the packets left at once, and only their times are known
 	}
-	ackWaitNS := x.ackWaitNS()
 	for h, link := range x.path {
 		if h > 0 {
-			x.out.append(link, row, int16(h), ackWaitNS, x.blocks)
+			x.out.append(link, row, int16(h), x.blocks)
 		}
 	}
 	return nil

@@ -124,53 +124,56 @@ func (a *observationIndex) link(f, hop int) int32 {
 	return a.links[a.place[f*a.width+hop]]
 }
 
-// feedbackRows are the rows of table feedback, uplink_feedback or sender_feedback under construction.
-type feedbackRows struct {
-	observed columns.Arena
-	link     []int32
-	row      []int64
-	hop      []int16
-	ackWait  []int32 // ns
+// feedbackRow is a row of table feedback, uplink_feedback or sender_feedback.
+type feedbackRow struct {
+	LinkID   int32        `col:"link_id"`
+	FlowRow  int64        `col:"flow_row"`
+	Hop      int16        `col:"hop"`
+	Observed columns.Item `col:"observed"`
+}
 
-	starts []int32 // by link: its first place in order
-	order  []int32
-	column columns.Binary
+// feedbackTable is bound to the columns of all three.
+var feedbackTable = columns.TableOf[feedbackRow](schema.Feedback)
+
+// feedbackRows are rows under construction.
+type feedbackRows struct {
+	rows     []feedbackRow
+	observed columns.Arena // of the rows, in their order
+	starts   []int32       // by link: its first place in order
+	order    []int32
 }
 
 func (r *feedbackRows) reset() {
 	r.observed.Reset()
-	r.link, r.row, r.hop, r.ackWait = r.link[:0], r.row[:0], r.hop[:0], r.ackWait[:0]
+	r.rows = r.rows[:0]
 }
 
 // append appends a row, unless all blocks are zero. A reader takes a missing row as zero blocks.
-func (r *feedbackRows) append(link int32, row int64, hop int16, ackWaitNS int32, blocks []simkernel.Block) {
+func (r *feedbackRows) append(link int32, row int64, hop int16, blocks []simkernel.Block) {
 	before := len(r.observed.Bytes)
 	r.observed.Bytes = appendBlocks(r.observed.Bytes, blocks)
 	if len(r.observed.Bytes) == before {
 		return
 	}
 	r.observed.Done()
-	r.link, r.row, r.hop = append(r.link, link), append(r.row, row), append(r.hop, hop)
-	r.ackWait = append(r.ackWait, ackWaitNS)
+	r.rows = append(r.rows, feedbackRow{link, row, hop, columns.Item(len(r.rows))})
 }
 
 // flush writes the rows by link; the rows of a link stay in the order of the flows.
-func (r *feedbackRows) flush(t schema.Table, links int, out schema.Sink) error {
+func (r *feedbackRows) flush(links int, out schema.Sink) error {
 	r.starts = resize(r.starts, links+1)
 	clear(r.starts)
-	for _, l := range r.link {
-		r.starts[l+1]++
+	for i := range r.rows {
+		r.starts[r.rows[i].LinkID+1]++
 	}
 	for l := range links {
 		r.starts[l+1] += r.starts[l]
 	}
-	r.order = resize(r.order, len(r.link))
-	for i, l := range r.link {
-		r.order[r.starts[l]] = int32(i)
-		r.starts[l]++
+	r.order = resize(r.order, len(r.rows))
+	for i := range r.rows {
+		at := &r.starts[r.rows[i].LinkID]
+		r.order[*at] = int32(i)
+		*at++
 	}
-	return inBatches(r.order, func(rows []int32) error {
-		return columns.Write(out, t, len(rows), columns.Take(r.link, rows), columns.Take(r.row, rows),
-			columns.Take(r.hop, rows), r.column.Of(&r.observed, rows), columns.Take(r.ackWait, rows))
-	})
+	return feedbackTable.WriteOrdered(out, r.rows, r.order, &r.observed)
 }

@@ -88,7 +88,7 @@ func built(t *testing.T, x *FeedbackBuilder, scope FeedbackScope, observed *capt
 }
 
 func testBuilder(n *topology.Network, omitted Omitted) *FeedbackBuilder {
-	return NewFeedbackBuilder(n, dctcpParams(), &Loads{}, 1, omitted)
+	return NewFeedbackBuilder(n, dctcpParams(), 1, omitted)
 }
 
 // Hand-computed: hops send w (w + r) / (2 w + r) of a wait w, where r is the round trip, and NIC waits whole. The replay
@@ -219,7 +219,7 @@ func TestFeedbackIsItsTwin(t *testing.T) {
 		for range 500 {
 			p := simkernel.ParamsOf(transport)
 			n := lineNetwork(t)
-			x := NewFeedbackBuilder(n, &p, &Loads{}, 1, nil)
+			x := NewFeedbackBuilder(n, &p, 1, nil)
 			trip := x.trips.of([]int32{4, 2, 0})
 			hops := make([][]simkernel.Block, 1+random.IntN(3))
 			for h := range hops {

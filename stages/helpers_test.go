@@ -114,15 +114,6 @@ func routed(t *testing.T, n *topology.Network, p *simkernel.Params,
 	return hops, loads
 }
 
-// overlapping brings loads up to date with what Overlaps finds, and returns table ack_delays.
-func overlapping(n *topology.Network, p *simkernel.Params, hops *captured, loads *Loads) (*captured, error) {
-	overlaps, acks := &captured{}, &captured{}
-	if err := NewOverlaps(n, p, nil).Write(0, int32(len(n.Links)), hops.rewound(), overlaps, acks); err != nil {
-		return nil, err
-	}
-	return acks, loads.ReadOverlaps(overlaps)
-}
-
 // testClos returns a network of 24 hosts in two pods.
 func testClos(t *testing.T) *topology.Network {
 	t.Helper()

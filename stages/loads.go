@@ -39,9 +39,6 @@ func (x *LinkLoad) add(y LinkLoad) {
 type Loads struct {
 	Links                     []LinkLoad
 	FirstStartNS, LastStartNS int64
-	// BothBusy is, by link id, the part of the time in which a link sends, in which its reverse link sends too. nil: the
-	// two are taken to be independent, as in the paper's estimator.
-	BothBusy []float64
 }
 
 // ReadLoads reads table link_loads and adds up the rows of all chunks. A link id that the topology does not have
@@ -65,24 +62,6 @@ func ReadLoads(n *topology.Network, in schema.Batches) (*Loads, error) {
 	return l, err
 }
 
-// ReadOverlaps reads table link_overlaps.
-func (l *Loads) ReadOverlaps(in schema.Batches) error {
-	l.BothBusy = make([]float64, len(l.Links))
-	return columns.ForEach(in, func(rec arrow.Record) error {
-		share := columns.Float64s(rec, "both_busy_share")
-		for i, id := range columns.Int32s(rec, "link_id") {
-			if id < 0 || int(id) >= len(l.Links) {
-				return fmt.Errorf("link_overlaps: link %d is not in the topology, which has %d links", id, len(l.Links))
-			}
-			if !(share[i] >= 0 && share[i] <= 1) {
-				return fmt.Errorf("link_overlaps: link %d is busy with its reverse link in a part of %v, want 0 to 1", id, share[i])
-			}
-			l.BothBusy[id] = share[i]
-		}
-		return nil
-	})
-}
-
 // Load returns the link's offered load, as the paper measures it: the bytes of its flows, without headers,
 // relative to what it could carry from the workload's first start to its last; 0 if these are the same.
 func (l *Loads) Load(link topology.Link) float64 {
@@ -99,33 +78,19 @@ func (l *Loads) Load(link topology.Link) float64 {
 const minAvailable = 0.1
 
 // AvailableBps returns the link's bandwidth less that of the ACKs on it: one ACK for each packet of the flows on the
-// reverse link, which come while that sends. The paper (§3.2, "Correcting for ACK traffic") subtracts their mean rate,
-// and so does estimator independent. With BothBusy it is their rate while the link itself sends: its packets wait for
-// no ACKs of other times, and where both directions of a cable are busy at the same times, as in rounds of an
-// all-to-all, for more than the mean.
+// reverse link, which come while that sends. It is their mean rate (paper, §3.2, "Correcting for ACK traffic"): the
+// flows of the reverse link are spread from the first start to the last, but not sent faster than it can. Both
+// directions of a cable have the same bandwidth.
 func (l *Loads) AvailableBps(p *simkernel.Params, link topology.Link) int64 {
-	return availableBps(link.BandwidthBps, l.Links[topology.Reverse(link.ID)], l.bothBusy(p, link), p)
-}
-
-// bothBusy returns the part of the time in which a link sends, in which its reverse link sends too. Without BothBusy
-// that is the part of all time: its flows are spread from the first start to the last, but not sent faster than it can.
-func (l *Loads) bothBusy(p *simkernel.Params, link topology.Link) float64 {
-	if l.BothBusy != nil {
-		return l.BothBusy[link.ID]
-	}
 	reverse := &l.Links[topology.Reverse(link.ID)]
-	busyNS := reverse.busyNS(link.BandwidthBps, p)
-	return busyNS / max(1, busyNS, float64(reverse.LastStartNS-reverse.FirstStartNS))
-}
-
-// availableBps is AvailableBps for a link whose reverse link carries the given load, and sends in a part of the time in
-// which the link does. Both directions of a cable have the same bandwidth.
-func availableBps(bps int64, reverse LinkLoad, bothBusy float64, p *simkernel.Params) int64 {
 	if reverse.Flows == 0 {
-		return bps
+		return link.BandwidthBps
 	}
-	ackBps := math.Round(float64(reverse.Packets*p.AckBytes) * 8e9 / reverse.busyNS(bps, p) * bothBusy)
-	return max(simkernel.MinBps, int64(max(float64(bps)-ackBps, float64(bps)*minAvailable)))
+	bps := float64(link.BandwidthBps)
+	busyNS := reverse.busyNS(link.BandwidthBps, p)
+	share := busyNS / max(1, busyNS, float64(reverse.LastStartNS-reverse.FirstStartNS)) // of the time, in which it sends
+	ackBps := math.Round(float64(reverse.Packets*p.AckBytes) * 8e9 / busyNS * share)
+	return max(simkernel.MinBps, int64(max(bps-ackBps, bps*minAvailable)))
 }
 
 // sources returns a function that caches the available bandwidths of hosts' uplinks, by link id.

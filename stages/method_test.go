@@ -23,10 +23,6 @@ func replays(t *testing.T, n *topology.Network, p simkernel.Params, flows arrow.
 	t.Helper()
 	ctx := context.Background()
 	hops, loads := routed(t, n, &p, flows)
-	acks, err := overlapping(n, &p, hops, loads)
-	if err != nil {
-		t.Fatal(err)
-	}
 	links, rows := len(n.Links), flows.NumRows()
 	first := func(i int) int32 { return int32(i * links / partitions) }
 	options := SimulatorOptions{Network: n, Params: p, Loads: loads, Estimator: Flow}
@@ -40,7 +36,7 @@ func replays(t *testing.T, n *topology.Network, p simkernel.Params, flows arrow.
 			t.Fatal(err)
 		}
 	}
-	if err := NewFeedbackBuilder(n, &p, loads, 1, nil).BuildUplink(ctx, testRouter(t, n), 0, rows, &captured{recs: []arrow.Record{flows}}, observed.rewound(), given); err != nil {
+	if err := NewFeedbackBuilder(n, &p, 1, nil).BuildUplink(ctx, testRouter(t, n), 0, rows, &captured{recs: []arrow.Record{flows}}, observed.rewound(), given); err != nil {
 		t.Fatal(err)
 	}
 	for pass := range passes {
@@ -55,7 +51,7 @@ func replays(t *testing.T, n *topology.Network, p simkernel.Params, flows arrow.
 			scope = SenderScope
 		}
 		given = &captured{}
-		if err := NewFeedbackBuilder(n, &p, loads, 1, nil).Build(ctx, scope, 0, rows, observed.rewound(), given); err != nil {
+		if err := NewFeedbackBuilder(n, &p, 1, nil).Build(ctx, scope, 0, rows, observed.rewound(), given); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -67,7 +63,7 @@ func replays(t *testing.T, n *topology.Network, p simkernel.Params, flows arrow.
 	}
 	contributions, slowdowns = &captured{}, &captured{}
 	s, err := NewSampler(n, p).SampleReplays(ctx, 0, rows, &captured{recs: []arrow.Record{flows}}, observed.rewound(),
-		senders, acks, slowdowns, contributions)
+		senders, slowdowns, contributions)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,24 +262,19 @@ func TestAvailableBandwidth(t *testing.T) {
 		t.Errorf("no reverse flows, yet %v bps available", got)
 	}
 	for _, c := range []struct {
-		spanNS   int64
-		bothBusy []float64
-		want     float64
+		spanNS int64
+		want   float64
 	}{
-		{1e6, nil, 1e10 - 1000*60*8*1000}, // independent: the mean
-		{0, nil, 1e10 * (1 - 60.0/1048)},  // a burst is not acknowledged faster than it is sent
-		{1e6, []float64{0}, 1e10},         // the directions take turns
-		{1e6, []float64{1}, 1e10 * (1 - 60.0/1048)},
-		{1e6, []float64{0.5}, 1e10 * (1 - 30.0/1048)},
+		{1e6, 1e10 - 1000*60*8*1000}, // the mean
+		{0, 1e10 * (1 - 60.0/1048)},  // a burst is not acknowledged faster than it is sent
 	} {
 		l.Links[1] = LinkLoad{Flows: 10, Packets: 1000, Bytes: 1_000_000, FirstStartNS: 5, LastStartNS: 5 + c.spanNS}
-		l.BothBusy = c.bothBusy
 		if got := available(); math.Abs(got-c.want) > 1 {
-			t.Errorf("span %d ns, both busy %v: available %v bps, want %v", c.spanNS, c.bothBusy, got, c.want)
+			t.Errorf("span %d ns: available %v bps, want %v", c.spanNS, got, c.want)
 		}
 	}
 	// One-byte packets: their ACKs outweigh them.
-	l.Links[1], l.BothBusy = LinkLoad{Flows: 1, Packets: 1000, Bytes: 1000}, nil
+	l.Links[1] = LinkLoad{Flows: 1, Packets: 1000, Bytes: 1000}
 	if got := available(); got != 1e9 {
 		t.Errorf("available %v bps, want the floor", got)
 	}

@@ -18,7 +18,6 @@ import (
 type replayIndex struct {
 	observed       observationIndex
 	fctNS, idealNS []int64 // by flow, of the replay; fctNS -1: none
-	ackNS          []int64 // by flow: its delay by ACKs if it is alone on its path
 	trips          roundTrips
 
 	blocks []simkernel.Block
@@ -35,26 +34,22 @@ type hopOfFlow struct {
 }
 
 // SampleReplays is Sample for estimator Flow. It reads, for the chunk, table hop_observations of the last
-// pass, table sender_fcts of the replay and table ack_delays, in any order; rows of other flows are skipped.
+// pass and table sender_fcts of the replay, in any order; rows of other flows are skipped.
 // SampleStats.Cases has what another link case says of each flow: that of the hop where its last packet waits longest.
 //
-// A flow's delay is that of its replay and of its link cases (see blend), plus that of table ack_delays. Link cases
-// leave the latter out: their delays are relative to the flow alone on what ACKs leave of the links. The delay is
-// divided among the hops, for table hop_contributions: each hop contributes the wait of the flow's last packet there.
+// A flow's delay is that of its replay and of its link cases (see blend). It is divided among the hops, for table
+// hop_contributions: each hop contributes the wait of the flow's last packet there.
 // Of the rest, what a window costs that is smaller than the path needs belongs to no hop (column window_ns). What
 // remains, which the sender lost by reducing its rate, is divided in proportion to the hops' marks; if there are none,
 // it belongs to hop 0, where the host's other flows compete with it.
-func (s *Sampler) SampleReplays(ctx context.Context, firstRow, rows int64, flows, observed, senders,
-	acks schema.Batches, out, contributions schema.Sink) (SampleStats, error) {
+func (s *Sampler) SampleReplays(ctx context.Context, firstRow, rows int64, flows, observed, senders schema.Batches,
+	out, contributions schema.Sink) (SampleStats, error) {
 	x := &s.replay
 	x.out = x.out[:0]
 	if err := x.observed.readObservations(firstRow, rows, observed); err != nil {
 		return SampleStats{}, err
 	}
 	if err := x.readSenders(firstRow, rows, senders); err != nil {
-		return SampleStats{}, err
-	}
-	if err := x.readAckDelays(firstRow, rows, acks); err != nil {
 		return SampleStats{}, err
 	}
 	stats, err := s.each(ctx, firstRow, rows, flows, out, func(f int, sizeBytes int64) ([]int32, int64, error) {
@@ -68,9 +63,8 @@ func (s *Sampler) SampleReplays(ctx context.Context, firstRow, rows int64, flows
 		if err := s.readHops(f, hops, sizeBytes); err != nil {
 			return nil, 0, err
 		}
-		replayed := s.blend(x.fctNS[f] - x.idealNS[f])
-		delay := replayed + x.ackNS[f]
-		s.caseNS = s.longestWaitCase(replayed) + x.ackNS[f]
+		delay := s.blend(x.fctNS[f] - x.idealNS[f])
+		s.caseNS = s.longestWaitCase(delay)
 		s.attribute(firstRow+int64(f), delay, sizeBytes)
 		return s.path, delay, x.flush(contributions, columns.BatchRows)
 	})
@@ -108,28 +102,6 @@ func (x *replayIndex) readSenders(firstRow, rows int64, senders schema.Batches) 
 					fct[i], ideal[i])
 			}
 			x.fctNS[f], x.idealNS[f] = fct[i], ideal[i]
-		}
-		return nil
-	})
-}
-
-// AckDelayColumns names the columns of table ack_delays that SampleReplays reads.
-func AckDelayColumns() []string { return []string{"flow_row", "delay_ns"} }
-
-// readAckDelays reads the chunk's rows of table ack_delays. Packets that ACKs hold up at one link have gaps at the
-// next, so the longest delay of a flow counts.
-func (x *replayIndex) readAckDelays(firstRow, rows int64, acks schema.Batches) error {
-	x.ackNS = resize(x.ackNS, int(rows))
-	clear(x.ackNS)
-	return columns.ForEach(acks, func(rec arrow.Record) error {
-		delay := columns.Int64s(rec, "delay_ns")
-		for i, row := range columns.Int64s(rec, "flow_row") {
-			if delay[i] < 0 {
-				return fmt.Errorf("ack_delays: flow row %d has a delay of %d ns", row, delay[i])
-			}
-			if f := row - firstRow; f >= 0 && f < rows {
-				x.ackNS[f] = max(x.ackNS[f], delay[i])
-			}
 		}
 		return nil
 	})

@@ -59,7 +59,7 @@ func (s *Simulator) buildCase(link topology.Link, from, to int) error {
 			c.SlowestBps, c.RoundTripNS = append(c.SlowestBps, path.SlowestBps), append(c.RoundTripNS, path.RoundTripNS)
 		}
 		if s.estimator == Flow {
-			c.ReturnNS = append(c.ReturnNS, s.returnNS(link, r.firstLink[i], r.pathSend[i])+s.input.ackWaitNS(at))
+			c.ReturnNS = append(c.ReturnNS, s.returnNS(link, r.firstLink[i], r.pathSend[i]))
 			c.UpstreamBps, c.DownstreamBps = append(c.UpstreamBps, r.upBps[i]), append(c.DownstreamBps, r.downBps[i])
 			c.BetweenPS = append(c.BetweenPS, r.betweenPS[i])
 		}

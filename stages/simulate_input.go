@@ -17,7 +17,6 @@ type caseInput struct {
 	starts []int32 // by link - lo: its first place in order; one more at the end
 
 	feedback   columns.Arena // as encoded in the table
-	ackWait    []int32       // ns, by place in feedback
 	feedbackAt []int32       // by place in order: place in feedback, -1 if there is none; empty: no feedback
 }
 
@@ -93,7 +92,7 @@ func (in *caseInput) addBatch(rec arrow.Record, lo, hi int32, want func(int32) b
 // no feedback; nil stands for none at all.
 func (in *caseInput) readFeedback(lo, hi int32, feedback schema.Batches, want func(int32) bool) error {
 	in.feedback.Reset()
-	in.feedbackAt, in.ackWait = in.feedbackAt[:0], in.ackWait[:0]
+	in.feedbackAt = in.feedbackAt[:0]
 	if feedback == nil || len(in.order) == 0 {
 		return nil
 	}
@@ -105,7 +104,7 @@ func (in *caseInput) readFeedback(lo, hi int32, feedback schema.Batches, want fu
 	n := 0
 	return columns.ForEach(feedback, func(rec arrow.Record) error {
 		link, row := columns.Int32s(rec, "link_id"), columns.Int64s(rec, "flow_row")
-		observed, ackWait := columns.Bytes(rec, "observed"), columns.Int32s(rec, "ack_wait_ns")
+		observed := columns.Bytes(rec, "observed")
 		for i, id := range link {
 			if id < lo || id >= hi || !want(id) {
 				continue
@@ -119,23 +118,11 @@ func (in *caseInput) readFeedback(lo, hi int32, feedback schema.Batches, want fu
 			}
 			next[id-lo] = at + 1
 			in.feedbackAt[at] = int32(n)
-			if ackWait[i] < 0 {
-				return fmt.Errorf("feedback: flow row %d has ACKs that wait %d ns on the way from link %d", row[i], ackWait[i], id)
-			}
 			in.feedback.Add(observed.Value(i))
-			in.ackWait = append(in.ackWait, ackWait[i])
 			n++
 		}
 		return nil
 	})
-}
-
-// ackWaitNS returns what an ACK of the row at a place in order waits on its way back.
-func (in *caseInput) ackWaitNS(at int) int64 {
-	if len(in.feedbackAt) == 0 || in.feedbackAt[at] < 0 {
-		return 0
-	}
-	return int64(in.ackWait[in.feedbackAt[at]])
 }
 
 // caseRows are the columns of table hops.

@@ -1,8 +1,6 @@
 package stages
 
 import (
-	"slices"
-
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/simkernel/linkcase"
@@ -262,18 +260,4 @@ func (w *observationRows) append(row int64, hop, hops int16, link int32) {
 func (w *observationRows) flush(t *columns.Table[observationRow], out schema.Sink) error {
 	places := w.sorter.byFlow(len(w.rows), func(i int) (int64, int16) { return w.rows[i].FlowRow, w.rows[i].Hop })
 	return t.WriteOrdered(out, w.rows, places, &w.observed)
-}
-
-// exchangeRows is how many rows of a table that only stages exchange are written at a time. A reader takes whole
-// batches, and those that hold rows of several ranges of links or flows are read once for each.
-const exchangeRows = 4_096
-
-// inBatches calls write with exchangeRows rows at a time.
-func inBatches(rows []int32, write func(rows []int32) error) error {
-	for batch := range slices.Chunk(rows, exchangeRows) {
-		if err := write(batch); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -127,7 +127,7 @@ func columnOf(t *testing.T, observed arrow.Array) arrow.Record {
 	observed.Retain()
 	n := observed.Len()
 	err := columns.Write(&out, schema.Feedback, n, columns.Of(make([]int32, n)), columns.Of(make([]int64, n)),
-		columns.Of(make([]int16, n)), observed, columns.Of(make([]int32, n)))
+		columns.Of(make([]int16, n)), observed)
 	if err != nil {
 		t.Fatal(err)
 	}

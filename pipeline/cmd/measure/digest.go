@@ -14,8 +14,8 @@ func digest(ctx context.Context, b *bench) {
 		return
 	}
 	b.header("table", "rows", "digest")
-	for _, table := range []string{"scenarios", "nodes", "links", "flows", "hops", "link_loads", "link_overlaps",
-		"ack_delays", "link_stats", "sender_fcts", "hop_delays", "delay_buckets", "hop_contributions", "slowdowns", "intervals", "warnings"} {
+	for _, table := range []string{"scenarios", "nodes", "links", "flows", "hops", "link_loads",
+		"link_stats", "sender_fcts", "hop_delays", "delay_buckets", "hop_contributions", "slowdowns", "intervals", "warnings"} {
 		columns := "*"
 		if table == "link_stats" {
 			columns = "* EXCLUDE (cached)"

@@ -18,7 +18,6 @@ type stageDoc struct{ name, doc string }
 var stageDocs = []stageDoc{
 	{generate, "all: the scenario's topology and flows to scenarios, nodes, links, flows and rejects"},
 	{"route", "all: flows to hops, one row for each link of each flow's path (ECMP), and link_loads"},
-	{"overlaps", "flow: hops to link_overlaps and ack_delays, what ACKs take from the bandwidth of each link"},
 	{"cluster", "independent with --cluster: link_loads to link_clusters, the link that stands for each link"},
 	{"uplinks", "flow: the hosts' uplinks without feedback to uplink_observations"},
 	{"uplink-feedback", "flow: uplink_observations to uplink_feedback, which pass 1 reads"},

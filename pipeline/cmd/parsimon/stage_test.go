@@ -55,7 +55,6 @@ func TestStageCommands(t *testing.T) {
 	}
 	of := func(pass int) []string { return []string{"--passes", strconv.Itoa(pass)} }
 	stage("route")
-	stage("overlaps")
 	stage("uplinks")
 	stage("uplink-feedback")
 	stage("simulate", of(1)...)

@@ -1,0 +1,500 @@
+package stages
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/schema/sizebin"
+	"parsimon/simkernel"
+	"parsimon/stages/topology"
+)
+
+// Conditions under which an estimate is known to be less accurate. Each has one measure and one threshold. Hits and
+// false alarms are measured (datasets/ACCURACY.md, "How honest an estimate is").
+const (
+	// Load from which a link's queue depends on how long the workload is. The time that a queue needs to forget
+	// its start grows with 1 / (1 - load)²: at 95% it is 400 times that of an idle link, at 60% 6 times.
+	overload = 0.95
+
+	// Load from which a link's queue grows as long as the workload lasts, whoever simulates it.
+	fullLoad = 1
+
+	// Size of ACKs relative to full data packets from which on it matters when exactly they come: link cases know what
+	// ACKs take of a link in the mean. At the usual 6% errors are within 8% for every flow size; at 20% and at 48%
+	// (small-packets and large-acks) p99 of a flow size was off by 9% and by 22%.
+	largeACKs = 0.1
+
+	// Window relative to bandwidth × round trip between hosts of one rack from which on it is a warning. Such a window
+	// is a queue of that length in front of the receiver before senders see a mark, which link cases do not hand on as
+	// it is. At 8 (late-marks) errors are below 2%; at 69 (win500bi) p99 is 23% too low.
+	largeWindow = 10
+
+	// Part of all flows' FCT that is due to windows smaller than their paths need.
+	smallWindow = 0.01
+
+	// Difference between a percentile of slowdown and the same percentile according to the link cases where flows wait
+	// longest.
+	disagreement = 0.1
+
+	// Change of the waits in switches by the second pass, relative to their sum, and of the delay of the slowest 1% of
+	// flows. All passes that could follow would change them by 0.6 of that (22% then 8%, 12% then 5%, 6% then 2%).
+	unsettledShare     = 0.2
+	tailUnsettledShare = 0.05
+
+	// Mean number of links at which one of the slowest 1% of flows, of all or of a size bin, waits. Where a slow flow
+	// waits at one link, that link's case knows its delay. Where it waits at many, the delay is a sum of waits that each
+	// case knows only as means over blocks of what happens at the others. On the paper's networks it is 1.0 to 1.9, and
+	// 3.3 on a chain of six links, whose p99.9 is off by 10%.
+	spreadLinks = 2
+
+	// Fraction of flows that cross two links above loadedLink, under estimator Independent. Of 14 scenarios that were
+	// compared with ns-3, the four at 4% and more have a p99 off by 20% and more; those below, by 12% at most.
+	loadedTwice = 0.02
+	loadedLink  = 0.6
+)
+
+// Kinds of warnings.
+const (
+	overloadKind     = "overload"
+	transportKind    = "transport"
+	windowKind       = "window"
+	disagreementKind = "disagreement"
+	unsettledKind    = "unsettled"
+	spreadKind       = "spread"
+	loadedTwiceKind  = "loaded twice"
+)
+
+// Warning is one row of table warnings.
+type Warning struct {
+	Kind      string
+	Measure   float64 // NaN: not measured
+	Threshold float64
+	Link      int32 // -1: none
+	Text      string
+}
+
+// ForeseenWarnings returns the warnings that follow from the network, the transport and the loads, before any link case
+// runs. With estimator Flow there are some only if two passes do not suffice. WholeNetwork is what estimates are
+// compared with: what it has is about the workload.
+func ForeseenWarnings(n *topology.Network, p *simkernel.Params, e Estimator, loads *Loads) []Warning {
+	if e == WholeNetwork {
+		return overloads(n, p, loads, fullLoad)
+	}
+	return append(overloads(n, p, loads, overload), unusualTransport(n, p, loads)...)
+}
+
+// overloads returns a row for each link that is offered that load or more, the most loaded first.
+func overloads(n *topology.Network, p *simkernel.Params, loads *Loads, least float64) []Warning {
+	var out []Warning
+	for id := range n.Links {
+		l := &n.Links[id]
+		load := loads.offered(p, *l)
+		if load < least {
+			continue
+		}
+		out = append(out, Warning{overloadKind, load, least, l.ID, fmt.Sprintf(
+			"%s (link %d) is offered %.0f%% of what it can send, headers included: its queue grows as long as the workload "+
+				"lasts; estimate a workload of the length that is meant", n.LinkName(l.ID), l.ID, 100*load)})
+	}
+	slices.SortStableFunc(out, func(a, b Warning) int { return cmp.Compare(b.Measure, a.Measure) })
+	return out
+}
+
+// offered returns what is offered to a link, headers included, as a fraction of what ACKs leave of its capacity.
+func (l *Loads) offered(p *simkernel.Params, link topology.Link) float64 {
+	x := &l.Links[link.ID]
+	if x.Bytes == 0 {
+		return 0
+	}
+	wire := 1 + float64(x.Packets*p.HeaderBytes)/float64(x.Bytes)
+	return l.Load(link) * wire * float64(link.BandwidthBps) / float64(l.AvailableBps(p, link))
+}
+
+// unusualTransport returns a row if link cases are known to be wrong about a transport or its constants.
+func unusualTransport(n *topology.Network, p *simkernel.Params, loads *Loads) []Warning {
+	row := func(measure, threshold float64, format string, args ...any) []Warning {
+		return []Warning{{transportKind, measure, threshold, -1, fmt.Sprintf(format, args...) + "; use --estimator exact"}}
+	}
+	if p.Transport != simkernel.DCTCP {
+		return row(math.NaN(), math.NaN(), "senders of %s react to more than marks, which two passes do not settle: percentiles "+
+			"were off by up to 16%%", p.Transport)
+	}
+	acks, window := 0.0, 0.0
+	for id := range n.Links {
+		l := &n.Links[id]
+		if loads.Links[id].Flows == 0 {
+			continue
+		}
+		if loads.AvailableBps(p, *l) < l.BandwidthBps {
+			acks = float64(p.AckBytes) / float64(p.PayloadBytes+p.HeaderBytes)
+		}
+		if n.FromHost(l.ID) {
+			trips := newRoundTrips(n, p)
+			localNS := 2 * trips.of([]int32{l.ID})
+			window = max(window, float64(p.WindowBytes)*8e9/(float64(l.BandwidthBps)*float64(localNS))) // 0: fitted
+		}
+	}
+	switch {
+	case window > largeWindow:
+		return row(window, largeWindow, "the window is %.0f times what fits between two hosts of one rack: p99 was 23%% too low "+
+			"at 69 times", window)
+	case acks > largeACKs:
+		return row(acks, largeACKs, "ACKs have %.0f%% of the size of full data packets, and link cases know only their mean rate: "+
+			"p99 of a flow size was off by 9%% at 20%%, and by 22%% at 48%%", 100*acks)
+	}
+	return nil
+}
+
+// Tails are the slowdowns from which on flows are among the slowest 1%.
+type Tails struct {
+	All  float64
+	Bins [sizebin.Count]float64 // +Inf for size bins with few flows
+}
+
+// fewInBin is the number of flows up to which the slowest 1% of a size bin say nothing.
+const fewInBin = 1000
+
+// TailWatch finds where the slowest flows of an estimate wait, and what windows cost that are too small. It reads the
+// flows a chunk at a time and is used by one goroutine at a time.
+type TailWatch struct {
+	net    *topology.Network
+	loaded []bool // by link: above loadedLink
+	tails  Tails
+
+	flows, loadedTwice int64
+	slowestNS          float64 // delay of the slowest flows
+	windows            windowCost
+	slowestNSOfLink    []float64
+	spread             [sizebin.Count + 1]spread // of the slowest flows of each size bin, and of all
+
+	chunk []watchedFlow // by row of the chunk
+}
+
+// A watchedFlow is a flow of the chunk.
+type watchedFlow struct {
+	bin          int  // size bin; -1: it has no estimate
+	ofAll, ofBin bool // among the slowest 1%
+	loadedLinks  int
+	sum, squares float64 // of its delays behind the host's uplink, where flows wait for those of their own host
+}
+
+// spread is over some of the slowest flows.
+type spread struct {
+	flows int64   // those that are delayed behind their host's uplink
+	links float64 // sum of the numbers of links at which they wait
+}
+
+// NewTailWatch returns a TailWatch for an estimate with these tails.
+func NewTailWatch(n *topology.Network, loads *Loads, tails Tails) *TailWatch {
+	links := len(n.Links)
+	w := &TailWatch{net: n, tails: tails, loaded: make([]bool, links), slowestNSOfLink: make([]float64, links)}
+	for id := range n.Links {
+		w.loaded[id] = loads.Load(n.Links[id]) >= loadedLink
+	}
+	return w
+}
+
+// watchedColumns is a view of table slowdowns.
+type watchedColumns struct {
+	Row      []int64   `col:"flow_row"`
+	Src      []int32   `col:"src"`
+	Dst      []int32   `col:"dst"`
+	FCT      []int64   `col:"fct_ns"`
+	Window   []int64   `col:"window_ns"`
+	Size     []int64   `col:"size_bytes"`
+	Slowdown []float64 `col:"slowdown"`
+}
+
+// TailColumns names the columns of table slowdowns that Watch reads. Of table hop_contributions it reads
+// ContributionColumns.
+func TailColumns() []string { return columns.Names[watchedColumns]() }
+
+// Watch reads one chunk of flows, rows firstRow to firstRow+rows-1 of table flows: their rows of tables slowdowns and,
+// unless it is nil, hop_contributions. Rows of other flows are skipped. Sums over the hops of a flow are in the order of
+// the table.
+func (w *TailWatch) Watch(firstRow, rows int64, slowdowns, hops schema.Batches) error {
+	w.chunk = resize(w.chunk, int(rows))
+	for i := range w.chunk {
+		w.chunk[i] = watchedFlow{bin: -1}
+	}
+	err := columns.Each(slowdowns, func(v *watchedColumns) error {
+		for i, row := range v.Row {
+			if row < firstRow || row >= firstRow+rows {
+				continue
+			}
+			bin, late := sizebin.Of(v.Size[i]), v.Slowdown[i] > 1
+			w.chunk[row-firstRow] = watchedFlow{bin: bin, ofAll: late && v.Slowdown[i] >= w.tails.All,
+				ofBin: late && v.Slowdown[i] >= w.tails.Bins[bin]}
+			w.flows++
+			w.windows.add(float64(v.FCT[i]), v.Window[i], v.Src[i], v.Dst[i])
+		}
+		return nil
+	})
+	if err != nil || hops == nil {
+		return err
+	}
+	if err := columns.Each(hops, func(v *contributions) error { return w.addHops(firstRow, v) }); err != nil {
+		return err
+	}
+	for i := range w.chunk {
+		f := &w.chunk[i]
+		if f.loadedLinks > 1 {
+			w.loadedTwice++
+		}
+		if f.ofAll {
+			w.spread[sizebin.Count].add(f)
+		}
+		if f.ofBin {
+			w.spread[f.bin].add(f)
+		}
+	}
+	return nil
+}
+
+func (w *TailWatch) addHops(firstRow int64, v *contributions) error {
+	for i, row := range v.FlowRow {
+		if row < firstRow || row >= firstRow+int64(len(w.chunk)) || w.chunk[row-firstRow].bin < 0 {
+			continue
+		}
+		link, ns := v.Link[i], v.Delay[i]
+		if link < 0 || int(link) >= len(w.net.Links) {
+			return fmt.Errorf("hop_contributions: flow row %d crosses link %d, of %d links", row, link, len(w.net.Links))
+		}
+		f := &w.chunk[row-firstRow]
+		if w.loaded[link] {
+			f.loadedLinks++
+		}
+		if v.Hop[i] > 0 {
+			f.sum += ns
+			f.squares += float64(ns * ns)
+		}
+		if f.ofAll {
+			w.slowestNS += ns
+			w.slowestNSOfLink[link] += ns
+		}
+	}
+	return nil
+}
+
+// add adds the number of links at which a flow waits: (Σ delay)² / Σ delay², which is n for equal delays at n links.
+func (s *spread) add(f *watchedFlow) {
+	if f.sum > 0 {
+		s.flows, s.links = s.flows+1, s.links+float64(f.sum*f.sum)/f.squares
+	}
+}
+
+// A windowCost is what windows cost that are smaller than their paths need.
+type windowCost struct {
+	limited      int64
+	fctNS, ownNS float64 // sums of FCTs, and of the parts that are due to the window
+	worstNS      int64   // the longest such part
+	src, dst     int32   // of that flow
+}
+
+// add counts a flow.
+func (c *windowCost) add(fctNS float64, windowNS int64, src, dst int32) {
+	c.fctNS += fctNS
+	if windowNS > 0 {
+		c.limited++
+		c.ownNS += float64(windowNS)
+	}
+	if windowNS > c.worstNS {
+		c.worstNS, c.src, c.dst = windowNS, src, dst
+	}
+}
+
+// smallWindows returns a row if windows cost much.
+func (w *TailWatch) smallWindows() []Warning {
+	c := &w.windows
+	share := c.ownNS / max(1, c.fctNS)
+	if share < smallWindow {
+		return nil
+	}
+	return []Warning{{windowKind, share, smallWindow, -1, fmt.Sprintf(
+		"the window is smaller than the paths of %.0f%% of the flows need, which makes %.0f%% of all FCT, most from %s to %s; use "+
+			"--window auto (scenario file: transport.window), which fits it to each path", 100*float64(c.limited)/float64(w.flows),
+		100*share, w.net.Name(c.src), w.net.Name(c.dst))}}
+}
+
+// Warnings returns the conditions that hold of an estimate. moved compares the two passes of Flow; nil if there was one
+// only. The other estimators ignore it, and the intervals.
+func (w *TailWatch) Warnings(e Estimator, moved *Movement, intervals []Interval) []Warning {
+	out := w.smallWindows()
+	switch e {
+	case Flow:
+		return slices.Concat(out, disagreements(intervals), w.unsettled(moved), w.spreadOut())
+	case WholeNetwork:
+		return out
+	}
+	share := float64(w.loadedTwice) / float64(max(1, w.flows))
+	if share <= loadedTwice {
+		return out
+	}
+	return append(out, Warning{loadedTwiceKind, share, loadedTwice, -1, fmt.Sprintf(
+		"%.0f%% of the flows cross two links that are loaded above %.0f%%: such links limit each other's traffic, which "+
+			"estimator independent does not know, and the percentiles, p50 above all, tend to be too high; use --estimator flow",
+		100*share, 100*loadedLink)})
+}
+
+// disagrees reports whether a row's disagreement counts: of all flows, or of p99 of a size bin, with at least ten flows
+// beyond the percentile.
+func (r *Interval) disagrees() bool {
+	shown := r.SizeBin == sizebin.All || r.Quantile == 0.99 && r.Flows > fewInBin
+	return r.By == ByNothing && shown && r.Method != nil && float64(r.Flows)*(1-r.Quantile) >= 10
+}
+
+// disagreements returns a row if link cases disagree about a percentile of all flows, or about p99 of a size bin.
+func disagreements(intervals []Interval) []Warning {
+	var worst *Interval
+	for i := range intervals {
+		r := &intervals[i]
+		if r.disagrees() && (worst == nil || math.Abs(r.Method.Disagreement) > math.Abs(worst.Method.Disagreement)) {
+			worst = r
+		}
+	}
+	if worst == nil || math.Abs(worst.Method.Disagreement) < disagreement {
+		return nil
+	}
+	by, side := worst.Method.Disagreement, "low"
+	if by < 0 {
+		side = "high"
+	}
+	return []Warning{{disagreementKind, math.Abs(by), disagreement, -1, fmt.Sprintf(
+		"p%g of all flows%s is estimated at %.3f, and is %.3f by the link cases where they wait longest (%+.0f%%): "+
+			"the estimate is probably too %s there; use --estimator exact",
+		math.Round(1000*worst.Quantile)/10, ofBin(worst.SizeBin), worst.Estimate, worst.Estimate*(1+by), 100*by, side)}}
+}
+
+// ofBin names the size of flows; nothing for those of all sizes.
+func ofBin(name string) string {
+	if name == sizebin.All {
+		return ""
+	}
+	return " of " + name
+}
+
+// unsettled returns a row if the second pass changed much. moved is as for Warnings.
+func (w *TailWatch) unsettled(moved *Movement) []Warning {
+	if moved == nil {
+		return []Warning{{unsettledKind, math.NaN(), unsettledShare, -1,
+			"one pass only: no link case has received feedback from the others, and waits tend to be too long; use --passes 2"}}
+	}
+	if moved.Share > unsettledShare {
+		return []Warning{{unsettledKind, moved.Share, unsettledShare, -1, fmt.Sprintf("the second pass changed the waits in the "+
+			"switches by %.0f%%: the percentiles are not settled; use --estimator exact", 100*moved.Share)}}
+	}
+	if share := w.tailMoved(moved); math.Abs(share) > tailUnsettledShare {
+		return []Warning{{unsettledKind, math.Abs(share), tailUnsettledShare, -1, fmt.Sprintf("the second pass changed the delay "+
+			"of the slowest 1%% of flows by about %+.0f%%: p99 is not settled; use --estimator exact", 100*share)}}
+	}
+	return nil
+}
+
+// tailMoved estimates by what fraction the last pass changed the delay of the slowest flows: their delay at each
+// link is taken to follow the mean wait there.
+func (w *TailWatch) tailMoved(moved *Movement) float64 {
+	if w.slowestNS <= 0 {
+		return 0
+	}
+	var changedNS float64
+	for id, ns := range w.slowestNSOfLink {
+		changedNS += ns * moved.Links[id]
+	}
+	return changedNS / w.slowestNS
+}
+
+// spreadOut returns a row if the slowest flows of all or of a size bin wait at many links.
+func (w *TailWatch) spreadOut() []Warning {
+	most, of := 0.0, ""
+	for i, bin := range append(sizebin.Bins(), sizebin.Bin{Name: sizebin.All}) {
+		if links := w.spread[i].links / float64(max(1, w.spread[i].flows)); links > most {
+			most, of = links, ofBin(bin.Name)
+		}
+	}
+	if most <= spreadLinks {
+		return nil
+	}
+	return []Warning{{spreadKind, most, spreadLinks, -1, fmt.Sprintf("the slowest 1%% of flows%s wait at %.1f links of their paths, "+
+		"in the mean: percentiles of size bins and beyond p99 may be off by more than 10%%; use --estimator exact", of, most)}}
+}
+
+// WarningsRecord returns the rows as a batch of table warnings, which the caller releases.
+func WarningsRecord(rows []Warning) arrow.Record {
+	out := columns.NewRows(schema.Warnings)
+	for _, r := range rows {
+		row := columns.Row{"kind": r.Kind, "measure": r.Measure, "threshold": r.Threshold, "warning": r.Text}
+		if r.Link >= 0 {
+			row["link_id"] = r.Link
+		}
+		out.Add(row)
+	}
+	return out.Record()
+}
+
+// A Movement is how much the second pass changed the waits in links' queues.
+type Movement struct {
+	// Share is the sum over links of the change of all waits, as a fraction of the sum of waits in the later
+	// pass; 0 if nothing waits.
+	Share float64
+	// Links is the change of the waits of each link, by link id, relative to the later pass: negative if they
+	// fell, 0 for a link without waits. Hosts' uplinks have 0.
+	Links []float64
+}
+
+// waitColumns is a view of table link_stats.
+type waitColumns struct {
+	Link    []int32   `col:"link_id"`
+	Packets []int64   `col:"packets_sent"`
+	Wait    []float64 `col:"mean_wait_ns"`
+}
+
+// MovedColumns names the columns of table link_stats that Moved reads.
+func MovedColumns() []string { return columns.Names[waitColumns]() }
+
+// Moved compares table link_stats of two passes. Hosts' uplinks are left out: they have no queue that other
+// hosts fill.
+func Moved(n *topology.Network, before, after schema.Batches) (Movement, error) {
+	m := Movement{Links: make([]float64, len(n.Links))}
+	old, err := switchWaits(n, before)
+	if err != nil {
+		return m, err
+	}
+	now, err := switchWaits(n, after)
+	if err != nil {
+		return m, err
+	}
+	var all, changed float64
+	for i := range now {
+		all += now[i]
+		changed += max(now[i]-old[i], old[i]-now[i])
+		if now[i] > 0 {
+			m.Links[i] = (now[i] - old[i]) / now[i]
+		}
+	}
+	if all > 0 {
+		m.Share = changed / all
+	}
+	return m, nil
+}
+
+// switchWaits returns the sum of waits in ns, by link id; 0 for hosts' uplinks.
+func switchWaits(n *topology.Network, in schema.Batches) ([]float64, error) {
+	waits := make([]float64, len(n.Links))
+	return waits, columns.Each(in, func(v *waitColumns) error {
+		for i, link := range v.Link {
+			if link < 0 || int(link) >= len(waits) {
+				return fmt.Errorf("link_stats: link %d is not in the topology, which has %d links", link, len(waits))
+			}
+			if !n.FromHost(link) {
+				waits[link] = float64(v.Packets[i]) * v.Wait[i]
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,222 @@
+package stages
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"parsimon/simkernel"
+	"parsimon/stages/topology"
+	"parsimon/stages/topology/topologytest"
+)
+
+// linkTable returns table link_stats of a network in which each link sends 100 packets, with the given waits by link.
+func linkTable(t *testing.T, n *topology.Network, waitNS func(link int32) float64) *captured {
+	t.Helper()
+	var rows []linkStatRow
+	for _, l := range n.Links {
+		rows = append(rows, linkStatRow{LinkID: l.ID, linkCounters: linkCounters{PacketsSent: 100, MeanWaitNS: waitNS(l.ID)}})
+	}
+	var out captured
+	if err := linkStatTable.Write(&out, rows); err != nil {
+		t.Fatal(err)
+	}
+	return &out
+}
+
+func zero(int32) float64 { return 0 }
+
+// watched returns a TailWatch that has read, in two chunks, 200 flows of two hops over SmallNetwork: host 0 → tor → host 1
+// if first says so, else host 2 → tor → host 3, with the given delays at the two hops.
+func watched(t *testing.T, load func(int32) float64, first func(i int) bool,
+	delays func(i int) [2]float64) *TailWatch {
+	t.Helper()
+	n := topologytest.SmallNetwork(t)
+	loads := Loads{Links: make([]LinkLoad, len(n.Links)), LastStartNS: 1e6}
+	for _, l := range n.Links {
+		loads.Links[l.ID] = LinkLoad{Flows: 1, Bytes: int64(load(l.ID) * float64(l.BandwidthBps) * 1e6 / 8e9)}
+	}
+	w := NewTailWatch(n, &loads, Tails{All: 5})
+	var hops captured
+	var out []contributionRow
+	for i := range 200 {
+		path := [2]int32{4, 7}
+		if first(i) {
+			path = [2]int32{0, 3}
+		}
+		for h, d := range delays(i) {
+			out = append(out, contributionRow{int64(i), int16(h), 2, path[h], d, 0})
+		}
+	}
+	if err := contributionTable.Write(&hops, out); err != nil {
+		t.Fatal(err)
+	}
+	slow := made(t, func(i int) float64 {
+		d := delays(i)
+		return 1 + d[0] + d[1]
+	}, 200)
+	for _, chunk := range [][2]int64{{0, 120}, {120, 80}} {
+		if err := w.Watch(chunk[0], chunk[1], slow.rewound(), hops.rewound()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if w.flows != 200 {
+		t.Fatalf("%d flows watched", w.flows)
+	}
+	return w
+}
+
+// Each condition is reported where it holds, and only there.
+func TestWarnings(t *testing.T) {
+	every := func(n int) func(int) bool { return func(i int) bool { return i%n == 0 } }
+	even := func(int) [2]float64 { return [2]float64{3, 3} }
+	hot := func(links ...int32) func(int32) float64 {
+		return func(l int32) float64 {
+			for _, h := range links {
+				if l == h {
+					return 0.65
+				}
+			}
+			return 0.55
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		by     Estimator
+		load   func(int32) float64
+		first  func(int) bool
+		delays func(int) [2]float64
+		moved  float64
+		want   []string
+	}{
+		{"nothing", Flow, hot(), every(2), even, 0.1, nil},
+		{"both hops of one flow in four", Flow, hot(0, 3), every(4), even, 0,
+			nil},
+		{"one hop of them", Flow, hot(0), every(2), even, 0, nil},
+		{"both hops by the paper's method", Independent, hot(0, 3), every(10), even, 0.9, []string{"loaded twice: 10%"}},
+		{"one hop by the paper's method", Independent, hot(0), every(2), even, 0.9, nil},
+		{"unsettled", Flow, hot(), every(2), even, 0.3,
+			[]string{"unsettled: the second pass changed the waits in the switches by 30%"}},
+		{"one pass", Flow, hot(), every(2), even, -1, []string{"unsettled: one pass only"}},
+		{"no tail", Flow, hot(), every(4), func(int) [2]float64 { return [2]float64{} }, 0, nil},
+	} {
+		watch := watched(t, c.load, c.first, c.delays)
+		var moved *Movement
+		if c.moved >= 0 {
+			moved = &Movement{Share: c.moved, Links: make([]float64, len(watch.net.Links))}
+		}
+		found := watch.Warnings(c.by, moved, nil)
+		ok := len(found) == len(c.want)
+		for i := range found {
+			ok = ok && strings.HasPrefix(found[i].Kind+": "+found[i].Text, c.want[i])
+		}
+		if !ok {
+			t.Errorf("%s: %+v, want %q", c.name, found, c.want)
+		}
+		rec := WarningsRecord(found)
+		if rec.NumRows() != int64(len(found)) {
+			t.Errorf("%s: %d rows of %d", c.name, rec.NumRows(), len(found))
+		}
+		rec.Release()
+	}
+}
+
+// Slow flows that wait at three links on average are named; NIC waits do not count.
+func TestSpread(t *testing.T) {
+	n := testClos(t)
+	loads := Loads{Links: make([]LinkLoad, len(n.Links)), LastStartNS: 1e6}
+	for _, c := range []struct {
+		delays []float64
+		tails  Tails
+		want   string
+	}{
+		{[]float64{90, 50, 50, 50}, Tails{All: 2, Bins: [4]float64{9, 9, 9, 9}}, "the slowest 1% of flows wait at 3.0 links"},
+		{[]float64{90, 50, 50, 50}, Tails{All: 9, Bins: [4]float64{9, 2, 9, 9}}, "the slowest 1% of flows of 10-100 KB wait at 3.0"},
+		{[]float64{90, 50, 50, 50}, Tails{All: 9, Bins: [4]float64{2, 9, 2, 2}}, ""},
+		{[]float64{90, 50, 50}, Tails{}, ""},
+		{[]float64{90, 0, 70, 1, 1}, Tails{}, ""},
+		{[]float64{90}, Tails{}, ""},
+	} {
+		var slowdowns, hops captured
+		var rows []contributionRow
+		for h, ns := range c.delays {
+			rows = append(rows, contributionRow{0, int16(h), int16(len(c.delays)), int32(h), ns, 0})
+		}
+		err := errors.Join(slowdownTable.Write(&slowdowns, []slowdownRow{{SizeBytes: 50_000, Slowdown: 3}}),
+			contributionTable.Write(&hops, rows))
+		w := NewTailWatch(n, &loads, c.tails)
+		if err := errors.Join(err, w.Watch(0, 1, &slowdowns, &hops)); err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, x := range w.spreadOut() {
+			got = x.Text
+		}
+		if (c.want == "") != (got == "") || !strings.HasPrefix(got, c.want) {
+			t.Errorf("%v: %q, want %q", c.delays, got, c.want)
+		}
+	}
+}
+
+// What follows from the scenario alone: loads, the transport and its constants.
+func TestForeseenWarnings(t *testing.T) {
+	n := topologytest.SmallNetwork(t)
+	for _, c := range []struct {
+		name   string
+		by     Estimator
+		load   float64
+		change func(p *simkernel.Params)
+		want   string
+	}{
+		{"nothing", Flow, 0.5, func(*simkernel.Params) {}, ""},
+		{"overload", Flow, 0.93, func(*simkernel.Params) {}, "overload"},
+		{"overload of what is true", WholeNetwork, 0.93, func(*simkernel.Params) {}, ""},
+		{"more than fits", WholeNetwork, 1.1, func(*simkernel.Params) {}, "overload"},
+		{"another transport", Flow, 0.5, func(p *simkernel.Params) { p.Transport = simkernel.HPCC }, "transport"},
+		{"wide windows", Flow, 0.5, func(p *simkernel.Params) { p.WindowBytes = 500_000 }, "transport"},
+		{"large ACKs", Flow, 0.5, func(p *simkernel.Params) { p.AckBytes = 500 }, "transport"},
+		{"large ACKs of what is true", WholeNetwork, 0.5, func(p *simkernel.Params) { p.AckBytes = 500 }, ""},
+	} {
+		p := simkernel.DefaultParams()
+		c.change(&p)
+		loads := Loads{Links: make([]LinkLoad, len(n.Links)), LastStartNS: 1e6}
+		bytes := int64(c.load * float64(n.Links[0].BandwidthBps) * 1e6 / 8e9)
+		loads.Links[0] = LinkLoad{Flows: 1, Bytes: bytes, Packets: p.Packets(bytes), LastStartNS: 1e6}
+		loads.Links[1] = LinkLoad{Flows: 1, Bytes: 1000, Packets: 1, LastStartNS: 1e6}
+		got := ""
+		for _, x := range ForeseenWarnings(n, &p, c.by, &loads) {
+			got += x.Kind
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// A pass that reduces all waits in switches by a quarter has moved them by a third of their new sum. Hosts' uplinks do
+// not count.
+func TestMoved(t *testing.T) {
+	n := topologytest.SmallNetwork(t)
+	before := linkTable(t, n, func(l int32) float64 { return 400 + float64(l) })
+	after := linkTable(t, n, func(l int32) float64 {
+		if n.FromHost(l) {
+			return 1e6
+		}
+		return 0.75 * (400 + float64(l))
+	})
+	moved, err := Moved(n, before.rewound(), after.rewound())
+	if err != nil || moved.Share < 0.333 || moved.Share > 0.334 {
+		t.Errorf("moved by %+v, %v", moved, err)
+	} else {
+		for link, by := range moved.Links {
+			if n.FromHost(int32(link)) != (by == 0) || by != 0 && math.Abs(by+1.0/3) > 1e-9 {
+				t.Errorf("the waits of link %d moved by %g", link, by)
+			}
+		}
+	}
+	idle := linkTable(t, n, zero)
+	if moved, err := Moved(n, idle.rewound(), idle.rewound()); err != nil || moved.Share != 0 {
+		t.Errorf("a network without waits moved by %+v, %v", moved, err)
+	}
+}
