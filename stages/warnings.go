@@ -215,9 +215,9 @@ type watchedColumns struct {
 // ContributionColumns.
 func TailColumns() []string { return columns.Names[watchedColumns]() }
 
-// Watch reads one chunk of flows, rows firstRow to firstRow+rows-1 of table flows: their rows of tables slowdowns and,
-// unless it is nil, hop_contributions. Rows of other flows are skipped. Sums over the hops of a flow are in the order of
-// the table.
+// Watch reads one chunk of flows, rows firstRow to firstRow+rows-1 of table flows: their rows of tables slowdowns
+// and, unless it is nil, hop_contributions. Rows of other flows are skipped. Sums over the hops of a flow are in the
+// order of the table.
 func (w *TailWatch) Watch(firstRow, rows int64, slowdowns, hops schema.Batches) error {
 	w.chunk = resize(w.chunk, int(rows))
 	for i := range w.chunk {
