@@ -386,12 +386,13 @@ func (w *TailWatch) unsettled(moved *Movement) []Warning {
 			"one pass only: no link case has received feedback from the others, and waits tend to be too long; use --passes 2"}}
 	}
 	if moved.Share > unsettledShare {
-		return []Warning{{unsettledKind, moved.Share, unsettledShare, -1, fmt.Sprintf("the second pass changed the waits in the "+
-			"switches by %.0f%%: the percentiles are not settled; use --estimator exact", 100*moved.Share)}}
+		return []Warning{{unsettledKind, moved.Share, unsettledShare, -1, fmt.Sprintf(
+			"the second pass changed the waits in the switches by %.0f%%: the percentiles are not settled; use --estimator exact", 100*moved.Share)}}
 	}
 	if share := w.tailMoved(moved); math.Abs(share) > tailUnsettledShare {
-		return []Warning{{unsettledKind, math.Abs(share), tailUnsettledShare, -1, fmt.Sprintf("the second pass changed the delay "+
-			"of the slowest 1%% of flows by about %+.0f%%: p99 is not settled; use --estimator exact", 100*share)}}
+		return []Warning{{unsettledKind, math.Abs(share), tailUnsettledShare, -1, fmt.Sprintf(
+			"the second pass changed the delay of the slowest 1%% of flows by about %+.0f%%: p99 is not settled; "+
+				"use --estimator exact", 100*share)}}
 	}
 	return nil
 }
@@ -420,8 +421,9 @@ func (w *TailWatch) spreadOut() []Warning {
 	if most <= spreadLinks {
 		return nil
 	}
-	return []Warning{{spreadKind, most, spreadLinks, -1, fmt.Sprintf("the slowest 1%% of flows%s wait at %.1f links of their paths, "+
-		"in the mean: percentiles of size bins and beyond p99 may be off by more than 10%%; use --estimator exact", of, most)}}
+	return []Warning{{spreadKind, most, spreadLinks, -1, fmt.Sprintf(
+		"the slowest 1%% of flows%s wait at %.1f links of their paths, in the mean: percentiles of size bins and beyond "+
+			"p99 may be off by more than 10%%; use --estimator exact", of, most)}}
 }
 
 // WarningsRecord returns the rows as a batch of table warnings, which the caller releases.
