@@ -1,10 +1,10 @@
 // Package pipeline estimates the scenarios of a lake: it declares the stages of the estimators as plans and runs
 // them with package engine.
 //
-//	generate ─► route ─┬─► [cluster] ─► simulate ─► bucket ─► [draw] ─► sample ─► intervals     estimator independent
-//	                   ├─► uplinks ─► uplink-feedback ─► simulate 1 ─► feedback ─► simulate 2     estimator flow
-//	                   │     ─► sender-feedback ─► replay ─► sample ─► intervals
-//	                   └─► exact ─► sample ─► intervals                                           estimator exact
+//	generate -> route -> [cluster] -> simulate -> bucket -> [draw] -> sample -> intervals          estimator independent
+//	generate -> route -> uplinks -> uplink-feedback -> simulate 1 -> feedback -> simulate 2 ->    estimator flow
+//	           sender-feedback -> replay -> sample -> intervals
+//	generate -> route -> exact -> sample -> intervals                                          estimator exact
 //
 // Two barriers hold work back: a link case needs all of its flows (simulate reads from every task of route), and a flow
 // needs all of its hops (feedback, sample). Everything else streams.

@@ -15,7 +15,8 @@ func (m *method) sampleStage(generate, simulate, contributions *engine.Stage) *e
 	s.Reads, s.Writes = append(s.Reads, hops), []schema.Table{schema.Slowdowns}
 	s.Program = func(in *engine.Inputs) (string, error) { return in.Records(contributions).Program, nil }
 	s.Open = m.samplers(func(ctx context.Context, sampler *stages.Sampler, t *engine.Attempt) (stages.SampleStats, error) {
-		return sampler.Sample(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(flows, nil), t.Read(hops, stages.ContributionColumns(), t.Range("flow_row")), t.Sink(schema.Slowdowns))
+		return sampler.Sample(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(flows, nil),
+			t.Read(hops, stages.ContributionColumns(), t.Range("flow_row")), t.Sink(schema.Slowdowns))
 	})
 	return s
 }
@@ -43,7 +44,8 @@ func (m *method) sampleExactStage(generate, exact *engine.Stage) *engine.Stage {
 	s.Reads, s.Writes = append(s.Reads, fcts, hops), []schema.Table{schema.Slowdowns, schema.HopContributions}
 	s.Open = m.samplers(func(ctx context.Context, sampler *stages.Sampler, t *engine.Attempt) (stages.SampleStats, error) {
 		return sampler.SampleExact(ctx, t.Lo, t.Hi-t.Lo, t.ReadChunk(flows, nil),
-			t.Read(fcts, stages.ExactFCTColumns(), t.Range("flow_row")), t.Read(hops, stages.ExactHopColumns(), t.Range("flow_row")),
+			t.Read(fcts, stages.ExactFCTColumns(), t.Range("flow_row")),
+			t.Read(hops, stages.ExactHopColumns(), t.Range("flow_row")),
 			t.Sink(schema.Slowdowns), t.Sink(schema.HopContributions))
 	})
 	return s

@@ -17,7 +17,8 @@ var (
 			{"hops", i16, false, "", "number of links on the path"},
 			{"ideal_ns", i64, false, "ns", "FCT of the flow alone in the network, on this path, with a window that never binds"},
 			{"fct_ns", i64, false, "ns", "estimated FCT"},
-			{"window_ns", i64, false, "ns", "part of fct_ns - ideal_ns that is due to a window smaller than the path needs; hop_contributions have the rest (estimator independent: all)"},
+			{"window_ns", i64, false, "ns", "part of fct_ns - ideal_ns that is due to a window smaller than the path " +
+				"needs; hop_contributions have the rest (estimator independent: all)"},
 			{"slowdown", f64, false, "", "fct_ns / ideal_ns, at least 1"},
 		},
 	}
@@ -48,14 +49,16 @@ var (
 				"packets waiting, averaged over the time in which the link was sending"},
 			{"mean_wait_ns", f64, false, "ns", "mean queueing wait of a packet"},
 			{"feedback_share", f64, false, "",
-				"estimator flow: mean of wait / round trip + marks, by packet: how much the link matters to its flows' other links"},
+				"estimator flow: mean of wait / round trip + marks, by packet: how much the link matters to its flows' other " +
+					"links"},
 			{"cached", boo, false, "",
 				"whether the result came from the cache; in a file shared with the base scenario, whether it did there"},
 		},
 	}
 	Intervals = Table{
 		Name: "intervals",
-		Doc: "95% confidence intervals of the percentiles of slowdown. They have two parts: the variation between workloads " +
+		Doc: "95% confidence intervals of the percentiles of slowdown. They have two parts: the variation between " +
+			"workloads " +
 			"of the same kind, from a bootstrap over blocks of time, and for estimator flow the method's own error, from " +
 			"how far link cases disagree about the same flows. The groups are all flows and each service, by size bin, and " +
 			"each virtual network and each service within it; of each kind, the first 64 in the workload.",
@@ -71,7 +74,8 @@ var (
 			{"lo", f64, false, "", "lower bound of the interval, of both parts"},
 			{"hi", f64, false, "", "upper bound of the interval, of both parts"},
 			{"warning", str, false, "", "why the workload is too short for this percentile; empty if it is not"},
-			{"workload_lo", f64, true, "", "lower bound for other workloads of the same kind; null if lo leaves out the method's part"},
+			{"workload_lo", f64, true, "", "lower bound for other workloads of the same kind; null if lo leaves out the " +
+				"method's part"},
 			{"workload_hi", f64, true, "", "upper bound likewise"},
 			{"method_error", f64, true, "", "the method's own error, ± relative to the estimate; null if it is not known"},
 		},
@@ -81,8 +85,10 @@ var (
 		Doc:   "Conditions under which the estimate is less accurate, each with the reason and what to do.",
 		Grain: "kind × link", Key: []string{"kind", "link_id"}, Sort: []string{}, Variant: true,
 		Columns: []Column{
-			{"kind", str, false, "", "overload, transport, window, disagreement, unsettled, spread or (independent) loaded twice"},
-			{"measure", f64, true, "", "what is compared with the threshold: a fraction; for spread, a number of links; null if nothing could be measured"},
+			{"kind", str, false, "", "overload, transport, window, disagreement, unsettled, spread or (independent) loaded " +
+				"twice"},
+			{"measure", f64, true, "", "what is compared with the threshold: a fraction; for spread, a number of links; " +
+				"null if nothing could be measured"},
 			{"threshold", f64, true, "", "measure from which there is a warning"},
 			{"link_id", i32, true, "", "link concerned; null if there is no single one"},
 			{"warning", str, false, "", "the reason"},
@@ -104,7 +110,8 @@ var (
 			{"stratum", i32, false, "", "stratum of the slot, from 0"},
 			{"stratum_slots", i32, false, "", "number of slots of the stratum"},
 			{"stratum_drawn", i32, false, "", "number of slots drawn from it"},
-			{"weight", f64, false, "", "stratum_slots / stratum_drawn: how many flows of the workload a flow of the window represents"},
+			{"weight", f64, false, "", "stratum_slots / stratum_drawn: how many flows of the workload a flow of the window " +
+				"represents"},
 			{"from_ns", i64, false, "ns", "beginning of the window"},
 			{"to_ns", i64, false, "ns", "end of the window, excluded"},
 			{"warmup_ns", i64, false, "ns", "time simulated before the window, and after it"},
@@ -113,7 +120,8 @@ var (
 		},
 	}
 	SampledSlowdowns = Table{
-		Name: "sampled_slowdowns", Doc: "Estimates of the flows of the windows, with their weights: percentiles are weighted ones. ",
+		Name: "sampled_slowdowns", Doc: "Estimates of the flows of the windows, with their weights: percentiles are " +
+			"weighted ones. ",
 		Grain: "flow", Key: []string{"flow_id"}, Sort: []string{}, Variant: true,
 		Columns: []Column{
 			{"flow_id", i64, false, "", "flow"},

@@ -139,7 +139,8 @@ var (
 		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"},
 		Variant: true, Temporary: true,
 		Columns: append(slices.Clone(observationColumns),
-			Column{"delay_ns", i64, false, "ns", "FCT of the flow in the link's case less its ideal FCT there: what the case says of the whole path"}),
+			Column{"delay_ns", i64, false, "ns", "FCT of the flow in the link's case less its ideal FCT there: what the " +
+				"case says of the whole path"}),
 	}
 	UplinkObservations = Table{
 		Name:  "uplink_observations",

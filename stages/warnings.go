@@ -122,7 +122,8 @@ func unusualTransport(n *topology.Network, p *simkernel.Params, loads *Loads) []
 		return []Warning{{transportKind, measure, threshold, -1, fmt.Sprintf(format, args...) + "; use --estimator exact"}}
 	}
 	if p.Transport != simkernel.DCTCP {
-		return row(math.NaN(), math.NaN(), "senders of %s react to more than marks, which two passes do not settle: percentiles "+
+		return row(math.NaN(), math.NaN(), "senders of %s react to more than marks, which two passes do not settle: "+
+			"percentiles "+
 			"were off by up to 16%%", p.Transport)
 	}
 	acks, window := 0.0, 0.0
@@ -142,10 +143,12 @@ func unusualTransport(n *topology.Network, p *simkernel.Params, loads *Loads) []
 	}
 	switch {
 	case window > largeWindow:
-		return row(window, largeWindow, "the window is %.0f times what fits between two hosts of one rack: p99 was 23%% too low "+
+		return row(window, largeWindow, "the window is %.0f times what fits between two hosts of one rack: p99 was 23%% "+
+			"too low "+
 			"at 69 times", window)
 	case acks > largeACKs:
-		return row(acks, largeACKs, "ACKs have %.0f%% of the size of full data packets, and link cases know only their mean rate: "+
+		return row(acks, largeACKs, "ACKs have %.0f%% of the size of full data packets, and link cases know only their "+
+			"mean rate: "+
 			"p99 of a flow size was off by 9%% at 20%%, and by 22%% at 48%%", 100*acks)
 	}
 	return nil
@@ -282,7 +285,8 @@ func (w *TailWatch) addHops(firstRow int64, v *contributions) error {
 	return nil
 }
 
-// add adds the number of links at which a flow waits: (Σ delay)² / Σ delay², which is n for equal delays at n links.
+// add adds the number of links at which a flow waits: (Σ delay)² / Σ delay², which is n for equal delays at n
+// links.
 func (s *spread) add(f *watchedFlow) {
 	if f.sum > 0 {
 		s.flows, s.links = s.flows+1, s.links+float64(f.sum*f.sum)/f.squares
@@ -317,8 +321,10 @@ func (w *TailWatch) smallWindows() []Warning {
 		return nil
 	}
 	return []Warning{{windowKind, share, smallWindow, -1, fmt.Sprintf(
-		"the window is smaller than the paths of %.0f%% of the flows need, which makes %.0f%% of all FCT, most from %s to %s; use "+
-			"--window auto (scenario file: transport.window), which fits it to each path", 100*float64(c.limited)/float64(w.flows),
+		"the window is smaller than the paths of %.0f%% of the flows need, which makes %.0f%% of all FCT, most from %s "+
+			"to %s; use "+
+			"--window auto (scenario file: transport.window), which fits it to each "+
+			"path", 100*float64(c.limited)/float64(w.flows),
 		100*share, w.net.Name(c.src), w.net.Name(c.dst))}}
 }
 
@@ -387,7 +393,8 @@ func (w *TailWatch) unsettled(moved *Movement) []Warning {
 	}
 	if moved.Share > unsettledShare {
 		return []Warning{{unsettledKind, moved.Share, unsettledShare, -1, fmt.Sprintf(
-			"the second pass changed the waits in the switches by %.0f%%: the percentiles are not settled; use --estimator exact", 100*moved.Share)}}
+			"the second pass changed the waits in the switches by %.0f%%: the percentiles are not settled; use --estimator "+
+				"exact", 100*moved.Share)}}
 	}
 	if share := w.tailMoved(moved); math.Abs(share) > tailUnsettledShare {
 		return []Warning{{unsettledKind, math.Abs(share), tailUnsettledShare, -1, fmt.Sprintf(

@@ -15,7 +15,8 @@ func digest(ctx context.Context, b *bench) {
 	}
 	b.header("table", "rows", "digest")
 	for _, table := range []string{"scenarios", "nodes", "links", "flows", "hops", "link_loads",
-		"link_stats", "sender_fcts", "hop_delays", "delay_buckets", "hop_contributions", "slowdowns", "intervals", "warnings"} {
+		"link_stats", "sender_fcts", "hop_delays", "delay_buckets", "hop_contributions", "slowdowns",
+		"intervals", "warnings"} {
 		columns := "*"
 		if table == "link_stats" {
 			columns = "* EXCLUDE (cached)"
