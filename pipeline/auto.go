@@ -85,6 +85,10 @@ func estimateAuto(ctx context.Context, e *Estimation) error {
 	limit := cmp.Or(e.ExactLimit, DefaultExactLimit)
 	possible := first.unable == nil && first.packetHops <= limit
 	switch {
+	case first.closed && first.unable != nil:
+		return first.unable
+	case first.closed:
+		return e.run(ctx)
 	case first.unable != nil:
 		e.Log.Info().Err(first.unable).Msg("link cases only: the whole network cannot be simulated")
 	case !possible:
@@ -132,6 +136,7 @@ var insufficientState = fmt.Sprintf("two-passes-insufficient-%d.json", methodVer
 type firstLook struct {
 	workSize
 	unable       error // why the whole network cannot be simulated; nil if it can
+	closed       bool  // flows wait for others: only the whole network finds their starts
 	insufficient bool  // two passes of link cases do not suffice
 }
 
@@ -150,6 +155,11 @@ func look(ctx context.Context, e *Estimation) (first firstLook, err error) {
 	if err != nil {
 		return first, err
 	}
+	g, err := e.Generated()
+	if err != nil {
+		return first, err
+	}
+	first.closed = g.Closed()
 	loads, err := Loads(e)
 	if err != nil {
 		return first, err

@@ -52,11 +52,11 @@ func (x Exact) Variant() string {
 // stage route gave it, which m.route must be. It is one task: a network can be divided in space only, which is what its
 // workers do.
 func (m *method) exactStage(generate *engine.Stage, x Exact) *engine.Stage {
-	flows := generate.Output(schema.Flows)
+	flows, waits := generate.Output(schema.Flows), generate.Output(schema.Dependencies)
 	s := &engine.Stage{
 		Name: exactName, Place: lake.Place{Scenario: m.ID(), Variant: x.Variant()}, Unit: "packet-hops",
 		Command: fmt.Sprintf("parsimon validate --lake %s --scenario %s --truth exact", m.Lake.Path(), m.ID()),
-		Reads:   []engine.Output{m.route.Output(schema.LinkLoads), flows},
+		Reads:   []engine.Output{m.route.Output(schema.LinkLoads), flows, waits},
 		Writes:  []schema.Table{schema.ExactFCTs, schema.ExactHops},
 		Cut: func(in *engine.Inputs, _ []engine.Task) ([]engine.Task, error) {
 			routed, err := RouteStats(in.Records(m.route))
@@ -76,12 +76,16 @@ func (m *method) exactStage(generate *engine.Stage, x Exact) *engine.Stage {
 			if x.isEstimate() {
 				out.Links = t.Sink(schema.LinkStats)
 			}
-			stats, err := stages.Exact(ctx, m.Network, m.Router, m.Spec.Params, t.Read(flows, nil, nil), stages.ExactOptions{
+			o := stages.ExactOptions{
 				Workers: m.Workers, FromNS: x.FromNS, ToNS: x.ToNS, WarmupNS: x.WarmupNS,
 				AllowUnreachable: m.Spec.AllowUnreachable,
 				Buffer:           x.Buffer,
 				Loads:            loads,
-			}, out, t.Add)
+			}
+			if err := m.dependencies(t, waits, generate, x, &o); err != nil {
+				return err
+			}
+			stats, err := stages.Exact(ctx, m.Network, m.Router, m.Spec.Params, t.Read(flows, nil, nil), o, out, t.Add)
 			t.SetStats(stats)
 			return err
 		}
@@ -100,7 +104,8 @@ func (e *Estimation) Exact(ctx context.Context, x Exact) error {
 }
 
 func (e *Estimation) exactStage(x Exact) *engine.Stage {
-	m := &method{Model: e.Model, Settings: e.Settings, source: e.source}
+	m := &method{Model: e.Model, Settings: e.Settings, source: e.source,
+		variant: Variant{Estimator: stages.WholeNetwork}}
 	generate := m.generateStage()
 	m.route = m.routeStage(generate)
 	return m.exactStage(generate, x)

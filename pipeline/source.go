@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -98,6 +99,12 @@ func (f *flowFile) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowW
 	if err := copyBatches(ctx, parquet.OpenFile(schema.Flows, stats.FlowsFile), out); err != nil {
 		return nil, err
 	}
+	if stats.Dependencies > 0 {
+		in := parquet.OpenFile(schema.Dependencies, stats.DependenciesFile)
+		if err := copyBatches(ctx, in, t.Sink(schema.Dependencies)); err != nil {
+			return nil, err
+		}
+	}
 	if stats.Rejects > 0 {
 		if err := copyBatches(ctx, parquet.OpenFile(schema.Rejects, stats.RejectsFile), t.Sink(schema.Rejects)); err != nil {
 			return nil, err
@@ -105,8 +112,8 @@ func (f *flowFile) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowW
 	}
 	return &GenerateStats{
 		Flows: stats.Flows, Merged: stats.Merged, Rejects: stats.Rejects, SetAside: stats.SetAside,
-		SyntheticStarts: stats.SyntheticStarts,
-		RejectReasons:   stats.Reasons, FirstStartNS: stats.FirstStartNS, LastStartNS: stats.LastStartNS,
+		SyntheticStarts: stats.SyntheticStarts, Dependencies: stats.Dependencies, ComputeSteps: stats.ComputeSteps,
+		RejectReasons: stats.Reasons, FirstStartNS: stats.FirstStartNS, LastStartNS: stats.LastStartNS,
 	}, nil
 }
 
@@ -207,7 +214,8 @@ const maxSpanNS = int64(15 * 24 * 3600 * 1e9)
 
 func checkSpan(workload string, g *GenerateStats) error {
 	if span := g.LastStartNS - g.FirstStartNS; span > maxSpanNS {
-		return fmt.Errorf("workload %s spans %.1f days, and the simulator can express %d: take a part of it (--from, --to)", workload, float64(span)/86400e9, maxSpanNS/86400e9)
+		return fmt.Errorf("workload %s spans %.1f days, and the simulator can express %d: take a part of it (--from, "+
+			"--to)", workload, float64(span)/86400e9, maxSpanNS/86400e9)
 	}
 	return nil
 }
@@ -220,7 +228,8 @@ type derivedFlows struct {
 }
 
 func (d *derivedFlows) reads() []engine.Output {
-	return []engine.Output{d.base.Output(schema.Flows), d.base.Output(schema.Rejects)}
+	return []engine.Output{d.base.Output(schema.Flows), d.base.Output(schema.Rejects),
+		d.base.Output(schema.Dependencies)}
 }
 
 func (*derivedFlows) accept(GenerateStats, float64) error { return nil }
@@ -238,9 +247,12 @@ func (d *derivedFlows) flows(ctx context.Context, t *engine.Attempt, out *lake.F
 		return nil, err
 	}
 	if len(d.changes.Scale)+len(d.changes.Move) == 0 {
-		err := d.share(t, base, schema.Flows)
+		err := errors.Join(d.share(t, base, schema.Flows), d.share(t, base, schema.Dependencies))
 		t.Add(stats.Flows)
 		return &stats, err
+	}
+	if err := stats.refuseClosed("a change of flows"); err != nil {
+		return nil, err
 	}
 	open := func() schema.Batches { return d.Lake.Read(schema.Flows, base.Files(schema.Flows), nil, nil) }
 	changed, err := workload.ChangeFlows(ctx, d.Network, d.changes, d.Spec.Seed, open, out)

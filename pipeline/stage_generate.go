@@ -22,6 +22,8 @@ type GenerateStats struct {
 	SetAside        int64                `json:"set_aside"`        // rejects that are no flows by their own account
 	SyntheticStarts int64                `json:"synthetic_starts"` // flows whose start was not measured
 	RejectReasons   []ingest.RejectCount `json:"reject_reasons,omitempty"`
+	Dependencies    int64                `json:"dependencies,omitempty"`
+	ComputeSteps    int64                `json:"compute_steps,omitempty"`
 	FirstStartNS    int64                `json:"first_start_ns"`
 	LastStartNS     int64                `json:"last_start_ns"`
 	ExpectedMaxLoad float64              `json:"expected_max_load"` // of the most loaded link, from the matrices; 0 for traces
@@ -33,8 +35,9 @@ type GenerateStats struct {
 func (m *method) generateStage() *engine.Stage {
 	s := &engine.Stage{
 		Name: "generate", Place: m.base(), Unit: "flows", Command: "parsimon run --lake " + m.Lake.Path() + " SCENARIO",
-		Writes: []schema.Table{schema.Scenarios, schema.Nodes, schema.Links, schema.Flows, schema.Rejects},
-		Cut:    func(*engine.Inputs, []engine.Task) ([]engine.Task, error) { return []engine.Task{{}}, nil },
+		Writes: []schema.Table{schema.Scenarios, schema.Nodes, schema.Links, schema.Flows, schema.Dependencies,
+			schema.Rejects},
+		Cut: func(*engine.Inputs, []engine.Task) ([]engine.Task, error) { return []engine.Task{{}}, nil },
 	}
 	if m.source != nil {
 		s.Reads = m.source.reads()
@@ -47,6 +50,9 @@ func (m *method) generateStage() *engine.Stage {
 	}
 	s.Check = func(r engine.Records) error {
 		g, err := engine.Stats[GenerateStats](r)
+		if err == nil && len(g) > 0 {
+			err = m.checkLoops(&g[0])
+		}
 		if err != nil || m.source == nil {
 			return err
 		}

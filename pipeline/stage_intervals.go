@@ -38,6 +38,9 @@ func (m *method) intervalsStage(generate, sample, contributions *engine.Stage,
 	}
 	s.Open = func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
 		loads, err := m.readLoads(in)
+		if err == nil {
+			err = setClosedSpan(in, generate, simulates, loads)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -92,7 +95,7 @@ func (r *estimateReader) eachChunk(ctx context.Context, columns []string,
 // intervals returns the intervals of the percentiles, and what has watched all flows.
 func (r *estimateReader) intervals(ctx context.Context, generate *engine.Stage,
 	loads *stages.Loads) (rows []stages.Interval, watch *stages.TailWatch, err error) {
-	groups, err := r.groups(ctx, generate)
+	groups, err := r.groups(ctx, generate, loads)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -105,7 +108,8 @@ func (r *estimateReader) intervals(ctx context.Context, generate *engine.Stage,
 }
 
 // groups counts the slowdowns of the groups that have intervals.
-func (r *estimateReader) groups(ctx context.Context, generate *engine.Stage) (*stages.Intervals, error) {
+func (r *estimateReader) groups(ctx context.Context, generate *engine.Stage,
+	loads *stages.Loads) (*stages.Intervals, error) {
 	g, err := generateStats(r.in.Records(generate))
 	if err != nil {
 		return nil, err
@@ -118,7 +122,7 @@ func (r *estimateReader) groups(ctx context.Context, generate *engine.Stage) (*s
 	for i := range chunks {
 		cases.Add(chunks[i].Cases)
 	}
-	x := stages.NewIntervals(g.FirstStartNS, g.LastStartNS, cases)
+	x := stages.NewIntervals(g.FirstStartNS, max(g.LastStartNS, loads.LastStartNS), cases)
 	return x, r.eachChunk(ctx, stages.IntervalColumns(),
 		func(_ engine.Task, slowdowns schema.Batches) error { return x.Read(slowdowns) })
 }

@@ -4,7 +4,7 @@ package schema
 var (
 	Slowdowns = Table{
 		Name: "slowdowns", Doc: "The estimate: one row per simulated flow.",
-		Grain: "flow", Key: []string{"flow_id"}, Sort: []string{"start_ns", "flow_id"}, Variant: true,
+		Grain: "flow", Key: []string{"flow_id"}, Sort: []string{"flow_row"}, Variant: true,
 		Columns: []Column{
 			{"flow_id", i64, false, "", "flow"},
 			{"flow_row", i64, false, "", "row of the flow in table flows; key for hop_contributions and hop_delays"},
@@ -13,7 +13,7 @@ var (
 			{"service", str, false, "", "as in flows"},
 			{"vnet", str, false, "", "as in flows"},
 			{"size_bytes", i64, false, "bytes", "size of the flow"},
-			{"start_ns", i64, false, "ns", "start time of the flow"},
+			{"start_ns", i64, false, "ns", "start time of the flow; of one that waits for others, when it started"},
 			{"hops", i16, false, "", "number of links on the path"},
 			{"ideal_ns", i64, false, "ns", "FCT of the flow alone in the network, on this path, with a window that never binds"},
 			{"fct_ns", i64, false, "ns", "estimated FCT"},
@@ -151,8 +151,8 @@ var (
 			{"flow_id", i64, false, "", "flow"},
 			{"flow_row", i64, false, "", "row of the flow in table flows"},
 			{"size_bytes", i64, false, "bytes", "size of the flow"},
-			{"start_ns", i64, false, "ns", "start time of the flow"},
-			{"hops", i16, false, "", "number of links on the path"},
+			{"start_ns", i64, false, "ns", "start time of the flow; of one that waits for others, when it started"},
+			{"hops", i16, false, "", "number of links on the path; 0: a compute step, which ends when it starts"},
 			{"ideal_ns", i64, false, "ns", "FCT of the flow alone in the network, on this path, with a window that never binds"},
 			{"fct_ns", i64, false, "ns", "simulated FCT"},
 			{"window_ns", i64, false, "ns", "part of fct_ns - ideal_ns that is due to a window smaller than the path needs"},

@@ -53,13 +53,27 @@ var (
 			{"flow_id", i64, false, "", "id in the flow file; generated flows are numbered from 0 by start time"},
 			{"src", i32, false, "", "sending host"},
 			{"dst", i32, false, "", "receiving host"},
-			{"size_bytes", i64, false, "bytes", "bytes to deliver, without headers; > 0"},
-			{"start_ns", i64, false, "ns", "start time"},
+			{"size_bytes", i64, false, "bytes", "bytes to deliver, without headers; 0 with src = dst: a compute step, see " +
+				"dependencies"},
+			{"start_ns", i64, false, "ns", "start time; of a flow in dependencies the earliest one"},
 			{"service", str, false, "", "service of the flow; empty if unknown"},
 			{"vnet", str, false, "", "virtual network of the flow; empty if unknown"},
 			{"synthetic_start", boo, false, "",
 				"whether the start time was not measured: it was drawn from the range that the flow log states, " +
 					"or is that of the first sampled packet"},
+		},
+	}
+	Dependencies = Table{
+		Name: "dependencies",
+		Doc: "Flows that wait for others: a flow starts when all that it waits for have been delivered and the delays " +
+			"have passed, and not before its start_ns in flows. Empty if no flow waits.",
+		Grain: "flow × flow that it waits for", Key: []string{"flow_row", "after_row"}, Sort: []string{"flow_row"},
+		Columns: []Column{
+			{"flow_row", i64, false, "", "row of the flow in table flows"},
+			{"flow_id", i64, false, "", "flow that waits"},
+			{"after_row", i64, false, "", "row in table flows of the flow that it waits for"},
+			{"after_flow_id", i64, false, "", "flow that it waits for"},
+			{"delay_ns", i64, false, "ns", "time from that flow's delivery to the start"},
 		},
 	}
 	Rejects = Table{

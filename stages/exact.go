@@ -30,6 +30,10 @@ type ExactOptions struct {
 	AllowUnreachable bool
 	// Buffer is the packet buffer of switches; the zero value is unlimited.
 	Buffer network.BufferParams
+	// Dependencies opens table dependencies, by flow_row, of a workload of that many Flows; nil: no flow waits for
+	// others. With it all flows are simulated and reported, and each has a path or is a compute step.
+	Dependencies func() schema.Batches
+	Flows        int64
 	// Loads is what each link carries. Only table link_stats needs it.
 	Loads *Loads
 }
@@ -51,6 +55,7 @@ type ExactStats struct {
 	Warmup      int64 `json:"warmup"` // simulated but not reported
 	Unreachable int64 `json:"unreachable"`
 	PacketHops  int64 `json:"packet_hops"` // packets × links crossed, of all simulated flows
+	LastEndNS   int64 `json:"last_end_ns"` // of the reported flows
 
 	// The switch that held the most bytes at a time. With a limited buffer that is the buffer's maximum; else
 	// an upper bound, the sum of the maxima of its ports' queues.
@@ -77,6 +82,12 @@ func Exact(ctx context.Context, n *topology.Network, r *topology.Router, p simke
 	x := &exact{
 		net: n, router: r, params: p, in: flows, options: o, out: out, progress: progress,
 		active: map[int64]exactFlow{}, waitNS: make([]int64, len(n.Links)),
+	}
+	if o.Dependencies != nil {
+		var err error
+		if x.waits, err = newDependencies(o.Dependencies, o.Flows); err != nil {
+			return x.stats, err
+		}
 	}
 	err := x.simulate(ctx)
 	ended := errors.Is(err, errCounted)
@@ -106,8 +117,9 @@ type exact struct {
 	progress func(int64)
 	stats    ExactStats
 
-	row      int64 // rows of table flows that have been read
-	started  int64 // flows that the engine has received
+	waits    *dependencyReader // nil: no flow waits for others
+	row      int64             // rows of table flows that have been read
+	started  int64             // flows that the engine has received
 	originNS int64
 	ideal    simkernel.IdealPath
 	took     []exactFlow // the flows of the results at hand
@@ -163,8 +175,12 @@ func (x *exact) flowsOf(id []int64, src, dst []int32, size, start []int64) (*net
 			continue
 		}
 		var err error
-		path, err = x.router.Path(id[i], src[i], dst[i], path)
-		if x.options.AllowUnreachable && isUnreachable(err) {
+		if step := x.waits != nil && ComputeStep(src[i], dst[i], size[i]); step {
+			path = path[:0]
+		} else {
+			path, err = x.router.Path(id[i], src[i], dst[i], path)
+		}
+		if x.options.AllowUnreachable && x.waits == nil && isUnreachable(err) {
 			x.stats.Unreachable++
 			continue
 		}
@@ -176,6 +192,11 @@ func (x *exact) flowsOf(id []int64, src, dst []int32, size, start []int64) (*net
 		}
 		chunk.SizeBytes, chunk.StartNS = append(chunk.SizeBytes, size[i]), append(chunk.StartNS, start[i]-x.originNS)
 		chunk.Key = append(chunk.Key, uint64(row))
+		if x.waits != nil {
+			if err := x.waits.add(chunk, row); err != nil {
+				return nil, err
+			}
+		}
 		chunk.PathLinks = append(chunk.PathLinks, path...)
 		chunk.PathEnds = append(chunk.PathEnds, int32(len(chunk.PathLinks)))
 		flows = append(flows, exactFlow{row, id[i], size[i], start[i], chunk.PathLinks[len(chunk.PathLinks)-len(path):]})
@@ -221,8 +242,13 @@ func (x *exact) take(r *network.Results) error {
 		}
 		if x.options.reports(f.start) {
 			x.stats.Flows++
-			x.outFCT = append(x.outFCT, exactRow{f.id, f.row, f.size, f.start, int16(len(f.path)), r.IdealNS[i], r.FCTNS[i],
-				x.windowNS(f, r.FCTNS[i]-r.IdealNS[i]), float64(r.FCTNS[i]) / float64(r.IdealNS[i])})
+			row := exactRow{f.id, f.row, f.size, x.originNS + r.StartNS[i], int16(len(f.path)), r.IdealNS[i], r.FCTNS[i], 0, 1}
+			if len(f.path) > 0 {
+				row.WindowNS = x.windowNS(f, row.FCTNS-row.IdealNS)
+				row.Slowdown = float64(row.FCTNS) / float64(row.IdealNS)
+			}
+			x.stats.LastEndNS = max(x.stats.LastEndNS, row.StartNS+row.FCTNS)
+			x.outFCT = append(x.outFCT, row)
 			for h := from; h < to && x.out.Hops != nil; h++ {
 				x.outHops = append(x.outHops, exactHopRow{f.row, int16(h - from), f.path[h-from], r.WaitNS[h], r.LastWaitNS[h],
 					r.Marks[h]})
@@ -266,6 +292,9 @@ func (x *exact) flush() error {
 // writeLinks writes table link_stats: what each link carried, and its queue. Everything is of data packets.
 func (x *exact) writeLinks() error {
 	var rows []linkStatRow
+	if x.waits != nil { // what is offered depends on what the network delivers
+		x.options.Loads.LastStartNS = x.stats.LastEndNS
+	}
 	for _, l := range x.net.Links {
 		carried, c := x.options.Loads.Links[l.ID], linkCounters{}
 		if carried.Packets > 0 {

@@ -17,6 +17,9 @@ func (x *exact) simulate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if x.waits != nil {
+		engine.WaitFor()
+	}
 	workers := x.options.Workers
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)

@@ -148,6 +148,11 @@ func (c *routeChunk) add(r *topology.Router, p *simkernel.Params, rec arrow.Reco
 		columns.Int64s(rec, "start_ns")
 	srcs, dsts := columns.Int32s(rec, "src"), columns.Int32s(rec, "dst")
 	for i, id := range ids {
+		if ComputeStep(srcs[i], dsts[i], sizes[i]) {
+			c.flows = append(c.flows, chunkFlow{id: id, startNS: starts[i], firstLink: -1})
+			stats.Flows++
+			continue
+		}
 		if sizes[i] < 1 {
 			return fmt.Errorf("flow %d: size of %d bytes, must be at least 1", id, sizes[i])
 		}

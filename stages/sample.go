@@ -29,13 +29,14 @@ type Sampler struct {
 	params simkernel.Params
 	ideal  simkernel.IdealPath
 
-	hops   contributionIndex // for Independent
-	replay replayIndex       // for Flow
-	exact  exactIndex        // for WholeNetwork
-	rows   []slowdownRow     // of the current batch
-	path   []int32           // of the current flow
-	caseNS int64             // its delay by the link case where it waits longest; -1: not known
-	window int64             // the part of its delay that is the window's, in ns
+	hops    contributionIndex // for Independent
+	replay  replayIndex       // for Flow
+	exact   exactIndex        // for WholeNetwork
+	rows    []slowdownRow     // of the current batch
+	path    []int32           // of the current flow
+	caseNS  int64             // its delay by the link case where it waits longest; -1: not known
+	startNS int64             // its start
+	window  int64             // the part of its delay that is the window's, in ns
 }
 
 // ContributionColumns names the columns of table hop_contributions that Sample reads.
@@ -116,18 +117,21 @@ func (s *Sampler) estimate(rec arrow.Record, chunkRow int64, at int, delayOf del
 	columns.ViewOf(rec, &v)
 	s.rows = s.rows[:0]
 	for i, id := range v.ID {
+		s.startNS = v.Start[i]
 		path, delayNS, err := delayOf(at+i, v.Size[i])
 		if err != nil {
 			return fmt.Errorf("flow %d: %w", id, err)
 		}
 		if len(path) == 0 {
-			stats.Unreachable++
+			if !ComputeStep(v.Src[i], v.Dst[i], v.Size[i]) {
+				stats.Unreachable++
+			}
 			continue
 		}
 		ideal := s.idealNS(path, v.Size[i])
 		fct := ideal + delayNS
 		s.rows = append(s.rows, slowdownRow{id, chunkRow + int64(at+i), v.Src[i], v.Dst[i], v.Service.Value(i),
-			v.VNet.Value(i), v.Size[i], v.Start[i], int16(len(path)), ideal, fct, s.window, float64(fct) / float64(ideal)})
+			v.VNet.Value(i), v.Size[i], s.startNS, int16(len(path)), ideal, fct, s.window, float64(fct) / float64(ideal)})
 		if s.caseNS >= 0 {
 			stats.Cases.count(v.Size[i], float64(ideal+s.caseNS)/float64(ideal))
 		}

@@ -12,6 +12,7 @@ import (
 
 // exactIndex holds what the whole-network simulation says of a chunk of flows: width places for each flow.
 type exactIndex struct {
+	startNS        []int64 // by flow: the start that came out
 	fctNS, idealNS []int64 // by flow; fctNS -1: it has no path
 	hops, found    []int16 // by flow: length of its path, rows of exact_hops
 	width          int
@@ -21,7 +22,9 @@ type exactIndex struct {
 }
 
 // ExactFCTColumns and ExactHopColumns name the columns of tables exact_fcts and exact_hops that SampleExact reads.
-func ExactFCTColumns() []string { return []string{"flow_row", "hops", "ideal_ns", "fct_ns"} }
+func ExactFCTColumns() []string {
+	return []string{"flow_row", "start_ns", "hops", "ideal_ns", "fct_ns"}
+}
 
 // ExactHopColumns is explained at ExactFCTColumns.
 func ExactHopColumns() []string {
@@ -46,6 +49,7 @@ func (s *Sampler) SampleExact(ctx context.Context, firstRow, rows int64, flows, 
 		if x.fctNS[f] < 0 {
 			return nil, 0, nil
 		}
+		s.startNS = x.startNS[f]
 		if x.found[f] != x.hops[f] {
 			return nil, 0, fmt.Errorf("exact_hops has %d of its %d hops", x.found[f], x.hops[f])
 		}
@@ -75,21 +79,23 @@ func (s *Sampler) SampleExact(ctx context.Context, firstRow, rows int64, flows, 
 // readFCTs reads the chunk's rows of table exact_fcts.
 func (x *exactIndex) readFCTs(firstRow, rows int64, in schema.Batches) error {
 	x.fctNS, x.idealNS, x.hops = resize(x.fctNS, int(rows)), resize(x.idealNS, int(rows)), resize(x.hops, int(rows))
+	x.startNS = resize(x.startNS, int(rows))
 	for i := range x.fctNS {
 		x.fctNS[i] = -1
 	}
 	x.width = 0
 	return columns.ForEach(in, func(rec arrow.Record) error {
 		fct, ideal, hops := columns.Int64s(rec, "fct_ns"), columns.Int64s(rec, "ideal_ns"), columns.Int16s(rec, "hops")
+		start := columns.Int64s(rec, "start_ns")
 		for i, row := range columns.Int64s(rec, "flow_row") {
 			f := row - firstRow
-			if f < 0 || f >= rows {
+			if f < 0 || f >= rows || fct[i] == 0 && hops[i] == 0 { // the latter: a compute step
 				continue
 			}
 			if fct[i] < 0 || hops[i] < 1 {
 				return fmt.Errorf("exact_fcts: flow row %d has an FCT of %d ns over %d hops", row, fct[i], hops[i])
 			}
-			x.fctNS[f], x.idealNS[f], x.hops[f] = fct[i], ideal[i], hops[i]
+			x.startNS[f], x.fctNS[f], x.idealNS[f], x.hops[f] = start[i], fct[i], ideal[i], hops[i]
 			x.width = max(x.width, int(hops[i]))
 		}
 		return nil

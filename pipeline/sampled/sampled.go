@@ -83,10 +83,13 @@ func newSampler(ctx context.Context, base *pipeline.Estimation, ask Ask) (*sampl
 	base.ChooseForWindows()
 	s := &sampler{base: base, ask: ask, began: time.Now(), counts: map[int]counts{}, longer: map[int]counts{},
 		outlast: map[Key]int64{}, windowError: windowError}
-	if err := base.Generate(ctx); err != nil {
+	err := base.Generate(ctx)
+	if err == nil {
+		err = base.RefuseClosed("an estimate from windows of time")
+	}
+	if err != nil {
 		return nil, err
 	}
-	var err error
 	if s.index, err = readIndex(ctx, base); err != nil {
 		return nil, err
 	}

@@ -62,7 +62,8 @@ func (in *ingestion) noFlows() error {
 	for i, r := range reasons {
 		why[i] = fmt.Sprintf("%d × %s", r.Rows, r.Reason)
 	}
-	return fmt.Errorf("workload %s has no flow that can be simulated: all of its %d rows are rejected, %d of them no flows by their own account (%s)",
+	return fmt.Errorf("workload %s has no flow that can be simulated: all of its %d rows are rejected, %d of them no "+
+		"flows by their own account (%s)",
 		in.state.ID, rows, setAside, strings.Join(why, ", "))
 }
 
@@ -76,6 +77,9 @@ func (in *ingestion) addFile(ctx context.Context, ingester *ingest.Ingester, s *
 	stats, err := ingester.File(ctx, s.mapping, s.File, s.N)
 	if err != nil {
 		return err
+	}
+	if stats.Waits+stats.ComputeSteps > 0 {
+		return fmt.Errorf("%s: flows wait for others (column after): run takes such files with --flows", s.File)
 	}
 	s.Rows, s.Records, s.Rejects, s.SetAside = stats.Rows, stats.Records, stats.Rejects, stats.SetAside
 	s.Reasons, s.AnyFlowID = stats.Reasons, stats.AnyFlowID

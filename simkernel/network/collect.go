@@ -11,6 +11,7 @@ import (
 // Results are results, one row per finished flow, by time and then row.
 type Results struct {
 	Row     []int64 // the flow's row in the workload, counted from 0 over all chunks
+	StartNS []int64 // when it started
 	FCTNS   []int64 // from its start to the delivery of its last byte, rounded up
 	IdealNS []int64 // of the flow alone on its first path, with a window that never binds; at most FCTNS
 	// The waits of flow i are in rows HopEnds[i-1]:HopEnds[i], one per hop. Hop 0 is the NIC, whose wait is 0: a packet
@@ -25,7 +26,7 @@ type Results struct {
 
 // Reset removes all rows and keeps the memory.
 func (r *Results) Reset() {
-	r.Row, r.FCTNS, r.IdealNS = r.Row[:0], r.FCTNS[:0], r.IdealNS[:0]
+	r.Row, r.StartNS, r.FCTNS, r.IdealNS = r.Row[:0], r.StartNS[:0], r.FCTNS[:0], r.IdealNS[:0]
 	r.HopEnds, r.WaitNS, r.LastWaitNS, r.Marks = r.HopEnds[:0], r.WaitNS[:0], r.LastWaitNS[:0], r.Marks[:0]
 	r.Again, r.Reordered = r.Again[:0], r.Reordered[:0]
 }
@@ -42,16 +43,21 @@ type resultPart struct {
 // add appends a delivered flow.
 func (r *resultPart) add(t *flowTable, slot int32, atPS int64) {
 	info := &t.info[slot]
-	r.atPS = append(r.atPS, atPS)
-	r.Row = append(r.Row, info.row)
-	r.FCTNS = append(r.FCTNS, simkernel.CeilNS(atPS-info.startPS))
-	r.IdealNS = append(r.IdealNS, info.idealNS)
+	r.addRow(info.row, info.startPS, atPS, info.idealNS)
 	for h := info.firstHop; h < info.firstHop+info.hops; h++ {
 		r.WaitNS = append(r.WaitNS, t.stats[h].waitPS/simkernel.PSPerNS)
 		r.LastWaitNS = append(r.LastWaitNS, t.lastPS[h]/simkernel.PSPerNS)
 		r.Marks = append(r.Marks, t.stats[h].marks)
 	}
 	r.HopEnds = append(r.HopEnds, int32(len(r.WaitNS)))
+}
+
+func (r *resultPart) addRow(row, startPS, atPS, idealNS int64) {
+	r.atPS = append(r.atPS, atPS)
+	r.Row = append(r.Row, row)
+	r.StartNS = append(r.StartNS, startPS/simkernel.PSPerNS)
+	r.FCTNS = append(r.FCTNS, simkernel.CeilNS(atPS-startPS))
+	r.IdealNS = append(r.IdealNS, idealNS)
 }
 
 // A collector orders results and passes them on, beside the simulation.
@@ -110,6 +116,7 @@ func (c *collector) merge(parts []resultPart) {
 		}
 		end := p.HopEnds[o.line]
 		r.Row = append(r.Row, o.row)
+		r.StartNS = append(r.StartNS, p.StartNS[o.line])
 		r.FCTNS = append(r.FCTNS, p.FCTNS[o.line])
 		r.IdealNS = append(r.IdealNS, p.IdealNS[o.line])
 		r.WaitNS = append(r.WaitNS, p.WaitNS[begin:end]...)

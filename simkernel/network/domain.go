@@ -50,7 +50,8 @@ type domain struct {
 	starting      []start // flows of its hosts that start in this step
 	needHops      int     // units of hop entries that they need
 	results       resultPart
-	finished      []finish // with recovery: flows delivered in this step
+	foreseen      []delivery // of flows in this step, if flows wait for others
+	finished      []finish   // with recovery: flows delivered in this step
 	late          []lateStat
 	gone          []int32 // with recovery: the slots of packets and ACKs that have left the network in this step
 	losses        Losses

@@ -17,6 +17,14 @@ type Flows struct {
 	PathEnds  []int32
 	PathLinks []int32
 	Key       []uint64 // identifies the flow in random marks, together with Params.Seed; nil: its row
+
+	// With Network.WaitFor flow i starts DelayNS[k] after the delivery of the flow in row After[k] of the workload, for k
+	// in AfterEnds[i-1]:AfterEnds[i], and not before StartNS; nil: flows wait for none. A flow of 0 bytes without a path
+	// is a compute step. No flow of this chunk or a later one waits for a row below KeepRow; none starts before a flow in
+	// row HeldBy or a later one has ended, so that the chunk is not read before. 0 is right for both.
+	After, DelayNS  []int64
+	AfterEnds       []int32
+	KeepRow, HeldBy int64
 }
 
 // A newFlow is a checked row of the workload.
@@ -30,14 +38,19 @@ type newFlow struct {
 	limits    simkernel.Limits
 	path      int32 // batch.links[path:pathEnd]
 	pathEnd   int32
+	after     int32 // batch.after[after:afterEnd]
+	afterEnd  int32
 }
 
 // A batch is a checked chunk of the workload. After the one with err, or last, there is none.
 type batch struct {
 	flows []newFlow
 	links []int32
+	after []after
 	err   error
 	last  bool
+
+	keepRow, heldBy int64
 }
 
 // batchesAhead is how many batches the feed prepares ahead of the simulation.
@@ -73,11 +86,13 @@ func (f *feed) next() *batch {
 		return &batch{err: err, last: true}
 	}
 	rows := len(c.StartNS)
-	if rows != len(c.SizeBytes) || rows != len(c.PathEnds) || c.Key != nil && rows != len(c.Key) {
+	if rows != len(c.SizeBytes) || rows != len(c.PathEnds) || c.Key != nil && rows != len(c.Key) ||
+		c.AfterEnds != nil && rows != len(c.AfterEnds) {
 		return &batch{err: fmt.Errorf("flow columns differ in length: %d starts, %d sizes, %d paths", rows,
 			len(c.SizeBytes), len(c.PathEnds))}
 	}
-	b := &batch{flows: make([]newFlow, 0, rows), links: slices.Clone(c.PathLinks)}
+	b := &batch{flows: make([]newFlow, 0, rows), links: slices.Clone(c.PathLinks),
+		keepRow: c.KeepRow, heldBy: min(c.HeldBy, f.rows-1)}
 	for i := range rows {
 		if err := f.add(b, c, i); err != nil {
 			b.err = fmt.Errorf("flow row %d: %w", f.rows, err)
@@ -106,6 +121,9 @@ func (f *feed) add(b *batch, c *Flows, i int) error {
 		return fmt.Errorf("its path is rows %d to %d of %d", begin, end, len(c.PathLinks))
 	}
 	path := c.PathLinks[begin:end]
+	if size == 0 && len(path) == 0 && n.frontier != nil {
+		return f.append(b, c, i, newFlow{row: f.rows, startPS: startNS * simkernel.PSPerNS})
+	}
 	if err := n.checkPath(path); err != nil {
 		return err
 	}
@@ -131,9 +149,17 @@ func (f *feed) add(b *batch, c *Flows, i int) error {
 		}
 		flow.timeoutPS = n.timeoutPS(path)
 	}
+	return f.append(b, c, i, flow)
+}
+
+// append appends a checked row to the batch.
+func (f *feed) append(b *batch, c *Flows, i int, flow newFlow) error {
+	if err := f.addAfter(b, c, i, &flow); err != nil {
+		return err
+	}
 	b.flows = append(b.flows, flow)
 	f.rows++
-	f.lastNS = startNS
+	f.lastNS = c.StartNS[i]
 	return nil
 }
 

@@ -119,6 +119,9 @@ func (n *Network) setWindows(domainOf []int32) {
 		} else {
 			within[a] = min(within[a], ahead)
 		}
+		if n.frontier != nil && n.host[link.DstNode] {
+			between = min(between, ahead)
+		}
 	}
 	if between == never {
 		between = slices.Min(within) * stepWindows

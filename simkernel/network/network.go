@@ -47,7 +47,7 @@
 // # Where what happens
 //
 //   - A flow starts: pacer.start passes it to its source's domain, domain.admit lays out its path, and domain.receive
-//     adds it to its NIC when its start is reached.
+//     adds it to its NIC when its start is reached. If it waits for others, the frontier starts it (dependencies.go).
 //   - Its next hop is chosen once, in domain.admit (hop.forward, hop.backward); domain.sendData and the ACK's case of
 //     domain.serve and domain.runNIC read it. Where paths move (Network.Move), it is chosen again when a packet has
 //     arrived, in domain.choosePort, which also removes what was lost on the link.
@@ -88,6 +88,7 @@ type Network struct {
 	freeOfDrops int64
 	recovery    *recovery // nil if nothing is lost
 	moves       *moves    // nil if every flow has one path
+	frontier    *frontier // nil if no flow waits for others
 
 	alone  bool // one worker simulates all domains of this step
 	stepPS int64

@@ -293,5 +293,8 @@ func (d *domain) sendNext(p *port, c *nic) {
 	p.freePS = nowPS + d.sendTime(k, &it)
 	it.atPS = p.freePS + k.delayPS
 	it.hop++
+	if d.net.frontier != nil && (it.bits&flagLast != 0 || d.recovers) {
+		d.foresee(p, &it)
+	}
 	d.forward(p, t.hops[base].forward, it)
 }

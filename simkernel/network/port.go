@@ -312,6 +312,9 @@ func (d *domain) sendData(p *port, k *portKind, it item, nowPS int64) {
 	it.atPS = p.freePS + k.delayPS
 	to := t.hops[it.hop].forward
 	it.hop++
+	if d.net.frontier != nil && (it.bits&flagLast != 0 || d.recovers) {
+		d.foresee(p, &it)
+	}
 	d.forward(p, to, it)
 }
 

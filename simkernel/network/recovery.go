@@ -58,6 +58,7 @@ type receiver struct {
 	expected  int64     // packets received in order
 	nacked    int64     // 1 + the packet that the last NACK asked for
 	nackPS    int64     // and when
+	sent      int64     // packets that will be received in order, of those that left the last port (dependencies.go)
 }
 
 // A lateStat is what a packet that was sent again met at a hop: a mark, its wait, or that it was sent again.

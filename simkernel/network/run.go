@@ -2,6 +2,7 @@ package network
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 )
@@ -20,6 +21,9 @@ func (n *Network) Run(ctx context.Context, workers int, finished func(*Results) 
 
 // run is Run with given domains of the nodes.
 func (n *Network) run(ctx context.Context, workers int, domainOf []int32, finished func(*Results) error) error {
+	if n.frontier != nil && n.moves != nil {
+		return errors.New("flows wait for others, and paths move: the end of a flow is not known before it happens")
+	}
 	n.layOut(domainOf)
 	var all sync.WaitGroup
 	stop := make(chan struct{})
@@ -49,6 +53,7 @@ type pacer struct {
 	feed    *feed
 	pending *batch // the present batch of flows; next is the next of them
 	next    int
+	doneTo  int64 // the end of the present step
 }
 
 // steps simulates step by step.
@@ -88,14 +93,22 @@ func (p *pacer) advance() (fromPS int64, err error) {
 		return 0, err
 	}
 	next := int64(never)
+	if n.frontier != nil {
+		n.frontier.settle()
+		if err := p.take(p.doneTo); err != nil {
+			return 0, err
+		}
+		next = n.frontier.nextPS()
+	}
 	for i := range n.domains {
 		d := &n.domains[i]
 		next = min(next, d.mailPS, d.nextPS())
 	}
-	if p.pending != nil {
-		next = min(next, p.pending.flows[p.next].startPS)
-	}
+	next = min(next, p.nextStart())
 	if next == never {
+		if x := n.frontier; x != nil && (x.held > 0 || p.pending != nil) {
+			return 0, x.stuck()
+		}
 		if live := n.live(); live != 0 {
 			panic(fmt.Sprintf("network: idle with %d unfinished flows", live))
 		}
@@ -106,11 +119,12 @@ func (p *pacer) advance() (fromPS int64, err error) {
 		return 0, fmt.Errorf("%d flows have not drained after 26 days of simulated time", n.live())
 	}
 	n.step++
-	for p.pending != nil && p.pending.flows[p.next].startPS < fromPS+n.stepPS {
-		p.start()
-		if err := p.fill(); err != nil {
-			return 0, err
-		}
+	p.doneTo = fromPS + n.stepPS
+	if err := p.take(p.doneTo); err != nil {
+		return 0, err
+	}
+	if n.frontier != nil {
+		p.startReady(p.doneTo)
 	}
 	for i := range n.domains {
 		if d := &n.domains[i]; len(d.starting) > 0 {
@@ -121,14 +135,12 @@ func (p *pacer) advance() (fromPS int64, err error) {
 	return fromPS, nil
 }
 
-// start passes the next flow on to its source's domain.
-func (p *pacer) start() {
-	n, f := p.net, &p.pending.flows[p.next]
-	path := p.pending.links[f.path:f.pathEnd]
+// start passes a flow on to its source's domain.
+func (p *pacer) start(f *newFlow, path []int32) {
+	n := p.net
 	d := &n.domains[n.domainOf[n.links[path[0]].SrcNode]]
 	d.starting = append(d.starting, start{f, path})
 	d.needHops += units(len(path))
-	p.next++
 }
 
 // fill receives batches until pending contains the next flow; pending is nil after the last.

@@ -39,6 +39,14 @@ type twinFlow struct {
 	finishPS         int64
 	waitPS, lastPS   []int64
 	marks            []int32
+	left             int // flows that it waits for
+	next             []twinNext
+}
+
+// A twinNext is a flow that waits for another, and then for a time.
+type twinNext struct {
+	flow    *twinFlow
+	delayPS int64
 }
 
 type twinPacket struct {
@@ -60,7 +68,7 @@ type twinPort struct {
 	sent       int64 // wire bytes so far
 	acks, data []*twinPacket
 	flows      []*twinFlow // at a host: in the order of their starts
-	served     int         // row of the flow served last
+	served     int         // place in flows of the one served last
 }
 
 // A twinEvent is a packet's or a flow's arrival at a port (phase 0) or a look at whether the port
@@ -127,11 +135,28 @@ func runTwin(params simkernel.Params, links []Link, hosts []bool, flows *Flows) 
 		for _, l := range f.path {
 			alone.Add(links[l].BandwidthBps, links[l].DelayNS)
 		}
+		if len(f.path) == 0 {
+			w.flows = append(w.flows, f)
+			continue
+		}
 		f.limits = params.Limits(float64(links[f.path[0]].BandwidthBps), alone.Path())
 		f.sender.Start(&params, f.limits)
 		f.window = f.limits.WindowAt(rateOf(f.sender))
 		w.flows = append(w.flows, f)
-		w.at(twinEvent{atPS: f.startPS, rank: 1<<32 + i, port: f.path[0], start: f})
+	}
+	from := int32(0)
+	for i, end := range flows.AfterEnds {
+		for k := from; k < end; k++ {
+			before := w.flows[flows.After[k]]
+			before.next = append(before.next, twinNext{w.flows[i], flows.DelayNS[k] * simkernel.PSPerNS})
+			w.flows[i].left++
+		}
+		from = end
+	}
+	for _, f := range slices.Clone(w.flows) {
+		if f.left == 0 {
+			w.start(f)
+		}
 	}
 	for len(w.queue) > 0 {
 		e := heap.Pop(&w.queue).(twinEvent)
@@ -148,6 +173,27 @@ func runTwin(params simkernel.Params, links []Link, hosts []bool, flows *Flows) 
 		}
 	}
 	return w
+}
+
+// start starts a flow that waits for nothing any more.
+func (w *netTwin) start(f *twinFlow) {
+	f.left = -1
+	if len(f.path) == 0 {
+		w.finish(f, f.startPS)
+		return
+	}
+	w.at(twinEvent{atPS: f.startPS, rank: 1<<32 + f.row, port: f.path[0], start: f})
+}
+
+// finish ends a flow and starts those that waited for it.
+func (w *netTwin) finish(f *twinFlow, nowPS int64) {
+	f.finishPS = nowPS
+	for _, n := range f.next {
+		n.flow.startPS = max(n.flow.startPS, simkernel.CeilNS(nowPS)*simkernel.PSPerNS+n.delayPS)
+		if n.flow.left--; n.flow.left == 0 {
+			w.start(n.flow)
+		}
+	}
 }
 
 func rateOf(s simkernel.Sender) float64 {
@@ -172,7 +218,7 @@ func (w *netTwin) arrive(port int32, k *twinPacket, nowPS int64) {
 	case !k.ack && k.hop == len(f.path): // delivered
 		f.got += k.payload
 		if f.got == f.sizeBytes {
-			f.finishPS = nowPS
+			w.finish(f, nowPS)
 		}
 		k = &twinPacket{flow: f, hop: k.hop - 1, payload: k.payload, ack: true, marked: k.marked, atPS: nowPS,
 			sentPS: k.sentPS, links: k.links, bps: k.bps}
@@ -208,7 +254,7 @@ func (w *netTwin) send(port int32, nowPS int64) {
 		if f == nil {
 			return
 		}
-		p.served = f.row
+		p.served = slices.Index(p.flows, f)
 		payload := min(w.params.PayloadBytes, f.sizeBytes-f.sent)
 		f.sent += payload
 		f.sender.Tick(&w.params, nowPS)
@@ -283,11 +329,11 @@ func (w *netTwin) marks(port int32, k *twinPacket, left int64) bool {
 // served last, or else the first of all.
 func (w *netTwin) choose(p *twinPort, nowPS int64) *twinFlow {
 	var first *twinFlow
-	for _, f := range p.flows {
+	for i, f := range p.flows {
 		if f.sent == f.sizeBytes || f.readyPS > nowPS || f.sent-f.acked >= f.window {
 			continue
 		}
-		if f.row > p.served {
+		if i > p.served {
 			return f
 		}
 		if first == nil {
@@ -404,6 +450,16 @@ func chunks(flows *Flows, size int) func() (*Flows, error) {
 		}
 		end := min(row+size, len(flows.StartNS))
 		c := &Flows{SizeBytes: flows.SizeBytes[row:end], StartNS: flows.StartNS[row:end]}
+		if flows.AfterEnds != nil {
+			c.After, c.DelayNS, c.AfterEnds = flows.After, flows.DelayNS, flows.AfterEnds[row:end]
+			if row > 0 { // as if the chunk began with what it waits for
+				c.After, c.DelayNS = c.After[flows.AfterEnds[row-1]:], c.DelayNS[flows.AfterEnds[row-1]:]
+				c.AfterEnds = slices.Clone(c.AfterEnds)
+				for i := range c.AfterEnds {
+					c.AfterEnds[i] -= flows.AfterEnds[row-1]
+				}
+			}
+		}
 		base := int32(0)
 		if row > 0 {
 			base = flows.PathEnds[row-1]
@@ -430,6 +486,9 @@ func newExampleNetwork(t testing.TB, e *netExample, b BufferParams, chunk int) *
 func runIn(t testing.TB, e *netExample, b BufferParams, domainOf []int32, workers, chunk int) (*Network, *Results) {
 	t.Helper()
 	n := newExampleNetwork(t, e, b, chunk)
+	if e.flows.AfterEnds != nil {
+		n.WaitFor()
+	}
 	if domainOf == nil {
 		domainOf = make([]int32, len(e.hosts))
 	}
@@ -450,6 +509,7 @@ func runExample(t testing.TB, e *netExample, chunk int) *Results {
 func (r *Results) join(more *Results) error {
 	base := int32(len(r.WaitNS))
 	r.Row = append(r.Row, more.Row...)
+	r.StartNS = append(r.StartNS, more.StartNS...)
 	r.FCTNS = append(r.FCTNS, more.FCTNS...)
 	r.IdealNS = append(r.IdealNS, more.IdealNS...)
 	for _, end := range more.HopEnds {

@@ -103,6 +103,8 @@ func asText(c flowColumn) string {
 	switch base {
 	case "VARCHAR":
 		return name
+	case "BIGINT[]", "INTEGER[]", "VARCHAR[]":
+		return "CAST(" + name + " AS VARCHAR)"
 	case "DOUBLE", "FLOAT", "DECIMAL":
 		return "CASE WHEN " + name + " = floor(" + name + ") AND abs(" + name + ") < 1e18 " +
 			"THEN CAST(CAST(" + name + " AS BIGINT) AS VARCHAR) ELSE CAST(" + name + " AS VARCHAR) END"

@@ -42,6 +42,16 @@ func File(ctx context.Context, n *topology.Network, file string, o Options) (sta
 		FlowsFile: merged.FlowsFiles[0], Rows: f.Rows, Flows: merged.Flows, Merged: merged.Merged, SetAside: f.SetAside,
 		SyntheticStarts: merged.SyntheticStarts, FirstStartNS: merged.FirstStartNS, LastStartNS: merged.LastStartNS,
 	}
+	stats.Dependencies, stats.ComputeSteps = f.Waits, f.ComputeSteps
+	if f.Waits > 0 {
+		if merged.Rejects > 0 {
+			return stats, inFile(file, errors.New("column after: flow ids stand in several rows, which one is meant?"))
+		}
+		stats.DependenciesFile = filepath.Join(o.TmpDir, "dependencies.parquet")
+		if err := in.dependencies(ctx, &f, stats.FlowsFile, stats.DependenciesFile); err != nil {
+			return stats, inFile(file, err)
+		}
+	}
 	stats.Rejects = f.Rejects + merged.Rejects
 	var lists []string
 	for _, r := range []struct {

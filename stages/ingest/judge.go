@@ -112,13 +112,13 @@ SELECT l.*, %d AS source,
     WHEN start_ns IS NULL THEN 'start_ns is not an integer'
     WHEN src_node IS NULL THEN %s
     WHEN dst_node IS NULL THEN %s
-    WHEN src_node = dst_node THEN 'src and dst are the same host'
-    WHEN whole_bytes <= 0 THEN 'size_bytes is not positive'
+    WHEN src_node = dst_node AND NOT `+computeStep+` THEN 'src and dst are the same host'
+    WHEN whole_bytes <= 0 AND NOT `+computeStep+` THEN 'size_bytes is not positive'
     WHEN whole_bytes > %d THEN 'size_bytes is beyond 2^50'
     WHEN sampling_rate < 1 THEN 'sampling_rate is not positive'
     WHEN start_ns < 0 OR start_ns > %d THEN 'start_ns is negative or beyond 2^62'
     WHEN last_ns < start_ns THEN 'end_ns is before start_ns'
-    WHEN alone THEN %s
+    WHEN alone THEN %s`+waitReasons+`
     WHEN start_ns < %d OR start_ns > %d OR last_ns > %d
       THEN 'start_ns is out of time: over 15 days from the middle of the file (is it in ns?)'
     WHEN start_resolution_ns < 0 OR start_resolution_ns > 86400000000000

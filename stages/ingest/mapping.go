@@ -26,6 +26,8 @@ import (
 //	protocol, src_port, dst_port    distinguish connections of two hosts
 //	observer              where the record was made; a connection seen by several observers counts once
 //	service, vnet         labels
+//	after                 ids of flows that the flow waits for, separated by spaces or commas
+//	delay_ns              from the last of their deliveries to the start; without after, from start_ns
 //	set_aside             why the row is not a flow, although it is not an error either
 //
 // All but "row", src, dst, size_bytes and start_ns are optional. Functions: whole(text) is a whole number,

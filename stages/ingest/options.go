@@ -60,6 +60,9 @@ type Stats struct {
 	// SetAside is the number of rejects that say themselves that they are not flows, such as log lines without data
 	// and refused connections. They do not count against MaxRejects.
 	SetAside                  int64
+	Dependencies              int64 // rows of table dependencies, in DependenciesFile
+	DependenciesFile          string
+	ComputeSteps              int64 // of Flows
 	SyntheticStarts           int64 // flows whose exact start is not known
 	Reasons                   []RejectCount
 	FirstStartNS, LastStartNS int64

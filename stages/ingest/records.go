@@ -24,6 +24,9 @@ type FileStats struct {
 	// AnyFlowID says whether rows have ids of their own.
 	AnyFlowID bool
 	OpenEnd   bool // the last line has no line end: it may have been cut
+	// Waits is how many rows the Parquet file WaitsFile has: which flows wait for which others.
+	Waits, ComputeSteps int64
+	WaitsFile           string
 }
 
 // File reads one source file, number n of the workload, through a mapping, and writes its rows as tables records
@@ -82,6 +85,9 @@ func (in *Ingester) file(ctx context.Context, m *Mapping, file string, n int32) 
 	if err != nil {
 		return stats, err
 	}
+	if err := in.writeWaits(ctx, n, &stats); err != nil {
+		return stats, err
+	}
 	return stats, in.writeRejects(ctx, file, src, typedRows, &stats)
 }
 
@@ -99,7 +105,8 @@ FROM judged WHERE reason IS NOT NULL`)
 	records := `
 SELECT
   CAST(source AS INTEGER) AS source, "row", flow_id, src_node AS src, dst_node AS dst, protocol, src_port, dst_port,
-  coalesce(observer, '') AS observer, CAST(whole_bytes AS BIGINT) AS size_bytes, start_ns, last_ns AS end_ns,
+  coalesce(observer, '') AS observer, CAST(whole_bytes AS BIGINT) AS size_bytes,
+  start_ns + CASE WHEN after IS NULL THEN coalesce(whole(delay_ns), 0) ELSE 0 END AS start_ns, last_ns AS end_ns,
   coalesce(start_resolution_ns, 0) AS resolution_ns,
   coalesce(sampled, false) OR coalesce(sampling_rate, 1) > 1 AS sampled, service_name AS service, vnet_name AS vnet
 FROM judged WHERE reason IS NULL`
@@ -139,7 +146,8 @@ FROM (` + rejects + `) ORDER BY "row"`
 	}
 	var beyond int64
 	from := duckdb.ScanParquet(stats.RejectsFile)
-	query = fmt.Sprintf("SELECT count(*) FROM %s WHERE reason IN (%s, %s)", from, duckdb.Quote(afterCount), duckdb.Quote(afterEnd))
+	query = fmt.Sprintf("SELECT count(*) FROM %s WHERE reason IN (%s, "+
+		"%s)", from, duckdb.Quote(afterCount), duckdb.Quote(afterEnd))
 	err := in.count(ctx, query, &beyond)
 	if err != nil {
 		return err

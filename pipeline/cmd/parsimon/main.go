@@ -32,6 +32,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
+	"parsimon/pipeline"
 	"parsimon/pipeline/catalog"
 	"parsimon/pipeline/gate"
 	"parsimon/pipeline/lake"
@@ -218,7 +219,10 @@ func (e *env) exit(cmd *command, err error) int {
 	var failed *gate.Error
 	var damage *lake.DamageError
 	var damaged damagedError
+	var closed *pipeline.ClosedLoopError
 	switch {
+	case errors.As(err, &closed):
+		return exitUsage
 	case errors.As(err, &failed):
 		return exitGate
 	case errors.Is(err, lake.ErrBusy):
@@ -264,9 +268,11 @@ func (e *env) declareLogs(cmd *command, f *pflag.FlagSet) {
 		f.BoolVar(&e.helpAll, "help-all", false, "list all flags")
 	}
 	f.StringVar(&e.logLevel, "log-level", "info", "least severe log line on stderr: debug, info, warn or error")
-	f.StringVar(&e.logFormat, "log-format", "auto", "form of log lines: json, console for people, or auto: console on a terminal, else json")
+	f.StringVar(&e.logFormat, "log-format", "auto", "form of log lines: json, console for people, or auto: console on "+
+		"a terminal, else json")
 	f.BoolVarP(&e.quiet, "quiet", "q", false, "no progress and no log lines but warnings")
-	f.StringVar(&e.cpuProfile, "cpu-profile", "", "file for a profile of where processor time goes, for go tool pprof; samples carry the stage (-tagfocus)")
+	f.StringVar(&e.cpuProfile, "cpu-profile", "", "file for a profile of where processor time goes, for go tool "+
+		"pprof; samples carry the stage (-tagfocus)")
 }
 
 // logger is where log lines go: readable on a terminal, otherwise JSON.

@@ -1,6 +1,6 @@
 -- format: csv
 -- title: Flows in CSV with a header line, or in Parquet: one flow a row
--- from: this project: src, dst, size_bytes, start_ns and, if there, end_ns, flow_id, service, vnet, src_port, dst_port, protocol
+-- from: this project: src, dst, size_bytes, start_ns and, if there, end_ns, flow_id, service, vnet, src_port, dst_port, protocol, after, delay_ns
 -- rows: flows
 -- reads: csv
 -- column: flow_id
@@ -14,7 +14,10 @@
 -- column: dst_port
 -- column: service
 -- column: vnet
+-- column: after
+-- column: delay_ns
 -- needs: src dst size_bytes start_ns
 
-SELECT "row", flow_id, src, dst, size_bytes, start_ns, end_ns, protocol, src_port, dst_port, service, vnet
+SELECT "row", flow_id, src, dst, size_bytes, start_ns, end_ns, protocol, src_port, dst_port, service, vnet,
+  nullif(trim(after, ' []'), '') AS after, delay_ns
 FROM source

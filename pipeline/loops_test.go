@@ -1,0 +1,100 @@
+package pipeline_test
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"parsimon/pipeline"
+	"parsimon/pipeline/engine"
+	"parsimon/pipeline/internal/estimates"
+	"parsimon/pipeline/internal/fixture"
+	"parsimon/pipeline/internal/rows"
+	"parsimon/schema"
+	"parsimon/stages"
+)
+
+const closedFlows = `flow_id,src,dst,size_bytes,start_ns,after,delay_ns
+1,0,1,100000,0,,
+2,1,2,100000,0,1,
+3,2,2,0,0,2,50000
+4,2,3,100000,0,2 3,100
+5,3,0,100000,0,4,
+6,0,2,50000,5000,,
+7,1,1,0,0,,3000
+8,1,3,1000,0,7,0
+`
+
+// A flow file with a column after: starts are those of the definition, for any number of workers; equal starts given as
+// an open loop yield equal FCTs.
+func TestClosedLoops(t *testing.T) {
+	network, file := fixture.Trace(t, 1)
+	fixture.WriteFile(t, file, closedFlows)
+	dir := t.TempDir()
+	var once string
+	for workers := 1; workers <= 2; workers++ {
+		dir = t.TempDir()
+		e := estimates.Of(t, dir, estimates.Trace(t, network, file), pipeline.Variant{Auto: true},
+			pipeline.Settings{Settings: engine.Settings{Workers: workers}})
+		if got := e.Variant().Estimator; got != stages.WholeNetwork {
+			t.Fatalf("auto took %s", got)
+		}
+		tables := rows.Digest(t, dir, schema.ExactFCTs, schema.ExactHops, schema.Slowdowns, schema.LinkStats)
+		if once == "" {
+			once = tables
+		} else if once != tables {
+			t.Error("tables differ by workers")
+		}
+	}
+	wrong := `WITH e AS (SELECT flow_id, start_ns, start_ns + fct_ns AS end_ns FROM exact_fcts), w AS (
+  SELECT f.flow_id, greatest(any_value(f.start_ns), coalesce(max(p.end_ns + d.delay_ns), 0)) AS want
+  FROM flows AS f LEFT JOIN dependencies AS d USING (flow_id) LEFT JOIN e AS p ON p.flow_id = d.after_flow_id GROUP BY f.flow_id)
+SELECT count(*) FILTER (want <> start_ns), count(*), (SELECT count(*) FROM slowdowns AS s JOIN e USING (flow_id, start_ns))
+FROM w JOIN e USING (flow_id)`
+	if got := rows.Ask(t, dir, wrong); got != "[0 8 6]" {
+		t.Errorf("wrong starts, flows, and slowdowns with these starts: %s", got)
+	}
+	open := rows.Ask(t, dir, `SELECT string_agg(concat_ws(',', flow_id, src, dst, size_bytes, start_ns), chr(10) ORDER BY start_ns) FROM slowdowns`)
+	fixture.WriteFile(t, file, "flow_id,src,dst,size_bytes,start_ns\n"+strings.Trim(open, "[]")+"\n")
+	other := t.TempDir()
+	estimates.Of(t, other, estimates.Trace(t, network, file), pipeline.Variant{Estimator: stages.WholeNetwork}, pipeline.Settings{})
+	fcts := "SELECT string_agg(concat_ws(' ', flow_id, start_ns, fct_ns), ',' ORDER BY flow_id) FROM slowdowns"
+	if a, b := rows.Ask(t, dir, fcts), rows.Ask(t, other, fcts); a != b {
+		t.Errorf("closed %s\nopen %s", a, b)
+	}
+}
+
+// What is wrong with a closed loop is said with its flows, and nobody estimates it but exact.
+func TestClosedLoopsAreRefused(t *testing.T) {
+	network, file := fixture.Trace(t, 1)
+	for _, c := range []struct {
+		v         pipeline.Variant
+		old, by   string
+		want      string
+		estimator bool
+	}{
+		{pipeline.Variant{Estimator: stages.Flow}, "", "", "estimator flow needs start times", true},
+		{pipeline.Variant{}, "", "", "estimator independent needs start times", true},
+		{pipeline.Variant{Auto: true}, "0,,\n2", "0,4,\n2", "3 flows wait for each other: 1 after 4 after 2 after 1", false},
+		{pipeline.Variant{Auto: true}, "0,,\n2", "0,1,\n2", "flow 1 waits for itself", false},
+		{pipeline.Variant{Auto: true}, "0,,\n2", "0,9,\n2", "flow 1 waits for flow 9, which is not in the file", false},
+		{pipeline.Variant{Auto: true}, "0,4,\n6", "0,4x,\n6", "after is not a list of flow ids", false},
+		{pipeline.Variant{Auto: true}, ",7,0\n", ",7,-1\n", "delay_ns is not an integer from 0", false},
+		{pipeline.Variant{Auto: true}, "8,1,3", "5,1,3", "flow ids stand in several rows", false},
+	} {
+		fixture.WriteFile(t, file, strings.Replace(closedFlows, c.old, c.by, 1))
+		s := estimates.Trace(t, network, file)
+		s.MaxRejects = 0
+		e, err := pipeline.Begin(t.Context(), filepath.Join(t.TempDir(), "lake"), s, c.v, pipeline.Settings{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = e.Estimate(t.Context())
+		e.Close()
+		var closed *pipeline.ClosedLoopError
+		if err == nil || !strings.Contains(err.Error(), c.want) || errors.As(err, &closed) != c.estimator {
+			t.Errorf("%s: %v", c.want, err)
+		}
+	}
+}

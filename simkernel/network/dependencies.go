@@ -1,0 +1,256 @@
+package network
+
+import (
+	"container/heap"
+	"errors"
+	"fmt"
+	"math"
+
+	"parsimon/simkernel"
+)
+
+// A flow that waits for others starts when the last of them has been delivered and the delay of that dependency has
+// passed, and never before its own StartNS. Deliveries count in whole ns, rounded up, as in FCTs: each start is a whole
+// ns, and the same starts given as an open loop yield the same results. A flow of no bytes and without a path is a
+// compute step: it ends when it starts.
+//
+// When a flow ends is known one lookahead before, when its last packet leaves the last port of its path: the link
+// delivers in order. (With recovery the port tracks which packet the receiver expects.) A step is not longer than the
+// least lookahead of a link that ends at a host. So the coordinator learns of every delivery in a step before it
+// happens, at whatever host, and passes on the starts that follow before their own step. This is the rule of
+// conservative simulation (Chandy and Misra, IEEE TSE SE-5(5), 1979): no result depends on domains or workers.
+//
+// The frontier holds the flows that were read and wait, and when flows ended that ones not yet read can wait for.
+
+// WaitFor prepares an idle network for flows that wait for others (Flows.After). With them steps can be shorter.
+func (n *Network) WaitFor() {
+	n.frontier = &frontier{net: n, waiting: map[int64][]waitingFlow{}, last: -1}
+}
+
+// An after is one flow that another waits for.
+type after struct{ row, delayPS int64 }
+
+type frontier struct {
+	net     *Network
+	waiting map[int64][]waitingFlow // by row of a flow that has not ended: those that wait for it
+	held    int                     // flows that wait
+	endedPS []int64                 // by row, from first on: when the flow ended; -1 before
+	first   int64
+	last    int64 // the highest row that has ended
+	ready   readyHeap
+	ending  []delivery // scratch
+	steps   []readyFlow
+}
+
+type waitingFlow struct {
+	*heldFlow
+	delayPS int64
+}
+
+type heldFlow struct {
+	readyFlow
+	left int // flows that it waits for
+}
+
+// A readyFlow is a flow with its start in flow.startPS.
+type readyFlow struct {
+	flow *newFlow
+	path []int32 // empty: a compute step
+}
+
+// A delivery is the end of a flow, in whole ns.
+type delivery struct{ row, atPS int64 }
+
+type readyHeap []readyFlow
+
+func (h readyHeap) Len() int { return len(h) }
+func (h readyHeap) Less(i, j int) bool {
+	a, b := h[i].flow, h[j].flow
+	return a.startPS < b.startPS || a.startPS == b.startPS && a.row < b.row
+}
+func (h readyHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *readyHeap) Push(f any)   { *h = append(*h, f.(readyFlow)) }
+func (h *readyHeap) Pop() any {
+	last := len(*h) - 1
+	f := (*h)[last]
+	*h = (*h)[:last]
+	return f
+}
+
+// addAfter checks what row i of a chunk waits for, and appends it to the batch.
+func (f *feed) addAfter(b *batch, c *Flows, i int, flow *newFlow) error {
+	flow.after = int32(len(b.after))
+	if c.AfterEnds != nil {
+		begin, end := int32(0), c.AfterEnds[i]
+		if i > 0 {
+			begin = c.AfterEnds[i-1]
+		}
+		if f.net.frontier == nil || begin < 0 || begin > end || int(end) > min(len(c.After), len(c.DelayNS)) {
+			return errors.New("a flow waits for others in a network that was not prepared for it, or out of range")
+		}
+		for k := begin; k < end; k++ {
+			if c.After[k] < 0 || c.After[k] == f.rows || c.DelayNS[k] < 0 || c.DelayNS[k] > MaxNS {
+				return fmt.Errorf("it waits for flow row %d and then for %d ns", c.After[k], c.DelayNS[k])
+			}
+			b.after = append(b.after, after{c.After[k], c.DelayNS[k] * simkernel.PSPerNS})
+		}
+	}
+	flow.afterEnd = int32(len(b.after))
+	return nil
+}
+
+// foresee notes the end of a flow whose packet, sent over a port to a host, arrives at it.atPS.
+func (d *domain) foresee(p *port, it *item) {
+	n := d.net
+	if !n.host[n.links[p.link].DstNode] {
+		return
+	}
+	slot := n.flows.hops[it.hop].flow
+	if d.recovers {
+		r := &n.recovery.receivers[slot]
+		if nearest(r.sent, it.bits) != r.sent {
+			return
+		}
+		r.sent++
+	}
+	if it.bits&flagLast != 0 {
+		d.foreseen = append(d.foreseen, delivery{n.flows.info[slot].row, simkernel.CeilNS(it.atPS) * simkernel.PSPerNS})
+	}
+}
+
+// settle ends the flows whose delivery the domains have foreseen, and adds results of compute steps.
+func (x *frontier) settle() {
+	for i := range x.net.domains {
+		d := &x.net.domains[i]
+		for _, e := range d.foreseen {
+			x.end(e)
+		}
+		d.foreseen = d.foreseen[:0]
+	}
+	r := &x.net.domains[0].results
+	for _, s := range x.steps {
+		r.addRow(s.flow.row, s.flow.startPS, s.flow.startPS, 0)
+		r.HopEnds = append(r.HopEnds, int32(len(r.WaitNS)))
+		if x.net.recovery != nil {
+			r.Again, r.Reordered = append(r.Again, 0), append(r.Reordered, 0)
+		}
+	}
+	x.steps = x.steps[:0]
+}
+
+// add takes the next flow of a batch.
+func (x *frontier) add(b *batch, f *newFlow) {
+	x.keepFrom(b.keepRow)
+	h := &heldFlow{readyFlow: readyFlow{f, b.links[f.path:f.pathEnd]}}
+	for _, a := range b.after[f.after:f.afterEnd] {
+		if k := a.row - x.first; k >= 0 && k < int64(len(x.endedPS)) && x.endedPS[k] >= 0 {
+			f.startPS = max(f.startPS, x.endedPS[k]+a.delayPS)
+			continue
+		}
+		h.left++
+		x.waiting[a.row] = append(x.waiting[a.row], waitingFlow{h, a.delayPS})
+	}
+	if h.left > 0 {
+		x.held++
+	} else if x.start(h.readyFlow); len(h.path) == 0 {
+		x.end(delivery{f.row, f.startPS})
+	}
+}
+
+// start makes a flow ready.
+func (x *frontier) start(f readyFlow) { heap.Push(&x.ready, f) }
+
+// end ends a flow, and starts those that waited for it alone; compute steps among them end, too.
+func (x *frontier) end(e delivery) {
+	x.ending = append(x.ending[:0], e)
+	for len(x.ending) > 0 {
+		e := x.ending[len(x.ending)-1]
+		x.ending = x.ending[:len(x.ending)-1]
+		if k := e.row - x.first; k >= 0 {
+			for int64(len(x.endedPS)) <= k {
+				x.endedPS = append(x.endedPS, -1)
+			}
+			x.endedPS[k] = e.atPS
+		}
+		x.last = max(x.last, e.row)
+		for _, w := range x.waiting[e.row] {
+			w.flow.startPS = max(w.flow.startPS, e.atPS+w.delayPS)
+			if w.left--; w.left > 0 {
+				continue
+			}
+			x.held--
+			if x.start(w.readyFlow); len(w.path) == 0 {
+				x.ending = append(x.ending, delivery{w.flow.row, w.flow.startPS})
+			}
+		}
+		delete(x.waiting, e.row)
+	}
+}
+
+// keepFrom forgets when flows before a row ended.
+func (x *frontier) keepFrom(row int64) {
+	if drop := row - x.first; drop > int64(len(x.endedPS))/2 {
+		x.endedPS = x.endedPS[:copy(x.endedPS, x.endedPS[min(drop, int64(len(x.endedPS))):])]
+		x.first = row
+	}
+}
+
+func (x *frontier) nextPS() int64 {
+	if len(x.ready) == 0 {
+		return never
+	}
+	return x.ready[0].flow.startPS
+}
+
+// nextStart returns the earliest start of the next flow to read; never if no such flow can start yet.
+func (p *pacer) nextStart() int64 {
+	if p.pending == nil {
+		return never
+	}
+	if x := p.net.frontier; x != nil && p.pending.heldBy > 0 && x.last < p.pending.heldBy {
+		return never
+	}
+	return p.pending.flows[p.next].startPS
+}
+
+// take reads the flows that may start before untilPS.
+func (p *pacer) take(untilPS int64) error {
+	for p.nextStart() < untilPS {
+		if x := p.net.frontier; x != nil {
+			x.add(p.pending, &p.pending.flows[p.next])
+		} else {
+			f := &p.pending.flows[p.next]
+			p.start(f, p.pending.links[f.path:f.pathEnd])
+		}
+		p.next++
+		if err := p.fill(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startReady passes on the flows that start before untilPS.
+func (p *pacer) startReady(untilPS int64) {
+	x := p.net.frontier
+	for x.nextPS() < untilPS {
+		if f := heap.Pop(&x.ready).(readyFlow); len(f.path) > 0 {
+			p.start(f.flow, f.path)
+		} else {
+			x.steps = append(x.steps, f)
+		}
+	}
+}
+
+// stuck is the error of flows that wait for what never ends.
+func (x *frontier) stuck() error {
+	of, by := int64(math.MaxInt64), int64(0)
+	for row, all := range x.waiting {
+		for _, w := range all {
+			if w.flow.row < of || w.flow.row == of && row < by {
+				of, by = w.flow.row, row
+			}
+		}
+	}
+	return fmt.Errorf("%d flows wait for flows that never end: among them flow row %d for row %d", x.held, of, by)
+}

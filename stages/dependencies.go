@@ -1,0 +1,110 @@
+package stages
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/simkernel/network"
+)
+
+// ComputeStep reports whether a flow is a compute step: no bytes on one host. It has no path, and ends when it starts.
+func ComputeStep(src, dst int32, sizeBytes int64) bool { return sizeBytes == 0 && src == dst }
+
+// dependencyBlock is for how many flows the bounds of a dependencyReader are known.
+const dependencyBlock = 4096
+
+// A dependencyReader gives the flows of a workload what they wait for. Table dependencies is by flow_row.
+type dependencyReader struct {
+	in     schema.Batches
+	at     int // next row of the present batch
+	view   dependencies
+	rec    arrow.Record
+	bounds []dependencyBounds // by block of flows, of it and all later ones
+}
+
+// dependencyBounds are network.Flows.KeepRow and HeldBy.
+type dependencyBounds struct{ keepRow, heldBy int64 }
+
+// dependencies is a view of table dependencies.
+type dependencies struct {
+	Row   []int64 `col:"flow_row"`
+	After []int64 `col:"after_row"`
+	Delay []int64 `col:"delay_ns"`
+}
+
+// newDependencies reads the table once, for the bounds, and opens it again.
+func newDependencies(open func() schema.Batches, flows int64) (*dependencyReader, error) {
+	d := &dependencyReader{bounds: make([]dependencyBounds, flows/dependencyBlock+2)}
+	for i := range d.bounds {
+		d.bounds[i] = dependencyBounds{math.MaxInt64, math.MaxInt64}
+	}
+	row, latest := int64(-1), int64(-1) // the flow at hand, and the last that it waits for
+	next := func(to int64) {
+		d.bound(row).heldBy = min(d.bound(row).heldBy, latest)
+		for free := row + 1; free < to; free = (free/dependencyBlock + 1) * dependencyBlock { // they wait for none
+			d.bound(free).heldBy = 0
+		}
+		row, latest = to, 0
+	}
+	err := columns.Each(open(), func(v *dependencies) error {
+		for i, r := range v.Row {
+			if r < row || r >= flows || v.After[i] < 0 || v.After[i] >= flows || v.After[i] == r || v.Delay[i] < 0 {
+				return fmt.Errorf("dependencies: flow row %d waits for row %d and %d ns, out of order or of range", r,
+					v.After[i], v.Delay[i])
+			}
+			if r != row {
+				next(r)
+			}
+			latest = max(latest, v.After[i])
+			d.bound(r).keepRow = min(d.bound(r).keepRow, v.After[i])
+		}
+		return nil
+	})
+	next(flows)
+	for i := len(d.bounds) - 2; i >= 0; i-- {
+		b, later := &d.bounds[i], d.bounds[i+1]
+		b.keepRow, b.heldBy = min(b.keepRow, later.keepRow), min(b.heldBy, later.heldBy)
+	}
+	d.in = open()
+	return d, err
+}
+
+func (d *dependencyReader) bound(row int64) *dependencyBounds {
+	return &d.bounds[max(0, row)/dependencyBlock]
+}
+
+// add appends to a chunk what the flow in a row of table flows, its next one, waits for.
+func (d *dependencyReader) add(c *network.Flows, row int64) error {
+	if len(c.AfterEnds) == 0 {
+		c.KeepRow, c.HeldBy = d.bound(row).keepRow, d.bound(row).heldBy
+	}
+	for {
+		for ; d.at < len(d.view.Row) && d.view.Row[d.at] == row; d.at++ {
+			c.After, c.DelayNS = append(c.After, d.view.After[d.at]), append(c.DelayNS, d.view.Delay[d.at])
+		}
+		if d.in == nil || d.at < len(d.view.Row) {
+			c.AfterEnds = append(c.AfterEnds, int32(len(c.After)))
+			return nil
+		}
+		if d.rec != nil {
+			d.rec.Release()
+			d.rec = nil
+		}
+		rec, err := d.in.Next()
+		if errors.Is(err, io.EOF) {
+			d.at, d.view, d.in, err = 0, dependencies{}, nil, nil
+		} else if err == nil {
+			columns.ViewOf(rec, &d.view)
+			d.at, d.rec = 0, rec
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

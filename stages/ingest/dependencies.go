@@ -1,0 +1,134 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"parsimon/queries/duckdb"
+	"parsimon/schema"
+)
+
+// afterList is the SQL of the flow ids in column after: separated by spaces or commas, in brackets or not.
+const afterList = `list_distinct(list_transform(string_split_regex(after, '[ ,]+'), x -> whole(x)))`
+
+// computeStep is the SQL condition of a compute step: no bytes on one host, and a time or what it waits for.
+const computeStep = `(src_node = dst_node AND whole_bytes = 0 AND (after IS NOT NULL OR delay_ns IS NOT NULL))`
+
+// waitReasons are cases of why a row cannot wait as it says.
+var waitReasons = fmt.Sprintf(`
+    WHEN after IS NOT NULL AND (len(%[1]s) = 0 OR list_contains(list_transform(%[1]s, x -> x IS NULL), true))
+      THEN 'after is not a list of flow ids'
+    WHEN delay_ns IS NOT NULL AND coalesce(whole(delay_ns), -1) NOT BETWEEN 0 AND %[2]d
+      THEN 'delay_ns is not an integer from 0 to 13 days'`, afterList, maxDelayNS)
+
+// maxDelayNS is what the whole-network simulation can express.
+const maxDelayNS = int64(13 * 24 * 3600 * 1e9)
+
+// writeWaits writes which flows of the view judged wait for which others, if there are any.
+func (in *Ingester) writeWaits(ctx context.Context, n int32, stats *FileStats) error {
+	file := filepath.Join(in.o.TmpDir, fmt.Sprintf("waits-%d.parquet", n))
+	err := in.exec(ctx, `COPY (SELECT coalesce(flow_id, "row" - 1) AS flow_id, unnest(`+afterList+`) AS after_flow_id,
+coalesce(whole(delay_ns), 0) AS delay_ns FROM judged WHERE reason IS NULL AND after IS NOT NULL) TO `+
+		duckdb.Quote(file)+" (FORMAT parquet)")
+	if err != nil {
+		return err
+	}
+	err = in.query(ctx, "SELECT (SELECT count(*) FROM "+duckdb.ScanParquet(file)+"), (SELECT count(*) FROM "+
+		duckdb.ScanParquet(stats.RecordsFile)+" WHERE size_bytes = 0)", &stats.Waits, &stats.ComputeSteps)
+	stats.WaitsFile = file
+	return err
+}
+
+// dependencies writes table dependencies of the flows of a file. What a flow waits for must be a flow of the file, and
+// no flow may wait for itself, over others or not.
+func (in *Ingester) dependencies(ctx context.Context, f *FileStats, flowsFile, out string) error {
+	err := in.exec(ctx, fmt.Sprintf(`CREATE OR REPLACE TEMP VIEW waits AS
+WITH f AS (SELECT flow_id, file_row_number AS flow_row FROM %s)
+SELECT a.flow_row, w.flow_id, b.flow_row AS after_row, w.after_flow_id, w.delay_ns
+FROM %s AS w JOIN f AS a ON w.flow_id = a.flow_id LEFT JOIN f AS b ON w.after_flow_id = b.flow_id`,
+		strings.TrimSuffix(duckdb.ScanParquet(flowsFile), ")")+", file_row_number = true)",
+		duckdb.ScanParquet(f.WaitsFile)))
+	if err != nil {
+		return err
+	}
+	var wrong, backwards int64
+	var example string
+	err = in.query(ctx, `SELECT count(*), coalesce(arg_min('flow ' || flow_id || ' waits for ' ||
+  CASE WHEN after_flow_id = flow_id THEN 'itself' ELSE 'flow ' || after_flow_id ||
+  ', which is not in the file or was rejected' END,
+  flow_id), '') FROM waits WHERE after_row IS NULL OR after_flow_id = flow_id`, &wrong, &example)
+	if err == nil && wrong > 0 {
+		err = fmt.Errorf("column after: %s (the first of %d)", example, wrong)
+	}
+	if err == nil {
+		err = in.exec(ctx, copyTo(schema.Dependencies, "SELECT * FROM waits ORDER BY flow_row, after_row", out))
+	}
+	if err == nil {
+		err = in.count(ctx, "SELECT count(*) FROM "+duckdb.ScanParquet(out)+" WHERE after_row > flow_row", &backwards)
+	}
+	if err != nil || backwards == 0 { // in the order of the rows there is no cycle
+		return err
+	}
+	return in.checkCycles(ctx, out)
+}
+
+// checkCycles returns an error that names the flows of a cycle, if there is one. It holds the dependencies in memory.
+func (in *Ingester) checkCycles(ctx context.Context, file string) error {
+	rows, err := in.conn.QueryContext(ctx, "SELECT flow_id, after_flow_id FROM "+duckdb.ScanParquet(file)+
+		" ORDER BY flow_row, after_row")
+	if err != nil {
+		return duckdb.FirstLine(err)
+	}
+	defer rows.Close()
+	after, before, left := map[int64][]int64{}, map[int64][]int64{}, map[int64]int{}
+	var order []int64
+	for rows.Next() {
+		var flow, of int64
+		if err := rows.Scan(&flow, &of); err != nil {
+			return err
+		}
+		if left[flow] == 0 {
+			order = append(order, flow)
+		}
+		before[flow], after[of] = append(before[flow], of), append(after[of], flow)
+		left[flow]++
+	}
+	if err := rows.Err(); err != nil {
+		return duckdb.FirstLine(err)
+	}
+	var done []int64 // flows that wait for none that is left (Kahn, CACM 5(11), 1962)
+	for of := range after {
+		if left[of] == 0 {
+			done = append(done, of)
+		}
+	}
+	for len(done) > 0 {
+		of := done[len(done)-1]
+		done = done[:len(done)-1]
+		for _, flow := range after[of] {
+			if left[flow]--; left[flow] == 0 {
+				done = append(done, flow)
+			}
+		}
+	}
+	at := slices.IndexFunc(order, func(flow int64) bool { return left[flow] > 0 })
+	if at < 0 {
+		return nil
+	}
+	var cycle []int64 // from a flow that is left to one that it waits for, until one comes again
+	for flow := order[at]; !slices.Contains(cycle, flow); {
+		cycle = append(cycle, flow)
+		next := slices.IndexFunc(before[flow], func(of int64) bool { return left[of] > 0 })
+		if flow = before[flow][next]; slices.Contains(cycle, flow) {
+			cycle = cycle[slices.Index(cycle, flow):]
+		}
+	}
+	var names []string
+	for _, flow := range append(cycle[:min(len(cycle), 20)], cycle[0]) {
+		names = append(names, fmt.Sprint(flow))
+	}
+	return fmt.Errorf("column after: %d flows wait for each other: %s", len(cycle), strings.Join(names, " after "))
+}
