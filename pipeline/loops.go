@@ -70,14 +70,14 @@ func (m *method) dependencies(t *engine.Attempt, in engine.Output, generate *eng
 
 // setClosedSpan sets the time of a workload whose flows wait for others: what links are offered depends on what the
 // network delivers, and flows start until the last one ends.
-func setClosedSpan(in *engine.Inputs, generate *engine.Stage, simulates []*engine.Stage, loads *stages.Loads) error {
+func setClosedSpan(in *engine.Inputs, generate, sample *engine.Stage, loads *stages.Loads) error {
 	g, err := generateStats(in.Records(generate))
 	if err != nil || !g.Closed() {
 		return err
 	}
-	did, err := engine.Stats[stages.ExactStats](in.Records(simulates[0]))
-	if err == nil {
-		loads.LastStartNS = did[0].LastEndNS
+	chunks, err := engine.Stats[stages.SampleStats](in.Records(sample))
+	for _, c := range chunks {
+		loads.LastStartNS = max(loads.LastStartNS, c.LastEndNS)
 	}
 	return err
 }

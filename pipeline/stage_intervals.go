@@ -39,7 +39,7 @@ func (m *method) intervalsStage(generate, sample, contributions *engine.Stage,
 	s.Open = func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
 		loads, err := m.readLoads(in)
 		if err == nil {
-			err = setClosedSpan(in, generate, simulates, loads)
+			err = setClosedSpan(in, generate, sample, loads)
 		}
 		if err != nil {
 			return nil, err

@@ -16,7 +16,8 @@ import (
 
 // SampleStats counts what the sampling of one chunk did.
 type SampleStats struct {
-	Flows       int64 `json:"flows"`       // with an estimate
+	Flows       int64 `json:"flows"` // with an estimate
+	LastEndNS   int64 `json:"last_end_ns"`
 	Unreachable int64 `json:"unreachable"` // without a path, and so without an estimate
 	// Flows by the cell of their slowdown according to the link case where they wait longest; nil for Independent.
 	Cases CaseSlowdowns `json:"cases,omitempty"`
@@ -132,6 +133,7 @@ func (s *Sampler) estimate(rec arrow.Record, chunkRow int64, at int, delayOf del
 		fct := ideal + delayNS
 		s.rows = append(s.rows, slowdownRow{id, chunkRow + int64(at+i), v.Src[i], v.Dst[i], v.Service.Value(i),
 			v.VNet.Value(i), v.Size[i], s.startNS, int16(len(path)), ideal, fct, s.window, float64(fct) / float64(ideal)})
+		stats.LastEndNS = max(stats.LastEndNS, s.startNS+fct)
 		if s.caseNS >= 0 {
 			stats.Cases.count(v.Size[i], float64(ideal+s.caseNS)/float64(ideal))
 		}

@@ -177,7 +177,8 @@ func (s *sampler) take(ctx context.Context, r *round) error {
 // whole estimates the whole workload: every slot is drawn.
 func (s *sampler) whole(ctx context.Context) error {
 	if s.prepared != nil {
-		return errors.New("windows would be most of the workload: share the stages of its whole estimate among processes instead")
+		return errors.New("windows would be most of the workload: share the stages of its whole estimate among processes " +
+			"instead")
 	}
 	if s.execute != nil && !estimated(s.base) {
 		return ErrWhole
