@@ -59,6 +59,8 @@ type domain struct {
 	flowletsUntil int   // how many there can be until those that have ended are removed
 	work          int64 // items processed in this step
 
+	tracks                   bool      // came and left are filled
+	came, left               []change  // in a switch's buffer, in the present window
 	portArrivals, in, merged []arrival // scratch
 	active                   []int32
 	dataScratch, ackScratch  fifo

@@ -17,6 +17,7 @@ type nic struct {
 	sendPS    int64    // when the next data packet can be sent; never if none
 	sendAt    int      // and the place of its flow
 	timers    []timer  // with recovery: a heap by time
+	timerPS   int64    // none goes off before
 	lookPS    int64    // when a look at them is scheduled
 }
 
@@ -138,7 +139,7 @@ func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 			ackPS = max(p.freePS, acks.buf[acks.head].atPS)
 		}
 		if d.recovers {
-			timerPS = d.nextTimer(c)
+			timerPS = c.timerPS
 		}
 		if !c.fresh {
 			c.choose(p.freePS)
@@ -165,7 +166,9 @@ func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 			d.receive(c, &in[0].item)
 			in = in[1:]
 		case timerPS <= outPS:
-			d.timeout(c)
+			if c.timerPS = d.nextTimer(c); c.timerPS == timerPS {
+				d.timeout(c)
+			}
 		case ackPS <= outPS:
 			it := acks.buf[acks.head]
 			acks.head++

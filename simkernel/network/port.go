@@ -306,6 +306,9 @@ func (d *domain) sendData(p *port, k *portKind, it item, nowPS int64) {
 	if d.limited {
 		bytes := d.wireBytes(&it)
 		p.heldBytes -= bytes
+		if d.tracks {
+			d.left = append(d.left, change{nowPS, bytes})
+		}
 		d.net.buffers[p.node].usedBytes -= bytes
 	}
 	p.freePS = nowPS + d.sendTime(k, &it)

@@ -317,6 +317,7 @@ func (d *domain) armTimer(c *nic, slot int32, nowPS int64) {
 func (d *domain) setTimer(c *nic, slot int32, f *recoveryFlow, nowPS int64) {
 	f.deadlinePS = nowPS + min(f.timeoutPS, horizonPS/4>>f.backoff)<<f.backoff
 	f.timerSet = true
+	c.timerPS = min(c.timerPS, f.deadlinePS)
 	s := append(c.timers, timer{f.deadlinePS, d.net.flows.info[slot].row, slot})
 	i := len(s) - 1
 	for up := (i - 1) / 2; i > 0 && s[i].before(&s[up]); up = (i - 1) / 2 {
