@@ -99,9 +99,6 @@ func newSampler(ctx context.Context, base *pipeline.Estimation, ask Ask) (*sampl
 	return s, nil
 }
 
-// exact reports whether windows are simulated packet by packet.
-func (s *sampler) exact() bool { return s.base.Variant().Estimator == stages.WholeNetwork }
-
 // draw estimates round after round until the intervals are narrow, and says why it ended.
 func (s *sampler) draw(ctx context.Context) (stopped string, err error) {
 	next := s.design.First()

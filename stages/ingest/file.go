@@ -53,35 +53,43 @@ func File(ctx context.Context, n *topology.Network, file string, o Options) (sta
 		}
 	}
 	stats.Rejects = f.Rejects + merged.Rejects
-	var lists []string
-	for _, r := range []struct {
-		file string
-		rows int64
-	}{{f.RejectsFile, f.Rejects}, {merged.RejectsFile, merged.Rejects}} {
-		if r.rows > 0 {
-			lists = append(lists, r.file)
-		}
-	}
-	if lists != nil {
-		stats.RejectsFile = filepath.Join(o.TmpDir, "rejects.parquet")
-		from := duckdb.ScanParquet(lists...)
-		all := copyTo(schema.Rejects, "SELECT * FROM "+from+` ORDER BY "row"`, stats.RejectsFile)
-		if err := in.exec(ctx, all); err != nil {
-			return stats, err
-		}
-		if stats.Reasons, err = in.reasons(ctx, from); err != nil {
-			return stats, err
-		}
-		for i := range stats.Reasons {
-			for _, r := range f.Reasons {
-				if r.Reason == stats.Reasons[i].Reason {
-					stats.Reasons[i].Unknown = r.Unknown
-				}
-			}
-		}
+	if err := in.allRejects(ctx, &stats, &f, &merged); err != nil {
+		return stats, err
 	}
 	if err := CheckRejects(file, stats.Rows, stats.Rejects, stats.SetAside, o.MaxRejects, stats.Reasons); err != nil {
 		return stats, err
 	}
 	return stats, checkSpan(file, stats.FirstStartNS, stats.LastStartNS)
+}
+
+// allRejects collects the rows that reading and merging refused in one file of table rejects, and counts their reasons.
+func (in *Ingester) allRejects(ctx context.Context, stats *Stats, f *FileStats, merged *MergeStats) error {
+	var lists []string
+	if f.Rejects > 0 {
+		lists = append(lists, f.RejectsFile)
+	}
+	if merged.Rejects > 0 {
+		lists = append(lists, merged.RejectsFile)
+	}
+	if lists == nil {
+		return nil
+	}
+	stats.RejectsFile = filepath.Join(in.o.TmpDir, "rejects.parquet")
+	from := duckdb.ScanParquet(lists...)
+	all := copyTo(schema.Rejects, "SELECT * FROM "+from+` ORDER BY "row"`, stats.RejectsFile)
+	if err := in.exec(ctx, all); err != nil {
+		return err
+	}
+	var err error
+	if stats.Reasons, err = in.reasons(ctx, from); err != nil {
+		return err
+	}
+	for i := range stats.Reasons {
+		for _, r := range f.Reasons {
+			if r.Reason == stats.Reasons[i].Reason {
+				stats.Reasons[i].Unknown = r.Unknown
+			}
+		}
+	}
+	return nil
 }
