@@ -42,7 +42,7 @@ var mayImport = map[string][]string{
 	"pipeline/catalog":             {"schema", "pipeline/lake", "queries/..."},
 	"pipeline/lake/disk":           nil,
 	"pipeline/cache":               {"stages", "pipeline/lake/disk"},
-	"pipeline/scenario":            {"datasets", "simkernel/...", "stages/...", "pipeline/units"},
+	"pipeline/scenario":            {"datasets", "schema/tree", "simkernel/...", "stages/...", "pipeline/units"},
 	"pipeline/internal/fixture":    {"schema"},
 	"pipeline/internal/estimates":  {"pipeline", "pipeline/internal/rows", "pipeline/scenario"},
 	"pipeline/internal/rows":       {"schema/...", "queries/...", "pipeline/lake", "pipeline/catalog"},

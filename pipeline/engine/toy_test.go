@@ -148,7 +148,7 @@ func (t *toy) writeSquares(_ context.Context, a *Attempt) error {
 		arena.Add(texts[i])
 	}
 	var observed columns.Binary
-	return columns.Write(a.Sink(schema.SenderFeedback), schema.SenderFeedback, len(numbers), columns.Of(links), columns.Of(numbers), columns.Of(short), observed.Of(&arena, places), columns.Of(links))
+	return columns.Write(a.Sink(schema.SenderFeedback), schema.SenderFeedback, len(numbers), columns.Of(links), columns.Of(numbers), columns.Of(short), observed.Of(&arena, places))
 }
 
 func (t *toy) writeSums(_ context.Context, a *Attempt) error {

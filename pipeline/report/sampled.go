@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"parsimon/queries"
-	"parsimon/stages"
 )
 
 // A scenario that was estimated from windows of time has no rows of every flow. Its report asks questions of its own,
@@ -185,7 +184,7 @@ func (c *content) sampledSentences() []string {
 // sampledWarnings are what a reader has to beware of.
 func (c *content) sampledWarnings() []warning {
 	var out []warning
-	if !strings.HasPrefix(c.estimate.Variant, stages.WholeNetwork.String()) {
+	if !strings.HasPrefix(c.estimate.Variant, "exact") {
 		out = append(out, warning{"weak", "The intervals leave out the error of link cases: without --estimator, windows are " +
 			"simulated packet by packet.", nil})
 	}
