@@ -31,18 +31,17 @@ var mayImport = map[string][]string{
 	"queries/format":     nil,
 	"queries/subprocess": {"queries/..."},
 
-	"pipeline/units":               nil,
 	"pipeline/text":                {"queries/format"},
 	"pipeline/gate":                nil,
 	"pipeline/histogram":           nil,
 	"pipeline/lake/parquet":        {"schema"},
 	"pipeline/lake/arrowfile":      {"schema", "pipeline/lake/parquet"},
 	"pipeline/lake":                {"schema", "pipeline/lake/..."},
-	"pipeline/engine":              {"schema", "pipeline/lake", "pipeline/units"},
+	"pipeline/engine":              {"schema", "schema/units", "pipeline/lake"},
 	"pipeline/catalog":             {"schema", "pipeline/lake", "queries/..."},
 	"pipeline/lake/disk":           nil,
 	"pipeline/cache":               {"stages", "pipeline/lake/disk"},
-	"pipeline/scenario":            {"datasets", "schema/tree", "simkernel/...", "stages/...", "pipeline/units"},
+	"pipeline/scenario":            {"datasets", "simkernel/...", "schema/...", "stages/..."},
 	"pipeline/internal/fixture":    {"schema"},
 	"pipeline/internal/estimates":  {"pipeline", "pipeline/internal/rows", "pipeline/scenario"},
 	"pipeline/internal/rows":       {"schema/...", "queries/...", "pipeline/lake", "pipeline/catalog"},
@@ -63,7 +62,7 @@ var mayImport = map[string][]string{
 // below is what most packages of pipeline may import.
 var below = []string{
 	"schema/...", "simkernel/...", "stages/...", "queries/...",
-	"pipeline/lake/...", "pipeline/units", "pipeline/text", "pipeline/gate", "pipeline/histogram",
+	"pipeline/lake/...", "pipeline/text", "pipeline/gate", "pipeline/histogram",
 }
 
 // Imports go one way. Test files may import more.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"parsimon/pipeline/units"
+	"parsimon/schema/units"
 )
 
 // Progress shows how far a stage is. A stage begins with the total of its work in some unit; add

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"parsimon/pipeline"
-	"parsimon/pipeline/units"
 	"parsimon/schema/sizebin"
+	"parsimon/schema/units"
 	"parsimon/stages"
 )
 

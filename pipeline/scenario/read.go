@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"parsimon/datasets"
-	"parsimon/pipeline/units"
+	"parsimon/schema/units"
 	"parsimon/stages/topology/format"
 )
 

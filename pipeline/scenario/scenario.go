@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"parsimon/datasets"
-	"parsimon/pipeline/units"
+	"parsimon/schema/units"
 	"parsimon/simkernel"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/format"

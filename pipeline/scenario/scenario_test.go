@@ -14,8 +14,8 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/datasets"
-	"parsimon/pipeline/units"
 	"parsimon/schema"
+	"parsimon/schema/units"
 	"parsimon/simkernel"
 	"parsimon/stages/topology"
 	"parsimon/stages/workload"

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"parsimon/datasets"
-	"parsimon/pipeline/units"
 	"parsimon/schema/tree"
+	"parsimon/schema/units"
 	"parsimon/stages/topology"
 	"parsimon/stages/workload"
 )

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strconv"
 
-	"parsimon/pipeline/units"
 	"parsimon/schema/tree"
+	"parsimon/schema/units"
 	"parsimon/simkernel"
 )
 

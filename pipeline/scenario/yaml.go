@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"parsimon/pipeline/units"
 	"parsimon/schema/tree"
+	"parsimon/schema/units"
 	"parsimon/stages/topology"
 )
 

@@ -6,7 +6,7 @@ import (
 	"parsimon/pipeline"
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/text"
-	"parsimon/pipeline/units"
+	"parsimon/schema/units"
 	"parsimon/simkernel/network"
 	"parsimon/stages"
 )

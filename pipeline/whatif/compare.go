@@ -15,8 +15,8 @@ import (
 	"parsimon/pipeline/gate"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
-	"parsimon/pipeline/units"
 	"parsimon/schema/sizebin"
+	"parsimon/schema/units"
 	"parsimon/stages"
 )
 

@@ -9,9 +9,9 @@ import (
 	"parsimon/pipeline"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/text"
-	"parsimon/pipeline/units"
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/units"
 	"parsimon/stages"
 )
 

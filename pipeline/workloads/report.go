@@ -10,8 +10,8 @@ import (
 
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/text"
-	"parsimon/pipeline/units"
 	"parsimon/schema"
+	"parsimon/schema/units"
 	"parsimon/simkernel"
 	"parsimon/simkernel/linkcase"
 	"parsimon/stages"

@@ -11,61 +11,12 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"parsimon/schema/units"
 )
 
-// A unit is a suffix of a quantity and how many base units it stands for.
-type unit struct {
-	suffix string
-	factor float64
-}
-
-var (
-	bandwidthUnits = []unit{{"Tbps", 1e12}, {"Gbps", 1e9}, {"Mbps", 1e6}, {"Kbps", 1e3}, {"bps", 1}}
-	durationUnits  = []unit{{"ns", 1}, {"us", 1e3}, {"µs", 1e3}, {"μs", 1e3}, {"ms", 1e6}, {"s", 1e9}}
-	// Lengths count in millimetres, so that inches and feet are whole.
-	lengthUnits = []unit{{"km", 1e6}, {"cm", 10}, {"mm", 1}, {"m", 1000}, {"ft", 304.8}, {"in", 25.4}, {"mi", 1609344}}
-)
-
-// parseQuantity reads a number with one of the units, or a plain number of the base unit. The result
-// is whole: 1.5us is 1,500 ns, and 0.5ns is an error.
-func parseQuantity(text string, units []unit) (int64, error) {
-	v, err := parseUnits(text, units, 1)
-	if err != nil {
-		return 0, err
-	}
-	whole := math.Round(v)
-	if math.Abs(v-whole) > 1e-9*max(1, math.Abs(whole)) {
-		return 0, fmt.Errorf("is %q, which is not a whole number in the base unit", text)
-	}
-	return int64(whole), nil
-}
-
-// parseUnits reads a number with one of the units; a plain number counts in plain base units.
-func parseUnits(text string, units []unit, plain float64) (float64, error) {
-	number, factor := strings.TrimSpace(text), plain
-	for _, u := range units {
-		n := len(number) - len(u.suffix)
-		if n > 0 && strings.EqualFold(number[n:], u.suffix) {
-			number, factor = strings.TrimSpace(number[:n]), u.factor
-			break
-		}
-	}
-	x, err := strconv.ParseFloat(number, 64)
-	if err != nil || math.IsNaN(x) {
-		return 0, fmt.Errorf("is %q, want a number with a unit such as %s", text, exampleOf(units))
-	}
-	if v := x * factor; math.Abs(v) <= 1<<53 {
-		return v, nil
-	}
-	return 0, fmt.Errorf("is %q, which is out of range", text)
-}
-
-func exampleOf(units []unit) string {
-	if units[0].suffix == "ns" {
-		return "1.5us"
-	}
-	return "5m"
-}
+var bandwidthUnits = []units.Unit{{Suffix: "Tbps", Factor: 1e12}, {Suffix: "Gbps", Factor: 1e9},
+	{Suffix: "Mbps", Factor: 1e6}, {Suffix: "Kbps", Factor: 1e3}, {Suffix: "bps", Factor: 1}}
 
 var speedText = regexp.MustCompile(`(?i)^([0-9]+(?:\.[0-9]+)?(?:e[0-9]+)?)\s*([kmgt]?)` +
 	`(?:b|bps|b/s|bit/s|bits/s|e|be|base.*)?$`)
@@ -130,16 +81,16 @@ func LengthDelay(text, lengthUnit string) (int64, error) {
 	plain := 1000.0
 	if lengthUnit != "" {
 		plain = 0
-		for _, u := range lengthUnits {
-			if strings.EqualFold(lengthUnit, u.suffix) {
-				plain = u.factor
+		for _, u := range units.Length {
+			if strings.EqualFold(lengthUnit, u.Suffix) {
+				plain = u.Factor
 			}
 		}
 		if plain == 0 {
 			return 0, fmt.Errorf("length unit %q: want m, cm, km, ft, in or mi", lengthUnit)
 		}
 	}
-	mm, err := parseUnits(text, lengthUnits, plain)
+	mm, err := units.ParseFloat(text, units.Length, plain)
 	if err != nil {
 		return 0, fmt.Errorf("length %w", err)
 	}
@@ -152,8 +103,8 @@ func LengthDelay(text, lengthUnit string) (int64, error) {
 // FormatBps writes a bandwidth for people: 25 Gbps.
 func FormatBps(bps int64) string {
 	for _, u := range bandwidthUnits {
-		if float64(bps) >= u.factor {
-			return strconv.FormatFloat(float64(bps)/u.factor, 'f', -1, 64) + " " + u.suffix
+		if float64(bps) >= u.Factor {
+			return strconv.FormatFloat(float64(bps)/u.Factor, 'f', -1, 64) + " " + u.Suffix
 		}
 	}
 	return strconv.FormatInt(bps, 10) + " bps"
@@ -161,7 +112,7 @@ func FormatBps(bps int64) string {
 
 // ParseDelay reads a propagation delay such as 500ns or 1.2us, in ns.
 func ParseDelay(text string) (int64, error) {
-	v, err := parseQuantity(text, durationUnits)
+	v, err := units.Parse(text, units.Duration)
 	if err == nil && (v < 0 || v > maxDelayNS) {
 		err = fmt.Errorf("is %s, must be 0 to 1,000 s", text)
 	}

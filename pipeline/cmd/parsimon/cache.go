@@ -8,7 +8,7 @@ import (
 
 	"parsimon/pipeline/cache"
 	"parsimon/pipeline/lake"
-	"parsimon/pipeline/units"
+	"parsimon/schema/units"
 )
 
 var cacheCommand = command{

@@ -14,7 +14,7 @@ import (
 	"parsimon/pipeline"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/newflows"
-	"parsimon/pipeline/units"
+	"parsimon/schema/units"
 	"parsimon/stages/topology"
 )
 

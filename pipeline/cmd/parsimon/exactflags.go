@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"parsimon/pipeline"
-	"parsimon/pipeline/units"
+	"parsimon/schema/units"
 	"parsimon/simkernel/network"
 )
 

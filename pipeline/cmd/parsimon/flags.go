@@ -12,7 +12,7 @@ import (
 	"parsimon/pipeline/cache"
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
-	"parsimon/pipeline/units"
+	"parsimon/schema/units"
 	"parsimon/stages"
 	"parsimon/stages/ns3"
 )

@@ -17,9 +17,9 @@ import (
 	"parsimon/pipeline"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/text"
-	"parsimon/pipeline/units"
 	"parsimon/pipeline/workloads"
 	"parsimon/schema"
+	"parsimon/schema/units"
 )
 
 var removeCommand = command{

@@ -10,7 +10,7 @@ import (
 	"syscall"
 
 	"parsimon/pipeline"
-	"parsimon/pipeline/units"
+	"parsimon/schema/units"
 )
 
 // minMemory is the least --memory-limit: below it DuckDB does not work.

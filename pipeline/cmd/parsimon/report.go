@@ -14,9 +14,9 @@ import (
 	"parsimon/pipeline/catalog"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/report"
-	"parsimon/pipeline/units"
 	"parsimon/pipeline/whatif"
 	"parsimon/queries/duckdb"
+	"parsimon/schema/units"
 )
 
 var reportCommand = command{

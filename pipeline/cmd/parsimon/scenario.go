@@ -10,8 +10,8 @@ import (
 
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
-	"parsimon/pipeline/units"
 	"parsimon/pipeline/workloads"
+	"parsimon/schema/units"
 	"parsimon/simkernel"
 )
 

@@ -1,4 +1,4 @@
-// Package units reads and prints quantities with units: times, sizes, counts and shares. Bandwidths:
+// Package units reads and prints quantities with units: times, sizes, lengths, counts and shares. Bandwidths:
 // topology.ParseSpeed.
 package units
 
@@ -18,6 +18,8 @@ type Unit struct {
 
 // Units that Parse accepts, the largest first.
 var (
+	// Length counts in millimetres, so that inches and feet are whole.
+	Length   = []Unit{{"km", 1e6}, {"cm", 10}, {"mm", 1}, {"m", 1000}, {"ft", 304.8}, {"in", 25.4}, {"mi", 1609344}}
 	Duration = []Unit{{"ns", 1}, {"us", 1e3}, {"µs", 1e3}, {"μs", 1e3}, {"ms", 1e6}, {"s", 1e9}}
 	Bytes    = []Unit{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10},
 		{"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"KB", 1e3}, {"B", 1}}
@@ -27,7 +29,17 @@ var (
 // Parse reads a number with one of the units, or a plain number of the base unit. The
 // answer is whole: 1.5us is 1,500 ns, and 0.5ns is an error.
 func Parse(text string, units []Unit) (int64, error) {
-	number, factor := strings.TrimSpace(text), 1.0
+	v, err := ParseFloat(text, units, 1)
+	whole := math.Round(v)
+	if err == nil && math.Abs(v-whole) > 1e-9*max(1, math.Abs(whole)) {
+		return 0, fmt.Errorf("is %q, which is no whole number of %s", text, Base(units))
+	}
+	return int64(whole), err
+}
+
+// ParseFloat reads a number with one of the units, or a plain number that counts in plain base units.
+func ParseFloat(text string, units []Unit, plain float64) (float64, error) {
+	number, factor := strings.TrimSpace(text), plain
 	for _, u := range units {
 		n := len(number) - len(u.Suffix)
 		if n > 0 && strings.EqualFold(number[n:], u.Suffix) {
@@ -35,20 +47,15 @@ func Parse(text string, units []Unit) (int64, error) {
 			break
 		}
 	}
-	example := map[string]string{"ns": "1.5us", "TiB": "30KB", "G": "10G"}[units[0].Suffix]
 	x, err := strconv.ParseFloat(number, 64)
 	if err != nil || math.IsNaN(x) {
+		example := map[string]string{"ns": "1.5us", "TiB": "30KB", "G": "10G", "km": "5m"}[units[0].Suffix]
 		return 0, fmt.Errorf("is %q, want a number with a unit such as %s", text, example)
 	}
-	v := x * factor
-	whole := math.Round(v)
-	switch {
-	case math.Abs(whole) > 1<<53:
-		return 0, fmt.Errorf("is %q, which is out of range", text)
-	case math.Abs(v-whole) > 1e-9*max(1, math.Abs(whole)):
-		return 0, fmt.Errorf("is %q, which is no whole number of %s", text, Base(units))
+	if v := x * factor; math.Abs(v) <= 1<<53 {
+		return v, nil
 	}
-	return int64(whole), nil
+	return 0, fmt.Errorf("is %q, which is out of range", text)
 }
 
 // Base is the suffix of the base unit.

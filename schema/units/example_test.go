@@ -3,7 +3,7 @@ package units_test
 import (
 	"fmt"
 
-	"parsimon/pipeline/units"
+	"parsimon/schema/units"
 )
 
 // Quantities are whole numbers of a base unit, or errors.
