@@ -77,11 +77,9 @@ type moves struct {
 	startPS []int64   // of the routes' states
 	faults  [][]Fault // by link, in order of time; nil where there is none
 	rates   [][]Rate
-	busyPS  []int64 // Adaptive, by port: when it has sent all that has arrived, ACKs too
-	turns   []int32 // by set of links: the place of the next in turn
-	lost    []int64 // by link: data packets that did not arrive, or found no route behind it
-	sent    []int64 // by link: data packets that arrived or were lost
-	waitPS  []int64 // by link: sum of the waits of its data packets
+	busyPS  []int64     // Adaptive, by port: when it has sent all that has arrived, ACKs too
+	turns   []int32     // by set of links: the place of the next in turn
+	links   []LinkMoves // times are in ps
 }
 
 // A flowlet is the last packet of a flow at a switch, and where it went.
@@ -103,8 +101,7 @@ func (n *Network) Move(m Moves) error {
 	}
 	links := len(n.links)
 	v := &moves{Moves: m, faults: make([][]Fault, links), rates: make([][]Rate, links), busyPS: make([]int64, links),
-		lost: make([]int64, links), sent: make([]int64, links), waitPS: make([]int64, links),
-		turns: make([]int32, m.Routes.Sets())}
+		links: make([]LinkMoves, links), turns: make([]int32, m.Routes.Sets())}
 	for _, ns := range m.Routes.Starts() {
 		v.startPS = append(v.startPS, psOf(ns))
 	}
@@ -147,19 +144,22 @@ type LinkMoves struct {
 	Sent   int64
 	Lost   int64 // on the link, or because there was no route behind it
 	WaitNS int64 // sum of the waits for the link
+	BusyNS int64 // time in which they were sent
 }
 
 // Moved returns what a link has sent, after Run of a network with Moves.
 func (n *Network) Moved(link int32) LinkMoves {
-	m := n.moves
-	return LinkMoves{m.sent[link], m.lost[link], m.waitPS[link] / simkernel.PSPerNS}
+	m := n.moves.links[link]
+	m.WaitNS, m.BusyNS = m.WaitNS/simkernel.PSPerNS, m.BusyNS/simkernel.PSPerNS
+	return m
 }
 
 // selective reports whether receivers accept packets in any order, and senders resend only what was not received.
 func (m *moves) selective() bool { return m != nil && m.Balance != ECMP }
 
-// choosePorts is the part of runWindow that depends on Moves: it gives what arrives at switches a port, in order of
-// time, and removes what was lost.
+// choosePorts is the part of runWindow that depends on Moves. In order of time it removes what was lost, gives what
+// arrives at switches a port, and turns data that arrives at hosts, over any of their links, into ACKs, whose link is
+// then below 0.
 func (d *domain) choosePorts(arrivals []arrival) []arrival {
 	slices.SortStableFunc(arrivals, func(a, b arrival) int {
 		switch {
@@ -172,21 +172,37 @@ func (d *domain) choosePorts(arrivals []arrival) []arrival {
 	})
 	kept := arrivals[:0]
 	for _, a := range arrivals {
-		if a.bits&flagAck == 0 {
-			d.moves.sent[a.link]++
+		if a.link == startLink {
+			kept = append(kept, a)
+			continue
 		}
-		if a.link != startLink && !d.choosePort(&a) {
-			slot := d.net.flows.hops[a.hop].flow
-			d.gone = append(d.gone, slot)
-			if a.bits&flagAck == 0 {
+		of, data := &d.moves.links[a.link], a.bits&flagAck == 0
+		if data {
+			of.Sent++
+			of.BusyNS += d.moves.sendTime(d.net, a.link, d.wireBytes(&a.item), d.leftPS(&a))
+		}
+		if !d.choosePort(&a) {
+			d.gone = append(d.gone, d.net.flows.hops[a.hop].flow)
+			if data {
 				d.losses.Lost++
-				d.moves.lost[a.link]++
+				of.Lost++
 			}
 			continue
+		}
+		if data && d.net.host[d.net.links[a.link].DstNode] {
+			if !d.receiveInOrder(&a.item) {
+				continue
+			}
+			a.link = ^a.link
 		}
 		kept = append(kept, a)
 	}
 	return kept
+}
+
+// leftPS returns when the last byte of what arrives was sent.
+func (d *domain) leftPS(a *arrival) int64 {
+	return a.atPS - d.net.links[a.link].DelayNS*simkernel.PSPerNS
 }
 
 // choosePort chooses the port of what arrives over a link; false if it is lost. A packet's place among the hops of its
@@ -273,7 +289,7 @@ func (m *moves) flowletLink(d *domain, a *arrival, info *flowInfo, links []int32
 	if !known || a.atPS-f.atPS > gapPS || !slices.Contains(links, f.link) {
 		number := uint64(a.bits >> flagBits)
 		f.link = links[m.hash(info.key, number, node)%uint64(len(links))]
-		if stays >= 0 && !known && number>>attemptBits == 0 {
+		if stays >= 0 && number == 0 {
 			f.link = stays
 		}
 	}
@@ -319,7 +335,7 @@ func unit(hash uint64) float64 { return (float64(hash>>11) + 0.5) / (1 << 53) }
 // isLost reports whether what arrives over a link was lost on it.
 func (m *moves) isLost(d *domain, a *arrival, key uint64) bool {
 	n := d.net
-	leftPS := a.atPS - n.links[a.link].DelayNS*simkernel.PSPerNS
+	leftPS := d.leftPS(a)
 	fromPS := leftPS - m.sendTime(n, a.link, d.wireBytes(&a.item), leftPS)
 	for i := range m.faults[a.link] {
 		switch f := &m.faults[a.link][i]; {

@@ -2,6 +2,7 @@ package network
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -31,7 +32,7 @@ func routesOf(links []Link, hosts []bool, starts []int64, down ...[]int32) *tree
 				var set []int32
 				for l, link := range links {
 					if int(link.SrcNode) == node && !slices.Contains(dead, int32(l)) && far[node] > 0 &&
-						far[link.DstNode] == far[node]-1 {
+						far[link.DstNode] == far[node]-1 && (!hosts[link.DstNode] || int(link.DstNode) == h) {
 						set = append(set, int32(l))
 					}
 				}
@@ -85,7 +86,8 @@ func leafSpine(t simkernel.Transport, seed uint64) netExample {
 	e.params.Seed = seed
 	e.params.SetWindow(pick(simkernel.AutoWindow, 18_000, 60_000))
 	cable := func(a, b int, bps int64) {
-		e.links = append(e.links, Link{int32(a), int32(b), bps, 1000}, Link{int32(b), int32(a), bps, 1000})
+		delayNS := pick(1000, 1000, 200, 3000)
+		e.links = append(e.links, Link{int32(a), int32(b), bps, delayNS}, Link{int32(b), int32(a), bps, delayNS})
 	}
 	up := pick(10e9, 10e9, 40e9)
 	for l := range leaves {
@@ -98,6 +100,9 @@ func leafSpine(t simkernel.Transport, seed uint64) netExample {
 		for range 3 {
 			hosts = append(hosts, len(e.hosts))
 			cable(len(e.hosts), l, 10e9)
+			if seed%4 == 1 { // at two leaves
+				cable(len(e.hosts), (l+1)%leaves, 10e9)
+			}
 			e.hosts = append(e.hosts, true)
 		}
 	}
@@ -137,6 +142,7 @@ func runMoving(t testing.TB, e *netExample, b BufferParams, m Moves, domainOf []
 		domainOf = make([]int32, len(e.hosts))
 	}
 	all := &Results{}
+	n.leastWork = 0
 	if err := n.run(context.Background(), workers, domainOf, all.join); err != nil {
 		t.Fatal(err)
 	}
@@ -177,19 +183,9 @@ func TestMovesThatChangeNothing(t *testing.T) {
 // Every balance, and events, yield the same results for any domains and workers, and lose or deliver every packet.
 func TestMovesAreTheSameForAnyDomains(t *testing.T) {
 	var lost, again, reordered int64
-	for seed := range uint64(120) {
+	for seed := range uint64(80) {
 		e := leafSpine(transportOf(seed), seed)
-		rng := rand.New(rand.NewPCG(seed, 12))
-		var b BufferParams
-		if seed%3 == 0 {
-			b = BufferParams{SwitchBytes: 20_000, Alpha: 1}
-		}
-		m := Moves{Balance: Balance(rng.IntN(5)), GapNS: rng.Int64N(20_000)}
-		if seed%2 == 0 {
-			m.Faults = []Fault{{0, 10_000, 60_000, 1}, {1, 10_000, 60_000, 1}, {2, 0, 1 << 40, 0.01}}
-			m.Rates = []Rate{{5, 20_000, 2e9}, {5, 100_000, 1e9}}
-			m.Routes = routesOf(e.links, e.hosts, []int64{0, 30_000, 80_000}, nil, []int32{0, 1}, nil)
-		}
+		b, m := movesExample(&e, seed)
 		one, want := runMoving(t, &e, b, m, nil, 1)
 		if l := one.Losses(); l.Sent != l.Delivered+l.Dropped+l.Discarded+l.Lost {
 			t.Fatalf("seed %d: %+v", seed, l)
@@ -201,21 +197,76 @@ func TestMovesAreTheSameForAnyDomains(t *testing.T) {
 		if one.live() != 0 || len(want.Row) != len(e.flows.StartNS) {
 			t.Fatalf("seed %d: %d of %d flows finished, %d are left", seed, len(want.Row), len(e.flows.StartNS), one.live())
 		}
-		for _, domains := range []int{2, 4} {
-			domainOf := make([]int32, len(e.hosts))
-			for node := range domainOf {
-				domainOf[node] = int32((node*domains + rng.IntN(domains)) % domains)
-			}
-			for d := range domains {
-				domainOf[d] = int32(d)
-			}
-			n, got := runMoving(t, &e, b, m, domainOf, 1+rng.IntN(4))
-			if !reflect.DeepEqual(want, got) || n.Losses() != one.Losses() || !slices.Equal(n.moves.lost, one.moves.lost) {
-				t.Fatalf("seed %d: %d domains yield other results than one", seed, domains)
+		for k, domains := range []int{1, 2, 3, 4, 7} {
+			workers := [][]int{{2}, {1, 2}, {3}, {5, 1}, {5}}[k]
+			for _, w := range workers {
+				n, got := runMoving(t, &e, b, m, domainsOf(len(e.hosts), domains, seed), w)
+				if !reflect.DeepEqual(want, got) || n.Losses() != one.Losses() || !reflect.DeepEqual(n.moves.links, one.moves.links) {
+					t.Fatalf("seed %d: %d domains and %d workers yield other results than one", seed, domains, w)
+				}
 			}
 		}
 	}
 	if lost == 0 || again == 0 || reordered == 0 {
 		t.Errorf("%d packets lost, %d sent again, %d reordered: the examples test little", lost, again, reordered)
 	}
+}
+
+// Sprayed packets differ by at most one over the equal links of a switch, and a link loses its share of the packets that
+// it sends within five standard deviations.
+func TestSharesOfSprayAndLoss(t *testing.T) {
+	for seed := range uint64(10) {
+		e := leafSpine(simkernel.DCTCP, 4*seed)
+		n, _ := runMoving(t, &e, BufferParams{}, Moves{Balance: Spray}, nil, 1)
+		least, most := map[int32]int64{}, map[int32]int64{}
+		for l, link := range e.links {
+			if e.hosts[link.SrcNode] || e.hosts[link.DstNode] || l%2 == 1 { // not from a leaf to a spine
+				continue
+			}
+			sent, known := n.Moved(int32(l)).Sent, most[link.SrcNode]
+			if _, seen := least[link.SrcNode]; !seen {
+				known, least[link.SrcNode] = sent, sent
+			}
+			least[link.SrcNode], most[link.SrcNode] = min(least[link.SrcNode], sent), max(known, sent)
+		}
+		for leaf := range most {
+			if most[leaf] == 0 || most[leaf]-least[leaf] > 1 {
+				t.Errorf("seed %d: links of leaf %d sent %d to %d packets", seed, leaf, least[leaf], most[leaf])
+			}
+		}
+		const share = 0.05
+		n, _ = runMoving(t, &e, BufferParams{}, Moves{Balance: Spray, Faults: []Fault{{0, 0, 1 << 60, share}}}, nil, 1)
+		m := n.Moved(0)
+		if far := math.Abs(float64(m.Lost) - share*float64(m.Sent)); m.Lost == 0 || far > 5*math.Sqrt(share*(1-share)*float64(m.Sent)) {
+			t.Errorf("seed %d: %d of %d packets are lost, not %v of them", seed, m.Lost, m.Sent, share)
+		}
+	}
+}
+
+// movesExample chooses buffers, a balance and events at random.
+func movesExample(e *netExample, seed uint64) (b BufferParams, m Moves) {
+	rng := rand.New(rand.NewPCG(seed, 12))
+	if seed%3 == 0 {
+		b = BufferParams{SwitchBytes: 20_000, Alpha: 1}
+	}
+	m = Moves{Balance: Balance(rng.IntN(5)), GapNS: rng.Int64N(20_000)}
+	if seed%2 == 0 {
+		m.Faults = []Fault{{0, 10_000, 60_000, 1}, {1, 10_000, 60_000, 1}, {2, 0, 1 << 40, 0.01}}
+		m.Rates = []Rate{{5, 20_000, 2e9}, {5, 100_000, 1e9}}
+		m.Routes = routesOf(e.links, e.hosts, []int64{0, 30_000, 80_000}, nil, []int32{0, 1}, nil)
+	}
+	return b, m
+}
+
+// domainsOf divides nodes at random into domains, none of them empty.
+func domainsOf(nodes, domains int, seed uint64) []int32 {
+	rng := rand.New(rand.NewPCG(seed, uint64(domains)))
+	domainOf := make([]int32, nodes)
+	for node := range domainOf {
+		domainOf[node] = int32(rng.IntN(domains))
+	}
+	for i, node := range rng.Perm(nodes)[:domains] {
+		domainOf[node] = int32(i)
+	}
+	return domainOf
 }

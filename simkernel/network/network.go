@@ -90,10 +90,11 @@ type Network struct {
 	moves       *moves    // nil if every flow has one path
 	frontier    *frontier // nil if no flow waits for others
 
-	alone  bool // one worker simulates all domains of this step
-	stepPS int64
-	step   int64 // steps so far
-	flows  flowTable
+	alone     bool  // one worker simulates all domains of this step
+	leastWork int64 // of a step that several workers simulate
+	stepPS    int64
+	step      int64 // steps so far
+	flows     flowTable
 }
 
 // Link is one link of a Network. Links 2c and 2c+1 are the two directions of one cable.
@@ -125,7 +126,7 @@ func New(params simkernel.Params, limits BufferParams, links []Link, hosts []boo
 	}
 	n := &Network{
 		params: params, traits: params.Transport.Traits(), buffer: limits, links: slices.Clone(links),
-		host: slices.Clone(hosts), more: more, fullBytes: params.PayloadBytes + params.HeaderBytes,
+		host: slices.Clone(hosts), more: more, fullBytes: params.PayloadBytes + params.HeaderBytes, leastWork: leastWork,
 	}
 	for l, link := range links {
 		if err := n.checkLink(l, link); err != nil {

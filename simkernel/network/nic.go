@@ -123,7 +123,9 @@ func (c *nic) compact(moved func(slot, place int32)) {
 func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 	in, acks := d.in[:0], &p.data
 	for i := range arrivals {
-		if a := &arrivals[i]; a.bits&flagAck != 0 {
+		if a := &arrivals[i]; a.link < 0 {
+			acks.push(a.item)
+		} else if a.bits&flagAck != 0 {
 			in = append(in, *a)
 		} else if d.receiveData(&a.item) {
 			acks.push(a.item)

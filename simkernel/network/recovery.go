@@ -1,7 +1,9 @@
 package network
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"parsimon/simkernel"
 )
@@ -30,6 +32,7 @@ type recovery struct {
 	net       *Network
 	flows     []recoveryFlow
 	receivers []receiver
+	lasts     []lateStat // scratch
 }
 
 // A recoveryFlow belongs to the domain of the source, between steps to the coordinator.
@@ -389,6 +392,17 @@ func (d *domain) timeout(c *nic) {
 	d.updateOpen(c, s, f.open(s), t.atPS)
 }
 
+// settleLasts keeps of the last packets of flows that were sent several times what the latest met at each hop.
+func (r *recovery) settleLasts() {
+	slices.SortFunc(r.lasts, func(a, b lateStat) int {
+		return cmp.Or(cmp.Compare(a.startPS, b.startPS), cmp.Compare(a.link, b.link))
+	})
+	for _, l := range r.lasts {
+		r.net.flows.lastPS[l.hop] = l.startPS - l.atPS
+	}
+	r.lasts = r.lasts[:0]
+}
+
 // settle counts between steps what concerns flows of several domains, and frees those that have left the network.
 func (r *recovery) settle() {
 	n := r.net
@@ -403,7 +417,7 @@ func (r *recovery) settle() {
 		for k := range d.late {
 			l := &d.late[k]
 			if n.moves != nil && !l.mark && !l.again {
-				n.moves.waitPS[l.link] += l.startPS - l.atPS
+				n.moves.links[l.link].WaitNS += l.startPS - l.atPS
 			}
 			if slot := t.hops[l.hop].flow; l.startPS > r.flows[slot].deliverPS {
 				continue
@@ -419,11 +433,12 @@ func (r *recovery) settle() {
 			waitPS := l.startPS - l.atPS
 			t.stats[l.hop].waitPS += waitPS
 			if l.bits&flagLast != 0 {
-				t.lastPS[l.hop] = waitPS
+				r.lasts = append(r.lasts, *l)
 			}
 		}
 		d.late = d.late[:0]
 	}
+	r.settleLasts()
 	for i := range n.domains {
 		d := &n.domains[i]
 		for _, e := range d.finished {

@@ -493,6 +493,7 @@ func runIn(t testing.TB, e *netExample, b BufferParams, domainOf []int32, worker
 		domainOf = make([]int32, len(e.hosts))
 	}
 	all := &Results{}
+	n.leastWork = 0
 	if err := n.run(context.Background(), workers, domainOf, all.join); err != nil {
 		t.Fatal(err)
 	}

@@ -83,7 +83,7 @@ func (w *workers) run(fromPS int64) {
 		work += n.domains[i].work
 		w.work[i] += n.domains[i].work
 	}
-	n.alone = active == 1 || work < leastWork
+	n.alone = active == 1 || work < n.leastWork
 	if n.alone {
 		for i := range n.domains {
 			n.domains[i].run(n.step, fromPS, fromPS+n.stepPS)
