@@ -38,8 +38,15 @@ clean: ## remove what was built, but not lakes
 	@rm -rf $(BIN)
 
 ##@ Test
-.PHONY: test unit lint notebooks flink chromium flink-test cluster-test exact-accuracy question-accuracy race fuzz browser-test sampling-test
-test: setup lint unit notebooks ## everything that CI runs: lint, all tests, the notebooks
+.PHONY: test tools unit lint notebooks flink chromium flink-test cluster-test exact-accuracy question-accuracy race fuzz browser-test sampling-test
+test: setup ## everything that CI runs: lint, all tests, the notebooks
+	@$(MAKE) --no-print-directory -j2 lint tools
+	@$(MAKE) --no-print-directory unit notebooks
+
+tools: ## install all that the tests need: Java, Flink's jars, Chromium, the notebooks' Python environment
+	@.ci/setup-flink $(FLINK)
+	@.ci/setup-chromium
+	@.ci/setup-notebooks
 
 unit: setup flink chromium ## all tests
 	@go test -timeout 60m ./...
@@ -54,6 +61,7 @@ lint: setup ## golangci-lint, pinned, built once
 	 "$$GOBIN/golangci-lint" run ./... && cd pipeline/cmd/parsimon-beam && "$$GOBIN/golangci-lint" run ./...
 
 notebooks: build ## run the notebooks; the results are in .cache/pictures
+	@.ci/setup-notebooks
 	@mkdir -p .cache/pictures
 	@.ci/notebooks $(BIN)/parsimon .cache/pictures
 
