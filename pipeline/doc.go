@@ -25,7 +25,7 @@
 //	catalog                           the views of the lake
 //	engine                            tasks of any plan: workers, shards, resuming, repair
 //	lake                              data files, manifests, locks
-//	sampling, histogram, gate         statistics; conditions of --fail-if
+//	sampling, gate                    statistics; conditions of --fail-if
 //	units, text                       quantities; text for people
 //	faults, internal                  tests of killed processes and failing disks; helpers of tests
 package pipeline

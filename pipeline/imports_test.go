@@ -33,7 +33,6 @@ var mayImport = map[string][]string{
 
 	"pipeline/text":                {"queries/format"},
 	"pipeline/gate":                nil,
-	"pipeline/histogram":           nil,
 	"pipeline/lake/parquet":        {"schema"},
 	"pipeline/lake/arrowfile":      {"schema", "pipeline/lake/parquet"},
 	"pipeline/lake":                {"schema", "pipeline/lake/..."},
@@ -62,7 +61,7 @@ var mayImport = map[string][]string{
 // below is what most packages of pipeline may import.
 var below = []string{
 	"schema/...", "simkernel/...", "stages/...", "queries/...",
-	"pipeline/lake/...", "pipeline/text", "pipeline/gate", "pipeline/histogram",
+	"pipeline/lake/...", "pipeline/text", "pipeline/gate",
 }
 
 // Imports go one way. Test files may import more.

@@ -9,21 +9,18 @@ import (
 )
 
 // Chart is a Vega-Lite specification that draws the answer of a question. It stands beside the question:
-// X.vl.json draws X.sql, and so does X.PART.vl.json where a question has several charts.
+// X.vl.json draws X.sql.
 //
-// A specification has no rows: its data has a name, for most that of the question, and whoever draws it
+// A specification has no rows: its data has the name of the question, and whoever draws it
 // binds the rows of the answer to that name. It has no colours either: a theme gives them. The width "container"
 // stands for the width that the page has. Charts with parameters service and vnet show one group of flows: null is
 // all of them.
 type Chart struct {
-	Name     string // the file's name without .vl.json
-	Question string // the name of the question
-	Caption  string // what the chart shows, in words
-	Spec     json.RawMessage
+	Name    string // of the chart and of the question
+	Caption string // what the chart shows, in words
+	Spec    json.RawMessage
 	// Filtered says that the chart has the parameters service and vnet.
 	Filtered bool
-	// Computed are fields of the chart that are not columns of the question: whoever draws it computes them.
-	Computed []string
 }
 
 //go:embed *.vl.json theme_light.json theme_dark.json
@@ -59,9 +56,6 @@ func parseChart(name string, text []byte) (Chart, error) {
 		Params      []struct {
 			Name string `json:"name"`
 		} `json:"params"`
-		UserMeta struct {
-			Computed []string `json:"computed"`
-		} `json:"usermeta"`
 	}
 	if err := json.Unmarshal(text, &spec); err != nil {
 		return Chart{}, fmt.Errorf("%s.vl.json: %w", name, err)
@@ -69,8 +63,7 @@ func parseChart(name string, text []byte) (Chart, error) {
 	if spec.Description == "" {
 		return Chart{}, fmt.Errorf("%s.vl.json: no description", name)
 	}
-	question, _, _ := strings.Cut(name, ".")
-	c := Chart{Name: name, Question: question, Caption: spec.Description, Spec: text, Computed: spec.UserMeta.Computed}
+	c := Chart{Name: name, Caption: spec.Description, Spec: text}
 	for _, p := range spec.Params {
 		c.Filtered = c.Filtered || p.Name == "service"
 	}

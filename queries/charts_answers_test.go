@@ -2,13 +2,6 @@ package queries
 
 // Known answers of the questions that charts draw.
 var chartAnswers = []knownAnswer{
-	// Two slots of 75 ms: six flows with the one that is not simulated, 123,000 bytes, start in the first. The second
-	// window has the slowdowns 3, 4 and 10.
-	{"sampled_over_time", map[string]string{"variant": "own-sampled-2", "slots": "2", "min_flows": "3"}, `scenario,variant,kind,from_ns,to_ns,time_s,end_s,round,weight,flows,bytes,offered_gbps,p50_slowdown,p90_slowdown,p99_slowdown
-aaa,own-sampled-2,load,0,75000000,0,0.075,,,6,123000,0.01312,,,
-aaa,own-sampled-2,load,75000000,150000000,0.075,0.15,,,2,2000001,0.21333344,,,
-aaa,own-sampled-2,window,0,100,0,1e-07,1,3,2,2000,160,,,
-aaa,own-sampled-2,window,400,500,4e-07,5e-07,1,1,3,3000,240,4,8.8,9.88`},
 	// The most loaded link is 4; 150 ms lie between the first start and the last, less one ns.
 	{"headline", nil, `scenario,variant,flows,bytes,span_ns,services,vnets,p50_slowdown,p90_slowdown,p99_slowdown,p999_slowdown,max_slowdown,p50_fct_ms,p99_fct_ms,p50_lo,p50_hi,p90_lo,p90_hi,p99_lo,p99_hi,p999_lo,p999_hi,max_load,max_load_link,max_load_tier,max_load_src,max_load_dst
 aaa,own,7,2123000,149999999,2,2,4,7.600000000000001,9.759999999999998,9.975999999999999,10,0.0004,0.000976,3,5,7,9,8,10,9,11,0.75,4,host-tor,h1,t0`},

@@ -3,6 +3,7 @@
 -- units: slowdown is FCT / ideal FCT, no unit, of the whole workload; lo and hi are the ends of its interval; sampled_share is the share of all flows that are in windows
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
 -- param: variant text = '' : variant of the estimate; empty means that of the last run of each scenario
+-- param: groups count = 24 : services, and virtual networks, those with the most flows, that have rows
 
 WITH drawn AS (
     SELECT scenario, variant, count(*) AS windows, CAST(sum(flows) AS BIGINT) AS sampled_flows
@@ -26,11 +27,20 @@ WITH drawn AS (
         s.sampled_share
     FROM intervals AS i
     JOIN shares AS s ON s.scenario = i.scenario AND s.variant = i.variant
+), sizes AS (
+    SELECT scenario, variant, service, vnet, max(flows) AS flows
+    FROM answers
+    GROUP BY ALL
+), ranked AS (
+    SELECT *, row_number() OVER (PARTITION BY scenario, variant, service IS NULL, vnet IS NULL ORDER BY flows DESC, service, vnet) AS place
+    FROM sizes
 )
 SELECT
-    scenario, variant, service, vnet, size_bin, flows, quantile, estimate AS slowdown, lo, hi, windows, sampled_share,
-    CASE WHEN sampled THEN printf('sampled, %d windows, %.3g%% of flows', windows, 100 * sampled_share)
+    a.scenario, a.variant, a.service, a.vnet, a.size_bin, a.flows, a.quantile, a.estimate AS slowdown, a.lo, a.hi, a.windows, a.sampled_share,
+    CASE WHEN a.sampled THEN printf('sampled, %d windows, %.3g%% of flows', a.windows, 100 * a.sampled_share)
          ELSE 'not sampled' END AS estimated_from,
-    warning
-FROM answers
-ORDER BY scenario, variant, service NULLS FIRST, vnet NULLS FIRST, size_bin, quantile
+    a.warning
+FROM answers AS a
+JOIN ranked AS r ON r.scenario = a.scenario AND r.variant = a.variant AND r.service IS NOT DISTINCT FROM a.service
+ AND r.vnet IS NOT DISTINCT FROM a.vnet AND r.place <= $groups
+ORDER BY a.scenario, a.variant, a.service NULLS FIRST, a.vnet NULLS FIRST, a.size_bin, a.quantile

@@ -69,11 +69,13 @@ func (a *answer) Len() int {
 
 // at returns a value, nil where there is no such row or column.
 func (a *answer) at(row int, column string) any {
-	i := slices.Index(a.columns, column)
-	if i < 0 || row < 0 || row >= len(a.rows) {
+	if row >= a.Len() {
 		return nil
 	}
-	return a.rows[row][i]
+	if i := slices.Index(a.columns, column); i >= 0 {
+		return a.rows[row][i]
+	}
+	return nil
 }
 
 // Text returns a text, empty for null.
@@ -83,8 +85,10 @@ func (a *answer) Text(row int, column string) string {
 }
 
 // Float returns a number, NaN for null.
-func (a *answer) Float(row int, column string) float64 {
-	switch v := a.at(row, column).(type) {
+func (a *answer) Float(row int, column string) float64 { return number(a.at(row, column)) }
+
+func number(v any) float64 {
+	switch v := v.(type) {
 	case float64:
 		return v
 	case int64:
@@ -107,11 +111,11 @@ func (a *answer) Null(row int, column string) bool { return a.at(row, column) ==
 
 // where returns the rows that satisfy a condition.
 func (a *answer) where(keep func(row int) bool) *answer {
-	if a == nil {
-		return nil
+	out := &answer{}
+	if a != nil {
+		out.columns = a.columns
 	}
-	out := &answer{columns: a.columns}
-	for i := range a.rows {
+	for i := range a.Len() {
 		if keep(i) {
 			out.rows = append(out.rows, a.rows[i])
 		}

@@ -1,7 +1,6 @@
 // Package report writes one estimate of a lake, or two side by side, as one HTML page.
 //
 //	lake ──► questions (SQL, package queries) ──► answers ──┬─► headline, warnings, explanations (words)
-//	                                                        ├─► network layout
 //	                                                        └─► JSON ─┐
 //	charts (Vega-Lite, package queries), themes, vega/*.js ─────────┴─► page.html.tmpl ──► one file
 //

@@ -49,14 +49,18 @@ func signed(x float64) string {
 	return strings.Replace(text, "-", "−", 1)
 }
 
-func interval(lo, hi float64) string {
-	if math.IsNaN(lo) || math.IsNaN(hi) {
-		return ""
+// millis writes a time given in ms.
+func millis(x float64) string {
+	switch {
+	case math.IsNaN(x):
+		return "–"
+	case x < 1:
+		return fmt.Sprintf("%.3g µs", 1e3*x)
+	case x >= 1e4:
+		return fmt.Sprintf("%.3g s", x/1e3)
 	}
-	return intervalOf(times(lo), times(hi))
+	return fmt.Sprintf("%.3g ms", x)
 }
-
-func intervalOf(lo, hi string) string { return " (95% interval " + lo + " to " + hi + ")" }
 
 // longNumber finds whole numbers that are hard to read without commas.
 var longNumber = regexp.MustCompile(`\b[0-9]{4,18}\b`)
@@ -80,16 +84,12 @@ func thousands(n int64) string {
 	return thousands(n/1000) + fmt.Sprintf(",%03d", n%1000)
 }
 
-func bytesText(n float64) string {
-	for _, unit := range []struct {
-		size float64
-		name string
-	}{{1e15, "PB"}, {1e12, "TB"}, {1e9, "GB"}, {1e6, "MB"}, {1e3, "KB"}} {
-		if n >= unit.size {
-			return fmt.Sprintf("%.3g %s", n/unit.size, unit.name)
-		}
+func bytesText(bytes int64) string {
+	n, units := float64(bytes), []string{"B", "KB", "MB", "GB", "TB", "PB"}
+	for ; n >= 1000 && len(units) > 1; units = units[1:] {
+		n /= 1000
 	}
-	return fmt.Sprintf("%.0f B", n)
+	return fmt.Sprintf("%.3g %s", n, units[0])
 }
 
 func spanText(ns int64) string {

@@ -11,6 +11,7 @@ import (
 	"io"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"parsimon/queries"
@@ -29,19 +30,16 @@ type license struct{ Name, Text string }
 // A pageData is what the template shows.
 type pageData struct {
 	Title, Subtitle, Policy string
-	Estimate                Estimate
-	Base                    *Estimate
 	Summary                 string
 	Figures                 []figure
 	Sentences               []string
 	Warnings                []warning
 	Verdict                 *verdict
 	Sections                []section
-	Sampled                 string   // what all numbers were estimated from; empty for an estimate of every flow
-	Confidence              string   // of its intervals
-	LeftOut                 []string // what the page does not show, and why
+	Sampled                 string // what all numbers were estimated from; empty for an estimate of every flow
+	Confidence              string // of its intervals
 	Services, Vnets         []string
-	Facts                   []Fact
+	Facts                   []fact
 	Stages                  []StageCost
 	Seconds                 float64 // of all stages
 	Spec                    string
@@ -52,7 +50,7 @@ type pageData struct {
 }
 
 // writePage writes the page.
-func writePage(w io.Writer, c *content, o Options) error {
+func (c *content) writePage(w io.Writer, o Options) error {
 	sections, err := c.outline()
 	if err != nil {
 		return err
@@ -62,11 +60,10 @@ func writePage(w io.Writer, c *content, o Options) error {
 		return err
 	}
 	p := pageData{
-		Title: c.estimate.Name, Estimate: c.estimate, Base: c.base, Summary: c.summary(),
-		Figures: c.figures(), Sentences: c.sentences(), Warnings: c.warnings(), Verdict: c.verdict(), Sections: sections,
-		Services: c.labels("service"), Vnets: c.labels("vnet"), Facts: c.facts(o), Stages: o.Stages, Spec: c.spec(),
-		Data:    template.JS(data),
-		Sampled: c.sampledFrom(), Confidence: c.confidence(), LeftOut: c.leftOut(),
+		Title: c.estimate.Name, Summary: c.summary(), Figures: c.figures(), Sentences: c.sentences(), Warnings: c.warnings(),
+		Verdict: c.verdict(), Sections: sections, Services: c.labels("service", "vnet"), Vnets: c.labels("vnet", "service"),
+		Facts: c.facts(o), Stages: o.Stages, Spec: c.spec(), Data: template.JS(data),
+		Sampled: c.sampled(), Confidence: c.confidence(),
 	}
 	for _, s := range o.Stages {
 		p.Seconds += s.Seconds
@@ -77,12 +74,8 @@ func writePage(w io.Writer, c *content, o Options) error {
 	if err := p.addAssets(); err != nil {
 		return err
 	}
-	text, err := assets.ReadFile("page.html.tmpl")
-	if err != nil {
-		return err
-	}
-	t, err := template.New("page").Funcs(template.FuncMap{"thousands": thousands,
-		"bytes": func(n int64) string { return bytesText(float64(n)) }}).Parse(string(text))
+	t, err := template.New("page.html.tmpl").Funcs(template.FuncMap{"thousands": thousands, "bytes": bytesText}).
+		ParseFS(assets, "page.html.tmpl")
 	if err != nil {
 		return err
 	}
@@ -127,36 +120,25 @@ func (p *pageData) addAssets() error {
 
 // script is the page's data as JSON in which <, >, &, U+2028 and U+2029 are escaped.
 func (c *content) script(sections []section) ([]byte, error) {
-	data, err := c.dataSets(sections)
-	if err != nil {
-		return nil, err
-	}
 	specs := map[string]json.RawMessage{}
 	for _, s := range sections {
 		for _, f := range s.Charts {
-			chart, err := queries.GetChart(f.ID)
-			if err != nil {
-				return nil, err
-			}
 			var compact bytes.Buffer
-			if err := json.Compact(&compact, chart.Spec); err != nil {
+			if err := json.Compact(&compact, f.spec); err != nil {
 				return nil, fmt.Errorf("chart %s: %w", f.ID, err)
 			}
 			specs[f.ID] = compact.Bytes()
 		}
 	}
-	return json.Marshal(map[string]any{
-		"specs": specs, "data": data, "themes": map[string]json.RawMessage{"light": queries.Theme(false),
-			"dark": queries.Theme(true)},
-	})
+	return json.Marshal(map[string]any{"specs": specs, "data": c.dataSets(sections),
+		"themes": map[string]json.RawMessage{"light": queries.Theme(false), "dark": queries.Theme(true)}})
 }
 
-// labels lists the services or virtual networks that charts can be filtered by.
-func (c *content) labels(column string) []string {
-	other := map[string]string{"service": "vnet", "vnet": "service"}[column]
+// labels lists the services, or the virtual networks, that charts can be filtered by.
+func (c *content) labels(column, other string) []string {
 	a := c.answers["percentiles_by_group"]
 	var out []string
-	for i := range a.rows {
+	for i := range a.Len() {
 		if !a.Null(i, column) && a.Null(i, other) && a.Float(i, "quantile") == 0.5 {
 			out = append(out, a.Text(i, column))
 		}
@@ -177,25 +159,13 @@ func (c *content) spec() string {
 	return out.String()
 }
 
+// A fact is one line about how the estimate or the report was made.
+type fact struct{ Label, Value string }
+
 // facts say how the estimate and the report were made.
-func (c *content) facts(o Options) []Fact {
+func (c *content) facts(o Options) []fact {
 	s := c.answers["scenario"]
-	out := []Fact{
-		{"Scenario", c.estimate.Name}, {"Scenario id", c.estimate.Scenario}, {"Variant (how it was estimated)",
-			c.estimate.Variant},
-	}
-	if !s.Null(0, "base_id") {
-		out = append(out, Fact{"Made from scenario", s.Text(0, "base_id")})
-	}
-	if c.base != nil {
-		out = append(out, Fact{"Compared with", c.base.Name + ", " + c.base.Scenario + "@" + c.base.Variant})
-	}
-	out = append(out, Fact{"Seed", fmt.Sprint(s.Int(0, "seed"))}, Fact{"Lake", c.lake})
-	if o.Command != "" {
-		out = append(out, Fact{"Command of this report", o.Command})
-	}
-	out = append(out, o.Facts...)
-	program := "parsimon, " + runtime.Version()
+	program, charts, base := "parsimon, "+runtime.Version(), "", ""
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, setting := range info.Settings {
 			if setting.Key == "vcs.revision" {
@@ -203,10 +173,18 @@ func (c *content) facts(o Options) []Fact {
 			}
 		}
 	}
-	var charts []string
 	for _, l := range libraries {
-		charts = append(charts, l.name+" "+l.version)
+		charts = joined(", ", charts, l.name+" "+l.version)
 	}
-	return append(out, Fact{"Program", program}, Fact{"Schema of the lake", fmt.Sprintf("version %d",
-		schema.Version)}, Fact{"Charts", strings.Join(charts, ", ")})
+	if c.base != nil {
+		base = c.base.Name + ", " + c.base.Scenario + "@" + c.base.Variant
+	}
+	all := []fact{
+		{"Scenario", c.estimate.Name}, {"Scenario id", c.estimate.Scenario},
+		{"Variant (how it was estimated)", c.estimate.Variant},
+		{"Made from scenario", s.Text(0, "base_id")}, {"Compared with", base}, {"Seed", fmt.Sprint(s.Int(0, "seed"))},
+		{"Lake", c.lake}, {"Command of this report", o.Command}, {"Program", program},
+		{"Schema of the lake", fmt.Sprintf("version %d", schema.Version)}, {"Charts", charts},
+	}
+	return slices.DeleteFunc(all, func(f fact) bool { return f.Value == "" })
 }

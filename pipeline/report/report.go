@@ -3,7 +3,6 @@ package report
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 
 	"parsimon/queries"
@@ -19,16 +18,11 @@ type Options struct {
 	Compare string
 	// Command is the command line that makes this report.
 	Command string
-	// Facts are shown as they are, under "How this was made".
-	Facts []Fact
 	// Stages are what the estimate cost.
 	Stages []StageCost
 	// Query says which files the questions read and bounds their memory and threads.
 	Query queries.Options
 }
-
-// A Fact is one line about how the estimate or the report was made.
-type Fact struct{ Label, Value string }
 
 // StageCost is what one stage of the estimate cost. Seconds are summed over its tasks.
 type StageCost struct {
@@ -48,20 +42,12 @@ func Write(ctx context.Context, w io.Writer, lake string, o Options) (err error)
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	r := &reader{db: db, lake: lake}
-	var base Estimate
-	if r.estimate, base, err = resolveBoth(ctx, db, o); err != nil {
+	c := &content{db: db, lake: lake, answers: map[string]*answer{}, asked: map[string]map[string]string{}}
+	if c.estimate, c.base, err = resolve(ctx, db, o); err != nil {
 		return err
 	}
-	if o.Compare != "" {
-		if base == r.estimate {
-			return fmt.Errorf("scenario %s, variant %s, is compared with itself", base.Scenario, base.Variant)
-		}
-		r.base = &base
-	}
-	content, err := r.collect(ctx)
-	if err != nil {
+	if err := c.collect(ctx); err != nil {
 		return err
 	}
-	return writePage(w, content, o)
+	return c.writePage(w, o)
 }

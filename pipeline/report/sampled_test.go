@@ -14,16 +14,17 @@ func sampledContent() *content {
 		rows: [][]any{{int64(1000), int64(125), int64(48), int64(2), int64(2e6), int64(1e6), 1.0, 4.0, 3.8, 4.24, int64(0)}}}
 	c := &content{estimate: Estimate{Variant: "flow-3-sampled-48-confidence-90%", Windows: 48}, answers: map[string]*answer{
 		"headline": headline, "sampled_percentiles": percentiles,
-		"short": {}, "scenario": {columns: []string{"rejects"}, rows: [][]any{{int64(0)}}}}}
-	c.keepSampledGroups()
+		"percentiles_by_group": percentiles, "short": {},
+		"scenario": {columns: []string{"rejects"}, rows: [][]any{{int64(0)}}}}}
 	return c
 }
 
 // The report of an estimate from windows says beside each percentile what it was estimated from, and what is not known.
 func TestSampledInWords(t *testing.T) {
 	c := sampledContent()
-	for _, f := range c.sampledFigures()[:3] {
-		if !strings.Contains(f.Note, "sampled, 48 windows, 12.5% of flows") || !strings.Contains(f.Note, "90% interval") {
+	for _, f := range c.figures()[:3] {
+		if !strings.Contains(f.Note, "sampled, 48 windows, 12.5% of flows") || f.Label == "p99 slowdown" &&
+			!strings.Contains(f.Note, "90% interval 3.80×") {
 			t.Errorf("%s: %q", f.Label, f.Note)
 		}
 	}
@@ -36,26 +37,28 @@ func TestSampledInWords(t *testing.T) {
 	if len(w) != 1 || !strings.Contains(w[0].Text, "The intervals leave out the error of link cases") {
 		t.Errorf("warnings %+v", w)
 	}
-	if got := c.windowsText(); !strings.HasPrefix(got, "48 windows, half of them at most 2 ms long, were drawn at random in 2 rounds") {
-		t.Errorf("%q", got)
-	}
-	if len(c.leftOut()) != 1 || len((&content{}).leftOut()) != 0 {
-		t.Error("what is left out is said of estimates from windows only")
+	want = "48 windows of time, half of them at most 2 ms long, were drawn at random in 2 rounds"
+	if !strings.Contains(text, want) {
+		t.Errorf("%q lacks %q", text, want)
 	}
 }
 
 // Without a variant, the answer of the scenario is meant.
-func TestChooseVariant(t *testing.T) {
+func TestChoose(t *testing.T) {
 	of := func(variant string, answer bool) Estimate {
-		return Estimate{Scenario: "id", Variant: variant, Name: "name", answer: answer}
+		return Estimate{Scenario: "abcdef", Variant: variant, Name: "name@x", answer: answer}
 	}
-	found := []Estimate{of("exact", false), of("flow-2", true), of("flow-2-sampled-48", false)}
-	for variant, want := range map[string]string{"": "flow-2", "exact": "exact"} {
-		if got, err := chooseVariant(found, variant, ""); err != nil || got.Variant != want {
-			t.Errorf("%v, %v, want %s", got, err, want)
+	all := []Estimate{of("exact", false), of("flow-2", true), of("flow-2-sampled-48", false)}
+	for _, c := range []struct{ text, prefer, want string }{
+		{"name@x", "", "flow-2"}, {"abcd", "", "flow-2"}, {"abcdef@exact", "flow-2", "exact"}, {"name@x", "exact", "exact"},
+		{"abcdef", "none", "flow-2"},
+	} {
+		if got, err := choose(all, c.text, c.prefer); err != nil || got.Variant != c.want {
+			t.Errorf("%v: %v, %v", c, got, err)
 		}
 	}
-	if got, err := chooseVariant(found, "", "exact"); err != nil || got.Variant != "exact" {
-		t.Errorf("%v, %v, want the variant of what it is compared with", got, err)
+	_, err := choose(all, "abcdef@independent", "")
+	if err == nil || !strings.Contains(err.Error(), "it has exact, flow-2, flow-2-sampled-48") {
+		t.Error(err)
 	}
 }

@@ -7,43 +7,27 @@ import (
 	"testing"
 )
 
-// sweptContent is a content with a sweep of two loads and two transports, of which one combination has no estimate.
-func sweptContent() *content {
-	long := &answer{columns: []string{"scenario", "settings", "parameter", "value", "p99_slowdown", "p99_exact"}}
+// A sweep is described by its best and its worst run; its table has a row for each run.
+func TestSweepInWords(t *testing.T) {
+	long := &answer{columns: []string{"settings", "parameter", "parameter_place", "value", "p99_slowdown", "p99_exact"}}
 	add := func(load, kind string, p99, exact any) {
 		settings := "load.max=" + load + ", transport.kind=" + kind
-		long.rows = append(long.rows, []any{settings, settings, "load.max", load, p99, exact},
-			[]any{settings, settings, "transport.kind", kind, p99, exact})
+		long.rows = append(long.rows, []any{settings, "load.max", int64(1), load, p99, exact},
+			[]any{settings, "transport.kind", int64(2), kind, p99, exact})
 	}
-	add("20%", "dctcp", 2.0, 2.5)
 	add("20%", "hpcc", nil, nil)
+	add("20%", "dctcp", 2.0, 2.5)
 	add("40%", "dctcp", 8.0, nil)
 	add("40%", "hpcc", 3.0, nil)
-	return &content{answers: map[string]*answer{"parameter_sweep": long, "parameter_sweep_runs": pivot(long)}}
-}
-
-// The table of a sweep has a row for each run and a column for each parameter.
-func TestPivot(t *testing.T) {
-	runs := sweptContent().answers["parameter_sweep_runs"]
-	if !slices.Equal(runs.columns[:3], []string{"load.max", "transport.kind", "flows"}) ||
-		!slices.Contains(runs.columns, "p99_exact") || runs.Len() != 4 {
-		t.Fatalf("%v, %d rows", runs.columns, runs.Len())
+	c := &content{answers: map[string]*answer{"parameter_sweep": long}}
+	runs := c.runs()
+	if runs.Len() != 4 || !slices.Equal(runs.columns, []string{"settings", "p99_slowdown", "p99_exact"}) {
+		t.Errorf("%+v", runs)
 	}
-	for i, want := range []string{"20% dctcp 2", "20% hpcc NaN", "40% dctcp 8", "40% hpcc 3"} {
-		got := fmt.Sprint(runs.Text(i, "load.max"), " ", runs.Text(i, "transport.kind"), " ", runs.Float(i, "p99_slowdown"))
-		if got != want {
-			t.Errorf("row %d is %s, want %s", i, got, want)
-		}
-	}
-}
-
-func TestSweepInWords(t *testing.T) {
-	text := sweptContent().sweptText()
-	for _, want := range []string{"one of 4 runs that differ in load.max, transport.kind.",
-		"lowest, 2.00×, with load.max 20%, transport.kind dctcp", "highest, 8.00×, with load.max 40%, transport.kind dctcp"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q lacks %q", text, want)
-		}
+	want := "This scenario is one of 4 runs. p99 slowdown is lowest, 2.00×, with load.max=20%, transport.kind=dctcp, " +
+		"and highest, 8.00×, with load.max=40%, transport.kind=dctcp."
+	if got := c.sweptText(); got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 	if text := (&content{}).sweptText(); text != "" {
 		t.Errorf("without a sweep: %q", text)

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
+	"strings"
 )
 
 // A figure is one of the large numbers at the top of the page.
@@ -19,114 +21,149 @@ type warning struct {
 	Items        []string
 }
 
-// percentileFigures are the percentiles among the large numbers.
-var percentileFigures = []struct{ column, label, note string }{
-	{"p50", "p50 slowdown", "half of the flows are slower"},
-	{"p99", "p99 slowdown", "1 flow in 100 is slower"},
-	{"p999", "p99.9 slowdown", "1 flow in 1,000 is slower"},
+// variantConfidence is the confidence of intervals that are not 95%, in the name of a variant.
+var variantConfidence = regexp.MustCompile(`-confidence-([0-9.]+%)`)
+
+// confidence is that of the intervals.
+func (c *content) confidence() string {
+	if found := variantConfidence.FindStringSubmatch(c.estimate.Variant); found != nil {
+		return found[1]
+	}
+	return "95%"
 }
 
-// figures are the large numbers.
-func (c *content) figures() []figure {
-	if c.estimate.Windows > 0 {
-		return c.sampledFigures()
-	}
+// interval writes an interval.
+func (c *content) interval(lo, hi float64) string {
+	return fmt.Sprintf("%s interval %s to %s", c.confidence(), times(lo), times(hi))
+}
+
+// sampled says what an estimate from windows of time was made from; "" for an estimate of every flow.
+func (c *content) sampled() string {
 	h := c.answers["headline"]
-	out := []figure{}
-	for _, p := range percentileFigures {
-		note := p.note
-		if !h.Null(0, p.column+"_lo") {
-			note = fmt.Sprintf("95%% interval %s to %s; %s", times(h.Float(0, p.column+"_lo")), times(h.Float(0,
-				p.column+"_hi")), p.note)
-		}
-		out = append(out, figure{p.label, times(h.Float(0, p.column+"_slowdown")), note})
+	share := h.Float(0, "sampled_flows") / h.Float(0, "flows")
+	switch {
+	case c.estimate.Windows == 0:
+		return ""
+	case share == 1:
+		return "not sampled"
 	}
-	if link := c.busiest(); link != "" {
-		out = append(out, figure{"most loaded link", percent(h.Float(0, "max_load")), link})
+	return fmt.Sprintf("sampled, %d windows, %.3g%% of flows", h.Int(0, "windows"), 100*share)
+}
+
+// sure is the interval of a percentile of all flows and, of an estimate from windows, what it was made from.
+func (c *content) sure(percentile string) string {
+	h, interval := c.answers["headline"], ""
+	if !h.Null(0, percentile+"_lo") {
+		interval = c.interval(h.Float(0, percentile+"_lo"), h.Float(0, percentile+"_hi"))
+	}
+	return joined("; ", interval, c.sampled())
+}
+
+// joined joins the texts that are not empty.
+func joined(by string, texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), by)
+}
+
+// figures are the large numbers. Where slowdowns are over another ideal FCT than the base's, the FCT is the first.
+func (c *content) figures() []figure {
+	h := c.answers["headline"]
+	var out []figure
+	for _, p := range [][3]string{{"p50", "p50 slowdown", "half of the flows are slower"},
+		{"p99", "p99 slowdown", "1 flow in 100 is slower"}, {"p999", "p99.9 slowdown", "1 flow in 1,000 is slower"}} {
+		out = append(out, figure{p[1], times(h.Float(0, p[0]+"_slowdown")), joined("; ", c.sure(p[0]), p[2])})
+	}
+	if !h.Null(0, "p99_fct_ms") {
+		at := len(out)
+		if c.idealChanged() {
+			at = 0
+		}
+		out = slices.Insert(out, at, figure{"p99 FCT", millis(h.Float(0, "p99_fct_ms")),
+			"the median flow takes " + millis(h.Float(0, "p50_fct_ms"))})
+	}
+	if c.estimate.Windows > 0 {
+		out = append(out, figure{"flows that were estimated", thousands(h.Int(0, "sampled_flows")),
+			fmt.Sprintf("of %s, in %s windows", thousands(h.Int(0, "flows")), thousands(h.Int(0, "windows")))})
+	}
+	if h.Text(0, "max_load_src") != "" {
+		out = append(out, figure{"most loaded link", percent(h.Float(0, "max_load")), fmt.Sprintf("%s → %s (%s)",
+			h.Text(0, "max_load_src"), h.Text(0, "max_load_dst"), h.Text(0, "max_load_tier"))})
 	}
 	return out
-}
-
-// busiest names the most loaded link.
-func (c *content) busiest() string {
-	h := c.answers["headline"]
-	if h.Null(0, "max_load") || h.Text(0, "max_load_src") == "" {
-		return ""
-	}
-	return fmt.Sprintf("%s → %s (%s)", h.Text(0, "max_load_src"), h.Text(0, "max_load_dst"), h.Text(0, "max_load_tier"))
 }
 
 // summary says in a line what was estimated.
 func (c *content) summary() string {
 	h := c.answers["headline"]
-	text := fmt.Sprintf("%s flows of %s over %s", thousands(h.Int(0, "flows")), bytesText(h.Float(0, "bytes")),
+	text := fmt.Sprintf("%s flows of %s over %s", thousands(h.Int(0, "flows")), bytesText(h.Int(0, "bytes")),
 		spanText(h.Int(0, "span_ns")))
-	if n := h.Int(0, "services"); n > 1 {
-		text += fmt.Sprintf(", %d services", n)
+	for _, of := range [][2]string{{"services", "services"}, {"vnets", "virtual networks"}} {
+		if n := h.Int(0, of[0]); n > 1 {
+			text += fmt.Sprintf(", %d %s", n, of[1])
+		}
 	}
-	if n := h.Int(0, "vnets"); n > 1 {
-		text += fmt.Sprintf(", %d virtual networks", n)
-	}
-	return text
+	return joined("; ", text, c.sampled())
 }
 
 // sentences are the answers to the first questions: how slow, which service, where, and how sure.
 func (c *content) sentences() []string {
-	if c.estimate.Windows > 0 {
-		return c.sampledSentences()
-	}
-	var out []string
 	h := c.answers["headline"]
-	out = append(out, fmt.Sprintf("One flow in a hundred takes at least %s as long as it would take alone in the "+
-		"network%s; the median flow takes %s.",
-		times(h.Float(0, "p99_slowdown")), interval(h.Float(0, "p99_lo"), h.Float(0, "p99_hi")),
-		times(h.Float(0, "p50_slowdown"))))
+	sure := c.sure("p99")
+	if sure != "" {
+		sure = " (" + sure + ")"
+	}
+	out := []string{fmt.Sprintf("One flow in a hundred takes at least %s as long as it would take alone in the "+
+		"network%s; the median flow takes %s.", times(h.Float(0, "p99_slowdown")), sure, times(h.Float(0, "p50_slowdown")))}
 	out = append(out, c.worstService()...)
-	out = append(out, c.tailPlace()...)
-	return append(out, c.trust())
+	if c.estimate.Windows > 0 {
+		return append(out, c.windowsText())
+	}
+	return append(out, c.tailPlace(), c.trust())
 }
 
-// slowestService returns the p99 of each service, and the rows of the highest and the second; -1 where fewer than two.
-func (c *content) slowestService() (p99 *answer, worst, second int) {
+// windowsText says how windows were drawn.
+func (c *content) windowsText() string {
+	h := c.answers["headline"]
+	if c.sampled() == "not sampled" {
+		return "Windows of time would have been most of the workload, so all of it was estimated."
+	}
+	return fmt.Sprintf("%s windows of time, half of them at most %s long, were drawn at random in %d rounds, from strata "+
+		"by time and load. Each was simulated with %s before it and after it.", thousands(h.Int(0, "windows")),
+		spanText(h.Int(0, "window_ns")), h.Int(0, "rounds"), spanText(h.Int(0, "warmup_ns")))
+}
+
+// servicesByP99 are the p99 rows of each service, the slowest first.
+func (c *content) servicesByP99() *answer {
 	all := c.answers["percentiles_by_group"]
-	p99 = all.where(func(i int) bool {
+	p99 := all.where(func(i int) bool {
 		return all.Float(i, "quantile") == 0.99 && !all.Null(i, "service") && all.Null(i, "vnet")
 	})
-	if p99.Len() < 2 {
-		return p99, -1, -1
-	}
-	order := make([]int, p99.Len())
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(i, j int) int {
-		return cmp.Compare(p99.Float(j, "slowdown"), p99.Float(i, "slowdown"))
-	})
-	return p99, order[0], order[1]
+	at := slices.Index(p99.columns, "slowdown")
+	slices.SortStableFunc(p99.rows, func(a, b []any) int { return cmp.Compare(number(b[at]), number(a[at])) })
+	return p99
 }
 
 // worstService says which service has the highest p99, and where its slowest flows lose their time.
 func (c *content) worstService() []string {
-	p99, worst, second := c.slowestService()
-	if worst < 0 {
+	p99, all := c.servicesByP99(), c.answers["percentiles_by_group"]
+	if p99.Len() < 2 {
 		return nil
 	}
-	all := c.answers["percentiles_by_group"]
 	whole := all.where(func(i int) bool {
 		return all.Float(i, "quantile") == 0.99 && all.Null(i, "service") && all.Null(i, "vnet")
 	})
-	name := p99.Text(worst, "service")
-	text := fmt.Sprintf("Service %s is the slowest: its p99 is %s%s, %s that of all flows.", service(name),
-		times(p99.Float(worst, "slowdown")),
-		interval(p99.Float(worst, "lo"), p99.Float(worst, "hi")), times(p99.Float(worst, "slowdown")/whole.Float(0,
-			"slowdown")))
-	if p99.Float(worst, "lo") <= p99.Float(second, "hi") {
-		text += fmt.Sprintf(" Its interval and that of service %s overlap: their order may be chance.",
-			service(p99.Text(second, "service")))
+	name, sure := p99.Text(0, "service"), ""
+	if !p99.Null(0, "lo") {
+		sure = " (" + c.interval(p99.Float(0, "lo"), p99.Float(0, "hi")) + ")"
 	}
-	budget := c.answers["tail_by_tier"]
-	own := budget.where(func(i int) bool { return !budget.Null(i, "service") && budget.Text(i, "service") == name })
-	if own.Len() > 0 && own.Float(0, "share") > 0 { // the largest first
+	text := fmt.Sprintf("Service %s is the slowest: its p99 is %s%s, %s that of all flows.", service(name),
+		times(p99.Float(0, "slowdown")), sure, times(p99.Float(0, "slowdown")/whole.Float(0, "slowdown")))
+	if p99.Float(0, "lo") <= p99.Float(1, "hi") {
+		text += fmt.Sprintf(" Its interval and that of service %s overlap: their order may be chance.",
+			service(p99.Text(1, "service")))
+	}
+	tiers := c.answers["tail_by_tier"]
+	own := tiers.where(func(i int) bool { return !tiers.Null(i, "service") && tiers.Text(i, "service") == name })
+	if own.Float(0, "share") > 0 { // the largest first
 		text += fmt.Sprintf(" Its slowest 1%% lose %s of their time on %s", percent(own.Float(0, "share")),
 			tier(own.Text(0, "tier")))
 		if links := c.answers["service_links"]; links.Len() > 0 {
@@ -139,26 +176,26 @@ func (c *content) worstService() []string {
 }
 
 // tailPlace says on which tier and on which link the slowest flows lose their time.
-func (c *content) tailPlace() []string {
-	budget, links := c.answers["tail_by_tier"], c.answers["link_load_and_tail"]
-	all := budget.where(func(i int) bool { return budget.Null(i, "service") })
-	if all.Len() == 0 || !(all.Float(0, "share") > 0) {
-		return []string{"The slowest flows lose no time on any link: the network is idle, or the estimate says nothing " +
-			"about single links."}
+func (c *content) tailPlace() string {
+	tiers, links := c.answers["tail_by_tier"], c.answers["link_load_and_tail"]
+	all := tiers.where(func(i int) bool { return tiers.Null(i, "service") })
+	if !(all.Float(0, "share") > 0) {
+		return "The slowest flows lose no time on any link: the network is idle, or the estimate says nothing about " +
+			"single links."
 	}
 	text := fmt.Sprintf("The slowest 1%% of all flows lose %s of their time on %s.", percent(all.Float(0, "share")),
 		tier(all.Text(0, "tier")))
 	first := links.where(func(i int) bool { return links.Int(i, "tail_place") == 1 })
 	if first.Len() > 0 {
-		text += fmt.Sprintf(" The link where they lose most, %s, has %s of it, at a load of %s.", first.Text(0,
-			"link"), percent(first.Float(0, "tail_share")), percent(first.Float(0, "load")))
+		text += fmt.Sprintf(" The link where they lose most, %s, has %s of it, at a load of %s.", first.Text(0, "link"),
+			percent(first.Float(0, "tail_share")), percent(first.Float(0, "load")))
 	}
-	return []string{text}
+	return text
 }
 
 // trust says what the estimate was compared with.
 func (c *content) trust() string {
-	if c.estimate.Variant == exactVariant {
+	if c.estimate.Variant == "exact" {
 		return "Every packet of every flow was simulated in the whole network: the intervals say what other flows of the same " +
 			"kind might give."
 	}
@@ -167,8 +204,9 @@ func (c *content) trust() string {
 		if e.Float(0, "error") < 0 {
 			way = "low"
 		}
-		return fmt.Sprintf("Compared with the truth (%s), the estimated p99 is %.1f%% too %s%s.", e.Text(0, "truth"),
-			100*math.Abs(e.Float(0, "error")), way, intervalOf(signed(e.Float(0, "error_lo")), signed(e.Float(0, "error_hi"))))
+		return fmt.Sprintf("Compared with the truth (%s), the estimated p99 is %.1f%% too %s (95%% interval %s to %s).",
+			e.Text(0, "truth"), 100*math.Abs(e.Float(0, "error")), way, signed(e.Float(0, "error_lo")),
+			signed(e.Float(0, "error_hi")))
 	}
 	return "The estimate was not compared with a simulation of the whole network (parsimon validate does it). The " +
 		"intervals say what other flows of the same kind might give, and for estimator flow how far its link cases disagree."
@@ -179,89 +217,65 @@ const mostAlikeWarnings = 3
 
 // warnings are what a reader has to beware of.
 func (c *content) warnings() []warning {
-	if c.estimate.Windows > 0 {
-		return c.sampledWarnings()
-	}
 	var out []warning
-	w, synthetic := c.answers["warnings"], c.answers["synthetic_share"]
-	for i := range w.rows { // in the order of their kinds
-		last := len(out) - 1
+	w, s, short := c.answers["warnings"], c.answers["scenario"], c.answers["short"]
+	for i := range w.Len() { // in the order of their kinds
 		head := "Against the estimate, " + w.Text(i, "kind") + "."
-		if last < 0 || out[last].Text != head {
+		if len(out) == 0 || out[len(out)-1].Text != head {
 			out = append(out, warning{"weak", head, nil})
-			last++
 		}
-		out[last].Items = append(out[last].Items, w.Text(i, "warning")+".")
+		last := &out[len(out)-1]
+		last.Items = append(last.Items, w.Text(i, "warning")+".")
 	}
 	for i := range out {
 		if more := len(out[i].Items) - mostAlikeWarnings; more > 1 {
 			out[i].Items = append(out[i].Items[:mostAlikeWarnings], fmt.Sprintf("And %d more of this kind (table warnings).", more))
 		}
 	}
-	out = append(out, c.shortWarnings("The workload is too short to be sure of some percentiles.")...)
-	var made, flows int64
-	for i := range synthetic.rows {
-		made, flows = made+synthetic.Int(i, "synthetic_flows"), flows+synthetic.Int(i, "flows")
+	few := warning{Weight: "short", Text: "The workload is too short to be sure of some percentiles."}
+	if c.estimate.Windows > 0 {
+		few.Text = "Windows have too few flows to be sure of some percentiles, or too many that outlast them."
+		if !strings.HasPrefix(c.estimate.Variant, "exact") {
+			out = append(out, warning{"weak", "The intervals leave out the error of link cases: without --estimator, " +
+				"windows are simulated packet by packet.", nil})
+		}
 	}
-	return append(append(out, syntheticWarnings(made, flows)...), c.rejectWarnings()...)
-}
-
-// shortWarnings list the percentiles of all flows, by size, that too few flows are known of.
-func (c *content) shortWarnings(head string) []warning {
-	short := c.answers["short"]
-	if short.Len() == 0 {
-		return nil
-	}
-	var parts []string
-	for i := range short.rows {
+	for i := range short.Len() {
 		bin := "all flows"
 		if b := short.Text(i, "size_bin"); b != "all" {
 			bin = "flows of " + b
 		}
-		parts = append(parts, bin+": "+longNumber.ReplaceAllStringFunc(short.Text(i, "warning"), grouped))
+		few.Items = append(few.Items, bin+": "+longNumber.ReplaceAllStringFunc(short.Text(i, "warning"), grouped))
 	}
-	return []warning{{"short", head, parts}}
+	if len(few.Items) > 0 {
+		out = append(out, few)
+	}
+	if n := s.Int(0, "synthetic_flows"); n > 0 {
+		out = append(out, warning{"weak", fmt.Sprintf("%s of the flows have starts that the trace does not give exactly and "+
+			"that were drawn: so far the estimate is of a workload like the trace.",
+			percent(float64(n)/s.Float(0, "flows"))), nil})
+	}
+	if n := s.Int(0, "rejects"); n > 0 {
+		out = append(out, warning{"short", fmt.Sprintf("%s rows of the flow file could not be simulated and are left out "+
+			"(table rejects).", thousands(n)), nil})
+	}
+	return out
 }
 
-// syntheticWarnings say that some flows have starts that were drawn.
-func syntheticWarnings(made, flows int64) []warning {
-	if made == 0 {
-		return nil
-	}
-	return []warning{{"weak", fmt.Sprintf("%s of the flows have starts that the trace does not give exactly "+
-		"and that were drawn: so far the estimate is of a workload like the trace.",
-		percent(float64(made)/float64(flows))), nil}}
-}
-
-// rejectWarnings say that rows of the flow file are left out.
-func (c *content) rejectWarnings() []warning {
-	n := c.answers["scenario"].Int(0, "rejects")
-	if n == 0 {
-		return nil
-	}
-	return []warning{{"short", fmt.Sprintf("%s rows of the flow file could not be simulated and are left "+
-		"out (table rejects).", thousands(n)), nil}}
+var tiers = map[string]string{
+	"host-tor": "the uplinks of the sending hosts", "host-switch": "the uplinks of the sending hosts",
+	"tor-host":   "the links from the rack switches to the receiving hosts",
+	"tor-fabric": "the links up from the racks", "fabric-tor": "the links down into the racks",
+	"fabric-spine": "the links up to the spines", "spine-fabric": "the links down from the spines",
+	"switch-host": "the links to the receiving hosts", "switch-switch": "the links between switches",
 }
 
 // tier explains a tier of links.
 func tier(name string) string {
-	known := map[string]string{
-		"host-tor": "the uplinks of the sending hosts", "tor-host": "the links from the rack switches to the receiving " +
-			"hosts",
-		"tor-fabric": "the links up from the racks", "fabric-tor": "the links down into the racks",
-		"fabric-spine": "the links up to the spines", "spine-fabric": "the links down from the spines",
-		"host-switch": "the uplinks of the sending hosts", "switch-host": "the links to the receiving hosts",
-		"switch-switch": "the links between switches",
-	}
-	if text, ok := known[name]; ok {
+	if text, ok := tiers[name]; ok {
 		return text + " (" + name + ")"
 	}
 	return name + " links"
 }
 
-func service(name string) string {
-	if name == "" {
-		return "(no service)"
-	}
-	return name
-}
+func service(name string) string { return cmp.Or(name, "(no service)") }

@@ -13,7 +13,7 @@ func TestNumbersInWords(t *testing.T) {
 		"58%": percent(0.577), "2.8%": percent(0.0277), "99.7%": percent(0.997), "100%": percent(1), "more than 99.9%": percent(0.99999), "0%": percent(0),
 		"+1.3%": signed(0.0131), "−0.2%": signed(-0.002), "0.0%": signed(-0.0001),
 		"1,234,567": thousands(1234567), "−1,000": thousands(-1000), "17": thousands(17),
-		"41.8 GB": bytesText(41.79e9), "999 B": bytesText(999),
+		"41.8 GB": bytesText(41_790_000_000), "999 B": bytesText(999),
 		"726 ms": spanText(725756753), "5.00 s": spanText(5e9), "24h0m0s": spanText(86400e9), "1m30s": spanText(90e9),
 	} {
 		if got != want {
@@ -50,8 +50,9 @@ func TestAnswerJSON(t *testing.T) {
 
 // comparison is a content with a change of p99 and its interval.
 func comparison(change, lo, hi float64) *content {
-	rows := &answer{columns: []string{"service", "vnet", "size_bin", "hops", "quantile", "base_slowdown", "slowdown", "change", "change_lo", "change_hi"},
-		rows: [][]any{{"all", "all", "all", "all", 0.99, 4.0, 4 * (1 + change), change, lo, hi}}}
+	rows := &answer{columns: []string{"service", "vnet", "size_bin", "hops", "quantile", "base_slowdown", "slowdown",
+		"change", "change_lo", "change_hi", "base_fct_ms", "fct_ms", "fct_change", "fct_change_lo", "fct_change_hi"},
+		rows: [][]any{{"all", "all", "all", "all", 0.99, 4.0, 4 * (1 + change), change, lo, hi, 2.0, 1.0, -0.5, -0.6, -0.4}}}
 	loads := &answer{columns: []string{"link_id", "link", "newly_failed", "base_flows", "base_load", "load", "links", "changed_links"}, rows: [][]any{
 		{int64(1), "a → b", true, int64(50), 0.12, 0.0, int64(3), int64(2)}, {int64(2), "a → c", false, int64(40), 0.13, 0.25, int64(3), int64(2)}, {int64(3), "c → d", false, int64(9), 0.6, 0.6, int64(3), int64(2)}}}
 	links := &answer{columns: []string{"link_id", "tail_share"}, rows: [][]any{{int64(1), 0.0}, {int64(2), 0.02}, {int64(3), 0.98}}}
@@ -83,6 +84,21 @@ func TestVerdict(t *testing.T) {
 				t.Errorf("%v: the reasons lack %q: %q", c.change, want, v.Reasons)
 			}
 		}
+	}
+	// A service that changed is a change, though all flows together did not.
+	c := comparison(0.001, -0.1, 0.1)
+	web := append([]any{"web"}, c.answers["what_changed"].rows[0][1:]...)
+	web[7], web[8], web[9] = 0.4, 0.3, 0.5
+	c.answers["what_changed"].rows = append(c.answers["what_changed"].rows, web)
+	if v := c.verdict(); !v.Changed || v.Measure != "Slowdown" ||
+		!strings.Contains(v.Sentences[1], "p99 of service web: 4.00× in the base, 4.00× now, +40.0%") {
+		t.Errorf("%+v", v)
+	}
+	// Where slowdowns are over another ideal FCT, FCTs are compared.
+	c.answers["ideal"] = &answer{columns: []string{"flows"}, rows: [][]any{{int64(9)}}}
+	if v := c.verdict(); v.Measure != "FCT" ||
+		!strings.Contains(strings.Join(v.Sentences, "\n"), "p99: 2 ms in the base, 1 ms now, −50.0%") {
+		t.Errorf("%+v", v)
 	}
 	if (&content{}).verdict() != nil {
 		t.Error("a verdict without a comparison")

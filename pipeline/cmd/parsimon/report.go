@@ -31,8 +31,8 @@ model. The file is complete, at most 1.5 MB, and works offline in any current br
   parsimon report mixed@flow-3 --lake lake --output mixed.html
   parsimon report "small, fail 288:292" --compare small --lake lake
 
-The report of an estimate from windows of time (run --within) says so beside every percentile: it has the windows
-over the load, the parts of the intervals, and how these closed. It leaves out what needs every flow.
+The report of an estimate from windows of time (run --within) says so beside every percentile: it has the percentiles
+of services and networks with their intervals, and leaves out what needs every flow.
 
 --compare adds what changed over another scenario, and why nothing changed where nothing did. A comparison
 that the lake does not hold yet is made first, as "parsimon compare" makes it.`,
@@ -94,44 +94,36 @@ func prepareReport(ctx context.Context, e *env, l *lake.Lake, limits duckdb.Opti
 	if o.Query, err = catalog.Options(l, limits); err != nil {
 		return err
 	}
-	scenario, base, err := report.Resolve(ctx, l.Path(), *o)
+	found, err := report.Find(ctx, l.Path(), *o)
 	if err != nil {
 		return err
 	}
-	if err := warnDamaged(e, l.Path(), scenario.Scenario); err != nil {
+	if err := warnDamaged(e, l.Path(), found.Estimate.Scenario); err != nil {
 		return err
 	}
-	if o.Compare != "" {
+	if base := found.Base; base != nil {
 		if err := warnDamaged(e, l.Path(), base.Scenario); err != nil {
 			return err
 		}
-		has, err := report.HasComparison(ctx, l.Path(), scenario, base, o.Query)
-		if err != nil {
-			return err
-		}
-		if !has && base != scenario {
+		if !found.Compared {
 			_, err := whatif.Compare(ctx, l, whatif.Side{Scenario: base.Scenario, Variant: base.Variant},
-				whatif.Side{Scenario: scenario.Scenario, Variant: scenario.Variant},
+				whatif.Side{Scenario: found.Estimate.Scenario, Variant: found.Estimate.Variant},
 				whatif.CompareOptions{By: []string{"service"}, Links: 12})
 			if err != nil {
 				return err
 			}
 		}
 	}
-	if scenario.Windows == 0 {
-		o.Stages, err = stageCosts(l, scenario)
-		return err
+	ids := found.WindowScenarios
+	if len(ids) == 0 {
+		ids = []string{found.Estimate.Scenario}
 	}
-	ids, err := report.WindowScenarios(ctx, l.Path(), scenario, o.Query)
-	if err != nil {
-		return err
-	}
-	o.Stages, err = windowCosts(l, ids)
+	o.Stages, err = stageCosts(l, ids)
 	return err
 }
 
-// windowCosts reads what the stages of the windows of an estimate cost, all rounds together.
-func windowCosts(l *lake.Lake, ids []string) (out []report.StageCost, err error) {
+// stageCosts reads what the stages of an estimate cost, those of its passes and of all its rounds of windows together.
+func stageCosts(l *lake.Lake, ids []string) (out []report.StageCost, err error) {
 	for _, id := range ids {
 		s, err := pipeline.ReadScenarioStatus(l, lake.ScenarioID(id), false)
 		if err != nil {
@@ -144,25 +136,6 @@ func windowCosts(l *lake.Lake, ids []string) (out []report.StageCost, err error)
 			}
 			c := &out[at]
 			c.Tasks, c.Seconds, c.Rows, c.Bytes = c.Tasks+st.Done, c.Seconds+st.Seconds, c.Rows+st.Rows, c.Bytes+st.Bytes
-		}
-	}
-	return out, nil
-}
-
-// stageCosts reads what the stages of an estimate cost, those of its passes too.
-func stageCosts(l *lake.Lake, of report.Estimate) ([]report.StageCost, error) {
-	status, err := pipeline.ReadStatus(l, false)
-	if err != nil {
-		return nil, err
-	}
-	var out []report.StageCost
-	for _, s := range status.Scenarios {
-		if string(s.ScenarioID) != of.Scenario {
-			continue
-		}
-		for _, st := range s.Stages {
-			out = append(out, report.StageCost{Stage: st.Stage, Variant: st.Variant, Tasks: st.Done, Seconds: st.Seconds,
-				Rows: st.Rows, Bytes: st.Bytes})
 		}
 	}
 	return out, nil
