@@ -16,6 +16,7 @@ import (
 var mayImport = map[string][]string{
 	"schema":               nil,
 	"schema/columns":       {"schema"},
+	"schema/tree":          {"schema/units"},
 	"datasets":             nil,
 	"simkernel":            nil,
 	"simkernel/linkcase":   {"simkernel"},

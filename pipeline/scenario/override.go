@@ -4,16 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
-	"parsimon/datasets"
 	"parsimon/schema/tree"
 	"parsimon/simkernel"
-	"parsimon/stages/topology"
 )
 
 // A Setting gives a key of a scenario file another value.
@@ -47,39 +43,25 @@ var exclusive = [][]string{
 // kind has its default constants and the file's window, unless settings before or after it change them. Errors name the
 // setting.
 func LoadWith(path string, settings []Setting) (*Scenario, error) {
-	if len(settings) == 0 {
-		return Load(path)
-	}
-	dir, data := "", []byte(nil)
-	shipped, err := datasets.Read(datasets.Scenarios, path)
-	if info, serr := os.Stat(path); serr == nil && !info.IsDir() {
-		dir = filepath.Dir(path)
-		data, err = topology.ReadFile(path)
-	} else if err == nil {
-		data = shipped
-	}
-	if err != nil {
-		_, err := Load(path) // whose error lists what ships
-		return nil, err
-	}
-	top, err := parseYAML(path, data)
+	top, dir, err := open(path)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := read(top, dir); err != nil {
-		return nil, err
+	sc, err := read(top, dir)
+	if err != nil || len(settings) == 0 {
+		return sc, err
 	}
 	var said []string
 	for _, s := range settings {
 		said = append(said, s.String())
 	}
 	for _, s := range kindFirst(settings) {
-		if err := apply(top.value, s); err != nil {
+		if err := apply(top.Value, s); err != nil {
 			return nil, fmt.Errorf("%s: --set %s: %w", path, s, err)
 		}
 	}
-	sc, err := read(top, dir)
-	var field *FieldError
+	sc, err = read(top, dir)
+	var field *tree.FieldError
 	if errors.As(err, &field) {
 		return nil, fmt.Errorf("%s with %s: %s: %w", path, strings.Join(said, ", "), field.Key, field.Err)
 	}

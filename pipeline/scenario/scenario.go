@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -13,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"parsimon/datasets"
+	"parsimon/schema/tree"
 	"parsimon/schema/units"
 	"parsimon/simkernel"
 	"parsimon/stages/topology"
@@ -43,9 +42,9 @@ type Scenario struct {
 	switchNotes  []string
 	switchBuffer *SwitchBuffer
 	workload     workloadSpec
-	params       simkernel.Params  // the transport and its constants
-	failAt       map[string]field  // where the file says what is in Fail
-	digests      map[string]string // of files, by path, size and time: see FileDigest
+	params       simkernel.Params      // the transport and its constants
+	failAt       map[string]tree.Field // where the file says what is in Fail
+	digests      map[string]string     // of files, by path, size and time: see FileDigest
 }
 
 // A workloadSpec is a flow file, a workload of the lake or services.
@@ -68,9 +67,9 @@ type serviceSpec struct {
 	sizes        *workload.SizeCDF
 	sigma, share float64
 	poisson      bool
-	racks        []int   // nil: all
-	racksAt      []field // where the file says so
-	pairs        []field // "A:B"; nil: a matrix
+	racks        []int        // nil: all
+	racksAt      []tree.Field // where the file says so
+	pairs        []tree.Field // "A:B"; nil: a matrix
 	twinOf       string
 }
 
@@ -78,7 +77,7 @@ type serviceSpec struct {
 type vnetSpec struct {
 	name  string
 	hosts []string // see stages.Network.HostList
-	at    field
+	at    tree.Field
 }
 
 // Limits of what a scenario can ask for.
@@ -100,26 +99,8 @@ func newScenario() *Scenario {
 var ErrNoFile = errors.New("there is no such file, nor does a scenario of that name ship")
 
 // Load reads a scenario file, or a shipped scenario by its name (datasets.Scenarios). Paths
-// in a file are relative to it. Errors name the file, the line and the key (*FieldError).
-func Load(path string) (*Scenario, error) {
-	info, err := os.Stat(path)
-	folder := err == nil && info.IsDir() // which may be a lake that has the scenario's name
-	if folder || errors.Is(err, fs.ErrNotExist) {
-		if shipped, e := datasets.Read(datasets.Scenarios, path); e == nil {
-			return parse(path+" (shipped)", "", shipped)
-		}
-		if folder {
-			return nil, fmt.Errorf("scenario %s: is a directory, and no scenario of that name ships (%s)", path, strings.Join(datasets.Names(datasets.Scenarios), ", "))
-		}
-		return nil, fmt.Errorf("scenario %s: %w (%s)", path, ErrNoFile,
-			strings.Join(datasets.Names(datasets.Scenarios), ", "))
-	}
-	data, err := topology.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("scenario: %w", err)
-	}
-	return parse(path, filepath.Dir(path), data)
-}
+// in a file are relative to it. Errors name the file, the line and the key (*tree.FieldError).
+func Load(path string) (*Scenario, error) { return LoadWith(path, nil) }
 
 // FromFiles is the scenario of a topology (a file as for stages.ReadTopology, or the name of a
 // shipped one) and a flow file, with the defaults for all else.
@@ -292,7 +273,7 @@ func (s *Scenario) failedNetwork() (n *topology.Network, all []topology.Failure,
 	for _, text := range s.Fail {
 		failures, err := n.FailNamed(text)
 		if at, inFile := s.failAt[text]; err != nil && inFile {
-			return nil, nil, at.fail(err)
+			return nil, nil, at.Fail(err)
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("fail: %w", err)
@@ -314,14 +295,14 @@ func (s *Scenario) Workload(n *topology.Network) (*workload.Workload, error) {
 	for _, v := range s.workload.vnets {
 		hosts, err := n.HostList(v.hosts)
 		if err != nil {
-			return nil, v.at.fail(err)
+			return nil, v.at.Fail(err)
 		}
 		span[v.name] = hosts
 	}
 	for _, v := range s.workload.services {
 		for i, rack := range v.racks {
 			if racks := len(n.Racks()); rack >= racks {
-				return nil, v.racksAt[i].failf("is %d, and the topology has racks 0 to %d", rack, racks-1)
+				return nil, v.racksAt[i].Failf("is %d, and the topology has racks 0 to %d", rack, racks-1)
 			}
 		}
 		pairs, err := hostPairs(n, v.pairs)
@@ -332,7 +313,7 @@ func (s *Scenario) Workload(n *topology.Network) (*workload.Workload, error) {
 		for i, p := range pairs {
 			for _, h := range p {
 				if _, inside := slices.BinarySearch(hosts, h); hosts != nil && !inside {
-					return nil, v.pairs[i].failf("host %d is not in virtual network %q", h, v.vnet)
+					return nil, v.pairs[i].Failf("host %d is not in virtual network %q", h, v.vnet)
 				}
 			}
 		}

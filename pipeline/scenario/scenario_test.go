@@ -15,6 +15,7 @@ import (
 
 	"parsimon/datasets"
 	"parsimon/schema"
+	"parsimon/schema/tree"
 	"parsimon/schema/units"
 	"parsimon/simkernel"
 	"parsimon/stages/topology"
@@ -203,7 +204,7 @@ func TestScenarioErrorsNameThePlace(t *testing.T) {
 			t.Fatalf("%q is not in the scenario", c.old)
 		}
 		_, err := Load(tinyFiles(t, text))
-		var at *FieldError
+		var at *tree.FieldError
 		if err == nil || !strings.Contains(err.Error(), c.want) || !errors.As(err, &at) || at.Line < 1 || !strings.HasSuffix(at.File, "tiny.yaml") {
 			t.Errorf("%q → %q: error %v, want %q", c.old, c.new, err, c.want)
 		}
@@ -496,3 +497,12 @@ func TestVNetSpansSomeHosts(t *testing.T) {
 type recordFunc func(arrow.Record) error
 
 func (f recordFunc) Write(rec arrow.Record) error { return f(rec) }
+
+// parse reads the text of a scenario file.
+func parse(file, dir string, data []byte) (*Scenario, error) {
+	top, err := parseYAML(file, data)
+	if err != nil {
+		return nil, err
+	}
+	return read(top, dir)
+}

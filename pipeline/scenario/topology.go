@@ -1,12 +1,12 @@
 package scenario
 
 import (
-	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"parsimon/datasets"
+	"parsimon/schema/tree"
 	"parsimon/simkernel"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/format"
@@ -62,81 +62,20 @@ func (r *scenarioReader) readTopologyFile(path string) error {
 }
 
 // topologyOptionKeys read the keys that say what a topology file does not.
-func (r *scenarioReader) topologyOptionKeys() map[string]func(field) error {
+func (r *scenarioReader) topologyOptionKeys() tree.Keys {
 	o := &r.topology.options
-	return map[string]func(field) error{
-		"host_patterns": readTexts(func(_ field, text string) error {
-			o.HostPatterns = append(o.HostPatterns, text)
-			return nil
-		}),
-		"nodes": func(f field) (err error) {
+	return tree.Keys{
+		"host_patterns": tree.ReadList(&o.HostPatterns, tree.Verbatim),
+		"nodes": func(f tree.Field) (err error) {
 			o.NodeList, err = r.path(f)
 			return err
 		},
-		"speeds": readTexts(func(f field, text string) error {
-			rule, err := format.ParseSpeedRule(text)
-			if err != nil {
-				return f.fail(err)
-			}
-			o.Speeds = append(o.Speeds, rule)
-			return nil
-		}),
-		"exclude": readTexts(func(_ field, text string) error {
-			o.Exclude = append(o.Exclude, text)
-			return nil
-		}),
-		"default_speed": readSpeed(&o.DefaultSpeedBps, simkernel.MinBps, 1e15),
-		"default_delay": readParsed(&o.DefaultDelayNS, topology.ParseDelay),
-		"delays": readTexts(func(f field, text string) error {
-			rule, err := topology.ParseDelayRule(text)
-			if err != nil {
-				return f.fail(err)
-			}
-			o.Delays = append(o.Delays, rule)
-			return nil
-		}),
-		"repair": readTexts(func(f field, text string) error {
-			kind, err := format.ParseRepair(text)
-			if err != nil {
-				return f.fail(err)
-			}
-			o.Repair = append(o.Repair, kind)
-			return nil
-		}),
-	}
-}
-
-// readGenerated takes a network that the file describes under one of format.GeneratedKeys.
-func (s *Scenario) readGenerated(f field) error {
-	g, faults := format.ReadGenerated(f.file, f.key, f.value)
-	if len(faults) == 0 {
-		s.topology.generated = g
-		return nil
-	}
-	key, text := f.key, faults[0].Text
-	if place, rest, ok := strings.Cut(text, ": "); ok && strings.HasPrefix(place, f.key) {
-		key, text = place, rest
-	}
-	return &FieldError{f.file, max(1, faults[0].Line), key, errors.New(text)}
-}
-
-// readTexts reads a list of texts.
-func readTexts(each func(f field, text string) error) func(field) error {
-	return func(f field) error {
-		list, err := f.list()
-		if err != nil {
-			return err
-		}
-		for _, item := range list {
-			text, err := item.text()
-			if err == nil {
-				err = each(item, text)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
+		"speeds":        tree.ReadList(&o.Speeds, format.ParseSpeedRule),
+		"exclude":       tree.ReadList(&o.Exclude, tree.Verbatim),
+		"default_speed": tree.ReadBounded(&o.DefaultSpeedBps, topology.ParseSpeed, simkernel.MinBps, 1e15, "bps"),
+		"default_delay": tree.ReadParsed(&o.DefaultDelayNS, topology.ParseDelay),
+		"delays":        tree.ReadList(&o.Delays, topology.ParseDelayRule),
+		"repair":        tree.ReadList(&o.Repair, format.ParseRepair),
 	}
 }
 

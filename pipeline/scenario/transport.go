@@ -3,11 +3,11 @@ package scenario
 import (
 	"encoding/json"
 	"fmt"
-	"strconv"
 
 	"parsimon/schema/tree"
 	"parsimon/schema/units"
 	"parsimon/simkernel"
+	"parsimon/stages/topology"
 )
 
 // Params returns the transport and its constants.
@@ -64,16 +64,16 @@ func parseWindow(text string) (int64, error) {
 
 // readWindow reads key window: a value for all paths, or one for each class of paths (simkernel.WANRoundTripNS); a
 // class that is not named has auto.
-func (r *scenarioReader) readWindow(f field) error {
+func (r *scenarioReader) readWindow(f tree.Field) error {
 	p := &r.params
 	p.SetWindow(simkernel.AutoWindow)
-	if f.is(tree.Object) {
-		return f.object(map[string]func(field) error{
-			"lan": readParsed(&p.WindowBytes, parseWindow),
-			"wan": readParsed(&p.WANWindowBytes, parseWindow),
+	if f.Is(tree.Object) {
+		return f.Object(tree.Keys{
+			"lan": tree.ReadParsed(&p.WindowBytes, parseWindow),
+			"wan": tree.ReadParsed(&p.WANWindowBytes, parseWindow),
 		})
 	}
-	err := readParsed(&p.WindowBytes, parseWindow)(f)
+	err := tree.ReadParsed(&p.WindowBytes, parseWindow)(f)
 	p.WANWindowBytes = p.WindowBytes
 	return err
 }
@@ -89,79 +89,58 @@ func paramsOf(t simkernel.Transport) simkernel.Params {
 }
 
 // readTransport reads the kind first, since it decides which other keys exist.
-func (r *scenarioReader) readTransport(f field) error {
-	if kind := f.of("kind"); kind.value != nil {
-		name, err := kind.text()
+func (r *scenarioReader) readTransport(f tree.Field) error {
+	if kind := f.Of("kind"); kind.Value != nil {
+		name, err := kind.Scalar()
 		if err != nil {
 			return err
 		}
 		t, err := simkernel.ParseTransport(name)
 		if err != nil {
-			return kind.fail(err)
+			return kind.Fail(err)
 		}
 		r.params = paramsOf(t)
 	}
-	keys := map[string]func(field) error{"kind": func(field) error { return nil }, "window": r.readWindow}
+	keys := tree.Keys{"kind": func(tree.Field) error { return nil }, "window": r.readWindow}
 	for _, k := range r.params.Keys() {
 		keys[k.Name] = readKey(k)
 	}
 	for _, name := range markKeys {
-		if f.of(name).value != nil {
+		if f.Of(name).Value != nil {
 			r.params.StatedMarks = true
 		}
 	}
-	if err := f.object(keys); err != nil {
+	if err := f.Object(keys); err != nil {
 		return err
 	}
 	if err := r.params.Validate(); err != nil {
-		return f.fail(err)
+		return f.Fail(err)
 	}
 	return nil
 }
 
 // readKey reads a value of a key into the constant that it points to.
-func readKey(k simkernel.Key) func(field) error {
+func readKey(k simkernel.Key) func(tree.Field) error {
 	switch k.Unit {
 	case simkernel.Bytes:
-		return readQuantity(k.Int, units.Bytes, int64(k.Min), int64(k.Max))
+		return tree.ReadQuantity(k.Int, units.Bytes, int64(k.Min), int64(k.Max))
 	case simkernel.Nanoseconds:
-		return readQuantity(k.Int, units.Duration, int64(k.Min), int64(k.Max))
+		return tree.ReadQuantity(k.Int, units.Duration, int64(k.Min), int64(k.Max))
 	case simkernel.BitsPerSec:
-		return readRate(k.Float, int64(k.Min), int64(k.Max))
+		return func(f tree.Field) error {
+			var bps int64
+			err := tree.ReadBounded(&bps, topology.ParseSpeed, int64(k.Min), int64(k.Max), "bps")(f)
+			*k.Float = float64(bps)
+			return err
+		}
 	case simkernel.Count:
-		return readCount(k.Int, int64(k.Min), int64(k.Max))
+		return tree.ReadInt(k.Int, int64(k.Min), int64(k.Max))
 	}
 	percent, want := k.Unit == simkernel.Share, k.Range()
 	if percent {
 		want += fmt.Sprintf(", or up to %v%%", 100*k.Max)
 	}
-	return readFloat(k.Float, percent, want, k.Contains)
-}
-
-// readRate reads a bandwidth.
-func readRate(to *float64, lo, hi int64) func(field) error {
-	return func(f field) error {
-		var bps int64
-		err := readSpeed(&bps, lo, hi)(f)
-		if err == nil {
-			*to = float64(bps)
-		}
-		return err
-	}
-}
-
-// readCount reads a whole number.
-func readCount(to *int64, lo, hi int64) func(field) error {
-	return readParsed(to, func(text string) (int64, error) {
-		v, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("is %q, want a whole number", text)
-		}
-		if v < lo || v > hi {
-			return 0, fmt.Errorf("is %d, must be %d to %d", v, lo, hi)
-		}
-		return v, nil
-	})
+	return tree.ReadFloat(k.Float, percent, want, k.Contains)
 }
 
 // A canonicalTransport is the canonical form of the transport: the constants that all transports share

@@ -2,44 +2,34 @@ package scenario
 
 import (
 	"slices"
+
+	"parsimon/schema/tree"
 )
 
 // readVNets reads the virtual networks that span only some of the hosts.
-func (r *scenarioReader) readVNets(f field) error {
-	list, err := f.list()
-	if err != nil {
-		return err
-	}
-	for _, item := range list {
+func (r *scenarioReader) readVNets(f tree.Field) error {
+	return f.Each(func(item tree.Field) error {
 		v := vnetSpec{at: item}
-		err := item.object(map[string]func(field) error{
-			"name": readText(&v.name),
-			"hosts": func(f field) error {
+		err := item.Object(tree.Keys{
+			"name": tree.ReadText(&v.name),
+			"hosts": func(f tree.Field) error {
 				v.at = f
-				hosts, err := f.list()
-				for _, h := range hosts {
-					text, err := h.text()
-					if err != nil {
-						return err
-					}
-					v.hosts = append(v.hosts, text)
-				}
-				return err
+				return tree.ReadList(&v.hosts, tree.Verbatim)(f)
 			},
 		})
 		switch {
 		case err != nil:
 			return err
 		case v.name == "":
-			return item.failf("has no name")
+			return item.Failf("has no name")
 		case len(v.hosts) == 0:
-			return item.failf("has no hosts; leave it out if it spans all")
+			return item.Failf("has no hosts; leave it out if it spans all")
 		case slices.ContainsFunc(r.workload.vnets, func(o vnetSpec) bool { return o.name == v.name }):
-			return item.failf("is named %q like another virtual network", v.name)
+			return item.Failf("is named %q like another virtual network", v.name)
 		}
 		r.workload.vnets = append(r.workload.vnets, v)
-	}
-	return nil
+		return nil
+	})
 }
 
 // unusedVNet is a virtual network that no service is in.

@@ -1,5 +1,5 @@
-// Package tree parses JSON and YAML documents into values with the lines at which they stand, for readers that name the
-// line of everything that is wrong.
+// Package tree parses JSON and YAML documents into values with the lines at which they stand (Value), and reads them
+// into typed variables (Field), for readers that name the file, the line and the key of everything that is wrong.
 package tree
 
 import (

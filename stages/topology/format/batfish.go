@@ -44,45 +44,33 @@ func detectBatfish(s *source) bool {
 // readBatfish makes one sighting of each edge, seen from node1. Names are compared without case, as
 // Batfish does: it lower-cases all node names.
 func readBatfish(s *source, o *Options) (*draft, error) {
-	r, t, err := s.tree(tree.JSON)
-	if err != nil || t == nil {
-		return r.draft, err
+	d := &draft{}
+	top, err := s.document(d, s.files[0], tree.JSON)
+	if err != nil || top.Value == nil {
+		return d, err
 	}
 	seen := sightings{foldCase: true}
-	if r.object(t, "") {
-		for _, edge := range r.list(t.Get("edges"), "edges") {
-			if !r.object(edge, "edges") {
-				continue
-			}
-			a, okA := r.batfishEnd(edge, "node1")
-			b, okB := r.batfishEnd(edge, "node2")
-			if okA && okB {
-				seen.list = append(seen.list, sighting{a: a, b: b, delayNS: -1, at: r.place(edge, "")})
-			}
+	for _, edge := range d.list(top.Of("edges")) {
+		a, okA := d.batfishEnd(edge, "node1")
+		b, okB := d.batfishEnd(edge, "node2")
+		if okA && okB {
+			seen.list = append(seen.list, sighting{a: a, b: b, delayNS: -1, at: lineOf(edge)})
 		}
 	}
-	seen.assemble(r.draft, o)
-	return r.draft, nil
+	seen.assemble(d, o)
+	return d, nil
 }
 
 // batfishEnd reads {hostname, interfaceName}. Both must be there: without interfaces, two edges between
 // the same nodes cannot be distinguished.
-func (r *treeReader) batfishEnd(edge *tree.Value, key string) (e end, ok bool) {
-	t := edge.Get(key)
-	if t == nil {
-		r.bad(edge, "edges", "has no %s", key)
+func (d *draft) batfishEnd(edge tree.Field, key string) (e end, ok bool) {
+	if !d.take(edge.Need(key)) {
 		return e, false
 	}
-	host, port := t.Get("hostname"), t.Get("interfaceName")
-	if host == nil || port == nil {
-		r.bad(t, "edges."+key, "needs hostname and interfaceName")
-		return e, false
+	f := edge.Of(key)
+	e = end{strings.TrimSpace(f.Value.Get("hostname").Scalar()), f.Value.Get("interfaceName").Scalar()}
+	if ok = e.device != "" && e.port != ""; !ok {
+		d.bad(f, "needs hostname and interfaceName")
 	}
-	name, okName := r.text(host, key+".hostname")
-	e.port, ok = r.text(port, key+".interfaceName")
-	e.device = strings.TrimSpace(name)
-	if okName && e.device == "" {
-		r.bad(host, key+".hostname", "is empty")
-	}
-	return e, ok && okName && e.device != ""
+	return e, ok
 }

@@ -1,6 +1,7 @@
 package format
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -64,19 +65,19 @@ func detectContainerlab(s *source) bool {
 var containerlabSpecial = []string{"host", "mgmt-net", "macvlan", "vxlan", "vxlan-stitch", "dummy"}
 
 func readContainerlab(s *source, o *Options) (*draft, error) {
-	reader, t, err := s.tree(tree.YAML)
-	if err != nil || t == nil {
-		return reader.draft, err
+	r := &containerlabReader{draft: &draft{}, known: map[string]bool{}}
+	top, err := s.document(r.draft, s.files[0], tree.YAML)
+	if err != nil || top.Value == nil {
+		return r.draft, err
 	}
-	r := &containerlabReader{treeReader: reader, known: map[string]bool{}}
-	lab := t.Get("topology")
-	if lab == nil || !r.object(lab, "topology") {
-		r.bad(t, "", "has no key topology with nodes and links")
+	lab := top.Of("topology")
+	if lab.Value == nil {
+		r.bad(top, "has no key topology with nodes and links")
 		return r.draft, nil
 	}
 	r.nodes(lab)
-	for i, link := range r.list(lab.Get("links"), "topology.links") {
-		r.link(link, fmt.Sprintf("topology.links[%d]", i))
+	for _, link := range r.list(lab.Of("links")) {
+		r.link(link)
 	}
 	r.noteCount(r.special, "link", "links: %s to the lab's own machine left out")
 	r.sightings.assemble(r.draft, o)
@@ -85,7 +86,7 @@ func readContainerlab(s *source, o *Options) (*draft, error) {
 
 // A containerlabReader turns the links of a lab into sightings, each cable once.
 type containerlabReader struct {
-	treeReader
+	*draft
 	sightings sightings
 	known     map[string]bool
 	special   int // links to the lab's own machine
@@ -93,19 +94,11 @@ type containerlabReader struct {
 
 // nodes reads the nodes with their kinds. Network operating systems are switches; a Linux container
 // may be a host or a software router, which the number of its links decides.
-func (r *containerlabReader) nodes(lab *tree.Value) {
-	nodes := lab.Get("nodes")
-	if nodes == nil || !r.object(nodes, "topology.nodes") {
-		return
-	}
-	defaultKind := lab.Get("defaults").Get("kind").Scalar()
-	for i, name := range nodes.Keys {
-		kind := nodes.Items[i].Get("kind").Scalar()
-		if kind == "" {
-			kind = defaultKind
-		}
-		v := device{name: name, at: r.place(nodes.Items[i], "")}
-		switch kind {
+func (r *containerlabReader) nodes(lab tree.Field) {
+	defaultKind := lab.Value.Get("defaults").Get("kind").Scalar()
+	for name, f := range r.members(lab.Of("nodes")) {
+		v := device{name: name, at: lineOf(f)}
+		switch cmp.Or(f.Value.Get("kind").Scalar(), defaultKind) {
 		case "host":
 			continue // the lab's own machine
 		case "", "linux": // a host if it has one link
@@ -118,51 +111,37 @@ func (r *containerlabReader) nodes(lab *tree.Value) {
 }
 
 // link reads one link in the brief or the extended format.
-func (r *containerlabReader) link(t *tree.Value, path string) {
-	if !r.object(t, path) {
-		return
-	}
-	if kind := t.Get("type").Scalar(); kind != "" && kind != "veth" {
+func (r *containerlabReader) link(f tree.Field) {
+	if kind := f.Value.Get("type").Scalar(); kind != "" && kind != "veth" {
 		if !slices.Contains(containerlabSpecial, kind) {
-			r.bad(t, path, "link type %q is unknown", kind)
+			r.bad(f, "link type %q is unknown", kind)
 			return
 		}
 		r.special++
 		return
 	}
-	ends := r.list(t.Get("endpoints"), path+".endpoints")
-	if len(ends) != 2 {
-		r.bad(t, path, "has %d endpoints, want 2", len(ends))
+	endpoints := r.list(f.Of("endpoints"))
+	if len(endpoints) != 2 {
+		r.bad(f, "has %d endpoints, want 2", len(endpoints))
 		return
 	}
-	a, okA := r.end(ends[0], path)
-	b, okB := r.end(ends[1], path)
-	if !okA || !okB {
-		return
-	}
-	for _, e := range []end{a, b} {
-		if slices.Contains(containerlabSpecial, e.device) && !r.known[e.device] {
+	var ends [2]end
+	for i, endpoint := range endpoints {
+		e, t := &ends[i], endpoint.Value
+		if e.device, e.port, _ = strings.Cut(t.Text, ":"); t.Kind == tree.Object {
+			*e = end{t.Get("node").Scalar(), t.Get("interface").Scalar()}
+		}
+		switch known := r.known[e.device]; {
+		case e.device == "" || e.port == "":
+			r.bad(endpoint, "endpoint %s, want node:interface", t)
+			return
+		case !known && slices.Contains(containerlabSpecial, e.device):
 			r.special++
 			return
-		}
-		if !r.known[e.device] {
-			r.fault(r.place(t, path), topology.FaultUnknownNode, "no node has the name %q", e.device)
+		case !known:
+			r.fault(placeOf(f), topology.FaultUnknownNode, "no node has the name %q", e.device)
 			return
 		}
 	}
-	r.sightings.list = append(r.sightings.list, sighting{a: a, b: b, delayNS: -1, at: r.place(t, "")})
-}
-
-// end reads "node:interface" or {node, interface}.
-func (r *containerlabReader) end(t *tree.Value, path string) (e end, ok bool) {
-	if t.Kind == tree.Object {
-		e = end{t.Get("node").Scalar(), t.Get("interface").Scalar()}
-	} else {
-		e.device, e.port, _ = strings.Cut(t.Text, ":")
-	}
-	if e.device == "" || e.port == "" {
-		r.bad(t, path, "endpoint %s, want node:interface", t)
-		return e, false
-	}
-	return e, true
+	r.sightings.list = append(r.sightings.list, sighting{a: ends[0], b: ends[1], delayNS: -1, at: lineOf(f)})
 }

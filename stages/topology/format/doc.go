@@ -13,6 +13,6 @@
 // (infer.go). Finish checks the draft of any format. A Network exists only if no fault but islands remains; Load
 // reports all faults at once, Loaded.Usable returns them as one error.
 //
-// JSON and YAML are trees of values with the line of each (tree.go). Tables are rows of text under columns, each
-// column a list of the headers that it may have (table.go).
+// JSON and YAML are fields with the file, the line and the key of each (schema/tree). Tables are rows of text under
+// columns, each column a list of the headers that it may have (table.go).
 package format

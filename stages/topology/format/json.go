@@ -1,7 +1,7 @@
 package format
 
 import (
-	"fmt"
+	"math"
 	"strings"
 
 	"parsimon/schema/tree"
@@ -20,138 +20,92 @@ spine, switch; name, pod and rack are optional.
 
 func detectJSON(s *source) bool { return s.single(".json") }
 
+// readJSON reads the document in the order that gives links their ids: the racks of a pod with their hosts' cables, the
+// pod's other cables, the cables between pods, then the plain lists.
 func readJSON(s *source, _ *Options) (*draft, error) {
-	reader, t, err := s.tree(tree.JSON)
-	r := jsonReader{reader}
-	if err != nil || t == nil || !r.object(t, "", "planes", "pods", "fab2spine", "nodes", "links") {
-		return r.draft, err
+	d := &draft{}
+	top, err := s.document(d, s.files[0], tree.JSON)
+	if err != nil || top.Value == nil {
+		return d, err
 	}
+	var planes, pods, cross, nodes, links tree.Field
+	d.take(top.Object(tree.Keys{"planes": tree.Keep(&planes), "pods": tree.Keep(&pods), "fab2spine": tree.Keep(&cross),
+		"nodes": tree.Keep(&nodes), "links": tree.Keep(&links)}))
 	rack := int32(0)
-	for p, pod := range r.list(t.Get("pods"), "pods") {
-		r.pod(pod, p, &rack)
+	for p, pod := range d.list(pods) {
+		d.jsonPod(pod, p, &rack)
 	}
-	for f, plane := range r.list(t.Get("planes"), "planes") {
-		for s, v := range r.list(plane, fmt.Sprintf("planes[%d]", f)) {
-			spine := topology.Node{Kind: topology.KindSpine, Name: topology.ClosSpineName(f, s), Pod: -1, Rack: -1}
-			r.node(v, fmt.Sprintf("planes[%d][%d]", f, s), spine)
+	for p, plane := range d.list(planes) {
+		for s, v := range d.list(plane) {
+			d.jsonNode(v, topology.Node{Kind: topology.KindSpine, Name: topology.ClosSpineName(p, s), Pod: -1, Rack: -1})
 		}
 	}
-	r.cables(t.Get("fab2spine"), "fab2spine")
-	for i, v := range r.list(t.Get("nodes"), "nodes") {
-		r.node(v, fmt.Sprintf("nodes[%d]", i), topology.Node{Pod: -1, Rack: -1})
+	d.jsonCables(cross)
+	for _, v := range d.list(nodes) {
+		d.jsonNode(v, topology.Node{Pod: -1, Rack: -1})
 	}
-	r.cables(t.Get("links"), "links")
-	return r.draft, nil
+	d.jsonCables(links)
+	return d, nil
 }
 
-// A jsonReader reads the document in the order that gives links their ids: the racks of a pod with
-// their hosts' cables, the pod's other cables, the cables between pods, then the plain lists.
-type jsonReader struct{ treeReader }
-
-// pod reads a pod: its racks of hosts and tors, then its fabric switches. rack counts the racks.
-func (r *jsonReader) pod(pod *tree.Value, p int, rack *int32) {
-	in := func(format string, args ...any) string {
-		return fmt.Sprintf("pods[%d].", p) + fmt.Sprintf(format, args...)
-	}
-	if !r.object(pod, fmt.Sprintf("pods[%d]", p), "fabs", "racks", "tor2fab") {
-		return
-	}
-	for k, t := range r.list(pod.Get("racks"), in("racks")) {
-		if !r.object(t, in("racks[%d]", k), "tor", "hosts", "host2tor") {
+// jsonPod reads a pod: its racks of hosts and tors, then its fabric switches. number counts the racks.
+func (d *draft) jsonPod(pod tree.Field, p int, number *int32) {
+	var fabs, racks, cross tree.Field
+	d.take(pod.Object(tree.Keys{"fabs": tree.Keep(&fabs), "racks": tree.Keep(&racks), "tor2fab": tree.Keep(&cross)}))
+	for k, rack := range d.list(racks) {
+		var tor, hosts, cables tree.Field
+		keys := tree.Keys{"tor": tree.Keep(&tor), "hosts": tree.Keep(&hosts), "host2tor": tree.Keep(&cables)}
+		if !d.take(rack.Object(keys)) {
 			continue
 		}
-		for h, v := range r.list(t.Get("hosts"), in("racks[%d].hosts", k)) {
-			host := topology.Node{Kind: topology.KindHost, Name: topology.ClosHostName(p, k, h), Pod: int32(p), Rack: *rack}
-			r.node(v, in("racks[%d].hosts[%d]", k, h), host)
+		v := topology.Node{Kind: topology.KindHost, Pod: int32(p), Rack: *number}
+		for h, host := range d.list(hosts) {
+			v.Name = topology.ClosHostName(p, k, h)
+			d.jsonNode(host, v)
 		}
-		if tor := t.Get("tor"); tor != nil {
-			v := topology.Node{Kind: topology.KindTor, Name: topology.ClosTorName(p, k), Pod: int32(p), Rack: *rack}
-			r.node(tor, in("racks[%d].tor", k), v)
-		} else {
-			r.bad(t, in("racks[%d]", k), "has no tor")
+		v.Kind, v.Name = topology.KindTor, topology.ClosTorName(p, k)
+		if d.take(rack.Need("tor")) {
+			d.jsonNode(tor, v)
 		}
-		r.cables(t.Get("host2tor"), in("racks[%d].host2tor", k))
-		*rack++
+		d.jsonCables(cables)
+		*number++
 	}
-	for f, v := range r.list(pod.Get("fabs"), in("fabs")) {
-		fabric := topology.Node{Kind: topology.KindFabric, Name: topology.ClosFabricName(p, f), Pod: int32(p), Rack: -1}
-		r.node(v, in("fabs[%d]", f), fabric)
+	for i, v := range d.list(fabs) {
+		d.jsonNode(v, topology.Node{Kind: topology.KindFabric, Name: topology.ClosFabricName(p, i), Pod: int32(p), Rack: -1})
 	}
-	r.cables(pod.Get("tor2fab"), in("tor2fab"))
+	d.jsonCables(cross)
 }
 
-// node reads a node. v holds what its place in the file says; an empty kind leaves kind, name, pod
-// and rack to the node itself.
-func (r *jsonReader) node(t *tree.Value, path string, v topology.Node) {
-	if !r.object(t, path, "id", "kind", "name", "pod", "rack") {
+// jsonNode reads a node. v holds what its place in the file says; an empty kind leaves kind, name, pod and rack to the
+// node itself.
+func (d *draft) jsonNode(f tree.Field, v topology.Node) {
+	said := topology.Node{Pod: -1, Rack: -1}
+	ok := d.take(f.Object(tree.Keys{"id": number32(&said.ID), "kind": tree.ReadText(&said.Kind),
+		"name": tree.ReadText(&said.Name), "pod": number32(&said.Pod), "rack": number32(&said.Rack)}))
+	if !ok || !d.take(f.Need("id")) {
 		return
 	}
-	id, ok := r.integer(t.Get("id"), path+".id", 32)
-	if t.Get("id") == nil {
-		r.bad(t, path, "has no id")
-	}
-	v.ID = int32(id)
-	kind := ""
-	if k := t.Get("kind"); k != nil {
-		kind, ok = r.stringOf(k, path+".kind", ok)
-		kind = strings.ToLower(kind)
-	}
+	v.ID, said.Kind = said.ID, strings.ToLower(said.Kind)
 	if v.Kind == "" {
-		v.Kind = kind
-		if name := t.Get("name"); name != nil {
-			v.Name, ok = r.stringOf(name, path+".name", ok)
-		}
-		v.Pod, v.Rack = r.position(t.Get("pod"), path+".pod"), r.position(t.Get("rack"), path+".rack")
-	} else if kind != "" && kind != v.Kind && (kind != topology.KindSwitch || v.Kind == topology.KindHost) {
-		r.bad(t, path, "node %d is a %q where a %s belongs", v.ID, kind, v.Kind)
+		v = said
+	} else if said.Kind != "" && said.Kind != v.Kind && (said.Kind != topology.KindSwitch || v.Kind == topology.KindHost) {
+		d.bad(f, "node %d is a %q where a %s belongs", v.ID, said.Kind, v.Kind)
 	}
-	if ok {
-		r.addNode(v, r.place(t, path))
+	d.addNode(v, placeOf(f))
+}
+
+// jsonCables reads a list of cables. Each incomplete one is a fault; the others are kept.
+func (d *draft) jsonCables(list tree.Field) {
+	for _, f := range d.list(list) {
+		var c topology.Cable
+		keys := tree.Keys{"a": number32(&c.A), "b": number32(&c.B), "bandwidth": number64(&c.BandwidthBps),
+			"delay": number64(&c.DelayNS)}
+		if d.take(f.Object(keys)) && d.take(f.Need("a", "b", "bandwidth", "delay")) {
+			d.addCable(c, false, placeOf(f))
+		}
 	}
 }
 
-func (r *jsonReader) stringOf(t *tree.Value, path string, ok bool) (string, bool) {
-	if t.Kind != tree.String {
-		r.bad(t, path, "is %s, want a string", t)
-		return "", false
-	}
-	return t.Text, ok
-}
+func number32(to *int32) func(tree.Field) error { return tree.ReadInt(to, -1, math.MaxInt32) }
 
-// position reads the number of a pod or a rack, or -1 where there is none.
-func (r *jsonReader) position(t *tree.Value, path string) int32 {
-	v, ok := r.integer(t, path, 32)
-	if !ok {
-		return -1
-	}
-	return int32(v)
-}
-
-// cables reads a list of cables. Each incomplete one is a fault; the others are kept.
-func (r *jsonReader) cables(list *tree.Value, path string) {
-	for i, t := range r.list(list, path) {
-		at := fmt.Sprintf("%s[%d]", path, i)
-		if !r.object(t, at, "a", "b", "bandwidth", "delay") {
-			continue
-		}
-		var v [4]int64
-		complete := true
-		for k, f := range []struct {
-			key, missing string
-			bits         int
-		}{
-			{"a", "needs both ends, a and b", 32}, {"b", "needs both ends, a and b", 32},
-			{"bandwidth", "has no bandwidth (bps)", 64}, {"delay", "has no delay (ns)", 64},
-		} {
-			x, ok := r.integer(t.Get(f.key), at+"."+f.key, f.bits)
-			if t.Get(f.key) == nil {
-				r.bad(t, at, "%s", f.missing)
-			}
-			v[k] = x
-			complete = complete && ok
-		}
-		if complete {
-			r.addCable(topology.Cable{A: int32(v[0]), B: int32(v[1]), BandwidthBps: v[2], DelayNS: v[3]}, false, r.place(t, at))
-		}
-	}
-}
+func number64(to *int64) func(tree.Field) error { return tree.ReadInt(to, 0, math.MaxInt64) }

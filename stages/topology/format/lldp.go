@@ -2,10 +2,12 @@ package format
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/xml"
 	"errors"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,91 +20,80 @@ import (
 // managementPort matches the ports of a switch's own management.
 var managementPort = regexp.MustCompile(`(?i)^(eth0$|mgmt|management|ma\d)`)
 
-// minigraph reads the links of minigraph.xml (DeviceLinkBase) and the types of devices (Device).
+// A minigraphDevice is the type of a device.
+type minigraphDevice struct {
+	Type        string `xml:"type,attr"`
+	Hostname    string
+	ElementType string
+}
+
+// A minigraphLink is a link of the network (DeviceInterfaceLink), or of another (DeviceMgmtLink, DeviceSerialLink).
+type minigraphLink struct {
+	ElementType, StartDevice, StartPort, EndDevice, EndPort, Bandwidth string
+}
+
+// minigraph reads the links of minigraph.xml (DeviceLinkBase) and the types of devices (Device), at any depth.
 func (r *sonicReader) minigraph(file string, data []byte) {
 	x := xml.NewDecoder(bytes.NewReader(data))
-	local, depth := "", 0
-	for {
-		line, _ := x.InputPos()
+	local := sonicFileName(file)
+	for path := []string{}; ; {
 		token, err := x.Token()
+		line, _ := x.InputPos()
+		at := place{file: file, line: line}
 		if errors.Is(err, io.EOF) {
-			break
+			return
+		}
+		switch v := token.(type) {
+		case xml.StartElement:
+			if path = append(path, v.Name.Local); slices.Contains([]string{"Device", "DeviceLinkBase"}, v.Name.Local) {
+				path = path[:len(path)-1]
+			}
+			switch v.Name.Local {
+			case "Device":
+				var d minigraphDevice
+				if err = x.DecodeElement(&d, &v); err == nil && d.Hostname != "" {
+					r.minigraphDevice(d, at)
+				}
+			case "DeviceLinkBase":
+				var l minigraphLink
+				if err = x.DecodeElement(&l, &v); err == nil {
+					r.minigraphLink(l, at, local)
+				}
+			}
+		case xml.EndElement:
+			path = path[:len(path)-1]
+		case xml.CharData: // the file's own switch comes before what refers to it
+			if name := strings.TrimSpace(string(v)); len(path) == 2 && path[1] == "Hostname" && name != "" {
+				local = name
+			}
 		}
 		if err != nil {
 			r.faults = append(r.faults, *syntaxFault(file, line, "not readable as XML: %v", err))
 			return
 		}
-		line, _ = x.InputPos()
-		switch v := token.(type) {
-		case xml.StartElement:
-			depth++
-			if handled, err := r.element(x, v, depth, place{file: file, line: line}, &local); err != nil {
-				r.faults = append(r.faults, *syntaxFault(file, line, "not readable as XML: %v", err))
-				return
-			} else if handled {
-				depth--
-			}
-		case xml.EndElement:
-			depth--
-		}
 	}
 }
 
-// element reads one element of minigraph.xml, if it is one that says something. local is the switch that the file is
-// of.
-func (r *sonicReader) element(x *xml.Decoder, at xml.StartElement, depth int, where place,
-	local *string) (bool, error) {
-	switch at.Name.Local {
-	case "Hostname":
-		var name string
-		if err := x.DecodeElement(&name, &at); err != nil || depth != 2 {
-			return true, err
-		}
-		*local = strings.TrimSpace(name)
-	case "Device":
-		var v struct {
-			Type        string `xml:"type,attr"`
-			Hostname    string
-			ElementType string
-		}
-		if err := x.DecodeElement(&v, &at); err != nil || v.Hostname == "" {
-			return true, err
-		}
-		kind := v.ElementType
-		if kind == "" {
-			kind = v.Type
-		}
-		if own := r.switches[v.Hostname]; own != nil && own.kind == "" {
-			own.kind = sonicKind(kind)
-		}
-		r.kind(v.Hostname, kind, where)
-	case "DeviceLinkBase":
-		var v struct{ ElementType, StartDevice, StartPort, EndDevice, EndPort, Bandwidth string }
-		if err := x.DecodeElement(&v, &at); err != nil {
-			return true, err
-		}
-		if v.ElementType != "" && v.ElementType != "DeviceInterfaceLink" {
-			r.leftOut++ // DeviceMgmtLink, DeviceSerialLink
-			return true, nil
-		}
-		if v.StartDevice == "" || v.EndDevice == "" {
-			r.fault(where, topology.FaultFormat, "DeviceLinkBase has no StartDevice or no EndDevice")
-			return true, nil
-		}
-		r.link(end{v.StartDevice, v.StartPort}, end{v.EndDevice, v.EndPort}, v.Bandwidth, where, *local)
-	default:
-		return false, nil
+func (r *sonicReader) minigraphDevice(d minigraphDevice, at place) {
+	kind := cmp.Or(d.ElementType, d.Type)
+	if own := r.switches[d.Hostname]; own != nil && own.kind == "" {
+		own.kind = sonicKind(kind)
 	}
-	return true, nil
+	r.kind(d.Hostname, kind, at)
 }
 
-// link takes a link of the minigraph of a switch: its own, or one between others.
-func (r *sonicReader) link(a, b end, mbps string, at place, local string) {
-	if local == "" {
-		local = sonicFileName(at.file)
+// minigraphLink takes a link of the minigraph of a switch: its own, or one between others.
+func (r *sonicReader) minigraphLink(l minigraphLink, at place, local string) {
+	switch {
+	case l.ElementType != "" && l.ElementType != "DeviceInterfaceLink":
+		r.leftOut++
+		return
+	case l.StartDevice == "" || l.EndDevice == "":
+		r.fault(at, topology.FaultFormat, "DeviceLinkBase has no StartDevice or no EndDevice")
+		return
 	}
-	bps := int64(0)
-	if v, err := strconv.ParseInt(strings.TrimSpace(mbps), 10, 64); err == nil && v > 0 && v < 10_000_000 {
+	a, b, bps := end{l.StartDevice, l.StartPort}, end{l.EndDevice, l.EndPort}, int64(0)
+	if v, err := strconv.ParseInt(strings.TrimSpace(l.Bandwidth), 10, 64); err == nil && v > 0 && v < 10_000_000 {
 		bps = v * 1e6
 	}
 	if b.device == local {
@@ -117,45 +108,43 @@ func (r *sonicReader) link(a, b end, mbps string, at place, local string) {
 
 // lldpJSON reads the output of lldpctl -f json: lldp.interface is a list of objects, or one object, by local port.
 func (r *sonicReader) lldpJSON(file string, data []byte) {
-	value, bad := tree.JSON(data)
-	t := r.parsed(file, value, bad)
-	if t == nil {
+	top := r.parsed(file, data, tree.JSON)
+	if top.Value == nil {
 		return
 	}
-	list := t.Get("lldp").Get("interface")
-	if list == nil {
+	ports := top.Of("lldp").Of("interface")
+	if ports.Value == nil {
 		r.faults = append(r.faults, *syntaxFault(file, 1, "lldp.interface is missing: no neighbour was found, or this is "+
 			"not lldpctl -f json"))
-		return
 	}
-	items := list.Items
-	if list.Kind == tree.Object {
-		items = []*tree.Value{list}
-	}
-	for _, item := range items {
-		for i, local := range item.Keys {
-			chassis, port := item.Items[i].Get("chassis"), item.Items[i].Get("port")
-			at := place{file: file, line: item.Items[i].Line}
-			n := lldpNeighbor{local: local, at: at, device: chassis.Get("name").Scalar()}
+	for _, object := range listOrOne(ports.Value) {
+		for i, local := range object.Keys {
+			item := object.Items[i]
+			chassis, port := item.Get("chassis"), item.Get("port")
+			n := lldpNeighbor{local: local, at: place{file: file, line: item.Line}, device: chassis.Get("name").Scalar()}
 			if n.device == "" && chassis.Get("id") == nil && chassis != nil && len(chassis.Keys) > 0 {
-				n.device = chassis.Keys[0]
-				chassis = chassis.Items[0]
+				n.device, chassis = chassis.Keys[0], chassis.Items[0]
 			}
 			id := port.Get("id")
 			n.portType, n.port, n.descr = id.Get("type").Scalar(), id.Get("value").Scalar(), port.Get("descr").Scalar()
 			n.speed = port.Get("auto-negotiation").Get("current").Scalar()
-			capabilities := chassis.Get("capability")
-			if capabilities != nil && capabilities.Kind == tree.Object {
-				capabilities = &tree.Value{Kind: tree.List, Items: []*tree.Value{capabilities}}
-			}
-			if capabilities != nil {
-				for _, c := range capabilities.Items {
-					n.capability(c.Get("type").Scalar(), c.Get("enabled").Scalar() == "true")
-				}
+			for _, c := range listOrOne(chassis.Get("capability")) {
+				n.capability(c.Get("type").Scalar(), c.Get("enabled").Scalar() == "true")
 			}
 			r.lldp(n)
 		}
 	}
+}
+
+// listOrOne is the items of a list, or an object as the only one.
+func listOrOne(t *tree.Value) []*tree.Value {
+	switch {
+	case t == nil:
+		return nil
+	case t.Kind == tree.Object:
+		return []*tree.Value{t}
+	}
+	return t.Items
 }
 
 // An lldpNeighbor is what LLDP says of the far end of a local port.

@@ -2,6 +2,7 @@ package format
 
 import (
 	"bytes"
+	"cmp"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -198,22 +199,19 @@ func (v *sonicSwitch) take(n sonicNeighbor, from sonicFile) {
 
 // config reads one configuration.
 func (r *sonicReader) config(file string, data []byte) {
-	value, bad := tree.JSONOf(data, func(key string) bool { return slices.Contains(sonicTables, key) })
-	t := r.parsed(file, value, bad)
-	if t == nil {
+	top := r.parsed(file, data, func(data []byte) (*tree.Value, *tree.Error) {
+		return tree.JSONOf(data, func(key string) bool { return slices.Contains(sonicTables, key) })
+	})
+	switch t := top.Value; {
+	case t == nil:
+		return
+	case t.Get("DEVICE_METADATA") == nil && t.Get("DEVICE_NEIGHBOR") == nil:
+		r.bad(top, "is not a SONiC configuration: it has neither DEVICE_METADATA nor DEVICE_NEIGHBOR")
 		return
 	}
-	reader := &treeReader{draft: r.draft, file: file}
-	if t.Get("DEVICE_METADATA") == nil && t.Get("DEVICE_NEIGHBOR") == nil {
-		reader.bad(t, "", "is not a SONiC configuration: it has neither DEVICE_METADATA nor DEVICE_NEIGHBOR")
-		return
-	}
-	local := t.Get("DEVICE_METADATA").Get("localhost")
-	name := strings.TrimSpace(local.Get("hostname").Scalar())
-	if name == "" {
-		name = sonicFileName(file)
-	}
-	at := place{file: file, line: t.Line}
+	local := top.Value.Get("DEVICE_METADATA").Get("localhost")
+	name := cmp.Or(strings.TrimSpace(local.Get("hostname").Scalar()), sonicFileName(file))
+	at := lineOf(top)
 	if first := r.switches[name]; first != nil {
 		r.fault(at, topology.FaultDoubled, "hostname %s is that of %s", name, first.at.file)
 		return
@@ -221,14 +219,12 @@ func (r *sonicReader) config(file string, data []byte) {
 	v := r.of(name, at)
 	v.kind, v.configured = sonicKind(local.Get("type").Scalar()), true
 	r.byFile[sonicFileName(file)] = v
-	v.readPorts(reader, t)
-	v.readNeighbors(reader, t.Get("DEVICE_NEIGHBOR"))
-	if kinds := t.Get("DEVICE_NEIGHBOR_METADATA"); kinds != nil && reader.object(kinds, "DEVICE_NEIGHBOR_METADATA") {
-		for i, name := range kinds.Keys {
-			r.kind(name, kinds.Items[i].Get("type").Scalar(), place{file: file, line: kinds.Items[i].Line})
-		}
+	r.readPorts(v, top)
+	r.readNeighbors(v, top)
+	for name, f := range r.members(top.Of("DEVICE_NEIGHBOR_METADATA")) {
+		r.kind(name, f.Value.Get("type").Scalar(), lineOf(f))
 	}
-	if settings := readSettings(reader, v.name, t); settings != nil {
+	if settings := r.readSettings(v.name, top); settings != nil {
 		r.settings = append(r.settings, *settings)
 	}
 }
@@ -256,40 +252,29 @@ func sonicFileName(file string) string {
 }
 
 // readPorts reads the speed, the status and the cable length of each port.
-func (v *sonicSwitch) readPorts(r *treeReader, t *tree.Value) {
-	if ports := t.Get("PORT"); ports != nil && r.object(ports, "PORT") {
-		for i, name := range ports.Keys {
-			p := sonicPort{delayNS: -1}
-			item := ports.Items[i]
-			if speed := item.Get("speed"); speed != nil {
-				mbps, err := strconv.ParseInt(strings.TrimSuffix(speed.Text, "M"), 10, 64)
-				if err != nil || mbps < 1 || mbps > 10_000_000 {
-					r.bad(speed, "PORT."+name+".speed", "is %s, want a speed in Mbps", speed)
-					mbps = unknownBps / 1e6
-				}
-				p.bps = mbps * 1e6
+func (r *sonicReader) readPorts(v *sonicSwitch, top tree.Field) {
+	for name, f := range r.members(top.Of("PORT")) {
+		p := sonicPort{delayNS: -1, down: strings.EqualFold(f.Value.Get("admin_status").Scalar(), "down")}
+		if speed := f.Of("speed"); speed.Value != nil {
+			mbps, err := strconv.ParseInt(strings.TrimSuffix(speed.Value.Text, "M"), 10, 64)
+			if err != nil || mbps < 1 || mbps > 10_000_000 {
+				r.bad(speed, "is %s, want a speed in Mbps", speed.Value)
+				mbps = unknownBps / 1e6
 			}
-			p.down = strings.EqualFold(item.Get("admin_status").Scalar(), "down")
-			v.ports[name] = p
-			if alias := item.Get("alias").Scalar(); alias != "" {
-				v.alias[alias] = name
-			}
+			p.bps = mbps * 1e6
+		}
+		v.ports[name] = p
+		if alias := f.Value.Get("alias").Scalar(); alias != "" {
+			v.alias[alias] = name
 		}
 	}
-	lengths := t.Get("CABLE_LENGTH")
-	if lengths == nil || !r.object(lengths, "CABLE_LENGTH") {
-		return
-	}
-	for i, profile := range lengths.Keys {
-		for k, name := range lengths.Items[i].Keys {
+	for _, profile := range r.members(top.Of("CABLE_LENGTH")) {
+		for name, length := range r.members(profile) {
 			p, known := v.ports[name]
-			length := lengths.Items[i].Items[k]
-			delay, err := topology.LengthDelay(length.Text, "")
+			delay, err := topology.LengthDelay(length.Value.Text, "")
 			if err != nil {
-				r.bad(length, "CABLE_LENGTH."+profile+"."+name, "%v", err)
-				continue
-			}
-			if known && delay > 0 { // 0m stands for a port without a cable
+				r.take(length.Fail(err))
+			} else if known && delay > 0 { // 0m stands for a port without a cable
 				p.delayNS = delay
 				v.ports[name] = p
 			}
@@ -299,22 +284,14 @@ func (v *sonicSwitch) readPorts(r *treeReader, t *tree.Value) {
 
 // readNeighbors reads DEVICE_NEIGHBOR, whose keys are local ports ({name, port}) or neighbours
 // ({local_port, port}).
-func (v *sonicSwitch) readNeighbors(r *treeReader, t *tree.Value) {
-	if t == nil || !r.object(t, "DEVICE_NEIGHBOR") {
-		return
-	}
-	for i, key := range t.Keys {
-		item := t.Items[i]
-		n := sonicNeighbor{local: key, device: item.Get("name").Scalar(), port: item.Get("port").Scalar(),
-			at: place{file: r.file, line: item.Line}}
-		if local := item.Get("local_port").Scalar(); local != "" {
-			n.local = local
-			if n.device == "" {
-				n.device = key
-			}
+func (r *sonicReader) readNeighbors(v *sonicSwitch, top tree.Field) {
+	for key, f := range r.members(top.Of("DEVICE_NEIGHBOR")) {
+		n := sonicNeighbor{local: key, device: f.Value.Get("name").Scalar(), port: f.Value.Get("port").Scalar(), at: lineOf(f)}
+		if local := f.Value.Get("local_port").Scalar(); local != "" {
+			n.local, n.device = local, cmp.Or(n.device, key)
 		}
 		if n.device = strings.TrimSpace(n.device); n.device == "" {
-			r.bad(item, "DEVICE_NEIGHBOR."+key, "has neither name nor local_port")
+			r.bad(f, "has neither name nor local_port")
 			continue
 		}
 		v.take(n, sonicConfig)

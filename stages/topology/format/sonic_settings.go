@@ -1,6 +1,7 @@
 package format
 
 import (
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -25,32 +26,32 @@ type SwitchSettings struct {
 // are those of green packets.
 type MarkingRule struct {
 	Profile    string   `json:"profile"`
-	ECN        string   `json:"ecn"` // ecn_none, ecn_green, … ecn_all
-	MinBytes   int64    `json:"min_bytes"`
-	MaxBytes   int64    `json:"max_bytes"`
-	MaxPercent int64    `json:"max_percent"`
+	ECN        string   `json:"ecn" sonic:"ecn,marking"` // ecn_none, ecn_green, … ecn_all
+	MinBytes   int64    `json:"min_bytes" sonic:"green_min_threshold,marking_min,bytes"`
+	MaxBytes   int64    `json:"max_bytes" sonic:"green_max_threshold,marking_max,bytes"`
+	MaxPercent int64    `json:"max_percent" sonic:"green_drop_probability,marking_max_probability,%"`
 	Queues     []string `json:"queues,omitempty"` // "ports|queue" that use the profile
 }
 
 // A BufferPool is memory that ports share.
 type BufferPool struct {
 	Name      string `json:"name"`
-	Direction string `json:"direction"` // ingress or egress
-	Mode      string `json:"mode"`      // static or dynamic
-	SizeBytes int64  `json:"size_bytes"`
-	XoffBytes int64  `json:"xoff_bytes,omitempty"` // headroom pool
+	Direction string `json:"direction" sonic:"type"` // ingress or egress
+	Mode      string `json:"mode" sonic:"mode"`      // static or dynamic
+	SizeBytes int64  `json:"size_bytes" sonic:"size,pool_size,bytes"`
+	XoffBytes int64  `json:"xoff_bytes,omitempty" sonic:"xoff,pool_headroom,bytes"` // headroom pool
 }
 
 // A BufferProfile is a port's or a priority group's share of a pool.
 type BufferProfile struct {
 	Name        string `json:"name"`
-	Pool        string `json:"pool"`
-	SizeBytes   int64  `json:"size_bytes"` // reserved
-	XonBytes    int64  `json:"xon_bytes,omitempty"`
-	XoffBytes   int64  `json:"xoff_bytes,omitempty"` // headroom behind the pause threshold
-	XonOffset   int64  `json:"xon_offset_bytes,omitempty"`
-	DynamicTh   *int64 `json:"dynamic_th,omitempty"` // share of the free pool: alpha = 2^DynamicTh
-	StaticBytes *int64 `json:"static_bytes,omitempty"`
+	Pool        string `json:"pool" sonic:"pool"`
+	SizeBytes   int64  `json:"size_bytes" sonic:"size,reserved,bytes"`
+	XonBytes    int64  `json:"xon_bytes,omitempty" sonic:"xon,xon,bytes"`
+	XoffBytes   int64  `json:"xoff_bytes,omitempty" sonic:"xoff,xoff,bytes"` // headroom behind the pause threshold
+	XonOffset   int64  `json:"xon_offset_bytes,omitempty" sonic:"xon_offset,xon_offset,bytes"`
+	DynamicTh   *int64 `json:"dynamic_th,omitempty" sonic:"dynamic_th,dynamic_threshold,log2"` // alpha = 2^DynamicTh
+	StaticBytes *int64 `json:"static_bytes,omitempty" sonic:"static_th,static_threshold,bytes"`
 }
 
 // PFCPorts are ports with priority flow control.
@@ -70,91 +71,93 @@ type TakenSetting struct {
 }
 
 type settingsReader struct {
-	*treeReader
+	*draft
+	top tree.Field
 	out *SwitchSettings
 }
 
 // readSettings reads the settings of one configuration; nil where it has none.
-func readSettings(r *treeReader, name string, t *tree.Value) *SwitchSettings {
-	s := settingsReader{r, &SwitchSettings{Switch: name, File: r.file}}
+func (d *draft) readSettings(name string, top tree.Field) *SwitchSettings {
+	s := settingsReader{d, top, &SwitchSettings{Switch: name, File: top.File}}
 	queues := map[string][]string{}
-	s.each(t, "QUEUE", func(key string, item *tree.Value) {
-		if profile := reference(item.Get("wred_profile").Scalar()); profile != "" {
+	for key, item := range d.members(top.Of("QUEUE")) {
+		if profile := reference(item.Value.Get("wred_profile").Scalar()); profile != "" {
 			queues[profile] = append(queues[profile], key)
 		}
+	}
+	eachRow(&s, "WRED_PROFILE", func(key string, m MarkingRule) {
+		m.Profile, m.Queues = key, queues[key]
+		s.out.Marking = append(s.out.Marking, m)
 	})
-	s.each(t, "WRED_PROFILE", func(key string, item *tree.Value) {
-		s.out.Marking = append(s.out.Marking, MarkingRule{
-			Profile: key, ECN: s.text(item, "WRED_PROFILE", key, "ecn", "marking"), Queues: queues[key],
-			MinBytes:   s.number(item, "WRED_PROFILE", key, "green_min_threshold", "marking_min", "bytes"),
-			MaxBytes:   s.number(item, "WRED_PROFILE", key, "green_max_threshold", "marking_max", "bytes"),
-			MaxPercent: s.number(item, "WRED_PROFILE", key, "green_drop_probability", "marking_max_probability", "%"),
-		})
+	eachRow(&s, "BUFFER_POOL", func(key string, p BufferPool) {
+		p.Name = key
+		s.out.Pools = append(s.out.Pools, p)
 	})
-	s.each(t, "BUFFER_POOL", func(key string, item *tree.Value) {
-		s.out.Pools = append(s.out.Pools, BufferPool{
-			Name: key, Direction: item.Get("type").Scalar(), Mode: item.Get("mode").Scalar(),
-			SizeBytes: s.number(item, "BUFFER_POOL", key, "size", "pool_size", "bytes"),
-			XoffBytes: s.number(item, "BUFFER_POOL", key, "xoff", "pool_headroom", "bytes"),
-		})
-	})
-	s.each(t, "BUFFER_PROFILE", func(key string, item *tree.Value) {
-		number := func(field, setting, unit string) int64 {
-			return s.number(item, "BUFFER_PROFILE", key, field, setting, unit)
-		}
-		p := BufferProfile{
-			Name: key, Pool: reference(item.Get("pool").Scalar()), SizeBytes: number("size", "reserved", "bytes"),
-			XonBytes: number("xon", "xon", "bytes"), XoffBytes: number("xoff", "xoff",
-				"bytes"), XonOffset: number("xon_offset", "xon_offset", "bytes"),
-		}
-		if item.Get("dynamic_th") != nil {
-			v := number("dynamic_th", "dynamic_threshold", "log2")
-			p.DynamicTh = &v
-		}
-		if item.Get("static_th") != nil {
-			v := number("static_th", "static_threshold", "bytes")
-			p.StaticBytes = &v
-		}
+	eachRow(&s, "BUFFER_PROFILE", func(key string, p BufferProfile) {
+		p.Name = key
 		s.out.Profiles = append(s.out.Profiles, p)
 	})
-	s.readPFC(t)
+	type qos struct {
+		PFC string `sonic:"pfc_enable,pfc_priorities"`
+	}
+	eachRow(&s, "PORT_QOS_MAP", func(key string, q qos) {
+		p := PFCPorts{Ports: key}
+		for one := range strings.SplitSeq(q.PFC, ",") {
+			priority, err := strconv.Atoi(strings.TrimSpace(one))
+			if q.PFC != "" && (err != nil || priority < 0 || priority > 7) {
+				d.bad(top.Of("PORT_QOS_MAP").Of(key).Of("pfc_enable"), "is %q, want priorities from 0 to 7", q.PFC)
+				return
+			}
+			p.Priorities = append(p.Priorities, priority)
+		}
+		if q.PFC != "" {
+			s.out.PFC = append(s.out.PFC, p)
+		}
+	})
 	if len(s.out.Taken) == 0 {
 		return nil
 	}
 	return s.out
 }
 
-// readPFC reads the priorities with flow control of each group of ports.
-func (s *settingsReader) readPFC(t *tree.Value) {
-	s.each(t, "PORT_QOS_MAP", func(key string, item *tree.Value) {
-		text := s.text(item, "PORT_QOS_MAP", key, "pfc_enable", "pfc_priorities")
-		if text == "" {
-			return
+// eachRow calls do with the objects of a table. Fields of T have the tag sonic:"KEY,SETTING,UNIT": the key in the
+// object, and how TakenSetting names the value; without a setting, it is not listed there.
+func eachRow[T any](s *settingsReader, table string, do func(key string, row T)) {
+	for key, item := range s.members(s.top.Of(table)) {
+		if item.Value.Kind != tree.Object {
+			continue
 		}
-		p := PFCPorts{Ports: key}
-		for one := range strings.SplitSeq(text, ",") {
-			priority, err := strconv.Atoi(strings.TrimSpace(one))
-			if err != nil || priority < 0 || priority > 7 {
-				s.bad(item, "PORT_QOS_MAP."+key+".pfc_enable", "is %q, want priorities from 0 to 7", text)
-				return
+		var row T
+		for i, field := range reflect.VisibleFields(reflect.TypeFor[T]()) {
+			tag := append(strings.Split(field.Tag.Get("sonic"), ","), "", "")
+			f := item.Of(tag[0])
+			if tag[0] == "" || f.Value == nil || !s.set(reflect.ValueOf(&row).Elem().Field(i), f) || tag[1] == "" {
+				continue
 			}
-			p.Priorities = append(p.Priorities, priority)
+			s.out.Taken = append(s.out.Taken, TakenSetting{tag[1], f.Value.Text, tag[2], table + "|" + key + "|" + tag[0],
+				f.File, f.Value.Line})
 		}
-		s.out.PFC = append(s.out.PFC, p)
-	})
+		do(key, row)
+	}
 }
 
-// each calls f with the objects of a table.
-func (s *settingsReader) each(t *tree.Value, table string, f func(key string, item *tree.Value)) {
-	rows := t.Get(table)
-	if rows == nil || !s.object(rows, table) {
-		return
+// set gives a text or a whole number, which SONiC writes as a string, to a field of a row.
+func (s *settingsReader) set(to reflect.Value, f tree.Field) bool {
+	if to.Kind() == reflect.String {
+		to.SetString(reference(f.Value.Text))
+		return true
 	}
-	for i, key := range rows.Keys {
-		if rows.Items[i].Kind == tree.Object {
-			f(key, rows.Items[i])
-		}
+	v, err := strconv.ParseInt(f.Value.Text, 10, 64)
+	if err != nil {
+		s.bad(f, "is %s, want a whole number", f.Value)
+		return false
 	}
+	if to.Kind() == reflect.Pointer {
+		to.Set(reflect.ValueOf(&v))
+	} else {
+		to.SetInt(v)
+	}
+	return true
 }
 
 // reference reads the name of another object: NAME, or [TABLE|NAME] in older releases.
@@ -164,34 +167,4 @@ func reference(text string) string {
 		return name
 	}
 	return text
-}
-
-// taken records where a value comes from.
-func (s *settingsReader) taken(t *tree.Value, table, key, field, setting, unit string) {
-	s.out.Taken = append(s.out.Taken, TakenSetting{setting, t.Text, unit, table + "|" + key + "|" + field, s.file,
-		t.Line})
-}
-
-func (s *settingsReader) text(item *tree.Value, table, key, field, setting string) string {
-	t := item.Get(field)
-	if t == nil {
-		return ""
-	}
-	s.taken(t, table, key, field, setting, "")
-	return t.Text
-}
-
-// number reads a whole number, which SONiC writes as a string; 0 where it is missing.
-func (s *settingsReader) number(item *tree.Value, table, key, field, setting, unit string) int64 {
-	t := item.Get(field)
-	if t == nil {
-		return 0
-	}
-	v, err := strconv.ParseInt(t.Text, 10, 64)
-	if err != nil {
-		s.bad(t, table+"."+key+"."+field, "is %s, want a whole number", t)
-		return 0
-	}
-	s.taken(t, table, key, field, setting, unit)
-	return v
 }

@@ -1,104 +1,85 @@
 package format
 
 import (
-	"slices"
-	"strconv"
-	"strings"
+	"errors"
+	"iter"
 
 	"parsimon/schema/tree"
 	"parsimon/stages/topology"
 )
 
-// A treeReader reads typed values out of a document and collects what is wrong as faults.
-type treeReader struct {
-	*draft
-	file string
-}
-
-// tree reads the only file of a source. The value is nil where it cannot be parsed, which is a fault.
-func (s *source) tree(parse func([]byte) (*tree.Value, *tree.Error)) (r treeReader, t *tree.Value, err error) {
-	r = treeReader{draft: &draft{}, file: s.files[0]}
-	data, err := s.read(r.file)
+// document reads a file; a nil value is one that cannot be parsed, which is a fault.
+func (s *source) document(d *draft, file string,
+	parse func([]byte) (*tree.Value, *tree.Error)) (top tree.Field, err error) {
+	data, err := s.read(file)
 	if err != nil {
-		return r, nil, err
+		return top, err
 	}
+	return d.parsed(file, data, parse), nil
+}
+
+func (d *draft) parsed(file string, data []byte, parse func([]byte) (*tree.Value, *tree.Error)) tree.Field {
 	value, bad := parse(data)
-	return r, r.parsed(r.file, value, bad), nil
+	top, err := tree.Top(file, value, bad)
+	d.take(err)
+	return top
 }
 
-// parsed is the value, or nil and a fault.
-func (d *draft) parsed(file string, t *tree.Value, bad *tree.Error) *tree.Value {
-	if bad != nil {
-		d.faults = append(d.faults, *syntaxFault(file, bad.Line, "%s", bad.Text))
-		return nil
-	}
-	return t
-}
-
-func (r *treeReader) place(t *tree.Value, path string) place { return place{r.file, t.Line, path} }
-
-func (r *treeReader) bad(t *tree.Value, path, format string, args ...any) {
-	r.fault(r.place(t, path), topology.FaultFormat, format, args...)
-}
-
-// object reports whether a value is an object. Every key that is not among the allowed ones is a
-// fault, unless none is given.
-func (r *treeReader) object(t *tree.Value, path string, allowed ...string) bool {
-	if t.Kind != tree.Object {
-		r.bad(t, path, "is %s, want an object", t)
-		return false
-	}
-	seen := make(map[string]bool, len(t.Keys))
-	for i, k := range t.Keys {
-		k = strings.ToLower(k)
-		if seen[k] {
-			r.bad(t.Items[i], path, "key %q occurs twice", t.Keys[i])
+// take makes faults of the errors of fields, and reports whether there is none.
+func (d *draft) take(err error) bool {
+	var several interface{ Unwrap() []error }
+	var bad *tree.FieldError
+	switch {
+	case err == nil:
+		return true
+	case errors.As(err, &several):
+		for _, one := range several.Unwrap() {
+			d.take(one)
 		}
-		seen[k] = true
-		if len(allowed) == 0 {
-			continue
-		}
-		if !slices.Contains(allowed, k) {
-			r.bad(t.Items[i], path, "unknown key %q (%s)", t.Keys[i], strings.Join(allowed, ", "))
-		}
+	case errors.As(err, &bad):
+		d.fault(place{bad.File, bad.Line, bad.Key}, topology.FaultFormat, "%v", bad.Err)
 	}
-	return true
+	return false
 }
+
+func (d *draft) bad(f tree.Field, format string, args ...any) { d.take(f.Failf(format, args...)) }
+
+func placeOf(f tree.Field) place { return place{f.File, f.Value.Line, f.Key} }
+
+// lineOf is the place of a field whose key says nothing.
+func lineOf(f tree.Field) place { return place{file: f.File, line: f.Value.Line} }
 
 // list returns the items of a list; none where the value is missing.
-func (r *treeReader) list(t *tree.Value, path string) []*tree.Value {
-	if t == nil || t.Kind == tree.Null {
+func (d *draft) list(f tree.Field) []tree.Field {
+	if f.Value == nil || f.Value.Kind == tree.Null {
 		return nil
 	}
-	if t.Kind != tree.List {
-		r.bad(t, path, "is %s, want a list", t)
-		return nil
-	}
-	return t.Items
+	list, err := f.List()
+	d.take(err)
+	return list
 }
 
-// text returns a string or another scalar as it is written.
-func (r *treeReader) text(t *tree.Value, path string) (string, bool) {
-	if t.Kind != tree.String && t.Kind != tree.Number && t.Kind != tree.Bool {
-		r.bad(t, path, "is %s, want a string", t)
-		return "", false
-	}
-	return t.Text, true
-}
-
-// integer returns a whole number of 32 or 64 bits. A missing value is no fault and not ok.
-func (r *treeReader) integer(t *tree.Value, path string, bits int) (v int64, ok bool) {
-	if t == nil {
-		return 0, false
-	}
-	if t.Kind == tree.Number {
-		v, err := strconv.ParseInt(t.Text, 10, bits)
-		if err == nil {
-			return v, true
+// members iterates over the keys of an object and their values; none where it is missing. A repeated key is a fault.
+func (d *draft) members(f tree.Field) iter.Seq2[string, tree.Field] {
+	return func(yield func(string, tree.Field) bool) {
+		if f.Value == nil {
+			return
+		}
+		if f.Value.Kind != tree.Object {
+			d.bad(f, "is %s, want an object", f.Value)
+		}
+		seen := map[string]bool{}
+		for i, key := range f.Value.Keys {
+			item := tree.Field{File: f.File, Key: f.Key + "." + key, Value: f.Value.Items[i]}
+			if seen[key] {
+				d.bad(item, "stands there twice")
+			}
+			seen[key] = true
+			if !yield(key, item) {
+				return
+			}
 		}
 	}
-	r.bad(t, path, "is %s, want a whole number of %d bits", t, bits)
-	return 0, false
 }
 
 // topLevelKeys returns the keys of a JSON object, without their values; nil where the data is none.

@@ -1,9 +1,7 @@
 package format
 
 import (
-	"fmt"
-	"slices"
-	"strconv"
+	"errors"
 	"strings"
 
 	"parsimon/schema/tree"
@@ -33,6 +31,8 @@ type Generated struct {
 	Clos   *topology.ClosSpec // resolved
 	Nodes  []topology.Node    // of a graph: hosts, then switches, by id from 0
 	Cables []topology.Cable   // of a graph
+	// Where a graph's nodes and cables stand.
+	nodeAt, cableAt []tree.Field
 }
 
 // GeneratedKeys are the keys of the kinds of Generated.
@@ -48,212 +48,179 @@ func (g *Generated) parts() ([]topology.Node, []topology.Cable) {
 	return g.Nodes, g.Cables
 }
 
-// ReadGenerated reads the value of one of GeneratedKeys in a YAML file; path is where the key stands, such as
-// topology.clos. The network is sound where there is no fault.
-func ReadGenerated(file, path string, t *tree.Value) (*Generated, []Fault) {
-	r := yamlReader{treeReader{draft: &draft{}, file: file}}
-	g := r.generated(t, path)
-	if len(r.faults) == 0 && g != nil {
-		r.finish([]string{file}, &Options{})
+// ReadGenerated reads the value of one of GeneratedKeys, which f.Key ends with. The errors are *tree.FieldError.
+func ReadGenerated(f tree.Field) (*Generated, error) {
+	g, err := readGenerated(f)
+	if err != nil || g.Clos != nil {
+		return g, err
 	}
-	return g, slices.DeleteFunc(r.faults, func(f Fault) bool { return f.Kind == topology.FaultIsland })
+	var errs []error
+	for _, e := range topology.Check(g.Nodes, g.Cables) {
+		at := f
+		if e.Node >= 0 {
+			at = g.nodeAt[e.Node]
+		} else if e.Cable >= 0 {
+			at = g.cableAt[e.Cable]
+		}
+		errs = append(errs, at.Fail(e))
+	}
+	return g, errors.Join(errs...)
+}
+
+func readGenerated(f tree.Field) (g *Generated, err error) {
+	g = &Generated{}
+	if strings.HasSuffix(f.Key, "graph") {
+		return g, g.readGraph(f)
+	}
+	g.Clos, err = readClos(f)
+	return g, err
 }
 
 func detectYAML(s *source) bool { return s.single(".yaml", ".yml") }
 
 func readYAML(s *source, _ *Options) (*draft, error) {
-	reader, t, err := s.tree(tree.YAML)
-	r := yamlReader{reader}
-	if err != nil || t == nil || !r.object(t, "", GeneratedKeys()...) {
-		return r.draft, err
+	d := &draft{}
+	top, err := s.document(d, s.files[0], tree.YAML)
+	if err != nil || top.Value == nil {
+		return d, err
 	}
-	if len(t.Keys) != 1 || t.Get(t.Keys[0]) == nil {
-		r.bad(t, "", "needs one of %s", strings.Join(GeneratedKeys(), " and "))
-		return r.draft, nil
+	var found []tree.Field
+	keys := tree.Keys{}
+	for _, key := range GeneratedKeys() {
+		keys[key] = func(f tree.Field) error {
+			found = append(found, f)
+			return nil
+		}
 	}
-	r.generated(t.Items[0], strings.ToLower(t.Keys[0]))
-	return r.draft, nil
-}
-
-type yamlReader struct{ treeReader }
-
-// generated reads the value of the key that path ends with, and adds its nodes and cables to the draft. It is nil where
-// it has a fault.
-func (r *yamlReader) generated(t *tree.Value, path string) *Generated {
-	if strings.HasSuffix(path, "graph") {
-		return r.graph(t, path)
+	if !d.take(top.Object(keys)) {
+		return d, nil
 	}
-	before := len(r.faults)
-	c := r.clos(t, path)
-	if len(r.faults) > before {
-		return nil
+	if len(found) != 1 {
+		d.bad(top, "needs one of %s", strings.Join(GeneratedKeys(), " and "))
+		return d, nil
 	}
-	g := &Generated{Clos: &c}
+	g, err := readGenerated(found[0])
+	if !d.take(err) {
+		return d, nil
+	}
 	nodes, cables := g.parts()
-	for _, v := range nodes {
-		r.addNode(v, r.place(t, path))
+	for i, v := range nodes {
+		d.addNode(v, placeAt(g.nodeAt, i, found[0]))
 	}
-	for _, k := range cables {
-		r.addCable(k, false, r.place(t, path))
+	for i, c := range cables {
+		d.addCable(c, false, placeAt(g.cableAt, i, found[0]))
 	}
-	return g
+	return d, nil
 }
 
-// A yamlKey is a key of an object: the names of whole numbers, speeds, delays and other numbers that it may hold.
-type yamlKey struct {
-	name string
-	read func(r *yamlReader, t *tree.Value, path string)
+// placeAt is the place of the i-th of some fields, or of the one for all.
+func placeAt(fields []tree.Field, i int, all tree.Field) place {
+	if i < len(fields) {
+		return placeOf(fields[i])
+	}
+	return placeOf(all)
 }
 
-func wholeKey(name string, to *int) yamlKey {
-	return yamlKey{name, func(r *yamlReader, t *tree.Value, path string) {
-		v, ok := r.integer(t, path, 32)
-		if *to = int(v); ok && v < 1 {
-			r.bad(t, path, "is %d, must be 1 to %d", v, topology.MaxNodes)
-		}
-	}}
+func readSpeed(to *int64) func(tree.Field) error {
+	return tree.ReadBounded(to, topology.ParseSpeed, simkernel.MinBps, 1e15, "bps")
 }
 
-func speedKey(name string, to *int64) yamlKey {
-	return yamlKey{name, func(r *yamlReader, t *tree.Value, path string) {
-		*to = r.quantity(t, path, topology.ParseSpeed, simkernel.MinBps, 1e15, "bps")
-	}}
-}
-
-func delayKey(name string, to *int64) yamlKey {
-	return yamlKey{name, func(r *yamlReader, t *tree.Value, path string) {
-		*to = r.quantity(t, path, topology.ParseDelay, 0, 1e12, "ns")
-	}}
-}
-
-// keys reads the keys of an object; others and repeated ones are faults.
-func (r *yamlReader) keys(t *tree.Value, path string, keys ...yamlKey) bool {
-	names := make([]string, len(keys))
-	for i, k := range keys {
-		names[i] = k.name
-	}
-	if !r.object(t, path, names...) {
-		return false
-	}
-	before := len(r.faults)
-	for _, k := range keys {
-		if item := t.Get(k.name); item != nil {
-			k.read(r, item, path+"."+k.name)
-		}
-	}
-	return len(r.faults) == before
-}
-
-// clos reads a Clos description.
-func (r *yamlReader) clos(t *tree.Value, path string) (c topology.ClosSpec) {
-	over := yamlKey{"oversubscription", func(r *yamlReader, t *tree.Value, path string) {
-		v, err := strconv.ParseFloat(t.Text, 64)
-		if c.Oversubscription = v; err != nil || !(v > 0 && v <= topology.MaxNodes) {
-			r.bad(t, path, "is %s, must be a number above 0", t)
-		}
-	}}
-	ok := r.keys(t, path, wholeKey("pods", &c.Pods), wholeKey("racks_per_pod", &c.RacksPerPod),
-		wholeKey("hosts_per_rack", &c.HostsPerRack), wholeKey("planes", &c.Planes),
-		wholeKey("spines_per_plane", &c.SpinesPerPlane), over,
-		speedKey("host_bandwidth", &c.HostBps), speedKey("fabric_bandwidth", &c.FabricBps),
-		delayKey("host_delay", &c.HostDelayNS), delayKey("fabric_delay", &c.FabricDelayNS))
-	if !ok {
-		return c
-	}
-	if c.HostBps == 0 || c.FabricBps == 0 {
-		r.bad(t, path, "needs host_bandwidth and fabric_bandwidth")
-		return c
-	}
-	c, err := c.Resolved()
-	if err != nil {
-		r.bad(t, path, "%s", strings.TrimPrefix(err.Error(), "clos: "))
-	}
-	return c
-}
-
-// quantity reads a number with a unit; lo and hi bound it in the base unit.
-func (r *yamlReader) quantity(t *tree.Value, path string, parse func(string) (int64, error), lo, hi int64,
-	base string) int64 {
-	v, err := parse(t.Text)
-	if !t.IsFinite() {
-		err = fmt.Errorf("is %s, which is not a finite number", t)
-	} else if err == nil && (v < lo || v > hi) {
-		err = fmt.Errorf("is %s, must be %d to %d %s", t.Text, lo, hi, base)
+func readClos(f tree.Field) (*topology.ClosSpec, error) {
+	var c topology.ClosSpec
+	whole := func(to *int) func(tree.Field) error { return tree.ReadInt(to, 1, topology.MaxNodes) }
+	err := f.Object(tree.Keys{
+		"pods": whole(&c.Pods), "racks_per_pod": whole(&c.RacksPerPod), "hosts_per_rack": whole(&c.HostsPerRack),
+		"planes": whole(&c.Planes), "spines_per_plane": whole(&c.SpinesPerPlane),
+		"oversubscription": tree.ReadFloat(&c.Oversubscription, false, "a number above 0",
+			func(x float64) bool { return x > 0 && x <= topology.MaxNodes }),
+		"host_bandwidth": readSpeed(&c.HostBps), "fabric_bandwidth": readSpeed(&c.FabricBps),
+		"host_delay":   tree.ReadParsed(&c.HostDelayNS, topology.ParseDelay),
+		"fabric_delay": tree.ReadParsed(&c.FabricDelayNS, topology.ParseDelay),
+	})
+	if err == nil {
+		err = f.Need("host_bandwidth", "fabric_bandwidth")
 	}
 	if err != nil {
-		r.bad(t, path, "%v", err)
+		return nil, err
 	}
-	return v
+	if c, err = c.Resolved(); err != nil {
+		return nil, f.Failf("%s", strings.TrimPrefix(err.Error(), "clos: "))
+	}
+	return &c, nil
 }
 
-// graph reads named hosts, switches and cables. Ids count the hosts and then the switches, from 0.
-func (r *yamlReader) graph(t *tree.Value, path string) *Generated {
-	before := len(r.faults)
-	g := &Generated{}
-	ids := map[string]int32{}
-	names := func(key, kind string) yamlKey {
-		return yamlKey{key, func(r *yamlReader, t *tree.Value, path string) {
-			for i, item := range r.list(t, path) {
-				at := fmt.Sprintf("%s[%d]", path, i)
-				name, ok := r.text(item, at)
-				if _, twice := ids[name]; ok && (twice || name == "" || strings.Contains(name, ":")) {
-					r.bad(item, at, "is %q, want a name that no other node has, without a colon", name)
-				} else if ok {
-					g.Nodes = append(g.Nodes, topology.Node{ID: int32(len(ids)), Name: name, Kind: kind, Pod: -1, Rack: -1})
-					ids[name] = int32(len(ids))
-					r.addNode(g.Nodes[len(g.Nodes)-1], r.place(item, at))
-				}
-			}
-		}}
-	}
+// readGraph reads named hosts, switches and cables. Ids count the hosts and then the switches, from 0.
+func (g *Generated) readGraph(f tree.Field) error {
+	var hosts, switches, cables tree.Field
 	var common topology.Cable
-	cables := yamlKey{"cables", func(r *yamlReader, t *tree.Value, path string) {
-		for i, item := range r.list(t, path) {
-			at := fmt.Sprintf("%s[%d]", path, i)
-			if c, ok := r.graphCable(item, at, common, ids); ok {
-				g.Cables = append(g.Cables, c)
-				r.addCable(c, false, r.place(item, at))
-			}
-		}
-	}}
-	r.keys(t, path, names("hosts", topology.KindHost), names("switches", topology.KindSwitch),
-		speedKey("bandwidth", &common.BandwidthBps), delayKey("delay", &common.DelayNS), cables)
-	if len(r.faults) > before {
-		return nil
+	err := f.Object(tree.Keys{"hosts": tree.Keep(&hosts), "switches": tree.Keep(&switches), "cables": tree.Keep(&cables),
+		"bandwidth": readSpeed(&common.BandwidthBps), "delay": tree.ReadParsed(&common.DelayNS, topology.ParseDelay)})
+	if err != nil {
+		return err
 	}
-	return g
+	ids := map[string]int32{}
+	var errs []error
+	each := func(list tree.Field, read func(tree.Field) error) {
+		if list.Value == nil || list.Value.Kind == tree.Null {
+			return
+		}
+		items, err := list.List()
+		errs = append(errs, err)
+		for _, item := range items {
+			errs = append(errs, read(item))
+		}
+	}
+	node := func(kind string) func(tree.Field) error {
+		return func(f tree.Field) error {
+			name, err := f.Scalar()
+			if err != nil {
+				return err
+			}
+			if _, twice := ids[name]; twice || name == "" || strings.Contains(name, ":") {
+				return f.Failf("is %q, want a name that no other node has, without a colon", name)
+			}
+			g.Nodes = append(g.Nodes, topology.Node{ID: int32(len(ids)), Name: name, Kind: kind, Pod: -1, Rack: -1})
+			g.nodeAt = append(g.nodeAt, f)
+			ids[name] = int32(len(ids))
+			return nil
+		}
+	}
+	each(hosts, node(topology.KindHost))
+	each(switches, node(topology.KindSwitch))
+	each(cables, func(f tree.Field) error {
+		c, err := graphCable(f, common, ids)
+		g.Cables, g.cableAt = append(g.Cables, c), append(g.cableAt, f)
+		return err
+	})
+	return errors.Join(errs...)
 }
 
 // graphCable reads "A:B", or {ends, bandwidth, delay}; c has the bandwidth and the delay of all cables.
-func (r *yamlReader) graphCable(t *tree.Value, path string, c topology.Cable,
-	ids map[string]int32) (topology.Cable, bool) {
-	ends := t
-	if t.Kind == tree.Object {
-		ends = nil
-		keep := yamlKey{"ends", func(_ *yamlReader, t *tree.Value, _ string) { ends = t }}
-		if !r.keys(t, path, keep, speedKey("bandwidth", &c.BandwidthBps), delayKey("delay", &c.DelayNS)) {
-			return c, false
+func graphCable(f tree.Field, c topology.Cable, ids map[string]int32) (topology.Cable, error) {
+	ends := f
+	if f.Is(tree.Object) {
+		err := f.Object(tree.Keys{"ends": tree.Keep(&ends), "bandwidth": readSpeed(&c.BandwidthBps),
+			"delay": tree.ReadParsed(&c.DelayNS, topology.ParseDelay)})
+		if err == nil {
+			err = f.Need("ends")
 		}
-		if ends == nil {
-			r.bad(t, path, "has no ends")
-			return c, false
+		if err != nil {
+			return c, err
 		}
 	}
-	text, ok := r.text(ends, path)
-	if !ok {
-		return c, false
+	text, err := ends.Scalar()
+	if err != nil {
+		return c, err
 	}
 	a, b, _ := strings.Cut(text, ":")
 	from, knownA := ids[a]
 	to, knownB := ids[b]
 	switch {
 	case !knownA || !knownB:
-		r.bad(ends, path, "is %q, want the names of two nodes as A:B", text)
+		return c, f.Failf("is %q, want the names of two nodes as A:B", text)
 	case c.BandwidthBps == 0:
-		r.bad(ends, path, "has no bandwidth")
-	default:
-		c.A, c.B = from, to
-		return c, true
+		return c, f.Failf("has no bandwidth")
 	}
-	return c, false
+	c.A, c.B = from, to
+	return c, nil
 }

@@ -1,0 +1,265 @@
+package tree
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"parsimon/schema/units"
+)
+
+// A Field is a value of a document with the key it stands under, so that every error can name the file, the line and
+// the key.
+type Field struct {
+	File  string
+	Key   string // from the top: workload.services[1].sigma; empty for the whole document
+	Value *Value // nil where the key is missing
+}
+
+// A FieldError says what is wrong with one field.
+type FieldError struct {
+	File string
+	Line int
+	Key  string
+	Err  error
+}
+
+func (e *FieldError) Error() string {
+	if e.Key == "" {
+		return fmt.Sprintf("%s:%d: %v", e.File, e.Line, e.Err)
+	}
+	return fmt.Sprintf("%s:%d: %s: %v", e.File, e.Line, e.Key, e.Err)
+}
+
+// Unwrap is the reason.
+func (e *FieldError) Unwrap() error { return e.Err }
+
+// Top is the field of a whole document that YAML or JSON has parsed; an error is a *FieldError.
+func Top(file string, value *Value, bad *Error) (Field, error) {
+	if bad != nil {
+		return Field{}, &FieldError{file, bad.Line, "", bad}
+	}
+	return Field{File: file, Value: value}, nil
+}
+
+// Fail is an error about the field, unless it names one already.
+func (f Field) Fail(err error) error {
+	var inner *FieldError
+	if errors.As(err, &inner) {
+		return err
+	}
+	return &FieldError{f.File, f.Value.Line, f.Key, err}
+}
+
+// Failf is Fail of a new error.
+func (f Field) Failf(format string, args ...any) error { return f.Fail(fmt.Errorf(format, args...)) }
+
+// Keys are the readers of an object's values.
+type Keys map[string]func(Field) error
+
+// Object reads each key's value with its reader and joins their errors. A key without a reader and a repeated key are
+// errors.
+func (f Field) Object(keys Keys) error {
+	if !f.Is(Object) {
+		return f.Failf("is %s, want keys and values", f.describe())
+	}
+	seen := map[string]bool{}
+	var errs []error
+	for i, name := range f.Value.Keys {
+		item := f.at("."+name, f.Value.Items[i])
+		name = strings.ToLower(name)
+		read := keys[name]
+		var err error
+		switch {
+		case read == nil:
+			err = item.Failf("is no key here (%s)", strings.Join(slices.Sorted(maps.Keys(keys)), ", "))
+		case seen[name]:
+			err = item.Failf("stands there twice")
+		default:
+			err = read(item)
+		}
+		if seen[name] = true; err != nil {
+			errs = append(errs, item.Fail(err))
+		}
+	}
+	if len(errs) == 1 {
+		return errs[0]
+	}
+	return errors.Join(errs...)
+}
+
+func (f Field) at(key string, v *Value) Field {
+	return Field{f.File, strings.TrimPrefix(f.Key+key, "."), v}
+}
+
+// Of is a key's value, as Value.Get finds it.
+func (f Field) Of(key string) Field { return f.at("."+key, f.Value.Get(key)) }
+
+// Need returns an error for the first of some keys that an object lacks.
+func (f Field) Need(keys ...string) error {
+	for _, key := range keys {
+		if f.Value.Get(key) == nil {
+			return f.Failf("has no %s", key)
+		}
+	}
+	return nil
+}
+
+// Keep stores a field as it is.
+func Keep(to *Field) func(Field) error {
+	return func(f Field) error {
+		*to = f
+		return nil
+	}
+}
+
+// Is reports whether the value is of a kind, and written without anchors and tags.
+func (f Field) Is(kinds ...Kind) bool {
+	return f.Value.Mark == "" && slices.Contains(kinds, f.Value.Kind)
+}
+
+// List is the values of a list.
+func (f Field) List() ([]Field, error) {
+	if !f.Is(List) {
+		return nil, f.Failf("is %s, want a list", f.describe())
+	}
+	list := make([]Field, len(f.Value.Items))
+	for i, v := range f.Value.Items {
+		list[i] = f.at("["+strconv.Itoa(i)+"]", v)
+	}
+	return list, nil
+}
+
+// Each calls do with each value of a list, up to the first error.
+func (f Field) Each(do func(Field) error) error {
+	list, err := f.List()
+	for _, item := range list {
+		if err = do(item); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// Scalar is a single value as it is written.
+func (f Field) Scalar() (string, error) {
+	if !f.Is(String, Number, Bool) {
+		return "", f.Failf("is %s, want a single value", f.describe())
+	}
+	return f.Value.Text, nil
+}
+
+func (f Field) describe() string {
+	switch {
+	case f.Value.Mark != "":
+		return f.Value.Mark + ", which is not read here"
+	case f.Value.Kind == Null:
+		return "empty"
+	case f.Value.Kind == Object:
+		return "keys and values"
+	case f.Value.Kind == List:
+		return "a list"
+	}
+	return "a single value"
+}
+
+// ReadText stores a single value as it is written.
+func ReadText(to *string) func(Field) error {
+	return func(f Field) (err error) {
+		*to, err = f.Scalar()
+		return err
+	}
+}
+
+// ReadBool stores true or false.
+func ReadBool(to *bool) func(Field) error {
+	return func(f Field) error {
+		v, err := strconv.ParseBool(f.Value.Text)
+		if err != nil || !f.Is(Bool) {
+			return f.Failf("want true or false")
+		}
+		*to = v
+		return nil
+	}
+}
+
+// ReadParsed stores what parse makes of a single value.
+func ReadParsed[T any](to *T, parse func(string) (T, error)) func(Field) error {
+	return func(f Field) error {
+		text, err := f.Scalar()
+		if err != nil {
+			return err
+		}
+		if !f.Value.IsFinite() {
+			return f.Failf("is %s, which is not a finite number", text)
+		}
+		v, err := parse(text)
+		if err != nil {
+			return f.Fail(err)
+		}
+		*to = v
+		return nil
+	}
+}
+
+// ReadList appends what parse makes of each value of a list.
+func ReadList[T any](to *[]T, parse func(string) (T, error)) func(Field) error {
+	return func(f Field) error {
+		return f.Each(func(item Field) error {
+			var v T
+			err := ReadParsed(&v, parse)(item)
+			*to = append(*to, v)
+			return err
+		})
+	}
+}
+
+// Verbatim is the parser of texts that are taken as they are.
+func Verbatim(text string) (string, error) { return text, nil }
+
+// ReadQuantity stores a number with a unit that must be lo to hi, in the base unit.
+func ReadQuantity(to *int64, of []units.Unit, lo, hi int64) func(Field) error {
+	return ReadBounded(to, func(text string) (int64, error) { return units.Parse(text, of) }, lo, hi, units.Base(of))
+}
+
+// ReadBounded stores a value that must be lo to hi, in the base unit.
+func ReadBounded(to *int64, parse func(string) (int64, error), lo, hi int64, base string) func(Field) error {
+	return ReadParsed(to, func(text string) (int64, error) {
+		v, err := parse(text)
+		if err == nil && (v < lo || v > hi) {
+			err = fmt.Errorf("is %s, must be %d to %d %s", text, lo, hi, base)
+		}
+		return v, err
+	})
+}
+
+// ReadInt stores a whole number that must be lo to hi.
+func ReadInt[T int | int32 | int64](to *T, lo, hi T) func(Field) error {
+	return ReadParsed(to, func(text string) (T, error) {
+		v, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("is %q, want a whole number", text)
+		}
+		if v < int64(lo) || v > int64(hi) {
+			return 0, fmt.Errorf("is %d, must be %d to %d", v, lo, hi)
+		}
+		return T(v), nil
+	})
+}
+
+// ReadFloat stores a number (or a share with %, where allowed) that ok accepts.
+func ReadFloat(to *float64, percent bool, want string, ok func(float64) bool) func(Field) error {
+	return ReadParsed(to, func(text string) (float64, error) {
+		if !percent && strings.HasSuffix(text, "%") {
+			return 0, fmt.Errorf("is %s, must be %s", text, want)
+		}
+		v, err := units.ParseShare(text)
+		if err == nil && !ok(v) {
+			err = fmt.Errorf("is %s, must be %s", text, want)
+		}
+		return v, err
+	})
+}
