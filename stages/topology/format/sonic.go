@@ -286,7 +286,8 @@ func (r *sonicReader) readPorts(v *sonicSwitch, top tree.Field) {
 // ({local_port, port}).
 func (r *sonicReader) readNeighbors(v *sonicSwitch, top tree.Field) {
 	for key, f := range r.members(top.Of("DEVICE_NEIGHBOR")) {
-		n := sonicNeighbor{local: key, device: f.Value.Get("name").Scalar(), port: f.Value.Get("port").Scalar(), at: lineOf(f)}
+		n := sonicNeighbor{local: key, device: f.Value.Get("name").Scalar(), port: f.Value.Get("port").Scalar(),
+			at: lineOf(f)}
 		if local := f.Value.Get("local_port").Scalar(); local != "" {
 			n.local, n.device = local, cmp.Or(n.device, key)
 		}
