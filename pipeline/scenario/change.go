@@ -1,7 +1,7 @@
 // Package scenario reads scenario files, checks them, and applies changes to them.
 //
-//	YAML file, --set, flags ─► tree.Field (value, key, line) ─► Scenario ─┬─► Network, Workload, Params
-//	topology + flow file, ingested workload ──────────────────────────────┘└─► Canonical ─► IDOf
+//	YAML file, --set, flags ─► tree.Field (value, key, line) ─► Scenario
+//	topology + flow file, ingested workload ─► Scenario ─► Network, Workload, Params, Canonical ─► IDOf
 //	base scenario ─► Changes.Apply ─► changed network and canonical form ─► id of the changed scenario
 //
 // The id is a digest of the canonical form, which holds what the rows of the results depend on and nothing else: two
