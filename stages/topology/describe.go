@@ -85,38 +85,20 @@ func Describe(n *Network) (*Description, error) {
 	}
 	d.NextHops = r.nextHops()
 	d.Paths, d.UnreachablePairs = r.pathCounts()
-	d.findCuts(r)
+	d.findCuts(r, g.out)
 	return d, nil
 }
 
 // A levelGraph is the cables that are up, with each node's distance to the nearest host.
 type levelGraph struct {
 	n     *Network
-	start []int32 // by node: its first edge; one more than nodes
-	edges []int32 // links out of the nodes
-	to    []int32 // by edge: index of the node it leads to
-	level []int   // by node; -1 where no host is reached
+	out   [][]int32 // see Network.linksUp
+	level []int     // by node; -1 where no host is reached
 }
 
-// newLevelGraph lists the edges of each node and searches breadth first from all hosts at once.
+// newLevelGraph searches breadth first from all hosts at once.
 func newLevelGraph(n *Network) *levelGraph {
-	g := &levelGraph{n: n, start: make([]int32, len(n.Nodes)+1), level: make([]int, len(n.Nodes))}
-	for _, l := range n.Links {
-		if !l.Failed {
-			g.start[n.index.of(l.Src)+1]++
-		}
-	}
-	for i := range n.Nodes {
-		g.start[i+1] += g.start[i]
-	}
-	g.edges, g.to = make([]int32, g.start[len(n.Nodes)]), make([]int32, g.start[len(n.Nodes)])
-	next := slices.Clone(g.start)
-	for i, l := range n.Links {
-		if src := n.index.of(l.Src); !l.Failed {
-			g.edges[next[src]], g.to[next[src]] = int32(i), n.index.of(l.Dst)
-			next[src]++
-		}
-	}
+	g := &levelGraph{n: n, out: n.linksUp(), level: make([]int, len(n.Nodes))}
 	var queue []int32
 	for i, v := range n.Nodes {
 		g.level[i] = -1
@@ -126,15 +108,26 @@ func newLevelGraph(n *Network) *levelGraph {
 		}
 	}
 	for k := 0; k < len(queue); k++ {
-		at := queue[k]
-		for _, to := range g.to[g.start[at]:g.start[at+1]] {
-			if g.level[to] < 0 {
-				g.level[to] = g.level[at] + 1
+		for _, l := range g.out[queue[k]] {
+			if to := n.index.of(n.Links[l].Dst); g.level[to] < 0 {
+				g.level[to] = g.level[queue[k]] + 1
 				queue = append(queue, to)
 			}
 		}
 	}
 	return g
+}
+
+// linksUp lists, by index of the node, the links that leave it and are up, ascending.
+func (n *Network) linksUp() [][]int32 {
+	out := make([][]int32, len(n.Nodes))
+	for i := range n.Links {
+		if l := &n.Links[i]; !l.Failed {
+			src := n.index.of(l.Src)
+			out[src] = append(out[src], l.ID)
+		}
+	}
+	return out
 }
 
 // roles counts the nodes of each kind and level, from the hosts upwards.
@@ -203,9 +196,10 @@ func sortedKinds(kinds iter.Seq[string]) []string { return slices.SortedFunc(kin
 
 // bandwidths sums the cables of a node to lower, equal and higher levels.
 func (g *levelGraph) bandwidths(i int) (bps [3]int64, cables [3]int) {
-	for e := g.start[i]; e < g.start[i+1]; e++ {
-		k := 1 + cmp.Compare(g.level[g.to[e]], g.level[i])
-		bps[k] += g.n.Links[g.edges[e]].BandwidthBps
+	for _, id := range g.out[i] {
+		l := &g.n.Links[id]
+		k := 1 + cmp.Compare(g.level[g.n.index.of(l.Dst)], g.level[i])
+		bps[k] += l.BandwidthBps
 		cables[k]++
 	}
 	return bps, cables

@@ -160,13 +160,12 @@ func NewRouter(n *Network, seed uint64) (*Router, error) {
 	if r.switches > maxSwitches {
 		return nil, fmt.Errorf("%d switches are more than the router's limit of %d", r.switches, maxSwitches)
 	}
-	out := make([][]int32, len(n.Nodes)) // links that are up, ascending; of switches only those to switches
 	for i, l := range n.Links {
 		r.switchOf[i] = number[n.index.of(l.Dst)]
-		src := n.index.of(l.Src)
-		if !l.Failed && (r.switchOf[i] >= 0 || number[src] < 0) {
-			out[src] = append(out[src], int32(i))
-		}
+	}
+	out := n.linksUp() // of switches only those to switches
+	for _, i := range r.nodeOf {
+		out[i] = slices.DeleteFunc(out[i], func(l int32) bool { return r.switchOf[l] < 0 })
 	}
 	hostLinks := r.attach(out)
 	salts := make([]uint64, len(n.Links))

@@ -11,7 +11,6 @@ import (
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
-	"github.com/apache/arrow/go/v17/arrow/memory"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
@@ -51,36 +50,16 @@ func (n *Network) NodesRecord() arrow.Record {
 
 // LinksRecord returns table links of the lake. The caller releases it.
 func (n *Network) LinksRecord() arrow.Record {
-	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.Links.Arrow())
-	defer b.Release()
-	t := schema.Links
-	id := b.Field(t.Index("link_id")).(*array.Int32Builder)
-	src := b.Field(t.Index("src_node")).(*array.Int32Builder)
-	dst := b.Field(t.Index("dst_node")).(*array.Int32Builder)
-	bps := b.Field(t.Index("bandwidth_bps")).(*array.Int64Builder)
-	delay := b.Field(t.Index("delay_ns")).(*array.Int64Builder)
-	tier := b.Field(t.Index("tier")).(*array.StringBuilder)
-	failed := b.Field(t.Index("failed")).(*array.BooleanBuilder)
-	ends := [2]*array.StringBuilder{b.Field(t.Index("src_port")).(*array.StringBuilder),
-		b.Field(t.Index("dst_port")).(*array.StringBuilder)}
+	rows := columns.NewRows(schema.Links)
 	for _, l := range n.Links {
-		id.Append(l.ID)
-		src.Append(l.Src)
-		dst.Append(l.Dst)
-		bps.Append(l.BandwidthBps)
-		delay.Append(l.DelayNS)
-		tier.Append(l.Tier)
-		failed.Append(l.Failed)
-		from, to := n.portsOf(l.ID)
-		for k, ports := range [2][]string{from, to} {
-			if len(ports) == 0 {
-				ends[k].AppendNull()
-			} else {
-				ends[k].Append(strings.Join(ports, ","))
-			}
+		row := columns.Row{"link_id": l.ID, "src_node": l.Src, "dst_node": l.Dst, "bandwidth_bps": l.BandwidthBps,
+			"delay_ns": l.DelayNS, "tier": l.Tier, "failed": l.Failed}
+		if from, to := n.portsOf(l.ID); len(from) > 0 {
+			row["src_port"], row["dst_port"] = strings.Join(from, ","), strings.Join(to, ",")
 		}
+		rows.Add(row)
 	}
-	return b.NewRecord()
+	return rows.Record()
 }
 
 // FromTables rebuilds a network from tables nodes and links of the lake, failed cables, ports and names of racks
