@@ -38,7 +38,7 @@ clean: ## remove what was built, but not lakes
 	@rm -rf $(BIN)
 
 ##@ Test
-.PHONY: test tools unit lint notebooks flink chromium flink-test cluster-test exact-accuracy question-accuracy race fuzz browser-test sampling-test
+.PHONY: test tools unit lint notebooks flink chromium flink-test cluster-test exact-accuracy question-accuracy race fuzz browser-test sampling-test faults
 test: setup ## everything that CI runs: lint, all tests, the notebooks
 	@$(MAKE) --no-print-directory -j2 lint tools
 	@$(MAKE) --no-print-directory unit notebooks
@@ -98,12 +98,15 @@ FUZZ := stages/ingest:FuzzFormats stages/ingest:FuzzIngestCSV stages/topology/fo
 fuzz: setup ## fuzz every reader of foreign files (FUZZTIME=30s each)
 	@for t in $(FUZZ); do echo "$$t"; go test -run '^$$' -fuzz "^$${t#*:}\$$" -fuzztime $(FUZZTIME) ./$${t%:*}; done
 
-sampling-test: ## estimates from windows: changes by common windows, and a trace that is asked every hour (a minute)
-	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run 'TestCompareCoverage|TestHourlyIngest' -v ./pipeline/sampling ./pipeline/cmd/parsimon
+faults: setup ## killed processes, failing disks, damaged bytes, commands at once (PARSIMON_FAULTS_TIME=3h)
+	@PARSIMON_LONG=1 PARSIMON_FAULTS_TIME=$${PARSIMON_FAULTS_TIME:-3h} go test -timeout 24h -count 1 -parallel 1 -v ./pipeline/faults
+
+sampling-test: ## estimates from windows: coverage, changes by common windows, a trace that is asked every hour (minutes)
+	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run 'TestCoverage|TestCompareCoverage|TestHourlyIngest' -v ./pipeline/sampling ./pipeline/cmd/parsimon
 
 ##@ Measure (minutes to hours; ARGS="--short" tries one, ARGS="--write" writes its page of datasets/results)
 MEASUREMENTS := accuracy own-accuracy constants transport-accuracy exact-ns3 large-exact honesty held-out bench-kernel bench-run bench-exact \
-	bench-transports large what-if failures coverage sampled-growth faults
+	large what-if failures sampled-growth
 .PHONY: $(MEASUREMENTS)
 accuracy: ## estimators against ns-3 on the shared scenarios (needs ../shared)
 own-accuracy: ## estimators against --exact on the shipped scenarios
@@ -116,12 +119,9 @@ held-out: ## the same on networks and traffic of other kinds, on which nothing w
 bench-kernel: ## link kernel against the reference link simulator, alternating (needs ../shared)
 bench-run: ## a whole estimate against the reference's, alternating (needs ../shared)
 bench-exact: ## two passes of link cases against the whole network, alternating (needs ../shared)
-bench-transports: ## cost of each transport in the link kernel
 large: ## 6,144 hosts for 1 s and 5 s: time, memory, disk
 what-if: ## a what-if and a sweep against runs from nothing
 failures: ## errors with one random cable down, against --exact
-coverage: ## how often the intervals of run --within hold the value of the whole, and of what-if --within
 sampled-growth: ## p99 within 2% of 10^7 to 10^8 flows of 6,144 hosts; ARGS=FLOWS
-faults: ## killed processes, failing disks, damaged bytes, commands at once (an hour or two; PARSIMON_FAULTS_TIME=)
 $(MEASUREMENTS): build
 	@go run ./pipeline/cmd/measure $@ --parsimon $(BIN)/parsimon --shared $(SHARED) $(ARGS)

@@ -47,7 +47,7 @@ func sampleOf(d *Design, drawn []int, counts []*Counts) Sample {
 // fraction as wide as those of each side.
 func TestCompareCoverage(t *testing.T) {
 	seeds := 20
-	if os.Getenv("PARSIMON_LONG") != "" { // make coverage
+	if os.Getenv("PARSIMON_LONG") != "" { // make sampling-test
 		seeds = 200
 	}
 	slots, base, other := sides(rand.New(rand.NewPCG(7, 8)))

@@ -104,6 +104,14 @@ func (b *bench) names(short, long []string) []string {
 	return long
 }
 
+// shortened are flags of a small workload, with --short.
+func (b *bench) shortened() []string {
+	if b.short {
+		return []string{"--duration", "10ms"}
+	}
+	return nil
+}
+
 // sharedPath returns a path below the shared folder, which must exist.
 func (b *bench) sharedPath(elem ...string) string {
 	path, err := filepath.Abs(filepath.Join(append([]string{b.shared}, elem...)...))
@@ -150,6 +158,14 @@ func (b *bench) parsimon(ctx context.Context, args ...string) (string, float64) 
 // query answers a SELECT. The names of its columns are the JSON names of T's fields.
 func query[T any](ctx context.Context, b *bench, lake, sql string) (rows []T) {
 	text, _ := b.parsimon(ctx, "query", "--lake", lake, "--format", "json", "--sql", sql)
+	b.decode(text, &rows)
+	return rows
+}
+
+// question answers a question of the library about an estimate.
+func question[T any](ctx context.Context, b *bench, lake, name string, e estimate) (rows []T) {
+	text, _ := b.parsimon(ctx, "query", name, "--lake", lake, "--format", "json",
+		"--param", "scenario="+e.Scenario, "--param", "variant="+e.Variant)
 	b.decode(text, &rows)
 	return rows
 }

@@ -2,7 +2,7 @@
 //
 //	go run ./pipeline/cmd/measure NAME [flags] [ARGUMENT …]
 //
-// Each measurement is one file with one function. It runs bin/parsimon (make build) as a user would, in lakes of its
+// Each measurement is one function. It runs bin/parsimon (make build) as a user would, in lakes of its
 // own, and prints Markdown tables. With --write it also writes them to datasets/results/NAME.md, with commit, date and
 // machine.
 package main

@@ -16,9 +16,13 @@ type estimate struct {
 	Stages   []stage
 	Cases    struct {
 		PacketHops float64 `json:"packet_hops"`
-		KernelNS   float64 `json:"kernel_ns"` // core time of the link cases
 	} `json:"link_cases"`
 	processor float64 // seconds of the process, user and system
+}
+
+// where selects the estimate's rows in SQL.
+func (e estimate) where() string {
+	return fmt.Sprintf("scenario = '%s' AND variant = '%s'", e.Scenario, e.Variant)
 }
 
 type stage struct {
@@ -107,8 +111,8 @@ func (b *bench) validate(ctx context.Context, lake string, e estimate, how []str
 		Errors percentiles
 	}](ctx, b, lake, fmt.Sprintf(`
 		SELECT size_bin, any_value(flows) AS flows, list(error ORDER BY quantile) AS errors FROM validations
-		WHERE scenario = '%s' AND variant = '%s' AND (truth = 'exact') = %t
-		GROUP BY size_bin`, e.Scenario, e.Variant, truth == "exact")) {
+		WHERE %s AND (truth = 'exact') = %t
+		GROUP BY size_bin`, e.where(), truth == "exact")) {
 		v[r.Bin] = bin{r.Flows, r.Errors}
 	}
 	if _, ok := v["all"]; !ok {
@@ -148,4 +152,26 @@ func (t *tally) spread() (median, least, greatest float64) {
 	return (v[(n-1)/2] + v[n/2]) / 2, v[0], v[n-1]
 }
 
+// over prints the ratios to other figures of the same rounds: median, least and greatest.
+func (t *tally) over(o tally) string {
+	var ratio tally
+	for i := range t.values {
+		ratio.add("", t.values[i]/o.values[i])
+	}
+	median, least, greatest := ratio.spread()
+	return fmt.Sprintf("**%.1f** (%.1f to %.1f)", median, least, greatest)
+}
+
 func abs(x float64) float64 { return max(x, -x) }
+
+func decimal(x float64) string { return fmt.Sprintf("%.1f", x) }
+
+// si prints a number with three digits and a prefix.
+func si(x float64) string {
+	prefixes := []string{"", " k", " M", " G", " T"}
+	i := 0
+	for ; x >= 1000 && i < len(prefixes)-1; i++ {
+		x /= 1000
+	}
+	return fmt.Sprintf("%.3g%s", x, prefixes[i])
+}

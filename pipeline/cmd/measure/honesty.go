@@ -20,21 +20,17 @@ func honesty(ctx context.Context, b *bench) {
 		[]string{"mini-star", "mini-mix", "mini-slow-40-2", "a2a-64k-4x", "chain-60", "fasthosts-60",
 			"ft8-ws-60", "incast-64k-30", "onefast-60", "sigma3-60", "slowplane-60", "wan-100us",
 			"7", "47", "65", "95", "121", "145", "1001", "1003"})
-	b.honestyOf(ctx, names, func(name string) (source []string, truth string) {
-		g := b.groundTruth(name)
-		return []string{"--topology", g.topology, "--flows", g.flows}, g.fcts
-	})
+	b.honestyOf(ctx, names)
 }
 
 // heldOut does the same on the shipped scenarios on which nothing was chosen, with --exact as the truth.
 func heldOut(ctx context.Context, b *bench) {
-	names := b.names([]string{"held-out/microbursts"}, b.shipped("held-out"))
-	b.honestyOf(ctx, names, func(name string) (source []string, truth string) { return []string{name}, "exact" })
+	b.honestyOf(ctx, b.names([]string{"held-out/microbursts"}, b.shipped("held-out")))
 }
 
-// honestyOf prints errors, warnings and coverage of estimates, each from the source of its flows and against its truth,
-// and what a run chooses by default beside them.
-func (b *bench) honestyOf(ctx context.Context, names []string, of func(name string) (source []string, truth string)) {
+// honestyOf prints errors, warnings and coverage of estimates, each against its truth, and what a run chooses by
+// default beside them.
+func (b *bench) honestyOf(ctx context.Context, names []string) {
 	way := estimator(b.ways("flow")[0])
 	b.printf("Errors of p50 / p90 / p99 / p99.9, and of p99 of the worst flow size. An interval \"holds\" the truth if that " +
 		"lies inside: the same four percentiles of all flows, of the interval without the method's part and of the whole one.")
@@ -42,17 +38,16 @@ func (b *bench) honestyOf(ctx context.Context, names []string, of func(name stri
 		"method's part, ±", "default", "error", "worst bin", "warnings")
 	var t, byDefault honestyTally
 	for _, name := range names {
-		source, truth := of(name)
-		lake := b.lake()
-		j := b.judge(ctx, lake, source, way, truth)
-		d := b.judge(ctx, lake, source, estimator("auto"), truth)
+		s, lake := b.source(name), b.lake()
+		j, d := b.judge(ctx, lake, s, way), b.judge(ctx, lake, s, estimator("auto"))
 		loads := b.loads(ctx, lake, j.estimate)
 		if b.err != nil {
 			return
 		}
 		t.add(name, j)
 		byDefault.add(name, d)
-		b.row(name, share(loads.largest), j.errors["all"].errors, percent(j.errors.worstBin()), strings.Join(j.warnings, ", "),
+		b.row(name, share(loads.Largest), j.errors["all"].errors, percent(j.errors.worstBin()),
+			strings.Join(j.warnings, ", "),
 			marks(j.held, func(h heldInterval) bool { return h.Workload }),
 			marks(j.held, func(h heldInterval) bool { return h.Both }), methodParts(j.held),
 			d.Variant, d.errors["all"].errors, percent(d.errors.worstBin()), strings.Join(d.warnings, ", "))
@@ -69,19 +64,22 @@ type judged struct {
 	held     []heldInterval
 }
 
-// judge estimates the flows of a source in a way and holds that against the truth.
-func (b *bench) judge(ctx context.Context, lake string, source, way []string, truth string) judged {
-	e := b.run(ctx, lake, append(slices.Clone(source), way...)...)
-	return judged{e, b.validate(ctx, lake, e, way, truth), b.warningKinds(ctx, lake, e), b.heldIntervals(ctx, lake, e)}
-}
-
-// warningKinds lists the kinds of warnings of an estimate.
-func (b *bench) warningKinds(ctx context.Context, lake string, e estimate) (kinds []string) {
-	for _, r := range query[struct{ Kind string }](ctx, b, lake, fmt.Sprintf(
-		"SELECT DISTINCT kind FROM warnings_all WHERE scenario = '%s' AND variant = '%s' ORDER BY kind", e.Scenario, e.Variant)) {
-		kinds = append(kinds, r.Kind)
+// judge estimates the flows of a source in a way and holds that against the truth. Bounds of intervals are known to the
+// width of a cell of slowdown, 0.2%.
+func (b *bench) judge(ctx context.Context, lake string, s source, way []string) judged {
+	e := b.run(ctx, lake, append(slices.Clone(s.flags), way...)...)
+	j := judged{estimate: e, errors: b.validate(ctx, lake, e, way, s.truth)}
+	for _, r := range query[struct{ Kind string }](ctx, b, lake,
+		"SELECT DISTINCT kind FROM warnings_all WHERE "+e.where()+" ORDER BY kind") {
+		j.warnings = append(j.warnings, r.Kind)
 	}
-	return kinds
+	j.held = query[heldInterval](ctx, b, lake, `
+		SELECT v.true_slowdown BETWEEN coalesce(i.workload_lo, i.lo) / 1.002
+				AND coalesce(i.workload_hi, i.hi) * 1.002 AS workload,
+			v.true_slowdown BETWEEN i.lo / 1.002 AND i.hi * 1.002 AS both, coalesce(i.method_error, 0) AS method
+		FROM (FROM intervals_all WHERE `+e.where()+` AND size_bin = 'all' AND service IS NULL AND vnet IS NULL) i
+		JOIN validations v USING (scenario, variant, size_bin, quantile) ORDER BY quantile`)
+	return j
 }
 
 // A heldInterval says whether the interval of a percentile of all flows holds the truth.
@@ -89,17 +87,6 @@ type heldInterval struct {
 	Workload bool    `json:"workload"`
 	Both     bool    `json:"both"`
 	Method   float64 `json:"method"`
-}
-
-// heldIntervals compares the intervals of all flows with the truth of the last validation, by quantile. Bounds are
-// known to the width of a cell of slowdown, 0.2%.
-func (b *bench) heldIntervals(ctx context.Context, lake string, e estimate) []heldInterval {
-	return query[heldInterval](ctx, b, lake, fmt.Sprintf(`
-		SELECT v.true_slowdown BETWEEN coalesce(i.workload_lo, i.lo) / 1.002 AND coalesce(i.workload_hi, i.hi) * 1.002 AS workload,
-			v.true_slowdown BETWEEN i.lo / 1.002 AND i.hi * 1.002 AS both, coalesce(i.method_error, 0) AS method
-		FROM intervals_all i JOIN validations v USING (scenario, variant, size_bin, quantile)
-		WHERE i.scenario = '%s' AND i.variant = '%s' AND i.size_bin = 'all' AND i.service IS NULL AND i.vnet IS NULL
-		ORDER BY quantile`, e.Scenario, e.Variant))
 }
 
 func marks(held []heldInterval, of func(heldInterval) bool) string {

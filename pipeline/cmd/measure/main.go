@@ -6,7 +6,11 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"regexp"
+	"runtime"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 )
@@ -32,14 +36,10 @@ func measurements() []measurement {
 		{"bench-kernel", "", "link kernel against the reference link simulator", benchKernel},
 		{"bench-run", "SCENARIO", "a whole estimate against the reference", benchRun},
 		{"bench-exact", "SCENARIO", "estimates by link cases against the whole-network simulation", benchExact},
-		{"bench-transports", "", "cost of each transport in the link kernel", benchTransports},
 		{"large", "DURATION", "6,144 hosts: time, memory, disk", large},
-		{"what-if", "SCENARIO", "a what-if and a sweep against runs from nothing", whatIf},
-		{"failures", "SCENARIO", "errors with one random cable down, against --exact", failures},
-		{"coverage", "REPETITIONS", "how often intervals of estimates from windows hold the whole's value", coverage},
+		{"what-if", "", "a what-if and a sweep against runs from nothing", whatIf},
+		{"failures", "", "errors with one random cable down, against --exact", failures},
 		{"sampled-growth", "FLOWS", "p99 within 2% of more and more flows of 6,144 hosts", sampledGrowth},
-		{"faults", "", "killed processes, failing disks, damaged bytes: what a lake survives", faults},
-		{"digest", "LAKE", "rows and digest of every table of a lake", digest},
 	}
 }
 
@@ -81,7 +81,7 @@ func command(ctx context.Context, args []string) (err error) {
 		if m.name != flags.Arg(0) {
 			continue
 		}
-		if b.write && (b.short || len(b.args) > 0 || b.how != "" || m.name == "digest") {
+		if b.write && (b.short || len(b.args) > 0 || b.how != "") {
 			return errors.New("--write is for the whole measurement: without --short, --ways and arguments")
 		}
 		if b.tmp, err = os.MkdirTemp("", "measure-"); err != nil {
@@ -91,9 +91,23 @@ func command(ctx context.Context, args []string) (err error) {
 		if m.run(ctx, b); b.err != nil || !b.write {
 			return b.err
 		}
-		return m.writeResult(b.provenance(ctx) + "\n\n" + b.out.String())
+		text := fmt.Sprintf("# %s\n\n%s%s. Written by `make %s ARGS=--write`.\n\n%s\n\n%s\n", m.name,
+			strings.ToUpper(m.summary[:1]), m.summary[1:], m.name, b.provenance(ctx), strings.TrimSpace(b.out.String()))
+		return os.WriteFile(filepath.Join("datasets", "results", m.name+".md"), []byte(text), 0o644)
 	}
 	return fmt.Errorf("no measurement %q: \"measure\" lists them", flags.Arg(0))
+}
+
+// provenance says at which commit, when and where figures were measured.
+func (b *bench) provenance(ctx context.Context) string {
+	commit, _ := b.execute(ctx, nil, "git", "describe", "--always", "--dirty", "--exclude=*")
+	info, _ := os.ReadFile("/proc/cpuinfo") // absent on other systems
+	processor := runtime.GOARCH
+	if found := regexp.MustCompile(`(?m)^model name\s*: (.+)$`).FindSubmatch(info); found != nil {
+		processor = string(found[1])
+	}
+	return fmt.Sprintf("Measured at commit `%s` on %s, %d cores (%s).", strings.TrimSpace(commit),
+		time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), processor)
 }
 
 func usage(flags *pflag.FlagSet) string {
