@@ -43,10 +43,10 @@ type Answer struct {
 
 // AnswerQuantile is one quantile of an Answer: the value that a share P of the flows do not exceed.
 type AnswerQuantile struct {
-	P        float64
-	FCTNS    int64
-	IdealNS  int64 // of the flow that has this slowdown
-	Slowdown float64
+	P        float64 `json:"quantile"`
+	Slowdown float64 `json:"slowdown"`
+	FCTNS    int64   `json:"fct_ns"`
+	IdealNS  int64   `json:"ideal_ns"` // of the flow that has this slowdown
 }
 
 // An asker answers questions from a complete estimate.

@@ -3,7 +3,6 @@ package sampled
 import (
 	"context"
 	"fmt"
-	"io"
 	"math"
 	"time"
 
@@ -82,9 +81,9 @@ func (c *comparer) result(ctx context.Context, stopped string) (*Comparison, err
 	return r, nil
 }
 
-// Write writes the comparison for people.
-func (r *Comparison) Write(w io.Writer) error {
-	p := &text.Printer{W: w}
+// Text is the comparison for people.
+func (r *Comparison) Text() *text.Answer {
+	p := &text.Answer{}
 	p.Linef("base   %s (%s), variant %s, %d flows", r.Base.ScenarioID, r.Base.Name, r.Base.Variant, r.Base.Flows)
 	p.Linef("other  %s (%s), variant %s, %d flows", r.Other.ScenarioID, r.Other.Name, r.Other.Variant, r.Other.Flows)
 	sampled := fmt.Sprintf("sampled, the same %d windows of both, %.3g%% of flows", r.Windows, 100*r.SampledShare)
@@ -109,5 +108,5 @@ func (r *Comparison) Write(w io.Writer) error {
 		p.Linef("  %s  %s", x, map[bool]string{true: "reached", false: "not reached"}[x.Reached])
 	}
 	p.Linef("\n%.1f s", r.Seconds)
-	return p.Err
+	return p
 }

@@ -2,7 +2,6 @@ package sampled
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"parsimon/pipeline/summary"
@@ -82,9 +81,9 @@ func (r *Result) sampledText() string {
 	return fmt.Sprintf("sampled, %d windows, %.3g%% of flows", r.Windows, 100*r.SampledShare)
 }
 
-// Write writes the answer for people.
-func (r *Result) Write(w io.Writer) error {
-	p := &text.Printer{W: w}
+// Text is the answer for people.
+func (r *Result) Text() *text.Answer {
+	p := &text.Answer{}
 	p.Linef("scenario %s (%s), variant %s", r.ScenarioID, r.Name, r.Variant)
 	p.Linef("%d flows; lake %s", r.Flows, r.Lake)
 	p.Linef("\nSlowdown (FCT / ideal FCT) of the whole workload, with %g%% intervals (%s)", 100*r.Confidence, r.sampledText())
@@ -101,17 +100,17 @@ func (r *Result) Write(w io.Writer) error {
 		}
 		i = j
 	}
-	r.writeGoals(p)
+	r.addGoals(p)
 	for _, w := range r.Warnings {
 		p.Linef("warning: %s", w)
 	}
 	p.Linef("\n%.1f s, %s", r.Seconds, stopText(r))
 	p.Linef("\nNext:\n  parsimon report %s@%s --lake %s", r.ScenarioID, r.Variant, r.Lake)
-	return p.Err
+	return p
 }
 
-// writeGoals writes how precise the asked percentiles are.
-func (r *Result) writeGoals(p *text.Printer) {
+// addGoals says how precise the asked percentiles are.
+func (r *Result) addGoals(p *text.Answer) {
 	if r.Stopped == Whole {
 		return
 	}

@@ -2,24 +2,71 @@
 package text
 
 import (
+	"encoding/csv"
 	"fmt"
 	"io"
+	"math"
+	"strconv"
 	"strings"
 
 	"parsimon/queries/format"
 )
 
-// A Printer writes lines until one fails. Names and values in them cannot change the display of a terminal.
-type Printer struct {
-	W   io.Writer
-	Err error // of the first line that failed
+// An Answer is what a command says to people: lines and tables, in their order. Names and values in it cannot change the
+// display of a terminal.
+type Answer struct{ parts []any } // string or *Table
+
+// A Table is a part of an answer. Its values are texts, whole numbers, floats, Percent, or nil for none.
+type Table struct {
+	columns []string
+	rows    [][]any
 }
 
-// Linef writes a line.
-func (p *Printer) Linef(format string, args ...any) {
-	if p.Err == nil {
-		_, p.Err = io.WriteString(p.W, Clean(fmt.Sprintf(format+"\n", args...)))
+// A Percent is a share, written as a change in percent: +1.2%. CSV has the share.
+type Percent float64
+
+// String is the share in percent, with its sign.
+func (p Percent) String() string {
+	if math.IsNaN(float64(p)) {
+		return "-"
 	}
+	return fmt.Sprintf("%+.1f%%", 100*float64(p))
+}
+
+// Linef adds a line.
+func (a *Answer) Linef(format string, args ...any) {
+	a.parts = append(a.parts, fmt.Sprintf(format, args...))
+}
+
+// Table adds a table.
+func (a *Answer) Table(columns ...string) *Table {
+	t := &Table{columns: columns}
+	a.parts = append(a.parts, t)
+	return t
+}
+
+// Add adds a row.
+func (t *Table) Add(values ...any) { t.rows = append(t.rows, values) }
+
+// Write writes the answer as "csv", its first table, or as text.
+func (a *Answer) Write(w io.Writer, form string) (err error) {
+	for _, part := range a.parts {
+		switch part := part.(type) {
+		case string:
+			if form != "csv" {
+				_, err = io.WriteString(w, Clean(part)+"\n")
+			}
+		case *Table:
+			if form == "csv" {
+				return part.csv(w)
+			}
+			err = format.Align(w, part.columns, part.rows)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Clean is format.Escape of each line of a text.
@@ -31,13 +78,24 @@ func Clean(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// A Writer writes Clean text. Each Write has whole characters.
-type Writer struct{ W io.Writer }
-
-// Write writes p.
-func (w Writer) Write(p []byte) (int, error) {
-	if _, err := io.WriteString(w.W, Clean(string(p))); err != nil {
-		return 0, err
+func (t *Table) csv(w io.Writer) error {
+	out := csv.NewWriter(w)
+	_ = out.Write(t.columns) // errors are kept for Error
+	for _, row := range t.rows {
+		record := make([]string, len(row))
+		for i, v := range row {
+			switch v := v.(type) {
+			case nil:
+			case Percent:
+				record[i] = strconv.FormatFloat(float64(v), 'g', -1, 64)
+			case float64:
+				record[i] = strconv.FormatFloat(v, 'g', -1, 64)
+			default:
+				record[i] = fmt.Sprint(v)
+			}
+		}
+		_ = out.Write(record)
 	}
-	return len(p), nil
+	out.Flush()
+	return out.Error()
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -180,9 +179,9 @@ func timeKernel() (ns float64, err error) {
 // hottestShown is how many links the report lists, beside those that would be over 100%.
 const hottestShown = 5
 
-// Write writes the report for people.
-func (r *Report) Write(w io.Writer) error {
-	p := text.Printer{W: w}
+// Text is the report for people.
+func (r *Report) Text() *text.Answer {
+	p := &text.Answer{}
 	p.Linef("workload %s: %d new files, %d it held already; lake %s", r.Workload, r.NewFiles, r.KnownFiles, r.Lake)
 	for _, note := range r.Notes {
 		p.Linef("warning: %s", note)
@@ -194,7 +193,7 @@ func (r *Report) Write(w io.Writer) error {
 	for _, why := range r.Reasons {
 		p.Linef("  %d × %s (first: %s)", why.Rows, why.Reason, cut(why.Example, 120))
 	}
-	r.writeUnknown(&p)
+	r.addUnknown(p)
 	p.Linef("from %s to %s: %s, %s bytes", timeOf(r.FirstStartNS), timeOf(r.LastStartNS), time.Duration(r.LastStartNS-r.FirstStartNS).Round(time.Millisecond), units.Human(float64(r.Bytes)))
 	if r.SyntheticStarts > 0 {
 		p.Linef("%.1f%% of the flows have synthetic starts: the trace says less than when they began", 100*float64(r.SyntheticStarts)/float64(max(1, r.Flows)))
@@ -226,11 +225,11 @@ func (r *Report) Write(w io.Writer) error {
 	}
 	p.Linef("\n%s packet-hops to simulate: about %s of the simulate stage with %d workers, at %.1f ns each as measured now", units.Human(float64(r.PacketHops)), time.Duration(r.SimulateSeconds*1e9).Round(time.Second/10), r.Workers, r.PacketHopNS)
 	p.Linef("\nNext:\n  parsimon run --workload %s --lake %s\n  parsimon query --lake %s --sql \"SELECT reason, count(*) FROM workload_rejects GROUP BY reason\"", r.Workload, r.Lake, r.Lake)
-	return p.Err
+	return p
 }
 
-// writeUnknown lists the addresses that are no hosts, by bytes, with the lines of a hosts table that would find them.
-func (r *Report) writeUnknown(p *text.Printer) {
+// addUnknown lists the addresses that are no hosts, by bytes, with the lines of a hosts table that would find them.
+func (r *Report) addUnknown(p *text.Answer) {
 	var all []ingest.UnknownAddress
 	for _, why := range r.Reasons {
 		all = ingest.MergeUnknown(all, why.Unknown)

@@ -72,7 +72,7 @@ func TestLinkCaseErrorsNameFileAndLine(t *testing.T) {
 		{"101 9 2500", "101 9 0", "small.txt:5: flow 101: size_bytes is 0"},
 		{"2500 1000 6000", "2500 999 6000", "small.txt:5: flow 101: start_ns is 999"},
 		{"2500 1000 6000", "2500 1000 1999", "small.txt:5: flow 101: delay of 1999"},
-		{"100 5079 5079\n", "100 5079 5079 1\n", "small.txt:7: more than 3 numbers"},
+		{"100 5079 5079\n", "100 5079 5079 1\n", "small.txt:7: 4 numbers, want 3"},
 		{"102 7 1000 2000 5000\n100 5079 5079\n", "", "small.txt:6: the file ends"},
 		{"9 2000 10000000000", "9 2000 1", "link case small: source 1: bandwidth_bps is 1"},
 	} {

@@ -2,20 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/csv"
-	"encoding/json"
 	"fmt"
-	"io"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/pflag"
 
 	"parsimon/pipeline"
-	"parsimon/pipeline/lake"
 	"parsimon/pipeline/newflows"
-	"parsimon/schema/units"
-	"parsimon/stages/topology"
+	"parsimon/pipeline/text"
 )
 
 var estimateCommand = command{
@@ -29,47 +22,33 @@ a delay from the distribution of each of its links, independently, as the paper 
 of slowdown and FCT.
 
   parsimon estimate --lake lake --src web3 --dst db7 --size 100KB --n 10000`,
-	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
+	setup: func(e *env, f *pflag.FlagSet) runFunc {
 		var r runFlags
-		var size, format, src, dst string
-		var q newflows.Question
+		var form string
+		q := newflows.Question{N: 10_000}
 		r.declareLake(f)
 		r.declareScenario(f)
 		r.declareEstimator(f)
 		f.Lookup("estimator").DefValue = "what the lake holds: exact before flow before independent"
 		r.declareCluster(f)
-		f.StringVar(&src, "src", "", "sending host, by name or id (required)")
-		f.StringVar(&dst, "dst", "", "receiving host, by name or id (required)")
-		f.StringVar(&size, "size", "", "flow size, e.g. 1500 or 100KB (required)")
-		f.IntVar(&q.N, "n", 10_000, "flows to draw")
+		src := f.String("src", "", "sending host, by name or id (required)")
+		dst := f.String("dst", "", "receiving host, by name or id (required)")
+		parse(f, &q.SizeBytes, "string", sizeOf("1B"), "size", "", "flow size, e.g. 1500 or 100KB (required)")
+		intVar(f, &q.N, 1, 10_000_000, "n", "flows to draw")
 		f.Uint64Var(&q.Seed, "seed", 1, "seed of the draws")
-		declareTable(f, &format, "csv")
-		return func(ctx context.Context, args []string) error {
-			var err error
-			if q.SizeBytes, err = units.Parse(size, units.Bytes); err != nil {
-				return usagef("--size %q: %v", size, err)
+		declareForm(f, &form, "table", "csv", "json")
+		return func(ctx context.Context, _ []string) error {
+			if *src == "" || *dst == "" || q.SizeBytes == 0 {
+				return usagef("--src, --dst and --size are required")
 			}
-			switch {
-			case src == "" || dst == "":
-				return usagef("--src and --dst are required")
-			case q.SizeBytes < 1 || q.SizeBytes > 1<<50:
-				return usagef("--size %q: must be 1 to 2^50 bytes", size)
-			}
-			if q.N < 1 || q.N > 10_000_000 {
-				return usagef("--n %d: must be 1 to 10,000,000", q.N)
-			}
-			if len(args) > 0 {
-				return usagef("unexpected arguments %q", args)
-			}
-			dir, err := r.lakePath()
-			if err != nil {
-				return err
+			if q.SizeBytes > 1<<50 {
+				return usagef("--size: must be 1 to 2^50 bytes")
 			}
 			v, err := r.variant()
 			if err != nil {
 				return err
 			}
-			l, err := lake.Open(dir, false)
+			l, err := r.openLake()
 			if err != nil {
 				return err
 			}
@@ -82,54 +61,25 @@ of slowdown and FCT.
 					return err
 				}
 			}
-			if q.Src, err = model.Network.FindHost(src); err != nil {
+			if q.Src, err = model.Network.FindHost(*src); err != nil {
 				return fmt.Errorf("--src: %w", err)
 			}
-			if q.Dst, err = model.Network.FindHost(dst); err != nil {
+			if q.Dst, err = model.Network.FindHost(*dst); err != nil {
 				return fmt.Errorf("--dst: %w", err)
 			}
 			answer, err := newflows.Ask(ctx, pipeline.ReadOnly(model, v, pipeline.Settings{}), q)
 			if err != nil {
 				return err
 			}
-			return writeAnswer(e.stdout, q, answer, format, model.Network)
+			return e.write(form, answer.Quantiles, func() (*text.Answer, error) {
+				a := &text.Answer{}
+				a.Linef("%d draws of %d bytes from %s to %s, over %d paths", q.N, q.SizeBytes, model.Network.Name(q.Src), model.Network.Name(q.Dst), answer.Paths)
+				table := a.Table("quantile", "slowdown", "fct_ns", "ideal_ns")
+				for _, x := range answer.Quantiles {
+					table.Add(x.P, x.Slowdown, x.FCTNS, x.IdealNS)
+				}
+				return a, nil
+			})
 		}
 	},
-}
-
-// writeAnswer writes times in ns for scripts (csv, json) and in ms for people (table).
-func writeAnswer(w io.Writer, q newflows.Question, a *newflows.Answer, format string, n *topology.Network) error {
-	switch format {
-	case "json":
-		type row struct {
-			P        float64 `json:"quantile"`
-			Slowdown float64 `json:"slowdown"`
-			FCTNS    int64   `json:"fct_ns"`
-			IdealNS  int64   `json:"ideal_ns"`
-		}
-		rows := make([]row, len(a.Quantiles))
-		for i, x := range a.Quantiles {
-			rows[i] = row{x.P, x.Slowdown, x.FCTNS, x.IdealNS}
-		}
-		return json.NewEncoder(w).Encode(rows)
-	case "csv":
-		c := csv.NewWriter(w)
-		_ = c.Write([]string{"quantile", "slowdown", "fct_ns", "ideal_ns"}) // errors are kept for Error
-		for _, x := range a.Quantiles {
-			_ = c.Write([]string{strconv.FormatFloat(x.P, 'g', -1, 64), strconv.FormatFloat(x.Slowdown, 'g', -1, 64),
-				strconv.FormatInt(x.FCTNS, 10), strconv.FormatInt(x.IdealNS, 10)})
-		}
-		c.Flush()
-		return c.Error()
-	case "table":
-		var b strings.Builder
-		fmt.Fprintf(&b, "%d draws of %d bytes from %s to %s, over %d paths\n", q.N, q.SizeBytes, n.Name(q.Src), n.Name(q.Dst), a.Paths)
-		fmt.Fprintf(&b, "%8s %10s %12s %12s\n", "quantile", "slowdown", "fct_ms", "ideal_ms")
-		for _, x := range a.Quantiles {
-			fmt.Fprintf(&b, "%8g %10.4f %12.4f %12.4f\n", x.P, x.Slowdown, float64(x.FCTNS)/1e6, float64(x.IdealNS)/1e6)
-		}
-		_, err := io.WriteString(w, b.String())
-		return err
-	}
-	return fmt.Errorf("no format %q", format)
 }

@@ -3,7 +3,10 @@ package main
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -12,38 +15,196 @@ import (
 	"parsimon/pipeline/cache"
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
+	"parsimon/pipeline/whatif"
 	"parsimon/schema/units"
 	"parsimon/stages"
 	"parsimon/stages/ns3"
 )
 
-// runFlags are the flags of every command that works on a scenario.
-type runFlags struct {
-	lake, scenario, estimator, memory string
-	exactLimit                        string
-	passes                            string
-	cache, cluster, shard             string
-	linkBackend, ns3                  string
-	ns3Timeout                        time.Duration
-	workers, partitions               int
-	wait                              time.Duration
-	keep, cached                      bool // cached: the command uses a cache
-	chooses                           bool // the command knows --estimator auto
+// A parsed is the value of a flag that is read where it is given: what cannot be read is a usageError.
+type parsed struct {
+	text, kind string
+	read       func(string) error
 }
 
-// Each command declares the flags that do something there.
+func (p *parsed) String() string { return p.text }
+func (p *parsed) Type() string   { return p.kind }
 
-// declareLake is for every command that works on a lake. Whether --lake was given is checked by lakePath.
+// Set reads the text of the flag.
+func (p *parsed) Set(text string) error {
+	if text == "" {
+		return errors.New("it is empty: is a variable not set?")
+	}
+	err := p.read(text)
+	p.text = text
+	return err
+}
+
+// parse declares a flag that read reads. byDefault is the text of its default; empty: to as it is.
+func parse[T any](f *pflag.FlagSet, to *T, kind string, read func(string) (T, error), name, byDefault, usage string) {
+	p := &parsed{kind: kind, read: func(text string) (err error) {
+		*to, err = read(text)
+		return err
+	}}
+	if byDefault != "" {
+		if err := p.Set(byDefault); err != nil {
+			panic("parsimon: --" + name + ": " + err.Error()) // ours
+		}
+	}
+	f.Var(p, name, usage)
+}
+
+// parseEach declares a flag that may be repeated.
+func parseEach[T any](f *pflag.FlagSet, to *[]T, read func(string) (T, error), name, usage string) {
+	f.Var(&parsed{kind: "stringArray", read: func(text string) error {
+		one, err := read(text)
+		*to = append(*to, one)
+		return err
+	}}, name, usage)
+}
+
+// choose declares a flag that is one of some names, the first of them by default.
+func choose(f *pflag.FlagSet, to *string, name, usage string, names ...string) {
+	last := len(names) - 1
+	list := strings.Join(names[:last], ", ") + " or " + names[last]
+	parse(f, to, "string", func(text string) (string, error) {
+		if !slices.Contains(names, text) {
+			return "", errors.New("must be " + list)
+		}
+		return text, nil
+	}, name, names[0], fmt.Sprintf(usage, list))
+}
+
+// intVar declares a flag of a whole number from lo to hi.
+func intVar(f *pflag.FlagSet, to *int, lo, hi int, name string, usage string) {
+	text := strconv.Itoa(*to)
+	if *to == 0 {
+		text = ""
+	}
+	parse(f, to, "int", func(text string) (int, error) {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < lo || n > hi {
+			err = fmt.Errorf("must be a whole number from %d to %d", lo, hi)
+		}
+		return n, err
+	}, name, text, usage)
+}
+
+// durationVar declares a flag of a time that is not negative.
+func durationVar(f *pflag.FlagSet, to *time.Duration, name, byDefault, usage string) {
+	parse(f, to, "duration", func(text string) (time.Duration, error) {
+		d, err := time.ParseDuration(text)
+		if err == nil && d < 0 {
+			err = errors.New("must be 0 or more")
+		}
+		return d, err
+	}, name, byDefault, usage)
+}
+
+// sizeOf reads a number of bytes of at least least.
+func sizeOf(least string) func(string) (int64, error) {
+	lowest, _ := units.Parse(least, units.Bytes)
+	return func(text string) (int64, error) {
+		bytes, err := units.Parse(text, units.Bytes)
+		if err != nil || bytes < lowest {
+			err = fmt.Errorf("want a size of at least %s, such as 2GB", least)
+		}
+		return bytes, err
+	}
+}
+
+// shareOf reads a share from lo to hi.
+func shareOf(lo, hi float64) func(string) (float64, error) {
+	return func(text string) (float64, error) {
+		share, err := units.ParseShare(text)
+		if err == nil && !(share >= lo && share <= hi) {
+			err = fmt.Errorf("must be %g%% to %g%%", 100*lo, 100*hi)
+		}
+		return share, err
+	}
+}
+
+// needsKey is the annotation of a flag with the flag that it goes with.
+const needsKey = "needs"
+
+// needs says that flags do nothing without another one.
+func needs(f *pflag.FlagSet, other string, names ...string) {
+	for _, name := range names {
+		_ = f.SetAnnotation(name, needsKey, []string{other}) // the flags are declared
+	}
+}
+
+// checkGiven refuses flags without those that they need, and arguments and values of flags that are given and empty, as
+// those of a script are where a variable is not set: "parsimon rm ”" must not mean another scenario.
+func checkGiven(f *pflag.FlagSet) (err error) {
+	if slices.Contains(f.Args(), "") {
+		return errors.New("an argument is empty: is a variable not set?")
+	}
+	f.Visit(func(one *pflag.Flag) {
+		several, isList := one.Value.(pflag.SliceValue)
+		if one.Value.Type() == "string" && one.Value.String() == "" || isList && slices.Contains(several.GetSlice(), "") {
+			err = fmt.Errorf("--%s is empty: is a variable not set?", one.Name)
+		}
+		if other := one.Annotations[needsKey]; other != nil && !f.Changed(other[0]) {
+			err = fmt.Errorf("--%s goes with --%s", one.Name, other[0])
+		}
+	})
+	return err
+}
+
+// A lakeFlag is --lake.
+type lakeFlag struct{ lake string }
+
+func (l *lakeFlag) declareLake(f *pflag.FlagSet) {
+	f.StringVar(&l.lake, "lake", "", "directory of the lake (required)")
+}
+
+// lakePath is the lake's directory.
+func (l *lakeFlag) lakePath() (string, error) {
+	if l.lake == "" {
+		return "", usagef("--lake is required")
+	}
+	return l.lake, nil
+}
+
+// openLake opens the lake for reading.
+func (l *lakeFlag) openLake() (*lake.Lake, error) {
+	dir, err := l.lakePath()
+	if err != nil {
+		return nil, err
+	}
+	return lake.Open(dir, false)
+}
+
+// runFlags are the flags of every command that works on a scenario. Each command declares the flags that do something
+// there.
+type runFlags struct {
+	lakeFlag
+	how              whatif.Settings // but for Lake
+	scenario         string
+	estimator, cache string
+	ns3              ns3.Simulator
+	cached           bool // the command uses a cache
+	chooses          bool // the command knows --estimator auto
+}
+
+// declareLake is for every command that works on a lake.
 func (r *runFlags) declareLake(f *pflag.FlagSet) {
-	f.StringVar(&r.lake, "lake", "", "directory of the lake (required)")
-	f.DurationVar(&r.wait, "wait", 0, "how long to wait while another process works on the scenario or workload")
+	r.lakeFlag.declareLake(f)
+	durationVar(f, &r.how.Wait, "wait", "", "how long to wait while another process works on the scenario or workload")
 }
 
 // declareEstimator declares what names a variant, but for clustering; see variant.
 func (r *runFlags) declareEstimator(f *pflag.FlagSet) {
 	f.StringVar(&r.estimator, "estimator", stages.Flow.String(), "how slowdowns are found: flow (link cases that follow each flow's packets, in two passes), independent (link cases as in the paper) or exact (every packet in the whole network)")
-	f.StringVar(&r.passes, "passes", "", "passes of estimator flow over all link cases: 2, or 1 to see what feedback is worth (default 2)")
-	f.StringVar(&r.linkBackend, "link-backend", stages.Kernel.String(), "what runs the link cases: kernel, or ns3: the paper's ns-3, a process a case (estimator independent)")
+	parse(f, &r.how.Variant.Passes, "string", func(text string) (int, error) {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > pipeline.MaxPasses {
+			err = errors.New("must be 1 or 2; where two passes do not suffice, use --estimator exact")
+		}
+		return n, err
+	}, "passes", "", "passes of estimator flow over all link cases: 2, or 1 to see what feedback is worth (default 2)")
+	parse(f, &r.how.Variant.Backend, "string", stages.ParseBackend, "link-backend", stages.Kernel.String(), "what runs the link cases: kernel, or ns3: the paper's ns-3, a process a case (estimator independent)")
 }
 
 // defaultAuto is for commands that choose the estimator unless it is given. how says how.
@@ -52,7 +213,13 @@ func (r *runFlags) defaultAuto(f *pflag.FlagSet, how string) {
 	flag := f.Lookup("estimator")
 	flag.DefValue, flag.Usage = auto, flag.Usage+"; auto: "+how
 	group(f, "Estimator", func() {
-		f.StringVar(&r.exactLimit, "exact-limit", "10G", "packet-hops (packets times links of their paths) up to which --estimator auto simulates the whole network")
+		parse(f, &r.how.ExactLimit, "string", func(text string) (int64, error) {
+			n, err := units.Parse(text, units.Count)
+			if err != nil || n < 1 {
+				err = errors.New("want a number of packet-hops such as 10G")
+			}
+			return n, err
+		}, "exact-limit", "10G", "packet-hops (packets times links of their paths) up to which --estimator auto simulates the whole network")
 	})
 }
 
@@ -63,17 +230,17 @@ const auto = "auto"
 func (r *runFlags) declareCache(f *pflag.FlagSet) {
 	r.cached = true
 	f.StringVar(&r.cache, "cache", "", "directory of link-case results found by earlier runs, which this one uses and adds to; off: none; default: _cache in the lake. Does not change the results")
-	f.StringVar(&r.ns3, "ns3", "", "with --link-backend ns3: the program, the HPCC simulator's branch parsimon")
-	f.DurationVar(&r.ns3Timeout, "ns3-timeout", time.Hour, "with --link-backend ns3: the longest that one link case may take; 0: no limit")
+	f.StringVar(&r.ns3.Path, "ns3", "", "with --link-backend ns3: the program, the HPCC simulator's branch parsimon")
+	durationVar(f, &r.ns3.Timeout, "ns3-timeout", "1h", "with --link-backend ns3: the longest that one link case may take; 0: no limit")
 }
 
 func (r *runFlags) declareWorkers(f *pflag.FlagSet) {
-	f.IntVar(&r.workers, "workers", 0, "goroutines that work at once; 0: one per core. Does not change the results")
+	intVar(f, &r.how.Workers, 0, 4096, "workers", "goroutines that work at once; 0: one per core. Does not change the results")
 }
 
 // declareCluster declares --cluster, whose value may be left out: --cluster alone is --cluster=DefaultClusteringError.
 func (r *runFlags) declareCluster(f *pflag.FlagSet) {
-	f.StringVar(&r.cluster, "cluster", "", "with --estimator independent, which it implies: simulate one link of each cluster of similar links: paper or code, the thresholds of the paper and of its public code, or the accepted error of a flow's slowdown at a link, e.g. 5%")
+	parse(f, &r.how.Variant.Cluster, "string", stages.ParseClustering, "cluster", "", "with --estimator independent, which it implies: simulate one link of each cluster of similar links: paper or code, the thresholds of the paper and of its public code, or the accepted error of a flow's slowdown at a link, e.g. 5%")
 	f.Lookup("cluster").NoOptDefVal = stages.DefaultClusteringError
 }
 
@@ -86,23 +253,23 @@ func (r *runFlags) declareEstimate(f *pflag.FlagSet) {
 	group(f, "Machine", func() {
 		r.declareCache(f)
 		r.declareWorkers(f)
-		f.IntVar(&r.partitions, "partitions", 0, "tasks that the links are divided into; 0: by size. Does not change the results")
+		intVar(f, &r.how.Partitions, 0, 99_999, "partitions", "tasks that the links are divided into; 0: by size. Does not change the results")
 		r.declareMemory(f)
 	})
 }
 
 // declareShard is for stages of many tasks.
 func (r *runFlags) declareShard(f *pflag.FlagSet) {
-	f.StringVar(&r.shard, "shard", "", "do shard I (0 to N - 1) of N of the stage's tasks, I/N, while other processes do the others on the same lake; the next stage needs all of them. Does not change the results")
+	parse(f, &r.how.Shard, "string", engine.ParseShard, "shard", "", "do shard I (0 to N - 1) of N of the stage's tasks, I/N, while other processes do the others on the same lake; the next stage needs all of them. Does not change the results")
 }
 
 // declareKeep is for commands after which temporary tables are removed.
 func (r *runFlags) declareKeep(f *pflag.FlagSet) {
-	f.BoolVar(&r.keep, "keep", false, "keep the temporary tables hop_observations, feedback and sender_feedback, most of what a run writes; without it they are removed as soon as no stage needs them (by stages that run alone: with --shard). Does not change the results")
+	f.BoolVar(&r.how.Keep, "keep", false, "keep the temporary tables hop_observations, feedback and sender_feedback, most of what a run writes; without it they are removed as soon as no stage needs them (by stages that run alone: with --shard). Does not change the results")
 }
 
 func (r *runFlags) declareMemory(f *pflag.FlagSet) {
-	f.StringVar(&r.memory, "memory-limit", autoMemory, "memory limit ("+autoMemoryDoc+"): DuckDB spills beyond it, "+
+	declareMemory(f, &r.how.MemoryBytes, autoMemory, "memory limit ("+autoMemoryDoc+"): DuckDB spills beyond it, "+
 		"and fewer tasks run at once where they are large. Does not change the results")
 }
 
@@ -111,103 +278,38 @@ func (r *runFlags) declareScenario(f *pflag.FlagSet) {
 	f.StringVar(&r.scenario, "scenario", "", "scenario id, or the beginning of it; default: the one last worked on")
 }
 
-// parseRejects reads --max-rejects.
-func parseRejects(text string) (float64, error) {
-	share, err := units.ParseShare(text)
-	if err == nil && !(share >= 0 && share <= 1) {
-		err = errors.New("must be 0% to 100%")
-	}
-	if err != nil {
-		return 0, usagef("--max-rejects %q: %v", text, err)
-	}
-	return share, nil
-}
-
-// lakePath is the lake's directory.
-func (r *runFlags) lakePath() (string, error) {
-	if r.lake == "" {
-		return "", usagef("--lake is required")
-	}
-	return r.lake, nil
-}
-
 // variant is how the estimate is made.
 func (r *runFlags) variant() (v pipeline.Variant, err error) {
+	v = r.how.Variant
 	switch {
-	case r.estimator == auto && r.chooses:
-		v.Estimator, v.Auto = stages.Flow, r.passes == ""
-		if r.cluster != "" {
-			v.Estimator, v.Auto = stages.Independent, false
-		}
-	case r.estimator != "":
-		if v.Estimator, err = stages.ParseEstimator(r.estimator); err != nil {
+	case r.estimator != auto || !r.chooses:
+		if v.Estimator, err = stages.ParseEstimator(cmp.Or(r.estimator, stages.Flow.String())); err != nil {
 			return v, usagef("--estimator: %v", err)
 		}
+	case v.Cluster != nil:
+		v.Estimator = stages.Independent
+	default:
+		v.Estimator, v.Auto = stages.Flow, v.Passes == 0
 	}
-	if r.passes != "" {
-		v.Passes, err = strconv.Atoi(r.passes)
-		switch {
-		case err != nil || v.Passes < 1 || v.Passes > pipeline.MaxPasses:
-			return v, usagef("--passes %q: must be 1 or 2; where two passes do not suffice, use --estimator exact", r.passes)
-		case v.Estimator != stages.Flow:
-			return v, usagef("--passes is about estimator flow")
-		}
+	switch {
+	case v.Passes > 0 && v.Estimator != stages.Flow:
+		return v, usagef("--passes is about estimator flow")
+	case v.Cluster != nil && v.Estimator != stages.Independent:
+		return v, usagef("--cluster goes with --estimator independent, not %s", v.Estimator)
 	}
-	if r.cluster != "" {
-		if v.Cluster, err = stages.ParseClustering(r.cluster); err != nil {
-			return v, usagef("--cluster: %v", err)
-		}
-		if v.Estimator != stages.Independent {
-			return v, usagef("--cluster goes with --estimator independent, not %s", v.Estimator)
-		}
-	}
-	if r.linkBackend != "" {
-		if v.Backend, err = stages.ParseBackend(r.linkBackend); err != nil {
-			return v, usagef("--link-backend: %v", err)
-		}
-		if err := stages.CheckBackend(v.Backend, v.Estimator); err != nil {
-			return v, usagef("%v", err)
-		}
+	if err := stages.CheckBackend(v.Backend, v.Estimator); err != nil {
+		return v, usageError{err}
 	}
 	return v, nil
 }
 
-// memoryBytes reads --memory-limit; 0 if the command has no such flag.
-func (r *runFlags) memoryBytes() (int64, error) {
-	if r.memory == "" {
-		return 0, nil
-	}
-	return parseMemory(r.memory)
-}
-
 // settings say how the command works. done closes what they hold open.
 func (r *runFlags) settings(e *env) (o pipeline.Settings, done func(), err error) {
-	done = func() {}
-	switch {
-	case r.workers < 0 || r.workers > 4096:
-		return o, done, usagef("--workers %d: must be 0 to 4096", r.workers)
-	case r.partitions < 0 || r.partitions > 99_999:
-		return o, done, usagef("--partitions %d: must be 0 to 99,999", r.partitions)
-	case r.ns3Timeout < 0:
-		return o, done, usagef("--ns3-timeout %v: must be 0 or more", r.ns3Timeout)
-	case r.ns3 != "" && r.linkBackend != stages.NS3Backend.String():
+	o, done = r.how.Settings, func() {}
+	if r.ns3.Path != "" && r.how.Variant.Backend != stages.NS3Backend {
 		return o, done, usagef("--ns3 goes with --link-backend ns3")
 	}
-	o.Workers, o.Partitions, o.Keep, o.Wait = r.workers, r.partitions, r.keep, r.wait
-	if r.exactLimit != "" {
-		if o.ExactLimit, err = units.Parse(r.exactLimit, units.Count); err != nil || o.ExactLimit < 1 {
-			return o, done, usagef("--exact-limit %q: want a number of packet-hops such as 10G", r.exactLimit)
-		}
-	}
-	o.NS3 = &ns3.Simulator{Path: r.ns3, Timeout: r.ns3Timeout}
-	if r.shard != "" {
-		if o.Shard, err = engine.ParseShard(r.shard); err != nil {
-			return o, done, usagef("--shard %v", err)
-		}
-	}
-	if o.MemoryBytes, err = r.memoryBytes(); err != nil {
-		return o, done, err
-	}
+	o.NS3 = &r.ns3
 	if o.Log, err = e.logger(); err != nil {
 		return o, done, err
 	}
@@ -215,27 +317,15 @@ func (r *runFlags) settings(e *env) (o pipeline.Settings, done func(), err error
 		o.Progress = engine.NewProgress(e.stderr, e.terminal, o.Log)
 	}
 	undo := pipeline.LimitHeap(cmp.Or(o.MemoryBytes, pipeline.DefaultMemory))
-	done = undo
-	if dir := r.cachePath(); dir != "" {
-		if o.Cache, err = cache.Open(dir, o.Log); err != nil {
-			undo()
-			return o, func() {}, err
-		}
-		done = func() {
-			o.Cache.Close()
-			undo()
-		}
+	if !r.cached || r.cache == "off" {
+		return o, undo, nil
 	}
-	return o, done, nil
-}
-
-// cachePath is the directory of the cache; empty: none.
-func (r *runFlags) cachePath() string {
-	switch {
-	case !r.cached || r.cache == "off":
-		return ""
-	case r.cache == "":
-		return lake.CachePath(r.lake)
+	if o.Cache, err = cache.Open(cmp.Or(r.cache, lake.CachePath(r.lake)), o.Log); err != nil {
+		undo()
+		return o, done, err
 	}
-	return r.cache
+	return o, func() {
+		o.Cache.Close()
+		undo()
+	}, nil
 }

@@ -79,7 +79,7 @@ func group(f *pflag.FlagSet, name string, declare func()) {
 	declare()
 	f.VisitAll(func(flag *pflag.Flag) {
 		if !before[flag.Name] && groupOf(flag) == "" {
-			flag.Annotations = map[string][]string{groupKey: {name}}
+			_ = f.SetAnnotation(flag.Name, groupKey, []string{name}) // the flag is declared
 		}
 	})
 }
@@ -97,15 +97,14 @@ func groupOf(flag *pflag.Flag) string {
 func printManual(w io.Writer, c *command, f *pflag.FlagSet, all bool) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "parsimon %s: %s\n\nUsage:\n  %s\n", c.name, c.summary, usageLine(c))
-	switch {
-	case c.first != nil && !all:
+	if c.first != nil && !all {
 		some := pflag.NewFlagSet(c.name, pflag.ContinueOnError)
 		some.SortFlags = false
 		for _, name := range c.first {
 			some.AddFlag(f.Lookup(name))
 		}
 		fmt.Fprintf(&b, "\nFlags (all: parsimon %s --help-all):\n%s\n%s\n", c.name, usages(some), strings.TrimSpace(c.help))
-	default:
+	} else {
 		fmt.Fprintf(&b, "\n%s\n", strings.TrimSpace(c.help))
 		printGroups(&b, f)
 	}

@@ -1,10 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"runtime/debug"
 	"slices"
@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"parsimon/pipeline"
+	"parsimon/pipeline/cache"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/text"
 	"parsimon/pipeline/workloads"
@@ -22,8 +23,79 @@ import (
 	"parsimon/schema/units"
 )
 
+var statusCommand = command{
+	name: "status", args: "--lake DIR",
+	summary: "what the lake holds: complete, partial or damaged",
+	help: `
+Lists the scenarios of a lake with the state of each stage, and its ingested workloads, and reads
+every byte of every file that should be there. Exits 5 if anything is damaged.`,
+	setup: func(e *env, f *pflag.FlagSet) runFunc {
+		var at lakeFlag
+		var form string
+		at.declareLake(f)
+		declareForm(f, &form, "table", "json")
+		return func(context.Context, []string) error {
+			l, err := at.openLake()
+			if err != nil {
+				return err
+			}
+			status, err := pipeline.ReadStatus(l, true)
+			if err != nil {
+				return err
+			}
+			if err := e.write(form, status, func() (*text.Answer, error) { return statusText(status), nil }); err != nil {
+				return err
+			}
+			for _, s := range status.Scenarios {
+				if s.State == pipeline.StateDamaged {
+					return damagedf("scenario %s is damaged: run it again, and what is damaged is made again", s.ScenarioID)
+				}
+			}
+			for _, s := range status.Workloads {
+				if s.State == pipeline.StateDamaged {
+					return damagedf("workload %s is damaged: ingest it again, and what is damaged is made again", s.ID)
+				}
+			}
+			return nil
+		}
+	},
+}
+
+// statusText has one line for each stage and workload, the damage below it.
+func statusText(status *pipeline.Status) *text.Answer {
+	a := &text.Answer{}
+	if len(status.Scenarios)+len(status.Workloads) == 0 {
+		a.Linef("%s holds no scenario and no workload", status.Lake)
+	}
+	damage := func(indent string, of []string) {
+		for _, d := range of {
+			a.Linef("%sdamaged: %s", indent, d)
+		}
+	}
+	for _, s := range status.Scenarios {
+		a.Linef("%s  %s  %s", s.ScenarioID, s.State, s.Name)
+		damage("  ", s.Damage)
+		for _, st := range s.Stages {
+			name := st.Stage
+			if st.Variant != "" {
+				name += " (" + st.Variant + ")"
+			}
+			a.Linef("  %-24s %-9s %4d of %4d tasks %12d rows %12d bytes", name, st.State, st.Done, st.Tasks, st.Rows, st.Bytes)
+			damage("    ", st.Damage)
+		}
+	}
+	for _, s := range status.Workloads {
+		a.Linef("workload %s  %s  %s, %d files: %d rows = %d flows + %d merged + %d rejected", s.ID, s.State, s.Format, s.Sources, s.Rows, s.Flows, s.Merged, s.Rejects)
+		damage("    ", s.Damage)
+	}
+	for _, left := range status.Litter {
+		a.Linef("left by a killed process: %s, %d bytes: the next command that writes into the lake removes it", left.Path, left.Bytes)
+	}
+	return a
+}
+
 var removeCommand = command{
-	name: "rm", args: "[SCENARIO ...] --lake DIR [--older-than 30d]",
+	name: "rm", args: "[SCENARIO ...] --lake DIR [--older-than 30d]", most: anyNumber,
 	writes:  true,
 	summary: "remove scenarios and workloads",
 	help: `
@@ -33,39 +105,31 @@ base does not change the scenarios that were made from it. The cache stays (pars
 
   parsimon rm small --lake lake
   parsimon rm --older-than 30d --keep-last 5 --workloads --lake lake --dry-run`,
-	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
-		var dir, older, form string
+	setup: func(e *env, f *pflag.FlagSet) runFunc {
+		var at lakeFlag
+		var form string
 		var r pipeline.Removal
-		var ingested []string
-		f.StringVar(&dir, "lake", "", "directory of the lake (required)")
-		f.StringVar(&older, "older-than", "", "scenarios last worked on longer ago, e.g. 30d or 12h")
-		f.IntVar(&r.KeepLast, "keep-last", 0, "with --older-than: so many of the newest scenarios stay")
-		f.StringArrayVar(&ingested, "workload", nil, "an ingested workload, by its name; may be repeated")
+		at.declareLake(f)
+		parse(f, &r.OlderThan, "string", parseAge, "older-than", "", "scenarios last worked on longer ago, e.g. 30d or 12h")
+		intVar(f, &r.KeepLast, 0, 1e9, "keep-last", "with --older-than: so many of the newest scenarios stay")
+		ingested := f.StringArray("workload", nil, "an ingested workload, by its name; may be repeated")
 		f.BoolVar(&r.OldWorkloads, "workloads", false, "with --older-than: ingested workloads too; scenarios have their flows and stay")
 		f.BoolVar(&r.DryRun, "dry-run", false, "say what would be removed, and remove nothing")
-		declareFormat(f, &form)
+		needs(f, "older-than", "keep-last", "workloads")
+		declareForm(f, &form, "text", "json")
 		return func(ctx context.Context, args []string) error {
-			var err error
-			if older != "" {
-				if r.OlderThan, err = parseAge(older); err != nil {
-					return usagef("--older-than: %v", err)
-				}
+			dir, err := at.lakePath()
+			if err != nil {
+				return err
 			}
-			switch {
-			case dir == "":
-				return usagef("--lake is required")
-			case len(args)+len(ingested) == 0 && older == "":
+			if len(args)+len(*ingested) == 0 && r.OlderThan == 0 {
 				return usagef("say what to remove: scenarios, --workload or --older-than")
-			case r.OldWorkloads && older == "":
-				return usagef("--workloads goes with --older-than; --workload names one")
-			case r.KeepLast < 0 || r.KeepLast > 0 && older == "":
-				return usagef("--keep-last %d: goes with --older-than, and must not be negative", r.KeepLast)
 			}
 			l, err := lake.OpenAnyVersion(dir, false)
 			if err != nil {
 				return err
 			}
-			for _, name := range ingested {
+			for _, name := range *ingested {
 				id, err := workloads.ResolveWhole(l, name)
 				if err != nil {
 					return err
@@ -77,48 +141,42 @@ base does not change the scenarios that were made from it. The cache stays (pars
 			if err != nil {
 				return err
 			}
-			if form == "json" {
-				return writeJSON(e.stdout, removed)
-			}
-			return writeRemoved(e.stdout, removed, r.DryRun)
+			return e.write(form, removed, func() (*text.Answer, error) { return removedText(removed, r.DryRun), nil })
 		}
 	},
 }
 
-func writeRemoved(w io.Writer, removed []pipeline.OwnerUsage, dry bool) error {
-	verb := "removed"
+func removedText(removed []pipeline.OwnerUsage, dry bool) *text.Answer {
+	a, verb := &text.Answer{}, "removed"
 	if dry {
 		verb = "would remove"
 	}
-	var b strings.Builder
 	var freed int64
 	for _, o := range removed {
-		fmt.Fprintf(&b, "%s %s %s: frees %sB of %sB", verb, o.ID, o.Name, units.Human(float64(o.Own)), units.Human(float64(o.Bytes)))
+		shared := ""
 		if o.Own < o.Bytes {
-			b.WriteString(" (the rest is shared with other scenarios)")
+			shared = " (the rest is shared with other scenarios)"
 		}
-		b.WriteString("\n")
+		a.Linef("%s %s %s: frees %sB of %sB%s", verb, o.ID, o.Name, units.Human(float64(o.Own)), units.Human(float64(o.Bytes)), shared)
 		freed += o.Own
 	}
-	fmt.Fprintf(&b, "%s %d, %sB\n", verb, len(removed), units.Human(float64(freed)))
-	_, err := io.WriteString(w, text.Clean(b.String()))
-	return err
+	a.Linef("%s %d, %sB", verb, len(removed), units.Human(float64(freed)))
+	return a
 }
 
 // parseAge reads a number of days (30d) or a duration (12h).
-func parseAge(text string) (time.Duration, error) {
+func parseAge(text string) (age time.Duration, err error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
-		n, err := strconv.ParseFloat(days, 64)
-		if err != nil || !(n > 0 && n < 1e5) {
-			return 0, fmt.Errorf("%q: want an age such as 30d or 12h", text)
-		}
-		return time.Duration(n * 24 * float64(time.Hour)), nil
+		var n float64
+		n, err = strconv.ParseFloat(days, 64)
+		age = time.Duration(min(n, 1e5) * 24 * float64(time.Hour))
+	} else {
+		age, err = time.ParseDuration(text)
 	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d <= 0 {
-		return 0, fmt.Errorf("%q: want an age such as 30d or 12h", text)
+	if err != nil || age <= 0 {
+		return 0, errors.New("want an age such as 30d or 12h")
 	}
-	return d, nil
+	return age, nil
 }
 
 var usageCommand = command{
@@ -127,13 +185,15 @@ var usageCommand = command{
 	help: `
 Lists the bytes of each scenario and workload, how many of them no other scenario shares, and the
 largest tables. The total counts shared files once.`,
-	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
-		var dir, form string
-		f.StringVar(&dir, "lake", "", "directory of the lake (required)")
-		declareFormat(f, &form)
-		return func(_ context.Context, args []string) error {
-			if dir == "" || len(args) > 0 {
-				return usagef("--lake is required, and nothing else")
+	setup: func(e *env, f *pflag.FlagSet) runFunc {
+		var at lakeFlag
+		var form string
+		at.declareLake(f)
+		declareForm(f, &form, "text", "json")
+		return func(context.Context, []string) error {
+			dir, err := at.lakePath()
+			if err != nil {
+				return err
 			}
 			l, err := lake.OpenAnyVersion(dir, false)
 			if err != nil {
@@ -143,29 +203,68 @@ largest tables. The total counts shared files once.`,
 			if err != nil {
 				return err
 			}
-			if form == "json" {
-				return writeJSON(e.stdout, u)
-			}
-			return writeUsage(e.stdout, u)
+			return e.write(form, u, func() (*text.Answer, error) { return usageText(u), nil })
 		}
 	},
 }
 
-func writeUsage(w io.Writer, u *pipeline.Usage) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%-20s %10s %10s %9s  %-24s %s\n", "scenario, workload", "bytes", "own", "age_days", "name", "largest tables")
+func usageText(u *pipeline.Usage) *text.Answer {
+	a := &text.Answer{}
+	human := func(bytes int64) string { return units.Human(float64(bytes)) + "B" }
+	a.Linef("%-20s %10s %10s %9s  %-24s %s", "scenario, workload", "bytes", "own", "age_days", "name", "largest tables")
 	for _, o := range slices.Concat(u.Owners, u.Workloads) {
-		tables := slices.SortedFunc(maps.Keys(o.Tables),
-			func(a, b string) int { return int(min(1, max(-1, o.Tables[b]-o.Tables[a]))) })
+		tables := slices.SortedFunc(maps.Keys(o.Tables), func(a, b string) int { return cmp.Compare(o.Tables[b], o.Tables[a]) })
 		var largest []string
 		for _, t := range tables[:min(3, len(tables))] {
-			largest = append(largest, fmt.Sprintf("%s %sB", t, units.Human(float64(o.Tables[t]))))
+			largest = append(largest, t+" "+human(o.Tables[t]))
 		}
-		fmt.Fprintf(&b, "%-20s %9sB %9sB %9.1f  %-24s %s\n", o.ID, units.Human(float64(o.Bytes)), units.Human(float64(o.Own)), o.AgeDays, o.Name, strings.Join(largest, ", "))
+		a.Linef("%-20s %10s %10s %9.1f  %-24s %s", o.ID, human(o.Bytes), human(o.Own), o.AgeDays, o.Name, strings.Join(largest, ", "))
 	}
-	fmt.Fprintf(&b, "tables and state %sB, cache %sB\n", units.Human(float64(u.Bytes)), units.Human(float64(u.CacheBytes)))
-	_, err := io.WriteString(w, text.Clean(b.String()))
-	return err
+	a.Linef("tables and state %s, cache %s", human(u.Bytes), human(u.CacheBytes))
+	return a
+}
+
+var cacheCommand = command{
+	name: "cache", args: "prune --lake DIR|--cache DIR", least: 1, most: 1,
+	summary: "limit the size of a cache of link-case results",
+	help: `
+Runs keep the result of each link case by the digest of everything it depends on, in LAKE/_cache or
+where --cache says, and simulate only what they do not find. Several lakes and runs may share a cache,
+also at the same time. A result whose bytes have changed is not used and simulated again.
+
+  parsimon cache prune --lake lake --keep 2GB
+
+removes what was of no use for longest until at most that much is left, and what programs of other
+versions have stored. Runs that are at work meanwhile simulate what they no longer find.`,
+	setup: func(e *env, f *pflag.FlagSet) runFunc {
+		var keep int64
+		lakePath := f.String("lake", "", "directory of the lake whose own cache is meant")
+		dir := f.String("cache", "", "directory of the cache, instead of --lake")
+		parse(f, &keep, "string", func(text string) (int64, error) {
+			if text == "0" {
+				return 0, nil
+			}
+			return units.Parse(text, units.Bytes)
+		}, "keep", "10GB", "what may be left; 0: nothing")
+		return func(_ context.Context, args []string) error {
+			if args[0] != "prune" {
+				return usagef("say what to do: prune")
+			}
+			if (*lakePath == "") == (*dir == "") {
+				return usagef("one of --lake and --cache is required")
+			}
+			if *dir == "" {
+				*dir = lake.CachePath(*lakePath)
+			}
+			report, err := cache.Prune(*dir, keep)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(e.stdout, "removed %d packs (%sB), left %d (%sB)\n", report.RemovedPacks,
+				units.Human(float64(report.RemovedBytes)), report.Packs, units.Human(float64(report.Bytes)))
+			return err
+		}
+	},
 }
 
 var versionCommand = command{
@@ -173,16 +272,16 @@ var versionCommand = command{
 	help: `
 Prints the version of the program with the commit that it was built from, and the versions of the
 lake's schema and of the method: results of other versions do not count.`,
-	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
+	setup: func(e *env, f *pflag.FlagSet) runFunc {
 		var form string
-		declareFormat(f, &form)
+		declareForm(f, &form, "text", "json")
 		return func(context.Context, []string) error {
 			v := buildVersion()
-			if form == "json" {
-				return writeJSON(e.stdout, v)
-			}
-			_, err := fmt.Fprintf(e.stdout, "parsimon %s (commit %s, %s), %s\nlake schema %d, method %d\n", v.Version, v.Commit, v.Time, v.Go, v.Schema, v.Method)
-			return err
+			return e.write(form, v, func() (*text.Answer, error) {
+				a := &text.Answer{}
+				a.Linef("parsimon %s (commit %s, %s), %s\nlake schema %d, method %d", v.Version, v.Commit, v.Time, v.Go, v.Schema, v.Method)
+				return a, nil
+			})
 		}
 	},
 }
@@ -201,34 +300,17 @@ type version struct {
 // .ci/version prints it.
 var builtFrom, builtAt string
 
-// buildVersion is from the build information that Go stores, or from builtFrom where the sources were no repository.
+// buildVersion is from builtFrom or, where a build says none, from the build information that Go stores.
 func buildVersion() version {
-	v := version{Version: "(devel)", Commit: "unknown", Time: "unknown", Schema: schema.Version, Method: pipeline.MethodVersion}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return v
-	}
-	v.Version, v.Go = info.Main.Version, info.GoVersion
-	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			v.Commit = s.Value
-		case "vcs.time":
-			v.Time = s.Value
+	v := version{Version: "(devel)", Schema: schema.Version, Method: pipeline.MethodVersion}
+	said := map[string]string{}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		v.Version, v.Go = info.Main.Version, info.GoVersion
+		for _, s := range info.Settings {
+			said[s.Key] = s.Value
 		}
 	}
-	if builtFrom != "" {
-		v.Commit = builtFrom
-	}
-	if builtAt != "" {
-		v.Time = builtAt
-	}
+	v.Commit = cmp.Or(builtFrom, said["vcs.revision"], "unknown")
+	v.Time = cmp.Or(builtAt, said["vcs.time"], "unknown")
 	return v
-}
-
-func writeJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", " ")
-	enc.SetEscapeHTML(false) // "<10 KB" is no HTML
-	return enc.Encode(v)
 }

@@ -13,8 +13,8 @@ import (
 	"parsimon/schema"
 )
 
-// parse runs a command line that has to print JSON.
-func parse[T any](t *testing.T, args ...string) (answer T) {
+// parseJSON runs a command line that has to print JSON.
+func parseJSON[T any](t *testing.T, args ...string) (answer T) {
 	t.Helper()
 	out := must(t, args...)
 	if err := json.Unmarshal([]byte(out), &answer); err != nil {
@@ -36,7 +36,7 @@ type usage struct {
 func TestUsageAndRemove(t *testing.T) {
 	t.Parallel()
 	r := copiedLake(t)
-	u := parse[usage](t, "du", "--lake", r.lake, "--format", "json")
+	u := parseJSON[usage](t, "du", "--lake", r.lake, "--format", "json")
 	if len(u.Scenarios) != 1 || u.Scenarios[0].ID != r.id || u.Scenarios[0].Tables["slowdowns"] <= 0 ||
 		u.Scenarios[0].Own > u.Bytes {
 		t.Fatalf("du %+v", u)
@@ -47,7 +47,7 @@ func TestUsageAndRemove(t *testing.T) {
 	if after := files(t, r.lake); len(after) != len(before) {
 		t.Errorf("--dry-run: %d files, %d before", len(after), len(before))
 	}
-	removed := parse[[]struct {
+	removed := parseJSON[[]struct {
 		ID  string `json:"id"`
 		Own int64  `json:"own_bytes"`
 	}](t, "rm", r.id, "--lake", r.lake, "--format", "json")
@@ -59,7 +59,7 @@ func TestUsageAndRemove(t *testing.T) {
 			t.Errorf("%s is left", path)
 		}
 	}
-	if u = parse[usage](t, "du", "--lake", r.lake, "--format", "json"); len(u.Scenarios) != 0 {
+	if u = parseJSON[usage](t, "du", "--lake", r.lake, "--format", "json"); len(u.Scenarios) != 0 {
 		t.Errorf("du after rm: %+v", u)
 	}
 	mustFail(t, failure{exitFailed, "holds no scenario", []string{"rm", "tiny", "--lake", r.lake}})
@@ -79,7 +79,7 @@ func TestRemoveBase(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	v := parse[map[string]any](t, "version", "--format", "json")
+	v := parseJSON[map[string]any](t, "version", "--format", "json")
 	if v["schema_version"] != float64(schema.Version) || v["method_version"] != float64(pipeline.MethodVersion) {
 		t.Errorf("%v", v)
 	}
@@ -97,7 +97,7 @@ func TestGates(t *testing.T) {
 	t.Parallel()
 	r := tinyLake(t)
 	run := []string{"run", r.scenario, "--lake", r.lake, "--passes", "2", "-q", "--format", "json"}
-	result := parse[summary.Result](t, append(run, "--fail-if", "p99_slowdown < 1")...)
+	result := parseJSON[summary.Result](t, append(run, "--fail-if", "p99_slowdown < 1")...)
 	if result.ScenarioID != r.id || result.Flows != 3000 || len(result.Percentiles) == 0 {
 		t.Errorf("result %+v", result)
 	}
@@ -124,7 +124,7 @@ func TestSweepJSON(t *testing.T) {
 	lake := filepath.Join(t.TempDir(), "lake")
 	args := []string{"sweep", tinyScenario(t, ""), "--set", "workload.max_load=20%,40%", "--set",
 		"workload.flows_count=300,600", "--estimator", "independent", "--lake", lake, "-q"}
-	sweep := parse[struct {
+	sweep := parseJSON[struct {
 		Runs []map[string]any `json:"runs"`
 	}](t, append(args, "--format", "json")...)
 	if len(sweep.Runs) != 4 {

@@ -3,17 +3,21 @@ package main
 import (
 	"context"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"parsimon/pipeline/text"
 	"parsimon/pipeline/workloads"
+	"parsimon/schema/units"
 	"parsimon/stages/ingest"
+	"parsimon/stages/topology/format"
 )
 
 var ingestCommand = command{
-	name: "ingest", args: "SOURCE… --topology T --lake DIR",
+	name: "ingest", args: "SOURCE… --topology T --lake DIR", most: anyNumber,
 	writes: true,
 	first: []string{"lake", "topology", "format", "hosts", "labels", "workload", "mapping", "show-mapping", "max-rejects",
 		"idle"},
@@ -45,109 +49,96 @@ second only are drawn within it, with log-normal gaps; such flows are marked syn
 Ingesting the same files again changes nothing; other files are added to the workload, and it does not
 matter in how many steps. Without --workload, a workload is named by everything but its sources: the
 next day's files, with the same options, are added to it.`,
-	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
+	setup: func(e *env, f *pflag.FlagSet) runFunc {
 		var r runFlags
-		var t workloads.Trace
 		var options topologyOptions
-		var mapping, show, maxRejects string
-		var formats []string
+		t := workloads.Trace{GapSigma: ingest.DefaultGapSigma}
 		var idle time.Duration
 		r.declareLake(f)
 		f.StringVar(&t.Topology, "topology", "", "topology: a file or directory (parsimon help topology), or the name of one that ships (required)")
 		group(f, topologyGroup, func() { options.declare(f) })
 		f.StringVar(&t.Workload, "workload", "", "name of the workload; default: a hash of everything but the sources")
-		f.StringSliceVar(&formats, "format", nil, "formats of the sources: "+strings.Join(ingest.Formats(), ", ")+"; of several, such as vpc,gcp, each file has the one that fits; default: by the files' names. json: the report as JSON; both: --format vpc,json")
-		f.StringVar(&mapping, "mapping", "", "a format of your own: an SQL file")
-		f.StringVar(&show, "show-mapping", "", "print a built-in format, and do nothing else")
+		formats := f.StringSlice("format", nil, "formats of the sources: "+strings.Join(ingest.Formats(), ", ")+"; of several, such as vpc,gcp, each file has the one that fits; default: by the files' names. json: the report as JSON; both: --format vpc,json")
+		mapping := f.String("mapping", "", "a format of your own: an SQL file")
+		show := f.String("show-mapping", "", "print a built-in format, and do nothing else")
 		f.StringVar(&t.Hosts, "hosts", "", "table address, node: a file, CSV or Parquet")
 		f.StringVar(&t.Labels, "labels", "", "table cidr, port, service, vnet: a file, CSV or Parquet")
 		f.BoolVar(&t.LabelsFirst, "labels-first", false, "labels of --labels win over those that a trace brings itself")
-		f.StringVar(&maxRejects, "max-rejects", "1%", "share of the rows that may be rejected before the command fails")
-		f.DurationVar(&idle, "idle", time.Duration(ingest.DefaultIdleNS), "a connection without packets for so long has ended: what follows is another flow")
-		f.Float64Var(&t.GapSigma, "gap-sigma", ingest.DefaultGapSigma, "shape of the log-normal gaps between starts that are drawn")
-		f.Uint64Var(&t.Seed, "seed", 1, "seed of the starts that are drawn, and of the paths in the forecast")
+		parse(f, &t.MaxRejects, "string", shareOf(0, 1), "max-rejects", "1%", "share of the rows that may be rejected before the command fails")
+		durationVar(f, &idle, "idle", time.Duration(ingest.DefaultIdleNS).String(), "a connection without packets for so long has ended: what follows is another flow")
+		f.Float64Var(&t.GapSigma, "gap-sigma", t.GapSigma, "shape of the log-normal gaps between starts that are drawn")
+		parse(f, &t.Seed, "uint", units.ParseSeed, "seed", "1", "seed of the starts that are drawn, and of the paths in the forecast")
 		r.declareWorkers(f)
-		f.StringVar(&r.memory, "memory-limit", "512MiB", "memory for DuckDB; beyond it, it spills to disk")
-		return func(ctx context.Context, args []string) (err error) {
-			if show != "" {
-				m, err := ingest.FormatMapping(show)
+		declareMemory(f, &r.how.MemoryBytes, "512MiB", "memory for DuckDB; beyond it, it spills to disk")
+		return func(ctx context.Context, args []string) error {
+			if *show != "" {
+				m, err := ingest.FormatMapping(*show)
 				if err != nil {
 					return usagef("--show-mapping: %v", err)
 				}
 				_, err = io.WriteString(e.stdout, m.Text)
 				return err
 			}
-			sources, form, err := ingestFormats(formats)
+			form := "text"
+			sources := slices.DeleteFunc(*formats, func(name string) bool {
+				isForm := name == "text" || name == "json"
+				if isForm {
+					form = name
+				}
+				return isForm
+			})
 			switch {
-			case err != nil:
-				return err
 			case len(args) == 0:
 				return usagef("no source given")
 			case t.Topology == "":
 				return usagef("--topology is required")
-			case len(sources) > 0 && mapping != "":
+			case len(sources) > 0 && *mapping != "":
 				return usagef("--format and --mapping stand in place of each other")
 			case !(t.GapSigma > 0 && t.GapSigma <= 2):
 				return usagef("--gap-sigma %v: must be above 0 and at most 2", t.GapSigma)
-			case idle <= 0:
-				return usagef("--idle %v: must be above 0", idle)
-			case t.Seed > 1<<63-1:
-				return usagef("--seed %d: must be below 2^63", t.Seed)
+			case idle == 0:
+				return usagef("--idle: must be above 0")
 			}
+			var err error
 			t.Sources, t.IdleNS = args, idle.Nanoseconds()
-			if t.Options, err = options.alone(); err != nil {
+			if t.Options, err = options.options(format.Options{}); err != nil {
 				return err
 			}
-			if t.MaxRejects, err = parseRejects(maxRejects); err != nil {
+			if t.Mappings, err = mappings(sources, *mapping); err != nil {
 				return err
 			}
-			for _, name := range sources {
-				m, err := ingest.FormatMapping(name)
-				if err != nil {
-					return usagef("--format: %v; or, for the report, json", err)
-				}
-				t.Mappings = append(t.Mappings, m)
-			}
-			if mapping != "" {
-				m, err := ingest.ReadMapping(mapping)
-				if err != nil {
-					return err
-				}
-				t.Mappings = []*ingest.Mapping{m}
+			dir, err := r.lakePath()
+			if err != nil {
+				return err
 			}
 			o, done, err := r.settings(e)
 			if err != nil {
 				return err
 			}
 			defer done()
-			if r.lake == "" {
-				return usagef("--lake is required")
-			}
-			report, err := workloads.Ingest(ctx, t, workloads.Settings{Lake: r.lake, Workers: o.Workers,
+			report, err := workloads.Ingest(ctx, t, workloads.Settings{Lake: dir, Workers: o.Workers,
 				MemoryBytes: o.MemoryBytes, Wait: o.Wait, Log: o.Log, Progress: o.Progress})
 			if err != nil {
 				return err
 			}
 			e.metrics.ingest(report)
-			if form == "json" {
-				return writeJSON(e.stdout, report)
-			}
-			return report.Write(e.stdout)
+			return e.write(form, report, func() (*text.Answer, error) { return report.Text(), nil })
 		}
 	},
 }
 
-// ingestFormats divides the values of --format: formats of the sources, and a form of the report.
-func ingestFormats(values []string) (sources []string, report string, err error) {
-	for _, v := range values {
-		switch {
-		case v != "text" && v != "json":
-			sources = append(sources, v)
-		case report != "" && report != v:
-			return nil, "", usagef("--format %s and %s stand in place of each other", report, v)
-		default:
-			report = v
-		}
+// mappings reads the formats of the sources: built-in ones or, if file is not empty, that of a file.
+func mappings(names []string, file string) (all []*ingest.Mapping, err error) {
+	if file != "" {
+		m, err := ingest.ReadMapping(file)
+		return []*ingest.Mapping{m}, err
 	}
-	return sources, report, nil
+	for _, name := range names {
+		m, err := ingest.FormatMapping(name)
+		if err != nil {
+			return nil, usagef("--format: %v; or, for the report, json", err)
+		}
+		all = append(all, m)
+	}
+	return all, nil
 }

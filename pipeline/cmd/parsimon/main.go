@@ -22,7 +22,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime/pprof"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -62,10 +61,17 @@ type command struct {
 	first []string
 	// writes says that the command commits tables: at its end the lake's views are brought up to date, and it has
 	// --metrics-file.
-	writes bool
+	writes      bool
+	least, most int // number of arguments
 	// setup declares the flags and answers what runs the command with the arguments left over.
-	setup func(e *env, f *pflag.FlagSet) func(ctx context.Context, args []string) error
+	setup func(e *env, f *pflag.FlagSet) runFunc
 }
+
+// A runFunc runs a command with its arguments.
+type runFunc = func(ctx context.Context, args []string) error
+
+// anyNumber as the most arguments is no limit.
+const anyNumber = 1 << 30
 
 // env is what commands share: where answers, logs and progress go.
 type env struct {
@@ -107,12 +113,13 @@ func (e *env) main(ctx context.Context, args []string) int {
 		printOverview(e.stderr)
 		return exitUsage
 	}
-	switch args[0] {
-	case "-h", "--help":
+	help := args[0] == "help" || args[0] == "-h" || args[0] == "--help"
+	if help && len(args) == 1 {
 		printOverview(e.stdout)
 		return exitOK
-	case "help":
-		return e.help(args[1:])
+	}
+	if help {
+		args = []string{args[1], "--help"}
 	}
 	cmd, ok := find(args[0])
 	if !ok {
@@ -122,19 +129,14 @@ func (e *env) main(ctx context.Context, args []string) int {
 	flags, run := e.flags(cmd)
 	e.metrics.started = time.Now()
 	err := flags.Parse(args[1:])
-	if errors.Is(err, pflag.ErrHelp) {
-		if topic := helpTopic(args[1:]); cmd.name == "query" && topic != "" {
-			return e.exit(cmd, helpQuery(e.stdout, topic))
-		}
-		printManual(e.stdout, cmd, flags, false)
+	switch topic := helpTopic(args[1:]); {
+	case errors.Is(err, pflag.ErrHelp) && cmd.name == "query" && topic != "":
+		return e.exit(cmd, helpQuery(e.stdout, topic))
+	case errors.Is(err, pflag.ErrHelp) || err == nil && e.helpAll:
+		printManual(e.stdout, cmd, flags, e.helpAll)
 		return exitOK
-	}
-	if err == nil && e.helpAll {
-		printManual(e.stdout, cmd, flags, true)
-		return exitOK
-	}
-	if err == nil {
-		err = checkGiven(flags)
+	case err == nil:
+		err = cmp.Or(checkGiven(flags), cmd.check(flags.Args()))
 	}
 	if err != nil {
 		err = usageError{err}
@@ -149,6 +151,17 @@ func (e *env) main(ctx context.Context, args []string) int {
 		return max(code, e.exit(cmd, err))
 	}
 	return code
+}
+
+// check returns an error if there are not as many arguments as the command takes.
+func (c *command) check(args []string) error {
+	switch {
+	case len(args) < c.least:
+		return errors.New("an argument is missing")
+	case len(args) > c.most:
+		return fmt.Errorf("unexpected arguments %q", args[c.most:])
+	}
+	return nil
 }
 
 // helpTopic is the argument beside --help: the name of a question.
@@ -233,23 +246,8 @@ func (e *env) exit(cmd *command, err error) int {
 	return exitFailed
 }
 
-func (e *env) help(args []string) int {
-	if len(args) == 0 {
-		printOverview(e.stdout)
-		return exitOK
-	}
-	cmd, ok := find(args[0])
-	if !ok {
-		_, _ = fmt.Fprintf(e.stderr, "parsimon: no command %q; \"parsimon help\" lists them\n", args[0])
-		return exitUsage
-	}
-	flags, _ := e.flags(cmd)
-	printManual(e.stdout, cmd, flags, false)
-	return exitOK
-}
-
 // flags declares a command's flags.
-func (e *env) flags(cmd *command) (*pflag.FlagSet, func(context.Context, []string) error) {
+func (e *env) flags(cmd *command) (*pflag.FlagSet, runFunc) {
 	f := pflag.NewFlagSet(cmd.name, pflag.ContinueOnError)
 	f.SetOutput(io.Discard)
 	f.Usage = func() {}
@@ -267,9 +265,9 @@ func (e *env) declareLogs(cmd *command, f *pflag.FlagSet) {
 	if cmd.first != nil {
 		f.BoolVar(&e.helpAll, "help-all", false, "list all flags")
 	}
-	f.StringVar(&e.logLevel, "log-level", "info", "least severe log line on stderr: debug, info, warn or error")
-	f.StringVar(&e.logFormat, "log-format", "auto", "form of log lines: json, console for people, or auto: console on "+
-		"a terminal, else json")
+	choose(f, &e.logLevel, "log-level", "least severe log line on stderr: %s", "info", "debug", "warn", "error")
+	choose(f, &e.logFormat, "log-format", "form of log lines: %s; console is for people, auto is console on a terminal, "+
+		"else json", "auto", "json", "console")
 	f.BoolVarP(&e.quiet, "quiet", "q", false, "no progress and no log lines but warnings")
 	f.StringVar(&e.cpuProfile, "cpu-profile", "", "file for a profile of where processor time goes, for go tool "+
 		"pprof; samples carry the stage (-tagfocus)")
@@ -278,18 +276,13 @@ func (e *env) declareLogs(cmd *command, f *pflag.FlagSet) {
 // logger is where log lines go: readable on a terminal, otherwise JSON.
 func (e *env) logger() (zerolog.Logger, error) {
 	level, err := zerolog.ParseLevel(e.logLevel)
-	if err != nil || !slices.Contains([]string{"debug", "info", "warn", "error"}, e.logLevel) {
-		return zerolog.Nop(), usagef("--log-level %q: must be debug, info, warn or error", e.logLevel)
+	if err != nil {
+		return zerolog.Nop(), err
 	}
 	if e.quiet {
 		level = max(level, zerolog.WarnLevel)
 	}
 	w := e.stderr
-	switch e.logFormat {
-	case "auto", "json", "console":
-	default:
-		return zerolog.Nop(), usagef("--log-format %q: must be auto, json or console", e.logFormat)
-	}
 	if e.logFormat == "console" || e.logFormat == "auto" && e.terminal {
 		w = zerolog.ConsoleWriter{Out: e.stderr, TimeFormat: time.TimeOnly, NoColor: !e.terminal}
 	}

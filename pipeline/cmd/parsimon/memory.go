@@ -9,28 +9,27 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/spf13/pflag"
+
 	"parsimon/pipeline"
-	"parsimon/schema/units"
 )
 
 // minMemory is the least --memory-limit: below it DuckDB does not work.
 const minMemory = 128 << 20
 
-// autoMemory as --memory-limit is the default: defaultMemory.
+// autoMemory as --memory-limit is defaultMemory.
 const autoMemory = "auto"
 
 const autoMemoryDoc = "auto: 4GiB, or less where the control group (container) or ulimit -v leaves less"
 
-// parseMemory reads --memory-limit.
-func parseMemory(text string) (int64, error) {
-	if text == autoMemory {
-		return defaultMemory("/"), nil
-	}
-	bytes, err := units.Parse(text, units.Bytes)
-	if err != nil || bytes < minMemory {
-		return 0, usagef("--memory-limit %q: want a size of at least %dMiB, such as 2GB, or auto", text, minMemory>>20)
-	}
-	return bytes, nil
+// declareMemory declares --memory-limit.
+func declareMemory(f *pflag.FlagSet, to *int64, byDefault, usage string) {
+	parse(f, to, "string", func(text string) (int64, error) {
+		if text == autoMemory {
+			return defaultMemory("/"), nil
+		}
+		return sizeOf("128MiB")(text)
+	}, "memory-limit", byDefault, usage)
 }
 
 // defaultMemory is what a command may use unless it is told otherwise. root is where the file systems /proc and /sys

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -24,7 +23,7 @@ import (
 )
 
 var queryCommand = command{
-	name: "query", args: "NAME|--sql TEXT|--list|--help NAME --lake DIR",
+	name: "query", args: "NAME|--sql TEXT|--list|--help NAME --lake DIR", most: 1,
 	summary: "ask the lake in SQL",
 	help: `
 Answers a question of the library by name, or any single SELECT, about the tables of a lake:
@@ -40,64 +39,73 @@ own, which ends with an error when it exceeds --memory-limit or --timeout. The f
 has the same views for DuckDB itself: duckdb LAKE/parsimon.duckdb. Tables of estimates show one
 variant of each scenario, that of its last run (scenarios.answer); views named like slowdowns_all show
 all variants, and --param variant=NAME asks a question about another one.`,
-	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
-		q := queryFlags{}
-		f.StringVar(&q.lake, "lake", "", "directory of the lake (required)")
-		f.StringVar(&q.sql, "sql", "", "a SELECT of your own")
-		f.BoolVar(&q.list, "list", false, "list the questions; --help NAME explains one")
-		f.StringArrayVar(&q.params, "param", nil, "parameter of the question, name=value; may be repeated")
-		f.StringVar(&q.format, "format", "table", strings.Join(format.Names(), ", "))
-		f.StringVar(&q.memory, "memory-limit", autoMemory, "memory that the query may use, at least 128MiB; "+autoMemoryDoc)
-		f.DurationVar(&q.timeout, "timeout", 5*time.Minute, "time that the query may take, e.g. 30s or 1h")
-		return func(ctx context.Context, args []string) error {
-			if q.list {
+	setup: func(e *env, f *pflag.FlagSet) runFunc {
+		var at lakeFlag
+		var r subprocess.Request
+		var timeout time.Duration
+		at.declareLake(f)
+		f.StringVar(&r.SQL, "sql", "", "a SELECT of your own")
+		list := f.Bool("list", false, "list the questions; --help NAME explains one")
+		params := f.StringArray("param", nil, "parameter of the question, name=value; may be repeated")
+		choose(f, &r.Format, "format", "form of the answer: %s", format.Names()...)
+		declareMemory(f, &r.MemoryBytes, autoMemory, "memory that the query may use, at least 128MiB; "+autoMemoryDoc)
+		durationVar(f, &timeout, "timeout", "5m", "time that the query may take, e.g. 30s or 1h")
+		return func(ctx context.Context, args []string) (err error) {
+			switch {
+			case *list:
 				return listQueries(e.stdout)
+			case (len(args) == 1) == (r.SQL != ""):
+				return usagef("give the name of a question or --sql, one of the two")
+			case r.Format == "parquet" && isTerminal(e.stdout):
+				return usagef("--format parquet is not for a terminal: redirect it to a file")
+			case timeout == 0:
+				return usagef("--timeout: must be above 0")
+			case r.SQL != "" && len(*params) > 0:
+				return usagef("--param goes with the name of a question, not with --sql")
 			}
-			return q.run(ctx, e, args)
+			if r.Params, err = parseParams(*params); err != nil {
+				return err
+			}
+			if r.SQL == "" {
+				r.Question = args[0]
+				if _, err := queries.Get(r.Question); err != nil {
+					return usageError{err}
+				}
+			}
+			l, err := at.openLake()
+			if err != nil {
+				return err
+			}
+			r.Lake = l.Path()
+			if err := resolveParams(l, r.Params); err != nil {
+				return err
+			}
+			if err := warnDamaged(e, l, r.Params["scenario"]); err != nil {
+				return err
+			}
+			late := fmt.Errorf("the query took longer than --timeout %s", timeout)
+			ctx, cancel := context.WithTimeoutCause(ctx, timeout, late)
+			defer cancel()
+			err = subprocess.Run(ctx, r, e.stdout)
+			var memory *subprocess.MemoryError
+			if errors.As(err, &memory) {
+				return fmt.Errorf("the query needs more than --memory-limit %s: %s", f.Lookup("memory-limit").Value, memory.Reason)
+			}
+			return err
 		}
 	},
 }
 
-// queryFlags are the flags of command query.
-type queryFlags struct {
-	lake, sql, format, memory string
-	list                      bool
-	params                    []string
-	timeout                   time.Duration
-}
-
-// run answers the question, or the SELECT, in a child process.
-func (q *queryFlags) run(ctx context.Context, e *env, args []string) error {
-	r, err := q.request(e, args)
-	if err != nil {
-		return err
-	}
-	if err := resolveParams(q.lake, r.Params); err != nil {
-		return err
-	}
-	if err := warnDamaged(e, q.lake, r.Params["scenario"]); err != nil {
-		return err
-	}
-	late := fmt.Errorf("the query took longer than --timeout %s", q.timeout)
-	ctx, cancel := context.WithTimeoutCause(ctx, q.timeout, late)
-	defer cancel()
-	err = subprocess.Run(ctx, r, e.stdout)
-	var memory *subprocess.MemoryError
-	if errors.As(err, &memory) {
-		return fmt.Errorf("the query needs more than --memory-limit %s: %s", q.memory, memory.Reason)
-	}
-	return err
+func isTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
 }
 
 // resolveParams replaces the names of scenarios by their ids.
-func resolveParams(dir string, params map[string]string) error {
+func resolveParams(l *lake.Lake, params map[string]string) error {
 	for _, name := range []string{"scenario", "base_scenario"} {
 		if params[name] == "" {
 			continue
-		}
-		l, err := lake.Open(dir, false)
-		if err != nil {
-			return err
 		}
 		id, err := pipeline.Resolve(l, params[name])
 		if err != nil {
@@ -123,82 +131,33 @@ func committedFiles(dir string, limits duckdb.Options) (o queries.Options, relea
 	return o, func() error { lock.Close(); return nil }, nil
 }
 
-// request checks the flags.
-func (q *queryFlags) request(e *env, args []string) (r subprocess.Request, err error) {
-	r = subprocess.Request{Lake: q.lake, SQL: q.sql, Format: q.format}
-	if len(args) > 1 || (len(args) == 1) == (q.sql != "") {
-		return r, usagef("give the name of a question or --sql, one of the two")
-	}
-	if q.lake == "" {
-		return r, usagef("--lake is required")
-	}
-	if !slices.Contains(format.Names(), q.format) {
-		return r, usagef("--format %q: must be one of %s", q.format, strings.Join(format.Names(), ", "))
-	}
-	if file, ok := e.stdout.(*os.File); ok && q.format == "parquet" && term.IsTerminal(int(file.Fd())) {
-		return r, usagef("--format parquet is not for a terminal: redirect it to a file")
-	}
-	if q.timeout <= 0 {
-		return r, usagef("--timeout %s: must be above 0", q.timeout)
-	}
-	if r.MemoryBytes, err = parseMemory(q.memory); err != nil {
-		return r, err
-	}
-	if r.Params, err = parseParams(q.params); err != nil {
-		return r, err
-	}
-	if q.sql != "" {
-		if len(r.Params) > 0 {
-			return r, usagef("--param goes with the name of a question, not with --sql")
-		}
-		return r, nil
-	}
-	r.Question = args[0]
-	if _, err := queries.Get(r.Question); err != nil {
-		return r, usageError{err}
-	}
-	return r, nil
-}
-
 // warnDamaged writes to stderr which scenarios are not complete, because a run is in progress or was
 // interrupted, or because files are missing. If the query is about such a scenario only, that is an error, unless it
 // has another estimate that is complete.
-func warnDamaged(e *env, dir, scenario string) error {
-	l, err := lake.Open(dir, false)
-	if err != nil {
-		return err
-	}
+func warnDamaged(e *env, l *lake.Lake, scenario string) error {
 	status, err := pipeline.ReadStatus(l, false)
 	if err != nil {
 		return err
 	}
 	for _, s := range status.Scenarios {
-		if s.State == pipeline.StateComplete {
+		asked, note := string(s.ScenarioID) == scenario, "answers about it may lack rows"
+		switch {
+		case s.State == pipeline.StateComplete || !asked && scenario != "":
 			continue
-		}
-		if s.State == pipeline.StateOther {
-			if scenario == "" || string(s.ScenarioID) == scenario {
-				_, err := fmt.Fprintf(e.stderr, "parsimon: scenario %s (%s) is %s: run it again for answers of this one\n", s.ScenarioID, format.Escape(s.Name), s.State)
-				if err != nil {
-					return err
-				}
-			}
+		case s.State == pipeline.StateOther:
+			note = "run it again for answers of this one"
+		case asked && s.State == pipeline.StatePartial && len(s.Variants) > 0:
 			continue
-		}
-		if string(s.ScenarioID) == scenario {
-			if s.State == pipeline.StatePartial && len(s.Variants) > 0 {
-				continue
-			}
-			report := fmt.Errorf
+		case asked:
+			err := fmt.Errorf("scenario %s is %s: run it again first (parsimon status --lake %s has details)", s.ScenarioID, s.State, l.Path())
 			if s.State == pipeline.StateDamaged {
-				report = damagedf
+				err = damagedError{err}
 			}
-			return report("scenario %s is %s: run it again first (parsimon status --lake %s has details)", s.ScenarioID, s.State, dir)
+			return err
 		}
-		if scenario == "" {
-			if _, err := fmt.Fprintf(e.stderr, "parsimon query: scenario %s (%s) is %s: answers about it may lack rows\n", s.ScenarioID, format.Escape(s.Name), s.State); err != nil {
-				return err
-			}
+		_, err := fmt.Fprintf(e.stderr, "parsimon: scenario %s (%s) is %s: %s\n", s.ScenarioID, format.Escape(s.Name), s.State, note)
+		if err != nil {
+			return err
 		}
 	}
 	return nil

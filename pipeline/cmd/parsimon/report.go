@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -16,11 +15,10 @@ import (
 	"parsimon/pipeline/report"
 	"parsimon/pipeline/whatif"
 	"parsimon/queries/duckdb"
-	"parsimon/schema/units"
 )
 
 var reportCommand = command{
-	name: "report", args: "SCENARIO[@VARIANT] --lake DIR [--compare BASE[@VARIANT]] [--output FILE]",
+	name: "report", args: "SCENARIO[@VARIANT] --lake DIR [--compare BASE[@VARIANT]] [--output FILE]", least: 1, most: 1,
 	summary: "charts of an estimate, as one HTML file",
 	help: `
 Writes one HTML file about a scenario (an id, the first letters of one, or a name): headline numbers with
@@ -31,44 +29,36 @@ model. The file is complete, at most 1.5 MB, and works offline in any current br
   parsimon report mixed@flow-3 --lake lake --output mixed.html
   parsimon report "small, fail 288:292" --compare small --lake lake
 
-The report of an estimate from windows of time (run --within) says so beside every percentile: it has the percentiles
-of services and networks with their intervals, and leaves out what needs every flow.
+The report of an estimate from windows of time (run --within) says so beside every percentile: it has the windows
+over the load, the parts of the intervals, and how these closed. It leaves out what needs every flow.
 
 --compare adds what changed over another scenario, and why nothing changed where nothing did. A comparison
 that the lake does not hold yet is made first, as "parsimon compare" makes it.`,
-	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
-		var dir, memory string
+	setup: func(e *env, f *pflag.FlagSet) runFunc {
+		var at lakeFlag
+		var limits duckdb.Options
 		var o report.Options
-		output := "report.html"
-		f.StringVar(&dir, "lake", "", "directory of the lake (required)")
+		at.declareLake(f)
 		f.StringVar(&o.Compare, "compare", "", "scenario to compare with, the base")
-		f.StringVarP(&output, "output", "o", output, "file to write; a regular file is replaced in one step")
-		f.StringVar(&memory, "memory-limit", "4GiB", "memory DuckDB may use; it spills beyond it")
+		output := f.StringP("output", "o", "report.html", "file to write; a regular file is replaced in one step")
+		declareMemory(f, &limits.MemoryBytes, "4GiB", "memory DuckDB may use; it spills beyond it")
 		return func(ctx context.Context, args []string) error {
-			limit, err := units.Parse(memory, units.Bytes)
-			switch {
-			case len(args) != 1:
-				return usagef("name one scenario of the lake")
-			case dir == "":
-				return usagef("--lake is required")
-			case err != nil || limit < minMemory:
-				return usagef("--memory-limit %q: want a size of at least %dMiB, such as 2GB", memory, minMemory>>20)
-			}
-			if err := checkOutput("output", output); err != nil {
-				return err
-			}
 			o.Scenario = args[0]
-			o.Command = "parsimon report " + strings.Join(quoteAll(os.Args[min(2, len(os.Args)):]), " ")
-			spill, err := os.MkdirTemp("", "parsimon-report-*")
+			o.Command = "parsimon report"
+			for _, word := range os.Args[min(2, len(os.Args)):] {
+				o.Command += " " + report.ShellQuote(word)
+			}
+			if err := checkOutput("output", *output); err != nil {
+				return err
+			}
+			l, err := at.openLake()
 			if err != nil {
 				return err
 			}
-			defer func() { _ = os.RemoveAll(spill) }()
-			l, err := lake.Open(dir, false)
-			if err != nil {
+			if limits.SpillDir, err = os.MkdirTemp("", "parsimon-report-*"); err != nil {
 				return err
 			}
-			limits := duckdb.Options{MemoryBytes: limit, SpillDir: spill}
+			defer func() { _ = os.RemoveAll(limits.SpillDir) }()
 			if err := prepareReport(ctx, e, l, limits, &o); err != nil {
 				return err
 			}
@@ -77,11 +67,11 @@ that the lake does not hold yet is made first, as "parsimon compare" makes it.`,
 			if o.Query, err = catalog.Options(l, limits); err != nil {
 				return err
 			}
-			size, err := writeOutput(output, func(w io.Writer) error { return report.Write(ctx, w, dir, o) })
+			size, err := writeOutput(*output, func(w io.Writer) error { return report.Write(ctx, w, l.Path(), o) })
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(e.stdout, "%s: %.2f MB\n", output, float64(size)/1e6)
+			_, err = fmt.Fprintf(e.stdout, "%s: %.2f MB\n", *output, float64(size)/1e6)
 			return err
 		}
 	},
@@ -94,35 +84,38 @@ func prepareReport(ctx context.Context, e *env, l *lake.Lake, limits duckdb.Opti
 	if o.Query, err = catalog.Options(l, limits); err != nil {
 		return err
 	}
-	found, err := report.Find(ctx, l.Path(), *o)
+	scenario, base, err := report.Resolve(ctx, l.Path(), *o)
 	if err != nil {
 		return err
 	}
-	if err := warnDamaged(e, l.Path(), found.Estimate.Scenario); err != nil {
+	if err := warnDamaged(e, l, scenario.Scenario); err != nil {
 		return err
 	}
-	if base := found.Base; base != nil {
-		if err := warnDamaged(e, l.Path(), base.Scenario); err != nil {
+	if o.Compare != "" {
+		if err := warnDamaged(e, l, base.Scenario); err != nil {
 			return err
 		}
-		if !found.Compared {
-			_, err := whatif.Compare(ctx, l, whatif.Side{Scenario: base.Scenario, Variant: base.Variant},
-				whatif.Side{Scenario: found.Estimate.Scenario, Variant: found.Estimate.Variant},
+		has, err := report.HasComparison(ctx, l.Path(), scenario, base, o.Query)
+		if err == nil && !has && base != scenario {
+			_, err = whatif.Compare(ctx, l, whatif.Side{Scenario: base.Scenario, Variant: base.Variant},
+				whatif.Side{Scenario: scenario.Scenario, Variant: scenario.Variant},
 				whatif.CompareOptions{By: []string{"service"}, Links: 12})
-			if err != nil {
-				return err
-			}
+		}
+		if err != nil {
+			return err
 		}
 	}
-	ids := found.WindowScenarios
-	if len(ids) == 0 {
-		ids = []string{found.Estimate.Scenario}
+	ids := []string{scenario.Scenario}
+	if scenario.Windows > 0 {
+		if ids, err = report.WindowScenarios(ctx, l.Path(), scenario, o.Query); err != nil {
+			return err
+		}
 	}
 	o.Stages, err = stageCosts(l, ids)
 	return err
 }
 
-// stageCosts reads what the stages of an estimate cost, those of its passes and of all its rounds of windows together.
+// stageCosts reads what the stages of estimates cost, all rounds together, those of passes too.
 func stageCosts(l *lake.Lake, ids []string) (out []report.StageCost, err error) {
 	for _, id := range ids {
 		s, err := pipeline.ReadScenarioStatus(l, lake.ScenarioID(id), false)
@@ -139,13 +132,4 @@ func stageCosts(l *lake.Lake, ids []string) (out []report.StageCost, err error) 
 		}
 	}
 	return out, nil
-}
-
-// quoteAll quotes words for a shell where they need it.
-func quoteAll(words []string) []string {
-	out := make([]string, len(words))
-	for i, w := range words {
-		out[i] = report.ShellQuote(w)
-	}
-	return out
 }

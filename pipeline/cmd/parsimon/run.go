@@ -15,6 +15,7 @@ import (
 
 var runCommand = command{
 	name: "run", args: "[SCENARIO.yaml] --lake DIR",
+	most:    1,
 	writes:  true,
 	summary: "estimate a scenario: all stages, then a summary",
 	first: []string{"lake", "topology", "flows", "workload", "fail", "estimator", "exact", "within", "format",

@@ -18,17 +18,13 @@ import (
 // scenarioFlags say what scenario a run begins with: a file, or a topology and a flow file, and
 // what to change in it.
 type scenarioFlags struct {
-	topology, flows, name string
-	workload, from, to    string
-	seed                  uint64
-	duration              string
-	maxLoad, transport    string
-	window                string
-	fail                  []string
-	allowUnreachable      bool
-	maxRejects            string
-	options               topologyOptions
-	flagSet               *pflag.FlagSet
+	topology, flows    string
+	workload, from, to string
+	maxRejects         float64
+	fail               []string
+	allowUnreachable   bool
+	options            topologyOptions
+	flagSet            *pflag.FlagSet
 }
 
 // Groups of flags that say what a scenario is made from.
@@ -49,15 +45,16 @@ func (s *scenarioFlags) declareInput(f *pflag.FlagSet) {
 	f.StringVar(&s.workload, "workload", "", "workload that was ingested into the lake (parsimon ingest): its name, or the first letters of one that is a hash; on the topology of the ingest, or another --topology")
 	f.StringVar(&s.from, "from", "", "of a workload, flows that start from then on: ns, or a time such as 2026-01-31T09:00:00Z")
 	f.StringVar(&s.to, "to", "", "of a workload, flows that start before then")
-	f.StringVar(&s.name, "name", "", "name of the scenario in the lake")
-	f.Uint64Var(&s.seed, "seed", 1, "seed of every random choice")
-	f.StringVar(&s.duration, "duration", "", "simulated time to generate, e.g. 500ms, instead of the scenario file's")
-	f.StringVar(&s.maxLoad, "max-load", "", "expected load of the most loaded link, e.g. 50%, instead of the scenario file's")
-	f.StringVar(&s.transport, "transport", "", "congestion control of all senders, with its default constants: "+strings.Join(simkernel.Transports(), ", ")+"; default: the scenario file's, or dctcp")
+	f.String("name", "", "name of the scenario in the lake")
+	f.Uint64("seed", 1, "seed of every random choice")
+	f.String("duration", "", "simulated time to generate, e.g. 500ms, instead of the scenario file's")
+	f.String("max-load", "", "expected load of the most loaded link, e.g. 50%, instead of the scenario file's")
+	f.String("transport", "", "congestion control of all senders, with its default constants: "+strings.Join(simkernel.Transports(), ", ")+"; default: the scenario file's, or dctcp")
 	f.StringArrayVar(&s.fail, "fail", nil, "take down a cable A:B (ids or names), all cables of a SWITCH, or what is plugged into DEVICE:PORT; may be repeated")
-	f.StringVar(&s.window, "window", "auto", "what a sender may have in flight: auto, the bandwidth-delay product of each path, or a size for all, e.g. 18KB; default: the scenario file's, or auto")
+	f.String("window", "auto", "what a sender may have in flight: auto, the bandwidth-delay product of each path, or a size for all, e.g. 18KB; default: the scenario file's, or auto")
 	f.BoolVar(&s.allowUnreachable, "allow-unreachable", false, "count flows without a path instead of refusing them")
-	f.StringVar(&s.maxRejects, "max-rejects", "1%", "share of the flow file's rows that may be rejected before the run fails")
+	parse(f, &s.maxRejects, "string", shareOf(0, 1), "max-rejects", "1%", "share of the flow file's rows that may be rejected before the run fails")
+	needs(f, "workload", "from", "to")
 }
 
 // load makes the scenario.
@@ -67,10 +64,6 @@ func (s *scenarioFlags) load(lakePath string, args []string) (*scenario.Scenario
 	switch {
 	case s.workload != "":
 		sc, err = s.loadWorkload(lakePath, args)
-	case s.from != "" || s.to != "":
-		return nil, usagef("--from and --to go with --workload")
-	case len(args) > 1:
-		return nil, usagef("one scenario file at a time, not %q", args)
 	case len(args) == 1 && (s.topology != "" || s.flows != ""):
 		return nil, usagef("--topology and --flows stand in place of a scenario file")
 	case len(args) == 1:
@@ -91,39 +84,34 @@ func (s *scenarioFlags) load(lakePath string, args []string) (*scenario.Scenario
 }
 
 // override applies the flags that replace values of the scenario file.
-func (s *scenarioFlags) override(sc *scenario.Scenario) (err error) {
-	changed := s.flagSet.Changed
-	if changed("seed") {
-		sc.Seed = s.seed
-	}
-	if changed("duration") {
-		if err := sc.SetDuration(s.duration); err != nil {
-			return usagef("--duration: %v", err)
-		}
-	}
-	if changed("max-load") {
-		load, err := units.ParseShare(s.maxLoad)
-		if err == nil {
-			err = sc.SetMaxLoad(load)
-		}
-		if err != nil {
-			return usagef("--max-load %q: %v", s.maxLoad, err)
-		}
-	}
-	if changed("transport") {
-		if err := sc.SetTransport(s.transport); err != nil {
-			return usagef("--transport: %v", err)
-		}
-	}
-	if changed("window") {
-		if err := sc.SetSenderWindow(s.window); err != nil {
-			return usagef("--window: %v", err)
-		}
-	}
-	if changed("max-rejects") {
-		if sc.MaxRejects, err = parseRejects(s.maxRejects); err != nil {
+func (s *scenarioFlags) override(sc *scenario.Scenario) error {
+	for _, o := range []struct {
+		flag string
+		set  func(string) error
+	}{
+		{"seed", func(text string) (err error) {
+			sc.Seed, err = units.ParseSeed(text)
 			return err
+		}},
+		{"duration", sc.SetDuration},
+		{"max-load", func(text string) error {
+			load, err := units.ParseShare(text)
+			if err != nil {
+				return err
+			}
+			return sc.SetMaxLoad(load)
+		}},
+		{"transport", sc.SetTransport},
+		{"window", sc.SetSenderWindow},
+	} {
+		if flag := s.flagSet.Lookup(o.flag); flag.Changed {
+			if err := o.set(flag.Value.String()); err != nil {
+				return usagef("--%s %q: %v", o.flag, flag.Value, err)
+			}
 		}
+	}
+	if s.flagSet.Changed("max-rejects") {
+		sc.MaxRejects = s.maxRejects
 	}
 	sc.Fail = append(sc.Fail, s.fail...)
 	sc.AllowUnreachable = sc.AllowUnreachable || s.allowUnreachable
@@ -132,8 +120,8 @@ func (s *scenarioFlags) override(sc *scenario.Scenario) (err error) {
 
 // giveTopologyOptions adds what the flags say of the topology.
 func (s *scenarioFlags) giveTopologyOptions(sc *scenario.Scenario) error {
-	given := s.options.given()
-	if len(given) == 0 && len(s.options.delays) == 0 {
+	given := s.options.ofFile()
+	if len(given) == 0 && len(s.options.given.Delays) == 0 {
 		return nil
 	}
 	options, isFile := sc.TopologyOptions()
@@ -154,7 +142,7 @@ func (s *scenarioFlags) giveTopologyOptions(sc *scenario.Scenario) error {
 // giveName names the scenario: as --name says, else after what flags change in the scenario file.
 func (s *scenarioFlags) giveName(sc *scenario.Scenario) {
 	if s.flagSet.Changed("name") {
-		sc.Name = s.name
+		sc.Name = s.flagSet.Lookup("name").Value.String()
 		return
 	}
 	for _, name := range []string{"seed", "duration", "max-load", "transport", "window"} {

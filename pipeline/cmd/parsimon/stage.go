@@ -54,12 +54,13 @@ Stages, with the estimators that have them:
 }
 
 var stageCommand = command{
-	name: "stage", args: "NAME --lake DIR [--scenario ID]", writes: true,
+	name: "stage", args: "NAME --lake DIR [--scenario ID]", least: 1, most: 2,
+	writes:  true,
 	summary: "one stage of an estimate, or a shard of it",
 	help:    stageHelp(),
 	first: []string{"lake", "scenario", "shard", "estimator", "passes", "partitions", "workers",
 		"memory-limit", "keep", "wait"},
-	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
+	setup: func(e *env, f *pflag.FlagSet) runFunc {
 		var s scenarioFlags
 		var r runFlags
 		r.declareLake(f)
@@ -71,9 +72,6 @@ var stageCommand = command{
 		})
 		r.declareEstimate(f)
 		return func(ctx context.Context, args []string) error {
-			if len(args) == 0 {
-				return usagef("name a stage")
-			}
 			name := args[0]
 			run, done, err := openStage(ctx, e, f, &s, &r, name, args[1:])
 			if err != nil {

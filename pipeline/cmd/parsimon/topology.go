@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -11,23 +14,24 @@ import (
 	"github.com/spf13/pflag"
 
 	"parsimon/datasets"
+	"parsimon/pipeline/text"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/format"
 )
 
 var topologyCommand = command{
-	name: "topology", args: "TOPOLOGY",
+	name: "topology", args: "TOPOLOGY", least: 1, most: 1,
 	summary: "check a topology file: what it describes, every fault, a picture",
 	help:    topologyHelp(),
-	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
+	setup: func(e *env, f *pflag.FlagSet) runFunc {
 		var t topologyFlags
-		t.declare(f)
-		return func(_ context.Context, args []string) error {
-			if len(args) != 1 {
-				return usagef("want one topology: a file, a directory, or the name of a shipped one")
-			}
-			return t.run(e.stdout, args[0])
-		}
+		t.maxFaults = 50
+		declareForm(f, &t.form, "table", "json")
+		t.topologyOptions.declare(f)
+		f.StringVar(&t.dot, "dot", "", "write a Graphviz picture to this `file`; - is stdout")
+		f.StringVar(&t.write, "write", "", "write nodes.csv and links.csv to this `directory`")
+		intVar(f, &t.maxFaults, 0, math.MaxInt32, "max-faults", "faults of each kind that the table shows; 0: all")
+		return func(_ context.Context, args []string) error { return t.run(e, args[0]) }
 	},
 }
 
@@ -76,57 +80,38 @@ Formats, in order of detection:
 
 type topologyFlags struct {
 	topologyOptions
-	format     string
-	dot, write string
-	maxFaults  int
-}
-
-func (t *topologyFlags) declare(f *pflag.FlagSet) {
-	declareTable(f, &t.format)
-	t.topologyOptions.declare(f)
-	f.StringVar(&t.dot, "dot", "", "write a Graphviz picture to this `file`; - is stdout")
-	f.StringVar(&t.write, "write", "", "write nodes.csv and links.csv to this `directory`")
-	f.IntVar(&t.maxFaults, "max-faults", 50, "faults of each kind that the table shows; 0: all")
-}
-
-func (t *topologyFlags) check() error {
-	if t.dot == "-" && t.format == "json" {
-		return usagef("--dot - and --format json both write to stdout")
-	}
-	return nil
+	form, dot, write string
+	maxFaults        int
 }
 
 // topologyOptions say what a topology file does not.
 type topologyOptions struct {
-	hostPatterns, exclude      []string
-	nodes                      string
-	speeds, delays             []string
-	defaultSpeed, defaultDelay string
-	repair                     []string
-	flagSet                    *pflag.FlagSet
+	given   format.Options // but for Repair
+	repair  []string
+	flagSet *pflag.FlagSet
 }
 
 func (t *topologyOptions) declare(f *pflag.FlagSet) {
 	t.flagSet = f
-	f.StringSliceVar(&t.hostPatterns, "host-pattern", nil,
+	f.StringSliceVar(&t.given.HostPatterns, "host-pattern", nil,
 		"names of hosts, with * and ? (repeatable); without it, devices with one cable and what looks like a host")
-	f.StringSliceVar(&t.exclude, "exclude", nil,
+	f.StringSliceVar(&t.given.Exclude, "exclude", nil,
 		"names of devices that are no part of the network, with * and ?, such as 'oob-*' (repeatable)")
-	f.StringVar(&t.nodes, "nodes", "",
+	f.StringVar(&t.given.NodeList, "nodes", "",
 		"CSV or Parquet `file` of devices: device, role, pod, rack; without role, the hosts")
-	f.StringArrayVar(&t.speeds, "speed", nil,
-		"`DEVICE[:PORT]=SPEED` for cables without a speed, such as 'leaf*:Ethernet*=25G' "+
-			"(repeatable; the first match applies)")
-	f.StringVar(&t.defaultSpeed, "default-speed", "",
+	parseEach(f, &t.given.Speeds, format.ParseSpeedRule, "speed",
+		"`DEVICE[:PORT]=SPEED` for cables without a speed, such as 'leaf*:Ethernet*=25G' (repeatable; the first match applies)")
+	parse(f, &t.given.DefaultSpeedBps, "string", topology.ParseSpeed, "default-speed", "",
 		"bandwidth of cables of which neither the file nor --speed nor the name of a port says one")
-	f.StringArrayVar(&t.delays, "delay", nil, "`CABLES=DELAY`, whatever the file says, such as 'wan*:*=2ms' or tor-spine=500ns "+
-		"(repeatable): a tier, A:B, DEVICE:PORT, with * and ?")
-	f.StringVar(&t.defaultDelay, "default-delay", "1us", "propagation delay of cables with neither delay nor length")
+	parseEach(f, &t.given.Delays, topology.ParseDelayRule, "delay", "`CABLES=DELAY`, whatever the file says, such as "+
+		"'wan*:*=2ms' or tor-spine=500ns (repeatable): a tier, A:B, DEVICE:PORT, with * and ?")
+	parse(f, &t.given.DefaultDelayNS, "string", topology.ParseDelay, "default-delay", "1us",
+		"propagation delay of cables with neither delay nor length")
 	f.StringSliceVar(&t.repair, "repair", nil, "kinds of faults to repair, separated by commas (parsimon help topology)")
 }
 
-// given lists the flags that are, but for --delay, which goes with every topology.
-func (t *topologyOptions) given() (flags []string) {
+// ofFile lists the flags that are given, but for --delay, which goes with every topology.
+func (t *topologyOptions) ofFile() (flags []string) {
 	for _, name := range []string{"host-pattern", "exclude", "nodes", "speed", "default-speed", "default-delay",
 		"repair"} {
 		if t.flagSet.Changed(name) {
@@ -136,44 +121,18 @@ func (t *topologyOptions) given() (flags []string) {
 	return flags
 }
 
-// alone are the options of format.Load that the flags say.
-func (t *topologyOptions) alone() (format.Options, error) { return t.options(format.Options{}) }
-
-// options are those of format.Load: o, with what the flags say in place of it. What cannot be read is a usageError.
+// options are those of format.Load: o, with what the flags say in place of it.
 func (t *topologyOptions) options(o format.Options) (format.Options, error) {
-	if t.hostPatterns != nil {
-		o.HostPatterns = t.hostPatterns
+	if t.given.HostPatterns != nil {
+		o.HostPatterns = t.given.HostPatterns
 	}
-	if t.nodes != "" {
-		o.NodeList = t.nodes
-	}
-	o.Exclude = slices.Concat(o.Exclude, t.exclude)
-	var speeds []format.SpeedRule
-	for _, text := range t.speeds {
-		rule, err := format.ParseSpeedRule(text)
-		if err != nil {
-			return o, usageError{err}
-		}
-		speeds = append(speeds, rule)
-	}
-	o.Speeds = append(speeds, o.Speeds...) // the first that matches applies
-	for _, text := range t.delays {
-		rule, err := topology.ParseDelayRule(text)
-		if err != nil {
-			return o, usagef("--delay %v", err)
-		}
-		o.Delays = append(o.Delays, rule)
-	}
-	var err error
-	if t.defaultSpeed != "" {
-		if o.DefaultSpeedBps, err = topology.ParseSpeed(t.defaultSpeed); err != nil {
-			return o, usagef("--default-speed %v", err)
-		}
-	}
+	o.NodeList = cmp.Or(t.given.NodeList, o.NodeList)
+	o.Exclude = slices.Concat(o.Exclude, t.given.Exclude)
+	o.Speeds = slices.Concat(t.given.Speeds, o.Speeds) // the first that matches applies
+	o.Delays = slices.Concat(o.Delays, t.given.Delays)
+	o.DefaultSpeedBps = cmp.Or(t.given.DefaultSpeedBps, o.DefaultSpeedBps)
 	if o.DefaultDelayNS == 0 || t.flagSet.Changed("default-delay") {
-		if o.DefaultDelayNS, err = topology.ParseDelay(t.defaultDelay); err != nil {
-			return o, usagef("--default-delay %v", err)
-		}
+		o.DefaultDelayNS = t.given.DefaultDelayNS
 	}
 	for _, text := range t.repair {
 		kind, err := format.ParseRepair(text)
@@ -187,11 +146,11 @@ func (t *topologyOptions) options(o format.Options) (format.Options, error) {
 
 // run writes everything that was asked for before it reports faults, so that one call shows both. A topology with
 // faults is an error (exitFailed), and no tables are written of it.
-func (t *topologyFlags) run(w io.Writer, path string) error {
-	if err := t.check(); err != nil {
-		return err
+func (t *topologyFlags) run(e *env, path string) error {
+	if t.dot == "-" && t.form == "json" {
+		return usagef("--dot - and --format json both write to stdout")
 	}
-	o, err := t.alone()
+	o, err := t.options(format.Options{})
 	if err != nil {
 		return err
 	}
@@ -205,17 +164,14 @@ func (t *topologyFlags) run(w io.Writer, path string) error {
 			return err
 		}
 	}
-	switch {
-	case t.format == "json":
-		err = writeTopologyJSON(w, l, d)
-	case t.dot != "-":
-		err = writeTopologyTable(w, path, l, d, t.maxFaults)
-	}
-	if err != nil {
-		return err
+	if t.dot != "-" {
+		err = e.write(t.form, topologyJSON(l, d), func() (*text.Answer, error) { return topologyText(path, l, d, t.maxFaults), nil })
+		if err != nil {
+			return err
+		}
 	}
 	if l.Network != nil && t.dot != "" {
-		if err := writeDot(w, t.dot, l.Network); err != nil {
+		if err := writeDot(e.stdout, t.dot, l.Network); err != nil {
 			return err
 		}
 	}
@@ -230,10 +186,7 @@ func (t *topologyFlags) run(w io.Writer, path string) error {
 
 // topologyFaults is the error of a topology with faults.
 func topologyFaults(l *format.Loaded, t *topologyFlags) error {
-	text := "1 fault"
-	if n := len(l.Faults); n > 1 {
-		text = fmt.Sprintf("%d faults", n)
-	}
+	text := topology.Count(len(l.Faults), "fault")
 	if t.write != "" {
 		text += "; nothing written to " + t.write
 	}
@@ -243,7 +196,7 @@ func topologyFaults(l *format.Loaded, t *topologyFlags) error {
 	if t.dot == "-" {
 		text += ": " + l.Faults[0].Error()
 	}
-	return fmt.Errorf("%s", text)
+	return errors.New(text)
 }
 
 // loadTopology reads a path or, where there is none, the shipped topology of that name.
@@ -270,8 +223,8 @@ func writeDot(stdout io.Writer, file string, n *topology.Network) error {
 	return err
 }
 
-// writeTopologyJSON writes all faults, not only the first of each kind as the table does.
-func writeTopologyJSON(w io.Writer, l *format.Loaded, d *topology.Description) error {
+// topologyJSON has all faults, not only the first of each kind as the table does.
+func topologyJSON(l *format.Loaded, d *topology.Description) any {
 	out := struct {
 		Hosts       int                        `json:"hosts"`
 		Switches    int                        `json:"switches"`
@@ -291,5 +244,5 @@ func writeTopologyJSON(w io.Writer, l *format.Loaded, d *topology.Description) e
 	if out.Repaired == nil {
 		out.Repaired = map[topology.FaultKind]int{}
 	}
-	return writeJSON(w, out)
+	return out
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -12,22 +11,25 @@ import (
 	"parsimon/stages/topology/format"
 )
 
-// A topologyTable writes what was read for people.
+// A topologyTable says for people what was read.
 type topologyTable struct {
+	b strings.Builder
 	w *tabwriter.Writer
 }
 
-// writeTopologyTable writes what a topology file holds: counts, tiers, paths, weak points, and at most maxFaults of
-// each kind of fault (0: all). d is nil for a topology with faults, which has no network to describe.
-func writeTopologyTable(w io.Writer, path string, l *format.Loaded, d *topology.Description, maxFaults int) error {
-	t := topologyTable{tabwriter.NewWriter(text.Writer{W: w}, 0, 8, 2, ' ', 0)}
+// topologyText is what a topology file holds: counts, tiers, paths, weak points, and at most maxFaults of each kind of
+// fault (0: all). d is nil for a topology with faults, which has no network to describe.
+func topologyText(path string, l *format.Loaded, d *topology.Description, maxFaults int) *text.Answer {
+	t := &topologyTable{}
+	t.w = tabwriter.NewWriter(&t.b, 0, 8, 2, ' ', 0)
 	files := ""
 	if len(l.Files) > 1 {
 		files = fmt.Sprintf(", %d files", len(l.Files))
 	}
-	t.printf("%s (%s%s): %s, %s, %s\n", path, l.Format, files,
-		plural(l.Hosts, "host"), plural(l.Switches, "switch"), plural(l.Cables, "cable"))
-	t.notes(l)
+	t.printf("%s (%s%s): %s, %s, %s\n", path, l.Format, files, topology.Count(l.Hosts, "host"),
+		topology.Count(l.Switches, "switch"), topology.Count(l.Cables, "cable"))
+	notes := l.AllNotes()
+	t.list("Inferred and set by default", "", len(notes), 0, "", func(i int) string { return notes[i] })
 	if d != nil {
 		t.shape(d)
 		t.paths(d)
@@ -36,77 +38,71 @@ func writeTopologyTable(w io.Writer, path string, l *format.Loaded, d *topology.
 	t.planned(l.Planned)
 	t.settings(l.Settings)
 	t.faults(l.Faults, maxFaults)
-	return t.w.Flush()
+	_ = t.w.Flush()
+	a := &text.Answer{}
+	a.Linef("%s", strings.TrimSuffix(t.b.String(), "\n"))
+	return a
 }
 
-// plural is a count with its noun: "1 host", "3 switches".
-func plural(n int, thing string) string {
-	switch {
-	case n == 1:
-		return "1 " + thing
-	case thing == "switch":
-		thing = "switche"
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
+func (t *topologyTable) printf(format string, args ...any) { _, _ = fmt.Fprintf(t.w, format, args...) }
 
-func (t topologyTable) printf(format string, args ...any) { _, _ = fmt.Fprintf(t.w, format, args...) }
-
-// section ends the columns of the section before.
-func (t topologyTable) section(title string, columns ...string) {
+// section begins a section. It ends the columns of the section before.
+func (t *topologyTable) section(title, columns string) {
 	_ = t.w.Flush()
 	t.printf("\n%s\n", title)
-	if len(columns) > 0 {
-		t.printf("  %s\n", strings.Join(columns, "\t"))
+	if columns != "" {
+		t.printf("  %s\n", columns)
 	}
 }
 
-// notes writes what was assumed or repaired while reading.
-func (t topologyTable) notes(l *format.Loaded) {
-	notes := l.AllNotes()
-	if len(notes) == 0 {
-		return
+// list writes a section of n lines, at most most (0: all), and how the rest is listed. Without lines there is no section.
+func (t *topologyTable) list(title, columns string, n, most int, rest string, line func(i int) string) {
+	if n > 0 {
+		t.section(title, columns)
 	}
-	t.section("Inferred and set by default")
-	for _, note := range notes {
-		t.printf("  %s\n", note)
+	for i := range n {
+		if most > 0 && i == most {
+			t.printf("  and %d more (%s)\n", n-i, rest)
+			break
+		}
+		t.printf("  %s\n", line(i))
 	}
+}
+
+// cells are the columns of a line.
+func cells(values ...any) string {
+	return strings.TrimSuffix(fmt.Sprintf(strings.Repeat("%v\t", len(values)), values...), "\t")
 }
 
 // shape writes tiers, speeds and oversubscription.
-func (t topologyTable) shape(d *topology.Description) {
-	t.section("Roles", "role", "cables to nearest host", "nodes")
-	for _, r := range d.Roles {
+func (t *topologyTable) shape(d *topology.Description) {
+	t.list("Roles", "role\tcables to nearest host\tnodes", len(d.Roles), 0, "", func(i int) string {
+		r := d.Roles[i]
 		level := strconv.Itoa(r.Level)
 		if r.Level < 0 {
 			level = "none reached"
 		}
-		t.printf("  %s\t%s\t%d\n", r.Kind, level, r.Nodes)
-	}
+		return cells(r.Kind, level, r.Nodes)
+	})
 	hosts := strconv.Itoa(d.RackHostsMin)
 	if d.RackHostsMax > d.RackHostsMin {
 		hosts += "–" + strconv.Itoa(d.RackHostsMax)
 	}
 	t.printf("  racks: %d, with %s hosts each; pods: %d\n", d.Racks, hosts, d.Pods)
-	t.section("Cables", "between", "bandwidth", "delay", "cables", "down")
-	for _, s := range d.Speeds {
+	t.list("Cables", "between\tbandwidth\tdelay\tcables\tdown", len(d.Speeds), 0, "", func(i int) string {
+		s := d.Speeds[i]
 		delay := formatNS(s.DelayMinNS)
 		if s.DelayMaxNS > s.DelayMinNS {
 			delay += " – " + formatNS(s.DelayMaxNS)
 		}
-		t.printf("  %s\t%s\t%s\t%d\t%d\n", s.Tier, topology.FormatBps(s.BandwidthBps), delay, s.Cables, s.Failed)
-	}
-	if len(d.Oversubscription) > 0 {
-		t.section("Oversubscription (bandwidth towards hosts / bandwidth upwards)",
-			"role", "switches", "least", "median", "most")
-		for _, o := range d.Oversubscription {
-			t.printf("  %s\t%d\t%s\t%s\t%s\n", o.Kind, o.Switches, ratio(o.Min), ratio(o.Median), ratio(o.Max))
-		}
-	}
+		return cells(s.Tier, topology.FormatBps(s.BandwidthBps), delay, s.Cables, s.Failed)
+	})
+	t.list("Oversubscription (bandwidth towards hosts / bandwidth upwards)", "role\tswitches\tleast\tmedian\tmost",
+		len(d.Oversubscription), 0, "", func(i int) string {
+			o := d.Oversubscription[i]
+			return fmt.Sprintf("%s\t%d\t%.2f:1\t%.2f:1\t%.2f:1", o.Kind, o.Switches, o.Min, o.Median, o.Max)
+		})
 }
-
-// ratio writes an oversubscription, "4.00:1".
-func ratio(x float64) string { return strconv.FormatFloat(x, 'f', 2, 64) + ":1" }
 
 // formatNS writes a time in the unit in which it is short.
 func formatNS(ns int64) string {
@@ -117,40 +113,35 @@ func formatNS(ns int64) string {
 }
 
 // paths writes how many equal-cost paths there are between racks and what each node chooses among.
-func (t topologyTable) paths(d *topology.Description) {
-	if len(d.NextHops) > 0 {
-		t.section("Equal-cost next hops (ECMP)", "role", "least", "most")
-		for _, h := range d.NextHops {
-			t.printf("  %s\t%d\t%d\n", h.Kind, h.Min, h.Max)
-		}
-	}
-	if len(d.Paths) == 0 {
-		return
-	}
-	t.section("Shortest paths between racks", "hops", "pairs of racks", "least paths", "median", "most")
-	for _, p := range d.Paths {
-		t.printf("  %d\t%d\t%.0f\t%.0f\t%.0f\n", p.Hops, p.RackPairs, p.Min, p.Median, p.Max)
-	}
-	if d.UnreachablePairs > 0 {
+func (t *topologyTable) paths(d *topology.Description) {
+	t.list("Equal-cost next hops (ECMP)", "role\tleast\tmost", len(d.NextHops), 0, "", func(i int) string {
+		return cells(d.NextHops[i].Kind, d.NextHops[i].Min, d.NextHops[i].Max)
+	})
+	t.list("Shortest paths between racks", "hops\tpairs of racks\tleast paths\tmedian\tmost", len(d.Paths), 0, "",
+		func(i int) string {
+			p := d.Paths[i]
+			return fmt.Sprintf("%d\t%d\t%.0f\t%.0f\t%.0f", p.Hops, p.RackPairs, p.Min, p.Median, p.Max)
+		})
+	if len(d.Paths) > 0 && d.UnreachablePairs > 0 {
 		t.printf("  without a path: %d pairs of racks\n", d.UnreachablePairs)
 	}
 }
 
-// shown is how many names or cuts a table lists one by one.
-const shown = 10
+// shown is how many names or cuts a table lists one by one, and inJSON where the others are.
+const (
+	shown  = 10
+	inJSON = "--format json lists all"
+)
 
 // risks writes single points of failure and asymmetries.
-func (t topologyTable) risks(d *topology.Description) {
-	if len(d.Asymmetries) > 0 {
-		t.section("Asymmetries")
-		for _, a := range d.Asymmetries {
-			t.printf("  %s: %s; most of role %s have %s\n", nameList(a.Nodes), a.Have, a.Kind, a.Most)
-		}
-	}
-	t.section("Single points of failure")
+func (t *topologyTable) risks(d *topology.Description) {
+	t.list("Asymmetries", "", len(d.Asymmetries), 0, "", func(i int) string {
+		a := d.Asymmetries[i]
+		return fmt.Sprintf("%s: %s; most of role %s have %s", nameList(a.Nodes), a.Have, a.Kind, a.Most)
+	})
+	t.section("Single points of failure", "")
 	if d.OwnHostsOnly > 0 {
-		switches := plural(d.OwnHostsOnly, "switch")
-		t.printf("  %s: without one, only the hosts attached to it alone are cut off\n", switches)
+		t.printf("  %s: without one, only the hosts attached to it alone are cut off\n", topology.Count(d.OwnHostsOnly, "switch"))
 	}
 	for _, list := range []struct {
 		kind string
@@ -158,10 +149,10 @@ func (t topologyTable) risks(d *topology.Description) {
 	}{{"switch", d.CutSwitches}, {"cable", d.CutCables}} {
 		for i, c := range list.cuts {
 			if i == shown {
-				t.printf("  and %d more (--format json lists all)\n", len(list.cuts)-i)
+				t.printf("  and %d more (%s)\n", len(list.cuts)-i, inJSON)
 				break
 			}
-			t.printf("  %s %s: without it, %s cut off\n", list.kind, c.Name, plural(c.Hosts, "host"))
+			t.printf("  %s %s: without it, %s cut off\n", list.kind, c.Name, topology.Count(c.Hosts, "host"))
 		}
 	}
 	if d.OwnHostsOnly+len(d.CutSwitches)+len(d.CutCables) == 0 {
@@ -178,67 +169,39 @@ func nameList(names []string) string {
 }
 
 // planned writes the cables that are listed but not installed.
-func (t topologyTable) planned(list []format.PlannedCable) {
-	if len(list) == 0 {
-		return
-	}
-	t.section("Planned cables (not part of the network)", "from", "to", "bandwidth", "delay", "line")
-	for i, p := range list {
-		if i == shown {
-			t.printf("  and %d more (--format json lists all)\n", len(list)-i)
-			break
-		}
-		bandwidth := "unknown"
-		if p.BandwidthBps > 0 {
-			bandwidth = topology.FormatBps(p.BandwidthBps)
-		}
-		t.printf("  %s\t%s\t%s\t%s\t%d\n", endName(p.A, p.PortA), endName(p.B, p.PortB), bandwidth,
-			formatNS(p.DelayNS), p.Line)
-	}
-}
-
-// endName is a device with its port, where it has one.
-func endName(device, port string) string {
-	if port == "" {
-		return device
-	}
-	return device + ":" + port
+func (t *topologyTable) planned(list []format.PlannedCable) {
+	end := func(device, port string) string { return strings.TrimSuffix(device+":"+port, ":") }
+	t.list("Planned cables (not part of the network)", "from\tto\tbandwidth\tdelay\tline", len(list), shown, inJSON,
+		func(i int) string {
+			p, bandwidth := list[i], "unknown"
+			if p.BandwidthBps > 0 {
+				bandwidth = topology.FormatBps(p.BandwidthBps)
+			}
+			return cells(end(p.A, p.PortA), end(p.B, p.PortB), bandwidth, formatNS(p.DelayNS), p.Line)
+		})
 }
 
 // settings lists each distinct value once, with the number of switches that have it.
-func (t topologyTable) settings(list []format.SwitchSettings) {
+func (t *topologyTable) settings(list []format.SwitchSettings) {
 	type value struct{ name, text, unit, key string }
 	count := map[value]int{}
-	first := map[value]format.TakenSetting{}
-	var order []value
+	var first []format.TakenSetting
+	of := func(k format.TakenSetting) value { return value{k.Name, k.Value, k.Unit, k.Key} }
 	for _, s := range list {
 		for _, k := range s.Taken {
-			v := value{k.Name, k.Value, k.Unit, k.Key}
-			if count[v]++; count[v] == 1 {
-				first[v] = k
-				order = append(order, v)
+			if count[of(k)]++; count[of(k)] == 1 {
+				first = append(first, k)
 			}
 		}
 	}
-	if len(order) == 0 {
-		return
-	}
-	t.section("Switch settings", "setting", "value", "from", "switches", "first in")
-	for _, v := range order {
-		t.printf("  %s\t%s\t%s\t%d\t%s:%d\n", v.name, strings.TrimSpace(v.text+" "+v.unit), v.key, count[v],
-			first[v].File, first[v].Line)
-	}
+	t.list("Switch settings", "setting\tvalue\tfrom\tswitches\tfirst in", len(first), 0, "", func(i int) string {
+		k := first[i]
+		return cells(k.Name, strings.TrimSpace(k.Value+" "+k.Unit), k.Key, count[of(k)], fmt.Sprintf("%s:%d", k.File, k.Line))
+	})
 }
 
 // faults writes, kind by kind, the first so many faults (0: all) and the repair that --repair offers.
-func (t topologyTable) faults(list []format.Fault, most int) {
-	if len(list) == 0 {
-		return
-	}
-	repairable := map[topology.FaultKind]string{}
-	for _, r := range format.Repairs() {
-		repairable[r.Kind] = r.Doc
-	}
+func (t *topologyTable) faults(list []format.Fault, most int) {
 	byKind := map[topology.FaultKind][]format.Fault{}
 	var kinds []topology.FaultKind
 	for _, f := range list {
@@ -248,16 +211,14 @@ func (t topologyTable) faults(list []format.Fault, most int) {
 		byKind[f.Kind] = append(byKind[f.Kind], f)
 	}
 	for _, kind := range kinds {
-		t.section(fmt.Sprintf("Faults: %d %s", len(byKind[kind]), kind))
-		for i, f := range byKind[kind] {
-			if most > 0 && i == most {
-				t.printf("  and %d more (--max-faults 0 lists all)\n", len(byKind[kind])-i)
-				break
+		of := byKind[kind]
+		t.list(fmt.Sprintf("Faults: %d %s", len(of), kind), "", len(of), most, "--max-faults 0 lists all", func(i int) string {
+			return strings.TrimPrefix(of[i].Error(), "topology ")
+		})
+		for _, r := range format.Repairs() {
+			if r.Kind == kind {
+				t.printf("  repair: --repair %s: %s\n", kind, r.Doc)
 			}
-			t.printf("  %s\n", strings.TrimPrefix(f.Error(), "topology "))
-		}
-		if doc := repairable[kind]; doc != "" {
-			t.printf("  repair: --repair %s: %s\n", kind, doc)
 		}
 	}
 }

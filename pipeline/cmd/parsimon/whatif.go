@@ -2,39 +2,47 @@ package main
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/spf13/pflag"
 
+	"parsimon/pipeline"
 	"parsimon/pipeline/gate"
-	"parsimon/pipeline/lake"
-	"parsimon/pipeline/sampled"
 	"parsimon/pipeline/text"
 	"parsimon/pipeline/whatif"
 )
 
-// compareFlags say how two estimates are compared.
+// compareFlags say how two estimates are compared, and what is written of it.
 type compareFlags struct {
-	by    []string
-	links int
+	whatif.CompareOptions
+	form   string
+	gates  []gate.Gate
+	within withinFlags
 }
 
 func (c *compareFlags) declare(f *pflag.FlagSet) {
-	f.StringSliceVar(&c.by, "by", nil, "compare groups of flows too: "+strings.Join(whatif.ComparisonGroups(), ", "))
-	f.IntVar(&c.links, "links", 5, "links to name as explanation")
+	c.Links = 5
+	group(f, "Answer", func() {
+		f.StringSliceVar(&c.By, "by", nil, "compare groups of flows too: "+strings.Join(whatif.ComparisonGroups(), ", "))
+		intVar(f, &c.Links, 0, 100_000, "links", "links to name as explanation")
+		declareForms(f, &c.form)
+		declareGates(f, &c.gates, true)
+	})
+	group(f, "Windows of time", func() { c.within.declareCommon(f) })
 }
 
-func (c *compareFlags) options() (whatif.CompareOptions, error) {
-	if c.links < 0 || c.links > 100_000 {
-		return whatif.CompareOptions{}, usagef("--links %d: must be 0 to 100,000", c.links)
-	}
-	return whatif.CompareOptions{By: c.by, Links: c.links}, nil
+// write writes a comparison and holds it against the gates.
+func (c *compareFlags) write(ctx context.Context, e *env, found *whatif.Comparison, people func() *text.Answer) (err error) {
+	found.Gates, err = gate.Judge(c.gates, func(g gate.Gate) (float64, error) { return found.Value(ctx, g) })
+	e.metrics.comparison(found)
+	return e.judged(c.form, found, func() (*text.Answer, error) { return people(), nil }, err)
 }
 
 var whatIfCommand = command{
 	name:    "what-if",
 	args:    "BASE --lake DIR --fail WHAT|--add-cable ...|--bandwidth ...|--delay ...|--scale ...|--move ...",
+	least:   1,
+	most:    1,
 	writes:  true,
 	summary: "change a scenario of the lake, run what that changes, and compare",
 	first: []string{"lake", "fail", "add-cable", "bandwidth", "delay", "scale", "move", "by", "within",
@@ -65,36 +73,21 @@ hosts of each of the service's racks into the given racks in turn.
 
 --within estimates the same windows of time of both scenarios instead of the whole (see "parsimon run"), until
 the interval of the change of the percentile of --of is within ± that share, or the --budget is spent.`,
-	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
+	setup: func(e *env, f *pflag.FlagSet) runFunc {
 		var r runFlags
 		var c changeFlags
-		var cmp compareFlags
-		var form string
-		var gates []gate.Gate
-		var within withinFlags
+		var how compareFlags
 		r.declareLake(f)
 		group(f, "Changes", func() { c.declare(f) })
-		group(f, "Answer", func() {
-			cmp.declare(f)
-			declareForms(f, &form)
-			declareGates(f, &gates, true)
-		})
-		group(f, "Windows of time", func() { within.declareCommon(f) })
+		how.declare(f)
 		r.declareEstimate(f)
 		r.defaultAuto(f, "as BASE was estimated, if it was; else as run chooses")
 		return func(ctx context.Context, args []string) error {
-			if len(args) != 1 {
-				return usagef("name one scenario of the lake")
-			}
 			changes, err := c.changes()
 			if err != nil {
 				return err
 			}
-			how, err := cmp.options()
-			if err != nil {
-				return err
-			}
-			ask, sampling, err := within.askChange(cmp.by, "links")
+			ask, sampling, err := how.within.askChange(how.By, "links")
 			if err != nil {
 				return err
 			}
@@ -103,20 +96,27 @@ the interval of the change of the percentile of --of is within ± that share, or
 				return err
 			}
 			defer done()
-			if sampling {
-				return whatIfWithin(ctx, e, args[0], changes, o, ask, gates, form)
+			if !sampling {
+				w, err := whatif.WhatIf(ctx, args[0], changes, o, how.CompareOptions)
+				if err != nil {
+					return err
+				}
+				return how.write(ctx, e, w.Comparison, w.Text)
 			}
-			w, err := whatif.WhatIf(ctx, args[0], changes, o, how)
-			if err != nil {
-				return err
-			}
-			return writeComparison(ctx, e, w.Comparison, w.Text, gates, form)
+			return compareWithin(ctx, e, o, ask, args[0], how.gates, how.form,
+				func(base *pipeline.Estimation) (*pipeline.Estimation, error) {
+					base.ChooseForWindows()
+					if err := base.Generate(ctx); err != nil {
+						return nil, err
+					}
+					return pipeline.Derive(ctx, o.Lake, string(base.ID()), changes, base.Variant(), o.Settings)
+				})
 		}
 	},
 }
 
 var compareCommand = command{
-	name: "compare", args: "BASE[@VARIANT] OTHER[@VARIANT] --lake DIR",
+	name: "compare", args: "BASE[@VARIANT] OTHER[@VARIANT] --lake DIR", least: 2, most: 2,
 	writes:  true,
 	summary: "two scenarios side by side",
 	help: `
@@ -131,71 +131,45 @@ also that of the ways. A variant is named as in the lake, e.g. small@independent
 
 With --within, both scenarios are estimated from the same windows of time, in the way that --estimator
 says, until the change is known to that precision.`,
-	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
+	setup: func(e *env, f *pflag.FlagSet) runFunc {
 		var r runFlags
-		var across bool
-		var form string
-		var gates []gate.Gate
-		var cmp compareFlags
-		var within withinFlags
+		var how compareFlags
 		r.declareLake(f)
-		cmp.declare(f)
-		within.declareCommon(f)
+		how.declare(f)
 		r.declareEstimator(f)
 		r.declareWorkers(f)
 		r.declareMemory(f)
-		declareForms(f, &form)
-		declareGates(f, &gates, true)
-		f.BoolVar(&across, "across", false, "compare although the ways of estimating differ")
+		f.BoolVar(&how.Across, "across", false, "compare although the ways of estimating differ")
 		return func(ctx context.Context, args []string) error {
-			if len(args) != 2 {
-				return usagef("name two scenarios of the lake")
-			}
-			dir, err := r.lakePath()
+			ask, sampling, err := how.within.askChange(how.By, "across", "links")
 			if err != nil {
 				return err
 			}
-			o, err := cmp.options()
+			if !sampling {
+				l, err := r.openLake()
+				if err != nil {
+					return err
+				}
+				c, err := whatif.Compare(ctx, l, side(args[0]), side(args[1]), how.CompareOptions)
+				if err != nil {
+					return err
+				}
+				return how.write(ctx, e, c, c.Text)
+			}
+			if strings.Contains(args[0]+args[1], "@") {
+				return usagef("--within estimates both scenarios in the same way: name no variant, but --estimator")
+			}
+			o, done, err := r.whatIf(e)
 			if err != nil {
 				return err
 			}
-			o.Across = across
-			ask, sampling, err := within.askChange(cmp.by, "across", "links")
-			if err != nil {
-				return err
-			}
-			if sampling {
-				return r.compareWindows(ctx, e, args, ask, gates, form)
-			}
-			l, err := lake.Open(dir, false)
-			if err != nil {
-				return err
-			}
-			c, err := whatif.Compare(ctx, l, side(args[0]), side(args[1]), o)
-			if err != nil {
-				return err
-			}
-			return writeComparison(ctx, e, c, c.Text, gates, form)
+			defer done()
+			return compareWithin(ctx, e, o, ask, args[0], how.gates, how.form,
+				func(*pipeline.Estimation) (*pipeline.Estimation, error) {
+					return pipeline.Resume(ctx, o.Lake, args[1], o.Variant, o.Settings)
+				})
 		}
 	},
-}
-
-// compareWindows compares two scenarios by windows.
-func (r *runFlags) compareWindows(
-	ctx context.Context, e *env, args []string, ask sampled.Ask, gates []gate.Gate, form string,
-) error {
-	o, done, err := r.whatIf(e)
-	if err != nil {
-		return err
-	}
-	defer done()
-	base, other, err := openBoth(ctx, args[0], args[1], o)
-	if err != nil {
-		return err
-	}
-	defer base.Close()
-	defer other.Close()
-	return compareWithin(ctx, e, base, other, ask, gates, form)
 }
 
 // side reads SCENARIO[@VARIANT].
@@ -215,16 +189,4 @@ func (r *runFlags) whatIf(e *env) (o whatif.Settings, done func(), err error) {
 	}
 	o.Settings, done, err = r.settings(e)
 	return o, done, err
-}
-
-// writeComparison writes a comparison and holds it against the gates.
-func writeComparison(ctx context.Context, e *env, c *whatif.Comparison, people func() *text.Answer, gates []gate.Gate,
-	form string) error {
-	verdicts, failed := gate.Judge(gates, func(g gate.Gate) (float64, error) { return c.Value(ctx, g) })
-	if failed != nil && verdicts == nil {
-		return failed
-	}
-	c.Gates = verdicts
-	e.metrics.comparison(c)
-	return errors.Join(e.write(form, c, func() (*text.Answer, error) { return people(), nil }), failed)
 }

@@ -14,85 +14,29 @@ import (
 	"parsimon/stages/workload"
 )
 
-// changeFlags say how one scenario is made from another.
+// changeFlags say how one scenario is made from another: names of nodes, tiers and services are checked against the
+// base by scenario.Changes.Apply.
 type changeFlags struct {
-	fail, add, bandwidth, delay, scale, move []string
-	tier, name                               string
-	draw                                     uint64
-	allowUnreachable                         bool
+	scenario.Changes
+	fail, scale, move []string
 }
 
 func (c *changeFlags) declare(f *pflag.FlagSet) {
 	f.StringArrayVar(&c.fail, "fail", nil, "take down a cable A:B (ids or names), all cables of a SWITCH, what is plugged into DEVICE:PORT (one member of a LAG), or random:K, K cables of --tier; may be repeated")
-	f.StringArrayVar(&c.add, "add-cable", nil, "install a cable: A:B=100G or A:B=100G,500ns; A:B or planned, for one or all of the planned cables of the cabling list; may be repeated")
-	f.StringVar(&c.tier, "tier", "", "tier of the cables of random:K, e.g. fabric-spine or tor-fabric,fabric-spine")
-	f.Uint64Var(&c.draw, "draw", 1, "which random:K: another number, other cables")
-	f.StringArrayVar(&c.bandwidth, "bandwidth", nil, "change a bandwidth: A:B=100G for a cable, TIER=100G for all of a tier, or a pattern such as 'leaf*:spine1=40G'; may be repeated")
-	f.StringArrayVar(&c.delay, "delay", nil, "change a propagation delay, of cables as in --bandwidth: 'wan*:*=2ms' or tor-spine=500ns; may be repeated")
+	parseEach(f, &c.Add, parseAddition, "add-cable", "install a cable: A:B=100G or A:B=100G,500ns; A:B or planned, for one or all of the planned cables of the cabling list; may be repeated")
+	f.StringVar(&c.FailTier, "tier", "", "tier of the cables of random:K, e.g. fabric-spine or tor-fabric,fabric-spine")
+	f.Uint64Var(&c.Draw, "draw", 1, "which random:K: another number, other cables")
+	parseEach(f, &c.Bandwidth, parseBandwidth, "bandwidth", "change a bandwidth: A:B=100G for a cable, TIER=100G for all of a tier, or a pattern such as 'leaf*:spine1=40G'; may be repeated")
+	parseEach(f, &c.Delay, topology.ParseDelayRule, "delay", "change a propagation delay, of cables as in --bandwidth: 'wan*:*=2ms' or tor-spine=500ns; may be repeated")
 	f.StringArrayVar(&c.scale, "scale", nil, "multiply services' flows: SERVICE=1.5, SERVICE=+50% or db=1.5,storage=2 (0 to 16); may be repeated")
 	f.StringArrayVar(&c.move, "move", nil, "put a service into other racks, by their names or places: SERVICE=leaf3,leaf4, SERVICE=4-7 or SERVICE=0,2,5; may be repeated")
-	f.StringVar(&c.name, "name", "", "name of the new scenario in the lake; default: the base's, and what was changed")
-	f.BoolVar(&c.allowUnreachable, "allow-unreachable", false, "count flows without a path instead of refusing them")
+	f.StringVar(&c.Name, "name", "", "name of the new scenario in the lake; default: the base's, and what was changed")
+	f.BoolVar(&c.AllowUnreachable, "allow-unreachable", false, "count flows without a path instead of refusing them")
 }
 
-// changes are what --fail, --add-cable, --bandwidth, --delay, --scale and --move say, in no scenario yet: names of
-// nodes, tiers and services are checked against the base by scenario.Changes.Apply. At least one change is required.
+// changes are what the flags say, in no scenario yet. At least one change is required.
 func (c *changeFlags) changes() (scenario.Changes, error) {
-	out := scenario.Changes{Draw: c.draw, Name: c.name, AllowUnreachable: c.allowUnreachable, FailTier: c.tier}
-	if err := c.failures(&out); err != nil {
-		return out, err
-	}
-	for _, b := range c.bandwidth {
-		selector, value, err := cutValue(b)
-		if err != nil {
-			return out, usagef("--bandwidth %q: %v", b, err)
-		}
-		bps, err := topology.ParseSpeed(value)
-		if err != nil {
-			return out, usagef("--bandwidth %q: %v", b, err)
-		}
-		out.Bandwidth = append(out.Bandwidth, scenario.BandwidthChange{Selector: selector, BPS: bps})
-	}
-	for _, d := range c.delay {
-		rule, err := topology.ParseDelayRule(d)
-		if err != nil {
-			return out, usagef("--delay %v", err)
-		}
-		out.Delay = append(out.Delay, rule)
-	}
-	for _, a := range c.add {
-		addition, err := parseAddition(a)
-		if err != nil {
-			return out, usagef("--add-cable %q: %v", a, err)
-		}
-		out.Add = append(out.Add, addition)
-	}
-	for _, s := range c.scale {
-		if err := parseScale(s, &out); err != nil {
-			return out, err
-		}
-	}
-	for _, m := range c.move {
-		service, value, err := cutValue(m)
-		if err != nil {
-			return out, usagef("--move %q: %v", m, err)
-		}
-		if _, twice := out.MoveTo[service]; twice || value == "" {
-			return out, usagef("--move %q: want racks such as leaf3,leaf4 or 4-7, once for a service", m)
-		}
-		if out.MoveTo == nil {
-			out.MoveTo = map[string]string{}
-		}
-		out.MoveTo[service] = value
-	}
-	if len(out.Fail)+out.FailRandom+len(out.Add)+len(out.Bandwidth)+len(out.Delay)+len(out.Scale)+len(out.MoveTo) == 0 {
-		return out, usagef("say what changes: --fail, --add-cable, --bandwidth, --delay, --scale or --move")
-	}
-	return out, nil
-}
-
-// failures adds what --fail and --tier say.
-func (c *changeFlags) failures(out *scenario.Changes) error {
+	out := &c.Changes
 	for _, f := range c.fail {
 		k, random := strings.CutPrefix(f, "random:")
 		if !random {
@@ -101,14 +45,43 @@ func (c *changeFlags) failures(out *scenario.Changes) error {
 		}
 		n, err := strconv.Atoi(k)
 		if err != nil || n < 1 || out.FailRandom > 0 {
-			return usagef("--fail %q: want random:K, once, with K at least 1", f)
+			return *out, usagef("--fail %q: want random:K, once, with K at least 1", f)
 		}
 		out.FailRandom = n
 	}
-	if (out.FailRandom > 0) != (c.tier != "") {
-		return usagef("--tier goes with --fail random:K, and needs it")
+	if (out.FailRandom > 0) != (out.FailTier != "") {
+		return *out, usagef("--tier goes with --fail random:K, and needs it")
 	}
-	return nil
+	for _, s := range c.scale {
+		if err := parseScale(s, out); err != nil {
+			return *out, err
+		}
+	}
+	for _, m := range c.move {
+		service, value, err := cutValue(m)
+		if _, twice := out.MoveTo[service]; err != nil || twice || value == "" {
+			return *out, usagef("--move %q: want SERVICE=RACKS, racks such as leaf3,leaf4 or 4-7, once for a service", m)
+		}
+		if out.MoveTo == nil {
+			out.MoveTo = map[string]string{}
+		}
+		out.MoveTo[service] = value
+	}
+	if len(out.Fail)+out.FailRandom+len(out.Add)+len(out.Bandwidth)+len(out.Delay)+len(out.Scale)+len(out.MoveTo) == 0 {
+		return *out, usagef("say what changes: --fail, --add-cable, --bandwidth, --delay, --scale or --move")
+	}
+	return *out, nil
+}
+
+// parseBandwidth reads CABLES=SPEED.
+func parseBandwidth(text string) (b scenario.BandwidthChange, err error) {
+	selector, value, err := cutValue(text)
+	if err != nil {
+		return b, err
+	}
+	b.Selector = selector
+	b.BPS, err = topology.ParseSpeed(value)
+	return b, err
 }
 
 // parseAddition reads A:B=BANDWIDTH[,DELAY], A:B or planned.
