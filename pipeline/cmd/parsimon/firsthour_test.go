@@ -85,7 +85,7 @@ func TestFirstHour(t *testing.T) {
 	contains(t, must(t, "query", "p99_links", "--lake", "lake", "--param", "scenario=day", "--param", "service=storage"), " → ")
 	contains(t, must(t, "query", "tail_budget", "--lake", "lake", "--param", "scenario=day", "--param", "vnet=infra"), "tor-host")
 	contains(t, must(t, "estimate", "--lake", "lake", "--scenario", "day", "--src", "web1", "--dst", "storage2", "--size", "1MB",
-		"--n", "100"), "from web1 to storage2", "fct_ms")
+		"--n", "100"), "from web1 to storage2", "fct_us")
 
 	change := func(flags ...string) []string {
 		return append([]string{"what-if", "day", "--lake", "lake", "--passes", "1", "-q"}, flags...)

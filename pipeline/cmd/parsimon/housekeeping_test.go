@@ -149,7 +149,7 @@ func TestSweepJSON(t *testing.T) {
 	if len(ids) != 4 {
 		t.Errorf("scenarios %v", ids)
 	}
-	mustFail(t, failure{exitFailed, "is in the lake, but --set changes keys of a scenario file", []string{"sweep",
+	mustFail(t, failure{exitFailed, "there is no such file", []string{"sweep",
 		sweep.Runs[0]["scenario_id"].(string), "--set", "workload.max_load=20%", "--lake", lake}})
 	metrics := filepath.Join(t.TempDir(), "sweep.prom")
 	must(t, append(args, "--metrics-file", metrics)...)

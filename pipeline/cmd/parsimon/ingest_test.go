@@ -197,7 +197,7 @@ func TestIngestUsage(t *testing.T) {
 		{exitUsage, "place of each other",
 			[]string{"ingest", file, "--topology", "net", "--lake", "l", "--format", "vpc", "--mapping", "x.sql"}},
 		{exitUsage, "--max-rejects", []string{"ingest", file, "--topology", "net", "--lake", "l", "--max-rejects", "2"}},
-		{exitUsage, "--from and --to go", []string{"run", "small", "--lake", "l", "--from", "3"}},
+		{exitUsage, "--from goes with --workload", []string{"run", "small", "--lake", "l", "--from", "3"}},
 		{exitUsage, "goes with a topology file", []string{"run", "small", "--lake", "l", "--repair", "doubled"}},
 	}...)
 }

@@ -364,7 +364,7 @@ func TestReportCommand(t *testing.T) {
 		{exitFailed, "no such",
 			[]string{"report", "tiny", "--lake", lake, "--output", filepath.Join(dir, "no", "such.html")}},
 		{exitUsage, "--lake is required", []string{"report", "tiny"}},
-		{exitUsage, "name one scenario", []string{"report", "--lake", lake}},
+		{exitUsage, "an argument is missing", []string{"report", "--lake", lake}},
 	}...)
 	if after, err := os.ReadFile(out); err != nil || string(after) != string(first) {
 		t.Errorf("a failed report touched the file: %v", err)

@@ -114,11 +114,11 @@ func TestTopologyUsage(t *testing.T) {
 		want string
 		args []string
 	}{
-		{exitUsage, "want one topology", nil},
+		{exitUsage, "an argument is missing", nil},
 		{exitUsage, `"xml" for "--format"`, []string{file, "--format", "xml"}},
 		{exitUsage, "both write to stdout", []string{file, "--format", "json", "--dot", "-"}},
 		{exitUsage, `speed rule "leaf"`, []string{file, "--speed", "leaf"}},
-		{exitUsage, "--default-delay is", []string{file, "--default-delay", "soon"}},
+		{exitUsage, `"--default-delay" flag: is`, []string{file, "--default-delay", "soon"}},
 		{exitUsage, `--repair "all"`, []string{file, "--repair", "all"}},
 		{exitFailed, "shipped topologies: ", []string{"nowhere.csv"}},
 		{exitFailed, "no known format", []string{filepath.Join("..", "..", "..", "go.mod")}},
