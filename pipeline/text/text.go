@@ -12,8 +12,8 @@ import (
 	"parsimon/queries/format"
 )
 
-// An Answer is what a command says to people: lines and tables, in their order. Names and values in it cannot change the
-// display of a terminal.
+// An Answer is what a command says to people: lines and tables, in their order. Names and values in it cannot change
+// the display of a terminal.
 type Answer struct{ parts []any } // string or *Table
 
 // A Table is a part of an answer. Its values are texts, whole numbers, floats, Percent, or nil for none.

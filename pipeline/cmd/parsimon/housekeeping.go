@@ -213,7 +213,8 @@ func usageText(u *pipeline.Usage) *text.Answer {
 	human := func(bytes int64) string { return units.Human(float64(bytes)) + "B" }
 	a.Linef("%-20s %10s %10s %9s  %-24s %s", "scenario, workload", "bytes", "own", "age_days", "name", "largest tables")
 	for _, o := range slices.Concat(u.Owners, u.Workloads) {
-		tables := slices.SortedFunc(maps.Keys(o.Tables), func(a, b string) int { return cmp.Compare(o.Tables[b], o.Tables[a]) })
+		bySize := func(a, b string) int { return cmp.Compare(o.Tables[b], o.Tables[a]) }
+		tables := slices.SortedFunc(maps.Keys(o.Tables), bySize)
 		var largest []string
 		for _, t := range tables[:min(3, len(tables))] {
 			largest = append(largest, t+" "+human(o.Tables[t]))

@@ -18,7 +18,9 @@ import (
 )
 
 var reportCommand = command{
-	name: "report", args: "SCENARIO[@VARIANT] --lake DIR [--compare BASE[@VARIANT]] [--output FILE]", least: 1, most: 1,
+	name: "report", args: "SCENARIO[@VARIANT] --lake DIR [--compare BASE[@VARIANT]] [--output FILE]",
+	least:   1,
+	most:    1,
 	summary: "charts of an estimate, as one HTML file",
 	help: `
 Writes one HTML file about a scenario (an id, the first letters of one, or a name): headline numbers with
@@ -29,8 +31,8 @@ model. The file is complete, at most 1.5 MB, and works offline in any current br
   parsimon report mixed@flow-3 --lake lake --output mixed.html
   parsimon report "small, fail 288:292" --compare small --lake lake
 
-The report of an estimate from windows of time (run --within) says so beside every percentile: it has the windows
-over the load, the parts of the intervals, and how these closed. It leaves out what needs every flow.
+The report of an estimate from windows of time (run --within) says so beside every percentile: it has the percentiles
+of services and networks with their intervals, and leaves out what needs every flow.
 
 --compare adds what changed over another scenario, and why nothing changed where nothing did. A comparison
 that the lake does not hold yet is made first, as "parsimon compare" makes it.`,
@@ -84,38 +86,35 @@ func prepareReport(ctx context.Context, e *env, l *lake.Lake, limits duckdb.Opti
 	if o.Query, err = catalog.Options(l, limits); err != nil {
 		return err
 	}
-	scenario, base, err := report.Resolve(ctx, l.Path(), *o)
+	found, err := report.Find(ctx, l.Path(), *o)
 	if err != nil {
 		return err
 	}
-	if err := warnDamaged(e, l, scenario.Scenario); err != nil {
+	if err := warnDamaged(e, l, found.Estimate.Scenario); err != nil {
 		return err
 	}
-	if o.Compare != "" {
+	if base := found.Base; base != nil {
 		if err := warnDamaged(e, l, base.Scenario); err != nil {
 			return err
 		}
-		has, err := report.HasComparison(ctx, l.Path(), scenario, base, o.Query)
-		if err == nil && !has && base != scenario {
-			_, err = whatif.Compare(ctx, l, whatif.Side{Scenario: base.Scenario, Variant: base.Variant},
-				whatif.Side{Scenario: scenario.Scenario, Variant: scenario.Variant},
+		if !found.Compared {
+			_, err := whatif.Compare(ctx, l, whatif.Side{Scenario: base.Scenario, Variant: base.Variant},
+				whatif.Side{Scenario: found.Estimate.Scenario, Variant: found.Estimate.Variant},
 				whatif.CompareOptions{By: []string{"service"}, Links: 12})
-		}
-		if err != nil {
-			return err
+			if err != nil {
+				return err
+			}
 		}
 	}
-	ids := []string{scenario.Scenario}
-	if scenario.Windows > 0 {
-		if ids, err = report.WindowScenarios(ctx, l.Path(), scenario, o.Query); err != nil {
-			return err
-		}
+	ids := found.WindowScenarios
+	if len(ids) == 0 {
+		ids = []string{found.Estimate.Scenario}
 	}
 	o.Stages, err = stageCosts(l, ids)
 	return err
 }
 
-// stageCosts reads what the stages of estimates cost, all rounds together, those of passes too.
+// stageCosts reads what the stages of an estimate cost, those of its passes and of all its rounds of windows together.
 func stageCosts(l *lake.Lake, ids []string) (out []report.StageCost, err error) {
 	for _, id := range ids {
 		s, err := pipeline.ReadScenarioStatus(l, lake.ScenarioID(id), false)

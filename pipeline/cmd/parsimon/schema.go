@@ -77,7 +77,8 @@ func describeSchema(tables []schema.Table) *schemaDoc {
 	for _, t := range tables {
 		out := tableDoc{Name: t.Name, Doc: t.Doc, Grain: t.Grain, Key: t.Key, Sort: t.Sort}
 		for _, v := range t.Views() {
-			out.Views = append(out.Views, viewDoc{v.Name, v.Hive, t.Name + "/" + strings.Join(v.Hive, "=…/") + "=…/part-NNNNN.parquet"})
+			files := t.Name + "/" + strings.Join(v.Hive, "=…/") + "=…/part-NNNNN.parquet"
+			out.Views = append(out.Views, viewDoc{v.Name, v.Hive, files})
 		}
 		for _, c := range t.Columns {
 			out.Columns = append(out.Columns, columnDoc{c.Name, c.Type.String(), c.Nullable, c.Unit, c.Doc})

@@ -165,7 +165,9 @@ func (t *topologyFlags) run(e *env, path string) error {
 		}
 	}
 	if t.dot != "-" {
-		err = e.write(t.form, topologyJSON(l, d), func() (*text.Answer, error) { return topologyText(path, l, d, t.maxFaults), nil })
+		err = e.write(t.form, topologyJSON(l, d), func() (*text.Answer, error) {
+			return topologyText(path, l, d, t.maxFaults), nil
+		})
 		if err != nil {
 			return err
 		}

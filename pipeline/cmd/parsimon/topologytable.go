@@ -55,7 +55,7 @@ func (t *topologyTable) section(title, columns string) {
 	}
 }
 
-// list writes a section of n lines, at most most (0: all), and how the rest is listed. Without lines there is no section.
+// list writes a section of n lines, at most most (0: all), and how the rest is listed. Without lines there is none.
 func (t *topologyTable) list(title, columns string, n, most int, rest string, line func(i int) string) {
 	if n > 0 {
 		t.section(title, columns)
@@ -212,7 +212,8 @@ func (t *topologyTable) faults(list []format.Fault, most int) {
 	}
 	for _, kind := range kinds {
 		of := byKind[kind]
-		t.list(fmt.Sprintf("Faults: %d %s", len(of), kind), "", len(of), most, "--max-faults 0 lists all", func(i int) string {
+		title := fmt.Sprintf("Faults: %d %s", len(of), kind)
+		t.list(title, "", len(of), most, "--max-faults 0 lists all", func(i int) string {
 			return strings.TrimPrefix(of[i].Error(), "topology ")
 		})
 		for _, r := range format.Repairs() {

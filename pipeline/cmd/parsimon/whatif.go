@@ -32,7 +32,9 @@ func (c *compareFlags) declare(f *pflag.FlagSet) {
 }
 
 // write writes a comparison and holds it against the gates.
-func (c *compareFlags) write(ctx context.Context, e *env, found *whatif.Comparison, people func() *text.Answer) (err error) {
+func (c *compareFlags) write(
+	ctx context.Context, e *env, found *whatif.Comparison, people func() *text.Answer,
+) (err error) {
 	found.Gates, err = gate.Judge(c.gates, func(g gate.Gate) (float64, error) { return found.Value(ctx, g) })
 	e.metrics.comparison(found)
 	return e.judged(c.form, found, func() (*text.Answer, error) { return people(), nil }, err)

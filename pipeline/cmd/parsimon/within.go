@@ -108,8 +108,10 @@ func (e *env) judged(form string, value any, people func() (*text.Answer, error)
 }
 
 // compareWithin compares a scenario with another one, which other opens, by the same windows of both.
-func compareWithin(ctx context.Context, e *env, o whatif.Settings, a sampled.Ask, base string, gates []gate.Gate, form string,
-	other func(base *pipeline.Estimation) (*pipeline.Estimation, error)) error {
+func compareWithin(
+	ctx context.Context, e *env, o whatif.Settings, a sampled.Ask, base string, gates []gate.Gate, form string,
+	other func(base *pipeline.Estimation) (*pipeline.Estimation, error),
+) error {
 	before, err := pipeline.Resume(ctx, o.Lake, base, o.Variant, o.Settings)
 	if err != nil {
 		return err
