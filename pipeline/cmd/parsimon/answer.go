@@ -48,5 +48,6 @@ func declareGates(f *pflag.FlagSet, gates *[]gate.Gate, base bool) {
 			err = errors.New("a change needs a base, which what-if and compare have")
 		}
 		return g, err
-	}, "fail-if", "exit with 3 if a condition is true, such as 'service=storage p99_slowdown > 5'; may be repeated. Selects flows by "+strings.Join(gate.Columns(), ", "))
+	}, "fail-if", "exit with 3 if a condition is true, such as 'service=storage p99_slowdown > 5'; may be repeated. "+
+		"Selects flows by "+strings.Join(gate.Columns(), ", "))
 }

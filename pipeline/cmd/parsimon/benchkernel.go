@@ -211,7 +211,8 @@ func (p *lineParser) flow(lc *linkCase, rows map[int64]int32) {
 	case n > 0 && v[3] < lc.c.StartNS[n-1]:
 		p.fail("flow %d: start_ns is %d, before the flow above it", v[0], v[3])
 	case v[4] < lc.c.SourceDelayNS[row]:
-		p.fail("flow %d: delay of %d ns to the destination, but %d ns to the target on the way", v[0], v[4], lc.c.SourceDelayNS[row])
+		p.fail("flow %d: delay of %d ns to the destination, but %d ns to the target on the way", v[0], v[4],
+			lc.c.SourceDelayNS[row])
 	}
 	lc.flowIDs = append(lc.flowIDs, v[0])
 	lc.c.Source = append(lc.c.Source, row)

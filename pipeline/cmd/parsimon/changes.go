@@ -23,11 +23,14 @@ type changeFlags struct {
 
 func (c *changeFlags) declare(f *pflag.FlagSet) {
 	f.StringArrayVar(&c.fail, "fail", nil, "take down a cable A:B (ids or names), all cables of a SWITCH, what is plugged into DEVICE:PORT (one member of a LAG), or random:K, K cables of --tier; may be repeated")
-	parseEach(f, &c.Add, parseAddition, "add-cable", "install a cable: A:B=100G or A:B=100G,500ns; A:B or planned, for one or all of the planned cables of the cabling list; may be repeated")
+	parseEach(f, &c.Add, parseAddition, "add-cable", "install a cable: A:B=100G or A:B=100G,500ns; A:B or planned, for "+
+		"one or all of the planned cables of the cabling list; may be repeated")
 	f.StringVar(&c.FailTier, "tier", "", "tier of the cables of random:K, e.g. fabric-spine or tor-fabric,fabric-spine")
 	f.Uint64Var(&c.Draw, "draw", 1, "which random:K: another number, other cables")
-	parseEach(f, &c.Bandwidth, parseBandwidth, "bandwidth", "change a bandwidth: A:B=100G for a cable, TIER=100G for all of a tier, or a pattern such as 'leaf*:spine1=40G'; may be repeated")
-	parseEach(f, &c.Delay, topology.ParseDelayRule, "delay", "change a propagation delay, of cables as in --bandwidth: 'wan*:*=2ms' or tor-spine=500ns; may be repeated")
+	parseEach(f, &c.Bandwidth, parseBandwidth, "bandwidth", "change a bandwidth: A:B=100G for a cable, TIER=100G for "+
+		"all of a tier, or a pattern such as 'leaf*:spine1=40G'; may be repeated")
+	parseEach(f, &c.Delay, topology.ParseDelayRule, "delay",
+		"change a propagation delay, of cables as in --bandwidth: 'wan*:*=2ms' or tor-spine=500ns; may be repeated")
 	f.StringArrayVar(&c.scale, "scale", nil, "multiply services' flows: SERVICE=1.5, SERVICE=+50% or db=1.5,storage=2 (0 to 16); may be repeated")
 	f.StringArrayVar(&c.move, "move", nil, "put a service into other racks, by their names or places: SERVICE=leaf3,leaf4, SERVICE=4-7 or SERVICE=0,2,5; may be repeated")
 	f.StringVar(&c.Name, "name", "", "name of the new scenario in the lake; default: the base's, and what was changed")

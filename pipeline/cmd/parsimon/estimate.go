@@ -73,7 +73,8 @@ of slowdown and FCT.
 			}
 			return e.write(form, answer.Quantiles, func() (*text.Answer, error) {
 				a := &text.Answer{}
-				a.Linef("%d draws of %d bytes from %s to %s, over %d paths", q.N, q.SizeBytes, model.Network.Name(q.Src), model.Network.Name(q.Dst), answer.Paths)
+				a.Linef("%d draws of %d bytes from %s to %s, over %d paths", q.N, q.SizeBytes, model.Network.Name(q.Src),
+					model.Network.Name(q.Dst), answer.Paths)
 				table := a.Table("quantile", "slowdown", "fct_ns", "ideal_ns")
 				for _, x := range answer.Quantiles {
 					table.Add(x.P, x.Slowdown, x.FCTNS, x.IdealNS)

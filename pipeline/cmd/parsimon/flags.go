@@ -204,7 +204,8 @@ func (r *runFlags) declareEstimator(f *pflag.FlagSet) {
 		}
 		return n, err
 	}, "passes", "", "passes of estimator flow over all link cases: 2, or 1 to see what feedback is worth (default 2)")
-	parse(f, &r.how.Variant.Backend, "string", stages.ParseBackend, "link-backend", stages.Kernel.String(), "what runs the link cases: kernel, or ns3: the paper's ns-3, a process a case (estimator independent)")
+	parse(f, &r.how.Variant.Backend, "string", stages.ParseBackend, "link-backend", stages.Kernel.String(),
+		"what runs the link cases: kernel, or ns3: the paper's ns-3, a process a case (estimator independent)")
 }
 
 // defaultAuto is for commands that choose the estimator unless it is given. how says how.
@@ -219,7 +220,8 @@ func (r *runFlags) defaultAuto(f *pflag.FlagSet, how string) {
 				err = errors.New("want a number of packet-hops such as 10G")
 			}
 			return n, err
-		}, "exact-limit", "10G", "packet-hops (packets times links of their paths) up to which --estimator auto simulates the whole network")
+		}, "exact-limit", "10G",
+			"packet-hops (packets times links of their paths) up to which --estimator auto simulates the whole network")
 	})
 }
 
@@ -231,16 +233,20 @@ func (r *runFlags) declareCache(f *pflag.FlagSet) {
 	r.cached = true
 	f.StringVar(&r.cache, "cache", "", "directory of link-case results found by earlier runs, which this one uses and adds to; off: none; default: _cache in the lake. Does not change the results")
 	f.StringVar(&r.ns3.Path, "ns3", "", "with --link-backend ns3: the program, the HPCC simulator's branch parsimon")
-	durationVar(f, &r.ns3.Timeout, "ns3-timeout", "1h", "with --link-backend ns3: the longest that one link case may take; 0: no limit")
+	durationVar(f, &r.ns3.Timeout, "ns3-timeout", "1h",
+		"with --link-backend ns3: the longest that one link case may take; 0: no limit")
 }
 
 func (r *runFlags) declareWorkers(f *pflag.FlagSet) {
-	intVar(f, &r.how.Workers, 0, 4096, "workers", "goroutines that work at once; 0: one per core. Does not change the results")
+	intVar(f, &r.how.Workers, 0, 4096, "workers",
+		"goroutines that work at once; 0: one per core. Does not change the results")
 }
 
 // declareCluster declares --cluster, whose value may be left out: --cluster alone is --cluster=DefaultClusteringError.
 func (r *runFlags) declareCluster(f *pflag.FlagSet) {
-	parse(f, &r.how.Variant.Cluster, "string", stages.ParseClustering, "cluster", "", "with --estimator independent, which it implies: simulate one link of each cluster of similar links: paper or code, the thresholds of the paper and of its public code, or the accepted error of a flow's slowdown at a link, e.g. 5%")
+	parse(f, &r.how.Variant.Cluster, "string", stages.ParseClustering, "cluster", "", "with --estimator independent, "+
+		"which it implies: simulate one link of each cluster of similar links: paper or code, the thresholds of the paper "+
+		"and of its public code, or the accepted error of a flow's slowdown at a link, e.g. 5%")
 	f.Lookup("cluster").NoOptDefVal = stages.DefaultClusteringError
 }
 
@@ -253,19 +259,24 @@ func (r *runFlags) declareEstimate(f *pflag.FlagSet) {
 	group(f, "Machine", func() {
 		r.declareCache(f)
 		r.declareWorkers(f)
-		intVar(f, &r.how.Partitions, 0, 99_999, "partitions", "tasks that the links are divided into; 0: by size. Does not change the results")
+		intVar(f, &r.how.Partitions, 0, 99_999, "partitions",
+			"tasks that the links are divided into; 0: by size. Does not change the results")
 		r.declareMemory(f)
 	})
 }
 
 // declareShard is for stages of many tasks.
 func (r *runFlags) declareShard(f *pflag.FlagSet) {
-	parse(f, &r.how.Shard, "string", engine.ParseShard, "shard", "", "do shard I (0 to N - 1) of N of the stage's tasks, I/N, while other processes do the others on the same lake; the next stage needs all of them. Does not change the results")
+	parse(f, &r.how.Shard, "string", engine.ParseShard, "shard", "", "do shard I (0 to N - 1) of N of the stage's "+
+		"tasks, I/N, while other processes do the others on the same lake; the next stage needs all of them. Does not "+
+		"change the results")
 }
 
 // declareKeep is for commands after which temporary tables are removed.
 func (r *runFlags) declareKeep(f *pflag.FlagSet) {
-	f.BoolVar(&r.how.Keep, "keep", false, "keep the temporary tables hop_observations, feedback and sender_feedback, most of what a run writes; without it they are removed as soon as no stage needs them (by stages that run alone: with --shard). Does not change the results")
+	f.BoolVar(&r.how.Keep, "keep", false, "keep the temporary tables hop_observations, feedback and sender_feedback, "+
+		"most of what a run writes; without it they are removed as soon as no stage needs them (by stages that run alone: "+
+		"with --shard). Does not change the results")
 }
 
 func (r *runFlags) declareMemory(f *pflag.FlagSet) {

@@ -85,11 +85,13 @@ func statusText(status *pipeline.Status) *text.Answer {
 		}
 	}
 	for _, s := range status.Workloads {
-		a.Linef("workload %s  %s  %s, %d files: %d rows = %d flows + %d merged + %d rejected", s.ID, s.State, s.Format, s.Sources, s.Rows, s.Flows, s.Merged, s.Rejects)
+		a.Linef("workload %s  %s  %s, %d files: %d rows = %d flows + %d merged + %d rejected", s.ID, s.State, s.Format,
+			s.Sources, s.Rows, s.Flows, s.Merged, s.Rejects)
 		damage("    ", s.Damage)
 	}
 	for _, left := range status.Litter {
-		a.Linef("left by a killed process: %s, %d bytes: the next command that writes into the lake removes it", left.Path, left.Bytes)
+		a.Linef("left by a killed process: %s, %d bytes: the next command that writes into the lake removes it", left.Path,
+			left.Bytes)
 	}
 	return a
 }
@@ -157,7 +159,8 @@ func removedText(removed []pipeline.OwnerUsage, dry bool) *text.Answer {
 		if o.Own < o.Bytes {
 			shared = " (the rest is shared with other scenarios)"
 		}
-		a.Linef("%s %s %s: frees %sB of %sB%s", verb, o.ID, o.Name, units.Human(float64(o.Own)), units.Human(float64(o.Bytes)), shared)
+		a.Linef("%s %s %s: frees %sB of %sB%s", verb, o.ID, o.Name, units.Human(float64(o.Own)),
+			units.Human(float64(o.Bytes)), shared)
 		freed += o.Own
 	}
 	a.Linef("%s %d, %sB", verb, len(removed), units.Human(float64(freed)))
@@ -219,7 +222,8 @@ func usageText(u *pipeline.Usage) *text.Answer {
 		for _, t := range tables[:min(3, len(tables))] {
 			largest = append(largest, t+" "+human(o.Tables[t]))
 		}
-		a.Linef("%-20s %10s %10s %9.1f  %-24s %s", o.ID, human(o.Bytes), human(o.Own), o.AgeDays, o.Name, strings.Join(largest, ", "))
+		a.Linef("%-20s %10s %10s %9.1f  %-24s %s", o.ID, human(o.Bytes), human(o.Own), o.AgeDays, o.Name,
+			strings.Join(largest, ", "))
 	}
 	a.Linef("tables and state %s, cache %s", human(u.Bytes), human(u.CacheBytes))
 	return a
@@ -280,7 +284,8 @@ lake's schema and of the method: results of other versions do not count.`,
 			v := buildVersion()
 			return e.write(form, v, func() (*text.Answer, error) {
 				a := &text.Answer{}
-				a.Linef("parsimon %s (commit %s, %s), %s\nlake schema %d, method %d", v.Version, v.Commit, v.Time, v.Go, v.Schema, v.Method)
+				a.Linef("parsimon %s (commit %s, %s), %s\nlake schema %d, method %d", v.Version, v.Commit, v.Time, v.Go, v.Schema,
+					v.Method)
 				return a, nil
 			})
 		}

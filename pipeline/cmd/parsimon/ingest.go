@@ -58,16 +58,21 @@ next day's files, with the same options, are added to it.`,
 		f.StringVar(&t.Topology, "topology", "", "topology: a file or directory (parsimon help topology), or the name of one that ships (required)")
 		group(f, topologyGroup, func() { options.declare(f) })
 		f.StringVar(&t.Workload, "workload", "", "name of the workload; default: a hash of everything but the sources")
-		formats := f.StringSlice("format", nil, "formats of the sources: "+strings.Join(ingest.Formats(), ", ")+"; of several, such as vpc,gcp, each file has the one that fits; default: by the files' names. json: the report as JSON; both: --format vpc,json")
+		formats := f.StringSlice("format", nil, "formats of the sources: "+strings.Join(ingest.Formats(), ", ")+"; of "+
+			"several, such as vpc,gcp, each file has the one that fits; default: by the files' names. json: the report as "+
+			"JSON; both: --format vpc,json")
 		mapping := f.String("mapping", "", "a format of your own: an SQL file")
 		show := f.String("show-mapping", "", "print a built-in format, and do nothing else")
 		f.StringVar(&t.Hosts, "hosts", "", "table address, node: a file, CSV or Parquet")
 		f.StringVar(&t.Labels, "labels", "", "table cidr, port, service, vnet: a file, CSV or Parquet")
 		f.BoolVar(&t.LabelsFirst, "labels-first", false, "labels of --labels win over those that a trace brings itself")
-		parse(f, &t.MaxRejects, "string", shareOf(0, 1), "max-rejects", "1%", "share of the rows that may be rejected before the command fails")
-		durationVar(f, &idle, "idle", time.Duration(ingest.DefaultIdleNS).String(), "a connection without packets for so long has ended: what follows is another flow")
+		parse(f, &t.MaxRejects, "string", shareOf(0, 1), "max-rejects", "1%",
+			"share of the rows that may be rejected before the command fails")
+		durationVar(f, &idle, "idle", time.Duration(ingest.DefaultIdleNS).String(),
+			"a connection without packets for so long has ended: what follows is another flow")
 		f.Float64Var(&t.GapSigma, "gap-sigma", t.GapSigma, "shape of the log-normal gaps between starts that are drawn")
-		parse(f, &t.Seed, "uint", units.ParseSeed, "seed", "1", "seed of the starts that are drawn, and of the paths in the forecast")
+		parse(f, &t.Seed, "uint", units.ParseSeed, "seed", "1",
+			"seed of the starts that are drawn, and of the paths in the forecast")
 		r.declareWorkers(f)
 		declareMemory(f, &r.how.MemoryBytes, "512MiB", "memory for DuckDB; beyond it, it spills to disk")
 		return func(ctx context.Context, args []string) error {

@@ -149,13 +149,15 @@ func warnDamaged(e *env, l *lake.Lake, scenario string) error {
 		case asked && s.State == pipeline.StatePartial && len(s.Variants) > 0:
 			continue
 		case asked:
-			err := fmt.Errorf("scenario %s is %s: run it again first (parsimon status --lake %s has details)", s.ScenarioID, s.State, l.Path())
+			err := fmt.Errorf("scenario %s is %s: run it again first (parsimon status --lake %s has details)", s.ScenarioID,
+				s.State, l.Path())
 			if s.State == pipeline.StateDamaged {
 				err = damagedError{err}
 			}
 			return err
 		}
-		_, err := fmt.Fprintf(e.stderr, "parsimon: scenario %s (%s) is %s: %s\n", s.ScenarioID, format.Escape(s.Name), s.State, note)
+		_, err := fmt.Fprintf(e.stderr, "parsimon: scenario %s (%s) is %s: %s\n", s.ScenarioID, format.Escape(s.Name),
+			s.State, note)
 		if err != nil {
 			return err
 		}

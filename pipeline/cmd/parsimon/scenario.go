@@ -49,11 +49,14 @@ func (s *scenarioFlags) declareInput(f *pflag.FlagSet) {
 	f.Uint64("seed", 1, "seed of every random choice")
 	f.String("duration", "", "simulated time to generate, e.g. 500ms, instead of the scenario file's")
 	f.String("max-load", "", "expected load of the most loaded link, e.g. 50%, instead of the scenario file's")
-	f.String("transport", "", "congestion control of all senders, with its default constants: "+strings.Join(simkernel.Transports(), ", ")+"; default: the scenario file's, or dctcp")
+	f.String("transport", "", "congestion control of all senders, with its default constants: "+
+		""+strings.Join(simkernel.Transports(), ", ")+"; default: the scenario file's, or dctcp")
 	f.StringArrayVar(&s.fail, "fail", nil, "take down a cable A:B (ids or names), all cables of a SWITCH, or what is plugged into DEVICE:PORT; may be repeated")
-	f.String("window", "auto", "what a sender may have in flight: auto, the bandwidth-delay product of each path, or a size for all, e.g. 18KB; default: the scenario file's, or auto")
+	f.String("window", "auto", "what a sender may have in flight: auto, the bandwidth-delay product of each path, or a "+
+		"size for all, e.g. 18KB; default: the scenario file's, or auto")
 	f.BoolVar(&s.allowUnreachable, "allow-unreachable", false, "count flows without a path instead of refusing them")
-	parse(f, &s.maxRejects, "string", shareOf(0, 1), "max-rejects", "1%", "share of the flow file's rows that may be rejected before the run fails")
+	parse(f, &s.maxRejects, "string", shareOf(0, 1), "max-rejects", "1%",
+		"share of the flow file's rows that may be rejected before the run fails")
 	needs(f, "workload", "from", "to")
 }
 

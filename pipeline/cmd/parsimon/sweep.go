@@ -52,9 +52,11 @@ that was interrupted continues when it is given again.`,
 			}
 			return tier, nil
 		}, "fail", "", "each:TIER, e.g. each:fabric-spine, or each:TIER,TIER")
-		parseEach(f, &parameters.Axes, whatif.ParseAxis, "set", "key of the scenario file and its values, KEY=V,V; may be repeated: every combination is run")
+		parseEach(f, &parameters.Axes, whatif.ParseAxis, "set",
+			"key of the scenario file and its values, KEY=V,V; may be repeated: every combination is run")
 		intVar(f, &seeds, 0, 10_000, "seeds", "with --set: seeds 1 to N as one more parameter")
-		f.BoolVar(&parameters.Exact, "exact", false, "with --set: also simulate the whole network, packet by packet, for each combination (slow)")
+		f.BoolVar(&parameters.Exact, "exact", false,
+			"with --set: also simulate the whole network, packet by packet, for each combination (slow)")
 		intVar(f, &parameters.MaxRuns, 1, math.MaxInt32, "max-runs", "with --set: refuse more combinations")
 		f.Float64Var(&plan.Quantile, "quantile", plan.Quantile, "quantile of slowdown to rank by: 0.5, 0.9, 0.99 or 0.999")
 		f.StringVar(&plan.Service, "service", "", "service whose flows count; default: all flows")

@@ -100,7 +100,8 @@ func (t *topologyOptions) declare(f *pflag.FlagSet) {
 	f.StringVar(&t.given.NodeList, "nodes", "",
 		"CSV or Parquet `file` of devices: device, role, pod, rack; without role, the hosts")
 	parseEach(f, &t.given.Speeds, format.ParseSpeedRule, "speed",
-		"`DEVICE[:PORT]=SPEED` for cables without a speed, such as 'leaf*:Ethernet*=25G' (repeatable; the first match applies)")
+		"`DEVICE[:PORT]=SPEED` for cables without a speed, such as 'leaf*:Ethernet*=25G' (repeatable; the first match "+
+			"applies)")
 	parse(f, &t.given.DefaultSpeedBps, "string", topology.ParseSpeed, "default-speed", "",
 		"bandwidth of cables of which neither the file nor --speed nor the name of a port says one")
 	parseEach(f, &t.given.Delays, topology.ParseDelayRule, "delay", "`CABLES=DELAY`, whatever the file says, such as "+

@@ -141,7 +141,8 @@ func (t *topologyTable) risks(d *topology.Description) {
 	})
 	t.section("Single points of failure", "")
 	if d.OwnHostsOnly > 0 {
-		t.printf("  %s: without one, only the hosts attached to it alone are cut off\n", topology.Count(d.OwnHostsOnly, "switch"))
+		t.printf("  %s: without one, only the hosts attached to it alone are cut off\n", topology.Count(d.OwnHostsOnly,
+			"switch"))
 	}
 	for _, list := range []struct {
 		kind string

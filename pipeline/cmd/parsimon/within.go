@@ -26,7 +26,8 @@ type withinFlags struct {
 // declare declares the flags of run.
 func (w *withinFlags) declare(f *pflag.FlagSet) {
 	w.declareCommon(f)
-	f.StringVar(&w.By, "by", "", "with --within: groups whose percentiles have to be precise: service, vnet or size_bin, or one group such as service=storage; default: all flows together")
+	f.StringVar(&w.By, "by", "", "with --within: groups whose percentiles have to be precise: service, vnet or "+
+		"size_bin, or one group such as service=storage; default: all flows together")
 	f.BoolVar(&w.prepare, "prepare", false, "with --within: write the flows of the next windows into scenarios of their own and print the ids of these, for stages in shards (--scenario ID --shard I/N); the same command without --prepare takes the windows over")
 	needs(f, "within", "by", "prepare")
 }
@@ -34,10 +35,14 @@ func (w *withinFlags) declare(f *pflag.FlagSet) {
 // declareCommon declares the flags of run, what-if and compare.
 func (w *withinFlags) declareCommon(f *pflag.FlagSet) {
 	w.flags = f
-	f.StringVar(&w.Within, "within", "", "estimate windows of time that are drawn at random instead of the whole workload, until the interval of the percentile is no wider than ± this share of it, e.g. 2%")
-	f.StringArrayVar(&w.Of, "of", []string{"p99"}, "with --within: percentile that has to be precise: p50, p90, p99 or p99.9; may be repeated")
-	f.StringVar(&w.Confidence, "confidence", "95%", "with --within: how often the intervals hold the value of the whole workload")
-	durationVar(f, &w.Budget, "budget", "", "with --within: stop before a round of windows that would end later than this, e.g. 5m; 0: no limit")
+	f.StringVar(&w.Within, "within", "", "estimate windows of time that are drawn at random instead of the whole "+
+		"workload, until the interval of the percentile is no wider than ± this share of it, e.g. 2%")
+	f.StringArrayVar(&w.Of, "of", []string{"p99"},
+		"with --within: percentile that has to be precise: p50, p90, p99 or p99.9; may be repeated")
+	f.StringVar(&w.Confidence, "confidence", "95%",
+		"with --within: how often the intervals hold the value of the whole workload")
+	durationVar(f, &w.Budget, "budget", "",
+		"with --within: stop before a round of windows that would end later than this, e.g. 5m; 0: no limit")
 	needs(f, "within", "of", "confidence", "budget")
 }
 
