@@ -12,27 +12,18 @@ import (
 // addCables installs cables.
 func (c *Changes) addCables(n *topology.Network, planned []format.PlannedCable,
 	canonical *canonicalScenario) (said []string, err error) {
-	if len(c.Add) == 0 {
-		return nil, nil
-	}
-	add := func(cable topology.Cable) error {
-		if err := n.AddCable(cable); err != nil {
-			return fmt.Errorf("add-cable: %w", err)
-		}
-		said = append(said, fmt.Sprintf("%s added at %s", n.Ends(cable.A, cable.B), topology.FormatBps(cable.BandwidthBps)))
-		added := [4]int64{int64(cable.A), int64(cable.B), cable.BandwidthBps, cable.DelayNS}
-		canonical.Changes.Cables = append(canonical.Changes.Cables, added)
-		return nil
-	}
 	for _, a := range c.Add {
 		cables, err := a.cables(n, planned)
 		if err != nil {
 			return nil, err
 		}
 		for _, cable := range cables {
-			if err := add(cable); err != nil {
-				return nil, err
+			if err := n.AddCable(cable); err != nil {
+				return nil, fmt.Errorf("add-cable: %w", err)
 			}
+			said = append(said, fmt.Sprintf("%s added at %s", n.Ends(cable.A, cable.B), topology.FormatBps(cable.BandwidthBps)))
+			added := [4]int64{int64(cable.A), int64(cable.B), cable.BandwidthBps, cable.DelayNS}
+			canonical.Changes.Cables = append(canonical.Changes.Cables, added)
 		}
 	}
 	return said, nil

@@ -169,29 +169,28 @@ func (c CableChange) String() string {
 
 // changeCables sets bandwidths and delays.
 func (c *Changes) changeCables(n *topology.Network, more *canonicalChanges) (said []string, err error) {
-	for _, change := range c.Bandwidth {
-		cables, err := n.Select(change.Selector)
-		if err != nil {
-			return nil, fmt.Errorf("bandwidth: %w", err)
-		}
+	set := func(what, selector string, to *[][3]int64, value int64, set func(a, b int32, value int64) error) error {
+		cables, err := n.Select(selector)
 		for _, cable := range cables {
-			if err := n.SetBandwidth(cable[0], cable[1], change.BPS); err != nil {
-				return nil, fmt.Errorf("bandwidth: %w", err)
+			if err == nil {
+				err = set(cable[0], cable[1], value)
+				*to = setCable(*to, cable, value)
 			}
-			more.Bandwidth = setCable(more.Bandwidth, cable, change.BPS)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		return nil
+	}
+	for _, change := range c.Bandwidth {
+		if err := set("bandwidth", change.Selector, &more.Bandwidth, change.BPS, n.SetBandwidth); err != nil {
+			return nil, err
 		}
 		said = append(said, change.Selector+" at "+topology.FormatBps(change.BPS))
 	}
 	for _, rule := range c.Delay {
-		cables, err := n.Select(rule.Selector)
-		if err != nil {
-			return nil, fmt.Errorf("delay: %w", err)
-		}
-		for _, cable := range cables {
-			if err := n.SetDelay(cable[0], cable[1], rule.DelayNS); err != nil {
-				return nil, fmt.Errorf("delay: %w", err)
-			}
-			more.Delays = setCable(more.Delays, cable, rule.DelayNS)
+		if err := set("delay", rule.Selector, &more.Delays, rule.DelayNS, n.SetDelay); err != nil {
+			return nil, err
 		}
 		said = append(said, fmt.Sprintf("%s at %d ns", rule.Selector, rule.DelayNS))
 	}

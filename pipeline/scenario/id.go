@@ -38,11 +38,11 @@ type canonicalScenario struct {
 }
 
 type canonicalTopology struct {
-	Clos  *canonicalClos  `json:"clos,omitempty"`
-	Graph *canonicalGraph `json:"graph,omitempty"`
-	Files []string        `json:"files,omitempty"`
+	Clos  *topology.ClosSpec `json:"clos,omitempty"`
+	Graph *canonicalGraph    `json:"graph,omitempty"`
+	Files []string           `json:"files,omitempty"`
 	// Later keys are left out where they say nothing, so that older scenarios keep their ids.
-	Options *canonicalOptions `json:"options,omitempty"`
+	Options json.RawMessage `json:"options,omitempty"`
 }
 
 // A canonicalGraph is its nodes in the order of their ids, and its cables, which number the links.
@@ -50,18 +50,6 @@ type canonicalGraph struct {
 	Hosts    []string   `json:"hosts"`
 	Switches []string   `json:"switches"`
 	Cables   [][4]int64 `json:"cables"` // ends, bps, ns
-}
-
-type canonicalClos struct {
-	Pods           int   `json:"pods"`
-	RacksPerPod    int   `json:"racks_per_pod"`
-	HostsPerRack   int   `json:"hosts_per_rack"`
-	Planes         int   `json:"planes"`
-	SpinesPerPlane int   `json:"spines_per_plane"`
-	HostBps        int64 `json:"host_bps"`
-	FabricBps      int64 `json:"fabric_bps"`
-	HostDelayNS    int64 `json:"host_delay_ns"`
-	FabricDelayNS  int64 `json:"fabric_delay_ns"`
 }
 
 type canonicalWorkload struct {
@@ -122,13 +110,10 @@ func (s *Scenario) Canonical() ([]byte, error) {
 
 // canonicalTopology names files by the digest of their content, in the order in which the topology lists them.
 func (s *Scenario) canonicalTopology() (c canonicalTopology, err error) {
-	if g := s.topology.generated; g != nil && g.Clos == nil {
-		c.Graph = canonicalGraphOf(g)
-		return c, nil
-	} else if g != nil {
-		k := g.Clos
-		c.Clos = &canonicalClos{k.Pods, k.RacksPerPod, k.HostsPerRack, k.Planes, k.SpinesPerPlane, k.HostBps, k.FabricBps,
-			k.HostDelayNS, k.FabricDelayNS}
+	if g := s.topology.generated; g != nil {
+		if c.Clos = g.Clos; g.Clos == nil {
+			c.Graph = canonicalGraphOf(g)
+		}
 		return c, nil
 	}
 	files, err := format.Files(s.topology.file)

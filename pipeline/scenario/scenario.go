@@ -59,18 +59,13 @@ type workloadSpec struct {
 	flowsCount   int64
 }
 
+// A serviceSpec is a service before it is made for a network: Matrix is that of a file, Hosts and Pairs are not found.
 type serviceSpec struct {
-	name, vnet   string
-	matrix       *workload.Matrix // from a file; else
-	matrixKind   string
-	matrixSeed   uint64
-	sizes        *workload.SizeCDF
-	sigma, share float64
-	poisson      bool
-	racks        []int        // nil: all
-	racksAt      []tree.Field // where the file says so
-	pairs        []tree.Field // "A:B"; nil: a matrix
-	twinOf       string
+	workload.Service
+	matrixKind string // without a file
+	matrixSeed uint64
+	racksAt    []tree.Field // where the file says Racks
+	pairs      []tree.Field // "A:B"; nil: a matrix
 }
 
 // A vnetSpec is a virtual network that spans some of the hosts.
@@ -300,48 +295,55 @@ func (s *Scenario) Workload(n *topology.Network) (*workload.Workload, error) {
 		span[v.name] = hosts
 	}
 	for _, v := range s.workload.services {
-		for i, rack := range v.racks {
-			if racks := len(n.Racks()); rack >= racks {
-				return nil, v.racksAt[i].Failf("is %d, and the topology has racks 0 to %d", rack, racks-1)
-			}
-		}
-		pairs, err := hostPairs(n, v.pairs)
+		service, err := v.on(n, span[v.VNet])
 		if err != nil {
 			return nil, err
 		}
-		hosts := span[v.vnet]
-		for i, p := range pairs {
-			for _, h := range p {
-				if _, inside := slices.BinarySearch(hosts, h); hosts != nil && !inside {
-					return nil, v.pairs[i].Failf("host %d is not in virtual network %q", h, v.vnet)
-				}
-			}
-		}
-		if pairs != nil {
-			hosts = nil
-		}
-		m := v.matrix
-		if m == nil && pairs == nil {
-			pods, racks := n.Pods(), len(n.Racks())
-			if v.racks != nil || hosts != nil {
-				pods, racks = 1, workload.HostRacks(n, v.racks, hosts)
-			}
-			if racks == 0 {
-				return nil, fmt.Errorf("service %q: no host of virtual network %q stands in its racks", v.name, v.vnet)
-			}
-			if racks%pods != 0 {
-				pods = 1
-			}
-			if m, err = workload.NewMatrixOf(v.matrixKind, pods, racks/pods, v.matrixSeed); err != nil {
-				return nil, fmt.Errorf("service %q: %w", v.name, err)
-			}
-		}
-		w.Services = append(w.Services, workload.Service{
-			Name: v.name, VNet: v.vnet, Matrix: m, Sizes: v.sizes, Sigma: v.sigma, Share: v.share, Racks: v.racks, Hosts: hosts,
-			Pairs: pairs, Poisson: v.poisson, TwinOf: v.twinOf,
-		})
+		w.Services = append(w.Services, service)
 	}
 	return w, nil
+}
+
+// on makes a service for a network. hosts are those of its virtual network; nil for all.
+func (v *serviceSpec) on(n *topology.Network, hosts []int32) (s workload.Service, err error) {
+	s = v.Service
+	for i, rack := range v.Racks {
+		if racks := len(n.Racks()); rack >= racks {
+			return s, v.racksAt[i].Failf("is %d, and the topology has racks 0 to %d", rack, racks-1)
+		}
+	}
+	for _, at := range v.pairs {
+		a, b, err := n.Pair(at.Value.Text)
+		if err != nil {
+			return s, at.Failf("is %q: %w", at.Value.Text, err)
+		}
+		for _, h := range []int32{a, b} {
+			if _, inside := slices.BinarySearch(hosts, h); hosts != nil && !inside {
+				return s, at.Failf("host %d is not in virtual network %q", h, v.VNet)
+			}
+		}
+		s.Pairs = append(s.Pairs, [2]int32{a, b})
+	}
+	if s.Pairs != nil {
+		return s, nil
+	}
+	if s.Hosts = hosts; s.Matrix != nil {
+		return s, nil
+	}
+	pods, racks := n.Pods(), len(n.Racks())
+	if v.Racks != nil || hosts != nil {
+		pods, racks = 1, workload.HostRacks(n, v.Racks, hosts)
+	}
+	if racks == 0 {
+		return s, fmt.Errorf("service %q: no host of virtual network %q stands in its racks", v.Name, v.VNet)
+	}
+	if racks%pods != 0 {
+		pods = 1
+	}
+	if s.Matrix, err = workload.NewMatrixOf(v.matrixKind, pods, racks/pods, v.matrixSeed); err != nil {
+		return s, fmt.Errorf("service %q: %w", v.Name, err)
+	}
+	return s, nil
 }
 
 // Validate checks what may have been changed since the scenario was read.

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"encoding/json"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -135,7 +136,8 @@ func (s *Scenario) PlannedCables() []format.PlannedCable {
 	return s.loaded.Planned
 }
 
-// canonicalOptions are the options of a topology file that change its network; nil where none is set.
+// canonicalOptions are the fields of format.Options that change a network, as the canonical form has them; delays are
+// there by cable.
 type canonicalOptions struct {
 	HostPatterns    []string             `json:"host_patterns,omitempty"`
 	NodeList        string               `json:"node_list,omitempty"` // digest
@@ -143,25 +145,25 @@ type canonicalOptions struct {
 	Speeds          []format.SpeedRule   `json:"speeds,omitempty"`
 	DefaultSpeedBps int64                `json:"default_speed_bps,omitempty"`
 	DefaultDelayNS  int64                `json:"default_delay_ns,omitempty"`
+	Delays          []topology.DelayRule `json:"-"`
 	Repair          []topology.FaultKind `json:"repair,omitempty"`
 }
 
-func (s *Scenario) canonicalOptions() (*canonicalOptions, error) {
-	o := s.topology.options
-	c := &canonicalOptions{HostPatterns: o.HostPatterns, Exclude: o.Exclude, Speeds: o.Speeds,
-		DefaultSpeedBps: o.DefaultSpeedBps, Repair: slices.Sorted(slices.Values(o.Repair))}
-	if o.DefaultDelayNS != format.DefaultDelayNS {
-		c.DefaultDelayNS = o.DefaultDelayNS
+func (s *Scenario) canonicalOptions() (json.RawMessage, error) {
+	c := canonicalOptions(s.topology.options)
+	c.Repair = slices.Sorted(slices.Values(c.Repair))
+	if c.DefaultDelayNS == format.DefaultDelayNS {
+		c.DefaultDelayNS = 0
 	}
 	var err error
-	if o.NodeList != "" {
-		if c.NodeList, err = s.FileDigest(o.NodeList); err != nil {
+	if c.NodeList != "" {
+		if c.NodeList, err = s.FileDigest(c.NodeList); err != nil {
 			return nil, err
 		}
 	}
-	if len(c.HostPatterns)+len(c.Exclude)+len(c.Speeds)+len(c.Repair) == 0 && c.NodeList == "" && c.DefaultSpeedBps == 0 &&
-		c.DefaultDelayNS == 0 {
-		return nil, nil
+	b, err := json.Marshal(c)
+	if string(b) == "{}" {
+		return nil, err
 	}
-	return c, nil
+	return b, err
 }

@@ -35,7 +35,7 @@ func (r *scenarioReader) readVNets(f tree.Field) error {
 // unusedVNet is a virtual network that no service is in.
 func (r *scenarioReader) unusedVNet() *vnetSpec {
 	for i, v := range r.workload.vnets {
-		if !slices.ContainsFunc(r.workload.services, func(s serviceSpec) bool { return s.vnet == v.name }) {
+		if !slices.ContainsFunc(r.workload.services, func(s serviceSpec) bool { return s.VNet == v.name }) {
 			return &r.workload.vnets[i]
 		}
 	}

@@ -7,32 +7,34 @@ import (
 	"parsimon/simkernel/linkcase"
 )
 
-// Fail takes the cable between two nodes down, in both directions. A cable may fail twice.
-func (n *Network) Fail(a, b int32) error {
-	for _, id := range []int32{a, b} {
-		if n.index.of(id) < 0 {
-			return fmt.Errorf("cable %s cannot fail: no node has the id %d", n.Ends(a, b), id)
-		}
-	}
-	c, ok := n.cableOf[cableKey(a, b)]
-	if !ok {
-		return fmt.Errorf("cable %s cannot fail: no cable joins these nodes", n.Ends(a, b))
-	}
-	n.Links[2*c].Failed, n.Links[2*c+1].Failed = true, true
-	return nil
-}
-
-// SetBandwidth changes the bandwidth of the cable between two nodes, in both directions.
-func (n *Network) SetBandwidth(a, b int32, bps int64) error {
+// both changes the two directions of the cable between two nodes.
+func (n *Network) both(a, b int32, change func(l *Link)) error {
 	c, ok := n.cableOf[cableKey(a, b)]
 	if !ok {
 		return fmt.Errorf("no cable joins %s and %s", n.Name(a), n.Name(b))
 	}
+	change(&n.Links[2*c])
+	change(&n.Links[2*c+1])
+	return nil
+}
+
+// Fail takes the cable between two nodes down, in both directions. A cable may fail twice.
+func (n *Network) Fail(a, b int32) error { return n.both(a, b, func(l *Link) { l.Failed = true }) }
+
+// SetBandwidth changes the bandwidth of the cable between two nodes, in both directions.
+func (n *Network) SetBandwidth(a, b int32, bps int64) error {
 	if bps < simkernel.MinBps || bps > linkcase.MaxBps {
 		return fmt.Errorf("bandwidth is %d bps, must be 10,000 to 10^14", bps)
 	}
-	n.Links[2*c].BandwidthBps, n.Links[2*c+1].BandwidthBps = bps, bps
-	return nil
+	return n.both(a, b, func(l *Link) { l.BandwidthBps = bps })
+}
+
+// SetDelay changes the propagation delay of the cable between two nodes, in both directions.
+func (n *Network) SetDelay(a, b int32, ns int64) error {
+	if ns < 0 || ns > maxDelayNS {
+		return fmt.Errorf("delay is %d ns, must be 0 to 10^12", ns)
+	}
+	return n.both(a, b, func(l *Link) { l.DelayNS = ns })
 }
 
 // AddCable joins two nodes that no cable joins. Its links get the next ids, so that all others keep theirs.

@@ -10,19 +10,19 @@ import (
 // per plane, form a pod. Pods are joined by spine switches: every spine of a plane has a cable to that
 // plane's fabric switch of every pod.
 type ClosSpec struct {
-	Pods         int
-	RacksPerPod  int
-	HostsPerRack int
-	Planes       int // also the fabric switches per pod
+	Pods         int `json:"pods"`
+	RacksPerPod  int `json:"racks_per_pod"`
+	HostsPerRack int `json:"hosts_per_rack"`
+	Planes       int `json:"planes"` // also the fabric switches per pod
 	// SpinesPerPlane, or Oversubscription = racks per pod / spines per plane (bandwidth into a
 	// fabric switch from its racks over bandwidth to its spines: 4 for 4:1). Exactly one is set.
-	SpinesPerPlane   int
-	Oversubscription float64
+	SpinesPerPlane   int     `json:"spines_per_plane"`
+	Oversubscription float64 `json:"-"`
 
-	HostBps       int64 // host–ToR cables
-	FabricBps     int64 // all other cables
-	HostDelayNS   int64
-	FabricDelayNS int64
+	HostBps       int64 `json:"host_bps"`   // host–ToR cables
+	FabricBps     int64 `json:"fabric_bps"` // all other cables
+	HostDelayNS   int64 `json:"host_delay_ns"`
+	FabricDelayNS int64 `json:"fabric_delay_ns"`
 }
 
 // MaxNodes bounds what a few numbers in a scenario file can ask for.

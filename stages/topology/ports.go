@@ -188,26 +188,3 @@ func (n *Network) EndsList(cables [][2]int32, most int) string {
 	}
 	return strings.Join(names, ", ")
 }
-
-// SetDelay changes the propagation delay of the cable between two nodes, in both directions.
-func (n *Network) SetDelay(a, b int32, ns int64) error {
-	c, ok := n.cableOf[cableKey(a, b)]
-	if !ok {
-		return fmt.Errorf("no cable joins %s and %s", n.Name(a), n.Name(b))
-	}
-	if ns < 0 || ns > maxDelayNS {
-		return fmt.Errorf("delay is %d ns, must be 0 to 10^12", ns)
-	}
-	n.Links[2*c].DelayNS, n.Links[2*c+1].DelayNS = ns, ns
-	return nil
-}
-
-// BandwidthOf returns the bandwidth and the delay of the cable between two nodes; ok is false where no cable joins
-// them.
-func (n *Network) BandwidthOf(a, b int32) (bps, delayNS int64, ok bool) {
-	c, ok := n.cableOf[cableKey(a, b)]
-	if !ok {
-		return 0, 0, false
-	}
-	return n.Links[2*c].BandwidthBps, n.Links[2*c].DelayNS, true
-}
