@@ -305,45 +305,45 @@ func (s *Scenario) Workload(n *topology.Network) (*workload.Workload, error) {
 }
 
 // on makes a service for a network. hosts are those of its virtual network; nil for all.
-func (v *serviceSpec) on(n *topology.Network, hosts []int32) (s workload.Service, err error) {
-	s = v.Service
-	for i, rack := range v.Racks {
+func (s *serviceSpec) on(n *topology.Network, hosts []int32) (v workload.Service, err error) {
+	v = s.Service
+	for i, rack := range s.Racks {
 		if racks := len(n.Racks()); rack >= racks {
-			return s, v.racksAt[i].Failf("is %d, and the topology has racks 0 to %d", rack, racks-1)
+			return v, s.racksAt[i].Failf("is %d, and the topology has racks 0 to %d", rack, racks-1)
 		}
 	}
-	for _, at := range v.pairs {
+	for _, at := range s.pairs {
 		a, b, err := n.Pair(at.Value.Text)
 		if err != nil {
-			return s, at.Failf("is %q: %w", at.Value.Text, err)
+			return v, at.Failf("is %q: %w", at.Value.Text, err)
 		}
 		for _, h := range []int32{a, b} {
 			if _, inside := slices.BinarySearch(hosts, h); hosts != nil && !inside {
-				return s, at.Failf("host %d is not in virtual network %q", h, v.VNet)
+				return v, at.Failf("host %d is not in virtual network %q", h, s.VNet)
 			}
 		}
-		s.Pairs = append(s.Pairs, [2]int32{a, b})
+		v.Pairs = append(v.Pairs, [2]int32{a, b})
 	}
-	if s.Pairs != nil {
-		return s, nil
+	if v.Pairs != nil {
+		return v, nil
 	}
-	if s.Hosts = hosts; s.Matrix != nil {
-		return s, nil
+	if v.Hosts = hosts; v.Matrix != nil {
+		return v, nil
 	}
 	pods, racks := n.Pods(), len(n.Racks())
-	if v.Racks != nil || hosts != nil {
-		pods, racks = 1, workload.HostRacks(n, v.Racks, hosts)
+	if s.Racks != nil || hosts != nil {
+		pods, racks = 1, workload.HostRacks(n, s.Racks, hosts)
 	}
 	if racks == 0 {
-		return s, fmt.Errorf("service %q: no host of virtual network %q stands in its racks", v.Name, v.VNet)
+		return v, fmt.Errorf("service %q: no host of virtual network %q stands in its racks", s.Name, s.VNet)
 	}
 	if racks%pods != 0 {
 		pods = 1
 	}
-	if s.Matrix, err = workload.NewMatrixOf(v.matrixKind, pods, racks/pods, v.matrixSeed); err != nil {
-		return s, fmt.Errorf("service %q: %w", v.Name, err)
+	if v.Matrix, err = workload.NewMatrixOf(s.matrixKind, pods, racks/pods, s.matrixSeed); err != nil {
+		return v, fmt.Errorf("service %q: %w", s.Name, err)
 	}
-	return s, nil
+	return v, nil
 }
 
 // Validate checks what may have been changed since the scenario was read.

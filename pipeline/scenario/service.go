@@ -41,13 +41,14 @@ func (r *scenarioReader) readService(item tree.Field) (s serviceSpec, err error)
 			}
 			return text == "poisson", nil
 		}),
-		"sigma":   tree.ReadFloat(&s.Sigma, false, "0 to 8", func(x float64) bool { return x >= 0 && x <= 8 }),
-		"share":   tree.ReadFloat(&s.Share, true, "above 0 and at most 10^9", func(x float64) bool { return x > 0 && x <= 1e9 }),
+		"sigma": tree.ReadFloat(&s.Sigma, false, "0 to 8", func(x float64) bool { return x >= 0 && x <= 8 }),
+		"share": tree.ReadFloat(&s.Share, true, "above 0 and at most 10^9",
+			func(x float64) bool { return x > 0 && x <= 1e9 }),
 		"twin_of": tree.ReadText(&s.TwinOf),
 	})
 	given := func(key string) bool { return item.Value.Get(key) != nil }
-	for _, pair := range [][2]string{{"pairs", "matrix"}, {"pairs", "racks"}, {"twin_of", "sizes"}, {"twin_of", "arrivals"},
-		{"twin_of", "sigma"}, {"twin_of", "share"}} {
+	for _, pair := range [][2]string{{"pairs", "matrix"}, {"pairs", "racks"}, {"twin_of", "sizes"},
+		{"twin_of", "arrivals"}, {"twin_of", "sigma"}, {"twin_of", "share"}} {
 		if err == nil && given(pair[0]) && given(pair[1]) {
 			err = item.Of(pair[1]).Failf("has no meaning beside %s", pair[0])
 		}
@@ -58,8 +59,8 @@ func (r *scenarioReader) readService(item tree.Field) (s serviceSpec, err error)
 	if given("twin_of") {
 		o := r.service(s.TwinOf)
 		if o == nil || o.TwinOf != "" {
-			return s, item.Of("twin_of").Failf("is %q, want the name of a service that stands before this one and is no twin itself",
-				s.TwinOf)
+			return s, item.Of("twin_of").Failf("is %q, want the name of a service that stands before this one and is no "+
+				"twin itself", s.TwinOf)
 		}
 		s.Sizes, s.Poisson, s.Sigma, s.Share = o.Sizes, o.Poisson, o.Sigma, o.Share
 	}

@@ -1,6 +1,7 @@
 package format
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -104,7 +105,9 @@ type assembler struct {
 	bothEnds  bool        // every cable is to be listed from both ends
 	ports     map[end]int // by port: the first group that ends there
 	usedRules []bool      // by speed rule
-	counts    assemblyCounts
+	// Link aggregation groups, the cables in them, and the first.
+	lags, members int
+	firstLAG      string
 }
 
 // exclude leaves out the devices that Options.Exclude matches, with their cables.
@@ -228,7 +231,15 @@ func (s *assembler) cables() (cables []namedCable) {
 		}
 		cables = append(cables, c)
 	}
-	s.counts.report(s.d, s.o, s.usedRules)
+	for i, used := range s.usedRules {
+		if !used {
+			s.d.note("speeds: rule %s applies to no cable", s.o.Speeds[i])
+		}
+	}
+	if s.lags > 0 {
+		s.d.count(s.lags, "link aggregation group", fmt.Sprintf("lag: %%s of %d parallel cables, each one link of the summed "+
+			"bandwidth (%s)", s.members, s.firstLAG))
+	}
 	return cables
 }
 
@@ -308,28 +319,6 @@ func (s *assembler) checkPorts(number int) {
 	}
 }
 
-// assemblyCounts counts where speeds and delays come from.
-type assemblyCounts struct {
-	ruled, byPort, defaultSpeed, defaulted, failed, lags, members int
-	firstLAG                                                      string
-}
-
-func (c *assemblyCounts) report(d *draft, o *Options, usedRules []bool) {
-	d.noteCount(c.ruled, "cable", "speeds: %s from --speed rules")
-	for i, used := range usedRules {
-		if !used {
-			d.note("speeds: rule %s applies to no cable", o.Speeds[i])
-		}
-	}
-	d.noteCount(c.byPort, "cable", "speeds: %s by the names of their ports")
-	d.noteCount(c.defaultSpeed, "cable", "speeds: %s without a speed: %s by default (--default-speed)",
-		topology.FormatBps(o.DefaultSpeedBps))
-	d.noteCount(c.defaulted, "cable", "delays: %s without delay or length: %d ns by default", o.defaultDelay())
-	d.noteCount(c.failed, "cable", "status: %s down")
-	d.noteCount(c.lags, "link aggregation group", "lag: %s of %d parallel cables, each one link of the summed bandwidth (%s)",
-		c.members, c.firstLAG)
-}
-
 // resolve settles the speed and the delay of a cable.
 func (s *assembler) resolve(g *cableGroup) namedCable {
 	first := s.list[g.sightings[0]]
@@ -359,7 +348,9 @@ func (s *assembler) resolve(g *cableGroup) namedCable {
 		}
 		c.delayNS = max(c.delayNS, v.delayNS)
 	}
-	c.applyRules(s.o, s.usedRules, &s.counts)
+	if said := c.applyRules(s.o, s.usedRules); said != "" {
+		s.d.count(1, "cable", said)
+	}
 	if c.bps == 0 {
 		s.d.fault(c.at, topology.FaultUnknownSpeed,
 			"%s – %s has no speed; give one with --speed, such as --speed '%s=25G', or all with --default-speed",
@@ -367,10 +358,10 @@ func (s *assembler) resolve(g *cableGroup) namedCable {
 	}
 	if c.delayNS < 0 {
 		c.delayNS = s.o.defaultDelay()
-		s.counts.defaulted++
+		s.d.count(1, "cable", fmt.Sprintf("delays: %%s without delay or length: %d ns by default", c.delayNS))
 	}
 	if c.failed {
-		s.counts.failed++
+		s.d.count(1, "cable", "status: %s down")
 	}
 	if c.each = c.bps; c.a.port != "" && c.b.port != "" {
 		c.members = topology.Ports{A: []string{c.a.port}, B: []string{c.b.port}}
@@ -379,17 +370,16 @@ func (s *assembler) resolve(g *cableGroup) namedCable {
 }
 
 // applyRules gives a cable without a speed that of the first rule that matches, else what its ports' names say, else
-// the default.
-func (c *namedCable) applyRules(o *Options, usedRules []bool, counts *assemblyCounts) {
+// the default. It returns a note that counts such cables; empty where the file has the speed, or nothing says it.
+func (c *namedCable) applyRules(o *Options, usedRules []bool) (said string) {
 	if c.bps > 0 {
-		return
+		return ""
 	}
 	for i, r := range o.Speeds {
 		if r.matches(c.a) || r.matches(c.b) {
 			usedRules[i] = true
 			c.bps = r.BandwidthBps
-			counts.ruled++
-			return
+			return "speeds: %s from --speed rules"
 		}
 	}
 	a, b := portSpeed(c.a.port), portSpeed(c.b.port)
@@ -398,11 +388,12 @@ func (c *namedCable) applyRules(o *Options, usedRules []bool, counts *assemblyCo
 	}
 	switch {
 	case c.bps > 0:
-		counts.byPort++
-	case o.DefaultSpeedBps > 0:
-		c.bps = o.DefaultSpeedBps
-		counts.defaultSpeed++
+		return "speeds: %s by the names of their ports"
+	case o.DefaultSpeedBps == 0:
+		return ""
 	}
+	c.bps = o.DefaultSpeedBps
+	return "speeds: %s without a speed: " + topology.FormatBps(c.bps) + " by default (--default-speed)"
 }
 
 // Names of ports that say their speed in Gbps: 100GE1/0/1, TwentyFiveGigE1/0/1 and short forms (Cisco, Huawei, SONiC
@@ -439,12 +430,12 @@ func (s *assembler) mergeParallel(into *namedCable, c namedCable, g *cableGroup)
 	switch {
 	case lag:
 		if len(into.members.A) == 1 {
-			s.counts.lags++
-			s.counts.members++
+			s.lags++
+			s.members++
 		}
-		s.counts.members++
-		if s.counts.firstLAG == "" {
-			s.counts.firstLAG = c.a.device + " – " + c.b.device
+		s.members++
+		if s.firstLAG == "" {
+			s.firstLAG = c.a.device + " – " + c.b.device
 		}
 	case !s.d.repair(s.o, topology.FaultParallel):
 		s.d.fault(c.at, topology.FaultParallel, "%s – %s: a second cable between %s and %s (the first: %s)",

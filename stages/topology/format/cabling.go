@@ -84,7 +84,7 @@ func readCabling(s *source, o *Options) (*draft, error) {
 		return nil, err
 	}
 	d := &draft{}
-	r := cablingReader{o: o, leftOut: map[string]int{}, deviceA: cablingDeviceA, deviceB: cablingDeviceB,
+	r := cablingReader{o: o, deviceA: cablingDeviceA, deviceB: cablingDeviceB,
 		portA: cablingPortA, portB: cablingPortB}
 	required := []*column{r.deviceA, r.deviceB}
 	if header, _, _ := bytes.Cut(data, []byte("\n")); !hasAny(header, r.deviceA) && hasAny(header, r.portA) {
@@ -103,7 +103,7 @@ func readCabling(s *source, o *Options) (*draft, error) {
 	for i := range r.rows {
 		r.row(i)
 	}
-	r.report()
+	r.noteUnused()
 	r.sightings.assemble(d, o)
 	return d, nil
 }
@@ -123,9 +123,6 @@ type cablingReader struct {
 	deviceA, deviceB, portA, portB *column
 	joined                         bool // there is no column of ports: a cell may be DEVICE:PORT
 	sightings                      sightings
-
-	plainMbps, lengths, decommissioning, plans, noSpeed int
-	leftOut                                             map[string]int // rows by reason
 }
 
 // end reads one end of a row.
@@ -146,7 +143,7 @@ func (r *cablingReader) row(i int) {
 	s := sighting{at: at, a: r.end(i, r.deviceA, r.portA), b: r.end(i, r.deviceB, r.portB)}
 	types := []string{r.cell(i, cablingTypeA), r.cell(i, cablingTypeB)}
 	if kind := otherNetwork(types, r.cell(i, cablingMedium), s.a.port, s.b.port); kind != "" {
-		r.leftOut[kind+" cables"]++
+		r.leaveOut(kind + " cables")
 		return
 	}
 	if s.a.device == "" || s.b.device == "" {
@@ -154,7 +151,7 @@ func (r *cablingReader) row(i int) {
 		export := r.header(cablingTypeA) != "" || r.header(cablingTypeB) != ""
 		unused := s.b == end{} && s.a.port != "" || s.a == end{} && s.b.port != ""
 		if (export || unused) && s.a != s.b {
-			r.leftOut["unused ports, with one end only"]++
+			r.leaveOut("unused ports, with one end only")
 			return
 		}
 		r.fault(at, topology.FaultFormat, "names no device at one end")
@@ -171,7 +168,7 @@ func (r *cablingReader) row(i int) {
 	switch status := strings.ToLower(r.cell(i, cablingStatus)); status {
 	case "", "connected", "active", "installed", "up", "in use", "reachable":
 	case "decommissioning":
-		r.decommissioning++
+		r.count(1, "cable", "status: %s being decommissioned, still part of the network")
 	case "failed", "offline", "down", "broken":
 		s.down = true
 	case "planned":
@@ -220,18 +217,18 @@ func otherNetwork(types []string, medium string, ports ...string) string {
 // plan lists a cable that is not part of the network.
 func (r *cablingReader) plan(s sighting) {
 	if r.o.excluded(s.a.device) || r.o.excluded(s.b.device) {
-		r.leftOut["planned cables of excluded devices"]++
+		r.leaveOut("planned cables of excluded devices")
 		return
 	}
 	c := namedCable{a: s.a, b: s.b, bps: s.bps}
-	c.applyRules(r.o, make([]bool, len(r.o.Speeds)), &assemblyCounts{})
+	c.applyRules(r.o, make([]bool, len(r.o.Speeds)))
 	p := PlannedCable{A: s.a.device, PortA: s.a.port, B: s.b.device, PortB: s.b.port, BandwidthBps: c.bps,
 		DelayNS: s.delayNS, File: s.at.file, Line: s.at.line}
 	if p.DelayNS < 0 {
 		p.DelayNS = r.o.defaultDelay()
 	}
 	r.draft.planned = append(r.draft.planned, p)
-	r.plans++
+	r.count(1, "cable", "planned: %s not part of the network")
 }
 
 // unknownBps stands for a speed that is a fault already.
@@ -244,7 +241,7 @@ func (r *cablingReader) speed(i int, at place) int64 {
 	case "":
 		return 0
 	case "n/a", "na", "-", "--", "auto", "none", "null", "nil", "unknown", "unspecified", "?", "tbd":
-		r.noSpeed++
+		r.count(1, "cable", "speeds: %s without one (n/a, -, auto or unknown)")
 		return 0
 	}
 	_, unit, _ := strings.Cut(r.header(cablingSpeed), "_") // speed_mbps takes plain numbers
@@ -257,7 +254,7 @@ func (r *cablingReader) speed(i int, at place) int64 {
 		return unknownBps
 	}
 	if mbps {
-		r.plainMbps++
+		r.count(1, "cable", "speeds: %s with a plain number, read as Mbps")
 	}
 	return bps
 }
@@ -273,7 +270,7 @@ func (r *cablingReader) delay(i int, at place) int64 {
 			err = fmt.Errorf("delay %w", err)
 		}
 	case length != "":
-		r.lengths++
+		r.count(1, "cable", "delays: %s with a length, at 5 ns/m")
 		ns, err = topology.LengthDelay(length, r.cell(i, cablingLengthUnit))
 	default:
 		return -1
@@ -285,27 +282,5 @@ func (r *cablingReader) delay(i int, at place) int64 {
 	return ns
 }
 
-// report notes how speeds, delays and statuses were read, and which rows were left out.
-func (r *cablingReader) report() {
-	for _, note := range []struct {
-		n         int
-		one, many string
-		text      string
-	}{
-		{r.plainMbps, "has", "have", "speeds: %s %s a plain number, read as Mbps"},
-		{r.noSpeed, "states", "state", "speeds: %s %s none (n/a, -, auto or unknown)"},
-		{r.lengths, "has", "have", "delays: %s %s a length, at 5 ns/m"},
-		{r.plans, "is", "are", "planned: %s %s a plan and not part of the network"},
-		{r.decommissioning, "is", "are", "status: %s %s being decommissioned, still part of the network"},
-	} {
-		verb := note.many
-		if note.n == 1 {
-			verb = note.one
-		}
-		r.noteCount(note.n, "cable", note.text, verb)
-	}
-	for _, what := range sortedKeys(r.leftOut) {
-		r.noteCount(r.leftOut[what], "row", "left out: %s: %s", what)
-	}
-	r.noteUnused()
-}
+// leaveOut counts a row that is left out.
+func (r *cablingReader) leaveOut(what string) { r.count(1, "row", "left out: %s: "+what) }

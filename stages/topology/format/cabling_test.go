@@ -90,7 +90,7 @@ func TestCablingList(t *testing.T) {
 	if p := l.Planned[0]; p != (PlannedCable{"leaf1", "Ethernet51", "spine3", "Ethernet1", 100e9, 150, l.Files[0], 22}) {
 		t.Errorf("planned: %+v", p)
 	}
-	wantNotes(t, l, "planned: 4 cables", "24 cables have a length, at 5 ns/m", "12 devices with one cable", "4 tor", "2 spine", "columns not used: label")
+	wantNotes(t, l, "planned: 4 cables", "24 cables with a length, at 5 ns/m", "12 devices with one cable", "4 tor", "2 spine", "columns not used: label")
 }
 
 func TestCablingFaults(t *testing.T) {
@@ -176,7 +176,7 @@ func TestCablingWithoutPorts(t *testing.T) {
 	for kind, bps := range map[topology.FaultKind]int64{topology.FaultDoubled: 10e9, topology.FaultParallel: 20e9} {
 		l := loadText(t, "c.csv", text, Options{Repair: []topology.FaultKind{kind}})
 		wantFaults(t, l)
-		wantNotes(t, l, "1 cable has a plain number, read as Mbps")
+		wantNotes(t, l, "1 cable with a plain number, read as Mbps")
 		if got := l.Network.Links[2].BandwidthBps; got != bps {
 			t.Errorf("%s: %d bps, want %d", kind, got, bps)
 		}
@@ -188,7 +188,7 @@ func TestCablingNetBox(t *testing.T) {
 	wantFaults(t, l, "2 unknown-speed", "3 unknown-speed", "4 unknown-speed", "5 unknown-speed", "6 unknown-speed")
 	l = loadFixture(t, "netbox_cables.csv", Options{Speeds: parseSpeedRules(t, "srv*=10G", "core-*:swp?=100G", "nobody:*=1G")})
 	wantFaults(t, l)
-	wantNotes(t, l, "5 cables from --speed rules", "rule nobody:*=1Gbps applies to no cable", "1 cable is being decommissioned")
+	wantNotes(t, l, "5 cables from --speed rules", "rule nobody:*=1Gbps applies to no cable", "1 cable being decommissioned")
 	for link, want := range map[int][2]int64{0: {10e9, 10}, 4: {10e9, 15}, 6: {100e9, 600}} {
 		if k := l.Network.Links[link]; k.BandwidthBps != want[0] || k.DelayNS != want[1] {
 			t.Errorf("link %d: %d bps, %d ns, want %v", link, k.BandwidthBps, k.DelayNS, want)

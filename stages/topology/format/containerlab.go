@@ -79,7 +79,6 @@ func readContainerlab(s *source, o *Options) (*draft, error) {
 	for _, link := range r.list(lab.Of("links")) {
 		r.link(link)
 	}
-	r.noteCount(r.special, "link", "links: %s to the lab's own machine left out")
 	r.sightings.assemble(r.draft, o)
 	return r.draft, nil
 }
@@ -89,7 +88,6 @@ type containerlabReader struct {
 	*draft
 	sightings sightings
 	known     map[string]bool
-	special   int // links to the lab's own machine
 }
 
 // nodes reads the nodes with their kinds. Network operating systems are switches; a Linux container
@@ -117,7 +115,7 @@ func (r *containerlabReader) link(f tree.Field) {
 			r.bad(f, "link type %q is unknown", kind)
 			return
 		}
-		r.special++
+		r.count(1, "link", "links: %s to the lab's own machine left out")
 		return
 	}
 	endpoints := r.list(f.Of("endpoints"))
@@ -136,7 +134,7 @@ func (r *containerlabReader) link(f tree.Field) {
 			r.bad(endpoint, "endpoint %s, want node:interface", t)
 			return
 		case !known && slices.Contains(containerlabSpecial, e.device):
-			r.special++
+			r.count(1, "link", "links: %s to the lab's own machine left out")
 			return
 		case !known:
 			r.fault(placeOf(f), topology.FaultUnknownNode, "no node has the name %q", e.device)

@@ -88,7 +88,7 @@ type draft struct {
 	racks    map[int32]string // names of racks, by the number that nodes have
 	cables   []draftCable
 	faults   []Fault
-	notes    []string
+	notes    []note
 	planned  []PlannedCable
 	settings []SwitchSettings
 	repaired map[topology.FaultKind]int
@@ -138,15 +138,32 @@ func (d *draft) repair(o *Options, kind topology.FaultKind) bool {
 	return true
 }
 
-// note records what was inferred or set by default, for the user to confirm.
-func (d *draft) note(format string, args ...any) {
-	d.notes = append(d.notes, fmt.Sprintf(format, args...))
+// A note is what was inferred or set by default, for the user to confirm.
+type note struct {
+	text  string // with %s for how many things
+	thing string // empty: the text is all
+	n     int
 }
 
-// noteCount is note where n is above 0; the format's first verb is n things.
-func (d *draft) noteCount(n int, thing, format string, args ...any) {
-	if n > 0 {
-		d.note(format, append([]any{topology.Count(n, thing)}, args...)...)
+func (n note) String() string {
+	if n.thing == "" {
+		return n.text
+	}
+	return strings.Replace(n.text, "%s", topology.Count(n.n, n.thing), 1)
+}
+
+func (d *draft) note(format string, args ...any) {
+	d.notes = append(d.notes, note{text: fmt.Sprintf(format, args...)})
+}
+
+// count adds n things to a note; the note stands where the first was counted.
+func (d *draft) count(n int, thing, text string) {
+	i := slices.IndexFunc(d.notes, func(o note) bool { return o.text == text && o.thing == thing })
+	switch {
+	case i >= 0:
+		d.notes[i].n += n
+	case n > 0:
+		d.notes = append(d.notes, note{text, thing, n})
 	}
 }
 

@@ -110,7 +110,7 @@ func (o *Options) excluded(device string) bool {
 }
 
 func (o *Options) noteExcluded(d *draft, devices, cables int) {
-	d.noteCount(devices, "device", "excluded: %s matching %s, with %s", strings.Join(o.Exclude, ", "),
+	d.count(devices, "device", "excluded: %s matching "+strings.Join(o.Exclude, ", ")+", with "+
 		topology.Count(cables, "cable"))
 }
 
@@ -196,7 +196,9 @@ func load(s *source, o *Options) (*Loaded, error) {
 			if err != nil {
 				return nil, fmt.Errorf("topology %s: %w", s.path, err)
 			}
-			d.notes = append(d.notes, said...)
+			for _, text := range said {
+				d.note("%s", text)
+			}
 		}
 		l.take(d)
 		return l, nil
@@ -219,7 +221,10 @@ func (l *Loaded) take(d *draft) {
 	slices.SortStableFunc(d.faults, func(a, b Fault) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
 	})
-	l.Faults, l.Notes, l.Planned, l.Settings, l.Repaired = d.faults, d.notes, d.planned, d.settings, d.repaired
+	l.Faults, l.Planned, l.Settings, l.Repaired = d.faults, d.planned, d.settings, d.repaired
+	for _, n := range d.notes {
+		l.Notes = append(l.Notes, n.String())
+	}
 	for _, v := range d.nodes {
 		if v.Kind == topology.KindHost {
 			l.Hosts++

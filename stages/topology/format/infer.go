@@ -96,8 +96,8 @@ func (p *plan) findHosts(d *draft, o *Options, listed bool) {
 	case len(o.HostPatterns) > 0:
 		d.note("hosts: %s matching %s", topology.Count(matched, "device"), strings.Join(o.HostPatterns, ", "))
 	default:
-		d.noteCount(stated, "device", "hosts: %s that the file calls hosts")
-		d.noteCount(single, "device", "hosts: %s with one cable (inferred; --host-pattern or --nodes decides otherwise)")
+		d.count(stated, "device", "hosts: %s that the file calls hosts")
+		d.count(single, "device", "hosts: %s with one cable (inferred; --host-pattern or --nodes decides otherwise)")
 		p.guessHosts(d)
 	}
 }
@@ -251,8 +251,8 @@ func (p *plan) inferRoles(d *draft) {
 	if len(parts) > 0 {
 		d.note("roles: %s, inferred from the distance to the hosts", strings.Join(parts, ", "))
 	}
-	d.noteCount(untiered, "device", "roles: %s in no tier, such as %s: named like a router, or the tier's devices are stated; "+
-		"--nodes gives roles", example)
+	d.count(untiered, "device", "roles: %s in no tier, such as "+example+": named like a router, or the tier's devices "+
+		"are stated; --nodes gives roles")
 }
 
 // number gives every device an id: its name where all names are numbers, else hosts and then

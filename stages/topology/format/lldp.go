@@ -86,7 +86,7 @@ func (r *sonicReader) minigraphDevice(d minigraphDevice, at place) {
 func (r *sonicReader) minigraphLink(l minigraphLink, at place, local string) {
 	switch {
 	case l.ElementType != "" && l.ElementType != "DeviceInterfaceLink":
-		r.leftOut++
+		r.leaveOut()
 		return
 	case l.StartDevice == "" || l.EndDevice == "":
 		r.fault(at, topology.FaultFormat, "DeviceLinkBase has no StartDevice or no EndDevice")
@@ -168,7 +168,7 @@ func (n *lldpNeighbor) capability(name string, on bool) {
 // lldp takes a neighbour that LLDP has found.
 func (r *sonicReader) lldp(n lldpNeighbor) {
 	if managementPort.MatchString(n.local) {
-		r.leftOut++
+		r.leaveOut()
 		return
 	}
 	if n.device == "" {
@@ -277,4 +277,9 @@ func cells(line string, columns [][2]int) (cell [5]string) {
 		cell[i] = strings.TrimSpace(line[c[0]:to])
 	}
 	return cell
+}
+
+// leaveOut counts a cable of another network.
+func (r *sonicReader) leaveOut() {
+	r.count(1, "cable", "left out: %s of the management and console networks")
 }

@@ -39,7 +39,7 @@ func TestOperatorList(t *testing.T) {
 	if l.Hosts != 2 || l.Switches != 4 || l.Cables != 8 {
 		t.Errorf("%d hosts, %d switches, %d cables", l.Hosts, l.Switches, l.Cables)
 	}
-	wantNotes(t, l, "3 cables state none (n/a, -, auto or unknown)", "4 cables by the names of their ports",
+	wantNotes(t, l, "3 cables without one (n/a, -, auto or unknown)", "4 cables by the names of their ports",
 		"2 link aggregation groups of 4 parallel cables", "2 devices with several cables", "excluded: 1 device matching oob-*, with 1 cable",
 		"left out: 1 row: management cables", "left out: 1 row: unused ports, with one end only", "left out: 1 row: power cables",
 		"1 device in no tier, such as wan1", "delays: 1 cable of wan*:* have 2000000 ns (spine1:wan1)")

@@ -50,7 +50,6 @@ func (p *plan) applyNodeList(d *draft, o *Options, index map[string]int32) bool 
 		d.note("nodes: %s has no column role; every device in it is a host", t.file)
 	}
 	listed := map[string]int{}
-	uncabled := 0
 	for i := range t.rows {
 		v := device{name: t.cell(i, listDevice), at: t.place(i), kind: topology.KindHost, stated: hasRole,
 			pod: t.cell(i, listPod), rack: t.cell(i, listRack)}
@@ -70,7 +69,7 @@ func (p *plan) applyNodeList(d *draft, o *Options, index map[string]int32) bool 
 		listed[v.name] = i
 		k, cabled := index[v.name]
 		if !cabled {
-			uncabled++
+			d.count(1, "device", "nodes: %s listed without a cable")
 			if v.kind != topology.KindHost {
 				continue
 			}
@@ -82,7 +81,6 @@ func (p *plan) applyNodeList(d *draft, o *Options, index map[string]int32) bool 
 		v.at = p.devices[k].at
 		p.devices[k] = v
 	}
-	d.noteCount(uncabled, "device", "nodes: %s listed without a cable")
 	return true
 }
 

@@ -170,7 +170,6 @@ type sonicReader struct {
 	order    []*sonicSwitch
 	kinds    []device   // neighbours with a type
 	others   []sighting // cables between devices without files
-	leftOut  int        // cables of the management and console networks
 }
 
 // of returns the switch that a file without a host name is about.
@@ -305,7 +304,6 @@ func (r *sonicReader) readNeighbors(v *sonicSwitch, top tree.Field) {
 func (r *sonicReader) combine(o *Options) {
 	s := sightings{list: r.others, reports: func(device string) bool { return r.switches[device] != nil }}
 	neighbor := map[string]bool{}
-	by := map[sonicFile]int{}
 	for _, v := range r.order {
 		kind := v.kind
 		if kind == "" || kind == topology.KindHost {
@@ -317,7 +315,8 @@ func (r *sonicReader) combine(o *Options) {
 				"its minigraph.xml, or the output of lldpctl -f json (lldp.json) or of show lldp table (lldp.txt) beside it, "+
 				"as %s/lldp.json", v.name, v.name)
 		}
-		by[v.from]++
+		r.count(1, "switch", "switches: %s with "+[]string{"a configuration", "neighbours from minigraph.xml",
+			"neighbours from LLDP"}[v.from])
 		for _, n := range v.neighbors {
 			neighbor[n.device] = true
 			s.list = append(s.list, r.sighting(v, n))
@@ -338,10 +337,6 @@ func (r *sonicReader) combine(o *Options) {
 			r.fault(k.at, topology.FaultContradictory, "%s is a %s here and a %s in another file", k.name, k.kind, first)
 		}
 	}
-	r.noteCount(by[sonicConfig], "switch", "switches: %s with a configuration")
-	r.noteCount(by[sonicMinigraph], "switch", "switches: %s with neighbours from minigraph.xml")
-	r.noteCount(by[sonicLLDP]+by[sonicLLDPText], "switch", "switches: %s with neighbours from LLDP")
-	r.noteCount(r.leftOut, "cable", "left out: %s of the management and console networks")
 	s.assemble(r.draft, o)
 }
 

@@ -131,9 +131,7 @@ func separator(data []byte) rune {
 // content is a fault, since its cells may be shifted.
 func parseCSV(d *draft, file string, data []byte) (*table, *Fault) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
-	if n := bytes.Count(append([]byte("\n"), data...), []byte("\n#")); n > 0 {
-		d.noteCount(n, "line", "comments: %s that begin with #")
-	}
+	d.count(bytes.Count(append([]byte("\n"), data...), []byte("\n#")), "line", "comments: %s that begin with #")
 	r := csv.NewReader(bytes.NewReader(data))
 	r.Comma = separator(data)
 	r.TrimLeadingSpace = r.Comma != '\t'
