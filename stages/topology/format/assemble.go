@@ -237,8 +237,8 @@ func (s *assembler) cables() (cables []namedCable) {
 		}
 	}
 	if s.lags > 0 {
-		s.d.count(s.lags, "link aggregation group", fmt.Sprintf("lag: %%s of %d parallel cables, each one link of the summed "+
-			"bandwidth (%s)", s.members, s.firstLAG))
+		s.d.note("lag: %s of %d parallel cables, each one link of the summed bandwidth (%s)",
+			topology.Count(s.lags, "link aggregation group"), s.members, s.firstLAG)
 	}
 	return cables
 }
