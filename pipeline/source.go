@@ -42,7 +42,7 @@ func sourceOf(m *Model, o Settings, s *scenario.Scenario) source {
 	return &generatedFlows{m, s}
 }
 
-// generatedFlows are drawn from traffic matrices.
+// generatedFlows are drawn from traffic matrices, or those of jobs.
 type generatedFlows struct {
 	*Model
 	scenario *scenario.Scenario
@@ -51,28 +51,45 @@ type generatedFlows struct {
 func (*generatedFlows) reads() []engine.Output              { return nil }
 func (*generatedFlows) accept(GenerateStats, float64) error { return nil }
 
-func (g *generatedFlows) flows(ctx context.Context, _ *engine.Attempt, out *lake.FlowWriter) (*GenerateStats, error) {
+func (g *generatedFlows) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*GenerateStats, error) {
 	// The load is that of the network before anything fails: a failure does not change what hosts send.
 	n, err := g.scenario.IntactNetwork()
 	if err != nil {
 		return nil, err
 	}
+	run, err := g.scenario.Jobs(n)
+	if err != nil {
+		return nil, err
+	}
+	stats := &GenerateStats{FirstStartNS: -1}
+	if len(run) == 0 {
+		return stats, g.draw(ctx, n, stats, out)
+	}
+	w := newJobWriter(run, out, t.Sink(schema.Dependencies), t.Sink(schema.JobFlows), stats)
+	w.stopped = ctx.Err
+	if err := g.draw(ctx, n, stats, w); err != nil {
+		return nil, err
+	}
+	return stats, w.finish()
+}
+
+// draw draws the flows of services.
+func (g *generatedFlows) draw(ctx context.Context, n *topology.Network, stats *GenerateStats, out schema.Sink) error {
+	w, err := g.scenario.Workload(n)
+	if err != nil || len(w.Services) == 0 {
+		return err
+	}
 	router, err := topology.NewRouter(n, g.Spec.Seed)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	w, err := g.scenario.Workload(n)
+	drawn, err := workload.Generate(ctx, n, router, w, g.Spec.Seed, out)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	stats, err := workload.Generate(ctx, n, router, w, g.Spec.Seed, out)
-	if err != nil {
-		return nil, err
-	}
-	return &GenerateStats{
-		Flows: stats.Flows, FirstStartNS: stats.FirstStartNS, LastStartNS: stats.LastStartNS,
-		ExpectedMaxLoad: stats.Plan.MaxLoad, ExpectedMaxLink: stats.Plan.MaxLink,
-	}, nil
+	stats.add(drawn.Flows, drawn.FirstStartNS, drawn.LastStartNS)
+	stats.ExpectedMaxLoad, stats.ExpectedMaxLink = drawn.Plan.MaxLoad, drawn.Plan.MaxLink
+	return nil
 }
 
 // A flowFile is read by way of DuckDB, which checks, sorts and, where memory is short, spills.
@@ -201,11 +218,16 @@ func (g *GenerateStats) count(flows arrow.Record, firstNS, lastNS int64) {
 			g.SyntheticStarts++
 		}
 	}
-	if g.FirstStartNS < 0 {
+	g.add(flows.NumRows(), firstNS, lastNS)
+}
+
+// add adds a number of flows, whose first and last start are given.
+func (g *GenerateStats) add(flows, firstNS, lastNS int64) {
+	if g.FirstStartNS < 0 || firstNS < g.FirstStartNS {
 		g.FirstStartNS = firstNS
 	}
-	g.LastStartNS = lastNS
-	g.Flows += flows.NumRows()
+	g.LastStartNS = max(g.LastStartNS, lastNS)
+	g.Flows += flows
 }
 
 // maxSpanNS is the longest workload whose times the kernel's picoseconds can express, with room for the last flow to
@@ -229,7 +251,7 @@ type derivedFlows struct {
 
 func (d *derivedFlows) reads() []engine.Output {
 	return []engine.Output{d.base.Output(schema.Flows), d.base.Output(schema.Rejects),
-		d.base.Output(schema.Dependencies)}
+		d.base.Output(schema.Dependencies), d.base.Output(schema.JobFlows)}
 }
 
 func (*derivedFlows) accept(GenerateStats, float64) error { return nil }
@@ -247,7 +269,8 @@ func (d *derivedFlows) flows(ctx context.Context, t *engine.Attempt, out *lake.F
 		return nil, err
 	}
 	if len(d.changes.Scale)+len(d.changes.Move) == 0 {
-		err := errors.Join(d.share(t, base, schema.Flows), d.share(t, base, schema.Dependencies))
+		err := errors.Join(d.share(t, base, schema.Flows), d.share(t, base, schema.Dependencies),
+			d.share(t, base, schema.JobFlows))
 		t.Add(stats.Flows)
 		return &stats, err
 	}

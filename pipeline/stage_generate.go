@@ -36,7 +36,7 @@ func (m *method) generateStage() *engine.Stage {
 	s := &engine.Stage{
 		Name: "generate", Place: m.base(), Unit: "flows", Command: "parsimon run --lake " + m.Lake.Path() + " SCENARIO",
 		Writes: []schema.Table{schema.Scenarios, schema.Nodes, schema.Links, schema.Flows, schema.Dependencies,
-			schema.Rejects},
+			schema.JobFlows, schema.Rejects},
 		Cut: func(*engine.Inputs, []engine.Task) ([]engine.Task, error) { return []engine.Task{{}}, nil },
 	}
 	if m.source != nil {

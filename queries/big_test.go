@@ -38,6 +38,10 @@ func makeBigLake(t testing.TB, n int) string {
 	}
 	writePart(t, db, lake, "exact_fcts", "scenario=big/variant=exact", fmt.Sprintf(
 		`SELECT i, i, 1000, i * 2500, 2, 1000, CAST(1000 * (1 - ln(1 - %s)) AS BIGINT), 0, 1 FROM range(%d) AS r(i)`, u("i", "'exact'"), n))
+	// The first 300 flows of each service are a chain.
+	writePart(t, db, lake, "dependencies", "scenario=big", `SELECT i, i, i - 3, i - 3, 100 FROM range(3, 900) AS r(i)`)
+	writePart(t, db, lake, "hop_contributions", "scenario=big/variant=exact", `SELECT i, 0, 1, i % 64, i % 7, 0 FROM range(900) AS r(i)`)
+	writePart(t, db, lake, "exact_hops", "scenario=big/variant=exact", `SELECT i, 0, i % 64, 0, 0, 0 FROM range(900) AS r(i)`)
 	for _, variant := range []string{"own", "paper"} {
 		writePart(t, db, lake, "link_stats", "scenario=big/variant="+variant, fmt.Sprintf(
 			`SELECT i, i, i + 1, 'x-y', 10000000000, 9000000000, 1, 1, 1, %s, 1, 0, 1, 1, 1, 0.5, 1.0, 0.5, false FROM range(512) AS r(i)`, u("i", "5")))

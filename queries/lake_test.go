@@ -74,6 +74,21 @@ var knownLake = []struct{ table, path, rows string }{
 		(2, 2, 0, 1, 'web', '', 500, 2, 2, 10, 30, 0, 3.0), (3, 3, 0, 1, 'web', '', 500, 3, 2, 10, 40, 0, 4.0)`},
 }
 
+// jobLake is scenario jjj. Its job a has a start, 50 ns of compute, and a transfer in each of two iterations, beside one
+// of web.
+var jobLake = []struct{ table, path, rows string }{
+	{"nodes", "scenario=jjj", `(0, 'h0', 'host', 0, 0, 't0'), (1, 'h1', 'host', 0, 1, 'rack 1'), (2, 't0', 'tor', 0, NULL, NULL)`},
+	{"links", "scenario=jjj", `(0, 0, 2, 10000000000, 1000, 'host-tor', false, NULL, NULL), (1, 2, 1, 10000000000, 1000, 'tor-host', false, NULL, NULL)`},
+	{"flows", "scenario=jjj", `(100, 0, 0, 0, 5, 'a', '', false), (101, 0, 0, 0, 5, 'a', '', false), (102, 0, 1, 1000, 5, 'a', '', false),
+		(103, 0, 1, 2000, 5, 'a', '', false), (104, 0, 1, 500, 60, 'web', '', false)`},
+	{"dependencies", "scenario=jjj", `(1, 101, 0, 100, 50), (2, 102, 0, 100, 0), (2, 102, 1, 101, 0), (3, 103, 2, 102, 0)`},
+	{"job_flows", "scenario=jjj", `(0, 100, 'a', 0, 'compute'), (1, 101, 'a', 0, 'compute'), (2, 102, 'a', 0, 'all-reduce'), (3, 103, 'a', 1, 'all-reduce')`},
+	{"exact_fcts", "scenario=jjj/variant=exact", `(100, 0, 0, 5, 0, 0, 0, 0, 1.0), (101, 1, 0, 55, 0, 0, 0, 0, 1.0), (102, 2, 1000, 55, 2, 100, 120, 0, 1.2),
+		(103, 3, 2000, 175, 2, 100, 100, 0, 1.0), (104, 4, 500, 60, 2, 100, 100, 0, 1.0)`},
+	{"exact_hops", "scenario=jjj/variant=exact", `(2, 0, 0, 15, 15, 0), (2, 1, 1, 5, 5, 0), (3, 0, 0, 0, 0, 0), (3, 1, 1, 0, 0, 0), (4, 0, 0, 0, 0, 0)`},
+	{"hop_contributions", "scenario=jjj/variant=exact", `(2, 0, 2, 0, 15, 15), (2, 1, 2, 1, 5, 5), (3, 0, 2, 0, 0, 0), (3, 1, 2, 1, 0, 0)`},
+}
+
 // gridRun is a run of sweep grid at 40% load with DCTCP.
 func gridRun(seed, p99 int) string {
 	settings := fmt.Sprintf("load.max=40%%, transport.kind=dctcp, seed=%d", seed)
@@ -145,9 +160,7 @@ func makeKnownLake(t testing.TB) string {
 	t.Helper()
 	db := rawDB(t)
 	lake := filepath.Join(t.TempDir(), "lake")
-	for _, part := range knownLake {
-		writePart(t, db, lake, part.table, part.path, "VALUES "+part.rows)
-	}
+	writeParts(t, db, lake, knownLake)
 	for _, junk := range []string{
 		"slowdowns/scenario=aaa/variant=own/.part-00001.parquet", "slowdowns/.tmp/part-00000.parquet",
 		"slowdowns/scenario=aaa/variant=own/part-00002.parquet.tmp", "_tmp/part-00000.parquet", "_state/x.json",
@@ -161,6 +174,13 @@ func makeKnownLake(t testing.TB) string {
 		}
 	}
 	return lake
+}
+
+func writeParts(t testing.TB, db *sql.DB, lake string, parts []struct{ table, path, rows string }) {
+	t.Helper()
+	for _, part := range parts {
+		writePart(t, db, lake, part.table, part.path, "VALUES "+part.rows)
+	}
 }
 
 // createAll creates all views, for tests that do not use Run and SQL.

@@ -16,6 +16,7 @@ const (
 	SlowdownByService = "slowdown_by_service"
 	HottestLinks      = "hottest_links"
 	LoadTop10         = "load_top10"
+	JobIterations     = "job_iterations"
 )
 
 // Query is one question of the library. To add one, add a file NAME.sql to this folder: parseQuery describes it, and

@@ -139,7 +139,7 @@ func (t Table) Index(column string) int {
 // Tables returns all tables of a lake.
 func Tables() []Table {
 	return []Table{
-		Scenarios, Nodes, Links, Flows, Dependencies, Rejects, Hops, LinkLoads, LinkClusters, LinkStats, HopDelays,
+		Scenarios, Nodes, Links, Flows, Dependencies, JobFlows, Rejects, Hops, LinkLoads, LinkClusters, LinkStats, HopDelays,
 		DelayBuckets, HopObservations, UplinkObservations,
 		Feedback, UplinkFeedback, SenderFeedback, SenderFCTs,
 		HopContributions, Slowdowns, Intervals, Warnings, Windows, SampledSlowdowns,

@@ -50,7 +50,8 @@ var (
 		Name: "flows", Doc: "Flows of the workload.",
 		Grain: "flow", Key: []string{"flow_id"}, Sort: []string{"start_ns", "flow_id"}, Scope: OfBoth,
 		Columns: []Column{
-			{"flow_id", i64, false, "", "id in the flow file; generated flows are numbered from 0 by start time"},
+			{"flow_id", i64, false, "", "id in the flow file; flows of services are numbered from 0 by start time, those " +
+				"of job n, from 1, from n × 2^40"},
 			{"src", i32, false, "", "sending host"},
 			{"dst", i32, false, "", "receiving host"},
 			{"size_bytes", i64, false, "bytes", "bytes to deliver, without headers; 0 with src = dst: a compute step, see " +
@@ -74,6 +75,17 @@ var (
 			{"after_row", i64, false, "", "row in table flows of the flow that it waits for"},
 			{"after_flow_id", i64, false, "", "flow that it waits for"},
 			{"delay_ns", i64, false, "ns", "time from that flow's delivery to the start"},
+		},
+	}
+	JobFlows = Table{
+		Name: "job_flows", Doc: "What each flow of a job is for. Empty if the scenario has no jobs.",
+		Grain: "flow", Key: []string{"flow_row"}, Sort: []string{"flow_row"},
+		Columns: []Column{
+			{"flow_row", i64, false, "", "row of the flow in table flows"},
+			{"flow_id", i64, false, "", "flow"},
+			{"job", str, false, "", "name of the job; also the service of the flow"},
+			{"iteration", i32, false, "", "iteration, from 0"},
+			{"kind", str, false, "", "compute, activations, gradients, tensor, expert, or the collective of a step"},
 		},
 	}
 	Rejects = Table{

@@ -16,6 +16,7 @@ import (
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/format"
 	"parsimon/stages/workload"
+	"parsimon/stages/workload/jobs"
 )
 
 // canonicalVersion changes whenever the same scenario would come to other rows: a change of how
@@ -61,6 +62,7 @@ type canonicalWorkload struct {
 	DurationNS int64              `json:"duration_ns,omitempty"`
 	FlowsCount int64              `json:"flows_count,omitempty"`
 	Services   []canonicalService `json:"services,omitempty"`
+	Jobs       []jobs.Job         `json:"jobs,omitempty"`
 }
 
 type canonicalService struct {
@@ -215,7 +217,8 @@ func (s *Scenario) canonicalWorkload(n *topology.Network) (c canonicalWorkload, 
 		c.Services = append(c.Services, canonicalService{v.Name, v.VNet, digestMatrix(v.Matrix), digestSizes(v.Sizes),
 			v.Sigma, v.Share, v.Racks, v.Pairs, v.Poisson, v.TwinOf, v.Hosts})
 	}
-	return c, nil
+	c.Jobs, err = s.Jobs(n)
+	return c, err
 }
 
 // failed keeps what has failed of a cable.

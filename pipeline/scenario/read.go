@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 
 	"parsimon/datasets"
@@ -172,8 +173,8 @@ func (s *Scenario) parseTopologyFile(file string, data []byte) error {
 	return err
 }
 
-// readWorkload reads key workload: a flow file, or what to generate flows from, but not both. The load is the expected
-// one of the most loaded link; exactly one of duration and flows_count says when to stop.
+// readWorkload reads key workload: a flow file, or services and jobs to generate flows from, but not both. The load is
+// the expected one of the most loaded link; exactly one of duration and flows_count says when to stop.
 func (r *scenarioReader) readWorkload(f tree.Field) error {
 	w := &r.workload
 	var generated []string // keys that only generated workloads have
@@ -192,6 +193,8 @@ func (r *scenarioReader) readWorkload(f tree.Field) error {
 		},
 		"services": only(r.readServices),
 		"vnets":    only(r.readVNets),
+		"jobs":     only(r.readJobs),
+		"only":     only(func(f tree.Field) (err error) { w.only, err = f.List(); return err }),
 		"max_load": only(tree.ReadFloat(&w.maxLoad, true, "above 0 and below 1", loadInRange)),
 		"duration": only(tree.ReadQuantity(&w.durationNS, units.Duration, 1, maxDurationNS)),
 		"flows_count": only(tree.ReadParsed(&w.flowsCount, func(text string) (int64, error) {
@@ -202,6 +205,7 @@ func (r *scenarioReader) readWorkload(f tree.Field) error {
 			return v, err
 		})),
 	})
+	sameAsService := func(j jobSpec) bool { return r.service(j.Name) != nil }
 	switch {
 	case err != nil:
 		return err
@@ -211,8 +215,16 @@ func (r *scenarioReader) readWorkload(f tree.Field) error {
 		return nil
 	case r.unusedVNet() != nil:
 		return r.unusedVNet().at.Failf("no service is in virtual network %q", r.unusedVNet().name)
+	case len(w.services)+len(w.jobs) == 0:
+		return f.Failf("needs services, jobs, or flows: FILE")
+	case slices.ContainsFunc(w.jobs, sameAsService):
+		return w.jobs[slices.IndexFunc(w.jobs, sameAsService)].at.Failf("is named like a service")
+	case len(w.jobs) == 0 && len(w.only) > 0:
+		return w.only[0].Failf("there is no job")
+	case len(w.services) == 0 && w.maxLoad > 0 || len(w.services) == 0 && w.durationNS+w.flowsCount > 0:
+		return f.Failf("has no services, and so max_load, duration and flows_count have no meaning")
 	case len(w.services) == 0:
-		return f.Failf("needs services, or flows: FILE")
+		return nil
 	case w.maxLoad == 0:
 		return f.Failf("needs max_load")
 	case (w.durationNS > 0) == (w.flowsCount > 0):

@@ -47,13 +47,15 @@ type Scenario struct {
 	digests      map[string]string     // of files, by path, size and time: see FileDigest
 }
 
-// A workloadSpec is a flow file, a workload of the lake or services.
+// A workloadSpec is a flow file, a workload of the lake, or services and jobs.
 type workloadSpec struct {
 	flowFile     string
 	ingested     *Ingested
 	fromNS, toNS int64 // of the ingested one, flows that start there; toNS 0: to its end
 	services     []serviceSpec
 	vnets        []vnetSpec
+	jobs         []jobSpec
+	only         []tree.Field // names of the jobs that run; nil: all
 	maxLoad      float64
 	durationNS   int64 // or
 	flowsCount   int64
@@ -229,8 +231,8 @@ func (s *Scenario) MaxLoad() float64 { return s.workload.maxLoad }
 
 // SetMaxLoad changes the expected load of the most loaded link, above 0 and below 1.
 func (s *Scenario) SetMaxLoad(load float64) error {
-	if s.traced() {
-		return errors.New("the flows come from a trace, and so has their load")
+	if len(s.workload.services) == 0 {
+		return errors.New("only services have an expected load, and the workload has none")
 	}
 	if !loadInRange(load) {
 		return fmt.Errorf("is %v, must be above 0 and below 1", load)
@@ -241,8 +243,8 @@ func (s *Scenario) SetMaxLoad(load float64) error {
 
 // SetDuration changes for how long flows start ("500ms"), in place of a number of flows too.
 func (s *Scenario) SetDuration(text string) error {
-	if s.traced() {
-		return errors.New("the flows come from a trace, and so does their duration")
+	if len(s.workload.services) == 0 {
+		return errors.New("only services have a duration, and the workload has none")
 	}
 	ns, err := units.Parse(text, units.Duration)
 	if err != nil {

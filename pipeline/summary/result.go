@@ -26,6 +26,7 @@ type Result struct {
 	Flows       int64                `json:"flows"`
 	Percentiles []PercentilesResult  `json:"percentiles"`
 	Services    []PercentilesResult  `json:"services"` // those with the most flows first
+	Jobs        []JobResult          `json:"jobs,omitempty"`
 	Warnings    []string             `json:"warnings"`
 	Stages      []engine.Report      `json:"stages"`
 	Cases       stages.SimulateStats `json:"link_cases"`
@@ -87,6 +88,9 @@ func ReadResult(ctx context.Context, e *pipeline.Estimation) (_ *Result, err err
 		return nil, err
 	}
 	if r.Services, err = percentiles(ctx, e, db, queries.SlowdownByService); err != nil {
+		return nil, err
+	}
+	if r.Jobs, err = jobResults(ctx, e, db); err != nil {
 		return nil, err
 	}
 	slices.SortStableFunc(r.Services, func(a, b PercentilesResult) int { return cmp.Compare(b.Flows, a.Flows) })

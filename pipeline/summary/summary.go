@@ -46,6 +46,9 @@ func Answer(ctx context.Context, e *pipeline.Estimation) (_ *text.Answer, err er
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	if err := addJobs(ctx, a, e, db); err != nil {
+		return nil, err
+	}
 	a.Linef("\nSlowdown (FCT / ideal FCT) by flow size")
 	if err := addQuery(ctx, a, e, db, queries.SlowdownBySize, nil); err != nil {
 		return nil, err

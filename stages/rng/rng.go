@@ -22,6 +22,7 @@ const (
 	Start     Kind = 16 // starts of flows whose records have a resolution of seconds
 	Window    Kind = 21 // windows of time that are drawn, by stratum
 	Carried   Kind = 22 // when a flow that is active when a window begins is simulated first
+	Placement Kind = 23 // hosts of a job
 	Feedback  Kind = 20 // which pass's marks the feedback has
 )
 

@@ -43,6 +43,10 @@ the cache. Stages that are run one by one remove nothing, unless
 they run in shards (--shard). The scenario's id is a hash of everything the results depend on. Rows of
 a flow file that cannot be simulated go to table rejects.
 
+Flows may wait for others: columns after (flow ids with spaces between) and delay_ns of a flow file, or
+jobs in a scenario file (small.yaml lists their keys). The whole network is simulated then; start_ns in
+slowdowns and exact_fcts is the start that came out, and the summary has the times of the jobs.
+
 With --within, a run estimates windows of time instead of the whole workload, round by round, until the
 percentiles of --of and --by are known to that precision or the --budget is spent:
 

@@ -41,7 +41,8 @@ func (s *scenarioFlags) declare(f *pflag.FlagSet) {
 
 func (s *scenarioFlags) declareInput(f *pflag.FlagSet) {
 	f.StringVar(&s.topology, "topology", "", "topology: a file or directory (parsimon help topology), or the name of one that ships; instead of a scenario file")
-	f.StringVar(&s.flows, "flows", "", "flow file (.parquet, .jsonl or CSV with src, dst, size_bytes, start_ns and, if there, flow_id, service, vnet), with --topology; other formats: parsimon ingest")
+	f.StringVar(&s.flows, "flows", "", "flow file (.parquet, .jsonl or CSV with src, dst, size_bytes, start_ns "+
+		"and, if there, flow_id, service, vnet, after, delay_ns), with --topology; other formats: parsimon ingest")
 	f.StringVar(&s.workload, "workload", "", "workload that was ingested into the lake (parsimon ingest): its name, or the first letters of one that is a hash; on the topology of the ingest, or another --topology")
 	f.StringVar(&s.from, "from", "", "of a workload, flows that start from then on: ns, or a time such as 2026-01-31T09:00:00Z")
 	f.StringVar(&s.to, "to", "", "of a workload, flows that start before then")

@@ -1,0 +1,156 @@
+package jobs
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+)
+
+// A Collective is an operation of all ranks of a group on a number of bytes.
+type Collective struct {
+	Kind      string `json:"kind"`
+	Algorithm string `json:"algorithm"`
+	Bytes     int64  `json:"bytes"`
+}
+
+// An algorithm sends what a collective does. Rank i of the group begins after the flows after[i], and has its result
+// after the flows that it returns.
+type algorithm struct {
+	kind, name string
+	run        func(g *generator, kind string, group []int, bytes int64, after [][]int64) (done [][]int64)
+}
+
+// algorithms of the collectives, the default of each kind first.
+var algorithms = []algorithm{
+	{"all-reduce", "ring", ring(2)},
+	{"all-reduce", halvingDoubling, func(g *generator, kind string, group []int, s int64, after [][]int64) [][]int64 {
+		n := len(group)
+		after = g.rounds(kind, group, after, log2(n), func(r, i int) (int, int64) { return i ^ n>>(r+1), part(s, 2<<r) })
+		return g.rounds(kind, group, after, log2(n), func(r, i int) (int, int64) { return i ^ 1<<r, part(s, n>>r) })
+	}},
+	{"all-reduce", "tree", func(g *generator, kind string, group []int, s int64, after [][]int64) [][]int64 {
+		after = g.rounds(kind, group, after, log2(len(group)), func(r, i int) (int, int64) {
+			if i%(2<<r) == 1<<r {
+				return i - 1<<r, s
+			}
+			return none, 0
+		})
+		return broadcast(g, kind, group, s, after)
+	}},
+	{"reduce-scatter", "ring", ring(1)},
+	{"all-gather", "ring", ring(1)},
+	{"all-to-all", "pairwise", func(g *generator, kind string, group []int, s int64, after [][]int64) [][]int64 {
+		n := len(group)
+		return g.rounds(kind, group, after, n-1, func(r, i int) (int, int64) { return (i + r + 1) % n, part(s, n) })
+	}},
+	{"all-to-all", "direct", func(g *generator, kind string, group []int, s int64, after [][]int64) [][]int64 {
+		n := len(group)
+		done := make([][]int64, n)
+		for r := range n - 1 {
+			for i := range group {
+				to := (i + r + 1) % n
+				f := g.transfer(kind, group[i], group[to], part(s, n), after[i])
+				done[i], done[to] = append(done[i], f), append(done[to], f)
+			}
+		}
+		return done
+	}},
+	{"broadcast", "tree", broadcast},
+	{"pipeline", "chain", func(g *generator, kind string, group []int, s int64, after [][]int64) [][]int64 {
+		return g.rounds(kind, group, after, len(group)-1, func(r, i int) (int, int64) {
+			if i == r {
+				return i + 1, s
+			}
+			return none, 0
+		})
+	}},
+}
+
+// halvingDoubling is the algorithm that needs a power of two of ranks.
+const halvingDoubling = "halving-doubling"
+
+// ring sends a part to the next rank in each round, n-1 times or twice as often.
+func ring(times int) func(*generator, string, []int, int64, [][]int64) [][]int64 {
+	return func(g *generator, kind string, group []int, s int64, after [][]int64) [][]int64 {
+		n := len(group)
+		return g.rounds(kind, group, after, times*(n-1), func(_, i int) (int, int64) { return (i + 1) % n, part(s, n) })
+	}
+}
+
+// broadcast sends down a binomial tree from rank 0.
+func broadcast(g *generator, kind string, group []int, s int64, after [][]int64) [][]int64 {
+	n, last := len(group), log2(len(group))-1
+	return g.rounds(kind, group, after, last+1, func(r, i int) (int, int64) {
+		if far := 1 << (last - r); i%(2*far) == 0 && i+far < n {
+			return i + far, s
+		}
+		return none, 0
+	})
+}
+
+// Check reports a collective that there is not, or that n ranks cannot have. It sets the default algorithm.
+func (c *Collective) Check(n int) error {
+	var kinds, names []string
+	for _, a := range algorithms {
+		if !slices.Contains(kinds, a.kind) {
+			kinds = append(kinds, a.kind)
+		}
+		if a.kind == c.Kind {
+			names = append(names, a.name)
+		}
+	}
+	if len(names) == 0 {
+		return fmt.Errorf("collective %q, want %s", c.Kind, strings.Join(kinds, ", "))
+	}
+	if c.Algorithm == "" {
+		c.Algorithm = names[0]
+	}
+	if !slices.Contains(names, c.Algorithm) {
+		return fmt.Errorf("algorithm %q of %s, want %s", c.Algorithm, c.Kind, strings.Join(names, ", "))
+	}
+	if c.Algorithm == halvingDoubling && n&(n-1) != 0 {
+		return fmt.Errorf("algorithm %s needs a power of two of ranks, not %d", halvingDoubling, n)
+	}
+	return nil
+}
+
+// collective runs a checked collective among a group of ranks; alone a rank has its result at once.
+func (g *generator) collective(c Collective, kind string, group []int, after [][]int64) (done [][]int64) {
+	if len(group) == 1 || c.Bytes == 0 {
+		return after
+	}
+	at := slices.IndexFunc(algorithms, func(a algorithm) bool { return a.kind == c.Kind && a.name == c.Algorithm })
+	return algorithms[at].run(g, kind, group, c.Bytes, after)
+}
+
+// none is the receiver of a rank that does not send in a round.
+const none = -1
+
+// rounds runs n rounds, in each of which rank i of the group sends bytes to another rank or to none.
+func (g *generator) rounds(kind string, group []int, after [][]int64, n int,
+	send func(round, i int) (to int, bytes int64)) [][]int64 {
+	for r := range n {
+		next := make([][]int64, len(group))
+		sends := make([]bool, len(group))
+		for i := range group {
+			if to, bytes := send(r, i); to != none {
+				f := g.transfer(kind, group[i], group[to], bytes, after[i])
+				next[i], next[to], sends[i] = append(next[i], f), append(next[to], f), true
+			}
+		}
+		for i := range group { // what a rank sent came after all that it had waited for
+			if !sends[i] {
+				next[i] = slices.Concat(after[i], next[i])
+			}
+		}
+		after = next
+	}
+	return after
+}
+
+// log2 is the logarithm, rounded up.
+func log2(n int) int { return bits.Len(uint(n - 1)) }
+
+// part is one of n parts, rounded up.
+func part(bytes int64, n int) int64 { return (bytes + int64(n) - 1) / int64(n) }

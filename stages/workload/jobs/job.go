@@ -1,0 +1,135 @@
+package jobs
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// A Job runs a number of iterations on ranks. It has either Steps or Training.
+type Job struct {
+	ID         int       `json:"id"` // its place in the scenario, whichever other jobs run
+	Name       string    `json:"name"`
+	Hosts      []int32   `json:"hosts"` // by rank, each once
+	StartNS    int64     `json:"start_ns"`
+	Iterations int       `json:"iterations"`
+	Steps      []Step    `json:"steps,omitempty"`
+	Training   *Training `json:"training,omitempty"`
+}
+
+// A Step is a time to compute, or a collective of all ranks.
+type Step struct {
+	ComputeNS  int64       `json:"compute_ns,omitempty"`
+	Collective *Collective `json:"collective,omitempty"`
+}
+
+// A Flow is a transfer from one host to another or, with equal hosts and no bytes, a compute step.
+type Flow struct {
+	Src, Dst  int32
+	Bytes     int64
+	Iteration int32
+	Kind      string // compute, or what is sent: gradients, activations, a collective, …
+	After     []int64
+	DelayNS   int64 // from the delivery of the last of After, flows of the job from 0, to the start
+}
+
+// The kinds of flows of Training.
+const (
+	compute     = "compute"
+	activations = "activations"
+	gradients   = "gradients"
+	tensor      = "tensor"
+	expert      = "expert"
+)
+
+// Limits of what a job can ask for.
+const (
+	MaxRanks      = 1 << 16
+	MaxIterations = 1_000_000
+)
+
+// Check reports what is wrong with a job, and sets defaults.
+func (j *Job) Check() error {
+	switch {
+	case len(j.Hosts) < 1 || len(j.Hosts) > MaxRanks:
+		return fmt.Errorf("%d ranks, must be 1 to %d", len(j.Hosts), MaxRanks)
+	case (len(j.Steps) > 0) == (j.Training != nil):
+		return errors.New("needs either steps or training")
+	case j.Training != nil:
+		return j.Training.check(len(j.Hosts))
+	}
+	for i, s := range j.Steps {
+		if (s.ComputeNS > 0) == (s.Collective != nil) {
+			return fmt.Errorf("step %d needs either a time to compute or a collective", i)
+		}
+		if s.Collective != nil {
+			if err := s.Collective.Check(len(j.Hosts)); err != nil {
+				return fmt.Errorf("step %d: %w", i, err)
+			}
+		}
+	}
+	return nil
+}
+
+// Generate calls emit with the flows of a checked job, each after those that it waits for, until one fails.
+// The first flow is a compute step at the start, for which all ranks wait. A rank begins an iteration when it has ended
+// the one before.
+func (j *Job) Generate(emit func(*Flow) error) error {
+	g := &generator{hosts: j.Hosts, emit: emit, tail: make([][]int64, len(j.Hosts))}
+	first := g.add(&Flow{Src: j.Hosts[0], Dst: j.Hosts[0], Kind: compute})
+	all := make([]int, len(j.Hosts))
+	for rank := range all {
+		all[rank], g.tail[rank] = rank, []int64{first}
+	}
+	for i := 0; i < j.Iterations && g.err == nil; i++ {
+		g.iteration = int32(i)
+		if j.Training != nil {
+			newTrainer(g, j.Training).iterate()
+			continue
+		}
+		for _, s := range j.Steps {
+			if s.Collective != nil {
+				g.tail = g.collective(*s.Collective, s.Collective.Kind, all, g.tail)
+			} else {
+				g.compute(all, s.ComputeNS)
+			}
+		}
+	}
+	return g.err
+}
+
+// A generator emits the flows of one job.
+type generator struct {
+	hosts     []int32
+	emit      func(*Flow) error
+	err       error // of emit; nothing is emitted after it
+	next      int64
+	iteration int32
+	tail      [][]int64 // by rank: what its next operation waits for
+}
+
+// add emits a flow and returns its number.
+func (g *generator) add(f *Flow) int64 {
+	f.Iteration = g.iteration
+	f.After = slices.Compact(slices.Sorted(slices.Values(f.After)))
+	if g.err == nil {
+		g.err = g.emit(f)
+	}
+	g.next++
+	return g.next - 1
+}
+
+func (g *generator) transfer(kind string, from, to int, bytes int64, after []int64) int64 {
+	return g.add(&Flow{Src: g.hosts[from], Dst: g.hosts[to], Bytes: bytes, Kind: kind, After: after})
+}
+
+// compute lets ranks compute.
+func (g *generator) compute(ranks []int, ns int64) {
+	if ns == 0 {
+		return
+	}
+	for _, r := range ranks {
+		h := g.hosts[r]
+		g.tail[r] = []int64{g.add(&Flow{Src: h, Dst: h, Kind: compute, After: g.tail[r], DelayNS: ns})}
+	}
+}

@@ -1,0 +1,210 @@
+package jobs_test
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"parsimon/simkernel"
+	"parsimon/simkernel/network"
+	"parsimon/stages/workload/jobs"
+)
+
+// star runs a job on hosts that one switch joins, and returns when each iteration ends and how many flows it had.
+func star(t *testing.T, j *jobs.Job, p simkernel.Params) (ends []int64, transfers int) {
+	t.Helper()
+	n := len(j.Hosts)
+	var links []network.Link
+	for h := range n {
+		for _, ends := range [][2]int32{{int32(h), int32(n)}, {int32(n), int32(h)}} {
+			links = append(links, network.Link{SrcNode: ends[0], DstNode: ends[1], BandwidthBps: starBps, DelayNS: starDelayNS})
+		}
+	}
+	hosts := slices.Repeat([]bool{true}, n)
+	f := network.Flows{}
+	var iteration []int32
+	if err := j.Check(); err != nil {
+		t.Fatal(err)
+	}
+	err := j.Generate(func(x *jobs.Flow) error {
+		f.SizeBytes, f.StartNS = append(f.SizeBytes, x.Bytes), append(f.StartNS, j.StartNS)
+		if x.Src != x.Dst {
+			transfers++
+			f.PathLinks = append(f.PathLinks, 2*x.Src, 2*x.Dst+1)
+		}
+		f.PathEnds = append(f.PathEnds, int32(len(f.PathLinks)))
+		for _, a := range x.After {
+			f.After, f.DelayNS = append(f.After, a), append(f.DelayNS, x.DelayNS)
+		}
+		f.AfterEnds = append(f.AfterEnds, int32(len(f.After)))
+		iteration = append(iteration, x.Iteration)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	feed := []*network.Flows{&f, nil}
+	net, err := network.New(p, network.BufferParams{}, links, append(hosts, false), func() (*network.Flows, error) {
+		next := feed[0]
+		feed = feed[1:]
+		return next, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	net.WaitFor()
+	ends = make([]int64, j.Iterations)
+	err = net.Run(t.Context(), 1, func(r *network.Results) error {
+		for i, row := range r.Row {
+			k := iteration[row]
+			ends[k] = max(ends[k], r.StartNS[i]+r.FCTNS[i])
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ends, transfers
+}
+
+const (
+	starBps     = 100e9
+	starDelayNS = 500
+)
+
+func starParams() simkernel.Params {
+	p := simkernel.DefaultParams()
+	p.PayloadBytes = 9000
+	p.SetWindow(1 << 20) // never binds
+	return p
+}
+
+func hostList(n int) (hosts []int32) {
+	for i := range n {
+		hosts = append(hosts, int32(i))
+	}
+	return hosts
+}
+
+// transferNS is the time of one transfer over the star. Where both directions of the cables send, the ACKs of the other
+// direction take their part of each.
+func transferNS(p *simkernel.Params, bytes int64, bothWays bool) float64 {
+	packets, wire := float64(p.Packets(bytes)), float64(p.PayloadBytes+p.HeaderBytes)
+	first := wire
+	if bothWays {
+		wire += float64(p.AckBytes)
+	}
+	return (packets*wire+first)*8/starBps*1e9 + 2*starDelayNS
+}
+
+func within(t *testing.T, what string, got int64, want float64) {
+	t.Helper()
+	if math.Abs(float64(got)/want-1) > 0.001 {
+		t.Errorf("%s: %d ns, want %.0f", what, got, want)
+	}
+}
+
+// Every collective takes what its formula says, to 0.1%.
+func TestCollectivesTakeWhatFormulasSay(t *testing.T) {
+	p := starParams()
+	one := func(n float64, bytes int64, bothWays bool) float64 { return n * transferNS(&p, bytes, bothWays) }
+	const s = 8 * 3600 * 9000 // bytes
+	for _, c := range []struct {
+		kind, algorithm string
+		ranks           int
+		want            float64
+		transfers       int
+	}{
+		{"all-reduce", "ring", 8, one(14, s/8, true), 14 * 8},
+		{"all-reduce", "ring", 2, one(2, s/2, true), 4},
+		{"all-reduce", "halving-doubling", 8, 2 * (one(1, s/2, true) + one(1, s/4, true) + one(1, s/8, true)), 6 * 8},
+		{"all-reduce", "tree", 8, one(6, s, false), 14},
+		{"reduce-scatter", "ring", 8, one(7, s/8, true), 56},
+		{"all-gather", "ring", 4, one(3, s/4, true), 12},
+		{"all-to-all", "pairwise", 8, one(7, s/8, true), 56},
+		{"broadcast", "tree", 6, one(3, s, false), 5},
+		{"pipeline", "chain", 5, one(4, s, false), 4},
+		{"all-reduce", "", 1, 0, 0},
+	} {
+		step := jobs.Step{Collective: &jobs.Collective{Kind: c.kind, Algorithm: c.algorithm, Bytes: s}}
+		j := jobs.Job{Hosts: hostList(c.ranks), StartNS: 1000, Iterations: 2, Steps: []jobs.Step{step, {ComputeNS: 5000}}}
+		if c.algorithm == "chain" { // its first rank begins again before the last one ends
+			j.Iterations = 1
+		}
+		ends, transfers := star(t, &j, p)
+		name := c.kind + " " + c.algorithm
+		within(t, name, ends[0], 1000+c.want+5000)
+		if j.Iterations == 2 {
+			within(t, name+" twice", ends[1], 1000+2*(c.want+5000))
+		}
+		if transfers != j.Iterations*c.transfers {
+			t.Errorf("%s: %d transfers, want %d an iteration", name, transfers, c.transfers)
+		}
+	}
+}
+
+// All transfers of a direct all-to-all at the same time keep the links busy: it takes up to a
+// tenth longer than the pairwise one, for DCTCP's sake.
+func TestDirectAllToAll(t *testing.T) {
+	p := starParams()
+	p.SetWindow(2 * 9000)
+	j := jobs.Job{Hosts: hostList(4), Iterations: 1,
+		Steps: []jobs.Step{{Collective: &jobs.Collective{Kind: "all-to-all", Algorithm: "direct", Bytes: 36_000_000}}}}
+	ends, transfers := star(t, &j, p)
+	bound := transferNS(&p, 27_000_000, true)
+	if got := float64(ends[0]); transfers != 12 || got < 0.999*bound || got > 1.1*bound {
+		t.Errorf("%d transfers in %v ns, want 12 in %v", transfers, got, bound)
+	}
+}
+
+// A pipeline of P stages and M micro-batches takes (M + P - 1) (forward + backward), and the sends on its critical
+// path; the gradients follow, or overlap. With one stage, tensor slices and experts add up.
+func TestTraining(t *testing.T) {
+	p := starParams()
+	const f, b = 3_000_000, 6_000_000
+	layer := jobs.Layer{Count: 4, ForwardNS: f / 2, BackwardNS: b / 2, ActivationBytes: 9000, GradientBytes: 9_000_000}
+	run := func(name string, tr jobs.Training, want float64) {
+		t.Helper()
+		n := max(1, tr.Data) * max(1, tr.Tensor) * max(1, tr.Pipeline)
+		ends, _ := star(t, &jobs.Job{Hosts: hostList(n), Iterations: 2, Training: &tr}, p)
+		within(t, name, ends[0], want)
+		within(t, name+" twice", ends[1], 2*want)
+	}
+	send := transferNS(&p, 9000, false)
+	run("pipeline", jobs.Training{Pipeline: 2, MicroBatches: 4, Layers: []jobs.Layer{layer}}, 5*(f+b)+5*send)
+	reduce := 2 * transferNS(&p, 4_500_000, true) // of a layer
+	run("data", jobs.Training{Data: 2, MicroBatches: 3, Layers: []jobs.Layer{layer}}, 3*2*(f+b)+4*reduce)
+	run("overlap", jobs.Training{Data: 2, MicroBatches: 3, Layers: []jobs.Layer{layer}, Overlap: true}, 3*2*(f+b)+reduce)
+	layer.GradientBytes, layer.TensorBytes, layer.ExpertBytes = 0, 9_000_000, 18_000_000
+	parts := 2 * 2 * 4 * reduce // both directions, twice, of four layers
+	run("tensor", jobs.Training{Tensor: 2, Layers: []jobs.Layer{layer}}, 2*(f+b)+parts)
+	run("tensor in a server", jobs.Training{Tensor: 2, LocalBps: 100e9, Layers: []jobs.Layer{layer}},
+		2*(f+b)+16*9_000_000*8/100.0)
+	exchange := transferNS(&p, 9_000_000, true)
+	run("expert", jobs.Training{Data: 4, Expert: 2, Layers: []jobs.Layer{layer}}, 2*(f+b)+16*exchange)
+}
+
+// What cannot be is said.
+func TestCheck(t *testing.T) {
+	layers := []jobs.Layer{{Count: 3}}
+	steps := func(kind, algorithm string) []jobs.Step {
+		return []jobs.Step{{Collective: &jobs.Collective{Kind: kind, Algorithm: algorithm, Bytes: 1}}}
+	}
+	for want, j := range map[string]jobs.Job{
+		"0 ranks":                           {},
+		"either steps or training":          {Hosts: hostList(1)},
+		"either a time to compute":          {Hosts: hostList(1), Steps: []jobs.Step{{}}},
+		`collective "x", want all-reduce`:   {Hosts: hostList(2), Steps: steps("x", "")},
+		`algorithm "x" of broadcast, want`:  {Hosts: hostList(2), Steps: steps("broadcast", "x")},
+		"needs a power of two of ranks":     {Hosts: hostList(3), Steps: steps("all-reduce", "halving-doubling")},
+		"data 1 × tensor 1 × pipeline 2 is": {Hosts: hostList(3), Training: &jobs.Training{Pipeline: 2, Layers: layers}},
+		"expert 2 does not divide data 3":   {Hosts: hostList(3), Training: &jobs.Training{Data: 3, Expert: 2, Layers: layers}},
+		"3 layers, must be 1 to 100000, a":  {Hosts: hostList(2), Training: &jobs.Training{Pipeline: 2, Layers: layers}},
+		"tensor is 1":                       {Hosts: hostList(1), Training: &jobs.Training{LocalBps: 1, Layers: layers}},
+	} {
+		if err := j.Check(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}

@@ -1,0 +1,260 @@
+package jobs
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Training is a model that ranks train together, divided in the order of Megatron-LM (Narayanan et al., SC'21): rank
+// t + Tensor × (d + Data × p) has tensor slice t, data slice d and pipeline stage p.
+//
+// Each stage has an equal part of the layers, and runs the schedule 1F1B of that paper: stage p of P begins with P-p-1
+// micro-batches forward, continues with one forward and one backward in turn, and ends with the rest backward. It sends
+// activations to the next stage, and their gradients back, while it goes on. A layer is its compute, two all-reduces of
+// TensorBytes by the Tensor ranks that share it (Shoeybi et al., arXiv:1909.08053), and two all-to-alls of ExpertBytes
+// by Expert ranks of successive data slices (Lepikhin et al., GShard, ICLR'21), in both directions. At the end of the
+// last micro-batch the Data ranks all-reduce GradientBytes of each layer, one layer after the other.
+type Training struct {
+	Data         int     `json:"data"`
+	Tensor       int     `json:"tensor"`
+	Pipeline     int     `json:"pipeline"`
+	Expert       int     `json:"expert"` // divides Data
+	MicroBatches int     `json:"micro_batches"`
+	Layers       []Layer `json:"layers"`
+	// LocalBps is the bandwidth inside a server, from one of the Tensor ranks to the next; their all-reduces then are
+	// compute time, 2 (n-1)/n TensorBytes / LocalBps each, as in an idle ring. 0: they cross the network.
+	LocalBps int64 `json:"local_bps,omitempty"`
+	// Gradients is the algorithm of all-reduce.
+	Gradients string `json:"gradients"`
+	// Overlap lets the gradients of a layer be sent while the layers before it compute; else all are sent at the end.
+	Overlap bool `json:"overlap"`
+}
+
+// Layer is a number of successive layers, what one rank computes of each for one micro-batch, and what it sends.
+type Layer struct {
+	Count           int   `json:"count"`
+	ForwardNS       int64 `json:"forward_ns"`
+	BackwardNS      int64 `json:"backward_ns"`
+	GradientBytes   int64 `json:"gradient_bytes"`
+	ActivationBytes int64 `json:"activation_bytes"`
+	TensorBytes     int64 `json:"tensor_bytes"`
+	ExpertBytes     int64 `json:"expert_bytes"`
+}
+
+// MaxMicroBatches and MaxLayers bound a model.
+const (
+	MaxMicroBatches = 100_000
+	MaxLayers       = 100_000
+)
+
+func (t *Training) check(ranks int) error {
+	for _, v := range []*int{&t.Data, &t.Tensor, &t.Pipeline, &t.Expert, &t.MicroBatches} {
+		*v = max(*v, 1)
+	}
+	if n := t.Data * t.Tensor * t.Pipeline; n != ranks {
+		return fmt.Errorf("data %d × tensor %d × pipeline %d is %d ranks, and the job has %d", t.Data, t.Tensor, t.Pipeline,
+			n, ranks)
+	}
+	if t.Data%t.Expert != 0 {
+		return fmt.Errorf("expert %d does not divide data %d", t.Expert, t.Data)
+	}
+	layers := 0
+	for _, l := range t.Layers {
+		layers += l.Count
+	}
+	if layers < 1 || layers > MaxLayers || layers%t.Pipeline != 0 {
+		return fmt.Errorf("%d layers, must be 1 to %d, a multiple of pipeline %d", layers, MaxLayers, t.Pipeline)
+	}
+	if t.LocalBps > 0 && t.Tensor == 1 {
+		return errors.New("local is the bandwidth among tensor ranks, and tensor is 1")
+	}
+	c := Collective{Kind: "all-reduce", Algorithm: t.Gradients, Bytes: 1}
+	if err := c.Check(t.Data); err != nil {
+		return fmt.Errorf("gradients: %w", err)
+	}
+	t.Gradients = c.Algorithm
+	return nil
+}
+
+// A trainer generates one iteration.
+type trainer struct {
+	*generator
+	*Training
+	layers    []Layer   // one each
+	sending   [][]int64 // by rank: its last flows of gradients
+	forward   []progress
+	backward  []progress
+	perStage  int
+	warm, did []int // by stage: micro-batches forward before the first backward; operations that it did
+}
+
+// progress is what a stage has sent on in one direction.
+type progress struct {
+	done    int       // micro-batches
+	arrives [][]int64 // by micro-batch: the flows of each rank of the stage
+}
+
+func newTrainer(g *generator, t *Training) *trainer {
+	x := &trainer{generator: g, Training: t, sending: make([][]int64, len(g.hosts)),
+		forward: make([]progress, t.Pipeline), backward: make([]progress, t.Pipeline), did: make([]int, t.Pipeline)}
+	for _, l := range t.Layers {
+		x.layers = append(x.layers, slices.Repeat([]Layer{l}, l.Count)...)
+	}
+	x.perStage = len(x.layers) / t.Pipeline
+	for p := range t.Pipeline {
+		x.warm = append(x.warm, min(t.Pipeline-p-1, t.MicroBatches))
+	}
+	return x
+}
+
+// iterate runs what stages can, until all have done all.
+func (x *trainer) iterate() {
+	for left := 2 * x.MicroBatches * x.Pipeline; left > 0; {
+		for p := range x.Pipeline {
+			for x.did[p] < 2*x.MicroBatches && x.step(p) {
+				x.did[p]++
+				left--
+			}
+		}
+	}
+	for p := range x.Pipeline {
+		if !x.Overlap {
+			for i := x.perStage - 1; i >= 0; i-- {
+				x.reduce(p, x.layers[p*x.perStage+i])
+			}
+		}
+		for _, r := range x.stage(p) {
+			x.tail[r] = slices.Concat(x.tail[r], x.sending[r])
+		}
+	}
+}
+
+// step runs the next micro-batch of a stage, if what it needs was sent.
+func (x *trainer) step(p int) bool {
+	k, m := x.did[p], x.MicroBatches
+	isForward := k < x.warm[p] || k < 2*m-x.warm[p] && (k-x.warm[p])%2 == 0
+	to, from := &x.forward[p], (*progress)(nil)
+	next := p + 1
+	if isForward && p > 0 {
+		from = &x.forward[p-1]
+	}
+	if !isForward {
+		to, next = &x.backward[p], p-1
+		if p < x.Pipeline-1 {
+			from = &x.backward[p+1]
+		}
+	}
+	if from != nil && from.done <= to.done {
+		return false
+	}
+	ranks := x.stage(p)
+	if from != nil {
+		for i, r := range ranks {
+			x.tail[r] = append(slices.Clone(x.tail[r]), from.arrives[to.done][i])
+		}
+		from.arrives[to.done] = nil
+	}
+	x.compute(p, isForward, !isForward && to.done == m-1)
+	to.done++
+	var sent []int64
+	if next >= 0 && next < x.Pipeline {
+		boundary := x.layers[max(p, next)*x.perStage-1] // the last layer of the earlier of the two stages
+		for i, r := range ranks {
+			sent = append(sent, x.transfer(activations, r, x.stage(next)[i], max(1, boundary.ActivationBytes), x.tail[r]))
+		}
+	}
+	to.arrives = append(to.arrives, sent)
+	return true
+}
+
+// compute runs the layers of a stage. Those between which nothing is sent are one compute step.
+func (x *trainer) compute(p int, isForward, last bool) {
+	ranks := x.stage(p)
+	ns := int64(0)
+	for i := range x.perStage {
+		l := x.layers[p*x.perStage+i]
+		ns += l.ForwardNS
+		if !isForward {
+			l = x.layers[(p+1)*x.perStage-1-i]
+			ns += l.BackwardNS - l.ForwardNS
+		}
+		reduces := last && x.Overlap && x.Data > 1 && l.GradientBytes > 0
+		tensors := x.Tensor > 1 && x.LocalBps == 0 && l.TensorBytes > 0
+		experts := x.Expert > 1 && l.ExpertBytes > 0
+		if x.LocalBps > 0 {
+			bits := 8 * float64(l.TensorBytes) * 2 * float64(x.Tensor-1) / float64(x.Tensor)
+			ns += 2 * int64(math.Round(bits/float64(x.LocalBps)*1e9))
+		}
+		if !reduces && !tensors && !experts {
+			continue
+		}
+		x.generator.compute(ranks, ns)
+		ns = 0
+		for range 2 {
+			x.among(ranks, x.Tensor, 1, Collective{"all-reduce", "ring", l.TensorBytes}, tensors, tensor)
+		}
+		for range 2 {
+			x.among(ranks, x.Expert, x.Tensor, Collective{"all-to-all", "pairwise", l.ExpertBytes}, experts, expert)
+		}
+		if reduces {
+			x.reduce(p, l)
+		}
+	}
+	x.generator.compute(ranks, ns)
+}
+
+// among runs a collective in each group of n ranks, stride apart, of a stage.
+func (x *trainer) among(ranks []int, n, stride int, c Collective, wanted bool, kind string) {
+	if !wanted {
+		return
+	}
+	for _, group := range groups(ranks, n, stride) {
+		after := make([][]int64, n)
+		for i, r := range group {
+			after[i] = x.tail[r]
+		}
+		for i, done := range x.collective(c, kind, group, after) {
+			x.tail[group[i]] = done
+		}
+	}
+}
+
+// reduce sends the gradients of a layer once those before it are sent.
+func (x *trainer) reduce(p int, l Layer) {
+	for _, group := range groups(x.stage(p), x.Data, x.Tensor) {
+		after := make([][]int64, len(group))
+		for i, r := range group {
+			after[i] = slices.Concat(x.tail[r], x.sending[r])
+		}
+		c := Collective{"all-reduce", x.Gradients, l.GradientBytes}
+		for i, done := range x.collective(c, gradients, group, after) {
+			x.sending[group[i]] = done
+		}
+	}
+}
+
+// stage lists the ranks of a pipeline stage.
+func (x *trainer) stage(p int) []int {
+	n := x.Tensor * x.Data
+	ranks := make([]int, n)
+	for i := range ranks {
+		ranks[i] = p*n + i
+	}
+	return ranks
+}
+
+// groups divides ranks into groups of n whose members stand stride apart.
+func groups(ranks []int, n, stride int) (all [][]int) {
+	for first := 0; first < len(ranks); first += n * stride {
+		for k := range stride {
+			group := make([]int, n)
+			for i := range group {
+				group[i] = ranks[first+k+i*stride]
+			}
+			all = append(all, group)
+		}
+	}
+	return all
+}
