@@ -55,9 +55,14 @@ func LoadWith(path string, settings []Setting) (*Scenario, error) {
 	for _, s := range settings {
 		said = append(said, s.String())
 	}
-	for _, s := range kindFirst(settings) {
-		if err := apply(top.Value, s); err != nil {
-			return nil, fmt.Errorf("%s: --set %s: %w", path, s, err)
+	for _, kinds := range []bool{true, false} { // a new kind of transport resets the constants
+		for _, s := range settings {
+			if (s.Key == kindKey) != kinds {
+				continue
+			}
+			if err := apply(top.Value, s); err != nil {
+				return nil, fmt.Errorf("%s: --set %s: %w", path, s, err)
+			}
 		}
 	}
 	sc, err = read(top, dir)
@@ -76,21 +81,6 @@ const (
 	kindKey   = "transport.kind"
 	windowKey = "transport.window"
 )
-
-// kindFirst returns settings with those of the transport's kind first, since a new kind resets the constants.
-func kindFirst(settings []Setting) []Setting {
-	sorted := slices.Clone(settings)
-	slices.SortStableFunc(sorted, func(a, b Setting) int {
-		switch {
-		case a.Key == kindKey && b.Key != kindKey:
-			return -1
-		case a.Key != kindKey && b.Key == kindKey:
-			return 1
-		}
-		return 0
-	})
-	return sorted
-}
 
 // apply changes one key.
 func apply(top *tree.Value, s Setting) error {

@@ -29,11 +29,11 @@ func formats() []format {
 		{"tables", tablesDoc, detectTables, readTables},
 		{"cabling", cablingDoc, detectCabling, readCabling},
 		{"sonic", sonicDoc, detectSONiC, readSONiC},
-		{"hpcc", hpccDoc, detectHPCC, readHPCC},
+		{"hpcc", hpccDoc, func(s *source) bool { return s.single(".txt") }, readHPCC},
 		{"containerlab", containerlabDoc, detectContainerlab, readContainerlab},
-		{"yaml", yamlDoc, detectYAML, readYAML},
+		{"yaml", yamlDoc, func(s *source) bool { return s.single(".yaml", ".yml") }, readYAML},
 		{"batfish", batfishDoc, detectBatfish, readBatfish},
-		{"json", jsonDoc, detectJSON, readJSON},
+		{"json", jsonDoc, func(s *source) bool { return s.single(".json") }, readJSON},
 	}
 }
 
@@ -172,38 +172,40 @@ func Of(path string) string {
 	if err != nil {
 		return ""
 	}
-	s := &source{path: path, files: files}
+	return (&source{path: path, files: files}).format().name
+}
+
+// format detects the format; the zero format is an unknown one.
+func (s *source) format() format {
 	for _, f := range formats() {
 		if f.detect(s) {
-			return f.name
+			return f
 		}
 	}
-	return ""
+	return format{}
 }
 
 func load(s *source, o *Options) (*Loaded, error) {
-	for _, f := range formats() {
-		if !f.detect(s) {
-			continue
-		}
-		d, err := f.read(s, o)
-		if err != nil {
-			return nil, fmt.Errorf("topology: %w", err)
-		}
-		l := &Loaded{Format: f.name, Files: s.files}
-		if l.Network = d.finish(s.files, o); l.Network != nil {
-			said, err := l.Network.SetDelays(o.Delays)
-			if err != nil {
-				return nil, fmt.Errorf("topology %s: %w", s.path, err)
-			}
-			for _, text := range said {
-				d.note("%s", text)
-			}
-		}
-		l.take(d)
-		return l, nil
+	f := s.format()
+	if f.read == nil {
+		return nil, errors.Join(s.err, unknownFormat(s.path))
 	}
-	return nil, errors.Join(s.err, unknownFormat(s.path))
+	d, err := f.read(s, o)
+	if err != nil {
+		return nil, fmt.Errorf("topology: %w", err)
+	}
+	l := &Loaded{Format: f.name, Files: s.files}
+	if l.Network = d.finish(s.files, o); l.Network != nil {
+		said, err := l.Network.SetDelays(o.Delays)
+		if err != nil {
+			return nil, fmt.Errorf("topology %s: %w", s.path, err)
+		}
+		for _, text := range said {
+			d.note("%s", text)
+		}
+	}
+	l.take(d)
+	return l, nil
 }
 
 // AllNotes are the notes, and what was repaired.
@@ -270,7 +272,7 @@ func Files(path string) ([]string, error) {
 		}
 	}
 	return nil, fmt.Errorf("topology %s: the directory holds neither nodes and links (.csv or .parquet), nor layer1_topology.json, "+
-		"nor a *.clab.yml file, nor files of SONiC switches (config_db.json, minigraph.xml, lldp.json)", path)
+		"nor a *.clab.yml file, nor files of SONiC switches (config_db.json, lldp.json, lldp.txt)", path)
 }
 
 func extension(path string) string { return strings.ToLower(filepath.Ext(path)) }

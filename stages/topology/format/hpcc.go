@@ -22,8 +22,6 @@ the cables is ignored.
 // maxHPCCNodes bounds what three numbers in a file can ask for.
 const maxHPCCNodes = 1 << 24
 
-func detectHPCC(s *source) bool { return s.single(".txt") }
-
 func readHPCC(s *source, _ *Options) (*draft, error) {
 	data, err := s.read(s.files[0])
 	if err != nil {

@@ -18,8 +18,6 @@ spine, switch; name, pod and rack are optional.
    "links": [{"a": 0, "b": 2, "bandwidth": 10000000000, "delay": 1000},
              {"a": 1, "b": 2, "bandwidth": 10000000000, "delay": 1000}]}`
 
-func detectJSON(s *source) bool { return s.single(".json") }
-
 // readJSON reads the document in the order that gives links their ids: the racks of a pod with their hosts' cables, the
 // pod's other cables, the cables between pods, then the plain lists.
 func readJSON(s *source, _ *Options) (*draft, error) {

@@ -1,110 +1,17 @@
 package format
 
 import (
-	"bytes"
-	"cmp"
-	"encoding/xml"
-	"errors"
-	"io"
 	"regexp"
-	"slices"
-	"strconv"
 	"strings"
 
 	"parsimon/schema/tree"
 	"parsimon/stages/topology"
 )
 
-// Neighbours of SONiC switches that their configurations do not list: minigraph.xml, and what LLDP has found.
+// Neighbours of SONiC switches that their configurations do not list: what LLDP has found.
 
 // managementPort matches the ports of a switch's own management.
 var managementPort = regexp.MustCompile(`(?i)^(eth0$|mgmt|management|ma\d)`)
-
-// A minigraphDevice is the type of a device.
-type minigraphDevice struct {
-	Type        string `xml:"type,attr"`
-	Hostname    string
-	ElementType string
-}
-
-// A minigraphLink is a link of the network (DeviceInterfaceLink), or of another (DeviceMgmtLink, DeviceSerialLink).
-type minigraphLink struct {
-	ElementType, StartDevice, StartPort, EndDevice, EndPort, Bandwidth string
-}
-
-// minigraph reads the links of minigraph.xml (DeviceLinkBase) and the types of devices (Device), at any depth.
-func (r *sonicReader) minigraph(file string, data []byte) {
-	x := xml.NewDecoder(bytes.NewReader(data))
-	local := sonicFileName(file)
-	for path := []string{}; ; {
-		token, err := x.Token()
-		line, _ := x.InputPos()
-		at := place{file: file, line: line}
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		switch v := token.(type) {
-		case xml.StartElement:
-			if path = append(path, v.Name.Local); slices.Contains([]string{"Device", "DeviceLinkBase"}, v.Name.Local) {
-				path = path[:len(path)-1]
-			}
-			switch v.Name.Local {
-			case "Device":
-				var d minigraphDevice
-				if err = x.DecodeElement(&d, &v); err == nil && d.Hostname != "" {
-					r.minigraphDevice(d, at)
-				}
-			case "DeviceLinkBase":
-				var l minigraphLink
-				if err = x.DecodeElement(&l, &v); err == nil {
-					r.minigraphLink(l, at, local)
-				}
-			}
-		case xml.EndElement:
-			path = path[:len(path)-1]
-		case xml.CharData: // the file's own switch comes before what refers to it
-			if name := strings.TrimSpace(string(v)); len(path) == 2 && path[1] == "Hostname" && name != "" {
-				local = name
-			}
-		}
-		if err != nil {
-			r.faults = append(r.faults, *syntaxFault(file, line, "not readable as XML: %v", err))
-			return
-		}
-	}
-}
-
-func (r *sonicReader) minigraphDevice(d minigraphDevice, at place) {
-	kind := cmp.Or(d.ElementType, d.Type)
-	if own := r.switches[d.Hostname]; own != nil && own.kind == "" {
-		own.kind = sonicKind(kind)
-	}
-	r.kind(d.Hostname, kind, at)
-}
-
-// minigraphLink takes a link of the minigraph of a switch: its own, or one between others.
-func (r *sonicReader) minigraphLink(l minigraphLink, at place, local string) {
-	switch {
-	case l.ElementType != "" && l.ElementType != "DeviceInterfaceLink":
-		r.leaveOut()
-		return
-	case l.StartDevice == "" || l.EndDevice == "":
-		r.fault(at, topology.FaultFormat, "DeviceLinkBase has no StartDevice or no EndDevice")
-		return
-	}
-	a, b, bps := end{l.StartDevice, l.StartPort}, end{l.EndDevice, l.EndPort}, int64(0)
-	if v, err := strconv.ParseInt(strings.TrimSpace(l.Bandwidth), 10, 64); err == nil && v > 0 && v < 10_000_000 {
-		bps = v * 1e6
-	}
-	if b.device == local {
-		a, b = b, a
-	}
-	if a.device == local {
-		r.of(local, place{file: at.file, line: 1}).take(sonicNeighbor{a.port, b.device, b.port, bps, at}, sonicMinigraph)
-		return
-	}
-	r.others = append(r.others, sighting{a: a, b: b, bps: bps, delayNS: -1, at: at})
-}
 
 // lldpJSON reads the output of lldpctl -f json: lldp.interface is a list of objects, or one object, by local port.
 func (r *sonicReader) lldpJSON(file string, data []byte) {
@@ -168,7 +75,7 @@ func (n *lldpNeighbor) capability(name string, on bool) {
 // lldp takes a neighbour that LLDP has found.
 func (r *sonicReader) lldp(n lldpNeighbor) {
 	if managementPort.MatchString(n.local) {
-		r.leaveOut()
+		r.count(1, "cable", "left out: %s of the management and console networks")
 		return
 	}
 	if n.device == "" {
@@ -190,13 +97,14 @@ func (r *sonicReader) lldp(n lldpNeighbor) {
 	if n.station && !n.forwards {
 		r.kinds = append(r.kinds, device{name: n.device, kind: topology.KindHost, at: n.at})
 	}
-	at := place{file: n.at.file, line: 1}
-	r.of(sonicFileName(n.at.file), at).take(sonicNeighbor{n.local, n.device, n.port, bps, n.at}, sonicLLDP)
+	if v := r.of(sonicFileName(n.at.file), place{file: n.at.file, line: 1}); !v.listed {
+		v.neighbors = append(v.neighbors, sonicNeighbor{n.local, n.device, n.port, bps, n.at})
+	}
 }
 
-// lldpText reads "show lldp table", whose columns the dashes under its header mark, or "show lldp neighbors".
+// lldpText reads "show lldp table", whose columns begin where their headers do, or "show lldp neighbors".
 func (r *sonicReader) lldpText(file string, data []byte) {
-	var columns [][2]int
+	var columns []int
 	var n lldpNeighbor
 	found := 0
 	flush := func() {
@@ -210,16 +118,25 @@ func (r *sonicReader) lldpText(file string, data []byte) {
 		line = strings.TrimRight(line, "\r ")
 		at := place{file: file, line: i + 1}
 		switch {
-		case strings.HasPrefix(line, "---") && strings.Contains(line, " "):
-			columns = dashes(line)
-		case strings.HasPrefix(line, "---") || strings.HasPrefix(line, "Total"):
+		case strings.HasPrefix(line, "LocalPort"):
+			for _, header := range []string{"LocalPort", "RemoteDevice", "RemotePortID", "Capability", "RemotePortDescr"} {
+				columns = append(columns, max(0, strings.Index(line, header)))
+			}
+		case strings.HasPrefix(line, "---") || line == "":
+		case strings.HasPrefix(line, "Total"):
 			columns = nil
-		case columns != nil && line != "":
-			cell := cells(line, columns)
+		case columns != nil:
 			flush()
+			cell := make([]string, len(columns))
+			for k, from := range columns {
+				to := len(line)
+				if k+1 < len(columns) {
+					to = min(to, columns[k+1])
+				}
+				cell[k] = strings.TrimSpace(line[min(from, to):to])
+			}
 			n = lldpNeighbor{local: cell[0], device: cell[1], port: cell[2], descr: cell[4], at: at}
-			n.station = strings.Contains(cell[3], "S")
-			n.forwards = strings.ContainsAny(cell[3], "BR")
+			n.station, n.forwards = strings.Contains(cell[3], "S"), strings.ContainsAny(cell[3], "BR")
 		default:
 			key, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 			value = strings.TrimSpace(value)
@@ -245,41 +162,4 @@ func (r *sonicReader) lldpText(file string, data []byte) {
 		r.faults = append(r.faults, *syntaxFault(file, 1, "lists no neighbour: want the output of show lldp table or "+
 			"show lldp neighbors"))
 	}
-}
-
-// dashes returns where the columns under a line of dashes begin and end.
-func dashes(line string) (columns [][2]int) {
-	for at := 0; at < len(line); {
-		start := at
-		for at < len(line) && line[at] == '-' {
-			at++
-		}
-		if at > start {
-			columns = append(columns, [2]int{start, at})
-		}
-		for at < len(line) && line[at] != '-' {
-			at++
-		}
-	}
-	return columns
-}
-
-// cells cuts a line into five cells by columns; the last goes on to the line's end.
-func cells(line string, columns [][2]int) (cell [5]string) {
-	for i, c := range columns {
-		if i == len(cell) || c[0] >= len(line) {
-			break
-		}
-		to := min(c[1], len(line))
-		if i == len(columns)-1 {
-			to = len(line)
-		}
-		cell[i] = strings.TrimSpace(line[c[0]:to])
-	}
-	return cell
-}
-
-// leaveOut counts a cable of another network.
-func (r *sonicReader) leaveOut() {
-	r.count(1, "cable", "left out: %s of the management and console networks")
 }

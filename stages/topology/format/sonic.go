@@ -15,14 +15,13 @@ import (
 const sonicDoc = `
 SONiC switches: a directory with the files of each switch (leaf1.json, or leaf1/config_db.json), or one
 such file. Cables come from DEVICE_NEIGHBOR of config_db.json, with either the local port or the
-neighbour as the key; where it is missing from minigraph.xml, else from LLDP neighbours: the output of
-lldpctl -f json, show lldp table or show lldp neighbors, as leaf1/minigraph.xml, leaf1/lldp.json or
-leaf1/lldp.txt (or leaf1_lldp.json). Speeds come from PORT, in Mbps; delays from CABLE_LENGTH at 5 ns/m;
-roles from DEVICE_METADATA and DEVICE_NEIGHBOR_METADATA (type Server is a host). A cable between two
-switches of the directory must be in the files of both. WRED_PROFILE, BUFFER_POOL, BUFFER_PROFILE and
-PORT_QOS_MAP (PFC) are listed as switch settings. A run takes the marking thresholds from them (dctcp,
-dcqcn; unless its scenario file states them), --switch-buffer topology the buffers; log lines say from
-which key of which file.
+neighbour as the key; where it is missing from LLDP neighbours: the output of lldpctl -f json, show lldp
+table or show lldp neighbors, as leaf1/lldp.json or leaf1/lldp.txt (or leaf1_lldp.json). Speeds come from
+PORT, in Mbps; delays from CABLE_LENGTH at 5 ns/m; roles from DEVICE_METADATA and
+DEVICE_NEIGHBOR_METADATA (type Server is a host). A cable between two switches of the directory must be
+in the files of both. WRED_PROFILE, BUFFER_POOL, BUFFER_PROFILE and PORT_QOS_MAP (PFC) are listed as
+switch settings. A run takes the marking thresholds from them (dctcp, dcqcn; unless its scenario file
+states them), --switch-buffer topology the buffers; log lines say from which key of which file.
 
   {"DEVICE_METADATA": {"localhost": {"hostname": "leaf1", "type": "ToRRouter"}},
    "PORT": {"Ethernet0": {"speed": "25000"}, "Ethernet48": {"speed": "100000"}},
@@ -54,101 +53,76 @@ func sonicKind(text string) string {
 }
 
 func sonicFiles(dir string) ([]string, error) {
-	return glob(dir, "*.json", "*.xml", "*lldp*.txt",
-		"*/*config_db.json", "*/*minigraph.xml", "*/*lldp*.json", "*/*lldp*.txt")
+	return glob(dir, "*.json", "*.xml", "*lldp*.txt", "*/*config_db.json", "*/*minigraph.xml", "*/*lldp*.json",
+		"*/*lldp*.txt")
 }
 
-// A sonicFile is a kind of file of a switch, in order of precedence: neighbours come from the first kind that has some.
-type sonicFile int
-
-const (
-	sonicConfig sonicFile = iota
-	sonicMinigraph
-	sonicLLDP
-	sonicLLDPText
-	noSONiCFile
-)
-
-func kindOfSONiC(file string, data []byte) sonicFile {
-	switch extension(file) {
-	case ".json":
-		keys := topLevelKeys(data)
-		has := func(key string) bool { return slices.Contains(keys, key) }
-		switch {
-		case has("lldp"):
-			return sonicLLDP
-		case has("DEVICE_NEIGHBOR") || has("DEVICE_METADATA") || has("PORT"):
-			return sonicConfig
-		}
-	case ".xml":
-		if bytes.Contains(data, []byte("DeviceMiniGraph")) {
-			return sonicMinigraph
-		}
-	case ".txt":
-		if bytes.Contains(data, []byte("LocalPort")) || bytes.Contains(data, []byte("LLDP neighbors:")) {
-			return sonicLLDPText
-		}
+// isLLDP reports whether a file is the output of lldpctl, show lldp table or show lldp neighbors.
+func isLLDP(file string, data []byte) bool {
+	if extension(file) == ".json" {
+		return slices.Contains(topLevelKeys(data), "lldp")
 	}
-	return noSONiCFile
+	return bytes.Contains(data, []byte("LocalPort")) || bytes.Contains(data, []byte("LLDP neighbors:"))
 }
 
-// detectSONiC looks at the first file for what a switch with neighbours has.
+// detectSONiC looks at the first file for what a switch has.
 func detectSONiC(s *source) bool {
-	return len(s.files) > 0 && kindOfSONiC(s.files[0], s.content(s.files[0])) != noSONiCFile
+	data := s.content(s.files[0])
+	if extension(s.files[0]) == ".json" && slices.ContainsFunc([]string{"DEVICE_NEIGHBOR", "DEVICE_METADATA", "PORT"},
+		func(key string) bool { return slices.Contains(topLevelKeys(data), key) }) {
+		return true
+	}
+	return isLLDP(s.files[0], data) || bytes.Contains(data, []byte("DeviceMiniGraph"))
 }
 
-// readSONiC reads the configurations one by one, since a directory may hold a thousand large ones, and then what has
-// neighbours that they do not list.
+// readSONiC reads the configurations one by one, since a directory may hold a thousand large ones, and then the
+// neighbours that LLDP has found.
 func readSONiC(s *source, o *Options) (*draft, error) {
 	r := &sonicReader{draft: &draft{}, switches: map[string]*sonicSwitch{}, byFile: map[string]*sonicSwitch{}}
-	kinds := map[sonicFile][]string{}
+	var found []string // by LLDP
 	for _, file := range s.files {
 		data, err := s.read(file)
 		if err != nil {
 			return nil, err
 		}
-		switch kind := kindOfSONiC(file, data); {
-		case kind == sonicConfig || kind == noSONiCFile && extension(file) == ".json":
+		switch {
+		case isLLDP(file, data):
+			found = append(found, file)
+			continue
+		case extension(file) == ".json":
 			r.config(file, data)
-			s.release(file)
+		case len(s.files) == 1:
+			r.faults = append(r.faults, *syntaxFault(file, 1, "minigraph.xml is not read: %s", sonicConvert))
 		default:
-			kinds[kind] = append(kinds[kind], file)
+			r.count(1, "file", "files: %s without neighbours not read")
 		}
+		s.release(file)
 	}
-	for kind := sonicMinigraph; kind < noSONiCFile; kind++ {
-		for _, file := range kinds[kind] {
-			data, err := s.read(file)
-			if err != nil {
-				return nil, err
-			}
-			switch kind {
-			case sonicMinigraph:
-				r.minigraph(file, data)
-			case sonicLLDP:
-				r.lldpJSON(file, data)
-			default:
-				r.lldpText(file, data)
-			}
-			s.release(file)
+	for _, file := range found {
+		if data, err := s.read(file); err != nil {
+			return nil, err
+		} else if extension(file) == ".json" {
+			r.lldpJSON(file, data)
+		} else {
+			r.lldpText(file, data)
 		}
-	}
-	if n := len(kinds[noSONiCFile]); n > 0 {
-		r.note("files: %s without neighbours not used, such as %s", topology.Count(n, "file"), kinds[noSONiCFile][0])
 	}
 	r.combine(o)
 	return r.draft, nil
 }
 
+// sonicConvert says how a minigraph becomes a configuration.
+const sonicConvert = "on the switch, sonic-cfggen -m minigraph.xml --print-data writes the config_db.json that it stands for"
+
 // A sonicSwitch is a switch with at least one file.
 type sonicSwitch struct {
-	name       string
-	kind       string
-	at         place
-	configured bool
-	ports      map[string]sonicPort
-	alias      map[string]string // alias → port
-	neighbors  []sonicNeighbor
-	from       sonicFile // of the neighbors
+	name      string
+	kind      string
+	at        place
+	ports     map[string]sonicPort
+	alias     map[string]string // alias → port
+	neighbors []sonicNeighbor
+	listed    bool // the configuration lists neighbours: those of LLDP do not count
 }
 
 type sonicPort struct {
@@ -168,8 +142,7 @@ type sonicReader struct {
 	switches map[string]*sonicSwitch
 	byFile   map[string]*sonicSwitch // by the name that a file's path gives
 	order    []*sonicSwitch
-	kinds    []device   // neighbours with a type
-	others   []sighting // cables between devices without files
+	kinds    []device // neighbours with a type
 }
 
 // of returns the switch that a file without a host name is about.
@@ -184,16 +157,6 @@ func (r *sonicReader) of(name string, at place) *sonicSwitch {
 		r.order = append(r.order, v)
 	}
 	return v
-}
-
-// take adds a neighbour of a kind of file, unless the switch has neighbours of a kind that precedes.
-func (v *sonicSwitch) take(n sonicNeighbor, from sonicFile) {
-	if len(v.neighbors) == 0 {
-		v.from = from
-	}
-	if v.from == from {
-		v.neighbors = append(v.neighbors, n)
-	}
 }
 
 // config reads one configuration.
@@ -216,7 +179,7 @@ func (r *sonicReader) config(file string, data []byte) {
 		return
 	}
 	v := r.of(name, at)
-	v.kind, v.configured = sonicKind(local.Get("type").Scalar()), true
+	v.kind = sonicKind(local.Get("type").Scalar())
 	r.byFile[sonicFileName(file)] = v
 	r.readPorts(v, top)
 	r.readNeighbors(v, top)
@@ -294,15 +257,16 @@ func (r *sonicReader) readNeighbors(v *sonicSwitch, top tree.Field) {
 			r.bad(f, "has neither name nor local_port")
 			continue
 		}
-		v.take(n, sonicConfig)
+		v.neighbors = append(v.neighbors, n)
 	}
+	v.listed = len(v.neighbors) > 0
 }
 
 // combine makes sightings of the neighbours of all files. A neighbour may name the far port by its
 // alias; where the far switch has a file, the alias is replaced by the port's name, so that the two
 // ends match. A switch with a file is never a host, whatever its number of cables.
 func (r *sonicReader) combine(o *Options) {
-	s := sightings{list: r.others, reports: func(device string) bool { return r.switches[device] != nil }}
+	s := sightings{reports: func(device string) bool { return r.switches[device] != nil }}
 	neighbor := map[string]bool{}
 	for _, v := range r.order {
 		kind := v.kind
@@ -312,18 +276,18 @@ func (r *sonicReader) combine(o *Options) {
 		s.devices = append(s.devices, device{name: v.name, kind: kind, stated: kind != topology.KindSwitch, at: v.at})
 		if len(v.neighbors) == 0 && !o.excluded(v.name) {
 			r.fault(v.at, topology.FaultFormat, "%s has no neighbours (DEVICE_NEIGHBOR), so that its cables are unknown: put "+
-				"its minigraph.xml, or the output of lldpctl -f json (lldp.json) or of show lldp table (lldp.txt) beside it, "+
-				"as %s/lldp.json", v.name, v.name)
+				"the output of lldpctl -f json (lldp.json) or of show lldp table (lldp.txt) beside it, as %s/lldp.json; %s",
+				v.name, v.name, sonicConvert)
 		}
-		r.count(1, "switch", "switches: %s with "+[]string{"a configuration", "neighbours from minigraph.xml",
-			"neighbours from LLDP"}[v.from])
+		if v.listed {
+			r.count(1, "switch", "switches: %s with a configuration")
+		} else {
+			r.count(1, "switch", "switches: %s with neighbours from LLDP")
+		}
 		for _, n := range v.neighbors {
 			neighbor[n.device] = true
 			s.list = append(s.list, r.sighting(v, n))
 		}
-	}
-	for _, n := range r.others {
-		neighbor[n.a.device], neighbor[n.b.device] = true, true
 	}
 	kinds := map[string]string{}
 	for _, k := range r.kinds {

@@ -76,8 +76,6 @@ func readGenerated(f tree.Field) (g *Generated, err error) {
 	return g, err
 }
 
-func detectYAML(s *source) bool { return s.single(".yaml", ".yml") }
-
 func readYAML(s *source, _ *Options) (*draft, error) {
 	d := &draft{}
 	top, err := s.document(d, s.files[0], tree.YAML)
