@@ -112,7 +112,7 @@ func readSONiC(s *source, o *Options) (*draft, error) {
 }
 
 // sonicConvert says how a minigraph becomes a configuration.
-const sonicConvert = "on the switch, sonic-cfggen -m minigraph.xml --print-data writes the config_db.json that it stands for"
+const sonicConvert = "on the switch, sonic-cfggen -m minigraph.xml --print-data writes its config_db.json"
 
 // A sonicSwitch is a switch with at least one file.
 type sonicSwitch struct {
