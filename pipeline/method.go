@@ -39,8 +39,10 @@ type Settings struct {
 	// network where two passes do not suffice; 0: DefaultExactLimit.
 	ExactLimit int64
 	Ephemeral  bool // the scenario is deleted after the estimate: no intervals, no views
-	// Donor is a scenario of the lake with the same flows (scenario.FlowsKey), whose files a new scenario shares, and
-	// whose other results where they depend on the same; empty: none.
+	// Base is the scenario that this one was made from; empty: none.
+	Base lake.ScenarioID
+	// Donor is a scenario of the lake with the same flows (scenario.FlowsKey), whose files a new scenario shares; empty:
+	// none.
 	Donor lake.ScenarioID
 }
 

@@ -50,7 +50,6 @@ func Begin(ctx context.Context, dir string, s *scenario.Scenario, v Variant, o S
 			o.Donor = ""
 		}
 	}
-	o.Base = o.Donor
 	e, err := newEstimation(ctx, model, v, o)
 	if err != nil {
 		return nil, err

@@ -26,7 +26,7 @@ func simulated(of []int32) func(int32) bool {
 }
 
 // linkTasks cuts the wanted links into ranges. Unless a number of partitions is asked for, a stage that was begun keeps
-// its ranges, and a stage of a scenario made from another takes over the base's, so that equal tasks can be shared.
+// its ranges.
 func (m *method) linkTasks(loads *stages.Loads, want func(int32) bool, prior []engine.Task) []engine.Task {
 	if m.Partitions > 0 || len(prior) == 0 {
 		return m.cutLinks(loads, want, minPartitions)
@@ -34,10 +34,6 @@ func (m *method) linkTasks(loads *stages.Loads, want func(int32) bool, prior []e
 	tasks := make([]engine.Task, len(prior))
 	for n, p := range prior {
 		tasks[n] = rangeTask(loads, want, p.Lo, p.Hi)
-	}
-	links := int64(len(loads.Links))
-	if end := prior[len(prior)-1].Hi; end < links { // those of added cables
-		tasks = append(tasks, rangeTask(loads, want, end, links))
 	}
 	return tasks
 }

@@ -2,10 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"encoding/hex"
-	"fmt"
-
-	"github.com/zeebo/xxh3"
 
 	"parsimon/pipeline/engine"
 	"parsimon/schema"
@@ -30,7 +26,6 @@ func (m *method) bucketStage(simulate *engine.Stage) *engine.Stage {
 			}
 			return out, nil
 		},
-		Keys: func(in *engine.Inputs, _ []engine.Task) ([]string, error) { return m.bucketKeys(in, delays), nil },
 	}
 	if m.cluster == nil {
 		s.Writes = append(s.Writes, schema.HopContributions)
@@ -51,24 +46,4 @@ func (m *method) bucketStage(simulate *engine.Stage) *engine.Stage {
 		}, nil
 	}
 	return s
-}
-
-// bucketKeys digest what each task of stage bucket depends on: a file of hop_delays, and the seed.
-func (m *method) bucketKeys(in *engine.Inputs, delays engine.Output) []string {
-	if m.cluster != nil {
-		return nil
-	}
-	files := in.Files(delays)
-	keys := make([]string, len(files))
-	for n, f := range files {
-		h := xxh3.New()
-		_, _ = fmt.Fprintf(h, "%d %d %d %s %d", methodVersion, m.Spec.Seed, m.Spec.Params.PayloadBytes, f.Digest, f.Bytes) // a hash takes everything
-		keys[n] = keyOf(h)
-	}
-	return keys
-}
-
-func keyOf(h *xxh3.Hasher) string {
-	b := h.Sum128().Bytes()
-	return hex.EncodeToString(b[:])
 }

@@ -95,7 +95,7 @@ func (m *method) scenarioRecord(g *GenerateStats) arrow.Record {
 		"scenario_id": string(m.ID()), "name": m.Spec.Name, "seed": int64(m.Spec.Seed), "spec": string(m.Spec.Canonical),
 		"flows": g.Flows, "rejects": g.Rejects, "first_start_ns": g.FirstStartNS, "last_start_ns": g.LastStartNS,
 	}
-	if m.Base != "" && m.Donor == "" {
+	if m.Base != "" {
 		row["base_id"] = string(m.Base)
 	}
 	if m.Spec.MaxLoad > 0 {

@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"parsimon/pipeline/engine"
@@ -17,7 +16,6 @@ func linkRange(lo, hi int64) *lake.Range { return &lake.Range{Column: "link_id",
 func (m *method) simulateStage() *engine.Stage {
 	s := m.caseStage("simulate", m.variant, engine.Output{}, omission{}, schema.HopDelays)
 	s.Writes = []schema.Table{schema.HopDelays, schema.LinkStats}
-	s.Keys, s.Inherit = m.caseKeys, inheritCases
 	s.Program = func(in *engine.Inputs) (string, error) { return m.caseProgram(s, in) }
 	return s
 }
@@ -26,7 +24,6 @@ func (m *method) simulateStage() *engine.Stage {
 func (m *method) uplinkStage() *engine.Stage {
 	s := m.caseStage("uplinks", m.variant.pass(1), engine.Output{}, omission{}, schema.UplinkObservations)
 	s.Writes = []schema.Table{schema.UplinkObservations}
-	s.Keys, s.Inherit = m.caseKeys, inheritCases
 	return s
 }
 
@@ -152,15 +149,6 @@ func (m *method) omitted(first *engine.Stage) omission {
 		defer func() { _ = rows.Close() }() // read to its end, or an error is reported
 		return stages.ReadOmitted(m.Network, rows)
 	}}
-}
-
-// inheritCases counts the cases of a shared task as found, not as simulated.
-func inheritCases(stats []byte) (any, error) {
-	var did stages.SimulateStats
-	if err := json.Unmarshal(stats, &did); err != nil {
-		return nil, err
-	}
-	return stages.SimulateStats{CachedCases: did.Cases + did.CachedCases, CachedHops: did.PacketHops + did.CachedHops}, nil
 }
 
 // runCases runs the cases of a task's links and writes their results to out.

@@ -97,9 +97,6 @@ func (e *Executor) runTask(ctx context.Context, j *job, n int, worker Worker) (*
 			progress: e.Progress}
 		rec, err := t.do(func() error { return worker(ctx, t) }, func() error { return e.installable(j.stage, n) })
 		if err == nil {
-			if j.keys != nil {
-				rec.Key = j.keys[n]
-			}
 			return rec, e.record(j.stage, n, rec)
 		}
 		if !e.shared() {

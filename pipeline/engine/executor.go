@@ -18,11 +18,9 @@ type Settings struct {
 	MemoryBytes int64 // what the tasks at work may hold together
 	Keep        bool  // temporary tables stay
 	Method      int   // version of the method: records of another one do not count
-	// Base is a scenario whose task results are shared where tasks have equal keys; empty: none.
-	Base     lake.ScenarioID
-	Shard    Shard
-	Log      zerolog.Logger
-	Progress Progress // nil: none
+	Shard       Shard
+	Log         zerolog.Logger
+	Progress    Progress // nil: none
 }
 
 // An Executor runs stages on a lake. It is used by one goroutine at a time.

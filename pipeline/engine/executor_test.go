@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"parsimon/pipeline/lake"
 	"parsimon/schema"
 )
 
@@ -327,72 +325,6 @@ func TestCollectUnread(t *testing.T) {
 	toy.run(t, session, settings())
 	if unread() != 0 {
 		t.Errorf("%d files stay", unread())
-	}
-}
-
-// A scenario made from another shares the files of tasks whose keys are equal, and does the others. Stage.Inherit
-// adapts their statistics. Without keys nothing is shared.
-func TestInherit(t *testing.T) {
-	base := newToy("beefbeefbeefbeef")
-	derived := newToy(toyScenario)
-	for _, toy := range []*toy{base, derived} {
-		toy.numbers.Keys = func(_ *Inputs, tasks []Task) ([]string, error) {
-			keys := make([]string, len(tasks))
-			for n := range keys {
-				keys[n] = fmt.Sprint("numbers ", n)
-				if toy == derived && n == 3 {
-					keys[n] += " changed"
-				}
-			}
-			return keys, nil
-		}
-		toy.squares.Keys = func(*Inputs, []Task) ([]string, error) { return nil, nil }
-	}
-	derived.numbers.Inherit = func(stats []byte) (any, error) {
-		var was toyStats
-		if err := json.Unmarshal(stats, &was); err != nil || was.Numbers != 200 {
-			t.Errorf("statistics of the base: %s, %v", stats, err)
-		}
-		return toyStats{Numbers: -1}, nil
-	}
-	session := toyLake(t)
-	of, err := session.Lake.Lock(t.Context(), lake.Of("beefbeefbeefbeef"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	base.run(t, of, settings())
-	of.Close()
-	spoil(t, session.Lake, base.numbers, 1) // a damaged file is not shared
-	s := settings()
-	s.Base = "beefbeefbeefbeef"
-	did := derived.run(t, session, s)
-	if want := []string{"numbers 3", "numbers 1"}; !slices.Equal(did[:2], want) || len(did) != 2+toyTasks+toySums {
-		t.Errorf("did %q, want %q and the other stages", did, want)
-	}
-	r, err := Complete(session.Lake, derived.numbers, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	was, err := Complete(session.Lake, base.numbers, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stats, err := Stats[toyStats](r)
-	if err != nil || fmt.Sprint(stats) != "[{-1} {200} {-1} {200} {-1}]" {
-		t.Errorf("statistics %v, %v", stats, err)
-	}
-	for n, f := range r.Files(schema.SenderFCTs) {
-		a, err := os.Stat(filepath.Join(session.Lake.Path(), f.Path))
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := os.Stat(filepath.Join(session.Lake.Path(), was.Files(schema.SenderFCTs)[n].Path))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if os.SameFile(a, b) != (n != 1 && n != 3) {
-			t.Errorf("file %d: shared %v", n, os.SameFile(a, b))
-		}
 	}
 }
 

@@ -14,10 +14,9 @@ type job struct {
 	layout  layout
 	in      *Inputs
 	tasks   []Task
-	work    []int64  // by task: about how long it takes, in any unit
-	keys    []string // nil: none
-	mine    []bool   // tasks that this process does
-	others  int      // tasks that it does not
+	work    []int64 // by task: about how long it takes, in any unit
+	mine    []bool  // tasks that this process does
+	others  int     // tasks that it does not
 	done    []*Record
 	first   int    // number of the data files of task 0
 	release func() // gives up the stage's lock
@@ -41,11 +40,6 @@ func (e *Executor) prepare(s *Stage) (j *job, err error) {
 			return nil, err
 		}
 	}
-	if s.Keys != nil {
-		if j.keys, err = s.Keys(j.in, j.tasks); err != nil {
-			return nil, err
-		}
-	}
 	j.mine = e.chosen(j.tasks)
 	for _, mine := range j.mine {
 		if !mine {
@@ -53,10 +47,6 @@ func (e *Executor) prepare(s *Stage) (j *job, err error) {
 		}
 	}
 	if j.done, j.first, j.release, err = e.settle(s, l, j.mine); err != nil {
-		return nil, err
-	}
-	if err := e.inherit(j); err != nil {
-		j.release()
 		return nil, err
 	}
 	j.layout = l
@@ -81,14 +71,9 @@ func (j *job) records() Records {
 		first: j.first}
 }
 
-// prior is how a stage was cut by this version of the method, in this scenario or the base.
+// prior is how this version of the method cut a stage before; nil if it did not.
 func (e *Executor) prior(s *Stage) []Task {
 	r, found, err := ReadRecords(e.lake, s)
-	if e.Base != "" && (err != nil || !found) {
-		base := *s
-		base.Place.Scenario = e.Base
-		r, found, err = ReadRecords(e.lake, &base)
-	}
 	if err != nil || !found || r.method != e.Method {
 		return nil
 	}

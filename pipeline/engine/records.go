@@ -17,7 +17,6 @@ type Record struct {
 	Seconds    float64         `json:"seconds"`
 	CriticalNS int64           `json:"critical_ns"` // the longest piece that cannot be divided further
 	Stats      json.RawMessage `json:"stats,omitempty"`
-	Key        string          `json:"key,omitempty"` // digest of the task's whole input, where it is known
 }
 
 // collected reports whether files of the task were removed.

@@ -1,10 +1,6 @@
 package engine
 
-import (
-	"encoding/json"
-
-	"parsimon/pipeline/lake"
-)
+import "parsimon/pipeline/lake"
 
 // settle makes a layout the one in force and finds the tasks that are done. Until release, no process begins the
 // stage again. first is the number of the data files of task 0.
@@ -88,82 +84,6 @@ func (e *Executor) resume(s *Stage, l layout, mine []bool) ([]*Record, error) {
 		}
 	}
 	return done, nil
-}
-
-// inherit finds the tasks that the base scenario has done on equal input, and shares their files.
-func (e *Executor) inherit(j *job) error {
-	if e.Base == "" || j.keys == nil {
-		return nil
-	}
-	base := *j.stage
-	base.Place.Scenario = e.Base
-	was, found, err := ReadRecords(e.lake, &base)
-	if err != nil || !found || was.method != e.Method {
-		return nil // nothing to share
-	}
-	type task struct {
-		lo, hi int64
-		key    string
-	}
-	of := map[task]*Record{}
-	for n, rec := range was.Done {
-		if rec != nil && rec.Key != "" && len(rec.Files) == len(j.stage.Writes) {
-			of[task{was.Tasks[n].Lo, was.Tasks[n].Hi, rec.Key}] = rec
-		}
-	}
-	for n, t := range j.tasks {
-		rec := of[task{t.Lo, t.Hi, j.keys[n]}]
-		if !j.mine[n] || j.done[n] != nil || rec == nil || !e.sound(rec) {
-			continue
-		}
-		shared := Record{Task: n + 1, Key: j.keys[n], Stats: rec.Stats}
-		for _, f := range rec.Files {
-			t, err := f.Table()
-			if err != nil {
-				return err
-			}
-			d, err := e.session.Share(f, j.stage.Place.File(t, j.first+n))
-			if err != nil {
-				return err
-			}
-			shared.Files = append(shared.Files, d)
-		}
-		if err := inheritStats(j.stage, &shared); err != nil {
-			return err
-		}
-		if j.stage.Share != nil {
-			if err := j.stage.Share(e.session, &base, rec.Task-1, n); err != nil {
-				return err
-			}
-		}
-		if err := e.session.WriteState(j.stage.StatePath(recordName(n)), &shared); err != nil {
-			return err
-		}
-		j.done[n] = &shared
-	}
-	return nil
-}
-
-// inheritStats adapts the statistics of a task whose files were shared.
-func inheritStats(s *Stage, rec *Record) error {
-	if s.Inherit == nil {
-		return nil
-	}
-	stats, err := s.Inherit(rec.Stats)
-	if err == nil {
-		rec.Stats, err = json.Marshal(stats)
-	}
-	return err
-}
-
-// sound reports whether all files of a task are there and undamaged.
-func (e *Executor) sound(rec *Record) bool {
-	for _, f := range rec.Files {
-		if e.lake.Check(f) != nil {
-			return false
-		}
-	}
-	return true
 }
 
 // RemoveStage removes the records of a stage and its temporary tables. Its other data files stay until a commit does

@@ -30,21 +30,11 @@ type Stage struct {
 
 	// BytesPerRow is about what a task holds in memory per row of Task.Rows.
 	BytesPerRow int64
-	// Cut divides the stage into tasks. prior is how it was divided before, here or in the scenario that this one was
-	// made from; nil if it was not.
+	// Cut divides the stage into tasks. prior is how it was divided before; nil if it was not.
 	Cut  func(in *Inputs, prior []Task) ([]Task, error)
 	Open Opener
 	// Work is about how long each task takes, in any unit: the longest begin first. nil: Task.Cost.
 	Work func(in *Inputs, tasks []Task) ([]int64, error)
-	// Keys are digests of all that each task's files depend on. Tasks with equal keys have equal files, which a scenario
-	// made from another shares. A nil Keys, and nil digests, share nothing.
-	Keys func(in *Inputs, tasks []Task) ([]string, error)
-	// Inherit returns the statistics of a task whose files were shared, from those of the task that wrote them.
-	// nil keeps them.
-	Inherit func(stats []byte) (any, error)
-	// Share makes what else than files a task has left, as state of base, that of a scenario which shares the files; task
-	// is its number there, as that of the new task is there. nil: nothing is left.
-	Share func(session *lake.Session, base *Stage, baseTask, task int) error
 	// Program names what outside this program the stage's files come from. nil: nothing.
 	Program func(in *Inputs) (string, error)
 	// Check reports a complete stage whose results the settings of this run do not accept.

@@ -84,7 +84,7 @@ type ParameterRun struct {
 }
 
 // SweepParameters estimates every combination. All scenarios are checked before the first run. Runs with the same flows
-// share them, and their paths where the network is the same. A sweep that was interrupted continues: runs that are
+// share them. A sweep that was interrupted continues: runs that are
 // complete are only read.
 func SweepParameters(ctx context.Context, plan ParameterPlan, o Settings) (*Parameters, error) {
 	began := time.Now()
@@ -93,32 +93,22 @@ func SweepParameters(ctx context.Context, plan ParameterPlan, o Settings) (*Para
 		return nil, err
 	}
 	p.Name = p.name(plan.Scenario)
-	donors := map[string]lake.ScenarioID{} // the first run with these flows, and with these hops
+	donors := map[string]lake.ScenarioID{} // the first run with these flows
 	for i := range p.Runs {
-		flows, hops, err := sharedKeys(p.Runs[i].scenario)
+		flows, err := p.Runs[i].scenario.FlowsKey()
 		if err == nil {
-			o.Donor = cmp.Or(donors[hops], donors[flows])
+			o.Donor = donors[flows]
 			err = p.run(ctx, i, plan, o)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("run %d of %d (%s): %w", i+1, len(p.Runs), p.SettingsOf(i), err)
 		}
-		for _, key := range []string{flows, hops} {
-			donors[key] = cmp.Or(donors[key], lake.ScenarioID(p.Runs[i].ScenarioID))
-		}
+		donors[flows] = cmp.Or(donors[flows], lake.ScenarioID(p.Runs[i].ScenarioID))
 		line := o.Log.Info().Int("run", i+1).Int("of", len(p.Runs)).Str("settings", p.SettingsOf(i))
 		line.Float64("p99", p.Runs[i].P99).Msg("sweep")
 	}
 	p.Seconds = time.Since(began).Seconds()
 	return p, nil
-}
-
-// sharedKeys identify the flows of a scenario and, since these also depend on failures and on the sizes of packets, its
-// hops.
-func sharedKeys(s *scenario.Scenario) (flows, hops string, err error) {
-	flows, err = s.FlowsKey()
-	p := s.Params()
-	return flows, fmt.Sprint(flows, s.Fail, p.PayloadBytes, p.HeaderBytes, p.AckBytes), err
 }
 
 // combine makes and checks the scenario of every combination.

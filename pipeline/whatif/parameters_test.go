@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"parsimon/pipeline"
 	"parsimon/pipeline/internal/estimates"
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/pipeline/internal/rows"
@@ -179,8 +178,8 @@ func TestSweepParametersChecksFirst(t *testing.T) {
 	}
 }
 
-// Runs of a sweep that differ in the transport share flows, and hops where packets have the same sizes; a failed cable
-// shares the flows. Their rows are those of a run on its own, and a what-if of one shares its link cases.
+// Runs of a sweep that differ in the transport or in a failed cable share flows. Their rows are those of a run on its
+// own.
 func TestSweepShares(t *testing.T) {
 	t.Parallel()
 	file, o := fixture.Services(t), settings(t, stages.Independent)
@@ -189,7 +188,6 @@ func TestSweepShares(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cables := len(p.Runs) / 2
 	inode := func(run int, table schema.Table) os.FileInfo {
 		info, err := os.Stat(filepath.Join(o.Lake, lake.Of(lake.ScenarioID(p.Runs[run].ScenarioID)).File(table, 0)))
 		if err != nil {
@@ -200,9 +198,6 @@ func TestSweepShares(t *testing.T) {
 	for i := range p.Runs {
 		if !os.SameFile(inode(0, schema.Flows), inode(i, schema.Flows)) {
 			t.Errorf("run %d has flows of its own", i)
-		}
-		if i >= cables && !os.SameFile(inode(i-cables, schema.Hops), inode(i, schema.Hops)) {
-			t.Errorf("run %d has hops of its own", i)
 		}
 	}
 	last := p.Runs[len(p.Runs)-1]
@@ -216,12 +211,5 @@ func TestSweepShares(t *testing.T) {
 		if tableRows(t, shared, table, "cached") != tableRows(t, single, table, "cached") {
 			t.Errorf("table %s differs from that of the run alone", table.Name)
 		}
-	}
-	w, err := WhatIf(t.Context(), last.ScenarioID, scenario.Changes{Fail: []string{"pod1-tor0:pod1-fabric1"}}, o, CompareOptions{Links: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if cases, err := pipeline.Cases(w.changed.Lake, pipeline.CaseStages(w.changed.Plan())...); err != nil || cases.CachedCases == 0 {
-		t.Errorf("%+v, %v: a what-if of a run that shares hops shares no link cases", cases, err)
 	}
 }
