@@ -2,7 +2,7 @@
 // them with package engine.
 //
 //	generate -> route -> [cluster] -> simulate -> bucket -> [draw] -> sample -> intervals          estimator independent
-//	generate -> route -> uplinks -> uplink-feedback -> simulate 1 -> feedback -> simulate 2 ->    estimator flow
+//	generate -> route -> simulate 1 -> feedback -> simulate 2 ->                                  estimator flow
 //	           sender-feedback -> replay -> sample -> intervals
 //	generate -> route -> exact -> sample -> intervals                                          estimator exact
 //

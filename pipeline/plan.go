@@ -53,10 +53,8 @@ func (m *method) flowPlan() engine.Plan {
 	m.route = m.routeStage(generate)
 	plan := engine.Plan{generate, m.route}
 	// barrier: a link case needs all of its flows
-	uplinks := m.uplinkStage()
-	nicWaits := m.uplinkFeedbackStage(generate, uplinks)
-	first := m.passStage(1, nicWaits.Output(schema.UplinkFeedback), nil)
-	plan = append(plan, uplinks, nicWaits, first)
+	first := m.passStage(1, engine.Output{}, nil)
+	plan = append(plan, first)
 	passes, observed := []*engine.Stage{first}, []engine.Output{first.Output(schema.HopObservations)}
 	if m.variant.Passes > 1 {
 		// barrier: a flow needs all of its hops

@@ -71,7 +71,7 @@ func TestKilledRunContinues(t *testing.T) {
 		{independent, 66_000, []kill{{"generate", 1}, {"route", 1}, {"sample", 1}}},
 		{independent, 8000, []kill{{"simulate", 1}, {"simulate", 20}, {"bucket", 4}}},
 		{flow, 66_000, []kill{{"feedback", 1}, {"sample", 1}}},
-		{flow, 8000, []kill{{"uplinks", 2}, {"simulate", 20}, {"sender-feedback", 1}, {"replay", 3}, {"intervals", 1}}},
+		{flow, 8000, []kill{{"simulate", 20}, {"sender-feedback", 1}, {"replay", 3}, {"intervals", 1}}},
 	} {
 		topology, flows := fixture.Trace(t, c.flows)
 		undisturbed := options{Lake: t.TempDir(), Variant: c.variant, Workers: 2, Partitions: 9}

@@ -85,8 +85,6 @@ type arrayJob struct {
 
 // lastReader says which temporary tables a step is the last to read.
 var lastReader = map[engine.Step][]schema.Table{
-	{Stage: "uplink-feedback"}:   {schema.UplinkObservations},
-	{Stage: "simulate", Pass: 1}: {schema.UplinkFeedback},
 	{Stage: "simulate", Pass: 2}: {schema.Feedback},
 	{Stage: "replay"}:            {schema.SenderFeedback},
 	{Stage: "sample"}:            {schema.HopObservations},

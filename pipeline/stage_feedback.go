@@ -13,16 +13,6 @@ import (
 	"parsimon/stages"
 )
 
-// uplinkFeedbackStage turns the NIC waits of the uplinks on their own into the feedback that pass 1 is given.
-func (m *method) uplinkFeedbackStage(generate, uplinks *engine.Stage) *engine.Stage {
-	observed, flows := uplinks.Output(schema.UplinkObservations), generate.Output(schema.Flows)
-	return m.feedbackOf("uplink-feedback", m.variant.pass(1), generate, []engine.Output{observed}, schema.UplinkFeedback,
-		omission{}, func(ctx context.Context, x *stages.FeedbackBuilder, t *engine.Attempt) error {
-			return x.BuildUplink(ctx, m.Router, t.Lo, t.Hi-t.Lo, t.ReadChunk(flows, stages.UplinkFlowColumns()),
-				t.Read(observed, stages.ObservationColumns(), t.Range("flow_row")), t.Sink(schema.UplinkFeedback))
-		})
-}
-
 // feedbackStage turns the observations of stage first, pass 1, into the feedback that pass 2 is given at every hop
 // whose case it does not omit.
 func (m *method) feedbackStage(generate, first *engine.Stage) *engine.Stage {

@@ -20,15 +20,8 @@ func (m *method) simulateStage() *engine.Stage {
 	return s
 }
 
-// uplinkStage runs the cases of the hosts' uplinks once, before the first pass of estimator flow.
-func (m *method) uplinkStage() *engine.Stage {
-	s := m.caseStage("uplinks", m.variant.pass(1), engine.Output{}, omission{}, schema.UplinkObservations)
-	s.Writes = []schema.Table{schema.UplinkObservations}
-	return s
-}
-
-// passStage runs the cases of links, given the feedback, in pass n of estimator flow: in pass 1 of every link, in pass
-// 2 not of those whose observations of stage first can stand.
+// passStage runs the cases of links in pass n of estimator flow: in pass 1 of every link, without feedback; in pass 2,
+// given the feedback, not of those whose observations of stage first can stand.
 func (m *method) passStage(n int, feedback engine.Output, first *engine.Stage) *engine.Stage {
 	s := m.caseStage("simulate", m.variant.pass(n), feedback, m.omitted(first), schema.HopObservations)
 	s.Pass, s.Writes = n, []schema.Table{schema.HopObservations, schema.LinkStats}
@@ -57,7 +50,7 @@ func (m *method) caseStage(name string, v Variant, feedback engine.Output, omitt
 	}
 	s.Reads = append(s.Reads, omitted.reads...)
 	s.Work = func(in *engine.Inputs, tasks []engine.Task) ([]int64, error) {
-		return m.caseWork(in, tasks, feedback, omitted, out)
+		return m.caseWork(in, tasks, omitted)
 	}
 	s.Open = func(_ context.Context, in *engine.Inputs) (engine.NewWorker, error) {
 		loads, err := m.readLoads(in)
@@ -89,9 +82,8 @@ func (m *method) caseStage(name string, v Variant, feedback engine.Output, omitt
 }
 
 // caseWork is about how long the link cases of each task take, in packets behind the first hop. A packet of a host's
-// uplink takes half of that with feedback, and a twelfth without.
-func (m *method) caseWork(in *engine.Inputs, tasks []engine.Task, feedback engine.Output, omitted omission,
-	out schema.Table) ([]int64, error) {
+// uplink takes a twelfth of that.
+func (m *method) caseWork(in *engine.Inputs, tasks []engine.Task, omitted omission) ([]int64, error) {
 	loads, err := m.readLoads(in)
 	if err != nil {
 		return nil, err
@@ -104,10 +96,7 @@ func (m *method) caseWork(in *engine.Inputs, tasks []engine.Task, feedback engin
 	if err != nil {
 		return nil, err
 	}
-	want, ofUplink := simulated(of), int64(12)
-	if feedback.Table.Name == schema.Feedback.Name {
-		ofUplink = 2
-	}
+	want := simulated(of)
 	work := make([]int64, len(tasks))
 	for n, t := range tasks {
 		for id := int32(t.Lo); id < int32(t.Hi); id++ {
@@ -115,8 +104,8 @@ func (m *method) caseWork(in *engine.Inputs, tasks []engine.Task, feedback engin
 			switch fromHost := m.Network.FromHost(id); {
 			case omitted || !want(id):
 			case fromHost:
-				work[n] += loads.Links[id].Packets / ofUplink
-			case out.Name != schema.UplinkObservations.Name:
+				work[n] += loads.Links[id].Packets / 12
+			default:
 				work[n] += loads.Links[id].Packets
 			}
 		}
@@ -153,7 +142,7 @@ func (m *method) omitted(first *engine.Stage) omission {
 
 // runCases runs the cases of a task's links and writes their results to out.
 func (m *method) runCases(ctx context.Context, sim *stages.Simulator, t *engine.Attempt, hops, feedback engine.Output,
-	out schema.Table) (err error) {
+	out schema.Table) error {
 	links := t.Range("link_id")
 	var given schema.Batches
 	if feedback.Stage != nil {
@@ -161,12 +150,7 @@ func (m *method) runCases(ctx context.Context, sim *stages.Simulator, t *engine.
 	}
 	cases := t.Read(hops, stages.HopColumns(), links)
 	lo, hi := int32(t.Lo), int32(t.Hi)
-	var stats stages.SimulateStats
-	if out.Name == schema.UplinkObservations.Name {
-		stats, err = sim.SimulateUplinks(ctx, lo, hi, cases, t.Sink(out), t.Add)
-	} else {
-		stats, err = sim.Simulate(ctx, lo, hi, cases, given, t.Sink(out), t.Sink(schema.LinkStats), t.Add)
-	}
+	stats, err := sim.Simulate(ctx, lo, hi, cases, given, t.Sink(out), t.Sink(schema.LinkStats), t.Add)
 	t.SetStats(stats)
 	t.SetCritical(stats.LongestCaseNS)
 	return err

@@ -68,7 +68,7 @@ func (t *distributedJob) do(steps []engine.Step) (did int) {
 		if err := errors.Join(errs...); err != nil {
 			t.Fatalf("%s: %v", step, err)
 		}
-		for _, table := range []schema.Table{schema.UplinkFeedback, schema.Feedback, schema.SenderFeedback} {
+		for _, table := range []schema.Table{schema.Feedback, schema.SenderFeedback} {
 			if n := t.passesWith(table); n > 2 {
 				t.Errorf("after %s there is %s of %d passes", step, table.Name, n)
 			}
@@ -116,7 +116,7 @@ func testTaskRunner(tt *testing.T, topology, flows string) {
 	steps := t.runner.Steps()
 	half := steps[:len(steps)-4] // up to the last pass's simulate
 	t.do(half)
-	if n := t.passesWith(schema.Feedback) + t.passesWith(schema.UplinkFeedback); n != 0 {
+	if n := t.passesWith(schema.Feedback); n != 0 {
 		t.Errorf("%d passes have files of feedback after the last pass", n)
 	}
 	if t.passesWith(schema.HopObservations) == 0 {

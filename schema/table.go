@@ -140,8 +140,7 @@ func (t Table) Index(column string) int {
 func Tables() []Table {
 	return []Table{
 		Scenarios, Nodes, Links, Flows, Dependencies, JobFlows, Rejects, Hops, LinkLoads, LinkClusters, LinkStats, HopDelays,
-		DelayBuckets, HopObservations, UplinkObservations,
-		Feedback, UplinkFeedback, SenderFeedback, SenderFCTs,
+		DelayBuckets, HopObservations, Feedback, SenderFeedback, SenderFCTs,
 		HopContributions, Slowdowns, Intervals, Warnings, Windows, SampledSlowdowns,
 		ExactFCTs, ExactHops, Validations, Workloads, Records,
 		Comparisons, ComparisonLinks, Sweeps, SweepRuns,

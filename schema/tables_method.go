@@ -1,8 +1,6 @@
 package schema
 
 import (
-	"slices"
-
 	"github.com/apache/arrow/go/v17/arrow"
 )
 
@@ -117,19 +115,9 @@ var (
 	}
 )
 
-// observationColumns are common to the tables of observations.
-var observationColumns = []Column{
-	{"flow_row", i64, false, "", "row of the flow in table flows"},
-	{"hop", i16, false, "", "index of the link on the path, from 0"},
-	{"hops", i16, false, "", "number of links on the path"},
-	{"link_id", i32, false, "", "link"},
-	{"observed", bin, false, "", "waits and marks of the packets, encoded in blocks; at hop 0 the NIC waits"},
-}
-
 // Tables of estimator flow: what the link cases exchange in two passes, and the final replay. All but the last are
 // temporary.
 //
-//	hops           ─ uplinks  ─→ uplink_observations ─ uplink-feedback ─→ uplink_feedback   of the first pass
 //	hops, feedback ─ simulate ─→ hop_observations ─ feedback ─→ feedback of the second pass
 //	               last pass:    hop_observations ─→ sender_feedback ─ replay ─→ sender_fcts
 var (
@@ -138,16 +126,15 @@ var (
 		Doc:   "Observations of one pass: waits and ECN marks of each flow's packets at each hop.",
 		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"},
 		Variant: true, Temporary: true,
-		Columns: append(slices.Clone(observationColumns),
-			Column{"delay_ns", i64, false, "ns", "FCT of the flow in the link's case less its ideal FCT there: what the " +
-				"case says of the whole path"}),
-	}
-	UplinkObservations = Table{
-		Name:  "uplink_observations",
-		Doc:   "NIC waits of hosts' uplinks on their own, before the first pass. Flows that have none have no rows.",
-		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"},
-		Variant: true, Temporary: true,
-		Columns: observationColumns,
+		Columns: []Column{
+			{"flow_row", i64, false, "", "row of the flow in table flows"},
+			{"hop", i16, false, "", "index of the link on the path, from 0"},
+			{"hops", i16, false, "", "number of links on the path"},
+			{"link_id", i32, false, "", "link"},
+			{"observed", bin, false, "", "waits and marks of the packets, encoded in blocks; at hop 0 the NIC waits"},
+			{"delay_ns", i64, false, "ns", "FCT of the flow in the link's case less its ideal FCT there: what the case says of " +
+				"the whole path"},
+		},
 	}
 	Feedback = Table{
 		Name:  "feedback",
@@ -160,13 +147,6 @@ var (
 			{"hop", i16, false, "", "index of the link on the path, from 0"},
 			{"observed", bin, false, "", "NIC waits, queueing waits and marks of the packets, encoded in blocks"},
 		},
-	}
-	UplinkFeedback = Table{
-		Name:  "uplink_feedback",
-		Doc:   "Feedback for the link cases of the first pass: NIC waits of each flow's packets, where there are any.",
-		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"link_id", "flow_row"},
-		Variant: true, Temporary: true,
-		Columns: Feedback.Columns,
 	}
 	SenderFeedback = Table{
 		Name: "sender_feedback",

@@ -43,13 +43,8 @@ func Example() {
 	simulator, err := NewSimulator(SimulatorOptions{Network: net, Params: p, Loads: loads, Estimator: Flow})
 	check(err)
 	observed, feedback := &captured{}, &captured{}
-	_, err = simulator.SimulateUplinks(ctx, 0, links, hops.rewound(), observed, nil)
+	_, err = simulator.Simulate(ctx, 0, links, hops.rewound(), nil, observed, &captured{}, nil)
 	check(err)
-	check(NewFeedbackBuilder(net, &p, 1, nil).BuildUplink(ctx, router, 0, 2, flows.rewound(), observed.rewound(), feedback))
-	observed = &captured{}
-	_, err = simulator.Simulate(ctx, 0, links, hops.rewound(), feedback.rewound(), observed, &captured{}, nil)
-	check(err)
-	feedback = &captured{}
 	check(NewFeedbackBuilder(net, &p, 1, nil).Build(ctx, PassScope, 0, 2, observed.rewound(), feedback))
 	observed = &captured{}
 	_, err = simulator.Simulate(ctx, 0, links, hops.rewound(), feedback.rewound(), observed, &captured{}, nil)

@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
-	"slices"
-
-	"github.com/apache/arrow/go/v17/arrow"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
@@ -228,7 +225,7 @@ func (x *FeedbackBuilder) joinHints(a, b uint16) uint16 {
 // such waits whole, both queues vanish in the next pass and return in the one after; if they send halves, both are
 // right at once. A wait that is short against the round trip is of packets that do not fill a window, and does not
 // react. So a hop sends w / (1 + s), where s = w / (w + round trip without waits) estimates how much the queue reacts.
-// NIC waits are sent whole: the first pass had them already (BuildUplink).
+// NIC waits are sent whole: no other host fills the queue at a host's uplink.
 func (x *FeedbackBuilder) damp(blocks []simkernel.Block, row int64, roundTripNS int64) {
 	for b := range blocks {
 		now := &blocks[b]
@@ -258,66 +255,4 @@ func (x *FeedbackBuilder) takes(row int64, b int, probability float64) bool {
 	}
 	s := rng.New(x.seed, rng.Feedback, 1, uint64(row), uint64(window))
 	return float64(s.Uint64()>>11)/(1<<53) < probability
-}
-
-// UplinkFlowColumns names the columns of table flows that BuildUplink reads.
-func UplinkFlowColumns() []string { return []string{"flow_id", "src", "dst"} }
-
-// BuildUplink writes table uplink_feedback, the input of the first pass, of one chunk of flows: rows firstRow to
-// firstRow+rows-1 of table flows. Every hop behind a host's uplink is given the NIC waits there, whole. observed is
-// table uplink_observations. Flows without NIC waits have no rows in either; of the others, r says the paths.
-func (x *FeedbackBuilder) BuildUplink(ctx context.Context, r *topology.Router, firstRow, rows int64,
-	flows, observed schema.Batches, out schema.Sink) error {
-	if err := x.observed.readObservations(firstRow, rows, observed); err != nil {
-		return err
-	}
-	x.out.reset()
-	f := 0
-	err := columns.ForEach(flows, func(rec arrow.Record) error {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		id, src, dst := columns.Int64s(rec, "flow_id"), columns.Int32s(rec, "src"), columns.Int32s(rec, "dst")
-		if int64(f+len(id)) > rows {
-			return fmt.Errorf("flows: the chunk at row %d has more flows than the %d that were routed", firstRow, rows)
-		}
-		for i := range id {
-			if len(x.observed.at(f, 0)) > 0 {
-				path, err := r.AppendPath(id[i], src[i], dst[i], x.path[:0])
-				if err != nil {
-					return err
-				}
-				x.path = path
-				if err := x.uplinkFeedback(firstRow+int64(f), x.observed.at(f, 0)); err != nil {
-					return err
-				}
-			}
-			f++
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return x.out.flush(len(x.net.Links), out)
-}
-
-// uplinkFeedback appends the feedback of the current path, of a flow with these NIC waits.
-func (x *FeedbackBuilder) uplinkFeedback(row int64, observed []byte) (err error) {
-	if x.blocks, err = readBlocks(x.blocks[:0], observed); err != nil {
-		return fmt.Errorf("uplink_observations: flow row %d: %w", row, err)
-	}
-	for b := range x.blocks {
-		o := &x.blocks[b]
-		*o = simkernel.Block{NICWaitNS: o.WaitNS}
-	}
-	if !slices.ContainsFunc(x.blocks, func(b simkernel.Block) bool { return b != simkernel.Block{} }) {
-		return nil // the packets left at once, and only their times are known
-	}
-	for h, link := range x.path {
-		if h > 0 {
-			x.out.append(link, row, int16(h), x.blocks)
-		}
-	}
-	return nil
 }

@@ -124,7 +124,7 @@ func (a *observationIndex) link(f, hop int) int32 {
 	return a.links[a.place[f*a.width+hop]]
 }
 
-// feedbackRow is a row of table feedback, uplink_feedback or sender_feedback.
+// feedbackRow is a row of table feedback or sender_feedback.
 type feedbackRow struct {
 	LinkID   int32        `col:"link_id"`
 	FlowRow  int64        `col:"flow_row"`
@@ -132,7 +132,7 @@ type feedbackRow struct {
 	Observed columns.Item `col:"observed"`
 }
 
-// feedbackTable is bound to the columns of all three.
+// feedbackTable is bound to the columns of both.
 var feedbackTable = columns.TableOf[feedbackRow](schema.Feedback)
 
 // feedbackRows are rows under construction.

@@ -7,9 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/apache/arrow/go/v17/arrow/array"
-
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
@@ -39,7 +36,7 @@ func observationTableOf(of int, observed [][]simkernel.Block) *captured {
 		all.Add(appendBlocks(nil, blocks))
 		order[h] = int32(h)
 	}
-	if err := columns.Write(&c, schema.UplinkObservations, n, columns.Of(rows), columns.Of(hop), columns.Of(hops), columns.Of(link[:n]), new(columns.Binary).Of(&all, order)); err != nil {
+	if err := columns.Write(&c, schema.HopObservations, n, columns.Of(rows), columns.Of(hop), columns.Of(hops), columns.Of(link[:n]), new(columns.Binary).Of(&all, order), columns.Of(make([]int64, n))); err != nil {
 		panic(err)
 	}
 	return &c
@@ -118,26 +115,6 @@ func TestFeedbackOfThreeHops(t *testing.T) {
 	}
 }
 
-// Before the first pass the hops behind a host's uplink are given its NIC waits. Flows without any have no rows.
-func TestUplinkFeedback(t *testing.T) {
-	n := lineNetwork(t)
-	none := columns.Strings([]string{"", "", ""})
-	flows := array.NewRecord(schema.Flows.Arrow(), []arrow.Array{columns.Of([]int64{1, 2, 3}), columns.Of([]int32{0, 1, 1}),
-		columns.Of([]int32{1, 0, 0}), columns.Of([]int64{9, 9, 9}), columns.Of([]int64{0, 0, 0}), none, none, columns.False(3)}, 3)
-	build := func(x *FeedbackBuilder) map[int32][]simkernel.Block {
-		var out captured
-		if err := x.BuildUplink(context.Background(), testRouter(t, n), 6, 3, &captured{recs: []arrow.Record{flows}},
-			observationTable([]simkernel.Block{{}, {WaitNS: 100}}), &out); err != nil {
-			t.Fatal(err)
-		}
-		return feedbackOf(t, &out)
-	}
-	waits := []simkernel.Block{{}, {NICWaitNS: 100}}
-	if got := build(testBuilder(n, nil)); len(got) != 2 || !slices.Equal(got[0], waits) || !slices.Equal(got[2], waits) {
-		t.Errorf("in the first pass the flow's hops receive %+v", got)
-	}
-}
-
 // Of two rows of a hop the first counts.
 func TestFeedbackTakesTheFirstRow(t *testing.T) {
 	newer, older := observationTable([]simkernel.Block{{}}, []simkernel.Block{{WaitNS: 5}}), observationTable(nil, []simkernel.Block{{WaitNS: 9}}, []simkernel.Block{{WaitNS: 70}})
@@ -177,8 +154,8 @@ func TestFeedbackErrors(t *testing.T) {
 	var c captured
 	var damaged columns.Arena
 	damaged.Add([]byte{0x80})
-	if err := columns.Write(&c, schema.UplinkObservations, 1, columns.Of([]int64{7}), columns.Of([]int16{0}), columns.Of([]int16{1}), columns.Of([]int32{1}),
-		new(columns.Binary).Of(&damaged, []int32{0})); err != nil {
+	if err := columns.Write(&c, schema.HopObservations, 1, columns.Of([]int64{7}), columns.Of([]int16{0}), columns.Of([]int16{1}), columns.Of([]int32{1}),
+		new(columns.Binary).Of(&damaged, []int32{0}), columns.Of([]int64{0})); err != nil {
 		t.Fatal(err)
 	}
 	for _, observed := range []*captured{missing, &c} {

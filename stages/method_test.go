@@ -30,19 +30,15 @@ func replays(t *testing.T, n *topology.Network, p simkernel.Params, flows arrow.
 	if err != nil {
 		t.Fatal(err)
 	}
-	given, observed := &captured{}, &captured{}
-	for i := range partitions {
-		if _, err := sim.SimulateUplinks(ctx, first(i), first(i+1), hops.rewound(), observed, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := NewFeedbackBuilder(n, &p, 1, nil).BuildUplink(ctx, testRouter(t, n), 0, rows, &captured{recs: []arrow.Record{flows}}, observed.rewound(), given); err != nil {
-		t.Fatal(err)
-	}
+	var given, observed *captured
 	for pass := range passes {
 		observed, stats = &captured{}, &captured{}
 		for i := range partitions {
-			if _, err := sim.Simulate(ctx, first(i), first(i+1), hops.rewound(), given.rewound(), observed, stats, nil); err != nil {
+			var feedback schema.Batches
+			if given != nil {
+				feedback = given.rewound()
+			}
+			if _, err := sim.Simulate(ctx, first(i), first(i+1), hops.rewound(), feedback, observed, stats, nil); err != nil {
 				t.Fatal(err)
 			}
 		}

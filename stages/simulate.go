@@ -63,7 +63,6 @@ type Simulator struct {
 	estimator      Estimator
 	kernel         *linkcase.Kernel
 	omitted        Omitted
-	onlyUplinks    bool       // the tables are those of SimulateUplinks
 	replays        bool       // cases observe nothing
 	solver         CaseSolver // in place of the kernel; nil: the kernel
 	representative []int32    // by link id; nil: every link is its own
@@ -132,7 +131,7 @@ func NewSimulator(o SimulatorOptions) (*Simulator, error) {
 //
 // It reads hops, the rows of table hops of these links; rows of other links are skipped, and the rows of a
 // link must come in the order of flow_row. For Flow it also reads feedback, the same rows of table
-// uplink_feedback or feedback; nil for none. It writes table link_stats, one row for every link in [lo, hi), and to
+// feedback; nil for none. It writes table link_stats, one row for every link in [lo, hi), and to
 // out, for Independent, table hop_delays by link and flow_row, or, for Flow, table hop_observations by flow_row and
 // hop.
 //
@@ -165,34 +164,12 @@ func (s *Simulator) Simulate(ctx context.Context, lo, hi int32, hops, feedback s
 	if err == nil && s.estimator == Independent {
 		err = s.flushDelays(out)
 	} else if err == nil {
-		err = s.observations.flush(hopObservations, out)
+		err = s.observations.flush(out)
 	}
 	if err != nil {
 		return done, err
 	}
 	return done, linkStatTable.Write(stats, s.stats)
-}
-
-// SimulateUplinks runs the link cases of the hosts' uplinks in [lo, hi) without feedback and writes table
-// uplink_observations, by flow_row: NIC waits. Flows that have none get no row. It reads hops as Simulate does.
-func (s *Simulator) SimulateUplinks(ctx context.Context, lo, hi int32, hops schema.Batches, out schema.Sink,
-	progress func(packetHops int64)) (SimulateStats, error) {
-	s.observations.reset()
-	s.onlyUplinks = true
-	defer func() { s.onlyUplinks = false }()
-	done, err := s.run(ctx, lo, hi, hops, nil, caseRun{
-		wants: s.net.FromHost,
-		done: func(link topology.Link, rows []int32, _ bool) error {
-			s.observations.add(s, link, rows)
-			return nil
-		},
-		omitted:  func(topology.Link) {},
-		progress: progress,
-	})
-	if err != nil {
-		return done, err
-	}
-	return done, s.observations.flush(uplinkObservations, out)
 }
 
 // Replay runs the link cases of the hosts' uplinks in [lo, hi) with the feedback of the last pass (table

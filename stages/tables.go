@@ -94,14 +94,13 @@ type linkCounters struct {
 	Cached           bool    `col:"cached"`
 }
 
-// observationRow is a row of tables hop_observations or uplink_observations.
 type observationRow struct {
 	FlowRow  int64        `col:"flow_row"`
 	Hop      int16        `col:"hop"`
 	Hops     int16        `col:"hops"`
 	LinkID   int32        `col:"link_id"`
 	Observed columns.Item `col:"observed"`
-	DelayNS  int64        `col:"delay_ns"` // of table hop_observations only
+	DelayNS  int64        `col:"delay_ns"`
 }
 
 type senderRow struct {
@@ -148,19 +147,18 @@ type exactHopRow struct {
 }
 
 var (
-	hopTable           = columns.TableOf[hopRow](schema.Hops)
-	loadTable          = columns.TableOf[loadRow](schema.LinkLoads)
-	clusterTable       = columns.TableOf[LinkCluster](schema.LinkClusters)
-	hopDelayTable      = columns.TableOf[hopDelayRow](schema.HopDelays)
-	bucketTable        = columns.TableOf[bucketRow](schema.DelayBuckets)
-	contributionTable  = columns.TableOf[contributionRow](schema.HopContributions)
-	linkStatTable      = columns.TableOf[linkStatRow](schema.LinkStats)
-	hopObservations    = columns.TableOf[observationRow](schema.HopObservations)
-	uplinkObservations = columns.TableOf[observationRow](schema.UplinkObservations)
-	senderTable        = columns.TableOf[senderRow](schema.SenderFCTs)
-	slowdownTable      = columns.TableOf[slowdownRow](schema.Slowdowns)
-	exactTable         = columns.TableOf[exactRow](schema.ExactFCTs)
-	exactHopTable      = columns.TableOf[exactHopRow](schema.ExactHops)
+	hopTable          = columns.TableOf[hopRow](schema.Hops)
+	loadTable         = columns.TableOf[loadRow](schema.LinkLoads)
+	clusterTable      = columns.TableOf[LinkCluster](schema.LinkClusters)
+	hopDelayTable     = columns.TableOf[hopDelayRow](schema.HopDelays)
+	bucketTable       = columns.TableOf[bucketRow](schema.DelayBuckets)
+	contributionTable = columns.TableOf[contributionRow](schema.HopContributions)
+	linkStatTable     = columns.TableOf[linkStatRow](schema.LinkStats)
+	hopObservations   = columns.TableOf[observationRow](schema.HopObservations)
+	senderTable       = columns.TableOf[senderRow](schema.SenderFCTs)
+	slowdownTable     = columns.TableOf[slowdownRow](schema.Slowdowns)
+	exactTable        = columns.TableOf[exactRow](schema.ExactFCTs)
+	exactHopTable     = columns.TableOf[exactHopRow](schema.ExactHops)
 )
 
 // countersOf returns the columns that describe the result of a case.
@@ -235,29 +233,15 @@ func (w *observationRows) reset() {
 func (w *observationRows) add(s *Simulator, link topology.Link, rows []int32) {
 	in := &s.input.rows
 	s.encodeObservations()
-	if s.onlyUplinks {
-		for k, i := range rows {
-			if waits := s.observed.At(k); len(waits) > 0 {
-				w.observed.Add(waits)
-				w.append(in.flowRow[i], in.hop[i], in.hops[i], link.ID)
-			}
-		}
-		return
-	}
 	w.observed.AddArena(&s.observed)
 	for k, i := range rows {
-		w.append(in.flowRow[i], in.hop[i], in.hops[i], link.ID)
-		w.rows[len(w.rows)-1].DelayNS = s.result.FCTNS[k] - s.result.IdealNS[k]
+		w.rows = append(w.rows, observationRow{in.flowRow[i], in.hop[i], in.hops[i], link.ID, columns.Item(len(w.rows)),
+			s.result.FCTNS[k] - s.result.IdealNS[k]})
 	}
-}
-
-// append appends a row whose blocks are the next string of w.observed.
-func (w *observationRows) append(row int64, hop, hops int16, link int32) {
-	w.rows = append(w.rows, observationRow{row, hop, hops, link, columns.Item(len(w.rows)), 0})
 }
 
 // flush writes the rows by flow_row and hop.
-func (w *observationRows) flush(t *columns.Table[observationRow], out schema.Sink) error {
+func (w *observationRows) flush(out schema.Sink) error {
 	places := w.sorter.byFlow(len(w.rows), func(i int) (int64, int16) { return w.rows[i].FlowRow, w.rows[i].Hop })
-	return t.WriteOrdered(out, w.rows, places, &w.observed)
+	return hopObservations.WriteOrdered(out, w.rows, places, &w.observed)
 }

@@ -19,8 +19,6 @@ var stageDocs = []stageDoc{
 	{generate, "all: the scenario's topology and flows to scenarios, nodes, links, flows and rejects"},
 	{"route", "all: flows to hops, one row for each link of each flow's path (ECMP), and link_loads"},
 	{"cluster", "independent with --cluster: link_loads to link_clusters, the link that stands for each link"},
-	{"uplinks", "flow: the hosts' uplinks without feedback to uplink_observations"},
-	{"uplink-feedback", "flow: uplink_observations to uplink_feedback, which pass 1 reads"},
 	{"simulate", "flow: pass --passes of all link cases to hop_observations and link_stats; independent: to hop_delays"},
 	{"feedback", "flow: hop_observations of pass 1 (--passes 1) to feedback, which pass 2 reads"},
 	{"sender-feedback", "flow: hop_observations to sender_feedback, which replay reads"},

@@ -55,8 +55,6 @@ func TestStageCommands(t *testing.T) {
 	}
 	of := func(pass int) []string { return []string{"--passes", strconv.Itoa(pass)} }
 	stage("route")
-	stage("uplinks")
-	stage("uplink-feedback")
 	stage("simulate", of(1)...)
 	stage("feedback", of(1)...)
 	for _, last := range []string{"simulate", "sender-feedback", "replay", "sample"} {
