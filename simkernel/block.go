@@ -1,9 +1,6 @@
 package simkernel
 
-import (
-	"math"
-	"math/bits"
-)
+import "math/bits"
 
 // A Block describes what consecutive packets of a flow met at one hop (observation) or at several (feedback).
 // BlockLayout says which packets.
@@ -20,64 +17,20 @@ type Block struct {
 	WaitNS int32
 	// Marks has bit n mod MarkBits set if packet n of the flow was marked.
 	Marks uint16
-	// Hint is an additional value that some transports need:
-	//   - HPCC: the share of the line rate that the link denied the flow, as computed by its sender, in units of
-	//     1/ShareUnit; the mean over the block.
-	//   - TIMELY, which reacts to differences of RTTs: the wait of the block's first packet, in units of HintNS.
-	//     (Swift works better with means: with the first packet's wait, each packet of the block would have
-	//     to compensate for it.)
-	//   - DCQCN, whose ACKs wait in queues: how long, at all links of the way back, in units of HintNS. Only in feedback,
-	//     for whoever knows these queues (Result.Queue).
-	// JoinHints combines the hints of two links.
-	Hint uint16
-	// SentAt is when the block's first packet left its host: the time since its flow's start, in units of SentUnitPS,
-	// plus 1. 0: unknown. Only with Transport.FeedbackByTime, see leaveAt, and in observations with Transport.AcksQueue.
-	SentAt uint32
+	// Denied is the share of the line rate that the link denied the flow, as its sender computes it from the link's
+	// telemetry, in units of 1/ShareUnit: the mean over the block. In feedback it is the maximum over the other links.
+	// Only with Traits.Telemetry.
+	Denied uint16
 }
 
-// Units of Block.Hint: what a share of one is, and the nanoseconds of a wait of one.
-const (
-	ShareUnit = 65_535
-	HintNS    = 16
-)
-
-// A HintKind is a content of Block.Hint.
-type HintKind uint8
-
-// Contents of Block.Hint.
-const (
-	HintNone      HintKind = iota
-	HintReduction          // the share of the line rate that the link denied the flow
-	HintFirstWait          // the wait of the block's first packet
-	HintAckWait            // what ACKs wait
-)
-
-// JoinHints combines the Block.Hint of two links: the sum of waits, or the maximum of shares.
-func (t Transport) JoinHints(a, b uint16) uint16 {
-	if t.spec().Hint == HintFirstWait {
-		return uint16(min(math.MaxUint16, uint32(a)+uint32(b)))
-	}
-	return max(a, b)
-}
-
-// WaitHint returns the Block.Hint for a wait.
-func WaitHint(waitPS int64) uint16 {
-	return uint16(min(math.MaxUint16, (waitPS/PSPerNS+HintNS/2)/HintNS))
-}
-
-// AckWaitHint returns the Block.Hint for what an ACK waits, with Transport.AcksQueue.
-func AckWaitHint(waitNS int64) uint16 { return WaitHint(waitNS * PSPerNS) }
+// ShareUnit is a Block.Denied of one.
+const ShareUnit = 65_535
 
 // Sizes of blocks.
 const (
 	MaxBlockBits = 4
 	MarkBits     = 1 << MaxBlockBits // bits of Block.Marks
 	maxSingles   = 256
-
-	// Blocks of a transport that reacts to differences of consecutive RTTs, which a mean over a window hides. With TIMELY,
-	// blocks of two packets instead of four take 1.5 times the memory and 1.25 times the processor time on an incast of
-	// 36 M packets; single packets 2.3 times and 1.8 times, and are hardly more accurate (datasets/ACCURACY.md).
-	differenceBits = 1
 )
 
 // A BlockLayout divides the packets of a flow into blocks. The first packets have one block each, later ones
@@ -90,8 +43,8 @@ const (
 // other flows that start at the same time. The packets of the second leave as the ACKs of the first return,
 // which ends that queue. Within these two windows waits differ from packet to packet by more than their mean,
 // so they are described singly. Afterwards a mean over a window is the resolution at which senders react: a block is
-// the largest power of two that is not above a window, at most MarkBits packets (differenceBits for TIMELY), so a flow
-// of a million packets needs 1/16 of the memory. At most maxSingles packets are single: a window of more packets fills
+// the largest power of two that is not above a window, at most MarkBits packets, so a flow of a million packets needs
+// 1/16 of the memory. At most maxSingles packets are single: a window of more packets fills
 // long paths rather than queues.
 //
 // A flow's number of single packets is a multiple of MarkBits, so that the packets of a block have different
@@ -105,11 +58,7 @@ type BlockLayout struct {
 func (p *Params) Layout() BlockLayout {
 	window := p.Packets(p.NominalWindow())
 	singles := (2*window + MarkBits - 1) &^ (MarkBits - 1)
-	most := MaxBlockBits
-	if p.Transport.spec().Hint == HintFirstWait {
-		most = differenceBits
-	}
-	return BlockLayout{uint32(min(singles, maxSingles)), uint8(min(bits.Len64(uint64(window))-1, most))}
+	return BlockLayout{uint32(min(singles, maxSingles)), uint8(min(bits.Len64(uint64(window))-1, MaxBlockBits))}
 }
 
 // Blocks returns the number of blocks of a flow with that many packets.

@@ -32,7 +32,7 @@ var dcqcnSpec = transportSpec{
 	},
 	newSender: func() Sender { return &dcqcn{} },
 	markBytes: func(p *Params) (lo, hi int64) { return p.DCQCN.MinMarkPerGbps, p.DCQCN.MaxMarkPerGbps },
-	Traits:    Traits{RandomMarks: true, AcksQueue: true, IgnoresWindowEnds: true, Hint: HintAckWait},
+	Traits:    Traits{RandomMarks: true, AcksQueue: true, IgnoresWindowEnds: true},
 }
 
 // DCQCNParams are the constants of DCQCN.

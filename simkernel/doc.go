@@ -10,4 +10,4 @@ package simkernel
 
 // Version is part of Params.AppendIdentity. It must change whenever linkcase.Kernel computes a different Result from
 // the same Case and Params.
-const Version = 4
+const Version = 5

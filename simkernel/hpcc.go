@@ -18,7 +18,7 @@ var hpccSpec = transportSpec{
 		}
 	},
 	newSender: func() Sender { return &hpcc{} },
-	Traits:    Traits{Telemetry: true, Hint: HintReduction},
+	Traits:    Traits{Telemetry: true},
 }
 
 // HPCCParams are the constants of HPCC.

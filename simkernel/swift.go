@@ -37,7 +37,7 @@ var swiftSpec = transportSpec{
 	steadyRTT: func(p *Params, l Limits, rttPS int64) bool {
 		return rttPS < (p.Swift.BaseTargetNS+l.moreNS())*PSPerNS
 	},
-	Traits: Traits{DelayBased: true, ByTime: true, UsesHops: true},
+	Traits: Traits{DelayBased: true, UsesHops: true},
 }
 
 // SwiftParams are the constants of Swift.

@@ -31,7 +31,7 @@ var timelySpec = transportSpec{
 	},
 	newSender: func() Sender { return &timely{} },
 	steadyRTT: func(p *Params, l Limits, rttPS int64) bool { return rttPS <= (p.TIMELY.HighNS+l.moreNS())*PSPerNS },
-	Traits:    Traits{DelayBased: true, ByTime: true, Hint: HintFirstWait},
+	Traits:    Traits{DelayBased: true},
 }
 
 // TIMELYParams are the constants of TIMELY.

@@ -51,7 +51,7 @@ type transportSpec struct {
 // Traits are what the simulators do for a transport besides calling its sender.
 type Traits struct {
 	// Embedded: the sender is the DCTCPSender struct inside the flow. Only DCTCP: it is the default
-	// and the fast paths of Kernel (cruise, train, runRounds) rely on its rules.
+	// and the fast paths of Kernel (cruise, runRounds) rely on its rules.
 	Embedded bool
 	// RandomMarks: switches mark at random between two thresholds (RedMark) instead of at one.
 	RandomMarks bool
@@ -64,13 +64,8 @@ type Traits struct {
 	DelayBased bool
 	// IgnoresWindowEnds: the sender changes nothing at the first ACK beyond the snd_nxt noted last.
 	IgnoresWindowEnds bool
-	// ByTime: link cases are given feedback by time instead of by number of packet (FeedbackByTime). Only with
-	// DelayBased.
-	ByTime bool
 	// UsesHops: the sender depends on the number of links of its path.
 	UsesHops bool
-	// Hint selects the content of Block.Hint.
-	Hint HintKind
 }
 
 // spec returns the transport's registration, which Params.Validate has checked to exist.
@@ -127,8 +122,7 @@ func (t *Transport) UnmarshalText(text []byte) (err error) {
 // Case.MaxMarkBytes.
 func (t Transport) RandomMarks() bool { return t.spec().RandomMarks }
 
-// AcksQueue reports whether ACKs wait behind data at switches. Then link cases record their queue (Result.Queue) and
-// when packets left their hosts (Block.SentAt), and feedback says what ACKs wait (Block.Hint).
+// AcksQueue reports whether ACKs wait behind data at switches, which link cases leave out.
 func (t Transport) AcksQueue() bool { return t.spec().AcksQueue }
 
 // HasTelemetry reports whether switches write their state into packets, for the senders.
@@ -170,8 +164,8 @@ type AckInfo struct {
 	// With telemetry: what each link that writes telemetry wrote into the packet, and its bandwidth.
 	Links []Telemetry
 	Bps   []float64
-	// The share of the line rate that the path's other links deny the flow, from Block.Hint; 0 in a
-	// whole network, where all links are in links.
+	// The share of the line rate that the path's other links deny the flow, from Block.Denied; 0 in a whole network,
+	// where all links are in Links.
 	Feedback float64
 }
 

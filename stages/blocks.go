@@ -14,12 +14,12 @@ import (
 //
 //	value := block*, without the zero blocks at the end
 //	block := uvarint(WaitNS << 3 | hasUpstream << 2 | hasNICWait << 1 | hasMore)
-//	         [uvarint(UpstreamNS)] [uvarint(NICWaitNS)] [uvarint(SentAt << 32 | Hint << 16 | Marks)]
+//	         [uvarint(UpstreamNS)] [uvarint(NICWaitNS)] [uvarint(Denied << 16 | Marks)]
 //
 // A zero block takes one byte, a flow that observed nothing takes none.
 
 const (
-	maxBlockBytes = 25  // the longest encoding of a block: three numbers of up to 5 bytes, one of up to 10
+	maxBlockBytes = 20  // the longest encoding of a block: four numbers of up to 5 bytes
 	blockPiece    = 256 // blocks for which memory is reserved at a time
 )
 
@@ -47,7 +47,7 @@ func putBlocks(b []byte, n int, blocks []simkernel.Block) int {
 		if x.NICWaitNS != 0 {
 			head |= 2
 		}
-		if x.Marks != 0 || x.Hint != 0 || x.SentAt != 0 {
+		if x.Marks != 0 || x.Denied != 0 {
 			head |= 1
 		}
 		n = putUvarint(b, n, head)
@@ -61,7 +61,7 @@ func putBlocks(b []byte, n int, blocks []simkernel.Block) int {
 			n = putUvarint(b, n, uint64(uint32(x.NICWaitNS)))
 		}
 		if head&1 != 0 {
-			n = putUvarint(b, n, uint64(x.SentAt)<<32|uint64(x.Hint)<<16|uint64(x.Marks))
+			n = putUvarint(b, n, uint64(x.Denied)<<16|uint64(x.Marks))
 		}
 	}
 	return n
@@ -111,7 +111,8 @@ func readBlocks(blocks []simkernel.Block, b []byte) ([]simkernel.Block, error) {
 			}
 			if head&1 != 0 {
 				more, i = uvarint(b, i)
-				x.Marks, x.Hint, x.SentAt = uint16(more), uint16(more>>16), uint32(more>>32)
+				damaged = damaged || more > math.MaxUint32
+				x.Marks, x.Denied = uint16(more), uint16(more>>16)
 			}
 		}
 		if damaged || i > len(b) {

@@ -106,7 +106,7 @@ func (s *Simulator) caseKey(link topology.Link) CaseKey {
 		for i := range part {
 			b := &part[i]
 			binary.LittleEndian.PutUint64(at[16*i:], uint64(uint32(b.NICWaitNS))<<32|uint64(uint32(b.WaitNS)))
-			binary.LittleEndian.PutUint64(at[16*i+8:], uint64(uint32(b.UpstreamNS))<<32|uint64(b.Hint)<<16|uint64(b.Marks))
+			binary.LittleEndian.PutUint64(at[16*i+8:], uint64(uint32(b.UpstreamNS))<<32|uint64(b.Denied)<<16|uint64(b.Marks))
 		}
 		m.hashPending()
 	}

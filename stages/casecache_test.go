@@ -127,7 +127,7 @@ func TestDigestCoversTheInput(t *testing.T) {
 	for typ, want := range map[reflect.Type]string{
 		reflect.TypeFor[linkcase.Case](): "Kind TargetBps MarkBytes MaxMarkBytes MarkKey FlowKey Hops SlowestBps RoundTripNS SourceBps SourceDelayNS " +
 			"Source SizeBytes StartNS PathDelayNS Feeder FeederBps ReturnNS UpstreamBps DownstreamBps BetweenPS Feedback Record",
-		reflect.TypeFor[simkernel.Block]():   "NICWaitNS UpstreamNS WaitNS Hint Marks SentAt",
+		reflect.TypeFor[simkernel.Block]():   "Denied Marks NICWaitNS UpstreamNS WaitNS",
 		reflect.TypeFor[linkcase.Counters](): "PacketsSent PacketsMarked BusyNS MaxQueueBytes MaxQueueAtNS WaitSumNS",
 	} {
 		var have []string

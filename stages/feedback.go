@@ -32,7 +32,7 @@ const (
 //
 //	observations of the path:   hop 0      hop 1 … h-1     hop h     hop h+1 …
 //	feedback of hop h:          NICWaitNS  UpstreamNS      -         WaitNS
-//	                            marks and hints of all hops but h
+//	                            marks of all hops but h, and the greatest share of the line rate that one denied
 //
 // Then a packet leaves its host later by NICWaitNS and reaches the link later by UpstreamNS, and its ACK returns
 // later by WaitNS. This is waveform relaxation (Lelarasmee, Ruehli and Sangiovanni-Vincentelli, IEEE TCAD 1(3),
@@ -146,7 +146,7 @@ func (x *FeedbackBuilder) sumDownstream(longest int) {
 		sums := x.downstream[(h-1)*longest : h*longest]
 		copy(sums, x.downstream[h*longest:])
 		for b := range x.hops[h] {
-			x.add(&sums[b], &x.hops[h][b])
+			sums[b].add(&x.hops[h][b])
 		}
 	}
 }
@@ -158,7 +158,7 @@ func (x *FeedbackBuilder) senderFeedback(row int64, longest int) {
 	for b, s := range x.downstream[:longest] {
 		behind := x.downstream[max(0, slowest-1)*longest+b].waitNS
 		x.blocks[b] = simkernel.Block{UpstreamNS: clampNS(s.waitNS - behind), WaitNS: clampNS(behind), Marks: s.marks,
-			Hint: s.hint}
+			Denied: s.denied}
 	}
 	x.out.append(x.path[0], row, 0, x.blocks)
 }
@@ -170,7 +170,7 @@ func (x *FeedbackBuilder) networkFeedback(row int64, longest int) {
 	for h := 1; h < len(x.hops); h++ {
 		if h > 1 {
 			for b := range x.hops[h-1] {
-				x.add(&x.upstream[b], &x.hops[h-1][b])
+				x.upstream[b].add(&x.hops[h-1][b])
 			}
 		}
 		if _, omitted := x.omitted[x.path[h]]; omitted {
@@ -186,15 +186,15 @@ func (x *FeedbackBuilder) networkFeedback(row int64, longest int) {
 
 // blockSum is what the packets of one block observed at several hops.
 type blockSum struct {
-	waitNS      int64
-	marks, hint uint16
+	waitNS        int64
+	marks, denied uint16
 }
 
 // add adds what the packets of the block observed at another hop.
-func (x *FeedbackBuilder) add(s *blockSum, b *simkernel.Block) {
+func (s *blockSum) add(b *simkernel.Block) {
 	s.waitNS += int64(b.WaitNS)
 	s.marks |= b.Marks
-	s.hint = x.joinHints(s.hint, b.Hint)
+	s.denied = max(s.denied, b.Denied)
 }
 
 // setFeedback sets out to the feedback for block b of the current flow at a hop behind hop 0, given the sums over the
@@ -202,19 +202,11 @@ func (x *FeedbackBuilder) add(s *blockSum, b *simkernel.Block) {
 func (x *FeedbackBuilder) setFeedback(out *simkernel.Block, b int, upstream, downstream *blockSum) {
 	out.NICWaitNS, out.UpstreamNS, out.WaitNS = 0, clampNS(upstream.waitNS), clampNS(downstream.waitNS)
 	out.Marks = upstream.marks | downstream.marks
-	out.Hint = x.joinHints(upstream.hint, downstream.hint)
+	out.Denied = max(upstream.denied, downstream.denied)
 	if b < len(x.hops[0]) { // the only wait at a host's uplink is the NIC wait
 		out.NICWaitNS = x.hops[0][b].WaitNS
 		out.Marks |= x.hops[0][b].Marks
 	}
-}
-
-// joinHints joins the hints of two hops; there are none with most transports.
-func (x *FeedbackBuilder) joinHints(a, b uint16) uint16 {
-	if a|b == 0 {
-		return 0
-	}
-	return x.params.Transport.JoinHints(a, b)
 }
 
 // damp replaces the blocks that the packets of a flow observed at a hop behind their host's uplink by what the hop

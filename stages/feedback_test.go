@@ -167,7 +167,7 @@ func TestFeedbackErrors(t *testing.T) {
 }
 
 // others computes the feedback of hop h for block b directly from what every other hop observed.
-func others(transport simkernel.Transport, hops [][]simkernel.Block, h, b, slowest int) (out simkernel.Block) {
+func others(hops [][]simkernel.Block, h, b, slowest int) (out simkernel.Block) {
 	for j := range hops {
 		if j == h || b >= len(hops[j]) {
 			continue
@@ -183,7 +183,7 @@ func others(transport simkernel.Transport, hops [][]simkernel.Block, h, b, slowe
 		}
 		out.Marks |= m.Marks
 		if j > 0 {
-			out.Hint = transport.JoinHints(out.Hint, m.Hint)
+			out.Denied = max(out.Denied, m.Denied)
 		}
 	}
 	return out
@@ -192,46 +192,44 @@ func others(transport simkernel.Transport, hops [][]simkernel.Block, h, b, slowe
 // The sums along a flow's path agree with the direct computation for every hop, whatever the lengths.
 func TestFeedbackIsItsTwin(t *testing.T) {
 	random := rand.New(rand.NewPCG(9, 9))
-	for _, transport := range []simkernel.Transport{simkernel.DCTCP, simkernel.TIMELY} {
-		for range 500 {
-			p := simkernel.ParamsOf(transport)
-			n := lineNetwork(t)
-			x := NewFeedbackBuilder(n, &p, 1, nil)
-			trip := x.trips.of([]int32{4, 2, 0})
-			hops := make([][]simkernel.Block, 1+random.IntN(3))
-			for h := range hops {
-				hops[h] = make([]simkernel.Block, random.IntN(5))
-				for i := range hops[h] {
-					b := &hops[h][i]
-					b.WaitNS = random.Int32N(3) * random.Int32N(1<<uint(random.IntN(28)))
-					b.Marks, b.Hint = uint16(random.IntN(3)*random.IntN(1<<16)), uint16(random.IntN(2)*random.IntN(1<<16))
+	for range 500 {
+		p := simkernel.DefaultParams()
+		n := lineNetwork(t)
+		x := NewFeedbackBuilder(n, &p, 1, nil)
+		trip := x.trips.of([]int32{4, 2, 0})
+		hops := make([][]simkernel.Block, 1+random.IntN(3))
+		for h := range hops {
+			hops[h] = make([]simkernel.Block, random.IntN(5))
+			for i := range hops[h] {
+				b := &hops[h][i]
+				b.WaitNS = random.Int32N(3) * random.Int32N(1<<uint(random.IntN(28)))
+				b.Marks, b.Denied = uint16(random.IntN(3)*random.IntN(1<<16)), uint16(random.IntN(2)*random.IntN(1<<16))
+			}
+		}
+		sender := built(t, x, SenderScope, observationsOf(hops...))
+		got := map[int32][]simkernel.Block{}
+		if len(hops) == 3 { // of another length the round trip is another
+			got = built(t, x, PassScope, observationsOf(hops...))
+		}
+		sent := slices.Clone(hops)
+		for h := 1; h < len(hops); h++ {
+			sent[h] = slices.Clone(hops[h])
+			x.damp(sent[h], 7, trip)
+		}
+		for h := range hops {
+			given, from := got[[]int32{4, 2, 0}[h]], sent
+			if h == 0 {
+				given, from = sender[4], hops
+			} else if len(hops) < 3 {
+				continue
+			}
+			for b := range 6 {
+				var have simkernel.Block
+				if b < len(given) {
+					have = given[b]
 				}
-			}
-			sender := built(t, x, SenderScope, observationsOf(hops...))
-			got := map[int32][]simkernel.Block{}
-			if len(hops) == 3 { // of another length the round trip is another
-				got = built(t, x, PassScope, observationsOf(hops...))
-			}
-			sent := slices.Clone(hops)
-			for h := 1; h < len(hops); h++ {
-				sent[h] = slices.Clone(hops[h])
-				x.damp(sent[h], 7, trip)
-			}
-			for h := range hops {
-				given, from := got[[]int32{4, 2, 0}[h]], sent
-				if h == 0 {
-					given, from = sender[4], hops
-				} else if len(hops) < 3 {
-					continue
-				}
-				for b := range 6 {
-					var have simkernel.Block
-					if b < len(given) {
-						have = given[b]
-					}
-					if want := others(transport, from, h, b, min(1, len(hops)-1)); have != want {
-						t.Fatalf("hop %d of %d, block %d: %+v, want %+v", h, len(hops), b, have, want)
-					}
+				if want := others(from, h, b, min(1, len(hops)-1)); have != want {
+					t.Fatalf("hop %d of %d, block %d: %+v, want %+v", h, len(hops), b, have, want)
 				}
 			}
 		}

@@ -6,18 +6,10 @@ import (
 	"parsimon/simkernel"
 )
 
-// ackWaitPS returns what the ACK of the flow's next packet waits.
-func (k *Kernel) ackWaitPS(f *flow) int64 {
-	if k.traits.Hint != simkernel.HintAckWait || len(k.c.Feedback) == 0 {
-		return 0
-	}
-	return int64(k.c.Feedback[f.block].Hint) * simkernel.HintNS * simkernel.PSPerNS
-}
-
 // loadBlock reads the feedback of the flow's next packets, block f.block.
 func (k *Kernel) loadBlock(f *flow) {
 	f.nextBlockAt = k.layout.End(f.head)
-	if len(k.c.Feedback) > 0 && f.head < f.timedFrom {
+	if len(k.c.Feedback) > 0 {
 		b := &k.c.Feedback[f.block]
 		f.nicWaitPS = int64(b.NICWaitNS) * simkernel.PSPerNS
 		f.upstreamPS = int64(b.UpstreamNS) * simkernel.PSPerNS

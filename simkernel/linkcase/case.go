@@ -104,26 +104,7 @@ type Result struct {
 	WaitNS []int64
 	// Observed is what the packets met at the target, in the layout of Case.Feedback. It is empty without
 	// Case.Record.
-	Observed []simkernel.Block
-	// Queue is how long the target's queue is over time. It is empty without Case.Record, for FirstHop, and without
-	// Transport.AcksQueue.
-	Queue      []QueueSample
+	Observed   []simkernel.Block
 	Unfinished int64
 	Counters
-}
-
-// QueueStepNS is the time between two samples of a queue: less than a round trip, the time in which senders change it.
-const QueueStepNS = 4096
-
-// A QueueSample says how long a byte would wait that came at a queue at Step × QueueStepNS after the first start of the
-// case. At steps without a sample it would not wait.
-type QueueSample struct{ Step, WaitNS int64 }
-
-// sampleQueue samples the target's queue up to a time, with what arrived before it.
-func (k *Kernel) sampleQueue(nowPS int64) {
-	const stepPS = QueueStepNS * simkernel.PSPerNS
-	for end := min(nowPS, k.target.freePS-simkernel.PSPerNS); k.nextSample*stepPS <= end; k.nextSample++ {
-		k.r.Queue = append(k.r.Queue, QueueSample{k.nextSample, (k.target.freePS - k.nextSample*stepPS) / simkernel.PSPerNS})
-	}
-	k.nextSample = max(k.nextSample, nowPS/stepPS+1)
 }

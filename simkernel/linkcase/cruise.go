@@ -121,7 +121,7 @@ func (k *Kernel) cruise() (now int64, deep bool) {
 		}
 		s.sendPS = at
 		s.fed = false
-		s.plain = left > full && f.head-f.tail <= f.mask // another source is active: there is no train to begin
+		s.plain = left > full && f.head-f.tail <= f.mask
 
 		key := arrival<<(p.bits&63) | int64(s.row)
 		root = p.push(key)

@@ -9,14 +9,11 @@ import (
 // runFirstHop simulates a host's uplink. The host is the only queue and never marks: without marks in the feedback
 // every rate stays at line rate. The time of an ACK is known when its packet leaves.
 func (k *Kernel) runFirstHop() {
-	// Transports other than DCTCP also record hints.
-	noFeedback := len(k.c.Feedback) == 0 && (len(k.r.Observed) == 0 || k.traits.Embedded)
-	if noFeedback && k.windowNeverBinds() {
+	if len(k.c.Feedback) == 0 && k.windowNeverBinds() {
 		k.runRounds()
 		return
 	}
 	s := &k.sources[0]
-	wait := int32(0) // packets until the next attempt to send whole rounds
 	for {
 		if s.count == 0 {
 			if k.nextPS == unbounded {
@@ -26,12 +23,6 @@ func (k *Kernel) runFirstHop() {
 		}
 		// Every ACK is known, and its mark.
 		const end = 1 << 62
-		if wait--; wait < 0 && s.count > 1 && k.traits.Embedded {
-			if k.roundsFirstHop(s) {
-				continue
-			}
-			wait = 4 * s.count
-		}
 		slot := s.next
 		at, known := k.ready(&k.flows[slot], s.freePS, end)
 		if s.count > 1 {
@@ -39,10 +30,6 @@ func (k *Kernel) runFirstHop() {
 		}
 		if k.nextPS <= at {
 			k.start(s, k.nextPS)
-			continue
-		}
-		if f := &k.flows[slot]; s.count == 1 && k.traits.Embedded &&
-			(k.trainFirstHop(s, f, at) || k.soloFirstHop(s, f, at)) {
 			continue
 		}
 		if !k.sendFirstHop(s, slot, at) {
@@ -67,7 +54,6 @@ func (k *Kernel) sendFirstHop(s *source, slot int32, at int64) bool {
 		k.growRing(f)
 	}
 	if !k.traits.Embedded {
-		k.leaveAt(f, at)
 		k.onSend(f, at)
 	}
 	upstreamPS := f.upstreamPS
@@ -77,7 +63,7 @@ func (k *Kernel) sendFirstHop(s *source, slot int32, at int64) bool {
 	place := f.head & f.mask
 	downstreamPS := upstreamPS + f.behindTarget(leavePS+upstreamPS, k.params.PayloadBytes+k.params.HeaderBytes)
 	marked := int64(f.marks>>(place%simkernel.MarkBits)) & ackMarked
-	k.acks[f.base+place] = ack{leavePS + f.ackPS + downstreamPS + k.ackWaitPS(f), f.endsWindow | marked}
+	k.acks[f.base+place] = ack{leavePS + f.ackPS + downstreamPS, f.endsWindow | marked}
 	f.waitPS += at - max(f.alonePS, f.openPS)
 	f.endsWindow = 0
 	s.freePS = leavePS
@@ -89,7 +75,6 @@ func (k *Kernel) sendFirstHop(s *source, slot int32, at int64) bool {
 	if f.head == f.nextBlockAt && k.blocks && f.left > 0 {
 		k.advanceBlock(f)
 	}
-	k.expectNICWait(f, f.readyPS)
 	k.rekey(s, slot)
 	if f.left == 0 {
 		k.finish(s, slot, leavePS+downstreamPS, 0)

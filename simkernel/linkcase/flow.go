@@ -44,7 +44,6 @@ type flow struct {
 	marks        uint16 // feedback of the block: marks
 	slot         int32
 	firstBlock   uint32
-	timedFrom    uint32 // the first packet that is given feedback by time: see leaveAt
 
 	// The flow alone at the slowest links before and behind the target: when its last packet has passed the link
 	// before the target, and when the one behind began to send it; and how fast the link is, 0 if there is none.
@@ -97,7 +96,6 @@ func (k *Kernel) start(s *source, startPS int64) {
 	full := k.params.PayloadBytes + k.params.HeaderBytes
 	f.upPassedPS, f.downPassedPS = startPS-f.upWire.PS(full), startPS-f.downWire.PS(full)-pathPS // no packet before
 	f.block, f.firstBlock = k.nextBlock, k.nextBlock
-	f.timedFrom = k.timedFrom(k.nextBlock, k.blocksEnd(row))
 	k.loadBlock(f)
 	k.startSender(f, slot)
 	s.add(k.flows, slot)

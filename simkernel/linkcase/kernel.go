@@ -64,7 +64,6 @@ type Kernel struct {
 	senders        []simkernel.Sender // by slot; unused if the sender is embedded in flow
 	clocks         []senderClock      // parallel to senders
 	stamps         []stamp            // parallel to acks: what else senders need of a packet; unused likewise
-	reductions     []reductionMean    // by slot; for hintReduction
 	watchesService bool               // service starts decide marks or telemetry: see advanceService
 	ackScratch     simkernel.AckInfo
 
@@ -79,8 +78,6 @@ type Kernel struct {
 
 	hostFlows []hostFlow // of a first hop
 	busyPS    int64      // of a first hop
-
-	nextSample int64 // of Result.Queue
 }
 
 // NewKernel validates the constants and returns a kernel for cases that share them.
@@ -108,9 +105,6 @@ func (k *Kernel) Simulate(c *Case, r *Result) error {
 			k.runQueue()
 			if k.watchesService {
 				k.advanceService(unbounded)
-			}
-			if k.traits.AcksQueue && c.Record {
-				k.sampleQueue(k.target.freePS)
 			}
 			k.target.count(r, k.firstNS)
 		}
@@ -151,7 +145,6 @@ func (k *Kernel) prepare(c *Case, r *Result) error {
 	k.c, k.r = c, r
 	k.finished = 0
 	k.busyPS = 0
-	r.Queue, k.nextSample = r.Queue[:0], 0
 	k.nextRow, k.nextBlock = 0, 0
 	k.nextPS = unbounded
 	if n > 0 {
@@ -181,7 +174,7 @@ func (k *Kernel) runQueue() {
 	p := &k.picker
 	p.reset(len(k.c.SourceBps))
 	for {
-		if !p.many && k.traits.Embedded && p.back-p.front != 1 {
+		if !p.many && k.traits.Embedded {
 			if now, deep := k.cruise(); deep {
 				k.target.onDeepQueue(k.acks, k.r.Observed, now)
 				continue
@@ -205,23 +198,13 @@ func (k *Kernel) runQueue() {
 					continue
 				}
 			}
-			last, sent := now, false
-			if p.lone() && s.count == 1 && k.traits.Embedded {
-				if last, sent = k.train(s, f, now); !sent {
-					if key, ok := k.solo(s, f, now); ok {
-						p.replace(s, key)
-						continue
-					}
-				}
-			}
-			if !sent && !k.forward(s, f, now) {
+			if !k.forward(s, f, now) {
 				return
 			}
 			if s.count == 0 {
 				p.drop(s)
 				continue
 			}
-			now = max(now, last)
 		}
 		p.replace(s, k.plan(s, now))
 	}
@@ -282,14 +265,10 @@ func (k *Kernel) forward(s *source, f *flow, now int64) bool {
 	entry := f.base + place
 	downstreamPS := f.behindTarget(departPS, k.params.PayloadBytes+k.params.HeaderBytes)
 	marked := int64(f.marks>>(place%simkernel.MarkBits)) & ackMarked
-	heldPS := downstreamPS + k.ackWaitPS(f)
-	k.acks[entry] = ack{departPS + f.ackPS + heldPS, f.endsWindow | marked | heldPS<<ackShift}
+	k.acks[entry] = ack{departPS + f.ackPS + downstreamPS, f.endsWindow | marked | downstreamPS<<ackShift}
 	alonePS := max(now, f.alonePS)
 	f.alonePS = alonePS + departPS - startPS
 	f.waitPS += startPS - alonePS
-	if k.traits.Hint == simkernel.HintFirstWait && len(k.r.Observed) > 0 && f.head == k.layout.Start(f.head) {
-		k.r.Observed[f.block].Hint = simkernel.WaitHint(startPS - alonePS)
-	}
 	f.endsWindow = 0
 
 	if t.arrived == t.full {
@@ -310,7 +289,6 @@ func (k *Kernel) forward(s *source, f *flow, now int64) bool {
 	if f.head == f.nextBlockAt && k.blocks && f.left > 0 {
 		k.advanceBlock(f)
 	}
-	k.expectNICWait(f, f.readyPS)
 	s.next = f.nextSlot
 	s.served = f.row
 	k.rekey(s, s.planned)

@@ -1,13 +1,9 @@
 package linkcase
 
-import (
-	"math"
-
-	"parsimon/simkernel"
-)
+import "parsimon/simkernel"
 
 // This file connects Kernel to senders that are not embedded in flow. Their flows take the general path
-// (forward and plan): cruise, train and runRounds assume DCTCP.
+// (forward and plan): cruise and runRounds assume DCTCP.
 
 // limitsOf returns what bounds the sender of a flow, a row of the case.
 func (k *Kernel) limitsOf(c *Case, row int) simkernel.Limits {
@@ -41,13 +37,8 @@ func (k *Kernel) startSender(f *flow, slot int32) {
 		k.senders = append(k.senders, simkernel.NewSender(k.params.Transport))
 		k.clocks = append(k.clocks, senderClock{})
 	}
-	if k.traits.Hint == simkernel.HintReduction {
-		k.reductions = resize(k.reductions, max(len(k.reductions), int(slot)+1))
-		k.reductions[slot] = reductionMean{}
-	}
 	k.senders[slot].Start(&k.params, limits)
-	k.clocks[slot] = senderClock{limits: limits, tickPS: k.senders[slot].NextTick(), markKey: markKey,
-		endBlock: k.blocksEnd(int(f.row))}
+	k.clocks[slot] = senderClock{limits: limits, tickPS: k.senders[slot].NextTick(), markKey: markKey}
 	k.updateRate(f)
 }
 
@@ -57,10 +48,10 @@ type senderClock struct {
 	tickPS    int64  // an ACK from here on is passed to the sender in any case
 	lastAckPS int64  // time of the last ACK read
 	markKey   uint64 // of random marks
-	endBlock  uint32 // the end of its blocks of feedback
-	given     uint32 // place of the block that was in use last: see blocksAt
 
-	deviationPS int64 // of the block in use: see stamp
+	reduced    float64 // of the ACKs of a block, with telemetry: sum of Reduction, and their number
+	reductions uint32
+	block      uint32
 }
 
 // flowKey returns the key of the flow's random marks at this link.
@@ -79,7 +70,6 @@ func (k *Kernel) onAckExternal(f *flow, flags int64) {
 	st := &k.stamps[f.base+(f.tail-1)&f.mask]
 	clock := &k.clocks[f.slot]
 	h.NowPS, h.RTTPS = clock.lastAckPS, clock.lastAckPS-st.sentPS
-	h.RTTPS += st.deviationPS
 	h.SentBytes, h.Marked = k.sent(f), flags&ackMarked != 0
 	h.AckedBytes = h.SentBytes - int64(f.head-f.tail)*k.params.PayloadBytes
 	ticked := s.Tick(&k.params, h.NowPS)
@@ -87,7 +77,7 @@ func (k *Kernel) onAckExternal(f *flow, flags int64) {
 		k.telemetry(f, st)
 	}
 	changed := s.OnAck(&k.params, h)
-	if k.traits.Hint == simkernel.HintReduction && len(k.r.Observed) > 0 {
+	if k.traits.Telemetry && len(k.r.Observed) > 0 {
 		k.recordReduction(f, s.(simkernel.Reducer).Reduction())
 	}
 	if changed || ticked {
@@ -97,14 +87,6 @@ func (k *Kernel) onAckExternal(f *flow, flags int64) {
 	if flags&ackEndsWindow != 0 {
 		f.endsWindow = ackEndsWindow
 	}
-}
-
-// deviationPS returns how much longer the block's first packet waited than the mean of its packets.
-func deviationPS(b *simkernel.Block) int64 {
-	if b.Hint == math.MaxUint16 {
-		return 0 // unknown
-	}
-	return (int64(b.Hint)*simkernel.HintNS - int64(b.UpstreamNS) - int64(b.WaitNS)) * simkernel.PSPerNS
 }
 
 // telemetry sets the telemetry of k.ackScratch: the target's, as of the packet whose ACK was read last, and the
@@ -118,7 +100,7 @@ func (k *Kernel) telemetry(f *flow, st *stamp) {
 	}
 	h.Feedback = 0
 	if len(k.c.Feedback) > 0 {
-		h.Feedback = float64(k.c.Feedback[k.blockOf(f, f.tail-1)].Hint) / simkernel.ShareUnit
+		h.Feedback = float64(k.c.Feedback[k.blockOf(f, f.tail-1)].Denied) / simkernel.ShareUnit
 	}
 }
 
@@ -127,29 +109,22 @@ func (k *Kernel) blockOf(f *flow, packet uint32) uint32 {
 	return f.firstBlock + uint32(k.layout.Of(int64(packet)))
 }
 
-// A reductionMean is the mean of hpcc.reduction over the ACKs of a flow's block so far.
-type reductionMean struct {
-	sum   float64
-	count uint32
-	block uint32
-}
-
-// recordReduction records by how much the target reduces the flow's rate, as of the last ACK.
+// recordReduction records by how much the target reduces the flow's rate, as of the last ACK: the mean over the ACKs of
+// a block so far.
 func (k *Kernel) recordReduction(f *flow, share float64) {
-	m, block := &k.reductions[f.slot], k.blockOf(f, f.tail-1)
-	if m.block != block {
-		*m = reductionMean{block: block}
+	c, block := &k.clocks[f.slot], k.blockOf(f, f.tail-1)
+	if c.block != block {
+		c.block, c.reductions, c.reduced = block, 0, 0
 	}
-	m.sum += share
-	m.count++
-	k.r.Observed[block].Hint = uint16(m.sum/float64(m.count)*simkernel.ShareUnit + 0.5)
+	c.reduced += share
+	c.reductions++
+	k.r.Observed[block].Denied = uint16(c.reduced/float64(c.reductions)*simkernel.ShareUnit + 0.5)
 }
 
 // A stamp is what external senders need to know of a packet.
 type stamp struct {
-	sentPS      int64
-	deviationPS int64 // of its wait at other hops from the mean of its block, with hintFirstWait
-	telemetry   simkernel.Telemetry
+	sentPS    int64
+	telemetry simkernel.Telemetry
 }
 
 // arriveExternal precedes the effects of a packet that its host sent at sentPS and that arrives now.
@@ -158,25 +133,12 @@ func (k *Kernel) arriveExternal(f *flow, sentPS, now int64) {
 	if k.watchesService {
 		k.advanceService(now)
 	}
-	if k.traits.AcksQueue && k.c.Record {
-		k.sampleQueue(now)
-	}
 }
 
 // onSend notifies an external sender of a packet that the host sends at atPS. It precedes all other effects of the
 // packet.
 func (k *Kernel) onSend(f *flow, atPS int64) {
-	st := &k.stamps[f.base+f.head&f.mask]
-	st.sentPS, st.deviationPS = atPS, 0
-	if k.traits.Hint == simkernel.HintFirstWait && len(k.c.Feedback) > 0 {
-		st.deviationPS = k.clocks[f.slot].deviationPS
-		if f.head < f.timedFrom {
-			st.deviationPS = deviationPS(&k.c.Feedback[f.block])
-		}
-	}
-	if (k.traits.ByTime || k.traits.AcksQueue) && len(k.r.Observed) > 0 && f.head == k.layout.Start(f.head) {
-		k.r.Observed[f.block].SentAt = k.sinceStart(f, atPS)
-	}
+	k.stamps[f.base+f.head&f.mask].sentPS = atPS
 	clock := &k.clocks[f.slot]
 	if atPS < clock.tickPS {
 		return

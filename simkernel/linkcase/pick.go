@@ -149,9 +149,6 @@ func (p *picker) cut(s *source) {
 	p.back--
 }
 
-// lone reports whether exactly one source is active.
-func (p *picker) lone() bool { return p.back-p.front == 1 && !p.many }
-
 // next sets the time of the next flow start.
 func (p *picker) next(startPS int64) {
 	p.stop = min(startPS-p.base, p.far/2) << p.bits

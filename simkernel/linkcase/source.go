@@ -34,7 +34,6 @@ func (k *Kernel) plan(s *source, now int64) int64 {
 	s.planned = slot
 	s.sendPS = at
 	f := &k.flows[slot]
-	k.leaveAt(f, at)
 	payload, earlyPS := min(k.params.PayloadBytes, f.left), int64(0)
 	if payload == f.left {
 		earlyPS = k.earlyOf(f.row)
@@ -52,8 +51,7 @@ func (k *Kernel) plan(s *source, now int64) int64 {
 	}
 	s.known = known
 	s.fed = false
-	s.plain = known && s.count == 1 && payload < f.left && f.head-f.tail <= f.mask &&
-		(f.endsWindow == 0 || !k.picker.lone())
+	s.plain = known && s.count == 1 && payload < f.left && f.head-f.tail <= f.mask
 	return at<<k.picker.bits | int64(s.row)
 }
 

@@ -138,17 +138,6 @@ func (t *target) append(e logEntry, wireBytes int64) {
 	t.bytes += wireBytes
 }
 
-// passIdle passes packets of equal size each of which finds the target idle; the last of them departs at departPS.
-func (t *target) passIdle(packets, wireBytes, servicePS, departPS int64) {
-	t.arrived += uint64(packets)
-	t.waiting = t.arrived
-	t.full = t.waiting + t.logMask
-	t.bytes += packets * wireBytes
-	t.busyPS += packets * servicePS
-	t.freePS = departPS
-	t.log[(t.arrived-1)&t.logMask] = logEntry{startPS: departPS - servicePS, before: t.bytes - wireBytes}
-}
-
 // trimLog drops packets that no longer wait from the log, or doubles the log. It keeps the last packet that does
 // not wait, which may be in service.
 func (t *target) trimLog(now int64) {

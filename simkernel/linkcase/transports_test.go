@@ -133,7 +133,7 @@ func TestHPCCReportsWhatItsLinkAllows(t *testing.T) {
 	c.Record = true
 	blocks := p.Layout().Blocks(p.Packets(c.SizeBytes[0]))
 	for range blocks {
-		c.Feedback = append(c.Feedback, simkernel.Block{Hint: simkernel.ShareUnit / 2})
+		c.Feedback = append(c.Feedback, simkernel.Block{Denied: simkernel.ShareUnit / 2})
 	}
 	var r Result
 	if err := mustKernel(t, p).Simulate(c, &r); err != nil {
@@ -144,7 +144,7 @@ func TestHPCCReportsWhatItsLinkAllows(t *testing.T) {
 	}
 	for b := blocks / 2; b < blocks-1; b++ {
 		// The link is half busy: algorithm 1 allows the flow η / (1/2) times its rate.
-		if got := float64(r.Observed[b].Hint) / simkernel.ShareUnit; got > 1-p.HPCC.Target+0.02 {
+		if got := float64(r.Observed[b].Denied) / simkernel.ShareUnit; got > 1-p.HPCC.Target+0.02 {
 			t.Fatalf("block %d of %d: the link denies %.3f of the line rate, want at most what is beyond the target", b, blocks, got)
 		}
 	}

@@ -52,10 +52,8 @@ type slowPacket struct {
 	sentAt        int64
 	upstream      int64 // FirstHop: wait before the slowest link
 	acked         int64 // when its ACK is at the host, but for earlier ones
-	ackWait       int64 // of its ACK at other links
 	marked, fed   bool
-	late          bool  // it waits for its flow's packet before to have passed the slowest link
-	deviation     int64 // of its wait at other hops from its block's mean
+	late          bool // it waits for its flow's packet before to have passed the slowest link
 	links         []simkernel.Telemetry
 	bps           []float64
 	feedback      float64
@@ -72,7 +70,6 @@ type slowFlow struct {
 	alone                         int64   // when the target would be done with the flow's packets so far, alone
 	block                         int64   // first of its blocks
 	waits                         []int64 // by packet
-	sentAt                        []int64 // by packet
 	marks                         []bool
 	uses                          []float64 // how far the target slows it, as of the ACK of each packet; HPCC
 	sender                        simkernel.Sender
@@ -100,7 +97,6 @@ type linkTwin struct {
 	busy    int64
 	sent    int64 // wire bytes the target has sent
 	waits   int64
-	passed  [][2]int64 // when each packet arrived at the target and when it left
 }
 
 func (t *linkTwin) at(at int64, kind slowKind, source int, packet *slowPacket, flow *slowFlow) {
@@ -129,7 +125,7 @@ func runLinkTwin(p simkernel.Params, c *Case) *linkTwin {
 		r.FCTNS[row] = -1
 		packets := p.Packets(c.SizeBytes[row])
 		f := &slowFlow{row: row, source: s, path: c.PathDelayNS[row] * simkernel.PSPerNS, size: c.SizeBytes[row], block: blocks}
-		f.waits, f.marks, f.uses, f.sentAt = make([]int64, packets), make([]bool, packets), make([]float64, packets), make([]int64, packets)
+		f.waits, f.marks, f.uses = make([]int64, packets), make([]bool, packets), make([]float64, packets)
 		for i := range f.uses {
 			f.uses[i] = -1
 		}
@@ -181,47 +177,18 @@ func runLinkTwin(p simkernel.Params, c *Case) *linkTwin {
 	if c.Record {
 		r.Observed = make([]simkernel.Block, blocks)
 		for _, f := range t.flows {
-			f.record(r.Observed[f.block:], int(t.singles()), int(t.together()), c.Kind == Behind && p.Transport == simkernel.TIMELY)
-			for n := range f.sentAt {
-				times := p.Transport.FeedbackByTime() || p.Transport.AcksQueue()
-				if b := t.blockOf(int64(n)); times && r.Observed[f.block+b].SentAt == 0 && f.sentAt[n] >= f.start && f.sent > int64(n)*p.PayloadBytes {
-					r.Observed[f.block+b].SentAt = slowTime(f.sentAt[n] - f.start)
-				}
-			}
+			f.record(r.Observed[f.block:], int(t.singles()), int(t.together()))
 		}
-	}
-	if c.Record && c.Kind == Behind && p.Transport.AcksQueue() {
-		r.Queue = t.queueSamples()
 	}
 	r.BusyNS = t.busy / simkernel.PSPerNS
 	r.WaitSumNS = t.waits / simkernel.PSPerNS
 	return t
 }
 
-// queueSamples returns what a byte would wait at the target every 4096 ns, if it would.
-func (t *linkTwin) queueSamples() (samples []QueueSample) {
-	step, n, free := int64(0), 0, int64(0)
-	for n < len(t.passed) || step*4_096_000 < free {
-		if n < len(t.passed) && free <= step*4_096_000 {
-			step = max(step, t.passed[n][0]/4_096_000) // nothing waits before
-		}
-		at := step * 4_096_000
-		for n < len(t.passed) && t.passed[n][0] < at {
-			free = t.passed[n][1]
-			n++
-		}
-		if free-at >= simkernel.PSPerNS {
-			samples = append(samples, QueueSample{step, (free - at) / simkernel.PSPerNS})
-		}
-		step++
-	}
-	return samples
-}
-
 // OnAck passes an ACK to the flow's sender.
 func (t *linkTwin) onAck(f *slowFlow, pk *slowPacket, now int64) {
 	f.sender.OnAck(&t.p, &simkernel.AckInfo{
-		NowPS: now, RTTPS: now - pk.sentAt + pk.deviation, AckedBytes: f.acked, SentBytes: f.sent, Marked: pk.marked,
+		NowPS: now, RTTPS: now - pk.sentAt, AckedBytes: f.acked, SentBytes: f.sent, Marked: pk.marked,
 		Links: pk.links, Bps: pk.bps, Feedback: pk.feedback,
 	})
 	if d, ok := f.sender.(simkernel.Reducer); ok {
@@ -236,9 +203,6 @@ func (t *linkTwin) feedback(f *slowFlow) *slowFeedback {
 		return &slowFeedback{}
 	}
 	e := t.c.Feedback[f.block+t.blockOf(n)]
-	if t.byTime(f) {
-		e.NICWaitNS = t.interpolate(f, f.paced, func(b *simkernel.Block) int32 { return b.NICWaitNS })
-	}
 	return &slowFeedback{e, e.Marks>>(n%16)&1 == 1}
 }
 
@@ -248,67 +212,6 @@ func (t *linkTwin) blockOf(n int64) int64 {
 		return n
 	}
 	return t.singles() + (n-t.singles())/t.together()
-}
-
-// blocksOf returns the flow's feedback.
-func (t *linkTwin) blocksOf(f *slowFlow) []simkernel.Block {
-	return t.c.Feedback[f.block : f.block+t.blockOf((f.size-1)/t.p.PayloadBytes)+1]
-}
-
-// byTime says whether the feedback of the flow's next packet is by time.
-func (t *linkTwin) byTime(f *slowFlow) bool {
-	if !t.p.Transport.FeedbackByTime() || len(t.c.Feedback) == 0 || f.sent == 0 {
-		return false
-	}
-	blocks := t.blocksOf(f)
-	return blocks[0].SentAt > 0 && blocks[len(blocks)-1].SentAt > 0
-}
-
-// slowTime returns a time since a flow's start in units of 8 ns, from 1; 0 if it is too late.
-func slowTime(ps int64) uint32 {
-	if n := ps / 8000; n < math.MaxUint32 {
-		return uint32(n + 1)
-	}
-	return 0
-}
-
-// interpolate returns one of the waits in the flow's feedback at a time.
-func (t *linkTwin) interpolate(f *slowFlow, now int64, of func(b *simkernel.Block) int32) int32 {
-	a, b, share := t.around(f, now)
-	return of(a) + int32(float64(share*float64(of(b)-of(a))))
-}
-
-// around returns the two blocks of the flow's feedback around a time, and how near that is to the second.
-func (t *linkTwin) around(f *slowFlow, now int64) (a, b *simkernel.Block, share float64) {
-	blocks, at := t.blocksOf(f), int64(slowTime(now-f.start))
-	if at == 0 {
-		at = math.MaxUint32
-	}
-	centre := func(i int) int64 {
-		from, n, length := int64(blocks[i].SentAt), int64(1), int64(0)
-		if int64(i) >= t.singles() {
-			n = t.together()
-			length = from - int64(blocks[i-1].SentAt)
-		}
-		if i+1 < len(blocks) {
-			length = int64(blocks[i+1].SentAt) - from
-		}
-		return from + length*(n-1)/(2*n)
-	}
-	i := 0
-	for i+1 < len(blocks) && int64(blocks[i+1].SentAt) <= at {
-		i++
-	}
-	o := i
-	if at < centre(i) {
-		o = max(0, i-1)
-	} else if at > centre(i) {
-		o = min(i+1, len(blocks)-1)
-	}
-	if centre(o) != centre(i) {
-		share = float64(at-centre(i)) / float64(centre(o)-centre(i))
-	}
-	return &blocks[i], &blocks[o], max(0, min(1, share))
 }
 
 // limits returns what bounds the sender of a flow.
@@ -334,9 +237,6 @@ func (t *linkTwin) singles() int64 { return min(256, (2*t.p.Packets(t.p.NominalW
 // together returns how many of the other packets share a block.
 func (t *linkTwin) together() int64 {
 	most := int64(16)
-	if t.p.Transport == simkernel.TIMELY {
-		most = 2
-	}
 	for most > t.p.Packets(t.p.NominalWindow()) {
 		most /= 2
 	}
@@ -351,7 +251,7 @@ type slowFeedback struct {
 func (e *slowFeedback) nicWait() int64 { return int64(e.NICWaitNS) * simkernel.PSPerNS }
 
 // record sums the flow's packets up in blocks.
-func (f *slowFlow) record(blocks []simkernel.Block, singles, together int, first bool) {
+func (f *slowFlow) record(blocks []simkernel.Block, singles, together int) {
 	for n := 0; n < len(f.waits); {
 		b, end := n, n+1
 		if n >= singles {
@@ -364,9 +264,6 @@ func (f *slowFlow) record(blocks []simkernel.Block, singles, together int, first
 				blocks[b].Marks |= 1 << (i % 16)
 			}
 		}
-		if first {
-			blocks[b].Hint = uint16(min(math.MaxUint16, (f.waits[n]/simkernel.PSPerNS+8)/16))
-		}
 		uses, acked := 0.0, 0
 		for i := n; i < end; i++ {
 			if f.uses[i] >= 0 {
@@ -375,7 +272,7 @@ func (f *slowFlow) record(blocks []simkernel.Block, singles, together int, first
 			}
 		}
 		if acked > 0 {
-			blocks[b].Hint = uint16(uses/float64(acked)*simkernel.ShareUnit + 0.5)
+			blocks[b].Denied = uint16(uses/float64(acked)*simkernel.ShareUnit + 0.5)
 		}
 		blocks[b].WaitNS = int32(min(math.MaxInt32, (sum/simkernel.PSPerNS+int64(end-n)/2)/int64(end-n)))
 		n = end
@@ -521,29 +418,12 @@ func (t *linkTwin) send(now int64, source int) {
 		if now < max(f.paced, f.opened)+feedback.nicWait() || open <= 0 {
 			continue
 		}
-		deviates := feedback.Block // its block, for TIMELY
-		if t.byTime(f) {
-			feedback.WaitNS = t.interpolate(f, now, func(b *simkernel.Block) int32 { return b.WaitNS })
-			feedback.UpstreamNS = t.interpolate(f, now, func(b *simkernel.Block) int32 { return b.UpstreamNS })
-			a, b, share := t.around(f, now)
-			if deviates = *a; share > 0.5 {
-				deviates = *b
-			}
-		}
 		payload := min(t.p.PayloadBytes, f.size-f.sent) // the window says whether, never how much
 		pk := &slowPacket{flow: f, payload: payload, wire: payload + t.p.HeaderBytes, n: f.sent / t.p.PayloadBytes,
-			marked: feedback.marked, feedback: float64(feedback.Hint) / simkernel.ShareUnit}
-		if t.p.Transport == simkernel.TIMELY {
-			pk.deviation = (int64(deviates.Hint)*16 - int64(deviates.WaitNS) - int64(deviates.UpstreamNS)) * simkernel.PSPerNS
-			if deviates.Hint == math.MaxUint16 {
-				pk.deviation = 0
-			}
-		}
+			marked: feedback.marked, feedback: float64(feedback.Denied) / simkernel.ShareUnit}
 		nicWait := now - max(f.paced, f.opened)
 		wait := int64(feedback.WaitNS) * simkernel.PSPerNS
-		if pk.acked = wait; t.p.Transport.AcksQueue() {
-			pk.ackWait = int64(feedback.Hint) * 16 * simkernel.PSPerNS
-		}
+		pk.acked = wait
 		leave := now + simkernel.NewWireTime(float64(t.c.SourceBps[source])).PS(pk.wire)
 		f.sent += payload
 		f.sender.Tick(&t.p, now)
@@ -551,7 +431,6 @@ func (t *linkTwin) send(now int64, source int) {
 		f.window = f.limits.WindowAt(rateBps)
 		f.paced = now + simkernel.NewWireTime(rateBps).PS(pk.wire)
 		pk.sentAt = now
-		f.sentAt[pk.n] = now
 		t.free[source] = leave
 		t.served[source] = f.row
 		t.at(leave, slowSend, source, nil, nil)
@@ -642,14 +521,13 @@ func (t *linkTwin) through(pk *slowPacket, began, now, delay int64) {
 	t.r.PacketsSent++
 	t.busy += now - began
 	t.waits += began - pk.arrived
-	t.passed = append(t.passed, [2]int64{pk.arrived, now})
 	reached := now + pk.upstream
 	if f.down += t.fullGap(t.c.DownstreamBps, pk); pk.n == 0 || f.down < reached {
 		f.down = reached
 	}
 	pk.acked += f.down - now
 	wait := pk.acked
-	pk.acked += now - delay + 2*f.path + pk.ackWait
+	pk.acked += now - delay + 2*f.path
 	if len(t.c.ReturnNS) > 0 {
 		pk.acked += t.c.ReturnNS[f.row] * simkernel.PSPerNS
 	}
