@@ -123,8 +123,7 @@ func unusualTransport(n *topology.Network, p *simkernel.Params, loads *Loads) []
 	}
 	if p.Transport != simkernel.DCTCP {
 		return row(math.NaN(), math.NaN(), "senders of %s react to more than marks, which two passes do not settle: "+
-			"percentiles "+
-			"were off by up to 16%%", p.Transport)
+			"percentiles were off by up to 24%%", p.Transport)
 	}
 	acks, window := 0.0, 0.0
 	for id := range n.Links {
