@@ -132,8 +132,8 @@ var (
 			{"hops", i16, false, "", "number of links on the path"},
 			{"link_id", i32, false, "", "link"},
 			{"observed", bin, false, "", "waits and marks of the packets, encoded in blocks; at hop 0 the NIC waits"},
-			{"delay_ns", i64, false, "ns", "FCT of the flow in the link's case less its ideal FCT there: what the case says of " +
-				"the whole path"},
+			{"delay_ns", i64, false, "ns",
+				"FCT of the flow in the link's case less its ideal FCT there: what the case says of the whole path"},
 		},
 	}
 	Feedback = Table{
