@@ -108,26 +108,23 @@ func (r *scenarioReader) path(f tree.Field) (string, error) {
 	return strings.Join(parts, ","), nil
 }
 
-// readTopology reads a shipped topology by name, a file, or a network under one of format.GeneratedKeys. The options
+// readTopology reads a shipped topology by name, a file, or a network that the scenario file describes. The options
 // that complete a file (format.Options) go with a file only.
 func (r *scenarioReader) readTopology(f tree.Field) error {
-	ways := 0
-	keys := r.generatedKeys(&ways)
+	named := 0
+	var generated []*format.Generated
+	keys := format.GeneratedKeys(&generated)
 	maps.Copy(keys, r.topologyOptionKeys())
 	keys["name"] = func(f tree.Field) error {
-		ways++
-		name, err := f.Scalar()
+		named++
+		data, err := datasets.Read(datasets.Topologies, f.Value.Text)
 		if err != nil {
-			return err
+			return f.Failf("is %q, and these ship: %s", f.Value.Text, strings.Join(datasets.Names(datasets.Topologies), ", "))
 		}
-		data, err := datasets.Read(datasets.Topologies, name)
-		if err != nil {
-			return f.Failf("is %q, and these ship: %s", name, strings.Join(datasets.Names(datasets.Topologies), ", "))
-		}
-		return r.parseTopologyFile(name+" (shipped)", data)
+		return r.parseTopologyFile(f.Value.Text+" (shipped)", data)
 	}
 	keys["file"] = func(f tree.Field) error {
-		ways++
+		named++
 		path, err := r.path(f)
 		if err != nil {
 			return err
@@ -135,29 +132,19 @@ func (r *scenarioReader) readTopology(f tree.Field) error {
 		return r.readTopologyFile(path)
 	}
 	err := f.Object(keys)
+	if len(generated) > 0 {
+		r.topology.generated = generated[0]
+	}
 	switch options := r.topology.options; {
 	case err != nil:
 		return err
-	case ways != 1:
-		return f.Failf("needs one of name, file, %s", strings.Join(format.GeneratedKeys(), " and "))
+	case named+len(generated) != 1:
+		return f.Failf("needs one of name, file, clos and graph")
 	case r.topology.file == "" && !reflect.DeepEqual(options, format.Options{Delays: options.Delays}):
-		return f.Failf("host_patterns, nodes, exclude, speeds, default_speed, default_delay and repair go with a file that "+
-			"is not %s", strings.Join(format.GeneratedKeys(), " or "))
+		return f.Failf("host_patterns, nodes, exclude, speeds, default_speed, default_delay and repair go with a file that " +
+			"is not clos or graph")
 	}
 	return nil
-}
-
-// generatedKeys read a network that a YAML file describes, and count them in ways.
-func (s *Scenario) generatedKeys(ways *int) tree.Keys {
-	keys := tree.Keys{}
-	for _, key := range format.GeneratedKeys() {
-		keys[key] = func(f tree.Field) (err error) {
-			*ways++
-			s.topology.generated, err = format.ReadGenerated(f)
-			return err
-		}
-	}
-	return keys
 }
 
 // parseTopologyFile reads a topology file of its own: the key clos or graph and no other.
@@ -166,11 +153,15 @@ func (s *Scenario) parseTopologyFile(file string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	ways := 0
-	if err = top.Object(s.generatedKeys(&ways)); err == nil && ways != 1 {
-		return top.Failf("needs one of %s", strings.Join(format.GeneratedKeys(), " and "))
+	var generated []*format.Generated
+	if err = top.Object(format.GeneratedKeys(&generated)); err != nil {
+		return err
 	}
-	return err
+	if len(generated) != 1 {
+		return top.Failf("needs one of clos and graph")
+	}
+	s.topology.generated = generated[0]
+	return nil
 }
 
 // readWorkload reads key workload: a flow file, or services and jobs to generate flows from, but not both. The load is

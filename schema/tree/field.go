@@ -45,10 +45,10 @@ func Top(file string, value *Value, bad *Error) (Field, error) {
 	return Field{File: file, Value: value}, nil
 }
 
-// Fail is an error about the field, unless it names one already.
+// Fail is an error about the field, unless it names one already or is nil.
 func (f Field) Fail(err error) error {
 	var inner *FieldError
-	if errors.As(err, &inner) {
+	if err == nil || errors.As(err, &inner) {
 		return err
 	}
 	return &FieldError{f.File, f.Value.Line, f.Key, err}
@@ -66,27 +66,20 @@ func (f Field) Object(keys Keys) error {
 	if !f.Is(Object) {
 		return f.Failf("is %s, want keys and values", f.describe())
 	}
-	seen := map[string]bool{}
 	var errs []error
 	for i, name := range f.Value.Keys {
 		item := f.at("."+name, f.Value.Items[i])
-		name = strings.ToLower(name)
-		read := keys[name]
+		read := keys[strings.ToLower(name)]
 		var err error
 		switch {
 		case read == nil:
 			err = item.Failf("is no key here (%s)", strings.Join(slices.Sorted(maps.Keys(keys)), ", "))
-		case seen[name]:
+		case slices.ContainsFunc(f.Value.Keys[:i], func(k string) bool { return strings.EqualFold(k, name) }):
 			err = item.Failf("stands there twice")
 		default:
 			err = read(item)
 		}
-		if seen[name] = true; err != nil {
-			errs = append(errs, item.Fail(err))
-		}
-	}
-	if len(errs) == 1 {
-		return errs[0]
+		errs = append(errs, item.Fail(err))
 	}
 	return errors.Join(errs...)
 }
@@ -133,15 +126,17 @@ func (f Field) List() ([]Field, error) {
 	return list, nil
 }
 
-// Each calls do with each value of a list, up to the first error.
+// Each calls do with each value of a list, and joins the errors. A field without a value has none.
 func (f Field) Each(do func(Field) error) error {
-	list, err := f.List()
-	for _, item := range list {
-		if err = do(item); err != nil {
-			return err
-		}
+	if f.Value == nil {
+		return nil
 	}
-	return err
+	list, err := f.List()
+	errs := []error{err}
+	for _, item := range list {
+		errs = append(errs, do(item))
+	}
+	return errors.Join(errs...)
 }
 
 // Scalar is a single value as it is written.

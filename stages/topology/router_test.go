@@ -86,7 +86,7 @@ func randomNetwork(t *testing.T, rng *rand.Rand) *Network {
 }
 
 func TestPathsAreShortest(t *testing.T) {
-	for seed := range uint64(150) {
+	for seed := range uint64(80) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		n := randomNetwork(t, rng)
 		if rng.IntN(2) == 0 {
@@ -188,7 +188,7 @@ func TestECMPIsEvenAndUncorrelated(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		spec ClosSpec
-	}{{"4:1", SmallClos(4)}, {"2:1", SmallClos(2)}, {"1:1", SmallClos(1)}, {"large 2:1", LargeClos(2)}, {"large 1:1", LargeClos(1)}} {
+	}{{"4:1", SmallClos(4)}, {"large 2:1", LargeClos(2)}} {
 		t.Run(c.name, func(t *testing.T) {
 			spec, err := c.spec.Resolved()
 			if err != nil {

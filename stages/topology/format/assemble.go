@@ -139,28 +139,25 @@ func (s *assembler) exclude() {
 
 // unifyNames finds devices whose names differ in case only.
 func (s *assembler) unifyNames() {
-	spelling := map[string]string{}
+	spelling := map[string]string{} // by the name in lower case
 	reported := map[string]bool{}
 	unify := func(name *string, at place) {
 		folded := strings.ToLower(*name)
 		first, known := spelling[folded]
-		switch {
-		case !known:
+		if !known {
 			spelling[folded] = *name
-		case first == *name:
-		case s.foldCase:
-			*name = first
-		case reported[*name]:
-			if slices.Contains(s.o.Repair, topology.FaultSimilarNames) {
-				*name = first
-			}
-		default:
+		}
+		if !known || first == *name {
+			return
+		}
+		if !s.foldCase && !reported[*name] {
 			reported[*name] = true
-			if s.d.repair(s.o, topology.FaultSimilarNames) {
-				*name = first
-				return
+			if !s.d.repair(s.o, topology.FaultSimilarNames) {
+				s.d.fault(at, topology.FaultSimilarNames, "%s is also written %s: one device or two?", *name, first)
 			}
-			s.d.fault(at, topology.FaultSimilarNames, "%s is also written %s: one device or two?", *name, first)
+		}
+		if s.foldCase || slices.Contains(s.o.Repair, topology.FaultSimilarNames) {
+			*name = first
 		}
 	}
 	for i := range s.devices {
@@ -226,10 +223,10 @@ func (s *assembler) cables() (cables []namedCable) {
 		pair := [2]string{g.ends[0].device, g.ends[1].device}
 		if k, again := parallel[pair]; !again {
 			parallel[pair] = len(cables)
-		} else if s.mergeParallel(&cables[k], c, g) {
-			continue
+			cables = append(cables, c)
+		} else if !s.mergeParallel(&cables[k], c, g) {
+			s.d.unmerged++
 		}
-		cables = append(cables, c)
 	}
 	for i, used := range s.usedRules {
 		if !used {
@@ -468,12 +465,7 @@ func (s *assembler) build(cables []namedCable) {
 	p.inferRoles(s.d)
 	p.inferRacks(s.d)
 	p.inferPods(s.d)
-	ids := p.number(s.d)
-	order := make([]int, len(p.devices))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int { return int(int64(ids[a]) - int64(ids[b])) })
+	ids, order := p.number(s.d)
 	for _, i := range order {
 		v := p.devices[i]
 		name := v.name
@@ -485,15 +477,8 @@ func (s *assembler) build(cables []namedCable) {
 		}
 		s.d.addNode(topology.Node{ID: ids[i], Name: name, Kind: v.kind, Pod: p.pod[i], Rack: p.rack[i]}, v.at)
 	}
-	parallel := map[[2]int32]bool{}
 	for i, c := range cables {
 		a, b := ids[p.ends[i][0]], ids[p.ends[i][1]]
-		key := [2]int32{min(a, b), max(a, b)}
-		if parallel[key] {
-			s.d.unmerged++
-			continue
-		}
-		parallel[key] = true
 		if c.bps == 0 {
 			c.bps = simkernel.MinBps // a fault already; the cable still joins its ends
 		}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
 	"parsimon/stages/topology"
@@ -37,17 +36,6 @@ ports, by the type of the end, of the cable or the port's name, and rows with on
 
 // The columns of a cabling list.
 var (
-	cablingDeviceA = &column{required: true, several: true, names: []string{
-		"device_a", "a_device", "side_a_device", "a", "src", "source", "src_device", "source_device",
-		"src_node", "from", "from_device", "local_device", "local_host", "local_hostname", "node1",
-		"node_a", "device1", "host_a", "switch_a", "end_a", "a_end", "endpoint_a", "side_a",
-	}}
-	cablingDeviceB = &column{required: true, several: true, names: []string{
-		"device_b", "b_device", "side_b_device", "b", "dst", "dest", "target", "destination", "dst_device",
-		"target_device", "destination_device", "dst_node", "to", "to_device", "remote_device",
-		"remote_host", "remote_hostname", "neighbor", "neighbour", "node2", "node_b", "device2", "host_b",
-		"switch_b", "end_b", "b_end", "endpoint_b", "side_b",
-	}}
 	cablingPortA = &column{several: true, names: []string{
 		"port_a", "a_port", "side_a_name", "interface_a", "termination_a", "a_interface", "src_port",
 		"source_port", "src_interface", "from_port", "local_port", "local_interface", "interface1", "port1",
@@ -57,6 +45,18 @@ var (
 		"dest_port", "target_port", "destination_port", "dst_interface", "to_port", "remote_port",
 		"remote_interface", "neighbor_port", "interface2", "port2",
 	}}
+	// Without a column of devices, one of ports may hold DEVICE:PORT.
+	cablingDeviceA = &column{required: true, several: true, names: append([]string{
+		"device_a", "a_device", "side_a_device", "a", "src", "source", "src_device", "source_device",
+		"src_node", "from", "from_device", "local_device", "local_host", "local_hostname", "node1",
+		"node_a", "device1", "host_a", "switch_a", "end_a", "a_end", "endpoint_a", "side_a",
+	}, cablingPortA.names...)}
+	cablingDeviceB = &column{required: true, several: true, names: append([]string{
+		"device_b", "b_device", "side_b_device", "b", "dst", "dest", "target", "destination", "dst_device",
+		"target_device", "destination_device", "dst_node", "to", "to_device", "remote_device",
+		"remote_host", "remote_hostname", "neighbor", "neighbour", "node2", "node_b", "device2", "host_b",
+		"switch_b", "end_b", "b_end", "endpoint_b", "side_b",
+	}, cablingPortB.names...)}
 	cablingSpeed = &column{names: []string{"speed", "bandwidth", "rate", "capacity", "speed_bps", "bandwidth_bps",
 		"speed_mbps", "bandwidth_mbps", "speed_gbps", "bandwidth_gbps"}}
 	cablingDelay = &column{names: []string{"delay", "delay_ns", "latency", "latency_ns", "propagation_delay",
@@ -84,20 +84,15 @@ func readCabling(s *source, o *Options) (*draft, error) {
 		return nil, err
 	}
 	d := &draft{}
-	r := cablingReader{o: o, deviceA: cablingDeviceA, deviceB: cablingDeviceB,
-		portA: cablingPortA, portB: cablingPortB}
-	required := []*column{r.deviceA, r.deviceB}
-	if header, _, _ := bytes.Cut(data, []byte("\n")); !hasAny(header, r.deviceA) && hasAny(header, r.portA) {
-		a, b := *r.portA, *r.portB // DEVICE:PORT under the header of a port
-		a.required, b.required = true, true
-		r.deviceA, r.deviceB, r.portA, r.portB = &a, &b, &column{}, &column{}
-		required = []*column{r.deviceA, r.deviceB}
-	}
-	r.table = openTable(d, s.files[0], data, append(required, r.portA, r.portB, cablingSpeed, cablingDelay, cablingLength,
-		cablingLengthUnit, cablingStatus, cablingTypeA, cablingTypeB, cablingMedium)...)
+	r := cablingReader{o: o, portA: cablingPortA, portB: cablingPortB}
+	r.table = openTable(d, s.files[0], data, cablingDeviceA, cablingDeviceB, r.portA, r.portB, cablingSpeed, cablingDelay,
+		cablingLength, cablingLengthUnit, cablingStatus, cablingTypeA, cablingTypeB, cablingMedium)
 	s.release(s.files[0])
 	if r.table == nil {
 		return d, nil
+	}
+	if r.header(cablingDeviceA) == r.header(r.portA) { // DEVICE:PORT under the header of a port
+		r.portA, r.portB = &column{}, &column{}
 	}
 	r.joined = r.header(r.portA) == "" && r.header(r.portB) == ""
 	for i := range r.rows {
@@ -108,21 +103,13 @@ func readCabling(s *source, o *Options) (*draft, error) {
 	return d, nil
 }
 
-// hasAny reports whether a header line of text has a column.
-func hasAny(header []byte, c *column) bool {
-	sep := string(separator(header))
-	return slices.ContainsFunc(strings.Split(string(header), sep), func(name string) bool {
-		return slices.Contains(c.names, normalise(strings.Trim(strings.TrimSpace(name), `"`)))
-	})
-}
-
 // A cablingReader turns the rows of a list into sightings and counts what the notes report.
 type cablingReader struct {
 	*table
-	o                              *Options
-	deviceA, deviceB, portA, portB *column
-	joined                         bool // there is no column of ports: a cell may be DEVICE:PORT
-	sightings                      sightings
+	o            *Options
+	portA, portB *column
+	joined       bool // there is no column of ports: a cell may be DEVICE:PORT
+	sightings    sightings
 }
 
 // end reads one end of a row.
@@ -140,7 +127,7 @@ func (r *cablingReader) end(i int, device, port *column) end {
 // are faults, because leaving them out could hide a cable of the network.
 func (r *cablingReader) row(i int) {
 	at := r.place(i)
-	s := sighting{at: at, a: r.end(i, r.deviceA, r.portA), b: r.end(i, r.deviceB, r.portB)}
+	s := sighting{at: at, a: r.end(i, cablingDeviceA, r.portA), b: r.end(i, cablingDeviceB, r.portB)}
 	types := []string{r.cell(i, cablingTypeA), r.cell(i, cablingTypeB)}
 	if kind := otherNetwork(types, r.cell(i, cablingMedium), s.a.port, s.b.port); kind != "" {
 		r.leaveOut(kind + " cables")

@@ -67,37 +67,34 @@ func newPlan(s *sightings, d *draft, o *Options, cables []namedCable) *plan {
 // pattern, else those that the format calls hosts, and of the devices of which it says nothing those with
 // one cable and those that guessHosts finds.
 func (p *plan) findHosts(d *draft, o *Options, listed bool) {
-	matched, single, stated := 0, 0, 0
+	if listed {
+		d.note("hosts: as listed in %s", o.NodeList)
+	}
+	matched := 0
 	for i := range p.devices {
 		v := &p.devices[i]
 		switch {
 		case listed:
-			if v.kind == "" {
-				v.kind = topology.KindSwitch
-			}
+			v.kind = cmp.Or(v.kind, topology.KindSwitch)
 		case len(o.HostPatterns) > 0:
-			isHost := slices.ContainsFunc(o.HostPatterns, func(p string) bool { return topology.MatchPattern(p, v.name) })
-			if isHost {
+			if slices.ContainsFunc(o.HostPatterns, func(p string) bool { return topology.MatchPattern(p, v.name) }) {
 				v.kind = topology.KindHost
 				matched++
 			} else if v.kind == topology.KindHost || v.kind == "" {
 				v.kind = topology.KindSwitch
 			}
 		case v.kind == topology.KindHost:
-			stated++
+			d.count(1, "device", "hosts: %s that the file calls hosts")
 		case v.kind == "" && len(p.adjacent[i]) == 1 && !named(v.name, routerWords):
 			v.kind = topology.KindHost
-			single++
+			d.count(1, "device", "hosts: %s with one cable (inferred; --host-pattern or --nodes decides otherwise)")
 		}
 	}
 	switch {
 	case listed:
-		d.note("hosts: as listed in %s", o.NodeList)
 	case len(o.HostPatterns) > 0:
 		d.note("hosts: %s matching %s", topology.Count(matched, "device"), strings.Join(o.HostPatterns, ", "))
 	default:
-		d.count(stated, "device", "hosts: %s that the file calls hosts")
-		d.count(single, "device", "hosts: %s with one cable (inferred; --host-pattern or --nodes decides otherwise)")
 		p.guessHosts(d)
 	}
 }
@@ -240,12 +237,10 @@ func (p *plan) inferRoles(d *draft) {
 		inferred[kind]++
 	}
 	var parts []string
-	farthest := "farthest, " + topology.Count(p.top, "cable") + " away"
-	for _, k := range []struct{ kind, where string }{
-		{topology.KindTor, "next to hosts"}, {topology.KindFabric, "between"}, {topology.KindSpine, farthest},
-	} {
-		if inferred[k.kind] > 0 {
-			parts = append(parts, strconv.Itoa(inferred[k.kind])+" "+k.kind+" ("+k.where+")")
+	for _, k := range [][2]string{{topology.KindTor, "next to hosts"}, {topology.KindFabric, "between"},
+		{topology.KindSpine, "farthest, " + topology.Count(p.top, "cable") + " away"}} {
+		if n := inferred[k[0]]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s (%s)", n, k[0], k[1]))
 		}
 	}
 	if len(parts) > 0 {
@@ -256,26 +251,24 @@ func (p *plan) inferRoles(d *draft) {
 }
 
 // number gives every device an id: its name where all names are numbers, else hosts and then
-// switches, each in natural order of their names.
-func (p *plan) number(d *draft) []int32 {
-	ids := make([]int32, len(p.devices))
-	p.numeric = len(p.devices) > 0
-	for i, v := range p.devices {
+// switches, each in natural order of their names. order is that of the ids.
+func (p *plan) number(d *draft) (ids []int32, order []int) {
+	ids, order = make([]int32, len(p.devices)), p.naturalOrder()
+	p.numeric = !slices.ContainsFunc(p.devices, func(v device) bool {
 		id, err := strconv.ParseInt(v.name, 10, 32)
-		if err != nil || id < 0 || strconv.FormatInt(id, 10) != v.name {
-			p.numeric = false
-			break
+		return err != nil || id < 0 || strconv.FormatInt(id, 10) != v.name
+	})
+	for id, i := range order {
+		if ids[i] = int32(id); p.numeric {
+			id, _ := strconv.ParseInt(p.devices[i].name, 10, 32)
+			ids[i] = int32(id)
 		}
-		ids[i] = int32(id)
 	}
-	if p.numeric {
+	if p.numeric && len(ids) > 0 {
 		d.note("ids: the devices are named by their ids")
-		return ids
+		slices.SortFunc(order, func(a, b int) int { return cmp.Compare(ids[a], ids[b]) })
 	}
-	for id, i := range p.naturalOrder() {
-		ids[i] = int32(id)
-	}
-	return ids
+	return ids, order
 }
 
 // naturalOrder lists the hosts and then the switches by name.
@@ -284,14 +277,12 @@ func (p *plan) naturalOrder() []int {
 	for i := range order {
 		order[i] = i
 	}
-	isSwitch := func(i int) int {
-		if p.devices[i].kind == topology.KindHost {
-			return 0
-		}
-		return 1
-	}
 	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(isSwitch(a), isSwitch(b)), topology.CompareNatural(p.devices[a].name, p.devices[b].name))
+		v, w := &p.devices[a], &p.devices[b]
+		if host := v.kind == topology.KindHost; host != (w.kind == topology.KindHost) {
+			return map[bool]int{true: -1, false: 1}[host]
+		}
+		return topology.CompareNatural(v.name, w.name)
 	})
 	return order
 }
@@ -378,29 +369,29 @@ func (p *plan) inferPods(d *draft) {
 // labelled numbers what devices are labelled with: by the number where all labels are numbers, else in
 // natural order. It is -1 for a device without a label.
 func (p *plan) labelled(label func(v *device) string) []int32 {
-	number := make([]int32, len(p.devices))
 	var labels []string
-	numeric := true
 	for i := range p.devices {
-		number[i] = -1
 		if text := label(&p.devices[i]); text != "" {
-			n, err := strconv.ParseInt(text, 10, 32)
-			numeric = numeric && err == nil && n >= 0
 			labels = append(labels, text)
 		}
 	}
 	slices.SortFunc(labels, topology.CompareNatural)
 	labels = slices.Compact(labels)
+	numeric := !slices.ContainsFunc(labels, func(text string) bool {
+		n, err := strconv.ParseInt(text, 10, 32)
+		return err != nil || n < 0
+	})
+	number := make([]int32, len(p.devices))
 	for i := range p.devices {
 		text := label(&p.devices[i])
-		switch n, err := strconv.ParseInt(text, 10, 32); {
+		n, _ := slices.BinarySearchFunc(labels, text, topology.CompareNatural)
+		switch {
 		case text == "":
-		case numeric && err == nil:
-			number[i] = int32(n)
-		default:
-			at, _ := slices.BinarySearchFunc(labels, text, topology.CompareNatural)
-			number[i] = int32(at)
+			n = -1
+		case numeric:
+			n, _ = strconv.Atoi(text)
 		}
+		number[i] = int32(n)
 	}
 	return number
 }

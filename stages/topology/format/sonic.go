@@ -68,11 +68,12 @@ func isLLDP(file string, data []byte) bool {
 // detectSONiC looks at the first file for what a switch has.
 func detectSONiC(s *source) bool {
 	data := s.content(s.files[0])
-	if extension(s.files[0]) == ".json" && slices.ContainsFunc([]string{"DEVICE_NEIGHBOR", "DEVICE_METADATA", "PORT"},
-		func(key string) bool { return slices.Contains(topLevelKeys(data), key) }) {
-		return true
+	if extension(s.files[0]) != ".json" {
+		return isLLDP(s.files[0], data) || bytes.Contains(data, []byte("DeviceMiniGraph"))
 	}
-	return isLLDP(s.files[0], data) || bytes.Contains(data, []byte("DeviceMiniGraph"))
+	return slices.ContainsFunc(topLevelKeys(data), func(key string) bool {
+		return slices.Contains([]string{"DEVICE_NEIGHBOR", "DEVICE_METADATA", "PORT", "lldp"}, key)
+	})
 }
 
 // readSONiC reads the configurations one by one, since a directory may hold a thousand large ones, and then the

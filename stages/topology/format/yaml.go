@@ -35,8 +35,18 @@ type Generated struct {
 	nodeAt, cableAt []tree.Field
 }
 
-// GeneratedKeys are the keys of the kinds of Generated.
-func GeneratedKeys() []string { return []string{"clos", "graph"} }
+// GeneratedKeys are the readers of the keys of Generated, which append what they read. The errors are *tree.FieldError.
+func GeneratedKeys(to *[]*Generated) tree.Keys {
+	read := func(f tree.Field) error {
+		g, err := readGenerated(f)
+		*to = append(*to, g)
+		if err == nil {
+			err = g.check(f)
+		}
+		return err
+	}
+	return tree.Keys{"clos": read, "graph": read}
+}
 
 // Network builds the network.
 func (g *Generated) Network() (*topology.Network, error) { return topology.NewNetwork(g.parts()) }
@@ -48,11 +58,10 @@ func (g *Generated) parts() ([]topology.Node, []topology.Cable) {
 	return g.Nodes, g.Cables
 }
 
-// ReadGenerated reads the value of one of GeneratedKeys, which f.Key ends with. The errors are *tree.FieldError.
-func ReadGenerated(f tree.Field) (*Generated, error) {
-	g, err := readGenerated(f)
-	if err != nil || g.Clos != nil {
-		return g, err
+// check finds what is wrong with a graph as a network.
+func (g *Generated) check(f tree.Field) error {
+	if g.Clos != nil {
+		return nil
 	}
 	var errs []error
 	for _, e := range topology.Check(g.Nodes, g.Cables) {
@@ -64,7 +73,7 @@ func ReadGenerated(f tree.Field) (*Generated, error) {
 		}
 		errs = append(errs, at.Fail(e))
 	}
-	return g, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
 func readGenerated(f tree.Field) (g *Generated, err error) {
@@ -82,31 +91,22 @@ func readYAML(s *source, _ *Options) (*draft, error) {
 	if err != nil || top.Value == nil {
 		return d, err
 	}
-	var found []tree.Field
-	keys := tree.Keys{}
-	for _, key := range GeneratedKeys() {
-		keys[key] = func(f tree.Field) error {
-			found = append(found, f)
-			return nil
+	read := func(f tree.Field) error {
+		g, err := readGenerated(f)
+		if err != nil {
+			return err
 		}
+		nodes, cables := g.parts()
+		for i, v := range nodes {
+			d.addNode(v, placeAt(g.nodeAt, i, f))
+		}
+		for i, c := range cables {
+			d.addCable(c, false, placeAt(g.cableAt, i, f))
+		}
+		return nil
 	}
-	if !d.take(top.Object(keys)) {
-		return d, nil
-	}
-	if len(found) != 1 {
-		d.bad(top, "needs one of %s", strings.Join(GeneratedKeys(), " and "))
-		return d, nil
-	}
-	g, err := readGenerated(found[0])
-	if !d.take(err) {
-		return d, nil
-	}
-	nodes, cables := g.parts()
-	for i, v := range nodes {
-		d.addNode(v, placeAt(g.nodeAt, i, found[0]))
-	}
-	for i, c := range cables {
-		d.addCable(c, false, placeAt(g.cableAt, i, found[0]))
+	if d.take(top.Object(tree.Keys{"clos": read, "graph": read})) && len(top.Value.Keys) != 1 {
+		d.bad(top, "needs one of clos and graph")
 	}
 	return d, nil
 }
@@ -157,17 +157,6 @@ func (g *Generated) readGraph(f tree.Field) error {
 		return err
 	}
 	ids := map[string]int32{}
-	var errs []error
-	each := func(list tree.Field, read func(tree.Field) error) {
-		if list.Value == nil || list.Value.Kind == tree.Null {
-			return
-		}
-		items, err := list.List()
-		errs = append(errs, err)
-		for _, item := range items {
-			errs = append(errs, read(item))
-		}
-	}
 	node := func(kind string) func(tree.Field) error {
 		return func(f tree.Field) error {
 			name, err := f.Scalar()
@@ -183,14 +172,12 @@ func (g *Generated) readGraph(f tree.Field) error {
 			return nil
 		}
 	}
-	each(hosts, node(topology.KindHost))
-	each(switches, node(topology.KindSwitch))
-	each(cables, func(f tree.Field) error {
+	cable := func(f tree.Field) error {
 		c, err := graphCable(f, common, ids)
 		g.Cables, g.cableAt = append(g.Cables, c), append(g.cableAt, f)
 		return err
-	})
-	return errors.Join(errs...)
+	}
+	return errors.Join(hosts.Each(node(topology.KindHost)), switches.Each(node(topology.KindSwitch)), cables.Each(cable))
 }
 
 // graphCable reads "A:B", or {ends, bandwidth, delay}; c has the bandwidth and the delay of all cables.
