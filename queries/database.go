@@ -16,7 +16,7 @@ import (
 // Options say what a database reads and what it may use.
 type Options struct {
 	duckdb.Options
-	// Files are the data files to read. nil means those that FindFiles finds.
+	// Files are the data files to read.
 	Files []File
 	// Verify returns an error if the bytes of a data file, given by its path relative to the lake, are not those
 	// that were committed. It is called once for each file before a statement first reads it. nil verifies nothing.
@@ -37,12 +37,12 @@ type DB struct {
 
 // Open opens a lake for reading. The database is in memory, has the views of the catalog (the file
 // LAKE/parsimon.duckdb is not needed) and is locked: it reads no file but the data files, writes none, loads no
-// extensions and changes no settings. It reads the data files that exist now; files committed later are not seen.
+// extensions and changes no settings.
 //
 // A view is created when a statement first reads it, because DuckDB then opens a file of every scenario.
 //
-// Errors: the lake is missing, is not a directory, has no data file, or has a path that CheckLakePath refuses; limits
-// that duckdb.Open refuses.
+// Errors: the lake is missing, is not a directory, or has a path that CheckLakePath refuses; no data file; limits that
+// duckdb.Open refuses.
 func Open(ctx context.Context, lake string, o Options) (_ *DB, err error) {
 	root, err := lakeRoot(lake)
 	if err != nil {
@@ -51,16 +51,10 @@ func Open(ctx context.Context, lake string, o Options) (_ *DB, err error) {
 	if err := CheckLakePath(root); err != nil {
 		return nil, err
 	}
-	files := o.Files
-	if files == nil {
-		if files, err = FindFiles(root); err != nil {
-			return nil, fmt.Errorf("lake %s: %w", lake, err)
-		}
-	}
-	if len(files) == 0 {
+	if len(o.Files) == 0 {
 		return nil, fmt.Errorf("lake %s holds no tables yet: make some with `parsimon run … --lake %s`", lake, lake)
 	}
-	all, err := views(files, root+string(filepath.Separator))
+	all, err := views(o.Files, root+string(filepath.Separator))
 	if err != nil {
 		return nil, fmt.Errorf("lake %s: %w", lake, err)
 	}
@@ -68,7 +62,7 @@ func Open(ctx context.Context, lake string, o Options) (_ *DB, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("lake %s: %w", lake, err)
 	}
-	db := &DB{root: root, sql: engine, files: files, verify: o.Verify, views: all, created: map[string]bool{}}
+	db := &DB{root: root, sql: engine, files: o.Files, verify: o.Verify, views: all, created: map[string]bool{}}
 	if err := db.prepare(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("lake %s: %w", lake, err), db.Close())
 	}

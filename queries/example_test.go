@@ -20,7 +20,9 @@ func Example() {
 	defer func() { check(os.RemoveAll(dir)) }()
 	writeNodes(ctx, dir)
 
-	db, err := queries.Open(ctx, dir, queries.Options{})
+	db, err := queries.Open(ctx, dir, queries.Options{Files: []queries.File{
+		{Table: "nodes", Scenario: "cafecafecafecafe", Path: "nodes/scenario=cafecafecafecafe/part-00000.parquet"},
+	}})
 	check(err)
 	defer func() { check(db.Close()) }()
 	rows, err := db.SQL(ctx, "SELECT kind, count(*) AS nodes FROM nodes WHERE scenario = 'cafecafecafecafe' GROUP BY kind ORDER BY kind")

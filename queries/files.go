@@ -1,9 +1,7 @@
 package queries
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"os"
 	"path"
@@ -39,18 +37,6 @@ func (f File) id(column string) string {
 	return f.Workload
 }
 
-// setID sets the value of one of the columns scenario, variant and workload.
-func (f *File) setID(column, value string) {
-	switch column {
-	case "scenario":
-		f.Scenario = value
-	case "variant":
-		f.Variant = value
-	default:
-		f.Workload = value
-	}
-}
-
 // check returns an error unless the file is inside the lake and DuckDB takes its path for itself.
 func (f File) check() error {
 	if _, err := schema.ByName(f.Table); err != nil {
@@ -84,27 +70,6 @@ func checkInside(root string, paths []string) error {
 		}
 	}
 	return nil
-}
-
-// FindFiles returns the data files of a lake by its layout, TABLE/scenario=ID[/variant=NAME]/part-*.parquet
-// or TABLE/workload=ID/part-*.parquet, in the order of the tables, ids and names. Temporary files and folders
-// begin with a dot or an underscore and are not found.
-func FindFiles(lake string) ([]File, error) {
-	var files []File
-	for _, t := range schema.Tables() {
-		for _, v := range t.Views() {
-			if v.Answer { // its files are among those of the view of all variants
-				continue
-			}
-			found, err := findFiles(lake, File{Table: t.Name, Path: t.Name}, v.Hive)
-			if err != nil {
-				return nil, fmt.Errorf("table %s: %w", t.Name, err)
-			}
-			files = append(files, found...)
-		}
-	}
-	MarkAnswers(files, nil)
-	return files, nil
 }
 
 // MarkAnswers sets Answer of the files of each scenario's answer: the given variant if it has the tables of an
@@ -143,38 +108,4 @@ func better(variant, than string) bool {
 	}
 	a, b := rank(variant), rank(than)
 	return a > b || a == b && variant < than
-}
-
-// findFiles returns the files below the folder at.Path, with the ids of at and those of the folders for the
-// given columns.
-func findFiles(lake string, at File, columns []string) ([]File, error) {
-	entries, err := os.ReadDir(filepath.Join(lake, filepath.FromSlash(at.Path)))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var files []File
-	for _, e := range entries { // sorted by name
-		below := at
-		below.Path = path.Join(at.Path, e.Name())
-		if len(columns) == 0 {
-			if strings.HasPrefix(e.Name(), "part-") && strings.HasSuffix(e.Name(), ".parquet") {
-				files = append(files, below)
-			}
-			continue
-		}
-		id, ok := strings.CutPrefix(e.Name(), columns[0]+"=")
-		if !ok {
-			continue
-		}
-		below.setID(columns[0], id)
-		found, err := findFiles(lake, below, columns[1:])
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, found...)
-	}
-	return files, nil
 }

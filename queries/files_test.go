@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -51,30 +50,6 @@ func TestFoldersAboveTheLake(t *testing.T) {
 		}
 		if err := catalog.Close(); err != nil {
 			t.Error(err)
-		}
-	}
-}
-
-func TestFindFiles(t *testing.T) {
-	lake := makeKnownLake(t)
-	files, err := FindFiles(lake)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(files) != len(knownLake) {
-		t.Errorf("%d files, want %d", len(files), len(knownLake))
-	}
-	for _, want := range []File{
-		{Table: "flows", Scenario: "aaa", Path: "flows/scenario=aaa/part-00001.parquet"},
-		{Table: "slowdowns", Scenario: "007", Variant: "own", Answer: true, Path: "slowdowns/scenario=007/variant=own/part-00000.parquet"},
-	} {
-		if !slices.Contains(files, want) {
-			t.Errorf("no %+v", want)
-		}
-	}
-	for _, f := range files {
-		if strings.Contains(f.Path, "/.") || strings.Contains(f.Path, "tmp") {
-			t.Errorf("%+v is temporary", f)
 		}
 	}
 }
@@ -173,52 +148,6 @@ func TestUnknownIDs(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("scenario %q, variant %q: want %q, got %v", c.scenario, c.variant, c.want, err)
 		}
-	}
-}
-
-// An error about a damaged file names it, whatever part of it is damaged.
-func TestDamagedFileIsNamed(t *testing.T) {
-	raw, lake := rawDB(t), filepath.Join(t.TempDir(), "lake")
-	for i := range 3 {
-		writePart(t, raw, lake, "slowdowns", "scenario=a/variant=own", fmt.Sprintf(
-			"SELECT i, i, 0, 1, 'web ' || i, 'net', 1000 + hash(i) %% 9999, i * 1000, 2, 1000, 2000, 0, 1 + hash(i) / 1e19 FROM range(%d, %d) AS r(i)", i*20000, (i+1)*20000))
-	}
-	damaged := filepath.Join(lake, "slowdowns/scenario=a/variant=own/part-00001.parquet")
-	good, err := os.ReadFile(damaged)
-	if err != nil {
-		t.Fatal(err)
-	}
-	failed := 0
-	for i := range 40 {
-		bad := slices.Clone(good)
-		bad[i*len(bad)/40+7] ^= 0xff
-		if i == 39 {
-			bad = bad[:len(bad)/2]
-		}
-		if err := os.WriteFile(damaged, bad, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		db, err := Open(t.Context(), lake, limits(2, 0))
-		if err != nil {
-			t.Fatal(err)
-		}
-		rows, err := db.SQL(t.Context(), "SELECT count(DISTINCT service), sum(size_bytes), max(slowdown), max(start_ns) FROM slowdowns")
-		if err == nil {
-			var b strings.Builder
-			err = rows.Write(&b, "csv")
-		}
-		if err != nil {
-			failed++
-			if !strings.Contains(err.Error(), damaged) {
-				t.Errorf("byte %d: %v", i*len(bad)/40+7, err)
-			}
-		}
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-	if failed < 3 {
-		t.Errorf("only %d of 40 damaged files gave errors", failed)
 	}
 }
 

@@ -30,7 +30,7 @@ func (db *DB) Run(ctx context.Context, query Query, params map[string]string) (*
 		return nil, fmt.Errorf("query %s: %w", query.Name, err)
 	}
 	failed := func(err error) error {
-		return fmt.Errorf("query %s: %w", query.Name, duckdb.FirstLine(db.explain(ctx, query.reads(), err)))
+		return fmt.Errorf("query %s: %w", query.Name, duckdb.FirstLine(duckdb.OrCause(ctx, err)))
 	}
 	if err := db.checkIDs(ctx, conn, params); err != nil {
 		_ = conn.Close()
@@ -76,22 +76,21 @@ func (db *DB) SQL(ctx context.Context, text string) (*format.Rows, error) {
 	if err != nil {
 		return nil, err
 	}
-	names, err := db.admit(ctx, conn, text)
-	failed := func(err error) error { return db.explain(ctx, names, err) }
-	if err != nil {
+	failed := func(err error) error { return duckdb.OrCause(ctx, err) }
+	if err := db.admit(ctx, conn, text); err != nil {
 		_ = conn.Close()
 		return nil, failed(err)
 	}
 	return format.Query(ctx, conn, failed, text)
 }
 
-// admit checks a statement, creates the views that it reads, and returns their names.
-func (db *DB) admit(ctx context.Context, conn *sql.Conn, text string) (names []string, err error) {
+// admit checks a statement and creates the views that it reads.
+func (db *DB) admit(ctx context.Context, conn *sql.Conn, text string) error {
 	s, err := duckdb.InspectSelect(ctx, conn, text, relationMacros...)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	names = slices.Sorted(maps.Keys(s.Relations))
+	names := slices.Sorted(maps.Keys(s.Relations))
 	all := db.viewNames()
 	unknown := func(name string) bool { return !s.Defined[name] && !slices.Contains(all, name) }
 	create := names
@@ -99,7 +98,7 @@ func (db *DB) admit(ctx context.Context, conn *sql.Conn, text string) (names []s
 		create = all
 	}
 	if err := db.require(ctx, conn, create); err != nil {
-		return names, err
+		return err
 	}
-	return names, checkType(conn, text)
+	return checkType(conn, text)
 }

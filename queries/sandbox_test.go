@@ -351,11 +351,11 @@ func TestOpenErrors(t *testing.T) {
 	for path, want := range map[string]string{
 		filepath.Join(empty, "missing"): "no such directory", empty: "holds no tables yet", file: "is not a directory", odd: "pattern",
 	} {
-		if _, err := Open(t.Context(), path, Options{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := tryOpen(t, path, Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: want %q, got %v", path, want, err)
 		}
 	}
-	if _, err := Open(t.Context(), makeKnownLake(t), limits(1, 1)); err == nil || !strings.Contains(err.Error(), "at least 64 MiB") {
+	if _, err := tryOpen(t, makeKnownLake(t), limits(1, 1)); err == nil || !strings.Contains(err.Error(), "at least 64 MiB") {
 		t.Error(err)
 	}
 }

@@ -84,26 +84,46 @@ func (l *Lake) LockShared(ctx context.Context, p Place) (*Session, error) {
 
 // Waiting calls lock again while another process holds the lock, for as long as wait.
 func Waiting(ctx context.Context, wait time.Duration, lock func() (*Session, error)) (s *Session, err error) {
-	deadline := time.Now().Add(wait)
-	for {
+	err = poll(ctx, wait, time.Second, func() error {
 		s, err = lock()
-		if !errors.Is(err, ErrBusy) || !time.Now().Before(deadline) {
-			return s, err
+		return err
+	})
+	return s, err
+}
+
+// poll calls lock again while another process holds the lock, for as long as wait.
+func poll(ctx context.Context, wait, every time.Duration, lock func() error) error {
+	for deadline := time.Now().Add(wait); ; {
+		err := lock()
+		busy := errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, ErrBusy)
+		if !busy || !time.Now().Before(deadline) {
+			return err
 		}
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(min(time.Second, time.Until(deadline))):
+			return ctx.Err()
+		case <-time.After(min(every, time.Until(deadline))):
 		}
 	}
 }
 
-// A StageLock keeps processes that divide a stage's tasks from those that would begin the stage again.
-type StageLock struct{ file *os.File }
+// A FileLock is a lock that ends with Close, or with the process.
+type FileLock struct{ file *os.File }
 
-// LockStage takes the lock at a lake-relative path. alone is true if no other process holds it; the caller may then
-// replace the stage's state and calls Share when it is done.
-func (l *Lake) LockStage(path string) (lock *StageLock, alone bool, err error) {
+// Share waits until no process holds the lock alone, and holds it together with others.
+func (l *FileLock) Share() error { return flock(l.file, syscall.LOCK_SH) }
+
+// Close gives up the lock.
+func (l *FileLock) Close() {
+	if l.file != nil {
+		_ = l.file.Close()
+	}
+}
+
+// LockStage takes the lock at a lake-relative path, which keeps processes that divide a stage's tasks from those that
+// would begin the stage again. alone is true if no other process holds it; the caller may then replace the stage's
+// state and calls Share when it is done.
+func (l *Lake) LockStage(path string) (lock *FileLock, alone bool, err error) {
 	f, err := l.openLock(path)
 	if err != nil {
 		return nil, false, err
@@ -113,25 +133,49 @@ func (l *Lake) LockStage(path string) (lock *StageLock, alone bool, err error) {
 		_ = f.Close()
 		return nil, false, err
 	}
-	return &StageLock{f}, err == nil, nil
+	return &FileLock{f}, err == nil, nil
 }
 
-// Share waits until no process holds the lock alone, and holds it together with others.
-func (s *StageLock) Share() error { return flock(s.file, syscall.LOCK_SH) }
-
-// Close gives up the lock.
-func (s *StageLock) Close() { _ = s.file.Close() }
-
-// catalogLock is the lake-relative path of the lock of the catalog of views.
-const catalogLock = stateDir + "/catalog.lock"
+// catalogLock and readersLock are the lake-relative paths of the lock of the catalog of views, and of that of readers.
+const (
+	catalogLock = stateDir + "/catalog.lock"
+	readersLock = stateDir + "/readers.lock"
+)
 
 // LockCatalog waits until no other process writes the catalog of views, and keeps others from doing so until Close.
-func (l *Lake) LockCatalog() (*ReadLock, error) {
+func (l *Lake) LockCatalog() (*FileLock, error) {
 	f, err := l.openLock(catalogLock)
 	if err != nil {
 		return nil, err
 	}
-	return &ReadLock{f}, flock(f, syscall.LOCK_EX)
+	return &FileLock{f}, flock(f, syscall.LOCK_EX)
+}
+
+// LockForReading keeps the files that the present manifests name until Close. In a lake that cannot be written it locks
+// nothing: nobody removes files there.
+func (l *Lake) LockForReading() *FileLock {
+	f, err := l.root.OpenLock(readersLock)
+	if err != nil || flock(f, syscall.LOCK_SH) != nil {
+		return &FileLock{}
+	}
+	return &FileLock{f}
+}
+
+// LockOutReaders keeps readers out until Close. The error wraps ErrBusy if some are still at work after wait.
+func (l *Lake) LockOutReaders(ctx context.Context, wait time.Duration) (*FileLock, error) {
+	f, err := l.openLock(readersLock)
+	if err != nil {
+		return nil, err
+	}
+	err = poll(ctx, wait, 50*time.Millisecond, func() error { return flock(f, syscall.LOCK_EX|syscall.LOCK_NB) })
+	if err == nil {
+		return &FileLock{f}, nil
+	}
+	_ = f.Close()
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = fmt.Errorf("lake %s is being read: %w: %w", l.path, ErrBusy, err)
+	}
+	return nil, err
 }
 
 func (l *Lake) openLock(path string) (*os.File, error) {
@@ -148,36 +192,31 @@ func (l *Lake) openLock(path string) (*os.File, error) {
 
 // lock opens and locks the lock file of a place. It waits for others for as long as patience: status holds a lock for a
 // moment to find out whether another process does.
-func (l *Lake) lock(ctx context.Context, p Place, how int, patience time.Duration) (*os.File, error) {
+func (l *Lake) lock(ctx context.Context, p Place, how int, patience time.Duration) (f *os.File, err error) {
 	path := p.StatePath(lockFile)
-	for deadline := time.Now().Add(patience); ; {
-		f, err := l.openLock(path)
-		if err != nil {
-			return nil, err
-		}
-		err = flock(f, how|syscall.LOCK_NB)
-		if err == nil && l.is(path, f) {
-			return f, nil
-		}
-		_ = f.Close()
-		switch {
-		case err == nil: // whoever removed the scenario removed this file: there is another one now
-			continue
-		case !errors.Is(err, syscall.EWOULDBLOCK):
-			return nil, err
-		case time.Now().After(deadline):
-			alone := ""
-			if how == syscall.LOCK_SH {
-				alone = " alone"
+	err = poll(ctx, patience, 50*time.Millisecond, func() error {
+		for {
+			if f, err = l.openLock(path); err != nil {
+				return err
 			}
-			return nil, fmt.Errorf("%s in lake %s: %w%s", p, l.path, ErrBusy, alone)
+			if err = flock(f, how|syscall.LOCK_NB); err == nil && l.is(path, f) {
+				return nil
+			}
+			_ = f.Close()
+			if err != nil {
+				return err
+			} // whoever removed the scenario removed this file: there is another one now
 		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(50 * time.Millisecond):
-		}
+	})
+	switch {
+	case err == nil:
+		return f, nil
+	case !errors.Is(err, syscall.EWOULDBLOCK):
+		return nil, err
+	case how == syscall.LOCK_SH:
+		return nil, fmt.Errorf("%s in lake %s: %w alone", p, l.path, ErrBusy)
 	}
+	return nil, fmt.Errorf("%s in lake %s: %w", p, l.path, ErrBusy)
 }
 
 // is reports whether a lake-relative path is that of an open file.

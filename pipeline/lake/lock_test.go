@@ -140,7 +140,7 @@ func TestStageLock(t *testing.T) {
 	if err != nil || alone {
 		t.Errorf("alone beside two that share: %v", err)
 	}
-	for _, s := range []*StageLock{first, second, third} {
+	for _, s := range []*FileLock{first, second, third} {
 		s.Close()
 	}
 	if last, alone, err := l.LockStage(path); err != nil || !alone {

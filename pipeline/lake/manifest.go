@@ -1,7 +1,6 @@
 package lake
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,7 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"time"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
@@ -260,56 +258,10 @@ func identityOf(info os.FileInfo) Identity {
 	return id
 }
 
-// A ReadLock keeps files that a reader's manifests name from being removed.
-type ReadLock struct{ file *os.File }
-
-const readersFile = stateDir + "/readers.lock"
-
-// LockForReading keeps the files that the present manifests name until Close. In a lake that cannot be written it locks
-// nothing: nobody removes files there.
-func (l *Lake) LockForReading() *ReadLock {
-	f, err := l.root.OpenLock(readersFile)
-	if err != nil || flock(f, syscall.LOCK_SH) != nil {
-		return &ReadLock{}
-	}
-	return &ReadLock{f}
-}
-
-// Close gives up the lock.
-func (r *ReadLock) Close() {
-	if r.file != nil {
-		_ = r.file.Close()
-	}
-}
-
-// LockOutReaders keeps readers out until Close. The error wraps ErrBusy if some are still at work after wait.
-func (l *Lake) LockOutReaders(ctx context.Context, wait time.Duration) (*ReadLock, error) {
-	f, err := l.openLock(readersFile)
-	if err != nil {
-		return nil, err
-	}
-	for deadline := time.Now().Add(wait); ; {
-		err := flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			return &ReadLock{f}, nil
-		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) || time.Now().After(deadline) {
-			_ = f.Close()
-			return nil, fmt.Errorf("lake %s is being read: %w: %w", l.path, ErrBusy, err)
-		}
-		select {
-		case <-ctx.Done():
-			_ = f.Close()
-			return nil, ctx.Err()
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-}
-
 // RemoveUnlisted removes the data files of a scenario or workload, of all its variants, that keep does not select by
 // their lake-relative paths. It removes nothing while a reader holds LockForReading: a later call does.
 func (s *Session) RemoveUnlisted(p Place, keep func(path string) bool) error {
-	f, err := s.root.OpenLock(readersFile)
+	f, err := s.root.OpenLock(readersLock)
 	if err != nil {
 		return err
 	}

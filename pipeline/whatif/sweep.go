@@ -13,9 +13,9 @@ import (
 	"parsimon/pipeline"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
+	"parsimon/queries/duckdb"
 	"parsimon/schema"
 	"parsimon/stages"
-	"parsimon/stages/ingest"
 	"parsimon/stages/topology"
 )
 
@@ -242,7 +242,7 @@ func servicePercentiles(ctx context.Context, e *pipeline.Estimation) (percentile
 			quantile_cont(fct_ns / 1e6, 0.9), quantile_cont(fct_ns / 1e6, 0.99), quantile_cont(fct_ns / 1e6, 0.999)
 		FROM %s GROUP BY GROUPING SETS ((service), ())`, AllFlows, slowdowns))
 	if err != nil {
-		return nil, ingest.FirstLine(err)
+		return nil, duckdb.FirstLine(err)
 	}
 	defer rows.Close()
 	out := percentilesOf{}

@@ -21,7 +21,6 @@ import (
 	"parsimon/schema/columns"
 	"parsimon/schema/sizebin"
 	"parsimon/stages"
-	"parsimon/stages/ingest"
 )
 
 // A Validation holds an estimate against a truth.
@@ -70,7 +69,7 @@ func Validate(ctx context.Context, e *pipeline.Estimation, truthFile string, x p
 		return nil, err
 	}
 	if v.Rows, v.Matched, err = compareQuantiles(ctx, e, db, truth); err != nil {
-		return nil, fmt.Errorf("estimate against %s: %w", v.Truth, ingest.FirstLine(err))
+		return nil, fmt.Errorf("estimate against %s: %w", v.Truth, duckdb.FirstLine(err))
 	}
 	switch {
 	case v.Rows != nil:
@@ -96,7 +95,7 @@ func openTruth(ctx context.Context, db *sql.DB, file string) (string, error) {
 	if info.IsDir() {
 		return "", fmt.Errorf("truth %s: is a directory, want a Parquet file", file)
 	}
-	truth := "read_parquet(" + ingest.QuoteSQL(ingest.EscapeGlob(file)) + ", hive_partitioning = false)"
+	truth := duckdb.ScanParquet(file)
 	if err := checkTruth(ctx, db, truth); err != nil {
 		return "", fmt.Errorf("truth %s: %w", file, err)
 	}
@@ -114,12 +113,12 @@ func checkTruth(ctx context.Context, db *sql.DB, truth string) error {
 	from := " FROM " + truth
 	rows, err := db.QueryContext(ctx, "SELECT *"+from+" LIMIT 0")
 	if err != nil {
-		return ingest.FirstLine(err)
+		return duckdb.FirstLine(err)
 	}
 	defer rows.Close()
 	types, err := rows.ColumnTypes()
 	if err := errors.Join(err, rows.Err()); err != nil {
-		return ingest.FirstLine(err)
+		return duckdb.FirstLine(err)
 	}
 	have, names := map[string]string{}, []string(nil)
 	for _, t := range types {
@@ -145,7 +144,7 @@ func checkTruth(ctx context.Context, db *sql.DB, truth string) error {
 		FROM t`).Scan(&nulls, &bad, &badID, &repeated, &repeatedID)
 	switch {
 	case err != nil:
-		return ingest.FirstLine(err)
+		return duckdb.FirstLine(err)
 	case nulls > 0:
 		return fmt.Errorf("%d rows have no flow_id or no fct_ns", nulls)
 	case bad > 0:
@@ -178,7 +177,7 @@ func compareQuantiles(ctx context.Context, e *pipeline.Estimation, db *sql.DB,
 	file := filepath.Join(e.Executor().Session().TmpPath(), "matches.parquet")
 	_, err = db.ExecContext(ctx, fmt.Sprintf(`COPY (
 		SELECT e.flow_row, e.size_bytes, e.slowdown AS estimate, CAST(t.fct_ns / e.ideal_ns AS DOUBLE) AS truth
-		FROM %s e JOIN %s t USING (flow_id) ORDER BY e.flow_row) TO %s (FORMAT parquet)`, scan(e.Lake, estimates), truth, ingest.QuoteSQL(file)))
+		FROM %s e JOIN %s t USING (flow_id) ORDER BY e.flow_row) TO %s (FORMAT parquet)`, scan(e.Lake, estimates), truth, duckdb.Quote(file)))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -238,7 +237,7 @@ func compareTiers(ctx context.Context, e *pipeline.Estimation, db *sql.DB, x pip
 		WHERE x.hop > 0 GROUP BY l.tier ORDER BY avg(x.last_wait_ns) DESC, l.tier`,
 		scan(e.Lake, exact.Files(schema.ExactHops)), waits, links))
 	if err != nil {
-		return nil, fmt.Errorf("queueing by tier: %w", ingest.FirstLine(err))
+		return nil, fmt.Errorf("queueing by tier: %w", duckdb.FirstLine(err))
 	}
 	defer rows.Close()
 	var out []TierQueueing

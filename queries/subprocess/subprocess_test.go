@@ -14,17 +14,16 @@ import (
 	"testing"
 	"time"
 
-	"parsimon/queries"
 	"parsimon/queries/duckdb"
 )
 
-// The test binary is the executable of the children.
+// The test binary is the executable of the children, and its argument the SQL that they run.
 func TestMain(m *testing.M) {
-	Main(func(_ string, limits duckdb.Options) (queries.Options, func() error, error) {
-		return queries.Options{Options: limits}, func() error { return nil }, nil
-	})
-	if lake := os.Getenv("TEST_PARENT_OF"); lake != "" { // see TestChildEndsWithParent
-		_ = Run(context.Background(), Request{Lake: lake, SQL: forever, Format: "csv"}, os.Stdout)
+	switch {
+	case IsChild():
+		os.Exit(ExitCode(answer(os.Args[1])))
+	case os.Getenv("TEST_PARENT") != "": // see TestChildEndsWithParent
+		_, _ = Run(context.Background(), []string{forever}, os.Stdout, os.Stderr)
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
@@ -32,121 +31,71 @@ func TestMain(m *testing.M) {
 
 const forever = "SELECT count(*) FROM range(1000000000000) AS a(i) WHERE hash(i) = 7"
 
-// makeLake writes a lake with table nodes of one scenario and returns its path.
-func makeLake(t *testing.T) string {
+var limits = duckdb.Options{MemoryBytes: 300 << 20, Threads: 2}
+
+// answer writes a number as a child does. It returns 7 for an error of DuckDB.
+func answer(text string) int {
+	err := Begin(limits)
+	db, openErr := duckdb.Open(context.Background(), limits)
+	n := 0
+	if err = errors.Join(err, openErr); err == nil {
+		err = db.QueryRow(text).Scan(&n)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 7
+	}
+	fmt.Println(n)
+	return 0
+}
+
+func run(t *testing.T, text string) (code int, out, log string, err error) {
 	t.Helper()
-	lake := t.TempDir()
-	dir := filepath.Join(lake, "nodes", "scenario=a")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	db, err := duckdb.Open(t.Context(), duckdb.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	_, err = db.Exec("COPY (SELECT 1::INT AS node_id, 'h' AS name, 'host' AS kind, 0::INT AS pod, 0::INT AS rack, 'r' AS rack_name) TO " +
-		duckdb.Quote(filepath.Join(dir, "part-00000.parquet")) + " (FORMAT parquet)")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return lake
+	var o, l strings.Builder
+	code, err = Run(t.Context(), []string{text}, &o, &l)
+	return code, o.String(), l.String(), err
 }
 
-func TestAnswers(t *testing.T) {
-	lake := makeLake(t)
-	for want, r := range map[string]Request{
-		"n\n1\n": {SQL: "SELECT count(*) AS n FROM nodes", Format: "csv"},
-		"scenario,variant,links,top_links,max_load,top10_mean_load,mean_load\n": {
-			Question: queries.LoadTop10, Params: map[string]string{"scenario": "a"}, Format: "csv"},
-		"[\n{\"a\":1}\n]\n": {SQL: "SELECT 1 AS a", Format: "json", MemoryBytes: 100 << 20, Threads: 1},
-	} {
-		r.Lake = lake
-		var b strings.Builder
-		if err := Run(t.Context(), r, &b); err != nil || b.String() != want {
-			t.Errorf("%+v: got %q, %v; want %q", r, b.String(), err, want)
-		}
-	}
-}
-
-func TestErrors(t *testing.T) {
-	lake := makeLake(t)
-	for _, c := range []struct {
-		r    Request
-		kind error
-		want string
-	}{
-		{Request{SQL: "DROP VIEW nodes"}, queries.ErrRefused, "refused"},
-		{Request{SQL: "SELECT nothing"}, nil, `column "nothing" not found`},
-		{Request{SQL: "SELECT 1", MemoryBytes: 5}, nil, "at least 64 MiB"},
-		{Request{Question: "nope"}, nil, "no query"},
-		{Request{Question: queries.LoadTop10, Params: map[string]string{"scenario": "b"}}, nil, `no scenario "b" in the lake; it has a`},
-		{Request{SQL: "SELECT CAST(chr(27) || '[2J' AS INT)"}, nil, `\x1b[2J`},
-	} {
-		c.r.Lake, c.r.Format = lake, "csv"
-		var b strings.Builder
-		err := Run(t.Context(), c.r, &b)
-		if err == nil || !strings.Contains(err.Error(), c.want) || c.kind != nil && !errors.Is(err, c.kind) || strings.Contains(err.Error(), "\x1b") {
-			t.Errorf("%+v: %v", c.r, err)
-		}
-	}
-	if err := Run(t.Context(), Request{Lake: filepath.Join(lake, "none"), SQL: "SELECT 1", Format: "csv"}, os.Stdout); err == nil {
-		t.Error("answered about no lake")
-	}
-}
-
-// A query that DuckDB does not count cannot hold much more than the limit.
+// A query that DuckDB does not count cannot hold much more than the limit. A smaller one of the same kind has room.
 func TestMemoryLimit(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the process is limited on Linux only")
 	}
-	lake := makeLake(t)
-	const limit = 300 << 20
 	for _, text := range []string{
 		"SELECT len(range(2000000000)) AS n",
 		"SELECT len(list(i)) AS n FROM range(4000000000) AS r(i)",
 		"SELECT quantile_cont(i, 0.5) AS q FROM range(200000000) AS r(i)",
 		"SELECT count(*) FROM (SELECT i, row_number() OVER (ORDER BY hash(i)) AS r FROM range(100000000) AS t(i)) WHERE r % 2 = 0",
 	} {
-		var b strings.Builder
-		err := Run(t.Context(), Request{Lake: lake, SQL: text, Format: "csv", MemoryBytes: limit, Threads: 2}, &b)
-		if !errors.As(err, new(*MemoryError)) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: %v", text, err)
+		code, _, log, err := run(t, text)
+		if !errors.As(err, new(*MemoryError)) && (code != 7 || !strings.Contains(log, "Out of Memory") && !strings.Contains(log, "bad_alloc")) {
+			t.Errorf("%s: exit %d, %s, %v", text, code, log, err)
 		}
 	}
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_CHILDREN, &usage); err != nil {
 		t.Fatal(err)
 	}
-	peak, most := usage.Maxrss<<10, int64(limit)+(duckdb.Options{Threads: 2}).Allowance()+128<<20
-	if peak > most {
+	if peak, most := usage.Maxrss<<10, limits.MemoryBytes+limits.Allowance()+128<<20; peak > most {
 		t.Errorf("a child held %d MiB, the limit is %d MiB", peak>>20, most>>20)
 	}
-	// A smaller query of the same kind has room.
-	var b strings.Builder
-	r := Request{Lake: lake, SQL: "SELECT len(range(1000000)) AS n", Format: "csv", MemoryBytes: limit, Threads: 2}
-	if err := Run(t.Context(), r, &b); err != nil || b.String() != "n\n1000000\n" {
-		t.Errorf("%q, %v", b.String(), err)
+	if code, out, log, err := run(t, "SELECT len(range(1000000)) AS n"); code != 0 || out != "1000000\n" || log != "" || err != nil {
+		t.Errorf("exit %d, %q, %q, %v", code, out, log, err)
 	}
 }
 
 // The context ends a query at once, whatever DuckDB is doing, with its cause.
 func TestCancel(t *testing.T) {
-	lake := makeLake(t)
 	late := errors.New("too late")
-	for _, text := range []string{forever, "SELECT sum(len(range(i % 1000000))) FROM range(100000000) AS r(i)"} {
-		ctx, cancel := context.WithTimeoutCause(t.Context(), 500*time.Millisecond, late)
-		began := time.Now()
-		err := Run(ctx, Request{Lake: lake, SQL: text, Format: "csv"}, os.Stdout)
-		cancel()
-		if !errors.Is(err, late) || time.Since(began) > 5*time.Second {
-			t.Errorf("%s: %v after %v", text, err, time.Since(began))
-		}
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 500*time.Millisecond, late)
+	defer cancel()
+	began := time.Now()
+	_, err := Run(ctx, []string{"SELECT sum(len(range(i % 1000000))) FROM range(100000000) AS r(i)"}, os.Stdout, os.Stderr)
+	if !errors.Is(err, late) || time.Since(began) > 5*time.Second {
+		t.Errorf("%v after %v", err, time.Since(began))
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := Run(ctx, Request{Lake: lake, SQL: forever, Format: "csv"}, os.Stdout); !errors.Is(err, context.Canceled) {
-		t.Errorf("canceled before the start: %v", err)
+	if _, err := Run(ctx, []string{forever}, os.Stdout, os.Stderr); !errors.Is(err, late) {
+		t.Errorf("ended before the start: %v", err)
 	}
 }
 
@@ -160,7 +109,7 @@ func TestChildEndsWithParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	parent := exec.Command(executable)
-	parent.Env = append(os.Environ(), "TEST_PARENT_OF="+makeLake(t))
+	parent.Env = append(os.Environ(), "TEST_PARENT=1")
 	if err := parent.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -194,26 +143,7 @@ func TestChildEndsWithParent(t *testing.T) {
 	_ = syscall.Kill(child, syscall.SIGKILL)
 }
 
-// A reader that closes the answer gives EPIPE, not a failure of the query.
-func TestClosedPipe(t *testing.T) {
-	lake := makeLake(t)
-	in, out, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = in.Close()
-	err = Run(t.Context(), Request{Lake: lake, SQL: "SELECT i FROM range(1000000) AS r(i)", Format: "csv"}, out)
-	_ = out.Close()
-	if !errors.Is(err, syscall.EPIPE) {
-		t.Errorf("got %v", err)
-	}
-}
-
 func TestCrashes(t *testing.T) {
-	run := func(script string) error {
-		t.Helper()
-		return exec.Command("sh", "-c", script).Run()
-	}
 	for _, c := range []struct {
 		script, stderr string
 		memory         bool
@@ -224,7 +154,7 @@ func TestCrashes(t *testing.T) {
 		{"kill -6 $$", "terminate called after throwing an instance of 'std::bad_alloc'", true, "bad_alloc"},
 		{"kill -11 $$", "last words", false, "crashed: signal: segmentation fault\nlast words"},
 	} {
-		err := crash(run(c.script), c.stderr)
+		err := crash(exec.Command("sh", "-c", c.script).Run(), c.stderr)
 		if errors.As(err, new(*MemoryError)) != c.memory || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.script, err)
 		}

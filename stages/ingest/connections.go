@@ -50,7 +50,7 @@ func (m *merging) flowLogs(ctx context.Context) error {
 		}
 		m.stats.FlowsFiles = append(m.stats.FlowsFiles, staying)
 		var rows int64
-		if err := m.count(ctx, "SELECT count(*) FROM "+duckdb.ScanParquet(staying), &rows); err != nil {
+		if err := m.query(ctx, "SELECT count(*) FROM "+duckdb.ScanParquet(staying), &rows); err != nil {
 			return err
 		}
 		number += rows
@@ -67,7 +67,7 @@ func (m *merging) flowLogs(ctx context.Context) error {
 		}
 	}
 	var total int64
-	if err := m.count(ctx, "SELECT count(*) FROM "+from, &total); err != nil {
+	if err := m.query(ctx, "SELECT count(*) FROM "+from, &total); err != nil {
 		return err
 	}
 	out := m.tmp("flows.parquet")
@@ -128,7 +128,7 @@ FROM %s AS r SEMI JOIN continued AS c ON r.src = c.src AND r.dst = c.dst AND r.p
 		if err != nil {
 			return 0, err
 		}
-		if err := m.count(ctx, "SELECT count(*) FROM chains", &rows); err != nil {
+		if err := m.query(ctx, "SELECT count(*) FROM chains", &rows); err != nil {
 			return 0, err
 		}
 		if m.passes(rows) > 1 { // more than fits the memory: all flows are made

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -67,7 +68,7 @@ FROM %s AS w JOIN f AS a ON w.flow_id = a.flow_id LEFT JOIN f AS b ON w.after_fl
 		err = in.exec(ctx, copyTo(schema.Dependencies, "SELECT * FROM waits ORDER BY flow_row, after_row", out))
 	}
 	if err == nil {
-		err = in.count(ctx, "SELECT count(*) FROM "+duckdb.ScanParquet(out)+" WHERE after_row > flow_row", &backwards)
+		err = in.query(ctx, "SELECT count(*) FROM "+duckdb.ScanParquet(out)+" WHERE after_row > flow_row", &backwards)
 	}
 	if err != nil || backwards == 0 { // in the order of the rows there is no cycle
 		return err
@@ -77,27 +78,21 @@ FROM %s AS w JOIN f AS a ON w.flow_id = a.flow_id LEFT JOIN f AS b ON w.after_fl
 
 // checkCycles returns an error that names the flows of a cycle, if there is one. It holds the dependencies in memory.
 func (in *Ingester) checkCycles(ctx context.Context, file string) error {
-	rows, err := in.conn.QueryContext(ctx, "SELECT flow_id, after_flow_id FROM "+duckdb.ScanParquet(file)+
-		" ORDER BY flow_row, after_row")
-	if err != nil {
-		return duckdb.FirstLine(err)
-	}
-	defer rows.Close()
 	after, before, left := map[int64][]int64{}, map[int64][]int64{}, map[int64]int{}
 	var order []int64
-	for rows.Next() {
-		var flow, of int64
-		if err := rows.Scan(&flow, &of); err != nil {
+	err := in.each(ctx, "SELECT flow_id, after_flow_id FROM "+duckdb.ScanParquet(file)+" ORDER BY flow_row, after_row",
+		func(rows *sql.Rows) error {
+			var flow, of int64
+			err := rows.Scan(&flow, &of)
+			if left[flow] == 0 {
+				order = append(order, flow)
+			}
+			before[flow], after[of] = append(before[flow], of), append(after[of], flow)
+			left[flow]++
 			return err
-		}
-		if left[flow] == 0 {
-			order = append(order, flow)
-		}
-		before[flow], after[of] = append(before[flow], of), append(after[of], flow)
-		left[flow]++
-	}
-	if err := rows.Err(); err != nil {
-		return duckdb.FirstLine(err)
+		})
+	if err != nil {
+		return err
 	}
 	var done []int64 // flows that wait for none that is left (Kahn, CACM 5(11), 1962)
 	for of := range after {

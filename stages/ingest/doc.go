@@ -17,6 +17,6 @@
 // where the results are left as Parquet files.
 //
 // Files: options, file, ingester: entry points; mapping, formats: mappings; source: finding and opening files; stage,
-// stage_lines, lines: row numbers; typed, judge, address, labels: from text to hosts and reasons; records: results of
+// lines: row numbers; typed, judge, book: from text to hosts and reasons; records: results of
 // one file; merge, connections, start_draw: from records to flows; duckdb: SQL helpers.
 package ingest

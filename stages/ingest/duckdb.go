@@ -32,18 +32,28 @@ func connect(ctx context.Context, o duckdb.Options) (_ *sql.DB, c duck, err erro
 // exec runs a statement. It returns the first line of an error, or the error of the context.
 func (in duck) exec(ctx context.Context, query string) error {
 	_, err := in.conn.ExecContext(ctx, query)
-	return FirstLine(duckdb.OrCause(ctx, err))
+	return duckdb.FirstLine(duckdb.OrCause(ctx, err))
 }
 
 // query scans the only row of a result.
 func (in duck) query(ctx context.Context, query string, to ...any) error {
 	err := in.conn.QueryRowContext(ctx, query).Scan(to...)
-	return FirstLine(duckdb.OrCause(ctx, err))
+	return duckdb.FirstLine(duckdb.OrCause(ctx, err))
 }
 
-// count scans a number.
-func (in duck) count(ctx context.Context, query string, n *int64) error {
-	return in.query(ctx, query, n)
+// each calls do for every row of a result.
+func (in duck) each(ctx context.Context, query string, do func(rows *sql.Rows) error) error {
+	rows, err := in.conn.QueryContext(ctx, query)
+	if err != nil {
+		return duckdb.FirstLine(duckdb.OrCause(ctx, err))
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := do(rows); err != nil {
+			return err
+		}
+	}
+	return duckdb.FirstLine(duckdb.OrCause(ctx, rows.Err()))
 }
 
 // copy writes the result of a query as Parquet. The order of rows is kept only if ordered.
@@ -62,67 +72,37 @@ type flowColumn struct{ name, typ string }
 func (in duck) columns(ctx context.Context, query string) ([]flowColumn, error) {
 	rows, err := in.conn.QueryContext(ctx, query+" LIMIT 0")
 	if err != nil {
-		return nil, FirstLine(err)
+		return nil, duckdb.FirstLine(err)
 	}
 	defer rows.Close()
 	types, err := rows.ColumnTypes()
-	if err != nil {
-		return nil, FirstLine(err)
+	if err := errors.Join(err, rows.Err()); err != nil {
+		return nil, duckdb.FirstLine(err)
 	}
-	var columns []flowColumn
-	for _, t := range types {
-		columns = append(columns, flowColumn{t.Name(), t.DatabaseTypeName()})
+	columns := make([]flowColumn, len(types))
+	for i, t := range types {
+		columns[i] = flowColumn{t.Name(), t.DatabaseTypeName()}
 	}
-	return columns, FirstLine(rows.Err())
-}
-
-// wholeNumber returns the SQL that reads a column of a given type as an integer type; NULL for values that are not
-// whole numbers or out of range. A plain cast would round fractions and accept 0x10 and 1_000. It returns "" for
-// types that have no numbers.
-func wholeNumber(name, typ, as string) string {
-	base, _, _ := strings.Cut(typ, "(") // DECIMAL(18,3)
-	cast := "TRY_CAST(" + name + " AS " + as + ")"
-	switch base {
-	case "VARCHAR":
-		return "CASE WHEN regexp_full_match(trim(" + name + "), '[+-]?[0-9]+') " +
-			"THEN TRY_CAST(trim(" + name + ") AS " + as + ") END"
-	case "DOUBLE", "FLOAT", "DECIMAL":
-		return "CASE WHEN " + name + " = floor(" + name + ") THEN " + cast + " END"
-	case "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT",
-		"UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT":
-		return cast
-	}
-	return ""
+	return columns, nil
 }
 
 // asText returns the SQL of a column as text, whole numbers without a fraction; "" for types that have neither numbers
 // nor text.
-func asText(c flowColumn) string {
+func (c flowColumn) asText() string {
 	name := duckdb.Ident(c.name)
 	base, _, _ := strings.Cut(c.typ, "(") // DECIMAL(18,3)
 	switch base {
 	case "VARCHAR":
 		return name
-	case "BIGINT[]", "INTEGER[]", "VARCHAR[]":
-		return "CAST(" + name + " AS VARCHAR)"
 	case "DOUBLE", "FLOAT", "DECIMAL":
-		return "CASE WHEN " + name + " = floor(" + name + ") AND abs(" + name + ") < 1e18 " +
+		return "CASE WHEN " + name + " = floor(" + name + ") AND abs(" + name + ") < 9.2e18 " +
 			"THEN CAST(CAST(" + name + " AS BIGINT) AS VARCHAR) ELSE CAST(" + name + " AS VARCHAR) END"
-	case "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT",
+	case "BIGINT[]", "INTEGER[]", "VARCHAR[]", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT",
 		"UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT":
 		return "CAST(" + name + " AS VARCHAR)"
 	}
 	return ""
 }
-
-// QuoteSQL returns a text as an SQL literal.
-func QuoteSQL(s string) string { return duckdb.Quote(s) }
-
-// EscapeGlob escapes a path so that DuckDB does not read it as a pattern.
-func EscapeGlob(path string) string { return duckdb.EscapeGlob(path) }
-
-// FirstLine shortens an error of DuckDB to its first line: the others quote the statement.
-func FirstLine(err error) error { return duckdb.FirstLine(err) }
 
 // copyTo returns the SQL that writes the result of a query as a Parquet file of a table.
 func copyTo(t schema.Table, query, file string) string {

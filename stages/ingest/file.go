@@ -12,7 +12,7 @@ import (
 
 // File reads one flow file, of any mapping, into a Parquet file of table flows, sorted by start, and writes the rows
 // that cannot be simulated to another one, of table rejects. DuckDB does the work within the memory limit and spills
-// to TmpDir. More rejects than Options.MaxRejects are a *TooManyRejectsError.
+// to TmpDir. More rejects than Options.MaxRejects are an error.
 func File(ctx context.Context, n *topology.Network, file string, o Options) (stats Stats, err error) {
 	if o.Mapping == nil {
 		if o.Mapping, err = DetectFormat(file); err != nil { // other names are read as CSV

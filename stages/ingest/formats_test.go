@@ -326,17 +326,11 @@ func TestAddressBook(t *testing.T) {
 		}
 	}
 	find := func(address string, port int32) string {
-		class := b.class(address)
-		other := ""
-		for _, l := range b.classLabels() {
-			if l.class == class && l.port == port {
-				return l.service
-			}
-			if l.class == class && l.port == -1 {
-				other = l.service
-			}
+		labels := b.classOf[b.class(address)].byPort()
+		if l, ok := labels[port]; ok {
+			return l.service
 		}
-		return other
+		return labels[-1].service
 	}
 	for _, c := range []struct {
 		address string

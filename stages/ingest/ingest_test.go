@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"parsimon/queries/duckdb"
 	"parsimon/stages/topology/topologytest"
 )
 
@@ -35,7 +35,7 @@ func askParquet(t *testing.T, query, file string) string {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	rows, err := db.Query(fmt.Sprintf(query, QuoteSQL(file)))
+	rows, err := db.Query(fmt.Sprintf(query, duckdb.Quote(file)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,8 +92,7 @@ x,1,2,100,60,web,prod
 
 func TestIngestRefuses(t *testing.T) {
 	_, err := ingestText(t, "src,dst,size_bytes,start_ns\n0,1,100,5\n0,0,100,6\n", 0.01)
-	var many *TooManyRejectsError
-	if !errors.As(err, &many) || many.Rejects != 1 || many.Rows != 2 {
+	if err == nil || !strings.Contains(err.Error(), "1 of 2 rows cannot be simulated, more than the accepted 1%") {
 		t.Errorf("half of the rows rejected: %v", err)
 	}
 	_, err = ingestText(t, "src,dst,bytes\n0,1,100\n", 1)
@@ -177,7 +176,7 @@ func parquetOf(t *testing.T, query string) []byte {
 	}
 	defer db.Close()
 	file := filepath.Join(t.TempDir(), "made.parquet")
-	if _, err := db.Exec("COPY (" + query + ") TO " + QuoteSQL(file) + " (FORMAT parquet)"); err != nil {
+	if _, err := db.Exec("COPY (" + query + ") TO " + duckdb.Quote(file) + " (FORMAT parquet)"); err != nil {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(file)

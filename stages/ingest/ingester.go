@@ -91,120 +91,54 @@ func (in *Ingester) readBook(ctx context.Context) error {
 var macros string
 
 // table reads the named columns of a small table, CSV with a header or Parquet, as text, and calls each for every row.
-// A column has one of several names. Columns that the table does not have are empty; the first ones are required. what
-// names the table in errors.
+// A column has one of several names. Columns that the table does not have are empty; required is how many of the first
+// ones it must have, and it must have one of the others. what names the table in errors.
 func (in *Ingester) table(ctx context.Context, file, what string, want [][]string, required int,
 	each func(at string, row []string) error) error {
-	wrong := func(err error) error { return fmt.Errorf("%s %s: %w", what, file, err) }
 	if err := checkFile(ctx, what, file); err != nil {
 		return err
 	}
-	m := &Mapping{reads: "csv"}
+	m := &Mapping{reads: "csv", needs: want[:required:required]}
+	if required < len(want) {
+		m.needs = append(m.needs, slices.Concat(want[required:]...))
+	}
+	var list []string
 	for _, names := range want {
+		var quoted []string
 		for _, name := range names {
 			m.columns = append(m.columns, mappingColumn{name: name})
+			quoted = append(quoted, duckdb.Ident(name))
 		}
+		list = append(list, "coalesce("+strings.Join(quoted, ", ")+", '')")
 	}
-	rows, header, err := in.tableRows(ctx, m, file, what)
+	src, err := in.stage(ctx, m, file, in.o.TmpDir)
+	if err == nil {
+		err = in.each(ctx, `SELECT "row", broken, [`+strings.Join(list, ", ")+"] FROM ("+src.relation+`) ORDER BY "row"`,
+			func(rows *sql.Rows) error {
+				var n int64
+				var broken string
+				var row duckdriver.Composite[[]string]
+				if err := rows.Scan(&n, &broken, &row); err != nil {
+					return err
+				}
+				if broken != "" {
+					return fmt.Errorf("row %d: %s", n, broken)
+				}
+				return each(fmt.Sprintf("row %d", n), row.Get())
+			})
+	}
 	if err != nil {
-		return wrong(err)
+		return fmt.Errorf("%s %s: %w", what, file, err)
 	}
-	spaced := make([]string, len(header))
-	for i, name := range header {
-		spaced[i] = strings.ReplaceAll(strings.TrimSpace(name), " ", "_")
-	}
-	places, err := m.places(spaced)
-	if err != nil {
-		return wrong(err)
-	}
-	at, used, found := make([]int, len(want)), map[int]bool{}, 0
-	for i, names := range want {
-		at[i] = -1
-		for range names {
-			if place := places[0]; place >= 0 && at[i] < 0 && !used[place] {
-				at[i], used[place] = place, true
-				found++
-			}
-			places = places[1:]
-		}
-	}
-	if slices.Contains(at[:required], -1) || found < min(2, len(want)) {
-		return wrong(columnsError(header, want))
-	}
-	row := make([]string, len(want))
-	for n, values := range rows {
-		if len(values) != len(header) {
-			return wrong(fmt.Errorf("row %d: %d fields, the header has %d", n+1, len(values), len(header)))
-		}
-		for i, place := range at {
-			if row[i] = ""; place >= 0 {
-				row[i] = values[place]
-			}
-		}
-		if err := each(fmt.Sprintf("row %d", n+1), row); err != nil {
-			return wrong(err)
-		}
+	if src.openEnd {
+		in.Notes = append(in.Notes, OpenEnd(what+" "+file))
 	}
 	return nil
-}
-
-// tableRows reads all columns of a table, staged where it is CSV.
-func (in *Ingester) tableRows(ctx context.Context, m *Mapping, file, what string) (rows [][]string, header []string,
-	err error) {
-	query := "SELECT string_split(line, chr(31)), broken FROM "
-	if isParquet(file) {
-		columns, err := in.columns(ctx, "SELECT * FROM "+duckdb.ScanParquet(file))
-		if err != nil {
-			return nil, nil, err
-		}
-		var list []string
-		for _, c := range columns {
-			header = append(header, c.name)
-			list = append(list, "coalesce(CAST("+duckdb.Ident(c.name)+" AS VARCHAR), '')")
-		}
-		query = "SELECT [" + strings.Join(list, ", ") + "], '' FROM " + duckdb.ScanParquet(file)
-	} else {
-		staged := filepath.Join(in.o.TmpDir, "table.parquet")
-		text, err := readLines(ctx, m, file, staged)
-		if err != nil {
-			return nil, nil, err
-		}
-		if text.openEnd {
-			in.Notes = append(in.Notes, OpenEnd(what+" "+file))
-		}
-		header, query = text.header, query+duckdb.ScanParquet(staged)+` ORDER BY "row"`
-	}
-	result, err := in.conn.QueryContext(ctx, query)
-	if err != nil {
-		return nil, nil, duckdb.FirstLine(err)
-	}
-	defer result.Close()
-	for result.Next() {
-		var values duckdriver.Composite[[]string]
-		var broken string
-		if err := result.Scan(&values, &broken); err != nil {
-			return nil, nil, duckdb.FirstLine(err)
-		}
-		if broken != "" {
-			return nil, nil, fmt.Errorf("row %d: %s", len(rows)+1, broken)
-		}
-		rows = append(rows, values.Get())
-	}
-	return rows, header, duckdb.FirstLine(result.Err())
 }
 
 // OpenEnd says that the last line of a file has no line end.
 func OpenEnd(file string) string {
 	return file + " does not end with a line end: its last row may have been cut"
-}
-
-// columnsError says which columns a table has and which it should have.
-func columnsError(has []string, want [][]string) error {
-	var wanted []string
-	for _, names := range want {
-		wanted = append(wanted, names[0]+" (or "+strings.Join(names[1:], ", ")+")")
-	}
-	return fmt.Errorf("has the columns %s; want %s", strings.Join(has, ", "), strings.Join(wanted, "; "))
 }
 
 // Close closes DuckDB. The files that were written remain.

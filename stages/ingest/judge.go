@@ -10,67 +10,46 @@ import (
 	"parsimon/queries/duckdb"
 )
 
-// addresses looks up every address of a file once and creates table addresses.
+// addresses looks up every address of a file once, and creates tables addresses, of those that are hosts, and
+// class_labels, of the labels of all address classes so far.
 func (in *Ingester) addresses(ctx context.Context, typed string) error {
-	err := in.exec(ctx, "CREATE OR REPLACE TEMP TABLE addresses (address VARCHAR, node INTEGER, class INTEGER)")
-	if err != nil {
-		return err
-	}
 	from := duckdb.ScanParquet(typed)
-	rows, err := in.conn.QueryContext(ctx, "SELECT src FROM "+from+" WHERE src IS NOT NULL UNION "+
-		"SELECT dst FROM "+from+" WHERE dst IS NOT NULL")
-	if err != nil {
-		return duckdb.FirstLine(err)
+	var hosts, labels []string
+	err := in.each(ctx, "SELECT src FROM "+from+" WHERE src IS NOT NULL UNION SELECT dst FROM "+from+" WHERE dst IS NOT NULL",
+		func(rows *sql.Rows) error {
+			var text string
+			if err := rows.Scan(&text); err != nil {
+				return err
+			}
+			if node := in.book.host(text); node >= 0 && in.book.isHosts[node] {
+				hosts = append(hosts, fmt.Sprintf("(%s, %d, %d)", duckdb.Quote(text), node, in.book.class(text)))
+			}
+			return nil
+		})
+	if err == nil {
+		err = in.create(ctx, "addresses (address VARCHAR, node INTEGER, class INTEGER)", hosts)
 	}
-	var unknown []string
-	defer rows.Close()
-	for rows.Next() {
-		var text string
-		if err := rows.Scan(&text); err != nil {
-			return err
-		}
-		unknown = append(unknown, text)
-	}
-	if err := rows.Err(); err != nil {
-		return duckdb.FirstLine(err)
-	}
-	for texts := range slices.Chunk(unknown, 512) {
-		if err := in.insertAddresses(ctx, texts); err != nil {
-			return err
+	for class, ranges := range in.book.classOf {
+		for port, l := range ranges.byPort() {
+			labels = append(labels, fmt.Sprintf("(%d, %d, %s, %s)", class, port, duckdb.Quote(l.service), duckdb.Quote(l.vnet)))
 		}
 	}
-	return in.classTable(ctx)
+	if err == nil {
+		err = in.create(ctx, "class_labels (class INTEGER, port INTEGER, service VARCHAR, vnet VARCHAR)", labels)
+	}
+	return err
 }
 
-// insertAddresses inserts those addresses that are hosts. Rows with other addresses are rejected.
-func (in *Ingester) insertAddresses(ctx context.Context, texts []string) error {
-	var values []string
-	for _, text := range texts {
-		node, class := in.book.host(text), in.book.class(text)
-		if node >= 0 && in.book.isHost(node) {
-			values = append(values, fmt.Sprintf("(%s,%d,%d)", duckdb.Quote(text), node, class))
+// create creates a temporary table of some rows.
+func (in *Ingester) create(ctx context.Context, table string, rows []string) error {
+	err := in.exec(ctx, "CREATE OR REPLACE TEMP TABLE "+table)
+	name, _, _ := strings.Cut(table, " ")
+	for part := range slices.Chunk(rows, 512) {
+		if err == nil {
+			err = in.exec(ctx, "INSERT INTO "+name+" VALUES "+strings.Join(part, ", "))
 		}
 	}
-	if values == nil {
-		return nil
-	}
-	return in.exec(ctx, "INSERT INTO addresses VALUES "+strings.Join(values, ","))
-}
-
-// classTable creates a table of the labels of all address classes so far.
-func (in *Ingester) classTable(ctx context.Context) error {
-	err := in.exec(ctx, "CREATE OR REPLACE TEMP TABLE class_labels "+
-		"(class INTEGER, port INTEGER, service VARCHAR, vnet VARCHAR)")
-	if err != nil {
-		return err
-	}
-	for _, l := range in.book.classLabels() {
-		values := fmt.Sprintf("(%d, %d, %s, %s)", l.class, l.port, duckdb.Quote(l.service), duckdb.Quote(l.vnet))
-		if err := in.exec(ctx, "INSERT INTO class_labels VALUES "+values); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
 // judge creates the view judged: the typed rows with their hosts, labels and, for rows that cannot be used, the

@@ -81,7 +81,7 @@ var (
 //	-- from: where the format is documented
 //	-- rows: flows | records
 //	-- reads: csv (or Parquet) | words (lines of words, or Parquet) | json (JSON lines, or one list)
-//	-- column: NAME            of CSV and Parquet; case is ignored, and - equals _
+//	-- column: NAME            of CSV and Parquet; case is ignored, and - and a space equal _
 //	-- column: NAME = $.path | $.other     of JSON: the first path that has a value
 //	-- names: a b c            of words without a header line: the columns in order
 //	-- widths: 6 7             of words: the numbers of words that a line may have
@@ -190,5 +190,5 @@ func (m *Mapping) addColumn(text string) error {
 
 // columnName returns the name of a file's column as mappings write it.
 func columnName(s string) string {
-	return strings.ReplaceAll(strings.ToLower(strings.TrimSpace(strings.TrimPrefix(s, "\ufeff"))), "-", "_")
+	return strings.NewReplacer("-", "_", " ", "_").Replace(strings.ToLower(strings.TrimSpace(strings.TrimPrefix(s, "\ufeff"))))
 }

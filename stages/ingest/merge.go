@@ -69,7 +69,7 @@ type MergeStats struct {
 func (in *Ingester) Merge(ctx context.Context, sources []MergeSource, held HeldFlows) (stats MergeStats, err error) {
 	m := &merging{Ingester: in, sources: sources, held: held, stats: &stats}
 	var total int64
-	if err := in.count(ctx, "SELECT count(*) FROM "+m.allRecords(), &total); err != nil {
+	if err := in.query(ctx, "SELECT count(*) FROM "+m.allRecords(), &total); err != nil {
 		return stats, err
 	}
 	if in.o.Mapping.Records {
@@ -128,7 +128,7 @@ SELECT hash(%s) AS h, count(*) AS n FROM %s GROUP BY h HAVING min(source) < max(
 		return "", err
 	}
 	var rows int64
-	if err := m.count(ctx, "SELECT CAST(coalesce(sum(n), 0) AS BIGINT) FROM twice", &rows); err != nil || rows == 0 {
+	if err := m.query(ctx, "SELECT CAST(coalesce(sum(n), 0) AS BIGINT) FROM twice", &rows); err != nil || rows == 0 {
 		return records, err
 	}
 	err = m.exec(ctx, `CREATE OR REPLACE TEMP TABLE repeated (source INTEGER, "row" BIGINT)`)
@@ -145,7 +145,7 @@ SELECT source, "row" FROM numbered QUALIFY row_number() OVER (PARTITION BY %[1]s
 		return "", err
 	}
 	return `(SELECT r.* FROM ` + records + ` AS r ANTI JOIN repeated AS d ON r.source = d.source AND r."row" = d."row")`,
-		m.count(ctx, "SELECT count(*) FROM repeated", &m.stats.Repeated)
+		m.query(ctx, "SELECT count(*) FROM repeated", &m.stats.Repeated)
 }
 
 func isHeld(s MergeSource) bool  { return s.Held }
@@ -233,7 +233,7 @@ WHERE flow_id BETWEEN %d AND %d AND flow_id IN (SELECT flow_id FROM (%s))`,
 			duckdb.ScanParquet(paths...), lo.Int64, hi.Int64, flows)
 	}
 	var repeated int64
-	if err := m.count(ctx, "SELECT count(*) - count(DISTINCT flow_id) FROM ("+ids+")", &repeated); err != nil {
+	if err := m.query(ctx, "SELECT count(*) - count(DISTINCT flow_id) FROM ("+ids+")", &repeated); err != nil {
 		return "", err
 	}
 	rejects := slices.Clone(m.held.Rejects)
@@ -249,7 +249,7 @@ WHERE f.flow_id IS NULL OR k.source = f.source AND k."row" = f."row"`
 		return flows, nil
 	}
 	from := duckdb.ScanParquet(rejects...)
-	if err := m.count(ctx, "SELECT count(*) FROM "+from, &m.stats.Rejects); err != nil {
+	if err := m.query(ctx, "SELECT count(*) FROM "+from, &m.stats.Rejects); err != nil {
 		return "", err
 	}
 	var err error

@@ -68,31 +68,18 @@ type Stats struct {
 	FirstStartNS, LastStartNS int64
 }
 
-// TooManyRejectsError reports that more rows of a flow file cannot be simulated than Options.MaxRejects allows.
-type TooManyRejectsError struct {
-	File          string
-	Rejects, Rows int64
-	Limit         float64
-	Reasons       []RejectCount
-}
-
-// Error names the file and lists the reasons.
-func (e *TooManyRejectsError) Error() string {
-	var why []string
-	for _, r := range e.Reasons {
-		why = append(why, fmt.Sprintf("%d × %s (first: %s)%s", r.Rows, r.Reason, r.Example, r.hint()))
-	}
-	return fmt.Sprintf("%s: %d of %d rows cannot be simulated, more than the accepted %g%% (--max-rejects): %s", e.File,
-		e.Rejects, e.Rows, 100*e.Limit, strings.Join(why, "; "))
-}
-
-// CheckRejects returns a *TooManyRejectsError if more than the fraction limit of the rows were rejected. Rows set aside
-// do not count.
+// CheckRejects returns an error that lists the reasons if more than the fraction limit of the rows were rejected. Rows
+// set aside do not count.
 func CheckRejects(file string, rows, rejects, setAside int64, limit float64, reasons []RejectCount) error {
-	if float64(rejects-setAside) > limit*float64(rows) {
-		return &TooManyRejectsError{File: file, Rejects: rejects - setAside, Rows: rows, Limit: limit, Reasons: reasons}
+	if float64(rejects-setAside) <= limit*float64(rows) {
+		return nil
 	}
-	return nil
+	why := make([]string, len(reasons))
+	for i, r := range reasons {
+		why[i] = fmt.Sprintf("%d × %s (first: %s)%s", r.Rows, r.Reason, r.Example, r.hint())
+	}
+	return fmt.Errorf("%s: %d of %d rows cannot be simulated, more than the accepted %g%% (--max-rejects): %s", file,
+		rejects-setAside, rows, 100*limit, strings.Join(why, "; "))
 }
 
 // checkSpan returns an error if a workload lasts longer than the simulator's clock can represent.

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -148,7 +149,7 @@ FROM (` + rejects + `) ORDER BY "row"`
 	from := duckdb.ScanParquet(stats.RejectsFile)
 	query = fmt.Sprintf("SELECT count(*) FROM %s WHERE reason IN (%s, "+
 		"%s)", from, duckdb.Quote(afterCount), duckdb.Quote(afterEnd))
-	err := in.count(ctx, query, &beyond)
+	err := in.query(ctx, query, &beyond)
 	if err != nil {
 		return err
 	}
@@ -164,7 +165,7 @@ func (in *Ingester) checkRows(ctx context.Context, m *Mapping, src rowSource, ty
 	twice := typed+src.broken > src.rows
 	if !twice && m.foreign {
 		var distinct int64
-		err := in.count(ctx, `SELECT count(DISTINCT "row") FROM
+		err := in.query(ctx, `SELECT count(DISTINCT "row") FROM
 (SELECT "row" FROM refused UNION ALL SELECT "row" FROM `+duckdb.ScanParquet(records)+`)`, &distinct)
 		if err != nil {
 			return err
@@ -180,19 +181,13 @@ func (in *Ingester) checkRows(ctx context.Context, m *Mapping, src rowSource, ty
 
 // reasons counts rejects by reason, most frequent first. The example is the same in whatever files the rejects are.
 func (in *Ingester) reasons(ctx context.Context, from string) (list []RejectCount, err error) {
-	rows, err := in.conn.QueryContext(ctx, `
+	err = in.each(ctx, `
 SELECT reason, count(*), 'row ' || min("row") || ': ' || arg_min(raw, ("row", file, raw))
-FROM `+from+` GROUP BY reason ORDER BY 2 DESC, 1`)
-	if err != nil {
-		return nil, duckdb.FirstLine(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
+FROM `+from+` GROUP BY reason ORDER BY 2 DESC, 1`, func(rows *sql.Rows) error {
 		var r RejectCount
-		if err := rows.Scan(&r.Reason, &r.Rows, &r.Example); err != nil {
-			return nil, err
-		}
+		err := rows.Scan(&r.Reason, &r.Rows, &r.Example)
 		list = append(list, r)
-	}
-	return list, duckdb.FirstLine(rows.Err())
+		return err
+	})
+	return list, err
 }

@@ -36,7 +36,7 @@ func (in *Ingester) stage(ctx context.Context, m *Mapping, file, dir string) (sr
 	} else if src.relation, err = fieldsRelation(m, src.file, text.header); err != nil {
 		return src, err
 	}
-	return src, in.count(ctx, "SELECT count(*) FROM ("+src.relation+") WHERE broken <> ''", &src.broken)
+	return src, in.query(ctx, "SELECT count(*) FROM ("+src.relation+") WHERE broken <> ''", &src.broken)
 }
 
 // stageParquet reads a Parquet file where it is.
@@ -59,7 +59,7 @@ func (in *Ingester) stageParquet(ctx context.Context, m *Mapping, file string) (
 	for i, want := range m.columns {
 		text := "CAST(NULL AS VARCHAR)"
 		if at := places[i]; at >= 0 {
-			if text = asText(columns[at]); text == "" {
+			if text = columns[at].asText(); text == "" {
 				return src, fmt.Errorf("column %s is of type %s, want integers or text", names[at], columns[at].typ)
 			}
 		}
@@ -74,7 +74,7 @@ func (in *Ingester) stageParquet(ctx context.Context, m *Mapping, file string) (
 	}
 	src.relation = fmt.Sprintf(`SELECT %s AS "row", %s, concat_ws(',', %s) AS raw, '' AS broken FROM %s`,
 		row, strings.Join(list, ", "), strings.Join(texts, ", "), read)
-	return src, in.count(ctx, "SELECT count(*) FROM "+duckdb.ScanParquet(file), &src.rows)
+	return src, in.query(ctx, "SELECT count(*) FROM "+duckdb.ScanParquet(file), &src.rows)
 }
 
 // places finds the mapping's columns among those of a file: -1 for one that it does not have. Two columns of one

@@ -130,9 +130,9 @@ func (k canonicalColumn) cast(c flowColumn, ok bool) (string, error) {
 	case k.typ == "BOOLEAN":
 		return "TRY_CAST(" + name + " AS BOOLEAN)", nil
 	}
-	text := wholeNumber(name, c.typ, k.typ)
+	text := c.asText()
 	if text == "" {
 		return "", fmt.Errorf("column %s is of type %s, want integers", c.name, c.typ)
 	}
-	return text, nil
+	return "TRY_CAST(whole(" + text + ") AS " + k.typ + ")", nil
 }

@@ -3,7 +3,7 @@ package ingest
 import (
 	"cmp"
 	"context"
-	"errors"
+	"database/sql"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -55,39 +55,28 @@ func CatchAll(list []UnknownAddress) string {
 	return "::/0,NODE"
 }
 
-// addUnknown lists, with the reasons, the addresses that are no hosts, by the bytes of their rows.
+// addUnknown lists, with the reasons, the addresses that are no hosts: those with the most bytes, these first.
 func (in *Ingester) addUnknown(ctx context.Context, reasons []RejectCount) error {
 	for i := range reasons {
-		column := map[string]string{unknownSrc: "src", unknownDst: "dst"}[reasons[i].Reason]
+		r := &reasons[i]
+		column := map[string]string{unknownSrc: "src", unknownDst: "dst"}[r.Reason]
 		if column == "" {
 			continue
 		}
-		var err error
-		if reasons[i].Unknown, err = in.largestUnknown(ctx, column, reasons[i].Reason); err != nil {
-			return duckdb.FirstLine(err)
+		err := in.each(ctx, fmt.Sprintf(`
+SELECT %s, count(*), CAST(least(sum(whole_bytes), 9e18) AS BIGINT) AS bytes
+FROM judged WHERE reason = %s GROUP BY ALL ORDER BY bytes DESC, 1 LIMIT %d`,
+			column, duckdb.Quote(r.Reason), maxUnknown), func(rows *sql.Rows) error {
+			var u UnknownAddress
+			err := rows.Scan(&u.Address, &u.Rows, &u.Bytes)
+			r.Unknown = append(r.Unknown, u)
+			return err
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil
-}
-
-// largestUnknown lists the addresses in a column of the rows rejected for a reason, those with the most bytes first.
-func (in *Ingester) largestUnknown(ctx context.Context, column, reason string) (all []UnknownAddress, err error) {
-	rows, err := in.conn.QueryContext(ctx, fmt.Sprintf(`
-SELECT %s, count(*), CAST(least(sum(whole_bytes), 9e18) AS BIGINT) AS bytes
-FROM judged WHERE reason = %s GROUP BY ALL ORDER BY bytes DESC, 1 LIMIT %d`,
-		column, duckdb.Quote(reason), maxUnknown))
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var u UnknownAddress
-		if err := rows.Scan(&u.Address, &u.Rows, &u.Bytes); err != nil {
-			return nil, err
-		}
-		all = append(all, u)
-	}
-	return all, rows.Err()
 }
 
 // MergeUnknown adds up two lists and keeps the addresses with the most bytes.

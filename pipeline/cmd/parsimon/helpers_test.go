@@ -15,8 +15,7 @@ import (
 
 // Queries run in child processes, whose executable is the test binary.
 func TestMain(m *testing.M) {
-	subprocess.Main(committedFiles)
-	if os.Getenv(asProgram) != "" {
+	if os.Getenv(asProgram) != "" || subprocess.IsChild() {
 		main()
 	}
 	code := m.Run()

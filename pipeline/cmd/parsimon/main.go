@@ -75,6 +75,7 @@ const anyNumber = 1 << 30
 
 // env is what commands share: where answers, logs and progress go.
 type env struct {
+	args           []string // the command line
 	stdout, stderr io.Writer
 	terminal       bool // stderr is one
 	logLevel       string
@@ -94,21 +95,26 @@ type damagedError struct{ error }
 // damagedf is an error that ends with exitDamaged.
 func damagedf(format string, args ...any) error { return damagedError{fmt.Errorf(format, args...)} }
 
+// reportedError is the exit code of a child process that has reported its error.
+type reportedError int
+
+func (reportedError) Error() string { return "reported" }
+
 // usagef is an error that ends with exitUsage and prints the usage line.
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 func main() {
-	subprocess.Main(committedFiles) // if this process answers a query for another one
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	signal.Ignore(syscall.SIGPIPE) // writing to a reader that has gone is an error like any other
 	context.AfterFunc(ctx, stop)   // a second Ctrl-C ends the program at once
 	e := &env{stdout: os.Stdout, stderr: os.Stderr, terminal: term.IsTerminal(int(os.Stderr.Fd()))}
-	os.Exit(e.main(ctx, os.Args[1:]))
+	os.Exit(subprocess.ExitCode(e.main(ctx, os.Args[1:])))
 }
 
 // main runs one command line and answers the exit code.
 func (e *env) main(ctx context.Context, args []string) int {
+	e.args = args
 	if len(args) == 0 {
 		printOverview(e.stderr)
 		return exitUsage
@@ -212,9 +218,12 @@ func (e *env) profiled(run func() error) (err error) {
 // exit reports an error and answers the exit code it stands for.
 func (e *env) exit(cmd *command, err error) int {
 	var usage usageError
+	var reported reportedError
 	switch {
 	case err == nil:
 		return exitOK
+	case errors.As(err, &reported):
+		return int(reported)
 	case errors.Is(err, context.Canceled):
 		text := "parsimon: interrupted"
 		if cmd.writes {

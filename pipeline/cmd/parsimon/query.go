@@ -41,34 +41,33 @@ variant of each scenario, that of its last run (scenarios.answer); views named l
 all variants, and --param variant=NAME asks a question about another one.`,
 	setup: func(e *env, f *pflag.FlagSet) runFunc {
 		var at lakeFlag
-		var r subprocess.Request
+		var q question
 		var timeout time.Duration
 		at.declareLake(f)
-		f.StringVar(&r.SQL, "sql", "", "a SELECT of your own")
+		f.StringVar(&q.sql, "sql", "", "a SELECT of your own")
 		list := f.Bool("list", false, "list the questions; --help NAME explains one")
 		params := f.StringArray("param", nil, "parameter of the question, name=value; may be repeated")
-		choose(f, &r.Format, "format", "form of the answer: %s", format.Names()...)
-		declareMemory(f, &r.MemoryBytes, autoMemory, "memory that the query may use, at least 128MiB; "+autoMemoryDoc)
+		choose(f, &q.format, "format", "form of the answer: %s", format.Names()...)
+		declareMemory(f, &q.limits.MemoryBytes, autoMemory, "memory that the query may use, at least 128MiB; "+autoMemoryDoc)
 		durationVar(f, &timeout, "timeout", "5m", "time that the query may take, e.g. 30s or 1h")
 		return func(ctx context.Context, args []string) (err error) {
 			switch {
 			case *list:
 				return listQueries(e.stdout)
-			case (len(args) == 1) == (r.SQL != ""):
+			case (len(args) == 1) == (q.sql != ""):
 				return usagef("give the name of a question or --sql, one of the two")
-			case r.Format == "parquet" && isTerminal(e.stdout):
+			case q.format == "parquet" && isTerminal(e.stdout):
 				return usagef("--format parquet is not for a terminal: redirect it to a file")
 			case timeout == 0:
 				return usagef("--timeout: must be above 0")
-			case r.SQL != "" && len(*params) > 0:
+			case q.sql != "" && len(*params) > 0:
 				return usagef("--param goes with the name of a question, not with --sql")
 			}
-			if r.Params, err = parseParams(*params); err != nil {
+			if q.params, err = parseParams(*params); err != nil {
 				return err
 			}
-			if r.SQL == "" {
-				r.Question = args[0]
-				if _, err := queries.Get(r.Question); err != nil {
+			if q.sql == "" {
+				if q.Query, err = queries.Get(args[0]); err != nil {
 					return usageError{err}
 				}
 			}
@@ -76,24 +75,70 @@ all variants, and --param variant=NAME asks a question about another one.`,
 			if err != nil {
 				return err
 			}
-			r.Lake = l.Path()
-			if err := resolveParams(l, r.Params); err != nil {
+			if err := resolveParams(l, q.params); err != nil {
 				return err
 			}
-			if err := warnDamaged(e, l, r.Params["scenario"]); err != nil {
+			tooMuch := func(why string) error {
+				return fmt.Errorf("the query needs more than --memory-limit %s: %s", f.Lookup("memory-limit").Value, why)
+			}
+			if subprocess.IsChild() {
+				if err = q.answer(ctx, l, e.stdout); duckdb.IsOutOfMemory(err) {
+					err = tooMuch(duckdb.FirstLine(err).Error())
+				}
+				return err
+			}
+			if err := warnDamaged(e, l, q.params["scenario"]); err != nil {
 				return err
 			}
 			late := fmt.Errorf("the query took longer than --timeout %s", timeout)
 			ctx, cancel := context.WithTimeoutCause(ctx, timeout, late)
 			defer cancel()
-			err = subprocess.Run(ctx, r, e.stdout)
+			code, err := subprocess.Run(ctx, e.args, e.stdout, e.stderr)
 			var memory *subprocess.MemoryError
-			if errors.As(err, &memory) {
-				return fmt.Errorf("the query needs more than --memory-limit %s: %s", f.Lookup("memory-limit").Value, memory.Reason)
+			switch {
+			case errors.As(err, &memory):
+				return tooMuch(memory.Reason)
+			case err == nil && code != exitOK:
+				return reportedError(code)
 			}
 			return err
 		}
 	},
+}
+
+// A question is one of the library with its parameters, or a SELECT.
+type question struct {
+	queries.Query
+	params      map[string]string
+	sql, format string
+	limits      duckdb.Options
+}
+
+// answer writes the answer, in a child process. It reads the files that the manifests name, which stay until then.
+func (q *question) answer(ctx context.Context, l *lake.Lake, out io.Writer) error {
+	if err := subprocess.Begin(q.limits); err != nil {
+		return err
+	}
+	defer l.LockForReading().Close()
+	o, err := catalog.Options(l, q.limits)
+	if err != nil {
+		return err
+	}
+	db, err := queries.Open(ctx, l.Path(), o)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }() // nothing was written
+	var rows *format.Rows
+	if q.sql != "" {
+		rows, err = db.SQL(ctx, q.sql)
+	} else {
+		rows, err = db.Run(ctx, q.Query, q.params)
+	}
+	if err != nil {
+		return err
+	}
+	return rows.Write(out, q.format)
 }
 
 func isTerminal(w io.Writer) bool {
@@ -114,21 +159,6 @@ func resolveParams(l *lake.Lake, params map[string]string) error {
 		params[name] = string(id)
 	}
 	return nil
-}
-
-// committedFiles is the source of the query process: the files that the manifests name. They stay until release.
-func committedFiles(dir string, limits duckdb.Options) (o queries.Options, release func() error, err error) {
-	l, err := lake.Open(dir, false)
-	if err != nil {
-		return o, nil, err
-	}
-	lock := l.LockForReading()
-	o, err = catalog.Options(l, limits)
-	if err != nil {
-		lock.Close()
-		return o, nil, err
-	}
-	return o, func() error { lock.Close(); return nil }, nil
 }
 
 // warnDamaged writes to stderr which scenarios are not complete, because a run is in progress or was

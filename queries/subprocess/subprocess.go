@@ -1,0 +1,129 @@
+// Package subprocess runs the program a second time, in a child process whose memory and time the operating system
+// limits. DuckDB does not count all of its allocations, and does not look for an interrupt inside a long function:
+// SELECT len(range(2000000000)) passes any memory limit and cannot be cancelled.
+//
+//	parent                                       child: the same program and command line
+//	Run(ctx, args, out, log) ── stdin: open   ─→ Begin: RLIMIT_DATA; ends when stdin does, as when the parent dies
+//	                         ←─ stdout: answer
+//	                         ←─ stderr, and the exit code that ExitCode marks as the program's own
+//
+// The parent kills the child when its context ends. The child reads the lake and writes nothing, so it can be killed at
+// any time. The limit of the process is the memory limit of DuckDB plus an allowance for the program, for the threads
+// and for the answer. It is set on Linux only: on other systems the child has no limit of its own.
+package subprocess
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"time"
+
+	"parsimon/queries/duckdb"
+)
+
+const (
+	variable  = "PARSIMON_QUERY_PROCESS" // set in the environment of a child
+	ended     = 64                       // added to the exit code of a child that has not crashed
+	heapBytes = 96 << 20                 // of Go's heap at which its collector works harder: batches of rows
+	tailBytes = 64 << 10                 // kept of stderr
+	drainTime = 5 * time.Second          // for out to take the rest of the answer after the child has ended
+)
+
+// IsChild reports whether Run has started this process.
+func IsChild() bool { return os.Getenv(variable) != "" }
+
+// Begin limits the memory of a child, and its life to that of its parent.
+func Begin(o duckdb.Options) error {
+	go func() { // until the process ends
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(1)
+	}()
+	debug.SetMemoryLimit(heapBytes)
+	_, err := o.LimitProcess()
+	return err
+}
+
+// ExitCode is what a process ends with whose exit code would be code: Run tells that of a child from those of a crash.
+func ExitCode(code int) int {
+	if IsChild() {
+		return ended + code
+	}
+	return code
+}
+
+// MemoryError is the error of a child that has no more memory.
+type MemoryError struct{ Reason string }
+
+// Error says why.
+func (e *MemoryError) Error() string {
+	return "the process needs more memory than its limit: " + e.Reason
+}
+
+// Run runs this program with the arguments in a child process, and returns its exit code. log has what the child wrote
+// to stderr. If the context ends first, Run kills the child and returns the cause of the context's end; out may then
+// have a part of the answer. Errors: *MemoryError, or one that says how the child crashed.
+func Run(ctx context.Context, args []string, out, log io.Writer) (code int, err error) {
+	executable, err := os.Executable()
+	if err != nil {
+		return 0, fmt.Errorf("start the query process: %w", err)
+	}
+	said := &tail{}
+	c := exec.CommandContext(ctx, executable, args...)
+	c.Env = append(os.Environ(), variable+"=1")
+	c.Stdout, c.Stderr, c.WaitDelay = out, said, drainTime
+	if _, err = c.StdinPipe(); err == nil { // open until the child ends
+		err = c.Start()
+	}
+	if err != nil {
+		return 0, errors.Join(fmt.Errorf("start the query process: %w", err), context.Cause(ctx))
+	}
+	err = c.Wait()
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
+	}
+	if code := c.ProcessState.ExitCode(); code >= ended {
+		_, err := log.Write(said.Bytes())
+		return code - ended, err
+	}
+	return 0, crash(err, said.String())
+}
+
+// memorySigns are parts of the messages with which C++ and Go's runtime end a process after a failed allocation.
+var memorySigns = []string{
+	"out of memory", "cannot allocate memory", "bad_alloc", "pthread_create failed", "failed to allocate",
+}
+
+// crash returns the error for a child that has not ended by itself.
+func crash(end error, stderr string) error {
+	for _, sign := range memorySigns {
+		if strings.Contains(strings.ToLower(stderr), sign) {
+			return &MemoryError{sign}
+		}
+	}
+	var exit *exec.ExitError
+	if errors.As(end, &exit) {
+		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() && status.Signal() == syscall.SIGKILL {
+			return &MemoryError{"the operating system killed the query process"}
+		}
+	}
+	return fmt.Errorf("the query process crashed: %w\n%s", end, strings.TrimSpace(stderr))
+}
+
+// tail keeps the end of what is written to it.
+type tail struct{ bytes.Buffer }
+
+// Write never fails.
+func (t *tail) Write(p []byte) (int, error) {
+	t.Buffer.Write(p)
+	if extra := t.Len() - tailBytes; extra > 0 {
+		t.Next(extra)
+	}
+	return len(p), nil
+}
