@@ -35,7 +35,6 @@ var mayImport = map[string][]string{
 	"pipeline/text":                {"queries/format"},
 	"pipeline/gate":                nil,
 	"pipeline/lake/parquet":        {"schema"},
-	"pipeline/lake/arrowfile":      {"schema", "pipeline/lake/parquet"},
 	"pipeline/lake":                {"schema", "pipeline/lake/..."},
 	"pipeline/engine":              {"schema", "schema/units", "pipeline/lake"},
 	"pipeline/catalog":             {"schema", "pipeline/lake", "queries/..."},

@@ -7,7 +7,7 @@
 //	                                                            comparisons      tables_compare.go
 //	LAKE/TABLE/workload=ID/part-NNNNN.parquet                   ingested traces  tables_workload.go
 //
-// Temporary tables of the method are Arrow files, which only the stages of a running estimate read.
+// Only the stages of a running estimate read the temporary tables of the method.
 //
 // Names of columns end in their unit: _ns, _bytes, _bps. Times are integers. The package imports no other package of
 // this module.

@@ -19,6 +19,8 @@ import (
 type RouteOptions struct {
 	// AllowUnreachable counts flows between hosts without a path instead of refusing them.
 	AllowUnreachable bool
+	// LoadsOnly writes no hops, and takes flows that are too large to be simulated.
+	LoadsOnly bool
 }
 
 // RouteStats counts what Route did.
@@ -74,9 +76,11 @@ func Route(ctx context.Context, r *topology.Router, p *simkernel.Params, in sche
 	if err != nil {
 		return stats, fmt.Errorf("route: %w", err)
 	}
-	c.sortByLink()
-	if err := c.writeHops(ctx, firstRow, hops); err != nil {
-		return stats, fmt.Errorf("route: %w", err)
+	if !opt.LoadsOnly {
+		c.sortByLink()
+		if err := c.writeHops(ctx, firstRow, hops); err != nil {
+			return stats, fmt.Errorf("route: %w", err)
+		}
 	}
 	if err := c.writeLoads(chunk, loads); err != nil {
 		return stats, fmt.Errorf("route: %w", err)
@@ -157,7 +161,7 @@ func (c *routeChunk) add(r *topology.Router, p *simkernel.Params, rec arrow.Reco
 			return fmt.Errorf("flow %d: size of %d bytes, must be at least 1", id, sizes[i])
 		}
 		packets := p.Packets(sizes[i])
-		if packets > simkernel.MaxPackets {
+		if packets > simkernel.MaxPackets && !opt.LoadsOnly {
 			return fmt.Errorf("flow %d: %d bytes are %d packets, and a simulation takes at most 2^28 (%d bytes) of one flow: "+
 				"leave it out, or divide it", id, sizes[i], packets, simkernel.MaxPackets*p.PayloadBytes)
 		}

@@ -98,7 +98,7 @@ func (e *Executor) markCollected(s *Stage, t schema.Table, r Records) (marked bo
 		for i := range rec.Files {
 			f := &rec.Files[i]
 			if !f.Collected && f.Of(t) {
-				f.Collected, f.Bounds, changed = true, nil, true
+				f.Collected, changed = true, true
 			}
 		}
 		if !changed {

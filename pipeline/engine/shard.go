@@ -227,7 +227,6 @@ func (e *Executor) record(s *Stage, n int, rec *Record) error {
 		if err != nil {
 			return err
 		}
-		now.Bounds = f.Bounds // the rows are the same
 		*f = now
 		if err := e.session.WriteState(path, rec); err != nil {
 			return err

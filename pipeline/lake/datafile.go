@@ -13,7 +13,6 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/zeebo/xxh3"
 
-	"parsimon/pipeline/lake/arrowfile"
 	"parsimon/pipeline/lake/disk"
 	"parsimon/pipeline/lake/parquet"
 	"parsimon/schema"
@@ -27,9 +26,6 @@ type DataFile struct {
 	Digest string `json:"xxh3"` // of its bytes
 	// Collected is set when the file was removed because no stage needs it any more.
 	Collected bool `json:"collected,omitempty"`
-	// Bounds are the least and the greatest value of the sort column in each record batch of an Arrow file.
-	Bounds [][2]int64 `json:"bounds,omitempty"`
-
 	// Identity shows whether the file at the path was replaced. It does not show whether its bytes are the same.
 	Identity Identity `json:"identity"`
 
@@ -65,25 +61,20 @@ func (e *CollectedError) Error() string {
 }
 
 // Read streams columns (all if nil) of data files of one table, in order. Each file is checked before this process
-// reads it first, but for temporary ones, which whoever resumes a stage checks. With keep, batches whose rows all lie
-// outside the range are left out; rows outside it can still be returned.
+// reads it first. With keep, batches whose rows all lie outside the range are left out; rows outside it can still be
+// returned.
 func (l *Lake) Read(t schema.Table, files []DataFile, columns []string, keep *Range) schema.Batches {
 	var paths []string
-	var bounds [][][2]int64
 	for _, f := range files {
 		if f.Collected {
 			return failed{&CollectedError{f.Path}}
 		}
-		if err := l.verify(t, f); err != nil {
+		if err := l.verify(f); err != nil {
 			return failed{err}
 		}
 		if f.Rows > 0 {
 			paths = append(paths, f.Path)
-			bounds = append(bounds, f.Bounds)
 		}
-	}
-	if t.Temporary {
-		return arrowfile.NewReader(t, l.openRegular, paths, bounds, columns, keep)
 	}
 	return parquet.NewReader(t, l.openRegular, paths, columns, keep, l.footers)
 }
@@ -118,9 +109,9 @@ func (l *Lake) Check(d DataFile) error {
 }
 
 // verify is Check of a file that this process neither wrote nor verified.
-func (l *Lake) verify(t schema.Table, d DataFile) error {
+func (l *Lake) verify(d DataFile) error {
 	key := [2]string{d.Path, d.Digest}
-	if _, done := l.verified.Load(key); done || d.file != nil || t.Temporary {
+	if _, done := l.verified.Load(key); done || d.file != nil {
 		return nil
 	}
 	err := l.Check(d)
@@ -162,13 +153,16 @@ func (l *Lake) CheckSize(d DataFile) error {
 	if err != nil {
 		return &DamageError{path, err.Error()}
 	}
+	if filepath.Ext(path) != ".parquet" {
+		return &DamageError{path, "it was written by another version"}
+	}
 	if info.Size() != d.Bytes {
 		return &DamageError{path, fmt.Sprintf("%d bytes, %d were committed", info.Size(), d.Bytes)}
 	}
 	return nil
 }
 
-// Describe returns the DataFile of the file at a lake-relative path, without bounds.
+// Describe returns the DataFile of the file at a lake-relative path.
 func (l *Lake) Describe(path string) (DataFile, error) {
 	d := DataFile{Path: path}
 	fail := func(err error) (DataFile, error) {
@@ -190,12 +184,7 @@ func (l *Lake) Describe(path string) (DataFile, error) {
 	if d.Digest, err = digestOf(f); err != nil {
 		return fail(err)
 	}
-	if t.Temporary {
-		d.Rows, err = arrowfile.Rows(f)
-	} else {
-		d.Rows, err = parquet.Rows(path, l.openRegular, t)
-	}
-	if err != nil {
+	if d.Rows, err = parquet.Rows(path, l.openRegular, t); err != nil {
 		return fail(err)
 	}
 	return d, nil
@@ -214,15 +203,8 @@ type Writer struct {
 	tmp     string
 	file    *disk.File
 	hash    *xxh3.Hasher
-	encoder encoder
+	encoder *parquet.Writer
 	done    bool
-}
-
-// An encoder writes record batches in the file format of a table.
-type encoder interface {
-	Write(rec arrow.Record) error
-	Close() error
-	Rows() int64
 }
 
 // Create starts the file that Commit installs at a lake-relative path or, if the manifest names that file, beside it:
@@ -232,20 +214,13 @@ func (s *Session) Create(t schema.Table, path string) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	extension := filepath.Ext(path)
-	f, tmp, err := s.createTemp(t.Name, strings.TrimPrefix(extension, "."))
+	f, tmp, err := s.createTemp(t.Name, "parquet")
 	if err != nil {
 		return nil, err
 	}
 	hash := xxh3.New()
-	w := &Writer{session: s, path: path, tmp: tmp, file: f, hash: hash}
-	out := io.MultiWriter(f, hash)
-	if t.Temporary {
-		w.encoder = arrowfile.NewWriter(t, out)
-	} else {
-		w.encoder = parquet.NewWriter(t, out)
-	}
-	return w, nil
+	w := parquet.NewWriter(t, io.MultiWriter(f, hash))
+	return &Writer{session: s, path: path, tmp: tmp, file: f, hash: hash, encoder: w}, nil
 }
 
 // createTemp creates an unfinished file of the session and returns it with its lake-relative path.
@@ -289,9 +264,6 @@ func (w *Writer) Commit() (DataFile, error) {
 	}
 	w.done = true
 	d.Rows, d.Bytes, d.Digest, d.Identity = w.encoder.Rows(), d.file.Size(), fmt.Sprintf("%016x", w.hash.Sum64()), identityOf(d.file)
-	if a, ok := w.encoder.(*arrowfile.Writer); ok {
-		d.Bounds = a.Bounds()
-	}
 	return d, nil
 }
 

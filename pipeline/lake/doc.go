@@ -1,7 +1,6 @@
 // Package lake stores tables in a directory of hive-partitioned Parquet files:
 //
 //	LAKE/<table>/scenario=<id>[/variant=<name>]/part-NNNNN.parquet   results
-//	LAKE/<table>/scenario=<id>/variant=<name>/part-NNNNN.arrow       temporary tables, which only stages read
 //	LAKE/<table>/workload=<id>/part-NNNNN.parquet                    ingested traces
 //	LAKE/parsimon.duckdb                                             views over the tables
 //	LAKE/_state/scenario=<id>[/variant=<name>]/manifest.json         data files that readers see (manifest.go)

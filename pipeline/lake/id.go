@@ -84,11 +84,7 @@ func (p Place) Dir(t schema.Table) string {
 
 // File is the lake-relative path of data file n of a table.
 func (p Place) File(t schema.Table, n int) string {
-	extension := "parquet"
-	if t.Temporary {
-		extension = "arrow"
-	}
-	return fmt.Sprintf("%s/part-%05d.%s", p.Dir(t), n, extension)
+	return fmt.Sprintf("%s/part-%05d.parquet", p.Dir(t), n)
 }
 
 // StatePath is the lake-relative path of a state file of the place.

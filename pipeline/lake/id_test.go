@@ -53,7 +53,7 @@ func TestPlacePaths(t *testing.T) {
 		{at.File(schema.Flows, 12), "flows/scenario=cafecafecafecafe/part-00012.parquet"},
 		{variant.File(schema.Flows, 0), "flows/scenario=cafecafecafecafe/part-00000.parquet"},
 		{variant.File(schema.Slowdowns, 3), "slowdowns/scenario=cafecafecafecafe/variant=flow-3/part-00003.parquet"},
-		{variant.File(schema.Feedback, 3), "feedback/scenario=cafecafecafecafe/variant=flow-3/part-00003.arrow"},
+		{variant.File(schema.Feedback, 3), "feedback/scenario=cafecafecafecafe/variant=flow-3/part-00003.parquet"},
 		{Place{Workload: "day"}.File(schema.Flows, 3), "flows/workload=day/part-00003.parquet"},
 		{variant.StatePath("simulate", "plan.json"), "_state/scenario=cafecafecafecafe/variant=flow-3/simulate/plan.json"},
 		{variant.SpecPath(), "_state/scenario=cafecafecafecafe/spec.json"},

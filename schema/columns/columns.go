@@ -49,15 +49,6 @@ func Of[T fixedWidth](values []T) arrow.Array {
 	return array.MakeFromData(data)
 }
 
-// Take returns a column of the values at the given places, in that order. It copies them.
-func Take[T fixedWidth](values []T, places []int32) arrow.Array {
-	out := make([]T, len(places))
-	for i, p := range places {
-		out[i] = values[p]
-	}
-	return Of(out)
-}
-
 // Strings returns a column of the values. It copies them.
 func Strings(values []string) arrow.Array {
 	ends := make([]int32, len(values)+1)

@@ -13,7 +13,7 @@
 //	err := columns.Write(out, schema.SenderFCTs, len(row), columns.Of(row), columns.Of(fct), columns.Of(ideal))
 //
 //	view of a batch   Int16s Int32s Int64s Float64s Text Bytes, Named for other types
-//	column of values  Of Take Strings Bools False, Binary.Of for byte strings in an Arena
+//	column of values  Of Strings Bools False, Binary.Of for byte strings in an Arena
 //
 // Views of a column that the batch lacks, or that has another type, panic: readers check a file's columns
 // against its table before they return a batch.

@@ -1,14 +1,14 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
-
-	"github.com/apache/arrow/go/v17/arrow"
+	"strings"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
@@ -75,17 +75,13 @@ func ChangeFlows(ctx context.Context, n *topology.Network, c FlowChanges, seed u
 	var rows flowRows
 	for s := first(streams); s != nil; s = first(streams) {
 		if done.Flows == 0 {
-			done.FirstStartNS = s.startNS
+			done.FirstStartNS = s.flow.StartNS
 		}
-		done.LastStartNS = s.startNS
+		done.LastStartNS = s.flow.StartNS
 		done.Flows++
-		rows.appendStream(s)
-		if len(rows.id) == columns.BatchRows {
-			if err := errors.Join(ctx.Err(), rows.flush(out)); err != nil {
-				return done, err
-			}
-		}
-		if err := s.next(); err != nil {
+		row := s.flow
+		row.Service, row.VNet = strings.Clone(row.Service), strings.Clone(row.VNet) // they outlast the stream's batch
+		if err := errors.Join(rows.add(ctx, row, out), s.next()); err != nil {
 			return done, err
 		}
 	}
@@ -97,7 +93,7 @@ func ChangeFlows(ctx context.Context, n *topology.Network, c FlowChanges, seed u
 func first(streams []*flowStream) *flowStream {
 	var least *flowStream
 	for _, s := range streams {
-		if !s.ended && (least == nil || s.startNS < least.startNS || s.startNS == least.startNS && s.id < least.id) {
+		if !s.ended && (least == nil || cmp.Or(cmp.Compare(s.flow.StartNS, least.flow.StartNS), cmp.Compare(s.flow.ID, least.flow.ID)) < 0) {
 			least = s
 		}
 	}
@@ -120,23 +116,20 @@ type flowChanger struct {
 func (x *flowChanger) scan(in schema.Batches) error {
 	seen := map[string]bool{}
 	x.firstNS, x.lastNS, x.maxID = math.MaxInt64, math.MinInt64, -1
-	err := columns.ForEach(in, func(rec arrow.Record) error {
-		id, start := columns.Int64s(rec, "flow_id"), columns.Int64s(rec, "start_ns")
-		src, dst := columns.Int32s(rec, "src"), columns.Int32s(rec, "dst")
-		service := columns.Text(rec, "service")
-		for i := range id {
+	err := columns.Each(in, func(v *flowView) error {
+		for i, id := range v.ID {
 			x.rows++
-			x.maxID = max(x.maxID, id[i])
-			x.firstNS, x.lastNS = min(x.firstNS, start[i]), max(x.lastNS, start[i])
-			name := service.Value(i) // in the memory of the batch
+			x.maxID = max(x.maxID, id)
+			x.firstNS, x.lastNS = min(x.firstNS, v.StartNS[i]), max(x.lastNS, v.StartNS[i])
+			name := v.Service.Value(i) // in the memory of the batch
 			if !seen[name] {
-				seen[string([]byte(name))] = true
+				seen[strings.Clone(name)] = true
 			}
 			if _, ok := x.changes.Move[name]; ok {
 				if x.hosts[name] == nil {
-					x.hosts[string([]byte(name))] = map[int32]bool{}
+					x.hosts[strings.Clone(name)] = map[int32]bool{}
 				}
-				x.hosts[name][src[i]], x.hosts[name][dst[i]] = true, true
+				x.hosts[name][v.Src[i]], x.hosts[name][v.Dst[i]] = true, true
 			}
 		}
 		return nil

@@ -34,15 +34,23 @@ type flowStream struct {
 	tail    bool
 
 	rec   arrow.Record
-	at    int   // next row of rec
-	row   int64 // next row of the table
+	view  flowView // of rec
+	at    int      // next row of rec
+	row   int64    // next row of the table
 	ended bool
+	flow  flowRow // the current flow; labels in the memory of rec
+}
 
-	// the current flow
-	id, startNS, size int64
-	src, dst          int32
-	label, vnet       string // in the memory of rec
-	synthetic         bool   // whether the start is synthetic
+// flowView is what is read of table flows.
+type flowView struct {
+	ID        []int64        `col:"flow_id"`
+	Src       []int32        `col:"src"`
+	Dst       []int32        `col:"dst"`
+	SizeBytes []int64        `col:"size_bytes"`
+	StartNS   []int64        `col:"start_ns"`
+	Service   *array.String  `col:"service"`
+	VNet      *array.String  `col:"vnet"`
+	Synthetic *array.Boolean `col:"synthetic_start"`
 }
 
 // streams returns the streams that make up the changed table, without their inputs.
@@ -84,6 +92,7 @@ func (s *flowStream) next() error {
 				return err
 			}
 			s.rec = rec
+			columns.ViewOf(rec, &s.view)
 			continue
 		}
 		s.at++
@@ -96,19 +105,16 @@ func (s *flowStream) next() error {
 
 // take makes row i of the batch, a row of the table, the current flow. It reports whether the stream has it.
 func (s *flowStream) take(i int, row int64) bool {
-	service := columns.Text(s.rec, "service").Value(i)
-	start, id := columns.Int64s(s.rec, "start_ns")[i], columns.Int64s(s.rec, "flow_id")[i]
-	copied := s.copy > 0
+	v, copied := &s.view, s.copy > 0
+	service, start, id := v.Service.Value(i), v.StartNS[i], v.ID[i]
 	if copied && (service != s.service || (start > s.cutNS) != s.tail) || !s.x.kept(service, id, s.copy) {
 		return false
 	}
-	s.id, s.startNS = id, start+s.shiftNS
 	if copied {
-		s.id = s.baseID + row
+		id = s.baseID + row
 	}
-	s.size, s.label, s.vnet = columns.Int64s(s.rec, "size_bytes")[i], service, columns.Text(s.rec, "vnet").Value(i)
-	s.synthetic = copied || columns.Named(s.rec, "synthetic_start").(*array.Boolean).Value(i)
-	s.src, s.dst = s.x.hostsOf(service, columns.Int32s(s.rec, "src")[i], columns.Int32s(s.rec, "dst")[i])
+	src, dst := s.x.hostsOf(service, v.Src[i], v.Dst[i])
+	s.flow = flowRow{id, src, dst, v.SizeBytes[i], start + s.shiftNS, service, v.VNet.Value(i), copied || v.Synthetic.Value(i)}
 	return true
 }
 
@@ -117,13 +123,4 @@ func (s *flowStream) close() {
 		s.rec.Release()
 	}
 	_ = s.in.Close() // errors of reading were returned by next
-}
-
-// appendStream appends the current flow of a stream. Its labels are copied, because the batch may be released
-// before they are written.
-func (b *flowRows) appendStream(s *flowStream) {
-	b.id, b.size, b.start = append(b.id, s.id), append(b.size, s.size), append(b.start, s.startNS)
-	b.src, b.dst = append(b.src, s.src), append(b.dst, s.dst)
-	b.synthetic = append(b.synthetic, s.synthetic)
-	b.service, b.vnet = append(b.service, string([]byte(s.label))), append(b.vnet, string([]byte(s.vnet)))
 }

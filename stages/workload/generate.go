@@ -60,11 +60,9 @@ func Generate(ctx context.Context, n *topology.Network, r *topology.Router, w *W
 				s.service, s.index)
 		}
 		stats.count(at, s)
-		rows.append(stats.Flows-1, s, int64(s.clockNS))
-		if len(rows.id) == columns.BatchRows {
-			if err := errors.Join(ctx.Err(), rows.flush(out)); err != nil {
-				return stats, err
-			}
+		row := flowRow{stats.Flows - 1, s.src, s.dst, s.sizeBytes, int64(s.clockNS), s.service, s.vnet, false}
+		if err := rows.add(ctx, row, out); err != nil {
+			return stats, err
 		}
 		s.next()
 	}
@@ -158,37 +156,33 @@ func (s *flowSource) draw() {
 	s.ahead = s.block
 }
 
-// flowRows are rows of table flows under construction.
-type flowRows struct {
-	id, size, start []int64
-	src, dst        []int32
-	service, vnet   []string
-	synthetic       []bool // nil: all false
+// flowRow is a row of table flows.
+type flowRow struct {
+	ID        int64  `col:"flow_id"`
+	Src       int32  `col:"src"`
+	Dst       int32  `col:"dst"`
+	SizeBytes int64  `col:"size_bytes"`
+	StartNS   int64  `col:"start_ns"`
+	Service   string `col:"service"`
+	VNet      string `col:"vnet"`
+	Synthetic bool   `col:"synthetic_start"`
 }
 
-func (b *flowRows) append(id int64, s *flowSource, startNS int64) {
-	b.id = append(b.id, id)
-	b.src = append(b.src, s.src)
-	b.dst = append(b.dst, s.dst)
-	b.size = append(b.size, s.sizeBytes)
-	b.start = append(b.start, startNS)
-	b.service = append(b.service, s.service)
-	b.vnet = append(b.vnet, s.vnet)
+var flowTable = columns.TableOf[flowRow](schema.Flows)
+
+// flowRows are rows that are not written yet.
+type flowRows []flowRow
+
+// add adds a row, and writes all rows when there are many.
+func (b *flowRows) add(ctx context.Context, row flowRow, out schema.Sink) error {
+	if *b = append(*b, row); len(*b) < columns.BatchRows {
+		return nil
+	}
+	return errors.Join(ctx.Err(), b.flush(out))
 }
 
 func (b *flowRows) flush(out schema.Sink) error {
-	if len(b.id) == 0 {
-		return nil
-	}
-	synthetic := columns.False(len(b.id))
-	if b.synthetic != nil {
-		synthetic = columns.Bools(b.synthetic)
-	}
-	err := columns.Write(out, schema.Flows, len(b.id), columns.Of(b.id), columns.Of(b.src), columns.Of(b.dst),
-		columns.Of(b.size), columns.Of(b.start), columns.Strings(b.service), columns.Strings(b.vnet), synthetic)
-	b.synthetic = b.synthetic[:0]
-	b.id, b.size, b.start = b.id[:0], b.size[:0], b.start[:0]
-	b.src, b.dst = b.src[:0], b.dst[:0]
-	b.service, b.vnet = b.service[:0], b.vnet[:0]
+	err := flowTable.Write(out, *b)
+	*b = (*b)[:0]
 	return err
 }

@@ -70,7 +70,11 @@ func Digest(t testing.TB, dir string, tables ...schema.Table) string {
 		}
 		for _, path := range paths(t, dir, table) {
 			if table.Temporary {
-				files = append(files, lake.DataFile{Path: path, Rows: 1})
+				f, err := l.Describe(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				files = append(files, f)
 			}
 		}
 		if len(files) == 0 {

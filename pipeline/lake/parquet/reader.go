@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
@@ -293,19 +294,18 @@ func rangeOf[T int32 | int64](keys []T, lo, hi int64) (from, to int, err error) 
 // reads from every file of table hops. A file is known by its name, size and time, so that one that
 // is made again is read again. Safe for any number of goroutines.
 type Footers struct {
-	mu    sync.Mutex
-	known map[string]footer
-	bytes int64
+	known sync.Map // *parquet.File by footerKey
+	bytes atomic.Int64
 }
 
-type footer struct {
+type footerKey struct {
+	path           string
 	size, modified int64
-	file           *parquet.File
 }
 
-// maxFooterBytes bounds the memory for Footers, by the files' row groups and columns: beyond it, footers
-// are read every time.
-const maxFooterBytes = 256 << 20
+// Of footers, memory in bytes: the most that is kept, beyond which they are read every time; and what a column chunk
+// takes, measured.
+const maxFooterBytes, columnChunkBytes = 256 << 20, 600
 
 // of returns the footer of an open file. A nil Footers knows none.
 func (c *Footers) of(path string, f *os.File) (*parquet.File, error) {
@@ -313,32 +313,18 @@ func (c *Footers) of(path string, f *os.File) (*parquet.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	now := footer{size: info.Size(), modified: info.ModTime().UnixNano()}
+	key := footerKey{path, info.Size(), info.ModTime().UnixNano()}
 	if c != nil {
-		c.mu.Lock()
-		was := c.known[path]
-		c.mu.Unlock()
-		if was.file != nil && was.size == now.size && was.modified == now.modified {
-			return was.file, nil
+		if known, ok := c.known.Load(key); ok {
+			return known.(*parquet.File), nil
 		}
 	}
-	now.file, err = parquet.OpenFile(f, now.size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	file, err := parquet.OpenFile(f, key.size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {
 		return nil, fmt.Errorf("not a readable Parquet file: %w", err)
 	}
-	if c == nil {
-		return now.file, nil
+	if c != nil && c.bytes.Add(int64(len(file.RowGroups())*len(file.Schema().Columns())*columnChunkBytes)) <= maxFooterBytes {
+		c.known.Store(key, file)
 	}
-	const perColumnChunk = 600 // bytes, measured
-	bytes := int64(len(now.file.RowGroups())) * int64(len(now.file.Schema().Columns())) * perColumnChunk
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.bytes+bytes <= maxFooterBytes {
-		if c.known == nil {
-			c.known = map[string]footer{}
-		}
-		c.known[path] = now
-		c.bytes += bytes
-	}
-	return now.file, nil
+	return file, nil
 }

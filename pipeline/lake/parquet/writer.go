@@ -22,7 +22,7 @@ import (
 const rowGroupRows = 32_768
 
 // pageRows bounds a page, so that a reader who wants a few links or flows of a row group need not decode
-// the rest of it. Row groups have a whole number of them.
+// the rest of it. Row groups have a whole number of them; those of temporary tables, whose rows may be long, have one.
 const pageRows = 8_192
 
 // valueChunk is how many values go to a Parquet column at a time: 24 bytes each, so that they stay
@@ -37,6 +37,7 @@ type Writer struct {
 	w       *parquet.GenericWriter[any]
 	columns []*parquet.ColumnWriter
 	values  []parquet.Value
+	limit   int64 // rows of a row group
 	group   int64 // rows in the open row group
 	rows    int64
 }
@@ -64,7 +65,11 @@ func NewWriter(t schema.Table, out io.Writer) *Writer {
 	w := parquet.NewGenericWriter[any](out, options...)
 	w.SetKeyValueMetadata(schema.VersionKey, strconv.Itoa(schema.Version))
 	w.SetKeyValueMetadata(schema.TableKey, t.Name)
-	return &Writer{table: t, w: w, columns: w.ColumnWriters(), values: make([]parquet.Value, 0, valueChunk)}
+	limit := int64(rowGroupRows)
+	if t.Temporary {
+		limit = pageRows
+	}
+	return &Writer{table: t, w: w, columns: w.ColumnWriters(), values: make([]parquet.Value, 0, valueChunk), limit: limit}
 }
 
 // parquetSchema is the table's Parquet schema, columns in the table's order. parquet-go takes the
@@ -100,6 +105,9 @@ func parquetSchema(t schema.Table) *parquet.Schema {
 			}
 			typ = reflect.PointerTo(typ)
 		}
+		if t.Temporary { // read once or twice, and removed
+			encoding = ""
+		}
 		if !compresses(t, c) {
 			encoding += ",uncompressed"
 		}
@@ -114,14 +122,14 @@ func parquetSchema(t schema.Table) *parquet.Schema {
 
 // compresses reports whether zstd is worth its time on a column's pages. Integers are packed to the bits that they
 // need, where zstd gains nothing (a factor of 1.00 to 1.05 on tables of millions of rows); propagation and sending
-// times, with few distinct values, are the exception. Observations (BINARY) are packed too: zstd would reduce them to
-// between half and three quarters, but they are removed after a pass, and it took 6% of the time of a run.
+// times, with few distinct values, are the exception. Temporary tables are soon removed.
 func compresses(t schema.Table, c schema.Column) bool {
+	if t.Temporary {
+		return false
+	}
 	switch c.Type.ID() {
 	case arrow.INT16, arrow.INT32, arrow.INT64:
 		return c.Nullable || t.Name == schema.Hops.Name && (strings.HasPrefix(c.Name, "path_") || strings.HasPrefix(c.Name, "delay_"))
-	case arrow.BINARY:
-		return false
 	}
 	return true
 }
@@ -142,14 +150,14 @@ func (tw *Writer) Write(rec arrow.Record) error {
 		at += take
 		tw.group += int64(take)
 		tw.rows += int64(take)
-		if tw.group%pageRows == 0 && tw.group < rowGroupRows {
+		if tw.group%pageRows == 0 && tw.group < tw.limit {
 			for _, c := range tw.columns {
 				if err := c.Flush(); err != nil {
 					return err
 				}
 			}
 		}
-		if tw.group == rowGroupRows {
+		if tw.group == tw.limit {
 			if err := tw.w.Flush(); err != nil {
 				return err
 			}
