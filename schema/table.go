@@ -36,7 +36,8 @@ type Table struct {
 	Key []string
 	// Sort is the order of the rows within one file. Empty means that the order has no meaning.
 	Sort []string
-	// Temporary is set for tables that only the stages of an estimate exchange. They have no view, and are removed when no stage needs them any more.
+	// Temporary is set for tables that only the stages of an estimate exchange. They have no view,
+	// and are removed when no stage needs them any more.
 	Temporary bool
 	// Published is set if a command writes the table, not a stage of an estimate.
 	Published bool

@@ -194,7 +194,7 @@ func (b *addressBook) class(text string) int32 {
 func (c class) byPort() map[int32]label {
 	all := map[int32]label{}
 	for _, held := range c {
-		if _, any := all[-1]; any {
+		if _, others := all[-1]; others {
 			break
 		}
 		for _, l := range held {

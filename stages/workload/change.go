@@ -1,7 +1,6 @@
 package workload
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,11 +92,15 @@ func ChangeFlows(ctx context.Context, n *topology.Network, c FlowChanges, seed u
 func first(streams []*flowStream) *flowStream {
 	var least *flowStream
 	for _, s := range streams {
-		if !s.ended && (least == nil || cmp.Or(cmp.Compare(s.flow.StartNS, least.flow.StartNS), cmp.Compare(s.flow.ID, least.flow.ID)) < 0) {
+		if !s.ended && (least == nil || s.flow.before(&least.flow)) {
 			least = s
 		}
 	}
 	return least
+}
+
+func (f *flowRow) before(g *flowRow) bool {
+	return f.StartNS < g.StartNS || f.StartNS == g.StartNS && f.ID < g.ID
 }
 
 // flowChanger holds what the changes need to know about the unchanged flows.

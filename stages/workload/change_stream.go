@@ -114,7 +114,8 @@ func (s *flowStream) take(i int, row int64) bool {
 		id = s.baseID + row
 	}
 	src, dst := s.x.hostsOf(service, v.Src[i], v.Dst[i])
-	s.flow = flowRow{id, src, dst, v.SizeBytes[i], start + s.shiftNS, service, v.VNet.Value(i), copied || v.Synthetic.Value(i)}
+	synthetic := copied || v.Synthetic.Value(i)
+	s.flow = flowRow{id, src, dst, v.SizeBytes[i], start + s.shiftNS, service, v.VNet.Value(i), synthetic}
 	return true
 }
 

@@ -69,7 +69,7 @@ func TestGenerateKeepsItsWord(t *testing.T) {
 		}
 	}
 	for _, rows := range got.Batches[:len(got.Batches)-1] {
-		if rows != columns.BatchRows {
+		if rows < 1 || rows > columns.BatchRows {
 			t.Errorf("a batch of %d rows", rows)
 		}
 	}

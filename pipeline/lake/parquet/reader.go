@@ -323,7 +323,8 @@ func (c *Footers) of(path string, f *os.File) (*parquet.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("not a readable Parquet file: %w", err)
 	}
-	if c != nil && c.bytes.Add(int64(len(file.RowGroups())*len(file.Schema().Columns())*columnChunkBytes)) <= maxFooterBytes {
+	bytes := len(file.RowGroups()) * len(file.Schema().Columns()) * columnChunkBytes
+	if c != nil && c.bytes.Add(int64(bytes)) <= maxFooterBytes {
 		c.known.Store(key, file)
 	}
 	return file, nil
