@@ -177,7 +177,8 @@ func compareQuantiles(ctx context.Context, e *pipeline.Estimation, db *sql.DB,
 	file := filepath.Join(e.Executor().Session().TmpPath(), "matches.parquet")
 	_, err = db.ExecContext(ctx, fmt.Sprintf(`COPY (
 		SELECT e.flow_row, e.size_bytes, e.slowdown AS estimate, CAST(t.fct_ns / e.ideal_ns AS DOUBLE) AS truth
-		FROM %s e JOIN %s t USING (flow_id) ORDER BY e.flow_row) TO %s (FORMAT parquet)`, scan(e.Lake, estimates), truth, duckdb.Quote(file)))
+		FROM %s e JOIN %s t USING (flow_id) ORDER BY e.flow_row) TO %s (FORMAT parquet)`,
+		scan(e.Lake, estimates), truth, duckdb.Quote(file)))
 	if err != nil {
 		return nil, 0, err
 	}

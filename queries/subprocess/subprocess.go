@@ -3,7 +3,7 @@
 // SELECT len(range(2000000000)) passes any memory limit and cannot be cancelled.
 //
 //	parent                                       child: the same program and command line
-//	Run(ctx, args, out, log) ── stdin: open   ─→ Begin: RLIMIT_DATA; ends when stdin does, as when the parent dies
+//	Run(ctx, args, out, log) ── stdin: open   ─→ Begin: RLIMIT_DATA; ends when stdin does
 //	                         ←─ stdout: answer
 //	                         ←─ stderr, and the exit code that ExitCode marks as the program's own
 //

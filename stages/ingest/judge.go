@@ -15,7 +15,8 @@ import (
 func (in *Ingester) addresses(ctx context.Context, typed string) error {
 	from := duckdb.ScanParquet(typed)
 	var hosts, labels []string
-	err := in.each(ctx, "SELECT src FROM "+from+" WHERE src IS NOT NULL UNION SELECT dst FROM "+from+" WHERE dst IS NOT NULL",
+	err := in.each(ctx,
+		"SELECT src FROM "+from+" WHERE src IS NOT NULL UNION SELECT dst FROM "+from+" WHERE dst IS NOT NULL",
 		func(rows *sql.Rows) error {
 			var text string
 			if err := rows.Scan(&text); err != nil {

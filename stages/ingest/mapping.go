@@ -190,5 +190,6 @@ func (m *Mapping) addColumn(text string) error {
 
 // columnName returns the name of a file's column as mappings write it.
 func columnName(s string) string {
-	return strings.NewReplacer("-", "_", " ", "_").Replace(strings.ToLower(strings.TrimSpace(strings.TrimPrefix(s, "\ufeff"))))
+	s = strings.ToLower(strings.TrimSpace(strings.TrimPrefix(s, "\ufeff")))
+	return strings.NewReplacer("-", "_", " ", "_").Replace(s)
 }
