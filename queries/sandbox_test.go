@@ -355,7 +355,8 @@ func TestOpenErrors(t *testing.T) {
 			t.Errorf("%s: want %q, got %v", path, want, err)
 		}
 	}
-	if _, err := tryOpen(t, makeKnownLake(t), limits(1, 1)); err == nil || !strings.Contains(err.Error(), "at least 64 MiB") {
+	_, err := tryOpen(t, makeKnownLake(t), limits(1, 1))
+	if err == nil || !strings.Contains(err.Error(), "at least 64 MiB") {
 		t.Error(err)
 	}
 }

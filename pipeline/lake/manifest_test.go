@@ -106,7 +106,8 @@ func TestManifestsAreChecked(t *testing.T) {
 		`it names file "nodes/../../x.parquet"`:           {SchemaVersion: schema.Version, Scenario: at.Scenario, Files: []DataFile{{Path: "nodes/../../x.parquet"}}},
 		`it names file "nodes/scenario=beef`:              {SchemaVersion: schema.Version, Scenario: at.Scenario, Files: []DataFile{{Path: Of("beefbeefbeefbeef").File(schema.Nodes, 0)}}},
 		`part-*.parquet"`:                                 {SchemaVersion: schema.Version, Scenario: at.Scenario, Files: []DataFile{{Path: at.Dir(schema.Nodes) + "/part-*.parquet"}}},
-		`it names file "feedback`:                         {SchemaVersion: schema.Version, Scenario: at.Scenario, Files: []DataFile{{Path: at.File(schema.Feedback, 0)}}},
+		`it names file "feedback`: {SchemaVersion: schema.Version, Scenario: at.Scenario,
+			Files: []DataFile{{Path: at.File(schema.Feedback, 0)}}},
 	} {
 		if err := s.WriteState(path, m); err != nil {
 			t.Fatal(err)
