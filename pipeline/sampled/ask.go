@@ -50,21 +50,18 @@ func (a Ask) Validate() error {
 	return nil
 }
 
-// wants reports whether the interval of a row has to be narrow.
-func (a Ask) wants(row Row) bool {
-	if !slices.Contains(a.Of, row.Quantile) {
-		return false
-	}
+// wants reports whether the intervals of a group have to be narrow.
+func (a Ask) wants(k Key) bool {
 	column, name, one := strings.Cut(a.By, "=")
 	switch column {
 	case byService:
-		return row.Key.By == stages.ByService && row.SizeBin == sizebin.All && (!one || row.Key.Label == name)
+		return k.By == stages.ByService && k.Bin == sizebin.Count && (!one || k.Label == name)
 	case byVNet:
-		return row.Key.By == stages.ByVNet && (!one || row.Key.Label == name)
+		return k.By == stages.ByVNet && (!one || k.Label == name)
 	case bySizeBin:
-		return row.Key.By == stages.ByNothing && (one && row.SizeBin == name || !one && row.SizeBin != sizebin.All)
+		return k.By == stages.ByNothing && (one && k.binName() == name || !one && k.Bin != sizebin.Count)
 	}
-	return row.Key.By == stages.ByNothing && row.SizeBin == sizebin.All
+	return k == all
 }
 
 // An AskText is an Ask as the flags of a command line have it.

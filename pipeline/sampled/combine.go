@@ -8,7 +8,6 @@ import (
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
-	"github.com/apache/arrow/go/v17/arrow/memory"
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/engine"
@@ -58,17 +57,22 @@ func (s *sampler) write(ctx context.Context, t *engine.Attempt, rows []Row, outp
 	if err := writeRecord(t.Sink(schema.Intervals), intervalsRecord(rows)); err != nil {
 		return err
 	}
-	if err := writeRecord(t.Sink(schema.Windows), s.windowsRecord()); err != nil {
+	weights := map[int]float64{} // of the drawn slots
+	for h, slots := range s.design.Strata {
+		for _, n := range slots[:s.drawn[h]] {
+			weights[n] = float64(len(slots)) / float64(s.drawn[h])
+		}
+	}
+	if err := writeRecord(t.Sink(schema.Windows), s.windowsRecord(weights)); err != nil {
 		return err
 	}
-	weights := s.weights(s.drawn)
 	for i, r := range s.rounds {
 		err := columns.ForEach(t.Read(outputs[i], nil, nil), func(rec arrow.Record) error {
 			t.Add(rec.NumRows())
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			return writeRecord(t.Sink(schema.SampledSlowdowns), s.sampledRecord(rec, r.slots, weights))
+			return s.writeSampled(t.Sink(schema.SampledSlowdowns), rec, r.slots, weights)
 		})
 		if err != nil {
 			return err
@@ -92,19 +96,8 @@ func intervalsRecord(rows []Row) arrow.Record {
 	return stages.IntervalsRecord(all)
 }
 
-// weights are those of the drawn slots, so many of each stratum.
-func (s *sampler) weights(drawn []int) map[int]float64 {
-	weights := map[int]float64{}
-	for h, slots := range s.design.Strata {
-		for _, n := range slots[:drawn[h]] {
-			weights[n] = float64(len(slots)) / float64(drawn[h])
-		}
-	}
-	return weights
-}
-
 // windowsRecord is the batch of table windows.
-func (s *sampler) windowsRecord() arrow.Record {
+func (s *sampler) windowsRecord(weights map[int]float64) arrow.Record {
 	stratum, round := map[int]int{}, map[int]int{}
 	for h, slots := range s.design.Strata {
 		for _, n := range slots {
@@ -119,55 +112,58 @@ func (s *sampler) windowsRecord() arrow.Record {
 	out := columns.NewRows(schema.Windows)
 	for _, n := range s.design.Drawn(s.drawn) {
 		x, h := s.index.slots[n], stratum[n]
-		slots, drawn := len(s.design.Strata[h]), s.drawn[h]
 		out.Add(columns.Row{
 			"window": int32(n), "round": int32(round[n] + 1), "window_scenario": string(s.rounds[round[n]].run.ID()),
-			"stratum": int32(h), "stratum_slots": int32(slots), "stratum_drawn": int32(drawn),
-			"weight": float64(slots) / float64(drawn), "from_ns": x.FromNS, "to_ns": x.ToNS, "warmup_ns": s.warmup.NS,
+			"stratum": int32(h), "stratum_slots": int32(len(s.design.Strata[h])), "stratum_drawn": int32(s.drawn[h]),
+			"weight": weights[n], "from_ns": x.FromNS, "to_ns": x.ToNS, "warmup_ns": s.warmup.NS,
 			"flows": x.Flows, "bytes": x.Bytes,
 		})
 	}
 	return out.Record()
 }
 
-// sampledRecord is the batch of table sampled_slowdowns of those rows of table slowdowns that are in windows.
-func (s *sampler) sampledRecord(rec arrow.Record, slots []int, weights map[int]float64) arrow.Record {
-	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.SampledSlowdowns.Arrow())
-	defer b.Release()
-	start := columns.Int64s(rec, "start_ns")
-	var rows []int
-	for i := range start {
-		n, counted := s.slotOf(start[i], slots)
-		if counted {
-			rows = append(rows, i)
-			b.Field(schema.SampledSlowdowns.Index("window")).(*array.Int32Builder).Append(int32(n))
-			b.Field(schema.SampledSlowdowns.Index("weight")).(*array.Float64Builder).Append(weights[n])
+// writeSampled writes those rows of table slowdowns that are in windows to table sampled_slowdowns.
+func (s *sampler) writeSampled(to schema.Sink, rec arrow.Record, slots []int, weights map[int]float64) error {
+	var rows, window []int32
+	var weight []float64
+	for i, start := range columns.Int64s(rec, "start_ns") {
+		if n, counted := s.slotOf(start, slots); counted {
+			rows, window, weight = append(rows, int32(i)), append(window, int32(n)), append(weight, weights[n])
 		}
 	}
-	for at, c := range schema.SampledSlowdowns.Columns {
-		switch to := b.Field(at).(type) {
-		case *array.Int32Builder:
-			if c.Name != "window" {
-				copyRows(to.Append, columns.Int32s(rec, c.Name), rows)
-			}
-		case *array.Int64Builder:
-			copyRows(to.Append, columns.Int64s(rec, c.Name), rows)
-		case *array.Float64Builder:
-			if c.Name != "weight" {
-				copyRows(to.Append, columns.Float64s(rec, c.Name), rows)
-			}
-		case *array.StringBuilder:
-			text := columns.Text(rec, c.Name)
-			for _, i := range rows {
-				to.Append(text.Value(i))
-			}
+	var out []arrow.Array
+	for _, c := range schema.SampledSlowdowns.Columns {
+		switch c.Name {
+		case "window":
+			out = append(out, columns.Of(window))
+		case "weight":
+			out = append(out, columns.Of(weight))
+		default:
+			out = append(out, taken(columns.Named(rec, c.Name), rows))
 		}
 	}
-	return b.NewRecord()
+	return columns.Write(to, schema.SampledSlowdowns, len(rows), out...)
 }
 
-func copyRows[T any](add func(T), values []T, rows []int) {
-	for _, i := range rows {
-		add(values[i])
+// taken are some rows of a column.
+func taken(of arrow.Array, rows []int32) arrow.Array {
+	switch of := of.(type) {
+	case *array.Int16:
+		return columns.Of(picked(of.Value, rows))
+	case *array.Int32:
+		return columns.Of(picked(of.Value, rows))
+	case *array.Int64:
+		return columns.Of(picked(of.Value, rows))
+	case *array.Float64:
+		return columns.Of(picked(of.Value, rows))
 	}
+	return columns.Strings(picked(of.(*array.String).Value, rows))
+}
+
+func picked[T any](value func(int) T, rows []int32) []T {
+	out := make([]T, len(rows))
+	for i, row := range rows {
+		out[i] = value(int(row))
+	}
+	return out
 }

@@ -67,7 +67,7 @@ func TestCompare(t *testing.T) {
 		t.Fatal(err)
 	}
 	i = slices.IndexFunc(alone.Rows, func(x Row) bool { return x.Key == all && x.Quantile == 0.9 })
-	own := 2 * alone.Rows[i].HalfWidth()
+	own := 2 * alone.Rows[i].halfWidth()
 	if r.Stopped != Precise || !(x.Change > 0 && x.Lo <= x.Change && x.Change <= x.Hi) || x.Hi-x.Lo > own/2 {
 		t.Errorf("%s: %+v; p90 of the base alone is known to ±%g%%", r.Stopped, x, 50*own)
 	}

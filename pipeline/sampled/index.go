@@ -45,12 +45,6 @@ type pair struct {
 	flows         [sizebin.Count]int64
 }
 
-// A cutter is a sampling.Cutter or a sampling.Recounter.
-type cutter interface {
-	Add(startNS, bytes int64)
-	Slots() []sampling.Slot
-}
-
 // readIndex reads table flows once. cut cuts what it read.
 func readIndex(ctx context.Context, base *pipeline.Estimation) (*index, error) {
 	g, err := base.Generated()
@@ -65,7 +59,7 @@ func readIndex(ctx context.Context, base *pipeline.Estimation) (*index, error) {
 }
 
 // readCut reads table flows and cuts it.
-func readCut(ctx context.Context, base *pipeline.Estimation, cutter cutter) (*index, error) {
+func readCut(ctx context.Context, base *pipeline.Estimation, cutter *sampling.Cutter) (*index, error) {
 	x := &index{totals: map[Key]int64{}, pairs: map[[2]string]*pair{},
 		labels: map[stages.GroupBy]map[string]bool{stages.ByService: {}, stages.ByVNet: {}}}
 	in, err := base.Read(schema.Flows, []string{"size_bytes", "start_ns", "service", "vnet"}, nil)

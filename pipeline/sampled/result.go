@@ -1,9 +1,11 @@
 package sampled
 
 import (
+	"errors"
 	"fmt"
-	"strings"
+	"slices"
 
+	"parsimon/pipeline/gate"
 	"parsimon/pipeline/summary"
 	"parsimon/pipeline/text"
 	"parsimon/schema/sizebin"
@@ -39,26 +41,18 @@ func (s *sampler) result(rows []Row, stopped string, seconds float64) *Result {
 		r.Warnings = append(r.Warnings, "the intervals leave out the error of link cases: without --estimator, windows are "+
 			"simulated packet by packet")
 	}
-	for _, row := range rows {
-		if row.Warning != "" && row.Key.By == stages.ByNothing {
-			r.Warnings = append(r.Warnings, "size "+row.SizeBin+": "+row.Warning)
-		}
-	}
-	r.Percentiles = percentiles(rows)
-	return r
-}
-
-// percentiles are the rows of all services and networks, a size bin in one.
-func percentiles(rows []Row) (out []summary.PercentilesResult) {
 	for i := range rows {
 		row := &rows[i]
 		if row.Key.By != stages.ByNothing {
 			continue
 		}
-		if n := len(out); n == 0 || out[n-1].SizeBin != row.SizeBin {
-			out = append(out, summary.PercentilesResult{SizeBin: row.SizeBin, Flows: row.Flows})
+		if row.Warning != "" {
+			r.Warnings = append(r.Warnings, "size "+row.SizeBin+": "+row.Warning)
 		}
-		p := &out[len(out)-1]
+		if n := len(r.Percentiles); n == 0 || r.Percentiles[n-1].SizeBin != row.SizeBin {
+			r.Percentiles = append(r.Percentiles, summary.PercentilesResult{SizeBin: row.SizeBin, Flows: row.Flows})
+		}
+		p := &r.Percentiles[len(r.Percentiles)-1]
 		switch row.Quantile {
 		case 0.5:
 			p.P50, p.P50Lo, p.P50Hi = row.Estimate, &row.Lo, &row.Hi
@@ -70,80 +64,99 @@ func percentiles(rows []Row) (out []summary.PercentilesResult) {
 			p.P999, p.P999Lo, p.P999Hi = row.Estimate, &row.Lo, &row.Hi
 		}
 	}
-	return out
-}
-
-// sampledText says how little was estimated.
-func (r *Result) sampledText() string {
-	if r.Stopped == Whole {
-		return "not sampled: windows would have been most of the workload, so all of it was estimated"
-	}
-	return fmt.Sprintf("sampled, %d windows, %.3g%% of flows", r.Windows, 100*r.SampledShare)
+	return r
 }
 
 // Text is the answer for people.
 func (r *Result) Text() *text.Answer {
-	p := &text.Answer{}
-	p.Linef("scenario %s (%s), variant %s", r.ScenarioID, r.Name, r.Variant)
-	p.Linef("%d flows; lake %s", r.Flows, r.Lake)
-	p.Linef("\nSlowdown (FCT / ideal FCT) of the whole workload, with %g%% intervals (%s)", 100*r.Confidence, r.sampledText())
-	p.Linef("%-24s %-12s %12s  %s", "flows of", "size_bin", "flows", "p50, p90, p99 and p99.9")
-	for i := 0; i < len(r.Rows); {
-		j := i
-		var cells []string
-		for ; j < len(r.Rows) && r.Rows[j].Key == r.Rows[i].Key; j++ {
-			x := r.Rows[j]
+	a := &text.Answer{}
+	a.Linef("scenario %s (%s), variant %s", r.ScenarioID, r.Name, r.Variant)
+	a.Linef("%d flows; lake %s", r.Flows, r.Lake)
+	from := fmt.Sprintf("sampled, %d windows, %.3g%% of flows", r.Windows, 100*r.SampledShare)
+	if r.Stopped == Whole {
+		from = "not sampled: windows would have been most of the workload, so all of it was estimated"
+	}
+	a.Linef("\nSlowdown (FCT / ideal FCT) of the whole workload, with %g%% intervals (%s)", 100*r.Confidence, from)
+	table := a.Table("flows of", "size_bin", "flows", "p50", "p90", "p99", "p99.9")
+	for group := range slices.Chunk(r.Rows, 4) { // pipeline.Quantiles
+		x := group[0]
+		if x.Key.By != stages.ByNothing && (x.SizeBin != sizebin.All || x.Key.Label == "") {
+			continue
+		}
+		cells := []any{x.Key, x.SizeBin, x.Flows}
+		for _, x := range group {
 			cells = append(cells, fmt.Sprintf("%.3f (%.3f to %.3f)", x.Estimate, x.Lo, x.Hi))
 		}
-		if x := r.Rows[i]; x.Key.By == stages.ByNothing || x.SizeBin == sizebin.All && x.Key.Label != "" {
-			p.Linef("%-24s %-12s %12d  %s", groupName(x.Key), x.SizeBin, x.Flows, strings.Join(cells, "  "))
-		}
-		i = j
+		table.Add(cells...)
 	}
-	r.addGoals(p)
+	reached := 0
+	if r.Stopped != Whole {
+		a.Linef("\nAsked: within ±%g%% for %d windows instead of the whole. The intervals above are wider: by ±%g%% for "+
+			"what is cut off around windows,\nby what half of the warm-up of %v changes (in %d windows), and up by flows that "+
+			"outlast the %v after a window.", 100*r.Within, r.Windows, 100*windowError, ns(r.Warmup.NS), r.Warmup.Windows,
+			ns(cooldown*r.Warmup.NS))
+		table := a.Table("flows of", "size_bin", "percentile", "precision", "reached")
+		for _, g := range r.Goals {
+			precision := "too few flows"
+			if g.Known {
+				precision = fmt.Sprintf("±%.2f%%", 100*g.HalfWidth)
+			}
+			if g.Reached {
+				reached++
+			}
+			table.Add(g.Group, g.SizeBin, percentileName(g.Quantile), precision, g.Reached)
+		}
+	}
 	for _, w := range r.Warnings {
-		p.Linef("warning: %s", w)
+		a.Linef("warning: %s", w)
 	}
-	p.Linef("\n%.1f s, %s", r.Seconds, stopText(r))
-	p.Linef("\nNext:\n  parsimon report %s@%s --lake %s", r.ScenarioID, r.Variant, r.Lake)
-	return p
+	a.Linef("\n%.1f s, %s", r.Seconds, map[string]string{
+		Precise: fmt.Sprintf("all %d asked intervals are within ±%g%%", len(r.Goals), 100*r.Within),
+		Spent: fmt.Sprintf("the budget is spent: %d of %d asked intervals are within ±%g%%", reached, len(r.Goals),
+			100*r.Within),
+		Whole: "the whole workload was estimated",
+	}[r.Stopped])
+	a.Linef("\nNext:\n  parsimon report %s@%s --lake %s", r.ScenarioID, r.Variant, r.Lake)
+	return a
 }
 
-// addGoals says how precise the asked percentiles are.
-func (r *Result) addGoals(p *text.Answer) {
-	if r.Stopped == Whole {
-		return
-	}
-	p.Linef("\nAsked: within ±%g%% for %d windows instead of the whole. The intervals above are wider: by ±%g%% for what is cut off around "+
-		"windows,\nby what half of the warm-up of %v changes (in %d windows), and up by flows that outlast the %v after a window.",
-		100*r.Within, r.Windows, 100*windowError, ns(r.Warmup.NS), r.Warmup.Windows, ns(cooldown*r.Warmup.NS))
-	for _, g := range r.Goals {
-		precision := "too few flows"
-		if g.Known {
-			precision = fmt.Sprintf("±%.2f%%", 100*g.HalfWidth)
+// Judge holds gates against the percentiles, and keeps the verdicts. The error is a *gate.Error if any failed.
+func (r *Result) Judge(gates []gate.Gate) (err error) {
+	r.Gates, err = judge(gates, func(g gate.Gate, group, bin string) (x gate.Interval, found bool) {
+		for _, row := range r.Rows {
+			if row.Key.String() == group && row.SizeBin == bin && row.Quantile == g.Quantile {
+				return gate.Interval{Value: row.Estimate, Lo: row.Lo, Hi: row.Hi}, true
+			}
 		}
-		p.Linef("  %-24s %-12s %-6s %-13s %s", g.Group, g.SizeBin, percentileName(g.Quantile), precision,
-			map[bool]string{true: "reached", false: "not reached"}[g.Reached])
-	}
+		return x, false
+	})
+	return err
 }
 
-func groupName(k Key) string {
-	switch k.By {
-	case stages.ByService:
-		return "service " + k.Label
-	case stages.ByVNet:
-		return "vnet " + k.Label
-	}
-	return "all"
-}
-
-func stopText(r *Result) string {
-	_, reached := widest(r.Goals)
-	switch r.Stopped {
-	case Precise:
-		return fmt.Sprintf("all %d asked intervals are within ±%g%%", len(r.Goals), 100*r.Within)
-	case Spent:
-		return fmt.Sprintf("the budget is spent: %d of %d asked intervals are within ±%g%%", reached, len(r.Goals), 100*r.Within)
-	}
-	return "the whole workload was estimated"
+// judge holds gates against values that are found by group and size bin.
+func judge(gates []gate.Gate, find func(g gate.Gate, group, bin string) (gate.Interval, bool)) ([]gate.Verdict, error) {
+	return gate.JudgeIntervals(gates, func(g gate.Gate) (x gate.Interval, err error) {
+		service, byService := g.Filter["service"]
+		vnet, byVNet := g.Filter["vnet"]
+		bin, bySize := g.Filter["size_bin"]
+		group := all
+		switch {
+		case g.FCT:
+			return x, errors.New("estimates from windows have percentiles of slowdown only")
+		case byVNet && (byService || bySize):
+			return x, errors.New("estimates from windows have virtual networks of all services and sizes only")
+		case byService:
+			group = Key{By: stages.ByService, Label: service}
+		case byVNet:
+			group = Key{By: stages.ByVNet, Label: vnet}
+		}
+		if !bySize {
+			bin = sizebin.All
+		}
+		x, found := find(g, group.String(), bin)
+		if !found {
+			err = fmt.Errorf("no flow in windows is of %s, size %s", group, bin)
+		}
+		return x, err
+	})
 }

@@ -2,7 +2,6 @@ package sampled
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sort"
@@ -26,36 +25,32 @@ type round struct {
 // counts are the slowdowns of a slot, by group.
 type counts map[Key]*sampling.Counts
 
-// windowsOf are the windows of slots with a warm-up.
-func (s *sampler) windowsOf(slots []int, warmupNS int64) pipeline.Windows {
+// estimate estimates slots, or finds them estimated.
+func (s *sampler) estimate(ctx context.Context, slots []int, warmupNS int64) (*round, error) {
 	w := pipeline.Windows{WarmupNS: warmupNS, CooldownNS: cooldown * warmupNS, LongestBytes: s.index.longestBytes}
 	for _, n := range slots {
 		w.Spans = append(w.Spans, [2]int64{s.index.slots[n].FromNS, s.index.slots[n].ToNS})
 	}
-	return w
-}
-
-// estimate estimates slots, or finds them estimated.
-func (s *sampler) estimate(ctx context.Context, slots []int, warmupNS int64) (*round, error) {
-	w := s.windowsOf(slots, warmupNS)
 	how := s.base.Settings
 	how.Log = how.Log.Level(zerolog.WarnLevel)
 	run, err := pipeline.DeriveWindows(ctx, s.base, w, how)
 	if err != nil {
 		return nil, err
 	}
-	if s.execute != nil && !estimated(run) {
-		if run, err = s.executed(ctx, run, func() (*pipeline.Estimation, error) {
-			return pipeline.DeriveWindows(ctx, s.base, w, how)
-		}); err != nil {
+	if s.execute != nil && !estimated(run) { // it gets the scenario with its flows
+		err := run.Generate(ctx)
+		run.Close()
+		if err == nil {
+			err = s.execute(ctx, run.ID())
+		}
+		if err == nil {
+			run, err = pipeline.DeriveWindows(ctx, s.base, w, how)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
 	defer run.Close()
-	if s.prepared != nil && !estimated(run) {
-		*s.prepared = append(*s.prepared, string(run.ID()))
-		return nil, errors.Join(run.Generate(ctx), errPrepared)
-	}
 	if err := run.Estimate(ctx); err != nil {
 		return nil, fmt.Errorf("%d windows from %d ns on: %w", len(slots), s.index.slots[slots[0]].FromNS, err)
 	}
@@ -69,33 +64,11 @@ func (s *sampler) estimate(ctx context.Context, slots []int, warmupNS int64) (*r
 	return &round{slots: slots, run: run, parts: w.Parts(g.FirstStartNS, g.LastStartNS)}, err
 }
 
-// errPrepared says that windows are prepared and not estimated.
-var errPrepared = errors.New("windows are prepared")
-
 // estimated reports whether an estimate is complete.
 func estimated(run *pipeline.Estimation) bool {
 	plan := run.Plan()
 	_, err := run.Executor().Records(plan[len(plan)-1])
 	return err == nil
-}
-
-// Prepare writes the flows of the windows that Run would estimate next into hidden scenarios, and returns their ids;
-// none if the windows that are there are enough. Processes that share the work then do the stages of each
-// (pipeline.Resume, Settings.Shard), and Run takes them over.
-func Prepare(ctx context.Context, base *pipeline.Estimation, ask Ask) (ids []string, err error) {
-	ids = []string{}
-	s, err := newSampler(ctx, base, ask)
-	if err != nil {
-		return nil, err
-	}
-	s.prepared = &ids
-	if err = s.measureWarmup(ctx); err == nil {
-		_, err = s.draw(ctx)
-	}
-	if errors.Is(err, errPrepared) {
-		err = nil
-	}
-	return ids, err
 }
 
 // slotOf is the drawn slot in which a flow starts; false for a flow of a warm-up, a cool-down or an earlier time.
@@ -189,6 +162,45 @@ func (s *sampler) read(ctx context.Context, r *round) (*reading, error) {
 		x.sustained[n].seal()
 	}
 	return x, err
+}
+
+// A cut is a flow that outlasts the simulated part of its window. In the simulation it is alone after that, and as fast
+// as in its ideal FCT.
+type cut struct {
+	slot   int
+	groups []Key
+	flow   float64 // simulated slowdown
+	shared float64 // time in the part, in ideal FCTs
+	done   float64 // share of its bytes that it sends in the part
+}
+
+// cutOf is a flow that ends after its part; false for one that does not.
+func (r *round) cutOf(startNS, fctNS int64, slowdown float64) (c cut, ok bool) {
+	i := sort.Search(len(r.parts), func(i int) bool { return r.parts[i][1] > startNS })
+	if i == len(r.parts) || r.parts[i][1]-startNS >= fctNS {
+		return c, false
+	}
+	shared := float64(r.parts[i][1]-startNS) / (float64(fctNS) / slowdown)
+	return cut{flow: slowdown, shared: shared, done: max(0, 1-(slowdown-shared))}, true
+}
+
+// sustain adds the slowdowns that cut flows would have if they went on at the mean rate at which all of them go in the
+// parts. They are right on average and vary too little, because the rate of one flow does not.
+func sustain(cuts []cut, to map[int]counts) {
+	shared, done := 0.0, 0.0
+	for _, c := range cuts {
+		shared, done = shared+c.shared, done+c.done
+	}
+	for _, c := range cuts {
+		slowdown := c.flow
+		if done > 0 {
+			slowdown = max(slowdown, c.shared+(1-c.done)*shared/done)
+		}
+		cell := sampling.CellOf(slowdown)
+		for _, k := range c.groups {
+			to[c.slot].add(k, cell)
+		}
+	}
 }
 
 // sampleFrom is the sample of a group from counts of the drawn slots.

@@ -35,22 +35,8 @@ func (r Row) halfWidth() float64 { return (r.SamplingHi - r.SamplingLo) / 2 / r.
 
 // String is the row as one line for people.
 func (r Row) String() string {
-	of := "all flows"
-	switch r.Key.By {
-	case stages.ByService:
-		of = "service " + r.Key.Label
-	case stages.ByVNet:
-		of = "virtual network " + r.Key.Label
-	}
-	return fmt.Sprintf("%s of %s, size %s: %.3f (%.3f to %.3f)", percentileName(r.Quantile), of, r.SizeBin, r.Estimate, r.SamplingLo, r.SamplingHi)
-}
-
-// HalfWidth is halfWidth, and infinite for a row that is not there or has a warning.
-func (r Row) HalfWidth() float64 {
-	if r.Estimate == 0 || r.Warning != "" {
-		return math.Inf(1)
-	}
-	return r.halfWidth()
+	return fmt.Sprintf("%s of %s, size %s: %.3f (%.3f to %.3f)", percentileName(r.Quantile), r.Key, r.SizeBin, r.Estimate,
+		r.SamplingLo, r.SamplingHi)
 }
 
 func percentileName(q float64) string { return fmt.Sprintf("p%g", math.Round(q*100_000)/1000) }
@@ -62,52 +48,33 @@ const (
 	manyCut   = 0.05
 )
 
-// binName is the name of a group's size bin.
-func (k Key) binName() string {
-	if k.Bin == sizebin.Count {
-		return sizebin.All
-	}
-	return sizebin.Bins()[k.Bin].Name
-}
-
 // rows are the percentiles of all groups that have sampled flows.
 func (s *sampler) rows() (out []Row) {
 	for _, k := range s.index.order {
-		out = append(out, s.rowsOf(k)...)
-	}
-	return out
-}
-
-// rowsOf are the percentiles of a group.
-func (s *sampler) rowsOf(k Key) (out []Row) {
-	if s.index.totals[k] == 0 {
-		return nil
-	}
-	for _, q := range pipeline.Quantiles {
-		row, ok := s.row(k, q)
-		if !ok {
-			return nil
+		for _, q := range pipeline.Quantiles {
+			if row, ok := s.row(k, q); ok {
+				out = append(out, row)
+			}
 		}
-		out = append(out, row)
 	}
 	return out
 }
 
 // row is a percentile of a group; false without sampled flows.
 func (s *sampler) row(k Key, q float64) (row Row, ok bool) {
-	sample := s.sampleFrom(k, s.counts)
-	e, ok := sample.Quantile(q, s.ask.Confidence)
-	if !ok {
-		return row, false
-	}
-	row = Row{Key: k, SizeBin: k.binName(), Quantile: q, Flows: s.index.totals[k], Sampled: flowsOf(sample),
-		Estimate: e.Value, SamplingLo: e.Lo, SamplingHi: e.Hi}
+	row = Row{Key: k, SizeBin: k.binName(), Quantile: q, Flows: s.index.totals[k]}
 	switch k.By {
 	case stages.ByService:
 		row.Service = &k.Label
 	case stages.ByVNet:
 		row.VNet = &k.Label
 	}
+	sample := s.sampleFrom(k, s.counts)
+	e, ok := sample.Quantile(q, s.ask.Confidence)
+	if !ok {
+		return row, false
+	}
+	row.Sampled, row.Estimate, row.SamplingLo, row.SamplingHi = sample.Flows(), e.Value, e.Lo, e.Hi
 	up, _ := s.sampleFrom(k, s.longer).Quantile(q, s.ask.Confidence)
 	row.Sustained = max(e.Value, up.Value)
 	row.Lo, row.Hi = s.widen(e, s.warmup.change(q))
@@ -116,7 +83,8 @@ func (s *sampler) row(k Key, q float64) (row Row, ok bool) {
 	case e.Beyond < fewBeyond && row.Sampled < row.Flows:
 		row.Warning = fmt.Sprintf("%s: only %d sampled flows beyond it", percentileName(q), e.Beyond)
 	case cut > manyCut:
-		row.Warning = fmt.Sprintf("%s: %.0f%% of the sampled flows outlast the simulated time after their window", percentileName(q), 100*cut)
+		row.Warning = fmt.Sprintf("%s: %.0f%% of the sampled flows outlast the simulated time after their window",
+			percentileName(q), 100*cut)
 	}
 	return row, true
 }
@@ -132,13 +100,59 @@ func (s *sampler) widen(e sampling.Estimate, warmup float64) (lo, hi float64) {
 	return max(1, e.Value*math.Exp(-down)*(1-warmup)), e.Value * math.Exp(up) * (1 + warmup)
 }
 
-func flowsOf(s sampling.Sample) (n int64) {
-	for _, h := range s {
-		for _, c := range h.Drawn {
-			if c != nil {
-				n += c.Flows()
+// A Goal is an asked percentile of a group of flows and how precise it is.
+type Goal struct {
+	Group     string  `json:"group"` // such as "service storage"
+	SizeBin   string  `json:"size_bin"`
+	Quantile  float64 `json:"quantile"`
+	Sampled   int64   `json:"sampled"`    // flows of the group in windows
+	HalfWidth float64 `json:"half_width"` // of the sampling part of the interval, relative; 0 if not Known
+	Known     bool    `json:"known"`      // there are enough sampled flows for an interval
+	Reached   bool    `json:"reached"`
+
+	row Row
+}
+
+// goals are the asked percentiles of all groups with flows, in the order of the groups.
+func (s *sampler) goals() (all []Goal) {
+	for _, k := range s.asked() {
+		for _, q := range s.ask.Of {
+			row, ok := s.row(k, q)
+			g := Goal{Group: k.String(), SizeBin: row.SizeBin, Quantile: q, Sampled: row.Sampled, row: row}
+			if ok && row.Warning == "" {
+				g.HalfWidth, g.Known, g.Reached = row.halfWidth(), true, row.halfWidth() <= s.ask.Within
 			}
+			all = append(all, g)
 		}
 	}
-	return n
+	return all
+}
+
+// asked are the asked groups that have flows.
+func (s *sampler) asked() (all []Key) {
+	for _, k := range s.index.order {
+		if s.index.totals[k] > 0 && s.ask.wants(k) {
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
+// binName is the name of a group's size bin.
+func (k Key) binName() string {
+	if k.Bin == sizebin.Count {
+		return sizebin.All
+	}
+	return sizebin.Bins()[k.Bin].Name
+}
+
+// String is the group without its size bin.
+func (k Key) String() string {
+	switch k.By {
+	case stages.ByService:
+		return "service " + k.Label
+	case stages.ByVNet:
+		return "vnet " + k.Label
+	}
+	return "all"
 }

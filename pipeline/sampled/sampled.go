@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/engine"
+	"parsimon/pipeline/lake"
 	"parsimon/pipeline/sampling"
 	"parsimon/stages"
 )
@@ -21,6 +23,14 @@ const (
 	Spent   = "budget"  // the next round would take longer than what is left of the budget
 	Whole   = "whole"   // windows would be most of the workload: all of it was estimated
 )
+
+// Execute estimates a scenario of windows, whose flows the lake holds, in the variant and the lake of the base, by
+// other processes or machines. No process holds the scenario meanwhile.
+type Execute func(ctx context.Context, id lake.ScenarioID) error
+
+// ErrWhole says that windows would be most of the workload, and that the whole is to be estimated instead.
+var ErrWhole = errors.New("windows would be most of the workload: share the stages of its whole estimate among " +
+	"processes instead")
 
 // sampler is an estimate from windows at work. It keeps the base's scenario locked.
 type sampler struct {
@@ -40,9 +50,7 @@ type sampler struct {
 	windowError float64 // 0 if the whole is estimated
 	cases       stages.SimulateStats
 	stages      []engine.Report
-
-	prepared *[]string // ids of windows' scenarios that are not estimated, if they are not to be
-	execute  Execute   // nil: this process estimates windows
+	execute     Execute // nil: this process estimates windows
 }
 
 // Run estimates a scenario, whose flows are generated if they are not, from windows. The variant has a number of
@@ -65,24 +73,35 @@ func RunOn(ctx context.Context, base *pipeline.Estimation, ask Ask, execute Exec
 	return s.combine(ctx, stopped)
 }
 
-// start generates and reads the workload and finds its warm-up.
-func start(ctx context.Context, base *pipeline.Estimation, ask Ask, execute Execute) (*sampler, error) {
-	s, err := newSampler(ctx, base, ask)
-	if err != nil {
-		return nil, err
+// errPrepared says that windows are prepared and not estimated.
+var errPrepared = errors.New("windows are prepared")
+
+// Prepare writes the flows of the windows that Run would estimate next into hidden scenarios, and returns their ids;
+// none if the windows that are there are enough. Processes that share the work then do the stages of each
+// (pipeline.Resume, Settings.Shard), and Run takes them over.
+func Prepare(ctx context.Context, base *pipeline.Estimation, ask Ask) (ids []string, err error) {
+	ids = []string{}
+	s, err := start(ctx, base, ask, func(_ context.Context, id lake.ScenarioID) error {
+		ids = append(ids, string(id))
+		return errPrepared
+	})
+	if err == nil {
+		_, err = s.draw(ctx)
 	}
-	s.execute = execute
-	return s, s.measureWarmup(ctx)
+	if errors.Is(err, errPrepared) {
+		err = nil
+	}
+	return ids, err
 }
 
-// newSampler generates and reads the workload.
-func newSampler(ctx context.Context, base *pipeline.Estimation, ask Ask) (*sampler, error) {
+// start generates and reads the workload and finds its warm-up.
+func start(ctx context.Context, base *pipeline.Estimation, ask Ask, execute Execute) (*sampler, error) {
 	if err := ask.Validate(); err != nil {
 		return nil, err
 	}
 	base.ChooseForWindows()
-	s := &sampler{base: base, ask: ask, began: time.Now(), counts: map[int]counts{}, longer: map[int]counts{},
-		outlast: map[Key]int64{}, windowError: windowError}
+	s := &sampler{base: base, ask: ask, began: time.Now(), windowError: windowError, execute: execute}
+	s.forget()
 	err := base.Generate(ctx)
 	if err == nil {
 		err = base.RefuseClosed("an estimate from windows of time")
@@ -96,61 +115,87 @@ func newSampler(ctx context.Context, base *pipeline.Estimation, ask Ask) (*sampl
 	if len(s.asked()) == 0 {
 		return nil, fmt.Errorf("no flow is of %s", ask.By)
 	}
-	return s, nil
+	return s, s.measureWarmup(ctx)
 }
 
-// draw estimates round after round until the intervals are narrow, and says why it ended.
+// forget forgets all rounds.
+func (s *sampler) forget() {
+	s.rounds, s.counts, s.longer, s.outlast = nil, map[int]counts{}, map[int]counts{}, map[Key]int64{}
+}
+
+// draw estimates windows, or the whole, and says why it ended.
 func (s *sampler) draw(ctx context.Context) (stopped string, err error) {
+	stopped, err = s.eachRound(func(slots []int) error {
+		r, err := s.estimate(ctx, slots, s.warmup.NS)
+		if err != nil {
+			return err
+		}
+		return s.take(ctx, r)
+	}, func() bool {
+		goals := s.goals()
+		return s.precise(len(goals), func(i int) (float64, bool, bool, any) {
+			return goals[i].HalfWidth, goals[i].Known, goals[i].Reached, goals[i].row
+		})
+	})
+	if stopped == Whole {
+		err = s.whole(ctx)
+	}
+	return stopped, err
+}
+
+// eachRound has round after round of slots estimated until precise says that the intervals are narrow, and says why it
+// ended.
+func (s *sampler) eachRound(estimate func(slots []int) error, precise func() bool) (stopped string, err error) {
 	next := s.design.First()
 	s.drawn = make([]int, len(next))
 	for {
 		if s.share(s.design.Drawn(next), s.warmup.NS) > wholeShare {
-			return Whole, s.whole(ctx)
+			return Whole, nil
 		}
-		known := s.design.Drawn(s.drawn)
+		slots := without(s.design.Drawn(next), s.design.Drawn(s.drawn))
 		s.drawn = next
-		slots := without(s.design.Drawn(next), known)
 		began := time.Now()
-		r, err := s.estimate(ctx, slots, s.warmup.NS)
-		if err != nil {
-			return "", err
-		}
-		if err := s.take(ctx, r); err != nil {
+		if err := estimate(slots); err != nil {
 			return "", err
 		}
 		took := time.Since(began) / time.Duration(len(slots))
-		if s.progress() {
+		if precise() {
 			return Precise, nil
 		}
 		next = s.design.Next(s.drawn)
-		if s.overBudget(s.design.Drawn(next), took) {
+		more := time.Duration(len(s.design.Drawn(next)) - len(s.counts))
+		if s.share(s.design.Drawn(next), s.warmup.NS) > wholeShare {
+			more = time.Duration(len(s.index.slots))
+		}
+		if s.ask.Budget > 0 && time.Since(s.began)+more*took > s.ask.Budget {
 			return Spent, nil
 		}
 	}
 }
 
-// overBudget reports whether more slots, each of which takes so long, would take longer than what is left of the
-// budget.
-func (s *sampler) overBudget(drawn []int, took time.Duration) bool {
-	more := time.Duration(len(drawn) - len(s.counts))
-	if s.share(drawn, s.warmup.NS) > wholeShare {
-		more = time.Duration(len(s.index.slots))
+// precise logs how narrow asked intervals are, and reports whether all are narrow enough. There is at least one.
+func (s *sampler) precise(asked int, at func(i int) (half float64, known, reached bool, what any)) bool {
+	widest, all, reachedAll := -1.0, any(nil), 0
+	for i := range asked {
+		half, known, reached, what := at(i)
+		if !known {
+			half = math.Inf(1)
+		}
+		if half > widest {
+			widest, all = half, what
+		}
+		if reached {
+			reachedAll++
+		}
 	}
-	return s.ask.Budget > 0 && time.Since(s.began)+more*took > s.ask.Budget
-}
-
-// progress logs how narrow the intervals are, and reports whether all that were asked for are narrow enough.
-func (s *sampler) progress() (precise bool) {
-	goals := s.goals()
-	worst, reached := widest(goals)
 	log := s.base.Log.Info().Int("round", len(s.rounds)).Int("windows", len(s.counts)).
-		Float64("sampled_share", round4(s.sampledShare())).Str("reached", fmt.Sprintf("%d of %d", reached, len(goals))).
-		Str("widest", worst.row.String())
-	if worst.Known {
-		log = log.Float64("half_width", round4(worst.HalfWidth))
+		Float64("sampled_share", round4(s.sampledShare())).Str("reached", fmt.Sprintf("%d of %d", reachedAll, asked)).
+		Str("widest", fmt.Sprint(all))
+	if !math.IsInf(widest, 1) {
+		log = log.Float64("half_width", round4(widest))
 	}
 	log.Float64("within", s.ask.Within).Msg("interval")
-	return reached == len(goals)
+	return reachedAll == asked
 }
 
 // take reads a round's slots.
@@ -173,10 +218,6 @@ func (s *sampler) take(ctx context.Context, r *round) error {
 
 // whole estimates the whole workload: every slot is drawn.
 func (s *sampler) whole(ctx context.Context) error {
-	if s.prepared != nil {
-		return errors.New("windows would be most of the workload: share the stages of its whole estimate among processes " +
-			"instead")
-	}
 	if s.execute != nil && !estimated(s.base) {
 		return ErrWhole
 	}
@@ -187,10 +228,11 @@ func (s *sampler) whole(ctx context.Context) error {
 	for i := range every {
 		every[i] = i
 	}
+	s.drawn = make([]int, len(s.design.Strata))
 	for h, stratum := range s.design.Strata {
 		s.drawn[h] = len(stratum)
 	}
-	s.rounds, s.counts, s.longer, s.outlast = nil, map[int]counts{}, map[int]counts{}, map[Key]int64{}
+	s.forget()
 	s.warmup.Effect, s.windowError = nil, 0
 	return s.take(ctx, &round{slots: every, run: s.base})
 }

@@ -16,9 +16,6 @@ type Difference struct {
 	Change, Lo, Hi float64 // Other / Base - 1
 }
 
-// HalfWidth is half of the interval's width.
-func (d Difference) HalfWidth() float64 { return (d.Hi - d.Lo) / 2 }
-
 // Compare compares a quantile of two samples of the same windows. ok is false without flows on either side.
 //
 // The interval is of log(other/base), with the standard error of a bootstrap of the windows within their strata: a

@@ -28,6 +28,18 @@ func (s Sample) flows() (weighted float64, largest int32) {
 	return weighted, largest
 }
 
+// Flows is the number of flows in the drawn slots.
+func (s Sample) Flows() (n int64) {
+	for _, h := range s {
+		for _, c := range h.Drawn {
+			if c != nil {
+				n += c.Flows()
+			}
+		}
+	}
+	return n
+}
+
 func (h Stratum) weight() float64 { return float64(h.Slots) / float64(len(h.Drawn)) }
 
 // at returns the estimated distribution function at a cell.
@@ -99,9 +111,6 @@ type Estimate struct {
 	Value, Lo, Hi float64
 	Beyond        int64 // flows of the sample above the quantile
 }
-
-// HalfWidth is half of the interval's width, relative to the quantile.
-func (e Estimate) HalfWidth() float64 { return (e.Hi - e.Lo) / 2 / e.Value }
 
 // Quantile estimates a quantile with an interval of a confidence such as 0.95. ok is false for a sample without flows.
 func (s Sample) Quantile(p, confidence float64) (e Estimate, ok bool) {

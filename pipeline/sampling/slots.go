@@ -16,59 +16,48 @@ type Cutter struct {
 	most  int64 // flows of a slot
 	slots []Slot
 	last  int64 // start of the last flow
+	given bool  // the slots are
+	at    int
 }
 
 // NewCutter cuts slots of so many flows, at least one.
-func NewCutter(flows int64) *Cutter { return &Cutter{most: max(1, flows)} }
+func NewCutter(flows int64) *Cutter { return &Cutter{most: max(1, flows), at: -1} }
+
+// Recount counts the flows of another workload in slots of the same times. Flows outside all slots are not counted.
+func Recount(slots []Slot) *Cutter {
+	c := &Cutter{slots: slices.Clone(slots), given: true}
+	for i := range c.slots {
+		c.slots[i].Flows, c.slots[i].Bytes = 0, 0
+	}
+	return c
+}
 
 // Add adds a flow. Starts do not descend.
 func (c *Cutter) Add(startNS, bytes int64) {
-	n := len(c.slots) - 1
-	if n < 0 || c.slots[n].Flows >= c.most && startNS > c.last {
-		if n >= 0 {
-			c.slots[n].ToNS = startNS
+	switch {
+	case c.given:
+		for c.at < len(c.slots) && c.slots[c.at].ToNS <= startNS {
+			c.at++
+		}
+		if c.at == len(c.slots) || c.slots[c.at].FromNS > startNS {
+			return
+		}
+	case c.at < 0 || c.slots[c.at].Flows >= c.most && startNS > c.last:
+		if c.at >= 0 {
+			c.slots[c.at].ToNS = startNS
 		}
 		c.slots = append(c.slots, Slot{FromNS: startNS})
-		n++
+		c.at++
 	}
-	c.slots[n].Flows++
-	c.slots[n].Bytes += bytes
+	c.slots[c.at].Flows++
+	c.slots[c.at].Bytes += bytes
 	c.last = startNS
 }
 
-// Slots returns the slots in order. They cover the time from the first start to the last without gaps.
+// Slots returns the slots in order. Those that were cut cover the time from the first start to the last without gaps.
 func (c *Cutter) Slots() []Slot {
-	if n := len(c.slots) - 1; n >= 0 {
+	if n := len(c.slots) - 1; n >= 0 && !c.given {
 		c.slots[n].ToNS = c.last + 1
 	}
 	return c.slots
 }
-
-// Recount counts the flows of another workload in slots of the same times.
-func Recount(slots []Slot) *Recounter {
-	r := &Recounter{slots: slices.Clone(slots)}
-	for i := range r.slots {
-		r.slots[i].Flows, r.slots[i].Bytes = 0, 0
-	}
-	return r
-}
-
-// A Recounter is used like a Cutter.
-type Recounter struct {
-	slots []Slot
-	at    int
-}
-
-// Add adds a flow. Starts do not descend; flows outside all slots are not counted.
-func (r *Recounter) Add(startNS, bytes int64) {
-	for r.at < len(r.slots) && r.slots[r.at].ToNS <= startNS {
-		r.at++
-	}
-	if r.at < len(r.slots) && r.slots[r.at].FromNS <= startNS {
-		r.slots[r.at].Flows++
-		r.slots[r.at].Bytes += bytes
-	}
-}
-
-// Slots returns the slots.
-func (r *Recounter) Slots() []Slot { return r.slots }

@@ -55,7 +55,7 @@ func (f *flags) runWindows(
 	if err == nil {
 		err = catalog.Write(l)
 	}
-	return errors.Join(err, result.Write(out))
+	return errors.Join(err, result.Text().Write(out, "text"))
 }
 
 // runOn holds the scenario while its windows are estimated.
