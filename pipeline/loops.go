@@ -1,11 +1,19 @@
 package pipeline
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/pipeline/engine"
+	"parsimon/pipeline/lake"
 	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/stages"
 )
 
@@ -15,7 +23,7 @@ type ClosedLoopError struct{ what string }
 // Error says what cannot have the workload and why.
 func (e *ClosedLoopError) Error() string {
 	return e.what + " needs start times that are given, and flows of this workload wait for the delivery of others: " +
-		"only the whole network finds their starts (--estimator exact)"
+		"only the whole network finds their starts (--estimator exact; with --starts-from exact others take them from there)"
 }
 
 // Closed reports whether flows of the workload wait for others, or are compute steps.
@@ -80,4 +88,103 @@ func setClosedSpan(in *engine.Inputs, generate, sample *engine.Stage, loads *sta
 		loads.LastStartNS = max(loads.LastStartNS, c.LastEndNS)
 	}
 	return err
+}
+
+// foundStarts are the flows of a base scenario as an open loop: they start when the simulation of its whole network
+// found that they do. Compute steps are no flows then. All flows are held in memory, some 120 bytes each.
+type foundStarts struct {
+	*Model
+	base, exact *engine.Stage // stages generate and exact of the base
+}
+
+func newFoundStarts(m *Model, base lake.ScenarioID) *foundStarts {
+	of := &method{Model: &Model{Lake: m.Lake, Spec: Spec{ScenarioID: base}}}
+	generate := of.generateStage()
+	of.route = of.routeStage(generate)
+	return &foundStarts{m, generate, of.exactStage(generate, Exact{})}
+}
+
+func (s *foundStarts) reads() []engine.Output {
+	return []engine.Output{s.base.Output(schema.Flows), s.exact.Output(schema.ExactFCTs)}
+}
+
+func (*foundStarts) accept(GenerateStats, float64) error { return nil }
+
+func (s *foundStarts) flows(ctx context.Context, _ *engine.Attempt, out *lake.FlowWriter) (*GenerateStats, error) {
+	all, err := s.read(ctx)
+	if err == nil {
+		err = s.start(all)
+	}
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(f jobFlow) bool { return stages.ComputeStep(f.Src, f.Dst, f.SizeBytes) })
+	slices.SortFunc(all, func(a, b jobFlow) int {
+		return cmp.Or(cmp.Compare(a.StartNS, b.StartNS), cmp.Compare(a.FlowID, b.FlowID))
+	})
+	stats := &GenerateStats{FirstStartNS: -1}
+	if len(all) > 0 {
+		stats.add(int64(len(all)), all[0].StartNS, all[len(all)-1].StartNS)
+	}
+	for part := range slices.Chunk(all, columns.BatchRows) {
+		if err := jobAsFlow.Write(out, part); err != nil {
+			return nil, err
+		}
+	}
+	return stats, nil
+}
+
+// read reads the base's flows in their order.
+func (s *foundStarts) read(ctx context.Context) (all []jobFlow, err error) {
+	r, err := engine.Complete(s.Lake, s.base, methodVersion)
+	if err != nil {
+		return nil, err
+	}
+	type view struct {
+		ID      []int64        `col:"flow_id"`
+		Src     []int32        `col:"src"`
+		Dst     []int32        `col:"dst"`
+		Size    []int64        `col:"size_bytes"`
+		Start   []int64        `col:"start_ns"`
+		Service *array.String  `col:"service"`
+		VNet    *array.String  `col:"vnet"`
+		Unsure  *array.Boolean `col:"synthetic_start"`
+	}
+	names := map[string]string{} // the memory of batches is used again
+	name := func(text string) string {
+		if _, known := names[text]; !known {
+			names[strings.Clone(text)] = strings.Clone(text)
+		}
+		return names[text]
+	}
+	err = columns.Each(s.Lake.Read(schema.Flows, r.Files(schema.Flows), nil, nil), func(v *view) error {
+		for i := range v.ID {
+			all = append(all, jobFlow{FlowID: v.ID[i], Src: v.Src[i], Dst: v.Dst[i], SizeBytes: v.Size[i], StartNS: v.Start[i],
+				Service: name(v.Service.Value(i)), VNet: name(v.VNet.Value(i)), Synthetic: v.Unsure.Value(i)})
+		}
+		return ctx.Err()
+	})
+	return all, err
+}
+
+// start sets the starts of flows to those that the simulation found.
+func (s *foundStarts) start(all []jobFlow) error {
+	r, err := engine.Complete(s.Lake, s.exact, methodVersion)
+	if err != nil {
+		return err
+	}
+	type view struct {
+		Row   []int64 `col:"flow_row"`
+		Start []int64 `col:"start_ns"`
+	}
+	in := s.Lake.Read(schema.ExactFCTs, r.Files(schema.ExactFCTs), columns.Names[view](), nil)
+	return columns.Each(in, func(v *view) error {
+		for i, row := range v.Row {
+			if row < 0 || row >= int64(len(all)) {
+				return fmt.Errorf("exact_fcts: flow row %d of %d", row, len(all))
+			}
+			all[row].StartNS = v.Start[i]
+		}
+		return nil
+	})
 }

@@ -11,6 +11,7 @@ import (
 	"parsimon/pipeline/internal/estimates"
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/pipeline/internal/rows"
+	"parsimon/pipeline/scenario"
 	"parsimon/schema"
 	"parsimon/stages"
 )
@@ -62,6 +63,20 @@ FROM w JOIN e USING (flow_id)`
 	fcts := "SELECT string_agg(concat_ws(' ', flow_id, start_ns, fct_ns), ',' ORDER BY flow_id) FROM slowdowns"
 	if a, b := rows.Ask(t, dir, fcts), rows.Ask(t, other, fcts); a != b {
 		t.Errorf("closed %s\nopen %s", a, b)
+	}
+	e, err := pipeline.Derive(t.Context(), dir, "", scenario.Changes{FoundStarts: true}, pipeline.Variant{Estimator: stages.Flow},
+		pipeline.Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if err := e.Estimate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	agree := `SELECT count(*), count(*) FILTER (s.start_ns <> e.start_ns OR s.size_bytes <> e.size_bytes), max(abs(s.fct_ns / e.fct_ns - 1)) < 0.2
+FROM slowdowns_all AS s JOIN exact_fcts AS e USING (flow_id) WHERE s.variant = 'flow-2'`
+	if got := rows.Ask(t, dir, agree); got != "[6 0 true]" {
+		t.Errorf("flows that start when exact found, of them with other starts, FCTs near those of exact: %s", got)
 	}
 }
 

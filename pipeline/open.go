@@ -124,6 +124,9 @@ func Derive(ctx context.Context, dir, base string, c scenario.Changes, v Variant
 		return nil, err
 	}
 	e.source = &derivedFlows{model, generated(l, from.ID()), c.FlowChanges}
+	if c.FoundStarts {
+		e.source = newFoundStarts(model, from.ID())
+	}
 	if e.Ephemeral && !e.existed {
 		if err := e.exec.Session().WriteState(e.base().StatePath(ephemeralState), true); err != nil {
 			e.Close()

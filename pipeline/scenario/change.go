@@ -36,6 +36,9 @@ type Changes struct {
 	Delay     []topology.DelayRule
 	// MoveTo says by service where it goes, as names or places of racks: "R1,R7" or "4-7". Apply puts it into Move.
 	MoveTo map[string]string
+	// FoundStarts lets flows start when the simulation of the base's whole network found that they do, and no flow wait
+	// for others. It goes with no change of flows.
+	FoundStarts bool
 	// Flows that change; the base's are shared where none does.
 	workload.FlowChanges
 
@@ -70,6 +73,7 @@ type canonicalChanges struct {
 	Bandwidth [][3]int64            `json:"bandwidth,omitempty"` // ends and bps, by ends
 	Delays    [][3]int64            `json:"delays,omitempty"`    // ends and ns, by ends
 	Flows     []canonicalFlowChange `json:"flows,omitempty"`
+	Starts    string                `json:"starts,omitempty"` // of flows that waited for others: "exact"
 }
 
 type canonicalFlowChange struct {
@@ -78,7 +82,7 @@ type canonicalFlowChange struct {
 }
 
 func (c *canonicalChanges) empty() bool {
-	return len(c.Cables)+len(c.Bandwidth)+len(c.Delays)+len(c.Flows) == 0
+	return len(c.Cables)+len(c.Bandwidth)+len(c.Delays)+len(c.Flows) == 0 && c.Starts == ""
 }
 
 // Applied is what Apply has done.
@@ -123,6 +127,10 @@ func (c *Changes) Apply(n *topology.Network, planned []format.PlannedCable, cano
 			return nil, err
 		}
 		a.Said = append(a.Said, said...)
+	}
+	if c.FoundStarts {
+		s.Changes.Starts = "exact"
+		a.Said = append(a.Said, "starts from exact")
 	}
 	s.settle()
 	a.Failed, a.Cables = s.Fail, changedCables(n, before)

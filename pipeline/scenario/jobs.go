@@ -1,7 +1,9 @@
 package scenario
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"parsimon/schema/tree"
 	"parsimon/schema/units"
@@ -155,19 +157,20 @@ func (s *jobSpec) readTraining(f tree.Field) error {
 	})
 }
 
+// SetOnly changes which jobs run: their names, with commas between.
+func (s *Scenario) SetOnly(names string) error {
+	s.workload.only = strings.Split(names, ",")
+	for _, name := range s.workload.only {
+		if !slices.ContainsFunc(s.workload.jobs, func(v jobSpec) bool { return v.Name == name }) {
+			return fmt.Errorf("no job is named %q", name)
+		}
+	}
+	return nil
+}
+
 // Jobs are the jobs that run, checked, with their ranks on hosts of the network. The hosts of a job do not depend on
 // which jobs run.
 func (s *Scenario) Jobs(n *topology.Network) (run []jobs.Job, err error) {
-	only := map[string]bool{}
-	for _, f := range s.workload.only {
-		name, err := f.Scalar()
-		if err != nil {
-			return nil, err
-		}
-		if only[name] = true; !slices.ContainsFunc(s.workload.jobs, func(v jobSpec) bool { return v.Name == name }) {
-			return nil, f.Failf("no job is named %q", name)
-		}
-	}
 	free := slices.Clone(n.Hosts())
 	for i, v := range s.workload.jobs {
 		j := v.Job
@@ -178,7 +181,7 @@ func (s *Scenario) Jobs(n *topology.Network) (run []jobs.Job, err error) {
 			return nil, v.at.Fail(err)
 		}
 		free = slices.DeleteFunc(free, func(h int32) bool { return slices.Contains(j.Hosts, h) })
-		if j.ID = i; len(only) == 0 || only[j.Name] {
+		if j.ID = i; len(s.workload.only) == 0 || slices.Contains(s.workload.only, j.Name) {
 			run = append(run, j)
 		}
 	}

@@ -76,7 +76,7 @@ func TestJobErrorsNameThePlace(t *testing.T) {
 		{", size: 1MB", "", "workload.jobs[0].steps[1]: has no size"},
 		{"compute: 1us", "compute: 0", "workload.jobs[0].steps[0].compute: is 0, must be 1 to"},
 		{"layers:", "huh: 1, layers:", "workload.jobs[1].training.huh: is no key here (data, expert, gradients, layers,"},
-		{"  jobs:", "  only: [c]\n  jobs:", `tiny.yaml:7: workload.only[0]: no job is named "c"`},
+		{"  jobs:", "  only: [c]\n  jobs:", `tiny.yaml:7: workload.only: no job is named "c"`},
 		{"  jobs:", "  max_load: 10%\n  jobs:", "workload: has no services, and so max_load, duration and flows_count have no"},
 		{"  jobs:", "  max_load: 10%\n  duration: 1ms\n  services: [{name: a, sizes: 1KB}]\n  jobs:", "workload.jobs[0]: is named like a service"},
 	} {
@@ -94,7 +94,7 @@ func TestJobErrorsNameThePlace(t *testing.T) {
 		}
 	}
 	s := mustLoad(t, tinyFiles(t, tinyJobs))
-	if s.SetDuration("1ms") == nil || s.SetMaxLoad(0.5) == nil {
-		t.Error("a duration or a load of jobs")
+	if s.SetOnly("b,c") == nil || s.SetDuration("1ms") == nil || s.SetMaxLoad(0.5) == nil {
+		t.Error("a job that there is not, a duration, or a load of jobs")
 	}
 }

@@ -30,7 +30,7 @@ func (s Setting) FullKey() string {
 }
 
 // aliases are short names of keys.
-var aliases = map[string]string{"load.max": "workload.max_load", "window": windowKey}
+var aliases = map[string]string{"load.max": "workload.max_load", "window": windowKey, "mtu": "transport.payload"}
 
 // exclusive lists the keys of a mapping of which a file has one: setting one removes the others.
 var exclusive = [][]string{

@@ -185,7 +185,7 @@ func (r *scenarioReader) readWorkload(f tree.Field) error {
 		"services": only(r.readServices),
 		"vnets":    only(r.readVNets),
 		"jobs":     only(r.readJobs),
-		"only":     only(func(f tree.Field) (err error) { w.only, err = f.List(); return err }),
+		"only":     only(tree.ReadList(&w.only, tree.Verbatim)),
 		"max_load": only(tree.ReadFloat(&w.maxLoad, true, "above 0 and below 1", loadInRange)),
 		"duration": only(tree.ReadQuantity(&w.durationNS, units.Duration, 1, maxDurationNS)),
 		"flows_count": only(tree.ReadParsed(&w.flowsCount, func(text string) (int64, error) {
@@ -210,8 +210,8 @@ func (r *scenarioReader) readWorkload(f tree.Field) error {
 		return f.Failf("needs services, jobs, or flows: FILE")
 	case slices.ContainsFunc(w.jobs, sameAsService):
 		return w.jobs[slices.IndexFunc(w.jobs, sameAsService)].at.Failf("is named like a service")
-	case len(w.jobs) == 0 && len(w.only) > 0:
-		return w.only[0].Failf("there is no job")
+	case len(w.only) > 0 && r.SetOnly(strings.Join(w.only, ",")) != nil:
+		return f.Of("only").Fail(r.SetOnly(strings.Join(w.only, ",")))
 	case len(w.services) == 0 && w.maxLoad > 0 || len(w.services) == 0 && w.durationNS+w.flowsCount > 0:
 		return f.Failf("has no services, and so max_load, duration and flows_count have no meaning")
 	case len(w.services) == 0:

@@ -55,7 +55,7 @@ type workloadSpec struct {
 	services     []serviceSpec
 	vnets        []vnetSpec
 	jobs         []jobSpec
-	only         []tree.Field // names of the jobs that run; nil: all
+	only         []string // names of the jobs that run; nil: all
 	maxLoad      float64
 	durationNS   int64 // or
 	flowsCount   int64

@@ -121,6 +121,12 @@ func TestShippedScenarios(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if run, err := s.Jobs(n); err != nil || len(run)+len(w.Services) == 0 {
+			t.Errorf("%s: %d jobs, %v", name, len(run), err)
+		}
+		if len(w.Services) == 0 {
+			continue
+		}
 		r, err := topology.NewRouter(n, s.Seed)
 		if err != nil {
 			t.Fatal(err)

@@ -48,6 +48,22 @@ func (s *Scenario) SetSenderWindow(text string) error {
 	return err
 }
 
+// SetMTU changes the largest payload of a packet, key payload: 1 to 9,000 bytes ("9KB").
+func (s *Scenario) SetMTU(text string) error {
+	bytes, err := units.Parse(text, units.Bytes)
+	if err == nil && (bytes < 1 || bytes > maxMTU) {
+		err = fmt.Errorf("is %s, must be 1 to %d bytes", text, maxMTU)
+	}
+	if err == nil {
+		s.params.PayloadBytes = bytes
+		err = s.params.Validate()
+	}
+	return err
+}
+
+// maxMTU is the payload of the largest jumbo frames in use.
+const maxMTU = 9000
+
 // autoWindow is the value of key window that fits windows to paths.
 const autoWindow = "auto"
 

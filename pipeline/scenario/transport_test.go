@@ -108,3 +108,20 @@ func TestTransportRefuses(t *testing.T) {
 		}
 	}
 }
+
+// An MTU is the payload of packets, of which jumbo frames are the limit.
+func TestMTU(t *testing.T) {
+	s := mustLoad(t, tinyFiles(t, tinyScenario))
+	if err := s.SetMTU("9KB"); err != nil || s.Params().PayloadBytes != 9000 {
+		t.Errorf("%v, %+v", err, s.Params())
+	}
+	for _, bad := range []string{"9001", "0", "-1", "jumbo"} {
+		if s.SetMTU(bad) == nil || s.Params().PayloadBytes != 9000 {
+			t.Errorf("--mtu %s", bad)
+		}
+	}
+	set, err := LoadWith(tinyFiles(t, tinyScenario), []Setting{{"mtu", "4096"}})
+	if err != nil || set.Params().PayloadBytes != 4096 {
+		t.Errorf("--set mtu: %v", err)
+	}
+}

@@ -21,8 +21,12 @@ import (
 func SideOf(e *pipeline.Estimation) Side { return Side{string(e.ID()), e.Variant().String()} }
 
 // A join is two estimates whose flows are joined. Both tables slowdowns are sorted by start and flow id: one pass over
-// both finds the flows that are in both.
-type join struct{ base, other *side }
+// both finds the flows that are in both. Flows that wait for others start at other times in each, and are sorted by
+// row: the same row is the same flow.
+type join struct {
+	base, other *side
+	byRow       bool
+}
 
 // A side is an estimate as it was committed when it was opened: another process that works on the scenario meanwhile
 // may do stages again.
@@ -37,7 +41,16 @@ func openJoin(l *lake.Lake, base, other Side) (j *join, err error) {
 	if j.base, err = openSide(l, base); err == nil {
 		j.other, err = openSide(l, other)
 	}
-	return j, err
+	if err != nil {
+		return j, err
+	}
+	a, err := j.base.Generated()
+	b, otherErr := j.other.Generated()
+	if j.byRow = a.Closed() && b.Closed(); a.Closed() != b.Closed() && err == nil && otherErr == nil {
+		return j, fmt.Errorf("flows wait for others in one of %s and %s: such a scenario is compared with one of the same "+
+			"flows that wait, too", base.Scenario, other.Scenario)
+	}
+	return j, errors.Join(err, otherErr)
 }
 
 func openSide(l *lake.Lake, s Side) (*side, error) {
@@ -126,13 +139,13 @@ func (j *join) each(ctx context.Context, do func(p *pair)) error {
 		if n%65_536 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		switch order := a.compare(b); {
+		switch order := a.compare(b, j.byRow); {
 		case order < 0:
 			err = a.next()
 		case order > 0:
 			err = b.next()
 		default:
-			if a.size[a.at] == b.size[b.at] {
+			if a.size[a.at] == b.size[b.at] && a.id[a.at] == b.id[b.at] {
 				do(&pair{a.row[a.at], b.row[b.at], a.service.Value(a.at), a.vnet.Value(a.at), a.size[a.at], a.hops[a.at],
 					a.slowdown[a.at], b.slowdown[b.at], a.fct[a.at], b.fct[b.at], a.ideal[a.at], b.ideal[b.at]})
 			}
@@ -205,8 +218,11 @@ func (c *cursor) next() error {
 	return nil
 }
 
-// compare orders two rows by start and flow id.
-func (c *cursor) compare(o *cursor) int {
+// compare orders two rows by start and flow id, or by row.
+func (c *cursor) compare(o *cursor, byRow bool) int {
+	if byRow {
+		return cmp.Compare(c.row[c.at], o.row[o.at])
+	}
 	return cmp.Or(cmp.Compare(c.start[c.at], o.start[o.at]), cmp.Compare(c.id[c.at], o.id[o.at]))
 }
 

@@ -8,9 +8,11 @@ import (
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/gate"
+	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/summary"
 	"parsimon/pipeline/text"
 	"parsimon/pipeline/whatif"
+	"parsimon/stages"
 )
 
 var runCommand = command{
@@ -62,10 +64,13 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 		var form string
 		var gates []gate.Gate
 		var within withinFlags
+		var startsFrom string
 		r.declareLake(f)
 		s.declare(f)
 		r.declareEstimate(f)
 		r.defaultAuto(f, "exact where it takes a minute or at most twice as long as flow, and up to --exact-limit where two passes of flow do not suffice; else flow")
+		f.StringVar(&startsFrom, "starts-from", "", "exact: of flows that wait for others; simulate the whole "+
+			"network first, then estimate the scenario in which they start when it found that they do")
 		group(f, "Whole-network simulation beside the estimate", func() {
 			f.BoolVar(&exact, "exact", false, "also simulate the whole network, packet by packet, and hold the estimate against it (slow)")
 			whole.declare(f)
@@ -91,7 +96,14 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 			if sampling && exact {
 				return usagef("--within does not go with --exact")
 			}
-			run, done, err := begin(ctx, e, &s, &r, args)
+			if startsFrom != "" && startsFrom != stages.WholeNetwork.String() {
+				return usagef("--starts-from %q: want exact", startsFrom)
+			}
+			open := begin
+			if startsFrom != "" {
+				open = beginFromExact
+			}
+			run, done, err := open(ctx, e, &s, &r, args)
 			if err != nil {
 				return err
 			}
@@ -170,6 +182,41 @@ func begin(ctx context.Context, e *env, s *scenarioFlags, r *runFlags,
 			}
 		}
 		return run, err
+	})
+}
+
+// beginFromExact estimates the whole network of a scenario whose flows wait for others, and opens the scenario in which
+// they start when it found that they do.
+func beginFromExact(ctx context.Context, e *env, s *scenarioFlags, r *runFlags,
+	args []string) (run *pipeline.Estimation, done func(), err error) {
+	dir, err := r.lakePath()
+	if err != nil {
+		return nil, nil, err
+	}
+	sc, err := s.load(dir, args)
+	if err != nil {
+		return nil, nil, err
+	}
+	run, done, err = r.open(e, func(dir string, _ pipeline.Variant, o pipeline.Settings) (*pipeline.Estimation, error) {
+		return pipeline.Begin(ctx, dir, sc, pipeline.Variant{Estimator: stages.WholeNetwork}, o)
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer done()
+	if err := run.Estimate(ctx); err != nil {
+		return nil, nil, err
+	}
+	g, err := run.Generated()
+	if err == nil && !g.Closed() {
+		err = usagef("--starts-from: no flow of %s waits for others", run.Spec.Name)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	base := string(run.ID())
+	return r.open(e, func(dir string, v pipeline.Variant, o pipeline.Settings) (*pipeline.Estimation, error) {
+		return pipeline.Derive(ctx, dir, base, scenario.Changes{FoundStarts: true}, v, o)
 	})
 }
 

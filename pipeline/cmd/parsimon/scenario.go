@@ -55,6 +55,8 @@ func (s *scenarioFlags) declareInput(f *pflag.FlagSet) {
 	f.StringArrayVar(&s.fail, "fail", nil, "take down a cable A:B (ids or names), all cables of a SWITCH, or what is plugged into DEVICE:PORT; may be repeated")
 	f.String("window", "auto", "what a sender may have in flight: auto, the bandwidth-delay product of each path, or a "+
 		"size for all, e.g. 18KB; default: the scenario file's, or auto")
+	f.String("mtu", "", "largest payload of a packet, 1 to 9000 bytes; default: the scenario file's, or 1000")
+	f.String("only", "", "jobs of the scenario file that run, with commas between: the hosts of the others stay empty")
 	f.BoolVar(&s.allowUnreachable, "allow-unreachable", false, "count flows without a path instead of refusing them")
 	parse(f, &s.maxRejects, "string", shareOf(0, 1), "max-rejects", "1%",
 		"share of the flow file's rows that may be rejected before the run fails")
@@ -107,6 +109,8 @@ func (s *scenarioFlags) override(sc *scenario.Scenario) error {
 		}},
 		{"transport", sc.SetTransport},
 		{"window", sc.SetSenderWindow},
+		{"mtu", sc.SetMTU},
+		{"only", sc.SetOnly},
 	} {
 		if flag := s.flagSet.Lookup(o.flag); flag.Changed {
 			if err := o.set(flag.Value.String()); err != nil {
