@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -49,13 +50,22 @@ type Failure struct {
 
 // FailNamed takes down what a text names: a cable "A:B", all cables of a node "A", or what is plugged into a port
 // "DEVICE:PORT": a cable, or one member of a LAG, whose bandwidth the cable loses. Nodes are names or ids.
-func (n *Network) FailNamed(text string) ([]Failure, error) {
+func (n *Network) FailNamed(text string) (all []Failure, err error) {
 	a, b, err := n.Cable(text)
-	if err == nil {
-		return []Failure{{Ends: [2]int32{a, b}}}, n.Fail(a, b)
+	cables := [][2]int32{{a, b}}
+	id, unknown := n.find(text)
+	if err != nil && unknown == nil {
+		cables = n.cablesWhere(func(l *Link) bool { return l.Src == id })
+		if err = nil; len(cables) == 0 {
+			return nil, fmt.Errorf("%s has no cable", n.Name(id))
+		}
 	}
-	if id, unknown := n.find(text); unknown == nil {
-		return n.failNode(id)
+	if err == nil {
+		for _, c := range cables {
+			all = append(all, Failure{Ends: c})
+			err = errors.Join(err, n.Fail(c[0], c[1]))
+		}
+		return all, err
 	}
 	for i, r := range text {
 		if r != ':' {
@@ -74,27 +84,9 @@ func (n *Network) FailNamed(text string) ([]Failure, error) {
 		}
 	}
 	if !strings.Contains(text, ":") {
-		_, err = n.find(text)
+		err = unknown
 	}
 	return nil, err
-}
-
-// failNode takes all cables of a node down.
-func (n *Network) failNode(id int32) (all []Failure, err error) {
-	for i := range n.Links {
-		if l := &n.Links[i]; l.Src == id {
-			all = append(all, Failure{Ends: cableKey(l.Src, l.Dst)})
-		}
-	}
-	if len(all) == 0 {
-		return nil, fmt.Errorf("%s has no cable", n.Name(id))
-	}
-	for _, f := range all {
-		if err := n.Fail(f.Ends[0], f.Ends[1]); err != nil {
-			return nil, err
-		}
-	}
-	return all, nil
 }
 
 // failPort takes down what is plugged into a port of a node.

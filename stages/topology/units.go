@@ -31,20 +31,14 @@ const (
 // ParseSpeed reads a speed as people and cabling lists write it, in bps: 10G, 100Gbps, 25GE, 100gbase-sr4, or a plain
 // number, which is Mbps from 1,000 and bps from 10,000,000.
 func ParseSpeed(text string) (bps int64, err error) {
-	bps, _, err = ParsePlainSpeed(text)
-	return bps, err
-}
-
-// ParsePlainSpeed is ParseSpeed; mbps says that a plain number was taken as Mbps.
-func ParsePlainSpeed(text string) (bps int64, mbps bool, err error) {
 	text = strings.TrimSpace(text)
 	m := speedText.FindStringSubmatch(text)
 	if m == nil {
-		return 0, false, fmt.Errorf("is %q, want a number with a unit such as 10G or 100Gbps", text)
+		return 0, fmt.Errorf("is %q, want a number with a unit such as 10G or 100Gbps", text)
 	}
 	x, err := strconv.ParseFloat(m[1], 64)
 	if err != nil {
-		return 0, false, fmt.Errorf("is %q: %w", text, errors.Unwrap(err))
+		return 0, fmt.Errorf("is %q: %w", text, errors.Unwrap(err))
 	}
 	switch {
 	case m[2] == "" && strings.Contains(strings.ToLower(text), "base"): // 1000base-t counts in Mbps
@@ -52,25 +46,16 @@ func ParsePlainSpeed(text string) (bps int64, mbps bool, err error) {
 	case m[1] == text:
 		switch {
 		case x < leastPlainMbps:
-			return 0, false, fmt.Errorf("is %q, which has no unit: write %sM or %sG", text, text, text)
+			return 0, fmt.Errorf("is %q, which has no unit: write %sM or %sG", text, text, text)
 		case x < leastPlainBps:
-			x, mbps = x*1e6, true
+			x *= 1e6
 		}
 	}
-	switch strings.ToLower(m[2]) {
-	case "k":
-		x *= 1e3
-	case "m":
-		x *= 1e6
-	case "g":
-		x *= 1e9
-	case "t":
-		x *= 1e12
-	}
+	x *= map[string]float64{"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}[strings.ToLower(m[2])]
 	if x < 1 || x > 1<<53 {
-		return 0, false, fmt.Errorf("is %q, which is out of range", text)
+		return 0, fmt.Errorf("is %q, which is out of range", text)
 	}
-	return int64(math.Round(x)), mbps, nil
+	return int64(math.Round(x)), nil
 }
 
 // nsPerMetre is the propagation delay of copper and of fibre, at about two thirds of the speed of light.

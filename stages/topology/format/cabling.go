@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"parsimon/stages/topology"
@@ -235,12 +236,12 @@ func (r *cablingReader) speed(i int, at place) int64 {
 	if unit != "" && strings.Trim(text, "0123456789.") == "" {
 		text += unit
 	}
-	bps, mbps, err := topology.ParsePlainSpeed(text)
+	bps, err := topology.ParseSpeed(text)
 	if err != nil {
 		r.fault(at, topology.FaultFormat, "speed %v", err)
 		return unknownBps
 	}
-	if mbps {
+	if plain, notPlain := strconv.ParseFloat(text, 64); notPlain == nil && float64(bps) > plain {
 		r.count(1, "cable", "speeds: %s with a plain number, read as Mbps")
 	}
 	return bps

@@ -1,6 +1,7 @@
 package format
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -287,42 +288,34 @@ func (u unionFind) join(a, b int32) {
 	u[max(a, b)] = min(a, b)
 }
 
-// An island is a set of nodes that no cable joins to the rest. Failed cables count as cables: a
-// failure is a state, an island is a mistake in the description.
-type island struct {
-	nodes []int // indexes in the draft
-	hosts int
-}
-
 // checkIslands reports every part of the network but the one with the most hosts, or removes it.
 func (d *draft) checkIslands(o *Options) {
 	islands := d.islands()
 	if len(islands) < 2 {
 		return
 	}
-	main := 0
-	for i, s := range islands {
-		m := islands[main]
-		if s.hosts > m.hosts || s.hosts == m.hosts && len(s.nodes) > len(m.nodes) {
-			main = i
+	hosts := func(island []int) (n int) {
+		for _, i := range island {
+			if d.nodes[i].Kind == topology.KindHost {
+				n++
+			}
 		}
+		return n
 	}
+	most := slices.MaxFunc(islands, func(a, b []int) int {
+		return cmp.Or(cmp.Compare(hosts(a), hosts(b)), cmp.Compare(len(a), len(b)))
+	})
 	drop := map[int32]bool{}
-	for i, s := range islands {
+	for _, s := range islands {
 		switch {
-		case i == main:
+		case s[0] == most[0]:
 		case d.repair(o, topology.FaultIsland):
-			for _, k := range s.nodes {
-				drop[d.nodes[k].ID] = true
+			for _, i := range s {
+				drop[d.nodes[i].ID] = true
 			}
-		case len(s.nodes) == 1 && s.hosts == 1: // the checks report a host without a cable
-		default:
-			them := "them"
-			if len(s.nodes) == 1 {
-				them = "it"
-			}
-			d.fault(d.nodeAt[s.nodes[0]], topology.FaultIsland, "%s: no cable joins %s to the other %d nodes",
-				d.nameList(s.nodes), them, len(d.nodes)-len(s.nodes))
+		case len(s) > 1 || hosts(s) == 0: // the checks report a host without a cable
+			d.fault(d.nodeAt[s[0]], topology.FaultIsland, "%s: no cable joins %s to the other %d nodes", d.nameList(s),
+				map[bool]string{true: "it", false: "them"}[len(s) == 1], len(d.nodes)-len(s))
 		}
 	}
 	if len(drop) > 0 {
@@ -330,8 +323,9 @@ func (d *draft) checkIslands(o *Options) {
 	}
 }
 
-// islands returns the connected parts, in order of their first node.
-func (d *draft) islands() []island {
+// islands returns the connected parts as places in nodes, in order of their first node. Failed cables count as cables: a
+// failure is a state, an island is a mistake in the description.
+func (d *draft) islands() (list [][]int) {
 	at := make(map[int32]int32, len(d.nodes))
 	for i, v := range d.nodes {
 		at[v.ID] = int32(i)
@@ -344,7 +338,6 @@ func (d *draft) islands() []island {
 			sets.join(a, b)
 		}
 	}
-	var list []island
 	number := map[int32]int{}
 	for i, v := range d.nodes {
 		root := sets.find(at[v.ID]) // of two nodes with one id the cables are those of the last
@@ -352,12 +345,9 @@ func (d *draft) islands() []island {
 		if !known {
 			k = len(list)
 			number[root] = k
-			list = append(list, island{})
+			list = append(list, nil)
 		}
-		list[k].nodes = append(list[k].nodes, i)
-		if v.Kind == topology.KindHost {
-			list[k].hosts++
-		}
+		list[k] = append(list[k], i)
 	}
 	return list
 }
@@ -369,11 +359,7 @@ func (d *draft) nameList(nodes []int) string {
 		if i == 3 && len(nodes) > 4 {
 			return fmt.Sprintf("%s and %d more", strings.Join(names, ", "), len(nodes)-i)
 		}
-		name := d.nodes[k].Name
-		if name == "" {
-			name = fmt.Sprintf("node %d", d.nodes[k].ID)
-		}
-		names = append(names, name)
+		names = append(names, cmp.Or(d.nodes[k].Name, fmt.Sprintf("node %d", d.nodes[k].ID)))
 	}
 	return strings.Join(names, ", ")
 }

@@ -1,6 +1,7 @@
 package format
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -64,47 +65,49 @@ func (r *hpccReader) next() []string {
 
 // nodeList reads the counts and the switches, and returns the number of cables that follow.
 func (r *hpccReader) nodeList() (links int, ok bool) {
-	var counts [3]int
-	head := r.next()
-	if len(head) != 3 {
+	counts, ok := r.numbers(maxHPCCNodes, "count")
+	switch {
+	case !ok:
+		return 0, false
+	case len(counts) != 3:
 		return 0, r.bad("want the numbers of nodes, switches and links")
-	}
-	for i, f := range head {
-		n, err := strconv.Atoi(f)
-		if err != nil || n < 0 || n > maxHPCCNodes {
-			return 0, r.bad("%q is not a number of nodes, switches or links", f)
-		}
-		counts[i] = n
-	}
-	if counts[0] > 0 && counts[2] > len(r.lines) {
+	case counts[0] > 0 && counts[2] > len(r.lines):
 		return 0, r.bad("%d links are more than the file has lines", counts[2])
-	}
-	if counts[0]-counts[1] > 2*len(r.lines) {
+	case counts[0]-counts[1] > 2*len(r.lines):
 		return 0, r.bad("%d hosts are more than the file has cable ends", counts[0]-counts[1])
 	}
 	kinds := make([]string, counts[0])
 	for left := counts[1]; left > 0; {
-		fields := r.next()
-		if len(fields) == 0 || len(fields) > left {
+		ids, ok := r.numbers(len(kinds)-1, "switch")
+		if !ok {
+			return 0, false
+		}
+		if len(ids) == 0 || len(ids) > left {
 			return 0, r.bad("want the ids of %d more switches", left)
 		}
-		for _, f := range fields {
-			id, err := strconv.Atoi(f)
-			if err != nil || id < 0 || id >= len(kinds) {
-				return 0, r.bad("switch %q is not one of the nodes 0 to %d", f, len(kinds)-1)
-			}
+		for _, id := range ids {
 			kinds[id] = topology.KindSwitch
 		}
-		left -= len(fields)
+		left -= len(ids)
 	}
 	for i, kind := range kinds {
-		if kind == "" {
-			kind = topology.KindHost
-		}
+		kind = cmp.Or(kind, topology.KindHost)
 		at := place{file: r.file, line: 1, path: fmt.Sprintf("node %d", i)}
 		r.addNode(topology.Node{ID: int32(i), Kind: kind, Pod: -1, Rack: -1}, at)
 	}
 	return counts[2], true
+}
+
+// numbers reads the numbers of the next line, each from 0 to most.
+func (r *hpccReader) numbers(most int, what string) (list []int, ok bool) {
+	for _, f := range r.next() {
+		n, err := strconv.Atoi(f)
+		if err != nil || n < 0 || n > most {
+			return nil, r.bad("%s %q: want a number from 0 to %d", what, f, most)
+		}
+		list = append(list, n)
+	}
+	return list, true
 }
 
 // cable reads a line of a cable; false where there is none.
