@@ -1,6 +1,7 @@
 package format
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -53,7 +54,7 @@ type device struct {
 //	unifyNames   one spelling for each device
 //	group        sightings of the same two ports are one cable
 //	findStyle    is every cable to be listed from both ends?
-//	cables       check the reports and the ports of each cable, settle speed and delay,
+//	settle       check the reports and the ports of each cable, settle speed and delay,
 //	             join the members of link aggregation groups
 //	build        find hosts, roles, racks, pods and ids; fill the draft
 type sightings struct {
@@ -67,18 +68,14 @@ type sightings struct {
 	foldCase bool
 }
 
-// A cableGroup is one cable: the sightings of the same two ends.
-type cableGroup struct {
-	ends       [2]end
-	sightings  []int // indexes in sightings.list; the first defines the cable's direction
-	sharedPort bool  // another cable has one of its ports
-}
+// A cable is the sightings of the same two ends, and what they come to.
+type cable struct {
+	seen       []*sighting // the first defines the direction
+	sharedPort bool        // another cable has one of its ports
 
-// A namedCable is a cable whose ends are devices.
-type namedCable struct {
 	a, b    end
 	bps     int64 // 0: unknown, which is a fault
-	delayNS int64
+	delayNS int64 // -1: not stated
 	failed  bool
 	at      place
 
@@ -88,12 +85,13 @@ type namedCable struct {
 
 // assemble turns sightings into the nodes and cables of a draft.
 func (s *sightings) assemble(d *draft, o *Options) {
-	a := &assembler{sightings: s, d: d, o: o, ports: map[end]int{}, usedRules: make([]bool, len(o.Speeds))}
+	a := &assembler{sightings: s, d: d, o: o, ports: map[end]*cable{}, usedRules: make([]bool, len(o.Speeds))}
 	a.exclude()
 	a.unifyNames()
 	a.group()
 	a.findStyle()
-	a.build(a.cables())
+	a.settle()
+	a.build()
 }
 
 // An assembler holds what assemble has found so far.
@@ -101,10 +99,10 @@ type assembler struct {
 	*sightings
 	d         *draft
 	o         *Options
-	groups    []cableGroup
-	bothEnds  bool        // every cable is to be listed from both ends
-	ports     map[end]int // by port: the first group that ends there
-	usedRules []bool      // by speed rule
+	cables    []*cable
+	bothEnds  bool           // every cable is to be listed from both ends
+	ports     map[end]*cable // by port: the first cable that ends there
+	usedRules []bool         // by speed rule
 	// Link aggregation groups, the cables in them, and the first.
 	lags, members int
 	firstLAG      string
@@ -171,7 +169,7 @@ func (s *assembler) unifyNames() {
 
 // group collects the sightings of each cable, in order of its first sighting, without self-loops.
 func (s *assembler) group() {
-	known := make(map[[2]end]int, len(s.list))
+	known := make(map[[2]end]*cable, len(s.list))
 	for i := range s.list {
 		v := &s.list[i]
 		if v.a.device == v.b.device {
@@ -180,54 +178,52 @@ func (s *assembler) group() {
 			}
 			continue
 		}
-		key := v.ends()
-		g, again := known[key]
-		if !again {
-			g = len(s.groups)
-			known[key] = g
-			s.groups = append(s.groups, cableGroup{ends: key})
+		c := known[v.ends()]
+		if c == nil {
+			c = &cable{a: v.a, b: v.b, delayNS: -1, at: v.at}
+			known[v.ends()] = c
+			s.cables = append(s.cables, c)
 		}
-		s.groups[g].sightings = append(s.groups[g].sightings, i)
+		c.seen = append(c.seen, v)
 	}
 }
 
 // findStyle decides whether cables are to be listed from both ends. Where the format does not say,
 // the list does: they are if at least half of its cables are.
 func (s *assembler) findStyle() {
-	if s.reports != nil {
-		s.bothEnds = true
+	if s.bothEnds = s.reports != nil; s.bothEnds {
 		return
 	}
 	twice := 0
-	for _, g := range s.groups {
-		first := s.list[g.sightings[0]].a
-		if slices.ContainsFunc(g.sightings, func(i int) bool { return s.list[i].a != first }) {
+	for _, c := range s.cables {
+		if slices.ContainsFunc(c.seen, func(v *sighting) bool { return v.a != c.a }) {
 			twice++
 		}
 	}
-	if s.bothEnds = twice > 0 && 2*twice >= len(s.groups); s.bothEnds {
-		s.d.note("cables: listed from both ends (%d of %d)", twice, len(s.groups))
+	if s.bothEnds = twice > 0 && 2*twice >= len(s.cables); s.bothEnds {
+		s.d.note("cables: listed from both ends (%d of %d)", twice, len(s.cables))
 	}
 }
 
-// cables checks the groups and makes one cable of each, or of those that are parallel.
-func (s *assembler) cables() (cables []namedCable) {
-	for i := range s.groups {
-		s.checkReports(&s.groups[i])
-		s.checkPorts(i)
+// settle checks the cables and settles what they are. Those that are parallel become one.
+func (s *assembler) settle() {
+	for _, c := range s.cables {
+		s.checkReports(c)
+		s.checkPorts(c)
 	}
-	parallel := map[[2]string]int{}
-	for i := range s.groups {
-		g := &s.groups[i]
-		c := s.resolve(g)
-		pair := [2]string{g.ends[0].device, g.ends[1].device}
-		if k, again := parallel[pair]; !again {
-			parallel[pair] = len(cables)
-			cables = append(cables, c)
-		} else if !s.mergeParallel(&cables[k], c, g) {
+	parallel := map[[2]string]*cable{}
+	s.cables = slices.DeleteFunc(s.cables, func(c *cable) bool {
+		s.resolve(c)
+		ends := c.seen[0].ends()
+		pair := [2]string{ends[0].device, ends[1].device}
+		into := parallel[pair]
+		if into == nil {
+			parallel[pair] = c
+		} else if !s.mergeParallel(into, c) {
 			s.d.unmerged++
 		}
-	}
+		return into != nil
+	})
 	for i, used := range s.usedRules {
 		if !used {
 			s.d.note("speeds: rule %s applies to no cable", s.o.Speeds[i])
@@ -237,19 +233,16 @@ func (s *assembler) cables() (cables []namedCable) {
 		s.d.note("lag: %s of %d parallel cables, each one link of the summed bandwidth (%s)",
 			topology.Count(s.lags, "link aggregation group"), s.members, s.firstLAG)
 	}
-	return cables
 }
 
 // checkReports finds cables that are listed too often or, where both ends should list them, by one
 // end only.
-func (s *assembler) checkReports(g *cableGroup) {
-	first := s.list[g.sightings[0]]
-	seen := map[end]place{first.a: first.at}
-	for _, i := range g.sightings[1:] {
-		v := s.list[i]
+func (s *assembler) checkReports(c *cable) {
+	seen := map[end]place{c.a: c.at}
+	for _, v := range c.seen[1:] {
 		from := v.a
 		if !s.bothEnds {
-			from = first.a
+			from = c.a
 		}
 		at, again := seen[from]
 		if !again {
@@ -257,9 +250,9 @@ func (s *assembler) checkReports(g *cableGroup) {
 			continue
 		}
 		switch {
-		case s.sums(g) || contradict(first, v): // resolve adds the bandwidth, or reports the contradiction
+		case s.sums(c) || contradict(c.seen[0], v): // resolve adds the bandwidth, or reports the contradiction
 		case s.d.repair(s.o, topology.FaultDoubled):
-		case first.a.port == "" && first.b.port == "":
+		case c.a.port == "" && c.b.port == "":
 			s.d.fault(v.at, topology.FaultDoubled,
 				"%s – %s is listed before (%s), and without ports it is unknown whether these are two cables: "+
 					"--repair doubled makes it one, --repair parallel one of the summed bandwidth", v.a, v.b, at.from(v.at))
@@ -267,81 +260,68 @@ func (s *assembler) checkReports(g *cableGroup) {
 			s.d.fault(v.at, topology.FaultDoubled, "%s – %s is listed before (%s)", v.a, v.b, at.from(v.at))
 		}
 	}
-	if !s.bothEnds || len(seen) > 1 {
-		return
-	}
-	other := first.b
-	if s.reports != nil && !s.reports(other.device) {
-		return
-	}
-	if !s.d.repair(s.o, topology.FaultOneSided) {
-		s.d.fault(first.at, topology.FaultOneSided, "%s reports a cable to %s, which does not report it", first.a, other)
+	twice := len(seen) > 1
+	if s.bothEnds && !twice && (s.reports == nil || s.reports(c.b.device)) && !s.d.repair(s.o, topology.FaultOneSided) {
+		s.d.fault(c.at, topology.FaultOneSided, "%s reports a cable to %s, which does not report it", c.a, c.b)
 	}
 }
 
 // sums reports whether repeated listings of a cable without ports count as parallel cables.
-func (s *assembler) sums(g *cableGroup) bool {
-	return g.ends[0].port == "" && g.ends[1].port == "" && slices.Contains(s.o.Repair, topology.FaultParallel) &&
+func (s *assembler) sums(c *cable) bool {
+	return c.a.port == "" && c.b.port == "" && slices.Contains(s.o.Repair, topology.FaultParallel) &&
 		!slices.Contains(s.o.Repair, topology.FaultDoubled)
 }
 
 // contradict reports whether two sightings of a cable state different speeds or delays.
-func contradict(a, b sighting) bool {
+func contradict(a, b *sighting) bool {
 	return a.bps != b.bps && a.bps > 0 && b.bps > 0 || a.delayNS != b.delayNS && a.delayNS >= 0 && b.delayNS >= 0
 }
 
 // checkPorts finds ports that several cables end at.
-func (s *assembler) checkPorts(number int) {
-	g := &s.groups[number]
-	first := s.list[g.sightings[0]]
-	for _, e := range g.ends {
-		if e.port == "" {
+func (s *assembler) checkPorts(c *cable) {
+	for _, e := range c.seen[0].ends() {
+		before := s.ports[e]
+		switch {
+		case e.port == "":
+			continue
+		case before == nil:
+			s.ports[e] = c
 			continue
 		}
-		k, taken := s.ports[e]
-		if !taken {
-			s.ports[e] = number
-			continue
-		}
-		before := &s.groups[k]
-		before.sharedPort, g.sharedPort = true, true
-		other := before.ends[0]
+		before.sharedPort, c.sharedPort = true, true
+		other := before.a
 		if other == e {
-			other = before.ends[1]
+			other = before.b
 		}
 		if !s.d.repair(s.o, topology.FaultSharedPort) {
-			s.d.fault(first.at, topology.FaultSharedPort, "port %s is cabled to %s as well (%s)",
-				e, other, s.list[before.sightings[0]].at.from(first.at))
+			s.d.fault(c.at, topology.FaultSharedPort, "port %s is cabled to %s as well (%s)", e, other, before.at.from(c.at))
 		}
 	}
 }
 
 // resolve settles the speed and the delay of a cable.
-func (s *assembler) resolve(g *cableGroup) namedCable {
-	first := s.list[g.sightings[0]]
-	c := namedCable{a: first.a, b: first.b, delayNS: -1, at: first.at}
-	sum := s.sums(g)
-	for _, i := range g.sightings {
-		v := s.list[i]
+func (s *assembler) resolve(c *cable) {
+	sum := s.sums(c)
+	for _, v := range c.seen {
 		c.failed = c.failed || v.down
 		switch {
 		case v.bps == 0 || v.bps == c.bps && !sum:
 		case c.bps == 0:
 			c.bps = v.bps
-		case sum && v.a == first.a:
+		case sum && v.a == c.a:
 			c.bps += v.bps
 			s.d.repair(s.o, topology.FaultParallel)
 		case sum:
 		default:
 			if !s.d.repair(s.o, topology.FaultContradictory) {
 				s.d.fault(v.at, topology.FaultContradictory, "%s – %s has %s here and %s before (%s)",
-					v.a, v.b, topology.FormatBps(v.bps), topology.FormatBps(c.bps), first.at.from(v.at))
+					v.a, v.b, topology.FormatBps(v.bps), topology.FormatBps(c.bps), c.at.from(v.at))
 			}
 			c.bps = min(c.bps, v.bps)
 		}
 		if v.delayNS >= 0 && c.delayNS >= 0 && v.delayNS != c.delayNS && !s.d.repair(s.o, topology.FaultContradictory) {
 			s.d.fault(v.at, topology.FaultContradictory, "%s – %s has a delay of %d ns here and %d ns before (%s)",
-				v.a, v.b, v.delayNS, c.delayNS, first.at.from(v.at))
+				v.a, v.b, v.delayNS, c.delayNS, c.at.from(v.at))
 		}
 		c.delayNS = max(c.delayNS, v.delayNS)
 	}
@@ -363,12 +343,11 @@ func (s *assembler) resolve(g *cableGroup) namedCable {
 	if c.each = c.bps; c.a.port != "" && c.b.port != "" {
 		c.members = topology.Ports{A: []string{c.a.port}, B: []string{c.b.port}}
 	}
-	return c
 }
 
 // applyRules gives a cable without a speed that of the first rule that matches, else what its ports' names say, else
 // the default. It returns a note that counts such cables; empty where the file has the speed, or nothing says it.
-func (c *namedCable) applyRules(o *Options, usedRules []bool) (said string) {
+func (c *cable) applyRules(o *Options, usedRules []bool) (said string) {
 	if c.bps > 0 {
 		return ""
 	}
@@ -422,18 +401,15 @@ func portSpeed(name string) int64 {
 
 // mergeParallel adds a cable to an earlier one between the same devices: the members of a LAG, with ports of their own
 // and one speed, and other parallel cables where the options allow it. Else it returns false, with a fault.
-func (s *assembler) mergeParallel(into *namedCable, c namedCable, g *cableGroup) bool {
-	lag := len(into.members.A) > 0 && len(c.members.A) > 0 && into.each == c.each && c.each > 0 && !g.sharedPort
-	switch {
+func (s *assembler) mergeParallel(into, c *cable) bool {
+	switch lag := len(into.members.A) > 0 && len(c.members.A) > 0 && into.each == c.each && c.each > 0 && !c.sharedPort; {
 	case lag:
 		if len(into.members.A) == 1 {
 			s.lags++
 			s.members++
 		}
 		s.members++
-		if s.firstLAG == "" {
-			s.firstLAG = c.a.device + " – " + c.b.device
-		}
+		s.firstLAG = cmp.Or(s.firstLAG, c.a.device+" – "+c.b.device)
 	case !s.d.repair(s.o, topology.FaultParallel):
 		s.d.fault(c.at, topology.FaultParallel, "%s – %s: a second cable between %s and %s (the first: %s)",
 			c.a, c.b, c.a.device, c.b.device, into.at.from(c.at))
@@ -449,23 +425,22 @@ func (s *assembler) mergeParallel(into *namedCable, c namedCable, g *cableGroup)
 		into.bps, into.failed, into.members, into.each = c.bps, false, members, c.each
 	case into.failed == c.failed:
 		into.bps += c.bps
-		if into.members.A = append(into.members.A, members.A...); into.each != c.each || len(members.A) == 0 {
+		into.members.A, into.members.B = append(into.members.A, members.A...), append(into.members.B, members.B...)
+		if into.each != c.each || len(members.A) == 0 {
 			into.members, into.each = topology.Ports{}, 0
-			break
 		}
-		into.members.B = append(into.members.B, members.B...)
 	}
 	into.delayNS = max(into.delayNS, c.delayNS)
 	return true
 }
 
 // build infers roles, racks and pods, numbers the devices, and fills the draft.
-func (s *assembler) build(cables []namedCable) {
-	p := newPlan(s.sightings, s.d, s.o, cables)
-	p.inferRoles(s.d)
-	p.inferRacks(s.d)
-	p.inferPods(s.d)
-	ids, order := p.number(s.d)
+func (s *assembler) build() {
+	p := newPlan(s)
+	p.inferRoles()
+	p.inferRacks()
+	p.inferPods()
+	ids, order := p.number()
 	for _, i := range order {
 		v := p.devices[i]
 		name := v.name
@@ -477,12 +452,10 @@ func (s *assembler) build(cables []namedCable) {
 		}
 		s.d.addNode(topology.Node{ID: ids[i], Name: name, Kind: v.kind, Pod: p.pod[i], Rack: p.rack[i]}, v.at)
 	}
-	for i, c := range cables {
+	for i, c := range s.cables {
 		a, b := ids[p.ends[i][0]], ids[p.ends[i][1]]
-		if c.bps == 0 {
-			c.bps = simkernel.MinBps // a fault already; the cable still joins its ends
-		}
-		s.d.addCable(topology.Cable{A: a, B: b, BandwidthBps: c.bps, DelayNS: c.delayNS}, c.failed, c.at)
-		s.d.cables[len(s.d.cables)-1].ports = c.members
+		bps := cmp.Or(c.bps, int64(simkernel.MinBps)) // an unknown one is a fault already; the cable still joins its ends
+		s.d.addCable(topology.Cable{A: a, B: b, BandwidthBps: bps, DelayNS: c.delayNS}, c.failed, c.at)
+		s.d.cables[i].ports = c.members
 	}
 }

@@ -208,7 +208,7 @@ func (r *cablingReader) plan(s sighting) {
 		r.leaveOut("planned cables of excluded devices")
 		return
 	}
-	c := namedCable{a: s.a, b: s.b, bps: s.bps}
+	c := cable{a: s.a, b: s.b, bps: s.bps}
 	c.applyRules(r.o, make([]bool, len(r.o.Speeds)))
 	p := PlannedCable{A: s.a.device, PortA: s.a.port, B: s.b.device, PortB: s.b.port, BandwidthBps: c.bps,
 		DelayNS: s.delayNS, File: s.at.file, Line: s.at.line}

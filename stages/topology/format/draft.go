@@ -323,8 +323,8 @@ func (d *draft) checkIslands(o *Options) {
 	}
 }
 
-// islands returns the connected parts as places in nodes, in order of their first node. Failed cables count as cables: a
-// failure is a state, an island is a mistake in the description.
+// islands returns the connected parts as places in nodes, in order of their first node. Failed cables count as cables:
+// a failure is a state, an island is a mistake in the description.
 func (d *draft) islands() (list [][]int) {
 	at := make(map[int32]int32, len(d.nodes))
 	for i, v := range d.nodes {

@@ -14,7 +14,7 @@ import (
 // A plan infers from the cables what devices are: hosts and switches, the switches' distance to the
 // hosts, racks and pods.
 type plan struct {
-	devices   []device
+	*assembler
 	ends      [][2]int32 // by cable: indexes in devices
 	adjacent  [][]int32  // by device: its neighbours
 	nics      []int      // by device: its ports that are named like those of a host; -1 where another is not
@@ -28,8 +28,8 @@ type plan struct {
 var nicName = regexp.MustCompile(`(?i)^(eth\d|en[ops]\d|em\d|p\dp\d|bond|ib\d|mlx|hca|nic|vmnic|net\d)`)
 
 // newPlan collects the devices of the cables, applies the node list, and finds the hosts.
-func newPlan(s *sightings, d *draft, o *Options, cables []namedCable) *plan {
-	p := &plan{devices: slices.Clone(s.devices)}
+func newPlan(s *assembler) *plan {
+	p := &plan{assembler: s}
 	index := make(map[string]int32, len(p.devices))
 	for i, v := range p.devices {
 		index[v.name] = int32(i)
@@ -43,13 +43,13 @@ func newPlan(s *sightings, d *draft, o *Options, cables []namedCable) *plan {
 		}
 		return i
 	}
-	for _, c := range cables {
+	for _, c := range s.cables {
 		p.ends = append(p.ends, [2]int32{of(c.a.device, c.at), of(c.b.device, c.at)})
 	}
-	listed := p.applyNodeList(d, o, index)
+	listed := p.applyNodeList(index)
 	p.adjacent, p.nics = make([][]int32, len(p.devices)), make([]int, len(p.devices))
 	for i, e := range p.ends {
-		for k, port := range [2]string{cables[i].a.port, cables[i].b.port} {
+		for k, port := range [2]string{s.cables[i].a.port, s.cables[i].b.port} {
 			p.adjacent[e[k]] = append(p.adjacent[e[k]], e[1-k])
 			if at := &p.nics[e[k]]; !nicName.MatchString(port) {
 				*at = -1
@@ -58,7 +58,7 @@ func newPlan(s *sightings, d *draft, o *Options, cables []namedCable) *plan {
 			}
 		}
 	}
-	p.findHosts(d, o, listed)
+	p.findHosts(listed)
 	p.measure()
 	return p
 }
@@ -66,9 +66,9 @@ func newPlan(s *sightings, d *draft, o *Options, cables []namedCable) *plan {
 // findHosts decides which devices are hosts: those of the node list, else those that match a
 // pattern, else those that the format calls hosts, and of the devices of which it says nothing those with
 // one cable and those that guessHosts finds.
-func (p *plan) findHosts(d *draft, o *Options, listed bool) {
+func (p *plan) findHosts(listed bool) {
 	if listed {
-		d.note("hosts: as listed in %s", o.NodeList)
+		p.d.note("hosts: as listed in %s", p.o.NodeList)
 	}
 	matched := 0
 	for i := range p.devices {
@@ -76,26 +76,26 @@ func (p *plan) findHosts(d *draft, o *Options, listed bool) {
 		switch {
 		case listed:
 			v.kind = cmp.Or(v.kind, topology.KindSwitch)
-		case len(o.HostPatterns) > 0:
-			if slices.ContainsFunc(o.HostPatterns, func(p string) bool { return topology.MatchPattern(p, v.name) }) {
+		case len(p.o.HostPatterns) > 0:
+			if slices.ContainsFunc(p.o.HostPatterns, func(p string) bool { return topology.MatchPattern(p, v.name) }) {
 				v.kind = topology.KindHost
 				matched++
 			} else if v.kind == topology.KindHost || v.kind == "" {
 				v.kind = topology.KindSwitch
 			}
 		case v.kind == topology.KindHost:
-			d.count(1, "device", "hosts: %s that the file calls hosts")
+			p.d.count(1, "device", "hosts: %s that the file calls hosts")
 		case v.kind == "" && len(p.adjacent[i]) == 1 && !named(v.name, routerWords):
 			v.kind = topology.KindHost
-			d.count(1, "device", "hosts: %s with one cable (inferred; --host-pattern or --nodes decides otherwise)")
+			p.d.count(1, "device", "hosts: %s with one cable (inferred; --host-pattern or --nodes decides otherwise)")
 		}
 	}
 	switch {
 	case listed:
-	case len(o.HostPatterns) > 0:
-		d.note("hosts: %s matching %s", topology.Count(matched, "device"), strings.Join(o.HostPatterns, ", "))
+	case len(p.o.HostPatterns) > 0:
+		p.d.note("hosts: %s matching %s", topology.Count(matched, "device"), strings.Join(p.o.HostPatterns, ", "))
 	default:
-		p.guessHosts(d)
+		p.guessHosts()
 	}
 }
 
@@ -121,7 +121,7 @@ func named(name string, words []string) bool {
 // begin alike, up to the first digit, are taken together. They are hosts if none is cabled to another of them or to a
 // host, nothing in their name says switch or router, and they are named like hosts (like the hosts with one cable, or
 // with a word that says so) or all their ports are. All others are switches.
-func (p *plan) guessHosts(d *draft) {
+func (p *plan) guessHosts() {
 	like := map[string]bool{} // stems of the hosts so far
 	groups := map[string][]int{}
 	var order []string
@@ -163,7 +163,7 @@ func (p *plan) guessHosts(d *draft) {
 		p.devices[i].kind = topology.KindHost
 	}
 	if len(guessed) > 0 {
-		d.note("hosts: %s with several cables, named or cabled like hosts, such as %s (guessed; --host-pattern or --nodes decides "+
+		p.d.note("hosts: %s with several cables, named or cabled like hosts, such as %s (guessed; --host-pattern or --nodes decides "+
 			"otherwise)", topology.Count(len(guessed), "device"), p.devices[guessed[0]].name)
 	}
 }
@@ -210,7 +210,7 @@ func (p *plan) measure() {
 // inferRoles names the switches whose role is unknown by their distance to the hosts: the nearest are
 // tor, the farthest spine, those between fabric. Switches stay without a tier where the tier's devices are
 // stated, and where their names say that they are routers.
-func (p *plan) inferRoles(d *draft) {
+func (p *plan) inferRoles() {
 	stated, inferred := map[string]bool{}, map[string]int{}
 	for _, v := range p.devices {
 		stated[v.kind] = stated[v.kind] || v.stated
@@ -244,15 +244,15 @@ func (p *plan) inferRoles(d *draft) {
 		}
 	}
 	if len(parts) > 0 {
-		d.note("roles: %s, inferred from the distance to the hosts", strings.Join(parts, ", "))
+		p.d.note("roles: %s, inferred from the distance to the hosts", strings.Join(parts, ", "))
 	}
-	d.count(untiered, "device", "roles: %s in no tier, such as "+example+": named like a router, or the tier's devices "+
+	p.d.count(untiered, "device", "roles: %s in no tier, such as "+example+": named like a router, or the tier's devices "+
 		"are stated; --nodes gives roles")
 }
 
 // number gives every device an id: its name where all names are numbers, else hosts and then
 // switches, each in natural order of their names. order is that of the ids.
-func (p *plan) number(d *draft) (ids []int32, order []int) {
+func (p *plan) number() (ids []int32, order []int) {
 	ids, order = make([]int32, len(p.devices)), p.naturalOrder()
 	p.numeric = !slices.ContainsFunc(p.devices, func(v device) bool {
 		id, err := strconv.ParseInt(v.name, 10, 32)
@@ -265,7 +265,7 @@ func (p *plan) number(d *draft) (ids []int32, order []int) {
 		}
 	}
 	if p.numeric && len(ids) > 0 {
-		d.note("ids: the devices are named by their ids")
+		p.d.note("ids: the devices are named by their ids")
 		slices.SortFunc(order, func(a, b int) int { return cmp.Compare(ids[a], ids[b]) })
 	}
 	return ids, order
@@ -289,7 +289,7 @@ func (p *plan) naturalOrder() []int {
 
 // inferRacks numbers the racks: as the node list names them, else hosts with the same neighbours
 // make a rack. A tor belongs to the rack of its hosts if they all are of one.
-func (p *plan) inferRacks(d *draft) {
+func (p *plan) inferRacks() {
 	p.rack = p.labelled(func(v *device) string { return v.rack })
 	if slices.ContainsFunc(p.rack, func(r int32) bool { return r >= 0 }) {
 		return
@@ -310,7 +310,7 @@ func (p *plan) inferRacks(d *draft) {
 		p.rack[i] = r
 	}
 	if len(numbers) > 0 {
-		d.note("racks: %d, hosts with the same neighbours (inferred)", len(numbers))
+		p.d.note("racks: %d, hosts with the same neighbours (inferred)", len(numbers))
 	}
 	for i, v := range p.devices {
 		if v.kind != topology.KindHost && p.level[i] == 1 {
@@ -336,7 +336,7 @@ func (p *plan) rackOf(i int) int32 {
 
 // inferPods numbers the pods: as the node list names them, else the parts into which a network of
 // three or more tiers falls without its top tier and what is in no tier.
-func (p *plan) inferPods(d *draft) {
+func (p *plan) inferPods() {
 	p.pod = p.labelled(func(v *device) string { return v.pod })
 	if p.top < 3 || slices.ContainsFunc(p.pod, func(r int32) bool { return r >= 0 }) {
 		return
@@ -362,7 +362,7 @@ func (p *plan) inferPods(d *draft) {
 		p.pod[i] = pod
 	}
 	if len(numbers) > 0 {
-		d.note("pods: %d, the parts below the top tier (inferred)", len(numbers))
+		p.d.note("pods: %d, the parts below the top tier (inferred)", len(numbers))
 	}
 }
 

@@ -32,7 +32,8 @@ var roleNames = map[string]string{
 
 // applyNodeList reads the list of devices that the options name into the plan, and reports whether
 // there is one.
-func (p *plan) applyNodeList(d *draft, o *Options, index map[string]int32) bool {
+func (p *plan) applyNodeList(index map[string]int32) bool {
+	d, o := p.d, p.o
 	if o.NodeList == "" {
 		return false
 	}
@@ -63,7 +64,7 @@ func (p *plan) applyNodeList(d *draft, o *Options, index map[string]int32) bool 
 			v.kind, v.stated = t.role(i)
 		}
 		if row, again := listed[v.name]; again {
-			p.checkAgain(d, o, p.devices[index[v.name]], v, t.line[row])
+			p.checkAgain(p.devices[index[v.name]], v, t.line[row])
 			continue
 		}
 		listed[v.name] = i
@@ -98,13 +99,13 @@ func (t *table) role(i int) (kind string, stated bool) {
 }
 
 // checkAgain compares a device's second row with its first.
-func (p *plan) checkAgain(d *draft, o *Options, first, again device, line int) {
+func (p *plan) checkAgain(first, again device, line int) {
 	kind, text := topology.FaultDoubled, "%s is listed before (line %d)"
 	if first.kind != again.kind || first.pod != again.pod || first.rack != again.rack {
 		kind, text = topology.FaultContradictory, "%s has another role, pod or rack here than before (line %d)"
 	}
-	if !d.repair(o, kind) {
-		d.fault(again.at, kind, text, again.name, line)
+	if !p.d.repair(p.o, kind) {
+		p.d.fault(again.at, kind, text, again.name, line)
 	}
 }
 
