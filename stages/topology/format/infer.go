@@ -163,8 +163,8 @@ func (p *plan) guessHosts() {
 		p.devices[i].kind = topology.KindHost
 	}
 	if len(guessed) > 0 {
-		p.d.note("hosts: %s with several cables, named or cabled like hosts, such as %s (guessed; --host-pattern or --nodes decides "+
-			"otherwise)", topology.Count(len(guessed), "device"), p.devices[guessed[0]].name)
+		p.d.note("hosts: %s with several cables, named or cabled like hosts, such as %s (guessed; --host-pattern or "+
+			"--nodes decides otherwise)", topology.Count(len(guessed), "device"), p.devices[guessed[0]].name)
 	}
 }
 
