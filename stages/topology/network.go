@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 )
@@ -209,40 +208,30 @@ func (n *Network) Racks() [][]int32 { return n.racks }
 
 // findRacks groups the hosts as Racks documents.
 func (n *Network) findRacks() [][]int32 {
+	near := map[int32][]int32{} // by host without a rack number
+	for i := range n.Links {
+		l := &n.Links[i]
+		if v := &n.Nodes[n.index.of(l.Src)]; v.Kind == KindHost && v.Rack < 0 {
+			near[l.Src] = append(near[l.Src], l.Dst)
+		}
+	}
 	groups := map[string][]int32{}
-	var keys []string
-	add := func(key string, host int32) {
-		if _, known := groups[key]; !known {
-			keys = append(keys, key)
-		}
-		groups[key] = append(groups[key], host)
-	}
-	unnumbered := false
+	var numbered, others []string
 	for _, h := range n.hosts {
-		v := n.Nodes[n.index.of(h)]
-		if v.Rack < 0 {
-			unnumbered = true
-		} else {
-			add(fmt.Sprintf("rack %010d", v.Rack), h)
+		keys, key := &numbered, fmt.Sprintf("rack %010d", n.Nodes[n.index.of(h)].Rack)
+		if switches := near[h]; switches != nil {
+			slices.Sort(switches)
+			keys, key = &others, fmt.Sprint(switches)
 		}
+		if groups[key] == nil {
+			*keys = append(*keys, key)
+		}
+		groups[key] = append(groups[key], h)
 	}
-	sort.Strings(keys) // numbered racks first, in order of their number
-	if unnumbered {
-		neighbours := map[int32][]int32{}
-		for _, l := range n.Links {
-			neighbours[l.Src] = append(neighbours[l.Src], l.Dst)
-		}
-		for _, h := range n.hosts {
-			if v := n.Nodes[n.index.of(h)]; v.Rack < 0 {
-				s := neighbours[h]
-				slices.Sort(s)
-				add(fmt.Sprint(s), h)
-			}
-		}
-	}
-	racks := make([][]int32, len(keys))
-	for i, k := range keys {
-		racks[i] = groups[k]
+	slices.Sort(numbered)
+	racks := make([][]int32, 0, len(groups))
+	for _, key := range append(numbered, others...) {
+		racks = append(racks, groups[key])
 	}
 	return racks
 }

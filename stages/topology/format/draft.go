@@ -77,11 +77,6 @@ func joinFaults(faults []Fault) error {
 	return errors.Join(errs...)
 }
 
-// syntaxFault is the fault of a file that cannot be parsed.
-func syntaxFault(file string, line int, format string, args ...any) *Fault {
-	return &Fault{File: file, Line: line, Text: fmt.Sprintf(format, args...), Kind: topology.FaultFormat}
-}
-
 // A draft is a network as a file describes it, before it is checked.
 type draft struct {
 	nodes    []topology.Node
@@ -125,6 +120,11 @@ func (d *draft) fault(at place, kind topology.FaultKind, format string, args ...
 		text = at.path + ": " + text
 	}
 	d.faults = append(d.faults, Fault{File: at.file, Line: at.line, Text: text, Kind: kind})
+}
+
+// syntax is the fault of a file that cannot be parsed.
+func (d *draft) syntax(file string, line int, format string, args ...any) {
+	d.fault(place{file: file, line: line}, topology.FaultFormat, format, args...)
 }
 
 // repair reports whether the options repair faults of this kind, and counts the repair.
@@ -288,6 +288,18 @@ func (u unionFind) join(a, b int32) {
 	u[max(a, b)] = min(a, b)
 }
 
+// A numbering numbers values in order of their first occurrence.
+type numbering[K comparable] map[K]int32
+
+func (m numbering[K]) of(key K) int32 {
+	n, known := m[key]
+	if !known {
+		n = int32(len(m))
+		m[key] = n
+	}
+	return n
+}
+
 // checkIslands reports every part of the network but the one with the most hosts, or removes it.
 func (d *draft) checkIslands(o *Options) {
 	islands := d.islands()
@@ -338,13 +350,10 @@ func (d *draft) islands() (list [][]int) {
 			sets.join(a, b)
 		}
 	}
-	number := map[int32]int{}
+	number := numbering[int32]{}
 	for i, v := range d.nodes {
-		root := sets.find(at[v.ID]) // of two nodes with one id the cables are those of the last
-		k, known := number[root]
-		if !known {
-			k = len(list)
-			number[root] = k
+		k := number.of(sets.find(at[v.ID])) // of two nodes with one id the cables are those of the last
+		if int(k) == len(list) {
 			list = append(list, nil)
 		}
 		list[k] = append(list[k], i)

@@ -294,20 +294,14 @@ func (p *plan) inferRacks() {
 	if slices.ContainsFunc(p.rack, func(r int32) bool { return r >= 0 }) {
 		return
 	}
-	numbers := map[string]int32{}
+	numbers := numbering[string]{}
 	for _, i := range p.naturalOrder() {
 		if p.devices[i].kind != topology.KindHost {
 			break
 		}
 		near := slices.Clone(p.adjacent[i])
 		slices.Sort(near)
-		key := fmt.Sprint(near)
-		r, known := numbers[key]
-		if !known {
-			r = int32(len(numbers))
-			numbers[key] = r
-		}
-		p.rack[i] = r
+		p.rack[i] = numbers.of(fmt.Sprint(near))
 	}
 	if len(numbers) > 0 {
 		p.d.note("racks: %d, hosts with the same neighbours (inferred)", len(numbers))
@@ -348,18 +342,11 @@ func (p *plan) inferPods() {
 			sets.join(e[0], e[1])
 		}
 	}
-	numbers := map[int32]int32{}
+	numbers := numbering[int32]{}
 	for _, i := range p.naturalOrder() {
-		if !below(int32(i)) {
-			continue
+		if below(int32(i)) {
+			p.pod[i] = numbers.of(sets.find(int32(i)))
 		}
-		root := sets.find(int32(i))
-		pod, known := numbers[root]
-		if !known {
-			pod = int32(len(numbers))
-			numbers[root] = pod
-		}
-		p.pod[i] = pod
 	}
 	if len(numbers) > 0 {
 		p.d.note("pods: %d, the parts below the top tier (inferred)", len(numbers))

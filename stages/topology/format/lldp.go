@@ -21,8 +21,8 @@ func (r *sonicReader) lldpJSON(file string, data []byte) {
 	}
 	ports := top.Of("lldp").Of("interface")
 	if ports.Value == nil {
-		r.faults = append(r.faults, *syntaxFault(file, 1, "lldp.interface is missing: no neighbour was found, or this is "+
-			"not lldpctl -f json"))
+		r.syntax(file, 1, "lldp.interface is missing: no neighbour was found, or this is "+
+			"not lldpctl -f json")
 	}
 	for _, object := range listOrOne(ports.Value) {
 		for i, local := range object.Keys {
@@ -159,7 +159,7 @@ func (r *sonicReader) lldpText(file string, data []byte) {
 	}
 	flush()
 	if found == 0 {
-		r.faults = append(r.faults, *syntaxFault(file, 1, "lists no neighbour: want the output of show lldp table or "+
-			"show lldp neighbors"))
+		r.syntax(file, 1, "lists no neighbour: want the output of show lldp table or "+
+			"show lldp neighbors")
 	}
 }

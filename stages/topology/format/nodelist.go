@@ -1,6 +1,7 @@
 package format
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -39,7 +40,7 @@ func (p *plan) applyNodeList(index map[string]int32) bool {
 	}
 	data, err := topology.ReadFile(o.NodeList)
 	if err != nil {
-		d.faults = append(d.faults, *syntaxFault(o.NodeList, 0, "%v", err))
+		d.syntax(o.NodeList, 0, "%v", err)
 		return true
 	}
 	t := openTable(d, o.NodeList, data, listDevice, listRole, listPod, listRack)
@@ -90,7 +91,7 @@ func (t *table) role(i int) (kind string, stated bool) {
 	text := t.cell(i, listRole)
 	kind, known := roleNames[strings.ToLower(strings.ReplaceAll(text, " ", "-"))]
 	if text != "" && !known {
-		t.fault(t.place(i), topology.FaultRole, "role %q is unknown (%s)", text, strings.Join(sortedKeys(roleNames), ", "))
+		t.fault(t.place(i), topology.FaultRole, "role %q is unknown (%s)", text, strings.Join(slices.Sorted(maps.Keys(roleNames)), ", "))
 	}
 	if kind == "" {
 		return topology.KindSwitch, false
@@ -107,13 +108,4 @@ func (p *plan) checkAgain(first, again device, line int) {
 	if !p.d.repair(p.o, kind) {
 		p.d.fault(again.at, kind, text, again.name, line)
 	}
-}
-
-// sortedKeys lists the keys of a map in order.
-func sortedKeys[V any](m map[string]V) (keys []string) {
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -93,7 +93,7 @@ func readSONiC(s *source, o *Options) (*draft, error) {
 		case extension(file) == ".json":
 			r.config(file, data)
 		case len(s.files) == 1:
-			r.faults = append(r.faults, *syntaxFault(file, 1, "minigraph.xml is not read: %s", sonicConvert))
+			r.syntax(file, 1, "minigraph.xml is not read: %s", sonicConvert)
 		default:
 			r.count(1, "file", "files: %s without neighbours not read")
 		}

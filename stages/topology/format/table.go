@@ -43,20 +43,14 @@ func tabular(file string) bool {
 // openTable reads a table and checks that it has the required columns, and one column of each meaning. Faulty rows are
 // faults of the draft and left out. It is nil where there is no such table.
 func openTable(d *draft, file string, data []byte, columns ...*column) *table {
-	var t *table
-	var fault *Fault
-	switch extension(file) {
-	case ".csv", ".tsv":
-		t, fault = parseCSV(d, file, data)
-	case ".json", ".jsonl":
-		t, fault = parseJSONRows(d, file, data)
-	case ".parquet":
-		t, fault = parseParquet(d, file, data)
-	default:
-		fault = syntaxFault(file, 0, "want .csv, .tsv, .jsonl or .parquet")
+	parse := map[string]func(*draft, string, []byte) *table{".csv": parseCSV, ".tsv": parseCSV, ".json": parseJSONRows,
+		".jsonl": parseJSONRows, ".parquet": parseParquet}[extension(file)]
+	if parse == nil {
+		d.syntax(file, 0, "want .csv, .tsv, .jsonl or .parquet")
+		return nil
 	}
-	if fault != nil {
-		d.faults = append(d.faults, *fault)
+	t := parse(d, file, data)
+	if t == nil {
 		return nil
 	}
 	complete := true
@@ -129,7 +123,7 @@ func separator(data []byte) rune {
 // parseCSV reads a list as spreadsheets write it: with a byte order mark, any of three separators, lines that begin
 // with # as comments, which are counted, and rows whose empty last cells are missing or surplus. A row with surplus
 // content is a fault, since its cells may be shifted.
-func parseCSV(d *draft, file string, data []byte) (*table, *Fault) {
+func parseCSV(d *draft, file string, data []byte) *table {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	d.count(bytes.Count(append([]byte("\n"), data...), []byte("\n#")), "line", "comments: %s that begin with #")
 	r := csv.NewReader(bytes.NewReader(data))
@@ -139,19 +133,20 @@ func parseCSV(d *draft, file string, data []byte) (*table, *Fault) {
 	r.FieldsPerRecord = -1
 	header, err := r.Read()
 	if errors.Is(err, io.EOF) {
-		return nil, syntaxFault(file, 1, "is empty, want a header line")
+		err = errors.New("is empty, want a header line")
 	}
 	if err != nil {
-		return nil, csvFault(file, err)
+		d.csvFault(file, err)
+		return nil
 	}
 	t := newTable(d, file, header)
 	for {
 		row, err := r.Read()
 		if errors.Is(err, io.EOF) {
-			return t, nil
+			return t
 		}
 		if err != nil {
-			d.faults = append(d.faults, *csvFault(file, err))
+			d.csvFault(file, err)
 			continue
 		}
 		line, _ := r.FieldPos(0)
@@ -171,24 +166,25 @@ func parseCSV(d *draft, file string, data []byte) (*table, *Fault) {
 }
 
 // csvFault is the fault of a row that is not CSV.
-func csvFault(file string, err error) *Fault {
+func (d *draft) csvFault(file string, err error) {
 	var bad *csv.ParseError
 	if errors.As(err, &bad) {
-		return syntaxFault(file, bad.Line, "%v (column %d)", bad.Err, bad.Column)
+		d.syntax(file, bad.Line, "%v (column %d)", bad.Err, bad.Column)
+	} else {
+		d.syntax(file, 1, "%v", err)
 	}
-	return syntaxFault(file, 1, "%v", err)
 }
 
 // parseJSONRows reads a list of objects, or one object per line. Values that are objects count by their name or display
 // (NetBox), and lists and other objects as nothing.
-func parseJSONRows(d *draft, file string, data []byte) (*table, *Fault) {
+func parseJSONRows(d *draft, file string, data []byte) *table {
 	if extension(file) == ".jsonl" {
 		lines := bytes.Split(bytes.TrimSpace(data), []byte("\n"))
 		data = slices.Concat([]byte("["), bytes.Join(lines, []byte(",\n")), []byte("]"))
 	}
-	root, bad := tree.JSON(data)
-	if bad != nil {
-		return nil, syntaxFault(file, bad.Line, "%s", bad.Text)
+	root := d.parsed(file, data, tree.JSON).Value
+	if root == nil {
+		return nil
 	}
 	var header []string
 	at := map[string]int{}
@@ -217,20 +213,24 @@ func parseJSONRows(d *draft, file string, data []byte) (*table, *Fault) {
 		}
 		t.add(cells, row.Line)
 	}
-	return t, nil
+	return t
 }
 
 // parseParquet reads all columns as text; nested columns have dotted names.
-func parseParquet(d *draft, file string, data []byte) (t *table, fault *Fault) {
+func parseParquet(d *draft, file string, data []byte) (t *table) {
+	bad := func(err any) *table {
+		d.syntax(file, 0, "is not a valid Parquet file: %v", err)
+		return nil
+	}
 	// The Parquet reader panics on some damaged files; to the user that is a damaged file.
 	defer func() {
 		if p := recover(); p != nil {
-			t, fault = nil, syntaxFault(file, 0, "is not a valid Parquet file: %v", p)
+			t = bad(p)
 		}
 	}()
 	f, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
-		return nil, syntaxFault(file, 0, "is not a valid Parquet file: %v", err)
+		return bad(err)
 	}
 	var header []string
 	for _, path := range f.Schema().Columns() {
@@ -239,10 +239,10 @@ func parseParquet(d *draft, file string, data []byte) (t *table, fault *Fault) {
 	t = newTable(d, file, header)
 	for _, group := range f.RowGroups() {
 		if err := t.addParquet(group.Rows()); err != nil {
-			return nil, syntaxFault(file, 0, "is not a valid Parquet file: %v", err)
+			return bad(err)
 		}
 	}
-	return t, nil
+	return t
 }
 
 func (t *table) addParquet(rows parquet.Rows) error {
