@@ -91,7 +91,8 @@ func (t *table) role(i int) (kind string, stated bool) {
 	text := t.cell(i, listRole)
 	kind, known := roleNames[strings.ToLower(strings.ReplaceAll(text, " ", "-"))]
 	if text != "" && !known {
-		t.fault(t.place(i), topology.FaultRole, "role %q is unknown (%s)", text, strings.Join(slices.Sorted(maps.Keys(roleNames)), ", "))
+		t.fault(t.place(i), topology.FaultRole, "role %q is unknown (%s)", text,
+			strings.Join(slices.Sorted(maps.Keys(roleNames)), ", "))
 	}
 	if kind == "" {
 		return topology.KindSwitch, false
