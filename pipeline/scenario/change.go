@@ -9,6 +9,7 @@
 package scenario
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -104,39 +105,43 @@ type CableChange struct {
 	DelayNS            int64  `json:"delay_ns"`
 }
 
+// An application makes changes to a network and to the canonical form of its scenario, step by step.
+type application struct {
+	*Changes
+	n       *topology.Network
+	planned []format.PlannedCable
+	seed    uint64
+	form    canonicalScenario
+	said    []string
+}
+
+func (a *application) say(format string, args ...any) {
+	a.said = append(a.said, fmt.Sprintf(format, args...))
+}
+
 // Apply makes the changes to a network and to the canonical form of its scenario.
 func (c *Changes) Apply(n *topology.Network, planned []format.PlannedCable, canonical []byte,
 	seed uint64) (*Applied, error) {
-	var s canonicalScenario
-	if err := json.Unmarshal(canonical, &s); err != nil {
+	a := &application{Changes: c, n: n, planned: planned, seed: seed}
+	if err := json.Unmarshal(canonical, &a.form); err != nil {
 		return nil, err
 	}
-	if s.Changes == nil {
-		s.Changes = &canonicalChanges{}
+	if a.form.Changes == nil {
+		a.form.Changes = &canonicalChanges{}
 	}
 	before := slices.Clone(n.Links)
-	a := &Applied{}
-	for _, step := range []func() ([]string, error){
-		func() ([]string, error) { return c.addCables(n, planned, &s) },
-		func() ([]string, error) { return c.failCables(n, &s, seed) },
-		func() ([]string, error) { return c.changeCables(n, s.Changes) },
-		func() ([]string, error) { return c.changeFlows(n, s.Changes) },
-	} {
-		said, err := step()
-		if err != nil {
+	for _, step := range []func() error{a.addCables, a.failCables, a.changeCables, a.changeFlows} {
+		if err := step(); err != nil {
 			return nil, err
 		}
-		a.Said = append(a.Said, said...)
 	}
 	if c.FoundStarts {
-		s.Changes.Starts = "exact"
-		a.Said = append(a.Said, "starts from exact")
+		a.form.Changes.Starts = "exact"
+		a.say("starts from exact")
 	}
-	s.settle()
-	a.Failed, a.Cables = s.Fail, changedCables(n, before)
-	var err error
-	a.Canonical, err = json.Marshal(s)
-	return a, err
+	a.form.settle()
+	form, err := json.Marshal(a.form)
+	return &Applied{form, a.said, a.form.Fail, changedCables(n, before)}, err
 }
 
 // changedCables compares a network with its links before.
@@ -175,10 +180,100 @@ func (c CableChange) String() string {
 	return c.Cable + " " + strings.Join(parts, ", ")
 }
 
+// addCables installs cables.
+func (a *application) addCables() error {
+	for _, add := range a.Add {
+		cables, err := add.cables(a.n, a.planned)
+		for _, cable := range cables {
+			if err == nil {
+				err = a.n.AddCable(cable)
+			}
+			a.say("%s added at %s", a.n.Ends(cable.A, cable.B), topology.FormatBps(cable.BandwidthBps))
+			added := [4]int64{int64(cable.A), int64(cable.B), cable.BandwidthBps, cable.DelayNS}
+			a.form.Changes.Cables = append(a.form.Changes.Cables, added)
+		}
+		if err != nil {
+			return fmt.Errorf("add-cable: %w", err)
+		}
+	}
+	return nil
+}
+
+// cables are the cables that an addition means.
+func (a CableAddition) cables(n *topology.Network, planned []format.PlannedCable) (cables []topology.Cable, err error) {
+	x, y, err := n.Pair(a.Ends)
+	if a.Ends != PlannedCables && a.BPS > 0 {
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", a.Ends, err)
+		}
+		return []topology.Cable{{A: min(x, y), B: max(x, y), BandwidthBps: a.BPS, DelayNS: a.DelayNS}}, nil
+	}
+	var list []string
+	for _, p := range planned {
+		u, v, unknown := n.Pair(p.A + ":" + p.B)
+		if unknown != nil { // a device that is planned too
+			if a.Ends == PlannedCables || a.Ends == p.A+":"+p.B {
+				return nil, fmt.Errorf("planned cable %s:%s (%s, line %d): %w", p.A, p.B, p.File, p.Line, unknown)
+			}
+			continue
+		}
+		list = append(list, p.A+":"+p.B)
+		c := topology.Cable{A: min(u, v), B: max(u, v), BandwidthBps: p.BandwidthBps, DelayNS: p.DelayNS}
+		if a.Ends != PlannedCables && (err != nil || c.A != min(x, y) || c.B != max(x, y)) {
+			continue
+		}
+		if i := slices.IndexFunc(cables, func(o topology.Cable) bool { return o.A == c.A && o.B == c.B }); i >= 0 {
+			cables[i].BandwidthBps += c.BandwidthBps // parallel ones are one cable
+			cables[i].DelayNS = max(cables[i].DelayNS, c.DelayNS)
+		} else {
+			cables = append(cables, c)
+		}
+	}
+	if len(cables) == 0 {
+		return nil, fmt.Errorf("%q is none of the planned cables of the topology (%s); give the bandwidth, %s=100Gbps", a.Ends,
+			cmp.Or(strings.Join(list, ", "), "it lists none"), a.Ends)
+	}
+	return cables, nil
+}
+
+// failCables takes down what is named, then the cables that are drawn.
+func (a *application) failCables() error {
+	for _, text := range a.Fail {
+		failures, err := a.n.FailNamed(text)
+		if err != nil {
+			return fmt.Errorf("fail: %w", err)
+		}
+		for _, f := range failures {
+			a.form.failed(f)
+		}
+		if x, y, isCable := a.n.Cable(text); isCable == nil {
+			text = a.n.Ends(x, y)
+		} else if len(failures) > 1 {
+			text += " with " + topology.Count(len(failures), "cable")
+		}
+		a.say("%s down", text)
+	}
+	if a.FailRandom == 0 {
+		return nil
+	}
+	drawn, err := a.n.DrawCables(a.FailTier, a.FailRandom, a.seed, a.Draw)
+	if err != nil {
+		return fmt.Errorf("fail: %w", err)
+	}
+	for _, cable := range drawn {
+		if err := a.n.Fail(cable[0], cable[1]); err != nil {
+			return err
+		}
+		a.form.failed(topology.Failure{Ends: cable})
+		a.say("%s down", a.n.Ends(cable[0], cable[1]))
+	}
+	return nil
+}
+
 // changeCables sets bandwidths and delays.
-func (c *Changes) changeCables(n *topology.Network, more *canonicalChanges) (said []string, err error) {
+func (a *application) changeCables() error {
 	set := func(what, selector string, to *[][3]int64, value int64, set func(a, b int32, value int64) error) error {
-		cables, err := n.Select(selector)
+		cables, err := a.n.Select(selector)
 		for _, cable := range cables {
 			if err == nil {
 				err = set(cable[0], cable[1], value)
@@ -190,39 +285,38 @@ func (c *Changes) changeCables(n *topology.Network, more *canonicalChanges) (sai
 		}
 		return nil
 	}
-	for _, change := range c.Bandwidth {
-		if err := set("bandwidth", change.Selector, &more.Bandwidth, change.BPS, n.SetBandwidth); err != nil {
-			return nil, err
+	for _, change := range a.Bandwidth {
+		if err := set("bandwidth", change.Selector, &a.form.Changes.Bandwidth, change.BPS, a.n.SetBandwidth); err != nil {
+			return err
 		}
-		said = append(said, change.Selector+" at "+topology.FormatBps(change.BPS))
+		a.say("%s at %s", change.Selector, topology.FormatBps(change.BPS))
 	}
-	for _, rule := range c.Delay {
-		if err := set("delay", rule.Selector, &more.Delays, rule.DelayNS, n.SetDelay); err != nil {
-			return nil, err
+	for _, rule := range a.Delay {
+		if err := set("delay", rule.Selector, &a.form.Changes.Delays, rule.DelayNS, a.n.SetDelay); err != nil {
+			return err
 		}
-		said = append(said, fmt.Sprintf("%s at %d ns", rule.Selector, rule.DelayNS))
+		a.say("%s at %d ns", rule.Selector, rule.DelayNS)
 	}
-	return said, nil
+	return nil
 }
 
 // changeFlows notes the changes of services and finds the racks that they move to.
-func (c *Changes) changeFlows(n *topology.Network, more *canonicalChanges) (said []string, err error) {
-	for _, name := range slices.Sorted(maps.Keys(c.Scale)) {
-		if x := c.Scale[name]; !(x >= 0 && x <= workload.MaxScale) {
-			return nil, fmt.Errorf("scale: service %q by %v: must be 0 to %d", name, x, workload.MaxScale)
+func (a *application) changeFlows() error {
+	for _, name := range slices.Sorted(maps.Keys(a.Scale)) {
+		if x := a.Scale[name]; !(x >= 0 && x <= workload.MaxScale) {
+			return fmt.Errorf("scale: service %q by %v: must be 0 to %d", name, x, workload.MaxScale)
 		}
-		said = append(said, fmt.Sprintf("%s ×%v", name, c.Scale[name]))
+		a.say("%s ×%v", name, a.Scale[name])
 	}
-	move := maps.Clone(c.Move)
-	if move == nil {
-		move = map[string][]int{}
-	}
-	for name, text := range c.MoveTo {
-		if move[name], err = n.RackList(text); err != nil {
-			return nil, fmt.Errorf("move %s: %w", name, err)
+	move := map[string][]int{}
+	maps.Copy(move, a.Move)
+	for name, text := range a.MoveTo {
+		var err error
+		if move[name], err = a.n.RackList(text); err != nil {
+			return fmt.Errorf("move %s: %w", name, err)
 		}
 	}
-	racks := n.RackNames()
+	racks := a.n.RackNames()
 	for _, name := range slices.Sorted(maps.Keys(move)) {
 		var names []string
 		for _, r := range move[name] {
@@ -230,48 +324,13 @@ func (c *Changes) changeFlows(n *topology.Network, more *canonicalChanges) (said
 				names = append(names, racks[r])
 			}
 		}
-		said = append(said, fmt.Sprintf("%s to %s", name, strings.Join(names, " ")))
+		a.say("%s to %s", name, strings.Join(names, " "))
 	}
-	if c.Move = nil; len(move) > 0 {
-		c.Move = move
+	if a.Move = nil; len(move) > 0 {
+		a.Move = move
 	}
-	if len(c.Scale)+len(c.Move) > 0 {
-		more.Flows = append(more.Flows, canonicalFlowChange{c.Scale, c.Move})
+	if len(a.Scale)+len(a.Move) > 0 {
+		a.form.Changes.Flows = append(a.form.Changes.Flows, canonicalFlowChange{a.Scale, a.Move})
 	}
-	return said, nil
-}
-
-// failCables takes down what is named, then the cables that are drawn.
-func (c *Changes) failCables(n *topology.Network, canonical *canonicalScenario,
-	seed uint64) (said []string, err error) {
-	for _, text := range c.Fail {
-		failures, err := n.FailNamed(text)
-		if err != nil {
-			return nil, fmt.Errorf("fail: %w", err)
-		}
-		for _, f := range failures {
-			canonical.failed(f)
-		}
-		what := text
-		if a, b, isCable := n.Cable(text); isCable == nil {
-			what = n.Ends(a, b)
-		} else if len(failures) > 1 {
-			what += " with " + topology.Count(len(failures), "cable")
-		}
-		said = append(said, what+" down")
-	}
-	if c.FailRandom > 0 {
-		drawn, err := n.DrawCables(c.FailTier, c.FailRandom, seed, c.Draw)
-		if err != nil {
-			return nil, fmt.Errorf("fail: %w", err)
-		}
-		for _, cable := range drawn {
-			if err := n.Fail(cable[0], cable[1]); err != nil {
-				return nil, err
-			}
-			canonical.failed(topology.Failure{Ends: cable})
-			said = append(said, n.Ends(cable[0], cable[1])+" down")
-		}
-	}
-	return said, nil
+	return nil
 }
