@@ -230,8 +230,8 @@ func (a CableAddition) cables(n *topology.Network, planned []format.PlannedCable
 		}
 	}
 	if len(cables) == 0 {
-		return nil, fmt.Errorf("%q is none of the planned cables of the topology (%s); give the bandwidth, %s=100Gbps", a.Ends,
-			cmp.Or(strings.Join(list, ", "), "it lists none"), a.Ends)
+		return nil, fmt.Errorf("%q is none of the planned cables of the topology (%s); give the bandwidth, %s=100Gbps",
+			a.Ends, cmp.Or(strings.Join(list, ", "), "it lists none"), a.Ends)
 	}
 	return cables, nil
 }
