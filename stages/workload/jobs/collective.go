@@ -44,7 +44,7 @@ var algorithms = []algorithm{
 		n := len(group)
 		return g.rounds(kind, group, after, n-1, func(r, i int) (int, int64) { return (i + r + 1) % n, part(s, n) })
 	}},
-	{"all-to-all", "direct", func(g *generator, kind string, group []int, s int64, after [][]int64) [][]int64 {
+	{"all-to-all", direct, func(g *generator, kind string, group []int, s int64, after [][]int64) [][]int64 {
 		n := len(group)
 		done := make([][]int64, n)
 		for r := range n - 1 {
@@ -53,6 +53,9 @@ var algorithms = []algorithm{
 				f := g.transfer(kind, group[i], group[to], part(s, n), after[i])
 				done[i], done[to] = append(done[i], f), append(done[to], f)
 			}
+		}
+		for i, r := range group { // one flow for the next operation to wait for
+			done[i] = []int64{g.step(r, done[i], 0)}
 		}
 		return done
 	}},
@@ -67,8 +70,12 @@ var algorithms = []algorithm{
 	}},
 }
 
-// halvingDoubling is the algorithm that needs a power of two of ranks.
-const halvingDoubling = "halving-doubling"
+// halvingDoubling is the algorithm that needs a power of two of ranks, direct the one that waits for all n² transfers.
+const (
+	halvingDoubling = "halving-doubling"
+	direct          = "direct"
+	maxDirect       = 4096
+)
 
 // ring sends a part to the next rank in each round, n-1 times or twice as often.
 func ring(times int) func(*generator, string, []int, int64, [][]int64) [][]int64 {
@@ -108,6 +115,9 @@ func (c *Collective) Check(n int) error {
 	}
 	if !slices.Contains(names, c.Algorithm) {
 		return fmt.Errorf("algorithm %q of %s, want %s", c.Algorithm, c.Kind, strings.Join(names, ", "))
+	}
+	if c.Algorithm == direct && n > maxDirect {
+		return fmt.Errorf("algorithm %s takes at most %d ranks, not %d", direct, maxDirect, n)
 	}
 	if c.Algorithm == halvingDoubling && n&(n-1) != 0 {
 		return fmt.Errorf("algorithm %s needs a power of two of ranks, not %d", halvingDoubling, n)

@@ -76,7 +76,7 @@ func (j *Job) Check() error {
 // the one before.
 func (j *Job) Generate(emit func(*Flow) error) error {
 	g := &generator{hosts: j.Hosts, emit: emit, tail: make([][]int64, len(j.Hosts))}
-	first := g.add(&Flow{Src: j.Hosts[0], Dst: j.Hosts[0], Kind: compute})
+	first := g.step(0, nil, 0)
 	all := make([]int, len(j.Hosts))
 	for rank := range all {
 		all[rank], g.tail[rank] = rank, []int64{first}
@@ -129,7 +129,11 @@ func (g *generator) compute(ranks []int, ns int64) {
 		return
 	}
 	for _, r := range ranks {
-		h := g.hosts[r]
-		g.tail[r] = []int64{g.add(&Flow{Src: h, Dst: h, Kind: compute, After: g.tail[r], DelayNS: ns})}
+		g.tail[r] = []int64{g.step(r, g.tail[r], ns)}
 	}
+}
+
+func (g *generator) step(rank int, after []int64, ns int64) int64 {
+	h := g.hosts[rank]
+	return g.add(&Flow{Src: h, Dst: h, Kind: compute, After: after, DelayNS: ns})
 }

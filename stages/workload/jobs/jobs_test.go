@@ -211,10 +211,13 @@ func TestCheck(t *testing.T) {
 		`collective "x", want all-reduce`:   {Hosts: hostList(2), Steps: steps("x", "")},
 		`algorithm "x" of broadcast, want`:  {Hosts: hostList(2), Steps: steps("broadcast", "x")},
 		"needs a power of two of ranks":     {Hosts: hostList(3), Steps: steps("all-reduce", "halving-doubling")},
+		"direct takes at most 4096 ranks":   {Hosts: hostList(5000), Steps: steps("all-to-all", "direct")},
 		"data 1 × tensor 1 × pipeline 2 is": {Hosts: hostList(3), Training: &jobs.Training{Pipeline: 2, Layers: layers}},
 		"expert 2 does not divide data 3":   {Hosts: hostList(3), Training: &jobs.Training{Data: 3, Expert: 2, Layers: layers}},
 		"3 layers, must be 1 to 100000, a":  {Hosts: hostList(2), Training: &jobs.Training{Pipeline: 2, Layers: layers}},
-		"tensor is 1":                       {Hosts: hostList(1), Training: &jobs.Training{LocalBps: 1, Layers: layers}},
+		"a micro-batch computes for 3e+06 s": {Hosts: hostList(1), Training: &jobs.Training{Layers: []jobs.Layer{
+			{Count: 3, BackwardNS: 1e15}}}},
+		"tensor is 1": {Hosts: hostList(1), Training: &jobs.Training{LocalBps: 1, Layers: layers}},
 	} {
 		if err := j.Check(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

@@ -43,10 +43,11 @@ type Layer struct {
 	ExpertBytes     int64 `json:"expert_bytes"`
 }
 
-// MaxMicroBatches and MaxLayers bound a model.
+// MaxMicroBatches, MaxLayers and maxComputeNS, of a micro-batch in one direction, bound a model.
 const (
 	MaxMicroBatches = 100_000
 	MaxLayers       = 100_000
+	maxComputeNS    = 1e15
 )
 
 func (t *Training) check(ranks int) error {
@@ -60,9 +61,13 @@ func (t *Training) check(ranks int) error {
 	if t.Data%t.Expert != 0 {
 		return fmt.Errorf("expert %d does not divide data %d", t.Expert, t.Data)
 	}
-	layers := 0
+	layers, ns := 0, 0.0
 	for _, l := range t.Layers {
 		layers += l.Count
+		ns += float64(l.Count) * float64(max(l.ForwardNS, l.BackwardNS))
+	}
+	if ns > maxComputeNS {
+		return fmt.Errorf("a micro-batch computes for %.3g s, more than %.3g", ns/1e9, maxComputeNS/1e9)
 	}
 	if layers < 1 || layers > MaxLayers || layers%t.Pipeline != 0 {
 		return fmt.Errorf("%d layers, must be 1 to %d, a multiple of pipeline %d", layers, MaxLayers, t.Pipeline)
