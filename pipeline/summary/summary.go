@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -120,11 +121,16 @@ func addQuery(ctx context.Context, a *text.Answer, e *pipeline.Estimation, db *q
 		return err
 	}
 	// Intervals and warnings have lines of their own.
-	rows = rows.Hide("scenario", "variant", "p50_lo", "p50_hi", "p90_lo", "p90_hi", "p99_lo", "p99_hi", "p999_lo",
-		"p999_hi", "warning")
-	table := a.Table(rows.Columns()...)
+	other := regexp.MustCompile(`^(scenario|variant|warning|p\d+_(lo|hi))$`)
+	table := a.Table(slices.DeleteFunc(rows.Columns(), other.MatchString)...)
 	err = rows.Each(func(row []any) error {
-		table.Add(slices.Clone(row)...)
+		var shown []any
+		for i, name := range rows.Columns() {
+			if !other.MatchString(name) {
+				shown = append(shown, row[i])
+			}
+		}
+		table.Add(shown...)
 		return nil
 	})
 	return errors.Join(err, rows.Close())

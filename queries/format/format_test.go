@@ -187,16 +187,6 @@ func TestWriteErrors(t *testing.T) {
 	}
 }
 
-func TestHide(t *testing.T) {
-	for format, want := range map[string]string{"csv": "b\n2\n", "json": "[\n{\"b\":2}\n]\n", "table": "b\n-\n2\n"} {
-		rows := answer(t, "SELECT 'one' AS a, 2 AS b, 'three' AS c")
-		var b bytes.Buffer
-		if err := rows.Hide("a", "c", "d").Write(&b, format); err != nil || b.String() != want {
-			t.Errorf("%s: %v, got %q, want %q", format, err, b.String(), want)
-		}
-	}
-}
-
 // A table shows values on one line and sends no control sequence to the terminal; data formats keep them.
 func TestEscape(t *testing.T) {
 	for text, want := range map[string]string{

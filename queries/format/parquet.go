@@ -1,9 +1,9 @@
 package format
 
 import (
-	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/big"
 	"strings"
 	"time"
@@ -19,43 +19,72 @@ const (
 	parquetGroup = 1 << 16
 )
 
-// writeParquet writes the rows as Parquet: every column optional, compressed with zstd.
+// writeParquet writes the rows as Parquet: every column optional, compressed with zstd. Schema nodes, not a Go type,
+// describe them: the writer of maps takes a zero in the first row for null (parquet-go 0.32).
 func (r *Rows) writeParquet(w io.Writer) error {
-	columns := make([]parquetColumn, len(r.columns))
-	root := parquetRoot{Group: parquet.Group{}}
+	root := parquetRoot{Group: parquet.Group{}, names: r.columns}
+	elements := make([]parquet.Node, len(r.columns))
 	for i, name := range r.columns {
-		columns[i] = newParquetColumn(r.types[i])
-		root.Group[name] = columns[i].node
-		root.names = append(root.names, name)
+		node := parquetNode(elementType(r.types[i]))
+		elements[i] = node
+		if node == nil {
+			node = parquet.String()
+		} else if elementType(r.types[i]) != r.types[i] {
+			node = parquet.List(parquet.Optional(node))
+		}
+		root.Group[name] = parquet.Optional(node)
 	}
 	out := parquet.NewGenericWriter[any](w, parquet.NewSchema("answer", root),
 		parquet.Compression(&parquet.Zstd), parquet.MaxRowsPerRowGroup(parquetGroup))
 	batch := make([]parquet.Row, 0, parquetBatch)
-	for {
-		row, err := r.Next()
-		if err != nil && !errors.Is(err, io.EOF) {
-			return err
+	flush := func() error {
+		_, err := out.WriteRows(batch)
+		batch = batch[:0]
+		return err
+	}
+	err := r.Each(func(row []any) error {
+		var values parquet.Row
+		for i, v := range row {
+			values = appendParquet(values, i, v, r.types[i], elements[i])
 		}
-		end := err != nil
-		if !end {
-			var values parquet.Row
-			for i, v := range row {
-				if values, err = columns[i].append(values, i, v); err != nil {
-					return fmt.Errorf("column %s: %w", r.columns[i], err)
-				}
-			}
-			batch = append(batch, values)
+		if batch = append(batch, values); len(batch) == parquetBatch {
+			return flush()
 		}
-		if len(batch) == parquetBatch || end {
-			if _, err := out.WriteRows(batch); err != nil {
-				return err
-			}
-			batch = batch[:0]
-		}
-		if end {
-			return out.Close()
+		return nil
+	})
+	if err == nil {
+		err = flush()
+	}
+	if err != nil {
+		return err
+	}
+	return out.Close()
+}
+
+// appendParquet adds a value of a column to a row with its Parquet levels. The definition level of a scalar
+// is 0 for null and 1 for a value; of a list 0 for null, 1 for an empty list, 2 for a null element and 3 for
+// a value. The repetition level is 1 for all elements of a list but the first. element is the parquetNode of kind or, if
+// that is a list, of its elements.
+func appendParquet(row parquet.Row, column int, v any, kind string, element parquet.Node) parquet.Row {
+	list, isList := v.([]any)
+	switch {
+	case v == nil:
+		return append(row, parquet.NullValue().Level(0, 0, column))
+	case element == nil:
+		return append(row, parquet.ValueOf(text(v, kind)).Level(0, 1, column))
+	case !isList:
+		return append(row, parquetValue(v, kind, element).Level(0, 1, column))
+	case len(list) == 0:
+		return append(row, parquet.NullValue().Level(0, 1, column))
+	}
+	for i, e := range list {
+		if e == nil {
+			row = append(row, parquet.NullValue().Level(min(i, 1), 2, column))
+		} else {
+			row = append(row, parquetValue(e, elementType(kind), element).Level(min(i, 1), 3, column))
 		}
 	}
+	return row
 }
 
 // parquetRoot is a group whose fields keep their order. parquet.Group alone sorts them by name.
@@ -77,148 +106,68 @@ func (g parquetRoot) Fields() []parquet.Field {
 	return fields
 }
 
-// parquetColumn converts the values of one column to Parquet.
-type parquetColumn struct {
-	node  parquet.Node
-	list  bool
-	value func(any) (parquet.Value, error)
+// parquetNodes are the Parquet types of DuckDB types. Others that all readers know have none: they become strings.
+var parquetNodes = map[string]parquet.Node{
+	"BOOLEAN": parquet.Leaf(parquet.BooleanType),
+	"TINYINT": parquet.Int(8), "SMALLINT": parquet.Int(16), "INTEGER": parquet.Int(32), "BIGINT": parquet.Int(64),
+	"UTINYINT": parquet.Uint(8), "USMALLINT": parquet.Uint(16), "UINTEGER": parquet.Uint(32), "UBIGINT": parquet.Uint(64),
+	"FLOAT": parquet.Leaf(parquet.FloatType), "DOUBLE": parquet.Leaf(parquet.DoubleType),
+	"HUGEINT": parquet.Leaf(parquet.DoubleType), "UHUGEINT": parquet.Leaf(parquet.DoubleType),
+	"VARCHAR": parquet.String(), "ENUM": parquet.String(), "UUID": parquet.String(),
+	"BLOB": parquet.Leaf(parquet.ByteArrayType), "DATE": parquet.Date(),
+	"TIMESTAMP":    parquet.TimestampAdjusted(parquet.Microsecond, false), // without a time zone
+	"TIMESTAMP_S":  parquet.TimestampAdjusted(parquet.Microsecond, false),
+	"TIMESTAMP_MS": parquet.TimestampAdjusted(parquet.Microsecond, false),
+	"TIMESTAMP_NS": parquet.TimestampAdjusted(parquet.Nanosecond, false),
+	"TIMESTAMPTZ":  parquet.TimestampAdjusted(parquet.Microsecond, true),
 }
 
-// newParquetColumn returns the column for a DuckDB type. Types without a Parquet form that all readers
-// know become strings.
-func newParquetColumn(kind string) parquetColumn {
-	element := elementType(kind)
-	if element != kind {
-		leaf, value := parquetLeaf(element)
-		if leaf != nil {
-			return parquetColumn{parquet.Optional(parquet.List(parquet.Optional(leaf))), true, value}
+// parquetNode is the Parquet type of a DuckDB type that is not nested; nil: none. A DECIMAL(width,scale) is a decimal if
+// it fits 64 bits, else a DOUBLE.
+func parquetNode(kind string) parquet.Node {
+	width, scale, decimal := decimalOf(kind)
+	switch {
+	case !decimal:
+		return parquetNodes[kind]
+	case width > 18:
+		return parquetNodes["DOUBLE"]
+	case width > 9:
+		return parquet.Decimal(scale, width, parquet.Int64Type)
+	}
+	return parquet.Decimal(scale, width, parquet.Int32Type)
+}
+
+// decimalOf reads DECIMAL(width,scale).
+func decimalOf(kind string) (width, scale int, ok bool) {
+	if !strings.HasPrefix(kind, "DECIMAL(") {
+		return 0, 0, false
+	}
+	n, _ := fmt.Sscanf(kind, "DECIMAL(%d,%d)", &width, &scale)
+	return width, scale, n == 2 && strings.HasSuffix(kind, ")")
+}
+
+// parquetValue converts a value of Next that is not null to one of its parquetNode.
+func parquetValue(v any, kind string, node parquet.Node) parquet.Value {
+	switch x := v.(type) {
+	case time.Time:
+		switch kind {
+		case "DATE":
+			v = int64(math.Floor(float64(x.Unix()) / (24 * 60 * 60)))
+		case "TIMESTAMP_NS":
+			v = x.UnixNano()
+		default:
+			v = x.UnixMicro()
 		}
-	} else if leaf, value := parquetLeaf(kind); leaf != nil {
-		return parquetColumn{parquet.Optional(leaf), false, value}
-	}
-	return parquetColumn{parquet.Optional(parquet.String()), false, func(v any) (parquet.Value, error) {
-		return parquet.ByteArrayValue([]byte(text(v, kind))), nil
-	}}
-}
-
-// append adds a value of the column to a row with its Parquet levels. The definition level of a scalar
-// is 0 for null and 1 for a value; of a list 0 for null, 1 for an empty list, 2 for a null element and 3 for
-// a value. The repetition level is 1 for all elements of a list but the first.
-func (c parquetColumn) append(row parquet.Row, column int, v any) (parquet.Row, error) {
-	if v == nil {
-		return append(row, parquet.NullValue().Level(0, 0, column)), nil
-	}
-	if !c.list {
-		value, err := c.value(v)
-		return append(row, value.Level(0, 1, column)), err
-	}
-	list, ok := v.([]any)
-	if !ok {
-		return row, fmt.Errorf("want a list, got %T", v)
-	}
-	if len(list) == 0 {
-		return append(row, parquet.NullValue().Level(0, 1, column)), nil
-	}
-	for i, e := range list {
-		repetition := min(i, 1)
-		if e == nil {
-			row = append(row, parquet.NullValue().Level(repetition, 2, column))
-			continue
+	case *big.Int:
+		v, _ = new(big.Float).SetInt(x).Float64()
+	case driver.Decimal:
+		if v = x.Float64(); node.Type().Kind() != parquet.Double {
+			v = x.Value.Int64()
 		}
-		value, err := c.value(e)
-		if err != nil {
-			return row, err
-		}
-		row = append(row, value.Level(repetition, 3, column))
 	}
-	return row, nil
+	value := parquet.ValueOf(v)
+	if node.Type().Kind() == parquet.Int32 {
+		return parquet.Int32Value(int32(value.Int64()))
+	}
+	return value
 }
-
-// parquetLeaf returns the Parquet type of a DuckDB type that is not nested and the conversion of its
-// values, or nil if it has none.
-func parquetLeaf(kind string) (parquet.Node, func(any) (parquet.Value, error)) {
-	switch kind {
-	case "BOOLEAN":
-		return parquet.Leaf(parquet.BooleanType), convert(parquet.BooleanValue)
-	case "TINYINT":
-		return parquet.Int(8), convert(func(v int64) parquet.Value { return parquet.Int32Value(int32(v)) })
-	case "SMALLINT":
-		return parquet.Int(16), convert(func(v int64) parquet.Value { return parquet.Int32Value(int32(v)) })
-	case "INTEGER":
-		return parquet.Int(32), convert(func(v int64) parquet.Value { return parquet.Int32Value(int32(v)) })
-	case "BIGINT":
-		return parquet.Int(64), convert(parquet.Int64Value)
-	case "UTINYINT":
-		return parquet.Uint(8), convert(func(v uint64) parquet.Value { return parquet.Int32Value(int32(v)) })
-	case "USMALLINT":
-		return parquet.Uint(16), convert(func(v uint64) parquet.Value { return parquet.Int32Value(int32(v)) })
-	case "UINTEGER":
-		return parquet.Uint(32), convert(func(v uint64) parquet.Value { return parquet.Int32Value(int32(v)) })
-	case "UBIGINT":
-		return parquet.Uint(64), convert(func(v uint64) parquet.Value { return parquet.Int64Value(int64(v)) })
-	case "FLOAT":
-		return parquet.Leaf(parquet.FloatType), convert(parquet.FloatValue)
-	case "DOUBLE":
-		return parquet.Leaf(parquet.DoubleType), convert(parquet.DoubleValue)
-	case "HUGEINT", "UHUGEINT":
-		return parquet.Leaf(parquet.DoubleType), convert(func(v *big.Int) parquet.Value {
-			f, _ := new(big.Float).SetInt(v).Float64()
-			return parquet.DoubleValue(f)
-		})
-	case "VARCHAR", "ENUM", "UUID":
-		return parquet.String(), convert(func(v string) parquet.Value { return parquet.ByteArrayValue([]byte(v)) })
-	case "BLOB":
-		return parquet.Leaf(parquet.ByteArrayType), convert(parquet.ByteArrayValue)
-	case "DATE":
-		return parquet.Date(), convert(func(v time.Time) parquet.Value {
-			const day = 24 * 60 * 60
-			return parquet.Int32Value(int32((v.Unix() - mod(v.Unix(), day)) / day))
-		})
-	case "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMPTZ":
-		instant := kind == "TIMESTAMPTZ" // the others have no time zone
-		return parquet.TimestampAdjusted(parquet.Microsecond, instant), convert(func(v time.Time) parquet.Value {
-			return parquet.Int64Value(v.UnixMicro())
-		})
-	case "TIMESTAMP_NS":
-		return parquet.TimestampAdjusted(parquet.Nanosecond, false), convert(func(v time.Time) parquet.Value {
-			return parquet.Int64Value(v.UnixNano())
-		})
-	}
-	if strings.HasPrefix(kind, "DECIMAL(") {
-		return parquetDecimal(kind)
-	}
-	return nil, nil
-}
-
-// parquetDecimal returns the Parquet type of DECIMAL(width,scale): a decimal if it fits 64 bits, else a DOUBLE.
-func parquetDecimal(kind string) (parquet.Node, func(any) (parquet.Value, error)) {
-	var width, scale int
-	if _, err := fmt.Sscanf(kind, "DECIMAL(%d,%d)", &width, &scale); err != nil || width > 18 {
-		return parquet.Leaf(parquet.DoubleType), convert(func(v driver.Decimal) parquet.Value {
-			return parquet.DoubleValue(v.Float64())
-		})
-	}
-	if width <= 9 {
-		return parquet.Decimal(scale, width, parquet.Int32Type), convert(func(v driver.Decimal) parquet.Value {
-			return parquet.Int32Value(int32(v.Value.Int64()))
-		})
-	}
-	return parquet.Decimal(scale, width, parquet.Int64Type), convert(func(v driver.Decimal) parquet.Value {
-		return parquet.Int64Value(v.Value.Int64())
-	})
-}
-
-// convert returns a conversion of values of one Go type. A value of another type is an error: the driver
-// returns all values of a column in one type.
-func convert[T any](f func(T) parquet.Value) func(any) (parquet.Value, error) {
-	return func(v any) (parquet.Value, error) {
-		t, ok := v.(T)
-		if !ok {
-			return parquet.Value{}, fmt.Errorf("want %T, got %T", t, v)
-		}
-		return f(t), nil
-	}
-}
-
-// mod returns the remainder of a / b with the sign of b.
-func mod(a, b int64) int64 { return ((a % b) + b) % b }

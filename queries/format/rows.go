@@ -1,3 +1,12 @@
+// Package format reads the answer of a DuckDB statement and writes it as an aligned table, CSV, JSON or Parquet.
+//
+//	Query ─→ Rows ─→ Next          one row, as Go values
+//	              └→ Write         table    rounded, control characters escaped, at most TableRows rows
+//	                               csv      RFC 4180; lists and structs as JSON
+//	                               json     one object per row
+//	                               parquet  typed, zstd
+//
+// CSV, JSON and Parquet answers are streamed: memory does not grow with the number of rows.
 package format
 
 import (
@@ -21,8 +30,7 @@ type Rows struct {
 	columns []string
 	types   []string
 	slots   []any // arguments of Scan: pointers to the elements of scanned
-	scanned []any // the current row, all columns
-	shown   []int // for each of columns, its index in scanned
+	scanned []any // the current row, as the driver has it
 	values  []any // the row that Next returns
 }
 
@@ -54,30 +62,12 @@ func Query(ctx context.Context, conn *sql.Conn, failed func(error) error, text s
 	r.values = make([]any, len(r.columns))
 	for i := range r.scanned {
 		r.slots = append(r.slots, &r.scanned[i])
-		r.shown = append(r.shown, i)
 	}
 	return r, nil
 }
 
-// Hide removes columns from all rows that are read or written from now on, and returns the same rows.
-// Names that are not columns are ignored.
-func (r *Rows) Hide(columns ...string) *Rows {
-	for i := len(r.columns) - 1; i >= 0; i-- {
-		if slices.Contains(columns, r.columns[i]) {
-			r.columns = slices.Delete(r.columns, i, i+1)
-			r.types = slices.Delete(r.types, i, i+1)
-			r.shown = slices.Delete(r.shown, i, i+1)
-		}
-	}
-	r.values = r.values[:len(r.columns)]
-	return r
-}
-
 // Columns returns the names of the columns. If two have the same name, the second gets the suffix _1.
 func (r *Rows) Columns() []string { return slices.Clone(r.columns) }
-
-// Types returns DuckDB's names of the columns' types, e.g. BIGINT or DOUBLE[].
-func (r *Rows) Types() []string { return slices.Clone(r.types) }
 
 // Next returns the next row, or io.EOF after the last one. The slice is valid until the next call. Its
 // values are nil, bool, int64, uint64, *big.Int, float32, float64, string, []byte, time.Time, Decimal of
@@ -92,8 +82,8 @@ func (r *Rows) Next() ([]any, error) {
 	if err := r.rows.Scan(r.slots...); err != nil {
 		return nil, err
 	}
-	for i, column := range r.shown {
-		r.values[i] = plain(r.scanned[column], r.types[i])
+	for i, v := range r.scanned {
+		r.values[i] = plain(v, r.types[i])
 	}
 	return r.values, nil
 }

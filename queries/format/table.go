@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -125,39 +127,124 @@ func cell(v any, kind string, format func(float64) string) string {
 // the points are aligned: 4 if the largest value is at most 1, 3 below 10,000, 1 below a million, else 0.
 // If all are below 0.001, each has four significant digits instead.
 func floatFormat(rows [][]any, column int) func(float64) string {
-	largest := 0.0
-	for _, row := range rows {
-		var f float64
-		switch v := row[column].(type) {
-		case float32:
-			f = float64(v)
-		case float64:
-			f = v
-		}
-		if f = math.Abs(f); !math.IsInf(f, 0) && f > largest { // false for NaN
-			largest = f
-		}
-	}
-	decimals := 0
+	largest, verb, digits := largestOf(rows, column), byte('f'), 0
 	switch {
 	case largest > 0 && largest < 0.001:
-		return func(f float64) string { return strconv.FormatFloat(f, 'g', 4, 64) }
+		verb, digits = 'g', 4
 	case largest <= 1:
-		decimals = 4
+		digits = 4
 	case largest < 10_000:
-		decimals = 3
+		digits = 3
 	case largest < 1_000_000:
-		decimals = 1
+		digits = 1
 	}
-	return func(f float64) string { return strconv.FormatFloat(f, 'f', decimals, 64) }
+	return func(f float64) string { return strconv.FormatFloat(f, verb, digits, 64) }
 }
 
 // numeric reports whether values of the type are numbers.
 func numeric(kind string) bool {
-	switch kind {
-	case "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER",
-		"UBIGINT", "UHUGEINT", "FLOAT", "DOUBLE":
-		return true
+	_, _, decimal := decimalOf(kind)
+	return decimal || kind == "FLOAT" || kind == "DOUBLE" || strings.HasSuffix(kind, "INT") ||
+		strings.HasSuffix(kind, "INTEGER")
+}
+
+// firstDateNS is the least number of ns since 1970 that is written as a date: 1973. Smaller ones are times since the
+// beginning of a workload.
+const firstDateNS = 1e17
+
+// forPeople writes the values of a column in ns, by its name, in the unit of the largest one: us, ms or s; or, where
+// they are points in time, as dates. It returns the name of the column with that unit. Other columns stay as they
+// are.
+func forPeople(name string, rows [][]any, column int) string {
+	base, isNS := strings.CutSuffix(name, "_ns")
+	largest := largestOf(rows, column)
+	switch {
+	case !isNS || largest < 1e3:
+		return name
+	case largest >= firstDateNS:
+		if !strings.HasSuffix(base, "start") {
+			return name
+		}
+		for _, row := range rows {
+			if ns, ok := row[column].(int64); ok {
+				row[column] = time.Unix(0, ns).UTC().Format("2006-01-02T15:04:05.000000Z")
+			}
+		}
+		return base
 	}
-	return strings.HasPrefix(kind, "DECIMAL(") && strings.HasSuffix(kind, ")")
+	unit, ns := "_us", 1e3
+	if largest >= 1e9 {
+		unit, ns = "_s", 1e9
+	} else if largest >= 1e6 {
+		unit, ns = "_ms", 1e6
+	}
+	for _, row := range rows {
+		if x, ok := number(row[column]); ok {
+			row[column] = x / ns
+		}
+	}
+	return base + unit
+}
+
+// largestOf is the largest number of a column without its sign.
+func largestOf(rows [][]any, column int) (largest float64) {
+	for _, row := range rows {
+		if x, ok := number(row[column]); ok {
+			largest = max(largest, math.Abs(x))
+		}
+	}
+	return largest
+}
+
+// number is a value as a finite float; ok is false for anything but whole numbers and floats.
+func number(v any) (x float64, ok bool) {
+	switch v := v.(type) {
+	case int32:
+		x = float64(v)
+	case int64:
+		x = float64(v)
+	case float32:
+		x = float64(v)
+	case float64:
+		x = v
+	default:
+		return 0, false
+	}
+	return x, !math.IsNaN(x) && !math.IsInf(x, 0)
+}
+
+// Escape returns the text with every character that could change the display of a terminal made visible:
+// control characters (C0, DEL and C1) as \n, \t, \r or \x1b, invisible format characters such as
+// the marks that reverse the direction of writing as \u202e, bytes that are not UTF-8 as \xff.
+// Values in the lake come from traces, which anybody may have written.
+func Escape(s string) string {
+	if !strings.ContainsFunc(s, hidden) {
+		return s
+	}
+	var b strings.Builder
+	for i, r := range s {
+		switch {
+		case !hidden(r), r == utf8.RuneError && strings.HasPrefix(s[i:], "\uFFFD"):
+			b.WriteRune(r)
+		case r == utf8.RuneError:
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		case r == '\r':
+			b.WriteString(`\r`)
+		case r <= 0xff:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}
+
+// hidden reports whether a character has no glyph of its own, or is RuneError, which stands for bytes that
+// are not UTF-8.
+func hidden(r rune) bool {
+	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029' || r == utf8.RuneError
 }
