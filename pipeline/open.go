@@ -88,6 +88,9 @@ func ReadOnly(model *Model, v Variant, o Settings) *Estimation {
 	return &Estimation{Model: model, Settings: o, variant: v.withDefaults(), exec: exec, existed: true}
 }
 
+// ErrUnchanged is Derive's error for changes to what is there already.
+var ErrUnchanged = errors.New("nothing would change")
+
 // Derive opens a scenario made from one that the lake holds, for an estimate from its beginning. Its flows are those of
 // the base, whose files it shares unless the changes are of flows. A cable that fails makes the same scenario, under
 // the same id, as it does for Begin.
@@ -108,7 +111,7 @@ func Derive(ctx context.Context, dir, base string, c scenario.Changes, v Variant
 	spec.Aliases = nil
 	spec.Canonical, spec.ScenarioID = applied.Canonical, lake.ScenarioID(scenario.IDOf(applied.Canonical))
 	if spec.ScenarioID == from.ID() {
-		return nil, fmt.Errorf("nothing would change in scenario %s", from.ID())
+		return nil, fmt.Errorf("scenario %s: %w", from.ID(), ErrUnchanged)
 	}
 	spec.AllowUnreachable = spec.AllowUnreachable || c.AllowUnreachable
 	if spec.Name = c.Name; spec.Name == "" {

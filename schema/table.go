@@ -19,34 +19,34 @@ const (
 
 // Column is one column of a table. Unit is empty for ids, counts, labels and ratios.
 type Column struct {
-	Name     string
-	Type     arrow.DataType
-	Nullable bool
-	Unit     string
-	Doc      string
+	Name     string         `json:"name"`
+	Type     arrow.DataType `json:"-"`
+	Nullable bool           `json:"nullable"`
+	Unit     string         `json:"unit,omitempty"`
+	Doc      string         `json:"doc"`
 }
 
 // Table is one table of a lake.
 type Table struct {
-	Name string
-	Doc  string
+	Name string `json:"name"`
+	Doc  string `json:"doc"`
 	// Grain says what one row is.
-	Grain string
+	Grain string `json:"grain"`
 	// Key columns identify a row within a scenario, and within a variant if Variant is set.
-	Key []string
+	Key []string `json:"key"`
 	// Sort is the order of the rows within one file. Empty means that the order has no meaning.
-	Sort []string
+	Sort []string `json:"sort"`
 	// Temporary is set for tables that only the stages of an estimate exchange. They have no view,
 	// and are removed when no stage needs them any more.
-	Temporary bool
+	Temporary bool `json:"-"`
 	// Published is set if a command writes the table, not a stage of an estimate.
-	Published bool
+	Published bool `json:"-"`
 	// Variant is set if the rows depend on how an estimate was made. Such a table is partitioned by
 	// variant, below scenario.
-	Variant bool
+	Variant bool `json:"-"`
 	// Scope says whether the table is partitioned by scenario, by workload, or exists for both.
-	Scope   Scope
-	Columns []Column
+	Scope   Scope    `json:"-"`
+	Columns []Column `json:"columns"`
 }
 
 // Scope says what the files of a table belong to.

@@ -3,14 +3,17 @@ package whatif
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"parsimon/pipeline"
+	"parsimon/pipeline/gate"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
+	"parsimon/pipeline/summary"
 	"parsimon/stages/topology"
 )
 
@@ -52,6 +55,11 @@ func axisError(axis string) error {
 type ParameterPlan struct {
 	Scenario string // a scenario file or the name of one that ships
 	Axes     []Axis
+	// Change is what settings change in Scenario where that is one of the lake; nil: Scenario is a file.
+	Change func(settings []scenario.Setting) (scenario.Changes, error)
+	// Until makes the sweep look for the first value of the only axis with this condition, by bisection: from one value on
+	// it must be true. nil: every value is run.
+	Until    *gate.Gate
 	FailTier string // each cable of the tier down, one at a time, as one more axis; empty: none
 	Exact    bool   // also simulate the whole network, and hold each estimate against it
 	MaxRuns  int    // refuse more combinations
@@ -62,6 +70,8 @@ type Parameters struct {
 	Name    string         `json:"sweep"`
 	Axes    []Axis         `json:"axes"`
 	Runs    []ParameterRun `json:"runs"`
+	Until   string         `json:"until,omitempty"`
+	Found   *ParameterRun  `json:"found,omitempty"` // the first run with condition Until
 	Seconds float64        `json:"seconds"`
 }
 
@@ -80,7 +90,8 @@ type ParameterRun struct {
 	Exact      []float64         `json:"exact,omitempty"` // the same percentiles of the whole-network simulation
 	Seconds    float64           `json:"seconds"`
 
-	scenario *scenario.Scenario
+	scenario *scenario.Scenario // of a file
+	changes  scenario.Changes   // of a scenario of the lake
 }
 
 // SweepParameters estimates every combination. All scenarios are checked before the first run. Runs with the same flows
@@ -89,30 +100,75 @@ type ParameterRun struct {
 func SweepParameters(ctx context.Context, plan ParameterPlan, o Settings) (*Parameters, error) {
 	began := time.Now()
 	p := &Parameters{Axes: plan.Axes}
-	if err := p.combine(plan); err != nil {
+	if err := p.combine(plan, o.Lake); err != nil {
 		return nil, err
 	}
 	p.Name = p.name(plan.Scenario)
 	donors := map[string]lake.ScenarioID{} // the first run with these flows
-	for i := range p.Runs {
-		flows, err := p.Runs[i].scenario.FlowsKey()
-		if err == nil {
+	run := func(i int) (until bool, err error) {
+		flows := ""
+		if of := p.Runs[i].scenario; of != nil {
+			flows, err = of.FlowsKey()
 			o.Donor = donors[flows]
-			err = p.run(ctx, i, plan, o)
+		}
+		if err == nil {
+			until, err = p.run(ctx, i, plan, o)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("run %d of %d (%s): %w", i+1, len(p.Runs), p.SettingsOf(i), err)
+			return false, fmt.Errorf("run %d of %d (%s): %w", i+1, len(p.Runs), p.SettingsOf(i), err)
 		}
 		donors[flows] = cmp.Or(donors[flows], lake.ScenarioID(p.Runs[i].ScenarioID))
 		line := o.Log.Info().Int("run", i+1).Int("of", len(p.Runs)).Str("settings", p.SettingsOf(i))
 		line.Float64("p99", p.Runs[i].P99).Msg("sweep")
+		return until, nil
+	}
+	if err := p.runAll(plan, run); err != nil {
+		return nil, err
 	}
 	p.Seconds = time.Since(began).Seconds()
 	return p, nil
 }
 
+// runAll does all runs or, with Until, those that find the first run with the condition.
+func (p *Parameters) runAll(plan ParameterPlan, run func(i int) (bool, error)) error {
+	if plan.Until == nil {
+		for i := range p.Runs {
+			if _, err := run(i); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	p.Until = plan.Until.Text
+	first, end := 0, len(p.Runs)
+	for first < end {
+		middle := (first + end) / 2
+		until, err := run(middle)
+		if err != nil {
+			return err
+		}
+		if until {
+			end = middle
+		} else {
+			first = middle + 1
+		}
+	}
+	if first < len(p.Runs) {
+		found := p.Runs[first]
+		p.Found = &found
+	}
+	p.Runs = slices.DeleteFunc(p.Runs, func(r ParameterRun) bool { return r.ScenarioID == "" })
+	return nil
+}
+
 // combine makes and checks the scenario of every combination.
-func (p *Parameters) combine(plan ParameterPlan) error {
+func (p *Parameters) combine(plan ParameterPlan, dir string) error {
+	switch {
+	case plan.Until != nil && (len(plan.Axes) != 1 || plan.FailTier != ""):
+		return errors.New("a search for the first value has one parameter")
+	case plan.Change != nil && plan.FailTier != "":
+		return errors.New("cables down, one at a time, are a parameter of scenario files only")
+	}
 	count := 1
 	keys := map[string]bool{"fail": plan.FailTier != ""}
 	for _, a := range plan.Axes {
@@ -135,20 +191,44 @@ func (p *Parameters) combine(plan ParameterPlan) error {
 			rest /= len(a.Values)
 		}
 		slices.Reverse(settings)
-		s, err := scenario.LoadWith(plan.Scenario, settings)
-		if err != nil {
+		if err := run.check(plan, dir, settings); err != nil {
 			return err
 		}
-		if _, err := s.ID(); err != nil {
-			return fmt.Errorf("%s: %w", s.Name, err)
-		}
-		run.scenario = s
 		p.Runs = append(p.Runs, run)
 	}
 	if plan.FailTier == "" {
 		return nil
 	}
 	return p.failEach(plan)
+}
+
+// check makes the scenario of a combination, or what it changes in one of the lake in a directory.
+func (r *ParameterRun) check(plan ParameterPlan, dir string, settings []scenario.Setting) (err error) {
+	if plan.Change != nil {
+		if r.changes, err = plan.Change(settings); err == nil {
+			_, err = pipeline.CheckChanges(dir, plan.Scenario, r.changes)
+		}
+		return err
+	}
+	if r.scenario, err = scenario.LoadWith(plan.Scenario, settings); err != nil {
+		return err
+	}
+	if _, err := r.scenario.ID(); err != nil {
+		return fmt.Errorf("%s: %w", r.scenario.Name, err)
+	}
+	return nil
+}
+
+// open opens a combination for an estimate. What changes nothing is the scenario of the lake itself.
+func (r *ParameterRun) open(ctx context.Context, plan ParameterPlan, o Settings) (*pipeline.Estimation, error) {
+	if plan.Change == nil {
+		return pipeline.Begin(ctx, o.Lake, r.scenario, o.Variant, o.Settings)
+	}
+	e, err := pipeline.Derive(ctx, o.Lake, plan.Scenario, r.changes, o.Variant, o.Settings)
+	if errors.Is(err, pipeline.ErrUnchanged) {
+		return pipeline.Resume(ctx, o.Lake, plan.Scenario, o.Variant, o.Settings)
+	}
+	return e, err
 }
 
 // name names a sweep by its scenario and its parameters, so that two sweeps of a scenario do not mix.
@@ -213,24 +293,31 @@ func (p *Parameters) SettingsOf(i int) string {
 	return strings.Join(said, ", ")
 }
 
-// run estimates one combination and publishes its row.
-func (p *Parameters) run(ctx context.Context, i int, plan ParameterPlan, o Settings) (err error) {
+// run estimates one combination and publishes its row. until says whether it has condition Until.
+func (p *Parameters) run(ctx context.Context, i int, plan ParameterPlan, o Settings) (until bool, err error) {
 	began := time.Now()
 	run := &p.Runs[i]
-	e, err := pipeline.Begin(ctx, o.Lake, run.scenario, o.Variant, o.Settings)
+	e, err := run.open(ctx, plan, o)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer e.Close()
 	if err := e.Estimate(ctx); err != nil {
-		return err
+		return false, err
 	}
 	if err := e.MakeAnswer(); err != nil {
-		return err
+		return false, err
+	}
+	if plan.Until != nil {
+		verdicts, err := summary.Judge(ctx, e, []gate.Gate{*plan.Until})
+		if verdicts == nil {
+			return false, err
+		}
+		until = verdicts[0].Failed
 	}
 	all, err := servicePercentiles(ctx, e)
 	if err != nil {
-		return err
+		return false, err
 	}
 	of := all[AllFlows]
 	run.ScenarioID, run.Variant, run.Flows = string(e.ID()), e.Variant().String(), of.Flows
@@ -238,16 +325,16 @@ func (p *Parameters) run(ctx context.Context, i int, plan ParameterPlan, o Setti
 	run.P50FCT, run.P99FCT = of.FCTMS[0], of.FCTMS[2]
 	if plan.Exact {
 		if err := e.Exact(ctx, pipeline.Exact{}); err != nil {
-			return err
+			return false, err
 		}
 		v, err := Validate(ctx, e, "", pipeline.Exact{})
 		if err != nil {
-			return err
+			return false, err
 		}
 		for _, row := range v.Rows[len(v.Rows)-len(pipeline.Quantiles):] { // all flows
 			run.Exact = append(run.Exact, row.True)
 		}
 	}
 	run.Seconds = time.Since(began).Seconds()
-	return p.publish(e, i)
+	return until, p.publish(e, i)
 }

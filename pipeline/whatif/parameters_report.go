@@ -79,6 +79,12 @@ func (p *Parameters) Text() *text.Answer {
 		}
 		table.Add(append(row, r.P50, r.P90, r.P99, r.P999, r.P50FCT, r.P99FCT, r.Seconds, r.ScenarioID)...)
 	}
+	switch {
+	case p.Found != nil:
+		a.Linef("\nthe first value with %s: %s=%s", p.Until, p.Axes[0].Key, p.Found.Settings[p.Axes[0].Key])
+	case p.Until != "":
+		a.Linef("\nno value of %s has %s", p.Axes[0].Key, p.Until)
+	}
 	a.Linef("\n%d runs in %.1f s", len(p.Runs), p.Seconds)
 	return a
 }

@@ -97,36 +97,35 @@ func groupOf(flag *pflag.Flag) string {
 func printManual(w io.Writer, c *command, f *pflag.FlagSet, all bool) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "parsimon %s: %s\n\nUsage:\n  %s\n", c.name, c.summary, usageLine(c))
+	help, byGroup, groups := strings.TrimSpace(c.help), map[string][]*pflag.Flag{}, []string{}
 	if c.first != nil && !all {
-		some := pflag.NewFlagSet(c.name, pflag.ContinueOnError)
-		some.SortFlags = false
 		for _, name := range c.first {
-			some.AddFlag(f.Lookup(name))
+			byGroup[""] = append(byGroup[""], f.Lookup(name))
 		}
-		fmt.Fprintf(&b, "\nFlags (all: parsimon %s --help-all):\n%s\n%s\n", c.name, usages(some), strings.TrimSpace(c.help))
-	} else {
-		fmt.Fprintf(&b, "\n%s\n", strings.TrimSpace(c.help))
-		printGroups(&b, f)
+		fmt.Fprintf(&b, "\nFlags (all: parsimon %s --help-all):\n%s\n%s\n", c.name, usages(byGroup[""]), help)
+		_, _ = io.WriteString(w, b.String())
+		return
+	}
+	f.VisitAll(func(flag *pflag.Flag) {
+		name := groupOf(flag)
+		if byGroup[name] == nil {
+			groups = append(groups, name)
+		}
+		byGroup[name] = append(byGroup[name], flag)
+	})
+	fmt.Fprintf(&b, "\n%s\n", help)
+	for _, name := range groups {
+		fmt.Fprintf(&b, "\n%s:\n%s", cmp.Or(name, "Flags"), usages(byGroup[name]))
 	}
 	_, _ = io.WriteString(w, b.String())
 }
 
-// printGroups writes all flags by group, those of no group first.
-func printGroups(b *strings.Builder, f *pflag.FlagSet) {
-	groups, order := map[string]*pflag.FlagSet{}, []string{}
-	f.VisitAll(func(flag *pflag.Flag) {
-		name := groupOf(flag)
-		if groups[name] == nil {
-			groups[name] = pflag.NewFlagSet(name, pflag.ContinueOnError)
-			groups[name].SortFlags = false
-			order = append(order, name)
-		}
-		groups[name].AddFlag(flag)
-	})
-	for _, name := range order {
-		fmt.Fprintf(b, "\n%s:\n%s", cmp.Or(name, "Flags"), usages(groups[name]))
-	}
-}
-
 // usages are the lines of flags.
-func usages(f *pflag.FlagSet) string { return f.FlagUsagesWrapped(100) }
+func usages(flags []*pflag.Flag) string {
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.SortFlags = false
+	for _, flag := range flags {
+		f.AddFlag(flag)
+	}
+	return f.FlagUsagesWrapped(100)
+}

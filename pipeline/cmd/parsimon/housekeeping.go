@@ -48,12 +48,14 @@ every byte of every file that should be there. Exits 5 if anything is damaged.`,
 			}
 			for _, s := range status.Scenarios {
 				if s.State == pipeline.StateDamaged {
-					return damagedf("scenario %s is damaged: run it again, and what is damaged is made again", s.ScenarioID)
+					return damagedError{fmt.Errorf("scenario %s is damaged: run it again, and what is damaged is made again",
+						s.ScenarioID)}
 				}
 			}
 			for _, s := range status.Workloads {
 				if s.State == pipeline.StateDamaged {
-					return damagedf("workload %s is damaged: ingest it again, and what is damaged is made again", s.ID)
+					return damagedError{fmt.Errorf("workload %s is damaged: ingest it again, and what is damaged is made again",
+						s.ID)}
 				}
 			}
 			return nil

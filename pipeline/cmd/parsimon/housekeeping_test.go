@@ -149,8 +149,24 @@ func TestSweepJSON(t *testing.T) {
 	if len(ids) != 4 {
 		t.Errorf("scenarios %v", ids)
 	}
-	mustFail(t, failure{exitFailed, "there is no such file", []string{"sweep",
-		sweep.Runs[0]["scenario_id"].(string), "--set", "workload.max_load=20%", "--lake", lake}})
+	id := sweep.Runs[0]["scenario_id"].(string)
+	mustFail(t, failure{exitUsage, "a scenario of the lake has the keys bandwidth.CABLES",
+		[]string{"sweep", id, "--set", "workload.max_load=20%", "--lake", lake}})
+	type search struct {
+		Runs  []map[string]any `json:"runs"`
+		Found *struct {
+			Settings map[string]string `json:"settings"`
+		} `json:"found"`
+	}
+	find := []string{"sweep", id, "--set", "scale.web=2,1.5,1", "--estimator", "independent", "--lake", lake, "-q", "--format", "json",
+		"--until"}
+	if first := parseJSON[search](t, append(find, "p99_slowdown < 1000")...); first.Found == nil ||
+		first.Found.Settings["scale.web"] != "2" || len(first.Runs) != 2 {
+		t.Errorf("the first of three values has the condition: %+v", first)
+	}
+	if none := parseJSON[search](t, append(find, "service=web p99_slowdown < 1")...); none.Found != nil || len(none.Runs) != 2 {
+		t.Errorf("no value has the condition: %+v", none)
+	}
 	metrics := filepath.Join(t.TempDir(), "sweep.prom")
 	must(t, append(args, "--metrics-file", metrics)...)
 	text, err := os.ReadFile(metrics)
@@ -162,7 +178,7 @@ func TestSweepJSON(t *testing.T) {
 	// The table of the same sweep, whose runs are complete, names the report of its slowest run.
 	table := must(t, args...)
 	_, next, found := strings.Cut(table, "Next:\n  parsimon report ")
-	id, _, _ := strings.Cut(next, " ")
+	id, _, _ = strings.Cut(next, " ")
 	if !found || !ids[id] || !strings.HasPrefix(table, "workload.max_load  workload.flows_count  ") {
 		t.Errorf("the table is\n%s", table)
 	}

@@ -92,9 +92,6 @@ type usageError struct{ error }
 // damagedError is the error of a scenario or workload whose files are damaged.
 type damagedError struct{ error }
 
-// damagedf is an error that ends with exitDamaged.
-func damagedf(format string, args ...any) error { return damagedError{fmt.Errorf(format, args...)} }
-
 // reportedError is the exit code of a child process that has reported its error.
 type reportedError int
 
@@ -182,18 +179,15 @@ func helpTopic(args []string) string {
 
 // updateViews brings the views of a command's lake up to date. err is the command's own error, which matters more.
 func updateViews(flags *pflag.FlagSet, err error) error {
-	var usage usageError
 	dir, dry := flags.Lookup("lake").Value.String(), flags.Lookup("dry-run")
-	if errors.As(err, &usage) || dir == "" || dry != nil && dry.Value.String() == "true" {
+	if errors.As(err, new(usageError)) || dir == "" || dry != nil && dry.Value.String() == "true" {
 		return err
 	}
 	l, lakeErr := lake.Open(dir, false)
-	var other *lake.VersionError
-	if err == nil && errors.As(lakeErr, &other) { // rm takes lakes of all versions
-		return nil
-	}
 	if lakeErr == nil {
 		lakeErr = catalog.Write(l)
+	} else if errors.As(lakeErr, new(*lake.VersionError)) { // rm takes lakes of all versions
+		lakeErr = nil
 	}
 	return cmp.Or(err, lakeErr)
 }
@@ -217,69 +211,70 @@ func (e *env) profiled(run func() error) (err error) {
 
 // exit reports an error and answers the exit code it stands for.
 func (e *env) exit(cmd *command, err error) int {
-	var usage usageError
 	var reported reportedError
+	if errors.As(err, &reported) {
+		return int(reported)
+	}
+	code := exitCode(err)
+	switch code {
+	case exitOK:
+	case exitInterrupt:
+		then := ""
+		if cmd.writes {
+			then = "; the same command continues where this one stopped"
+		}
+		_, _ = fmt.Fprintf(e.stderr, "parsimon: interrupted%s\n", then)
+	case exitUsage:
+		_, _ = fmt.Fprintf(e.stderr, "parsimon %s: %s\nusage: %s\n", cmd.name, text.Clean(err.Error()), usageLine(cmd))
+	default:
+		said := strings.ReplaceAll(err.Error(), "\n", "\n  ")
+		_, _ = fmt.Fprintf(e.stderr, "parsimon %s: %s\n", cmd.name, text.Clean(said))
+	}
+	return code
+}
+
+func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.As(err, &reported):
-		return int(reported)
 	case errors.Is(err, context.Canceled):
-		text := "parsimon: interrupted"
-		if cmd.writes {
-			text += "; the same command continues where this one stopped"
-		}
-		_, _ = fmt.Fprintln(e.stderr, text)
 		return exitInterrupt
-	case errors.As(err, &usage):
-		_, _ = fmt.Fprintf(e.stderr, "parsimon %s: %s\nusage: %s\n", cmd.name, text.Clean(err.Error()), usageLine(cmd))
+	case errors.As(err, new(usageError)), errors.As(err, new(*pipeline.ClosedLoopError)):
 		return exitUsage
 	case errors.Is(err, syscall.EPIPE): // the reader of our answer has enough
 		return exitOK
-	}
-	_, _ = fmt.Fprintf(e.stderr, "parsimon %s: %s\n", cmd.name, text.Clean(strings.ReplaceAll(err.Error(), "\n", "\n  ")))
-	var failed *gate.Error
-	var damage *lake.DamageError
-	var damaged damagedError
-	var closed *pipeline.ClosedLoopError
-	switch {
-	case errors.As(err, &closed):
-		return exitUsage
-	case errors.As(err, &failed):
+	case errors.As(err, new(*gate.Error)):
 		return exitGate
 	case errors.Is(err, lake.ErrBusy):
 		return exitBusy
-	case errors.As(err, &damage), errors.As(err, &damaged), errors.Is(err, queries.ErrDamaged):
+	case errors.As(err, new(*lake.DamageError)), errors.As(err, new(damagedError)), errors.Is(err, queries.ErrDamaged):
 		return exitDamaged
 	}
 	return exitFailed
 }
 
-// flags declares a command's flags.
+// flags declares a command's flags, and those of every command.
 func (e *env) flags(cmd *command) (*pflag.FlagSet, runFunc) {
 	f := pflag.NewFlagSet(cmd.name, pflag.ContinueOnError)
 	f.SetOutput(io.Discard)
 	f.Usage = func() {}
 	f.SortFlags = false
 	run := cmd.setup(e, f)
-	group(f, "Logs and metrics", func() { e.declareLogs(cmd, f) })
+	group(f, "Logs and metrics", func() {
+		if cmd.writes {
+			e.metrics.declare(f)
+		}
+		if cmd.first != nil {
+			f.BoolVar(&e.helpAll, "help-all", false, "list all flags")
+		}
+		choose(f, &e.logLevel, "log-level", "least severe log line on stderr: %s", "info", "debug", "warn", "error")
+		choose(f, &e.logFormat, "log-format", "form of log lines: %s; console is for people, auto is console on a "+
+			"terminal, else json", "auto", "json", "console")
+		f.BoolVarP(&e.quiet, "quiet", "q", false, "no progress and no log lines but warnings")
+		f.StringVar(&e.cpuProfile, "cpu-profile", "", "file for a profile of where processor time goes, for go tool "+
+			"pprof; samples carry the stage (-tagfocus)")
+	})
 	return f, run
-}
-
-// declareLogs declares the flags of every command.
-func (e *env) declareLogs(cmd *command, f *pflag.FlagSet) {
-	if cmd.writes {
-		e.metrics.declare(f)
-	}
-	if cmd.first != nil {
-		f.BoolVar(&e.helpAll, "help-all", false, "list all flags")
-	}
-	choose(f, &e.logLevel, "log-level", "least severe log line on stderr: %s", "info", "debug", "warn", "error")
-	choose(f, &e.logFormat, "log-format", "form of log lines: %s; console is for people, auto is console on a terminal, "+
-		"else json", "auto", "json", "console")
-	f.BoolVarP(&e.quiet, "quiet", "q", false, "no progress and no log lines but warnings")
-	f.StringVar(&e.cpuProfile, "cpu-profile", "", "file for a profile of where processor time goes, for go tool "+
-		"pprof; samples carry the stage (-tagfocus)")
 }
 
 // logger is where log lines go: readable on a terminal, otherwise JSON.

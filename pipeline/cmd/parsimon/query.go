@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -16,6 +15,7 @@ import (
 	"parsimon/pipeline"
 	"parsimon/pipeline/catalog"
 	"parsimon/pipeline/lake"
+	"parsimon/pipeline/text"
 	"parsimon/queries"
 	"parsimon/queries/duckdb"
 	"parsimon/queries/format"
@@ -215,17 +215,12 @@ func parseParams(params []string) (map[string]string, error) {
 
 // listQueries writes one line for each question.
 func listQueries(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	a := &text.Answer{}
 	for _, q := range queries.List() {
-		if _, err := fmt.Fprintf(t, "%s\t%s\n", q.Name, q.Question); err != nil {
-			return err
-		}
+		a.Linef("%-24s %s", q.Name, q.Question)
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, "\nparsimon query --help NAME explains one: parameters, units, SQL\n")
-	return err
+	a.Linef("\nparsimon query --help NAME explains one: parameters, units, SQL")
+	return a.Write(w, "text")
 }
 
 // helpQuery writes the page of one question.
@@ -234,12 +229,11 @@ func helpQuery(w io.Writer, name string) error {
 	if err != nil {
 		return usageError{err}
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s\n\ngrain: %s\nunits: %s\n\n", q.Name, q.Question, q.Grain, q.Units)
+	a := &text.Answer{}
+	a.Linef("%s: %s\n\ngrain: %s\nunits: %s\n", q.Name, q.Question, q.Grain, q.Units)
 	for _, p := range q.Params {
-		fmt.Fprintf(&b, "  --param %s=%s  %s\n", p.Name, p.Default, p.Doc)
+		a.Linef("  --param %s=%s  %s", p.Name, p.Default, p.Doc)
 	}
-	fmt.Fprintf(&b, "\n%s\n", strings.TrimSpace(q.SQL))
-	_, err = io.WriteString(w, b.String())
-	return err
+	a.Linef("\n%s", strings.TrimSpace(q.SQL))
+	return a.Write(w, "text")
 }

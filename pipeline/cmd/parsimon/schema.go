@@ -49,11 +49,7 @@ type schemaDoc struct {
 }
 
 type tableDoc struct {
-	Name    string      `json:"name"`
-	Doc     string      `json:"doc"`
-	Grain   string      `json:"grain"`
-	Key     []string    `json:"key"`
-	Sort    []string    `json:"sort"`
+	schema.Table
 	Views   []viewDoc   `json:"views"`
 	Columns []columnDoc `json:"columns"`
 }
@@ -65,23 +61,20 @@ type viewDoc struct {
 }
 
 type columnDoc struct {
-	Name     string `json:"name"`
-	Type     string `json:"type"`
-	Nullable bool   `json:"nullable"`
-	Unit     string `json:"unit,omitempty"`
-	Doc      string `json:"doc"`
+	schema.Column
+	Type string `json:"type"`
 }
 
 func describeSchema(tables []schema.Table) *schemaDoc {
 	d := &schemaDoc{Version: schema.Version}
 	for _, t := range tables {
-		out := tableDoc{Name: t.Name, Doc: t.Doc, Grain: t.Grain, Key: t.Key, Sort: t.Sort}
+		out := tableDoc{Table: t}
 		for _, v := range t.Views() {
 			files := t.Name + "/" + strings.Join(v.Hive, "=…/") + "=…/part-NNNNN.parquet"
 			out.Views = append(out.Views, viewDoc{v.Name, v.Hive, files})
 		}
 		for _, c := range t.Columns {
-			out.Columns = append(out.Columns, columnDoc{c.Name, c.Type.String(), c.Nullable, c.Unit, c.Doc})
+			out.Columns = append(out.Columns, columnDoc{c, c.Type.String()})
 		}
 		d.Tables = append(d.Tables, out)
 	}

@@ -10,7 +10,11 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"parsimon/pipeline"
+	"parsimon/pipeline/gate"
+	"parsimon/pipeline/lake"
 	"parsimon/pipeline/report"
+	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/text"
 	"parsimon/pipeline/whatif"
 )
@@ -27,13 +31,21 @@ a time, estimates what remains, and ranks the cables by what that does to a perc
   parsimon sweep small --lake lake --fail each:fabric-spine
   parsimon sweep small --lake lake --fail each:tor-fabric,fabric-spine --quantile 0.999 --service web
 
-With --set, BASE is a scenario file or the name of one that ships, and every combination of the given
+With --set, BASE is a scenario file or the name of one that ships (or see below), and every combination of the given
 values is estimated as a scenario of its own: any key of the file, list elements by [I], and
 --seeds N for the seeds 1 to N. --fail each:TIER adds each cable down as one more parameter. A
 transport of another kind has its default constants. All combinations are checked before the first run.
 
   parsimon sweep small --lake lake --set workload.max_load=20%,40%,60% --set transport.kind=dctcp,hpcc
   parsimon sweep small --lake lake --set topology.clos.oversubscription=1,2,4 --seeds 3 --exact
+
+BASE may also be a scenario of the lake. The keys are then the changes of what-if: bandwidth.CABLES,
+delay.CABLES, scale.SERVICE, move.SERVICE, fail and add-cable. --until finds the first value of one
+key with a condition, by bisection; from one value on the condition must be true. The smallest uplinks
+with which p99 of db is below 4:
+
+  parsimon sweep day --lake lake --set bandwidth.tor-spine=40G,100G,200G,400G \
+      --until 'service=db p99_slowdown < 4'
 
 Results go to tables sweeps (question worst_failures) and sweep_runs (question parameter_sweep). A sweep
 that was interrupted continues when it is given again.`,
@@ -52,8 +64,14 @@ that was interrupted continues when it is given again.`,
 			}
 			return tier, nil
 		}, "fail", "", "each:TIER, e.g. each:fabric-spine, or each:TIER,TIER")
-		parseEach(f, &parameters.Axes, whatif.ParseAxis, "set",
-			"key of the scenario file and its values, KEY=V,V; may be repeated: every combination is run")
+		parseEach(f, &parameters.Axes, whatif.ParseAxis, "set", "key of the scenario file, or change of the scenario of "+
+			"the lake, and its values, KEY=V,V; may be repeated: every combination is run")
+		parse(f, &parameters.Until, "string", func(text string) (*gate.Gate, error) {
+			g, err := gate.Parse(text)
+			return &g, err
+		}, "until", "", "with one --set: find the first of its values with this condition, such as 'service=db "+
+			"p99_slowdown < 4', by bisection")
+		needs(f, "set", "until")
 		intVar(f, &seeds, 0, 10_000, "seeds", "with --set: seeds 1 to N as one more parameter")
 		f.BoolVar(&parameters.Exact, "exact", false,
 			"with --set: also simulate the whole network, packet by packet, for each combination (slow)")
@@ -86,13 +104,19 @@ that was interrupted continues when it is given again.`,
 			if set {
 				parameters.Scenario, parameters.FailTier = args[0], plan.Tier
 				p, err := whatif.SweepParameters(ctx, parameters, o)
+				if errors.Is(err, scenario.ErrNoFile) && holds(o.Lake, args[0]) {
+					parameters.Change = changesOf
+					p, err = whatif.SweepParameters(ctx, parameters, o)
+				}
 				if err != nil {
 					return err
 				}
 				e.metrics.parameters(p)
-				return e.write(form, p, func() (*text.Answer, error) {
-					return nextReport(p.Text(), p.Slowest().ScenarioID, r.lake), nil
-				})
+				show := p.Slowest().ScenarioID
+				if p.Found != nil {
+					show = p.Found.ScenarioID
+				}
+				return e.write(form, p, func() (*text.Answer, error) { return nextReport(p.Text(), show, r.lake), nil })
 			}
 			s, err := whatif.RunSweep(ctx, args[0], plan, o)
 			if err != nil {
@@ -102,6 +126,37 @@ that was interrupted continues when it is given again.`,
 			return e.write(form, s, func() (*text.Answer, error) { return nextReport(s.Text(show), s.Base, r.lake), nil })
 		}
 	},
+}
+
+// holds reports whether a lake has a scenario.
+func holds(dir, name string) bool {
+	l, err := lake.Open(dir, false)
+	if err == nil {
+		_, err = pipeline.Resolve(l, name)
+	}
+	return err == nil
+}
+
+// changesOf are what settings change in a scenario of the lake: the key bandwidth.CABLES and the value 40G are
+// --bandwidth CABLES=40G of what-if.
+func changesOf(settings []scenario.Setting) (scenario.Changes, error) {
+	var c changeFlags
+	f := pflag.NewFlagSet("set", pflag.ContinueOnError)
+	c.declare(f)
+	for _, s := range settings {
+		name, of, has := strings.Cut(s.Key, ".")
+		if !slices.Contains([]string{"bandwidth", "delay", "scale", "move", "fail", "add-cable"}, name) {
+			return c.Changes, usagef("--set %s: a scenario of the lake has the keys bandwidth.CABLES, delay.CABLES, "+
+				"scale.SERVICE, move.SERVICE, fail and add-cable", s)
+		}
+		if has {
+			s.Value = of + "=" + s.Value
+		}
+		if err := f.Set(name, s.Value); err != nil {
+			return c.Changes, usagef("--set %s: %v", s.Key, err)
+		}
+	}
+	return c.changes()
 }
 
 // nextReport adds the command that draws a sweep.
