@@ -1,15 +1,31 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/spf13/pflag"
 
+	"parsimon/pipeline"
+	"parsimon/pipeline/engine"
 	"parsimon/pipeline/gate"
+	"parsimon/pipeline/summary"
 	"parsimon/pipeline/text"
+	"parsimon/pipeline/whatif"
+	"parsimon/pipeline/workloads"
+	"parsimon/queries"
+	"parsimon/schema"
 )
 
 // declareForm declares --format: the first form is the default. text and table are for people, csv is the first table
@@ -21,23 +37,24 @@ func declareForm(f *pflag.FlagSet, form *string, forms ...string) {
 // declareForms declares --format of commands whose text for people has a table.
 func declareForms(f *pflag.FlagSet, form *string) { declareForm(f, form, "text", "csv", "json") }
 
-// write writes an answer in one form: value is that for scripts, people's is made only where it is asked for.
-func (e *env) write(form string, value any, people func() (*text.Answer, error)) error {
-	if form == "json" {
-		return writeJSON(e.stdout, value)
+// write writes an answer in one form: value for scripts, people for people.
+func (e *env) write(form string, value any, people *text.Answer) error {
+	if form != "json" {
+		return people.Write(e.stdout, form)
 	}
-	a, err := people()
-	if err != nil {
-		return err
-	}
-	return a.Write(e.stdout, form)
-}
-
-func writeJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
+	enc := json.NewEncoder(e.stdout)
 	enc.SetIndent("", " ")
 	enc.SetEscapeHTML(false) // "<10 KB" is no HTML
-	return enc.Encode(v)
+	return enc.Encode(value)
+}
+
+// judged writes an answer and then reports gates that failed. Gates that cannot be judged are an error without an
+// answer.
+func (e *env) judged(form string, value any, people *text.Answer, verdict error) error {
+	if verdict != nil && !errors.As(verdict, new(*gate.Error)) {
+		return verdict
+	}
+	return errors.Join(e.write(form, value, people), verdict)
 }
 
 // declareGates declares --fail-if. Conditions on changes need a base.
@@ -50,4 +67,352 @@ func declareGates(f *pflag.FlagSet, gates *[]gate.Gate, base bool) {
 		return g, err
 	}, "fail-if", "exit with 3 if a condition is true, such as 'service=storage p99_slowdown > 5'; may be repeated. "+
 		"Selects flows by "+strings.Join(gate.Columns(), ", "))
+}
+
+// metrics are what --metrics-file gets when a command ends, in Prometheus' text format, as the textfile collector of
+// node_exporter reads it. Every metric is a gauge about the last command.
+type metrics struct {
+	file    string
+	labels  string // of all metrics that are about a scenario or workload
+	lines   map[string][]string
+	order   []string // of the keys of lines
+	started time.Time
+}
+
+// metricHelp says what each metric is.
+var metricHelp = map[string]string{
+	"info":                   "What the metrics of the job are about; always 1.",
+	"flows":                  "Flows of the workload.",
+	"flow_bytes":             "Bytes of the flows.",
+	"rejected_rows":          "Rows of the trace that are no flows.",
+	"merged_rows":            "Rows of the trace that were merged into flows.",
+	"new_files":              "Files that this command added.",
+	"stage_seconds":          "Duration of each stage; those of several passes follow each other.",
+	"stage_cpu_seconds":      "Processor time of each stage.",
+	"link_cases":             "Link cases by where their results come from.",
+	"packet_hops":            "Packet-hops by where their results come from.",
+	"slowdown":               "Percentiles of slowdown.",
+	"slowdown_change":        "Change of the percentiles of slowdown against the base.",
+	"slowdown_error":         "Error of the percentiles of slowdown, relative to the truth.",
+	"fct_seconds":            "Percentiles of the flow completion time.",
+	"fct_change":             "Change of the percentiles of the FCT against the base.",
+	"flows_with_truth_ratio": "Share of the flows that have a truth.",
+	"gate_failed":            "1 for a condition of --fail-if that is true.",
+	"sweep_runs":             "Scenarios of the sweep.",
+	"table_bytes":            "Bytes of the scenario's tables.",
+	"cache_bytes":            "Bytes of the cache of link cases.",
+	"exit_code":              "Exit code of the command.",
+	"seconds":                "Duration of the command.",
+	"peak_memory_bytes":      "Most memory that the process had resident.",
+	"end_time_seconds":       "When the command ended, in seconds since 1970.",
+}
+
+func (m *metrics) declare(f *pflag.FlagSet) {
+	f.StringVar(&m.file, "metrics-file", "", "write metrics of this command to a file when it ends, in Prometheus' "+
+		"text format (textfile collector of node_exporter)")
+}
+
+// add adds one sample. labels are names and values in turn.
+func (m *metrics) add(name string, value float64, labels ...string) {
+	if m.file == "" {
+		return
+	}
+	if m.lines == nil {
+		m.lines = map[string][]string{}
+	}
+	if m.lines[name] == nil {
+		m.order = append(m.order, name)
+	}
+	text := m.labels
+	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
+	for i := 0; i+1 < len(labels); i += 2 {
+		text += "," + labels[i] + `="` + escape.Replace(labels[i+1]) + `"`
+	}
+	m.lines[name] = append(m.lines[name], fmt.Sprintf("parsimon_%s{%s} %s\n", name, text, plainFloat(value)))
+}
+
+func plainFloat(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+
+// about says what the metrics that follow are about, in the labels of one metric, info. The others have label job only
+// and what they are of: their labels stay the same when the next night's scenario has another id and name. The job is
+// the name of the file, which tells the metrics of several files apart.
+func (m *metrics) about(labels ...string) {
+	name := filepath.Base(m.file)
+	m.labels = fmt.Sprintf("job=%q", strings.TrimSuffix(name, filepath.Ext(name)))
+	if labels != nil {
+		m.add("info", 1, labels...)
+	}
+}
+
+// estimate adds what an estimate found and cost.
+func (m *metrics) estimate(run *pipeline.Estimation, r *summary.Result) error {
+	m.about("scenario", r.ScenarioID, "name", r.Name, "variant", r.Variant)
+	g, err := run.Generated()
+	if err != nil {
+		return err
+	}
+	m.add("flows", float64(g.Flows))
+	m.add("rejected_rows", float64(g.Rejects))
+	passes := map[string]int{}
+	for _, s := range r.Stages {
+		passes[s.Stage]++
+		of := []string{"stage", s.Stage, "pass", strconv.Itoa(passes[s.Stage])}
+		m.add("stage_seconds", s.Seconds, of...)
+		m.add("stage_cpu_seconds", s.CPUSeconds, of...)
+	}
+	m.add("link_cases", float64(r.Cases.Cases), "from", "simulation")
+	m.add("link_cases", float64(r.Cases.CachedCases), "from", "cache")
+	m.add("packet_hops", float64(r.Cases.PacketHops+r.WholeHops), "from", "simulation")
+	m.add("packet_hops", float64(r.Cases.CachedHops), "from", "cache")
+	for _, p := range slices.Concat(r.Percentiles, r.Services) {
+		of := []string{"service", "all", "size_bin", p.SizeBin}
+		if p.SizeBin == "" {
+			of = []string{"service", p.Service, "size_bin", "all"}
+		}
+		m.slowdowns(of, []float64{p.P50, p.P90, p.P99, p.P999})
+		m.fcts(of, p.P50FCT, p.P99FCT)
+	}
+	for _, v := range r.Gates {
+		failed := 0.0
+		if v.Failed {
+			failed = 1
+		}
+		m.add("gate_failed", failed, "condition", v.Gate)
+	}
+	m.add("table_bytes", float64(summary.TableBytes(run)))
+	if run.Cache != nil {
+		m.add("cache_bytes", float64(run.Cache.Bytes()))
+	}
+	return nil
+}
+
+// ingest adds what an ingested workload holds.
+func (m *metrics) ingest(r *workloads.Report) {
+	m.about("workload", r.Workload)
+	m.add("flows", float64(r.Flows))
+	m.add("flow_bytes", float64(r.Bytes))
+	m.add("rejected_rows", float64(r.Rejects))
+	m.add("merged_rows", float64(r.Merged))
+	m.add("new_files", float64(r.NewFiles))
+}
+
+// parameters adds the runs of a sweep of parameters.
+func (m *metrics) parameters(p *whatif.Parameters) {
+	m.about("sweep", p.Name)
+	m.add("sweep_runs", float64(len(p.Runs)))
+	for i, r := range p.Runs {
+		of := []string{"settings", p.SettingsOf(i)}
+		m.fcts(of, r.P50FCT, r.P99FCT)
+		m.slowdowns(of, []float64{r.P50, r.P90, r.P99, r.P999})
+	}
+}
+
+// failures adds the cables of a sweep of failures that were estimated in full.
+func (m *metrics) failures(s *whatif.Sweep) {
+	m.about("base", s.Base, "variant", s.Variant)
+	m.add("sweep_runs", float64(len(s.Cables)))
+	for _, c := range s.Cables {
+		if of, full := c.Full[s.Plan.Service]; full {
+			m.slowdowns([]string{"cable", c.NameA + ":" + c.NameB, "service", s.Plan.Service}, of.Slowdowns)
+		}
+	}
+}
+
+// validation adds the errors of an estimate.
+func (m *metrics) validation(v *whatif.Validation) {
+	m.about("truth", v.Truth)
+	m.add("flows_with_truth_ratio", v.Matched)
+	for _, r := range v.Rows {
+		m.add("slowdown_error", r.Error, "size_bin", r.Name, "quantile", plainFloat(r.Quantile))
+	}
+}
+
+// comparison adds the changes of percentiles.
+func (m *metrics) comparison(c *whatif.Comparison) {
+	m.about("scenario", c.Other.Scenario, "name", c.OtherName, "base", c.Base.Scenario, "base_name", c.BaseName)
+	for _, r := range c.Rows {
+		of := []string{"quantile", plainFloat(r.Quantile)}
+		for i, name := range whatif.ComparisonGroups() {
+			of = append(of, name, r.Group[i])
+		}
+		m.add("slowdown", r.Other, of...)
+		m.add("slowdown_change", r.Change, of...)
+		m.add("fct_seconds", r.OtherFCT/1e3, of...)
+		m.add("fct_change", r.FCTChange, of...)
+	}
+}
+
+// fcts adds two percentiles, given in ms.
+func (m *metrics) fcts(of []string, p50, p99 float64) {
+	m.add("fct_seconds", p50/1e3, slices.Concat(of, []string{"quantile", "0.5"})...)
+	m.add("fct_seconds", p99/1e3, slices.Concat(of, []string{"quantile", "0.99"})...)
+}
+
+// slowdowns adds one sample for each of pipeline.Quantiles.
+func (m *metrics) slowdowns(of []string, values []float64) {
+	for i, q := range pipeline.Quantiles {
+		m.add("slowdown", values[i], slices.Concat(of, []string{"quantile", plainFloat(q)})...)
+	}
+}
+
+// check returns an error if the file cannot be written.
+func (m *metrics) check() error {
+	if m.file == "" {
+		return nil
+	}
+	err := checkOutput("metrics-file", m.file)
+	if err != nil {
+		m.file = "" // there is nothing to write at the end
+	}
+	return err
+}
+
+// write writes the file whole, so that a collector never reads half of it.
+func (m *metrics) write(command string, code int) error {
+	if m.file == "" {
+		return nil
+	}
+	m.about()
+	of := []string{"command", command}
+	m.add("exit_code", float64(code), of...)
+	m.add("seconds", time.Since(m.started).Seconds(), of...)
+	m.add("peak_memory_bytes", float64(engine.PeakBytes()), of...)
+	m.add("end_time_seconds", float64(time.Now().UnixMilli())/1e3, of...)
+	_, err := writeOutput(m.file, func(w io.Writer) (err error) {
+		for _, name := range m.order {
+			if err == nil {
+				_, err = fmt.Fprintf(w, "# HELP parsimon_%[1]s %[2]s\n# TYPE parsimon_%[1]s gauge\n%[3]s",
+					name, metricHelp[name], strings.Join(m.lines[name], ""))
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("--metrics-file: %w", err)
+	}
+	return nil
+}
+
+// checkOutput returns an error if a file that a flag names cannot be written: commands check before they begin to work.
+func checkOutput(flag, path string) error {
+	f, err := openOutput(path)
+	if err != nil {
+		return fmt.Errorf("--%s: %w", flag, err)
+	}
+	return f.abandon()
+}
+
+// writeOutput writes a file that a flag names. A regular file is there whole or not at all. What is no regular file (a
+// device, a pipe, a link) is written to, and stays what it is.
+func writeOutput(path string, write func(io.Writer) error) (size int64, err error) {
+	f, err := openOutput(path)
+	if err != nil {
+		return 0, err
+	}
+	buffered := bufio.NewWriter(f)
+	if err = write(buffered); err == nil {
+		err = buffered.Flush()
+	}
+	if err != nil {
+		return 0, errors.Join(err, f.abandon())
+	}
+	return f.written, f.commit()
+}
+
+// An output is a file that is being written.
+type output struct {
+	*os.File
+	path    string // what File is renamed to; empty: File is written in place
+	written int64
+	shared  bool // with the standard output of the process
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.File.Write(p)
+	o.written += int64(n)
+	return n, err
+}
+
+// openOutput begins a file. It refuses directories and what belongs to a lake.
+func openOutput(path string) (*output, error) {
+	if err := notOfLake(path); err != nil {
+		return nil, err
+	}
+	info, err := os.Lstat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return nil, fmt.Errorf("%s is a directory", path)
+	case err == nil && !info.Mode().IsRegular():
+		return openInPlace(path)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return nil, fmt.Errorf("write %s: %w", path, err)
+	}
+	return &output{File: f, path: path}, nil
+}
+
+// openInPlace opens what is no regular file. /dev/stdout is this process's standard output, at its present end.
+func openInPlace(path string) (*output, error) {
+	if there, err := os.Stat(path); err == nil {
+		if out, err := os.Stdout.Stat(); err == nil && os.SameFile(there, out) {
+			fd, err := syscall.Dup(int(os.Stdout.Fd()))
+			return &output{File: os.NewFile(uintptr(fd), path), shared: true}, err
+		}
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o644)
+	return &output{File: f}, err
+}
+
+func (o *output) commit() error {
+	if o.path == "" { // a link may lead to a longer file; devices and pipes have no length
+		if info, err := o.Stat(); err == nil && info.Mode().IsRegular() && info.Size() > o.written && !o.shared {
+			return errors.Join(o.Truncate(o.written), o.Close())
+		}
+		return o.Close()
+	}
+	err := errors.Join(o.Chmod(0o644), o.Sync(), o.Close())
+	if err == nil {
+		err = os.Rename(o.Name(), o.path)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("write %s: %w", o.path, err), os.Remove(o.Name()))
+	}
+	return nil
+}
+
+func (o *output) abandon() error {
+	err := o.Close()
+	if o.path != "" {
+		err = errors.Join(err, os.Remove(o.Name()))
+	}
+	return err
+}
+
+// notOfLake returns an error for a path of a file or directory that is a lake's own: one in a directory of a lake, or
+// the database of its views. Other files may stand beside these, such as metrics.
+func notOfLake(path string) error {
+	full, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	if target, err := filepath.EvalSymlinks(full); err == nil {
+		full = target
+	} else if dir, err := filepath.EvalSymlinks(filepath.Dir(full)); err == nil {
+		full = filepath.Join(dir, filepath.Base(full))
+	}
+	for dir := filepath.Dir(full); ; dir = filepath.Dir(dir) {
+		if info, err := os.Stat(filepath.Join(dir, "_state")); err == nil && info.IsDir() {
+			first, _, below := strings.Cut(strings.TrimPrefix(full, dir+string(filepath.Separator)), string(filepath.Separator))
+			isTable := slices.ContainsFunc(schema.Tables(), func(t schema.Table) bool { return t.Name == first })
+			if below || isTable || strings.HasPrefix(first, queries.CatalogFile) || strings.HasPrefix(first, "_") {
+				return fmt.Errorf("%s belongs to the lake %s: name another file", path, dir)
+			}
+		}
+		if dir == filepath.Dir(dir) {
+			return nil
+		}
+	}
 }

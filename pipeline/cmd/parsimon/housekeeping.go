@@ -43,7 +43,7 @@ every byte of every file that should be there. Exits 5 if anything is damaged.`,
 			if err != nil {
 				return err
 			}
-			if err := e.write(form, status, func() (*text.Answer, error) { return statusText(status), nil }); err != nil {
+			if err := e.write(form, status, statusText(status)); err != nil {
 				return err
 			}
 			for _, s := range status.Scenarios {
@@ -145,7 +145,7 @@ base does not change the scenarios that were made from it. The cache stays (pars
 			if err != nil {
 				return err
 			}
-			return e.write(form, removed, func() (*text.Answer, error) { return removedText(removed, r.DryRun), nil })
+			return e.write(form, removed, removedText(removed, r.DryRun))
 		}
 	},
 }
@@ -208,7 +208,7 @@ largest tables. The total counts shared files once.`,
 			if err != nil {
 				return err
 			}
-			return e.write(form, u, func() (*text.Answer, error) { return usageText(u), nil })
+			return e.write(form, u, usageText(u))
 		}
 	},
 }
@@ -283,13 +283,10 @@ lake's schema and of the method: results of other versions do not count.`,
 		var form string
 		declareForm(f, &form, "text", "json")
 		return func(context.Context, []string) error {
-			v := buildVersion()
-			return e.write(form, v, func() (*text.Answer, error) {
-				a := &text.Answer{}
-				a.Linef("parsimon %s (commit %s, %s), %s\nlake schema %d, method %d", v.Version, v.Commit, v.Time, v.Go, v.Schema,
-					v.Method)
-				return a, nil
-			})
+			v, a := buildVersion(), &text.Answer{}
+			a.Linef("parsimon %s (commit %s, %s), %s\nlake schema %d, method %d", v.Version, v.Commit, v.Time, v.Go,
+				v.Schema, v.Method)
+			return e.write(form, v, a)
 		}
 	},
 }
@@ -321,4 +318,101 @@ func buildVersion() version {
 	v.Commit = cmp.Or(builtFrom, said["vcs.revision"], "unknown")
 	v.Time = cmp.Or(builtAt, said["vcs.time"], "unknown")
 	return v
+}
+
+var schemaCommand = command{
+	name: "schema", args: "[TABLE…]", most: anyNumber,
+	summary: "every table of a lake: columns, types, units, keys, sort order",
+	help: `
+Prints the contract of a lake: where the files of each table stand, what one row is, its columns with
+types and units, the key and the order of the rows within a file. Every file says in its metadata which
+version of this it keeps to (key ` + schema.VersionKey + `).
+
+  parsimon schema
+  parsimon schema slowdowns link_stats
+  parsimon schema --format json`,
+	setup: func(e *env, f *pflag.FlagSet) runFunc {
+		var form string
+		declareForm(f, &form, "text", "json")
+		return func(_ context.Context, args []string) error {
+			tables := schema.Tables()
+			if len(args) > 0 {
+				tables = nil
+			}
+			for _, name := range args {
+				t, err := schema.ByName(name)
+				if err != nil {
+					return usageError{err}
+				}
+				tables = append(tables, t)
+			}
+			d := describeSchema(tables)
+			return e.write(form, d, d.text())
+		}
+	},
+}
+
+// A schemaDoc is the schema for tools that make readers from it: types are those of Arrow.
+type schemaDoc struct {
+	Version int        `json:"schema_version"`
+	Tables  []tableDoc `json:"tables"`
+}
+
+type tableDoc struct {
+	schema.Table
+	Views   []viewDoc   `json:"views"`
+	Columns []columnDoc `json:"columns"`
+}
+
+type viewDoc struct {
+	Name  string   `json:"name"`
+	Hive  []string `json:"hive"`
+	Files string   `json:"files"` // relative to the lake
+}
+
+type columnDoc struct {
+	schema.Column
+	Type string `json:"type"`
+}
+
+func describeSchema(tables []schema.Table) *schemaDoc {
+	d := &schemaDoc{Version: schema.Version}
+	for _, t := range tables {
+		out := tableDoc{Table: t}
+		for _, v := range t.Views() {
+			files := t.Name + "/" + strings.Join(v.Hive, "=…/") + "=…/part-NNNNN.parquet"
+			out.Views = append(out.Views, viewDoc{v.Name, v.Hive, files})
+		}
+		for _, c := range t.Columns {
+			out.Columns = append(out.Columns, columnDoc{c, c.Type.String()})
+		}
+		d.Tables = append(d.Tables, out)
+	}
+	return d
+}
+
+// text is the schema for people.
+func (d *schemaDoc) text() *text.Answer {
+	a := &text.Answer{}
+	a.Linef("schema version %d", d.Version)
+	for _, t := range d.Tables {
+		sorted := ""
+		if len(t.Sort) > 0 {
+			sorted = "; sorted by " + strings.Join(t.Sort, ", ")
+		}
+		a.Linef("\n%s: %s\n  one row per %s; key %s%s", t.Name, t.Doc, t.Grain, strings.Join(t.Key, ", "), sorted)
+		for _, v := range t.Views {
+			a.Linef("  view %s: %s", v.Name, v.Files)
+		}
+		for _, c := range t.Columns {
+			if c.Nullable {
+				c.Type += "?"
+			}
+			if c.Unit != "" {
+				c.Doc = "[" + c.Unit + "] " + c.Doc
+			}
+			a.Linef("    %-20s %-16s %s", c.Name, c.Type, c.Doc)
+		}
+	}
+	return a
 }

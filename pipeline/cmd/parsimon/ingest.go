@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"parsimon/pipeline/text"
 	"parsimon/pipeline/workloads"
 	"parsimon/schema/units"
 	"parsimon/stages/ingest"
@@ -127,7 +126,7 @@ next day's files, with the same options, are added to it.`,
 				return err
 			}
 			e.metrics.ingest(report)
-			return e.write(form, report, func() (*text.Answer, error) { return report.Text(), nil })
+			return e.write(form, report, report.Text())
 		}
 	},
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 
 	"github.com/spf13/pflag"
 
@@ -11,7 +10,6 @@ import (
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/summary"
 	"parsimon/pipeline/text"
-	"parsimon/pipeline/whatif"
 	"parsimon/stages"
 )
 
@@ -145,22 +143,19 @@ func answer(ctx context.Context, e *env, run *pipeline.Estimation, gates []gate.
 	if err := e.metrics.estimate(run, result); err != nil {
 		return err
 	}
-	var v *whatif.Validation
-	if exact {
-		if v, err = whatif.Validate(ctx, run, "", x); err != nil {
+	people := &text.Answer{}
+	if form != "json" {
+		if people, err = summary.Answer(ctx, run); err != nil {
 			return err
 		}
-		e.metrics.validation(v)
-		result.Validation = v
 	}
-	return errors.Join(e.write(form, result, func() (*text.Answer, error) {
-		a, err := summary.Answer(ctx, run)
-		if err == nil && exact {
-			a.Linef("")
-			err = addValidation(a, run, v, "", x)
+	if exact {
+		people.Linef("")
+		if result.Validation, err = validate(ctx, e, run, "", x, people); err != nil {
+			return err
 		}
-		return a, err
-	}), failed)
+	}
+	return e.judged(form, result, people, failed)
 }
 
 // begin opens a scenario for an estimate from its beginning.

@@ -116,14 +116,14 @@ that was interrupted continues when it is given again.`,
 				if p.Found != nil {
 					show = p.Found.ScenarioID
 				}
-				return e.write(form, p, func() (*text.Answer, error) { return nextReport(p.Text(), show, r.lake), nil })
+				return e.write(form, p, nextReport(p.Text(), show, r.lake))
 			}
 			s, err := whatif.RunSweep(ctx, args[0], plan, o)
 			if err != nil {
 				return err
 			}
 			e.metrics.failures(s)
-			return e.write(form, s, func() (*text.Answer, error) { return nextReport(s.Text(show), s.Base, r.lake), nil })
+			return e.write(form, s, nextReport(s.Text(show), s.Base, r.lake))
 		}
 	},
 }

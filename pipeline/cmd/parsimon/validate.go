@@ -68,45 +68,40 @@ sample.`,
 			if err := whole.bufferOf(run, &x); err != nil {
 				return err
 			}
-			if truth != "exact" {
-				return validate(ctx, e, run, truth, x, form)
+			if truth == "exact" {
+				g, err := run.Generated()
+				if err != nil {
+					return err
+				}
+				x.Window, truth = g.Middle(sample, warmup), ""
+				if err := run.Exact(ctx, x); err != nil {
+					return err
+				}
 			}
-			g, err := run.Generated()
+			a := &text.Answer{}
+			v, err := validate(ctx, e, run, truth, x, a)
 			if err != nil {
 				return err
 			}
-			x.Window = g.Middle(sample, warmup)
-			if err := run.Exact(ctx, x); err != nil {
-				return err
-			}
-			return validate(ctx, e, run, "", x, form)
+			return e.write(form, v, a)
 		}
 	},
 }
 
-// validate holds an estimate against a truth file or, without one, against a whole-network simulation, and writes the
-// comparison.
+// validate holds an estimate against a truth file or, without one, against a whole-network simulation, and adds the
+// comparison to an answer for people.
 func validate(ctx context.Context, e *env, run *pipeline.Estimation, truthFile string, x pipeline.Exact,
-	form string) error {
+	a *text.Answer) (*whatif.Validation, error) {
 	v, err := whatif.Validate(ctx, run, truthFile, x)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	e.metrics.validation(v)
-	return e.write(form, v, func() (*text.Answer, error) {
-		a := &text.Answer{}
-		return a, addValidation(a, run, v, truthFile, x)
-	})
-}
-
-// addValidation adds a comparison with a truth to an answer for people.
-func addValidation(a *text.Answer, run *pipeline.Estimation, v *whatif.Validation, truthFile string,
-	x pipeline.Exact) error {
 	if truthFile == "" {
 		if err := summary.AddExact(a, run, x); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	v.AddTo(a)
-	return nil
+	return v, nil
 }

@@ -32,12 +32,10 @@ func (c *compareFlags) declare(f *pflag.FlagSet) {
 }
 
 // write writes a comparison and holds it against the gates.
-func (c *compareFlags) write(
-	ctx context.Context, e *env, found *whatif.Comparison, people func() *text.Answer,
-) (err error) {
+func (c *compareFlags) write(ctx context.Context, e *env, found *whatif.Comparison, people *text.Answer) (err error) {
 	found.Gates, err = gate.Judge(c.gates, func(g gate.Gate) (float64, error) { return found.Value(ctx, g) })
 	e.metrics.comparison(found)
-	return e.judged(c.form, found, func() (*text.Answer, error) { return people(), nil }, err)
+	return e.judged(c.form, found, people, err)
 }
 
 var whatIfCommand = command{
@@ -103,7 +101,7 @@ the interval of the change of the percentile of --of is within ± that share, or
 				if err != nil {
 					return err
 				}
-				return how.write(ctx, e, w.Comparison, w.Text)
+				return how.write(ctx, e, w.Comparison, w.Text())
 			}
 			return compareWithin(ctx, e, o, ask, args[0], how.gates, how.form,
 				func(base *pipeline.Estimation) (*pipeline.Estimation, error) {
@@ -156,7 +154,7 @@ says, until the change is known to that precision.`,
 				if err != nil {
 					return err
 				}
-				return how.write(ctx, e, c, c.Text)
+				return how.write(ctx, e, c, c.Text())
 			}
 			if strings.Contains(args[0]+args[1], "@") {
 				return usagef("--within estimates both scenarios in the same way: name no variant, but --estimator")

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -91,25 +90,15 @@ func (w *withinFlags) runWithin(
 	if err := run.Executor().Session().SetAnswer(run.ID(), result.Variant); err != nil {
 		return err
 	}
-	return writeWindows(e, result, result.Text, result.Judge(gates), form)
+	return writeWindows(e, result, result.Judge(gates), form)
 }
 
 // writeWindows writes an answer from windows and then reports the gates that failed.
-func writeWindows(e *env, value any, people func() *text.Answer, verdict error, form string) error {
+func writeWindows(e *env, value interface{ Text() *text.Answer }, verdict error, form string) error {
 	if form == "csv" {
 		return usagef("--format csv does not go with --within")
 	}
-	return e.judged(form, value, func() (*text.Answer, error) { return people(), nil }, verdict)
-}
-
-// judged writes an answer and then reports gates that failed. Gates that cannot be judged are an error without an
-// answer.
-func (e *env) judged(form string, value any, people func() (*text.Answer, error), verdict error) error {
-	var failed *gate.Error
-	if verdict != nil && !errors.As(verdict, &failed) {
-		return verdict
-	}
-	return errors.Join(e.write(form, value, people), verdict)
+	return e.judged(form, value, value.Text(), verdict)
 }
 
 // compareWithin compares a scenario with another one, which other opens, by the same windows of both.
@@ -131,5 +120,5 @@ func compareWithin(
 	if err != nil {
 		return err
 	}
-	return writeWindows(e, c, c.Text, c.Judge(gates), form)
+	return writeWindows(e, c, c.Judge(gates), form)
 }
