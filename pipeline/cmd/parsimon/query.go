@@ -221,7 +221,7 @@ func parseParams(params []string) (map[string]string, error) {
 func listQueries(w io.Writer) error {
 	a := &text.Answer{}
 	for _, q := range queries.List() {
-		a.Linef("%-24s %s", q.Name, q.Question)
+		a.Linef("%-28s %s", q.Name, q.Question)
 	}
 	a.Linef("\nparsimon query --help NAME explains one: parameters, units, SQL")
 	return a.Write(w, "text")
