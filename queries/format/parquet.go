@@ -63,8 +63,8 @@ func (r *Rows) writeParquet(w io.Writer) error {
 
 // appendParquet adds a value of a column to a row with its Parquet levels. The definition level of a scalar
 // is 0 for null and 1 for a value; of a list 0 for null, 1 for an empty list, 2 for a null element and 3 for
-// a value. The repetition level is 1 for all elements of a list but the first. element is the parquetNode of kind or, if
-// that is a list, of its elements.
+// a value. The repetition level is 1 for all elements of a list but the first. element is the parquetNode of kind or,
+// if that is a list, of its elements.
 func appendParquet(row parquet.Row, column int, v any, kind string, element parquet.Node) parquet.Row {
 	list, isList := v.([]any)
 	switch {
@@ -122,8 +122,8 @@ var parquetNodes = map[string]parquet.Node{
 	"TIMESTAMPTZ":  parquet.TimestampAdjusted(parquet.Microsecond, true),
 }
 
-// parquetNode is the Parquet type of a DuckDB type that is not nested; nil: none. A DECIMAL(width,scale) is a decimal if
-// it fits 64 bits, else a DOUBLE.
+// parquetNode is the Parquet type of a DuckDB type that is not nested; nil: none. A DECIMAL(width,scale) is a decimal
+// if it fits 64 bits, else a DOUBLE.
 func parquetNode(kind string) parquet.Node {
 	width, scale, decimal := decimalOf(kind)
 	switch {

@@ -18,8 +18,8 @@ import (
 	driver "github.com/marcboeker/go-duckdb/v2"
 )
 
-// timeLayouts are the forms of times; types that are not listed have the last one. Next returns times of day as strings,
-// because time.Time always has a date.
+// timeLayouts are the forms of times; types that are not listed have the last one. Next returns times of day as
+// strings, because time.Time always has a date.
 var timeLayouts = map[string]string{
 	"TIME": "15:04:05.999999", "TIMETZ": "15:04:05.999999Z07:00", "DATE": "2006-01-02", "TIMESTAMPTZ": time.RFC3339Nano,
 	"": "2006-01-02 15:04:05.999999999",
