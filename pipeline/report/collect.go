@@ -58,7 +58,7 @@ var (
 		WHERE scenario = $scenario AND variant = $variant AND size_bin = 'all' AND quantile = 0.99 ORDER BY truth LIMIT 1`)
 	// Flows whose slowdown is over another ideal FCT than in the base.
 	idealQuery = own("ideal", `SELECT count(*) AS flows
-		FROM slowdowns AS s JOIN slowdowns AS b USING (flow_id, size_bytes, start_ns)
+		FROM slowdowns AS s JOIN slowdowns AS b USING (flow_id, size_bytes)
 		WHERE s.scenario = $scenario AND s.variant = $variant AND b.scenario = $base_scenario AND b.variant = $base_variant
 			AND s.ideal_ns <> b.ideal_ns`)
 	// The tail of a service, link by link, in the way of question link_load_and_tail.

@@ -3,18 +3,21 @@ package whatif
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
-	"math"
+	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/gate"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
+	"parsimon/queries/duckdb"
 	"parsimon/schema/sizebin"
 	"parsimon/schema/units"
 	"parsimon/stages"
@@ -141,73 +144,86 @@ func Compare(ctx context.Context, l *lake.Lake, base, other Side, o CompareOptio
 	c := &Comparison{Base: base, Other: other, by: o.By, Changed: o.changed}
 	reading := l.LockForReading()
 	defer reading.Close()
-	j, err := openJoin(l, base, other)
+	var err error
+	if c.joined, err = openJoin(l, base, other); err != nil {
+		return nil, err
+	}
+	c.BaseName, c.OtherName = c.joined.base.Spec.Name, c.joined.other.Spec.Name
+	c.BaseFlows, c.Flows = c.joined.base.flows, c.joined.other.flows
+	session, err := l.Lock(ctx, lake.Of(lake.ScenarioID(other.Scenario)))
 	if err != nil {
 		return nil, err
 	}
-	c.BaseName, c.OtherName, c.joined = j.base.Spec.Name, j.other.Spec.Name, j
-	if err := c.percentiles(ctx, j, cmp.Or(o.MemoryBytes, pipeline.DefaultMemory)); err != nil {
+	defer session.Close()
+	if err := c.compare(ctx, session, cmp.Or(o.MemoryBytes, pipeline.DefaultMemory), o.Links); err != nil {
 		return nil, fmt.Errorf("comparing %s with %s: %w", other.Scenario, base.Scenario, err)
 	}
-	if c.Both == 0 {
-		return nil, fmt.Errorf("scenarios %s and %s have no flow in common", base.Scenario, other.Scenario)
-	}
-	if err := c.links(ctx, j, o.Links); err != nil {
-		return nil, fmt.Errorf("comparing %s with %s by link: %w", other.Scenario, base.Scenario, err)
-	}
-	return c, c.write(ctx, l)
+	return c, c.write(session)
 }
 
-// chooseVariants fills in what estimates are meant.
+// compare fills in rows and links. It holds 128 bytes for each flow that is in both, values, ranks and weights of the
+// bootstrap, and fails if that is more than the memory limit.
+func (c *Comparison) compare(ctx context.Context, session *lake.Session, memoryBytes int64, links int) error {
+	need := 128 * min(c.BaseFlows, c.Flows)
+	if need > memoryBytes {
+		return fmt.Errorf("needs about %s bytes of memory, the limit is %s: raise --memory-limit",
+			units.Human(float64(need)), units.Human(float64(memoryBytes)))
+	}
+	db, err := duckdb.Open(ctx, duckdb.Options{MemoryBytes: max(128<<20, memoryBytes-need),
+		SpillDir: filepath.Join(session.TmpPath(), "duckdb")})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }() // nothing was written
+	if err := c.percentiles(ctx, db, filepath.Join(session.TmpPath(), "pairs.parquet")); err != nil {
+		return err
+	}
+	if c.Both == 0 {
+		return errors.New("they have no flow in common")
+	}
+	last := c.Rows[len(c.Rows)-len(pipeline.Quantiles):] // all flows
+	return c.findLinks(ctx, db, last[slices.Index(pipeline.Quantiles, 0.99)], links)
+}
+
+// chooseVariants fills in what estimates are meant: that which one side names, or that which both have.
 func chooseVariants(l *lake.Lake, base, other *Side) error {
-	have := map[*Side][]string{}
-	for _, side := range []*Side{base, other} {
+	var have [2][]string
+	for i, side := range []*Side{base, other} {
 		s, err := pipeline.ReadScenarioStatus(l, lake.ScenarioID(side.Scenario), false)
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
-		}
-		if s.State == pipeline.StateDamaged {
+		case s.State == pipeline.StateDamaged:
 			return fmt.Errorf("scenario %s is damaged: run it again", side.Scenario)
-		}
-		if have[side] = s.Variants; len(s.Variants) == 0 {
+		case len(s.Variants) == 0:
 			return fmt.Errorf("scenario %s is not estimated: run it", side.Scenario)
+		case side.Variant != "" && !slices.Contains(s.Variants, side.Variant):
+			return fmt.Errorf("scenario %s has no estimate %q; it has %s", side.Scenario, side.Variant,
+				strings.Join(s.Variants, ", "))
 		}
-		if side.Variant != "" && !slices.Contains(s.Variants, side.Variant) {
-			return fmt.Errorf("scenario %s has no estimate %q; it has %s", side.Scenario, side.Variant, strings.Join(s.Variants, ", "))
-		}
+		have[i] = s.Variants
 	}
-	switch {
-	case base.Variant != "" && other.Variant != "":
-		return nil
-	case base.Variant != "" && slices.Contains(have[other], base.Variant):
-		other.Variant = base.Variant
-		return nil
-	case other.Variant != "" && slices.Contains(have[base], other.Variant):
-		base.Variant = other.Variant
+	if base.Variant != "" && other.Variant != "" {
 		return nil
 	}
-	var common []string
-	for _, v := range have[base] {
-		if slices.Contains(have[other], v) {
-			common = append(common, v)
-		}
-	}
-	for _, usual := range []pipeline.Variant{{Estimator: stages.WholeNetwork},
-		{Estimator: stages.Flow, Passes: pipeline.MaxPasses}} {
-		if slices.Contains(common, usual.String()) {
-			common = []string{usual.String()}
-			break
+	common := slices.DeleteFunc(slices.Clone(have[0]), func(v string) bool { return !slices.Contains(have[1], v) })
+	for _, usual := range []string{base.Variant, other.Variant, pipeline.Variant{Estimator: stages.WholeNetwork}.String(),
+		pipeline.Variant{Estimator: stages.Flow, Passes: pipeline.MaxPasses}.String()} {
+		if slices.Contains(common, usual) {
+			common = []string{usual}
 		}
 	}
 	switch {
 	case len(common) == 1:
 		base.Variant, other.Variant = common[0], common[0]
 	case len(common) > 1:
-		return fmt.Errorf("scenarios %s and %s have several estimates in common, say which as ID@VARIANT: %s", base.Scenario, other.Scenario, strings.Join(common, ", "))
-	case len(have[base]) == 1 && len(have[other]) == 1:
-		base.Variant, other.Variant = have[base][0], have[other][0] // refused, or compared across
+		return fmt.Errorf("scenarios %s and %s have several estimates in common, say which as ID@VARIANT: %s",
+			base.Scenario, other.Scenario, strings.Join(common, ", "))
+	case len(have[0]) == 1 && len(have[1]) == 1:
+		base.Variant, other.Variant = have[0][0], have[1][0] // refused, or compared across
 	default:
-		return fmt.Errorf("scenarios %s (%s) and %s (%s) have no way of estimating in common: run one of them another way", base.Scenario, strings.Join(have[base], ", "), other.Scenario, strings.Join(have[other], ", "))
+		return fmt.Errorf("scenarios %s (%s) and %s (%s) have no way of estimating in common: run one of them another way",
+			base.Scenario, strings.Join(have[0], ", "), other.Scenario, strings.Join(have[1], ", "))
 	}
 	return nil
 }
@@ -215,85 +231,72 @@ func chooseVariants(l *lake.Lake, base, other *Side) error {
 // A compared is a group of flows that are in both: their slowdowns and their FCTs in ms.
 type compared struct{ slowdowns, fcts sample }
 
-func (g *compared) add(p *pair) {
-	g.slowdowns.add(p.row, p.other, p.base)
-	g.fcts.estimate = append(g.fcts.estimate, float64(p.otherFCT)/1e6)
-	g.fcts.tru = append(g.fcts.tru, float64(p.baseFCT)/1e6)
+func (g *compared) add(v *pairs, i int) {
+	g.slowdowns.add(v.Row[i], v.Other[i], v.Base[i])
+	g.fcts.add(v.Row[i], v.OtherFCT[i], v.BaseFCT[i])
 }
 
-// rows are those of table comparisons.
-func (g *compared) rows(key [4]string) (out []ComparisonRow) {
-	g.fcts.rows = g.slowdowns.rows
+// rows are those of table comparisons, and the values of a service.
+func (g *compared) rows(key [4]string) (out []ComparisonRow, s ServiceComparison) {
 	fcts := g.fcts.compare()
+	var base, other, baseFCT, otherFCT []float64
 	for i, v := range g.slowdowns.compare() {
 		f := fcts[i]
 		out = append(out, ComparisonRow{key[:], v.Flows, v.Quantile, v.True, v.Estimate, v.Error, v.ErrorLo, v.ErrorHi,
 			f.True, f.Estimate, f.Error, f.ErrorLo, f.ErrorHi})
+		base, other = append(base, v.True), append(other, v.Estimate)
+		baseFCT, otherFCT = append(baseFCT, f.True), append(otherFCT, f.Estimate)
 	}
-	return out
+	n := out[0].Flows
+	return out, ServiceComparison{key[0], n, newPercentiles(n, base, baseFCT), newPercentiles(n, other, otherFCT)}
 }
 
-// percentiles fills in the rows. It holds 40 bytes for each flow and group it is in, and fails if that is more than the
-// memory limit.
-func (c *Comparison) percentiles(ctx context.Context, j *join, memoryBytes int64) error {
-	c.BaseFlows, c.Flows = j.flows()
-	const bytesPerFlow = 128 // values, ranks and weights of the bootstrap, of all flows and of groups
-	if need := bytesPerFlow * min(c.BaseFlows, c.Flows); need > memoryBytes {
-		return fmt.Errorf("needs about %s bytes of memory, the limit is %s: raise --memory-limit", units.Human(float64(need)), units.Human(float64(memoryBytes)))
-	}
+// percentiles fills in the rows.
+func (c *Comparison) percentiles(ctx context.Context, db *sql.DB, file string) error {
 	all, groups, by := &compared{}, map[[4]string]*compared{}, c.by
 	if len(by) == 0 {
 		by = []string{"service"}
 	}
-	err := j.each(ctx, func(p *pair) {
-		all.add(p)
-		if p.baseIdeal != p.otherIdeal {
-			c.IdealChanged++
-		}
-		key := [4]string{AllFlows, AllFlows, AllFlows, AllFlows}
-		for i, value := range []string{p.service, p.vnet, sizeBin(p.sizeBytes), strconv.Itoa(int(p.hops))} {
-			if slices.Contains(by, ComparisonGroups()[i]) {
-				key[i] = value
-			}
-		}
-		if groups[key] == nil {
-			for i := range key {
-				key[i] = strings.Clone(key[i]) // a batch's memory is used again
-			}
-			groups[key] = &compared{}
-		}
-		groups[key].add(p)
-	})
-	if err != nil {
-		return err
+	var grouped [4]bool
+	for i, g := range ComparisonGroups() {
+		grouped[i] = slices.Contains(by, g)
 	}
-	if c.Both = int64(len(all.fcts.tru)); c.Both == 0 {
-		return nil
+	err := eachBatch(ctx, db, file, pairTable, c.joined.sql(), func(v *pairs) error {
+		for i := range v.Row {
+			all.add(v, i)
+			c.IdealChanged += v.Ideal[i]
+			key := [4]string{AllFlows, AllFlows, AllFlows, AllFlows}
+			for g, column := range []*array.String{v.Service, v.VNet, v.SizeBin, v.Hops} {
+				if grouped[g] {
+					key[g] = column.Value(i)
+				}
+			}
+			if groups[key] == nil {
+				for g := range key {
+					key[g] = strings.Clone(key[g]) // a batch's memory is used again
+				}
+				groups[key] = &compared{}
+			}
+			groups[key].add(v, i)
+		}
+		return ctx.Err()
+	})
+	if c.Both = int64(len(all.fcts.tru)); err != nil || c.Both == 0 {
+		return err
 	}
 	keys := c.keys(groups)
 	for _, k := range keys {
-		rows := groups[k].rows(k)
+		rows, service := groups[k].rows(k)
 		if len(c.by) > 0 || len(keys) > 1 {
 			c.Rows = append(c.Rows, rows...)
 		}
 		if k[0] != AllFlows && k[1] == AllFlows && k[2] == AllFlows && k[3] == AllFlows {
-			c.Services = append(c.Services, serviceComparison(k[0], rows))
+			c.Services = append(c.Services, service)
 		}
 	}
-	whole := all.rows([4]string{AllFlows, AllFlows, AllFlows, AllFlows})
-	c.Rows, c.Services = append(c.Rows, whole...), append(c.Services, serviceComparison(AllFlows, whole))
+	rows, service := all.rows([4]string{AllFlows, AllFlows, AllFlows, AllFlows})
+	c.Rows, c.Services = append(c.Rows, rows...), append(c.Services, service)
 	return nil
-}
-
-// serviceComparison has the values of a group's rows.
-func serviceComparison(service string, rows []ComparisonRow) ServiceComparison {
-	s := ServiceComparison{Service: service, Flows: rows[0].Flows}
-	s.Base.Flows, s.Other.Flows = s.Flows, s.Flows
-	for _, r := range rows {
-		s.Base.Slowdowns, s.Other.Slowdowns = append(s.Base.Slowdowns, r.Base), append(s.Other.Slowdowns, r.Other)
-		s.Base.FCTMS, s.Other.FCTMS = append(s.Base.FCTMS, r.BaseFCT), append(s.Other.FCTMS, r.OtherFCT)
-	}
-	return s
 }
 
 // keys are the groups to compare, in order: all if they were asked for, else the services with the most flows.
@@ -312,108 +315,37 @@ func (c *Comparison) keys(groups map[[4]string]*compared) [][4]string {
 	return keys
 }
 
-// Value is the value of a gate: a quantile of the slowdowns, or of the FCTs in ms, of the flows that are in both and
-// that it selects, in the other scenario, or its change.
-func (c *Comparison) Value(ctx context.Context, g gate.Gate) (float64, error) {
-	s := &sample{}
-	err := c.joined.each(ctx, func(p *pair) {
-		of := map[string]string{"service": p.service, "vnet": p.vnet, "size_bin": sizeBin(p.sizeBytes)}
-		for column, value := range g.Filter {
-			if of[column] != value {
-				return
-			}
-		}
-		if g.FCT {
-			s.add(p.row, float64(p.otherFCT)/1e6, float64(p.baseFCT)/1e6)
-		} else {
-			s.add(p.row, p.other, p.base)
-		}
-	})
-	if err != nil {
-		return 0, err
-	}
-	if len(s.rows) == 0 {
-		return 0, errors.New("no flow that is in both is selected")
-	}
-	other := quantileOf(s.estimate, ranked(s.estimate), g.Quantile)
-	if !g.Change {
-		return other, nil
-	}
-	return other/quantileOf(s.tru, ranked(s.tru), g.Quantile) - 1, nil
-}
-
-// sizeBin names a flow's size bin.
-func sizeBin(sizeBytes int64) string {
-	bins := sizebin.Bins()
-	return bins[slices.IndexFunc(bins, func(b sizebin.Bin) bool { return sizeBytes <= b.MaxBytes })].Name
-}
-
 // binOrder is the place of a size bin in the order of sizes.
 func binOrder(name string) int {
 	return slices.IndexFunc(sizebin.Bins(), func(b sizebin.Bin) bool { return b.Name == name })
 }
 
-// links finds where the flows of the tail, those above the p99 of either side, are delayed more or less.
-func (c *Comparison) links(ctx context.Context, j *join, most int) error {
-	last := c.Rows[len(c.Rows)-len(pipeline.Quantiles):] // all flows
-	p99 := last[slices.Index(pipeline.Quantiles, 0.99)]
-	var baseRows, otherRows []int64
-	err := j.each(ctx, func(p *pair) {
-		if p.base > p99.Base || p.other > p99.Other {
-			baseRows, otherRows = append(baseRows, p.row), append(otherRows, p.otherRow)
-		}
-	})
+// Value is the value of a gate: a quantile of the slowdowns, or of the FCTs in ms, of the flows that are in both and
+// that it selects, in the other scenario, or its change.
+func (c *Comparison) Value(ctx context.Context, g gate.Gate) (float64, error) {
+	db, err := duckdb.Open(ctx, duckdb.Options{MemoryBytes: pipeline.DefaultMemory})
 	if err != nil {
-		return err
+		return 0, err
 	}
-	c.TailFlows = int64(len(baseRows))
-	before, err := tailDelays(ctx, j.base, baseRows)
-	if err != nil {
-		return err
+	defer func() { _ = db.Close() }() // nothing was written
+	base, other := "base", "other"
+	if g.FCT {
+		base, other = "base_fct_ms", "other_fct_ms"
 	}
-	after, err := tailDelays(ctx, j.other, otherRows)
-	if err != nil {
-		return err
+	where := "true"
+	for _, column := range slices.Sorted(maps.Keys(g.Filter)) {
+		where += fmt.Sprintf(" AND %s = %s", column, duckdb.Quote(g.Filter[column]))
 	}
-	loadBefore, err := linkLoads(j.base)
-	if err != nil {
-		return err
+	var before, after sql.NullFloat64
+	err = db.QueryRowContext(ctx, fmt.Sprintf("SELECT quantile_cont(%s, %v), quantile_cont(%s, %v) FROM (%s) WHERE %s",
+		base, g.Quantile, other, g.Quantile, c.joined.sql(), where)).Scan(&before, &after)
+	switch {
+	case err != nil:
+		return 0, duckdb.FirstLine(err)
+	case !before.Valid:
+		return 0, errors.New("no flow that is in both is selected")
+	case g.Change:
+		return after.Float64/before.Float64 - 1, nil
 	}
-	loadAfter, err := linkLoads(j.other)
-	if err != nil {
-		return err
-	}
-	n := j.other.Network
-	if len(j.base.Network.Links) > len(n.Links) {
-		n = j.base.Network
-	}
-	before, loadBefore = padded(before, len(n.Links)), padded(loadBefore, len(n.Links)) // cables were added
-	after, loadAfter = padded(after, len(n.Links)), padded(loadAfter, len(n.Links))
-	for _, link := range n.Links {
-		if before[link.ID] == after[link.ID] {
-			continue
-		}
-		src, _ := n.Node(link.Src)
-		dst, _ := n.Node(link.Dst)
-		c.Links = append(c.Links, LinkDifference{
-			Link: link.ID, Src: src.Name, Dst: dst.Name, Tier: link.Tier, BaseLoad: loadBefore[link.ID],
-			Load:        loadAfter[link.ID],
-			BaseDelayNS: before[link.ID], DelayNS: after[link.ID],
-		})
-	}
-	slices.SortFunc(c.Links, func(a, b LinkDifference) int {
-		return cmp.Or(cmp.Compare(math.Abs(b.DelayNS-b.BaseDelayNS), math.Abs(a.DelayNS-a.BaseDelayNS)),
-			cmp.Compare(a.Link, b.Link))
-	})
-	c.Links = c.Links[:min(most, len(c.Links))]
-	for i := range c.Links {
-		c.Links[i].BaseDelayNS /= float64(c.TailFlows)
-		c.Links[i].DelayNS /= float64(c.TailFlows)
-	}
-	return nil
-}
-
-// padded adds zeros for links that only the other scenario has.
-func padded(perLink []float64, links int) []float64 {
-	return append(perLink, make([]float64, max(0, links-len(perLink)))...)
+	return after.Float64, nil
 }

@@ -1,7 +1,6 @@
 package whatif
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,13 +16,8 @@ import (
 )
 
 // write puts the comparison into the lake.
-func (c *Comparison) write(ctx context.Context, l *lake.Lake) error {
+func (c *Comparison) write(session *lake.Session) error {
 	at := lake.Place{Scenario: lake.ScenarioID(c.Other.Scenario), Variant: c.Other.Variant}
-	session, err := l.Lock(ctx, lake.Of(at.Scenario))
-	if err != nil {
-		return err
-	}
-	defer session.Close()
 	name := c.Base.Scenario + "-" + c.Base.Variant
 	rows := columns.NewRows(schema.Comparisons)
 	for _, r := range c.Rows {

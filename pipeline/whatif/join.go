@@ -1,39 +1,75 @@
 package whatif
 
 import (
-	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
-	"io"
-	"math"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/lake"
+	"parsimon/pipeline/lake/parquet"
+	"parsimon/queries/duckdb"
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/sizebin"
 )
 
 // SideOf names an estimate.
 func SideOf(e *pipeline.Estimation) Side { return Side{string(e.ID()), e.Variant().String()} }
 
-// A join is two estimates whose flows are joined. Both tables slowdowns are sorted by start and flow id: one pass over
-// both finds the flows that are in both. Flows that wait for others start at other times in each, and are sorted by
-// row: the same row is the same flow.
-type join struct {
-	base, other *side
-	byRow       bool
-}
-
 // A side is an estimate as it was committed when it was opened: another process that works on the scenario meanwhile
 // may do stages again.
 type side struct {
 	*pipeline.Estimation
-	committed []lake.DataFile
-	verified  map[string]bool // tables, by name
+	flows int64             // that have an estimate
+	scans map[string]string // SQL that reads a table, by its name
+}
+
+// openSide opens an estimate and verifies the files of the tables that are compared.
+func openSide(l *lake.Lake, of Side) (*side, error) {
+	model, err := pipeline.OpenModel(l, of.Scenario)
+	if err != nil {
+		return nil, err
+	}
+	v, err := pipeline.ParseVariant(of.Variant)
+	if err != nil {
+		return nil, err
+	}
+	m, _, err := l.ReadManifest(lake.Place{Scenario: model.ID(), Variant: of.Variant})
+	if err != nil {
+		return nil, err
+	}
+	s := &side{Estimation: pipeline.ReadOnly(model, v, pipeline.Settings{}), scans: map[string]string{}}
+	for _, t := range []schema.Table{schema.Slowdowns, schema.HopContributions, schema.LinkStats} {
+		files := lake.FilesOf(m.Files, t)
+		if len(files) == 0 {
+			return nil, fmt.Errorf("scenario %s has no table %s of variant %s: run it again", s.ID(), t.Name, of.Variant)
+		}
+		for _, f := range files {
+			if err := l.Check(f); err != nil {
+				return nil, fmt.Errorf("scenario %s, variant %s: %w: run it again to repair it", s.ID(), of.Variant, err)
+			}
+			if t.Name == schema.Slowdowns.Name {
+				s.flows += f.Rows
+			}
+		}
+		s.scans[t.Name] = scan(l, files)
+	}
+	return s, nil
+}
+
+// A join is two estimates whose flows are joined: a flow is in both if its id, size and start are. Flows that wait for
+// others start at other times in each: the same row is the same flow.
+type join struct {
+	base, other *side
+	byRow       bool
 }
 
 func openJoin(l *lake.Lake, base, other Side) (j *join, err error) {
@@ -42,239 +78,140 @@ func openJoin(l *lake.Lake, base, other Side) (j *join, err error) {
 		j.other, err = openSide(l, other)
 	}
 	if err != nil {
-		return j, err
+		return nil, err
 	}
 	a, err := j.base.Generated()
 	b, otherErr := j.other.Generated()
-	if j.byRow = a.Closed() && b.Closed(); a.Closed() != b.Closed() && err == nil && otherErr == nil {
-		return j, fmt.Errorf("flows wait for others in one of %s and %s: such a scenario is compared with one of the same "+
-			"flows that wait, too", base.Scenario, other.Scenario)
-	}
-	return j, errors.Join(err, otherErr)
-}
-
-func openSide(l *lake.Lake, s Side) (*side, error) {
-	model, err := pipeline.OpenModel(l, s.Scenario)
-	if err != nil {
+	if err := errors.Join(err, otherErr); err != nil {
 		return nil, err
 	}
-	v, err := pipeline.ParseVariant(s.Variant)
-	if err != nil {
-		return nil, err
+	if j.byRow = a.Closed(); j.byRow != b.Closed() {
+		return nil, fmt.Errorf("flows wait for others in one of %s and %s: such a scenario is compared with one of the "+
+			"same flows that wait, too", base.Scenario, other.Scenario)
 	}
-	m, _, err := l.ReadManifest(lake.Place{Scenario: model.ID(), Variant: s.Variant})
-	if err != nil {
-		return nil, err
-	}
-	opened := &side{pipeline.ReadOnly(model, v, pipeline.Settings{}), m.Files, map[string]bool{}}
-	_, err = opened.Files(schema.Slowdowns)
-	return opened, err
+	return j, nil
 }
 
-// Files are the committed data files of a table, verified once.
-func (s *side) Files(t schema.Table) ([]lake.DataFile, error) {
-	files := lake.FilesOf(s.committed, t)
-	if len(files) == 0 {
-		return nil, fmt.Errorf("scenario %s has no table %s of variant %s: run it again", s.ID(), t.Name, s.Variant())
-	}
-	if s.verified[t.Name] {
-		return files, nil
-	}
-	for _, f := range files {
-		if err := s.Lake.Check(f); err != nil {
-			return nil, fmt.Errorf("scenario %s, variant %s: %w: run it again to repair it", s.ID(), s.Variant(), err)
-		}
-	}
-	s.verified[t.Name] = true
-	return files, nil
+// pairTable has a row for each flow that is in both.
+var pairTable = schema.Table{Name: "pairs", Columns: []schema.Column{
+	{Name: "flow_row", Type: arrow.PrimitiveTypes.Int64}, {Name: "other_row", Type: arrow.PrimitiveTypes.Int64},
+	{Name: "service", Type: arrow.BinaryTypes.String}, {Name: "vnet", Type: arrow.BinaryTypes.String},
+	{Name: "size_bin", Type: arrow.BinaryTypes.String}, {Name: "hops", Type: arrow.BinaryTypes.String},
+	{Name: "base", Type: arrow.PrimitiveTypes.Float64}, {Name: "other", Type: arrow.PrimitiveTypes.Float64},
+	{Name: "base_fct_ms", Type: arrow.PrimitiveTypes.Float64}, {Name: "other_fct_ms", Type: arrow.PrimitiveTypes.Float64},
+	{Name: "ideal_changed", Type: arrow.PrimitiveTypes.Int64},
+}}
+
+// pairs is a view of pairTable: rows of table flows of either scenario, groups (hops are the base's), slowdowns.
+type pairs struct {
+	Row      []int64       `col:"flow_row"`
+	Service  *array.String `col:"service"`
+	VNet     *array.String `col:"vnet"`
+	SizeBin  *array.String `col:"size_bin"`
+	Hops     *array.String `col:"hops"`
+	Base     []float64     `col:"base"`
+	Other    []float64     `col:"other"`
+	BaseFCT  []float64     `col:"base_fct_ms"`
+	OtherFCT []float64     `col:"other_fct_ms"`
+	Ideal    []int64       `col:"ideal_changed"` // 0 or 1
 }
 
-// Read streams columns of a table. The caller closes the stream.
-func (s *side) Read(t schema.Table, names []string) (schema.Batches, error) {
-	files, err := s.Files(t)
+// sql selects the rows of pairTable.
+func (j *join) sql() string {
+	bin := "CASE"
+	for _, b := range sizebin.Bins() {
+		bin += fmt.Sprintf(" WHEN size_bytes <= %d THEN %s", b.MaxBytes, duckdb.Quote(b.Name))
+	}
+	same := "flow_id, size_bytes, start_ns"
+	if j.byRow {
+		same = "flow_id, size_bytes, flow_row"
+	}
+	return fmt.Sprintf(`SELECT b.flow_row, o.flow_row AS other_row, b.service, b.vnet, %s END AS size_bin,
+			CAST(b.hops AS VARCHAR) AS hops, b.slowdown AS base, o.slowdown AS other, b.fct_ns / 1e6 AS base_fct_ms,
+			o.fct_ns / 1e6 AS other_fct_ms, CAST(b.ideal_ns <> o.ideal_ns AS BIGINT) AS ideal_changed
+		FROM %s b JOIN %s o USING (%s)`,
+		bin, j.base.scans[schema.Slowdowns.Name], j.other.scans[schema.Slowdowns.Name], same)
+}
+
+// eachBatch has DuckDB write the rows of a SELECT to a file and calls do with each batch of them as a view, which is
+// many times faster than through database/sql. The file is removed.
+func eachBatch[T any](
+	ctx context.Context, db *sql.DB, file string, t schema.Table, rows string, do func(v *T) error,
+) error {
+	_, err := db.ExecContext(ctx, fmt.Sprintf("COPY (%s) TO %s (FORMAT parquet)", rows, duckdb.Quote(file)))
 	if err != nil {
-		return nil, err
+		return duckdb.FirstLine(err)
 	}
-	return s.Lake.Read(t, files, names, nil), nil
+	in := parquet.OpenForeign(t, file)
+	err = columns.Each(in, do)
+	return errors.Join(err, in.Close(), os.Remove(file))
 }
 
-// flows are the flows of either side that have an estimate.
-func (j *join) flows() (base, other int64) {
-	for _, of := range []struct {
-		s *side
-		n *int64
-	}{{j.base, &base}, {j.other, &other}} {
-		for _, f := range lake.FilesOf(of.s.committed, schema.Slowdowns) {
-			*of.n += f.Rows
-		}
+// findLinks finds where the flows of the tail, those above the p99 slowdown in either estimate, are delayed more or
+// less: the links with the largest differences. Sums are of whole 1/1000 ns: they are the same in any order.
+func (c *Comparison) findLinks(ctx context.Context, db *sql.DB, p99 ComparisonRow, most int) error {
+	tail := fmt.Sprintf("SELECT flow_row, other_row FROM (%s) WHERE base > '%v'::DOUBLE OR other > '%v'::DOUBLE",
+		c.joined.sql(), p99.Base, p99.Other)
+	if _, err := db.ExecContext(ctx, "CREATE TEMP TABLE tail AS "+tail); err != nil {
+		return duckdb.FirstLine(err)
 	}
-	return base, other
-}
-
-// A pair is a flow that is in both estimates. Its strings are valid during the call that it is given to.
-type pair struct {
-	row, otherRow int64 // of table flows of either scenario
-	service, vnet string
-	sizeBytes     int64
-	hops          int16   // in the base
-	base, other   float64 // slowdowns
-
-	baseFCT, otherFCT     int64 // ns
-	baseIdeal, otherIdeal int64 // ns
-}
-
-// each calls do for every flow that is in both, in the order of the base's flows.
-func (j *join) each(ctx context.Context, do func(p *pair)) error {
-	a, err := newCursor(j.base)
+	if err := db.QueryRowContext(ctx, "SELECT count(*) FROM tail").Scan(&c.TailFlows); err != nil {
+		return duckdb.FirstLine(err)
+	}
+	part := func(s *side, row string) string {
+		return fmt.Sprintf(`(SELECT link_id, sum(round(delay_ns * 1000)::BIGINT)::BIGINT::DOUBLE / 1000 AS ns
+			FROM %s h SEMI JOIN tail ON tail.%s = h.flow_row GROUP BY link_id)`, s.scans[schema.HopContributions.Name], row)
+	}
+	rows, err := db.QueryContext(ctx, fmt.Sprintf(`
+		SELECT link_id, coalesce(b.ns, 0) AS base, coalesce(o.ns, 0) AS other, coalesce(k.load, 0), coalesce(l.load, 0)
+		FROM %s b FULL JOIN %s o USING (link_id)
+		LEFT JOIN %s k USING (link_id) LEFT JOIN %s l USING (link_id)
+		WHERE base <> other ORDER BY abs(other - base) DESC, link_id LIMIT %d`,
+		part(c.joined.base, "flow_row"), part(c.joined.other, "other_row"), c.joined.base.scans[schema.LinkStats.Name],
+		c.joined.other.scans[schema.LinkStats.Name], most))
 	if err != nil {
-		return err
+		return duckdb.FirstLine(err)
 	}
-	defer a.close()
-	b, err := newCursor(j.other)
-	if err != nil {
-		return err
+	defer rows.Close()
+	n := c.joined.other.Network
+	if base := c.joined.base.Network; len(base.Links) > len(n.Links) { // cables were added to the base
+		n = base
 	}
-	defer b.close()
-	for n := 0; a.ok && b.ok; n++ {
-		if n%65_536 == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		switch order := a.compare(b, j.byRow); {
-		case order < 0:
-			err = a.next()
-		case order > 0:
-			err = b.next()
-		default:
-			if a.size[a.at] == b.size[b.at] && a.id[a.at] == b.id[b.at] {
-				do(&pair{a.row[a.at], b.row[b.at], a.service.Value(a.at), a.vnet.Value(a.at), a.size[a.at], a.hops[a.at],
-					a.slowdown[a.at], b.slowdown[b.at], a.fct[a.at], b.fct[b.at], a.ideal[a.at], b.ideal[b.at]})
-			}
-			if err = a.next(); err == nil {
-				err = b.next()
-			}
-		}
-		if err != nil {
+	for rows.Next() {
+		var d LinkDifference
+		if err := rows.Scan(&d.Link, &d.BaseDelayNS, &d.DelayNS, &d.BaseLoad, &d.Load); err != nil {
 			return err
 		}
+		l := n.Links[d.Link]
+		d.Src, d.Dst, d.Tier = n.Name(l.Src), n.Name(l.Dst), l.Tier
+		d.BaseDelayNS /= float64(c.TailFlows)
+		d.DelayNS /= float64(c.TailFlows)
+		c.Links = append(c.Links, d)
 	}
-	return nil
+	return rows.Err()
 }
 
-// A cursor is at a row of table slowdowns.
-type cursor struct {
-	in   schema.Batches
-	rec  arrow.Record // the present batch; nil before the first
-	at   int
-	ok   bool // there is a row
-	id   []int64
-	row  []int64
-	size []int64
-
-	start, fct, ideal []int64
-	hops              []int16
-	slowdown          []float64
-	service, vnet     *array.String
+// scan is the SQL that reads data files.
+func scan(l *lake.Lake, files []lake.DataFile) string {
+	paths := make([]string, len(files))
+	for i, f := range files {
+		paths[i] = filepath.Join(l.Path(), f.Path)
+	}
+	return duckdb.ScanParquet(paths...)
 }
 
-func newCursor(e *side) (*cursor, error) {
-	in, err := e.Read(schema.Slowdowns,
-		[]string{"flow_id", "flow_row", "service", "vnet", "size_bytes", "start_ns", "hops", "slowdown",
-			"fct_ns", "ideal_ns"})
-	if err != nil {
-		return nil, err
-	}
-	c := &cursor{in: in, at: -1}
-	if err := c.next(); err != nil {
-		c.close()
-		return nil, err
-	}
-	return c, nil
+// scanTable is the SQL that reads one of an estimate's tables.
+func scanTable(e *pipeline.Estimation, t schema.Table) (string, error) {
+	files, err := e.Files(t)
+	return scan(e.Lake, files), err
 }
 
-// next goes to the next row; ok is false behind the last.
-func (c *cursor) next() error {
-	c.at++
-	if c.rec != nil && c.at < int(c.rec.NumRows()) {
-		return nil
-	}
-	if c.rec != nil {
-		c.rec.Release()
-		c.rec = nil
-	}
-	rec, err := c.in.Next()
-	c.ok = err == nil
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	c.rec, c.at = rec, 0
-	c.id, c.row = columns.Int64s(rec, "flow_id"), columns.Int64s(rec, "flow_row")
-	c.size, c.start = columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns")
-	c.fct, c.ideal = columns.Int64s(rec, "fct_ns"), columns.Int64s(rec, "ideal_ns")
-	c.hops, c.slowdown = columns.Int16s(rec, "hops"), columns.Float64s(rec, "slowdown")
-	c.service, c.vnet = columns.Text(rec, "service"), columns.Text(rec, "vnet")
-	return nil
-}
-
-// compare orders two rows by start and flow id, or by row.
-func (c *cursor) compare(o *cursor, byRow bool) int {
-	if byRow {
-		return cmp.Compare(c.row[c.at], o.row[o.at])
-	}
-	return cmp.Or(cmp.Compare(c.start[c.at], o.start[o.at]), cmp.Compare(c.id[c.at], o.id[o.at]))
-}
-
-func (c *cursor) close() {
-	if c.rec != nil {
-		c.rec.Release()
-		c.rec = nil
-	}
-	_ = c.in.Close() // read to its end, or an error is reported
-}
-
-// tailDelays adds up, by link id, what each link contributes to the FCTs of some flows, given by ascending row, in ns.
-// Sums are of whole 1/1000 ns: they are the same in any order.
-func tailDelays(ctx context.Context, e *side, rows []int64) ([]float64, error) {
-	sums := make([]int64, len(e.Network.Links))
-	in, err := e.Read(schema.HopContributions, []string{"flow_row", "link_id", "delay_ns"})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = in.Close() }() // read to its end, or an error is reported
-	wanted := map[int64]struct{}{}
-	for _, r := range rows {
-		wanted[r] = struct{}{}
-	}
-	err = columns.ForEach(in, func(rec arrow.Record) error {
-		row, link, delay := columns.Int64s(rec, "flow_row"), columns.Int32s(rec, "link_id"), columns.Float64s(rec, "delay_ns")
-		for i := range row {
-			if _, ok := wanted[row[i]]; ok {
-				sums[link[i]] += int64(math.Round(delay[i] * 1000))
-			}
+// fileSafe is a text with all but letters, digits and dashes made dashes.
+func fileSafe(name string) string {
+	return strings.Map(func(c rune) rune {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' {
+			return c
 		}
-		return ctx.Err()
-	})
-	out := make([]float64, len(sums))
-	for id, sum := range sums {
-		out[id] = float64(sum) / 1000
-	}
-	return out, err
-}
-
-// linkLoads are the loads of all links, by link id.
-func linkLoads(e *side) ([]float64, error) {
-	loads := make([]float64, len(e.Network.Links))
-	in, err := e.Read(schema.LinkStats, []string{"link_id", "load"})
-	if err != nil {
-		return nil, err
-	}
-	return loads, columns.Consume(in, func(rec arrow.Record) error {
-		load := columns.Float64s(rec, "load")
-		for i, id := range columns.Int32s(rec, "link_id") {
-			loads[id] = load[i]
-		}
-		return nil
-	})
+		return '-'
+	}, name)
 }

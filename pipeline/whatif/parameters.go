@@ -14,7 +14,6 @@ import (
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/summary"
-	"parsimon/stages/topology"
 )
 
 // An Axis is a key of a scenario file and the values that a sweep gives it.
@@ -258,14 +257,14 @@ func (p *Parameters) failEach(plan ParameterPlan) error {
 			s := *run.scenario
 			ends := fmt.Sprintf("%d:%d", c[0], c[1])
 			s.Fail, s.AllowUnreachable = append(slices.Clone(s.Fail), ends), true
-			s.Name += ", " + cableName(n, c) + " down"
+			s.Name += ", " + n.Ends(c[0], c[1]) + " down"
 			failing.scenario = &s
-			failing.Settings = map[string]string{"fail": cableName(n, c)}
+			failing.Settings = map[string]string{"fail": n.Ends(c[0], c[1])}
 			for k, v := range run.Settings {
 				failing.Settings[k] = v
 			}
-			if !slices.Contains(axis.Values, cableName(n, c)) {
-				axis.Values = append(axis.Values, cableName(n, c))
+			if !slices.Contains(axis.Values, n.Ends(c[0], c[1])) {
+				axis.Values = append(axis.Values, n.Ends(c[0], c[1]))
 			}
 			all = append(all, failing)
 		}
@@ -275,13 +274,6 @@ func (p *Parameters) failEach(plan ParameterPlan) error {
 	}
 	p.Runs, p.Axes = all, append(slices.Clone(p.Axes), axis)
 	return nil
-}
-
-// cableName names a cable by its ends.
-func cableName(n *topology.Network, c [2]int32) string {
-	a, _ := n.Node(c[0])
-	b, _ := n.Node(c[1])
-	return a.Name + ":" + b.Name
 }
 
 // SettingsOf are the settings of a run, in the order of the axes.
@@ -321,8 +313,8 @@ func (p *Parameters) run(ctx context.Context, i int, plan ParameterPlan, o Setti
 	}
 	of := all[AllFlows]
 	run.ScenarioID, run.Variant, run.Flows = string(e.ID()), e.Variant().String(), of.Flows
-	run.P50, run.P90, run.P99, run.P999 = of.Slowdowns[0], of.Slowdowns[1], of.Slowdowns[2], of.Slowdowns[3]
-	run.P50FCT, run.P99FCT = of.FCTMS[0], of.FCTMS[2]
+	run.P50, run.P90, run.P99, run.P999 = of.P50, of.P90, of.P99, of.P999
+	run.P50FCT, run.P99FCT = of.P50FCT, of.P99FCT
 	if plan.Exact {
 		if err := e.Exact(ctx, pipeline.Exact{}); err != nil {
 			return false, err

@@ -2,7 +2,6 @@ package whatif
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -59,17 +58,10 @@ type SweptCable struct {
 // percentilesOf are those of each service, and of AllFlows.
 type percentilesOf map[string]ServicePercentiles
 
-// ServicePercentiles are the slowdowns and FCTs of a service's flows at p50, p90, p99 and p99.9.
+// ServicePercentiles are the slowdowns and FCTs of a service's flows.
 type ServicePercentiles struct {
-	Flows     int64     // of the service
-	Slowdowns []float64 // at pipeline.Quantiles
-	FCTMS     []float64 // the same, in ms
-}
-
-// percentilesJSON has the percentiles by name.
-type percentilesJSON struct {
 	Flows     int64     `json:"flows"`
-	Slowdowns []float64 `json:"slowdowns"` // as in earlier versions
+	Slowdowns []float64 `json:"slowdowns"` // at pipeline.Quantiles
 	P50       float64   `json:"p50_slowdown"`
 	P90       float64   `json:"p90_slowdown"`
 	P99       float64   `json:"p99_slowdown"`
@@ -80,28 +72,17 @@ type percentilesJSON struct {
 	P999FCT   float64   `json:"p999_fct_ms"`
 }
 
-// MarshalJSON writes the percentiles by name.
-func (p ServicePercentiles) MarshalJSON() ([]byte, error) {
-	s, f := p.Slowdowns, p.FCTMS
-	return json.Marshal(percentilesJSON{p.Flows, s, s[0], s[1], s[2], s[3], f[0], f[1], f[2], f[3]})
-}
-
-// UnmarshalJSON reads what MarshalJSON writes.
-func (p *ServicePercentiles) UnmarshalJSON(data []byte) error {
-	var in percentilesJSON
-	err := json.Unmarshal(data, &in)
-	*p = ServicePercentiles{in.Flows, []float64{in.P50, in.P90, in.P99, in.P999},
-		[]float64{in.P50FCT, in.P90FCT, in.P99FCT, in.P999FCT}}
-	return err
+// newPercentiles are slowdowns s and FCTs f, in ms, at pipeline.Quantiles.
+func newPercentiles(flows int64, s, f []float64) ServicePercentiles {
+	return ServicePercentiles{flows, s, s[0], s[1], s[2], s[3], f[0], f[1], f[2], f[3]}
 }
 
 // sweeper is a sweep at work. It keeps the base's scenario locked.
 type sweeper struct {
 	*Sweep
-	o     Settings
-	base  *pipeline.Estimation
-	dir   string // of the records, in the base's state, relative to the lake
-	names map[int32]string
+	o    Settings
+	base *pipeline.Estimation
+	dir  string // of the records, in the base's state, relative to the lake
 }
 
 // RunSweep takes every cable of a tier that is up down, one at a time, estimates what remains in the way of the base,
@@ -120,8 +101,7 @@ func RunSweep(ctx context.Context, base string, plan SweepPlan, o Settings) (*Sw
 		return nil, err
 	}
 	defer run.Close()
-	s := &sweeper{Sweep: &Sweep{Base: string(run.ID()), Variant: run.Variant().String(), Plan: plan}, o: o, base: run,
-		names: map[int32]string{}}
+	s := &sweeper{Sweep: &Sweep{Base: string(run.ID()), Variant: run.Variant().String(), Plan: plan}, o: o, base: run}
 	if err = run.Estimate(ctx); err == nil {
 		s.before, err = servicePercentiles(ctx, run)
 	}
@@ -133,9 +113,6 @@ func RunSweep(ctx context.Context, base string, plan SweepPlan, o Settings) (*Sw
 	}
 	s.o.Variant = run.Variant()
 	s.Variant = run.Variant().String()
-	for _, v := range s.base.Network.Nodes {
-		s.names[v.ID] = v.Name
-	}
 	s.dir = lake.Of(run.ID()).StatePath(fmt.Sprintf("sweep-%d", pipeline.MethodVersion), s.Variant)
 	if err := s.estimateEach(ctx); err != nil {
 		return nil, err
@@ -199,9 +176,10 @@ func (s *sweeper) one(ctx context.Context, c [2]int32) (swept SweptCable, err er
 		return swept, err
 	}
 	defer run.Close()
-	swept = SweptCable{A: c[0], B: c[1], NameA: s.names[c[0]], NameB: s.names[c[1]]}
+	n := s.base.Network
+	swept = SweptCable{A: c[0], B: c[1], NameA: n.Name(c[0]), NameB: n.Name(c[1])}
 	if err := run.Estimate(ctx); err != nil {
-		return swept, fmt.Errorf("cable %s down: %w", s.base.Network.Ends(c[0], c[1]), err)
+		return swept, fmt.Errorf("cable %s down: %w", n.Ends(c[0], c[1]), err)
 	}
 	if swept.Full, err = servicePercentiles(ctx, run); err != nil {
 		return swept, err
@@ -248,14 +226,13 @@ func servicePercentiles(ctx context.Context, e *pipeline.Estimation) (percentile
 	out := percentilesOf{}
 	for rows.Next() {
 		var service string
-		n := len(pipeline.Quantiles)
-		p := ServicePercentiles{Slowdowns: make([]float64, n), FCTMS: make([]float64, n)}
-		s, f := p.Slowdowns, p.FCTMS
-		if err := rows.Scan(&service, &p.Flows, &s[0], &s[1], &s[2], &s[3], &f[0], &f[1], &f[2], &f[3]); err != nil {
+		var flows int64
+		s, f := make([]float64, len(pipeline.Quantiles)), make([]float64, len(pipeline.Quantiles))
+		if err := rows.Scan(&service, &flows, &s[0], &s[1], &s[2], &s[3], &f[0], &f[1], &f[2], &f[3]); err != nil {
 			return nil, err
 		}
-		if old, ok := out[service]; !ok || p.Flows > old.Flows { // a service may be named like all
-			out[service] = p
+		if flows > out[service].Flows { // a service may be named like all
+			out[service] = newPercentiles(flows, s, f)
 		}
 	}
 	return out, rows.Err()

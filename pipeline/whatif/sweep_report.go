@@ -25,6 +25,10 @@ func (s *Sweep) changeOf(c *SweptCable, service string, q int) float64 {
 	return after.Slowdowns[q]/before.Slowdowns[q] - 1
 }
 
+func (p ServicePercentiles) fct(q int) float64 {
+	return []float64{p.P50FCT, p.P90FCT, p.P99FCT, p.P999FCT}[q]
+}
+
 // rank puts the worst first: those without a path for some flows by how many, then by the change.
 func (s *Sweep) rank() {
 	q := slices.Index(pipeline.Quantiles, s.Plan.Quantile)
@@ -52,8 +56,7 @@ func (s *sweeper) write() error {
 			for q, name := range []string{"p50", "p90", "p99", "p999"} {
 				row[name+"_slowdown"], row[name+"_change"] = now[service].Slowdowns[q], s.changeOf(c, service, q)
 			}
-			f := now[service].FCTMS
-			row["p50_fct_ns"], row["p99_fct_ns"] = f[0]*1e6, f[2]*1e6
+			row["p50_fct_ns"], row["p99_fct_ns"] = now[service].P50FCT*1e6, now[service].P99FCT*1e6
 			rows.Add(row)
 		}
 	}
@@ -69,13 +72,13 @@ func (s *Sweep) Text(most int) *text.Answer {
 	before := s.before[s.Plan.Service]
 	a.Linef("base %s, each of %d cables of %s down, by what it does to quantile %g of slowdown (flows: %s)",
 		s.Base, len(s.Cables), s.Plan.Tier, s.Plan.Quantile, s.Plan.Service)
-	a.Linef("there the base has slowdown %.3f, FCT %.4g ms (%s)", before.Slowdowns[q], before.FCTMS[q], s.Variant)
+	a.Linef("there the base has slowdown %.3f, FCT %.4g ms (%s)", before.Slowdowns[q], before.fct(q), s.Variant)
 	table := a.Table("place", "cable", "slowdown", "change", "fct_ms", "no_path")
 	for i := range s.Cables[:min(most, len(s.Cables))] {
 		c := &s.Cables[i]
 		var slowdown, fct any
 		if p, ok := c.Full[s.Plan.Service]; ok {
-			slowdown, fct = p.Slowdowns[q], p.FCTMS[q]
+			slowdown, fct = p.Slowdowns[q], p.fct(q)
 		}
 		table.Add(i+1, c.NameA+":"+c.NameB, slowdown, text.Percent(s.changeOf(c, s.Plan.Service, q)), fct, c.Unreachable)
 	}

@@ -14,7 +14,6 @@ import (
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/lake"
-	"parsimon/pipeline/lake/parquet"
 	"parsimon/pipeline/text"
 	"parsimon/queries/duckdb"
 	"parsimon/schema"
@@ -155,11 +154,18 @@ func checkTruth(ctx context.Context, db *sql.DB, truth string) error {
 	return nil
 }
 
-// matches is what compareQuantiles leaves for reading: a row for each flow that has both.
-var matches = schema.Table{Name: "matches", Sort: []string{"flow_row"}, Columns: []schema.Column{
+// matchTable has a row for each flow that has an estimate and a truth.
+var matchTable = schema.Table{Name: "matches", Columns: []schema.Column{
 	{Name: "flow_row", Type: arrow.PrimitiveTypes.Int64}, {Name: "size_bytes", Type: arrow.PrimitiveTypes.Int64},
 	{Name: "estimate", Type: arrow.PrimitiveTypes.Float64}, {Name: "truth", Type: arrow.PrimitiveTypes.Float64},
 }}
+
+type matches struct {
+	Row      []int64   `col:"flow_row"`
+	Size     []int64   `col:"size_bytes"`
+	Estimate []float64 `col:"estimate"`
+	Truth    []float64 `col:"truth"`
+}
 
 // compareQuantiles joins estimate and truth and compares the quantiles of every size bin; no rows if no flow has both.
 // matched is the share of the estimated flows that have a truth. DuckDB joins within its memory; what is held here is
@@ -174,28 +180,19 @@ func compareQuantiles(ctx context.Context, e *pipeline.Estimation, db *sql.DB,
 	for _, f := range estimates {
 		estimated += f.Rows
 	}
-	file := filepath.Join(e.Executor().Session().TmpPath(), "matches.parquet")
-	_, err = db.ExecContext(ctx, fmt.Sprintf(`COPY (
-		SELECT e.flow_row, e.size_bytes, e.slowdown AS estimate, CAST(t.fct_ns / e.ideal_ns AS DOUBLE) AS truth
-		FROM %s e JOIN %s t USING (flow_id) ORDER BY e.flow_row) TO %s (FORMAT parquet)`,
-		scan(e.Lake, estimates), truth, duckdb.Quote(file)))
-	if err != nil {
-		return nil, 0, err
-	}
-	defer func() { err = errors.Join(err, os.Remove(file)) }()
 	var bins []*sample
 	for _, b := range sizebin.Bins() {
 		bins = append(bins, &sample{name: b.Name, most: b.MaxBytes})
 	}
 	all := &sample{name: sizebin.All}
-	rows := parquet.OpenForeign(matches, file)
-	err = columns.Consume(rows, func(rec arrow.Record) error {
-		row, size := columns.Int64s(rec, "flow_row"), columns.Int64s(rec, "size_bytes")
-		estimate, tru := columns.Float64s(rec, "estimate"), columns.Float64s(rec, "truth")
-		for i := range row {
-			at := slices.IndexFunc(bins, func(b *sample) bool { return size[i] <= b.most })
-			bins[at].add(row[i], estimate[i], tru[i])
-			all.add(row[i], estimate[i], tru[i])
+	file := filepath.Join(e.Executor().Session().TmpPath(), "matches.parquet")
+	err = eachBatch(ctx, db, file, matchTable, fmt.Sprintf(`
+		SELECT e.flow_row, e.size_bytes, e.slowdown AS estimate, CAST(t.fct_ns / e.ideal_ns AS DOUBLE) AS truth
+		FROM %s e JOIN %s t USING (flow_id)`, scan(e.Lake, estimates), truth), func(v *matches) error {
+		for i, size := range v.Size {
+			at := slices.IndexFunc(bins, func(b *sample) bool { return size <= b.most })
+			bins[at].add(v.Row[i], v.Estimate[i], v.Truth[i])
+			all.add(v.Row[i], v.Estimate[i], v.Truth[i])
 		}
 		return nil
 	})
@@ -269,16 +266,6 @@ func writeValidation(e *pipeline.Estimation, v *Validation) error {
 	return session.PublishRecord(at, schema.Validations, name, rec)
 }
 
-// fileSafe is a text with all but letters, digits and dashes made dashes.
-func fileSafe(name string) string {
-	return strings.Map(func(c rune) rune {
-		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' {
-			return c
-		}
-		return '-'
-	}, name)
-}
-
 // AddTo adds the comparison to an answer for people.
 func (v *Validation) AddTo(a *text.Answer) {
 	a.Linef("estimate against %s (slowdowns over the same ideal; error with its 95%% bootstrap interval); %.4g%% of the estimated flows have a truth", v.Truth, 100*v.Matched)
@@ -294,19 +281,4 @@ func (v *Validation) AddTo(a *text.Answer) {
 			table.Add(t.Tier, t.Hops, t.EstimateMeanNS, t.TrueNS, t.EstimateP99NS, t.TrueP99NS)
 		}
 	}
-}
-
-// scan is the SQL that reads data files.
-func scan(l *lake.Lake, files []lake.DataFile) string {
-	paths := make([]string, len(files))
-	for i, f := range files {
-		paths[i] = filepath.Join(l.Path(), f.Path)
-	}
-	return duckdb.ScanParquet(paths...)
-}
-
-// scanTable is the SQL that reads one of an estimate's tables.
-func scanTable(e *pipeline.Estimation, t schema.Table) (string, error) {
-	files, err := e.Files(t)
-	return scan(e.Lake, files), err
 }
