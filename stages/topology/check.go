@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"slices"
 
 	"parsimon/simkernel"
 )
@@ -48,33 +47,36 @@ type Error struct {
 
 func (e *Error) Error() string { return e.What }
 
+// faults are what is wrong with nodes and cables.
+type faults []*Error
+
+func (f *faults) add(node, cable int, kind FaultKind, format string, args ...any) {
+	*f = append(*f, &Error{node, cable, fmt.Sprintf(format, args...), kind})
+}
+
 // Check returns everything that is wrong with nodes and the cables between them. It sets empty kinds to "switch".
 func Check(nodes []Node, cables []Cable) []*Error {
-	faults := checkNodes(nodes)
-	n := &Network{Nodes: slices.Clone(nodes)} // each id once
-	slices.SortStableFunc(n.Nodes, func(a, b Node) int { return cmp.Compare(a.ID, b.ID) })
-	n.Nodes = slices.CompactFunc(n.Nodes, func(a, b Node) bool { return a.ID == b.ID })
-	n.Nodes = slices.DeleteFunc(n.Nodes, func(v Node) bool { return v.ID < 0 })
-	n.index = newNodeIndex(n.Nodes)
-	uncabled := checkCables(n, cables)
-	for _, e := range uncabled {
-		if e.Node >= 0 { // from the place in n to that in nodes
-			id := n.Nodes[e.Node].ID
-			e.Node = slices.IndexFunc(nodes, func(v Node) bool { return v.ID == id })
+	at := map[int32]int32{} // of two nodes with one id, the first
+	for i, v := range nodes {
+		if _, twice := at[v.ID]; !twice && v.ID >= 0 {
+			at[v.ID] = int32(i)
 		}
 	}
-	return append(faults, uncabled...)
+	index := func(id int32) int32 {
+		if i, known := at[id]; known {
+			return i
+		}
+		return -1
+	}
+	return append(checkNodes(nodes), checkCables(nodes, cables, index)...)
 }
 
 // checkNodes sets empty kinds to "switch" and returns everything that is wrong with the nodes.
-func checkNodes(nodes []Node) (faults []*Error) {
+func checkNodes(nodes []Node) (found faults) {
 	hosts := 0
+	seen := map[int32]bool{}
 	for i := range nodes {
 		v := &nodes[i]
-		bad := func(kind FaultKind, format string, args ...any) {
-			what := fmt.Sprintf("node %d: ", v.ID) + fmt.Sprintf(format, args...)
-			faults = append(faults, &Error{Node: i, Cable: -1, What: what, Kind: kind})
-		}
 		switch v.Kind {
 		case "":
 			v.Kind = KindSwitch
@@ -82,53 +84,43 @@ func checkNodes(nodes []Node) (faults []*Error) {
 			hosts++
 		case KindTor, KindFabric, KindSpine, KindSwitch:
 		default:
-			bad(FaultRole, "unknown kind %q (host, tor, fabric, spine or switch)", v.Kind)
+			found.add(i, -1, FaultRole, "node %d: unknown kind %q (host, tor, fabric, spine or switch)", v.ID, v.Kind)
 		}
 		switch {
 		case v.ID < 0:
-			bad(FaultRange, "ids must not be negative")
+			found.add(i, -1, FaultRange, "node %d: ids must not be negative", v.ID)
 		case v.Pod < -1 || v.Rack < -1:
-			bad(FaultRange, "pod and rack must not be negative")
+			found.add(i, -1, FaultRange, "node %d: pod and rack must not be negative", v.ID)
 		}
-	}
-	order := make([]int32, len(nodes))
-	for i := range order {
-		order[i] = int32(i)
-	}
-	slices.SortFunc(order, func(a, b int32) int {
-		return cmp.Or(cmp.Compare(nodes[a].ID, nodes[b].ID), cmp.Compare(a, b))
-	})
-	for i := 1; i < len(order); i++ {
-		if id := nodes[order[i]].ID; id == nodes[order[i-1]].ID {
-			what := fmt.Sprintf("node %d is listed twice", id)
-			faults = append(faults, &Error{Node: int(order[i]), Cable: -1, What: what, Kind: FaultDoubled})
+		if seen[v.ID] {
+			found.add(i, -1, FaultDoubled, "node %d is listed twice", v.ID)
 		}
+		seen[v.ID] = true
 	}
 	if hosts == 0 {
-		what := fmt.Sprintf("the topology has no host (%d nodes)", len(nodes))
-		faults = append(faults, &Error{Node: -1, Cable: -1, What: what, Kind: FaultNoHost})
+		found.add(-1, -1, FaultNoHost, "the topology has no host (%d nodes)", len(nodes))
 	}
-	return faults
+	return found
 }
 
-// checkCables returns everything that is wrong with the cables between the nodes of a network.
-func checkCables(n *Network, cables []Cable) (faults []*Error) {
+// checkCables returns everything that is wrong with the cables between nodes. index is the place of an id in nodes,
+// or -1.
+func checkCables(nodes []Node, cables []Cable, index func(id int32) int32) (found faults) {
 	if len(cables) > math.MaxInt32/2 {
-		what := fmt.Sprintf("%d cables are more than link ids can count", len(cables))
-		return []*Error{{Node: -1, Cable: -1, What: what, Kind: FaultRange}}
+		found.add(-1, -1, FaultRange, "%d cables are more than link ids can count", len(cables))
+		return found
 	}
-	cabled := make([]bool, len(n.Nodes))
+	cabled := make([]bool, len(nodes))
 	joined := make(map[[2]int32]bool, len(cables))
 	for i, c := range cables {
-		a, b := n.index.of(c.A), n.index.of(c.B)
+		a, b := index(c.A), index(c.B)
 		kind, what := checkCable(c, a >= 0, b >= 0)
 		if kind == "" && joined[cableKey(c.A, c.B)] {
 			kind, what = FaultParallel, "the two nodes are joined twice (use one cable of the summed bandwidth)"
 		}
 		joined[cableKey(c.A, c.B)] = true
 		if kind != "" {
-			what = fmt.Sprintf("cable %d:%d: %s", c.A, c.B, what)
-			faults = append(faults, &Error{Node: -1, Cable: i, What: what, Kind: kind})
+			found.add(-1, i, kind, "cable %d:%d: %s", c.A, c.B, what)
 		}
 		for _, end := range []int32{a, b} {
 			if end >= 0 {
@@ -136,17 +128,12 @@ func checkCables(n *Network, cables []Cable) (faults []*Error) {
 			}
 		}
 	}
-	for i, v := range n.Nodes {
-		if v.Kind == KindHost && !cabled[i] {
-			name := v.Name
-			if name == "" {
-				name = fmt.Sprintf("%s %d", v.Kind, v.ID)
-			}
-			what := fmt.Sprintf("host %d (%s) has no cable", v.ID, name)
-			faults = append(faults, &Error{Node: i, Cable: -1, What: what, Kind: FaultUncabled})
+	for i, v := range nodes {
+		if v.Kind == KindHost && !cabled[i] && index(v.ID) == int32(i) {
+			found.add(i, -1, FaultUncabled, "host %d (%s) has no cable", v.ID, cmp.Or(v.Name, fmt.Sprintf("%s %d", v.Kind, v.ID)))
 		}
 	}
-	return faults
+	return found
 }
 
 // checkCable checks one cable by itself; an empty kind means that it is sound.

@@ -72,7 +72,7 @@ func NewNetwork(nodes []Node, cables []Cable) (*Network, error) {
 	n := &Network{Nodes: nodes}
 	slices.SortFunc(n.Nodes, func(a, b Node) int { return int(a.ID) - int(b.ID) })
 	n.index = newNodeIndex(n.Nodes)
-	if faults := checkCables(n, cables); len(faults) > 0 {
+	if faults := checkCables(n.Nodes, cables, n.index.of); len(faults) > 0 {
 		return nil, faults[0]
 	}
 	n.addNames()

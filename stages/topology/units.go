@@ -61,26 +61,17 @@ func ParseSpeed(text string) (bps int64, err error) {
 // nsPerMetre is the propagation delay of copper and of fibre, at about two thirds of the speed of light.
 const nsPerMetre = 5
 
-// LengthDelay returns the propagation delay of a length; a plain number counts in the unit.
-func LengthDelay(text, lengthUnit string) (int64, error) {
-	plain := 1000.0
-	if lengthUnit != "" {
-		plain = 0
-		for _, u := range units.Length {
-			if strings.EqualFold(lengthUnit, u.Suffix) {
-				plain = u.Factor
-			}
-		}
-		if plain == 0 {
-			return 0, fmt.Errorf("length unit %q: want m, cm, km, ft, in or mi", lengthUnit)
-		}
+// LengthDelay returns the propagation delay of a length; a plain number counts in the unit, or in metres.
+func LengthDelay(text, unit string) (int64, error) {
+	if strings.Trim(text, "0123456789.eE+-") == "" {
+		text += unit
 	}
-	mm, err := units.ParseFloat(text, units.Length, plain)
+	mm, err := units.ParseFloat(text, units.Length, 1000)
+	if err == nil && mm < 0 {
+		err = fmt.Errorf("%q is negative", text)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("length %w", err)
-	}
-	if mm < 0 {
-		return 0, fmt.Errorf("length %q is negative", text)
 	}
 	return int64(math.Round(mm * nsPerMetre / 1000)), nil
 }
