@@ -130,7 +130,8 @@ func checkCables(nodes []Node, cables []Cable, index func(id int32) int32) (foun
 	}
 	for i, v := range nodes {
 		if v.Kind == KindHost && !cabled[i] && index(v.ID) == int32(i) {
-			found.add(i, -1, FaultUncabled, "host %d (%s) has no cable", v.ID, cmp.Or(v.Name, fmt.Sprintf("%s %d", v.Kind, v.ID)))
+			name := cmp.Or(v.Name, fmt.Sprintf("%s %d", v.Kind, v.ID))
+			found.add(i, -1, FaultUncabled, "host %d (%s) has no cable", v.ID, name)
 		}
 	}
 	return found
