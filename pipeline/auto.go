@@ -85,7 +85,7 @@ func estimateAuto(ctx context.Context, e *Estimation) error {
 	limit := cmp.Or(e.ExactLimit, DefaultExactLimit)
 	possible := first.unable == nil && first.packetHops <= limit
 	switch {
-	case first.closed && first.unable != nil:
+	case first.unable != nil && (first.closed || !e.Spec.Switches.IsZero()):
 		return first.unable
 	case first.closed:
 		return e.run(ctx)
@@ -170,8 +170,8 @@ func look(ctx context.Context, e *Estimation) (first firstLook, err error) {
 			first.hosts++
 		}
 	}
-	first.unable = stages.CheckWholeNetwork(e.Network, e.Spec.Params, routed, loads)
-	first.insufficient = len(stages.ForeseenWarnings(e.Network, &e.Spec.Params, stages.Flow, loads)) > 0
+	first.unable = stages.CheckWholeNetwork(e.Network, e.Spec.Params, e.Spec.Switches, routed, loads)
+	first.insufficient = len(stages.ForeseenWarnings(e.Network, &e.Spec.Params, e.Spec.Switches, stages.Flow, loads)) > 0
 	if !first.insufficient {
 		_, err = e.Lake.ReadState(e.base().StatePath(insufficientState), &first.insufficient)
 	}

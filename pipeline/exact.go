@@ -21,7 +21,7 @@ type Window struct {
 // An Exact says what to simulate packet by packet.
 type Exact struct {
 	Window
-	// Buffer is what switches have to hold packets in; its zero value: without limit.
+	// Buffer is what switches have to hold packets in; its zero value: what the scenario's have (Spec.Switches).
 	Buffer network.BufferParams
 }
 
@@ -30,7 +30,7 @@ type Exact struct {
 // own.
 const exactName = "exact"
 
-// isEstimate reports whether an estimate follows from the simulation: it has all flows, and queues without limit.
+// isEstimate reports whether an estimate follows from the simulation: it has all flows, and the scenario's switches.
 func (x Exact) isEstimate() bool { return x.Variant() == exactName }
 
 // Variant is the name under which the results are stored in the lake.
@@ -39,13 +39,24 @@ func (x Exact) Variant() string {
 	if x.Window != (Window{}) {
 		name += fmt.Sprintf("-%d-%d", x.FromNS, x.ToNS)
 	}
-	if b := x.Buffer; b != (network.BufferParams{}) {
+	if b := x.Buffer; !b.IsZero() {
 		name += fmt.Sprintf("-buffer-%d-alpha-%g", b.SwitchBytes, b.Alpha)
+		if b.PFC {
+			name += "-pfc"
+		}
 		if b.RetransmitNS > 0 {
 			name += fmt.Sprintf("-retransmit-%d", b.RetransmitNS)
 		}
 	}
 	return name
+}
+
+// BufferOf is what the switches of a simulation have.
+func (m *Model) BufferOf(x Exact) network.BufferParams {
+	if x.Buffer.IsZero() {
+		return m.Spec.Switches
+	}
+	return x.Buffer
 }
 
 // exactStage simulates the whole network packet by packet, every flow of the window over every hop of the path that
@@ -79,7 +90,7 @@ func (m *method) exactStage(generate *engine.Stage, x Exact) *engine.Stage {
 			o := stages.ExactOptions{
 				Workers: m.Workers, FromNS: x.FromNS, ToNS: x.ToNS, WarmupNS: x.WarmupNS,
 				AllowUnreachable: m.Spec.AllowUnreachable,
-				Buffer:           x.Buffer,
+				Buffer:           m.BufferOf(x),
 				Loads:            loads,
 			}
 			if err := m.dependencies(t, waits, generate, x, &o); err != nil {

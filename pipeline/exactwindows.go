@@ -69,6 +69,7 @@ func (m *method) simulatePart(ctx context.Context, part []heldFlow, toNS int64,
 	found := partFCTs{make([]int64, n), make([]int64, n), make([]int64, n), make([]int16, n)}
 	stats, err := stages.Exact(ctx, m.Network, m.Router, m.Spec.Params, &oneBatch{heldRecord(part)}, stages.ExactOptions{
 		Workers: 1, ToNS: toNS, Counts: m.Spec.Windows.counts, AllowUnreachable: m.Spec.AllowUnreachable,
+		Buffer: m.Spec.Switches,
 	}, stages.ExactTables{FCTs: &found}, nil)
 	if err != nil {
 		return stats, err
@@ -144,7 +145,8 @@ func (e *Estimation) ChooseForWindows() {
 		return
 	}
 	e.variant.Auto = false
-	if err := stages.CheckWholeNetwork(e.Network, e.Spec.Params, stages.RouteStats{}, &stages.Loads{}); err != nil {
+	err := stages.CheckWholeNetwork(e.Network, e.Spec.Params, e.Spec.Switches, stages.RouteStats{}, &stages.Loads{})
+	if err != nil {
 		e.Log.Info().Err(err).Msg("windows by link cases: the whole network cannot be simulated")
 		e.variant = Variant{Estimator: stages.Flow, Passes: MaxPasses}
 		return

@@ -9,6 +9,7 @@ import (
 	"parsimon/pipeline/scenario"
 	"parsimon/schema"
 	"parsimon/simkernel"
+	"parsimon/simkernel/network"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/format"
 )
@@ -27,7 +28,9 @@ type Spec struct {
 	// Aliases are names under which the scenario was asked for later. Name is the first one, as in table scenarios.
 	Aliases []string               `json:"aliases,omitempty"`
 	Buffer  *scenario.SwitchBuffer `json:"switch_buffer,omitempty"` // as the configurations of the switches state it
-	Planned []format.PlannedCable  `json:"planned,omitempty"`       // cables that the topology lists and that are not installed
+	// Switches are the buffers of the scenario's switches; zero: unlimited.
+	Switches network.BufferParams  `json:"switches,omitzero"`
+	Planned  []format.PlannedCable `json:"planned,omitempty"` // cables that the topology lists and that are not installed
 }
 
 // A Model is a scenario of a lake, ready to be estimated.
@@ -85,7 +88,11 @@ func ReadSpec(l *lake.Lake, id lake.ScenarioID) (spec Spec, err error) {
 	case spec.ScenarioID != id:
 		return spec, fmt.Errorf("%s/%s is the spec of scenario %q, not of %s", l.Path(), path, spec.ScenarioID, id)
 	}
-	return spec, spec.Params.Validate()
+	err = spec.Params.Validate()
+	if err == nil && !spec.Switches.IsZero() {
+		err = spec.Switches.Validate(&spec.Params)
+	}
+	return spec, err
 }
 
 // readNetwork rebuilds a scenario's topology from tables nodes and links.

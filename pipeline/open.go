@@ -36,6 +36,9 @@ func Begin(ctx context.Context, dir string, s *scenario.Scenario, v Variant, o S
 		AllowUnreachable: s.AllowUnreachable, MaxRejects: s.MaxRejects, MaxLoad: s.MaxLoad(), Canonical: canonical,
 		Planned: s.PlannedCables(), Buffer: s.SwitchBuffer(),
 	}
+	if spec.Switches, err = s.Buffers(); err != nil {
+		return nil, err
+	}
 	l, err := lake.Open(dir, true)
 	if err != nil {
 		return nil, err

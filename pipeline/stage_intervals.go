@@ -52,7 +52,7 @@ func (m *method) intervalsStage(generate, sample, contributions *engine.Stage,
 			if err != nil {
 				return err
 			}
-			found := stages.ForeseenWarnings(m.Network, &m.Spec.Params, m.variant.Estimator, loads)
+			found := stages.ForeseenWarnings(m.Network, &m.Spec.Params, m.Spec.Switches, m.variant.Estimator, loads)
 			found = append(watch.Warnings(m.variant.Estimator, moved, intervals), found...)
 			rows, warnings := stages.IntervalsRecord(intervals), stages.WarningsRecord(found)
 			defer rows.Release()

@@ -66,6 +66,7 @@ type ExactStats struct {
 	Losses          network.Losses `json:"losses"`
 	MostDroppedLink int32          `json:"most_dropped_link"` // meaningless if MostDropped is 0
 	MostDropped     int64          `json:"most_dropped"`
+	PausedNS        int64          `json:"paused_ns"` // sum over the links
 }
 
 // Exact simulates every packet of every flow on the path that Route chooses, through all hops at once. It
@@ -130,6 +131,8 @@ type exact struct {
 	allRead  bool
 	waitNS   []int64 // by link: sum of the waits of its packets
 	counters func(link int32) network.Counters
+	dropped  func(link int32) int64
+	pausedNS func(link int32) int64
 	outFCT   []exactRow
 	outHops  []exactHopRow
 }
@@ -310,7 +313,9 @@ func (x *exact) writeLinks() error {
 			}
 		}
 		available := x.options.Loads.AvailableBps(&x.params, l)
-		rows = append(rows, linkStat(l, carried, available, x.options.Loads.Load(l), c))
+		row := linkStat(l, carried, available, x.options.Loads.Load(l), c)
+		row.Drops, row.PausedNS = x.dropped(l.ID), x.pausedNS(l.ID)
+		rows = append(rows, row)
 	}
 	return linkStatTable.Write(x.out.Links, rows)
 }

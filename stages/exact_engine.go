@@ -27,8 +27,8 @@ func (x *exact) simulate(ctx context.Context) error {
 	if err := engine.Run(ctx, workers, x.take); err != nil {
 		return err
 	}
-	x.counters = engine.Counters
-	if x.options.Buffer == (network.BufferParams{}) {
+	x.counters, x.dropped, x.pausedNS = engine.Counters, engine.Dropped, engine.PausedNS
+	if x.options.Buffer.IsZero() {
 		x.findDeepest(engine)
 		return nil
 	}
@@ -41,6 +41,7 @@ func (x *exact) simulate(ctx context.Context) error {
 		if dropped := engine.Dropped(l.ID); dropped > x.stats.MostDropped {
 			x.stats.MostDroppedLink, x.stats.MostDropped = l.ID, dropped
 		}
+		x.stats.PausedNS += engine.PausedNS(l.ID)
 	}
 	x.stats.Losses = engine.Losses()
 	return nil
@@ -48,7 +49,8 @@ func (x *exact) simulate(ctx context.Context) error {
 
 // CheckWholeNetwork returns an error if Exact cannot simulate flows that were routed so, and carry such loads: over a
 // link without a delay, for example.
-func CheckWholeNetwork(n *topology.Network, p simkernel.Params, routed RouteStats, loads *Loads) error {
+func CheckWholeNetwork(n *topology.Network, p simkernel.Params, b network.BufferParams, routed RouteStats,
+	loads *Loads) error {
 	if routed.LongestPath > network.MaxHops {
 		return fmt.Errorf("the longest path has %d links, more than %d", routed.LongestPath, network.MaxHops)
 	}
@@ -56,7 +58,7 @@ func CheckWholeNetwork(n *topology.Network, p simkernel.Params, routed RouteStat
 		return fmt.Errorf("the flows start within %d s, more than %d", span/1e9, network.MaxNS/int64(1e9))
 	}
 	links, hosts := (&exact{net: n}).engineTopology()
-	_, err := network.New(p, network.BufferParams{}, links, hosts, func() (*network.Flows, error) { return nil, nil })
+	_, err := network.New(p, b, links, hosts, func() (*network.Flows, error) { return nil, nil })
 	return err
 }
 

@@ -108,7 +108,7 @@ func TestCheckWholeNetwork(t *testing.T) {
 	}{
 		{250, network.MaxNS, ""}, {251, 0, "251 links"}, {6, network.MaxNS + 1, "flows start within"},
 	} {
-		err := CheckWholeNetwork(n, p, RouteStats{LongestPath: c.hops}, &Loads{LastStartNS: c.spanNS})
+		err := CheckWholeNetwork(n, p, network.BufferParams{}, RouteStats{LongestPath: c.hops}, &Loads{LastStartNS: c.spanNS})
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%+v: %v", c, err)
 		}
@@ -116,7 +116,7 @@ func TestCheckWholeNetwork(t *testing.T) {
 	for i := range n.Links[:2] {
 		n.Links[i].DelayNS = 0
 	}
-	if err := CheckWholeNetwork(n, p, RouteStats{}, &Loads{}); err == nil || !strings.Contains(err.Error(), "delay") {
+	if err := CheckWholeNetwork(n, p, network.BufferParams{}, RouteStats{}, &Loads{}); err == nil || !strings.Contains(err.Error(), "delay") {
 		t.Errorf("a link without delay: %v", err)
 	}
 }

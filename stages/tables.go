@@ -79,6 +79,7 @@ type linkStatRow struct {
 	Packets      int64   `col:"packets"`
 	Load         float64 `col:"load"`
 	linkCounters
+	switchCounters
 }
 
 // linkCounters are the columns of table link_stats that come from the link's case.
@@ -92,6 +93,12 @@ type linkCounters struct {
 	MeanWaitNS       float64 `col:"mean_wait_ns"`
 	FeedbackShare    float64 `col:"feedback_share"`
 	Cached           bool    `col:"cached"`
+}
+
+// switchCounters are the columns of table link_stats that only estimator WholeNetwork fills.
+type switchCounters struct {
+	Drops    int64 `col:"drops"`
+	PausedNS int64 `col:"paused_ns"`
 }
 
 type observationRow struct {
@@ -173,7 +180,7 @@ func countersOf(c *linkcase.Counters, feedbackShare float64, cached bool) linkCo
 
 func linkStat(l topology.Link, carried LinkLoad, availableBps int64, load float64, c linkCounters) linkStatRow {
 	return linkStatRow{l.ID, l.Src, l.Dst, l.Tier, l.BandwidthBps, availableBps, carried.Flows, carried.Bytes,
-		carried.Packets, load, c}
+		carried.Packets, load, c, switchCounters{}}
 }
 
 // writeByFlow writes contributions by flow_row and hop.

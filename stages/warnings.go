@@ -12,6 +12,7 @@ import (
 	"parsimon/schema/columns"
 	"parsimon/schema/sizebin"
 	"parsimon/simkernel"
+	"parsimon/simkernel/network"
 	"parsimon/stages/topology"
 )
 
@@ -68,6 +69,7 @@ const (
 	unsettledKind    = "unsettled"
 	spreadKind       = "spread"
 	loadedTwiceKind  = "loaded twice"
+	buffersKind      = "buffers"
 )
 
 // Warning is one row of table warnings.
@@ -82,11 +84,18 @@ type Warning struct {
 // ForeseenWarnings returns the warnings that follow from the network, the transport and the loads, before any link case
 // runs. With estimator Flow there are some only if two passes do not suffice. WholeNetwork is what estimates are
 // compared with: what it has is about the workload.
-func ForeseenWarnings(n *topology.Network, p *simkernel.Params, e Estimator, loads *Loads) []Warning {
+func ForeseenWarnings(n *topology.Network, p *simkernel.Params, b network.BufferParams, e Estimator,
+	loads *Loads) []Warning {
 	if e == WholeNetwork {
 		return overloads(n, p, loads, fullLoad)
 	}
-	return append(overloads(n, p, loads, overload), unusualTransport(n, p, loads)...)
+	out := append(overloads(n, p, loads, overload), unusualTransport(n, p, loads)...)
+	if !b.IsZero() {
+		out = append(out, Warning{buffersKind, math.NaN(), math.NaN(), -1, fmt.Sprintf(
+			"the switches have buffers of %d bytes, and link cases have buffers without an end: drops and pauses are not in the "+
+				"estimate; use --estimator exact", b.SwitchBytes)})
+	}
+	return out
 }
 
 // overloads returns a row for each link that is offered that load or more, the most loaded first.

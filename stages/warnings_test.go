@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/network"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/topologytest"
 )
@@ -185,11 +186,15 @@ func TestForeseenWarnings(t *testing.T) {
 		loads.Links[0] = LinkLoad{Flows: 1, Bytes: bytes, Packets: p.Packets(bytes), LastStartNS: 1e6}
 		loads.Links[1] = LinkLoad{Flows: 1, Bytes: 1000, Packets: 1, LastStartNS: 1e6}
 		got := ""
-		for _, x := range ForeseenWarnings(n, &p, c.by, &loads) {
+		for _, x := range ForeseenWarnings(n, &p, network.BufferParams{}, c.by, &loads) {
 			got += x.Kind
 		}
 		if got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+		limited := ForeseenWarnings(n, &p, network.BufferParams{SwitchBytes: 400_000, Alpha: 1}, c.by, &loads)
+		if c.by == Flow && (len(limited) == 0 || limited[len(limited)-1].Kind != "buffers") {
+			t.Errorf("%s: limited buffers: %+v", c.name, limited)
 		}
 	}
 }

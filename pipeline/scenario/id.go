@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"parsimon/simkernel/network"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/format"
 	"parsimon/stages/workload"
@@ -34,8 +35,9 @@ type canonicalScenario struct {
 	Workload  canonicalWorkload `json:"workload"`
 	Transport json.RawMessage   `json:"transport"` // canonicalTransport
 	// Later keys are left out where they say nothing, so that older scenarios keep their ids.
-	LoadOf  string            `json:"load_of,omitempty"` // "intact": the load was set before the failures
-	Changes *canonicalChanges `json:"changes,omitempty"`
+	LoadOf   string               `json:"load_of,omitempty"` // "intact": the load was set before the failures
+	Changes  *canonicalChanges    `json:"changes,omitempty"`
+	Switches network.BufferParams `json:"switches,omitzero"`
 }
 
 type canonicalTopology struct {
@@ -95,6 +97,9 @@ func (s *Scenario) Canonical() ([]byte, error) {
 		c.failed(f)
 	}
 	if c.Changes.Delays, err = s.canonicalDelays(n); err != nil {
+		return nil, err
+	}
+	if c.Switches, err = s.Buffers(); err != nil {
 		return nil, err
 	}
 	if c.Topology, err = s.canonicalTopology(); err != nil {
@@ -253,7 +258,7 @@ func (s *Scenario) ID() (string, error) {
 	return IDOf(c), nil
 }
 
-// FlowsKey identifies what the flows depend on: everything but failed cables and the transport.
+// FlowsKey identifies what the flows depend on: everything but failed cables, the transport and the switches.
 func (s *Scenario) FlowsKey() (string, error) {
 	intact := *s
 	intact.Fail = nil
@@ -265,7 +270,7 @@ func (s *Scenario) FlowsKey() (string, error) {
 	if err := json.Unmarshal(canonical, &c); err != nil {
 		return "", err
 	}
-	c.Transport = nil
+	c.Transport, c.Switches = nil, network.BufferParams{}
 	key, err := json.Marshal(c)
 	return BytesDigest(key), err
 }

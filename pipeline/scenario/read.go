@@ -72,6 +72,7 @@ func read(top tree.Field, dir string) (*Scenario, error) {
 		"topology":          func(f tree.Field) error { topology = true; return r.readTopology(f) },
 		"workload":          func(f tree.Field) error { workload = true; return r.readWorkload(f) },
 		"transport":         r.readTransport,
+		"switches":          r.readSwitches,
 		"fail":              r.readFail,
 		"allow_unreachable": tree.ReadBool(&r.AllowUnreachable),
 		"max_rejects":       tree.ReadFloat(&r.MaxRejects, true, "0 to 1", func(x float64) bool { return x >= 0 && x <= 1 }),

@@ -41,6 +41,7 @@ type Scenario struct {
 	// What was taken from the configurations of its switches.
 	switchNotes  []string
 	switchBuffer *SwitchBuffer
+	switches     Switches
 	workload     workloadSpec
 	params       simkernel.Params      // the transport and its constants
 	failAt       map[string]tree.Field // where the file says what is in Fail

@@ -2,11 +2,14 @@ package scenario
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 
+	"parsimon/schema/tree"
+	"parsimon/schema/units"
 	"parsimon/simkernel"
 	"parsimon/simkernel/network"
 	"parsimon/stages/topology"
@@ -18,6 +21,89 @@ import (
 type SwitchBuffer struct {
 	Bytes int64   `json:"bytes"`
 	Alpha float64 `json:"alpha"` // dynamic threshold: what share of the free memory a port may hold
+}
+
+// Switches are the switches of a scenario: key switches of its file. The zero value has unlimited buffers.
+type Switches struct {
+	network.BufferParams
+	OfTopology bool // size and alpha are what the configurations of the switches state (SwitchBuffer)
+}
+
+// SetSwitches changes the switches.
+func (s *Scenario) SetSwitches(w Switches) { s.switches = w }
+
+// topologyBuffer as the size of a buffer stands for what the configurations of the switches state.
+const topologyBuffer = "topology"
+
+// ParseBuffer reads the size of a buffer: "400KB", or "topology".
+func (w *Switches) ParseBuffer(text string) (err error) {
+	if w.OfTopology = text == topologyBuffer; w.OfTopology {
+		return nil
+	}
+	w.SwitchBytes, err = units.Parse(text, units.Bytes)
+	if err == nil && w.SwitchBytes < 1 {
+		err = fmt.Errorf("is %s, must be above 0", text)
+	}
+	return err
+}
+
+// readSwitches reads key switches.
+func (r *scenarioReader) readSwitches(f tree.Field) error {
+	w := &r.switches
+	err := f.Object(tree.Keys{
+		"buffer": func(f tree.Field) error {
+			text, err := f.Scalar()
+			if err != nil {
+				return err
+			}
+			return w.ParseBuffer(text)
+		},
+		"alpha":              tree.ReadFloat(&w.Alpha, false, "1/1024 to 1024", func(x float64) bool { return x >= 1.0/1024 && x <= 1024 }),
+		"pfc":                tree.ReadBool(&w.PFC),
+		"xoff":               tree.ReadQuantity(&w.XOFFBytes, units.Bytes, 1, 1<<40),
+		"headroom":           tree.ReadQuantity(&w.HeadroomBytes, units.Bytes, 1, 1<<40),
+		"retransmit_timeout": tree.ReadQuantity(&w.RetransmitNS, units.Duration, 1, 1e12),
+	})
+	if err == nil && f.Of("buffer").Value == nil {
+		err = f.Failf("needs buffer")
+	}
+	w.SetDefaults()
+	return err
+}
+
+// SetDefaults sets the threshold if none is stated.
+func (w *Switches) SetDefaults() {
+	if w.Alpha == 0 {
+		w.Alpha = network.DefaultAlpha
+		if w.PFC {
+			w.Alpha = network.DefaultPFCAlpha
+		}
+	}
+}
+
+// With returns the buffers that the configurations of the switches state, with what else w says. The threshold is
+// theirs, but that of PFC.
+func (w Switches) With(stated *SwitchBuffer) network.BufferParams {
+	b := w.BufferParams
+	if b.SwitchBytes = stated.Bytes; !b.PFC {
+		b.Alpha = stated.Alpha
+	}
+	return b
+}
+
+// Buffers are the packet buffers of the switches; the zero value is unlimited. The network must have been built.
+func (s *Scenario) Buffers() (network.BufferParams, error) {
+	b := s.switches.BufferParams
+	if s.switches.OfTopology {
+		if s.switchBuffer == nil {
+			return b, errors.New("switches.buffer is topology, which has no SONiC configurations with a BUFFER_POOL")
+		}
+		b = s.switches.With(s.switchBuffer)
+	}
+	if b.IsZero() {
+		return b, nil
+	}
+	return b, b.Validate(&s.params)
 }
 
 // takeSettings makes constants of the transport and of the switches from the configurations of the switches: of each
@@ -35,7 +121,7 @@ func (s *Scenario) takeSettings(l *format.Loaded) {
 		}
 	}
 	if pfc > 0 {
-		s.settingsNotef("PFC is not modelled: PORT_QOS_MAP|…|pfc_enable of %d switches is not used", pfc)
+		s.settingsNotef("%d switches state pfc_enable: --switch-buffer with --pfc simulates it", pfc)
 	}
 }
 
@@ -126,7 +212,7 @@ func (s *Scenario) takeBuffer(l *format.Loaded) {
 		s.switchBuffer.Alpha = math.Exp2(float64(min(10, max(-10, th))))
 		alpha = fmt.Sprintf("alpha %g from %s = %d%s", s.switchBuffer.Alpha, origin(l, "dynamic_threshold", th), th, others(n, len(thresholds)))
 	}
-	s.settingsNotef("--exact --switch-buffer topology simulates buffers of %d bytes (%s%s), %s", bytes, origin(l, "pool_size", bytes),
+	s.settingsNotef("--switch-buffer topology simulates buffers of %d bytes (%s%s), %s", bytes, origin(l, "pool_size", bytes),
 		others(n, len(sizes)), alpha)
 }
 

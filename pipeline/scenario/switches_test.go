@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/network"
 )
 
 const sonicFixture = "../../stages/topology/format/testdata/sonic"
@@ -18,7 +19,7 @@ func TestSwitchSettings(t *testing.T) {
 		notes     []string
 	}{
 		{"dctcp", func(p simkernel.Params) int64 { return p.MarkBytesPerGbps }, []string{
-			"mark_per_gbps is ", "WRED_PROFILE|AZURE_LOSSLESS|green_min_threshold of ", "dctcp marks at one threshold", "PFC is not modelled",
+			"mark_per_gbps is ", "WRED_PROFILE|AZURE_LOSSLESS|green_min_threshold of ", "dctcp marks at one threshold", "with --pfc simulates it",
 			"--switch-buffer topology simulates buffers of "}},
 		{"dcqcn", func(p simkernel.Params) int64 { return p.DCQCN.MinMarkPerGbps }, []string{"min_mark_per_gbps is ", "max_marking 5%"}},
 		{"hpcc", nil, []string{"switches do not mark for hpcc"}},
@@ -67,5 +68,64 @@ func TestSwitchSettingsOfAFile(t *testing.T) {
 	}
 	if got := s.Params().MarkBytesPerGbps; got != 5000 || !strings.Contains(strings.Join(s.TopologyNotes(), "\n"), "the scenario file states mark_per_gbps") {
 		t.Errorf("marks at %d: %q", got, s.TopologyNotes())
+	}
+}
+
+// Key switches: what its values become, and which are refused by key and value. A scenario without it keeps its id.
+func TestSwitchesKey(t *testing.T) {
+	file := func(switches string) (*Scenario, error) {
+		return parse("s.yaml", ".", []byte("topology: {clos: {pods: 1, racks_per_pod: 2, hosts_per_rack: 2, planes: 1, spines_per_plane: 1, "+
+			"host_bandwidth: 10Gbps, host_delay: 1us, fabric_bandwidth: 40Gbps, fabric_delay: 1us}}\n"+
+			"workload: {max_load: 30%, flows_count: 10, services: [{name: web, matrix: uniform, sizes: 10KB}]}\n"+switches))
+	}
+	ids := map[string]string{}
+	for _, c := range []struct {
+		text string
+		want network.BufferParams
+	}{
+		{"", network.BufferParams{}},
+		{"switches: {buffer: 400KB}", network.BufferParams{SwitchBytes: 400_000, Alpha: 1}},
+		{"switches: {buffer: 400KB, alpha: 2, retransmit_timeout: 1ms}",
+			network.BufferParams{SwitchBytes: 400_000, Alpha: 2, RetransmitNS: 1e6}},
+		{"switches: {buffer: 400KB, pfc: true, xoff: 20KB, headroom: 8KB}", network.BufferParams{SwitchBytes: 400_000,
+			Alpha: 1.0 / 8, PFC: true, XOFFBytes: 20_000, HeadroomBytes: 8000}},
+		{"switches: {buffer: 400KB, pfc: true, alpha: 1}", network.BufferParams{SwitchBytes: 400_000, Alpha: 1, PFC: true}},
+	} {
+		s, err := file(c.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Buffers(); err != nil || got != c.want {
+			t.Errorf("%q: %+v, %v", c.text, got, err)
+		}
+		id, err := s.ID()
+		if err != nil || ids[id] != "" {
+			t.Errorf("%q: id %s, as %q, %v", c.text, id, ids[id], err)
+		}
+		ids[id] = c.text + " "
+		key, err := s.FlowsKey()
+		if none, _ := file(""); err == nil {
+			if want, _ := none.FlowsKey(); key != want {
+				t.Errorf("%q: other flows", c.text)
+			}
+		}
+	}
+	for text, want := range map[string]string{
+		"switches: {alpha: 1}":                          "switches: needs buffer",
+		"switches: {buffer: 0}":                         "switches.buffer: is 0",
+		"switches: {buffer: 1MB, alpha: 0}":             "switches.alpha: is 0",
+		"switches: {buffer: 1MB, pfc: maybe}":           "switches.pfc: want true or false",
+		"switches: {buffer: 1KB}":                       "must hold a packet",
+		"switches: {buffer: 1MB, xoff: 10KB}":           "PFC is off, and has a threshold of 10000",
+		"switches: {buffer: 1MB, pfc: true, xoff: 2MB}": "PFC threshold is 2000000 bytes",
+		"switches: {buffer: topology}":                  "has no SONiC configurations",
+	} {
+		s, err := file(text)
+		if err == nil {
+			_, err = s.Canonical()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package summary
 
 import (
 	"fmt"
+	"time"
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/engine"
@@ -35,6 +36,10 @@ func AddCost(a *text.Answer, e *pipeline.Estimation) {
 		if did, seconds, err := exactCost(e, pipeline.Exact{}); err == nil && did.PacketHops > 0 {
 			a.Linef("whole network: %s packet-hops at %.0f ns each; no switch held more than %d bytes", units.Human(float64(did.PacketHops)),
 				seconds*1e9/float64(did.PacketHops), did.DeepestSwitchBytes)
+			if b := e.Spec.Switches; !b.IsZero() {
+				a.Linef("switch buffers of %d bytes: %d packets dropped, %d sent again; links were paused for %s in all", b.SwitchBytes,
+					did.Losses.Dropped, did.Losses.Again, time.Duration(did.PausedNS))
+			}
 		}
 	}
 	writeDisk(a, e)

@@ -7,7 +7,6 @@ import (
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/text"
 	"parsimon/schema/units"
-	"parsimon/simkernel/network"
 	"parsimon/stages"
 )
 
@@ -30,19 +29,22 @@ func AddExact(a *text.Answer, e *pipeline.Estimation, x pipeline.Exact) error {
 	if err != nil {
 		return err
 	}
-	buffered := x.Buffer != network.BufferParams{}
+	buffer := e.BufferOf(x)
 	a.Linef("whole network: %d flows reported, %d of warm-up; %s packet-hops in %s, %.0f ns each", s.Flows, s.Warmup,
 		units.Human(float64(s.PacketHops)), time.Duration(seconds*1e9).Round(time.Millisecond),
 		seconds*1e9/float64(max(1, s.PacketHops)))
 	a.Linef("no switch held more than %d bytes (switch %d)", s.DeepestSwitchBytes, s.DeepestSwitch)
-	if l := s.Losses; buffered {
+	if l := s.Losses; !buffer.IsZero() {
 		a.Linef("switch buffers of %d bytes, alpha %g: %d of %d packets dropped, %d discarded out of order, %d sent again; %d NACKs, %d timeouts",
-			x.Buffer.SwitchBytes, x.Buffer.Alpha, l.Dropped, l.Sent, l.Discarded, l.Again, l.NACKs, l.Timeouts)
+			buffer.SwitchBytes, buffer.Alpha, l.Dropped, l.Sent, l.Discarded, l.Again, l.NACKs, l.Timeouts)
+		if buffer.PFC {
+			a.Linef("PFC: links were paused for %s in all", time.Duration(s.PausedNS))
+		}
 		if l.Dropped > 0 {
 			a.Linef("most drops, %d, before %s (link %d); link cases have unlimited buffers: the estimate does not model drops", s.MostDropped, e.Network.LinkName(s.MostDroppedLink), s.MostDroppedLink)
 		}
 	}
-	if e.Variant().Estimator == stages.WholeNetwork && !buffered {
+	if e.Variant().Estimator == stages.WholeNetwork && x.Buffer.IsZero() {
 		what := "is this simulation, and its errors below are 0"
 		if x.Window != (pipeline.Window{}) {
 			what = "is such a simulation of all flows: differences come from the start of the stretch"

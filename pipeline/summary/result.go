@@ -31,6 +31,8 @@ type Result struct {
 	Stages      []engine.Report      `json:"stages"`
 	Cases       stages.SimulateStats `json:"link_cases"`
 	WholeHops   int64                `json:"whole_network_packet_hops,omitempty"` // of estimator exact
+	Drops       int64                `json:"drops"`                               // of packets by switches, of estimator exact
+	PausedNS    int64                `json:"paused_ns"`                           // sum over the links, likewise
 	Gates       []gate.Verdict       `json:"gates,omitempty"`
 	Validation  any                  `json:"validation,omitempty"` // of --exact
 	Seconds     float64              `json:"seconds"`
@@ -77,7 +79,7 @@ func ReadResult(ctx context.Context, e *pipeline.Estimation) (_ *Result, err err
 		if err != nil {
 			return nil, err
 		}
-		r.WholeHops = did.PacketHops
+		r.WholeHops, r.Drops, r.PausedNS = did.PacketHops, did.Losses.Dropped, did.PausedNS
 	}
 	db, err := e.OpenQueries(ctx)
 	if err != nil {

@@ -11,22 +11,30 @@ import (
 
 // BufferParams are the buffers of switches, and how senders recover from losses.
 type BufferParams struct {
-	SwitchBytes int64 // shared by the ports of a switch; above 0
+	SwitchBytes int64 `json:"switch_bytes"` // shared by the ports of a switch; above 0
 	// Alpha is the parameter of dynamic thresholds (Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998): a packet is dropped
 	// if its port would then hold more than Alpha times the free bytes of the buffer.
-	Alpha float64
+	Alpha float64 `json:"alpha"`
 	// RetransmitNS is the retransmission timeout: without an ACK for new data for this time, a sender resends from
 	// the first unacknowledged packet. It doubles with every timeout in a row. 0 chooses the longest time that a
 	// packet of the flow can take, so that only lost packets are resent (the rule of IRN's RTO_high: Mittal et
 	// al., SIGCOMM'18, §3.1).
-	RetransmitNS int64
+	RetransmitNS int64 `json:"retransmit_ns,omitempty"`
+
+	// PFC pauses senders, instead of dropping their packets (pfc.go).
+	PFC           bool  `json:"pfc,omitempty"`
+	XOFFBytes     int64 `json:"xoff_bytes,omitempty"`     // of the packets of a link; 0: dynamic, by Alpha
+	HeadroomBytes int64 `json:"headroom_bytes,omitempty"` // of the packets of a link; 0: fits the link
 }
+
+// IsZero reports whether buffers are unlimited.
+func (b BufferParams) IsZero() bool { return b == BufferParams{} }
 
 // DefaultAlpha is the common setting of switches for lossy traffic.
 const DefaultAlpha = 1
 
-// validate reports the first value that cannot be simulated.
-func (b *BufferParams) validate(p *simkernel.Params) error {
+// Validate reports the first value that cannot be simulated with packets as in p.
+func (b *BufferParams) Validate(p *simkernel.Params) error {
 	switch {
 	case b.SwitchBytes < p.PayloadBytes+p.HeaderBytes:
 		return fmt.Errorf("switch buffer is %d bytes, must hold a packet of %d", b.SwitchBytes,
@@ -35,13 +43,13 @@ func (b *BufferParams) validate(p *simkernel.Params) error {
 		return fmt.Errorf("switch buffer is %d bytes, must be at most 2^60", b.SwitchBytes)
 	case !(b.Alpha >= 1.0/1024 && b.Alpha <= 1024):
 		return fmt.Errorf("alpha of the switch buffers is %v, must be 1/1024 to 1024", b.Alpha)
-	case float64(p.PayloadBytes+p.HeaderBytes) > b.Alpha*float64(b.SwitchBytes):
+	case !b.PFC && float64(p.PayloadBytes+p.HeaderBytes) > b.Alpha*float64(b.SwitchBytes):
 		return fmt.Errorf("switch buffer of %d bytes with alpha %v never admits a packet of %d bytes", b.SwitchBytes,
 			b.Alpha, p.PayloadBytes+p.HeaderBytes)
 	case b.RetransmitNS < 0 || b.RetransmitNS > 1e12:
 		return fmt.Errorf("retransmission timeout is %d ns, must be 0 to 1,000 s", b.RetransmitNS)
 	}
-	return nil
+	return b.checkPFC(p.PayloadBytes + p.HeaderBytes)
 }
 
 // A buffer is that of one switch.
@@ -49,6 +57,12 @@ type buffer struct {
 	low, high int32 // its ports in domain.ports
 	usedBytes int64
 	peakBytes int64
+	freeBytes int64 // how many can be in it so that no packet finds its port, or its link, above the threshold
+
+	// With PFC.
+	poolBytes   int64
+	sharedBytes int64 // of the pool
+	told        int32 // senders that are to pause
 }
 
 // admits reports whether a data packet fits at a switch's port.
@@ -98,7 +112,7 @@ func (d *domain) runNode(b *buffer, arrivals []arrival, work []uint64) {
 		}
 	}
 	d.active = active
-	if mostBytes > d.net.freeOfDrops {
+	if mostBytes > b.freeBytes || b.told > 0 {
 		d.runMerged(b, arrivals)
 		return
 	}
@@ -111,6 +125,9 @@ func (d *domain) runNode(b *buffer, arrivals []arrival, work []uint64) {
 			if a := &in[k]; a.bits&flagAck == 0 {
 				bytes := d.wireBytes(&a.item)
 				p.heldBytes += bytes
+				if d.lossless {
+					b.add(d.net.ports[d.net.portOf[a.link^1]].pfc, bytes)
+				}
 				if d.tracks {
 					d.came = append(d.came, change{a.atPS, bytes})
 				}
@@ -149,7 +166,7 @@ func (d *domain) runMerged(b *buffer, arrivals []arrival) {
 	for _, u := range d.active {
 		all = append(all, d.arrivalsOf(u, arrivals)...)
 	}
-	d.merged = all
+	d.merged, d.merging = all, d.lossless
 	slices.SortStableFunc(all, func(a, b arrival) int {
 		return cmp.Or(cmp.Compare(a.atPS, b.atPS), cmp.Compare(a.link, b.link))
 	})
@@ -165,20 +182,27 @@ func (d *domain) runMerged(b *buffer, arrivals []arrival) {
 			continue
 		}
 		bytes := d.wireBytes(&a.item)
-		// What has left since makes room only. So a packet that fits without it fits, and is no new maximum.
-		if !d.net.admits(b, p, bytes) || b.usedBytes+bytes > b.peakBytes {
+		if d.lossless {
+			if !d.takeIn(b, a, bytes) {
+				d.drop(p, a)
+				continue
+			}
+		} else if !d.net.admits(b, p, bytes) || b.usedBytes+bytes > b.peakBytes {
+			// What has left since makes room only. So a packet that fits without it fits, and is no new maximum.
 			d.serveActive(a.atPS)
 			if !d.net.admits(b, p, bytes) {
 				d.drop(p, a)
 				continue
 			}
-			b.peakBytes = max(b.peakBytes, b.usedBytes+bytes)
 		}
+		b.peakBytes = max(b.peakBytes, b.usedBytes+bytes)
 		p.heldBytes += bytes
 		b.usedBytes += bytes
 		p.data.push(a.item)
 	}
 	d.serveActive(d.endPS)
+	d.settleLeaving(b)
+	d.merging = false
 	for _, u := range d.active {
 		p := &d.ports[u]
 		p.data.trim()
@@ -194,7 +218,7 @@ func (d *domain) runMerged(b *buffer, arrivals []arrival) {
 func (d *domain) serveActive(untilPS int64) {
 	for _, u := range d.active {
 		p := &d.ports[u]
-		if p.freePS < untilPS && (!p.data.empty() || !p.acks.empty()) {
+		if p.bits&portChanges != 0 || p.freePS < untilPS && (!p.data.empty() || !p.acks.empty()) {
 			d.serve(p, &p.data, &p.acks, untilPS)
 		}
 	}

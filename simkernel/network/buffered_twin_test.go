@@ -32,8 +32,9 @@ type Buffered struct {
 	feed     feed
 	batch    *batch
 	ports    []bufferedPort
-	used     []int64 // by node: bytes of its buffer in use
-	peak     []int64 // by node: maximum of used
+	pfc      *twinPFC // nil: off
+	used     []int64  // by node: bytes of its buffer in use
+	peak     []int64  // by node: maximum of used
 	heap     eventHeap
 	timeouts eventHeap // timeouts, apart because most are far ahead
 	serial   uint64
@@ -71,7 +72,7 @@ func NewBuffered(params simkernel.Params, buffer BufferParams, links []Link, hos
 	if err != nil {
 		return nil, err
 	}
-	if err := buffer.validate(&params); err != nil {
+	if err := buffer.Validate(&params); err != nil {
 		return nil, err
 	}
 	n := &Buffered{
@@ -89,6 +90,9 @@ func NewBuffered(params simkernel.Params, buffer BufferParams, links []Link, hos
 		p.markBytes = from
 		p.red = simkernel.RedMark{MinBytes: from, MaxBytes: always, Share: params.DCQCN.MaxMarking}
 		p.markKey = simkernel.MarkKey(params.Seed, int32(l))
+	}
+	if buffer.PFC {
+		n.pfc = newTwinPFC(n)
 	}
 	return n, nil
 }
@@ -125,6 +129,11 @@ func (n *Buffered) run(finished func(*Results) error) error {
 	}
 	for len(n.heap)+len(n.timeouts) > 0 {
 		e := n.nextEvent()
+		if n.pfc != nil && len(n.pfc.left) > 0 && e.atPS > n.pfc.leftPS {
+			n.heap.push(e)
+			n.pfc.resume(n)
+			continue
+		}
 		if len(n.finished) > 0 && e.atPS > n.finished[0].atPS {
 			n.finish()
 			if err := emit(4096); err != nil {
@@ -148,7 +157,11 @@ func (n *Buffered) run(finished func(*Results) error) error {
 				return err
 			}
 		default:
-			n.arrive(e.port, n.packets[e.item], e.atPS)
+			if e.item < 0 {
+				n.pfc.toggle(n, e.port, e.item == pauseItem, e.atPS)
+				break
+			}
+			n.arrive(e.port, n.packets[e.item], e.atPS, int32(e.rank))
 		}
 		if e.atPS > horizonPS && n.flows > 0 {
 			return fmt.Errorf("%d flows have not drained after 26 days of simulated time", n.flows)
@@ -230,6 +243,9 @@ func (n *Buffered) admitNext() error {
 func (n *Buffered) timeoutPS(path []int32, idlePS int64) int64 {
 	if n.buffer.RetransmitNS > 0 {
 		return n.buffer.RetransmitNS * simkernel.PSPerNS
+	}
+	if n.pfc != nil {
+		return pfcTimeoutNS * simkernel.PSPerNS
 	}
 	deepest := n.buffer.Alpha / (1 + n.buffer.Alpha) * float64(n.buffer.SwitchBytes)
 	sum := 2 * float64(idlePS)
@@ -663,7 +679,7 @@ func (n *Buffered) release(k *bufferedPacket) {
 }
 
 // arrive processes a packet that arrives at a port's node.
-func (n *Buffered) arrive(port int32, k *bufferedPacket, nowPS int64) {
+func (n *Buffered) arrive(port int32, k *bufferedPacket, nowPS int64, over int32) {
 	p := &n.ports[port]
 	k.atPS = nowPS
 	if k.ack && k.hop < 0 {
@@ -683,7 +699,7 @@ func (n *Buffered) arrive(port int32, k *bufferedPacket, nowPS int64) {
 		p.data.put(k)
 		p.queueBytes += k.wire
 	default:
-		if !n.admits(p, k.wire) {
+		if n.pfc == nil && !n.admits(p, k.wire) || n.pfc != nil && !n.pfc.takeIn(n, over, k.wire, nowPS) {
 			p.dropped++
 			n.Losses.Dropped++
 			n.release(k)
@@ -703,6 +719,7 @@ func (n *Buffered) send(port int32, p *bufferedPort, nowPS int64) {
 	switch {
 	case p.freePS > nowPS:
 		n.scheduleSend(port, p.freePS)
+	case n.pfc != nil && n.pfc.paused[port] && (p.acks.empty() || n.sharesQueue()): // until it is resumed
 	case !p.acks.empty():
 		n.passACK(port, p, p.acks.take(), nowPS)
 	case p.isHost:
@@ -716,6 +733,9 @@ func (n *Buffered) send(port int32, p *bufferedPort, nowPS int64) {
 		}
 		p.dataBytes -= k.wire
 		n.used[p.node] -= k.wire
+		if n.pfc != nil {
+			n.pfc.leave(k, nowPS)
+		}
 		if n.marks(p, k, left) {
 			k.marked = true
 			k.flow.marks[k.hop]++

@@ -21,6 +21,7 @@ type domain struct {
 	telemetry           bool   // switches write telemetry into packets
 	shared              bool   // switches have one queue for ACKs and data
 	limited             bool   // switches have limited buffers
+	lossless            bool   // with PFC
 	recovers            bool   // senders recover from losses
 	plain               bool   // neither telemetry nor shared
 	moves               *moves // that of the network
@@ -63,6 +64,8 @@ type domain struct {
 	came, left               []change  // in a switch's buffer, in the present window
 	portArrivals, in, merged []arrival // scratch
 	active                   []int32
+	merging                  bool      // with PFC: what leaves is counted by settleLeaving
+	leaving                  []leaving // with PFC: what has left and is not counted
 	dataScratch, ackScratch  fifo
 	_                        [64]byte // the next domain is another worker's
 }
@@ -140,6 +143,9 @@ func (d *domain) runWindow() {
 	d.work += int64(len(arrivals))
 	if d.moves != nil {
 		arrivals = d.choosePorts(arrivals)
+	}
+	if d.lossless {
+		arrivals = d.takeToggles(arrivals, ports)
 	}
 	d.chain = slices.Grow(d.chain[:0], len(arrivals))[:len(arrivals)]
 	for i := range arrivals {
@@ -261,7 +267,11 @@ func (d *domain) forwardFar(p *port, a arrival) {
 		return
 	}
 	p.transit = append(p.transit, a)
-	if len(p.transit)-p.transitHead == 1 {
+	i := len(p.transit) - 1
+	for ; i > p.transitHead && p.transit[i-1].atPS > a.atPS; i-- { // a pause, while a packet is being sent
+		p.transit[i-1], p.transit[i] = a, p.transit[i-1]
+	}
+	if i == p.transitHead {
 		d.scheduleFar(d.net.portOf[p.link]-d.low, a.atPS)
 	}
 }

@@ -17,6 +17,9 @@ const (
 // the transmission of the smallest packet.
 func (n *Network) lookaheadPS(link Link) int64 {
 	least := min(n.params.AckBytes, n.params.HeaderBytes+1)
+	if n.pausers != nil {
+		least = min(least, pauseBytes)
+	}
 	return link.DelayNS*simkernel.PSPerNS + simkernel.NewWireTime(float64(link.BandwidthBps)).PS(least)
 }
 
@@ -64,6 +67,7 @@ func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 	d.net, d.id, d.ports = n, id, n.ports[d.low:][:len(links)]
 	d.first = int32(len(links))
 	d.shared, d.telemetry = n.traits.AcksQueue, n.traits.Telemetry
+	d.lossless = n.pausers != nil
 	d.limited, d.recovers = n.buffers != nil, n.recovery != nil
 	d.fullBytes, d.ackBytes = n.fullBytes, n.params.AckBytes
 	d.plain = !d.shared && !d.telemetry
@@ -80,6 +84,9 @@ func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 		p.bits = n.kindOf(link) << portBits
 		if n.moves != nil {
 			n.moves.initRates(n, p)
+		}
+		if d.lossless {
+			p.pfc = &n.pausers[l]
 		}
 		p.farDomain = uint16(domainOf[link.DstNode])
 		p.farLink = link.DelayNS*simkernel.PSPerNS > max(2*n.stepPS, scheduleWindows/4*d.lengthPS)

@@ -1,6 +1,7 @@
 package network
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -98,6 +99,9 @@ type flowletKey struct {
 func (n *Network) Move(m Moves) error {
 	if n.traits.Telemetry {
 		return fmt.Errorf("transport %v compares what switches report of one path: paths cannot move", n.params.Transport)
+	}
+	if n.buffer.PFC {
+		return errors.New("PFC counts packets by the links of their flows' paths: paths cannot move")
 	}
 	links := len(n.links)
 	v := &moves{Moves: m, faults: make([][]Fault, links), rates: make([][]Rate, links), busyPS: make([]int64, links),
@@ -371,21 +375,20 @@ func (m *moves) initRates(n *Network, p *port) {
 		link := n.links[p.link]
 		link.BandwidthBps = r.BandwidthBps
 		n.kindOf(link)
-		p.bits |= portRates
+		p.bits |= portChanges
 	}
-	if p.bits&portRates != 0 {
-		p.rateAtPS = psOf(m.rates[p.link][0].FromNS)
+	if p.bits&portChanges != 0 {
+		p.changeAtPS = psOf(m.rates[p.link][0].FromNS)
 	}
 }
 
-// changeRate gives a port the rate that it has from p.rateAtPS on.
+// changeRate gives a port the rate that it has from p.changeAtPS on.
 func (d *domain) changeRate(p *port) {
 	link := d.net.links[p.link]
-	p.bits &^= portRates
 	for _, r := range d.moves.rates[p.link] {
-		if psOf(r.FromNS) > p.rateAtPS {
-			p.rateAtPS = psOf(r.FromNS)
-			p.bits |= portRates
+		if psOf(r.FromNS) > p.changeAtPS {
+			p.changeAtPS = psOf(r.FromNS)
+			p.bits |= portChanges
 			return
 		}
 		link.BandwidthBps = r.BandwidthBps

@@ -10,12 +10,13 @@
 // for both, and marks are random.) Every data packet is acknowledged by one ACK of AckBytes, which returns over
 // the reverse links and through the destination's NIC. A NIC sends ACKs first, then serves its sendable
 // flows round robin, one packet each, and never marks. A flow with less than its window in flight is sendable
-// and sends a full packet even if that exceeds the window. Not modelled: PFC, several classes of data.
+// and sends a full packet even if that exceeds the window. Not modelled: several classes of data.
 //
 // Buffers of switches are unlimited, or the data packets that wait at the ports of a switch share one of limited size
 // (BufferParams). Each takes its wire bytes from its arrival until its service starts. A packet is dropped on arrival
 // if the buffer is full or its port above the dynamic threshold. ACKs take no buffer and are never dropped (priority
-// group 0 of the HPCC simulator). recovery.go describes how senders recover.
+// group 0 of the HPCC simulator). recovery.go describes how senders recover. With PFC (pfc.go) switches pause senders
+// instead.
 //
 // Compared with ns-3, the ground truth: with times rounded down to whole ns as ns-3 does, small networks yield
 // its FCTs to the ns, marks and cuts included, with one exception. When several flows share a NIC after a cut,
@@ -83,12 +84,11 @@ type Network struct {
 	portOf    []int32 // by link: its port
 	kinds     []portKind
 	kindIndex map[portKind]uint32
-	buffers   []buffer // by node; empty if they are unlimited
-	// freeOfDrops is how many bytes can be in a switch's buffer so that no packet finds its port above the threshold.
-	freeOfDrops int64
-	recovery    *recovery // nil if nothing is lost
-	moves       *moves    // nil if every flow has one path
-	frontier    *frontier // nil if no flow waits for others
+	buffers   []buffer  // by node; empty if they are unlimited
+	pausers   []pauser  // by link; nil without PFC
+	recovery  *recovery // nil if nothing is lost
+	moves     *moves    // nil if every flow has one path
+	frontier  *frontier // nil if no flow waits for others
 
 	alone     bool  // one worker simulates all domains of this step
 	leastWork int64 // of a step that several workers simulate
@@ -133,14 +133,19 @@ func New(params simkernel.Params, limits BufferParams, links []Link, hosts []boo
 			return nil, err
 		}
 	}
-	if limits != (BufferParams{}) {
-		if err := limits.validate(&params); err != nil {
+	if !limits.IsZero() {
+		if err := limits.Validate(&params); err != nil {
 			return nil, err
 		}
 		n.buffers = make([]buffer, len(hosts))
 		n.recovery = &recovery{net: n}
 		most := limits.Alpha / (1 + limits.Alpha) * float64(limits.SwitchBytes)
-		n.freeOfDrops = int64(most) - 1
+		for i := range n.buffers {
+			n.buffers[i].freeBytes = int64(most) - 1
+		}
+	}
+	if limits.PFC {
+		return n, n.initPFC()
 	}
 	return n, nil
 }

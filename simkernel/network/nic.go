@@ -137,7 +137,8 @@ func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 		if len(in) > 0 {
 			inPS = in[0].atPS
 		}
-		if !acks.empty() {
+		paused := p.bits&portPaused != 0
+		if !acks.empty() && !(paused && d.shared) {
 			ackPS = max(p.freePS, acks.buf[acks.head].atPS)
 		}
 		if d.recovers {
@@ -147,7 +148,17 @@ func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 			c.choose(p.freePS)
 		}
 		outPS := min(ackPS, c.sendPS)
-		if next := min(inPS, timerPS, outPS); next >= d.endPS {
+		if paused {
+			outPS = ackPS
+		}
+		next := min(inPS, timerPS, outPS)
+		if p.bits&portChanges != 0 && p.changeAtPS <= min(next, d.endPS-1) {
+			p.bits &^= portChanges
+			c.fresh = false
+			d.change(p)
+			continue
+		}
+		if next >= d.endPS {
 			// A timer is far ahead, and mostly set anew before: it needs no look before one that is planned.
 			switch {
 			case next == never:
@@ -159,9 +170,6 @@ func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 			}
 			acks.trim()
 			return
-		} else if p.bits&portRates != 0 && next >= p.rateAtPS {
-			d.changeRate(p)
-			continue
 		}
 		switch {
 		case inPS <= min(timerPS, outPS):

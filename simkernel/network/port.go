@@ -28,14 +28,16 @@ type port struct {
 	transitHead int
 	transit     []arrival // from transitHead on: what is on a far link
 	markKey     uint64    // of random marks
-	rateAtPS    int64     // with portRates: when its rate changes next
+	changeAtPS  int64     // with portChanges: when its rate changes next, or a pause begins or ends
+	pfc         *pauser   // nil without PFC
 }
 
 const (
 	portNear     = 1 << iota // the far end is in this domain, and the link is not far
 	portAckWaits             // acks is not empty
-	portRates                // its rate will change (Network.Move)
-	portBits     = 3
+	portChanges              // its rate will change (Network.Move), or a pause begin or end (pfc.go)
+	portPaused               // by PFC
+	portBits     = 4
 )
 
 // A portKind is what the ports of links with one bandwidth and delay have in common.
@@ -80,7 +82,9 @@ func (n *Network) kindOf(link Link) uint32 {
 func (p *port) kind() uint32 { return p.bits >> portBits }
 
 // idle reports whether nothing waits, nor will the rate change.
-func (p *port) idle() bool { return len(p.data.buf) == 0 && p.bits&(portAckWaits|portRates) == 0 }
+func (p *port) idle() bool {
+	return len(p.data.buf) == 0 && p.bits&(portAckWaits|portChanges|portPaused) == 0
+}
 
 // noteAcks sets whether ACKs wait.
 func (p *port) noteAcks() {
@@ -153,6 +157,15 @@ func (d *domain) serveInTurn(p *port, arrivals []arrival) int {
 	return len(arrivals)
 }
 
+// change makes the change of a port that is due at p.changeAtPS; portChanges is not set.
+func (d *domain) change(p *port) {
+	if d.lossless {
+		d.toggle(p)
+	} else {
+		d.changeRate(p)
+	}
+}
+
 // sendAck sends an ACK over a port at nowPS.
 func (d *domain) sendAck(p *port, k *portKind, it item, nowPS int64) {
 	p.freePS = nowPS + k.ackPS
@@ -165,10 +178,10 @@ func (d *domain) sendAck(p *port, k *portKind, it item, nowPS int64) {
 // serve starts the services of a switch's port before untilPS, and returns when the next one will start. Everything
 // that arrives before untilPS is in the queues.
 func (d *domain) serve(p *port, data, acks *fifo, untilPS int64) (nextPS int64) {
-	for p.bits&portRates != 0 && p.rateAtPS < untilPS {
-		p.bits &^= portRates
-		d.serve(p, data, acks, p.rateAtPS)
-		d.changeRate(p)
+	for p.bits&portChanges != 0 && p.changeAtPS < untilPS {
+		p.bits &^= portChanges
+		d.serve(p, data, acks, p.changeAtPS)
+		d.change(p)
 	}
 	if d.shared {
 		return d.serveShared(p, data, untilPS)
@@ -179,7 +192,7 @@ func (d *domain) serve(p *port, data, acks *fifo, untilPS int64) (nextPS int64) 
 		if !acks.empty() {
 			ackPS = max(p.freePS, acks.buf[acks.head].atPS)
 		}
-		if !data.empty() {
+		if !data.empty() && p.bits&portPaused == 0 {
 			dataPS = max(p.freePS, data.buf[data.head].atPS)
 		}
 		if nowPS := min(ackPS, dataPS); nowPS >= untilPS {
@@ -212,7 +225,7 @@ func (d *domain) serve(p *port, data, acks *fifo, untilPS int64) (nextPS int64) 
 func (d *domain) serveShared(p *port, queue *fifo, untilPS int64) (nextPS int64) {
 	t, k := &d.net.flows, &d.kinds[p.kind()]
 	for {
-		if queue.empty() {
+		if queue.empty() || p.bits&portPaused != 0 {
 			return never
 		}
 		it := queue.buf[queue.head]
@@ -310,6 +323,9 @@ func (d *domain) sendData(p *port, k *portKind, it item, nowPS int64) {
 			d.left = append(d.left, change{nowPS, bytes})
 		}
 		d.net.buffers[p.node].usedBytes -= bytes
+		if d.lossless {
+			d.leaves(p.node, t.hops[it.hop+1].backward, bytes, nowPS)
+		}
 	}
 	p.freePS = nowPS + d.sendTime(k, &it)
 	it.atPS = p.freePS + k.delayPS

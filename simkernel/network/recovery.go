@@ -131,6 +131,9 @@ func (n *Network) timeoutPS(path []int32) int64 {
 	if n.buffer.RetransmitNS > 0 {
 		return n.buffer.RetransmitNS * simkernel.PSPerNS
 	}
+	if n.buffer.PFC {
+		return pfcTimeoutNS * simkernel.PSPerNS
+	}
 	if n.buffers == nil {
 		return recoverNS * simkernel.PSPerNS
 	}

@@ -116,7 +116,11 @@ func (p *pacer) advance() (fromPS int64, err error) {
 	}
 	fromPS = next / n.stepPS * n.stepPS
 	if fromPS+n.stepPS > horizonPS {
-		return 0, fmt.Errorf("%d flows have not drained after 26 days of simulated time", n.live())
+		why := ""
+		if n.pausers != nil {
+			why = ": pauses may wait for each other in a circle of links"
+		}
+		return 0, fmt.Errorf("%d flows have not drained after 26 days of simulated time%s", n.live(), why)
 	}
 	n.step++
 	p.doneTo = fromPS + n.stepPS

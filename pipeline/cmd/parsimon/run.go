@@ -69,8 +69,8 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 		r.defaultAuto(f, "exact where it takes a minute or at most twice as long as flow, and up to --exact-limit where two passes of flow do not suffice; else flow")
 		f.StringVar(&startsFrom, "starts-from", "", "exact: of flows that wait for others; simulate the whole "+
 			"network first, then estimate the scenario in which they start when it found that they do")
-		group(f, "Whole-network simulation beside the estimate", func() {
-			f.BoolVar(&exact, "exact", false, "also simulate the whole network, packet by packet, and hold the estimate against it (slow)")
+		group(f, "Whole-network simulation", func() {
+			f.BoolVar(&exact, "exact", false, "simulate the whole network beside the estimate, too, packet by packet, and hold the estimate against it (slow); flags of switches are then about this simulation, not about the scenario")
 			whole.declare(f)
 		})
 		group(f, "Machine", func() { r.declareKeep(f) })
@@ -80,12 +80,12 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 		})
 		group(f, "Windows of time", func() { within.declare(f) })
 		return func(ctx context.Context, args []string) error {
-			if whole.switchBuffer != "" && !exact {
-				return usagef("--switch-buffer goes with --exact: link cases have unlimited buffers and model no drops")
-			}
-			x, err := whole.exact()
+			switches, err := whole.switches()
 			if err != nil {
 				return err
+			}
+			if !exact { // they are the scenario's
+				s.switches, switches = switches, scenario.Switches{}
 			}
 			ask, sampling, err := within.ask()
 			if err != nil {
@@ -106,7 +106,8 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 				return err
 			}
 			defer done()
-			if err := whole.bufferOf(run, &x); err != nil {
+			x, err := exactOf(run, switches)
+			if err != nil {
 				return err
 			}
 			if sampling {

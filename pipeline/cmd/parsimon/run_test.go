@@ -116,3 +116,39 @@ func TestUnreachableHost(t *testing.T) {
 	contains(t, must(t, append(run, "0:3", "--allow-unreachable")...), "200 flows have no path")
 	mustFail(t, failure{exitFailed, "200 flows have no path", append(run, "0:3")})
 }
+
+// Buffers of switches belong to the scenario: the answer is of the whole network, with drops or pauses by link and in
+// total. Link cases do not model them, and say so.
+func TestSwitches(t *testing.T) {
+	r := tinyLake(t)
+	lake := filepath.Join(t.TempDir(), "lake")
+	ids := map[string]bool{r.id: true}
+	var drops, pausedNS int64
+	for _, flags := range [][]string{{"--switch-buffer", "20KB"}, {"--switch-buffer", "200KB", "--switch-alpha", "0.0625", "--pfc"}} {
+		var answer struct {
+			ID       string `json:"scenario_id"`
+			Variant  string `json:"variant"`
+			Drops    *int64 `json:"drops"`
+			PausedNS *int64 `json:"paused_ns"`
+		}
+		out := must(t, append([]string{"run", r.scenario, "--lake", lake, "--quiet", "--format", "json"}, flags...)...)
+		if err := json.Unmarshal([]byte(out), &answer); err != nil || answer.Drops == nil || answer.PausedNS == nil {
+			t.Fatalf("%v: %v\n%s", flags, err, out)
+		}
+		if answer.Variant != "exact" || ids[answer.ID] {
+			t.Errorf("%v: scenario %s, variant %s", flags, answer.ID, answer.Variant)
+		}
+		ids[answer.ID] = true
+		drops, pausedNS = max(drops, *answer.Drops), max(pausedNS, *answer.PausedNS)
+		links := must(t, "query", "--lake", lake, "--format", "csv", "--sql",
+			"SELECT sum(drops)::BIGINT AS drops, sum(paused_ns)::BIGINT AS ns FROM link_stats WHERE scenario = '"+answer.ID+"'")
+		if want := fmt.Sprintf("drops,ns\n%d,%d\n", *answer.Drops, *answer.PausedNS); links != want {
+			t.Errorf("%v: link_stats has %q, the answer %q", flags, links, want)
+		}
+	}
+	if drops == 0 || pausedNS == 0 {
+		t.Errorf("%d drops, pauses of %d ns: the buffers are too large to show anything", drops, pausedNS)
+	}
+	out := must(t, "run", r.scenario, "--lake", lake, "--quiet", "--estimator", "flow", "--switch-buffer", "20KB")
+	contains(t, out, "warning: buffers: the switches have buffers of 20000 bytes")
+}

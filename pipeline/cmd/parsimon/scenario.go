@@ -24,6 +24,7 @@ type scenarioFlags struct {
 	fail               []string
 	allowUnreachable   bool
 	options            topologyOptions
+	switches           scenario.Switches // of a run's flags
 	flagSet            *pflag.FlagSet
 }
 
@@ -118,6 +119,9 @@ func (s *scenarioFlags) override(sc *scenario.Scenario) error {
 			}
 		}
 	}
+	if s.switches != (scenario.Switches{}) {
+		sc.SetSwitches(s.switches)
+	}
 	if s.flagSet.Changed("max-rejects") {
 		sc.MaxRejects = s.maxRejects
 	}
@@ -155,6 +159,11 @@ func (s *scenarioFlags) giveName(sc *scenario.Scenario) {
 	}
 	for _, name := range []string{"seed", "duration", "max-load", "transport", "window"} {
 		if s.flagSet.Changed(name) {
+			sc.Name += ", " + name + " " + s.flagSet.Lookup(name).Value.String()
+		}
+	}
+	for _, name := range []string{"switch-buffer", "switch-alpha", "pfc"} {
+		if s.switches != (scenario.Switches{}) && s.flagSet.Changed(name) {
 			sc.Name += ", " + name + " " + s.flagSet.Lookup(name).Value.String()
 		}
 	}

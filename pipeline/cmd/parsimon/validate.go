@@ -56,7 +56,7 @@ sample.`,
 			case warmup > 0 && sample == 0:
 				return usagef("--warmup goes with --sample")
 			}
-			x, err := whole.exact()
+			switches, err := whole.switches()
 			if err != nil {
 				return err
 			}
@@ -65,7 +65,8 @@ sample.`,
 				return err
 			}
 			defer done()
-			if err := whole.bufferOf(run, &x); err != nil {
+			x, err := exactOf(run, switches)
+			if err != nil {
 				return err
 			}
 			if truth == "exact" {

@@ -1,0 +1,357 @@
+package network
+
+import (
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"parsimon/simkernel"
+	"parsimon/simkernel/kerneltest"
+)
+
+// A twinPFC is PFC of a Buffered: the rules of the HPCC simulator's SwitchMmu, packet by packet. All slices are by the
+// link that packets came over, but paused, sincePS and pausedPS, which are by the link that is paused: the same.
+type twinPFC struct {
+	buffer            BufferParams
+	pool              []int64 // by node
+	headroom          []int64
+	alpha             []float64
+	inBytes, hdrm     []int64
+	told, paused      []bool
+	sincePS, pausedPS []int64
+	left              []int32 // links whose packets left at leftPS
+	leftPS            int64
+}
+
+// Items of events that are no packets.
+const (
+	pauseItem  = -1
+	resumeItem = -2
+)
+
+func newTwinPFC(n *Buffered) *twinPFC {
+	links := len(n.links)
+	q := &twinPFC{buffer: n.buffer, pool: make([]int64, len(n.host)), headroom: make([]int64, links),
+		alpha: make([]float64, links), inBytes: make([]int64, links), hdrm: make([]int64, links),
+		told: make([]bool, links), paused: make([]bool, links), sincePS: make([]int64, links), pausedPS: make([]int64, links)}
+	slowest := int64(never)
+	for _, l := range n.links {
+		if n.host[l.SrcNode] {
+			slowest = min(slowest, l.BandwidthBps)
+		}
+	}
+	for v := range q.pool {
+		q.pool[v] = n.buffer.SwitchBytes
+	}
+	for i, l := range n.links {
+		if q.headroom[i] = n.buffer.HeadroomBytes; q.headroom[i] == 0 {
+			q.headroom[i] = n.feed.net.headroom(l)
+		}
+		q.alpha[i] = n.buffer.Alpha * max(1, float64(l.BandwidthBps)/float64(slowest))
+		q.pool[l.DstNode] -= 4096 + q.headroom[i]
+	}
+	return q
+}
+
+func (q *twinPFC) shared(n *Buffered, node int32) (sum int64) {
+	for i, l := range n.links {
+		if l.DstNode == node {
+			sum += max(0, q.inBytes[i]-4096)
+		}
+	}
+	return sum
+}
+
+func (q *twinPFC) threshold(n *Buffered, link int32) float64 {
+	if q.buffer.XOFFBytes > 0 {
+		return float64(q.buffer.XOFFBytes)
+	}
+	node := n.links[link].DstNode
+	return q.alpha[link] * float64(q.pool[node]-q.shared(n, node))
+}
+
+func (q *twinPFC) takeIn(n *Buffered, link int32, bytes, nowPS int64) bool {
+	node := n.links[link].DstNode
+	after := max(0, q.inBytes[link]+bytes-4096)
+	takes := after - max(0, q.inBytes[link]-4096)
+	switch {
+	case after == 0 || float64(after) <= q.threshold(n, link) && q.shared(n, node)+takes <= q.pool[node]:
+		q.inBytes[link] += bytes
+	case q.hdrm[link]+bytes <= q.headroom[link]:
+		q.hdrm[link] += bytes
+	default:
+		return false
+	}
+	part := max(0, q.inBytes[link]-4096)
+	if !q.told[link] && (q.hdrm[link] > 0 || part > 0 && float64(part) >= q.threshold(n, link)) {
+		q.told[link] = true
+		q.tell(n, link, pauseItem, nowPS)
+	}
+	return true
+}
+
+func (q *twinPFC) tell(n *Buffered, link, item int32, nowPS int64) {
+	back := n.links[link^1]
+	atPS := nowPS + simkernel.NewWireTime(float64(back.BandwidthBps)).PS(64) + back.DelayNS*simkernel.PSPerNS
+	n.push(event{atPS: atPS, rank: rankStart - 1, port: link, item: item})
+}
+
+func (q *twinPFC) leave(k *bufferedPacket, nowPS int64) {
+	link := k.flow.path[k.hop-1]
+	head := min(q.hdrm[link], k.wire)
+	q.hdrm[link] -= head
+	q.inBytes[link] -= k.wire - head
+	q.left, q.leftPS = append(q.left, link), nowPS
+}
+
+// resume compares with thresholds when all that leaves at a time has left.
+func (q *twinPFC) resume(n *Buffered) {
+	for _, link := range q.left {
+		part := max(0, q.inBytes[link]-4096)
+		if q.told[link] && q.hdrm[link] == 0 && (part == 0 || float64(part+3072) <= q.threshold(n, link)) {
+			q.told[link] = false
+			q.tell(n, link, resumeItem, q.leftPS)
+		}
+	}
+	q.left = q.left[:0]
+}
+
+func (q *twinPFC) toggle(n *Buffered, link int32, pause bool, nowPS int64) {
+	if q.paused[link] = pause; pause {
+		q.sincePS[link] = nowPS
+		return
+	}
+	q.pausedPS[link] += nowPS - q.sincePS[link]
+	p := &n.ports[link]
+	p.freePS = max(p.freePS, nowPS) // of a NIC's flows, all that are ready by now count as equal
+	n.scheduleSend(link, p.freePS)
+}
+
+// pfcExample is a random network without circles of links, in which pauses cannot wait for each other.
+func pfcExample(kind simkernel.Transport, seed uint64) (e netExample, rng *rand.Rand, ok bool) {
+	e = randomNetworkOf(kind, seed)
+	rng = rand.New(rand.NewPCG(seed, 77))
+	kerneltest.RandomConstants(rng, &e.params)
+	return e, rng, len(e.links)/2 == len(e.hosts)-1
+}
+
+// pfcBuffer draws a buffer that is small for the network: bytes of shared pool at the switch with the most ports.
+func pfcBuffer(t testing.TB, e *netExample, rng *rand.Rand, headroom int64) BufferParams {
+	packet := e.params.PayloadBytes + e.params.HeaderBytes
+	b := BufferParams{SwitchBytes: 1 << 40, PFC: true, HeadroomBytes: headroom, Alpha: kerneltest.Pick(rng, 1.0/8, 0.5, 1, 4)}
+	n, err := New(e.params, b, e.links, e.hosts, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	least := b.SwitchBytes
+	for v := range e.hosts {
+		if !e.hosts[v] {
+			least = min(least, n.buffers[v].poolBytes)
+		}
+	}
+	b.SwitchBytes += packet*kerneltest.Pick[int64](rng, 1, 3, 10, 60) - least
+	if rng.IntN(3) == 0 {
+		b.XOFFBytes = packet * kerneltest.Pick[int64](rng, 1, 2, 8) / 2
+	}
+	return b
+}
+
+// With PFC the network agrees with the slow one in every bit, also where headroom is too small and packets are
+// dropped, and divided among domains and workers.
+func TestPFCAgreesWithTwin(t *testing.T) {
+	cases := uint64(250)
+	if testing.Short() {
+		cases = 60
+	}
+	paused, dropped := int64(0), int64(0)
+	for kind := range simkernel.TransportCount {
+		for seed := range cases {
+			e, rng, ok := pfcExample(kind, seed)
+			if !ok {
+				continue
+			}
+			packet := e.params.PayloadBytes + e.params.HeaderBytes
+			b := pfcBuffer(t, &e, rng, kerneltest.Pick(rng, 0, packet, 2*packet))
+			want := runBuffered(t, &e, b, 3)
+			n, got := runIn(t, &e, b, nil, 1, 1000)
+			_, divided := runIn(t, &e, b, randomDomains(rng, len(e.hosts)), 2, 1000)
+			if !reflect.DeepEqual(got, divided) {
+				t.Fatalf("%v, seed %d: other results in several domains", kind, seed)
+			}
+			got.StartNS, got.Again, got.Reordered = nil, nil, nil // the twin does not report them
+			if !reflect.DeepEqual(got, &want.Results) || n.Losses() != want.Losses {
+				t.Fatalf("%v, seed %d, %+v:\n%+v\n%+v\ntwin:\n%+v\n%+v", kind, seed, b, got, n.Losses(), want.Results, want.Losses)
+			}
+			for l := range int32(len(e.links)) {
+				if n.Counters(l) != want.Counters(l) || n.PausedNS(l) != want.pfc.pausedPS[l]/simkernel.PSPerNS {
+					t.Fatalf("%v, seed %d, link %d: %+v, paused %d ns, twin %+v, %d ps", kind, seed, l, n.Counters(l), n.PausedNS(l),
+						want.Counters(l), want.pfc.pausedPS[l])
+				}
+				paused += n.PausedNS(l)
+			}
+			dropped += want.Losses.Dropped
+		}
+	}
+	if paused < 1_000_000 || dropped == 0 {
+		t.Errorf("hardly anything is paused (%d ns) or dropped (%d): the test tests nothing", paused, dropped)
+	}
+}
+
+// randomDomains assigns nodes to up to three domains, each of which has a node.
+func randomDomains(rng *rand.Rand, nodes int) []int32 {
+	of := make([]int32, nodes)
+	for i := range of {
+		of[i] = min(int32(i), rng.Int32N(3))
+	}
+	names := map[int32]int32{}
+	for i, d := range of {
+		if _, ok := names[d]; !ok {
+			names[d] = int32(len(names))
+		}
+		of[i] = names[d]
+	}
+	return of
+}
+
+// With enough headroom nothing is dropped, and so nothing is sent twice; at the end no port is paused and no buffer
+// counts a byte. A buffer that never fills pauses nobody and changes nothing.
+func TestPFCLaws(t *testing.T) {
+	paused := 0
+	for kind := range simkernel.TransportCount {
+		for seed := range uint64(150) {
+			e, rng, ok := pfcExample(kind, seed)
+			if !ok {
+				continue
+			}
+			b := pfcBuffer(t, &e, rng, 0)
+			n, r := runIn(t, &e, b, nil, 1, 1000)
+			if l := n.Losses(); l.Dropped+l.Again+l.Timeouts != 0 || l.Sent != l.Delivered || len(r.Row) != len(e.flows.StartNS) {
+				t.Fatalf("%v, seed %d: %d of %d flows, %+v", kind, seed, len(r.Row), len(e.flows.StartNS), l)
+			}
+			for l := range n.ports {
+				if p := &n.ports[l]; p.bits&portPaused != 0 || p.pfc.told || p.pfc.bytes+p.pfc.headBytes+p.heldBytes != 0 {
+					t.Fatalf("%v, seed %d: port %d at the end: %+v", kind, seed, l, p.pfc)
+				}
+			}
+			for v := range n.buffers {
+				if b := &n.buffers[v]; b.told != 0 || b.sharedBytes != 0 || b.usedBytes != 0 || b.peakBytes > n.buffer.SwitchBytes {
+					t.Fatalf("%v, seed %d: switch %d at the end: %+v", kind, seed, v, b)
+				}
+			}
+			for l := range e.links {
+				if n.PausedNS(int32(l)) > 0 {
+					paused++
+				}
+			}
+			b.SwitchBytes, b.XOFFBytes = 1<<50, 0
+			n, large := runIn(t, &e, b, nil, 1, 1000)
+			_, unlimited := runIn(t, &e, BufferParams{}, nil, 1, 1000)
+			if large.Again, large.Reordered = nil, nil; !reflect.DeepEqual(large, unlimited) || n.PausedNS(0) != 0 {
+				t.Fatalf("%v, seed %d: a large buffer changes results", kind, seed)
+			}
+		}
+	}
+	if paused < 100 {
+		t.Errorf("%d links were paused: the test tests nothing", paused)
+	}
+}
+
+// An incast over a Clos of two spines: pauses spread to the spines and to the senders, no packet is lost, every flow
+// ends, and neither domains nor workers change a bit.
+func TestPFCClos(t *testing.T) {
+	e := netExample{params: simkernel.DefaultParams(), hosts: make([]bool, 4+2+12)} // 4 leaves, 2 spines, 12 hosts
+	e.params.MarkBytesPerGbps = 1 << 20
+	up := map[[2]int32]int32{}
+	cable := func(a, b int32, bps int64) {
+		up[[2]int32{a, b}], up[[2]int32{b, a}] = int32(len(e.links)), int32(len(e.links)+1)
+		e.links = append(e.links, Link{a, b, bps, 1000}, Link{b, a, bps, 1000})
+	}
+	for leaf := range int32(4) {
+		cable(leaf, 4, 20e9)
+		cable(leaf, 5, 20e9)
+		for h := range int32(3) {
+			e.hosts[6+3*leaf+h] = true
+			cable(6+3*leaf+h, leaf, 10e9)
+		}
+	}
+	for i := range int32(60) {
+		src, dst, spine := 9+i%9, 6+i%2, 4+i%2
+		from, to := (src-6)/3, (dst-6)/3
+		e.flows.SizeBytes, e.flows.StartNS = append(e.flows.SizeBytes, 100_000), append(e.flows.StartNS, int64(i)*500)
+		e.flows.PathLinks = append(e.flows.PathLinks, up[[2]int32{src, from}], up[[2]int32{from, spine}],
+			up[[2]int32{spine, to}], up[[2]int32{to, dst}])
+		e.flows.PathEnds = append(e.flows.PathEnds, int32(len(e.flows.PathLinks)))
+	}
+	b := BufferParams{SwitchBytes: 200_000, Alpha: DefaultPFCAlpha, PFC: true}
+	n, want := runIn(t, &e, b, nil, 1, 1000)
+	if l := n.Losses(); l.Dropped != 0 || len(want.Row) != 60 {
+		t.Errorf("%d flows of 60 ended, %+v", len(want.Row), l)
+	}
+	for _, l := range []int32{up[[2]int32{4, 0}], up[[2]int32{1, 4}], up[[2]int32{9, 1}]} { // spine, leaf, host
+		if n.PausedNS(l) == 0 {
+			t.Errorf("link %d was never paused", l)
+		}
+	}
+	for _, domainOf := range [][]int32{{0, 1, 2, 3, 1, 2, 0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3}, {0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1}} {
+		if _, got := runIn(t, &e, b, domainOf, 2, 7); !reflect.DeepEqual(got, want) {
+			t.Errorf("domains %v: other results", domainOf)
+		}
+	}
+}
+
+// Two hosts send to a third, all at 10 Gbps and 1 µs apart from the switch, whose threshold is one byte. Each step is
+// worked out by hand: a packet takes 838.4 ns, a pause frame 51.2 ns, and the reserve of 4,096 B holds three packets.
+//
+// The fourth packet of a host that has to wait crosses the threshold. Until then packets 1, 2, … of both arrive at
+// 1,838.4 + k × 838.4 ns, and one of them is sent in that time: the queue grows by one packet each 838.4 ns, in turn of
+// one host and the other.
+func TestPFCByHand(t *testing.T) {
+	e := netExample{params: simkernel.DefaultParams(), hosts: []bool{true, true, true, false}}
+	e.params.MarkBytesPerGbps = 1 << 20
+	for h := range int32(3) {
+		e.links = append(e.links, Link{h, 3, 10e9, 1000}, Link{3, h, 10e9, 1000})
+	}
+	e.flows = Flows{SizeBytes: []int64{40_000, 40_000}, StartNS: []int64{0, 0}, PathEnds: []int32{2, 4},
+		PathLinks: []int32{0, 5, 2, 5}}
+	e.params.SetWindow(100_000)
+	n, r := runIn(t, &e, BufferParams{SwitchBytes: 100_000, Alpha: 1, PFC: true, XOFFBytes: 1}, nil, 1, 10)
+	if l := n.Losses(); l.Sent != 80 || l.Delivered != 80 {
+		t.Errorf("%+v", l)
+	}
+	// 80 packets leave without a gap, since the switch always has some: the last is delivered after 81 packets and 2 µs.
+	if got := slices.Max(r.FCTNS); got != 69_911 { // 81 × 838.4 + 2,000 = 69,910.4
+		t.Errorf("the last flow takes %d ns", got)
+	}
+	// Both send half of the time from the first pause on.
+	for _, l := range []int32{0, 2} {
+		if ns := n.PausedNS(l); ns < 25_000 || ns > 35_000 {
+			t.Errorf("link %d was paused for %d ns", l, ns)
+		}
+	}
+	if n.PausedNS(5) != 0 || n.PausedNS(1) != 0 {
+		t.Error("a link to a host was paused")
+	}
+}
+
+func TestPFCRefuses(t *testing.T) {
+	e := randomNetworkOf(simkernel.DCTCP, 1)
+	for want, b := range map[string]BufferParams{
+		"PFC is off":                        {SwitchBytes: 1 << 20, Alpha: 1, XOFFBytes: 5},
+		"within the switch buffer of":       {SwitchBytes: 1 << 20, Alpha: 1, PFC: true, XOFFBytes: 1 << 21},
+		"must hold a packet":                {SwitchBytes: 1 << 20, Alpha: 1, PFC: true, HeadroomBytes: 10},
+		"bytes of reserve and PFC headroom": {SwitchBytes: 9000, Alpha: 1, PFC: true},
+	} {
+		if _, err := New(e.params, b, e.links, e.hosts, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", b, err, want)
+		}
+	}
+	n, err := New(e.params, BufferParams{SwitchBytes: 1 << 20, Alpha: 1, PFC: true}, e.links, e.hosts, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Move(Moves{}); err == nil || !strings.Contains(err.Error(), "cannot move") {
+		t.Errorf("moves: %v", err)
+	}
+}
