@@ -159,15 +159,7 @@ func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 			continue
 		}
 		if next >= d.endPS {
-			// A timer is far ahead, and mostly set anew before: it needs no look before one that is planned.
-			switch {
-			case next == never:
-			case next != timerPS:
-				d.schedule(u, next)
-			case c.lookPS < d.endPS || c.lookPS > next:
-				d.schedule(u, next)
-				c.lookPS = next
-			}
+			d.scheduleNIC(u, c, next, next == timerPS)
 			acks.trim()
 			return
 		}
@@ -187,6 +179,19 @@ func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 		default:
 			d.sendNext(p, c)
 		}
+	}
+}
+
+// scheduleNIC schedules what a NIC has to do next. A timer is far ahead, and mostly set anew before: it needs no look
+// before one that is planned.
+func (d *domain) scheduleNIC(u int32, c *nic, next int64, timer bool) {
+	switch {
+	case next == never:
+	case !timer:
+		d.schedule(u, next)
+	case c.lookPS < d.endPS || c.lookPS > next:
+		d.schedule(u, next)
+		c.lookPS = next
 	}
 }
 

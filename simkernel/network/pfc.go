@@ -17,16 +17,16 @@ import (
 //
 // A packet takes what is left of its link's reserve, and of the pool. Where the pool part of its link is above the
 // threshold it takes headroom, and is dropped if that is full. At the threshold the switch pauses the sender of the
-// link, and resumes it when a packet of the link has left, no headroom is taken and the pool part is pfcHysteresis below
-// the threshold, or 0. The threshold is XOFFBytes, or dynamic: Alpha × what is free in the pool, and as many times more
+// link, and resumes it when a packet of the link has left, no headroom is taken and the pool part is 0, or pfcHysteresis
+// below the threshold. The threshold is XOFFBytes, or dynamic: Alpha × what is free in the pool, and as many times more
 // as the link is faster than the slowest link of a host.
 //
 // The frame that says so takes the time to send pauseBytes and the propagation delay. It waits for no packet, and
 // delays none. A paused port, of a switch or a NIC, ends the packet that it sends and starts no other but ACKs that
 // have a queue of their own. Pauses have no end of their own: a watchdog is not modelled.
 //
-// Order of events: what leaves a switch at a time is counted before thresholds are compared; a pause that arrives at the
-// time when a packet would be sent holds it back.
+// Order of events: what leaves a switch at a time is counted before thresholds are compared; a pause that arrives at
+// the time when a packet would be sent holds it back.
 const (
 	pfcReserve    = 4096
 	pfcHysteresis = 3072
@@ -214,7 +214,9 @@ func (d *domain) leaves(node, over int32, bytes, nowPS int64) {
 // settleLeaving counts what has left, in order of time, and resumes senders.
 func (d *domain) settleLeaving(b *buffer) {
 	left := d.leaving
-	slices.SortFunc(left, func(x, y leaving) int { return cmp.Or(cmp.Compare(x.atPS, y.atPS), cmp.Compare(x.over, y.over)) })
+	slices.SortFunc(left, func(x, y leaving) int {
+		return cmp.Or(cmp.Compare(x.atPS, y.atPS), cmp.Compare(x.over, y.over))
+	})
 	for len(left) > 0 {
 		k := 0
 		for ; k < len(left) && left[k].atPS == left[0].atPS; k++ {
