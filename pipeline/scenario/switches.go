@@ -64,11 +64,11 @@ func (r *scenarioReader) readSwitches(f tree.Field) error {
 		"headroom":           tree.ReadQuantity(&w.HeadroomBytes, units.Bytes, 1, 1<<40),
 		"retransmit_timeout": tree.ReadQuantity(&w.RetransmitNS, units.Duration, 1, 1e12),
 	})
-	if err == nil && f.Of("buffer").Value == nil {
-		err = f.Failf("needs buffer")
-	}
 	w.SetDefaults()
-	return err
+	if err != nil {
+		return err
+	}
+	return f.Need("buffer")
 }
 
 // SetDefaults sets the threshold if none is stated.
