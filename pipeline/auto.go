@@ -136,7 +136,7 @@ var insufficientState = fmt.Sprintf("two-passes-insufficient-%d.json", methodVer
 type firstLook struct {
 	workSize
 	unable       error // why the whole network cannot be simulated; nil if it can
-	closed       bool  // flows wait for others: only the whole network finds their starts
+	closed       bool  // flows wait for others, or ACKs clock them: only the whole network models it
 	insufficient bool  // two passes of link cases do not suffice
 }
 
@@ -159,7 +159,7 @@ func look(ctx context.Context, e *Estimation) (first firstLook, err error) {
 	if err != nil {
 		return first, err
 	}
-	first.closed = g.Closed()
+	first.closed = g.Closed() || e.Spec.Params.Transport.AckClocked()
 	loads, err := Loads(e)
 	if err != nil {
 		return first, err

@@ -173,6 +173,11 @@ func withDefaults(o Settings) Settings {
 
 // newEstimation locks the scenario and makes the executor.
 func newEstimation(ctx context.Context, model *Model, v Variant, o Settings) (*Estimation, error) {
+	if !v.Auto && v.Estimator != stages.WholeNetwork {
+		if err := model.Spec.Params.CheckLinkCases(); err != nil {
+			return nil, err
+		}
+	}
 	o, v = withDefaults(o), v.withDefaults()
 	lock := model.Lake.Lock
 	if o.Shard.Count > 0 {

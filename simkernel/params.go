@@ -26,6 +26,7 @@ type Params struct {
 	TIMELY TIMELYParams
 	HPCC   HPCCParams
 	Swift  SwiftParams
+	TCP    TCPParams
 }
 
 // DefaultParams returns the constants of the paper's DCTCP runs in ns-3.
@@ -54,8 +55,8 @@ func ParamsOf(t Transport) Params {
 // Validate reports the first constant that cannot be simulated. It checks those that all transports
 // share, and those of p.Transport.
 func (p *Params) Validate() error {
-	if p.Transport >= TransportCount {
-		return fmt.Errorf("transport is %d, must be below %d", p.Transport, TransportCount)
+	if int(p.Transport) >= len(registry) {
+		return fmt.Errorf("transport is %d, must be below %d", p.Transport, len(registry))
 	}
 	spec := p.Transport.spec()
 	for _, k := range p.sharedKeys() {
@@ -77,6 +78,16 @@ func (p *Params) Validate() error {
 		return spec.check(p)
 	}
 	return nil
+}
+
+// CheckLinkCases is Validate for simulations of link cases.
+func (p *Params) CheckLinkCases() error {
+	err := p.Validate()
+	if err == nil && p.Transport.AckClocked() {
+		err = fmt.Errorf("senders of %v send when ACKs come, which link cases do not model: use --estimator exact or auto",
+			p.Transport)
+	}
+	return err
 }
 
 // sharedKeys are the constants that every transport has, besides the windows.

@@ -8,8 +8,9 @@ import (
 
 // A Transport is a congestion control algorithm. All senders of a simulation run the same one.
 //
-// Every transport limits a flow by a rate (pacing) and by a window, which is Limits.WindowBytes × rate / line rate.
-// Flows start at line rate and receive one ACK per packet.
+// Transports below TransportCount limit a flow by a rate (pacing) and by a window, which is Limits.WindowBytes × rate /
+// line rate; flows start at line rate and receive one ACK per packet. The others are TCP: a flow sends when its window
+// allows it (TCP), and only the whole network simulates them.
 //
 // To add a transport: write a file like swift.go, with its constants, its sender and its
 // transportSpec; add its constants to Params and the spec to registry.
@@ -18,15 +19,17 @@ type Transport uint8
 // registry has the spec of every transport. Scenario files name a transport by transportSpec.name;
 // Params are stored by that name too, so the numbers may change.
 var registry = [...]*transportSpec{
-	DCTCP:  &dctcpSpec,
-	DCQCN:  &dcqcnSpec,
-	TIMELY: &timelySpec,
-	HPCC:   &hpccSpec,
-	Swift:  &swiftSpec,
+	DCTCP:   &dctcpSpec,
+	DCQCN:   &dcqcnSpec,
+	TIMELY:  &timelySpec,
+	HPCC:    &hpccSpec,
+	Swift:   &swiftSpec,
+	NewReno: &newRenoSpec,
+	CUBIC:   &cubicSpec,
 }
 
-// TransportCount is the number of transports: all are below it.
-const TransportCount = Transport(len(registry))
+// TransportCount is the number of transports that have a rate: all are below it. Those from it on are clocked by ACKs.
+const TransportCount = NewReno
 
 // A transportSpec is all that the simulators and the scenario reader know of one transport.
 type transportSpec struct {
@@ -66,6 +69,8 @@ type Traits struct {
 	IgnoresWindowEnds bool
 	// UsesHops: the sender depends on the number of links of its path.
 	UsesHops bool
+	// AckClocked: the sender is a TCP, which link cases do not model.
+	AckClocked bool
 }
 
 // spec returns the transport's registration, which Params.Validate has checked to exist.
@@ -85,7 +90,7 @@ type Reducer interface{ Reduction() float64 }
 
 // Transports returns the names of all transports.
 func Transports() []string {
-	names := make([]string, TransportCount)
+	names := make([]string, len(registry))
 	for i, s := range registry {
 		names[i] = s.name
 	}
@@ -103,7 +108,7 @@ func ParseTransport(name string) (Transport, error) {
 
 // String returns the transport's name.
 func (t Transport) String() string {
-	if t >= TransportCount {
+	if int(t) >= len(registry) {
 		return fmt.Sprintf("transport %d", uint8(t))
 	}
 	return registry[t].name
@@ -130,6 +135,9 @@ func (t Transport) HasTelemetry() bool { return t.spec().Telemetry }
 
 // ReactsByTimer reports whether a sender reacts to marks at the ticks of a timer, whatever its window.
 func (t Transport) ReactsByTimer() bool { return t.spec().IgnoresWindowEnds }
+
+// AckClocked reports whether senders send when ACKs come, not at a rate. Link cases do not model that.
+func (t Transport) AckClocked() bool { return t.spec().AckClocked }
 
 // UsesHops reports whether results depend on Case.Hops.
 func (t Transport) UsesHops() bool { return t.spec().UsesHops }

@@ -32,6 +32,9 @@ func (s *Scenario) SetTransport(kind string) error {
 	p.WindowBytes, p.WANWindowBytes = old.WindowBytes, old.WANWindowBytes
 	p.HeaderBytes += old.HeaderBytes - oldDefaults.HeaderBytes
 	p.AckBytes += old.AckBytes - oldDefaults.AckBytes
+	if t.AckClocked() {
+		p.SetWindow(simkernel.AutoWindow)
+	}
 	if err := p.Validate(); err != nil {
 		return err
 	}
@@ -128,6 +131,9 @@ func (r *scenarioReader) readTransport(f tree.Field) error {
 	}
 	if err := f.Object(keys); err != nil {
 		return err
+	}
+	if r.params.Transport.AckClocked() { // its own is receive_window
+		r.params.SetWindow(simkernel.AutoWindow)
 	}
 	if err := r.params.Validate(); err != nil {
 		return f.Fail(err)

@@ -10,7 +10,7 @@ import (
 	"parsimon/stages"
 )
 
-// The default estimator against the simulation of the whole network, with every transport, on a network
+// Estimator flow against the simulation of the whole network, with every transport that link cases model, on a network
 // small enough for a test: percentiles of slowdown within a tenth. make transport-accuracy has the
 // paper's setting.
 func TestTransportsEstimate(t *testing.T) {
@@ -18,8 +18,8 @@ func TestTransportsEstimate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	for _, kind := range simkernel.Transports() {
-		s := sixteenHosts(t, 20_000, kind)
+	for kind := range simkernel.TransportCount {
+		s := sixteenHosts(t, 20_000, kind.String())
 		run, err := pipeline.Begin(t.Context(), t.TempDir(), s, pipeline.Variant{Estimator: stages.Flow}, pipeline.Settings{})
 		if err != nil {
 			t.Fatal(err)

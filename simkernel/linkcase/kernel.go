@@ -82,7 +82,7 @@ type Kernel struct {
 
 // NewKernel validates the constants and returns a kernel for cases that share them.
 func NewKernel(p simkernel.Params) (*Kernel, error) {
-	if err := p.Validate(); err != nil {
+	if err := p.CheckLinkCases(); err != nil {
 		return nil, err
 	}
 	t := p.Transport.Traits()

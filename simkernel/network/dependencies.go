@@ -108,6 +108,14 @@ func (d *domain) foresee(p *port, it *item) {
 	slot := n.flows.hops[it.hop].flow
 	if d.recovers {
 		r := &n.recovery.receivers[slot]
+		if d.clocked {
+			before := r.coming.base
+			r.coming.add(nearest(before, it.bits))
+			if before != r.coming.base && r.coming.base == n.recovery.flows[slot].packets {
+				d.foreseen = append(d.foreseen, delivery{n.flows.info[slot].row, simkernel.CeilNS(it.atPS) * simkernel.PSPerNS})
+			}
+			return
+		}
 		if nearest(r.sent, it.bits) != r.sent {
 			return
 		}

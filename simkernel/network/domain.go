@@ -23,6 +23,7 @@ type domain struct {
 	limited             bool   // switches have limited buffers
 	lossless            bool   // with PFC
 	recovers            bool   // senders recover from losses
+	clocked             bool   // senders are clocked by ACKs; they recover, too
 	plain               bool   // neither telemetry nor shared
 	moves               *moves // that of the network
 	againMask           uint32 // bits of items that are set in a packet that is sent again

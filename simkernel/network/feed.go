@@ -140,6 +140,9 @@ func (f *feed) add(b *batch, c *Flows, i int) error {
 	flow := newFlow{row: f.rows, startPS: startNS * simkernel.PSPerNS, size: size, idealNS: f.ideal.FCTNS(size),
 		key: uint64(f.rows), path: begin, pathEnd: end,
 		limits: n.params.Limits(float64(n.links[path[0]].BandwidthBps), f.ideal.Path())}
+	if n.traits.AckClocked { // the timeout before the first sample
+		flow.limits.RoundTripNS = f.ideal.Path().RoundTripNS
+	}
 	if c.Key != nil {
 		flow.key = c.Key[i]
 	}

@@ -143,6 +143,7 @@ func (d *domain) startSender(slot int32, f *newFlow, path []int32) {
 	if !n.traits.Embedded {
 		if s.external == nil {
 			s.external = &externalSender{Sender: simkernel.NewSender(n.params.Transport)}
+			s.external.tcp, _ = s.external.Sender.(*simkernel.TCP)
 		}
 		s.external.start(&n.params, f.limits)
 		if d.telemetry {
@@ -152,6 +153,10 @@ func (d *domain) startSender(slot int32, f *newFlow, path []int32) {
 	s.dctcp.Start(&n.params, f.limits)
 	s.gap = simkernel.NewWireTime(f.limits.LineBps)
 	s.windowBytes = s.dctcp.Window()
+	if d.clocked {
+		s.gap = 0
+		s.setClockedWindow(&n.params)
+	}
 }
 
 // free frees a flow of this domain. Nothing of it is left in the network.

@@ -138,11 +138,13 @@ func New(params simkernel.Params, limits BufferParams, links []Link, hosts []boo
 			return nil, err
 		}
 		n.buffers = make([]buffer, len(hosts))
-		n.recovery = &recovery{net: n}
 		most := limits.Alpha / (1 + limits.Alpha) * float64(limits.SwitchBytes)
 		for i := range n.buffers {
 			n.buffers[i].freeBytes = int64(most) - 1
 		}
+	}
+	if n.buffers != nil || n.traits.AckClocked {
+		n.recovery = &recovery{net: n}
 	}
 	if limits.PFC {
 		return n, n.initPFC()

@@ -16,6 +16,7 @@ type nic struct {
 	fresh     bool     // sendPS and sendAt are valid
 	sendPS    int64    // when the next data packet can be sent; never if none
 	sendAt    int      // and the place of its flow
+	delayed   []item   // clocked by ACKs: ACKs and when they are sent at the latest, by time
 	timers    []timer  // with recovery: a heap by time
 	timerPS   int64    // none goes off before
 	lookPS    int64    // when a look at them is scheduled
@@ -127,10 +128,13 @@ func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 			acks.push(a.item)
 		} else if a.bits&flagAck != 0 {
 			in = append(in, *a)
+		} else if d.clocked {
+			d.receiveClocked(c, &a.item, acks)
 		} else if d.receiveData(&a.item) {
 			acks.push(a.item)
 		}
 	}
+	d.sendDelayed(c, acks, d.endPS-1)
 	d.in = in
 	for {
 		inPS, ackPS, timerPS := int64(never), int64(never), int64(never)
@@ -159,7 +163,7 @@ func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 			continue
 		}
 		if next >= d.endPS {
-			d.scheduleNIC(u, c, next, next == timerPS)
+			d.scheduleNIC(u, c, next, timerPS)
 			acks.trim()
 			return
 		}
@@ -182,9 +186,13 @@ func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 	}
 }
 
-// scheduleNIC schedules what a NIC has to do next. A timer is far ahead, and mostly set anew before: it needs no look
-// before one that is planned.
-func (d *domain) scheduleNIC(u int32, c *nic, next int64, timer bool) {
+// scheduleNIC schedules what a NIC has to do next. A timer and a delayed ACK are far ahead, and mostly set anew before:
+// they need no look before one that is planned.
+func (d *domain) scheduleNIC(u int32, c *nic, next, timerPS int64) {
+	timer := next == timerPS
+	if len(c.delayed) > 0 && c.delayed[0].atPS < next {
+		next, timer = c.delayed[0].atPS, true
+	}
 	switch {
 	case next == never:
 	case !timer:
@@ -219,7 +227,11 @@ func (d *domain) receive(c *nic, it *item) {
 		s.place = c.add(slot, it.atPS)
 		return
 	}
-	if d.recovers {
+	switch {
+	case d.clocked:
+		d.receiveClockedAck(c, slot, s, it)
+		return
+	case d.recovers:
 		d.receiveAck(c, slot, s, it)
 		return
 	}
@@ -292,7 +304,9 @@ func (d *domain) sendNext(p *port, c *nic) {
 	if d.recovers {
 		attempt = d.onSend(slot, nowPS)
 	}
-	if s.external != nil {
+	if d.clocked {
+		d.sentClocked(slot, s, int64(number), attempt != 0, nowPS)
+	} else if s.external != nil {
 		s.onSend(params, number, attempt, nowPS)
 	}
 	c.nextPlace = place + 1

@@ -47,6 +47,7 @@ type recoveryFlow struct {
 	inNetwork  int32 // packets and ACKs
 	attempt    uint8 // of packets that are sent again: 1 to 2^attemptBits - 1, round and round
 	backoff    uint8 // timeouts in a row
+	resume     int64 // clocked by ACKs: the next to send after one that is sent again alone; 0: none is
 	timerSet   bool  // its NIC has a timer for it
 	done       bool
 	again      int32     // packets sent again before the last was delivered
@@ -61,6 +62,8 @@ type receiver struct {
 	expected  int64     // packets received in order
 	nacked    int64     // 1 + the packet that the last NACK asked for
 	nackPS    int64     // and when
+	beyond    int64     // clocked by ACKs: 1 + the highest packet received
+	coming    packetSet // likewise: those that left the last port (dependencies.go)
 	sent      int64     // packets that will be received in order, of those that left the last port (dependencies.go)
 }
 
@@ -107,7 +110,11 @@ const recoveryShift = flagBits + attemptBits
 // check returns an error if the packets in flight of a flow could not be told apart by their numbers.
 func (r *recovery) check(size int64) error {
 	p := &r.net.params
-	if most := min(p.Packets(size), p.Packets(p.WindowBytes)); most >= 1<<(31-recoveryShift) {
+	window := p.WindowBytes
+	if p.Transport.AckClocked() {
+		window = p.TCP.ReceiveWindow
+	}
+	if most := min(p.Packets(size), p.Packets(window)); most >= 1<<(31-recoveryShift) {
 		return fmt.Errorf("%d of its packets can be in flight, with limited buffers at most %d can be", most,
 			1<<(31-recoveryShift)-1)
 	}
@@ -116,12 +123,16 @@ func (r *recovery) check(size int64) error {
 
 // start sets up a new flow.
 func (r *recovery) start(slot int32, f *newFlow) {
-	acked, got := r.flows[slot].acked, r.receivers[slot].got
+	acked, got, coming := r.flows[slot].acked, r.receivers[slot].got, r.receivers[slot].coming
 	acked.reset()
 	got.reset()
+	coming.reset()
+	if s := &r.net.flows.senders[slot]; s.external != nil && s.external.tcp != nil {
+		f.timeoutPS = s.external.tcp.TimeoutPS()
+	}
 	r.flows[slot] = recoveryFlow{packets: r.net.params.Packets(f.size), timeoutPS: f.timeoutPS, deliverPS: never,
 		acked: acked}
-	r.receivers[slot] = receiver{got: got}
+	r.receivers[slot] = receiver{got: got, coming: coming}
 }
 
 // timeoutPS returns the retransmission timeout of flows of a path. By default it covers a packet that waits behind
@@ -390,6 +401,11 @@ func (d *domain) timeout(c *nic) {
 	}
 	d.losses.Timeouts++
 	s.goBack(&d.net.params, f)
+	if d.clocked {
+		f.resume = 0
+		s.external.tcp.OnTimeout(min(s.sizeBytes, f.maxSent*d.net.params.PayloadBytes))
+		s.setClockedWindow(&d.net.params)
+	}
 	f.backoff = min(f.backoff+1, maxBackoff)
 	d.setTimer(c, t.slot, f, t.atPS)
 	d.updateOpen(c, s, f.open(s), t.atPS)

@@ -10,6 +10,7 @@ import (
 // An externalSender is the sender of a flow that is not embedded in sender, with what it needs of the flow's packets.
 type externalSender struct {
 	simkernel.Sender
+	tcp    *simkernel.TCP // the same, if it is clocked by ACKs
 	limits simkernel.Limits
 	sentPS []int64 // when packets in flight were sent: rings by packet number, one for each attempt that there was
 	ring   uint32  // length of one of them, a power of two

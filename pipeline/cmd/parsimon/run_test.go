@@ -152,3 +152,15 @@ func TestSwitches(t *testing.T) {
 	out := must(t, "run", r.scenario, "--lake", lake, "--quiet", "--estimator", "flow", "--switch-buffer", "20KB")
 	contains(t, out, "warning: buffers: the switches have buffers of 20000 bytes")
 }
+
+// TCP is simulated in the whole network, which estimator auto takes; link cases refuse it.
+func TestTCP(t *testing.T) {
+	r := tinyLake(t)
+	lake := filepath.Join(t.TempDir(), "lake")
+	out := must(t, "run", r.scenario, "--lake", lake, "--quiet", "--transport", "cubic", "--switch-buffer", "100KB")
+	contains(t, out, "variant exact", "switch buffers of 100000 bytes")
+	for _, estimator := range []string{"flow", "independent"} {
+		mustFail(t, failure{exitFailed, "senders of newreno send when ACKs come, which link cases do not model: use --estimator exact",
+			[]string{"run", r.scenario, "--lake", lake, "--quiet", "--transport", "newreno", "--estimator", estimator}})
+	}
+}

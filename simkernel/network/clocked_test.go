@@ -1,0 +1,135 @@
+package network
+
+import (
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"parsimon/simkernel"
+	"parsimon/simkernel/kerneltest"
+)
+
+// twoHosts is a flow of so many packets from one host over a switch to another, all at 10 Gbps and 100 µs apart.
+func twoHosts(kind simkernel.Transport, packets int64) netExample {
+	return netExample{
+		params: simkernel.ParamsOf(kind), hosts: []bool{true, true, false},
+		links: []Link{{0, 2, 10e9, 100_000}, {2, 0, 10e9, 100_000}, {1, 2, 10e9, 100_000}, {2, 1, 10e9, 100_000}},
+		flows: Flows{SizeBytes: []int64{packets * 1000}, StartNS: []int64{0}, PathEnds: []int32{2}, PathLinks: []int32{0, 3}},
+	}
+}
+
+// Slow start of 40 packets by hand. A packet takes 838.4 ns on a link, an ACK 48 ns; the round trip is 401.7728 µs.
+//
+// With an ACK for each packet: 10 packets, then 20, the last 10 from 2 round trips on, one after the other.
+// With an ACK for every second: the first ACK comes a packet later; 10 packets, 15, and from the ACK for the second pair
+// of those on (two packets after 2 round trips) the last 15.
+func TestClockedSlowStartByHand(t *testing.T) {
+	for _, kind := range []simkernel.Transport{simkernel.NewReno, simkernel.CUBIC} {
+		for delayNS, want := range map[int64]int64{
+			0:    1_012_768, // 2 × 401,772.8 + 9 × 838.4 + 2 × 100,838.4
+			40e6: 1_018_637, // 2 × 401,772.8 + 16 × 838.4 + 2 × 100,838.4
+		} {
+			e := twoHosts(kind, 40)
+			e.params.TCP.DelayedAckNS = delayNS
+			n, r := runIn(t, &e, BufferParams{}, nil, 1, 1)
+			if r.FCTNS[0] != want || n.Losses() != (Losses{Sent: 40, Delivered: 40}) {
+				t.Errorf("%v, ACKs delayed by %d ns: FCT %d ns, want %d; %+v", kind, delayNS, r.FCTNS[0], want, n.Losses())
+			}
+		}
+	}
+	// A window of one packet: the receiver holds back each ACK but the last one's.
+	e := twoHosts(simkernel.NewReno, 2)
+	e.params.TCP.InitialWindow = 1
+	_, r := runIn(t, &e, BufferParams{}, nil, 1, 1)
+	if got := r.FCTNS[0]; got != 40_603_450 { // 401,772.8 + 40,000,000 + 2 × 100,838.4
+		t.Errorf("window of a packet: FCT %d ns", got)
+	}
+}
+
+// Two hosts fill a port that holds three packets and no more: losses are found by duplicate ACKs, without a timeout,
+// and all arrives.
+func TestClockedFastRetransmit(t *testing.T) {
+	e := netExample{params: simkernel.ParamsOf(simkernel.NewReno), hosts: []bool{true, true, true, false}}
+	for h := range int32(3) {
+		e.links = append(e.links, Link{h, 3, 10e9, 1000}, Link{3, h, 10e9, 1000})
+	}
+	e.flows = Flows{SizeBytes: []int64{200_000, 200_000}, StartNS: []int64{0, 0}, PathEnds: []int32{2, 4}, PathLinks: []int32{0, 5, 2, 5}}
+	n, r := runIn(t, &e, BufferParams{SwitchBytes: 20 * 1048, Alpha: 1024}, nil, 1, 1)
+	if l := n.Losses(); l.Dropped == 0 || l.Delivered != 400 || l.NACKs != 0 || len(r.Row) != 2 {
+		t.Errorf("%+v", l)
+	}
+}
+
+// With TCP every flow ends, not before its ideal; every packet is delivered once; what was sent was delivered, dropped or
+// discarded; nothing remains; and neither domains nor workers nor chunks change a bit. With PFC nothing is dropped.
+func TestClockedLaws(t *testing.T) {
+	var all Losses
+	for kind := simkernel.NewReno; kind <= simkernel.CUBIC; kind++ {
+		for seed := range uint64(150) {
+			e := randomNetworkOf(kind, seed)
+			rng := rand.New(rand.NewPCG(seed, 8))
+			e.params.TCP.DelayedAckNS = kerneltest.Pick[int64](rng, 0, 40e6, 100_000)
+			e.params.TCP.MinTimeoutNS = kerneltest.Pick[int64](rng, 1e6, 200e6)
+			packet := e.params.PayloadBytes + e.params.HeaderBytes
+			b := BufferParams{}
+			if seed%4 > 0 {
+				b = BufferParams{SwitchBytes: packet * kerneltest.Pick[int64](rng, 3, 8, 30), Alpha: 8}
+			}
+			if seed%4 == 1 && len(e.links)/2 == len(e.hosts)-1 {
+				b = pfcBuffer(t, &e, rng, 0)
+			}
+			n, r := runIn(t, &e, b, nil, 1, 1000)
+			packets := int64(0)
+			for i, row := range r.Row {
+				packets += e.params.Packets(e.flows.SizeBytes[row])
+				if r.FCTNS[i] < r.IdealNS[i] {
+					t.Fatalf("%v, seed %d, flow %d: FCT %d ns, ideal %d", kind, seed, row, r.FCTNS[i], r.IdealNS[i])
+				}
+			}
+			l := n.Losses()
+			if len(r.Row) != len(e.flows.StartNS) || l.Delivered != packets || l.Sent != l.Delivered+l.Dropped+l.Discarded ||
+				l.Again != l.Sent-packets || b.PFC && l.Dropped > 0 {
+				t.Fatalf("%v, seed %d: %d flows of %d, %d packets, %+v", kind, seed, len(r.Row), len(e.flows.StartNS), packets, l)
+			}
+			for link := range n.ports {
+				if p := &n.ports[link]; p.heldBytes != 0 || p.leftBytes != 0 || !p.data.empty() {
+					t.Fatalf("%v, seed %d: link %d is not empty", kind, seed, link)
+				}
+			}
+			if m, again := runIn(t, &e, b, randomDomains(rng, len(e.hosts)), 2, 3); !reflect.DeepEqual(r, again) || m.Losses() != l {
+				t.Fatalf("%v, seed %d: other results in several domains", kind, seed)
+			}
+			all.add(&l)
+		}
+	}
+	if all.Dropped < 1000 || all.Timeouts == 0 || all.Again < all.Dropped {
+		t.Errorf("hardly anything is lost, the test tests nothing: %+v", all)
+	}
+}
+
+// Flows that wait for others start when these are delivered, whatever was lost on the way.
+func TestClockedDependencies(t *testing.T) {
+	e := netExample{params: simkernel.ParamsOf(simkernel.CUBIC), hosts: []bool{true, true, true, false}}
+	for h := range int32(3) {
+		e.links = append(e.links, Link{h, 3, 10e9, 1000}, Link{3, h, 10e9, 1000})
+	}
+	for i := range int64(6) { // 0 and 1 at once, each followed by two
+		e.flows.SizeBytes, e.flows.StartNS = append(e.flows.SizeBytes, 300_000), append(e.flows.StartNS, 0)
+		e.flows.PathLinks = append(e.flows.PathLinks, int32(i%2*2), 5)
+		e.flows.PathEnds = append(e.flows.PathEnds, int32(2*i+2))
+		if i > 1 {
+			e.flows.After, e.flows.DelayNS = append(e.flows.After, i-2), append(e.flows.DelayNS, 500)
+		}
+		e.flows.AfterEnds = append(e.flows.AfterEnds, int32(len(e.flows.After)))
+	}
+	n, r := runIn(t, &e, BufferParams{SwitchBytes: 20 * 1048, Alpha: 1024}, nil, 1, 10)
+	if n.Losses().Dropped == 0 || len(r.Row) != 6 {
+		t.Fatalf("%d flows, %+v", len(r.Row), n.Losses())
+	}
+	end := map[int64]int64{}
+	for i, row := range r.Row {
+		if end[row] = r.StartNS[i] + r.FCTNS[i]; row > 1 && r.StartNS[i] != end[row-2]+500 {
+			t.Errorf("flow %d starts at %d ns, flow %d ended at %d", row, r.StartNS[i], row-2, end[row-2])
+		}
+	}
+}
