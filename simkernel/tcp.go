@@ -47,8 +47,8 @@ type growth interface {
 // TCP is the sending end of a TCP connection: slow start (RFC 5681, §3.1), fast retransmit and fast recovery without
 // SACK (RFC 6582, §3.2), and the retransmission timeout (RFC 6298). A growth does the rest. All packets but the last
 // are full (SMSS is Params.PayloadBytes), sequence numbers are bytes from 0, and there is no handshake: the timeout
-// before the first sample is that of a sample of the idle path. Not done: limited transmit (RFC 3042), SACK, time stamps,
-// ECN, pacing, a restart after idle times.
+// before the first sample is that of a sample of the idle path. Not done: limited transmit (RFC 3042), SACK, time
+// stamps, ECN, pacing, a restart after idle times.
 type TCP struct {
 	growth    growth
 	smss      int64

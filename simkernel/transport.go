@@ -8,9 +8,9 @@ import (
 
 // A Transport is a congestion control algorithm. All senders of a simulation run the same one.
 //
-// Transports below TransportCount limit a flow by a rate (pacing) and by a window, which is Limits.WindowBytes × rate /
-// line rate; flows start at line rate and receive one ACK per packet. The others are TCP: a flow sends when its window
-// allows it (TCP), and only the whole network simulates them.
+// Transports below TransportCount limit a flow by a rate (pacing) and by a window, which is Limits.WindowBytes ×
+// rate / line rate; flows start at line rate and receive one ACK per packet. The others are TCP: a flow sends when
+// its window allows it (TCP), and only the whole network simulates them.
 //
 // To add a transport: write a file like swift.go, with its constants, its sender and its
 // transportSpec; add its constants to Params and the spec to registry.

@@ -16,7 +16,7 @@
 // (BufferParams). Each takes its wire bytes from its arrival until its service starts. A packet is dropped on arrival
 // if the buffer is full or its port above the dynamic threshold. ACKs take no buffer and are never dropped (priority
 // group 0 of the HPCC simulator). recovery.go describes how senders recover. With PFC (pfc.go) switches pause senders
-// instead.
+// instead. clocked.go has the flows of TCP, which send when ACKs come.
 //
 // Compared with ns-3, the ground truth: with times rounded down to whole ns as ns-3 does, small networks yield
 // its FCTs to the ns, marks and cuts included, with one exception. When several flows share a NIC after a cut,

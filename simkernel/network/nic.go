@@ -122,20 +122,8 @@ func (c *nic) compact(moved func(slot, place int32)) {
 // runNIC simulates a host's NIC to the end of the window. arrivals have reached it in the window, in order. At equal
 // times ACKs and data arrive first, flows start then, timers go off then, and what is sent follows.
 func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
-	in, acks := d.in[:0], &p.data
-	for i := range arrivals {
-		if a := &arrivals[i]; a.link < 0 {
-			acks.push(a.item)
-		} else if a.bits&flagAck != 0 {
-			in = append(in, *a)
-		} else if d.clocked {
-			d.receiveClocked(c, &a.item, acks)
-		} else if d.receiveData(&a.item) {
-			acks.push(a.item)
-		}
-	}
-	d.sendDelayed(c, acks, d.endPS-1)
-	d.in = in
+	acks := &p.data
+	in := d.receiveAll(c, acks, arrivals)
 	for {
 		inPS, ackPS, timerPS := int64(never), int64(never), int64(never)
 		if len(in) > 0 {
@@ -186,8 +174,28 @@ func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 	}
 }
 
-// scheduleNIC schedules what a NIC has to do next. A timer and a delayed ACK are far ahead, and mostly set anew before:
-// they need no look before one that is planned.
+// receiveAll receives the data that arrives at a NIC in a window, adds its ACKs to acks, and returns what else arrives:
+// ACKs and starts of flows.
+func (d *domain) receiveAll(c *nic, acks *fifo, arrivals []arrival) []arrival {
+	in := d.in[:0]
+	for i := range arrivals {
+		if a := &arrivals[i]; a.link < 0 {
+			acks.push(a.item)
+		} else if a.bits&flagAck != 0 {
+			in = append(in, *a)
+		} else if d.clocked {
+			d.receiveClocked(c, &a.item, acks)
+		} else if d.receiveData(&a.item) {
+			acks.push(a.item)
+		}
+	}
+	d.sendDelayed(c, acks, d.endPS-1)
+	d.in = in
+	return in
+}
+
+// scheduleNIC schedules what a NIC has to do next. A timer and a delayed ACK are far ahead, and mostly set anew
+// before: they need no look before one that is planned.
 func (d *domain) scheduleNIC(u int32, c *nic, next, timerPS int64) {
 	timer := next == timerPS
 	if len(c.delayed) > 0 && c.delayed[0].atPS < next {

@@ -17,9 +17,9 @@ import (
 //
 // A packet takes what is left of its link's reserve, and of the pool. Where the pool part of its link is above the
 // threshold it takes headroom, and is dropped if that is full. At the threshold the switch pauses the sender of the
-// link, and resumes it when a packet of the link has left, no headroom is taken and the pool part is 0, or pfcHysteresis
-// below the threshold. The threshold is XOFFBytes, or dynamic: Alpha × what is free in the pool, and as many times more
-// as the link is faster than the slowest link of a host.
+// link, and resumes it when a packet of the link has left, no headroom is taken and the pool part is pfcHysteresis
+// or more below the threshold, or 0. The threshold is XOFFBytes, or dynamic: Alpha × what is free in the pool, and
+// as many times more as the link is faster than the slowest link of a host.
 //
 // The frame that says so takes the time to send pauseBytes and the propagation delay. It waits for no packet, and
 // delays none. A paused port, of a switch or a NIC, ends the packet that it sends and starts no other but ACKs that
