@@ -53,8 +53,10 @@ var (
 					"links"},
 			{"cached", boo, false, "",
 				"whether the result came from the cache; in a file shared with the base scenario, whether it did there"},
-			{"drops", i64, false, "", "estimator exact: packets that the switch dropped before the link; 0 in link cases, whose buffers have no end"},
-			{"paused_ns", i64, false, "ns", "estimator exact: how long the sender of the link was paused by the switch at its end (PFC); else 0"},
+			{"drops", i64, false, "", "estimator exact: packets that the switch dropped before the link; 0 in link cases, " +
+				"whose buffers have no end"},
+			{"paused_ns", i64, false, "ns", "estimator exact: how long the sender of the link was paused by the switch " +
+				"at its end (PFC); else 0"},
 		},
 	}
 	Intervals = Table{

@@ -92,8 +92,8 @@ func ForeseenWarnings(n *topology.Network, p *simkernel.Params, b network.Buffer
 	out := append(overloads(n, p, loads, overload), unusualTransport(n, p, loads)...)
 	if !b.IsZero() {
 		out = append(out, Warning{buffersKind, math.NaN(), math.NaN(), -1, fmt.Sprintf(
-			"the switches have buffers of %d bytes, and link cases have buffers without an end: drops and pauses are not in the "+
-				"estimate; use --estimator exact", b.SwitchBytes)})
+			"the switches have buffers of %d bytes, and link cases have buffers without an end: drops and pauses are not "+
+				"in the estimate; use --estimator exact", b.SwitchBytes)})
 	}
 	return out
 }

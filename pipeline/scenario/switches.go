@@ -58,7 +58,8 @@ func (r *scenarioReader) readSwitches(f tree.Field) error {
 			}
 			return w.ParseBuffer(text)
 		},
-		"alpha":              tree.ReadFloat(&w.Alpha, false, "1/1024 to 1024", func(x float64) bool { return x >= 1.0/1024 && x <= 1024 }),
+		"alpha": tree.ReadFloat(&w.Alpha, false, "1/1024 to 1024",
+			func(x float64) bool { return x >= 1.0/1024 && x <= 1024 }),
 		"pfc":                tree.ReadBool(&w.PFC),
 		"xoff":               tree.ReadQuantity(&w.XOFFBytes, units.Bytes, 1, 1<<40),
 		"headroom":           tree.ReadQuantity(&w.HeadroomBytes, units.Bytes, 1, 1<<40),
@@ -212,8 +213,8 @@ func (s *Scenario) takeBuffer(l *format.Loaded) {
 		s.switchBuffer.Alpha = math.Exp2(float64(min(10, max(-10, th))))
 		alpha = fmt.Sprintf("alpha %g from %s = %d%s", s.switchBuffer.Alpha, origin(l, "dynamic_threshold", th), th, others(n, len(thresholds)))
 	}
-	s.settingsNotef("--switch-buffer topology simulates buffers of %d bytes (%s%s), %s", bytes, origin(l, "pool_size", bytes),
-		others(n, len(sizes)), alpha)
+	s.settingsNotef("--switch-buffer topology simulates buffers of %d bytes (%s%s), %s", bytes,
+		origin(l, "pool_size", bytes), others(n, len(sizes)), alpha)
 }
 
 // origin says where a value stands first.

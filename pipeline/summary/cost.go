@@ -37,8 +37,8 @@ func AddCost(a *text.Answer, e *pipeline.Estimation) {
 			a.Linef("whole network: %s packet-hops at %.0f ns each; no switch held more than %d bytes", units.Human(float64(did.PacketHops)),
 				seconds*1e9/float64(did.PacketHops), did.DeepestSwitchBytes)
 			if b := e.Spec.Switches; !b.IsZero() {
-				a.Linef("switch buffers of %d bytes: %d packets dropped, %d sent again; links were paused for %s in all", b.SwitchBytes,
-					did.Losses.Dropped, did.Losses.Again, time.Duration(did.PausedNS))
+				a.Linef("switch buffers of %d bytes: %d packets dropped, %d sent again; links were paused for %s in all",
+					b.SwitchBytes, did.Losses.Dropped, did.Losses.Again, time.Duration(did.PausedNS))
 			}
 		}
 	}

@@ -31,7 +31,7 @@ type Result struct {
 	Stages      []engine.Report      `json:"stages"`
 	Cases       stages.SimulateStats `json:"link_cases"`
 	WholeHops   int64                `json:"whole_network_packet_hops,omitempty"` // of estimator exact
-	Drops       int64                `json:"drops"`                               // of packets by switches, of estimator exact
+	Drops       int64                `json:"drops"`                               // by switches, of estimator exact
 	PausedNS    int64                `json:"paused_ns"`                           // sum over the links, likewise
 	Gates       []gate.Verdict       `json:"gates,omitempty"`
 	Validation  any                  `json:"validation,omitempty"` // of --exact

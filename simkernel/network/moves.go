@@ -104,7 +104,8 @@ func (n *Network) Move(m Moves) error {
 		return errors.New("PFC counts packets by the links of their flows' paths: paths cannot move")
 	}
 	if n.traits.AckClocked {
-		return fmt.Errorf("transport %v takes packets that overtake each other for losses: paths cannot move", n.params.Transport)
+		return fmt.Errorf("transport %v takes packets that overtake each other for losses: paths cannot move",
+			n.params.Transport)
 	}
 	links := len(n.links)
 	v := &moves{Moves: m, faults: make([][]Fault, links), rates: make([][]Rate, links), busyPS: make([]int64, links),

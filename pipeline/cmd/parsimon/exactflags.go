@@ -19,9 +19,13 @@ type exactFlags struct {
 }
 
 func (x *exactFlags) declare(f *pflag.FlagSet) {
-	f.StringVar(&x.switchBuffer, "switch-buffer", "", "buffer that the ports of a switch share, e.g. 12MB, or topology: as the SONiC configurations of the topology state it; switches then drop packets, and senders recover; only the whole-network simulation knows it (scenario file: switches.buffer); default: unlimited")
-	f.Float64Var(&x.switchAlpha, "switch-alpha", 0, "with --switch-buffer: how much of what is free in a switch one port may hold (dynamic threshold); 0: 1, and with --pfc 1/8")
-	f.BoolVar(&x.pfc, "pfc", false, "with --switch-buffer: switches pause the senders of a link whose packets hold too much, instead of dropping packets (priority flow control, one class; scenario file: switches.pfc)")
+	f.StringVar(&x.switchBuffer, "switch-buffer", "", "buffer that the ports of a switch share, e.g. 12MB, or "+
+		"topology: as the SONiC configurations of the topology state it; switches then drop packets, and senders recover; "+
+		"only the whole-network simulation knows it (scenario file: switches.buffer); default: unlimited")
+	f.Float64Var(&x.switchAlpha, "switch-alpha", 0, "with --switch-buffer: how much of what is free in a switch one "+
+		"port may hold (dynamic threshold); 0: 1, and with --pfc 1/8")
+	f.BoolVar(&x.pfc, "pfc", false, "with --switch-buffer: switches pause the senders of a link whose packets hold "+
+		"too much, instead of dropping packets (priority flow control, one class; scenario file: switches.pfc)")
 	f.DurationVar(&x.retransmit, "retransmit-timeout", 0, "with --switch-buffer: how long senders wait for an ACK before they send again; 0: as long as the slowest packet can take")
 }
 
@@ -52,7 +56,8 @@ func exactOf(run *pipeline.Estimation, w scenario.Switches) (x pipeline.Exact, e
 	if w.OfTopology {
 		b := run.Spec.Buffer
 		if b == nil {
-			return x, fmt.Errorf("--switch-buffer topology: the topology of scenario %s has no SONiC configurations with a BUFFER_POOL", run.Spec.Name)
+			return x, fmt.Errorf("--switch-buffer topology: the topology of scenario %s has no SONiC configurations "+
+				"with a BUFFER_POOL", run.Spec.Name)
 		}
 		x.Buffer = w.With(b)
 	}

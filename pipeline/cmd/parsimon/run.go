@@ -70,7 +70,9 @@ earlier ones. The windows are listed in table windows, their flows in table samp
 		f.StringVar(&startsFrom, "starts-from", "", "exact: of flows that wait for others; simulate the whole "+
 			"network first, then estimate the scenario in which they start when it found that they do")
 		group(f, "Whole-network simulation", func() {
-			f.BoolVar(&exact, "exact", false, "simulate the whole network beside the estimate, too, packet by packet, and hold the estimate against it (slow); flags of switches are then about this simulation, not about the scenario")
+			f.BoolVar(&exact, "exact", false, "simulate the whole network beside the estimate, too, packet by packet, "+
+				"and hold the estimate against it (slow); flags of switches are then about this simulation, not about the "+
+				"scenario")
 			whole.declare(f)
 		})
 		group(f, "Machine", func() { r.declareKeep(f) })
