@@ -105,14 +105,13 @@ sampling-test: ## estimates from windows: coverage, changes by common windows, a
 	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run 'TestCoverage|TestCompareCoverage|TestHourlyIngest' -v ./pipeline/sampling ./pipeline/cmd/parsimon
 
 ##@ Measure (minutes to hours; ARGS="--short" tries one, ARGS="--write" writes its page of datasets/results)
-MEASUREMENTS := accuracy own-accuracy constants transport-accuracy exact-ns3 large-exact honesty held-out bench-kernel bench-run bench-exact \
+MEASUREMENTS := accuracy own-accuracy constants transport-accuracy large-exact honesty held-out bench-kernel bench-run bench-exact \
 	large what-if failures sampled-growth
 .PHONY: $(MEASUREMENTS)
 accuracy: ## estimators against ns-3 on the shared scenarios (needs ../shared)
 own-accuracy: ## estimators against --exact on the shipped scenarios
 constants: ## unusual transport constants, against --exact
 transport-accuracy: ## every transport against --exact (needs ../shared)
-exact-ns3: ## the whole-network simulation against ns-3, on networks of several kinds (needs ../shared)
 large-exact: ## 0.2 s of 6,144 hosts against --exact
 honesty: ## warnings and intervals of the default against its errors (needs ../shared)
 held-out: ## the same on networks and traffic of other kinds, on which nothing was chosen, against --exact

@@ -104,7 +104,7 @@ func ReadResult(ctx context.Context, e *pipeline.Estimation) (_ *Result, err err
 // warnings are what speaks against the estimate: a line for each cause, with how many links it concerns and what to do,
 // and one about the percentiles for which the workload is too short.
 func warnings(ctx context.Context, e *pipeline.Estimation, db *queries.DB) (_ []string, err error) {
-	of := fmt.Sprintf("scenario = %s AND variant = %s", duckdb.Quote(string(e.ID())), duckdb.Quote(e.Variant().String()))
+	of := selected(e)
 	rows, err := db.SQL(ctx, `SELECT kind, first(warning ORDER BY measure DESC NULLS LAST, link_id), count(*)
 		FROM warnings_all WHERE `+of+`
 		GROUP BY kind ORDER BY kind`)
@@ -204,7 +204,7 @@ func Judge(ctx context.Context, e *pipeline.Estimation, gates []gate.Gate) ([]ga
 
 // quantile is a quantile of the slowdowns that a gate selects.
 func quantile(ctx context.Context, e *pipeline.Estimation, db *queries.DB, g gate.Gate) (float64, error) {
-	where := fmt.Sprintf("scenario = %s AND variant = %s", duckdb.Quote(string(e.ID())), duckdb.Quote(e.Variant().String()))
+	where := selected(e)
 	columns := map[string]string{"service": "service", "vnet": "vnet", "size_bin": "(SELECT size_bin FROM size_bins AS b WHERE b.bin = size_bin_of(size_bytes))"}
 	var said []string
 	for _, name := range gate.Columns() {

@@ -11,21 +11,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
-
-	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/text"
 	"parsimon/queries"
+	"parsimon/queries/duckdb"
 	"parsimon/schema"
-	"parsimon/schema/columns"
-	"parsimon/schema/sizebin"
 	"parsimon/stages"
 )
 
@@ -54,7 +48,7 @@ func Answer(ctx context.Context, e *pipeline.Estimation) (_ *text.Answer, err er
 	if err := addQuery(ctx, a, e, db, queries.SlowdownBySize, nil); err != nil {
 		return nil, err
 	}
-	if err := summarizeIntervals(a, e); err != nil {
+	if err := addIntervals(ctx, a, e, db); err != nil {
 		return nil, err
 	}
 	lines, err := warnings(ctx, e, db)
@@ -136,62 +130,37 @@ func addQuery(ctx context.Context, a *text.Answer, e *pipeline.Estimation, db *q
 	return errors.Join(err, rows.Close())
 }
 
-// summarizeIntervals adds the intervals of all flows.
-func summarizeIntervals(a *text.Answer, e *pipeline.Estimation) error {
-	if e.Plan().Writer(schema.Intervals) == nil { // of an estimate that is deleted again
-		return nil
-	}
-	var line, workload, method []string
-	err := eachBatch(e, schema.Intervals, func(rec arrow.Record) {
-		service, vnet, bin := columns.Text(rec, "service"), columns.Text(rec, "vnet"), columns.Text(rec, "size_bin")
-		lo, hi := columns.Float64s(rec, "lo"), columns.Float64s(rec, "hi")
-		float := func(name string) *array.Float64 { return columns.Named(rec, name).(*array.Float64) }
-		workloadLo, workloadHi, methodError := float("workload_lo"), float("workload_hi"), float("method_error")
-		for i, q := range columns.Float64s(rec, "quantile") {
-			if !service.IsNull(i) || !vnet.IsNull(i) || bin.Value(i) != sizebin.All {
-				continue
-			}
-			name := fmt.Sprintf("p%g", math.Round(1000*q)/10)
-			line = append(line, fmt.Sprintf("%s %.3f to %.3f", name, lo[i], hi[i]))
-			if methodError.IsValid(i) {
-				workload = append(workload, fmt.Sprintf("%s %.3f to %.3f", name, workloadLo.Value(i), workloadHi.Value(i)))
-				method = append(method, fmt.Sprintf("%s ±%.1f%%", name, 100*methodError.Value(i)))
-			}
-		}
-	})
+// addIntervals adds the intervals of all flows, then their two parts if the method's is known.
+func addIntervals(ctx context.Context, a *text.Answer, e *pipeline.Estimation, db *queries.DB) (err error) {
+	rows, err := db.SQL(ctx, `SELECT string_agg(name || printf(' %.3f to %.3f', lo, hi), ', ' ORDER BY quantile),
+			string_agg(name || printf(' %.3f to %.3f', workload_lo, workload_hi), ', ' ORDER BY quantile),
+			string_agg(name || printf(' ±%.1f%%', 100 * method_error), ', ' ORDER BY quantile)
+		FROM (SELECT *, 'p' || replace(CAST(CAST(100 * quantile AS DECIMAL(4, 1)) AS VARCHAR), '.0', '') AS name
+			FROM intervals_all WHERE `+selected(e)+` AND service IS NULL AND vnet IS NULL AND size_bin = 'all')`)
 	if err != nil {
 		return err
 	}
-	addIntervals(a, line, workload, method, e.Variant().Estimator)
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	row, err := rows.Next()
+	if err != nil || row[0] == nil { // of an estimate that is deleted again
+		return err
+	}
+	switch {
+	case row[2] != nil:
+		a.Linef("95%% intervals of all flows: %s", row[0])
+		a.Linef("  of these, other flows of the same kind: %s", row[1])
+		a.Linef("  of these, the method's own error: %s", row[2])
+	default:
+		part := "not the method's own error"
+		if e.Variant().Estimator == stages.WholeNetwork {
+			part = "every packet was simulated"
+		}
+		a.Linef("95%% intervals of all flows: %s (what other flows of the same kind might give; %s)", row[0], part)
+	}
 	return nil
 }
 
-// addIntervals adds the intervals of all flows, then their two parts if the method's is known.
-func addIntervals(a *text.Answer, both, workload, method []string, by stages.Estimator) {
-	if len(both) == 0 {
-		return
-	}
-	if len(method) == 0 {
-		part := "not the method's own error"
-		if by == stages.WholeNetwork {
-			part = "every packet was simulated"
-		}
-		a.Linef("95%% intervals of all flows: %s (what other flows of the same kind might give; %s)", strings.Join(both, ", "), part)
-		return
-	}
-	a.Linef("95%% intervals of all flows: %s", strings.Join(both, ", "))
-	a.Linef("  of these, other flows of the same kind: %s", strings.Join(workload, ", "))
-	a.Linef("  of these, the method's own error: %s", strings.Join(method, ", "))
-}
-
-// eachBatch calls do for every batch of one of the estimate's tables.
-func eachBatch(e *pipeline.Estimation, t schema.Table, do func(rec arrow.Record)) error {
-	in, err := e.Read(t, nil, nil)
-	if err != nil {
-		return err
-	}
-	return columns.Consume(in, func(rec arrow.Record) error {
-		do(rec)
-		return nil
-	})
+// selected selects the rows of an estimate in SQL.
+func selected(e *pipeline.Estimation) string {
+	return fmt.Sprintf("scenario = %s AND variant = %s", duckdb.Quote(string(e.ID())), duckdb.Quote(e.Variant().String()))
 }

@@ -19,7 +19,6 @@ import (
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/schema/sizebin"
-	"parsimon/stages"
 )
 
 // A Validation holds an estimate against a truth.
@@ -27,23 +26,11 @@ type Validation struct {
 	Truth   string          `json:"truth"`
 	Matched float64         `json:"matched"` // share of the estimated flows that have a truth
 	Rows    []ValidationRow `json:"percentiles"`
-	Tiers   []TierQueueing  `json:"tiers"` // empty unless the truth is a whole-network simulation
 }
 
 // A ValidationRow compares one quantile of the slowdowns of one size bin. Both slowdowns are over the estimate's ideal
 // FCT, so that only FCTs are compared.
 type ValidationRow = quantileRow
-
-// TierQueueing compares, over the flows that have both, what the last packets of flows waited in the
-// queues of one tier of links.
-type TierQueueing struct {
-	Tier           string  `json:"tier"`
-	Hops           int64   `json:"hops"`
-	EstimateMeanNS float64 `json:"estimate_mean_ns"`
-	TrueNS         float64 `json:"true_mean_ns"`
-	EstimateP99NS  float64 `json:"estimate_p99_ns"`
-	TrueP99NS      float64 `json:"true_p99_ns"`
-}
 
 // Validate holds an estimate against a truth: the whole-network simulation x of the scenario, or a Parquet file with
 // flow_id and fct_ns. It writes table validations.
@@ -76,11 +63,6 @@ func Validate(ctx context.Context, e *pipeline.Estimation, truthFile string, x p
 		return nil, errors.New("no flow starts in the sampled window")
 	default:
 		return nil, fmt.Errorf("truth %s: no flow has both an estimate and a truth: do the flow ids agree?", v.Truth)
-	}
-	if truthFile == "" {
-		if v.Tiers, err = compareTiers(ctx, e, db, x); err != nil {
-			return nil, err
-		}
 	}
 	return v, writeValidation(e, v)
 }
@@ -207,48 +189,6 @@ func compareQuantiles(ctx context.Context, e *pipeline.Estimation, db *sql.DB,
 	return out, float64(len(all.estimate)) / float64(max(1, estimated)), nil
 }
 
-// compareTiers compares the waits of the flows' last packets by tier of links.
-func compareTiers(ctx context.Context, e *pipeline.Estimation, db *sql.DB, x pipeline.Exact) ([]TierQueueing, error) {
-	if e.Variant().Backend != stages.Kernel {
-		return nil, nil // it reports no waits
-	}
-	table := schema.HopContributions
-	if e.Variant().Estimator == stages.Independent { // whose contributions are drawn, and no waits of the flow's own
-		table = schema.HopDelays
-	}
-	waits, err := scanTable(e, table)
-	if err != nil {
-		return nil, err
-	}
-	links, err := scanTable(e, schema.Links)
-	if err != nil {
-		return nil, err
-	}
-	exact, err := e.ExactRecords(x)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := db.QueryContext(ctx, fmt.Sprintf(`
-		SELECT l.tier, count(*), avg(d.wait_ns), avg(x.last_wait_ns), quantile_cont(d.wait_ns, 0.99), quantile_cont(x.last_wait_ns, 0.99)
-		FROM %s x JOIN %s d ON d.flow_row = x.flow_row AND d.link_id = x.link_id
-		JOIN %s l ON l.link_id = x.link_id
-		WHERE x.hop > 0 GROUP BY l.tier ORDER BY avg(x.last_wait_ns) DESC, l.tier`,
-		scan(e.Lake, exact.Files(schema.ExactHops)), waits, links))
-	if err != nil {
-		return nil, fmt.Errorf("queueing by tier: %w", duckdb.FirstLine(err))
-	}
-	defer rows.Close()
-	var out []TierQueueing
-	for rows.Next() {
-		var t TierQueueing
-		if err := rows.Scan(&t.Tier, &t.Hops, &t.EstimateMeanNS, &t.TrueNS, &t.EstimateP99NS, &t.TrueP99NS); err != nil {
-			return nil, err
-		}
-		out = append(out, t)
-	}
-	return out, rows.Err()
-}
-
 // writeValidation puts the comparison into the lake.
 func writeValidation(e *pipeline.Estimation, v *Validation) error {
 	rows := columns.NewRows(schema.Validations)
@@ -273,12 +213,5 @@ func (v *Validation) AddTo(a *text.Answer) {
 	for _, r := range v.Rows {
 		table.Add(r.Name, r.Flows, r.Quantile, r.Estimate, r.True, text.Percent(r.Error),
 			text.Percent(r.ErrorLo), text.Percent(r.ErrorHi), r.Wasserstein)
-	}
-	if len(v.Tiers) > 0 {
-		a.Linef("\nWait of a flow's last packet in the queues of each tier")
-		table := a.Table("tier", "hops", "estimate_mean_ns", "true_mean_ns", "estimate_p99_ns", "true_p99_ns")
-		for _, t := range v.Tiers {
-			table.Add(t.Tier, t.Hops, t.EstimateMeanNS, t.TrueNS, t.EstimateP99NS, t.TrueP99NS)
-		}
 	}
 }

@@ -179,40 +179,6 @@ func largeExact(ctx context.Context, b *bench) {
 	}
 }
 
-// exactNS3 compares the simulation of the whole network with the paper's ns-3 on networks of several kinds, once for
-// each of some seeds of ECMP: ns-3 hashes flows to paths in its own way, so its answer is one draw.
-func exactNS3(ctx context.Context, b *bench) {
-	seeds := b.count(5)
-	b.printf("Errors of p50 / p90 / p99 / p99.9 of slowdown, and of p99 of the worst flow size over 1,000 flows: the "+
-		"mean over %d ECMP seeds, the least and the greatest of p99, and the median of the worst flow sizes.", seeds)
-	b.header("scenario", "transport", "mean error", "p99, least to greatest", "worst bin")
-	for _, name := range b.names([]string{"mini-mix"},
-		[]string{"mini-star", "mini-mix", "mini-slow-40-2", "a2a-64k-4x", "fasthosts-60", "incast-64k-30"}) {
-		s := b.source(name)
-		for _, transport := range []string{"dctcp", "dcqcn", "timely"} {
-			truth := filepath.Join(filepath.Dir(s.truth), strings.TrimSuffix("ns3_"+transport, "_dctcp")+".parquet")
-			if _, err := os.Stat(truth); err != nil { // not all transports were run everywhere
-				continue
-			}
-			var mean percentiles
-			var p99, worst tally
-			for seed := range seeds {
-				lake, whole := b.lake(), estimator("exact")
-				flags := append(slices.Clone(s.flags), "--transport", transport, "--seed", strconv.Itoa(seed+1))
-				v := b.validate(ctx, lake, b.run(ctx, lake, append(flags, whole...)...), whole, truth)
-				for i, x := range v["all"].errors {
-					mean[i] += x / float64(seeds)
-				}
-				p99.add("", v["all"].errors.p99())
-				worst.add("", v.worstBin())
-			}
-			_, least, greatest := p99.spread()
-			bins, _, _ := worst.spread()
-			b.row(name, transport, mean, percent(least)+" to "+percent(greatest), percent(bins))
-		}
-	}
-}
-
 // paperTransportErrors are the errors of Parsimon/ns-3 against ns-3 in the paper's table 4: p99 for <10 KB / 10 KB-1 MB
 // / >1 MB, by load of the busiest link in percent.
 var paperTransportErrors = map[string]map[int]string{

@@ -29,7 +29,6 @@ func measurements() []measurement {
 		{"own-accuracy", "SCENARIO", "estimators against --exact on the shipped scenarios", ownAccuracy},
 		{"constants", "SCENARIO", "unusual transport constants, against --exact", constantsAccuracy},
 		{"transport-accuracy", "TRANSPORT", "every transport against --exact", transportAccuracy},
-		{"exact-ns3", "SCENARIO", "the whole-network simulation against ns-3, on networks of several kinds", exactNS3},
 		{"large-exact", "", "0.2 s of 6,144 hosts against --exact", largeExact},
 		{"honesty", "SCENARIO", "warnings and intervals of the default against its errors", honesty},
 		{"held-out", "SCENARIO", "the same on networks and traffic of other kinds, against --exact", heldOut},

@@ -24,7 +24,7 @@ validations.
 
 The truth is "exact", a simulation of the whole network, packet by packet, which is made now if the
 lake does not hold it; or a Parquet file with flow_id and fct_ns, from another simulator or from
-measurements. Against "exact", the queueing of each tier of links is compared too.
+measurements.
 
 --sample keeps a long trace affordable: it simulates a stretch from the middle of it, after as long a
 warm-up, and compares the flows that start in the stretch. The interval states the precision of such a
