@@ -182,25 +182,23 @@ func setCable(list [][3]int64, ends [2]int32, value int64) [][3]int64 {
 // before anything fails. Files count by their content.
 func (s *Scenario) TopologyKey() (json.RawMessage, error) {
 	c, err := s.canonicalTopology()
-	if err != nil || len(s.topology.options.Delays) == 0 {
-		return marshal(c, err)
-	}
-	n, err := s.IntactNetwork()
 	if err != nil {
 		return nil, err
 	}
-	delays, err := s.canonicalDelays(n)
-	return marshal(struct {
+	key := struct {
 		canonicalTopology
-		Delays [][3]int64 `json:"delays"`
-	}{c, delays}, err)
-}
-
-func marshal(v any, err error) ([]byte, error) {
-	if err != nil {
-		return nil, err
+		Delays [][3]int64 `json:"delays,omitempty"`
+	}{c, nil}
+	if len(s.topology.options.Delays) > 0 {
+		n, err := s.IntactNetwork()
+		if err != nil {
+			return nil, err
+		}
+		if key.Delays, err = s.canonicalDelays(n); err != nil {
+			return nil, err
+		}
 	}
-	return json.Marshal(v)
+	return json.Marshal(key)
 }
 
 func (s *Scenario) canonicalWorkload(n *topology.Network) (c canonicalWorkload, err error) {

@@ -282,7 +282,7 @@ func (r *sonicReader) combine(o *Options) {
 		}
 		if v.listed {
 			r.count(1, "switch", "switches: %s with a configuration")
-		} else {
+		} else if len(v.neighbors) > 0 {
 			r.count(1, "switch", "switches: %s with neighbours from LLDP")
 		}
 		for _, n := range v.neighbors {
