@@ -113,7 +113,7 @@ func (f *flowFile) flows(ctx context.Context, t *engine.Attempt, out *lake.FlowW
 	if err != nil {
 		return nil, err
 	}
-	if err := copyBatches(ctx, parquet.OpenFile(schema.Flows, stats.FlowsFile), out); err != nil {
+	if err := copyBatches(ctx, parquet.OpenFile(schema.Flows, stats.FlowsFiles[0]), out); err != nil {
 		return nil, err
 	}
 	if stats.Dependencies > 0 {

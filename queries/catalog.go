@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,6 +28,11 @@ const CatalogFile = "parsimon.duckdb"
 //
 // Errors: a lake that CheckLakePath refuses; a file outside the lake; a file that is not Parquet.
 func WriteCatalog(lake, temp string, files []File) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("write the catalog of lake %s: %w", lake, duckdb.FirstLine(err))
+		}
+	}()
 	root, err := lakeRoot(lake)
 	if err != nil {
 		return err
@@ -38,37 +42,30 @@ func WriteCatalog(lake, temp string, files []File) (err error) {
 	}
 	all, err := views(files, root+string(filepath.Separator))
 	if err != nil {
-		return fmt.Errorf("lake %s: %w", lake, err)
+		return err
 	}
-	for _, f := range files {
-		if err := checkInside(root, []string{filepath.Join(root, filepath.FromSlash(f.Path))}); err != nil {
-			return fmt.Errorf("write the catalog: %w", err)
+	for _, v := range all {
+		if err := checkInside(root, v.files); err != nil {
+			return err
 		}
 	}
 	dir := filepath.Join(root, temp)
 	if err := errors.Join(os.MkdirAll(filepath.Dir(dir), 0o755), os.Mkdir(dir, 0o755)); err != nil {
-		return fmt.Errorf("write the catalog: %w", err)
+		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	path := filepath.Join(dir, CatalogFile)
+	path, to := filepath.Join(dir, CatalogFile), filepath.Join(root, CatalogFile)
 	if err := createCatalog(context.Background(), path, all); err != nil {
-		return fmt.Errorf("write the catalog: %w", duckdb.FirstLine(err))
-	}
-	if err := replace(path, filepath.Join(root, CatalogFile)); err != nil {
-		return fmt.Errorf("write the catalog: %w", err)
-	}
-	return nil
-}
-
-// replace renames a file over another one. After a power failure one of the two is there, complete.
-func replace(from, to string) error {
-	if err := flush(from); err != nil {
 		return err
 	}
-	if err := os.Rename(from, to); err != nil {
+	// After a power failure either the old or the new file is there, complete.
+	if err := flush(path); err != nil {
 		return err
 	}
-	return flush(filepath.Dir(to))
+	if err := os.Rename(path, to); err != nil {
+		return err
+	}
+	return flush(root)
 }
 
 // flush writes a file or a directory to the disk.
@@ -93,12 +90,9 @@ func createCatalog(ctx context.Context, path string, all []view) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	for _, s := range []string{
-		"ATTACH " + duckdb.Quote(path) + " AS catalog_file", "USE catalog_file", "BEGIN",
-	} {
-		if _, err := conn.ExecContext(ctx, s); err != nil {
-			return err
-		}
+	attach := "ATTACH " + duckdb.Quote(path) + " AS catalog_file; USE catalog_file; BEGIN"
+	if _, err := conn.ExecContext(ctx, attach); err != nil {
+		return err
 	}
 	if err := createMacros(ctx, conn); err != nil {
 		return err
@@ -106,33 +100,26 @@ func createCatalog(ctx context.Context, path string, all []view) (err error) {
 	if err := createViews(ctx, conn, all); err != nil {
 		return err
 	}
-	if err := commentViews(ctx, conn, all); err != nil {
-		return err
+	for _, v := range all {
+		if err := commentView(ctx, conn, v); err != nil {
+			return fmt.Errorf("view %s: %w", v.name, err)
+		}
 	}
 	// The checkpoint leaves no log beside the file.
-	for _, s := range []string{"COMMIT", "CHECKPOINT catalog_file", "USE memory", "DETACH catalog_file"} {
-		if _, err := conn.ExecContext(ctx, s); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err = conn.ExecContext(ctx, "COMMIT; CHECKPOINT catalog_file; USE memory; DETACH catalog_file")
+	return err
 }
 
-// commentViews says in the catalog what each view and column is.
-func commentViews(ctx context.Context, conn *sql.Conn, all []view) error {
-	for _, v := range all {
-		name := duckdb.Ident(v.name)
-		comments := []string{"COMMENT ON VIEW " + name + " IS " + duckdb.Quote(v.comment)}
-		for _, column := range slices.Sorted(maps.Keys(v.columns)) {
-			comments = append(comments, "COMMENT ON COLUMN "+name+"."+duckdb.Ident(column)+" IS "+duckdb.Quote(v.columns[column]))
-		}
-		for _, text := range comments {
-			if _, err := conn.ExecContext(ctx, text); err != nil {
-				return fmt.Errorf("view %s: %w", v.name, err)
-			}
-		}
+// commentView says in the catalog what a view and its columns are.
+func commentView(ctx context.Context, conn *sql.Conn, v view) error {
+	name := duckdb.Ident(v.name)
+	comments := []string{"COMMENT ON VIEW " + name + " IS " + duckdb.Quote(v.comment)}
+	for column, comment := range v.columns {
+		comments = append(comments, "COMMENT ON COLUMN "+name+"."+duckdb.Ident(column)+" IS "+duckdb.Quote(comment))
 	}
-	return nil
+	slices.Sort(comments)
+	_, err := conn.ExecContext(ctx, strings.Join(comments, "; "))
+	return err
 }
 
 // CatalogDigest returns a digest of the catalog's views over the files: while it is the same, so are the views.

@@ -136,13 +136,6 @@ func TestCatalog(t *testing.T) {
 			AND table_name IN (`+"'"+strings.Join(tableViewNames(), "','")+"'"+`)`); n != 0 {
 			t.Errorf("%d columns of tables without a comment", n)
 		}
-		for of, n := range map[string]int{
-			"duckdb_views() WHERE NOT internal AND coalesce(comment, '') = ''":   0,
-			"duckdb_columns() JOIN duckdb_views() USING (view_name) WHERE false": 0,
-		} {
-			_ = of
-			_ = n
-		}
 	})
 	t.Run("works from inside the lake", func(t *testing.T) {
 		t.Chdir(lake)
@@ -150,7 +143,7 @@ func TestCatalog(t *testing.T) {
 	})
 	t.Run("works from another directory", func(t *testing.T) {
 		t.Chdir(t.TempDir())
-		checkCatalog(t, file)
+		checkCatalog(t, file, "slowdowns", SlowdownBySize)
 	})
 	t.Run("is written again in a moved lake", func(t *testing.T) {
 		moved := filepath.Join(t.TempDir(), "moved 'lake'")
@@ -295,7 +288,7 @@ func TestLakePaths(t *testing.T) {
 	for _, bad := range []string{"a*", "a?access_mode=read_only", "[a", "a]", `a\b`, "a,b", "a%41", "a\nb", "a\x7f", "a\xff"} {
 		lake := filepath.Join(t.TempDir(), bad)
 		notYet := CheckLakePath(filepath.Join(lake, "deeper", "still"))
-		if err := os.Rename(makeKnownLake(t), lake); err != nil {
+		if err := os.Mkdir(lake, 0o755); err != nil {
 			t.Fatal(err)
 		}
 		link := filepath.Join(t.TempDir(), "link")

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	driver "github.com/marcboeker/go-duckdb/v2"
@@ -155,13 +156,36 @@ func writePart(t testing.TB, db *sql.DB, lake, table, path, selects string) {
 		strings.Join(columns, ", "), selects, strings.Join(names, ", "), duckdb.Quote(file)))
 }
 
-// makeKnownLake writes the known lake into a fresh folder, with temporary files that nothing may
+// known is the known lake, written once.
+var known struct {
+	once sync.Once
+	dir  string
+}
+
+// TestMain removes the known lake.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if known.dir != "" {
+		_ = os.RemoveAll(known.dir)
+	}
+	os.Exit(code)
+}
+
+// makeKnownLake copies the known lake into a fresh folder, with temporary files that nothing may
 // read.
 func makeKnownLake(t testing.TB) string {
 	t.Helper()
-	db := rawDB(t)
+	known.once.Do(func() {
+		var err error
+		if known.dir, err = os.MkdirTemp("", "known-lake"); err != nil {
+			t.Fatal(err)
+		}
+		writeParts(t, rawDB(t), known.dir, knownLake)
+	})
 	lake := filepath.Join(t.TempDir(), "lake")
-	writeParts(t, db, lake, knownLake)
+	if err := os.CopyFS(lake, os.DirFS(known.dir)); err != nil {
+		t.Fatal(err)
+	}
 	for _, junk := range []string{
 		"slowdowns/scenario=aaa/variant=own/.part-00001.parquet", "slowdowns/.tmp/part-00000.parquet",
 		"slowdowns/scenario=aaa/variant=own/part-00002.parquet.tmp", "_tmp/part-00000.parquet", "_state/x.json",

@@ -297,7 +297,7 @@ func TestParams(t *testing.T) {
 
 // Answers have the same bits at any number of threads.
 func TestThreads(t *testing.T) {
-	lake := makeBigLake(t, 60_000)
+	lake := makeBigLake(t, 20_000)
 	one, four := open(t, lake, limits(1, 0)), open(t, lake, limits(4, 1<<30))
 	for _, q := range List() {
 		a, b := answer(t, one, q.Name, "csv", nil), answer(t, four, q.Name, "csv", nil)

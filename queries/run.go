@@ -25,16 +25,15 @@ func (db *DB) Run(ctx context.Context, query Query, params map[string]string) (*
 	if params["variant"] != "" {
 		query = query.ofAllVariants()
 	}
+	if err := db.checkIDs(params); err != nil {
+		return nil, fmt.Errorf("query %s: %w", query.Name, err)
+	}
 	conn, err := db.sql.Conn(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("query %s: %w", query.Name, err)
 	}
 	failed := func(err error) error {
 		return fmt.Errorf("query %s: %w", query.Name, duckdb.FirstLine(duckdb.OrCause(ctx, err)))
-	}
-	if err := db.checkIDs(ctx, conn, params); err != nil {
-		_ = conn.Close()
-		return nil, fmt.Errorf("query %s: %w", query.Name, err)
 	}
 	if err := db.require(ctx, conn, query.reads()); err != nil {
 		_ = conn.Close()

@@ -19,7 +19,6 @@ type view struct {
 	needs     []string // names of the views that the SQL reads
 	comment   string   // of the view, and of its columns by name
 	columns   map[string]string
-	firsts    []string // for a view of a table: the first file of each group, absolute or relative to the lake
 	files     []string // for a view of a table: all files
 }
 
@@ -122,7 +121,6 @@ func tableView(t schema.Table, v schema.View, files []File, base string, answers
 		}
 		if _, known := paths[group]; !known {
 			ids = append(ids, group)
-			result.firsts = append(result.firsts, base+f.Path)
 		}
 		paths[group] = append(paths[group], base+f.Path)
 		result.files = append(result.files, base+f.Path)

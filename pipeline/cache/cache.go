@@ -67,7 +67,6 @@ type pack struct {
 	name string
 	file io.ReaderAt // nil: not open
 	used bool
-	gone bool
 }
 
 // An entry is where a result is.
@@ -169,11 +168,9 @@ func (c *Cache) Lookup(key stages.CaseKey, to []byte) (result []byte, ok bool) {
 		return to, false
 	}
 	p := e.pack
-	if p.file == nil && !p.gone {
-		if f, err := c.root.Open(p.name); err == nil {
+	if p.file == nil {
+		if f, err := c.root.Open(p.name); err == nil { // else pruned meanwhile, most likely
 			p.file = f
-		} else { // pruned meanwhile, most likely
-			p.gone = true
 		}
 	}
 	file := p.file

@@ -335,7 +335,10 @@ func (s *serviceSpec) on(n *topology.Network, hosts []int32) (v workload.Service
 	}
 	pods, racks := n.Pods(), len(n.Racks())
 	if s.Racks != nil || hosts != nil {
-		pods, racks = 1, workload.HostRacks(n, s.Racks, hosts)
+		pods = 1
+		if racks, err = workload.HostRacks(n, s.Racks, hosts); err != nil {
+			return v, fmt.Errorf("service %q: %w", s.Name, err)
+		}
 	}
 	if racks == 0 {
 		return v, fmt.Errorf("service %q: no host of virtual network %q stands in its racks", s.Name, s.VNet)

@@ -34,26 +34,20 @@ func File(ctx context.Context, n *topology.Network, file string, o Options) (sta
 		return stats, err
 	}
 	source := MergeSource{N: 1, File: file, Records: f.RecordsFile, Rows: f.Rows, AnyFlowID: f.AnyFlowID}
-	merged, err := in.Merge(ctx, []MergeSource{source}, HeldFlows{})
-	if err != nil {
+	stats = Stats{Rows: f.Rows, SetAside: f.SetAside, Dependencies: f.Waits, ComputeSteps: f.ComputeSteps}
+	if stats.MergeStats, err = in.Merge(ctx, []MergeSource{source}, HeldFlows{}); err != nil {
 		return stats, inFile(file, err)
 	}
-	stats = Stats{
-		FlowsFile: merged.FlowsFiles[0], Rows: f.Rows, Flows: merged.Flows, Merged: merged.Merged, SetAside: f.SetAside,
-		SyntheticStarts: merged.SyntheticStarts, FirstStartNS: merged.FirstStartNS, LastStartNS: merged.LastStartNS,
-	}
-	stats.Dependencies, stats.ComputeSteps = f.Waits, f.ComputeSteps
 	if f.Waits > 0 {
-		if merged.Rejects > 0 {
+		if stats.Rejects > 0 {
 			return stats, inFile(file, errors.New("column after: flow ids stand in several rows, which one is meant?"))
 		}
 		stats.DependenciesFile = filepath.Join(o.TmpDir, "dependencies.parquet")
-		if err := in.dependencies(ctx, &f, stats.FlowsFile, stats.DependenciesFile); err != nil {
+		if err := in.dependencies(ctx, &f, stats.FlowsFiles[0], stats.DependenciesFile); err != nil {
 			return stats, inFile(file, err)
 		}
 	}
-	stats.Rejects = f.Rejects + merged.Rejects
-	if err := in.allRejects(ctx, &stats, &f, &merged); err != nil {
+	if err := in.allRejects(ctx, &stats, &f); err != nil {
 		return stats, err
 	}
 	if err := CheckRejects(file, stats.Rows, stats.Rejects, stats.SetAside, o.MaxRejects, stats.Reasons); err != nil {
@@ -63,14 +57,15 @@ func File(ctx context.Context, n *topology.Network, file string, o Options) (sta
 }
 
 // allRejects collects the rows that reading and merging refused in one file of table rejects, and counts their reasons.
-func (in *Ingester) allRejects(ctx context.Context, stats *Stats, f *FileStats, merged *MergeStats) error {
+func (in *Ingester) allRejects(ctx context.Context, stats *Stats, f *FileStats) error {
 	var lists []string
 	if f.Rejects > 0 {
 		lists = append(lists, f.RejectsFile)
 	}
-	if merged.Rejects > 0 {
-		lists = append(lists, merged.RejectsFile)
+	if stats.Rejects > 0 {
+		lists = append(lists, stats.RejectsFile)
 	}
+	stats.Rejects += f.Rejects
 	if lists == nil {
 		return nil
 	}

@@ -175,13 +175,9 @@ func DetectFormat(file string) (*Mapping, error) {
 	for _, z := range []string{".gz", ".zst"} {
 		base = strings.TrimSuffix(base, z)
 	}
-	switch filepath.Ext(base) {
-	case ".csv", ".tsv":
-		return FormatMapping("csv")
-	case ".parquet":
-		return FormatMapping("parquet")
-	case ".jsonl", ".ndjson":
-		return FormatMapping("jsonl")
+	formats := map[string]string{".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+	if name, known := formats[filepath.Ext(base)]; known {
+		return FormatMapping(name)
 	}
 	return nil, fmt.Errorf("%s: the name does not identify the format: give a format (%s) or a mapping", file,
 		strings.Join(Formats(), ", "))

@@ -51,21 +51,16 @@ type RejectCount struct {
 	Unknown []UnknownAddress `json:"unknown_addresses,omitempty"`
 }
 
-// Stats counts the rows of one source: Rows = Flows + Merged + Rejects.
+// Stats counts the rows of one flow file: Rows = Flows + Merged + Rejects.
 type Stats struct {
-	// Parquet files of tables flows and rejects, in TmpDir; RejectsFile is empty if there are none
-	FlowsFile, RejectsFile string
-	Rows, Flows, Merged    int64
-	Rejects                int64
+	MergeStats // with the rejects of reading
+	Rows       int64
 	// SetAside is the number of rejects that say themselves that they are not flows, such as log lines without data
 	// and refused connections. They do not count against MaxRejects.
-	SetAside                  int64
-	Dependencies              int64 // rows of table dependencies, in DependenciesFile
-	DependenciesFile          string
-	ComputeSteps              int64 // of Flows
-	SyntheticStarts           int64 // flows whose exact start is not known
-	Reasons                   []RejectCount
-	FirstStartNS, LastStartNS int64
+	SetAside         int64
+	Dependencies     int64 // rows of table dependencies, in DependenciesFile
+	DependenciesFile string
+	ComputeSteps     int64 // of Flows
 }
 
 // CheckRejects returns an error that lists the reasons if more than the fraction limit of the rows were rejected. Rows

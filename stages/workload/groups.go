@@ -14,29 +14,55 @@ import (
 // weightFunc returns the weight from group i to group j.
 type weightFunc func(i, j int) float64
 
-// rackGroups returns the racks of a service and its matrix over them. The weight from a rack of a single host to
-// itself is 0.
-func rackGroups(n *topology.Network, s *Service) (racks [][]int32, weight weightFunc, err error) {
-	racks = n.Racks()
-	if s.Racks != nil {
-		all := racks
+// racksOf returns the racks of a service that is confined to some racks and hosts, with only these; nil means all.
+func racksOf(n *topology.Network, places []int, hosts []int32) ([][]int32, error) {
+	all := n.Racks()
+	racks := all
+	if places != nil {
 		racks = nil
 		used := map[int]bool{}
-		for _, k := range s.Racks {
+		for _, k := range places {
 			if k < 0 || k >= len(all) {
-				return nil, nil, fmt.Errorf("rack %d: the network has racks 0 to %d", k, len(all)-1)
+				return nil, fmt.Errorf("rack %d: the network has racks 0 to %d", k, len(all)-1)
 			}
 			if used[k] {
-				return nil, nil, fmt.Errorf("rack %d is listed twice", k)
+				return nil, fmt.Errorf("rack %d is listed twice", k)
 			}
 			used[k] = true
 			racks = append(racks, all[k])
 		}
 	}
-	if s.Hosts != nil {
-		if racks = onlyHosts(racks, s.Hosts); len(racks) == 0 {
-			return nil, nil, errors.New("none of its hosts is in its racks")
+	if hosts == nil {
+		return racks, nil
+	}
+	var left [][]int32
+	for _, rack := range racks {
+		kept := slices.DeleteFunc(slices.Clone(rack), func(h int32) bool {
+			_, found := slices.BinarySearch(hosts, h)
+			return !found
+		})
+		if len(kept) > 0 {
+			left = append(left, kept)
 		}
+	}
+	return left, nil
+}
+
+// HostRacks returns the number of racks of a service that is confined to racks and hosts; nil means all. It is the
+// number of rows that the service's matrix must have.
+func HostRacks(n *topology.Network, racks []int, hosts []int32) (int, error) {
+	left, err := racksOf(n, racks, hosts)
+	return len(left), err
+}
+
+// rackGroups returns the racks of a service and its matrix over them. The weight from a rack of a single host to
+// itself is 0.
+func rackGroups(n *topology.Network, s *Service) (racks [][]int32, weight weightFunc, err error) {
+	if racks, err = racksOf(n, s.Racks, s.Hosts); err != nil {
+		return nil, nil, err
+	}
+	if s.Hosts != nil && len(racks) == 0 {
+		return nil, nil, errors.New("none of its hosts is in its racks")
 	}
 	if s.Matrix != nil && s.Matrix.Racks() != len(racks) {
 		return nil, nil, fmt.Errorf("the matrix has %d racks, the service has %d", s.Matrix.Racks(), len(racks))
@@ -85,39 +111,4 @@ func pairGroups(n *topology.Network, pairs [][2]int32) (hosts [][]int32, weight 
 		}
 		return 0
 	}, nil
-}
-
-// onlyHosts removes all other hosts from racks, and racks that then have no hosts.
-func onlyHosts(racks [][]int32, hosts []int32) [][]int32 {
-	var left [][]int32
-	for _, rack := range racks {
-		var kept []int32
-		for _, h := range rack {
-			if _, found := slices.BinarySearch(hosts, h); found {
-				kept = append(kept, h)
-			}
-		}
-		if kept != nil {
-			left = append(left, kept)
-		}
-	}
-	return left
-}
-
-// HostRacks returns the number of racks of a service that is confined to racks and hosts; nil means all. It is the
-// number of rows that the service's matrix must have.
-func HostRacks(n *topology.Network, racks []int, hosts []int32) int {
-	all := n.Racks()
-	if racks != nil {
-		all = nil
-		for _, k := range racks {
-			if k >= 0 && k < len(n.Racks()) {
-				all = append(all, n.Racks()[k])
-			}
-		}
-	}
-	if hosts == nil {
-		return len(all)
-	}
-	return len(onlyHosts(all, hosts))
 }
