@@ -257,7 +257,7 @@ func TestCatalogErrors(t *testing.T) {
 
 // A lake with a path that CheckLakePath accepts can be opened and gets a catalog; all functions refuse other paths.
 func TestLakePaths(t *testing.T) {
-	for _, name := range []string{"a'b", `a"b`, "a b;c", "a#b", "a:b", "a&x=1", "scenario=zz", "é", "a~", "--a", "$a{b}", "a+b@c!", "md:x"} {
+	for _, name := range []string{`--a'b"c d;e`, "scenario=zz", "md:a#b:c&x=1~$a{b}+b@c!é"} {
 		lake := filepath.Join(t.TempDir(), name)
 		if err := os.Rename(makeKnownLake(t), lake); err != nil {
 			t.Fatal(err)

@@ -175,7 +175,9 @@ func DetectFormat(file string) (*Mapping, error) {
 	for _, z := range []string{".gz", ".zst"} {
 		base = strings.TrimSuffix(base, z)
 	}
-	formats := map[string]string{".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+	formats := map[string]string{
+		".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl",
+	}
 	if name, known := formats[filepath.Ext(base)]; known {
 		return FormatMapping(name)
 	}
