@@ -172,13 +172,13 @@ func (l *lakeFlag) lakePath() (string, error) {
 	return l.lake, nil
 }
 
-// openLake opens the lake for reading.
-func (l *lakeFlag) openLake() (*lake.Lake, error) {
+// openLake opens the lake, which exists, with lake.Open or another function.
+func (l *lakeFlag) openLake(open func(dir string, create bool) (*lake.Lake, error)) (*lake.Lake, error) {
 	dir, err := l.lakePath()
 	if err != nil {
 		return nil, err
 	}
-	return lake.Open(dir, false)
+	return open(dir, false)
 }
 
 // runFlags are the flags of every command that works on a scenario. Each command declares the flags that do something
@@ -319,9 +319,15 @@ func (r *runFlags) variant() (v pipeline.Variant, err error) {
 	return v, nil
 }
 
-// settings say how the command works. done closes what they hold open.
-func (r *runFlags) settings(e *env) (o pipeline.Settings, done func(), err error) {
-	o, done = r.how.Settings, func() {}
+// settings say where and how the command estimates. done closes what they hold open.
+func (r *runFlags) settings(e *env) (o whatif.Settings, done func(), err error) {
+	o, done = r.how, func() {}
+	if o.Lake, err = r.lakePath(); err != nil {
+		return o, done, err
+	}
+	if o.Variant, err = r.variant(); err != nil {
+		return o, done, err
+	}
 	if r.ns3.Path != "" && r.how.Variant.Backend != stages.NS3Backend {
 		return o, done, usagef("--ns3 goes with --link-backend ns3")
 	}

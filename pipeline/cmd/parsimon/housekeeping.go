@@ -35,7 +35,7 @@ every byte of every file that should be there. Exits 5 if anything is damaged.`,
 		at.declareLake(f)
 		declareForm(f, &form, "table", "json")
 		return func(context.Context, []string) error {
-			l, err := at.openLake()
+			l, err := at.openLake(lake.Open)
 			if err != nil {
 				return err
 			}
@@ -122,14 +122,10 @@ base does not change the scenarios that were made from it. The cache stays (pars
 		needs(f, "older-than", "keep-last", "workloads")
 		declareForm(f, &form, "text", "json")
 		return func(ctx context.Context, args []string) error {
-			dir, err := at.lakePath()
-			if err != nil {
-				return err
-			}
 			if len(args)+len(*ingested) == 0 && r.OlderThan == 0 {
 				return usagef("say what to remove: scenarios, --workload or --older-than")
 			}
-			l, err := lake.OpenAnyVersion(dir, false)
+			l, err := at.openLake(lake.OpenAnyVersion)
 			if err != nil {
 				return err
 			}
@@ -196,11 +192,7 @@ largest tables. The total counts shared files once.`,
 		at.declareLake(f)
 		declareForm(f, &form, "text", "json")
 		return func(context.Context, []string) error {
-			dir, err := at.lakePath()
-			if err != nil {
-				return err
-			}
-			l, err := lake.OpenAnyVersion(dir, false)
+			l, err := at.openLake(lake.OpenAnyVersion)
 			if err != nil {
 				return err
 			}

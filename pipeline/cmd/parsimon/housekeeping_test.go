@@ -124,9 +124,10 @@ func TestSweepJSON(t *testing.T) {
 	lake := filepath.Join(t.TempDir(), "lake")
 	args := []string{"sweep", tinyScenario(t, ""), "--set", "workload.max_load=20%,40%", "--set",
 		"workload.flows_count=300,600", "--estimator", "independent", "--lake", lake, "-q"}
+	metrics := filepath.Join(t.TempDir(), "sweep.prom")
 	sweep := parseJSON[struct {
 		Runs []map[string]any `json:"runs"`
-	}](t, append(args, "--format", "json")...)
+	}](t, append(args, "--format", "json", "--metrics-file", metrics)...)
 	if len(sweep.Runs) != 4 {
 		t.Fatalf("%d runs, want 4", len(sweep.Runs))
 	}
@@ -167,8 +168,6 @@ func TestSweepJSON(t *testing.T) {
 	if none := parseJSON[search](t, append(find, "service=web p99_slowdown < 1")...); none.Found != nil || len(none.Runs) != 2 {
 		t.Errorf("no value has the condition: %+v", none)
 	}
-	metrics := filepath.Join(t.TempDir(), "sweep.prom")
-	must(t, append(args, "--metrics-file", metrics)...)
 	text, err := os.ReadFile(metrics)
 	if err != nil {
 		t.Fatal(err)

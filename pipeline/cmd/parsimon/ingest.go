@@ -111,16 +111,12 @@ next day's files, with the same options, are added to it.`,
 			if t.Mappings, err = mappings(sources, *mapping); err != nil {
 				return err
 			}
-			dir, err := r.lakePath()
-			if err != nil {
-				return err
-			}
 			o, done, err := r.settings(e)
 			if err != nil {
 				return err
 			}
 			defer done()
-			report, err := workloads.Ingest(ctx, t, workloads.Settings{Lake: dir, Workers: o.Workers,
+			report, err := workloads.Ingest(ctx, t, workloads.Settings{Lake: o.Lake, Workers: o.Workers,
 				MemoryBytes: o.MemoryBytes, Wait: o.Wait, Log: o.Log, Progress: o.Progress})
 			if err != nil {
 				return err

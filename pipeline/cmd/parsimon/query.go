@@ -75,7 +75,7 @@ all variants, and --param variant=NAME asks a question about another one.`,
 					return usageError{err}
 				}
 			}
-			l, err := at.openLake()
+			l, err := at.openLake(lake.Open)
 			if err != nil {
 				return err
 			}
@@ -279,7 +279,7 @@ of slowdown and FCT.
 			if err != nil {
 				return err
 			}
-			l, err := r.openLake()
+			l, err := r.openLake(lake.Open)
 			if err != nil {
 				return err
 			}
@@ -350,7 +350,7 @@ that the lake does not hold yet is made first, as "parsimon compare" makes it.`,
 			if err := checkOutput("output", *output); err != nil {
 				return err
 			}
-			l, err := at.openLake()
+			l, err := at.openLake(lake.Open)
 			if err != nil {
 				return err
 			}

@@ -73,7 +73,7 @@ func sampledLake(t *testing.T) (lake string) {
 	var text bytes.Buffer
 	w := csv.NewWriter(&text)
 	rows := [][]string{{"src", "dst", "size_bytes", "start_ns", "service", "vnet"}}
-	for range 60_000 {
+	for range 30_000 {
 		src := random.IntN(32)
 		rows = append(rows, []string{fmt.Sprint(src), fmt.Sprint((src + 1 + random.IntN(31)) % 32), fmt.Sprint(1000 + random.IntN(15_000)),
 			fmt.Sprint(random.Int64N(600e6)), []string{hostileScript, hostileImage, "etl"}[random.IntN(3)],
@@ -83,7 +83,7 @@ func sampledLake(t *testing.T) (lake string) {
 	if err := errors.Join(w.WriteAll(rows), os.WriteFile(path, text.Bytes(), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	must(t, "run", "--topology", "small-2to1", "--flows", path, "--lake", lake, "--estimator", "independent", "--within", "4%",
+	must(t, "run", "--topology", "small-2to1", "--flows", path, "--lake", lake, "--estimator", "independent", "--within", "8%",
 		"--of", "p99", "--by", "service", "--quiet")
 	return lake
 }

@@ -10,6 +10,7 @@ import (
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/summary"
 	"parsimon/pipeline/text"
+	"parsimon/pipeline/whatif"
 	"parsimon/stages"
 )
 
@@ -54,7 +55,7 @@ percentiles of --of and --by are known to that precision or the --budget is spen
 
 The intervals are of the whole workload's percentiles. A more precise run continues with the windows of
 earlier ones. The windows are listed in table windows, their flows in table sampled_slowdowns.`,
-	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
+	setup: func(e *env, f *pflag.FlagSet) runFunc {
 		var s scenarioFlags
 		var r runFlags
 		var whole exactFlags
@@ -164,16 +165,12 @@ func answer(ctx context.Context, e *env, run *pipeline.Estimation, gates []gate.
 // begin opens a scenario for an estimate from its beginning.
 func begin(ctx context.Context, e *env, s *scenarioFlags, r *runFlags,
 	args []string) (run *pipeline.Estimation, done func(), err error) {
-	dir, err := r.lakePath()
+	sc, err := s.load(r.lake, args) // before the settings, which may make a cache
 	if err != nil {
 		return nil, nil, err
 	}
-	sc, err := s.load(dir, args) // before open, which may make a cache
-	if err != nil {
-		return nil, nil, err
-	}
-	return r.open(e, func(dir string, v pipeline.Variant, o pipeline.Settings) (*pipeline.Estimation, error) {
-		run, err := pipeline.Begin(ctx, dir, sc, v, o)
+	return r.open(e, func(o whatif.Settings) (*pipeline.Estimation, error) {
+		run, err := pipeline.Begin(ctx, o.Lake, sc, o.Variant, o.Settings)
 		if err == nil {
 			for _, note := range sc.TopologyNotes() {
 				o.Log.Info().Msg("topology: " + note)
@@ -187,18 +184,9 @@ func begin(ctx context.Context, e *env, s *scenarioFlags, r *runFlags,
 // they start when it found that they do.
 func beginFromExact(ctx context.Context, e *env, s *scenarioFlags, r *runFlags,
 	args []string) (run *pipeline.Estimation, done func(), err error) {
-	dir, err := r.lakePath()
-	if err != nil {
-		return nil, nil, err
-	}
-	sc, err := s.load(dir, args)
-	if err != nil {
-		return nil, nil, err
-	}
-	run, done, err = r.open(e, func(dir string, _ pipeline.Variant, o pipeline.Settings) (*pipeline.Estimation, error) {
-		return pipeline.Begin(ctx, dir, sc, pipeline.Variant{Estimator: stages.WholeNetwork}, o)
-	})
-	if err != nil {
+	exact := *r
+	exact.estimator, exact.how.Variant = stages.WholeNetwork.String(), pipeline.Variant{}
+	if run, done, err = begin(ctx, e, s, &exact, args); err != nil {
 		return nil, nil, err
 	}
 	defer done()
@@ -213,27 +201,26 @@ func beginFromExact(ctx context.Context, e *env, s *scenarioFlags, r *runFlags,
 		return nil, nil, err
 	}
 	base := string(run.ID())
-	return r.open(e, func(dir string, v pipeline.Variant, o pipeline.Settings) (*pipeline.Estimation, error) {
-		return pipeline.Derive(ctx, dir, base, scenario.Changes{FoundStarts: true}, v, o)
+	return r.open(e, func(o whatif.Settings) (*pipeline.Estimation, error) {
+		return pipeline.Derive(ctx, o.Lake, base, scenario.Changes{FoundStarts: true}, o.Variant, o.Settings)
 	})
 }
 
-// open opens an estimation with the lake, the variant and the settings of the flags. done closes it.
-func (r *runFlags) open(e *env, open func(string, pipeline.Variant, pipeline.Settings) (*pipeline.Estimation, error),
+// resume opens a scenario of the lake.
+func resume(ctx context.Context, e *env, r *runFlags) (run *pipeline.Estimation, done func(), err error) {
+	return r.open(e, func(o whatif.Settings) (*pipeline.Estimation, error) {
+		return pipeline.Resume(ctx, o.Lake, r.scenario, o.Variant, o.Settings)
+	})
+}
+
+// open opens an estimation where and how the flags say. done closes it.
+func (r *runFlags) open(e *env, open func(whatif.Settings) (*pipeline.Estimation, error),
 ) (run *pipeline.Estimation, done func(), err error) {
-	dir, err := r.lakePath()
-	if err != nil {
-		return nil, nil, err
-	}
-	v, err := r.variant()
-	if err != nil {
-		return nil, nil, err
-	}
 	o, closeSettings, err := r.settings(e)
 	if err != nil {
 		return nil, nil, err
 	}
-	if run, err = open(dir, v, o); err != nil {
+	if run, err = open(o); err != nil {
 		closeSettings()
 		return nil, nil, err
 	}

@@ -110,16 +110,8 @@ func openStage(ctx context.Context, e *env, f *pflag.FlagSet, s *scenarioFlags, 
 	if err != nil {
 		return nil, nil, err
 	}
-	return resume(ctx, e, r, args)
-}
-
-// resume opens a scenario of the lake.
-func resume(ctx context.Context, e *env, r *runFlags,
-	args []string) (run *pipeline.Estimation, done func(), err error) {
 	if len(args) > 0 {
 		return nil, nil, usagef("unexpected arguments %q", args)
 	}
-	return r.open(e, func(dir string, v pipeline.Variant, o pipeline.Settings) (*pipeline.Estimation, error) {
-		return pipeline.Resume(ctx, dir, r.scenario, v, o)
-	})
+	return resume(ctx, e, r)
 }

@@ -96,7 +96,7 @@ that was interrupted continues when it is given again.`,
 			case !slices.Contains(whatif.SweepQuantiles(), plan.Quantile):
 				return usagef("--quantile %v: must be one of %v", plan.Quantile, whatif.SweepQuantiles())
 			}
-			o, done, err := r.whatIf(e)
+			o, done, err := r.settings(e)
 			if err != nil {
 				return err
 			}

@@ -29,7 +29,7 @@ measurements.
 --sample keeps a long trace affordable: it simulates a stretch from the middle of it, after as long a
 warm-up, and compares the flows that start in the stretch. The interval states the precision of such a
 sample.`,
-	setup: func(e *env, f *pflag.FlagSet) func(context.Context, []string) error {
+	setup: func(e *env, f *pflag.FlagSet) runFunc {
 		var r runFlags
 		var whole exactFlags
 		var truth, form string
@@ -45,7 +45,7 @@ sample.`,
 		f.DurationVar(&sample, "sample", 0, "length of the stretch to simulate whole, e.g. 20ms; 0: all of the trace")
 		f.DurationVar(&warmup, "warmup", 0, "simulated before the stretch but not compared; 0: as long as the stretch")
 		declareForms(f, &form)
-		return func(ctx context.Context, args []string) error {
+		return func(ctx context.Context, _ []string) error {
 			switch {
 			case whole.switchBuffer != "" && truth != "exact":
 				return usagef("--switch-buffer goes with --truth exact")
@@ -60,7 +60,7 @@ sample.`,
 			if err != nil {
 				return err
 			}
-			run, done, err := resume(ctx, e, &r, args)
+			run, done, err := resume(ctx, e, &r)
 			if err != nil {
 				return err
 			}

@@ -8,6 +8,7 @@ import (
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/gate"
+	"parsimon/pipeline/lake"
 	"parsimon/pipeline/text"
 	"parsimon/pipeline/whatif"
 )
@@ -91,7 +92,7 @@ the interval of the change of the percentile of --of is within ± that share, or
 			if err != nil {
 				return err
 			}
-			o, done, err := r.whatIf(e)
+			o, done, err := r.settings(e)
 			if err != nil {
 				return err
 			}
@@ -146,7 +147,7 @@ says, until the change is known to that precision.`,
 				return err
 			}
 			if !sampling {
-				l, err := r.openLake()
+				l, err := r.openLake(lake.Open)
 				if err != nil {
 					return err
 				}
@@ -159,7 +160,7 @@ says, until the change is known to that precision.`,
 			if strings.Contains(args[0]+args[1], "@") {
 				return usagef("--within estimates both scenarios in the same way: name no variant, but --estimator")
 			}
-			o, done, err := r.whatIf(e)
+			o, done, err := r.settings(e)
 			if err != nil {
 				return err
 			}
@@ -176,17 +177,4 @@ says, until the change is known to that precision.`,
 func side(text string) whatif.Side {
 	scenario, variant, _ := strings.Cut(text, "@")
 	return whatif.Side{Scenario: scenario, Variant: variant}
-}
-
-// whatIf are the settings of commands that make several estimates.
-func (r *runFlags) whatIf(e *env) (o whatif.Settings, done func(), err error) {
-	done = func() {}
-	if o.Lake, err = r.lakePath(); err != nil {
-		return o, done, err
-	}
-	if o.Variant, err = r.variant(); err != nil {
-		return o, done, err
-	}
-	o.Settings, done, err = r.settings(e)
-	return o, done, err
 }
