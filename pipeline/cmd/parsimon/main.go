@@ -1,14 +1,15 @@
 // Command parsimon estimates the flow-completion-time slowdowns of a data-center network.
 //
-//	args ─► command (help.go: commands) ─► setup declares flags ─► run(ctx, args)
-//	                                                                │
-//	          stdout: the answer ◄── summary, whatif, queries … ◄───┤
-//	          stderr: log lines, progress, "parsimon CMD: error" ◄──┘─► exit code (env.exit)
+//	args ─► command (commands) ─► setup declares flags ─► run(ctx, args)
+//	                                                        │
+//	          stdout: env.write ◄── text, CSV or JSON ◄─────┤
+//	          stderr: log lines, progress, errors ◄─────────┘─► exit code (env.exit)
 //
 // This package parses flags and prints; what a command does is in the package that its run function calls. A verb is
-// one value of type command, in the file of its name. A mistake in the
-// command line is a usageError and is found before any work: flags are checked, then the lake is opened. A command that
-// commits tables sets writes, and its lake's views are brought up to date even when it fails.
+// one value of type command: name, arguments, flags, help and what runs it. Flags that several verbs share are declared
+// in groups (flags.go), and are read where they are given: a mistake in the command line is a usageError and is found
+// before any work. An answer is one value and its text, which env.write writes in each form. A command that commits
+// tables sets writes, and its lake's views are brought up to date even when it fails.
 package main
 
 import (
