@@ -194,8 +194,8 @@ func (w *withinFlags) declare(f *pflag.FlagSet) {
 	w.declareCommon(f)
 	f.StringVar(&w.By, "by", "", "with --within: groups whose percentiles have to be precise: service, vnet or "+
 		"size_bin, or one group such as service=storage; default: all flows together")
-	f.BoolVar(&w.prepare, "prepare", false, "with --within: write the flows of the next windows into scenarios of their " +
-		"own and print the ids of these, for stages in shards (--scenario ID --shard I/N); the same command without " +
+	f.BoolVar(&w.prepare, "prepare", false, "with --within: write the flows of the next windows into scenarios of their "+
+		"own and print the ids of these, for stages in shards (--scenario ID --shard I/N); the same command without "+
 		"--prepare takes the windows over")
 	needs(f, "within", "by", "prepare")
 }
